@@ -34,7 +34,7 @@ func (d StaticDirectory) Groups(_ context.Context, by message.Principal) (Member
 	return Membership{Groups: d[by.Name], Source: "static"}, nil
 }
 
-// WithDirectory sets who knows the groups of people. Without one nobody is in
+// WithDirectory sets who knows the groups of people. Without one no person is in
 // any group.
 func WithDirectory(d Directory) Option {
 	return func(c *config) error {
@@ -49,23 +49,22 @@ func WithDirectory(d Directory) Option {
 // directoryTime is how long a directory may take.
 const directoryTime = 2 * time.Second
 
-// membership asks the directory; whatever goes wrong there gives no groups.
-func (e *Engine) membership(ctx context.Context, by message.Principal) (Membership, error) {
-	if e.cfg.directory == nil {
-		return Membership{}, nil
+// groupsOf asks the directory; a failure there gives no groups.
+func (c *core) groupsOf(ctx context.Context, by message.Principal) (groups []string, source string, err error) {
+	if c.cfg.directory == nil {
+		return nil, "", nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, directoryTime)
 	defer cancel()
-	m, err := e.cfg.directory.Groups(ctx, by)
+	m, err := c.cfg.directory.Groups(ctx, by)
 	if err == nil {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		e.log.Warn("the groups of a person are not known", "by", by.String(), "error", err)
-		return Membership{}, err
+		c.log.Warn("the groups of a person are not known", "by", by.String(), "error", err)
+		return nil, "", err
 	}
-	m.Groups = slices.DeleteFunc(slices.Clone(m.Groups), func(g string) bool { return g == "" })
-	slices.Sort(m.Groups)
-	m.Groups = slices.Compact(m.Groups)
-	return m, nil
+	groups = slices.DeleteFunc(slices.Clone(m.Groups), func(g string) bool { return g == "" })
+	slices.Sort(groups)
+	return slices.Compact(groups), m.Source, nil
 }

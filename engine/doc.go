@@ -1,11 +1,11 @@
 // Package engine decides and orders tool calls: it stands between a runtime
 // that proposes them, the policy that allows, denies or asks, the people who
-// answer, and whoever runs what was allowed.
+// answer, and the workers that run what was allowed.
 //
 // An [Engine] works on a [Journal]. Everything it knows is a fold of the
 // journal's event records, so any number of engines may work on one journal and each
 // may die at any moment: the others, or the next, go on. A call moves only by
-// compare-and-swap on its own last event record; whoever loses a race sees the winner's
+// compare-and-swap on its own last event record; the loser of a race sees the winner's
 // outcome.
 //
 //	eng, err := engine.New("default", engine.NewMemory(), policy, tools, engine.WithExecutor(registry))
@@ -34,7 +34,7 @@
 //     digest of the approval request goes into the answer and the grant.
 //   - A call that people must allow begins when everybody who must has approved
 //     exactly these arguments; APPROVALS.md has the rules. What rules redact is
-//     shown to nobody but the call's runtime and its worker.
+//     shown only to the call's runtime and its worker.
 //   - An attempt is started once. If its owner falls silent for a lease, an
 //     idempotent tool is tried again under the same key, any other call is blocked
 //     until a person resolves it.

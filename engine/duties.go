@@ -30,11 +30,11 @@ type dutiful struct {
 
 // Decide implements Policy.
 func (p dutiful) Decide(ctx context.Context, r permission.Request) permission.Decision {
-	return p.checked(p.Policy.Decide(ctx, r))
+	return p.denyUnmet(p.Policy.Decide(ctx, r))
 }
 
-func (p dutiful) checked(d permission.Decision) permission.Decision {
-	missing := p.unmet(d)
+func (p dutiful) denyUnmet(d permission.Decision) permission.Decision {
+	missing := p.unmetDuties(d)
 	if d.Behavior == message.BehaviorDeny || len(missing) == 0 {
 		return d
 	}
@@ -47,14 +47,14 @@ func (p dutiful) checked(d permission.Decision) permission.Decision {
 // Explain implements Explainer.
 func (p dutiful) Explain(ctx context.Context, r permission.Request) *permission.Explanation {
 	x := p.Policy.Explain(ctx, r)
-	if d := p.checked(x.Decided); d.Behavior != x.Decided.Behavior {
+	if d := p.denyUnmet(x.Decided); d.Behavior != x.Decided.Behavior {
 		x.Decided, x.Decision, x.Reason, x.Message, x.Requirement = d, d.Behavior, d.Reason, d.Message, d.Requirement
 	}
 	return x
 }
 
-// unmet are the duties of a decision that the engine does not carry out.
-func (p dutiful) unmet(d permission.Decision) []string {
+// unmetDuties are the duties of a decision that the engine does not carry out.
+func (p dutiful) unmetDuties(d permission.Decision) []string {
 	var out []string
 	for _, duty := range d.Duties() {
 		if !slices.Contains(p.met, duty) {

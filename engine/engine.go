@@ -3,17 +3,12 @@ package engine
 import (
 	"context"
 	"crypto/ed25519"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"log/slog"
-	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/askance-dev/askance/engine/internal/schedule"
-	"github.com/askance-dev/askance/engine/internal/store"
-	"github.com/askance-dev/askance/engine/internal/view"
+	"github.com/askance-dev/askance/engine/internal/approve"
+	"github.com/askance-dev/askance/engine/internal/standing"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -22,87 +17,51 @@ var ErrStopping = errors.New("the engine is stopping")
 
 // Engine decides and orders the calls of one space. Any number of engines may
 // work on one journal. Make one with New, begin with Start, end with Close;
-// act through As.
+// act through As. It only joins the parts that do the work.
 type Engine struct {
-	space   message.SpaceID
-	journal Journal
-	policy  Policy
-	tools   map[string]Tool
-	cfg     config
-	log     *slog.Logger
-
-	view     *view.View
-	store    *store.Store
-	timers   *schedule.Timers
-	liveness *schedule.Liveness
-	clocks   *schedule.Clocks
-
-	ctx     context.Context //nolint:containedctx // the life of the engine, not of a request; ends with ErrStopping
-	stop    context.CancelCauseFunc
-	wg      sync.WaitGroup
-	jobs    chan struct{} // bounds the background steps that run at once
-	folding chan struct{} // the same for requests that read the whole journal
-
-	closing atomic.Bool // no new request is taken
-	mu      sync.Mutex  // guards all below, and that no goroutine begins after stop
-	steps   int         // being taken: each may end in a run
-	running map[localRun]context.CancelCauseFunc
-	looking map[message.Key]bool // replies with a look that waits for its moment
-
-	failed chan error // the watch's end; has room for one
+	*core
+	runs      *runs
+	responses *approve.Responses
+	keeper    *keeper
+	proposer  *proposer
+	replies   *replies
+	workers   *workers
+	operators *operators
+	reader    *reader
+	streams   *streams
+	sessions  *sessions
+	failed    chan error // the watch's end; has room for one
 }
-
-// maxJobs bounds background steps (timers, followers); requests come on their
-// callers' goroutines.
-const maxJobs = 64
 
 // New makes an engine for a space. Start begins its work.
 func New(space message.SpaceID, journal Journal, policy Policy, tools []Tool, opts ...Option) (*Engine, error) {
-	cfg := config{log: slog.New(slog.DiscardHandler), grace: time.Second, drain: 10 * time.Second, keep: 4096, version: "devel", signals: noSignals{}, executor: noExecutor{}}
-	for _, o := range opts {
-		if err := o(&cfg); err != nil {
-			return nil, fmt.Errorf("engine: %w", err)
-		}
+	c, err := newCore(space, journal, policy, tools, opts)
+	if err != nil {
+		return nil, fmt.Errorf("engine: %w", err)
 	}
-	if journal == nil || policy == nil {
-		return nil, errors.New("engine: journal and policy are required")
-	}
-	if cfg.id == "" {
-		cfg.id = "eng_" + store.RandomHex(6)
-	}
-	if cfg.signer == nil {
-		_, key, err := ed25519.GenerateKey(rand.Reader)
-		if err != nil {
-			return nil, fmt.Errorf("engine: make a signing key: %w", err)
-		}
-		cfg.signer = oneKey(key)
-	}
-	e := &Engine{
-		space: space, journal: journal, policy: dutiful{policy, Duties()}, tools: map[string]Tool{}, cfg: cfg,
-		log:  cfg.log.With("engine", cfg.id, "space", string(space)),
-		view: view.New(cfg.keep), timers: schedule.NewTimers(), liveness: schedule.NewLiveness(), clocks: schedule.NewClocks(cfg.log.With("engine", cfg.id)),
-		jobs: make(chan struct{}, maxJobs), folding: make(chan struct{}, 1), running: map[localRun]context.CancelCauseFunc{}, looking: map[message.Key]bool{},
-		failed: make(chan error, 1),
-	}
-	for _, t := range tools {
-		if t.Name == "" {
-			return nil, errors.New("engine: a tool has no name")
-		}
-		if _, twice := e.tools[t.Name]; twice {
-			return nil, fmt.Errorf("engine: tool %q is defined twice", t.Name)
-		}
-		if err := CheckLease(t.Lease); err != nil {
-			return nil, fmt.Errorf("engine: tool %q: %w", t.Name, err)
-		}
-		e.tools[t.Name] = t.withDefaults()
-	}
-	e.view.Reviewers.Limit(cfg.reviewers)
-	e.ctx, e.stop = context.WithCancelCause(context.Background())
-	e.store = store.New(e.ctx, space, cfg.id, journal, e.view, e.log, store.Hooks{
-		News:    e.follow,
-		Stored:  func(at, stored time.Time) { e.clocks.CompareJournal(at, stored, time.Now()) },
-		Written: e.perform,
+	e := &Engine{core: c, failed: make(chan error, 1)}
+	e.sessions = &sessions{c}
+	e.replies = &replies{c}
+	c.standing = standing.New(standing.Parts{
+		Space: space, Self: c.self(), Policy: c.policy, Judge: c.judge, Journal: journal, Store: c.store, View: c.view, Log: c.log,
+		Snapshot: c.snapshotWith, Update: c.update,
 	})
+	attempts := &attempts{core: c, replies: e.replies}
+	e.responses = approve.New(approve.Parts{
+		Space: space, Self: c.self(), View: c.view, Judge: c.judge, Standing: c.standing,
+		Snapshot: c.snapshotWith, Update: c.update, Begin: attempts.beginAllowed, Groups: c.groupsOf, Keys: c.cfg.approverKeys,
+	})
+	decider := &decider{core: c, attempts: attempts}
+	batches := &batches{core: c, decider: decider}
+	e.runs = &runs{core: c, running: map[localRun]context.CancelCauseFunc{}}
+	e.keeper = &keeper{core: c, runs: e.runs, attempts: attempts, batches: batches, replies: e.replies, responses: e.responses}
+	e.proposer = &proposer{core: c, sessions: e.sessions, replies: e.replies, decider: decider, batches: batches, responses: e.responses, keeper: e.keeper}
+	e.workers = &workers{core: c, attempts: attempts, keeper: e.keeper}
+	e.runs.storeResult = e.workers.storeResult
+	e.operators = &operators{core: c, attempts: attempts, responses: e.responses}
+	e.reader = &reader{core: c, batches: batches, folding: make(chan struct{}, 1)}
+	e.streams = &streams{core: c, sessions: e.sessions}
+	c.hooks.News, c.hooks.Written = e.keeper.followRecord, e.keeper.performEffects
 	return e, nil
 }
 
@@ -128,8 +87,8 @@ func (e *Engine) Start(ctx context.Context) error {
 		_ = e.Close()
 		return fmt.Errorf("engine: read the journal: %w", context.Cause(ctx))
 	}
-	e.wg.Go(func() { e.timers.Run(e.store.Following(), e.liveness, e.fire) })
-	e.recover()
+	e.wg.Go(func() { e.timers.Run(e.store.Following(), e.liveness, e.keeper.fireTimer) })
+	e.keeper.recoverCalls()
 	return nil
 }
 
@@ -142,98 +101,30 @@ func (e *Engine) Failed() <-chan error { return e.failed }
 // drain time and are cancelled after it. It waits for all goroutines and may
 // be called twice. Open calls stay open in the journal.
 func (e *Engine) Close() error {
-	if e.closing.CompareAndSwap(false, true) {
-		e.drain()
-		e.mu.Lock()
-		e.stop(ErrStopping)
-		e.mu.Unlock()
-	}
-	e.wg.Wait()
+	e.end(e.cfg.drain, e.runs.count)
 	return nil
 }
 
-// blindError refuses what an engine that does not follow the journal (any more)
-// cannot answer.
-func (e *Engine) blindError(op string) error {
-	if e.ctx.Err() != nil {
-		return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the engine is stopping", Hint: "ask again, or try another replica"}
-	}
-	return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the engine cannot follow the journal any more", Hint: "close it and start a new one; meanwhile try another replica", Err: context.Cause(e.store.Following())}
-}
-
-// drain waits until no local call runs or is about to, at most the drain time.
-func (e *Engine) drain() {
-	deadline := time.NewTimer(e.cfg.drain)
-	defer deadline.Stop()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		e.mu.Lock()
-		busy := e.steps + len(e.running)
-		e.mu.Unlock()
-		if busy == 0 {
-			return
-		}
-		select {
-		case <-deadline.C:
-			return
-		case <-tick.C:
+// Renew offers calls again whose grants are not good any more, with grants of the
+// key that signs now. Calls that have been started are not touched.
+func (e *Engine) Renew() {
+	for _, c := range e.view.OpenCalls() {
+		if e.hasStaleGrant(c) {
+			e.timers.Set(time.Now(), c.Key, c.Seq)
 		}
 	}
 }
 
-// enter announces a step that may start a local attempt; what it returns ends
-// it. Whoever enters before Close is waited for: a start that is on record has
-// to be run, or nobody could tell that it was not.
-func (e *Engine) enter() (leave func()) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.steps++
-	return func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		e.steps--
+// ObserveHeartbeat takes note of a sign of life that another replica answers
+// or that another engine gives for its local attempt. worker must be
+// authenticated by the transport.
+func (e *Engine) ObserveHeartbeat(worker string, r message.HeartbeatRequest) {
+	r.Space = e.space
+	c := e.view.Call(r.Key)
+	if worker != e.cfg.id && r.ClockMS != 0 { // the other engines beat for their local attempts
+		e.clocks.Hear(worker, r, c)
 	}
-}
-
-// canRun reports whether an attempt of a tool may be started here; only within
-// a step.
-func (e *Engine) canRun(tool string) bool {
-	return !e.closing.Load() && e.cfg.executor.Has(tool)
-}
-
-// background runs f on a goroutine that Close waits for. It gives up silently
-// when the engine stops first: whatever f would do is derived again from the
-// journal.
-func (e *Engine) background(f func(ctx context.Context)) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.ctx.Err() != nil {
-		return
+	if c != nil && isOwner(c, message.Principal{Name: worker}, r.Attempt, r.Claim) {
+		e.liveness.Hear(r.Key, r.Attempt, time.Now())
 	}
-	e.wg.Go(func() {
-		select {
-		case e.jobs <- struct{}{}:
-			defer func() { <-e.jobs }()
-			f(e.ctx)
-		case <-e.ctx.Done():
-		}
-	})
-}
-
-// noSignals is the Signals of an engine that nobody listens to.
-type noSignals struct{}
-
-func (noSignals) Hint(*message.Call)                                             {}
-func (noSignals) Cancel(message.Queue, string, message.HeartbeatRequest, string) {}
-func (noSignals) Beat(string, string, message.HeartbeatRequest)                  {}
-func (noSignals) Progress(*message.Call, message.ProgressRequest)                {}
-
-// noExecutor runs nothing.
-type noExecutor struct{}
-
-func (noExecutor) Has(string) bool { return false }
-func (noExecutor) Run(_ context.Context, inv message.Invocation, _ func(string)) message.ToolResultBlock {
-	return message.ToolResultBlock{ID: inv.Call.Call, Name: inv.Call.Tool, State: message.ToolResultError,
-		Output: message.Content{Text: "no executor"}}
 }

@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -12,9 +14,15 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
+// streams reads and writes the events of sessions.
+type streams struct {
+	*core
+	sessions *sessions
+}
+
 // streamed are the events that a runtime may stream. All others are derived
 // from event records by askance itself: a runtime must not be able to write that
-// somebody approved, or that a tool answered.
+// a person approved, or that a tool answered.
 var streamed = map[message.EventType]bool{
 	message.EventReplyStart: true, message.EventReplyEnd: true,
 	message.EventModelCallStart: true, message.EventModelCallEnd: true,
@@ -25,9 +33,9 @@ var streamed = map[message.EventType]bool{
 	message.EventToolCallEnd: true, message.EventExceedMaxIters: true, message.EventCustom: true,
 }
 
-func (e *Engine) emit(ctx context.Context, by message.Principal, r message.EmitRequest) (message.EmitReply, error) {
-	reply := message.Key{Space: e.space, Session: r.Session, Reply: r.Reply}
-	if err := validReply(reply); err != nil {
+func (st *streams) emitEvents(ctx context.Context, by message.Principal, r message.EmitRequest) (message.EmitReply, error) {
+	reply := message.Key{Space: st.space, Session: r.Session, Reply: r.Reply}
+	if err := checkReplyKey(reply); err != nil {
 		return message.EmitReply{}, opError("emit", err)
 	}
 	if len(r.Events) == 0 || len(r.Events) > store.PageRecords {
@@ -36,24 +44,24 @@ func (e *Engine) emit(ctx context.Context, by message.Principal, r message.EmitR
 	events := make([]message.RawJSON, len(r.Events))
 	for i, raw := range r.Events {
 		var err error
-		if events[i], err = streamable(raw, reply); err != nil {
+		if events[i], err = checkEvent(raw, reply); err != nil {
 			return message.EmitReply{}, opError("emit", fmt.Errorf("events[%d]: %w", i, err))
 		}
 	}
-	if err := e.bindSession(ctx, by, reply.SessionKey()); err != nil {
+	if err := st.sessions.bindSession(ctx, by, reply.SessionKey()); err != nil {
 		return message.EmitReply{}, opError("emit", err)
 	}
-	seq, err := e.journal.AppendEvent(ctx, by.Name, reply, events)
+	seq, err := st.journal.AppendEvent(ctx, by.Name, reply, events)
 	if err != nil {
 		return message.EmitReply{}, opError("emit", err)
 	}
 	return message.EmitReply{Seq: seq}, nil
 }
 
-// streamable checks one event of a runtime and completes it: what it leaves
+// checkEvent checks one event of a runtime and completes it: what it leaves
 // out (id, time, defaults) is fixed here, so that every reader gets the same
 // event.
-func streamable(raw message.RawJSON, reply message.Key) (message.RawJSON, error) {
+func checkEvent(raw message.RawJSON, reply message.Key) (message.RawJSON, error) {
 	ev, err := message.DecodeEvent(raw)
 	if err != nil {
 		return nil, &message.Error{Code: message.CodeInvalid, What: "not an AgentScope event", Hint: "stream events of AgentScope 2.0", Err: err}
@@ -62,10 +70,10 @@ func streamable(raw message.RawJSON, reply message.Key) (message.RawJSON, error)
 		return nil, &message.Error{Code: message.CodeForbidden, What: "a runtime does not stream " + string(ev.Type()), Hint: "askance derives it from the journal"}
 	}
 	if ev.Type() != message.EventCustom && ev.ReplyID() != reply.Reply {
-		return nil, &message.Error{Code: message.CodeInvalid, What: "reply_id is not that of the request", Hint: "stream each reply's events by themselves"}
+		return nil, &message.Error{Code: message.CodeInvalid, What: "reply_id is not that of the request", Hint: "stream the events of each reply in requests of their own"}
 	}
 	if s, named := sessionOf(ev); named && s != reply.Session {
-		return nil, &message.Error{Code: message.CodeInvalid, What: "session_id is not that of the request", Hint: "stream each session's events by themselves"}
+		return nil, &message.Error{Code: message.CodeInvalid, What: "session_id is not that of the request", Hint: "stream the events of each session in requests of their own"}
 	}
 	return json.Marshal(ev)
 }
@@ -82,10 +90,10 @@ func sessionOf(ev message.Event) (message.SessionID, bool) {
 	}
 }
 
-// events reads a session's events: the streamed ones and those that the event records
+// readEvents reads a session's events: the streamed ones and those that the event records
 // stand for, in journal order. It can hold the request until there is news.
-func (e *Engine) events(ctx context.Context, p *Port, r message.EventsRequest) (message.EventsReply, error) {
-	session := message.Key{Space: e.space, Session: r.Session}
+func (st *streams) readEvents(ctx context.Context, p *Port, r message.EventsRequest) (message.EventsReply, error) {
+	session := message.Key{Space: st.space, Session: r.Session}
 	if r.Session == "" {
 		return message.EventsReply{}, &message.Error{Code: message.CodeInvalid, Op: "events", What: "session_id is empty", Hint: "name the session"}
 	}
@@ -99,13 +107,13 @@ func (e *Engine) events(ctx context.Context, p *Port, r message.EventsRequest) (
 	leave := func() {}
 	defer func() { leave() }()
 	for {
-		records, next, err := e.journal.Read(ctx, session, out.Next, r.Limit)
+		records, next, err := st.journal.Read(ctx, session, out.Next, r.Limit)
 		if err != nil {
 			return out, opError("events", err)
 		}
 		out.Next = next
 		for _, rec := range records {
-			if err := e.appendEvents(ctx, p, &out, rec, r.Reply); err != nil {
+			if err := st.appendEvents(ctx, p, &out, rec, r.Reply); err != nil {
 				return out, opError("events", err)
 			}
 		}
@@ -116,7 +124,7 @@ func (e *Engine) events(ctx context.Context, p *Port, r message.EventsRequest) (
 			continue // only event records without events so far
 		}
 		if moved == nil {
-			moved, leave = e.view.Watch(session)
+			moved, leave = st.view.Watch(session)
 			continue
 		}
 		resume := capacity.Rest(ctx)
@@ -124,24 +132,24 @@ func (e *Engine) events(ctx context.Context, p *Port, r message.EventsRequest) (
 		case <-moved:
 			moved = nil
 			if err := resume(); err != nil {
-				return out, gaveUp("events", err)
+				return out, givenUpError("events", err)
 			}
 		case <-timer.C:
 			return out, nil
 		case <-ctx.Done():
 			return out, nil
-		case <-e.store.Following().Done():
-			return out, e.blindError("events")
+		case <-st.store.Following().Done():
+			return out, st.blindError("events")
 		}
 	}
 }
 
-func (e *Engine) appendEvents(ctx context.Context, p *Port, out *message.EventsReply, rec message.JournalEntry, reply message.ReplyID) error {
+func (st *streams) appendEvents(ctx context.Context, p *Port, out *message.EventsReply, rec message.JournalEntry, reply message.ReplyID) error {
 	if reply != "" && rec.Key.Reply != reply {
 		return nil
 	}
 	if rec.Event != nil {
-		for _, raw := range e.streamedFor(ctx, p, rec) {
+		for _, raw := range st.eventsFor(ctx, p, rec) {
 			out.Events = append(out.Events, message.SequencedEvent{Seq: rec.Seq, Event: raw})
 		}
 		return nil
@@ -161,4 +169,60 @@ func (e *Engine) appendEvents(ctx context.Context, p *Port, out *message.EventsR
 		out.Events = append(out.Events, message.SequencedEvent{Seq: rec.Seq, Event: raw})
 	}
 	return nil
+}
+
+// eventsFor gives a streamed event to the principal. The arguments of a call
+// come in pieces that cannot be redacted one by one: they are left empty, and
+// before their end the redacted arguments are given in one piece.
+func (st *streams) eventsFor(ctx context.Context, p *Port, rec message.JournalEntry) []message.RawJSON {
+	whole := []message.RawJSON{rec.Event}
+	if p.seesAll() || !bytes.Contains(rec.Event, []byte("TOOL_CALL_")) {
+		return whole
+	}
+	ev, err := message.DecodeEvent(rec.Event)
+	if err != nil {
+		return nil
+	}
+	switch ev := ev.(type) {
+	case *message.ToolCallDelta:
+		if st.hiddenCall(ctx, rec.Key, ev.ToolCallID) == nil {
+			return whole
+		}
+		ev.Delta = ""
+		return encodeEvent(ev)
+	case *message.ToolCallEnd:
+		c := st.hiddenCall(ctx, rec.Key, ev.ToolCallID)
+		if c == nil || c.State == "" {
+			return whole
+		}
+		h := ev.EventHeader
+		h.ID += "-input"
+		return append(encodeEvent(&message.ToolCallDelta{EventHeader: h, ToolCallID: ev.ToolCallID, Delta: c.Redacted().Input}), rec.Event)
+	default:
+		return whole
+	}
+}
+
+func encodeEvent(ev message.Event) []message.RawJSON {
+	raw, err := json.Marshal(ev)
+	if err != nil {
+		return nil
+	}
+	return []message.RawJSON{raw}
+}
+
+// hiddenCall gives the call whose arguments must not be shown as they were
+// streamed; nil: they may be. Of a call that is not on record it is not known what
+// will be hidden: where rules hide anything, an empty call stands for it, and so
+// for one that cannot be read.
+func (st *streams) hiddenCall(ctx context.Context, key message.Key, id message.CallID) *message.Call {
+	key.Call = id
+	c, err := st.store.Call(ctx, key)
+	switch {
+	case c == nil && (st.policy.Redacts() || !errors.Is(err, message.ErrNotFound)):
+		return &message.Call{Key: key}
+	case c == nil || !c.Hides():
+		return nil
+	}
+	return c
 }

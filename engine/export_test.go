@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 
+	"github.com/askance-dev/askance/engine/internal/approve"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 )
@@ -14,14 +15,15 @@ func (e *Engine) Remembered(s message.SessionID) []message.PermissionRule {
 
 // Membership asks the engine's directory.
 func (e *Engine) Membership(ctx context.Context, by message.Principal) (Membership, error) {
-	return e.membership(ctx, by)
+	groups, source, err := e.groupsOf(ctx, by)
+	return Membership{Groups: groups, Source: source}, err
 }
 
 // Meeting is a policy of which the engine carries out these duties alone.
 func Meeting(p Policy, met ...permission.Duty) Policy { return dutiful{p, met} }
 
 // StepAt is how far the plan of a call's approval request has come.
-var StepAt = stepAt
+var StepAt = approve.StepAt
 
 // ShownText is what people see of a worker's line.
 var ShownText = shownText

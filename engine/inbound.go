@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/askance-dev/askance/engine/internal/standing"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -31,8 +32,8 @@ func Deliver(ctx context.Context, c Client, session message.SessionID, ev messag
 	}
 }
 
-// waiting reads the calls of a reply that are in a state, by id.
-func waiting(ctx context.Context, c Client, session message.SessionID, reply message.ReplyID, state message.ToolCallState) (map[message.CallID]*message.Call, error) {
+// callsInState reads the calls of a reply that are in a state, by id.
+func callsInState(ctx context.Context, c Client, session message.SessionID, reply message.ReplyID, state message.ToolCallState) (map[message.CallID]*message.Call, error) {
 	out := map[message.CallID]*message.Call{}
 	for after := uint64(0); ; {
 		page, err := c.List(ctx, message.ListRequest{Session: session, Reply: reply, States: []message.ToolCallState{state}, After: after})
@@ -50,7 +51,7 @@ func waiting(ctx context.Context, c Client, session message.SessionID, reply mes
 }
 
 func deliverConfirm(ctx context.Context, c Client, session message.SessionID, ev *message.UserConfirmResult, shown func(message.CallID) string) error {
-	open, err := waiting(ctx, c, session, ev.Reply, message.ToolCallAsking)
+	open, err := callsInState(ctx, c, session, ev.Reply, message.ToolCallAsking)
 	if err != nil {
 		return err
 	}
@@ -77,7 +78,7 @@ func deliverConfirm(ctx context.Context, c Client, session message.SessionID, ev
 // DeliverResponses carries out answers to open approval requests of one reply. It checks
 // that each approval request is open, with its digest, before it gives the first answer.
 func DeliverResponses(ctx context.Context, c Client, session message.SessionID, reply message.ReplyID, responses []message.Response) error {
-	open, err := waiting(ctx, c, session, reply, message.ToolCallAsking)
+	open, err := callsInState(ctx, c, session, reply, message.ToolCallAsking)
 	if err != nil {
 		return err
 	}
@@ -108,7 +109,7 @@ func checkConfirm(i int, r message.ConfirmResult, call *message.Call) error {
 		return &message.Error{Code: message.CodeForbidden, Op: "deliver", Call: call, What: at + ": the answer changes the tool from " + call.Tool + " to " + r.ToolCall.Name, Hint: "an answer may change the arguments, never the tool"}
 	}
 	if r.Confirmed {
-		return suggestedOnly(call, r.Rules)
+		return standing.CheckSuggested(call, r.Rules)
 	}
 	return nil
 }
@@ -149,7 +150,7 @@ func confirmAnswer(call *message.Call, r message.ConfirmResult, shown func(messa
 }
 
 func deliverResults(ctx context.Context, c Client, session message.SessionID, ev *message.ExternalExecutionResult) error {
-	open, err := waiting(ctx, c, session, ev.Reply, message.ToolCallSubmitted)
+	open, err := callsInState(ctx, c, session, ev.Reply, message.ToolCallSubmitted)
 	if err != nil {
 		return err
 	}

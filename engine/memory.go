@@ -67,7 +67,7 @@ func (m *Memory) Append(ctx context.Context, f *message.EventRecord, prev uint64
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.writable(ctx, 1); err != nil {
+	if err := m.checkWritable(ctx, 1); err != nil {
 		return 0, err
 	}
 	key := f.Key()
@@ -95,7 +95,7 @@ func (m *Memory) link(prev uint64) *message.Link {
 func (m *Memory) AppendEvent(ctx context.Context, runtime string, reply message.Key, events []message.RawJSON) (uint64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.writable(ctx, len(events)); err != nil {
+	if err := m.checkWritable(ctx, len(events)); err != nil {
 		return 0, err
 	}
 	seq := uint64(len(m.records))
@@ -105,7 +105,7 @@ func (m *Memory) AppendEvent(ctx context.Context, runtime string, reply message.
 	return seq, nil
 }
 
-func (m *Memory) writable(ctx context.Context, n int) error {
+func (m *Memory) checkWritable(ctx context.Context, n int) error {
 	if err := ctx.Err(); err != nil {
 		return &message.Error{Code: message.CodeUnavailable, Op: "append", What: "the request was given up, nothing was written", Hint: "ask again", Err: context.Cause(ctx)}
 	}

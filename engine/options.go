@@ -3,11 +3,13 @@ package engine
 import (
 	"context"
 	"crypto/ed25519"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
+	"github.com/askance-dev/askance/engine/internal/store"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 )
@@ -28,6 +30,21 @@ type Policy interface {
 	Rememberer
 	Redactor
 	Explainer
+}
+
+// Rememberer says for which calls a standing approval answers. Every Policy does.
+type Rememberer interface {
+	// Covers reports whether remembered allow rules cover a call; nil: they do.
+	Covers(ctx context.Context, r permission.Request, rules []message.PermissionRule) error
+	// Values gives what a call has at each of the paths.
+	Values(ctx context.Context, r permission.Request, paths []string) (map[string]string, error)
+}
+
+// Redactor says beforehand whether rules hide anything: then arguments that a
+// runtime streams are not shown until their call is decided. Every Policy does.
+type Redactor interface {
+	// Redacts reports whether a rule in force may hide a part of arguments.
+	Redacts() bool
 }
 
 // Explainer tells how a decision comes about.
@@ -61,10 +78,30 @@ type config struct {
 // Option changes an engine's configuration. The constructor reports bad ones.
 type Option func(*config) error
 
+func newConfig(opts []Option) (config, error) {
+	cfg := config{log: slog.New(slog.DiscardHandler), grace: time.Second, drain: 10 * time.Second, keep: 4096, version: "devel", signals: noSignals{}, executor: noExecutor{}}
+	for _, o := range opts {
+		if err := o(&cfg); err != nil {
+			return cfg, err
+		}
+	}
+	if cfg.id == "" {
+		cfg.id = "eng_" + store.RandomHex(6)
+	}
+	if cfg.signer == nil {
+		_, key, err := ed25519.GenerateKey(rand.Reader)
+		if err != nil {
+			return cfg, fmt.Errorf("make a signing key: %w", err)
+		}
+		cfg.signer = oneKey(key)
+	}
+	return cfg, nil
+}
+
 // WithExecutor runs local tools. Without one no local call can start here.
 func WithExecutor(x Executor) Option { return func(c *config) error { c.executor = x; return nil } }
 
-// WithSignals sends hints, cancels and progress beside the journal.
+// WithSignals sends hints, cancels and progress outside the journal.
 func WithSignals(s Signals) Option { return func(c *config) error { c.signals = s; return nil } }
 
 // WithSigningKey signs the grants of remote calls. Without a key an engine
@@ -89,6 +126,30 @@ func WithSigner(s Signer) Option {
 		}
 		c.signer = s
 		return nil
+	}
+}
+
+// WithApproverKeys tells the engine with which keys approvers sign. f is called
+// for every signed answer, from many goroutines, and must not block. Without it
+// no signature can be checked, and none is accepted.
+func WithApproverKeys(f func() message.ApproverKeys) Option {
+	return func(c *config) error {
+		if f == nil {
+			return errors.New("approver keys are nil")
+		}
+		c.approverKeys = f
+		return nil
+	}
+}
+
+// WithReviewerLimits bounds how much one reviewer answers and is given. An
+// answer, or a proposal, over a limit is refused with CodeOverLimit and changes
+// nothing. Each engine counts what it takes itself, and what others take as soon
+// as it has read that in the journal.
+func WithReviewerLimits(l message.ReviewerLimits) Option {
+	return func(c *config) error {
+		c.reviewers = l
+		return l.Validate()
 	}
 }
 
@@ -159,3 +220,44 @@ func WithVersion(v string) Option { return func(c *config) error { c.version = v
 func WithPolicyError(f func() error) Option {
 	return func(c *config) error { c.policyErr = f; return nil }
 }
+
+// noSignals is the Signals of an engine without listeners.
+type noSignals struct{}
+
+func (noSignals) Hint(*message.Call) {}
+
+func (noSignals) Cancel(message.Queue, string, message.HeartbeatRequest, string) {}
+
+func (noSignals) Beat(string, string, message.HeartbeatRequest) {}
+
+func (noSignals) Progress(*message.Call, message.ProgressRequest) {}
+
+// noExecutor runs nothing.
+type noExecutor struct{}
+
+func (noExecutor) Has(string) bool { return false }
+
+func (noExecutor) Run(_ context.Context, inv message.Invocation, _ func(string)) message.ToolResultBlock {
+	return message.ToolResultBlock{ID: inv.Call.Call, Name: inv.Call.Tool, State: message.ToolResultError,
+		Output: message.Content{Text: "no executor"}}
+}
+
+// Signer has the keys that grants are signed with. Its methods are called from
+// many goroutines and must not block.
+type Signer interface {
+	// SigningKey is the key that signs now.
+	SigningKey() ed25519.PrivateKey
+	// InForce reports whether grants of the key with this id are good: no worker may
+	// start a call by any other grant.
+	InForce(id string) bool
+}
+
+// oneKey is a Signer whose key never changes. Grants of other keys it leaves to
+// the workers to judge.
+type oneKey ed25519.PrivateKey
+
+// SigningKey implements Signer.
+func (k oneKey) SigningKey() ed25519.PrivateKey { return ed25519.PrivateKey(k) }
+
+// InForce implements Signer.
+func (oneKey) InForce(string) bool { return true }

@@ -11,7 +11,7 @@ import (
 
 // What the open calls still need sinks with every step and ends with the call.
 func TestOwed(t *testing.T) {
-	e := &Engine{view: view.New(10)}
+	e := &Engine{core: &core{view: view.New(10)}}
 	input := `"` + strings.Repeat("x", 10_000) + `"`
 	call := message.Call{Key: message.Key{Space: "x", Session: "s", Reply: "r", Call: "c"}, Tool: "pay", Input: input}
 	last := int64(1 << 30)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -43,9 +44,9 @@ func (e *Engine) Worker(by message.Principal, queue message.Queue) *Port {
 	return p
 }
 
-// may checks the principal's role, its name, the request's version, and that
+// checkRight checks the principal's role, its name, the request's version, and that
 // the engine works.
-func (p *Port) may(ctx context.Context, op *api.Operation, request any) error {
+func (p *Port) checkRight(ctx context.Context, op *api.Operation, request any) error {
 	switch {
 	case p.by.Name == "" || len(p.by.Name) > message.MaxIDBytes:
 		return &message.Error{Code: message.CodeForbidden, Op: op.Name, What: "the principal has no usable name", Hint: "authenticate"}
@@ -118,86 +119,86 @@ func (p *Port) Call(ctx context.Context, op *api.Operation, request any) (any, e
 	if !ok {
 		return nil, &message.Error{Code: message.CodeInvalid, Op: op.Name, What: "the engine does not have this operation", Hint: "use an engine and a client of one version"}
 	}
-	if err := p.may(ctx, op, request); err != nil {
+	if err := p.checkRight(ctx, op, request); err != nil {
 		return nil, err
 	}
 	out, err := do(ctx, p, request)
-	return out, p.shownError(err)
+	return out, p.showError(err)
 }
 
 func (p *Port) propose(ctx context.Context, r message.ProposeRequest) (message.ProposeReply, error) {
-	calls, err := p.e.propose(ctx, p.by, r)
-	return message.ProposeReply{Calls: p.shown(calls)}, err
+	calls, err := p.e.proposer.propose(ctx, p.by, r)
+	return message.ProposeReply{Calls: p.showCalls(calls)}, err
 }
 
 func (p *Port) answer(ctx context.Context, a message.Response) (*message.Call, error) {
-	c, err := p.e.answer(ctx, p.by, a)
-	return p.one(c, err)
+	c, err := p.e.responses.Take(ctx, p.by, a)
+	return p.showOne(c, err)
 }
 
 func (p *Port) report(ctx context.Context, r message.ReportRequest) (*message.Call, error) {
-	c, err := p.e.report(ctx, p.by, r)
-	return p.one(c, err)
+	c, err := p.e.operators.reportResult(ctx, p.by, r)
+	return p.showOne(c, err)
 }
 
 func (p *Port) interrupt(ctx context.Context, r message.InterruptRequest) (message.InterruptReply, error) {
-	if err := p.ownSession(ctx, "interrupt", r.Session); err != nil {
+	if err := p.e.sessions.checkSession(ctx, "interrupt", p.by, r.Session); err != nil {
 		return message.InterruptReply{}, err
 	}
-	calls, err := p.e.interrupt(ctx, p.by, r)
-	return message.InterruptReply{Calls: p.shown(calls)}, err
+	calls, err := p.e.replies.interruptReply(ctx, p.by, r)
+	return message.InterruptReply{Calls: p.showCalls(calls)}, err
 }
 
 func (p *Port) resolve(ctx context.Context, r message.ResolveRequest) (*message.Call, error) {
-	c, err := p.e.resolve(ctx, p.by, r)
-	return p.one(c, err)
+	c, err := p.e.operators.resolveCall(ctx, p.by, r)
+	return p.showOne(c, err)
 }
 
 func (p *Port) revoke(ctx context.Context, r message.RevokeRequest) (*message.Call, error) {
-	c, err := p.e.revoke(ctx, p.by, r)
-	return p.one(c, err)
+	c, err := p.e.operators.revokeCall(ctx, p.by, r)
+	return p.showOne(c, err)
 }
 
 func (p *Port) emit(ctx context.Context, r message.EmitRequest) (message.EmitReply, error) {
-	return p.e.emit(ctx, p.by, r)
+	return p.e.streams.emitEvents(ctx, p.by, r)
 }
 
 func (p *Port) events(ctx context.Context, r message.EventsRequest) (message.EventsReply, error) {
-	if err := p.ownSession(ctx, "events", r.Session); err != nil {
+	if err := p.e.sessions.checkSession(ctx, "events", p.by, r.Session); err != nil {
 		return message.EventsReply{}, err
 	}
-	return p.e.events(ctx, p, r)
+	return p.e.streams.readEvents(ctx, p, r)
 }
 
 func (p *Port) wait(ctx context.Context, r message.WaitRequest) (message.WaitReply, error) {
-	if err := p.ownSession(ctx, "wait", r.Session); err != nil {
+	if err := p.e.sessions.checkSession(ctx, "wait", p.by, r.Session); err != nil {
 		return message.WaitReply{}, err
 	}
-	out, err := p.e.wait(ctx, r)
-	out.Calls = p.shown(out.Calls)
+	out, err := p.e.reader.waitForCalls(ctx, r)
+	out.Calls = p.showCalls(out.Calls)
 	return out, err
 }
 
 func (p *Port) list(ctx context.Context, r message.ListRequest) (message.ListReply, error) {
-	out, err := p.e.list(ctx, p.by, r)
-	out.Calls = p.shown(out.Calls)
+	out, err := p.e.reader.listCalls(ctx, p.by, r)
+	out.Calls = p.showCalls(out.Calls)
 	return out, err
 }
 
 func (p *Port) show(ctx context.Context, r message.ShowRequest) (message.ShowReply, error) {
-	out, err := p.e.show(ctx, p.by, r)
+	out, err := p.e.reader.showCall(ctx, p.by, r)
 	if out.Call != nil {
-		out.Call = p.redacted(out.Call)
+		out.Call = p.showCall(out.Call)
 	}
 	return out, err
 }
 
 func (p *Port) info(context.Context, struct{}) (message.InfoReply, error) {
-	return p.e.info(), nil
+	return p.e.reader.describeEngine(), nil
 }
 
 func (p *Port) load(ctx context.Context, r message.LoadRequest) (message.LoadReply, error) {
-	out, err := p.e.load(ctx, r)
+	out, err := p.e.reader.reportLoad(ctx, r)
 	if err != nil {
 		return out, opError("load", err)
 	}
@@ -205,37 +206,120 @@ func (p *Port) load(ctx context.Context, r message.LoadRequest) (message.LoadRep
 }
 
 func (p *Port) start(ctx context.Context, r message.StartRequest) (message.StartReply, error) {
-	return p.e.start(ctx, p.by, p.queue, r)
+	return p.e.workers.startAttempt(ctx, p.by, p.queue, r)
 }
 
 func (p *Port) heartbeat(ctx context.Context, r message.HeartbeatRequest) (message.HeartbeatReply, error) {
-	return p.e.heartbeat(ctx, p.by, p.queue, r)
+	return p.e.workers.takeHeartbeat(ctx, p.by, p.queue, r)
 }
 
 func (p *Port) progress(ctx context.Context, r message.ProgressRequest) (struct{}, error) {
-	return struct{}{}, p.e.progress(ctx, p.by, p.queue, r)
+	return struct{}{}, p.e.workers.passProgress(ctx, p.by, p.queue, r)
 }
 
 func (p *Port) result(ctx context.Context, r message.ResultRequest) (message.ResultReply, error) {
-	return p.e.resultOf(ctx, p.by, p.queue, r)
+	return p.e.workers.storeResultOf(ctx, p.by, p.queue, r)
 }
 
-// ownSession keeps runtimes to the sessions that are bound to them. An unknown
-// session is nobody's.
-func (p *Port) ownSession(ctx context.Context, op string, s message.SessionID) error {
-	if p.by.Role != message.RoleRuntime {
-		return nil
+func (p *Port) explain(ctx context.Context, r message.ExplainRequest) (message.ExplainReply, error) {
+	out, err := p.e.reader.explainCall(ctx, r)
+	if err != nil {
+		return message.ExplainReply{}, opError("explain", err)
 	}
-	session := message.Key{Space: p.e.space, Session: s}
-	owner := p.e.view.Runtime(session)
-	if owner == "" { // perhaps only the view has not seen it yet
-		var err error
-		if owner, _, err = p.e.store.LastRuntime(ctx, session); err != nil {
-			return opError(op, err)
+	return out, nil
+}
+
+func (p *Port) standingApprovals(_ context.Context, r message.StandingApprovalsRequest) (message.StandingApprovalsReply, error) {
+	return p.e.standing.List(r), nil
+}
+
+func (p *Port) showStandingApproval(ctx context.Context, r message.ShowStandingApprovalRequest) (message.ShowStandingApprovalReply, error) {
+	rep, err := p.e.standing.Show(ctx, r.ID)
+	if err != nil {
+		return rep, opError("show_standing_approval", err)
+	}
+	return rep, nil
+}
+
+func (p *Port) revokeStandingApproval(ctx context.Context, r message.RevokeStandingApprovalRequest) (*message.StandingApproval, error) {
+	l, err := p.e.standing.Revoke(ctx, p.by, r)
+	if err != nil {
+		return nil, opError("revoke_standing_approval", err)
+	}
+	return l, nil
+}
+
+// What rules redact is seen by the runtime that proposed the call and by
+// the worker that runs it. All others get the redacted call, in replies, events
+// and errors alike.
+
+// seesAll reports whether the principal sees what rules redact. A runtime sees
+// no calls but its own.
+func (p *Port) seesAll() bool {
+	return p.by.Role == message.RoleRuntime || p.by.Role == message.RoleEngine
+}
+
+// showCall gives a call to the principal: as much as they may see, and a copy,
+// so that no caller writes into the engine's view.
+func (p *Port) showCall(c *message.Call) *message.Call {
+	c = p.e.clocks.Mark(c)
+	if p.seesAll() {
+		return c.Clone()
+	}
+	return c.Redacted().Clone()
+}
+
+// showCalls is redacted for several.
+func (p *Port) showCalls(calls []*message.Call) []*message.Call {
+	out := make([]*message.Call, 0, len(calls))
+	for _, c := range calls {
+		if c != nil {
+			out = append(out, p.showCall(c))
 		}
 	}
-	if owner != "" && owner != p.by.Name {
-		return &message.Error{Code: message.CodeForeign, Op: op, What: "the session " + string(s) + " belongs to another runtime", Hint: "use a session of your own"}
+	return out
+}
+
+func (p *Port) showOne(c *message.Call, err error) (*message.Call, error) {
+	if c == nil || err != nil {
+		return nil, err
 	}
-	return nil
+	return p.showCall(c), nil
+}
+
+// showError is an error with as much of its call as the principal may see.
+func (p *Port) showError(err error) error {
+	e, is := errors.AsType[*message.Error](err)
+	if !is || e.Call == nil {
+		return err
+	}
+	out := *e
+	out.Call = p.showCall(e.Call)
+	return &out
+}
+
+// shownText is a line that a worker says about a call as those see it who may
+// not see what rules redact: literal repetitions of it are blotted out.
+func shownText(c *message.Call, text string) string {
+	said := c.Clone()
+	said.Cause, said.Result = "", &message.ToolResultBlock{Output: message.Content{Text: text}}
+	return said.Redacted().Result.Output.Text
+}
+
+// ListAll reads the pages of a list, one after the other, until there are no
+// more. most, if it is above 0, bounds it: no page is read once there are so many
+// calls. On an error there are none.
+func ListAll(ctx context.Context, c Client, r message.ListRequest, most int) ([]*message.Call, error) {
+	var out []*message.Call
+	for {
+		page, err := c.List(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, page.Calls...)
+		if page.Next == 0 || most > 0 && len(out) >= most {
+			return out, nil
+		}
+		r.After = page.Next
+	}
 }

@@ -38,7 +38,7 @@ type Journal interface {
 	// Watch delivers every record with a sequence above after to sink, in order
 	// and from one goroutine, first the past, then what comes. It returns when
 	// ctx ends (with its cause) or the journal cannot go on; it survives
-	// reconnects by itself and never leaves a gap.
+	// reconnects on its own and never leaves a gap.
 	Watch(ctx context.Context, after uint64, sink Sink) error
 	// EnsureQueue prepares what workers of a queue need to receive tasks,
 	// before the first is submitted. Idempotent and cheap after the first time.
@@ -51,8 +51,8 @@ type Journal interface {
 // Sink receives records from Watch.
 type Sink = message.Sink
 
-// Signals are best-effort messages beside the journal. Losing one costs time,
-// never correctness: whoever needs the truth reads the journal.
+// Signals are best-effort messages outside the journal. Losing one costs time,
+// never correctness: a reader who needs the truth reads the journal.
 type Signals interface {
 	// Hint says that an approval request opened, changed or closed.
 	Hint(c *message.Call)
@@ -64,7 +64,7 @@ type Signals interface {
 	Progress(c *message.Call, p message.ProgressRequest)
 }
 
-// Executor runs local calls: Go functions beside the engine.
+// Executor runs local calls: Go functions in the process of the engine.
 type Executor interface {
 	// Has reports whether the tool can run here.
 	Has(tool string) bool

@@ -43,15 +43,6 @@ const (
 	maxBackoff      = 5 * time.Minute
 )
 
-// tool is what the engine knows of a tool. One that it does not know (any
-// more) has the defaults: calls of it may still be open.
-func (e *Engine) tool(name string) Tool {
-	if t, ok := e.tools[name]; ok {
-		return t
-	}
-	return Tool{}.withDefaults()
-}
-
 // CheckLease refuses a lease that heartbeats cannot keep. Zero is the default.
 func CheckLease(lease time.Duration) error {
 	if lease > 0 && lease < MinLease {

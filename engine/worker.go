@@ -9,57 +9,60 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/askance-dev/askance/engine/internal/store"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// goneError answers an owner, or one who would be, of a finished call.
-func goneError(op string, c *message.Call) error {
-	return &message.Error{Code: message.CodeFinished, Op: op, Call: c.Clone(), What: "the call is finished (" + c.Cause + ")", Hint: "do not run it; drop the item"}
+// workers is the engine's side of the worker protocol.
+type workers struct {
+	*core
+	attempts *attempts
+	keeper   *keeper
 }
 
-// start binds the present attempt of a remote call to a worker. The same claim
+// startAttempt binds the present attempt of a remote call to a worker. The same claim
 // asked again gets the same answer.
-func (e *Engine) start(ctx context.Context, by message.Principal, queue message.Queue, r message.StartRequest) (message.StartReply, error) {
-	if err := e.checkOwner("start", &r.Key, r.Claim); err != nil {
+func (w *workers) startAttempt(ctx context.Context, by message.Principal, queue message.Queue, r message.StartRequest) (message.StartReply, error) {
+	if err := w.checkOwner("start", &r.Key, r.Claim); err != nil {
 		return message.StartReply{}, err
 	}
 	if len(r.Request) > maxClaim {
 		return message.StartReply{}, &message.Error{Code: message.CodeInvalid, Op: "start", What: fmt.Sprintf("request is over %d bytes", maxClaim), Hint: "send a random id of your own"}
 	}
 	fresh := false // of the last decision, which is the one that was written
-	c, err := e.update(ctx, "start", r.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
+	c, err := w.update(ctx, "start", r.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
 		c := m.Call()
 		fresh = false
-		if err := ofQueue("start", c, queue); err != nil {
+		if err := checkQueue("start", c, queue); err != nil {
 			return err
 		}
-		t := e.tool(c.Tool)
+		t := w.tool(c.Tool)
 		switch {
 		case c.Open() && c.Placement != message.PlaceRemote:
 			return &message.Error{Code: message.CodeState, Op: "start", What: "the call is not a worker's to run: there is no grant for it", Hint: "start only calls that were offered"}
-		case owns(c, by, r.Attempt, r.Claim) && (c.Phase() == message.PhaseBlocked || c.Phase() == message.PhaseRetrying):
-			// Whoever resolves it now may see that nothing has happened, and have it run again.
+		case isOwner(c, by, r.Attempt, r.Claim) && (c.Phase() == message.PhaseBlocked || c.Phase() == message.PhaseRetrying):
+			// An operator who resolves it now may see that nothing has happened, and have it run again.
 			return &message.Error{Code: message.CodeSuperseded, Op: "start", What: "the attempt was given up while its owner was silent", Hint: "do not begin; drop the item"}
-		case c.Started() && owns(c, by, r.Attempt, r.Claim):
+		case c.Started() && isOwner(c, by, r.Attempt, r.Claim):
 			return errNoChange
 		case c.Open() && r.Nonce != "" && c.Attempt.Grant != nil && c.Attempt.Number == r.Attempt && c.Attempt.Grant.Nonce != r.Nonce:
 			return &message.Error{Code: message.CodeSuperseded, Op: "start", What: "the attempt was offered again with another grant", Hint: "drop the item"}
 		case c.Open() && c.Attempt.Number == r.Attempt && !c.Started() && r.Refuse != "":
-			return m.Step(toolcall.Revoked{Base: stamp(), Reason: "worker " + by.Name + " refused: " + clip(r.Refuse)})
+			return m.Step(toolcall.Revoked{Base: stamp(), Reason: "worker " + by.Name + " refused: " + clipText(r.Refuse)})
 		case c.Open() && c.Attempt.Grant != nil && !time.Now().Before(c.Attempt.Grant.Expires):
 			return &message.Error{Code: message.CodeSuperseded, Op: "start", What: "the grant has expired", Hint: "drop the item; it is offered again"}
-		case e.stale(c):
+		case w.attempts.hasStaleGrant(c):
 			return &message.Error{Code: message.CodeSuperseded, Op: "start", What: "the key that signed the grant was retired", Hint: "drop the item; it is offered again"}
 		}
 		if c.Phase() == message.PhaseQueued {
-			if stop, err := e.mustNotBegin(ctx, m); stop || err != nil {
+			if stop, err := w.attempts.mustNotBegin(ctx, m); stop || err != nil {
 				return err
 			}
 		}
 		ev := toolcall.Started{Base: stamp(), Attempt: r.Attempt, Worker: by.Name, Claim: r.Claim, LeaseMS: t.Lease.Milliseconds()}
-		ev.Deadline = deadline(c, t, ev.At)
+		ev.Deadline = w.judge.Deadline(c, ev.At)
 		fresh = true
 		return m.Step(ev)
 	})
@@ -67,22 +70,27 @@ func (e *Engine) start(ctx context.Context, by message.Principal, queue message.
 	case err != nil:
 		return message.StartReply{}, err
 	case !c.Open():
-		return message.StartReply{}, goneError("start", c)
+		return message.StartReply{}, finishedError("start", c)
 	}
-	e.liveness.Hear(c.Key, c.Attempt.Number, time.Now())
+	w.liveness.Hear(c.Key, c.Attempt.Number, time.Now())
 	reply := message.StartReply{
 		Key: c.Key, Attempt: c.Attempt.Number, Claim: c.Attempt.Claim, Request: r.Request, Nonce: c.Attempt.Grant.Nonce, Fresh: fresh,
 		LeaseMS: c.Attempt.LeaseMS, HeartbeatMS: heartbeat(claimTime(c)).Milliseconds(),
 		Deadline: c.Attempt.Deadline, IdempotencyKey: c.IdempotencyKey(), At: stamp().At,
 	}
-	return reply, reply.Sign(e.cfg.signer.SigningKey())
+	return reply, reply.Sign(w.cfg.signer.SigningKey())
+}
+
+// finishedError answers an owner, or one who would be, of a finished call.
+func finishedError(op string, c *message.Call) error {
+	return &message.Error{Code: message.CodeFinished, Op: op, Call: c.Clone(), What: "the call is finished (" + c.Cause + ")", Hint: "do not run it; drop the item"}
 }
 
 // maxClaim bounds the ids that owners give to claims and requests.
 const maxClaim = 128
 
-func (e *Engine) checkOwner(op string, key *message.Key, claim string) error {
-	key.Space = e.space
+func (w *workers) checkOwner(op string, key *message.Key, claim string) error {
+	key.Space = w.space
 	if claim == "" || len(claim) > maxClaim {
 		return &message.Error{Code: message.CodeInvalid, Op: op, What: "claim is empty or over 128 bytes", Hint: "send a random id of your own"}
 	}
@@ -92,9 +100,9 @@ func (e *Engine) checkOwner(op string, key *message.Key, claim string) error {
 	return nil
 }
 
-// ofQueue keeps a worker to the queue for which it is authenticated; none: to
+// checkQueue keeps a worker to the queue for which it is authenticated; none: to
 // nothing, in process.
-func ofQueue(op string, c *message.Call, queue message.Queue) error {
+func checkQueue(op string, c *message.Call, queue message.Queue) error {
 	switch own := c.Queue(); {
 	case queue.Tool == "" || own == queue:
 		return nil
@@ -104,104 +112,91 @@ func ofQueue(op string, c *message.Call, queue message.Queue) error {
 	return &message.Error{Code: message.CodeForbidden, Op: op, What: "the rules route the call to other workers of the tool", Hint: "a worker acts for its own route only"}
 }
 
-// heartbeat writes nothing: it renews the lease in memory and tells the worker
+// takeHeartbeat writes nothing: it renews the lease in memory and tells the worker
 // whether to go on.
-func (e *Engine) heartbeat(ctx context.Context, by message.Principal, queue message.Queue, r message.HeartbeatRequest) (message.HeartbeatReply, error) {
-	rep, err := e.renew(ctx, by, queue, r)
+func (w *workers) takeHeartbeat(ctx context.Context, by message.Principal, queue message.Queue, r message.HeartbeatRequest) (message.HeartbeatReply, error) {
+	rep, err := w.renewClaim(ctx, by, queue, r)
 	if err == nil {
 		rep.At = time.Now().UTC()
-		e.clocks.Hear(by.Name, r, e.view.Call(r.Key))
+		w.clocks.Hear(by.Name, r, w.view.Call(r.Key))
 	}
 	return rep, err
 }
 
-func (e *Engine) renew(ctx context.Context, by message.Principal, queue message.Queue, r message.HeartbeatRequest) (message.HeartbeatReply, error) {
-	if err := e.checkOwner("heartbeat", &r.Key, r.Claim); err != nil {
+func (w *workers) renewClaim(ctx context.Context, by message.Principal, queue message.Queue, r message.HeartbeatRequest) (message.HeartbeatReply, error) {
+	if err := w.checkOwner("heartbeat", &r.Key, r.Claim); err != nil {
 		return message.HeartbeatReply{}, err
 	}
-	c := e.view.Call(r.Key)
-	if c == nil || !owns(c, by, r.Attempt, r.Claim) {
+	c := w.view.Call(r.Key)
+	if c == nil || !isOwner(c, by, r.Attempt, r.Claim) {
 		var err error
-		if c, err = e.store.LastCall(ctx, r.Key); err != nil {
+		if c, err = w.store.LastCall(ctx, r.Key); err != nil {
 			return message.HeartbeatReply{}, opError("heartbeat", err)
 		}
 	}
-	if err := ofQueue("heartbeat", c, queue); err != nil {
+	if err := checkQueue("heartbeat", c, queue); err != nil {
 		return message.HeartbeatReply{}, err
 	}
 	switch {
 	case !c.Open():
 		return message.HeartbeatReply{Cancel: true, Stale: true, Reason: "the call is finished: " + c.Cause}, nil
-	case !owns(c, by, r.Attempt, r.Claim):
+	case !isOwner(c, by, r.Attempt, r.Claim):
 		return message.HeartbeatReply{Cancel: true, Stale: true, Reason: "another attempt or owner is the present one"}, nil
 	}
 	now := time.Now()
-	e.liveness.Hear(c.Key, c.Attempt.Number, now)
+	w.liveness.Hear(c.Key, c.Attempt.Number, now)
 	if d := c.Attempt.Deadline; !d.IsZero() && !now.Before(d) {
 		return message.HeartbeatReply{Cancel: true, Reason: "the attempt ran into its deadline"}, nil
 	}
-	if state, _ := e.view.ReplyState(c.Key); state != nil && state.Phase != message.ReplyOpen {
+	if state, _ := w.view.ReplyState(c.Key); state != nil && state.Phase != message.ReplyOpen {
 		return message.HeartbeatReply{Cancel: true, Reason: "the reply was interrupted"}, nil
 	}
 	return message.HeartbeatReply{}, nil
 }
 
-func owns(c *message.Call, by message.Principal, attempt int, claim string) bool {
+func isOwner(c *message.Call, by message.Principal, attempt int, claim string) bool {
 	return c.Attempt.Number == attempt && c.Attempt.Claim == claim && c.Attempt.Worker == by.Name
 }
 
-// ObserveHeartbeat takes note of a sign of life that another replica answers
-// or that another engine gives for its local attempt. worker must be
-// authenticated by the transport.
-func (e *Engine) ObserveHeartbeat(worker string, r message.HeartbeatRequest) {
-	r.Space = e.space
-	if worker != e.cfg.id && r.ClockMS != 0 { // the other engines beat for their local attempts
-		e.clocks.Hear(worker, r, e.view.Call(r.Key))
-	}
-	if c := e.view.Call(r.Key); c != nil && owns(c, message.Principal{Name: worker}, r.Attempt, r.Claim) {
-		e.liveness.Hear(r.Key, r.Attempt, time.Now())
-	}
-}
-
-// progress passes a line on; it is kept nowhere.
-func (e *Engine) progress(_ context.Context, by message.Principal, queue message.Queue, r message.ProgressRequest) error {
-	if err := e.checkOwner("progress", &r.Key, r.Claim); err != nil {
+// passProgress passes a line on; it is kept nowhere.
+func (w *workers) passProgress(_ context.Context, by message.Principal, queue message.Queue, r message.ProgressRequest) error {
+	if err := w.checkOwner("progress", &r.Key, r.Claim); err != nil {
 		return err
 	}
-	c := e.view.Call(r.Key)
-	if c == nil || !c.Open() || !owns(c, by, r.Attempt, r.Claim) || ofQueue("progress", c, queue) != nil {
+	c := w.view.Call(r.Key)
+	if c == nil || !c.Open() || !isOwner(c, by, r.Attempt, r.Claim) || checkQueue("progress", c, queue) != nil {
 		return &message.Error{Code: message.CodeSuperseded, Op: "progress", What: "not the present owner of an open call", Hint: "stop"}
 	}
-	e.liveness.Hear(c.Key, c.Attempt.Number, time.Now())
-	r.Text = clip(shownText(c, r.Text))
-	e.cfg.signals.Progress(c, r)
+	w.liveness.Hear(c.Key, c.Attempt.Number, time.Now())
+	r.Text = clipText(shownText(c, r.Text))
+	w.cfg.signals.Progress(c, r)
 	return nil
 }
 
-// result stores the result of the present attempt. The same result again gets
+// storeResult stores the result of the present attempt. The same result again gets
 // the same answer; one that its owner brings too late is noted and changes
-// nothing; one of anybody else is refused.
-func (e *Engine) result(ctx context.Context, by message.Principal, r message.ResultRequest) (message.ResultReply, error) {
-	return e.resultOf(ctx, by, message.Queue{}, r)
+// nothing; one of any other sender is refused.
+func (w *workers) storeResult(ctx context.Context, by message.Principal, r message.ResultRequest) (message.ResultReply, error) {
+	return w.storeResultOf(ctx, by, message.Queue{}, r)
 }
 
-func (e *Engine) resultOf(ctx context.Context, by message.Principal, queue message.Queue, r message.ResultRequest) (message.ResultReply, error) {
-	if err := e.checkOwner("result", &r.Key, r.Claim); err != nil {
+func (w *workers) storeResultOf(ctx context.Context, by message.Principal, queue message.Queue, r message.ResultRequest) (message.ResultReply, error) {
+	if err := w.checkOwner("result", &r.Key, r.Claim); err != nil {
 		return message.ResultReply{}, err
 	}
 	if r.NotBegun != "" {
-		return e.notBegun(ctx, by, queue, r)
+		return w.giveBack(ctx, by, queue, r)
 	}
 	digest, err := checkResult(&r.Result)
 	if err != nil {
 		return message.ResultReply{}, opError("result", err)
 	}
-	c, err := e.update(ctx, "result", r.Key, by, func(_ context.Context, m *toolcall.Machine) error {
+	c, err := w.update(ctx, "result", r.Key, by, func(_ context.Context, m *toolcall.Machine) error {
 		c := m.Call()
-		if err := ofQueue("result", c, queue); err != nil {
+		if err := checkQueue("result", c, queue); err != nil {
 			return err
 		}
-		if owns(c, by, r.Attempt, r.Claim) && c.IsResult(digest) && !c.Open() {
+		if isOwner(c, by, r.Attempt, r.Claim) && c.IsResult(digest) && !c.Open() {
 			return errNoChange
 		}
 		if c.Open() && c.Attempt.Number == r.Attempt && c.Attempt.Worker != by.Name {
@@ -215,7 +210,7 @@ func (e *Engine) resultOf(ctx context.Context, by message.Principal, queue messa
 	case err == nil:
 		return message.ResultReply{Stored: true, State: c.State}, nil
 	case errors.Is(err, message.ErrFinished), errors.Is(err, message.ErrSuperseded):
-		owner, nerr := e.noteLate(ctx, by, r, digest)
+		owner, nerr := w.noteLateResult(ctx, by, r, digest)
 		switch {
 		case nerr != nil:
 			return message.ResultReply{}, opError("result", nerr)
@@ -226,31 +221,83 @@ func (e *Engine) resultOf(ctx context.Context, by message.Principal, queue messa
 	return message.ResultReply{}, err
 }
 
-// notBegun believes the owner that it never began the attempt. The call is then
+// giveBack believes the owner that it never began the attempt. The call is then
 // offered again as a new attempt, also if its tool is not idempotent.
-func (e *Engine) notBegun(ctx context.Context, by message.Principal, queue message.Queue, r message.ResultRequest) (message.ResultReply, error) {
+func (w *workers) giveBack(ctx context.Context, by message.Principal, queue message.Queue, r message.ResultRequest) (message.ResultReply, error) {
 	if !reflect.ValueOf(r.Result).IsZero() {
 		return message.ResultReply{}, &message.Error{Code: message.CodeInvalid, Op: "result", What: "not_begun and result are both set", Hint: "send the result if the tool ran, else not_begun alone"}
 	}
-	c, err := e.update(ctx, "result", r.Key, by, func(_ context.Context, m *toolcall.Machine) error {
+	c, err := w.update(ctx, "result", r.Key, by, func(_ context.Context, m *toolcall.Machine) error {
 		c := m.Call()
-		switch err := ofQueue("result", c, queue); {
+		switch err := checkQueue("result", c, queue); {
 		case err != nil:
 			return err
-		case c.Open() && !owns(c, by, r.Attempt, r.Claim):
+		case c.Open() && !isOwner(c, by, r.Attempt, r.Claim):
 			return &message.Error{Code: message.CodeSuperseded, Op: "result", What: "another owner or attempt is the present one", Hint: "drop the attempt"}
 		case c.Phase() == message.PhaseRetrying:
 			return errNoChange
 		}
 		base := stamp()
-		return m.Step(toolcall.Returned{Base: base, Attempt: r.Attempt, Claim: r.Claim, RetryAt: base.At.Add(e.tool(c.Tool).backoff(r.Attempt))})
+		return m.Step(toolcall.Returned{Base: base, Attempt: r.Attempt, Claim: r.Claim, RetryAt: base.At.Add(w.tool(c.Tool).backoff(r.Attempt))})
 	})
 	if err != nil {
 		return message.ResultReply{}, err
 	}
-	e.liveness.Forget(c.Key)
-	e.log.Warn("a worker gave an attempt back before it began", "call", c.Key.String(), "attempt", r.Attempt, "worker", by.Name, "reason", clip(r.NotBegun))
+	w.liveness.Forget(c.Key)
+	w.log.Warn("a worker gave an attempt back before it began", "call", c.Key.String(), "attempt", r.Attempt, "worker", by.Name, "reason", clipText(r.NotBegun))
 	return message.ResultReply{Stored: true, State: c.State}, nil
+}
+
+// noteLateResult records a result that came too late, once for each attempt, and
+// reports whether its sender ever owned that attempt. Strangers are not noted:
+// they could fill the journal.
+func (w *workers) noteLateResult(ctx context.Context, by message.Principal, r message.ResultRequest, digest string) (owner bool, err error) {
+	late := store.Entity[[]message.JournalEntry]{Key: r.Key, Read: func(ctx context.Context) ([]message.JournalEntry, uint64, error) {
+		history, err := w.journal.History(ctx, r.Key)
+		if err != nil || len(history) == 0 {
+			return nil, 0, err
+		}
+		return history, history[len(history)-1].Seq, nil
+	}}
+	var next *message.Call
+	_, _, err = store.Update(ctx, w.store, "result", late, func(_ context.Context, history []message.JournalEntry) (*message.EventRecord, error) {
+		var noted bool
+		if owner, noted = lateOwner(history, by, r); !owner || noted {
+			return nil, errNoChange
+		}
+		last, err := w.store.LastOf(r.Key, history)
+		if err != nil {
+			return nil, err
+		}
+		next = last.Record.Call
+		res := r.Result
+		f := w.store.NewRecord(by, stamp().At)
+		f.Call, f.Note = next, &message.Note{What: "late_result", Attempt: r.Attempt, Result: &res, Text: next.SealResult(digest)}
+		f.Call.Seq = 0
+		return f, nil
+	})
+	switch {
+	case errors.Is(err, errNoChange):
+		return owner, nil
+	case err != nil:
+		return owner, err
+	}
+	w.keeper.setTimers(next, 0) // the timers that were set for the event record before are void
+	return true, nil
+}
+
+// lateOwner reports whether the sender of a result owned the attempt that it
+// names, and whether a late result of that attempt has been noted.
+func lateOwner(history []message.JournalEntry, by message.Principal, r message.ResultRequest) (owned, noted bool) {
+	for _, rec := range history {
+		f := rec.Record
+		if f == nil || f.Call == nil {
+			continue
+		}
+		owned = owned || isOwner(f.Call, by, r.Attempt, r.Claim)
+		noted = noted || f.Note != nil && f.Note.Attempt == r.Attempt
+	}
+	return owned, noted
 }
 
 // resultDepth is how deep a result may be nested: deep enough for people, and

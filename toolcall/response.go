@@ -7,7 +7,7 @@ import "github.com/askance-dev/askance/message"
 // answered checks the fence of every answer, the digest, before anything else.
 func (m *Machine) answered(ev Responded) error {
 	c := m.call
-	if err := m.sameRequest(ev.Vote.Digest); err != nil {
+	if err := m.CheckRequest(ev.Vote.Digest); err != nil {
 		return err
 	}
 	c.Votes = appendVote(c.Votes, ev.Vote)
@@ -34,7 +34,7 @@ func unknownKind(k message.ResponseKind, hint string) error {
 // voted takes a word that leaves the approval request open.
 func (m *Machine) voted(ev Voted) error {
 	c := m.call
-	if err := m.sameRequest(ev.Vote.Digest); err != nil {
+	if err := m.CheckRequest(ev.Vote.Digest); err != nil {
 		return err
 	}
 	c.Votes = appendVote(c.Votes, ev.Vote)
@@ -68,7 +68,7 @@ func (m *Machine) escalated(ev Escalated) error {
 }
 
 func (m *Machine) edited(ev Edited) error {
-	if err := m.sameRequest(ev.Vote.Digest); err != nil {
+	if err := m.CheckRequest(ev.Vote.Digest); err != nil {
 		return err
 	}
 	vote := ev.Vote
@@ -78,7 +78,9 @@ func (m *Machine) edited(ev Edited) error {
 	return m.move(Edit)
 }
 
-func (m *Machine) sameRequest(digest string) error {
+// CheckRequest refuses an answer that is not to the open approval request of the call:
+// the fence of every answer.
+func (m *Machine) CheckRequest(digest string) error {
 	c := m.call
 	if c.State != asking {
 		return wrongState(c.Clone(), Approve)

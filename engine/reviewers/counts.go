@@ -9,7 +9,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// tooSoon is the time within which nobody reads an approval request.
+// tooSoon is the time in which no person can read an approval request.
 const tooSoon = 2 * time.Second
 
 // kept is how long instants of answers are kept: the longest of the limits.
@@ -19,7 +19,7 @@ const kept = time.Hour
 type counts struct {
 	load   message.ReviewerLoad // Open and the sums
 	took   times
-	recent []time.Time // of answers of whatever kind, those of the last hour, in order
+	recent []time.Time // of answers of any kind, those of the last hour, in order
 }
 
 // vote counts one.

@@ -10,7 +10,7 @@
 // one, so that windows can be asked for; [Read] folds a journal for a window that
 // reaches further back.
 //
-// An approval request's clock begins with the fact that asks it; asked anew, it begins
+// An approval request's clock begins with the fact that asks it; asked again, it begins
 // again. A vote counts once, however often its event record arrives. A vote on a
 // approval request that the ledger never saw open does not count.
 package reviewers

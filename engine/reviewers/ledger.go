@@ -129,7 +129,7 @@ func (s *sums) counts(of *map[string]*counts, name string) *counts {
 }
 
 // vote counts a vote for the person, and for those of the asked groups in which
-// they were. When it came counts for the limits, whatever the window.
+// they were. When it came counts for the limits, in any window.
 func (l *Ledger) vote(q *request, v message.Vote) {
 	e := entry{at: v.At, kind: v.Kind, took: max(0, v.At.Sub(q.since)), who: v.By.Name, groups: asks(q.asks, v)}
 	if l.span.holds(e.at) {

@@ -34,7 +34,7 @@ func (l *Ledger) Admit(call message.Key, who, to string, now time.Time) (done fu
 	defer l.mu.Unlock()
 	if to != "" {
 		if n, full := l.full(to); full {
-			return nil, overLimit(fmt.Sprintf("%s has %d open approval requests already, the limit of open approval requests for one reviewer is %d", to, n, l.limits.MaxOpen), "hand it over to somebody else")
+			return nil, overLimit(fmt.Sprintf("%s has %d open approval requests already, the limit of open approval requests for one reviewer is %d", to, n, l.limits.MaxOpen), "hand it over to another approver")
 		}
 	}
 	for _, limit := range []struct {
@@ -75,7 +75,7 @@ func (l *Ledger) answered(who string, now time.Time, window time.Duration) int {
 // Assign asks leave to put a new approval request, of the call, to the people of a
 // requirement. It is refused with message.ErrOverLimit if a part that names
 // people alone has too few left who may be given one more. A group's approval request is
-// nobody's in particular, and any approver's neither. done must be called when
+// for no person in particular, nor for any approver. done must be called when
 // the approval request is on record, or will not be.
 func (l *Ledger) Assign(call message.Key, r message.Requirement) (done func(), err error) {
 	l.mu.Lock()

@@ -50,7 +50,7 @@ func (l *log) add(e entry) {
 	l.next = (l.next + 1) % most
 }
 
-// covers reports whether everything in the window is at hand.
+// covers reports whether everything in the window is in memory.
 func (l *log) covers(s span) bool { return !l.lost || l.before.Before(s.since) }
 
 // Keep sets how many answers are kept one by one instead of MaxLog, before the

@@ -92,8 +92,8 @@ func (k *Clocks) Mark(c *message.Call) *message.Call {
 	return c
 }
 
-// Reported are the calls that workers reported as kept from starting.
-func (k *Clocks) Reported() []message.Key {
+// ReportedCalls are the calls that workers reported as kept from starting.
+func (k *Clocks) ReportedCalls() []message.Key {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.Collect(maps.Keys(k.blocked))
@@ -137,18 +137,18 @@ func (k *Clocks) Hear(worker string, r message.HeartbeatRequest, c *message.Call
 	case !there.Before(g.NotBefore):
 		return
 	}
-	why := fmt.Sprintf("worker %s's clock is %s this engine; the grant is %s. Correct the clock.", worker, against(r.ClockMS), valid)
-	k.block(c.Key, blocked{attempt: r.Attempt, why: why, until: latest(now, c.Attempt.OfferUntil).Add(reportEvery)})
+	why := fmt.Sprintf("worker %s's clock is %s this engine; the grant is %s. Correct the clock.", worker, clockAgainst(r.ClockMS), valid)
+	k.block(c.Key, blocked{attempt: r.Attempt, why: why, until: latestOf(now, c.Attempt.OfferUntil).Add(reportEvery)})
 }
 
-func against(aheadMS int64) string {
+func clockAgainst(aheadMS int64) string {
 	if aheadMS > 0 {
 		return clockText(aheadMS) + " of"
 	}
 	return clockText(aheadMS)
 }
 
-func latest(a, b time.Time) time.Time {
+func latestOf(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
 	}

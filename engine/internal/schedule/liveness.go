@@ -21,7 +21,7 @@ type beat struct {
 	at      time.Time
 }
 
-// NewLiveness makes a Liveness that has heard of nobody.
+// NewLiveness makes a Liveness that has heard of no owner.
 func NewLiveness() *Liveness { return &Liveness{heard: map[message.Key]beat{}} }
 
 // Hear notes a sign of life.
@@ -46,7 +46,7 @@ func (l *Liveness) LastHeard(key message.Key, attempt int, now time.Time) time.T
 	return b.at
 }
 
-// Excuse does not count a pause of this process as listening: whoever was heard
+// Excuse does not count a pause of this process as listening: an owner that was heard
 // of before it is taken to have been heard of that much later.
 func (l *Liveness) Excuse(pause time.Duration, now time.Time) {
 	l.mu.Lock()

@@ -55,7 +55,7 @@ func follow(t *testing.T, j store.Journal, v *view.View, hooks store.Hooks) *sto
 
 func quiet() store.Hooks {
 	return store.Hooks{
-		News: func(*message.EventRecord) {}, Stored: func(_, _ time.Time) {},
+		News: func(*message.EventRecord) {}, Compare: func(_, _ time.Time) {},
 		Written: func(*message.Call, []toolcall.Effect, time.Time) {},
 	}
 }
@@ -109,7 +109,7 @@ func TestOwnRecordsAreNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		compared, news, v := 0, 0, view.New(10)
 		hooks := quiet()
-		hooks.Stored = func(at, stored time.Time) { compared++ }
+		hooks.Compare = func(at, stored time.Time) { compared++ }
 		hooks.News = func(*message.EventRecord) { news++ }
 		s := follow(t, engine.NewMemory(), v, hooks)
 		f := binding(s)

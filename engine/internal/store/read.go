@@ -162,7 +162,7 @@ func (s *Store) SessionCalls(ctx context.Context, session message.Key) ([]*messa
 	return out, nil
 }
 
-// CheckReply refuses a request about a reply of which there is no record, neither
+// CheckReply refuses a request about a reply without a record, neither
 // an event record nor an event: a mistyped id is an error and not a silent success.
 func (s *Store) CheckReply(ctx context.Context, reply message.Key) error {
 	found := false

@@ -30,9 +30,9 @@ type Hooks struct {
 	// News is called with each event record of another replica, or of this one from before
 	// a restart, once the view has it.
 	News func(*message.EventRecord)
-	// Stored is called with the time at which this engine made an event record and the time
+	// Compare is called with the time at which this engine made an event record and the time
 	// at which the journal stored it.
-	Stored func(at, stored time.Time)
+	Compare func(at, stored time.Time)
 	// Written is called when UpdateCall has written: c is the call's new state, and
 	// sent a time before the event record was sent.
 	Written func(c *message.Call, effects []toolcall.Effect, sent time.Time)
@@ -159,7 +159,7 @@ func (w watcher) Wants(seq uint64, id string, stored time.Time) bool {
 	if f == nil {
 		return true
 	}
-	w.s.hooks.Stored(f.At, stored)
+	w.s.hooks.Compare(f.At, stored)
 	w.s.apply(f, seq)
 	w.s.view.ReachSequence(seq)
 	return false
@@ -173,7 +173,7 @@ func (w watcher) Record(r message.JournalEntry) {
 		s.log.Error("a journal entry cannot be used and was skipped", "seq", r.Seq, "why", r.Invalid)
 	case r.Record != nil:
 		if r.Record.Engine == s.engine {
-			s.hooks.Stored(r.Record.At, r.Time)
+			s.hooks.Compare(r.Record.At, r.Time)
 		}
 		s.own.take(r.Record.ID) // for journals that do not ask whether it is wanted
 		s.apply(r.Record, r.Seq)

@@ -19,7 +19,7 @@ type Book struct {
 	grown             int // since ended ones were last dropped
 }
 
-// keepEnded is how many standing approvals that have ended stay at hand.
+// keepEnded is how many standing approvals that have ended stay in memory.
 const keepEnded = 1000
 
 func newBook() *Book {
@@ -123,7 +123,7 @@ func (b *Book) OfTool(tool, mark string, now time.Time) []*message.StandingAppro
 	return out
 }
 
-// All gives every lease at hand, by id.
+// All gives every lease in memory, by id.
 func (b *Book) All() []*message.StandingApproval {
 	b.mu.RLock()
 	defer b.mu.RUnlock()

@@ -28,8 +28,8 @@ func (o *order) find(first uint64) int {
 	return sort.Search(n, func(i int) bool { return o.entries[i].first >= first })
 }
 
-// of is the entry of a call, or where to insert it.
-func (o *order) of(c *message.Call) (i int, found bool) {
+// placeOf is the entry of a call, or where to insert it.
+func (o *order) placeOf(c *message.Call) (i int, found bool) {
 	for i = o.find(c.First); i < len(o.entries) && o.entries[i].first == c.First; i++ {
 		if e := o.entries[i].call; e != nil && e.Key == c.Key {
 			return i, true
@@ -40,7 +40,7 @@ func (o *order) of(c *message.Call) (i int, found bool) {
 
 // put adds a call, or replaces what was known of it.
 func (o *order) put(c *message.Call) {
-	i, found := o.of(c)
+	i, found := o.placeOf(c)
 	if !found {
 		o.entries = slices.Insert(o.entries, i, orderEntry{})
 	}
@@ -49,7 +49,7 @@ func (o *order) put(c *message.Call) {
 
 // remove takes a call out. Removed entries are dropped once they are the half.
 func (o *order) remove(c *message.Call) {
-	i, found := o.of(c)
+	i, found := o.placeOf(c)
 	if !found {
 		return
 	}
@@ -69,8 +69,8 @@ func (o *order) remove(c *message.Call) {
 // len is how many calls it has.
 func (o *order) len() int { return len(o.entries) - o.dead }
 
-// after calls fn for the calls behind a sequence until fn returns false.
-func (o *order) after(first uint64, fn func(*message.Call) bool) {
+// eachAfter calls fn for the calls behind a sequence until fn returns false.
+func (o *order) eachAfter(first uint64, fn func(*message.Call) bool) {
 	for i := o.find(first + 1); i < len(o.entries); i++ {
 		if c := o.entries[i].call; c != nil && !fn(c) {
 			return

@@ -11,7 +11,7 @@ import (
 )
 
 // View is what an engine knows of the journal: a projection that may lag and
-// is never the ground of a decision by itself. Every write is checked by
+// is never the ground of a decision alone. Every write is checked by
 // compare-and-swap against the journal, and what the view is read for without
 // one is monotonic (a finished call stays finished, a bound session stays
 // bound, an interrupted reply stays interrupted).
@@ -27,7 +27,7 @@ type View struct {
 	recent    []message.Key // finished calls still in calls, oldest first
 	changed   map[message.Key]*watched
 	waiting   []waiter // for the watch
-	keep      int      // finished calls kept at hand
+	keep      int      // finished calls kept in memory
 
 	// Hashes of the replies whose finished calls were all forgotten. Two replies
 	// with one hash cost a needless look into the journal.
@@ -39,7 +39,7 @@ type View struct {
 	Book *Book // guards itself
 }
 
-// waiter is somebody to whom it matters that the watch has come to seq.
+// waiter waits until the watch has come to seq.
 type waiter struct {
 	seq  uint64
 	come chan struct{}
@@ -244,15 +244,15 @@ func (v *View) WaitFor(seq uint64) <-chan struct{} {
 	return w.come
 }
 
-// watched is what somebody waits on.
+// watched is what a request waits on.
 type watched struct {
 	moved chan struct{} // closed at the next change
 	n     int           // how many wait
 }
 
 // Watch returns a channel that is closed at the next change of a reply (or,
-// with a session's key, of any of its replies). Whoever does not wait for that
-// any more calls leave: names that nobody has written to must not pile up.
+// with a session's key, of any of its replies). A caller that does not wait for that
+// any more calls leave: names without records must not pile up.
 func (v *View) Watch(key message.Key) (moved <-chan struct{}, leave func()) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -322,7 +322,7 @@ func (v *View) ReplyPhase(reply message.Key) message.ReplyPhase {
 	return message.ReplyOpen
 }
 
-// CallsOf gives the calls of a reply that are at hand, in the order in which
+// CallsOf gives the calls of a reply that are in memory, in the order in which
 // they were proposed.
 func (v *View) CallsOf(key message.Key) []*message.Call {
 	v.mu.RLock()
@@ -352,7 +352,7 @@ func (v *View) OpenCalls() []*message.Call {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	out := make([]*message.Call, 0, v.orders.open.len())
-	v.orders.open.after(0, func(c *message.Call) bool {
+	v.orders.open.eachAfter(0, func(c *message.Call) bool {
 		out = append(out, c)
 		return true
 	})
@@ -380,7 +380,7 @@ func (v *View) Counts() (open, held int) {
 func (v *View) List(by message.Principal, r message.ListRequest, session message.Key, page *Page, mark func(*message.Call) *message.Call) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	v.orders.narrowest(by, r, session).after(r.After, func(c *message.Call) bool {
+	v.orders.narrowest(by, r, session).eachAfter(r.After, func(c *message.Call) bool {
 		c = mark(c)
 		return !IsListed(c, by, r) || page.Add(c)
 	})

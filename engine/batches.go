@@ -1,0 +1,202 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/askance-dev/askance/engine/internal/decide"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// batches orders the calls of a reply: serial tools, and calls that hide behind
+// the approval request of another one.
+type batches struct {
+	*core
+	decider *decider
+}
+
+// gate says what stands before a pending call.
+type gate int
+
+const (
+	gateOpen   gate = iota // nothing: it can be decided
+	gateWaits              // another call; the engine that sees it end looks again
+	gateUnsure             // something that may never bring news: look again after a while
+)
+
+// patience, in graces, is how long calls wait for one that was planned before
+// them and that no runtime proposes: a proposal breaks off when its engine dies or
+// its runtime gives it up.
+const patience = 10
+
+// isGated reports whether a pending call has to wait for other calls of its
+// reply. It reads the view: what it waits for (calls being finished) never
+// becomes untrue again, so a lagging view only waits a little longer.
+func (b *batches) isGated(c *message.Call) bool { return b.gateOf(c) != gateOpen }
+
+func (b *batches) gateOf(c *message.Call) gate {
+	siblings := b.view.CallsOf(c.Key)
+	if c.Batch.Number == 0 {
+		return gateOpen
+	}
+	plan, seq, at := b.view.Plan(c.Key)
+	if plan == nil {
+		return gateUnsure // it has not reached the view
+	}
+	if len(plan.Batches) > c.Batch.Number && (c.Seq == 0 || c.First > seq && time.Since(c.ProposedAt) < b.cfg.grace) {
+		// It comes late: others may have given it up, and begin just now. That they
+		// found no event record of it, and their own first event record, are of two entities, which no
+		// write compares; a grace is the time in which what they began arrives here.
+		// To begin without it, where patience had not ended by the clock of this
+		// replica, would trust that no other's is ahead.
+		return gateUnsure
+	}
+	known := map[message.CallID]*message.Call{}
+	for _, s := range siblings {
+		known[s.Call] = s
+		if s.Batch.Number > c.Batch.Number && s.Open() && s.State != message.ToolCallPending {
+			return gateWaits // it did not wait for us: we came too late
+		}
+	}
+	given := time.Since(at) > patience*b.cfg.grace
+	for _, p := range plan.Batches {
+		for i, id := range p.Calls {
+			before := p.Number < c.Batch.Number || p.Number == c.Batch.Number && p.Groups[i] < c.Batch.Group
+			if !before || id == c.Call { // proposed with its batch first, then alone: it does not wait for itself
+				continue
+			}
+			if g := b.gateBehind(c, known[id], id, given && p.Number < c.Batch.Number); g != gateOpen {
+				return g
+			}
+		}
+	}
+	return gateOpen
+}
+
+// gateBehind reports whether c has to wait for the call id that was planned before
+// it: s, if the view holds it. The journal is asked about one that the view
+// does not hold: it is finished and was dropped, or was never written. given
+// says that it is too late for that.
+func (b *batches) gateBehind(c, s *message.Call, id message.CallID, given bool) gate {
+	switch {
+	case s != nil && s.Open():
+		return gateWaits
+	case s != nil:
+		return gateOpen
+	}
+	key := c.Key
+	key.Call = id
+	r, err := b.journal.Last(b.ctx, key)
+	switch {
+	case err == nil && r.Record != nil && r.Record.Call != nil && !r.Record.Call.Open():
+		return gateOpen
+	case errors.Is(err, message.ErrNotFound) && given:
+		return gateOpen
+	}
+	return gateUnsure
+}
+
+// isStuck reports whether a pending call can only move after another party did
+// something: it is gated, or hidden behind an approval request that is still open.
+func (b *batches) isStuck(c *message.Call) bool { return b.isHidden(c) || b.isGated(c) }
+
+// isHidden reports whether a call is hidden behind an approval request that is still open.
+func (b *batches) isHidden(c *message.Call) bool {
+	if c.Behind == "" {
+		return false
+	}
+	key := c.Key
+	key.Call = c.Behind
+	o := b.view.Call(key)
+	return o != nil && o.State == message.ToolCallAsking
+}
+
+// advanceReply takes the pending calls of a reply onwards that can go, one
+// after the other in the order in which they were proposed. Any number of
+// replicas may do this at once; one wins each step.
+func (b *batches) advanceReply(ctx context.Context, reply message.Key) {
+	seen := b.catchUp(ctx, reply) // before the look at the calls
+	for _, c := range b.view.CallsOf(reply) {
+		if c.State != message.ToolCallPending {
+			continue
+		}
+		g, err := gateUnsure, error(nil)
+		if c.First <= seen { // else what it waits for, or hides behind, may not be known here
+			g, err = b.advanceCall(ctx, c)
+		}
+		if g == gateUnsure {
+			b.lookLater(reply)
+		}
+		if err != nil && !errors.Is(err, message.ErrFinished) {
+			if ctx.Err() == nil {
+				b.log.Warn("a pending call could not be decided; it is tried again", "call", c.Key.String(), "error", err)
+				b.lookLater(reply)
+			}
+			return
+		}
+	}
+}
+
+// catchUp gives the watch, and acknowledgements that are on their way, a moment to
+// bring everything that came before the pending calls of a reply: a request
+// reads a call from the journal ahead of the watch. It returns the sequence up
+// to which the view then has the reply.
+func (b *batches) catchUp(ctx context.Context, reply message.Key) (seen uint64) {
+	var first uint64
+	for _, c := range b.view.CallsOf(reply) {
+		if c.State == message.ToolCallPending {
+			first = max(first, c.First)
+		}
+	}
+	wait, cancel := context.WithTimeout(ctx, lagLimit)
+	defer cancel()
+	if come := b.view.WaitFor(first); come != nil {
+		select {
+		case <-come:
+		case <-wait.Done():
+		}
+	}
+	return b.view.Sequence()
+}
+
+// advanceCall decides a pending call if it can go, and tells whether it can.
+func (b *batches) advanceCall(ctx context.Context, c *message.Call) (gate, error) {
+	g := b.gateOf(c)
+	if g != gateOpen {
+		return g, nil
+	}
+	_, err := b.update(ctx, "advance", c.Key, b.self(), func(ctx context.Context, m *toolcall.Machine) error {
+		c := m.Call()
+		if g = gateOpen; c.State != message.ToolCallPending {
+			return errNoChange
+		}
+		if g = b.gateOf(c); g != gateOpen {
+			return errNoChange
+		}
+		if state, _, err := b.store.LastReply(ctx, c.ReplyKey()); err != nil {
+			return err
+		} else if state.Phase != message.ReplyOpen {
+			return m.Step(toolcall.Interrupted{Base: stamp()})
+		}
+		err := b.decider.decideCall(ctx, m, b.callsBefore(c))
+		if errors.Is(err, decide.ErrUndecided) {
+			g, err = gateUnsure, errNoChange
+		}
+		return err
+	})
+	return g, err
+}
+
+// callsBefore gives the calls of the reply that were proposed before c.
+func (b *batches) callsBefore(c *message.Call) []*message.Call {
+	var out []*message.Call
+	for _, s := range b.view.CallsOf(c.Key) {
+		if s.Key == c.Key {
+			break
+		}
+		out = append(out, s)
+	}
+	return out
+}

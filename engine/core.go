@@ -1,0 +1,198 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/askance-dev/askance/engine/internal/decide"
+	"github.com/askance-dev/askance/engine/internal/schedule"
+	"github.com/askance-dev/askance/engine/internal/standing"
+	"github.com/askance-dev/askance/engine/internal/store"
+	"github.com/askance-dev/askance/engine/internal/view"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// core is what every part of the engine works with. It decides nothing.
+type core struct {
+	*life
+	space   message.SpaceID
+	journal Journal
+	policy  Policy
+	tools   map[string]Tool
+	cfg     config
+	log     *slog.Logger
+
+	view     *view.View
+	store    *store.Store
+	hooks    store.Hooks
+	judge    *decide.Judge
+	standing *standing.Approvals
+	timers   *schedule.Timers
+	liveness *schedule.Liveness
+	clocks   *schedule.Clocks
+
+	looksMu sync.Mutex           // guards looks
+	looks   map[message.Key]bool // replies with a look that waits for its moment
+}
+
+func newCore(space message.SpaceID, journal Journal, policy Policy, tools []Tool, opts []Option) (*core, error) {
+	cfg, err := newConfig(opts)
+	if err != nil {
+		return nil, err
+	}
+	if journal == nil || policy == nil {
+		return nil, errors.New("journal and policy are required")
+	}
+	c := &core{
+		life: newLife(), space: space, journal: journal, policy: dutiful{policy, Duties()}, tools: map[string]Tool{}, cfg: cfg,
+		log:  cfg.log.With("engine", cfg.id, "space", string(space)),
+		view: view.New(cfg.keep), timers: schedule.NewTimers(), liveness: schedule.NewLiveness(), clocks: schedule.NewClocks(cfg.log.With("engine", cfg.id)),
+		looks: map[message.Key]bool{},
+	}
+	judged := map[string]decide.Tool{}
+	for _, t := range tools {
+		if t.Name == "" {
+			return nil, errors.New("a tool has no name")
+		}
+		if _, twice := c.tools[t.Name]; twice {
+			return nil, fmt.Errorf("tool %q is defined twice", t.Name)
+		}
+		if err := CheckLease(t.Lease); err != nil {
+			return nil, fmt.Errorf("tool %q: %w", t.Name, err)
+		}
+		t = t.withDefaults()
+		c.tools[t.Name] = t
+		judged[t.Name] = decide.Tool{Schema: t.Schema, Placement: t.Placement, ConcurrencySafe: t.ConcurrencySafe, Timeout: t.Timeout}
+	}
+	c.judge = decide.NewJudge(c.policy, judged, decide.Settings{Space: space, Mode: cfg.mode, Cwd: cfg.cwd, WorkingDirs: cfg.dirs})
+	c.view.Reviewers.Limit(cfg.reviewers)
+	c.store = store.New(c.ctx, space, cfg.id, journal, c.view, c.log, store.Hooks{
+		News:    func(f *message.EventRecord) { c.hooks.News(f) },
+		Compare: func(at, stored time.Time) { c.clocks.CompareJournal(at, stored, time.Now()) },
+		Written: func(call *message.Call, effects []toolcall.Effect, sent time.Time) {
+			c.hooks.Written(call, effects, sent)
+		},
+	})
+	return c, nil
+}
+
+// update moves a call on, within a step that Close waits for.
+func (c *core) update(ctx context.Context, op string, key message.Key, by message.Principal, change store.Change) (*message.Call, error) {
+	defer c.enterStep()()
+	return c.store.UpdateCall(ctx, op, key, by, change)
+}
+
+// snapshot is a call as it is decided now.
+func (c *core) snapshot(call *message.Call) decide.Snapshot {
+	return c.snapshotWith(call, c.view.Rules(call.SessionKey()))
+}
+
+// snapshotWith is snapshot with these rules of the session.
+func (c *core) snapshotWith(call *message.Call, rules []message.PermissionRule) decide.Snapshot {
+	return decide.Snapshot{Call: call, Rules: rules, Count: c.view.CountUpTo(call), Now: stamp().At}
+}
+
+// noteRedaction notes what rules hide of a call that is kept undecided.
+func (c *core) noteRedaction(ctx context.Context, call *message.Call) {
+	call.Redact = c.judge.Decide(ctx, c.snapshotWith(call, nil)).Redact
+}
+
+// lookLater sets a look at a reply after the grace: to close its calls if it was
+// interrupted, else to take its pending calls onwards. One look at a time waits
+// for its moment.
+func (c *core) lookLater(reply message.Key) {
+	c.looksMu.Lock()
+	waits := c.looks[reply]
+	c.looks[reply] = true
+	c.looksMu.Unlock()
+	if !waits {
+		c.timers.Set(time.Now().Add(c.cfg.grace), reply, 0)
+	}
+}
+
+// beginLook says that a look which was set by lookLater begins.
+func (c *core) beginLook(reply message.Key) {
+	c.looksMu.Lock()
+	defer c.looksMu.Unlock()
+	delete(c.looks, reply)
+}
+
+// canRun reports whether an attempt of a tool may be started here; only within
+// a step.
+func (c *core) canRun(tool string) bool {
+	return !c.closing.Load() && c.cfg.executor.Has(tool)
+}
+
+// hasStaleGrant reports whether a call waits for a worker with a grant that is not
+// good any more.
+func (c *core) hasStaleGrant(call *message.Call) bool {
+	return call.Phase() == message.PhaseQueued && call.Placement == message.PlaceRemote && call.Attempt.Grant != nil && !c.cfg.signer.InForce(call.Attempt.Grant.KeyID)
+}
+
+// tool is what the engine knows of a tool. One that it does not know (any more)
+// has the defaults: calls of it may still be open.
+func (c *core) tool(name string) Tool {
+	if t, ok := c.tools[name]; ok {
+		return t
+	}
+	return Tool{}.withDefaults()
+}
+
+// self is the engine as a principal, for what timers and policy do.
+func (c *core) self() message.Principal {
+	return message.Principal{Role: message.RoleEngine, Name: c.cfg.id, Auth: "in-process"}
+}
+
+// blindError refuses what an engine that does not follow the journal (any more)
+// cannot answer.
+func (c *core) blindError(op string) error {
+	if c.ctx.Err() != nil {
+		return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the engine is stopping", Hint: "ask again, or try another replica"}
+	}
+	return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the engine cannot follow the journal any more", Hint: "close it and start a new one; meanwhile try another replica", Err: context.Cause(c.store.Following())}
+}
+
+// errNoChange ends an update that found nothing to do.
+var errNoChange = store.ErrNoChange
+
+// opError puts the operation into an error that has none.
+func opError(op string, err error) error { return store.OpError(op, err) }
+
+// stamp is the engine's clock. Without the monotonic reading: a time must mean
+// the same here as to those who read it from the journal.
+func stamp() toolcall.Base { return toolcall.Base{At: time.Now().UTC().Round(0)} }
+
+// Sizes of the event records that an open call still needs, for Owed.
+const (
+	recordBytes = 4 << 10 // without the input: approval request, grant, votes, a short result
+	inputTimes  = 5       // halves: an event record has the input twice, as JSON text
+)
+
+// Owed estimates how many bytes of the journal the open calls still need until
+// they are finished. Give it to the journal, which keeps them free.
+func (e *Engine) Owed() int64 {
+	sum := int64(0)
+	for _, c := range e.view.OpenCalls() {
+		sum += int64(recordsLeft(c)) * int64(recordBytes+len(c.Input)*inputTimes/2)
+	}
+	return sum
+}
+
+// recordsLeft is how many event records an open call needs that takes no detour.
+func recordsLeft(c *message.Call) int {
+	switch c.Phase() {
+	case message.PhaseWaiting:
+		return 4 // asked; approved and offered; started; its result
+	case message.PhaseAsking, message.PhaseRetrying:
+		return 3
+	case message.PhaseRunning:
+		return 1
+	default:
+		return 2
+	}
+}

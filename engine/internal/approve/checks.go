@@ -1,0 +1,343 @@
+package approve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/askance-dev/askance/engine/internal/decide"
+	"github.com/askance-dev/askance/engine/internal/standing"
+	"github.com/askance-dev/askance/engine/internal/store"
+	"github.com/askance-dev/askance/engine/reviewers"
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// Check is one thing that a response has to pass.
+type Check struct {
+	Name   string
+	Wants  string
+	Else   string // what happens to a response that does not pass
+	passes func(ctx context.Context, r *response) error
+}
+
+func (c Check) pass(ctx context.Context, r *response) error { return c.passes(ctx, r) }
+
+// checks are all checks in their order. Who may answer comes before what the
+// approval request is, so that only those who may answer learn about it.
+var checks = []Check{
+	{"resent", "this response was not taken before, by its id", "the call as it stands; the same id for another response is a `conflict`", checkResent},
+	{"approver", "the person is among those who may answer, and not the requester where rules exclude them", "`forbidden`", checkApprover},
+	{"in time", "the deadline has not passed and the reply is not interrupted", "the approval request ends, and the response is refused as `finished`", checkInTime},
+	{"same approval request", "the call is asking, and the response names the digest of the open approval request", "`digest_mismatch`, `state` or `finished`, with the call as it stands", checkRequest},
+	{"redaction", "edited arguments keep the marks of hidden values in their places", "`invalid`", revealInput},
+	{"kind", "what the kind demands: a person to delegate to who can answer; arguments that the approver has not edited; a valid signature; an approval request that one person can answer alone", "`forbidden` or `invalid`", checkKind},
+	{"suggested rules", "rules to remember are, to the dead letter, among those that the approval request suggests", "`forbidden`", checkRules},
+	{"terms", "what is to be remembered on terms covers this call and is within what the policy lets be remembered", "`forbidden` or `invalid`", checkTerms},
+	{"last word", "the person has not said the same before, and becomes more careful only", "the call as it stands, or `conflict`", checkLastWord},
+	{"limits", "the person, and the one who is named, are within the limits of reviewers", "`over_limit`", checkLimits},
+}
+
+// Checks are the checks of a response in their order; its form is checked before.
+func Checks() []Check { return slices.Clone(checks) }
+
+// Table writes the checks for the documentation.
+func Table() string {
+	var b strings.Builder
+	b.WriteString("| | check | wants | else |\n|---|---|---|---|\n")
+	for i, c := range checks {
+		fmt.Fprintf(&b, "| %d | %s | %s | %s |\n", i+1, c.Name, c.Wants, c.Else)
+	}
+	return b.String()
+}
+
+// checkResent ends a response that was taken before and is only sent again,
+// because its reply was lost.
+func checkResent(_ context.Context, r *response) error {
+	if r.in.ID == "" {
+		return nil
+	}
+	i := slices.IndexFunc(r.call.Votes, func(v message.Vote) bool { return v.ID == r.in.ID && v.By.Name == r.voter.by.Name })
+	switch {
+	case i < 0:
+		return nil
+	case r.call.Votes[i].Kind == r.in.Kind && r.call.Votes[i].Digest == r.in.Digest:
+		return store.ErrNoChange
+	}
+	return &message.Error{Code: message.CodeConflict, Call: r.call.Clone(), What: "another answer of " + r.voter.by.Name + " to this call has the same response_id", Hint: "give each answer an id of its own"}
+}
+
+// checkApprover looks at the requirement as it was first issued, and makes the
+// vote.
+func checkApprover(ctx context.Context, r *response) error {
+	r.vote = r.voter.vote(ctx, r.call, r.in, r.now)
+	if r.call.State != message.ToolCallAsking || r.call.Request == nil {
+		return nil // see "same approval request"
+	}
+	req, name := r.call.Request.Requirement, r.voter.by.Name
+	switch accepted := req.Accepts(r.vote); {
+	case !accepted && req.ExcludeRequester && name == req.Requester:
+		return decide.Forbid(name+" is the requester of this call and may not answer for it", "ask another approver")
+	case !accepted && r.voter.err != nil:
+		return decide.Forbid("the groups of "+name+" cannot be looked up now, and without them "+name+" is not among those who may answer this approval request", "try again when the directory answers")
+	case !accepted:
+		return decide.Forbid(name+" is not among those who may answer this approval request", "ask one of them")
+	}
+	return nil
+}
+
+// checkInTime ends an approval request whose time has passed or whose reply was
+// interrupted.
+func checkInTime(_ context.Context, r *response) error {
+	state, _ := r.View.ReplyState(r.call.Key)
+	switch {
+	case HasExpired(r.call, r.now):
+		r.late = true
+		return r.m.Step(toolcall.Expired{Base: toolcall.Base{At: r.now}})
+	case r.call.State == message.ToolCallAsking && state != nil && state.Phase != message.ReplyOpen:
+		r.late = true
+		return r.m.Step(toolcall.Interrupted{Base: toolcall.Base{At: r.now}})
+	}
+	return nil
+}
+
+func checkRequest(_ context.Context, r *response) error { return r.m.CheckRequest(r.in.Digest) }
+
+// revealInput puts the hidden values back into edited arguments, whose author saw
+// marks in their places.
+func revealInput(_ context.Context, r *response) error {
+	if r.in.Input == nil || r.call.Request == nil {
+		return nil
+	}
+	input, err := r.call.Request.Revealed(*r.in.Input)
+	r.in.Input = &input
+	return err
+}
+
+func checkKind(_ context.Context, r *response) error {
+	if r.call.Request == nil {
+		return nil
+	}
+	req, name := r.call.Request.Requirement, r.voter.by.Name
+	approves := r.in.Kind == message.ResponseApprove && !decide.IsEdit(r.call, r.in)
+	alone := r.vote
+	alone.Kind, alone.Digest = message.ResponseApprove, r.call.Digest
+	switch {
+	case r.in.Kind == message.ResponseDelegate:
+		return checkDelegate(req, name, r.in.To)
+	case approves && req.ExcludeEditor && slices.Contains(req.Editors, name):
+		return decide.Forbid(name+" has edited these arguments and may not approve them", "ask another approver, or reject")
+	case approves && (req.Signed || r.in.Signature != nil):
+		return checkSignature(r)
+	case r.in.Kind == message.ResponseRespond && !req.Tally([]message.Vote{alone}, r.call.Digest, alone.Step).Agreed:
+		return decide.Forbid("one person alone cannot answer for the tool where others must agree", "approve it, or reject it with feedback")
+	}
+	return nil
+}
+
+// checkDelegate refuses to hand an approval request to a person who certainly cannot answer
+// it. What groups they are in is looked at when they answer.
+func checkDelegate(r message.Requirement, from, to string) error {
+	if to == from {
+		return &message.Error{Code: message.CodeInvalid, What: "an approval request is handed over to another person", Hint: "skip, or name another person"}
+	}
+	if r.NeedsGroups() {
+		return nil
+	}
+	for step := range len(r.Plan()) + 1 {
+		if r.Accepts(message.Vote{By: message.Principal{Name: to}, Step: step}) {
+			return nil
+		}
+	}
+	return decide.Forbid(to+" is not among those who may answer this approval request", "name one of them")
+}
+
+// checkSignature checks the approver's own signature. The engine keeps no person
+// from cheating by that, but tells an honest approver what no worker would believe.
+func checkSignature(r *response) error {
+	if r.vote.Signature == nil {
+		return decide.Forbid("this approval request takes your own signature", "approve it with --sign-key, or leave it to an approver who has a key")
+	}
+	var keys message.ApproverKeys
+	if r.Keys != nil {
+		keys = r.Keys()
+	}
+	return r.vote.Signature.Verify(keys, r.call.Digest, r.voter.by.Name, r.vote.At)
+}
+
+func checkRules(_ context.Context, r *response) error {
+	return standing.CheckPlain(r.call, r.in.Rules)
+}
+
+// checkTerms completes what is to be remembered. What an edit wants remembered is
+// held against the edited call, later.
+func checkTerms(ctx context.Context, r *response) (err error) {
+	if r.in.Remember == nil || decide.IsEdit(r.call, r.in) || r.call.Request == nil {
+		return nil
+	}
+	r.vote.Remember, err = r.Standing.TermsFor(ctx, r.call, *r.in.Remember, r.now)
+	return err
+}
+
+// checkLastWord compares a vote with what the person has said about this approval request
+// before. The same again changes nothing; a person may still become more careful,
+// never less. So an old answer that is sent again changes no person's word.
+func checkLastWord(_ context.Context, r *response) error {
+	var last *message.Vote
+	for _, v := range r.call.Votes {
+		if v.Edited {
+			last = nil // an edit voids what was said before it
+		}
+		if v.On(r.call.Digest) && v.By.Name == r.vote.By.Name {
+			last = &v
+		}
+	}
+	edits := decide.IsEdit(r.call, r.in)
+	switch {
+	case last == nil, r.vote.Kind == message.ResponseReject, edits && last.Kind == message.ResponseApprove:
+		return nil
+	case edits:
+	case last.Kind == r.vote.Kind && last.Note == r.vote.Note && last.To == r.vote.To && slices.EqualFunc(last.Rules, r.vote.Rules, standing.SameRule) && standing.SameTerms(last.Remember, r.vote.Remember):
+		return store.ErrNoChange
+	case last.Kind == message.ResponseApprove && r.vote.Kind != message.ResponseApprove:
+		return nil
+	}
+	return &message.Error{Code: message.CodeConflict, Call: r.call.Clone(), What: r.vote.By.Name + " has answered this approval request before: " + string(last.Kind), Hint: "it can still be rejected; else leave it to the others"}
+}
+
+// checkLimits comes last: it counts the response.
+func checkLimits(_ context.Context, r *response) error {
+	if err := escalateTo(r.m, r.vote.Step, toolcall.Base{At: r.now}); err != nil {
+		return err
+	}
+	return r.limit.admit(r.call, r.vote)
+}
+
+// checkRoom refuses answers that leave an approval request open and make its call too
+// large: there must be room for what ends it.
+func checkRoom(c *message.Call, vote message.Vote) error {
+	b, err := strictjson.Marshal(append(slices.Clone(c.Votes), vote))
+	if err != nil {
+		return &message.Error{Code: message.CodeInvalid, What: "the answer has no JSON form", Hint: "use valid UTF-8", Err: err}
+	}
+	if len(b) > message.MaxVotesBytes {
+		return &message.Error{Code: message.CodeTooLarge, Call: c.Clone(), What: fmt.Sprintf("the answers to this call would have %d bytes, the limit is %d", len(b), message.MaxVotesBytes), Hint: "reject it, or let it expire"}
+	}
+	return nil
+}
+
+var responseKinds = []message.ResponseKind{message.ResponseApprove, message.ResponseReject, message.ResponseRespond, message.ResponseSkip, message.ResponseDelegate}
+
+// maxResponseID bounds the id that a sender gives to an answer.
+const maxResponseID = 128
+
+// checkForm checks a response alone, before anything is looked up.
+func checkForm(a message.Response) error {
+	bad := func(code message.Code, what, hint string) error {
+		return &message.Error{Code: code, What: what, Hint: hint}
+	}
+	switch {
+	case !slices.Contains(responseKinds, a.Kind):
+		return bad(message.CodeInvalid, fmt.Sprintf("kind is %q", a.Kind), "use approve, reject, respond, skip or delegate")
+	case len(a.ID) > maxResponseID:
+		return bad(message.CodeTooLarge, fmt.Sprintf("response_id has %d bytes, the limit is %d", len(a.ID), maxResponseID), "use a short random one")
+	case a.Digest == "":
+		return bad(message.CodeInvalid, "digest is empty", "name the digest of the approval request that was shown")
+	case a.Input != nil && a.Kind != message.ResponseApprove:
+		return bad(message.CodeInvalid, "input goes only with approve", "leave it out")
+	case a.Input != nil && len(*a.Input) > message.MaxInputBytes:
+		return bad(message.CodeTooLarge, fmt.Sprintf("input has %d bytes, the limit is %d", len(*a.Input), message.MaxInputBytes), "pass large content by reference")
+	case len(a.Feedback) > message.MaxTextBytes:
+		return bad(message.CodeTooLarge, fmt.Sprintf("feedback has %d bytes, the limit is %d", len(a.Feedback), message.MaxTextBytes), "shorten it")
+	case len(a.Output) > message.MaxOutputBytes:
+		return bad(message.CodeTooLarge, fmt.Sprintf("output has %d bytes, the limit is %d", len(a.Output), message.MaxOutputBytes), "keep large output elsewhere and give a reference")
+	case len(a.Rules) > 0 && a.Kind != message.ResponseApprove:
+		return bad(message.CodeInvalid, "rules go only with approve", "leave them out")
+	case a.Remember != nil && a.Kind != message.ResponseApprove:
+		return bad(message.CodeInvalid, "remember goes only with approve", "leave it out")
+	case a.Signature != nil && (a.Kind != message.ResponseApprove || a.Input != nil || len(a.Rules) > 0 || a.Remember != nil):
+		return bad(message.CodeInvalid, "a signature goes only with approve, without input and rules, which it would not cover", "leave it out")
+	case a.Note != "" && a.Kind != message.ResponseSkip && a.Kind != message.ResponseDelegate:
+		return bad(message.CodeInvalid, "note goes only with skip and delegate", "leave it out; to tell the model something, reject with feedback")
+	case len(a.Note) > message.MaxNoteBytes:
+		return bad(message.CodeTooLarge, fmt.Sprintf("note has %d bytes, the limit is %d", len(a.Note), message.MaxNoteBytes), "shorten it")
+	case (a.To != "") != (a.Kind == message.ResponseDelegate):
+		return bad(message.CodeInvalid, "to goes with delegate, and only with it", "name who should answer, or skip")
+	case len(a.To) > message.MaxIDBytes:
+		return bad(message.CodeTooLarge, fmt.Sprintf("to has %d bytes, the limit is %d", len(a.To), message.MaxIDBytes), "name one person")
+	}
+	return a.Key.Validate()
+}
+
+// voter is a person who answers. Their groups are looked up once, and only if
+// they can matter.
+type voter struct {
+	of     *Responses
+	by     message.Principal
+	asked  bool
+	groups []string
+	source string
+	err    error // of the directory
+}
+
+func (s *Responses) voter(by message.Principal) *voter { return &voter{of: s, by: by} }
+
+// vote is the answer as event records keep it, with the groups that the person has now
+// and how far the approval request's plan has come.
+func (v *voter) vote(ctx context.Context, c *message.Call, a message.Response, at time.Time) message.Vote {
+	out := message.Vote{
+		ID: a.ID, Kind: a.Kind, By: v.by, At: at, Digest: a.Digest, Signature: a.Signature,
+		Note: a.Note, To: a.To, Rules: standing.SuggestedRules(c, a.Rules), Step: StepAt(c, at),
+	}
+	if c.Request != nil && c.Request.Requirement.NeedsGroups() {
+		v.lookUpGroups(ctx)
+		out.Groups, out.GroupsFrom = c.Request.Requirement.Relevant(v.groups), v.source
+	}
+	if a.Kind == message.ResponseReject {
+		out.Feedback = a.Feedback // of other answers it goes nowhere
+	}
+	return out
+}
+
+func (v *voter) lookUpGroups(ctx context.Context) {
+	if !v.asked {
+		v.asked = true
+		v.groups, v.source, v.err = v.of.Groups(ctx, v.by)
+	}
+}
+
+// limit is the count of one answer, asked for once however often it is tried.
+type limit struct {
+	ledger *reviewers.Ledger
+	done   func(taken bool)
+}
+
+// admit counts the answer, when everything else about it is right.
+func (l *limit) admit(c *message.Call, v message.Vote) error {
+	if l.done != nil {
+		return nil
+	}
+	done, err := l.ledger.Admit(c.Key, v.By.Name, v.To, v.At)
+	if err != nil {
+		if me, ok := errors.AsType[*message.Error](err); ok {
+			me.Call = c.Clone()
+		}
+		return err
+	}
+	l.done = done
+	return nil
+}
+
+// end says what became of the answer.
+func (l *limit) end(err error) {
+	if l.done != nil {
+		l.done(err == nil)
+	}
+	if errors.Is(err, message.ErrOverLimit) {
+		l.ledger.Refused()
+	}
+}

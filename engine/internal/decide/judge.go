@@ -1,0 +1,161 @@
+package decide
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// Policy is what decides about calls.
+type Policy interface {
+	Decide(ctx context.Context, r permission.Request) permission.Decision
+	Denied(ctx context.Context, r permission.Request) (permission.Decision, bool)
+	Explain(ctx context.Context, r permission.Request) *permission.Explanation
+	Hash() string
+}
+
+// Tool is what a decision needs to know of a tool.
+type Tool struct {
+	Schema          *permission.Schema // nil: any object
+	Placement       message.Placement
+	ConcurrencySafe bool
+	Timeout         time.Duration // longest run of one attempt; 0: none
+}
+
+// Settings are the same for all calls.
+type Settings struct {
+	Space       message.SpaceID
+	Mode        permission.Mode
+	Cwd         string
+	WorkingDirs []string
+}
+
+// Judge decides about calls by a policy.
+type Judge struct {
+	policy   Policy
+	tools    map[string]Tool
+	settings Settings
+}
+
+// NewJudge makes a judge for the tools that the engine knows.
+func NewJudge(p Policy, tools map[string]Tool, s Settings) *Judge {
+	return &Judge{policy: p, tools: tools, settings: s}
+}
+
+// Snapshot is all that a decision about a call depends on, besides the policy.
+type Snapshot struct {
+	Call  *message.Call
+	Rules []message.PermissionRule // remembered in the call's session
+	Count int                      // calls of the reply up to this one; 0: not known
+	Now   time.Time
+	// Earlier are the calls of the reply that were proposed before this one, as they
+	// stand. Only a call that would be asked about needs them.
+	Earlier []*message.Call
+}
+
+// With is the snapshot with other standing approvals.
+func (s Snapshot) With(rules []message.PermissionRule) Snapshot {
+	s.Rules = rules
+	return s
+}
+
+// Verdict is what the policy says about a call.
+type Verdict struct {
+	Decision          permission.Decision
+	Why               *permission.Explanation // of the policy's own decision, where rules want it kept
+	StandingApprovals []message.StandingID    // standing approvals without which it would not be allowed
+	Known             int                     // how many rules the session had
+}
+
+// Asks reports whether people would be asked, and an answer could cover other
+// calls as well.
+func (v Verdict) Asks() bool {
+	b := v.Decision.Behavior
+	return b != message.BehaviorAllow && b != message.BehaviorDeny && !v.Decision.BypassImmune
+}
+
+// Request is what the policy is asked about a call.
+func (j *Judge) Request(s Snapshot) permission.Request {
+	c := s.Call
+	return permission.Request{
+		Tool: c.Tool, Input: []byte(c.Input),
+		Caller:  permission.Caller{Agent: c.Agent, User: c.Runtime, Space: j.settings.Space, Session: c.Session, Reply: c.Reply, RunID: string(c.Reply)},
+		Attempt: max(c.Attempt.Number, 1), CallsThisRun: s.Count,
+		Mode: j.settings.Mode, Now: s.Now, Cwd: j.settings.Cwd, WorkingDirs: j.settings.WorkingDirs, SessionRules: s.Rules,
+	}
+}
+
+// Decide asks the policy about a call.
+func (j *Judge) Decide(ctx context.Context, s Snapshot) permission.Decision {
+	return j.policy.Decide(ctx, j.Request(s))
+}
+
+// DecideAndExplain is Decide. Where rules want the explanation kept, the decision
+// is the one that was explained: the policy may change between two requests.
+func (j *Judge) DecideAndExplain(ctx context.Context, s Snapshot) (permission.Decision, *permission.Explanation) {
+	d := j.Decide(ctx, s)
+	if d.Audit != permission.AuditFull {
+		return d, nil
+	}
+	x := j.policy.Explain(ctx, j.Request(s))
+	return x.Decided, x
+}
+
+// decisionHolds is how long a decision is not asked for again under one bundle.
+const decisionHolds = time.Second
+
+// laterDenial is said of a denial whose own words are not to be shown.
+const laterDenial = "the policy denies it by now; why is hidden with the arguments"
+
+// IsDeniedNow reports whether a deny rule that came into force since the call was
+// decided is about it. While the bundle is the same only time can have brought
+// one into force: then the call is asked about again once it has waited, and a
+// deny rule that cannot be evaluated was among the reasons of the first decision.
+func (j *Judge) IsDeniedNow(ctx context.Context, s Snapshot) (permission.Decision, bool) {
+	c := s.Call
+	same := c.Decision != nil && c.Decision.Bundle == j.policy.Hash()
+	if same && s.Now.Sub(c.UpdatedAt) < decisionHolds {
+		return permission.Decision{}, false
+	}
+	d, denied := j.policy.Denied(ctx, j.Request(s))
+	denied = denied && (!same || d.Behavior == message.BehaviorDeny)
+	if !HidesAll(d.Redact, HiddenOf(c)) { // its texts may repeat what was hidden until now
+		d.Reason, d.Message, d.Errors = laterDenial, "Permission denied for "+c.Tool+" ("+laterDenial+").", nil
+	}
+	d.Behavior = message.BehaviorDeny // a deny rule that cannot be evaluated denies here: no person would be asked
+	return d, denied
+}
+
+// Unfit says why a call cannot be decided at all, in words for the model: an
+// unknown tool that no runtime offered to run, or input that is no JSON object or
+// breaks the tool's schema. "" is fit.
+func (j *Judge) Unfit(c *message.Call) string {
+	t, ok := j.tools[c.Tool]
+	if !ok && c.Placement != message.PlaceExternal {
+		return fmt.Sprintf("ToolNotFoundError: The tool named '%s' doesn't exist.", c.Tool)
+	}
+	if _, err := strictjson.Object([]byte(c.Input)); err != nil {
+		return fmt.Sprintf("InvalidArgumentError: The input of tool '%s' is not a JSON object: %v", c.Tool, err)
+	}
+	if t.Schema != nil {
+		if err := t.Schema.Validate([]byte(c.Input)); err != nil {
+			return fmt.Sprintf("InvalidArgumentError: The input of tool '%s' does not fit its schema: %v", c.Tool, err)
+		}
+	}
+	return ""
+}
+
+// IsSafe reports whether calls of a tool run independently of each other.
+func (j *Judge) IsSafe(tool string) bool {
+	t, known := j.tools[tool]
+	return t.ConcurrencySafe || !known
+}
+
+// Forbid refuses what a person may not do.
+func Forbid(what, hint string) error {
+	return &message.Error{Code: message.CodeForbidden, What: what, Hint: hint}
+}

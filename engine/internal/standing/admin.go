@@ -1,0 +1,168 @@
+package standing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/askance-dev/askance/engine/internal/decide"
+	"github.com/askance-dev/askance/engine/internal/store"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// mostLeases is the most that one page lists, mostUses how many uses are shown.
+const (
+	mostLeases = 200
+	mostUses   = 100
+)
+
+// List lists standing approvals, page by page.
+func (s *Approvals) List(r message.StandingApprovalsRequest) message.StandingApprovalsReply {
+	if r.Limit <= 0 || r.Limit > mostLeases {
+		r.Limit = mostLeases
+	}
+	now := now()
+	out := message.StandingApprovalsReply{StandingApprovals: []*message.StandingApproval{}}
+	for _, l := range s.View.Book.All() {
+		if l.ID <= r.After || r.Tool != "" && l.Tool != r.Tool || !r.All && l.State(now) != message.StandingActive {
+			continue
+		}
+		if len(out.StandingApprovals) == r.Limit {
+			out.Next = out.StandingApprovals[r.Limit-1].ID
+			break
+		}
+		shown := *l
+		out.StandingApprovals = append(out.StandingApprovals, &shown)
+	}
+	return out
+}
+
+// Last is a standing approval as the journal has it.
+func (s *Approvals) Last(ctx context.Context, id message.StandingID) (*message.StandingApproval, error) {
+	known := s.View.Book.Get(id)
+	if known == nil {
+		known = &message.StandingApproval{ID: id, Space: s.Space}
+	}
+	if id == "" || len(id) > message.MaxIDBytes {
+		return nil, unknownError(id)
+	}
+	l, err := s.Store.LastStandingApproval(ctx, known)
+	if err == nil && l.GrantedAt.IsZero() {
+		err = unknownError(id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+func unknownError(id message.StandingID) error {
+	return &message.Error{Code: message.CodeNotFound, What: fmt.Sprintf("no standing approval %q is known", clipWord(string(id))), Hint: "look at the list of standing approvals"}
+}
+
+// Show is a standing approval with its latest uses.
+func (s *Approvals) Show(ctx context.Context, id message.StandingID) (message.ShowStandingApprovalReply, error) {
+	l, err := s.Last(ctx, id)
+	if err != nil {
+		return message.ShowStandingApprovalReply{}, err
+	}
+	out := message.ShowStandingApprovalReply{Standing: l, Uses: []message.StandingUse{}}
+	if l.Seq == 0 {
+		return out, nil
+	}
+	history, err := s.Journal.History(ctx, l.Key())
+	if err != nil {
+		return message.ShowStandingApprovalReply{}, err
+	}
+	for _, r := range history {
+		if r.Record != nil && r.Record.Standing != nil && r.Record.Standing.Use != nil {
+			out.Uses = append(out.Uses, *r.Record.Standing.Use)
+		}
+	}
+	out.Uses = out.Uses[max(0, len(out.Uses)-mostUses):]
+	return out, nil
+}
+
+// Revoke ends a standing approval, and revokes what it allowed and what
+// has not begun. One that is revoked already stays so.
+func (s *Approvals) Revoke(ctx context.Context, by message.Principal, r message.RevokeStandingApprovalRequest) (*message.StandingApproval, error) {
+	if len(r.Reason) > message.MaxTextBytes {
+		return nil, &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("reason has %d bytes, the limit is %d", len(r.Reason), message.MaxTextBytes), Hint: "shorten it"}
+	}
+	entity := store.Entity[*message.StandingApproval]{Key: message.Key{Space: s.Space, Standing: r.ID}, Read: func(ctx context.Context) (*message.StandingApproval, uint64, error) {
+		l, err := s.Last(ctx, r.ID)
+		if err != nil {
+			return nil, 0, err
+		}
+		return l, l.Seq, nil
+	}}
+	var shown message.StandingApproval
+	l, seq, err := store.Update(ctx, s.Store, "revoke_standing_approval", entity, func(_ context.Context, l *message.StandingApproval) (*message.EventRecord, error) {
+		if by.Role == message.RoleApprover && !slices.ContainsFunc(l.GrantedBy, func(v message.Vote) bool { return v.By.Name == by.Name }) {
+			return nil, decide.Forbid(by.Name+" has not given this standing approval", "ask "+grantors(l)+" or an operator")
+		}
+		now := now()
+		switch state := l.State(now); state {
+		case message.StandingActive, message.StandingUsedUp: // calls that used it up may not have begun
+		case message.StandingRevoked:
+			return nil, store.ErrNoChange // the one who revoked it may not have come to the end
+		default:
+			return nil, &message.Error{Code: message.CodeFinished, What: "the standing approval is " + string(state), Hint: "nothing to do: it answers for no further call"}
+		}
+		next := *l
+		next.Revoked, next.Use, next.Seq = &message.Revocation{By: by, At: now, Reason: r.Reason}, nil, 0
+		shown = next
+		f := s.Store.NewRecord(by, now)
+		f.Standing = &next
+		return f, nil
+	})
+	switch {
+	case errors.Is(err, store.ErrNoChange):
+		return l, s.revokeCalls(ctx, l.ID, l.Seq)
+	case err != nil:
+		return nil, err
+	}
+	shown.Seq = seq
+	return &shown, s.revokeCalls(ctx, l.ID, seq)
+}
+
+// revokeCalls ends what a standing approval allowed and no worker has started. It
+// returns nil only if no call can begin any more that relies on the rule, whose
+// revocation stands at seq: a call begins by an event record of its own after the event record
+// that allows it, and the rule is read in between. So the fact that allows it is
+// older than seq or the rule is found revoked; and what is older is in the view
+// now, where of this step and of the start the first to be written wins.
+func (s *Approvals) revokeCalls(ctx context.Context, id message.StandingID, seq uint64) error {
+	if err := s.Store.WaitForSequence(ctx, seq); err != nil {
+		return notRevokedError(err)
+	}
+	for _, c := range s.View.OpenCalls() {
+		if !reliesOnStandingApproval(c, id) {
+			continue
+		}
+		_, err := s.Update(ctx, "revoke", c.Key, s.Self, func(ctx context.Context, m *toolcall.Machine) error {
+			if !reliesOnStandingApproval(m.Call(), id) {
+				return store.ErrNoChange
+			}
+			return m.Step(toolcall.Revoked{Base: toolcall.Base{At: now()}, Reason: "the standing approval " + string(id) + " that allowed it is revoked"})
+		})
+		if err != nil && !errors.Is(err, message.ErrFinished) {
+			return notRevokedError(err)
+		}
+	}
+	return nil
+}
+
+// reliesOnStandingApproval reports whether a call may begin by what a standing approval has allowed.
+func reliesOnStandingApproval(c *message.Call, id message.StandingID) bool {
+	allowed := c.State == message.ToolCallAllowed || c.State == message.ToolCallSubmitted
+	return allowed && !c.Started() && slices.Contains(c.Decision.StandingApprovals(), id)
+}
+
+// notRevokedError: the revocation is on record, and it is not sure that nothing
+// begins any more.
+func notRevokedError(err error) error {
+	return &message.Error{Code: message.CodeUnavailable, What: "the standing approval is revoked and allows nothing more; not all calls that it had allowed could be revoked", Hint: "revoke it again", Err: err}
+}

@@ -1,0 +1,187 @@
+package standing
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/askance-dev/askance/engine/internal/decide"
+	"github.com/askance-dev/askance/engine/internal/store"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// This file lets standing approvals answer what the policy asks. Deny rules and
+// approval requests that nothing can answer come first, and nothing is allowed before
+// its use is on record.
+
+// ResponseFor looks for a standing approval that answers the approval request which the
+// policy wants to ask about a call. It answers only if use, such as Spend, accepts
+// that. On any error a person is asked.
+func (s *Approvals) ResponseFor(ctx context.Context, c *message.Call, d permission.Decision, use func(ctx context.Context, l *message.StandingApproval, c *message.Call, amount string) error) (permission.Decision, message.StandingID) {
+	now := now()
+	candidates := s.View.Book.OfTool(c.Tool, message.SpentBy(c.Key, c.Input), now)
+	if len(candidates) == 0 || d.Behavior != message.BehaviorAsk || d.BypassImmune || len(d.Errors) > 0 || len(d.Redact) > 0 {
+		return d, ""
+	}
+	for _, l := range candidates {
+		if !isInScope(l, c) || !s.answersFor(ctx, l, c, d, now) {
+			continue
+		}
+		amount, err := amountOf(c.Input, l.Terms.Budget)
+		if err == nil {
+			err = use(ctx, l, c, amount)
+		}
+		if err != nil {
+			s.Log.Info("a standing approval does not answer", "standing_approval", string(l.ID), "call", c.Key.String(), "error", err)
+			continue
+		}
+		out := d
+		out.Behavior, out.Suggested, out.Requirement = message.BehaviorAllow, nil, permission.Requirement{}
+		out.Reason = "remembered as " + string(l.ID) + " by " + grantors(l) + "; " + d.Reason
+		return out, l.ID
+	}
+	return d, ""
+}
+
+func grantors(l *message.StandingApproval) string {
+	names := make([]string, len(l.GrantedBy))
+	for i, v := range l.GrantedBy {
+		names[i] = v.By.Name
+	}
+	return strings.Join(names, ", ")
+}
+
+// isInScope reports whether a call is one of those that the scope means.
+func isInScope(l *message.StandingApproval, c *message.Call) bool {
+	switch l.Terms.Scope {
+	case message.ScopeCallLike:
+		return c.Session == l.Session && argumentsOf(c.Input) == l.Arguments
+	case message.ScopeSession:
+		return c.Session == l.Session
+	case message.ScopeAgent:
+		return c.Runtime == l.User && c.Agent == l.Agent && l.Agent != ""
+	case message.ScopeUser:
+		return c.Runtime == l.User
+	case message.ScopeSpace:
+		return true
+	}
+	return false
+}
+
+// answersFor reports whether a standing approval answers the approval request that the policy wants
+// to ask: the same as was answered then, within what the policy lets be
+// remembered now, and its rules cover the call.
+func (s *Approvals) answersFor(ctx context.Context, l *message.StandingApproval, c *message.Call, d permission.Decision, now time.Time) bool {
+	if d.Rule != l.Rule || decide.SourceOf(d) != l.Source || d.Reason != l.Reason {
+		return false
+	}
+	req := s.request(c)
+	if l.Rule != "" && !s.ruleLets(ctx, req, l, c, d, now) {
+		return false
+	}
+	if s.Policy.Covers(ctx, req, l.Terms.Rules) != nil {
+		return false
+	}
+	return len(l.Within) == 0 || s.Policy.Covers(ctx, req, l.Within) == nil
+}
+
+// ruleLets looks at what the rules that ask let be remembered now: they may
+// have become stricter since, about the terms or about who must agree.
+func (s *Approvals) ruleLets(ctx context.Context, req permission.Request, l *message.StandingApproval, c *message.Call, d permission.Decision, now time.Time) bool {
+	r := d.Requirement.Remember
+	if r == nil || !now.Before(l.GrantedAt.Add(r.TTL)) {
+		return false
+	}
+	counted := slices.Contains(l.Spent, message.SpentBy(c.Key, c.Input))
+	if r.Uses > 0 && !counted && (!l.Counted() || len(l.Spent) >= r.Uses) {
+		return false
+	}
+	paths := slices.Sorted(maps.Keys(l.Same))
+	for _, p := range r.Scope {
+		if !slices.Contains(paths, p) {
+			return false // no approver has said for which value
+		}
+	}
+	values, err := s.Policy.Values(ctx, req, paths)
+	if err != nil {
+		return false
+	}
+	for path, value := range values {
+		if shorten(value) != l.Same[path] {
+			return false
+		}
+	}
+	votes := slices.Clone(l.GrantedBy)
+	for i := range votes { // as if they answered this approval request
+		votes[i].Digest, votes[i].Edited, votes[i].Made = l.Digest, false, ""
+	}
+	return decide.IssueRequirement(c, d, now).Tally(votes, l.Digest, 0).Agreed
+}
+
+// Spend makes sure that a standing approval is in force as the journal has it and, if its
+// uses are counted, that the use for this call is on record.
+func (s *Approvals) Spend(ctx context.Context, l *message.StandingApproval, c *message.Call, amount string) error {
+	entity := store.Entity[*message.StandingApproval]{
+		Key:   l.Key(),
+		Known: func() (*message.StandingApproval, uint64, bool) { return l, l.Seq, l.Counted() }, // else no write tells whether it was revoked
+		Read: func(ctx context.Context) (*message.StandingApproval, uint64, error) {
+			last, err := s.Store.LastStandingApproval(ctx, l)
+			if err != nil {
+				return nil, 0, err
+			}
+			return last, last.Seq, nil
+		},
+	}
+	_, _, err := store.Update(ctx, s.Store, "use", entity, func(_ context.Context, l *message.StandingApproval) (*message.EventRecord, error) {
+		now := now()
+		next, err := l.Spend(c.Key, c.Input, amount, now)
+		switch {
+		case err != nil:
+			return nil, err
+		case next == nil || !l.Counted():
+			return nil, store.ErrNoChange
+		}
+		f := s.Store.NewRecord(s.Self, now)
+		f.Standing = next
+		return f, nil
+	})
+	if errors.Is(err, store.ErrNoChange) {
+		return nil
+	}
+	return err
+}
+
+// EndedReason says why a call that standing approvals allowed must not begin any
+// more; "": it may. A rule that is used up has been counted for this call.
+func (s *Approvals) EndedReason(ctx context.Context, c *message.Call) (string, error) {
+	for _, id := range c.Decision.StandingApprovals() {
+		if why, err := s.endedReason(ctx, id); err != nil || why != "" {
+			return why, err
+		}
+	}
+	return "", nil
+}
+
+// endedReason says why a standing approval has ended, as the journal has it; "": it has not, or
+// only its uses are used up.
+func (s *Approvals) endedReason(ctx context.Context, id message.StandingID) (string, error) {
+	l := s.View.Book.Get(id)
+	if l == nil {
+		l = &message.StandingApproval{ID: id, Space: s.Space}
+	}
+	l, err := s.Store.LastStandingApproval(ctx, l)
+	if err != nil {
+		return "", err
+	}
+	if l.GrantedAt.IsZero() {
+		return "the standing approval " + string(id) + " that allowed it is not known", nil
+	}
+	if state := l.State(now()); state == message.StandingRevoked || state == message.StandingExpired {
+		return "the standing approval " + string(id) + " that allowed it is " + string(state), nil
+	}
+	return "", nil
+}

@@ -1,0 +1,85 @@
+package standing
+
+import (
+	"context"
+
+	"github.com/askance-dev/askance/engine/internal/decide"
+	"github.com/askance-dev/askance/engine/internal/view"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// Consult asks the policy about a call with the standing approvals of its session,
+// and gives the standing approvals of those without which it would not be allowed: each is in
+// force as the journal has it. Of what cannot be read a person is asked. What the
+// engine cannot carry out as the rules demand is denied.
+func (s *Approvals) Consult(ctx context.Context, c *message.Call) decide.Verdict {
+	v := s.consultRules(ctx, c)
+	var ok bool
+	if v.Decision, ok = s.Judge.Enforce(c, v.Decision); !ok {
+		v.StandingApprovals = nil
+	}
+	return v
+}
+
+func (s *Approvals) consultRules(ctx context.Context, c *message.Call) decide.Verdict {
+	for {
+		rules := s.View.SessionRules(c.SessionKey())
+		d, why := s.Judge.DecideAndExplain(ctx, s.Snapshot(c, view.WithoutLeases(rules)))
+		on := s.reliesOn(ctx, c, d, rules)
+		ended, err := s.hasEnded(ctx, on)
+		switch {
+		case err == nil && !ended:
+			return decide.Verdict{Decision: d, Why: why, StandingApprovals: on, Known: len(rules)}
+		case err == nil && len(s.View.SessionRules(c.SessionKey())) < len(rules):
+			continue // the view knows by now which one has ended
+		case err != nil:
+			s.Log.Warn("standing approvals cannot be looked at and do not count", "call", c.Key.String(), "error", err)
+		}
+		d, why = s.Judge.DecideAndExplain(ctx, s.Snapshot(c, nil))
+		return decide.Verdict{Decision: d, Why: why, Known: len(rules)}
+	}
+}
+
+// reliesOn gives the standing approvals of the session's rules without which a decision
+// would not allow: the oldest one that suffices, or else every one about the
+// tool, if some of them cover the call together.
+func (s *Approvals) reliesOn(ctx context.Context, c *message.Call, d permission.Decision, rules []view.SessionRule) []message.StandingID {
+	if d.Behavior != message.BehaviorAllow || d.Step != permission.StepAllowRule {
+		return nil
+	}
+	byStanding := map[message.StandingID][]message.PermissionRule{}
+	var ids []message.StandingID
+	for _, r := range rules {
+		if r.ToolName != c.Tool {
+			continue
+		}
+		if byStanding[r.Standing] == nil {
+			ids = append(ids, r.Standing)
+		}
+		byStanding[r.Standing] = append(byStanding[r.Standing], r.PermissionRule)
+	}
+	allows := func(rules []message.PermissionRule) bool {
+		return s.Judge.Decide(ctx, s.Snapshot(c, rules)).Behavior == message.BehaviorAllow
+	}
+	if len(ids) == 0 || d.Rule != permission.SessionRuleName && allows(nil) {
+		return nil
+	}
+	for _, id := range ids {
+		if allows(byStanding[id]) {
+			return []message.StandingID{id}
+		}
+	}
+	return ids
+}
+
+// hasEnded reports whether one of the standing approvals is revoked, as the journal has it.
+func (s *Approvals) hasEnded(ctx context.Context, ids []message.StandingID) (bool, error) {
+	for _, id := range ids {
+		why, err := s.endedReason(ctx, id)
+		if err != nil || why != "" {
+			return why != "", err
+		}
+	}
+	return false, nil
+}

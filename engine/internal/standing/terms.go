@@ -1,0 +1,165 @@
+package standing
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/askance-dev/askance/engine/internal/decide"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// Terms completes what an approver wants remembered, and refuses what does not
+// cover the call that was asked about or is wider than an answer to this
+// approval request may be. nil: nothing.
+func (s *Approvals) Terms(ctx context.Context, c *message.Call, a message.Response, now time.Time) (*message.StandingTerms, error) {
+	if a.Remember == nil || decide.IsEdit(c, a) || c.Request == nil || c.State != message.ToolCallAsking || a.Digest != c.Digest {
+		return nil, nil // of an answer to no open approval request the machine has the better error
+	}
+	return s.TermsFor(ctx, c, *a.Remember, now)
+}
+
+// TermsFor is terms for a call whose approval request is being answered.
+func (s *Approvals) TermsFor(ctx context.Context, c *message.Call, t message.StandingTerms, now time.Time) (*message.StandingTerms, error) {
+	if c.Hides() { // the terms, and what is counted, would show it
+		return nil, HiddenError()
+	}
+	if t.Scope == "" {
+		t.Scope = message.ScopeSession
+	}
+	t.Until = t.Until.UTC()
+	if err := checkTerms(t, now); err != nil {
+		return nil, err
+	}
+	limits, err := limitsOf(c)
+	if err == nil {
+		err = limits.bound(&t, c, now)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := s.completeRules(ctx, c, &t, limits); err != nil {
+		return nil, err
+	}
+	return &t, s.checkBudget(c, t.Budget)
+}
+
+// checkTerms refuses what makes no sense for any call.
+func checkTerms(t message.StandingTerms, now time.Time) error {
+	bad := func(what, hint string) error {
+		return &message.Error{Code: message.CodeInvalid, What: what, Hint: hint}
+	}
+	switch {
+	case !t.Scope.Valid():
+		return bad(fmt.Sprintf("scope is %q", t.Scope), "use call_like, session, agent, user or space")
+	case t.Uses < 0 || t.Uses > message.MaxStandingUses:
+		return bad(fmt.Sprintf("uses is %d", t.Uses), fmt.Sprintf("count from 1 to %d further calls, or leave it out", message.MaxStandingUses))
+	case !t.Until.IsZero() && (!t.Until.After(now) || t.Until.After(now.Add(message.MaxLeaseTime))):
+		return bad("until is "+t.Until.Format(time.RFC3339)+", which has passed or is more than a year away", "name a later, or an earlier, time")
+	case len(t.Rules) > message.MaxStandingRules:
+		return bad(fmt.Sprintf("%d rules, the limit is %d", len(t.Rules), message.MaxStandingRules), "name fewer")
+	}
+	if t.Budget != nil && len(t.Budget.Path) > message.MaxStandingBytes {
+		return tooLongError("the path of the budget", len(t.Budget.Path))
+	}
+	return rulesFit(t.Rules)
+}
+
+func tooLongError(what string, n int) error {
+	return &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("%s: %d bytes, the limit is %d", what, n, message.MaxStandingBytes), Hint: "shorten it, or approve the call alone"}
+}
+
+// limits is how far an answer to one approval request may be remembered.
+type limits struct {
+	byRule *message.RememberLimits // of the rules that ask; nil: no rule asks
+}
+
+// limitsOf finds what the policy lets be remembered of this approval request: what the
+// rules that ask say; where no rule asks the suggested rules, in this session.
+func limitsOf(c *message.Call) (limits, error) {
+	q := c.Request
+	switch by := q.Requirement.Remember; {
+	case by != nil:
+		return limits{by}, nil
+	case q.Rule == "" && q.Source == string(permission.StepFallbackAsk) && len(c.Suggested) > 0:
+		return limits{}, nil
+	case q.Rule != "":
+		return limits{}, decide.Forbid("the rules that ask about this call let no answer be remembered", "approve it alone; the author of the policy can give the rule a remember")
+	}
+	return limits{}, decide.Forbid("no rule can answer this approval request", "approve the call alone")
+}
+
+// bound keeps terms within the limits, and fills in what they leave out.
+func (l limits) bound(t *message.StandingTerms, c *message.Call, now time.Time) error {
+	switch {
+	case t.Scope == message.ScopeAgent && c.Agent == "":
+		return decide.Forbid("the call names no agent", "use another scope")
+	case l.byRule == nil && t.Scope != message.ScopeSession && t.Scope != message.ScopeCallLike:
+		return decide.Forbid("no rule asks about this call, so that its answer may be remembered in its session alone, not with scope "+string(t.Scope), "use session or call_like; a rule with remember can let it be wider")
+	case l.byRule != nil:
+		return l.byRules(t, now)
+	case t.Budget != nil && t.Uses == 0:
+		t.Uses = message.MaxStandingUses
+	}
+	return nil
+}
+
+func (l limits) byRules(t *message.StandingTerms, now time.Time) error {
+	end := now.Add(time.Duration(l.byRule.TTLMS) * time.Millisecond)
+	most := min(l.byRule.Uses, message.MaxStandingUses)
+	if t.Until.After(end) {
+		return decide.Forbid("the rules that ask let an answer be remembered until "+end.Format(time.RFC3339)+" at most", "name an earlier time, or leave it out")
+	}
+	if most > 0 && t.Uses > most {
+		return decide.Forbid(fmt.Sprintf("the rules that ask let an answer be used for %d further calls at most", most), "name a smaller number, or leave it out")
+	}
+	if t.Uses == 0 {
+		t.Uses = most
+	}
+	if t.Uses == 0 && t.Budget != nil {
+		t.Uses = message.MaxStandingUses
+	}
+	return nil
+}
+
+// checkBudget makes sure that the budget is a sum of something that the call
+// has.
+func (s *Approvals) checkBudget(c *message.Call, b *message.Budget) error {
+	if b == nil {
+		return nil
+	}
+	bad := func(what, hint string) error {
+		return &message.Error{Code: message.CodeInvalid, What: what, Hint: hint}
+	}
+	if err := message.CheckAmount(b.Limit); err != nil {
+		return bad("the budget's limit is "+fmt.Sprintf("%q: ", clipWord(b.Limit))+err.Error(), "write for example 10000 or 99.95")
+	}
+	if _, err := amountOf(c.Input, b); err != nil {
+		return bad("the budget of "+clipWord(b.Path)+": "+err.Error(), "name an argument that is a number in this call, as args.cents")
+	}
+	return nil
+}
+
+func clipWord(text string) string {
+	if len(text) > 100 {
+		return text[:100] + "…"
+	}
+	return text
+}
+
+// amountOf is what a call takes from a budget, as it is written in the input.
+func amountOf(input string, b *message.Budget) (string, error) {
+	if b == nil {
+		return "", nil
+	}
+	steps, err := permission.ParseArgument(b.Path)
+	if err != nil {
+		return "", err
+	}
+	text, err := permission.ArgumentAt([]byte(input), steps)
+	if err != nil {
+		return "", err
+	}
+	return text, message.CheckAmount(text)
+}

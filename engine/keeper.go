@@ -1,0 +1,281 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/askance-dev/askance/engine/internal/approve"
+	"github.com/askance-dev/askance/engine/internal/schedule"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// keeper does what follows an event record: it performs the effects of what this
+// engine wrote, sets the timers of every open call, and takes the steps that are
+// due.
+type keeper struct {
+	*core
+	runs      *runs
+	attempts  *attempts
+	batches   *batches
+	replies   *replies
+	responses *approve.Responses
+}
+
+// performEffects does what an event record of this replica calls for. Nothing here may fail
+// the request that wrote the event record: what is lost here is derived again from the
+// journal. sent is a time before the event record was sent.
+func (k *keeper) performEffects(c *message.Call, effects []toolcall.Effect, sent time.Time) {
+	if c.Open() {
+		k.runs.cancelRuns(c, ErrFinishedElsewhere) // attempts before the present one
+	}
+	for _, eff := range effects {
+		switch eff {
+		case toolcall.EffectAsk, toolcall.EffectClosed:
+			k.cfg.signals.Hint(c)
+		case toolcall.EffectRun:
+			k.runs.runCall(c, sent)
+		case toolcall.EffectCancel:
+			k.cancelOwner(c, "the call is finished: "+c.Cause)
+		case toolcall.EffectFinished:
+			k.liveness.Forget(c.Key)
+			k.cfg.signals.Hint(c)
+		}
+	}
+	k.setTimers(c, 0)
+	// A call that waits for nothing (any more): what it waited for ended while
+	// this event record was being written, and the engine that ended it did not see the call yet.
+	missed := false
+	if c.State == message.ToolCallPending {
+		missed = !k.batches.isStuck(c)
+		k.lookLater(c.ReplyKey()) // what it waits for may never come
+	}
+	if hasEnded(effects) || missed {
+		k.runInBackground(func(ctx context.Context) { k.batches.advanceReply(ctx, c.ReplyKey()) })
+	}
+}
+
+// hasEnded reports whether calls that waited for this one may go on now.
+func hasEnded(effects []toolcall.Effect) bool {
+	for _, eff := range effects {
+		if eff == toolcall.EffectClosed || eff == toolcall.EffectFinished {
+			return true
+		}
+	}
+	return false
+}
+
+// followRecord takes note of an event record that another replica (or this one, before a
+// restart) wrote. Its writer performs the effects; this replica only sets its
+// timers, so that it can step in if the writer does not live to do so.
+func (k *keeper) followRecord(f *message.EventRecord) {
+	c := f.Call
+	switch {
+	case c == nil && f.Reply != nil && f.Reply.Phase == message.ReplyInterrupted:
+		k.lookLater(f.Reply.Key)
+	case c == nil:
+	case !c.Open() && f.Note != nil:
+	case !c.Open():
+		k.liveness.Forget(c.Key)
+		k.runs.cancelRuns(c, ErrFinishedElsewhere)
+		k.wakeSiblings(c)
+	default:
+		k.runs.cancelRuns(c, ErrFinishedElsewhere)
+		k.setTimers(c, k.cfg.grace)
+		k.wakeSiblings(c) // they may hide behind an approval request that ended here, or was replaced
+		if state, _ := k.view.ReplyState(c.Key); state != nil && state.Phase != message.ReplyOpen {
+			k.lookLater(c.ReplyKey()) // its writer may have died before it saw the interrupt
+		}
+	}
+}
+
+// lookAtReply is what replyLater asked for.
+func (k *keeper) lookAtReply(ctx context.Context, reply message.Key) {
+	if state, seq := k.view.ReplyState(reply); state != nil && state.Phase != message.ReplyOpen {
+		k.replies.closeReply(ctx, reply, seq)
+		return
+	}
+	k.batches.advanceReply(ctx, reply)
+}
+
+// wakeSiblings sets a look at the pending calls of a reply in which something
+// has ended, or one of them is new here.
+func (k *keeper) wakeSiblings(c *message.Call) {
+	for _, s := range k.view.CallsOf(c.Key) {
+		if s.State == message.ToolCallPending {
+			k.lookLater(c.ReplyKey())
+			return
+		}
+	}
+}
+
+// setTimers sets the timer that c's phase calls for. late is added where a step
+// is owed by the replica that wrote the record.
+func (k *keeper) setTimers(c *message.Call, late time.Duration) {
+	now := time.Now()
+	at := func(t time.Time) { k.timers.Set(t, c.Key, c.Seq) }
+	switch c.Phase() {
+	case message.PhaseWaiting:
+		if late > 0 {
+			k.lookLater(c.ReplyKey())
+		}
+	case message.PhaseAsking:
+		if next := approve.NextLook(c, now, k.cfg.remind); !next.IsZero() {
+			at(next)
+		}
+	case message.PhaseRetrying:
+		at(c.RetryAt.Add(late))
+	case message.PhaseRunning:
+		k.watchOwner(c, now)
+	case message.PhaseReady:
+		at(now.Add(late))
+	case message.PhaseQueued:
+		if c.Placement != message.PlaceRemote {
+			break // its result comes from outside, whenever it comes
+		}
+		at(c.Attempt.OfferUntil.Add(late))
+		if k.attempts.hasStaleGrant(c) {
+			at(now.Add(late))
+		}
+		if q := k.tool(c.Tool).QueueTimeout; q > 0 {
+			at(c.Attempt.OfferedAt.Add(q))
+		}
+	case message.PhaseBlocked, message.PhaseFinished:
+	}
+}
+
+// watchOwner begins to listen for the owner of a started attempt.
+func (k *keeper) watchOwner(c *message.Call, now time.Time) {
+	k.liveness.LastHeard(c.Key, c.Attempt.Number, now)
+	k.timers.Set(now.Add(claimTime(c)), c.Key, c.Seq)
+	if d := c.Attempt.Deadline; !d.IsZero() {
+		k.timers.Set(d, c.Key, c.Seq)
+	}
+}
+
+// claimTime is the silence after which the owner of the attempt counts as dead.
+func claimTime(c *message.Call) time.Duration {
+	return time.Duration(c.Attempt.LeaseMS) * time.Millisecond
+}
+
+// fireTimer looks at an entity whose time has come. It runs on the timers' goroutine
+// and only hands over.
+func (k *keeper) fireTimer(d schedule.Due) {
+	if d.Key.Call == "" {
+		k.beginLook(d.Key)
+		k.runInBackground(func(ctx context.Context) { k.lookAtReply(ctx, d.Key) })
+		return
+	}
+	c := k.view.Call(d.Key)
+	if c == nil || c.Seq != d.Seq || !c.Open() {
+		return // it moved on; its newer event record set its own timers
+	}
+	if c.Phase() == message.PhaseRunning && k.isAlive(c) {
+		return
+	}
+	k.runInBackground(func(ctx context.Context) { k.lookAtCall(ctx, c) })
+}
+
+// isAlive handles a timer of a running attempt: it reports whether the owner was
+// heard of within the lease, and then sets the next look.
+func (k *keeper) isAlive(c *message.Call) bool {
+	now := time.Now()
+	if d := c.Attempt.Deadline; !d.IsZero() && !now.Before(d) {
+		k.cancelOwner(c, ErrDeadline.Error())
+	}
+	if k.runs.isRunningHere(c) { // and needs no sign of life
+		k.liveness.Hear(c.Key, c.Attempt.Number, now)
+	}
+	silent := k.liveness.LastHeard(c.Key, c.Attempt.Number, now).Add(claimTime(c))
+	if !now.Before(silent) {
+		return false
+	}
+	k.timers.Set(silent, c.Key, c.Seq)
+	return true
+}
+
+// cancelOwner asks the owner of the attempt to stop.
+func (k *keeper) cancelOwner(c *message.Call, reason string) {
+	if c.Attempt.Worker == k.cfg.id {
+		cause := ErrFinishedElsewhere
+		if c.Open() {
+			cause = ErrDeadline
+		}
+		k.runs.cancelRuns(c, cause)
+		return
+	}
+	k.cfg.signals.Cancel(c.Queue(), c.Attempt.Worker, message.HeartbeatRequest{Key: c.Key, Attempt: c.Attempt.Number, Claim: c.Attempt.Claim}, reason)
+}
+
+// lookAtCallLater sets another look at a call after the grace.
+func (k *keeper) lookAtCallLater(key message.Key) {
+	if c := k.view.Call(key); c != nil {
+		k.timers.Set(time.Now().Add(k.cfg.grace), key, c.Seq)
+	}
+}
+
+// lookAtCall takes the step that is due for an open call.
+func (k *keeper) lookAtCall(ctx context.Context, c *message.Call) {
+	var err error
+	switch c.Phase() {
+	case message.PhaseAsking:
+		err = k.lookAtRequest(ctx, c)
+	case message.PhaseRetrying:
+		err = k.attempts.retryCall(ctx, c.Key)
+	case message.PhaseRunning:
+		if !k.isAlive(c) { // the owner may have been heard of while this look waited for its turn
+			err = k.attempts.loseAttempt(ctx, c)
+		}
+	case message.PhaseReady:
+		_, err = k.attempts.startAllowed(ctx, c.Key)
+	case message.PhaseQueued:
+		if c.Placement == message.PlaceRemote {
+			err = k.attempts.offerAgain(ctx, c.Key)
+		}
+	case message.PhaseWaiting, message.PhaseBlocked, message.PhaseFinished: // nothing is due by a timer of the call
+	}
+	if err != nil && ctx.Err() == nil && !errors.Is(err, message.ErrFinished) && !errors.Is(err, message.ErrSuperseded) {
+		k.log.Warn("a due step could not be taken; it is tried again", "call", c.Key.String(), "phase", string(c.Phase()), "error", err)
+		k.lookAtCallLater(c.Key)
+	}
+}
+
+// lookAtRequest looks at an open approval request whose time has come: what is due by its plan
+// is written, and if nothing is, people are reminded. A reminder is the hint
+// again; every replica gives it.
+func (k *keeper) lookAtRequest(ctx context.Context, c *message.Call) error {
+	err := k.responses.PassTime(ctx, c.Key)
+	if now := k.view.Call(c.Key); err != nil || now == nil || now.Seq != c.Seq {
+		return err // it moved on; its newer event record set its own timers
+	}
+	if k.cfg.remind > 0 {
+		k.cfg.signals.Hint(c)
+	}
+	if next := approve.NextLook(c, time.Now(), k.cfg.remind); !next.IsZero() {
+		k.timers.Set(next, c.Key, c.Seq)
+	}
+	return nil
+}
+
+// recoverCalls resumes every open call after a start. What this process owes is
+// done now; what a living replica may still do gets the grace.
+func (k *keeper) recoverCalls() {
+	queues := map[message.Queue]bool{}
+	for _, c := range k.view.OpenCalls() {
+		k.setTimers(c, k.cfg.grace)
+		if c.Placement == message.PlaceRemote && c.State == message.ToolCallSubmitted { // in any phase: it may be offered again
+			queues[c.Queue()] = true
+		}
+	}
+	for queue := range queues { // takes as long as a slow server likes: requests need not wait for it
+		k.runInBackground(func(ctx context.Context) {
+			if err := k.journal.EnsureQueue(ctx, queue); err != nil {
+				k.log.Warn("workers of a tool cannot be served yet", "queue", queue.String(), "error", err)
+			}
+		})
+	}
+	for _, key := range k.view.InterruptedReplies() {
+		k.lookLater(key)
+	}
+}

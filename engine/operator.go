@@ -1,0 +1,104 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/askance-dev/askance/engine/internal/approve"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// operators takes what operators and runtimes say about calls that are allowed.
+type operators struct {
+	*core
+	attempts  *attempts
+	responses *approve.Responses
+}
+
+// resolveCall ends the wait of a blocked call by what an operator found out.
+func (o *operators) resolveCall(ctx context.Context, by message.Principal, r message.ResolveRequest) (*message.Call, error) {
+	r.Space = o.space
+	if err := checkResolve(r); err != nil {
+		return nil, opError("resolve", err)
+	}
+	return o.update(ctx, "resolve", r.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
+		c, now := m.Call(), stamp()
+		if c.Open() && c.Phase() != message.PhaseBlocked {
+			return m.Step(toolcall.Resolved{Base: now, Attempt: c.Attempt.Number}) // the machine has the right error
+		}
+		if r.Outcome == message.OutcomeRunAgain && c.Open() && c.Attempt.Number == r.Attempt {
+			if stop, err := o.attempts.mustNotBegin(ctx, m); stop || err != nil {
+				return err
+			}
+			return o.attempts.offerNext(m)
+		}
+		state, text := message.ToolResultSuccess, r.Output
+		if r.Outcome != message.OutcomeHappened {
+			state, text = message.ToolResultError, fmt.Sprintf("<system-reminder>Tool %q did not run: %s resolved that nothing happened. %s</system-reminder>", c.Tool, by.Name, r.Note)
+		}
+		res := toolcall.TextResult(c, state, text, now.At)
+		res.Metadata = map[string]any{"resolved_by": by.Name}
+		if r.Note != "" {
+			res.Metadata["note"] = r.Note
+		}
+		return m.Step(toolcall.Resolved{Base: now, Attempt: r.Attempt, Result: res})
+	})
+}
+
+func checkResolve(r message.ResolveRequest) error {
+	switch {
+	case r.Outcome != message.OutcomeHappened && r.Outcome != message.OutcomeDidNot && r.Outcome != message.OutcomeRunAgain:
+		return &message.Error{Code: message.CodeInvalid, What: fmt.Sprintf("outcome is %q", r.Outcome), Hint: "use happened, did_not_happen or run_again"}
+	case len(r.Output) > message.MaxOutputBytes || len(r.Note) > message.MaxTextBytes:
+		return &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("output has %d bytes and note %d, the limits are %d and %d", len(r.Output), len(r.Note), message.MaxOutputBytes, message.MaxTextBytes), Hint: "shorten them; keep large output elsewhere and give a reference"}
+	}
+	return r.Key.Validate()
+}
+
+// revokeCall revokes a call that was allowed and that no worker has started.
+// Operators may, and approvers who could have answered its approval request.
+func (o *operators) revokeCall(ctx context.Context, by message.Principal, r message.RevokeRequest) (*message.Call, error) {
+	r.Space = o.space
+	if err := r.Key.Validate(); err != nil {
+		return nil, opError("revoke", err)
+	}
+	if len(r.Reason) > message.MaxTextBytes {
+		return nil, &message.Error{Code: message.CodeTooLarge, Op: "revoke", What: fmt.Sprintf("reason has %d bytes, the limit is %d", len(r.Reason), message.MaxTextBytes), Hint: "shorten it"}
+	}
+	return o.update(ctx, "revoke", r.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
+		if err := o.responses.CheckRevoke(ctx, by, m.Call()); err != nil {
+			return err
+		}
+		return m.Step(toolcall.Revoked{Base: stamp(), Reason: r.Reason})
+	})
+}
+
+// reportResult brings the result of an external call: the first one counts.
+func (o *operators) reportResult(ctx context.Context, by message.Principal, r message.ReportRequest) (*message.Call, error) {
+	r.Space = o.space
+	if err := r.Key.Validate(); err != nil {
+		return nil, opError("report", err)
+	}
+	if r.Result.ID != "" && r.Result.ID != r.Call {
+		return nil, &message.Error{Code: message.CodeInvalid, Op: "report", What: "the result's id is not the call's", Hint: "tool_result.id equals the id of the call"}
+	}
+	digest, err := checkResult(&r.Result)
+	if err != nil {
+		return nil, opError("report", err)
+	}
+	return o.update(ctx, "report", r.Key, by, func(_ context.Context, m *toolcall.Machine) error {
+		c := m.Call()
+		switch {
+		case c.Runtime != by.Name && by.Role == message.RoleRuntime:
+			return &message.Error{Code: message.CodeForeign, What: "the session belongs to another runtime", Hint: "report results of your own sessions only"}
+		case !c.Open() && c.IsResult(digest):
+			return errNoChange
+		case c.Open() && c.Placement != message.PlaceExternal:
+			return &message.Error{Code: message.CodeState, Call: c.Clone(), What: "the call is not external: its result comes from its worker", Hint: "only results of external tools are reported"}
+		}
+		res := r.Result
+		res.ID, res.Name = c.Call, c.Tool
+		return m.Step(toolcall.Resulted{Base: stamp(), Attempt: c.Attempt.Number, Result: res, Digest: c.SealResult(digest)})
+	})
+}

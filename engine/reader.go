@@ -1,0 +1,265 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sort"
+
+	"github.com/askance-dev/askance/engine/internal/decide"
+	"github.com/askance-dev/askance/engine/internal/view"
+	"github.com/askance-dev/askance/engine/reviewers"
+	"github.com/askance-dev/askance/message"
+)
+
+// reader answers requests that change nothing.
+type reader struct {
+	*core
+	batches *batches
+	folding chan struct{} // one request at a time reads the whole journal
+}
+
+// maxList is the largest page of List.
+const maxList = 500
+
+func (q *reader) listCalls(ctx context.Context, by message.Principal, r message.ListRequest) (message.ListReply, error) {
+	if r.Limit <= 0 || r.Limit > maxList {
+		r.Limit = maxList
+	}
+	for _, s := range r.States {
+		if !s.Valid() {
+			return message.ListReply{}, &message.Error{Code: message.CodeInvalid, Op: "list", What: "unknown state " + string(s), Hint: "use pending, asking, allowed, submitted or finished"}
+		}
+	}
+	if r.Session == "" && view.WantsFinished(r) && q.view.HasForgotten() {
+		return q.listPastCalls(ctx, by, r)
+	}
+	session := message.Key{Space: q.space, Session: r.Session}
+	page := &view.Page{Limit: r.Limit}
+	switch {
+	case r.Session != "" && view.WantsFinished(r): // the view forgets
+		calls, err := q.store.SessionCalls(ctx, session)
+		if err != nil {
+			return message.ListReply{}, opError("list", err)
+		}
+		slices.SortFunc(calls, inOrderOfProposal)
+		for _, c := range calls {
+			c = q.clocks.Mark(c)
+			if c.First > r.After && view.IsListed(c, by, r) && !page.Add(c) {
+				break
+			}
+		}
+	case r.Session != "":
+		if err := q.store.Freshen(ctx, session); err != nil {
+			return message.ListReply{}, opError("list", err)
+		}
+		fallthrough
+	default:
+		q.view.List(by, r, session, page, q.clocks.Mark)
+	}
+	return page.Reply(), nil
+}
+
+// proposals is a Sink that collects the next calls that were proposed.
+type proposals struct {
+	most int
+	keys []message.Key
+	seqs []uint64 // of their first event records
+	end  func()   // called once there are most of them, or no more
+	over bool
+}
+
+// Record implements message.Sink.
+func (p *proposals) Record(r message.JournalEntry) {
+	if p.over || r.Record == nil || r.Record.Call == nil || r.Record.Call.Records != 1 {
+		return
+	}
+	p.keys, p.seqs = append(p.keys, r.Key), append(p.seqs, r.Seq)
+	if len(p.keys) == p.most {
+		p.stop()
+	}
+}
+
+// CaughtUp implements message.Sink.
+func (p *proposals) CaughtUp() { p.stop() }
+
+func (p *proposals) stop() {
+	if !p.over {
+		p.over = true
+		p.end()
+	}
+}
+
+// errCollected ends a watch that has seen enough.
+var errCollected = errors.New("enough was seen")
+
+// listPastCalls lists from the journal what the view has forgotten: the calls after
+// the cursor in the order of their first event records, each as its last event record has it. A
+// page costs as many reads as it names calls that are not in memory.
+func (q *reader) listPastCalls(ctx context.Context, by message.Principal, r message.ListRequest) (message.ListReply, error) {
+	page := &view.Page{Limit: r.Limit}
+	for after := r.After; ; {
+		seen := &proposals{most: r.Limit + 1}
+		watching, stop := context.WithCancelCause(ctx)
+		seen.end = func() { stop(errCollected) }
+		err := q.journal.Watch(watching, after, seen)
+		stop(errCollected)
+		if !errors.Is(err, errCollected) {
+			return message.ListReply{}, opError("list", err)
+		}
+		for i, key := range seen.keys {
+			after = seen.seqs[i]
+			c, err := q.store.CallOrNil(ctx, key)
+			if err != nil {
+				return message.ListReply{}, opError("list", err)
+			}
+			if c == nil || !view.IsListed(c, by, r) {
+				continue
+			}
+			if !page.Add(c) {
+				return page.Reply(), nil
+			}
+		}
+		if len(seen.keys) < seen.most {
+			return page.Reply(), nil
+		}
+	}
+}
+
+func (q *reader) showCall(ctx context.Context, by message.Principal, r message.ShowRequest) (message.ShowReply, error) {
+	r.Space = q.space
+	if err := r.Key.Validate(); err != nil {
+		return message.ShowReply{}, opError("show", err)
+	}
+	records, err := q.journal.History(ctx, r.Key)
+	if err != nil {
+		return message.ShowReply{}, opError("show", err)
+	}
+	out := message.ShowReply{History: []message.HistoryEntry{}}
+	for _, rec := range records {
+		f := rec.Record
+		if f == nil || f.Call == nil {
+			continue
+		}
+		out.Call = f.Call
+		out.Call.At(rec.Seq)
+		note := f.Note
+		if by.Role != message.RoleRuntime {
+			note = f.Redacted().Note
+		}
+		out.History = append(out.History, message.HistoryEntry{
+			Seq: rec.Seq, Kind: f.Kind(), Path: f.Path, By: f.By, At: f.At, Note: note,
+			Attempt: f.Call.Attempt.Number, Worker: f.Call.Attempt.Worker,
+		})
+	}
+	if out.Call == nil || by.Role == message.RoleRuntime && out.Call.Runtime != by.Name {
+		return message.ShowReply{}, &message.Error{Code: message.CodeNotFound, Op: "show", What: "no call " + r.Key.String() + " is known", Hint: "list the calls of the session"}
+	}
+	return out, nil
+}
+
+func (q *reader) describeEngine() message.InfoReply {
+	out := message.InfoReply{
+		Space: q.space, Engine: q.cfg.id, Version: q.cfg.version, Durability: q.journal.Durability(),
+		Bundle: q.policy.Hash(), Tools: []string{}, Clocks: q.clocks.Readings(),
+	}
+	for name := range q.tools {
+		out.Tools = append(out.Tools, name)
+	}
+	sort.Strings(out.Tools)
+	out.Open, out.Blocked = q.view.Counts()
+	for _, key := range q.clocks.ReportedCalls() {
+		if c := q.view.Call(key); c != nil && q.clocks.Mark(c).Blocked == message.BlockedClock {
+			out.Blocked++
+		}
+	}
+	if q.cfg.policyErr != nil {
+		if err := q.cfg.policyErr(); err != nil {
+			out.PolicyErr = err.Error()
+		}
+	}
+	return out
+}
+
+// reportLoad answers a LoadRequest: from memory or, if the window reaches
+// further back, from the journal.
+func (q *reader) reportLoad(ctx context.Context, r message.LoadRequest) (message.LoadReply, error) {
+	now := stamp().At
+	if !r.Window() {
+		return q.view.Reviewers.Report(now), nil
+	}
+	if err := r.Validate(); err != nil {
+		return message.LoadReply{}, err
+	}
+	if out, all := q.view.Reviewers.Window(r.Since, r.Until, now); all {
+		return out, nil
+	}
+	select { // one at a time: it reads everything
+	case q.folding <- struct{}{}:
+		defer func() { <-q.folding }()
+	case <-ctx.Done():
+		return message.LoadReply{}, context.Cause(ctx)
+	}
+	sum, err := reviewers.Read(ctx, q.journal, r.Since, r.Until)
+	if err != nil {
+		return message.LoadReply{}, err
+	}
+	here := q.view.Reviewers.Report(now) // limits and refusals are this engine's
+	out := sum.Report(now)
+	out.Limits, out.Refused = here.Limits, here.Refused
+	return out, nil
+}
+
+func (q *reader) explainCall(ctx context.Context, r message.ExplainRequest) (message.ExplainReply, error) {
+	r.Space = q.space
+	if err := r.Key.Validate(); err != nil {
+		return message.ExplainReply{}, err
+	}
+	c, err := q.store.CallOrNil(ctx, r.Key)
+	switch {
+	case err != nil:
+		return message.ExplainReply{}, err
+	case c == nil:
+		return message.ExplainReply{}, &message.Error{Code: message.CodeNotFound, What: "no call " + r.Key.String() + " is known", Hint: "list the calls of the session"}
+	}
+	out := message.ExplainReply{Key: c.Key, State: c.State, Decision: c.Decision, StandingApprovals: []message.StandingStatus{}}
+	now := stamp().At
+	for _, id := range c.Decision.StandingApprovals() {
+		l, err := q.standing.Last(ctx, id)
+		if err != nil {
+			return message.ExplainReply{}, err
+		}
+		out.StandingApprovals = append(out.StandingApprovals, l.Standing(now))
+	}
+	if out.Recorded, err = q.recordedExplanation(ctx, c); err != nil {
+		return message.ExplainReply{}, err
+	}
+	out.Trace, out.Withheld, err = q.judge.Trace(ctx, q.snapshot(c))
+	return out, err
+}
+
+// recordedExplanation finds the explanation of the call's decision in its history; nil:
+// none is kept, or it would show what is hidden by now.
+func (q *reader) recordedExplanation(ctx context.Context, c *message.Call) (message.RawJSON, error) {
+	if c.Decision == nil {
+		return nil, nil
+	}
+	records, err := q.journal.History(ctx, c.Key)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range slices.Backward(records) {
+		if r.Record == nil || r.Record.Call == nil || len(r.Record.Explanation) == 0 {
+			continue
+		}
+		if decide.Explains(r.Record.Call, c) {
+			return r.Record.Explanation, nil
+		}
+		return nil, nil // of an earlier decision
+	}
+	return nil, nil
+}
+
+// inOrderOfProposal compares calls by their first event records.
+func inOrderOfProposal(a, b *message.Call) int { return cmp.Compare(a.First, b.First) }

@@ -1,0 +1,168 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/askance-dev/askance/engine/internal/store"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// replies keeps whole replies: it interrupts them, and knows whether they go on.
+type replies struct{ *core }
+
+// lagLimit is how long a look at a reply waits for the watch before it reads
+// the journal itself.
+const lagLimit = 50 * time.Millisecond
+
+// phaseAt is the phase of a reply when the event record seq was written, or later. A
+// view that has seen that event record has seen every interrupt before it; no reading
+// is needed.
+func (rp *replies) phaseAt(ctx context.Context, reply message.Key, seq uint64) (message.ReplyPhase, error) {
+	wait, cancel := context.WithTimeout(ctx, lagLimit)
+	defer cancel()
+	if rp.store.WaitForSequence(wait, seq) == nil {
+		if phase := rp.view.ReplyPhase(reply); phase != "" {
+			return phase, nil
+		}
+	}
+	state, _, err := rp.store.LastReply(ctx, reply)
+	return state.Phase, err
+}
+
+// interruptReply writes the interrupt to the reply's own entity first, then closes
+// every open call of the reply, then the reply. A proposal that was written
+// before the interrupt is seen here; one that is written after it reads the
+// interrupt and closes itself.
+func (rp *replies) interruptReply(ctx context.Context, by message.Principal, r message.InterruptRequest) ([]*message.Call, error) {
+	reply := message.Key{Space: rp.space, Session: r.Session, Reply: r.Reply}
+	if err := checkReplyKey(reply); err != nil {
+		return nil, opError("interrupt", err)
+	}
+	if len(r.Reason) > message.MaxTextBytes {
+		return nil, &message.Error{Code: message.CodeTooLarge, Op: "interrupt", What: fmt.Sprintf("reason has %d bytes, the limit is %d", len(r.Reason), message.MaxTextBytes), Hint: "shorten it"}
+	}
+	seq, ended, err := rp.markInterrupted(ctx, by, reply, r.Reason)
+	if err == nil {
+		err = rp.waitForView(ctx, seq)
+	}
+	if err != nil {
+		return nil, opError("interrupt", err)
+	}
+	if ended {
+		seq = math.MaxUint64 // an earlier interrupt has closed, and told, what there was
+	}
+	return rp.closeCalls(ctx, by, reply, seq)
+}
+
+// markInterrupted stores the interrupt and returns its sequence. An interrupt
+// of a reply that is interrupted already is carried on, not refused; ended says
+// that nothing is left to carry on.
+func (rp *replies) markInterrupted(ctx context.Context, by message.Principal, reply message.Key, reason string) (seq uint64, ended bool, err error) {
+	state, at, err := store.Update(ctx, rp.store, "interrupt", rp.store.Reply(reply), func(ctx context.Context, state message.ReplyState) (*message.EventRecord, error) {
+		if state.Phase != message.ReplyOpen {
+			return nil, errNoChange
+		}
+		if len(state.Batches) == 0 && len(rp.view.CallsOf(reply)) == 0 {
+			if err := rp.store.CheckReply(ctx, reply); err != nil {
+				return nil, err
+			}
+		}
+		state.Phase, state.Reason = message.ReplyInterrupted, reason
+		f := rp.store.NewRecord(by, stamp().At)
+		f.Reply = &state
+		return f, nil
+	})
+	switch {
+	case errors.Is(err, errNoChange):
+		return at, state.Phase == message.ReplyEnded, nil
+	case err != nil:
+		return 0, false, err
+	}
+	rp.lookLater(reply) // in case that this request is given up before all is closed
+	return at, false, nil
+}
+
+// waitForView waits until the view has seen everything up to seq.
+func (rp *replies) waitForView(ctx context.Context, seq uint64) error {
+	err := rp.store.WaitForSequence(ctx, seq)
+	switch {
+	case err == nil:
+		return nil
+	case rp.store.Following().Err() != nil:
+		return &message.Error{Code: message.CodeUnavailable, What: "this engine does not go on; the interrupt is stored and will be carried out by another", Hint: "ask again", Err: err}
+	}
+	return &message.Error{Code: message.CodeUnavailable, What: "the journal is not being followed fast enough; the interrupt is stored and will be carried out", Hint: "ask again"}
+}
+
+// closeCalls ends the open calls of an interrupted reply in the order of their
+// proposalDigest, then the reply itself. It returns what the interrupt at seq closed,
+// also where another engine did it.
+func (rp *replies) closeCalls(ctx context.Context, by message.Principal, reply message.Key, seq uint64) ([]*message.Call, error) {
+	var out []*message.Call
+	for _, c := range rp.view.CallsOf(reply) {
+		if c.Open() {
+			next, err := rp.update(ctx, "interrupt", c.Key, by, closeInterrupted)
+			if err != nil && !errors.Is(err, message.ErrFinished) {
+				return out, err
+			}
+			c = next // it may have ended just before, and the view did not know yet
+		}
+		if c != nil && c.Cause == string(toolcall.Interrupt) && c.Seq > seq {
+			out = append(out, c)
+		}
+	}
+	return out, rp.endReply(ctx, reply)
+}
+
+// endReply marks an interrupted reply as ended.
+func (rp *replies) endReply(ctx context.Context, reply message.Key) error {
+	_, _, err := store.Update(ctx, rp.store, "interrupt", rp.store.Reply(reply), func(_ context.Context, state message.ReplyState) (*message.EventRecord, error) {
+		if state.Phase != message.ReplyInterrupted {
+			return nil, errNoChange
+		}
+		state.Phase = message.ReplyEnded
+		f := rp.store.NewRecord(rp.self(), stamp().At)
+		f.Reply = &state
+		return f, nil
+	})
+	if errors.Is(err, errNoChange) {
+		return nil
+	}
+	return err
+}
+
+// closeReply carries out an interrupt whose writer did not live to do so, and
+// closes a call that was written without knowledge of the interrupt by an
+// engine that did not live to see it.
+func (rp *replies) closeReply(ctx context.Context, reply message.Key, seq uint64) {
+	if rp.view.WaitFor(seq) != nil {
+		rp.lookLater(reply) // not seen to the end; a job does not wait for the watch
+		return
+	}
+	if _, err := rp.closeCalls(ctx, rp.self(), reply, seq); err != nil && ctx.Err() == nil {
+		rp.log.Warn("an interrupt could not be carried out; it is tried again", "reply", reply.String(), "error", err)
+		rp.lookLater(reply)
+	}
+}
+
+func closeInterrupted(_ context.Context, m *toolcall.Machine) error {
+	if m.Call().State == message.ToolCallFinished {
+		return errNoChange
+	}
+	return m.Step(toolcall.Interrupted{Base: stamp()})
+}
+
+func interruptedError(reply message.Key) error {
+	return &message.Error{Code: message.CodeInterrupted, Op: "propose", What: "the reply " + string(reply.Reply) + " was interrupted", Hint: "begin a new reply"}
+}
+
+// checkReplyKey checks the ids of a request that is about a whole reply.
+func checkReplyKey(reply message.Key) error {
+	reply.Call = "-"
+	return reply.Validate()
+}

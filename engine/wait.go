@@ -1,0 +1,149 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/askance-dev/askance/internal/capacity"
+	"github.com/askance-dev/askance/message"
+)
+
+// maxHold is how long the engine holds a waiting request; the client asks
+// again.
+const maxHold = 30 * time.Second
+
+// waitForCalls holds the request until the calls have resolved or the time is over.
+func (q *reader) waitForCalls(ctx context.Context, r message.WaitRequest) (message.WaitReply, error) {
+	reply := message.Key{Space: q.space, Session: r.Session, Reply: r.Reply}
+	if err := checkWait(reply, r.Calls); err != nil {
+		return message.WaitReply{}, opError("wait", err)
+	}
+	switch r.Until {
+	case "":
+		r.Until = message.UntilFinished
+	case message.UntilFinished, message.UntilParked:
+	default:
+		return message.WaitReply{}, &message.Error{Code: message.CodeInvalid, Op: "wait", What: "until is " + string(r.Until), Hint: "use finished or parked"}
+	}
+	hold := maxHold
+	if r.TimeoutMS > 0 {
+		hold = min(hold, time.Duration(r.TimeoutMS)*time.Millisecond)
+	}
+	if len(r.Calls) == 0 {
+		if err := q.store.Freshen(ctx, reply.SessionKey()); err != nil {
+			return message.WaitReply{}, opError("wait", err)
+		}
+	}
+	timer := time.NewTimer(hold)
+	defer timer.Stop()
+	var moved <-chan struct{} // asked for only if the first look does not end the wait
+	leave := func() {}
+	defer func() { leave() }()
+	for {
+		calls, err := q.callsToWaitFor(ctx, reply, r.Calls)
+		if err != nil {
+			return message.WaitReply{}, opError("wait", err)
+		}
+		if len(calls) == 0 { // done, if there is such a reply
+			if err := q.store.CheckReply(ctx, reply); err != nil {
+				return message.WaitReply{}, opError("wait", err)
+			}
+		}
+		out := message.WaitReply{Calls: calls, Done: true}
+		for _, c := range calls {
+			out.Done = out.Done && q.isWaitOver(c, r.Until)
+		}
+		if out.Done {
+			return out, nil
+		}
+		if moved == nil {
+			moved, leave = q.view.Watch(reply)
+			continue
+		}
+		resume := capacity.Rest(ctx)
+		select {
+		case <-moved:
+			moved = nil
+			if err := resume(); err != nil {
+				return out, givenUpError("wait", err)
+			}
+		case <-timer.C:
+			if err := resume(); err != nil {
+				return out, givenUpError("wait", err)
+			}
+			return out, nil
+		case <-ctx.Done():
+			return out, givenUpError("wait", context.Cause(ctx))
+		case <-q.store.Following().Done():
+			return out, q.blindError("wait")
+		}
+	}
+}
+
+// callsToWaitFor gives the calls that a wait is about.
+func (q *reader) callsToWaitFor(ctx context.Context, reply message.Key, ids []message.CallID) ([]*message.Call, error) {
+	if len(ids) == 0 {
+		if q.view.HasAllOf(reply) {
+			return q.view.CallsOf(reply), nil
+		}
+		all, err := q.store.SessionCalls(ctx, reply.SessionKey())
+		if err != nil {
+			return nil, err
+		}
+		all = slices.DeleteFunc(all, func(c *message.Call) bool { return c.Reply != reply.Reply })
+		slices.SortFunc(all, inOrderOfProposal)
+		return all, nil
+	}
+	out := make([]*message.Call, 0, len(ids))
+	for _, id := range ids {
+		key := reply
+		key.Call = id
+		c, err := q.store.Call(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// isWaitOver reports whether a wait for the call is over.
+func (q *reader) isWaitOver(c *message.Call, until message.WaitUntil) bool {
+	phase := c.Phase()
+	if phase == message.PhaseFinished || until != message.UntilParked {
+		return phase == message.PhaseFinished
+	}
+	switch phase {
+	case message.PhaseWaiting:
+		return q.batches.isStuck(c)
+	case message.PhaseReady, message.PhaseRunning, message.PhaseRetrying:
+		return c.State == message.ToolCallSubmitted // a worker has it, or had it
+	default:
+		return true
+	}
+}
+
+// checkWait checks the ids of a wait before anything is looked up by them.
+func checkWait(reply message.Key, calls []message.CallID) error {
+	if err := checkReplyKey(reply); err != nil {
+		return err
+	}
+	if len(calls) > message.MaxCallsPerTurn {
+		return &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("%d calls in one wait, the limit is %d", len(calls), message.MaxCallsPerTurn), Hint: "name none to wait for the whole reply"}
+	}
+	for _, id := range calls {
+		key := reply
+		key.Call = id
+		if err := key.Validate(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// givenUpError is the error of a request that its sender or its server gave up.
+func givenUpError(op string, cause error) error {
+	return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the request was given up", Hint: "ask again", Err: cause}
+}
