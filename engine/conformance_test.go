@@ -86,7 +86,6 @@ func runEngine(t *testing.T, open newJournal) {
 		{"an engine dies", deathCases()},
 		{"events", eventCases()},
 		{"query", queryCases()},
-		{"preview", previewCases()},
 		{"roles", roleCases()},
 		{"bad input", badInputCases()},
 		{"faults", faultCases()},

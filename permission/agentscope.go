@@ -12,7 +12,7 @@ import (
 
 // FromContext makes a policy of an AgentScope PermissionContext. As in
 // AgentScope a rule acts by the list and the tool name it stands under,
-// whatever it says itself. A tool name with * in it is a pattern here;
+// and not by its own fields. A tool name with * in it is a pattern here;
 // in AgentScope it names no tool. The rules get names
 // like "agentscope/deny/Bash/1f2e3d4c5b6a7988", made from what they match; rules
 // that match the same count once.
@@ -31,7 +31,7 @@ func FromContext(c message.PermissionContext) Policy {
 			}
 		}
 	}
-	p.Rules = distinct(p.Rules)
+	p.Rules = sortDistinct(p.Rules)
 	return p
 }
 
@@ -44,9 +44,9 @@ func fromRule(r message.PermissionRule) Rule {
 	return Rule{Name: name, Tools: []string{r.ToolName}, RuleContent: r.RuleContent, Behavior: r.Behavior, Source: r.Source}
 }
 
-// distinct drops rules that match the same. Which source remains must not
+// sortDistinct drops rules that match the same. Which source remains must not
 // depend on the order of maps, so the first in alphabetical order does.
-func distinct(rules []Rule) []Rule {
+func sortDistinct(rules []Rule) []Rule {
 	content := func(r Rule) string { c, _ := r.content(); return c }
 	slices.SortStableFunc(rules, func(a, b Rule) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(content(a), content(b)), cmp.Compare(a.Source, b.Source))

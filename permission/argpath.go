@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"github.com/askance-dev/askance/permission/internal/display"
 	"github.com/askance-dev/askance/permission/internal/hint"
-	"maps"
+	"github.com/askance-dev/askance/permission/internal/schema"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,8 +17,6 @@ type argPath struct {
 	root  string
 	steps []string
 }
-
-const anyStep = "*"
 
 // maxPathSteps is deeper than any input can be.
 const maxPathSteps = 64
@@ -69,36 +67,8 @@ func nextStep(rest string) (step, after string, err error) {
 	return step, rest[end:], nil
 }
 
-// has reports whether values of the type can have something at the path. Where
-// the type does not say, they can.
-func (t *argType) has(steps []string) bool {
-	if t == nil || t.kind == kindDyn || len(steps) == 0 {
-		return true
-	}
-	step, rest := steps[0], steps[1:]
-	switch t.kind {
-	case kindStruct:
-		if step == anyStep {
-			for _, f := range t.fields {
-				if f.has(rest) {
-					return true
-				}
-			}
-			return false
-		}
-		f := t.fields[step]
-		return f != nil && f.has(rest)
-	case kindMap:
-		return t.elem.has(rest)
-	case kindList:
-		return step == anyStep && t.elem.has(rest)
-	default:
-		return false
-	}
-}
-
 // checkHidden checks a path of redact: one of the rule's tools must have it.
-func (c *compiler) checkHidden(r *Rule, text string) error {
+func (c checker) checkHidden(r *Rule, text string) error {
 	p, err := parsePath(text)
 	switch {
 	case err != nil:
@@ -108,7 +78,7 @@ func (c *compiler) checkHidden(r *Rule, text string) error {
 	}
 	schemas := c.schemasOf(r)
 	for _, s := range schemas {
-		if s == nil || s.root.has(p.steps) {
+		if s == nil || s.root().HasPath(p.steps) {
 			return nil
 		}
 	}
@@ -119,7 +89,7 @@ func (c *compiler) checkHidden(r *Rule, text string) error {
 }
 
 // checkScope checks a path of remember: every tool of the rule must have it.
-func (c *compiler) checkScope(r *Rule, text string) error {
+func (c checker) checkScope(r *Rule, text string) error {
 	p, err := parsePath(text)
 	if err != nil {
 		return err
@@ -133,11 +103,11 @@ func (c *compiler) checkScope(r *Rule, text string) error {
 	switch {
 	case p.root != "args" || len(p.steps) == 0:
 		return fmt.Errorf("%s is not in the call; write a path such as args.customer_id or caller.user", display.Quoted(text))
-	case slices.Contains(p.steps, anyStep):
+	case slices.Contains(p.steps, schema.AnyStep):
 		return fmt.Errorf("%s names many values; a remembered call needs the same value at each path", display.Quoted(text))
 	}
 	for _, s := range c.schemasOf(r) {
-		if s != nil && !s.root.has(p.steps) {
+		if s != nil && !s.root().HasPath(p.steps) {
 			return noSuchPath(text, p, s)
 		}
 	}
@@ -153,22 +123,10 @@ var scopeFields = map[string][]string{
 
 func noSuchPath(text string, p argPath, s *Schema) error {
 	msg := display.Quoted(text) + " leads nowhere in the tool's schema"
-	if hint := hint.DidYouMean(hint.Nearest(p.steps[len(p.steps)-1], s.root.names())); hint != "" {
+	if hint := hint.DidYouMean(hint.Nearest(p.steps[len(p.steps)-1], s.root().MemberNames())); hint != "" {
 		msg += "; " + hint
 	}
 	return errors.New(msg)
-}
-
-// names are those of all members that the schema declares.
-func (t *argType) names() []string {
-	structs := map[string]*argType{}
-	t.structs(structs)
-	var out []string
-	for _, s := range structs {
-		out = slices.AppendSeq(out, maps.Keys(s.fields))
-	}
-	slices.Sort(out) // one hint for one mistake
-	return out
 }
 
 // schemasOf are the schemas of the declared tools that a rule is about, nil for
@@ -176,7 +134,7 @@ func (t *argType) names() []string {
 func (c *compiler) schemasOf(r *Rule) []*Schema {
 	var out []*Schema
 	for i := range c.opts.Tools {
-		if t := &c.opts.Tools[i]; r.about(t.Name, t.Server) {
+		if t := &c.opts.Tools[i]; r.isAbout(t.Name, t.Server) {
 			out = append(out, t.Schema)
 		}
 	}

@@ -21,8 +21,8 @@ type Requirement struct {
 	Quorum int
 	// ExcludeRequester keeps the person on whose behalf the call is made out.
 	ExcludeRequester bool
-	// ExcludeEditor keeps whoever changes the arguments from counting among those
-	// who approve them.
+	// ExcludeEditor: a person who changes the arguments does not count as an
+	// approver of them.
 	ExcludeEditor bool
 	// Signed: approvals count only with the approver's own signature.
 	Signed bool
@@ -45,15 +45,15 @@ type ApproverSet struct {
 // Accepts reports whether the set accepts a person, with their groups, when
 // the approval request has been open for some time.
 func (s ApproverSet) Accepts(user string, groups []string, open time.Duration) bool {
-	if covers(s.Users, s.Groups, user, groups) {
+	if acceptsPerson(s.Users, s.Groups, user, groups) {
 		return true
 	}
 	return slices.ContainsFunc(s.Escalation, func(e Escalation) bool {
-		return open >= e.After && covers(e.To.Users, e.To.Groups, user, groups)
+		return open >= e.After && acceptsPerson(e.To.Users, e.To.Groups, user, groups)
 	})
 }
 
-func covers(users, groups []string, user string, of []string) bool {
+func acceptsPerson(users, groups []string, user string, of []string) bool {
 	if len(users)+len(groups) == 0 || slices.Contains(users, user) {
 		return true
 	}
@@ -66,14 +66,14 @@ func covers(users, groups []string, user string, of []string) bool {
 func (r Requirement) Accepts(user string, groups []string, requester string, open time.Duration) bool {
 	switch {
 	case user == "", r.ExcludeRequester && (requester == "" || user == requester):
-		return false // nor can somebody be kept out who is not known
+		return false // an unknown requester cannot be excluded
 	case len(r.Users) > 0 && !slices.Contains(r.Users, user):
 		return false
 	}
 	return !slices.ContainsFunc(r.Approvers, func(s ApproverSet) bool { return !s.Accepts(user, groups, open) })
 }
 
-// Duties are what whoever asks the approval request must be able to do.
+// Duties are what the engine must be able to do to ask the approval request.
 func (r Requirement) Duties() []Duty {
 	var out []Duty
 	add := func(d Duty, need bool) {
@@ -145,7 +145,7 @@ func (r Requirement) onExpiry() OnExpiry { return cmp.Or(r.OnExpiry, OnExpiryDen
 func (r *Rule) onExpiry() OnExpiry { return cmp.Or(r.OnExpiry, OnExpiryDeny) }
 
 // Issue gives the requirement of an approval request that opens at the given instant,
-// with its whole plan. Whoever asks adds the people who are excluded, and what
+// with its whole plan. The caller adds the people who are excluded, and what
 // to do with Remember.
 func (r Requirement) Issue(now time.Time) message.Requirement {
 	out := message.Requirement{Users: slices.Clone(r.Users), ExcludeRequester: r.ExcludeRequester, ExcludeEditor: r.ExcludeEditor, Signed: r.Signed}
@@ -173,7 +173,7 @@ func (s ApproverSet) issue(now time.Time) message.ApproverSet {
 	return out
 }
 
-// Duties are what whoever acts on the decision must be able to do.
+// Duties are what the engine must be able to do to act on the decision.
 func (d Decision) Duties() []Duty {
 	out := d.Requirement.Duties()
 	if len(d.Redact) > 0 {

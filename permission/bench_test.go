@@ -60,7 +60,7 @@ func TestDecisionsAllocateLittle(t *testing.T) {
 	}
 }
 
-// BenchmarkLive decides alone, and beside a shadow policy of the same rules: what
+// BenchmarkLive decides alone, and with a shadow policy of the same rules: what
 // the second decision adds is what a call costs that has been read.
 func BenchmarkLive(b *testing.B) {
 	file := "version: 1\nname: bench\nrules:\n"

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission/internal/celrule"
 )
 
 // Bundle is a compiled policy. It is immutable, may be used by any number of
@@ -21,7 +22,7 @@ type Bundle struct {
 	// unhurried: expressions may take any time that their costs allow.
 	unhurried bool
 	shell     string
-	terms     map[string]*program
+	terms     map[string]*celrule.Program
 	ready     bool // false for the zero Bundle
 	noRules   bool // made by noPolicy: stands in until a policy loads
 	rules     int
@@ -79,13 +80,13 @@ func (t *toolRules) schema() *Schema {
 	return t.tool.Schema
 }
 
-func (t *toolRules) add(rules ...*compiledRule) {
+func (t *toolRules) addRules(rules ...*compiledRule) {
 	for _, r := range rules {
-		if !r.rule.decides() {
+		if !r.rule.isEnforced() {
 			t.watched = append(t.watched, r)
 			continue
 		}
-		if r.rule.handles() {
+		if r.rule.hasHandling() {
 			t.handlers = append(t.handlers, r)
 		}
 		switch b := r.rule.Behavior; {
@@ -99,7 +100,7 @@ func (t *toolRules) add(rules ...*compiledRule) {
 	}
 }
 
-func (t *toolRules) sort() {
+func (t *toolRules) sortRules() {
 	for _, list := range [][]*compiledRule{t.deny, t.ask, t.allow, t.watched, t.handlers} {
 		slices.SortFunc(list, func(a, b *compiledRule) int { return cmp.Compare(a.rule.Name, b.rule.Name) })
 	}
@@ -109,12 +110,12 @@ func (t *toolRules) sort() {
 // compiledRule is a rule made ready for one tool, or for any tool.
 type compiledRule struct {
 	rule    *Rule
-	when    *program // nil: always true
-	message *program // nil: a standard text
-	pattern Pattern  // nil: matches every call of the tool
-	server  string   // of a rule for undeclared tools: what their names must say; "": any
-	broken  error    // the rule cannot be evaluated at all; only of session rules
-	reason  string   // why it applies when it does
+	when    *celrule.Program // nil: always true
+	message *celrule.Program // nil: a standard text
+	pattern Pattern          // nil: matches every call of the tool
+	server  string           // of a rule for undeclared tools: what their names must say; "": any
+	broken  error            // the rule cannot be evaluated at all; only of session rules
+	reason  string           // why it applies when it does
 }
 
 // toolVars is the variable tool.

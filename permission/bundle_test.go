@@ -166,7 +166,7 @@ func TestSeveralFiles(t *testing.T) {
 }
 
 // An approval request of a rule without an expiry, and one of no rule, is open for the
-// shortest time that any file gives, in whatever order they are read.
+// shortest time that any file gives, in every order of reading.
 func TestTheShortestExpiryOfSeveralFiles(t *testing.T) {
 	file := func(name, defaults, rules string) permission.File {
 		return permission.File{Name: name, Data: []byte("version: 1\nname: " + name + "\n" + defaults + "rules: [" + rules + "]\n")}

@@ -7,11 +7,12 @@ import (
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission/internal/display"
+	"github.com/askance-dev/askance/permission/internal/rulefile"
 )
 
 // This file checks what rules require of those who ask and run.
 
-func (c *compiler) checkRequirement(r *Rule) {
+func (c checker) checkRequirement(r *Rule) {
 	c.checkWords(r)
 	c.checkKind(r)
 	c.checkPeople(r, "approvers", r.Approvers)
@@ -24,7 +25,7 @@ func (c *compiler) checkRequirement(r *Rule) {
 }
 
 // checkWords looks at words that rules made in Go can have got wrong.
-func (c *compiler) checkWords(r *Rule) {
+func (c checker) checkWords(r *Rule) {
 	for _, w := range []struct {
 		key, word string
 		want      []string
@@ -34,26 +35,26 @@ func (c *compiler) checkWords(r *Rule) {
 		{"audit.level", string(r.Audit), []string{"standard", "full"}},
 	} {
 		if w.word != "" && !slices.Contains(w.want, w.word) {
-			c.fault(r, w.key, "is "+display.Quoted(w.word)+", want "+orList(w.want), "")
+			c.addFault(r, w.key, "is "+display.Quoted(w.word)+", want "+rulefile.OrList(w.want), "")
 		}
 	}
 	if r.Layer.rank() < 0 {
-		c.fault(r, "layer", "is "+display.Quoted(string(r.Layer))+", want managed, project, user or run", "")
+		c.addFault(r, "layer", "is "+display.Quoted(string(r.Layer))+", want managed, project, user or run", "")
 	}
-	if r.Locked && !r.decides() {
-		c.fault(r, "enforcement", "a locked rule must be enforced", "remove locked or enforcement")
+	if r.Locked && !r.isEnforced() {
+		c.addFault(r, "enforcement", "a locked rule must be enforced", "remove locked or enforcement")
 	}
 }
 
 // checkKind refuses keys that have no meaning for the rule's behavior.
-func (c *compiler) checkKind(r *Rule) {
+func (c checker) checkKind(r *Rule) {
 	ask, deny := r.Behavior == message.BehaviorAsk, r.Behavior == message.BehaviorDeny
 	for _, k := range []struct {
 		key        string
 		given, fit bool
 		rules      string
 	}{
-		{"approvers", r.Approvers.named() || r.Approvers.ExcludeRequester || r.Approvers.ExcludeEditor, ask, "ask"},
+		{"approvers", r.Approvers.isNamed() || r.Approvers.ExcludeRequester || r.Approvers.ExcludeEditor, ask, "ask"},
 		{"quorum", r.Quorum != 0, ask, "ask"},
 		{"signed", r.Signed, ask, "ask"},
 		{"expiry", r.Expiry != 0, ask, "ask"},
@@ -64,18 +65,18 @@ func (c *compiler) checkKind(r *Rule) {
 		{"trust_options", r.TrustOptions, !deny && !ask, "allow"},
 	} {
 		if k.given && !k.fit {
-			c.fault(r, k.key, "is only for "+k.rules+" rules", "remove it")
+			c.addFault(r, k.key, "is only for "+k.rules+" rules", "remove it")
 		}
 	}
 	if _, has := r.content(); r.TrustOptions && !has && !deny && !ask {
-		c.fault(r, "trust_options", "needs a rule_content that names the program", "")
+		c.addFault(r, "trust_options", "needs a rule_content that names the program", "")
 	}
 }
 
 // checkPeople checks names of people and groups under key.
-func (c *compiler) checkPeople(r *Rule, key string, a Approvers) {
-	if !a.named() && (r.at.has(key+".users") || r.at.has(key+".groups")) {
-		c.faultOf(ProblemPeople, r, key, key, "names nobody", "name users or groups; without either list any approver may answer")
+func (c checker) checkPeople(r *Rule, key string, a Approvers) {
+	if !a.isNamed() && (r.at.Has(key+".users") || r.at.Has(key+".groups")) {
+		c.faultOf(ProblemPeople, r, key, key, "names no person", "name users or groups; without either list any approver may answer")
 	}
 	for _, list := range []struct {
 		field string
@@ -94,9 +95,9 @@ func (c *compiler) checkPeople(r *Rule, key string, a Approvers) {
 }
 
 // checkQuorum refuses a quorum that can never be reached.
-func (c *compiler) checkQuorum(r *Rule) {
+func (c checker) checkQuorum(r *Rule) {
 	if r.Quorum < 0 {
-		c.fault(r, "quorum", "is negative", "")
+		c.addFault(r, "quorum", "is negative", "")
 	}
 	people, finite := r.Approvers.people(r.Escalation)
 	if finite && r.Quorum > len(people) {
@@ -104,9 +105,9 @@ func (c *compiler) checkQuorum(r *Rule) {
 	}
 }
 
-// people are all who may ever answer; false: groups are among them, or anybody.
+// people are all who may ever answer; false: groups are among them, or all approvers.
 func (a Approvers) people(escalation []Escalation) ([]string, bool) {
-	all, finite := slices.Clone(a.Users), a.named() && len(a.Groups) == 0
+	all, finite := slices.Clone(a.Users), a.isNamed() && len(a.Groups) == 0
 	for _, e := range escalation {
 		all, finite = append(all, e.To.Users...), finite && len(e.To.Groups) == 0
 	}
@@ -114,9 +115,9 @@ func (a Approvers) people(escalation []Escalation) ([]string, bool) {
 	return slices.Compact(all), finite
 }
 
-func (c *compiler) checkTime(r *Rule) {
-	if r.Expiry < 0 || r.Expiry > maxExpiry {
-		c.fault(r, "expiry", "must be between 0 and one year", "")
+func (c checker) checkTime(r *Rule) {
+	if r.Expiry < 0 || r.Expiry > rulefile.MaxTime {
+		c.addFault(r, "expiry", "must be between 0 and one year", "")
 	}
 	expiry := r.Expiry
 	if expiry == 0 {
@@ -126,12 +127,12 @@ func (c *compiler) checkTime(r *Rule) {
 		key := fmt.Sprintf("escalation[%d]", i)
 		c.checkPeople(r, key+".to", e.To)
 		switch {
-		case !e.To.named() && !r.at.has(key+".to.users") && !r.at.has(key+".to.groups"):
-			c.fault(r, key+".to", "names nobody", "name users or groups")
-		case e.After <= 0 || e.After > maxExpiry:
-			c.fault(r, key+".after", "must be between 0 and one year", "")
+		case !e.To.isNamed() && !r.at.Has(key+".to.users") && !r.at.Has(key+".to.groups"):
+			c.addFault(r, key+".to", "names no person", "name users or groups")
+		case e.After <= 0 || e.After > rulefile.MaxTime:
+			c.addFault(r, key+".after", "must be between 0 and one year", "")
 		case i > 0 && e.After <= r.Escalation[i-1].After:
-			c.fault(r, key+".after", "is not later than the step before", "put the steps in order")
+			c.addFault(r, key+".after", "is not later than the step before", "put the steps in order")
 		case expiry > 0 && e.After >= expiry:
 			c.faultOf(ProblemTime, r, key+".after", key+".after", fmt.Sprintf("is %v, and the approval request expires after %v", e.After, expiry), "escalate earlier")
 		}
@@ -139,23 +140,23 @@ func (c *compiler) checkTime(r *Rule) {
 	if r.OnExpiry == OnExpiryEscalate {
 		switch {
 		case len(r.Escalation) == 0:
-			c.fault(r, "on_expiry", "escalate needs an escalation", "say to whom, or deny")
+			c.addFault(r, "on_expiry", "escalate needs an escalation", "say to whom, or deny")
 		case expiry == 0:
-			c.fault(r, "on_expiry", "the approval request never expires", "give the rule an expiry")
+			c.addFault(r, "on_expiry", "the approval request never expires", "give the rule an expiry")
 		}
 	}
 }
 
-func (c *compiler) checkRemember(r *Rule) {
+func (c checker) checkRemember(r *Rule) {
 	m := r.Remember
 	if m == nil {
 		return
 	}
-	if m.TTL <= 0 || m.TTL > maxExpiry {
-		c.fault(r, "remember.ttl", "must be between 0 and one year", "")
+	if m.TTL <= 0 || m.TTL > rulefile.MaxTime {
+		c.addFault(r, "remember.ttl", "must be between 0 and one year", "")
 	}
 	if m.Uses < 0 {
-		c.fault(r, "remember.max_uses", "is negative", "")
+		c.addFault(r, "remember.max_uses", "is negative", "")
 	}
 	for i, text := range m.Scope {
 		at := fmt.Sprintf("remember.scope[%d]", i)
@@ -167,7 +168,7 @@ func (c *compiler) checkRemember(r *Rule) {
 	}
 }
 
-func (c *compiler) checkRedact(r *Rule) {
+func (c checker) checkRedact(r *Rule) {
 	for i, text := range r.Redact {
 		at := fmt.Sprintf("redact[%d]", i)
 		if slices.Contains(r.Redact[:i], text) {
@@ -181,35 +182,35 @@ func (c *compiler) checkRedact(r *Rule) {
 // maxSubject bounds an executor's subject, in bytes.
 const maxSubject = 256
 
-func (c *compiler) checkExecutor(r *Rule) {
+func (c checker) checkExecutor(r *Rule) {
 	x := r.Executor
-	if x.Timeout < 0 || x.Timeout > maxExpiry {
-		c.fault(r, "executor.timeout", "must be between 0 and one year", "")
+	if x.Timeout < 0 || x.Timeout > rulefile.MaxTime {
+		c.addFault(r, "executor.timeout", "must be between 0 and one year", "")
 	}
 	switch {
 	case x.Subject == "":
 	case len(x.Subject) > maxSubject:
-		c.fault(r, "executor.subject", "is longer than 256 bytes", "")
+		c.addFault(r, "executor.subject", "is longer than 256 bytes", "")
 	case strings.ContainsAny(x.Subject, "*>"):
-		c.fault(r, "executor.subject", "contains a wildcard", "name one subject")
+		c.addFault(r, "executor.subject", "contains a wildcard", "name one subject")
 	case slices.Contains(strings.Split(x.Subject, "."), "") || strings.ContainsFunc(x.Subject, notInSubject):
-		c.fault(r, "executor.subject", display.Quoted(x.Subject)+" is no subject", "write for example exec.payments")
+		c.addFault(r, "executor.subject", display.Quoted(x.Subject)+" is no subject", "write for example exec.payments")
 	case strings.HasPrefix(x.Subject, "$") || strings.HasPrefix(x.Subject, "_INBOX."):
-		c.fault(r, "executor.subject", "is reserved for the message system", "")
+		c.addFault(r, "executor.subject", "is reserved for the message system", "")
 	}
 }
 
-func notInSubject(r rune) bool { return r == ' ' || unprintable(r) }
+func notInSubject(r rune) bool { return r == ' ' || isUnprintable(r) }
 
-// checkDuties refuses what nobody would carry out.
-func (c *compiler) checkDuties(r *Rule) {
+// checkDuties refuses what the engine does not carry out.
+func (c checker) checkDuties(r *Rule) {
 	enforced := c.opts.Enforced
 	if enforced == nil {
 		enforced = basicDuties
 	}
 	for _, d := range r.duties() {
 		if !slices.Contains(enforced, d) {
-			c.fault(r, string(d), "is not enforced yet", "remove it; a key that has no effect would mislead")
+			c.addFault(r, string(d), "is not enforced yet", "remove it; a key that has no effect would mislead")
 		}
 	}
 }

@@ -8,8 +8,11 @@ import (
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
+	"github.com/askance-dev/askance/permission/internal/celrule"
 	"github.com/askance-dev/askance/permission/internal/display"
 	"github.com/askance-dev/askance/permission/internal/hint"
+	"github.com/askance-dev/askance/permission/internal/rulefile"
+	"github.com/askance-dev/askance/permission/internal/schema"
 )
 
 // Load reads and compiles rule files in one step and reports the problems of
@@ -43,7 +46,7 @@ func compile(policy Policy, opts Options, found problems) (*Bundle, error) {
 	}
 	c.bundle.shell = cmp.Or(policy.Shell, defaultShell)
 	if !slices.Contains(shells, c.bundle.shell) {
-		c.problems.add(Problem{Field: "defaults.shell", Msg: "is " + display.Quoted(policy.Shell) + ", want " + orList(shells)})
+		c.problems.add(Problem{Field: "defaults.shell", Msg: "is " + display.Quoted(policy.Shell) + ", want " + rulefile.OrList(shells)})
 	}
 	c.declareTerms(policy.Vocabulary)
 	if policy.Expiry < 0 {
@@ -74,7 +77,7 @@ type compiler struct {
 func newCompiler(opts Options, found problems) *compiler {
 	c := &compiler{
 		opts: opts,
-		bundle: &Bundle{limits: opts.Limits.filled(), unhurried: opts.Unhurried, tools: opts.Tools,
+		bundle: &Bundle{limits: opts.Limits.withDefaults(), unhurried: opts.Unhurried, tools: opts.Tools,
 			byTool: map[string]*toolRules{}, others: &toolRules{}},
 		names:    map[string]*Rule{},
 		envs:     map[envKey]*cel.Env{},
@@ -117,12 +120,12 @@ func (c *compiler) addRule(given *Rule) {
 		r.RuleContent = &content
 	}
 	if first := c.names[r.Name]; first != nil && r.Name != "" {
-		c.fault(&r, "name", "is used by an earlier rule"+first.at.describe(), "a name is unique in all files")
+		c.addFault(&r, "name", "is used by an earlier rule"+first.at.Describe(), "a name is unique in all files")
 		return
 	}
 	c.names[r.Name] = &r
 	before := len(c.problems)
-	c.checkRule(&r)
+	checker{c}.checkRule(&r)
 	if len(c.problems) > before {
 		return
 	}
@@ -134,7 +137,7 @@ func (c *compiler) addRule(given *Rule) {
 		return
 	}
 	for _, name := range c.toolsOf(&r) {
-		tr := c.tool(&r, name)
+		tr := c.toolBucket(&r, name)
 		if tr == nil {
 			continue
 		}
@@ -142,12 +145,12 @@ func (c *compiler) addRule(given *Rule) {
 		if cr == nil {
 			return // one tool's problems are enough to see what is wrong
 		}
-		tr.add(cr)
+		tr.addRules(cr)
 	}
 }
 
-// tool is the bucket of a tool that a rule names, nil if there must be none.
-func (c *compiler) tool(r *Rule, name string) *toolRules {
+// toolBucket is the bucket of a tool that a rule names, nil if there must be none.
+func (c *compiler) toolBucket(r *Rule, name string) *toolRules {
 	tr := c.bundle.byTool[name]
 	if tr != nil {
 		return tr
@@ -158,8 +161,8 @@ func (c *compiler) tool(r *Rule, name string) *toolRules {
 			known = append(known, t.Name)
 		}
 		slices.Sort(known)
-		line, col := r.at.start("tool_name")
-		c.problems.add(Problem{File: r.at.fileName(), Line: line, Col: col, Rule: r.Name, Field: r.at.written("tool_name"), Kind: ProblemTool,
+		line, col := r.at.Start("tool_name")
+		c.problems.add(Problem{File: r.at.FileName(), Line: line, Col: col, Rule: r.Name, Field: r.at.KeyInFile("tool_name"), Kind: ProblemTool,
 			Msg: "there is no tool " + display.Quoted(name), Hint: cmp.Or(hint.Tool(display.Quoted(name)), hint.DidYouMean(hint.Nearest(name, known)))})
 		return nil
 	}
@@ -190,16 +193,16 @@ func (c *compiler) compileRule(r *Rule, tr *toolRules) *compiledRule {
 
 func (c *compiler) compileContent(r *Rule, tr *toolRules, content string) Pattern {
 	if tr == nil || tr.matcher == nil {
-		c.fault(r, "rule_content", "no matcher gives meaning to the content for "+display.Quoted(strings.Join(r.Tools, ", ")),
+		c.addFault(r, "rule_content", "no matcher gives meaning to the content for "+display.Quoted(strings.Join(r.Tools, ", ")),
 			"leave it out to match every call, use when, or give the tool a kind in the tools file, such as bash")
 		return nil
 	}
-	p, err := safely(func() (Pattern, error) { return tr.matcher.Compile(content, r.Behavior) })
+	p, err := callSafely(func() (Pattern, error) { return tr.matcher.Compile(content, r.Behavior) })
 	if err == nil && p == nil {
 		err = fmt.Errorf("the matcher of %s gave no pattern", display.Quoted(tr.name))
 	}
 	if err != nil {
-		c.fault(r, "rule_content", err.Error(), "")
+		c.addFault(r, "rule_content", err.Error(), "")
 		return nil
 	}
 	return c.finishPattern(r, tr, p)
@@ -208,29 +211,29 @@ func (c *compiler) compileContent(r *Rule, tr *toolRules, content string) Patter
 // plainTextHint is for those who write a text where an expression is expected.
 const plainTextHint = `a message is an expression; put a text in quotes of its own: "'Deploy now?'"`
 
-func (c *compiler) compileField(r *Rule, field, text string, want *cel.Type, tool *Tool) *program {
+func (c *compiler) compileField(r *Rule, field, text string, want *cel.Type, tool *Tool) *celrule.Program {
 	if text == "" {
 		return nil
 	}
-	env, err := c.env(tool)
+	env, err := c.envOf(tool)
 	if err != nil {
-		c.fault(r, field, "no CEL environment: "+err.Error(), "")
+		c.addFault(r, field, "no CEL environment: "+err.Error(), "")
 		return nil
 	}
 	done, ok := c.compiled[exprKey{env, text, want}]
 	if !ok {
-		done.program, done.faults = compileExpr(env, text, want, argsOf(tool), c.bundle.limits)
+		done.program, done.faults = celrule.Compile(env, text, want, argsOf(tool), c.bundle.limits.expressions(false))
 	}
 	for _, f := range done.faults {
-		line, col := r.at.inside(field, f.line, f.col)
-		remark := f.hint
+		line, col := r.at.Inside(field, f.Line, f.Col)
+		remark := f.Hint
 		if field == "message" && meantAsText(text, remark) {
 			remark = plainTextHint
 		}
-		if f.kind == ProblemName && tool != nil && r.severalTools() {
+		if f.Kind == celrule.KindName && tool != nil && r.severalTools() {
 			remark = strings.TrimPrefix(remark+"; ", "; ") + "the rule is about several tools, and this is " + display.Quoted(tool.Name) + ": write one for each that differs"
 		}
-		c.problems.add(Problem{File: r.at.fileName(), Line: line, Col: col, Rule: r.Name, Field: field, Kind: f.kind, Msg: f.msg, Hint: remark})
+		c.problems.add(Problem{File: r.at.FileName(), Line: line, Col: col, Rule: r.Name, Field: field, Kind: ProblemKind(f.Kind), Msg: f.Msg, Hint: remark})
 	}
 	return done.program
 }
@@ -248,18 +251,18 @@ func meantAsText(text, remark string) bool {
 	}
 }
 
-// env is the environment for rules about a tool, nil for any; made once for
+// envOf is the environment for rules about a tool, nil for any; made once for
 // tools that do not differ.
-func (c *compiler) env(t *Tool) (*cel.Env, error) {
-	key := envKey{schema: schemaOf(t), shell: shellKind(t) != nil}
+func (c *compiler) envOf(t *Tool) (*cel.Env, error) {
+	key := envKey{args: argsOf(t), shell: shellKind(t) != nil}
 	if env := c.envs[key]; env != nil {
 		return env, nil
 	}
 	more := slices.Clone(c.termVars)
 	if key.shell {
-		more = append(more, cel.Variable("cmd", cel.ObjectType(commandType)))
+		more = append(more, cel.Variable("cmd", cel.ObjectType(celrule.CommandType)))
 	}
-	env, err := toolEnv(key.schema, more...)
+	env, err := celrule.ToolEnv(key.args, more...)
 	if err == nil {
 		c.envs[key] = env
 	}
@@ -268,8 +271,8 @@ func (c *compiler) env(t *Tool) (*cel.Env, error) {
 
 // envKey is all by which the environments of tools differ.
 type envKey struct {
-	schema *Schema
-	shell  bool
+	args  *schema.Type
+	shell bool
 }
 
 func schemaOf(t *Tool) *Schema {
@@ -279,7 +282,7 @@ func schemaOf(t *Tool) *Schema {
 	return t.Schema
 }
 
-func (c *compiler) fault(r *Rule, field, msg, hint string) { c.faultAs(r, field, field, msg, hint) }
+func (c *compiler) addFault(r *Rule, field, msg, hint string) { c.faultAs(r, field, field, msg, hint) }
 
 // faultAs is fault with a place of its own: that of the key at.
 func (c *compiler) faultAs(r *Rule, field, at, msg, hint string) {
@@ -288,8 +291,8 @@ func (c *compiler) faultAs(r *Rule, field, at, msg, hint string) {
 
 // faultOf is faultAs with a kind.
 func (c *compiler) faultOf(kind ProblemKind, r *Rule, field, at, msg, hint string) {
-	line, col := r.at.start(at)
-	c.problems.add(Problem{File: r.at.fileName(), Line: line, Col: col, Rule: r.Name, Field: r.at.written(field), Kind: kind, Msg: msg, Hint: hint})
+	line, col := r.at.Start(at)
+	c.problems.add(Problem{File: r.at.FileName(), Line: line, Col: col, Rule: r.Name, Field: r.at.KeyInFile(field), Kind: kind, Msg: msg, Hint: hint})
 }
 
 // finish sorts the index, adds the rules for any tool to every bucket and
@@ -301,16 +304,16 @@ func (c *compiler) finish() (*Bundle, error) {
 	b := c.bundle
 	var tools []*Tool
 	for _, tr := range b.byTool {
-		tr.add(c.anyTool...)
+		tr.addRules(c.anyTool...)
 		tr.addServers(c.servers)
-		tr.sort()
+		tr.sortRules()
 		if tr.tool != nil {
 			tools = append(tools, tr.tool)
 		}
 	}
-	b.others.add(c.anyTool...)
-	b.others.add(c.servers...)
-	b.others.sort()
+	b.others.addRules(c.anyTool...)
+	b.others.addRules(c.servers...)
+	b.others.sortRules()
 	slices.SortFunc(tools, func(x, y *Tool) int { return cmp.Compare(x.Name, y.Name) })
 	slices.SortFunc(c.rules, func(x, y *Rule) int { return cmp.Compare(x.Name, y.Name) })
 	hash, err := contentHash(b, c.terms, c.rules, tools)
@@ -337,8 +340,8 @@ func ruleReason(r *Rule) string {
 	}
 }
 
-// safely turns a panic in foreign code into an error.
-func safely[T any](f func() (T, error)) (v T, err error) {
+// callSafely turns a panic in foreign code into an error.
+func callSafely[T any](f func() (T, error)) (v T, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v", r)

@@ -8,9 +8,10 @@ import (
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission/internal/display"
+	"github.com/askance-dev/askance/permission/shell"
 )
 
-// Decide answers one request. It never fails: whatever cannot be evaluated is
+// Decide answers one request. It never fails: what cannot be evaluated is
 // listed in the decision's Errors and falls to the closed side. It may be
 // called from any number of goroutines.
 func (b *Bundle) Decide(ctx context.Context, req Request) Decision {
@@ -25,20 +26,31 @@ func (b *Bundle) decideAfter(ctx context.Context, req *Request, before *evaluati
 		return deniedWithoutPolicy(*req), nil
 	}
 	e := b.evaluate(ctx, req, before)
-	defer e.close()
-	return e.decide(), e
+	defer e.run.Close()
+	return e.decider().decide(), e
 }
 
+// decider takes the steps of one decision.
+type decider struct {
+	*evaluation
+	// failedDenies are deny rules that failed and ask instead.
+	failedDenies []*compiledRule
+	// doubt: it is only not clear whether the rules that ask are about the call.
+	doubt bool
+}
+
+func (e *evaluation) decider() *decider { return &decider{evaluation: e} }
+
 // decide decides, then looks at the rules that do not.
-func (e *evaluation) decide() Decision {
+func (e *decider) decide() Decision {
 	d := e.steps()
 	d.Errors = e.withoutHidden(d.Errors)
-	d.Watched = e.watch()
+	d.Watched = e.watchRules()
 	return d
 }
 
 // steps takes the steps of the table in doc.go one after the other.
-func (e *evaluation) steps() Decision {
+func (e *decider) steps() Decision {
 	if d, ok := e.denyStep(); ok {
 		return d
 	}
@@ -46,12 +58,12 @@ func (e *evaluation) steps() Decision {
 	if asks && !e.doubt && request.Behavior == message.BehaviorDeny {
 		return request
 	}
-	d, ok := e.ruleless()
+	d, ok := e.decideWithoutRule()
 	switch {
 	case asks && ok && d.Behavior == message.BehaviorDeny:
 		return d // a rule that asks never stands in for a denial
 	case e.doubt:
-		return e.resolve(request, d, ok)
+		return e.decideDoubtful(request, d, ok)
 	case asks:
 		request.Errors = e.errors
 		return request
@@ -61,12 +73,12 @@ func (e *evaluation) steps() Decision {
 	if d, ok := e.allowStep(); ok {
 		return d
 	}
-	return e.fallback()
+	return e.decideByMode()
 }
 
-// ruleless is what is resolved without a rule: by the input, the tool and the
+// decideWithoutRule is what is resolved without a rule: by the input, the tool and the
 // mode.
-func (e *evaluation) ruleless() (Decision, bool) {
+func (e *decider) decideWithoutRule() (Decision, bool) {
 	if e.tainted {
 		return e.taintedDecision(), true
 	}
@@ -92,13 +104,13 @@ func (b *Bundle) Denied(ctx context.Context, req Request) (Decision, bool) {
 		return deniedWithoutPolicy(req), true
 	}
 	e := b.evaluate(ctx, &req, nil)
-	defer e.close()
-	d, denied := e.denied()
+	defer e.run.Close()
+	d, denied := e.decider().decideDenied()
 	d.Errors = e.withoutHidden(d.Errors)
 	return d, denied
 }
 
-func (e *evaluation) denied() (Decision, bool) {
+func (e *decider) decideDenied() (Decision, bool) {
 	if d, ok := e.denyStep(); ok {
 		return d, true
 	}
@@ -123,11 +135,11 @@ func deniedWithoutPolicy(req Request) Decision {
 // denyStep looks for a deny rule that matches. One that fails counts as
 // matched: it denies, or joins the ask rules, as its on_error says. A clean
 // match is reported in preference, for the sake of its reason.
-func (e *evaluation) denyStep() (Decision, bool) {
+func (e *decider) denyStep() (Decision, bool) {
 	var failedHard *compiledRule
-	for _, list := range [][]*compiledRule{e.relevant(e.tr.deny, e.tr.denyIndex), e.sessionRules(message.BehaviorDeny)} {
+	for _, list := range [][]*compiledRule{e.relevantRules(e.tr.deny, e.tr.denyIndex), e.sessionRules(message.BehaviorDeny)} {
 		for _, r := range list {
-			matched, failed := e.matches(r)
+			matched, failed := e.traceMatch(r)
 			switch {
 			case matched:
 				return e.deny(StepRule, r, r.reason), true
@@ -148,11 +160,11 @@ const failedReason = "the rule could not be evaluated"
 
 // askStep evaluates all ask rules, because each that matches adds to what the
 // approval request requires. Rules that fail count as matched.
-func (e *evaluation) askStep() (Decision, bool) {
+func (e *decider) askStep() (Decision, bool) {
 	var asking, failing []*compiledRule
-	for _, list := range [][]*compiledRule{e.relevant(e.tr.ask, e.tr.askIndex), e.sessionRules(message.BehaviorAsk)} {
+	for _, list := range [][]*compiledRule{e.relevantRules(e.tr.ask, e.tr.askIndex), e.sessionRules(message.BehaviorAsk)} {
 		for _, r := range list {
-			matched, failed := e.matches(r)
+			matched, failed := e.traceMatch(r)
 			switch {
 			case matched:
 				asking = append(asking, r)
@@ -168,15 +180,15 @@ func (e *evaluation) askStep() (Decision, bool) {
 		return Decision{}, false
 	}
 	d := e.ask(asking, failing)
-	e.doubt = e.doubtful(asking, failing) && (d.Behavior == message.BehaviorAsk || d.Step == StepAskConverted)
+	e.doubt = e.isDoubtful(asking, failing) && (d.Behavior == message.BehaviorAsk || d.Step == StepAskConverted)
 	return d, true
 }
 
 // taintedDecision ends a call about which something outside the rules failed.
-func (e *evaluation) taintedDecision() Decision {
+func (e *decider) taintedDecision() Decision {
 	// Rules may have failed before, where the tool's own code is what has tainted.
 	reason := e.errors[max(0, slices.IndexFunc(e.errors, func(r RuleError) bool { return r.Rule == "" }))].Error()
-	if len(e.handling().hidden) > 0 {
+	if len(e.joinHandling().hidden) > 0 {
 		reason = "the call could not be evaluated"
 	}
 	if e.row.fallback == outcomeDeny {
@@ -188,18 +200,18 @@ func (e *evaluation) taintedDecision() Decision {
 }
 
 // checkStep asks the tool itself.
-func (e *evaluation) checkStep() (Decision, bool) {
+func (e *decider) checkStep() (Decision, bool) {
 	check := e.tr.check()
 	if check == nil {
 		return Decision{}, false
 	}
-	v, err := safely(func() (ToolVerdict, error) { return check(e.call), nil })
+	v, err := callSafely(func() (ToolVerdict, error) { return check(e.call), nil })
 	if err != nil {
-		e.fail("", "check", err)
-		return e.immune(StepError, "the tool's own check failed"), true
+		e.addError("", "check", err)
+		return e.askImmune(StepError, "the tool's own check failed"), true
 	}
 	step, reason := cmp.Or(v.Step, StepToolCheck), "the tool's own check"
-	if v.Message != "" && len(e.handling().hidden) == 0 { // it may quote the arguments
+	if v.Message != "" && len(e.joinHandling().hidden) == 0 { // it may quote the arguments
 		reason = display.Visible(display.Shorten(v.Message, display.MaxMessage))
 	}
 	switch v.Answer {
@@ -213,24 +225,24 @@ func (e *evaluation) checkStep() (Decision, bool) {
 		if e.row.ignoresImmune {
 			return Decision{}, false
 		}
-		return e.immune(step, reason), true
+		return e.askImmune(step, reason), true
 	case CheckUncovered:
-		return e.uncovered(reason)
+		return e.decideUncovered(reason)
 	default:
-		e.fail("", "check", errors.New("the tool's own check gave an unknown answer"))
-		return e.immune(StepError, "the tool's own check gave an unknown answer"), true
+		e.addError("", "check", errors.New("the tool's own check gave an unknown answer"))
+		return e.askImmune(StepError, "the tool's own check gave an unknown answer"), true
 	}
 }
 
-// immune is an approval request that no allow rule can answer.
-func (e *evaluation) immune(step Step, reason string) Decision {
+// askImmune is an approval request that no allow rule can answer.
+func (e *decider) askImmune(step Step, reason string) Decision {
 	d := e.askFallback(step, reason)
 	d.BypassImmune = d.Behavior == message.BehaviorAsk
 	return d
 }
 
-// uncovered leaves a call to the mode, past the allow rules.
-func (e *evaluation) uncovered(reason string) (Decision, bool) {
+// decideUncovered leaves a call to the mode, past the allow rules.
+func (e *decider) decideUncovered(reason string) (Decision, bool) {
 	switch e.row.fallback {
 	case outcomeAllow:
 		return Decision{}, false
@@ -243,10 +255,10 @@ func (e *evaluation) uncovered(reason string) (Decision, bool) {
 
 // allowStep looks for an allow rule. One that fails does not match, and keeps
 // the mode from allowing.
-func (e *evaluation) allowStep() (Decision, bool) {
-	for _, list := range [][]*compiledRule{e.relevant(e.tr.allow, e.tr.allowIndex), e.sessionRules(message.BehaviorAllow)} {
+func (e *decider) allowStep() (Decision, bool) {
+	for _, list := range [][]*compiledRule{e.relevantRules(e.tr.allow, e.tr.allowIndex), e.sessionRules(message.BehaviorAllow)} {
 		for _, r := range list {
-			matched, failed := e.matches(r)
+			matched, failed := e.traceMatch(r)
 			if matched {
 				return e.allow(StepAllowRule, r, r.reason), true
 			}
@@ -256,7 +268,7 @@ func (e *evaluation) allowStep() (Decision, bool) {
 	return e.jointAllow()
 }
 
-func (e *evaluation) fallback() Decision {
+func (e *decider) decideByMode() Decision {
 	switch e.row.fallback {
 	case outcomeAllow:
 		if e.unsure {
@@ -270,17 +282,46 @@ func (e *evaluation) fallback() Decision {
 	}
 }
 
-// suggestions are the allow rules to offer with an approval request.
-func (e *evaluation) suggestions() []message.PermissionRule {
+// suggestRules are the allow rules to offer with an approval request.
+func (e *decider) suggestRules() []message.PermissionRule {
 	if e.tr.matcher == nil {
 		return []message.PermissionRule{{ToolName: e.req.Tool, Behavior: message.BehaviorAllow, Source: "suggested"}}
 	}
-	if e.inputErr != nil || len(e.handling().hidden) > 0 {
+	if e.inputErr != nil || len(e.joinHandling().hidden) > 0 {
 		return []message.PermissionRule{} // one made from hidden arguments would show them
 	}
-	rules, err := safely(func() ([]message.PermissionRule, error) { return e.tr.matcher.Suggest(e.call), nil })
+	rules, err := callSafely(func() ([]message.PermissionRule, error) { return e.tr.matcher.Suggest(e.call), nil })
 	if err != nil {
-		e.fail("", "rule_content", err)
+		e.addError("", "rule_content", err)
 	}
 	return append([]message.PermissionRule{}, rules...) // not nil: the tool has none
+}
+
+// Of some calls it is unknown before they run whether a deny or ask rule is
+// about them, such as a shell line with $X in it.
+
+// isDoubtful reports whether all rules that ask only may be about the
+// call.
+func (e *decider) isDoubtful(asking, failing []*compiledRule) bool {
+	return len(asking) == 0 && len(failing) > 0 && !e.tainted &&
+		!slices.ContainsFunc(e.errors, func(r RuleError) bool { return !errors.Is(r.Err, shell.ErrUnclear) })
+}
+
+// decideDoubtful answers a doubtful call as if no rule were about it, but that what
+// would be allowed then is asked about. d is what is resolved without a rule, if
+// ok. An approval request keeps what the rules require of it.
+func (e *decider) decideDoubtful(request, d Decision, ok bool) Decision {
+	if !ok {
+		if d, ok = e.allowStep(); !ok {
+			d = e.decideByMode()
+		}
+	}
+	request.Errors = e.errors
+	switch {
+	case d.Behavior == message.BehaviorDeny:
+		return d
+	case d.Behavior == message.BehaviorAsk && request.Behavior == message.BehaviorAsk:
+		request.Step, request.BypassImmune = d.Step, d.BypassImmune
+	}
+	return request
 }

@@ -66,7 +66,7 @@
 //	remember       nothing, unless all allow it: all scopes, the shortest time, the fewest uses
 //
 // If too few people are left the call is denied. Redact, executor and audit
-// come from every rule that is about the call, whichever decides: all that one
+// come from every rule that is about the call, also if another one decides: all that one
 // of them hides is hidden, also in its texts, where [redacted] stands for it;
 // the shortest timeout holds, and two different executors deny the call.
 //
@@ -113,13 +113,13 @@
 // input that the schema admits, or measured and limited at run time ([Limits]).
 // A part that compares a field with a constant, joined to the others by &&, is
 // looked at first and alone: where it is false the rule is passed over without
-// CEL, whatever the other parts would say. A thousand rules cost a few
+// CEL, and the other parts do not count. A thousand rules cost a few
 // microseconds; module permission/benchpeers has figures.
 //
 // # Precedence
 //
-// Deny outranks ask, ask outranks allow, whatever the order, the files and the
-// sources. Rules of the session ([Request].SessionRules) stand beside those of
+// Deny outranks ask, ask outranks allow, in every order of rules, files and
+// sources. Rules of the session ([Request].SessionRules) join those of
 // the bundle. The first step that applies decides:
 //
 //	step                          default  accept_edits  explore  bypass   dont_ask
@@ -134,7 +134,7 @@
 //	6 otherwise                   ask+S    ask+S         deny     allow    deny
 //
 // S are suggested rules, - is not consulted. The table is AgentScope's, with one
-// difference: an ask rule never turns a denial into an approval request, whoever denies.
+// difference: an ask rule never turns a denial into an approval request, of a rule, a tool or a mode.
 // What the tool's check denies in step 4 stays denied, and so does (*) in
 // explore mode what is not proven read-only. So neither a deny nor an ask rule
 // that is added ever loosens anything. In AgentScope a person who answers the
@@ -183,7 +183,7 @@
 //
 // [Live] reloads a policy while calls are decided and swaps it whole; every
 // decision carries the hash of the bundle that made it. A bad policy raises an
-// alarm and leaves the last good one in force. Beside it can stand a shadow, a
+// alarm and leaves the last good one in force. A [Live] can have a shadow, a
 // candidate that decides nothing: on which calls it would differ is counted and
 // listed. A rule with enforcement warn or audit does the same for itself: the
 // decision is the one without it, and [Decision].Watched tells that it matched.
@@ -199,9 +199,9 @@
 //
 // # What it does not do
 //
-// It does not ask anybody, count votes, remember answers or execute: that is
+// It does not ask people, count votes, remember answers or execute: that is
 // the engine's. What a tool's rule_content means comes from its Matcher or
 // [Kind]; package permission/agentscope has those of AgentScope's tools, and
-// permission/shell reads command lines. Authentication is done before: whoever
-// fills in [Caller] vouches for it.
+// permission/shell reads command lines. Authentication is done before: the
+// program that fills in [Caller] vouches for it.
 package permission

@@ -187,6 +187,6 @@ func ExampleFromSpecifiers() {
 	// allow [Bash] when "args.command == \"npm run build\""
 	// allow [mail] when ""
 	// policy refused, 2 problems
-	// allow: mcp__*: a pattern over tool names would allow tools that nobody has looked at; list them, or name a server as mcp__server__*
+	// allow: mcp__*: a pattern over tool names would allow tools that no author has checked; list them, or name a server as mcp__server__*
 	// allow: Read(./src/**): there is no tool Read
 }

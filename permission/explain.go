@@ -2,11 +2,18 @@ package permission
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/common/types/traits"
+
+	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission/internal/display"
 )
 
 // Explanation is a decision with its reasons, rule by rule.
@@ -47,17 +54,16 @@ type Explanation struct {
 // for that, which takes as long as loading them. It may be called from any
 // number of goroutines.
 //
-// What it shows of the input is shortened, and whatever a rule's redact names
-// is left out.
+// What it shows of the input is shortened, without what a rule's redact names.
 func (b *Bundle) Explain(ctx context.Context, req Request) *Explanation {
 	if b == nil || !b.ready {
-		return explained(deniedWithoutPolicy(req))
+		return explanationOf(deniedWithoutPolicy(req))
 	}
 	began := time.Now() //nolint:forbidigo // how long it took is part of the answer, and decides nothing
 	e := b.evaluate(ctx, &req, nil)
-	defer e.close()
+	defer e.run.Close()
 	e.trace = newTracer(e.tr.hiddenPaths())
-	x := explained(e.decide())
+	x := explanationOf(e.decider().decide())
 	x.Duration = time.Since(began) //nolint:forbidigo // as above
 	x.Errors = slices.Clone(x.Errors)
 	for i := range x.Errors {
@@ -74,7 +80,7 @@ func (b *Bundle) Explain(ctx context.Context, req Request) *Explanation {
 	return x
 }
 
-func explained(d Decision) *Explanation {
+func explanationOf(d Decision) *Explanation {
 	return &Explanation{
 		Decided: d, Decision: d.Behavior, Mode: d.Mode, Rule: d.Rule, Source: d.Source, Bundle: d.Bundle, Step: d.Step,
 		Reason: d.Reason, Message: d.Message, Requirement: d.Requirement, Errors: d.Errors,
@@ -85,12 +91,12 @@ func explained(d Decision) *Explanation {
 // evaluation of its own, so that nothing in them touches the decision.
 func (b *Bundle) traceRest(ctx context.Context, req Request, t *tracer) {
 	e := b.evaluate(ctx, &req, nil)
-	defer e.close()
+	defer e.run.Close()
 	e.trace, t.reached = t, false
 	for _, list := range [][]*compiledRule{e.tr.deny, e.tr.ask, e.tr.allow} {
 		for _, r := range list {
 			if t.byRule[r] == nil {
-				e.matches(r)
+				e.traceMatch(r)
 			}
 		}
 	}
@@ -168,4 +174,84 @@ func operandText(b *Because) string {
 	}
 	slices.Sort(parts)
 	return "; " + strings.Join(parts, ", ")
+}
+
+// Bounds on values that are shown to people.
+const (
+	maxShownText  = 200 // bytes of a text
+	maxShownItems = 20  // elements of a list, members of a map
+	maxShownDepth = 4
+)
+
+// shownValue is a CEL value as JSON shows it, shortened.
+func shownValue(v ref.Val, depth int) any {
+	switch v := v.(type) {
+	case types.Bool:
+		return bool(v)
+	case types.Int:
+		return int64(v)
+	case types.Uint:
+		return uint64(v)
+	case types.Double:
+		return float64(v)
+	case types.String:
+		return display.Visible(display.Shorten(string(v), maxShownText))
+	case types.Null:
+		return nil
+	case types.Timestamp:
+		return v.UTC().Format(time.RFC3339Nano)
+	case types.Duration:
+		return v.String()
+	case *types.Optional:
+		if !v.HasValue() {
+			return "absent"
+		}
+		return shownValue(v.GetValue(), depth)
+	case *types.Unknown:
+		return "unknown"
+	}
+	if depth >= maxShownDepth {
+		return "…"
+	}
+	switch v := v.(type) {
+	case traits.Mapper:
+		return shownMap(v, depth)
+	case traits.Lister:
+		return shownList(v, depth)
+	default:
+		return "a value of type " + v.Type().TypeName()
+	}
+}
+
+func shownList(v traits.Lister, depth int) any {
+	out := []any{}
+	for it := v.Iterator(); it.HasNext() == types.True; {
+		if len(out) == maxShownItems {
+			return append(out, "…")
+		}
+		out = append(out, shownValue(it.Next(), depth+1))
+	}
+	return out
+}
+
+func shownMap(v traits.Mapper, depth int) any {
+	out := map[string]any{}
+	for it := v.Iterator(); it.HasNext() == types.True; {
+		if len(out) == maxShownItems {
+			out["…"] = fmt.Sprintf("%v members", v.Size().Value())
+			break
+		}
+		key := it.Next()
+		out[fmt.Sprint(key.Value())] = shownValue(v.Get(key), depth+1)
+	}
+	return out
+}
+
+// shownText is a value of shownValue in words.
+func shownText(v any) string {
+	b, err := strictjson.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(b)
 }

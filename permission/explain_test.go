@@ -165,7 +165,7 @@ func TestExplainShowsFailures(t *testing.T) {
 }
 
 // TestExplainRedacts: what any rule about the tool hides is nowhere in the
-// explanation, under whatever name a rule looks at it.
+// explanation, under every name by which a rule looks at it.
 func TestExplainRedacts(t *testing.T) {
 	s := schema(t, `{"type": "object", "required": ["card"], "properties": {"card": {"type": "object", "required": ["number"],
 		"properties": {"number": {"type": "string"}, "cvc": {"type": "string"}}}, "cards": {"type": "array", "items": {"type": "object",

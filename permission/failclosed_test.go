@@ -54,7 +54,7 @@ var faults = []struct {
 	{"input too deep", `args.s == "x"`, `{"s": [[[]]]}`, permission.Limits{InputDepth: 3}, nil},
 }
 
-// Table E: whatever the fault, a deny rule counts as matched (deny if locked,
+// Table E: for every fault a deny rule counts as matched (deny if locked,
 // else ask), an ask rule asks, and an allow rule neither matches nor lets the
 // mode allow. Explore denies, as it does without the rule.
 func TestFailsClosed(t *testing.T) {
@@ -126,7 +126,7 @@ func TestCancelledContext(t *testing.T) {
 	}
 }
 
-// One decision has a budget beside that of each rule.
+// One decision has a budget in addition to that of each rule.
 func TestDecisionCost(t *testing.T) {
 	var rules []permission.Rule
 	for _, name := range []string{"a", "b", "c", "d"} {
@@ -184,7 +184,7 @@ func (failingMatcher) Suggest(permission.Call) []message.PermissionRule { return
 type failingPattern struct{}
 
 func (failingPattern) Match(permission.Call) (bool, error) {
-	return false, errors.New("nobody can tell")
+	return false, errors.New("unknown")
 }
 
 // What is proved to be cheap counts, too: many a little make too much.

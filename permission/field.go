@@ -4,14 +4,14 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/permission/internal/celrule"
+	"github.com/askance-dev/askance/permission/internal/schema"
 )
 
 // ArgsType is the name under which conditions know the type of args.
-const ArgsType = argsType
+const ArgsType = celrule.ArgsType
 
 // Field is one declared member of a tool's input.
 type Field struct {
@@ -42,24 +42,24 @@ func (s *Schema) Fields(structType string) []Field {
 	if s == nil {
 		return nil
 	}
-	structs := map[string]*argType{}
-	s.root.structs(structs)
+	structs := map[string]*schema.Type{}
+	s.root().Structs(structs)
 	t := structs[structType]
 	if t == nil {
 		return nil
 	}
-	doc, err := strictjson.Object(s.raw, strictjson.MaxBytes(maxSchemaBytes))
+	doc, err := strictjson.Object(s.input.Raw, strictjson.MaxBytes(schema.MaxBytes))
 	if err != nil {
 		doc = nil // it has been compiled: no more than descriptions can be lost
 	}
 	var out []Field
-	for _, name := range slices.Sorted(maps.Keys(t.fields)) {
-		ft := t.fields[name]
-		f := Field{Name: name, Type: ft.celType().String(), Struct: ft.structName(), Required: slices.Contains(t.required, name), MaxLength: -1}
-		if ft.kind == kindString || ft.kind == kindList {
-			f.MaxLength = ft.maxLen
+	for _, name := range slices.Sorted(maps.Keys(t.Fields)) {
+		ft := t.Fields[name]
+		f := Field{Name: name, Type: celrule.CelType(ft).String(), Struct: structName(ft), Required: slices.Contains(t.Required, name), MaxLength: -1}
+		if ft.Kind == schema.KindString || ft.Kind == schema.KindList {
+			f.MaxLength = ft.MaxLen
 		}
-		if node, ok := at(doc, ft.location).(map[string]any); ok {
+		if node, ok := schema.NodeAt(doc, ft.Location).(map[string]any); ok {
 			f.describe(node)
 		}
 		out = append(out, f)
@@ -90,42 +90,15 @@ func (f *Field) describe(node map[string]any) {
 }
 
 // structName is the struct type of a value or of its elements.
-func (t *argType) structName() string {
-	for range maxNestedLoops + 1 {
+func structName(t *schema.Type) string {
+	for range celrule.MaxNestedLoops + 1 {
 		switch {
 		case t == nil:
 			return ""
-		case t.kind == kindStruct:
-			return t.name
+		case t.Kind == schema.KindStruct:
+			return t.Name
 		}
-		t = t.elem
+		t = t.Elem
 	}
 	return ""
-}
-
-// at is what a location of the compiled schema points at in its document.
-func at(doc any, location string) any {
-	_, pointer, ok := strings.Cut(location, "#")
-	if !ok {
-		return nil
-	}
-	for part := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
-		if part == "" {
-			continue
-		}
-		part = strings.NewReplacer("~1", "/", "~0", "~").Replace(part)
-		switch v := doc.(type) {
-		case map[string]any:
-			doc = v[part]
-		case []any:
-			i, err := strconv.Atoi(part)
-			if err != nil || i < 0 || i >= len(v) {
-				return nil
-			}
-			doc = v[i]
-		default:
-			return nil
-		}
-	}
-	return doc
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission/internal/rulefile"
 )
 
 // Test is a call with the decision that the policy must give it. Tests stand in
@@ -14,11 +15,11 @@ type Test struct {
 	Call        TestCall
 	Expect      Expect
 
-	at *origin
+	at *rulefile.Origin
 }
 
 // Place is where the test begins.
-func (t *Test) Place() Place { return t.at.place() }
+func (t *Test) Place() Place { return placeOf(t.at) }
 
 // TestCall is the call of a test.
 type TestCall struct {

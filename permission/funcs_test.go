@@ -129,7 +129,7 @@ func TestFunctionsAreDescribed(t *testing.T) {
 	}
 }
 
-// Whatever the texts, a path or URL that is refused fails closed and what is
+// For all texts: a path or URL that is refused fails closed and what is
 // inside stays inside when it is written in another way.
 func TestPlacesHoldInAnySpelling(t *testing.T) {
 	b := compile(t, permission.Options{Tools: []permission.Tool{{Name: "t"}}},

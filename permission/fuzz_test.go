@@ -14,7 +14,7 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// FuzzLoadRules feeds rule files. Whatever the text, loading ends in a bundle
+// FuzzLoadRules feeds rule files. For every text, loading ends in a bundle
 // or in a LoadError whose places lie in the file, and the same text gives the
 // same bundle.
 func FuzzLoadRules(f *testing.F) {

@@ -1,19 +1,22 @@
 package permission
 
-import "slices"
+import (
+	"github.com/askance-dev/askance/permission/internal/celrule"
+	"slices"
+)
 
 // This file finds out how a call is treated, and keeps what rules hide out of
 // texts.
 
-// handles reports whether the rule says how calls are treated.
-func (r *Rule) handles() bool {
+// hasHandling reports whether the rule says how calls are treated.
+func (r *Rule) hasHandling() bool {
 	return len(r.Redact) > 0 || r.Executor != Executor{} || r.Audit == AuditFull
 }
 
-// handling joins all rules that are about the call, whether or not they take
+// joinHandling joins all rules that are about the call, whether or not they take
 // part in the decision: what one of them hides must not show because another
 // one decided first.
-func (e *evaluation) handling() *handling {
+func (e *evaluation) joinHandling() *handling {
 	if e.looked {
 		return &e.how
 	}
@@ -21,8 +24,8 @@ func (e *evaluation) handling() *handling {
 	errs, trace := e.errors, e.trace // the steps record errors themselves
 	e.trace = nil
 	for _, r := range e.tr.handlers {
-		if matched, failed := e.matches(r); matched || failed {
-			e.how.add(r.rule, failed)
+		if matched, failed := e.traceMatch(r); matched || failed {
+			e.how.addRule(r.rule, failed)
 		}
 	}
 	e.errors, e.trace = errs, trace
@@ -32,29 +35,29 @@ func (e *evaluation) handling() *handling {
 
 // handleAll adds rules that are about the call only together with others.
 func (e *evaluation) handleAll(rules []*compiledRule) {
-	h := e.handling()
+	h := e.joinHandling()
 	for _, r := range rules {
-		h.add(r.rule, false)
+		h.addRule(r.rule, false)
 	}
 	slices.Sort(h.redact)
 }
 
-// shown evaluates a text for people over arguments without what is hidden.
-func (e *evaluation) shown(p *program) (string, error) {
-	if hidden := e.handling().hidden; len(hidden) > 0 {
-		e.shownArgs, _ = mask(e.call.Input, maskPaths(hidden)).(map[string]any)
+// evalShown evaluates a text for people over arguments without what is hidden.
+func (e *evaluation) evalShown(p *celrule.Program) (string, error) {
+	if hidden := e.joinHandling().hidden; len(hidden) > 0 {
+		e.shownArgs, _ = maskValue(e.call.Input, maskPaths(hidden)).(map[string]any)
 		if e.shownArgs == nil {
 			e.shownArgs = map[string]any{}
 		}
 		defer func() { e.shownArgs = nil }()
 	}
-	return p.text(e)
+	return p.Text(&e.run)
 }
 
 // withoutHidden keeps the arguments out of errors, which may quote them, where
 // rules hide something.
 func (e *evaluation) withoutHidden(errs []RuleError) []RuleError {
-	if len(errs) == 0 || len(e.handling().hidden) == 0 {
+	if len(errs) == 0 || len(e.joinHandling().hidden) == 0 {
 		return errs
 	}
 	out := slices.Clone(errs)
@@ -66,13 +69,13 @@ func (e *evaluation) withoutHidden(errs []RuleError) []RuleError {
 	return out
 }
 
-// watch looks at the rules that do not decide. It comes last, so that nothing
+// watchRules looks at the rules that do not decide. It comes last, so that nothing
 // it does can matter.
-func (e *evaluation) watch() []Watched {
+func (e *evaluation) watchRules() []Watched {
 	errs := e.errors
 	var out []Watched
 	for _, r := range e.tr.watched {
-		if matched, failed := e.matches(r); matched || failed {
+		if matched, failed := e.traceMatch(r); matched || failed {
 			out = append(out, Watched{Rule: r.rule.Name, Behavior: r.rule.Behavior, Enforcement: r.rule.Enforcement, Failed: failed})
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// What a rule hides stays hidden whichever rule decides, and from the texts of
+// What a rule hides stays hidden with every deciding rule, and from the texts of
 // all rules.
 func TestRedaction(t *testing.T) {
 	tool := permission.Tool{Name: "t", Schema: schema(t, `{"type": "object", "properties": {"cents": {"type": "integer"},
@@ -173,7 +173,7 @@ func (echo) Suggest(c permission.Call) []message.PermissionRule {
 	return []message.PermissionRule{{ToolName: c.Tool, RuleContent: new(string(c.Raw)), Behavior: message.BehaviorAllow}}
 }
 
-// A hidden text is nowhere in a decision, whatever its rules and its tool say.
+// A hidden text is nowhere in a decision, in no text of its rules and its tool.
 func TestHiddenTextShowsNowhere(t *testing.T) {
 	const secret = "s3cret"
 	tool := permission.Tool{Name: "t", Kind: echo{}}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/askance-dev/askance/internal/jcs"
+	"github.com/askance-dev/askance/permission/internal/celrule"
 )
 
 // The canonical content of a bundle. Field names are part of the hash.
@@ -76,27 +77,27 @@ type (
 	}
 )
 
-func hashed(r *Rule) hashedRule {
+func hashedRuleOf(r *Rule) hashedRule {
 	return hashedRule{
-		Name: r.Name, Description: r.Description, Tools: sorted(r.Tools),
+		Name: r.Name, Description: r.Description, Tools: sortedNames(r.Tools),
 		Content: r.RuleContent, Behavior: string(r.Behavior), Source: r.Source, When: r.When,
 		Message: r.Message, OnError: r.onError(), Locked: r.Locked,
-		Users: sorted(r.Approvers.Users), ExpiryMS: r.Expiry.Milliseconds(),
+		Users: sortedNames(r.Approvers.Users), ExpiryMS: r.Expiry.Milliseconds(),
 		Layer: cmp.Or(r.Layer, LayerProject), Enforcement: cmp.Or(r.Enforcement, EnforcementEnforce),
-		Groups: sorted(r.Approvers.Groups), NoRequester: r.Approvers.ExcludeRequester, NoEditor: r.Approvers.ExcludeEditor,
+		Groups: sortedNames(r.Approvers.Groups), NoRequester: r.Approvers.ExcludeRequester, NoEditor: r.Approvers.ExcludeEditor,
 		Quorum: max(r.Quorum, 1), Signed: r.Signed, OnExpiry: r.onExpiry(), Escalation: r.Escalation, Remember: r.Remember,
-		Redact: sorted(r.Redact), Executor: r.Executor, Audit: cmp.Or(r.Audit, AuditStandard),
+		Redact: sortedNames(r.Redact), Executor: r.Executor, Audit: cmp.Or(r.Audit, AuditStandard),
 		TrustOptions: r.TrustOptions,
 	}
 }
 
-func sorted(names []string) []string { return slices.Sorted(slices.Values(names)) }
+func sortedNames(names []string) []string { return slices.Sorted(slices.Values(names)) }
 
 // contentHash hashes what a bundle is compiled from. Rules and tools must be
 // sorted by name.
 func contentHash(b *Bundle, terms []Term, rules []*Rule, tools []*Tool) (string, error) {
 	h := hashedBundle{
-		Language: languageVersion, NoRules: b.noRules,
+		Language: celrule.LanguageVersion, NoRules: b.noRules,
 		Mode: b.Mode(), Shell: cmp.Or(b.shell, defaultShell), ExpiryMS: b.expiry.Milliseconds(),
 		Limits: hashedLimits{strconv.FormatUint(b.limits.RuleCost, 10), strconv.FormatUint(b.limits.DecisionCost, 10), b.limits.Deadline.Microseconds(),
 			b.limits.InputBytes, b.limits.InputDepth},
@@ -106,7 +107,7 @@ func contentHash(b *Bundle, terms []Term, rules []*Rule, tools []*Tool) (string,
 	}
 	slices.SortFunc(h.Terms, func(x, y hashedTerm) int { return cmp.Compare(x.Name, y.Name) })
 	for _, r := range rules {
-		h.Rules = append(h.Rules, hashed(r))
+		h.Rules = append(h.Rules, hashedRuleOf(r))
 	}
 	for _, t := range tools {
 		ht := hashedTool{Name: t.Name, Server: t.Server, ReadOnly: t.ReadOnly, Destructive: t.Destructive,

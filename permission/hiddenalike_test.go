@@ -59,7 +59,7 @@ func TestDecisionsHideWhatRequestsHide(t *testing.T) {
 	}
 }
 
-// Whatever the shape of the input and of the path: what the approval request hides, a
+// For every shape of the input and of the path: what the approval request hides, a
 // text about it does not say.
 func TestTextsHideWhatRequestsHide(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -54,7 +54,7 @@ func TestHints(t *testing.T) {
 		{"field of caller", when(`"x" in caller.role`), "did you mean roles?"},
 		{"pattern", when(`args.order.matches("[a")`), "missing closing ]"},
 		{"time zone", when(`ctx.now.getHours("Berlin") > 5`), `no time zone "Berlin"`},
-		{"zone of the machine", when(`ctx.now.getHours("Local") > 5`), "whatever machine decides"},
+		{"zone of the machine", when(`ctx.now.getHours("Local") > 5`), "differs between machines"},
 		{"long field", when(`args.text.matches("^(alpha|beta|gamma|delta)[a-z]*$")`), "args.text may have 90000 of them by its maxLength"},
 		{"open map", when(`args.headers.exists(k, k.lowerAscii() == "x")`), "args.headers has no maxProperties"},
 		{"message of one word", head + "    message: Refund\n", "put a text in quotes of its own"},

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"cel.dev/cel-go/common/operators"
+	"github.com/askance-dev/askance/permission/internal/schema"
 )
 
 // ruleIndex finds, among the rules of one tool and behavior, those that a value
@@ -63,30 +64,30 @@ func (r *compiledRule) equalities() map[string]any {
 		return nil
 	}
 	out := map[string]any{}
-	for _, g := range r.when.guards {
-		path := strings.Join(g.path, "\x00")
-		if _, twice := out[path]; g.op != operators.Equals || twice {
+	for _, g := range r.when.Guards {
+		path := strings.Join(g.Path, "\x00")
+		if _, twice := out[path]; g.Op != operators.Equals || twice {
 			continue
 		}
-		switch g.kind {
-		case kindString:
-			out[path] = g.text
-		case kindInt:
-			out[path] = g.num
+		switch g.Kind {
+		case schema.KindString:
+			out[path] = g.Text
+		case schema.KindInt:
+			out[path] = g.Num
 		default: // a bool halves at best
 		}
 	}
 	return out
 }
 
-// relevant are the rules of a list that may be about the call, in the list's
+// relevantRules are the rules of a list that may be about the call, in the list's
 // order. Those left out compare a field of the call with another constant, so
 // their conditions are false. When in doubt, and for explanations, it is all.
-func (e *evaluation) relevant(all []*compiledRule, x *ruleIndex) []*compiledRule {
+func (e *evaluation) relevantRules(all []*compiledRule, x *ruleIndex) []*compiledRule {
 	if x == nil || e.trace != nil || e.inputErr != nil {
 		return all
 	}
-	v, _ := e.value(x.path)
+	v, _ := e.Field(x.path)
 	switch v.(type) {
 	case string, int64:
 	default:

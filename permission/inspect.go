@@ -2,7 +2,9 @@ package permission
 
 import (
 	"cel.dev/cel-go/cel"
+	celast "cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/types"
+	"github.com/askance-dev/askance/permission/internal/celrule"
 )
 
 // Expression is a condition or a message as the compiler sees it, for programs
@@ -23,8 +25,8 @@ type Expression struct {
 // Place is where the given place of the expression's text, from 1, stands in
 // the rule's file.
 func (x *Expression) Place(line, col int) Place {
-	p := Place{File: x.Rule.at.fileName()}
-	p.Line, p.Col = x.Rule.at.inside(x.Field, line, col)
+	p := Place{File: x.Rule.at.FileName()}
+	p.Line, p.Col = x.Rule.at.Inside(x.Field, line, col)
 	return p
 }
 
@@ -46,7 +48,7 @@ func Inspect(policy Policy, opts Options) []*Expression {
 				field, text string
 				want        *cel.Type
 			}{{"when", r.When, types.BoolType}, {"message", r.Message, types.StringType}} {
-				if x := c.inspect(f.text, f.want, tool); x != nil {
+				if x := c.inspectText(f.text, f.want, tool); x != nil {
 					x.Rule, x.Field, x.Tool, x.Declared, x.Terms = r, f.field, name, tool, terms
 					out = append(out, x)
 				}
@@ -60,19 +62,19 @@ func Inspect(policy Policy, opts Options) []*Expression {
 func (c *compiler) checkedTerms() map[string]*cel.Ast {
 	out := map[string]*cel.Ast{}
 	for i := range c.terms {
-		e := c.bundle.terms[c.terms[i].Name].expr
-		if ast, issues := e.env.Compile(e.text); issues.Err() == nil {
+		e := c.bundle.terms[c.terms[i].Name].Expr
+		if ast, issues := e.Env.Compile(e.Text); issues.Err() == nil {
 			out[c.terms[i].Name] = ast
 		}
 	}
 	return out
 }
 
-func (c *compiler) inspect(text string, want *cel.Type, tool *Tool) *Expression {
+func (c *compiler) inspectText(text string, want *cel.Type, tool *Tool) *Expression {
 	if text == "" {
 		return nil
 	}
-	env, err := c.env(tool)
+	env, err := c.envOf(tool)
 	if err != nil {
 		return nil
 	}
@@ -87,8 +89,12 @@ func (c *compiler) inspect(text string, want *cel.Type, tool *Tool) *Expression 
 // evaluation, as source text on one line.
 func (x *Expression) Conjuncts() []string {
 	var out []string
-	for _, part := range conjuncts(x.AST.NativeRep().Expr()) {
-		out = append(out, textOf(x.AST, part))
+	for _, part := range celrule.Conjuncts(x.AST.NativeRep().Expr()) {
+		out = append(out, celrule.TextOf(x.AST, part))
 	}
 	return out
 }
+
+// StartOf is where a part of an expression begins in its text, line and column
+// from 1. The place that cel-go keeps of a node is that of its operator.
+func StartOf(ast *cel.Ast, e celast.Expr) (line, col int) { return celrule.StartOf(ast, e) }

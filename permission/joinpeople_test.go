@@ -10,7 +10,7 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// An approval request that nobody, or too few, could resolve is not put.
+// An approval request that too few people could answer is not asked.
 func TestEnoughPeople(t *testing.T) {
 	later := func(users ...string) []permission.Escalation {
 		return []permission.Escalation{{After: time.Minute, To: permission.Approvers{Users: users}}}
@@ -30,16 +30,16 @@ func TestEnoughPeople(t *testing.T) {
 	}{
 		{"one of one", []permission.Rule{ask("a", 0, []string{"ann"}, nil)}, "ask", ""},
 		{"the requester alone", []permission.Rule{excluding(ask("a", 0, []string{"ann"}, nil))}, "deny", "too few people"},
-		{"one beside the requester", []permission.Rule{excluding(ask("a", 0, []string{"ann", "bob"}, nil))}, "ask", ""},
+		{"one and the requester", []permission.Rule{excluding(ask("a", 0, []string{"ann", "bob"}, nil))}, "ask", ""},
 		{"two of two", []permission.Rule{ask("a", 0, []string{"ann", "bob"}, nil), two}, "ask", ""},
 		{"two of one", []permission.Rule{ask("a", 0, []string{"bob"}, nil), two}, "deny", "too few people"},
-		{"two of two, of whom one asks", []permission.Rule{excluding(ask("a", 0, []string{"ann", "bob"}, nil)), two}, "deny", "too few people"},
-		{"nobody on both lists", []permission.Rule{ask("a", 0, []string{"ann"}, nil), ask("b", 0, []string{"bob"}, nil)}, "deny", "accepted by all"},
-		{"each part by itself", []permission.Rule{ask("a", 0, []string{"ann"}, later("zoe")), ask("b", 0, []string{"bob"}, later("yan"))}, "ask", ""},
+		{"two of two, and one asks", []permission.Rule{excluding(ask("a", 0, []string{"ann", "bob"}, nil)), two}, "deny", "too few people"},
+		{"no person on both lists", []permission.Rule{ask("a", 0, []string{"ann"}, nil), ask("b", 0, []string{"bob"}, nil)}, "deny", "accepted by all"},
+		{"each part alone", []permission.Rule{ask("a", 0, []string{"ann"}, later("zoe")), ask("b", 0, []string{"bob"}, later("yan"))}, "ask", ""},
 		{"a list and a set by themselves", []permission.Rule{ask("a", 0, []string{"ann"}, nil), ask("b", 0, []string{"bob"}, later("yan"))}, "ask", ""},
 		{"a set that is too small", []permission.Rule{ask("a", 0, []string{"ann"}, later("bob")), ask("b", 3, []string{"bob", "cid", "dan"}, nil)}, "deny", "too few people"},
 		{"escalation makes them enough", []permission.Rule{ask("a", 0, []string{"ann"}, later("bob")), two}, "ask", ""},
-		{"of groups nobody can tell", []permission.Rule{excluding(group)}, "ask", ""},
+		{"of groups it is unknown", []permission.Rule{excluding(group)}, "ask", ""},
 	} {
 		b, err := permission.Compile(permission.Policy{Rules: tc.rules}, everything())
 		if err != nil {
@@ -53,7 +53,7 @@ func TestEnoughPeople(t *testing.T) {
 	}
 }
 
-// Whatever asks because it failed lets nothing be remembered, and one rule that
+// A rule that asks because it failed lets nothing be remembered, and one rule that
 // keeps editors out is enough.
 func TestWhatOneRuleForbids(t *testing.T) {
 	b := load(t, everything(), `version: 1
@@ -103,7 +103,7 @@ rules:
 		}
 	}
 	if d := decide(b, "", `{"n": 3}`); d.Requirement.OnExpiry == permission.OnExpiryEscalate {
-		t.Error("a rule that nobody takes over escalates")
+		t.Error("a rule without escalation escalates")
 	}
 	if d := decide(b, "", `{"n": 4}`); d.Requirement.OnExpiry != permission.OnExpiryEscalate {
 		t.Errorf("on expiry %q", d.Requirement.OnExpiry)

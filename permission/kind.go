@@ -8,7 +8,7 @@ import (
 	"github.com/askance-dev/askance/permission/internal/display"
 )
 
-// This file asks a tool's Kind. Whatever fails in it ends in an approval request or a
+// This file asks a tool's Kind. A failure in it ends in an approval request or a
 // denial.
 
 // kind is nil for a tool without one.
@@ -31,13 +31,13 @@ func (t *toolRules) check() func(Call) ToolVerdict {
 	}
 }
 
-// prepare lets the kind read the call, once.
-func (e *evaluation) prepare() {
+// prepareCall lets the kind read the call, once.
+func (e *evaluation) prepareCall() {
 	k := e.tr.kind()
 	if k == nil {
 		return
 	}
-	prepared, err := safely(func() (any, error) { return k.Prepare(e.call), nil })
+	prepared, err := callSafely(func() (any, error) { return k.Prepare(e.call), nil })
 	if err != nil {
 		e.inputErr, e.inputField = err, "check"
 		return
@@ -54,9 +54,9 @@ func (e *evaluation) readOnly() string {
 	if k == nil || e.tainted {
 		return ""
 	}
-	proven, err := safely(func() (bool, error) { return k.ReadOnly(e.call), nil })
+	proven, err := callSafely(func() (bool, error) { return k.ReadOnly(e.call), nil })
 	if err != nil {
-		e.taint("check", err)
+		e.addFault("check", err)
 		return ""
 	}
 	if !proven {
@@ -71,7 +71,7 @@ func (c *compiler) finishPattern(r *Rule, tr *toolRules, p Pattern) Pattern {
 	if r.TrustOptions {
 		t, ok := p.(OptionTruster)
 		if !ok {
-			c.fault(r, "trust_options", "has no meaning for "+display.Quoted(tr.name)+", whose rules know no options", "")
+			c.addFault(r, "trust_options", "has no meaning for "+display.Quoted(tr.name)+", whose rules know no options", "")
 			return nil
 		}
 		p = t.TrustOptions()
@@ -81,8 +81,8 @@ func (c *compiler) finishPattern(r *Rule, tr *toolRules, p Pattern) Pattern {
 		return p
 	}
 	if text := n.Notice(); text != "" {
-		at := Place{File: r.at.fileName()}
-		at.Line, at.Col = r.at.start("rule_content")
+		at := Place{File: r.at.FileName()}
+		at.Line, at.Col = r.at.Start("rule_content")
 		c.bundle.notices = append(c.bundle.notices, Notice{Place: at, Rule: r.Name, Tool: tr.name, Text: text})
 	}
 	return p
@@ -96,9 +96,9 @@ func (b *Bundle) Notices() []Notice {
 	return slices.Clone(b.notices)
 }
 
-// jointAllow looks for allow rules of which each covers a part of the call, and
+// jointAllow looks for allow rules that each cover a part of the call, and
 // all together the whole. It runs after none did so alone.
-func (e *evaluation) jointAllow() (Decision, bool) {
+func (e *decider) jointAllow() (Decision, bool) {
 	joint, ok := e.tr.matcher.(JointMatcher)
 	if !ok || e.inputErr != nil {
 		return Decision{}, false
@@ -107,7 +107,7 @@ func (e *evaluation) jointAllow() (Decision, bool) {
 	var patterns []Pattern
 	for _, list := range [][]*compiledRule{e.tr.allow, e.sessionRules(message.BehaviorAllow)} {
 		for _, r := range list {
-			if r.pattern != nil && r.broken == nil && r.rule.decides() && e.conditionHolds(r) {
+			if r.pattern != nil && r.broken == nil && r.rule.isEnforced() && e.conditionHolds(r) {
 				rules, patterns = append(rules, r), append(patterns, r.pattern)
 			}
 		}
@@ -115,9 +115,9 @@ func (e *evaluation) jointAllow() (Decision, bool) {
 	if len(rules) < 2 {
 		return Decision{}, false
 	}
-	by, err := covering(joint, e.call, patterns)
+	by, err := findCovering(joint, e.call, patterns)
 	if err != nil {
-		e.fail(rules[0].rule.Name, "rule_content", err)
+		e.addError(rules[0].rule.Name, "rule_content", err)
 		e.unsure = true
 		return Decision{}, false
 	}
@@ -132,9 +132,9 @@ func (e *evaluation) jointAllow() (Decision, bool) {
 	return e.allow(StepAllowRule, covers[0], "each of its parts is covered by one of the rules "+ruleNames(covers)), true
 }
 
-// covering asks a matcher which patterns cover a call together.
-func covering(joint JointMatcher, c Call, patterns []Pattern) ([]int, error) {
-	return safely(func() ([]int, error) {
+// findCovering asks a matcher which patterns cover a call together.
+func findCovering(joint JointMatcher, c Call, patterns []Pattern) ([]int, error) {
+	return callSafely(func() ([]int, error) {
 		by, err := joint.Covered(c, patterns)
 		if slices.ContainsFunc(by, func(i int) bool { return i < 0 || i >= len(patterns) }) {
 			return nil, errors.New("the matcher names a pattern that it was not given")
@@ -148,9 +148,9 @@ func (e *evaluation) conditionHolds(r *compiledRule) bool {
 	if r.when == nil {
 		return true
 	}
-	ok, err := r.when.boolean(e)
+	ok, err := r.when.Bool(&e.run)
 	if err != nil {
-		e.fail(r.rule.Name, "when", err)
+		e.addError(r.rule.Name, "when", err)
 		e.unsure = true
 	}
 	return err == nil && ok

@@ -12,7 +12,7 @@ import (
 	"github.com/askance-dev/askance/permission/shell"
 )
 
-// faulty is a kind of which one part panics.
+// faulty is a kind with one part that panics.
 type faulty struct {
 	prefixMatcher
 	part string
@@ -43,8 +43,8 @@ func (f faulty) Suggest(permission.Call) []message.PermissionRule {
 	return nil
 }
 
-// Whatever fails in a tool's kind keeps the call from being allowed, in every
-// mode and whichever rules there are, and is told.
+// A failure in a tool's kind keeps the call from being allowed, in every
+// mode and with any rules, and is told.
 func TestFaultsOfAKind(t *testing.T) {
 	for _, part := range []string{"prepare", "read-only", "check", "answer"} {
 		for _, rules := range [][]permission.Rule{nil, {rule("a", "allow", "")}, {rule("k", "ask", ""), rule("a", "allow", "")}, {rule("k", "ask", "args.missing == 1")}} {
@@ -120,7 +120,7 @@ func TestErrorsShowNothingHidden(t *testing.T) {
 	}
 }
 
-// A denial because nobody may answer tells of the errors, too.
+// A denial because no person may answer tells of the errors, too.
 func TestErrorsOfARequestThatNobodyCanAnswer(t *testing.T) {
 	one, other, failing := rule("a", "ask", ""), rule("b", "ask", ""), rule("c", "ask", "args.missing == 1")
 	one.Approvers.Users, other.Approvers.Users = []string{"ann"}, []string{"bob"}
@@ -176,7 +176,7 @@ func (nobodyKnows) Match(permission.Call) (bool, error) {
 
 func (always) Match(permission.Call) (bool, error) { return true, nil }
 
-// A rule of which nobody knows whether it is about a call never lets it run
+// A rule that only may be about a call never lets it run
 // unasked, and changes nothing where it is asked about or denied anyway.
 func TestRulesInDoubt(t *testing.T) {
 	ask, deny := message.BehaviorAsk, message.BehaviorDeny

@@ -1,98 +1,53 @@
 package permission
 
-import (
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
+import "github.com/askance-dev/askance/permission/internal/celrule"
 
-	"cel.dev/cel-go/cel"
-	"cel.dev/cel-go/common/types"
+// Why a rule could not be evaluated, for errors.Is on a RuleError.
+var (
+	ErrCostLimit = celrule.ErrCostLimit
+	ErrDeadline  = celrule.ErrDeadline
 )
+
+// PathError is the cause of a RuleError where a text is no path that every
+// program reads alike.
+type PathError = celrule.PathError
+
+// URLError is the cause of a RuleError where a text is no URL that every
+// program reads alike. It does not repeat the URL, which may hold a password.
+type URLError = celrule.URLError
+
+// Function describes a function that rules have in addition to those of CEL.
+type Function struct {
+	Name      string // as rules write it, path.within
+	Signature string // path.within(string, string | list(string)) -> bool
+	Doc       string
+}
+
+// Functions lists them by name.
+func Functions() []Function {
+	var out []Function
+	for _, f := range celrule.Functions() {
+		out = append(out, Function(f))
+	}
+	return out
+}
 
 // Overloads lists everything that conditions can call, with its forms, such as
 // "string.startsWith(string) -> bool", by name: CEL's own functions and
 // operators, those of its libraries, and ours.
-func Overloads() (map[string][]string, error) {
-	env, err := toolEnv(nil)
-	if err != nil {
-		return nil, fmt.Errorf("list functions: %w", err)
-	}
-	out := map[string][]string{}
-	for name, decl := range env.Functions() {
-		var forms []string
-		for _, o := range decl.OverloadDecls() {
-			forms = append(forms, signature(name, o.IsMemberFunction(), o.ArgTypes(), o.ResultType()))
-		}
-		slices.Sort(forms)
-		out[name] = forms
-	}
-	return out, nil
-}
-
-func signature(name string, member bool, args []*cel.Type, result *cel.Type) string {
-	names := make([]string, len(args))
-	for i, t := range args {
-		names[i] = typeText(t)
-	}
-	if member && len(names) > 0 {
-		name, names = names[0]+"."+name, names[1:]
-	}
-	return name + "(" + strings.Join(names, ", ") + ") -> " + typeText(result)
-}
+func Overloads() (map[string][]string, error) { return celrule.Overloads() }
 
 // Variables lists what is the same for every tool: the members of tool, caller
 // and ctx, and those of cmd, which rules about shell tools have; by path, with
 // their types.
-func Variables() map[string]string {
-	out := map[string]string{}
-	var walk func(path, structType string)
-	walk = func(path, structType string) {
-		for name, t := range fixedTypes[structType] {
-			if _, ok := fixedTypes[t.TypeName()]; ok {
-				walk(path+"."+name, t.TypeName())
-				continue
-			}
-			if t.Kind() == types.ListKind && fixedTypes[t.Parameters()[0].TypeName()] != nil {
-				walk(path+"."+name+"[i]", t.Parameters()[0].TypeName())
-				continue
-			}
-			out[path+"."+name] = typeText(t)
-		}
-	}
-	walk("tool", toolType)
-	walk("caller", callerType)
-	walk("ctx", contextType)
-	walk("cmd", commandType)
-	return out
-}
+func Variables() map[string]string { return celrule.Variables() }
 
-// typeText is a type as rules know it.
-func typeText(t *cel.Type) string {
-	return strings.NewReplacer("google.protobuf.Timestamp", "timestamp", "google.protobuf.Duration", "duration").Replace(t.String())
-}
+// MayBeMissing reports whether a variable, by its path in Variables, is absent
+// where the request does not know it. A rule guards it as an optional field of
+// args, or fails.
+func MayBeMissing(path string) bool { return celrule.MayBeMissing(path) }
 
 // LanguageHash names what conditions mean: it changes with every function,
 // overload and variable, so that a policy whose tests passed under another one
 // should be tested again. "" if there is no language at all.
-func LanguageHash() string {
-	overloads, err := Overloads()
-	if err != nil {
-		return ""
-	}
-	h := sha256.New()
-	line := func(s string) { _, _ = h.Write([]byte(s + "\n")) } // a hash never fails
-	line(languageVersion)
-	for _, name := range slices.Sorted(maps.Keys(overloads)) {
-		for _, form := range overloads[name] {
-			line(form)
-		}
-	}
-	vars := Variables()
-	for _, name := range slices.Sorted(maps.Keys(vars)) {
-		line(name + " " + vars[name])
-	}
-	return "sha256:" + hex.EncodeToString(h.Sum(nil))
-}
+func LanguageHash() string { return celrule.LanguageHash() }

@@ -29,17 +29,17 @@ func (l Layer) rank() int {
 	return slices.Index(Layers(), cmp.Or(l, LayerProject))
 }
 
-// merge makes one policy of several files. The order of the files plays no
+// mergeFiles makes one policy of several files. The order of the files plays no
 // part.
-func merge(files []filePolicy, found *problems) Policy {
+func mergeFiles(files []filePolicy, found *problems) Policy {
 	files = slices.Clone(files)
 	slices.SortStableFunc(files, func(a, b filePolicy) int { return cmp.Compare(a.layer.rank(), b.layer.rank()) })
 	var out Policy
 	gone := map[*Rule]bool{}
 	for i := range files {
 		f := &files[i]
-		agree(f, "defaults.mode", &out.Mode, f.Mode, found)
-		agree(f, "defaults.shell", &out.Shell, f.Shell, found)
+		adoptSetting(f, "defaults.mode", &out.Mode, f.Mode, found)
+		adoptSetting(f, "defaults.shell", &out.Shell, f.Shell, found)
 		// The shorter time is the safer one, and does not depend on the order.
 		if out.Expiry == 0 || (f.Expiry > 0 && f.Expiry < out.Expiry) {
 			out.Expiry = f.Expiry
@@ -69,7 +69,7 @@ func (f *filePolicy) takeOut(all []filePolicy, gone map[*Rule]bool, found *probl
 		}
 		for _, r := range rules {
 			if r.Locked {
-				f.faultAs(found, "disable", at, "rule "+display.Quoted(name)+r.at.describe()+" is locked", "only its own file can change it")
+				f.faultAs(found, "disable", at, "rule "+display.Quoted(name)+r.at.Describe()+" is locked", "only its own file can change it")
 				continue
 			}
 			gone[r] = true
@@ -88,7 +88,7 @@ func disableHint(name string, files []filePolicy) string {
 				if layer == LayerProject {
 					how = "; managed=FILE puts a file above"
 				}
-				return "the one" + r.at.describe() + " is of layer " + string(layer) + how
+				return "the one" + r.at.Describe() + " is of layer " + string(layer) + how
 			}
 			names = append(names, r.Name)
 		}
@@ -113,22 +113,22 @@ func rulesAbove(layer Layer, name string, files []filePolicy) []*Rule {
 	return out
 }
 
-// agree takes over what the file says unless another file says otherwise.
-func agree[T ~string](f *filePolicy, field string, into *T, says T, found *problems) {
+// adoptSetting takes over what the file says unless another file says otherwise.
+func adoptSetting[T ~string](f *filePolicy, field string, into *T, says T, found *problems) {
 	if says != "" && *into != "" && says != *into {
-		f.fault(found, field, "is "+string(says)+", another file says "+string(*into), "set it in one file")
+		f.addFault(found, field, "is "+string(says)+", another file says "+string(*into), "set it in one file")
 	}
 	if says != "" {
 		*into = says
 	}
 }
 
-func (f *filePolicy) fault(found *problems, field, msg, hint string) {
+func (f *filePolicy) addFault(found *problems, field, msg, hint string) {
 	f.faultAs(found, field, field, msg, hint)
 }
 
 // faultAs is fault with a place of its own: that of the key at.
 func (f *filePolicy) faultAs(found *problems, field, at, msg, hint string) {
-	line, col := f.at.start(at)
-	found.add(Problem{File: f.at.fileName(), Line: line, Col: col, Field: field, Msg: msg, Hint: hint})
+	line, col := f.at.Start(at)
+	found.add(Problem{File: f.at.FileName(), Line: line, Col: col, Field: field, Msg: msg, Hint: hint})
 }

@@ -114,7 +114,7 @@ func TestLayersRefused(t *testing.T) {
 	}
 }
 
-// Whatever lower layers say, in every mode: what a locked rule denies stays
+// With all lower layers, in every mode: what a locked rule denies stays
 // denied, and what it asks is never allowed.
 func TestLockedRulesHold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

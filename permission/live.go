@@ -16,7 +16,7 @@ import (
 // one stays. Before the first good one only tools that are declared read-only
 // are allowed and everything else is denied.
 //
-// A shadow policy can stand beside it, a candidate that decides nothing: what it
+// It can have a shadow policy, a candidate that decides nothing: what it
 // would have decided otherwise is counted and listed in Status.
 //
 // All methods may be called from several goroutines. Decide and Denied never
@@ -81,7 +81,7 @@ func (l *Live) Hash() string { return l.Bundle().Hash() }
 func (l *Live) Decide(ctx context.Context, req Request) Decision {
 	b := l.Bundle()
 	d, read := b.decideAfter(ctx, &req, nil)
-	l.counts.add(&d)
+	l.counts.countDecision(&d)
 	if l.shadow != nil {
 		l.shadow.compare(ctx, b, &req, &d, read)
 	}
@@ -92,7 +92,7 @@ func (l *Live) Decide(ctx context.Context, req Request) Decision {
 func (l *Live) Denied(ctx context.Context, req Request) (Decision, bool) {
 	d, denied := l.Bundle().Denied(ctx, req)
 	if denied {
-		l.counts.add(&d)
+		l.counts.countDecision(&d)
 	}
 	return d, denied
 }
@@ -115,9 +115,9 @@ func (l *Live) Reload(ctx context.Context) error {
 	defer l.reload.Unlock()
 	files, err := l.source.Read(ctx)
 	if err != nil {
-		return l.unreadable(err)
+		return l.recordUnreadable(err)
 	}
-	return l.load(files)
+	return l.loadFiles(files)
 }
 
 // Watch looks at the source every interval and loads what has changed, until
@@ -135,59 +135,59 @@ func (l *Live) Watch(ctx context.Context, interval time.Duration) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-tick.C:
-			seen = l.look(ctx, seen)
+			seen = l.checkSource(ctx, seen)
 		}
 	}
 }
 
-// look is one look of Watch. It returns what it has seen.
-func (l *Live) look(ctx context.Context, before [sha256.Size]byte) [sha256.Size]byte {
+// checkSource is one look of Watch. It returns what it has seen.
+func (l *Live) checkSource(ctx context.Context, before [sha256.Size]byte) [sha256.Size]byte {
 	l.reload.Lock()
 	defer l.reload.Unlock()
 	if l.shadow != nil {
-		l.shadow.seen = l.shadow.live.look(ctx, l.shadow.seen)
+		l.shadow.seen = l.shadow.live.checkSource(ctx, l.shadow.seen)
 	}
 	files, err := l.source.Read(ctx)
 	if ctx.Err() != nil {
 		return before // we are being stopped: that is no fault of the policy
 	}
 	if err != nil {
-		_ = l.unreadable(err) // kept for Err
+		_ = l.recordUnreadable(err) // kept for Err
 		return [sha256.Size]byte{}
 	}
 	now := digestOf(files)
 	if now == before && (!l.tried || now != l.digest) {
-		_ = l.load(files) // kept for Err
+		_ = l.loadFiles(files) // kept for Err
 	}
 	return now
 }
 
-// load compiles files and swaps. The caller holds reload.
-func (l *Live) load(files []File) error {
+// loadFiles compiles files and swaps. The caller holds reload.
+func (l *Live) loadFiles(files []File) error {
 	b, err := Load(files, l.options.Options)
 	l.digest, l.tried = digestOf(files), true
 	if err == nil {
 		l.current.Store(b)
-		l.counts.keep(b)
+		l.counts.keepRules(b)
 	}
-	l.resolve(err)
+	l.recordLoad(err)
 	if err == nil && l.options.Loaded != nil {
 		l.options.Loaded(b)
 	}
 	return err
 }
 
-// unreadable keeps the last good policy and makes sure that the files are
+// recordUnreadable keeps the last good policy and makes sure that the files are
 // tried again as soon as they can be read, even if they have not changed. The
 // caller holds reload.
-func (l *Live) unreadable(err error) error {
+func (l *Live) recordUnreadable(err error) error {
 	l.tried = false
-	l.resolve(err)
+	l.recordLoad(err)
 	return err
 }
 
-// resolve remembers how the last attempt ended and raises or ends the alarm.
-func (l *Live) resolve(err error) {
+// recordLoad remembers how the last attempt ended and raises or ends the alarm.
+func (l *Live) recordLoad(err error) {
 	l.mu.Lock()
 	before := l.err
 	l.err = err
@@ -216,4 +216,9 @@ func digestOf(files []File) (sum [sha256.Size]byte) {
 	}
 	h.Sum(sum[:0])
 	return sum
+}
+
+// Explain tells how the policy in force decides. See Bundle.Explain.
+func (l *Live) Explain(ctx context.Context, req Request) *Explanation {
+	return l.Bundle().Explain(ctx, req)
 }

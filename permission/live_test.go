@@ -21,7 +21,7 @@ func rulesFile(behavior string) string {
 
 func write(t testing.TB, path, text string) {
 	t.Helper()
-	// As people are told to do it: finished beside, then renamed over.
+	// As people are told to do it: finished under another name, then renamed over.
 	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func TestReloadKeepsTheLastGoodPolicy(t *testing.T) {
 	if err := w.Reload(t.Context()); err != nil || w.Err() != nil {
 		t.Fatal(err, w.Err())
 	}
-	w.want(t, "after the file was mended", message.BehaviorDeny)
+	w.want(t, "after the file was fixed", message.BehaviorDeny)
 
 	if err := os.Remove(w.file("a.yaml")); err != nil {
 		t.Fatal(err)
@@ -231,7 +231,7 @@ func TestWatch(t *testing.T) {
 		write(t, w.file("b.yaml"), "version: 1\nname: b\nrules: []\n")
 		write(t, w.file("a.yaml"), rulesFile("ask"))
 		looks(2)
-		w.want(t, "mended, with a second file", message.BehaviorAsk)
+		w.want(t, "fixed, with a second file", message.BehaviorAsk)
 
 		if err := os.Rename(w.file("a.yaml"), w.file("a.off")); err != nil {
 			t.Fatal(err)
@@ -368,7 +368,7 @@ func TestNewLiveRefusesBadTools(t *testing.T) {
 	}
 }
 
-// A file that has been renamed, or has come into another layer, is loaded anew:
+// A file that has been renamed, or has come into another layer, is loaded again:
 // faults and explanations name both.
 func TestWatchLoadsARenamedFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,24 +1,12 @@
 package permission
 
 import (
-	"bytes"
-	"errors"
-	"fmt"
-	"slices"
-	"strings"
-	"unicode/utf8"
-
 	"github.com/askance-dev/askance/permission/internal/display"
-	"github.com/askance-dev/askance/permission/internal/hint"
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/lexer"
-	"github.com/goccy/go-yaml/parser"
-	"github.com/goccy/go-yaml/token"
+	"github.com/askance-dev/askance/permission/internal/rulefile"
 )
 
 // MaxFileBytes is the longest accepted rule file.
-const MaxFileBytes = 1 << 20
+const MaxFileBytes = rulefile.MaxBytes
 
 // File is a rule file's content.
 type File struct {
@@ -59,87 +47,46 @@ func parseFiles(files []File) (Policy, problems) {
 			parsed = append(parsed, p)
 		}
 	}
-	return merge(parsed, &found), found
+	return mergeFiles(parsed, &found), found
 }
 
 func parseFile(f File, found *problems) (filePolicy, bool) {
-	// Some editors begin a file with a byte order mark, and the YAML library
-	// miscounts lines that end in CR LF.
-	f.Data = bytes.ReplaceAll(bytes.TrimPrefix(f.Data, []byte("\ufeff")), []byte("\r\n"), []byte("\n"))
-	body, ok := parseYAML(f, found)
-	if !ok {
+	doc, faults := rulefile.Read(f.Name, f.Data)
+	for _, x := range faults {
+		p := Problem{File: f.Name, Line: x.Line, Col: x.Col, Rule: x.Rule, Field: x.Field, Msg: x.Msg, Hint: x.Hint}
+		if x.UnknownKey {
+			p.Kind = ProblemKey
+		}
+		found.add(p)
+	}
+	if doc == nil {
 		return filePolicy{}, false
 	}
-	d := &fileReader{file: newSourceFile(f), layer: f.Layer, found: found}
-	return d.policy(body), true
+	return policyOf(doc, f.Layer), true
 }
 
-// parseYAML gives the one document of a file.
-func parseYAML(f File, found *problems) (body ast.Node, ok bool) {
-	fail := func(line, col int, msg, hint string) bool {
-		found.add(Problem{File: f.Name, Line: line, Col: col, Msg: msg, Hint: hint})
-		return false
-	}
-	// The YAML library has had panics on odd input; a rule file must not be
-	// able to take the engine down.
-	defer func() {
-		if r := recover(); r != nil {
-			body, ok = nil, fail(0, 0, fmt.Sprintf("cannot be read as YAML: %v", r), "")
-		}
-	}()
-	switch {
-	case len(f.Data) > MaxFileBytes:
-		return nil, fail(0, 0, "is longer than 1 MiB", "split it")
-	case !utf8.Valid(f.Data):
-		line, col, hint := notUTF8(f.Data)
-		return nil, fail(line, col, "is not UTF-8", hint)
-	}
-	if at := bytes.IndexFunc(f.Data, display.IsMisleading); at >= 0 {
-		c, _ := utf8.DecodeRune(f.Data[at:])
-		line, col := position(f.Data, at)
-		if c == '\r' {
-			return nil, fail(line, col, "contains a carriage return, behind which a terminal hides text", "end lines with LF or CR LF")
-		}
-		return nil, fail(line, col, fmt.Sprintf("contains the character %U, with which a text does not look like what it is", c),
-			fmt.Sprintf(`write it as "\u%04X", in double quotes`, c))
-	}
-	tokens := lexer.Tokenize(string(f.Data))
-	if i := slices.IndexFunc(tokens, func(t *token.Token) bool { return t.Type == token.DirectiveType }); i >= 0 {
-		line := tokens[i].Position.Line
-		return nil, fail(line, 1, "contains a YAML directive", "leave out the line "+display.Quoted(strings.TrimSpace(lineOf(f.Data, line))))
-	}
-	if t, msg, hint := badShape(tokens); t != nil {
-		return nil, fail(t.Position.Line, t.Position.Column, msg, hint)
-	}
-	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
-	var ye yaml.Error
-	switch {
-	case errors.As(err, &ye) && ye.GetToken() != nil && ye.GetToken().Position != nil:
-		pos := ye.GetToken().Position
-		return nil, fail(pos.Line, pos.Column, ye.GetMessage(), hint.Line(ye.GetMessage(), lineOf(f.Data, pos.Line)))
-	case err != nil:
-		return nil, fail(0, 0, err.Error(), "")
-	case len(file.Docs) == 0 || file.Docs[0].Body == nil:
-		return nil, fail(1, 1, "the file is empty", "it needs version, name and rules")
-	case len(file.Docs) > 1:
-		return nil, fail(secondDocument(file), 1, "contains more than one document", "use one file for each; a line --- begins another one")
-	}
-	return file.Docs[0].Body, true
+// Key describes one key of rule files, for references.
+type Key struct {
+	// Path leads to it from the top, as "rules[].approvers.users".
+	Path     string
+	Type     string // text, true or false, number, duration, list of text, …
+	Words    []string
+	Required bool
+	Doc      string
 }
 
-// lineOf is the text of a line, counted from 1.
-func lineOf(data []byte, line int) string {
-	lines := bytes.Split(data, []byte("\n"))
-	if line < 1 || line > len(lines) {
-		return ""
+// Keys lists the keys of rule files, in the order in which they are usually
+// written.
+func Keys() []Key {
+	var out []Key
+	for _, k := range rulefile.Keys() {
+		out = append(out, Key(k))
 	}
-	return string(lines[line-1])
+	return out
 }
 
-// secondDocument is the line on which the second document of a file begins.
-func secondDocument(file *ast.File) int {
-	if start := file.Docs[1].Start; start != nil && start.Position != nil {
-		return start.Position.Line
-	}
-	return 1
-}
+// EditorSchema is the JSON Schema of rule files (draft 7), with which editors
+// complete and check them while they are written. It is made from the types
+// that rule files are read into. It accepts every file that Parse accepts, and
+// some more: it does not know tools, nor what one key means for another.
+func EditorSchema() []byte { return rulefile.EditorSchema() }

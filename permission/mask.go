@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"github.com/askance-dev/askance/permission/internal/schema"
 	"maps"
 	"slices"
 	"strconv"
@@ -9,26 +10,26 @@ import (
 
 // This file leaves out of arguments what rules hide, for texts about a call. It
 // reads a path as message does where it hides the arguments themselves: a text
-// must not show what the approval request beside it hides.
+// must not show what the approval request hides.
 
 // hiddenText stands for a text that is not shown.
 const hiddenText = "[redacted]"
 
-// mask copies a value without what lies at the paths: texts and elements of
+// maskValue copies a value without what lies at the paths: texts and elements of
 // lists are replaced, other members are left out. A path that names a member of
 // a list means that member of every element; where it leads into what has
 // nothing below it, that is hidden as a whole.
-func mask(v any, paths []maskPath) any {
+func maskValue(v any, paths []maskPath) any {
 	switch v := v.(type) {
 	case map[string]any:
 		out := maps.Clone(v)
 		for name, sub := range v {
-			below := under(paths, name)
+			below := pathsBelow(paths, name)
 			_, text := sub.(string)
 			switch {
 			case len(below) == 0:
 			case !hideWhole(below, sub):
-				out[name] = mask(sub, below)
+				out[name] = maskValue(sub, below)
 			case text:
 				out[name] = hiddenText
 			default:
@@ -39,11 +40,11 @@ func mask(v any, paths []maskPath) any {
 	case []any:
 		out := slices.Clone(v)
 		for i, sub := range v {
-			below := under(paths, strconv.Itoa(i))
-			if hideWhole(below, sub) || !holds(sub) && slices.ContainsFunc(paths, maskPath.namesMember) {
+			below := pathsBelow(paths, strconv.Itoa(i))
+			if hideWhole(below, sub) || !hasMembers(sub) && slices.ContainsFunc(paths, maskPath.namesMember) {
 				out[i] = hiddenText
 			} else {
-				out[i] = mask(sub, append(below, everyElement(paths)...))
+				out[i] = maskValue(sub, append(below, everyElement(paths)...))
 			}
 		}
 		return out
@@ -71,17 +72,17 @@ func maskPaths(hidden []argPath) []maskPath {
 // namesMember reports whether a path goes on with the name of a member, and not
 // with the number of an element or a star.
 func (p maskPath) namesMember() bool {
-	return !p.wide && strings.Trim(p.steps[0], "0123456789") != "" && p.steps[0] != anyStep
+	return !p.wide && strings.Trim(p.steps[0], "0123456789") != "" && p.steps[0] != schema.AnyStep
 }
 
 // hideWhole reports whether paths that lead to a value hide all of it: one of them
 // ends there, or leads on where there is nothing below.
 func hideWhole(paths []maskPath, v any) bool {
-	return slices.ContainsFunc(paths, func(p maskPath) bool { return len(p.steps) == 0 || !holds(v) && !p.wide })
+	return slices.ContainsFunc(paths, func(p maskPath) bool { return len(p.steps) == 0 || !hasMembers(v) && !p.wide })
 }
 
-// holds reports whether a value can have something below it.
-func holds(v any) bool {
+// hasMembers reports whether a value can have something below it.
+func hasMembers(v any) bool {
 	switch v.(type) {
 	case map[string]any, []any:
 		return true
@@ -90,11 +91,11 @@ func holds(v any) bool {
 	}
 }
 
-// under gives what is left of the paths behind a member.
-func under(paths []maskPath, name string) []maskPath {
+// pathsBelow gives what is left of the paths behind a member.
+func pathsBelow(paths []maskPath, name string) []maskPath {
 	var out []maskPath
 	for _, p := range paths {
-		if p.steps[0] == name || p.steps[0] == anyStep {
+		if p.steps[0] == name || p.steps[0] == schema.AnyStep {
 			out = append(out, maskPath{p.steps[1:], p.wide})
 		}
 	}
@@ -105,7 +106,7 @@ func under(paths []maskPath, name string) []maskPath {
 func everyElement(paths []maskPath) []maskPath {
 	out := slices.Clone(paths)
 	for i := range out {
-		out[i].wide = out[i].wide || out[i].steps[0] == anyStep
+		out[i].wide = out[i].wide || out[i].steps[0] == schema.AnyStep
 	}
 	return out
 }

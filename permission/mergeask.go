@@ -11,9 +11,9 @@ import (
 // This file joins what several rules require into one requirement that is at
 // least as strict as each of them.
 
-// require joins the requirements of all rules that ask. failed are rules that
+// joinRequirements joins the requirements of all rules that ask. failed are rules that
 // could not be evaluated: they ask, and let nothing be remembered.
-func require(rules []*Rule, failed bool) Requirement {
+func joinRequirements(rules []*Rule, failed bool) Requirement {
 	var req Requirement
 	for i, r := range rules {
 		req.addApprovers(r)
@@ -21,7 +21,7 @@ func require(rules []*Rule, failed bool) Requirement {
 		req.ExcludeRequester = req.ExcludeRequester || r.Approvers.ExcludeRequester
 		req.ExcludeEditor = req.ExcludeEditor || r.Approvers.ExcludeEditor
 		req.Signed = req.Signed || r.Signed
-		req.Expiry = shorter(req.Expiry, r.Expiry)
+		req.Expiry = shorterOf(req.Expiry, r.Expiry)
 		if i == 0 || r.onExpiry() == OnExpiryDeny {
 			req.OnExpiry = r.onExpiry()
 		}
@@ -37,7 +37,7 @@ func require(rules []*Rule, failed bool) Requirement {
 func (req *Requirement) addApprovers(r *Rule) {
 	a := r.Approvers
 	switch {
-	case !a.named():
+	case !a.isNamed():
 	case len(a.Groups) == 0 && len(r.Escalation) == 0:
 		if req.Users != nil {
 			req.Users = slices.DeleteFunc(req.Users, func(u string) bool { return !slices.Contains(a.Users, u) })
@@ -53,8 +53,8 @@ func (req *Requirement) addApprovers(r *Rule) {
 	}
 }
 
-// shorter is the shorter of two times, of which 0 is none.
-func shorter[T ~int | ~int64](a, b T) T {
+// shorterOf is the shorter of two times; 0 is none.
+func shorterOf[T ~int | ~int64](a, b T) T {
 	if a == 0 || (b > 0 && b < a) {
 		return b
 	}
@@ -73,13 +73,13 @@ func joinRemember(so *Remember, r *Rule, first bool) *Remember {
 	}
 	scope := slices.Concat(so.Scope, m.Scope)
 	slices.Sort(scope)
-	return &Remember{Scope: slices.Compact(scope), TTL: shorter(so.TTL, m.TTL), Uses: shorter(so.Uses, m.Uses)}
+	return &Remember{Scope: slices.Compact(scope), TTL: shorterOf(so.TTL, m.TTL), Uses: shorterOf(so.Uses, m.Uses)}
 }
 
-// enough reports whether enough people can be left to answer: of the plain
+// hasEnoughPeople reports whether enough people can be left to answer: of the plain
 // lists, and of each set, which agree each for itself. Where groups take part
-// nobody can tell.
-func (req *Requirement) enough(requester string) bool {
+// this is unknown.
+func (req *Requirement) hasEnoughPeople(requester string) bool {
 	left := func(people []string) bool {
 		n := len(people)
 		if req.ExcludeRequester && slices.Contains(people, requester) {
@@ -96,8 +96,8 @@ func (req *Requirement) enough(requester string) bool {
 	})
 }
 
-// handling is how the rules that match want a call to be treated, whoever
-// decides about it.
+// handling is how the rules that match want a call to be treated, also if
+// another rule decides.
 type handling struct {
 	hidden   []argPath
 	redact   []string
@@ -106,9 +106,9 @@ type handling struct {
 	conflict string // two rules that name different executors
 }
 
-// add joins a rule into the handling of a call. Those that could not be
+// addRule joins a rule into the handling of a call. Those that could not be
 // evaluated hide what they name.
-func (h *handling) add(r *Rule, failed bool) {
+func (h *handling) addRule(r *Rule, failed bool) {
 	for _, text := range r.Redact {
 		if p, err := parsePath(text); err == nil && !slices.Contains(h.redact, text) {
 			h.hidden, h.redact = append(h.hidden, p), append(h.redact, text)
@@ -120,7 +120,7 @@ func (h *handling) add(r *Rule, failed bool) {
 	if failed && r.Behavior == message.BehaviorAllow {
 		return // it does not match, and so routes nothing
 	}
-	h.executor.Timeout = shorter(h.executor.Timeout, r.Executor.Timeout)
+	h.executor.Timeout = shorterOf(h.executor.Timeout, r.Executor.Timeout)
 	switch subject := r.Executor.Subject; {
 	case subject == "" || subject == h.executor.Subject:
 	case h.executor.Subject == "":

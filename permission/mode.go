@@ -15,9 +15,9 @@ type Mode = message.PermissionMode
 const (
 	ModeDefault     = message.ModeDefault     // ask
 	ModeAcceptEdits = message.ModeAcceptEdits // ask; tools' own checks may allow edits inside a working directory
-	ModeExplore     = message.ModeExplore     // deny whatever is not proven read-only
+	ModeExplore     = message.ModeExplore     // deny what is not proven read-only
 	ModeBypass      = message.ModeBypass      // allow
-	ModeDontAsk     = message.ModeDontAsk     // deny: nobody is there to answer
+	ModeDontAsk     = message.ModeDontAsk     // deny: no approver is available
 )
 
 // ParseMode returns the mode of that name. Names are case-sensitive.

@@ -9,7 +9,7 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// Faults inside an expression point into the file whatever YAML style the
+// Faults inside an expression point into the file in every YAML style that the
 // expression is written in. § marks the place; it is not part of the file.
 func TestPlaceOfFaultInWhen(t *testing.T) {
 	for name, when := range map[string]string{

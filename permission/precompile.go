@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 
 	"cel.dev/cel-go/cel"
+	"github.com/askance-dev/askance/permission/internal/celrule"
+	"github.com/askance-dev/askance/permission/internal/schema"
 )
 
 // parallelFrom is the number of expressions from which on they are compiled by
@@ -21,14 +23,14 @@ type exprKey struct {
 }
 
 type compiledExpr struct {
-	program *program
-	faults  []exprProblem
+	program *celrule.Program
+	faults  []celrule.Fault
 }
 
 // exprJob is an expression to compile.
 type exprJob struct {
 	exprKey
-	args *argType
+	args *schema.Type
 	done compiledExpr
 	ok   bool
 }
@@ -45,7 +47,7 @@ func (c *compiler) precompile(rules []Rule) {
 			if tr := c.bundle.byTool[name]; tr != nil {
 				tool = tr.tool
 			}
-			env, err := c.env(tool)
+			env, err := c.envOf(tool)
 			if err != nil {
 				continue // reported when the rule is added
 			}
@@ -72,8 +74,8 @@ func (c *compiler) compileAll(jobs []*exprJob) {
 			for i := next.Add(1) - 1; int(i) < len(jobs); i = next.Add(1) - 1 {
 				j := jobs[i]
 				var err error
-				j.done, err = safely(func() (compiledExpr, error) {
-					p, faults := compileExpr(j.env, j.text, j.want, j.args, c.bundle.limits)
+				j.done, err = callSafely(func() (compiledExpr, error) {
+					p, faults := celrule.Compile(j.env, j.text, j.want, j.args, c.bundle.limits.expressions(false))
 					return compiledExpr{p, faults}, nil
 				})
 				j.ok = err == nil
@@ -89,9 +91,6 @@ func (c *compiler) compileAll(jobs []*exprJob) {
 	}
 }
 
-func argsOf(t *Tool) *argType {
-	if s := schemaOf(t); s != nil {
-		return s.root
-	}
-	return nil
+func argsOf(t *Tool) *schema.Type {
+	return schemaOf(t).root()
 }

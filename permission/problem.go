@@ -15,7 +15,7 @@ type Problem struct {
 	Field     string // key of the rule file, e.g. "when" or "approvers.users"
 	Kind      ProblemKind
 	Msg       string
-	Hint      string // how to mend it; may be empty
+	Hint      string // how to fix it; may be empty
 }
 
 // ProblemKind sorts problems for programs that show them. The zero value is
@@ -29,7 +29,7 @@ const (
 	ProblemTool       ProblemKind = "unknown_tool" // a tool that is not declared
 	ProblemCost       ProblemKind = "cost"         // an expression that may cost too much
 	ProblemKey        ProblemKind = "unknown_key"  // a key that a rule file does not have at this place
-	ProblemPeople     ProblemKind = "people"       // an approval request that nobody, or too few, can answer
+	ProblemPeople     ProblemKind = "people"       // an approval request that too few people can answer
 	ProblemPath       ProblemKind = "path"         // a path to hide that leads nowhere
 	ProblemTime       ProblemKind = "time"         // a step that comes after the approval request has expired
 )
@@ -95,4 +95,12 @@ func (ps problems) err() error {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
 	})
 	return &LoadError{Problems: slices.Compact(ps)}
+}
+
+// Place is where something stands in a rule file. The zero Place is that of
+// things made in Go.
+type Place struct {
+	File string `json:"file,omitzero"`
+	Line int    `json:"line,omitzero"` // from 1
+	Col  int    `json:"col,omitzero"`  // from 1, in characters
 }

@@ -27,10 +27,10 @@ type world struct {
 	bad bool
 }
 
-// conditions are true, false or failing, whatever the call.
+// conditions are true, false or failing for every call.
 var (
 	trueWhen    = []string{"", `tool.name == "t"`, `ctx.mode != "none"`, `named`}
-	falseWhen   = []string{"false && true", `tool.name == "nobody"`, `!named`}
+	falseWhen   = []string{"false && true", `tool.name == "none"`, `!named`}
 	failingWhen = []string{"args.missing == 1", `size(args.missing) == 1`, "1 / 0 == 1", `tenant == "x"`, `caller.tenant == "x"`}
 	// argWhen depend on the input, in ways that guards and indexes look at.
 	argWhen = []string{`args.x == 1`, `args.x == "y"`, `args.x == 2`, `args.x != "y"`, `args.x == 1 && args.missing == 2`, `args.missing == 2 && args.x == "y"`,
@@ -275,7 +275,7 @@ func TestOrderOfRulesDoesNotMatter(t *testing.T) {
 	})
 }
 
-// A deny rule that is added only makes stricter, whoever has decided before; one
+// A deny rule that is added only makes stricter, for every previous decision; one
 // that fails and asks instead, too.
 func TestAddingADenyRuleNeverLoosens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -287,13 +287,13 @@ func TestAddingADenyRuleNeverLoosens(t *testing.T) {
 		}
 		r.Tools, r.RuleContent, r.When, r.Locked, r.Enforcement = []string{"t"}, nil, "", true, ""
 		if d := w.with(r).decide(t); d.Behavior != message.BehaviorDeny {
-			t.Fatalf("beside a deny rule for every call: %s by %s", d.Behavior, d.Step)
+			t.Fatalf("with a deny rule for every call: %s by %s", d.Behavior, d.Step)
 		}
 	})
 }
 
-// An ask rule that is added only makes stricter, in all modes and whatever decided
-// before: a rule, the tool's check, the mode, a fault of the input.
+// An ask rule that is added only makes stricter, in all modes and for every
+// previous decision: of a rule, the tool's check, the mode, a fault of the input.
 func TestAddingAnAskRuleNeverLoosens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
@@ -308,7 +308,7 @@ func TestAddingAnAskRuleNeverLoosens(t *testing.T) {
 		}
 		r.Tools, r.RuleContent, r.When, r.Enforcement = []string{"t"}, nil, "", ""
 		if d := w.with(r).decide(t); d.Behavior == message.BehaviorAllow {
-			t.Fatalf("beside an ask rule for every call: allow by %s", d.Step)
+			t.Fatalf("with an ask rule for every call: allow by %s", d.Step)
 		}
 	})
 }

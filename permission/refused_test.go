@@ -15,7 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files in testdata/refused")
 
-// testdata/refused has policies that must be refused; the .txt beside each is
+// testdata/refused has policies that must be refused; the .txt of each is
 // what people get to read, with file, line and column. The files that begin with
 // enforced- are for an engine that carries out every duty.
 func TestRefused(t *testing.T) {

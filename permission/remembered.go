@@ -9,16 +9,17 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission/internal/display"
+	"github.com/askance-dev/askance/permission/internal/schema"
 )
 
-// This file looks at rules that an approver let remember, on terms that whoever
-// asks keeps: the policy only says whether they are about a call.
+// This file looks at rules that an approver let remember. The engine keeps their
+// terms; the policy only says whether they are about a call.
 
-// Covers reports whether remembered allow rules cover a call, one by itself or
+// Covers reports whether remembered allow rules cover a call, one alone or
 // all together; nil means that they do. Neither rules of the bundle nor other
 // rules of the session help. They cover no call that a deny rule is about, that
-// could not be evaluated, or against which the tool's own check speaks, in
-// whatever mode. What asks about the call is not looked at: Decide says that.
+// could not be evaluated, or that the tool's own check does not allow, in
+// any mode. What asks about the call is not looked at: Decide says that.
 func (b *Bundle) Covers(ctx context.Context, req Request, rules []message.PermissionRule) error {
 	if b == nil || !b.ready {
 		return errors.New("no policy is loaded")
@@ -26,23 +27,23 @@ func (b *Bundle) Covers(ctx context.Context, req Request, rules []message.Permis
 	session := slices.DeleteFunc(slices.Clone(req.SessionRules), func(r message.PermissionRule) bool { return r.Behavior == message.BehaviorAllow })
 	req.SessionRules = append(session, rules...)
 	e := b.evaluate(ctx, &req, nil)
-	defer e.close()
-	if d, denied := e.denied(); denied {
+	defer e.run.Close()
+	if d, denied := e.decider().decideDenied(); denied {
 		return errors.New(d.Reason)
 	}
-	if err := e.objection(); err != nil {
+	if err := e.checkObjection(); err != nil {
 		return err
 	}
 	return e.coveredBySession()
 }
 
-// objection is what the tool's own check has against a call.
-func (e *evaluation) objection() error {
+// checkObjection is what the tool's own check has against a call.
+func (e *evaluation) checkObjection() error {
 	check := e.tr.check()
 	if check == nil {
 		return nil
 	}
-	v, err := safely(func() (ToolVerdict, error) { return check(e.call), nil })
+	v, err := callSafely(func() (ToolVerdict, error) { return check(e.call), nil })
 	if err != nil {
 		return fmt.Errorf("the tool's own check failed: %w", err)
 	}
@@ -60,7 +61,7 @@ func (e *evaluation) coveredBySession() error {
 	var patterns []Pattern
 	for _, r := range e.sessionRules(message.BehaviorAllow) {
 		before := len(e.errors)
-		switch matched, failed := e.match(r); {
+		switch matched, failed := e.matchRule(r); {
 		case matched:
 			return nil
 		case failed && len(e.errors) > before:
@@ -73,7 +74,7 @@ func (e *evaluation) coveredBySession() error {
 	if !ok || len(patterns) < 2 {
 		return why
 	}
-	by, err := covering(joint, e.call, patterns)
+	by, err := findCovering(joint, e.call, patterns)
 	if err != nil {
 		return fmt.Errorf("the rules cannot be evaluated together: %w", err)
 	}
@@ -91,7 +92,7 @@ func (b *Bundle) Values(ctx context.Context, req Request, scope []string) (map[s
 		return nil, errors.New("no policy is loaded")
 	}
 	e := b.evaluate(ctx, &req, nil)
-	defer e.close()
+	defer e.run.Close()
 	out := make(map[string]string, len(scope))
 	for _, text := range scope {
 		p, err := parsePath(text)
@@ -153,7 +154,7 @@ func ParseArgument(text string) ([]string, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case p.root != "args" || len(p.steps) == 0 || slices.Contains(p.steps, anyStep):
+	case p.root != "args" || len(p.steps) == 0 || slices.Contains(p.steps, schema.AnyStep):
 		return nil, fmt.Errorf("%s is not one value of the arguments; write a path such as args.amount.cents", display.Quoted(text))
 	}
 	return p.steps, nil

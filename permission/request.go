@@ -30,7 +30,7 @@ type Request struct {
 	Attempt      int
 	CallsThisRun int
 	// SessionRules are rules remembered for this session, of any behavior.
-	// They stand beside the bundle's, with the same precedence.
+	// They join the bundle's, with the same precedence.
 	SessionRules []message.PermissionRule
 }
 

@@ -10,13 +10,13 @@ type Approvers struct {
 	// ExcludeRequester keeps the person on whose behalf the call is made from
 	// answering.
 	ExcludeRequester bool
-	// ExcludeEditor: whoever changed the arguments does not count among those who
-	// approve them.
+	// ExcludeEditor: a person who changed the arguments does not count as an
+	// approver of them.
 	ExcludeEditor bool
 }
 
-// named reports whether the approvers are a choice of people.
-func (a Approvers) named() bool { return len(a.Users)+len(a.Groups) > 0 }
+// isNamed reports whether the approvers are a choice of people.
+func (a Approvers) isNamed() bool { return len(a.Users)+len(a.Groups) > 0 }
 
 // Escalation lets further people answer an approval request that has been open for a
 // while. Those who could answer before still can.
@@ -25,7 +25,7 @@ type Escalation struct {
 	To    Approvers
 }
 
-// OnExpiry is what happens to an approval request that nobody resolved in time.
+// OnExpiry is what happens to an approval request that was not answered in time.
 type OnExpiry string
 
 // An expired approval request denies, or stays open for the people of its last
@@ -67,8 +67,8 @@ const (
 	AuditFull     AuditLevel = "full"     // besides, the explanation of the decision
 )
 
-// Duty is a key of a rule that this package only states: whoever asks the
-// approval request or runs the call must carry it out.
+// Duty is a key of a rule that this package only states: the engine must carry
+// it out.
 type Duty string
 
 // The duties, by the key that imposes them.

@@ -8,13 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/permission/internal/paths"
 )
-
-// PathFormat is the format by which a schema says that a text of the input is
-// the path of a file: {"type": "string", "format": "path"}.
-const PathFormat = "path"
 
 // Resolve fills in Resolved from the files of this machine: for every text of
 // the input that the schema calls a path, and for the working directories, the
@@ -45,71 +40,6 @@ func (r *Request) Resolve(s *Schema) {
 		}
 	}
 	r.WorkingDirs = dirs
-}
-
-// Paths are the texts of an input at the places that the schema calls paths,
-// sorted, each once. An input that does not fit the schema has none.
-func (s *Schema) Paths(input []byte) []string {
-	if s == nil || len(s.paths) == 0 {
-		return nil
-	}
-	in, err := s.decode(input, DefaultLimits)
-	if err != nil {
-		return nil
-	}
-	var out []string
-	s.collectPaths(s.root, in, &out)
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
-func (s *Schema) collectPaths(t *argType, v any, out *[]string) {
-	if t == nil {
-		return
-	}
-	switch v := v.(type) {
-	case string:
-		if s.paths[t] {
-			*out = append(*out, v)
-		}
-	case []any:
-		for _, item := range v {
-			s.collectPaths(t.elem, item, out)
-		}
-	case map[string]any:
-		for name, item := range v {
-			if sub := t.fields[name]; sub != nil {
-				s.collectPaths(sub, item, out)
-			} else {
-				s.collectPaths(t.elem, item, out)
-			}
-		}
-	}
-}
-
-// pathNodes finds the nodes that the schema's text calls paths.
-func pathNodes(root *argType, raw []byte) map[*argType]bool {
-	doc, err := strictjson.Object(raw, strictjson.MaxBytes(maxSchemaBytes))
-	if err != nil {
-		return nil // it has been compiled: this cannot be
-	}
-	found, seen := map[*argType]bool{}, map[*argType]bool{}
-	var walk func(*argType)
-	walk = func(t *argType) {
-		if t == nil || seen[t] {
-			return
-		}
-		seen[t] = true
-		if node, ok := at(doc, t.location).(map[string]any); ok && t.kind == kindString && node["format"] == PathFormat {
-			found[t] = true
-		}
-		walk(t.elem)
-		for _, f := range t.fields {
-			walk(f)
-		}
-	}
-	walk(root)
-	return found
 }
 
 // maxLinks is how many symbolic links are followed for one path, as Linux has it.

@@ -93,7 +93,7 @@ func quote(t *testing.T, s string) string {
 	return string(b)
 }
 
-// A rule that asks for what nobody has resolved fails closed.
+// A rule that asks for what is not resolved fails closed.
 func TestNotResolvedFailsClosed(t *testing.T) {
 	b := compile(t, permission.Options{Tools: []permission.Tool{{Name: "t", Schema: schema(t, filesSchema)}}},
 		rule("inside", message.BehaviorAllow, `path.within(ctx.resolved[args.path], "/")`))

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission/internal/rulefile"
 )
 
 // AnyTool as the only tool name makes a deny or ask rule apply to every tool.
@@ -39,7 +40,7 @@ type Rule struct {
 	// be allowed by the mode either.
 	OnError OnError
 	// Locked marks a deny or ask rule that must hold in any case: an error in
-	// it denies, whatever the file's default says, and no lower layer can take
+	// it denies, also if the file's default asks, and no lower layer can take
 	// it out.
 	Locked bool
 	// Layer is that of the file; the zero Layer is LayerProject.
@@ -67,7 +68,7 @@ type Rule struct {
 	// Remember says what an approval may cover beyond its call; nil: nothing.
 	Remember *Remember
 
-	// What holds for a matching call whether or not somebody is asked.
+	// What holds for a matching call whether or not it is asked about.
 
 	// Redact are paths into the arguments that are hidden from people, records
 	// and messages, as args.card.* or args.customer.email.
@@ -84,25 +85,23 @@ type Rule struct {
 	IKnow bool
 
 	// at is where the rule stands in a file; nil for rules made in Go.
-	at *origin
+	at *rulefile.Origin
 }
 
 // Place is where the rule begins.
-func (r *Rule) Place() Place { return r.at.place() }
+func (r *Rule) Place() Place { return placeOf(r.at) }
 
 // FieldPlace is where the value of a key begins, as "when" or
 // "approvers.groups"; the rule's place where the key is not written out.
 func (r *Rule) FieldPlace(key string) Place {
-	line, col := r.at.start(key)
-	return Place{File: r.at.fileName(), Line: line, Col: col}
+	line, col := r.at.Start(key)
+	return Place{File: r.at.FileName(), Line: line, Col: col}
 }
 
-// place is where the thing begins.
-func (o *origin) place() Place {
-	if o == nil {
-		return Place{}
-	}
-	return Place{File: o.file.name, Line: o.line, Col: o.col}
+// placeOf is where a thing begins in its file.
+func placeOf(o *rulefile.Origin) Place {
+	line, col := o.Start("")
+	return Place{File: o.FileName(), Line: line, Col: col}
 }
 
 // Enforcement says what a rule's match does.
@@ -116,8 +115,8 @@ const (
 	EnforcementAudit   Enforcement = "audit"   // says so in the record alone
 )
 
-// decides reports whether the rule takes part in decisions.
-func (r *Rule) decides() bool {
+// isEnforced reports whether the rule takes part in decisions.
+func (r *Rule) isEnforced() bool {
 	return r.Enforcement == "" || r.Enforcement == EnforcementEnforce
 }
 
@@ -165,7 +164,7 @@ type Policy struct {
 	// Vocabulary gives names to conditions for use in rules.
 	Vocabulary []Term
 	Rules      []Rule
-	// Tests stand beside the rules and decide nothing.
+	// Tests are part of the rule files and decide nothing.
 	Tests []Test
 }
 
@@ -175,5 +174,5 @@ type Term struct {
 	Name string
 	Expr string
 
-	at *origin
+	at *rulefile.Origin
 }

@@ -32,7 +32,7 @@ func TestMisspelledKeywordsAreRefused(t *testing.T) {
 	}
 }
 
-// What is nobody's misspelling passes: annotations, $ and x- keywords, OpenAPI's
+// What is no misspelling passes: annotations, $ and x- keywords, OpenAPI's
 // and editors' own.
 func TestOtherKeywordsPass(t *testing.T) {
 	for _, name := range []string{

@@ -19,8 +19,8 @@ func serverOf(pattern string) (string, bool) {
 
 func isServerPattern(pattern string) bool { _, ok := serverOf(pattern); return ok }
 
-// about reports whether the rule names the tool of a server.
-func (r *Rule) about(tool, server string) bool {
+// isAbout reports whether the rule names the tool of a server.
+func (r *Rule) isAbout(tool, server string) bool {
 	return slices.ContainsFunc(r.Tools, func(name string) bool {
 		if s, ok := serverOf(name); ok {
 			return s == server
@@ -90,7 +90,7 @@ func namedAfter(tool, server string) bool {
 func (t *toolRules) addServers(rules []*compiledRule) {
 	for _, r := range rules {
 		if t.tool == nil && namedAfter(t.name, r.server) {
-			t.add(r)
+			t.addRules(r)
 		}
 	}
 }

@@ -33,7 +33,7 @@ type ShadowStatus struct {
 	// Alarm says why the newest shadow policy was refused; "" when it is used.
 	Alarm string `json:"alarm"`
 	// Compared counts the calls that both of the present policies decided,
-	// Differing those on which they differ. Both begin anew with a new policy.
+	// Differing those on which they differ. Both start at 0 with a new policy.
 	Compared  uint64 `json:"compared"`
 	Differing uint64 `json:"differing"`
 	// Differences are the kinds of differing verdicts, the most frequent first;
@@ -66,7 +66,7 @@ type Verdict struct {
 
 func verdictOf(d *Decision) Verdict { return Verdict{d.Behavior, d.Step, d.Rule} }
 
-// shadow is a candidate policy beside the live one.
+// shadow is a candidate policy that the live one is compared with.
 type shadow struct {
 	live *Live
 	seen [sha256.Size]byte // of the watch; guarded by the live policy's reload
@@ -130,11 +130,11 @@ func (s *shadow) compare(ctx context.Context, live *Bundle, req *Request, d *Dec
 	c.compared.Add(1)
 	if own.Behavior != d.Behavior {
 		c.differing.Add(1)
-		c.note(req, d, &own)
+		c.addDifference(req, d, &own)
 	}
 }
 
-func (c *comparison) note(req *Request, live, own *Decision) {
+func (c *comparison) addDifference(req *Request, live, own *Decision) {
 	key := differenceKey{tool: display.Quoted(req.Tool), mode: live.Mode, live: verdictOf(live), shadow: verdictOf(own)}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -82,7 +82,7 @@ func TestShadowSharesTheReading(t *testing.T) {
 	}
 }
 
-// A new policy in force begins the comparison anew, like a new shadow: the old
+// A new policy in force restarts the comparison, like a new shadow: the old
 // figures are about another pair.
 func TestComparisonIsOfOnePair(t *testing.T) {
 	p, source, _, _ := liveOn(t, policyText(ruleText("all", "allow", "")), policyText(ruleText("none", "deny", "")))

@@ -63,7 +63,7 @@ func (s *pathSource) Read(ctx context.Context) ([]File, error) {
 	if len(s.paths) == 0 {
 		return nil, &message.Error{Code: message.CodeInvalid, Op: opRead, What: "no paths are given", Hint: "name rule files, or the folder that they are in"}
 	}
-	names, err := s.names()
+	names, err := s.listNames()
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (s *pathSource) Read(ctx context.Context) ([]File, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("%s: %w", opRead, context.Cause(ctx))
 		}
-		k, err := s.file(name)
+		k, err := s.readFile(name)
 		if err != nil {
 			return nil, fmt.Errorf("read rule file: %w", err)
 		}
@@ -98,8 +98,8 @@ func CutLayer(path string) (Layer, string) {
 	return "", path
 }
 
-// names lists the files in a fixed order, each once. Their data is not read.
-func (s *pathSource) names() ([]File, error) {
+// listNames lists the files in a fixed order, each once. Their data is not read.
+func (s *pathSource) listNames() ([]File, error) {
 	var names []File
 	for _, path := range s.paths {
 		layer, path := CutLayer(path)
@@ -138,7 +138,7 @@ func (s *pathSource) names() ([]File, error) {
 	return names, nil
 }
 
-func (s *pathSource) file(name string) (knownFile, error) {
+func (s *pathSource) readFile(name string) (knownFile, error) {
 	f, info, err := plainfile.Open(name)
 	if err != nil {
 		return knownFile{}, err

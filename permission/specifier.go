@@ -11,6 +11,7 @@ import (
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission/internal/display"
 	"github.com/askance-dev/askance/permission/internal/hint"
+	"github.com/askance-dev/askance/permission/internal/schema"
 )
 
 // Specifiers are rules written as Tool or Tool(specifier), the form of many
@@ -103,7 +104,7 @@ func (im importer) rules(text string, b message.Behavior) ([]Rule, error) {
 	case len(tools) != 1 || tools[0] == AnyTool || isServerPattern(tools[0]):
 		return nil, errors.New("a specifier needs the name of one tool")
 	}
-	return im.specified(base, tools[0], spec)
+	return im.specifiedRules(base, tools[0], spec)
 }
 
 // tools are what the name of a specifier stands for.
@@ -116,7 +117,7 @@ func (im importer) tools(name string, b message.Behavior) ([]string, error) {
 	case isMCP && server != "" && !strings.Contains(server, "*") && (!hasTool || tool == "*"):
 		return im.server(server)
 	case strings.Contains(name, "*") && b == message.BehaviorAllow:
-		return nil, errors.New("a pattern over tool names would allow tools that nobody has looked at; list them, or name a server as mcp__server__*")
+		return nil, errors.New("a pattern over tool names would allow tools that no author has checked; list them, or name a server as mcp__server__*")
 	case strings.Contains(name, "*"):
 		return nil, errors.New("is a pattern over tool names, which are exact; list them, name a server as mcp__server__*, or write * for all")
 	}
@@ -159,8 +160,8 @@ var (
 	parameter    = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*):(.*)$`)
 )
 
-// specified makes the rules of a specifier in brackets.
-func (im importer) specified(base Rule, name, spec string) ([]Rule, error) {
+// specifiedRules makes the rules of a specifier in brackets.
+func (im importer) specifiedRules(base Rule, name, spec string) ([]Rule, error) {
 	tool := im.tool(name)
 	switch {
 	case slices.Contains(commandTools, name) || shellKind(tool) != nil:
@@ -212,7 +213,7 @@ func hostRules(base Rule, tool *Tool, host string) []Rule {
 		hosts = append(hosts, strconv.Quote("*."+host))
 	}
 	base.When = "url.hostIn(args.url, [" + strings.Join(hosts, ", ") + "])"
-	if tool != nil && tool.Schema != nil && !slices.Contains(tool.Schema.root.required, "url") {
+	if tool != nil && tool.Schema != nil && !slices.Contains(tool.Schema.root().Required, "url") {
 		base.When = "has(args.url) && " + base.When
 	}
 	return []Rule{base}
@@ -224,8 +225,8 @@ func takesURL(tool *Tool) bool {
 	if tool == nil || tool.Schema == nil {
 		return true // a call without a url fails the rule, which then allows nothing
 	}
-	fields := tool.Schema.root.fields
-	return fields["url"] != nil && fields["url"].kind == kindString && fields["domain"] == nil
+	fields := tool.Schema.root().Fields
+	return fields["url"] != nil && fields["url"].Kind == schema.KindString && fields["domain"] == nil
 }
 
 // parameterRules read name:value.
@@ -234,13 +235,13 @@ func parameterRules(base Rule, tool *Tool, name, value string) ([]Rule, error) {
 		return hostRules(base, tool, value), nil
 	}
 	if tool == nil || tool.Schema == nil {
-		return nil, fmt.Errorf("the tool has no schema, so that nobody knows whether it has a parameter %s; write a rule with when", name)
+		return nil, fmt.Errorf("the tool has no schema, so that it is unknown whether it has a parameter %s; write a rule with when", name)
 	}
-	root := tool.Schema.root
-	field := root.fields[name]
-	if root.kind != kindStruct || field == nil {
+	root := tool.Schema.root()
+	field := root.Fields[name]
+	if root.Kind != schema.KindStruct || field == nil {
 		msg := "the tool has no parameter " + name
-		if hint := hint.DidYouMean(hint.Nearest(name, root.names())); hint != "" {
+		if hint := hint.DidYouMean(hint.Nearest(name, root.MemberNames())); hint != "" {
 			msg += "; " + hint
 		}
 		return nil, errors.New(msg)
@@ -249,24 +250,92 @@ func parameterRules(base Rule, tool *Tool, name, value string) ([]Rule, error) {
 		return nil, errors.New("a value with * has no one meaning; write a rule with when")
 	}
 	literal := value
-	switch field.kind {
-	case kindString:
+	switch field.Kind {
+	case schema.KindString:
 		literal = strconv.Quote(value)
-	case kindInt:
+	case schema.KindInt:
 		if _, err := strconv.ParseInt(value, 10, 64); err != nil {
 			return nil, fmt.Errorf("%s is not the whole number that parameter %s is", display.Quoted(value), name)
 		}
-	case kindBool:
+	case schema.KindBool:
 		if value != "true" && value != "false" {
 			return nil, fmt.Errorf("%s is not true or false, which parameter %s is", display.Quoted(value), name)
 		}
 	default:
 		return nil, fmt.Errorf("parameter %s is neither text nor a whole number nor true or false; write a rule with when", name)
 	}
-	if slices.Contains(tool.Schema.root.required, name) {
+	if slices.Contains(tool.Schema.root().Required, name) {
 		base.When = "args." + name + " == " + literal
 	} else {
 		base.When = "has(args." + name + ") && args." + name + " == " + literal
 	}
 	return []Rule{base}, nil
+}
+
+// Path specifiers are written as in .gitignore; rule content is matched as
+// fnmatch does, whose * crosses every /. Where the two differ an allow is
+// refused, and a deny or ask becomes rules for every reading.
+
+func pathRules(base Rule, spec string) ([]Rule, error) {
+	pattern, err := workingPath(spec)
+	if err != nil {
+		return nil, err
+	}
+	if base.Behavior == message.BehaviorAllow {
+		if before, _, _ := strings.Cut(pattern, "**"); strings.Contains(before, "*") {
+			return nil, errors.New("its * would match across folders here; write ** for that, or a rule with when")
+		}
+		return []Rule{withContent(base, pattern)}, nil
+	}
+	var out []Rule
+	for i, p := range patternReadings(pattern) {
+		r := withContent(base, p)
+		if i > 0 {
+			r.Name = display.Quoted(fmt.Sprintf("%s#%d", base.Name, i+1))
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// workingPath is a path specifier as an absolute path or one from the working
+// directory.
+func workingPath(spec string) (string, error) {
+	switch {
+	case strings.HasPrefix(spec, "!"):
+		return "", errors.New("begins with !, which takes paths out again; write a rule with when")
+	case strings.HasPrefix(spec, "//"):
+		return spec[1:], nil
+	case strings.HasPrefix(spec, "/"):
+		return "", errors.New("/ begins a path from the folder of the settings, which is not known here; write // for an absolute path, or ./")
+	case strings.HasPrefix(spec, "~"):
+		return "", errors.New("~ stands for a home folder that is not known here; write the path out, with // in front")
+	}
+	return strings.TrimPrefix(spec, "./"), nil
+}
+
+// patternReadings are patterns that together match all that the pattern matches: a
+// name without / stands at any depth, ** is also no folder at all, and a folder
+// stands for all that is in it.
+func patternReadings(pattern string) []string {
+	pattern = strings.TrimSuffix(pattern, "/")
+	out := []string{pattern}
+	add := func(p string) {
+		if p != "" && !slices.Contains(out, p) {
+			out = append(out, p)
+		}
+	}
+	if !strings.Contains(pattern, "/") {
+		add("*/" + pattern)
+	}
+	for _, p := range slices.Clone(out) {
+		add(strings.ReplaceAll(p, "/**/", "/"))
+		add(strings.TrimPrefix(p, "**/"))
+	}
+	for _, p := range slices.Clone(out) {
+		if !strings.HasSuffix(p, "*") {
+			add(p + "/*")
+		}
+	}
+	return out
 }

@@ -249,7 +249,7 @@ func TestStatusWhileDeciding(t *testing.T) {
 }
 
 // A rule that warns or audits makes no call safer or looser: the decision is
-// the one without it, whatever it says and even where it fails.
+// the one without it, even where it fails.
 func TestWatchedRulesDecideNothing(t *testing.T) {
 	base := []permission.Rule{rule("a", message.BehaviorAllow, `args.x == 1`), rule("d", message.BehaviorDeny, `args.x == 2`), rule("q", message.BehaviorAsk, `args.x == 3`)}
 	for _, level := range []permission.Enforcement{permission.EnforcementWarn, permission.EnforcementAudit} {

@@ -2,15 +2,14 @@ package permission
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
-	"cel.dev/cel-go/common/types"
-	"cel.dev/cel-go/common/types/ref"
+	"github.com/askance-dev/askance/permission/internal/celrule"
 	"github.com/askance-dev/askance/permission/internal/display"
+	"github.com/askance-dev/askance/permission/internal/rulefile"
 )
 
 // Terms are variables whose values are worked out when a rule first asks for
@@ -18,8 +17,6 @@ import (
 
 // maxTerms bounds the vocabulary of a bundle.
 const maxTerms = 500
-
-var termName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
 
 // variableNames are the variables of conditions; cmd for shell tools alone.
 var variableNames = []string{"tool", "args", "caller", "ctx", "cmd"}
@@ -38,7 +35,7 @@ func (c *compiler) declareTerms(vocabulary []Term) {
 		c.problems.add(Problem{Field: "vocabulary", Msg: fmt.Sprintf("has more than %d terms", maxTerms)})
 		return
 	}
-	c.bundle.terms = map[string]*program{}
+	c.bundle.terms = map[string]*celrule.Program{}
 	for i := range vocabulary {
 		c.declareTerm(env, &vocabulary[i])
 	}
@@ -61,12 +58,12 @@ func (c *compiler) declareTerm(env *cel.Env, t *Term) {
 		c.termFault(t, 1, 1, "has no certain type", "convert it, for example with string(…)")
 		return
 	}
-	p, faults := compileExpr(env, t.Expr, want, nil, c.bundle.limits)
+	p, faults := celrule.Compile(env, t.Expr, want, nil, c.bundle.limits.expressions(false))
 	for _, f := range faults {
-		if strings.Contains(f.msg, "undeclared reference to 'args'") || strings.Contains(f.msg, "undeclared reference to 'cmd'") {
-			f.hint = "terms serve all tools and cannot see the arguments; look at those in when"
+		if strings.Contains(f.Msg, "undeclared reference to 'args'") || strings.Contains(f.Msg, "undeclared reference to 'cmd'") {
+			f.Hint = "terms serve all tools and cannot see the arguments; look at those in when"
 		}
-		c.termFault(t, f.line, f.col, f.msg, f.hint)
+		c.termFault(t, f.Line, f.Col, f.Msg, f.Hint)
 	}
 	if p != nil {
 		c.bundle.terms[t.Name] = p
@@ -76,13 +73,13 @@ func (c *compiler) declareTerm(env *cel.Env, t *Term) {
 }
 
 func (c *compiler) termFault(t *Term, line, col int, msg, hint string) {
-	line, col = t.at.inside("expr", line, col)
-	c.problems.add(Problem{File: t.at.fileName(), Line: line, Col: col, Field: "vocabulary." + display.Visible(display.Shorten(t.Name, display.MaxReasonExpr)), Msg: msg, Hint: hint})
+	line, col = t.at.Inside("expr", line, col)
+	c.problems.add(Problem{File: t.at.FileName(), Line: line, Col: col, Field: "vocabulary." + display.Visible(display.Shorten(t.Name, display.MaxReasonExpr)), Msg: msg, Hint: hint})
 }
 
 // badTermName says why something cannot be the name of a term.
 func badTermName(env *cel.Env, name string) string {
-	if !termName.MatchString(name) {
+	if !rulefile.TermName.MatchString(name) {
 		return "is no name: use letters, digits and _"
 	}
 	if slices.Contains(variableNames, name) {
@@ -102,38 +99,14 @@ func badTermName(env *cel.Env, name string) string {
 
 // termEnv is the language of terms.
 func termEnv() (*cel.Env, error) {
-	base, err := baseEnv()
+	base, err := celrule.BaseEnv()
 	if err != nil {
 		return nil, err
 	}
 	return base.Extend(
-		cel.CustomTypeProvider(newTypeProvider(base.CELTypeProvider(), nil)),
-		cel.Variable("tool", cel.ObjectType(toolType)),
-		cel.Variable("caller", cel.ObjectType(callerType)),
-		cel.Variable("ctx", cel.ObjectType(contextType)),
+		cel.CustomTypeProvider(celrule.NewTypeProvider(base.CELTypeProvider(), nil)),
+		cel.Variable("tool", cel.ObjectType(celrule.ToolType)),
+		cel.Variable("caller", cel.ObjectType(celrule.CallerType)),
+		cel.Variable("ctx", cel.ObjectType(celrule.ContextType)),
 	)
-}
-
-// term is the value of a term in this decision.
-func (e *evaluation) term(name string) (any, bool) {
-	p := e.bundle.terms[name]
-	if p == nil {
-		return nil, false
-	}
-	shown := e.shownArgs != nil // then ctx says less
-	if v, ok := e.terms[name]; ok && !shown {
-		return v, true
-	}
-	v, err := p.run(e)
-	if err != nil {
-		v = types.WrapErr(fmt.Errorf("%s: %w", name, err))
-	}
-	if shown {
-		return v, true
-	}
-	if e.terms == nil {
-		e.terms = map[string]ref.Val{}
-	}
-	e.terms[name] = v
-	return v, true
 }

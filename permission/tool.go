@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission/shell"
 )
 
 // Tool is what the policy knows about a tool. Only Name is required.
@@ -158,4 +159,30 @@ func (n Notice) String() string {
 		where = fmt.Sprintf("%s:%d:%d: %s", n.File, n.Line, n.Col, where)
 	}
 	return where + ": " + n.Text
+}
+
+// The variable cmd: what the line of a shell tool would run.
+
+// ShellKind is a Kind of tools that take a line for a shell. Conditions about
+// such tools see it as cmd.
+type ShellKind interface {
+	Kind
+	// Line is the line that the call would run; nil if the call has none.
+	// Call.Prepared is available: the line need not be read twice.
+	Line(Call) *shell.Line
+}
+
+// The shells that may run the text of shell tools. Lines are judged so that the
+// rules hold under both.
+const defaultShell = "bash"
+
+var shells = []string{"bash", "sh"}
+
+// shellKind is the kind of a shell tool; nil for other tools.
+func shellKind(t *Tool) ShellKind {
+	if t == nil {
+		return nil
+	}
+	k, _ := t.Kind.(ShellKind)
+	return k
 }

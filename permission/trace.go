@@ -1,8 +1,10 @@
 package permission
 
 import (
+	"fmt"
 	"maps"
-	"sync"
+	"slices"
+	"strconv"
 
 	"cel.dev/cel-go/cel"
 	celast "cel.dev/cel-go/common/ast"
@@ -10,7 +12,9 @@ import (
 	"cel.dev/cel-go/interpreter"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission/internal/celrule"
 	"github.com/askance-dev/askance/permission/internal/display"
+	"github.com/askance-dev/askance/permission/internal/schema"
 )
 
 // Traced is how one rule looked at a call.
@@ -85,26 +89,26 @@ func newTracer(hidden []argPath) *tracer {
 // rule traces one rule.
 func (t *tracer) rule(e *evaluation, r *compiledRule) (matched, failed bool) {
 	tr := &Traced{Rule: r.rule.Name, Source: r.rule.Source, Behavior: r.rule.Behavior, Reached: t.reached}
-	if !r.rule.decides() {
+	if !r.rule.isEnforced() {
 		tr.Enforcement = r.rule.Enforcement
 	}
 	t.rules = append(t.rules, tr)
 	t.byRule[r] = tr
 	t.current = tr
 	before := len(e.errors)
-	tr.Matched, tr.Failed = e.match(r)
+	tr.Matched, tr.Failed = e.matchRule(r)
 	if r.when == nil || tr.Conjuncts == nil {
 		tr.Because = contentReason(r, tr.Matched)
 	}
 	if tr.Failed && len(e.errors) > before {
 		err := e.errors[len(e.errors)-1]
 		if tr.Because == nil {
-			tr.Because = &Because{Expr: err.Field, File: r.rule.at.fileName()}
+			tr.Because = &Because{Expr: err.Field, File: r.rule.at.FileName()}
 		}
 		tr.Because.Value, tr.Because.Error = nil, t.errorText(err.Msg)
 	}
 	if x, ok := r.pattern.(Explainer); ok && e.inputErr == nil {
-		pieces, err := safely(func() ([]Piece, error) { return x.Explain(e.call), nil })
+		pieces, err := callSafely(func() ([]Piece, error) { return x.Explain(e.call), nil })
 		if err == nil {
 			tr.Shell = t.pieces(pieces)
 		}
@@ -126,8 +130,8 @@ func contentReason(r *compiledRule, matched bool) *Because {
 	if !ok {
 		return nil
 	}
-	b := &Because{Expr: "rule_content " + display.Visible(display.Shorten(display.OneLine(content), display.MaxReasonExpr)), Value: &matched, File: r.rule.at.fileName()}
-	b.Line, b.Col = r.rule.at.start("rule_content")
+	b := &Because{Expr: "rule_content " + display.Visible(display.Shorten(display.OneLine(content), display.MaxReasonExpr)), Value: &matched, File: r.rule.at.FileName()}
+	b.Line, b.Col = r.rule.at.Start("rule_content")
 	return b
 }
 
@@ -135,50 +139,25 @@ func (t *tracer) pieces(pieces []Piece) []Piece {
 	out := make([]Piece, len(pieces))
 	for i, p := range pieces {
 		out[i] = Piece{Text: display.Visible(display.Shorten(p.Text, display.MaxReasonExpr)), Covered: p.Covered, Why: display.Visible(display.Shorten(p.Why, display.MaxErrorText))}
-		if hides(t.hidden, []string{"args", "command"}) {
+		if isHidden(t.hidden, []string{"args", "command"}) {
 			out[i].Text, out[i].Why = hiddenText, ""
 		}
 	}
 	return out
 }
 
-// traceable is a program that keeps the value of every part. It is compiled when
-// an explanation first needs it, and kept: compiling takes as long as hundreds
-// of evaluations, and where rules want explanations on record every decision
-// makes one.
-type traceable struct {
-	once sync.Once // guards what follows
-	ast  *cel.Ast
-	prg  *program
-	err  error
-}
-
-// traceable compiles the expression in the same environment and with the same
-// limits.
-func (p *program) traceable(limits Limits) (*cel.Ast, *program, error) {
-	p.traced.once.Do(func() {
-		ast, issues := p.expr.env.Compile(p.expr.text)
-		if p.traced.err = issues.Err(); p.traced.err != nil {
-			return
-		}
-		p.traced.ast = ast
-		p.traced.prg, p.traced.err = newProgram(p.expr.env, ast, p.expr.args, limits, cel.EvalOptions(cel.OptTrackState), cel.CostTracking(nil))
-	})
-	return p.traced.ast, p.traced.prg, p.traced.err
-}
-
 // condition evaluates a condition with its parts.
 func (t *tracer) condition(e *evaluation, r *compiledRule) (bool, error) {
 	tr := t.current
-	ast, p, err := r.when.traceable(e.bundle.limits)
+	ast, p, err := r.when.Traceable(e.run.Bounds)
 	if err != nil {
 		return false, err
 	}
-	cost, terms, excluded := e.cost, maps.Clone(e.terms), r.when.excludes(e)
+	cost, terms, excluded := e.run.Cost, maps.Clone(e.terms), r.when.Excludes(&e.variables)
 	if excluded {
-		e.cost = 0 // it is evaluated for the explanation alone
+		e.run.Cost = 0 // it is evaluated for the explanation alone
 	}
-	v, det, err := p.details(e)
+	v, det, err := p.Details(&e.run)
 	state := interpreter.NewEvalState()
 	if det != nil {
 		if det.State() != nil {
@@ -188,12 +167,12 @@ func (t *tracer) condition(e *evaluation, r *compiledRule) (bool, error) {
 			tr.Cost = *c
 		}
 	}
-	for _, part := range conjuncts(ast.NativeRep().Expr()) {
+	for _, part := range celrule.Conjuncts(ast.NativeRep().Expr()) {
 		tr.Conjuncts = append(tr.Conjuncts, t.part(ast, part, state, r.rule))
 	}
-	tr.Because = deciding(tr.Conjuncts)
+	tr.Because = decidingPart(tr.Conjuncts)
 	if excluded {
-		e.cost, e.terms = cost, terms
+		e.run.Cost, e.terms = cost, terms
 		return false, nil // as in a decision, where nothing else is looked at or paid for then
 	}
 	if err != nil {
@@ -201,7 +180,7 @@ func (t *tracer) condition(e *evaluation, r *compiledRule) (bool, error) {
 	}
 	b, ok := v.(types.Bool)
 	if !ok {
-		return false, notBool(v)
+		return false, celrule.NotBool(v)
 	}
 	if bool(b) && len(tr.Conjuncts) > 1 {
 		whole := t.part(ast, ast.NativeRep().Expr(), state, r.rule)
@@ -212,9 +191,9 @@ func (t *tracer) condition(e *evaluation, r *compiledRule) (bool, error) {
 
 // part is one part of a condition with what the evaluation left behind.
 func (t *tracer) part(ast *cel.Ast, e celast.Expr, state interpreter.EvalState, r *Rule) Because {
-	b := Because{Expr: textOf(ast, e), File: r.at.fileName(), ordering: isOrdering(e)}
-	line, col := StartOf(ast, e)
-	b.Line, b.Col = r.at.inside("when", line, col)
+	b := Because{Expr: celrule.TextOf(ast, e), File: r.at.FileName(), ordering: celrule.IsOrdering(e)}
+	line, col := celrule.StartOf(ast, e)
+	b.Line, b.Col = r.at.Inside("when", line, col)
 	v, ok := state.Value(e.ID())
 	if !ok {
 		return b
@@ -226,13 +205,13 @@ func (t *tracer) part(ast *cel.Ast, e celast.Expr, state interpreter.EvalState, 
 	case *types.Err:
 		b.Error = t.errorText(v.Error())
 	}
-	for _, op := range operands(e) {
+	for _, op := range celrule.Operands(e) {
 		if v, ok := state.Value(op.ID()); ok && !types.IsError(v) {
 			if b.Operands == nil {
 				b.Operands = map[string]any{}
 			}
-			name := textOf(ast, op)
-			if b.Operands[name] = shownValue(v, 0); hides(t.hidden, variableSteps(op)) {
+			name := celrule.TextOf(ast, op)
+			if b.Operands[name] = shownValue(v, 0); isHidden(t.hidden, variableSteps(op)) {
 				b.Operands[name] = hiddenText
 			}
 		}
@@ -240,9 +219,9 @@ func (t *tracer) part(ast *cel.Ast, e celast.Expr, state interpreter.EvalState, 
 	return b
 }
 
-// deciding is the part that made the whole what it is: a false one decides
-// whatever failed beside it.
-func deciding(parts []Because) *Because {
+// decidingPart is the part that made the whole what it is: a false one decides
+// even if others failed.
+func decidingPart(parts []Because) *Because {
 	for i := range parts {
 		if v := parts[i].Value; v != nil && !*v {
 			return &parts[i]
@@ -257,4 +236,87 @@ func deciding(parts []Because) *Because {
 		return &parts[0]
 	}
 	return nil
+}
+
+// Redacts reports whether a rule of the bundle hides any arguments.
+func (b *Bundle) Redacts() bool {
+	if b == nil {
+		return false
+	}
+	hides := func(t *toolRules) bool {
+		return t != nil && slices.ContainsFunc(t.handlers, func(r *compiledRule) bool { return len(r.rule.Redact) > 0 })
+	}
+	for _, t := range b.byTool {
+		if hides(t) {
+			return true
+		}
+	}
+	return hides(b.others)
+}
+
+// Redacts reports whether the policy in force hides any arguments.
+func (l *Live) Redacts() bool { return l.Bundle().Redacts() }
+
+// hiddenPaths are what any rule about the tool redacts: an explanation shows
+// more than the text of an approval request, so that it hides more.
+func (t *toolRules) hiddenPaths() []argPath {
+	var out []argPath
+	for _, r := range slices.Concat(t.deny, t.ask, t.allow) {
+		for _, text := range r.rule.Redact {
+			if p, err := parsePath(text); err == nil {
+				out = append(out, p)
+			}
+		}
+	}
+	return out
+}
+
+// isHidden reports whether a variable, by the steps that lead to it, shows
+// something that lies at one of the paths, or may show it because it is made of
+// the arguments: the commands of a line, the paths in the input, and terms over
+// those.
+func isHidden(paths []argPath, variable []string) bool {
+	switch variable[0] {
+	case "args":
+	case "tool", "caller":
+		return false
+	case "ctx":
+		return len(paths) > 0 && (len(variable) == 1 || variable[1] == "resolved")
+	default:
+		return len(paths) > 0
+	}
+	return slices.ContainsFunc(paths, func(p argPath) bool { return pathsOverlap(p.steps, variable[1:]) })
+}
+
+// pathsOverlap reports whether one path leads to the other, or past it. A number may
+// be the place of an element in a list, which the hidden path does not name.
+func pathsOverlap(hidden, steps []string) bool {
+	if len(hidden) == 0 || len(steps) == 0 {
+		return true
+	}
+	if (hidden[0] == schema.AnyStep || hidden[0] == steps[0]) && pathsOverlap(hidden[1:], steps[1:]) {
+		return true
+	}
+	return isIndex(steps[0]) && pathsOverlap(hidden, steps[1:])
+}
+
+// variableSteps takes the path of an operand apart: args.?card["number"] is
+// args, card and number.
+func variableSteps(e celast.Expr) []string {
+	switch e.Kind() {
+	case celast.IdentKind:
+		return []string{e.AsIdent()}
+	case celast.SelectKind:
+		return append(variableSteps(e.AsSelect().Operand()), e.AsSelect().FieldName())
+	case celast.CallKind:
+		args := e.AsCall().Args()
+		return append(variableSteps(args[0]), fmt.Sprint(args[1].AsLiteral().Value()))
+	default: // pathRoot knows no others
+		return []string{""}
+	}
+}
+
+func isIndex(step string) bool {
+	_, err := strconv.Atoi(step)
+	return err == nil
 }

@@ -13,8 +13,8 @@ import (
 
 const dontAskReason = "dont_ask mode: nobody is available to answer"
 
-func (e *evaluation) decision(b message.Behavior, step Step, r *compiledRule, reason string) Decision {
-	h := e.handling()
+func (e *decider) decision(b message.Behavior, step Step, r *compiledRule, reason string) Decision {
+	h := e.joinHandling()
 	d := Decision{Behavior: b, Step: step, Mode: e.call.Mode, Bundle: e.bundle.hash, Reason: reason, Redact: h.redact, Audit: h.audit}
 	if b != message.BehaviorDeny {
 		d.Executor = h.executor
@@ -26,8 +26,8 @@ func (e *evaluation) decision(b message.Behavior, step Step, r *compiledRule, re
 	return d
 }
 
-func (e *evaluation) allow(step Step, r *compiledRule, reason string) Decision {
-	if conflict := e.handling().conflict; conflict != "" {
+func (e *decider) allow(step Step, r *compiledRule, reason string) Decision {
+	if conflict := e.joinHandling().conflict; conflict != "" {
 		return e.deny(step, r, conflict)
 	}
 	d := e.decision(message.BehaviorAllow, step, r, reason)
@@ -38,7 +38,7 @@ func (e *evaluation) allow(step Step, r *compiledRule, reason string) Decision {
 	return d
 }
 
-func (e *evaluation) deny(step Step, r *compiledRule, reason string) Decision {
+func (e *decider) deny(step Step, r *compiledRule, reason string) Decision {
 	d := e.decision(message.BehaviorDeny, step, r, reason)
 	why := reason
 	if r != nil {
@@ -58,9 +58,9 @@ func denialText(tool, why string) string {
 }
 
 // ask asks for all of the given rules at once, those that match and those that
-// failed; the first one gives the decision its name. Where nobody may answer
+// failed; the first one gives the decision its name. Where no person may answer
 // for all of them, it denies.
-func (e *evaluation) ask(matching, failing []*compiledRule) Decision {
+func (e *decider) ask(matching, failing []*compiledRule) Decision {
 	rules, step := slices.Concat(matching, failing), StepRule
 	if len(matching) == 0 {
 		step = StepError
@@ -71,7 +71,7 @@ func (e *evaluation) ask(matching, failing []*compiledRule) Decision {
 	}
 	first := rules[0]
 	if e.row.converts || !e.row.known {
-		return e.convert(first)
+		return e.denyUnattended(first)
 	}
 	reason := first.reason
 	if step == StepError {
@@ -83,57 +83,57 @@ func (e *evaluation) ask(matching, failing []*compiledRule) Decision {
 	}
 	d.Message = e.askText(matching, failing)
 	d.Requirement = req
-	d.Suggested = e.suggestions()
+	d.Suggested = e.suggestRules()
 	d.Errors = e.errors
 	return d
 }
 
-// convert denies what would have been asked, because nobody is there.
-func (e *evaluation) convert(r *compiledRule) Decision {
+// denyUnattended denies what would have been asked, because no approver is available.
+func (e *decider) denyUnattended(r *compiledRule) Decision {
 	d := e.decision(message.BehaviorDeny, StepAskConverted, r, dontAskReason)
 	d.Message = denialText(e.req.Tool, dontAskReason)
-	d.Suggested = e.suggestions()
+	d.Suggested = e.suggestRules()
 	d.Errors = e.errors
 	return d
 }
 
 // askFallback asks without a rule.
-func (e *evaluation) askFallback(step Step, reason string) Decision {
+func (e *decider) askFallback(step Step, reason string) Decision {
 	if e.row.converts || !e.row.known {
-		return e.convert(nil)
+		return e.denyUnattended(nil)
 	}
 	d := e.decision(message.BehaviorAsk, step, nil, reason)
 	d.Message = display.Quoted(e.req.Tool) + " needs approval: " + reason + "."
 	d.Requirement = Requirement{Expiry: e.bundle.expiry}
-	d.Suggested = e.suggestions()
+	d.Suggested = e.suggestRules()
 	d.Errors = e.errors
 	return d
 }
 
-// requirement is what all rules together require; why says that nobody can
+// requirement is what all rules together require; why says that no person can
 // meet it.
-func (e *evaluation) requirement(rules []*compiledRule, failed bool) (req Requirement, why string) {
+func (e *decider) requirement(rules []*compiledRule, failed bool) (req Requirement, why string) {
 	of := make([]*Rule, len(rules))
 	for i, r := range rules {
 		of[i] = r.rule
 	}
-	req = require(of, failed)
+	req = joinRequirements(of, failed)
 	if req.Expiry == 0 {
 		req.Expiry = e.bundle.expiry
 	}
 	switch {
-	case e.handling().conflict != "":
-		return req, e.handling().conflict
+	case e.joinHandling().conflict != "":
+		return req, e.joinHandling().conflict
 	case req.Users != nil && len(req.Users) == 0:
 		return req, "no approver is accepted by all of the rules " + ruleNames(rules)
-	case !req.enough(e.req.Caller.User):
+	case !req.hasEnoughPeople(e.req.Caller.User):
 		return req, "too few people may answer for the rules " + ruleNames(rules)
 	}
 	return req, ""
 }
 
 // cannotAsk denies because no answer could resolve the approval request.
-func (e *evaluation) cannotAsk(rules []*compiledRule, why string) Decision {
+func (e *decider) cannotAsk(rules []*compiledRule, why string) Decision {
 	d := e.decision(message.BehaviorDeny, StepRule, rules[0], why)
 	d.Message = denialText(e.req.Tool, why)
 	d.Errors = e.errors
@@ -141,7 +141,7 @@ func (e *evaluation) cannotAsk(rules []*compiledRule, why string) Decision {
 }
 
 // askText is what the person sees: what each rule has to say.
-func (e *evaluation) askText(matching, failing []*compiledRule) string {
+func (e *decider) askText(matching, failing []*compiledRule) string {
 	var lines []string
 	for _, r := range matching {
 		line := e.ruleText(r)
@@ -160,16 +160,16 @@ func (e *evaluation) askText(matching, failing []*compiledRule) string {
 
 // ruleText is the rule's message for this call, or its description. A message
 // that cannot be evaluated changes nothing about the decision.
-func (e *evaluation) ruleText(r *compiledRule) string {
+func (e *decider) ruleText(r *compiledRule) string {
 	if r.message == nil {
 		return display.Visible(r.rule.Description)
 	}
 	text, err := "", errInput
 	if e.inputErr == nil {
-		text, err = e.shown(r.message)
+		text, err = e.evalShown(r.message)
 	}
 	if err != nil {
-		e.fail(r.rule.Name, "message", err)
+		e.addError(r.rule.Name, "message", err)
 		return display.Visible(r.rule.Description)
 	}
 	return display.Visible(display.Shorten(text, display.MaxMessage))

@@ -16,7 +16,7 @@ type commandPath struct{ by, path string }
 // fields are the words of a text as Python splits them.
 func fields(s string) []string { return strings.FieldsFunc(s, pySpace) }
 
-func trim(s string) string { return strings.TrimFunc(s, pySpace) }
+func trimSpace(s string) string { return strings.TrimFunc(s, pySpace) }
 
 func pySpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }
 
@@ -28,7 +28,7 @@ func (t *tree) cutByChar() *tree {
 	return &shifted
 }
 
-func (t *tree) cut(s span) string {
+func (t *tree) cutSpan(s span) string {
 	if t.chars == nil {
 		return s.of(t.text)
 	}
@@ -41,7 +41,7 @@ func (t *tree) subcommands() []string {
 	var out []string
 	for _, c := range t.commands {
 		if !c.nested {
-			out = append(out, t.cut(c.span))
+			out = append(out, t.cutSpan(c.span))
 		}
 	}
 	if out == nil {
@@ -51,7 +51,7 @@ func (t *tree) subcommands() []string {
 }
 
 // fileCommands are the programs whose arguments are taken for paths.
-var fileCommands = set("rm mv cp chmod chown chgrp touch ln sed mkdir rmdir")
+var fileCommands = setOf("rm mv cp chmod chown chgrp touch ln sed mkdir rmdir")
 
 // paths are what upstream takes for the paths that a line works on: the plain
 // words after programs that change files, and the targets of redirects.
@@ -62,18 +62,18 @@ func (t *tree) paths() []commandPath {
 	}
 	var all []found
 	for _, c := range t.commands {
-		name := t.cut(c.name)
+		name := t.cutSpan(c.name)
 		if !fileCommands[name] {
 			continue
 		}
 		for _, w := range c.words {
-			if arg := unquote(t.cut(w)); !strings.HasPrefix(arg, "-") {
+			if arg := trimQuotes(t.cutSpan(w)); !strings.HasPrefix(arg, "-") {
 				all = append(all, found{c.start, commandPath{name, arg}})
 			}
 		}
 	}
 	for _, r := range t.redirects {
-		all = append(all, found{r.start, commandPath{"redirect", unquote(t.cut(r))}})
+		all = append(all, found{r.start, commandPath{"redirect", trimQuotes(t.cutSpan(r))}})
 	}
 	slices.SortStableFunc(all, func(a, b found) int { return a.at - b.at })
 	out := make([]commandPath, len(all))
@@ -83,22 +83,22 @@ func (t *tree) paths() []commandPath {
 	return out
 }
 
-func unquote(s string) string { return strings.Trim(s, `'"`) }
+func trimQuotes(s string) string { return strings.Trim(s, `'"`) }
 
 // maxSuggestions is how many commands of a line a suggestion is made for.
 const maxSuggestions = 5
 
 // safeCommands need no rule of their own.
-var safeCommands = set("echo cat ls pwd cd true false printf grep tee")
+var safeCommands = setOf("echo cat ls pwd cd true false printf grep tee")
 
 // safeVariables may stand before a command for which a rule is suggested.
-var safeVariables = set("NODE_ENV PYTHONUNBUFFERED RUST_LOG LANG TERM NO_COLOR FORCE_COLOR DEBUG VERBOSE CI PATH HOME USER SHELL " +
+var safeVariables = setOf("NODE_ENV PYTHONUNBUFFERED RUST_LOG LANG TERM NO_COLOR FORCE_COLOR DEBUG VERBOSE CI PATH HOME USER SHELL " +
 	"EDITOR PAGER TZ LC_ALL LC_CTYPE COLUMNS LINES CLICOLOR CLICOLOR_FORCE")
 
 // prefixes are the beginnings of commands for which rules are suggested: the
 // program and its first plain argument.
 func (t *tree) prefixes() []string {
-	if trim(t.text) == "" {
+	if trimSpace(t.text) == "" {
 		return nil
 	}
 	var out []string
@@ -122,16 +122,16 @@ func (t *tree) prefix(text string) string {
 	}
 	c := command.commands[0]
 	for _, a := range c.assigns {
-		name, _, _ := strings.Cut(command.cut(a), "=")
+		name, _, _ := strings.Cut(command.cutSpan(a), "=")
 		if !safeVariables[name] {
 			return ""
 		}
 	}
-	name := command.cut(c.name)
+	name := command.cutSpan(c.name)
 	if safeCommands[strings.ToLower(name)] || len(c.words) == 0 {
 		return ""
 	}
-	return name + " " + command.cut(c.words[0])
+	return name + " " + command.cutSpan(c.words[0])
 }
 
 // readOnlyCommands begin the commands that upstream takes for read-only.
@@ -146,12 +146,12 @@ var readOnlyCommands = []string{
 	"python --version", "python -V", "node --version", "node -v", "npm list", "npm ls", "pip list", "pip show",
 }
 
-var mutatingPredicates = set("-delete -exec -execdir -fls -fprint -fprint0 -fprintf -ok -okdir")
+var mutatingPredicates = setOf("-delete -exec -execdir -fls -fprint -fprint0 -fprintf -ok -okdir")
 
 // looksReadOnly is upstream's own test. It proves nothing: it sees no newline,
 // no & and no option.
 func (t *tree) looksReadOnly() bool {
-	text := trim(t.text)
+	text := trimSpace(t.text)
 	if strings.Contains(text, ">") {
 		return false
 	}
@@ -162,7 +162,7 @@ func (t *tree) looksReadOnly() bool {
 	if text != t.text {
 		whole = parseTree(text)
 	}
-	return !slices.ContainsFunc(whole.cutByChar().subcommands(), func(c string) bool { return !commandLooksReadOnly(trim(c)) })
+	return !slices.ContainsFunc(whole.cutByChar().subcommands(), func(c string) bool { return !commandLooksReadOnly(trimSpace(c)) })
 }
 
 func commandLooksReadOnly(c string) bool {
@@ -244,7 +244,7 @@ func beginsWithWord(s string) bool {
 func wordChar(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsNumber(r) }
 
 // removal is the first path that an rm or rmdir of the line names and that
-// nobody removes by intent: the root, a folder in it, home, all of a folder.
+// no user removes by intent: the root, a folder in it, home, all of a folder.
 func (t *tree) removal(p places) string {
 	for _, text := range t.subcommands() {
 		words := fields(text)
@@ -252,7 +252,7 @@ func (t *tree) removal(p places) string {
 			continue
 		}
 		for _, w := range words[1:] {
-			if path := unquote(w); !strings.HasPrefix(w, "-") && p.vital(path) {
+			if path := trimQuotes(w); !strings.HasPrefix(w, "-") && p.isVital(path) {
 				return path
 			}
 		}
@@ -260,7 +260,7 @@ func (t *tree) removal(p places) string {
 	return ""
 }
 
-func set(words string) map[string]bool {
+func setOf(words string) map[string]bool {
 	out := map[string]bool{}
 	for w := range strings.FieldsSeq(words) {
 		out[w] = true

@@ -57,14 +57,14 @@ func (b bash) Check(c permission.Call) permission.ToolVerdict {
 	p := b.prepared(c)
 	switch {
 	case p.err != nil:
-		return malformed(p.err)
+		return malformedVerdict(p.err)
 	case p.line.Hidden != nil:
 		return permission.ToolVerdict{Answer: permission.CheckDeny, Step: StepHidden,
 			Message: "the command has a character that cannot be seen: " + p.line.Hidden.String()}
 	case p.text == "":
 		return permission.ToolVerdict{}
 	}
-	if v, found := p.danger(); found {
+	if v, found := p.findDanger(); found {
 		return v
 	}
 	if editsFreely(c.Mode) && p.editsInside() && p.provenEdits() {
@@ -73,38 +73,38 @@ func (b bash) Check(c permission.Call) permission.ToolVerdict {
 	return permission.ToolVerdict{}
 }
 
-// danger finds what no allow rule can allow.
-func (p *bashCall) danger() (permission.ToolVerdict, bool) {
+// findDanger finds what no allow rule can allow.
+func (p *bashCall) findDanger() (permission.ToolVerdict, bool) {
 	if p.tree.dynamic != "" {
-		return immune(StepInjection, "the command has a "+p.tree.dynamic+": what it runs is not known before it runs"), true
+		return immuneVerdict(StepInjection, "the command has a "+p.tree.dynamic+": what it runs is not known before it runs"), true
 	}
 	if t := dangerousText(p.text); t != "" {
-		return immune(StepDangerousCommand, "the command contains "+t), true
+		return immuneVerdict(StepDangerousCommand, "the command contains "+t), true
 	}
 	if why := sedFault(p.text); why != "" {
-		return immune(StepSed, "the command has "+why), true
+		return immuneVerdict(StepSed, "the command has "+why), true
 	}
 	for _, f := range p.tree.paths() {
-		if p.places.dangerous(f.path) {
-			return immune(StepDangerousPath, "the command works on the sensitive path "+f.path), true
+		if p.places.isDangerous(f.path) {
+			return immuneVerdict(StepDangerousPath, "the command works on the sensitive path "+f.path), true
 		}
 	}
 	if r := p.tree.removal(p.places); r != "" {
-		return immune(StepDangerousRemoval, "the command removes "+r), true
+		return immuneVerdict(StepDangerousRemoval, "the command removes "+r), true
 	}
-	return p.unseen()
+	return p.findUnseen()
 }
 
-// unseen finds what upstream asks about in any case where it sees it. Where it
+// findUnseen finds what upstream asks about in any case where it sees it. Where it
 // does not, the approval request is as plain as upstream's, but no allow rule answers.
-func (p *bashCall) unseen() (permission.ToolVerdict, bool) {
+func (p *bashCall) findUnseen() (permission.ToolVerdict, bool) {
 	for _, f := range p.fromFolders(p.unseenPaths()) {
-		if p.places.dangerous(f) || p.places.dangerous(plainName(f)) {
-			return uncovered("the command works on the sensitive path " + f), true
+		if p.places.isDangerous(f) || p.places.isDangerous(plainName(f)) {
+			return uncoveredVerdict("the command works on the sensitive path " + f), true
 		}
 	}
 	if r := p.provenRemoval(); r != "" {
-		return uncovered("the command removes " + r), true
+		return uncoveredVerdict("the command removes " + r), true
 	}
 	return permission.ToolVerdict{}, false
 }
@@ -116,14 +116,14 @@ func (p *bashCall) unseenPaths() []string {
 	for _, c := range p.allCommands() {
 		name := programOf(c)
 		for _, r := range c.Redirects {
-			out = append(out, unquote(strings.TrimLeft(r, "0123456789<>&| \t")))
+			out = append(out, trimQuotes(strings.TrimLeft(r, "0123456789<>&| \t")))
 		}
 		if !fileCommands[name] && !fileWriters[name] {
 			continue
 		}
 		for _, w := range c.Argv[1:] {
 			if !strings.HasPrefix(w.Text, "-") {
-				out = append(out, unquote(w.Text))
+				out = append(out, trimQuotes(w.Text))
 			} else if _, value, ok := strings.Cut(w.Text, "="); ok {
 				out = append(out, value)
 			}
@@ -134,7 +134,7 @@ func (p *bashCall) unseenPaths() []string {
 
 // fileWriters are programs that write the files they are given and that
 // upstream does not know.
-var fileWriters = set("tee install truncate unlink shred")
+var fileWriters = setOf("tee install truncate unlink shred")
 
 // provenRemoval looks for removals that upstream does not see.
 func (p *bashCall) provenRemoval() string {
@@ -147,7 +147,7 @@ func (p *bashCall) provenRemoval() string {
 				continue
 			}
 			for _, f := range p.fromFolders([]string{w.Text}) {
-				if p.places.vital(f) {
+				if p.places.isVital(f) {
 					return f
 				}
 			}
@@ -196,7 +196,7 @@ func (b bash) Suggest(c permission.Call) []message.PermissionRule {
 	var out []message.PermissionRule
 	for _, prefix := range p.tree.prefixes() {
 		content := prefix + ":*"
-		out = append(out, suggest(c, &content))
+		out = append(out, suggestRule(c, &content))
 	}
 	return out
 }

@@ -70,7 +70,7 @@ func (b bashPattern) Match(c permission.Call) (bool, error) {
 	whole := b.content.match(p.text)
 	switch {
 	case b.allow:
-		return whole && (b.everything() || p.line.Covers([]*shell.Pattern{b.shell})), nil
+		return whole && (b.isEverything() || p.line.Covers([]*shell.Pattern{b.shell})), nil
 	case whole || p.text == "":
 		return whole, nil
 	default:
@@ -78,16 +78,16 @@ func (b bashPattern) Match(c permission.Call) (bool, error) {
 	}
 }
 
-// everything reports whether the rule is about all commands, as one without a
+// isEverything reports whether the rule is about all commands, as one without a
 // content is.
-func (b bashPattern) everything() bool {
+func (b bashPattern) isEverything() bool {
 	return b.content.whole != nil && strings.Trim(b.content.text, "*") == ""
 }
 
 // Explain shows the commands of the line as the rule sees them.
 func (b bashPattern) Explain(c permission.Call) []permission.Piece {
 	p := b.prepared(c)
-	if p.err != nil || !b.allow || b.everything() {
+	if p.err != nil || !b.allow || b.isEverything() {
 		return nil
 	}
 	cover := p.line.Cover([]*shell.Pattern{b.shell})

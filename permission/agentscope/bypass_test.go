@@ -19,7 +19,7 @@ type bypass struct {
 }
 
 // elsewhere are the rows that another part of AgentScope's procedure answers
-// before or beside the allow rules that they are about.
+// before or together with the allow rules that they are about.
 var elsewhere = map[string]string{
 	"dev-06 default":  "the text rm -rf asks, in quotes too",
 	"dev-06 dont_ask": "the text rm -rf asks, in quotes too",

@@ -20,7 +20,7 @@ const regexpSpecial = `.^$+?{}[]|()`
 // but * and \ to its regular expressions; so do we.
 func compileContent(text string) content {
 	if before, ok := strings.CutSuffix(text, ":*"); ok {
-		return content{text: trim(before), prefix: true}
+		return content{text: trimSpace(before), prefix: true}
 	}
 	if !hasStar(text) {
 		return content{text: unescape(text)}

@@ -30,7 +30,7 @@
 //     options included; several rules may do so together. The content * covers
 //     every line, as a rule without a content does.
 //   - A deny or ask rule is about a line if it is about any command in it, in
-//     any order of options and behind wrappers. Where nobody can know before it
+//     any order of options and behind wrappers. Where this is unknown before it
 //     runs, the call is asked about.
 //   - Paths are compared as what they mean: cleaned, absolute and relative, links
 //     followed. An allow rule about writing whose content does not say where it
@@ -41,7 +41,7 @@
 //
 // # What is asked about in any case
 //
-// Whatever the allow rules say, except in bypass mode: commands whose parts are
+// Allow rules do not cover these, except in bypass mode: commands whose parts are
 // not known before they run, commands with dangerous text such as rm -rf, sed
 // that does more than print and replace, writing sensitive files (.env, .ssh,
 // .git and others), removing the root, home, a folder of the root or all of a
@@ -52,9 +52,8 @@
 // # Approval requests that one answer resolves
 //
 // The rules that are suggested with an approval request can resolve the approval requests of
-// other calls. Whoever asks finds out by deciding those again with the
-// suggested rules among the SessionRules, as the engine does for the calls of
-// one batch: a call that they allow, and that is not immune, need not be asked
+// other calls. The engine finds out by deciding those again with the
+// suggested rules among the SessionRules, for the calls of one batch: a call that they allow, and that is not immune, need not be asked
 // about before the first approval request is answered.
 //
 // # Limits

@@ -15,12 +15,12 @@ var editPrograms = map[string]struct {
 	letters string
 	words   map[string]bool
 }{
-	"mkdir": {"pvm", set("--parents --verbose")},
-	"touch": {"acmdrth", set("--no-create")},
-	"rm":    {"rRfivdI", set("--recursive --force --verbose --dir --interactive=never --interactive=always --interactive=once --one-file-system")},
-	"rmdir": {"v", set("--verbose")},
-	"mv":    {"fnivu", set("--force --no-clobber --interactive --verbose --update")},
-	"cp":    {"rRafipnvudPHT", set("--recursive --archive --force --interactive --no-clobber --verbose --update --no-dereference")},
+	"mkdir": {"pvm", setOf("--parents --verbose")},
+	"touch": {"acmdrth", setOf("--no-create")},
+	"rm":    {"rRfivdI", setOf("--recursive --force --verbose --dir --interactive=never --interactive=always --interactive=once --one-file-system")},
+	"rmdir": {"v", setOf("--verbose")},
+	"mv":    {"fnivu", setOf("--force --no-clobber --interactive --verbose --update")},
+	"cp":    {"rRafipnvudPHT", setOf("--recursive --archive --force --interactive --no-clobber --verbose --update --no-dereference")},
 	"sed":   {"niEe", nil},
 }
 
@@ -35,7 +35,7 @@ func (p *bashCall) editsInside() bool {
 		return false
 	}
 	paths := p.tree.paths()
-	return len(paths) > 0 && !slices.ContainsFunc(paths, func(f commandPath) bool { return !p.places.inside(f.path) })
+	return len(paths) > 0 && !slices.ContainsFunc(paths, func(f commandPath) bool { return !p.places.isInside(f.path) })
 }
 
 // provenEdits proves what upstream takes for granted: that every command of the
@@ -116,7 +116,7 @@ func (p *bashCall) provenRedirect(redirect string) bool {
 	if m == nil {
 		return false
 	}
-	return m[2] == "" || !otherHome(m[2]) && p.places.inside(m[2]) && !p.places.dangerous(m[2])
+	return m[2] == "" || !otherHome(m[2]) && p.places.isInside(m[2]) && !p.places.isDangerous(m[2])
 }
 
 // withoutTarget takes the option off that says which folder is copied to; the
@@ -146,11 +146,11 @@ var tameGlob = regexp.MustCompile(`^~?[A-Za-z0-9_./]*[A-Za-z0-9_.*?-]*$`)
 // other folder.
 var ending = regexp.MustCompile(`\.[A-Za-z0-9]+$`)
 
-// provenInside says whether whatever a word stands for is inside a working
+// provenInside says whether all that a word stands for is inside a working
 // directory, and is no option.
 func (p *bashCall) provenInside(program string, w shell.Word) bool {
 	if w.Fixed {
-		return w.Text != "" && p.places.inside(w.Text) && !p.places.dangerous(w.Text)
+		return w.Text != "" && p.places.isInside(w.Text) && !p.places.isDangerous(w.Text)
 	}
 	folder, last := "", w.Text
 	if i := strings.LastIndexByte(w.Text, '/'); i >= 0 {
@@ -167,7 +167,7 @@ func (p *bashCall) provenInside(program string, w shell.Word) bool {
 			return false
 		}
 	}
-	return p.places.inside(w.Text) && !p.places.dangerous(w.Text)
+	return p.places.isInside(w.Text) && !p.places.isDangerous(w.Text)
 }
 
 // sedFiles takes the options and the scripts off the arguments of sed, if they
@@ -218,9 +218,9 @@ var (
 
 // tameScripts print, or replace with signs that a backslash cannot give another
 // meaning than one in the text.
-var tameScripts = regexp.MustCompile(`^([0-9]+(,[0-9]+)?p|` + substitution("/") + `|` + substitution(`\|`) + `|` + substitution("#") + `)$`)
+var tameScripts = regexp.MustCompile(`^([0-9]+(,[0-9]+)?p|` + substitutionPattern("/") + `|` + substitutionPattern(`\|`) + `|` + substitutionPattern("#") + `)$`)
 
-func substitution(sign string) string {
+func substitutionPattern(sign string) string {
 	part := `([^` + sign + `\\\n]|\\[][.*^$(){}+?sSwWbBnt0-9\\-])*`
 	return `s` + sign + part + sign + part + sign + `[gpI0-9]*`
 }

@@ -27,18 +27,18 @@ func (f file) Check(c permission.Call) permission.ToolVerdict {
 	path, err := f.text(c, "file_path")
 	switch {
 	case err != nil:
-		return malformed(err)
+		return malformedVerdict(err)
 	case path == "" || !f.writes:
 		return permission.ToolVerdict{}
 	}
 	at := f.places(c)
-	if at.dangerous(path) {
-		return immune(StepDangerousPath, "it writes the sensitive file "+path)
+	if at.isDangerous(path) {
+		return immuneVerdict(StepDangerousPath, "it writes the sensitive file "+path)
 	}
 	if at.leadsToDanger(path) {
-		return uncovered("a link may lead to a sensitive file from " + path)
+		return uncoveredVerdict("a link may lead to a sensitive file from " + path)
 	}
-	if editsFreely(c.Mode) && at.inside(path) && at.provenInside(path) {
+	if editsFreely(c.Mode) && at.isInside(path) && at.provenInside(path) {
 		return permission.ToolVerdict{Answer: permission.CheckAllow, Step: StepWorkingDirectory, Message: "the file is in a working directory"}
 	}
 	return permission.ToolVerdict{}
@@ -54,7 +54,7 @@ func (f file) Suggest(c permission.Call) []message.PermissionRule {
 	if i := strings.LastIndexByte(path, '/'); i >= 0 {
 		content = strings.TrimRight(path[:i], `/\`) + "/**"
 	}
-	return []message.PermissionRule{suggest(c, &content)}
+	return []message.PermissionRule{suggestRule(c, &content)}
 }
 
 // Compile reads the content of a rule. What is only read needs no rule that
@@ -70,9 +70,9 @@ func (f file) Compile(content string, behavior message.Behavior) (permission.Pat
 		case raw || !matchName(content, path) && allows:
 			return matchName(content, path), nil
 		case allows:
-			return f.places(c).allowed(content, path), nil
+			return f.places(c).isAllowed(content, path), nil
 		default:
-			return f.places(c).named(content, path), nil
+			return f.places(c).isNamed(content, path), nil
 		}
 	}
 	return pathPattern{content: content, narrow: allows && !raw, match: match}, nil

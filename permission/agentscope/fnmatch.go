@@ -45,16 +45,16 @@ func matchOne(pattern string, r rune) (int, bool) {
 	case '?':
 		return size, true
 	case '[':
-		if end := closing(pattern); end > 0 {
+		if end := closingBracket(pattern); end > 0 {
 			return end + 1, inSet(pattern[1:end], r)
 		}
 	}
 	return size, c == r
 }
 
-// closing is where the set that a pattern begins with ends; 0: it is not
+// closingBracket is where the set that a pattern begins with ends; 0: it is not
 // closed. A ] right at the beginning belongs to the set.
-func closing(pattern string) int {
+func closingBracket(pattern string) int {
 	i := 1
 	if i < len(pattern) && pattern[i] == '!' {
 		i++

@@ -73,7 +73,7 @@ func TestUntaggedRowsDoHarm(t *testing.T) {
 }
 
 // What upstream does not see, such as a path in quotes, is a plain approval request as
-// there. But no allow rule answers it, whoever gave it: upstream would let these
+// there. But no allow rule of any source answers it: upstream would let these
 // run.
 func TestUnseenDangerIsNotCovered(t *testing.T) {
 	allow := func(content *string) message.PermissionRule {

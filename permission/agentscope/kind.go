@@ -92,23 +92,23 @@ func (c Config) text(call permission.Call, name string) (string, error) {
 	}
 }
 
-// malformed is the verdict on arguments that are not what the tool takes.
-func malformed(err error) permission.ToolVerdict {
+// malformedVerdict is the verdict on arguments that are not what the tool takes.
+func malformedVerdict(err error) permission.ToolVerdict {
 	return permission.ToolVerdict{Answer: permission.CheckAskImmune, Message: err.Error()}
 }
 
-func immune(step permission.Step, why string) permission.ToolVerdict {
+func immuneVerdict(step permission.Step, why string) permission.ToolVerdict {
 	return permission.ToolVerdict{Answer: permission.CheckAskImmune, Step: step, Message: why}
 }
 
-// uncovered is the verdict on what upstream does not see: whatever the allow
-// rules say it is asked about, as upstream asks where no rule allows.
-func uncovered(why string) permission.ToolVerdict {
+// uncoveredVerdict is the verdict on what upstream does not see: no allow rule
+// covers it and it is asked about, as upstream asks where no rule allows.
+func uncoveredVerdict(why string) permission.ToolVerdict {
 	return permission.ToolVerdict{Answer: permission.CheckUncovered, Message: why}
 }
 
-// suggest is one rule to offer with an approval request.
-func suggest(c permission.Call, content *string) message.PermissionRule {
+// suggestRule is one rule to offer with an approval request.
+func suggestRule(c permission.Call, content *string) message.PermissionRule {
 	return message.PermissionRule{ToolName: c.Tool, RuleContent: content, Behavior: message.BehaviorAllow, Source: "suggested"}
 }
 
@@ -134,4 +134,49 @@ func (p pathPattern) Notice() string {
 		return ""
 	}
 	return "allows files in the working directories; in AgentScope it allows every path whose text matches, .. and absolute ones included"
+}
+
+// Links follows the symbolic links of a path that a program in the folder cwd
+// opens, and makes it absolute. permission.ResolveLinks does so on this
+// machine.
+type Links func(cwd, path string) (string, error)
+
+// Config is what the kinds have to know of the place where their tools run.
+type Config struct {
+	// Home is the home directory of the user as whom the tools run; "": not
+	// known, and then no path that begins with ~ counts as harmless.
+	Home string
+	// Links is used for deciding whether a path is inside a working directory.
+	// nil looks at no file: right for tools that run on another machine, where a
+	// link can lead out of the directory unseen.
+	Links Links
+}
+
+// plain is a tool with no known property but its name: a function, a tool of
+// an MCP server, PowerShell. Every call asks, unless the tool is declared
+// read-only.
+type plain struct {
+	Config
+	kind string
+}
+
+func (k plain) Name() string { return k.name(k.kind) }
+
+func (plain) Prepare(permission.Call) any { return nil }
+
+func (plain) ReadOnly(permission.Call) bool { return false }
+
+func (k plain) Check(permission.Call) permission.ToolVerdict {
+	return permission.ToolVerdict{Answer: permission.CheckAsk}
+}
+
+func (k plain) Compile(string, message.Behavior) (permission.Pattern, error) {
+	return nil, permission.ErrNoContent
+}
+
+func (k plain) Suggest(c permission.Call) []message.PermissionRule {
+	if k.kind == PowerShell {
+		return nil // a rule for all of PowerShell is too much to offer
+	}
+	return []message.PermissionRule{suggestRule(c, nil)}
 }

@@ -120,8 +120,8 @@ func compile(t *testing.T, tool permission.Tool, rules ...message.PermissionRule
 	return b
 }
 
-// A Kind does the work of a check and a matcher; with one of them beside it
-// nobody could tell which decides.
+// A Kind does the work of a check and a matcher; with one of them as well
+// it would be unclear which decides.
 func TestKindAndCheckAreRefused(t *testing.T) {
 	tool := permission.Tool{Name: "Bash", Kind: mustNew(Bash, Config{}), Check: func(permission.Call) permission.ToolVerdict { return permission.ToolVerdict{} }}
 	if _, err := permission.Compile(permission.Policy{}, permission.Options{Tools: []permission.Tool{tool}}); err == nil {

@@ -63,11 +63,11 @@ func (o oracle) check(c permission.Call) permission.ToolVerdict {
 		at := o.places(c)
 		switch {
 		case err != nil:
-			return malformed(err)
+			return malformedVerdict(err)
 		case path == "":
-		case at.dangerous(path):
-			return immune(StepDangerousPath, "")
-		case editsFreely(c.Mode) && at.inside(path):
+		case at.isDangerous(path):
+			return immuneVerdict(StepDangerousPath, "")
+		case editsFreely(c.Mode) && at.isInside(path):
 			return permission.ToolVerdict{Answer: permission.CheckAllow, Step: StepWorkingDirectory}
 		}
 	}
@@ -80,18 +80,18 @@ func (o oracle) checkBash(c permission.Call) permission.ToolVerdict {
 	edits := &bashCall{text: text, tree: t, places: at}
 	switch {
 	case err != nil:
-		return malformed(err)
+		return malformedVerdict(err)
 	case text == "":
 	case t.dynamic != "":
-		return immune(StepInjection, "")
+		return immuneVerdict(StepInjection, "")
 	case dangerousText(text) != "":
-		return immune(StepDangerousCommand, "")
+		return immuneVerdict(StepDangerousCommand, "")
 	case sedFault(text) != "":
-		return immune(StepSed, "")
-	case slices.ContainsFunc(t.paths(), func(p commandPath) bool { return at.dangerous(p.path) }):
-		return immune(StepDangerousPath, "")
+		return immuneVerdict(StepSed, "")
+	case slices.ContainsFunc(t.paths(), func(p commandPath) bool { return at.isDangerous(p.path) }):
+		return immuneVerdict(StepDangerousPath, "")
 	case t.removal(at) != "":
-		return immune(StepDangerousRemoval, "")
+		return immuneVerdict(StepDangerousRemoval, "")
 	case editsFreely(c.Mode) && edits.editsInside():
 		return permission.ToolVerdict{Answer: permission.CheckAllow, Step: StepWorkingDirectory}
 	}
@@ -130,7 +130,7 @@ func (o oracle) suggest(c permission.Call) []message.PermissionRule {
 	for _, prefix := range o.tree(text).prefixes() {
 		content := prefix + ":*"
 		if err == nil {
-			out = append(out, suggest(c, &content))
+			out = append(out, suggestRule(c, &content))
 		}
 	}
 	return out

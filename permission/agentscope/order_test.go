@@ -31,7 +31,7 @@ func bashRule(b message.Behavior, content string) message.PermissionRule {
 	return r
 }
 
-// A line of which nobody knows whether a deny or ask rule is about it never
+// A line that a deny or ask rule only may be about never
 // runs unasked. Where it is asked about or denied anyway, the answer is that of
 // the step that would have given it.
 func TestDoubtfulLines(t *testing.T) {

@@ -31,8 +31,8 @@ var dangerousFiles = []string{
 
 var dangerousFolders = []string{".git", ".vscode", ".idea", ".ssh"}
 
-// expand replaces a leading ~ by the home directory.
-func (p places) expand(name string) string {
+// expandHome replaces a leading ~ by the home directory.
+func (p places) expandHome(name string) string {
 	home := p.home
 	rest, ok := strings.CutPrefix(name, "~")
 	switch {
@@ -61,32 +61,32 @@ func (p places) absolute(name string) string {
 	return clean
 }
 
-// dangerous reports whether a path is a file, or lies in a folder, that a
+// isDangerous reports whether a path is a file, or lies in a folder, that a
 // person has to be asked about.
-func (p places) dangerous(name string) bool {
-	parts := strings.Split(strings.ToLower(p.absolute(p.expand(name))), "/")
+func (p places) isDangerous(name string) bool {
+	parts := strings.Split(strings.ToLower(p.absolute(p.expandHome(name))), "/")
 	if slices.Contains(dangerousFiles, parts[len(parts)-1]) {
 		return true
 	}
 	return slices.ContainsFunc(parts, func(s string) bool { return slices.Contains(dangerousFolders, s) })
 }
 
-// inside reports whether a path lies in a working directory, or is one, when
+// isInside reports whether a path lies in a working directory, or is one, when
 // ~ and symbolic links are followed.
-func (p places) inside(name string) bool {
-	file, ok := p.real(name)
+func (p places) isInside(name string) bool {
+	file, ok := p.followLinks(name)
 	if !ok {
 		return false
 	}
 	return slices.ContainsFunc(p.dirs, func(d string) bool {
-		dir, ok := p.real(d)
+		dir, ok := p.followLinks(d)
 		return ok && d != "" && (file == dir || strings.HasPrefix(file, dir+"/"))
 	})
 }
 
-// real is where a path leads. Without Links no file is looked at.
-func (p places) real(name string) (string, bool) {
-	name = p.expand(name)
+// followLinks is where a path leads. Without Links no file is looked at.
+func (p places) followLinks(name string) (string, bool) {
+	name = p.expandHome(name)
 	if p.links == nil {
 		return path.Clean("/" + p.absolute(name)), true
 	}
@@ -94,12 +94,12 @@ func (p places) real(name string) (string, bool) {
 	return out, err == nil
 }
 
-// vital reports whether removing a path would be a disaster.
-func (p places) vital(name string) bool {
+// isVital reports whether removing a path would be a disaster.
+func (p places) isVital(name string) bool {
 	if slices.Contains([]string{"*", "./*", "/"}, name) || strings.HasSuffix(name, "/*") || strings.HasSuffix(name, `\*`) {
 		return true
 	}
-	abs := p.absolute(p.expand(name))
+	abs := p.absolute(p.expandHome(name))
 	parent := path.Dir(abs)
-	return abs == p.expand("~") || parent == "/" || path.Dir(parent) == parent
+	return abs == p.expandHome("~") || parent == "/" || path.Dir(parent) == parent
 }

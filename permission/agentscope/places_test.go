@@ -54,7 +54,7 @@ func TestLinks(t *testing.T) {
 	}{
 		{"inside", "a.txt", permission.ModeAcceptEdits, permission.ResolveLinks, nil, message.BehaviorAllow},
 		{"out by a link", "out/a.txt", permission.ModeAcceptEdits, permission.ResolveLinks, nil, message.BehaviorAsk},
-		{"out by a link that nobody follows", "out/a.txt", permission.ModeAcceptEdits, nil, nil, message.BehaviorAllow},
+		{"out by a link that is not followed", "out/a.txt", permission.ModeAcceptEdits, nil, nil, message.BehaviorAllow},
 		{"rule", work + "/a.txt", permission.ModeDefault, permission.ResolveLinks, []message.PermissionRule{rule("allow", work+"/**")}, message.BehaviorAllow},
 		{"rule and link", work + "/out/a.txt", permission.ModeDefault, permission.ResolveLinks, []message.PermissionRule{rule("allow", work+"/**")}, message.BehaviorAsk},
 		{"relative rule and link", "out/a.txt", permission.ModeDefault, permission.ResolveLinks, []message.PermissionRule{rule("allow", "out/**")}, message.BehaviorAsk},
@@ -76,7 +76,7 @@ func TestSpellings(t *testing.T) {
 		{"/workspace/project/secrets/*", "secrets/k"}, {"./secrets/*", "secrets/k"}, {"~/x", "/home/dev/x"}, {"/home/dev/x", "~/x"}, {"/etc/*", "../../etc/x"},
 	} {
 		at := Config{Home: "/home/dev"}.places(permission.Call{Cwd: "/workspace/project"})
-		if !at.named(tc.content, tc.path) {
+		if !at.isNamed(tc.content, tc.path) {
 			t.Errorf("deny %s is not about %s", tc.content, tc.path)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 // This file compares the file that a path means with the contents of rules.
 // Upstream compares the text of the path.
 
-// otherHome reports whether a path begins with the home of somebody else, of
-// which nobody knows where it is.
+// otherHome reports whether a path begins with the home of another user, whose
+// place is unknown.
 func otherHome(name string) bool {
 	first, _, _ := strings.Cut(name, "/")
 	return strings.HasPrefix(first, "~") && first != "~" && first != "~root"
@@ -22,17 +22,17 @@ func (p places) provenInside(name string) bool {
 	if otherHome(name) {
 		return false
 	}
-	if strings.HasPrefix(name, "~") && (p.home == "" || !p.inside("./"+name)) {
+	if strings.HasPrefix(name, "~") && (p.home == "" || !p.isInside("./"+name)) {
 		return false
 	}
-	return p.inside(name)
+	return p.isInside(name)
 }
 
 // leadsToDanger reports whether a link leads to a sensitive file, or some file
 // system takes the name for that of one.
 func (p places) leadsToDanger(name string) bool {
-	target, ok := p.real(name)
-	return !ok || p.dangerous(target) || p.dangerous(plainName(name)) || p.dangerous(plainName(target))
+	target, ok := p.followLinks(name)
+	return !ok || p.isDangerous(target) || p.isDangerous(plainName(name)) || p.isDangerous(plainName(target))
 }
 
 // plainName is a path as file systems that ignore the case and the ends of names
@@ -64,13 +64,13 @@ func (p places) spellings(name string) (abs, rel []string) {
 			name = p.cwd + m[2]
 		}
 	}
-	abs = []string{path.Clean("/" + p.absolute(name)), path.Clean("/" + p.absolute(p.expand(name)))}
-	if target, ok := p.real(name); ok {
+	abs = []string{path.Clean("/" + p.absolute(name)), path.Clean("/" + p.absolute(p.expandHome(name)))}
+	if target, ok := p.followLinks(name); ok {
 		abs = append(abs, target)
 	}
 	for _, d := range p.dirs {
 		for _, a := range abs {
-			if r, ok := relative(a, d); ok {
+			if r, ok := relativeTo(a, d); ok {
 				rel = append(rel, r)
 			}
 		}
@@ -82,8 +82,8 @@ func (p places) spellings(name string) (abs, rel []string) {
 // links only the tool itself can follow.
 var ownProcess = regexp.MustCompile(`^/+proc/+(?:[^/]+|[^/]+/+task/+[^/]+)/+(cwd|root)((?:/.*)?)$`)
 
-// relative is an absolute path as seen from a directory it lies in.
-func relative(abs, dir string) (string, bool) {
+// relativeTo is an absolute path as seen from a directory it lies in.
+func relativeTo(abs, dir string) (string, bool) {
 	dir = path.Clean("/" + dir)
 	if abs == dir {
 		return ".", true
@@ -91,27 +91,27 @@ func relative(abs, dir string) (string, bool) {
 	return strings.CutPrefix(abs, strings.TrimRight(dir, "/")+"/")
 }
 
-// named reports whether a deny or ask rule of that content is about a path,
+// isNamed reports whether a deny or ask rule of that content is about a path,
 // however either of them is written.
-func (p places) named(content, name string) bool {
+func (p places) isNamed(content, name string) bool {
 	if matchName(content, name) {
 		return true
 	}
 	abs, rel := p.spellings(name)
-	clean := path.Clean(p.expand(content))
+	clean := path.Clean(p.expandHome(content))
 	switch {
 	case strings.HasPrefix(clean, "/"):
 		return matchAny(abs, content, clean)
 	case leadsOut(clean): // and not back in
 		abs = slices.DeleteFunc(abs, func(a string) bool {
-			_, below := relative(a, p.cwd)
+			_, below := relativeTo(a, p.cwd)
 			return below
 		})
-		return matchAny(abs, p.here(content))
+		return matchAny(abs, p.fromRoot(content))
 	case strings.ContainsAny(content, "*?["): // that is never about the directory itself
 		rel = slices.DeleteFunc(rel, func(r string) bool { return r == "." })
 	}
-	return matchAny(abs, content, p.here(content)) || matchAny(rel, content, clean, strings.TrimPrefix(content, "./"))
+	return matchAny(abs, content, p.fromRoot(content)) || matchAny(rel, content, clean, strings.TrimPrefix(content, "./"))
 }
 
 func matchAny(names []string, contents ...string) bool {
@@ -120,53 +120,53 @@ func matchAny(names []string, contents ...string) bool {
 	})
 }
 
-// here is a content as seen from the root.
-func (p places) here(content string) string { return path.Clean("/" + p.cwd + "/" + content) }
+// fromRoot is a content as seen from the root.
+func (p places) fromRoot(content string) string { return path.Clean("/" + p.cwd + "/" + content) }
 
 // leadsOut reports whether a cleaned path leads out of where it begins.
 func leadsOut(clean string) bool { return clean == ".." || strings.HasPrefix(clean, "../") }
 
-// allowed reports whether an allow rule of that content, which matches the
+// isAllowed reports whether an allow rule of that content, which matches the
 // text of a path, means the file as well. A content that says nothing of where
 // it begins speaks of files in the working directories.
-func (p places) allowed(content, name string) bool {
-	literal, expanded := path.Clean("/"+p.absolute(name)), path.Clean("/"+p.absolute(p.expand(name)))
+func (p places) isAllowed(content, name string) bool {
+	literal, expanded := path.Clean("/"+p.absolute(name)), path.Clean("/"+p.absolute(p.expandHome(name)))
 	if strings.HasPrefix(name, "~") && p.home == "" || otherHome(name) {
 		return false
 	}
-	target, ok := p.real(name)
+	target, ok := p.followLinks(name)
 	if !ok {
 		return false
 	}
 	if strings.HasSuffix(name, "/") && literal != "/" {
 		literal, expanded, target = literal+"/", strings.TrimRight(expanded, "/")+"/", strings.TrimRight(target, "/")+"/"
 	}
-	full := p.expand(content)
+	full := p.expandHome(content)
 	switch {
 	case strings.HasPrefix(content, "~/") && full != content:
 		// Of a program that does not know ~ the rule names a folder of that name.
-		rel, below := relative(literal, p.cwd)
-		return below && matchName(content, rel) && p.means(full, expanded, target)
+		rel, below := relativeTo(literal, p.cwd)
+		return below && matchName(content, rel) && p.isMeant(full, expanded, target)
 	case strings.HasPrefix(content, "/"):
-		return matchName(content, literal) && p.means(content, expanded, target)
+		return matchName(content, literal) && p.isMeant(content, expanded, target)
 	case strings.HasPrefix(content, "../"):
-		return matchName(p.here(content), literal) && p.means(p.here(content), expanded, target)
+		return matchName(p.fromRoot(content), literal) && p.isMeant(p.fromRoot(content), expanded, target)
 	}
 	return p.allowedBelow(content, literal) && p.allowedBelow(content, expanded) && p.allowedBelow(content, target)
 }
 
-// means reports whether an absolute content is about a file and where a link
+// isMeant reports whether an absolute content is about a file and where a link
 // leads from it.
-func (p places) means(content, file, target string) bool {
+func (p places) isMeant(content, file, target string) bool {
 	return matchName(content, file) && (matchName(content, target) || matchName(p.realContent(content), target))
 }
 
 func (p places) allowedBelow(content, abs string) bool {
 	content = strings.TrimPrefix(content, "./")
 	return slices.ContainsFunc(p.dirs, func(d string) bool {
-		dir, ok := p.real(d)
+		dir, ok := p.followLinks(d)
 		for _, from := range []string{d, dir} {
-			rel, below := relative(abs, from)
+			rel, below := relativeTo(abs, from)
 			if ok && d != "" && below && (matchName(content, rel) || matchName(content, "/"+rel)) { // **/*.go is about a.go, too
 				return true
 			}
@@ -183,7 +183,7 @@ func (p places) realContent(content string) string {
 		fixed = content[:i]
 	}
 	cut := strings.LastIndexByte(fixed, '/')
-	folder, ok := p.real(content[:cut+1])
+	folder, ok := p.followLinks(content[:cut+1])
 	if !ok {
 		return content
 	}

@@ -123,7 +123,7 @@ func (d decided) upstream(t *testing.T) verdict {
 	if builtin[d.Tool] != "" {
 		return decideAsUpstream(t, d.Rules, d.request(), d.Home)
 	}
-	j := judged{rules: rulesOf(d.Tool, d.Rules), suggest: []message.PermissionRule{suggest(permission.Call{Tool: d.Tool}, nil)},
+	j := judged{rules: rulesOf(d.Tool, d.Rules), suggest: []message.PermissionRule{suggestRule(permission.Call{Tool: d.Tool}, nil)},
 		match: func(r message.PermissionRule) bool { return r.RuleContent == nil || *r.RuleContent == "" }}
 	if d.ToolSpec != nil {
 		j.readOnly, j.check.Answer = d.ToolSpec.IsReadOnly, answers[d.ToolSpec.Check]
@@ -204,7 +204,7 @@ func (tr *tree) analyse() analysed {
 	}
 	for _, f := range tr.paths() {
 		out.FilePaths = append(out.FilePaths, []string{f.by, f.path})
-		if at.dangerous(f.path) {
+		if at.isDangerous(f.path) {
 			out.DangerousPaths = append(out.DangerousPaths, f.path)
 		}
 	}

@@ -25,7 +25,7 @@ func (s search) ReadOnly(c permission.Call) bool {
 
 func (s search) Check(c permission.Call) permission.ToolVerdict {
 	if err := s.wellFormed(c); err != nil {
-		return malformed(err)
+		return malformedVerdict(err)
 	}
 	return permission.ToolVerdict{}
 }
@@ -55,7 +55,7 @@ func (s search) Suggest(c permission.Call) []message.PermissionRule {
 		return nil
 	}
 	content := strings.TrimRight(s.places(c).absolute(folder), `/\`) + "/**"
-	return []message.PermissionRule{suggest(c, &content)}
+	return []message.PermissionRule{suggestRule(c, &content)}
 }
 
 // Compile reads the content of a rule. Searching needs no rule that allows it,
@@ -72,7 +72,7 @@ func (s search) Compile(content string, behavior message.Behavior) (permission.P
 			return raw, nil
 		}
 		// What Glob looks for may name the folder, too.
-		return at.named(content, folder) || s.kind == Glob && looked != "" && at.named(content, below(folder, looked)), nil
+		return at.isNamed(content, folder) || s.kind == Glob && looked != "" && at.isNamed(content, pathBelow(folder, looked)), nil
 	}
 	return pathPattern{content: content, match: match}, nil
 }
@@ -87,7 +87,7 @@ func (s search) matchText(content string, c permission.Call, folder, looked stri
 	return given != "" && matchName(content, given) || looked != "" && matchName(content, looked)
 }
 
-func below(folder, name string) string {
+func pathBelow(folder, name string) string {
 	if strings.HasPrefix(name, "/") {
 		return name
 	}

@@ -15,9 +15,9 @@ const (
 
 var reserved = []string{"if", "elif", "while", "until", "for", "case", "select", "time", "coproc", "function", "()"}
 
-// shallow reports whether a text is within the bounds, whatever of it is
-// quoted.
-func shallow(text string) bool {
+// isShallow reports whether a text is within the bounds, quoted parts
+// included.
+func isShallow(text string) bool {
 	if len(text) > maxText || strings.Count(text, "`") > maxDepth {
 		return false
 	}

@@ -22,7 +22,7 @@ func (p *bashCall) throughLinks() bool {
 	for _, c := range p.line.Commands {
 		operands := plainOperands(c)
 		for _, o := range operands {
-			abs := p.places.absolute(p.places.expand(o))
+			abs := p.places.absolute(p.places.expandHome(o))
 			if slices.ContainsFunc(made, func(m string) bool { return strings.HasPrefix(abs, strings.TrimRight(m, "/")+"/") }) {
 				return true
 			}
@@ -39,7 +39,7 @@ func (p *bashCall) throughLinks() bool {
 			return true
 		}
 		if name == "mv" || slices.ContainsFunc(c.Argv, copiesFolders) {
-			made = append(made, p.places.absolute(p.places.expand(to)))
+			made = append(made, p.places.absolute(p.places.expandHome(to)))
 		}
 	}
 	return false
@@ -59,8 +59,8 @@ func copiesFolders(w shell.Word) bool {
 func (p *bashCall) copiesOut(sources []string, to string) bool {
 	return slices.ContainsFunc(sources, func(source string) bool {
 		base := path.Base(source)
-		target, ok := p.places.real(to + "/" + base)
-		return ok && base != "." && base != ".." && base != "/" && !p.places.inside(target)
+		target, ok := p.places.followLinks(to + "/" + base)
+		return ok && base != "." && base != ".." && base != "/" && !p.places.isInside(target)
 	})
 }
 

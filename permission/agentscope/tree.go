@@ -51,11 +51,11 @@ const maxRepairs = 16
 // the fault, as a parser that recovers from errors does.
 func parseTree(text string) *tree {
 	t := &tree{text: text}
-	if !utf8.ValidString(text) || !shallow(text) {
+	if !utf8.ValidString(text) || !isShallow(text) {
 		t.dynamic = "ERROR" // what tree-sitter calls what it cannot read
 		return t
 	}
-	rest := blanked(text)
+	rest := withBlanks(text)
 	if n := len(rest) - len(strings.TrimRight(rest, `\`)); n%2 == 1 {
 		rest = rest[:len(rest)-1]
 	}
@@ -63,18 +63,18 @@ func parseTree(text string) *tree {
 		f, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(rest), "")
 		var fault syntax.ParseError
 		if errors.As(err, &fault) && int(fault.Pos.Offset()) < len(rest) {
-			if mended, ok := t.mend(rest, fault); ok {
-				rest = mended
+			if repaired, ok := t.repair(rest, fault); ok {
+				rest = repaired
 				continue
 			}
 			at := int(fault.Pos.Offset())
-			t.missing(text, at)
-			t.unclosed(text, at)
+			t.addMissing(text, at)
+			t.addUnclosed(text, at)
 			rest = rest[:at]
 			continue
 		}
 		if f != nil {
-			t.stmts(f.Stmts, false)
+			t.readStatements(f.Stmts, false)
 		}
 		break
 	}
@@ -84,73 +84,73 @@ func parseTree(text string) *tree {
 
 func spanOf(n syntax.Node) span { return span{int(n.Pos().Offset()), int(n.End().Offset())} }
 
-// node records one that cannot be analysed; the first in the text counts.
-func (t *tree) node(kind string, n syntax.Node) { t.fault(kind, int(n.Pos().Offset())) }
+// addNode records one that cannot be analysed; the first in the text counts.
+func (t *tree) addNode(kind string, n syntax.Node) { t.addFault(kind, int(n.Pos().Offset())) }
 
-func (t *tree) fault(kind string, at int) {
+func (t *tree) addFault(kind string, at int) {
 	if t.dynamic == "" || at < t.dynamicAt {
 		t.dynamic, t.dynamicAt = kind, at
 	}
 }
 
-func (t *tree) stmts(stmts []*syntax.Stmt, nested bool) {
+func (t *tree) readStatements(stmts []*syntax.Stmt, nested bool) {
 	for _, s := range stmts {
-		t.stmt(s, nested)
+		t.readStatement(s, nested)
 	}
 }
 
-func (t *tree) stmt(s *syntax.Stmt, nested bool) {
+func (t *tree) readStatement(s *syntax.Stmt, nested bool) {
 	if s == nil {
 		return
 	}
-	t.cmd(s, s.Cmd, nested)
+	t.readCommand(s, s.Cmd, nested)
 	for _, r := range s.Redirs {
-		t.redirect(r, nested)
+		t.readRedirect(r, nested)
 	}
 }
 
-func (t *tree) cmd(s *syntax.Stmt, c syntax.Command, nested bool) {
+func (t *tree) readCommand(s *syntax.Stmt, c syntax.Command, nested bool) {
 	switch c := c.(type) {
 	case *syntax.CallExpr:
-		t.call(s, c, nested)
+		t.readCall(s, c, nested)
 	case *syntax.BinaryCmd:
-		t.stmt(c.X, nested)
-		t.stmt(c.Y, nested)
+		t.readStatement(c.X, nested)
+		t.readStatement(c.Y, nested)
 	case *syntax.Block:
-		t.stmts(c.Stmts, nested)
+		t.readStatements(c.Stmts, nested)
 	case *syntax.Subshell:
-		t.node("subshell", c)
-		t.stmts(c.Stmts, nested)
+		t.addNode("subshell", c)
+		t.readStatements(c.Stmts, nested)
 	case *syntax.FuncDecl:
-		t.node("function_definition", c)
-		t.stmt(c.Body, nested)
+		t.addNode("function_definition", c)
+		t.readStatement(c.Body, nested)
 	case *syntax.TestClause:
-		t.node("test_command", c)
-		t.inside(c, nested)
+		t.addNode("test_command", c)
+		t.readInside(c, nested)
 	case nil:
 	default:
-		t.control(c, nested)
+		t.readControl(c, nested)
 	}
 }
 
-func (t *tree) control(c syntax.Command, nested bool) {
+func (t *tree) readControl(c syntax.Command, nested bool) {
 	switch c := c.(type) {
 	case *syntax.IfClause:
-		t.node("if_statement", c)
+		t.addNode("if_statement", c)
 	case *syntax.WhileClause:
-		t.node("while_statement", c)
+		t.addNode("while_statement", c)
 	case *syntax.ForClause:
 		if _, counts := c.Loop.(*syntax.CStyleLoop); !counts { // the grammar has another name for that one
-			t.node("for_statement", c)
+			t.addNode("for_statement", c)
 		}
 	case *syntax.CaseClause:
-		t.node("case_statement", c)
+		t.addNode("case_statement", c)
 	}
-	t.inside(c, nested)
+	t.readInside(c, nested)
 }
 
-// inside looks at the commands and the expansions below a node.
-func (t *tree) inside(n syntax.Node, nested bool) {
+// readInside looks at the commands and the expansions below a node.
+func (t *tree) readInside(n syntax.Node, nested bool) {
 	first := true
 	syntax.Walk(n, func(n syntax.Node) bool {
 		if first {
@@ -159,10 +159,10 @@ func (t *tree) inside(n syntax.Node, nested bool) {
 		}
 		switch n := n.(type) {
 		case *syntax.Stmt:
-			t.stmt(n, nested)
+			t.readStatement(n, nested)
 			return false
 		case *syntax.Word:
-			t.expansions(n, nested)
+			t.readExpansions(n, nested)
 			return false
 		}
 		return n != nil
@@ -172,12 +172,12 @@ func (t *tree) inside(n syntax.Node, nested bool) {
 // notCommands are builtins for which the grammar has statements of their own.
 var notCommands = map[string]bool{"unset": true, "unsetenv": true}
 
-func (t *tree) call(s *syntax.Stmt, call *syntax.CallExpr, nested bool) {
+func (t *tree) readCall(s *syntax.Stmt, call *syntax.CallExpr, nested bool) {
 	for _, a := range call.Assigns {
-		t.inside(a, nested || len(call.Args) > 0)
+		t.readInside(a, nested || len(call.Args) > 0)
 	}
 	if len(call.Args) == 0 {
-		t.assignment(s, nested)
+		t.readAssignment(s, nested)
 		return
 	}
 	name := call.Args[0]
@@ -185,11 +185,11 @@ func (t *tree) call(s *syntax.Stmt, call *syntax.CallExpr, nested bool) {
 	case slices.Contains(t.nothings, int(name.Pos().Offset())):
 		return
 	case lit == "[":
-		t.node("test_command", call)
+		t.addNode("test_command", call)
 		fallthrough
 	case notCommands[lit] && len(call.Assigns) == 0:
 		for _, w := range call.Args {
-			t.expansions(w, nested)
+			t.readExpansions(w, nested)
 		}
 		return
 	}
@@ -207,18 +207,18 @@ func (t *tree) call(s *syntax.Stmt, call *syntax.CallExpr, nested bool) {
 	for _, a := range call.Assigns {
 		c.assigns = append(c.assigns, spanOf(a.Name))
 	}
-	t.expansions(name, true)
+	t.readExpansions(name, true)
 	for _, w := range call.Args[slices.Index(call.Args, name)+1:] {
 		if t.lostDash(call, w, s.Redirs) {
 			continue
 		}
 		if followsRedirect(name, w, s.Redirs) { // the grammar takes it for one more target
-			t.target(w)
-			t.expansions(w, true)
+			t.readTarget(w)
+			t.readExpansions(w, true)
 			continue
 		}
 		c.end = spanOf(w).end
-		t.argument(&c, w)
+		t.readArgument(&c, w)
 	}
 	for _, r := range s.Redirs {
 		at := spanOf(r)
@@ -229,20 +229,20 @@ func (t *tree) call(s *syntax.Stmt, call *syntax.CallExpr, nested bool) {
 	t.commands = append(t.commands, c)
 }
 
-// assignment is a statement without a command. With a redirect the grammar
+// readAssignment is a statement without a command. With a redirect the grammar
 // takes it for one.
-func (t *tree) assignment(s *syntax.Stmt, nested bool) {
+func (t *tree) readAssignment(s *syntax.Stmt, nested bool) {
 	if n := len(s.Redirs); n > 0 {
 		start := int(s.Pos().Offset())
 		t.commands = append(t.commands, command{span: span{start, spanOf(s.Redirs[n-1].Word).end}, name: span{start, start}, nested: nested})
 	}
 }
 
-func (t *tree) argument(c *command, w *syntax.Word) {
+func (t *tree) readArgument(c *command, w *syntax.Word) {
 	if at := spanOf(w); plainWord(w) && !number.MatchString(at.of(t.text)) {
 		c.words = append(c.words, at)
 	}
-	t.expansions(w, true)
+	t.readExpansions(w, true)
 }
 
 // number is what the grammar calls so; such an argument is no word.
@@ -257,48 +257,48 @@ func plainWord(w *syntax.Word) bool {
 	return ok && (lit.Value == "{" || !strings.ContainsAny(lit.Value, "{}")) && !strings.HasPrefix(lit.Value, "[")
 }
 
-// expansions looks for what cannot be analysed in a word.
-func (t *tree) expansions(w *syntax.Word, nested bool) {
+// readExpansions looks for what cannot be analysed in a word.
+func (t *tree) readExpansions(w *syntax.Word, nested bool) {
 	syntax.Walk(w, func(n syntax.Node) bool {
 		switch n := n.(type) {
 		case *syntax.CmdSubst:
 			if n.Backquotes && t.document {
 				return false
 			}
-			t.node("command_substitution", n)
-			t.stmts(n.Stmts, nested)
+			t.addNode("command_substitution", n)
+			t.readStatements(n.Stmts, nested)
 			return false
 		case *syntax.ProcSubst:
-			t.node("process_substitution", n)
-			t.stmts(n.Stmts, nested)
+			t.addNode("process_substitution", n)
+			t.readStatements(n.Stmts, nested)
 			return false
 		case *syntax.ParamExp:
 			if !n.Short {
-				t.node("expansion", n)
+				t.addNode("expansion", n)
 			}
 		case *syntax.ExtGlob:
-			t.node("subshell", n)
+			t.addNode("subshell", n)
 		}
 		return n != nil
 	})
 }
 
-// redirect records the target of a file redirect. The grammar takes all words
+// readRedirect records the target of a file redirect. The grammar takes all words
 // after it as further targets.
-func (t *tree) redirect(r *syntax.Redirect, nested bool) {
+func (t *tree) readRedirect(r *syntax.Redirect, nested bool) {
 	if r.Hdoc != nil {
 		t.document = true // in which the grammar sees no backquotes
-		t.expansions(r.Hdoc, nested)
+		t.readExpansions(r.Hdoc, nested)
 		t.document = false
 		return
 	}
 	if r.Op != syntax.WordHdoc && r.Word.Lit() != "-" {
-		t.target(r.Word)
+		t.readTarget(r.Word)
 	}
-	t.expansions(r.Word, nested)
+	t.readExpansions(r.Word, nested)
 }
 
-func (t *tree) target(w *syntax.Word) {
+func (t *tree) readTarget(w *syntax.Word) {
 	if at := spanOf(w); plainWord(w) && !number.MatchString(at.of(t.text)) {
 		t.redirects = append(t.redirects, at)
 	}

@@ -15,10 +15,10 @@ import (
 // only offsets.
 var plainNames = strings.NewReplacer("\v", " ", "\f", " ", "\r", " ", "let", "Let", "coproc", "Coproc", "time", "Time")
 
-// blanked is the text with blanks for what the grammar skips and bash does not:
+// withBlanks is the text with blanks for what the grammar skips and bash does not:
 // an operator without a command before it, and a line that goes on, within a
 // word too. Offsets stay.
-func blanked(text string) string {
+func withBlanks(text string) string {
 	out := []byte(plainNames.Replace(text))
 	start := len(text) - len(strings.TrimLeft(text, " \t\n"))
 	for _, op := range []string{"&&", "||", "|&", "|", ";;", ";", "&"} {
@@ -44,25 +44,25 @@ func blanked(text string) string {
 	return string(out)
 }
 
-// missing records the command that is missing after a last operator.
-func (t *tree) missing(text string, at int) {
+// addMissing records the command that is missing after a last operator.
+func (t *tree) addMissing(text string, at int) {
 	op, _, _ := strings.Cut(text[at:], "#")
-	if op = trim(op); op == "&&" || op == "||" || op == "|" || op == "|&" {
+	if op = trimSpace(op); op == "&&" || op == "||" || op == "|" || op == "|&" {
 		end := span{len(text), len(text)}
 		t.commands = append(t.commands, command{span: end, name: end})
 	}
 }
 
-// unclosed records brackets at the fault that the grammar reads and bash does
+// addUnclosed records brackets at the fault that the grammar reads and bash does
 // not: ls (a), or $(a without its end.
-func (t *tree) unclosed(text string, at int) {
+func (t *tree) addUnclosed(text string, at int) {
 	bad := text[at:]
 	if inQuotes(text[:at]) {
 		return
 	}
 	for _, open := range []struct{ sign, kind string }{{"$(", "command_substitution"}, {"<(", "process_substitution"}} {
-		if inner, ok := strings.CutPrefix(bad, open.sign); ok && trim(inner) != "" && inner[0] != '(' {
-			t.fault(open.kind, at)
+		if inner, ok := strings.CutPrefix(bad, open.sign); ok && trimSpace(inner) != "" && inner[0] != '(' {
+			t.addFault(open.kind, at)
 			return
 		}
 	}
@@ -70,8 +70,8 @@ func (t *tree) unclosed(text string, at int) {
 	if i < 0 || bad[i] != '(' {
 		return
 	}
-	if inner, _, ok := strings.Cut(bad[i+1:], ")"); ok && (at+i == 0 || trim(inner) != "") {
-		t.fault("subshell", at+i)
+	if inner, _, ok := strings.Cut(bad[i+1:], ")"); ok && (at+i == 0 || trimSpace(inner) != "") {
+		t.addFault("subshell", at+i)
 	}
 }
 
@@ -85,7 +85,7 @@ func (t *tree) withoutSet(call *syntax.CallExpr) *syntax.Word {
 	if len(call.Assigns) > 0 || !strings.HasPrefix(lit, "[") || !strings.Contains(lit, "]") {
 		return call.Args[0]
 	}
-	t.node("test_command", call)
+	t.addNode("test_command", call)
 	if len(call.Args) == 1 {
 		return nil
 	}
@@ -99,6 +99,6 @@ func (t *tree) lostDash(call *syntax.CallExpr, w *syntax.Word, redirs []*syntax.
 		return false
 	}
 	return slices.ContainsFunc(redirs, func(r *syntax.Redirect) bool {
-		return (r.Hdoc != nil || r.N != nil) && r.Pos().After(w.End()) && trim(t.text[w.End().Offset():r.Pos().Offset()]) == ""
+		return (r.Hdoc != nil || r.N != nil) && r.Pos().After(w.End()) && trimSpace(t.text[w.End().Offset():r.Pos().Offset()]) == ""
 	})
 }

@@ -63,7 +63,7 @@ type caller struct {
 	ParentAgent string            `json:"parent_agent"`
 }
 
-// Read reads a file of calls, one JSON object a line, of which only tool is
+// Read reads a file of calls, one JSON object a line, in which only tool is
 // required:
 //
 //	{"name": "…", "tool": "refund", "args": {"cents": 900}, "caller": {"user": "ann"}, "mode": "default",
@@ -123,7 +123,7 @@ func ReadCall(data []byte) (Call, error) {
 	return c, nil
 }
 
-// FromTests are the calls of the tests beside the rules, without what they
+// FromTests are the calls of the tests of a policy, without what they
 // expect.
 func FromTests(policies ...permission.Policy) []Call {
 	var out []Call
@@ -143,7 +143,7 @@ func FromTests(policies ...permission.Policy) []Call {
 }
 
 // FromJournal are the calls of a journal that were decided, in the order in
-// which they were proposed. Rules that an approver let remember stand beside
+// which they were proposed. Rules that an approver let remember join
 // the policy for later calls of the same session.
 func FromJournal(calls []*message.Call) []Call {
 	sorted := slices.SortedStableFunc(slices.Values(calls), func(a, b *message.Call) int { return cmp.Compare(a.First, b.First) })
@@ -155,18 +155,18 @@ func FromJournal(calls []*message.Call) []Call {
 		out = append(out, Call{
 			Name: string(c.Session) + "/" + string(c.Reply) + "/" + string(c.Call),
 			Request: permission.Request{
-				Tool: c.Tool, Input: []byte(c.Input), Now: c.ProposedAt.UTC(), SessionRules: remembered(sorted, c),
+				Tool: c.Tool, Input: []byte(c.Input), Now: c.ProposedAt.UTC(), SessionRules: rememberedRules(sorted, c),
 				Caller: permission.Caller{Agent: c.Agent, User: c.Runtime, Space: c.Space, Session: c.Session, Reply: c.Reply},
 			},
-			Recorded: recorded(c.Decision),
+			Recorded: recordedVerdict(c.Decision),
 		})
 	}
 	return out
 }
 
-// recorded is what the policy said. Where a rule that was remembered on terms
+// recordedVerdict is what the policy said. Where a rule that was remembered on terms
 // answered its approval request, it had asked.
-func recorded(d *message.Decision) *Verdict {
+func recordedVerdict(d *message.Decision) *Verdict {
 	v := &Verdict{Behavior: d.Behavior, Rule: d.Rule, Bundle: d.Bundle}
 	if d.Standing != "" {
 		v.Behavior = message.BehaviorAsk
@@ -174,8 +174,8 @@ func recorded(d *message.Decision) *Verdict {
 	return v
 }
 
-// remembered are the rules that the session had when a call was proposed.
-func remembered(calls []*message.Call, at *message.Call) []message.PermissionRule {
+// rememberedRules are the rules that the session had when a call was proposed.
+func rememberedRules(calls []*message.Call, at *message.Call) []message.PermissionRule {
 	var out []message.PermissionRule
 	for _, c := range calls {
 		if c.Session != at.Session || len(c.Remember) == 0 || len(c.Votes) == 0 {

@@ -1,5 +1,5 @@
 // Package corpus holds a policy against many calls at once: those that a journal
-// or a file has recorded, or those of the tests beside the rules.
+// or a file has recorded, or those of the tests of a policy.
 //
 //	calls, err := corpus.Read(file)                       // or FromJournal, FromTests
 //	report := corpus.Replay(ctx, calls, candidate)        // against what was recorded

@@ -15,7 +15,7 @@ type Report struct {
 	Before string `json:"before,omitzero"`
 	After  string `json:"after"`
 	Calls  int    `json:"calls"`
-	// Unknown counts the calls of which no verdict is recorded.
+	// Unknown counts the calls without a recorded verdict.
 	Unknown int `json:"unknown"`
 	// OtherRule counts the calls with the same verdict by another rule.
 	OtherRule int `json:"other_rule"`

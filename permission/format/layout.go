@@ -42,13 +42,13 @@ func (l *layout) file(top *ast.MappingNode) string {
 			if b.key == "tests" {
 				order = testOrder
 			}
-			out = append(out, l.trimmed(b.start, b.body+1)...)
+			out = append(out, l.trimmedLine(b.start, b.body+1)...)
 			out = append(out, l.items(seq, b, order)...)
 		default:
-			out = append(out, l.trimmed(b.start, b.end)...)
+			out = append(out, l.trimmedLine(b.start, b.end)...)
 		}
 	}
-	return strings.Join(squeeze(out), "\n") + "\n"
+	return strings.Join(squeezeBlanks(out), "\n") + "\n"
 }
 
 // blocks cuts the lines from first to last at the keys of a mapping. What stands
@@ -72,7 +72,7 @@ func (l *layout) blocks(m *ast.MappingNode, first, last int) (out []block, head 
 				}
 			}
 			if first == 0 {
-				head, b.start = l.trimmed(0, cut), cut
+				head, b.start = l.trimmedLine(0, cut), cut
 			} else {
 				b.start = first
 			}
@@ -92,7 +92,7 @@ func (l *layout) commentsBefore(line, floor, indent int) int {
 	start := line
 	for n := line - 1; n >= floor; n-- {
 		text := strings.TrimSpace(l.lines[n])
-		if l.inText[n] || text != "" && (!strings.HasPrefix(text, "#") || leading(l.lines[n]) > indent) {
+		if l.inText[n] || text != "" && (!strings.HasPrefix(text, "#") || leadingBlanks(l.lines[n]) > indent) {
 			break
 		}
 		start = n
@@ -110,7 +110,7 @@ func (l *layout) items(seq *ast.SequenceNode, b block, order []string) []string 
 		if i > 0 {
 			floor = firstLine(seq.Values[i-1]) + 1
 		}
-		starts[i] = l.commentsBefore(line, floor, leading(l.lines[line]))
+		starts[i] = l.commentsBefore(line, floor, leadingBlanks(l.lines[line]))
 	}
 	starts[len(seq.Values)] = b.end
 	before := 0
@@ -136,24 +136,24 @@ func (l *layout) item(item ast.Node, start, end int, order []string) []string {
 	}
 	m, ok := item.(*ast.MappingNode)
 	if ok && m.IsFlowStyle || !ok {
-		return l.shifted(start, end, 2-leading(l.lines[line]))
+		return l.shiftedLine(start, end, 2-leadingBlanks(l.lines[line]))
 	}
 	column := m.Values[0].Key.GetToken().Position.Column - 1
 	// Comments at the end that are not indented as the keys are stand behind it.
 	tail := end
-	for tail > line+1 && !l.inText[tail-1] && l.isComment(tail-1) && leading(l.lines[tail-1]) < column {
+	for tail > line+1 && !l.inText[tail-1] && l.isComment(tail-1) && leadingBlanks(l.lines[tail-1]) < column {
 		tail--
 	}
-	behind := l.trimmed(tail, end)
+	behind := l.trimmedLine(tail, end)
 	for tail > line+1 && l.lines[tail-1] == "" && !l.inText[tail-1] {
 		tail--
 	}
 	blocks, _ := l.blocks(m, line, tail)
 	slices.SortStableFunc(blocks, byKey(order))
-	out := l.shifted(start, line, 2-leading(l.lines[line]))
+	out := l.shiftedLine(start, line, 2-leadingBlanks(l.lines[line]))
 	for i, b := range blocks {
 		lines := slices.Clone(l.lines[b.start:b.end])
-		// The dash belongs to whichever key comes first.
+		// The dash belongs to the first key.
 		if b.body == line {
 			lines[b.body-b.start] = strings.Repeat(" ", column) + l.lines[line][column:]
 		}
@@ -212,7 +212,7 @@ func (t textLines) Visit(n ast.Node) ast.Visitor {
 		// The text begins behind the indicator and is indented deeper than its key.
 		first := v.Start.Position.Line
 		for i := first; i < len(t.lines); i++ {
-			if strings.TrimSpace(t.lines[i]) != "" && leading(t.lines[i]) <= t.keyIndent(first-1) {
+			if strings.TrimSpace(t.lines[i]) != "" && leadingBlanks(t.lines[i]) <= t.keyIndent(first-1) {
 				break
 			}
 			t.inText[i] = true
@@ -227,10 +227,10 @@ func (t textLines) Visit(n ast.Node) ast.Visitor {
 
 // keyIndent is how far the key on a line is indented, behind its dash.
 func (l *layout) keyIndent(line int) int {
-	n := leading(l.lines[line])
+	n := leadingBlanks(l.lines[line])
 	for strings.HasPrefix(l.lines[line][n:], "- ") {
 		rest := l.lines[line][n+2:]
-		n += 2 + leading(rest)
+		n += 2 + leadingBlanks(rest)
 	}
 	return n
 }
@@ -254,10 +254,10 @@ func (l *layout) shift(line string, by int, inText bool) string {
 	if by >= 0 {
 		return strings.Repeat(" ", by) + line
 	}
-	return line[min(-by, leading(line)):]
+	return line[min(-by, leadingBlanks(line)):]
 }
 
-func (l *layout) shifted(start, end, by int) []string {
+func (l *layout) shiftedLine(start, end, by int) []string {
 	var out []string
 	for n := start; n < end; n++ {
 		out = append(out, l.shift(l.lines[n], by, l.inText[n]))
@@ -265,12 +265,12 @@ func (l *layout) shifted(start, end, by int) []string {
 	return out
 }
 
-func (l *layout) trimmed(start, end int) []string { return l.shifted(start, end, 0) }
+func (l *layout) trimmedLine(start, end int) []string { return l.shiftedLine(start, end, 0) }
 
-func leading(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
+func leadingBlanks(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
 
-// squeeze takes out repeated empty lines, and those at both ends.
-func squeeze(lines []string) []string {
+// squeezeBlanks takes out repeated empty lines, and those at both ends.
+func squeezeBlanks(lines []string) []string {
 	var out []string
 	for _, line := range lines {
 		if line == "" && (len(out) == 0 || out[len(out)-1] == "") {

@@ -13,7 +13,7 @@ import (
 
 // checkCalls looks at calls of text functions.
 func (c *expr) checkCalls() {
-	c.calls(func(e celast.Expr, name string) {
+	c.eachCall(func(e celast.Expr, name string) {
 		all := args(e.AsCall())
 		if len(all) < 2 {
 			return
@@ -39,11 +39,11 @@ func (c *expr) checkPattern(e, pattern celast.Expr) {
 	}
 	text, ok := textLiteral(pattern)
 	if !ok {
-		c.report(Unanchored, level, e, "the pattern of matches() is made at run time, and whoever makes it decides", "write the pattern out")
+		c.report(Unanchored, level, e, "the pattern of matches() is made at run time, and its maker decides", "write the pattern out")
 		return
 	}
 	re, err := syntax.Parse(text, syntax.Perl)
-	if err != nil || anchored(re, syntax.OpBeginText) && anchored(re, syntax.OpEndText) {
+	if err != nil || isAnchored(re, syntax.OpBeginText) && isAnchored(re, syntax.OpEndText) {
 		return // a pattern that does not parse has been refused already
 	}
 	hint := "begin it with ^ and end it with $"
@@ -53,9 +53,9 @@ func (c *expr) checkPattern(e, pattern celast.Expr) {
 	c.report(Unanchored, level, e, "matches() searches: the pattern "+text+" fits every text that contains it", hint)
 }
 
-// anchored reports whether everything that the pattern fits begins, or ends,
+// isAnchored reports whether everything that the pattern fits begins, or ends,
 // where the text does.
-func anchored(re *syntax.Regexp, op syntax.Op) bool {
+func isAnchored(re *syntax.Regexp, op syntax.Op) bool {
 	switch re.Op {
 	case op:
 		return true
@@ -64,13 +64,13 @@ func anchored(re *syntax.Regexp, op syntax.Op) bool {
 			return false
 		}
 		if op == syntax.OpBeginText {
-			return anchored(re.Sub[0], op)
+			return isAnchored(re.Sub[0], op)
 		}
-		return anchored(re.Sub[len(re.Sub)-1], op)
+		return isAnchored(re.Sub[len(re.Sub)-1], op)
 	case syntax.OpCapture:
-		return anchored(re.Sub[0], op)
+		return isAnchored(re.Sub[0], op)
 	case syntax.OpAlternate:
-		return !slices.ContainsFunc(re.Sub, func(sub *syntax.Regexp) bool { return !anchored(sub, op) })
+		return !slices.ContainsFunc(re.Sub, func(sub *syntax.Regexp) bool { return !isAnchored(sub, op) })
 	default:
 		return false
 	}
@@ -82,10 +82,10 @@ func (c *expr) checkText(e, target, with celast.Expr, function string) {
 		return
 	}
 	name := lastName(target)
-	f, _ := c.field(target)
+	f, _ := c.declaredField(target)
 	switch {
 	case c.isCommand(name) && c.allowsByText():
-		c.report(Boundary, Warning, e, function+"() looks at a part of the line only: whatever stands in the rest, behind a ; for example, is allowed too",
+		c.report(Boundary, Warning, e, function+"() looks at a part of the line only: the rest, such as a command after a ;, is allowed too",
 			"use rule_content, or cmd.static && cmd.calls.all(…); or say i_know: true")
 	case c.isCommand(name):
 		if text, ok := textLiteral(with); ok && function == "startsWith" && !strings.HasSuffix(text, " ") {
@@ -122,15 +122,15 @@ func textBegins(e celast.Expr, with *regexp.Regexp) bool {
 // allowsByText reports whether the rule allows lines of a shell by their text
 // alone: nothing else in it looks at the commands that they are made of.
 func (c *expr) allowsByText() bool {
-	return isAllow(c.Rule) && !c.Rule.IKnow && !hasContent(c.Rule) && deciding(c.Rule) && !c.reads("cmd")
+	return isAllow(c.Rule) && !c.Rule.IKnow && !hasContent(c.Rule) && decidingRules(c.Rule) && !c.readsVariable("cmd")
 }
 
-// reads reports whether the expression names a variable, itself or by a term.
-func (c *expr) reads(variable string) bool {
+// readsVariable reports whether the expression names a variable, itself or by a term.
+func (c *expr) readsVariable(variable string) bool {
 	found := false
-	c.each(func(e celast.Expr) {
-		term, ok := c.term(e)
-		found = found || e.Kind() == celast.IdentKind && e.AsIdent() == variable || ok && term.reads(variable)
+	c.eachPart(func(e celast.Expr) {
+		term, ok := guardCheck{c}.termOf(e)
+		found = found || e.Kind() == celast.IdentKind && e.AsIdent() == variable || ok && term.readsVariable(variable)
 	})
 	return found
 }

@@ -33,7 +33,7 @@ type Description struct {
 	Level   string `json:"level"` // in words: some depend on the rule
 	Finding string `json:"finding"`
 	Why     string `json:"why"`
-	Mend    string `json:"mend"`
+	Fix     string `json:"fix"`
 }
 
 // Codes describes all codes, in their order.
@@ -49,10 +49,10 @@ func aboutExpressions() []Description {
 			"It is most likely misspelled, and a misspelled deny rule denies nothing.", "Correct the name, or declare the tool in the tools file."},
 		{AlwaysTrue, "error unless i_know; warning where nothing is known of the tool", "An allow rule that allows every call of a tool that can do harm.",
 			"It switches the approval request off for good.", "Add a condition, or say i_know: true."},
-		{AlwaysFalse, "error", "A rule whose condition is false whatever the call is.",
+		{AlwaysFalse, "error", "A rule whose condition is false for every call.",
 			"It reads like protection and does nothing.", "Correct the condition, or remove the rule."},
 		{Shadowed, "warning; error for an allow behind a deny", "A rule that never decides, because another about the same calls is heard first, or because its tools are read-only and allowed without it.",
-			"Deny is heard before ask, ask before allow, whatever the order in the file; what is declared read_only is allowed unless a rule denies or asks.",
+			"Deny is heard before ask, ask before allow, in every order of the file; what is declared read_only is allowed unless a rule denies or asks.",
 			"Remove it, or narrow the other one; of a read-only tool deny the calls that must not be."},
 		{Unreachable, "warning", "A rule that the policy's own mode never comes to, such as an allow rule in mode explore.",
 			"It reads as if it did something.", "Change defaults.mode, or remove the rule."},
@@ -78,14 +78,14 @@ func aboutRules() []Description {
 		{Boundary, "warning", "Shell text matched without the end of a word, or with an operator in it, or allowed by what the line begins with.",
 			"`git*` is about gitk too, and startsWith('rm') about rmdir; `curl * | sh` misses `curl x|sh`; startsWith('git ') allows `git status; anything`.",
 			"Write the prefix form: git status:*."},
-		{Approvers, "error", "An approval request that nobody can answer, or fewer people than its quorum.",
+		{Approvers, "error", "An approval request that no person, or fewer people than its quorum, can answer.",
 			"It would stay open until it expires, and then deny.", "Name more people, a group with members, or a smaller quorum."},
 		{RedactPath, "error", "A redact path that no schema of the rule's tools has.",
 			"Nothing is hidden, although the rule says so.", "Correct the path; `askance policy vars TOOL` prints the fields."},
 		{Times, "error", "An expiry longer than a run may last, or an escalation after the approval request has expired.",
 			"The later of the two never happens.", "Make the escalation earlier, or the expiry shorter."},
-		{Untested, "warning", "A rule, or a part of its condition, that the tests beside the rules do not exercise both ways.",
-			"Nobody would notice if it stopped working.", "Add a test for which it applies, and one for which it does not."},
+		{Untested, "warning", "A rule, or a part of its condition, that the tests of the policy do not exercise both ways.",
+			"A failure of it would stay unnoticed.", "Add a test for which it applies, and one for which it does not."},
 		{Drift, "error", "The language or a tool's schema has changed since the tests were last recorded.",
 			"The same text may mean something else now.", "Run `askance policy test --record` and review what changed."},
 	}

@@ -14,7 +14,7 @@ import (
 // checker refuses those of two known types; what is left are fields that may be
 // of several types, and enums.
 func (c *expr) checkComparisons() {
-	c.calls(func(e celast.Expr, name string) {
+	c.eachCall(func(e celast.Expr, name string) {
 		call := e.AsCall()
 		switch name {
 		case operators.Equals, operators.NotEquals:
@@ -44,7 +44,7 @@ func (c *expr) checkEqual(field, literal celast.Expr) {
 	if literal.Kind() != celast.LiteralKind {
 		return
 	}
-	f, ok := c.field(selected(field))
+	f, ok := c.declaredField(selectedPath(field))
 	if !ok || isCall(field, "orValue") && c.text(field.AsCall().Args()[0]) == c.text(literal) {
 		return // what stands for a missing field need not be one of its values
 	}
@@ -59,11 +59,11 @@ func (c *expr) checkEqual(field, literal celast.Expr) {
 	}
 }
 
-// selected looks through what gives a field another form but not another value.
-func selected(e celast.Expr) celast.Expr {
+// selectedPath looks through what gives a field another form but not another value.
+func selectedPath(e celast.Expr) celast.Expr {
 	switch {
 	case isCall(e, "dyn") && len(e.AsCall().Args()) == 1:
-		return selected(e.AsCall().Args()[0])
+		return selectedPath(e.AsCall().Args()[0])
 	case isCall(e, "orValue") && e.AsCall().IsMemberFunction():
 		return e.AsCall().Target()
 	default:

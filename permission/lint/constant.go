@@ -11,22 +11,22 @@ import (
 
 // checkConstant looks for conditions that are the same for every call.
 func (c *expr) checkConstant() {
-	value, constant := c.folded()
-	constant = constant || c.contradicts()
+	value, constant := c.foldedValue()
+	constant = constant || c.contradictsItself()
 	switch {
 	case !constant:
 	case !value:
-		c.report(AlwaysFalse, Error, c.root(), "the condition is false whatever the call is", "correct it, or remove the rule")
+		c.report(AlwaysFalse, Error, c.root(), "the condition is false for every call", "correct it, or remove the rule")
 	case isAllow(c.Rule) && !c.Rule.IKnow:
-		c.report(AlwaysTrue, Error, c.root(), "the condition is true whatever the call is, so that every call is allowed",
+		c.report(AlwaysTrue, Error, c.root(), "the condition is true for every call, so that every call is allowed",
 			"correct it, or say i_know: true")
 	case !isAllow(c.Rule):
-		c.report(AlwaysTrue, Warning, c.root(), "the condition is true whatever the call is", "leave it out")
+		c.report(AlwaysTrue, Warning, c.root(), "the condition is true for every call", "leave it out")
 	}
 }
 
-// folded is the value of an expression that folds to a constant.
-func (c *expr) folded() (value, constant bool) {
+// foldedValue is the value of an expression that folds to a constant.
+func (c *expr) foldedValue() (value, constant bool) {
 	folding, err := cel.NewConstantFoldingOptimizer()
 	if err != nil {
 		return false, false
@@ -47,17 +47,17 @@ func (c *expr) folded() (value, constant bool) {
 	return bool(b), ok
 }
 
-// contradicts finds x && !x, one value compared with two, and one that must be
+// contradictsItself finds x && !x, one value compared with two, and one that must be
 // above another number than it is below.
-func (c *expr) contradicts() bool {
+func (c *expr) contradictsItself() bool {
 	var seen []string
 	equal := map[string]string{}
-	if c.emptyRange() {
+	if c.isEmptyRange() {
 		return true
 	}
 	for _, part := range allOf(c.root()) {
 		seen = append(seen, c.text(part))
-		if left, right, ok := c.equation(part); ok {
+		if left, right, ok := c.equationOf(part); ok {
 			if before, ok := equal[left]; ok && before != right {
 				return true
 			}
@@ -72,8 +72,8 @@ func (c *expr) contradicts() bool {
 	return false
 }
 
-// equation takes x == literal apart.
-func (c *expr) equation(e celast.Expr) (left, right string, ok bool) {
+// equationOf takes x == literal apart.
+func (c *expr) equationOf(e celast.Expr) (left, right string, ok bool) {
 	if !isCall(e, "_==_") {
 		return "", "", false
 	}
@@ -87,11 +87,11 @@ func (c *expr) equation(e celast.Expr) (left, right string, ok bool) {
 	return c.text(a), c.text(b), true
 }
 
-// emptyRange finds x > 9 && x < 5.
-func (c *expr) emptyRange() bool {
+// isEmptyRange finds x > 9 && x < 5.
+func (c *expr) isEmptyRange() bool {
 	above, below := map[string]float64{}, map[string]float64{}
 	for _, part := range allOf(c.root()) {
-		name, op, n, ok := c.bound(part)
+		name, op, n, ok := c.boundOf(part)
 		if !ok {
 			continue
 		}
@@ -113,8 +113,8 @@ func (c *expr) emptyRange() bool {
 // turned is the comparison with its sides changed.
 var turned = map[string]string{"_<_": ">", "_<=_": ">=", "_>_": "<", "_>=_": "<="}
 
-// bound takes x > 9 apart, and 9 < x.
-func (c *expr) bound(e celast.Expr) (name, op string, n float64, ok bool) {
+// boundOf takes x > 9 apart, and 9 < x.
+func (c *expr) boundOf(e celast.Expr) (name, op string, n float64, ok bool) {
 	if e.Kind() != celast.CallKind || turned[e.AsCall().FunctionName()] == "" {
 		return "", "", 0, false
 	}

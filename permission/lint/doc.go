@@ -1,5 +1,5 @@
 // Package lint finds what is wrong with a policy although it loads: rules that
-// can never apply, that allow more than they read, or whose approval request nobody can
+// can never apply, that allow more than they read, or whose approval request no person can
 // answer.
 //
 //	report := lint.Run(files, lint.Options{Options: permission.Options{Tools: tools}})
@@ -16,5 +16,5 @@
 // at nothing but what it is given: what it is not told, such as the tools or the
 // members of groups, it does not judge. It proves nothing: a policy without
 // findings can still say something else than was meant, which is what the tests
-// beside the rules are for.
+// of a policy are for.
 package lint

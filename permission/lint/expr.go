@@ -37,23 +37,23 @@ func (c *expr) report(code Code, level Level, e celast.Expr, msg, hint string) {
 		Place: c.Place(line, col), Msg: msg, Hint: hint})
 }
 
-// each calls f for every part, the whole first.
-func (c *expr) each(f func(celast.Expr)) {
+// eachPart calls f for every part, the whole first.
+func (c *expr) eachPart(f func(celast.Expr)) {
 	celast.PreOrderVisit(c.root(), celast.NewExprVisitor(f))
 }
 
 // allOf and anyOf are the parts that && and || join.
-func allOf(e celast.Expr) []celast.Expr { return joined(e, operators.LogicalAnd) }
+func allOf(e celast.Expr) []celast.Expr { return joinedParts(e, operators.LogicalAnd) }
 
-func anyOf(e celast.Expr) []celast.Expr { return joined(e, operators.LogicalOr) }
+func anyOf(e celast.Expr) []celast.Expr { return joinedParts(e, operators.LogicalOr) }
 
-func joined(e celast.Expr, by string) []celast.Expr {
+func joinedParts(e celast.Expr, by string) []celast.Expr {
 	if !isCall(e, by) {
 		return []celast.Expr{e}
 	}
 	var out []celast.Expr
 	for _, arg := range e.AsCall().Args() {
-		out = append(out, joined(arg, by)...)
+		out = append(out, joinedParts(arg, by)...)
 	}
 	return out
 }
@@ -79,8 +79,8 @@ func textLiteral(e celast.Expr) (string, bool) {
 	return string(s), ok
 }
 
-// field is what the schema says about a selected field of args.
-func (c *expr) field(e celast.Expr) (permission.Field, bool) {
+// declaredField is what the schema says about a selected field of args.
+func (c *expr) declaredField(e celast.Expr) (permission.Field, bool) {
 	if c.Declared == nil || c.Declared.Schema == nil {
 		return permission.Field{}, false
 	}
@@ -114,9 +114,9 @@ func (c *expr) field(e celast.Expr) (permission.Field, bool) {
 	return permission.Field{}, false
 }
 
-// calls gives every call of one of the functions.
-func (c *expr) calls(f func(e celast.Expr, name string)) {
-	c.each(func(e celast.Expr) {
+// eachCall gives every call of one of the functions.
+func (c *expr) eachCall(f func(e celast.Expr, name string)) {
+	c.eachPart(func(e celast.Expr) {
 		if e.Kind() == celast.CallKind {
 			f(e, e.AsCall().FunctionName())
 		}

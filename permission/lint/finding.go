@@ -25,7 +25,7 @@ type Finding struct {
 	Field string `json:"field,omitzero"` // key of the rule, e.g. when
 	permission.Place
 	Msg  string `json:"msg"`
-	Hint string `json:"hint,omitzero"` // how to mend it
+	Hint string `json:"hint,omitzero"` // how to fix it
 }
 
 // String gives "file:line:col: level code: rule name: fault (hint)".

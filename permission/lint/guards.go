@@ -24,18 +24,21 @@ func (g guards) with(paths ...string) guards {
 	return out
 }
 
+// guardCheck looks for fields that a condition reads and that may be absent.
+type guardCheck struct{ *expr }
+
 // checkGuards looks for fields that a call may lack and that nothing guards. An
-// error beside a false part of && is no error, so that a guard helps on either
+// error next to a false part of && is no error, so that a guard helps on either
 // side of it; in the same way a negated guard helps in ||.
-func (c *expr) checkGuards() {
+func (c guardCheck) checkGuards() {
 	level := Error
 	if c.Rule.Behavior == message.BehaviorAsk || c.Field == "message" {
 		level = Warning
 	}
 	reported := map[string]bool{}
-	c.guarded(c.root(), guards{}.with(c.provedByCondition()...), func(in *expr, e, at celast.Expr) {
+	c.walkGuarded(c.root(), guards{}.with(c.provedByCondition()...), func(in *expr, e, at celast.Expr) {
 		text, what := in.text(e), ""
-		if in != c {
+		if in != c.expr {
 			what = "the term " + c.text(at) + " needs " // of the vocabulary
 		}
 		if reported[what+text] {
@@ -54,8 +57,8 @@ func (c *expr) checkGuards() {
 	})
 }
 
-// term is the expression that a name of the vocabulary stands for.
-func (c *expr) term(e celast.Expr) (*expr, bool) {
+// termOf is the expression that a name of the vocabulary stands for.
+func (c guardCheck) termOf(e celast.Expr) (*expr, bool) {
 	if e.Kind() != celast.IdentKind || c.Terms[e.AsIdent()] == nil {
 		return nil, false
 	}
@@ -70,47 +73,47 @@ type unguarded func(in *expr, field, at celast.Expr)
 
 // provedByCondition are the paths that are there wherever a message is made:
 // its rule applies, so that the condition is true.
-func (c *expr) provedByCondition() []string {
+func (c guardCheck) provedByCondition() []string {
 	if c.Field != "message" {
 		return nil
 	}
 	for _, x := range c.expressions {
 		if x.Field == "when" && x.Rule.Name == c.Rule.Name && x.Tool == c.Tool {
 			when := &expr{c.linter, x}
-			return when.proves(when.root(), true)
+			return guardCheck{when}.provedFields(when.root(), true)
 		}
 	}
 	return nil
 }
 
-// guarded walks an expression with what is known to be there.
-func (c *expr) guarded(e celast.Expr, known guards, report unguarded) {
-	if term, ok := c.term(e); ok {
-		term.guarded(term.root(), known, func(in *expr, field, _ celast.Expr) { report(in, field, e) })
+// walkGuarded walks an expression with what is known to be there.
+func (c guardCheck) walkGuarded(e celast.Expr, known guards, report unguarded) {
+	if term, ok := c.termOf(e); ok {
+		guardCheck{term}.walkGuarded(term.root(), known, func(in *expr, field, _ celast.Expr) { report(in, field, e) })
 		return
 	}
 	switch e.Kind() {
 	case celast.SelectKind:
 		s := e.AsSelect()
 		if c.mayBeMissing(e) && !s.IsTestOnly() && !known[c.text(e)] {
-			report(c, e, e)
+			report(c.expr, e, e)
 		}
-		c.guarded(s.Operand(), known, report)
+		c.walkGuarded(s.Operand(), known, report)
 	case celast.CallKind:
-		c.guardedCall(e, known, report)
+		c.walkGuardedCall(e, known, report)
 	case celast.ListKind:
 		for _, item := range e.AsList().Elements() {
-			c.guarded(item, known, report)
+			c.walkGuarded(item, known, report)
 		}
 	case celast.MapKind:
 		for _, entry := range e.AsMap().Entries() {
-			c.guarded(entry.AsMapEntry().Key(), known, report)
-			c.guarded(entry.AsMapEntry().Value(), known, report)
+			c.walkGuarded(entry.AsMapEntry().Key(), known, report)
+			c.walkGuarded(entry.AsMapEntry().Value(), known, report)
 		}
 	case celast.ComprehensionKind:
 		loop := e.AsComprehension()
 		for _, part := range []celast.Expr{loop.IterRange(), loop.AccuInit(), loop.LoopCondition(), loop.LoopStep(), loop.Result()} {
-			c.guarded(part, known, report)
+			c.walkGuarded(part, known, report)
 		}
 	default: // literals and names have no fields
 	}
@@ -118,18 +121,18 @@ func (c *expr) guarded(e celast.Expr, known guards, report unguarded) {
 
 // mayBeMissing reports whether a call may lack a selected field: by the schema,
 // or because the rule is about any tool and never asks which one it is.
-func (c *expr) mayBeMissing(e celast.Expr) bool {
-	if f, ok := c.field(e); ok {
+func (c guardCheck) mayBeMissing(e celast.Expr) bool {
+	if f, ok := c.declaredField(e); ok {
 		return !f.Required
 	}
 	if permission.MayBeMissing(c.text(e)) {
 		return true
 	}
 	on := e.AsSelect().Operand()
-	return c.Tool == permission.AnyTool && on.Kind() == celast.IdentKind && on.AsIdent() == "args" && !c.reads("tool")
+	return c.Tool == permission.AnyTool && on.Kind() == celast.IdentKind && on.AsIdent() == "args" && !c.readsVariable("tool")
 }
 
-func (c *expr) guardedCall(e celast.Expr, known guards, report unguarded) {
+func (c guardCheck) walkGuardedCall(e celast.Expr, known guards, report unguarded) {
 	call := e.AsCall()
 	switch call.FunctionName() {
 	case operators.LogicalAnd:
@@ -138,10 +141,10 @@ func (c *expr) guardedCall(e celast.Expr, known guards, report unguarded) {
 			inner := known
 			for j, other := range parts {
 				if i != j {
-					inner = inner.with(c.proves(other, true)...)
+					inner = inner.with(c.provedFields(other, true)...)
 				}
 			}
-			c.guarded(part, inner, report)
+			c.walkGuarded(part, inner, report)
 		}
 	case operators.LogicalOr:
 		parts := anyOf(e)
@@ -149,27 +152,27 @@ func (c *expr) guardedCall(e celast.Expr, known guards, report unguarded) {
 			inner := known
 			for j, other := range parts {
 				if i != j {
-					inner = inner.with(c.proves(other, false)...)
+					inner = inner.with(c.provedFields(other, false)...)
 				}
 			}
-			c.guarded(part, inner, report)
+			c.walkGuarded(part, inner, report)
 		}
 	case operators.Conditional:
 		test := call.Args()[0]
-		c.guarded(test, known, report)
-		c.guarded(call.Args()[1], known.with(c.proves(test, true)...), report)
-		c.guarded(call.Args()[2], known.with(c.proves(test, false)...), report)
+		c.walkGuarded(test, known, report)
+		c.walkGuarded(call.Args()[1], known.with(c.provedFields(test, true)...), report)
+		c.walkGuarded(call.Args()[2], known.with(c.provedFields(test, false)...), report)
 	default:
 		for _, arg := range args(call) {
-			c.guarded(arg, known, report)
+			c.walkGuarded(arg, known, report)
 		}
 	}
 }
 
-// proves are the paths that are there if the expression has the given value.
-func (c *expr) proves(e celast.Expr, value bool) []string {
-	if term, ok := c.term(e); ok {
-		return term.proves(term.root(), value)
+// provedFields are the paths that are there if the expression has the given value.
+func (c guardCheck) provedFields(e celast.Expr, value bool) []string {
+	if term, ok := c.termOf(e); ok {
+		return guardCheck{term}.provedFields(term.root(), value)
 	}
 	switch {
 	case e.Kind() == celast.SelectKind && e.AsSelect().IsTestOnly():
@@ -178,11 +181,11 @@ func (c *expr) proves(e celast.Expr, value bool) []string {
 		}
 		return []string{c.text(e.AsSelect().Operand()) + "." + e.AsSelect().FieldName()}
 	case isCall(e, operators.LogicalNot):
-		return c.proves(e.AsCall().Args()[0], !value)
+		return c.provedFields(e.AsCall().Args()[0], !value)
 	case isCall(e, operators.LogicalAnd) && value, isCall(e, operators.LogicalOr) && !value:
 		var out []string
 		for _, arg := range e.AsCall().Args() {
-			out = append(out, c.proves(arg, value)...)
+			out = append(out, c.provedFields(arg, value)...)
 		}
 		return out
 	default:

@@ -29,7 +29,7 @@ type Directory struct {
 	Groups map[string][]string // members by group
 }
 
-// Coverage says what the tests beside the rules exercise.
+// Coverage says what the tests of a policy exercise.
 type Coverage interface {
 	// Fired and Spared report whether a test has a call that the rule is about,
 	// and one of its tools that it is not about.
@@ -59,7 +59,7 @@ func Run(files []permission.File, opts Options) *Report {
 		l.expression(x)
 	}
 	l.pairs()
-	l.drift()
+	l.checkDrift()
 	return newReport(l.found, len(policy.Rules))
 }
 
@@ -150,12 +150,12 @@ func (l *linter) expression(x *permission.Expression) {
 		c.checkCommandWords()
 		c.checkUntyped()
 	}
-	c.checkGuards()
+	guardCheck{c}.checkGuards()
 	c.checkCalls()
 	c.checkComparisons()
 }
 
-func deciding(r *permission.Rule) bool {
+func decidingRules(r *permission.Rule) bool {
 	return r.Enforcement == "" || r.Enforcement == permission.EnforcementEnforce
 }
 

@@ -82,7 +82,7 @@ func options(t testing.TB, code lint.Code, which string) lint.Options {
 		Matchers: map[string]permission.Matcher{"Bash": anything{}}}}
 	switch code {
 	case lint.Approvers:
-		opts.Directory = &lint.Directory{Users: []string{"ann", "bob"}, Groups: map[string][]string{"finance": {"fiona", "frank"}, "nobody": nil}}
+		opts.Directory = &lint.Directory{Users: []string{"ann", "bob"}, Groups: map[string][]string{"finance": {"fiona", "frank"}, "empty": nil}}
 	case lint.Times:
 		opts.RunLimit, opts.ExecutorLimit = 24*time.Hour, time.Hour
 	case lint.Drift:
@@ -157,7 +157,7 @@ func TestEveryCodeIsDescribed(t *testing.T) {
 		if want := lint.Code("L" + string(rune('0'+(i+1)/10)) + string(rune('0'+(i+1)%10))); d.Code != want {
 			t.Errorf("code %d is %s, want %s", i, d.Code, want)
 		}
-		if d.Level == "" || d.Finding == "" || d.Why == "" || d.Mend == "" {
+		if d.Level == "" || d.Finding == "" || d.Why == "" || d.Fix == "" {
 			t.Errorf("%s is not described: %+v", d.Code, d)
 		}
 	}

@@ -12,17 +12,17 @@ func (c *expr) checkLoops() {
 		return
 	}
 	info := c.AST.NativeRep().SourceInfo()
-	meant := c.emptyMeant()
-	c.each(func(e celast.Expr) {
+	meant := c.listsMeantEmpty()
+	c.eachPart(func(e celast.Expr) {
 		macro, ok := info.GetMacroCall(e.ID())
 		if !ok || macro.Kind() != celast.CallKind || macro.AsCall().FunctionName() != operators.All || e.Kind() != celast.ComprehensionKind {
 			return
 		}
 		list := e.AsComprehension().IterRange()
-		if f, ok := c.field(list); ok && f.MinLength > 0 {
+		if f, ok := c.declaredField(list); ok && f.MinLength > 0 {
 			return
 		}
-		if meant[e.ID()] || c.notEmpty(c.text(list)) {
+		if meant[e.ID()] || c.provesNotEmpty(c.text(list)) {
 			return
 		}
 		c.report(EmptyAll, Error, e, "all() is true for an empty list, so that a call with an empty "+c.text(list)+" is allowed",
@@ -30,11 +30,11 @@ func (c *expr) checkLoops() {
 	})
 }
 
-// emptyMeant are the loops beside which stands that the list may be empty:
+// listsMeantEmpty are the loops next to a part that says that the list may be empty:
 // size(x) == 0 || x.all(…).
-func (c *expr) emptyMeant() map[int64]bool {
+func (c *expr) listsMeantEmpty() map[int64]bool {
 	out := map[int64]bool{}
-	c.calls(func(e celast.Expr, name string) {
+	c.eachCall(func(e celast.Expr, name string) {
 		if name != operators.LogicalOr {
 			return
 		}
@@ -55,9 +55,9 @@ func (c *expr) emptyMeant() map[int64]bool {
 	return out
 }
 
-// notEmpty reports whether a part of the whole condition says that the list is
+// provesNotEmpty reports whether a part of the whole condition says that the list is
 // not empty.
-func (c *expr) notEmpty(list string) bool {
+func (c *expr) provesNotEmpty(list string) bool {
 	info := c.AST.NativeRep().SourceInfo()
 	for _, part := range allOf(c.root()) {
 		if macro, ok := info.GetMacroCall(part.ID()); ok && macro.Kind() == celast.CallKind && part.Kind() == celast.ComprehensionKind {

@@ -17,7 +17,7 @@ func (l *linter) pairs() {
 		later := &l.policy.Rules[i]
 		for j := range l.policy.Rules {
 			earlier := &l.policy.Rules[j]
-			if i == j || !l.heardBefore(earlier, later, j < i) || !l.covers(earlier, later, parts) {
+			if i == j || !l.heardBefore(earlier, later, j < i) || !l.checkCovers(earlier, later, parts) {
 				continue
 			}
 			level, hint := Warning, "remove it, or narrow "+earlier.Name
@@ -33,7 +33,7 @@ func (l *linter) pairs() {
 // checkReadOnly looks for allow rules that are meant to allow a part of what is
 // allowed as a whole: the calls of tools that are declared read-only.
 func (l *linter) checkReadOnly(r *permission.Rule) {
-	if !isAllow(r) || !deciding(r) || r.When == "" && !hasContent(r) {
+	if !isAllow(r) || !decidingRules(r) || r.When == "" && !hasContent(r) {
 		return
 	}
 	tools := l.tools(r)
@@ -47,7 +47,7 @@ func (l *linter) checkReadOnly(r *permission.Rule) {
 // heardBefore reports whether a rule decides in place of another that is about
 // the same calls. Ask rules ask together, so that none of them hides another.
 func (l *linter) heardBefore(a, b *permission.Rule, first bool) bool {
-	if !deciding(a) || !deciding(b) {
+	if !decidingRules(a) || !decidingRules(b) {
 		return false
 	}
 	x, y := precedence[a.Behavior], precedence[b.Behavior]
@@ -62,9 +62,9 @@ func sameReach(a, b *permission.Rule) bool {
 	return a.When == b.When && slices.Equal(a.Tools, b.Tools)
 }
 
-// covers reports whether every call that b is about is one that a is about, as
+// checkCovers reports whether every call that b is about is one that a is about, as
 // far as their parts show it.
-func (l *linter) covers(a, b *permission.Rule, parts map[*permission.Rule][]string) bool {
+func (l *linter) checkCovers(a, b *permission.Rule, parts map[*permission.Rule][]string) bool {
 	if !slices.Contains(a.Tools, permission.AnyTool) {
 		for _, name := range b.Tools {
 			if !slices.Contains(a.Tools, name) && !l.onServer(a, name) {

@@ -9,7 +9,7 @@ import (
 )
 
 // Record is the state in which the tests of a policy last passed. It is kept
-// beside the policy, so that a change of the language or of a tool shows.
+// next to the policy, so that a change of the language or of a tool shows.
 type JournalEntry struct {
 	// Language names what expressions mean: the functions, their libraries and
 	// the variables.
@@ -32,8 +32,8 @@ func NewRecord(tools []permission.Tool) JournalEntry {
 	return r
 }
 
-// drift compares the present state with the recorded one.
-func (l *linter) drift() {
+// checkDrift compares the present state with the recorded one.
+func (l *linter) checkDrift() {
 	before := l.opts.Recorded
 	if before == nil {
 		return

@@ -24,7 +24,7 @@ func (l *linter) checkApprovers(r *permission.Rule) {
 	}
 	switch {
 	case len(people) == 0:
-		l.add(Approvers, Error, r, "approvers", "nobody may answer", "name people, or a group with members")
+		l.add(Approvers, Error, r, "approvers", "no person may answer", "name people, or a group with members")
 	case len(people) < need:
 		l.add(Approvers, Error, r, "approvers", fmt.Sprintf("%d may answer (%s), and %d are needed", len(people), strings.Join(people, ", "), need),
 			"name more people, or a smaller quorum")
@@ -39,34 +39,34 @@ func (l *linter) checkApprovers(r *permission.Rule) {
 func (l *linter) people(r *permission.Rule) ([]string, bool) {
 	people := slices.Clone(r.Approvers.Users)
 	dir := l.opts.Directory
-	anybody := len(people)+len(r.Approvers.Groups) == 0
+	anyApprover := len(people)+len(r.Approvers.Groups) == 0
 	if dir == nil {
-		known := !anybody && len(r.Approvers.Groups) == 0
+		known := !anyApprover && len(r.Approvers.Groups) == 0
 		for _, step := range r.Escalation {
 			people, known = append(people, step.To.Users...), known && len(step.To.Groups) == 0
 		}
 		slices.Sort(people)
 		return slices.Compact(people), known
 	}
-	if anybody {
-		people = everybody(dir)
+	if anyApprover {
+		people = isEverybody(dir)
 	}
-	people = append(people, l.named(r, "approvers", r.Approvers)...)
+	people = append(people, l.namedPeople(r, "approvers", r.Approvers)...)
 	for i, step := range r.Escalation {
-		people = append(people, l.named(r, fmt.Sprintf("escalation[%d].to", i), step.To)...)
+		people = append(people, l.namedPeople(r, fmt.Sprintf("escalation[%d].to", i), step.To)...)
 	}
 	slices.Sort(people)
 	return slices.Compact(people), true
 }
 
-// named are the people of the directory whom a key names. It reports names that
+// namedPeople are the people of the directory whom a key names. It reports names that
 // the directory does not have.
-func (l *linter) named(r *permission.Rule, field string, a permission.Approvers) []string {
+func (l *linter) namedPeople(r *permission.Rule, field string, a permission.Approvers) []string {
 	dir := l.opts.Directory
-	people, all := slices.Clone(a.Users), everybody(dir)
+	people, all := slices.Clone(a.Users), isEverybody(dir)
 	for _, u := range a.Users {
 		if !slices.Contains(all, u) {
-			l.add(Approvers, Error, r, field, "nobody is called "+u, "correct the name")
+			l.add(Approvers, Error, r, field, "there is no person "+u, "correct the name")
 		}
 	}
 	for _, g := range a.Groups {
@@ -79,7 +79,7 @@ func (l *linter) named(r *permission.Rule, field string, a permission.Approvers)
 	return people
 }
 
-func everybody(d *Directory) []string {
+func isEverybody(d *Directory) []string {
 	out := slices.Clone(d.Users)
 	for _, members := range d.Groups {
 		out = append(out, members...)
@@ -141,20 +141,20 @@ func (l *linter) checkTimes(r *permission.Rule) {
 		expiry = l.policy.Expiry
 	}
 	if limit := l.opts.RunLimit; limit > 0 && expiry > limit {
-		l.add(Times, Error, r, "expiry", fmt.Sprintf("the approval request may stay open for %s, and a run ends after %s", short(expiry), short(limit)), "make it shorter")
+		l.add(Times, Error, r, "expiry", fmt.Sprintf("the approval request may stay open for %s, and a run ends after %s", isShort(expiry), isShort(limit)), "make it shorter")
 	}
 	if limit := l.opts.ExecutorLimit; limit > 0 && r.Executor.Timeout > limit {
-		l.add(Times, Error, r, "executor", fmt.Sprintf("the timeout of %s is longer than the %s that an execution may take", short(r.Executor.Timeout), short(limit)), "make it shorter")
+		l.add(Times, Error, r, "executor", fmt.Sprintf("the timeout of %s is longer than the %s that an execution may take", isShort(r.Executor.Timeout), isShort(limit)), "make it shorter")
 	}
 	for _, step := range r.Escalation {
 		if expiry > 0 && step.After >= expiry {
-			l.add(Times, Error, r, "escalation", fmt.Sprintf("the step after %s never comes: the approval request expires after %s", short(step.After), short(expiry)),
+			l.add(Times, Error, r, "escalation", fmt.Sprintf("the step after %s never comes: the approval request expires after %s", isShort(step.After), isShort(expiry)),
 				"make it earlier, or the expiry longer")
 		}
 	}
 }
 
-func short(d time.Duration) string {
+func isShort(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
 		s = strings.TrimSuffix(s, "0s")
@@ -212,7 +212,7 @@ func (c *expr) checkUntyped() {
 		return
 	}
 	untyped := false
-	c.each(func(e celast.Expr) { untyped = untyped || e.Kind() == celast.IdentKind && e.AsIdent() == "args" })
+	c.eachPart(func(e celast.Expr) { untyped = untyped || e.Kind() == celast.IdentKind && e.AsIdent() == "args" })
 	if untyped {
 		c.add(UnknownName, Warning, c.Rule, "when", c.Tool+" has no schema, so that nothing checks the fields of args", "give the tool an input_schema")
 	}
@@ -224,11 +224,11 @@ func (l *linter) checkMode(r *permission.Rule) {
 	case l.policy.Mode == permission.ModeExplore && isAllow(r):
 		l.add(Unreachable, Warning, r, "behavior", "mode explore consults no allow rules", "change defaults.mode, or remove the rule")
 	case l.policy.Mode == permission.ModeExplore && r.Behavior == message.BehaviorAsk && l.neverReads(r):
-		l.add(Unreachable, Warning, r, "behavior", "mode explore denies all calls of these tools, so that nobody is asked", "write deny, or change defaults.mode")
+		l.add(Unreachable, Warning, r, "behavior", "mode explore denies all calls of these tools, so that no approval request is asked", "write deny, or change defaults.mode")
 	case l.policy.Mode == permission.ModeBypass && isAllow(r):
 		l.add(Unreachable, Warning, r, "behavior", "mode bypass allows what no rule denies or asks about, so that an allow rule changes nothing", "remove the rule")
 	case l.policy.Mode == permission.ModeDontAsk && r.Behavior == message.BehaviorAsk && len(r.Escalation)+r.Quorum > 0:
-		l.add(Unreachable, Warning, r, "behavior", "mode dont_ask asks nobody: the rule denies", "write deny, or change defaults.mode")
+		l.add(Unreachable, Warning, r, "behavior", "mode dont_ask asks no approval requests: the rule denies", "write deny, or change defaults.mode")
 	}
 }
 

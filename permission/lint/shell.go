@@ -37,7 +37,7 @@ func (l *linter) isShell(tool string) bool {
 
 // checkBroad looks for allow rules that are about every call of a tool.
 func (l *linter) checkBroad(r *permission.Rule) {
-	if !isAllow(r) || r.When != "" || hasContent(r) || r.IKnow || !deciding(r) {
+	if !isAllow(r) || r.When != "" || hasContent(r) || r.IKnow || !decidingRules(r) {
 		return
 	}
 	for _, t := range l.broadTools(r) {
@@ -78,8 +78,8 @@ func (l *linter) checkContent(r *permission.Rule) {
 	if isAllow(r) && !r.IKnow {
 		if content == "*" || content == ":*" {
 			l.add(AlwaysTrue, Error, r, "rule_content", "allows every command line", "name the programs, or say i_know: true")
-		} else if program := runs(content); program != "" {
-			l.add(Interpreter, Error, r, "rule_content", "allows "+program+", which runs whatever it is given",
+		} else if program := runsProgram(content); program != "" {
+			l.add(Interpreter, Error, r, "rule_content", "allows "+program+", which runs every text that it is given",
 				"allow the exact command, or say i_know: true")
 		}
 	}
@@ -113,8 +113,8 @@ func gluedStar(content string) bool {
 	return false
 }
 
-// runs is the interpreter that a rule content is about.
-func runs(content string) string {
+// runsProgram is the interpreter that a rule content is about.
+func runsProgram(content string) string {
 	words := strings.Fields(strings.TrimSuffix(content, ":*"))
 	if len(words) == 0 {
 		return ""
@@ -145,7 +145,7 @@ func (c *expr) checkCommandWords() {
 	if !isAllow(c.Rule) || c.Rule.IKnow {
 		return
 	}
-	c.calls(func(e celast.Expr, name string) {
+	c.eachCall(func(e celast.Expr, name string) {
 		if name != operators.Equals && name != operators.In {
 			return
 		}
@@ -161,8 +161,8 @@ func (c *expr) checkCommandWords() {
 			programs = other.AsList().Elements()
 		}
 		for _, p := range programs {
-			if word, ok := textLiteral(p); ok && runs(word) != "" {
-				c.report(Interpreter, Error, p, "allows "+word+", which runs whatever it is given", "allow the exact command, or say i_know: true")
+			if word, ok := textLiteral(p); ok && runsProgram(word) != "" {
+				c.report(Interpreter, Error, p, "allows "+word+", which runs every text that it is given", "allow the exact command, or say i_know: true")
 			}
 		}
 	})

@@ -7,7 +7,7 @@ import (
 )
 
 // Lines that look as if an allow rule covered them and do more than it says, and
-// everyday lines beside them that it does cover; see testdata/README.md.
+// everyday lines that it does cover; see testdata/README.md.
 func TestAllows(t *testing.T) {
 	n := eachRow(t, "testdata/allows.jsonl", func(rule, line, want string) {
 		got := "asked"

@@ -10,30 +10,30 @@ import (
 // This file writes arguments of the same meaning in the same way, of programs
 // that are often denied with them.
 
-// canonical gives arguments in the form in which they are compared: kill -s KILL
+// canonicalArguments gives arguments in the form in which they are compared: kill -s KILL
 // is kill -9, docker container rm is docker rm, git push +main is git push -f
 // main.
-func canonical(program string, args []Word) []Word {
+func canonicalArguments(program string, args []Word) []Word {
 	if letters, ok := valued[program]; ok {
-		args = apart(letters, args)
+		args = splitOptions(letters, args)
 	}
 	switch program {
 	case "kill", "pkill", "killall":
-		return signals(args)
+		return normalizeSignals(args)
 	case "git":
 		return gitForm(args)
 	case "npm":
-		return first(args, npmCommand)
+		return replaceFirst(args, npmCommand)
 	case "helm":
-		return first(args, func(s string) string { return helmNames[s] })
+		return replaceFirst(args, func(s string) string { return helmNames[s] })
 	case "docker", "podman", "nerdctl":
-		return containers(args)
+		return normalizeContainers(args)
 	case "kubectl", "oc":
-		return resources(args)
+		return normalizeResources(args)
 	case "terraform", "tofu":
-		return destroys(args)
+		return findDestroyer(args)
 	case "chmod":
-		return first(args, chmodMode)
+		return replaceFirst(args, chmodMode)
 	case "tar":
 		if len(args) > 0 && args[0].Fixed && args[0].Text != "" && args[0].Text[0] != '-' {
 			return append([]Word{{Text: "-" + args[0].Text, Fixed: true}}, args[1:]...)
@@ -47,13 +47,13 @@ var valued = map[string]string{
 	"curl": "XdoHuTFAbcemwEKxDr", "wget": "OoiePU", "mysql": "eDhuP", "psql": "cfdhUp", "python": "cmWX",
 }
 
-// apart splits -XPOST and --request=POST into two words.
-func apart(letters string, args []Word) []Word {
+// splitOptions splits -XPOST and --request=POST into two words.
+func splitOptions(letters string, args []Word) []Word {
 	out := make([]Word, 0, len(args))
 	for _, a := range args {
 		name, value, given := strings.Cut(a.Text, "=")
 		at := 0
-		if cluster(a.Text) {
+		if isCluster(a.Text) {
 			at = strings.IndexAny(a.Text[1:], letters) + 2
 		}
 		switch {
@@ -68,9 +68,9 @@ func apart(letters string, args []Word) []Word {
 	return out
 }
 
-// first replaces the first operand; also one that may be the value of an option
+// replaceFirst replaces the first operand; also one that may be the value of an option
 // before it. to gives "" for what stays.
-func first(args []Word, to func(string) string) []Word {
+func replaceFirst(args []Word, to func(string) string) []Word {
 	out := slices.Clone(args)
 	option := false
 	for i, a := range out {
@@ -89,7 +89,7 @@ func first(args []Word, to func(string) string) []Word {
 	return out
 }
 
-func signals(args []Word) []Word {
+func normalizeSignals(args []Word) []Word {
 	var out []Word
 	for i := 0; i < len(args); i++ {
 		a := args[i]
@@ -112,11 +112,11 @@ func signals(args []Word) []Word {
 	return out
 }
 
-func destroys(args []Word) []Word {
+func findDestroyer(args []Word) []Word {
 	if !slices.ContainsFunc(args, func(a Word) bool { return a.Text == "-destroy" || a.Text == "--destroy" }) {
 		return args
 	}
-	return first(args, func(s string) string {
+	return replaceFirst(args, func(s string) string {
 		if s == "apply" {
 			return "destroy"
 		}
@@ -164,8 +164,8 @@ func openToAll(mode string) bool {
 
 var helmNames = map[string]string{"delete": "uninstall", "del": "uninstall", "un": "uninstall", "ls": "list", "fetch": "pull"}
 
-// containers drops the noun that docker lets out: docker container rm is docker rm.
-func containers(args []Word) []Word {
+// normalizeContainers drops the noun that docker lets out: docker container rm is docker rm.
+func normalizeContainers(args []Word) []Word {
 	for i := 0; i+1 < len(args); i++ {
 		verbs, ok := dockerNouns[args[i].Text]
 		if !ok || !args[i].Fixed || !args[i+1].Fixed {
@@ -183,7 +183,7 @@ func containers(args []Word) []Word {
 		switch {
 		case out[i].Text == "image" && verb == "rm":
 			out[i+1].Text = "rmi"
-		case !listed(verbs, verb):
+		case !isListed(verbs, verb):
 			return out
 		}
 		return slices.Delete(out, i, i+1)
@@ -198,8 +198,8 @@ var dockerNouns = map[string]string{
 	"buildx":    "build", "builder": "build", "system": "info events", "volume": "", "network": "",
 }
 
-// resources writes pod/x as two words.
-func resources(args []Word) []Word {
+// normalizeResources writes pod/x as two words.
+func normalizeResources(args []Word) []Word {
 	var out []Word
 	for _, a := range args {
 		kind, name, ok := strings.Cut(a.Text, "/")
@@ -218,7 +218,7 @@ func sameOperand(program, have, want string) bool {
 		return true
 	}
 	if program == "kubectl" || program == "oc" {
-		return slices.ContainsFunc(strings.Split(have, ","), func(h string) bool { return singular(h) == singular(want) })
+		return slices.ContainsFunc(strings.Split(have, ","), func(h string) bool { return singularKind(h) == singularKind(want) })
 	}
 	return strings.ContainsAny(have+want, "/.") && cleanPath(have) == cleanPath(want)
 }
@@ -237,8 +237,8 @@ func cleanPath(p string) string {
 
 var ownRoot = regexp.MustCompile(`^/proc/(?:self|thread-self|[0-9]+)(?:/task/[0-9]+)?/root(?:/|$)`)
 
-// singular is the full name of a kind of Kubernetes: po, pods and pods.v1 are pod.
-func singular(kind string) string {
+// singularKind is the full name of a kind of Kubernetes: po, pods and pods.v1 are pod.
+func singularKind(kind string) string {
 	kind, _, _ = strings.Cut(strings.ToLower(kind), ".")
 	if full, ok := kindNames[kind]; ok {
 		return full

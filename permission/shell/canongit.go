@@ -10,23 +10,23 @@ func gitForm(args []Word) []Word {
 	for i, a := range args {
 		switch {
 		case a.Text == "push":
-			return forced(args, i)
+			return hasForce(args, i)
 		case a.Text == "branch":
-			return deleted(args)
-		case a.Text == "send-pack" || a.Text == "http-push" || a.Text == "subtree" && holds(args[i+1:], "push") || a.Text == "for-each-repo" && holds(args[i+1:], "push"):
+			return findDeleted(args)
+		case a.Text == "send-pack" || a.Text == "http-push" || a.Text == "subtree" && holdsWord(args[i+1:], "push") || a.Text == "for-each-repo" && holdsWord(args[i+1:], "push"):
 			return append([]Word{{Text: "push", Fixed: true}}, args[i+1:]...)
 		}
 	}
 	return args
 }
 
-func holds(args []Word, word string) bool {
+func holdsWord(args []Word, word string) bool {
 	return slices.ContainsFunc(args, func(a Word) bool { return a.Fixed && a.Text == word })
 }
 
-// forced writes +main as -f, and refspecs as the branch that is pushed to:
+// hasForce writes +main as -f, and refspecs as the branch that is pushed to:
 // HEAD:refs/heads/main is main.
-func forced(args []Word, push int) []Word {
+func hasForce(args []Word, push int) []Word {
 	out := slices.Clone(args)
 	force := false
 	for i := push + 1; i < len(out); i++ {
@@ -47,10 +47,10 @@ func forced(args []Word, push int) []Word {
 	return out
 }
 
-func deleted(args []Word) []Word {
+func findDeleted(args []Word) []Word {
 	has := func(letter byte, long string) bool {
 		return slices.ContainsFunc(args, func(a Word) bool {
-			return cluster(a.Text) && strings.IndexByte(a.Text, letter) > 0 || len(a.Text) > 3 && strings.HasPrefix(long, a.Text)
+			return isCluster(a.Text) && strings.IndexByte(a.Text, letter) > 0 || len(a.Text) > 3 && strings.HasPrefix(long, a.Text)
 		})
 	}
 	if has('d', "--delete") && has('f', "--force") {

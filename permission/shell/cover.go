@@ -49,12 +49,12 @@ func (l *Line) Covers(allow []*Pattern) bool {
 }
 
 func coverOne(c *Command, allow []*Pattern) CommandCoverage {
-	out := CommandCoverage{Command: *c, By: -1, Why: Reason{Code: CodeNoRule, Offset: c.Offset, Detail: "no allow rule names " + clip(c.String())}}
+	out := CommandCoverage{Command: *c, By: -1, Why: Reason{Code: CodeNoRule, Offset: c.Offset, Detail: "no allow rule names " + clipText(c.String())}}
 	for i, p := range allow {
-		if !p.names(c) {
+		if !p.namesProgram(c) {
 			continue
 		}
-		why, ok := p.permits(c)
+		why, ok := p.permitsCommand(c)
 		if ok {
 			return CommandCoverage{Command: *c, Covered: true, By: i}
 		}
@@ -65,8 +65,8 @@ func coverOne(c *Command, allow []*Pattern) CommandCoverage {
 	return out
 }
 
-// permits says whether a pattern that names a command covers its arguments.
-func (p *Pattern) permits(c *Command) (Reason, bool) {
+// permitsCommand says whether a pattern that names a command covers its arguments.
+func (p *Pattern) permitsCommand(c *Command) (Reason, bool) {
 	because := func(code Code, format string, args ...any) (Reason, bool) {
 		return Reason{Code: code, Offset: c.Offset, Detail: fmt.Sprintf(format, args...)}, false
 	}
@@ -74,19 +74,19 @@ func (p *Pattern) permits(c *Command) (Reason, bool) {
 	if c.piped && runsInput(name) {
 		return because(CodeOption, "%s runs what the command before it writes", name)
 	}
-	if p.exact(c) {
+	if p.matchesExactly(c) {
 		return Reason{}, true
 	}
-	if p.kind == wildcard && len(p.tokens) == 0 && strings.Trim(p.text, "* ") != "" && changes(name) {
+	if p.kind == wildcard && len(p.tokens) == 0 && strings.Trim(p.text, "* ") != "" && changesThings(name) {
 		return because(CodeOption, "the rule names no program, and %s changes files", name) // "* --help" on rm x --help
 	}
-	if word := p.joinedInto(c, name); word != "" {
-		return because(CodeOption, "%s makes one text of its arguments for another shell, in which %s is no plain word", name, clip(word))
+	if word := p.joinedOption(c, name); word != "" {
+		return because(CodeOption, "%s makes one text of its arguments for another shell, in which %s is no plain word", name, clipText(word))
 	}
 	if p.trust {
 		return Reason{}, true
 	}
-	why, known := refused(c.Argv)
+	why, known := findRefused(c.Argv)
 	switch {
 	case !known:
 		return because(CodeNoTable, "%s; a rule covers it only as the whole command, or with trust_options", why)
@@ -96,8 +96,8 @@ func (p *Pattern) permits(c *Command) (Reason, bool) {
 	return Reason{}, true
 }
 
-// changes says whether a program is there to change files or processes.
-func changes(name string) bool {
+// changesThings says whether a program is there to change files or processes.
+func changesThings(name string) bool {
 	p, ok := files[name]
 	return ok && p.read == nil && name != "readlink" && name != "realpath"
 }
@@ -113,12 +113,12 @@ var joins = map[string]string{
 
 const operators = ";&|<>()$`\\\"'\n*?[]{}~!#"
 
-// joinedInto finds an argument that the program would hand to a shell as more
+// joinedOption finds an argument that the program would hand to a shell as more
 // than a word. A rule such as "ssh host:*", which names no command there, means
 // any.
-func (p *Pattern) joinedInto(c *Command, name string) string {
+func (p *Pattern) joinedOption(c *Command, name string) string {
 	special, ok := joins[name]
-	if !ok || name == "ssh" && p.begins() && len(p.tokens) <= 2 {
+	if !ok || name == "ssh" && p.needsStart() && len(p.tokens) <= 2 {
 		return ""
 	}
 	for _, w := range c.Argv[1:] {
@@ -132,12 +132,12 @@ func (p *Pattern) joinedInto(c *Command, name string) string {
 // runsInput says whether a program may run what it reads. Of the interpreters
 // awk always has its program in its arguments.
 func runsInput(name string) bool {
-	return name != "awk" && (wraps(name) || shells[name] || interpreters[name] || schedules[name])
+	return name != "awk" && (isWrapper(name) || shells[name] || interpreters[name] || schedules[name])
 }
 
-// folder asks about lines that change the folder and then use a program that
+// checkFolder asks about lines that change the folder and then use a program that
 // is configured by the folder it runs in.
-func (l *Line) folder() {
+func (l *Line) checkFolder() {
 	changes := slices.ContainsFunc(l.Commands, func(c Command) bool {
 		name, ok := c.program()
 		return ok && changesFolder[name]
@@ -148,7 +148,7 @@ func (l *Line) folder() {
 	for _, list := range [][]Command{l.Commands, l.Nested} {
 		for i := range list {
 			if name, _ := list[i].program(); programs[name].folder {
-				l.because(CodeFolder, list[i].Offset, name+" is configured by the folder that the line changes to")
+				l.addReason(CodeFolder, list[i].Offset, name+" is configured by the folder that the line changes to")
 			}
 		}
 	}

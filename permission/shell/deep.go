@@ -6,11 +6,11 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// deep adds every command below a node to the nested ones: of substitutions,
+// addNested adds every command below a node to the nested ones: of substitutions,
 // control flow and functions. A call that is the node itself is not added.
 //
 // piped says that the node reads what the command before it writes.
-func (x *extractor) deep(node syntax.Node, via []string, piped bool) {
+func (x *extractor) addNested(node syntax.Node, via []string, piped bool) {
 	var path []string
 	var pipes []bool // for each node of path
 	reads := map[syntax.Node]bool{node: piped}
@@ -19,27 +19,27 @@ func (x *extractor) deep(node syntax.Node, via []string, piped bool) {
 			path, pipes = path[:len(path)-1], pipes[:len(pipes)-1]
 			return true
 		}
-		in := reads[n] || len(pipes) > 0 && pipes[len(pipes)-1] || feeds(n)
+		in := reads[n] || len(pipes) > 0 && pipes[len(pipes)-1] || feedsUnknown(n)
 		path, pipes = append(path, viaName(n)), append(pipes, in)
 		if b, ok := n.(*syntax.BinaryCmd); ok && b.Op != syntax.AndStmt && b.Op != syntax.OrStmt {
 			reads[b.Y] = true
 		}
 		switch n := n.(type) {
 		case *syntax.Stmt:
-			x.stmt(n, x.via(via, path), in)
+			x.addStatement(n, x.joinVia(via, path), in)
 		case *syntax.CoprocClause:
 			if n.Name != nil && n.Stmt.Cmd == nil { // coproc sh <f runs sh
-				x.nested(&syntax.CallExpr{Args: []*syntax.Word{n.Name}}, n.Stmt, x.via(via, path), in)
+				x.addNestedCall(&syntax.CallExpr{Args: []*syntax.Word{n.Name}}, n.Stmt, x.joinVia(via, path), in)
 			}
 		case *syntax.WordIter:
 			for _, w := range n.Items { // for x in 'a[$(rm y)]'; do ((x)); done
-				if text := x.word(w).result().Text; strings.Contains(text, "$(") || strings.Contains(text, "`") {
-					x.crude(text)
+				if text := x.readWordOf(w).result().Text; strings.Contains(text, "$(") || strings.Contains(text, "`") {
+					textFinder{x}.splitCrudely(text)
 				}
 			}
 		default:
 			if evaluatedTwice(n) {
-				x.crude(strings.TrimLeft(x.source(n), "$("))
+				textFinder{x}.splitCrudely(strings.TrimLeft(x.source(n), "$("))
 			}
 		}
 		return true
@@ -58,13 +58,13 @@ func evaluatedTwice(n syntax.Node) bool {
 	return false
 }
 
-// feeds says whether what stands in a node reads something that is not known:
+// feedsUnknown says whether what stands in a node reads something that is not known:
 // of a statement a file, of >(...) and coproc what is written into it, of a
-// function whatever it is called with.
-func feeds(n syntax.Node) bool {
+// function all that it is called with.
+func feedsUnknown(n syntax.Node) bool {
 	switch n := n.(type) {
 	case *syntax.Stmt:
-		return fed(n.Redirs)
+		return isFedByFile(n.Redirs)
 	case *syntax.ProcSubst:
 		return n.Op == syntax.CmdOut
 	case *syntax.FuncDecl, *syntax.CoprocClause:
@@ -73,12 +73,12 @@ func feeds(n syntax.Node) bool {
 	return false
 }
 
-// fed says whether a redirect feeds a file into a command.
-func fed(redirs []*syntax.Redirect) bool {
+// isFedByFile says whether a redirect feeds a file into a command.
+func isFedByFile(redirs []*syntax.Redirect) bool {
 	for _, r := range redirs {
 		switch r.Op {
 		case syntax.RdrIn, syntax.RdrInOut, syntax.DplIn:
-			if !harmless(r) {
+			if !isHarmless(r) {
 				return true
 			}
 		}
@@ -86,63 +86,63 @@ func fed(redirs []*syntax.Redirect) bool {
 	return false
 }
 
-// stmt adds what one statement runs by itself.
-func (x *extractor) stmt(s *syntax.Stmt, via []string, piped bool) {
+// addStatement adds what one statement runs directly.
+func (x *extractor) addStatement(s *syntax.Stmt, via []string, piped bool) {
 	switch c := s.Cmd.(type) {
 	case nil:
-		x.nested(nil, s, via, piped)
+		x.addNestedCall(nil, s, via, piped)
 	case *syntax.CallExpr:
-		x.nested(c, s, via, piped)
+		x.addNestedCall(c, s, via, piped)
 	case *syntax.DeclClause:
-		x.declared(c, s, via)
+		x.addDeclaration(c, s, via)
 	default:
 		for _, r := range s.Redirs {
-			if w := x.input(r); w != nil {
-				x.read(*w, x.at(int(s.Pos().Offset())), append(via, "<<"), false)
+			if w := x.readInput(r); w != nil {
+				runFinder{x}.readShellText(*w, x.offsetInLine(int(s.Pos().Offset())), append(via, "<<"), false)
 			}
 		}
 	}
 }
 
-// input is the text that a redirect feeds in, nil if it feeds in a file.
-func (x *extractor) input(r *syntax.Redirect) *Word {
+// readInput is the text that a redirect feeds in, nil if it feeds in a file.
+func (x *extractor) readInput(r *syntax.Redirect) *Word {
 	var text Word
 	switch {
 	case r.Op == syntax.WordHdoc:
-		text = x.word(r.Word).result()
+		text = x.readWordOf(r.Word).result()
 	case r.Hdoc != nil:
-		text = x.document(r)
+		text = x.readDocument(r)
 	default:
 		return nil
 	}
 	return &text
 }
 
-// nested adds a call that stands inside something else.
-func (x *extractor) nested(c *syntax.CallExpr, s *syntax.Stmt, via []string, piped bool) {
-	cmd, _ := x.command(c, s.Redirs, int(s.Pos().Offset()))
-	cmd.Via, cmd.piped = via, piped || fed(s.Redirs)
-	x.add(cmd)
+// addNestedCall adds a call that stands inside something else.
+func (x *extractor) addNestedCall(c *syntax.CallExpr, s *syntax.Stmt, via []string, piped bool) {
+	cmd, _ := x.makeCommand(c, s.Redirs, int(s.Pos().Offset()))
+	cmd.Via, cmd.piped = via, piped || isFedByFile(s.Redirs)
+	x.addCommand(cmd)
 }
 
-// declared adds export, declare and others as the commands that they are.
-func (x *extractor) declared(d *syntax.DeclClause, s *syntax.Stmt, via []string) {
-	cmd := Command{Offset: x.at(int(s.Pos().Offset())), Via: via, Argv: []Word{{Text: d.Variant.Value, Fixed: true}}}
+// addDeclaration adds export, declare and others as the commands that they are.
+func (x *extractor) addDeclaration(d *syntax.DeclClause, s *syntax.Stmt, via []string) {
+	cmd := Command{Offset: x.offsetInLine(int(s.Pos().Offset())), Via: via, Argv: []Word{{Text: d.Variant.Value, Fixed: true}}}
 	for _, a := range d.Args {
 		cmd.Argv = append(cmd.Argv, Word{Text: x.source(a)})
 		if a.Value != nil {
-			x.crude(x.source(a.Value)) // declare 'a[$(rm x)]=1'
+			textFinder{x}.splitCrudely(x.source(a.Value)) // declare 'a[$(rm x)]=1'
 		}
-		for _, w := range x.assigned(a) { // export EDITOR='rm x'
-			x.setting(w, cmd.Offset)
+		for _, w := range (textFinder{x}).assignmentsOf(a) { // export EDITOR='rm x'
+			textFinder{x}.checkSetting(w, cmd.Offset)
 		}
 	}
-	x.add(cmd)
+	x.addCommand(cmd)
 }
 
-// via says how the nodes of a path lead to what they hold; of very long paths
+// joinVia says how the nodes of a path lead to what they hold; of very long paths
 // the last ones.
-func (x *extractor) via(outer, path []string) []string {
+func (x *extractor) joinVia(outer, path []string) []string {
 	via := append([]string{}, outer...)
 	for _, p := range path[max(0, len(path)-maxDepth):] {
 		if p != "" && (len(via) == 0 || via[len(via)-1] != p) {
@@ -184,13 +184,13 @@ func viaName(n syntax.Node) string {
 	return ""
 }
 
-// add keeps a nested command and looks for further ones behind it.
-func (x *extractor) add(cmd Command) {
+// addCommand keeps a nested command and looks for further ones behind it.
+func (x *extractor) addCommand(cmd Command) {
 	if len(x.line.Nested) >= maxAll || len(cmd.Via) > maxWrappers {
-		x.unclear(CodeTooMany, cmd.Offset, "more commands, or more of them in one another, than can be looked at")
-		x.guess(cmd.Argv)
+		x.addUnclear(CodeTooMany, cmd.Offset, "more commands, or more of them in one another, than can be looked at")
+		runFinder{x}.guessCommands(cmd.Argv)
 		return
 	}
 	x.line.Nested = append(x.line.Nested, cmd)
-	x.unwrap(cmd)
+	runFinder{x}.addRunBy(cmd)
 }

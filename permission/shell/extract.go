@@ -32,34 +32,43 @@ type extractor struct {
 	work   *work
 }
 
-// both reads the line as bash and as sh do. It returns the commands that sh
+// runFinder finds what a command runs in turn.
+type runFinder struct{ *extractor }
+
+// textFinder finds commands in texts that a program is given.
+type textFinder struct{ *extractor }
+
+// fileFinder finds commands in files that the text writes and runs.
+type fileFinder struct{ *extractor }
+
+// readLine reads the line as bash and as sh do. It returns the commands that sh
 // finds at the top.
-func (x *extractor) both(text string) (posix []Command) {
-	if !x.afford(text) {
+func (x *extractor) readLine(text string) (posix []Command) {
+	if !x.canAfford(text) {
 		const why = "too long or too deeply nested to be read"
-		x.line.because(CodeTooLong, 0, why)
-		x.unclear(CodeTooLong, 0, why)
-		x.crude(text)
+		x.line.addReason(CodeTooLong, 0, why)
+		x.addUnclear(CodeTooLong, 0, why)
+		textFinder{x}.splitCrudely(text)
 		return nil
 	}
 	stmts, err := parse(text, syntax.LangBash)
 	x.line.stmts = stmts
-	x.fed = x.fed || rewires(stmts)
+	x.fed = x.fed || changesInput(stmts)
 	for _, s := range stmts {
-		x.top(s, x.fed)
+		x.readStatement(s, x.fed)
 	}
-	x.written(stmts)
+	fileFinder{x}.checkWritten(stmts)
 	if err != nil {
-		x.line.because(CodeSyntax, 0, "does not parse: "+err.Error())
+		x.line.addReason(CodeSyntax, 0, "does not parse: "+err.Error())
 		x.line.stmts, x.line.broken = nil, true
-		x.unclear(CodeSyntax, 0, "it does not parse")
-		x.crude(text)
+		x.addUnclear(CodeSyntax, 0, "it does not parse")
+		textFinder{x}.splitCrudely(text)
 	}
-	return x.asSh(text)
+	return x.readAsSh(text)
 }
 
-// asSh finds what sh alone would run: to it "a &>f b" are two commands.
-func (x *extractor) asSh(text string) []Command {
+// readAsSh finds what sh alone would run: to it "a &>f b" are two commands.
+func (x *extractor) readAsSh(text string) []Command {
 	sh := &extractor{line: &Line{Text: text}, text: text, base: x.base, budget: x.budget, level: x.level, fed: x.fed, work: x.work}
 	stmts, err := parse(text, syntax.LangPOSIX)
 	if err != nil && strings.Contains(text, "&>") { // the parser refuses what sh reads as & and >
@@ -67,12 +76,12 @@ func (x *extractor) asSh(text string) []Command {
 		stmts, _ = parse(sh.text, syntax.LangPOSIX)
 	}
 	for _, s := range stmts {
-		sh.top(s, x.fed)
+		sh.readStatement(s, x.fed)
 	}
 	x.budget = sh.budget
 	x.line.posix, x.line.agreed = stmts, err == nil && sameAll(sh.line, x.line, sameWork)
 	if !sameAll(sh.line, x.line, sameArgv) {
-		x.take(sh.line, []string{"sh"})
+		x.adoptCommands(sh.line, []string{"sh"})
 	}
 	return sh.line.Commands
 }
@@ -89,9 +98,9 @@ func sameWork(a, b Command) bool {
 	return sameArgv(a, b) || ok && too && a.Argv[0] == b.Argv[0] && name == other && programs[name].steady
 }
 
-// take adds what was found in another text, or by another shell, to the nested
+// adoptCommands adds what was found in another text, or by another shell, to the nested
 // commands.
-func (x *extractor) take(other *Line, via []string) {
+func (x *extractor) adoptCommands(other *Line, via []string) {
 	for _, list := range [][]Command{other.Commands, other.Nested} {
 		x.work.steps += len(list)
 		for _, c := range list {
@@ -124,8 +133,8 @@ func parse(text string, lang syntax.LangVariant) (stmts []*syntax.Stmt, err erro
 	return stmts, err
 }
 
-// afford says whether a text is small and flat enough to be parsed.
-func (x *extractor) afford(text string) bool {
+// canAfford says whether a text is small and flat enough to be parsed.
+func (x *extractor) canAfford(text string) bool {
 	if len(text) > min(maxText, x.budget) || x.level > maxLevels {
 		return false
 	}
@@ -138,12 +147,12 @@ func (x *extractor) afford(text string) bool {
 			deep++
 		}
 	}
-	return deep <= maxDepth || flat(text)
+	return deep <= maxDepth || isFlat(text)
 }
 
-// flat says whether brackets, quoted or not, never open more than maxDepth
+// isFlat says whether brackets, quoted or not, never open more than maxDepth
 // others.
-func flat(text string) bool {
+func isFlat(text string) bool {
 	depth, most := 0, 0
 	for i := range len(text) {
 		switch text[i] {
@@ -157,12 +166,12 @@ func flat(text string) bool {
 	return most <= maxDepth && strings.Count(text, "`") <= maxDepth
 }
 
-func (x *extractor) unclear(code Code, offset int, detail string) {
-	x.line.unclear = append(x.line.unclear, Reason{Code: code, Offset: x.at(offset), Detail: detail})
+func (x *extractor) addUnclear(code Code, offset int, detail string) {
+	x.line.unclear = append(x.line.unclear, Reason{Code: code, Offset: x.offsetInLine(offset), Detail: detail})
 }
 
-// at is the offset in the line of an offset in the text that is being read.
-func (x *extractor) at(offset int) int {
+// offsetInLine is the offset in the line of an offset in the text that is being read.
+func (x *extractor) offsetInLine(offset int) int {
 	if x.base >= 0 {
 		return x.base
 	}
@@ -178,9 +187,9 @@ func (x *extractor) source(n syntax.Node) string {
 	return x.text[from:to]
 }
 
-// top reads one statement of the line itself. Only calls that are joined by
+// readStatement reads one statement of the line itself. Only calls that are joined by
 // && || ; newlines and | stay without a reason.
-func (x *extractor) top(s *syntax.Stmt, piped bool) {
+func (x *extractor) readStatement(s *syntax.Stmt, piped bool) {
 	offset := int(s.Pos().Offset())
 	for _, why := range []struct {
 		found  bool
@@ -191,36 +200,36 @@ func (x *extractor) top(s *syntax.Stmt, piped bool) {
 		{s.Background || s.Coprocess || s.Disown, CodeBackground, "runs in the background"},
 	} {
 		if why.found {
-			x.line.because(why.code, offset, why.detail)
+			x.line.addReason(why.code, offset, why.detail)
 		}
 	}
 	switch c := s.Cmd.(type) {
 	case nil:
-		x.call(nil, s.Redirs, offset, piped)
+		x.readCall(nil, s.Redirs, offset, piped)
 	case *syntax.CallExpr:
-		x.call(c, s.Redirs, offset, piped)
+		x.readCall(c, s.Redirs, offset, piped)
 	case *syntax.BinaryCmd:
-		x.redirects(s.Redirs)
+		x.readRedirects(s.Redirs)
 		if c.Op == syntax.PipeAll {
-			x.line.because(CodeControl, int(c.OpPos.Offset()), "|& is read differently by sh")
+			x.line.addReason(CodeControl, int(c.OpPos.Offset()), "|& is read differently by sh")
 		}
-		x.top(c.X, piped)
-		x.heard = x.printed(c)
-		x.top(c.Y, c.Op == syntax.Pipe || c.Op == syntax.PipeAll)
+		x.readStatement(c.X, piped)
+		x.heard = x.printedWords(c)
+		x.readStatement(c.Y, c.Op == syntax.Pipe || c.Op == syntax.PipeAll)
 	default:
 		code, detail := kind(c)
-		x.line.because(code, offset, detail)
-		x.deep(s, nil, piped)
+		x.line.addReason(code, offset, detail)
+		x.addNested(s, nil, piped)
 	}
 }
 
-// printed is what the left side of a pipe prints, if it is a plain echo.
-func (x *extractor) printed(c *syntax.BinaryCmd) []Word {
+// printedWords is what the left side of a pipe prints, if it is a plain echo.
+func (x *extractor) printedWords(c *syntax.BinaryCmd) []Word {
 	call, ok := c.X.Cmd.(*syntax.CallExpr)
 	if !ok || c.Op != syntax.Pipe && c.Op != syntax.PipeAll || len(call.Args) < 2 || !printers[call.Args[0].Lit()] {
 		return nil
 	}
-	words, _ := x.words(call.Args[1:])
+	words, _ := x.readWords(call.Args[1:])
 	if slices.ContainsFunc(words, func(w Word) bool { return !w.Fixed }) {
 		return nil
 	}
@@ -244,31 +253,31 @@ func kind(c syntax.Command) (Code, string) {
 	return CodeControl, "only calls joined by && || ; | and newlines can be covered"
 }
 
-// call adds one simple command of the line itself.
-func (x *extractor) call(c *syntax.CallExpr, redirs []*syntax.Redirect, offset int, piped bool) {
-	cmd, why := x.command(c, redirs, offset)
-	cmd.piped, cmd.heard, x.heard = piped || fed(redirs), x.heard, nil
+// readCall adds one simple command of the line itself.
+func (x *extractor) readCall(c *syntax.CallExpr, redirs []*syntax.Redirect, offset int, piped bool) {
+	cmd, why := x.makeCommand(c, redirs, offset)
+	cmd.piped, cmd.heard, x.heard = piped || isFedByFile(redirs), x.heard, nil
 	x.line.Reasons = append(x.line.Reasons, why...)
-	x.redirects(redirs)
+	x.readRedirects(redirs)
 	if len(cmd.Assigns) > 0 {
-		x.line.because(CodeAssignment, offset, "a variable can change which program runs and what it does")
+		x.line.addReason(CodeAssignment, offset, "a variable can change which program runs and what it does")
 	}
 	if name, ok := cmd.program(); ok && changesShell[name] {
-		x.line.because(CodeDeclaration, offset, name+" changes what the shell does next, or runs a text")
+		x.line.addReason(CodeDeclaration, offset, name+" changes what the shell does next, or runs a text")
 	}
 	x.line.Commands = append(x.line.Commands, cmd)
-	x.unwrap(cmd)
-	x.inside(c, redirs)
+	runFinder{x}.addRunBy(cmd)
+	x.readExpansions(c, redirs)
 }
 
-// inside looks for commands in the words of a call.
-func (x *extractor) inside(c *syntax.CallExpr, redirs []*syntax.Redirect) {
+// readExpansions looks for commands in the words of a call.
+func (x *extractor) readExpansions(c *syntax.CallExpr, redirs []*syntax.Redirect) {
 	if c != nil && (len(c.Assigns) > 0 || slices.ContainsFunc(c.Args, holdsNodes)) {
-		x.deep(c, nil, false)
+		x.addNested(c, nil, false)
 	}
 	for _, r := range redirs {
 		if holdsNodes(r.Word) || holdsNodes(r.Hdoc) {
-			x.deep(r, nil, false)
+			x.addNested(r, nil, false)
 		}
 	}
 }
@@ -286,16 +295,16 @@ func holdsNodes(w *syntax.Word) bool {
 	})
 }
 
-// command makes a Command of a call, which may be nil.
-func (x *extractor) command(c *syntax.CallExpr, redirs []*syntax.Redirect, offset int) (Command, []Reason) {
-	cmd := Command{Offset: x.at(offset)}
+// makeCommand makes a Command of a call, which may be nil.
+func (x *extractor) makeCommand(c *syntax.CallExpr, redirs []*syntax.Redirect, offset int) (Command, []Reason) {
+	cmd := Command{Offset: x.offsetInLine(offset)}
 	for _, r := range redirs {
 		cmd.Redirects = append(cmd.Redirects, x.source(r))
-		if w := x.input(r); w != nil {
+		if w := x.readInput(r); w != nil {
 			cmd.input = append(cmd.input, *w)
 		}
 		if r.Op == syntax.RdrIn && r.Word != nil {
-			cmd.files = append(cmd.files, x.word(r.Word).result())
+			cmd.files = append(cmd.files, x.readWordOf(r.Word).result())
 		}
 	}
 	if c == nil {
@@ -303,10 +312,10 @@ func (x *extractor) command(c *syntax.CallExpr, redirs []*syntax.Redirect, offse
 	}
 	for _, a := range c.Assigns {
 		cmd.Assigns = append(cmd.Assigns, x.source(a))
-		cmd.assigned = append(cmd.assigned, x.assigned(a)...)
+		cmd.assigned = append(cmd.assigned, textFinder{x}.assignmentsOf(a)...)
 	}
 	var why []Reason
-	cmd.Argv, why = x.words(c.Args)
+	cmd.Argv, why = x.readWords(c.Args)
 	return cmd, why
 }
 
@@ -316,29 +325,29 @@ func (c *Command) program() (string, bool) {
 	if len(c.Argv) == 0 || !c.Argv[0].Fixed {
 		return "", false
 	}
-	return called(c.Argv[0].Text), true
+	return programName(c.Argv[0].Text), true
 }
 
 // base is a path's last element.
 func base(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
-// redirects notes those that touch more than /dev/null and the standard
+// readRedirects notes those that touch more than /dev/null and the standard
 // descriptors.
-func (x *extractor) redirects(redirs []*syntax.Redirect) {
+func (x *extractor) readRedirects(redirs []*syntax.Redirect) {
 	for _, r := range redirs {
-		if harmless(r) {
+		if isHarmless(r) {
 			continue
 		}
-		x.line.because(CodeRedirect, int(r.Pos().Offset()), "redirects to or from something other than /dev/null: "+clip(x.source(r)))
+		x.line.addReason(CodeRedirect, int(r.Pos().Offset()), "redirects to or from something other than /dev/null: "+clipText(x.source(r)))
 		if r.Word != nil {
-			x.line.Reasons = append(x.line.Reasons, x.word(r.Word).why...)
+			x.line.Reasons = append(x.line.Reasons, x.readWordOf(r.Word).why...)
 		}
 	}
 }
 
-// harmless says whether a redirect touches only /dev/null or another standard
+// isHarmless says whether a redirect touches only /dev/null or another standard
 // descriptor.
-func harmless(r *syntax.Redirect) bool {
+func isHarmless(r *syntax.Redirect) bool {
 	if r.Word == nil || r.N != nil && strings.Trim(r.N.Value, "0123456789") != "" {
 		return false
 	}

@@ -8,39 +8,39 @@ import (
 // This file looks for programs that run what they read, and for other ways in
 // which a command comes to run under a name that is not its own.
 
-// glued looks at texts for shells that stand in the same word as the dead letter of
+// checkGlued looks at texts for shells that stand in the same word as the dead letter of
 // their option: script -qc'rm x'.
-func (x *extractor) glued(cmd Command, name string) {
+func (x runFinder) checkGlued(cmd Command, name string) {
 	letter, ok := takesText[name]
 	if !ok {
 		return
 	}
 	for _, w := range cmd.Argv[1:] {
-		if i := strings.Index(w.Text, letter); cluster(w.Text) && i > 0 && i+1 < len(w.Text) {
-			x.handed(w.Text[i+1:])
+		if i := strings.Index(w.Text, letter); isCluster(w.Text) && i > 0 && i+1 < len(w.Text) {
+			textFinder{x.extractor}.readHanded(w.Text[i+1:])
 		}
 	}
 }
 
-// placed looks at programs that get another name, and at settings that name one:
+// checkRenamed looks at programs that get another name, and at settings that name one:
 // cp /bin/rm x, go env -w CC=rm.
-func (x *extractor) placed(cmd Command, name string) {
+func (x runFinder) checkRenamed(cmd Command, name string) {
 	for _, w := range cmd.Argv[1:] {
 		switch {
 		case copies[name] && strings.Contains(w.Text, "bin/"), name == "cat" && len(cmd.Redirects) > 0 && strings.Contains(w.Text, "bin/"):
 			x.line.crude = append(x.line.crude, []Word{w})
 		case copies[name] || name == "cat" && len(cmd.Redirects) > 0:
-			x.located([]Word{w})
+			fileFinder{x.extractor}.addLocated([]Word{w})
 		case name == "go" && strings.Contains(w.Text, "=") && cmd.Argv[1].Text == "env":
-			x.setting(w, cmd.Offset)
+			textFinder{x.extractor}.checkSetting(w, cmd.Offset)
 		}
 	}
 }
 
-// code says so where a program runs a text that it reads, and nobody knows.
-func (x *extractor) code(cmd Command, name string) {
+// checkCode adds a reason where a program runs an unknown text that it reads.
+func (x runFinder) checkCode(cmd Command, name string) {
 	if cmd.piped && readsCode(name, cmd.Argv[1:]) {
-		x.unclear(CodeExpansion, cmd.Offset, name+" runs what it reads")
+		x.addUnclear(CodeExpansion, cmd.Offset, name+" runs what it reads")
 	}
 }
 
@@ -48,13 +48,13 @@ func (x *extractor) code(cmd Command, name string) {
 // something at the same time, that may be what is started.
 var codeRuns = regexp.MustCompile("system|exec|popen|Popen|spawn|subprocess|child_process|getline|eval|`|\\|")
 
-// device says whether a path may stand for what a program reads: /dev/stdin.
-func device(path string) bool {
+// isDevice says whether a path may stand for what a program reads: /dev/stdin.
+func isDevice(path string) bool {
 	return strings.HasPrefix(path, "/dev/") || strings.HasPrefix(path, "/proc/")
 }
 
 // itsInput says whether an argument stands for what a program reads.
-func itsInput(arg string) bool { return arg == "-" || device(arg) }
+func itsInput(arg string) bool { return arg == "-" || isDevice(arg) }
 
 func readsCode(name string, args []Word) bool {
 	files := 0
@@ -76,7 +76,7 @@ func readsCode(name string, args []Word) bool {
 	case name == "ssh":
 		return files <= 1
 	case name == "sudo" || name == "doas":
-		return shortOption(args, "si") || holds(args, "--shell") || holds(args, "--login")
+		return shortOption(args, "si") || holdsWord(args, "--shell") || holdsWord(args, "--login")
 	case startsShell[name]:
 		return !shortOption(args, "c")
 	case readsData[name] || name == "sed" || name == "gsed":
@@ -90,13 +90,13 @@ func readsCode(name string, args []Word) bool {
 func leadsToShell(word string) bool {
 	word = word[strings.LastIndexAny(word, ":=")+1:]
 	word, _, _ = strings.Cut(strings.TrimLeft(word, " "), " ")
-	return shells[called(word)] || word == "su" || word == "eval"
+	return shells[programName(word)] || word == "su" || word == "eval"
 }
 
 // shortOption says whether a cluster of short options has one of the letters.
 func shortOption(args []Word, letters string) bool {
 	for _, a := range args {
-		if cluster(a.Text) && strings.ContainsAny(a.Text, letters) {
+		if isCluster(a.Text) && strings.ContainsAny(a.Text, letters) {
 			return true
 		}
 	}
@@ -104,7 +104,7 @@ func shortOption(args []Word, letters string) bool {
 }
 
 // readsData are interpreters whose program always stands in an argument.
-var readsData = set("awk gawk mawk nawk")
+var readsData = setOf("awk gawk mawk nawk")
 
 // scriptFromInput says whether awk or sed reads its script: sed -f -.
 func scriptFromInput(args []Word) bool {
@@ -113,9 +113,9 @@ func scriptFromInput(args []Word) bool {
 		switch {
 		case strings.HasPrefix(a.Text, "--f") && given && itsInput(value):
 			return true
-		case (strings.HasPrefix(a.Text, "--f") || cluster(a.Text) && strings.HasSuffix(a.Text, "f")) && i+1 < len(args) && itsInput(args[i+1].Text):
+		case (strings.HasPrefix(a.Text, "--f") || isCluster(a.Text) && strings.HasSuffix(a.Text, "f")) && i+1 < len(args) && itsInput(args[i+1].Text):
 			return true
-		case cluster(a.Text) && (strings.HasSuffix(a.Text, "f-") || strings.Contains(a.Text, "f/dev/") || strings.Contains(a.Text, "f/proc/")):
+		case isCluster(a.Text) && (strings.HasSuffix(a.Text, "f-") || strings.Contains(a.Text, "f/dev/") || strings.Contains(a.Text, "f/proc/")):
 			return true
 		}
 	}

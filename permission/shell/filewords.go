@@ -7,7 +7,7 @@ import (
 )
 
 // A star in a wildcard stands for any text, blanks included: "rm /tmp/*" is also
-// the text of rm /tmp/x /etc and of rm /tmp/../etc. Nobody who writes an allow
+// the text of rm /tmp/x /etc and of rm /tmp/../etc. No author of an allow
 // rule about files means that, so its words are compared with those of the
 // command as well.
 
@@ -25,7 +25,7 @@ type fileWordKind uint8
 const (
 	oneWord  fileWordKind = iota // exactly one word
 	anyWords                     // "*": any number of words
-	longWord                     // "run*" at the end: one word, and whatever follows
+	longWord                     // "run*" at the end: one word, and all that follows
 	fileName                     // "/tmp/*", "*.log", "https://host/*": files, and options between them
 )
 
@@ -37,7 +37,7 @@ func readFileWords(pattern string) (fileWords, error) {
 	names := false
 	all := strings.Fields(pattern)
 	for i, text := range all {
-		star := stars(text)
+		star := starPlaces(text)
 		w := fileWord{references: takesReferences[all[0]] && !strings.Contains(text, ":")}
 		switch {
 		case strings.Trim(text, "*") == "":
@@ -62,8 +62,8 @@ func readFileWords(pattern string) (fileWords, error) {
 	return words, nil
 }
 
-// stars are the places of the stars that stand for text.
-func stars(word string) []int {
+// starPlaces are the places of the stars that stand for text.
+func starPlaces(word string) []int {
 	var at []int
 	for i := 0; i < len(word); i++ {
 		switch {
@@ -81,7 +81,7 @@ const inHost = `[^/?#@\\%\s]*`
 
 // takesURLs are programs whose words are URLs, with a scheme or without.
 // takesReferences are those to which feature/x:main is main, and a@npm:b is b.
-var takesURLs, takesReferences = set("curl wget http https xh aria2c"), set("git npm pnpm yarn")
+var takesURLs, takesReferences = setOf("curl wget http https xh aria2c"), setOf("git npm pnpm yarn")
 
 // wordExpression is the expression of one word. In the host of a URL a star
 // does not go beyond it, and one at its end stands for a port and a path.
@@ -137,8 +137,8 @@ func hostStar(word string, i int) string {
 // maxFileWords bounds the words of the pattern times those of the command.
 const maxFileWords = 1 << 14
 
-// cover says whether the words are those of the command.
-func (f fileWords) cover(argv []Word) bool {
+// coverWords says whether the words are those of the command.
+func (f fileWords) coverWords(argv []Word) bool {
 	if len(f) == 0 {
 		return true
 	}
@@ -167,10 +167,10 @@ func (w fileWord) extend(ends []bool, argv []Word) []bool {
 			continue
 		case i == 0:
 			continue
-		case ends[i-1] && w.fits(argv[i-1]):
+		case ends[i-1] && w.matchesWord(argv[i-1]):
 			open = true
 		case open && w.kind == longWord:
-		case open && w.kind == fileName && (w.fits(argv[i-1]) || plainOption(argv[i-1])):
+		case open && w.kind == fileName && (w.matchesWord(argv[i-1]) || plainOption(argv[i-1])):
 		default:
 			open = false
 		}
@@ -179,18 +179,18 @@ func (w fileWord) extend(ends []bool, argv []Word) []bool {
 	return next
 }
 
-// fits says whether one word of the command is what the word of the pattern
+// matchesWord says whether one word of the command is what the word of the pattern
 // means: that file, or one below that folder.
-func (w fileWord) fits(arg Word) bool {
+func (w fileWord) matchesWord(arg Word) bool {
 	if !w.expr.MatchString(arg.Text) {
 		return false
 	}
 	arg.Text = strings.TrimPrefix(arg.Text, w.folder)
-	return w.kind != fileName || !leaves(arg) && !(w.references && strings.Contains(arg.Text, ":"))
+	return w.kind != fileName || !leavesFolder(arg) && !(w.references && strings.Contains(arg.Text, ":"))
 }
 
-// leaves says whether a path or URL may lead out of its folder.
-func leaves(arg Word) bool {
+// leavesFolder says whether a path or URL may lead out of its folder.
+func leavesFolder(arg Word) bool {
 	text := strings.ReplaceAll(strings.ToLower(arg.Text), "%2e", ".")
 	return slices.ContainsFunc(strings.FieldsFunc(text, func(r rune) bool { return r == '/' || r == '\\' }), func(segment string) bool {
 		return segment == ".." || !arg.Fixed && strings.HasPrefix(segment, ".") && segment != "." // .* is also ..

@@ -2,7 +2,7 @@ package shell
 
 import "strings"
 
-// glob is a text with stars, each of which stands for any text. It is matched
+// glob is a text with stars that each stand for any text. It is matched
 // in one pass: a rule is asked about every command of a line, however long.
 type glob struct {
 	pieces []string // between the stars
@@ -30,8 +30,8 @@ func readGlob(content string) glob {
 	return g
 }
 
-// matches says whether the whole text is one of the glob.
-func (g glob) matches(text string) bool {
+// matchesText says whether the whole text is one of the glob.
+func (g glob) matchesText(text string) bool {
 	text, ok := strings.CutPrefix(text, g.pieces[0])
 	if !ok {
 		return false

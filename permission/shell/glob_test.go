@@ -45,7 +45,7 @@ func TestGlobIsTheExpression(t *testing.T) {
 			if rapid.Bool().Draw(t, "near") {
 				text = strings.ReplaceAll(content, "*", text)
 			}
-			got := g.matches(text)
+			got := g.matchesText(text)
 			if got != want.MatchString(text) {
 				t.Fatalf("%q matches %q: %v", content, text, got)
 			}

@@ -12,45 +12,45 @@ import (
 // This file looks for commands in what a program is told: in its options, its
 // variables and its scripts. Many programs hand such texts to a shell.
 
-// handed takes a text for one that a program hands to a shell.
-func (x *extractor) handed(text string) {
-	x.crude(text)
-	x.possible(text)
+// readHanded takes a text for one that a program hands to a shell.
+func (x textFinder) readHanded(text string) {
+	x.splitCrudely(text)
+	x.readPossible(text)
 }
 
-// aside looks at what stands behind = or : in an argument. In code, {s+=$2}, it
+// readAside looks at what stands behind = or : in an argument. In code, {s+=$2}, it
 // is no command, so that a program that is not known says nothing.
-func (x *extractor) aside(w Word, value string) {
+func (x textFinder) readAside(w Word, value string) {
 	before := len(x.line.Nested)
-	x.setTo(w, value)
+	x.readValue(w, value)
 	added := slices.DeleteFunc(x.line.Nested[before:], func(c Command) bool {
 		return len(c.Argv) > 0 && !c.Argv[0].Fixed && c.Argv[0].head == ""
 	})
 	x.line.Nested = x.line.Nested[:before+len(added)]
 }
 
-// setTo takes a value for such a text. Of one that is not known only the words
+// readValue takes a value for such a text. Of one that is not known only the words
 // are looked at.
-func (x *extractor) setTo(w Word, value string) {
+func (x textFinder) readValue(w Word, value string) {
 	if w.Fixed {
-		x.handed(value)
+		x.readHanded(value)
 	} else {
-		x.crude(value)
+		x.splitCrudely(value)
 	}
 }
 
-// possible reads a text that may be one for a shell. That it is none says
+// readPossible reads a text that may be one for a shell. That it is none says
 // nothing.
-func (x *extractor) possible(text string) {
+func (x textFinder) readPossible(text string) {
 	text = strings.TrimLeft(text, "!^%@+:~| ") // !rm x
 	text = strings.ReplaceAll(text, "% ", " ") // a blank to git's ext::
 	if !isText(text) {
 		return
 	}
 	if strings.Contains(text, `\`) { // \write18{rm x}
-		x.crude(text)
+		x.splitCrudely(text)
 	}
-	found := x.inner(text, 0, false)
+	found := x.readInner(text, 0, false)
 	unclear := found.unclear
 	found.unclear = nil
 	for _, u := range unclear {
@@ -58,11 +58,11 @@ func (x *extractor) possible(text string) {
 			found.unclear = append(found.unclear, u)
 		}
 	}
-	x.take(found, []string{"a text"})
+	x.adoptCommands(found, []string{"a text"})
 }
 
-// crude splits a text at everything that can stand between words.
-func (x *extractor) crude(text string) {
+// splitCrudely splits a text at everything that can stand between words.
+func (x textFinder) splitCrudely(text string) {
 	x.work.steps += len(text)
 	fields := strings.FieldsFunc(text, func(r rune) bool {
 		return r <= ' ' || strings.ContainsRune(":=;&|()<>{}[],`'\"\\$!^", r)
@@ -76,15 +76,15 @@ func (x *extractor) crude(text string) {
 	}
 }
 
-// pieced reads code in which a name is put together, "r" + "m", or escaped.
-func (x *extractor) pieced(words []Word) {
+// readPieces reads code in which a name is put together, "r" + "m", or escaped.
+func (x textFinder) readPieces(words []Word) {
 	for _, w := range words {
 		whole := pieces.ReplaceAllString(w.Text, "")
 		if text, _, err := expand.Format(&expand.Config{}, whole, nil); err == nil && strings.Contains(whole, `\`) {
 			whole = text
 		}
 		if whole != w.Text {
-			x.crude(whole)
+			x.splitCrudely(whole)
 		}
 	}
 }
@@ -95,20 +95,20 @@ var pieces = regexp.MustCompile(`"[ \t]*[.+]?[ \t]*"|'[ \t]*[.+]?[ \t]*'`)
 // isText says whether something looks like more than one word to a shell.
 func isText(s string) bool { return strings.ContainsAny(s, " \t\n;&|'\"\\$`") }
 
-// assigned gives the NAME=value of an assignment as the program gets it.
-func (x *extractor) assigned(a *syntax.Assign) []Word {
+// assignmentsOf gives the NAME=value of an assignment as the program gets it.
+func (x textFinder) assignmentsOf(a *syntax.Assign) []Word {
 	if a.Name == nil {
 		return nil
 	}
 	name := a.Name.Value
 	if a.Index != nil { // it is evaluated once more
-		x.crude(x.source(a.Index))
+		x.splitCrudely(x.source(a.Index))
 	}
 	if a.Array != nil {
 		var words []Word
 		for _, e := range a.Array.Elems {
 			if e.Value != nil {
-				words = append(words, x.assignment(name, e.Value))
+				words = append(words, x.assignmentOf(name, e.Value))
 			}
 		}
 		return words
@@ -116,88 +116,88 @@ func (x *extractor) assigned(a *syntax.Assign) []Word {
 	if a.Value == nil {
 		return nil
 	}
-	return []Word{x.assignment(name, a.Value)}
+	return []Word{x.assignmentOf(name, a.Value)}
 }
 
-func (x *extractor) assignment(name string, value *syntax.Word) Word {
-	w := x.word(value).result()
+func (x textFinder) assignmentOf(name string, value *syntax.Word) Word {
+	w := x.readWordOf(value).result()
 	w.Text = name + "=" + w.Text
 	return w
 }
 
-// setting looks at NAME=value in the environment of a command: a pager, an
+// checkSetting looks at NAME=value in the environment of a command: a pager, an
 // editor, or settings of git.
-func (x *extractor) setting(w Word, offset int) {
+func (x textFinder) checkSetting(w Word, offset int) {
 	name, value, _ := strings.Cut(w.Text, "=")
-	x.setTo(w, value)
+	x.readValue(w, value)
 	if strings.HasPrefix(name, "TF_CLI_ARGS") {
-		x.unclear(CodeAssignment, offset, name+" gives terraform further arguments")
+		x.addUnclear(CodeAssignment, offset, name+" gives terraform further arguments")
 	}
 	if strings.HasPrefix(name, "GIT_CONFIG") && name != "GIT_CONFIG_NOSYSTEM" && value != "/dev/null" {
-		x.unclear(CodeAssignment, offset, name+" sets what git runs")
+		x.addUnclear(CodeAssignment, offset, name+" sets what git runs")
 	}
 }
 
-// options lets deny and ask rules see the programs that options name:
+// readOptions lets deny and ask rules see the programs that options name:
 // tar --to-command='rm x'.
-func (x *extractor) options(cmd Command) {
+func (x textFinder) readOptions(cmd Command) {
 	name, _ := cmd.program()
 	p, ok := programs[name]
 	if !ok || name == "find" {
 		return
 	}
-	entries := p.used(cmd.Argv[1:])
+	entries := p.usedEntries(cmd.Argv[1:])
 	for i, w := range cmd.Argv {
 		if i == 0 || !w.Fixed || len(w.Text) < 2 || w.Text[0] != '-' && w.Text[0] != '+' {
 			continue
 		}
-		e := slices.IndexFunc(entries, func(e program) bool { return e.among(e.runs, w.Text) })
+		e := slices.IndexFunc(entries, func(e program) bool { return e.isAmong(e.runs, w.Text) })
 		if e < 0 {
 			continue
 		}
 		if name == "fd" || name == "fdfind" { // all that follows is the command
 			argv := cmd.Argv[i+1:]
 			_, value, given := strings.Cut(w.Text, "=")
-			if at := strings.IndexAny(w.Text, "xX"); cluster(w.Text) && !given && at+1 < len(w.Text) { // fd -xrm
+			if at := strings.IndexAny(w.Text, "xX"); isCluster(w.Text) && !given && at+1 < len(w.Text) { // fd -xrm
 				value, given = w.Text[at+1:], true
 			}
 			if given {
 				argv = append([]Word{{Text: value, Fixed: true}}, argv...)
 			}
-			x.behind(cmd, argv, name)
+			runFinder{x.extractor}.addFrom(cmd, argv, name)
 			return
 		}
-		x.named(entries[e], w.Text, cmd.Argv[i+1:])
+		x.readNamedOption(entries[e], w.Text, cmd.Argv[i+1:])
 	}
 	if name == "tar" && len(cmd.Argv) > 1 && cmd.Argv[1].Text != "" && cmd.Argv[1].Text[0] != '-' && strings.ContainsAny(cmd.Argv[1].Text, "IF") {
 		for _, w := range cmd.Argv[2:min(len(cmd.Argv), 6)] { // tar cIf 'rm x' a.tar
-			x.handed(w.Text)
+			x.readHanded(w.Text)
 		}
 	}
 }
 
-// named looks at one option that names a program: in the same word, or in the
+// readNamedOption looks at one option that names a program: in the same word, or in the
 // one behind it.
-func (x *extractor) named(p program, option string, rest []Word) {
+func (x textFinder) readNamedOption(p program, option string, rest []Word) {
 	if _, value, given := strings.Cut(option, "="); given {
-		x.handed(value)
+		x.readHanded(value)
 	}
-	x.handed(strings.TrimLeft(option, "-+!"))
-	if cluster(option) {
+	x.readHanded(strings.TrimLeft(option, "-+!"))
+	if isCluster(option) {
 		for _, letter := range []byte(letters(p.runs)) {
 			if i := strings.IndexByte(option[1:], letter); i >= 0 {
-				x.handed(option[i+2:])
+				x.readHanded(option[i+2:])
 			}
 		}
 	}
 	if len(rest) > 0 {
-		x.handed(rest[0].Text)
+		x.readHanded(rest[0].Text)
 	}
 }
 
-// beyond are the arguments of a sub-command that the table does not list, which
+// unlistedArguments are the arguments of a sub-command that the table does not list, which
 // may run them; unlisted is false for one that it lists.
-func (p program) beyond(args []Word) (rest []Word, unlisted bool) {
+func (p program) unlistedArguments(args []Word) (rest []Word, unlisted bool) {
 	for i, a := range args {
 		if a.Fixed && strings.HasPrefix(a.Text, "-") {
 			continue
@@ -210,8 +210,8 @@ func (p program) beyond(args []Word) (rest []Word, unlisted bool) {
 	return nil, false
 }
 
-// used are the entries of the program and of the sub-command that is called.
-func (p program) used(args []Word) []program {
+// usedEntries are the entries of the program and of the sub-command that is called.
+func (p program) usedEntries(args []Word) []program {
 	entries := []program{p}
 	for _, a := range args {
 		if sub, ok := p.subs[a.Text]; ok {

@@ -5,13 +5,13 @@ import "strings"
 // gitValues are options before the sub-command that take the next word.
 const gitValues = "-C -c --git-dir --work-tree --namespace --super-prefix --config-env --attr-source"
 
-// git looks at what git is told to run by itself: aliases and settings on the
+// readGit looks at what git is told to run: aliases and settings on the
 // command line, and sub-commands such as bisect, whose arguments are commands.
-func (x *extractor) git(cmd Command) {
+func (x runFinder) readGit(cmd Command) {
 	args := cmd.Argv[1:]
 	sub := 0
 	for sub < len(args) && args[sub].Fixed && strings.HasPrefix(args[sub].Text, "-") {
-		if listed(gitValues, args[sub].Text) {
+		if isListed(gitValues, args[sub].Text) {
 			sub++
 		}
 		sub++
@@ -20,45 +20,45 @@ func (x *extractor) git(cmd Command) {
 	for i, w := range args[:sub] {
 		switch {
 		case strings.HasPrefix(w.Text, "--config-env"):
-			x.unclear(CodeOption, cmd.Offset, "git takes a setting from a variable")
+			x.addUnclear(CodeOption, cmd.Offset, "git takes a setting from a variable")
 		case i > 0 && args[i-1].Text == "-c":
-			x.gitSetting(cmd, w, args[min(sub+1, len(args)):])
+			textFinder{x.extractor}.readGitSetting(cmd, w, args[min(sub+1, len(args)):])
 		}
 	}
 	if sub == len(args) {
 		return
 	}
 	if _, listed := git.subs[args[sub].Text]; !listed || !args[sub].Fixed {
-		x.guess(args[sub+1:])
+		x.guessCommands(args[sub+1:])
 		return
 	}
 	for i, w := range args[sub+1:] {
 		if i > 0 && args[sub].Text == "config" && strings.HasPrefix(strings.ToLower(args[sub+i].Text), "alias.") { // alias.p push
-			x.behind(cmd, append(fixed([]string{"git"}), fixed(strings.Fields(w.Text))...), "alias")
+			x.addFrom(cmd, append(fixedWords([]string{"git"}), fixedWords(strings.Fields(w.Text))...), "alias")
 		}
 		if _, address, ok := strings.Cut(w.Text, "::"); ok { // ext::rm x
-			x.handed(address)
+			textFinder{x.extractor}.readHanded(address)
 		} else if args[sub].Text == "config" && w.Fixed { // core.pager 'rm x'
-			x.handed(strings.TrimLeft(w.Text, "!"))
+			textFinder{x.extractor}.readHanded(strings.TrimLeft(w.Text, "!"))
 		}
 	}
 }
 
-// gitSetting looks at the value of git -c; rest are the arguments of the
+// readGitSetting looks at the value of git -c; rest are the arguments of the
 // sub-command, which may be an alias.
-func (x *extractor) gitSetting(cmd Command, w Word, rest []Word) {
+func (x textFinder) readGitSetting(cmd Command, w Word, rest []Word) {
 	key, value, _ := strings.Cut(w.Text, "=")
 	key = strings.ToLower(key)
 	switch text, shell := strings.CutPrefix(value, "!"); {
 	case !w.Fixed || strings.HasPrefix(key, "include"):
-		x.unclear(CodeOption, cmd.Offset, "git gets settings that are not known")
+		x.addUnclear(CodeOption, cmd.Offset, "git gets settings that are not known")
 	case strings.HasPrefix(key, "alias.") && !shell:
 		argv := []Word{{Text: "git", Fixed: true}}
 		for f := range strings.FieldsSeq(value) {
 			argv = append(argv, Word{Text: f, Fixed: true})
 		}
-		x.behind(cmd, append(argv, rest...), "alias")
+		runFinder{x.extractor}.addFrom(cmd, append(argv, rest...), "alias")
 	default:
-		x.handed(text)
+		x.readHanded(text)
 	}
 }

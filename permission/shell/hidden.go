@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Hidden is a character because of which a person who reads a command does not
-// see what runs. A line that has one is denied, not asked about: nobody could
+// Hidden is a character that hides from a person who reads a command what
+// runs. A line that has one is denied, not asked about: no person could
 // answer the approval request.
 type Hidden struct {
 	Offset int    // in bytes

@@ -19,7 +19,7 @@ const (
 type Line struct {
 	Text string
 	// Hidden is set if a person cannot see what the line does; then it is to be
-	// denied, whatever the rules say.
+	// denied, also if a rule allows it.
 	Hidden *Hidden
 	// Commands are the simple commands that bash finds in the line, in their
 	// order: each one that an allow rule has to cover. Of a line that does not
@@ -37,7 +37,7 @@ type Line struct {
 	// unclear are the parts that could not be seen, so that no deny rule can be
 	// said not to match.
 	unclear []Reason
-	// crude are words of which any may begin a command: the arguments of programs
+	// crude are words that each may begin a command: the arguments of programs
 	// that are not known, and texts that no shell could read.
 	crude [][]Word
 	// moved are commands as seen from the folders that the line changes to.
@@ -120,39 +120,39 @@ func Parse(text string) *Line {
 func parseCounted(text string) (*Line, int) {
 	l := &Line{Text: text, Hidden: findHidden(text)}
 	if l.Hidden != nil {
-		l.because(CodeHidden, l.Hidden.Offset, l.Hidden.String())
+		l.addReason(CodeHidden, l.Hidden.Offset, l.Hidden.String())
 	}
 	if len(text) > MaxBytes {
-		l.because(CodeTooLong, MaxBytes, "longer than 16 KiB")
+		l.addReason(CodeTooLong, MaxBytes, "longer than 16 KiB")
 	}
 	x := &extractor{line: l, text: text, base: -1, budget: maxParse, work: newWork()}
-	posix := x.both(text)
+	posix := x.readLine(text)
 	if len(l.Commands) > MaxCommands {
-		l.because(CodeTooMany, l.Commands[MaxCommands].Offset, "more than 50 commands")
+		l.addReason(CodeTooMany, l.Commands[MaxCommands].Offset, "more than 50 commands")
 	}
 	if len(l.Commands) == 0 && len(l.Reasons) == 0 {
-		l.because(CodeEmpty, 0, "there is no command")
+		l.addReason(CodeEmpty, 0, "there is no command")
 	}
-	l.compare(posix)
-	l.folder()
-	l.elsewhereToo()
+	l.compareWithPosix(posix)
+	l.checkFolder()
+	l.addSeenElsewhere()
 	slices.SortStableFunc(l.Reasons, func(a, b Reason) int { return a.Offset - b.Offset })
 	return l, x.work.steps
 }
 
-func (l *Line) because(code Code, offset int, detail string) {
+func (l *Line) addReason(code Code, offset int, detail string) {
 	l.Reasons = append(l.Reasons, Reason{Code: code, Offset: offset, Detail: detail})
 }
 
-// compare lets the three readings of the line vote. Only a line that has no
+// compareWithPosix lets the three readings of the line vote. Only a line that has no
 // other fault needs it.
-func (l *Line) compare(posix []Command) {
+func (l *Line) compareWithPosix(posix []Command) {
 	if len(l.Reasons) > 0 {
 		return
 	}
 	plain, ok := readPlain(l.Text)
 	if !ok || !sameCommands(l.Commands, plain) || !slices.EqualFunc(l.Commands, posix, sameArgv) {
-		l.because(CodeShells, 0, "bash and sh may read it differently")
+		l.addReason(CodeShells, 0, "bash and sh may read it differently")
 	}
 }
 

@@ -8,20 +8,20 @@ import (
 
 // Matches reports whether a deny or ask rule of this content is about the
 // line: about its text as AgentScope matches it, or about any command in it,
-// wherever it stands and whatever runs it. The order of options, options
+// in every place and behind every program that runs it. The order of options, options
 // before a sub-command and the folder of the program make no difference.
 //
 // An error, always an [ErrUnclear], says that the line may run what the rule is
 // about, for instance $X or a text that a pipe feeds into sh. It has to count
 // as a match at least where the alternative is to allow.
 func (p *Pattern) Matches(l *Line) (bool, error) {
-	if p.raw(l.Text) {
+	if p.matchesRaw(l.Text) {
 		return true, nil
 	}
 	var unclear *Command
 	for _, list := range [][]Command{l.Commands, l.Nested, l.moved} {
 		for i := range list {
-			switch p.about(&list[i]) {
+			switch p.matchCommand(&list[i]) {
 			case yes:
 				return true, nil
 			case maybe:
@@ -31,12 +31,12 @@ func (p *Pattern) Matches(l *Line) (bool, error) {
 			}
 		}
 	}
-	found := p.among(l.crude)
+	found := p.matchAmong(l.crude)
 	if found == yes {
 		return true, nil
 	}
 	if unclear != nil {
-		return false, fmt.Errorf("%w: %q at byte %d may be %q", ErrUnclear, clip(unclear.String()), unclear.Offset, p.content)
+		return false, fmt.Errorf("%w: %q at byte %d may be %q", ErrUnclear, clipText(unclear.String()), unclear.Offset, p.content)
 	}
 	if found == maybe {
 		return false, fmt.Errorf("%w: it has too many words that may begin %q", ErrUnclear, p.content)
@@ -47,18 +47,18 @@ func (p *Pattern) Matches(l *Line) (bool, error) {
 	return false, nil
 }
 
-// raw matches the whole text as AgentScope does.
-func (p *Pattern) raw(text string) bool {
+// matchesRaw matches the whole text as AgentScope does.
+func (p *Pattern) matchesRaw(text string) bool {
 	switch p.kind {
 	case prefix:
-		return begins(text, p.text)
+		return hasPrefixWord(text, p.text)
 	case literal:
 		return strings.Contains(text, p.text)
 	}
-	return p.glob.matches(text)
+	return p.glob.matchesText(text)
 }
 
-func begins(text, prefix string) bool {
+func hasPrefixWord(text, prefix string) bool {
 	rest, ok := strings.CutPrefix(text, prefix)
 	return ok && (rest == "" || rest[0] == ' ')
 }
@@ -71,24 +71,24 @@ const (
 	yes
 )
 
-// about says whether the pattern is about a command.
-func (p *Pattern) about(c *Command) response {
+// matchCommand says whether the pattern is about a command.
+func (p *Pattern) matchCommand(c *Command) response {
 	if len(c.Argv) == 0 {
 		return no
 	}
 	start := maybe
 	if len(p.tokens) > 0 {
-		start = sameStart(p.tokens, c.reading())
+		start = sameStart(p.tokens, c.readWords())
 	}
 	switch {
-	case p.begins() && start == yes:
+	case p.needsStart() && start == yes:
 		return yes
 	case p.kind == literal || start != no || strings.ContainsAny(p.text, `'"\`):
-		if p.joined(c) {
+		if p.matchesJoined(c) {
 			return yes
 		}
 	}
-	if p.begins() {
+	if p.needsStart() {
 		if len(p.tokens) == 0 {
 			return no
 		}
@@ -97,62 +97,62 @@ func (p *Pattern) about(c *Command) response {
 	if len(p.options) > 0 && sameStart(p.options, c.Argv) == yes {
 		return yes
 	}
-	if start != no && (slices.ContainsFunc(c.Argv, func(w Word) bool { return !w.Fixed }) || c.unheard()) {
+	if start != no && (slices.ContainsFunc(c.Argv, func(w Word) bool { return !w.Fixed }) || c.readsUnknown()) {
 		return maybe
 	}
 	return no
 }
 
-// unheard says whether a program gets statements of which nobody knows what they
+// readsUnknown says whether a program gets statements and it is unknown what they
 // are: psql <f.
-func (c *Command) unheard() bool {
+func (c *Command) readsUnknown() bool {
 	name, _ := c.program()
 	return statements[name] && c.piped && len(c.heard) == 0
 }
 
 // statements are programs that take statements in their arguments or from their
 // input alike.
-var statements = set("psql mysql mariadb sqlite3 sqlite duckdb sqlcmd cqlsh clickhouse-client mongosh mongo redis-cli bq")
+var statements = setOf("psql mysql mariadb sqlite3 sqlite duckdb sqlcmd cqlsh clickhouse-client mongosh mongo redis-cli bq")
 
-// reading are the words of the command, with the files that it reads for one
+// readWords are the words of the command, with the files that it reads for one
 // that would get them as arguments: cat <x is cat x.
-func (c *Command) reading() []Word {
+func (c *Command) readWords() []Word {
 	if name, ok := c.program(); len(c.files) > 0 && ok && anyOrder[name] {
 		return append(slices.Clip(c.Argv), c.files...)
 	}
 	return c.Argv
 }
 
-// joined matches the words with one blank between them, with the program as
+// matchesJoined matches the words with one blank between them, with the program as
 // written and without its folder; quoted if the pattern has quotes.
-func (p *Pattern) joined(c *Command) bool {
+func (p *Pattern) matchesJoined(c *Command) bool {
 	plain := strings.Join(c.Args(), " ")
 	program := c.Argv[0].Text
 	rest := plain[len(program):]
-	if p.raw(plain) || p.raw(base(program)+rest) || c.Argv[0].Fixed && p.raw(called(program)+rest) || p.states(c, plain) {
+	if p.matchesRaw(plain) || p.matchesRaw(base(program)+rest) || c.Argv[0].Fixed && p.matchesRaw(programName(program)+rest) || p.matchesStated(c, plain) {
 		return true
 	}
-	return strings.ContainsAny(p.text, `'"\`) && p.raw(c.String())
+	return strings.ContainsAny(p.text, `'"\`) && p.matchesRaw(c.String())
 }
 
 // maxStated bounds the words of a command times its length, where each word may
 // be a statement.
 const maxStated = 2 << 20
 
-// states matches statements that stand behind an option, in the same word or in
+// matchesStated matches statements that stand behind an option, in the same word or in
 // the next, or in what the program reads: psql <<< 'DROP TABLE x'.
-func (p *Pattern) states(c *Command, plain string) bool {
+func (p *Pattern) matchesStated(c *Command, plain string) bool {
 	name, _ := c.program()
 	if !statements[name] || p.kind == prefix {
 		return false
 	}
 	texts := slices.Concat(c.input, c.heard)
-	texts = append(texts, apart(valued[name], c.Argv[1:])...)
+	texts = append(texts, splitOptions(valued[name], c.Argv[1:])...)
 	if len(texts)*len(plain) > maxStated {
-		return true // nobody writes such a line, and comparing all of it takes too long
+		return true // no author writes such a line, and comparing all of it takes too long
 	}
 	return slices.ContainsFunc(texts, func(w Word) bool {
-		return p.raw(plain+" "+w.Text) || p.raw(called(c.Argv[0].Text)+" "+w.Text) || p.raw(called(c.Argv[0].Text)+" - "+w.Text)
+		return p.matchesRaw(plain+" "+w.Text) || p.matchesRaw(programName(c.Argv[0].Text)+" "+w.Text) || p.matchesRaw(programName(c.Argv[0].Text)+" - "+w.Text)
 	})
 }
 
@@ -164,12 +164,12 @@ const (
 	maxWindow = 8 << 10
 )
 
-// among looks for the pattern's words in lists of words of which any may begin a
+// matchAmong looks for the pattern's words in lists of words that each may begin a
 // command. It is not sure where it could not look far enough.
-func (p *Pattern) among(lists [][]Word) response {
+func (p *Pattern) matchAmong(lists [][]Word) response {
 	left := maxWindow
 	for _, words := range lists {
-		if p.within(words, &left) {
+		if p.matchesWithin(words, &left) {
 			return yes
 		}
 	}
@@ -179,16 +179,16 @@ func (p *Pattern) among(lists [][]Word) response {
 	return no
 }
 
-// within looks for the pattern's words among words of which any may begin a
+// matchesWithin looks for the pattern's words among words that each may begin a
 // command, and counts down the words that it may look at.
-func (p *Pattern) within(words []Word, left *int) bool {
+func (p *Pattern) matchesWithin(words []Word, left *int) bool {
 	if len(p.tokens) == 0 {
 		return false
 	}
-	letter := initial(p.tokens[0])
+	letter := firstByte(p.tokens[0])
 	for i, w := range words {
 		w.Text = strings.TrimLeft(w.Text, "!^%@+") // !rm to vim, ^rm to nu
-		if !w.Fixed || initial(w.Text) != letter || !mayName(p.tokens[0], w.Text) {
+		if !w.Fixed || firstByte(w.Text) != letter || !mayName(p.tokens[0], w.Text) {
 			continue
 		}
 		window := wide
@@ -200,7 +200,7 @@ func (p *Pattern) within(words []Word, left *int) bool {
 		if w.Text != words[i].Text {
 			c.Argv = append([]Word{w}, c.Argv[1:]...)
 		}
-		if p.about(&c) == yes {
+		if p.matchCommand(&c) == yes {
 			return true
 		}
 	}
@@ -209,5 +209,5 @@ func (p *Pattern) within(words []Word, left *int) bool {
 
 // mayName says whether a word can name the program, in some spelling.
 func mayName(token, word string) bool {
-	return sameProgram(spell([]Word{{Text: token, Fixed: true}})[0].Text, spell([]Word{{Text: word, Fixed: true}})[0].Text)
+	return sameProgram(spellNames([]Word{{Text: token, Fixed: true}})[0].Text, spellNames([]Word{{Text: word, Fixed: true}})[0].Text)
 }

@@ -41,7 +41,7 @@ func TestMatches(t *testing.T) {
 		{"git push --force:*", "git push --force-if-includes", miss},
 		{"git push --force:*", "git push --follow-tags", miss},
 		{"cp --recursive:*", "cp -R a b", hit},
-		// Whatever runs it.
+		// Every program that runs it.
 		{"rm:*", "env -i A=1 rm x", hit},
 		{"rm:*", "env -S 'rm x'", hit},
 		{"rm:*", "sudo -u root rm x", hit},
@@ -153,7 +153,7 @@ func TestMatches(t *testing.T) {
 		{"npm install", "cd x; npm  install", hit},
 		{"npm install", "npm i", hit},
 		{"npm install", "npm init", miss},
-		// Nobody knows.
+		// Unknown.
 		{"rm:*", "$X y", cloud},
 		{"rm:*", "r$X y", cloud},
 		{"rm:*", "l$X y", miss},

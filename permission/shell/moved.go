@@ -11,10 +11,10 @@ const (
 	maxMoved   = 200
 )
 
-// elsewhereToo adds, for deny and ask rules, each command with its operands as
+// addSeenElsewhere adds, for deny and ask rules, each command with its operands as
 // seen from the folders that the line changes to: after cd /etc, cat shadow is
 // cat /etc/shadow.
-func (l *Line) elsewhereToo() {
+func (l *Line) addSeenElsewhere() {
 	folders := l.Folders("")
 	for _, list := range [][]Command{l.Commands, l.Nested} {
 		for _, c := range list[:min(len(list), maxMoved)] {

@@ -7,13 +7,13 @@ import (
 )
 
 // versioned are programs whose names carry versions: python3.12 is python.
-var versioned = set("python pip pypy perl ruby gem node nodejs php lua luajit tclsh bash zsh ksh gawk " +
+var versioned = setOf("python pip pypy perl ruby gem node nodejs php lua luajit tclsh bash zsh ksh gawk " +
 	"go kubectl npm terraform tofu gcc clang java")
 
-// called is the name of a program as the tables know it: without its folder,
+// programName is the name of a program as the tables know it: without its folder,
 // without .exe, in lower case where the file system may ignore the case, and
 // without a version.
-func called(text string) string {
+func programName(text string) string {
 	name := base(text)
 	if inTables(name) {
 		return name
@@ -39,7 +39,7 @@ func called(text string) string {
 	if inTables(lower) {
 		return lower
 	}
-	if plain := unversioned(lower); plain != lower {
+	if plain := withoutVersion(lower); plain != lower {
 		return plain
 	}
 	return lower
@@ -71,12 +71,12 @@ var otherNames = map[string]string{
 }
 
 // gnu are programs that have a g before their name where the system has its own.
-var gnu = set("cat chmod chown cp cut date dd df du env find head install kill ln ls mkdir mv nice nohup rm rmdir sed shred sleep sort stdbuf " +
+var gnu = setOf("cat chmod chown cp cut date dd df du env find head install kill ln ls mkdir mv nice nohup rm rmdir sed shred sleep sort stdbuf " +
 	"tail tar tee time timeout touch truncate uniq unlink xargs")
 
-// initial is the first letter of a program's name, in lower case. All names of
+// firstByte is the first letter of a program's name, in lower case. All names of
 // one program have the same.
-func initial(program string) byte {
+func firstByte(program string) byte {
 	name := base(program)
 	if i := strings.LastIndexByte(name, '\\'); i >= 0 {
 		name = name[i+1:]
@@ -95,8 +95,8 @@ func initial(program string) byte {
 	return name[0] | 0x20
 }
 
-// unversioned is python of python3.12.
-func unversioned(name string) string {
+// withoutVersion is python of python3.12.
+func withoutVersion(name string) string {
 	if plain := strings.TrimRight(name, "0123456789.-"); versioned[plain] {
 		return plain
 	}
@@ -112,17 +112,17 @@ func sameProgram(token, program string) bool {
 	if strings.Contains(token, "/") && strings.Contains(program, "/") {
 		return false
 	}
-	a, b := unversioned(called(token)), unversioned(called(program))
+	a, b := withoutVersion(programName(token)), withoutVersion(programName(program))
 	return a == b || strings.HasPrefix(b, a+".") && families[a]
 }
 
-// families are names of which others are made with a dot: mkfs.ext4.
-var families = set("mkfs fsck")
+// families are names that others extend with a dot: mkfs.ext4.
+var families = setOf("mkfs fsck")
 
-// spell writes a command in its usual form, if it has one of the forms that
+// spellNames writes a command in its usual form, if it has one of the forms that
 // mean the same: git-push, docker-compose, npx.
-func spell(argv []Word) []Word {
-	name := called(argv[0].Text)
+func spellNames(argv []Word) []Word {
+	name := programName(argv[0].Text)
 	first, second, ok := strings.Cut(name, "-")
 	switch {
 	case ok && first == "git" && second != "":
@@ -137,8 +137,8 @@ func spell(argv []Word) []Word {
 	return slices.Concat([]Word{{Text: first, Fixed: true}, {Text: second, Fixed: true}}, argv[1:])
 }
 
-// fixed makes words of tokens.
-func fixed(tokens []string) []Word {
+// fixedWords makes words of tokens.
+func fixedWords(tokens []string) []Word {
 	words := make([]Word, len(tokens))
 	for i, t := range tokens {
 		words[i] = Word{Text: t, Fixed: true}

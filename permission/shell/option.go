@@ -27,14 +27,14 @@ type program struct {
 	// globals are options that may stand before the sub-command, pairs those of
 	// them that take the next word.
 	globals, pairs string
-	// parts are what in the name of a long option speaks against it, beside
+	// parts are what in the name of a long option speaks against it, in addition to
 	// looksBad.
 	parts string
 	// check looks at the arguments; it returns what speaks against them.
 	check func(args []Word) string
 
 	read   func(args []Word) bool // such a call changes nothing; nil: it may
-	steady bool                   // no argument whatever makes it change anything
+	steady bool                   // no argument makes it change anything
 	folder bool                   // the folder that it runs in configures it
 }
 
@@ -43,51 +43,51 @@ type program struct {
 var looksBad = strings.Fields("exec command program pager editor script shell hook plugin config output rcfile init-file " +
 	"eval preload registry cmd helper log-file logfile write template profile rsh proxy require import module")
 
-// known says whether the table has the program.
-func known(name string) bool {
+// isKnown says whether the table has the program.
+func isKnown(name string) bool {
 	_, ok := programs[name]
 	return ok
 }
 
-// refused says what speaks against an allow rule that covers the command by
+// findRefused says what speaks against an allow rule that covers the command by
 // its first words; known is false if nothing is known of the program.
-func refused(argv []Word) (why string, known bool) {
+func findRefused(argv []Word) (why string, known bool) {
 	name := argv[0].Text
 	p, ok := programs[name]
 	if !ok {
-		return "what the options of " + clip(name) + " do is not known", false
+		return "what the options of " + clipText(name) + " do is not known", false
 	}
-	return p.refuse(name, argv[1:], nil), true
+	return p.refuseArguments(name, argv[1:], nil), true
 }
 
-// refuse looks at the arguments of the program or of one of its sub-commands.
+// refuseArguments looks at the arguments of the program or of one of its sub-commands.
 // outer are the entries of the commands around it.
-func (p program) refuse(name string, args []Word, outer []program) string {
+func (p program) refuseArguments(name string, args []Word, outer []program) string {
 	p.whole = p.whole || len(outer) > 0 && outer[0].whole
 	chain := append(outer, p)
 	if p.subs == nil {
 		return p.arguments(name, args, chain)
 	}
-	i := p.before(args)
+	i := p.argumentsBefore(args)
 	if i >= len(args) {
 		return p.arguments(name, nil, chain)
 	}
 	sub, ok := p.subs[args[i].Text]
 	if !ok || !args[i].Fixed {
-		return fmt.Sprintf("%s %s can do more than its name says", name, clip(args[i].Text))
+		return fmt.Sprintf("%s %s can do more than its name says", name, clipText(args[i].Text))
 	}
-	return sub.refuse(name+" "+args[i].Text, args[i+1:], chain)
+	return sub.refuseArguments(name+" "+args[i].Text, args[i+1:], chain)
 }
 
-// before counts the words that stand before the sub-command.
-func (p program) before(args []Word) int {
+// argumentsBefore counts the words that stand before the sub-command.
+func (p program) argumentsBefore(args []Word) int {
 	i := 0
 	for i < len(args) && args[i].Fixed {
 		name, _, given := strings.Cut(args[i].Text, "=")
 		switch {
-		case listed(p.pairs, name) && !given:
+		case isListed(p.pairs, name) && !given:
 			i += 2
-		case listed(p.pairs, name), listed(p.globals, args[i].Text):
+		case isListed(p.pairs, name), isListed(p.globals, args[i].Text):
 			i++
 		default:
 			return i
@@ -101,8 +101,8 @@ func (p program) arguments(name string, args []Word, chain []program) string {
 		if !a.Fixed || len(a.Text) < 2 || a.Text[0] != '-' && a.Text[0] != '+' {
 			continue
 		}
-		if what := judge(chain, a.Text); what != "" {
-			return fmt.Sprintf("%s %s %s", name, clip(a.Text), what)
+		if what := judgeOption(chain, a.Text); what != "" {
+			return fmt.Sprintf("%s %s %s", name, clipText(a.Text), what)
 		}
 	}
 	for _, c := range chain {
@@ -116,12 +116,12 @@ func (p program) arguments(name string, args []Word, chain []program) string {
 	return ""
 }
 
-// judge says what speaks against one option of a command.
-func judge(chain []program, arg string) string {
+// judgeOption says what speaks against one option of a command.
+func judgeOption(chain []program, arg string) string {
 	name, _, _ := strings.Cut(arg, "=")
 	long := strings.HasPrefix(arg, "--")
 	for _, c := range chain {
-		if long && listed(c.fine, name) {
+		if long && isListed(c.fine, name) {
 			return ""
 		}
 	}
@@ -133,18 +133,18 @@ func judge(chain []program, arg string) string {
 		if what := cmp.Or(c.option(arg), c.option(spelled)); what != "" {
 			return what
 		}
-		if long && listed(c.only, name) {
+		if long && isListed(c.only, name) {
 			return ""
 		}
 	}
-	if name, _, _ = strings.Cut(spelled, "="); long && suspicious(chain, name) {
+	if name, _, _ = strings.Cut(spelled, "="); long && isSuspicious(chain, name) {
 		return "may run a program, write a file or load configuration"
 	}
 	return ""
 }
 
-// suspicious says whether a part of the name of a long option speaks against it.
-func suspicious(chain []program, name string) bool {
+// isSuspicious says whether a part of the name of a long option speaks against it.
+func isSuspicious(chain []program, name string) bool {
 	parts := looksBad
 	for _, c := range chain {
 		if c.parts != "" {
@@ -157,30 +157,30 @@ func suspicious(chain []program, name string) bool {
 // option says what an argument that begins with a dash does.
 func (p program) option(arg string) string {
 	switch {
-	case p.only != "" && !p.among(p.only, arg):
+	case p.only != "" && !p.isAmong(p.only, arg):
 		return "is not among the options that are covered"
-	case p.among(p.runs, arg):
+	case p.isAmong(p.runs, arg):
 		return "runs another program"
-	case p.among(p.writes, arg):
+	case p.isAmong(p.writes, arg):
 		return "writes or removes something that the rule does not name"
-	case p.among(p.loads, arg):
+	case p.isAmong(p.loads, arg):
 		return "loads configuration or code"
 	}
 	return ""
 }
 
-// among says whether an argument uses one of the options. With p.only, it says
+// isAmong says whether an argument uses one of the options. With p.only, it says
 // whether it uses nothing else.
-func (p program) among(options, arg string) bool {
+func (p program) isAmong(options, arg string) bool {
 	if options == "" {
 		return false
 	}
 	name, _, _ := strings.Cut(arg, "=")
 	if p.whole {
-		return listed(options, "-"+strings.TrimLeft(name, "-"))
+		return isListed(options, "-"+strings.TrimLeft(name, "-"))
 	}
 	if p.only == options {
-		return listed(options, name) || cluster(arg) && p.onlyLetters(arg[1:])
+		return isListed(options, name) || isCluster(arg) && p.onlyLetters(arg[1:])
 	}
 	if strings.HasPrefix(name, "--") || len(name) > 3 {
 		long := "--" + strings.TrimLeft(name, "-+")
@@ -190,7 +190,7 @@ func (p program) among(options, arg string) bool {
 			}
 		}
 	}
-	return cluster(arg) && strings.ContainsAny(arg[1:], letters(options)) || arg[0] == '+' && listed(options, "+")
+	return isCluster(arg) && strings.ContainsAny(arg[1:], letters(options)) || arg[0] == '+' && isListed(options, "+")
 }
 
 // onlyLetters says whether all short options of a cluster are covered.
@@ -207,8 +207,8 @@ func (p program) onlyLetters(cluster string) bool {
 	return true
 }
 
-// cluster says whether an argument is one or more short options.
-func cluster(arg string) bool { return len(arg) > 1 && arg[0] == '-' && arg[1] != '-' }
+// isCluster says whether an argument is one or more short options.
+func isCluster(arg string) bool { return len(arg) > 1 && arg[0] == '-' && arg[1] != '-' }
 
 // letters are the short options of a list.
 func letters(options string) string {
@@ -221,6 +221,6 @@ func letters(options string) string {
 	return b.String()
 }
 
-func listed(list, word string) bool {
+func isListed(list, word string) bool {
 	return slices.Contains(strings.Fields(list), word)
 }

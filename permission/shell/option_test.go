@@ -7,7 +7,7 @@ import (
 	"github.com/askance-dev/askance/permission/shell"
 )
 
-// refusedLines are calls of which an allow rule for the whole program covers
+// refusedLines are calls: an allow rule for the whole program covers
 // none: each runs another program, writes a file that the rule does not name, or
 // loads configuration.
 const refusedLines = `

@@ -66,11 +66,11 @@ func newOracle(t testing.TB) *oracle {
 // seen is what a line did.
 type seen struct {
 	runs  [][]string // what ran, program first
-	files []string   // what lies in the folder afterwards beside what lay there
+	files []string   // what lies in the folder afterwards in addition to what lay there
 	said  string     // on the error channel
 }
 
-// safe says whether a text may be run at all. Whatever it does has to stay in
+// safe says whether a text may be run at all. All that it does has to stay in
 // the folder: no path leaves it, and nothing signals other processes.
 func safe(line string) bool {
 	if len(line) > 2000 || strings.ContainsAny(line, "~\x00") || strings.Contains(line, "..") {

@@ -10,7 +10,7 @@ import (
 var ErrPattern = errors.New("shell pattern cannot be used")
 
 // ErrUnclear is the cause of errors of [Pattern.Matches]: the line may run
-// what the pattern is about, and nobody can know before it runs.
+// what the pattern is about, which is unknown before it runs.
 var ErrUnclear = errors.New("what the line runs is not known before it runs")
 
 // Pattern is the compiled content of one rule, as AgentScope writes it:
@@ -66,7 +66,7 @@ func Compile(content string) (*Pattern, error) {
 		return p, nil
 	}
 	p.kind, p.text = wildcard, content
-	return p, p.expressions()
+	return p, p.compileExpressions()
 }
 
 // unescape gives the text of a content without stars; false if it has one.
@@ -84,8 +84,8 @@ func unescape(content string) (string, bool) {
 	return b.String(), true
 }
 
-// expressions compiles a wildcard.
-func (p *Pattern) expressions() (err error) {
+// compileExpressions compiles a wildcard.
+func (p *Pattern) compileExpressions() (err error) {
 	p.glob = readGlob(p.text)
 	head := p.glob.pieces[0]
 	p.tokens = strings.Fields(head)
@@ -103,7 +103,7 @@ func (p *Pattern) expressions() (err error) {
 func (p *Pattern) String() string { return p.content }
 
 // TrustOptions returns a pattern that, in an allow rule, covers the program
-// whatever its options do. Everything else has to be proved as before.
+// with any option. Everything else has to be proved as before.
 func (p *Pattern) TrustOptions() *Pattern {
 	q := *p
 	q.trust = true
@@ -133,21 +133,21 @@ func dropStars(text string) []string {
 // rule, stand for files, hosts or single words, not for any text.
 func (p *Pattern) NamesFiles() bool { return len(p.files) > 0 }
 
-// begins says whether the pattern is a number of words and anything after them.
-func (p *Pattern) begins() bool {
+// needsStart says whether the pattern is a number of words and anything after them.
+func (p *Pattern) needsStart() bool {
 	return p.kind != wildcard || strings.HasSuffix(p.text, " *") && strings.Count(p.text, "*") == 1
 }
 
-// names says whether the pattern, in an allow rule, names the command: its
+// namesProgram says whether the pattern, in an allow rule, names the command: its
 // first words are the pattern's. A path is another name than its last part,
 // and what is not known is no name.
-func (p *Pattern) names(c *Command) bool {
+func (p *Pattern) namesProgram(c *Command) bool {
 	if len(c.Argv) == 0 {
 		return false
 	}
-	if !p.begins() {
+	if !p.needsStart() {
 		text := c.join("\"' \t\n") // so that no word passes for two
-		return !strings.Contains(text, "\n") && p.glob.matches(text) && p.files.cover(c.Argv)
+		return !strings.Contains(text, "\n") && p.glob.matchesText(text) && p.files.coverWords(c.Argv)
 	}
 	if len(p.tokens) == 0 || len(p.tokens) > len(c.Argv) {
 		return false
@@ -160,9 +160,9 @@ func (p *Pattern) names(c *Command) bool {
 	return true
 }
 
-// exact says whether the pattern is the whole command, word by word.
-func (p *Pattern) exact(c *Command) bool {
-	return p.kind == literal && len(p.tokens) == len(c.Argv) && p.names(c)
+// matchesExactly says whether the pattern is the whole command, word by word.
+func (p *Pattern) matchesExactly(c *Command) bool {
+	return p.kind == literal && len(p.tokens) == len(c.Argv) && p.namesProgram(c)
 }
 
 // Notice says, for the author of an allow rule, where the pattern covers less
@@ -175,7 +175,7 @@ func (p *Pattern) Notice() string {
 	for i, t := range p.tokens {
 		argv[i] = Word{Text: t, Fixed: true}
 	}
-	why, known := refused(argv)
+	why, known := findRefused(argv)
 	switch {
 	case p.trust:
 		return ""

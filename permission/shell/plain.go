@@ -38,7 +38,7 @@ type plainReader struct {
 func readPlain(text string) (cmds []plainCommand, ok bool) {
 	r := &plainReader{text: text}
 	for open := false; ; {
-		r.blanks()
+		r.skipBlanks()
 		if r.pos == len(r.text) {
 			return r.cmds, !open && r.end(false)
 		}
@@ -78,8 +78,8 @@ func (r *plainReader) at(chars string) bool {
 	return r.pos < len(r.text) && strings.IndexByte(chars, r.text[r.pos]) >= 0
 }
 
-// blanks skips blanks, continued lines and comments.
-func (r *plainReader) blanks() {
+// skipBlanks skips blanks, continued lines and comments.
+func (r *plainReader) skipBlanks() {
 	for r.pos < len(r.text) {
 		switch {
 		case r.at(" \t"):
@@ -173,7 +173,7 @@ func (r *plainReader) literal() (plainWord, bool) {
 		switch {
 		case strings.ContainsRune(" \t\n;&|<>()", c):
 			w.text = b.String()
-			return w, r.fine(w, brace)
+			return w, r.isFine(w, brace)
 		case c == '\'':
 			end := strings.IndexByte(r.text[r.pos+1:], '\'')
 			if end < 0 {
@@ -197,10 +197,10 @@ func (r *plainReader) literal() (plainWord, bool) {
 		case c == '~' && (b.Len() == 0 || strings.HasSuffix(b.String(), "=") || strings.HasSuffix(b.String(), ":")):
 			return w, false
 		case c == '*' || c == '?' || c == '[':
-			if !rooted(b.String()) && !r.lone(c, b.Len()) {
+			if !isRooted(b.String()) && !r.isLone(c, b.Len()) {
 				return w, false
 			}
-			w.glob = w.glob || rooted(b.String())
+			w.glob = w.glob || isRooted(b.String())
 		case c == '{' || c == '}':
 			brace = true
 		}
@@ -208,23 +208,23 @@ func (r *plainReader) literal() (plainWord, bool) {
 		r.pos += size
 	}
 	w.text = b.String()
-	return w, r.fine(w, brace)
+	return w, r.isFine(w, brace)
 }
 
-// fine looks at a whole word: whether its braces could expand.
-func (r *plainReader) fine(w plainWord, brace bool) bool {
+// isFine looks at a whole word: whether its braces could expand.
+func (r *plainReader) isFine(w plainWord, brace bool) bool {
 	return !brace || !w.glob && !strings.Contains(w.text, ",") && !strings.Contains(w.text, "..")
 }
 
-// lone says whether "[" is a whole word: the program of that name.
-func (r *plainReader) lone(c rune, before int) bool {
+// isLone says whether "[" is a whole word: the program of that name.
+func (r *plainReader) isLone(c rune, before int) bool {
 	next := r.pos + 1
 	return c == '[' && before == 0 && next < len(r.text) && (r.text[next] == ' ' || r.text[next] == '\t')
 }
 
-// rooted says whether whatever a glob after this text can match begins with
+// isRooted says whether all that a glob after this text can match begins with
 // "/" or "./", so that it can be no option.
-func rooted(text string) bool {
+func isRooted(text string) bool {
 	return strings.HasPrefix(text, "/") || strings.HasPrefix(text, "./")
 }
 

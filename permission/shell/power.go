@@ -2,17 +2,17 @@ package shell
 
 import "strings"
 
-// power adds the other names of a command that stops or restarts the machine:
+// addPowerNames adds the other names of a command that stops or restarts the machine:
 // systemctl reboot, shutdown -r and init 6 are reboot, and each of these shuts
 // it down.
-func (x *extractor) power(cmd Command, name string) {
+func (x runFinder) addPowerNames(cmd Command, name string) {
 	verb := powerVerb(name, cmd.Argv[1:])
 	if verb == "" {
 		return
 	}
 	forms := []string{verb, "systemctl " + verb, "shutdown " + powerOptions[verb]}
 	for _, form := range forms {
-		argv := fixed(strings.Fields(form))
+		argv := fixedWords(strings.Fields(form))
 		if argv[0].Text != name {
 			x.line.Nested = append(x.line.Nested, Command{Argv: argv, Offset: cmd.Offset, Via: via(cmd, name)})
 		}
@@ -33,9 +33,9 @@ func powerVerb(name string, args []Word) string {
 		switch {
 		case shortOption(args, "c"): // takes it back
 			return ""
-		case shortOption(args, "r") || holds(args, "--reboot"):
+		case shortOption(args, "r") || holdsWord(args, "--reboot"):
 			return "reboot"
-		case shortOption(args, "H") || holds(args, "--halt"):
+		case shortOption(args, "H") || holdsWord(args, "--halt"):
 			return "halt"
 		}
 		return "poweroff"

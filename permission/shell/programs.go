@@ -4,9 +4,9 @@ import "maps"
 
 // programs is the option table. A program that is not in it is covered by a
 // rule that names the whole command, and by no other.
-var programs = merge(texts, files, searches, builders, networks, admins, asks, map[string]program{"git": git})
+var programs = mergeTables(texts, files, searches, builders, networks, admins, asks, map[string]program{"git": git})
 
-func merge(tables ...map[string]program) map[string]program {
+func mergeTables(tables ...map[string]program) map[string]program {
 	all := map[string]program{}
 	for _, t := range tables {
 		maps.Copy(all, t)
@@ -14,16 +14,16 @@ func merge(tables ...map[string]program) map[string]program {
 	return all
 }
 
-// always is the read func of programs that change nothing unless an option
+// alwaysTrue is the read func of programs that change nothing unless an option
 // that is not covered does.
-func always([]Word) bool { return true }
+func alwaysTrue([]Word) bool { return true }
 
 // texts print what they are told, what they read, or what the system is.
 var texts = map[string]program{
-	"echo": {read: always, steady: true}, "true": {read: always, steady: true}, "false": {read: always, steady: true},
-	":": {}, "pwd": {read: always, steady: true}, "cd": {read: always, steady: true},
-	"cat": {read: always, steady: true}, "head": {read: always, steady: true}, "tail": {read: always, steady: true},
-	"wc": {read: always, steady: true}, "tac": {}, "nl": {},
+	"echo": {read: alwaysTrue, steady: true}, "true": {read: alwaysTrue, steady: true}, "false": {read: alwaysTrue, steady: true},
+	":": {}, "pwd": {read: alwaysTrue, steady: true}, "cd": {read: alwaysTrue, steady: true},
+	"cat": {read: alwaysTrue, steady: true}, "head": {read: alwaysTrue, steady: true}, "tail": {read: alwaysTrue, steady: true},
+	"wc": {read: alwaysTrue, steady: true}, "tac": {}, "nl": {},
 	"cut": {fine: "--output-delimiter"}, "tr": {}, "rev": {}, "paste": {}, "join": {},
 	"comm": {fine: "--output-delimiter"}, "cmp": {}, "fold": {}, "fmt": {}, "expand": {},
 	"unexpand": {}, "od": {}, "hexdump": {}, "strings": {},
@@ -31,10 +31,10 @@ var texts = map[string]program{
 	"sha512sum": {}, "cksum": {}, "sum": {}, "seq": {}, "sleep": {},
 	"expr": {}, "basename": {}, "dirname": {}, "column": {},
 	"whoami": {}, "id": {}, "uname": {}, "uptime": {}, "nproc": {},
-	"ps": {}, "df": {}, "du": {}, "free": {}, "which": {read: always, steady: true},
-	"whereis": {read: always}, "type": {read: always, steady: true}, "groups": {}, "tty": {},
+	"ps": {}, "df": {}, "du": {}, "free": {}, "which": {read: alwaysTrue, steady: true},
+	"whereis": {read: alwaysTrue}, "type": {read: alwaysTrue, steady: true}, "groups": {}, "tty": {},
 	"arch":    {only: "--help --version", check: noOperand}, // macOS: arch -x86_64 program
-	"printf":  {writes: "-v", check: printfFormat, read: always},
+	"printf":  {writes: "-v", check: printfFormat, read: alwaysTrue},
 	"test":    {runs: "-v -R", whole: true},
 	"[":       {runs: "-v -R", whole: true},
 	"date":    {writes: "-s --set", check: dateOperands},
@@ -48,23 +48,23 @@ var texts = map[string]program{
 	"less":    pager,
 	"more":    pager,
 	"man":     {runs: "-P --pager -H --html --browser -X --gxditview -p --preprocessor -r --prompt -T --troff-device", loads: "-C --config-file -M --manpath"},
-	"python":  {only: "--version -V", check: oneOption, read: always},
+	"python":  {only: "--version -V", check: oneOption, read: alwaysTrue},
 	"python3": {only: "--version -V", check: oneOption},
-	"node":    {only: "--version -v", check: oneOption, read: always},
+	"node":    {only: "--version -v", check: oneOption, read: alwaysTrue},
 }
 
 // pager reads keys behind + and, after the first line of what it looks for, also
 // behind -p: less -p 'x<newline>!command'. To some systems more is less.
 var pager = program{
 	runs: "+ -p --pattern", writes: "-o -O --log-file --LOG-FILE",
-	loads: "-k --lesskey-file --lesskey-src --lesskey-content -t -T --tag --tag-file", read: always,
+	loads: "-k --lesskey-file --lesskey-src --lesskey-content -t -T --tag --tag-file", read: alwaysTrue,
 }
 
 // files make, move, remove and describe files. Which ones is their own work.
 var files = map[string]program{
-	"ls": {read: always, steady: true}, "stat": {read: always, steady: true}, "readlink": {}, "realpath": {},
-	"file":  {runs: "-z -Z --uncompress --uncompress-noreport", writes: "-C --compile", loads: "-m --magic-file", read: always},
-	"tree":  {writes: "-o --output -R", read: always},
+	"ls": {read: alwaysTrue, steady: true}, "stat": {read: alwaysTrue, steady: true}, "readlink": {}, "realpath": {},
+	"file":  {runs: "-z -Z --uncompress --uncompress-noreport", writes: "-C --compile", loads: "-m --magic-file", read: alwaysTrue},
+	"tree":  {writes: "-o --output -R", read: alwaysTrue},
 	"mkdir": {}, "touch": {}, "rm": {}, "rmdir": {}, "mv": {}, "cp": {}, "ln": {}, "chmod": {}, "chown": {}, "chgrp": {},
 	"truncate": {}, "tee": {}, "kill": {}, "mktemp": {},
 	"split": {runs: "--filter"}, "csplit": {},
@@ -77,14 +77,14 @@ var files = map[string]program{
 
 // searches look for files and in files.
 var searches = map[string]program{
-	"grep": {read: always, steady: true}, "egrep": {}, "fgrep": {},
+	"grep": {read: alwaysTrue, steady: true}, "egrep": {}, "fgrep": {},
 	"find": {
 		whole: true, runs: "-exec -execdir -ok -okdir",
-		writes: "-delete -fls -fprint -fprint0 -fprintf", read: always,
+		writes: "-delete -fls -fprint -fprint0 -fprintf", read: alwaysTrue,
 	},
 	"fd":     {runs: "-x -X --exec --exec-batch -l --list-details", loads: "--ignore-file"},
 	"fdfind": {runs: "-x -X --exec --exec-batch -l --list-details", loads: "--ignore-file"},
-	"rg":     {runs: "--pre --hostname-bin -z --search-zip", fine: "--pre-glob", read: always},
-	"ag":     {runs: "--pager", read: always},
-	"ack":    {runs: "--pager --output", loads: "--ackrc", writes: "--create-ackrc", read: always},
+	"rg":     {runs: "--pre --hostname-bin -z --search-zip", fine: "--pre-glob", read: alwaysTrue},
+	"ag":     {runs: "--pager", read: alwaysTrue},
+	"ack":    {runs: "--pager --output", loads: "--ackrc", writes: "--create-ackrc", read: alwaysTrue},
 }

@@ -28,7 +28,7 @@ var admins = map[string]program{
 	"host":     {only: "-t -a -4 -6 -v -W -R -T -C -r -s -d -c -N -l -U -A", values: "tWRcN"},
 	"nslookup": {only: "-type -query -debug -timeout -port -class -retry -sil -vc", whole: true, check: someOperand},
 	"dig": {
-		only: "-x -t -p -4 -6 -q -c -u -r " + plus("short all answer cmd stats approval request comments authority additional multiline dnssec tcp recurse "+
+		only: "-x -t -p -4 -6 -q -c -u -r " + addPlus("short all answer cmd stats approval request comments authority additional multiline dnssec tcp recurse "+
 			"search ttlid trace time tries retry bufsize subnet nssearch identify edns ndots onesoa qr showsearch yaml fail"),
 		values: "xtpqc",
 	},
@@ -69,8 +69,8 @@ var asks = map[string]program{
 	"lsof": {only: "-i -p -n -P -t -u -c -a -d -l -U", values: "ipucd"},
 }
 
-// plus are options of dig, each of which can be turned off.
-func plus(names string) string {
+// addPlus are options of dig that can each be turned off.
+func addPlus(names string) string {
 	var b strings.Builder
 	for n := range strings.FieldsSeq(names) {
 		b.WriteString("+" + n + " +no" + n + " ")
@@ -82,7 +82,7 @@ func plus(names string) string {
 func unitsOnly(args []Word) string {
 	for _, a := range operands(args) {
 		if !a.Fixed || strings.Contains(a.Text, "/") || strings.HasSuffix(a.Text, ".target") || strings.ContainsAny(a.Text, "*?[") {
-			return clip(a.Text) + " is more than a unit"
+			return clipText(a.Text) + " is more than a unit"
 		}
 	}
 	return ""

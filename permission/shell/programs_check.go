@@ -26,7 +26,7 @@ func oneOption(args []Word) string {
 
 func noOperand(args []Word) string {
 	if len(operands(args)) > 0 {
-		return "runs " + clip(operands(args)[0].Text)
+		return "runs " + clipText(operands(args)[0].Text)
 	}
 	return ""
 }
@@ -67,7 +67,7 @@ func dateOperands(args []Word) string {
 func tarArguments(args []Word) string {
 	if len(args) > 0 && args[0].Fixed && !strings.HasPrefix(args[0].Text, "-") {
 		if strings.ContainsAny(args[0].Text, "xIFATXgruML") {
-			return clip(args[0].Text) + " extracts, runs a program, or loads a list"
+			return clipText(args[0].Text) + " extracts, runs a program, or loads a list"
 		}
 	}
 	for _, a := range args {
@@ -97,7 +97,7 @@ func noTargetFile(args []Word) string {
 			value, given = args[i+1].Text, true
 		}
 		if given && (strings.Contains(value, "/") || strings.HasSuffix(value, ".json")) {
-			return clip(value) + " names the linker"
+			return clipText(value) + " names the linker"
 		}
 	}
 	return ""
@@ -115,7 +115,7 @@ func checksOnly(args []Word) string {
 }
 
 // handsOn looks at what stands behind "--": only these options are let through,
-// of which each takes the next word if valued is set.
+// that each take the next word if valued is set.
 func handsOn(args []Word, options string, valued bool) string {
 	i := 0
 	for i < len(args) && args[i].Text != "--" {
@@ -123,9 +123,9 @@ func handsOn(args []Word, options string, valued bool) string {
 	}
 	for i++; i < len(args); i++ {
 		name, _, given := strings.Cut(args[i].Text, "=")
-		short := valued && len(name) > 2 && strings.HasPrefix(name, "-") && listed(options, name[:2]) // -Dwarnings
-		if !args[i].Fixed || !listed(options, name) && !short {
-			return clip(args[i].Text) + " is handed on to another program"
+		short := valued && len(name) > 2 && strings.HasPrefix(name, "-") && isListed(options, name[:2]) // -Dwarnings
+		if !args[i].Fixed || !isListed(options, name) && !short {
+			return clipText(args[i].Text) + " is handed on to another program"
 		}
 		if valued && !given && !short {
 			i++

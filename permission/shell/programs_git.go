@@ -17,23 +17,23 @@ var git = program{
 	fine: "--no-ext-diff --no-textconv --name-only --show-function --function-context --porcelain --oneline " +
 		"--show-current --no-output --no-verify --ignore-submodules --submodule",
 	subs: map[string]program{
-		"status": {read: always}, "log": {read: always}, "diff": {read: always}, "show": {read: always},
-		"ls-files": {read: always}, "ls-tree": {read: always}, "rev-parse": {read: always}, "rev-list": {read: always},
-		"cat-file": {runs: "--filters", loads: "--batch-command", fine: "--batch", read: always},
-		"describe": {read: always}, "shortlog": {read: always}, "blame": {read: always}, "annotate": {},
-		"grep": {read: always}, "show-ref": {}, "merge-base": {}, "name-rev": {},
+		"status": {read: alwaysTrue}, "log": {read: alwaysTrue}, "diff": {read: alwaysTrue}, "show": {read: alwaysTrue},
+		"ls-files": {read: alwaysTrue}, "ls-tree": {read: alwaysTrue}, "rev-parse": {read: alwaysTrue}, "rev-list": {read: alwaysTrue},
+		"cat-file": {runs: "--filters", loads: "--batch-command", fine: "--batch", read: alwaysTrue},
+		"describe": {read: alwaysTrue}, "shortlog": {read: alwaysTrue}, "blame": {read: alwaysTrue}, "annotate": {},
+		"grep": {read: alwaysTrue}, "show-ref": {}, "merge-base": {}, "name-rev": {},
 		"for-each-ref": {runs: "-s --shell --perl --python --tcl"}, "diff-tree": {},
 		"diff-index": {}, "diff-files": {}, "cherry": {}, "range-diff": {},
 		"count-objects": {}, "whatchanged": {}, "check-ignore": {},
 		"check-attr": {}, "version": {}, "show-branch": {},
-		"config": {only: "--get --get-all --get-regexp --list -l --global --local --system --show-origin --show-scope --name-only --null -z", check: readsConfig, read: always},
+		"config": {only: "--get --get-all --get-regexp --list -l --global --local --system --show-origin --show-scope --name-only --null -z", check: readsConfig, read: alwaysTrue},
 		"branch": {writes: "-d -D -m -M -c -C -f --delete --move --copy --force --edit-description", read: listsRefs("arvqi", "--all --remotes --verbose --quiet --show-current --abbrev --no-abbrev", "--list")},
 		"tag":    {writes: "-d -f --delete --force", read: listsRefs("lni0123456789", "", "-l --list")},
-		"remote": {subs: map[string]program{"show": {check: networkRemote, read: namesOnly}, "get-url": {read: always}}, globals: "-v --verbose", read: always},
+		"remote": {subs: map[string]program{"show": {check: networkRemote, read: namesOnly}, "get-url": {read: alwaysTrue}}, globals: "-v --verbose", read: alwaysTrue},
 		"stash": {subs: map[string]program{
 			"list": {}, "show": {}, "push": {}, "save": {}, "apply": {},
 		}, globals: "-u -q -k -a -p --include-untracked --quiet --keep-index"},
-		"reflog": {subs: map[string]program{"show": {read: always}, "exists": {read: always}}, read: always},
+		"reflog": {subs: map[string]program{"show": {read: alwaysTrue}, "exists": {read: alwaysTrue}}, read: alwaysTrue},
 		"add":    {}, "mv": {}, "rm": {}, "restore": {}, "checkout": {}, "switch": {}, "reset": {}, "clean": {},
 		"commit": {loads: "-t --template"}, "revert": {runs: "-s --strategy"}, "cherry-pick": {runs: "-s --strategy"},
 		"merge": {runs: "-s --strategy"}, "apply": {writes: "--build-fake-ancestor", loads: "--directory --unsafe-paths"},
@@ -57,9 +57,9 @@ func readsConfig(args []Word) string {
 // listsRefs says whether git branch or git tag lists: with a name it makes one,
 // unless an option makes a pattern or a commit of it. Only what is listed here
 // is an option: every other may change something under one of its abbreviations
-// (--u is --unset-upstream) or take back what makes a list (--no-list).
+// (--u is --unset-upstream) or revoke what makes a list (--no-list).
 func listsRefs(letters, options, listing string) func([]Word) bool {
-	known, lister := set(options+" "+listing+" "+refOptions), set(listing+" --contains --no-contains --merged --no-merged --points-at")
+	known, lister := setOf(options+" "+listing+" "+refOptions), setOf(listing+" --contains --no-contains --merged --no-merged --points-at")
 	return func(args []Word) bool {
 		lists := false
 		for _, a := range args {
@@ -71,7 +71,7 @@ func listsRefs(letters, options, listing string) func([]Word) bool {
 				if !lists {
 					return false
 				}
-			case !known[name] && (!cluster(a.Text) || strings.Trim(a.Text[1:], letters) != ""):
+			case !known[name] && (!isCluster(a.Text) || strings.Trim(a.Text[1:], letters) != ""):
 				return false
 			}
 			lists = lists || lister[name]
@@ -102,13 +102,13 @@ func networkRemote(args []Word) string {
 		_, value, _ := strings.Cut(a.Text, "=")
 		for _, t := range []string{a.Text, value} {
 			if strings.Contains(t, "::") || strings.HasPrefix(t, "/") || strings.HasPrefix(t, ".") || strings.HasPrefix(t, "file:") || strings.HasPrefix(t, "~") {
-				return clip(t) + " as a remote runs the hooks and programs of that folder"
+				return clipText(t) + " as a remote runs the hooks and programs of that folder"
 			}
 		}
 	}
 	for _, r := range repositories(args) {
 		if host, _, ok := strings.Cut(r, ":"); strings.Contains(host, "/") || !ok && strings.HasSuffix(r, ".git") {
-			return clip(r) + " as a remote runs the hooks and programs of that folder"
+			return clipText(r) + " as a remote runs the hooks and programs of that folder"
 		}
 	}
 	return ""
@@ -134,7 +134,7 @@ func repositories(args []Word) []string {
 			}
 			found = append(found, value)
 		case !given && slices.ContainsFunc(remoteValues, func(v string) bool {
-			return a == v || len(a) > 3 && strings.HasPrefix(v, a) || cluster(a) && len(v) == 2 && a[len(a)-1] == v[1]
+			return a == v || len(a) > 3 && strings.HasPrefix(v, a) || isCluster(a) && len(v) == 2 && a[len(a)-1] == v[1]
 		}):
 			i++
 		case len(a) > 1 && a[0] == '-':

@@ -17,7 +17,7 @@ var builders = map[string]program{
 			"mod": {subs: map[string]program{"download": {}, "tidy": {}, "verify": {}, "graph": {}, "why": {}, "vendor": {}}},
 		},
 	},
-	"npm":  javascript("--script-shell --shell --call -c --node-options --editor --viewer --git --python --nodedir --make --browser", "-C --prefix --userconfig --globalconfig --node-gyp --registry --cache --cafile --local-prefix --globalignorefile --tmp --proxy --https-proxy --init-module --onload-script", always),
+	"npm":  javascript("--script-shell --shell --call -c --node-options --editor --viewer --git --python --nodedir --make --browser", "-C --prefix --userconfig --globalconfig --node-gyp --registry --cache --cafile --local-prefix --globalignorefile --tmp --proxy --https-proxy --init-module --onload-script", alwaysTrue),
 	"pnpm": javascript("--script-shell --shell-emulator --node-options", "-C --dir --prefix --config --userconfig --global-dir --pnpmfile --global-pnpmfile --npm-path", nil),
 	"yarn": javascript("--script-shell --node-options --use-yarnrc", "--cwd --prefix --mutex --har", nil),
 	"make": {
@@ -61,7 +61,7 @@ var pip = program{
 	writes:  "-t --target --prefix --root --src --log --report --cache-dir --download-dir --build",
 	globals: "--version -V", fine: "--requirement --pre",
 	subs: map[string]program{
-		"list": {read: always}, "show": {read: always}, "freeze": {}, "check": {}, "install": {}, "uninstall": {},
+		"list": {read: alwaysTrue}, "show": {read: alwaysTrue}, "freeze": {}, "check": {}, "install": {}, "uninstall": {},
 	},
 }
 
@@ -88,8 +88,8 @@ var networks = map[string]program{
 	"docker": {
 		loads: "-H --host --config --context -c", folder: true,
 		subs: map[string]program{
-			"ps": {read: always}, "images": {read: always}, "inspect": {read: always}, "logs": {read: always}, "version": {read: always},
-			"info": {read: always}, "top": {}, "port": {}, "diff": {}, "history": {}, "stats": {}, "search": {},
+			"ps": {read: alwaysTrue}, "images": {read: alwaysTrue}, "inspect": {read: alwaysTrue}, "logs": {read: alwaysTrue}, "version": {read: alwaysTrue},
+			"info": {read: alwaysTrue}, "top": {}, "port": {}, "diff": {}, "history": {}, "stats": {}, "search": {},
 			"container": {subs: dockerLists}, "image": {subs: dockerLists}, "network": {subs: dockerLists}, "volume": {subs: dockerLists},
 		},
 		globals: "--version -v",
@@ -107,15 +107,15 @@ var networks = map[string]program{
 	"gh": {
 		runs: "-w --web -e --editor", folder: true, pairs: "-R --repo",
 		subs: map[string]program{
-			"repo": {subs: map[string]program{"view": {read: always}, "list": {}}}, "issue": {subs: ghLists}, "pr": {subs: ghLists},
-			"run": {subs: ghLists}, "release": {subs: ghLists}, "status": {read: always}, "workflow": {subs: ghLists},
+			"repo": {subs: map[string]program{"view": {read: alwaysTrue}, "list": {}}}, "issue": {subs: ghLists}, "pr": {subs: ghLists},
+			"run": {subs: ghLists}, "release": {subs: ghLists}, "status": {read: alwaysTrue}, "workflow": {subs: ghLists},
 		},
 	},
 }
 
 var (
 	dockerLists = map[string]program{"ls": {}, "list": {}, "inspect": {}}
-	ghLists     = map[string]program{"list": {read: always}, "view": {}, "status": {}, "diff": {}, "checks": {}}
+	ghLists     = map[string]program{"list": {read: alwaysTrue}, "view": {}, "status": {}, "diff": {}, "checks": {}}
 )
 
 // goArguments refuses profiles under their other names, and files that are
@@ -123,7 +123,7 @@ var (
 func goArguments(args []Word) string {
 	for _, a := range args {
 		if strings.HasPrefix(a.Text, "-") && (strings.Contains(a.Text, "profile") || strings.Contains(a.Text, "-test.") || strings.Contains(a.Text, "exec")) {
-			return clip(a.Text) + " writes a file or runs a program"
+			return clipText(a.Text) + " writes a file or runs a program"
 		}
 	}
 	return ""
@@ -133,7 +133,7 @@ func goArguments(args []Word) string {
 func noArgumentFile(args []Word) string {
 	for _, a := range args {
 		if strings.HasPrefix(a.Text, "@") {
-			return clip(a.Text) + " takes its options from a file"
+			return clipText(a.Text) + " takes its options from a file"
 		}
 	}
 	return ""
@@ -143,7 +143,7 @@ func noArgumentFile(args []Word) string {
 func noRepair(args []Word) string {
 	for _, a := range operands(args) {
 		if !a.Fixed || a.Text == "fix" {
-			return clip(a.Text) + " installs packages"
+			return clipText(a.Text) + " installs packages"
 		}
 	}
 	return ""
@@ -154,7 +154,7 @@ func noRepair(args []Word) string {
 func noAssignment(args []Word) string {
 	for _, a := range operands(args) {
 		if strings.Contains(a.Text, "=") {
-			return clip(a.Text) + " sets a variable"
+			return clipText(a.Text) + " sets a variable"
 		}
 	}
 	return ""
@@ -164,12 +164,12 @@ func noAssignment(args []Word) string {
 // is file:.
 func curlArguments(args []Word) string {
 	for _, a := range args {
-		if strings.HasPrefix(a.Text, "@") || cluster(a.Text) && strings.Contains(a.Text, "H@") || strings.Contains(a.Text, "=@") {
-			return clip(a.Text) + " sends a file"
+		if strings.HasPrefix(a.Text, "@") || isCluster(a.Text) && strings.Contains(a.Text, "H@") || strings.Contains(a.Text, "=@") {
+			return clipText(a.Text) + " sends a file"
 		}
 		scheme, _, _ := strings.Cut(strings.ToLower(a.Text), ":")
 		if strings.TrimSpace(scheme) == "file" || strings.ContainsAny(scheme, "[{") || strings.Contains(a.Text, "{") {
-			return clip(a.Text) + " may read a file"
+			return clipText(a.Text) + " may read a file"
 		}
 	}
 	return ""

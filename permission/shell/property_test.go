@@ -28,7 +28,7 @@ func quoteAll(argv []string) string {
 }
 
 // What is quoted stays one argument, letter by letter, and is covered by a rule
-// for the program whatever it is.
+// for the program in every case.
 func TestQuotedArguments(t *testing.T) {
 	allow := patterns(t, "echo:*")
 	rapid.Check(t, func(t *rapid.T) {
@@ -47,7 +47,7 @@ func TestQuotedArguments(t *testing.T) {
 	})
 }
 
-// A command that no rule names is never covered beside commands that are, and a
+// A command that no rule names is never covered together with commands that are, and a
 // rule that denies it always matches, however the two are joined.
 func TestJoined(t *testing.T) {
 	allow := patterns(t, "git status:*", "echo:*")

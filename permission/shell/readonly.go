@@ -8,7 +8,7 @@ import (
 )
 
 // ReadOnly reports whether the line is proved to change nothing: every command
-// of it only prints, whatever the files of the machine are. Reading is not
+// of it only prints, with any files on the machine. Reading is not
 // changing, so the line may print a secret. False says nothing: the programs
 // are those that AgentScope takes for read-only, without the arguments by which
 // they are not.
@@ -23,13 +23,13 @@ func (l *Line) ReadOnly() bool {
 	case l.Hidden != nil || len(l.Text) > MaxBytes:
 		return false
 	case l.Static():
-		return l.prints()
+		return l.printsOnly()
 	case l.broken:
-		return closed(l.Text, "'") || closed(l.Text, `"`)
+		return isClosed(l.Text, "'") || isClosed(l.Text, `"`)
 	case l.bashOnly():
-		return l.quiet()
+		return l.isQuiet()
 	}
-	return l.agreed && l.quiet() && quiet(l.posix)
+	return l.agreed && l.isQuiet() && isQuiet(l.posix)
 }
 
 // bashOnly says whether the line has what sh can read in no way, so that it
@@ -53,8 +53,8 @@ func (l *Line) bashOnly() bool {
 	return found
 }
 
-// quiet says whether a line that is not static changes nothing as bash reads it.
-func (l *Line) quiet() bool {
+// isQuiet says whether a line that is not static changes nothing as bash reads it.
+func (l *Line) isQuiet() bool {
 	for _, r := range l.Reasons {
 		switch r.Code {
 		case CodeExpansion, CodeGlob, CodeBraces, CodeQuoting, CodeControl, CodeRedirect, CodeBackground, CodeAssignment: // looked at one by one
@@ -65,11 +65,11 @@ func (l *Line) quiet() bool {
 	if strings.Contains(l.Text, "<<") && strings.Contains(l.Text, `\`) {
 		return false // shells may differ about where the document ends
 	}
-	return len(l.stmts) > 0 && quiet(l.stmts)
+	return len(l.stmts) > 0 && isQuiet(l.stmts)
 }
 
-// prints says whether all commands of a static line are read-only.
-func (l *Line) prints() bool {
+// printsOnly says whether all commands of a static line are read-only.
+func (l *Line) printsOnly() bool {
 	for i := range l.Commands {
 		if !l.Commands[i].readOnly() {
 			return false
@@ -78,9 +78,9 @@ func (l *Line) prints() bool {
 	return true
 }
 
-// closed says whether the text lacks but a quote to be read-only, whatever the
+// isClosed says whether the text lacks only a quote to be read-only, for every
 // arguments are.
-func closed(text, quote string) bool {
+func isClosed(text, quote string) bool {
 	l := Parse(text + quote)
 	return l.Static() && !slices.ContainsFunc(l.Commands, func(c Command) bool { return !programs[c.Argv[0].Text].steady })
 }
@@ -91,12 +91,12 @@ func (c *Command) readOnly() bool {
 	if !ok {
 		return false
 	}
-	if why, _ := refused(c.Argv); why != "" {
+	if why, _ := findRefused(c.Argv); why != "" {
 		return false
 	}
 	args := c.Argv[1:]
 	for p.subs != nil && len(args) > 0 {
-		if !listed(p.globals, args[0].Text) {
+		if !isListed(p.globals, args[0].Text) {
 			if p, ok = p.subs[args[0].Text]; !ok {
 				return false
 			}
@@ -106,36 +106,36 @@ func (c *Command) readOnly() bool {
 	return p.read != nil && p.read(args)
 }
 
-// quiet says whether statements that are not static change nothing.
-func quiet(stmts []*syntax.Stmt) bool {
+// isQuiet says whether statements that are not static change nothing.
+func isQuiet(stmts []*syntax.Stmt) bool {
 	for _, s := range stmts {
-		if s.Coprocess || s.Disown || !quietRedirects(s.Redirs) || !quietCommand(s.Cmd) {
+		if s.Coprocess || s.Disown || !areQuietRedirects(s.Redirs) || !isQuietCommand(s.Cmd) {
 			return false
 		}
 	}
 	return true
 }
 
-func quietCommand(c syntax.Command) bool {
+func isQuietCommand(c syntax.Command) bool {
 	switch c := c.(type) {
 	case *syntax.CallExpr:
-		return len(c.Args) > 0 && !slices.ContainsFunc(c.Assigns, func(a *syntax.Assign) bool { return !quietAssign(a) }) && quietCall(c.Args)
+		return len(c.Args) > 0 && !slices.ContainsFunc(c.Assigns, func(a *syntax.Assign) bool { return !isQuietAssign(a) }) && isQuietCall(c.Args)
 	case *syntax.Block:
-		return quiet(c.Stmts)
+		return isQuiet(c.Stmts)
 	case *syntax.BinaryCmd:
-		return quiet([]*syntax.Stmt{c.X, c.Y})
+		return isQuiet([]*syntax.Stmt{c.X, c.Y})
 	}
 	return false
 }
 
 // quietNames are the variables that change how programs print, and nothing else;
 // with them the names that stand for any in examples.
-var quietNames = set("NODE_ENV PYTHONUNBUFFERED RUST_LOG LANG NO_COLOR FORCE_COLOR DEBUG VERBOSE CI TZ LC_ALL LC_CTYPE " +
+var quietNames = setOf("NODE_ENV PYTHONUNBUFFERED RUST_LOG LANG NO_COLOR FORCE_COLOR DEBUG VERBOSE CI TZ LC_ALL LC_CTYPE " +
 	"COLUMNS LINES CLICOLOR CLICOLOR_FORCE FOO BAR")
 
-// quietAssign says whether a variable before a command cannot make it change
+// isQuietAssign says whether a variable before a command cannot make it change
 // anything. No program takes a single letter for more than a value.
-func quietAssign(a *syntax.Assign) bool {
+func isQuietAssign(a *syntax.Assign) bool {
 	if a.Append || a.Naked || a.Index != nil || a.Array != nil || a.Name == nil {
 		return false
 	}
@@ -152,8 +152,8 @@ func quietAssign(a *syntax.Assign) bool {
 
 const plainSigns = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 
-// quietCall looks at one call: its words are known, or do not matter.
-func quietCall(args []*syntax.Word) bool {
+// isQuietCall looks at one call: its words are known, or do not matter.
+func isQuietCall(args []*syntax.Word) bool {
 	for _, a := range args {
 		if !plainParts(a.Parts) {
 			return false
@@ -167,9 +167,9 @@ func quietCall(args []*syntax.Word) bool {
 	}
 	static := len(first.why) == 0
 	for i, a := range args[1:] {
-		words := standIns(a)
+		words := standInWords(a)
 		if words == nil && name.Text == "git" && slices.ContainsFunc(args[1:i+1], func(w *syntax.Word) bool { return w.Lit() == "--" }) {
-			words = []Word{{Text: "x", Fixed: true}} // it is the name of a file, whatever it is
+			words = []Word{{Text: "x", Fixed: true}} // it is always the name of a file
 		}
 		static = static && words != nil
 		cmd.Argv = append(cmd.Argv, words...)
@@ -177,10 +177,10 @@ func quietCall(args []*syntax.Word) bool {
 	return programs[name.Text].steady || static && cmd.readOnly()
 }
 
-// standIns are words that can be looked at in the place of one: the word itself
+// standInWords are words that can be looked at in the place of one: the word itself
 // if it is known, paths if it stands for paths whose beginning is known, which
 // are no options. None: the word is not known.
-func standIns(a *syntax.Word) []Word {
+func standInWords(a *syntax.Word) []Word {
 	lit := a.Lit()
 	r := readWord(a, lit)
 	if len(r.why) == 0 && !strings.ContainsAny(lit, "{}") {
@@ -225,7 +225,7 @@ func plainParts(parts []syntax.WordPart) bool {
 				return false
 			}
 		case *syntax.ArithmExp:
-			if p.Bracket || p.Unsigned || !numbers(p.X) {
+			if p.Bracket || p.Unsigned || !areNumbers(p.X) {
 				return false
 			}
 		default:
@@ -235,29 +235,29 @@ func plainParts(parts []syntax.WordPart) bool {
 	return true
 }
 
-// numbers says whether an expression has numbers only: the value of a variable
+// areNumbers says whether an expression has numbers only: the value of a variable
 // would be evaluated once more.
-func numbers(x syntax.ArithmExpr) bool {
+func areNumbers(x syntax.ArithmExpr) bool {
 	switch x := x.(type) {
 	case *syntax.Word:
 		return isDigits(x.Lit())
 	case *syntax.ParenArithm:
-		return numbers(x.X)
+		return areNumbers(x.X)
 	case *syntax.BinaryArithm:
 		switch x.Op {
 		case syntax.Add, syntax.Sub, syntax.Mul, syntax.Quo, syntax.Rem:
-			return numbers(x.X) && numbers(x.Y)
+			return areNumbers(x.X) && areNumbers(x.Y)
 		}
 	}
 	return false
 }
 
-// quietRedirects knows /dev/null, descriptors, files that are read, <<< and
+// areQuietRedirects knows /dev/null, descriptors, files that are read, <<< and
 // here-documents about whose end all shells agree.
-func quietRedirects(redirs []*syntax.Redirect) bool {
+func areQuietRedirects(redirs []*syntax.Redirect) bool {
 	for _, r := range redirs {
 		switch {
-		case r.Hdoc == nil && harmless(r):
+		case r.Hdoc == nil && isHarmless(r):
 		case len(redirs) > 1 || r.N != nil || r.Word == nil:
 			return false
 		case r.Op == syntax.RdrIn:

@@ -25,7 +25,7 @@ var ways = []string{
 	"printf 'touch PWNED' | if true; then sh; fi", "g() { sh; }; echo touch PWNED | g", "echo touch PWNED > >(sh); wait", "env X='a b' bash -c 'touch PWNED'",
 }
 
-// joins are ways to put %b beside or inside a harmless git status.
+// joins are ways to put %b next to or inside a harmless git status.
 var joins = []string{
 	"%b", "git status; %b", "git status;%b", "git status && %b", "git status\n%b", "git status & %b", "git status | %b", "git status |& %b",
 	"git status || %b", "(%b)", "{ %b; }", "if true; then %b; fi", "if %b; then :; fi", "for i in 1; do %b; done", "while %b; do break; done",
@@ -57,7 +57,7 @@ func lines(t *testing.T) []string {
 	return all
 }
 
-// Whatever bash or dash runs of the corpus is covered, or the line is not
+// What bash or dash runs of the corpus is covered, or the line is not
 // allowed; and a rule that denies it matches, or says that it cannot know.
 func TestRealShells(t *testing.T) {
 	all := lines(t)

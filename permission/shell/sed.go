@@ -15,7 +15,7 @@ func sedScript(args []Word) string {
 	}
 	for _, s := range scripts {
 		if !plainSed(s) {
-			return "the script " + clip(s) + " is more than a plain print or s///"
+			return "the script " + clipText(s) + " is more than a plain print or s///"
 		}
 	}
 	return ""
@@ -150,9 +150,9 @@ func sedPart(s string, end byte) (rest string, ok bool) {
 	return "", false
 }
 
-// sed lets deny and ask rules see what a script runs: "1e rm x" runs rm, and
+// readSed lets deny and ask rules see what a script runs: "1e rm x" runs rm, and
 // with the flag e of s/// what it makes of its input.
-func (x *extractor) sed(cmd Command) {
+func (x textFinder) readSed(cmd Command) {
 	args := cmd.Argv[1:]
 	if sedScript(args) == "" {
 		return
@@ -173,10 +173,10 @@ func (x *extractor) sed(cmd Command) {
 	}
 	for _, s := range scripts {
 		if sedRuns.MatchString(s) || sedOdd.MatchString(s) && strings.Contains(s, "e") {
-			x.unclear(CodeExpansion, cmd.Offset, "sed may run what it makes of its input")
+			x.addUnclear(CodeExpansion, cmd.Offset, "sed may run what it makes of its input")
 		}
-		if len(s) > maxSed || !x.sedCommands(s) {
-			x.unclear(CodeTooLong, cmd.Offset, "a script of sed is too long to be read")
+		if len(s) > maxSed || !x.readSedScript(s) {
+			x.addUnclear(CodeTooLong, cmd.Offset, "a script of sed is too long to be read")
 		}
 	}
 }
@@ -187,9 +187,9 @@ const (
 	maxSedEs = 8
 )
 
-// sedCommands takes what follows every e that may be a command for the text
+// readSedScript takes what follows every e that may be a command for the text
 // that it runs; false if there are too many.
-func (x *extractor) sedCommands(script string) bool {
+func (x textFinder) readSedScript(script string) bool {
 	found := 0
 	for i := range len(script) {
 		if script[i] != 'e' || i > 0 && strings.IndexByte("0123456789$/!;{} \t\n,~|#", script[i-1]) < 0 && !sedFlags.MatchString(script[:i]) {
@@ -199,7 +199,7 @@ func (x *extractor) sedCommands(script string) bool {
 			return false
 		}
 		line, _, _ := strings.Cut(strings.TrimPrefix(script[i+1:], "\\\n"), "\n")
-		x.handed(line)
+		x.readHanded(line)
 	}
 	return true
 }

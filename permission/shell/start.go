@@ -12,24 +12,24 @@ func sameStart(tokens []string, argv []Word) response {
 	if !argv[0].Fixed {
 		return argv[0].mayBe(tokens[0])
 	}
-	if initial(argv[0].Text) != initial(tokens[0]) {
+	if firstByte(argv[0].Text) != firstByte(tokens[0]) {
 		return no // the usual case, at little cost
 	}
-	want, have := spell(fixed(tokens)), spell(argv)
+	want, have := spellNames(fixedWords(tokens)), spellNames(argv)
 	if !sameProgram(want[0].Text, have[0].Text) {
 		return no
 	}
 	if len(want) == 1 {
 		return yes
 	}
-	best := inOrder(want[1:], have[1:])
+	best := matchInOrder(want[1:], have[1:])
 	if best == yes {
 		return yes
 	}
-	program := unversioned(called(want[0].Text))
+	program := withoutVersion(programName(want[0].Text))
 	asWritten := func(_ string, args []Word) []Word { return args }
-	best = max(best, normal(program, want[1:], have[1:], canonical))
-	return max(best, normal(program, want[1:], have[1:], asWritten))
+	best = max(best, matchNormal(program, want[1:], have[1:], canonicalArguments))
+	return max(best, matchNormal(program, want[1:], have[1:], asWritten))
 }
 
 // mayBe says whether the first argument that a word stands for, if it stands
@@ -41,8 +41,8 @@ func (w Word) mayBe(token string) response {
 	return no
 }
 
-// inOrder compares word by word.
-func inOrder(tokens, args []Word) response {
+// matchInOrder compares word by word.
+func matchInOrder(tokens, args []Word) response {
 	for i, t := range tokens {
 		switch {
 		case i == len(args):
@@ -65,8 +65,8 @@ type parts struct {
 	unknown  int // operands before the first word that is not known; -1 if all are
 }
 
-// split takes arguments apart.
-func split(program string, args []Word) parts {
+// splitParts takes arguments apart.
+func splitParts(program string, args []Word) parts {
 	p := parts{unknown: -1}
 	option, ended := false, false
 	for _, a := range args {
@@ -100,11 +100,11 @@ func (p *parts) add(program, option string) {
 }
 
 // oneDash are programs whose long options begin with one dash or two.
-var oneDash = set("terraform tofu packer vault consul nomad")
+var oneDash = setOf("terraform tofu packer vault consul nomad")
 
-// normal compares without the order, in the form that form gives.
-func normal(program string, tokens, args []Word, form func(string, []Word) []Word) response {
-	want, have := split(program, form(program, tokens)), split(program, form(program, args))
+// matchNormal compares without the order, in the form that form gives.
+func matchNormal(program string, tokens, args []Word, form func(string, []Word) []Word) response {
+	want, have := splitParts(program, form(program, tokens)), splitParts(program, form(program, args))
 	options := have.hasOptions(program, want)
 	operands := have.hasOperands(program, want)
 	if options && operands == yes {
@@ -139,7 +139,7 @@ func (p parts) hasLetter(program string, letter byte) bool {
 		if short != string(letter) {
 			continue
 		}
-		if len(long) == 1 && strings.Contains(p.letters, long) || len(long) > 1 && p.given("-"+long) {
+		if len(long) == 1 && strings.Contains(p.letters, long) || len(long) > 1 && p.givenOptions("-"+long) {
 			return true
 		}
 	}
@@ -147,15 +147,15 @@ func (p parts) hasLetter(program string, letter byte) bool {
 }
 
 func (p parts) hasLong(program, long string) bool {
-	if p.given(long) {
+	if p.givenOptions(long) {
 		return true
 	}
 	short := synonyms[program][strings.TrimPrefix(long, "-")]
 	return short != "" && p.hasLetter(program, short[0])
 }
 
-// given says whether a long option is there, in full or abbreviated.
-func (p parts) given(long string) bool {
+// givenOptions says whether a long option is there, in full or abbreviated.
+func (p parts) givenOptions(long string) bool {
 	for _, l := range p.long {
 		if l == long || len(l) > 1 && strings.HasPrefix(long, l) {
 			return true
@@ -173,7 +173,7 @@ func (p parts) hasOperands(program string, want parts) response {
 		return yes
 	}
 	if anyOrder[program] {
-		return p.holds(program, want.operands)
+		return p.hasOption(program, want.operands)
 	}
 	best, leading := no, true
 	for i := range len(p.operands) + 1 {
@@ -206,9 +206,9 @@ func (p parts) from(program string, i int, want []string) response {
 }
 
 // anyOrder are programs to which the order of their operands means nothing.
-var anyOrder = set("rm rmdir unlink shred cat head tail less more touch mkdir dd chattr")
+var anyOrder = setOf("rm rmdir unlink shred cat head tail less more touch mkdir dd chattr")
 
-func (p parts) holds(program string, want []string) response {
+func (p parts) hasOption(program string, want []string) response {
 	for _, w := range want {
 		if !slices.ContainsFunc(p.operands, func(have string) bool { return sameOperand(program, have, w) }) {
 			if p.unknown >= 0 {

@@ -23,10 +23,10 @@ type textKey struct {
 // read before, in bytes of text.
 const perTaken = 16
 
-// inner analyses a text in the text. The line is read as bash and as sh, and
+// readInner analyses a text in the text. The line is read as bash and as sh, and
 // both come upon the same texts, so each is read only once. Taking over what is
 // in it is work too: a text could hold the same text many times, on every level.
-func (x *extractor) inner(text string, offset int, fed bool) *Line {
+func (x *extractor) readInner(text string, offset int, fed bool) *Line {
 	key := textKey{text, x.level + 1, fed}
 	if found, ok := x.work.inners[key]; ok {
 		cost := perTaken * (2 + len(found.Commands) + len(found.Nested) + len(found.crude) + len(found.unclear))
@@ -36,13 +36,13 @@ func (x *extractor) inner(text string, offset int, fed bool) *Line {
 		}
 	}
 	in := &extractor{line: &Line{Text: text}, text: text, base: offset, budget: x.budget, level: x.level + 1, fed: fed, work: x.work}
-	in.both(text)
+	in.readLine(text)
 	x.budget = in.budget
 	x.work.inners[key] = in.line
 	return in.line.at(offset)
 }
 
-// at is the line of a text, all of which stands at one offset, at another one.
+// at is the line of a text that stands at one offset, moved to another one.
 // What it returns may be changed.
 func (l *Line) at(offset int) *Line {
 	moved := *l

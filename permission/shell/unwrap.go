@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// unwrap adds the commands that a command runs by its arguments: env, xargs,
+// addRunBy adds the commands that a command runs by its arguments: env, xargs,
 // find -exec, sh -c and others.
-func (x *extractor) unwrap(cmd Command) {
+func (x runFinder) addRunBy(cmd Command) {
 	for _, w := range cmd.assigned { // EDITOR='rm x' git commit
-		x.setting(w, cmd.Offset)
+		textFinder{x.extractor}.checkSetting(w, cmd.Offset)
 	}
 	if len(cmd.Argv) == 0 {
 		return
@@ -17,91 +17,91 @@ func (x *extractor) unwrap(cmd Command) {
 	x.work.steps += len(cmd.Argv)
 	name, ok := cmd.program()
 	if !ok {
-		x.guess(cmd.Argv[1:])
-		x.guess(cmd.input)
+		x.guessCommands(cmd.Argv[1:])
+		x.guessCommands(cmd.input)
 		return
 	}
-	x.glued(cmd, name)
-	x.power(cmd, name)
-	x.runners(cmd, name)
-	x.options(cmd)
+	x.checkGlued(cmd, name)
+	x.addPowerNames(cmd, name)
+	x.addRunners(cmd, name)
+	textFinder{x.extractor}.readOptions(cmd)
 }
 
-func (x *extractor) runners(cmd Command, name string) {
+func (x runFinder) addRunners(cmd Command, name string) {
 	switch {
 	case name == "command" && len(cmd.Argv) > 1 && (shortWith(cmd.Argv[1].Text, 'v') || shortWith(cmd.Argv[1].Text, 'V')):
 		// only asks where a program lies
 	case shells[name]:
-		x.shell(cmd, name)
+		x.readShell(cmd, name)
 	case name == "eval":
-		x.eval(cmd)
+		x.readEval(cmd)
 	case name == "source" || name == ".":
-		x.sourced(cmd, name)
+		x.checkSourced(cmd, name)
 	case name == "find":
-		x.find(cmd)
+		x.addFindExec(cmd)
 	case name == "alias" || name == "trap":
 		for _, w := range cmd.Argv[1:] {
 			w.Text = w.Text[strings.IndexByte(w.Text, '=')+1:]
-			x.read(w, cmd.Offset, via(cmd, name), false)
+			x.readShellText(w, cmd.Offset, via(cmd, name), false)
 		}
 	case name == "hash":
-		x.guess(cmd.Argv[1:])
+		x.guessCommands(cmd.Argv[1:])
 		if slices.ContainsFunc(cmd.Argv[1:], func(w Word) bool { return !w.Fixed }) {
-			x.unclear(CodeExpansion, cmd.Offset, "hash gives a program another name")
+			x.addUnclear(CodeExpansion, cmd.Offset, "hash gives a program another name")
 		}
 	case evaluates[name]:
 		for _, w := range slices.Concat(cmd.Argv[1:], cmd.input) { // read x <<< 'a[$(rm y)]'
 			plain := !w.Fixed && !strings.Contains(w.Text, "[") // what is in it has been seen
 			if !plain && (strings.Contains(w.Text, "$(") || strings.Contains(w.Text, "`")) {
-				x.crude(w.Text)
+				textFinder{x.extractor}.splitCrudely(w.Text)
 			}
 		}
-		if !known(name) {
-			x.guess(cmd.Argv[1:])
+		if !isKnown(name) {
+			x.guessCommands(cmd.Argv[1:])
 		}
 	case interpreters[name]:
 		for _, list := range [][]Word{cmd.Argv[1:], cmd.input} {
 			for _, w := range list {
-				x.crude(w.Text)
+				textFinder{x.extractor}.splitCrudely(w.Text)
 			}
 		}
-		x.guess(apart(valued[unversioned(name)], cmd.Argv[1:]))
-		x.pieced(slices.Concat(cmd.Argv[1:], cmd.input))
+		x.guessCommands(splitOptions(valued[withoutVersion(name)], cmd.Argv[1:]))
+		textFinder{x.extractor}.readPieces(slices.Concat(cmd.Argv[1:], cmd.input))
 		if cmd.piped && slices.ContainsFunc(cmd.Argv[1:], func(w Word) bool { return codeRuns.MatchString(w.Text) }) {
-			x.unclear(CodeExpansion, cmd.Offset, name+" may run what it reads")
+			x.addUnclear(CodeExpansion, cmd.Offset, name+" may run what it reads")
 		}
-		x.code(cmd, name)
+		x.checkCode(cmd, name)
 	case name == "sed" || name == "gsed":
-		x.sed(cmd)
-		x.code(cmd, name)
+		textFinder{x.extractor}.readSed(cmd)
+		x.checkCode(cmd, name)
 	case name == "git":
-		x.git(cmd)
-	case wraps(name):
-		x.wrapper(cmd, name, wrappers[name])
-	case !known(name) || elsewhere(name, cmd.Argv):
-		x.guess(cmd.Argv[1:])
-		x.guess(cmd.input)
+		x.readGit(cmd)
+	case isWrapper(name):
+		x.skipWrapper(cmd, name, wrappers[name])
+	case !isKnown(name) || runsOnOther(name, cmd.Argv):
+		x.guessCommands(cmd.Argv[1:])
+		x.guessCommands(cmd.input)
 		if statements[name] {
-			x.guess(cmd.heard)
+			x.guessCommands(cmd.heard)
 		}
-		x.code(cmd, name)
+		x.checkCode(cmd, name)
 	default:
-		if rest, unlisted := programs[name].beyond(cmd.Argv[1:]); unlisted {
-			x.guess(rest)
-			x.guess(cmd.input)
+		if rest, unlisted := programs[name].unlistedArguments(cmd.Argv[1:]); unlisted {
+			x.guessCommands(rest)
+			x.guessCommands(cmd.input)
 		}
-		x.placed(cmd, name)
+		x.checkRenamed(cmd, name)
 	}
 }
 
-// elsewhere says whether a program that is known runs a command on another
+// runsOnOther says whether a program that is known runs a command on another
 // machine, in a container, or from a package.
-func elsewhere(name string, argv []Word) bool {
+func runsOnOther(name string, argv []Word) bool {
 	if name == "ssh" {
 		return true
 	}
 	words, ok := runsElsewhere[name]
-	return ok && slices.ContainsFunc(argv, func(w Word) bool { return !w.Fixed || listed(words, w.Text) })
+	return ok && slices.ContainsFunc(argv, func(w Word) bool { return !w.Fixed || isListed(words, w.Text) })
 }
 
 // runsElsewhere are the sub-commands that run what stands behind them.
@@ -114,59 +114,59 @@ func via(cmd Command, name string) []string {
 	return append(slices.Clip(cmd.Via), name)
 }
 
-// behind adds the command that begins at an argument.
-func (x *extractor) behind(cmd Command, argv []Word, name string) {
+// addFrom adds the command that begins at an argument.
+func (x runFinder) addFrom(cmd Command, argv []Word, name string) {
 	if len(argv) == 0 {
 		return
 	}
-	x.add(Command{Argv: argv, Offset: cmd.Offset, Via: via(cmd, name), piped: cmd.piped, input: cmd.input})
+	x.addCommand(Command{Argv: argv, Offset: cmd.Offset, Via: via(cmd, name), piped: cmd.piped, input: cmd.input})
 }
 
-// wrapper skips the wrapper's own arguments. Where it meets one that it does
+// skipWrapper skips the wrapper's own arguments. Where it meets one that it does
 // not know, every argument may begin the command.
-func (x *extractor) wrapper(cmd Command, name string, w wrapper) {
+func (x runFinder) skipWrapper(cmd Command, name string, w wrapper) {
 	rest, ok := w.skip(cmd.Argv[1:])
 	if !ok || len(rest) == 0 {
-		x.guess(cmd.Argv[1:])
+		x.guessCommands(cmd.Argv[1:])
 		if !ok && slices.ContainsFunc(cmd.Argv[1:], func(w Word) bool { return !w.Fixed && !w.rooted }) { // env -S "$X"
-			x.unclear(CodeExpansion, cmd.Offset, name+" may get a command that is not known before it runs")
+			x.addUnclear(CodeExpansion, cmd.Offset, name+" may get a command that is not known before it runs")
 		}
-		x.code(cmd, name)
+		x.checkCode(cmd, name)
 		if readsCode(name, cmd.Argv[1:]) { // sudo -s <<EOF
-			x.guess(cmd.input)
+			x.guessCommands(cmd.input)
 		}
 		return
 	}
 	for _, a := range cmd.Argv[1 : len(cmd.Argv)-len(rest)] { // env EDITOR='rm x' git commit
 		if w.assigns && strings.Contains(a.Text, "=") {
-			x.setting(a, cmd.Offset)
+			textFinder{x.extractor}.checkSetting(a, cmd.Offset)
 		}
 		if i := strings.IndexAny(a.Text, "|!"); i >= 0 { // strace -o '|rm x'
-			x.handed(a.Text[i+1:])
+			textFinder{x.extractor}.readHanded(a.Text[i+1:])
 		}
 	}
 	if name == "xargs" && len(rest) > 0 { // it adds what it reads
 		argv := make([]Word, 0, len(rest)+1)
-		mark := replaced(cmd.Argv)
+		mark := replacedWord(cmd.Argv)
 		for _, word := range rest {
 			word.Fixed = word.Fixed && (mark == "" || !strings.Contains(word.Text, mark))
 			argv = append(argv, word)
 		}
 		rest = append(argv, Word{Text: "..."})
 	}
-	x.behind(cmd, rest, name)
+	x.addFrom(cmd, rest, name)
 }
 
-// shell reads the text of sh -c, or what is fed in.
-func (x *extractor) shell(cmd Command, name string) {
+// readShell reads the text of sh -c, or what is fed in.
+func (x runFinder) readShell(cmd Command, name string) {
 	for i, w := range cmd.Argv[1:] {
 		if !w.Fixed && !w.rooted {
-			x.unclear(CodeExpansion, cmd.Offset, name+" may get a text that is not known before it runs")
+			x.addUnclear(CodeExpansion, cmd.Offset, name+" may get a text that is not known before it runs")
 			return
 		}
 		switch {
 		case shortWith(w.Text, 'c'):
-			x.texts(cmd, cmd.Argv[i+2:])
+			x.readTexts(cmd, cmd.Argv[i+2:])
 			return
 		case shortWith(w.Text, 's') || w.Text == "-":
 		case strings.HasPrefix(w.Text, "-") || strings.HasPrefix(w.Text, "+"):
@@ -174,8 +174,8 @@ func (x *extractor) shell(cmd Command, name string) {
 		case i > 0 && endsWithOptionName(cmd.Argv[i].Text): // the value of -o, --rcfile
 			continue
 		default: // a script
-			x.behind(cmd, cmd.Argv[i+1:], name)
-			if !device(w.Text) {
+			x.addFrom(cmd, cmd.Argv[i+1:], name)
+			if !isDevice(w.Text) {
 				return
 			}
 		}
@@ -183,10 +183,10 @@ func (x *extractor) shell(cmd Command, name string) {
 	switch {
 	case len(cmd.input) > 0:
 		for _, w := range cmd.input {
-			x.read(w, cmd.Offset, via(cmd, name), false)
+			x.readShellText(w, cmd.Offset, via(cmd, name), false)
 		}
 	case cmd.piped:
-		x.unclear(CodeExpansion, cmd.Offset, name+" runs what another command writes")
+		x.addUnclear(CodeExpansion, cmd.Offset, name+" runs what another command writes")
 	}
 }
 
@@ -198,53 +198,53 @@ func endsWithOptionName(arg string) bool {
 	return arg == "--rcfile" || arg == "--init-file" || shortWith(arg, 'o') || shortWith(arg, 'O')
 }
 
-// texts reads the first argument that is no option as the text of sh -c, and
+// readTexts reads the first argument that is no option as the text of sh -c, and
 // takes the others for possible texts.
-func (x *extractor) texts(cmd Command, args []Word) {
+func (x runFinder) readTexts(cmd Command, args []Word) {
 	name, _ := cmd.program()
 	for i, w := range args {
 		if w.Fixed && (strings.HasPrefix(w.Text, "-") || strings.HasPrefix(w.Text, "+")) && len(w.Text) > 1 {
 			continue
 		}
-		x.read(w, cmd.Offset, via(cmd, name+" -c"), cmd.reads())
-		x.guess(args[i+1:])
+		x.readShellText(w, cmd.Offset, via(cmd, name+" -c"), cmd.readsText())
+		x.guessCommands(args[i+1:])
 		return
 	}
 }
 
-// reads says whether a command reads a text that it does not run by itself.
-func (c *Command) reads() bool { return c.piped || len(c.input) > 0 }
+// readsText says whether a command reads a text.
+func (c *Command) readsText() bool { return c.piped || len(c.input) > 0 }
 
-// eval joins its arguments and reads them as a text.
-func (x *extractor) eval(cmd Command) {
+// readEval joins its arguments and reads them as a text.
+func (x runFinder) readEval(cmd Command) {
 	var all []string
 	for _, w := range cmd.Argv[1:] {
 		if !w.Fixed {
-			x.unclear(CodeExpansion, cmd.Offset, "eval runs a text that is not known before")
-			x.guess(cmd.Argv[1:])
+			x.addUnclear(CodeExpansion, cmd.Offset, "eval runs a text that is not known before")
+			x.guessCommands(cmd.Argv[1:])
 			return
 		}
 		all = append(all, w.Text)
 	}
-	x.read(Word{Text: strings.Join(all, " "), Fixed: true}, cmd.Offset, via(cmd, "eval"), cmd.reads())
+	x.readShellText(Word{Text: strings.Join(all, " "), Fixed: true}, cmd.Offset, via(cmd, "eval"), cmd.readsText())
 }
 
-// sourced looks at a file whose commands the shell runs itself.
-func (x *extractor) sourced(cmd Command, name string) {
-	x.guess(cmd.Argv[1:])
+// checkSourced looks at a file whose commands the shell runs itself.
+func (x runFinder) checkSourced(cmd Command, name string) {
+	x.guessCommands(cmd.Argv[1:])
 	for _, w := range cmd.input {
-		x.read(w, cmd.Offset, via(cmd, name), false)
+		x.readShellText(w, cmd.Offset, via(cmd, name), false)
 	}
 	if len(cmd.Argv) > 1 && (!cmd.Argv[1].Fixed && strings.ContainsAny(cmd.Argv[1].Text, "$`(") || cmd.piped && strings.HasPrefix(cmd.Argv[1].Text, "/")) {
-		x.unclear(CodeExpansion, cmd.Offset, name+" runs a text that is not known before")
+		x.addUnclear(CodeExpansion, cmd.Offset, name+" runs a text that is not known before")
 	}
 }
 
-// find adds the commands of -exec and its like.
-func (x *extractor) find(cmd Command) {
+// addFindExec adds the commands of -exec and its like.
+func (x runFinder) addFindExec(cmd Command) {
 	for i := 1; i < len(cmd.Argv); i++ {
 		if !cmd.Argv[i].Fixed {
-			x.guess(cmd.Argv[1:])
+			x.guessCommands(cmd.Argv[1:])
 			return
 		}
 		switch cmd.Argv[i].Text {
@@ -255,7 +255,7 @@ func (x *extractor) find(cmd Command) {
 		begin := i + 1
 		for i++; i < len(cmd.Argv) && cmd.Argv[i].Text != ";" && cmd.Argv[i].Text != "+"; i++ {
 		}
-		x.behind(cmd, withNames(cmd.Argv[begin:i]), "find -exec")
+		x.addFrom(cmd, withNames(cmd.Argv[begin:i]), "find -exec")
 	}
 }
 
@@ -271,45 +271,45 @@ func withNames(words []Word) []Word {
 	return argv
 }
 
-// read reads the text of another shell; fed says that what it runs reads
+// readShellText reads the text of another shell; fed says that what it runs reads
 // something that is not known.
-func (x *extractor) read(w Word, offset int, via []string, fed bool) {
+func (x runFinder) readShellText(w Word, offset int, via []string, fed bool) {
 	if !w.Fixed {
-		x.unclear(CodeExpansion, offset, "runs a text that is not known before")
-		x.crude(w.Text)
+		x.addUnclear(CodeExpansion, offset, "runs a text that is not known before")
+		textFinder{x.extractor}.splitCrudely(w.Text)
 		return
 	}
-	x.take(x.inner(w.Text, offset, fed), via)
+	x.adoptCommands(x.readInner(w.Text, offset, fed), via)
 }
 
-// guess takes any of the words for the beginning of a command, and any of them
+// guessCommands takes any of the words for the beginning of a command, and any of them
 // with a blank for the text of one. Faults of such texts say nothing.
-func (x *extractor) guess(words []Word) {
+func (x runFinder) guessCommands(words []Word) {
 	if len(words) == 0 {
 		return
 	}
 	x.work.steps += len(words)
 	x.line.crude = append(x.line.crude, words)
-	x.located(words)
+	fileFinder{x.extractor}.addLocated(words)
 	for n, w := range words {
 		if i := strings.IndexAny(w.Text, "=:"); i >= 0 { // ProxyCommand=rm, EXEC:rm
-			x.aside(w, w.Text[i+1:])
+			textFinder{x.extractor}.readAside(w, w.Text[i+1:])
 			if w.Fixed && n+1 < len(words) && w.Text[0] == '-' { // --coreutils-prog=rm -rf
 				argv := append([]Word{{Text: w.Text[i+1:], Fixed: true}}, words[n+1:min(len(words), n+1+maxRest)]...)
 				x.line.crude = append(x.line.crude, argv)
 			}
 		}
-		if cluster(w.Text) { // foo -c'rm x', foo -qc'rm x'
-			x.handed(w.Text[2:])
+		if isCluster(w.Text) { // foo -c'rm x', foo -qc'rm x'
+			textFinder{x.extractor}.readHanded(w.Text[2:])
 			for i := 3; i < min(len(w.Text), 6) && isText(w.Text); i++ {
-				x.handed(w.Text[i:])
+				textFinder{x.extractor}.readHanded(w.Text[i:])
 			}
 		}
 		if !w.Fixed && strings.Contains(w.Text, "<(") { // make -f <(...)
-			x.unclear(CodeSubst, 0, "a program reads what another one writes")
+			x.addUnclear(CodeSubst, 0, "a program reads what another one writes")
 		}
 		if w.Fixed {
-			x.possible(strings.ReplaceAll(w.Text, `\_`, " ")) // a blank to env -S
+			textFinder{x.extractor}.readPossible(strings.ReplaceAll(w.Text, `\_`, " ")) // a blank to env -S
 		}
 	}
 }

@@ -10,13 +10,13 @@ import (
 // maxBraces bounds the brace lists that are spelled out in one word.
 const maxBraces = 3
 
-// words reads the words of one command as the program would get them, and says
+// readWords reads the words of one command as the program would get them, and says
 // what of them is not known before the line runs.
-func (x *extractor) words(args []*syntax.Word) (words []Word, why []Reason) {
+func (x *extractor) readWords(args []*syntax.Word) (words []Word, why []Reason) {
 	for _, arg := range args {
-		w := x.word(arg)
+		w := x.readWordOf(arg)
 		why = append(why, w.why...)
-		if expanded := w.spelled(arg); expanded != nil {
+		if expanded := w.spelledText(arg); expanded != nil {
 			words = append(words, expanded...)
 			continue
 		}
@@ -39,7 +39,7 @@ type wordReader struct {
 	why    []Reason
 }
 
-func (x *extractor) word(w *syntax.Word) *wordReader { return readWord(w, x.source(w)) }
+func (x *extractor) readWordOf(w *syntax.Word) *wordReader { return readWord(w, x.source(w)) }
 
 // readWord reads one word that is written as raw.
 func readWord(w *syntax.Word, raw string) *wordReader {
@@ -48,7 +48,7 @@ func readWord(w *syntax.Word, raw string) *wordReader {
 		r.part(part)
 	}
 	if r.braces > 0 && (strings.Contains(r.raw, ",") || strings.Contains(r.raw, "..")) {
-		r.because(CodeBraces, "the shell may make several words of "+clip(r.raw))
+		r.because(CodeBraces, "the shell may make several words of "+clipText(r.raw))
 		if !r.headed || len(r.before) < len(r.head) {
 			r.head, r.headed = r.before, true
 		}
@@ -58,8 +58,8 @@ func readWord(w *syntax.Word, raw string) *wordReader {
 	return r
 }
 
-// known notes that what is known of the word ends here.
-func (r *wordReader) known() {
+// isKnown notes that what is known of the word ends here.
+func (r *wordReader) isKnown() {
 	if !r.headed {
 		r.head, r.headed = r.text.String(), true
 	}
@@ -81,26 +81,26 @@ func (r *wordReader) part(part syntax.WordPart) {
 		}
 		for _, inner := range p.Parts {
 			if lit, ok := inner.(*syntax.Lit); ok {
-				r.quoted(lit.Value)
+				r.readQuoted(lit.Value)
 				continue
 			}
 			r.part(inner)
 		}
 	case *syntax.CmdSubst:
-		r.unknown(CodeSubst, "$(...) runs another command")
+		r.addUnknown(CodeSubst, "$(...) runs another command")
 	case *syntax.ProcSubst:
-		r.unknown(CodeSubst, "<(...) runs another command")
+		r.addUnknown(CodeSubst, "<(...) runs another command")
 	case *syntax.ExtGlob:
-		r.unknown(CodeGlob, "a pattern becomes the names of files")
+		r.addUnknown(CodeGlob, "a pattern becomes the names of files")
 	case *syntax.BraceExp:
-		r.unknown(CodeBraces, "the shell makes several words of it")
+		r.addUnknown(CodeBraces, "the shell makes several words of it")
 	default:
-		r.unknown(CodeExpansion, "the value of "+clip(r.raw)+" is not known before it runs")
+		r.addUnknown(CodeExpansion, "the value of "+clipText(r.raw)+" is not known before it runs")
 	}
 }
 
-func (r *wordReader) unknown(code Code, detail string) {
-	r.known()
+func (r *wordReader) addUnknown(code Code, detail string) {
+	r.isKnown()
 	r.open = true
 	r.because(code, detail)
 }
@@ -114,15 +114,15 @@ func (r *wordReader) single(p *syntax.SglQuoted) {
 	r.because(CodeQuoting, "$'...' hides its text, and sh reads it differently")
 	value, _, err := expand.Format(&expand.Config{}, p.Value, nil)
 	if err != nil {
-		r.known()
+		r.isKnown()
 		r.open = true
 		return
 	}
 	r.text.WriteString(value)
 }
 
-// document reads the text of <<EOF. With a quoted EOF nothing in it is special.
-func (x *extractor) document(d *syntax.Redirect) Word {
+// readDocument reads the text of <<EOF. With a quoted EOF nothing in it is special.
+func (x *extractor) readDocument(d *syntax.Redirect) Word {
 	r := &wordReader{offset: int(d.Hdoc.Pos().Offset()), raw: x.source(d.Hdoc)}
 	plain := strings.ContainsAny(x.source(d.Word), `'"\`)
 	for _, part := range d.Hdoc.Parts {
@@ -133,7 +133,7 @@ func (x *extractor) document(d *syntax.Redirect) Word {
 		case plain:
 			r.text.WriteString(lit.Value)
 		default:
-			r.quoted(lit.Value)
+			r.readQuoted(lit.Value)
 		}
 	}
 	return r.result()
@@ -153,7 +153,7 @@ func (r *wordReader) literal(s string) {
 			r.star(c)
 		case '~':
 			if before := r.text.String(); before == "" || strings.HasSuffix(before, "=") || strings.HasSuffix(before, ":") {
-				r.unknown(CodeExpansion, "~ stands for a folder")
+				r.addUnknown(CodeExpansion, "~ stands for a folder")
 			}
 		case '{':
 			if r.braces++; r.braces == 1 {
@@ -169,15 +169,15 @@ func (r *wordReader) star(c byte) {
 	if c == '[' && r.raw == "[" {
 		return
 	}
-	if !r.glob && !rooted(r.text.String()) {
-		r.because(CodeGlob, "the names of files take the place of "+clip(r.raw)+", and a name can be an option")
+	if !r.glob && !isRooted(r.text.String()) {
+		r.because(CodeGlob, "the names of files take the place of "+clipText(r.raw)+", and a name can be an option")
 	}
-	r.known()
+	r.isKnown()
 	r.glob = true
 }
 
-// quoted reads characters inside double quotes.
-func (r *wordReader) quoted(s string) {
+// readQuoted reads characters inside double quotes.
+func (r *wordReader) readQuoted(s string) {
 	for i := 0; i < len(s); i++ {
 		if s[i] == '\\' && i+1 < len(s) && strings.IndexByte("$`\"\\\n", s[i+1]) >= 0 {
 			i++
@@ -192,14 +192,14 @@ func (r *wordReader) quoted(s string) {
 func (r *wordReader) result() Word {
 	if r.open || r.glob || r.braces > 0 {
 		text := r.text.String()
-		return Word{Text: r.raw, head: r.head, rooted: !r.open && r.braces == 0 && rooted(text)}
+		return Word{Text: r.raw, head: r.head, rooted: !r.open && r.braces == 0 && isRooted(text)}
 	}
 	return Word{Text: r.text.String(), Fixed: true}
 }
 
-// spelled makes the words of a short brace list, for deny and ask rules; nil if
+// spelledText makes the words of a short brace list, for deny and ask rules; nil if
 // there is none or it is too long to be spelled out.
-func (r *wordReader) spelled(w *syntax.Word) []Word {
+func (r *wordReader) spelledText(w *syntax.Word) []Word {
 	if r.braces == 0 || r.braces > maxBraces || r.open || r.glob || strings.Contains(r.raw, "..") || len(r.raw) > 1024 {
 		return nil
 	}
@@ -221,8 +221,8 @@ func (r *wordReader) spelled(w *syntax.Word) []Word {
 	return words
 }
 
-// clip shortens a text for a message.
-func clip(s string) string {
+// clipText shortens a text for a message.
+func clipText(s string) string {
 	const most = 40
 	if len(s) <= most {
 		return s

@@ -77,7 +77,7 @@ func TestTooManyStatements(t *testing.T) {
 	}
 }
 
-// What hides in the crowd is found, or nobody may be sure that it is not there.
+// What hides in the crowd is found, or the line counts as unclear.
 func TestCrowdsHideNothing(t *testing.T) {
 	p, err := Compile("git push --force:*")
 	if err != nil {

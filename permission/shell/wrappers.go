@@ -16,8 +16,8 @@ type wrapper struct {
 	assigns  bool     // NAME=value may stand before the command
 }
 
-// wraps says whether a program is a wrapper.
-func wraps(name string) bool {
+// isWrapper says whether a program is a wrapper.
+func isWrapper(name string) bool {
 	_, ok := wrappers[name]
 	return ok
 }
@@ -77,8 +77,8 @@ var wrappers = map[string]wrapper{
 	"nsenter":          {},
 }
 
-// replaced is the mark that xargs replaces by what it reads; empty for none.
-func replaced(argv []Word) string {
+// replacedWord is the mark that xargs replaces by what it reads; empty for none.
+func replacedWord(argv []Word) string {
 	mark := "{}"
 	for i, a := range argv {
 		switch {
@@ -152,8 +152,8 @@ func (w wrapper) option(arg string) (separate, ok bool) {
 	return false, true
 }
 
-// set makes a set of words.
-func set(words string) map[string]bool {
+// setOf makes a set of words.
+func setOf(words string) map[string]bool {
 	s := map[string]bool{}
 	for w := range strings.FieldsSeq(words) {
 		s[w] = true
@@ -163,34 +163,34 @@ func set(words string) map[string]bool {
 
 var (
 	// shells run the text after -c, or what they read.
-	shells = set("sh bash dash zsh ksh mksh ash rbash fish yash posh csh tcsh")
+	shells = setOf("sh bash dash zsh ksh mksh ash rbash fish yash posh csh tcsh")
 	// startsShell are programs that run a shell if they are told nothing else.
-	startsShell = set("su runuser newgrp sg login chroot unshare nsenter fakeroot script nix-shell machinectl systemd-run toolbox distrobox " +
+	startsShell = setOf("su runuser newgrp sg login chroot unshare nsenter fakeroot script nix-shell machinectl systemd-run toolbox distrobox " +
 		"sudo doas sshpass mosh autossh busybox toybox")
 	// takesText have the dead letter of the option whose value, in the same word or not,
 	// is a text for a shell.
 	takesText = map[string]string{"env": "S", "script": "c", "su": "c", "runuser": "c", "sg": "c", "flock": "c", "vagrant": "c", "fly": "C"}
 	// copies are programs after which a program may have another name.
-	copies = set("cp mv ln install")
+	copies = setOf("cp mv ln install")
 	// interpreters run code of other languages, in which any word may be the
 	// name of a program.
-	interpreters = set("python python2 python3 perl ruby node nodejs deno bun php lua luajit awk gawk mawk nawk " +
+	interpreters = setOf("python python2 python3 perl ruby node nodejs deno bun php lua luajit awk gawk mawk nawk " +
 		"tclsh expect osascript R Rscript julia octave gnuplot ipython pypy pypy3 nu xonsh elvish ed ex vi vim nvim view vimdiff gvim rvim rview emacs gdb lldb pwsh powershell m4 bc dc jshell groovy scala irb ghci make gmake")
 	// evaluates are builtins that evaluate an index in their arguments, in
 	// which $(...) runs, quoted or not.
-	evaluates = set("test [ printf unset read let mapfile readarray wait getopts declare typeset local export readonly")
+	evaluates = setOf("test [ printf unset read let mapfile readarray wait getopts declare typeset local export readonly")
 	// schedules are programs that run the commands that they read.
-	schedules = set("at batch crontab parallel")
+	schedules = setOf("at batch crontab parallel")
 	// readsCommands are programs that take commands from their input, with and
 	// without a file to work on.
-	readsCommands = set("ed ex m4 gdb lldb")
+	readsCommands = setOf("ed ex m4 gdb lldb")
 	// changesShell are builtins after which the rest of the line is another
 	// one, and those that run their arguments as a text.
-	changesShell = set("alias unalias set unset hash source . eval exec trap enable shopt builtin command export declare " +
+	changesShell = setOf("alias unalias set unset hash source . eval exec trap enable shopt builtin command export declare " +
 		"typeset local readonly let read mapfile readarray getopts umask ulimit bind complete compopt compgen fc history coproc " +
 		"logout suspend disown caller return break continue shift times wait jobs fg bg dirs newgrp")
 	// reserved are words with a meaning of their own at the place of a program.
-	reserved = set("if then else elif fi do done case esac while until for in select function time coproc { } ! [[ ]]")
+	reserved = setOf("if then else elif fi do done case esac while until for in select function time coproc { } ! [[ ]]")
 	// changesFolder are builtins that change the folder in which the commands after them run.
-	changesFolder = set("cd pushd popd")
+	changesFolder = setOf("cd pushd popd")
 )

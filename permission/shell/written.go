@@ -11,14 +11,14 @@ import (
 )
 
 // This file looks at lines that write a file and then run it: what stands in it
-// is in the line, or nobody knows it.
+// is in the line, or is unknown.
 
-// written looks, in one text, for files that it writes and runs: of what it
+// checkWritten looks, in one text, for files that it writes and runs: of what it
 // prints any word may begin a command.
-func (x *extractor) written(stmts []*syntax.Stmt) {
-	targets, known := x.targets(stmts)
+func (x fileFinder) checkWritten(stmts []*syntax.Stmt) {
+	targets, known := x.writtenFiles(stmts)
 	if len(targets) > maxTargets {
-		x.unclear(CodeTooMany, 0, "it writes more files than can be looked at")
+		x.addUnclear(CodeTooMany, 0, "it writes more files than can be looked at")
 		return
 	}
 	ran := false
@@ -31,7 +31,7 @@ func (x *extractor) written(stmts []*syntax.Stmt) {
 		return
 	}
 	if !known {
-		x.unclear(CodeExpansion, 0, "it runs a file that it writes, of which nobody knows what is in it")
+		x.addUnclear(CodeExpansion, 0, "it runs a file that it writes, with unknown content")
 	}
 	var all strings.Builder
 	for _, list := range [][]Command{x.line.Commands, x.line.Nested} {
@@ -41,7 +41,7 @@ func (x *extractor) written(stmts []*syntax.Stmt) {
 			if printers[name] {
 				words = c.Argv[1:]
 			}
-			x.prints(words)
+			x.addPrinted(words)
 			for _, w := range words {
 				if !strings.HasPrefix(w.Text, "-") {
 					all.WriteString(w.Text)
@@ -50,7 +50,7 @@ func (x *extractor) written(stmts []*syntax.Stmt) {
 		}
 	}
 	if all.Len() <= maxText {
-		x.handed(all.String()) // printf r >s; printf 'm x' >>s
+		textFinder{x.extractor}.readHanded(all.String()) // printf r >s; printf 'm x' >>s
 	}
 }
 
@@ -59,47 +59,47 @@ func (x *extractor) written(stmts []*syntax.Stmt) {
 const maxTargets = 64
 
 // printers print the text that they are given.
-var printers = set("echo printf print")
+var printers = setOf("echo printf print")
 
 // copiers print no more than they read.
-var copiers = set("cat tee")
+var copiers = setOf("cat tee")
 
-// prints takes texts that are printed for commands.
-func (x *extractor) prints(words []Word) {
-	x.guess(words)
+// addPrinted takes texts that are printed for commands.
+func (x fileFinder) addPrinted(words []Word) {
+	runFinder{x.extractor}.guessCommands(words)
 	if len(words) > 1 && strings.Contains(words[0].Text, "%s") { // printf 'r%s' m
 		text := words[0].Text
 		for _, w := range words[1:] {
 			text = strings.Replace(text, "%s", w.Text, 1)
 		}
-		x.handed(text)
+		textFinder{x.extractor}.readHanded(text)
 	}
 	for _, w := range words {
 		if text, _, err := expand.Format(&expand.Config{}, w.Text, nil); w.Fixed && err == nil && text != w.Text { // printf '\162m'
-			x.handed(text)
+			textFinder{x.extractor}.readHanded(text)
 		}
 		for line := range strings.SplitSeq(w.Text, "\n") {
-			x.line.crude = append(x.line.crude, fixed(strings.Fields(line)))
+			x.line.crude = append(x.line.crude, fixedWords(strings.Fields(line)))
 		}
 	}
 }
 
-// targets are the files that a text writes; known says whether all that is
+// writtenFiles are the files that a text writes; known says whether all that is
 // written stands in the text.
-func (x *extractor) targets(stmts []*syntax.Stmt) (targets map[string]bool, known bool) {
+func (x fileFinder) writtenFiles(stmts []*syntax.Stmt) (targets map[string]bool, known bool) {
 	targets, known = map[string]bool{}, true
 	for _, s := range stmts {
 		syntax.Walk(s, func(n syntax.Node) bool {
 			switch n := n.(type) {
 			case *syntax.Stmt:
 				for _, r := range n.Redirs {
-					if (writesTo[r.Op] || r.Op == syntax.DplOut) && r.Word != nil && !harmless(r) {
-						targets[path.Clean(x.word(r.Word).result().Text)] = true
+					if (writesTo[r.Op] || r.Op == syntax.DplOut) && r.Word != nil && !isHarmless(r) {
+						targets[path.Clean(x.readWordOf(r.Word).result().Text)] = true
 						known = known && x.onlyPrints(n)
 					}
 				}
 			case *syntax.CallExpr:
-				known = x.saves(n, targets) && known
+				known = x.addSaved(n, targets) && known
 			}
 			return true
 		})
@@ -112,7 +112,7 @@ var writesTo = map[syntax.RedirOperator]bool{
 }
 
 // onlyPrints says whether all calls in a statement print what the text says.
-func (x *extractor) onlyPrints(s *syntax.Stmt) bool {
+func (x fileFinder) onlyPrints(s *syntax.Stmt) bool {
 	only := true
 	syntax.Walk(s, func(n syntax.Node) bool {
 		if c, ok := n.(*syntax.CallExpr); ok && len(c.Args) > 0 {
@@ -124,17 +124,17 @@ func (x *extractor) onlyPrints(s *syntax.Stmt) bool {
 	return only
 }
 
-// saves adds the files that a call writes by its arguments: those of tee, what
+// addSaved adds the files that a call writes by its arguments: those of tee, what
 // is fetched, and copies. It says whether what is in them is known.
-func (x *extractor) saves(c *syntax.CallExpr, targets map[string]bool) bool {
+func (x fileFinder) addSaved(c *syntax.CallExpr, targets map[string]bool) bool {
 	if len(c.Args) == 0 {
 		return true
 	}
-	name := called(c.Args[0].Lit())
-	words, _ := x.words(c.Args[1:])
+	name := programName(c.Args[0].Lit())
+	words, _ := x.readWords(c.Args[1:])
 	switch {
 	case copies[name]:
-		x.copied(words, targets)
+		x.addCopies(words, targets)
 		return true
 	case !savers[name], readsScript[name] && !slices.ContainsFunc(words, func(w Word) bool { return scriptWrites.MatchString(w.Text) }):
 		return true
@@ -154,18 +154,18 @@ func (x *extractor) saves(c *syntax.CallExpr, targets map[string]bool) bool {
 }
 
 // savers write files that their arguments name.
-var savers = set("tee curl wget dd sed gsed awk gawk mawk sort")
+var savers = setOf("tee curl wget dd sed gsed awk gawk mawk sort")
 
 // scriptWrites finds in a script of sed or awk what writes a file.
 var scriptWrites = regexp.MustCompile(`(?:^|[;{}\n0-9$/!\sgpIM])[wW][ \t]+[^ \t]|>`)
 
 // readsScript are those of them that take a script, in an argument or behind -f.
-var readsScript = set("sed gsed awk gawk mawk nawk")
+var readsScript = setOf("sed gsed awk gawk mawk nawk")
 
 func notInName(r rune) bool { return strings.ContainsRune(" \t\n\"'=;{}<>()|&,", r) }
 
-// copied adds the copies of files that are written.
-func (x *extractor) copied(words []Word, targets map[string]bool) {
+// addCopies adds the copies of files that are written.
+func (x fileFinder) addCopies(words []Word, targets map[string]bool) {
 	if len(words) < 2 || !slices.ContainsFunc(words, func(w Word) bool { return targets[path.Clean(w.Text)] }) {
 		return
 	}
@@ -180,7 +180,7 @@ func (c *Command) runsOne(files map[string]bool) bool {
 		return false
 	}
 	for _, a := range c.Assigns {
-		if c.sets(a, files) {
+		if c.setsFile(a, files) {
 			return true
 		}
 	}
@@ -188,7 +188,7 @@ func (c *Command) runsOne(files map[string]bool) bool {
 	if !ok {
 		return false
 	}
-	if strings.Contains(c.Argv[0].Text, "/") && files[path.Clean(c.Argv[0].Text)] || loads(name, files) {
+	if strings.Contains(c.Argv[0].Text, "/") && files[path.Clean(c.Argv[0].Text)] || loadsFile(name, files) {
 		return true
 	}
 	declares := evaluates[name] || name == "env"
@@ -197,31 +197,31 @@ func (c *Command) runsOne(files map[string]bool) bool {
 	}
 	for i, w := range c.Argv[1:] {
 		switch {
-		case declares && c.sets(w.Text, files):
+		case declares && c.setsFile(w.Text, files):
 			return true
 		case declares || readsScript[name] && !strings.HasSuffix(c.Argv[i].Text, "f") && !strings.HasPrefix(w.Text, "-f") && !strings.HasPrefix(w.Text, "--f"):
-		case w.names(files):
+		case w.namesFile(files):
 			return true
 		}
 	}
 	return false
 }
 
-// sets says whether NAME=value names one of the files, or a folder in which
+// setsFile says whether NAME=value names one of the files, or a folder in which
 // programs are looked for.
-func (c *Command) sets(assign string, files map[string]bool) bool {
+func (c *Command) setsFile(assign string, files map[string]bool) bool {
 	name, value, _ := strings.Cut(assign, "=")
 	return name == "PATH" || name == "PATH+" || value != "" && files[path.Clean(strings.Trim(value, `"'`))]
 }
 
-// names says whether an argument names one of the files: as it is, behind = or
+// namesFile says whether an argument names one of the files: as it is, behind = or
 // behind a dead letter, or as the module of a program.
-func (w Word) names(files map[string]bool) bool {
+func (w Word) namesFile(files map[string]bool) bool {
 	if !w.Fixed || w.Text == "" {
 		return false
 	}
 	_, value, _ := strings.Cut(w.Text, "=")
-	if files[path.Clean(w.Text)] || value != "" && files[path.Clean(value)] || len(w.Text) > 2 && cluster(w.Text) && files[path.Clean(w.Text[2:])] {
+	if files[path.Clean(w.Text)] || value != "" && files[path.Clean(value)] || len(w.Text) > 2 && isCluster(w.Text) && files[path.Clean(w.Text[2:])] {
 		return true
 	}
 	for f := range files {
@@ -234,13 +234,13 @@ func (w Word) names(files map[string]bool) bool {
 }
 
 // modules are the endings of files that code may load without them.
-var modules = set(".py .js .mjs .cjs .ts .rb .pl .pm .lua .php")
+var modules = setOf(".py .js .mjs .cjs .ts .rb .pl .pm .lua .php")
 
-// loads says whether a program runs what stands in one of the files without
+// loadsFile says whether a program runs what stands in one of the files without
 // being told so.
-func loads(name string, files map[string]bool) bool {
+func loadsFile(name string, files map[string]bool) bool {
 	for f := range files {
-		if listed(loaders[path.Base(f)], name) || name == "git" && strings.Contains("/"+f, "/.git/") {
+		if isListed(loaders[path.Base(f)], name) || name == "git" && strings.Contains("/"+f, "/.git/") {
 			return true
 		}
 	}
@@ -254,9 +254,9 @@ var loaders = map[string]string{
 	"setup.py": "pip pip3 python python3", "build.rs": "cargo", "Rakefile": "rake", "justfile": "just", "Justfile": "just", "noxfile.py": "nox",
 }
 
-// rewires says whether a text gives the shell itself another input, which all
+// changesInput says whether a text gives the shell itself another input, which all
 // that comes after it reads: exec <f.
-func rewires(stmts []*syntax.Stmt) bool {
+func changesInput(stmts []*syntax.Stmt) bool {
 	found := false
 	for _, s := range stmts {
 		syntax.Walk(s, func(n syntax.Node) bool {
@@ -283,9 +283,9 @@ func rewires(stmts []*syntax.Stmt) bool {
 // lookup finds a substitution that gives the file of a program: $(which rm).
 var lookup = regexp.MustCompile("(?:\\$\\(|`)\\s*(?:builtin\\s+|command\\s+-p\\s+)?(?:which|command|type|whereis|readlink|realpath)\\s")
 
-// located takes the programs that such a substitution finds for commands, with
+// addLocated takes the programs that such a substitution finds for commands, with
 // the words that follow.
-func (x *extractor) located(words []Word) {
+func (x fileFinder) addLocated(words []Word) {
 	for i, w := range words {
 		if w.Fixed || !lookup.MatchString(w.Text) {
 			continue

@@ -8,7 +8,7 @@ import (
 	"github.com/askance-dev/askance/permission/shell"
 )
 
-// Of a line that writes more files than are looked at nobody can say that it runs
+// A line that writes more files than are looked at is not known to run
 // none of them.
 func TestManyWrittenFiles(t *testing.T) {
 	var line strings.Builder

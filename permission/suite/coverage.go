@@ -49,7 +49,7 @@ func (r *Report) cover(x *permission.Explanation) {
 		switch {
 		case t.Failed:
 			c.Failed++
-		case t.Matched && t.Reached, joins(t, x), agrees(t, x):
+		case t.Matched && t.Reached, joinsRules(t, x), isAsExpected(t, x):
 			c.Matched++
 		case !t.Matched:
 			c.Spared++
@@ -58,16 +58,16 @@ func (r *Report) cover(x *permission.Explanation) {
 	}
 }
 
-// joins reports whether a rule is one of several that allow a call together: it
+// joinsRules reports whether a rule is one of several that allow a call together: it
 // is about a piece of it alone.
-func joins(t *permission.Traced, x *permission.Explanation) bool {
+func joinsRules(t *permission.Traced, x *permission.Explanation) bool {
 	return x.Step == permission.StepAllowRule && t.Behavior == message.BehaviorAllow &&
 		slices.ContainsFunc(t.Shell, func(p permission.Piece) bool { return p.Covered })
 }
 
-// agrees reports whether an allow rule is about a call that is allowed without
+// isAsExpected reports whether an allow rule is about a call that is allowed without
 // it, because it is proven to change nothing: the rule says what comes out.
-func agrees(t *permission.Traced, x *permission.Explanation) bool {
+func isAsExpected(t *permission.Traced, x *permission.Explanation) bool {
 	return x.Step == permission.StepReadOnly && t.Behavior == message.BehaviorAllow && t.Matched
 }
 

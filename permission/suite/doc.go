@@ -1,4 +1,4 @@
-// Package suite runs the tests that stand beside the rules of a policy, and
+// Package suite runs the tests of a policy, and
 // measures what they exercise.
 //
 //	policy, err := permission.Parse(files...)

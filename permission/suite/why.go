@@ -36,7 +36,7 @@ func why(want permission.Expect, x *permission.Explanation) []string {
 	return out
 }
 
-// doubts finds tests that pass whatever the rules say: nothing is expected, or
+// doubts finds tests that pass with any rules: nothing is expected, or
 // the call could not be judged, so that it fell to the closed side.
 func doubts(want permission.Expect, x *permission.Explanation) []string {
 	if reflect.ValueOf(want).IsZero() {

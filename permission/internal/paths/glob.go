@@ -43,7 +43,7 @@ func CheckPattern(pattern string) error {
 	}
 	for _, s := range segments(pattern) {
 		if s != "**" && strings.Contains(s, "**") {
-			return fault("pattern has ** beside other text in one segment")
+			return fault("pattern has ** together with other text in one segment")
 		}
 	}
 	return nil

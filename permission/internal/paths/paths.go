@@ -28,13 +28,13 @@ func check(p string) error {
 		return fault("begins with ~, which some programs replace by a home folder")
 	case strings.IndexByte(p, '\\') >= 0:
 		return fault("contains a backslash, which some programs read as a separator")
-	case strings.IndexFunc(p, hidden) >= 0:
+	case strings.IndexFunc(p, hasHidden) >= 0:
 		return fault("contains characters that cannot be seen")
 	}
 	return nil
 }
 
-func hidden(r rune) bool {
+func hasHidden(r rune) bool {
 	if r < 0x80 {
 		return r < ' ' || r == 0x7f
 	}
@@ -88,7 +88,7 @@ func Within(p, dir string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return below(inner, outer), nil
+	return isBelow(inner, outer), nil
 }
 
 // WithinAny reports whether p is one of dirs or below one. All must be
@@ -104,13 +104,13 @@ func WithinAny(p string, dirs []string) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		found = found || below(inner, outer)
+		found = found || isBelow(inner, outer)
 	}
 	return found, nil
 }
 
-// below compares two cleaned absolute paths.
-func below(inner, outer string) bool {
+// isBelow compares two cleaned absolute paths.
+func isBelow(inner, outer string) bool {
 	if outer == "/" {
 		return true
 	}

@@ -4,7 +4,7 @@
 //	text, err := reference.Markdown()
 //
 // Nothing imports it but its test, which compares the file with the code, and
-// writes it anew for `make generate`.
+// rewrites it for `make generate`.
 package reference
 
 //go:generate go test -run TestReference . -update

@@ -125,8 +125,41 @@ func isWord(name string) bool {
 }
 
 func codes(b *strings.Builder) {
-	b.WriteString("\n## Lint codes\n\nA code never changes its meaning. `i_know: true` in a rule spares it L04 and L14.\n\n| Code | Level | Finding | Why | How to mend it |\n|---|---|---|---|---|\n")
+	b.WriteString("\n## Lint codes\n\nA code never changes its meaning. `i_know: true` in a rule spares it L04 and L14.\n\n| Code | Level | Finding | Why | How to fix it |\n|---|---|---|---|---|\n")
 	for _, d := range lint.Codes() {
-		fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", d.Code, cell(d.Level), cell(d.Finding), cell(d.Why), cell(d.Mend))
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s |\n", d.Code, cell(d.Level), cell(d.Finding), cell(d.Why), cell(d.Fix))
 	}
+}
+
+// variableDocs say what the variables mean.
+var variableDocs = map[string]string{
+	"tool.name":                    "Name of the tool.",
+	"tool.server":                  "Server or group that it comes from; empty if none.",
+	"tool.schema_hash":             "Hash of its schema; empty without one.",
+	"tool.annotations.read_only":   "Declared to change nothing.",
+	"tool.annotations.destructive": "Declared to destroy something.",
+	"tool.annotations.idempotent":  "Declared to do the same if it is done twice.",
+	"tool.annotations.open_world":  "Declared to reach the world outside.",
+	"caller.agent":                 "Agent that makes the call.",
+	"caller.parent_agent":          "Agent that started it; may be missing: an engine does not know it.",
+	"caller.user":                  "On whose behalf.",
+	"caller.tenant":                "Tenant; may be missing: an engine does not know it.",
+	"caller.roles":                 "Roles of the caller; may be missing: an engine does not know them.",
+	"caller.space":                 "Space of the call.",
+	"caller.session":               "Session of the call.",
+	"caller.reply":                 "Reply that the call belongs to.",
+	"caller.run_id":                "Run of the agent; may be missing.",
+	"ctx.mode":                     "Permission mode that the call is decided in.",
+	"ctx.now":                      "Time of the call, in UTC: ctx.now.getHours() >= 8.",
+	"ctx.cwd":                      "Working folder of the tool.",
+	"ctx.working_dirs":             "Folders in which tools may work.",
+	"ctx.resolved":                 "Where the paths of the input lead when symbolic links are followed, by their text: ctx.resolved[args.path].",
+	"ctx.attempt":                  "Number of the try, from 1; may be missing.",
+	"ctx.calls_this_run":           "Calls of the run, this one included; may be missing.",
+	"cmd.static":                   "Only of shell tools: everything that the line runs is known before it runs.",
+	"cmd.reasons":                  "Why it is not static.",
+	"cmd.calls[i].argv":            "Words of one command of the line, the program first.",
+	"cmd.calls[i].assigns":         "Variables that stand before it.",
+	"cmd.calls[i].redirects":       "Its redirections.",
+	"cmd.calls[i].via":             "What the command stands behind, such as sudo or a substitution.",
 }

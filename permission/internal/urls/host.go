@@ -23,8 +23,8 @@ func cleanHost(text string) (string, bool, error) {
 	case strings.ContainsAny(text, "%"):
 		return "", false, fault("has an escape in its host")
 	}
-	name := lower(text)
-	if !ascii(name) || strings.Contains(name, "xn--") {
+	name := toLower(text)
+	if !isASCII(name) || strings.Contains(name, "xn--") {
 		var err error
 		if name, err = toASCII(name); err != nil {
 			return "", false, err
@@ -32,7 +32,7 @@ func cleanHost(text string) (string, bool, error) {
 	}
 	name = strings.TrimSuffix(name, ".")
 	labels := strings.Split(name, ".")
-	if numeric(labels[len(labels)-1]) {
+	if isNumeric(labels[len(labels)-1]) {
 		addr, err := netip.ParseAddr(name)
 		if err != nil || !addr.Is4() {
 			return "", false, fault("has a number as host that is no plain IPv4 address")
@@ -50,9 +50,9 @@ func cleanHost(text string) (string, bool, error) {
 	return name, false, nil
 }
 
-// lower changes ASCII letters alone: what others become is the business of
+// toLower changes ASCII letters alone: what others become is the business of
 // toASCII.
-func lower(s string) string {
+func toLower(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'A' && r <= 'Z' {
 			return r + 'a' - 'A'
@@ -71,9 +71,9 @@ func cleanIPv6(text string) (string, bool, error) {
 	return addr.Unmap().String(), true, nil
 }
 
-// numeric reports whether a last label makes clients read the whole host as a
+// isNumeric reports whether a last label makes clients read the whole host as a
 // number: then "0x7f.1", "2130706433" and "0177.0.0.1" are all 127.0.0.1.
-func numeric(label string) bool {
+func isNumeric(label string) bool {
 	if hex, ok := strings.CutPrefix(label, "0x"); ok {
 		return strings.IndexFunc(hex, func(r rune) bool { return r >= 0x80 || !isHex(byte(r)) }) < 0
 	}

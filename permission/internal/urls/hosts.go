@@ -135,7 +135,7 @@ func (e HostEntry) has(u URL) bool {
 func (u URL) Private() bool {
 	if u.Addr {
 		addr, err := netip.ParseAddr(u.Host)
-		return err != nil || !public(addr)
+		return err != nil || !isPublic(addr)
 	}
 	for _, local := range []string{"localhost", "local", "internal", "localdomain", "lan", "home", "corp", "intranet", "arpa"} {
 		if u.Host == local || strings.HasSuffix(u.Host, "."+local) {
@@ -145,7 +145,7 @@ func (u URL) Private() bool {
 	return !strings.Contains(u.Host, ".")
 }
 
-func public(a netip.Addr) bool {
+func isPublic(a netip.Addr) bool {
 	if !a.IsGlobalUnicast() || a.IsPrivate() {
 		return false
 	}

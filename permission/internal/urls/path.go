@@ -42,7 +42,7 @@ func cleanPath(text string) (string, error) {
 // unescape resolves escapes of characters that can stand themselves and writes
 // the others in one way. Characters outside ASCII are escaped.
 func unescape(text string) (string, error) {
-	if !strings.Contains(text, "%") && ascii(text) {
+	if !strings.Contains(text, "%") && isASCII(text) {
 		return text, nil
 	}
 	var b strings.Builder
@@ -58,7 +58,7 @@ func unescape(text string) (string, error) {
 		switch {
 		case escaped && slices.Contains([]byte(`/\%;?#`), c), escaped && (c < ' ' || c == 0x7f):
 			return "", fault("has an escape in its path that servers resolve at different times")
-		case c < 0x80 && (!escaped || unreserved(c)):
+		case c < 0x80 && (!escaped || isUnreserved(c)):
 			b.WriteByte(c)
 		default:
 			b.Write([]byte{'%', upperHex[c>>4], upperHex[c&15]})
@@ -69,7 +69,7 @@ func unescape(text string) (string, error) {
 
 const upperHex = "0123456789ABCDEF"
 
-func unreserved(c byte) bool {
+func isUnreserved(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-._~", c) >= 0
 }
 
@@ -88,6 +88,6 @@ func unhex(c byte) byte {
 	}
 }
 
-func ascii(s string) bool {
+func isASCII(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return r >= 0x80 }) < 0
 }

@@ -33,7 +33,7 @@ type URL struct {
 // defaultPorts are those of schemes with an authority.
 var defaultPorts = map[string]int{"http": 80, "https": 443, "ws": 80, "wss": 443, "ftp": 21, "ssh": 22, "git": 9418, "nats": 4222}
 
-// hostless are schemes whose URLs lead to no host, whatever stands where others
+// hostless are schemes whose URLs lead to no host, also where others
 // have one: programs open file://example.com/etc/passwd as a file of their own,
 // and run javascript://example.com/%0ax().
 var hostless = map[string]bool{"file": true, "javascript": true, "vbscript": true, "data": true, "blob": true, "about": true,
@@ -56,7 +56,7 @@ func Parse(text string) (URL, error) {
 	if !ok || !validScheme(scheme) {
 		return URL{}, fault("has no scheme")
 	}
-	u := URL{Scheme: lower(scheme)}
+	u := URL{Scheme: toLower(scheme)}
 	if hostless[u.Scheme] {
 		return URL{}, fault("is of the scheme %s, whose URLs lead to no host", u.Scheme)
 	}
@@ -96,7 +96,7 @@ func (u *URL) authority(text string) error {
 	case 0:
 	case 1:
 		user, host, _ := strings.Cut(text, "@")
-		if strings.ContainsAny(user, "[]<>\"^`{|}") || !ascii(user) {
+		if strings.ContainsAny(user, "[]<>\"^`{|}") || !isASCII(user) {
 			return fault("has a user name with characters that must be escaped")
 		}
 		u.User, text = true, host

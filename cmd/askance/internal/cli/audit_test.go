@@ -255,7 +255,7 @@ func TestAuditReceipt(t *testing.T) {
 		}
 	}
 	c := decode[struct {
-		Records int `json:"event_records"`
+		Records int
 		Ended   bool
 		Whole   bool `json:"from_the_beginning"`
 		Story   proof.Story

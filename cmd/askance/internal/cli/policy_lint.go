@@ -122,7 +122,7 @@ func printLintCodes(env *environment) error {
 		return env.printDocument(codes)
 	}
 	for _, d := range codes {
-		if err := env.printf("%s  %s\n     %s\n     %s\n     %s\n", env.out.Bold(string(d.Code)), d.Finding, env.out.Dim(d.Level), d.Why, d.Mend); err != nil {
+		if err := env.printf("%s  %s\n     %s\n     %s\n     %s\n", env.out.Bold(string(d.Code)), d.Finding, env.out.Dim(d.Level), d.Why, d.Fix); err != nil {
 			return err
 		}
 	}

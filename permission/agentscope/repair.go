@@ -1,0 +1,178 @@
+package agentscope
+
+import (
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// This file takes from a line what bash refuses and AgentScope's grammar reads
+// all the same. Offsets stay, so that pieces can be cut from the line as given.
+
+// repairs has, for a part of the parser's complaint, what to do about the place
+// that it names. One reports whether it has changed anything.
+var repairs = []struct {
+	complaint string
+	repair    func(t *tree, line []byte, at int) bool
+}{
+	{"statements must be separated", func(_ *tree, line []byte, at int) bool { return putSign(line, at-1, " \t", ';') }},
+	{"case patterns must be separated", func(_ *tree, line []byte, at int) bool { return putSign(line, at-1, " \t", '|') }},
+	{"`!` can only be used in full statements", func(_ *tree, line []byte, at int) bool { return putSign(line, at, "!", ' ') }},
+	{"`;;` can only be used in a case clause", func(_ *tree, line []byte, at int) bool { return putSign(line, at+1, ";", ' ') }},
+	{"can only immediately follow a statement", repairOperator},
+	{"`}` can only be used to close a block", repairBlock},
+	{"inline variables cannot be arrays", repairArray},
+	{"must be followed by a statement list", repairCompound},
+	{"must be followed by a statement", repairTwice},
+	{"`[[` must be followed by an expression", repairTest},
+	{"not a valid test operator", repairTest},
+	{"reached EOF without matching `(` with `)`", repairSubshell},
+	{"reached EOF without matching `{`", func(_ *tree, line []byte, at int) bool {
+		return endsCommand(string(line[:at])) && putSign(line, at, "{", ' ')
+	}},
+	{"reached EOF without closing quote \"`\"", repairBackquote},
+	{"reached EOF without matching `[[`", func(t *tree, line []byte, at int) bool {
+		return t.replaceByNothing(line, at, len(line), "test_command")
+	}},
+}
+
+// repair changes the line where the parser stopped, if it is known how.
+func (t *tree) repair(line string, fault syntax.ParseError) (string, bool) {
+	for _, m := range repairs {
+		if out := []byte(line); strings.Contains(fault.Text, m.complaint) && m.repair(t, out, int(fault.Pos.Offset())) {
+			return string(out), true
+		}
+	}
+	return line, false
+}
+
+// putSign writes a sign in the place of one of those that are expected there.
+func putSign(line []byte, at int, expected string, sign byte) bool {
+	if at < 0 || at >= len(line) || strings.IndexByte(expected, line[at]) < 0 {
+		return false
+	}
+	line[at] = sign
+	return true
+}
+
+// repairOperator takes an operator away that follows another one.
+func repairOperator(_ *tree, line []byte, at int) bool {
+	repaired := false
+	for i := at; i < min(at+2, len(line)) && strings.IndexByte("&|;", line[i]) >= 0; i++ {
+		line[i], repaired = ' ', true
+	}
+	return repaired
+}
+
+// repairTwice takes the second of two operators away.
+func repairTwice(t *tree, line []byte, at int) bool {
+	rest := strings.TrimLeft(string(line[at:]), "&|")
+	second := len(line) - len(strings.TrimLeft(rest, " \t"))
+	return second > at+len("|") && repairOperator(t, line, second)
+}
+
+// repairBlock takes the brackets of {ls;} off, which bash wants blanks in. A
+// bracket that closes nothing is the name of a command.
+func repairBlock(_ *tree, line []byte, at int) bool {
+	open := strings.LastIndexByte(string(line[:at]), '{')
+	if open < 0 || !endsCommand(string(line[:open])) {
+		return putSign(line, at, "}", '_')
+	}
+	return putSign(line, open, "{", ' ') && putSign(line, at, "}", ' ')
+}
+
+// endsCommand reports whether the next word of a line begins a command.
+func endsCommand(before string) bool {
+	before = strings.TrimRight(before, " \t")
+	return before == "" || strings.IndexByte(";&|(\n", before[len(before)-1]) >= 0
+}
+
+// repairArray makes one word of an array that is given to a command.
+func repairArray(_ *tree, line []byte, at int) bool {
+	begin := strings.IndexByte(string(line[at:]), '(')
+	if begin < 0 {
+		return false
+	}
+	end := strings.IndexByte(string(line[at+begin:]), ')')
+	if end < 0 {
+		return false
+	}
+	for i := at + begin; i <= at+begin+end; i++ {
+		line[i] = '_'
+	}
+	return true
+}
+
+// compounds are the statements that bash wants commands in, by their first word.
+// Those that begin with commands keep these.
+var compounds = []struct {
+	begin, end, kind string
+	keeps            bool
+}{
+	{"for ", "done", "for_statement", false}, {"select ", "done", "for_statement", false}, {"while ", "done", "while_statement", true},
+	{"until ", "done", "while_statement", true}, {"if ", "fi", "if_statement", true},
+}
+
+// repairCompound notes a statement without commands and takes it for one command
+// that does nothing, or for those that it begins with.
+func repairCompound(t *tree, line []byte, at int) bool {
+	text := string(line)
+	begin, end, found := -1, 0, compounds[0]
+	for _, c := range compounds {
+		i, j := strings.LastIndex(text[:at], c.begin), strings.Index(text[at:], c.end)
+		if rest := trimSpace(text[at:]); j < 0 && (rest == "do" || rest == "then") {
+			j = len(text) - at - len(c.end) // the line ends before the statement does
+		}
+		if i > begin && j+len(c.end) > 0 && endsCommand(text[:i]) {
+			begin, end, found = i, at+j+len(c.end), c
+		}
+	}
+	if begin < 0 || !found.keeps {
+		return t.replaceByNothing(line, begin, end, found.kind)
+	}
+	copy(line[begin:], strings.Repeat(" ", len(found.begin)))
+	copy(line[at:end], strings.Repeat(" ", end-at))
+	if semicolon := strings.LastIndexByte(text[:at], ';'); semicolon > begin {
+		line[semicolon] = ' ' // what follows joins the last of them
+	}
+	t.addFault(found.kind, begin)
+	return true
+}
+
+// repairSubshell reads what stands in a bracket that never closes.
+func repairSubshell(t *tree, line []byte, at int) bool {
+	t.addFault("subshell", at)
+	return putSign(line, at, "(", ' ')
+}
+
+// repairBackquote takes what follows a last backquote for one word that is no
+// plain one.
+func repairBackquote(t *tree, line []byte, at int) bool {
+	if trimSpace(string(line[at+1:])) == "" || inQuotes(string(line[:at])) {
+		return false
+	}
+	t.addFault("command_substitution", at)
+	copy(line[at:], "$"+strings.Repeat("_", len(line)-at-1))
+	return true
+}
+
+// repairTest does so with a test whose expression is none.
+func repairTest(t *tree, line []byte, at int) bool {
+	text := string(line)
+	begin := strings.LastIndex(text[:min(at+len("[["), len(text))], "[[")
+	end := strings.Index(text[at:], "]]")
+	if end < 0 {
+		return false
+	}
+	return t.replaceByNothing(line, begin, at+end+len("]]"), "test_command")
+}
+
+func (t *tree) replaceByNothing(line []byte, begin, end int, kind string) bool {
+	if begin < 0 || begin >= end {
+		return false
+	}
+	t.addFault(kind, begin)
+	copy(line[begin:end], ":"+strings.Repeat(" ", end-begin-1))
+	t.nothings = append(t.nothings, begin)
+	return true
+}

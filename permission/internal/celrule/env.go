@@ -1,0 +1,272 @@
+// Package celrule is the language of conditions and messages: the CEL
+// environment with its variables and functions, and compiled expressions whose
+// cost is proved at load or limited at run time.
+package celrule
+
+import (
+	"slices"
+	"sync"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/ext"
+	"github.com/askance-dev/askance/permission/internal/schema"
+)
+
+// languageVersion names the environment below. It is part of every bundle hash,
+// so change it with any option, library version or variable.
+const LanguageVersion = "askance-cel-2"
+
+// Limits on the text of one expression. What fits is far more than a rule that
+// people can review.
+const (
+	maxExpressionSize  = 8192 // code points
+	maxExpressionNodes = 2000
+	maxParserRecursion = 64
+	MaxNestedLoops     = 2
+	maxRegexProgram    = 500 // instructions
+	maxNestedBinds     = 8
+)
+
+// Names of the struct types that rules see.
+const (
+	ToolType        = "askance.Tool"
+	annotationsType = "askance.Annotations"
+	CallerType      = "askance.Caller"
+	ContextType     = "askance.Context"
+	ArgsType        = schema.RootName
+)
+
+// fixedTypes are the struct types that are the same for every tool.
+var fixedTypes = map[string]map[string]*cel.Type{
+	ToolType: {
+		"name":        cel.StringType,
+		"server":      cel.StringType,
+		"schema_hash": cel.StringType,
+		"annotations": cel.ObjectType(annotationsType),
+	},
+	annotationsType: {
+		"read_only":   cel.BoolType,
+		"destructive": cel.BoolType,
+		"idempotent":  cel.BoolType,
+		"open_world":  cel.BoolType,
+	},
+	CallerType: {
+		"agent":   cel.StringType,
+		"user":    cel.StringType,
+		"space":   cel.StringType,
+		"session": cel.StringType,
+		"reply":   cel.StringType,
+		"roles":   cel.ListType(cel.StringType),
+
+		"tenant":       cel.StringType,
+		"run_id":       cel.StringType,
+		"parent_agent": cel.StringType,
+	},
+	ContextType: {
+		"mode":         cel.StringType,
+		"now":          cel.TimestampType,
+		"cwd":          cel.StringType,
+		"working_dirs": cel.ListType(cel.StringType),
+
+		"attempt":        cel.IntType,
+		"calls_this_run": cel.IntType,
+
+		"resolved": cel.MapType(cel.StringType, cel.StringType),
+	},
+	CommandType:       commandFields,
+	simpleCommandType: simpleCommandFields,
+}
+
+// baseEnv is the language without the variables. Library versions are pinned,
+// so that an upgrade of cel-go does not change what a rule means. There are no
+// functions that read a clock, a file or the network: same input, same answer.
+var BaseEnv = sync.OnceValues(func() (*cel.Env, error) {
+	opts := append([]cel.EnvOption{
+		cel.OptionalTypes(cel.OptionalTypesVersion(4)),
+		cel.CrossTypeNumericComparisons(true),
+		cel.DefaultUTCTimeZone(true),
+		cel.EnableMacroCallTracking(),
+		cel.EnableIdentifierEscapeSyntax(),
+		cel.CostModelVersion(1),
+		cel.ParserExpressionSizeLimit(maxExpressionSize),
+		cel.ParserRecursionLimit(maxParserRecursion),
+		cel.ExpressionNodeLimit(maxExpressionNodes),
+		cel.RegexProgramSizeLimit(maxRegexProgram),
+		ext.Strings(ext.StringsVersion(5)),
+		ext.Lists(ext.ListsVersion(5)),
+		ext.Sets(ext.SetsVersion(1)),
+		ext.Math(ext.MathVersion(3)),
+		ext.Network(ext.NetworkVersion(1)),
+		ext.Regex(ext.RegexVersion(1)),
+		ext.Bindings(ext.BindingsVersion(1)),
+		ext.TwoVarComprehensions(ext.TwoVarComprehensionsVersion(1)),
+		cel.ASTValidators(
+			unlessSimple{patternValidator{}},
+			unlessSimple{cel.ValidateDurationLiterals()},
+			unlessSimple{cel.ValidateTimestampLiterals()},
+			cel.ValidateHomogeneousAggregateLiterals(), // configures others
+			unlessSimple{cel.ValidateComprehensionNestingLimit(MaxNestedLoops)},
+			unlessSimple{cel.ValidateRegexProgramSizeLimit(maxRegexProgram)},
+			unlessSimple{cel.ValidateBindNestingLimit(maxNestedBinds)},
+		),
+		cel.ASTValidators(zoneValidators()...),
+	}, functionOptions()...)
+	return cel.NewEnv(opts...)
+})
+
+// toolEnv is the language with the variables, args typed by the schema. A nil
+// type makes args a map of anything.
+func ToolEnv(declared *schema.Type, more ...cel.EnvOption) (*cel.Env, error) {
+	base, err := BaseEnv()
+	if err != nil {
+		return nil, err
+	}
+	args := cel.MapType(cel.StringType, cel.DynType)
+	structs := map[string]*schema.Type{}
+	if declared != nil {
+		args = CelType(declared)
+		declared.Structs(structs)
+	}
+	// The provider must come by Extend: together with OptionalTypes it fails.
+	return base.Extend(append(more,
+		cel.CustomTypeProvider(NewTypeProvider(base.CELTypeProvider(), structs)),
+		cel.Variable("tool", cel.ObjectType(ToolType)),
+		cel.Variable("args", args),
+		cel.Variable("caller", cel.ObjectType(CallerType)),
+		cel.Variable("ctx", cel.ObjectType(ContextType)),
+	)...)
+}
+
+// typeProvider declares struct types to the checker only. At run time their
+// values are plain maps, so an absent field is an error unless the rule guards
+// it, instead of reading as a zero value.
+type typeProvider struct {
+	types.Provider
+	fields map[string]map[string]*cel.Type
+}
+
+func NewTypeProvider(base types.Provider, structs map[string]*schema.Type) *typeProvider {
+	p := &typeProvider{Provider: base, fields: make(map[string]map[string]*cel.Type, len(structs))}
+	for name, t := range structs {
+		fields := make(map[string]*cel.Type, len(t.Fields))
+		for field, sub := range t.Fields {
+			fields[field] = CelType(sub)
+		}
+		p.fields[name] = fields
+	}
+	return p
+}
+
+func (p *typeProvider) lookup(name string) (map[string]*cel.Type, bool) {
+	if f, ok := fixedTypes[name]; ok {
+		return f, true
+	}
+	f, ok := p.fields[name]
+	return f, ok
+}
+
+// FindStructType implements types.Provider.
+func (p *typeProvider) FindStructType(name string) (*types.Type, bool) {
+	if _, ok := p.lookup(name); ok {
+		return types.NewTypeTypeWithParam(types.NewObjectType(name)), true
+	}
+	return p.Provider.FindStructType(name)
+}
+
+// FindStructFieldNames implements types.Provider.
+func (p *typeProvider) FindStructFieldNames(name string) ([]string, bool) {
+	fields, ok := p.lookup(name)
+	if !ok {
+		return p.Provider.FindStructFieldNames(name)
+	}
+	names := make([]string, 0, len(fields))
+	for f := range fields {
+		names = append(names, f)
+	}
+	slices.Sort(names)
+	return names, true
+}
+
+// FindStructFieldType implements types.Provider.
+func (p *typeProvider) FindStructFieldType(name, field string) (*types.FieldType, bool) {
+	fields, ok := p.lookup(name)
+	if !ok {
+		return p.Provider.FindStructFieldType(name, field)
+	}
+	t, ok := fields[field]
+	if !ok {
+		return nil, false
+	}
+	return &types.FieldType{Type: t}, true
+}
+
+// celType is the type under which rules see the value.
+func CelType(t *schema.Type) *cel.Type {
+	switch t.Kind {
+	case schema.KindString:
+		return cel.StringType
+	case schema.KindInt:
+		return cel.IntType
+	case schema.KindDouble:
+		return cel.DoubleType
+	case schema.KindBool:
+		return cel.BoolType
+	case schema.KindList:
+		return cel.ListType(celElem(t.Elem))
+	case schema.KindMap:
+		return cel.MapType(cel.StringType, celElem(t.Elem))
+	case schema.KindStruct:
+		return cel.ObjectType(t.Name)
+	default:
+		return cel.DynType
+	}
+}
+
+// celElem is celType for the inside of a list or map. Lists of lists that
+// contain themselves have no CEL type; they are dyn from the second level on.
+func celElem(t *schema.Type) *cel.Type {
+	if t.Kind == schema.KindList || t.Kind == schema.KindMap {
+		if inner := t.Elem.Kind; inner == schema.KindList || inner == schema.KindMap {
+			return cel.DynType
+		}
+	}
+	return CelType(t)
+}
+
+// The types of the variable cmd.
+const (
+	CommandType       = "askance.Command"
+	simpleCommandType = "askance.SimpleCommand"
+)
+
+var commandFields = map[string]*cel.Type{
+	"static":  cel.BoolType,
+	"calls":   cel.ListType(cel.ObjectType(simpleCommandType)),
+	"reasons": cel.ListType(cel.StringType),
+}
+
+var simpleCommandFields = map[string]*cel.Type{
+	"argv":      cel.ListType(cel.StringType),
+	"assigns":   cel.ListType(cel.StringType),
+	"redirects": cel.ListType(cel.StringType),
+	"via":       cel.ListType(cel.StringType),
+}
+
+// Usual sizes of command lines, by which the cost of a condition is judged at
+// load; longer lines are stopped at run time.
+const (
+	usualCommands = 30
+	usualWords    = 16
+	usualWord     = 64
+)
+
+var (
+	wordList = &schema.Type{Kind: schema.KindList, MaxLen: -1, Usual: usualWords, Elem: &schema.Type{Kind: schema.KindString, MaxLen: -1, Usual: usualWord}}
+	cmdSizes = &schema.Type{Kind: schema.KindStruct, Fields: map[string]*schema.Type{
+		"reasons": wordList,
+		"calls": {Kind: schema.KindList, MaxLen: -1, Usual: usualCommands, Elem: &schema.Type{Kind: schema.KindStruct, Fields: map[string]*schema.Type{
+			"argv": wordList, "assigns": wordList, "redirects": wordList, "via": wordList,
+		}}},
+	}}
+)

@@ -1,0 +1,328 @@
+package celrule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/interpreter"
+	"github.com/askance-dev/askance/permission/internal/schema"
+)
+
+// Why a rule could not be evaluated, for errors.Is on a RuleError.
+var (
+	ErrCostLimit = errors.New("evaluation costs too much")
+	ErrDeadline  = errors.New("decision took too long")
+)
+
+// exprBounds bound the expressions of one decision.
+type Bounds struct {
+	RuleCost, DecisionCost uint64
+	Time                   time.Duration // 0: expressions may take any time that their costs allow
+	InputBytes             int
+}
+
+// exprRun is what the expressions of one decision share.
+type Run struct {
+	Vars   interpreter.Activation
+	Bounds Bounds
+	Cost   uint64
+	Parent context.Context //nolint:containedctx // a run lives within one decision
+	ctx    context.Context //nolint:containedctx // parent with the deadline; nil until needed
+	cancel context.CancelFunc
+}
+
+// Close ends the deadline.
+func (r *Run) Close() {
+	if r.cancel != nil {
+		r.cancel()
+	}
+}
+
+// deadline is the context for expressions whose cost is not proved. It is made
+// on first use: most decisions need none.
+func (r *Run) deadline() (context.Context, error) {
+	switch limit := r.Bounds.Time; {
+	case r.ctx != nil:
+	case limit == 0:
+		r.ctx, r.cancel = context.WithCancel(r.Parent)
+	default:
+		r.ctx, r.cancel = context.WithTimeoutCause(r.Parent, limit, fmt.Errorf("%w: over %v", ErrDeadline, limit))
+	}
+	if r.ctx.Err() != nil {
+		return nil, context.Cause(r.ctx)
+	}
+	return r.ctx, nil
+}
+
+// Fields gives the value of a variable or field.
+type Fields interface {
+	Field(path []string) (any, bool)
+}
+
+// interruptEvery is how many loop iterations pass between looks at the
+// deadline. Without it cel-go never looks.
+const interruptEvery = 100
+
+// program is a compiled expression. It may run on several goroutines at once.
+type Program struct {
+	prg cel.Program
+	// bound is the highest possible cost, proved at load; then nothing is
+	// measured at run time. 0: not proved, the run-time limits hold.
+	bound uint64
+	// guards are looked at before a condition is evaluated.
+	Guards []guard
+	// expr is what it was compiled from, and traced the same as it keeps the value
+	// of every part: for Explain.
+	Expr   expression
+	traced traceable
+}
+
+// expression is the text of a program and what it was compiled in.
+type expression struct {
+	Env  *cel.Env
+	Text string
+	args *schema.Type
+}
+
+// faultKind sorts faults; the zero value is any other fault.
+type FaultKind string
+
+const (
+	kindExpression FaultKind = "expression"
+	KindName       FaultKind = "unknown_name"
+	kindCost       FaultKind = "cost"
+)
+
+// exprProblem is a fault in an expression; line and col count from 1 in the
+// expression's text, 0 where the fault has no place.
+type Fault struct {
+	Line, Col int
+	Kind      FaultKind
+	Msg, Hint string
+}
+
+// compileExpr compiles text in env and requires its result to be of type want.
+// args is the declared type of the arguments, nil if there is none.
+func Compile(env *cel.Env, text string, want *cel.Type, args *schema.Type, limits Bounds) (*Program, []Fault) {
+	ast, issues := env.Compile(text)
+	if issues.Err() != nil {
+		return nil, exprProblems(env, text, issues, args)
+	}
+	if out := ast.OutputType(); !out.IsExactType(want) {
+		hint := "write the comparison out, e.g. args.approved == true"
+		if want != cel.BoolType {
+			hint = "convert with string(…)"
+		}
+		return nil, []Fault{{Line: 1, Col: 1, Kind: kindExpression, Msg: fmt.Sprintf("the result has type %s, want %s", out, want), Hint: hint}}
+	}
+	p, err := newProgram(env, ast, args, limits)
+	if err != nil {
+		return nil, []Fault{{Line: 1, Col: 1, Msg: err.Error()}}
+	}
+	if problem := p.findCostFault(env, ast, args, limits); problem != nil {
+		return nil, []Fault{*problem}
+	}
+	p.Expr = expression{Env: env, Text: text, args: args}
+	if want == cel.BoolType {
+		p.Guards = guardsOf(ast)
+	}
+	return p, nil
+}
+
+// tooDear refuses an expression that costs too much on a call of usual size.
+// What is proved to be cheap on every call needs no second look.
+func (p *Program) findCostFault(env *cel.Env, ast *cel.Ast, args *schema.Type, limits Bounds) *Fault {
+	if p.bound > 0 {
+		return nil
+	}
+	typical, err := maxCost(env, ast, sizeHints{args: args, unlimited: typicalSize, bound: uint64(limits.InputBytes)})
+	switch {
+	case err != nil:
+		return &Fault{Line: 1, Col: 1, Msg: "no cost estimate: " + err.Error()}
+	case typical > limits.RuleCost && typical != math.MaxUint64:
+		return &Fault{Line: 1, Col: 1, Kind: kindCost,
+			Msg:  fmt.Sprintf("may cost %d units on one call, the limit is %d", typical, limits.RuleCost),
+			Hint: costHint(ast, args)}
+	}
+	return nil
+}
+
+// cheap is the cost below which a proved expression needs no measuring at run
+// time. A thousand of them fit into one decision.
+const cheap = 1000
+
+// newProgram plans the expression. One without loops that is cheap for every
+// input is not measured at run time, which makes it several times faster.
+func newProgram(env *cel.Env, ast *cel.Ast, args *schema.Type, limits Bounds, extra ...cel.ProgramOption) (*Program, error) {
+	opts := append([]cel.ProgramOption{cel.EvalOptions(cel.OptOptimize)}, extra...)
+	p := &Program{}
+	limit := min(cheap, limits.RuleCost)
+	worst, simple := simpleCost(ast.NativeRep().Expr())
+	var err error
+	if !simple || worst > limit {
+		worst, err = maxCost(env, ast, sizeHints{args: args, unlimited: uint64(limits.InputBytes), bound: uint64(limits.InputBytes)})
+	}
+	if err == nil && worst <= limit && !hasLoops(ast) {
+		p.bound = max(worst, 1)
+	} else {
+		opts = append(opts, cel.CostLimit(limits.RuleCost), cel.InterruptCheckFrequency(interruptEvery))
+	}
+	p.prg, err = env.Program(ast, opts...)
+	return p, err
+}
+
+// boolean evaluates a condition. Anything but a clean true or false is an
+// error: in particular an Unknown, which cel-go returns without one.
+func (p *Program) Bool(r *Run) (bool, error) {
+	v, err := p.Value(r)
+	if err != nil {
+		return false, err
+	}
+	b, ok := v.(types.Bool)
+	if !ok {
+		return false, NotBool(v)
+	}
+	return bool(b), nil
+}
+
+func NotBool(v ref.Val) error { return fmt.Errorf("the result is %s, not a bool", typeName(v)) }
+
+// text evaluates an expression of type string.
+func (p *Program) Text(r *Run) (string, error) {
+	v, err := p.Value(r)
+	if err != nil {
+		return "", err
+	}
+	s, ok := v.(types.String)
+	if !ok {
+		return "", fmt.Errorf("the result is %s, not a string", typeName(v))
+	}
+	return string(s), nil
+}
+
+func (p *Program) Value(r *Run) (ref.Val, error) {
+	v, _, err := p.Details(r)
+	return v, err
+}
+
+// details is run with what cel-go tells about the evaluation.
+func (p *Program) Details(r *Run) (v ref.Val, det *cel.EvalDetails, err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			v, err = nil, fmt.Errorf("panic: %v", fault)
+		}
+	}()
+	if r.Cost > r.Bounds.DecisionCost {
+		return nil, nil, fmt.Errorf("%w: over %d units in one decision", ErrCostLimit, r.Bounds.DecisionCost)
+	}
+	if p.bound > 0 {
+		r.Cost += p.bound
+		return p.prg.Eval(r.Vars)
+	}
+	ctx, err := r.deadline()
+	if err != nil {
+		return nil, nil, err
+	}
+	v, det, err = p.prg.ContextEval(ctx, r.Vars)
+	if c := det.ActualCost(); c != nil {
+		r.Cost += *c
+	} else {
+		r.Cost += r.Bounds.RuleCost
+	}
+	return v, det, stopCause(ctx, err, r.Bounds)
+}
+
+// cause puts our own sentinels on errors of cel-go that stop an evaluation.
+func stopCause(ctx context.Context, err error, limits Bounds) error {
+	var cancelled interpreter.EvalCancelledError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded:
+		return fmt.Errorf("%w: over %d units in one rule", ErrCostLimit, limits.RuleCost)
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	default:
+		return err
+	}
+}
+
+func typeName(v ref.Val) string {
+	if v == nil {
+		return "missing"
+	}
+	return v.Type().TypeName()
+}
+
+// exprProblems translates what the compiler reports, with a guess at what was
+// meant.
+func exprProblems(env *cel.Env, text string, issues *cel.Issues, args *schema.Type) []Fault {
+	var out []Fault
+	for _, e := range issues.Errors() {
+		p := Fault{Line: e.Location.Line(), Col: e.Location.Column() + 1, Msg: readableMessage(e.Message)}
+		p.Kind, p.Hint = exprScope{env, args}.explainFault(e.Message, text, e.Location.Line(), e.Location.Column())
+		out = append(out, p)
+		if strings.HasPrefix(e.Message, "Syntax error") && p.Hint != "" {
+			break // what follows is the same mistake, seen from further on
+		}
+	}
+	if len(out) == 0 {
+		out = append(out, Fault{Line: 1, Col: 1, Msg: issues.Err().Error()})
+	}
+	return out
+}
+
+// fieldNames are all field names that a rule can use.
+func fieldNames(args *schema.Type) []string {
+	var names []string
+	structs := map[string]*schema.Type{}
+	if args != nil {
+		args.Structs(structs)
+	}
+	for _, t := range structs {
+		for f := range t.Fields {
+			names = append(names, f)
+		}
+	}
+	for _, fields := range fixedTypes {
+		for f := range fields {
+			names = append(names, f)
+		}
+	}
+	slices.Sort(names) // one hint for one mistake, in every order of maps
+	return names
+}
+
+// traceable is a program that keeps the value of every part. It is compiled when
+// an explanation first needs it, and kept: compiling takes as long as hundreds
+// of evaluations, and where rules want explanations on record every decision
+// makes one.
+type traceable struct {
+	once sync.Once // guards what follows
+	ast  *cel.Ast
+	prg  *Program
+	err  error
+}
+
+// traceable compiles the expression in the same environment and with the same
+// limits.
+func (p *Program) Traceable(limits Bounds) (*cel.Ast, *Program, error) {
+	p.traced.once.Do(func() {
+		ast, issues := p.Expr.Env.Compile(p.Expr.Text)
+		if p.traced.err = issues.Err(); p.traced.err != nil {
+			return
+		}
+		p.traced.ast = ast
+		p.traced.prg, p.traced.err = newProgram(p.Expr.Env, ast, p.Expr.args, limits, cel.EvalOptions(cel.OptTrackState), cel.CostTracking(nil))
+	})
+	return p.traced.ast, p.traced.prg, p.traced.err
+}

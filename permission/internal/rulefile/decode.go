@@ -1,0 +1,241 @@
+package rulefile
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/askance-dev/askance/permission/internal/display"
+	"github.com/askance-dev/askance/permission/internal/hint"
+	"github.com/goccy/go-yaml/ast"
+)
+
+// nodeReader is a key's type that reads its value itself.
+type nodeReader interface {
+	readNode(d *reader, n ast.Node, field string)
+}
+
+// decode reads a mapping into a struct of keys. It reports whether the node is
+// a mapping at all; other faults are among the reader's problems. prefix stands
+// before the names of keys in them.
+func (d *reader) decode(n ast.Node, prefix string, into any) bool {
+	return d.decodeStruct(n, prefix, reflect.ValueOf(into).Elem())
+}
+
+func (d *reader) decodeStruct(n ast.Node, prefix string, into reflect.Value) bool {
+	keys := keysOf(into.Type())
+	m, ok := d.mapping(n, prefix, keyNames(keys))
+	if !ok {
+		return false
+	}
+	for _, k := range keys {
+		field := joinField(prefix, k.name)
+		switch v := m[k.name]; {
+		case v != nil:
+			d.notePlace(field, v)
+			d.decodeValue(v, field, k, into.Field(k.index))
+		case k.need != "":
+			d.addFault(n, field, "is missing", k.need)
+		}
+	}
+	return true
+}
+
+// keyTags are the tags of one key; see keys.go.
+type keyTags struct {
+	name, doc, hint, need, null string
+	words                       []string
+	filled                      bool
+	min, index                  int
+}
+
+// knownKeys has what keysOf has read: rules are many and their type is one.
+var knownKeys sync.Map // reflect.Type → []keyTags, never changed
+
+// keysOf reads the tags of a struct type. What it gives is shared: read it only.
+func keysOf(t reflect.Type) []keyTags {
+	if known, ok := knownKeys.Load(t); ok {
+		return known.([]keyTags)
+	}
+	keys := readKeys(t)
+	knownKeys.Store(t, keys)
+	return keys
+}
+
+func readKeys(t reflect.Type) []keyTags {
+	var out []keyTags
+	for i := range t.NumField() {
+		tag := t.Field(i).Tag
+		if tag.Get("key") == "" {
+			continue // the reader's own
+		}
+		k := keyTags{name: tag.Get("key"), doc: tag.Get("doc"), hint: tag.Get("hint"), need: tag.Get("need"),
+			null: tag.Get("null"), filled: tag.Get("filled") != "", index: i}
+		if w := tag.Get("words"); w != "" {
+			k.words = strings.Split(w, ",")
+		}
+		k.min, _ = strconv.Atoi(tag.Get("min")) // absent: 0
+		out = append(out, k)
+	}
+	return out
+}
+
+func keyNames(keys []keyTags) []string {
+	out := make([]string, len(keys))
+	for i, k := range keys {
+		out[i] = k.name
+	}
+	return out
+}
+
+var durationType = reflect.TypeFor[time.Duration]()
+
+func (d *reader) decodeValue(n ast.Node, field string, k keyTags, into reflect.Value) {
+	if into.Kind() == reflect.Pointer {
+		d.decodePointer(n, field, k, into)
+		return
+	}
+	if r, ok := reflect.TypeAssert[nodeReader](into.Addr()); ok {
+		r.readNode(d, n, field)
+		return
+	}
+	switch {
+	case into.Type() == durationType:
+		into.SetInt(int64(d.duration(n, field)))
+	case into.Kind() == reflect.String:
+		into.SetString(d.word(n, field, k))
+	case into.Kind() == reflect.Bool:
+		into.SetBool(d.boolean(n, field))
+	case into.Kind() == reflect.Int:
+		into.SetInt(int64(d.integer(n, field, k.min)))
+	case into.Kind() == reflect.Struct:
+		d.decodeStruct(n, field, into)
+	case into.Kind() == reflect.Slice && into.Type().Elem().Kind() == reflect.String:
+		into.Set(reflect.ValueOf(d.texts(n, field)))
+	default:
+		d.decodeList(n, field, into)
+	}
+}
+
+func (d *reader) decodePointer(n ast.Node, field string, k keyTags, into reflect.Value) {
+	if n.Type() == ast.NullType && k.null != "" {
+		if k.null == "empty" {
+			into.Set(reflect.New(into.Type().Elem()))
+		}
+		return
+	}
+	v := reflect.New(into.Type().Elem())
+	before := len(*d.found)
+	d.decodeValue(n, field, k, v.Elem())
+	if len(*d.found) == before {
+		into.Set(v)
+	}
+}
+
+func (d *reader) decodeList(n ast.Node, field string, into reflect.Value) {
+	items, ok := d.list(n, field)
+	if !ok {
+		return
+	}
+	list := reflect.MakeSlice(into.Type(), len(items), len(items))
+	for i, item := range items {
+		at := fmt.Sprintf("%s[%d]", field, i)
+		d.notePlace(at, item)
+		d.decodeValue(item, at, keyTags{}, list.Index(i))
+	}
+	into.Set(list)
+}
+
+// word reads a text that may have to be one of some words.
+func (d *reader) word(n ast.Node, field string, k keyTags) string {
+	s, ok := d.text(n, field)
+	switch {
+	case !ok:
+	case len(k.words) > 0 && !slices.Contains(k.words, s):
+		d.addFault(n, field, "is "+display.Quoted(s)+", want "+OrList(k.words), cmp.Or(k.hint, hint.Word(s, k.words)))
+		return ""
+	case k.filled && strings.TrimSpace(s) == "":
+		d.addFault(n, field, "is empty", "leave the key out")
+	}
+	return s
+}
+
+func OrList(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
+}
+
+// integer reads a whole number of at least low.
+func (d *reader) integer(n ast.Node, field string, low int) int {
+	i, ok := n.(*ast.IntegerNode)
+	if !ok {
+		hint := ""
+		if s, text := n.(*ast.StringNode); text && decimal.MatchString(s.Value) {
+			hint = "write it without quotes"
+		}
+		d.addFault(n, field, "is "+nodeName(n)+", want a whole number", hint)
+		return 0
+	}
+	v, err := strconv.Atoi(i.GetToken().Value)
+	if err != nil || v < low || v > maxInteger || !isPlainNumber(i) {
+		d.addFault(n, field, fmt.Sprintf("is %s, want a whole number from %d to %d", i.GetToken().Value, low, maxInteger), "")
+		return 0
+	}
+	return v
+}
+
+var decimal = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)
+
+// exponent is a number that YAML 1.1 takes for a text.
+var exponent = regexp.MustCompile(`^[-+]?(\.[0-9]+|[0-9]+\.?[0-9]*)[eE][-+]?[0-9]+$`)
+
+// plainNumber reports whether an integer is written as all programs read it:
+// 010 is eight to some and ten to others, 1_0 a text to some.
+func isPlainNumber(n *ast.IntegerNode) bool { return decimal.MatchString(n.GetToken().Value) }
+
+// maxInteger bounds the numbers of people, uses and tries in a rule file.
+const maxInteger = 1_000_000
+
+// maxTime bounds times in rule files: one year; longer is most likely a slip.
+const MaxTime = 366 * 24 * time.Hour
+
+func (d *reader) duration(n ast.Node, field string) time.Duration {
+	if i, ok := n.(*ast.IntegerNode); ok {
+		d.addFault(n, field, fmt.Sprintf("%v has no unit", i.Value), "write for example 90s, 15m or 24h")
+		return 0
+	}
+	s, ok := d.text(n, field)
+	if !ok {
+		return 0
+	}
+	t, err := time.ParseDuration(s)
+	if err != nil || t < time.Millisecond || t > MaxTime {
+		d.addFault(n, field, display.Quoted(s)+" is no time between 1ms and one year", "write for example 90s, 15m or 24h")
+		return 0
+	}
+	return t
+}
+
+// note remembers where the value of a key stands.
+func (d *reader) notePlace(field string, n ast.Node) {
+	if d.places == nil {
+		return
+	}
+	l, c := placeOf(n)
+	f := fieldOrigin{line: l, col: c}
+	switch t := n.(type) {
+	case *ast.StringNode:
+		f.text = t.Value
+	case *ast.LiteralNode:
+		f.text = t.Value.Value
+	}
+	d.places[field] = f
+}

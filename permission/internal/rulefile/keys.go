@@ -1,0 +1,166 @@
+package rulefile
+
+import (
+	"time"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// The keys of a rule file as Go types: the one list of keys from which rule
+// files are read, described and completed. A field's
+// tags are its key, what people need to know about it, and
+//
+//	words   the texts that are allowed
+//	hint    how to fix another text
+//	need    a remark on why the key must be there
+//	null    what null stands for: "nil" no value, "empty" an empty text
+//	filled  the text must not be blank
+//	min     the least integer
+
+type File struct {
+	Version     version  `key:"version" need:"write version: 1" doc:"Version of the format: 1."`
+	Name        string   `key:"name" need:"it becomes the source of the file's rules" doc:"Source of the file's rules, as decisions name it."`
+	Description string   `key:"description" doc:"For people."`
+	Defaults    defaults `key:"defaults" doc:"What holds for the rules of this file that say nothing else."`
+	Vocabulary  terms    `key:"vocabulary" doc:"Names for CEL expressions over tool, caller and ctx, for use in rules of all files."`
+	Disable     []string `key:"disable" doc:"Names of rules of higher layers to take out; locked ones stay."`
+	Rules       []Rule   `key:"rules" need:"write rules: [] for none" doc:"The rules. Their order has no meaning."`
+	Tests       []Test   `key:"tests" doc:"Calls with the decisions they must get."`
+
+	At    *Origin
+	Sound bool // it has keys and values
+}
+
+type defaults struct {
+	Mode        message.PermissionMode `key:"mode" words:"default,accept_edits,explore,bypass,dont_ask" doc:"Permission mode of requests that name none."`
+	OnError     string                 `key:"on_error" words:"ask,deny" hint:"an error never allows" doc:"What a deny or ask rule that cannot be evaluated does."`
+	Expiry      time.Duration          `key:"expiry" doc:"How long approval requests stay open."`
+	OnExpiry    string                 `key:"on_expiry" words:"deny,escalate" hint:"an expired approval request never allows" doc:"What happens to an approval request that was not answered in time; escalate needs an escalation in the rule."`
+	Shell       string                 `key:"shell" words:"bash,sh" doc:"The shell that runs the text of shell tools. Text must be safe under both readings."`
+	Enforcement string                 `key:"enforcement" words:"enforce,warn,audit" doc:"Whether rules decide or are only watched."`
+	Audit       auditDoc               `key:"audit" doc:"What is kept about calls."`
+}
+
+type Rule struct {
+	Name         string           `key:"name" doc:"Unique and stable; stands in every decision and record."`
+	Description  string           `key:"description" filled:"yes" doc:"For people; shown where there is no message."`
+	Tool         []string         `key:"tool" doc:"Exact tool names, server/* for the tools of a server, or * in deny and ask rules."`
+	ToolName     []string         `key:"tool_name" doc:"The same as tool."`
+	RuleContent  *string          `key:"rule_content" null:"nil" doc:"AgentScope's content, which the tool gives a meaning; null and empty match every call."`
+	Match        matchDoc         `key:"match" doc:"Other ways to say which calls are meant."`
+	When         string           `key:"when" filled:"yes" doc:"CEL expression of type bool: the calls that are meant."`
+	Behavior     message.Behavior `key:"behavior" words:"deny,ask,allow" doc:"deny, ask or allow. Deny outranks ask, ask outranks allow."`
+	Message      string           `key:"message" filled:"yes" doc:"CEL expression of type string: what the person is asked, or the model is told."`
+	Source       string           `key:"source" filled:"yes" doc:"Where the rule comes from; the file's name if left out."`
+	OnError      string           `key:"on_error" words:"ask,deny" hint:"an error never allows" doc:"What a deny or ask rule that cannot be evaluated does."`
+	Locked       bool             `key:"locked" doc:"A deny or ask rule that lower layers cannot take out; an error in it denies."`
+	Enforcement  string           `key:"enforcement" words:"enforce,warn,audit" doc:"Whether the rule decides or is only watched."`
+	Approvers    approversDoc     `key:"approvers" doc:"Who may answer; any approver if left out."`
+	Quorum       int              `key:"quorum" min:"1" doc:"How many distinct people must approve. One who rejects ends it."`
+	Signed       bool             `key:"signed" doc:"Each approver signs with a key of their own, which workers can check."`
+	Expiry       time.Duration    `key:"expiry" doc:"How long the approval request stays open."`
+	OnExpiry     string           `key:"on_expiry" words:"deny,escalate" hint:"an expired approval request never allows" doc:"What happens then."`
+	Escalation   []escalationDoc  `key:"escalation" doc:"Who else may answer as time passes."`
+	Remember     *rememberDoc     `key:"remember" doc:"What an approval may cover beyond its call."`
+	Redact       []string         `key:"redact" doc:"Paths into the arguments that people and records must not show, as args.card.*"`
+	Executor     executorDoc      `key:"executor" doc:"How the call runs once it is allowed."`
+	Audit        auditDoc         `key:"audit" doc:"What is kept about the call."`
+	TrustOptions bool             `key:"trust_options" doc:"Lets an allow rule cover all options of an unknown program."`
+	IKnow        bool             `key:"i_know" doc:"Accepts what lint refuses in this rule."`
+
+	At    *Origin
+	Sound bool // it has no faults
+}
+
+type matchDoc struct {
+	AgentScope *string `key:"agentscope" null:"nil" doc:"The same as rule_content."`
+}
+
+type approversDoc struct {
+	Users            []string `key:"users" doc:"Names of people."`
+	Groups           []string `key:"groups" doc:"Names of groups."`
+	ExcludeRequester bool     `key:"exclude_requester" doc:"The person on whose behalf the call is made cannot answer."`
+	ExcludeEditor    bool     `key:"exclude_editor" doc:"A person who edited the arguments does not count as an approver of them."`
+}
+
+type peopleDoc struct {
+	Users  []string `key:"users" doc:"Names of people."`
+	Groups []string `key:"groups" doc:"Names of groups."`
+}
+
+type escalationDoc struct {
+	After time.Duration `key:"after" need:"say when, as 10m" doc:"How long the approval request must have been open."`
+	To    peopleDoc     `key:"to" need:"name the people or groups" doc:"Who may answer from then on, too."`
+}
+
+type rememberDoc struct {
+	Scope   []string      `key:"scope" doc:"Paths whose values must be those of the approved call, as args.customer_id or caller.user."`
+	TTL     time.Duration `key:"ttl" need:"say how long, as 1h" doc:"How long it lasts."`
+	MaxUses int           `key:"max_uses" min:"1" doc:"How many further calls it answers; any number if left out."`
+}
+
+type executorDoc struct {
+	Subject string        `key:"subject" filled:"yes" doc:"Subject on which workers take the call: only workers that were started with it, also for tools with another placement. A call of an external tool, or one that rules route to different subjects, is denied."`
+	Timeout time.Duration `key:"timeout" doc:"Longest run of one attempt; the tool's own timeout holds as well. An external tool cannot be bound, and its call is denied."`
+}
+
+type auditDoc struct {
+	Level string `key:"level" words:"standard,full" doc:"standard keeps the event records; full the explanation of the decision as well, in the fact that records it, without what is redacted."`
+}
+
+type Test struct {
+	Name        string    `key:"name" need:"every test has one" doc:"What the test shows."`
+	Description string    `key:"description" doc:"For people."`
+	Call        callDoc   `key:"call" need:"say what is called" doc:"The call."`
+	Expect      expectDoc `key:"expect" need:"say what must come out" doc:"What must come out. What is left out is not looked at."`
+
+	At    *Origin
+	Sound bool
+}
+
+type callDoc struct {
+	Tool         string                 `key:"tool" need:"name the tool" doc:"Name of the tool."`
+	Args         *jsonObject            `key:"args" doc:"The arguments; none if left out."`
+	Input        string                 `key:"input" doc:"The arguments as JSON text, in place of args."`
+	Caller       Caller                 `key:"caller" doc:"Who calls."`
+	Mode         message.PermissionMode `key:"mode" words:"default,accept_edits,explore,bypass,dont_ask" doc:"Permission mode; that of the policy if left out."`
+	Now          instant                `key:"now" doc:"The time, as 2026-11-21T09:00:00Z."`
+	Cwd          string                 `key:"cwd" doc:"Working directory."`
+	WorkingDirs  []string               `key:"working_dirs" doc:"Directories in which tools may write."`
+	Attempt      int                    `key:"attempt" min:"1" doc:"Number of the try."`
+	CallsThisRun int                    `key:"calls_this_run" min:"1" doc:"Calls of the run, this one included."`
+	SessionRules []sessionRule          `key:"session_rules" doc:"Rules that the session remembers."`
+}
+
+type sessionRule struct {
+	ToolName    string           `key:"tool_name" need:"name the tool" doc:"Name of the tool."`
+	RuleContent *string          `key:"rule_content" null:"nil" doc:"AgentScope's content."`
+	Behavior    message.Behavior `key:"behavior" words:"deny,ask,allow" need:"say deny, ask or allow" doc:"deny, ask or allow."`
+	Source      string           `key:"source" doc:"Where it comes from."`
+}
+
+type Caller struct {
+	Agent       string   `key:"agent" doc:"Name of the agent."`
+	User        string   `key:"user" doc:"On whose behalf."`
+	Space       string   `key:"space" doc:"Space."`
+	Session     string   `key:"session" doc:"Session."`
+	Reply       string   `key:"reply" doc:"Reply."`
+	Tenant      string   `key:"tenant" doc:"Tenant."`
+	Roles       []string `key:"roles" doc:"Roles."`
+	RunID       string   `key:"run_id" doc:"Run."`
+	ParentAgent string   `key:"parent_agent" doc:"The agent that started this one."`
+}
+
+type expectDoc struct {
+	Behavior message.Behavior `key:"behavior" words:"deny,ask,allow" doc:"The decision."`
+	Rule     *string          `key:"rule" null:"empty" doc:"Name of the rule that decides; null for none."`
+	Step     string           `key:"step" doc:"The step that decides."`
+	Message  *string          `key:"message" doc:"The text, to the dead letter."`
+	Quorum   *int             `key:"quorum" min:"1" doc:"How many people must approve."`
+	Expiry   *time.Duration   `key:"expiry" doc:"How long the approval request stays open."`
+	OnExpiry string           `key:"on_expiry" words:"deny,escalate" doc:"What happens then."`
+	Users    []string         `key:"users" doc:"People who may answer by name."`
+	Groups   []string         `key:"groups" doc:"Groups that may answer."`
+	Redact   []string         `key:"redact" doc:"Paths that are hidden."`
+	Errors   *bool            `key:"errors" doc:"Whether something could not be evaluated."`
+}

@@ -1,0 +1,200 @@
+package rulefile
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/askance-dev/askance/permission/internal/hint"
+)
+
+// fileFault is one fault in a rule file.
+type Fault struct {
+	Line, Col   int // from 1, in characters; 0 for the whole file
+	Rule, Field string
+	UnknownKey  bool
+	Msg, Hint   string
+}
+
+// fileReader takes YAML nodes apart strictly and reports what does not fit.
+type reader struct {
+	file     *sourceFile
+	found    *[]Fault
+	ruleName string                 // the rule that is being read, for the faults
+	inRule   bool                   // a rule is being read
+	places   map[string]fieldOrigin // where its keys stand; nil outside rules and tests
+}
+
+func (d *reader) addFault(n ast.Node, field, msg, remedy string) {
+	line, col := placeOf(n)
+	*d.found = append(*d.found, Fault{Line: line, Col: col, Rule: d.ruleName, Field: field, Msg: msg, Hint: remedy})
+}
+
+// placeOf is where a node begins: a mapping at its first key, not at the colon.
+func placeOf(n ast.Node) (line, col int) {
+	switch v := n.(type) {
+	case *ast.MappingNode:
+		if len(v.Values) > 0 && !v.IsFlowStyle {
+			return placeOf(v.Values[0].Key)
+		}
+	case *ast.MappingValueNode:
+		return placeOf(v.Key)
+	}
+	if n == nil || n.GetToken() == nil || n.GetToken().Position == nil {
+		return 0, 0
+	}
+	pos := n.GetToken().Position
+	return pos.Line, pos.Column
+}
+
+// pairsOrNil are the pairs of a mapping; false: the node is something else.
+func pairsOrNil(n ast.Node) ([]*ast.MappingValueNode, bool) {
+	switch v := n.(type) {
+	case *ast.MappingNode:
+		return v.Values, true
+	case *ast.MappingValueNode:
+		return []*ast.MappingValueNode{v}, true
+	default:
+		return nil, false
+	}
+}
+
+// mapping gives the values of a mapping by key. Keys must be among known; a nil
+// known accepts every key.
+func (d *reader) mapping(n ast.Node, field string, known []string) (map[string]ast.Node, bool) {
+	pairs, ok := pairsOrNil(n)
+	if !ok {
+		d.addFault(n, field, "is "+nodeName(n)+", want keys and values", hint.Shape(field))
+		return nil, false
+	}
+	out := make(map[string]ast.Node, len(pairs))
+	for _, kv := range pairs {
+		key, ok := kv.Key.(*ast.StringNode)
+		if !ok {
+			d.addFault(kv.Key, field, "a key must be plain text", "merge keys, anchors and other YAML features are not used in rule files")
+			return nil, false
+		}
+		name := key.Value
+		if out[name] != nil {
+			d.addFault(key, joinField(field, name), "is given twice", "")
+			return nil, false
+		}
+		out[name] = kv.Value
+		if known == nil || slices.Contains(known, name) {
+			continue
+		}
+		line, col := placeOf(key)
+		*d.found = append(*d.found, Fault{Line: line, Col: col, Rule: d.ruleName, Field: joinField(field, name), UnknownKey: true,
+			Msg: "unknown key", Hint: hint.Key(name, d.pathOf(field), known, keyPaths())})
+	}
+	return out, true
+}
+
+// list gives the elements of a list.
+func (d *reader) list(n ast.Node, field string) ([]ast.Node, bool) {
+	seq, ok := n.(*ast.SequenceNode)
+	if !ok {
+		d.addFault(n, field, "is "+nodeName(n)+", want a list", `begin each element with "- "`)
+		return nil, false
+	}
+	return seq.Values, true
+}
+
+// text gives a text. Numbers, booleans and null are not text: 0x10 and no mean
+// something else to other readers.
+func (d *reader) text(n ast.Node, field string) (string, bool) {
+	switch v := n.(type) {
+	case *ast.StringNode:
+		return v.Value, true
+	case *ast.LiteralNode:
+		return v.Value.Value, true
+	default:
+		d.addFault(n, field, "is "+nodeName(n)+", want text", hint.Text(nodeName(n), field))
+		return "", false
+	}
+}
+
+// texts gives a list of texts; a single text is a list of one.
+func (d *reader) texts(n ast.Node, field string) []string {
+	if _, ok := n.(*ast.SequenceNode); !ok {
+		s, ok := d.text(n, field)
+		if !ok {
+			return nil
+		}
+		return []string{s}
+	}
+	items, _ := d.list(n, field)
+	out := make([]string, 0, len(items))
+	for i, item := range items {
+		d.notePlace(fmt.Sprintf("%s[%d]", field, i), item)
+		if s, ok := d.text(item, field); ok {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func (d *reader) boolean(n ast.Node, field string) bool {
+	b, ok := n.(*ast.BoolNode)
+	if !ok {
+		d.addFault(n, field, "is "+nodeName(n)+", want true or false", boolHint(n))
+		return false
+	}
+	return b.Value
+}
+
+// pathOf is the path of a field from the top of the file: those of rules are
+// told from the rule on.
+func (d *reader) pathOf(field string) string {
+	switch {
+	case !d.inRule:
+		return field
+	case field == "":
+		return "rules[]"
+	default:
+		return "rules[]." + field
+	}
+}
+
+// originOf is where a thing begins, and its keys as they are read.
+func (d *reader) originOf(n ast.Node) *Origin {
+	line, col := placeOf(n)
+	return &Origin{File: d.file, Line: line, Col: col, fields: d.places, aliases: map[string]string{}}
+}
+
+// boolHint is for a value that should be true or false.
+func boolHint(n ast.Node) string {
+	if s, ok := n.(*ast.StringNode); ok {
+		return hint.Bool(s.Value)
+	}
+	return ""
+}
+
+func nodeName(n ast.Node) string {
+	switch n.(type) {
+	case *ast.NullNode, nil:
+		return "empty"
+	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
+		return "a number"
+	case *ast.BoolNode:
+		return "true or false"
+	case *ast.StringNode, *ast.LiteralNode:
+		return "text"
+	case *ast.SequenceNode:
+		return "a list"
+	case *ast.MappingNode, *ast.MappingValueNode:
+		return "a mapping"
+	case *ast.AnchorNode, *ast.AliasNode, *ast.TagNode, *ast.MergeKeyNode:
+		return "an anchor, alias or tag, which rule files do not use"
+	default:
+		return fmt.Sprintf("something unexpected (%s)", n.Type())
+	}
+}
+
+func joinField(parent, name string) string {
+	if parent == "" {
+		return name
+	}
+	return parent + "." + name
+}

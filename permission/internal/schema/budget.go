@@ -1,0 +1,179 @@
+package schema
+
+import (
+	"errors"
+	"sync/atomic"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// maxSchemaSteps bounds the work of checking one input: about one step for each
+// node of the schema that is laid on a value, more for long values. An input of
+// DefaultLimits.InputBytes fits into a plain schema twice over. Without a bound
+// a few hundred bytes could take years: where a schema of alternatives contains
+// itself, every level of the input multiplies the work by their number.
+const maxSchemaSteps = 300_000
+
+var errSchemaSteps = errors.New("it takes too long to check it against the tool's schema")
+
+// checker is a compiled schema that counts its steps. It serves one goroutine
+// at a time; checkers keeps some for the next.
+type checker struct {
+	schema *jsonschema.Schema
+	steps  int
+}
+
+func newChecker(s *jsonschema.Schema) *checker {
+	c := &checker{schema: s}
+	c.instrument(s, map[*jsonschema.Schema]bool{})
+	return c
+}
+
+// validate reports errSchemaSteps instead of what the library concludes
+// once the budget is spent: below a "not" an error would turn into its opposite.
+func (c *checker) validate(in any) error {
+	c.steps = 0
+	err := c.schema.Validate(in)
+	if c.steps > maxSchemaSteps {
+		return errSchemaSteps
+	}
+	return err
+}
+
+// instrument makes every node count. The library looks at a node's format
+// after its type and before anything that leads on to other nodes, which makes
+// it the one place to stop at.
+func (c *checker) instrument(s *jsonschema.Schema, seen map[*jsonschema.Schema]bool) {
+	if s == nil || seen[s] {
+		return
+	}
+	seen[s] = true
+	counted := &jsonschema.Format{}
+	given := s.Format
+	if given != nil {
+		counted.Name = given.Name
+	}
+	counted.Validate = func(v any) error {
+		if c.steps += stepsOf(v); c.steps > maxSchemaSteps {
+			return errSchemaSteps
+		}
+		if given != nil {
+			return given.Validate(v)
+		}
+		return nil
+	}
+	s.Format = counted
+	for _, sub := range subschemas(s) {
+		c.instrument(sub, seen)
+	}
+}
+
+// stepsOf is how many steps it takes to look at a value without its parts.
+func stepsOf(v any) int {
+	switch v := v.(type) {
+	case string:
+		return 1 + len(v)/256 // a pattern reads all of it
+	case []any:
+		return 1 + len(v)/8
+	case map[string]any:
+		return 1 + len(v)/8
+	default:
+		return 1
+	}
+}
+
+// subschemas are the nodes that a node leads to.
+func subschemas(s *jsonschema.Schema) []*jsonschema.Schema {
+	out := []*jsonschema.Schema{s.Ref, s.RecursiveRef, s.Not, s.If, s.Then, s.Else, s.PropertyNames, s.UnevaluatedProperties,
+		s.Contains, s.Items2020, s.UnevaluatedItems, s.ContentSchema}
+	if s.DynamicRef != nil {
+		out = append(out, s.DynamicRef.Ref)
+	}
+	for _, list := range [][]*jsonschema.Schema{s.AllOf, s.AnyOf, s.OneOf, s.PrefixItems} {
+		out = append(out, list...)
+	}
+	for _, m := range []map[string]*jsonschema.Schema{s.Properties, s.DependentSchemas} {
+		for _, sub := range m {
+			out = append(out, sub)
+		}
+	}
+	for _, sub := range s.PatternProperties {
+		out = append(out, sub)
+	}
+	loose := []any{s.Items, s.AdditionalItems, s.AdditionalProperties}
+	for _, dep := range s.Dependencies {
+		loose = append(loose, dep)
+	}
+	for _, v := range loose {
+		switch v := v.(type) {
+		case *jsonschema.Schema:
+			out = append(out, v)
+		case []*jsonschema.Schema:
+			out = append(out, v...)
+		}
+	}
+	return out
+}
+
+// hasRoamingReference reports whether a node reachable from s refers to others by the path
+// that led to it (dynamic and recursive references): where the document has
+// parts with an id of their own, such a reference leads to nodes that
+// subschemas does not see.
+func hasRoamingReference(s *jsonschema.Schema, seen map[*jsonschema.Schema]bool) bool {
+	if s == nil || seen[s] {
+		return false
+	}
+	seen[s] = true
+	if s.DynamicRef != nil || s.RecursiveRef != nil {
+		return true
+	}
+	for _, sub := range subschemas(s) {
+		if hasRoamingReference(sub, seen) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasInnerID reports whether a part of a schema's document has an id.
+func hasInnerID(v any, depth int) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		if _, ok := v["$id"].(string); ok && depth > 0 {
+			return true
+		}
+		for _, sub := range v {
+			if hasInnerID(sub, depth+1) {
+				return true
+			}
+		}
+	case []any:
+		for _, sub := range v {
+			if hasInnerID(sub, depth+1) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// checkers keeps checkers for reuse, without locks. One that finds no place is
+// dropped, a missing one is made again.
+type checkers [16]atomic.Pointer[checker]
+
+func (cs *checkers) get() *checker {
+	for i := range cs {
+		if c := cs[i].Swap(nil); c != nil {
+			return c
+		}
+	}
+	return nil
+}
+
+func (cs *checkers) put(c *checker) {
+	for i := range cs {
+		if cs[i].CompareAndSwap(nil, c) {
+			return
+		}
+	}
+}

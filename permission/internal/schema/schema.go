@@ -1,0 +1,245 @@
+// Package schema compiles the JSON Schemas of tools, checks inputs against them
+// and reduces them to the types that conditions see.
+package schema
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/permission/internal/display"
+)
+
+// maxSchemaBytes bounds the text of one schema.
+const MaxBytes = 256 << 10
+
+// ErrSchema marks a JSON Schema that cannot be compiled.
+var ErrSchema = errors.New("invalid JSON Schema")
+
+// inputSchema is a compiled JSON Schema of a tool's input. It is immutable and may
+// be used by several goroutines.
+type Schema struct {
+	Raw   []byte // to make further checkers from
+	ready checkers
+	Root  *Type
+	Hash  string
+	plain *plainSchema   // nil: the schema is not plain
+	paths map[*Type]bool // nodes that are paths of files
+}
+
+// Compile compiles a JSON Schema of a tool's input.
+func Compile(raw []byte) (*Schema, error) {
+	compiled, err := compileSchema(raw)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(raw)
+	s := &Schema{Raw: bytes.Clone(raw), Root: rootType(compiled), Hash: "sha256:" + hex.EncodeToString(sum[:])}
+	s.paths = pathNodes(s.Root, s.Raw)
+	s.plain = plainOf(compiled) // before the checker makes every node count
+	s.ready.put(newChecker(compiled))
+	return s, nil
+}
+
+func compileSchema(raw []byte) (s *jsonschema.Schema, err error) {
+	// The compiler gets what a tool server sends; a defect in it must
+	// not take the process down.
+	defer func() {
+		if r := recover(); r != nil {
+			s, err = nil, fmt.Errorf("compile schema: %w: %v", ErrSchema, r)
+		}
+	}()
+	doc, err := strictjson.Object(raw, strictjson.MaxBytes(MaxBytes))
+	if err != nil {
+		return nil, fmt.Errorf("compile schema: %w: %w", ErrSchema, err)
+	}
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	c.UseLoader(noLoader{})
+	if err := c.AddResource(schemaURL, doc); err != nil {
+		return nil, fmt.Errorf("compile schema: %w: %w", ErrSchema, err)
+	}
+	compiled, err := c.Compile(schemaURL)
+	if err != nil {
+		return nil, fmt.Errorf("compile schema: %w: %w", ErrSchema, plainError(err, doc))
+	}
+	if faults := wordFaults(doc, compiled); len(faults) > 0 {
+		return nil, fmt.Errorf("compile schema: %w: %s", ErrSchema, strings.Join(faults[:min(len(faults), maxShownViolations)], "; "))
+	}
+	if hasInnerID(doc, 0) && hasRoamingReference(compiled, map[*jsonschema.Schema]bool{}) {
+		return nil, fmt.Errorf("compile schema: %w: $dynamicRef and $recursiveRef together with an inner $id are not supported; use $ref", ErrSchema)
+	}
+	return compiled, nil
+}
+
+// plainError says what is wrong with a schema without the way through the
+// meta-schema on which that was found, and what a draft that is not known may be.
+func plainError(err error, doc map[string]any) error {
+	draft, _ := doc["$schema"].(string)
+	if load, ok := errors.AsType[*jsonschema.LoadURLError](err); ok && load.URL == strings.TrimSuffix(draft, "#") {
+		return fmt.Errorf("at /$schema: $schema names no draft that is known: %s; use draft 2020-12, 2019-09, draft-07, draft-06 or draft-04, or leave it out", display.Quoted(draft))
+	}
+	bad, ok := errors.AsType[*jsonschema.SchemaValidationError](err)
+	if !ok {
+		return err
+	}
+	var parts []string
+	for _, v := range violationsOf(bad.Err).Violations {
+		parts = append(parts, "at "+cmp.Or(v.Pointer, "/")+": "+v.Msg)
+	}
+	return errors.New("it does not fit the metaschema: " + strings.Join(parts, "; "))
+}
+
+// schemaURL is the base of relative references. It is absolute so that the
+// working directory plays no part.
+const schemaURL = "schema:///input"
+
+// noLoader keeps references inside the document. The published meta-schemas
+// are embedded in the library and do not come here.
+type noLoader struct{}
+
+func (noLoader) Load(url string) (any, error) {
+	return nil, fmt.Errorf("reference to %q leaves the schema; put the definition into $defs", url)
+}
+
+// decode parses and validates raw and gives its numbers the types that the
+// schema declares. A nil inputSchema accepts any object.
+func (s *Schema) Decode(raw []byte, limits ...strictjson.Option) (map[string]any, error) {
+	in, err := strictjson.Object(raw, limits...)
+	if err != nil {
+		return nil, inputError(err)
+	}
+	if s == nil {
+		return in, nil
+	}
+	if err := s.check(in); err != nil {
+		return nil, violationsOf(err)
+	}
+	if _, err := s.Root.convert(in); err != nil {
+		return nil, err
+	}
+	return in, nil
+}
+
+// check lays the schema on a decoded input. A panic of the library, or a schema
+// that takes too long, refuses the input.
+func (s *Schema) check(in any) (err error) {
+	if s.plain != nil && s.plain.accepts(in) {
+		return nil
+	}
+	c := s.ready.get()
+	if c == nil {
+		compiled, err := compileSchema(s.Raw)
+		if err != nil {
+			return err
+		}
+		c = newChecker(compiled)
+	}
+	defer s.ready.put(c)
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v", r)
+		}
+	}()
+	return c.validate(in)
+}
+
+// Error says why an input was refused.
+type Error struct {
+	Violations []Violation // at least one; sorted by pointer
+	Err        error       // the cause where the input is no JSON object at all
+}
+
+// Violation is one place where an input breaks its schema.
+type Violation struct {
+	Pointer string // JSON pointer into the input; "" is the whole input
+	Msg     string
+}
+
+// maxShownViolations and maxViolationText bound the text of a Error: it
+// is told to models and stored with the call.
+const (
+	maxShownViolations = 5
+	maxViolationText   = 300
+)
+
+// Error lists the first violations in one line.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString("input does not fit the tool's schema")
+	for i, v := range e.Violations {
+		sep := "; "
+		if i == 0 {
+			sep = ": "
+		}
+		if i == maxShownViolations {
+			fmt.Fprintf(&b, "; and %d more", len(e.Violations)-i)
+			break
+		}
+		b.WriteString(sep)
+		if v.Pointer != "" {
+			b.WriteString("at " + display.Shorten(v.Pointer, maxViolationText) + ": ")
+		}
+		b.WriteString(display.Shorten(v.Msg, maxViolationText))
+	}
+	return b.String()
+}
+
+// Faults gives the pointer and the text of each violation: for callers that are
+// handed the error and do not know this package.
+func (e *Error) Faults() iter.Seq2[string, string] {
+	return func(yield func(pointer, text string) bool) {
+		for _, v := range e.Violations {
+			if !yield(v.Pointer, v.Msg) {
+				return
+			}
+		}
+	}
+}
+
+// Unwrap gives the cause where the input is no JSON object.
+func (e *Error) Unwrap() error { return e.Err }
+
+func inputError(err error) *Error {
+	v := Violation{Msg: err.Error()}
+	if je, ok := errors.AsType[*strictjson.Error](err); ok {
+		v.Pointer, v.Msg = je.Path, je.Err.Error()
+	}
+	return &Error{Violations: []Violation{v}, Err: err}
+}
+
+func violationsOf(err error) *Error {
+	var ve *jsonschema.ValidationError
+	if !errors.As(err, &ve) {
+		return &Error{Violations: []Violation{{Msg: err.Error()}}}
+	}
+	out := &Error{}
+	collectViolations(ve.DetailedOutput(), &out.Violations)
+	slices.SortFunc(out.Violations, func(a, b Violation) int {
+		if c := strings.Compare(a.Pointer, b.Pointer); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Msg, b.Msg)
+	})
+	out.Violations = slices.Compact(out.Violations)
+	return out
+}
+
+// collectViolations keeps the leaves: what stands above them only groups.
+func collectViolations(u *jsonschema.OutputUnit, into *[]Violation) {
+	if len(u.Errors) == 0 && u.Error != nil {
+		*into = append(*into, Violation{Pointer: u.InstanceLocation, Msg: u.Error.String()})
+	}
+	for i := range u.Errors {
+		collectViolations(&u.Errors[i], into)
+	}
+}

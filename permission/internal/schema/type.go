@@ -1,0 +1,260 @@
+package schema
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// argKind is how rules see a value that the schema describes.
+type Kind uint8
+
+const (
+	kindDyn Kind = iota // anything: the schema does not say, or says several things
+	KindString
+	KindInt
+	KindDouble
+	KindBool
+	KindList
+	KindMap    // object without declared properties
+	KindStruct // object with declared properties
+)
+
+// argType is a node of a schema, reduced to what typing, number conversion and
+// cost estimates need. Nodes of recursive schemas form cycles.
+type Type struct {
+	Kind     Kind
+	Name     string           // CEL type name of a struct
+	Fields   map[string]*Type // of a struct
+	members  []argMember      // the fields in the order of their names
+	Required []string         // members of a struct that every input has
+	Location string           // of the schema it was made from
+	Elem     *Type            // of a list, and of the undeclared members of a map
+	MaxLen   int              // characters of a string, elements of a list, members of a map; -1: not limited
+	Usual    int              // size at which the cost of a rule is judged at load; 0: not known
+	converts bool             // some number below may need converting
+}
+
+// argMember is one of the fields of a struct.
+type argMember struct {
+	name string
+	is   *Type
+}
+
+// RootName is the name of the type of a whole input.
+const RootName = "askance.Args"
+
+// rootType reduces a schema of tool input. Input is always an object, so the
+// root is one even where the schema does not say so.
+func rootType(s *jsonschema.Schema) *Type {
+	b := typeBuilder{seen: map[*jsonschema.Schema]*Type{}, MemberNames: map[string]bool{}}
+	t := b.build(s, RootName)
+	if t.Kind != KindStruct && t.Kind != KindMap {
+		t = b.object(&Type{MaxLen: -1}, followReference(s), RootName)
+	}
+	return t
+}
+
+// typeBuilder remembers the nodes it has made, so that recursion ends, and the
+// names it has given: "a.b" may be one member or two.
+type typeBuilder struct {
+	seen        map[*jsonschema.Schema]*Type
+	MemberNames map[string]bool
+}
+
+// followReference follows plain references. A reference with a type next to it is used
+// unchanged: both must hold, and the type is enough for us.
+func followReference(s *jsonschema.Schema) *jsonschema.Schema {
+	for range 32 {
+		if s == nil || s.Ref == nil || s.Types != nil {
+			return s
+		}
+		s = s.Ref
+	}
+	return nil
+}
+
+func (b *typeBuilder) build(s *jsonschema.Schema, name string) *Type {
+	s = followReference(s)
+	if s == nil {
+		return &Type{MaxLen: -1}
+	}
+	if t := b.seen[s]; t != nil {
+		return t
+	}
+	t := &Type{MaxLen: -1, Location: s.Location}
+	b.seen[s] = t
+	if s.Types == nil {
+		return t
+	}
+	switch types := s.Types.ToStrings(); strings.Join(types, ",") {
+	case "string":
+		t.Kind, t.MaxLen = KindString, orUnlimited(s.MaxLength)
+	case "integer":
+		t.Kind, t.converts = KindInt, true
+	case "number", "number,integer":
+		t.Kind, t.converts = KindDouble, true
+	case "boolean":
+		t.Kind = KindBool
+	case "array":
+		b.list(t, s, name)
+	case "object":
+		b.object(t, s, name)
+	}
+	return t
+}
+
+func (b *typeBuilder) list(t *Type, s *jsonschema.Schema, name string) {
+	t.Kind, t.MaxLen, t.converts = KindList, orUnlimited(s.MaxItems), true
+	elem := s.Items2020
+	if single, ok := s.Items.(*jsonschema.Schema); ok {
+		elem = single
+	}
+	if len(s.PrefixItems) > 0 {
+		elem = nil // a tuple: its members differ
+	}
+	t.Elem = b.build(elem, name+".item")
+}
+
+func (b *typeBuilder) object(t *Type, s *jsonschema.Schema, name string) *Type {
+	t.converts = true
+	if s == nil || len(s.Properties) == 0 {
+		t.Kind = KindMap
+		if s != nil {
+			t.MaxLen = orUnlimited(s.MaxProperties)
+			t.Elem = b.build(additionalSchema(s), name+".value")
+		} else {
+			t.Elem = &Type{MaxLen: -1}
+		}
+		return t
+	}
+	for b.MemberNames[name] {
+		name += "_"
+	}
+	b.MemberNames[name] = true
+	t.Kind, t.Name, t.Fields = KindStruct, name, make(map[string]*Type, len(s.Properties))
+	t.Required = s.Required
+	for _, field := range slices.Sorted(maps.Keys(s.Properties)) {
+		sub := b.build(s.Properties[field], name+"."+field)
+		t.Fields[field] = sub
+		t.members = append(t.members, argMember{field, sub})
+	}
+	return t
+}
+
+// additionalSchema is the schema of undeclared members, nil where there is none or
+// where patterns make it differ from member to member.
+func additionalSchema(s *jsonschema.Schema) *jsonschema.Schema {
+	if len(s.PatternProperties) > 0 {
+		return nil
+	}
+	sub, _ := s.AdditionalProperties.(*jsonschema.Schema)
+	return sub
+}
+
+func orUnlimited(n *int) int {
+	if n == nil || *n < 0 {
+		return -1
+	}
+	return *n
+}
+
+// structs collects all struct types reachable from t by their CEL names.
+func (t *Type) Structs(into map[string]*Type) {
+	switch t.Kind {
+	case KindStruct:
+		if into[t.Name] != nil {
+			return
+		}
+		into[t.Name] = t
+		for _, f := range t.Fields {
+			f.Structs(into)
+		}
+	case KindList, KindMap:
+		if t.Elem.Kind != KindList && t.Elem.Kind != KindMap {
+			t.Elem.Structs(into)
+		} else if inner := t.Elem.Elem; inner.Kind == KindStruct {
+			inner.Structs(into)
+		}
+	}
+}
+
+// has reports whether values of the type can have something at the path. Where
+// the type does not say, they can.
+func (t *Type) HasPath(steps []string) bool {
+	if t == nil || t.Kind == kindDyn || len(steps) == 0 {
+		return true
+	}
+	step, rest := steps[0], steps[1:]
+	switch t.Kind {
+	case KindStruct:
+		if step == AnyStep {
+			for _, f := range t.Fields {
+				if f.HasPath(rest) {
+					return true
+				}
+			}
+			return false
+		}
+		f := t.Fields[step]
+		return f != nil && f.HasPath(rest)
+	case KindMap:
+		return t.Elem.HasPath(rest)
+	case KindList:
+		return step == AnyStep && t.Elem.HasPath(rest)
+	default:
+		return false
+	}
+}
+
+// names are those of all members that the schema declares.
+func (t *Type) MemberNames() []string {
+	structs := map[string]*Type{}
+	t.Structs(structs)
+	var out []string
+	for _, s := range structs {
+		out = slices.AppendSeq(out, maps.Keys(s.Fields))
+	}
+	slices.Sort(out) // one hint for one mistake
+	return out
+}
+
+// at is the type that a cost path leads to: field names, "@items", "@keys" and
+// "@values". nil: not declared.
+func (t *Type) At(path []string) *Type {
+	for _, step := range path {
+		switch {
+		case t == nil:
+			return nil
+		case t.Kind == KindStruct:
+			t = t.Fields[step]
+		case t.Kind == KindList && step == "@items", t.Kind == KindMap && step == "@values":
+			t = t.Elem
+		case t.Kind == KindMap && step == "@keys":
+			return &Type{Kind: KindString, MaxLen: -1}
+		case t.Kind == KindMap:
+			t = t.Elem
+		default:
+			return nil
+		}
+	}
+	return t
+}
+
+// sizeKey is the keyword of JSON Schema that bounds values of the type.
+func (t *Type) SizeKeyword() string {
+	switch t.Kind {
+	case KindList:
+		return "maxItems"
+	case KindMap, KindStruct:
+		return "maxProperties"
+	default:
+		return "maxLength"
+	}
+}
+
+// anyStep is the step of a path that is every member of an object or element of a
+// list.
+const AnyStep = "*"

@@ -1,0 +1,205 @@
+package permission
+
+import (
+	"fmt"
+	"maps"
+
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/interpreter"
+
+	"github.com/askance-dev/askance/permission/internal/celrule"
+	"github.com/askance-dev/askance/permission/shell"
+)
+
+// variables are what the expressions of one decision see. As the CEL activation
+// they are built only when a rule asks for them.
+type variables struct {
+	bundle *Bundle
+	req    Request
+	tr     *toolRules
+	call   Call
+	run    celrule.Run
+	// inputErr says that the input cannot be shown to conditions.
+	inputErr error
+	// shownArgs stand for the arguments while a text for people is made.
+	shownArgs map[string]any
+
+	toolVar, callerVar, ctxVar, cmdVar map[string]any
+	terms                              map[string]ref.Val
+}
+
+var _ interpreter.Activation = (*variables)(nil)
+
+// ResolveName implements the CEL activation.
+func (v *variables) ResolveName(name string) (any, bool) {
+	switch name {
+	case "args":
+		if v.shownArgs != nil {
+			return v.shownArgs, true
+		}
+		return v.call.Input, true
+	case "tool":
+		return v.tool(), true
+	case "caller":
+		return v.caller(), true
+	case "ctx":
+		if v.shownArgs != nil {
+			return withoutResolved(v.context()), true
+		}
+		return v.context(), true
+	case "cmd":
+		return v.command()
+	default:
+		return v.term(name)
+	}
+}
+
+// Parent implements the CEL activation.
+func (*variables) Parent() interpreter.Activation { return nil }
+
+func (v *variables) tool() map[string]any {
+	if v.tr.vars != nil {
+		return v.tr.vars
+	}
+	if v.toolVar == nil {
+		v.toolVar = toolVars(v.req.Tool, nil)
+	}
+	return v.toolVar
+}
+
+func (v *variables) caller() map[string]any {
+	if v.callerVar == nil {
+		c := &v.req.Caller
+		v.callerVar = map[string]any{
+			"agent": c.Agent, "user": c.User, "space": string(c.Space), "session": string(c.Session),
+			"reply": string(c.Reply),
+		}
+		if c.Roles != nil {
+			v.callerVar["roles"] = c.Roles
+		}
+		setKnown(v.callerVar, "tenant", c.Tenant)
+		setKnown(v.callerVar, "run_id", c.RunID)
+		setKnown(v.callerVar, "parent_agent", c.ParentAgent)
+	}
+	return v.callerVar
+}
+
+func (v *variables) context() map[string]any {
+	if v.ctxVar == nil {
+		v.ctxVar = map[string]any{
+			"mode": string(v.call.Mode), "now": v.req.Now, "cwd": v.req.Cwd, "working_dirs": v.req.WorkingDirs,
+			"resolved": v.req.Resolved,
+		}
+		setKnown(v.ctxVar, "attempt", v.req.Attempt)
+		setKnown(v.ctxVar, "calls_this_run", v.req.CallsThisRun)
+	}
+	return v.ctxVar
+}
+
+// withoutResolved is ctx for a text that must not show by the paths in the input
+// what is hidden.
+func withoutResolved(ctx map[string]any) map[string]any {
+	out := maps.Clone(ctx)
+	delete(out, "resolved")
+	return out
+}
+
+// setKnown leaves out what the request does not say, so that a rule that asks
+// for it fails instead of comparing with nothing.
+func setKnown[T comparable](vars map[string]any, name string, value T) {
+	var unknown T
+	if value != unknown {
+		vars[name] = value
+	}
+}
+
+// term is the value of a term in this decision.
+func (v *variables) term(name string) (any, bool) {
+	p := v.bundle.terms[name]
+	if p == nil {
+		return nil, false
+	}
+	shown := v.shownArgs != nil // then ctx says less
+	if known, ok := v.terms[name]; ok && !shown {
+		return known, true
+	}
+	value, err := p.Value(&v.run)
+	if err != nil {
+		value = types.WrapErr(fmt.Errorf("%s: %w", name, err))
+	}
+	if shown {
+		return value, true
+	}
+	if v.terms == nil {
+		v.terms = map[string]ref.Val{}
+	}
+	v.terms[name] = value
+	return value, true
+}
+
+// command is the value of cmd; false: there is none, and asking for it is an
+// error.
+func (v *variables) command() (any, bool) {
+	if v.shownArgs != nil {
+		return nil, false // a text for people must not show by it what is hidden
+	}
+	if v.cmdVar != nil {
+		return v.cmdVar, true
+	}
+	k := shellKind(v.tr.tool)
+	if k == nil || v.inputErr != nil {
+		return nil, false
+	}
+	line, err := callSafely(func() (*shell.Line, error) { return k.Line(v.call), nil })
+	if err != nil || line == nil {
+		return nil, false
+	}
+	v.cmdVar = commandVar(line)
+	return v.cmdVar, true
+}
+
+// commandVar shows a line to conditions. The nested commands are among the
+// calls: a condition that looks at all of them must see those behind env too.
+func commandVar(line *shell.Line) map[string]any {
+	calls := make([]any, 0, len(line.Commands)+len(line.Nested))
+	for _, list := range [][]shell.Command{line.Commands, line.Nested} {
+		for i := range list {
+			calls = append(calls, map[string]any{
+				"argv": list[i].Args(), "assigns": notNil(list[i].Assigns),
+				"redirects": notNil(list[i].Redirects), "via": notNil(list[i].Via),
+			})
+		}
+	}
+	reasons := make([]string, len(line.Reasons))
+	for i, r := range line.Reasons {
+		reasons[i] = string(r.Code)
+	}
+	return map[string]any{"static": line.Static() && line.Hidden == nil, "calls": calls, "reasons": reasons}
+}
+
+// notNil is a list that is not null, which CEL would not take for a list.
+func notNil(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
+}
+
+// value is what the path leads to; false if it leads nowhere.
+func (v *variables) Field(path []string) (any, bool) {
+	var at any = v.call.Input
+	if path[0] != "args" {
+		at, _ = v.ResolveName(path[0])
+	}
+	for _, name := range path[1:] {
+		m, ok := at.(map[string]any)
+		if !ok {
+			return nil, false
+		}
+		if at, ok = m[name]; !ok {
+			return nil, false
+		}
+	}
+	return at, true
+}
