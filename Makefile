@@ -47,7 +47,7 @@ FUZZ := \
   message:FuzzConceal \
   message:FuzzDecodeEvent \
   message:FuzzDecodeMsg \
-  message:FuzzNormalizeURL \
+  message/internal/weburl:FuzzNormalize \
   message/agui:FuzzResponse \
   message/agui:FuzzDecodeEvent \
   message/agui:FuzzDecodeRunInput \

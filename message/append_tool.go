@@ -1,6 +1,10 @@
 package message
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/askance-dev/askance/message/internal/weburl"
+)
 
 // applyCall handles what happens to tool calls.
 func (c Codec) applyCall(m *Msg, e Event) {
@@ -94,7 +98,7 @@ func (c Codec) appendBlock(b *ToolResultBlock, e *ToolResultDataDelta) error {
 	if e.Data != nil {
 		src = &Base64Source{Data: *e.Data, MediaType: e.MediaType}
 	} else {
-		u, err := normalizeURL(*e.URL)
+		u, err := weburl.Normalize(*e.URL)
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"crypto/ed25519"
 	"encoding/base64"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -29,11 +30,11 @@ type approval struct {
 	Until    time.Time    `json:"until"`
 }
 
-func (s ApproverSignature) signed(digest, approver string) ([]byte, error) {
-	return domained(approvalDomain, approval{Kind: ResponseApprove, Digest: digest, Approver: approver, KeyID: s.KeyID, Until: s.Until})
+func (s ApproverSignature) signedText(digest, approver string) ([]byte, error) {
+	return inDomain(approvalDomain, approval{Kind: ResponseApprove, Digest: digest, Approver: approver, KeyID: s.KeyID, Until: s.Until})
 }
 
-// SignApproval signs the approval of an approval request, of which the approver has seen
+// SignApproval signs the approval of an approval request, the approver has seen
 // what its digest is made of, with a key of their own.
 func SignApproval(q ApprovalRequest, approver string, until time.Time, key ed25519.PrivateKey) (*ApproverSignature, error) {
 	digest, err := q.Digest()
@@ -41,7 +42,7 @@ func SignApproval(q ApprovalRequest, approver string, until time.Time, key ed255
 		return nil, err
 	}
 	s := &ApproverSignature{KeyID: KeyID(key.Public().(ed25519.PublicKey)), Until: until.UTC().Truncate(time.Second)}
-	b, err := s.signed(digest, approver)
+	b, err := s.signedText(digest, approver)
 	if err != nil {
 		return nil, err
 	}
@@ -63,11 +64,11 @@ func (s *ApproverSignature) Verify(keys ApproverKeys, digest, approver string, n
 	if key == nil {
 		return refuse("the key "+s.KeyID+" is not one of theirs", "put the public key under approvers in the directory file")
 	}
-	if b, err := s.signed(digest, approver); err != nil || !signedBy(key, b, s.Sig) {
+	if b, err := s.signedText(digest, approver); err != nil || !signedBy(key, b, s.Sig) {
 		return refuse("it does not fit this approval request", "sign the approval request as it is now")
 	}
 	if !now.Before(s.Until) {
-		return refuse("it was good until "+s.Until.Format(time.RFC3339), "have the call proposed and approved anew")
+		return refuse("it was good until "+s.Until.Format(time.RFC3339), "propose the call again and have it approved")
 	}
 	return nil
 }
@@ -91,7 +92,7 @@ func (l ApproverList) Verify(g *Grant, q ApprovalRequest, now time.Time) error {
 			last = err
 			continue
 		}
-		v := Vote{Kind: ResponseApprove, By: a.By, At: a.At, Digest: g.Digest, Signature: a.Signature, Groups: l.groups(q, a.By.Name)}
+		v := Vote{Kind: ResponseApprove, By: a.By, At: a.At, Digest: g.Digest, Signature: a.Signature, Groups: l.groupsOf(q, a.By.Name)}
 		for _, at := range q.Requirement.Plan() {
 			if !a.At.Before(at) && !a.At.After(now) {
 				v.Step++
@@ -105,7 +106,7 @@ func (l ApproverList) Verify(g *Grant, q ApprovalRequest, now time.Time) error {
 	return &Error{Code: CodeForbidden, Op: "verify the approvals of " + g.Key.String(), What: "those who must agree have not signed that they do, as far as this worker knows them", Hint: "approve with --sign-key, and give the worker the keys of approvers", Err: last}
 }
 
-func (l ApproverList) groups(q ApprovalRequest, name string) []string {
+func (l ApproverList) groupsOf(q ApprovalRequest, name string) []string {
 	if l.Groups != nil {
 		return l.Groups[name]
 	}
@@ -118,4 +119,25 @@ func (l ApproverList) groups(q ApprovalRequest, name string) []string {
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
+}
+
+// ApproverKeys are the keys with which approvers sign, by their names.
+type ApproverKeys map[string]KeySet
+
+// publicKeyPrefix stands before a public key that people write into files.
+const publicKeyPrefix = "ed25519:"
+
+// FormatPublicKey gives a public key as people write it into files.
+func FormatPublicKey(key ed25519.PublicKey) string {
+	return publicKeyPrefix + base64.RawURLEncoding.EncodeToString(key)
+}
+
+// ParsePublicKey reads what FormatPublicKey gives.
+func ParsePublicKey(text string) (ed25519.PublicKey, error) {
+	rest, ok := strings.CutPrefix(text, publicKeyPrefix)
+	key, err := base64.RawURLEncoding.Strict().DecodeString(rest)
+	if !ok || err != nil || len(key) != ed25519.PublicKeySize || base64.RawURLEncoding.EncodeToString(key) != rest {
+		return nil, &Error{Code: CodeInvalid, Op: "read public key", What: "it is not " + publicKeyPrefix + " and 32 bytes in base64url", Hint: "copy what askance keys approver prints"}
+	}
+	return key, nil
 }

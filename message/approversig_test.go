@@ -55,7 +55,7 @@ func TestApproverSignature(t *testing.T) {
 		{"another's name", func() *message.ApproverSignature { return signAs(t, q, "bob", 1) }, "bob", signedAt, false},
 		{"used by another", func() *message.ApproverSignature { return signAs(t, q, "ann", 1) }, "bob", signedAt, false},
 		{"a key that is unknown", func() *message.ApproverSignature { return signAs(t, q, "ann", 9) }, "ann", signedAt, false},
-		{"somebody unknown", func() *message.ApproverSignature { return signAs(t, q, "carol", 1) }, "carol", signedAt, false},
+		{"an unknown name", func() *message.ApproverSignature { return signAs(t, q, "carol", 1) }, "carol", signedAt, false},
 		{"made to last", func() *message.ApproverSignature {
 			s := signAs(t, q, "ann", 1)
 			s.Until = s.Until.Add(time.Hour)
@@ -93,9 +93,9 @@ func TestApproverList(t *testing.T) {
 		good   bool
 	}{
 		{"one of any", nil, nil, []message.Principal{ann}, true},
-		{"nobody", nil, nil, nil, false},
+		{"no one", nil, nil, nil, false},
 		{"without a rule that asks for it", func(r *message.Requirement) { r.Signed = false }, nil, []message.Principal{ann}, true},
-		{"nobody, without a rule that asks for it", func(r *message.Requirement) { r.Signed = false }, nil, nil, false},
+		{"no one, without a rule that asks for it", func(r *message.Requirement) { r.Signed = false }, nil, nil, false},
 		{"one of two", func(r *message.Requirement) { r.Quorum = 2 }, nil, []message.Principal{ann}, false},
 		{"one twice", func(r *message.Requirement) { r.Quorum = 2 }, nil, []message.Principal{ann, ann}, false},
 		{"two", func(r *message.Requirement) { r.Quorum = 2 }, nil, []message.Principal{ann, bob}, true},
@@ -124,7 +124,7 @@ func TestApproverList(t *testing.T) {
 			if err := list.Verify(g, q, signedAt.Add(time.Minute)); (err == nil) != tc.good || err != nil && !errors.Is(err, message.ErrForbidden) {
 				t.Errorf("%v, want good %v", err, tc.good)
 			}
-			// With a byte of the approval request changed nobody has signed.
+			// An approval request with another byte is not signed.
 			q.Input = `{"cents":6}`
 			if g.Digest, err = q.Digest(); err != nil {
 				t.Fatal(err)

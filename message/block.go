@@ -1,5 +1,9 @@
 package message
 
+import (
+	"strings"
+)
+
 // BlockType is the discriminator of a content block, in AgentScope's words.
 type BlockType string
 
@@ -82,7 +86,7 @@ type HintBlock struct {
 
 // ToolCallBlock is a tool call that a model proposed. Input is the raw text of
 // its arguments as the model wrote it; that it is a JSON object, or JSON at
-// all, is for whoever decides about the call to check.
+// all, is checked where the call is decided.
 type ToolCallBlock struct {
 	ID             CallID           `json:"id" wire:"required"`
 	Name           string           `json:"name" wire:"required"`
@@ -161,3 +165,130 @@ func (*HintBlock) isBlock()       {}
 func (*ToolCallBlock) isBlock()   {}
 func (*ToolResultBlock) isBlock() {}
 func (*UnknownBlock) isBlock()    {}
+
+// ToolCallState is where a tool call stands. The zero value is no state; it is
+// written as pending.
+type ToolCallState string
+
+// The states of a tool call, in AgentScope's words.
+const (
+	ToolCallPending   ToolCallState = "pending"   // proposed, not decided
+	ToolCallAsking    ToolCallState = "asking"    // a person is asked
+	ToolCallAllowed   ToolCallState = "allowed"   // may run
+	ToolCallSubmitted ToolCallState = "submitted" // runs outside askance
+	ToolCallFinished  ToolCallState = "finished"  // has its result; never moves again
+)
+
+// Valid reports whether s is one of AgentScope's states, spelled exactly so.
+func (s ToolCallState) Valid() bool { return isWord(string(s), s.words()) }
+
+func (ToolCallState) words() string { return "pending, asking, allowed, submitted, finished" }
+
+// ToolResultState is how a tool call ended. The zero value is no state; it is
+// written as running.
+type ToolResultState string
+
+// The states of a tool result, in AgentScope's words.
+const (
+	ToolResultSuccess     ToolResultState = "success"
+	ToolResultError       ToolResultState = "error"
+	ToolResultInterrupted ToolResultState = "interrupted"
+	ToolResultDenied      ToolResultState = "denied"
+	ToolResultRunning     ToolResultState = "running" // not ended yet
+)
+
+// Valid reports whether s is one of AgentScope's states, spelled exactly so.
+func (s ToolResultState) Valid() bool { return isWord(string(s), s.words()) }
+
+func (ToolResultState) words() string { return "success, error, interrupted, denied, running" }
+
+// Content is what a tool result's output or a hint holds: a string, or a list
+// of text and data blocks. The two are different on the wire. Blocks that is
+// not nil makes it a list (an empty one included) and Text is ignored; the
+// zero value is the empty string.
+type Content struct {
+	Text   string
+	Blocks []Block
+}
+
+// List makes a Content that is a list, an empty one without arguments. Blocks
+// other than text, data and unknown ones cannot be written.
+func List(blocks ...Block) Content {
+	if blocks == nil {
+		blocks = []Block{}
+	}
+	return Content{Blocks: blocks}
+}
+
+// IsList reports whether the content is a list of blocks.
+func (c Content) IsList() bool { return c.Blocks != nil }
+
+// String is the content's text: the string itself, or the text blocks of the
+// list without anything between them, as streamed deltas put them together.
+func (c Content) String() string {
+	if !c.IsList() {
+		return c.Text
+	}
+	var sb strings.Builder
+	for _, b := range c.Blocks {
+		if t, ok := b.(*TextBlock); ok {
+			sb.WriteString(t.Text)
+		}
+	}
+	return sb.String()
+}
+
+// contentHolds reports whether a block of type t may stand in a Content:
+// AgentScope's text and data, and types that did not exist yet when this was
+// written.
+func contentHolds(t BlockType) bool {
+	switch t {
+	case BlockThinking, BlockHint, BlockToolCall, BlockToolResult:
+		return false
+	}
+	return true
+}
+
+// SourceType is the discriminator of a data block's source.
+type SourceType string
+
+// The source types of AgentScope 2.0.
+const (
+	SourceBase64 SourceType = "base64"
+	SourceURL    SourceType = "url"
+)
+
+// Source is where a data block's bytes are: *Base64Source or *URLSource.
+//
+//sumtype:decl
+type Source interface {
+	// Type is the discriminator.
+	Type() SourceType
+	// MarshalJSON gives the source as AgentScope writes it.
+	MarshalJSON() ([]byte, error)
+
+	isSource()
+}
+
+// Base64Source carries the bytes in the message. Data is not checked to be
+// base64 until an event appends to it.
+type Base64Source struct {
+	Data      string `json:"data" wire:"required"`
+	MediaType string `json:"media_type" wire:"required"`
+}
+
+// URLSource points to the bytes. URL is absolute; it is normalised, as the
+// WHATWG URL standard does, whenever it is read or written.
+type URLSource struct {
+	URL       string `json:"url" wire:"required,url"`
+	MediaType string `json:"media_type" wire:"required"`
+}
+
+// Type returns SourceBase64.
+func (*Base64Source) Type() SourceType { return SourceBase64 }
+
+// Type returns SourceURL.
+func (*URLSource) Type() SourceType { return SourceURL }
+
+func (*Base64Source) isSource() {}
+func (*URLSource) isSource()    {}

@@ -29,7 +29,7 @@ func newBlock(t BlockType) Block {
 // block decodes a block by its type member, which must be there: to guess a
 // block's type from its members would make an attacker's choice of it.
 func (c Codec) block(raw []byte) (Block, error) {
-	members, t, err := typed(raw)
+	members, t, err := readType(raw)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (c Codec) source(raw []byte) (Source, error) {
 		return nil, err
 	}
 	var t string
-	if has(members, discriminator) {
+	if hasMember(members, discriminator) {
 		t, err = typeMember(members)
 	} else {
 		t, err = guessSource(members)
@@ -99,7 +99,7 @@ func (c Codec) source(raw []byte) (Source, error) {
 }
 
 func guessSource(members []strictjson.Member) (string, error) {
-	switch data, url := has(members, "data"), has(members, "url"); {
+	switch data, url := hasMember(members, "data"), hasMember(members, "url"); {
 	case data && !url:
 		return string(SourceBase64), nil
 	case url && !data:
@@ -109,7 +109,7 @@ func guessSource(members []strictjson.Member) (string, error) {
 	}
 }
 
-func has(members []strictjson.Member, name string) bool {
+func hasMember(members []strictjson.Member, name string) bool {
 	for _, m := range members {
 		if m.Name == name {
 			return true
@@ -118,8 +118,8 @@ func has(members []strictjson.Member, name string) bool {
 	return false
 }
 
-// typed takes apart an object that must name its type.
-func typed(raw []byte) ([]strictjson.Member, string, error) {
+// readType takes apart an object that must name its type.
+func readType(raw []byte) ([]strictjson.Member, string, error) {
 	members, err := strictjson.Members(raw)
 	if err != nil {
 		return nil, "", err

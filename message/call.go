@@ -7,9 +7,9 @@ type Placement string
 
 // The placements.
 const (
-	PlaceLocal    Placement = "local"    // a Go function beside the engine
+	PlaceLocal    Placement = "local"    // a Go function in the engine's process
 	PlaceRemote   Placement = "remote"   // a worker over NATS
-	PlaceExternal Placement = "external" // outside askance: somebody reports the result (AgentScope's external tools)
+	PlaceExternal Placement = "external" // outside askance: the runtime reports the result (AgentScope's external tools)
 )
 
 // Hold says why a call that is submitted or started makes no progress by
@@ -21,15 +21,15 @@ const (
 	NotBlocked        Blocked = ""
 	BlockedUnknown    Blocked = "unknown"     // its owner died after the start and the tool is not idempotent
 	BlockedDeadLetter Blocked = "dead_letter" // every permitted attempt was lost
-	BlockedNoWorker   Blocked = "no_worker"   // nobody started it within the queue deadline
+	BlockedNoWorker   Blocked = "no_worker"   // no worker started it within the queue deadline
 	// BlockedClock is shown and never stored: a worker's clock is off so far that the
 	// grant is not valid there. It ends when the clock is corrected.
 	BlockedClock Blocked = "clock"
 )
 
 // Call is the full state of one tool call. Every event record of a call carries it, so
-// that the last event record alone is enough to carry on. It is a value: whoever
-// changes one copies it first (Clone).
+// that the last event record alone is enough to carry on. It is a value: copy it
+// (Clone) before a change.
 type Call struct {
 	Key
 	Runtime string        `json:"runtime"`         // the runtime that proposed it
@@ -81,7 +81,7 @@ type Call struct {
 	// calls were proposed. The first event record itself cannot carry it (see At).
 	First uint64 `json:"first_seq,omitzero"`
 	// Seq is the journal sequence of the call's last record. It is not part of the
-	// event record: whoever reads one sets it (see At).
+	// event record: the reader sets it (see At).
 	Seq uint64 `json:"seq,omitzero"`
 }
 
@@ -114,7 +114,7 @@ type Decision struct {
 	Reason   string   `json:"reason"`
 	Message  string   `json:"message,omitzero"`
 	Bundle   string   `json:"bundle"`
-	Errors   []string `json:"errors,omitzero"` // rule errors, each of which fell closed
+	Errors   []string `json:"errors,omitzero"` // rule errors; each failed closed
 	// TimeoutMS is the longest run of an attempt that the rules let it have, in
 	// milliseconds; 0: they say nothing.
 	TimeoutMS int64 `json:"timeout_ms,omitzero"`
@@ -139,22 +139,22 @@ func (d *Decision) StandingApprovals() []StandingID {
 // Batch is a call's place among the calls of its reply that were proposed
 // together. Calls of one group run independently of each other; a group begins
 // when every call of the earlier groups is finished. The zero value stands
-// alone and waits for nobody.
+// alone and waits for no other call.
 type Batch struct {
 	Number int `json:"number,omitzero"` // 1, 2, … within the reply; 0: in no batch
 	Group  int `json:"group,omitzero"`  // 0, 1, … within the batch
 	Index  int `json:"index,omitzero"`  // place within the proposal
 }
 
-// Attempt is one try at running the call. Number is the fence: whatever names
-// an older one is recorded and changes nothing.
+// Attempt is one try at running the call. Number is the fence: a message with an
+// older number is recorded and changes nothing.
 type Attempt struct {
 	Number     int       `json:"number,omitzero"` // 1, 2, …; 0: none yet
 	Grant      *Grant    `json:"grant,omitzero"`  // remote attempts only
 	Worker     string    `json:"worker,omitzero"` // the authenticated owner, once started
 	Claim      string    `json:"claim,omitzero"`  // the owner's own id for this start; "" until started
 	OfferedAt  time.Time `json:"offered_at,omitzero"`
-	OfferUntil time.Time `json:"offer_until,omitzero"` // offered again if nobody started by then
+	OfferUntil time.Time `json:"offer_until,omitzero"` // offered again if no worker started by then
 	StartedAt  time.Time `json:"started_at,omitzero"`
 	LeaseMS    int64     `json:"lease_ms,omitzero"` // silence after which the owner counts as dead
 	Deadline   time.Time `json:"deadline,omitzero"` // the run is cancelled then; zero: none

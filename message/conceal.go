@@ -5,18 +5,18 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message/redact"
 )
 
 // What rules redact is hidden from people and records, and still bound by the
 // approval request's digest: the digest is made of the arguments with a commitment in
 // the place of each hidden value. A commitment is an HMAC under the approval request's
-// salt, so that a short secret cannot be guessed from it; whoever has the salt
-// and the value can prove that they belong to the digest.
+// salt, so that a short secret cannot be guessed from it; with the salt and
+// the value anyone can prove that they belong to the digest.
 
 // hiddenMark begins what stands in the place of a hidden value.
 const hiddenMark = "[redacted"
@@ -59,7 +59,7 @@ func mark(value, place, salt string) string {
 	return hiddenMark + " hmac-sha256:" + hex.EncodeToString(m.Sum(nil)) + "]"
 }
 
-// reveal is the way back for arguments that somebody edited who saw the
+// reveal is the way back for arguments that were edited by a reader of the
 // concealed ones: each mark in a hidden place becomes the value for which it
 // stands in original. A mark that stands for none of them, or in a place that
 // is not hidden, is an error.
@@ -96,26 +96,23 @@ func spots(input string, paths []string) []spot {
 	if strictjson.KindOf([]byte(input)) != "object" || strictjson.Check([]byte(input), strictjson.MaxBytes(len(input)+1)) != nil {
 		return whole
 	}
-	var split []rest
-	for _, p := range paths {
-		steps, ok := hiddenPath(p)
-		if !ok || len(steps) == 0 {
+	var into []redact.Path
+	for _, text := range paths {
+		p, err := redact.Parse(text)
+		if err != nil || p.Root != "args" || len(p.Steps) == 0 {
 			return whole
 		}
-		split = append(split, rest{steps: steps})
+		into = append(into, p)
 	}
-	found, err := appendSpots(nil, []byte(input), 0, "args", split)
+	found, err := appendSpots(nil, []byte(input), 0, "args", redact.Below(into...))
 	if err != nil {
 		return whole
 	}
 	return found
 }
 
-// appendSpots looks through one value, which begins at offset. A path that
-// names a member of an array means that member of every element, and where a
-// path leads into a text, a number, a boolean or null, that is hidden as a
-// whole: hiding too much is the safe side.
-func appendSpots(out []spot, value []byte, offset int, place string, paths []rest) ([]spot, error) {
+// appendSpots looks through one value, which begins at offset.
+func appendSpots(out []spot, value []byte, offset int, place string, paths redact.Paths) ([]spot, error) {
 	var parts []strictjson.Member
 	var err error
 	array := strictjson.KindOf(value) == "array"
@@ -125,19 +122,18 @@ func appendSpots(out []spot, value []byte, offset int, place string, paths []res
 		parts, err = strictjson.Members(value)
 	}
 	for i, p := range parts {
-		name := p.Name
+		name, start, leaf := p.Name, offset+p.Offset, isLeaf(p.Value)
+		var hidden bool
+		var below redact.Paths
 		if array {
 			name = strconv.Itoa(i)
-		}
-		below, start, leaf := under(paths, name), offset+p.Offset, !holds(p.Value)
-		hide := ends(below) || leaf && slices.ContainsFunc(below, rest.cuts)
-		if array {
-			hide = hide || leaf && slices.ContainsFunc(paths, rest.namesMember)
-			below = append(below, everyElement(paths)...)
+			hidden, below = paths.Element(i, leaf)
+		} else {
+			hidden, below = paths.Member(name, leaf)
 		}
 		at := place + "[" + strconv.Quote(name) + "]"
 		switch {
-		case hide:
+		case hidden:
 			out = append(out, spot{start, start + len(p.Value), at})
 		case len(below) > 0 && !leaf && err == nil:
 			out, err = appendSpots(out, p.Value, start, at, below)
@@ -146,51 +142,8 @@ func appendSpots(out []spot, value []byte, offset int, place string, paths []res
 	return out, err
 }
 
-// rest is what is left of a path below some value.
-type rest struct {
-	steps []string
-	// wide: it is meant for the elements of an array by its star alone, and was
-	// carried on below them. It hides what it names there, and cuts nothing off.
-	wide bool
-}
-
-// cuts reports whether a value below which the path leads is hidden where there
-// is nothing below.
-func (r rest) cuts() bool { return !r.wide }
-
-// namesMember reports whether a path goes on with the name of a member, and not
-// with the number of an element or a star.
-func (r rest) namesMember() bool {
-	return !r.wide && strings.Trim(r.steps[0], "0123456789") != "" && r.steps[0] != anyMember
-}
-
-// under gives what is left of the paths behind a member.
-func under(paths []rest, name string) []rest {
-	var out []rest
-	for _, p := range paths {
-		if p.steps[0] == name || p.steps[0] == anyMember {
-			out = append(out, rest{p.steps[1:], p.wide})
-		}
-	}
-	return out
-}
-
-// everyElement carries paths into an array on to each of its elements.
-func everyElement(paths []rest) []rest {
-	out := slices.Clone(paths)
-	for i := range out {
-		out[i].wide = out[i].wide || out[i].steps[0] == anyMember
-	}
-	return out
-}
-
-// holds reports whether a value can have something below it.
-func holds(value []byte) bool {
+// isLeaf reports whether a value has nothing below it.
+func isLeaf(value []byte) bool {
 	kind := strictjson.KindOf(value)
-	return kind == "object" || kind == "array"
-}
-
-// ends reports whether one of the paths is walked to its end.
-func ends(paths []rest) bool {
-	return slices.ContainsFunc(paths, func(p rest) bool { return len(p.steps) == 0 })
+	return kind != "object" && kind != "array"
 }

@@ -85,7 +85,7 @@ func hiding(input string) ApprovalRequest {
 }
 
 // The digest proves the whole approval request, can be computed without the hidden
-// values, and says nothing about them to somebody who guesses.
+// values, and says nothing about them to a reader who guesses.
 func TestHiddenDigest(t *testing.T) {
 	q := hiding(`{"pin":"1234","to":"x"}`)
 	digest := func(q ApprovalRequest) string {

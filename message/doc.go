@@ -35,7 +35,7 @@
 //
 // It does not check that a tool call's input is JSON, that times are times, or
 // that base64 is base64 before an event appends to it; AgentScope does not
-// either, and whoever uses the value must.
+// either, and the user of the value must.
 //
 // # Deviations from AgentScope
 //

@@ -11,7 +11,7 @@ type Code string
 
 // The codes, with what the caller can do about each.
 const (
-	CodeInvalid        Code = "invalid"         // the request is malformed: mend it
+	CodeInvalid        Code = "invalid"         // the request is malformed: correct it
 	CodeTooLarge       Code = "too_large"       // over a documented limit
 	CodeNotFound       Code = "not_found"       // no such call, reply, session or tool
 	CodeConflict       Code = "conflict"        // someone else was first, or the same id with other content
@@ -59,7 +59,7 @@ type Error struct {
 	Code Code   `json:"code"`
 	Op   string `json:"op,omitzero"`   // the operation, e.g. "propose"
 	What string `json:"what"`          // what is wrong, and where
-	Hint string `json:"hint,omitzero"` // how to mend it
+	Hint string `json:"hint,omitzero"` // how to correct it
 	// Call is the present state of the call, where the error is about one: the
 	// loser of a race sees the winner's outcome, an answer to a stale approval request
 	// the present one.

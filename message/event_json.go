@@ -74,7 +74,7 @@ func (t EventType) Known() bool { return newEvent(t) != nil }
 
 // event decodes an event by its type member.
 func (c Codec) event(raw []byte) (Event, error) {
-	members, t, err := typed(raw)
+	members, t, err := readType(raw)
 	if err != nil {
 		return nil, err
 	}

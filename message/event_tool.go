@@ -70,7 +70,7 @@ type UserConfirmResult struct {
 	ConfirmResults []ConfirmResult `json:"confirm_results" wire:"required"`
 }
 
-// RequireExternalExecution is REQUIRE_EXTERNAL_EXECUTION: somebody outside is to run these calls.
+// RequireExternalExecution is REQUIRE_EXTERNAL_EXECUTION: these calls are to run outside the agent.
 type RequireExternalExecution struct {
 	EventHeader
 	ToolCalls []ToolCallBlock `json:"tool_calls" wire:"required"`

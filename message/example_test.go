@@ -61,7 +61,7 @@ func ExampleCodec_DecodeBlock() {
 	// {"type":"hologram", "id":"h1", "light":[1.50, "x"]}
 }
 
-// Errors say what is wrong, where, and how to mend it.
+// Errors say what is wrong, where, and how to correct it.
 func ExampleDecodeMsg() {
 	_, err := message.DecodeMsg([]byte(`{"name":"bob","role":"user","content":[{"type":"text","Text":"hi"}]}`))
 	fmt.Println(err)

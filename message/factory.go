@@ -1,5 +1,7 @@
 package message
 
+import "github.com/askance-dev/askance/message/internal/weburl"
+
 // MsgOption sets a field of a message that is being made.
 type MsgOption func(*Msg)
 
@@ -85,7 +87,7 @@ func NewHeader(reply ReplyID) EventHeader { return Codec{}.NewHeader(reply) }
 // NewURLSource makes a source that points to raw, an absolute URL, in its
 // normal form.
 func NewURLSource(raw, mediaType string) (*URLSource, error) {
-	u, err := normalizeURL(raw)
+	u, err := weburl.Normalize(raw)
 	if err != nil {
 		return nil, Errorf(CodeInvalid, "make url source", "%w", err)
 	}

@@ -67,7 +67,7 @@ func FuzzDecodeMsg(f *testing.F) {
 	})
 }
 
-// FuzzAppend applies a list of events to a message. Whatever they are, the
+// FuzzAppend applies a list of events to a message. For any events, the
 // message can be written, and a refused event has changed nothing.
 func FuzzAppend(f *testing.F) {
 	seedRows(f, "events_to_msg.jsonl", func(row map[string]json.RawMessage) {

@@ -49,7 +49,7 @@ func KeyID(pub ed25519.PublicKey) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-func (g Grant) signed() ([]byte, error) {
+func (g Grant) signedText() ([]byte, error) {
 	g.Sig = ""
 	b, err := jcs.Marshal(g)
 	if err != nil {
@@ -61,7 +61,7 @@ func (g Grant) signed() ([]byte, error) {
 // Sign sets KeyID and Sig.
 func (g *Grant) Sign(key ed25519.PrivateKey) error {
 	g.KeyID = KeyID(key.Public().(ed25519.PublicKey))
-	b, err := g.signed()
+	b, err := g.signedText()
 	if err != nil {
 		return &Error{Code: CodeInternal, Op: "sign grant", What: "no canonical form", Err: err}
 	}
@@ -82,7 +82,7 @@ func NewKeySet(keys ...ed25519.PublicKey) KeySet {
 }
 
 // Signed checks that an engine with one of the keys signed the grant as it is,
-// and nothing else: whoever is to run the call needs Verify.
+// and nothing else: what runs the call needs Verify.
 func (g *Grant) Signed(keys KeySet) error {
 	refuse := func(what, hint string) error {
 		return &Error{Code: CodeForbidden, Op: "verify grant of " + g.Key.String(), What: what, Hint: hint}
@@ -95,7 +95,7 @@ func (g *Grant) Signed(keys KeySet) error {
 	if err != nil {
 		return refuse("the signature is not base64url", "")
 	}
-	b, err := g.signed()
+	b, err := g.signedText()
 	if err != nil || !ed25519.Verify(pub, b, sig) {
 		return refuse("the signature does not fit", "the task was changed on its way, or forged")
 	}

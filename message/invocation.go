@@ -3,7 +3,7 @@ package message
 import "encoding/json"
 
 // Invocation is one attempt of an allowed call as it reaches what runs it: a
-// Go function beside the engine, or the same function inside a worker.
+// Go function in the engine's process, or the same function inside a worker.
 type Invocation struct {
 	// Call is the call's full state; read only. Its Attempt.Number says which
 	// attempt this is, Attempt.Claim who owns it.

@@ -74,3 +74,54 @@ func (k Key) String() string {
 	}
 	return s
 }
+
+// A distinct type for every kind of identifier, so that a CallID can never be
+// passed where a ReplyID is meant. All of them are opaque text: AgentScope
+// accepts any string, and call ids are made up by models, so they may repeat
+// across replies and contain anything. Encoding them for a subject is the
+// business of package bus alone.
+type (
+	// SpaceID names a space: one journal, one set of keys, one set of people.
+	SpaceID string
+	// SessionID names a conversation (AgentScope's session_id).
+	SessionID string
+	// ReplyID names one assistant reply (AgentScope's reply_id; equal to the id
+	// of the message that the reply builds).
+	ReplyID string
+	// CallID names a tool call within one reply (AgentScope's tool_call_id).
+	CallID string
+)
+
+// Role is what an authenticated principal may do in a space.
+type Role string
+
+// The roles of a space. One person or program may hold several, one
+// connection acts in exactly one.
+const (
+	RoleRuntime  Role = "runtime"  // proposes calls, streams events, reports external results
+	RoleApprover Role = "approver" // answers approval requests
+	RoleWorker   Role = "worker"   // runs submitted calls
+	RoleOperator Role = "operator" // resolves, retries, reloads
+	RoleAuditor  Role = "auditor"  // reads
+	RoleEngine   Role = "engine"   // timers, recovery and policy: the engine itself
+)
+
+// Principal is who acts. It always comes from the transport (a NATS subject
+// token guarded by permissions, an in-process caller), never from the body of
+// a request.
+type Principal struct {
+	Role Role   `json:"role"`
+	Name string `json:"name"`
+	// Auth says how the name was established: "in-process" (by the program that
+	// the engine is part of), "nats-jwt" (the NATS server demands a
+	// signed login, which names the subjects that it may use), "nats-subject" (by
+	// a NATS subject alone: whether the server guards it, the engine does not
+	// know), "http-token" and "oidc:<issuer>" (a bearer token, or an identity
+	// provider's word, over HTTP), "unix-peer:<uid>" (the kernel named the user who
+	// connected to a Unix socket), "http-loopback" (not authenticated: any process
+	// of the machine). It is kept with each vote.
+	Auth string `json:"auth"`
+}
+
+// String gives role and name, for messages to people.
+func (p Principal) String() string { return string(p.Role) + " " + p.Name }

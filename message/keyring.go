@@ -12,7 +12,7 @@ import (
 // EngineKey is one of the keys with which the engines of a space have signed
 // grants, as they announce it. A successor is signed by the key before it, and
 // the end of a key by its successor, so that a worker which knows one key can
-// follow the others whoever hands them over.
+// follow the others, from any sender.
 type EngineKey struct {
 	ID     string    `json:"id"`
 	Public string    `json:"public_key"`     // as FormatPublicKey writes it
@@ -34,15 +34,15 @@ const (
 	retiredDomain = "askance-key-retired-v1\n"
 )
 
-func (k EngineKey) introduction() ([]byte, error) {
-	return domained(keyDomain, EngineKey{ID: k.ID, Public: k.Public, Since: k.Since, By: k.By})
+func (k EngineKey) introductionText() ([]byte, error) {
+	return inDomain(keyDomain, EngineKey{ID: k.ID, Public: k.Public, Since: k.Since, By: k.By})
 }
 
 func (k EngineKey) retirement() ([]byte, error) {
-	return domained(retiredDomain, EngineKey{ID: k.ID, Public: k.Public, Retired: k.Retired, RetiredBy: k.RetiredBy})
+	return inDomain(retiredDomain, EngineKey{ID: k.ID, Public: k.Public, Retired: k.Retired, RetiredBy: k.RetiredBy})
 }
 
-func domained(domain string, v any) ([]byte, error) {
+func inDomain(domain string, v any) ([]byte, error) {
 	b, err := jcs.Marshal(v)
 	if err != nil {
 		return nil, &Error{Code: CodeInternal, Op: "sign", What: "no canonical form", Err: err}
@@ -53,7 +53,7 @@ func domained(domain string, v any) ([]byte, error) {
 // Introduce lets the key before vouch for k.
 func (k *EngineKey) Introduce(before ed25519.PrivateKey) error {
 	k.By = KeyID(before.Public().(ed25519.PublicKey))
-	b, err := k.introduction()
+	b, err := k.introductionText()
 	if err == nil {
 		k.Sig = base64.RawURLEncoding.EncodeToString(ed25519.Sign(before, b))
 	}
@@ -74,7 +74,7 @@ func (k *EngineKey) Retire(at time.Time, successor ed25519.PrivateKey) error {
 func (k EngineKey) Key() (ed25519.PublicKey, error) {
 	pub, err := ParsePublicKey(k.Public)
 	if err == nil && KeyID(pub) != k.ID {
-		err = &Error{Code: CodeInvalid, Op: "read public key", What: "the id is not that of the key", Hint: "take the key from the engines anew"}
+		err = &Error{Code: CodeInvalid, Op: "read public key", What: "the id is not that of the key", Hint: "take the key from the engines again"}
 	}
 	return pub, err
 }
@@ -94,22 +94,22 @@ func (r KeyRing) InForce() (KeySet, error) {
 	return out, nil
 }
 
-// Follow tells what a ring of unknown origin means to somebody who trusts some
+// Follow tells what a ring of unknown origin means to a reader who trusts some
 // keys and has heard that others are retired: the keys that are trusted now, and
 // all that are known to be retired, which never come back. A key joins if one
 // that is trusted vouches for it; it goes if one that is trusted declares its
-// end. What nobody trusted says has no effect.
+// end. What an untrusted key says has no effect.
 func (r KeyRing) Follow(trusted KeySet, retired map[string]bool) (KeySet, map[string]bool) {
 	known, gone := maps.Clone(trusted), maps.Clone(retired)
 	if gone == nil {
 		gone = map[string]bool{}
 	}
-	for _, k := range r { // oldest first: whoever vouches stands before
+	for _, k := range r { // oldest first: the key that vouches stands before
 		pub, err := k.Key()
 		if err != nil || known[k.ID] != nil || gone[k.By] {
 			continue
 		}
-		if msg, err := k.introduction(); err == nil && signedBy(known[k.By], msg, k.Sig) {
+		if msg, err := k.introductionText(); err == nil && signedBy(known[k.By], msg, k.Sig) {
 			known[k.ID] = pub
 		}
 	}

@@ -57,7 +57,7 @@ func TestKeyRingFollow(t *testing.T) {
 		{"from a stranger", nil, 9, nil, []byte{9}, nil},
 		{"the first is retired", func(r message.KeyRing) message.KeyRing { retireFirst(t, r, 3); return r }, 1, nil, []byte{2, 3}, []byte{1}},
 		{"by a stranger", func(r message.KeyRing) message.KeyRing { retireFirst(t, r, 9); return r }, 1, nil, []byte{1, 2, 3}, nil},
-		{"by itself", func(r message.KeyRing) message.KeyRing { retireFirst(t, r, 1); return r }, 1, nil, []byte{1, 2, 3}, nil},
+		{"by its own", func(r message.KeyRing) message.KeyRing { retireFirst(t, r, 1); return r }, 1, nil, []byte{1, 2, 3}, nil},
 		{"of another time", func(r message.KeyRing) message.KeyRing {
 			retireFirst(t, r, 3)
 			r[0].Retired = r[0].Retired.Add(time.Second)
@@ -68,8 +68,8 @@ func TestKeyRingFollow(t *testing.T) {
 			r[1].Retired, r[1].RetiredBy, r[1].RetiredSig = r[0].Retired, r[0].RetiredBy, r[0].RetiredSig
 			return r
 		}, 1, nil, []byte{2, 3}, []byte{1}},
-		{"a retirement is not taken back", nil, 1, []byte{1}, nil, []byte{1}},
-		{"a retired key vouches for nobody", nil, 2, []byte{2}, nil, []byte{2}},
+		{"a retirement is final", nil, 1, []byte{1}, nil, []byte{1}},
+		{"a retired key vouches for no key", nil, 2, []byte{2}, nil, []byte{2}},
 		{"the middle is missing", func(r message.KeyRing) message.KeyRing { return slices.Delete(r, 1, 2) }, 1, nil, []byte{1}, nil},
 		{"the wrong order", func(r message.KeyRing) message.KeyRing { r[1], r[2] = r[2], r[1]; return r }, 1, nil, []byte{1, 2}, nil},
 		{"another public key", func(r message.KeyRing) message.KeyRing { r[1].Public = r[2].Public; return r }, 1, nil, []byte{1}, nil},
@@ -79,7 +79,7 @@ func TestKeyRingFollow(t *testing.T) {
 		}, 1, nil, []byte{1}, nil},
 		{"no signature", func(r message.KeyRing) message.KeyRing { r[1].Sig = ""; return r }, 1, nil, []byte{1}, nil},
 		{"no base64", func(r message.KeyRing) message.KeyRing { r[1].Sig = "!"; return r }, 1, nil, []byte{1}, nil},
-		{"vouched for by itself", func(r message.KeyRing) message.KeyRing {
+		{"vouched for by its own", func(r message.KeyRing) message.KeyRing {
 			k := message.EngineKey{ID: idOf(9), Public: message.FormatPublicKey(publicOf(seedKey(9)))}
 			if err := k.Introduce(seedKey(9)); err != nil {
 				t.Fatal(err)

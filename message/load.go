@@ -45,7 +45,7 @@ type LoadReply struct {
 // ReviewerLimits bound what one reviewer does and is given; zero: no limit. What
 // is over a limit is refused with CodeOverLimit and changes nothing.
 type ReviewerLimits struct {
-	// PerMinute is how many answers of one reviewer, of whatever kind, are taken
+	// PerMinute is how many answers of one reviewer, of any kind, are taken
 	// within sixty seconds.
 	PerMinute int `json:"per_minute,omitzero"`
 	// PerHour is the same within sixty minutes.
@@ -83,8 +83,8 @@ type ReviewerLoad struct {
 	TotalMS int64 `json:"total_ms"`
 	// Within2S of the answers came within two seconds: too soon to have read.
 	Within2S int `json:"within_2s"`
-	// LastMinute and LastHour are how many answers of whatever kind came within
-	// the last sixty seconds, and minutes, before At, whatever the window; 0 for
+	// LastMinute and LastHour are how many answers of any kind came within
+	// the last sixty seconds, and minutes, before At, for any window; 0 for
 	// groups.
 	LastMinute int `json:"last_minute"`
 	LastHour   int `json:"last_hour,omitzero"`
@@ -92,12 +92,12 @@ type ReviewerLoad struct {
 
 // ApproveRate is the share of approvals among the answers, from 0 to 1; 0 if
 // there are none.
-func (r ReviewerLoad) ApproveRate() float64 { return share(r.Approved, r.Responded) }
+func (r ReviewerLoad) ApproveRate() float64 { return shareOf(r.Approved, r.Responded) }
 
 // FastShare is the share of answers that came within two seconds.
-func (r ReviewerLoad) FastShare() float64 { return share(r.Within2S, r.Responded) }
+func (r ReviewerLoad) FastShare() float64 { return shareOf(r.Within2S, r.Responded) }
 
-func share(n, of int) float64 {
+func shareOf(n, of int) float64 {
 	if of == 0 {
 		return 0
 	}

@@ -9,7 +9,7 @@ import (
 
 // MsgRole is who a message is from, AgentScope's "role" (a principal's [Role] is
 // another thing). There is no tool role: results live in the
-// assistant's message, beside the calls.
+// assistant's message, with the calls.
 type MsgRole string
 
 // The roles, and the blocks that a message of each may be made with.
@@ -24,8 +24,8 @@ func (r MsgRole) Valid() bool { return isWord(string(r), r.words()) }
 
 func (MsgRole) words() string { return "user, assistant, system" }
 
-// allows reports whether a message of this role may be made with such a block.
-func (r MsgRole) allows(t BlockType) bool {
+// canHold reports whether a message of this role may be made with such a block.
+func (r MsgRole) canHold(t BlockType) bool {
 	switch r {
 	case RoleAssistant:
 		return true
@@ -82,19 +82,19 @@ func (m *Msg) Validate() error {
 	if r := m.FinishedReason; r != nil && !r.Valid() {
 		return Errorf(CodeInvalid, "validate message", "finished_reason %q is none of %s", *r, r.words())
 	}
-	if i, err := m.misplaced(); err != nil {
+	if i, err := m.findMisplaced(); err != nil {
 		return Errorf(CodeInvalid, "validate message", "content[%d]: %w", i, err)
 	}
 	return nil
 }
 
-// misplaced finds the first block that the role does not allow.
-func (m *Msg) misplaced() (int, error) {
+// findMisplaced finds the first block that the role does not allow.
+func (m *Msg) findMisplaced() (int, error) {
 	for i, b := range m.Content {
 		if b == nil {
 			return i, errors.New("there is no block")
 		}
-		if !m.Role.allows(b.Type()) {
+		if !m.Role.canHold(b.Type()) {
 			return i, fmt.Errorf("a %s message cannot hold a %s block", m.Role, b.Type())
 		}
 	}
@@ -170,3 +170,54 @@ func find[T Block](m *Msg, id string) (found T) {
 func (m *Msg) String() string {
 	return fmt.Sprintf("%s message %s from %q, %d blocks", m.Role, m.ID, m.Name, len(m.Content))
 }
+
+// Usage is what the model calls of a reply have cost, in tokens.
+type Usage struct {
+	InputTokens              int64 `json:"input_tokens" wire:"required"`
+	OutputTokens             int64 `json:"output_tokens" wire:"required"`
+	CacheInputTokens         int64 `json:"cache_input_tokens"`          // read from the provider's prompt cache
+	CacheCreationInputTokens int64 `json:"cache_creation_input_tokens"` // written to it
+}
+
+// ErrorInfo says, in words for people, why a reply failed.
+type ErrorInfo struct {
+	Type    ErrorType `json:"type" wire:"default=unknown"`
+	Message string    `json:"message" wire:"required"`
+}
+
+// ErrorType classifies what ended a reply.
+type ErrorType string
+
+// The classes, in AgentScope's words.
+const (
+	ErrorAuthentication ErrorType = "authentication"
+	ErrorPermission     ErrorType = "permission"
+	ErrorRateLimit      ErrorType = "rate_limit"
+	ErrorInvalidRequest ErrorType = "invalid_request"
+	ErrorUpstream       ErrorType = "upstream"
+	ErrorConnection     ErrorType = "connection"
+	ErrorInternal       ErrorType = "internal"
+	ErrorSetup          ErrorType = "setup"
+	ErrorUnknown        ErrorType = "unknown"
+)
+
+// Valid reports whether t is one of AgentScope's classes, spelled exactly so.
+func (t ErrorType) Valid() bool { return isWord(string(t), t.words()) }
+
+func (ErrorType) words() string {
+	return "authentication, permission, rate_limit, invalid_request, upstream, connection, internal, setup, unknown"
+}
+
+// ModelFinishedReason is why one model call ended.
+type ModelFinishedReason string
+
+// The reasons, in AgentScope's words.
+const (
+	ModelCompleted   ModelFinishedReason = "completed"
+	ModelInterrupted ModelFinishedReason = "interrupted"
+)
+
+// Valid reports whether r is one of AgentScope's reasons, spelled exactly so.
+func (r ModelFinishedReason) Valid() bool { return isWord(string(r), r.words()) }
+
+func (ModelFinishedReason) words() string { return "completed, interrupted" }

@@ -35,20 +35,20 @@ type Codec struct {
 
 // DecodeMsg decodes a message, fills in the defaults and checks the role rule.
 func (c Codec) DecodeMsg(data []byte) (*Msg, error) {
-	return checked(c, "decode message", data, func(data []byte) (*Msg, error) {
+	return checkAndDecode(c, "decode message", data, func(data []byte) (*Msg, error) {
 		m := new(Msg)
-		return m, c.into(data, m)
+		return m, c.decodeInto(data, m)
 	})
 }
 
 // DecodeBlock decodes one content block by its type.
 func (c Codec) DecodeBlock(data []byte) (Block, error) {
-	return checked(c, "decode block", data, c.block)
+	return checkAndDecode(c, "decode block", data, c.block)
 }
 
 // DecodeEvent decodes one event by its type.
 func (c Codec) DecodeEvent(data []byte) (Event, error) {
-	return checked(c, "decode event", data, c.event)
+	return checkAndDecode(c, "decode event", data, c.event)
 }
 
 // DecodeMsg decodes a message with the zero Codec.
@@ -80,8 +80,8 @@ func (c Codec) newID() string {
 	return c.NewID()
 }
 
-// checked checks data as a whole before it decodes it.
-func checked[T any](c Codec, op string, data []byte, decode func([]byte) (T, error)) (T, error) {
+// checkAndDecode checks data as a whole before it decodes it.
+func checkAndDecode[T any](c Codec, op string, data []byte, decode func([]byte) (T, error)) (T, error) {
 	var none T
 	if err := strictjson.Check(data, strictjson.MaxBytes(c.MaxBytes)); err != nil {
 		return none, DecodeError(op, err)
@@ -109,5 +109,5 @@ func unmarshal(data []byte, v any) error {
 	if err := strictjson.Check(data, strictjson.MaxBytes(math.MaxInt)); err != nil {
 		return err
 	}
-	return Codec{}.into(data, v)
+	return Codec{}.decodeInto(data, v)
 }

@@ -7,13 +7,14 @@ import (
 	"strconv"
 
 	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message/internal/weburl"
 )
 
 // Everything in this file returns *strictjson.Error, with places seen from the
 // value that was passed in.
 
-// into decodes one object into v, a pointer to a struct of this package.
-func (c Codec) into(data []byte, v any) error {
+// decodeInto decodes one object into v, a pointer to a struct of this package.
+func (c Codec) decodeInto(data []byte, v any) error {
 	members, err := strictjson.Members(data)
 	if err != nil {
 		return err
@@ -40,7 +41,7 @@ func (c Codec) fields(members []strictjson.Member, v any) error {
 	}
 	for i, m := range p.members {
 		if !seen[i] {
-			if err := c.missing(m, s); err != nil {
+			if err := c.fillMissing(m, s); err != nil {
 				return err
 			}
 		}
@@ -77,8 +78,8 @@ func (c Codec) field(m member, raw []byte, s reflect.Value) error {
 	return nil
 }
 
-// missing fills in a member that the input does not have.
-func (c Codec) missing(m member, s reflect.Value) error {
+// fillMissing fills in a member that the input does not have.
+func (c Codec) fillMissing(m member, s reflect.Value) error {
 	switch {
 	case m.required:
 		return strictjson.Wrong(strictjson.ErrMissingMember, "%q", m.name)
@@ -136,7 +137,7 @@ func (c Codec) value(raw []byte, v reflect.Value) (err error) {
 	case reflect.Map:
 		return c.dict(raw, v)
 	default:
-		return c.into(raw, v.Addr().Interface())
+		return c.decodeInto(raw, v.Addr().Interface())
 	}
 }
 
@@ -197,7 +198,7 @@ func checkType(raw []byte, want string) error {
 func verify(v any) error {
 	switch v := v.(type) {
 	case *Msg:
-		if i, err := v.misplaced(); err != nil {
+		if i, err := v.findMisplaced(); err != nil {
 			return strictjson.Within(strictjson.Wrong(strictjson.ErrType, "%s", err), "decode", "/content/"+strconv.Itoa(i), -1)
 		}
 	case *ToolResultDataDelta:
@@ -205,3 +206,16 @@ func verify(v any) error {
 	}
 	return nil
 }
+
+// normalizeField writes a URL in its normal form.
+func normalizeField(f reflect.Value) error {
+	u, err := weburl.Normalize(f.String())
+	if err != nil {
+		return urlError(err)
+	}
+	f.SetString(u)
+	return nil
+}
+
+// urlError is a refused URL as an error of the codec.
+func urlError(err error) error { return strictjson.Wrong(strictjson.ErrType, "%s", err) }

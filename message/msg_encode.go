@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message/internal/weburl"
 )
 
 // marshal encodes the struct that v points to: every member, in the order of
@@ -55,7 +56,7 @@ func appendMember(dst []byte, m member, s reflect.Value) ([]byte, error) {
 	case m.fill == fillWord && f.String() == "":
 		return strictjson.AppendString(dst, m.word)
 	case m.url:
-		u, err := normalizeURL(f.String())
+		u, err := weburl.Normalize(f.String())
 		if err != nil {
 			return dst, urlError(err)
 		}

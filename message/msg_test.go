@@ -191,3 +191,13 @@ func scribbleBlock(b Block) {
 		b.Raw[len(b.Raw)-2] = '9'
 	}
 }
+
+func TestNewURLSource(t *testing.T) {
+	s, err := NewURLSource("HTTPS://E.test:443/a/../b c", "image/png")
+	if err != nil || s.URL != "https://e.test/b%20c" {
+		t.Errorf("NewURLSource = %+v, %v", s, err)
+	}
+	if s, err := NewURLSource("relative/path", "image/png"); err == nil {
+		t.Errorf("NewURLSource = %+v, want an error", s)
+	}
+}

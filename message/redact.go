@@ -23,7 +23,7 @@ func (q ApprovalRequest) Redacted() ApprovalRequest {
 	return q
 }
 
-// Revealed gives arguments that somebody edited who saw the redacted approval request,
+// Revealed gives arguments that a reader of the redacted approval request edited,
 // with the hidden values back in their places.
 func (q ApprovalRequest) Revealed(edited string) (string, error) {
 	if len(q.Hidden) == 0 || q.Salt == "" {
@@ -47,7 +47,7 @@ func (c *Call) hidden() []string {
 }
 
 // Redacted gives the call as those see it who may not see what rules redact:
-// the arguments carry commitments, and whatever could show a value in another
+// the arguments carry commitments, and what could show a value in another
 // way is left out. The call itself is not changed; one that hides nothing is
 // returned as it is.
 func (c *Call) Redacted() *Call {
@@ -64,7 +64,7 @@ func (c *Call) Redacted() *Call {
 		}
 		d.Request = &shown
 	}
-	d.Result = c.Result.without(hiddenTexts(c.Input, paths))
+	d.Result = c.Result.hideTexts(hiddenTexts(c.Input, paths))
 	d.Suggested, d.Remember, d.StandingApprovals = nil, nil, nil // patterns are made of arguments
 	d.Votes = slices.Clone(c.Votes)
 	for i := range d.Votes {
@@ -143,9 +143,9 @@ func appendTexts(out []string, value []byte, depth int) []string {
 	return out
 }
 
-// without gives the result without literal repetitions of the texts. A tool
+// hideTexts gives the result without literal repetitions of the texts. A tool
 // that turns a value into another text is not seen through.
-func (b *ToolResultBlock) without(texts []string) *ToolResultBlock {
+func (b *ToolResultBlock) hideTexts(texts []string) *ToolResultBlock {
 	if b == nil || len(texts) == 0 {
 		return b
 	}
@@ -164,18 +164,18 @@ func (b *ToolResultBlock) without(texts []string) *ToolResultBlock {
 			shown.Text = swap.Replace(block.Text)
 			out.Output.Blocks[i] = &shown
 		case *DataBlock:
-			out.Output.Blocks[i] = block.without(swap)
+			out.Output.Blocks[i] = block.hideTexts(swap)
 		default: // results hold no other kinds
 		}
 	}
 	if b.Metadata != nil {
-		out.Metadata, _ = swapped(swap, b.Metadata).(map[string]any)
+		out.Metadata, _ = replaceTexts(swap, b.Metadata).(map[string]any)
 	}
 	return &out
 }
 
-// without gives the block with the texts in its name and its address replaced.
-func (b *DataBlock) without(swap *strings.Replacer) *DataBlock {
+// hideTexts gives the block with the texts in its name and its address replaced.
+func (b *DataBlock) hideTexts(swap *strings.Replacer) *DataBlock {
 	out := *b
 	if b.Name != nil {
 		name := swap.Replace(*b.Name)
@@ -192,21 +192,21 @@ func (b *DataBlock) without(swap *strings.Replacer) *DataBlock {
 // hiddenURL stands for an address that has a hidden value in it.
 const hiddenURL = "about:redacted"
 
-// swapped gives a JSON value with the texts in it replaced; it is copied.
-func swapped(swap *strings.Replacer, value any) any {
+// replaceTexts gives a JSON value with the texts in it replaced; it is copied.
+func replaceTexts(swap *strings.Replacer, value any) any {
 	switch v := value.(type) {
 	case string:
 		return swap.Replace(v)
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for k, m := range v {
-			out[swap.Replace(k)] = swapped(swap, m)
+			out[swap.Replace(k)] = replaceTexts(swap, m)
 		}
 		return out
 	case []any:
 		out := make([]any, len(v))
 		for i, m := range v {
-			out[i] = swapped(swap, m)
+			out[i] = replaceTexts(swap, m)
 		}
 		return out
 	case nil, bool:
@@ -236,7 +236,7 @@ func (f *EventRecord) Redacted() *EventRecord {
 	g.Call = f.Call.Redacted()
 	if n := f.Note; n != nil && n.Result != nil {
 		note := *n
-		note.Result = n.Result.without(hiddenTexts(f.Call.Input, f.Call.hidden()))
+		note.Result = n.Result.hideTexts(hiddenTexts(f.Call.Input, f.Call.hidden()))
 		g.Note = &note
 	}
 	return &g

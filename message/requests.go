@@ -108,7 +108,7 @@ type ResolveRequest struct {
 	Note    string  `json:"note,omitzero"`
 }
 
-// RevokeRequest takes back a call that was allowed and has not been started.
+// RevokeRequest revokes an allowed call that has not been started.
 type RevokeRequest struct {
 	V int `json:"v,omitzero"`
 	Key
@@ -179,7 +179,7 @@ type WaitUntil string
 // What can be waited for.
 const (
 	UntilFinished WaitUntil = "finished" // every call is finished
-	UntilParked   WaitUntil = "parked"   // every call is finished, or waits for somebody outside the engine
+	UntilParked   WaitUntil = "parked"   // every call is finished, or waits for a person or a result from outside
 )
 
 // WaitRequest waits for calls of a reply. Without Calls it means all calls of

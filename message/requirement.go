@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// OnExpiry is what happens to an approval request that nobody resolved by its deadline.
+// OnExpiry is what happens to an approval request without an outcome at its deadline.
 type OnExpiry string
 
 // An approval request that expires denies, or stays open once more for the people of
@@ -22,19 +22,19 @@ const (
 //
 // Who must agree falls into parts: Users, if there are any, and each of
 // Approvers. Of every part Quorum distinct people must approve; one person
-// counts for each part that accepts them. Without parts anybody may approve.
+// counts for each part that accepts them. Without parts every approver may approve.
 type Requirement struct {
 	// Users may answer; empty means that no list of people is required.
 	Users []string `json:"users"`
 	// Deadline is the instant at which the approval request expires; zero: it waits for
 	// ever.
 	Deadline time.Time `json:"deadline,omitzero"`
-	// Approvers are sets of people, each of which must agree.
+	// Approvers are sets of people; each set must agree.
 	Approvers []ApproverSet `json:"approvers,omitzero"`
 	// Quorum is how many distinct people of each part must approve; 0 is one.
 	Quorum int `json:"quorum,omitzero"`
 	// ExcludeRequester keeps Requester, on whose behalf the call is made, from
-	// answering. Without a known requester nobody can answer.
+	// answering. Without a known requester no answer is accepted.
 	ExcludeRequester bool   `json:"exclude_requester,omitzero"`
 	Requester        string `json:"requester,omitzero"`
 	// ExcludeEditor: the approvals of Editors, who changed the arguments since
@@ -52,8 +52,8 @@ type Requirement struct {
 	Remember *RememberLimits `json:"remember,omitzero"`
 }
 
-// ApproverSet are the people whom one rule accepts: whoever is listed or in one
-// of the groups. A set that names nobody accepts nobody.
+// ApproverSet are the people whom one rule accepts: those who are listed or in one
+// of the groups. An empty set accepts no one.
 type ApproverSet struct {
 	Rule       string           `json:"rule"`
 	Users      []string         `json:"users,omitzero"`
@@ -77,7 +77,7 @@ func (r Requirement) Plan() []time.Time {
 			out = append(out, e.At)
 		}
 	}
-	if r.escalates() {
+	if r.hasEscalation() {
 		out = append(out, r.Deadline)
 	}
 	slices.SortFunc(out, time.Time.Compare)
@@ -86,13 +86,13 @@ func (r Requirement) Plan() []time.Time {
 
 // Ends is the instant at which the approval request denies; zero: never.
 func (r Requirement) Ends() time.Time {
-	if r.escalates() {
+	if r.hasEscalation() {
 		return r.FinalDeadline
 	}
 	return r.Deadline
 }
 
-func (r Requirement) escalates() bool {
+func (r Requirement) hasEscalation() bool {
 	return r.OnExpiry == OnExpiryEscalate && !r.Deadline.IsZero() && r.FinalDeadline.After(r.Deadline)
 }
 
@@ -120,9 +120,9 @@ func (r Requirement) Relevant(groups []string) []string {
 	return out
 }
 
-// asked are the circles of the set that may answer when the plan has come to
+// stepsAt are the circles of the set that may answer when the plan has come to
 // the instant at. last: only those of the last escalation.
-func (s ApproverSet) asked(at time.Time, last bool) []EscalationStep {
+func (s ApproverSet) stepsAt(at time.Time, last bool) []EscalationStep {
 	var out []EscalationStep
 	if !last {
 		out = append(out, EscalationStep{Users: s.Users, Groups: s.Groups})

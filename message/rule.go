@@ -49,7 +49,7 @@ func (PermissionMode) words() string { return "default, accept_edits, explore, b
 
 // PermissionContext is the permission state of an AgentScope session. Rules
 // stand under their tool's name; a rule acts by the list and the name it stands
-// under, whatever it says itself, and is kept as it is.
+// under, in place of what it says itself, and is kept as it is.
 type PermissionContext struct {
 	Mode               PermissionMode              `json:"mode" wire:"default=default"`
 	WorkingDirectories map[string]WorkingDirectory `json:"working_directories"`

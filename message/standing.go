@@ -256,7 +256,7 @@ type ShowStandingApprovalReply struct {
 }
 
 // RevokeStandingApprovalRequest ends a standing approval at once. Calls that it has allowed
-// and that have not begun are taken back.
+// and that have not begun are revoked.
 type RevokeStandingApprovalRequest struct {
 	V      int        `json:"v,omitzero"`
 	ID     StandingID `json:"standing_approval_id"`

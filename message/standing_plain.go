@@ -41,7 +41,7 @@ func (c *Call) PlainStandingApproval() (l StandingApproval, ok bool) {
 		l.Rule, l.Source, l.Reason = q.Rule, q.Source, q.Reason
 	}
 	by := c.Tally().Approvals
-	if n := len(c.Votes); len(by) == 0 && n > 0 { // of an earlier release: an edit that nobody counted
+	if n := len(c.Votes); len(by) == 0 && n > 0 { // of an earlier release: an edit without a count
 		by = c.Votes[n-1:]
 	}
 	for _, v := range by {

@@ -64,7 +64,7 @@ func TestSpendCountsACallOnce(t *testing.T) {
 	}
 }
 
-// The budget is exact, whatever is taken from it, and never below nothing.
+// The budget is exact, for any withdrawals, and never below nothing.
 func TestBudgetIsExact(t *testing.T) {
 	amount := rapid.StringMatching(`(0|[1-9][0-9]{0,5})(\.[0-9]{1,9})?`)
 	rapid.Check(t, func(t *rapid.T) {

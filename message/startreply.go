@@ -45,15 +45,15 @@ type StartReply struct {
 // startDomain keeps a start reply's signature from being any other signature.
 const startDomain = "askance-start-v1\n"
 
-func (r StartReply) signed() ([]byte, error) {
+func (r StartReply) signedText() ([]byte, error) {
 	r.Sig = ""
-	return domained(startDomain, r)
+	return inDomain(startDomain, r)
 }
 
 // Sign sets V, KeyID and Sig.
 func (r *StartReply) Sign(key ed25519.PrivateKey) error {
 	r.V, r.KeyID = 1, KeyID(key.Public().(ed25519.PublicKey))
-	b, err := r.signed()
+	b, err := r.signedText()
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (r StartReply) Verify(keys KeySet, q StartRequest, g *Grant) error {
 	if !ok {
 		return refuse(fmt.Sprintf("it is signed by the unknown engine key %.64q", r.KeyID), "give this worker that engine's public key, if the key is not retired")
 	}
-	b, err := r.signed()
+	b, err := r.signedText()
 	if err != nil || !signedBy(pub, b, r.Sig) {
 		return refuse("the signature does not match", forged)
 	}

@@ -110,7 +110,7 @@ func readWrite(c Codec, kind string, input []byte) ([]byte, error) {
 		}
 		v = b
 	}
-	v, err := checked(c, "decode "+kind, input, func(data []byte) (any, error) { return v, c.into(data, v) })
+	v, err := checkAndDecode(c, "decode "+kind, input, func(data []byte) (any, error) { return v, c.decodeInto(data, v) })
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +168,7 @@ func factoryRow(c Codec, kind string, input []byte) (*Msg, error) {
 			}
 		case m.Name == "usage":
 			var u Usage
-			if err := c.into(m.Value, &u); err != nil {
+			if err := c.decodeInto(m.Value, &u); err != nil {
 				return nil, err
 			}
 			opts = append(opts, func(m *Msg) { m.Usage = &u })

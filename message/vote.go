@@ -1,6 +1,9 @@
 package message
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // ResponseKind is what an approver decided.
 type ResponseKind string
@@ -50,4 +53,145 @@ type Vote struct {
 // On reports whether the vote is about the approval request with this digest.
 func (v Vote) On(digest string) bool {
 	return v.Made == digest && digest != "" || !v.Edited && v.Digest == digest
+}
+
+// Tally is how the votes on an approval request stand against its requirement.
+type Tally struct {
+	Quorum int    `json:"quorum"` // how many people of each part must approve
+	Parts  []Part `json:"parts"`
+	Agreed bool   `json:"agreed"` // every part has its people
+	// Approvals are the votes that count, one for each person, in order.
+	Approvals []Vote `json:"-"`
+}
+
+// Part is one circle of people that has to agree. Without users and groups it
+// is any approver of the space.
+type Part struct {
+	Rule     string   `json:"rule,omitzero"`
+	Users    []string `json:"users,omitzero"`
+	Groups   []string `json:"groups,omitzero"`
+	Approved []string `json:"approved,omitzero"` // names of those who did
+	Missing  int      `json:"missing"`           // how many more must
+}
+
+// Tally counts the votes on the call's approval request.
+func (c *Call) Tally() Tally {
+	if c.Request == nil {
+		return Tally{Quorum: 1}
+	}
+	return c.Request.Requirement.Tally(c.Votes, c.Digest, c.Step)
+}
+
+// Tally counts the votes on the approval request with this digest. A person counts
+// once in each part, and with their last word. The parts name who is asked
+// after step instants of the plan.
+func (r Requirement) Tally(votes []Vote, digest string, step int) Tally {
+	t := Tally{Quorum: max(r.Quorum, 1), Parts: r.partsAt(step), Agreed: true}
+	for _, v := range lastWords(votes, digest) {
+		if v.Kind != ResponseApprove || !r.isCounted(v) {
+			continue
+		}
+		accepted := false
+		for i := range t.Parts {
+			if r.isInPart(i, v) {
+				t.Parts[i].Approved, accepted = append(t.Parts[i].Approved, v.By.Name), true
+			}
+		}
+		if accepted {
+			t.Approvals = append(t.Approvals, v)
+		}
+	}
+	for i := range t.Parts {
+		t.Parts[i].Missing = max(0, t.Quorum-len(t.Parts[i].Approved))
+		t.Agreed = t.Agreed && t.Parts[i].Missing == 0
+	}
+	return t
+}
+
+// lastWords are the votes on an approval request, of each person the last one. An edit
+// voids what was said before it, also when it brings old arguments back.
+func lastWords(votes []Vote, digest string) []Vote {
+	var out []Vote
+	for _, v := range votes {
+		if v.Edited {
+			out = nil
+		}
+		if !v.On(digest) {
+			continue
+		}
+		out = slices.DeleteFunc(out, func(o Vote) bool { return o.By.Name == v.By.Name })
+		out = append(out, v)
+	}
+	return out
+}
+
+// partsAt are the circles of people, each with those who are asked after step
+// instants of the plan.
+func (r Requirement) partsAt(step int) []Part {
+	var out []Part
+	if len(r.Users) > 0 {
+		out = append(out, Part{Users: r.Users})
+	}
+	at := r.at(step)
+	for _, s := range r.Approvers {
+		p := Part{Rule: s.Rule}
+		for _, e := range s.stepsAt(at, r.isLastStep(at)) {
+			p.Users, p.Groups = append(p.Users, e.Users...), append(p.Groups, e.Groups...)
+		}
+		out = append(out, p)
+	}
+	if len(out) == 0 {
+		out = append(out, Part{})
+	}
+	return out
+}
+
+// isLastStep reports whether only the people of the last escalation are asked.
+func (r Requirement) isLastStep(at time.Time) bool {
+	return r.hasEscalation() && !at.Before(r.Deadline)
+}
+
+// isInPart reports whether part i, of those that parts gives, accepts the voter.
+func (r Requirement) isInPart(i int, v Vote) bool {
+	if len(r.Users) > 0 {
+		if i == 0 {
+			return slices.Contains(r.Users, v.By.Name)
+		}
+		i--
+	}
+	if len(r.Approvers) == 0 {
+		return true
+	}
+	at := r.at(v.Step)
+	return slices.ContainsFunc(r.Approvers[i].stepsAt(at, r.isLastStep(at)), func(e EscalationStep) bool {
+		return slices.Contains(e.Users, v.By.Name) || slices.ContainsFunc(v.Groups, func(g string) bool { return slices.Contains(e.Groups, g) })
+	})
+}
+
+// at is the instant to which the plan has come after n steps.
+func (r Requirement) at(n int) time.Time {
+	plan := r.Plan()
+	if n <= 0 || len(plan) == 0 {
+		return time.Time{}
+	}
+	return plan[min(n, len(plan))-1]
+}
+
+// isCounted reports whether the person's approval can count at all.
+func (r Requirement) isCounted(v Vote) bool {
+	return r.Accepts(v) && !(r.Signed && v.Signature == nil) && !(r.ExcludeEditor && slices.Contains(r.Editors, v.By.Name))
+}
+
+// Accepts reports whether the person may answer at all: refuse, skip or, if
+// they did not make the arguments themselves, approve.
+func (r Requirement) Accepts(v Vote) bool {
+	if v.By.Name == "" || r.ExcludeRequester && (r.Requester == "" || v.By.Name == r.Requester) {
+		return false
+	}
+	for i := range r.partsAt(0) {
+		if r.isInPart(i, v) {
+			return true
+		}
+	}
+	return false
 }

@@ -31,9 +31,9 @@ func (c *Call) Waiting() (w Waiting, ok bool) {
 		return w, true
 	}
 	w.NextStep = plan[c.Step]
-	w.NextOnly = r.last(w.NextStep)
+	w.NextOnly = r.isLastStep(w.NextStep)
 	for _, s := range r.Approvers {
-		for _, e := range s.asked(w.NextStep, w.NextOnly) {
+		for _, e := range s.stepsAt(w.NextStep, w.NextOnly) {
 			if w.NextOnly || e.At.Equal(w.NextStep) {
 				w.NextUsers, w.NextGroups = append(w.NextUsers, e.Users...), append(w.NextGroups, e.Groups...)
 			}

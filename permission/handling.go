@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"github.com/askance-dev/askance/message/redact"
 	"github.com/askance-dev/askance/permission/internal/celrule"
 	"slices"
 )
@@ -45,7 +46,7 @@ func (e *evaluation) handleAll(rules []*compiledRule) {
 // evalShown evaluates a text for people over arguments without what is hidden.
 func (e *evaluation) evalShown(p *celrule.Program) (string, error) {
 	if hidden := e.joinHandling().hidden; len(hidden) > 0 {
-		e.shownArgs, _ = maskValue(e.call.Input, maskPaths(hidden)).(map[string]any)
+		e.shownArgs, _ = maskValue(e.call.Input, redact.Below(hidden...)).(map[string]any)
 		if e.shownArgs == nil {
 			e.shownArgs = map[string]any{}
 		}

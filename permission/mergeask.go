@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/redact"
 )
 
 // This file joins what several rules require into one requirement that is at
@@ -99,7 +100,7 @@ func (req *Requirement) hasEnoughPeople(requester string) bool {
 // handling is how the rules that match want a call to be treated, also if
 // another rule decides.
 type handling struct {
-	hidden   []argPath
+	hidden   []redact.Path
 	redact   []string
 	executor Executor
 	audit    AuditLevel

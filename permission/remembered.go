@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/askance-dev/askance/message/redact"
 	"slices"
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission/internal/display"
-	"github.com/askance-dev/askance/permission/internal/schema"
 )
 
 // This file looks at rules that an approver let remember. The engine keeps their
@@ -112,15 +112,15 @@ var errNoValue = errors.New("the call has no such value")
 
 // valueAt keeps numbers and texts of arguments as they are written, so that no
 // two of them are the same by rounding.
-func (e *evaluation) valueAt(p argPath) (string, error) {
-	if p.root == "args" {
-		return ArgumentAt(e.req.Input, p.steps)
+func (e *evaluation) valueAt(p redact.Path) (string, error) {
+	if p.Root == "args" {
+		return ArgumentAt(e.req.Input, p.Steps)
 	}
-	vars := map[string]map[string]any{"caller": e.caller(), "ctx": e.context(), "tool": e.tool()}[p.root]
-	if len(p.steps) != 1 || vars == nil {
+	vars := map[string]map[string]any{"caller": e.caller(), "ctx": e.context(), "tool": e.tool()}[p.Root]
+	if len(p.Steps) != 1 || vars == nil {
 		return "", errNoValue
 	}
-	value, ok := vars[p.steps[0]]
+	value, ok := vars[p.Steps[0]]
 	if !ok {
 		return "", errNoValue
 	}
@@ -154,10 +154,10 @@ func ParseArgument(text string) ([]string, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case p.root != "args" || len(p.steps) == 0 || slices.Contains(p.steps, schema.AnyStep):
+	case p.Root != "args" || len(p.Steps) == 0 || slices.Contains(p.Steps, redact.Any):
 		return nil, fmt.Errorf("%s is not one value of the arguments; write a path such as args.amount.cents", display.Quoted(text))
 	}
-	return p.steps, nil
+	return p.Steps, nil
 }
 
 // Covers asks the policy in force. See Bundle.Covers.

@@ -2,6 +2,7 @@ package permission
 
 import (
 	"fmt"
+	"github.com/askance-dev/askance/message/redact"
 	"maps"
 	"slices"
 	"strconv"
@@ -14,7 +15,6 @@ import (
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission/internal/celrule"
 	"github.com/askance-dev/askance/permission/internal/display"
-	"github.com/askance-dev/askance/permission/internal/schema"
 )
 
 // Traced is how one rule looked at a call.
@@ -77,12 +77,12 @@ type Explainer interface {
 type tracer struct {
 	rules   []*Traced
 	byRule  map[*compiledRule]*Traced
-	hidden  []argPath // what is not shown of the arguments
+	hidden  []redact.Path // what is not shown of the arguments
 	reached bool
 	current *Traced
 }
 
-func newTracer(hidden []argPath) *tracer {
+func newTracer(hidden []redact.Path) *tracer {
 	return &tracer{byRule: map[*compiledRule]*Traced{}, hidden: hidden, reached: true}
 }
 
@@ -259,8 +259,8 @@ func (l *Live) Redacts() bool { return l.Bundle().Redacts() }
 
 // hiddenPaths are what any rule about the tool redacts: an explanation shows
 // more than the text of an approval request, so that it hides more.
-func (t *toolRules) hiddenPaths() []argPath {
-	var out []argPath
+func (t *toolRules) hiddenPaths() []redact.Path {
+	var out []redact.Path
 	for _, r := range slices.Concat(t.deny, t.ask, t.allow) {
 		for _, text := range r.rule.Redact {
 			if p, err := parsePath(text); err == nil {
@@ -275,7 +275,7 @@ func (t *toolRules) hiddenPaths() []argPath {
 // something that lies at one of the paths, or may show it because it is made of
 // the arguments: the commands of a line, the paths in the input, and terms over
 // those.
-func isHidden(paths []argPath, variable []string) bool {
+func isHidden(paths []redact.Path, variable []string) bool {
 	switch variable[0] {
 	case "args":
 	case "tool", "caller":
@@ -285,7 +285,7 @@ func isHidden(paths []argPath, variable []string) bool {
 	default:
 		return len(paths) > 0
 	}
-	return slices.ContainsFunc(paths, func(p argPath) bool { return pathsOverlap(p.steps, variable[1:]) })
+	return slices.ContainsFunc(paths, func(p redact.Path) bool { return pathsOverlap(p.Steps, variable[1:]) })
 }
 
 // pathsOverlap reports whether one path leads to the other, or past it. A number may
@@ -294,7 +294,7 @@ func pathsOverlap(hidden, steps []string) bool {
 	if len(hidden) == 0 || len(steps) == 0 {
 		return true
 	}
-	if (hidden[0] == schema.AnyStep || hidden[0] == steps[0]) && pathsOverlap(hidden[1:], steps[1:]) {
+	if (hidden[0] == redact.Any || hidden[0] == steps[0]) && pathsOverlap(hidden[1:], steps[1:]) {
 		return true
 	}
 	return isIndex(steps[0]) && pathsOverlap(hidden, steps[1:])

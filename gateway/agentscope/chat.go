@@ -129,7 +129,7 @@ func decodeMsgs(raw []message.RawJSON) ([]*message.Msg, error) {
 	return out, nil
 }
 
-// start begins a turn in the name of the peer, whatever name the messages have.
+// start begins a turn. The messages get the name of the peer.
 func (s *Surface) start(w http.ResponseWriter, r *http.Request, p *gateway.Peer, body ChatBody, msgs []*message.Msg) error {
 	runner, err := s.cfg.Runners.Of(p.Space.ID)
 	if err != nil {

@@ -12,9 +12,9 @@
 //
 //   - A frontend that folds the events it gets (message.Append, or upstream's
 //     append_event) has the same messages after any reconnect as without one, and
-//     as anybody else who folds them.
-//   - A confirm answers the approval request that this very peer was shown, whatever
-//     is open by then: it is answered with the digest of the REQUIRE_USER_CONFIRM
+//     as everyone else who folds them.
+//   - A confirm answers the approval request that this very peer was shown, even if
+//     another is open by then: it is answered with the digest of the REQUIRE_USER_CONFIRM
 //     that the peer's streams were sent, found by the arguments that the confirm
 //     returns. See shown.
 //   - An event is carried out whole or refused before its first part; a part that
@@ -32,7 +32,7 @@
 //	    tool                                      never the tool
 //	 2  edited input runs unchecked               validated and decided again; deny wins
 //	 3  any rules of a confirm are added,         only suggested ones; others refuse the event
-//	    whatever they say
+//	    with any content
 //	 4  rules of a refusal are dropped            the same
 //	 5  reply_id of answers is not checked        it names the reply; calls of others are unknown
 //	 6  a second answer in one event counts       refused

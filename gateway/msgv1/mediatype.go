@@ -28,7 +28,7 @@ func IsSent(r *http.Request) bool {
 // else "". A tie goes to the type that Accept names first.
 func WantedBy(r *http.Request) string {
 	best, wanted := 0.0, ""
-	for _, item := range strings.Split(strings.Join(r.Header.Values("Accept"), ","), ",") {
+	for item := range strings.SplitSeq(strings.Join(r.Header.Values("Accept"), ","), ",") {
 		kind, params, err := mime.ParseMediaType(item)
 		if err != nil {
 			continue

@@ -27,7 +27,7 @@ var (
 // were sent, one for each. With it, on all of them, order is free and calls may
 // be left out; these stay open.
 func (a *Asked) Responses(c *Approval) ([]message.Response, error) {
-	if err := a.addressed(c); err != nil {
+	if err := a.checkAddress(c); err != nil {
 		return nil, err
 	}
 	places, err := a.places(c.Decisions)
@@ -43,8 +43,8 @@ func (a *Asked) Responses(c *Approval) ([]message.Response, error) {
 	return out, nil
 }
 
-// addressed refuses a command that names something else.
-func (a *Asked) addressed(c *Approval) error {
+// checkAddress refuses a command that names something else.
+func (a *Asked) checkAddress(c *Approval) error {
 	switch {
 	case c.Key != "" && c.Key != a.Key, c.Session != "" && c.Session != a.Session, c.MessageID != "" && c.MessageID != a.MessageID:
 		return message.Errorf(message.CodeNotFound, "submit_response", "%w: the command names another approval, session or message than %.100q", ErrUnknownApproval, a.Key)

@@ -111,7 +111,7 @@ func TestWhichApproval(t *testing.T) {
 	}
 }
 
-// An approval request that was asked anew has another key; the card of the old one
+// An approval request that was asked again has another key; the card of the old one
 // answers nothing.
 func TestAskedAnew(t *testing.T) {
 	m, s, _ := asking(t)

@@ -44,10 +44,10 @@ func (m *Mapper) ask(e *message.RequireUserConfirm) {
 	}
 	for i, c := range a.Calls {
 		if old := m.pending[callKey{c.Reply, c.Call}]; old != nil {
-			m.decide(old, Decision{Type: DecisionReject, Message: "The approval request was asked anew."}, e.CreatedAt, true)
+			m.decide(old, Decision{Type: DecisionReject, Message: "The approval request was asked again."}, e.CreatedAt, true)
 		}
 		if m.turn.reply == e.Reply {
-			m.turn.learn(&e.ToolCalls[i])
+			m.turn.replaceCall(&e.ToolCalls[i])
 		}
 	}
 	m.show(m.remember(a))
@@ -103,47 +103,46 @@ func (m *Mapper) show(r *request) {
 	m.block(start, delta)
 }
 
-// resolve notes what an event says about calls that somebody was asked about,
-// whatever turn is open.
+// resolve notes what an event says about calls with an approval request, in any turn.
 func (m *Mapper) resolve(e message.Event) {
 	switch e := e.(type) {
 	case *message.UserConfirmResult:
 		for i := range e.ConfirmResults {
 			r := &e.ConfirmResults[i]
 			if p := m.pending[callKey{e.Reply, r.ToolCall.ID}]; p != nil {
-				m.confirmed(e, p, r)
+				m.applyConfirmation(e, p, r)
 			}
 		}
 	case *message.ToolResultEnd:
-		m.unanswered(e, e.ToolCallID, e.State)
+		m.closeUnanswered(e, e.ToolCallID, e.State)
 	case *message.ExternalExecutionResult:
 		for _, r := range e.ExecutionResults {
-			m.unanswered(e, r.ID, r.State)
+			m.closeUnanswered(e, r.ID, r.State)
 		}
 	default: // says nothing about an answer
 	}
 }
 
-// confirmed notes an answer. The call is shown as it will run.
-func (m *Mapper) confirmed(e *message.UserConfirmResult, p *place, r *message.ConfirmResult) {
+// applyConfirmation notes an answer. The call is shown as it will run.
+func (m *Mapper) applyConfirmation(e *message.UserConfirmResult, p *place, r *message.ConfirmResult) {
 	if m.turn != nil && m.turn.reply == e.Reply && r.Confirmed {
 		b := r.ToolCall
 		b.Name = p.req.Calls[p.i].Tool // an answer changes arguments, never the tool
-		m.turn.learn(&b)
+		m.turn.replaceCall(&b)
 	}
 	m.decide(p, p.req.decision(p.i, r), e.CreatedAt, false)
 }
 
-// unanswered closes the approval request of a call that ended without an answer: its
+// closeUnanswered closes the approval request of a call that ended without an answer: its
 // time was up, or the reply was interrupted.
-func (m *Mapper) unanswered(e message.Event, id message.CallID, state message.ToolResultState) {
+func (m *Mapper) closeUnanswered(e message.Event, id message.CallID, state message.ToolResultState) {
 	p := m.pending[callKey{e.ReplyID(), id}]
 	if p == nil {
 		return
 	}
 	d := Decision{Type: DecisionReject, Message: "It ended without an answer."}
 	if state == message.ToolResultSuccess {
-		d = Decision{Type: DecisionApprove} // somebody allowed it, out of our sight
+		d = Decision{Type: DecisionApprove} // allowed by a decision that no event shows
 	}
 	m.decide(p, d, e.Header().CreatedAt, true)
 }
@@ -208,15 +207,15 @@ func (m *Mapper) Open() []Asked {
 // Answers turns an approval command into answers; see [Asked.Answers]. The
 // mapper's own state changes only with the events that follow from them.
 func (m *Mapper) Responses(c *Approval) ([]message.Response, error) {
-	r, err := m.meant(c)
+	r, err := m.findMeant(c)
 	if err != nil {
 		return nil, err
 	}
 	return r.Responses(c)
 }
 
-// meant finds the approval that a command is about.
-func (m *Mapper) meant(c *Approval) (*request, error) {
+// findMeant finds the approval that a command is about.
+func (m *Mapper) findMeant(c *Approval) (*request, error) {
 	if c.Key == "" {
 		return m.only(c)
 	}
@@ -248,5 +247,5 @@ func (m *Mapper) only(c *Approval) (*request, error) {
 	if found == nil {
 		return nil, message.Errorf(message.CodeNotFound, "submit_response", "%w", ErrWhichApproval)
 	}
-	return found, found.addressed(c)
+	return found, found.checkAddress(c)
 }

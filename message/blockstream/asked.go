@@ -12,7 +12,7 @@ import (
 
 // Asked is one approval_request as it was first sent. The order of its calls
 // is what positional decisions mean: keep it as it is (it is plain JSON for
-// that), never compute it anew.
+// that), never compute it again.
 type Asked struct {
 	Key            string            `json:"approval_key"`
 	Session        message.SessionID `json:"session_id"`
@@ -33,7 +33,7 @@ type AskedCall struct {
 }
 
 // FromCall is the approval_request about an engine's call that is asking, for
-// [Mapper.Resend]: open approval requests are shown whatever their age. It has the key
+// [Mapper.Resend]: an open approval request of any age is shown. It has the key
 // that the event of the approval request gets, if Config.Request knows its digest. now
 // is what the time limit counts from.
 func FromCall(c *message.Call, now time.Time) (Asked, error) {

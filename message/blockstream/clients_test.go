@@ -100,7 +100,7 @@ func TestCardShowsWhileItWaits(t *testing.T) {
 		t.Errorf("%+v", d.stopped)
 	}
 	if !r.streaming {
-		t.Error("the turn stays open while somebody is asked")
+		t.Error("the turn stays open while an approval request is open")
 	}
 }
 

@@ -171,7 +171,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// Whatever could be meant in two ways is no decision.
+// What could be meant in two ways is no decision.
 func TestDecisionsRefused(t *testing.T) {
 	for _, item := range []string{
 		`"Approve"`, `"approved"`, `"yes"`, `""`, `"edit"`, `"respond"`, `true`, `1`, `null`, `{}`, `[]`, `{"approve":true}`,

@@ -64,22 +64,22 @@ func decision(raw []byte) (Decision, error) {
 	r := object.Read(raw)
 	r.Only("type", "decision", "tool_use_id", "edited_action", "editedAction", "args", "message")
 	d := Decision{
-		Type:      DecisionType(either(r, "type", "decision")),
+		Type:      DecisionType(readEither(r, "type", "decision")),
 		ToolUseID: message.CallID(r.TextOr("tool_use_id", "")),
 		Message:   r.TextOr("message", ""),
 	}
 	if r.Has("tool_use_id") && d.ToolUseID == "" {
 		r.Fail(strictjson.ErrType, "tool_use_id is empty")
 	}
-	d.Edited = edited(r)
+	d.Edited = readEdited(r)
 	if err := r.Err(); err != nil {
 		return d, err
 	}
 	return d, d.check()
 }
 
-// either reads a member that has two names and must be there under one.
-func either(r *object.Reader, name, other string) string {
+// readEither reads a member that has two names and must be there under one.
+func readEither(r *object.Reader, name, other string) string {
 	switch a, b := r.Has(name), r.Has(other); {
 	case a && b:
 		r.Fail(strictjson.ErrDuplicateName, "both %q and %q", name, other)
@@ -91,8 +91,8 @@ func either(r *object.Reader, name, other string) string {
 	}
 }
 
-// edited reads the changed call, which has three spellings.
-func edited(r *object.Reader) *EditedAction {
+// readEdited reads the changed call, which has three spellings.
+func readEdited(r *object.Reader) *EditedAction {
 	var e *EditedAction
 	n := 0
 	for _, name := range []string{"edited_action", "editedAction"} {
@@ -139,7 +139,7 @@ func (d Decision) check() error {
 	case d.Type != DecisionEdit && d.Edited != nil:
 		return strictjson.Wrong(strictjson.ErrType, "%s with changed arguments; to change them is an edit", d.Type)
 	case d.Message != "" && (d.Type == DecisionApprove || d.Type == DecisionEdit):
-		return strictjson.Wrong(strictjson.ErrType, "%s with a message, which nobody would read", d.Type)
+		return strictjson.Wrong(strictjson.ErrType, "%s with a message, which has no reader", d.Type)
 	case d.Type == DecisionRespond && d.Message == "":
 		return strictjson.Wrong(strictjson.ErrMissingMember, "%q of a respond", "message")
 	}

@@ -16,7 +16,7 @@ func AppendFrame(dst []byte, f Frame) ([]byte, error) {
 	if f == nil {
 		return dst, message.Errorf(message.CodeInvalid, "encode frame", "there is no frame")
 	}
-	return ended(dst, "encode frame", func() ([]byte, error) {
+	return withError(dst, "encode frame", func() ([]byte, error) {
 		w := object.Write(dst)
 		w.Text("type", string(f.Type()))
 		frameMembers(w, f)
@@ -26,9 +26,9 @@ func AppendFrame(dst []byte, f Frame) ([]byte, error) {
 	})
 }
 
-// ended gives an error the type that leaves this package, and dst back as it
+// withError gives an error the type that leaves this package, and dst back as it
 // was.
-func ended(dst []byte, op string, write func() ([]byte, error)) ([]byte, error) {
+func withError(dst []byte, op string, write func() ([]byte, error)) ([]byte, error) {
 	out, err := write()
 	if err != nil {
 		return dst, message.Errorf(message.CodeInvalid, op, "%w", err)
@@ -231,7 +231,7 @@ func AppendCommand(dst []byte, c Command) ([]byte, error) {
 	if c == nil {
 		return dst, message.Errorf(message.CodeInvalid, "encode command", "there is no command")
 	}
-	return ended(dst, "encode command", func() ([]byte, error) {
+	return withError(dst, "encode command", func() ([]byte, error) {
 		w := object.Write(dst)
 		w.Text("type", string(c.Type()))
 		commandMembers(w, c)

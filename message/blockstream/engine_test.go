@@ -134,7 +134,7 @@ func (s *stage) keyOf(call message.CallID) string {
 		}
 		s.watch()
 	}
-	s.t.Fatalf("nobody is asked about %s", call)
+	s.t.Fatalf("no approval request is open about %s", call)
 	return ""
 }
 

@@ -94,7 +94,7 @@ type MessageStop struct {
 }
 
 // BlockStart opens the block with that index: 0, 1, … over all blocks of a
-// turn, anew in each turn.
+// turn, from 0 in each turn.
 type BlockStart struct {
 	Header
 	Index int
@@ -146,13 +146,13 @@ type ErrorCode string
 
 // The error codes, all of them ours.
 const (
-	CodeInvalidCommand   ErrorCode = "INVALID_COMMAND"           // malformed: mend it
+	CodeInvalidCommand   ErrorCode = "INVALID_COMMAND"           // malformed: correct it
 	CodeUnauthenticated  ErrorCode = "UNAUTHENTICATED"           // authenticate first
 	CodeForbidden        ErrorCode = "FORBIDDEN"                 // this principal may not do that
 	CodeNotFound         ErrorCode = "NOT_FOUND"                 // no such session, or turn
 	CodeApprovalUnknown  ErrorCode = "APPROVAL_NOT_FOUND"        // no approval has that key
 	CodeApprovalUnclear  ErrorCode = "APPROVAL_KEY_REQUIRED"     // several are open: name one
-	CodeApprovalResolved ErrorCode = "APPROVAL_ALREADY_RESOLVED" // somebody was faster
+	CodeApprovalResolved ErrorCode = "APPROVAL_ALREADY_RESOLVED" // another answer was first
 	CodeApprovalExpired  ErrorCode = "APPROVAL_EXPIRED"          // it ended without an answer
 	CodeApprovalChanged  ErrorCode = "APPROVAL_CHANGED"          // the approval request is another one by now
 	CodeUnavailable      ErrorCode = "UNAVAILABLE"               // try again later

@@ -28,7 +28,7 @@ type Config struct {
 	// Approval request tells what the event that asked does not say; nil: nothing. It
 	// must be about the approval request with this very input, or be the zero value.
 	OpenRequest func(key message.Key, tool, input string) OpenRequest
-	// DecidedBy names who decided about a call; nil: nobody is named.
+	// DecidedBy names who decided about a call; nil: no name is shown.
 	DecidedBy func(key message.Key) string
 	// Artifact is the artifact of a result; nil: [Output.Reference].
 	Artifact func(o Output) message.RawJSON
@@ -132,10 +132,9 @@ func (m *Mapper) Event(e message.Event) ([]Frame, error) {
 	return m.flush(), nil
 }
 
-// Catchup gives the frames for somebody who has seen nothing of events, which
+// Catchup gives the frames for a subscriber who has seen no event, which
 // must begin where a turn does: as Event for each, without the approvals that
-// are resolved by the end, so that no card is shown that nobody can answer any
-// more. Events that cannot be shown are left out; see Config.OnSkip.
+// are resolved by the end, so that no card is shown that can no longer be answered. Events that cannot be shown are left out; see Config.OnSkip.
 func (m *Mapper) Catchup(events []message.Event) []Frame {
 	scout, quiet := *m, m.cfg
 	quiet.OnSkip = nil

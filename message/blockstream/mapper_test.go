@@ -357,7 +357,7 @@ func TestOpenCardsOutliveTheirTurn(t *testing.T) {
 	}
 	feed(t, r, frames)
 	if c := r.of("approval_request"); len(c) != 0 {
-		t.Errorf("a card that nobody can answer: %v", c)
+		t.Errorf("a card that cannot be answered: %v", c)
 	}
 }
 

@@ -68,7 +68,7 @@ func drawEvents(t *rapid.T) []message.Event {
 	return rapid.SliceOfN(rapid.Custom(one), 0, 60).Draw(t, "events")
 }
 
-// Whatever the events are: the frames keep the order, travel unharmed, and
+// For any events the frames keep the order, travel unharmed, and
 // neither client ever meets a block it does not know. The same events give the
 // same frames, and what is open to answer was shown.
 func TestFramesKeepTheOrder(t *testing.T) {

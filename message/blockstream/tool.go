@@ -84,8 +84,8 @@ func (m *Mapper) toolCall(e message.Event) {
 	case *message.ToolCallEnd: // shown when it begins
 	case *message.RequireExternalExecution:
 		for i := range e.ToolCalls {
-			t.learn(&e.ToolCalls[i])
-			m.begins(e.ToolCalls[i].ID)
+			t.replaceCall(&e.ToolCalls[i])
+			m.showCall(e.ToolCalls[i].ID)
 		}
 	default: // of another family
 	}
@@ -96,10 +96,10 @@ func (t *turn) add(id message.CallID, c *call) {
 	t.order = append(t.order, id)
 }
 
-// learn takes a call over from an event that carries it whole: its own events
+// replaceCall takes a call over from an event that carries it whole: its own events
 // may not have come, as a runtime need not stream what it proposes, and a person
 // may have changed it since.
-func (t *turn) learn(b *message.ToolCallBlock) {
+func (t *turn) replaceCall(b *message.ToolCallBlock) {
 	c := t.calls[b.ID]
 	if c == nil {
 		c = &call{}
@@ -112,17 +112,17 @@ func (t *turn) learn(b *message.ToolCallBlock) {
 	}
 }
 
-// begins shows a call, unless that was done or there is nothing to show.
-func (m *Mapper) begins(id message.CallID) {
+// showCall shows a call, unless that was done or there is nothing to show.
+func (m *Mapper) showCall(id message.CallID) {
 	if c := m.turn.calls[id]; !c.shown && !c.over && !c.bare {
 		m.use(id, c)
 	}
 }
 
-// leftover shows the calls that never began, before the turn ends.
-func (m *Mapper) leftover() {
+// showRemainingCalls shows the calls that never began, before the turn ends.
+func (m *Mapper) showRemainingCalls() {
 	for _, id := range m.turn.order {
-		m.begins(id)
+		m.showCall(id)
 	}
 }
 
@@ -168,7 +168,7 @@ func (m *Mapper) toolResult(e message.Event) {
 		}
 	case *message.ExternalExecutionResult:
 		for i := range e.ExecutionResults {
-			m.whole(t, e, &e.ExecutionResults[i])
+			m.showWholeResult(t, e, &e.ExecutionResults[i])
 		}
 	default: // of another family
 	}
@@ -194,7 +194,7 @@ func (m *Mapper) resultStart(t *turn, e *message.ToolResultStart) {
 	}
 	c.result = &output{name: e.ToolCallName}
 	if m.pending[callKey{t.reply, e.ToolCallID}] == nil { // else it ends unanswered, which is said first
-		m.begins(e.ToolCallID)
+		m.showCall(e.ToolCallID)
 	}
 }
 
@@ -207,9 +207,9 @@ func (m *Mapper) running(t *turn, e message.Event, id message.CallID) *output {
 	return nil
 }
 
-// whole shows a result that came in one piece, unless the call has one: then
+// showWholeResult shows a result that came in one piece, unless the call has one: then
 // its own events bring the content.
-func (m *Mapper) whole(t *turn, e message.Event, r *message.ToolResultBlock) {
+func (m *Mapper) showWholeResult(t *turn, e message.Event, r *message.ToolResultBlock) {
 	c := t.calls[r.ID]
 	if c != nil && (c.result != nil || c.over) {
 		m.skip(e, "the call has a result already")
@@ -235,7 +235,7 @@ func (m *Mapper) whole(t *turn, e message.Event, r *message.ToolResultBlock) {
 
 // result sends the tool_result, after the tool_use it belongs to.
 func (m *Mapper) result(t *turn, id message.CallID, o *output, state message.ToolResultState) {
-	m.begins(id)
+	m.showCall(id)
 	c := t.calls[id]
 	c.over, c.result = true, nil
 	b := &ToolResult{ToolUseID: id, Name: o.name, Status: ResultError, Content: o.shown.String()}

@@ -89,7 +89,7 @@ func (m *Mapper) endTurn(at string) {
 	if m.turn == nil {
 		return
 	}
-	m.leftover()
+	m.showRemainingCalls()
 	m.stop(false)
 	m.emit(&MessageDelta{StopReason: StopEndTurn})
 	stop := &MessageStop{}
@@ -110,7 +110,7 @@ func (m *Mapper) emit(f Frame) {
 	m.out = append(m.out, f)
 }
 
-// start opens the next block, after whatever was open.
+// start opens the next block, after it closes the open one.
 func (m *Mapper) start(b ContentBlock) {
 	m.stop(false)
 	m.emit(&BlockStart{Index: m.turn.next, Block: b})
@@ -154,7 +154,7 @@ func (m *Mapper) replyEnd(e *message.ReplyEnd) {
 		m.skip(e, "its turn is not open")
 		return
 	}
-	m.leftover()
+	m.showRemainingCalls()
 	m.stop(e.FinishedReason != message.FinishedInterrupted && e.FinishedReason != message.FinishedError)
 	switch e.FinishedReason {
 	case message.FinishedInterrupted:
@@ -169,13 +169,13 @@ func (m *Mapper) replyEnd(e *message.ReplyEnd) {
 func (m *Mapper) text(e message.Event) {
 	switch e := e.(type) {
 	case *message.TextBlockStart:
-		m.know(e, "text "+e.BlockID)
+		m.noteBlock(e, "text "+e.BlockID)
 	case *message.TextBlockDelta:
 		if m.grow(e, "text "+e.BlockID, e.Delta, &Text{}) {
 			m.emit(&BlockDelta{Index: m.turn.next - 1, Delta: &TextDelta{Text: e.Delta}})
 		}
 	case *message.TextBlockEnd:
-		m.ended("text " + e.BlockID)
+		m.endBlock("text " + e.BlockID)
 	default: // of another family
 	}
 }
@@ -188,19 +188,19 @@ func (m *Mapper) thinking(e message.Event) {
 	}
 	switch e := e.(type) {
 	case *message.ThinkingBlockStart:
-		m.know(e, "thinking "+e.BlockID)
+		m.noteBlock(e, "thinking "+e.BlockID)
 	case *message.ThinkingBlockDelta:
 		if m.grow(e, "thinking "+e.BlockID, e.Delta, &Thinking{}) {
 			m.emit(&BlockDelta{Index: m.turn.next - 1, Delta: &ThinkingDelta{Thinking: e.Delta}})
 		}
 	case *message.ThinkingBlockEnd:
-		m.ended("thinking " + e.BlockID)
+		m.endBlock("thinking " + e.BlockID)
 	default: // of another family
 	}
 }
 
-// know notes that a block has begun. It goes on the wire with its first text.
-func (m *Mapper) know(e message.Event, name string) {
+// noteBlock notes that a block has begun. It goes on the wire with its first text.
+func (m *Mapper) noteBlock(e message.Event, name string) {
 	if t := m.enter(e); t != nil {
 		t.known[name] = true
 	}
@@ -227,9 +227,9 @@ func (m *Mapper) grow(e message.Event, name, delta string, b ContentBlock) bool 
 	return true
 }
 
-// ended notes the end of the named block. Thinking stops at once; text waits to
+// endBlock notes the end of the named block. Thinking stops at once; text waits to
 // know whether it is the last answer.
-func (m *Mapper) ended(name string) {
+func (m *Mapper) endBlock(name string) {
 	if m.turn == nil || m.turn.open == nil || m.turn.open.name != name {
 		return
 	}

@@ -48,7 +48,7 @@ func align(was, is []slot, all bool, moved map[Hash]slot) aligned {
 			at[is[j].leaf] = list[1:]
 		}
 	}
-	inOrder := longest(match)
+	inOrder := longestRun(match)
 	a := aligned{was: len(was), is: len(is)}
 	if last := len(inOrder) - 1; !all && last >= 0 {
 		a.is, a.was = inOrder[last]+1, match[inOrder[last]]+1
@@ -112,9 +112,9 @@ func (a *aligned) segment(was, is []slot, matched []bool, match []int, all []slo
 	}
 }
 
-// longest gives the indices of the longest increasing subsequence of match,
+// longestRun gives the indices of the longest increasing subsequence of match,
 // leaving out -1.
-func longest(match []int) []int {
+func longestRun(match []int) []int {
 	var tops []int // index of the smallest last element of a subsequence of each length
 	prev := make([]int, len(match))
 	for j, m := range match {

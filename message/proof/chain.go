@@ -46,11 +46,11 @@ func linkOf(body []byte) (*message.Link, error) {
 
 // see takes the next record in.
 func (c *chains) see(r *Record, leaf Hash, add func(Finding)) {
-	why := r.unproved()
+	why := r.findUnproved()
 	if why != "" {
 		add(Finding{Kind: Changed, Seq: r.Seq, Subject: r.Subject, What: why})
 	}
-	if r.withheld() {
+	if r.isWithheld() {
 		add(Finding{Kind: Withheld, Seq: r.Seq, Subject: r.Subject, What: "nothing is shown of it, and the engine that wrote it lets more be shown: have an engine of that release hand it out"})
 	}
 	if r.Entity == "" {
@@ -116,7 +116,7 @@ func (c *chains) follow(r *Record, link *message.Link, before tail, seen bool) {
 			}
 		}
 	case link.Seq == 0 && seen:
-		add(Inserted, r.Seq, "it begins its call anew, which begins before it")
+		add(Inserted, r.Seq, "it begins its call again, which began earlier")
 	case link.Seq == 0, !seen && link.Seq < c.first:
 	case seen && link.Seq == before.seq:
 		add(Changed, before.seq, "the event record of its call at %d follows another record than the one that is there", r.Seq)
@@ -133,8 +133,8 @@ func (c *chains) follow(r *Record, link *message.Link, before tail, seen bool) {
 	}
 }
 
-// shifted says what shifted sequences mean where no checkpoint tells more.
-func (c *chains) shifted(add func(Finding)) {
+// explainShifts says what shifted sequences mean where no checkpoint tells more.
+func (c *chains) explainShifts(add func(Finding)) {
 	up, down := false, false
 	for d := range c.shifts {
 		up, down = up || d > 0, down || d < 0

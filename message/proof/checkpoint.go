@@ -37,8 +37,8 @@ type Checkpoint struct {
 // checkpointDomain keeps a checkpoint's signature from being any other.
 const checkpointDomain = "askance-checkpoint-v1\n"
 
-// signed is what the signature is over.
-func (c Checkpoint) signed() ([]byte, error) {
+// signedText is what the signature is over.
+func (c Checkpoint) signedText() ([]byte, error) {
 	c.Sig = ""
 	b, err := jcs.Marshal(c)
 	if err != nil {
@@ -50,7 +50,7 @@ func (c Checkpoint) signed() ([]byte, error) {
 // Sign sets KeyID and Sig.
 func (c *Checkpoint) Sign(key ed25519.PrivateKey) error {
 	c.KeyID = message.KeyID(key.Public().(ed25519.PublicKey))
-	b, err := c.signed()
+	b, err := c.signedText()
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (c *Checkpoint) Sign(key ed25519.PrivateKey) error {
 // Hash names the checkpoint: the next one carries it, and an auditor keeps it.
 // It is over what was signed.
 func (c Checkpoint) Hash() (Hash, error) {
-	b, err := c.signed()
+	b, err := c.signedText()
 	if err != nil {
 		return Hash{}, err
 	}
@@ -95,7 +95,7 @@ func (c Checkpoint) Verify(keys message.KeySet) error {
 	if err != nil {
 		return &message.Error{Code: message.CodeForbidden, Op: op, What: "the signature of " + c.String() + " is not base64url"}
 	}
-	b, err := c.signed()
+	b, err := c.signedText()
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever is read as a checkpoint is written back as it was, and its entries
+// What is read as a checkpoint is written back as it was, and its entries
 // have the root that it names.
 func FuzzDecodeSealed(f *testing.F) {
 	j := story(30)

@@ -2,13 +2,13 @@
 // records, signed checkpoints over them, what an auditor holds against a
 // journal, and receipts for single calls that are checked without a server. It
 // does no I/O and reads no clock, so that it can be used wherever a proof is
-// held: beside the engine, in an auditor's own program, in court.
+// held: next to the engine, in an auditor's own program, in court.
 //
 // # What is hashed
 //
 // The [Leaf] of a record is the RFC 6962 leaf hash over its subject and its
 // [Content], which is a hash of the headers that mean something and of the
-// SHA-256 of the body: exact stored bytes, nothing is encoded anew. Two things
+// SHA-256 of the body: exact stored bytes, nothing is encoded again. Two things
 // are built of leaves:
 //
 //   - The chain of a call: each event record carries, in its body, the sequence and the
@@ -36,15 +36,15 @@
 // What rules hide is taken out of a record by [Record.Redact]. The engine that
 // stored the record said in a header ([HeaderShown]), which is under the leaf,
 // what the result must be: so each byte of a redacted record is proved like those
-// of any other, and nobody can show less of a record, or something else.
+// of any other, and no one can show less of a record, or something else.
 //
 // # What is proved, and what not
 //
-// A record under a checkpoint is what it was when the engine signed: nobody
-// without the engine's private key can change it, its place, or what is beside
+// A record under a checkpoint is what it was when the engine signed: no one
+// without the engine's private key can change it, its place, or what is next to
 // it without being found. Records after the last checkpoint are held together
 // by the chains of their calls alone; of those, the last event record of a call can be
-// taken away without a trace. Whoever holds the engine's private key can sign
+// taken away without a trace. The holder of the engine's private key can sign
 // another history: keep checkpoints (or receipts) elsewhere and hand one to
 // [Options.Anchor]. When the server stored a record is not proved; an event record has
 // the engine's own time in its body.

@@ -33,7 +33,7 @@ func build(leaves []Hash, visit compact.VisitFn) (Hash, error) {
 	return Hash(root), nil
 }
 
-// Path is the RFC 6962 inclusion proof of the leaf at index: the hashes beside
+// Path is the RFC 6962 inclusion proof of the leaf at index: the hashes next to
 // the way from it to the root.
 func Path(leaves []Hash, index uint64) ([]Hash, error) {
 	fail := func(err error) ([]Hash, error) {

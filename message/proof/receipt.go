@@ -14,8 +14,8 @@ import (
 type Receipt struct {
 	Kind string `json:"type"` // "askance-receipt"
 	V    int    `json:"v"`    // 1
-	// Made is when the receipt was made, by the clock of whoever made it. Nothing
-	// proves it, and Check shows it to nobody.
+	// Made is when the receipt was made, by the clock of its maker. Nothing
+	// proves it, and Check does not show it.
 	Made time.Time `json:"made_at"`
 	message.Key
 	// Story repeats what the event records say. It is derived from them, and a receipt
@@ -69,7 +69,7 @@ func MakeReceipt(key message.Key, records []Record, sealed []Sealed, now time.Ti
 	r := &Receipt{Kind: receiptKind, V: 1, Made: now, Key: key, Records: []Proved{}, Checkpoints: []Checkpoint{}}
 	leaves := map[uint64][]Hash{}
 	for _, f := range records {
-		s := covering(sealed, f.Seq)
+		s := findCovering(sealed, f.Seq)
 		if s == nil {
 			return nil, &message.Error{Code: message.CodeConflict, Op: op, What: fmt.Sprintf("the record %d is not signed yet", f.Seq), Hint: "askance audit checkpoint has it signed"}
 		}
@@ -100,7 +100,7 @@ func MakeReceipt(key message.Key, records []Record, sealed []Sealed, now time.Ti
 	return r, nil
 }
 
-func covering(sealed []Sealed, seq uint64) *Sealed {
+func findCovering(sealed []Sealed, seq uint64) *Sealed {
 	for i := range sealed {
 		if sealed[i].Checkpoint.Covers(seq) {
 			return &sealed[i]
@@ -166,12 +166,12 @@ func (r *Receipt) form() error {
 		}
 	}
 	if bad != "" {
-		return refused("%s", bad)
+		return refuse("%s", bad)
 	}
 	return nil
 }
 
-func refused(format string, args ...any) error {
+func refuse(format string, args ...any) error {
 	return &message.Error{Code: message.CodeForbidden, Op: "check receipt", What: fmt.Sprintf(format, args...), Hint: "the receipt proves nothing: it was changed, or forged"}
 }
 
@@ -180,23 +180,23 @@ func (r *Receipt) read() ([]*message.EventRecord, error) {
 	out := make([]*message.EventRecord, len(r.Records))
 	for i := range r.Records {
 		rec := &r.Records[i]
-		if why := rec.unproved(); why != "" || rec.withheld() || !rec.BodyHash.IsZero() && string(rec.Body()) == RedactedWhole {
-			return nil, refused("of the event record at %d nothing that is shown is proved: %s", rec.Seq, cmp.Or(why, "nothing is shown"))
+		if why := rec.findUnproved(); why != "" || rec.isWithheld() || !rec.BodyHash.IsZero() && string(rec.Body()) == RedactedWhole {
+			return nil, refuse("of the event record at %d nothing that is shown is proved: %s", rec.Seq, cmp.Or(why, "nothing is shown"))
 		}
 		var f message.EventRecord
 		if err := strictjson.Unmarshal(rec.Body(), &f, strictjson.MaxBytes(maxRecord)); err != nil {
-			return nil, refused("the event record at %d cannot be read: %v", rec.Seq, err)
+			return nil, refuse("the event record at %d cannot be read: %v", rec.Seq, err)
 		}
 		ids := rec.Header["Nats-Msg-Id"]
 		switch {
 		case f.V != message.RecordVersion || f.Call == nil:
-			return nil, refused("the record at %d is no event record of a call that this program can read", rec.Seq)
+			return nil, refuse("the record at %d is no event record of a call that this program can read", rec.Seq)
 		case f.Call.Key != r.Key:
-			return nil, refused("the event record at %d is of the call %s", rec.Seq, f.Call.Key)
+			return nil, refuse("the event record at %d is of the call %s", rec.Seq, f.Call.Key)
 		case len(ids) != 1 || ids[0] != f.ID:
-			return nil, refused("the event record at %d was stored under another id", rec.Seq)
+			return nil, refuse("the event record at %d was stored under another id", rec.Seq)
 		case len(rec.Header[kindHeader]) > 0 && rec.Header[kindHeader][0] != f.Kind():
-			return nil, refused("the event record at %d was stored as another step", rec.Seq)
+			return nil, refuse("the event record at %d was stored as another step", rec.Seq)
 		}
 		out[i] = &f
 	}

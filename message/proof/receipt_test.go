@@ -38,7 +38,7 @@ func life(t testing.TB) []proof.Record {
 	return lifeOf(t, `{"cents":500}`)
 }
 
-// lifeOf is that with another input, of which rules may hide some paths.
+// lifeOf is that with another input, some paths in which rules may hide.
 func lifeOf(t testing.TB, input string, hidden ...string) []proof.Record {
 	t.Helper()
 	ann := message.Principal{Role: message.RoleApprover, Name: "ann", Auth: "nats-user"}
@@ -136,7 +136,7 @@ func TestReceipt(t *testing.T) {
 	if _, err := check(receipt(t), message.KeySet{}); err == nil {
 		t.Error("it was believed without a key")
 	}
-	// Laid out anew by another tool it is still the same receipt.
+	// Formatted by another tool it is still the same receipt.
 	var v any
 	if err := strictjson.Unmarshal(receipt(t), &v); err != nil {
 		t.Fatal(err)
@@ -146,7 +146,7 @@ func TestReceipt(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := check(pretty, keys); err != nil {
-		t.Errorf("laid out anew: %v", err)
+		t.Errorf("formatted by another tool: %v", err)
 	}
 }
 
@@ -202,7 +202,7 @@ func TestReceiptRefuses(t *testing.T) {
 	}
 }
 
-// hiding is the receipt of a call of which a rule hides a value.
+// hiding is the receipt of a call with a value that a rule hides.
 func hiding(t testing.TB) []byte {
 	t.Helper()
 	records := lifeOf(t, `{"cents":500,"pin":"4711-0815"}`, "args.pin")
@@ -278,7 +278,7 @@ func TestRedact(t *testing.T) {
 func TestShownIsStable(t *testing.T) {
 	r := lifeOf(t, `{"cents":500,"pin":"4711-0815"}`, "args.pin")[2]
 	shown, what := proof.Shown(r.Body(), true)
-	const want = "sha256:ea209d099dbfa384d98764c395883d3e3ff4b72b42820d28746b661f3d1d9956"
+	const want = "sha256:60b971661e8f3174b3ef0439cc1bb742efc8ff9e182a0d34fea1e1ad655c3479"
 	if got := proof.MarkOf(shown, what); got != want {
 		t.Errorf("the mark is %s, it was %s; what is shown is\n%s", got, want, shown)
 	}
@@ -293,7 +293,7 @@ func TestRedactedKind(t *testing.T) {
 	}
 }
 
-// Whatever member of a receipt is changed, left out, added or moved, it is
+// A receipt with any member changed, left out, added or moved is
 // refused, or says what it said.
 func TestReceiptMutations(t *testing.T) {
 	for name, good := range map[string][]byte{"plain": receipt(t), "redacted": hiding(t)} {
@@ -349,7 +349,7 @@ func TestReceiptProperty(t *testing.T) {
 	})
 }
 
-// Whatever is read as a receipt either proves what it says or is refused, and
+// What is read as a receipt either proves what it says or is refused, and
 // is written back as it was.
 func FuzzReceipt(f *testing.F) {
 	f.Add(receipt(f))

@@ -37,33 +37,33 @@ func (r *Receipt) Check(keys message.KeySet, retired Retired) (*Checked, error) 
 		return nil, err
 	}
 	out := &Checked{Key: r.Key, Story: r.Story, Count: len(r.Records), First: r.Records[0].Seq, Last: r.Records[len(r.Records)-1].Seq}
-	signed, err := r.signed(keys, retired, out)
+	signed, err := r.checkSignatures(keys, retired, out)
 	if err != nil {
 		return nil, err
 	}
 	for i := range r.Records {
-		if err := r.Records[i].included(signed); err != nil {
+		if err := r.Records[i].checkInclusion(signed); err != nil {
 			return nil, err
 		}
 	}
 	if out.Records, err = r.read(); err != nil {
 		return nil, err
 	}
-	if err := r.linked(out); err != nil {
+	if err := r.checkLinks(out); err != nil {
 		return nil, err
 	}
-	if err := r.bound(out.Records, keys, retired); err != nil {
+	if err := r.checkBinding(out.Records, keys, retired); err != nil {
 		return nil, err
 	}
-	if !same(storyOf(out.Records), r.Story) {
-		return nil, refused("what the receipt tells is not what its event records say")
+	if !isSame(storyOf(out.Records), r.Story) {
+		return nil, refuse("what the receipt tells is not what its event records say")
 	}
 	out.Ended = r.Story.State == message.ToolCallFinished
 	return out, nil
 }
 
-// signed checks the checkpoints and gives them by number.
-func (r *Receipt) signed(keys message.KeySet, retired Retired, out *Checked) (map[uint64]*Checkpoint, error) {
+// checkSignatures checks the checkpoints and gives them by number.
+func (r *Receipt) checkSignatures(keys message.KeySet, retired Retired, out *Checked) (map[uint64]*Checkpoint, error) {
 	by := map[uint64]*Checkpoint{}
 	ids := map[string]bool{}
 	for i := range r.Checkpoints {
@@ -75,7 +75,7 @@ func (r *Receipt) signed(keys message.KeySet, retired Retired, out *Checked) (ma
 			return nil, err
 		}
 		if c.Space != r.Space {
-			return nil, refused("checkpoint %d is of another space", c.Number)
+			return nil, refuse("checkpoint %d is of another space", c.Number)
 		}
 		by[c.Number] = c
 		if !ids[c.KeyID] {
@@ -86,22 +86,22 @@ func (r *Receipt) signed(keys message.KeySet, retired Retired, out *Checked) (ma
 	return by, nil
 }
 
-// included checks that the record stands where a checkpoint has it.
-func (p *Proved) included(signed map[uint64]*Checkpoint) error {
+// checkInclusion checks that the record stands where a checkpoint has it.
+func (p *Proved) checkInclusion(signed map[uint64]*Checkpoint) error {
 	c := signed[p.Checkpoint]
 	switch {
 	case c == nil:
-		return refused("the checkpoint of the event record at %d is not there", p.Seq)
+		return refuse("the checkpoint of the event record at %d is not there", p.Seq)
 	case !c.Covers(p.Seq):
-		return refused("%s does not cover the event record at %d", c, p.Seq)
+		return refuse("%s does not cover the event record at %d", c, p.Seq)
 	case !Included(p.Leaf(), p.Seq-c.From, c.Size(), p.Path, c.Root):
-		return refused("the event record at %d is not the one that was signed", p.Seq)
+		return refuse("the event record at %d is not the one that was signed", p.Seq)
 	}
 	return nil
 }
 
-// linked checks that each event record follows the one before it.
-func (r *Receipt) linked(out *Checked) error {
+// checkLinks checks that each event record follows the one before it.
+func (r *Receipt) checkLinks(out *Checked) error {
 	chained := false
 	for i, f := range out.Records {
 		rec := &r.Records[i]
@@ -110,39 +110,39 @@ func (r *Receipt) linked(out *Checked) error {
 		}
 		switch link := f.Prev; {
 		case link == nil && chained:
-			return refused("the event record at %d does not say what it follows", rec.Seq)
+			return refuse("the event record at %d does not say what it follows", rec.Seq)
 		case link == nil:
 			out.Unchained++
 			continue
 		case link.Seq == 0 && link.Hash == "" && i == 0:
 			out.Whole = true
 		case link.Seq == 0 && i > 0:
-			return refused("the event record at %d begins the call anew", rec.Seq)
+			return refuse("the event record at %d begins the call again", rec.Seq)
 		case i > 0 && (link.Seq != r.Records[i-1].Seq || link.Hash != r.Records[i-1].Leaf().String()):
-			return refused("the event record at %d follows another one than the receipt has before it", rec.Seq)
+			return refuse("the event record at %d follows another one than the receipt has before it", rec.Seq)
 		case i == 0:
-			return refused("the receipt leaves out what the event record at %d follows", rec.Seq)
+			return refuse("the receipt leaves out what the event record at %d follows", rec.Seq)
 		}
 		chained = true
 	}
 	return nil
 }
 
-// bound checks that what was asked, answered and granted is one and the same.
-func (r *Receipt) bound(records []*message.EventRecord, keys message.KeySet, retired Retired) error {
+// checkBinding checks that what was asked, answered and granted is one and the same.
+func (r *Receipt) checkBinding(records []*message.EventRecord, keys message.KeySet, retired Retired) error {
 	asked := map[string]bool{}
 	for i, f := range records {
 		c, seq := f.Call, r.Records[i].Seq
 		if q := c.Request; q != nil {
 			digest, err := q.Digest()
 			if err != nil || digest != c.Digest || q.Key != r.Key || q.Tool != c.Tool {
-				return refused("the approval request in the event record at %d has not the digest that was answered", seq)
+				return refuse("the approval request in the event record at %d has not the digest that was answered", seq)
 			}
 			asked[digest] = true
 		}
 		for _, v := range c.Votes {
 			if !asked[v.Digest] {
-				return refused("a vote of %s in the event record at %d answers an approval request that was not asked", v.By, seq)
+				return refuse("a vote of %s in the event record at %d answers an approval request that was not asked", v.By, seq)
 			}
 		}
 		g := c.Attempt.Grant
@@ -150,23 +150,23 @@ func (r *Receipt) bound(records []*message.EventRecord, keys message.KeySet, ret
 			continue
 		}
 		if c.Request == nil || c.Input != c.Request.Input {
-			return refused("what was granted in the event record at %d is not what was asked", seq)
+			return refuse("what was granted in the event record at %d is not what was asked", seq)
 		}
 		if err := g.Signed(keys); err != nil {
-			return refused("the grant in the event record at %d is not good: %v", seq, err)
+			return refuse("the grant in the event record at %d is not good: %v", seq, err)
 		}
 		if retired.Over(g.KeyID, g.NotBefore) {
-			return refused("the grant in the event record at %d is signed by a key that was retired before", seq)
+			return refuse("the grant in the event record at %d is signed by a key that was retired before", seq)
 		}
 		if g.V != 1 || g.Digest != c.Digest || g.Key != r.Key || g.Tool != c.Tool || g.Attempt != c.Attempt.Number || g.Bundle != c.Request.Bundle {
-			return refused("the grant in the event record at %d was given for something else", seq)
+			return refuse("the grant in the event record at %d was given for something else", seq)
 		}
 	}
 	return nil
 }
 
-// same reports whether two stories have one canonical form.
-func same(a, b Story) bool {
+// isSame reports whether two stories have one canonical form.
+func isSame(a, b Story) bool {
 	x, err := jcs.Marshal(a)
 	if err != nil {
 		return false

@@ -48,7 +48,7 @@ func ParseHash(text string) (Hash, error) {
 func (h Hash) IsZero() bool { return h == Hash{} }
 
 // Record is one stored message of a journal, as it is handed to an auditor. The
-// body is kept as text, not as JSON, so that no tool that lays out a file anew
+// body is kept as text, not as JSON, so that no tool that formats a file
 // can change it.
 type Record struct {
 	Seq uint64 `json:"seq,omitzero"` // its place in the journal
@@ -66,19 +66,19 @@ type Record struct {
 	// them; "delta" for a piece of streamed arguments, "*" for all.
 	Redacted []string `json:"redacted,omitzero"`
 	// Invalid is why the engines of the space do not believe the record, by the
-	// word of whoever read it with their key. Altered: it bears their mark, and
+	// word of the reader that had their key. Altered: it bears their mark, and
 	// the mark does not fit.
 	Invalid string `json:"invalid,omitzero"`
 	Altered bool   `json:"altered,omitzero"`
-	// Tree is the tree of event records that the record belongs to, "" for none. Whoever
-	// reads records derives it from the subject.
+	// Tree is the tree of event records that the record belongs to, "" for none. The reader of
+	// records derives it from the subject.
 	Entity string `json:"-"`
 }
 
 const (
 	// RedactedDelta is what is left of an event with a piece of streamed arguments.
 	RedactedDelta = `{"type":"TOOL_CALL_DELTA"}`
-	// RedactedWhole is what is left of an event record of which nothing may be shown.
+	// RedactedWhole is what is left of an event record that must not be shown.
 	RedactedWhole = `{}`
 )
 

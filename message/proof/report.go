@@ -21,7 +21,7 @@ const (
 	Purged         Kind = "purged"          // the first records are gone, their proof is kept
 	Unlinked       Kind = "unlinked"        // an event record without a link behind event records that have one
 	Unreadable     Kind = "unreadable"      // an event record whose body is none
-	Withheld       Kind = "withheld"        // nothing is shown of a record of which something may be
+	Withheld       Kind = "withheld"        // a record that may be shown in part is not shown at all
 	BadCheckpoint  Kind = "bad_checkpoint"  // not signed by an engine, or changed since
 	LostCheckpoint Kind = "lost_checkpoint" // the checkpoints do not follow each other
 	NoCheckpoint   Kind = "no_checkpoint"   // nothing of the journal was ever signed

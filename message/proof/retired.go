@@ -22,7 +22,7 @@ func (r Retired) Over(keyID string, at time.Time) bool {
 
 // Check refuses a checkpoint that was signed when its key was retired already:
 // by its own time, or by that of the genuine checkpoint before it, if that is
-// known. Whoever has a retired key can write any time into a checkpoint, but none
+// known. The holder of a retired key can write any time into a checkpoint, but none
 // behind which it stands.
 func (r Retired) Check(c Checkpoint, before *Checkpoint) error {
 	at := c.At

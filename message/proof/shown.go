@@ -10,7 +10,7 @@ import (
 
 // HeaderShown is the header in which an engine says, as it stores a record, what
 // may be shown of it: ShownWhole, or the SHA-256 of the redacted body. As every
-// header of ours it is under the record's hash. So whoever hands a record on can
+// header of ours it is under the record's hash. So who hands a record on can
 // redact it in this one way only, and each byte that is shown is proved.
 const HeaderShown = "Askance-Shown"
 
@@ -23,7 +23,7 @@ var streamedArguments = []byte(`TOOL_CALL_DELTA`)
 
 // Shown gives the body that may be shown of a record, and what was taken out of
 // it; nothing was if what is nil. Of an event record that this program cannot read
-// nothing is shown: nobody can say what in it is hidden.
+// nothing is shown: what in it is hidden cannot be said.
 //
 // The hash of what it gives is stored: of a body that is in a journal it must
 // always give the same.
@@ -50,7 +50,7 @@ func Shown(body []byte, record bool) (shown []byte, what []string) {
 	return shown, hiddenIn(&f)
 }
 
-// MarkOf is the value of HeaderShown for a body of which that is shown.
+// MarkOf is the value of HeaderShown for a body that is shown so.
 func MarkOf(shown []byte, what []string) string {
 	if what == nil {
 		return ShownWhole
@@ -91,15 +91,15 @@ func (r *Record) mark() (string, bool) {
 	return values[0], true
 }
 
-// withheld reports whether nothing is shown of the record, though its engine
+// isWithheld reports whether nothing is shown of the record, though its engine
 // says that something may be.
-func (r *Record) withheld() bool {
+func (r *Record) isWithheld() bool {
 	mark, marked := r.mark()
 	return !r.BodyHash.IsZero() && marked && string(r.Body()) == RedactedWhole && mark != BodyHash(r.Body()).String()
 }
 
-// unproved says what of a record is shown without a proof; "" if nothing is.
-func (r *Record) unproved() string {
+// findUnproved says what of a record is shown without a proof; "" if nothing is.
+func (r *Record) findUnproved() string {
 	redacted := !r.BodyHash.IsZero()
 	mark, marked := r.mark()
 	switch {
@@ -109,20 +109,20 @@ func (r *Record) unproved() string {
 		return "it names what was taken out, and nothing was"
 	case !redacted:
 		return ""
-	case r.withheld():
+	case r.isWithheld():
 	case marked && mark != BodyHash(r.Body()).String():
 		return "it is said to be redacted, and what is shown is not what the engine that wrote it lets be shown"
 	case !marked && string(r.Body()) != RedactedWhole && (r.Entity != "" || string(r.Body()) != RedactedDelta):
 		return "it is said to be redacted, and nothing proves what is shown of it"
 	}
-	if !slices.Equal(r.Redacted, r.taken()) {
+	if !slices.Equal(r.Redacted, r.findTaken()) {
 		return "it is redacted in another way than it says"
 	}
 	return ""
 }
 
-// taken is what was taken out of a redacted record, by what is left.
-func (r *Record) taken() []string {
+// findTaken is what was taken out of a redacted record, by what is left.
+func (r *Record) findTaken() []string {
 	switch body := string(r.Body()); {
 	case body == RedactedWhole:
 		return []string{"*"}

@@ -47,7 +47,7 @@ func Verify(checkpoints iter.Seq2[[]byte, error], records iter.Seq2[Record, erro
 	defer stop()
 	v.nextRecord, stop = iter.Pull2(records)
 	defer stop()
-	run := v.whole
+	run := v.checkWhole
 	if o.Partial {
 		run = v.selection
 	}
@@ -75,8 +75,8 @@ type verifier struct {
 	doubts         []Finding
 }
 
-// signed makes sure that n signed places are read, or all there are.
-func (v *verifier) signed(n int) error {
+// checkSignature makes sure that n signed places are read, or all there are.
+func (v *verifier) checkSignature(n int) error {
 	for len(v.was) < n && !v.wasEnd {
 		raw, err, ok := v.nextCheckpoint()
 		switch {
@@ -136,20 +136,20 @@ func (v *verifier) accept(s Sealed) {
 	for i, e := range entries {
 		at := slot{seq: c.From + uint64(i), leaf: e.Leaf(), subject: e.Subject, number: c.Number}
 		if e.Subject == "" {
-			v.gone(at)
+			v.reportGone(at)
 			continue
 		}
 		v.was = append(v.was, at)
 	}
 }
 
-// gone reports a record that was not there when its range was signed.
-func (v *verifier) gone(at slot) {
+// reportGone reports a record that was not there when its range was signed.
+func (v *verifier) reportGone(at slot) {
 	v.add(Finding{Kind: Removed, Seq: at.seq, Checkpoint: at.number, What: "it was gone already when its range was signed"})
 }
 
-// present makes sure that n records are read, or all there are.
-func (v *verifier) present(n int) error {
+// checkPresent makes sure that n records are read, or all there are.
+func (v *verifier) checkPresent(n int) error {
 	for len(v.is) < n && !v.isEnd {
 		r, err, ok := v.nextRecord()
 		switch {
@@ -167,7 +167,7 @@ func (v *verifier) present(n int) error {
 func (v *verifier) record(r *Record) {
 	leaf := r.Leaf()
 	if v.rep.Records > 0 && r.Seq <= v.rep.Last {
-		v.doubt(Finding{Kind: Reordered, Seq: r.Seq, Subject: r.Subject, What: fmt.Sprintf("it stands behind the record at %d", v.rep.Last)})
+		v.addDoubt(Finding{Kind: Reordered, Seq: r.Seq, Subject: r.Subject, What: fmt.Sprintf("it stands behind the record at %d", v.rep.Last)})
 	}
 	v.rep.Records++
 	v.rep.Last = max(v.rep.Last, r.Seq)
@@ -182,7 +182,7 @@ func (v *verifier) record(r *Record) {
 		if r.Altered {
 			kind = Changed
 		}
-		v.doubt(Finding{Kind: kind, Seq: r.Seq, Subject: r.Subject, What: r.Invalid})
+		v.addDoubt(Finding{Kind: kind, Seq: r.Seq, Subject: r.Subject, What: r.Invalid})
 	}
 	v.chain.see(r, leaf, v.add)
 	for _, s := range v.skip {
@@ -194,18 +194,18 @@ func (v *verifier) record(r *Record) {
 	v.is = append(v.is, slot{seq: r.Seq, leaf: leaf, subject: r.Subject, invalid: r.Invalid})
 }
 
-// doubt keeps a finding for the end, unless a checkpoint explains it by then.
-func (v *verifier) doubt(f Finding) {
+// addDoubt keeps a finding for the end, unless a checkpoint explains it by then.
+func (v *verifier) addDoubt(f Finding) {
 	v.doubts = append(v.doubts[:min(len(v.doubts), MaxFindings)], f)
 }
 
-// whole compares a journal that has everything.
-func (v *verifier) whole() error {
+// checkWhole compares a journal that has everything.
+func (v *verifier) checkWhole() error {
 	for {
-		if err := v.signed(1); err != nil {
+		if err := v.checkSignature(1); err != nil {
 			return err
 		}
-		if err := v.present(1); err != nil {
+		if err := v.checkPresent(1); err != nil {
 			return err
 		}
 		switch {
@@ -216,34 +216,34 @@ func (v *verifier) whole() error {
 				return nil
 			}
 		case v.was[0].seq < v.rep.First:
-			v.purged()
+			v.skipPurged()
 		case len(v.is) > 0 && v.was[0].leaf == v.is[0].leaf:
 			v.was, v.is = v.was[1:], v.is[1:]
 		default:
-			if err := v.differ(); err != nil {
+			if err := v.findDifferences(); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// differ looks ahead to find out what happened.
-func (v *verifier) differ() error {
-	if err := v.signed(window); err != nil {
+// findDifferences looks ahead to find out what happened.
+func (v *verifier) findDifferences() error {
+	if err := v.checkSignature(window); err != nil {
 		return err
 	}
-	if err := v.present(window); err != nil {
+	if err := v.checkPresent(window); err != nil {
 		return err
 	}
 	was, is := v.was[:min(len(v.was), window)], v.is[:min(len(v.is), window)]
 	if v.wasEnd && len(is) > len(was) && len(was) < window { // what follows the last checkpoint is no insertion
-		is = is[:v.reach(was, is)]
+		is = is[:v.countCandidates(was, is)]
 	}
 	a := align(was, is, v.wasEnd && len(was) == len(v.was) || v.isEnd && len(is) == len(v.is), v.moved)
 	for _, d := range a.diffs {
 		v.known[max(d.is.seq, d.was.seq)] = true
 		if d.kind == Removed && v.isEnd && d.was.seq > v.rep.Last {
-			v.lostEnd(d.was)
+			v.reportLostEnd(d.was)
 			continue
 		}
 		v.add(d.finding())
@@ -252,9 +252,9 @@ func (v *verifier) differ() error {
 	return nil
 }
 
-// reach is how many of the present records can be about signed ones: those up
+// countCandidates is how many of the present records can be about signed ones: those up
 // to the last that was signed, or up to the last signed sequence.
-func (v *verifier) reach(was, is []slot) int {
+func (v *verifier) countCandidates(was, is []slot) int {
 	leaves := make(map[Hash]bool, len(was))
 	for _, w := range was {
 		leaves[w.leaf] = true
@@ -268,24 +268,24 @@ func (v *verifier) reach(was, is []slot) int {
 	return n
 }
 
-// lostEnd reports that the journal ends before what was signed.
-func (v *verifier) lostEnd(at slot) {
+// reportLostEnd reports that the journal ends before what was signed.
+func (v *verifier) reportLostEnd(at slot) {
 	kind, what := RolledBack, fmt.Sprintf("the journal ends at %d, and this was signed", v.rep.Last)
 	if v.o.Last >= at.seq {
 		kind, what = Removed, "it was signed there and is gone"
 	}
-	if n := len(v.rep.Findings); n > 0 && v.rep.Findings[n-1].Kind == kind && kind == RolledBack && v.rep.Findings[n-1].reaches(at.seq) {
+	if n := len(v.rep.Findings); n > 0 && v.rep.Findings[n-1].Kind == kind && kind == RolledBack && v.rep.Findings[n-1].endsBefore(at.seq) {
 		v.rep.Findings[n-1].Through = at.seq
 		return
 	}
 	v.add(Finding{Kind: kind, Seq: at.seq, Subject: at.subject, Checkpoint: at.number, What: what})
 }
 
-// reaches reports whether the finding ends right before seq.
-func (f Finding) reaches(seq uint64) bool { return max(f.Seq, f.Through)+1 == seq }
+// endsBefore reports whether the finding ends right before seq.
+func (f Finding) endsBefore(seq uint64) bool { return max(f.Seq, f.Through)+1 == seq }
 
-// purged passes over what is signed and was purged from the front.
-func (v *verifier) purged() {
+// skipPurged passes over what is signed and was purged from the front.
+func (v *verifier) skipPurged() {
 	from, n := v.was[0].seq, 0
 	for n < len(v.was) && v.was[n].seq < v.rep.First {
 		n++
@@ -306,17 +306,17 @@ func (v *verifier) purged() {
 // signed at its place.
 func (v *verifier) selection() error {
 	for {
-		if err := v.present(1); err != nil || len(v.is) == 0 {
+		if err := v.checkPresent(1); err != nil || len(v.is) == 0 {
 			for err == nil && !v.wasEnd { // the remaining checkpoints count, too
 				v.was = v.was[:0]
-				err = v.signed(1)
+				err = v.checkSignature(1)
 			}
 			return err
 		}
 		s := v.is[0]
 		v.is = v.is[1:]
 		for {
-			if err := v.signed(1); err != nil {
+			if err := v.checkSignature(1); err != nil {
 				return err
 			}
 			if len(v.was) == 0 || v.was[0].seq >= s.seq {
@@ -358,7 +358,7 @@ func (v *verifier) finish() {
 			}
 		}
 		if !explained && len(v.chain.found) == 0 {
-			v.chain.shifted(v.add)
+			v.chain.explainShifts(v.add)
 		}
 	}
 	for _, f := range v.doubts {

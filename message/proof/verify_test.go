@@ -101,7 +101,7 @@ func (j *journal) seal(size int) {
 	}
 }
 
-// again numbers the records as a stream that was made anew does.
+// again numbers the records as a stream that was made again does.
 func (j *journal) again() {
 	for i := range j.records {
 		j.records[i].Seq = uint64(i + 1)
@@ -163,16 +163,16 @@ var tampering = []struct {
 	}},
 	{proof.Changed, "header in place", func(j *journal, i int) { j.records[i].Header = map[string][]string{"Nats-Msg-Id": {"x"}} }},
 	{proof.Removed, "leaving a hole", func(j *journal, i int) { j.records = slices.Delete(j.records, i, i+1) }},
-	{proof.Removed, "in a stream made anew", func(j *journal, i int) { j.records = slices.Delete(j.records, i, i+1); j.again() }},
-	{proof.Inserted, "a copy, in a stream made anew", func(j *journal, i int) {
+	{proof.Removed, "in a stream made again", func(j *journal, i int) { j.records = slices.Delete(j.records, i, i+1); j.again() }},
+	{proof.Inserted, "a copy, in a stream made again", func(j *journal, i int) {
 		j.records = slices.Insert(j.records, i, j.records[i-3])
 		j.again()
 	}},
-	{proof.Reordered, "next to each other, in a stream made anew", func(j *journal, i int) {
+	{proof.Reordered, "next to each other, in a stream made again", func(j *journal, i int) {
 		j.records[i], j.records[i-1] = j.records[i-1], j.records[i]
 		j.again()
 	}},
-	{proof.Reordered, "within a call, in a stream made anew", func(j *journal, i int) {
+	{proof.Reordered, "within a call, in a stream made again", func(j *journal, i int) {
 		j.records[i], j.records[i-3] = j.records[i-3], j.records[i]
 		j.again()
 	}},
@@ -268,7 +268,7 @@ func TestUnchained(t *testing.T) {
 	}
 }
 
-// relink writes the linked records of a journal anew, and signs it.
+// relink writes the linked records of a journal again, and signs it.
 func relink(old *journal) *journal {
 	j := &journal{}
 	for _, r := range old.records {
@@ -397,7 +397,7 @@ func resign(t *testing.T, raw []byte, key ed25519.PrivateKey, change func(*proof
 	return b
 }
 
-// Journal and checkpoints of an older day fit each other; only somebody who
+// Journal and checkpoints of an older day fit each other; only a reader who
 // kept a checkpoint can tell.
 func TestAnchor(t *testing.T) {
 	old := story(30)
@@ -503,7 +503,7 @@ func TestRedacted(t *testing.T) {
 	wrong("another body", proof.Changed)
 }
 
-// Whatever one does to a signed journal is found, and never as something else
+// Any change of a signed journal is found, and never as something else
 // only.
 func TestTamperingProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -523,7 +523,7 @@ func TestTamperingProperty(t *testing.T) {
 		case 1:
 			want = proof.Removed
 			j.records = slices.Delete(j.records, i, i+1)
-			if rapid.Bool().Draw(t, "anew") {
+			if rapid.Bool().Draw(t, "made again") {
 				j.again()
 				if i == n-1 {
 					want = proof.RolledBack

@@ -51,7 +51,7 @@ type Loss struct {
 	What string // for people
 }
 
-func (c Codec) lose(row int, id, what string) {
+func (c Codec) reportLoss(row int, id, what string) {
 	if c.OnLoss != nil {
 		c.OnLoss(Loss{row, id, what})
 	}

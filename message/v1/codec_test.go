@@ -243,6 +243,6 @@ func TestDepth(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := (v1.Codec{}).AppendMsgs(nil, list); !errors.Is(err, message.ErrInvalid) {
-		t.Errorf("written, though nobody could read it: %v", err)
+		t.Errorf("written, though it cannot be read: %v", err)
 	}
 }

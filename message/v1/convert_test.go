@@ -139,7 +139,7 @@ func TestGrouping(t *testing.T) {
 		"a result of no call":        {[]string{say("u", "ann", "user"), res("r", "9")}, "u/1 r/1"},
 		"a second result":            {[]string{use("a", "F", "1"), res("r", "1"), res("q", "1")}, "a/3"},
 		"results by a user":          {[]string{use("a", "F", "1"), o("r", "tool", "user", `[{"type":"tool_result","id":"1","name":"f","output":"x"}]`), say("b", "F", "assistant")}, "a/3"},
-		"results beside text":        {[]string{use("a", "F", "1"), o("r", "ann", "user", `[{"type":"text","text":"here"},{"type":"tool_result","id":"1","name":"f","output":"x"}]`)}, "a/2 r/1"},
+		"results next to text":       {[]string{use("a", "F", "1"), o("r", "ann", "user", `[{"type":"text","text":"here"},{"type":"tool_result","id":"1","name":"f","output":"x"}]`)}, "a/2 r/1"},
 		"an empty list is no result": {[]string{use("a", "F", "1"), o("s", "system", "system", `[]`), say("b", "F", "assistant")}, "a/1 s/0 b/1"},
 	} {
 		var got []string
@@ -222,7 +222,7 @@ func TestFrom20(t *testing.T) {
 	}
 }
 
-// Two replies of one agent stay two, whatever stands between them.
+// Two replies of one agent stay two, with anything between them.
 func TestRepliesStayApart(t *testing.T) {
 	a, b := reply(t), reply(t)
 	b.ID, a.Content = "reply-2", a.Content[:5]

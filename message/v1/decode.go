@@ -72,7 +72,7 @@ func msg01(r *object.Reader) (*Msg, error) {
 	}
 	m := &Msg{Dialect: V01, ID: r.Text("id"), Name: r.Text("name"), Role: role(r), Timestamp: r.Text("timestamp"), Metadata: metadata(r)}
 	if r.There("url") {
-		m.Content = oldContent(r)
+		m.Content = readOldContent(r)
 		return m, r.Err()
 	}
 	r.Need("content", func(raw []byte) (err error) {
@@ -91,9 +91,9 @@ func msg01(r *object.Reader) (*Msg, error) {
 	return m, r.Err()
 }
 
-// oldContent reads the content of 0.1.0 to 0.1.2, any JSON value, and the urls
+// readOldContent reads the content of 0.1.0 to 0.1.2, any JSON value, and the urls
 // beside it.
-func oldContent(r *object.Reader) Content {
+func readOldContent(r *object.Reader) Content {
 	var c Content
 	r.Need("metadata", func([]byte) error { return nil }) // exactly these members
 	r.Need("content", func(raw []byte) (err error) {

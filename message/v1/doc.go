@@ -26,7 +26,7 @@
 // assistant's dict: {request_id, calls: [{tool_use_id, state, digest,
 // suggested_rules}]}, with the digest of each open approval request. A decision comes back
 // as a user's dict with metadata.askance {request_id, decisions: [{tool_use_id,
-// digest, type: approve, reject or answer, input?, message?, rules?}]}; see
+// digest, type: approve, reject or respond, input?, message?, rules?}]}; see
 // [DecisionsOf] and [Decisions.Answers]. It answers the approval request that the digest
 // names and no other. What a text says is never an approval, and no dict makes a
 // call allowed: ToMsgs knows only pending and, with a result, finished.

@@ -75,10 +75,10 @@ func (c Codec) to1(m *Msg, b Block) Block {
 		return b
 	}
 	if media.URL == "" {
-		c.lose(rowFile, m.ID, "a file of type "+media.MediaType)
+		c.reportLoss(rowFile, m.ID, "a file of type "+media.MediaType)
 		return &TextBlock{Text: "[file of type " + media.MediaType + "]"}
 	}
-	c.lose(rowFile, m.ID, "that "+media.URL+" is a file and no text")
+	c.reportLoss(rowFile, m.ID, "that "+media.URL+" is a file and no text")
 	return &TextBlock{Text: media.URL}
 }
 
@@ -89,7 +89,7 @@ func (c Codec) to01(m *Msg, b Block) Block {
 		c.loseExtra(m, b.Extra)
 		return &TextBlock{Text: b.Text}
 	case *ThinkingBlock:
-		c.lose(rowOnlyV1, m.ID, "a thinking block")
+		c.reportLoss(rowOnlyV1, m.ID, "a thinking block")
 		return nil
 	case *MediaBlock:
 		c.loseExtra(m, b.Extra)
@@ -102,14 +102,14 @@ func (c Codec) to01(m *Msg, b Block) Block {
 	case *ToolUseBlock:
 		c.loseExtra(m, b.Extra)
 		if b.RawInput != nil {
-			c.lose(rowOnlyV1, m.ID, "raw_input of "+string(b.ID))
+			c.reportLoss(rowOnlyV1, m.ID, "raw_input of "+string(b.ID))
 		}
 		return &ToolUseBlock{ID: b.ID, Name: b.Name, Input: b.Input}
 	case *ToolResultBlock:
 		c.loseExtra(m, b.Extra)
 		return &ToolResultBlock{ID: b.ID, Name: b.Name, Output: b.Output}
 	case *UnknownBlock:
-		c.lose(rowOnlyV1, m.ID, "a block of type "+string(b.Kind))
+		c.reportLoss(rowOnlyV1, m.ID, "a block of type "+string(b.Kind))
 		return nil
 	}
 	return nil
@@ -117,7 +117,7 @@ func (c Codec) to01(m *Msg, b Block) Block {
 
 func (c Codec) loseExtra(m *Msg, extra []message.Member) {
 	for _, x := range extra {
-		c.lose(rowOnlyV1, m.ID, "the member "+x.Name+" of a block")
+		c.reportLoss(rowOnlyV1, m.ID, "the member "+x.Name+" of a block")
 	}
 }
 
@@ -187,7 +187,7 @@ func (c Codec) appendOutput(dst []byte, m *Msg, o Output) ([]byte, error) {
 	case o.Raw != nil && c.Dialect == V01:
 		return object.Raw(dst, o.Raw)
 	case o.Raw != nil:
-		c.lose(rowOutput, m.ID, "that an output was JSON and no text")
+		c.reportLoss(rowOutput, m.ID, "that an output was JSON and no text")
 		return strictjson.AppendString(dst, string(o.Raw))
 	case o.Blocks != nil:
 		return c.appendBlocks(dst, m, o.Blocks)

@@ -27,7 +27,7 @@ func (s *splitter) block(b message.Block) []Block {
 	case *message.ToolResultBlock:
 		return s.result(b)
 	case *message.UnknownBlock:
-		return s.unknown(b)
+		return s.keepUnknown(b)
 	}
 	return nil
 }
@@ -36,9 +36,9 @@ func (s *splitter) block(b message.Block) []Block {
 // does not know must not become one of them on the way.
 var known = []message.BlockType{"text", "thinking", "image", "audio", "video", "file", "tool_use", "tool_result", "tool_call", "data", "hint"}
 
-func (s *splitter) unknown(b *message.UnknownBlock) []Block {
+func (s *splitter) keepUnknown(b *message.UnknownBlock) []Block {
 	if slices.Contains(known, b.Kind) || strictjson.Check(b.Raw, strictjson.MaxBytes(len(b.Raw)), strictjson.MaxDepth(maxDepth-4)) != nil {
-		s.c.lose(rowUnknown, s.m.ID, "a block of type "+string(b.Kind))
+		s.c.reportLoss(rowUnknown, s.m.ID, "a block of type "+string(b.Kind))
 		return nil
 	}
 	return []Block{&UnknownBlock{Kind: BlockType(b.Kind), Raw: slices.Clone(b.Raw)}}
@@ -48,12 +48,12 @@ func (s *splitter) media(b *message.DataBlock) Block {
 	switch src := b.Source.(type) {
 	case *message.URLSource:
 		if guess(src.URL, kindOf(src.MediaType)) != src.MediaType || b.Name != nil && *b.Name != lastPart(src.URL) {
-			s.c.lose(rowData, s.m.ID, "media_type and name of "+src.URL)
+			s.c.reportLoss(rowData, s.m.ID, "media_type and name of "+src.URL)
 		}
 		return &MediaBlock{Kind: kindOf(src.MediaType), URL: src.URL}
 	case *message.Base64Source:
 		if b.Name != nil {
-			s.c.lose(rowData, s.m.ID, "the name "+*b.Name)
+			s.c.reportLoss(rowData, s.m.ID, "the name "+*b.Name)
 		}
 		mediaType := src.MediaType
 		if mediaType == "" {
@@ -68,7 +68,7 @@ func (s *splitter) media(b *message.DataBlock) Block {
 // wherever the object does not lead back to it, byte for byte.
 func (s *splitter) call(b *message.ToolCallBlock) Block {
 	if b.State != message.ToolCallFinished && b.State != message.ToolCallPending || len(b.SuggestedRules) > 0 {
-		s.c.lose(RowCallState, s.m.ID, "state and suggested_rules of "+string(b.ID))
+		s.c.reportLoss(RowCallState, s.m.ID, "state and suggested_rules of "+string(b.ID))
 	}
 	u := &ToolUseBlock{ID: b.ID, Name: b.Name, Input: message.RawJSON(b.Input)}
 	canonical, err := s.canonical(b.Input)
@@ -108,11 +108,11 @@ func canonical(raw []byte) string {
 // result that still runs is left out: the call stays open.
 func (s *splitter) result(b *message.ToolResultBlock) []Block {
 	if b.State == message.ToolResultRunning || b.State == "" {
-		s.c.lose(rowRunning, s.m.ID, "the output so far of "+string(b.ID))
+		s.c.reportLoss(rowRunning, s.m.ID, "the output so far of "+string(b.ID))
 		return nil
 	}
 	if len(b.Metadata) > 0 {
-		s.c.lose(rowResult, s.m.ID, "metadata of the result "+string(b.ID))
+		s.c.reportLoss(rowResult, s.m.ID, "metadata of the result "+string(b.ID))
 	}
 	r := &ToolResultBlock{ID: b.ID, Name: b.Name, Output: Output{Text: b.Output.Text}}
 	if b.Output.IsList() {
@@ -121,12 +121,12 @@ func (s *splitter) result(b *message.ToolResultBlock) []Block {
 	say := ""
 	switch b.State {
 	case message.ToolResultInterrupted:
-		if !interrupted(b.Output) {
-			say = tagged(interruptedText)
+		if !isInterrupted(b.Output) {
+			say = tagSystemInfo(interruptedText)
 		}
 	case message.ToolResultDenied, message.ToolResultError:
-		s.c.lose(rowResult, s.m.ID, "that the result "+string(b.ID)+" is "+string(b.State))
-		say = tagged("The tool call ended with the state " + string(b.State) + ".")
+		s.c.reportLoss(rowResult, s.m.ID, "that the result "+string(b.ID)+" is "+string(b.State))
+		say = tagSystemInfo("The tool call ended with the state " + string(b.State) + ".")
 	case message.ToolResultSuccess, message.ToolResultRunning: // nothing to say
 	}
 	switch {
@@ -141,4 +141,4 @@ func (s *splitter) result(b *message.ToolResultBlock) []Block {
 	return []Block{r}
 }
 
-func tagged(text string) string { return "<system-info>" + text + "</system-info>" }
+func tagSystemInfo(text string) string { return "<system-info>" + text + "</system-info>" }

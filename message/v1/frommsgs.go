@@ -51,7 +51,7 @@ type splitter struct {
 func (s *splitter) fields() {
 	m := s.m
 	if m.Usage != nil || m.FinishedReason != nil || m.StructuredOutput != nil || m.Error != nil {
-		s.c.lose(rowMsgFields, m.ID, "usage, finished_reason, structured_output or error")
+		s.c.reportLoss(rowMsgFields, m.ID, "usage, finished_reason, structured_output or error")
 	}
 }
 
@@ -155,7 +155,7 @@ func (s *splitter) dict(kind kindOfRun, blocks []message.Block) {
 	case runResults:
 		d.Name, d.Role = "system", message.RoleSystem
 	case runHint:
-		s.c.lose(rowHint, s.m.ID, "that a hint is not said by a user")
+		s.c.reportLoss(rowHint, s.m.ID, "that a hint is not said by a user")
 		d.Name, d.Role = "user", message.RoleUser
 		if src := blocks[0].(*message.HintBlock).Source; src != nil && *src != "" {
 			d.Name = *src
@@ -167,7 +167,7 @@ func (s *splitter) dict(kind kindOfRun, blocks []message.Block) {
 		return // nothing but results that still run
 	}
 	if _, taken := md[own]; taken {
-		s.c.lose(rowReserved, s.m.ID, "the member "+own+" of metadata")
+		s.c.reportLoss(rowReserved, s.m.ID, "the member "+own+" of metadata")
 	}
 	v := s.request(blocks)
 	if v == nil {

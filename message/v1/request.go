@@ -143,7 +143,7 @@ func (d Decision) check() error {
 		}
 	case message.ResponseRespond:
 		if d.Input != nil || d.Rules != nil || d.Message == "" {
-			bad = "an answer has a message and nothing else"
+			bad = "a response in the place of the tool has a message and nothing else"
 		}
 	default:
 		bad = "the type is none of approve, reject, respond"

@@ -51,7 +51,7 @@ func (j *joiner) block(g *joined, m *Msg, b Block, role message.MsgRole) (messag
 		if role != message.RoleAssistant {
 			return nil, fmt.Errorf("a %s message cannot hold thinking", role)
 		}
-		return &message.ThinkingBlock{Thinking: b.Thinking, ID: id, CreatedAt: at, FinishedAt: &at, Extra: j.kept(m, b.Extra)}, nil
+		return &message.ThinkingBlock{Thinking: b.Thinking, ID: id, CreatedAt: at, FinishedAt: &at, Extra: j.keepExtra(m, b.Extra)}, nil
 	case *ToolUseBlock:
 		if role != message.RoleAssistant {
 			return nil, fmt.Errorf("a %s message cannot hold the call %.60q", role, string(b.ID))
@@ -63,9 +63,9 @@ func (j *joiner) block(g *joined, m *Msg, b Block, role message.MsgRole) (messag
 		}, nil
 	case *UnknownBlock:
 		if role == message.RoleAssistant && b.Kind != "" {
-			return unknown(b), nil
+			return keepUnknown(b), nil
 		}
-		j.c.lose(rowUnknown, m.ID, "a block of type "+string(b.Kind))
+		j.c.reportLoss(rowUnknown, m.ID, "a block of type "+string(b.Kind))
 		return nil, nil
 	case *ToolResultBlock: // of results inside results, which are not read
 		return nil, fmt.Errorf("a result inside another")
@@ -73,8 +73,8 @@ func (j *joiner) block(g *joined, m *Msg, b Block, role message.MsgRole) (messag
 	return nil, fmt.Errorf("there is no block")
 }
 
-// unknown passes a block on as it is.
-func unknown(b *UnknownBlock) message.Block {
+// keepUnknown passes a block on as it is.
+func keepUnknown(b *UnknownBlock) message.Block {
 	u := new(message.UnknownBlock)
 	if err := u.UnmarshalJSON(b.Raw); err != nil {
 		return &message.UnknownBlock{Kind: message.BlockType(b.Kind), Raw: b.Raw}
@@ -84,12 +84,12 @@ func unknown(b *UnknownBlock) message.Block {
 
 func (j *joiner) extra(m *Msg, extra []message.Member) {
 	for _, x := range extra {
-		j.c.lose(rowExtra, m.ID, "the member "+x.Name+" of a block")
+		j.c.reportLoss(rowExtra, m.ID, "the member "+x.Name+" of a block")
 	}
 }
 
-// kept are the members that a thinking block of 2.0 can carry besides its own.
-func (j *joiner) kept(m *Msg, extra []message.Member) []message.Member {
+// keepExtra are the members that a thinking block of 2.0 can carry in addition to its own.
+func (j *joiner) keepExtra(m *Msg, extra []message.Member) []message.Member {
 	return slices.DeleteFunc(slices.Clone(extra), func(x message.Member) bool {
 		own := x.Name == "id" || x.Name == "created_at" || x.Name == "finished_at"
 		if own {
@@ -108,7 +108,7 @@ func (j *joiner) input(m *Msg, b *ToolUseBlock) string {
 		return input
 	}
 	if sent, err := jcs.Canonicalize([]byte(*b.RawInput)); err == nil && string(sent) != input {
-		j.c.lose(rowRawInput, m.ID, "the input of "+string(b.ID)+", which is not what its raw_input says")
+		j.c.reportLoss(rowRawInput, m.ID, "the input of "+string(b.ID)+", which is not what its raw_input says")
 	}
 	return *b.RawInput
 }
@@ -119,25 +119,25 @@ func (j *joiner) data(m *Msg, b *MediaBlock, id string) message.Block {
 	d := &message.DataBlock{ID: id, CreatedAt: at, FinishedAt: &at}
 	if b.URL == "" && b.MediaType != "" {
 		if kindOf(b.MediaType) != b.Kind {
-			j.c.lose(rowMediaType, m.ID, "that "+b.MediaType+" was shown as "+string(b.Kind))
+			j.c.reportLoss(rowMediaType, m.ID, "that "+b.MediaType+" was shown as "+string(b.Kind))
 		}
 		d.Source = &message.Base64Source{Data: b.Data, MediaType: b.MediaType}
 		return d
 	}
 	if src, ok := inline(b.URL); ok {
 		if kindOf(src.MediaType) != b.Kind {
-			j.c.lose(rowMediaType, m.ID, "that "+src.MediaType+" was shown as "+string(b.Kind))
+			j.c.reportLoss(rowMediaType, m.ID, "that "+src.MediaType+" was shown as "+string(b.Kind))
 		}
 		d.Source = src
 		return d
 	}
 	src, err := message.NewURLSource(b.URL, guess(b.URL, b.Kind))
 	if err != nil {
-		j.c.lose(rowURL, m.ID, "that "+b.URL+" is an "+string(b.Kind))
+		j.c.reportLoss(rowURL, m.ID, "that "+b.URL+" is an "+string(b.Kind))
 		return &message.TextBlock{Text: b.URL, ID: id, CreatedAt: at, FinishedAt: &at}
 	}
 	if src.URL != b.URL {
-		j.c.lose(rowURL, m.ID, "the spelling of "+b.URL)
+		j.c.reportLoss(rowURL, m.ID, "the spelling of "+b.URL)
 	}
 	d.Source = src
 	if name := lastPart(b.URL); b.Kind == BlockFile && name != "" {
@@ -150,7 +150,7 @@ func (j *joiner) data(m *Msg, b *MediaBlock, id string) message.Block {
 func (j *joiner) output(g *joined, m *Msg, b *ToolResultBlock) message.Content {
 	switch {
 	case b.Output.Raw != nil:
-		j.c.lose(rowOutput, m.ID, "that the output of "+string(b.ID)+" was JSON and no text")
+		j.c.reportLoss(rowOutput, m.ID, "that the output of "+string(b.ID)+" was JSON and no text")
 		return message.Content{Text: string(b.Output.Raw)}
 	case b.Output.Blocks == nil:
 		return message.Content{Text: b.Output.Text}
@@ -166,7 +166,7 @@ func (j *joiner) output(g *joined, m *Msg, b *ToolResultBlock) message.Content {
 			j.extra(m, x.Extra)
 			out = append(out, j.data(m, x, id))
 		default:
-			j.c.lose(rowUnknown, m.ID, "a block of type "+string(x.Type())+" in a result")
+			j.c.reportLoss(rowUnknown, m.ID, "a block of type "+string(x.Type())+" in a result")
 		}
 	}
 	return message.Content{Blocks: out}
@@ -176,8 +176,8 @@ func (j *joiner) output(g *joined, m *Msg, b *ToolResultBlock) message.Content {
 // interrupted; some versions put it into a tag.
 const interruptedText = "The tool call has been interrupted by the user."
 
-// interrupted recognises that sentence, alone or as the last block.
-func interrupted(c message.Content) bool {
+// isInterrupted recognises that sentence, alone or as the last block.
+func isInterrupted(c message.Content) bool {
 	text := c.Text
 	if n := len(c.Blocks); n > 0 {
 		last, ok := c.Blocks[n-1].(*message.TextBlock)

@@ -73,7 +73,7 @@ func onlyResults(m *Msg) bool {
 func (j *joiner) assistant(m *Msg) error {
 	l, linked := linkOf(m)
 	g := j.group
-	if g == nil || !g.results || g.m.Name != m.Name || linked && g.linked() && string(l.Reply) != g.m.ID {
+	if g == nil || !g.results || g.m.Name != m.Name || linked && g.isLinked() && string(l.Reply) != g.m.ID {
 		g = j.begin(m, message.RoleAssistant)
 		j.group = g
 	}
@@ -82,7 +82,7 @@ func (j *joiner) assistant(m *Msg) error {
 	if err := j.blocks(g, m, m.Content, message.RoleAssistant); err != nil {
 		return err
 	}
-	g.note(m, l, linked, len(g.m.Content)-n)
+	g.notePart(m, l, linked, len(g.m.Content)-n)
 	return nil
 }
 
@@ -94,7 +94,7 @@ func (j *joiner) begin(m *Msg, role message.MsgRole) *joined {
 		out.FinishedAt = &at
 	}
 	if _, ok := out.Metadata[reserved]; ok {
-		j.c.lose(rowReserved, m.ID, "the member "+reserved+" of metadata")
+		j.c.reportLoss(rowReserved, m.ID, "the member "+reserved+" of metadata")
 		delete(out.Metadata, reserved)
 	}
 	if l, linked := linkOf(m); linked {
@@ -124,11 +124,11 @@ func (j *joiner) results(m *Msg, list []Block) {
 			j.result(g, m, b.(*ToolResultBlock))
 		}
 		if g != j.group {
-			j.c.lose(rowResults, m.ID, "that results came after another message")
+			j.c.reportLoss(rowResults, m.ID, "that results came after another message")
 		} else {
 			g.results = true
 		}
-		g.note(m, l, linked, n)
+		g.notePart(m, l, linked, n)
 		list = list[n:]
 	}
 }
@@ -144,7 +144,7 @@ func (j *joiner) place(m *Msg, id message.CallID) *joined {
 			}
 		}
 	}
-	j.c.lose(rowResults, m.ID, "which call the result "+string(id)+" belongs to")
+	j.c.reportLoss(rowResults, m.ID, "which call the result "+string(id)+" belongs to")
 	if j.group == nil {
 		j.group = j.begin(m, message.RoleAssistant)
 	}
@@ -153,7 +153,7 @@ func (j *joiner) place(m *Msg, id message.CallID) *joined {
 
 func (j *joiner) result(g *joined, m *Msg, b *ToolResultBlock) {
 	if len(b.Extra) > 0 {
-		j.c.lose(rowExtra, m.ID, "members of the result "+string(b.ID))
+		j.c.reportLoss(rowExtra, m.ID, "members of the result "+string(b.ID))
 	}
 	at := j.c.iso(m.Timestamp)
 	r := &message.ToolResultBlock{
@@ -164,7 +164,7 @@ func (j *joiner) result(g *joined, m *Msg, b *ToolResultBlock) {
 		r.Name = g.names[b.ID]
 	}
 	g.answered[b.ID] = true
-	if interrupted(r.Output) {
+	if isInterrupted(r.Output) {
 		r.State = message.ToolResultInterrupted
 	}
 	g.m.Content = append(g.m.Content, r)
@@ -181,7 +181,7 @@ func (j *joiner) user(m *Msg, list []Block, from message.MsgRole) error {
 		}
 	}
 	if len(results) > 0 {
-		j.c.lose(rowResults, m.ID, "that results stood beside other content")
+		j.c.reportLoss(rowResults, m.ID, "that results stood beside other content")
 		j.results(m, results)
 		j.group = nil
 	}
@@ -194,7 +194,7 @@ func (j *joiner) user(m *Msg, list []Block, from message.MsgRole) error {
 	if err := j.blocks(g, m, content, from); err != nil {
 		return err
 	}
-	g.note(m, l, linked, len(g.m.Content))
+	g.notePart(m, l, linked, len(g.m.Content))
 	return nil
 }
 
@@ -219,7 +219,7 @@ func (j *joiner) system(m *Msg) error {
 			return err
 		}
 	}
-	j.c.lose(rowSystem, m.ID, "that the system showed media")
+	j.c.reportLoss(rowSystem, m.ID, "that the system showed media")
 	shown := *m
 	shown.Content = List(media...)
 	if len(rest) > 0 {
@@ -240,7 +240,7 @@ func (j *joiner) finish() ([]*message.Msg, error) {
 		if err := g.m.Validate(); err != nil {
 			return nil, err
 		}
-		if !g.linked() {
+		if !g.isLinked() {
 			g.m.Metadata[reserved] = partsValue(g.parts)
 		}
 		out[i] = g.m
@@ -248,12 +248,12 @@ func (j *joiner) finish() ([]*message.Msg, error) {
 	return out, nil
 }
 
-// linked reports whether every dict came from this very message, so that there
+// isLinked reports whether every dict came from this very message, so that there
 // is nothing to remember.
-func (g *joined) linked() bool { return g.links > 0 && g.links == len(g.parts) }
+func (g *joined) isLinked() bool { return g.links > 0 && g.links == len(g.parts) }
 
-// note remembers a dict that became n blocks of the message.
-func (g *joined) note(m *Msg, l link, linked bool, n int) {
+// notePart remembers a dict that became n blocks of the message.
+func (g *joined) notePart(m *Msg, l link, linked bool, n int) {
 	if linked && string(l.Reply) == g.m.ID && l.Part == len(g.parts) {
 		g.links++
 	}

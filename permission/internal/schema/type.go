@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"github.com/askance-dev/askance/message/redact"
 	"maps"
 	"slices"
 	"strings"
@@ -190,7 +191,7 @@ func (t *Type) HasPath(steps []string) bool {
 	step, rest := steps[0], steps[1:]
 	switch t.Kind {
 	case KindStruct:
-		if step == AnyStep {
+		if step == redact.Any {
 			for _, f := range t.Fields {
 				if f.HasPath(rest) {
 					return true
@@ -203,7 +204,7 @@ func (t *Type) HasPath(steps []string) bool {
 	case KindMap:
 		return t.Elem.HasPath(rest)
 	case KindList:
-		return step == AnyStep && t.Elem.HasPath(rest)
+		return step == redact.Any && t.Elem.HasPath(rest)
 	default:
 		return false
 	}
@@ -254,7 +255,3 @@ func (t *Type) SizeKeyword() string {
 		return "maxLength"
 	}
 }
-
-// anyStep is the step of a path that is every member of an object or element of a
-// list.
-const AnyStep = "*"

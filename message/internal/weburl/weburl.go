@@ -1,43 +1,37 @@
-package message
+// Package weburl writes URLs in the normal form of the WHATWG URL standard, as
+// the library behind AgentScope does: recorded rows compare the two.
+//
+// It accepts every spelling that browsers do. Rules judge URLs by package
+// permission/internal/urls, which refuses what programs read in two ways: the two
+// contracts exclude each other, so that each has a parser.
+package weburl
 
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"strconv"
 	"strings"
 )
 
-// normalizeURL parses an absolute URL and writes it back as the WHATWG URL
-// standard does, which is what upstream's library does too: scheme and host in
+// Normalize parses an absolute URL and writes it in normal form: scheme and host in
 // lower case, default ports and dot segments gone, everything that needs it
 // percent-encoded. A normal form is its own normal form.
 //
 // Hosts with characters outside ASCII are refused: turning them into xn-- form
 // needs the Unicode tables of IDNA, and a wrong table is another host.
-func normalizeURL(raw string) (string, error) {
+func Normalize(raw string) (string, error) {
 	s := strings.Trim(raw, c0AndSpace)
 	s = strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(s)
 	scheme, rest, ok := strings.Cut(s, ":")
 	if !ok || !isScheme(scheme) {
 		return "", fmt.Errorf("%.60q is no absolute URL: it does not begin with a scheme, as https: is one", raw)
 	}
-	u := webURL{scheme: strings.ToLower(scheme)}
+	u := href{scheme: strings.ToLower(scheme)}
 	_, u.special = defaultPorts[u.scheme]
 	if err := u.parse(rest); err != nil {
 		return "", fmt.Errorf("%.60q is no valid URL: %w", raw, err)
 	}
 	return u.String(), nil
-}
-
-// normalizeField is normalizeURL in place.
-func normalizeField(f reflect.Value) error {
-	u, err := normalizeURL(f.String())
-	if err != nil {
-		return urlError(err)
-	}
-	f.SetString(u)
-	return nil
 }
 
 // defaultPorts lists the special schemes; file has no port.
@@ -64,8 +58,8 @@ var c0AndSpace = func() string {
 	return string(b)
 }()
 
-// webURL is a parsed URL in its parts, each already in normal form.
-type webURL struct {
+// href is a URL in its parts, each already in normal form.
+type href struct {
 	scheme   string
 	special  bool
 	hasHost  bool
@@ -76,7 +70,7 @@ type webURL struct {
 	tail     string // query and fragment, with their marks
 }
 
-func (u *webURL) String() string {
+func (u *href) String() string {
 	s := u.scheme + ":"
 	switch {
 	case u.hasHost:
@@ -88,7 +82,7 @@ func (u *webURL) String() string {
 }
 
 // parse takes apart what follows the scheme and its colon.
-func (u *webURL) parse(rest string) error {
+func (u *href) parse(rest string) error {
 	rest, fragment, hasFragment := strings.Cut(rest, "#")
 	rest, query, hasQuery := strings.Cut(rest, "?")
 	if hasQuery {
@@ -118,7 +112,7 @@ func (u *webURL) parse(rest string) error {
 }
 
 // parseFile reads the rest of a file: URL, with slashes only.
-func (u *webURL) parseFile(rest string) error {
+func (u *href) parseFile(rest string) error {
 	u.hasHost = true
 	if after, ok := strings.CutPrefix(rest, "//"); ok {
 		host, path, _ := strings.Cut(after, "/")
@@ -142,7 +136,7 @@ func (u *webURL) parseFile(rest string) error {
 }
 
 // parseAuthority reads user, host, port and path.
-func (u *webURL) parseAuthority(rest string) error {
+func (u *href) parseAuthority(rest string) error {
 	u.hasHost = true
 	authority, path, slash := strings.Cut(rest, "/")
 	hostport := authority
@@ -170,7 +164,7 @@ func (u *webURL) parseAuthority(rest string) error {
 	return nil
 }
 
-func (u *webURL) setUserinfo(s string) {
+func (u *href) setUserinfo(s string) {
 	user, password, _ := strings.Cut(s, ":")
 	u.userinfo = percentEncode(user, userinfoSet)
 	if password != "" {
@@ -199,7 +193,7 @@ func splitPort(s string) (host, port string) {
 	return s, ""
 }
 
-func (u *webURL) setPort(port string) error {
+func (u *href) setPort(port string) error {
 	digits := strings.TrimPrefix(port, ":")
 	if digits == "" {
 		return nil
@@ -218,7 +212,7 @@ func (u *webURL) setPort(port string) error {
 }
 
 // segments resolves and encodes a path that begins behind its first slash.
-func (u *webURL) segments(path string) string {
+func (u *href) segments(path string) string {
 	var out []string
 	parts := strings.Split(path, "/")
 	for i, seg := range parts {

@@ -1,4 +1,4 @@
-package message
+package weburl
 
 import (
 	"errors"
@@ -7,12 +7,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
-
-	"github.com/askance-dev/askance/internal/strictjson"
 )
-
-// urlError is a refused URL as an error of the codec.
-func urlError(err error) error { return strictjson.Wrong(strictjson.ErrType, "%s", err) }
 
 // What may not stand in a host. Controls and %, for domains, are added in code.
 const forbiddenHost = "\x00\t\n\r #/:<>?@[\\]^|"

@@ -1,15 +1,17 @@
-package message
+package weburl_test
 
 import (
 	"bufio"
 	"encoding/json"
 	"os"
 	"testing"
+
+	"github.com/askance-dev/askance/message/internal/weburl"
 )
 
-// testdata/urls/README.md says where the rows come from and which deviate.
-func TestNormalizeURLVectors(t *testing.T) {
-	in, err := os.Open("testdata/urls/urls.jsonl")
+// ../../testdata/urls/README.md says where the rows come from and which deviate.
+func TestNormalizeVectors(t *testing.T) {
+	in, err := os.Open("../../testdata/urls/urls.jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +31,7 @@ func TestNormalizeURLVectors(t *testing.T) {
 		if row.Deviation != "" {
 			want = row.Ours
 		}
-		got, err := normalizeURL(row.Input)
+		got, err := weburl.Normalize(row.Input)
 		switch {
 		case want == nil && err == nil:
 			t.Errorf("%q is accepted as %q, want it refused", row.Input, got)
@@ -44,23 +46,13 @@ func TestNormalizeURLVectors(t *testing.T) {
 	}
 }
 
-func TestNewURLSource(t *testing.T) {
-	s, err := NewURLSource("HTTPS://E.test:443/a/../b c", "image/png")
-	if err != nil || s.URL != "https://e.test/b%20c" {
-		t.Errorf("NewURLSource = %+v, %v", s, err)
-	}
-	if s, err := NewURLSource("relative/path", "image/png"); err == nil {
-		t.Errorf("NewURLSource = %+v, want an error", s)
-	}
-}
-
-// A normal form is its own normal form, whatever it was made from.
-func FuzzNormalizeURL(f *testing.F) {
+// A normal form is its own normal form, for any input.
+func FuzzNormalize(f *testing.F) {
 	for _, s := range []string{"https://u:p@E.test:8080/a/./b/..?q=é#f", "file:c|/x", "foo:/.//x", "http://0x7f.1/", "http://[::ffff:1.2.3.4]", "data:text/plain, x ", "http:\\\\h\\p"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
-		once, err := normalizeURL(raw)
+		once, err := weburl.Normalize(raw)
 		if err != nil {
 			return
 		}
@@ -69,7 +61,7 @@ func FuzzNormalizeURL(f *testing.F) {
 				t.Fatalf("%q keeps byte %#x in %q", raw, once[i], once)
 			}
 		}
-		if twice, err := normalizeURL(once); err != nil || twice != once {
+		if twice, err := weburl.Normalize(once); err != nil || twice != once {
 			t.Fatalf("%q = %q, again %q, %v", raw, once, twice, err)
 		}
 	})
