@@ -177,7 +177,7 @@ func (*blocksSurface) tells(e ending, now bool) ending {
 	switch {
 	case !now:
 		e.Verdict, e.By = "", ""
-	case e.Verdict == "answer":
+	case e.Verdict == "respond":
 		e.Verdict = "approve"
 	}
 	if e.State != "success" {

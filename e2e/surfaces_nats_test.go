@@ -113,13 +113,13 @@ func (s *natsSurface) decide(q approval, kind, output string) natsReply {
 	if output != "" {
 		body["output"] = output
 	}
-	return s.request("decide", "answer", body)
+	return s.request("decide", "submit_response", body)
 }
 
 // answer gives the result in the tool's place.
 func (s *natsSurface) answer(q approval) {
 	s.h.t.Helper()
-	if r := s.decide(q, "answer", "paid by hand"); r.Error != nil {
+	if r := s.decide(q, "respond", "paid by hand"); r.Error != nil {
 		s.h.t.Errorf("the NATS client is told %+v", r.Error)
 	}
 }

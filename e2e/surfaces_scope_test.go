@@ -212,7 +212,7 @@ func (s *scopeSurface) words(output json.RawMessage) string {
 // tells: events do not say who answered, and a result in the tool's place is
 // confirmed.
 func (*scopeSurface) tells(e ending, _ bool) ending {
-	if e.Verdict == "answer" {
+	if e.Verdict == "respond" {
 		e.Verdict = "approve"
 	}
 	e.By = ""

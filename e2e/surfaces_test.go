@@ -20,7 +20,7 @@ func (q approval) path() string { return q.session + "/" + q.reply + "/" + q.cal
 // ending is how an approval request ended, as a surface tells it. A member is empty where
 // the surface's format has no place for it: see gateway/SURFACES.md.
 type ending struct {
-	Verdict string // approve, reject or answer
+	Verdict string // approve, reject or respond
 	By      string // who gave it
 	State   string // of the result
 	Output  string // the result

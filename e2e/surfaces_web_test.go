@@ -153,7 +153,7 @@ func (s *webSurface) answer(q approval) {
 
 var (
 	webVerdict = regexp.MustCompile(`Resolved: (?:edited and )?(approv|reject|answer)ed[a-z ]* by ([a-z]+)`)
-	verdicts   = map[string]string{"approv": "approve", "reject": "reject", "answer": "answer"}
+	verdicts   = map[string]string{"approv": "approve", "reject": "reject", "answer": "respond"}
 )
 
 func (s *webSurface) settled(q approval, now bool) ending {

@@ -86,6 +86,7 @@ func runEngine(t *testing.T, open newJournal) {
 		{"an engine dies", deathCases()},
 		{"events", eventCases()},
 		{"query", queryCases()},
+		{"preview", previewCases()},
 		{"roles", roleCases()},
 		{"bad input", badInputCases()},
 		{"faults", faultCases()},

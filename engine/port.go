@@ -90,6 +90,7 @@ var handlers = map[string]handler{
 	api.List.Name:                 handle(api.List, (*Port).list),
 	api.Show.Name:                 handle(api.Show, (*Port).show),
 	api.Explain.Name:              handle(api.Explain, (*Port).explain),
+	api.Preview.Name:              handle(api.Preview, (*Port).preview),
 	api.Events.Name:               handle(api.Events, (*Port).events),
 	api.Info.Name:                 handle(api.Info, (*Port).info),
 	api.Load.Name:                 handle(api.Load, (*Port).load),

@@ -2,11 +2,15 @@ package engine_test
 
 import (
 	"context"
+	"reflect"
 	"slices"
 	"strings"
+	"testing"
 
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/permission"
 )
 
 func roleCases() []engineCase {
@@ -63,6 +67,9 @@ var methods = []struct {
 	}},
 	{"Explain", overseers, func(ctx context.Context, p *engine.Port, k message.Key) error {
 		return second(p.Explain(ctx, message.ExplainRequest{Key: k}))
+	}},
+	{"Preview", readers, func(ctx context.Context, p *engine.Port, k message.Key) error {
+		return second(api.Preview.Call(ctx, p, request(call("c", deploy, `{}`))))
 	}},
 	{"RevokeLease", []message.Role{message.RoleOperator, message.RoleApprover}, func(ctx context.Context, p *engine.Port, k message.Key) error {
 		return second(p.RevokeStandingApproval(ctx, message.RevokeStandingApprovalRequest{ID: "lse_x"}))
@@ -124,4 +131,19 @@ func noName(w *world) {
 		}
 	}
 	w.wantSize(size)
+}
+
+// Every operation of the table has a handler.
+func TestEveryOperationIsHandled(t *testing.T) {
+	eng, err := engine.New("default", engine.NewMemory(), new(permission.Bundle), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, op := range api.Table() {
+		p := eng.As(message.Principal{Role: op.Roles[0], Name: "x"})
+		in, _ := op.Types()
+		if _, err := p.Call(t.Context(), op, reflect.Zero(in).Interface()); err != nil && (strings.Contains(err.Error(), "does not have") || strings.Contains(err.Error(), "the request is a")) {
+			t.Errorf("%s: %v", op.Name, err)
+		}
+	}
 }

@@ -46,6 +46,11 @@ func TestStory(t *testing.T) {
 		t.Errorf("the tools have no schema of pay: %+v", tools)
 	}
 
+	var previewed operation.PreviewReply
+	w.ok(bot, post, "/v1/sessions/s1/replies/r1/preview", `{"tool_calls":[{"type":"tool_call","id":"c1","name":"pay","input":"{\"to\":\"acme\",\"amount\":42}"}]}`, &previewed)
+	if len(previewed.Calls) != 1 || previewed.Calls[0].Decision.Behavior != message.BehaviorAsk {
+		t.Errorf("the preview is %+v", previewed)
+	}
 	var proposed message.ProposeReply
 	w.ok(bot, post, "/v1/sessions/s1/replies/r1/calls", `{"tool_calls":[
 		{"type":"tool_call","id":"c1","name":"pay","input":"{\"to\":\"acme\",\"amount\":42}"},

@@ -129,6 +129,12 @@ var (
 			Summary: "Explain a decision",
 			Doc:     "How the call was decided when it was proposed, and how the current policy decides it."},
 	})
+	Preview = Define[message.ProposeRequest, PreviewReply](Operation{
+		Name: "preview", Class: ClassRead, Roles: readers, NATS: onRead,
+		HTTP: &HTTP{ID: "previewCalls", Method: "POST", Path: replyPath + "/preview", Tag: "sessions",
+			Summary: "Preview decisions",
+			Doc:     "How the current policy decides these calls, each on its own. Nothing is proposed and nothing is recorded."},
+	})
 	Events = Define[message.EventsRequest, message.EventsReply](Operation{
 		Name: "events", Class: ClassWait, Roles: readers, NATS: onRead,
 		HTTP: &HTTP{ID: "readEvents", Method: "GET", Path: "/v1/sessions/{session_id}/events", Tag: "sessions", Stream: true,
@@ -192,7 +198,25 @@ func Table() []*Operation {
 	return []*Operation{
 		Propose.Operation, Wait.Operation, Report.Operation, Emit.Operation, Interrupt.Operation,
 		SubmitResponse.Operation, Revoke.Operation, Resolve.Operation, RevokeStandingApproval.Operation,
-		List.Operation, Show.Operation, Explain.Operation, Events.Operation, Info.Operation, Load.Operation, Standings.Operation, ShowStandingApproval.Operation,
+		List.Operation, Show.Operation, Explain.Operation, Preview.Operation, Events.Operation, Info.Operation, Load.Operation, Standings.Operation, ShowStandingApproval.Operation,
 		Start.Operation, Heartbeat.Operation, Progress.Operation, Result.Operation,
 	}
+}
+
+// PreviewReply has the decision about each call, in the order of the request.
+type PreviewReply struct {
+	Bundle string          `json:"bundle"` // the policy that decides
+	Calls  []PreviewedCall `json:"calls"`
+}
+
+// PreviewedCall is the decision about a call that is not proposed. It can differ
+// from that of a proposal: the policy, the time and standing approvals change.
+type PreviewedCall struct {
+	Call message.CallID `json:"tool_call_id"`
+	Tool string         `json:"tool_name"`
+	// Refused says why the call never reaches the policy: an unknown tool, or input
+	// that does not fit it.
+	Refused string `json:"refused,omitzero"`
+	// Decision is absent of a refused call.
+	Decision *message.Decision `json:"decision,omitzero"`
 }

@@ -255,7 +255,7 @@ func TestAuditReceipt(t *testing.T) {
 		}
 	}
 	c := decode[struct {
-		Records int
+		Records int `json:"event_records"`
 		Ended   bool
 		Whole   bool `json:"from_the_beginning"`
 		Story   proof.Story

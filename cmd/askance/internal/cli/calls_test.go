@@ -114,7 +114,7 @@ func TestResponses(t *testing.T) {
 	}
 
 	s.propose("r1", "c3", "ship", `{"cents":500}`)
-	if r := runWith(t, "paid by hand\n", "answer", "c3", "--output", "-", "--yes", "--data", s.data); r.code != cli.ExitOK {
+	if r := runWith(t, "paid by hand\n", "respond", "c3", "--output", "-", "--yes", "--data", s.data); r.code != cli.ExitOK {
 		t.Fatalf("answer: exit %d\n%s", r.code, r.err)
 	}
 	if c := s.finished("c3"); c.Result.State != message.ToolResultSuccess || c.Result.Output.String() != "paid by hand" || c.Started() {

@@ -83,7 +83,7 @@ func mustAsk(c *message.Call) error {
 	if c.State == message.ToolCallAsking {
 		return nil
 	}
-	e := &message.Error{Code: message.CodeState, Op: "answer", Call: c, What: fmt.Sprintf("the call %s is %s and waits for no approval", c.Call, c.State), Hint: "askance show prints its history"}
+	e := &message.Error{Code: message.CodeState, Op: "submit_response", Call: c, What: fmt.Sprintf("the call %s is %s and waits for no approval", c.Call, c.State), Hint: "askance show prints its history"}
 	if !c.Open() {
 		e.Code, e.What = message.CodeFinished, fmt.Sprintf("the call %s is finished (%s)", c.Call, c.Cause)
 		if n := len(c.Votes); n > 0 {
@@ -189,7 +189,7 @@ func newAnswerCommand(env *environment) *cobra.Command {
 	var d decision
 	var output string
 	c := &cobra.Command{
-		Use:   "answer CALL --output TEXT",
+		Use:   "respond CALL --output TEXT",
 		Short: "Supply the tool's result yourself; nothing runs",
 		Example: `  askance respond call_42 --output "done manually, ticket 17"
   askance respond call_42 --output @result.txt --yes

@@ -10,8 +10,8 @@ import (
 
 // commands are all that a user can call, in the order of the help.
 var commands = []string{
-	"", "demo", "serve", "worker", "bench", "inbox", "list", "load", "show", "approve", "edit", "reject", "answer", "delegate", "resolve", "interrupt", "revoke",
-	"rules", "rules list", "rules show", "rules revoke",
+	"", "demo", "serve", "worker", "bench", "inbox", "list", "load", "show", "approve", "edit", "reject", "respond", "delegate", "resolve", "interrupt", "revoke",
+	"standing", "standing list", "standing show", "standing revoke",
 	"events", "events tail", "events replay",
 	"audit", "audit verify", "audit checkpoint", "audit receipt", "audit check", "audit export",
 	"policy", "policy lint", "policy test", "policy explain", "policy replay", "policy diff", "policy fmt", "policy vars", "policy schema", "policy import", "policy put",

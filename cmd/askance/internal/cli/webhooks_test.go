@@ -111,10 +111,14 @@ func TestWebhooksCommands(t *testing.T) {
 	write(t, tools, "version: 1\ntools:\n  - {name: pay, placement: external}\n")
 	write(t, file, "version: 1\ndestinations:\n  - {name: bot, url: "+srv.URL+", events: [request], format: slack}\n")
 	s := serveOn(t, data, "--tools", tools, "--webhooks", file)
-	var list struct{ DeadLetters []message.DeadLetter }
+	var list struct {
+		DeadLetters []message.DeadLetter `json:"dead_letters"`
+	}
 	for i := 0; len(list.DeadLetters) == 0 && i < 200; i++ {
 		s.propose("w"+strconv.Itoa(i), "w"+strconv.Itoa(i), "pay", `{"n":`+strconv.Itoa(i)+`}`)
-		list = decode[struct{ DeadLetters []message.DeadLetter }](t, ok(t, "webhooks", "list", "--json", "--url", s.http))
+		list = decode[struct {
+			DeadLetters []message.DeadLetter `json:"dead_letters"`
+		}](t, ok(t, "webhooks", "list", "--json", "--url", s.http))
 		ok(t, "reject", "w"+strconv.Itoa(i), "--yes", "--data", data)
 	}
 	l := list.DeadLetters[0]

@@ -56,13 +56,13 @@ var (
 	others       = desc("reviewers_not_shown", "Reviewers and groups beyond those that are kept apart.")
 
 	reviewerOpen = desc("reviewer_open_questions", "Open approval requests that wait for this person's or group's word.", who...)
-	answers      = desc("reviewer_answers_total", "Answers by kind: approve, reject, answer; pass is an approval request left to others.", "kind", "name", "answer")
+	answers      = desc("reviewer_responses_total", "Answers by kind: approve, reject, answer; pass is an approval request left to others.", "kind", "name", "answer")
 	tooSoon      = desc("reviewer_answers_within_2s_total", "Answers within two seconds of the approval request, sooner than one can read.", who...)
 	tookTime     = desc("reviewer_time_to_answer_seconds", "Time from the approval request to the answer, since the beginning of the journal; the median to within 5 %.", who...)
 	limit        = desc("reviewer_limit", "Limits for one reviewer that are set: answers per_minute and per_hour, and max_open approval requests.", "limit")
 
 	window          = desc("reviewer_recent_window_seconds", "How far back the metrics askance_reviewer_recent_* reach.")
-	recentResponses = desc("reviewer_recent_answers", "Answers within the window, by kind.", "kind", "name", "answer")
+	recentResponses = desc("reviewer_recent_responses", "Answers within the window, by kind.", "kind", "name", "answer")
 	recentApprove   = desc("reviewer_recent_approve_ratio", "Share of approvals among the answers within the window, from 0 to 1.", who...)
 	recentFast      = desc("reviewer_recent_within_2s_ratio", "Share of the answers within the window that came within two seconds of the approval request.", who...)
 	recentMedian    = desc("reviewer_recent_time_to_answer_median_seconds", "Median time from the approval request to the answer, of the answers within the window, to within 5 %.", who...)

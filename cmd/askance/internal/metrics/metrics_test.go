@@ -60,28 +60,28 @@ askance_open_calls 7
 askance_open_questions 5
 askance_open_questions_unassigned 2
 askance_policy_error 1
-askance_reviewer_answers_total{answer="answer",kind="group",name="ops"} 0
-askance_reviewer_answers_total{answer="answer",kind="person",name="ann \"x\"\n"} 0
-askance_reviewer_answers_total{answer="approve",kind="group",name="ops"} 0
-askance_reviewer_answers_total{answer="approve",kind="person",name="ann \"x\"\n"} 3
-askance_reviewer_answers_total{answer="pass",kind="group",name="ops"} 0
-askance_reviewer_answers_total{answer="pass",kind="person",name="ann \"x\"\n"} 0
-askance_reviewer_answers_total{answer="reject",kind="group",name="ops"} 0
-askance_reviewer_answers_total{answer="reject",kind="person",name="ann \"x\"\n"} 1
+askance_reviewer_responses_total{answer="answer",kind="group",name="ops"} 0
+askance_reviewer_responses_total{answer="answer",kind="person",name="ann \"x\"\n"} 0
+askance_reviewer_responses_total{answer="approve",kind="group",name="ops"} 0
+askance_reviewer_responses_total{answer="approve",kind="person",name="ann \"x\"\n"} 3
+askance_reviewer_responses_total{answer="pass",kind="group",name="ops"} 0
+askance_reviewer_responses_total{answer="pass",kind="person",name="ann \"x\"\n"} 0
+askance_reviewer_responses_total{answer="reject",kind="group",name="ops"} 0
+askance_reviewer_responses_total{answer="reject",kind="person",name="ann \"x\"\n"} 1
 askance_reviewer_answers_within_2s_total{kind="group",name="ops"} 0
 askance_reviewer_answers_within_2s_total{kind="person",name="ann \"x\"\n"} 2
 askance_reviewer_limit{limit="per_hour"} 60
 askance_reviewer_limit_refusals_total 3
 askance_reviewer_open_questions{kind="group",name="ops"} 1
 askance_reviewer_open_questions{kind="person",name="ann \"x\"\n"} 3
-askance_reviewer_recent_answers{answer="answer",kind="person",name="ann"} 0
-askance_reviewer_recent_answers{answer="answer",kind="person",name="eve"} 0
-askance_reviewer_recent_answers{answer="approve",kind="person",name="ann"} 1
-askance_reviewer_recent_answers{answer="approve",kind="person",name="eve"} 0
-askance_reviewer_recent_answers{answer="pass",kind="person",name="ann"} 0
-askance_reviewer_recent_answers{answer="pass",kind="person",name="eve"} 1
-askance_reviewer_recent_answers{answer="reject",kind="person",name="ann"} 1
-askance_reviewer_recent_answers{answer="reject",kind="person",name="eve"} 0
+askance_reviewer_recent_responses{answer="answer",kind="person",name="ann"} 0
+askance_reviewer_recent_responses{answer="answer",kind="person",name="eve"} 0
+askance_reviewer_recent_responses{answer="approve",kind="person",name="ann"} 1
+askance_reviewer_recent_responses{answer="approve",kind="person",name="eve"} 0
+askance_reviewer_recent_responses{answer="pass",kind="person",name="ann"} 0
+askance_reviewer_recent_responses{answer="pass",kind="person",name="eve"} 1
+askance_reviewer_recent_responses{answer="reject",kind="person",name="ann"} 1
+askance_reviewer_recent_responses{answer="reject",kind="person",name="eve"} 0
 askance_reviewer_recent_approve_ratio{kind="person",name="ann"} 0.5
 askance_reviewer_recent_time_to_answer_median_seconds{kind="person",name="ann"} 2.5
 askance_reviewer_recent_window_seconds 1800

@@ -70,7 +70,7 @@ func TestEveryStep(t *testing.T) {
 	failed.Result = &message.ToolResultBlock{State: message.ToolResultError}
 	clitest.Golden(t, "steps", tell(t,
 		record(call(), "propose"), record(call(), "refuse"), record(call(), "deny"), record(call(), "ask"), record(call(), "allow"), record(plain, "allow"),
-		record(call(), "hide"), record(call(), "approve"), record(call(), "edit"), record(call(), "reject"), record(call(), "answer"), record(call(), "expire"),
+		record(call(), "hide"), record(call(), "approve"), record(call(), "edit"), record(call(), "reject"), record(call(), "respond"), record(call(), "expire"),
 		record(call(), "submit"), record(external, "submit"), record(call(), "start"), record(local, "start"), record(call(), "offer"), record(call(), "lose"), record(call(), "return"),
 		record(call(), "suspend"), record(call(), "result"), record(failed, "result"), record(call(), "resolve"), record(call(), "revoke"), record(call(), "interrupt"),
 		message.JournalEntry{Record: &message.EventRecord{At: start, Call: call(), Note: &message.Note{What: "late_result"}}},

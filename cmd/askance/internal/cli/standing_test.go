@@ -26,7 +26,7 @@ func TestRememberOnTerms(t *testing.T) {
 	clean(t)
 	s := serveRules(t, memoryRules)
 	at := []string{"--data", s.data, "--as", "ann"}
-	if out := ok(t, append([]string{"rules", "list"}, at...)...); out != "No standing approvals.\n" {
+	if out := ok(t, append([]string{"standing", "list"}, at...)...); out != "No standing approvals.\n" {
 		t.Errorf("rules list printed %q", out)
 	}
 	s.propose("r1", "c1", "pay", `{"cents":500}`)
@@ -66,23 +66,23 @@ func TestRememberOnTerms(t *testing.T) {
 		}
 	}
 	for _, want := range []string{"active", id, "ann", "scope space, 1 of 2 uses left, 500 of 1500 left of args.cents"} {
-		if out := ok(t, append([]string{"rules", "list"}, at...)...); !strings.Contains(out, want) {
+		if out := ok(t, append([]string{"standing", "list"}, at...)...); !strings.Contains(out, want) {
 			t.Errorf("rules list does not say %q:\n%s", want, out)
 		}
 	}
 	for _, want := range []string{`caller.user = "bot"`, "used by    s1/r1/c2", "1000", "granted by approver ann", "large"} {
-		if out := ok(t, append([]string{"rules", "show", id}, at...)...); !strings.Contains(out, want) {
+		if out := ok(t, append([]string{"standing", "show", id}, at...)...); !strings.Contains(out, want) {
 			t.Errorf("rules show does not say %q:\n%s", want, out)
 		}
 	}
-	if list := decode[message.StandingApprovalsReply](t, ok(t, append([]string{"rules", "list", "--json", "--tool", "ship"}, at...)...)); len(list.StandingApprovals) != 0 {
+	if list := decode[message.StandingApprovalsReply](t, ok(t, append([]string{"standing", "list", "--json", "--tool", "ship"}, at...)...)); len(list.StandingApprovals) != 0 {
 		t.Errorf("of another tool: %+v", list.StandingApprovals)
 	}
 
-	fails(t, cli.ExitForbidden, "has not given", "rules", "revoke", id, "--data", s.data, "--as", "bob", "--approver")
-	fails(t, cli.ExitNotFound, "no standing approval", append([]string{"rules", "revoke", "lse_x"}, at...)...)
-	fails(t, cli.ExitUsage, "want one standing approval", append([]string{"rules", "show"}, at...)...)
-	if out := ok(t, append([]string{"rules", "revoke", id, "--approver", "--reason", "over"}, at...)...); !strings.Contains(out, id+" is revoked") {
+	fails(t, cli.ExitForbidden, "has not given", "standing", "revoke", id, "--data", s.data, "--as", "bob", "--approver")
+	fails(t, cli.ExitNotFound, "no standing approval", append([]string{"standing", "revoke", "lse_x"}, at...)...)
+	fails(t, cli.ExitUsage, "want one standing approval", append([]string{"standing", "show"}, at...)...)
+	if out := ok(t, append([]string{"standing", "revoke", id, "--approver", "--reason", "over"}, at...)...); !strings.Contains(out, id+" is revoked") {
 		t.Errorf("rules revoke printed %q", out)
 	}
 	if c := s.finished("c2"); c.Result == nil || c.Result.State != message.ToolResultDenied {
@@ -95,11 +95,11 @@ func TestRememberOnTerms(t *testing.T) {
 	if out := ok(t, append([]string{"show", "c2", "--explain"}, at...)...); !strings.Contains(out, id+", revoked, granted by ann") || !strings.Contains(out, "no engine runs here") {
 		t.Errorf("show --explain printed %q", out)
 	}
-	gone := decode[message.ShowStandingApprovalReply](t, ok(t, append([]string{"rules", "show", id, "--json"}, at...)...))
+	gone := decode[message.ShowStandingApprovalReply](t, ok(t, append([]string{"standing", "show", id, "--json"}, at...)...))
 	if gone.Standing.Revoked == nil || gone.Standing.Revoked.Reason != "over" || len(gone.Uses) != 1 {
 		t.Errorf("rules show --json = %+v", gone)
 	}
-	if list := decode[message.StandingApprovalsReply](t, ok(t, append([]string{"rules", "list", "--json", "--all"}, at...)...)); len(list.StandingApprovals) != 1 {
+	if list := decode[message.StandingApprovalsReply](t, ok(t, append([]string{"standing", "list", "--json", "--all"}, at...)...)); len(list.StandingApprovals) != 1 {
 		t.Errorf("rules list --all: %+v", list.StandingApprovals)
 	}
 }

@@ -18,7 +18,7 @@ import (
 
 func newRulesCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
-		Use:   "rules",
+		Use:   "standing",
 		Short: "Manage standing approvals",
 		Long: `A standing approval (askance approve --remember) allows later calls until it ends: by
 time, when its uses or its budget are exhausted, or when it is revoked. Offered rules
