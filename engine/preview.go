@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/askance-dev/askance/engine/internal/decide"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
 )
@@ -11,14 +12,14 @@ import (
 // preview decides calls with the current policy as a proposal would, each on its
 // own, and records nothing.
 func (p *Port) preview(ctx context.Context, r message.ProposeRequest) (api.PreviewReply, error) {
-	if err := p.ownSession(ctx, api.Preview.Name, r.Session); err != nil {
+	if err := p.e.sessions.checkSession(ctx, api.Preview.Name, p.by, r.Session); err != nil {
 		return api.PreviewReply{}, err
 	}
 	by := p.by
 	if by.Role != message.RoleRuntime { // the rules see the runtime of the session
 		by = message.Principal{Role: message.RoleRuntime, Name: p.e.view.Runtime(message.Key{Space: p.e.space, Session: r.Session})}
 	}
-	calls, err := p.e.newCalls(by, r)
+	calls, err := p.e.proposer.newCalls(by, r)
 	if e, ok := errors.AsType[*message.Error](err); ok {
 		named := *e
 		named.Op, err = api.Preview.Name, &named
@@ -28,23 +29,22 @@ func (p *Port) preview(ctx context.Context, r message.ProposeRequest) (api.Previ
 	}
 	out := api.PreviewReply{Bundle: p.e.policy.Hash(), Calls: make([]api.PreviewedCall, len(calls))}
 	for i, c := range calls {
-		out.Calls[i] = p.e.previewCall(ctx, c)
+		out.Calls[i] = p.e.proposer.previewCall(ctx, c)
 	}
 	return out, nil
 }
 
-func (e *Engine) previewCall(ctx context.Context, c *message.Call) api.PreviewedCall {
-	out := api.PreviewedCall{Call: c.Call, Tool: c.Tool, Refused: e.unfit(c)}
+func (p *proposer) previewCall(ctx context.Context, c *message.Call) api.PreviewedCall {
+	out := api.PreviewedCall{Call: c.Call, Tool: c.Tool, Refused: p.judge.Unfit(c)}
 	if out.Refused != "" {
 		return out
 	}
-	v := e.consult(ctx, c)
-	d, standings := v.decision, v.standingApprovals
-	if by, standing := e.byStandingApproval(ctx, c, d, couldSpend); standing != "" {
-		d, standings = by, []message.StandingID{standing}
+	v := p.standing.Consult(ctx, c)
+	if by, standing := p.standing.ResponseFor(ctx, c, v.Decision, couldSpend); standing != "" {
+		v.Decision, v.StandingApprovals = by, []message.StandingID{standing}
 	}
-	decision := handled(d)
-	allowedBy(&decision, standings)
+	decision := decide.DecisionWithRun(v.Decision)
+	decide.NoteStandingApprovals(&decision, v.StandingApprovals)
 	out.Decision = &decision
 	return out
 }

@@ -32,7 +32,7 @@ func (j *Judge) makeEventFor(c *message.Call, d permission.Decision, now time.Ti
 		return toolcall.Decided{}, err
 	}
 	return toolcall.Decided{
-		Base: toolcall.Base{At: now}, Decision: storedWithRun(d), Request: q, Digest: digest,
+		Base: toolcall.Base{At: now}, Decision: DecisionWithRun(d), Request: q, Digest: digest,
 		Suggested: d.Suggested, Placement: j.placementFor(c, d),
 	}, nil
 }

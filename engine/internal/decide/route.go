@@ -7,9 +7,9 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// storedWithRun is the decision as event records keep it, with what the rules say about the
+// DecisionWithRun is the decision as event records keep it, with what the rules say about the
 // run: the engine that goes on with the call after a crash must know.
-func storedWithRun(d permission.Decision) message.Decision {
+func DecisionWithRun(d permission.Decision) message.Decision {
 	out := StoredDecision(d)
 	if d.Behavior == message.BehaviorDeny {
 		return out
