@@ -9,14 +9,14 @@ const maxArguments = 3000
 
 // arguments are JSON for people: as a tree, or as it came.
 type arguments struct {
-	Entity []asked.Argument // nil: only Raw
+	Tree []asked.Argument // nil: only Raw
 	Raw    string
 	Bytes  int
 }
 
 func argumentsOf(input string) arguments {
 	tree, _ := asked.Arguments(input, maxArguments)
-	return arguments{Entity: tree, Raw: input, Bytes: len(input)}
+	return arguments{Tree: tree, Raw: input, Bytes: len(input)}
 }
 
 // change is one line of a difference; Mark is "+", "-" or " ".

@@ -37,12 +37,12 @@ func TestMarkupIsText(t *testing.T) {
 }
 
 func TestArguments(t *testing.T) {
-	if a := argumentsOf(`{"a":1}`); len(a.Entity) != 1 || a.Entity[0].Name != "a" || a.Bytes != 7 {
+	if a := argumentsOf(`{"a":1}`); len(a.Tree) != 1 || a.Tree[0].Name != "a" || a.Bytes != 7 {
 		t.Errorf("one member is shown as %+v", a)
 	}
 	for _, odd := range []string{`{`, `{"a":[` + strings.Repeat("1,", maxArguments) + `1]}`} {
-		if a := argumentsOf(odd); a.Entity != nil || a.Raw != odd {
-			t.Errorf("%.40q is shown as %+v", odd, a.Entity)
+		if a := argumentsOf(odd); a.Tree != nil || a.Raw != odd {
+			t.Errorf("%.40q is shown as %+v", odd, a.Tree)
 		}
 	}
 }

@@ -109,7 +109,7 @@ func TestEditorGetsJSON(t *testing.T) {
 
 // Tree gives every command that there is, groups of commands among them, by the
 // words with which it is called.
-func Entity() map[string]*cobra.Command {
+func Tree() map[string]*cobra.Command {
 	_, all := newTree()
 	return all
 }

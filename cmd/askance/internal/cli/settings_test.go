@@ -86,7 +86,7 @@ func TestSettingsFaults(t *testing.T) {
 func TestEverySetting(t *testing.T) {
 	clearSettings(t)
 	takes := map[string][]string{} // words of the commands by flag
-	for words, c := range Entity() {
+	for words, c := range Tree() {
 		c.Flags().VisitAll(func(f *pflag.Flag) { takes[f.Name] = append(takes[f.Name], words) })
 		c.PersistentFlags().VisitAll(func(f *pflag.Flag) { takes[f.Name] = append(takes[f.Name], words) })
 	}

@@ -14,7 +14,7 @@ import (
 
 // ours are the commands but for cobra's own, hidden ones, and help topics.
 func ours() map[string]*cobra.Command {
-	out := cli.Entity()
+	out := cli.Tree()
 	for name, c := range out {
 		if strings.HasPrefix(name, "completion") || name == "help" || c.Hidden || c.IsAdditionalHelpTopicCommand() {
 			delete(out, name)
