@@ -91,7 +91,7 @@ type requestMeta struct {
 	Approvals []approval `json:"approvals,omitzero"`
 	// MayRespond says that the reader has the role to answer; whether the rule
 	// wants them is in Waiting.
-	MayRespond bool `json:"mayAnswer"`
+	MayRespond bool `json:"mayRespond"`
 }
 
 // whoMust says for whom an approval request waits.

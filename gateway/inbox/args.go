@@ -9,9 +9,9 @@ const maxArguments = 3000
 
 // arguments are JSON for people: as a tree, or as it came.
 type arguments struct {
-	Tree []asked.Argument // nil: only Raw
-	Raw    string
-	Bytes  int
+	Tree  []asked.Argument // nil: only Raw
+	Raw   string
+	Bytes int
 }
 
 func argumentsOf(input string) arguments {

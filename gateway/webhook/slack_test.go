@@ -63,7 +63,7 @@ func TestSlack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "slack-approval request.json", b)
+	golden(t, "slack-request.json", b)
 	done := request("refund", "Refund 420 EUR to acme?", `{"amount":420}`)
 	done.Type, done.Waiting, done.Call.State = webhook.TypeCallFinished, nil, message.ToolCallFinished
 	done.Links.Approve, done.Links.Reject = "", ""
