@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/askance-dev/askance/engine/internal/decide"
@@ -40,19 +39,6 @@ var checks = []Check{
 	{"terms", "what is to be remembered on terms covers this call and is within what the policy lets be remembered", "`forbidden` or `invalid`", checkTerms},
 	{"last word", "the person has not said the same before, and becomes more careful only", "the call as it stands, or `conflict`", checkLastWord},
 	{"limits", "the person, and the one who is named, are within the limits of reviewers", "`over_limit`", checkLimits},
-}
-
-// Checks are the checks of a response in their order; its form is checked before.
-func Checks() []Check { return slices.Clone(checks) }
-
-// Table writes the checks for the documentation.
-func Table() string {
-	var b strings.Builder
-	b.WriteString("| | check | wants | else |\n|---|---|---|---|\n")
-	for i, c := range checks {
-		fmt.Fprintf(&b, "| %d | %s | %s | %s |\n", i+1, c.Name, c.Wants, c.Else)
-	}
-	return b.String()
 }
 
 // checkResent ends a response that was taken before and is only sent again,
@@ -179,7 +165,7 @@ func checkTerms(ctx context.Context, r *response) (err error) {
 	if r.in.Remember == nil || decide.IsEdit(r.call, r.in) || r.call.Request == nil {
 		return nil
 	}
-	r.vote.Remember, err = r.Standing.TermsFor(ctx, r.call, *r.in.Remember, r.now)
+	r.vote.Remember, err = r.Standing.CompleteTerms(ctx, r.call, *r.in.Remember, r.now)
 	return err
 }
 

@@ -86,7 +86,7 @@ func (s *Responses) rememberEdited(ctx context.Context, c *message.Call, ev *too
 	case len(after.Tally().Approvals) == 0:
 		return decide.Forbid("the edit does not count as an approval of the approval request about the edited call", "edit without remember; an approver of that approval request can let it be remembered")
 	}
-	terms, err := s.Standing.TermsFor(ctx, after, *a.Remember, ev.At)
+	terms, err := s.Standing.CompleteTerms(ctx, after, *a.Remember, ev.At)
 	if err != nil {
 		return err
 	}

@@ -10,18 +10,10 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// Terms completes what an approver wants remembered, and refuses what does not
-// cover the call that was asked about or is wider than an answer to this
-// approval request may be. nil: nothing.
-func (s *Approvals) Terms(ctx context.Context, c *message.Call, a message.Response, now time.Time) (*message.StandingTerms, error) {
-	if a.Remember == nil || decide.IsEdit(c, a) || c.Request == nil || c.State != message.ToolCallAsking || a.Digest != c.Digest {
-		return nil, nil // of an answer to no open approval request the machine has the better error
-	}
-	return s.TermsFor(ctx, c, *a.Remember, now)
-}
-
-// TermsFor is terms for a call whose approval request is being answered.
-func (s *Approvals) TermsFor(ctx context.Context, c *message.Call, t message.StandingTerms, now time.Time) (*message.StandingTerms, error) {
+// CompleteTerms completes what an approver wants remembered of a call that they
+// answer for. It refuses what does not cover the call, or is wider than an answer
+// to this approval request may be.
+func (s *Approvals) CompleteTerms(ctx context.Context, c *message.Call, t message.StandingTerms, now time.Time) (*message.StandingTerms, error) {
 	if c.Hides() { // the terms, and what is counted, would show it
 		return nil, HiddenError()
 	}
