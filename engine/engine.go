@@ -77,6 +77,23 @@ func (e *Engine) PublicKey() ed25519.PublicKey {
 // and returns. It fails when the journal cannot be read or ctx ends first; the
 // engine is then closed.
 func (e *Engine) Start(ctx context.Context) error {
+	if err := e.catchUp(ctx); err != nil {
+		return err
+	}
+	e.wg.Go(func() { e.timers.Run(e.store.Following(), e.liveness, e.keeper.fireTimer) })
+	e.keeper.recoverCalls()
+	return nil
+}
+
+// Observe is Start for an engine that only reads: it knows what the journal has,
+// and nothing is decided, resumed or timed out because of it.
+func (e *Engine) Observe(ctx context.Context) error {
+	e.hooks.News = func(*message.EventRecord) {}
+	return e.catchUp(ctx)
+}
+
+// catchUp takes the journal into the view up to its present end.
+func (e *Engine) catchUp(ctx context.Context) error {
 	e.wg.Go(func() { e.failed <- e.store.Follow(e.ctx) })
 	select {
 	case <-e.store.CaughtUp():
@@ -87,8 +104,6 @@ func (e *Engine) Start(ctx context.Context) error {
 		_ = e.Close()
 		return fmt.Errorf("engine: read the journal: %w", context.Cause(ctx))
 	}
-	e.wg.Go(func() { e.timers.Run(e.store.Following(), e.liveness, e.keeper.fireTimer) })
-	e.keeper.recoverCalls()
 	return nil
 }
 

@@ -15,6 +15,9 @@ func (p *Port) preview(ctx context.Context, r message.ProposeRequest) (api.Previ
 	if err := p.e.sessions.checkSession(ctx, api.Preview.Name, p.by, r.Session); err != nil {
 		return api.PreviewReply{}, err
 	}
+	if p.e.policy.Hash() == "" {
+		return api.PreviewReply{}, &message.Error{Code: message.CodeUnavailable, Op: api.Preview.Name, What: "no policy is in force here", Hint: "ask an engine: start askance serve"}
+	}
 	by := p.by
 	if by.Role != message.RoleRuntime { // the rules see the runtime of the session
 		by = message.Principal{Role: message.RoleRuntime, Name: p.e.view.Runtime(message.Key{Space: p.e.space, Session: r.Session})}

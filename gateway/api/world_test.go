@@ -35,10 +35,10 @@ func newWorld(t *testing.T) *world {
 }
 
 // newWorldWith is a world whose API is told more.
-func newWorldWith(t *testing.T, more func(*gatewaytest.World, *api.Config)) *world {
+func newWorldWith(t *testing.T, more func(*gatewaytest.World, *api.Config), opts ...gatewaytest.Option) *world {
 	t.Helper()
 	var surface *api.API
-	w := &world{t: t, seen: map[string]bool{}, World: gatewaytest.New(t, gatewaytest.Surfaces(func(g *gatewaytest.World) []gateway.Surface {
+	w := &world{t: t, seen: map[string]bool{}, World: gatewaytest.New(t, append(opts, gatewaytest.Surfaces(func(g *gatewaytest.World) []gateway.Surface {
 		cfg := api.Config{Version: "1.2.3"}
 		more(g, &cfg)
 		var err error
@@ -46,7 +46,7 @@ func newWorldWith(t *testing.T, more func(*gatewaytest.World, *api.Config)) *wor
 			t.Fatal(err)
 		}
 		return []gateway.Surface{surface}
-	}))}
+	}))...)}
 	if err := json.Unmarshal(surface.OpenAPI(), &w.doc); err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/permission"
 )
 
@@ -33,7 +35,7 @@ func config(t *testing.T) node.Config {
 		t.Fatal(err)
 	}
 	policy := filepath.Join(dir, "policy.yaml")
-	text := "version: 1\nname: p\nrules:\n  - {name: all, tool_name: [upper, remote, nobody], behavior: allow}\n"
+	text := "version: 1\nname: p\nrules:\n  - {name: all, tool_name: [upper, remote, nobody], behavior: allow, audit: {level: full}}\n"
 	if err := os.WriteFile(policy, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -168,6 +170,10 @@ func TestReader(t *testing.T) {
 	propose(t, n, "c1", "remote", `{}`)
 	propose(t, n, "c2", "nobody", `{}`)
 	propose(t, n, "c3", "unknown", `{}`)
+	explained, err := n.Engine().As(message.Principal{Role: message.RoleAuditor, Name: "ann"}).Explain(t.Context(), message.ExplainRequest{V: 1, Key: message.Key{Space: "default", Session: "s", Reply: "r", Call: "c1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := n.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -204,6 +210,13 @@ func TestReader(t *testing.T) {
 	show, err := r.Show(t.Context(), message.ShowRequest{V: 1, Key: message.Key{Space: "default", Session: "s", Reply: "r", Call: "c1"}})
 	if err != nil || show.Call.State != message.ToolCallSubmitted {
 		t.Errorf("Show = %+v, %v", show, err)
+	}
+	offline, err := r.Explain(t.Context(), message.ExplainRequest{V: 1, Key: show.Call.Key})
+	if err != nil || offline.Withheld == "" || len(offline.Trace) != 0 || len(explained.Recorded) == 0 || string(offline.Recorded) != string(explained.Recorded) || !reflect.DeepEqual(offline.Decision, explained.Decision) {
+		t.Errorf("without an engine the call is explained as %+v, %v; the engine said %+v", offline, err, explained)
+	}
+	if _, err := api.Preview.Call(t.Context(), r, message.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{{ID: "x", Name: "remote", Input: `{}`}}}); !errors.Is(err, message.ErrUnavailable) {
+		t.Errorf("a preview without a policy: %v", err)
 	}
 	if _, err := r.SubmitResponse(t.Context(), message.Response{}); !errors.Is(err, message.ErrForbidden) {
 		t.Errorf("a reader answers: %v", err)

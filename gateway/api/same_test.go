@@ -1,0 +1,120 @@
+package api_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/gateway/api"
+	"github.com/askance-dev/askance/gateway/gatewaytest"
+	"github.com/askance-dev/askance/message"
+	operation "github.com/askance-dev/askance/message/api"
+)
+
+// recordedRules keep how each decision came about.
+var recordedRules = strings.Replace(gatewaytest.Rules, "redact: [args.password]}", "redact: [args.password], audit: {level: full}}", 1)
+
+// Every surface explains a call alike: what is redacted and what a standing
+// approval allowed included.
+func TestSameExplanation(t *testing.T) {
+	t.Parallel()
+	w := newWorldWith(t, func(*gatewaytest.World, *api.Config) {}, gatewaytest.Policy(recordedRules))
+	ann := w.A.HTTP(gatewaytest.Ann)
+	inProcess, overNATS := w.A.Client(gatewaytest.Ann), w.A.NATS(gatewaytest.Ann)
+
+	first := w.A.Ask("s1", "r1", "c1")
+	w.ok(ann, post, callPath(first)+"/response", `{"digest":"`+w.A.Show(first).Digest+`","kind":"approve","remember":{"scope":"session","uses":5}}`, nil)
+	remembered := w.A.Propose("s1", "r1", "c2", gatewaytest.Pay, gatewaytest.PayInput)
+	if remembered.Decision.Standing == "" {
+		t.Fatalf("no standing approval allowed %+v", remembered)
+	}
+	calls := []message.Key{
+		first, remembered.Key,
+		w.A.Propose("s1", "r2", "c1", gatewaytest.Echo, `{}`).Key,
+		w.A.Propose("s1", "r2", "c2", gatewaytest.Drop, `{}`).Key,
+		w.A.Propose("s1", "r2", "c3", gatewaytest.Deploy, `{}`).Key,
+		w.A.Propose("s1", "r2", "c4", gatewaytest.Other, `{}`).Key,
+		w.A.Propose("s1", "r2", "c5", gatewaytest.Pay, `{"to":""}`).Key,
+		w.A.Propose("s1", "r3", "c1", gatewaytest.Login, `{"user":"u","password":"`+hiddenWord+`"}`).Key,
+	}
+	withRecord, withStanding := 0, 0
+	for _, k := range calls {
+		var got message.ExplainReply
+		w.ok(ann, get, callPath(k)+"/explain", "", &got)
+		want, err := inProcess.Explain(t.Context(), message.ExplainRequest{V: 1, Key: k})
+		if err != nil {
+			t.Fatal(err)
+		}
+		remote, err := overNATS.Explain(t.Context(), message.ExplainRequest{V: 1, Key: k})
+		if err != nil {
+			t.Fatal(err)
+		}
+		one := plain(t, want)
+		for surface, x := range map[string]message.ExplainReply{"HTTP": got, "NATS": remote} {
+			if other := plain(t, x); other != one {
+				t.Errorf("%s explains %s as\n%s\nthe engine as\n%s", surface, k, other, one)
+			}
+		}
+		if strings.Contains(one, hiddenWord) {
+			t.Errorf("the explanation of %s shows what is redacted: %s", k, one)
+		}
+		if len(want.Recorded) > 0 {
+			withRecord++
+		}
+		withStanding += len(want.StandingApprovals)
+	}
+	if withRecord == 0 || withStanding == 0 {
+		t.Errorf("%d explanations are on record, %d standing approvals were used", withRecord, withStanding)
+	}
+}
+
+const hiddenWord = "correct-horse"
+
+// plain is an explanation as text.
+func plain(t *testing.T, x message.ExplainReply) string {
+	t.Helper()
+	b, err := json.Marshal(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// Every transport previews calls alike.
+func TestSamePreview(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := message.ProposeRequest{Session: "s1", Reply: "r1", Calls: []message.ToolCallBlock{
+		{ID: "c1", Name: gatewaytest.Pay, Input: gatewaytest.PayInput}, {ID: "c2", Name: gatewaytest.Drop, Input: `{}`},
+		{ID: "c3", Name: gatewaytest.Other, Input: `{}`}, {ID: "c4", Name: gatewaytest.Echo, Input: `{}`},
+	}}
+	body, err := json.Marshal(map[string]any{"tool_calls": r.Calls})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{gatewaytest.Bot, gatewaytest.Ann, gatewaytest.Olga, gatewaytest.Audie} {
+		want, err := operation.Preview.Call(t.Context(), w.A.Client(name), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		remote, err := operation.Preview.Call(t.Context(), w.A.NATS(name), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got operation.PreviewReply
+		w.ok(w.A.HTTP(name), post, "/v1/sessions/"+url.PathEscape(string(r.Session))+"/replies/r1/preview", string(body), &got)
+		for surface, x := range map[string]operation.PreviewReply{"HTTP": got, "NATS": remote} {
+			a, aerr := json.Marshal(x)
+			b, berr := json.Marshal(want)
+			if aerr != nil || berr != nil || string(a) != string(b) {
+				t.Errorf("%s previews for %s\n%s\nthe engine\n%s", surface, name, a, b)
+			}
+		}
+	}
+	w.refused(w.A.HTTP(gatewaytest.Wendy), post, "/v1/sessions/s1/replies/r1/preview", string(body), http.StatusForbidden, message.CodeForbidden)
+	if list, err := w.A.Client(gatewaytest.Ann).List(t.Context(), message.ListRequest{All: true}); err != nil || len(list.Calls) != 0 {
+		t.Errorf("previews left %+v, %v", list.Calls, err)
+	}
+}
