@@ -79,7 +79,7 @@ func TestAccessible(t *testing.T) {
 	b.see("by the policy of now: rule release")
 	b.accessible("card")
 	b.goTo(callPath(k))
-	for _, do := range []string{"approve", "edit", "reject", "submit_response", "delegate", "skip", "interrupt"} {
+	for _, do := range []string{"approve", "edit", "reject", "respond", "delegate", "skip", "interrupt"} {
 		b.click(`[data-do="` + do + `"]`)
 		b.see("Cancel")
 		if do == "approve" {
