@@ -108,7 +108,7 @@ func (s *Service) carryOut(ctx context.Context, op *api.Operation, who caller, b
 	if do, ok := directs[op.Name]; ok {
 		return do(ctx, s, who, request, m)
 	}
-	request = op.Blocked(request, maxHeld.Milliseconds())
+	request = op.Hold(request, maxHeld.Milliseconds())
 	engine := s.surface(who.principal, who.queue)
 	for {
 		reply, err := engine.Call(ctx, op, request)

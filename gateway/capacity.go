@@ -79,6 +79,6 @@ func (k *kept) send(n int) {
 	defer k.mu.Unlock()
 	if k.place != nil {
 		k.place.Rest()
-		k.place.Blocked(n)
+		k.place.Hold(n)
 	}
 }

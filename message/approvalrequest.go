@@ -8,7 +8,7 @@ import (
 	"github.com/askance-dev/askance/internal/jcs"
 )
 
-// Approval request is what a decision stands for: what was asked of a person, or, for
+// ApprovalRequest is what a decision stands for: what was asked of a person, or, for
 // a call that a rule allowed, what would have been asked. Its digest binds the
 // answer and the grant to these very bytes.
 type ApprovalRequest struct {

@@ -12,7 +12,7 @@ const (
 	PlaceExternal Placement = "external" // outside askance: the runtime reports the result (AgentScope's external tools)
 )
 
-// Hold says why a call that is submitted or started makes no progress by
+// Blocked says why a call that is submitted or started makes no progress by
 // itself and waits for a person to resolve it.
 type Blocked string
 
@@ -128,7 +128,7 @@ type Decision struct {
 	Besides []StandingID `json:"further_standing_approval_ids,omitzero"`
 }
 
-// Leases are the standing approvals that the decision relies on. d may be nil.
+// StandingApprovals are the standing approvals that the decision relies on. d may be nil.
 func (d *Decision) StandingApprovals() []StandingID {
 	if d == nil || d.Standing == "" {
 		return nil

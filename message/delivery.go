@@ -19,7 +19,7 @@ type Delivery struct {
 	Again func(pause time.Duration) error
 }
 
-// Letter is a delivery that was given up: a dead letter.
+// DeadLetter is a delivery that was given up: a dead letter.
 type DeadLetter struct {
 	Destination string    `json:"destination"`
 	Seq         uint64    `json:"seq"` // of the event record

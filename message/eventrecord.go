@@ -16,7 +16,7 @@ type Step struct {
 	To    ToolCallState `json:"to"`
 }
 
-// Event record is one durable record of the journal: one transition of one entity, with
+// EventRecord is one durable record of the journal: one transition of one entity, with
 // everything that is needed to carry on from it. Exactly one of Call, Reply,
 // Session and Lease is set; a Note goes with a Call that it leaves as it was.
 type EventRecord struct {
@@ -136,7 +136,7 @@ type SessionState struct {
 	Runtime string `json:"runtime"`
 }
 
-// Record is one entry of the journal as a reader gets it: an event record, or an event
+// JournalEntry is one entry of the journal as a reader gets it: an event record, or an event
 // that a runtime streamed. The two share one sequence, so the order in which
 // records come is the order in which things happened.
 type JournalEntry struct {

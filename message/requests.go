@@ -44,7 +44,7 @@ type ProposeReply struct {
 	Calls []*Call `json:"calls"`
 }
 
-// Answer decides an open approval request. Digest names exactly what the approver saw.
+// Response decides an open approval request. Digest names exactly what the approver saw.
 type Response struct {
 	V int `json:"v,omitzero"`
 	Key

@@ -90,7 +90,7 @@ const (
 	StandingRevoked StandingState = "revoked"
 )
 
-// Standing approval is a rule that an approver let remember with an answer: it answers for
+// StandingApproval is a rule that an approver let remember with an answer: it answers for
 // later calls, within its terms, until it ends or is revoked. The event record of the
 // approval is its birth. After that it has an entity of its own in the journal,
 // whose event records, each with the full state, are its uses and its revocation: all

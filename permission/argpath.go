@@ -3,11 +3,12 @@ package permission
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+
 	"github.com/askance-dev/askance/message/redact"
 	"github.com/askance-dev/askance/permission/internal/display"
 	"github.com/askance-dev/askance/permission/internal/hint"
-	"slices"
-	"strings"
 )
 
 // parsePath reads a path into the call.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission/internal/celrule"
 	"github.com/askance-dev/askance/permission/internal/display"

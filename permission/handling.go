@@ -1,9 +1,10 @@
 package permission
 
 import (
+	"slices"
+
 	"github.com/askance-dev/askance/message/redact"
 	"github.com/askance-dev/askance/permission/internal/celrule"
-	"slices"
 )
 
 // This file finds out how a call is treated, and keeps what rules hide out of

@@ -3,9 +3,10 @@ package permission
 import (
 	"cmp"
 	"fmt"
+	"slices"
+
 	"github.com/askance-dev/askance/permission/internal/display"
 	"github.com/askance-dev/askance/permission/internal/hint"
-	"slices"
 )
 
 // Layer is whose policy a file is. Layers never decide between rules: a deny

@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/askance-dev/askance/message/redact"
 	"slices"
+
+	"github.com/askance-dev/askance/message/redact"
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"

@@ -2,6 +2,7 @@ package permission
 
 import (
 	"bytes"
+
 	"github.com/askance-dev/askance/permission/internal/schema"
 )
 

@@ -2,10 +2,11 @@ package permission
 
 import (
 	"fmt"
-	"github.com/askance-dev/askance/message/redact"
 	"maps"
 	"slices"
 	"strconv"
+
+	"github.com/askance-dev/askance/message/redact"
 
 	"cel.dev/cel-go/cel"
 	celast "cel.dev/cel-go/common/ast"

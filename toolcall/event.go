@@ -66,7 +66,7 @@ type (
 		// Explanation is what the event record keeps besides the call; empty: nothing.
 		Explanation message.RawJSON
 	}
-	// Answered is the word on an open approval request that ends it, with Kind approve
+	// Responded is the word on an open approval request that ends it, with Kind approve
 	// (unedited), reject or answer. An approval has to complete what the
 	// approval request's requirement wants.
 	Responded struct {

@@ -44,7 +44,7 @@ type request struct {
 	groups []string
 }
 
-// Event record takes in the next event record of a call. Others are passed over.
+// Record takes in the next event record of a call. Others are passed over.
 func (l *Ledger) Record(f *message.EventRecord) {
 	c := f.Call
 	if c == nil || f.Note != nil {

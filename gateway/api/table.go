@@ -69,7 +69,7 @@ func (a *ask) call(row *operation.Operation, content []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	reply, err := a.c.Call(a.ctx(), row, row.Blocked(request, maxHoldMS))
+	reply, err := a.c.Call(a.ctx(), row, row.Hold(request, maxHoldMS))
 	if add, ok := added[row.Name]; ok {
 		return add(a, request, reply, err)
 	}

@@ -243,7 +243,7 @@ func (p *Place) unqueue() {
 
 // Hold counts n more bytes against the class until the place is left. It
 // refuses nothing: the bytes exist already.
-func (p *Place) Blocked(n int) {
+func (p *Place) Hold(n int) {
 	p.pool.mu.Lock()
 	defer p.pool.mu.Unlock()
 	if p.state != gone {

@@ -97,7 +97,7 @@ func TestOnePrincipalUsesHalf(t *testing.T) {
 	t.Run("bytes", func(t *testing.T) {
 		p := capacity.NewPool(capacity.Limit{Run: 9, Running: 100, Stay: 9, Bytes: 100})
 		held := enter(t, p, "eve", 30)
-		held.Blocked(20)
+		held.Hold(20)
 		if err := p.Submit("eve", 1, discard); !errors.Is(err, capacity.ErrFull) {
 			t.Errorf("51 of 100 bytes: %v", err)
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// Answer is what a person said to one interrupt, or that no answer came.
+// Response is what a person said to one interrupt, or that no answer came.
 type Response struct {
 	Interrupt Interrupt
 	Entry     ResumeEntry

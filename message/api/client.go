@@ -100,7 +100,7 @@ func (m Methods) Load(ctx context.Context, r message.LoadRequest) (message.LoadR
 	return Load.Call(ctx, m.Caller, r)
 }
 
-// Leases calls the operation.
+// StandingApprovals calls the operation.
 func (m Methods) StandingApprovals(ctx context.Context, r message.StandingApprovalsRequest) (message.StandingApprovalsReply, error) {
 	return Standings.Call(ctx, m.Caller, r)
 }

@@ -188,7 +188,7 @@ func (o *Operation) DecodeReply(most int, data []byte) (any, error) {
 
 // Hold bounds how long a request may be held, if it is of an operation that
 // holds requests.
-func (o *Operation) Blocked(request any, longestMS int64) any {
+func (o *Operation) Hold(request any, longestMS int64) any {
 	if o.hold == nil {
 		return request
 	}

@@ -1,11 +1,15 @@
 package api
 
-import "github.com/askance-dev/askance/message"
+import (
+	"slices"
+
+	"github.com/askance-dev/askance/message"
+)
 
 // Who may use an operation, in the order in which a peer's role is chosen.
 var (
 	readers    = []message.Role{message.RoleApprover, message.RoleOperator, message.RoleAuditor, message.RoleRuntime}
-	everyone   = append(readers[:len(readers):len(readers)], message.RoleWorker)
+	everyone   = append(slices.Clip(readers), message.RoleWorker)
 	overseers  = []message.Role{message.RoleApprover, message.RoleOperator, message.RoleAuditor}
 	revokers   = []message.Role{message.RoleOperator, message.RoleApprover}
 	onlyWorker = []message.Role{message.RoleWorker}

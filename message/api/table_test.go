@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -46,7 +47,7 @@ func TestRows(t *testing.T) {
 		if h := op.HTTP; h != nil {
 			once("route " + h.ID)
 			once(h.Method + " " + h.Path)
-			if op.Changes && h.Method == "GET" {
+			if op.Changes && h.Method == http.MethodGet {
 				t.Errorf("%s: %s, changes %v", op.Name, h.Method, op.Changes)
 			}
 		}
@@ -93,12 +94,12 @@ func TestHalve(t *testing.T) {
 // How long a request is held is bounded on every transport alike.
 func TestHold(t *testing.T) {
 	for _, tt := range []struct{ asked, want int64 }{{0, 100}, {-1, 100}, {50, 50}, {101, 100}} {
-		if got := api.Wait.Blocked(message.WaitRequest{TimeoutMS: tt.asked}, 100).(message.WaitRequest).TimeoutMS; got != tt.want {
+		if got := api.Wait.Hold(message.WaitRequest{TimeoutMS: tt.asked}, 100).(message.WaitRequest).TimeoutMS; got != tt.want {
 			t.Errorf("wait: %d is held for %d, want %d", tt.asked, got, tt.want)
 		}
 	}
 	for _, tt := range []struct{ asked, want int64 }{{0, 0}, {50, 50}, {101, 100}} {
-		if got := api.Events.Blocked(message.EventsRequest{WaitMS: tt.asked}, 100).(message.EventsRequest).WaitMS; got != tt.want {
+		if got := api.Events.Hold(message.EventsRequest{WaitMS: tt.asked}, 100).(message.EventsRequest).WaitMS; got != tt.want {
 			t.Errorf("events: %d is held for %d, want %d", tt.asked, got, tt.want)
 		}
 	}

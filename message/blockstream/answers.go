@@ -18,7 +18,7 @@ var (
 	ErrDecisions        = errors.New("the decisions do not fit the actions")
 )
 
-// Answers turns the decisions of a command into answers to the approval requests as
+// Responses turns the decisions of a command into answers to the approval requests as
 // this approval_request showed them: with the digests of then, so that a
 // approval request which changed meanwhile refuses them. Either every decision fits or
 // there is an error and no answer.

@@ -204,7 +204,7 @@ func (m *Mapper) Open() []Asked {
 	return out
 }
 
-// Answers turns an approval command into answers; see [Asked.Answers]. The
+// Responses turns an approval command into answers; see [Asked.Answers]. The
 // mapper's own state changes only with the events that follow from them.
 func (m *Mapper) Responses(c *Approval) ([]message.Response, error) {
 	r, err := m.findMeant(c)

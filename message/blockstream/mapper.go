@@ -38,7 +38,7 @@ type Config struct {
 	OnSkip func(e message.Event, why string)
 }
 
-// Approval request is what an engine knows about an open approval request.
+// OpenRequest is what an engine knows about an open approval request.
 type OpenRequest struct {
 	Digest   string    // of the approval request; without it answers are refused
 	Text     string    // for the person; "" is not shown

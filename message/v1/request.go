@@ -157,7 +157,7 @@ func (d Decision) check() error {
 	return nil
 }
 
-// Answers turns the decisions into answers about calls of the reply that
+// Responses turns the decisions into answers about calls of the reply that
 // RequestID names, in a session. Each answers the approval request that its digest names
 // and no other. Calls that no decision names stay open.
 func (d *Decisions) Responses(space message.SpaceID, session message.SessionID) ([]message.Response, error) {

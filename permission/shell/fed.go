@@ -17,7 +17,7 @@ func (x runFinder) checkGlued(cmd Command, name string) {
 	}
 	for _, w := range cmd.Argv[1:] {
 		if i := strings.Index(w.Text, letter); isCluster(w.Text) && i > 0 && i+1 < len(w.Text) {
-			textFinder{x.extractor}.readHanded(w.Text[i+1:])
+			textFinder(x).readHanded(w.Text[i+1:])
 		}
 	}
 }
@@ -30,9 +30,9 @@ func (x runFinder) checkRenamed(cmd Command, name string) {
 		case copies[name] && strings.Contains(w.Text, "bin/"), name == "cat" && len(cmd.Redirects) > 0 && strings.Contains(w.Text, "bin/"):
 			x.line.crude = append(x.line.crude, []Word{w})
 		case copies[name] || name == "cat" && len(cmd.Redirects) > 0:
-			fileFinder{x.extractor}.addLocated([]Word{w})
+			fileFinder(x).addLocated([]Word{w})
 		case name == "go" && strings.Contains(w.Text, "=") && cmd.Argv[1].Text == "env":
-			textFinder{x.extractor}.checkSetting(w, cmd.Offset)
+			textFinder(x).checkSetting(w, cmd.Offset)
 		}
 	}
 }

@@ -164,7 +164,7 @@ func (x textFinder) readOptions(cmd Command) {
 			if given {
 				argv = append([]Word{{Text: value, Fixed: true}}, argv...)
 			}
-			runFinder{x.extractor}.addFrom(cmd, argv, name)
+			runFinder(x).addFrom(cmd, argv, name)
 			return
 		}
 		x.readNamedOption(entries[e], w.Text, cmd.Argv[i+1:])

@@ -22,7 +22,7 @@ func (x runFinder) readGit(cmd Command) {
 		case strings.HasPrefix(w.Text, "--config-env"):
 			x.addUnclear(CodeOption, cmd.Offset, "git takes a setting from a variable")
 		case i > 0 && args[i-1].Text == "-c":
-			textFinder{x.extractor}.readGitSetting(cmd, w, args[min(sub+1, len(args)):])
+			textFinder(x).readGitSetting(cmd, w, args[min(sub+1, len(args)):])
 		}
 	}
 	if sub == len(args) {
@@ -37,9 +37,9 @@ func (x runFinder) readGit(cmd Command) {
 			x.addFrom(cmd, append(fixedWords([]string{"git"}), fixedWords(strings.Fields(w.Text))...), "alias")
 		}
 		if _, address, ok := strings.Cut(w.Text, "::"); ok { // ext::rm x
-			textFinder{x.extractor}.readHanded(address)
+			textFinder(x).readHanded(address)
 		} else if args[sub].Text == "config" && w.Fixed { // core.pager 'rm x'
-			textFinder{x.extractor}.readHanded(strings.TrimLeft(w.Text, "!"))
+			textFinder(x).readHanded(strings.TrimLeft(w.Text, "!"))
 		}
 	}
 }
@@ -57,7 +57,7 @@ func (x textFinder) readGitSetting(cmd Command, w Word, rest []Word) {
 		for f := range strings.FieldsSeq(value) {
 			argv = append(argv, Word{Text: f, Fixed: true})
 		}
-		runFinder{x.extractor}.addFrom(cmd, append(argv, rest...), "alias")
+		runFinder(x).addFrom(cmd, append(argv, rest...), "alias")
 	default:
 		x.readHanded(text)
 	}

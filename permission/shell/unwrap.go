@@ -9,7 +9,7 @@ import (
 // find -exec, sh -c and others.
 func (x runFinder) addRunBy(cmd Command) {
 	for _, w := range cmd.assigned { // EDITOR='rm x' git commit
-		textFinder{x.extractor}.checkSetting(w, cmd.Offset)
+		textFinder(x).checkSetting(w, cmd.Offset)
 	}
 	if len(cmd.Argv) == 0 {
 		return
@@ -24,7 +24,7 @@ func (x runFinder) addRunBy(cmd Command) {
 	x.checkGlued(cmd, name)
 	x.addPowerNames(cmd, name)
 	x.addRunners(cmd, name)
-	textFinder{x.extractor}.readOptions(cmd)
+	textFinder(x).readOptions(cmd)
 }
 
 func (x runFinder) addRunners(cmd Command, name string) {
@@ -53,7 +53,7 @@ func (x runFinder) addRunners(cmd Command, name string) {
 		for _, w := range slices.Concat(cmd.Argv[1:], cmd.input) { // read x <<< 'a[$(rm y)]'
 			plain := !w.Fixed && !strings.Contains(w.Text, "[") // what is in it has been seen
 			if !plain && (strings.Contains(w.Text, "$(") || strings.Contains(w.Text, "`")) {
-				textFinder{x.extractor}.splitCrudely(w.Text)
+				textFinder(x).splitCrudely(w.Text)
 			}
 		}
 		if !isKnown(name) {
@@ -62,17 +62,17 @@ func (x runFinder) addRunners(cmd Command, name string) {
 	case interpreters[name]:
 		for _, list := range [][]Word{cmd.Argv[1:], cmd.input} {
 			for _, w := range list {
-				textFinder{x.extractor}.splitCrudely(w.Text)
+				textFinder(x).splitCrudely(w.Text)
 			}
 		}
 		x.guessCommands(splitOptions(valued[withoutVersion(name)], cmd.Argv[1:]))
-		textFinder{x.extractor}.readPieces(slices.Concat(cmd.Argv[1:], cmd.input))
+		textFinder(x).readPieces(slices.Concat(cmd.Argv[1:], cmd.input))
 		if cmd.piped && slices.ContainsFunc(cmd.Argv[1:], func(w Word) bool { return codeRuns.MatchString(w.Text) }) {
 			x.addUnclear(CodeExpansion, cmd.Offset, name+" may run what it reads")
 		}
 		x.checkCode(cmd, name)
 	case name == "sed" || name == "gsed":
-		textFinder{x.extractor}.readSed(cmd)
+		textFinder(x).readSed(cmd)
 		x.checkCode(cmd, name)
 	case name == "git":
 		x.readGit(cmd)
@@ -139,10 +139,10 @@ func (x runFinder) skipWrapper(cmd Command, name string, w wrapper) {
 	}
 	for _, a := range cmd.Argv[1 : len(cmd.Argv)-len(rest)] { // env EDITOR='rm x' git commit
 		if w.assigns && strings.Contains(a.Text, "=") {
-			textFinder{x.extractor}.checkSetting(a, cmd.Offset)
+			textFinder(x).checkSetting(a, cmd.Offset)
 		}
 		if i := strings.IndexAny(a.Text, "|!"); i >= 0 { // strace -o '|rm x'
-			textFinder{x.extractor}.readHanded(a.Text[i+1:])
+			textFinder(x).readHanded(a.Text[i+1:])
 		}
 	}
 	if name == "xargs" && len(rest) > 0 { // it adds what it reads
@@ -276,7 +276,7 @@ func withNames(words []Word) []Word {
 func (x runFinder) readShellText(w Word, offset int, via []string, fed bool) {
 	if !w.Fixed {
 		x.addUnclear(CodeExpansion, offset, "runs a text that is not known before")
-		textFinder{x.extractor}.splitCrudely(w.Text)
+		textFinder(x).splitCrudely(w.Text)
 		return
 	}
 	x.adoptCommands(x.readInner(w.Text, offset, fed), via)
@@ -290,26 +290,26 @@ func (x runFinder) guessCommands(words []Word) {
 	}
 	x.work.steps += len(words)
 	x.line.crude = append(x.line.crude, words)
-	fileFinder{x.extractor}.addLocated(words)
+	fileFinder(x).addLocated(words)
 	for n, w := range words {
 		if i := strings.IndexAny(w.Text, "=:"); i >= 0 { // ProxyCommand=rm, EXEC:rm
-			textFinder{x.extractor}.readAside(w, w.Text[i+1:])
+			textFinder(x).readAside(w, w.Text[i+1:])
 			if w.Fixed && n+1 < len(words) && w.Text[0] == '-' { // --coreutils-prog=rm -rf
 				argv := append([]Word{{Text: w.Text[i+1:], Fixed: true}}, words[n+1:min(len(words), n+1+maxRest)]...)
 				x.line.crude = append(x.line.crude, argv)
 			}
 		}
 		if isCluster(w.Text) { // foo -c'rm x', foo -qc'rm x'
-			textFinder{x.extractor}.readHanded(w.Text[2:])
+			textFinder(x).readHanded(w.Text[2:])
 			for i := 3; i < min(len(w.Text), 6) && isText(w.Text); i++ {
-				textFinder{x.extractor}.readHanded(w.Text[i:])
+				textFinder(x).readHanded(w.Text[i:])
 			}
 		}
 		if !w.Fixed && strings.Contains(w.Text, "<(") { // make -f <(...)
 			x.addUnclear(CodeSubst, 0, "a program reads what another one writes")
 		}
 		if w.Fixed {
-			textFinder{x.extractor}.readPossible(strings.ReplaceAll(w.Text, `\_`, " ")) // a blank to env -S
+			textFinder(x).readPossible(strings.ReplaceAll(w.Text, `\_`, " ")) // a blank to env -S
 		}
 	}
 }

@@ -50,7 +50,7 @@ func (x fileFinder) checkWritten(stmts []*syntax.Stmt) {
 		}
 	}
 	if all.Len() <= maxText {
-		textFinder{x.extractor}.readHanded(all.String()) // printf r >s; printf 'm x' >>s
+		textFinder(x).readHanded(all.String()) // printf r >s; printf 'm x' >>s
 	}
 }
 
@@ -66,17 +66,17 @@ var copiers = setOf("cat tee")
 
 // addPrinted takes texts that are printed for commands.
 func (x fileFinder) addPrinted(words []Word) {
-	runFinder{x.extractor}.guessCommands(words)
+	runFinder(x).guessCommands(words)
 	if len(words) > 1 && strings.Contains(words[0].Text, "%s") { // printf 'r%s' m
 		text := words[0].Text
 		for _, w := range words[1:] {
 			text = strings.Replace(text, "%s", w.Text, 1)
 		}
-		textFinder{x.extractor}.readHanded(text)
+		textFinder(x).readHanded(text)
 	}
 	for _, w := range words {
 		if text, _, err := expand.Format(&expand.Config{}, w.Text, nil); w.Fixed && err == nil && text != w.Text { // printf '\162m'
-			textFinder{x.extractor}.readHanded(text)
+			textFinder(x).readHanded(text)
 		}
 		for line := range strings.SplitSeq(w.Text, "\n") {
 			x.line.crude = append(x.line.crude, fixedWords(strings.Fields(line)))

@@ -16,7 +16,7 @@ const (
 	MaxErrorText  = 500     // of an error repeated in a decision
 )
 
-// shorten cuts s to at most n bytes on a character's border.
+// Shorten cuts s to at most n bytes on a character's border.
 func Shorten(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -27,10 +27,10 @@ func Shorten(s string, n int) string {
 	return s[:n] + "…"
 }
 
-// oneLine replaces every run of white space by one space.
+// OneLine replaces every run of white space by one space.
 func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// misleading reports whether a character in a file makes it look like something
+// IsMisleading reports whether a character in a file makes it look like something
 // else: control characters, which terminals obey, those that turn the direction
 // of text, and separators of lines that are none in YAML.
 func IsMisleading(r rune) bool {
@@ -43,7 +43,7 @@ func IsMisleading(r rune) bool {
 	return false
 }
 
-// visible writes out what a person could not see, or would see as something
+// Visible writes out what a person could not see, or would see as something
 // else: control and format characters (bidirectional overrides above all) and
 // broken UTF-8. Newlines and tabs stay.
 func Visible(s string) string {
@@ -79,5 +79,5 @@ func allPlain(s string) bool {
 	return true
 }
 
-// quoted puts a tool or rule name into a text for people.
+// Quoted puts a tool or rule name into a text for people.
 func Quoted(name string) string { return Visible(Shorten(name, 200)) }

@@ -166,6 +166,7 @@ func (d *reader) word(n ast.Node, field string, k keyTags) string {
 	return s
 }
 
+// OrList joins words as people list a choice: a, b or c.
 func OrList(words []string) string {
 	if len(words) < 2 {
 		return strings.Join(words, "")
@@ -204,7 +205,7 @@ func isPlainNumber(n *ast.IntegerNode) bool { return decimal.MatchString(n.GetTo
 // maxInteger bounds the numbers of people, uses and tries in a rule file.
 const maxInteger = 1_000_000
 
-// maxTime bounds times in rule files: one year; longer is most likely a slip.
+// MaxTime bounds times in rule files: one year; longer is most likely a slip.
 const MaxTime = 366 * 24 * time.Hour
 
 func (d *reader) duration(n ast.Node, field string) time.Duration {

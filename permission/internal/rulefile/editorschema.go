@@ -104,5 +104,5 @@ func listSchema(elem reflect.Type) map[string]any {
 	return map[string]any{"anyOf": []any{items, list}}
 }
 
-// termName is the form of the names of terms.
+// TermName is the form of the names of terms.
 var TermName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)

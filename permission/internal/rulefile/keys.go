@@ -17,6 +17,7 @@ import (
 //	filled  the text must not be blank
 //	min     the least integer
 
+// File is a rule file as its keys are written.
 type File struct {
 	Version     version  `key:"version" need:"write version: 1" doc:"Version of the format: 1."`
 	Name        string   `key:"name" need:"it becomes the source of the file's rules" doc:"Source of the file's rules, as decisions name it."`
@@ -41,6 +42,7 @@ type defaults struct {
 	Audit       auditDoc               `key:"audit" doc:"What is kept about calls."`
 }
 
+// Rule is one entry of rules.
 type Rule struct {
 	Name         string           `key:"name" doc:"Unique and stable; named in every decision and record."`
 	Description  string           `key:"description" filled:"yes" doc:"For people; shown where there is no message."`
@@ -108,6 +110,7 @@ type auditDoc struct {
 	Level string `key:"level" words:"standard,full" doc:"standard keeps the event records; full the explanation of the decision as well, in the fact that records it, without what is redacted."`
 }
 
+// Test is one entry of tests.
 type Test struct {
 	Name        string    `key:"name" need:"every test has one" doc:"What the test shows."`
 	Description string    `key:"description" doc:"For people."`
@@ -139,6 +142,7 @@ type sessionRule struct {
 	Source      string           `key:"source" doc:"Where it comes from."`
 }
 
+// Caller is on whose behalf a test makes its call.
 type Caller struct {
 	Agent       string   `key:"agent" doc:"Name of the agent."`
 	User        string   `key:"user" doc:"On whose behalf."`

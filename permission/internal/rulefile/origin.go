@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-// origin remembers where a rule stands in its file, field by field, so that a
+// Origin remembers where a rule stands in its file, field by field, so that a
 // fault found long after parsing points at the right character. All methods
 // work on nil, for rules made in Go.
 type Origin struct {
@@ -38,6 +38,7 @@ func newSourceFile(name string, text []byte) *sourceFile {
 	return s
 }
 
+// FileName is the file without its folders; "" where there is none.
 func (o *Origin) FileName() string {
 	if o == nil {
 		return ""
@@ -45,7 +46,7 @@ func (o *Origin) FileName() string {
 	return o.File.Name
 }
 
-// describe is " (file:line)", for texts about another rule.
+// Describe is " (file:line)", for texts about another rule.
 func (o *Origin) Describe() string {
 	if o == nil {
 		return ""
@@ -53,7 +54,7 @@ func (o *Origin) Describe() string {
 	return fmt.Sprintf(" (%s:%d)", o.File.Name, o.Line)
 }
 
-// start is the place of a field's value, or of the rule where the field is
+// Start is the place of a field's value, or of the rule where the field is
 // not written out.
 func (o *Origin) Start(field string) (line, col int) {
 	if o == nil {
@@ -68,7 +69,7 @@ func (o *Origin) Start(field string) (line, col int) {
 	return o.Line, o.Col
 }
 
-// has reports whether the file has a value for the key.
+// Has reports whether the file has a value for the key.
 func (o *Origin) Has(field string) bool {
 	if o == nil {
 		return false
@@ -77,7 +78,7 @@ func (o *Origin) Has(field string) bool {
 	return ok
 }
 
-// written is the name under which the file has a key.
+// KeyInFile is the name under which the file has a key.
 func (o *Origin) KeyInFile(field string) string {
 	if o != nil && o.aliases[field] != "" {
 		return o.aliases[field]
@@ -85,7 +86,7 @@ func (o *Origin) KeyInFile(field string) string {
 	return field
 }
 
-// inside is the place in the file of a place inside a field's text (both from
+// Inside is the place in the file of a place inside a field's text (both from
 // 1). Where the two cannot be aligned it is the start of the value.
 func (o *Origin) Inside(field string, line, col int) (int, int) {
 	if o == nil {

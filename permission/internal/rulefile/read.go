@@ -21,10 +21,10 @@ import (
 	"github.com/askance-dev/askance/permission/internal/hint"
 )
 
-// maxFileBytes is the longest accepted rule file.
+// MaxBytes is the longest accepted rule file.
 const MaxBytes = 1 << 20
 
-// readFile reads a rule file; nil: it has no keys and values at all.
+// Read reads a rule file; nil: it has no keys and values at all.
 func Read(name string, text []byte) (*File, []Fault) {
 	// Some editors begin a file with a byte order mark, and the YAML library
 	// miscounts lines that end in CR LF.

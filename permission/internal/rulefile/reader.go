@@ -9,7 +9,7 @@ import (
 	"github.com/askance-dev/askance/permission/internal/hint"
 )
 
-// fileFault is one fault in a rule file.
+// Fault is one fault in a rule file.
 type Fault struct {
 	Line, Col   int // from 1, in characters; 0 for the whole file
 	Rule, Field string

@@ -33,7 +33,7 @@ func (v *version) readNode(d *reader, n ast.Node, field string) {
 // termsDoc are terms by their names.
 type terms []Term
 
-// termDoc is one term.
+// Term is one term.
 type Term struct {
 	Name, Expr string
 	At         *Origin

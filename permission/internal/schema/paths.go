@@ -8,7 +8,7 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 )
 
-// pathTexts are the texts of an input at the places that the schema calls paths,
+// PathTexts are the texts of an input at the places that the schema calls paths,
 // sorted, each once. An input that does not fit the schema has none.
 func (s *Schema) PathTexts(input []byte, limits ...strictjson.Option) []string {
 	if s == nil || len(s.paths) == 0 {
@@ -76,7 +76,7 @@ func pathNodes(root *Type, raw []byte) map[*Type]bool {
 	return found
 }
 
-// nodeAt is what a location of the compiled schema points at in its document.
+// NodeAt is what a location of the compiled schema points at in its document.
 func NodeAt(doc any, location string) any {
 	_, pointer, ok := strings.Cut(location, "#")
 	if !ok {

@@ -1,15 +1,16 @@
 package schema
 
 import (
-	"github.com/askance-dev/askance/message/redact"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/askance-dev/askance/message/redact"
+
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// argKind is how rules see a value that the schema describes.
+// Kind is how rules see a value that the schema describes.
 type Kind uint8
 
 const (
@@ -23,7 +24,7 @@ const (
 	KindStruct // object with declared properties
 )
 
-// argType is a node of a schema, reduced to what typing, number conversion and
+// Type is a node of a schema, reduced to what typing, number conversion and
 // cost estimates need. Nodes of recursive schemas form cycles.
 type Type struct {
 	Kind     Kind
@@ -162,7 +163,7 @@ func orUnlimited(n *int) int {
 	return *n
 }
 
-// structs collects all struct types reachable from t by their CEL names.
+// Structs collects all struct types reachable from t by their CEL names.
 func (t *Type) Structs(into map[string]*Type) {
 	switch t.Kind {
 	case KindStruct:
@@ -182,7 +183,7 @@ func (t *Type) Structs(into map[string]*Type) {
 	}
 }
 
-// has reports whether values of the type can have something at the path. Where
+// HasPath reports whether values of the type can have something at the path. Where
 // the type does not say, they can.
 func (t *Type) HasPath(steps []string) bool {
 	if t == nil || t.Kind == kindDyn || len(steps) == 0 {
@@ -210,7 +211,7 @@ func (t *Type) HasPath(steps []string) bool {
 	}
 }
 
-// names are those of all members that the schema declares.
+// MemberNames are those of all members that the schema declares.
 func (t *Type) MemberNames() []string {
 	structs := map[string]*Type{}
 	t.Structs(structs)
@@ -222,7 +223,7 @@ func (t *Type) MemberNames() []string {
 	return out
 }
 
-// at is the type that a cost path leads to: field names, "@items", "@keys" and
+// At is the type that a cost path leads to: field names, "@items", "@keys" and
 // "@values". nil: not declared.
 func (t *Type) At(path []string) *Type {
 	for _, step := range path {
@@ -244,7 +245,7 @@ func (t *Type) At(path []string) *Type {
 	return t
 }
 
-// sizeKey is the keyword of JSON Schema that bounds values of the type.
+// SizeKeyword is the keyword of JSON Schema that bounds values of the type.
 func (t *Type) SizeKeyword() string {
 	switch t.Kind {
 	case KindList:

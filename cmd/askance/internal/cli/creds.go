@@ -45,7 +45,7 @@ in a safe place between logins.`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(newCredsInitCommand(env, &g), newCredsAddCommand(env, &g), newCredsListCommand(env, &g), newCredsRevokeCommand(env, &g), newCredsConfigCommand(env, &g))
+	c.AddCommand(newCredsInitCommand(env), newCredsAddCommand(env, &g), newCredsListCommand(env), newCredsRevokeCommand(env, &g), newCredsConfigCommand(env))
 	return c
 }
 
@@ -65,7 +65,7 @@ func credsFolder(env *environment) (string, error) {
 	return node.Dir(env.cfg.dir()).Creds(), nil
 }
 
-func newCredsInitCommand(env *environment, g *giving) *cobra.Command {
+func newCredsInitCommand(env *environment) *cobra.Command {
 	return addCredsFlags(env, &cobra.Command{
 		Use:   "init",
 		Short: "Create a credentials folder",
@@ -190,7 +190,7 @@ revoke and askance interrupt.`,
 	return c
 }
 
-func newCredsConfigCommand(env *environment, g *giving) *cobra.Command {
+func newCredsConfigCommand(env *environment) *cobra.Command {
 	return addCredsFlags(env, &cobra.Command{
 		Use:   "config",
 		Short: "Print the configuration for an existing NATS server",
@@ -232,7 +232,7 @@ func completeRoles(_ *cobra.Command, args []string, _ string) ([]string, cobra.S
 	return []string{"runtime", "worker", "approver", "operator", "auditor"}, cobra.ShellCompDirectiveNoFileComp
 }
 
-func newCredsListCommand(env *environment, g *giving) *cobra.Command {
+func newCredsListCommand(env *environment) *cobra.Command {
 	return addCredsFlags(env, &cobra.Command{
 		Use:     "list",
 		Short:   "List logins",

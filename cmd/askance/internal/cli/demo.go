@@ -137,7 +137,7 @@ func runDemo(ctx context.Context, env *environment, p playing) error {
 	if err != nil {
 		return err
 	}
-	r, err := playDemo(ctx, env, d, cfg, t)
+	r, err := playDemo(ctx, d, cfg, t)
 	if err = errors.Join(err, d.Close()); err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func runDemo(ctx context.Context, env *environment, p playing) error {
 	return nil
 }
 
-func playDemo(ctx context.Context, env *environment, d *demo.Demo, cfg demo.Config, t teller) (*demo.Result, error) {
+func playDemo(ctx context.Context, d *demo.Demo, cfg demo.Config, t teller) (*demo.Result, error) {
 	recorded := node.Config{Dir: cfg.Dir, Space: cfg.Space, Durability: cfg.Durability}
 	if err := recordRun(recorded, []string{d.PolicyPath()}, d.ToolsPath()); err != nil {
 		return nil, err

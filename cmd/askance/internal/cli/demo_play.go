@@ -65,7 +65,7 @@ const (
 
 // Answer implements demo.Approver. The story pauses while it asks.
 func (k *asker) SubmitResponse(ctx context.Context, c *message.Call, refused error) (message.Response, error) {
-	release := k.story.Blocked()
+	release := k.story.Hold()
 	defer release()
 	env := k.env
 	env.notef("\n%s", callText(env.err, c))

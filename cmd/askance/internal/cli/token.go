@@ -39,7 +39,7 @@ loopback and treats every request as the one local user. The first token ends th
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	var t tokening
-	c.AddCommand(newTokenCreateCommand(env, &t), newTokenListCommand(env, &t), newTokenRevokeCommand(env, &t))
+	c.AddCommand(newTokenCreateCommand(env, &t), newTokenListCommand(env), newTokenRevokeCommand(env))
 	return c
 }
 
@@ -122,7 +122,7 @@ func runTokenCreate(env *environment, c *cobra.Command, t tokening, name string)
 	return env.printf("%s\n", secret)
 }
 
-func newTokenListCommand(env *environment, t *tokening) *cobra.Command {
+func newTokenListCommand(env *environment) *cobra.Command {
 	return addTokenFlags(env, &cobra.Command{
 		Use:     "list",
 		Short:   "List tokens",
@@ -167,7 +167,7 @@ func printTokens(env *environment, all []auth.Token, now time.Time) error {
 	return env.printf("%s", b.String())
 }
 
-func newTokenRevokeCommand(env *environment, t *tokening) *cobra.Command {
+func newTokenRevokeCommand(env *environment) *cobra.Command {
 	return addTokenFlags(env, &cobra.Command{
 		Use:   "revoke ID|NAME",
 		Short: "Revoke tokens",

@@ -82,7 +82,7 @@ func (s *Story) Say(text string) {
 
 // Hold keeps everything back until release is called, while a person is asked
 // something on the same terminal.
-func (s *Story) Blocked() (release func()) {
+func (s *Story) Hold() (release func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.held++

@@ -95,7 +95,7 @@ func TestWordsOfTheModel(t *testing.T) {
 func TestHold(t *testing.T) {
 	var b bytes.Buffer
 	s := story.New(term.New(&b), start)
-	first, second := s.Blocked(), s.Blocked()
+	first, second := s.Hold(), s.Hold()
 	s.Say("one")
 	s.Progress(call(), message.ProgressRequest{Text: "two"})
 	first()
