@@ -49,8 +49,8 @@ func (s *terminalSurface) answer(q approval) {
 }
 
 var (
-	termVerdict = regexp.MustCompile(`(?:edited and )?(approv|reject|answer)ed[a-z ]* by ([a-z]+)`)
-	termStory   = regexp.MustCompile(`(?m)^ +answer +.*?(approve|reject|answer)\b.* by approver ([a-z]+)`)
+	termVerdict = regexp.MustCompile(`(?:edited and )?(approv|reject|respond)ed[a-z ]* by ([a-z]+)`)
+	termStory   = regexp.MustCompile(`(?m)^ +response +.*?(approve|reject|respond)\b.* by approver ([a-z]+)`)
 )
 
 func (s *terminalSurface) settled(q approval, now bool) ending {
@@ -61,7 +61,7 @@ func (s *terminalSurface) settled(q approval, now bool) ending {
 	var m []string
 	screen := s.Until("who answered "+q.text(), func(screen string) bool {
 		for line := range strings.SplitSeq(screen, "\n") { // of the approval request, or, after an answer of its own, of the list
-			if strings.HasPrefix(line, "Resolved") || strings.Contains(line, " by "+s.who()) {
+			if strings.HasPrefix(line, "Closed") || strings.Contains(line, " by "+s.who()) {
 				m = termVerdict.FindStringSubmatch(line)
 			}
 		}
@@ -103,7 +103,7 @@ func (s *terminalSurface) story(q approval) ending {
 func (*terminalSurface) tells(e ending, _ bool) ending { return ending{Verdict: e.Verdict, By: e.By} }
 
 // winner finds who was faster. How that was authenticated follows the name.
-var winner = regexp.MustCompile(`; (\S+) \(.*\) gave the answer`)
+var winner = regexp.MustCompile(`; (\S+) \(.*\) responded first`)
 
 func (s *terminalSurface) late(q approval) conflict {
 	s.h.t.Helper()
@@ -130,6 +130,6 @@ func (*terminalSurface) tooLate() conflict { return conflict{Code: "finished", B
 // reconnect: the inbox comes back by itself.
 func (s *terminalSurface) reconnect() {
 	s.h.t.Helper()
-	s.Until("the engine", func(screen string) bool { return !strings.Contains(screen, "no answer for") })
+	s.Until("the engine", func(screen string) bool { return !strings.Contains(screen, "no connection for") })
 	s.back()
 }

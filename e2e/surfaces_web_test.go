@@ -152,8 +152,8 @@ func (s *webSurface) answer(q approval) {
 }
 
 var (
-	webVerdict = regexp.MustCompile(`Resolved: (?:edited and )?(approv|reject|answer)ed[a-z ]* by ([a-z]+)`)
-	verdicts   = map[string]string{"approv": "approve", "reject": "reject", "answer": "respond"}
+	webVerdict = regexp.MustCompile(`Closed: (?:edited and )?(approv|reject|respond)ed[a-z ]* by ([a-z]+)`)
+	verdicts   = map[string]string{"approv": "approve", "reject": "reject", "respond": "respond"}
 )
 
 func (s *webSurface) settled(q approval, now bool) ending {

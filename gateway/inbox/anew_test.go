@@ -25,7 +25,7 @@ func TestAskedAnew(t *testing.T) {
 			b.see("Exactly the arguments above run", w.A.Show(k).Digest)
 			input := `{"version":"666"}`
 			w.A.SubmitResponse(gatewaytest.Bob, message.Response{Key: k, Kind: message.ResponseApprove, Input: &input})
-			b.see("Asked anew meanwhile")
+			b.see("This request changed after you opened it")
 			b.gone("#panel .main-action")
 			b.click("#panel [data-close]")
 			b.click(`[data-do="approve"]`)

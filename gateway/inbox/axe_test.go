@@ -76,7 +76,7 @@ func TestAccessible(t *testing.T) {
 	b.accessible("list")
 	b.goTo(callPath(d.Key))
 	b.click("#explain-open")
-	b.see("by the policy of now: rule release")
+	b.see("with the current policy: rule release")
 	b.accessible("card")
 	b.goTo(callPath(k))
 	for _, do := range []string{"approve", "edit", "reject", "respond", "delegate", "skip", "interrupt"} {
@@ -96,7 +96,7 @@ func TestAccessible(t *testing.T) {
 	b.accessible("half")
 	w.A.Approve(gatewaytest.Ann, d.Key)
 	w.A.Finished(d.Key)
-	b.see("Resolved: approved by ann")
+	b.see("Closed: approved by ann")
 	b.whole("resolved")
 	b.accessible("resolved")
 	for _, page := range []string{"/?show=done", "/inbox/rules", "/inbox/figures", "/inbox/call?session=no&reply=no&call=no"} {

@@ -204,9 +204,9 @@ func (c *card) request(p *gateway.Peer, history []message.HistoryEntry) {
 	}
 	switch {
 	case !p.Has(message.RoleApprover):
-		c.NotYours = "You can look at this approval request. Answers come from people with the role approver."
+		c.NotYours = "You can view this request. Only approvers can respond."
 	case asked.MayRespond(call, p.Name) == asked.No:
-		c.NotYours = "You are not among those who may answer this approval request."
+		c.NotYours = "You cannot respond: you are not an approver of this request."
 	}
 }
 
@@ -256,9 +256,9 @@ func (c *card) actions(p *gateway.Peer, base url.Values) {
 		}
 		add(&c.Actions, doEdit, "Edit", "e", "")
 		add(&c.Actions, doReject, "Reject", "r", "bad")
-		add(&c.Actions, doRespond, "Answer", "t", "")
-		add(&c.Actions, doDelegate, "Hand over", "h", "")
-		add(&c.Actions, doSkip, "Leave to others", "s", "")
+		add(&c.Actions, doRespond, "Respond", "t", "")
+		add(&c.Actions, doDelegate, "Delegate", "h", "")
+		add(&c.Actions, doSkip, "Skip", "s", "")
 	}
 	request = ""
 	if p.Has(message.RoleOperator) && c.Call.Phase() == message.PhaseBlocked && c.Call.Blocked != message.BlockedClock {
@@ -266,7 +266,7 @@ func (c *card) actions(p *gateway.Peer, base url.Values) {
 	}
 	if (p.Has(message.RoleOperator) || p.Has(message.RoleApprover)) && c.Call.Open() {
 		if c.Running && !c.Call.Started() && (c.Call.Blocked == message.NotBlocked || c.Call.Blocked == message.BlockedClock) {
-			add(&c.Manage, doRevoke, "Take back", "", "")
+			add(&c.Manage, doRevoke, "Revoke", "", "")
 		}
 		add(&c.Manage, doInterrupt, "Interrupt the reply", "", "")
 	}

@@ -29,4 +29,4 @@ func scopes(limits *message.RememberLimits) []choice {
 }
 
 // lasts are for how long.
-var lasts = []choice{{"", "as long as the policy lets it"}, {"15m", "15 minutes"}, {"1h", "1 hour"}, {"8h", "8 hours"}, {"24h", "1 day"}, {"168h", "7 days"}}
+var lasts = []choice{{"", "as long as the policy permits"}, {"15m", "15 minutes"}, {"1h", "1 hour"}, {"8h", "8 hours"}, {"24h", "1 day"}, {"168h", "7 days"}}

@@ -59,7 +59,7 @@ func explain(ctx context.Context, client engine.Client, c *message.Call) *explan
 	case err != nil:
 		return &explanation{Problem: message.AsError("explain", err).What}
 	case out.Withheld != "":
-		return &explanation{Problem: "Not explained here: " + out.Withheld}
+		return &explanation{Problem: "No explanation: " + out.Withheld}
 	case len(out.Trace) == 0:
 		return &explanation{Problem: "Not available: this server has no policy that explains itself."}
 	}

@@ -14,7 +14,7 @@ import (
 
 // outcomes are what can become of an approval request, in the order of the chart.
 var outcomes = []choice{
-	{"approved", "approved"}, {"edited", "approved as edited"}, {"answered", "answered instead of the tool"},
+	{"approved", "approved"}, {"edited", "approved as edited"}, {"answered", "responded with a result"},
 	{"rejected", "rejected or denied"}, {"expired", "expired or interrupted"}, {"open", "open"},
 }
 
@@ -54,7 +54,7 @@ type reviewer struct {
 
 // figures shows approval requests, outcomes and answer times.
 func (in *Inbox) figures(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
-	v := figuresView{shell: in.shell(r, p, "figures", "Figures – askance"), By: "hour", Other: pathFigures + "?by=day", Total: map[string]int{}, Kinds: outcomes}
+	v := figuresView{shell: in.shell(r, p, "figures", "Insights – askance"), By: "hour", Other: pathFigures + "?by=day", Total: map[string]int{}, Kinds: outcomes}
 	step := time.Hour
 	if r.URL.Query().Get("by") == "day" {
 		v.By, v.Other, step = "day", pathFigures, 24*time.Hour
@@ -131,7 +131,7 @@ func (v *figuresView) count(calls []*message.Call, step time.Duration) {
 	if slices.Sort(all); len(all) > 0 {
 		v.Median = asked.Span(all[len(all)/2])
 	}
-	v.Over, v.Times = layOut("Approval requests by the "+v.By+" in which they were asked (UTC)", v.By, over), layOut("Answer times", "answered within", times)
+	v.Over, v.Times = layOut("Approval requests by "+v.By+" (UTC)", v.By, over), layOut("Response times", "within", times)
 }
 
 func (v *figuresView) reviewers() {

@@ -111,7 +111,7 @@ func TestOffline(t *testing.T) {
 	b.write("#feedback", "kept")
 	b.expect("ERR_INTERNET_DISCONNECTED")
 	b.network(true)
-	b.see("Not connected. What you see may be old, so nothing can be sent.")
+	b.see("Not connected. The page may be out of date, so you cannot send a response.")
 	b.until(`document.querySelector("#panel .main-action").disabled`)
 	b.shot("down")
 	other := w.A.Ask("s1", "r1", "c2")

@@ -56,23 +56,23 @@ func (in *Inbox) Routes() []gateway.Route {
 	}
 	approvers, operators := gateway.Only(message.RoleApprover), gateway.Only(message.RoleOperator)
 	both := gateway.Only(message.RoleApprover, message.RoleOperator)
-	check := post("/inbox/check", approvers, "Judge edited arguments before they are sent.", in.check)
+	check := post("/inbox/check", approvers, "Check edited arguments before they are sent.", in.check)
 	check.Safe = true
-	stream := get("/inbox/events", "Say that something has changed, as server-sent events.", in.events)
+	stream := get("/inbox/events", "Send changes as server-sent events.", in.events)
 	stream.Stream = true
 	return []gateway.Route{
-		get("/{$}", "The open approval requests, as a page.", in.list),
-		get(pathCall, "One call, as a page.", in.call),
-		get(webhook.LinkPath, "The page of an approval request, with the answer of a link prepared.", in.fromLink),
-		get(pathRules, "Standing approvals, as a page.", in.rules),
-		get(pathFigures, "Approval requests, outcomes and answer times, as a page.", in.figures),
+		get("/{$}", "The page of open approval requests.", in.list),
+		get(pathCall, "The page of one call.", in.call),
+		get(webhook.LinkPath, "The page of an approval request, with the response of a link prepared.", in.fromLink),
+		get(pathRules, "The page of standing approvals.", in.rules),
+		get(pathFigures, "The page of requests, outcomes and response times.", in.figures),
 		stream,
 		check,
-		post("/inbox/response", approvers, "Answer an approval request.", in.answer),
-		post("/inbox/resolve", operators, "Say what became of a blocked call.", in.resolve),
-		post("/inbox/revoke", both, "Take back an allowed call that nobody has started.", in.revoke),
-		post("/inbox/interrupt", both, "End every open call of a reply.", in.interrupt),
-		post("/inbox/rules/revoke", both, "End a standing approval.", in.revokeRule),
+		post("/inbox/response", approvers, "Respond to an approval request.", in.answer),
+		post("/inbox/resolve", operators, "Resolve a blocked call.", in.resolve),
+		post("/inbox/revoke", both, "Revoke an allowed call that has not started.", in.revoke),
+		post("/inbox/interrupt", both, "Interrupt every open call of a reply.", in.interrupt),
+		post("/inbox/rules/revoke", both, "Revoke a standing approval.", in.revokeRule),
 		{Method: http.MethodGet, Path: assetPath + "{build}/{file}", Access: gateway.Everybody, Serve: in.asset, Doc: "Style, script and icon of the inbox."},
 	}
 }

@@ -16,17 +16,17 @@ func TestApprove(t *testing.T) {
 	w := world(t)
 	b := open(t, w, gatewaytest.Ann)
 	b.goTo("/")
-	b.see("Nothing waits for an answer")
+	b.see("No open approval requests")
 	k := w.A.Ask("s1", "r1", "c1")
-	b.see("Pay 42 to acme?", "1 open approval request")
+	b.see("Pay 42 to acme?", "1 open request")
 	b.until(`document.querySelector("#said").textContent.includes("New approval request: Pay 42 to acme?")`)
 	b.until(`document.title.startsWith("(1) ")`)
 	b.click(".row")
-	b.see("What would run", "acme", "Who must agree", "any approver", "money")
+	b.see("What runs if approved", "acme", "Required approvals", "any approver", "money")
 	b.click(`[data-do="approve"]`)
 	b.see("Exactly the arguments above run", w.A.Show(k).Digest)
 	b.click("#panel .main-action")
-	b.see("You approved", "Resolved: approved by ann", "success")
+	b.see("You approved", "Closed: approved by ann", "success")
 	if c := w.A.Finished(k); c.Result.State != message.ToolResultSuccess || len(c.Votes) != 1 || c.Votes[0].By.Auth != "test-cookie" {
 		t.Errorf("the call ended as %+v with %+v", c.Result, c.Votes)
 	}
@@ -40,15 +40,15 @@ func TestEdit(t *testing.T) {
 	k := w.A.Ask("s1", "r1", "c1")
 	b.goTo(callPath(k))
 	b.press("e")
-	b.see("Edit, then approve", "Nothing is changed yet.")
+	b.see("Edit and approve", "No changes yet.")
 	b.write("#input", `{"to":"acme","amount":-1}`)
-	b.see("It does not fit the tool", "/amount")
+	b.see("The arguments do not match the tool's schema", "/amount")
 	b.until(`document.querySelector("#panel .main-action").disabled`)
 	b.write("#input", `{"to":"acme","amount":`)
 	b.see("unexpected end of input")
 	b.shot("invalid")
 	b.write("#input", "{\n  \"to\": \"acme\",\n  \"amount\": 7\n}")
-	b.see("It fits the tool's schema")
+	b.see("The arguments match the tool's schema")
 	b.until(`document.querySelector("#verdict .minus").innerText.includes("42") && document.querySelector("#verdict .plus").innerText.includes("7")`)
 	b.until(`!document.querySelector("#panel .main-action").disabled`)
 	b.shot("valid")
@@ -65,10 +65,10 @@ func TestReject(t *testing.T) {
 	k := w.A.Ask("s1", "r1", "c1")
 	b.goTo(callPath(k))
 	b.press("r")
-	b.see("What the model is told")
+	b.see("Text for the model")
 	b.write("#feedback", "too much <b>for</b> today")
 	b.click("#panel .main-action")
-	b.see("You rejected", "Resolved: rejected by ann (test-cookie): too much <b>for</b> today")
+	b.see("You rejected", "Closed: rejected by ann (test-cookie): too much <b>for</b> today")
 	if c := w.A.Finished(k); c.Result.State != message.ToolResultDenied || !strings.Contains(c.Result.Output.String(), "too much <b>for</b> today") {
 		t.Errorf("the call ended as %+v", c.Result)
 	}
@@ -83,7 +83,7 @@ func TestResponseForTool(t *testing.T) {
 	b.see("Nothing runs.")
 	b.write("#output", "paid by hand")
 	b.click("#panel .main-action")
-	b.see("answered instead of the tool by ann", "paid by hand")
+	b.see("responded with a result by ann", "paid by hand")
 	if c := w.A.Finished(k); c.Result.Output.String() != "paid by hand" {
 		t.Errorf("the result is %q", c.Result.Output)
 	}
@@ -98,12 +98,12 @@ func TestHandOver(t *testing.T) {
 	b.write("#to", "bob")
 	b.write("#note", "you know them")
 	b.click("#panel .main-action")
-	b.see("handed over to bob", "you know them")
+	b.see("delegated to bob", "you know them")
 	c := w.A.Show(k)
 	if c.State != message.ToolCallAsking || len(c.Votes) != 1 || c.Votes[0].To != "bob" {
 		t.Errorf("the call is %s with %+v", c.State, c.Votes)
 	}
-	b.see("You handed over to bob")
+	b.see("You delegated to bob")
 }
 
 // A rule is remembered on other terms than offered, listed, and ended.
@@ -113,7 +113,7 @@ func TestRemember(t *testing.T) {
 	k := w.A.Ask("s1", "r1", "c1")
 	b.goTo(callPath(k) + "&do=approve")
 	b.click(`[name=remember][value=terms]`)
-	b.see("The policy lets it be remembered for 30d00h at most, with the same args.to.")
+	b.see("The policy permits a standing approval for at most 30d00h, with the same args.to.")
 	b.write("#uses", "3")
 	b.write("#budget_path", "args.amount")
 	b.write("#budget_limit", "100")
@@ -128,7 +128,7 @@ func TestRemember(t *testing.T) {
 	b.see("2 of 3 uses left", "58 of 100 left of args.amount", "ann")
 	b.shot("rules")
 	b.click(".standing_approval .btn.bad")
-	b.see("revoked", "Ended by ann")
+	b.see("revoked", "Revoked by ann")
 	if c := w.A.Propose("s1", "r3", "c1", gatewaytest.Pay, gatewaytest.PayInput); c.State != message.ToolCallAsking {
 		t.Errorf("an ended rule still answers: the call is %s", c.State)
 	}
@@ -141,7 +141,7 @@ func TestRememberWithEdit(t *testing.T) {
 	k := w.A.Ask("s1", "r1", "c1")
 	b.goTo(callPath(k) + "&do=edit")
 	b.write("#input", `{"to":"acme","amount":7}`)
-	b.see("It fits the tool's schema")
+	b.see("The arguments match the tool's schema")
 	b.click(`[name=remember][value=terms]`)
 	b.write("#uses", "2")
 	b.click("#panel .main-action")
@@ -163,7 +163,7 @@ func TestQuorum(t *testing.T) {
 	}
 	ann.press("a")
 	ann.click("#panel .main-action")
-	ann.see("You approved, 1 more approval needed", "1 of 2 from group ops", "Others must still agree")
+	ann.see("You approved, 1 more approval needed", "1 of 2 from group ops", "Waiting for other approvers")
 	bob.see("1 of 2 from group ops", "ann approved")
 	cy.press("a")
 	cy.expect("403")
@@ -171,8 +171,8 @@ func TestQuorum(t *testing.T) {
 	cy.see("Not accepted")
 	bob.press("a")
 	bob.click("#panel .main-action")
-	bob.see("Resolved: approved by bob")
-	ann.see("Resolved: approved by bob")
+	bob.see("Closed: approved by bob")
+	ann.see("Closed: approved by bob")
 	w.A.Finished(k)
 }
 
@@ -186,7 +186,7 @@ func TestAnotherWins(t *testing.T) {
 	b.press("r")
 	b.write("#feedback", "a draft of mine")
 	w.A.Reject(gatewaytest.Bob, k, "mine was first")
-	b.see("Resolved meanwhile: rejected by bob (in process): mine was first. Nothing was sent.", "Resolved: rejected by bob")
+	b.see("Decided meanwhile: rejected by bob (in process): mine was first. Nothing was sent.", "Closed: rejected by bob")
 	b.gone("#panel .main-action")
 	b.until(`document.querySelector("#panel details pre").textContent === "a draft of mine"`)
 	b.shot("lost")
@@ -207,7 +207,7 @@ func TestLateResponse(t *testing.T) {
 	b.expect("409")
 	b.do(chromedp.Click(chromedp.CSS("#panel .main-action")), chromedp.WaitVisible(chromedp.CSS("#gone")))
 	text := b.text()
-	for _, want := range []string{"too late, it was rejected by bob (in process): no", "Resolved meanwhile: rejected by bob (in process): no. Nothing was sent."} {
+	for _, want := range []string{"too late, it was rejected by bob (in process): no", "Decided meanwhile: rejected by bob (in process): no. Nothing was sent."} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page does not say %q:\n%s", want, text)
 		}
@@ -220,7 +220,7 @@ func TestExpires(t *testing.T) {
 	b := open(t, w, gatewaytest.Ann)
 	k := w.A.Ask("s1", "r1", "c1")
 	b.goTo(callPath(k))
-	b.see("Resolved: expired: nobody resolved it in time", "Expired")
+	b.see("Closed: expired: no decision in time", "Expired")
 	b.gone("#bar")
 }
 
@@ -236,7 +236,7 @@ func TestProgress(t *testing.T) {
 	w.A.Release()
 	b.see("step 2", "Done")
 	w.A.Finished(c.Key)
-	b.see("How it ran", "done")
+	b.see("Execution", "done")
 }
 
 // Without JavaScript the inbox lists, shows, approves and rejects.

@@ -15,7 +15,7 @@ import (
 // openLink reads the token of a link. It changes nothing.
 func (in *Inbox) openLink(token string, space message.SpaceID) (k message.Key, f *form, err error) {
 	if in.links == nil {
-		return k, nil, &message.Error{Code: message.CodeNotFound, Op: "open link", What: "no links lead here", Hint: "look for the approval request in the inbox"}
+		return k, nil, &message.Error{Code: message.CodeNotFound, Op: "open link", What: "the link is not valid here", Hint: "find the request in the inbox"}
 	}
 	l, err := in.links.Open(token, space)
 	if err != nil {
@@ -53,7 +53,7 @@ func (in *Inbox) spend(ctx context.Context, c engine.Client, who string, f *form
 		return err
 	}
 	if k != a.Key || is.Digest != a.Digest || is.Do != f.Do {
-		return &message.Error{Code: message.CodeInvalid, Op: "use link", What: "the link is about another answer", Hint: "follow it again"}
+		return &message.Error{Code: message.CodeInvalid, Op: "use link", What: "the link is for another response", Hint: "follow it again"}
 	}
 	shown, err := c.Show(ctx, message.ShowRequest{V: 1, Key: k})
 	if err != nil {

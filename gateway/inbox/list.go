@@ -155,7 +155,7 @@ func showOf(c *message.Call) string {
 }
 
 func (s *side) tabs(f filter, by map[string][]*message.Call) {
-	for _, t := range []struct{ name, label string }{{showOpen, "Open"}, {showRunning, "Running"}, {showBlocked, "Blocked"}, {showDone, "Resolved"}} {
+	for _, t := range []struct{ name, label string }{{showOpen, "Open"}, {showRunning, "Running"}, {showBlocked, "Blocked"}, {showDone, "Finished"}} {
 		g := f
 		g.Show = t.name
 		n := len(by[t.name])
@@ -206,7 +206,7 @@ func rowOf(c *message.Call, p *gateway.Peer, mine bool, base url.Values, selecte
 	case voted:
 		r.Note = "You " + asked.Said(v)
 	case p.Has(message.RoleApprover) && !mine:
-		r.Note = "Not yours to answer"
+		r.Note = "You are not an approver"
 	}
 	return r
 }

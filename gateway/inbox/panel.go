@@ -38,7 +38,7 @@ type form struct {
 	Rules    []int  // which of the suggested ones
 	Contents map[int]string
 	Scope    string
-	Last     string // how long: a duration, or "" for as long as the policy lets it
+	Last     string // how long: a duration, or "" for as long as the policy permits
 	Uses     string
 	Path     string // of a budget
 	Limit    string
@@ -92,13 +92,13 @@ func (c *card) panel(p *gateway.Peer, f *form) {
 	v.Verb = asked.Verb(message.Response{Kind: kindOf(f.Do), Input: inputOf(f)})
 	switch {
 	case !c.Open:
-		v.Stale = "Resolved meanwhile: " + orWord(c.Over, "the call is "+string(c.Call.State)) + ". Nothing was sent."
+		v.Stale = "Decided meanwhile: " + orWord(c.Over, "the call is "+string(c.Call.State)) + ". Nothing was sent."
 	case c.Forged != "":
 		v.Stale = c.Forged
 	case c.NotYours != "":
 		v.Stale = c.NotYours
 	case f.Digest != "" && f.Digest != c.Call.Digest:
-		v.Stale = "Asked anew meanwhile: this is not the approval request any more. Nothing was sent. Look at it again, then answer."
+		v.Stale = "This request changed after you opened it. Nothing was sent. Review it again, then respond."
 	}
 	v.Digest = c.Call.Digest
 	if f.Do == doEdit {
@@ -230,7 +230,7 @@ func (f *form) terms(a *message.Response, suggested []message.PermissionRule, no
 	var rules []message.PermissionRule
 	for _, i := range f.Rules {
 		if i >= len(suggested) {
-			return bad("the rule is not offered any more", "look at the approval request again")
+			return bad("the rule is no longer offered", "review the request again")
 		}
 		r := suggested[i]
 		if text, ok := f.Contents[i]; ok && f.Remember == "terms" && (r.RuleContent != nil && text != *r.RuleContent || r.RuleContent == nil && text != "") {
@@ -239,7 +239,7 @@ func (f *form) terms(a *message.Response, suggested []message.PermissionRule, no
 		rules = append(rules, r)
 	}
 	if len(rules) == 0 {
-		return bad("no rule is chosen to be remembered", "choose one, or approve this call alone")
+		return bad("no rule is selected", "select a rule, or approve only this call")
 	}
 	if f.Remember == "letter" {
 		a.Rules = rules
@@ -249,14 +249,14 @@ func (f *form) terms(a *message.Response, suggested []message.PermissionRule, no
 	if f.Last != "" {
 		d, err := time.ParseDuration(f.Last)
 		if err != nil || d <= 0 {
-			return bad("the time is no duration", "choose one of those that are offered")
+			return bad("the duration is not valid", "select one of the offered durations")
 		}
 		t.Until = now.Add(d).UTC().Truncate(time.Second)
 	}
 	if f.Uses != "" {
 		n, err := strconv.Atoi(f.Uses)
 		if err != nil || n < 1 {
-			return bad("the number of uses is no number from 1 on", "write a number, or nothing")
+			return bad("the number of uses is not a positive number", "enter a positive number, or leave the field empty")
 		}
 		t.Uses = n
 	}

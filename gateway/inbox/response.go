@@ -44,7 +44,7 @@ func (in *Inbox) carryOut(w http.ResponseWriter, r *http.Request, p *gateway.Pee
 	e := message.AsError("submit_response", err)
 	s.Flash = &flash{Tone: "bad", Text: "Not accepted: " + reveal.Line(asked.Refusal(e))}
 	if e.Code == message.CodeInternal {
-		s.Flash.Text = "Something went wrong here; the server's log says what. Look at the approval request again before you try once more."
+		s.Flash.Text = "The server failed; its log has the reason. Review the request again before you retry."
 	}
 	return in.showCall(r.Context(), w, p, s, k, back, f, gateway.StatusOf(e.Code))
 }
@@ -80,16 +80,16 @@ func (f *form) complete() error {
 	}
 	switch {
 	case f.Digest == "":
-		return bad("the form does not say which approval request was shown", "load the page again")
+		return bad("the form names no request", "load the page again")
 	case f.Do == doDelegate && f.To == "":
-		return bad("it does not say who should answer", "write a name")
+		return bad("the name is missing", "enter the name of the person")
 	case f.Do == doRespond && strings.TrimSpace(f.Output) == "":
-		return bad("the result is empty", "write what the model is to see")
+		return bad("the result is empty", "enter the text for the model")
 	case f.Do != doEdit:
 		return nil
 	}
 	if err := asked.CheckInput(f.Input); err != nil {
-		return bad(err.Error(), "mend them")
+		return bad(err.Error(), "correct the arguments")
 	}
 	return nil
 }
@@ -105,7 +105,7 @@ func (f *form) ready(ctx context.Context, c engine.Client, k message.Key) ([]mes
 		return nil, err
 	}
 	if f.Do == doEdit && shown.Call.Digest == f.Digest && diff(asked.Editable(shown.Call.Input), f.Input) == nil {
-		return nil, &message.Error{Code: message.CodeInvalid, Op: "edit", What: "nothing was changed", Hint: "approve it as it is, or change something"}
+		return nil, &message.Error{Code: message.CodeInvalid, Op: "edit", What: "the arguments did not change", Hint: "approve them as they are, or change them"}
 	}
 	return shown.Call.Suggested, nil
 }
@@ -155,9 +155,9 @@ func sent(c *message.Call, who, do string) *flash {
 	case doResolve:
 		return &flash{Tone: "good", Text: "Resolved: the call is " + string(c.State) + "."}
 	case doRevoke:
-		return &flash{Tone: "good", Text: "Taken back: nothing runs."}
+		return &flash{Tone: "good", Text: "Revoked: the call does not run."}
 	case doInterrupt:
-		return &flash{Tone: "good", Text: "Interrupted: no call of this reply begins any more."}
+		return &flash{Tone: "good", Text: "Interrupted: no further call of this reply starts."}
 	}
 	for _, v := range slices.Backward(c.Votes) {
 		if v.By.Name != who {
@@ -176,7 +176,7 @@ func sent(c *message.Call, who, do string) *flash {
 func (in *Inbox) failed(w http.ResponseWriter, s shell, err error) error {
 	problem := gateway.ProblemOf(err)
 	if errors.Is(err, message.ErrForbidden) {
-		problem.Hint = orWord(problem.Hint, "ask for the role that may do this")
+		problem.Hint = orWord(problem.Hint, "ask an administrator for the required role")
 	}
 	s.Title = problem.Title
 	return in.write(w, problem.Status, "problem", struct {

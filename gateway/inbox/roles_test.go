@@ -23,16 +23,16 @@ func TestManage(t *testing.T) {
 	b.click(`[data-do="revoke"]`)
 	b.write("#note", "not today")
 	b.click("#panel .main-action")
-	b.see("Taken back: nothing runs.", "Taken back")
+	b.see("Revoked: the call does not run.", "Revoked")
 	if c := w.A.Finished(k); c.Cause != "revoke" {
 		t.Errorf("the call ended by %s", c.Cause)
 	}
 	k = w.A.Ask("s1", "r2", "c1")
 	b.goTo(callPath(k))
-	b.see("Answers come from people with the role approver.")
+	b.see("Only approvers can respond.")
 	b.click(`[data-do="interrupt"]`)
 	b.click("#panel .main-action")
-	b.see("Resolved: interrupted by olga")
+	b.see("Closed: interrupted by olga")
 }
 
 // ask sends a request as a browser of somebody would, of the space alpha.
@@ -93,7 +93,7 @@ func TestWhoMayWhat(t *testing.T) {
 	}
 	old := form("ann")
 	old.Set("digest", "sha256:of-another-approval request")
-	if code, body := ask(t, w, "alpha.ann", "POST", "/inbox/response", old); code != 409 || !strings.Contains(body, "Asked anew meanwhile") {
+	if code, body := ask(t, w, "alpha.ann", "POST", "/inbox/response", old); code != 409 || !strings.Contains(body, "This request changed after you opened it") {
 		t.Errorf("another digest: %d %.300s", code, body)
 	}
 	if code, _ := ask(t, w, "alpha.ann", "POST", "/inbox/response", form("ann")); code != 303 {

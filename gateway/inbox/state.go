@@ -36,7 +36,7 @@ func stateOf(c *message.Call) state {
 func blockedText(c *message.Call) string {
 	switch c.Blocked {
 	case message.BlockedUnknown:
-		return "Its owner died after the start, and nobody knows whether the effect happened."
+		return "The worker died after the start, so the outcome is unknown."
 	case message.BlockedDeadLetter:
 		return "Every permitted attempt was lost."
 	case message.BlockedNoWorker:

@@ -145,13 +145,13 @@ func (t *teller) tell(ev message.Event) {
 		}
 	case *message.RequireUserConfirm:
 		for _, c := range ev.ToolCalls {
-			t.about(ev, c.ID, item{Kind: "asked", Who: c.Name, Text: "a person is asked about", Tone: "ask"})
+			t.about(ev, c.ID, item{Kind: "asked", Who: c.Name, Text: "approval requested for", Tone: "ask"})
 		}
 	case *message.UserConfirmResult:
 		for _, c := range ev.ConfirmResults {
-			text, tone := "answered no to", "bad"
+			text, tone := "rejected", "bad"
 			if c.Confirmed {
-				text, tone = "answered yes to", "good"
+				text, tone = "approved", "good"
 			}
 			t.about(ev, c.ToolCall.ID, item{Kind: "answered", Who: c.ToolCall.Name, Text: text, Tone: tone})
 		}
@@ -180,7 +180,7 @@ func (t *teller) start(ev *message.ToolCallStart) {
 		t.inputs[ev.ToolCallID] = new(strings.Builder)
 	}
 	t.tools[callOf(ev, ev.ToolCallID)] = ev.ToolCallName
-	t.about(ev, ev.ToolCallID, item{Kind: "call", Who: ev.ToolCallName, Text: "wants to call", Tone: "work"})
+	t.about(ev, ev.ToolCallID, item{Kind: "call", Who: ev.ToolCallName, Text: "proposed", Tone: "work"})
 }
 
 // user tells what a person wrote, if that is what the event is about. Who wrote it

@@ -140,7 +140,7 @@ func TestFollow(t *testing.T) {
 	if v := l.A.Show(k).Votes[0]; v.By.Name != "ann" || v.By.Auth != "test-cookie" || v.Kind != message.ResponseApprove {
 		t.Errorf("the vote is %+v", v)
 	}
-	if p := l.open("alpha.bob", token); p.status != http.StatusOK || !strings.Contains(p.text, "Resolved meanwhile") {
+	if p := l.open("alpha.bob", token); p.status != http.StatusOK || !strings.Contains(p.text, "Decided meanwhile") {
 		t.Errorf("afterwards: %d\n%s", p.status, p.text)
 	}
 	k = l.A.Ask("s1", "r1", "c2")
@@ -168,7 +168,7 @@ func TestFollowRefused(t *testing.T) {
 		"nothing":       {"alpha.ann", "", http.StatusForbidden, "was not made here"},
 		"late":          {"alpha.ann", late, http.StatusConflict, "was good until"},
 		"another space": {"beta.ann", token, http.StatusForbidden, "was not made here"},
-		"auditor":       {"alpha.audie", token, http.StatusOK, "Answers come from people with the role approver"},
+		"auditor":       {"alpha.audie", token, http.StatusOK, "Only approvers can respond"},
 		"worker":        {"alpha.wendy", token, http.StatusForbidden, ""},
 	} {
 		p := l.open(of.who, of.token)
@@ -190,7 +190,7 @@ func TestFollowChanged(t *testing.T) {
 	edited := `{"v":2}`
 	l.A.SubmitResponse(gatewaytest.Bob, message.Response{Key: k, Kind: message.ResponseApprove, Input: &edited})
 	votes := l.votes(k)
-	if p := l.open("alpha.ann", token); p.status != http.StatusOK || !strings.Contains(p.text, "Asked anew meanwhile") || !strings.Contains(p.text, "/inbox/call?") {
+	if p := l.open("alpha.ann", token); p.status != http.StatusOK || !strings.Contains(p.text, "This request changed after you opened it") || !strings.Contains(p.text, "/inbox/call?") {
 		t.Errorf("opened: %d\n%s", p.status, p.text)
 	}
 	if r := l.confirm("alpha.ann", before, nil); r.status != http.StatusConflict || l.votes(k) != votes {

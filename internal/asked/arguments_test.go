@@ -101,9 +101,9 @@ func TestTerms(t *testing.T) {
 		l    message.RememberLimits
 		want string
 	}{
-		{message.RememberLimits{TTLMS: 3_600_000}, "for 1h00m at most"},
-		{message.RememberLimits{TTLMS: 60_000, Uses: 1}, "for 1m00s at most, for 1 further call"},
-		{message.RememberLimits{TTLMS: 1000, Uses: 2, Same: []string{"args.to", "args.\u202e"}}, "for 1s at most, for 2 further calls, with the same args.to, args.‹U+202E›"},
+		{message.RememberLimits{TTLMS: 3_600_000}, "for at most 1h00m"},
+		{message.RememberLimits{TTLMS: 60_000, Uses: 1}, "for at most 1m00s, for 1 later call"},
+		{message.RememberLimits{TTLMS: 1000, Uses: 2, Same: []string{"args.to", "args.\u202e"}}, "for at most 1s, for 2 later calls, with the same args.to, args.‹U+202E›"},
 	} {
 		if got := asked.Limits(&tc.l); got != tc.want {
 			t.Errorf("%+v: %q, want %q", tc.l, got, tc.want)

@@ -21,7 +21,7 @@ const (
 	Yes
 )
 
-// MayRespond reports whether the engine would take an answer of the person.
+// MayRespond reports whether the engine would accept a response of the person.
 func MayRespond(c *message.Call, who string) May {
 	if c.Request == nil {
 		return No
@@ -52,7 +52,7 @@ func VoteOf(c *message.Call, who string) (message.Vote, bool) {
 	return message.Vote{}, false
 }
 
-// Needs says who must still agree, a line for each part.
+// Needs lists who must still agree, one line for each part.
 func Needs(c *message.Call) []string {
 	t := c.Tally()
 	out := make([]string, 0, len(t.Parts))
@@ -69,17 +69,17 @@ func Needs(c *message.Call) []string {
 	return append(out, Excluded(c)...)
 }
 
-// Excluded says whose approval does not count, a line for each reason.
+// Excluded lists whose approval does not count, one line for each reason.
 func Excluded(c *message.Call) []string {
 	var out []string
 	r := c.Request.Requirement
 	if r.ExcludeRequester {
-		out = append(out, "not from "+orUnknown(r.Requester)+", on whose behalf it is")
+		out = append(out, orUnknown(r.Requester)+" requested this and cannot approve it")
 	}
 	if r.ExcludeEditor {
-		text := "whoever edits cannot be the one who approves"
+		text := "a person who edits this cannot approve it"
 		if len(r.Editors) > 0 {
-			text = "not from " + names(r.Editors) + ", who edited it"
+			text = names(r.Editors) + " edited this and cannot approve it"
 		}
 		out = append(out, text)
 	}
@@ -88,7 +88,7 @@ func Excluded(c *message.Call) []string {
 
 func orUnknown(name string) string {
 	if name == "" {
-		return "somebody unknown"
+		return "an unknown person"
 	}
 	return reveal.Line(name)
 }
@@ -116,13 +116,13 @@ func names(all []string) string {
 	return strings.Join(out, ", ")
 }
 
-// Votes are what was said so far, a line each.
+// Votes are the responses so far, one line each.
 func Votes(c *message.Call, now time.Time) []string {
 	var out []string
 	for _, v := range c.Votes {
 		text := fmt.Sprintf("%s%s, %s ago", Said(v), from(Who(v.By)), Span(now.Sub(v.At)))
 		if !v.On(c.Digest) {
-			text += ", of an earlier approval request"
+			text += ", for an earlier request"
 		}
 		if words := v.Feedback + v.Note; words != "" { // a vote has one of them
 			text += ": " + words
@@ -132,28 +132,28 @@ func Votes(c *message.Call, now time.Time) []string {
 	return out
 }
 
-// Deadline says how long there is, and what then.
+// Deadline says how much time is left, and what happens then.
 func Deadline(r message.Requirement, now time.Time) string {
 	ends := r.Ends()
 	var parts []string
 	for _, at := range r.Plan() {
 		if now.Before(at) {
-			parts = append(parts, "asks more people in "+Until(at, now))
+			parts = append(parts, "escalates in "+Until(at, now))
 			break
 		}
 	}
 	switch {
 	case ends.IsZero():
-		parts = append(parts, "waits for ever")
+		parts = append(parts, "no deadline")
 	case now.Before(ends):
 		parts = append(parts, "denied in "+Until(ends, now)+" ("+ends.Local().Format(time.DateTime)+")")
 	default:
-		parts = append(parts, "its time is over")
+		parts = append(parts, "expired")
 	}
 	return strings.Join(parts, ", ")
 }
 
-// RuleText is a rule that is offered to be remembered.
+// RuleText is a rule that is offered for a standing approval.
 func RuleText(r message.PermissionRule) string {
 	content := "every call"
 	if r.RuleContent != nil && *r.RuleContent != "" {

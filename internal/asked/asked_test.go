@@ -17,16 +17,16 @@ func TestVerdict(t *testing.T) {
 		by    string
 		want  string
 	}{
-		{"expire", nil, "", "expired: nobody resolved it in time"},
+		{"expire", nil, "", "expired: no decision in time"},
 		{"interrupt", nil, "bot", "interrupted by bot"},
 		{"submit", &message.Vote{Kind: message.ResponseApprove}, "", "approved by bob"},
 		{"interrupt", &message.Vote{Kind: message.ResponseApprove}, "bot", "approved by bob"},
 		{"submit", &message.Vote{Kind: message.ResponseApprove, Edited: true}, "", "edited and approved by bob"},
-		{"deny", &message.Vote{Kind: message.ResponseApprove}, "", "denied by the policy, after an answer by bob"},
+		{"deny", &message.Vote{Kind: message.ResponseApprove}, "", "denied by the policy after a response by bob"},
 		{"reject", &message.Vote{Kind: message.ResponseReject, Feedback: "no"}, "", "rejected by bob: no"},
-		{"submit_response", &message.Vote{Kind: message.ResponseRespond}, "", "answered instead of the tool by bob"},
-		{"refuse", nil, "", "not open any more: the call is finished"},
-		{"expire", &message.Vote{Kind: message.ResponseDelegate, To: "eve"}, "", "expired: nobody resolved it in time"},
+		{"submit_response", &message.Vote{Kind: message.ResponseRespond}, "", "responded with a result by bob"},
+		{"refuse", nil, "", "no longer open: the call is finished"},
+		{"expire", &message.Vote{Kind: message.ResponseDelegate, To: "eve"}, "", "expired: no decision in time"},
 	} {
 		c := asking(t, nil)
 		c.State, c.Cause = message.ToolCallFinished, tc.cause
@@ -53,9 +53,9 @@ func TestNeeds(t *testing.T) {
 		{"me", message.Requirement{Users: []string{"ann"}}, asked.Yes, "0 of 1 from ann"},
 		{"a group", message.Requirement{Approvers: []message.ApproverSet{{Rule: "large", Groups: []string{"ops"}}}, Quorum: 2}, asked.Perhaps, "0 of 2 from group ops (rule large)"},
 		{"mine, of two parts", message.Requirement{Approvers: []message.ApproverSet{{Rule: "a", Users: []string{"ann"}}, {Rule: "b", Users: []string{"bob"}}}}, asked.Yes, "0 of 1 from ann (rule a)|0 of 1 from bob (rule b)"},
-		{"my own request", message.Requirement{ExcludeRequester: true, Requester: "ann"}, asked.No, "0 of 1 from any approver|not from ann, on whose behalf it is"},
-		{"nobody's request", message.Requirement{ExcludeRequester: true}, asked.No, "0 of 1 from any approver|not from somebody unknown, on whose behalf it is"},
-		{"editors", message.Requirement{ExcludeEditor: true, Editors: []string{"bob"}, Deadline: soon}, asked.Yes, "0 of 1 from any approver|not from bob, who edited it"},
+		{"my own request", message.Requirement{ExcludeRequester: true, Requester: "ann"}, asked.No, "0 of 1 from any approver|ann requested this and cannot approve it"},
+		{"nobody's request", message.Requirement{ExcludeRequester: true}, asked.No, "0 of 1 from any approver|an unknown person requested this and cannot approve it"},
+		{"editors", message.Requirement{ExcludeEditor: true, Editors: []string{"bob"}, Deadline: soon}, asked.Yes, "0 of 1 from any approver|bob edited this and cannot approve it"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := asking(t, func(q *message.ApprovalRequest) { q.Requirement = tc.r })
@@ -81,7 +81,7 @@ func TestVotesAreCounted(t *testing.T) {
 	if got, want := strings.Join(asked.Needs(c), "|"), "1 of 2 from group ops (rule large): bob (creds)"; got != want {
 		t.Errorf("needs %q, want %q", got, want)
 	}
-	if got, want := strings.Join(asked.Votes(c, at.Add(time.Minute)), "|"), "left to others by eve, 1m00s ago: on holiday‹U+001B›|approved by bob (creds), 1m00s ago"; got != want {
+	if got, want := strings.Join(asked.Votes(c, at.Add(time.Minute)), "|"), "skipped by eve, 1m00s ago: on holiday‹U+001B›|approved by bob (creds), 1m00s ago"; got != want {
 		t.Errorf("votes %q, want %q", got, want)
 	}
 }
@@ -93,10 +93,10 @@ func TestDeadline(t *testing.T) {
 		r    message.Requirement
 		want string
 	}{
-		{message.Requirement{}, "waits for ever"},
+		{message.Requirement{}, "no deadline"},
 		{message.Requirement{Deadline: in(90 * time.Minute)}, "denied in 1h30m (2026-11-21 13:30:00)"},
-		{message.Requirement{Deadline: in(-time.Second)}, "its time is over"},
-		{message.Requirement{Deadline: in(time.Hour), OnExpiry: message.OnExpiryEscalate, FinalDeadline: in(50 * time.Hour)}, "asks more people in 1h00m, denied in 2d02h (2026-11-23 14:00:00)"},
+		{message.Requirement{Deadline: in(-time.Second)}, "expired"},
+		{message.Requirement{Deadline: in(time.Hour), OnExpiry: message.OnExpiryEscalate, FinalDeadline: in(50 * time.Hour)}, "escalates in 1h00m, denied in 2d02h (2026-11-23 14:00:00)"},
 	} {
 		if got := asked.Deadline(tc.r, now); got != tc.want {
 			t.Errorf("%+v: %q, want %q", tc.r, got, tc.want)

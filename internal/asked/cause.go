@@ -9,13 +9,13 @@ import (
 
 var stepWords = map[toolcall.Cause][2]string{
 	toolcall.Propose: {"proposed", ""}, toolcall.Refuse: {"refused", "bad"}, toolcall.Deny: {"denied by the policy", "bad"},
-	toolcall.Ask: {"asked", "ask"}, toolcall.Allow: {"allowed by the policy", "good"}, toolcall.Hide: {"waits behind another approval request", ""},
-	toolcall.Approve: {"approved", "good"}, toolcall.Vote: {"approved, others must agree", "good"}, toolcall.Skip: {"left to others", ""},
-	toolcall.Delegate: {"handed over", ""}, toolcall.Escalate: {"more people are asked", "ask"}, toolcall.Edit: {"edited", "ask"},
-	toolcall.Reject: {"rejected", "bad"}, toolcall.Respond: {"answered instead of the tool", "good"}, toolcall.Expire: {"expired", "bad"},
-	toolcall.Submit: {"handed out to be run", "work"}, toolcall.Start: {"started", "work"}, toolcall.Offer: {"offered again", "work"},
-	toolcall.Lose: {"its owner fell silent", "bad"}, toolcall.Return: {"given back before it began", "bad"}, toolcall.Suspend: {"blocked: needs an operator", "bad"}, toolcall.Result: {"result", "good"},
-	toolcall.Resolve: {"resolved", "good"}, toolcall.Revoke: {"taken back", "bad"}, toolcall.Interrupt: {"interrupted", "bad"},
+	toolcall.Ask: {"approval requested", "ask"}, toolcall.Allow: {"allowed by the policy", "good"}, toolcall.Hide: {"waiting for another approval", ""},
+	toolcall.Approve: {"approved", "good"}, toolcall.Vote: {"approved, more approvals needed", "good"}, toolcall.Skip: {"skipped", ""},
+	toolcall.Delegate: {"delegated", ""}, toolcall.Escalate: {"escalated", "ask"}, toolcall.Edit: {"edited", "ask"},
+	toolcall.Reject: {"rejected", "bad"}, toolcall.Respond: {"responded with a result", "good"}, toolcall.Expire: {"expired", "bad"},
+	toolcall.Submit: {"queued", "work"}, toolcall.Start: {"started", "work"}, toolcall.Offer: {"offered again", "work"},
+	toolcall.Lose: {"worker lost", "bad"}, toolcall.Return: {"returned before it started", "bad"}, toolcall.Suspend: {"blocked: needs an operator", "bad"}, toolcall.Result: {"result", "good"},
+	toolcall.Resolve: {"resolved", "good"}, toolcall.Revoke: {"revoked", "bad"}, toolcall.Interrupt: {"interrupted", "bad"},
 }
 
 // Step words an arrow of a call, with a tone: ask, work, good, bad or none.
@@ -42,9 +42,9 @@ func Ended(c *message.Call) (word string, good bool) {
 	case toolcall.Refuse:
 		return "Refused", false
 	case toolcall.Revoke:
-		return "Taken back", false
+		return "Revoked", false
 	case toolcall.Respond:
-		return "Answered", true
+		return "Responded", true
 	}
 	if c.Result != nil && c.Result.State != message.ToolResultSuccess {
 		return "Failed", false

@@ -18,11 +18,11 @@ func Verb(a message.Response) string {
 	case message.ResponseReject:
 		return "Reject"
 	case message.ResponseRespond:
-		return "Answer instead of the tool"
+		return "Respond"
 	case message.ResponseSkip:
-		return "Leave to others"
+		return "Skip"
 	case message.ResponseDelegate:
-		return "Hand over"
+		return "Delegate"
 	}
 	return string(a.Kind)
 }
@@ -60,7 +60,7 @@ func Outcome(a message.Response, c *message.Call) string {
 		}
 		return fmt.Sprintf("%s, the call is %s", text, c.State)
 	case c.Digest != a.Digest:
-		return "edited: it asks again, because " + c.Request.Reason
+		return "edited: it needs another approval, because " + c.Request.Reason
 	}
 	missing := 0
 	for _, p := range c.Tally().Parts {
@@ -75,5 +75,5 @@ func Forged(c *message.Call, digest string) string {
 	if err == nil && own == digest {
 		return ""
 	}
-	return "The digest that the engine names is not that of the approval request it sent. Do not answer it; tell whoever runs the engine."
+	return "The digest of the engine does not match the approval request that it sent. Do not respond to it; tell the operator of the engine."
 }

@@ -8,28 +8,28 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// Scope says for which calls a standing approval answers.
+// Scope says which calls a standing approval covers.
 func Scope(s message.StandingScope) string {
 	switch s {
 	case message.ScopeCallLike:
-		return "the same arguments, in this session"
+		return "calls with the same arguments, in this session"
 	case message.ScopeSession:
-		return "in this session"
+		return "calls in this session"
 	case message.ScopeAgent:
-		return "of this agent of this runtime"
+		return "calls by this agent of this runtime"
 	case message.ScopeUser:
-		return "of this runtime, in any session"
+		return "calls by this runtime, in any session"
 	case message.ScopeSpace:
-		return "of the whole space"
+		return "calls in the whole space"
 	}
 	return ""
 }
 
-// Limits says how far the rule that asks lets an answer be remembered.
+// Limits describes the standing approvals that a rule permits.
 func Limits(l *message.RememberLimits) string {
-	text := "for " + Span(time.Duration(l.TTLMS)*time.Millisecond) + " at most"
+	text := "for at most " + Span(time.Duration(l.TTLMS)*time.Millisecond)
 	if l.Uses > 0 {
-		text += ", for " + Count(l.Uses, "further call")
+		text += ", for " + Count(l.Uses, "later call")
 	}
 	if len(l.Same) > 0 {
 		text += ", with the same " + reveal.Line(strings.Join(l.Same, ", "))

@@ -13,16 +13,16 @@ func Verdict(c *message.Call, by string) string {
 	if !voted || !decides(c, v) {
 		switch toolcall.Cause(c.Cause) {
 		case toolcall.Expire:
-			return "expired: nobody resolved it in time"
+			return "expired: no decision in time"
 		case toolcall.Interrupt:
 			return "interrupted" + from(by)
 		}
 	}
 	if !voted {
-		return "not open any more: the call is " + string(c.State)
+		return "no longer open: the call is " + string(c.State)
 	}
 	if toolcall.Cause(c.Cause) == toolcall.Deny {
-		return "denied by the policy, after an answer" + from(Who(v.By))
+		return "denied by the policy after a response" + from(Who(v.By))
 	}
 	text := Said(v) + from(Who(v.By))
 	if v.Feedback != "" {
@@ -47,11 +47,11 @@ func Said(v message.Vote) string {
 	case message.ResponseReject:
 		return "rejected"
 	case message.ResponseRespond:
-		return "answered instead of the tool"
+		return "responded with a result"
 	case message.ResponseSkip:
-		return "left to others"
+		return "skipped"
 	case message.ResponseDelegate:
-		return "handed over to " + v.To
+		return "delegated to " + v.To
 	}
 	return string(v.Kind)
 }

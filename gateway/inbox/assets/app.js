@@ -26,7 +26,7 @@ async function go(url, { push = true, focus = true, options } = {}) {
     ready();
     if (focus) land();
   } catch (err) {
-    if (mine === visit) fail(options ? `It is not known whether that arrived: ${err.message}. Look again before you repeat it.` : `The page cannot be read: ${err.message}`);
+    if (mine === visit) fail(options ? `The response may not have arrived: ${err.message}. Reload the page before you send it again.` : `The page cannot be loaded: ${err.message}`);
     stream.live || say('not connected');
   }
 }

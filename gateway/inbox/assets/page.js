@@ -116,7 +116,7 @@ function form(old, next) {
   old.replaceWith(next);
   if (draft) {
     const box = Object.assign(document.createElement('details'), { open: true });
-    box.append(Object.assign(document.createElement('summary'), { textContent: 'What you had written (it was not sent)' }));
+    box.append(Object.assign(document.createElement('summary'), { textContent: 'Your text, which was not sent' }));
     box.append(Object.assign(document.createElement('pre'), { className: 'raw', textContent: draft, tabIndex: 0 }));
     next.querySelector('#gone')?.after(box);
   }

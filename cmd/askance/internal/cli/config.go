@@ -41,7 +41,7 @@ type config struct {
 	PlainText     bool          `flag:"nats-insecure" help:"let logins and calls cross the network in plain text"`
 	CredsDir      string        `flag:"creds-dir" path:"file" absent:"creds in the data folder, if it exists" help:"credentials folder: who can log in to the embedded server"`
 	Space         string        `flag:"space" default:"default" help:"space: one journal, one set of keys and people"`
-	As            string        `flag:"as" default:"{user}" help:"your name, under which answers are recorded"`
+	As            string        `flag:"as" default:"{user}" help:"your name, under which responses are recorded"`
 	Listen        string        `flag:"listen" default:"127.0.0.1:4222" help:"address of the embedded server; port 0 takes a free one"`
 	Durability    string        `flag:"durability" choices:"fsynced,cached,quorum" absent:"fsynced; with --nats what the server says, else cached" help:"what an acknowledgement means: fsynced (on the disk) or cached; with --nats what you state about that server: fsynced, cached or quorum"`
 	Keys          string        `flag:"keys" path:"file" absent:"engine.key in the data folder" help:"key file of the engines of the space; askance serve creates it if it does not exist"`
@@ -60,8 +60,8 @@ type config struct {
 	Cwd               string        `flag:"cwd" path:"file" absent:"the current one" help:"folder in which the tools run, for rules about paths"`
 	WorkingDirs       []string      `flag:"working-dir" path:"file" help:"further folder in which tools can edit where the mode lets them"`
 	Remind            time.Duration `flag:"remind" help:"tell inboxes again of an open approval request after this time without news of it; 0 never does"`
-	ReviewerPerMinute int           `flag:"reviewer-per-minute" help:"most answers that one reviewer can give within a minute; 0: no limit"`
-	ReviewerPerHour   int           `flag:"reviewer-per-hour" help:"most answers that one reviewer can give within an hour; 0: no limit"`
+	ReviewerPerMinute int           `flag:"reviewer-per-minute" help:"most responses that one reviewer can give within a minute; 0: no limit"`
+	ReviewerPerHour   int           `flag:"reviewer-per-hour" help:"most responses that one reviewer can give within an hour; 0: no limit"`
 	ReviewerMaxOpen   int           `flag:"reviewer-max-open" help:"most open approval requests of one reviewer: above it they get none by delegation, and a call that only such people could approve is refused; 0: no limit"`
 
 	HTTP            string        `flag:"http" absent:"{http}, or a free port if that is taken" help:"address of the web inbox and the HTTP interfaces; off opens no port"`

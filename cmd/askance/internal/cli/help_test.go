@@ -60,7 +60,7 @@ func TestUsageErrors(t *testing.T) {
 		{"not a terminal: pass --yes, or --digest", "approve a"},
 		{"not a terminal: pass --yes, or --digest", "reject a --feedback no"},
 		{"not a terminal, so that no editor can open", "edit a --yes"},
-		{"--output is missing", "answer a --yes"},
+		{"--output is missing", "respond a --yes"},
 		{"--outcome is missing", "resolve a"},
 		{"--tool is missing", "worker -- cat"},
 		{"want a command after --", "worker --tool x"},

@@ -101,7 +101,7 @@ func callText(out *term.Out, c *message.Call) string {
 		}
 	}
 	for _, v := range c.Votes {
-		row("answer", voteText(c, v))
+		row("response", voteText(c, v))
 		row("feedback", term.SafeLine(v.Feedback))
 		row("note", term.SafeLine(v.Note))
 	}

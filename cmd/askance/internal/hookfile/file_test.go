@@ -75,7 +75,7 @@ func TestParseRefused(t *testing.T) {
 		head + "  - {name: a, format: slack, url: https://x.example, events: [request], attempts: 0}":     "attempts: 0 is below 1",
 		head + "  - {name: a, format: slack, url: https://x.example, events: [request], hidden: 1}":       "unknown field",
 		head + "  - {name: a, format: slack, url: https://x.example, events: [request], name: b}":         "",
-		head + "  - {name: a, format: slack, url: https://x.example, events: [asked]}":                    "none of approval request",
+		head + "  - {name: a, format: slack, url: https://x.example, events: [asked]}":                    "none of request",
 		head + "  - &x {name: a, format: slack, url: https://x.example, events: [request]}\n  - *x":       "is there twice",
 		"# " + strings.Repeat("x", textfile.MaxBytes):                                                     "longer than 1 MiB",
 	} {

@@ -41,18 +41,18 @@ type field struct {
 
 func newCompose(drafts []*draftResponse) *composeScreen {
 	s := &composeScreen{drafts: drafts}
-	note := field{label: "A note for whoever looks next (may be empty)", set: func(a *message.Response, t string) { a.Note = t }}
+	note := field{label: "Note for the next approver (optional)", set: func(a *message.Response, t string) { a.Note = t }}
 	switch drafts[0].response.Kind {
 	case message.ResponseRespond:
 		a := newArea(message.MaxOutputBytes / 4)
 		s.area = &a
 		return s
 	case message.ResponseDelegate:
-		s.fields = []field{{label: "Who should answer", must: true, set: func(a *message.Response, t string) { a.To = t }}, note}
+		s.fields = []field{{label: "Delegate to", must: true, set: func(a *message.Response, t string) { a.To = t }}, note}
 	case message.ResponseSkip:
 		s.fields = []field{note}
 	default:
-		s.fields = []field{{label: "What the model is told (may be empty)", set: func(a *message.Response, t string) { a.Feedback = t }}}
+		s.fields = []field{{label: "Text for the model (optional)", set: func(a *message.Response, t string) { a.Feedback = t }}}
 	}
 	for i := range s.fields {
 		s.fields[i].in = newInput("> ", message.MaxTextBytes/4)
@@ -106,7 +106,7 @@ func (s *composeScreen) next(m *model) tea.Cmd {
 	f := &s.fields[s.at]
 	text := strings.TrimSpace(f.in.Value())
 	if text == "" && f.must {
-		m.say(m.out.Bad, "%s: this cannot be empty.", f.label)
+		m.say(m.out.Bad, "%s: enter a value.", f.label)
 		return nil
 	}
 	for _, d := range s.drafts {
@@ -140,15 +140,15 @@ func (s *composeScreen) view(m *model, w, h int) (title string, body []string, k
 	if s.area != nil {
 		s.area.SetWidth(w)
 		s.area.SetHeight(max(1, h-1))
-		body = append(body, m.out.Dim("The result, as the model will see it. Nothing runs."))
-		return title, append(body, strings.Split(s.area.View(), "\n")...), "ctrl+s go on  esc back"
+		body = append(body, m.out.Dim("Result for the model. Nothing runs."))
+		return title, append(body, strings.Split(s.area.View(), "\n")...), "ctrl+s continue  esc back"
 	}
 	for i := range s.fields {
 		f := &s.fields[i]
 		f.in.Width = max(1, w-4)
 		body = append(body, m.out.Dim(f.label), f.in.View(), "")
 	}
-	return title, body, "enter go on  esc back"
+	return title, body, "enter continue  esc back"
 }
 
 // newInput is a line to write on. Its cursor does not blink: nothing moves on
@@ -221,7 +221,7 @@ const editFile = "input.json"
 // terminal to it meanwhile.
 func (m *model) edit(d *draftResponse) tea.Cmd {
 	if strictjson.Check([]byte(d.call.Input), strictjson.MaxBytes(message.MaxInputBytes)) != nil {
-		m.say(m.out.Bad, "The arguments are no JSON that can be edited.")
+		m.say(m.out.Bad, "The arguments are not valid JSON, so you cannot edit them.")
 		return nil
 	}
 	dir, err := os.MkdirTemp("", "askance-edit-")
@@ -263,7 +263,7 @@ func (e editedMsg) result() (string, error) {
 	}
 	text := strings.TrimSpace(string(b))
 	if text == strings.TrimSpace(e.given) {
-		return "", errors.New("nothing was changed: a approves it as it is")
+		return "", errors.New("the arguments did not change; a approves them as they are")
 	}
 	return text, asked.CheckInput(text)
 }

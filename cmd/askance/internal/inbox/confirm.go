@@ -28,11 +28,11 @@ func (d *draftResponse) stale(m *model) string {
 	q := m.qs.get(d.call.Key)
 	switch {
 	case q == nil:
-		return "The approval request is gone. Nothing was sent."
+		return "The request no longer exists. Nothing was sent."
 	case !q.open():
-		return "Resolved meanwhile: " + reveal.Line(q.over) + ". Nothing was sent."
+		return "Decided meanwhile: " + reveal.Line(q.over) + ". Nothing was sent."
 	case q.call.Digest != d.response.Digest:
-		return "Asked anew meanwhile: this is not the approval request any more. Nothing was sent."
+		return "This request changed after you opened it. Nothing was sent."
 	}
 	return ""
 }
@@ -82,7 +82,7 @@ func (s *confirmScreen) view(m *model, w, h int) (title string, body []string, k
 	}
 	body = s.scroll.view(m, head, s.lines, w, h)
 	if len(head) == 0 && !s.ready() {
-		keys = "space more: y counts when all of it was shown  esc back"
+		keys = "space more: y works after the last line  esc back"
 	}
 	return title, body, keys
 }
@@ -92,7 +92,7 @@ func (d *draftResponse) lines(m *model, w int) []string {
 	f := records{width: w, dim: m.out.Dim}
 	a := d.response
 	if a.Input != nil {
-		f.lines = append(f.lines, m.out.Ask("These arguments run instead, if the policy lets them:"))
+		f.lines = append(f.lines, m.out.Ask("These arguments run instead, if the policy permits them:"))
 		f.lines = append(f.lines, d.diff(m, w)...)
 	}
 	f.add("signed", d.signature(m)...)
@@ -110,7 +110,7 @@ func (d *draftResponse) lines(m *model, w int) []string {
 		f.lines = append(f.lines, m.out.Ask("These arguments run:"))
 		f.lines = append(f.lines, indented(argtree.Render(d.call.Input, w-2, m.out.Name))...)
 	}
-	f.lines = append(f.lines, m.out.Ask("The approval request, as its digest binds it:"))
+	f.lines = append(f.lines, m.out.Ask("The request that the digest covers:"))
 	f.lines = append(f.lines, indented(bound(m, d.call.Request, w-2))...)
 	f.add("digest", a.Digest)
 	return f.lines

@@ -78,7 +78,7 @@ func (d *detailScreen) answer(m *model, q *request, key string) tea.Cmd {
 		return nil
 	}
 	if asked.MayRespond(q.call, m.cfg.Who) == asked.No {
-		m.say(m.out.Bad, "You are not among those who may answer this.")
+		m.say(m.out.Bad, "You cannot respond: you are not an approver of this request.")
 		return nil
 	}
 	draft := newDraft(q.call, kind)
@@ -87,7 +87,7 @@ func (d *detailScreen) answer(m *model, q *request, key string) tea.Cmd {
 		return nil
 	}
 	if err := d.wish.into(&draft.response, time.Now()); err != nil {
-		m.say(m.out.Bad, "What to remember: %v", err)
+		m.say(m.out.Bad, "Standing approval: %v", err)
 		return nil
 	}
 	if key == "e" {
@@ -136,21 +136,21 @@ func (d *detailScreen) neighbour(m *model, next bool) {
 func (d *detailScreen) view(m *model, w, h int) (title string, body []string, keys string) {
 	q := m.qs.get(d.request)
 	if q == nil {
-		return "request", []string{"", "  It is gone."}, "esc back"
+		return "request", []string{"", "  It no longer exists."}, "esc back"
 	}
 	c := q.call
 	title = reveal.Line(c.Tool) + "  " + reveal.Line(string(c.Call))
-	keys = "a approve  e edit  r reject  h hand over  t answer for tool  ? keys  esc back"
+	keys = "a approve  e edit  r reject  h delegate  t respond  ? keys  esc back"
 	if d.wish.fixed() == "" {
-		keys = "a approve  e edit  r reject  w remember  h hand over  t answer  ? keys  esc back"
+		keys = "a approve  e edit  r reject  w standing approval  h delegate  t respond  ? keys  esc back"
 	}
 	switch {
 	case !q.open():
 		keys = "esc back  n next"
 	case asked.MayRespond(c, m.cfg.Who) == asked.No:
-		keys = "not yours to answer  esc back  n next"
+		keys = "you are not an approver  esc back  n next"
 	case d.anew(q):
-		keys = "any key: I have seen that it changed  esc back"
+		keys = "any key: review the changed request  esc back"
 	}
 	lines := d.lines(m, q, w)
 	return title, d.scroll.view(m, d.head(m, q, w), lines, w, h), keys
@@ -161,9 +161,9 @@ func (d *detailScreen) head(m *model, q *request, w int) []string {
 	var out []string
 	switch {
 	case !q.open():
-		out = paintAll(m.out.Bad, wrap("Resolved: "+reveal.Line(q.over)+". Nothing is left to answer here.", w))
+		out = paintAll(m.out.Bad, wrap("Closed: "+reveal.Line(q.over)+". It needs no response.", w))
 	case d.anew(q):
-		out = paintAll(m.out.Ask, wrap("Asked anew since you opened it: look again.", w))
+		out = paintAll(m.out.Ask, wrap("This request changed after you opened it: review it again.", w))
 	}
 	if q.call.Request == nil {
 		return out
@@ -188,9 +188,9 @@ func (d *detailScreen) lines(m *model, q *request, w int) []string {
 		if q.open() {
 			f.add("needs", asked.Needs(c)...)
 		}
-		f.add("votes", asked.Votes(c, m.now)...)
+		f.add("so far", asked.Votes(c, m.now)...)
 		if q.open() {
-			f.add("time", "asked "+asked.Span(m.now.Sub(asked.At(c)))+" ago", asked.Deadline(c.Request.Requirement, m.now))
+			f.add("time", "requested "+asked.Span(m.now.Sub(asked.At(c)))+" ago", asked.Deadline(c.Request.Requirement, m.now))
 		}
 	}
 	d.args.lay(m, c, w, d.raw)
@@ -210,7 +210,7 @@ func (d *detailScreen) lines(m *model, q *request, w int) []string {
 
 func (d *detailScreen) argsTitle() string {
 	if d.raw {
-		return "arguments, as they came (x: as a tree)"
+		return "arguments, raw (x: as a tree)"
 	}
 	return "arguments"
 }

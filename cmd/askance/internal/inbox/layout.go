@@ -134,7 +134,7 @@ func (m *model) View() string {
 	case m.width == 0:
 		return "" // the terminal has not said how large it is
 	case m.small():
-		text := fmt.Sprintf("%dx%d is too small,\n%dx%d is enough.\nq leaves", m.width, m.height, minWidth, minHeight)
+		text := fmt.Sprintf("%dx%d is too small,\n%dx%d is enough.\nq quits", m.width, m.height, minWidth, minHeight)
 		return frame(strings.Split(text, "\n"), m.width, m.height)
 	}
 	bodyHeight := m.height - 3
@@ -187,9 +187,9 @@ func (m *model) titleLine(title string) string {
 func (m *model) state() string {
 	switch {
 	case m.trouble != nil:
-		return m.out.Bad("no answer for " + asked.Span(m.now.Sub(m.since)) + ", trying")
+		return m.out.Bad("no connection for " + asked.Span(m.now.Sub(m.since)) + ", retrying")
 	case !m.loaded:
-		return m.out.Dim("asking the engine")
+		return m.out.Dim("loading")
 	}
 	plus := ""
 	if m.more {

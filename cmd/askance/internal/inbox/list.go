@@ -119,7 +119,7 @@ func (l *listScreen) walk(m *model, q *request) {
 		all = m.qs.similar(q)
 	}
 	if len(all) == 0 {
-		m.say(m.out.Bad, "Nothing that is open is selected.")
+		m.say(m.out.Bad, "No open request is selected.")
 		return
 	}
 	clear(l.selected)
@@ -189,9 +189,9 @@ func (l *listScreen) view(m *model, w, h int) (title string, body []string, keys
 	if l.typing || l.filter.Value() != "" {
 		body = append(body, l.filter.View())
 	}
-	keys = "enter open  / filter  space select  b similar  r rules  m mine  ? help  q quit"
+	keys = "enter open  / filter  space select  b similar  r approvals  m mine  ? help  q quit"
 	if l.typing {
-		keys = "enter keep the filter  esc drop it"
+		keys = "enter apply the filter  esc clear it"
 	}
 	rows := l.rows(m)
 	if len(rows) == 0 {
@@ -200,7 +200,7 @@ func (l *listScreen) view(m *model, w, h int) (title string, body []string, keys
 	l.page = max(1, h-len(body)-1)
 	l.resolve(rows)
 	c := columnsFor(rows, w)
-	body = append(body, m.out.Dim(c.line("  ", "TOOL", "CALL", "AGE", "LEFT", "QUESTION")))
+	body = append(body, m.out.Dim(c.line("  ", "TOOL", "CALL", "AGE", "LEFT", "REQUEST")))
 	for i, q := range rows[l.first:] {
 		if i == l.page {
 			break
@@ -215,9 +215,9 @@ func (l *listScreen) nothing(m *model) string {
 	case !m.loaded:
 		return ""
 	case l.filter.Value() != "" || l.mine:
-		return "No open approval request matches. esc clears the filter, m shows all."
+		return "No open request matches. esc clears the filter, m shows all."
 	}
-	return "No open approval requests. New ones appear here by themselves."
+	return "No open approval requests. New requests appear automatically."
 }
 
 // line is one approval request.

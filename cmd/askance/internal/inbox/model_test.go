@@ -149,10 +149,10 @@ func TestForgedDigest(t *testing.T) {
 	c.Request.Input = `{"cents":1000000}`
 	m, e := shown(t, c)
 	screen := types(m, "\ra  y")
-	if !strings.Contains(screen, "not that of the approval request it sent") || len(e.responses) != 0 {
+	if !strings.Contains(screen, "does not match the approval") || len(e.responses) != 0 {
 		t.Errorf("answers %v\n%s", e.responses, screen)
 	}
-	if screen := types(m, "\x1br\ry"); !strings.Contains(screen, "not that of the approval request it sent") || len(e.responses) != 0 {
+	if screen := types(m, "\x1br\ry"); !strings.Contains(screen, "does not match the approval") || len(e.responses) != 0 {
 		t.Errorf("answers %v\n%s", e.responses, screen)
 	}
 }
@@ -224,7 +224,7 @@ func TestTroubleIsShown(t *testing.T) {
 	m, _ := shown(t, asking(t, "c", nil))
 	m.Update(troubleMsg{errors.New("gone")})
 	m.Update(tickMsg(m.now.Add(12 * time.Second)))
-	if screen := m.View(); !strings.Contains(screen, "no answer for 12s") {
+	if screen := m.View(); !strings.Contains(screen, "no connection for 12s") {
 		t.Error(screen)
 	}
 	m.Update(listedMsg{nil, true})

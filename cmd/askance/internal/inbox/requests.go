@@ -87,7 +87,7 @@ func (qs *requests) listed(calls []*message.Call, complete bool, now time.Time) 
 // unknown notes that the engine knows no such call.
 func (qs *requests) unknown(k message.Key, now time.Time) {
 	if q := qs.all[k]; q != nil && q.open() {
-		q.over, q.overAt = "gone: the engine does not know it any more", now
+		q.over, q.overAt = "gone: the engine no longer has it", now
 	}
 }
 

@@ -63,7 +63,7 @@ func TestResolvedLeave(t *testing.T) {
 	never, always := func(message.Key) bool { return false }, func(message.Key) bool { return true }
 	qs.sweep(now.Add(linger-1), never)
 	qs.sweep(now.Add(linger), always)
-	if q := qs.get(c.Key); q == nil || q.over != "expired: nobody resolved it in time" {
+	if q := qs.get(c.Key); q == nil || q.over != "expired: no decision in time" {
 		t.Fatalf("it left too early: %+v", q)
 	}
 	qs.sweep(now.Add(linger), never)

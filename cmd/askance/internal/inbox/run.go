@@ -1,41 +1,37 @@
-// Package inbox is the terminal inbox: the open approval requests of a space on one
-// screen, live, and everything that a person can say to one.
+// Package inbox is the terminal inbox: it shows the open approval requests of a
+// space and sends the responses of one person.
 //
-// Run shows it until the person leaves. What is shown follows from three
-// things: hints say that something happened, queries say what is true, and a
-// clock moves the times. A lost hint costs seconds, never truth: the list is
-// asked for again and again, and no approval request leaves the screen before the
-// engine was asked what became of it.
+// Run shows it until the person quits. Hints announce changes, queries read the
+// state, and a clock moves the times. A lost hint costs seconds, never
+// correctness: the inbox reads the list every few seconds, and asks the engine
+// about a request before it removes the request from the screen.
 //
-// # What an answer stands for
+// # Digest
 //
-// An answer names the digest of the approval request that was on the screen. Before
-// one is sent, the inbox computes the digest from the very approval request that it
-// shows and refuses to send if the engine named another. An approval can be
-// sent only after the last line of the approval request was on the screen. An approval request
-// that somebody else has resolved, or that is asked anew, is never answered from
-// an old screen: the screen says who did what, and the engine would refuse it
-// by its digest.
+// A response names the digest of the request on the screen. The inbox computes
+// the digest from what it shows, and refuses to send if the engine named another
+// one. It sends an approval only after the last line of the request was on the
+// screen. The engine refuses a response to a request that changed or that another
+// person decided.
 //
-// # What an approval lets remember
+// # Standing approvals
 //
-// Offered rules can be ticked, and edited before they are accepted: narrowed,
-// for fewer or more calls, until a time, for a number of uses, up to a sum.
-// What is sent stands on the last screen before it. What is remembered has a
-// list of its own, which lives as well and takes a rule back.
+// A person can select offered rules, edit them, and limit the standing approval by
+// scope, end, uses and budget. The confirmation shows exactly what is sent. A
+// separate list shows and revokes standing approvals.
 //
-// # What reaches the terminal
+// # Safe output
 //
-// Everything that comes from agents, tools and other people passes through
-// package reveal: no control sequence, no turned text, no dead letter in disguise.
-// The editor gets such characters as JSON escapes.
+// All text of agents, tools and other people passes through package reveal, which
+// shows control sequences and deceptive characters by number. The editor gets such
+// characters as JSON escapes.
 //
 // # Parts
 //
-// approval requests is the state, and pure. feed keeps it up to date from goroutines of
-// its own, which send messages to the program's loop. Each screen (list,
-// detail, terms, compose, confirm, walk, leases, lease) is a type with an update and a view; they lie
-// on a stack. Everything but the feed runs on one goroutine.
+// approval requests is the state, without side effects. feed updates it from its own
+// goroutines, which send messages to the program's loop. Each screen (list, detail,
+// terms, compose, confirm, walk, leases, lease) is a type with an update and a
+// view, on a stack. Everything except the feed runs on one goroutine.
 package inbox
 
 import (

@@ -104,9 +104,9 @@ func (d *draftResponse) unsigned(m *model) string {
 	case a.Kind != message.ResponseApprove || a.Input != nil || !d.call.Request.Requirement.Signed || d.signs(m):
 		return ""
 	case m.cfg.Signer == nil:
-		return "This approval request takes your own signature: start the inbox with --sign-key FILE (askance keys approver makes a key)."
+		return "This request requires your signature: start the inbox with --sign-key FILE (askance keys approver creates a key)."
 	}
-	return "This approval request takes your own signature, which covers no rules to remember: 0 forgets them."
+	return "This request requires your signature, which cannot cover a standing approval: 0 removes it."
 }
 
 // obstacle says why an answer must not be sent; "" if it may be.

@@ -57,11 +57,11 @@ func TestSign(t *testing.T) {
 	d := w.ask("call_2", "sell", `{"what":"more"}`)
 	x := w.inboxWith(80, 40, []string{"--sign-key", key})
 	x.See("call_1", "call_2")
-	x.Press("b", "1 of 2", "y take it")
-	x.Press("y", "2 of 2", "y take it")
-	x.Press("y", "One answer for 2 approval requests")
-	x.Press("a", "Approve 2 approval requests?")
-	x.Press("y", "Answered", "call_1", "call_2")
+	x.Press("b", "1 of 2", "y include")
+	x.Press("y", "2 of 2", "y include")
+	x.Press("y", "One response to 2 requests")
+	x.Press("a", "Approve 2 requests?")
+	x.Press("y", "Responses", "call_1", "call_2")
 	for _, c := range []*message.Call{c, d} {
 		if now := w.voted(c, "ann", message.ResponseApprove); now.Votes[0].Signature == nil {
 			t.Errorf("%s is not signed", c.Call)
@@ -76,10 +76,10 @@ func TestSignWithoutKey(t *testing.T) {
 	x := w.inbox(80, 24)
 	x.See("call_1")
 	x.Press(enter, "Sell?")
-	x.Press("a", "takes your own signature", "--sign-key FILE")
+	x.Press("a", "requires your signature", "--sign-key FILE")
 	x.Press("  y", "esc back")
 	x.Press(esc, "Sell?")
-	x.Press("r", "What the model is told") // to say no takes none
+	x.Press("r", "Text for the model") // to say no takes none
 	x.Press(enter, "y reject")
 	if now := w.call(c); len(now.Votes) != 0 {
 		t.Fatalf("votes %+v", now.Votes)

@@ -85,7 +85,7 @@ func (s *standingApprovalScreen) view(m *model, w, h int) (title string, body []
 		f.add("used", text)
 	}
 	lines = append(lines, f.lines...)
-	keys = "d take it back  space more  ? help  esc back"
+	keys = "d revoke  space more  ? help  esc back"
 	if s.standing.Revoked != nil {
 		keys = "space more  ? help  esc back"
 	}
@@ -110,13 +110,13 @@ func standingApprovalLines(m *model, l *message.StandingApproval, w int) []strin
 	for _, r := range l.Within {
 		f.add("within", asked.RuleText(r))
 	}
-	f.add("terms", reveal.Line(l.Text())+": "+asked.Scope(l.Terms.Scope))
+	f.add("limits", reveal.Line(l.Text())+": "+asked.Scope(l.Terms.Scope))
 	end := "until it is revoked"
 	if at := l.Terms.Until; !at.IsZero() {
 		end = asked.Until(at, m.now) + ", until " + at.Local().Format(time.DateTime)
 	}
 	f.add("time", end)
-	f.add("answers", reveal.Line(l.Reason))
+	f.add("reason", reveal.Line(l.Reason))
 	var same []string
 	for path, value := range l.Same {
 		same = append(same, reveal.Line(path)+" = "+reveal.Line(value))
@@ -124,13 +124,13 @@ func standingApprovalLines(m *model, l *message.StandingApproval, w int) []strin
 	slices.Sort(same)
 	f.add("same", same...)
 	for _, v := range l.GrantedBy {
-		f.add("given by", reveal.Line(asked.Who(v.By))+", "+asked.Span(m.now.Sub(v.At))+" ago")
+		f.add("granted", reveal.Line(asked.Who(v.By))+", "+asked.Span(m.now.Sub(v.At))+" ago")
 	}
 	of := "runtime " + reveal.Line(l.User)
 	if l.Agent != "" {
 		of += ", agent " + reveal.Line(l.Agent)
 	}
-	f.add("of", of)
+	f.add("for", of)
 	f.add("from", callPath(l.From))
 	return f.lines
 }
@@ -172,7 +172,7 @@ func (s *takeBackScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 		return update(&s.reason, k)
 	case k.String() == "y" && !k.Paste:
 		m.pop()
-		m.say(m.out.Dim, "Taking back %s", s.standing.ID)
+		m.say(m.out.Dim, "Revoking %s", s.standing.ID)
 		return s.send(m)
 	}
 	return nil
@@ -192,7 +192,7 @@ func (s *takeBackScreen) send(m *model) tea.Cmd {
 // takenBack says what became of it, and asks for the truth.
 func (m *model) takenBack(r takenBackMsg) tea.Cmd {
 	if r.err != nil {
-		m.say(m.out.Bad, "Not taken back: %s", asked.Refusal(r.err))
+		m.say(m.out.Bad, "Not revoked: %s", asked.Refusal(r.err))
 	} else {
 		m.say(m.out.Good, "%s is %s: it allows nothing more", r.id, r.standing.State(m.now))
 	}
@@ -207,10 +207,10 @@ func (m *model) takenBack(r takenBackMsg) tea.Cmd {
 
 func (s *takeBackScreen) view(m *model, w, _ int) (title string, body []string, keys string) {
 	s.reason.Width = max(1, w-4)
-	body = append(body, m.out.Dim("Why, for the record (may be empty)"), s.reason.View(), "")
-	keys = "enter go on  esc back"
+	body = append(body, m.out.Dim("Reason, for the journal (optional)"), s.reason.View(), "")
+	keys = "enter continue  esc back"
 	if s.sure {
-		keys = "y take it back at once  esc back"
+		keys = "y revoke it now  esc back"
 	}
-	return "Take back " + reveal.Line(string(s.standing.ID)) + "?", append(body, standingApprovalLines(m, s.standing, w)...), keys
+	return "Revoke " + reveal.Line(string(s.standing.ID)) + "?", append(body, standingApprovalLines(m, s.standing, w)...), keys
 }

@@ -129,22 +129,22 @@ func (s *standingApprovalsScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 
 func (s *standingApprovalsScreen) view(m *model, w, h int) (title string, body []string, keys string) {
 	s.resolve()
-	title = "Standing approvals: " + asked.Count(len(s.all), "rule") + " in force"
+	title = "Standing approvals: " + fmt.Sprint(len(s.all)) + " in force"
 	if s.more {
 		title += ", and more (see askance standing list)"
 	}
 	switch {
 	case s.trouble != nil:
-		body = paintAll(m.out.Bad, wrap("The engine says: "+reveal.Line(asked.Refusal(s.trouble)), w))
+		body = paintAll(m.out.Bad, wrap("Cannot load them: "+reveal.Line(asked.Refusal(s.trouble)), w))
 	case !s.known:
-		return title, []string{"", m.out.Dim("  asking the engine")}, "esc back"
+		return title, []string{"", m.out.Dim("  loading")}, "esc back"
 	case len(s.all) == 0:
-		return title, []string{"", m.out.Dim("  Nothing is remembered: the policy and people answer for every call.")}, "esc back"
+		return title, []string{"", m.out.Dim("  No standing approvals: the policy and the approvers decide every call.")}, "esc back"
 	}
 	s.page = max(1, h-len(body)-1)
 	s.resolve()
 	c := standingApprovalColumns(s.all, w)
-	body = append(body, m.out.Dim(c.line("  ", "ALLOWS", "BY", "LEFT", "TERMS")))
+	body = append(body, m.out.Dim(c.line("  ", "ALLOWS", "BY", "LEFT", "LIMITS")))
 	for i, l := range s.all[s.first:] {
 		if i == s.page {
 			break
@@ -158,7 +158,7 @@ func (s *standingApprovalsScreen) view(m *model, w, h int) (title string, body [
 		}
 		body = append(body, paint(c.line(mark, allows(l), grantors(l), asked.Until(l.Terms.Until, m.now), stateText(l, m.now)+reveal.Line(l.Text()))))
 	}
-	return title, body, "enter open  d take it back  ? help  esc back"
+	return title, body, "enter open  d revoke  ? help  esc back"
 }
 
 // stateText says that a rule is not in force any more.

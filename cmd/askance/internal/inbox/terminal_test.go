@@ -43,10 +43,10 @@ func TestApproveLongRequest(t *testing.T) {
 	x := w.inbox(80, 24)
 	x.See("call_1")
 	x.Press(enter, "31 lines")
-	golden(t, "confirm-long", x.Press("a", "These arguments run", "space more: y counts"))
-	x.Press("y", "space more: y counts")
-	x.Press(" ", "lines 20 to", "space more: y counts")
-	x.Press("y", "space more: y counts")
+	golden(t, "confirm-long", x.Press("a", "These arguments run", "space more: y works"))
+	x.Press("y", "space more: y works")
+	x.Press(" ", "lines 20 to", "space more: y works")
+	x.Press("y", "space more: y works")
 	x.Press(" ", "transfer all of it")
 	golden(t, "confirm-end", x.Press("G", "bundle", "digest", "y approve  esc"))
 	if now := w.call(c); len(now.Votes) != 0 {
@@ -93,7 +93,7 @@ func TestEditChangesNothing(t *testing.T) {
 	w := newWorld(t)
 	c := w.pay("call_1", 1900)
 	for _, tc := range []struct{ editor, says string }{
-		{"true", "nothing was changed"},
+		{"true", "the arguments did not change"},
 		{"false", "the editor failed"},
 		{"sed -i s/.*/x/", "no JSON object"},
 	} {
@@ -115,7 +115,7 @@ func TestReject(t *testing.T) {
 	x := w.inbox(80, 24)
 	x.See("call_1")
 	x.Press(enter, "A-1042")
-	x.Press("r", "What the model is told")
+	x.Press("r", "Text for the model")
 	x.Press("too much? \u202e\u200b", "> too much?") // what is pasted and not seen is left out
 	golden(t, "reject", x.Press(enter, "Reject: pay", "feedback", "y reject"))
 	x.Press("y", "rejected by ann (NATS, not authenticated): too much?")
@@ -130,10 +130,10 @@ func TestResponseForTool(t *testing.T) {
 	x := w.inbox(80, 24)
 	x.See("call_1")
 	x.Press(enter, "A-1042")
-	x.Press("t", "The result, as the model will see it")
+	x.Press("t", "Result for the model")
 	x.Press("paid by hand\rticket 17", "paid by hand", "ticket 17")
-	x.Press(ctrlS, "result", "y answer instead of the tool")
-	x.Press("y", "answered instead of the tool by ann")
+	x.Press(ctrlS, "result", "y respond")
+	x.Press("y", "responded with a result by ann")
 	if now := w.voted(c, "ann", message.ResponseRespond); now.Result == nil || now.Result.Output.String() != "paid by hand\nticket 17" {
 		t.Errorf("result %+v", now.Result)
 	}
@@ -147,7 +147,7 @@ func TestAnotherSurfaceWins(t *testing.T) {
 	}{
 		{"detail", "", "why"},
 		{"confirm", "a  ", "y approve"},
-		{"compose", "r", "What the model is told"},
+		{"compose", "r", "Text for the model"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := w.pay("call_"+tc.name, 1900)
@@ -165,7 +165,7 @@ func TestAnotherSurfaceWins(t *testing.T) {
 			for range strings.Count(tc.keys+"d", "") - 1 - strings.Count(tc.keys, " ") {
 				x.Press(esc, "rejected by bob")
 			}
-			x.See("QUESTION")
+			x.See("REQUEST")
 			w.voted(c, "bob", message.ResponseReject)
 		})
 	}
@@ -183,9 +183,9 @@ func TestAskedAnew(t *testing.T) {
 	if after.State != message.ToolCallAsking || after.Digest == c.Digest {
 		t.Fatalf("it does not ask anew: %+v", after)
 	}
-	x.See("Asked anew meanwhile", "Nothing was sent")
+	x.See("This request changed after you opened it", "Nothing was sent")
 	x.Press("  y")
-	golden(t, "anew", x.Press(esc, "Asked anew since you opened it", "777"))
+	golden(t, "anew", x.Press(esc, "This request changed after you opened it", "777"))
 	x.Press("a", "a approve") // the first key only says that it was seen
 	x.Press("a", "777")
 	x.Press("  ", "y approve  esc")
@@ -202,18 +202,18 @@ func TestBulk(t *testing.T) {
 	boss := w.ask("call_4", "boss", `{}`)
 	x := w.inbox(80, 18)
 	x.See("call_4")
-	x.Press("b", "1 of 3: pay  call_1", "y counts when all of it was shown")
+	x.Press("b", "1 of 3: pay  call_1", "y works after the last line")
 	x.Press("y", "1 of 3") // not before it was seen
-	x.Press("  ", "y take it")
+	x.Press("  ", "y include")
 	x.Press("y", "2 of 3: pay  call_2")
 	x.Press("n", "3 of 3: pay  call_3")
-	x.Press("  ", "y take it")
-	golden(t, "bulk-choice", x.Press("y", "One answer for 2 approval requests", "1 left out"))
-	golden(t, "bulk-sure", x.Press("a", "Approve 2 approval requests?", "y approve all of them"))
+	x.Press("  ", "y include")
+	golden(t, "bulk-choice", x.Press("y", "One response to 2 requests", "1 not included"))
+	golden(t, "bulk-sure", x.Press("a", "Approve 2 requests?", "y approve all"))
 	if now := w.call(calls[0]); len(now.Votes) != 0 {
 		t.Fatal("answered before it was confirmed")
 	}
-	golden(t, "bulk-done", x.Press("y", "call_1", "call_3", "Answered"))
+	golden(t, "bulk-done", x.Press("y", "call_1", "call_3", "Responses"))
 	x.Press(enter, "> pay", "2 open")
 	w.voted(calls[0], "ann", message.ResponseApprove)
 	w.voted(calls[2], "ann", message.ResponseApprove)
@@ -230,11 +230,11 @@ func TestBulkRejectOfSelected(t *testing.T) {
 	x := w.inbox(80, 40)
 	x.See("call_1", "call_2")
 	x.Press("  ", "* pay")
-	x.Press("b", "1 of 2: pay  call_1", "y take it")
-	x.Press("y", "2 of 2: soon  call_2", "y take it")
+	x.Press("b", "1 of 2: pay  call_1", "y include")
+	x.Press("y", "2 of 2: soon  call_2", "y include")
 	w.answer(a, func(*message.Response) {}) // one of them is lost meanwhile
-	x.Press("y", "One answer for 2 approval requests")
-	x.Press("r", "What the model is told")
+	x.Press("y", "One response to 2 requests")
+	x.Press("r", "Text for the model")
 	x.Press("later"+enter, "call_1", "approved by bob", "call_2", "rejected, the call is finished")
 	w.voted(a, "bob", message.ResponseApprove)
 	w.voted(b, "ann", message.ResponseReject)
@@ -247,14 +247,14 @@ func TestFilter(t *testing.T) {
 	w.ask("call_3", "boss", `{}`)
 	x := w.inbox(80, 24)
 	x.See("call_1", "call_2", "call_3")
-	x.Press("/", "filter:", "enter keep")
+	x.Press("/", "filter:", "enter apply")
 	x.Press("berlin so", "filter: berlin so")
 	x.Miss("call_1")
 	golden(t, "filter", x.Press(enter, "> soon", "call_2", "q quit"))
 	x.Press(esc, "call_1", "call_3")
 	x.Press("m", "mine only")
 	x.Miss("call_3")
-	x.Press("/nothing", "No open approval request matches")
+	x.Press("/nothing", "No open request matches")
 }
 
 func TestHostileText(t *testing.T) {
@@ -264,7 +264,7 @@ func TestHostileText(t *testing.T) {
 	x := w.inbox(80, 40)
 	x.See("> pay", "call‹U+001B›[2J…")
 	golden(t, "hostile", x.Press(enter, "p‹U+0430›ypal", "‹U+001B›]0;pwned", "‹U+202E›", "‹U+009B›31m"))
-	x.Press("x", "as they came", `\u001b]0;pwned`)
+	x.Press("x", "arguments, raw", `\u001b]0;pwned`)
 	x.Press("a", "These arguments run")
 	raw := x.Raw()
 	for _, bad := range []string{"\x1b]0;", "\x1b[2JAPPROVED", "\u202e", "\u2066", "\u200b", "\u009b", "\u0430"} {
@@ -287,7 +287,7 @@ func TestSizes(t *testing.T) {
 	x.Resize(140, 50)
 	x.See("why", "A-1042", "digest")
 	x.Resize(80, 24)
-	x.Press("?", "THE LIST")
+	x.Press("?", "LIST")
 	golden(t, "help", x.See("Keys", "space: more"))
 	x.Press(esc, "why")
 	x.Resize(20, 4)
@@ -302,7 +302,7 @@ func TestEngineGoesAndComesBack(t *testing.T) {
 	c := w.pay("call_1", 1900)
 	x := w.inbox(80, 24)
 	x.See("call_1", "1 open")
-	w.restart(func() { x.See("no answer for", "trying", "call_1") })
+	w.restart(func() { x.See("no connection for", "retrying", "call_1") })
 	x.See("1 open")
 	w.pay("call_2", 2900)
 	x.See("call_2", "2 open")
@@ -353,6 +353,6 @@ func TestNoFlicker(t *testing.T) {
 
 func TestNoEngine(t *testing.T) {
 	x := open(t, 200, 24, nil, "inbox", "--data", t.TempDir(), "--as", "ann")
-	x.See("no engine is at work", "start askance serve")
+	x.See("no engine runs on", "start askance serve")
 	x.Ends(cli.ExitUnavailable)
 }

@@ -38,9 +38,9 @@ func newTerms(d *detailScreen) *termsScreen {
 			s.wish.offers[i].on = true
 		}
 	}
-	s.add("Until (as 2h, or 2026-01-31T18:00:00Z; empty: as long as it may)", s.wish.until, func(w *wish, t string) { w.until = t })
-	s.add("For how many further calls (empty: as many as it may)", s.wish.uses, func(w *wish, t string) { w.uses = t })
-	s.add("Up to what sum (as args.cents=10000; empty: no sum)", s.wish.budget, func(w *wish, t string) { w.budget = t })
+	s.add("Until (such as 2h or 2026-01-31T18:00:00Z; empty: as long as permitted)", s.wish.until, func(w *wish, t string) { w.until = t })
+	s.add("Number of later calls (empty: as many as permitted)", s.wish.uses, func(w *wish, t string) { w.uses = t })
+	s.add("Budget (such as args.cents=10000; empty: none)", s.wish.budget, func(w *wish, t string) { w.budget = t })
 	for i, o := range s.wish.offers {
 		if o.on {
 			label := fmt.Sprintf("Rule %d for %s (offered: %s; empty: every call)", i+1, reveal.Line(o.rule.ToolName), contentText(contentOf(o.rule)))
@@ -72,7 +72,7 @@ func (s *termsScreen) holds(k message.Key) bool { return k == s.detail.request }
 func (s *termsScreen) stale(m *model) string {
 	q := m.qs.get(s.detail.request)
 	if q == nil || !q.open() || q.call.Digest != s.wish.digest {
-		return "The approval request has moved on: go back to see how it stands."
+		return "The request changed: go back to review it."
 	}
 	return ""
 }
@@ -128,16 +128,16 @@ func (s *termsScreen) done(m *model) {
 		s.fields[i].set(&s.wish, strings.TrimSpace(s.fields[i].in.Value()))
 	}
 	if _, err := s.wish.terms(m.now); err != nil {
-		m.say(m.out.Bad, "Not yet: %v", err)
+		m.say(m.out.Bad, "Cannot continue: %v", err)
 		return
 	}
 	s.detail.wish = s.wish
 	m.pop()
-	m.say(m.out.Good, "Remembered with your approval: a approves, 0 forgets it.")
+	m.say(m.out.Good, "Your approval creates this standing approval: a approves, 0 removes it.")
 }
 
 func (s *termsScreen) view(m *model, w, h int) (title string, body []string, keys string) {
-	title = "What to remember with an approval"
+	title = "Standing approval"
 	if bad := s.stale(m); bad != "" {
 		return title, paintAll(m.out.Bad, wrap(bad, w)), "esc back"
 	}
@@ -149,7 +149,7 @@ func (s *termsScreen) view(m *model, w, h int) (title string, body []string, key
 		body = append(body, paintAll(paint, wrap(label, w))...)
 	}
 	at := 0 // the line on which the person writes
-	line(0, "For which calls: < "+string(s.wish.scope)+" > "+asked.Scope(s.wish.scope))
+	line(0, "Scope: < "+string(s.wish.scope)+" > "+asked.Scope(s.wish.scope))
 	for i := range s.fields {
 		f := &s.fields[i]
 		f.in.Width = max(1, w-4)
@@ -163,9 +163,9 @@ func (s *termsScreen) view(m *model, w, h int) (title string, body []string, key
 		body = append(body, paintAll(m.out.Dim, wrap(text, w))...)
 	}
 	if s.at == 0 {
-		keys = "space other calls  down next  ctrl+s done  esc back"
+		keys = "space next scope  down next field  ctrl+s done  esc back"
 	} else {
-		keys = "enter next  up before  ctrl+s done  esc back"
+		keys = "enter next  up previous  ctrl+s done  esc back"
 	}
 	return title, body[max(0, min(at-h+2, len(body)-h)):], keys
 }

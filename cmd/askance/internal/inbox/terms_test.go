@@ -25,15 +25,15 @@ func TestRememberEditedRule(t *testing.T) {
 	x.See("call_1")
 	x.Press(enter, "git push origin main")
 	x.Press("G", "1 [ ] allow Bash: git push:*")
-	golden(t, "terms", x.Press("w", "For which calls: < session >", "Until", "offered: git push:*", "> git push:*"))
+	golden(t, "terms", x.Press("w", "Scope: < session >", "Until", "offered: git push:*", "> git push:*"))
 	x.Press(" ", "< call_like >")
 	x.Press(right, "< session >")
 	x.Press(down+"tomorrow"+down+"2"+down+down, "> tomorrow")
 	x.Press(ctrlU+"git push origin:*", "> git push origin:*")
-	x.Press(ctrlS, "Not yet: the end is \"tomorrow\"")
+	x.Press(ctrlS, "Cannot continue: the end is \"tomorrow\"")
 	x.Press(up+up+up+ctrlU+"2h", "> 2h")
 	golden(t, "terms-done", x.Press(ctrlS, "1 [x] allow Bash: git push origin:* (yours; offered:", "scope session, until 2h, uses 2"))
-	golden(t, "terms-confirm", x.Press("a", "remember allow Bash: git push origin:*", "for 2 further"))
+	golden(t, "terms-confirm", x.Press("a", "remember allow Bash: git push origin:*", "for 2 later"))
 	x.Press("  G", "y approve  esc")
 	x.Press("y", "approved by ann")
 	w.voted(c, "ann", message.ResponseApprove)
@@ -76,11 +76,11 @@ func TestRememberWithinTheRule(t *testing.T) {
 	x := w.inbox(80, 30)
 	x.See("call_1")
 	x.Press(enter, "1 [ ] allow buy: every call")
-	golden(t, "terms-limits", x.Press("w", "for 2h00m at most, for 9 further calls,", "with the same args.shop"))
+	golden(t, "terms-limits", x.Press("w", "for at most 2h00m, for 9 later calls,", "the same args.shop"))
 	x.Press("   "+right, "< call_like >") // round the five scopes
 	x.Press("    ", "< space >")
 	x.Press(down+down+"3"+down+"args.cents=500"+ctrlS, "scope space, uses 3, budget args.cents=500")
-	x.Press("a", "scope space", "for 3 further calls, up to 500 of args.cents")
+	x.Press("a", "scope space", "for 3 later calls, up to 500 of args.cents")
 	x.Press("  G", "y approve  esc")
 	x.Press("y", "approved by ann")
 	for _, tc := range []struct {
@@ -104,7 +104,7 @@ func TestRememberNothing(t *testing.T) {
 	x := w.inbox(80, 30)
 	x.See("call_1")
 	x.Press(enter, "1 [ ] allow pay")
-	x.Press("w", "The rule that asks lets no answer be remembered on terms")
+	x.Press("w", "The rule permits no standing approval with limits")
 	x.Press("1", "1 [x] allow pay")
 	x.Press("0", "1 [ ] allow pay")
 	if screen := x.Press("a", "y approve  esc"); strings.Contains(screen, "remember") {
@@ -123,9 +123,9 @@ func TestRememberWithEdit(t *testing.T) {
 	x := w.inbox(80, 40, "EDITOR=sed -i s/acme/emca/")
 	x.See("call_1")
 	x.Press(enter, "1 [ ] allow buy: every call")
-	x.Press("w", "For which calls")
+	x.Press("w", "Scope: <")
 	x.Press(down+down+"1"+ctrlS, "scope session, uses 1")
-	x.Press("e", `+   "shop": "emca"`, "remember allow buy: every call", "for 1 further call")
+	x.Press("e", `+   "shop": "emca"`, "remember allow buy: every call", "for 1 later call")
 	x.Press("  G", "y approve as edited")
 	x.Press("y", "edited and approved by ann")
 	if l := w.standingApproval(false); l.Terms.Uses != 1 || l.Same["args.shop"] != `"emca"` {
@@ -142,7 +142,7 @@ func TestRememberNothingHidden(t *testing.T) {
 	if screen := x.Press(enter, "digest"); strings.Contains(screen, "remember") {
 		t.Errorf("a rule is offered:\n%s", screen)
 	}
-	x.Press("w", "of such a call nothing is remembered")
+	x.Press("w", "it permits no standing approval")
 }
 
 // The list of what is remembered lives, and takes a rule back.
@@ -150,26 +150,26 @@ func TestStandingApprovals(t *testing.T) {
 	w := newWorld(t)
 	x := w.inbox(80, 24)
 	x.See("No open approval requests")
-	x.Press("r", "Nothing is remembered")
+	x.Press("r", "No standing approvals")
 	c := w.ask("call_1", "buy", `{"cents":300,"shop":"acme"}`)
 	bob := func(a *message.Response) {
 		a.Remember = &message.StandingTerms{Scope: message.ScopeUser, Uses: 5}
 	}
 	w.answer(c, bob)
-	golden(t, "standing_approvals", x.See("1 rule in force", "> buy", "bob", "1h59m", "scope user, 5 of 5 uses left"))
+	golden(t, "standing_approvals", x.See("Standing approvals: 1 in force", "> buy", "bob", "1h59m", "scope user, 5 of 5 uses left"))
 	w.proposes("call_2", "buy", `{"cents":1,"shop":"acme"}`)
 	x.See("4 of 5 uses left")
-	golden(t, "standing_approval", x.Press(enter, "given by bob", `args.shop = "acme"`, "from     ticket-7/reply-call_1/call_1", "used     ticket-7/reply-call_2/call_2"))
-	x.Press("d", "Why, for the record")
-	x.Press("a mistake"+enter, "y take it back at once")
-	x.Press("y", "Not taken back: ann has not given this standing approval (ask bob or an operator)")
-	x.Press(esc, "1 rule in force")
+	golden(t, "standing_approval", x.Press(enter, "granted  bob", `args.shop = "acme"`, "from     ticket-7/reply-call_1/call_1", "used     ticket-7/reply-call_2/call_2"))
+	x.Press("d", "Reason, for the journal")
+	x.Press("a mistake"+enter, "y revoke it now")
+	x.Press("y", "Not revoked: ann has not given this standing approval (ask bob or an operator)")
+	x.Press(esc, "Standing approvals: 1 in force")
 
 	mine := w.ask("call_3", "sell", `{}`) // still asks
 	_ = mine
 	l := w.standingApproval(false)
 	w.revoke(l.ID)
-	x.See("Nothing is remembered")
+	x.See("No standing approvals")
 	x.Press(esc, "call_3")
 }
 
@@ -188,10 +188,10 @@ func TestTakeBackOwn(t *testing.T) {
 		t.Fatalf("what is remembered leaves the call %s", allowed.State)
 	}
 	golden(t, "leases-narrow", x.Press("r", "> buy", "ann", "8 of 9 uses"))
-	x.Press("d", "Why, for the record")
-	golden(t, "take-back", x.Press("over q y ?"+enter, "over q y ?", "y take it back at once"))
+	x.Press("d", "Reason, for the journal")
+	golden(t, "take-back", x.Press("over q y ?"+enter, "over q y ?", "y revoke it now"))
 	x.Press("y", "is revoked: it allows nothing more")
-	x.See("Nothing is remembered")
+	x.See("No standing approvals")
 	if l := w.standingApproval(true); l.Revoked == nil || l.Revoked.By.Name != "ann" || l.Revoked.Reason != "over q y ?" {
 		t.Errorf("the rule is %+v", l)
 	}
@@ -215,19 +215,19 @@ func TestNarrow(t *testing.T) {
 	x.See("> pay", "wire", "soon")
 	w.answer(wire, func(*message.Response) {})
 	golden(t, "narrow-list", x.See("(bob approved) wire needs", "? help  q quit"))
-	golden(t, "narrow-help", x.Press("?", "THE LIST", "space more"))
+	golden(t, "narrow-help", x.Press("?", "LIST", "space more"))
 	x.Press(esc, "> pay")
 	golden(t, "narrow-detail", x.Press(enter, "why", "A-1", "? keys  esc back"))
-	golden(t, "narrow-edit", x.Press("e", `-   "cents": 1900`, `+   "cents": 1500`, "space more: y counts"))
+	golden(t, "narrow-edit", x.Press("e", `-   "cents": 1900`, `+   "cents": 1500`, "space more: y works"))
 	x.Press("   ", "y approve as edited  esc back")
 	x.Press(esc, "why")
 	w.answer(c, func(a *message.Response) {
 		a.Kind, a.Feedback = message.ResponseReject, "the budget of this month is spent"
 	})
-	golden(t, "narrow-resolved", x.See("Resolved: rejected by bob (in process): the budget of", "esc back  n next"))
+	golden(t, "narrow-resolved", x.See("Closed: rejected by bob (in process): the budget of", "esc back  n next"))
 	x.Press(esc, "TOOL")
 	x.Press("/so", "filter: so")
 	x.Miss("wire")
 	x.Press(enter, "> soon")
-	golden(t, "narrow-form", x.Press(enter+"h", "Who should answer", "enter go on  esc back"))
+	golden(t, "narrow-form", x.Press(enter+"h", "Delegate to", "enter continue  esc back"))
 }

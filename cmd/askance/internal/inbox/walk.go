@@ -141,7 +141,7 @@ func (s *walkScreen) view(m *model, w, h int) (title string, body []string, keys
 	case s.draft != nil:
 		return s.viewShown(m, w, h)
 	case s.results != nil:
-		title = "Answered"
+		title = "Responses"
 		if n := len(s.queue) + m.sending; n > 0 {
 			title = fmt.Sprintf("Sending, %d to go", n)
 		}
@@ -150,18 +150,18 @@ func (s *walkScreen) view(m *model, w, h int) (title string, body []string, keys
 		}
 		return title, body, "any key: back to the list"
 	case len(s.taken) == 0:
-		return "Answer similar approval requests", []string{"", "  None was taken, nothing is sent."}, "any key: back to the list"
+		return "Respond to similar requests", []string{"", "  No request was included. Nothing was sent."}, "any key: back to the list"
 	}
 	for _, d := range s.taken {
 		body = append(body, "  "+line(d)+reveal.Line(d.call.Request.Text))
 	}
 	if s.left > 0 {
-		body = append(body, "", m.out.Dim(fmt.Sprintf("  %d left out", s.left)))
+		body = append(body, "", m.out.Dim(fmt.Sprintf("  %d not included", s.left)))
 	}
 	if s.approve {
-		return "Approve " + asked.Count(len(s.taken), "request") + "?", body, "y approve all of them  r reject all  esc answer none"
+		return "Approve " + asked.Count(len(s.taken), "request") + "?", body, "y approve all  r reject all  esc cancel"
 	}
-	return "One answer for " + asked.Count(len(s.taken), "request") + ", each of which was shown", body, "a approve all  r reject all  esc answer none"
+	return "One response to " + asked.Count(len(s.taken), "request") + ", each of which you reviewed", body, "a approve all  r reject all  esc cancel"
 }
 
 func (s *walkScreen) viewShown(m *model, w, h int) (title string, body []string, keys string) {
@@ -171,13 +171,13 @@ func (s *walkScreen) viewShown(m *model, w, h int) (title string, body []string,
 		s.width, s.lines = w, d.lines(m, w)
 	}
 	head := []string{m.out.Ask(fit(reveal.Line(d.call.Request.Text), w))}
-	keys = "y take it  n leave it out  esc answer none"
+	keys = "y include  n exclude  esc cancel"
 	if bad := d.obstacle(m); bad != "" {
-		head, keys = paintAll(m.out.Bad, wrap(bad, w)), "n leave it out  esc answer none"
+		head, keys = paintAll(m.out.Bad, wrap(bad, w)), "n exclude  esc cancel"
 	}
 	body = s.scroll.view(m, head, s.lines, w, h)
 	if !s.scroll.end {
-		keys = "space more: y counts when all of it was shown  n leave it out  esc none"
+		keys = "space more: y works after the last line  n exclude  esc cancel"
 	}
 	return title, body, keys
 }

@@ -94,11 +94,11 @@ func (w *wish) plain() bool {
 func (w *wish) fixed() string {
 	switch {
 	case w.hidden:
-		return "Rules hide arguments of this call, and of such a call nothing is remembered."
+		return "Rules hide arguments of this call, so that it permits no standing approval."
 	case len(w.offers) == 0:
-		return "This approval request offers no rule to remember."
+		return "This request offers no rule for a standing approval."
 	case w.asked && w.limits == nil:
-		return "The rule that asks lets no answer be remembered on terms."
+		return "The rule permits no standing approval with limits."
 	}
 	return ""
 }
@@ -134,7 +134,7 @@ func (w *wish) terms(now time.Time) (*message.StandingTerms, error) {
 		}
 	}
 	if len(t.Rules) == 0 {
-		return nil, errors.New("no rule is ticked")
+		return nil, errors.New("no rule is selected; select one with 1 to 9")
 	}
 	return &t, nil
 }
@@ -193,7 +193,7 @@ func (w *wish) bounds() string {
 	if w.limits == nil {
 		return ""
 	}
-	return "The rule that asks lets it be remembered " + asked.Limits(w.limits) + "."
+	return "The rule permits a standing approval " + asked.Limits(w.limits) + "."
 }
 
 // termsText is what an answer lets remember, as it will be sent.
@@ -207,7 +207,7 @@ func termsText(t *message.StandingTerms, now time.Time) []string {
 		text += ", until " + t.Until.Local().Format(time.DateTime) + " (in " + asked.Until(t.Until, now) + ")"
 	}
 	if t.Uses > 0 {
-		text += ", for " + asked.Count(t.Uses, "further call")
+		text += ", for " + asked.Count(t.Uses, "later call")
 	}
 	if b := t.Budget; b != nil {
 		text += ", up to " + reveal.Line(b.Limit) + " of " + reveal.Line(b.Path)

@@ -44,28 +44,28 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
-	up           = desc("up", "Whether the engine answers: 1 or 0.")
-	build        = desc("build_info", "Always 1; the labels say what runs.", "version", "engine", "space", "durability")
+	up           = desc("up", "1 if the engine responds, else 0.")
+	build        = desc("build_info", "Always 1; the labels describe the engine.", "version", "engine", "space", "durability")
 	openCalls    = desc("open_calls", "Calls that are not finished.")
 	blockedCalls = desc("blocked_calls", "Calls that wait for an operator to resolve them.")
 	clockAhead   = desc("clock_ahead_seconds", "How far a clock is ahead of the engine's, if it differs: of a worker, or of the journal's server. Negative: behind.", "who")
 	policyError  = desc("policy_error", "1 while the last policy could not be loaded and an older one is in force.")
-	openAsked    = desc("open_questions", "Approval requests that wait for an answer.")
-	unassigned   = desc("open_questions_unassigned", "Open approval requests that any approver may answer.")
-	refused      = desc("reviewer_limit_refusals_total", "Answers that this engine refused for a limit of reviewers.")
-	others       = desc("reviewers_not_shown", "Reviewers and groups beyond those that are kept apart.")
+	openAsked    = desc("open_requests", "Open approval requests.")
+	unassigned   = desc("open_requests_unassigned", "Open approval requests for any approver.")
+	refused      = desc("reviewer_limit_refusals_total", "Responses that this engine refused because of a limit for reviewers.")
+	others       = desc("reviewers_not_shown", "Reviewers and groups without metrics of their own.")
 
-	reviewerOpen = desc("reviewer_open_questions", "Open approval requests that wait for this person's or group's word.", who...)
-	answers      = desc("reviewer_responses_total", "Answers by kind: approve, reject, answer; pass is an approval request left to others.", "kind", "name", "answer")
-	tooSoon      = desc("reviewer_answers_within_2s_total", "Answers within two seconds of the approval request, sooner than one can read.", who...)
-	tookTime     = desc("reviewer_time_to_answer_seconds", "Time from the approval request to the answer, since the beginning of the journal; the median to within 5 %.", who...)
-	limit        = desc("reviewer_limit", "Limits for one reviewer that are set: answers per_minute and per_hour, and max_open approval requests.", "limit")
+	reviewerOpen = desc("reviewer_open_requests", "Open approval requests for this person or group.", who...)
+	answers      = desc("reviewer_responses_total", "Responses by kind: approve, reject, respond; pass counts skipped and delegated requests.", "kind", "name", "response")
+	tooSoon      = desc("reviewer_responses_within_2s_total", "Responses within two seconds, too soon to read the request.", who...)
+	tookTime     = desc("reviewer_response_seconds", "Time from request to response, since the start of the journal; the median within 5 %.", who...)
+	limit        = desc("reviewer_limit", "Limits for one reviewer: responses per_minute and per_hour, and max_open requests.", "limit")
 
 	window          = desc("reviewer_recent_window_seconds", "How far back the metrics askance_reviewer_recent_* reach.")
-	recentResponses = desc("reviewer_recent_responses", "Answers within the window, by kind.", "kind", "name", "answer")
-	recentApprove   = desc("reviewer_recent_approve_ratio", "Share of approvals among the answers within the window, from 0 to 1.", who...)
-	recentFast      = desc("reviewer_recent_within_2s_ratio", "Share of the answers within the window that came within two seconds of the approval request.", who...)
-	recentMedian    = desc("reviewer_recent_time_to_answer_median_seconds", "Median time from the approval request to the answer, of the answers within the window, to within 5 %.", who...)
+	recentResponses = desc("reviewer_recent_responses", "Responses within the window, by kind.", "kind", "name", "response")
+	recentApprove   = desc("reviewer_recent_approve_ratio", "Share of approvals among the responses within the window, from 0 to 1.", who...)
+	recentFast      = desc("reviewer_recent_within_2s_ratio", "Share of the responses within the window that came within two seconds of the request.", who...)
+	recentMedian    = desc("reviewer_recent_response_median_seconds", "Median time from request to response within the window, to within 5 %.", who...)
 )
 
 // Describe implements prometheus.Collector.
@@ -153,7 +153,7 @@ func recent(ch chan<- prometheus.Metric, kind string, all []message.ReviewerLoad
 }
 
 func byKind(r message.ReviewerLoad) map[string]int {
-	return map[string]int{"approve": r.Approved, "reject": r.Rejected, "answer": r.ForTool, "pass": r.Passed}
+	return map[string]int{"approve": r.Approved, "reject": r.Rejected, "respond": r.ForTool, "pass": r.Passed}
 }
 
 func seconds(ms int64) float64 { return float64(ms) / 1000 }

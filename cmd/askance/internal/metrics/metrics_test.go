@@ -53,45 +53,45 @@ func scrape(t *testing.T, e engine) []string {
 }
 
 func TestMetrics(t *testing.T) {
-	want := `askance_build_info{durability="fsynced",engine="eng_1",space="default",version="v1"} 1
+	want := `askance_blocked_calls 1
+askance_build_info{durability="fsynced",engine="eng_1",space="default",version="v1"} 1
 askance_clock_ahead_seconds{who="worker wk-1"} -240.5
-askance_held_calls 1
 askance_open_calls 7
-askance_open_questions 5
-askance_open_questions_unassigned 2
+askance_open_requests 5
+askance_open_requests_unassigned 2
 askance_policy_error 1
-askance_reviewer_responses_total{answer="answer",kind="group",name="ops"} 0
-askance_reviewer_responses_total{answer="answer",kind="person",name="ann \"x\"\n"} 0
-askance_reviewer_responses_total{answer="approve",kind="group",name="ops"} 0
-askance_reviewer_responses_total{answer="approve",kind="person",name="ann \"x\"\n"} 3
-askance_reviewer_responses_total{answer="pass",kind="group",name="ops"} 0
-askance_reviewer_responses_total{answer="pass",kind="person",name="ann \"x\"\n"} 0
-askance_reviewer_responses_total{answer="reject",kind="group",name="ops"} 0
-askance_reviewer_responses_total{answer="reject",kind="person",name="ann \"x\"\n"} 1
-askance_reviewer_answers_within_2s_total{kind="group",name="ops"} 0
-askance_reviewer_answers_within_2s_total{kind="person",name="ann \"x\"\n"} 2
 askance_reviewer_limit{limit="per_hour"} 60
 askance_reviewer_limit_refusals_total 3
-askance_reviewer_open_questions{kind="group",name="ops"} 1
-askance_reviewer_open_questions{kind="person",name="ann \"x\"\n"} 3
-askance_reviewer_recent_responses{answer="answer",kind="person",name="ann"} 0
-askance_reviewer_recent_responses{answer="answer",kind="person",name="eve"} 0
-askance_reviewer_recent_responses{answer="approve",kind="person",name="ann"} 1
-askance_reviewer_recent_responses{answer="approve",kind="person",name="eve"} 0
-askance_reviewer_recent_responses{answer="pass",kind="person",name="ann"} 0
-askance_reviewer_recent_responses{answer="pass",kind="person",name="eve"} 1
-askance_reviewer_recent_responses{answer="reject",kind="person",name="ann"} 1
-askance_reviewer_recent_responses{answer="reject",kind="person",name="eve"} 0
+askance_reviewer_open_requests{kind="group",name="ops"} 1
+askance_reviewer_open_requests{kind="person",name="ann \"x\"\n"} 3
 askance_reviewer_recent_approve_ratio{kind="person",name="ann"} 0.5
-askance_reviewer_recent_time_to_answer_median_seconds{kind="person",name="ann"} 2.5
+askance_reviewer_recent_response_median_seconds{kind="person",name="ann"} 2.5
+askance_reviewer_recent_responses{kind="person",name="ann",response="approve"} 1
+askance_reviewer_recent_responses{kind="person",name="ann",response="pass"} 0
+askance_reviewer_recent_responses{kind="person",name="ann",response="reject"} 1
+askance_reviewer_recent_responses{kind="person",name="ann",response="respond"} 0
+askance_reviewer_recent_responses{kind="person",name="eve",response="approve"} 0
+askance_reviewer_recent_responses{kind="person",name="eve",response="pass"} 1
+askance_reviewer_recent_responses{kind="person",name="eve",response="reject"} 0
+askance_reviewer_recent_responses{kind="person",name="eve",response="respond"} 0
 askance_reviewer_recent_window_seconds 1800
 askance_reviewer_recent_within_2s_ratio{kind="person",name="ann"} 0.5
-askance_reviewer_time_to_answer_seconds{kind="group",name="ops",quantile="0.5"} 0
-askance_reviewer_time_to_answer_seconds_sum{kind="group",name="ops"} 0
-askance_reviewer_time_to_answer_seconds_count{kind="group",name="ops"} 0
-askance_reviewer_time_to_answer_seconds{kind="person",name="ann \"x\"\n",quantile="0.5"} 1.5
-askance_reviewer_time_to_answer_seconds_sum{kind="person",name="ann \"x\"\n"} 9
-askance_reviewer_time_to_answer_seconds_count{kind="person",name="ann \"x\"\n"} 4
+askance_reviewer_response_seconds{kind="group",name="ops",quantile="0.5"} 0
+askance_reviewer_response_seconds_sum{kind="group",name="ops"} 0
+askance_reviewer_response_seconds_count{kind="group",name="ops"} 0
+askance_reviewer_response_seconds{kind="person",name="ann \"x\"\n",quantile="0.5"} 1.5
+askance_reviewer_response_seconds_sum{kind="person",name="ann \"x\"\n"} 9
+askance_reviewer_response_seconds_count{kind="person",name="ann \"x\"\n"} 4
+askance_reviewer_responses_total{kind="group",name="ops",response="approve"} 0
+askance_reviewer_responses_total{kind="group",name="ops",response="pass"} 0
+askance_reviewer_responses_total{kind="group",name="ops",response="reject"} 0
+askance_reviewer_responses_total{kind="group",name="ops",response="respond"} 0
+askance_reviewer_responses_total{kind="person",name="ann \"x\"\n",response="approve"} 3
+askance_reviewer_responses_total{kind="person",name="ann \"x\"\n",response="pass"} 0
+askance_reviewer_responses_total{kind="person",name="ann \"x\"\n",response="reject"} 1
+askance_reviewer_responses_total{kind="person",name="ann \"x\"\n",response="respond"} 0
+askance_reviewer_responses_within_2s_total{kind="group",name="ops"} 0
+askance_reviewer_responses_within_2s_total{kind="person",name="ann \"x\"\n"} 2
 askance_reviewers_not_shown 0
 askance_up 1`
 	if got := strings.Join(scrape(t, engine{}), "\n"); got != want {

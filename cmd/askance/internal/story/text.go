@@ -87,7 +87,7 @@ func BlockedDetail(c *message.Call) string {
 func BlockedText(h message.Blocked) string {
 	switch h {
 	case message.BlockedUnknown:
-		return "its owner died after the start, and nobody knows whether the effect happened: resolve it"
+		return "the worker died after the start, so the outcome is unknown: resolve it"
 	case message.BlockedDeadLetter:
 		return "every permitted attempt was lost: resolve it"
 	case message.BlockedNoWorker:

@@ -211,7 +211,7 @@ func (e entry) times(t *engine.Tool) error {
 		text duration
 		into *time.Duration
 	}{
-		{"standing_approval", e.Lease, &t.Lease}, {"timeout", e.Timeout, &t.Timeout}, {"offer_timeout", e.OfferTimeout, &t.OfferTimeout},
+		{"lease", e.Lease, &t.Lease}, {"timeout", e.Timeout, &t.Timeout}, {"offer_timeout", e.OfferTimeout, &t.OfferTimeout},
 		{"queue_timeout", e.QueueTimeout, &t.QueueTimeout}, {"backoff", e.Backoff, &t.Backoff},
 	} {
 		v, err := d.text.value(d.key)

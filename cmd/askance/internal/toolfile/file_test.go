@@ -66,7 +66,7 @@ func TestParseFaults(t *testing.T) {
 		{"placement", "version: 1\ntools:\n  - name: a\n    placement: moon", "use local, remote or external"},
 		{"command of a remote tool", "version: 1\ntools:\n  - name: a\n    placement: remote\n    command: [x]", "askance worker --tool a -- x"},
 		{"schema", "version: 1\ntools:\n  - name: a\n    input_schema: {type: 7}", "input_schema"},
-		{"standing_approval", "version: 1\ntools:\n  - name: a\n    lease: 499ms", "the lease 499ms is too short for heartbeats to keep it; use 500ms or more"},
+		{"lease", "version: 1\ntools:\n  - name: a\n    lease: 499ms", "the lease 499ms is too short for heartbeats to keep it; use 500ms or more"},
 		{"duration", "version: 1\ntools:\n  - name: a\n    lease: soon", `lease: "soon" is no time`},
 		{"negative", "version: 1\ntools:\n  - name: a\n    backoff: -1s", "backoff: \"-1s\" is no time"},
 		{"kind", "version: 1\ntools:\n  - name: a\n    kind: bsh", `unknown kind of tool "bsh", use one of bash`},
