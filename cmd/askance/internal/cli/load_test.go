@@ -113,7 +113,7 @@ func TestServeMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"askance_up 1\n", `askance_reviewer_open_questions{kind="person",name="boss"} 1`, "askance_open_questions 1", "askance_reviewer_recent_window_seconds 1800"} {
+	for _, want := range []string{"askance_up 1\n", `askance_reviewer_open_requests{kind="person",name="boss"} 1`, "askance_open_requests 1", "askance_reviewer_recent_window_seconds 1800"} {
 		if !strings.Contains(string(body), want) {
 			t.Errorf("no %q in\n%s", want, body)
 		}
