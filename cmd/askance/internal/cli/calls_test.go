@@ -209,7 +209,7 @@ func TestBadFiles(t *testing.T) {
 		t.Error("a server that did not start left its endpoint behind")
 	}
 	write(t, bad, "version: 1\ntools: [{name: a, lease: soon}]")
-	fails(t, cli.ExitUsage, "standing_approval", "serve", "--listen", "127.0.0.1:0", "--data", filepath.Join(dir, "d"), "--tools", bad)
+	fails(t, cli.ExitUsage, "lease", "serve", "--listen", "127.0.0.1:0", "--data", filepath.Join(dir, "d"), "--tools", bad)
 	fails(t, cli.ExitNotFound, "no such file", "serve", "--listen", "127.0.0.1:0", "--data", filepath.Join(dir, "d"), "--tools", filepath.Join(dir, "none"))
 	fails(t, cli.ExitNotFound, "no such file", "serve", "--listen", "127.0.0.1:0", "--data", filepath.Join(dir, "d"), "--policy", filepath.Join(dir, "none"))
 }
