@@ -211,7 +211,7 @@ func deadLetterKey(destination string, seq uint64) string {
 	return "dead." + destination + "." + strconv.FormatUint(seq, 10)
 }
 
-// Bury keeps a delivery that is given up until it is dug up.
+// AddDeadLetter keeps a delivery that is given up until it is dug up.
 func (o *Outbox) AddDeadLetter(ctx context.Context, l message.DeadLetter) error {
 	if err := CheckOutboxName(l.Destination); err != nil {
 		return err
@@ -226,7 +226,7 @@ func (o *Outbox) AddDeadLetter(ctx context.Context, l message.DeadLetter) error 
 	return nil
 }
 
-// Dig takes a buried delivery out. ErrNotFound if it is not there.
+// RemoveDeadLetter takes a buried delivery out. ErrNotFound if it is not there.
 func (o *Outbox) RemoveDeadLetter(ctx context.Context, destination string, seq uint64) error {
 	const op = "take out a failed delivery"
 	key := deadLetterKey(destination, seq)
@@ -244,7 +244,7 @@ func (o *Outbox) RemoveDeadLetter(ctx context.Context, destination string, seq u
 	return nil
 }
 
-// Letters lists what is buried, by destination and sequence.
+// DeadLetters lists what is buried, by destination and sequence.
 func (o *Outbox) DeadLetters(ctx context.Context) ([]message.DeadLetter, error) {
 	const op = "list failed deliveries"
 	w, err := o.kv.Watch(ctx, "dead.>", jetstream.IgnoreDeletes())

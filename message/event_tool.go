@@ -1,6 +1,10 @@
 package message
 
-import "github.com/askance-dev/askance/internal/strictjson"
+import (
+	"strings"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+)
 
 // ToolCallStart is TOOL_CALL_START: a pending call with empty input is appended.
 type ToolCallStart struct {
@@ -130,3 +134,25 @@ func (*RequireExternalExecution) Type() EventType { return EventRequireExternalE
 
 // Type returns EventExternalExecutionResult.
 func (*ExternalExecutionResult) Type() EventType { return EventExternalExecutionResult }
+
+// RequestEventID is the id of a REQUIRE_USER_CONFIRM that askance makes: any
+// id, and behind it the digest of the approval request. AgentScope's confirms carry no
+// digest; who shows the event to somebody answers with this one, and no other.
+func RequestEventID(id, digest string) string {
+	hex, ok := strings.CutPrefix(digest, "sha256:")
+	if !ok {
+		return id
+	}
+	return id + "-" + hex
+}
+
+// RequestDigest is the digest of the approval request that the event asks; "" if it
+// is not askance's.
+func (x *RequireUserConfirm) RequestDigest() string {
+	i := strings.LastIndexByte(x.ID, '-')
+	hex := x.ID[i+1:]
+	if i < 0 || len(hex) != 64 || strings.Trim(hex, "0123456789abcdef") != "" {
+		return ""
+	}
+	return "sha256:" + hex
+}

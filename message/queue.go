@@ -1,8 +1,11 @@
 package message
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"strconv"
+	"time"
 	"unicode/utf8"
 )
 
@@ -56,4 +59,31 @@ func (c *Call) Queue() Queue {
 		l.Route = c.Decision.Route
 	}
 	return l
+}
+
+// Task is a submitted event record in the hands of a worker. It is delivered at
+// least once: a task that is neither acknowledged nor released in time goes
+// to another worker, or to the same again. Acknowledging proves nothing; only
+// the engine's answer to a start says whose attempt it is.
+type Task struct {
+	Record    *EventRecord
+	Delivered int // how often it was handed out, this time included; 1, 2, …
+	// Ack takes the task off the queue for good. It returns when the queue has
+	// confirmed that.
+	Ack func(context.Context) error
+	// Release gives it back, to be delivered again after delay at the earliest.
+	Release func(delay time.Duration) error
+}
+
+// Invocation is one attempt of an allowed call as it reaches what runs it: a
+// Go function in the engine's process, or the same function inside a worker.
+type Invocation struct {
+	// Call is the call's full state; read only. Its Attempt.Number says which
+	// attempt this is, Attempt.Claim who owns it.
+	Call *Call
+	// Input is the raw JSON to run with, byte for byte what was decided.
+	Input json.RawMessage
+	// IdempotencyKey is the same for every attempt of the call, see
+	// [Key.IdempotencyKey].
+	IdempotencyKey string
 }

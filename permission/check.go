@@ -75,7 +75,7 @@ func (c checker) checkTools(r *Rule) {
 		c.addFault(r, "tool_name", "is missing", "name the tool, a list of tools, or * in a deny or ask rule")
 		return
 	case r.anyTool() && len(r.Tools) > 1:
-		c.addFault(r, "tool_name", "* stands alone", "remove the other names")
+		c.addFault(r, "tool_name", "* must be the only name", "remove the other names")
 	case r.anyTool() && r.Behavior == message.BehaviorAllow:
 		c.addFault(r, "tool_name", "an allow rule must name its tools", "list them; use bypass mode to allow everything")
 	}

@@ -106,7 +106,7 @@ func TestHints(t *testing.T) {
 		{"comment", when(`args.cents > 3 # much`), "begins with //"},
 		{"no quotes at all", when(`args.order.endsWith(@example.com)`), "put a text in quotes"},
 		{"round quotes", when("args.order == “x”"), "quotes are"},
-		{"folder with a star", when(`path.within(args.order, "/data/*")`), "a folder has no * behind it"},
+		{"folder with a star", when(`path.within(args.order, "/data/*")`), "a folder has no * after it"},
 		{"message of a sentence", head + "    message: This is a refund\n", "put a text in quotes of its own"},
 		{"message with an apostrophe", head + "    message: \"'It's ' + args.order\"\n", "put a text in quotes of its own"},
 

@@ -32,11 +32,6 @@ func Functions() []Function {
 	return out
 }
 
-// Overloads lists everything that conditions can call, with its forms, such as
-// "string.startsWith(string) -> bool", by name: CEL's own functions and
-// operators, those of its libraries, and ours.
-func Overloads() (map[string][]string, error) { return celrule.Overloads() }
-
 // Variables lists what is the same for every tool: the members of tool, caller
 // and ctx, and those of cmd, which rules about shell tools have; by path, with
 // their types.

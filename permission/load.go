@@ -65,26 +65,6 @@ func parseFile(f File, found *problems) (filePolicy, bool) {
 	return policyOf(doc, f.Layer), true
 }
 
-// Key describes one key of rule files, for references.
-type Key struct {
-	// Path leads to it from the top, as "rules[].approvers.users".
-	Path     string
-	Type     string // text, true or false, number, duration, list of text, …
-	Words    []string
-	Required bool
-	Doc      string
-}
-
-// Keys lists the keys of rule files, in the order in which they are usually
-// written.
-func Keys() []Key {
-	var out []Key
-	for _, k := range rulefile.Keys() {
-		out = append(out, Key(k))
-	}
-	return out
-}
-
 // EditorSchema is the JSON Schema of rule files (draft 7), with which editors
 // complete and check them while they are written. It is made from the types
 // that rule files are read into. It accepts every file that Parse accepts, and

@@ -12,7 +12,7 @@ func Key(id message.CallID) message.Key {
 	return message.Key{Space: "test", Session: "session-1", Reply: "reply-1", Call: id}
 }
 
-// Event record makes the submitted event record of a call's first attempt: decided by a rule,
+// Record makes the submitted event record of a call's first attempt: decided by a rule,
 // granted for an hour from now, signed. It is not offered yet.
 func (e *Engine) Record(id message.CallID, input string) *message.EventRecord {
 	return e.Attempt(id, input, 1)

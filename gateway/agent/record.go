@@ -19,7 +19,7 @@ const maxRecord = message.MaxRequestBytes - 16<<10
 
 // Record is the value of a TurnEvent: what a user sent, and what the turn needs
 // to go on in another process.
-type JournalEntry struct {
+type Record struct {
 	V     int             `json:"v"` // 1
 	Reply message.ReplyID `json:"reply_id"`
 	Agent string          `json:"agent"`
@@ -34,12 +34,12 @@ type JournalEntry struct {
 
 // ParseRecord reads a turn's record from an event. It returns false if the
 // event is another one, or no record that this version can use.
-func ParseRecord(e message.Event) (*JournalEntry, bool) {
+func ParseRecord(e message.Event) (*Record, bool) {
 	c, ok := e.(*message.Custom)
 	if !ok || c.Name != TurnEvent {
 		return nil, false
 	}
-	type bare JournalEntry
+	type bare Record
 	var in struct {
 		bare
 		Messages []message.RawJSON `json:"messages"`
@@ -47,7 +47,7 @@ func ParseRecord(e message.Event) (*JournalEntry, bool) {
 	if err := fromValue(c.Value, &in); err != nil || in.V != 1 || in.Reply == "" || len(in.Messages) == 0 {
 		return nil, false
 	}
-	r := JournalEntry(in.bare)
+	r := Record(in.bare)
 	r.Messages = make([]*message.Msg, len(in.Messages))
 	for i, raw := range in.Messages {
 		m, err := sameForAll(c.ID).DecodeMsg(raw)
@@ -69,7 +69,7 @@ func sameForAll(id string) message.Codec {
 }
 
 // event is the record as it is kept.
-func (r *JournalEntry) event() (message.Event, error) {
+func (r *Record) event() (message.Event, error) {
 	return custom(TurnEvent, r)
 }
 

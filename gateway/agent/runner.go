@@ -143,7 +143,7 @@ func (r *Runner) Running(session message.SessionID, reply message.ReplyID) bool 
 
 // begin runs a turn on a goroutine of its own, unless it runs already or the
 // runner stops.
-func (r *Runner) begin(n note, rec *JournalEntry, thread *Thread, a Agent) {
+func (r *Runner) begin(n note, rec *Record, thread *Thread, a Agent) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ctx.Err() != nil || r.turns[n.key()] != nil {

@@ -36,7 +36,7 @@ func (r *Runner) Start(ctx context.Context, by message.Principal, session messag
 	if err != nil {
 		return "", err
 	}
-	rec := &JournalEntry{V: 1, Reply: in.Reply, Agent: name, Runner: r.cfg.ID, By: by.Name, Messages: in.Messages, Tools: in.Tools, Input: in.Input}
+	rec := &Record{V: 1, Reply: in.Reply, Agent: name, Runner: r.cfg.ID, By: by.Name, Messages: in.Messages, Tools: in.Tools, Input: in.Input}
 	if rec.Reply == "" {
 		rec.Reply = replyID(session, in.Messages[len(in.Messages)-1].ID)
 	}
@@ -96,7 +96,7 @@ func (r *Runner) check(by message.Principal, session message.SessionID, name str
 
 // known reports whether the turn was begun before. While another one is open
 // nothing is: a turn of ours that nobody runs is taken up.
-func (r *Runner) known(ctx context.Context, by message.Principal, session message.SessionID, thread *Thread, rec *JournalEntry) (bool, error) {
+func (r *Runner) known(ctx context.Context, by message.Principal, session message.SessionID, thread *Thread, rec *Record) (bool, error) {
 	if thread.Open != "" && thread.replies[thread.Open].turn.Runner == r.cfg.ID {
 		if err := r.takeUp(ctx, note{V: 1, Session: session, Reply: thread.Open, By: by}); err != nil {
 			return false, err
@@ -123,7 +123,7 @@ func (r *Runner) takeUp(ctx context.Context, n note) error {
 	return r.resume(ctx, n)
 }
 
-func (r *Runner) sameTurn(old, rec *JournalEntry) error {
+func (r *Runner) sameTurn(old, rec *Record) error {
 	if old != nil && old.Agent == rec.Agent {
 		last, again := old.Messages[len(old.Messages)-1], rec.Messages[len(rec.Messages)-1]
 		if last.ID == again.ID && same(last, again) {
@@ -177,7 +177,7 @@ func said(m *message.Msg) []string {
 
 // open stores the record of a new turn and runs it, if it is the session's open
 // turn then.
-func (r *Runner) open(ctx context.Context, n note, rec *JournalEntry, thread *Thread, a Agent) error {
+func (r *Runner) open(ctx context.Context, n note, rec *Record, thread *Thread, a Agent) error {
 	event, err := rec.event()
 	if err != nil {
 		return err

@@ -13,7 +13,7 @@ type Thread struct {
 	// began. The reply of an open turn is among them once it has begun.
 	Messages []*message.Msg
 	// Turns are the records of the turns that were opened, oldest first.
-	Turns []*JournalEntry
+	Turns []*Record
 	// Open is the reply of the open turn; "" if there is none.
 	Open message.ReplyID
 	// Through is the cursor behind the last event that was read.
@@ -26,7 +26,7 @@ type Thread struct {
 // reply is what is known of a reply beside its message.
 type reply struct {
 	msg         *message.Msg
-	turn        *JournalEntry // nil: it was not begun by a Runner
+	turn        *Record // nil: it was not begun by a Runner
 	begun       bool
 	ended       bool
 	interrupted bool
@@ -97,7 +97,7 @@ func (t *Thread) Add(e message.Event) {
 }
 
 // open opens a turn, unless the record is void.
-func (t *Thread) open(rec *JournalEntry) {
+func (t *Thread) open(rec *Record) {
 	if r := t.replies[rec.Reply]; t.Open != "" || r != nil && (r.turn != nil || r.ended) {
 		return
 	}
@@ -131,7 +131,7 @@ func (t *Thread) reply(e message.Event) *reply {
 }
 
 // newReply is the empty message that a reply's first event begins.
-func newReply(e message.Event, turn *JournalEntry) *message.Msg {
+func newReply(e message.Event, turn *Record) *message.Msg {
 	m := &message.Msg{
 		Role: message.RoleAssistant, ID: string(e.ReplyID()), CreatedAt: e.Header().CreatedAt,
 		Content: []message.Block{}, Metadata: map[string]any{},

@@ -15,7 +15,7 @@ import (
 type turn struct {
 	notes notes
 	note  note
-	rec   *JournalEntry
+	rec   *Record
 	agent Agent
 	as    port
 	log   *slog.Logger

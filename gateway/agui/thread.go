@@ -13,7 +13,7 @@ import (
 type entry struct {
 	seq   uint64
 	event message.Event
-	turn  *agent.JournalEntry // the turn that the event opened
+	turn  *agent.Record // the turn that the event opened
 	park  *park               // the run that the event says has ended
 }
 
@@ -79,7 +79,7 @@ func (t *thread) add(e message.SequencedEvent) error {
 	return nil
 }
 
-func (t *thread) begun(r *agent.JournalEntry) {
+func (t *thread) begun(r *agent.Record) {
 	for _, m := range r.Messages {
 		t.users[m.ID] = true
 	}

@@ -119,7 +119,7 @@ func mediaType(raw string) string {
 }
 
 // contentURLs are the files that came with a turn's messages.
-func contentURLs(r *agent.JournalEntry) []string {
+func contentURLs(r *agent.Record) []string {
 	var out []string
 	for _, m := range r.Messages {
 		for _, b := range message.BlocksOf[*message.DataBlock](m) {

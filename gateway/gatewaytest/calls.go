@@ -79,7 +79,7 @@ func (s *Space) Reject(name string, k message.Key, feedback string) *message.Cal
 	return s.SubmitResponse(name, message.Response{Key: k, Kind: message.ResponseReject, Feedback: feedback})
 }
 
-// Answer answers the present approval request of a call.
+// SubmitResponse answers the present approval request of a call.
 func (s *Space) SubmitResponse(name string, a message.Response) *message.Call {
 	s.w.t.Helper()
 	if a.Digest == "" {

@@ -18,7 +18,7 @@ func (*Webhooks) Routes() []gateway.Route { return nil }
 // Space is whose event records are told.
 func (w *Webhooks) Space() message.SpaceID { return w.cfg.Space.ID }
 
-// Letters are the dead letters of the space.
+// DeadLetters are the dead letters of the space.
 func (w *Webhooks) DeadLetters(ctx context.Context) ([]message.DeadLetter, error) {
 	return w.cfg.Outbox.DeadLetters(ctx)
 }

@@ -31,7 +31,7 @@ func (b bashPattern) Notice() string {
 		out = append(out, "allows commands that begin with these words; in AgentScope it allows every line that contains the text")
 	}
 	if b.shell.NamesFiles() {
-		out = append(out, "each * stands for files, a host or a word, with options between them; in AgentScope it stands for any text")
+		out = append(out, "each * means files, a host or a word, with options between them; in AgentScope it means any text")
 	}
 	if !b.trusts && b.unknownProgram() {
 		out = append(out, "what the options of the program do is not known, so that only the command without further arguments is allowed; "+

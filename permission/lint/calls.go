@@ -143,7 +143,7 @@ func (c *expr) checkLinePattern(e, target, pattern celast.Expr) {
 		return
 	}
 	if re, err := syntax.Parse(text, syntax.Perl); err == nil && fitsOperator(re) {
-		c.report(Boundary, Warning, e, "the pattern "+text+" leaves room for a further command, behind a ; or in $(…)",
+		c.report(Boundary, Warning, e, "the pattern "+text+" leaves room for a further command, after a ; or in $(…)",
 			"use rule_content, or cmd.static && cmd.calls.all(…); or say i_know: true")
 	}
 }

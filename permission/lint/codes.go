@@ -51,7 +51,7 @@ func aboutExpressions() []Description {
 			"It switches the approval request off for good.", "Add a condition, or say i_know: true."},
 		{AlwaysFalse, "error", "A rule whose condition is false for every call.",
 			"It reads like protection and does nothing.", "Correct the condition, or remove the rule."},
-		{Shadowed, "warning; error for an allow behind a deny", "A rule that never decides, because another about the same calls is heard first, or because its tools are read-only and allowed without it.",
+		{Shadowed, "warning; error for an allow rule after a deny rule", "A rule that never decides, because another about the same calls is heard first, or because its tools are read-only and allowed without it.",
 			"Deny is heard before ask, ask before allow, in every order of the file; what is declared read_only is allowed unless a rule denies or asks.",
 			"Remove it, or narrow the other one; of a read-only tool deny the calls that must not be."},
 		{Unreachable, "warning", "A rule that the policy's own mode never comes to, such as an allow rule in mode explore.",

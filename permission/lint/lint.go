@@ -20,7 +20,7 @@ type Options struct {
 	// Coverage is what the tests of the policy exercise; nil: not judged.
 	Coverage Coverage
 	// Recorded is the state of the last recorded tests; nil: not judged.
-	Recorded *JournalEntry
+	Recorded *Record
 }
 
 // Directory knows who may answer approval requests.

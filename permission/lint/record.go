@@ -10,7 +10,7 @@ import (
 
 // Record is the state in which the tests of a policy last passed. It is kept
 // next to the policy, so that a change of the language or of a tool shows.
-type JournalEntry struct {
+type Record struct {
 	// Language names what expressions mean: the functions, their libraries and
 	// the variables.
 	Language string `json:"language"`
@@ -20,8 +20,8 @@ type JournalEntry struct {
 }
 
 // NewRecord is the present state.
-func NewRecord(tools []permission.Tool) JournalEntry {
-	r := JournalEntry{Language: permission.LanguageHash(), Tools: map[string]string{}}
+func NewRecord(tools []permission.Tool) Record {
+	r := Record{Language: permission.LanguageHash(), Tools: map[string]string{}}
 	for _, t := range tools {
 		hash := ""
 		if t.Schema != nil {

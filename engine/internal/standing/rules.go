@@ -133,6 +133,7 @@ func CheckSuggested(c *message.Call, rules []message.PermissionRule) error {
 	return nil
 }
 
+// SameRule reports whether two rules say the same.
 func SameRule(a, b message.PermissionRule) bool {
 	if (a.RuleContent == nil) != (b.RuleContent == nil) || a.RuleContent != nil && *a.RuleContent != *b.RuleContent {
 		return false

@@ -49,7 +49,7 @@ func follow(t *testing.T, j store.Journal, v *view.View, hooks store.Hooks) *sto
 	ended := make(chan error, 1)
 	go func() { ended <- s.Follow(ctx) }()
 	<-s.CaughtUp()
-	t.Cleanup(func() { stop(); _ = <-ended })
+	t.Cleanup(func() { stop(); <-ended }) //nolint:errcheck // it ends because it was stopped
 	return s
 }
 

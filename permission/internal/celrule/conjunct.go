@@ -9,7 +9,7 @@ import (
 	"github.com/askance-dev/askance/permission/internal/display"
 )
 
-// conjuncts are the parts of a condition that must all be true, in the order in
+// Conjuncts are the parts of a condition that must all be true, in the order in
 // which they are evaluated.
 func Conjuncts(e celast.Expr) []celast.Expr {
 	if e.Kind() != celast.CallKind || e.AsCall().FunctionName() != operators.LogicalAnd {
@@ -22,7 +22,7 @@ func Conjuncts(e celast.Expr) []celast.Expr {
 	return out
 }
 
-// isOrdering reports whether a part compares two values by their order.
+// IsOrdering reports whether a part compares two values by their order.
 func IsOrdering(e celast.Expr) bool {
 	if e.Kind() != celast.CallKind {
 		return false
@@ -34,7 +34,7 @@ func IsOrdering(e celast.Expr) bool {
 	return false
 }
 
-// textOf is the source text of a part of an expression, on one line.
+// TextOf is the source text of a part of an expression, on one line.
 func TextOf(ast *cel.Ast, e celast.Expr) string {
 	text, err := cel.ExprToString(e, ast.NativeRep().SourceInfo())
 	if err != nil {
@@ -60,7 +60,7 @@ func StartOf(ast *cel.Ast, e celast.Expr) (line, col int) {
 	return at.Line(), at.Column() + 1
 }
 
-// operands are the variables that a part of an expression looks at: whole
+// Operands are the variables that a part of an expression looks at: whole
 // paths, such as args.customer.id, but nothing that a macro declares.
 func Operands(e celast.Expr) []celast.Expr {
 	var out []celast.Expr

@@ -13,7 +13,7 @@ import (
 	"github.com/askance-dev/askance/permission/internal/schema"
 )
 
-// languageVersion names the environment below. It is part of every bundle hash,
+// LanguageVersion names the environment below. It is part of every bundle hash,
 // so change it with any option, library version or variable.
 const LanguageVersion = "askance-cel-2"
 
@@ -78,7 +78,7 @@ var fixedTypes = map[string]map[string]*cel.Type{
 	simpleCommandType: simpleCommandFields,
 }
 
-// baseEnv is the language without the variables. Library versions are pinned,
+// BaseEnv is the language without the variables. Library versions are pinned,
 // so that an upgrade of cel-go does not change what a rule means. There are no
 // functions that read a clock, a file or the network: same input, same answer.
 var BaseEnv = sync.OnceValues(func() (*cel.Env, error) {
@@ -115,7 +115,7 @@ var BaseEnv = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewEnv(opts...)
 })
 
-// toolEnv is the language with the variables, args typed by the schema. A nil
+// ToolEnv is the language with the variables, args typed by the schema. A nil
 // type makes args a map of anything.
 func ToolEnv(declared *schema.Type, more ...cel.EnvOption) (*cel.Env, error) {
 	base, err := BaseEnv()
@@ -146,6 +146,9 @@ type typeProvider struct {
 	fields map[string]map[string]*cel.Type
 }
 
+// NewTypeProvider adds the struct types of schemas to those of base.
+//
+//nolint:revive // used as a types.Provider alone
 func NewTypeProvider(base types.Provider, structs map[string]*schema.Type) *typeProvider {
 	p := &typeProvider{Provider: base, fields: make(map[string]map[string]*cel.Type, len(structs))}
 	for name, t := range structs {
@@ -201,7 +204,7 @@ func (p *typeProvider) FindStructFieldType(name, field string) (*types.FieldType
 	return &types.FieldType{Type: t}, true
 }
 
-// celType is the type under which rules see the value.
+// CelType is the type under which rules see the value.
 func CelType(t *schema.Type) *cel.Type {
 	switch t.Kind {
 	case schema.KindString:

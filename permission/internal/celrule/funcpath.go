@@ -72,7 +72,7 @@ func pathFunctions() []ownFunction {
 			},
 			literal: func(arg int, text string) error {
 				if arg == 1 && strings.HasSuffix(text, "*") {
-					return errors.New("a folder has no * behind it: all that is below it is meant; patterns are for path.match")
+					return errors.New("a folder has no * after it: it means all that is below it; patterns are for path.match")
 				}
 				_, err := paths.Abs(text)
 				return err

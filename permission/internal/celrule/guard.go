@@ -149,7 +149,7 @@ func fieldPath(e celast.Expr) ([]string, bool) {
 	return nil, false
 }
 
-// excludes reports whether a guard makes the condition false for certain. A
+// Excludes reports whether a guard makes the condition false for certain. A
 // value of another type than the constant's is left to CEL, unless the two
 // cannot be equal: so every rule that an index passes over is excluded, and costs
 // nothing either way.

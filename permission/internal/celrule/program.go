@@ -23,14 +23,14 @@ var (
 	ErrDeadline  = errors.New("decision took too long")
 )
 
-// exprBounds bound the expressions of one decision.
+// Bounds bound the expressions of one decision.
 type Bounds struct {
 	RuleCost, DecisionCost uint64
 	Time                   time.Duration // 0: expressions may take any time that their costs allow
 	InputBytes             int
 }
 
-// exprRun is what the expressions of one decision share.
+// Run is what the expressions of one decision share.
 type Run struct {
 	Vars   interpreter.Activation
 	Bounds Bounds
@@ -72,7 +72,7 @@ type Fields interface {
 // deadline. Without it cel-go never looks.
 const interruptEvery = 100
 
-// program is a compiled expression. It may run on several goroutines at once.
+// Program is a compiled expression. It may run on several goroutines at once.
 type Program struct {
 	prg cel.Program
 	// bound is the highest possible cost, proved at load; then nothing is
@@ -93,16 +93,17 @@ type expression struct {
 	args *schema.Type
 }
 
-// faultKind sorts faults; the zero value is any other fault.
+// FaultKind sorts faults; the zero value is any other fault.
 type FaultKind string
 
+// The kinds of fault.
 const (
 	kindExpression FaultKind = "expression"
 	KindName       FaultKind = "unknown_name"
 	kindCost       FaultKind = "cost"
 )
 
-// exprProblem is a fault in an expression; line and col count from 1 in the
+// Fault is a fault in an expression; line and col count from 1 in the
 // expression's text, 0 where the fault has no place.
 type Fault struct {
 	Line, Col int
@@ -110,7 +111,7 @@ type Fault struct {
 	Msg, Hint string
 }
 
-// compileExpr compiles text in env and requires its result to be of type want.
+// Compile compiles text in env and requires its result to be of type want.
 // args is the declared type of the arguments, nil if there is none.
 func Compile(env *cel.Env, text string, want *cel.Type, args *schema.Type, limits Bounds) (*Program, []Fault) {
 	ast, issues := env.Compile(text)
@@ -180,7 +181,7 @@ func newProgram(env *cel.Env, ast *cel.Ast, args *schema.Type, limits Bounds, ex
 	return p, err
 }
 
-// boolean evaluates a condition. Anything but a clean true or false is an
+// Bool evaluates a condition. Anything but a clean true or false is an
 // error: in particular an Unknown, which cel-go returns without one.
 func (p *Program) Bool(r *Run) (bool, error) {
 	v, err := p.Value(r)
@@ -194,9 +195,10 @@ func (p *Program) Bool(r *Run) (bool, error) {
 	return bool(b), nil
 }
 
+// NotBool is the error of a condition with another result.
 func NotBool(v ref.Val) error { return fmt.Errorf("the result is %s, not a bool", typeName(v)) }
 
-// text evaluates an expression of type string.
+// Text evaluates an expression of type string.
 func (p *Program) Text(r *Run) (string, error) {
 	v, err := p.Value(r)
 	if err != nil {
@@ -209,12 +211,13 @@ func (p *Program) Text(r *Run) (string, error) {
 	return string(s), nil
 }
 
+// Value evaluates the expression.
 func (p *Program) Value(r *Run) (ref.Val, error) {
 	v, _, err := p.Details(r)
 	return v, err
 }
 
-// details is run with what cel-go tells about the evaluation.
+// Details is run with what cel-go tells about the evaluation.
 func (p *Program) Details(r *Run) (v ref.Val, det *cel.EvalDetails, err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
@@ -313,7 +316,7 @@ type traceable struct {
 	err  error
 }
 
-// traceable compiles the expression in the same environment and with the same
+// Traceable compiles the expression in the same environment and with the same
 // limits.
 func (p *Program) Traceable(limits Bounds) (*cel.Ast, *Program, error) {
 	p.traced.once.Do(func() {

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/permission/internal/celrule"
+	"github.com/askance-dev/askance/permission/internal/rulefile"
 	"github.com/askance-dev/askance/permission/lint"
 )
 
@@ -48,7 +50,7 @@ func keys(b *strings.Builder) {
 	b.WriteString("## Keys of rule files\n")
 	for i, s := range sections {
 		fmt.Fprintf(b, "\n### %s\n\n%s\n\n| Key | Value | Meaning |\n|---|---|---|\n", s.title, s.text)
-		for _, k := range permission.Keys() {
+		for _, k := range rulefile.Keys() {
 			if section(k.Path) != i {
 				continue
 			}
@@ -102,7 +104,7 @@ func functions(b *strings.Builder) error {
 		fmt.Fprintf(b, "| %s | %s |\n", code(f.Signature), cell(f.Doc))
 	}
 	b.WriteString("\nMacros of CEL: `has(a.b)`, `l.all(x, …)`, `l.exists(x, …)`, `l.exists_one(x, …)`, `l.map(x, …)`, `l.filter(x, …)`, their forms with two variables, `cel.bind(x, …, …)`, `math.least(…)`, `math.greatest(…)`, `optional` values with `.?` and `[?]`. The operators are those of CEL.\n\nFunctions of CEL and its libraries, at fixed versions:\n\n| Function | Forms |\n|---|---|\n")
-	overloads, err := permission.Overloads()
+	overloads, err := celrule.Overloads()
 	if err != nil {
 		return err
 	}

@@ -44,7 +44,7 @@ type defaults struct {
 
 // Rule is one entry of rules.
 type Rule struct {
-	Name         string           `key:"name" doc:"Unique and stable; stands in every decision and record."`
+	Name         string           `key:"name" doc:"Unique and stable; named in every decision and record."`
 	Description  string           `key:"description" filled:"yes" doc:"For people; shown where there is no message."`
 	Tool         []string         `key:"tool" doc:"Exact tool names, server/* for the tools of a server, or * in deny and ask rules."`
 	ToolName     []string         `key:"tool_name" doc:"The same as tool."`

@@ -64,7 +64,7 @@ func parseYAML(text []byte, found *[]Fault) (body ast.Node, ok bool) {
 		c, _ := utf8.DecodeRune(text[at:])
 		line, col := positionOf(text, at)
 		if c == '\r' {
-			return nil, fail(line, col, "contains a carriage return, behind which a terminal hides text", "end lines with LF or CR LF")
+			return nil, fail(line, col, "contains a carriage return, after which a terminal hides text", "end lines with LF or CR LF")
 		}
 		return nil, fail(line, col, fmt.Sprintf("contains the character %U, with which a text does not look like what it is", c),
 			fmt.Sprintf(`write it as "\u%04X", in double quotes`, c))

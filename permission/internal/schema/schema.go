@@ -19,13 +19,13 @@ import (
 	"github.com/askance-dev/askance/permission/internal/display"
 )
 
-// maxSchemaBytes bounds the text of one schema.
+// MaxBytes bounds the text of one schema.
 const MaxBytes = 256 << 10
 
 // ErrSchema marks a JSON Schema that cannot be compiled.
 var ErrSchema = errors.New("invalid JSON Schema")
 
-// inputSchema is a compiled JSON Schema of a tool's input. It is immutable and may
+// Schema is a compiled JSON Schema of a tool's input. It is immutable and may
 // be used by several goroutines.
 type Schema struct {
 	Raw   []byte // to make further checkers from
@@ -111,7 +111,7 @@ func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("reference to %q leaves the schema; put the definition into $defs", url)
 }
 
-// decode parses and validates raw and gives its numbers the types that the
+// Decode parses and validates raw and gives its numbers the types that the
 // schema declares. A nil inputSchema accepts any object.
 func (s *Schema) Decode(raw []byte, limits ...strictjson.Option) (map[string]any, error) {
 	in, err := strictjson.Object(raw, limits...)

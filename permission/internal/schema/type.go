@@ -13,6 +13,7 @@ import (
 // Kind is how rules see a value that the schema describes.
 type Kind uint8
 
+// The kinds.
 const (
 	kindDyn Kind = iota // anything: the schema does not say, or says several things
 	KindString

@@ -126,7 +126,7 @@ func splitPort(text string) (host, port string, err error) {
 		}
 		host, port = text[:end+1], text[end+1:]
 		if port != "" && port[0] != ':' {
-			return "", "", fault("has text behind the ] of its address")
+			return "", "", fault("has text after the ] of its address")
 		}
 		return host, strings.TrimPrefix(port, ":"), nil
 	}

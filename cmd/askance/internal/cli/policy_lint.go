@@ -158,12 +158,12 @@ func readDirectory(paths []string) (*lint.Directory, error) {
 	return all, nil
 }
 
-func readRecord(path string) (*lint.JournalEntry, error) {
+func readRecord(path string) (*lint.Record, error) {
 	data, err := textfile.ReadHanded("record", path, textfile.MaxBytes)
 	if err != nil {
 		return nil, err
 	}
-	var r lint.JournalEntry
+	var r lint.Record
 	if err := strictjson.Unmarshal(data, &r); err != nil {
 		return nil, &textfile.Error{Kind: "record", File: path, Err: err}
 	}

@@ -87,7 +87,7 @@ func (s policySource) doubtTools(policy permission.Policy, r *suite.Report) {
 	}
 }
 
-func writeRecord(path string, r lint.JournalEntry) error {
+func writeRecord(path string, r lint.Record) error {
 	data, err := strictjson.Marshal(r)
 	if err != nil {
 		return err
