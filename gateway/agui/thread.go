@@ -14,7 +14,7 @@ type entry struct {
 	seq   uint64
 	event message.Event
 	turn  *agent.Record // the turn that the event opened
-	park  *park               // the run that the event says has ended
+	park  *park         // the run that the event says has ended
 }
 
 // thread is a session as the journal has it.
