@@ -42,8 +42,8 @@ const (
 	// MaxStandingBytes bounds the content of those rules together, and the path of a
 	// budget.
 	MaxStandingBytes = 4 << 10
-	// MaxLeaseTime is how far away its end may be: one year.
-	MaxLeaseTime = 366 * 24 * time.Hour
+	// MaxStandingTime is how far away its end may be: one year.
+	MaxStandingTime = 366 * 24 * time.Hour
 )
 
 // StandingTerms are what an approver wants remembered, and how far.

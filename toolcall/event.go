@@ -43,10 +43,10 @@ type (
 		// EditCounts: whoever made these arguments with an edit in the same event record
 		// has thereby approved this approval request.
 		EditCounts bool
-		// Terms are what that person wants remembered with it, and Leases what this
+		// Terms are what that person wants remembered with it, and StandingApprovals what this
 		// lets remember if it allows the call.
-		Terms  *message.StandingTerms
-		Leases []message.StandingApproval
+		Terms             *message.StandingTerms
+		StandingApprovals []message.StandingApproval
 		// Step is how far the plan of the approval request has come already: an edit that is
 		// asked by the same rules goes on in the plan of the approval request before.
 		Step int
@@ -71,10 +71,10 @@ type (
 	// approval request's requirement wants.
 	Responded struct {
 		Base
-		Vote     message.Vote
-		Output   string                     // kind answer: the result
-		Remember []message.PermissionRule   // kind approve
-		Leases   []message.StandingApproval // kind approve
+		Vote              message.Vote
+		Output            string                     // kind answer: the result
+		Remember          []message.PermissionRule   // kind approve
+		StandingApprovals []message.StandingApproval // kind approve
 	}
 	// Edited is an approval with other arguments. A Decided follows in the same
 	// record.

@@ -158,7 +158,7 @@ func (m *Machine) decided(ev Decided) error {
 	c.Behind, c.Placement, c.Step, c.Redact = "", ev.Placement, ev.Step, nil
 	m.why = ev.Explanation
 	if n := len(c.Votes); ev.EditCounts && n > 0 && c.Cause == string(Edit) {
-		c.Votes, c.StandingApprovals = appendVote(c.Votes[:n-1], ev.Counted(c.Votes[n-1])), ev.Leases
+		c.Votes, c.StandingApprovals = appendVote(c.Votes[:n-1], ev.Counted(c.Votes[n-1])), ev.StandingApprovals
 	}
 	switch d.Behavior {
 	case message.BehaviorDeny:

@@ -16,7 +16,7 @@ func (m *Machine) answered(ev Responded) error {
 		if !c.Tally().Agreed {
 			return &message.Error{Code: message.CodeInternal, Op: "submit_response", What: "not everybody who must has approved", Hint: "the approval request stays open"}
 		}
-		c.Remember, c.StandingApprovals = ev.Remember, ev.Leases
+		c.Remember, c.StandingApprovals = ev.Remember, ev.StandingApprovals
 		return m.move(Approve)
 	case message.ResponseReject:
 		return m.finish(Reject, message.ToolResultDenied, rejectedText(c.Tool, ev.Vote), ev.At)

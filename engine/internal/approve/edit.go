@@ -92,7 +92,7 @@ func (s *Responses) rememberEdited(ctx context.Context, c *message.Call, ev *too
 	}
 	ev.Terms = terms
 	if after = asEdited(c, *ev); after.Tally().Agreed {
-		ev.Leases, err = s.Standing.Grant(ctx, after, ev.At)
+		ev.StandingApprovals, err = s.Standing.Grant(ctx, after, ev.At)
 	}
 	return err
 }

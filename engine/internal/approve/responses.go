@@ -116,7 +116,7 @@ func (s *Responses) approve(ctx context.Context, r *response) error {
 	if err != nil {
 		return err
 	}
-	if err := r.m.Step(toolcall.Responded{Base: base(), Vote: r.vote, Remember: standing.AgreedRules(after), Leases: standings}); err != nil {
+	if err := r.m.Step(toolcall.Responded{Base: base(), Vote: r.vote, Remember: standing.AgreedRules(after), StandingApprovals: standings}); err != nil {
 		return err
 	}
 	return s.Begin(r.m)

@@ -12,16 +12,16 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// mostLeases is the most that one page lists, mostUses how many uses are shown.
+// mostStandingApprovals is the most that one page lists, mostUses how many uses are shown.
 const (
-	mostLeases = 200
-	mostUses   = 100
+	mostStandingApprovals = 200
+	mostUses              = 100
 )
 
 // List lists standing approvals, page by page.
 func (s *Approvals) List(r message.StandingApprovalsRequest) message.StandingApprovalsReply {
-	if r.Limit <= 0 || r.Limit > mostLeases {
-		r.Limit = mostLeases
+	if r.Limit <= 0 || r.Limit > mostStandingApprovals {
+		r.Limit = mostStandingApprovals
 	}
 	now := now()
 	out := message.StandingApprovalsReply{StandingApprovals: []*message.StandingApproval{}}

@@ -25,7 +25,7 @@ func (s *Approvals) Consult(ctx context.Context, c *message.Call) decide.Verdict
 func (s *Approvals) consultRules(ctx context.Context, c *message.Call) decide.Verdict {
 	for {
 		rules := s.View.SessionRules(c.SessionKey())
-		d, why := s.Judge.DecideAndExplain(ctx, s.Snapshot(c, view.WithoutLeases(rules)))
+		d, why := s.Judge.DecideAndExplain(ctx, s.Snapshot(c, view.WithoutStandingApprovals(rules)))
 		on := s.reliesOn(ctx, c, d, rules)
 		ended, err := s.hasEnded(ctx, on)
 		switch {

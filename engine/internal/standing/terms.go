@@ -47,7 +47,7 @@ func checkTerms(t message.StandingTerms, now time.Time) error {
 		return bad(fmt.Sprintf("scope is %q", t.Scope), "use call_like, session, agent, user or space")
 	case t.Uses < 0 || t.Uses > message.MaxStandingUses:
 		return bad(fmt.Sprintf("uses is %d", t.Uses), fmt.Sprintf("count from 1 to %d further calls, or leave it out", message.MaxStandingUses))
-	case !t.Until.IsZero() && (!t.Until.After(now) || t.Until.After(now.Add(message.MaxLeaseTime))):
+	case !t.Until.IsZero() && (!t.Until.After(now) || t.Until.After(now.Add(message.MaxStandingTime))):
 		return bad("until is "+t.Until.Format(time.RFC3339)+", which has passed or is more than a year away", "name a later, or an earlier, time")
 	case len(t.Rules) > message.MaxStandingRules:
 		return bad(fmt.Sprintf("%d rules, the limit is %d", len(t.Rules), message.MaxStandingRules), "name fewer")

@@ -45,11 +45,11 @@ func (v *View) SessionRules(session message.Key) []SessionRule {
 
 // Rules are sessionRules as the policy is asked with them.
 func (v *View) Rules(session message.Key) []message.PermissionRule {
-	return WithoutLeases(v.SessionRules(session))
+	return WithoutStandingApprovals(v.SessionRules(session))
 }
 
-// WithoutLeases are the rules alone, as the policy is asked with them.
-func WithoutLeases(rules []SessionRule) []message.PermissionRule {
+// WithoutStandingApprovals are the rules alone, as the policy is asked with them.
+func WithoutStandingApprovals(rules []SessionRule) []message.PermissionRule {
 	out := make([]message.PermissionRule, len(rules))
 	for i, r := range rules {
 		out[i] = r.PermissionRule
