@@ -1,0 +1,46 @@
+package archtest_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/internal/archtest"
+)
+
+// maxOddWords is how many words of a translated register may stand in 10,000
+// lines. It goes down with each text that is rewritten; the goal is 5.
+const maxOddWords = 41
+
+// oddWords are written in halves, so that this file has none of them.
+var oddWords = regexp.MustCompile(`(?i)\b(who` + `ever|whom` + `ever|what` + `ever|which` + `ever|no` + `body|some` + `body|any` + `body|an` + `ew|me` + `nd(s|ed|ing)?|be` + `side|at h` + `and|by it` + `self|of wh` + `ich|of wh` + `om|t(ake|akes|aken|ook) ba` + `ck|nou` + `ght|there` + `of|where` + `in)\b`)
+
+// The tree is written in plain technical English.
+func TestPlainWords(t *testing.T) {
+	dir := root(t)
+	files, err := archtest.Files(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := []string{".go", ".md", ".html", ".tmpl", ".js", ".yaml"}
+	lines, words := 0, 0
+	for _, file := range files {
+		if !slices.Contains(kinds, filepath.Ext(file)) || strings.Contains(file, "testdata/") || strings.Contains(file, "node_modules/") {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil {
+			continue
+		}
+		lines += bytes.Count(text, []byte("\n"))
+		words += len(oddWords.FindAll(text, -1))
+	}
+	t.Logf("%d words in %d lines", words, lines)
+	if lines < 10_000 || words*10_000 > maxOddWords*lines {
+		t.Errorf("%d words of a translated register in %d lines, at most %d in 10,000 may be", words, lines, maxOddWords)
+	}
+}
