@@ -12,7 +12,7 @@ import (
 // MaxRouteBytes bounds a route.
 const MaxRouteBytes = 256
 
-// Queue is one queue of tasks: all remote calls of a tool that no rule
+// Queue names where tasks wait: all remote calls of a tool that no rule
 // routes, or those that rules route to one subject. A worker serves queues; of
 // other queues it sees nothing. The zero Queue is none.
 type Queue struct {
