@@ -61,7 +61,7 @@ func (s *terminalSurface) settled(q approval, now bool) ending {
 	var m []string
 	screen := s.Until("who answered "+q.text(), func(screen string) bool {
 		for line := range strings.SplitSeq(screen, "\n") { // of the approval request, or, after an answer of its own, of the list
-			if strings.HasPrefix(line, "Closed") || strings.Contains(line, " by "+s.who()) {
+			if strings.HasPrefix(line, "Closed") || strings.HasPrefix(line, "Decided") || strings.Contains(line, " by "+s.who()) {
 				m = termVerdict.FindStringSubmatch(line)
 			}
 		}
