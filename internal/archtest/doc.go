@@ -10,6 +10,7 @@
 // The tests of this package read the module and fail when
 //
 //   - an import is not in the table, or a folder has no row in it;
+//   - a type of product code has more than 30 methods;
 //   - a test library is reachable from code that is not a test;
 //   - a package has no doc comment, or an example no README;
 //   - a fuzz target is not in the Makefile's list, or the list names none;
@@ -24,5 +25,5 @@
 //
 // writes both into the documents.
 //
-// It does not judge names, sizes or style: that is the linters' part.
+// It does not judge style: that is the linters' part.
 package archtest
