@@ -35,15 +35,15 @@ func (p *pending) note(e message.Event) {
 // lookout finds out when a reply can go on no further without people or the
 // client.
 type lookout struct {
-	r      *run
+	f      *follower
 	parked chan []*message.Call // the calls without a result, as they were then
 	cancel context.CancelFunc
 	done   chan struct{}
 	vain   time.Duration // pause before the next look, after some in vain
 }
 
-func newLookout(r *run) *lookout {
-	return &lookout{r: r, parked: make(chan []*message.Call), cancel: func() {}}
+func newLookout(f *follower) *lookout {
+	return &lookout{f: f, parked: make(chan []*message.Call), cancel: func() {}}
 }
 
 // stop ends the look that is being taken.
@@ -70,18 +70,18 @@ func (l *lookout) again(ctx context.Context) {
 
 func (l *lookout) begin(ctx context.Context) {
 	l.stop()
-	if len(l.r.calls) == 0 || l.r.out.ended {
+	if len(l.f.calls) == 0 || l.f.out.ended {
 		return
 	}
 	ctx, l.cancel = context.WithCancel(ctx)
 	done := make(chan struct{})
 	l.done = done
-	req := message.WaitRequest{Session: l.r.session, Reply: l.r.reply, Calls: slices.Clone(l.r.calls), Until: message.UntilParked}
+	req := message.WaitRequest{Session: l.f.session, Reply: l.f.reply, Calls: slices.Clone(l.f.calls), Until: message.UntilParked}
 	vain := l.vain
 	go func() {
 		defer close(done)
 		pause(ctx, vain)
-		calls := l.r.s.patient(ctx, l.r, req)
+		calls := l.f.s.patient(ctx, l.f.run, req)
 		if calls == nil {
 			return
 		}

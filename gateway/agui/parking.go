@@ -12,45 +12,45 @@ import (
 
 // park ends the run because people or the client are to answer, if all that has
 // happened was shown by now. calls are those without a result, as they stand.
-func (r *run) park(ctx context.Context, calls []*message.Call) error {
-	rec := &park{V: 1, Run: r.in.RunID, Reply: r.reply, Through: r.seq}
-	someone := slices.ContainsFunc(calls, r.needsSomeone)
+func (f *follower) park(ctx context.Context, calls []*message.Call) error {
+	rec := &park{V: 1, Run: f.in.RunID, Reply: f.reply, Through: f.seq}
+	someone := slices.ContainsFunc(calls, f.needsSomeone)
 	held := map[string]string{}
 	for _, c := range calls {
 		switch {
 		case !c.Open():
 			return nil // its result is on the way
 		case c.State == message.ToolCallAsking:
-			q := r.asked[c.Call]
+			q := f.asked[c.Call]
 			if q == nil {
 				return nil // the approval request is on the way
 			}
-			a, same := q.fill(c, r.interruptID(q, c), r.mayRespond(c))
+			a, same := q.fill(c, f.interruptID(q, c), f.mayRespond(c))
 			if !same {
 				return nil
 			}
 			rec.Asked = append(rec.Asked, a)
-		case r.clients(c):
-			if !r.handed(c.Call) {
+		case f.clients(c):
+			if !f.handed(c.Call) {
 				return nil // the client has not been told yet
 			}
 		case c.State == message.ToolCallSubmitted && (!someone || c.Phase() == message.PhaseBlocked):
-			rec.Asked = append(rec.Asked, asked{ID: r.busyID(c.Call), Call: c.Call})
+			rec.Asked = append(rec.Asked, asked{ID: f.busyID(c.Call), Call: c.Call})
 			if c.Phase() == message.PhaseBlocked {
-				held[r.busyID(c.Call)] = "The call of " + c.Tool + " waits for an operator to say what became of it. Look again?"
+				held[f.busyID(c.Call)] = "The call of " + c.Tool + " waits for an operator to say what became of it. Look again?"
 			}
 		}
 	}
-	rec.Tools = slices.Sorted(maps.Keys(r.mapper.Pending()))
+	rec.Tools = slices.Sorted(maps.Keys(f.mapper.Pending()))
 	if len(rec.Asked) == 0 && len(rec.Tools) == 0 {
 		return nil
 	}
-	return r.end(ctx, rec, held)
+	return f.end(ctx, rec, held)
 }
 
 // handed reports whether a call of the client's tools was handed to it.
-func (r *run) handed(id message.CallID) bool {
-	for _, b := range r.mapper.Pending() {
+func (f *follower) handed(id message.CallID) bool {
+	for _, b := range f.mapper.Pending() {
 		if b.ID == id {
 			return true
 		}
@@ -61,28 +61,28 @@ func (r *run) handed(id message.CallID) bool {
 // end records what is asked, then ends the run with it: an interrupt that nobody
 // remembers could not be answered. While no engine answers it waits. held are
 // the words for interrupts about calls that make no progress.
-func (r *run) end(ctx context.Context, rec *park, held map[string]string) error {
-	if !rec.same(r.parked) {
+func (f *follower) end(ctx context.Context, rec *park, held map[string]string) error {
+	if !rec.same(f.parked) {
 		raw, err := rec.event()
 		if err != nil {
 			return message.Errorf(message.CodeInternal, "run", "record the interrupts: %w", err)
 		}
-		_, err = r.owner.Emit(ctx, message.EmitRequest{Session: r.session, Reply: r.reply, Events: []message.RawJSON{raw}})
+		_, err = f.owner.Emit(ctx, message.EmitRequest{Session: f.session, Reply: f.reply, Events: []message.RawJSON{raw}})
 		if errors.Is(err, message.ErrUnavailable) || errors.Is(err, message.ErrUnknownOutcome) {
 			return nil // the lookout comes again
 		}
 		if err != nil {
 			return err
 		}
-		r.parked = rec
+		f.parked = rec
 	}
-	events := r.mapper.Park(r.restated()...)
-	if f, ok := events[len(events)-1].(*wire.RunFinished); ok && f.Outcome != nil && f.Outcome.Type == wire.OutcomeInterrupt {
-		if f.Outcome.Interrupts = shown(f.Outcome.Interrupts, rec, held); len(f.Outcome.Interrupts) == 0 {
-			f.Outcome = pendingTools(rec.Tools, r.of.Peer)
+	events := f.mapper.Park(f.restated()...)
+	if end, ok := events[len(events)-1].(*wire.RunFinished); ok && end.Outcome != nil && end.Outcome.Type == wire.OutcomeInterrupt {
+		if end.Outcome.Interrupts = shown(end.Outcome.Interrupts, rec, held); len(end.Outcome.Interrupts) == 0 {
+			end.Outcome = pendingTools(rec.Tools, f.of.Peer)
 		}
 	}
-	return r.out.send(events...)
+	return f.out.send(events...)
 }
 
 // pendingTools is the end of a run whose client has tools to run.
@@ -110,12 +110,12 @@ func shown(all []wire.Interrupt, rec *park, held map[string]string) []wire.Inter
 
 // restated are the snapshots that clients before 1.0 want before an interrupt.
 // The state is the client's own: agents here have none.
-func (r *run) restated() []wire.Event {
-	state := r.in.State
+func (f *follower) restated() []wire.Event {
+	state := f.in.State
 	if state == nil {
 		state = message.RawJSON("{}")
 	}
-	return []wire.Event{&wire.StateSnapshot{Snapshot: state}, r.out.history.Snapshot()}
+	return []wire.Event{&wire.StateSnapshot{Snapshot: state}, f.out.history.Snapshot()}
 }
 
 // interruptID names an approval request within the thread. The same approval request keeps its

@@ -122,10 +122,10 @@ func contextOf(in *wire.RunInput) message.RawJSON {
 }
 
 // origin is the metadata of RUN_STARTED.
-func (r *run) origin() message.RawJSON {
-	of := map[string]any{"sessionId": string(r.session)}
-	if r.reply != "" {
-		of["replyId"] = string(r.reply)
+func (f *follower) origin() message.RawJSON {
+	of := map[string]any{"sessionId": string(f.session)}
+	if f.reply != "" {
+		of["replyId"] = string(f.reply)
 	}
 	return object(map[string]any{"agentscope": of})
 }

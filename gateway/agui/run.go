@@ -24,14 +24,19 @@ type run struct {
 	session message.SessionID
 	log     *slog.Logger
 
-	out      *stream
-	mapper   *wire.Mapper
-	reply    message.ReplyID
-	seq      uint64  // cursor behind the last event that was mapped
-	calls    pending // calls of the reply that have no result yet
-	asked    requests
 	answered map[string]bool // interrupts that this run has answered
 	parked   *park           // the last one of the thread
+}
+
+// follower shows a run to its client: what was before, then what comes.
+type follower struct {
+	*run
+	out    *stream
+	mapper *wire.Mapper
+	reply  message.ReplyID
+	seq    uint64  // cursor behind the last event that was mapped
+	calls  pending // calls of the reply that have no result yet
+	asked  requests
 }
 
 // ownerOf is the peer as owner of its threads alone: so it reads, and no other
@@ -44,17 +49,17 @@ func ownerOf(p *gateway.Peer) *gateway.Peer {
 
 // start sends the beginning of the run and, if the client lacks something of
 // what was before, the conversation.
-func (r *run) start(w *tale, always bool) error {
-	err := r.out.send(&wire.RunStarted{
-		Base:     wire.Base{Metadata: r.origin()},
-		ThreadID: r.in.ThreadID, RunID: r.in.RunID, ProtocolVersion: new(wire.Version), ParentRunID: r.in.ParentRunID,
+func (f *follower) start(w *tale, always bool) error {
+	err := f.out.send(&wire.RunStarted{
+		Base:     wire.Base{Metadata: f.origin()},
+		ThreadID: f.in.ThreadID, RunID: f.in.RunID, ProtocolVersion: new(wire.Version), ParentRunID: f.in.ParentRunID,
 	})
 	want := w.history.Messages()
-	if err != nil || !always && !lacks(r.in.Messages, want) {
+	if err != nil || !always && !lacks(f.in.Messages, want) {
 		return err
 	}
-	for _, messages := range restating(r.in.Messages, merged(r.in.Messages, want)) {
-		if err := r.out.send(&wire.MessagesSnapshot{Messages: messages}); err != nil {
+	for _, messages := range restating(f.in.Messages, merged(f.in.Messages, want)) {
+		if err := f.out.send(&wire.MessagesSnapshot{Messages: messages}); err != nil {
 			return err
 		}
 	}
@@ -63,13 +68,13 @@ func (r *run) start(w *tale, always bool) error {
 
 // follow streams what comes until the run ends: with its reply, because people
 // or the client are to answer, or because ctx does.
-func (r *run) follow(ctx context.Context) error {
+func (f *follower) follow(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	batches := make(chan gateway.EventBatch)
 	done := make(chan error, 1)
 	go func() {
-		done <- r.peer.Feeds.Events(ctx, ownerOf(r.peer), r.session, r.seq, func(b gateway.EventBatch) error {
+		done <- f.peer.Feeds.Events(ctx, ownerOf(f.peer), f.session, f.seq, func(b gateway.EventBatch) error {
 			select {
 			case batches <- b:
 				return nil
@@ -78,67 +83,67 @@ func (r *run) follow(ctx context.Context) error {
 			}
 		})
 	}()
-	alive := time.NewTicker(r.s.cfg.KeepAlive)
+	alive := time.NewTicker(f.s.cfg.KeepAlive)
 	defer alive.Stop()
-	watch := newLookout(r)
+	watch := newLookout(f)
 	defer watch.stop()
 	watch.look(ctx)
-	for !r.out.ended {
+	for !f.out.ended {
 		var err error
 		select {
 		case b := <-batches:
-			err = r.take(b)
+			err = f.take(b)
 			watch.look(ctx)
 		case calls := <-watch.parked:
-			err = r.park(ctx, calls)
+			err = f.park(ctx, calls)
 			watch.again(ctx)
 		case <-alive.C:
-			err = r.out.sse.KeepAlive()
+			err = f.out.sse.KeepAlive()
 		case err = <-done:
 		}
 		if err != nil {
-			return r.stopped(ctx, err)
+			return f.stopped(ctx, err)
 		}
 	}
 	return nil
 }
 
 // stopped ends a run that cannot be followed any further. The turn goes on.
-func (r *run) stopped(ctx context.Context, err error) error {
+func (f *follower) stopped(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		if err = gateway.Ended(ctx); err == nil {
 			return nil // the client is gone
 		}
 	}
-	return r.out.fail(err)
+	return f.out.fail(err)
 }
 
 // take maps what has come.
-func (r *run) take(b gateway.EventBatch) error {
+func (f *follower) take(b gateway.EventBatch) error {
 	for _, e := range b.Events {
 		ev, err := message.DecodeEvent(e.Event)
 		if err != nil {
 			return message.Errorf(message.CodeInternal, "run", "the event at %d cannot be read: %w", e.Seq, err)
 		}
-		if err := r.one(ev); err != nil {
+		if err := f.one(ev); err != nil {
 			return err
 		}
 	}
-	r.seq = b.Through
+	f.seq = b.Through
 	return nil
 }
 
 // one maps one event. Those of other replies are not of this run.
-func (r *run) one(ev message.Event) error {
-	if id := ev.ReplyID(); ours(ev) || id != "" && id != r.reply {
+func (f *follower) one(ev message.Event) error {
+	if id := ev.ReplyID(); ours(ev) || id != "" && id != f.reply {
 		return nil
 	}
-	r.calls.note(ev)
-	for _, e := range r.mapper.Map(ev) {
+	f.calls.note(ev)
+	for _, e := range f.mapper.Map(ev) {
 		if _, starts := e.(*wire.RunStarted); starts {
 			continue
 		}
-		if err := r.out.send(e); err != nil {
+		if err := f.out.send(e); err != nil {
 			return err
 		}
 	}

@@ -72,15 +72,14 @@ func refuse(err error) error {
 func (r *run) serve(ctx context.Context, w http.ResponseWriter, l *load, connect bool) error {
 	next, err := r.decided(ctx, l, connect)
 	if refused, ok := errors.AsType[*refusedError](err); ok {
-		r.out = newStream(w, r.in, r.of.Peer, r.log)
-		r.logged(r.out.send(runError(refused.err)))
+		r.logged(newStream(w, r.in, r.of.Peer, r.log).send(runError(refused.err)))
 		return nil
 	}
 	if err != nil {
 		return owned(err)
 	}
-	r.out = newStream(w, r.in, r.of.Peer, r.log)
-	r.logged(r.play(ctx, next))
+	f := &follower{run: r, out: newStream(w, r.in, r.of.Peer, r.log)}
+	r.logged(f.play(ctx, next))
 	return nil
 }
 
@@ -168,22 +167,22 @@ func (r *run) over(ctx context.Context, turn *openTurnError) error {
 }
 
 // play sends the run.
-func (r *run) play(ctx context.Context, p *plan) error {
-	r.reply = p.tale.reply
-	if err := r.start(p.tale, p.restate); err != nil {
+func (f *follower) play(ctx context.Context, p *plan) error {
+	f.reply = p.tale.reply
+	if err := f.start(p.tale, p.restate); err != nil {
 		return err
 	}
 	for _, n := range p.notes {
-		if err := r.out.send(&wire.Custom{Name: overtakenEvent, Value: object(n.members())}); err != nil {
+		if err := f.out.send(&wire.Custom{Name: overtakenEvent, Value: object(n.members())}); err != nil {
 			return err
 		}
 	}
 	if p.done {
-		return r.out.send(&wire.RunFinished{ThreadID: r.in.ThreadID, RunID: r.in.RunID, Outcome: &wire.Outcome{Type: wire.OutcomeSuccess}})
+		return f.out.send(&wire.RunFinished{ThreadID: f.in.ThreadID, RunID: f.in.RunID, Outcome: &wire.Outcome{Type: wire.OutcomeSuccess}})
 	}
-	if err := r.out.send(p.tale.open...); err != nil {
+	if err := f.out.send(p.tale.open...); err != nil {
 		return err
 	}
-	r.mapper, r.calls, r.asked, r.seq = p.tale.mapper, p.tale.calls, p.tale.asked, p.from
-	return r.follow(ctx)
+	f.mapper, f.calls, f.asked, f.seq = p.tale.mapper, p.tale.calls, p.tale.asked, p.from
+	return f.follow(ctx)
 }

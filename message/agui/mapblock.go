@@ -2,7 +2,6 @@ package agui
 
 import (
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/askance-dev/askance/message"
@@ -15,8 +14,11 @@ var appender = message.Codec{
 	NewID: func() string { return "" },
 }
 
+// blockMapper maps text, thinking, data and hints.
+type blockMapper struct{ *scope }
+
 // block maps the events of text, thinking, data and hint blocks.
-func (m *Mapper) block(e message.Event) []Event {
+func (m *blockMapper) block(e message.Event) []Event {
 	switch e := e.(type) {
 	case *message.TextBlockStart:
 		return m.textStart(e)
@@ -51,32 +53,6 @@ func (m *Mapper) block(e message.Event) []Event {
 	return nil
 }
 
-// nameMessage gives a block the id of its message, which is the block's own unless
-// another message has it. false: the block was begun before.
-func (m *Mapper) nameMessage(e message.Event, kind message.BlockType, id string) (string, bool) {
-	at := blockKey{kind, id}
-	if _, known := m.names[at]; known {
-		m.lose(e, LossOutOfPlace)
-		return "", false
-	}
-	m.names[at] = m.makeID(id, string(kind))
-	return m.names[at], true
-}
-
-// makeID makes an id that no message has: the one that is wanted, or that and
-// more. The same events always give the same ids.
-func (m *Mapper) makeID(id, more string) string {
-	want := id
-	for n := 1; m.used[want]; n++ {
-		want = id + "/" + more
-		if n > 1 {
-			want += "/" + strconv.Itoa(n)
-		}
-	}
-	m.used[want] = true
-	return want
-}
-
 // noteBlock says which block a message is, where its id does not.
 func noteBlock(id, block string) map[string]any {
 	if id == block {
@@ -85,38 +61,19 @@ func noteBlock(id, block string) map[string]any {
 	return map[string]any{"blockId": block}
 }
 
-func (m *Mapper) recordOpen(kind message.BlockType, id string, closing ...Event) {
-	m.open = append(m.open, opening{blockKey{kind, id}, closing})
-}
-
-// isOpen returns the message of a block that is being written.
-func (m *Mapper) isOpen(e message.Event, kind message.BlockType, id string) (string, bool) {
-	at := blockKey{kind, id}
-	if !slices.ContainsFunc(m.open, func(o opening) bool { return o.at == at }) {
-		m.lose(e, LossOutOfPlace)
-		return "", false
-	}
-	return m.names[at], true
-}
-
-func (m *Mapper) recordClosed(kind message.BlockType, id string) {
-	at := blockKey{kind, id}
-	m.open = slices.DeleteFunc(m.open, func(o opening) bool { return o.at == at })
-}
-
-func (m *Mapper) textStart(e *message.TextBlockStart) []Event {
+func (m *blockMapper) textStart(e *message.TextBlockStart) []Event {
 	id, ok := m.nameMessage(e, message.BlockText, e.BlockID)
 	if !ok {
 		return nil
 	}
 	m.recordOpen(message.BlockText, e.BlockID, &TextMessageEnd{MessageID: id})
-	if !m.called {
-		m.parent = id
+	if !m.round.called {
+		m.round.parent = id
 	}
 	return []Event{&TextMessageStart{Tagged: m.taggedBase(e, noteBlock(id, e.BlockID)), MessageID: id, Role: new(RoleAssistant)}}
 }
 
-func (m *Mapper) thinkingStart(e *message.ThinkingBlockStart) []Event {
+func (m *blockMapper) thinkingStart(e *message.ThinkingBlockStart) []Event {
 	id, ok := m.nameMessage(e, message.BlockThinking, e.BlockID)
 	if !ok {
 		return nil
@@ -128,7 +85,7 @@ func (m *Mapper) thinkingStart(e *message.ThinkingBlockStart) []Event {
 	}
 }
 
-func (m *Mapper) hint(e *message.HintBlockEvent) []Event {
+func (m *blockMapper) hint(e *message.HintBlockEvent) []Event {
 	id, ok := m.nameMessage(e, message.BlockHint, e.BlockID)
 	if !ok {
 		return nil
@@ -156,7 +113,7 @@ const (
 )
 
 // data collects the pieces of a data block and shows it whole at its end.
-func (m *Mapper) data(e message.Event) []Event {
+func (m *blockMapper) data(e message.Event) []Event {
 	if err := appender.Append(m.buffer, e); err != nil {
 		m.lose(e, LossOutOfPlace)
 		return nil
@@ -178,7 +135,7 @@ func (m *Mapper) data(e message.Event) []Event {
 	return nil
 }
 
-func (m *Mapper) showData(e message.Event, d *message.DataBlock) []Event {
+func (m *blockMapper) showData(e message.Event, d *message.DataBlock) []Event {
 	id, ok := m.nameMessage(e, message.BlockData, d.ID)
 	if !ok {
 		return nil
@@ -198,7 +155,7 @@ func (m *Mapper) showData(e message.Event, d *message.DataBlock) []Event {
 	return []Event{&ActivitySnapshot{Tagged: m.taggedBase(e, noteBlock(id, d.ID)), MessageID: id, ActivityType: ActivityData, Content: raw}}
 }
 
-func (m *Mapper) custom(e *message.Custom) []Event {
+func (m *blockMapper) custom(e *message.Custom) []Event {
 	value := message.RawJSON("{}")
 	if e.Value != nil {
 		value = object(e.Value)

@@ -6,9 +6,30 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
+// callMapper maps the calls of a reply, their results, and what the reply waits for.
+type callMapper struct {
+	*scope
+	known   map[message.CallID]*callState
+	waiting []wait // in the order in which they began
+}
+
+// callState is what is known of a call.
+type callState struct {
+	name, wire       string // its name, and its id at the client
+	answered, result bool   // the client has its result; it was sent
+}
+
+// wait is a call for which a parked reply waits.
+type wait struct {
+	call      message.CallID
+	name      string     // of the tool, of a call without an interrupt
+	interrupt *Interrupt // a person; nil: see client
+	client    bool       // the client's own tool; else a worker
+}
+
 // call maps what a model writes of a call. A call that the client knows is
 // never streamed again: its arguments would be joined to those that it has.
-func (m *Mapper) call(e message.Event) []Event {
+func (m *callMapper) call(e message.Event) []Event {
 	switch e := e.(type) {
 	case *message.ToolCallStart:
 		return m.callStart(e, e.ToolCallID, e.ToolCallName, m.taggedBase(e, m.callMeta(e.ToolCallID)))
@@ -19,7 +40,6 @@ func (m *Mapper) call(e message.Event) []Event {
 	case *message.ToolCallEnd:
 		if _, ok := m.isOpen(e, message.BlockToolCall, string(e.ToolCallID)); ok {
 			m.recordClosed(message.BlockToolCall, string(e.ToolCallID))
-			m.calls[e.ToolCallID].done = true
 			return []Event{&ToolCallEnd{Tagged: m.taggedBase(e, nil), ToolCallID: m.wire(e.ToolCallID)}}
 		}
 	default:
@@ -27,7 +47,7 @@ func (m *Mapper) call(e message.Event) []Event {
 	return nil
 }
 
-func (m *Mapper) callStart(e message.Event, id message.CallID, name string, t Tagged) []Event {
+func (m *callMapper) callStart(e message.Event, id message.CallID, name string, t Tagged) []Event {
 	c, known := m.findShown(id)
 	if known {
 		if c.name == "" {
@@ -37,24 +57,24 @@ func (m *Mapper) callStart(e message.Event, id message.CallID, name string, t Ta
 		return nil
 	}
 	c.name = name
-	if m.parent == "" {
-		m.parent = m.makeID(string(m.reply)+"/"+string(id), "calls")
+	if m.round.parent == "" {
+		m.round.parent = m.makeID(string(m.reply)+"/"+string(id), "calls")
 	}
-	m.called = true
+	m.round.called = true
 	m.recordOpen(message.BlockToolCall, string(id), &ToolCallEnd{ToolCallID: c.wire})
-	return []Event{&ToolCallStart{Tagged: t, ToolCallID: c.wire, ToolCallName: name, ParentMessageID: new(m.parent)}}
+	return []Event{&ToolCallStart{Tagged: t, ToolCallID: c.wire, ToolCallName: name, ParentMessageID: new(m.round.parent)}}
 }
 
 // findShown returns the state of a call, and whether the client has been shown it.
-func (m *Mapper) findShown(id message.CallID) (*callState, bool) {
-	c := m.calls[id]
+func (m *callMapper) findShown(id message.CallID) (*callState, bool) {
+	c := m.known[id]
 	if c != nil {
 		return c, true
 	}
 	c = &callState{wire: m.wire(id)}
-	m.calls[id] = c
+	m.known[id] = c
 	if answered, inHistory := m.run.Calls[c.wire]; inHistory {
-		c.done, c.elsewhere, c.answered = true, true, answered
+		c.answered = answered
 		return c, true
 	}
 	return c, false
@@ -63,8 +83,8 @@ func (m *Mapper) findShown(id message.CallID) (*callState, bool) {
 // wire is the id of a call at the client: its own, unless the reply began here
 // and the history has another call of that id. Models number their calls
 // from one in each reply, and to the client one id is one call.
-func (m *Mapper) wire(id message.CallID) string {
-	if c := m.calls[id]; c != nil {
+func (m *callMapper) wire(id message.CallID) string {
+	if c := m.known[id]; c != nil {
 		return c.wire
 	}
 	if _, taken := m.run.Calls[string(id)]; taken && m.fromStart {
@@ -74,7 +94,7 @@ func (m *Mapper) wire(id message.CallID) string {
 }
 
 // callMeta says which call it is, where the client's id does not.
-func (m *Mapper) callMeta(id message.CallID) map[string]any {
+func (m *callMapper) callMeta(id message.CallID) map[string]any {
 	if m.wire(id) == string(id) {
 		return nil
 	}
@@ -82,9 +102,9 @@ func (m *Mapper) callMeta(id message.CallID) map[string]any {
 }
 
 // showCall makes sure that the client knows a call, with complete arguments.
-func (m *Mapper) showCall(e message.Event, b *message.ToolCallBlock) (out []Event) {
+func (m *callMapper) showCall(e message.Event, b *message.ToolCallBlock) (out []Event) {
 	if _, known := m.findShown(b.ID); !known {
-		delete(m.calls, b.ID)
+		delete(m.known, b.ID)
 		t := m.plainBase()
 		if more := m.callMeta(b.ID); more != nil {
 			t.Metadata = object(map[string]any{sourceName: more})
@@ -96,18 +116,17 @@ func (m *Mapper) showCall(e message.Event, b *message.ToolCallBlock) (out []Even
 }
 
 // completeCall ends a call whose end was not seen.
-func (m *Mapper) completeCall(id message.CallID) []Event {
+func (m *callMapper) completeCall(id message.CallID) []Event {
 	at := blockKey{message.BlockToolCall, string(id)}
 	if !slices.ContainsFunc(m.open, func(o opening) bool { return o.at == at }) {
 		return nil
 	}
 	m.recordClosed(at.kind, at.id)
-	m.calls[id].done = true
 	return []Event{&ToolCallEnd{Tagged: m.plainBase(), ToolCallID: m.wire(id)}}
 }
 
 // state shows where a call stands, if that is wanted.
-func (m *Mapper) state(id message.CallID, state message.ToolCallState) []Event {
+func (m *callMapper) state(id message.CallID, state message.ToolCallState) []Event {
 	if !m.opt.CallStates {
 		return nil
 	}
@@ -122,7 +141,7 @@ func (m *Mapper) state(id message.CallID, state message.ToolCallState) []Event {
 }
 
 // resultOf collects the pieces of a result and sends it whole at its end.
-func (m *Mapper) resultOf(e message.Event) []Event {
+func (m *callMapper) resultOf(e message.Event) []Event {
 	var id message.CallID
 	switch e := e.(type) {
 	case *message.ToolResultStart:
@@ -161,7 +180,7 @@ func (m *Mapper) resultOf(e message.Event) []Event {
 }
 
 // result sends what became of a call, unless the client said so itself.
-func (m *Mapper) result(e message.Event, b *message.ToolResultBlock, t Tagged) []Event {
+func (m *callMapper) result(e message.Event, b *message.ToolResultBlock, t Tagged) []Event {
 	c, _ := m.findShown(b.ID)
 	m.resolve(b.ID)
 	out := m.completeCall(b.ID)
@@ -174,7 +193,7 @@ func (m *Mapper) result(e message.Event, b *message.ToolResultBlock, t Tagged) [
 			Tagged: t, MessageID: m.makeID(string(m.reply)+"/"+string(b.ID)+"/result", "again"),
 			ToolCallID: c.wire, Content: resultContent(b.Output), Role: new(RoleTool),
 		})
-		m.parent, m.called = "", false // what follows belongs to another round
+		m.round = round{}
 	}
 	return append(out, m.state(b.ID, message.ToolCallFinished)...)
 }
@@ -209,4 +228,110 @@ func dataPart(b *message.DataBlock) Part {
 		p.Type, p.Source = mediaPart(s.MediaType), &Source{Type: SourceURL, Value: s.URL, MimeType: &s.MediaType}
 	}
 	return p
+}
+
+// mapTurn maps the events by which a reply hands calls to people and others, and
+// gets them back.
+func (m *callMapper) mapTurn(e message.Event) (out []Event) {
+	switch e := e.(type) {
+	case *message.RequireUserConfirm:
+		for i := range e.ToolCalls {
+			out = append(out, m.ask(e, &e.ToolCalls[i])...)
+		}
+	case *message.UserConfirmResult:
+		m.lose(e, LossResponse)
+		for i := range e.ConfirmResults {
+			out = append(out, m.answer(&e.ConfirmResults[i])...)
+		}
+	case *message.RequireExternalExecution:
+		for i := range e.ToolCalls {
+			out = append(out, m.handOver(e, &e.ToolCalls[i])...)
+		}
+	case *message.ExternalExecutionResult:
+		for i := range e.ExecutionResults {
+			out = append(out, m.bringResult(e, &e.ExecutionResults[i])...)
+		}
+	default:
+	}
+	return out
+}
+
+// ask holds an approval request back until the reply parks: AG-UI asks by ending the run.
+func (m *callMapper) ask(e message.Event, b *message.ToolCallBlock) []Event {
+	out := m.showCall(e, b)
+	m.resolve(b.ID)
+	i := m.request(e, b)
+	if m.opt.Request != nil {
+		m.opt.Request(b, i)
+	}
+	m.waiting = append(m.waiting, wait{call: b.ID, interrupt: i})
+	m.lose(e, LossRequestTime)
+	return append(out, m.state(b.ID, message.ToolCallAsking)...)
+}
+
+// approval request is the interrupt of a call. The schema of the answer offers what is
+// possible: edits always, rules where some were suggested. The arguments that
+// are asked about are in the metadata, because an edit may have made others of
+// those that were streamed.
+func (m *callMapper) request(e message.Event, b *message.ToolCallBlock) *Interrupt {
+	asked := map[string]any{"toolCallId": string(b.ID), "toolName": b.Name, "arguments": b.Input}
+	if len(b.SuggestedRules) > 0 {
+		asked["suggestedRules"] = b.SuggestedRules
+	}
+	return &Interrupt{
+		ID: m.makeID(e.Header().ID+"/"+string(b.ID), "again"), Reason: ReasonToolCall, ToolCallID: new(m.wire(b.ID)),
+		Message: new("Allow " + b.Name + "?"), ResponseSchema: ResponseSchema(true, len(b.SuggestedRules) > 0),
+		Metadata: object(map[string]any{"askance": asked}),
+	}
+}
+
+// ResponseSchema is the schema of the answer to an approval request about a call: a
+// boolean approved and, where they are offered, an object editedArgs, which
+// takes the place of all arguments, and a list of rules to remember.
+func ResponseSchema(edits, rules bool) message.RawJSON {
+	s := `{"type":"object","properties":{"approved":{"type":"boolean"}`
+	if edits {
+		s += `,"editedArgs":{"type":"object"}`
+	}
+	if rules {
+		s += `,"rules":{"type":"array","items":{"type":"object"}}`
+	}
+	return message.RawJSON(s + `},"required":["approved"]}`)
+}
+
+// answer takes an approval request back that was answered elsewhere.
+func (m *callMapper) answer(r *message.ConfirmResult) []Event {
+	m.resolve(r.ToolCall.ID)
+	if r.Confirmed {
+		return m.state(r.ToolCall.ID, message.ToolCallAllowed)
+	}
+	return m.state(r.ToolCall.ID, message.ToolCallFinished)
+}
+
+func (m *callMapper) handOver(e message.Event, b *message.ToolCallBlock) []Event {
+	out := m.showCall(e, b)
+	m.resolve(b.ID)
+	client := m.run.ClientTools[b.Name]
+	if !client {
+		m.lose(e, LossExternal)
+	}
+	if c, _ := m.findShown(b.ID); !c.answered {
+		m.waiting = append(m.waiting, wait{call: b.ID, name: b.Name, client: client})
+	}
+	return append(out, m.state(b.ID, message.ToolCallSubmitted)...)
+}
+
+// bringResult sends a result from outside, if no events of its own carry it:
+// they do once the call has a TOOL_RESULT_START.
+func (m *callMapper) bringResult(e message.Event, b *message.ToolResultBlock) []Event {
+	m.resolve(b.ID)
+	if c, _ := m.findShown(b.ID); c.result || m.buffer.ToolResult(b.ID) != nil {
+		return nil
+	}
+	return m.result(e, b, m.taggedBase(e, map[string]any{"state": string(b.State)}))
+}
+
+// resolve takes a call off the list of those that the reply waits for.
+func (m *callMapper) resolve(id message.CallID) {
+	m.waiting = slices.DeleteFunc(m.waiting, func(w wait) bool { return w.call == id })
 }

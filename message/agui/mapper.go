@@ -101,95 +101,50 @@ const (
 // answer ([Mapper.Park]), and the run that brings the answers has the mapper
 // that [Mapper.Next] returns. A Mapper is not safe for concurrent use.
 type Mapper struct {
-	run Run
-	opt Mapping
+	*scope
+	started, ended bool
+	bound          bool // to a reply
 
-	started, ended   bool
-	bound, fromStart bool // to a reply; from its beginning
-	reply            message.ReplyID
-	at               *int64       // timestamp of the last event
-	buffer           *message.Msg // data blocks and results that have not ended
-
-	open  []opening // in the order in which they were opened
-	names map[blockKey]string
-	used  map[string]bool // message ids
-
-	model    int // calls of the model
-	modelNow string
-	usage    []TokenUsage
-	parent   string // the message that this round's calls belong to
-	called   bool   // a call of this round has used it
-
-	calls   map[message.CallID]*callState
-	waiting []wait // in the order in which they began
-}
-
-// opening is an item that must be closed before the run finishes.
-type opening struct {
-	at    blockKey
-	close []Event
-}
-
-// blockKey is a block of AgentScope: ids are unique within a kind at best.
-type blockKey struct {
-	kind message.BlockType
-	id   string
-}
-
-// blockStep is the kind under which an open step stands among the blocks.
-const blockStep message.BlockType = "step"
-
-// callState is what is known of a call.
-type callState struct {
-	name, wire       string // its name, and its id at the client
-	done, elsewhere  bool   // its arguments are complete; the client has them already
-	answered, result bool   // the client has its result; it was sent
-}
-
-// wait is a call for which a parked reply waits.
-type wait struct {
-	call      message.CallID
-	name      string     // of the tool, of a call without an interrupt
-	interrupt *Interrupt // a person; nil: see client
-	client    bool       // the client's own tool; else a worker
+	blocks blockMapper
+	calls  callMapper
+	model  modelMapper
 }
 
 // NewMapper returns a mapper for a run that begins with a reply.
 func NewMapper(run Run, opt Mapping) *Mapper {
-	m := &Mapper{
-		run: run, opt: opt,
-		names: map[blockKey]string{}, used: map[string]bool{},
-		calls: map[message.CallID]*callState{}, buffer: &message.Msg{Role: message.RoleAssistant},
+	s := &scope{
+		run: run, opt: opt, names: map[blockKey]string{}, used: map[string]bool{},
+		buffer: &message.Msg{Role: message.RoleAssistant},
 	}
-	maps.Copy(m.used, run.Messages)
-	return m
+	maps.Copy(s.used, run.Messages)
+	return &Mapper{
+		scope: s, blocks: blockMapper{s}, model: modelMapper{scope: s},
+		calls: callMapper{scope: s, known: map[message.CallID]*callState{}},
+	}
 }
 
-// Next returns the mapper for the run that goes on with the same reply. It
-// knows what the client has been shown, what is buffered and what the reply
-// still waits for; the old mapper must not be used any more. An approval request that is
-// open still is shown again with the interrupt it had, id and all: it is the same
-// approval request.
+// Next returns the mapper for the run that continues the same reply. The old
+// mapper must not be used after it. An approval request that is still open is
+// shown again with the interrupt it had, id included.
 func (m *Mapper) Next(run Run) *Mapper {
-	n := *m
-	n.run, n.started, n.ended = run, false, false
-	n.open, n.usage, n.at = nil, nil, nil
-	n.waiting = slices.Clone(m.waiting)
-	n.parent, n.called, n.model = "", false, 0
-	for _, c := range n.calls {
+	s := *m.scope
+	s.run, s.open, s.at, s.round = run, nil, nil, round{}
+	for _, c := range m.calls.known {
 		c.answered = c.answered || run.Calls[c.wire]
 	}
-	return &n
+	return &Mapper{
+		scope: &s, bound: m.bound, blocks: blockMapper{&s}, model: modelMapper{scope: &s, name: m.model.name},
+		calls: callMapper{scope: &s, known: m.calls.known, waiting: slices.Clone(m.calls.waiting)},
+	}
 }
 
 // Pending returns the client's own calls that the reply waits for, by the id
-// that the client has, as [RunInput.ToolResults] takes them. It is of use until
-// the run is parked, and after.
+// that the client has, as [RunInput.ToolResults] takes them.
 func (m *Mapper) Pending() map[string]message.ToolCallBlock {
 	out := map[string]message.ToolCallBlock{}
-	for _, w := range m.waiting {
+	for _, w := range m.calls.waiting {
 		if w.client {
-			out[m.wire(w.call)] = message.ToolCallBlock{ID: w.call, Name: w.name}
+			out[m.calls.wire(w.call)] = message.ToolCallBlock{ID: w.call, Name: w.name}
 		}
 	}
 	return out
@@ -272,12 +227,6 @@ func (m *Mapper) begin(e message.Event) []Event {
 	return out
 }
 
-func (m *Mapper) lose(e message.Event, l Loss) {
-	if m.opt.OnLoss != nil {
-		m.opt.OnLoss(e, l)
-	}
-}
-
 // event maps one event of a run that has begun.
 func (m *Mapper) event(e message.Event) []Event {
 	switch e := e.(type) {
@@ -289,25 +238,25 @@ func (m *Mapper) event(e message.Event) []Event {
 	case *message.ReplyEnd:
 		return m.replyEnd(e)
 	case *message.ModelCallStart:
-		return m.modelStart(e)
+		return m.model.modelStart(e)
 	case *message.ModelCallEnd:
-		return m.modelEnd(e)
+		return m.model.modelEnd(e)
 	case *message.Custom:
-		return m.custom(e)
+		return m.blocks.custom(e)
 	case *message.UnknownEvent:
 		m.lose(e, LossTyped)
 		return []Event{&Raw{Tagged: Tagged{Base: m.base(e, nil)}, Event: e.Raw, Source: new(sourceName)}}
 	case *message.TextBlockStart, *message.TextBlockDelta, *message.TextBlockEnd,
 		*message.ThinkingBlockStart, *message.ThinkingBlockDelta, *message.ThinkingBlockEnd,
 		*message.DataBlockStart, *message.DataBlockDelta, *message.DataBlockEnd, *message.HintBlockEvent:
-		return m.block(e)
+		return m.blocks.block(e)
 	case *message.ToolCallStart, *message.ToolCallDelta, *message.ToolCallEnd:
-		return m.call(e)
+		return m.calls.call(e)
 	case *message.ToolResultStart, *message.ToolResultTextDelta, *message.ToolResultDataDelta, *message.ToolResultEnd:
-		return m.resultOf(e)
+		return m.calls.resultOf(e)
 	case *message.RequireUserConfirm, *message.UserConfirmResult,
 		*message.RequireExternalExecution, *message.ExternalExecutionResult:
-		return m.mapTurn(e)
+		return m.calls.mapTurn(e)
 	default:
 		m.lose(e, LossTyped)
 		return nil

@@ -14,6 +14,20 @@ type request struct {
 	decisions []*Decision
 }
 
+// callKey names a call within the session.
+type callKey struct {
+	reply message.ReplyID
+	call  message.CallID
+}
+
+// requestList knows the approval requests: the open ones, and the last closed ones.
+type requestList struct {
+	asked   []*request
+	pending map[callKey]*place
+}
+
+func newRequestList() requestList { return requestList{pending: map[callKey]*place{}} }
+
 // place is an undecided call of a request.
 type place struct {
 	req *request
@@ -32,7 +46,7 @@ func (m *Mapper) ask(e *message.RequireUserConfirm) {
 		return
 	}
 	a := m.askedOf(e)
-	if m.find(a.Key) != nil {
+	if m.requests.find(a.Key) != nil {
 		m.skip(e, "it was asked already")
 		return
 	}
@@ -43,14 +57,14 @@ func (m *Mapper) ask(e *message.RequireUserConfirm) {
 		}
 	}
 	for i, c := range a.Calls {
-		if old := m.pending[callKey{c.Reply, c.Call}]; old != nil {
+		if old := m.requests.pending[callKey{c.Reply, c.Call}]; old != nil {
 			m.decide(old, Decision{Type: DecisionReject, Message: "The approval request was asked again."}, e.CreatedAt, true)
 		}
 		if m.turn.reply == e.Reply {
 			m.turn.replaceCall(&e.ToolCalls[i])
 		}
 	}
-	m.show(m.remember(a))
+	m.show(m.requests.remember(a))
 }
 
 func (m *Mapper) askedOf(e *message.RequireUserConfirm) Asked {
@@ -75,21 +89,21 @@ func (m *Mapper) askedOf(e *message.RequireUserConfirm) Asked {
 }
 
 // remember opens a request.
-func (m *Mapper) remember(a Asked) *request {
+func (l *requestList) remember(a Asked) *request {
 	r := &request{Asked: a, open: true, decisions: make([]*Decision, len(a.Calls))}
-	m.asked = append(m.asked, r)
+	l.asked = append(l.asked, r)
 	closed := 0
-	for _, o := range m.asked {
+	for _, o := range l.asked {
 		if !o.open {
 			closed++
 		}
 	}
 	if closed > maxClosed {
-		i := slices.IndexFunc(m.asked, func(o *request) bool { return !o.open })
-		m.asked = slices.Delete(m.asked, i, i+1)
+		i := slices.IndexFunc(l.asked, func(o *request) bool { return !o.open })
+		l.asked = slices.Delete(l.asked, i, i+1)
 	}
 	for i, c := range a.Calls {
-		m.pending[callKey{c.Reply, c.Call}] = &place{r, i}
+		l.pending[callKey{c.Reply, c.Call}] = &place{r, i}
 	}
 	return r
 }
@@ -109,7 +123,7 @@ func (m *Mapper) resolve(e message.Event) {
 	case *message.UserConfirmResult:
 		for i := range e.ConfirmResults {
 			r := &e.ConfirmResults[i]
-			if p := m.pending[callKey{e.Reply, r.ToolCall.ID}]; p != nil {
+			if p := m.requests.pending[callKey{e.Reply, r.ToolCall.ID}]; p != nil {
 				m.applyConfirmation(e, p, r)
 			}
 		}
@@ -136,7 +150,7 @@ func (m *Mapper) applyConfirmation(e *message.UserConfirmResult, p *place, r *me
 // closeUnanswered closes the approval request of a call that ended without an answer: its
 // time was up, or the reply was interrupted.
 func (m *Mapper) closeUnanswered(e message.Event, id message.CallID, state message.ToolResultState) {
-	p := m.pending[callKey{e.ReplyID(), id}]
+	p := m.requests.pending[callKey{e.ReplyID(), id}]
 	if p == nil {
 		return
 	}
@@ -169,7 +183,7 @@ func (m *Mapper) decide(p *place, d Decision, at string, unanswered bool) {
 	}
 	p.req.decisions[p.i] = &d
 	p.req.expired = p.req.expired || unanswered
-	delete(m.pending, callKey{c.Reply, c.Call})
+	delete(m.requests.pending, callKey{c.Reply, c.Call})
 	list := make([]Decision, 0, len(p.req.decisions))
 	for _, d := range p.req.decisions {
 		if d == nil {
@@ -183,8 +197,8 @@ func (m *Mapper) decide(p *place, d Decision, at string, unanswered bool) {
 	}
 }
 
-func (m *Mapper) find(key string) *request {
-	for _, r := range m.asked {
+func (l *requestList) find(key string) *request {
+	for _, r := range l.asked {
 		if r.Key == key {
 			return r
 		}
@@ -196,7 +210,7 @@ func (m *Mapper) find(key string) *request {
 // where a restart does not lose them.
 func (m *Mapper) Open() []Asked {
 	var out []Asked
-	for _, r := range m.asked {
+	for _, r := range m.requests.asked {
 		if r.open {
 			out = append(out, r.Asked)
 		}
@@ -207,7 +221,7 @@ func (m *Mapper) Open() []Asked {
 // Responses turns an approval command into answers; see [Asked.Answers]. The
 // mapper's own state changes only with the events that follow from them.
 func (m *Mapper) Responses(c *Approval) ([]message.Response, error) {
-	r, err := m.findMeant(c)
+	r, err := m.requests.findMeant(c)
 	if err != nil {
 		return nil, err
 	}
@@ -215,11 +229,11 @@ func (m *Mapper) Responses(c *Approval) ([]message.Response, error) {
 }
 
 // findMeant finds the approval that a command is about.
-func (m *Mapper) findMeant(c *Approval) (*request, error) {
+func (l *requestList) findMeant(c *Approval) (*request, error) {
 	if c.Key == "" {
-		return m.only(c)
+		return l.only(c)
 	}
-	r := m.find(c.Key)
+	r := l.find(c.Key)
 	switch {
 	case r == nil:
 		return nil, message.Errorf(message.CodeNotFound, "submit_response", "%w: %.100q", ErrUnknownApproval, c.Key)
@@ -233,9 +247,9 @@ func (m *Mapper) findMeant(c *Approval) (*request, error) {
 }
 
 // only is the one open approval.
-func (m *Mapper) only(c *Approval) (*request, error) {
+func (l *requestList) only(c *Approval) (*request, error) {
 	var found *request
-	for _, r := range m.asked {
+	for _, r := range l.asked {
 		if !r.open {
 			continue
 		}

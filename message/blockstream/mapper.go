@@ -64,24 +64,11 @@ type DataPart struct{ MediaType, URL string }
 // package documentation promises. Each subscriber has one of its own, because what they have
 // seen differs. It is not safe for concurrent use.
 type Mapper struct {
-	cfg     Config
-	turn    *turn
-	over    []message.ReplyID // turns that ended, the last ones
-	files   []File            // of the next turn
-	pending map[callKey]*place
-	asked   []*request // open, and the last ones that are not
-	hidden  map[string]bool
-	out     []Frame
+	turnWriter
+	requests requestList
+	files    []File          // of the next turn
+	hidden   map[string]bool // approvals that a catch-up leaves out
 }
-
-// callKey names a call within the session.
-type callKey struct {
-	reply message.ReplyID
-	call  message.CallID
-}
-
-// maxOver bounds how many ended turns are remembered.
-const maxOver = 64
 
 // NewMapper makes a mapper that has seen nothing.
 func NewMapper(cfg Config) (*Mapper, error) {
@@ -100,7 +87,7 @@ func NewMapper(cfg Config) (*Mapper, error) {
 	if cfg.Failed == "" {
 		cfg.Failed = "Something went wrong. Please try again."
 	}
-	return &Mapper{cfg: cfg, pending: map[callKey]*place{}}, nil
+	return &Mapper{turnWriter: turnWriter{cfg: cfg}, requests: newRequestList()}, nil
 }
 
 // Attach announces the content_urls of a chat: the next turn begins with a
@@ -138,13 +125,13 @@ func (m *Mapper) Event(e message.Event) ([]Frame, error) {
 func (m *Mapper) Catchup(events []message.Event) []Frame {
 	scout, quiet := *m, m.cfg
 	quiet.OnSkip = nil
-	scout.cfg, scout.pending, scout.asked = quiet, map[callKey]*place{}, nil
+	scout.cfg, scout.requests = quiet, newRequestList()
 	scout.turn, scout.out, scout.over = nil, nil, slices.Clone(m.over)
 	for _, e := range events {
 		_, _ = scout.Event(e) // what cannot be shown is told of below
 	}
 	m.hidden = map[string]bool{}
-	for _, r := range scout.asked {
+	for _, r := range scout.requests.asked {
 		if !r.open {
 			m.hidden[r.Key] = true
 		}
@@ -166,9 +153,9 @@ func (m *Mapper) Catchup(events []message.Event) []Frame {
 // approval that is open here already is shown once more, too. It opens a turn if
 // there is none.
 func (m *Mapper) Resend(a Asked) []Frame {
-	r := m.find(a.Key)
+	r := m.requests.find(a.Key)
 	if r == nil {
-		r = m.remember(a)
+		r = m.requests.remember(a)
 	}
 	if !r.open {
 		return nil
@@ -179,18 +166,6 @@ func (m *Mapper) Resend(a Asked) []Frame {
 		m.show(r)
 	}
 	return m.flush()
-}
-
-func (m *Mapper) flush() []Frame {
-	out := m.out
-	m.out = nil
-	return out
-}
-
-func (m *Mapper) skip(e message.Event, why string) {
-	if m.cfg.OnSkip != nil {
-		m.cfg.OnSkip(e, why)
-	}
 }
 
 // showable reports an approval request whose arguments are no JSON object.

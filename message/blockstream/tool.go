@@ -113,14 +113,14 @@ func (t *turn) replaceCall(b *message.ToolCallBlock) {
 }
 
 // showCall shows a call, unless that was done or there is nothing to show.
-func (m *Mapper) showCall(id message.CallID) {
+func (m *turnWriter) showCall(id message.CallID) {
 	if c := m.turn.calls[id]; !c.shown && !c.over && !c.bare {
 		m.use(id, c)
 	}
 }
 
 // showRemainingCalls shows the calls that never began, before the turn ends.
-func (m *Mapper) showRemainingCalls() {
+func (m *turnWriter) showRemainingCalls() {
 	for _, id := range m.turn.order {
 		m.showCall(id)
 	}
@@ -128,7 +128,7 @@ func (m *Mapper) showRemainingCalls() {
 
 // use sends the tool_use. Arguments that are no JSON object cannot be shown as
 // such: they stand as text in the label.
-func (m *Mapper) use(id message.CallID, c *call) {
+func (m *turnWriter) use(id message.CallID, c *call) {
 	input := c.input.String()
 	b := &ToolUse{ID: id, Name: c.name, Label: c.name}
 	if m.cfg.Label != nil {
@@ -193,13 +193,13 @@ func (m *Mapper) resultStart(t *turn, e *message.ToolResultStart) {
 		return
 	}
 	c.result = &output{name: e.ToolCallName}
-	if m.pending[callKey{t.reply, e.ToolCallID}] == nil { // else it ends unanswered, which is said first
+	if m.requests.pending[callKey{t.reply, e.ToolCallID}] == nil { // else it ends unanswered, which is said first
 		m.showCall(e.ToolCallID)
 	}
 }
 
 // running is the result that a delta or an end is about.
-func (m *Mapper) running(t *turn, e message.Event, id message.CallID) *output {
+func (m *turnWriter) running(t *turn, e message.Event, id message.CallID) *output {
 	if c := t.calls[id]; c != nil && c.result != nil && !c.over {
 		return c.result
 	}

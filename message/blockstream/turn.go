@@ -20,6 +20,29 @@ type turn struct {
 	order   []message.CallID // of calls, as they came
 }
 
+// maxOver bounds how many ended turns are remembered.
+const maxOver = 64
+
+// turnWriter writes the frames of the open turn.
+type turnWriter struct {
+	cfg  Config
+	turn *turn
+	over []message.ReplyID // turns that ended, the last ones
+	out  []Frame
+}
+
+func (m *turnWriter) flush() []Frame {
+	out := m.out
+	m.out = nil
+	return out
+}
+
+func (m *turnWriter) skip(e message.Event, why string) {
+	if m.cfg.OnSkip != nil {
+		m.cfg.OnSkip(e, why)
+	}
+}
+
 // openBlock is the text or thinking block that can still grow. All other blocks
 // are written whole.
 type openBlock struct {
@@ -60,7 +83,7 @@ func (m *Mapper) begin(reply message.ReplyID, at string) {
 	}
 	// Clients forget every block at message_start, the cards of open approval requests
 	// too.
-	for _, r := range m.asked {
+	for _, r := range m.requests.asked {
 		if r.open {
 			m.show(r)
 		}
@@ -75,7 +98,7 @@ func plural(n int, noun string) string {
 }
 
 // time reads AgentScope's times, which have no zone, and those that have one.
-func (m *Mapper) time(at string) (time.Time, bool) {
+func (m *turnWriter) time(at string) (time.Time, bool) {
 	for _, layout := range []string{"2006-01-02T15:04:05.999999999", time.RFC3339Nano} {
 		if t, err := time.ParseInLocation(layout, at, m.cfg.Location); err == nil {
 			return t, true
@@ -85,7 +108,7 @@ func (m *Mapper) time(at string) (time.Time, bool) {
 }
 
 // endTurn closes the turn that is open, if there is one.
-func (m *Mapper) endTurn(at string) {
+func (m *turnWriter) endTurn(at string) {
 	if m.turn == nil {
 		return
 	}
@@ -105,20 +128,20 @@ func (m *Mapper) endTurn(at string) {
 }
 
 // emit sends a frame of the turn.
-func (m *Mapper) emit(f Frame) {
+func (m *turnWriter) emit(f Frame) {
 	f.Head().MessageID = m.turn.reply
 	m.out = append(m.out, f)
 }
 
 // start opens the next block, after it closes the open one.
-func (m *Mapper) start(b ContentBlock) {
+func (m *turnWriter) start(b ContentBlock) {
 	m.stop(false)
 	m.emit(&BlockStart{Index: m.turn.next, Block: b})
 	m.turn.next++
 }
 
 // block sends a block whole.
-func (m *Mapper) block(b ContentBlock, deltas ...Delta) {
+func (m *turnWriter) block(b ContentBlock, deltas ...Delta) {
 	m.start(b)
 	i := m.turn.next - 1
 	for _, d := range deltas {
@@ -128,7 +151,7 @@ func (m *Mapper) block(b ContentBlock, deltas ...Delta) {
 }
 
 // stop closes the open text or thinking block, if there is one.
-func (m *Mapper) stop(final bool) {
+func (m *turnWriter) stop(final bool) {
 	if t := m.turn; t != nil && t.open != nil {
 		m.emit(&BlockStop{Index: t.next - 1, Final: final && t.open.text && t.open.ended})
 		t.open = nil
@@ -137,7 +160,7 @@ func (m *Mapper) stop(final bool) {
 
 // release closes a text block that has ended as soon as something shows that it
 // is not the last answer of the turn.
-func (m *Mapper) release(e message.Event) {
+func (m *turnWriter) release(e message.Event) {
 	if m.turn == nil || m.turn.open == nil || !m.turn.open.ended {
 		return
 	}
@@ -229,7 +252,7 @@ func (m *Mapper) grow(e message.Event, name, delta string, b ContentBlock) bool 
 
 // endBlock notes the end of the named block. Thinking stops at once; text waits to
 // know whether it is the last answer.
-func (m *Mapper) endBlock(name string) {
+func (m *turnWriter) endBlock(name string) {
 	if m.turn == nil || m.turn.open == nil || m.turn.open.name != name {
 		return
 	}
