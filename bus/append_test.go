@@ -101,7 +101,7 @@ func TestAppendRefuses(t *testing.T) {
 		want   error
 	}{
 		{"too large", big, message.ErrTooLarge},
-		{"no key", &message.EventRecord{V: 1, ID: "x"}, message.ErrInvalid},
+		{"no key", &message.EventRecord{V: message.RecordVersion, ID: "x"}, message.ErrInvalid},
 		{"another space", callRecord("f", elsewhere, message.ToolCallPending, "propose"), message.ErrInvalid},
 		{"id with a line break", callRecord("f\r\nNats-TTL: 1s", callKey("c1"), message.ToolCallPending, "propose"), message.ErrInvalid},
 		{"no id", callRecord("", callKey("c1"), message.ToolCallPending, "propose"), message.ErrInvalid},

@@ -88,7 +88,7 @@ func keyOf(h nats.Header) string { return strings.Fields(h.Get(bus.HeaderMAC))[0
 func forgedBus(t *testing.T) (*bustest.Bus, *bus.Journal, *nats.Msg) {
 	b := bustest.New(t)
 	j := b.Journal("test")
-	reply := &message.EventRecord{V: 1, ID: "r1", At: at, Engine: "e", Reply: &message.ReplyState{Key: callKey("").ReplyKey(), Phase: message.ReplyOpen}}
+	reply := &message.EventRecord{V: message.RecordVersion, ID: "r1", At: at, Engine: "e", Reply: &message.ReplyState{Key: callKey("").ReplyKey(), Phase: message.ReplyOpen}}
 	mustAppend(t, j, reply, 0)
 	prev := mustAppend(t, j, callRecord("f1", callKey("c1"), message.ToolCallPending, "propose"), 0)
 	seq := mustAppend(t, j, callRecord("f2", callKey("c1"), message.ToolCallAllowed, "allow"), prev)

@@ -63,8 +63,8 @@ func TestJournalEntitiesAreIndependent(t *testing.T) {
 	call := callKey("c1")
 	mustAppend(t, j, callRecord("f1", call, message.ToolCallPending, "propose"), 0)
 	mustAppend(t, j, callRecord("f2", callKey("c2"), message.ToolCallPending, "propose"), 0)
-	reply := &message.EventRecord{V: 1, ID: "f3", At: at, Engine: "e", Reply: &message.ReplyState{Key: call.ReplyKey(), Phase: message.ReplyInterrupted}}
-	session := &message.EventRecord{V: 1, ID: "f4", At: at, Engine: "e", Session: &message.SessionState{Key: call.SessionKey(), Runtime: "rt"}}
+	reply := &message.EventRecord{V: message.RecordVersion, ID: "f3", At: at, Engine: "e", Reply: &message.ReplyState{Key: call.ReplyKey(), Phase: message.ReplyInterrupted}}
+	session := &message.EventRecord{V: message.RecordVersion, ID: "f4", At: at, Engine: "e", Session: &message.SessionState{Key: call.SessionKey(), Runtime: "rt"}}
 	mustAppend(t, j, reply, 0)
 	mustAppend(t, j, session, 0)
 	for _, want := range []*message.EventRecord{reply, session} {

@@ -2,6 +2,7 @@ package bus_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,21 +14,34 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// newer are bodies that a later version of the engine could write.
-var newer = []struct {
+// ofVersion is the member of an event record that says its version.
+func ofVersion(v int) string { return fmt.Sprintf(`"v":%d`, v) }
+
+// otherVersions are bodies that another version of the engine could write, and
+// what the error says.
+var otherVersions = []struct {
 	name string
 	with func(body string) string
+	want string
 }{
-	{"with a later version", func(body string) string { return strings.Replace(body, `"v":1`, `"v":2`, 1) }},
-	{"with a member that is not known here", func(body string) string { return strings.Replace(body, `"v":1`, `"v":1,"denied_for":"fraud"`, 1) }},
-	{"with another form", func(string) string { return "\x83\x01\x02\x03" }},
+	{"with a later version", func(body string) string {
+		return strings.Replace(body, ofVersion(message.RecordVersion), ofVersion(message.RecordVersion+1), 1)
+	}, "version 3, this program reads version 2"},
+	{"with the version before the names changed", func(body string) string {
+		return strings.Replace(strings.Replace(body, ofVersion(message.RecordVersion), ofVersion(1), 1), `"call":{`, `"call":{"tree":7,`, 1)
+	}, "version 1, this program reads version 2"},
+	{"without a version", func(body string) string { return strings.Replace(body, ofVersion(message.RecordVersion)+",", "", 1) }, "version 0, this program reads version 2"},
+	{"with a member that is not known here", func(body string) string {
+		return strings.Replace(body, ofVersion(message.RecordVersion), ofVersion(message.RecordVersion)+`,"denied_for":"fraud"`, 1)
+	}, "denied_for"},
+	{"with another form", func(string) string { return "\x83\x01\x02\x03" }, "another version wrote it"},
 }
 
-// An event record that a newer engine wrote is a record. An engine that cannot read it
-// must not go on from the one before it: that one may say allowed where the
-// new one says finished.
-func TestRecordOfANewerEngineIsNotPassedOver(t *testing.T) {
-	for _, tc := range newer {
+// An event record that an engine of another version wrote is a record. An engine
+// that cannot read it must not go on from the one before it: that one may say
+// allowed where the new one says finished.
+func TestRecordOfAnotherVersionIsNotPassedOver(t *testing.T) {
+	for _, tc := range otherVersions {
 		t.Run(tc.name, func(t *testing.T) {
 			b := bustest.New(t)
 			key, id, _ := handKeys(t, b)
@@ -40,8 +54,12 @@ func TestRecordOfANewerEngineIsNotPassedOver(t *testing.T) {
 			}
 			store(t, b.Conn("newer"), handRecord(key, id, "test", "f2", "revoke", tc.with(string(body)), 1))
 
-			if r, err := j.Last(t.Context(), callKey("c1")); !errors.Is(err, message.ErrUnavailable) || message.AsError("", err).Hint == "" {
-				t.Errorf("Last = %+v, %v; want an error with a hint", r.Record, err)
+			r, err := j.Last(t.Context(), callKey("c1"))
+			if !errors.Is(err, message.ErrUnavailable) {
+				t.Errorf("Last = %+v, %v; want an error", r.Record, err)
+			}
+			if text := fmt.Sprint(err); !strings.Contains(text, tc.want) || !strings.Contains(text, "read record 2 on askance.v1.test.record.s1.r1.c1.f") || message.AsError("", err).Hint == "" {
+				t.Errorf("the error is %q, want what (…%s…), where and a hint", text, tc.want)
 			}
 			if seq, err := j.Append(t.Context(), callRecord("f3", callKey("c1"), message.ToolCallSubmitted, "submit"), 1); !errors.Is(err, message.ErrConflict) {
 				t.Errorf("Append = %d, %v; want a conflict", seq, err)
@@ -90,7 +108,7 @@ func TestNextLeavesNewerTasksAlone(t *testing.T) {
 		if err := j.EnsureQueue(t.Context(), message.Queue{Tool: job}); err != nil {
 			t.Fatal(err)
 		}
-		for _, body := range []string{`{"v":2,"id":"f1","call":{"in":"another form"}}`, `{"v":2,"id":"f1"}`} {
+		for _, body := range []string{"{" + ofVersion(message.RecordVersion+1) + `,"id":"f1","call":{"in":"another form"}}`, "{" + ofVersion(message.RecordVersion+1) + `,"id":"f1"}`} {
 			m := nats.NewMsg("askance.v1.test.record.s1.r1.c1.w.job")
 			m.Data = []byte(body)
 			store(t, w.Conn("newer"), m)

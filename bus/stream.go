@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,7 @@ type StreamOptions struct {
 const (
 	metaKind     = "askance.stream"
 	metaProtocol = "askance.protocol"
+	metaRecords  = "askance.records" // the version of its event records
 	metaSpace    = "askance.space"
 	metaKey      = "askance.key"
 
@@ -54,7 +56,7 @@ func streamConfig(space message.SpaceID, keyID string, o StreamOptions) jetstrea
 		AllowAtomicPublish: true,
 		Metadata: map[string]string{
 			metaKind: kindJournal, metaProtocol: strconv.Itoa(ProtocolVersion),
-			metaSpace: string(space), metaKey: keyID,
+			metaRecords: strconv.Itoa(message.RecordVersion), metaSpace: string(space), metaKey: keyID,
 		},
 	}
 }
@@ -101,6 +103,9 @@ func checkStream(op string, have, want jetstream.StreamConfig) error {
 		return foreign("was not made by askance for this space", "choose another space, or rename the stream")
 	case meta[metaProtocol] != want.Metadata[metaProtocol]:
 		return foreign("has protocol "+quote(meta[metaProtocol])+", this engine speaks "+want.Metadata[metaProtocol], "use an engine of the stream's version")
+	case meta[metaRecords] != want.Metadata[metaRecords]:
+		return foreign("has event records of version "+quote(cmp.Or(meta[metaRecords], "1"))+", this engine reads version "+want.Metadata[metaRecords],
+			"start the release that wrote them, or choose another space: this release does not convert them")
 	case meta[metaKey] != want.Metadata[metaKey]:
 		return foreign("belongs to the engine keys "+quote(meta[metaKey])+", these are "+want.Metadata[metaKey], "give every engine of the space the same key file")
 	}

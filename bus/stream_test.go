@@ -48,7 +48,7 @@ func TestOpenJournalIsIdempotent(t *testing.T) {
 	if c := info.Config; c.Discard != jetstream.DiscardNew || c.Storage != jetstream.FileStorage || c.MaxAge != 0 || c.MaxMsgs != -1 || c.MaxBytes != -1 {
 		t.Errorf("the stream can lose records: %+v", c)
 	}
-	if m := info.Config.Metadata; m["askance.space"] != "test" || m["askance.protocol"] != "1" || m["askance.key"] != b.Keys().ID() {
+	if m := info.Config.Metadata; m["askance.space"] != "test" || m["askance.protocol"] != "1" || m["askance.records"] != "2" || m["askance.key"] != b.Keys().ID() {
 		t.Errorf("metadata %v", m)
 	}
 }
@@ -63,6 +63,8 @@ func TestForeignStreamIsRefused(t *testing.T) {
 		{"made by something else", func(c *jetstream.StreamConfig) { c.Metadata = nil }, "not made by askance"},
 		{"of another space", func(c *jetstream.StreamConfig) { c.Metadata["askance.space"] = "prod" }, "not made by askance for this space"},
 		{"of another protocol", func(c *jetstream.StreamConfig) { c.Metadata["askance.protocol"] = "2" }, `protocol "2"`},
+		{"from before event records had a version of their own", func(c *jetstream.StreamConfig) { delete(c.Metadata, "askance.records") }, `event records of version "1", this engine reads version 2`},
+		{"of later event records", func(c *jetstream.StreamConfig) { c.Metadata["askance.records"] = "3" }, `event records of version "3", this engine reads version 2`},
 		{"of other keys", func(c *jetstream.StreamConfig) { c.Metadata["askance.key"] = "ffff" }, `engine keys "ffff"`},
 		{"evicts by age", func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }, "max_age"},
 		{"evicts by number", func(c *jetstream.StreamConfig) { c.MaxMsgs = 10 }, "max_msgs"},
@@ -94,7 +96,7 @@ func TestForeignStreamIsRefused(t *testing.T) {
 			b := bustest.New(t)
 			cfg := jetstream.StreamConfig{
 				Name: "ASKANCE_test", Subjects: subjects, Discard: jetstream.DiscardNew, AllowDirect: true, AllowAtomicPublish: true,
-				Metadata: map[string]string{"askance.stream": "journal", "askance.space": "test", "askance.protocol": "1", "askance.key": b.Keys().ID()},
+				Metadata: map[string]string{"askance.stream": "journal", "askance.space": "test", "askance.protocol": "1", "askance.records": "2", "askance.key": b.Keys().ID()},
 			}
 			tc.make(&cfg)
 			if _, err := jetStream(t, b).CreateStream(t.Context(), cfg); err != nil {
@@ -212,15 +214,15 @@ func TestFullStream(t *testing.T) {
 		t.Errorf("an event in the head-room: %v, want full", err)
 	}
 	// Nor is it for what precedes new calls, however often they are proposed.
-	session := &message.EventRecord{V: 1, ID: "session", At: at, Engine: "e", Session: &message.SessionState{Key: message.Key{Space: "test", Session: "new"}, Runtime: "rt"}}
-	plan := &message.EventRecord{V: 1, ID: "plan", At: at, Engine: "e", Reply: &message.ReplyState{Key: open.ReplyKey(), Phase: message.ReplyOpen, Batches: []message.BatchPlan{{Number: 1}}}}
+	session := &message.EventRecord{V: message.RecordVersion, ID: "session", At: at, Engine: "e", Session: &message.SessionState{Key: message.Key{Space: "test", Session: "new"}, Runtime: "rt"}}
+	plan := &message.EventRecord{V: message.RecordVersion, ID: "plan", At: at, Engine: "e", Reply: &message.ReplyState{Key: open.ReplyKey(), Phase: message.ReplyOpen, Batches: []message.BatchPlan{{Number: 1}}}}
 	for _, f := range []*message.EventRecord{session, plan} {
 		if _, err := j.Append(t.Context(), f, 0); !errors.Is(err, message.ErrFull) {
 			t.Errorf("the event record %s in the head-room: %v, want full", f.ID, err)
 		}
 	}
 	// An interrupt ends calls, and the head-room is for open calls …
-	mustAppend(t, j, &message.EventRecord{V: 1, ID: "interrupt", At: at, Engine: "e", Reply: &message.ReplyState{Key: open.ReplyKey(), Phase: message.ReplyInterrupted}}, 0)
+	mustAppend(t, j, &message.EventRecord{V: message.RecordVersion, ID: "interrupt", At: at, Engine: "e", Reply: &message.ReplyState{Key: open.ReplyKey(), Phase: message.ReplyInterrupted}}, 0)
 	prev = mustAppend(t, j, big(callRecord("allowed", open, message.ToolCallAllowed, "allow")), prev)
 	// … and when it is used up, the server refuses, and nothing is half written.
 	for n := 0; err == nil || n == 0; n++ {

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"encoding/base64"
 	"errors"
@@ -86,11 +87,11 @@ func (j *Journal) eventRecord(s Subject, m stored) (*message.EventRecord, error)
 	}
 	var f message.EventRecord
 	if err := strictjson.Unmarshal(m.data, &f, strictjson.MaxBytes(maxStoredBytes)); err != nil {
-		return nil, because(errUnreadable, err)
+		return nil, because(errUnreadable, cmp.Or(checkVersion(m.data), err))
 	}
 	switch {
 	case f.V != message.RecordVersion:
-		return nil, fmt.Errorf("%w: it has event record version %d, this program reads %d", errUnreadable, f.V, message.RecordVersion)
+		return nil, because(errUnreadable, checkVersion(m.data))
 	case !s.names(f.Key(), f.WorkQueue()):
 		return nil, fmt.Errorf("%w: its body belongs to %s", errUnreadable, quote(f.Key().String()))
 	case first(m.header, headerID) != f.ID:
@@ -99,6 +100,18 @@ func (j *Journal) eventRecord(s Subject, m stored) (*message.EventRecord, error)
 		return nil, fmt.Errorf("its kind header is not its kind")
 	}
 	return &f, nil
+}
+
+// checkVersion says which version a record has, if it is not the one that this
+// program reads and the record says so.
+func checkVersion(body []byte) error {
+	var f struct {
+		V int `json:"v"`
+	}
+	if strictjson.UnmarshalOpen(body, &f, strictjson.MaxBytes(maxStoredBytes)) != nil || f.V == message.RecordVersion {
+		return nil
+	}
+	return fmt.Errorf("it has event record version %d, this program reads version %d", f.V, message.RecordVersion)
 }
 
 func (j *Journal) checkMAC(s Subject, m stored) error {

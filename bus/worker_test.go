@@ -228,7 +228,7 @@ func TestNextSkipsWhatIsNoTask(t *testing.T) {
 		t.Fatal(err)
 	}
 	nc := w.Conn("forger")
-	for _, body := range []string{"", "{", `{"v":1}`, `{"v":1,"id":"x","call":{"space":"test","session_id":"s1","reply_id":"r1","tool_call_id":"zz","tool_name":"job"}}`} {
+	for _, body := range []string{"", "{", `{"v":2}`, `{"v":2,"id":"x","call":{"space":"test","session_id":"s1","reply_id":"r1","tool_call_id":"zz","tool_name":"job"}}`} {
 		for _, status := range []string{"", "100", "404", "503"} {
 			m := nats.NewMsg("askance.v1.test.record.s1.r1.c1.w.job")
 			m.Data = []byte(body)

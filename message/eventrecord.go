@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// RecordVersion is the version of the journal's event records.
-const RecordVersion = 1
+// RecordVersion is the version of the journal's event records. Version 2 has
+// the member names of docs/glossary.md; no program reads version 1 any more.
+const RecordVersion = 2
 
 // Step is one arrow of the state machine that an event record took. From is empty for
 // the first.

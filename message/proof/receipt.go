@@ -190,7 +190,7 @@ func (r *Receipt) read() ([]*message.EventRecord, error) {
 		ids := rec.Header["Nats-Msg-Id"]
 		switch {
 		case f.V != message.RecordVersion || f.Call == nil:
-			return nil, refuse("the record at %d is no event record of a call that this program can read", rec.Seq)
+			return nil, refuse("the record at %d is no event record of a call with version %d", rec.Seq, message.RecordVersion)
 		case f.Call.Key != r.Key:
 			return nil, refuse("the event record at %d is of the call %s", rec.Seq, f.Call.Key)
 		case len(ids) != 1 || ids[0] != f.ID:

@@ -54,7 +54,7 @@ func lifeOf(t testing.TB, input string, hidden ...string) []proof.Record {
 		return &message.Call{Key: callKey, Tool: "pay", Input: q.Input, State: message.ToolCallAsking, Cause: "ask", Request: &q, Digest: digest, ProposedAt: at, UpdatedAt: at}
 	}
 	record := func(id string, c *message.Call) *message.EventRecord {
-		return &message.EventRecord{V: 1, ID: id, By: ann, At: at, Engine: "e", Call: c}
+		return &message.EventRecord{V: message.RecordVersion, ID: id, By: ann, At: at, Engine: "e", Call: c}
 	}
 	asked := stored(t, record("f1", call()), 2, nil)
 	c := call()
@@ -235,7 +235,7 @@ func TestRedact(t *testing.T) {
 	event := proof.Record{Subject: "event", Header: map[string][]string{}}
 	event.SetBody([]byte(`{"type":"TOOL_CALL_DELTA","delta":"4711-0815"}`))
 	later := proof.Record{Subject: "event_record", Entity: "c1", Header: map[string][]string{proof.HeaderShown: {proof.ShownWhole}}}
-	later.SetBody([]byte(`{"v":2,"new":true}`))
+	later.SetBody([]byte(`{"v":3,"new":true}`))
 	with := func(r proof.Record, mark ...string) proof.Record {
 		r.Header = map[string][]string{}
 		if len(mark) > 0 {
@@ -278,7 +278,7 @@ func TestRedact(t *testing.T) {
 func TestShownIsStable(t *testing.T) {
 	r := lifeOf(t, `{"cents":500,"pin":"4711-0815"}`, "args.pin")[2]
 	shown, what := proof.Shown(r.Body(), true)
-	const want = "sha256:60b971661e8f3174b3ef0439cc1bb742efc8ff9e182a0d34fea1e1ad655c3479"
+	const want = "sha256:4bd9758cec7a29d235dcfc46e53b87780fcc703730597f33e42d5d75adad914c"
 	if got := proof.MarkOf(shown, what); got != want {
 		t.Errorf("the mark is %s, it was %s; what is shown is\n%s", got, want, shown)
 	}

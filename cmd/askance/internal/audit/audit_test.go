@@ -40,7 +40,7 @@ func source(bodies ...string) *audit.Source {
 
 func record(t testing.TB, id, tool string) string {
 	t.Helper()
-	b, err := strictjson.Marshal(&message.EventRecord{V: 1, ID: id, Call: &message.Call{Key: message.Key{Space: "test", Session: "s1", Reply: "r1", Call: message.CallID(id)}, Tool: tool, Input: `{"secret":"x"}`}})
+	b, err := strictjson.Marshal(&message.EventRecord{V: message.RecordVersion, ID: id, Call: &message.Call{Key: message.Key{Space: "test", Session: "s1", Reply: "r1", Call: message.CallID(id)}, Tool: tool, Input: `{"secret":"x"}`}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func record(t testing.TB, id, tool string) string {
 func TestCSVHasNoFormulas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tool := rapid.StringMatching("[=+\\-@ \t\r\n\u00a0\uff1d\"',;a-z0-9|!]{0,12}").Draw(t, "tool")
-		b, err := strictjson.Marshal(&message.EventRecord{V: 1, ID: "f", Call: &message.Call{Key: message.Key{Space: "test", Session: "s1", Reply: "r1", Call: "c"}, Tool: tool}})
+		b, err := strictjson.Marshal(&message.EventRecord{V: message.RecordVersion, ID: "f", Call: &message.Call{Key: message.Key{Space: "test", Session: "s1", Reply: "r1", Call: "c"}, Tool: tool}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +81,7 @@ func TestRedaction(t *testing.T) {
 	hidden := record(t, "f1", "pay")
 	hidden = strings.Replace(hidden, `"input":`, `"redact":["args.secret"],"input":`, 1)
 	hidden = strings.ReplaceAll(hidden, `\"x\"`, `\"hush\"`)
-	src := source(hidden, record(t, "f2", "look"), `{"v":1,"from_the_future":"hush"}`)
+	src := source(hidden, record(t, "f2", "look"), `{"v":3,"from_the_future":"hush"}`)
 	var out bytes.Buffer
 	n, err := audit.Export(&out, src, audit.Exporting{})
 	if err != nil || n != 3 {

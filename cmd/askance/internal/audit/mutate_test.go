@@ -39,7 +39,7 @@ func signed(t testing.TB, through int) *audit.Source {
 	}
 	for i := range 2 {
 		for _, id := range []message.CallID{"open", "hidden"} {
-			f := &message.EventRecord{V: 1, ID: fmt.Sprint("f", len(records)), At: at, Engine: "e", Prev: &message.Link{}, By: message.Principal{Role: message.RoleRuntime, Name: "bot", Auth: "nats-jwt"}}
+			f := &message.EventRecord{V: message.RecordVersion, ID: fmt.Sprint("f", len(records)), At: at, Engine: "e", Prev: &message.Link{}, By: message.Principal{Role: message.RoleRuntime, Name: "bot", Auth: "nats-jwt"}}
 			f.Path = []message.Step{{Cause: "ask", From: message.ToolCallPending, To: message.ToolCallAsking}}
 			f.Call = &message.Call{Key: message.Key{Space: "test", Session: "s1", Reply: "r1", Call: id}, Tool: "pay", Input: `{"cents":5,"secret":"hush"}`, State: message.ToolCallAsking, Records: i + 1}
 			if id == "hidden" {
