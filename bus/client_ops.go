@@ -5,10 +5,12 @@ import (
 	"errors"
 	"time"
 
+	"github.com/nats-io/nuid"
+
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
-	"github.com/nats-io/nuid"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Call carries out an operation: over NATS, with what the transport adds.
@@ -26,7 +28,7 @@ var added = map[string]func(ctx context.Context, c *Client, request any) (any, e
 	api.Wait.Name:           adding(api.Wait, (*Client).wait),
 	api.Emit.Name:           adding(api.Emit, (*Client).emit),
 	api.Events.Name:         adding(api.Events, (*Client).events),
-	api.SubmitResponse.Name: adding(api.SubmitResponse, (*Client).answer),
+	api.SubmitResponse.Name: adding(api.SubmitResponse, (*Client).submitResponse),
 	opCheckpoint.Name:       adding(opCheckpoint, (*Client).checkpoint),
 }
 
@@ -155,40 +157,14 @@ func (c *Client) events(ctx context.Context, r message.EventsRequest) (message.E
 	}
 }
 
-// answer gives the answer an id before it is sent.
-func (c *Client) answer(ctx context.Context, a message.Response) (*message.Call, error) {
+// submitResponse gives the response an id before it is sent.
+func (c *Client) submitResponse(ctx context.Context, a message.Response) (*message.Call, error) {
 	if a.ID == "" {
 		a.ID = nuid.Next() // what is sent again is known by it
 	}
 	call, unsure, err := sendTyped(ctx, c, api.SubmitResponse, a, 0)
-	var e *message.Error
-	if unsure && errors.As(err, &e) && voted(e.Call, c.by.Name, a) {
-		return e.Call, nil // the first sending won; only its answer was lost
+	if known := toolcall.CallOf(err); unsure && known.HasResponse(c.by.Name, a) {
+		return known, nil // the first sending won; only its reply was lost
 	}
 	return call, err
-}
-
-// voted reports whether this very answer is among the call's votes.
-func voted(call *message.Call, name string, a message.Response) bool {
-	if call == nil {
-		return false
-	}
-	for _, v := range call.Votes {
-		if a.ID != "" && v.ID == a.ID && v.By.Name == name {
-			return true
-		}
-		if v.By.Role == message.RoleApprover && v.By.Name == name && v.Digest == a.Digest && v.Kind == a.Kind && (v.Kind != message.ResponseReject || v.Feedback == a.Feedback) && v.Note == a.Note && v.To == a.To && sameInput(call, v, a) {
-			return true
-		}
-	}
-	return false
-}
-
-// sameInput reports whether a vote was for the arguments that an answer gives.
-// Another screen of the same person may have edited them in another way.
-func sameInput(call *message.Call, v message.Vote, a message.Response) bool {
-	if a.Input == nil {
-		return !v.Edited
-	}
-	return call.Input == *a.Input
 }

@@ -9,12 +9,13 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // An error brings the present call if it fits, and is itself never too large.
 func TestErrorsFitAMessage(t *testing.T) {
 	call := &message.Call{Key: callKey("c1"), Input: strings.Repeat("x", 4<<10)}
-	refusal := &message.Error{Code: message.CodeDigest, What: "another approval request is open", Call: call}
+	refusal := &message.Error{Code: message.CodeDigest, What: "another approval request is open", Call: toolcall.ErrorCall(call)}
 	for _, tc := range []struct {
 		most int
 		with bool

@@ -8,6 +8,7 @@ import (
 
 	"github.com/askance-dev/askance/engine/internal/standing"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Deliver carries out an event that an AgentScope frontend sends:
@@ -88,7 +89,7 @@ func DeliverResponses(ctx context.Context, c Client, session message.SessionID, 
 			return noRequest(ctx, c, fmt.Sprintf("decisions[%d]", i), a.Key)
 		}
 		if call.Digest != a.Digest {
-			return &message.Error{Code: message.CodeDigest, Op: "deliver", Call: call, What: fmt.Sprintf("decisions[%d]: the approval request about %s changed after it was shown", i, a.Call), Hint: "read the messages again and decide about the new approval request"}
+			return &message.Error{Code: message.CodeDigest, Op: "deliver", Call: toolcall.ErrorCall(call), What: fmt.Sprintf("decisions[%d]: the approval request about %s changed after it was shown", i, a.Call), Hint: "read the messages again and decide about the new approval request"}
 		}
 	}
 	return answerAll(ctx, c, responses)
@@ -106,7 +107,7 @@ func answerAll(ctx context.Context, c Client, responses []message.Response) erro
 func checkConfirm(i int, r message.ConfirmResult, call *message.Call) error {
 	at := fmt.Sprintf("confirm_results[%d]", i)
 	if r.ToolCall.Name != call.Tool {
-		return &message.Error{Code: message.CodeForbidden, Op: "deliver", Call: call, What: at + ": the answer changes the tool from " + call.Tool + " to " + r.ToolCall.Name, Hint: "an answer may change the arguments, never the tool"}
+		return &message.Error{Code: message.CodeForbidden, Op: "deliver", Call: toolcall.ErrorCall(call), What: at + ": the answer changes the tool from " + call.Tool + " to " + r.ToolCall.Name, Hint: "an answer may change the arguments, never the tool"}
 	}
 	if r.Confirmed {
 		return standing.CheckSuggested(call, r.Rules)
@@ -128,7 +129,7 @@ func noRequest(ctx context.Context, c Client, at string, key message.Key) error 
 	case err != nil:
 		return err
 	}
-	e.Code, e.Call, e.Hint = message.CodeState, shown.Call, "look at the call"
+	e.Code, e.Call, e.Hint = message.CodeState, toolcall.ErrorCall(shown.Call), "look at the call"
 	if !shown.Call.Open() {
 		e.Code = message.CodeFinished
 	}

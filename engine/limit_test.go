@@ -13,6 +13,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // limited is an engine in which everything asks ann, bob or eve.
@@ -80,7 +81,7 @@ func TestResponsesPerMinute(t *testing.T) {
 		}
 		err := answer("ann", 2)
 		me, ok := errors.AsType[*message.Error](err)
-		if !ok || me.Code != message.CodeOverLimit || me.Call == nil || me.Call.State != message.ToolCallAsking {
+		if !ok || me.Code != message.CodeOverLimit || toolcall.CallOf(me) == nil || toolcall.CallOf(me).State != message.ToolCallAsking {
 			t.Fatalf("the third answer: %v", err)
 		}
 		if err := answer("ann", 0); !errors.Is(err, message.ErrFinished) {

@@ -95,7 +95,7 @@ func (o *operators) reportResult(ctx context.Context, by message.Principal, r me
 		case !c.Open() && c.IsResult(digest):
 			return errNoChange
 		case c.Open() && c.Placement != message.PlaceExternal:
-			return &message.Error{Code: message.CodeState, Call: c.Clone(), What: "the call is not external: its result comes from its worker", Hint: "only results of external tools are reported"}
+			return &message.Error{Code: message.CodeState, Call: toolcall.ErrorCall(c), What: "the call is not external: its result comes from its worker", Hint: "only results of external tools are reported"}
 		}
 		res := r.Result
 		res.ID, res.Name = c.Call, c.Tool

@@ -8,6 +8,7 @@ import (
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Port is the engine as one principal sees it. It implements Client and
@@ -294,7 +295,9 @@ func (p *Port) showError(err error) error {
 		return err
 	}
 	out := *e
-	out.Call = p.showCall(e.Call)
+	if out.Call = nil; toolcall.CallOf(e) != nil {
+		out.Call = toolcall.ErrorCall(p.showCall(toolcall.CallOf(e)))
+	}
 	return &out
 }
 

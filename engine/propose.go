@@ -264,7 +264,7 @@ func (p *proposer) knownCall(ctx context.Context, key message.Key) (*message.Cal
 // ids.
 func checkSameProposal(c, known *message.Call) (*message.Call, error) {
 	if c.Proposal != known.Proposal {
-		return nil, &message.Error{Code: message.CodeConflict, Op: "propose", Call: known.Clone(),
+		return nil, &message.Error{Code: message.CodeConflict, Op: "propose", Call: toolcall.ErrorCall(known),
 			What: "the call " + string(c.Call) + " of this reply was proposed before with other content", Hint: "give the new call an id of its own"}
 	}
 	return known, nil

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func proposeCases() []engineCase {
@@ -113,12 +114,12 @@ func conflictInProposal(w *world) {
 			{call("a", serial, `{}`)},
 		} {
 			_, err := r.bot().Propose(w.Context(), request(calls...))
-			if e := w.refusal(err, message.ErrConflict); e.Call == nil || e.Call.Call != "a" {
-				w.Errorf("the error does not show the call: %+v", e.Call)
+			if e := w.refusal(err, message.ErrConflict); toolcall.CallOf(e) == nil || toolcall.CallOf(e).Call != "a" {
+				w.Errorf("the error does not show the call: %+v", toolcall.CallOf(e))
 			}
 			_, err = r.as(message.RoleRuntime, "mallory").Propose(w.Context(), request(calls...))
-			if e := w.refusal(err, message.ErrForeign); e.Call != nil {
-				w.Errorf("another runtime gets to see the call: %+v", e.Call)
+			if e := w.refusal(err, message.ErrForeign); toolcall.CallOf(e) != nil {
+				w.Errorf("another runtime gets to see the call: %+v", toolcall.CallOf(e))
 			}
 		}
 	}
@@ -212,8 +213,8 @@ func externalCall(w *world) {
 	}
 	report.Result.Output.Text = "other"
 	_, err = e.bot().Report(w.Context(), report)
-	if e := w.refusal(err, message.ErrFinished); e.Call == nil || e.Call.Result.Output.Text != "done" {
-		w.Errorf("a second result does not get to see the first: %+v", e.Call)
+	if e := w.refusal(err, message.ErrFinished); toolcall.CallOf(e) == nil || toolcall.CallOf(e).Result.Output.Text != "done" {
+		w.Errorf("a second result does not get to see the first: %+v", toolcall.CallOf(e))
 	}
 	w.wantPath(c.Key, "propose+allow+submit result")
 	local := e.propose(call("l", block, `{}`))[0]
@@ -273,8 +274,8 @@ func proposedAgain(w *world) {
 	}
 	for _, other := range []message.ToolCallBlock{call("a", deploy, `{ }`), call("a", echo, `{}`), call("c", rm, `{"x":1}`)} {
 		_, err := e.bot().Propose(w.Context(), request(other))
-		if e := w.refusal(err, message.ErrConflict); e.Call == nil || e.Call.Call != other.ID {
-			w.Errorf("the conflict does not show the call: %+v", e.Call)
+		if e := w.refusal(err, message.ErrConflict); toolcall.CallOf(e) == nil || toolcall.CallOf(e).Call != other.ID {
+			w.Errorf("the conflict does not show the call: %+v", toolcall.CallOf(e))
 		}
 	}
 	w.wantSize(size + 1) // the plan of b alone, once

@@ -12,6 +12,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func queryCases() []engineCase {
@@ -292,9 +293,9 @@ func callersCopy(w *world) {
 	digest := q.Digest
 	spoil(q)
 	_, err := e.bot().Propose(w.Context(), request(call("c", pay, `{}`)))
-	spoil(w.refusal(err, message.ErrConflict).Call)
+	spoil(toolcall.CallOf(w.refusal(err, message.ErrConflict)))
 	_, err = e.ann().SubmitResponse(w.Context(), message.Response{Key: w.key("c"), Kind: message.ResponseApprove, Digest: "x"})
-	spoil(w.refusal(err, message.ErrDigest).Call)
+	spoil(toolcall.CallOf(w.refusal(err, message.ErrDigest)))
 	list, err := e.operator().List(w.Context(), message.ListRequest{})
 	w.must(err)
 	spoil(list.Calls[0])

@@ -9,6 +9,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // people is the directory of the tests.
@@ -174,8 +175,8 @@ func editVoids(w *world) {
 	if again.Digest == q.Digest || again.Votes[0].On(again.Digest) || !again.Votes[1].On(again.Digest) {
 		w.Errorf("the votes on %s are %+v", again.Digest, again.Votes)
 	}
-	if err := e.refusalOf("ann", approve(q), message.ErrDigest); err.Call == nil || err.Call.Digest != again.Digest || err.Call.Request.Input != `{"n":2}` {
-		w.Errorf("an answer to the old approval request does not get to see the present one: %+v", err.Call)
+	if err := e.refusalOf("ann", approve(q), message.ErrDigest); toolcall.CallOf(err) == nil || toolcall.CallOf(err).Digest != again.Digest || toolcall.CallOf(err).Request.Input != `{"n":2}` {
+		w.Errorf("an answer to the old approval request does not get to see the present one: %+v", toolcall.CallOf(err))
 	}
 	e.answers("bob", approve(again)) // said already
 	w.wantRuns(q.Key, 0)

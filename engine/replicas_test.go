@@ -9,6 +9,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func replicaCases() []engineCase {
@@ -65,12 +66,12 @@ func laggingDecides(w *world) {
 	d := e.ask("d", deploy, `{}`)
 
 	_, err = other.bob().SubmitResponse(w.Context(), approve(q))
-	if e := w.refusal(err, message.ErrFinished); e.Call == nil || e.Call.Cause != "reject" {
-		w.Errorf("the loser sees %+v", e.Call)
+	if e := w.refusal(err, message.ErrFinished); toolcall.CallOf(e) == nil || toolcall.CallOf(e).Cause != "reject" {
+		w.Errorf("the loser sees %+v", toolcall.CallOf(e))
 	}
 	_, err = other.bob().SubmitResponse(w.Context(), approve(q2))
-	if e := w.refusal(err, message.ErrDigest); e.Call == nil || e.Call.Digest != again.Digest {
-		w.Errorf("the loser sees %+v", e.Call)
+	if e := w.refusal(err, message.ErrDigest); toolcall.CallOf(e) == nil || toolcall.CallOf(e).Digest != again.Digest {
+		w.Errorf("the loser sees %+v", toolcall.CallOf(e))
 	}
 	_, err = other.worker("w2").Start(w.Context(), startRequest(c, "y"))
 	w.wantErr(err, message.ErrSuperseded)

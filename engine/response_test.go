@@ -9,6 +9,7 @@ import (
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func answerCases() []engineCase {
@@ -229,8 +230,8 @@ func answerTooLate(w *world) {
 	for _, a := range []message.Response{approve(q), reject(q), edit(q, `{"amount":1}`), {Key: q.Key, Kind: message.ResponseRespond, Digest: q.Digest}} {
 		_, err := e.bob().SubmitResponse(w.Context(), a)
 		e := w.refusal(err, message.ErrFinished)
-		if e.Call == nil || e.Call.Cause != "reject" || e.Call.Votes[0].By.Name != "ann" {
-			w.Errorf("a late answer does not get to see the first: %+v", e.Call)
+		if toolcall.CallOf(e) == nil || toolcall.CallOf(e).Cause != "reject" || toolcall.CallOf(e).Votes[0].By.Name != "ann" {
+			w.Errorf("a late answer does not get to see the first: %+v", toolcall.CallOf(e))
 		}
 	}
 	w.wantSize(size)
@@ -238,8 +239,8 @@ func answerTooLate(w *world) {
 	_, err = e.ann().SubmitResponse(w.Context(), approve(running))
 	w.must(err)
 	_, err = e.bob().SubmitResponse(w.Context(), reject(running))
-	if e := w.refusal(err, message.ErrState); e.Call == nil || e.Call.State != message.ToolCallSubmitted || e.Call.Votes[0].By.Name != "ann" {
-		w.Errorf("a late answer does not get to see the first: %+v", e.Call)
+	if e := w.refusal(err, message.ErrState); toolcall.CallOf(e) == nil || toolcall.CallOf(e).State != message.ToolCallSubmitted || toolcall.CallOf(e).Votes[0].By.Name != "ann" {
+		w.Errorf("a late answer does not get to see the first: %+v", toolcall.CallOf(e))
 	}
 }
 
@@ -321,8 +322,8 @@ func editedAsksAnew(w *world) {
 	}
 	w.wantRuns(q.Key, 0)
 	_, err = e.bob().SubmitResponse(w.Context(), approve(q))
-	if e := w.refusal(err, message.ErrDigest); e.Call == nil || e.Call.Digest != again.Digest {
-		w.Errorf("an answer to the old approval request does not get to see the new one: %+v", e.Call)
+	if e := w.refusal(err, message.ErrDigest); toolcall.CallOf(e) == nil || toolcall.CallOf(e).Digest != again.Digest {
+		w.Errorf("an answer to the old approval request does not get to see the new one: %+v", toolcall.CallOf(e))
 	}
 	_, err = e.bob().SubmitResponse(w.Context(), approve(again))
 	w.must(err)
@@ -442,8 +443,8 @@ func wrongDigest(w *world) {
 	for _, digest := range []string{other.Digest, "sha256:00", q.Digest + "0", strings.ToUpper(q.Digest)} {
 		for _, kind := range []message.ResponseKind{message.ResponseApprove, message.ResponseReject, message.ResponseRespond} {
 			_, err := e.ann().SubmitResponse(w.Context(), message.Response{Key: q.Key, Kind: kind, Digest: digest})
-			if e := w.refusal(err, message.ErrDigest); e.Call == nil || e.Call.Digest != q.Digest || e.Call.Request == nil || e.Call.Request.Input != q.Input {
-				w.Errorf("the error does not show the present approval request: %+v", e.Call)
+			if e := w.refusal(err, message.ErrDigest); toolcall.CallOf(e) == nil || toolcall.CallOf(e).Digest != q.Digest || toolcall.CallOf(e).Request == nil || toolcall.CallOf(e).Request.Input != q.Input {
+				w.Errorf("the error does not show the present approval request: %+v", toolcall.CallOf(e))
 			}
 		}
 		a := edit(q, `{"amount":1}`)
@@ -495,7 +496,7 @@ func oneAnswerWins(w *world) {
 				if err == nil {
 					won.Add(1)
 					winner.Store(name)
-				} else if c = message.AsError("", err).Call; c == nil {
+				} else if c = toolcall.CallOf(err); c == nil {
 					w.Errorf("a loser got %v without the winner's outcome", err)
 					return
 				}

@@ -83,7 +83,7 @@ func (w *workers) startAttempt(ctx context.Context, by message.Principal, queue 
 
 // finishedError answers an owner, or one who would be, of a finished call.
 func finishedError(op string, c *message.Call) error {
-	return &message.Error{Code: message.CodeFinished, Op: op, Call: c.Clone(), What: "the call is finished (" + c.Cause + ")", Hint: "do not run it; drop the item"}
+	return &message.Error{Code: message.CodeFinished, Op: op, Call: toolcall.ErrorCall(c), What: "the call is finished (" + c.Cause + ")", Hint: "do not run it; drop the item"}
 }
 
 // maxClaim bounds the ids that owners give to claims and requests.

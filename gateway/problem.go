@@ -6,6 +6,7 @@ import (
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Problem is an error as problem details (RFC 9457), with askance's own code
@@ -47,7 +48,7 @@ func StatusOf(c message.Code) int {
 func ProblemOf(err error) Problem {
 	e := message.AsError("", err)
 	status := StatusOf(e.Code)
-	p := Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: e.What, Code: e.Code, Hint: e.Hint, Call: e.Call}
+	p := Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: e.What, Code: e.Code, Hint: e.Hint, Call: toolcall.CallOf(e)}
 	if e.Code == message.CodeInternal {
 		p.Detail = "something went wrong here; the server's log says what"
 	}

@@ -1,6 +1,9 @@
 package message
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Placement says where an allowed call runs.
 type Placement string
@@ -159,4 +162,22 @@ type Attempt struct {
 	LeaseMS    int64     `json:"lease_ms,omitzero"` // silence after which the owner counts as dead
 	Deadline   time.Time `json:"deadline,omitzero"` // the run is cancelled then; zero: none
 	Offers     int       `json:"offers,omitzero"`   // how often an unstarted item was offered, this one included
+}
+
+// HasResponse reports whether name gave the response already: by its id, or by
+// its contents where it was sent without one. A nil call has no response.
+func (c *Call) HasResponse(name string, r Response) bool {
+	return c != nil && slices.ContainsFunc(c.Votes, func(v Vote) bool {
+		if v.By.Name != name {
+			return false
+		}
+		if r.ID != "" && v.ID == r.ID {
+			return true
+		}
+		// Another screen of the same person may have edited the input differently.
+		sameInput := r.Input == nil && !v.Edited || r.Input != nil && c.Input == *r.Input
+		sameFeedback := v.Kind != ResponseReject || v.Feedback == r.Feedback
+		return v.By.Role == RoleApprover && v.Digest == r.Digest && v.Kind == r.Kind &&
+			sameFeedback && v.Note == r.Note && v.To == r.To && sameInput
+	})
 }

@@ -60,10 +60,9 @@ type Error struct {
 	Op   string `json:"op,omitzero"`   // the operation, e.g. "propose"
 	What string `json:"what"`          // what is wrong, and where
 	Hint string `json:"hint,omitzero"` // how to correct it
-	// Call is the present state of the call, where the error is about one: the
-	// loser of a race sees the winner's outcome, an answer to a stale approval request
-	// the present one.
-	Call *Call `json:"call,omitzero"`
+	// Call is the present state of the call as JSON, where the error is about one:
+	// the loser of a race sees the winner's outcome. toolcall.CallOf reads it.
+	Call RawJSON `json:"call,omitzero"`
 	// Err is the cause on this side of the wire; it does not travel.
 	Err error `json:"-"`
 }

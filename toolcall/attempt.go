@@ -135,7 +135,7 @@ func (m *Machine) settled(ev Resolved) error {
 		return err
 	}
 	if c.Blocked == message.NotBlocked {
-		return &message.Error{Code: message.CodeState, Op: "resolve", Call: c.Clone(),
+		return &message.Error{Code: message.CodeState, Op: "resolve", Call: ErrorCall(c),
 			What: "the call does not wait to be resolved", Hint: "only blocked calls are resolved: list them with --blocked"}
 	}
 	if err := m.move(Resolve); err != nil {

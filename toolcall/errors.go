@@ -1,8 +1,10 @@
 package toolcall
 
 import (
+	"errors"
 	"fmt"
 
+	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -23,7 +25,7 @@ func (e *TransitionError) Error() string {
 // differently: somebody else was first.
 func wrongState(c *message.Call, cause Cause) error {
 	te := &TransitionError{Call: c.Key, State: c.State, Cause: cause}
-	e := &message.Error{Code: message.CodeState, Op: string(cause), Err: te, Call: c,
+	e := &message.Error{Code: message.CodeState, Op: string(cause), Err: te, Call: ErrorCall(c),
 		What: "the call does not take this now", Hint: "look at its present state and try again"}
 	if c.State == finished {
 		e.Code, e.What, e.Hint = message.CodeFinished, "the call is finished and never moves again", "nothing to do: see its result"
@@ -32,6 +34,33 @@ func wrongState(c *message.Call, cause Cause) error {
 }
 
 func superseded(c *message.Call, cause Cause, what string) error {
-	return &message.Error{Code: message.CodeSuperseded, Op: string(cause), What: what, Call: c,
+	return &message.Error{Code: message.CodeSuperseded, Op: string(cause), What: what, Call: ErrorCall(c),
 		Hint: "stop: another attempt or owner counts"}
+}
+
+// ErrorCall gives the form in which a [message.Error] carries a call: a copy as
+// JSON, because package message knows no calls. Without a call it is nil.
+func ErrorCall(c *message.Call) message.RawJSON {
+	if c == nil {
+		return nil
+	}
+	b, err := strictjson.Marshal(c)
+	if err != nil {
+		return nil // the error alone still says what is wrong
+	}
+	return b
+}
+
+// CallOf returns the call that err carries, as the caller may see it. It is nil
+// where err carries none. Each reading returns a new copy.
+func CallOf(err error) *message.Call {
+	e, ok := errors.AsType[*message.Error](err)
+	if !ok || e.Call == nil {
+		return nil
+	}
+	c := new(message.Call)
+	if strictjson.UnmarshalOpen(e.Call, c, strictjson.MaxBytes(len(e.Call))) != nil {
+		return nil
+	}
+	return c
 }

@@ -179,7 +179,7 @@ func (ev Decided) Counted(v message.Vote) message.Vote {
 
 func (m *Machine) revoked(ev Revoked) error {
 	if m.call.Started() {
-		return &message.Error{Code: message.CodeState, Op: "revoke", Call: m.call.Clone(),
+		return &message.Error{Code: message.CodeState, Op: "revoke", Call: ErrorCall(m.call),
 			What: "the call has been started", Hint: "interrupt the reply to cancel it"}
 	}
 	if m.call.Begun > 0 { // an earlier attempt may have had its effect: denied would say that nothing ran

@@ -86,7 +86,7 @@ func (m *Machine) CheckRequest(digest string) error {
 		return wrongState(c.Clone(), Approve)
 	}
 	if digest != c.Digest {
-		return &message.Error{Code: message.CodeDigest, Op: "submit_response", Call: c.Clone(),
+		return &message.Error{Code: message.CodeDigest, Op: "submit_response", Call: ErrorCall(c),
 			What: "the answer is to another approval request than the one that is open",
 			Hint: "look at the present approval request and answer that one"}
 	}

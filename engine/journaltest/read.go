@@ -67,7 +67,7 @@ func storedComesBack(j *journalTest) {
 	j.last(session)
 }
 
-// last checks that an event record is its entity's last one, to the dead letter.
+// last checks that an event record equals its entity's last one.
 func (j *journalTest) last(want *message.EventRecord) {
 	j.Helper()
 	rec, err := j.Last(j.Context(), want.Key())

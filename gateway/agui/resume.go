@@ -10,6 +10,7 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	wire "github.com/askance-dev/askance/message/agui"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Causes of calls that matter here; package toolcall has them all.
@@ -247,8 +248,8 @@ func (r *run) answer(ctx context.Context, st *standing, res *wire.Resumption) er
 // lost takes what the error says of the call, so that the client hears of it.
 func (r *run) lost(st *standing, a asked, err error) {
 	delete(r.answered, a.ID)
-	if e, ok := errors.AsType[*message.Error](err); ok && e.Call != nil {
-		st.calls[a.Call] = e.Call
+	if c := toolcall.CallOf(err); c != nil {
+		st.calls[a.Call] = c
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	operation "github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // maxHoldMS is how long a request is held at most.
@@ -119,20 +120,11 @@ func addToShow(_ *ask, _, reply any, err error) (any, error) {
 func addToAnswer(a *ask, request, reply any, err error) (any, error) {
 	ans, _ := request.(message.Response)
 	if err != nil && a.r.Header.Get("Idempotency-Key") != "" {
-		if e := message.AsError(a.op.ID, err); recorded(e.Call, a.p.Name, ans) {
-			return e.Call, nil
+		if c := toolcall.CallOf(err); c.HasResponse(a.p.Name, ans) {
+			return c, nil
 		}
 	}
 	return reply, err
-}
-
-// recorded reports whether this very answer is among the call's votes.
-func recorded(c *message.Call, name string, a message.Response) bool {
-	return c != nil && slices.ContainsFunc(c.Votes, func(v message.Vote) bool {
-		return v.By.Role == message.RoleApprover && v.By.Name == name && v.Digest == a.Digest && v.Kind == a.Kind &&
-			v.Feedback == a.Feedback && v.Note == a.Note && v.To == a.To &&
-			(a.Input == nil && !v.Edited || a.Input != nil && c.Input == *a.Input)
-	})
 }
 
 // request puts the request of an operation together: from the body, or from the

@@ -92,7 +92,7 @@ func TestTerms(t *testing.T) {
 		t.Errorf("the terms are %+v", r)
 	}
 	if a, err = answer(form{Remember: "letter", Rules: []int{1}}); err != nil || len(a.Rules) != 1 || a.Remember != nil {
-		t.Errorf("to the dead letter: %+v, %v", a, err)
+		t.Errorf("to the letter: %+v, %v", a, err)
 	}
 	if a, err = answer(form{Rules: []int{0}}); err != nil || a.Rules != nil || a.Remember != nil {
 		t.Errorf("without a wish: %+v, %v", a, err)

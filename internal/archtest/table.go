@@ -77,14 +77,14 @@ func core() []Row {
 		},
 		{
 			Folder:    "message/proof",
-			Own:       []string{"message"},
+			Own:       []string{"message", "toolcall"},
 			Libraries: []string{"github.com/transparency-dev/merkle"},
 			Never:     noIO,
 			Why:       "whoever holds a journal can compute what proves it: no I/O, no clock, and the Merkle tree of RFC 6962 from those who keep one",
 		},
 		{
 			Folder: "message/api",
-			Own:    []string{"message"},
+			Own:    []string{"message", "toolcall"},
 			Never:  noIO,
 			Why:    "the operations are declared once; every transport loops over their table",
 		},
@@ -93,17 +93,17 @@ func core() []Row {
 			Own:       []string{"message"},
 			Libraries: []string{"github.com/looplab/fsm"},
 			Never:     noIO,
-			Why:       "the machine is pure: events in, effects out. It knows no policy; the engine turns a decision into an event",
+			Why:       "what a call is and how it moves: no I/O, no policy, no transport; the engine turns a decision into an event",
 		},
 		{
 			Folder: "permission",
-			Own:    []string{"message", "permission/shell", "internal/plainfile"},
+			Own:    []string{"message", "toolcall", "permission/shell", "internal/plainfile"},
 			Libraries: []string{
 				"cel.dev/cel-go", "github.com/goccy/go-yaml", "github.com/santhosh-tekuri/jsonschema/v6",
 				"golang.org/x/net/idna",
 			},
 			Never: []string{"net", "net/http", "os/exec"},
-			Why:   "a decision is a function of the call and the rules; it knows no state machine, so it can also judge a journal afterwards",
+			Why:   "a decision is a function of the call and the rules; it knows no engine, so it can also judge a journal afterwards",
 		},
 		{
 			Folder:    "permission/shell",
@@ -113,26 +113,26 @@ func core() []Row {
 		},
 		{
 			Folder:    "permission/agentscope",
-			Own:       []string{"message", "permission", "permission/shell"},
+			Own:       []string{"message", "toolcall", "permission", "permission/shell"},
 			Libraries: []string{"mvdan.cc/sh/v3"},
 			Never:     noIO,
 			Why:       "upstream's tools read call by call; links are followed by whoever configures it",
 		},
 		{
 			Folder: "engine/reviewers",
-			Own:    []string{"message"},
+			Own:    []string{"message", "toolcall"},
 			Never:  noSockets,
 			Why:    "counts of answers are a fold of the journal's event records",
 		},
 		{
 			Folder: "engine/internal/schedule",
-			Own:    []string{"message"},
+			Own:    []string{"message", "toolcall"},
 			Never:  noSockets,
 			Why:    "time knows no journal: a timer only causes a look",
 		},
 		{
 			Folder: "engine/internal/view",
-			Own:    []string{"message", "engine/reviewers"},
+			Own:    []string{"message", "toolcall", "engine/reviewers"},
 			Never:  noSockets,
 			Why:    "the projection is fed; it reads nothing and decides nothing",
 		},
@@ -211,13 +211,13 @@ func around() []Row {
 	return []Row{
 		{
 			Folder:    "executor",
-			Own:       []string{"message"},
+			Own:       []string{"message", "toolcall"},
 			Libraries: []string{"golang.org/x/sys/unix"},
 			Why:       "a worker is small: it verifies a grant and runs a tool, over a transport that it declares (x/sys: the sealed memory that a program reads its input from)",
 		},
 		{
 			Folder: "bus",
-			Own:    []string{"message", "message/api", "message/proof", "internal/plainfile", "internal/capacity"},
+			Own:    []string{"message", "toolcall", "message/api", "message/proof", "internal/plainfile", "internal/capacity"},
 			Libraries: []string{
 				"github.com/nats-io/nats.go", "github.com/nats-io/nats-server/v2", "github.com/nats-io/nkeys",
 				"github.com/nats-io/jwt/v2", "github.com/nats-io/nuid", "github.com/gofrs/flock",
@@ -226,7 +226,7 @@ func around() []Row {
 		},
 		{
 			Folder: "gateway",
-			Own:    []string{"message", "message/api", "engine", "gateway", "internal/capacity", "internal/asked", "internal/reveal", "internal/linediff", "internal/plainfile"},
+			Own:    []string{"message", "toolcall", "message/api", "engine", "gateway", "internal/capacity", "internal/asked", "internal/reveal", "internal/linediff", "internal/plainfile"},
 			Libraries: []string{
 				"github.com/coder/websocket", "github.com/coreos/go-oidc/v3", "github.com/go-jose/go-jose/v4", "golang.org/x/oauth2", "golang.org/x/sys/unix", "golang.org/x/time/rate", "github.com/gofrs/flock",
 				"github.com/google/uuid", "github.com/santhosh-tekuri/jsonschema/v6",

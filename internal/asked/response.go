@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Verb says what sending an answer does.
@@ -33,8 +34,8 @@ func Refusal(err error) string {
 	if !ok {
 		return err.Error()
 	}
-	if me.Call != nil && me.Call.State != message.ToolCallAsking {
-		return "too late, it was " + Verdict(me.Call, "")
+	if c := toolcall.CallOf(me); c != nil && c.State != message.ToolCallAsking {
+		return "too late, it was " + Verdict(c, "")
 	}
 	text := me.What
 	if me.Hint != "" {

@@ -35,7 +35,7 @@ var checks = []Check{
 	{"same approval request", "the call is asking, and the response names the digest of the open approval request", "`digest_mismatch`, `state` or `finished`, with the call as it stands", checkRequest},
 	{"redaction", "edited arguments keep the marks of hidden values in their places", "`invalid`", revealInput},
 	{"kind", "what the kind demands: a person to delegate to who can answer; arguments that the approver has not edited; a valid signature; an approval request that one person can answer alone", "`forbidden` or `invalid`", checkKind},
-	{"suggested rules", "rules to remember are, to the dead letter, among those that the approval request suggests", "`forbidden`", checkRules},
+	{"suggested rules", "each rule to remember is exactly one that the approval request suggests", "`forbidden`", checkRules},
 	{"terms", "what is to be remembered on terms covers this call and is within what the policy lets be remembered", "`forbidden` or `invalid`", checkTerms},
 	{"last word", "the person has not said the same before, and becomes more careful only", "the call as it stands, or `conflict`", checkLastWord},
 	{"limits", "the person, and the one who is named, are within the limits of reviewers", "`over_limit`", checkLimits},
@@ -54,7 +54,7 @@ func checkResent(_ context.Context, r *response) error {
 	case r.call.Votes[i].Kind == r.in.Kind && r.call.Votes[i].Digest == r.in.Digest:
 		return store.ErrNoChange
 	}
-	return &message.Error{Code: message.CodeConflict, Call: r.call.Clone(), What: "another answer of " + r.voter.by.Name + " to this call has the same response_id", Hint: "give each answer an id of its own"}
+	return &message.Error{Code: message.CodeConflict, Call: toolcall.ErrorCall(r.call), What: "another answer of " + r.voter.by.Name + " to this call has the same response_id", Hint: "give each answer an id of its own"}
 }
 
 // checkApprover looks at the requirement as it was first issued, and makes the
@@ -192,7 +192,7 @@ func checkLastWord(_ context.Context, r *response) error {
 	case last.Kind == message.ResponseApprove && r.vote.Kind != message.ResponseApprove:
 		return nil
 	}
-	return &message.Error{Code: message.CodeConflict, Call: r.call.Clone(), What: r.vote.By.Name + " has answered this approval request before: " + string(last.Kind), Hint: "it can still be rejected; else leave it to the others"}
+	return &message.Error{Code: message.CodeConflict, Call: toolcall.ErrorCall(r.call), What: r.vote.By.Name + " has answered this approval request before: " + string(last.Kind), Hint: "it can still be rejected; else leave it to the others"}
 }
 
 // checkLimits comes last: it counts the response.
@@ -211,7 +211,7 @@ func checkRoom(c *message.Call, vote message.Vote) error {
 		return &message.Error{Code: message.CodeInvalid, What: "the answer has no JSON form", Hint: "use valid UTF-8", Err: err}
 	}
 	if len(b) > message.MaxVotesBytes {
-		return &message.Error{Code: message.CodeTooLarge, Call: c.Clone(), What: fmt.Sprintf("the answers to this call would have %d bytes, the limit is %d", len(b), message.MaxVotesBytes), Hint: "reject it, or let it expire"}
+		return &message.Error{Code: message.CodeTooLarge, Call: toolcall.ErrorCall(c), What: fmt.Sprintf("the answers to this call would have %d bytes, the limit is %d", len(b), message.MaxVotesBytes), Hint: "reject it, or let it expire"}
 	}
 	return nil
 }
@@ -310,7 +310,7 @@ func (l *limit) admit(c *message.Call, v message.Vote) error {
 	done, err := l.ledger.Admit(c.Key, v.By.Name, v.To, v.At)
 	if err != nil {
 		if me, ok := errors.AsType[*message.Error](err); ok {
-			me.Call = c.Clone()
+			me.Call = toolcall.ErrorCall(c)
 		}
 		return err
 	}

@@ -60,7 +60,7 @@ func (s *Responses) Take(ctx context.Context, by message.Principal, a message.Re
 	})
 	r.limit.end(err)
 	if err == nil && r.late {
-		return nil, &message.Error{Code: message.CodeFinished, Op: "submit_response", Call: c, What: "the answer came too late: the approval request is over (" + c.Cause + ")", Hint: "nothing to do: see the call's result"}
+		return nil, &message.Error{Code: message.CodeFinished, Op: "submit_response", Call: toolcall.ErrorCall(c), What: "the answer came too late: the approval request is over (" + c.Cause + ")", Hint: "nothing to do: see the call's result"}
 	}
 	return c, err
 }

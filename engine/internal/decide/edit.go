@@ -51,7 +51,7 @@ func EditSuffices(ev toolcall.Decided, vote message.Vote) bool {
 // sameAsk reports whether a decision asks for the same reasons as before: the
 // same rules of any bundle, or no rule and the same step. Where several
 // rules ask, Rule is only the first of them, and Reason names them all; so it
-// must be the same to the dead letter. What failed to be evaluated then may fail
+// must be the same to the letter. What failed to be evaluated then may fail
 // again, and nothing else.
 func sameAsk(before *message.Decision, now permission.Decision) bool {
 	if before == nil || before.Rule != now.Rule || before.Source != SourceOf(now) || before.Reason != now.Reason {

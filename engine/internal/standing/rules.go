@@ -12,6 +12,7 @@ import (
 	"github.com/askance-dev/askance/engine/internal/decide"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // rulesFit leaves room in the call's event records for what ends it.
@@ -121,13 +122,13 @@ func CheckPlain(c *message.Call, rules []message.PermissionRule) error {
 	return CheckSuggested(c, rules)
 }
 
-// CheckSuggested refuses rules that are not, to the dead letter, among those that the
+// CheckSuggested refuses rules that are not exactly among those that the
 // approval request suggested: an approver must not widen what was asked.
 func CheckSuggested(c *message.Call, rules []message.PermissionRule) error {
 	for _, r := range rules {
 		ok := slices.ContainsFunc(c.Suggested, func(o message.PermissionRule) bool { return SameRule(o, r) })
 		if !ok && c.State == message.ToolCallAsking {
-			return &message.Error{Code: message.CodeForbidden, Call: c.Clone(), What: "a rule to remember for tool " + r.ToolName + " is not one that the approval request suggested", Hint: "accept a suggested rule as it is, or leave it out"}
+			return &message.Error{Code: message.CodeForbidden, Call: toolcall.ErrorCall(c), What: "a rule to remember for tool " + r.ToolName + " is not one that the approval request suggested", Hint: "accept a suggested rule as it is, or leave it out"}
 		}
 	}
 	return nil
@@ -240,7 +241,7 @@ func argumentsOf(input string) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// SameTerms compares two wishes to the dead letter.
+// SameTerms reports whether two wishes are equal.
 func SameTerms(a, b *message.StandingTerms) bool {
 	if a == nil || b == nil {
 		return a == b

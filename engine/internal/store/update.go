@@ -81,7 +81,7 @@ func (s *Store) UpdateCall(ctx context.Context, op string, key message.Key, by m
 			return nil, err
 		}
 		if next := m.Call(); next.Records > message.MaxRecordsPerCall && next.Open() { // it may still be ended
-			return nil, &message.Error{Code: message.CodeTooLarge, Op: op, Call: cur.Clone(), What: "the call has reached its limit of event records", Hint: "interrupt its reply"}
+			return nil, &message.Error{Code: message.CodeTooLarge, Op: op, Call: toolcall.ErrorCall(cur), What: "the call has reached its limit of event records", Hint: "interrupt its reply"}
 		}
 		f, err := s.callRecord(ctx, m, by)
 		sent = time.Now()

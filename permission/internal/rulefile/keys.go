@@ -159,7 +159,7 @@ type expectDoc struct {
 	Behavior message.Behavior `key:"behavior" words:"deny,ask,allow" doc:"The decision."`
 	Rule     *string          `key:"rule" null:"empty" doc:"Name of the rule that decides; null for none."`
 	Step     string           `key:"step" doc:"The step that decides."`
-	Message  *string          `key:"message" doc:"The text, to the dead letter."`
+	Message  *string          `key:"message" doc:"The exact text."`
 	Quorum   *int             `key:"quorum" min:"1" doc:"How many people must approve."`
 	Expiry   *time.Duration   `key:"expiry" doc:"How long the approval request stays open."`
 	OnExpiry string           `key:"on_expiry" words:"deny,escalate" doc:"What happens then."`

@@ -13,6 +13,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // decision is common to approve, edit, reject, answer and delegate: they find a
@@ -83,7 +84,7 @@ func mustAsk(c *message.Call) error {
 	if c.State == message.ToolCallAsking {
 		return nil
 	}
-	e := &message.Error{Code: message.CodeState, Op: "submit_response", Call: c, What: fmt.Sprintf("the call %s is %s and waits for no approval", c.Call, c.State), Hint: "askance show prints its history"}
+	e := &message.Error{Code: message.CodeState, Op: "submit_response", Call: toolcall.ErrorCall(c), What: fmt.Sprintf("the call %s is %s and waits for no approval", c.Call, c.State), Hint: "askance show prints its history"}
 	if !c.Open() {
 		e.Code, e.What = message.CodeFinished, fmt.Sprintf("the call %s is finished (%s)", c.Call, c.Cause)
 		if n := len(c.Votes); n > 0 {

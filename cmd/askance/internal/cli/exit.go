@@ -11,6 +11,7 @@ import (
 	"github.com/askance-dev/askance/internal/plainfile"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // The exit codes. They are a contract: scripts branch on them.
@@ -130,7 +131,7 @@ func documentOf(err error) errorDocument {
 		if me.Err != nil && me.Err.Error() != "" {
 			b.What += ": " + me.Err.Error()
 		}
-		if c := me.Call; c != nil {
+		if c := toolcall.CallOf(me); c != nil {
 			b.State = c.State
 			if c.State == message.ToolCallAsking {
 				b.Digest = c.Digest

@@ -13,6 +13,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/cmd/askance/internal/terms"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // fakeEngine knows calls and takes every answer.
@@ -206,7 +207,7 @@ func TestRefusals(t *testing.T) {
 		err  error
 		want string
 	}{
-		{"somebody was first", &message.Error{Code: message.CodeFinished, What: "finished", Call: won}, "Not accepted: too late, it was rejected by bob: no"},
+		{"somebody was first", &message.Error{Code: message.CodeFinished, What: "finished", Call: toolcall.ErrorCall(won)}, "Not accepted: too late, it was rejected by bob: no"},
 		{"not allowed", &message.Error{Code: message.CodeForbidden, What: "ann may not", Hint: "ask bob"}, "Not accepted: ann may not (ask bob)"},
 		{"anything else", errors.New("pipe \x1b[2J broke"), "Not accepted: pipe ‹U+001B›[2J broke"},
 	} {

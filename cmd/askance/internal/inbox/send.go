@@ -9,6 +9,7 @@ import (
 
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // answerWithin bounds the sending of one answer.
@@ -56,7 +57,7 @@ func (m *model) sent(s sentMsg) tea.Cmd {
 	m.sending = max(0, m.sending-1)
 	call := s.call
 	if me, ok := errors.AsType[*message.Error](s.err); ok && call == nil {
-		call = me.Call
+		call = toolcall.CallOf(me)
 	}
 	if call != nil {
 		m.qs.take(call, "", m.now)

@@ -1,4 +1,4 @@
-package bus
+package message_test
 
 import (
 	"testing"
@@ -8,7 +8,7 @@ import (
 
 // After a lost answer the client must know its own vote from another one of the
 // same person.
-func TestVoted(t *testing.T) {
+func TestHasResponse(t *testing.T) {
 	text := func(s string) *string { return &s }
 	ann := message.Principal{Role: message.RoleApprover, Name: "ann"}
 	call := func(v message.Vote) *message.Call {
@@ -24,7 +24,7 @@ func TestVoted(t *testing.T) {
 		want bool
 	}{
 		"the vote":               {call(message.Vote{Kind: message.ResponseApprove}), "ann", approve, true},
-		"somebody else's":        {call(message.Vote{Kind: message.ResponseApprove}), "bob", approve, false},
+		"another person's":        {call(message.Vote{Kind: message.ResponseApprove}), "bob", approve, false},
 		"another kind":           {call(message.Vote{Kind: message.ResponseReject}), "ann", approve, false},
 		"no call":                {nil, "ann", approve, false},
 		"the edit":               {call(message.Vote{Kind: message.ResponseApprove, Edited: true}), "ann", edit(`{"n":1}`), true},
@@ -33,7 +33,7 @@ func TestVoted(t *testing.T) {
 		"edited to the same":     {call(message.Vote{Kind: message.ResponseApprove}), "ann", edit(`{"n":1}`), true},
 		"other feedback":         {call(message.Vote{Kind: message.ResponseReject, Feedback: "no"}), "ann", message.Response{Digest: "d", Kind: message.ResponseReject, Feedback: "never"}, false},
 	} {
-		if got := voted(tc.call, tc.name, tc.a); got != tc.want {
+		if got := tc.call.HasResponse(tc.name, tc.a); got != tc.want {
 			t.Errorf("%s: %v, want %v", name, got, tc.want)
 		}
 	}
