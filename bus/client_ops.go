@@ -5,12 +5,11 @@ import (
 	"errors"
 	"time"
 
-	"github.com/nats-io/nuid"
-
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/toolcall"
+	"github.com/nats-io/nuid"
 )
 
 // Call carries out an operation: over NATS, with what the transport adds.

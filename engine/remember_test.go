@@ -114,7 +114,7 @@ func countedUses(w *world) {
 	if len(out.Uses) != 2 || out.Uses[0].Call != first.Key || out.Uses[1].Call != second.Key || out.Standing.State(time.Now()) != message.StandingUsedUp {
 		w.Errorf("the standing approval is %+v with the uses %+v", out.Standing, out.Uses)
 	}
-	_, err = e.ann().ShowStandingApproval(w.Context(), message.ShowStandingApprovalRequest{ID: "lse_unknown"})
+	_, err = e.ann().ShowStandingApproval(w.Context(), message.ShowStandingApprovalRequest{ID: "sta_unknown"})
 	w.wantErr(err, message.ErrNotFound)
 }
 
@@ -168,7 +168,7 @@ func revokedStandingApproval(w *world) {
 	w.wantBy(e.propose(call("d", deploy, `{}`))[0], l.ID)
 	_, err := e.bob().RevokeStandingApproval(w.Context(), message.RevokeStandingApprovalRequest{ID: l.ID})
 	w.wantErr(err, message.ErrForbidden)
-	_, err = e.operator().RevokeStandingApproval(w.Context(), message.RevokeStandingApprovalRequest{ID: "lse_unknown"})
+	_, err = e.operator().RevokeStandingApproval(w.Context(), message.RevokeStandingApprovalRequest{ID: "sta_unknown"})
 	w.wantErr(err, message.ErrNotFound)
 	gone, err := e.ann().RevokeStandingApproval(w.Context(), message.RevokeStandingApprovalRequest{ID: l.ID, Reason: "over"})
 	w.must(err)

@@ -63,7 +63,7 @@ var methods = []struct {
 		return second(p.StandingApprovals(ctx, message.StandingApprovalsRequest{}))
 	}},
 	{"ShowLease", overseers, func(ctx context.Context, p *engine.Port, k message.Key) error {
-		return second(p.ShowStandingApproval(ctx, message.ShowStandingApprovalRequest{ID: "lse_x"}))
+		return second(p.ShowStandingApproval(ctx, message.ShowStandingApprovalRequest{ID: "sta_x"}))
 	}},
 	{"Explain", overseers, func(ctx context.Context, p *engine.Port, k message.Key) error {
 		return second(p.Explain(ctx, message.ExplainRequest{Key: k}))
@@ -72,7 +72,7 @@ var methods = []struct {
 		return second(api.Preview.Call(ctx, p, request(call("c", deploy, `{}`))))
 	}},
 	{"RevokeLease", []message.Role{message.RoleOperator, message.RoleApprover}, func(ctx context.Context, p *engine.Port, k message.Key) error {
-		return second(p.RevokeStandingApproval(ctx, message.RevokeStandingApprovalRequest{ID: "lse_x"}))
+		return second(p.RevokeStandingApproval(ctx, message.RevokeStandingApprovalRequest{ID: "sta_x"}))
 	}},
 	{"Start", []message.Role{message.RoleWorker}, func(ctx context.Context, p *engine.Port, k message.Key) error {
 		return second(p.Start(ctx, message.StartRequest{Key: k, Attempt: 1, Claim: "x"}))

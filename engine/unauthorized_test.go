@@ -112,7 +112,7 @@ func (w *intruded) furnish(t *testing.T) {
 		a.Rules = []message.PermissionRule{{ToolName: "note", Behavior: message.BehaviorAllow}}
 	})
 	l, _ := plain.PlainStandingApproval()
-	w.standingApprovals = []message.StandingID{kept.StandingApprovals[0].ID, l.ID, "lse_unknown"}
+	w.standingApprovals = []message.StandingID{kept.StandingApprovals[0].ID, l.ID, "sta_unknown"}
 	propose("leased", "out", `{"n":5}`)
 	propose("waiting", "out", `{"n":1}`)
 	started := propose("started", "run", `{}`)

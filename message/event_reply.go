@@ -1,6 +1,9 @@
 package message
 
-import "strings"
+import (
+	"bytes"
+	"strings"
+)
 
 // ReplyStart is REPLY_START: a reply begins. It changes nothing in the message.
 type ReplyStart struct {
@@ -64,6 +67,17 @@ const ownNames = "askance."
 // person said to an agent: clients are not shown it, and agents and runtimes
 // must not write it, or they could make up what people said or were asked.
 func (e *Custom) Own() bool { return strings.HasPrefix(e.Name, ownNames) }
+
+// IsOwnEvent reports whether an event's JSON is a CUSTOM event of askance's own
+// ([Custom.Own]). JSON that is no event is not one.
+func IsOwnEvent(raw RawJSON) bool {
+	if !bytes.Contains(raw, []byte(ownNames)) && !bytes.Contains(raw, []byte(`\u`)) {
+		return false // as almost every event, which is then read once only
+	}
+	ev, err := DecodeEvent(raw)
+	c, ok := ev.(*Custom)
+	return err == nil && ok && c.Own()
+}
 
 // Type returns EventReplyStart.
 func (*ReplyStart) Type() EventType { return EventReplyStart }

@@ -1,7 +1,6 @@
 package message
 
 import (
-	"encoding/json"
 	"time"
 )
 
@@ -153,6 +152,3 @@ type JournalEntry struct {
 	// a foreign subject): readers report it and go on.
 	Invalid error
 }
-
-// RawJSON is a JSON value kept as the bytes it came in.
-type RawJSON = json.RawMessage

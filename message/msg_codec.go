@@ -1,6 +1,7 @@
 package message
 
 import (
+	"encoding/json"
 	"errors"
 	"math"
 	"strings"
@@ -111,3 +112,6 @@ func unmarshal(data []byte, v any) error {
 	}
 	return Codec{}.decodeInto(data, v)
 }
+
+// RawJSON is a JSON value kept as the bytes it came in.
+type RawJSON = json.RawMessage

@@ -1,7 +1,6 @@
 package message
 
 import (
-	"bytes"
 	"fmt"
 	"time"
 )
@@ -210,16 +209,11 @@ type EmitRequest struct {
 }
 
 // Foreign refuses a request that would write records of askance's own
-// ([Custom.Own]). It is for those who pass on what comes from outside. What is
-// no event at all is left for the engine to refuse.
+// ([message.IsOwnEvent]). What is no event is left for the engine to refuse.
 func (r EmitRequest) Foreign() error {
 	for i, raw := range r.Events {
-		if !bytes.Contains(raw, []byte(ownNames)) && !bytes.Contains(raw, []byte(`\u`)) {
-			continue // as almost every event: it need not be read twice
-		}
-		ev, err := DecodeEvent(raw)
-		if c, ok := ev.(*Custom); err == nil && ok && c.Own() {
-			return &Error{Code: CodeForbidden, Op: "emit", What: fmt.Sprintf("events[%d]: CUSTOM names that begin with %s are askance's own", i, ownNames), Hint: "choose another name"}
+		if IsOwnEvent(raw) {
+			return &Error{Code: CodeForbidden, Op: "emit", What: fmt.Sprintf("events[%d]: only askance writes CUSTOM events whose names begin with askance.", i), Hint: "choose another name"}
 		}
 	}
 	return nil

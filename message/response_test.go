@@ -24,7 +24,7 @@ func TestHasResponse(t *testing.T) {
 		want bool
 	}{
 		"the vote":               {call(message.Vote{Kind: message.ResponseApprove}), "ann", approve, true},
-		"another person's":        {call(message.Vote{Kind: message.ResponseApprove}), "bob", approve, false},
+		"another person's":       {call(message.Vote{Kind: message.ResponseApprove}), "bob", approve, false},
 		"another kind":           {call(message.Vote{Kind: message.ResponseReject}), "ann", approve, false},
 		"no call":                {nil, "ann", approve, false},
 		"the edit":               {call(message.Vote{Kind: message.ResponseApprove, Edited: true}), "ann", edit(`{"n":1}`), true},

@@ -156,7 +156,7 @@ type Revocation struct {
 // NewStandingID is the name of what the approval of an approval request lets remember.
 func NewStandingID(call Key, digest string) StandingID {
 	sum := sha256.Sum256([]byte("askance-standing-approval-v1\x00" + call.IdempotencyKey() + "\x00" + digest))
-	return StandingID("lse_" + hex.EncodeToString(sum[:8]))
+	return StandingID("sta_" + hex.EncodeToString(sum[:8]))
 }
 
 // Key is that of the standing approval's own entity.

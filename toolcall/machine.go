@@ -7,9 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/looplab/fsm"
-
 	"github.com/askance-dev/askance/message"
+	"github.com/looplab/fsm"
 )
 
 // machines are reused: building one walks the whole table.

@@ -8,9 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/askance-dev/askance/message"
+	"pgregory.net/rapid"
 )
 
 var oddTag = regexp.MustCompile(`<mark class="odd" title="[^"<>]*">[^<>&]*</mark>`)

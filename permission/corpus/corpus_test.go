@@ -6,11 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/permission/corpus"
+	"github.com/google/go-cmp/cmp"
 )
 
 func load(t *testing.T, when string) *permission.Bundle {
@@ -97,7 +96,7 @@ func TestFromJournal(t *testing.T) {
 		{Key: key("c1"), First: 3, Tool: "pay", Input: `{"n":1}`, ProposedAt: at, Decision: &message.Decision{Behavior: "ask"},
 			Remember: []message.PermissionRule{rule}, Votes: []message.Vote{{At: at.Add(time.Minute)}}},
 		{Key: key("c0"), First: 1, Tool: "pay", Input: `{}`},
-		{Key: key("c3"), First: 12, Tool: "pay", Input: `{}`, ProposedAt: at, Decision: &message.Decision{Behavior: "allow", Rule: "r", Standing: "lse_1"}},
+		{Key: key("c3"), First: 12, Tool: "pay", Input: `{}`, ProposedAt: at, Decision: &message.Decision{Behavior: "allow", Rule: "r", Standing: "sta_1"}},
 	})
 	if last := calls[len(calls)-1]; last.Name != "s/r/c3" || last.Recorded.Behavior != message.BehaviorAsk {
 		t.Errorf("a standing approval answered what the policy asked: %+v", last.Recorded)

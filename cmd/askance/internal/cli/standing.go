@@ -6,14 +6,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/charmbracelet/lipgloss"
-	"github.com/charmbracelet/lipgloss/table"
-	"github.com/spf13/cobra"
-
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
+	"github.com/charmbracelet/lipgloss"
+	"github.com/charmbracelet/lipgloss/table"
+	"github.com/spf13/cobra"
 )
 
 func newRulesCommand(env *environment) *cobra.Command {
@@ -25,8 +24,8 @@ time, when its uses or its budget are exhausted, or when it is revoked. Offered 
 that were accepted without limits end with their session or when they are revoked.
 Rules of the policy are not standing approvals: see askance policy.`,
 		Example: `  askance standing list
-  askance standing show lse_1f2e3d4c5b6a7988
-  askance standing revoke lse_1f2e3d4c5b6a7988 --reason "the release is over"`,
+  askance standing show sta_1f2e3d4c5b6a7988
+  askance standing revoke sta_1f2e3d4c5b6a7988 --reason "the release is over"`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usagef("unknown command %q", args[0])
@@ -142,7 +141,7 @@ func newRulesShowCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "show RULE",
 		Short:   "Show a standing approval: its limits, who granted it, and the calls it allowed",
-		Example: `  askance standing show lse_1f2e3d4c5b6a7988`,
+		Example: `  askance standing show sta_1f2e3d4c5b6a7988`,
 		Args:    oneRule,
 		RunE: func(c *cobra.Command, args []string) error {
 			l, err := env.connect(c.Context(), message.RoleAuditor)
@@ -215,8 +214,8 @@ func newRulesRevokeCommand(env *environment) *cobra.Command {
 		Long: `Revokes a standing approval at once, with the calls that it allowed and that have not
 started. The role is operator; with --approver it is the approver who granted it. To
 revoke it again changes nothing.`,
-		Example: `  askance standing revoke lse_1f2e3d4c5b6a7988 --reason "wrong customer"
-  askance standing revoke lse_1f2e3d4c5b6a7988 --approver --as ann`,
+		Example: `  askance standing revoke sta_1f2e3d4c5b6a7988 --reason "wrong customer"
+  askance standing revoke sta_1f2e3d4c5b6a7988 --approver --as ann`,
 		Args: oneRule,
 		RunE: func(c *cobra.Command, args []string) error {
 			role := message.RoleOperator

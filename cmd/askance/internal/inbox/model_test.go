@@ -8,12 +8,11 @@ import (
 	"testing"
 	"time"
 
-	tea "github.com/charmbracelet/bubbletea"
-
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/cmd/askance/internal/terms"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
+	tea "github.com/charmbracelet/bubbletea"
 )
 
 // fakeEngine knows calls and takes every answer.
@@ -239,7 +238,7 @@ func TestViewFits(t *testing.T) {
 	m, e := shown(t, asking(t, "a", func(q *message.ApprovalRequest) { q.Text, q.Rule = strings.Repeat("long ", 50), "" }), asking(t, "b", nil))
 	m.qs.all[message.Key{Space: "default", Session: "s", Reply: "r", Call: "a"}].call.Suggested = []message.PermissionRule{terms.Allow("pay", strings.Repeat("x", 200))}
 	long := strings.Repeat("git push ", 30)
-	e.standingApprovals = []*message.StandingApproval{{ID: "lse_1", Tool: "Bash", Terms: message.StandingTerms{Scope: message.ScopeSpace, Rules: []message.PermissionRule{terms.Allow("Bash", long)}}, GrantedBy: []message.Vote{{By: message.Principal{Name: long}}}}}
+	e.standingApprovals = []*message.StandingApproval{{ID: "sta_1", Tool: "Bash", Terms: message.StandingTerms{Scope: message.ScopeSpace, Rules: []message.PermissionRule{terms.Allow("Bash", long)}}, GrantedBy: []message.Vote{{By: message.Principal{Name: long}}}}}
 	for _, keys := range []string{"", "\r", "a", "\x1b", "w", "\x1b", "r", "\x1b", "t", "\x1b", "h", "\x1b", "?", "\x1b\x1b", "b", "\x1b", "r", "\r", "dwhy", "\r", "\x1b\x1b\x1b", "/x"} {
 		types(m, keys)
 		for _, size := range [][2]int{{80, 24}, {40, 10}, {39, 9}, {10, 3}, {200, 60}} {

@@ -5,11 +5,10 @@ import (
 	"errors"
 	"time"
 
-	tea "github.com/charmbracelet/bubbletea"
-
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
+	tea "github.com/charmbracelet/bubbletea"
 )
 
 // answerWithin bounds the sending of one answer.
