@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/askance-dev/askance/bus/internal/errtext"
+
 	"github.com/askance-dev/askance/internal/capacity"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
@@ -42,7 +44,7 @@ func (s *Service) warnOfForeignReply(m *nats.Msg) {
 		return
 	}
 	s.foreign.Add(-n)
-	s.log.Warn("dropped requests whose reply subject is not the sender's inbox", "count", n, "last_subject", m.Subject, "last_reply", quote(m.Reply))
+	s.log.Warn("dropped requests whose reply subject is not the sender's inbox", "count", n, "last_subject", m.Subject, "last_reply", errtext.Quote(m.Reply))
 }
 
 // accept takes a request in by its subject, its size and its first bytes alone.
@@ -69,7 +71,7 @@ func (s *Service) run(class api.Class, c conversation, who caller, m *nats.Msg, 
 	op, known := c.ops[r.Op]
 	if err == nil && !known {
 		_, ops := Operations(c.Kind)
-		err = &message.Error{Code: message.CodeInvalid, Op: "request", What: "op " + quote(r.Op) + " is unknown on this subject", Hint: "use one of: " + strings.Join(ops, ", ")}
+		err = &message.Error{Code: message.CodeInvalid, Op: "request", What: "op " + errtext.Quote(r.Op) + " is unknown on this subject", Hint: "use one of: " + strings.Join(ops, ", ")}
 	}
 	if err != nil {
 		s.respond(m, encodeError("request", err, s.most()))

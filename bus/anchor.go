@@ -13,6 +13,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/askance-dev/askance/bus/internal/errtext"
+	"github.com/askance-dev/askance/bus/internal/secretfile"
+	"github.com/askance-dev/askance/bus/keyfile"
+
 	"github.com/askance-dev/askance/internal/plainfile"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
@@ -82,8 +86,8 @@ const (
 // CreateAnchor notes at path that no journal was made yet, unless something is
 // there already. See [LoadOrCreateSpaceKeys].
 func CreateAnchor(path string) error {
-	if err := writeOnce(path, []byte(anchorText), 0o600); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fileError("create anchor", path, err)
+	if err := secretfile.WriteOnce(path, []byte(anchorText), 0o600); err != nil && !errors.Is(err, fs.ErrExist) {
+		return secretfile.Error("create anchor", path, err)
 	}
 	return nil
 }
@@ -91,14 +95,14 @@ func CreateAnchor(path string) error {
 // OpenAnchor opens the anchor of a space. A path without a file is no error:
 // [OpenJournal] decides whether an anchor may be made there. Close it after the
 // journal.
-func OpenAnchor(path string, space message.SpaceID, keys *Keys) (*Anchor, error) {
+func OpenAnchor(path string, space message.SpaceID, keys *keyfile.Keys) (*Anchor, error) {
 	a := NewAnchor(path, space, keys)
 	b, _, err := plainfile.Read(path, 2*anchorBlock)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return a, nil
 	case err != nil:
-		return nil, fileError("open anchor", path, err)
+		return nil, secretfile.Error("open anchor", path, err)
 	case string(b) == anchorText:
 		a.state = anchorBlank
 		return a, nil
@@ -111,7 +115,7 @@ func OpenAnchor(path string, space message.SpaceID, keys *Keys) (*Anchor, error)
 		return nil, &message.Error{Code: message.CodeDamaged, Op: "open anchor", What: "the anchor file " + path + " " + why, Hint: "restore it and the journal from one backup, or look with askance journal check and decide with askance journal accept-loss"}
 	}
 	if a.file, err = os.OpenFile(path, os.O_RDWR, 0); err != nil {
-		return nil, fileError("open anchor", path, err)
+		return nil, secretfile.Error("open anchor", path, err)
 	}
 	a.state = anchorMade
 	return a, nil
@@ -119,25 +123,25 @@ func OpenAnchor(path string, space message.SpaceID, keys *Keys) (*Anchor, error)
 
 // NewAnchor is an anchor that knows nothing and will replace what is at path: for
 // a [Recovery] of a journal whose anchor is damaged.
-func NewAnchor(path string, space message.SpaceID, keys *Keys) *Anchor {
+func NewAnchor(path string, space message.SpaceID, keys *keyfile.Keys) *Anchor {
 	return &Anchor{path: path, key: keys.Derive("anchor of " + string(space)), head: anchorHead{V: 1, Space: space, KeyID: keys.ID()}}
 }
 
-// LoadOrCreateSpaceKeys is [LoadOrCreateKeys] for a space with an anchor. Keys that
+// LoadOrCreateSpaceKeys is [keyfile.LoadOrCreate] for a space with an anchor. Keys that
 // are there without an anchor were used before: a journal that is not there is
 // then one that was lost.
-func LoadOrCreateSpaceKeys(keyPath, anchorPath string) (*Keys, error) {
+func LoadOrCreateSpaceKeys(keyPath, anchorPath string) (*keyfile.Keys, error) {
 	if _, err := os.Stat(keyPath); errors.Is(err, fs.ErrNotExist) {
 		if err := CreateAnchor(anchorPath); err != nil {
 			return nil, err
 		}
 	}
-	return LoadOrCreateKeys(keyPath)
+	return keyfile.LoadOrCreate(keyPath)
 }
 
 // read takes the file's two blocks in, or says why it cannot. foreign: the anchor
 // is another journal's.
-func (a *Anchor) read(b []byte, keys *Keys) (why string, foreign bool) {
+func (a *Anchor) read(b []byte, keys *keyfile.Keys) (why string, foreign bool) {
 	if len(b) != 2*anchorBlock {
 		return fmt.Sprintf("has %d bytes instead of %d", len(b), 2*anchorBlock), false
 	}
@@ -147,9 +151,9 @@ func (a *Anchor) read(b []byte, keys *Keys) (why string, foreign bool) {
 	}
 	switch {
 	case h.KeyID != a.head.KeyID:
-		return "belongs to the engine keys " + quote(h.KeyID) + ", these are " + a.head.KeyID, true
+		return "belongs to the engine keys " + errtext.Quote(h.KeyID) + ", these are " + a.head.KeyID, true
 	case h.Space != a.head.Space && hmac.Equal([]byte(h.MAC), []byte(NewAnchor("", h.Space, keys).headMAC(h))):
-		return "belongs to the space " + quote(string(h.Space)), true
+		return "belongs to the space " + errtext.Quote(string(h.Space)), true
 	case !hmac.Equal([]byte(h.MAC), []byte(a.headMAC(h))):
 		return "is damaged", false
 	}
@@ -265,11 +269,11 @@ func (a *Anchor) make(c *proof.Checkpoint, high highMark) error {
 	if a.file != nil {
 		_ = a.file.Close() // it is replaced
 	}
-	if err := replace(a.path, append(b, a.block[:]...), 0o600); err != nil {
-		return fileError("write anchor", a.path, err)
+	if err := secretfile.Replace(a.path, append(b, a.block[:]...), 0o600); err != nil {
+		return secretfile.Error("write anchor", a.path, err)
 	}
 	if a.file, err = os.OpenFile(a.path, os.O_RDWR, 0); err != nil {
-		return fileError("write anchor", a.path, err)
+		return secretfile.Error("write anchor", a.path, err)
 	}
 	a.state, a.err = anchorMade, nil
 	return nil

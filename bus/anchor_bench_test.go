@@ -4,12 +4,14 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/askance-dev/askance/bus/keyfile"
+
 	"github.com/askance-dev/askance/message/proof"
 )
 
 // What each acknowledged record pays for the anchor.
 func BenchmarkAnchorRaise(b *testing.B) {
-	keys, err := NewKeys()
+	keys, err := keyfile.New()
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/askance-dev/askance/bus/internal/errtext"
+
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 )
@@ -80,10 +82,10 @@ func (j *Journal) newAppend(f *message.EventRecord, prev uint64) (*appending, er
 	a := &appending{j: j, record: f, key: f.Key(), prev: prev}
 	subject, err := recordSubject(a.key, f.WorkQueue())
 	if err == nil && a.key.Space != j.space {
-		err = &message.Error{Code: message.CodeInvalid, What: "it belongs to the space " + quote(string(a.key.Space)) + ", this is the journal of " + string(j.space)}
+		err = &message.Error{Code: message.CodeInvalid, What: "it belongs to the space " + errtext.Quote(string(a.key.Space)) + ", this is the journal of " + string(j.space)}
 	}
 	if err == nil && !plain(f.ID) {
-		err = &message.Error{Code: message.CodeInvalid, What: "its id " + quote(f.ID) + " is not 1 to 64 of A-Z a-z 0-9 _ -"}
+		err = &message.Error{Code: message.CodeInvalid, What: "its id " + errtext.Quote(f.ID) + " is not 1 to 64 of A-Z a-z 0-9 _ -"}
 	}
 	if err != nil {
 		return nil, a.fail(message.CodeInvalid, "the event record cannot be stored", "", err)
@@ -175,11 +177,11 @@ func (a *appending) gaveUp(ctx context.Context, err error) error {
 	if a.unsure {
 		return a.fail(message.CodeUnknownOutcome, "no acknowledgement came, the event record may be stored", "read the entity's last event record and compare its id", err)
 	}
-	return a.fail(message.CodeUnavailable, "NATS did not take the event record, nothing was written", "check that NATS runs with JetStream", because(err, context.Cause(ctx)))
+	return a.fail(message.CodeUnavailable, "NATS did not take the event record, nothing was written", "check that NATS runs with JetStream", errtext.Because(err, context.Cause(ctx)))
 }
 
 func (a *appending) fail(code message.Code, what, hint string, err error) error {
-	return &message.Error{Code: code, Op: "append to " + quote(a.key.String()), What: what, Hint: hint, Err: err}
+	return &message.Error{Code: code, Op: "append to " + errtext.Quote(a.key.String()), What: what, Hint: hint, Err: err}
 }
 
 // withDefault bounds ctx if it has no deadline.

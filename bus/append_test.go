@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/askance-dev/askance/bus/embed"
+
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
@@ -90,7 +92,7 @@ func TestAppendRace(t *testing.T) {
 }
 
 func TestAppendRefuses(t *testing.T) {
-	j := bustest.New(t, bustest.With(func(o *bus.ServerOptions) { o.MaxPayload = 64 << 10 })).Journal("test")
+	j := bustest.New(t, bustest.With(func(o *embed.Options) { o.MaxPayload = 64 << 10 })).Journal("test")
 	big := callRecord("big", callKey("c1"), message.ToolCallPending, "propose")
 	big.Call.Input = `"` + strings.Repeat("x", 64<<10) + `"`
 	elsewhere := callKey("c1")

@@ -6,6 +6,8 @@ import (
 	"iter"
 	"math"
 
+	"github.com/askance-dev/askance/bus/internal/errtext"
+
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
 	"github.com/nats-io/nats.go"
@@ -65,7 +67,7 @@ func (l *Ledger) records(ctx context.Context, r RecordsRequest, room int) (Recor
 	case AuditCheckpoints:
 		from = l.store
 	default:
-		return RecordsReply{}, &message.Error{Code: message.CodeInvalid, Op: "records", What: "there are no records of " + quote(string(r.Of)), Hint: "use journal or checkpoints"}
+		return RecordsReply{}, &message.Error{Code: message.CodeInvalid, Op: "records", What: "there are no records of " + errtext.Quote(string(r.Of)), Hint: "use journal or checkpoints"}
 	}
 	filter := ">"
 	if r.Call != "" {

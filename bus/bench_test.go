@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/askance-dev/askance/bus/embed"
+
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/internal/strictjson"
@@ -14,7 +16,7 @@ import (
 // the same bytes under the same headers, one caller, on one server.
 func BenchmarkAppend(b *testing.B) {
 	for _, durability := range []bus.Durability{bus.DurabilityCached, bus.DurabilityFsynced} {
-		srv := bustest.New(b, bustest.With(func(o *bus.ServerOptions) { o.Durability = durability }))
+		srv := bustest.New(b, bustest.With(func(o *embed.Options) { o.Durability = durability }))
 		j := srv.Journal("test")
 		pub := bus.NewDirect(srv.Conn("raw"))
 		f := callRecord("x", callKey("c"), message.ToolCallAllowed, "allow")

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/askance-dev/askance/bus/internal/errtext"
+
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
 	"github.com/nats-io/nats.go"
@@ -71,7 +73,7 @@ func (j *Journal) link(ctx context.Context, f *message.EventRecord, prev uint64)
 // leafAt reads the leaf of the event record at seq of an entity.
 func (j *Journal) leafAt(ctx context.Context, key message.Key, seq uint64) (proof.Hash, error) {
 	fail := func(code message.Code, what, hint string, err error) (proof.Hash, error) {
-		return proof.Hash{}, &message.Error{Code: code, Op: "append to " + quote(key.String()), What: what, Hint: hint, Err: err}
+		return proof.Hash{}, &message.Error{Code: code, Op: "append to " + errtext.Quote(key.String()), What: what, Hint: hint, Err: err}
 	}
 	m, err := j.getSeq(ctx, seq)
 	if err == nil {

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/askance-dev/askance/bus/internal/errtext"
+
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
 	"github.com/nats-io/nats.go"
@@ -57,7 +59,7 @@ type Client struct {
 }
 
 // NewClient makes a client of a principal. nc must have been opened by
-// [Connect] or [Server.Connect] under the same name. The role decides which
+// [Connect] or [embed.Server.Connect] under the same name. The role decides which
 // subjects the client uses: a runtime proposes and reads its own sessions, an
 // approver answers, an operator resolves; those two and auditors read the whole
 // space. What a role may not do is refused by the engine or, with
@@ -75,7 +77,7 @@ func NewClient(nc *nats.Conn, space message.SpaceID, by message.Principal) (*Cli
 		c.Methods.Caller = c
 		return c, nil
 	}
-	return nil, &message.Error{Code: message.CodeInvalid, Op: "make client", What: "a " + quote(string(by.Role)) + " has no client", Hint: "use runtime, approver, operator or auditor; for a worker NewWorker"}
+	return nil, &message.Error{Code: message.CodeInvalid, Op: "make client", What: "a " + errtext.Quote(string(by.Role)) + " has no client", Hint: "use runtime, approver, operator or auditor; for a worker NewWorker"}
 }
 
 // checkConn makes sure that answers can arrive.
@@ -84,7 +86,7 @@ func checkConn(nc *nats.Conn, name string) error {
 		return err
 	}
 	if nc.Opts.InboxPrefix != InboxPrefix(name) {
-		return &message.Error{Code: message.CodeInvalid, Op: "use connection", What: "it does not have the inbox of " + quote(name) + ", engines would not answer it", Hint: "open it with bus.Connect and that principal"}
+		return &message.Error{Code: message.CodeInvalid, Op: "use connection", What: "it does not have the inbox of " + errtext.Quote(name) + ", engines would not answer it", Hint: "open it with bus.Connect and that principal"}
 	}
 	return nil
 }
@@ -173,9 +175,9 @@ func askOnce(ctx context.Context, nc *nats.Conn, subject string, op *api.Operati
 			}
 			err = askError(op.Name, sent, a.err)
 		case <-broken:
-			err = because(errUnanswered, nats.ErrDisconnected)
+			err = errtext.Because(errUnanswered, nats.ErrDisconnected)
 		case <-ctx.Done():
-			err = because(errUnanswered, context.Cause(ctx))
+			err = errtext.Because(errUnanswered, context.Cause(ctx))
 		case <-again.C:
 		}
 		if refused := violation(nc, before, subject); refused != nil {
@@ -195,19 +197,19 @@ func askError(op string, sent int, err error) error {
 	case errors.Is(err, nats.ErrMaxPayload):
 		return &message.Error{Code: message.CodeTooLarge, Op: op, What: "the request is larger than the server's max_payload", Hint: "send less at once, or raise it", Err: err}
 	case sent == 1 && (errors.Is(err, nats.ErrNoResponders) || errors.Is(err, nats.ErrReconnectBufExceeded)):
-		return because(errNotSent, err)
+		return errtext.Because(errNotSent, err)
 	}
-	return because(errUnanswered, err)
+	return errtext.Because(errUnanswered, err)
 }
 
 func unanswered(ctx context.Context, nc *nats.Conn, op *api.Operation, unsure bool, err error) error {
-	err = because(err, violation(nc, nil, nc.Opts.InboxPrefix+".")) // then no answer can ever come
+	err = errtext.Because(err, violation(nc, nil, nc.Opts.InboxPrefix+".")) // then no answer can ever come
 	var e *message.Error
 	switch {
 	case unsure && op.Changes:
-		return &message.Error{Code: message.CodeUnknownOutcome, Op: op.Name, What: "no engine answered; the request may have been carried out", Hint: "ask again: the same request does no harm", Err: because(err, context.Cause(ctx))}
+		return &message.Error{Code: message.CodeUnknownOutcome, Op: op.Name, What: "no engine answered; the request may have been carried out", Hint: "ask again: the same request does no harm", Err: errtext.Because(err, context.Cause(ctx))}
 	case errors.As(err, &e): // an engine's own "not now"
 		return e
 	}
-	return &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: "no engine answered", Hint: "check that an engine of this space runs and that this user may publish the request", Err: because(err, context.Cause(ctx))}
+	return &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: "no engine answered", Hint: "check that an engine of this space runs and that this user may publish the request", Err: errtext.Because(err, context.Cause(ctx))}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/askance-dev/askance/bus/internal/errtext"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
@@ -74,7 +75,7 @@ func (c *Client) oneByOne(ctx context.Context, session message.SessionID, reply 
 			return nil, err
 		}
 		if len(rep.Calls) != 1 {
-			return nil, &message.Error{Code: message.CodeInternal, Op: "list", What: "the call " + quote(string(id)) + " was just there and is not listed"}
+			return nil, &message.Error{Code: message.CodeInternal, Op: "list", What: "the call " + errtext.Quote(string(id)) + " was just there and is not listed"}
 		}
 		out = append(out, rep.Calls[0])
 	}

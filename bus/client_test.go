@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/askance-dev/askance/bus/embed"
+
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
@@ -152,7 +154,7 @@ func TestClientWaitsAndEventsLoop(t *testing.T) {
 
 // Replies that are too large for one message are taken in pieces.
 func TestLargeReplies(t *testing.T) {
-	w := newWorld(t, bustest.With(func(o *bus.ServerOptions) { o.MaxPayload = 128 << 10 }))
+	w := newWorld(t, bustest.With(func(o *embed.Options) { o.MaxPayload = 128 << 10 }))
 	w.engine(bus.ServiceOptions{})
 	bot := w.client(message.RoleRuntime, "bot")
 	var calls []message.ToolCallBlock

@@ -2,7 +2,6 @@ package bus
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -59,15 +58,4 @@ func tooLargeCode(code int, description string) bool {
 // not carried out now.
 func transientCode(code int) bool {
 	return code == codeDuplicateInProcess || code == codeNotLeader || code == codeClusterUnavailable
-}
-
-// because puts two errors, each of which may be nil, into one of one line.
-func because(err, cause error) error {
-	switch {
-	case err == nil:
-		return cause
-	case cause == nil:
-		return err
-	}
-	return fmt.Errorf("%w: %w", err, cause)
 }

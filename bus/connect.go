@@ -12,6 +12,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/askance-dev/askance/bus/internal/errtext"
+	"github.com/askance-dev/askance/bus/internal/secretfile"
+
 	"github.com/askance-dev/askance/message"
 	"github.com/nats-io/nats.go"
 )
@@ -77,6 +80,12 @@ func Connect(ctx context.Context, rawURL string, o ConnectOptions) (*nats.Conn, 
 	return connect(ctx, rawURL, o, secure...)
 }
 
+// ConnectInProcess opens a connection to a server in this process: see
+// [Connect].
+func ConnectInProcess(ctx context.Context, server nats.InProcessConnProvider, o ConnectOptions) (*nats.Conn, error) {
+	return connect(ctx, "", o, nats.InProcessServer(server))
+}
+
 func connect(ctx context.Context, rawURL string, o ConnectOptions, more ...nats.Option) (*nats.Conn, error) {
 	const op = "connect to NATS"
 	if err := CheckName("principal", o.Principal); err != nil {
@@ -86,7 +95,7 @@ func connect(ctx context.Context, rawURL string, o ConnectOptions, more ...nats.
 	defer cancel()
 	d := &firstDial{ctx: within}
 	if o.CredsFile != "" {
-		if err := checkSecretAt(op, o.CredsFile); err != nil {
+		if _, err := secretfile.Read(op, o.CredsFile, true); err != nil { // the client reads it again
 			return nil, err
 		}
 	}
@@ -218,7 +227,7 @@ func checkURLs(raw string) error {
 			return &message.Error{Code: message.CodeInvalid, Op: "connect to NATS", What: "a server URL cannot be read", Hint: "write nats://host:port, several with commas"}
 		}
 		if !slices.Contains([]string{"nats", "tls", "ws", "wss"}, p.Scheme) {
-			return &message.Error{Code: message.CodeInvalid, Op: "connect to NATS", What: "a server URL begins with " + quote(p.Scheme+"://") + ", and NATS does not speak that", Hint: "write nats://host:port, or tls, ws or wss"}
+			return &message.Error{Code: message.CodeInvalid, Op: "connect to NATS", What: "a server URL begins with " + errtext.Quote(p.Scheme+"://") + ", and NATS does not speak that", Hint: "write nats://host:port, or tls, ws or wss"}
 		}
 	}
 	return nil

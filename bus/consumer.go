@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/askance-dev/askance/bus/internal/errtext"
+
 	"github.com/askance-dev/askance/message"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -39,9 +41,9 @@ func consumerConfig(space message.SpaceID, queue message.Queue) jetstream.Consum
 
 // queueText describes a consumer to whoever lists them.
 func queueText(l message.Queue) string {
-	text := "askance tasks of the tool " + quote(l.Tool)
+	text := "askance tasks of the tool " + errtext.Quote(l.Tool)
 	if l.Route != "" {
-		text += " on " + quote(l.Route)
+		text += " on " + errtext.Quote(l.Route)
 	}
 	return text
 }

@@ -11,25 +11,29 @@ import (
 	"testing"
 	"time"
 
+	"github.com/askance-dev/askance/bus/creds"
+	"github.com/askance-dev/askance/bus/embed"
+	"github.com/askance-dev/askance/bus/keyfile"
+
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
 	"github.com/nats-io/nats.go"
 )
 
-func initCreds(t *testing.T) (*bus.Creds, string) {
+func initCreds(t *testing.T) (*creds.Folder, string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "creds")
-	c, err := bus.InitCreds(t.Context(), dir)
+	c, err := creds.Init(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c, dir
 }
 
-func addLogin(t *testing.T, c *bus.Creds, role message.Role, name string, tools ...string) string {
+func addLogin(t *testing.T, c *creds.Folder, role message.Role, name string, tools ...string) string {
 	t.Helper()
-	path, err := c.Add(t.Context(), bus.CredUser{Space: "test", Role: role, Name: name, Tools: tools}, false)
+	path, err := c.Add(t.Context(), creds.User{Space: "test", Role: role, Name: name, Tools: tools}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,11 +43,11 @@ func addLogin(t *testing.T, c *bus.Creds, role message.Role, name string, tools 
 // trusting starts the server with the folder's credentials.
 func trusting(t *testing.T, dir string) bustest.Option {
 	t.Helper()
-	trust, err := bus.LoadTrust(dir)
+	trust, err := creds.LoadTrust(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return bustest.With(func(o *bus.ServerOptions) { o.Trust, o.Login = trust, bus.EngineLogin(dir) })
+	return bustest.With(func(o *embed.Options) { o.Trust, o.Login = trust, creds.EngineLogin(dir) })
 }
 
 // Secrets are for their owner alone, and what is for everybody has none.
@@ -81,7 +85,7 @@ func TestCredsFiles(t *testing.T) {
 	if len(seeds) != 4 || len(public) != 3 { // operator, account, engines, ann; three tokens
 		t.Errorf("%d secrets and %d public files, want 4 and 3", len(seeds), len(public))
 	}
-	trust, err := bus.LoadTrust(dir)
+	trust, err := creds.LoadTrust(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,14 +97,14 @@ func TestCredsFiles(t *testing.T) {
 			}
 		}
 	}
-	u, err := bus.ReadLogin(path)
+	u, err := creds.ReadLogin(path)
 	if err != nil || u.Space != "test" || u.Role != message.RoleApprover || u.Name != "ann@example.org" {
 		t.Errorf("the login is for %+v, %v", u, err)
 	}
 	if err := os.Chmod(path, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := bus.ReadLogin(path); !errors.Is(err, message.ErrForbidden) {
+	if _, err := creds.ReadLogin(path); !errors.Is(err, message.ErrForbidden) {
 		t.Errorf("a login that others can read: %v, want forbidden", err)
 	}
 }
@@ -111,24 +115,24 @@ func TestCredsRefuse(t *testing.T) {
 	addLogin(t, c, message.RoleRuntime, "bot")
 	for _, tc := range []struct {
 		name string
-		u    bus.CredUser
+		u    creds.User
 		want error
 	}{
-		{"no role", bus.CredUser{Space: "test", Name: "x"}, message.ErrInvalid},
-		{"an unknown role", bus.CredUser{Space: "test", Role: "root", Name: "x"}, message.ErrInvalid},
-		{"no name", bus.CredUser{Space: "test", Role: message.RoleApprover}, message.ErrInvalid},
-		{"no space", bus.CredUser{Role: message.RoleApprover, Name: "x"}, message.ErrInvalid},
-		{"a space with a wildcard", bus.CredUser{Space: "*", Role: message.RoleApprover, Name: "x"}, message.ErrInvalid},
-		{"a worker without tools", bus.CredUser{Space: "test", Role: message.RoleWorker, Name: "x"}, message.ErrInvalid},
-		{"a worker with a nameless tool", bus.CredUser{Space: "test", Role: message.RoleWorker, Name: "x", Tools: []string{""}}, message.ErrInvalid},
-		{"an approver with tools", bus.CredUser{Space: "test", Role: message.RoleApprover, Name: "x", Tools: []string{"t"}}, message.ErrInvalid},
-		{"the engines' name", bus.CredUser{Space: "test", Role: message.RoleAuditor, Name: bus.EngineName}, message.ErrInvalid},
-		{"an engine of another name", bus.CredUser{Role: message.RoleEngine, Name: "x"}, message.ErrInvalid},
-		{"an agent with a person's inbox", bus.CredUser{Space: "test", Role: message.RoleRuntime, Name: "ann"}, message.ErrInvalid},
-		{"the same in another space", bus.CredUser{Space: "prod", Role: message.RoleRuntime, Name: "ann"}, message.ErrInvalid},
-		{"a person with an agent's inbox", bus.CredUser{Space: "test", Role: message.RoleApprover, Name: "bot"}, message.ErrInvalid},
-		{"one that has expired", bus.CredUser{Space: "test", Role: message.RoleAuditor, Name: "x", Expires: time.Now().Add(-time.Second)}, message.ErrInvalid},
-		{"one that is there", bus.CredUser{Space: "test", Role: message.RoleApprover, Name: "ann"}, message.ErrConflict},
+		{"no role", creds.User{Space: "test", Name: "x"}, message.ErrInvalid},
+		{"an unknown role", creds.User{Space: "test", Role: "root", Name: "x"}, message.ErrInvalid},
+		{"no name", creds.User{Space: "test", Role: message.RoleApprover}, message.ErrInvalid},
+		{"no space", creds.User{Role: message.RoleApprover, Name: "x"}, message.ErrInvalid},
+		{"a space with a wildcard", creds.User{Space: "*", Role: message.RoleApprover, Name: "x"}, message.ErrInvalid},
+		{"a worker without tools", creds.User{Space: "test", Role: message.RoleWorker, Name: "x"}, message.ErrInvalid},
+		{"a worker with a nameless tool", creds.User{Space: "test", Role: message.RoleWorker, Name: "x", Tools: []string{""}}, message.ErrInvalid},
+		{"an approver with tools", creds.User{Space: "test", Role: message.RoleApprover, Name: "x", Tools: []string{"t"}}, message.ErrInvalid},
+		{"the engines' name", creds.User{Space: "test", Role: message.RoleAuditor, Name: creds.EngineName}, message.ErrInvalid},
+		{"an engine of another name", creds.User{Role: message.RoleEngine, Name: "x"}, message.ErrInvalid},
+		{"an agent with a person's inbox", creds.User{Space: "test", Role: message.RoleRuntime, Name: "ann"}, message.ErrInvalid},
+		{"the same in another space", creds.User{Space: "prod", Role: message.RoleRuntime, Name: "ann"}, message.ErrInvalid},
+		{"a person with an agent's inbox", creds.User{Space: "test", Role: message.RoleApprover, Name: "bot"}, message.ErrInvalid},
+		{"one that has expired", creds.User{Space: "test", Role: message.RoleAuditor, Name: "x", Expires: time.Now().Add(-time.Second)}, message.ErrInvalid},
+		{"one that is there", creds.User{Space: "test", Role: message.RoleApprover, Name: "ann"}, message.ErrConflict},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			path, err := c.Add(t.Context(), tc.u, false)
@@ -137,21 +141,21 @@ func TestCredsRefuse(t *testing.T) {
 			}
 		})
 	}
-	if _, err := bus.InitCreds(t.Context(), dir); !errors.Is(err, message.ErrConflict) {
+	if _, err := creds.Init(t.Context(), dir); !errors.Is(err, message.ErrConflict) {
 		t.Errorf("a second init: %v", err)
 	}
-	if err := c.Revoke(t.Context(), bus.CredUser{Space: "test", Role: message.RoleAuditor, Name: "nobody"}); !errors.Is(err, message.ErrNotFound) {
+	if err := c.Revoke(t.Context(), creds.User{Space: "test", Role: message.RoleAuditor, Name: "nobody"}); !errors.Is(err, message.ErrNotFound) {
 		t.Errorf("revoking nobody: %v", err)
 	}
-	if _, err := bus.OpenCreds(t.TempDir()); !errors.Is(err, message.ErrNotFound) {
+	if _, err := creds.Open(t.TempDir()); !errors.Is(err, message.ErrNotFound) {
 		t.Errorf("a folder without credentials: %v", err)
 	}
-	if _, err := bus.LoadTrust(t.TempDir()); !errors.Is(err, message.ErrNotFound) {
+	if _, err := creds.LoadTrust(t.TempDir()); !errors.Is(err, message.ErrNotFound) {
 		t.Errorf("trust of a folder without credentials: %v", err)
 	}
 	// A person may hold several roles, and everybody the same one elsewhere.
 	addLogin(t, c, message.RoleOperator, "ann")
-	if _, err := c.Add(t.Context(), bus.CredUser{Space: "prod", Role: message.RoleRuntime, Name: "bot"}, false); err != nil {
+	if _, err := c.Add(t.Context(), creds.User{Space: "prod", Role: message.RoleRuntime, Name: "bot"}, false); err != nil {
 		t.Error(err)
 	}
 	users, err := c.Users()
@@ -177,7 +181,7 @@ func TestTrustOfAnotherOperator(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, name), text, 0o644); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := bus.LoadTrust(dir); !errors.Is(err, message.ErrInvalid) {
+			if _, err := creds.LoadTrust(dir); !errors.Is(err, message.ErrInvalid) {
 				t.Errorf("%s %s: %v, want invalid", what, name, err)
 			}
 		}
@@ -185,7 +189,7 @@ func TestTrustOfAnotherOperator(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := bus.LoadTrust(dir); err != nil {
+	if _, err := creds.LoadTrust(dir); err != nil {
 		t.Error(err)
 	}
 }
@@ -225,10 +229,10 @@ func TestOnlyLoginsGetIn(t *testing.T) {
 	lost := nc.StatusChanged(nats.DISCONNECTED, nats.RECONNECTING, nats.CLOSED)
 	held := filepath.Join(t.TempDir(), "ann.creds")
 	copyFile(t, ann, held)
-	if err := c.Revoke(t.Context(), bus.CredUser{Space: "test", Role: message.RoleApprover, Name: "ann"}); err != nil {
+	if err := c.Revoke(t.Context(), creds.User{Space: "test", Role: message.RoleApprover, Name: "ann"}); err != nil {
 		t.Fatal(err)
 	}
-	trust, err := bus.LoadTrust(dir)
+	trust, err := creds.LoadTrust(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,7 +293,7 @@ func TestReplaceLogin(t *testing.T) {
 	before := addLogin(t, c, message.RoleWorker, "wk", job)
 	held := filepath.Join(t.TempDir(), "old.creds")
 	copyFile(t, before, held)
-	now, err := c.Add(t.Context(), bus.CredUser{Space: "test", Role: message.RoleWorker, Name: "wk", Tools: []string{job, otherJob}}, true)
+	now, err := c.Add(t.Context(), creds.User{Space: "test", Role: message.RoleWorker, Name: "wk", Tools: []string{job, otherJob}}, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,7 +309,7 @@ func TestReplaceLogin(t *testing.T) {
 		t.Fatal(err)
 	}
 	nc.Close()
-	if trust, err := bus.LoadTrust(dir); err != nil || trust.Revoked() != 1 {
+	if trust, err := creds.LoadTrust(dir); err != nil || trust.Revoked() != 1 {
 		t.Errorf("revoked %d, %v; want 1", trust.Revoked(), err)
 	}
 }
@@ -316,7 +320,7 @@ func TestCredsAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
 		wg.Go(func() {
-			if _, err := c.Add(t.Context(), bus.CredUser{Space: "test", Role: message.RoleRuntime, Name: name}, false); err != nil {
+			if _, err := c.Add(t.Context(), creds.User{Space: "test", Role: message.RoleRuntime, Name: name}, false); err != nil {
 				t.Error(err)
 			}
 		})
@@ -333,39 +337,39 @@ func TestJournalOutlivesCredentials(t *testing.T) {
 	store := t.TempDir()
 	_, first := initCreds(t)
 	_, second := initCreds(t)
-	keys, err := bus.NewKeys()
+	keys, err := keyfile.New()
 	if err != nil {
 		t.Fatal(err)
 	}
-	trust := func(dir string) func(*bus.ServerOptions) {
-		return func(o *bus.ServerOptions) {
-			if o.Trust, err = bus.LoadTrust(dir); err != nil {
+	trust := func(dir string) func(*embed.Options) {
+		return func(o *embed.Options) {
+			if o.Trust, err = creds.LoadTrust(dir); err != nil {
 				t.Fatal(err)
 			}
-			o.Login = bus.EngineLogin(dir)
+			o.Login = creds.EngineLogin(dir)
 		}
 	}
-	listen := func(o *bus.ServerOptions) { o.Listen = "127.0.0.1:0" }
+	listen := func(o *embed.Options) { o.Listen = "127.0.0.1:0" }
 	for i, step := range []struct {
 		name string
-		with []func(*bus.ServerOptions)
+		with []func(*embed.Options)
 	}{
-		{"open", []func(*bus.ServerOptions){listen}},
-		{"with credentials", []func(*bus.ServerOptions){listen, trust(first)}},
-		{"with others", []func(*bus.ServerOptions){listen, trust(second)}},
+		{"open", []func(*embed.Options){listen}},
+		{"with credentials", []func(*embed.Options){listen, trust(first)}},
+		{"with others", []func(*embed.Options){listen, trust(second)}},
 		{"on its own", nil},
-		{"with the first again", []func(*bus.ServerOptions){trust(first)}},
-		{"open again", []func(*bus.ServerOptions){listen, func(o *bus.ServerOptions) { o.Reopen = true }}},
+		{"with the first again", []func(*embed.Options){trust(first)}},
+		{"open again", []func(*embed.Options){listen, func(o *embed.Options) { o.Reopen = true }}},
 	} {
-		o := bus.ServerOptions{StoreDir: store, Durability: bus.DurabilityCached}
+		o := embed.Options{StoreDir: store, Durability: bus.DurabilityCached}
 		for _, f := range step.with {
 			f(&o)
 		}
-		s, err := bus.StartServer(t.Context(), o)
+		s, err := embed.Start(t.Context(), o)
 		if err != nil {
 			t.Fatalf("%s: %v", step.name, err)
 		}
-		nc, err := s.Connect(t.Context(), bus.ConnectOptions{Principal: bus.EngineName})
+		nc, err := s.Connect(t.Context(), bus.ConnectOptions{Principal: creds.EngineName})
 		if err != nil {
 			t.Fatalf("%s: %v", step.name, err)
 		}
@@ -386,7 +390,7 @@ func TestJournalOutlivesCredentials(t *testing.T) {
 		if step.name != "with credentials" && step.name != "on its own" {
 			continue
 		}
-		if s, err := bus.StartServer(t.Context(), bus.ServerOptions{StoreDir: store, Listen: "127.0.0.1:0"}); !errors.Is(err, bus.ErrStoreTrust) {
+		if s, err := embed.Start(t.Context(), embed.Options{StoreDir: store, Listen: "127.0.0.1:0"}); !errors.Is(err, embed.ErrStoreTrust) {
 			if err == nil {
 				s.Close()
 			}

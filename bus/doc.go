@@ -5,14 +5,14 @@
 //
 // # An engine on NATS
 //
-// [StartServer] runs a server in the process, [Connect] reaches one elsewhere.
+// [embed.Start] runs a server in the process, [Connect] reaches one elsewhere.
 // [OpenJournal] gives the engine its store, [Serve] answers requests with it:
 //
-//	srv, err := bus.StartServer(ctx, bus.ServerOptions{StoreDir: "data/nats", Listen: "127.0.0.1:4222"})
+//	srv, err := embed.Start(ctx, embed.Options{StoreDir: "data/nats", Listen: "127.0.0.1:4222"})
 //	…
 //	nc, err := srv.Connect(ctx, bus.ConnectOptions{Principal: "engine"})
 //	…
-//	keys, err := bus.LoadOrCreateKeys("data/engine.key")
+//	keys, err := keyfile.LoadOrCreate("data/engine.key")
 //	…
 //	journal, err := bus.OpenJournal(ctx, nc, "default", keys, bus.JournalOptions{
 //		Durability: srv.Durability(), Health: srv.Health, Room: srv.Room,
@@ -69,8 +69,8 @@
 // # What it does not do
 //
 // It decides nothing and keeps no state of calls. Who is who is the server's to
-// know: [PermissionsFor] says what a principal needs, and [Creds] makes logins
-// with just that, for an embedded server ([ServerOptions.Trust]) and for others
+// know: [PermissionsFor] says what a principal needs, and [creds.Folder] makes logins
+// with just that, for an embedded server ([embed.Options.Trust]) and for others
 // (CREDENTIALS.md). Without logins everybody who reaches the server acts as
 // whoever they name themselves. Tasks of one tool can be
 // acknowledged by every worker of that tool, so an acknowledgement proves

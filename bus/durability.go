@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/askance-dev/askance/bus/internal/errtext"
+
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/nats-io/nats.go"
@@ -108,7 +110,7 @@ func SyncsBeforeAck(ctx context.Context, nc *nats.Conn, server string) (bool, er
 	defer cancel()
 	m, err := nc.RequestWithContext(ctx, "$SYS.REQ.SERVER.PING.JSZ", body)
 	if err != nil {
-		return false, &message.Error{Code: message.CodeUnavailable, Op: op, What: "the server " + quote(server) + " does not answer in the system account", Hint: "check that the login is one of the system account, and that the server runs", Err: err}
+		return false, &message.Error{Code: message.CodeUnavailable, Op: op, What: "the server " + errtext.Quote(server) + " does not answer in the system account", Hint: "check that the login is one of the system account, and that the server runs", Err: err}
 	}
 	var reply struct {
 		Server struct {
@@ -122,7 +124,7 @@ func SyncsBeforeAck(ctx context.Context, nc *nats.Conn, server string) (bool, er
 		} `json:"data"`
 	}
 	if err := strictjson.UnmarshalOpen(m.Data, &reply); err != nil || reply.Server.Name != server || reply.Data.Config.StoreDir == "" {
-		return false, &message.Error{Code: message.CodeUnavailable, Op: op, What: "the answer of the server " + quote(server) + " does not say when it syncs", Hint: "check that JetStream is on there; or state the durability", Err: err}
+		return false, &message.Error{Code: message.CodeUnavailable, Op: op, What: "the answer of the server " + errtext.Quote(server) + " does not say when it syncs", Hint: "check that JetStream is on there; or state the durability", Err: err}
 	}
 	return reply.Data.Config.SyncAlways, nil
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/askance-dev/askance/bus/keyfile"
+
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
@@ -84,7 +86,7 @@ func TestDurabilityOfAServerElsewhere(t *testing.T) {
 					o.SyncInterval = 2 * time.Minute
 				}
 			})
-			keys, err := bus.NewKeys()
+			keys, err := keyfile.New()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -114,7 +116,7 @@ func TestDurabilityOfAServerElsewhere(t *testing.T) {
 // claimed, with the reason.
 func TestDurabilityWithoutTheSystemAccount(t *testing.T) {
 	engine, _ := foreignServer(t, "elsewhere", func(o *server.Options) { o.SyncAlways = true })
-	keys, err := bus.NewKeys()
+	keys, err := keyfile.New()
 	if err != nil {
 		t.Fatal(err)
 	}

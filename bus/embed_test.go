@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/askance-dev/askance/bus/embed"
+
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
@@ -30,21 +32,21 @@ func TestStartServerRefuses(t *testing.T) {
 	defer busy.Close()
 	for _, tc := range []struct {
 		name string
-		o    bus.ServerOptions
+		o    embed.Options
 		want error
 	}{
-		{"no folder", bus.ServerOptions{}, message.ErrInvalid},
-		{"a file in the way", bus.ServerOptions{StoreDir: file}, bus.ErrStoreUnwritable},
-		{"a folder below a file", bus.ServerOptions{StoreDir: filepath.Join(file, "x")}, bus.ErrStoreUnwritable},
-		{"a folder that nobody may write", bus.ServerOptions{StoreDir: "/proc/askance"}, bus.ErrStoreUnwritable},
-		{"an unknown durability", bus.ServerOptions{StoreDir: dir, Durability: "hopeful"}, message.ErrInvalid},
-		{"quorum of one", bus.ServerOptions{StoreDir: dir, Durability: bus.DurabilityQuorum}, message.ErrInvalid},
-		{"a negative limit", bus.ServerOptions{StoreDir: dir, MaxStore: -1}, message.ErrInvalid},
-		{"a bad address", bus.ServerOptions{StoreDir: dir, Listen: "localhost"}, message.ErrInvalid},
-		{"a busy port", bus.ServerOptions{StoreDir: dir, Listen: busy.Addr().String()}, message.ErrUnavailable},
+		{"no folder", embed.Options{}, message.ErrInvalid},
+		{"a file in the way", embed.Options{StoreDir: file}, embed.ErrStoreUnwritable},
+		{"a folder below a file", embed.Options{StoreDir: filepath.Join(file, "x")}, embed.ErrStoreUnwritable},
+		{"a folder that nobody may write", embed.Options{StoreDir: "/proc/askance"}, embed.ErrStoreUnwritable},
+		{"an unknown durability", embed.Options{StoreDir: dir, Durability: "hopeful"}, message.ErrInvalid},
+		{"quorum of one", embed.Options{StoreDir: dir, Durability: bus.DurabilityQuorum}, message.ErrInvalid},
+		{"a negative limit", embed.Options{StoreDir: dir, MaxStore: -1}, message.ErrInvalid},
+		{"a bad address", embed.Options{StoreDir: dir, Listen: "localhost"}, message.ErrInvalid},
+		{"a busy port", embed.Options{StoreDir: dir, Listen: busy.Addr().String()}, message.ErrUnavailable},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			s, err := bus.StartServer(t.Context(), tc.o)
+			s, err := embed.Start(t.Context(), tc.o)
 			if err == nil {
 				s.Close()
 			}
@@ -54,19 +56,19 @@ func TestStartServerRefuses(t *testing.T) {
 		})
 	}
 	// Whoever failed has let go of the folder.
-	s, err := bus.StartServer(t.Context(), bus.ServerOptions{StoreDir: dir})
+	s, err := embed.Start(t.Context(), embed.Options{StoreDir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if _, err := bus.StartServer(t.Context(), bus.ServerOptions{StoreDir: dir}); !errors.Is(err, bus.ErrStoreLocked) || !errors.Is(err, message.ErrUnavailable) {
+	if _, err := embed.Start(t.Context(), embed.Options{StoreDir: dir}); !errors.Is(err, embed.ErrStoreLocked) || !errors.Is(err, message.ErrUnavailable) {
 		t.Errorf("a second server on the folder: %v", err)
 	}
 }
 
 func TestServerClose(t *testing.T) {
 	dir := t.TempDir()
-	s, err := bus.StartServer(t.Context(), bus.ServerOptions{StoreDir: dir, Listen: ":0"})
+	s, err := embed.Start(t.Context(), embed.Options{StoreDir: dir, Listen: ":0"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +84,7 @@ func TestServerClose(t *testing.T) {
 	}
 	wg.Wait()
 	s.Close()
-	again, err := bus.StartServer(t.Context(), bus.ServerOptions{StoreDir: dir})
+	again, err := embed.Start(t.Context(), embed.Options{StoreDir: dir})
 	if err != nil {
 		t.Fatalf("the folder is not free after Close: %v", err)
 	}
@@ -97,8 +99,8 @@ func TestServerClose(t *testing.T) {
 
 func TestServerUsers(t *testing.T) {
 	runtime := message.Principal{Role: message.RoleRuntime, Name: "rt"}
-	b := bustest.New(t, bustest.Listening(), bustest.With(func(o *bus.ServerOptions) {
-		o.Users = []bus.User{{Name: "rt", Password: "secret", Permissions: bus.PermissionsFor("test", runtime)}}
+	b := bustest.New(t, bustest.Listening(), bustest.With(func(o *embed.Options) {
+		o.Users = []embed.User{{Name: "rt", Password: "secret", Permissions: bus.PermissionsFor("test", runtime)}}
 	}))
 	b.Journal("test") // in the process, with every right
 	for _, o := range []bus.ConnectOptions{{Principal: "rt"}, {Principal: "rt", User: "rt", Password: "wrong"}} {

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"github.com/askance-dev/askance/bus/internal/errtext"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -28,7 +29,7 @@ func recordSubject(k message.Key, queue message.Queue) (Subject, error) {
 	work := queue != (message.Queue{})
 	switch {
 	case k.Session == "" || k.Reply == "" && k.Call != "" || work && k.Call == "":
-		return Subject{}, &message.Error{Code: message.CodeInvalid, Op: "name event record", What: "the key " + quote(k.String()) + " names no entity", Hint: "set session, reply and call from left to right"}
+		return Subject{}, &message.Error{Code: message.CodeInvalid, Op: "name event record", What: "the key " + errtext.Quote(k.String()) + " names no entity", Hint: "set session, reply and call from left to right"}
 	case k.Reply == "":
 		s.Kind = KindSessionRecord
 	case k.Call == "":
@@ -42,7 +43,7 @@ func recordSubject(k message.Key, queue message.Queue) (Subject, error) {
 func standingApprovalSubject(k message.Key, queue message.Queue) (Subject, error) {
 	s := Subject{Space: k.Space, Kind: KindStandingRecord, Standing: Encode(string(k.Standing))}
 	if queue != (message.Queue{}) || k != (message.Key{Space: k.Space, Standing: k.Standing}) {
-		return Subject{}, &message.Error{Code: message.CodeInvalid, Op: "name event record", What: "the key " + quote(k.String()) + " names no entity", Hint: "a lease's key has only the space besides"}
+		return Subject{}, &message.Error{Code: message.CodeInvalid, Op: "name event record", What: "the key " + errtext.Quote(k.String()) + " names no entity", Hint: "a lease's key has only the space besides"}
 	}
 	return s, CheckSpace(k.Space)
 }

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/askance-dev/askance/bus/internal/errtext"
+
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
@@ -18,7 +20,7 @@ import (
 // append them all again; those that have an id (AgentScope events do) are not
 // stored twice within two minutes.
 func (j *Journal) AppendEvent(ctx context.Context, runtime string, reply message.Key, events []message.RawJSON) (uint64, error) {
-	op := "append events of " + quote(reply.String())
+	op := "append events of " + errtext.Quote(reply.String())
 	subject, err := j.eventSubject(runtime, reply)
 	if err != nil {
 		return 0, err
@@ -53,7 +55,7 @@ func (j *Journal) eventSubject(runtime string, reply message.Key) (Subject, erro
 		return Subject{}, err
 	}
 	if reply.Reply == "" || reply.Call != "" || reply.Space != j.space {
-		return Subject{}, &message.Error{Code: message.CodeInvalid, Op: "append events", What: quote(reply.String()) + " names no reply of this space"}
+		return Subject{}, &message.Error{Code: message.CodeInvalid, Op: "append events", What: errtext.Quote(reply.String()) + " names no reply of this space"}
 	}
 	if _, err := EntityOf(reply); err != nil {
 		return Subject{}, err

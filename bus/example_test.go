@@ -7,6 +7,9 @@ import (
 	"os"
 	"time"
 
+	"github.com/askance-dev/askance/bus/embed"
+	"github.com/askance-dev/askance/bus/keyfile"
+
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
@@ -36,13 +39,13 @@ func Example() {
 	defer remove()
 
 	// The engine's process.
-	srv, err := bus.StartServer(ctx, bus.ServerOptions{StoreDir: dir, Listen: "127.0.0.1:0"})
+	srv, err := embed.Start(ctx, embed.Options{StoreDir: dir, Listen: "127.0.0.1:0"})
 	check(err)
 	defer srv.Close()
 	nc, err := srv.Connect(ctx, bus.ConnectOptions{Principal: "engine"})
 	check(err)
 	defer nc.Close()
-	keys, err := bus.NewKeys()
+	keys, err := keyfile.New()
 	check(err)
 	journal, err := bus.OpenJournal(ctx, nc, "default", keys, bus.JournalOptions{Durability: srv.Durability(), Health: srv.Health, Room: srv.Room})
 	check(err)
@@ -101,13 +104,13 @@ func ExampleJournal_Append() {
 	defer cancel()
 	dir, remove := tempStore()
 	defer remove()
-	srv, err := bus.StartServer(ctx, bus.ServerOptions{StoreDir: dir})
+	srv, err := embed.Start(ctx, embed.Options{StoreDir: dir})
 	check(err)
 	defer srv.Close()
 	nc, err := srv.Connect(ctx, bus.ConnectOptions{Principal: "engine"})
 	check(err)
 	defer nc.Close()
-	keys, err := bus.NewKeys()
+	keys, err := keyfile.New()
 	check(err)
 	journal, err := bus.OpenJournal(ctx, nc, "default", keys, bus.JournalOptions{Durability: srv.Durability()})
 	check(err)

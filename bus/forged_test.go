@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/askance-dev/askance/bus/keyfile"
+
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
@@ -192,7 +194,7 @@ func TestStatusLookalikes(t *testing.T) {
 // Whoever has other keys cannot read the journal as event records, nor write into it.
 func TestOtherKeysAreForeign(t *testing.T) {
 	b, _, _ := forgedBus(t)
-	keys, err := bus.NewKeys()
+	keys, err := keyfile.New()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/askance-dev/askance/bus/internal/errtext"
+
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/nats-io/nats.go"
@@ -159,7 +161,7 @@ func (g *group) look(ctx context.Context) {
 		// An engine that ran when this generation began may have moved to it without
 		// telling so.
 		if g.moved.Sub(at) < 2*beatEvery {
-			g.s.log.Warn("another engine is silent: it hangs or was killed; requests go to the engines that run", "engine", quote(id))
+			g.s.log.Warn("another engine is silent: it hangs or was killed; requests go to the engines that run", "engine", errtext.Quote(id))
 			next = g.generation + 1
 		}
 	}

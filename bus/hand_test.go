@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/askance-dev/askance/bus/keyfile"
+
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/internal/bustest"
@@ -32,7 +34,7 @@ import (
 func handKeys(t *testing.T, b *bustest.Bus) (mac []byte, id string, public ed25519.PublicKey) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "engine.key")
-	keys, err := bus.LoadOrCreateKeys(path)
+	keys, err := keyfile.LoadOrCreate(path)
 	if err != nil {
 		t.Fatal(err)
 	}

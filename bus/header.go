@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/askance-dev/askance/bus/keyfile"
+
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
 	"github.com/nats-io/nats.go"
@@ -54,9 +56,9 @@ func (m *recordMsg) fill(f *message.EventRecord, subject string, entity Entity, 
 }
 
 // follow sets which sequence the event record follows, and the MAC over that.
-func (m *recordMsg) follow(keys *Keys, prev uint64) {
-	sum := keys.recordMAC(m.Subject, prev, m.Data)
-	m.macText = append(append(m.macText[:0], keys.id...), ' ')
+func (m *recordMsg) follow(keys *keyfile.Keys, prev uint64) {
+	sum := keys.RecordMAC(m.Subject, prev, m.Data)
+	m.macText = append(append(m.macText[:0], keys.ID()...), ' ')
 	m.macText = base64.RawURLEncoding.AppendEncode(m.macText, sum[:])
 	m.mac[0] = string(m.macText)
 	m.prev[0] = strconv.FormatUint(prev, 10)

@@ -1,29 +1,8 @@
 package bus
 
 import (
-	"net/http"
 	"strings"
-
-	"github.com/nats-io/nats-server/v2/server"
 )
-
-// Health is nil while everything works, and else a *HealthError. A disk that
-// filled up under a stream shows here and nowhere else: the server then leaves
-// writes unanswered until it is restarted: see [Server.Recover].
-func (s *Server) Health() error {
-	h := s.now().Healthz(&server.HealthzOptions{Details: true})
-	if h.StatusCode == http.StatusOK {
-		return nil
-	}
-	e := &HealthError{}
-	for _, p := range h.Errors {
-		e.Problems = append(e.Problems, p.Error)
-		if p.Type == server.HealthzErrorStream && strings.Contains(p.Error, "write error") {
-			e.Broken = append(e.Broken, p.Stream)
-		}
-	}
-	return e
-}
 
 // HealthError says what is wrong with a server.
 type HealthError struct {

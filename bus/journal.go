@@ -9,6 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/askance-dev/askance/bus/internal/errtext"
+	"github.com/askance-dev/askance/bus/keyfile"
+
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
 	"github.com/nats-io/nats.go"
@@ -39,8 +42,8 @@ type JournalOptions struct {
 	// the space's stream as broken counts. Nil: it is not known.
 	Health func() error
 	// Keys gives the space's keys as they are now, if they are rotated while the
-	// journal is open: see [LiveKeys]. Nil: those that it is opened with.
-	Keys func() *Keys
+	// journal is open: see [keyfile.Live]. Nil: those that it is opened with.
+	Keys func() *keyfile.Keys
 	// Publisher stores event records. Nil: one request each.
 	Publisher Publisher
 	// Anchor remembers outside of the store how far the journal was, so that a loss
@@ -65,9 +68,9 @@ type Journal struct {
 	js      jetstream.JetStream
 	space   message.SpaceID
 	stream  string
-	created time.Time    // of the stream: another one of that name is another journal
-	keys    *Keys        // authenticates event records, for ever
-	signing func() *Keys // signs checkpoints now
+	created time.Time            // of the stream: another one of that name is another journal
+	keys    *keyfile.Keys        // authenticates event records, for ever
+	signing func() *keyfile.Keys // signs checkpoints now
 	pub     Publisher
 	health  func() error
 	claimed atomic.Pointer[DurabilityClaim]
@@ -92,7 +95,7 @@ type Journal struct {
 // none. A stream that something else made, that belongs to other engine keys or
 // that was weakened is an error with CodeForeignStream. A journal that lacks
 // records which its checkpoints or its anchor know is one with CodeDamaged.
-func OpenJournal(ctx context.Context, nc *nats.Conn, space message.SpaceID, keys *Keys, o JournalOptions) (*Journal, error) {
+func OpenJournal(ctx context.Context, nc *nats.Conn, space message.SpaceID, keys *keyfile.Keys, o JournalOptions) (*Journal, error) {
 	if err := CheckSpace(space); err != nil {
 		return nil, err
 	}
@@ -109,7 +112,7 @@ func OpenJournal(ctx context.Context, nc *nats.Conn, space message.SpaceID, keys
 	}
 	j.ended, j.finish = context.WithCancelCause(context.Background())
 	if j.signing = o.Keys; j.signing == nil {
-		j.signing = func() *Keys { return keys }
+		j.signing = func() *keyfile.Keys { return keys }
 	}
 	if j.pub == nil {
 		j.pub = NewDirect(nc)
@@ -141,7 +144,7 @@ func (j *Journal) claim(ctx context.Context, info *jetstream.StreamInfo, ask fun
 	switch j.source.stated {
 	case "", DurabilityCached, DurabilityFsynced, DurabilityQuorum:
 	default:
-		return &message.Error{Code: message.CodeInvalid, Op: "open journal", What: "there is no durability " + quote(string(j.source.stated)), Hint: "state cached, fsynced or quorum"}
+		return &message.Error{Code: message.CodeInvalid, Op: "open journal", What: "there is no durability " + errtext.Quote(string(j.source.stated)), Hint: "state cached, fsynced or quorum"}
 	}
 	var unasked error
 	j.source.syncs = map[string]bool{}

@@ -14,31 +14,32 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
 )
 
-func rotate(k *bus.Keys) (*bus.Keys, error) { return k.Rotated(at) }
+func rotate(k *keyfile.Keys) (*keyfile.Keys, error) { return k.Rotated(at) }
 
 // keyFileOf has fresh keys, rotated n times.
-func keyFileOf(t *testing.T, n int) (path string, k *bus.Keys) {
+func keyFileOf(t *testing.T, n int) (path string, k *keyfile.Keys) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "engine.key")
-	k, err := bus.LoadOrCreateKeys(path)
+	k, err := keyfile.LoadOrCreate(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range n {
-		if k, err = bus.ChangeKeys(t.Context(), path, rotate); err != nil {
+		if k, err = keyfile.Change(t.Context(), path, rotate); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return path, k
 }
 
-func changed(t *testing.T, path string, change func(*bus.Keys) (*bus.Keys, error)) *bus.Keys {
+func changed(t *testing.T, path string, change func(*keyfile.Keys) (*keyfile.Keys, error)) *keyfile.Keys {
 	t.Helper()
-	k, err := bus.ChangeKeys(t.Context(), path, change)
+	k, err := keyfile.Change(t.Context(), path, change)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +69,7 @@ func TestRotateAndRetire(t *testing.T) {
 	if _, err := second.Retired("0000000000000000", at); !errors.Is(err, message.ErrNotFound) {
 		t.Errorf("retiring a stranger: %v", err)
 	}
-	third := changed(t, path, func(k *bus.Keys) (*bus.Keys, error) { return k.Retired(first.SigningID(), at) })
+	third := changed(t, path, func(k *keyfile.Keys) (*keyfile.Keys, error) { return k.Retired(first.SigningID(), at) })
 	if third.InForce(first.SigningID()) || !third.InForce(second.SigningID()) || second.InForce("x") {
 		t.Error("the retired key is in force")
 	}
@@ -90,14 +91,14 @@ func TestRotateAndRetire(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{pub, filepath.Dir(pub)} {
-		if set, err := bus.LoadPublic(path); err != nil || len(set) != 1 || set[second.SigningID()] == nil {
+		if set, err := keyfile.LoadPublic(path); err != nil || len(set) != 1 || set[second.SigningID()] == nil {
 			t.Errorf("workers get %v, %v", set, err)
 		}
 	}
-	if set, retired, err := bus.LoadPublicEver(pub); err != nil || len(set) != 2 || len(retired) != 1 {
+	if set, retired, err := keyfile.LoadPublicEver(pub); err != nil || len(set) != 2 || len(retired) != 1 {
 		t.Errorf("auditors get %v, %v", set, err)
 	}
-	if _, err := bus.LoadPublic(t.TempDir()); !errors.Is(err, message.ErrNotFound) {
+	if _, err := keyfile.LoadPublic(t.TempDir()); !errors.Is(err, message.ErrNotFound) {
 		t.Errorf("a folder without keys: %v", err)
 	}
 }
@@ -134,7 +135,7 @@ func TestRotatedFilesRefused(t *testing.T) {
 			if err := os.WriteFile(path, text, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := bus.LoadKeys(path); !errors.Is(err, message.ErrInvalid) || leaks(err.Error(), f) {
+			if _, err := keyfile.Load(path); !errors.Is(err, message.ErrInvalid) || leaks(err.Error(), f) {
 				t.Errorf("%v, want invalid without a secret", err)
 			}
 		})
@@ -157,13 +158,13 @@ func TestRotateAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 5 {
 		wg.Go(func() {
-			if _, err := bus.ChangeKeys(t.Context(), path, rotate); err != nil {
+			if _, err := keyfile.Change(t.Context(), path, rotate); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	wg.Wait()
-	k, err := bus.LoadKeys(path)
+	k, err := keyfile.Load(path)
 	if err != nil || len(k.Ring()) != 6 {
 		t.Errorf("%d keys, %v; want 6", len(k.Ring()), err)
 	}
@@ -173,11 +174,11 @@ func TestRotateAtOnce(t *testing.T) {
 // keys of no other space.
 func TestLiveKeys(t *testing.T) {
 	path, k := keyFileOf(t, 0)
-	l := bus.NewLiveKeys(path, k)
+	l := keyfile.NewLive(path, k)
 	step := func(what string, before error, wantChange, wantErr bool) {
 		t.Helper()
 		signs, told := l.Now().SigningID(), 0
-		changed, err := l.Reload(func(next *bus.Keys) error {
+		changed, err := l.Reload(func(next *keyfile.Keys) error {
 			told++
 			if l.Now().SigningID() != signs || next == l.Now() {
 				t.Errorf("%s: the new keys sign before anybody was told", what)
@@ -195,7 +196,7 @@ func TestLiveKeys(t *testing.T) {
 	if string(l.SigningKey()) != string(next.Signer()) || !l.InForce(k.ID()) || len(l.Ring()) != 2 {
 		t.Error("the new key does not sign")
 	}
-	changed(t, path, func(k *bus.Keys) (*bus.Keys, error) { return k.Retired(k.ID(), at) })
+	changed(t, path, func(k *keyfile.Keys) (*keyfile.Keys, error) { return k.Retired(k.ID(), at) })
 	step("a retirement", nil, true, false)
 	if l.InForce(k.ID()) {
 		t.Error("the retired key is in force")
@@ -220,12 +221,12 @@ func TestKeyFollower(t *testing.T) {
 	if err := first.WritePublic(pub); err != nil {
 		t.Fatal(err)
 	}
-	live := bus.NewLiveKeys(path, first)
+	live := keyfile.NewLive(path, first)
 	w := newWorld(t)
 	w.engine(bus.ServiceOptions{Keys: live.Ring})
 	wk := w.worker(job, "wk")
 	fake := message.KeyRing(nil)
-	f := bus.NewKeyFollower([]string{pub}, func(ctx context.Context) (message.KeyRing, error) {
+	f := keyfile.NewFollower([]string{pub}, func(ctx context.Context) (message.KeyRing, error) {
 		if fake != nil {
 			return fake, nil
 		}
@@ -239,9 +240,9 @@ func TestKeyFollower(t *testing.T) {
 			t.Errorf("%s: trusts %v, %v; want %v", what, got, err, want)
 		}
 	}
-	reload := func(k *bus.Keys) *bus.Keys {
+	reload := func(k *keyfile.Keys) *keyfile.Keys {
 		t.Helper()
-		if _, err := live.Reload(func(*bus.Keys) error { return nil }); err != nil {
+		if _, err := live.Reload(func(*keyfile.Keys) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 		return k
@@ -255,7 +256,7 @@ func TestKeyFollower(t *testing.T) {
 	fake = message.KeyRing{}
 	trusts("no answer", first.ID(), second.SigningID())
 	fake = nil
-	reload(changed(t, path, func(k *bus.Keys) (*bus.Keys, error) { return k.Retired(first.ID(), at) }))
+	reload(changed(t, path, func(k *keyfile.Keys) (*keyfile.Keys, error) { return k.Retired(first.ID(), at) }))
 	trusts("the first is retired", second.SigningID())
 	// Whoever stole the first key cannot bring it back, nor a successor of it.
 	ring := first.Ring()

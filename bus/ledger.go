@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/askance-dev/askance/bus/internal/errtext"
+
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
 	"github.com/nats-io/nats.go"
@@ -165,7 +167,7 @@ func (l *Ledger) newest(ctx context.Context) (newest, error) {
 		return newest{}, apiError(op, "stream "+l.store.stream, err)
 	}
 	out := newest{seq: m.seq}
-	retired := l.j.signing().retired()
+	retired := l.j.signing().RetirementTimes()
 	for doubt := false; ; {
 		s, err := l.genuine(m)
 		if err != nil {
@@ -200,9 +202,9 @@ func (l *Ledger) genuine(m stored) (*proof.Sealed, error) {
 		return nil, nil //nolint:nilerr // it is rubbish, and verification reports it
 	}
 	c := s.Checkpoint
-	keys := l.j.signing().trusted()
+	keys := l.j.signing().VerificationKeys()
 	if _, known := keys[c.KeyID]; !known {
-		return nil, &message.Error{Code: message.CodeForeignStream, Op: "read ledger", What: fmt.Sprintf("the last checkpoints are signed by the engine key %s, which is not known here", quote(c.KeyID)), Hint: "give the engine that key as a former one"}
+		return nil, &message.Error{Code: message.CodeForeignStream, Op: "read ledger", What: fmt.Sprintf("the last checkpoints are signed by the engine key %s, which is not known here", errtext.Quote(c.KeyID)), Hint: "give the engine that key as a former one"}
 	}
 	if c.Space == l.j.space && c.Verify(keys) == nil {
 		return &s, nil

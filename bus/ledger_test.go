@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/askance-dev/askance/bus/keyfile"
+
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
@@ -357,11 +359,11 @@ func TestCheckpointOfARetiredKey(t *testing.T) {
 	if err := retired.WritePublic(path); err != nil {
 		t.Fatal(err)
 	}
-	keys, ends, err := bus.LoadPublicEver(path)
+	keys, ends, err := keyfile.LoadPublicEver(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	j, err := bus.OpenJournal(t.Context(), w.Conn("engine"), "test", stolen, bus.JournalOptions{Keys: func() *bus.Keys { return retired }})
+	j, err := bus.OpenJournal(t.Context(), w.Conn("engine"), "test", stolen, bus.JournalOptions{Keys: func() *keyfile.Keys { return retired }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -433,7 +435,7 @@ func TestPurgedStream(t *testing.T) {
 func TestForgedCheckpoint(t *testing.T) {
 	w := newLedgered(t)
 	first := w.sign()
-	other, err := bus.NewKeys()
+	other, err := keyfile.New()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -490,7 +492,7 @@ func (w *ledgered) found2(kinds ...proof.Kind) {
 func TestLedgerOfAnotherKey(t *testing.T) {
 	w := newLedgered(t)
 	first := w.sign()
-	other, err := bus.NewKeys()
+	other, err := keyfile.New()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/askance-dev/askance/bus/internal/errtext"
+
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -102,7 +104,7 @@ func delivery(r message.JournalEntry, n uint64, m jetstream.Msg) message.Deliver
 // CheckOutboxName says why a text is no name of a destination.
 func CheckOutboxName(name string) error {
 	if name == "" || len(name) > MaxOutboxName || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" {
-		return &message.Error{Code: message.CodeInvalid, Op: "name a destination", What: quote(name) + " is no name", Hint: fmt.Sprintf("use letters, digits, _ and -, at most %d", MaxOutboxName)}
+		return &message.Error{Code: message.CodeInvalid, Op: "name a destination", What: errtext.Quote(name) + " is no name", Hint: fmt.Sprintf("use letters, digits, _ and -, at most %d", MaxOutboxName)}
 	}
 	return nil
 }

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/askance-dev/askance/bus/internal/errtext"
+
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/nats-io/nats.go"
@@ -156,7 +158,7 @@ func (j *Journal) History(ctx context.Context, key message.Key) ([]message.Journ
 	for after := uint64(0); after != math.MaxUint64; {
 		found, through, err := j.page(ctx, string(entity), after, maxPage)
 		if err != nil {
-			return nil, apiError("read history", quote(key.String()), err)
+			return nil, apiError("read history", errtext.Quote(key.String()), err)
 		}
 		for _, m := range found {
 			out = append(out, j.record(m))
@@ -184,7 +186,7 @@ func (j *Journal) Read(ctx context.Context, session message.Key, after uint64, l
 	}
 	end, err := j.end(ctx)
 	if err != nil {
-		return nil, after, apiError(op, quote(session.String()), err)
+		return nil, after, apiError(op, errtext.Quote(session.String()), err)
 	}
 	if end <= after {
 		return nil, after, nil
@@ -193,7 +195,7 @@ func (j *Journal) Read(ctx context.Context, session message.Key, after uint64, l
 	for after < end && len(out) < limit {
 		found, through, err := j.pages(ctx, Encode(string(session.Session)), after, limit-len(out))
 		if err != nil {
-			return nil, after, apiError(op, quote(session.String()), err)
+			return nil, after, apiError(op, errtext.Quote(session.String()), err)
 		}
 		after = min(through, end)
 		for _, m := range found {
@@ -220,7 +222,7 @@ func (j *Journal) pages(ctx context.Context, session Token, after uint64, limit 
 		wg.Go(func() { found[i], through[i], errs[i] = j.page(ctx, f, after, limit) })
 	}
 	wg.Wait()
-	if err := because(errs[0], errs[1]); err != nil {
+	if err := errtext.Because(errs[0], errs[1]); err != nil {
 		return nil, 0, err
 	}
 	all := append(found[0], found[1]...)

@@ -14,7 +14,7 @@ type Permissions struct {
 // same tools; other roles have none. Hints and progress tell of every session: people may read them, workers not, and
 // runtimes neither, who are kept apart from each other. An engine may do
 // everything, an unknown role and whoever has no valid name nothing: to an
-// embedded server's [User] an empty list means that. (In the configuration of
+// embedded server's [embed.User] an empty list means that. (In the configuration of
 // an external one leaving it empty means everything.)
 func PermissionsFor(space message.SpaceID, p message.Principal, queues ...message.Queue) Permissions {
 	if CheckName("principal", p.Name) != nil || CheckSpace(space) != nil {
@@ -24,7 +24,7 @@ func PermissionsFor(space message.SpaceID, p message.Principal, queues ...messag
 	at := func(k Kind) string { return Subject{Space: space, Kind: k, Who: who}.String() }
 	perms := Permissions{Subscribe: []string{InboxPrefix(p.Name) + ".>"}}
 	if p.Role == message.RoleEngine {
-		return engineMay
+		return EnginePermissions
 	}
 	if p.Role == message.RoleWorker {
 		for _, queue := range queues {
@@ -48,9 +48,9 @@ func PermissionsFor(space message.SpaceID, p message.Principal, queues ...messag
 	return perms
 }
 
-// engineMay is what engines need: they answer to every inbox, and NATS has no
+// EnginePermissions is what engines need: they answer to every inbox, and NATS has no
 // wildcard for the inboxes of principals alone.
-var engineMay = Permissions{Publish: []string{">"}, Subscribe: []string{">"}}
+var EnginePermissions = Permissions{Publish: []string{">"}, Subscribe: []string{">"}}
 
 func (p Permissions) withQueue(space message.SpaceID, who Token, queue message.Queue) Permissions {
 	at := func(k Kind) string {

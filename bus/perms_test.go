@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/askance-dev/askance/bus/creds"
+	"github.com/askance-dev/askance/bus/embed"
+
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
@@ -81,9 +84,9 @@ var (
 // withLogins is a world in which all but the guest have credentials.
 func withLogins(t *testing.T) *world {
 	t.Helper()
-	var users []bus.CredUser
+	var users []creds.User
 	for _, p := range people {
-		u := bus.CredUser{Space: "test", Role: p.Role, Name: p.Name}
+		u := creds.User{Space: "test", Role: p.Role, Name: p.Name}
 		switch p.Role {
 		case "guest":
 			continue
@@ -96,24 +99,24 @@ func withLogins(t *testing.T) *world {
 }
 
 // credWorld is a world in which these users log in with credentials.
-func credWorld(t *testing.T, users []bus.CredUser) *world {
+func credWorld(t *testing.T, users []creds.User) *world {
 	t.Helper()
 	dir := t.TempDir()
-	creds, err := bus.InitCreds(t.Context(), dir)
+	folder, err := creds.Init(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	logins := map[string]string{}
 	for _, u := range users {
-		if logins[u.Name], err = creds.Add(t.Context(), u, false); err != nil {
+		if logins[u.Name], err = folder.Add(t.Context(), u, false); err != nil {
 			t.Fatal(err)
 		}
 	}
-	w := newWorld(t, bustest.Listening(), bustest.With(func(o *bus.ServerOptions) {
-		if o.Trust, err = bus.LoadTrust(dir); err != nil {
+	w := newWorld(t, bustest.Listening(), bustest.With(func(o *embed.Options) {
+		if o.Trust, err = creds.LoadTrust(dir); err != nil {
 			t.Fatal(err)
 		}
-		o.Login = bus.EngineLogin(dir)
+		o.Login = creds.EngineLogin(dir)
 	}))
 	w.logins = logins
 	return w
@@ -130,9 +133,9 @@ func worlds(t *testing.T, f func(t *testing.T, w *world, people []message.Princi
 // withPeople is a world in which they may log in.
 func withPeople(t *testing.T) *world {
 	t.Helper()
-	return newWorld(t, bustest.Listening(), bustest.With(func(o *bus.ServerOptions) {
+	return newWorld(t, bustest.Listening(), bustest.With(func(o *embed.Options) {
 		for _, p := range people {
-			o.Users = append(o.Users, bus.User{Name: p.Name, Password: "pw", Permissions: bus.PermissionsFor("test", p, message.Queue{Tool: job})})
+			o.Users = append(o.Users, embed.User{Name: p.Name, Password: "pw", Permissions: bus.PermissionsFor("test", p, message.Queue{Tool: job})})
 		}
 	}))
 }

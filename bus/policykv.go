@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/askance-dev/askance/bus/internal/errtext"
+
 	"github.com/askance-dev/askance/message"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -173,7 +175,7 @@ func (b *PolicyBucket) checkName(op, name string) error {
 	if ok {
 		return nil
 	}
-	return &message.Error{Code: message.CodeInvalid, Op: op, What: quote(name) + " is no name of a " + b.what, Hint: "use letters, digits, _, - and dots, and end it in .yaml"}
+	return &message.Error{Code: message.CodeInvalid, Op: op, What: errtext.Quote(name) + " is no name of a " + b.what, Hint: "use letters, digits, _, - and dots, and end it in .yaml"}
 }
 
 // Read gives all rule files, sorted by name. Where nothing has changed since the

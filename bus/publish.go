@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/askance-dev/askance/bus/internal/errtext"
+
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -70,7 +72,7 @@ func parseAck(data []byte) (Ack, error) {
 		return Ack{}, r.Error
 	}
 	if r.Stream == "" || r.Seq == 0 {
-		return Ack{}, fmt.Errorf("something that is no stream answered the publish: %s", quote(string(data)))
+		return Ack{}, fmt.Errorf("something that is no stream answered the publish: %s", errtext.Quote(string(data)))
 	}
 	return Ack{Stream: r.Stream, Seq: r.Seq, Duplicate: r.Duplicate}, nil
 }

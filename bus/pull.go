@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/askance-dev/askance/bus/internal/errtext"
+
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/nats-io/nats.go"
@@ -64,9 +66,9 @@ func (w *Worker) refuse(got NextReply, why error) {
 	r := AckRequest{V: ProtocolVersion, Task: got.Task, Verb: AckDrop}
 	if errors.Is(why, errNewerTask) {
 		r.Verb, r.DelayMS = AckRelease, newerDelay.Milliseconds()
-		w.log.Warn("left a task to newer workers", "subject", quote(got.Subject), "err", why)
+		w.log.Warn("left a task to newer workers", "subject", errtext.Quote(got.Subject), "err", why)
 	} else {
-		w.log.Error("took something off the queue that is no task", "subject", quote(got.Subject), "err", why)
+		w.log.Error("took something off the queue that is no task", "subject", errtext.Quote(got.Subject), "err", why)
 	}
 	if err := w.tell(opAck.Operation, r); err != nil {
 		w.log.Warn("a task was not put away and comes again", "err", err)
@@ -141,7 +143,7 @@ func nextReply(m *nats.Msg) (NextReply, error) {
 	case TaskWaiting, TaskHere:
 		return r, nil
 	}
-	return r, fmt.Errorf("the engine answered %s", quote(string(r.State)))
+	return r, fmt.Errorf("the engine answered %s", errtext.Quote(string(r.State)))
 }
 
 // giveUp ends the request and sends a task that came too late back.
@@ -172,7 +174,7 @@ func (w *Worker) task(got NextReply) (message.Task, error) {
 	}
 	var f message.EventRecord
 	if err := strictjson.Unmarshal(got.Record, &f, strictjson.MaxBytes(maxStoredBytes)); err != nil {
-		return message.Task{}, because(newerTask(got.Record), err)
+		return message.Task{}, errtext.Because(newerTask(got.Record), err)
 	}
 	if f.V > message.RecordVersion {
 		return message.Task{}, newerTask(got.Record)

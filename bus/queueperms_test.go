@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/askance-dev/askance/bus/creds"
+	"github.com/askance-dev/askance/bus/embed"
+
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
@@ -27,10 +30,10 @@ var queueWorkers = map[string]message.Queue{"plain": {Tool: job}, "right": {Tool
 // queues is a world in which they log in with passwords.
 func queues(t *testing.T) *world {
 	t.Helper()
-	return newWorld(t, bustest.Listening(), bustest.With(func(o *bus.ServerOptions) {
+	return newWorld(t, bustest.Listening(), bustest.With(func(o *embed.Options) {
 		for name, queue := range queueWorkers {
 			perms := bus.PermissionsFor("test", message.Principal{Role: message.RoleWorker, Name: name}, queue)
-			o.Users = append(o.Users, bus.User{Name: name, Password: "pw", Permissions: perms})
+			o.Users = append(o.Users, embed.User{Name: name, Password: "pw", Permissions: perms})
 		}
 	}))
 }
@@ -38,9 +41,9 @@ func queues(t *testing.T) *world {
 // queueLogins is one in which they have credentials.
 func queueLogins(t *testing.T) *world {
 	t.Helper()
-	var users []bus.CredUser
+	var users []creds.User
 	for name, queue := range queueWorkers {
-		u := bus.CredUser{Space: "test", Role: message.RoleWorker, Name: name, Tools: []string{queue.Tool}}
+		u := creds.User{Space: "test", Role: message.RoleWorker, Name: name, Tools: []string{queue.Tool}}
 		if queue.Route != "" {
 			u.Routes = []string{queue.Route}
 		}
@@ -253,18 +256,18 @@ func TestWorkersGetNoExplanation(t *testing.T) {
 }
 
 func TestRoutesOfLogins(t *testing.T) {
-	creds, err := bus.InitCreds(t.Context(), t.TempDir())
+	folder, err := creds.Init(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, u := range map[string]bus.CredUser{
+	for name, u := range map[string]creds.User{
 		"an approver":   {Space: "test", Role: message.RoleApprover, Name: "ann", Routes: []string{payments}},
 		"no tool":       {Space: "test", Role: message.RoleWorker, Name: "wk", Routes: []string{payments}},
 		"an empty one":  {Space: "test", Role: message.RoleWorker, Name: "wk", Tools: []string{job}, Routes: []string{""}},
 		"a very long":   {Space: "test", Role: message.RoleWorker, Name: "wk", Tools: []string{job}, Routes: []string{strings.Repeat("x", 257)}},
 		"an unreadable": {Space: "test", Role: message.RoleWorker, Name: "wk", Tools: []string{job}, Routes: []string{"\xff"}},
 	} {
-		if _, err := creds.Add(t.Context(), u, false); !errors.Is(err, message.ErrInvalid) {
+		if _, err := folder.Add(t.Context(), u, false); !errors.Is(err, message.ErrInvalid) {
 			t.Errorf("%s with a route: %v", name, err)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/askance-dev/askance/bus/internal/errtext"
+
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/nats-io/nats.go"
@@ -71,7 +73,7 @@ func (j *Journal) getOnce(ctx context.Context, ask []byte) (stored, error) {
 	}
 	var r getReply
 	if err := strictjson.UnmarshalOpen(reply.Data, &r, strictjson.MaxBytes(maxStoredBytes)); err != nil {
-		return stored{}, because(errGarbled, err)
+		return stored{}, errtext.Because(errGarbled, err)
 	}
 	switch {
 	case r.Error != nil && r.Error.ErrorCode == codeNoMessage:
@@ -182,7 +184,7 @@ func (j *Journal) Last(ctx context.Context, key message.Key) (message.JournalEnt
 		}
 		return message.JournalEntry{}, unknownKey(op, key)
 	}
-	return message.JournalEntry{}, apiError(op, quote(key.String()), err)
+	return message.JournalEntry{}, apiError(op, errtext.Quote(key.String()), err)
 }
 
 // lastValid is Last the long way.
@@ -203,7 +205,7 @@ func (j *Journal) lastValid(ctx context.Context, key message.Key) (message.Journ
 }
 
 func unknownKey(op string, key message.Key) error {
-	return &message.Error{Code: message.CodeNotFound, Op: op, What: "nothing is known of " + quote(key.String()), Hint: "check space, session, reply and call"}
+	return &message.Error{Code: message.CodeNotFound, Op: op, What: "nothing is known of " + errtext.Quote(key.String()), Hint: "check space, session, reply and call"}
 }
 
 func (j *Journal) entityOf(key message.Key) (Entity, error) {

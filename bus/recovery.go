@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/askance-dev/askance/bus/keyfile"
+
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
@@ -16,7 +18,7 @@ import (
 
 // ExamineJournal compares a space's journal with its checkpoints and its anchor,
 // and changes nothing. A journal that is not there is examined, too.
-func ExamineJournal(ctx context.Context, nc *nats.Conn, space message.SpaceID, keys *Keys, anchor *Anchor) (*Exam, error) {
+func ExamineJournal(ctx context.Context, nc *nats.Conn, space message.SpaceID, keys *keyfile.Keys, anchor *Anchor) (*Exam, error) {
 	j, err := newRecovered(nc, space, keys, anchor)
 	if err != nil {
 		return nil, err
@@ -71,7 +73,7 @@ func (j *Journal) readAll(ctx context.Context, x *Exam) error {
 }
 
 // newRecovered is a journal that was not admitted.
-func newRecovered(nc *nats.Conn, space message.SpaceID, keys *Keys, anchor *Anchor) (*Journal, error) {
+func newRecovered(nc *nats.Conn, space message.SpaceID, keys *keyfile.Keys, anchor *Anchor) (*Journal, error) {
 	if err := CheckSpace(space); err != nil {
 		return nil, err
 	}
@@ -81,7 +83,7 @@ func newRecovered(nc *nats.Conn, space message.SpaceID, keys *Keys, anchor *Anch
 	}
 	j := &Journal{
 		nc: nc, js: js, space: space, stream: StreamName(space), keys: keys, anchor: anchor,
-		pub: NewDirect(nc), health: func() error { return nil }, signing: func() *Keys { return keys },
+		pub: NewDirect(nc), health: func() error { return nil }, signing: func() *keyfile.Keys { return keys },
 	}
 	j.ended, j.finish = context.WithCancelCause(context.Background())
 	return j, nil
@@ -99,7 +101,7 @@ type Recovery struct {
 // BeginRecovery examines the journal and makes its streams if they are gone. No
 // sequence that was known is given out a second time. Nothing else may use the
 // journal meanwhile.
-func BeginRecovery(ctx context.Context, nc *nats.Conn, space message.SpaceID, keys *Keys, anchor *Anchor) (*Recovery, error) {
+func BeginRecovery(ctx context.Context, nc *nats.Conn, space message.SpaceID, keys *keyfile.Keys, anchor *Anchor) (*Recovery, error) {
 	j, err := newRecovered(nc, space, keys, anchor)
 	if err != nil {
 		return nil, err

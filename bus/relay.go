@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/askance-dev/askance/bus/internal/errtext"
+
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/nats-io/nats.go"
@@ -149,7 +151,7 @@ func (s *Service) say(m *nats.Msg, inbox string, r NextReply) {
 // more it goes back to the queue.
 func (s *Service) hand(ctx context.Context, who caller, inbox string, answers <-chan *nats.Msg, task, m *nats.Msg) error {
 	if err := s.sane(who.queue, task); err != nil {
-		s.log.Error("took something off the queue that is no task", "subject", quote(task.Subject), "err", err)
+		s.log.Error("took something off the queue that is no task", "subject", errtext.Quote(task.Subject), "err", err)
 		s.resolve(task.Reply, AckDrop, 0)
 		s.say(m, inbox, NextReply{State: TaskNone})
 		return nil
@@ -251,12 +253,12 @@ func ackBody(verb AckVerb, delay time.Duration) []byte {
 func (s *Service) ack(ctx context.Context, who caller, r AckRequest, m *nats.Msg) error {
 	const op = "ack"
 	if !isTask(r.Task, StreamName(s.space), ConsumerName(who.queue)) {
-		return &message.Error{Code: message.CodeInvalid, Op: op, What: quote(r.Task) + " names no task of this tool", Hint: "send what came with the task"}
+		return &message.Error{Code: message.CodeInvalid, Op: op, What: errtext.Quote(r.Task) + " names no task of this tool", Hint: "send what came with the task"}
 	}
 	switch r.Verb {
 	case AckDone, AckRelease, AckDrop:
 	default:
-		return &message.Error{Code: message.CodeInvalid, Op: op, What: "verb is " + quote(string(r.Verb)), Hint: "use ack, nak or term"}
+		return &message.Error{Code: message.CodeInvalid, Op: op, What: "verb is " + errtext.Quote(string(r.Verb)), Hint: "use ack, nak or term"}
 	}
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/askance-dev/askance/bus/embed"
+
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
@@ -205,8 +207,8 @@ func TestNextWithoutRights(t *testing.T) {
 // none: it deletes the journal, in nobody's name. Should this test fail one
 // day, the server checks reply subjects, and the rule may be looked at again.
 func TestServerAnswersOntoItsOwnAPI(t *testing.T) {
-	w := newWorld(t, bustest.Listening(), bustest.With(func(o *bus.ServerOptions) {
-		o.Users = []bus.User{{Name: "wk", Password: "pw", Permissions: bus.Permissions{Publish: []string{"$JS.API.CONSUMER.MSG.NEXT.ASKANCE_test.w_job"}, Subscribe: []string{"_INBOX_wk.>"}}}}
+	w := newWorld(t, bustest.Listening(), bustest.With(func(o *embed.Options) {
+		o.Users = []embed.User{{Name: "wk", Password: "pw", Permissions: bus.Permissions{Publish: []string{"$JS.API.CONSUMER.MSG.NEXT.ASKANCE_test.w_job"}, Subscribe: []string{"_INBOX_wk.>"}}}}
 	}))
 	j := w.Journal("test")
 	if err := j.EnsureQueue(t.Context(), message.Queue{Tool: job}); err != nil {

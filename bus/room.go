@@ -22,8 +22,8 @@ var errHeadRoom = errors.New("the journal is nearly full; what is left is kept f
 // Room is how much one limit of the store leaves. Bound 0: there is no limit.
 type Room struct{ Free, Bound int64 }
 
-// headRoom is how much of the limit is kept for event records of calls that have begun.
-func (r Room) headRoom(want int64) int64 {
+// HeadRoom is how much of the limit is kept for event records of calls that have begun.
+func (r Room) HeadRoom(want int64) int64 {
 	if want > 0 {
 		return min(want, r.Bound)
 	}
@@ -68,7 +68,7 @@ func (r *room) update(limits []Room) {
 		if l.Bound <= 0 {
 			continue
 		}
-		keep := max(1, l.headRoom(r.want))
+		keep := max(1, l.HeadRoom(r.want))
 		if slack := l.Free - keep - owed; r.keep == 0 || slack < r.slack {
 			r.keep, r.slack = keep, slack
 		}

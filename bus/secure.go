@@ -7,31 +7,15 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"net/url"
-	"os"
-	"runtime"
 	"strings"
+
+	"github.com/askance-dev/askance/bus/internal/secretfile"
 
 	"github.com/askance-dev/askance/message"
 	"github.com/nats-io/nats.go"
 )
-
-// checkSecret makes sure that nobody but its owner can use a file.
-func checkSecret(op, path string, info os.FileInfo) error {
-	if runtime.GOOS == "windows" || info.Mode().Perm()&0o077 == 0 {
-		return nil
-	}
-	return &message.Error{Code: message.CodeForbidden, Op: op, What: path + " can be read by others (mode " + info.Mode().Perm().String() + ")", Hint: "chmod 600 " + path}
-}
-
-// checkSecretAt is checkSecret for a file that somebody else is going to read,
-// whole and at once.
-func checkSecretAt(op, path string) error {
-	_, err := readKeyFile(op, path, true)
-	return err
-}
 
 // OnLoopback reports whether only this machine reaches a host. A name other than
 // localhost may stand for any address.
@@ -97,7 +81,7 @@ func isCertificate(err error) bool {
 var errPinned = errors.New("the server has another certificate")
 
 func certPool(path string) (*x509.CertPool, error) {
-	b, err := readKeyFile(opTLS, path, false)
+	b, err := secretfile.Read(opTLS, path, false)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +95,7 @@ func certPool(path string) (*x509.CertPool, error) {
 // pin believes the one certificate in a file, whatever names it bears: whoever
 // could put another into the file could read everything else beside it.
 func pin(config *tls.Config, path string) error {
-	b, err := readKeyFile(opTLS, path, false)
+	b, err := secretfile.Read(opTLS, path, false)
 	if err != nil {
 		return err
 	}
@@ -131,32 +115,4 @@ func pin(config *tls.Config, path string) error {
 
 func badPEM(path string) error {
 	return &message.Error{Code: message.CodeInvalid, Op: opTLS, What: path + " has no certificate in PEM", Hint: "name a file with -----BEGIN CERTIFICATE-----"}
-}
-
-// tls reads the server's certificate, and refuses to let logins in over plain
-// text from other machines.
-func (o ServerOptions) tls() (*tls.Config, error) {
-	if (o.TLSCert == "") != (o.TLSKey == "") {
-		return nil, &message.Error{Code: message.CodeInvalid, Op: opTLS, What: "a certificate and its key go together", Hint: "name both"}
-	}
-	if o.TLSCert == "" {
-		host, _, err := net.SplitHostPort(o.Listen)
-		if err == nil && host != "" && !OnLoopback(host) && (o.Trust != nil || len(o.Users) > 0) && !o.PlainText {
-			return nil, &message.Error{Code: message.CodeInvalid, Op: "start embedded NATS", What: "logins and calls would cross the network from " + o.Listen + " in plain text", Hint: "give the server a certificate, listen on 127.0.0.1, or permit plain text"}
-		}
-		return nil, nil //nolint:nilnil // no TLS
-	}
-	cert, err := readKeyFile(opTLS, o.TLSCert, false)
-	if err != nil {
-		return nil, err
-	}
-	key, err := readKeyFile(opTLS, o.TLSKey, true)
-	if err != nil {
-		return nil, err
-	}
-	pair, err := tls.X509KeyPair(cert, key)
-	if err != nil {
-		return nil, &message.Error{Code: message.CodeInvalid, Op: opTLS, What: o.TLSCert + " and " + o.TLSKey + " are no certificate and its key", Hint: "name a certificate chain and a private key in PEM", Err: err}
-	}
-	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}, nil
 }

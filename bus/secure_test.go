@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/askance-dev/askance/bus/embed"
+
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/message"
 	"github.com/nats-io/nats.go"
@@ -28,7 +30,7 @@ func (d toHere) Dial(network, address string) (net.Conn, error) {
 // A login goes beyond this machine encrypted, or not at all.
 func TestPlainText(t *testing.T) {
 	dir := t.TempDir()
-	server, err := bus.StartServer(t.Context(), bus.ServerOptions{StoreDir: dir, Listen: "127.0.0.1:0", Users: []bus.User{{Name: "ann", Password: "secret"}}})
+	server, err := embed.Start(t.Context(), embed.Options{StoreDir: dir, Listen: "127.0.0.1:0", Users: []embed.User{{Name: "ann", Password: "secret"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,19 +60,19 @@ func TestPlainText(t *testing.T) {
 
 // A server takes no logins over plain text from other machines, unless told so.
 func TestServerPlainText(t *testing.T) {
-	users := []bus.User{{Name: "ann", Password: "secret"}}
+	users := []embed.User{{Name: "ann", Password: "secret"}}
 	for name, tc := range map[string]struct {
-		o    bus.ServerOptions
+		o    embed.Options
 		code error
 	}{
-		"logins":            {bus.ServerOptions{Listen: "0.0.0.0:0", Users: users}, message.ErrInvalid},
-		"permitted":         {bus.ServerOptions{Listen: "0.0.0.0:0", Users: users, PlainText: true}, nil},
-		"no logins":         {bus.ServerOptions{Listen: "0.0.0.0:0"}, nil},
-		"half":              {bus.ServerOptions{Listen: "0.0.0.0:0", TLSCert: "x.pem"}, message.ErrInvalid},
-		"no file":           {bus.ServerOptions{Listen: "127.0.0.1:0", TLSCert: "x.pem", TLSKey: "x.key"}, message.ErrNotFound},
-		"rubbish":           {bus.ServerOptions{Listen: "127.0.0.1:0", TLSCert: "rubbish", TLSKey: "rubbish"}, message.ErrInvalid},
-		"an open key":       {bus.ServerOptions{Listen: "127.0.0.1:0", TLSCert: "open", TLSKey: "open"}, message.ErrForbidden},
-		"loopback, a login": {bus.ServerOptions{Listen: "127.0.0.1:0", Users: users}, nil},
+		"logins":            {embed.Options{Listen: "0.0.0.0:0", Users: users}, message.ErrInvalid},
+		"permitted":         {embed.Options{Listen: "0.0.0.0:0", Users: users, PlainText: true}, nil},
+		"no logins":         {embed.Options{Listen: "0.0.0.0:0"}, nil},
+		"half":              {embed.Options{Listen: "0.0.0.0:0", TLSCert: "x.pem"}, message.ErrInvalid},
+		"no file":           {embed.Options{Listen: "127.0.0.1:0", TLSCert: "x.pem", TLSKey: "x.key"}, message.ErrNotFound},
+		"rubbish":           {embed.Options{Listen: "127.0.0.1:0", TLSCert: "rubbish", TLSKey: "rubbish"}, message.ErrInvalid},
+		"an open key":       {embed.Options{Listen: "127.0.0.1:0", TLSCert: "open", TLSKey: "open"}, message.ErrForbidden},
+		"loopback, a login": {embed.Options{Listen: "127.0.0.1:0", Users: users}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -87,7 +89,7 @@ func TestServerPlainText(t *testing.T) {
 			if o.TLSKey != "" {
 				o.TLSKey = filepath.Join(dir, o.TLSKey)
 			}
-			s, err := bus.StartServer(t.Context(), o)
+			s, err := embed.Start(t.Context(), o)
 			if err == nil {
 				s.Close()
 			}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/askance-dev/askance/bus/embed"
+
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
@@ -37,7 +39,7 @@ func fillStore(t *testing.T, j *bus.Journal, most int) (taken int) {
 // A store with a limit keeps head-room for open calls, although no stream has a
 // bound of its own.
 func TestStoreKeepsHeadRoomByDefault(t *testing.T) {
-	b := bustest.New(t, bustest.With(func(o *bus.ServerOptions) { o.MaxStore = 4 << 20 }))
+	b := bustest.New(t, bustest.With(func(o *embed.Options) { o.MaxStore = 4 << 20 }))
 	j := b.Journal("test")
 	open := callKey("open")
 	prev := mustAppend(t, j, callRecord("open", open, message.ToolCallAsking, "ask"), 0)
@@ -58,7 +60,7 @@ func TestStoreKeepsHeadRoomByDefault(t *testing.T) {
 
 // What the open calls still need is kept free besides.
 func TestStoreKeepsWhatOpenCallsNeed(t *testing.T) {
-	b := bustest.New(t, bustest.With(func(o *bus.ServerOptions) { o.MaxStore = 8 << 20 }))
+	b := bustest.New(t, bustest.With(func(o *embed.Options) { o.MaxStore = 8 << 20 }))
 	j := b.Journal("test")
 	taken := int64(0)
 	j.Reserve(func() int64 { return taken * 3 * (36 << 10) })

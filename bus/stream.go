@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/askance-dev/askance/bus/internal/errtext"
+
 	"github.com/askance-dev/askance/message"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -102,12 +104,12 @@ func checkStream(op string, have, want jetstream.StreamConfig) error {
 	case meta[metaKind] != want.Metadata[metaKind] || meta[metaSpace] != want.Metadata[metaSpace]:
 		return foreign("was not made by askance for this space", "choose another space, or rename the stream")
 	case meta[metaProtocol] != want.Metadata[metaProtocol]:
-		return foreign("has protocol "+quote(meta[metaProtocol])+", this engine speaks "+want.Metadata[metaProtocol], "use an engine of the stream's version")
+		return foreign("has protocol "+errtext.Quote(meta[metaProtocol])+", this engine speaks "+want.Metadata[metaProtocol], "use an engine of the stream's version")
 	case meta[metaRecords] != want.Metadata[metaRecords]:
-		return foreign("has event records of version "+quote(cmp.Or(meta[metaRecords], "1"))+", this engine reads version "+want.Metadata[metaRecords],
+		return foreign("has event records of version "+errtext.Quote(cmp.Or(meta[metaRecords], "1"))+", this engine reads version "+want.Metadata[metaRecords],
 			"start the release that wrote them, or choose another space: this release does not convert them")
 	case meta[metaKey] != want.Metadata[metaKey]:
-		return foreign("belongs to the engine keys "+quote(meta[metaKey])+", these are "+want.Metadata[metaKey], "give every engine of the space the same key file")
+		return foreign("belongs to the engine keys "+errtext.Quote(meta[metaKey])+", these are "+want.Metadata[metaKey], "give every engine of the space the same key file")
 	}
 	if diffs := weaknesses(have, want); len(diffs) > 0 {
 		return foreign(strings.Join(diffs, "; "), "set it back with: nats stream edit "+have.Name)

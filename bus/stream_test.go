@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/askance-dev/askance/bus/embed"
+
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
@@ -254,7 +256,7 @@ func TestFullStream(t *testing.T) {
 // The server's own limit of disk space, smaller than the stream's.
 func TestFullServer(t *testing.T) {
 	dir := t.TempDir()
-	b := bustest.New(t, bustest.In(dir), bustest.With(func(o *bus.ServerOptions) { o.MaxStore = 512 << 10 }))
+	b := bustest.New(t, bustest.In(dir), bustest.With(func(o *embed.Options) { o.MaxStore = 512 << 10 }))
 	j := b.Journal("test")
 	key, prev := callKey("c1"), uint64(0)
 	var err error

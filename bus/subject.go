@@ -1,8 +1,9 @@
 package bus
 
 import (
-	"strconv"
 	"strings"
+
+	"github.com/askance-dev/askance/bus/internal/errtext"
 
 	"github.com/askance-dev/askance/message"
 )
@@ -227,14 +228,5 @@ func (s *Subject) match(layout, parts []string) bool {
 }
 
 func badSubject(text, why string) error {
-	return &message.Error{Code: message.CodeInvalid, Op: "parse subject", What: quote(text) + ": " + why, Hint: "see bus/PROTOCOL.md for the subjects"}
-}
-
-// quote repeats outside text in an error, cut to a bearable length.
-func quote(s string) string {
-	const most = 80
-	if len(s) > most {
-		return strconv.Quote(s[:most]) + "… (" + strconv.Itoa(len(s)) + " bytes)"
-	}
-	return strconv.Quote(s)
+	return &message.Error{Code: message.CodeInvalid, Op: "parse subject", What: errtext.Quote(text) + ": " + why, Hint: "see bus/PROTOCOL.md for the subjects"}
 }

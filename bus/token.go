@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"strings"
 
+	"github.com/askance-dev/askance/bus/internal/errtext"
+
 	"github.com/askance-dev/askance/message"
 )
 
@@ -97,7 +99,7 @@ func ParseToken(s string) (Token, error) {
 }
 
 func badToken(s string) error {
-	return &message.Error{Code: message.CodeInvalid, Op: "parse subject token", What: quote(s) + " is not the token of any id", Hint: "build subjects as bus/PROTOCOL.md says"}
+	return &message.Error{Code: message.CodeInvalid, Op: "parse subject token", What: errtext.Quote(s) + " is not the token of any id", Hint: "build subjects as bus/PROTOCOL.md says"}
 }
 
 func hashed(s string) bool {
@@ -120,7 +122,7 @@ func CheckName(what, name string) error {
 	case name == "":
 		return &message.Error{Code: message.CodeInvalid, Op: "check name", What: "the " + what + " has no name", Hint: "give it one"}
 	case len(name) > MaxNameBytes:
-		return &message.Error{Code: message.CodeTooLarge, Op: "check name", What: what + " name " + quote(name) + " is too long", Hint: "use at most 180 bytes"}
+		return &message.Error{Code: message.CodeTooLarge, Op: "check name", What: what + " name " + errtext.Quote(name) + " is too long", Hint: "use at most 180 bytes"}
 	}
 	return nil
 }
@@ -136,5 +138,5 @@ func CheckSpace(space message.SpaceID) error {
 	if ok {
 		return nil
 	}
-	return &message.Error{Code: message.CodeInvalid, Op: "check space", What: "space " + quote(string(space)) + " is not a valid name", Hint: "use 1 to 32 of a-z, 0-9, _ and -"}
+	return &message.Error{Code: message.CodeInvalid, Op: "check space", What: "space " + errtext.Quote(string(space)) + " is not a valid name", Hint: "use 1 to 32 of a-z, 0-9, _ and -"}
 }

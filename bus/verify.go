@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/askance-dev/askance/bus/internal/errtext"
+
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/nats-io/nats.go"
@@ -87,13 +89,13 @@ func (j *Journal) eventRecord(s Subject, m stored) (*message.EventRecord, error)
 	}
 	var f message.EventRecord
 	if err := strictjson.Unmarshal(m.data, &f, strictjson.MaxBytes(maxStoredBytes)); err != nil {
-		return nil, because(errUnreadable, cmp.Or(checkVersion(m.data), err))
+		return nil, errtext.Because(errUnreadable, cmp.Or(checkVersion(m.data), err))
 	}
 	switch {
 	case f.V != message.RecordVersion:
-		return nil, because(errUnreadable, checkVersion(m.data))
+		return nil, errtext.Because(errUnreadable, checkVersion(m.data))
 	case !s.names(f.Key(), f.WorkQueue()):
-		return nil, fmt.Errorf("%w: its body belongs to %s", errUnreadable, quote(f.Key().String()))
+		return nil, fmt.Errorf("%w: its body belongs to %s", errUnreadable, errtext.Quote(f.Key().String()))
 	case first(m.header, headerID) != f.ID:
 		return nil, fmt.Errorf("its message id is not its event record id")
 	case first(m.header, HeaderKind) != f.Kind():
@@ -121,7 +123,7 @@ func (j *Journal) checkMAC(s Subject, m stored) error {
 	}
 	id, mac64, _ := strings.Cut(text, " ")
 	if id != j.keys.ID() {
-		return fmt.Errorf("its MAC is by the unknown key %s", quote(id))
+		return fmt.Errorf("its MAC is by the unknown key %s", errtext.Quote(id))
 	}
 	mac, err := strictBase64.DecodeString(mac64)
 	if err != nil {
@@ -135,7 +137,7 @@ func (j *Journal) checkMAC(s Subject, m stored) error {
 	if prev >= m.seq {
 		return fmt.Errorf("it claims to follow sequence %d", prev)
 	}
-	if want := j.keys.recordMAC(m.subject, prev, m.data); !hmac.Equal(mac, want[:]) {
+	if want := j.keys.RecordMAC(m.subject, prev, m.data); !hmac.Equal(mac, want[:]) {
 		return errMisfit
 	}
 	return nil

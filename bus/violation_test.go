@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/askance-dev/askance/bus/embed"
+
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
@@ -45,9 +47,9 @@ func untilRefused(t *testing.T, nc *nats.Conn) context.Context {
 func TestRefusedByNATSIsTold(t *testing.T) {
 	auditor := message.Principal{Role: message.RoleAuditor, Name: "eve"}
 	guest := message.Principal{Role: "guest", Name: "guest"}
-	w := newWorld(t, bustest.Listening(), bustest.With(func(o *bus.ServerOptions) {
+	w := newWorld(t, bustest.Listening(), bustest.With(func(o *embed.Options) {
 		for _, p := range []message.Principal{auditor, guest} {
-			o.Users = append(o.Users, bus.User{Name: p.Name, Password: "pw", Permissions: bus.PermissionsFor("test", p)})
+			o.Users = append(o.Users, embed.User{Name: p.Name, Password: "pw", Permissions: bus.PermissionsFor("test", p)})
 		}
 	}))
 	w.engine(bus.ServiceOptions{})

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/askance-dev/askance/bus/internal/errtext"
+
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
 	"github.com/nats-io/nats.go"
@@ -146,14 +148,14 @@ func (w *watcher) probe(ctx context.Context) error {
 	case err == nil && m.seq == next:
 		return errGap
 	case !errors.Is(err, errNone):
-		return because(errGap, err)
+		return errtext.Because(errGap, err)
 	}
 	x, err := w.j.confirm(ctx)
 	switch {
 	case errors.Is(err, message.ErrDamaged):
 		return err
 	case err != nil:
-		return because(errGap, err)
+		return errtext.Because(errGap, err)
 	case x.Last < next:
 		return errGap
 	}

@@ -27,7 +27,7 @@ type Worker struct {
 }
 
 // NewWorker makes the transport of a worker called name. nc must have been
-// opened by [Connect] or [Server.Connect] under that name. A nil logger logs
+// opened by [Connect] or [embed.Server.Connect] under that name. A nil logger logs
 // nothing.
 func NewWorker(nc *nats.Conn, space message.SpaceID, tool, name string, log *slog.Logger) (*Worker, error) {
 	return NewQueueWorker(nc, space, message.Queue{Tool: tool}, name, log)
@@ -93,7 +93,7 @@ func (w *Worker) tell(op *api.Operation, request any) error {
 }
 
 // Keys asks the engines for their signing keys. The answer is not trusted: see
-// [KeyFollower].
+// [keyfile.Follower].
 func (w *Worker) Keys(ctx context.Context) (message.KeyRing, error) {
 	rep, err := opKeys.Call(ctx, w, KeysRequest{})
 	return rep.Keys, err

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/askance-dev/askance/bus/embed"
+
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
@@ -34,8 +36,8 @@ func success(id, tool, text string) message.ToolResultBlock {
 // result, with progress and a cancel on the way.
 func TestWorkerWithMinimalPermissions(t *testing.T) {
 	who := message.Principal{Role: message.RoleWorker, Name: "wk.1"}
-	w := newWorld(t, bustest.Listening(), bustest.With(func(o *bus.ServerOptions) {
-		o.Users = []bus.User{{Name: "wk", Password: "pw", Permissions: bus.PermissionsFor("test", who, message.Queue{Tool: job})}}
+	w := newWorld(t, bustest.Listening(), bustest.With(func(o *embed.Options) {
+		o.Users = []embed.User{{Name: "wk", Password: "pw", Permissions: bus.PermissionsFor("test", who, message.Queue{Tool: job})}}
 	}))
 	w.engine(bus.ServiceOptions{})
 	denied := make(chan error, 16)
@@ -294,7 +296,7 @@ func TestNextSurvivesAServerRestart(t *testing.T) {
 }
 
 // waiting returns when a worker's request for a task has reached the server.
-func waiting(t testing.TB, srv *bus.Server) {
+func waiting(t testing.TB, srv *embed.Server) {
 	t.Helper()
 	nc, err := srv.Connect(t.Context(), bus.ConnectOptions{Principal: "admin"})
 	if err != nil {

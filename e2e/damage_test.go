@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/askance-dev/askance/bus/keyfile"
+
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/askance-dev/askance/bus"
@@ -164,7 +166,7 @@ func copyWorld(t *testing.T, from string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w.keys, err = bus.LoadOrCreateKeys(w.file("engine.key")); err != nil {
+	if w.keys, err = keyfile.LoadOrCreate(w.file("engine.key")); err != nil {
 		t.Fatal(err)
 	}
 	w.tools(allTools...) // they name the folder of the effects

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/askance-dev/askance/bus/keyfile"
+
 	"github.com/nats-io/nats.go"
 
 	"github.com/askance-dev/askance/bus"
@@ -36,7 +38,7 @@ const (
 type world struct {
 	t    testing.TB
 	dir  string
-	keys *bus.Keys
+	keys *keyfile.Keys
 	url  string // of NATS
 	port int    // of an external NATS
 	obs  *observer
@@ -63,7 +65,7 @@ func newWorld(t testing.TB) *world {
 	w := &world{t: t, dir: dir, dice: newDice(t.Name(), "")}
 	t.Logf("to repeat: %s=%d", seedVar, seed)
 	var err error
-	if w.keys, err = bus.LoadOrCreateKeys(w.file("engine.key")); err != nil {
+	if w.keys, err = keyfile.LoadOrCreate(w.file("engine.key")); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.keys.WritePublic(w.file("engine.pub")); err != nil {

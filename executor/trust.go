@@ -10,7 +10,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// KeySource knows which engine keys are to be trusted now. bus.KeyFollower is
+// KeySource knows which engine keys are to be trusted now. keyfile.Follower is
 // one. Keys is called from one goroutine at a time and must return soon after
 // ctx ends; on an error the worker goes on with the keys that it has.
 type KeySource interface {

@@ -9,6 +9,9 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/askance-dev/askance/bus/creds"
+	"github.com/askance-dev/askance/bus/embed"
+
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/executor"
@@ -73,7 +76,7 @@ func (h *house) openJournal(ctx context.Context, dir string) error {
 		dir = temp
 		h.close = append(h.close, func() { _ = os.RemoveAll(temp) }) // it is temporary anyway
 	}
-	server, err := bus.StartServer(ctx, bus.ServerOptions{StoreDir: filepath.Join(dir, "journal"), Logger: h.log})
+	server, err := embed.Start(ctx, embed.Options{StoreDir: filepath.Join(dir, "journal"), Logger: h.log})
 	if err != nil {
 		return err
 	}
@@ -88,7 +91,7 @@ func (h *house) openJournal(ctx context.Context, dir string) error {
 		return err
 	}
 	h.close = append(h.close, func() { _ = anchor.Close() }) // what it knows is written already
-	nc, err := server.Connect(ctx, bus.ConnectOptions{Principal: bus.EngineName})
+	nc, err := server.Connect(ctx, bus.ConnectOptions{Principal: creds.EngineName})
 	if err != nil {
 		return err
 	}

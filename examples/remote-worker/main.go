@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/signal"
 
+	"github.com/askance-dev/askance/bus/keyfile"
+
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/executor"
 )
@@ -38,7 +40,7 @@ func main() {
 }
 
 func work(ctx context.Context, url, key string) error {
-	keys, err := bus.LoadPublic(key)
+	keys, err := keyfile.LoadPublic(key)
 	if err != nil {
 		return err
 	}

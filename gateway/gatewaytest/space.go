@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/askance-dev/askance/bus/creds"
+
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -39,7 +41,7 @@ type Space struct {
 func (w *World) space(id message.SpaceID) *Space {
 	w.t.Helper()
 	s := &Space{ID: id, w: w, tools: tools(w.t), released: make(chan struct{})}
-	s.nc = w.conn(bus.EngineName)
+	s.nc = w.conn(creds.EngineName)
 	var err error
 	if s.journal, err = bus.OpenJournal(w.t.Context(), s.nc, id, w.keys, bus.JournalOptions{Durability: bus.DurabilityCached}); err != nil {
 		w.t.Fatalf("open the journal of %s: %v", id, err)

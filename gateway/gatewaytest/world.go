@@ -9,6 +9,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/askance-dev/askance/bus/embed"
+	"github.com/askance-dev/askance/bus/keyfile"
+
 	"github.com/nats-io/nats-server/v2/server/ats"
 
 	"github.com/askance-dev/askance/bus"
@@ -33,8 +36,8 @@ type World struct {
 
 	t    testing.TB
 	o    options
-	bus  *bus.Server
-	keys *bus.Keys
+	bus  *embed.Server
+	keys *keyfile.Keys
 	dial func(ctx context.Context) (net.Conn, error) // to the gateway
 	auth *tokens
 	wg   sync.WaitGroup
@@ -84,10 +87,10 @@ func New(t testing.TB, opts ...Option) *World {
 		w.o.dir = t.TempDir()
 	}
 	var err error
-	if w.keys, err = bus.NewKeys(); err != nil {
+	if w.keys, err = keyfile.New(); err != nil {
 		t.Fatalf("make keys: %v", err)
 	}
-	if w.bus, err = bus.StartServer(t.Context(), bus.ServerOptions{StoreDir: w.o.dir, Durability: bus.DurabilityCached}); err != nil {
+	if w.bus, err = embed.Start(t.Context(), embed.Options{StoreDir: w.o.dir, Durability: bus.DurabilityCached}); err != nil {
 		t.Fatalf("start NATS: %v", err)
 	}
 	t.Cleanup(w.bus.Close)

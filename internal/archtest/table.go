@@ -216,13 +216,33 @@ func around() []Row {
 			Why:       "a worker is small: it verifies a grant and runs a tool, over a transport that it declares (x/sys: the sealed memory that a program reads its input from)",
 		},
 		{
-			Folder: "bus",
-			Own:    []string{"message", "toolcall", "message/api", "message/proof", "internal/plainfile", "internal/capacity"},
-			Libraries: []string{
-				"github.com/nats-io/nats.go", "github.com/nats-io/nats-server/v2", "github.com/nats-io/nkeys",
-				"github.com/nats-io/jwt/v2", "github.com/nats-io/nuid", "github.com/gofrs/flock",
-			},
-			Why: "the only place that knows NATS; it satisfies the interfaces of engine and executor without knowing either (flock: two servers on one folder would ruin the journal)",
+			Folder:    "bus",
+			Own:       []string{"message", "toolcall", "message/api", "message/proof", "bus/keyfile", "bus/internal", "internal/plainfile", "internal/capacity"},
+			Libraries: []string{"github.com/nats-io/nats.go", "github.com/nats-io/nuid"},
+			Why:       "the only folder that knows NATS; it satisfies the interfaces of engine and executor without knowing either",
+		},
+		{
+			Folder:    "bus/internal",
+			Own:       []string{"message", "bus/internal", "internal/plainfile"},
+			Libraries: []string{"github.com/gofrs/flock"},
+			Why:       "reading and replacing files of secrets, and the texts of errors, are the same in all packages of bus",
+		},
+		{
+			Folder: "bus/keyfile",
+			Own:    []string{"message", "toolcall", "message/proof", "bus/internal"},
+			Why:    "the keys of engines and approvers are files; they need no NATS",
+		},
+		{
+			Folder:    "bus/creds",
+			Own:       []string{"message", "toolcall", "bus", "bus/internal"},
+			Libraries: []string{"github.com/nats-io/jwt/v2", "github.com/nats-io/nkeys", "github.com/nats-io/nats-server/v2"},
+			Why:       "logins carry the permissions of bus; a server, embedded or not, only checks them",
+		},
+		{
+			Folder:    "bus/embed",
+			Own:       []string{"message", "toolcall", "bus", "bus/creds", "bus/internal"},
+			Libraries: []string{"github.com/nats-io/nats.go", "github.com/nats-io/nats-server/v2", "github.com/gofrs/flock"},
+			Why:       "one process runs the NATS server too; clients and workers do not link it (flock: two servers on one folder would ruin the journal)",
 		},
 		{
 			Folder: "gateway",

@@ -5,6 +5,9 @@ import (
 	"os"
 	"testing"
 
+	"github.com/askance-dev/askance/bus/embed"
+	"github.com/askance-dev/askance/bus/keyfile"
+
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/message"
 	"github.com/nats-io/nats-server/v2/server/ats"
@@ -24,40 +27,40 @@ func Dir(t testing.TB) string {
 }
 
 // Option changes the server that New starts.
-type Option func(*bus.ServerOptions)
+type Option func(*embed.Options)
 
 // In keeps the store in dir. Default: a new folder.
-func In(dir string) Option { return func(o *bus.ServerOptions) { o.StoreDir = dir } }
+func In(dir string) Option { return func(o *embed.Options) { o.StoreDir = dir } }
 
 // Fsynced makes the server write through to the disk. Default: cached, which is
 // faster and no weaker against anything that a test can do.
-func Fsynced() Option { return func(o *bus.ServerOptions) { o.Durability = bus.DurabilityFsynced } }
+func Fsynced() Option { return func(o *embed.Options) { o.Durability = bus.DurabilityFsynced } }
 
 // Listening opens a TCP socket on a free loopback port. Not inside a bubble.
-func Listening() Option { return func(o *bus.ServerOptions) { o.Listen = freeAddress() } }
+func Listening() Option { return func(o *embed.Options) { o.Listen = freeAddress() } }
 
 // With changes the options at will.
-func With(f func(*bus.ServerOptions)) Option { return f }
+func With(f func(*embed.Options)) Option { return f }
 
 // Bus is a running server and what a test needs to talk to it.
 type Bus struct {
-	*bus.Server
+	*embed.Server
 	t    testing.TB
-	o    bus.ServerOptions // as it was started
-	keys *bus.Keys
+	o    embed.Options // as it was started
+	keys *keyfile.Keys
 }
 
 // New starts a server, which stops when the test ends.
 func New(t testing.TB, opts ...Option) *Bus {
 	t.Helper()
-	o := bus.ServerOptions{Durability: bus.DurabilityCached}
+	o := embed.Options{Durability: bus.DurabilityCached}
 	for _, f := range opts {
 		f(&o)
 	}
 	if o.StoreDir == "" {
 		o.StoreDir = t.TempDir()
 	}
-	keys, err := bus.NewKeys()
+	keys, err := keyfile.New()
 	if err != nil {
 		t.Fatalf("make keys: %v", err)
 	}
@@ -68,7 +71,7 @@ func New(t testing.TB, opts ...Option) *Bus {
 
 func (b *Bus) start() {
 	b.t.Helper()
-	s, err := bus.StartServer(b.t.Context(), b.o)
+	s, err := embed.Start(b.t.Context(), b.o)
 	if err != nil {
 		b.t.Fatalf("start NATS: %v", err)
 	}
@@ -86,10 +89,10 @@ func (b *Bus) Restart() {
 }
 
 // Keys are the engine keys of this bus.
-func (b *Bus) Keys() *bus.Keys { return b.keys }
+func (b *Bus) Keys() *keyfile.Keys { return b.keys }
 
 // UseKeys replaces them: for a second server on the store of a first.
-func (b *Bus) UseKeys(k *bus.Keys) { b.keys = k }
+func (b *Bus) UseKeys(k *keyfile.Keys) { b.keys = k }
 
 // Conn opens a connection with every right for a principal. It is closed when
 // the test ends.

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"time"
 
+	"github.com/askance-dev/askance/bus/keyfile"
+
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
@@ -60,9 +62,9 @@ func (k *keyFiles) flag(c *cobra.Command) {
 // it reads those of the data folder.
 func (k keyFiles) load(dir string) (message.KeySet, proof.Retired, error) {
 	if len(k) > 0 {
-		return bus.LoadPublicEver(k...)
+		return keyfile.LoadPublicEver(k...)
 	}
-	keys, retired, err := bus.LoadPublicEver(node.Dir(dir).PublicKeys())
+	keys, retired, err := keyfile.LoadPublicEver(node.Dir(dir).PublicKeys())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, usagef("the data folder has no engine.pub, so that no signature can be verified: name the engine's public key with --key")
 	}

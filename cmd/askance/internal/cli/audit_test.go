@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/askance-dev/askance/bus/keyfile"
+
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/askance-dev/askance/bus"
@@ -80,7 +82,7 @@ func TestAuditVerify(t *testing.T) {
 
 	// What is not so.
 	other := filepath.Join(t.TempDir(), "other.pub")
-	keys, err := bus.NewKeys()
+	keys, err := keyfile.New()
 	if err != nil {
 		t.Fatal(err)
 	}

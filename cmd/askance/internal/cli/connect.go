@@ -10,6 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/askance-dev/askance/bus/creds"
+	"github.com/askance-dev/askance/bus/embed"
+
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/bus"
@@ -58,7 +61,7 @@ func (env *environment) connect(ctx context.Context, role message.Role) (*link, 
 	// A killed server leaves its endpoint file. If the server still runs, the store
 	// is locked and the first error counts.
 	l, ferr := env.openFolder(ctx, dir, by)
-	if errors.Is(ferr, bus.ErrStoreLocked) {
+	if errors.Is(ferr, embed.ErrStoreLocked) {
 		return nil, err
 	}
 	return l, ferr
@@ -148,7 +151,7 @@ func lastRunConfig(env *environment, dir node.Dir, last *config) (node.Config, e
 
 // inUse explains a locked store.
 func inUse(err error) error {
-	if !errors.Is(err, bus.ErrStoreLocked) {
+	if !errors.Is(err, embed.ErrStoreLocked) {
 		return err
 	}
 	return fmt.Errorf("%w. If an askance server holds it, that server did not respond; if another askance command holds it, try again", err)
@@ -161,7 +164,7 @@ func (env *environment) applyLogin(c *cobra.Command) error {
 	if env.cfg.Creds == "" || c.Flags().Lookup("creds") == nil {
 		return nil
 	}
-	u, err := bus.ReadLogin(env.cfg.Creds)
+	u, err := creds.ReadLogin(env.cfg.Creds)
 	switch {
 	case errors.Is(err, message.ErrInvalid):
 		return nil
@@ -196,7 +199,7 @@ func (env *environment) loginFor(by message.Principal) string {
 	dir := node.Dir(env.cfg.dir()).Creds()
 	files := make([]string, len(roles))
 	for i, role := range roles {
-		files[i] = bus.LoginFile(dir, bus.CredUser{Space: env.cfg.spaceID(), Role: role, Name: by.Name})
+		files[i] = creds.LoginFile(dir, creds.User{Space: env.cfg.spaceID(), Role: role, Name: by.Name})
 	}
 	found := slices.IndexFunc(files, func(path string) bool { _, err := os.Stat(filepath.Clean(path)); return err == nil })
 	if found < 0 {

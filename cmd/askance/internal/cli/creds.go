@@ -6,9 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/askance-dev/askance/bus/creds"
+
 	"github.com/spf13/cobra"
 
-	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/message"
@@ -80,11 +81,11 @@ token at once, also on a running server (askance token create).`,
 			if err != nil {
 				return err
 			}
-			if _, err := bus.InitCreds(c.Context(), dir); err != nil {
+			if _, err := creds.Init(c.Context(), dir); err != nil {
 				return err
 			}
 			if env.json {
-				return writeJSON(env.out, map[string]string{"creds_dir": dir, "engine_login": bus.EngineLogin(dir)})
+				return writeJSON(env.out, map[string]string{"creds_dir": dir, "engine_login": creds.EngineLogin(dir)})
 			}
 			return env.printf("Credentials created in %s. Restart askance serve, then create logins with askance creds add.\nHTTP requires a token from now on: askance token create NAME --role approver\n", dir)
 		},
@@ -122,8 +123,8 @@ each.`,
 }
 
 // credUser takes a login from the arguments.
-func credUser(env *environment, g giving, args []string) bus.CredUser {
-	u := bus.CredUser{Space: env.cfg.spaceID(), Role: message.Role(args[0]), Name: args[1], Tools: g.tools, Routes: g.subjects}
+func credUser(env *environment, g giving, args []string) creds.User {
+	u := creds.User{Space: env.cfg.spaceID(), Role: message.Role(args[0]), Name: args[1], Tools: g.tools, Routes: g.subjects}
 	if g.lifetime != 0 {
 		u.Expires = time.Now().Add(g.lifetime).UTC()
 	}
@@ -152,12 +153,12 @@ func runCredsAdd(ctx context.Context, env *environment, g giving, args []string)
 	return env.printf("%s\n", path)
 }
 
-func openCreds(env *environment) (*bus.Creds, error) {
+func openCreds(env *environment) (*creds.Folder, error) {
 	dir, err := credsFolder(env)
 	if err != nil {
 		return nil, err
 	}
-	return bus.OpenCreds(dir)
+	return creds.Open(dir)
 }
 
 func newCredsRevokeCommand(env *environment, g *giving) *cobra.Command {
@@ -206,7 +207,7 @@ instead.`,
 			if err != nil {
 				return err
 			}
-			trust, err := bus.LoadTrust(dir)
+			trust, err := creds.LoadTrust(dir)
 			if err != nil {
 				return err
 			}
@@ -256,7 +257,7 @@ func newCredsListCommand(env *environment) *cobra.Command {
 	})
 }
 
-func printCredUsers(env *environment, users []bus.CredUser, now time.Time) error {
+func printCredUsers(env *environment, users []creds.User, now time.Time) error {
 	var b strings.Builder
 	for _, u := range users {
 		state := "in force"

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/askance-dev/askance/bus/creds"
+
 	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 
@@ -56,7 +58,7 @@ func findDamagedJournal(env *environment) (node.Damaged, error) {
 	}
 	if url := env.cfg.NATS; url != "" {
 		d.NATS = func(ctx context.Context) (*nats.Conn, error) {
-			return bus.Connect(ctx, url, env.connectOptions(bus.EngineName, "askance journal", url, env.cfg.Creds))
+			return bus.Connect(ctx, url, env.connectOptions(creds.EngineName, "askance journal", url, env.cfg.Creds))
 		}
 	}
 	return d, nil

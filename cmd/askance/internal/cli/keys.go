@@ -6,9 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/askance-dev/askance/bus/keyfile"
+
 	"github.com/spf13/cobra"
 
-	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/message"
 )
@@ -58,7 +59,7 @@ func newKeysListCommand(env *environment) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			k, err := bus.LoadKeys(file)
+			k, err := keyfile.Load(file)
 			if err != nil {
 				return err
 			}
@@ -67,7 +68,7 @@ func newKeysListCommand(env *environment) *cobra.Command {
 	}
 }
 
-func printKeys(env *environment, k *bus.Keys) error {
+func printKeys(env *environment, k *keyfile.Keys) error {
 	if env.json {
 		return env.printDocument(map[string]any{"space_key_id": k.ID(), "signing_key_id": k.SigningID(), "keys": k.Ring()})
 	}
@@ -100,7 +101,7 @@ ask the engines, and trust a new key because the key before signed it.`,
 		Example: "  askance keys rotate",
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return changeKeys(c.Context(), env, func(k *bus.Keys) (*bus.Keys, error) { return k.Rotated(time.Now()) })
+			return changeKeys(c.Context(), env, func(k *keyfile.Keys) (*keyfile.Keys, error) { return k.Rotated(time.Now()) })
 		},
 	}
 }
@@ -121,17 +122,17 @@ stolen key can sign false successors.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			return changeKeys(c.Context(), env, func(k *bus.Keys) (*bus.Keys, error) { return k.Retired(args[0], time.Now()) })
+			return changeKeys(c.Context(), env, func(k *keyfile.Keys) (*keyfile.Keys, error) { return k.Retired(args[0], time.Now()) })
 		},
 	}
 }
 
-func changeKeys(ctx context.Context, env *environment, change func(*bus.Keys) (*bus.Keys, error)) error {
+func changeKeys(ctx context.Context, env *environment, change func(*keyfile.Keys) (*keyfile.Keys, error)) error {
 	file, err := engineKeyFile(env)
 	if err != nil {
 		return err
 	}
-	k, err := bus.ChangeKeys(ctx, file, change)
+	k, err := keyfile.Change(ctx, file, change)
 	if err != nil {
 		return err
 	}
@@ -156,7 +157,7 @@ file, and to the list of the workers (askance worker --approver-keys).`,
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			pub, err := bus.CreateApproverKey(args[0])
+			pub, err := keyfile.CreateApproverKey(args[0])
 			if err != nil {
 				return err
 			}

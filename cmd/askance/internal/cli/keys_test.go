@@ -4,7 +4,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/keyfile"
+
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 	"github.com/askance-dev/askance/message"
 )
@@ -26,7 +27,7 @@ func TestKeys(t *testing.T) {
 	}
 	public := func() message.KeySet {
 		t.Helper()
-		set, err := bus.LoadPublic(filepath.Join(s.data, "engine.pub"))
+		set, err := keyfile.LoadPublic(filepath.Join(s.data, "engine.pub"))
 		if err != nil {
 			t.Fatal(err)
 		}

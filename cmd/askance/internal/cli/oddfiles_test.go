@@ -11,7 +11,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/keyfile"
+
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 	"github.com/askance-dev/askance/internal/reveal"
 	"github.com/askance-dev/askance/message"
@@ -87,7 +88,7 @@ func TestOddFiles(t *testing.T) {
 // publicKey writes the public key file of an engine.
 func publicKey(t *testing.T) string {
 	t.Helper()
-	keys, err := bus.LoadOrCreateKeys(filepath.Join(t.TempDir(), "engine.key"))
+	keys, err := keyfile.LoadOrCreate(filepath.Join(t.TempDir(), "engine.key"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/askance-dev/askance/bus/creds"
+
 	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 
@@ -117,7 +119,7 @@ func dialServer(ctx context.Context, env *environment) (*nats.Conn, error) {
 		if url == "" {
 			return nil, &message.Error{Code: message.CodeUnavailable, Op: "open policy bucket", What: fmt.Sprintf("no server runs on %s", dir), Hint: "start askance serve --policy-bucket, or name a server with --nats"}
 		}
-		if own := bus.EngineLogin(dir.Creds()); login == "" {
+		if own := creds.EngineLogin(dir.Creds()); login == "" {
 			if _, err := os.Stat(own); err == nil {
 				login = own
 			}

@@ -5,9 +5,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/askance-dev/askance/bus/keyfile"
+
 	"github.com/spf13/cobra"
 
-	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/terms"
 	"github.com/askance-dev/askance/message"
 )
@@ -90,7 +91,7 @@ func (s *signing) load() (*signer, error) {
 	if s.lasts <= 0 {
 		return nil, usagef("--sign-for must be positive")
 	}
-	key, err := bus.LoadApproverKey(s.cfg.SignKey)
+	key, err := keyfile.LoadApproverKey(s.cfg.SignKey)
 	if err != nil {
 		return nil, err
 	}

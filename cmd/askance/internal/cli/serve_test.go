@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/askance-dev/askance/bus/embed"
+
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 	"github.com/askance-dev/askance/message"
@@ -122,7 +124,7 @@ func TestServeLooksFirst(t *testing.T) {
 // syncs, so serve claims the least unless its operator states more.
 func TestServeClaimsNoMoreThanIsKnown(t *testing.T) {
 	clean(t)
-	elsewhere, err := bus.StartServer(t.Context(), bus.ServerOptions{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", Durability: bus.DurabilityCached}) // syncs every two minutes
+	elsewhere, err := embed.Start(t.Context(), embed.Options{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", Durability: bus.DurabilityCached}) // syncs every two minutes
 	if err != nil {
 		t.Fatal(err)
 	}

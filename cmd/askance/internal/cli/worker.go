@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"sync"
 
+	"github.com/askance-dev/askance/bus/keyfile"
+
 	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 
@@ -99,7 +101,7 @@ func runWorker(ctx context.Context, env *environment, w working) error {
 	if !named {
 		w.engineKeys = []string{dir.PublicKeys()}
 	}
-	keys, err := bus.LoadPublic(w.engineKeys...)
+	keys, err := keyfile.LoadPublic(w.engineKeys...)
 	if e, ok := errors.AsType[*message.Error](err); ok && !named && errors.Is(err, fs.ErrNotExist) {
 		e.Hint = "start askance serve on this data folder, or pass the engine's public key with --engine-key"
 	}
@@ -167,7 +169,7 @@ func newWorkers(env *environment, nc *nats.Conn, keys message.KeySet, handler ex
 		}
 		opts := []executor.WorkerOption{
 			executor.WithName(env.cfg.As), executor.WithCommand(), executor.WithSlots(env.cfg.Slots), executor.WithRoute(queue.Route), executor.WithLogger(env.log),
-			executor.WithKeySource(bus.NewKeyFollower(w.engineKeys, transport.Keys)),
+			executor.WithKeySource(keyfile.NewFollower(w.engineKeys, transport.Keys)),
 		}
 		if env.cfg.RequireSignature {
 			opts = append(opts, executor.WithApprovers(func() (message.ApproverList, error) { return approverList(env.cfg.ApproverKeys) }))

@@ -4,7 +4,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/keyfile"
+
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 	"github.com/askance-dev/askance/message"
 )
@@ -14,7 +15,7 @@ func signed(t *testing.T) (w *world, key string) {
 	t.Helper()
 	w = newDir(t)
 	key = filepath.Join(w.dir, "ann.key")
-	pub, err := bus.CreateApproverKey(key)
+	pub, err := keyfile.CreateApproverKey(key)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,8 @@ package node
 import (
 	"context"
 
+	"github.com/askance-dev/askance/bus/creds"
+
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/directory"
 	"github.com/askance-dev/askance/permission"
@@ -36,7 +38,7 @@ func (n *Node) readServer() (err error) {
 		return nil
 	}
 	if n.cfg.CredsDir != "" {
-		if n.trust, err = bus.LoadTrust(n.cfg.CredsDir); err != nil {
+		if n.trust, err = creds.LoadTrust(n.cfg.CredsDir); err != nil {
 			return err
 		}
 	}

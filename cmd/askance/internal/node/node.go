@@ -27,6 +27,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/askance-dev/askance/bus/creds"
+	"github.com/askance-dev/askance/bus/embed"
+	"github.com/askance-dev/askance/bus/keyfile"
+
 	"github.com/nats-io/nats.go"
 
 	"github.com/askance-dev/askance/bus"
@@ -115,11 +119,11 @@ type Config struct {
 // Node is a running engine. Its methods may be called from several goroutines.
 type Node struct {
 	cfg     Config
-	keys    *bus.Keys     // as they were at the start: event records need no others
-	signing *bus.LiveKeys // as they are now
+	keys    *keyfile.Keys // as they were at the start: event records need no others
+	signing *keyfile.Live // as they are now
 	tools   []engine.Tool
-	server  *bus.Server // nil with an existing NATS
-	trust   *bus.Trust  // nil without a credentials folder
+	server  *embed.Server // nil with an existing NATS
+	trust   *creds.Trust  // nil without a credentials folder
 	conn    *nats.Conn
 	journal *bus.Journal
 	ledger  *bus.Ledger
@@ -173,7 +177,7 @@ func (n *Node) openKeys(context.Context) (err error) {
 		if err := n.cfg.Dir.Exists(); err != nil {
 			return err
 		}
-		n.keys, err = bus.LoadKeys(path)
+		n.keys, err = keyfile.Load(path)
 	} else {
 		if err := os.MkdirAll(string(n.cfg.Dir), 0o700); err != nil {
 			return fmt.Errorf("make the data folder: %w", err)
@@ -188,7 +192,7 @@ func (n *Node) openKeys(context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	n.signing = bus.NewLiveKeys(path, n.keys)
+	n.signing = keyfile.NewLive(path, n.keys)
 	return nil
 }
 
@@ -201,7 +205,7 @@ func (n *Node) anchorPath() string {
 }
 
 func (n *Node) openBus(ctx context.Context) (err error) {
-	o := n.connecting(bus.EngineName)
+	o := n.connecting(creds.EngineName)
 	if n.cfg.NATS != "" {
 		n.conn, err = bus.Connect(ctx, n.cfg.NATS, o)
 	} else {
@@ -252,7 +256,7 @@ func (n *Node) openJournal(ctx context.Context) (err error) {
 
 // connectToSystem connects to the system account of an existing server.
 func (n *Node) connectToSystem(ctx context.Context) (*nats.Conn, error) {
-	o := n.connecting(bus.EngineName)
+	o := n.connecting(creds.EngineName)
 	o.CredsFile = n.cfg.SystemCreds
 	nc, err := bus.Connect(ctx, n.cfg.NATS, o)
 	if err != nil {

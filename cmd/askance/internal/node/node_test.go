@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/askance-dev/askance/bus/embed"
+	"github.com/askance-dev/askance/bus/keyfile"
+
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
@@ -78,7 +81,7 @@ func TestStartAndClose(t *testing.T) {
 	if info, err := os.Stat(cfg.Dir.Keys()); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the key file: %v, %v", info, err)
 	}
-	if keys, err := bus.LoadPublic(cfg.Dir.PublicKeys()); err != nil || keys[n.KeyID()] == nil {
+	if keys, err := keyfile.LoadPublic(cfg.Dir.PublicKeys()); err != nil || keys[n.KeyID()] == nil {
 		t.Errorf("the public key file has %v, %v", keys, err)
 	}
 	if n.Rules() != 1 || n.PolicyHash() == "" || n.Journal().Durability() != "cached" {
@@ -101,10 +104,10 @@ func TestStartAndClose(t *testing.T) {
 func TestOneProcessAtATime(t *testing.T) {
 	cfg := config(t)
 	start(t, cfg)
-	if _, err := node.Start(t.Context(), cfg); !errors.Is(err, bus.ErrStoreLocked) {
+	if _, err := node.Start(t.Context(), cfg); !errors.Is(err, embed.ErrStoreLocked) {
 		t.Errorf("a second engine on the folder: %v", err)
 	}
-	if _, err := node.OpenReader(t.Context(), cfg.Dir, "", "default", "ann"); !errors.Is(err, bus.ErrStoreLocked) {
+	if _, err := node.OpenReader(t.Context(), cfg.Dir, "", "default", "ann"); !errors.Is(err, embed.ErrStoreLocked) {
 		t.Errorf("a reader beside the engine: %v", err)
 	}
 }
@@ -126,7 +129,7 @@ func TestForeignKeys(t *testing.T) {
 			t.Errorf("%s the public key file is %q, %v, want %q", when, got, err, want)
 		}
 	}
-	if _, err := node.Start(t.Context(), other); !errors.Is(err, bus.ErrStoreLocked) {
+	if _, err := node.Start(t.Context(), other); !errors.Is(err, embed.ErrStoreLocked) {
 		t.Errorf("a second engine with other keys: %v", err)
 	}
 	unchanged("beside the engine")
@@ -221,7 +224,7 @@ func TestReader(t *testing.T) {
 	if _, err := r.SubmitResponse(t.Context(), message.Response{}); !errors.Is(err, message.ErrForbidden) {
 		t.Errorf("a reader answers: %v", err)
 	}
-	if _, err := node.OpenReader(t.Context(), cfg.Dir, "", "other", "ann"); !errors.Is(err, bus.ErrStoreLocked) && !errors.Is(err, message.ErrNotFound) {
+	if _, err := node.OpenReader(t.Context(), cfg.Dir, "", "other", "ann"); !errors.Is(err, embed.ErrStoreLocked) && !errors.Is(err, message.ErrNotFound) {
 		t.Errorf("another space: %v", err)
 	}
 }

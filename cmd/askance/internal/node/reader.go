@@ -5,6 +5,10 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/askance-dev/askance/bus/creds"
+	"github.com/askance-dev/askance/bus/embed"
+	"github.com/askance-dev/askance/bus/keyfile"
+
 	"github.com/nats-io/nats.go"
 
 	"github.com/askance-dev/askance/bus"
@@ -24,7 +28,7 @@ type Reader struct {
 	journal *bus.Journal
 	ledger  *bus.Ledger
 	nc      *nats.Conn
-	keys    *bus.Keys
+	keys    *keyfile.Keys
 	dir     Dir
 	close   func()
 
@@ -42,11 +46,11 @@ func OpenReader(ctx context.Context, dir Dir, keyFile string, space message.Spac
 	if keyFile == "" {
 		keyFile = dir.Keys()
 	}
-	keys, err := bus.LoadKeys(keyFile)
+	keys, err := keyfile.Load(keyFile)
 	if err != nil {
 		return nil, err
 	}
-	server, err := bus.StartServer(ctx, bus.ServerOptions{StoreDir: dir.Store()})
+	server, err := embed.Start(ctx, embed.Options{StoreDir: dir.Store()})
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +63,7 @@ func OpenReader(ctx context.Context, dir Dir, keyFile string, space message.Spac
 	return r, nil
 }
 
-func newReader(ctx context.Context, server *bus.Server, keys *bus.Keys, space message.SpaceID, name string) (*Reader, error) {
+func newReader(ctx context.Context, server *embed.Server, keys *keyfile.Keys, space message.SpaceID, name string) (*Reader, error) {
 	nc, err := server.Connect(ctx, bus.ConnectOptions{Principal: "askance-reader"})
 	if err != nil {
 		return nil, err
@@ -69,7 +73,7 @@ func newReader(ctx context.Context, server *bus.Server, keys *bus.Keys, space me
 		nc.Close()
 		return nil, err
 	}
-	ledger, err := bus.OpenLedger(ctx, journal, bus.LedgerOptions{Existing: true, Engine: bus.EngineName})
+	ledger, err := bus.OpenLedger(ctx, journal, bus.LedgerOptions{Existing: true, Engine: creds.EngineName})
 	if err != nil {
 		nc.Close()
 		return nil, err
@@ -97,7 +101,7 @@ func newReader(ctx context.Context, server *bus.Server, keys *bus.Keys, space me
 
 // openExisting opens the journal of a space, but makes none: a misspelled space
 // must not leave an empty one behind.
-func openExisting(ctx context.Context, nc *nats.Conn, server *bus.Server, keys *bus.Keys, space message.SpaceID) (*bus.Journal, error) {
+func openExisting(ctx context.Context, nc *nats.Conn, server *embed.Server, keys *keyfile.Keys, space message.SpaceID) (*bus.Journal, error) {
 	if err := bus.CheckSpace(space); err != nil {
 		return nil, err
 	}

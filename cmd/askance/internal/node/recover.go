@@ -6,6 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/askance-dev/askance/bus/creds"
+	"github.com/askance-dev/askance/bus/embed"
+	"github.com/askance-dev/askance/bus/keyfile"
+
 	"github.com/nats-io/nats.go"
 
 	"github.com/askance-dev/askance/bus"
@@ -28,7 +32,7 @@ type Damaged struct {
 // session is an open connection to the journal's server, with what belongs to it.
 type session struct {
 	nc     *nats.Conn
-	keys   *bus.Keys
+	keys   *keyfile.Keys
 	anchor *bus.Anchor
 	bad    error // the anchor cannot be believed
 	close  func()
@@ -44,7 +48,7 @@ func (d Damaged) open(ctx context.Context, rebuild bool) (*session, error) {
 	if anchorFile == "" {
 		anchorFile = d.Dir.Anchor(d.Space)
 	}
-	keys, err := bus.LoadKeys(keyFile)
+	keys, err := keyfile.Load(keyFile)
 	if err != nil {
 		return nil, err
 	}
@@ -55,11 +59,11 @@ func (d Damaged) open(ctx context.Context, rebuild bool) (*session, error) {
 		}
 		s.close = s.nc.Close
 	} else {
-		server, err := bus.StartServer(ctx, bus.ServerOptions{StoreDir: d.Dir.Store(), Rebuild: rebuild})
+		server, err := embed.Start(ctx, embed.Options{StoreDir: d.Dir.Store(), Rebuild: rebuild})
 		if err != nil {
 			return nil, err
 		}
-		if s.nc, err = server.Connect(ctx, bus.ConnectOptions{Principal: bus.EngineName}); err != nil {
+		if s.nc, err = server.Connect(ctx, bus.ConnectOptions{Principal: creds.EngineName}); err != nil {
 			server.Close()
 			return nil, err
 		}
@@ -156,7 +160,7 @@ func (d Damaged) AcceptLoss(ctx context.Context, a Acceptance) (*Accepted, error
 		return nil, err
 	}
 	out := &Accepted{Interrupted: c.interrupted, Closed: c.closed, Revoked: c.revoked}
-	if out.Checkpoint, err = r.Finish(ctx, a.By, a.Reason, bus.EngineName, uint64(len(c.interrupted)+len(c.closed))); err != nil {
+	if out.Checkpoint, err = r.Finish(ctx, a.By, a.Reason, creds.EngineName, uint64(len(c.interrupted)+len(c.closed))); err != nil {
 		return nil, err
 	}
 	out.Loss = r.Loss()
@@ -232,7 +236,7 @@ func (c *closing) run(ctx context.Context) error {
 // event record begins an event record of the operator.
 func (c *closing) record() *message.EventRecord {
 	c.n++
-	return &message.EventRecord{V: message.RecordVersion, ID: fmt.Sprintf("loss-%d-%d", c.at.UnixNano(), c.n), By: c.by, At: c.at, Engine: bus.EngineName}
+	return &message.EventRecord{V: message.RecordVersion, ID: fmt.Sprintf("loss-%d-%d", c.at.UnixNano(), c.n), By: c.by, At: c.at, Engine: creds.EngineName}
 }
 
 // interrupt finishes an open call.

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/askance-dev/askance/bus/keyfile"
+
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/audit"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
@@ -191,7 +193,7 @@ func verify(t *testing.T, cfg node.Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys, retired, err := bus.LoadPublicEver(cfg.Dir.PublicKeys())
+	keys, retired, err := keyfile.LoadPublicEver(cfg.Dir.PublicKeys())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/askance-dev/askance/bus/creds"
+
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway"
@@ -78,7 +80,7 @@ const lastSealTimeout = time.Second
 // openLedger opens the ledger, and sees to it that what the engine writes last
 // is signed when it stops. What does not get signed then is by the next engine.
 func (n *Node) openLedger(ctx context.Context) (err error) {
-	o := bus.LedgerOptions{Engine: bus.EngineName, Logger: n.cfg.Log}
+	o := bus.LedgerOptions{Engine: creds.EngineName, Logger: n.cfg.Log}
 	n.ledger, err = bus.OpenLedger(ctx, n.journal, o)
 	if errors.Is(err, message.ErrFull) || errors.Is(err, message.ErrUnavailable) { // calls do not wait for their proof
 		n.cfg.Log.Error("the ledger of checkpoints cannot be made now; it will be tried again", "err", err)

@@ -4,6 +4,10 @@ import (
 	"context"
 	"time"
 
+	"github.com/askance-dev/askance/bus/creds"
+	"github.com/askance-dev/askance/bus/embed"
+	"github.com/askance-dev/askance/bus/keyfile"
+
 	"github.com/askance-dev/askance/bus"
 )
 
@@ -12,16 +16,16 @@ const lookForTrust = time.Second
 
 // serverOptions are those of the embedded server, with the logins of a
 // credentials folder if there is one.
-func (n *Node) serverOptions() bus.ServerOptions {
-	o := bus.ServerOptions{StoreDir: n.cfg.Dir.Store(), Listen: n.cfg.Listen, Durability: n.cfg.Durability, Logger: n.cfg.Log, Reopen: n.cfg.Reopen, TLSCert: n.cfg.Cert, TLSKey: n.cfg.Key, PlainText: n.cfg.PlainText}
+func (n *Node) serverOptions() embed.Options {
+	o := embed.Options{StoreDir: n.cfg.Dir.Store(), Listen: n.cfg.Listen, Durability: n.cfg.Durability, Logger: n.cfg.Log, Reopen: n.cfg.Reopen, TLSCert: n.cfg.Cert, TLSKey: n.cfg.Key, PlainText: n.cfg.PlainText}
 	if n.trust != nil {
-		o.Trust, o.Login = n.trust, bus.EngineLogin(n.cfg.CredsDir)
+		o.Trust, o.Login = n.trust, creds.EngineLogin(n.cfg.CredsDir)
 	}
 	return o
 }
 
 func (n *Node) openServer(ctx context.Context) error {
-	server, err := bus.StartServer(ctx, n.serverOptions())
+	server, err := embed.Start(ctx, n.serverOptions())
 	if err != nil {
 		return err
 	}
@@ -45,7 +49,7 @@ func (n *Node) watchTrust(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		next, err := bus.LoadTrust(n.cfg.CredsDir)
+		next, err := creds.LoadTrust(n.cfg.CredsDir)
 		if err == nil && !next.Same(present) {
 			if err = n.server.UseTrust(next); err == nil {
 				present = next
@@ -89,7 +93,7 @@ func (n *Node) watchKeys(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		changed, err := n.signing.Reload(func(k *bus.Keys) error { return k.WritePublic(n.cfg.Dir.PublicKeys()) })
+		changed, err := n.signing.Reload(func(k *keyfile.Keys) error { return k.WritePublic(n.cfg.Dir.PublicKeys()) })
 		switch {
 		case err != nil && err.Error() != bad:
 			bad = err.Error()

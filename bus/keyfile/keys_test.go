@@ -1,4 +1,4 @@
-package bus_test
+package keyfile_test
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -24,7 +24,7 @@ func TestLoadOrCreateKeys(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range ids { // several engines start at once
 		wg.Go(func() {
-			k, err := bus.LoadOrCreateKeys(path)
+			k, err := keyfile.LoadOrCreate(path)
 			if err != nil {
 				t.Error(err)
 				return
@@ -51,7 +51,7 @@ func TestLoadOrCreateKeys(t *testing.T) {
 func TestLoadKeysRefuses(t *testing.T) {
 	dir := t.TempDir()
 	good := filepath.Join(dir, "good")
-	if _, err := bus.LoadOrCreateKeys(good); err != nil {
+	if _, err := keyfile.LoadOrCreate(good); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(good)
@@ -86,7 +86,7 @@ func TestLoadKeysRefuses(t *testing.T) {
 			if err := os.Chmod(path, tc.mode); err != nil {
 				t.Fatal(err)
 			}
-			for _, load := range []func(string) (*bus.Keys, error){bus.LoadKeys, bus.LoadOrCreateKeys} {
+			for _, load := range []func(string) (*keyfile.Keys, error){keyfile.Load, keyfile.LoadOrCreate} {
 				_, err := load(path)
 				if !errors.Is(err, tc.want) {
 					t.Errorf("%v, want %v", err, tc.want)
@@ -100,10 +100,10 @@ func TestLoadKeysRefuses(t *testing.T) {
 			}
 		})
 	}
-	if _, err := bus.LoadKeys(filepath.Join(dir, "none")); !errors.Is(err, message.ErrNotFound) || !errors.Is(err, os.ErrNotExist) {
+	if _, err := keyfile.Load(filepath.Join(dir, "none")); !errors.Is(err, message.ErrNotFound) || !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
-	if _, err := bus.LoadOrCreateKeys(filepath.Join(good, "x")); err == nil {
+	if _, err := keyfile.LoadOrCreate(filepath.Join(good, "x")); err == nil {
 		t.Error("a folder that is a file")
 	}
 }
@@ -111,7 +111,7 @@ func TestLoadKeysRefuses(t *testing.T) {
 // However keys are printed, logged or encoded, no part of a secret shows.
 func TestKeysDoNotShow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "k")
-	k, err := bus.LoadOrCreateKeys(path)
+	k, err := keyfile.LoadOrCreate(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestKeysDoNotShow(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "keys", k, "in", struct{ K *bus.Keys }{k})
+	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "keys", k, "in", struct{ K *keyfile.Keys }{k})
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "keys", k, "in", map[string]any{"k": k})
 	asJSON, err := json.Marshal(map[string]any{"k": k})
 	if err != nil {
@@ -150,10 +150,10 @@ func TestKeysDoNotShow(t *testing.T) {
 
 func TestPublicKeys(t *testing.T) {
 	dir := t.TempDir()
-	k1, _ := bus.NewKeys()
-	k2, _ := bus.NewKeys()
+	k1, _ := keyfile.New()
+	k2, _ := keyfile.New()
 	p1, p2 := filepath.Join(dir, "a.pub"), filepath.Join(dir, "b.pub")
-	for path, k := range map[string]*bus.Keys{p1: k1, p2: k2} {
+	for path, k := range map[string]*keyfile.Keys{p1: k1, p2: k2} {
 		if err := k.WritePublic(path); err != nil {
 			t.Fatal(err)
 		}
@@ -161,20 +161,21 @@ func TestPublicKeys(t *testing.T) {
 	if err := k1.WritePublic(p1); err != nil {
 		t.Errorf("written again: %v", err)
 	}
-	set, err := bus.LoadPublic(p1, p2)
+	set, err := keyfile.LoadPublic(p1, p2)
 	if err != nil || len(set) != 2 {
 		t.Fatalf("LoadPublic = %v, %v", set, err)
 	}
-	q := message.ApprovalRequest{V: 1, Key: callKey("c"), Tool: "echo", Input: "{}"}
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	q := message.ApprovalRequest{V: 1, Key: message.Key{Space: "test", Session: "s1", Reply: "r1", Call: "c"}, Tool: "echo", Input: "{}"}
 	digest, err := q.Digest()
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := message.Grant{V: 1, Key: q.Key, Tool: "echo", Digest: digest, Attempt: 1, Expires: at.Add(time.Minute)}
+	g := message.Grant{V: 1, Key: q.Key, Tool: "echo", Digest: digest, Attempt: 1, Expires: now.Add(time.Minute)}
 	if err := g.Sign(k2.Signer()); err != nil {
 		t.Fatal(err)
 	}
-	if err := g.Verify(set, q, "echo", 1, at); err != nil {
+	if err := g.Verify(set, q, "echo", 1, now); err != nil {
 		t.Errorf("a grant signed by the engine is refused: %v", err)
 	}
 	for name, text := range map[string]string{
@@ -187,7 +188,7 @@ func TestPublicKeys(t *testing.T) {
 		if err := os.WriteFile(bad, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := bus.LoadPublic(p1, bad); !errors.Is(err, message.ErrInvalid) {
+		if _, err := keyfile.LoadPublic(p1, bad); !errors.Is(err, message.ErrInvalid) {
 			t.Errorf("%s: %v, want invalid", name, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package bus
+package embed
 
 import (
 	"errors"
@@ -7,12 +7,14 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/askance-dev/askance/bus/internal/secretfile"
+
 	"github.com/askance-dev/askance/message"
 	"github.com/nats-io/nats-server/v2/server"
 )
 
 // ErrStoreTrust is why a server without credentials does not open to others a
-// store that was served with them; errors.Is finds it in errors of StartServer.
+// store that was served with them; errors.Is finds it in errors of Start.
 var ErrStoreTrust = errors.New("the store was served with credentials")
 
 const (
@@ -42,7 +44,7 @@ func adopt(store, account string) error {
 		err = os.Rename(filepath.Join(root, others[0]), to)
 	}
 	if err == nil {
-		err = syncFolder(root)
+		err = secretfile.SyncFolder(root)
 	}
 	if err != nil {
 		return unwritable(to, err)
@@ -83,7 +85,7 @@ func guard(store string, trusted, reachable, reopen bool) error {
 	marked := err == nil
 	switch {
 	case trusted && !marked:
-		err = replace(mark, []byte("served with credentials\n"), 0o600)
+		err = secretfile.Replace(mark, []byte("served with credentials\n"), 0o600)
 	case marked && !trusted && reachable && !reopen:
 		return &message.Error{Code: message.CodeForbidden, Op: opStore, What: store + " was served with credentials, and without them anybody could act as anybody", Hint: "name the credentials folder", Err: ErrStoreTrust}
 	case marked && !trusted && reachable:

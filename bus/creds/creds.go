@@ -1,4 +1,4 @@
-package bus
+package creds
 
 import (
 	"fmt"
@@ -7,13 +7,17 @@ import (
 	"strings"
 	"time"
 
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/internal/errtext"
+	"github.com/askance-dev/askance/bus/internal/secretfile"
+
 	"github.com/askance-dev/askance/message"
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
 )
 
-// CredUser is somebody to whom a credentials folder has given a login.
-type CredUser struct {
+// User is somebody to whom a credentials folder has given a login.
+type User struct {
 	Space message.SpaceID `json:"space,omitzero"` // empty for engines: they serve every space of the account
 	Role  message.Role    `json:"role"`
 	Name  string          `json:"name"`
@@ -29,12 +33,12 @@ type CredUser struct {
 }
 
 // Principal is who the login acts as.
-func (u CredUser) Principal() message.Principal {
+func (u User) Principal() message.Principal {
 	return message.Principal{Role: u.Role, Name: u.Name}
 }
 
 // InForce reports whether the login works at a time.
-func (u CredUser) InForce(at time.Time) bool {
+func (u User) InForce(at time.Time) bool {
 	return u.Revoked.IsZero() && (u.Expires.IsZero() || at.Before(u.Expires))
 }
 
@@ -43,33 +47,33 @@ func (u CredUser) InForce(at time.Time) bool {
 const EngineName = "askance-engine"
 
 // claimName is the name within a login, by which the file says who it is for.
-func (u CredUser) claimName() string {
+func (u User) claimName() string {
 	return string(u.Space) + "/" + string(u.Role) + "/" + u.Name
 }
 
 // ReadLogin tells for whom a credentials file is. Nothing in the file is
 // checked against a server: it says what to try, not who somebody is. A file
 // that askance did not make is an error with CodeInvalid.
-func ReadLogin(path string) (CredUser, error) {
+func ReadLogin(path string) (User, error) {
 	const op = "read credentials"
-	b, err := readKeyFile(op, path, true)
+	b, err := secretfile.Read(op, path, true)
 	if err != nil {
-		return CredUser{}, err
+		return User{}, err
 	}
 	bad := &message.Error{Code: message.CodeInvalid, Op: op, What: path + " is no credentials file that askance made", Hint: "make one with askance creds add"}
 	token, err := jwt.ParseDecoratedJWT(b)
 	if err != nil {
-		return CredUser{}, bad // the library's text could repeat the secret
+		return User{}, bad // the library's text could repeat the secret
 	}
 	claims, err := jwt.DecodeUserClaims(token)
 	if err != nil {
-		return CredUser{}, bad
+		return User{}, bad
 	}
 	parts := strings.SplitN(claims.Name, "/", 3)
 	if len(parts) != 3 || parts[2] == "" {
-		return CredUser{}, bad
+		return User{}, bad
 	}
-	u := CredUser{Space: message.SpaceID(parts[0]), Role: message.Role(parts[1]), Name: parts[2], Key: claims.Subject, Issued: time.Unix(claims.IssuedAt, 0).UTC()}
+	u := User{Space: message.SpaceID(parts[0]), Role: message.Role(parts[1]), Name: parts[2], Key: claims.Subject, Issued: time.Unix(claims.IssuedAt, 0).UTC()}
 	if claims.Expires > 0 {
 		u.Expires = time.Unix(claims.Expires, 0).UTC()
 	}
@@ -77,24 +81,24 @@ func ReadLogin(path string) (CredUser, error) {
 }
 
 // check refuses users that would have other rights than they seem to.
-func (u CredUser) check(all []CredUser, now time.Time) error {
+func (u User) check(all []User, now time.Time) error {
 	bad := func(what, hint string) error {
 		return &message.Error{Code: message.CodeInvalid, Op: opNewLogin, What: what, Hint: hint}
 	}
-	if err := CheckName("principal", u.Name); err != nil {
+	if err := bus.CheckName("principal", u.Name); err != nil {
 		return err
 	}
 	switch u.Role {
 	case message.RoleRuntime, message.RoleApprover, message.RoleOperator, message.RoleAuditor, message.RoleWorker:
-		if err := CheckSpace(u.Space); err != nil {
+		if err := bus.CheckSpace(u.Space); err != nil {
 			return err
 		}
 	case message.RoleEngine:
 	default:
-		return bad("the role "+quote(string(u.Role))+" is unknown", "use runtime, worker, approver, operator, auditor or engine")
+		return bad("the role "+errtext.Quote(string(u.Role))+" is unknown", "use runtime, worker, approver, operator, auditor or engine")
 	}
 	for _, tool := range u.Tools {
-		if err := CheckName("tool", tool); err != nil {
+		if err := bus.CheckName("tool", tool); err != nil {
 			return err
 		}
 	}
@@ -117,14 +121,14 @@ func (u CredUser) check(all []CredUser, now time.Time) error {
 	}
 	for _, other := range all {
 		if other.Name == u.Name && other.InForce(now) && other.kin() != u.kin() {
-			return bad(quote(u.Name)+" is "+string(other.Role)+" already, and whoever shares a name shares an inbox", "choose another name; only the roles of people (approver, operator, auditor) may be held together")
+			return bad(errtext.Quote(u.Name)+" is "+string(other.Role)+" already, and whoever shares a name shares an inbox", "choose another name; only the roles of people (approver, operator, auditor) may be held together")
 		}
 	}
 	return nil
 }
 
 // kin is what may share a name: the roles of a person, or one of a program.
-func (u CredUser) kin() message.Role {
+func (u User) kin() message.Role {
 	switch u.Role {
 	case message.RoleOperator, message.RoleAuditor:
 		return message.RoleApprover
@@ -134,24 +138,24 @@ func (u CredUser) kin() message.Role {
 }
 
 // file is where a login is kept within the folder.
-func (u CredUser) file(dir string) string {
+func (u User) file(dir string) string {
 	if u.Role == message.RoleEngine {
 		return filepath.Join(dir, engineCreds)
 	}
-	return filepath.Join(dir, "users", string(u.Space), string(u.Role)+"-"+string(Encode(u.Name))+".creds")
+	return filepath.Join(dir, "users", string(u.Space), string(u.Role)+"-"+string(bus.Encode(u.Name))+".creds")
 }
 
 // LoginFile is where a credentials folder keeps a principal's login, unless it
 // was moved to its owner.
-func LoginFile(dir string, u CredUser) string { return u.file(dir) }
+func LoginFile(dir string, u User) string { return u.file(dir) }
 
 // is reports whether both are the login of one principal.
-func (u CredUser) is(other CredUser) bool {
+func (u User) is(other User) bool {
 	return u.Space == other.Space && u.Role == other.Role && u.Name == other.Name
 }
 
 // login makes the text of a credentials file for u and sets its key.
-func (u *CredUser) login(account nkeys.KeyPair) ([]byte, error) {
+func (u *User) login(account nkeys.KeyPair) ([]byte, error) {
 	pair, err := nkeys.CreateUser()
 	if err != nil {
 		return nil, err
@@ -166,9 +170,9 @@ func (u *CredUser) login(account nkeys.KeyPair) ([]byte, error) {
 		claims.Expires = u.Expires.Unix()
 	}
 	claims.AllowedConnectionTypes = jwt.StringList{jwt.ConnectionTypeStandard, jwt.ConnectionTypeWebsocket, jwt.ConnectionTypeInProcess}
-	perms := PermissionsFor(u.Space, u.Principal(), message.Queues(u.Tools, u.Routes)...)
+	perms := bus.PermissionsFor(u.Space, u.Principal(), message.Queues(u.Tools, u.Routes)...)
 	if u.Role == message.RoleEngine {
-		perms = engineMay
+		perms = bus.EnginePermissions
 	}
 	claims.Pub, claims.Sub = permission(perms.Publish), permission(perms.Subscribe)
 	token, err := claims.Encode(account)
@@ -191,7 +195,7 @@ func permission(subjects []string) jwt.Permission {
 }
 
 // String says who it is, and nothing secret.
-func (u CredUser) String() string {
+func (u User) String() string {
 	if u.Space == "" {
 		return u.Principal().String()
 	}

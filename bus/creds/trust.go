@@ -1,10 +1,12 @@
-package bus
+package creds
 
 import (
 	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
+
+	"github.com/askance-dev/askance/bus/internal/errtext"
 
 	"github.com/askance-dev/askance/message"
 	"github.com/nats-io/jwt/v2"
@@ -23,7 +25,7 @@ const opTrust = "load credentials"
 
 // LoadTrust reads it from a credentials folder.
 func LoadTrust(dir string) (*Trust, error) {
-	c := &Creds{dir: dir}
+	c := &Folder{dir: dir}
 	t := &Trust{}
 	for _, f := range []struct {
 		name string
@@ -42,10 +44,10 @@ func LoadTrust(dir string) (*Trust, error) {
 		return nil, bad(operatorJWT, err)
 	}
 	if t.acc, err = jwt.DecodeAccountClaims(t.account); err != nil || t.acc.Issuer != t.op.Subject {
-		return nil, bad(accountJWT, because(err, errors.New("the operator did not sign it")))
+		return nil, bad(accountJWT, errtext.Because(err, errors.New("the operator did not sign it")))
 	}
 	if t.sys, err = jwt.DecodeAccountClaims(t.system); err != nil || t.sys.Issuer != t.op.Subject || t.sys.Subject != t.op.SystemAccount {
-		return nil, bad(systemJWT, because(err, errors.New("it is not the operator's system account")))
+		return nil, bad(systemJWT, errtext.Because(err, errors.New("it is not the operator's system account")))
 	}
 	return t, nil
 }
@@ -56,6 +58,12 @@ func EngineLogin(dir string) string { return filepath.Join(dir, engineCreds) }
 
 // Account is the public key that names the account of all spaces.
 func (t *Trust) Account() string { return t.acc.Subject }
+
+// AccountToken is the signed token of that account.
+func (t *Trust) AccountToken() string { return t.account }
+
+// AccountClaims are what the token says.
+func (t *Trust) AccountClaims() *jwt.AccountClaims { return t.acc }
 
 // Revoked is how many logins were revoked.
 func (t *Trust) Revoked() int { return len(t.acc.Revocations) }
@@ -74,8 +82,8 @@ func (t *Trust) ServerConfig() string {
 	return b.String()
 }
 
-// into configures a server.
-func (t *Trust) into(o *server.Options) error {
+// Configure lets in over a server those who have a login.
+func (t *Trust) Configure(o *server.Options) error {
 	resolver := &server.MemAccResolver{}
 	for key, token := range map[string]string{t.acc.Subject: t.account, t.sys.Subject: t.system} {
 		if err := resolver.Store(key, token); err != nil {
@@ -83,24 +91,5 @@ func (t *Trust) into(o *server.Options) error {
 		}
 	}
 	o.TrustedOperators, o.SystemAccount, o.AccountResolver = []*jwt.OperatorClaims{t.op}, t.sys.Subject, resolver
-	return nil
-}
-
-// UseTrust tells a running server what has changed: who was revoked is
-// disconnected at once. The account must be the one it was started with.
-func (s *Server) UseTrust(t *Trust) error {
-	if s.account != t.acc.Subject {
-		return &message.Error{Code: message.CodeInvalid, Op: opTrust, What: "these are the credentials of another account", Hint: "start the server anew"}
-	}
-	s.changing.Lock() // a restart begins with the accounts of the resolver
-	defer s.changing.Unlock()
-	account, err := s.now().LookupAccount(s.account)
-	if err == nil {
-		err = s.now().AccountResolver().Store(s.account, t.account)
-	}
-	if err != nil {
-		return message.Errorf(message.CodeInternal, opTrust, "account %s: %w", s.account, err)
-	}
-	s.now().UpdateAccountClaims(account, t.acc)
 	return nil
 }

@@ -1,12 +1,16 @@
-package bus
+package embed
 
 import (
 	"context"
 	"crypto/rand"
 	"errors"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
+
+	"github.com/askance-dev/askance/bus"
 
 	"github.com/nats-io/nats-server/v2/server"
 )
@@ -16,7 +20,7 @@ import (
 // write error until it is restarted. Connections come back, and what was
 // acknowledged is there. After an error the server is down: end the process.
 func (s *Server) Recover(ctx context.Context) (bool, error) {
-	h, ok := errors.AsType[*HealthError](s.Health())
+	h, ok := errors.AsType[*bus.HealthError](s.Health())
 	if !ok || len(h.Broken) == 0 || !s.hasRoom() {
 		return false, nil
 	}
@@ -35,7 +39,7 @@ func (s *Server) Recover(ctx context.Context) (bool, error) {
 // counts the record that could not be written: it is removed, and the next start
 // counts the records that are there.
 func (s *Server) stop() error {
-	broken, _ := errors.AsType[*HealthError](s.Health())
+	broken, _ := errors.AsType[*bus.HealthError](s.Health())
 	s.now().Shutdown()
 	s.now().WaitForShutdown()
 	if broken == nil {
@@ -58,7 +62,7 @@ func (s *Server) stop() error {
 // hasRoom reports whether as much as the head-room can be written, wherever the
 // store's own limit is. It is really written: quotas do not show in what is free.
 func (s *Server) hasRoom() bool {
-	need := s.Room().headRoom(0)
+	need := s.Room().HeadRoom(0)
 	if free, known := freeDisk(s.opts.StoreDir); known && free < need {
 		return false
 	}
@@ -86,3 +90,21 @@ func (s *Server) now() *server.Server { return s.running.Load() }
 
 // InProcessConn implements nats.InProcessConnProvider across restarts.
 func (s *Server) InProcessConn() (net.Conn, error) { return s.now().InProcessConn() }
+
+// Health is nil while everything works, and else a *HealthError. A disk that
+// filled up under a stream shows here and nowhere else: the server then leaves
+// writes unanswered until it is restarted: see [Server.Recover].
+func (s *Server) Health() error {
+	h := s.now().Healthz(&server.HealthzOptions{Details: true})
+	if h.StatusCode == http.StatusOK {
+		return nil
+	}
+	e := &bus.HealthError{}
+	for _, p := range h.Errors {
+		e.Problems = append(e.Problems, p.Error)
+		if p.Type == server.HealthzErrorStream && strings.Contains(p.Error, "write error") {
+			e.Broken = append(e.Broken, p.Stream)
+		}
+	}
+	return e
+}

@@ -1,4 +1,4 @@
-package bus
+package embed
 
 import (
 	"context"
@@ -8,12 +8,15 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/askance-dev/askance/bus/internal/errtext"
+	"github.com/askance-dev/askance/bus/internal/secretfile"
+
 	"github.com/askance-dev/askance/message"
 	"github.com/gofrs/flock"
 )
 
 // Why an embedded server cannot use its folder; errors.Is finds them in the
-// errors of [StartServer].
+// errors of [Start].
 var (
 	ErrStoreLocked     = errors.New("store folder is in use")
 	ErrStoreUnwritable = errors.New("store folder cannot be written")
@@ -64,8 +67,8 @@ func unwritable(dir string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		code = message.CodeForbidden
-	case isDiskFull(err):
+	case secretfile.IsDiskFull(err):
 		code, hint = message.CodeFull, "free disk space"
 	}
-	return &message.Error{Code: code, Op: opStore, What: dir + " cannot be written", Hint: hint, Err: because(ErrStoreUnwritable, err)}
+	return &message.Error{Code: code, Op: opStore, What: dir + " cannot be written", Hint: hint, Err: errtext.Because(ErrStoreUnwritable, err)}
 }

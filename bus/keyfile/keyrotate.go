@@ -1,18 +1,19 @@
-package bus
+package keyfile
 
 import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/base64"
-	"errors"
 	"maps"
 	"slices"
 	"time"
 
+	"github.com/askance-dev/askance/bus/internal/errtext"
+	"github.com/askance-dev/askance/bus/internal/secretfile"
+
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
-	"github.com/gofrs/flock"
 )
 
 // keys takes a key file's contents, or says why they are no keys.
@@ -35,7 +36,7 @@ func (f keyFile) keys() (k *Keys, why string) {
 	for _, s := range f.Keys {
 		pub, err := s.Key()
 		if err != nil {
-			return nil, "the signing key " + quote(s.ID) + " is not the one of that id"
+			return nil, "the signing key " + errtext.Quote(s.ID) + " is not the one of that id"
 		}
 		k.ring = append(k.ring, s.EngineKey)
 		if s.Seed == "" && !s.Retired.IsZero() {
@@ -46,7 +47,7 @@ func (f keyFile) keys() (k *Keys, why string) {
 		}
 		key := ed25519.NewKeyFromSeed(seed[:])
 		if !pub.Equal(key.Public()) {
-			return nil, "the secret of the signing key " + quote(s.ID) + " is that of another"
+			return nil, "the secret of the signing key " + errtext.Quote(s.ID) + " is that of another"
 		}
 		k.secrets[s.ID], k.sign = key, key
 	}
@@ -105,7 +106,7 @@ func (k *Keys) Retired(id string, now time.Time) (*Keys, error) {
 	i := slices.IndexFunc(k.ring, func(e message.EngineKey) bool { return e.ID == id })
 	switch {
 	case i < 0:
-		return nil, &message.Error{Code: message.CodeNotFound, Op: op, What: "there is no signing key " + quote(id), Hint: "askance keys list shows them"}
+		return nil, &message.Error{Code: message.CodeNotFound, Op: op, What: "there is no signing key " + errtext.Quote(id), Hint: "askance keys list shows them"}
 	case id == k.SigningID():
 		return nil, &message.Error{Code: message.CodeConflict, Op: op, What: id + " is the key that signs now", Hint: "rotate first"}
 	case !k.ring[i].Retired.IsZero():
@@ -119,32 +120,31 @@ func (k *Keys) Retired(id string, now time.Time) (*Keys, error) {
 	return out, nil
 }
 
-// ChangeKeys changes a key file, while no other process does.
-func ChangeKeys(ctx context.Context, path string, change func(*Keys) (*Keys, error)) (*Keys, error) {
+// Change changes a key file while no other process does.
+func Change(ctx context.Context, path string, change func(*Keys) (*Keys, error)) (changed *Keys, err error) {
 	const op = "change engine keys"
-	if _, err := LoadKeys(path); err != nil {
+	if _, err := Load(path); err != nil {
 		return nil, err
 	}
-	l := flock.New(path+".lock", flock.SetPermissions(0o600))
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	if ok, err := l.TryLockContext(ctx, 10*time.Millisecond); err != nil || !ok {
-		return nil, fileError(op, path, errors.Join(errors.New("another process changes the file"), err))
-	}
-	defer func() { _ = l.Unlock() }() // the process's end unlocks as well
-	k, err := LoadKeys(path)
+	err = secretfile.Lock(ctx, op, path+".lock", func() error {
+		k, err := Load(path)
+		if err == nil {
+			changed, err = change(k)
+		}
+		if err != nil {
+			return err
+		}
+		b, err := strictjson.Marshal(changed.file())
+		if err == nil {
+			err = secretfile.Replace(path, b, 0o600)
+		}
+		if err != nil {
+			return secretfile.Error(op, path, err)
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
-	if k, err = change(k); err != nil {
-		return nil, err
-	}
-	b, err := strictjson.Marshal(k.file())
-	if err == nil {
-		err = replace(path, b, 0o600)
-	}
-	if err != nil {
-		return nil, fileError(op, path, err)
-	}
-	return k, nil
+	return changed, nil
 }

@@ -1,7 +1,9 @@
-package bus
+package creds
 
 import (
 	"slices"
+
+	"github.com/askance-dev/askance/bus/internal/secretfile"
 
 	"github.com/askance-dev/askance/message"
 	"github.com/nats-io/jwt/v2"
@@ -10,7 +12,7 @@ import (
 
 // makeAccount writes a fresh operator, its system account (without which a
 // cluster cannot be administered) and the account of all spaces.
-func (c *Creds) makeAccount() error {
+func (c *Folder) makeAccount() error {
 	operator, err := nkeys.CreateOperator()
 	if err != nil {
 		return err
@@ -36,15 +38,15 @@ func (c *Creds) makeAccount() error {
 	return c.writeOperator(operator, system)
 }
 
-func (c *Creds) writeSeed(name string, pair nkeys.KeyPair) error {
+func (c *Folder) writeSeed(name string, pair nkeys.KeyPair) error {
 	seed, err := pair.Seed()
 	if err != nil {
 		return err
 	}
-	return replace(c.path(name), append(slices.Clone(seed), '\n'), 0o600)
+	return secretfile.Replace(c.path(name), append(slices.Clone(seed), '\n'), 0o600)
 }
 
-func (c *Creds) writeAccounts(operator, account, system nkeys.KeyPair) error {
+func (c *Folder) writeAccounts(operator, account, system nkeys.KeyPair) error {
 	pub, err := account.PublicKey()
 	if err != nil {
 		return err
@@ -64,7 +66,7 @@ func (c *Creds) writeAccounts(operator, account, system nkeys.KeyPair) error {
 }
 
 // writeOperator is the last step: its file says that the folder is complete.
-func (c *Creds) writeOperator(operator, system nkeys.KeyPair) error {
+func (c *Folder) writeOperator(operator, system nkeys.KeyPair) error {
 	pub, err := operator.PublicKey()
 	if err != nil {
 		return err
@@ -77,16 +79,16 @@ func (c *Creds) writeOperator(operator, system nkeys.KeyPair) error {
 	return c.writeJWT(operatorJWT, claims, operator)
 }
 
-func (c *Creds) writeJWT(name string, claims jwt.Claims, by nkeys.KeyPair) error {
+func (c *Folder) writeJWT(name string, claims jwt.Claims, by nkeys.KeyPair) error {
 	token, err := claims.Encode(by)
 	if err != nil {
 		return err
 	}
-	return replace(c.path(name), []byte(token+"\n"), 0o644)
+	return secretfile.Replace(c.path(name), []byte(token+"\n"), 0o644)
 }
 
 // changeAccount signs the account anew.
-func (c *Creds) changeAccount(change func(*jwt.AccountClaims)) error {
+func (c *Folder) changeAccount(change func(*jwt.AccountClaims)) error {
 	operator, err := c.seed(operatorSeed)
 	if err != nil {
 		return err
@@ -102,7 +104,7 @@ func (c *Creds) changeAccount(change func(*jwt.AccountClaims)) error {
 	}
 	change(claims)
 	if err := c.writeJWT(accountJWT, claims, operator); err != nil {
-		return fileError("write the account", c.path(accountJWT), err)
+		return secretfile.Error("write the account", c.path(accountJWT), err)
 	}
 	return nil
 }

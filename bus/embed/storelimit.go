@@ -1,16 +1,18 @@
-package bus
+package embed
 
 import (
 	"errors"
 	"io/fs"
 	"path/filepath"
 
+	"github.com/askance-dev/askance/bus"
+
 	"github.com/nats-io/nats-server/v2/server"
 )
 
 // storeLimit is how large a store may become: by default what it uses plus three
 // quarters of the free space. A restart at the limit must not lower the limit.
-func storeLimit(o ServerOptions) (int64, error) {
+func storeLimit(o Options) (int64, error) {
 	free, known := freeDisk(o.StoreDir)
 	if o.MaxStore > 0 || !known {
 		return o.MaxStore, nil
@@ -42,12 +44,12 @@ func bytesIn(dir string) (sum int64, err error) {
 
 // Room is how much may still be stored: what the limit of the store leaves, and
 // no more than the disk has.
-func (s *Server) Room() Room {
+func (s *Server) Room() bus.Room {
 	info, err := s.now().Jsz(&server.JSzOptions{})
 	if err != nil || info.Disabled {
-		return Room{} // not known
+		return bus.Room{} // not known
 	}
-	r := Room{Free: info.Config.MaxStore - int64(info.Store), Bound: info.Config.MaxStore}
+	r := bus.Room{Free: info.Config.MaxStore - int64(info.Store), Bound: info.Config.MaxStore}
 	if free, known := freeDisk(s.opts.StoreDir); known {
 		r.Free = min(r.Free, free)
 	}

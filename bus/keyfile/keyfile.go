@@ -1,18 +1,18 @@
-package bus
+package keyfile
 
 import (
 	"crypto/ed25519"
+	"encoding/base64"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
-	"syscall"
 	"time"
 
-	"github.com/askance-dev/askance/internal/plainfile"
+	"github.com/askance-dev/askance/bus/internal/errtext"
+	"github.com/askance-dev/askance/bus/internal/secretfile"
+
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
@@ -46,12 +46,10 @@ type publicKey struct {
 	Retired time.Time `json:"retired,omitzero"` // zero: grants that it signed are good
 }
 
-const maxKeyFile = 4 << 20
-
-// LoadKeys reads an engine's key file. A file that others may read is refused.
-func LoadKeys(path string) (*Keys, error) {
+// Load reads an engine's key file. A file that others may read is refused.
+func Load(path string) (*Keys, error) {
 	const op = "load engine keys"
-	b, err := readKeyFile(op, path, true)
+	b, err := secretfile.Read(op, path, true)
 	if err != nil {
 		return nil, err
 	}
@@ -66,24 +64,24 @@ func LoadKeys(path string) (*Keys, error) {
 	return k, nil
 }
 
-// LoadOrCreateKeys reads the key file, or makes one with mode 0600 if there is
+// LoadOrCreate reads the key file, or makes one with mode 0600 if there is
 // none. Of several processes that do so at once, all get the same keys.
-func LoadOrCreateKeys(path string) (*Keys, error) {
-	k, err := LoadKeys(path)
+func LoadOrCreate(path string) (*Keys, error) {
+	k, err := Load(path)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return k, err
 	}
-	if k, err = NewKeys(); err != nil {
+	if k, err = New(); err != nil {
 		return nil, err
 	}
 	b, err := strictjson.Marshal(k.file())
 	if err != nil {
 		return nil, message.Errorf(message.CodeInternal, "create engine keys", "encode: %w", err)
 	}
-	if err := writeOnce(path, b, 0o600); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, fileError("create engine keys", path, err)
+	if err := secretfile.WriteOnce(path, b, 0o600); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, secretfile.Error("create engine keys", path, err)
 	}
-	return LoadKeys(path) // the file of whoever was first
+	return Load(path) // the file of whoever was first
 }
 
 // WritePublic writes the file that workers need to check grants, and auditors
@@ -95,10 +93,10 @@ func (k *Keys) WritePublic(path string) error {
 	}
 	b, err := strictjson.Marshal(f)
 	if err == nil {
-		err = replace(path, b, 0o644)
+		err = secretfile.Replace(path, b, 0o644)
 	}
 	if err != nil {
-		return fileError("write public key", path, err)
+		return secretfile.Error("write public key", path, err)
 	}
 	return nil
 }
@@ -124,7 +122,7 @@ func loadPublic(retired proof.Retired, paths []string) (message.KeySet, error) {
 		return nil, err
 	}
 	for _, path := range paths {
-		b, err := readKeyFile(op, path, false)
+		b, err := secretfile.Read(op, path, false)
 		if err != nil {
 			return nil, err
 		}
@@ -135,7 +133,7 @@ func loadPublic(retired proof.Retired, paths []string) (message.KeySet, error) {
 		for _, p := range f.Keys {
 			var pub [32]byte
 			if !decode32(&pub, p.Public) || message.KeyID(pub[:]) != p.ID {
-				return nil, badPublicFile(op, path, "the key "+quote(p.ID)+" is not 32 bytes in base64url, or not the one of that id")
+				return nil, badPublicFile(op, path, "the key "+errtext.Quote(p.ID)+" is not 32 bytes in base64url, or not the one of that id")
 			}
 			if !p.Retired.IsZero() && retired == nil {
 				continue
@@ -167,71 +165,6 @@ func publicFiles(paths []string) ([]string, error) {
 	return out, nil
 }
 
-func decode32(into *[32]byte, text string) bool {
-	b, err := strictBase64.DecodeString(text)
-	return err == nil && copy(into[:], b) == 32 && len(b) == 32
-}
-
-func readKeyFile(op, path string, secret bool) ([]byte, error) {
-	b, info, err := plainfile.Read(path, maxKeyFile)
-	if err != nil {
-		return nil, fileError(op, path, err)
-	}
-	if secret {
-		if err := checkSecret(op, path, info); err != nil {
-			return nil, err
-		}
-	}
-	if len(b) > maxKeyFile {
-		return nil, &message.Error{Code: message.CodeInvalid, Op: op, What: fmt.Sprintf("%s is longer than %d MiB", path, maxKeyFile>>20), Hint: "check the path"}
-	}
-	return b, nil
-}
-
-// writeOnce makes the file complete or not at all, and fails with ErrExist if
-// it is there: a link, unlike a rename, does not replace.
-func writeOnce(path string, b []byte, mode os.FileMode) error {
-	return throughTemp(path, b, mode, os.Link)
-}
-
-func replace(path string, b []byte, mode os.FileMode) error {
-	return throughTemp(path, b, mode, os.Rename)
-}
-
-func throughTemp(path string, b []byte, mode os.FileMode, publish func(from, to string) error) error {
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(dir, ".askance-key-*")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(f.Name()) }() // gone already if it was renamed
-	_, err = f.Write(b)
-	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
-	if err == nil {
-		err = publish(f.Name(), path)
-	}
-	if err == nil {
-		err = syncFolder(dir)
-	}
-	return err
-}
-
-// syncFolder makes a new name in the folder last: a journal whose keys are gone
-// after a power loss could not be carried on.
-func syncFolder(dir string) error {
-	if runtime.GOOS == "windows" { // has no such thing
-		return nil
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
-
 func badKeyFile(op, path, why string) error {
 	return &message.Error{Code: message.CodeInvalid, Op: op, What: path + ": " + why, Hint: "restore the file from a copy; a new one cannot read the journal of the old one"}
 }
@@ -240,29 +173,7 @@ func badPublicFile(op, path, why string) error {
 	return &message.Error{Code: message.CodeInvalid, Op: op, What: path + ": " + why, Hint: "name engine.pub of the engine's data folder, or a copy"}
 }
 
-// fileError keeps the cause for errors.Is(err, fs.ErrNotExist) and the like.
-func fileError(op, path string, err error) error {
-	code, hint := message.CodeInvalid, ""
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		code, hint = message.CodeNotFound, "check the path"
-	case errors.Is(err, fs.ErrInvalid):
-		hint = "name a file"
-	case errors.Is(err, fs.ErrPermission):
-		code, hint = message.CodeForbidden, "give this user the right to use it, or choose another path"
-	case isDiskFull(err):
-		code, hint = message.CodeFull, "free disk space"
-	}
-	if odd, ok := errors.AsType[*plainfile.KindError](err); ok {
-		return &message.Error{Code: code, Op: op, What: odd.Error(), Hint: hint}
-	}
-	if at, ok := errors.AsType[*fs.PathError](err); ok && at.Path == path {
-		err = at.Err // the path has been said
-	}
-	return &message.Error{Code: code, Op: op, What: path, Hint: hint, Err: err}
-}
-
-// isDiskFull reports whether a file could not be written for lack of room.
-func isDiskFull(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+func decode32(into *[32]byte, text string) bool {
+	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	return err == nil && copy(into[:], b) == 32 && len(b) == 32
 }

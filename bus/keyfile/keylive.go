@@ -1,4 +1,4 @@
-package bus
+package keyfile
 
 import (
 	"context"
@@ -11,37 +11,37 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// LiveKeys are the keys in a file that may be rotated while an engine runs. It
+// Live are the keys in a file that may be rotated while an engine runs. It
 // is an engine.Signer. Its methods may be called from several goroutines.
-type LiveKeys struct {
+type Live struct {
 	path string
 	now  atomic.Pointer[Keys]
 }
 
-// NewLiveKeys begins with keys that were read from a file.
-func NewLiveKeys(path string, k *Keys) *LiveKeys {
-	l := &LiveKeys{path: path}
+// NewLive begins with keys that were read from a file.
+func NewLive(path string, k *Keys) *Live {
+	l := &Live{path: path}
 	l.now.Store(k)
 	return l
 }
 
 // Now are the keys in force.
-func (l *LiveKeys) Now() *Keys { return l.now.Load() }
+func (l *Live) Now() *Keys { return l.now.Load() }
 
 // SigningKey is what grants are signed with now.
-func (l *LiveKeys) SigningKey() ed25519.PrivateKey { return l.Now().Signer() }
+func (l *Live) SigningKey() ed25519.PrivateKey { return l.Now().Signer() }
 
 // InForce reports whether grants of a signing key are good.
-func (l *LiveKeys) InForce(id string) bool { return l.Now().InForce(id) }
+func (l *Live) InForce(id string) bool { return l.Now().InForce(id) }
 
 // Ring has every signing key, for workers to follow.
-func (l *LiveKeys) Ring() message.KeyRing { return l.Now().Ring() }
+func (l *Live) Ring() message.KeyRing { return l.Now().Ring() }
 
 // Reload reads the file again. before, if it says something new, is called
 // before the new keys sign anything. Keys of another space are refused, and on
 // an error those in force stay.
-func (l *LiveKeys) Reload(before func(*Keys) error) (changed bool, err error) {
-	k, err := LoadKeys(l.path)
+func (l *Live) Reload(before func(*Keys) error) (changed bool, err error) {
+	k, err := Load(l.path)
 	if err != nil {
 		return false, err
 	}
@@ -65,11 +65,11 @@ func (k *Keys) sameRing(other *Keys) bool {
 	})
 }
 
-// KeyFollower tells a worker which engine keys to trust: those in files, which
+// Follower tells a worker which engine keys to trust: those in files, which
 // are trusted as they are, and those that follow from them by what engines say
 // over NATS, which is believed only as far as a trusted key vouches for it. It is
 // an executor.KeySource. Its methods may be called from several goroutines.
-type KeyFollower struct {
+type Follower struct {
 	paths []string
 	ring  func(context.Context) (message.KeyRing, error)
 
@@ -78,16 +78,16 @@ type KeyFollower struct {
 	retired map[string]bool
 }
 
-// NewKeyFollower reads files (see [LoadPublic]) and asks ring, if it is not nil,
-// for the keys that engines announce: normally [Worker.Keys].
-func NewKeyFollower(paths []string, ring func(context.Context) (message.KeyRing, error)) *KeyFollower {
-	return &KeyFollower{paths: paths, ring: ring}
+// NewFollower reads files (see [LoadPublic]) and asks ring, if it is not nil,
+// for the keys that engines announce: normally [bus.Worker.Keys].
+func NewFollower(paths []string, ring func(context.Context) (message.KeyRing, error)) *Follower {
+	return &Follower{paths: paths, ring: ring}
 }
 
 // Keys gives the keys that are trusted now. Engines that do not answer are no
 // error: what was learned before stays. A key that is known to be retired never
 // comes back.
-func (f *KeyFollower) Keys(ctx context.Context) (message.KeySet, error) {
+func (f *Follower) Keys(ctx context.Context) (message.KeySet, error) {
 	known, err := LoadPublic(f.paths...)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,12 @@
-package bus
+// Package embed runs a NATS server with JetStream inside this process.
+//
+// [Start] returns a [Server] that keeps its streams in one folder; a lock
+// ensures that only one server uses the folder. The server survives a full disk:
+// [Server.Recover] restarts it when there is room again. [Server.Health],
+// [Server.Room] and [Server.Durability] are what [bus.JournalOptions] asks for.
+//
+// The package knows nothing about calls and journals beyond their folders.
+package embed
 
 import (
 	"context"
@@ -12,14 +20,18 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/creds"
+	"github.com/askance-dev/askance/bus/internal/errtext"
+
 	"github.com/askance-dev/askance/message"
 	"github.com/gofrs/flock"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 )
 
-// ServerOptions configure an embedded NATS server.
-type ServerOptions struct {
+// Options configure an embedded NATS server.
+type Options struct {
 	// StoreDir keeps the journal. Required; made if it is not there. One server
 	// at a time may use it.
 	StoreDir string
@@ -28,7 +40,7 @@ type ServerOptions struct {
 	// loopback address. Empty: no socket at all, only Connect.
 	Listen string
 	// Durability is fsynced (the default, also when empty) or cached.
-	Durability Durability
+	Durability bus.Durability
 	// MaxStore bounds the disk space of all streams, in bytes. 0: what they use at
 	// the start plus three quarters of the free disk space.
 	MaxStore int64
@@ -40,8 +52,8 @@ type ServerOptions struct {
 	Users []User
 	// Trust lets in those who have a login of a credentials folder, and nobody
 	// else; not together with Users. Login is then the credentials file that
-	// Connect uses, normally [EngineLogin].
-	Trust *Trust
+	// Connect uses, normally [creds.EngineLogin].
+	Trust *creds.Trust
 	Login string
 	// TLSCert and TLSKey are files in PEM: the certificate chain and private key
 	// with which connections over Listen are encrypted. Empty: they are not.
@@ -65,12 +77,13 @@ type ServerOptions struct {
 // User is somebody who logs in to an embedded server with a password.
 type User struct {
 	Name, Password string
-	Permissions    Permissions
+	Permissions    bus.Permissions
 }
 
 const (
 	defaultMaxPayload = 8 << 20
-	clientPing        = 5 * time.Second  // a client that hangs is disconnected after two of these
+	clientPing        = 5 * time.Second // a client that hangs is disconnected after two of these
+	maxPingsOut       = 2
 	readyTimeout      = 30 * time.Second // a journal of many millions of event records is read at the start
 )
 
@@ -80,7 +93,7 @@ type Server struct {
 	opts       *server.Options               // that it starts with, at the port that it has
 	log        *slog.Logger
 	lock       *flock.Flock
-	durability Durability
+	durability bus.Durability
 	password   string // of the in-process user; "" if there are no users
 	account    string // that has the journals
 	login      string // credentials file of Connect; "" without Trust
@@ -90,12 +103,12 @@ type Server struct {
 	closed     bool       // guarded by changing
 }
 
-// StartServer starts a server and returns when it serves. The errors are
+// Start starts a server and returns when it serves. The errors are
 // *message.Error; errors.Is tells [ErrStoreLocked] and [ErrStoreUnwritable].
-func StartServer(ctx context.Context, o ServerOptions) (*Server, error) {
+func Start(ctx context.Context, o Options) (*Server, error) {
 	s := &Server{durability: o.Durability, log: o.Logger}
 	if s.durability == "" {
-		s.durability = DurabilityFsynced
+		s.durability = bus.DurabilityFsynced
 	}
 	opts, err := s.options(o)
 	if err != nil {
@@ -131,12 +144,12 @@ func StartServer(ctx context.Context, o ServerOptions) (*Server, error) {
 	return s, nil
 }
 
-// Check reports what [StartServer] would refuse of the options, and begins
+// Check reports what [Start] would refuse of the options, and begins
 // nothing.
-func (o ServerOptions) Check() error {
+func (o Options) Check() error {
 	s := &Server{durability: o.Durability}
 	if s.durability == "" {
-		s.durability = DurabilityFsynced
+		s.durability = bus.DurabilityFsynced
 	}
 	_, err := s.options(o)
 	return err
@@ -165,7 +178,7 @@ func (s *Server) start(ctx context.Context, opts *server.Options) error {
 	return nil
 }
 
-func (s *Server) options(o ServerOptions) (*server.Options, error) {
+func (s *Server) options(o Options) (*server.Options, error) {
 	const op = "start embedded NATS"
 	invalid := func(what, hint string) error {
 		return &message.Error{Code: message.CodeInvalid, Op: op, What: what, Hint: hint}
@@ -173,17 +186,17 @@ func (s *Server) options(o ServerOptions) (*server.Options, error) {
 	switch {
 	case o.StoreDir == "":
 		return nil, invalid("no store folder is given", "name one")
-	case s.durability != DurabilityFsynced && s.durability != DurabilityCached:
-		return nil, invalid("an embedded server cannot be "+quote(string(s.durability)), "use fsynced or cached")
+	case s.durability != bus.DurabilityFsynced && s.durability != bus.DurabilityCached:
+		return nil, invalid("an embedded server cannot be "+errtext.Quote(string(s.durability)), "use fsynced or cached")
 	case o.MaxStore < 0 || o.MaxPayload < 0:
 		return nil, invalid("a limit is negative", "use 0 for the default")
 	}
 	opts := &server.Options{
 		ServerName: "askance",
-		JetStream:  true, StoreDir: o.StoreDir, SyncAlways: s.durability == DurabilityFsynced,
+		JetStream:  true, StoreDir: o.StoreDir, SyncAlways: s.durability == bus.DurabilityFsynced,
 		MaxPayload: o.MaxPayload,
 		DontListen: o.Listen == "", NoSigs: true,
-		PingInterval: clientPing, MaxPingsOut: maxOutstanding,
+		PingInterval: clientPing, MaxPingsOut: maxPingsOut,
 	}
 	if opts.MaxPayload == 0 {
 		opts.MaxPayload = defaultMaxPayload
@@ -193,7 +206,7 @@ func (s *Server) options(o ServerOptions) (*server.Options, error) {
 		host, port, err := net.SplitHostPort(o.Listen)
 		n, perr := strconv.ParseUint(port, 10, 16)
 		if err != nil || perr != nil {
-			return nil, invalid("the listen address "+quote(o.Listen)+" is not host:port", "write 127.0.0.1:4222, or 127.0.0.1:0 for a free port")
+			return nil, invalid("the listen address "+errtext.Quote(o.Listen)+" is not host:port", "write 127.0.0.1:4222, or 127.0.0.1:0 for a free port")
 		}
 		if host == "" {
 			host = "127.0.0.1"
@@ -214,7 +227,7 @@ func (s *Server) options(o ServerOptions) (*server.Options, error) {
 }
 
 // own makes the store one of the server's account.
-func (s *Server) own(o ServerOptions) error {
+func (s *Server) own(o Options) error {
 	if err := guard(o.StoreDir, o.Trust != nil, o.Listen != "" && len(o.Users) == 0, o.Reopen); err != nil {
 		return err
 	}
@@ -227,14 +240,14 @@ func (s *Server) own(o ServerOptions) error {
 }
 
 // admit says who may log in.
-func (s *Server) admit(opts *server.Options, o ServerOptions) error {
+func (s *Server) admit(opts *server.Options, o Options) error {
 	s.account = openAccount
 	switch {
 	case o.Trust != nil && len(o.Users) > 0:
 		return &message.Error{Code: message.CodeInvalid, Op: "start embedded NATS", What: "users with passwords do not go together with credentials", Hint: "choose one"}
 	case o.Trust != nil:
 		s.account, s.login = o.Trust.Account(), o.Login
-		return o.Trust.into(opts)
+		return o.Trust.Configure(opts)
 	case len(o.Users) > 0:
 		s.password = rand.Text()
 		opts.Users = serverUsers(o.Users, s.password)
@@ -265,14 +278,14 @@ func only(subjects []string) *server.SubjectPermission {
 
 // Connect opens a connection within the process, with every right; with Trust
 // and a credentials file in o, with the rights of that.
-func (s *Server) Connect(ctx context.Context, o ConnectOptions) (*nats.Conn, error) {
+func (s *Server) Connect(ctx context.Context, o bus.ConnectOptions) (*nats.Conn, error) {
 	switch {
 	case s.password != "":
 		o.User, o.Password = inProcessUser, s.password
 	case o.CredsFile == "":
 		o.CredsFile = s.login
 	}
-	return connect(ctx, "", o, nats.InProcessServer(s))
+	return bus.ConnectInProcess(ctx, s, o)
 }
 
 // URL is where other processes connect, or "" without Listen.
@@ -288,7 +301,7 @@ func (s *Server) Certificate() []byte {
 }
 
 // Durability is what an acknowledgement of this server means.
-func (s *Server) Durability() Durability { return s.durability }
+func (s *Server) Durability() bus.Durability { return s.durability }
 
 // Close stops the server and waits until it has stopped. It may be called
 // again, and from several goroutines.
@@ -307,4 +320,25 @@ func (s *Server) Close() {
 	if s.lock != nil {
 		_ = s.lock.Close() // nothing to be done about it, and the process's end unlocks as well
 	}
+}
+
+const opUseTrust = "load credentials"
+
+// UseTrust tells a running server what has changed: who was revoked is
+// disconnected at once. The account must be the one it was started with.
+func (s *Server) UseTrust(t *creds.Trust) error {
+	if s.account != t.Account() {
+		return &message.Error{Code: message.CodeInvalid, Op: opUseTrust, What: "these are the credentials of another account", Hint: "start the server anew"}
+	}
+	s.changing.Lock() // a restart begins with the accounts of the resolver
+	defer s.changing.Unlock()
+	account, err := s.now().LookupAccount(s.account)
+	if err == nil {
+		err = s.now().AccountResolver().Store(s.account, t.AccountToken())
+	}
+	if err != nil {
+		return message.Errorf(message.CodeInternal, opUseTrust, "account %s: %w", s.account, err)
+	}
+	s.now().UpdateAccountClaims(account, t.AccountClaims())
+	return nil
 }

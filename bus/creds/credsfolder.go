@@ -1,4 +1,13 @@
-package bus
+// Package creds makes NATS logins with the least rights of each role.
+//
+// A [Folder] holds a NATS operator, one account and the list of its users; it
+// adds and revokes logins. [Trust] is the public part, by which an embedded
+// server or any other NATS server lets in the users of the folder and no one
+// else. CREDENTIALS.md in package bus describes the folder.
+//
+// Several processes can change a folder at the same time: each change holds a
+// lock. The package does not connect to a server.
+package creds
 
 import (
 	"context"
@@ -11,9 +20,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/askance-dev/askance/bus/internal/secretfile"
+
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
-	"github.com/gofrs/flock"
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
 )
@@ -41,51 +51,51 @@ const (
 // Creds is a folder that gives out logins: a NATS operator with one account,
 // and a list of the users in it. Every change holds a lock on the folder, so
 // that several processes may make them. It holds no secrets in memory.
-type Creds struct{ dir string }
+type Folder struct{ dir string }
 
 // ledger is the list of users.
 type ledger struct {
-	V     int        `json:"v"` // 1
-	Users []CredUser `json:"users"`
+	V     int    `json:"v"` // 1
+	Users []User `json:"users"`
 }
 
-// InitCreds makes a folder with a fresh operator and account and a login for
+// Init makes a folder with a fresh operator and account and a login for
 // the engines. A folder that has one already is refused with CodeConflict.
-func InitCreds(ctx context.Context, dir string) (*Creds, error) {
-	c := &Creds{dir: dir}
+func Init(ctx context.Context, dir string) (*Folder, error) {
+	c := &Folder{dir: dir}
 	if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(accountSeed)), 0o700); err != nil {
-		return nil, fileError(opNewFolder, dir, err)
+		return nil, secretfile.Error(opNewFolder, dir, err)
 	}
 	return c, c.locked(ctx, opNewFolder, func() error {
 		if _, err := os.Stat(c.path(operatorJWT)); err == nil {
 			return &message.Error{Code: message.CodeConflict, Op: opNewFolder, What: dir + " has credentials already", Hint: "add users with askance creds add, or choose another folder"}
 		}
 		if err := c.makeAccount(); err != nil {
-			return fileError(opNewFolder, dir, err)
+			return secretfile.Error(opNewFolder, dir, err)
 		}
-		_, err := c.add(CredUser{Role: message.RoleEngine, Name: EngineName}, time.Now())
+		_, err := c.add(User{Role: message.RoleEngine, Name: EngineName}, time.Now())
 		return err
 	})
 }
 
-// OpenCreds opens a folder that InitCreds made.
-func OpenCreds(dir string) (*Creds, error) {
-	c := &Creds{dir: dir}
+// Open opens a folder that Init made.
+func Open(dir string) (*Folder, error) {
+	c := &Folder{dir: dir}
 	_, err := c.Users()
 	return c, err
 }
 
 // Users lists everybody who was ever given a login, in the order of that.
-func (c *Creds) Users() ([]CredUser, error) {
-	b, err := readKeyFile(opReadFolder, c.path(ledgerFile), true)
+func (c *Folder) Users() ([]User, error) {
+	b, err := secretfile.Read(opReadFolder, c.path(ledgerFile), true)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &message.Error{Code: message.CodeNotFound, Op: opReadFolder, What: c.dir + " has no credentials", Hint: "make them with askance creds init", Err: fs.ErrNotExist}
+		return nil, c.missing(opReadFolder)
 	}
 	if err != nil {
 		return nil, err
 	}
 	var l ledger
-	if err := strictjson.Unmarshal(b, &l, strictjson.MaxBytes(maxKeyFile)); err != nil || l.V != 1 {
+	if err := strictjson.Unmarshal(b, &l, strictjson.MaxBytes(secretfile.MaxBytes)); err != nil || l.V != 1 {
 		return nil, &message.Error{Code: message.CodeInvalid, Op: opReadFolder, What: c.path(ledgerFile) + " cannot be read as a list of users of version 1", Hint: "restore it from a copy", Err: err}
 	}
 	return l.Users, nil
@@ -94,7 +104,7 @@ func (c *Creds) Users() ([]CredUser, error) {
 // Add makes a login with the least rights of its role and gives the path of
 // its file, which only its owner can read. Whoever has a login in force is
 // refused with CodeConflict unless replace is set, which revokes that one.
-func (c *Creds) Add(ctx context.Context, u CredUser, replace bool) (path string, err error) {
+func (c *Folder) Add(ctx context.Context, u User, replace bool) (path string, err error) {
 	err = c.locked(ctx, opNewLogin, func() error {
 		now := time.Now()
 		all, err := c.Users()
@@ -104,7 +114,7 @@ func (c *Creds) Add(ctx context.Context, u CredUser, replace bool) (path string,
 		if err := u.check(all, now); err != nil {
 			return err
 		}
-		if slices.ContainsFunc(all, func(o CredUser) bool { return o.is(u) && o.Revoked.IsZero() }) {
+		if slices.ContainsFunc(all, func(o User) bool { return o.is(u) && o.Revoked.IsZero() }) {
 			if !replace {
 				return &message.Error{Code: message.CodeConflict, Op: opNewLogin, What: "there is a login of " + u.String() + " already", Hint: "replace it with --replace, or revoke it first"}
 			}
@@ -121,31 +131,28 @@ func (c *Creds) Add(ctx context.Context, u CredUser, replace bool) (path string,
 // Revoke ends every login of a principal: a server that is told the account
 // anew lets none of them in and ends their connections. CodeNotFound if there
 // is none in force.
-func (c *Creds) Revoke(ctx context.Context, u CredUser) error {
+func (c *Folder) Revoke(ctx context.Context, u User) error {
 	return c.locked(ctx, opEndLogin, func() error { return c.revoke(u, time.Now()) })
 }
 
-func (c *Creds) path(name string) string { return filepath.Join(c.dir, filepath.FromSlash(name)) }
+func (c *Folder) path(name string) string { return filepath.Join(c.dir, filepath.FromSlash(name)) }
 
 // locked runs f while no other process changes the folder.
-func (c *Creds) locked(ctx context.Context, op string, f func() error) error {
-	l := flock.New(c.path(credsLock), flock.SetPermissions(0o600))
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	ok, err := l.TryLockContext(ctx, 10*time.Millisecond)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return &message.Error{Code: message.CodeNotFound, Op: op, What: c.dir + " has no credentials", Hint: "make them with askance creds init", Err: fs.ErrNotExist}
-	case err != nil || !ok:
-		return fileError(op, c.path(credsLock), errors.Join(errors.New("another process changes the folder"), err))
+func (c *Folder) locked(ctx context.Context, op string, f func() error) error {
+	err := secretfile.Lock(ctx, op, c.path(credsLock), f)
+	if _, serr := os.Stat(c.dir); errors.Is(serr, fs.ErrNotExist) {
+		return c.missing(op)
 	}
-	defer func() { _ = l.Unlock() }() // the process's end unlocks as well
-	return f()
+	return err
+}
+
+func (c *Folder) missing(op string) error {
+	return &message.Error{Code: message.CodeNotFound, Op: op, What: c.dir + " has no credentials", Hint: "make them with askance creds init", Err: fs.ErrNotExist}
 }
 
 // add writes the list before the login: what is not listed could not be
 // revoked.
-func (c *Creds) add(u CredUser, now time.Time) (string, error) {
+func (c *Folder) add(u User, now time.Time) (string, error) {
 	account, err := c.seed(accountSeed)
 	if err != nil {
 		return "", err
@@ -164,14 +171,14 @@ func (c *Creds) add(u CredUser, now time.Time) (string, error) {
 		return "", err
 	}
 	path := u.file(c.dir)
-	if err := replace(path, login, 0o600); err != nil {
-		return "", fileError(opNewLogin, path, err)
+	if err := secretfile.Replace(path, login, 0o600); err != nil {
+		return "", secretfile.Error(opNewLogin, path, err)
 	}
 	return path, nil
 }
 
 // revoke changes the account before the list: what is listed as revoked is.
-func (c *Creds) revoke(u CredUser, now time.Time) error {
+func (c *Folder) revoke(u User, now time.Time) error {
 	all, err := c.Users()
 	if err != nil {
 		return err
@@ -197,26 +204,26 @@ func (c *Creds) revoke(u CredUser, now time.Time) error {
 		return err
 	}
 	if err := os.Remove(u.file(c.dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fileError(opEndLogin, u.file(c.dir), err)
+		return secretfile.Error(opEndLogin, u.file(c.dir), err)
 	}
 	return nil
 }
 
-func (c *Creds) writeLedger(users []CredUser) error {
+func (c *Folder) writeLedger(users []User) error {
 	b, err := strictjson.Marshal(ledger{V: 1, Users: users})
 	if err == nil {
-		err = replace(c.path(ledgerFile), b, 0o600)
+		err = secretfile.Replace(c.path(ledgerFile), b, 0o600)
 	}
 	if err != nil {
-		return fileError("write the list of users", c.path(ledgerFile), err)
+		return secretfile.Error("write the list of users", c.path(ledgerFile), err)
 	}
 	return nil
 }
 
 // seed reads a secret key. Its text goes nowhere else.
-func (c *Creds) seed(name string) (nkeys.KeyPair, error) {
+func (c *Folder) seed(name string) (nkeys.KeyPair, error) {
 	const op = "read the account's secret"
-	b, err := readKeyFile(op, c.path(name), true)
+	b, err := secretfile.Read(op, c.path(name), true)
 	if err != nil {
 		return nil, err
 	}
@@ -229,8 +236,8 @@ func (c *Creds) seed(name string) (nkeys.KeyPair, error) {
 }
 
 // fileOf gives what a public file of the folder holds.
-func (c *Creds) fileOf(name string) (string, error) {
-	b, err := readKeyFile(opReadFolder, c.path(name), false)
+func (c *Folder) fileOf(name string) (string, error) {
+	b, err := secretfile.Read(opReadFolder, c.path(name), false)
 	if err != nil {
 		return "", fmt.Errorf("credentials folder: %w", err)
 	}

@@ -1,4 +1,4 @@
-package bus
+package keyfile
 
 import (
 	"crypto/ed25519"
@@ -6,6 +6,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"io/fs"
+
+	"github.com/askance-dev/askance/bus/internal/secretfile"
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
@@ -32,11 +34,11 @@ func CreateApproverKey(path string) (ed25519.PublicKey, error) {
 	if err != nil {
 		return nil, message.Errorf(message.CodeInternal, op, "encode: %w", err)
 	}
-	switch err := writeOnce(path, b, 0o600); {
+	switch err := secretfile.WriteOnce(path, b, 0o600); {
 	case errors.Is(err, fs.ErrExist):
 		return nil, &message.Error{Code: message.CodeConflict, Op: op, What: path + " is there already", Hint: "choose another name"}
 	case err != nil:
-		return nil, fileError(op, path, err)
+		return nil, secretfile.Error(op, path, err)
 	}
 	return pub, nil
 }
@@ -45,7 +47,7 @@ func CreateApproverKey(path string) (ed25519.PublicKey, error) {
 // read is refused.
 func LoadApproverKey(path string) (ed25519.PrivateKey, error) {
 	const op = "load approver key"
-	b, err := readKeyFile(op, path, true)
+	b, err := secretfile.Read(op, path, true)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,13 @@
-package bus
+// Package keyfile keeps the keys of engines and approvers in files.
+//
+// [Keys] holds the secrets of a space's engines: one key authenticates event
+// records and never changes, the other signs grants and can be rotated. [Live]
+// reads the file again while an engine runs, and [Follower] gives a worker the
+// public keys that it trusts.
+//
+// A file with secrets is refused if other users can read it, and every file is
+// written completely or not at all. No method prints, logs or encodes a secret.
+package keyfile
 
 import (
 	"crypto/ed25519"
@@ -17,7 +26,7 @@ import (
 // Keys are the secrets of a space's engines: the MAC key that authenticates
 // event records, for ever, and the Ed25519 key that signs grants, which can be rotated.
 // All replicas of a space hold the same. Keys never prints, logs or encodes its
-// secrets; ids are all that shows. It is never changed: see [LiveKeys].
+// secrets; ids are all that shows. It is never changed: see [Live].
 type Keys struct {
 	id   string
 	mac  [32]byte
@@ -28,8 +37,8 @@ type Keys struct {
 	secrets map[string]ed25519.PrivateKey
 }
 
-// NewKeys makes fresh keys.
-func NewKeys() (*Keys, error) {
+// New makes fresh keys.
+func New() (*Keys, error) {
 	var mac, seed [32]byte
 	for _, b := range [][]byte{mac[:], seed[:]} {
 		if _, err := rand.Read(b); err != nil {
@@ -72,9 +81,9 @@ func (k *Keys) Public() ed25519.PublicKey { return k.sign.Public().(ed25519.Publ
 // recordDomain keeps the MAC of an event record from being a MAC of anything else.
 const recordDomain = "askance-record-v1\x00"
 
-// recordMAC authenticates an event record's body, where it is stored and what it follows.
+// RecordMAC authenticates an event record's body, where it is stored and what it follows.
 // The parts are length-prefixed so that none can flow into the next.
-func (k *Keys) recordMAC(subject string, prev uint64, body []byte) [sha256.Size]byte {
+func (k *Keys) RecordMAC(subject string, prev uint64, body []byte) [sha256.Size]byte {
 	h := hmac.New(sha256.New, k.mac[:])
 	var n [8]byte
 	h.Write([]byte(recordDomain))
@@ -115,8 +124,8 @@ func (k *Keys) LogValue() slog.Value { return slog.StringValue(k.id) }
 // MarshalJSON gives the id alone; the file format is in keyfile.go.
 func (k *Keys) MarshalJSON() ([]byte, error) { return fmt.Appendf(nil, "%q", k.String()), nil }
 
-// retired says when keys of the ring were retired.
-func (k *Keys) retired() proof.Retired {
+// RetirementTimes says when keys of the ring were retired.
+func (k *Keys) RetirementTimes() proof.Retired {
 	out := proof.Retired{}
 	for _, e := range k.ring {
 		if !e.Retired.IsZero() {
@@ -126,9 +135,9 @@ func (k *Keys) retired() proof.Retired {
 	return out
 }
 
-// trusted are the keys whose checkpoints are this space's: every one that ever
+// VerificationKeys are the keys whose checkpoints are this space's: every one that ever
 // signed, for what is past stays provable.
-func (k *Keys) trusted() message.KeySet {
+func (k *Keys) VerificationKeys() message.KeySet {
 	out := message.KeySet{}
 	for _, e := range k.ring {
 		if pub, err := e.Key(); err == nil { // it was checked when it was read

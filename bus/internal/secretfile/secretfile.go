@@ -1,0 +1,125 @@
+// Package secretfile reads and replaces small files, most of which hold secrets.
+//
+// A secret file that other users can read is refused. A file is written
+// completely or not at all, and survives a power loss.
+package secretfile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/askance-dev/askance/internal/plainfile"
+	"github.com/askance-dev/askance/message"
+	"github.com/gofrs/flock"
+)
+
+// MaxBytes is the size of the largest file that Read accepts.
+const MaxBytes = 4 << 20
+
+// Read reads a file whole. With secret, it refuses a file that other users can
+// read.
+func Read(op, path string, secret bool) ([]byte, error) {
+	b, info, err := plainfile.Read(path, MaxBytes)
+	if err != nil {
+		return nil, Error(op, path, err)
+	}
+	if secret && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+		return nil, &message.Error{Code: message.CodeForbidden, Op: op, What: "other users can read " + path + " (mode " + info.Mode().Perm().String() + ")", Hint: "chmod 600 " + path}
+	}
+	if len(b) > MaxBytes {
+		return nil, &message.Error{Code: message.CodeInvalid, Op: op, What: fmt.Sprintf("%s is longer than %d MiB", path, MaxBytes>>20), Hint: "check the path"}
+	}
+	return b, nil
+}
+
+// WriteOnce writes a new file and fails with fs.ErrExist if one is there: a
+// link, unlike a rename, does not replace.
+func WriteOnce(path string, b []byte, mode os.FileMode) error {
+	return writeThroughTemp(path, b, mode, os.Link)
+}
+
+// Replace writes a file in place of the one that is there, if any.
+func Replace(path string, b []byte, mode os.FileMode) error {
+	return writeThroughTemp(path, b, mode, os.Rename)
+}
+
+func writeThroughTemp(path string, b []byte, mode os.FileMode, publish func(from, to string) error) error {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, ".askance-key-*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(f.Name()) }() // fails if it was renamed
+	_, err = f.Write(b)
+	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
+	if err == nil {
+		err = publish(f.Name(), path)
+	}
+	if err == nil {
+		err = SyncFolder(dir)
+	}
+	return err
+}
+
+// SyncFolder makes a new name in the folder durable: no one can continue a
+// journal whose keys a power loss removed.
+func SyncFolder(dir string) error {
+	if runtime.GOOS == "windows" { // cannot sync a folder
+		return nil
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// Lock runs f while no other process holds the lock file.
+func Lock(ctx context.Context, op, lock string, f func() error) error {
+	l := flock.New(lock, flock.SetPermissions(0o600))
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	ok, err := l.TryLockContext(ctx, 10*time.Millisecond)
+	if err != nil || !ok {
+		return Error(op, lock, errors.Join(errors.New("another process holds the lock"), err))
+	}
+	defer func() { _ = l.Unlock() }() // the end of the process unlocks as well
+	return f()
+}
+
+// Error describes a failed file operation; errors.Is finds the cause in it.
+func Error(op, path string, err error) error {
+	code, hint := message.CodeInvalid, ""
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		code, hint = message.CodeNotFound, "check the path"
+	case errors.Is(err, fs.ErrInvalid):
+		hint = "name a file"
+	case errors.Is(err, fs.ErrPermission):
+		code, hint = message.CodeForbidden, "give this user access to it, or choose another path"
+	case IsDiskFull(err):
+		code, hint = message.CodeFull, "free disk space"
+	}
+	if odd, ok := errors.AsType[*plainfile.KindError](err); ok {
+		return &message.Error{Code: code, Op: op, What: odd.Error(), Hint: hint}
+	}
+	if at, ok := errors.AsType[*fs.PathError](err); ok && at.Path == path {
+		err = at.Err // What has the path already
+	}
+	return &message.Error{Code: code, Op: op, What: path, Hint: hint, Err: err}
+}
+
+// IsDiskFull reports whether a write failed because the disk or quota is full.
+func IsDiskFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
