@@ -64,7 +64,7 @@ func (c *Call) Redacted() *Call {
 		}
 		d.Request = &shown
 	}
-	d.Result = c.Result.hideTexts(hiddenTexts(c.Input, paths))
+	d.Result = hideInResult(c.Result, hiddenTexts(c.Input, paths))
 	d.Suggested, d.Remember, d.StandingApprovals = nil, nil, nil // patterns are made of arguments
 	d.Votes = slices.Clone(c.Votes)
 	for i := range d.Votes {
@@ -143,9 +143,9 @@ func appendTexts(out []string, value []byte, depth int) []string {
 	return out
 }
 
-// hideTexts gives the result without literal repetitions of the texts. A tool
+// hideInResult gives the result without literal repetitions of the texts. A tool
 // that turns a value into another text is not seen through.
-func (b *ToolResultBlock) hideTexts(texts []string) *ToolResultBlock {
+func hideInResult(b *ToolResultBlock, texts []string) *ToolResultBlock {
 	if b == nil || len(texts) == 0 {
 		return b
 	}
@@ -164,7 +164,7 @@ func (b *ToolResultBlock) hideTexts(texts []string) *ToolResultBlock {
 			shown.Text = swap.Replace(block.Text)
 			out.Output.Blocks[i] = &shown
 		case *DataBlock:
-			out.Output.Blocks[i] = block.hideTexts(swap)
+			out.Output.Blocks[i] = hideInData(block, swap)
 		default: // results hold no other kinds
 		}
 	}
@@ -174,8 +174,8 @@ func (b *ToolResultBlock) hideTexts(texts []string) *ToolResultBlock {
 	return &out
 }
 
-// hideTexts gives the block with the texts in its name and its address replaced.
-func (b *DataBlock) hideTexts(swap *strings.Replacer) *DataBlock {
+// hideInData gives the block with the texts in its name and its address replaced.
+func hideInData(b *DataBlock, swap *strings.Replacer) *DataBlock {
 	out := *b
 	if b.Name != nil {
 		name := swap.Replace(*b.Name)
@@ -236,7 +236,7 @@ func (f *EventRecord) Redacted() *EventRecord {
 	g.Call = f.Call.Redacted()
 	if n := f.Note; n != nil && n.Result != nil {
 		note := *n
-		note.Result = n.Result.hideTexts(hiddenTexts(f.Call.Input, f.Call.hidden()))
+		note.Result = hideInResult(n.Result, hiddenTexts(f.Call.Input, f.Call.hidden()))
 		g.Note = &note
 	}
 	return &g
