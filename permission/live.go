@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/askance-dev/askance/internal/plainfile"
 )
 
 // Live holds the policy in force and replaces it while calls are decided. A
@@ -28,12 +30,11 @@ type Live struct {
 	counts  counters
 	shadow  *shadow // nil: none
 
-	reload sync.Mutex // serialises reloads and their callbacks; guards tried and digest
-	tried  bool       // the files of digest have been read and compiled, or refused
+	files  plainfile.Reloader
+	tried  bool // the files of digest have been read and compiled, or refused; guarded by a reload
 	digest [sha256.Size]byte
 
 	mu      sync.Mutex // guards what follows
-	err     error
 	loaded  time.Time
 	loads   uint64
 	refused uint64
@@ -63,7 +64,7 @@ func NewLive(source Source, options LiveOptions) (*Live, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Live{source: source, options: options}
+	l := &Live{source: source, options: options, files: plainfile.Reloader{Report: options.Alarm}}
 	l.current.Store(none)
 	if options.Shadow != nil {
 		l.shadow = newShadow(none, options)
@@ -99,9 +100,8 @@ func (l *Live) Denied(ctx context.Context, req Request) (Decision, bool) {
 
 // Err says why the newest policy was refused; nil when it is in force.
 func (l *Live) Err() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.err
+	err, _ := l.files.Fault()
+	return err
 }
 
 // Reload reads the source and puts its policy in force. On any error, usually
@@ -111,13 +111,13 @@ func (l *Live) Reload(ctx context.Context) error {
 	if l.shadow != nil {
 		_ = l.shadow.live.Reload(ctx) // kept for Status
 	}
-	l.reload.Lock()
-	defer l.reload.Unlock()
-	files, err := l.source.Read(ctx)
-	if err != nil {
-		return l.recordUnreadable(err)
-	}
-	return l.loadFiles(files)
+	return l.files.Reload(ctx, func(ctx context.Context) error {
+		files, err := l.source.Read(ctx)
+		if err != nil {
+			return l.recordUnreadable(err)
+		}
+		return l.loadFiles(files)
+	})
 }
 
 // Watch looks at the source every interval and loads what has changed, until
@@ -127,42 +127,38 @@ func (l *Live) Watch(ctx context.Context, interval time.Duration) error {
 	if interval <= 0 {
 		return errors.New("watch policy: the interval must be positive")
 	}
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
+	l.files.Watch(ctx, interval, l.sourceCheck())
+	return context.Cause(ctx)
+}
+
+// sourceCheck returns the function that looks at the source for Watch.
+func (l *Live) sourceCheck() func(context.Context) error {
 	var seen [sha256.Size]byte
-	for {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-tick.C:
-			seen = l.checkSource(ctx, seen)
-		}
-	}
-}
-
-// checkSource is one look of Watch. It returns what it has seen.
-func (l *Live) checkSource(ctx context.Context, before [sha256.Size]byte) [sha256.Size]byte {
-	l.reload.Lock()
-	defer l.reload.Unlock()
+	checkShadow := func(context.Context) {}
 	if l.shadow != nil {
-		l.shadow.seen = l.shadow.live.checkSource(ctx, l.shadow.seen)
+		check := l.shadow.live.sourceCheck()
+		checkShadow = func(ctx context.Context) { _ = l.shadow.live.files.Reload(ctx, check) } // kept for Status
 	}
-	files, err := l.source.Read(ctx)
-	if ctx.Err() != nil {
-		return before // we are being stopped: that is no fault of the policy
+	return func(ctx context.Context) error {
+		checkShadow(ctx)
+		files, err := l.source.Read(ctx)
+		if err != nil {
+			seen = [sha256.Size]byte{}
+			if ctx.Err() != nil {
+				return err // we are being stopped: that is no fault of the policy
+			}
+			return l.recordUnreadable(err)
+		}
+		before := seen
+		seen = digestOf(files)
+		if seen != before || l.tried && seen == l.digest {
+			return l.Err()
+		}
+		return l.loadFiles(files)
 	}
-	if err != nil {
-		_ = l.recordUnreadable(err) // kept for Err
-		return [sha256.Size]byte{}
-	}
-	now := digestOf(files)
-	if now == before && (!l.tried || now != l.digest) {
-		_ = l.loadFiles(files) // kept for Err
-	}
-	return now
 }
 
-// loadFiles compiles files and swaps. The caller holds reload.
+// loadFiles compiles files and swaps. It runs within a reload.
 func (l *Live) loadFiles(files []File) error {
 	b, err := Load(files, l.options.Options)
 	l.digest, l.tried = digestOf(files), true
@@ -178,29 +174,23 @@ func (l *Live) loadFiles(files []File) error {
 }
 
 // recordUnreadable keeps the last good policy and makes sure that the files are
-// tried again as soon as they can be read, even if they have not changed. The
-// caller holds reload.
+// tried again as soon as they can be read, even if they have not changed. It runs
+// within a reload.
 func (l *Live) recordUnreadable(err error) error {
 	l.tried = false
 	l.recordLoad(err)
 	return err
 }
 
-// recordLoad remembers how the last attempt ended and raises or ends the alarm.
+// recordLoad counts how a load ended.
 func (l *Live) recordLoad(err error) {
 	l.mu.Lock()
-	before := l.err
-	l.err = err
-	if err == nil {
-		l.loads, l.loaded = l.loads+1, time.Now()
-	} else {
+	defer l.mu.Unlock()
+	if err != nil {
 		l.refused++
+		return
 	}
-	l.mu.Unlock()
-	same := before == nil && err == nil || before != nil && err != nil && before.Error() == err.Error()
-	if !same && l.options.Alarm != nil {
-		l.options.Alarm(err)
-	}
+	l.loads, l.loaded = l.loads+1, time.Now()
 }
 
 // digestOf hashes the names, layers and contents of files.

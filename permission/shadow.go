@@ -3,7 +3,6 @@ package permission
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -69,7 +68,6 @@ func verdictOf(d *Decision) Verdict { return Verdict{d.Behavior, d.Step, d.Rule}
 // shadow is a candidate policy that the live one is compared with.
 type shadow struct {
 	live *Live
-	seen [sha256.Size]byte // of the watch; guarded by the live policy's reload
 	now  atomic.Pointer[comparison]
 }
 
@@ -77,7 +75,7 @@ func newShadow(none *Bundle, options LiveOptions) *shadow {
 	l := &Live{source: options.Shadow, options: LiveOptions{Options: options.Options}}
 	l.current.Store(none)
 	if alarm := options.Alarm; alarm != nil {
-		l.options.Alarm = func(err error) {
+		l.files.Report = func(err error) {
 			if err != nil {
 				alarm(&ShadowError{Err: err})
 			}

@@ -37,10 +37,10 @@ func (l *Live) Status() Status {
 	s := Status{Bundle: b.Hash(), Rules: b.Rules(), Calls: l.counts.calls.Load(), Failures: l.counts.other.Load(), ByRule: l.counts.snapshot()}
 	l.mu.Lock()
 	s.Loaded, s.Loads, s.Refused = l.loaded, l.loads, l.refused
-	if l.err != nil {
-		s.Alarm = l.err.Error()
-	}
 	l.mu.Unlock()
+	if err := l.Err(); err != nil {
+		s.Alarm = err.Error()
+	}
 	if l.shadow != nil {
 		s.Shadow = l.shadow.status()
 	}

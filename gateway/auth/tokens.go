@@ -12,35 +12,29 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/internal/plainfile"
 	"github.com/askance-dev/askance/message"
 )
 
-// Tokens judges bearer tokens by a file that is looked at again and again. A
-// token that was taken out of it, revoked or changed ends at once, with the
-// streams that it has opened. It implements gateway.Authenticator; its methods
-// may be called from many goroutines.
+// Tokens checks bearer tokens against a file that it follows. A token that was
+// removed from it, revoked or changed ends at once, with the streams that it has
+// opened. It implements gateway.Authenticator; its methods may be called from many
+// goroutines.
 type Tokens struct {
 	path string
 	log  *slog.Logger
+	file plainfile.Reloader
 
 	mu      sync.RWMutex // guards what follows
 	missing bool         // no file has existed since AwaitTokens
 	byID    map[string]*held
-	bad     trouble
+	gone    bool // at the last look there was no file
+	over    bool // no token is in force until the file can be read
 }
 
-// keepUnread is how long the tokens of before are good while the file cannot be
-// read: time to mend a slip, and no more, since whom it does not let in any more
-// is not known.
+// keepUnread is how long the previous tokens stay valid while the file cannot be
+// read: time to fix a mistake. Which of them were revoked since is not known.
 const keepUnread = time.Minute
-
-// trouble is that the file cannot be read.
-type trouble struct {
-	said  string    // the fault that was logged last; "": there is none
-	since time.Time // the first look that failed
-	gone  bool      // at the last look there was no file
-	over  bool      // no token is in force any more
-}
 
 // held is a token in force, or not any more.
 type held struct {
@@ -49,25 +43,19 @@ type held struct {
 }
 
 // OpenTokens reads a token file.
-func OpenTokens(path string, log *slog.Logger) (*Tokens, error) {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
-	t := &Tokens{path: path, log: log}
-	if err := t.Reload(); err != nil {
-		return nil, fmt.Errorf("tokens: %w", err)
-	}
-	return t, nil
-}
+func OpenTokens(path string, log *slog.Logger) (*Tokens, error) { return openTokens(path, log, false) }
 
 // AwaitTokens is OpenTokens for a file that need not exist yet: no token is in
 // force until it does.
-func AwaitTokens(path string, log *slog.Logger) (*Tokens, error) {
+func AwaitTokens(path string, log *slog.Logger) (*Tokens, error) { return openTokens(path, log, true) }
+
+func openTokens(path string, log *slog.Logger, mayMiss bool) (*Tokens, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	t := &Tokens{path: path, log: log, missing: true}
-	if err := t.Reload(); err != nil {
+	t := &Tokens{path: path, log: log, missing: mayMiss}
+	t.file.Report = t.logFault
+	if err := t.load(); err != nil {
 		return nil, fmt.Errorf("tokens: %w", err)
 	}
 	return t, nil
@@ -91,11 +79,12 @@ func (t *Tokens) exist() bool {
 
 // Reload reads the file again. On an error what was in force stays; see Watch.
 func (t *Tokens) Reload() error {
+	return t.file.Reload(context.Background(), func(context.Context) error { return t.load() })
+}
+
+func (t *Tokens) load() error {
 	all, err := readFile(t.path)
 	if errors.Is(err, fs.ErrNotExist) && t.Missing() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.bad = trouble{}
 		return nil
 	}
 	if err != nil {
@@ -116,63 +105,61 @@ func (t *Tokens) Reload() error {
 			close(h.over)
 		}
 	}
-	t.byID, t.missing = next, false
-	if t.bad.said != "" {
-		t.log.Info("the tokens are in order again", "file", t.path)
-	}
-	t.bad = trouble{}
+	t.byID, t.missing, t.gone, t.over = next, false, false, false
 	return nil
 }
 
 // Watch reloads until ctx ends and logs what is wrong. A file that was deleted
-// takes back all tokens, as soon as a second look has not found it either: some
-// editors take a file away for a moment. One that cannot be read for another
-// reason does so after a minute.
+// ends all tokens as soon as a second look has not found it either: some editors
+// remove a file for a moment. One that cannot be read for another reason does so
+// after a minute.
 func (t *Tokens) Watch(ctx context.Context, every time.Duration) {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
+	t.file.Watch(ctx, every, func(context.Context) error {
+		err := t.load()
+		if err != nil {
+			t.endUnread(err, time.Now())
 		}
-		if err := t.Reload(); err != nil {
-			t.failed(err, time.Now())
-		}
-	}
+		return err
+	})
 }
 
-// failed notes that a look at the file has failed.
-func (t *Tokens) failed(err error, now time.Time) {
+// endUnread ends all tokens once the file could not be read for too long.
+func (t *Tokens) endUnread(err error, now time.Time) {
+	fault, since := t.file.Fault()
+	gone := errors.Is(err, fs.ErrNotExist)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.bad.said == "" {
-		t.bad.since = now
-	}
-	gone := errors.Is(err, fs.ErrNotExist)
-	over := t.bad.over || gone && t.bad.gone || now.Sub(t.bad.since) >= keepUnread
-	switch {
-	case over && !t.bad.over:
-		t.log.Error("no token is in force any more until there is a token file that can be read", "file", t.path, "err", err)
-	case err.Error() != t.bad.said && !over:
-		t.log.Error("the token file cannot be read; the tokens of before are good for a short time", "file", t.path, "until", t.bad.since.Add(keepUnread).Format(time.TimeOnly), "err", err)
-	}
-	t.bad.said, t.bad.gone, t.bad.over = err.Error(), gone, over
-	if !over {
+	over := gone && t.gone || fault != nil && now.Sub(since) >= keepUnread
+	t.gone = gone
+	if t.over || !over {
 		return
 	}
+	t.log.Error("no token is in force until the token file can be read; restore it", "file", t.path, "err", err)
 	for _, h := range t.byID {
 		close(h.over)
 	}
-	t.byID = nil
+	t.byID, t.over = nil, true
+}
+
+func (t *Tokens) logFault(err error) {
+	t.mu.RLock()
+	over := t.over
+	t.mu.RUnlock()
+	_, since := t.file.Fault()
+	switch {
+	case err == nil:
+		t.log.Info("the token file can be read again", "file", t.path)
+	case !over:
+		t.log.Error("the token file cannot be read; the previous tokens stay valid for a minute", "file", t.path, "until", since.Add(keepUnread).Format(time.TimeOnly), "err", err)
+	}
 }
 
 // Trouble says why the file cannot be read; "" if it can.
 func (t *Tokens) Trouble() string {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return t.bad.said
+	if err, _ := t.file.Fault(); err != nil {
+		return err.Error()
+	}
+	return ""
 }
 
 // Authenticate implements gateway.Authenticator.
@@ -187,7 +174,7 @@ func (t *Tokens) Authenticate(r *http.Request) (*gateway.Identity, error) {
 // Token implements gateway.Authenticator.
 func (t *Tokens) Token(_ *http.Request, token string) (*gateway.Identity, error) {
 	t.mu.RLock()
-	h, lost := find(t.byID, token), t.bad.over && !t.bad.gone
+	h, lost := find(t.byID, token), t.over && !t.gone
 	t.mu.RUnlock()
 	if h == nil && lost {
 		return nil, &message.Error{Code: message.CodeUnavailable, Op: "authenticate", What: "the token file of this server cannot be read, so that no token is in force", Hint: "ask its operator"}

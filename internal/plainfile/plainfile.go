@@ -1,3 +1,11 @@
+// Package plainfile reads the files that operators name: policies, keys, tokens,
+// settings. Such a file is a regular one, or a link to one. A named pipe would
+// keep a server waiting forever, a device has no end, and a folder is a mistake;
+// each is refused at once, by a [KindError] that says what it is. Nothing is read
+// beyond what its reader can use. A [Reloader] follows files that change.
+//
+// What a shell passes under a number, as <(…) and /dev/stdin, may be a pipe
+// where it is read once: [HandedOver], [ReadHanded], [OpenHanded].
 package plainfile
 
 import (
@@ -38,8 +46,8 @@ func Read(path string, most int) ([]byte, os.FileInfo, error) {
 	return data, info, err
 }
 
-// ReadHanded is Read that takes the pipe of a path that was handed over, too. It
-// waits until whoever writes has ended, and there is no second time.
+// ReadHanded is Read that also reads the pipe of a path that a shell passed. It
+// waits until the writer has ended, and the path can be read only once.
 func ReadHanded(path string, most int) ([]byte, error) {
 	f, err := OpenHanded(path)
 	if err != nil {
@@ -48,7 +56,7 @@ func ReadHanded(path string, most int) ([]byte, error) {
 	return bounded(f, most)
 }
 
-// OpenHanded is Open that takes the pipe of a path that was handed over, too.
+// OpenHanded is Open that also opens the pipe of a path that a shell passed.
 func OpenHanded(path string) (*os.File, error) {
 	fits := regular
 	if HandedOver(path) {
@@ -104,8 +112,7 @@ func open(path string, fits func(fs.FileMode) bool) (*os.File, os.FileInfo, erro
 	return f, info, nil
 }
 
-// cannotOpen tells a link that leads nowhere from a path that is not there. That
-// it was a look that failed is nobody's concern.
+// cannotOpen tells a link that leads nowhere from a path that does not exist.
 func cannotOpen(path string, err error) error {
 	at, ok := errors.AsType[*fs.PathError](err)
 	if !ok {

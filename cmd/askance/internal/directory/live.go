@@ -8,6 +8,7 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/internal/plainfile"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -18,7 +19,6 @@ type Live struct {
 	bucket *bus.PolicyBucket
 	log    *slog.Logger
 	now    atomic.Pointer[state]
-	bad    string // what Watch has said last
 }
 
 type state struct {
@@ -92,26 +92,18 @@ func same(a, b []Named) bool {
 
 // Watch reloads until ctx ends and logs what changes and what is wrong.
 func (l *Live) Watch(ctx context.Context, every time.Duration) {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		changed, err := l.Reload(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return
-		case err != nil && err.Error() != l.bad:
-			l.bad = err.Error()
+	files := plainfile.Reloader{Report: func(err error) {
+		if err != nil {
 			l.log.Error("the directory is refused, the last good one stays in force", "error", err)
-		case err == nil && l.bad != "":
-			l.bad = ""
-			l.log.Info("the directory is in order again")
-		case changed:
+			return
+		}
+		l.log.Info("the directory is in order again")
+	}}
+	files.Watch(ctx, every, func(ctx context.Context) error {
+		changed, err := l.Reload(ctx)
+		if changed {
 			l.log.Info("directory loaded", "people", l.Now().People())
 		}
-	}
+		return err
+	})
 }

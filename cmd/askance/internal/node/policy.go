@@ -14,7 +14,7 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// reloadEvery is how often rule files are looked at.
+// reloadEvery is how often the files that may change are looked at.
 const reloadEvery = time.Second
 
 // resolveFor is how long a bucket must be at rest before its rules are loaded:

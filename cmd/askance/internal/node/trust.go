@@ -2,17 +2,13 @@ package node
 
 import (
 	"context"
-	"time"
 
+	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/creds"
 	"github.com/askance-dev/askance/bus/embed"
 	"github.com/askance-dev/askance/bus/keyfile"
-
-	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/internal/plainfile"
 )
-
-// lookForTrust is how often the credentials folder is looked at.
-const lookForTrust = time.Second
 
 // serverOptions are those of the embedded server, with the logins of a
 // credentials folder if there is one.
@@ -40,30 +36,24 @@ func (n *Node) watchTrust(ctx context.Context) {
 	if n.trust == nil {
 		return
 	}
-	tick := time.NewTicker(lookForTrust)
-	defer tick.Stop()
-	present, bad := n.trust, ""
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		next, err := creds.LoadTrust(n.cfg.CredsDir)
-		if err == nil && !next.Same(present) {
-			if err = n.server.UseTrust(next); err == nil {
-				present = next
-				n.cfg.Log.Info("the credentials have changed", "revoked", present.Revoked())
-			}
-		}
-		switch {
-		case err == nil:
-			bad = ""
-		case err.Error() != bad:
-			bad = err.Error()
+	present := n.trust
+	folder := plainfile.Reloader{Report: func(err error) {
+		if err != nil {
 			n.cfg.Log.Error("the credentials folder cannot be used; those in force stay", "err", err)
 		}
-	}
+	}}
+	folder.Watch(ctx, reloadEvery, func(context.Context) error {
+		next, err := creds.LoadTrust(n.cfg.CredsDir)
+		if err != nil || next.Same(present) {
+			return err
+		}
+		if err := n.server.UseTrust(next); err != nil {
+			return err
+		}
+		present = next
+		n.cfg.Log.Info("the credentials have changed", "revoked", present.Revoked())
+		return nil
+	})
 }
 
 // Auth is how the names of those who send requests are established; see
@@ -78,33 +68,22 @@ func (n *Node) Auth() string {
 	return bus.AuthOf(n.conn)
 }
 
-// lookForKeys is how often the key file is looked at.
-const lookForKeys = time.Second
-
 // watchKeys follows rotations of the signing key until ctx ends. Workers get the
 // new public key before anything is signed with it.
 func (n *Node) watchKeys(ctx context.Context) {
-	tick := time.NewTicker(lookForKeys)
-	defer tick.Stop()
-	bad := ""
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		changed, err := n.signing.Reload(func(k *keyfile.Keys) error { return k.WritePublic(n.cfg.Dir.PublicKeys()) })
-		switch {
-		case err != nil && err.Error() != bad:
-			bad = err.Error()
+	file := plainfile.Reloader{Report: func(err error) {
+		if err != nil {
 			n.cfg.Log.Error("the key file cannot be used; the keys in force stay", "error", err)
-		case err == nil && bad != "":
-			bad = ""
-			n.cfg.Log.Info("the key file is in order again")
+			return
 		}
+		n.cfg.Log.Info("the key file is in order again")
+	}}
+	file.Watch(ctx, reloadEvery, func(context.Context) error {
+		changed, err := n.signing.Reload(func(k *keyfile.Keys) error { return k.WritePublic(n.cfg.Dir.PublicKeys()) })
 		if changed {
 			n.cfg.Log.Info("the signing keys have changed", "signing", n.KeyID())
 			n.engine.Renew()
 		}
-	}
+		return err
+	})
 }
