@@ -1,8 +1,10 @@
 package gateway
 
 import (
+	"context"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/askance-dev/askance/engine"
@@ -124,4 +126,68 @@ func (p *Peer) Stopper() (engine.Client, error) {
 		}
 	}
 	return p.As(message.RoleRuntime)
+}
+
+// Space is one space of calls as the gateway sees it: what it needs of an
+// engine and its journal. All functions may be called from many goroutines.
+type Space struct {
+	ID message.SpaceID
+	// As gives the engine to an authenticated principal. Engine.As is one.
+	As func(message.Principal) engine.Client
+	// Watch delivers every record that is written from now on to sink, in order
+	// and from one goroutine, first calling sink.CaughtUp once it is listening.
+	// It returns when ctx ends or the journal cannot go on.
+	Watch func(ctx context.Context, sink message.Sink) error
+	// Progress calls f, from one goroutine, for progress lines of running calls
+	// until stop is called. Best effort. nil: there are none.
+	Progress func(f func(message.ProgressRequest)) (stop func())
+	// Tools are the engine's tools, for their schemas and descriptions.
+	Tools []engine.Tool
+}
+
+// groupsKey is where the groups of an authenticated person stand in a context.
+type groupsKey struct{}
+
+// claimed are groups that somebody's credentials say.
+type claimed struct {
+	name, auth string
+	engine.Membership
+}
+
+// grouped is an engine for a person whose credentials say their groups.
+type grouped struct {
+	c api.Caller
+	claimed
+}
+
+// Call implements api.Caller.
+func (g grouped) Call(ctx context.Context, op *api.Operation, request any) (any, error) {
+	return g.c.Call(context.WithValue(ctx, groupsKey{}, g.claimed), op, request)
+}
+
+// Directory is an engine.Directory that also knows the groups that the
+// credentials of a gateway's peers say. Next knows those of everybody; nil:
+// nobody does.
+type Directory struct{ Next engine.Directory }
+
+// Groups implements engine.Directory.
+func (d Directory) Groups(ctx context.Context, by message.Principal) (engine.Membership, error) {
+	var m engine.Membership
+	if d.Next != nil {
+		var err error
+		if m, err = d.Next.Groups(ctx, by); err != nil {
+			return m, err
+		}
+	}
+	c, ok := ctx.Value(groupsKey{}).(claimed)
+	if !ok || c.name != by.Name || c.auth != by.Auth || len(c.Groups) == 0 {
+		return m, nil
+	}
+	if len(m.Groups) == 0 {
+		return c.Membership, nil
+	}
+	return engine.Membership{
+		Groups: append(slices.Clone(c.Groups), m.Groups...),
+		Source: strings.Trim(c.Source+"+"+m.Source, "+"),
+	}, nil
 }

@@ -1,10 +1,41 @@
+// Package api is askance's own API over HTTP: REST with JSON, server-sent
+// events for what happens, and an OpenAPI 3.1 document of all of it, made from
+// the very types and table that serve it.
+//
+//	gateway.Config{Surfaces: []gateway.Surface{api.New(api.Config{Version: "1.2.0"})}}
+//
+// The words are those of the requests in package message. A call is named by
+// its path, /v1/calls/{session_id}/{reply_id}/{tool_call_id}; the space is that
+// of the credentials. API.md is the guide.
+//
+// # Guarantees
+//
+//   - Unknown members, unknown or doubled query parameters and wrong types are
+//     refused with what, where and how to mend it, before anything is done.
+//   - Who answers is who is authenticated: no body or parameter names a person.
+//   - The parameter as chooses among the roles that the credentials have; it
+//     gives none.
+//   - A request with an Idempotency-Key is carried out once: sent again within a
+//     day it gets the first answer, with other content it is refused. After a
+//     restart, or beyond what is remembered (see Config), it is carried out anew,
+//     which the engine makes harmless: a proposal gives the present state, an
+//     answer that is on record already is answered with the call.
+//   - Errors are problem details (RFC 9457) with a closed list of codes.
+//   - An event stream goes on from Last-Event-ID without a gap or a doubling.
 package api
 
 import (
+	"context"
 	"net/http"
 	"slices"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/gateway/webhook"
+	"github.com/askance-dev/askance/message"
+	operation "github.com/askance-dev/askance/message/api"
 )
 
 // Config says what the API is told about itself.
@@ -59,4 +90,135 @@ func static(path, kind, doc string, body []byte) gateway.Route {
 		_, _ = w.Write(body) // the peer may be gone
 		return nil
 	}}
+}
+
+// spaceOps are what only HTTP has: it knows the credentials and the tools.
+func spaceOps() []*op {
+	return []*op{
+		get(operation.HTTP{ID: "whoami", Path: "/v1/whoami", Tag: "space",
+			Summary: "Who am I", Doc: "Who the credentials stand for."}, slices.Concat(asReader, []message.Role{message.RoleWorker}), whoami),
+		get(operation.HTTP{ID: "listTools", Path: "/v1/tools", Tag: "space",
+			Summary: "List tools", Doc: "The tools that the space knows, with the schemas of their arguments."}, asReader, tools),
+		watchOp(),
+	}
+}
+
+func whoami(a *ask) (WhoamiReply, error) {
+	return WhoamiReply{Name: a.p.Name, Space: a.p.Space.ID, Roles: a.p.Roles, Auth: a.p.Auth, Expires: a.p.Expires}, nil
+}
+
+func tools(a *ask) (ToolsReply, error) {
+	out := ToolsReply{Tools: make([]Tool, len(a.p.Space.Tools))}
+	for i, t := range a.p.Space.Tools {
+		out.Tools[i] = Tool{Name: t.Name, Description: t.Description, Placement: t.Placement, InputSchema: t.Schema.JSON()}
+		if t.Placement == "" {
+			out.Tools[i].Placement = message.PlaceLocal
+		}
+	}
+	slices.SortFunc(out.Tools, func(x, y Tool) int { return strings.Compare(x.Name, y.Name) })
+	return out, nil
+}
+
+// Tool is a tool that the space knows.
+type Tool struct {
+	Name        string            `json:"name"`
+	Description string            `json:"description,omitzero"`
+	Placement   message.Placement `json:"placement"`
+	InputSchema message.RawJSON   `json:"input_schema,omitzero"` // JSON Schema of the arguments
+}
+
+// ToolsReply lists the tools by name.
+type ToolsReply struct {
+	Tools []Tool `json:"tools"`
+}
+
+// WhoamiReply is who the credentials stand for.
+type WhoamiReply struct {
+	Name    string          `json:"name"`
+	Space   message.SpaceID `json:"space"`
+	Roles   []message.Role  `json:"roles"`
+	Auth    string          `json:"auth"` // how it was established; votes keep it
+	Expires time.Time       `json:"expires,omitzero"`
+}
+
+// ChangeEvent is the data of an event of GET /v1/calls/stream.
+type ChangeEvent struct {
+	Seq  uint64            `json:"seq"`
+	Kind string            `json:"kind"`             // the last transition that was taken
+	By   message.Principal `json:"by,omitzero"`      // who caused it
+	At   time.Time         `json:"at"`               // when
+	Call *message.Call     `json:"call"`             // its state after it
+	Wait *message.Waiting  `json:"waiting,omitzero"` // what its open approval request waits for
+}
+
+// DeadLettersReply lists webhook messages that were given up.
+type DeadLettersReply struct {
+	DeadLetters []message.DeadLetter `json:"dead_letters"`
+}
+
+// FateReply is what became of a webhook message that had been given up.
+type FateReply struct {
+	Fate webhook.Fate `json:"fate" jsonschema:"enum=delivered,enum=stale,enum=dropped"`
+}
+
+// Webhooks knows the webhook messages of one space that were given up.
+// *webhook.Webhooks is one. Its methods may be called from several goroutines.
+type Webhooks interface {
+	Space() message.SpaceID
+	DeadLetters(ctx context.Context) ([]message.DeadLetter, error)
+	// Retry makes one more attempt, now; Drop forgets a dead letter.
+	Retry(ctx context.Context, destination string, seq uint64) (webhook.Fate, error)
+	Drop(ctx context.Context, destination string, seq uint64) (webhook.Fate, error)
+}
+
+const deadLetterPath = "/v1/webhooks/dead/{destination}/{seq}"
+
+func hookOps(keep *kept, hooks Webhooks) []*op {
+	return []*op{
+		get(operation.HTTP{ID: "listDeadLetters", Path: "/v1/webhooks/dead", Tag: "webhooks",
+			Summary: "List webhook messages that were given up", Doc: "With the reason of the last attempt."}, asOperator, func(a *ask) (DeadLettersReply, error) {
+			if err := a.hooked(hooks); err != nil {
+				return DeadLettersReply{}, err
+			}
+			all, err := hooks.DeadLetters(a.ctx())
+			return DeadLettersReply{DeadLetters: append([]message.DeadLetter{}, all...)}, err
+		}),
+		act(operation.HTTP{ID: "retryDeadLetter", Method: http.MethodPost, Path: deadLetterPath + "/retry", Tag: "webhooks",
+			Summary: "Retry one of them now", Doc: "One more attempt. If the receiver does not take it, the answer is unavailable with the reason, and the dead letter stays. An approval request that is not open any more is not sent: the fate is stale."}, asOperator, keep, deadLetterOp(hooks, func(a *ask, to string, seq uint64) (webhook.Fate, error) {
+			return hooks.Retry(a.ctx(), to, seq)
+		})),
+		act(operation.HTTP{ID: "dropDeadLetter", Method: http.MethodDelete, Path: deadLetterPath, Tag: "webhooks",
+			Summary: "Drop one of them", Doc: "It is not sent any more."}, asOperator, keep, deadLetterOp(hooks, func(a *ask, to string, seq uint64) (webhook.Fate, error) {
+			return hooks.Drop(a.ctx(), to, seq)
+		})),
+	}
+}
+
+// hooked refuses where the space of the credentials has no webhooks.
+func (a *ask) hooked(hooks Webhooks) error {
+	e := &message.Error{Code: message.CodeNotFound, Op: a.op.ID, Hint: "name destinations with askance serve --webhooks"}
+	switch {
+	case hooks == nil:
+		e.What = "no webhooks are set up here"
+	case hooks.Space() != a.p.Space.ID:
+		e.What = "this space has no webhooks"
+	default:
+		return nil
+	}
+	return e
+}
+
+// deadLetterOp does something with the dead letter that the path names.
+func deadLetterOp(hooks Webhooks, do func(a *ask, destination string, seq uint64) (webhook.Fate, error)) func(*ask) (FateReply, error) {
+	return func(a *ask) (FateReply, error) {
+		if err := a.hooked(hooks); err != nil {
+			return FateReply{}, err
+		}
+		seq, err := strconv.ParseUint(a.r.PathValue("seq"), 10, 64)
+		if err != nil {
+			return FateReply{}, &message.Error{Code: message.CodeInvalid, Op: a.op.ID, What: "seq is no number", Hint: "GET /v1/webhooks/dead lists them"}
+		}
+		fate, err := do(a, a.r.PathValue("destination"), seq)
+		return FateReply{fate}, err
+	}
 }

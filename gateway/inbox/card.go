@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/askance-dev/askance/gateway"
@@ -270,4 +271,72 @@ func (c *card) actions(p *gateway.Peer, base url.Values) {
 		}
 		add(&c.Manage, doInterrupt, "Interrupt the reply", "", "")
 	}
+}
+
+// state is where a call stands, in words and with a tone: ask, work, good, bad
+// or plain.
+type state struct{ Word, Tone string }
+
+func stateOf(c *message.Call) state {
+	tone := "plain"
+	switch c.Phase() {
+	case message.PhaseAsking:
+		tone = "ask"
+	case message.PhaseBlocked:
+		tone = "bad"
+	case message.PhaseReady, message.PhaseQueued, message.PhaseRunning, message.PhaseRetrying:
+		tone = "work"
+	case message.PhaseFinished:
+		word, good := asked.Ended(c)
+		if !good {
+			return state{word, "bad"}
+		}
+		return state{word, "good"}
+	case message.PhaseWaiting:
+	}
+	word := string(c.Phase())
+	return state{strings.ToUpper(word[:1]) + word[1:], tone}
+}
+
+// blockedText says why a call is blocked.
+func blockedText(c *message.Call) string {
+	switch c.Blocked {
+	case message.BlockedUnknown:
+		return "The worker died after the start, so the outcome is unknown."
+	case message.BlockedDeadLetter:
+		return "Every permitted attempt was lost."
+	case message.BlockedNoWorker:
+		return "No worker took it in time."
+	case message.BlockedClock:
+		return c.BlockedReason
+	case message.NotBlocked:
+	}
+	return ""
+}
+
+// maxArguments bounds the tree of arguments: what is larger is shown as text.
+const maxArguments = 3000
+
+// arguments are JSON for people: as a tree, or as it came.
+type arguments struct {
+	Tree  []asked.Argument // nil: only Raw
+	Raw   string
+	Bytes int
+}
+
+func argumentsOf(input string) arguments {
+	tree, _ := asked.Arguments(input, maxArguments)
+	return arguments{Tree: tree, Raw: input, Bytes: len(input)}
+}
+
+// change is one line of a difference; Mark is "+", "-" or " ".
+type change struct{ Mark, Text string }
+
+// diff is what an edit changes: nothing if both inputs say the same.
+func diff(before, after string) []change {
+	var out []change
+	for _, l := range asked.Changes(before, after) {
+		out = append(out, change{l[:1], l[2:]})
+	}
+	return out
 }
