@@ -139,7 +139,7 @@ func (s *stage) rest() {
 func (s *stage) settleAll() {
 	s.t.Helper()
 	for n := 0; ; {
-		held, err := s.operator.list(message.ListRequest{Blocked: true})
+		held, err := s.operator.list(message.ListRequest{Phases: []message.Phase{message.PhaseBlocked}})
 		if err != nil {
 			s.t.Fatal(err)
 		}

@@ -34,7 +34,7 @@ func TestClockThatKeepsACallFromStarting(t *testing.T) {
 					h.Errorf("shown as held %q: %q, want %q", c.Blocked, c.BlockedReason, tc.says)
 				}
 				olga := h.as(message.RoleOperator, "olga")
-				held, err := olga.List(h.Context(), message.ListRequest{Blocked: true})
+				held, err := olga.List(h.Context(), message.ListRequest{Phases: []message.Phase{message.PhaseBlocked}})
 				if err != nil || (len(held.Calls) == 1) != (tc.says != "") {
 					h.Errorf("%d blocked calls are listed, %v", len(held.Calls), err)
 				}

@@ -264,10 +264,12 @@ func (p *Port) seesAll() bool {
 // so that no caller writes into the engine's view.
 func (p *Port) showCall(c *message.Call) *message.Call {
 	c = p.e.clocks.Mark(c)
-	if p.seesAll() {
-		return c.Clone()
+	if !p.seesAll() {
+		c = c.Redacted()
 	}
-	return c.Redacted().Clone()
+	c = c.Clone()
+	c.InPhase = c.Phase()
+	return c
 }
 
 // showCalls is redacted for several.

@@ -185,13 +185,24 @@ func listFilters(w *world) {
 		{message.ListRequest{States: asking}, "ask ask ask"},
 		{message.ListRequest{States: finished}, "done no no"},
 		{message.ListRequest{States: append(asking, finished...), Session: "s2"}, "ask no"},
-		{message.ListRequest{Blocked: true}, "blocked"},
+		{message.ListRequest{Phases: []message.Phase{message.PhaseBlocked}}, "blocked"},
+		{message.ListRequest{Phases: []message.Phase{message.PhaseBlocked, message.PhaseAsking}}, "ask blocked ask ask"},
+		{message.ListRequest{Phases: []message.Phase{message.PhaseRunning}}, "run"},
+		{message.ListRequest{Phases: []message.Phase{message.PhaseQueued}, All: true}, "out"},
+		{message.ListRequest{Phases: []message.Phase{message.PhaseFinished}}, "done no no"},
+		{message.ListRequest{Phases: []message.Phase{message.PhaseFinished}, Session: "s"}, "done no"},
+		{message.ListRequest{Phases: []message.Phase{message.PhaseFinished}, States: asking}, ""},
 		{message.ListRequest{Session: "unknown", All: true}, ""},
 	} {
 		list, err := e.operator().List(w.Context(), row.r)
 		w.must(err)
 		if got := names(list.Calls); got != row.want || list.Next != 0 {
 			w.Errorf("list %+v: %q, want %q (next %d)", row.r, got, row.want, list.Next)
+		}
+		for _, c := range list.Calls {
+			if c.InPhase == "" || c.InPhase != c.Phase() {
+				w.Errorf("%s is listed in phase %q, want %q", c.Call, c.InPhase, c.Phase())
+			}
 		}
 	}
 	list, err := e.bot().List(w.Context(), message.ListRequest{All: true})
@@ -200,6 +211,10 @@ func listFilters(w *world) {
 	}
 	for _, s := range []message.ToolCallState{"", "Asking", "open"} {
 		_, err := e.operator().List(w.Context(), message.ListRequest{States: []message.ToolCallState{s}})
+		w.wantErr(err, message.ErrInvalid)
+	}
+	for _, p := range []message.Phase{"", "Asking", "open"} {
+		_, err := e.operator().List(w.Context(), message.ListRequest{Phases: []message.Phase{p}})
 		w.wantErr(err, message.ErrInvalid)
 	}
 	if held.Blocked != message.BlockedUnknown {

@@ -32,6 +32,11 @@ func (q *reader) listCalls(ctx context.Context, by message.Principal, r message.
 			return message.ListReply{}, &message.Error{Code: message.CodeInvalid, Op: "list", What: "unknown state " + string(s), Hint: "use pending, asking, allowed, submitted or finished"}
 		}
 	}
+	for _, p := range r.Phases {
+		if !slices.Contains(message.Phases(), p) {
+			return message.ListReply{}, &message.Error{Code: message.CodeInvalid, Op: "list", What: "unknown phase " + string(p), Hint: "use waiting, asking, ready, queued, running, retrying, blocked or finished"}
+		}
+	}
 	if r.Session == "" && view.WantsFinished(r) && q.view.HasForgotten() {
 		return q.listPastCalls(ctx, by, r)
 	}

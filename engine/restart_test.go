@@ -193,7 +193,7 @@ func restartHeld(w *world) {
 	held := e.unknown("c")
 	e.kill()
 	e = w.engine()
-	list, err := e.operator().List(w.Context(), message.ListRequest{Blocked: true})
+	list, err := e.operator().List(w.Context(), message.ListRequest{Phases: []message.Phase{message.PhaseBlocked}})
 	if err != nil || len(list.Calls) != 1 || list.Calls[0].Blocked != message.BlockedUnknown {
 		w.Fatalf("held after the restart: %+v, %v", list.Calls, err)
 	}

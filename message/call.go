@@ -40,6 +40,7 @@ type Call struct {
 	Tool    string        `json:"tool_name"`       // never changes
 	Input   string        `json:"input"`           // raw JSON as it will run, after an approver's edit
 	State   ToolCallState `json:"state"`           // AgentScope's word
+	InPhase Phase         `json:"phase,omitzero"`  // set in replies and never stored; Phase computes it
 	Cause   string        `json:"cause"`           // the last transition that was taken
 	Batch   Batch         `json:"batch,omitzero"`  // its place in the reply
 	Behind  CallID        `json:"behind,omitzero"` // pending behind the open approval request of this call

@@ -1,6 +1,6 @@
 package message
 
-// Phase is where a call is. Phase computes it from the call; it is not stored.
+// Phase is where a call is. Call.Phase computes it; it is not stored.
 // toolcall.Phases has the table of what each phase means and what can follow.
 type Phase string
 
@@ -15,6 +15,11 @@ const (
 	PhaseBlocked  Phase = "blocked"
 	PhaseFinished Phase = "finished"
 )
+
+// Phases are all phases, in the order in which a call goes through them.
+func Phases() []Phase {
+	return []Phase{PhaseWaiting, PhaseAsking, PhaseReady, PhaseQueued, PhaseRunning, PhaseRetrying, PhaseBlocked, PhaseFinished}
+}
 
 // Phase computes where the call is. Every package that has to know calls it,
 // instead of combining the state with other fields.

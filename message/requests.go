@@ -130,10 +130,10 @@ type ListRequest struct {
 	Tool    string          `json:"tool_name,omitzero"`
 	Agent   string          `json:"agent,omitzero"`
 	States  []ToolCallState `json:"states,omitzero"`
-	Blocked bool            `json:"blocked,omitzero"` // only calls that wait to be resolved
-	All     bool            `json:"all,omitzero"`     // finished ones too
-	After   uint64          `json:"after,omitzero"`   // cursor: Next of the reply before (a journal sequence)
-	Limit   int             `json:"limit,omitzero"`   // default and maximum 500; a page of large calls ends earlier
+	Phases  []Phase         `json:"phases,omitzero"`
+	All     bool            `json:"all,omitzero"`   // finished ones too
+	After   uint64          `json:"after,omitzero"` // cursor: Next of the reply before (a journal sequence)
+	Limit   int             `json:"limit,omitzero"` // default and maximum 500; a page of large calls ends earlier
 }
 
 // ListReply has calls in the order in which they were proposed.

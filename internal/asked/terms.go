@@ -36,3 +36,25 @@ func Limits(l *message.RememberLimits) string {
 	}
 	return text
 }
+
+// Allows names the calls that a standing approval allows.
+func Allows(l *message.StandingApproval) string {
+	var out []string
+	for _, r := range l.Terms.Rules {
+		text := reveal.Line(r.ToolName)
+		if r.RuleContent != nil && *r.RuleContent != "" {
+			text += "(" + reveal.Line(*r.RuleContent) + ")"
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, ", ")
+}
+
+// Grantors names the people who granted a standing approval.
+func Grantors(l *message.StandingApproval) string {
+	var out []string
+	for _, v := range l.GrantedBy {
+		out = append(out, reveal.Line(v.By.Name))
+	}
+	return strings.Join(out, ", ")
+}

@@ -113,7 +113,7 @@ var (
 				{Name: "tool_name", Type: "string", Doc: "Only calls of this tool."},
 				{Name: "agent", Type: "string", Doc: "Only calls of this agent."},
 				{Name: "state", Member: "states", Type: "string", Many: true, Doc: "Only calls in one of these states; may be repeated.", Words: []string{"pending", "asking", "allowed", "submitted", "finished"}},
-				{Name: "blocked", Type: "boolean", Doc: "Only calls that wait for an operator to resolve them."},
+				{Name: "phase", Member: "phases", Type: "string", Many: true, Doc: "Only calls in one of these phases; may be repeated.", Words: phaseWords()},
 				{Name: "all", Type: "boolean", Doc: "Finished calls, too."},
 				{Name: "after", Type: "integer", Doc: "The cursor: next of the page before."},
 				{Name: "limit", Type: "integer", Doc: "The size of the page; default and maximum 500."},
@@ -192,6 +192,14 @@ var (
 	Progress  = Define[message.ProgressRequest, struct{}](ofWorkers("progress", true))
 	Result    = Define[message.ResultRequest, message.ResultReply](ofWorkers("result", true))
 )
+
+func phaseWords() []string {
+	var out []string
+	for _, p := range message.Phases() {
+		out = append(out, string(p))
+	}
+	return out
+}
 
 func ofWorkers(name string, changes bool) Operation {
 	return Operation{Name: name, Class: ClassWork, Changes: changes, Roles: onlyWorker, NATS: map[message.Role]string{message.RoleWorker: name}}

@@ -76,8 +76,8 @@ func IsListed(c *message.Call, by message.Principal, r message.ListRequest) bool
 		r.Call != "" && c.Call != r.Call,
 		r.Tool != "" && c.Tool != r.Tool,
 		r.Agent != "" && c.Agent != r.Agent,
-		r.Blocked && c.Phase() != message.PhaseBlocked,
-		!r.All && !c.Open() && !slices.Contains(r.States, message.ToolCallFinished),
+		!c.Open() && !WantsFinished(r),
+		len(r.Phases) > 0 && !slices.Contains(r.Phases, c.Phase()),
 		len(r.States) > 0 && !slices.Contains(r.States, c.State):
 		return false
 	}
@@ -86,5 +86,5 @@ func IsListed(c *message.Call, by message.Principal, r message.ListRequest) bool
 
 // WantsFinished reports whether a list request asks for finished calls too.
 func WantsFinished(r message.ListRequest) bool {
-	return r.All || slices.Contains(r.States, message.ToolCallFinished)
+	return r.All || slices.Contains(r.States, message.ToolCallFinished) || slices.Contains(r.Phases, message.PhaseFinished)
 }

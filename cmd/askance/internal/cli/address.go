@@ -121,14 +121,6 @@ func oneCall(ad *address) cobra.PositionalArgs {
 	}
 }
 
-// noArgs is cobra.NoArgs as a usage error.
-func noArgs(_ *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usagef("unexpected argument %q", args[0])
-	}
-	return nil
-}
-
 // completeCalls completes the ids of open calls in some states; all, if none
 // is given.
 func (env *environment) completeCalls(states ...message.ToolCallState) cobra.CompletionFunc {

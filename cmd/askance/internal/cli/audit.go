@@ -27,7 +27,7 @@ type auditor interface {
 }
 
 func newAuditCommand(env *environment) *cobra.Command {
-	c := &cobra.Command{
+	return newGroup(&cobra.Command{
 		Use:   "audit",
 		Short: "Verify the audit log and export proofs",
 		Long: `Every event record has the hash of the record before it, and engines sign checkpoints
@@ -38,16 +38,10 @@ records that were changed, removed, inserted or reordered.`,
   askance audit verify journal.jsonl --key engine.pub
   askance audit receipt call_42 > call_42.receipt
   askance audit check call_42.receipt --key engine.pub`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usagef("unknown command %q, use verify, checkpoint, receipt, check or export", args[0])
-			}
-			return nil
-		},
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(newAuditVerifyCommand(env), newAuditCheckpointCommand(env), newAuditReceiptCommand(env), newAuditCheckCommand(env), newAuditExportCommand(env))
-	return c
+	},
+		newAuditVerifyCommand(env), newAuditCheckpointCommand(env), newAuditReceiptCommand(env),
+		newAuditCheckCommand(env), newAuditExportCommand(env),
+	)
 }
 
 // keyFiles are files with engines' public keys.
@@ -135,25 +129,12 @@ another place: askance audit verify --anchor checks that the checkpoint still ex
 				return err
 			}
 			anchor := proof.Anchor{Number: last.Number, Hash: hash}
-			if env.json {
-				return env.printDocument(struct {
-					Anchor     string            `json:"anchor"`
-					Checkpoint *proof.Checkpoint `json:"checkpoint"`
-				}{anchor.String(), last})
-			}
-			return env.printf("Checkpoint %d signs records %d to %d with key %s.\n%s\n", last.Number, last.From, last.To, last.KeyID, env.out.Dim("anchor "+anchor.String()))
+			return env.print(map[string]any{"anchor": anchor.String(), "checkpoint": last},
+				fmt.Sprintf("Checkpoint %d signs records %d to %d with key %s.\n%s\n", last.Number, last.From, last.To, last.KeyID, env.out.Dim("anchor "+anchor.String())))
 		},
 	}
 	env.cfg.bindClient(c)
 	return c
-}
-
-// count is a number and its noun.
-func count(n uint64, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }
 
 func newAuditExportCommand(env *environment) *cobra.Command {

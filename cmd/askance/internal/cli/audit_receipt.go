@@ -97,12 +97,7 @@ A receipt proves what the engine recorded. It does not prove that the tool did w
 its result says, or that the engine's clock was right.`,
 		Example: `  askance audit check call_42.receipt --key engine.pub
   askance audit check call_42.receipt --key engine.pub --json`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usagef("want one receipt file, got %d arguments", len(args))
-			}
-			return nil
-		},
+		Args: wantArgs(1, "one receipt file"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			set, retired, err := keys.load(env.cfg.dir())
 			if err != nil {
@@ -112,10 +107,7 @@ its result says, or that the engine's clock was right.`,
 			if err != nil {
 				return err
 			}
-			if env.json {
-				return env.printDocument(checked)
-			}
-			return env.printf("%s", receiptText(env.out, checked))
+			return env.print(checked, receiptText(env.out, checked))
 		},
 	}
 	env.cfg.bindAs(c, &env.cfg.Data, "data folder whose engine.pub is used without --key")
@@ -144,40 +136,36 @@ func checkReceipt(path string, keys message.KeySet, retired proof.Retired) (*pro
 
 // receiptText describes what a receipt proves and what it does not.
 func receiptText(out *term.Out, c *proof.Checked) string {
-	var b strings.Builder
-	row := func(label, format string, args ...any) {
-		fmt.Fprintf(&b, "  %s %s\n", out.Dim(fmt.Sprintf("%-9s", label)), fmt.Sprintf(format, args...))
+	story := &c.Story
+	s := newSheet(out, 9, fmt.Sprintf("%s %s, %s", out.Name(term.SafeLine(keyPath(c.Key))), out.Bold(term.SafeLine(story.Tool)), story.State))
+	for _, q := range story.Requests {
+		s.rowf("request", "%s %s", q.Digest, term.SafeLine(q.Request.Text))
+		s.rowf("input", "%s", term.SafeLine(q.Request.Input))
 	}
-	s := &c.Story
-	fmt.Fprintf(&b, "%s %s, %s\n", out.Name(term.SafeLine(keyPath(c.Key))), out.Bold(term.SafeLine(s.Tool)), s.State)
-	for _, q := range s.Requests {
-		row("request", "%s %s", q.Digest, term.SafeLine(q.Request.Text))
-		row("input", "%s", term.SafeLine(q.Request.Input))
+	for _, v := range story.Votes {
+		s.rowf("response", "%s by %s at %s, on %s", v.Kind, out.Who(term.SafeLine(asked.Actor(v.By))), v.At.UTC().Format(time.RFC3339), v.Digest)
 	}
-	for _, v := range s.Votes {
-		row("response", "%s by %s at %s, on %s", v.Kind, out.Who(term.SafeLine(asked.Actor(v.By))), v.At.UTC().Format(time.RFC3339), v.Digest)
+	for _, g := range story.Grants {
+		s.rowf("grant", "attempt %d%s, signed by key %s", g.Attempt, approversText(out, g.Approvals), g.KeyID)
 	}
-	for _, g := range s.Grants {
-		row("grant", "attempt %d%s, signed by key %s", g.Attempt, approversText(out, g.Approvals), g.KeyID)
-	}
-	for _, t := range s.Attempts {
+	for _, t := range story.Attempts {
 		if t.Worker != "" {
-			row("attempt", "%d, started by %s at %s", t.Number, out.Who(term.SafeLine(t.Worker)), t.StartedAt.UTC().Format(time.RFC3339))
+			s.rowf("attempt", "%d, started by %s at %s", t.Number, out.Who(term.SafeLine(t.Worker)), t.StartedAt.UTC().Format(time.RFC3339))
 		}
 	}
-	if s.ResultState != "" {
-		row("result", "%s %s", s.ResultState, s.ResultDigest)
+	if story.ResultState != "" {
+		s.rowf("result", "%s %s", story.ResultState, story.ResultDigest)
 	}
-	row("records", "%d, from %d to %d, signed with key %s", c.Count, c.First, c.Last, strings.Join(c.KeyIDs, ", "))
+	s.rowf("records", "%d, from %d to %d, signed with key %s", c.Count, c.First, c.Last, strings.Join(c.KeyIDs, ", "))
 	proved := "Proved: the engine recorded exactly these steps in this order."
 	if c.Redacted > 0 {
 		proved = fmt.Sprintf("Proved: the engine recorded exactly these steps in this order, %s of them redacted by rules.", fmt.Sprint(c.Redacted))
 	}
-	fmt.Fprintf(&b, "%s\n", out.Good(proved))
+	s.line(out.Good(proved))
 	for _, text := range unprovenTexts(c) {
-		fmt.Fprintf(&b, "%s %s\n", out.Dim("Not proved:"), text)
+		fmt.Fprintf(s, "%s %s\n", out.Dim("Not proved:"), text)
 	}
-	return b.String()
+	return s.String()
 }
 
 // approversText names the approvers that a grant lists.

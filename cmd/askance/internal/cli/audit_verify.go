@@ -87,72 +87,62 @@ func parseAnchor(text string) (proof.Anchor, error) {
 
 // printVerification prints a report and ends with an error if there are findings.
 func printVerification(env *environment, r *proof.Report) error {
-	var err error
-	if env.json {
-		err = env.printDocument(r)
-	} else {
-		err = env.printf("%s", verificationText(env.out, r))
-	}
-	if err != nil || r.OK {
+	if err := env.print(r, verificationText(env.out, r)); err != nil || r.OK {
 		return err
 	}
 	return findingsf("%s", count(uint64(r.Found), "finding", "findings"))
 }
 
 func verificationText(out *term.Out, r *proof.Report) string {
-	var b strings.Builder
-	row := func(label, format string, args ...any) {
-		fmt.Fprintf(&b, "  %s %s\n", out.Dim(fmt.Sprintf("%-9s", label)), fmt.Sprintf(format, args...))
-	}
-	fmt.Fprintf(&b, "%s\n", out.Bold("Journal of the space "+term.SafeLine(string(r.Space))))
+	s := newSheet(out, 9, out.Bold("Journal of the space "+term.SafeLine(string(r.Space))))
 	if r.Records == 0 {
-		row("records", "none")
+		s.rowf("records", "none")
 	} else {
-		row("records", "%d to %d: %s, %s", r.First, r.Last, count(r.Records, "record", "records"), count(r.EventRecords, "event record", "event records"))
+		s.rowf("records", "%d to %d: %s, %s", r.First, r.Last, count(r.Records, "record", "records"), count(r.EventRecords, "event record", "event records"))
 	}
 	switch {
 	case r.Partial:
-		row("selection", "the export has a filter: records may be missing")
+		s.rowf("selection", "the export has a filter: records may be missing")
 	case r.Unchained > 0 && r.Chained == 0:
-		row("chained", "%s, all from an earlier release without links: only checkpoints protect them", count(r.EventRecords, "event record", "event records"))
+		s.rowf("chained", "%s, all from an earlier release without links: only checkpoints protect them", count(r.EventRecords, "event record", "event records"))
 	case r.EventRecords == 0:
-		row("chained", "there are no event records")
+		s.rowf("chained", "there are no event records")
 	case r.Unchained > 0:
-		row("chained", "%s; %s from an earlier release have no link: the chain starts at %d", count(r.Chained, "event record", "event records"), count(r.Unchained, "event record", "event records"), r.ChainFrom)
+		s.rowf("chained", "%s; %s from an earlier release have no link: the chain starts at %d", count(r.Chained, "event record", "event records"), count(r.Unchained, "event record", "event records"), r.ChainFrom)
 	default:
-		row("chained", "%s in %s", count(r.Chained, "event record", "event records"), count(r.Trees, "chain", "chains"))
+		s.rowf("chained", "%s in %s", count(r.Chained, "event record", "event records"), count(r.Trees, "chain", "chains"))
 	}
 	if r.Redacted > 0 {
-		row("redacted", "%s: the hash of the full body and the signed redaction prove them", count(r.Redacted, "record is", "records are"))
+		s.rowf("redacted", "%s: the hash of the full body and the signed redaction prove them", count(r.Redacted, "record is", "records are"))
 	}
 	if r.Checkpoints > 0 {
-		row("signed", "%d to %d, by %s, the last of %s", r.CoverFrom, r.CoverTo, count(r.Checkpoints, "checkpoint", "checkpoints"), r.LastAt.Local().Format(time.DateTime))
-		row("anchor", "%s", r.Anchor)
+		s.rowf("signed", "%d to %d, by %s, the last of %s", r.CoverFrom, r.CoverTo, count(r.Checkpoints, "checkpoint", "checkpoints"), r.LastAt.Local().Format(time.DateTime))
+		s.rowf("anchor", "%s", r.Anchor)
 	}
 	if r.Uncovered > 0 {
-		row("unsigned", "%s not covered by a checkpoint: the last record of a call could be missing unnoticed", count(r.Uncovered, "record is", "records are"))
+		s.rowf("unsigned", "%s not covered by a checkpoint: the last record of a call could be missing unnoticed", count(r.Uncovered, "record is", "records are"))
 	}
 	for _, l := range r.Losses {
-		row("loss", "accepted %s by %s: %s", l.At.Local().Format(time.DateTime), term.SafeLine(l.By), term.SafeLine(l.Reason))
+		s.rowf("loss", "accepted %s by %s: %s", l.At.Local().Format(time.DateTime), term.SafeLine(l.By), term.SafeLine(l.Reason))
 		for _, m := range l.Missing {
-			row("", "missing: %s", m)
+			s.rowf("", "missing: %s", m)
 		}
 	}
 	if r.OK && len(r.Losses) > 0 {
-		fmt.Fprintf(&b, "%s\n", out.Good("Nothing else was changed, removed, inserted or reordered."))
-		return b.String()
+		s.line(out.Good("Nothing else was changed, removed, inserted or reordered."))
+		return s.String()
 	}
 	if r.OK {
-		fmt.Fprintf(&b, "%s\n", out.Good("Nothing was changed, removed, inserted or reordered."))
-		return b.String()
+		s.line(out.Good("Nothing was changed, removed, inserted or reordered."))
+		return s.String()
 	}
 	for _, f := range r.Findings {
-		fmt.Fprintf(&b, "%s\n", findingText(out, f))
+		s.line(findingText(out, f))
 	}
 	if more := r.Found - len(r.Findings); more > 0 {
-		fmt.Fprintf(&b, "… and %d more\n", more)
+		fmt.Fprintf(s, "… and %d more\n", more)
 	}
-	return b.String()
+	return s.String()
 }
 
 func findingText(out *term.Out, f proof.Finding) string {

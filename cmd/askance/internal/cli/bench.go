@@ -74,10 +74,7 @@ func runBench(ctx context.Context, env *environment, cfg bench.Config) error {
 	if err != nil {
 		return err
 	}
-	if env.json {
-		return env.printDocument(r)
-	}
-	return env.printf("%s", benchText(env.out, r))
+	return env.print(r, benchText(env.out, r))
 }
 
 // newBenchBar shows the progress of a benchmark on a terminal.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 )
 
 func TestListAndShow(t *testing.T) {
@@ -46,6 +47,52 @@ func TestListAndShow(t *testing.T) {
 	if show.Call.State != message.ToolCallAsking || show.Call.Digest == "" || len(show.History) != 1 {
 		t.Errorf("show --json = %+v", show)
 	}
+}
+
+// A list takes phases as a filter, and every call in a reply has its phase. The
+// journal stores none.
+func TestListByPhase(t *testing.T) {
+	clean(t)
+	s := serve(t)
+	s.propose("r1", "c-ask", "pay", `{"cents":500}`)
+	s.propose("r2", "c-queued", "outside", `{}`)
+	s.propose("r3", "c-denied", "pay", `{"cents":9999}`)
+	for flags, want := range map[string]string{
+		"--phase asking": "c-ask asking", "--phase queued": "c-queued queued", "--phase finished": "c-denied finished", "--blocked": "",
+		"--phase asking,queued": "c-ask asking|c-queued queued", "--phase asking --phase finished --tool pay": "c-ask asking|c-denied finished",
+	} {
+		var got []string
+		for _, c := range decode[message.ListReply](t, ok(t, append(strings.Fields("list --json --data "+s.data), strings.Fields(flags)...)...)).Calls {
+			got = append(got, string(c.Call)+" "+string(c.InPhase))
+		}
+		if strings.Join(got, "|") != want {
+			t.Errorf("list %s: %q, want %q", flags, got, want)
+		}
+	}
+	fails(t, cli.ExitUsage, `--phase "asked": use waiting, asking`, "list", "--phase", "asked")
+	if export := ok(t, "audit", "export", "--data", s.data); !strings.Contains(export, "c-denied") || strings.Contains(strings.ReplaceAll(export, `\`, ""), `"phase":"finished"`) {
+		t.Errorf("the journal stores the phase of a call:\n%s", export)
+	}
+}
+
+// A preview decides as a proposal does and leaves nothing behind.
+func TestPreview(t *testing.T) {
+	clean(t)
+	s := serve(t)
+	for input, want := range map[string]string{`{"cents":5}`: "allow", `{"cents":500}`: "ask", `{"cents":9999}`: "deny", `{"cents":"x"}`: "refused"} {
+		if out := ok(t, "preview", "pay", "--args", input, "--data", s.data); !strings.HasPrefix(out, want+" pay: ") {
+			t.Errorf("preview of %s, want %s:\n%s", input, want, out)
+		}
+		reply := decode[api.PreviewReply](t, ok(t, "preview", "pay", "--args", input, "--json", "--data", s.data))
+		if c := reply.Calls[0]; (c.Decision == nil) != (want == "refused") || c.Decision != nil && string(c.Decision.Behavior) != want {
+			t.Errorf("preview of %s: %+v, want %s", input, reply, want)
+		}
+	}
+	if calls := decode[message.ListReply](t, ok(t, "list", "--all", "--json", "--data", s.data)).Calls; len(calls) != 0 {
+		t.Errorf("previews left calls: %+v", calls)
+	}
+	s.stop()
+	fails(t, cli.ExitUnavailable, "start askance serve", "preview", "pay", "--data", s.data)
 }
 
 func TestAddresses(t *testing.T) {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -25,7 +26,7 @@ type giving struct {
 
 func newCredsCommand(env *environment) *cobra.Command {
 	var g giving
-	c := &cobra.Command{
+	return newGroup(&cobra.Command{
 		Use:   "creds",
 		Short: "Manage NATS logins of runtimes, workers and people",
 		Long: `Creates and revokes NATS credentials files. Each one has a key and a signed token that
@@ -43,11 +44,10 @@ in a safe place between logins.`,
   askance creds add approver ann
   askance creds add worker wk-1 --tool refund
   askance creds revoke approver ann`,
-		Args: noArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(newCredsInitCommand(env), newCredsAddCommand(env, &g), newCredsListCommand(env), newCredsRevokeCommand(env, &g), newCredsConfigCommand(env))
-	return c
+	},
+		newCredsInitCommand(env), newCredsAddCommand(env, &g), newCredsListCommand(env),
+		newCredsRevokeCommand(env, &g), newCredsConfigCommand(env),
+	)
 }
 
 func addCredsFlags(env *environment, c *cobra.Command) *cobra.Command {
@@ -84,10 +84,7 @@ token at once, also on a running server (askance token create).`,
 			if _, err := creds.Init(c.Context(), dir); err != nil {
 				return err
 			}
-			if env.json {
-				return writeJSON(env.out, map[string]string{"creds_dir": dir, "engine_login": creds.EngineLogin(dir)})
-			}
-			return env.printf("Credentials created in %s. Restart askance serve, then create logins with askance creds add.\nHTTP requires a token from now on: askance token create NAME --role approver\n", dir)
+			return env.print(map[string]string{"creds_dir": dir, "engine_login": creds.EngineLogin(dir)}, fmt.Sprintf("Credentials created in %s. Restart askance serve, then create logins with askance creds add.\nHTTP requires a token from now on: askance token create NAME --role approver\n", dir))
 		},
 	})
 }
@@ -147,10 +144,7 @@ func runCredsAdd(ctx context.Context, env *environment, g giving, args []string)
 	if err != nil {
 		return err
 	}
-	if env.json {
-		return writeJSON(env.out, map[string]string{"role": string(u.Role), "name": u.Name, "space": string(u.Space), "file": path})
-	}
-	return env.printf("%s\n", path)
+	return env.print(map[string]string{"role": string(u.Role), "name": u.Name, "space": string(u.Space), "file": path}, path+"\n")
 }
 
 func openCreds(env *environment) (*creds.Folder, error) {
@@ -181,10 +175,7 @@ revoke and askance interrupt.`,
 			if err := creds.Revoke(c.Context(), u); err != nil {
 				return err
 			}
-			if env.json {
-				return writeJSON(env.out, map[string]string{"role": string(u.Role), "name": u.Name, "space": string(u.Space), "state": "revoked"})
-			}
-			return env.printf("Revoked: %s.\n", term.SafeLine(u.String()))
+			return env.print(map[string]string{"role": string(u.Role), "name": u.Name, "space": string(u.Space), "state": "revoked"}, fmt.Sprintf("Revoked: %s.\n", term.SafeLine(u.String())))
 		},
 	})
 	env.cfg.bindAs(c, &env.cfg.Space, "space of the login")
@@ -211,27 +202,15 @@ instead.`,
 			if err != nil {
 				return err
 			}
-			if env.json {
-				return writeJSON(env.out, map[string]string{"account": trust.Account(), "config": trust.ServerConfig()})
-			}
-			return env.printf("%s", trust.ServerConfig())
+			return env.print(map[string]string{"account": trust.Account(), "config": trust.ServerConfig()}, trust.ServerConfig())
 		},
 	})
 }
 
-func roleAndName(_ *cobra.Command, args []string) error {
-	if len(args) != 2 || args[0] == "" || args[1] == "" {
-		return usagef("want a role and a name, for instance: approver ann")
-	}
-	return nil
-}
-
-func completeRoles(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return []string{"runtime", "worker", "approver", "operator", "auditor"}, cobra.ShellCompDirectiveNoFileComp
-}
+var (
+	roleAndName   = wantArgs(2, "a role and a name, for instance: approver ann")
+	completeRoles = completeWords("runtime", "worker", "approver", "operator", "auditor")
+)
 
 func newCredsListCommand(env *environment) *cobra.Command {
 	return addCredsFlags(env, &cobra.Command{
@@ -249,35 +228,34 @@ func newCredsListCommand(env *environment) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if env.json {
-				return env.printDocument(map[string]any{"users": users})
-			}
-			return printCredUsers(env, users, time.Now())
+			return env.print(map[string]any{"users": users}, loginsTable(env.out, users))
 		},
 	})
 }
 
-func printCredUsers(env *environment, users []creds.User, now time.Time) error {
-	var b strings.Builder
+func loginsTable(out *term.Out, users []creds.User) string {
+	var rows [][]string
 	for _, u := range users {
-		state := "in force"
-		switch {
-		case !u.Revoked.IsZero():
-			state = "revoked " + u.Revoked.Format(time.DateTime)
-		case !u.InForce(now):
-			state = "expired " + u.Expires.Format(time.DateTime)
-		case !u.Expires.IsZero():
-			state = "until " + u.Expires.Format(time.DateTime)
-		}
-		space := string(u.Space)
-		if space == "" {
-			space = "every space"
-		}
 		what := strings.Join(u.Tools, ", ")
 		if len(u.Routes) > 0 {
 			what += " on " + strings.Join(u.Routes, ", ")
 		}
-		fmt.Fprintf(&b, "%-9s %-20s %-12s %-28s %s\n", u.Role, term.SafeLine(u.Name), space, state, term.SafeLine(what))
+		rows = append(rows, []string{
+			string(u.Role), out.Name(term.SafeLine(u.Name)), cmp.Or(string(u.Space), "every space"), validity(u.Revoked, u.Expires, u.InForce(time.Now())), term.SafeLine(what),
+		})
 	}
-	return env.printf("%s", b.String())
+	return tableText(out, []string{"ROLE", "NAME", "SPACE", "STATE", "TOOLS"}, rows)
+}
+
+// validity is the state of a login or token.
+func validity(revoked, expires time.Time, inForce bool) string {
+	switch {
+	case !revoked.IsZero():
+		return "revoked " + revoked.Format(time.DateTime)
+	case !inForce:
+		return "expired " + expires.Format(time.DateTime)
+	case !expires.IsZero():
+		return "until " + expires.Format(time.DateTime)
+	}
+	return "in force"
 }

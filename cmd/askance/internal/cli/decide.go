@@ -7,31 +7,47 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
-	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
-	"github.com/spf13/cobra"
 )
 
-// decision is common to approve, edit, reject, answer and delegate: they find a
+// responding is common to approve, edit, reject, respond and delegate: they find a
 // call, show it, and send a response that names the digest of what they showed.
-type decision struct {
+type responding struct {
+	env    *environment
 	ad     address
 	digest string // of --digest: binds the response to what the person reviewed earlier
 	yes    bool
+
+	memory                            memory
+	sign                              signing
+	feedback, input, output, to, note string
 }
 
-func (d *decision) flags(c *cobra.Command) {
+// newRespondCommand completes a command that responds to an approval request. verb
+// begins the question for confirmation; build makes the response.
+func newRespondCommand(env *environment, c *cobra.Command, verb string, flags func(*responding, *pflag.FlagSet), build func(*responding, context.Context, *message.Call) (message.Response, error)) *cobra.Command {
+	d := &responding{env: env, sign: signing{cfg: &env.cfg}}
+	c.Args, c.ValidArgsFunction = oneCall(&d.ad), env.completeCalls(message.ToolCallAsking)
+	c.RunE = func(c *cobra.Command, _ []string) error { return d.respond(c.Context(), verb, build) }
+	env.cfg.bindClient(c)
+	d.memory.cmd, d.sign.cmd = c, c
 	d.ad.flags(c)
 	c.Flags().StringVar(&d.digest, "digest", "", "respond only to the approval request with this digest, as askance show or list --json printed it")
 	c.Flags().BoolVarP(&d.yes, "yes", "y", false, "do not ask for confirmation: respond to the present approval request")
+	flags(d, c.Flags())
+	return c
 }
 
-// decide finds the call, lets build make the response, asks for confirmation unless
+// respond finds the call, lets build make the response, asks for confirmation unless
 // --yes or --digest is set, and sends the response.
-func decide(ctx context.Context, env *environment, d *decision, verb string, build func(context.Context, *message.Call) (message.Response, error)) error {
+func (d *responding) respond(ctx context.Context, verb string, build func(*responding, context.Context, *message.Call) (message.Response, error)) error {
+	env := d.env
 	if d.digest == "" && !d.yes && !env.isInteractive() {
 		return usagef("not a terminal: pass --yes, or --digest to respond to exactly what you reviewed")
 	}
@@ -50,7 +66,7 @@ func decide(ctx context.Context, env *environment, d *decision, verb string, bui
 	if !env.json {
 		env.notef("%s", callText(env.err, call))
 	}
-	response, err := build(ctx, call)
+	response, err := build(d, ctx, call)
 	if err != nil {
 		return err
 	}
@@ -67,15 +83,11 @@ func decide(ctx context.Context, env *environment, d *decision, verb string, bui
 			return errors.New("canceled: no response was sent, the approval request is still open")
 		}
 	}
-	return sendAnswer(ctx, env, l, response)
-}
-
-func sendAnswer(ctx context.Context, env *environment, c engine.Client, response message.Response) error {
-	after, err := c.SubmitResponse(ctx, response)
+	after, err := l.SubmitResponse(ctx, response)
 	if err != nil {
 		return err
 	}
-	return printOutcome(env, after)
+	return env.print(after, outcomeText(env.out, after)+"\n")
 }
 
 // mustAsk refuses calls without an open approval request.
@@ -93,31 +105,22 @@ func mustAsk(c *message.Call) error {
 	return e
 }
 
-// printOutcome prints a call after something was done to it.
-func printOutcome(env *environment, after *message.Call) error {
-	if env.json {
-		return env.printDocument(after)
-	}
-	return env.printf("%s\n", outcomeText(env.out, after))
+// outcomeLine is the text of an operation that replies with a call.
+func outcomeLine[Req any](out *term.Out, _ Req, after *message.Call) string {
+	return outcomeText(out, after) + "\n"
 }
 
 // outcomeText describes a call in one line after an operation.
 func outcomeText(out *term.Out, c *message.Call) string {
 	head := out.Name(term.SafeLine(string(c.Call))) + " is " + phasePaint(out, c)(string(c.Phase()))
-	switch {
-	case c.State == message.ToolCallAsking:
+	if c.State == message.ToolCallAsking {
 		return head + ": " + stillAsksText(c)
-	case c.State == message.ToolCallFinished:
-		return head + ": " + waitsFor(c)
 	}
 	return head + ": " + waitsFor(c)
 }
 
 func newApproveCommand(env *environment) *cobra.Command {
-	var d decision
-	var memory memory
-	sign := signing{cfg: &env.cfg}
-	c := &cobra.Command{
+	return newRespondCommand(env, &cobra.Command{
 		Use:   "approve CALL",
 		Short: "Approve a call with exactly these arguments",
 		Long: `Approves a call as it is. The response names the digest of the approval request, so
@@ -138,84 +141,94 @@ standing approvals.`,
   askance approve call_42 --remember --scope session --until 2h --uses 3
   askance approve call_42 --remember --rule "git push origin:*"
   askance approve call_42 --remember --budget args.cents=10000`,
-		Args:              oneCall(&d.ad),
-		ValidArgsFunction: env.completeCalls(message.ToolCallAsking),
-		RunE: func(c *cobra.Command, _ []string) error {
-			return decide(c.Context(), env, &d, "Approve", func(_ context.Context, call *message.Call) (message.Response, error) {
-				response := message.Response{Kind: message.ResponseApprove}
-				key, err := sign.load()
-				if err != nil {
-					return response, err
-				}
-				if key != nil {
-					if response.Signature, err = key.sign(call, time.Now()); err != nil {
-						return response, err
-					}
-				}
-				return response, memory.into(&response, call, time.Now())
-			})
+	}, "Approve", func(d *responding, _ *pflag.FlagSet) {
+		d.memory.flags()
+		d.sign.flags()
+	}, func(d *responding, _ context.Context, call *message.Call) (message.Response, error) {
+		response := message.Response{Kind: message.ResponseApprove}
+		key, err := d.sign.load()
+		if err == nil && key != nil {
+			response.Signature, err = key.sign(call, time.Now())
+		}
+		if err != nil {
+			return response, err
+		}
+		return response, d.memory.into(&response, call, time.Now())
+	})
+}
+
+func newEditCommand(env *environment) *cobra.Command {
+	return newRespondCommand(env, &cobra.Command{
+		Use:   "edit CALL",
+		Short: "Approve a call with changed arguments",
+		Long: `Approves a call with changed arguments. An edit is a new proposal by you: it must
+match the tool's schema, and the policy decides about it again, so the policy can
+deny it or require another approval. Without --input your editor ($VISUAL, $EDITOR)
+opens.
+
+--remember and its flags are those of askance approve, for the edited call.`,
+		Example: `  askance edit call_42
+  askance edit call_42 --input '{"order_id":"A-1042","amount_cents":4900}' --yes
+  askance edit call_42 --input @refund.json --digest sha256:9f2…
+  askance edit call_42 --input @refund.json --remember --uses 3`,
+		PreRunE: func(c *cobra.Command, _ []string) error {
+			if input, err := c.Flags().GetString("input"); (err != nil || input == "") && !env.isInteractive() {
+				return usagef("not a terminal, so that no editor can open: pass the new arguments with --input")
+			}
+			return nil
 		},
-	}
-	env.cfg.bindClient(c)
-	d.flags(c)
-	memory.flags(c)
-	sign.flags(c)
-	return c
+	}, "Approve as edited", func(d *responding, f *pflag.FlagSet) {
+		d.memory.flags()
+		f.StringVar(&d.input, "input", "", "new arguments: a JSON object, @FILE, or - for standard input")
+	}, func(d *responding, ctx context.Context, call *message.Call) (message.Response, error) {
+		text, err := readEditedInput(ctx, env, call, d.input)
+		if err != nil {
+			return message.Response{}, err
+		}
+		if !env.json {
+			env.notef("%s", diffText(env.err, asked.Changes(call.Input, text)))
+		}
+		response := message.Response{Kind: message.ResponseApprove, Input: &text}
+		return response, d.memory.into(&response, call, time.Now())
+	})
 }
 
 func newRejectCommand(env *environment) *cobra.Command {
-	var d decision
-	var feedback string
-	c := &cobra.Command{
+	return newRespondCommand(env, &cobra.Command{
 		Use:   "reject CALL",
 		Short: "Reject a call and tell the model why",
 		Example: `  askance reject call_42 --feedback "refund only the shipping"
   askance reject call_42 --yes`,
-		Args:              oneCall(&d.ad),
-		ValidArgsFunction: env.completeCalls(message.ToolCallAsking),
-		RunE: func(c *cobra.Command, _ []string) error {
-			return decide(c.Context(), env, &d, "Reject", func(context.Context, *message.Call) (message.Response, error) {
-				return message.Response{Kind: message.ResponseReject, Feedback: feedback}, nil
-			})
-		},
-	}
-	env.cfg.bindClient(c)
-	d.flags(c)
-	c.Flags().StringVar(&feedback, "feedback", "", "text for the model")
-	return c
+	}, "Reject", func(d *responding, f *pflag.FlagSet) {
+		f.StringVar(&d.feedback, "feedback", "", "text for the model")
+	}, func(d *responding, _ context.Context, _ *message.Call) (message.Response, error) {
+		return message.Response{Kind: message.ResponseReject, Feedback: d.feedback}, nil
+	})
 }
 
-func newAnswerCommand(env *environment) *cobra.Command {
-	var d decision
-	var output string
-	c := &cobra.Command{
+func newResultCommand(env *environment) *cobra.Command {
+	return newRespondCommand(env, &cobra.Command{
 		Use:   "respond CALL --output TEXT",
 		Short: "Supply the tool's result yourself; nothing runs",
 		Example: `  askance respond call_42 --output "done manually, ticket 17"
   askance respond call_42 --output @result.txt --yes
   date | askance respond call_42 --output - --yes`,
-		Args:              oneCall(&d.ad),
-		ValidArgsFunction: env.completeCalls(message.ToolCallAsking),
-		RunE: func(c *cobra.Command, _ []string) error {
+		PreRunE: func(c *cobra.Command, _ []string) error {
 			if !c.Flags().Changed("output") {
 				return usagef("--output is missing: pass the text that becomes the tool's result")
 			}
-			return decide(c.Context(), env, &d, "Supply the result of", func(context.Context, *message.Call) (message.Response, error) {
-				text, err := env.readText("--output", output, message.MaxOutputBytes)
-				return message.Response{Kind: message.ResponseRespond, Output: strings.TrimRight(text, "\n")}, err
-			})
+			return nil
 		},
-	}
-	env.cfg.bindClient(c)
-	d.flags(c)
-	c.Flags().StringVar(&output, "output", "", "result: a text, @FILE, or - for standard input")
-	return c
+	}, "Supply the result of", func(d *responding, f *pflag.FlagSet) {
+		f.StringVar(&d.output, "output", "", "result: a text, @FILE, or - for standard input")
+	}, func(d *responding, _ context.Context, _ *message.Call) (message.Response, error) {
+		text, err := env.readText("--output", d.output, message.MaxOutputBytes)
+		return message.Response{Kind: message.ResponseRespond, Output: strings.TrimRight(text, "\n")}, err
+	})
 }
 
-func newHandOverCommand(env *environment) *cobra.Command {
-	var d decision
-	var to, note string
-	c := &cobra.Command{
+func newDelegateCommand(env *environment) *cobra.Command {
+	return newRespondCommand(env, &cobra.Command{
 		Use:   "delegate CALL [--to NAME]",
 		Short: "Delegate an approval request to another person, or skip it",
 		Long: `With --to, delegates an approval request to one person; without --to, you skip it and
@@ -224,21 +237,14 @@ change. You cannot approve it afterwards, only reject it; your earlier approval 
 revoked. Only people who could respond before can respond now.`,
 		Example: `  askance delegate call_42 --to bob --note "you know the customer"
   askance delegate call_42 --note "I am related to the payee" --yes`,
-		Args:              oneCall(&d.ad),
-		ValidArgsFunction: env.completeCalls(message.ToolCallAsking),
-		RunE: func(c *cobra.Command, _ []string) error {
-			return decide(c.Context(), env, &d, "Delegate", func(context.Context, *message.Call) (message.Response, error) {
-				response := message.Response{Kind: message.ResponseSkip, Note: note}
-				if to != "" {
-					response.Kind, response.To = message.ResponseDelegate, to
-				}
-				return response, nil
-			})
-		},
-	}
-	env.cfg.bindClient(c)
-	d.flags(c)
-	c.Flags().StringVar(&to, "to", "", "person who should respond; without it you skip the request")
-	c.Flags().StringVar(&note, "note", "", "note for the next approver")
-	return c
+	}, "Delegate", func(d *responding, f *pflag.FlagSet) {
+		f.StringVar(&d.to, "to", "", "person who should respond; without it you skip the request")
+		f.StringVar(&d.note, "note", "", "note for the next approver")
+	}, func(d *responding, _ context.Context, _ *message.Call) (message.Response, error) {
+		response := message.Response{Kind: message.ResponseSkip, Note: d.note}
+		if d.to != "" {
+			response.Kind, response.To = message.ResponseDelegate, d.to
+		}
+		return response, nil
+	})
 }

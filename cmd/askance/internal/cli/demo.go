@@ -63,12 +63,7 @@ func demoTool() *cobra.Command {
 		Use:    "tool WORKSPACE",
 		Short:  "Run one call of the demo's worker",
 		Hidden: true,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usagef("want the workspace folder")
-			}
-			return nil
-		},
+		Args:   wantArgs(1, "the workspace folder"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return demo.RunTool(c.Context(), demo.Call{
 				Tool: os.Getenv("ASKANCE_TOOL"), IdempotencyKey: os.Getenv("ASKANCE_IDEMPOTENCY_KEY"), Workspace: args[0],

@@ -8,58 +8,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
-
-	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
 )
-
-func newEditCommand(env *environment) *cobra.Command {
-	var d decision
-	var input string
-	var memory memory
-	c := &cobra.Command{
-		Use:   "edit CALL",
-		Short: "Approve a call with changed arguments",
-		Long: `Approves a call with changed arguments. An edit is a new proposal by you: it must
-match the tool's schema, and the policy decides about it again, so the policy can
-deny it or require another approval. Without --input your editor ($VISUAL, $EDITOR)
-opens.
-
---remember and its flags are those of askance approve, for the edited call.`,
-		Example: `  askance edit call_42
-  askance edit call_42 --input '{"order_id":"A-1042","amount_cents":4900}' --yes
-  askance edit call_42 --input @refund.json --digest sha256:9f2…
-  askance edit call_42 --input @refund.json --remember --uses 3`,
-		Args:              oneCall(&d.ad),
-		ValidArgsFunction: env.completeCalls(message.ToolCallAsking),
-		RunE: func(c *cobra.Command, _ []string) error {
-			if input == "" && !env.isInteractive() {
-				return usagef("not a terminal, so that no editor can open: pass the new arguments with --input")
-			}
-			return decide(c.Context(), env, &d, "Approve as edited", func(ctx context.Context, call *message.Call) (message.Response, error) {
-				text, err := readEditedInput(ctx, env, call, input)
-				if err != nil {
-					return message.Response{}, err
-				}
-				if !env.json {
-					env.notef("%s", diffText(env.err, asked.Changes(call.Input, text)))
-				}
-				response := message.Response{Kind: message.ResponseApprove, Input: &text}
-				return response, memory.into(&response, call, time.Now())
-			})
-		},
-	}
-	env.cfg.bindClient(c)
-	d.flags(c)
-	memory.flags(c)
-	c.Flags().StringVar(&input, "input", "", "new arguments: a JSON object, @FILE, or - for standard input")
-	return c
-}
 
 // readEditedInput gives the new arguments, from the flag or from the editor.
 func readEditedInput(ctx context.Context, env *environment, call *message.Call, flag string) (text string, err error) {

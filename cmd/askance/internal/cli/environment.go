@@ -1,22 +1,18 @@
 package cli
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/charmbracelet/huh"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
-	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -68,67 +64,6 @@ func shownAttr(_ []string, at slog.Attr) slog.Attr {
 // isInteractive reports whether the command can ask a person.
 func (env *environment) isInteractive() bool {
 	return !env.json && term.IsTerminal(env.in) && env.err.Terminal() && os.Getenv("TERM") != "dumb"
-}
-
-// printf writes to the standard output.
-func (env *environment) printf(format string, args ...any) error {
-	_, err := fmt.Fprintf(env.out, format, args...)
-	return err
-}
-
-// notef writes to the standard error what is not part of the result.
-func (env *environment) notef(format string, args ...any) {
-	_, _ = fmt.Fprintf(env.err, format, args...)
-}
-
-// printDocument prints one JSON document, indented.
-func (env *environment) printDocument(v any) error {
-	b, err := strictjson.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("encode the output: %w", err)
-	}
-	var pretty bytes.Buffer
-	if err := json.Indent(&pretty, b, "", "  "); err != nil {
-		return fmt.Errorf("encode the output: %w", err)
-	}
-	pretty.WriteByte('\n')
-	_, err = env.out.Write(pretty.Bytes())
-	return err
-}
-
-// writeJSON writes one JSON document on one line.
-func writeJSON(w io.Writer, v any) error {
-	b, err := strictjson.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("encode the output: %w", err)
-	}
-	_, err = w.Write(append(b, '\n'))
-	return err
-}
-
-// writeOutput lets write fill a file, which appears when it is complete, or the
-// standard output if path is empty.
-func (env *environment) writeOutput(path string, write func(io.Writer) error) (err error) {
-	if path == "" {
-		return write(env.out)
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".askance-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name()) // an incomplete file is of no use
-		}
-	}()
-	if err = write(f); err != nil {
-		_ = f.Close() // the first error counts
-		return err
-	}
-	if err = f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }
 
 // readText gives the value of a flag that is a text, @FILE, or - for standard

@@ -17,21 +17,12 @@ import (
 )
 
 func newEventsCommand(env *environment) *cobra.Command {
-	c := &cobra.Command{
+	return newGroup(&cobra.Command{
 		Use:   "events",
 		Short: "Follow the events of a session, or rebuild a message from them",
 		Example: `  askance events tail ticket-7
   askance events replay ticket-7`,
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usagef("unknown command %q, use tail or replay", args[0])
-			}
-			return nil
-		},
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(newEventsTailCommand(env), newEventsReplayCommand(env))
-	return c
+	}, newEventsTailCommand(env), newEventsReplayCommand(env))
 }
 
 // oneSession takes the session argument. Without one there must be only one

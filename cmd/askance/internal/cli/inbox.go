@@ -40,7 +40,8 @@ colours off. Without a terminal, use askance list, show and approve.`,
 	}
 	env.cfg.bindClient(c)
 	c.Flags().StringVar(&session, "session", "", "only approval requests of this session")
-	sign.flags(c)
+	sign.cmd = c
+	sign.flags()
 	return c
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/askance-dev/askance/bus/creds"
@@ -20,7 +19,7 @@ import (
 )
 
 func newJournalCommand(env *environment) *cobra.Command {
-	c := &cobra.Command{
+	return newGroup(&cobra.Command{
 		Use:   "journal",
 		Short: "Check a journal for lost records, and accept a loss",
 		Long: `An engine refuses a journal without records that its signed checkpoints or its anchor
@@ -28,11 +27,7 @@ file prove, and ends with exit code 8. These commands list what is missing and l
 operator accept the loss. They work on a journal that no engine uses.`,
 		Example: `  askance journal check
   askance journal accept-loss --by ann --reason "disk failed, no backup"`,
-		Args: noArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(newJournalCheckCommand(env), newJournalAcceptLossCommand(env))
-	return c
+	}, newJournalCheckCommand(env), newJournalAcceptLossCommand(env))
 }
 
 // addDamagedFlags adds the flags that say which journal it is.
@@ -89,12 +84,7 @@ records are missing.`,
 			if err != nil {
 				return inUse(err)
 			}
-			if env.json {
-				err = env.printDocument(x)
-			} else {
-				err = env.printf("%s", examText(env.out, x))
-			}
-			if err != nil {
+			if err := env.print(x, examText(env.out, x)); err != nil {
 				return err
 			}
 			return x.Error()
@@ -106,45 +96,41 @@ records are missing.`,
 
 // examText describes an examination.
 func examText(out *term.Out, x *bus.Exam) string {
-	var b strings.Builder
-	row := func(label, format string, args ...any) {
-		fmt.Fprintf(&b, "  %s %s\n", out.Dim(fmt.Sprintf("%-10s", label)), fmt.Sprintf(format, args...))
-	}
-	fmt.Fprintf(&b, "%s\n", out.Bold("Journal of the space "+term.SafeLine(string(x.Space))))
-	row("records", "%s, the last one is %d", count(x.Records, "record", "records"), x.Last)
+	s := newSheet(out, 10, out.Bold("Journal of the space "+term.SafeLine(string(x.Space))))
+	s.rowf("records", "%s, the last one is %d", count(x.Records, "record", "records"), x.Last)
 	if !x.LastAt.IsZero() {
-		row("last", "stored %s", x.LastAt.Local().Format(time.DateTime))
+		s.rowf("last", "stored %s", x.LastAt.Local().Format(time.DateTime))
 	}
-	row("signed", "up to %d, the last checkpoint is %d", x.Signed, x.Checkpoint)
+	s.rowf("signed", "up to %d, the last checkpoint is %d", x.Signed, x.Checkpoint)
 	if x.Known > 0 {
-		row("known", "up to %d, by the anchor file %s", x.Known, x.Anchor)
+		s.rowf("known", "up to %d, by the anchor file %s", x.Known, x.Anchor)
 	}
 	for _, l := range x.Losses {
-		row("accepted", "%s by %s: %s", l.At.Local().Format(time.DateTime), term.SafeLine(l.By), term.SafeLine(l.Reason))
+		s.rowf("accepted", "%s by %s: %s", l.At.Local().Format(time.DateTime), term.SafeLine(l.By), term.SafeLine(l.Reason))
 	}
 	if x.OK {
-		fmt.Fprintf(&b, "%s\n", out.Good("Nothing is missing."))
-		return b.String()
+		s.line(out.Good("Nothing is missing."))
+		return s.String()
 	}
 	for _, f := range x.Flaws {
-		fmt.Fprintf(&b, "%s %s\n", out.Bad(string(f.Kind)), term.SafeLine(f.What))
+		fmt.Fprintf(s, "%s %s\n", out.Bad(string(f.Kind)), term.SafeLine(f.What))
 	}
 	const most = 20
 	names := x.LostNames()
 	for _, name := range names[:min(most, len(names))] {
-		fmt.Fprintf(&b, "%s signed records of %s\n", out.Bad("lost"), out.Name(term.SafeLine(name)))
+		fmt.Fprintf(s, "%s signed records of %s\n", out.Bad("lost"), out.Name(term.SafeLine(name)))
 	}
 	if more := len(names) - most; more > 0 {
-		fmt.Fprintf(&b, "… and %d more\n", more)
+		fmt.Fprintf(s, "… and %d more\n", more)
 	}
 	has := func(is func(bus.Flaw) bool) bool { return slices.ContainsFunc(x.Flaws, is) }
 	if has(func(f bus.Flaw) bool { return f.Kind == bus.FlawUnreadable }) {
-		b.WriteString("With an embedded server, accept-loss also removes the later records of the same file.\n")
+		s.WriteString("With an embedded server, accept-loss also removes the later records of the same file.\n")
 	}
 	if has(func(f bus.Flaw) bool { return f.Through == 0 || f.Through > x.Signed }) {
-		b.WriteString("The calls of the unsigned records are not known.\n")
+		s.WriteString("The calls of the unsigned records are not known.\n")
 	}
-	return b.String()
+	return s.String()
 }
 
 func newJournalAcceptLossCommand(env *environment) *cobra.Command {
@@ -188,11 +174,8 @@ of the same file. The command changes nothing before you confirm.`,
 			if err != nil {
 				return inUse(err)
 			}
-			if env.json {
-				return env.printDocument(done)
-			}
-			return env.printf("%s Checkpoint %d records it.\n  %s interrupted, %d lost entries closed, %s revoked.\n", env.out.Good("The loss is accepted."), done.Checkpoint.Number,
-				count(uint64(len(done.Interrupted)), "open call", "open calls"), len(done.Closed), count(uint64(done.Revoked), "standing approval", "standing approvals"))
+			return env.print(done, fmt.Sprintf("%s Checkpoint %d records it.\n  %s interrupted, %d lost entries closed, %s revoked.\n", env.out.Good("The loss is accepted."), done.Checkpoint.Number,
+				count(uint64(len(done.Interrupted)), "open call", "open calls"), len(done.Closed), count(uint64(done.Revoked), "standing approval", "standing approvals")))
 		},
 	}
 	addDamagedFlags(env, c)

@@ -2,8 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/askance-dev/askance/bus/keyfile"
@@ -15,7 +13,7 @@ import (
 )
 
 func newKeysCommand(env *environment) *cobra.Command {
-	c := &cobra.Command{
+	c := newGroup(&cobra.Command{
 		Use:   "keys",
 		Short: "Manage the signing keys of engines and approvers",
 		Long: `Engines sign a grant for every run of a call, and workers run only calls with a valid
@@ -25,14 +23,11 @@ read the file again every second.`,
   askance keys rotate
   askance keys retire 0123456789abcdef
   askance keys approver ann.key`,
-		Args: noArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
+	}, newKeysApproverCommand(env))
 	for _, sub := range []*cobra.Command{newKeysListCommand(env), newKeysRotateCommand(env), newKeysRetireCommand(env)} {
 		env.cfg.bind(sub, &env.cfg.Data, &env.cfg.Keys)
 		c.AddCommand(sub)
 	}
-	c.AddCommand(newKeysApproverCommand(env))
 	return c
 }
 
@@ -69,14 +64,11 @@ func newKeysListCommand(env *environment) *cobra.Command {
 }
 
 func printKeys(env *environment, k *keyfile.Keys) error {
-	if env.json {
-		return env.printDocument(map[string]any{"space_key_id": k.ID(), "signing_key_id": k.SigningID(), "keys": k.Ring()})
-	}
-	var b strings.Builder
+	var rows [][]string
 	for _, e := range k.Ring() {
-		fmt.Fprintf(&b, "%s  %s  %s\n", e.ID, e.Public, keyState(e, k.SigningID()))
+		rows = append(rows, []string{e.ID, e.Public, keyState(e, k.SigningID())})
 	}
-	return env.printf("%s", b.String())
+	return env.print(map[string]any{"space_key_id": k.ID(), "signing_key_id": k.SigningID(), "keys": k.Ring()}, tableText(env.out, []string{"ID", "PUBLIC KEY", "STATE"}, rows))
 }
 
 func keyState(e message.EngineKey, signing string) string {
@@ -115,12 +107,7 @@ engines offer those calls again with the present key. Workers learn of it within
 seconds. If a key was stolen, also give the new engine.pub to the workers, because a
 stolen key can sign false successors.`,
 		Example: "  askance keys retire 0123456789abcdef",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usagef("want one key id; askance keys list shows the ids")
-			}
-			return nil
-		},
+		Args:    wantArgs(1, "one key id; askance keys list shows the ids"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return changeKeys(c.Context(), env, func(k *keyfile.Keys) (*keyfile.Keys, error) { return k.Retired(args[0], time.Now()) })
 		},
@@ -150,21 +137,13 @@ file, and to the list of the workers (askance worker --approver-keys).`,
 		Example: `  askance keys approver ann.key
   askance approve call_42 --sign-key ann.key
   askance inbox --sign-key ann.key`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 || args[0] == "" {
-				return usagef("want one file name, for instance: askance keys approver ann.key")
-			}
-			return nil
-		},
+		Args: wantArgs(1, "one file name, for instance: askance keys approver ann.key"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			pub, err := keyfile.CreateApproverKey(args[0])
 			if err != nil {
 				return err
 			}
-			if env.json {
-				return writeJSON(env.out, map[string]string{"file": args[0], "key_id": message.KeyID(pub), "public_key": message.FormatPublicKey(pub)})
-			}
-			return env.printf("%s\n", message.FormatPublicKey(pub))
+			return env.print(map[string]string{"file": args[0], "key_id": message.KeyID(pub), "public_key": message.FormatPublicKey(pub)}, message.FormatPublicKey(pub)+"\n")
 		},
 	}
 }

@@ -1,12 +1,12 @@
 package cli
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/charmbracelet/lipgloss"
-	"github.com/charmbracelet/lipgloss/table"
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/story"
@@ -14,80 +14,96 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 )
 
 func newListCommand(env *environment) *cobra.Command {
 	var r message.ListRequest
-	var states []string
+	var states, phases []string
+	var blocked bool
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List open calls and what each one waits for",
-		Example: `  askance list                    # all open calls
-  askance list --state asking     # open approval requests
-  askance list --blocked             # blocked calls, which an operator must resolve
+		Long: `Lists the open calls of a space in the order in which they were proposed. The phase
+says where a call is: waiting (for earlier calls of its reply), asking (for approval),
+ready, queued (for a worker), running, retrying, blocked (needs an operator) or
+finished. With --json each call also has its state, which is AgentScope's coarser word.`,
+		Example: `  askance list                       # all open calls
+  askance list --phase asking        # open approval requests
+  askance list --phase blocked       # calls that an operator must resolve
   askance list --all --session ticket-7 --json`,
 		Args: noArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+		PreRunE: func(*cobra.Command, []string) error {
 			for _, s := range states {
-				state := message.ToolCallState(s)
-				if !state.Valid() {
+				if r.States = append(r.States, message.ToolCallState(s)); !message.ToolCallState(s).Valid() {
 					return usagef("--state %q: use pending, asking, allowed, submitted or finished", s)
 				}
-				r.States = append(r.States, state)
 			}
-			l, err := env.connect(c.Context(), message.RoleAuditor)
-			if err != nil {
-				return err
+			if blocked {
+				phases = append(phases, string(message.PhaseBlocked))
 			}
-			defer l.Close()
-			calls, err := engine.ListAll(c.Context(), l, r, 0)
-			if err != nil {
-				return err
+			for _, p := range phases {
+				if r.Phases = append(r.Phases, message.Phase(p)); !slices.Contains(message.Phases(), message.Phase(p)) {
+					return usagef("--phase %q: use %s", p, strings.Join(phaseWords(), ", "))
+				}
 			}
-			if env.json {
-				return env.printDocument(message.ListReply{Calls: calls, Waiting: waitingOf(calls)})
-			}
-			return printCalls(env, calls, r)
+			return nil
 		},
+		RunE: operation[message.ListRequest, message.ListReply]{role: message.RoleAuditor, call: listAll, request: always(&r), text: callsTable}.run(env),
 	}
 	env.cfg.bindClient(c)
 	f := c.Flags()
-	f.StringSliceVar(&states, "state", nil, "only calls in these states")
+	f.StringSliceVar(&phases, "phase", nil, "only calls in these phases: "+strings.Join(phaseWords(), ", "))
+	f.StringSliceVar(&states, "state", nil, "only calls in these states: pending, asking, allowed, submitted, finished")
+	f.BoolVar(&blocked, "blocked", false, "the same as --phase blocked")
 	f.StringVar((*string)(&r.Session), "session", "", "only calls of this session")
 	f.StringVar((*string)(&r.Reply), "reply", "", "only calls of this reply")
-	f.BoolVar(&r.Blocked, "blocked", false, "only blocked calls, which an operator must resolve")
+	f.StringVar(&r.Tool, "tool", "", "only calls of this tool")
 	f.BoolVar(&r.All, "all", false, "finished calls, too")
+	_ = c.RegisterFlagCompletionFunc("phase", cobra.FixedCompletions(phaseWords(), cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
-func printCalls(env *environment, calls []*message.Call, r message.ListRequest) error {
-	if len(calls) == 0 {
-		what := "No open calls"
-		if r.All {
-			what = "No calls"
-		}
-		return env.printf("%s.\n", what)
+func phaseWords() []string {
+	var out []string
+	for _, p := range message.Phases() {
+		out = append(out, string(p))
 	}
-	t := table.New().Border(lipgloss.HiddenBorder()).
-		BorderTop(false).BorderBottom(false).BorderLeft(false).BorderRight(false).BorderHeader(false).BorderColumn(false).
-		StyleFunc(func(int, int) lipgloss.Style { return lipgloss.NewStyle().PaddingRight(2) }).
-		Headers(env.out.Dim("PHASE"), env.out.Dim("CALL"), env.out.Dim("TOOL"), env.out.Dim("SESSION/REPLY"), env.out.Dim("AGE"), env.out.Dim("WHAT"))
+	return out
+}
+
+// listAll reads all pages. It adds what each open approval request waits for.
+func listAll(ctx context.Context, c api.Caller, r message.ListRequest) (message.ListReply, error) {
+	calls, err := engine.ListAll(ctx, api.Methods{Caller: c}, r, 0)
+	out := message.ListReply{Calls: calls}
 	for _, c := range calls {
-		t.Row(
-			phasePaint(env.out, c)(string(c.Phase())),
-			env.out.Name(term.Clip(term.SafeLine(string(c.Call)), 24)),
+		if w, open := c.Waiting(); open {
+			out.Waiting = append(out.Waiting, w)
+		}
+	}
+	return out, err
+}
+
+func callsTable(out *term.Out, r message.ListRequest, reply message.ListReply) string {
+	switch {
+	case len(reply.Calls) > 0:
+	case r.All:
+		return "No calls.\n"
+	default:
+		return "No open calls.\n"
+	}
+	var rows [][]string
+	for _, c := range reply.Calls {
+		rows = append(rows, []string{
+			phasePaint(out, c)(string(c.Phase())),
+			out.Name(term.Clip(term.SafeLine(string(c.Call)), 24)),
 			term.Clip(term.SafeLine(c.Tool), 24),
 			term.Clip(term.SafeLine(string(c.Session)+"/"+string(c.Reply)), 40),
 			age(time.Since(c.ProposedAt)),
 			term.Clip(waitsFor(c), 60),
-		)
+		})
 	}
-	for line := range strings.Lines(t.Render() + "\n") {
-		if err := env.printf("%s\n", strings.TrimRight(line, " \n")); err != nil {
-			return err
-		}
-	}
-	return nil
+	return tableText(out, []string{"PHASE", "CALL", "TOOL", "SESSION/REPLY", "AGE", "WHAT"}, rows)
 }
 
 // phasePaint gives the colour of a call's phase.
@@ -150,16 +166,6 @@ func age(d time.Duration) string {
 		return fmt.Sprintf("%dh", int(d.Hours()))
 	}
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
-}
-
-func waitingOf(calls []*message.Call) []message.Waiting {
-	var out []message.Waiting
-	for _, c := range calls {
-		if w, open := c.Waiting(); open {
-			out = append(out, w)
-		}
-	}
-	return out
 }
 
 // waitingRows are the rows of an open approval request: who must agree, who cannot,

@@ -5,16 +5,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/charmbracelet/lipgloss"
-	"github.com/charmbracelet/lipgloss/table"
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/internal/reveal"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 )
 
 func newLoadCommand(env *environment) *cobra.Command {
+	var r message.LoadRequest
 	var since, until string
 	c := &cobra.Command{
 		Use:     "load",
@@ -35,25 +35,11 @@ askance serve limits reviewers with --reviewer-per-minute, --reviewer-per-hour a
   askance load --since 24h
   askance load --since 2026-03-01 --until 2026-04-01T00:00:00Z --json`,
 		Args: noArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			r, err := loadWindow(since, until, time.Now())
-			if err != nil {
-				return err
-			}
-			l, err := env.connect(c.Context(), message.RoleAuditor)
-			if err != nil {
-				return err
-			}
-			defer l.Close()
-			out, err := l.Load(c.Context(), r)
-			if err != nil {
-				return err
-			}
-			if env.json {
-				return env.printDocument(out)
-			}
-			return env.printf("%s", loadText(env.out, out))
+		PreRunE: func(*cobra.Command, []string) (err error) {
+			r, err = loadWindow(since, until, time.Now())
+			return err
 		},
+		RunE: operation[message.LoadRequest, message.LoadReply]{role: message.RoleAuditor, call: api.Load.Call, request: always(&r), text: loadText}.run(env),
 	}
 	env.cfg.bindClient(c)
 	c.Flags().StringVar(&since, "since", "", "only responses at this time or later: 24h (ago), 2026-03-01 or 2026-03-01T12:00:00Z")
@@ -97,7 +83,7 @@ func ago(flag, text string, now time.Time) (time.Time, error) {
 }
 
 // loadText is the load as a table, with totals and limits.
-func loadText(out *term.Out, r message.LoadReply) string {
+func loadText(out *term.Out, _ message.LoadRequest, r message.LoadReply) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d open approval requests, %d of them for any approver\n", r.Open, r.Unassigned)
 	if text := limitsText(r.Limits); text != "" {
@@ -109,23 +95,14 @@ func loadText(out *term.Out, r message.LoadReply) string {
 	if len(r.People)+len(r.Groups) == 0 {
 		return b.String() + "There are no responses yet, and no open approval request names a person or group.\n"
 	}
-	t := table.New().Border(lipgloss.HiddenBorder()).
-		BorderTop(false).BorderBottom(false).BorderLeft(false).BorderRight(false).BorderHeader(false).BorderColumn(false).
-		StyleFunc(func(int, int) lipgloss.Style { return lipgloss.NewStyle().PaddingRight(2) })
-	var head []string
-	for _, h := range []string{"REVIEWER", "OPEN", "RESPONSES", "APPROVED", "MEDIAN", "WITHIN 2S", "LAST MIN", "LAST HOUR", "DELEGATED"} {
-		head = append(head, out.Dim(h))
-	}
-	t.Headers(head...)
+	var rows [][]string
 	for _, p := range r.People {
-		t.Row(loadRow(out, out.Who(term.Clip(reveal.Line(p.Name), 32)), p, fmt.Sprint(p.LastMinute), fmt.Sprint(p.LastHour))...)
+		rows = append(rows, loadRow(out, out.Who(term.Clip(reveal.Line(p.Name), 32)), p, fmt.Sprint(p.LastMinute), fmt.Sprint(p.LastHour)))
 	}
 	for _, g := range r.Groups {
-		t.Row(loadRow(out, "group "+out.Name(term.Clip(reveal.Line(g.Name), 32)), g, "-", "-")...)
+		rows = append(rows, loadRow(out, "group "+out.Name(term.Clip(reveal.Line(g.Name), 32)), g, "-", "-"))
 	}
-	for line := range strings.Lines(t.Render() + "\n") {
-		b.WriteString(strings.TrimRight(line, " \n") + "\n")
-	}
+	b.WriteString(tableText(out, []string{"REVIEWER", "OPEN", "RESPONSES", "APPROVED", "MEDIAN", "WITHIN 2S", "LAST MIN", "LAST HOUR", "DELEGATED"}, rows))
 	if r.Others > 0 {
 		fmt.Fprintf(&b, "and %d more reviewers in total\n", r.Others)
 	}

@@ -7,15 +7,18 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/askance-dev/askance/cmd/askance/internal/explain"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 )
 
 func newResolveCommand(env *environment) *cobra.Command {
 	var ad address
 	var r message.ResolveRequest
 	var output string
+	outcomes := []string{"happened", "did_not_happen", "run_again"}
 	c := &cobra.Command{
 		Use:   "resolve CALL --outcome OUTCOME",
 		Short: "Resolve a call whose outcome is unknown",
@@ -26,31 +29,28 @@ happened, then resolve the call:
   happened         the effect took place; --output is the result
   did_not_happen   the effect did not take place; the model gets an error
   run_again        offer the call to a worker again, as a new attempt`,
-		Example: `  askance list --blocked
+		Example: `  askance list --phase blocked
   askance resolve call_42 --outcome happened --output "refund re_123"
   askance resolve call_42 --outcome run_again --note "the provider never saw it"`,
 		Args:              oneCall(&ad),
 		ValidArgsFunction: env.completeCalls(message.ToolCallSubmitted, message.ToolCallAllowed),
-		RunE: func(c *cobra.Command, _ []string) error {
+		PreRunE: func(*cobra.Command, []string) (err error) {
 			if r.Outcome == "" {
 				return usagef("--outcome is missing: use happened, did_not_happen or run_again")
 			}
-			var err error
-			if r.Output, err = env.readText("--output", output, message.MaxOutputBytes); err != nil {
-				return err
-			}
-			return env.withCall(c.Context(), message.RoleOperator, &ad, func(l *link, call *message.Call) error {
+			r.Output, err = env.readText("--output", output, message.MaxOutputBytes)
+			return err
+		},
+		RunE: operation[message.ResolveRequest, *message.Call]{
+			role: message.RoleOperator, call: api.Resolve.Call, text: outcomeLine[message.ResolveRequest],
+			request: onCall(&ad, func(call *message.Call) (message.ResolveRequest, error) {
 				r.V, r.Key = 1, call.Key
 				if r.Attempt == 0 {
 					r.Attempt = call.Attempt.Number
 				}
-				after, err := l.Resolve(c.Context(), r)
-				if err != nil {
-					return err
-				}
-				return printOutcome(env, after)
-			})
-		},
+				return r, nil
+			}),
+		}.run(env),
 	}
 	env.cfg.bindClient(c)
 	ad.flags(c)
@@ -59,39 +59,35 @@ happened, then resolve the call:
 	f.StringVar(&output, "output", "", "result, with happened: a text, @FILE, or - for standard input")
 	f.StringVar(&r.Note, "note", "", "what you found out, for the journal")
 	f.IntVar(&r.Attempt, "attempt", 0, "resolve only this attempt (default the present one)")
-	_ = c.RegisterFlagCompletionFunc("outcome", cobra.FixedCompletions([]string{"happened", "did_not_happen", "run_again"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("outcome", cobra.FixedCompletions(outcomes, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
 func newRevokeCommand(env *environment) *cobra.Command {
 	var ad address
-	var r message.RevokeRequest
+	var reason string
 	c := &cobra.Command{
 		Use:               "revoke CALL",
 		Short:             "Revoke a call that is allowed and has not started",
 		Example:           `  askance revoke call_42 --reason "wrong customer"`,
 		Args:              oneCall(&ad),
 		ValidArgsFunction: env.completeCalls(message.ToolCallSubmitted, message.ToolCallAllowed),
-		RunE: func(c *cobra.Command, _ []string) error {
-			return env.withCall(c.Context(), message.RoleOperator, &ad, func(l *link, call *message.Call) error {
-				r.V, r.Key = 1, call.Key
-				after, err := l.Revoke(c.Context(), r)
-				if err != nil {
-					return err
-				}
-				return printOutcome(env, after)
-			})
-		},
+		RunE: operation[message.RevokeRequest, *message.Call]{
+			role: message.RoleOperator, call: api.Revoke.Call, text: outcomeLine[message.RevokeRequest],
+			request: onCall(&ad, func(call *message.Call) (message.RevokeRequest, error) {
+				return message.RevokeRequest{V: 1, Key: call.Key, Reason: reason}, nil
+			}),
+		}.run(env),
 	}
 	env.cfg.bindClient(c)
 	ad.flags(c)
-	c.Flags().StringVar(&r.Reason, "reason", "", "reason, for the journal and the model")
+	c.Flags().StringVar(&reason, "reason", "", "reason, for the journal and the model")
 	return c
 }
 
 func newInterruptCommand(env *environment) *cobra.Command {
 	var ad address
-	var r message.InterruptRequest
+	var reason string
 	c := &cobra.Command{
 		Use:   "interrupt CALL",
 		Short: "Interrupt every open call of a reply",
@@ -106,50 +102,105 @@ starts afterwards, and workers get the order to stop running calls.`,
 			}
 			return oneCall(&ad)(c, args)
 		},
-		RunE: func(c *cobra.Command, _ []string) error {
-			l, err := env.connect(c.Context(), message.RoleOperator)
-			if err != nil {
-				return err
-			}
-			defer l.Close()
-			r.V, r.Session, r.Reply = 1, message.SessionID(ad.session), message.ReplyID(ad.reply)
-			if err := findReply(c.Context(), l, &ad, &r); err != nil {
-				return err
-			}
-			reply, err := l.Interrupt(c.Context(), r)
-			if err != nil {
-				return err
-			}
-			if env.json {
-				return env.printDocument(reply)
-			}
-			var text strings.Builder
-			fmt.Fprintf(&text, "Reply %s interrupted, %d open calls ended.\n", term.SafeLine(string(r.Session)+"/"+string(r.Reply)), len(reply.Calls))
-			for _, call := range reply.Calls {
-				text.WriteString(outcomeText(env.out, call) + "\n")
-			}
-			return env.printf("%s", text.String())
-		},
+		RunE: operation[message.InterruptRequest, message.InterruptReply]{
+			role: message.RoleOperator, call: api.Interrupt.Call,
+			request: func(ctx context.Context, l *link, _ []string) (message.InterruptRequest, error) {
+				session, reply, err := findReply(ctx, l, &ad)
+				return message.InterruptRequest{V: 1, Session: session, Reply: reply, Reason: reason}, err
+			},
+			text: func(out *term.Out, r message.InterruptRequest, reply message.InterruptReply) string {
+				text := fmt.Sprintf("Reply %s interrupted, %d open calls ended.\n", term.SafeLine(string(r.Session)+"/"+string(r.Reply)), len(reply.Calls))
+				for _, call := range reply.Calls {
+					text += outcomeText(out, call) + "\n"
+				}
+				return text
+			},
+		}.run(env),
 	}
 	env.cfg.bindClient(c)
 	ad.flags(c)
-	c.Flags().StringVar(&r.Reason, "reason", "", "reason, for the journal")
+	c.Flags().StringVar(&reason, "reason", "", "reason, for the journal")
 	return c
 }
 
 // findReply finds the reply. A reply without any call is a typing error.
-func findReply(ctx context.Context, c engine.Client, ad *address, r *message.InterruptRequest) error {
+func findReply(ctx context.Context, c engine.Client, ad *address) (message.SessionID, message.ReplyID, error) {
 	if ad.arg != "" {
 		call, err := ad.find(ctx, c)
 		if err != nil {
-			return err
+			return "", "", err
 		}
-		r.Session, r.Reply = call.Session, call.Reply
-		return nil
+		return call.Session, call.Reply, nil
 	}
-	calls, err := c.List(ctx, message.ListRequest{V: 1, Session: r.Session, Reply: r.Reply, All: true, Limit: 1})
+	session, reply := message.SessionID(ad.session), message.ReplyID(ad.reply)
+	calls, err := c.List(ctx, message.ListRequest{V: 1, Session: session, Reply: reply, All: true, Limit: 1})
 	if err == nil && len(calls.Calls) == 0 {
-		err = &message.Error{Code: message.CodeNotFound, Op: "interrupt", What: fmt.Sprintf("the reply %s/%s has no calls", r.Session, r.Reply), Hint: "askance list --all shows all calls"}
+		err = &message.Error{Code: message.CodeNotFound, Op: "interrupt", What: fmt.Sprintf("the reply %s/%s has no calls", session, reply), Hint: "askance list --all shows all calls"}
 	}
-	return err
+	return session, reply, err
+}
+
+func newPreviewCommand(env *environment) *cobra.Command {
+	var r message.ProposeRequest
+	var input string
+	c := &cobra.Command{
+		Use:   "preview TOOL",
+		Short: "Ask the engine what it would decide about a call, without proposing it",
+		Long: `Decides a call with the engine's current policy and its standing approvals. Nothing is
+proposed, nothing runs, and the journal records nothing. A later proposal of the same
+call can be decided differently: the policy, the time and standing approvals change.
+
+--session and --reply name the place of the call for rules that depend on it.
+askance policy explain shows the rules of a rule file without an engine.`,
+		Example: `  askance preview refund --args '{"order": "A-1", "cents": 900}'
+  askance preview refund --args @call.json --session ticket-7 --json`,
+		Args: func(c *cobra.Command, args []string) error {
+			if err := wantArgs(1, "one tool")(c, args); err != nil {
+				return err
+			}
+			r.Calls = []message.ToolCallBlock{{ID: "preview", Name: args[0]}}
+			return nil
+		},
+		PreRunE: func(*cobra.Command, []string) error {
+			text, err := env.readText("--args", input, message.MaxInputBytes)
+			r.V, r.Calls[0].Input = 1, strings.TrimSpace(text)
+			return err
+		},
+		RunE: operation[message.ProposeRequest, api.PreviewReply]{
+			role: message.RoleAuditor, call: api.Preview.Call, request: always(&r), text: previewText,
+		}.run(env),
+	}
+	env.cfg.bindClient(c)
+	f := c.Flags()
+	f.StringVar(&input, "args", "{}", "arguments of the call: a JSON object, @FILE, or - for standard input")
+	f.StringVar((*string)(&r.Session), "session", "preview", "session of the call")
+	f.StringVar((*string)(&r.Reply), "reply", "preview", "reply of the call")
+	f.StringVar(&r.Agent, "agent", "", "agent that proposes the call")
+	return c
+}
+
+func previewText(out *term.Out, _ message.ProposeRequest, reply api.PreviewReply) string {
+	var b strings.Builder
+	for _, c := range reply.Calls {
+		tool := out.Bold(term.SafeLine(c.Tool))
+		if c.Decision == nil {
+			fmt.Fprintf(&b, "%s %s: %s\n", out.Bad("refused"), tool, term.SafeLine(c.Refused))
+			continue
+		}
+		d := c.Decision
+		s := newSheet(out, 8, fmt.Sprintf("%s %s: %s", explain.Behavior(out, d.Behavior), tool, term.SafeLine(d.Reason)))
+		s.row("rule", term.SafeLine(d.Rule))
+		s.row("source", term.SafeLine(d.Source))
+		s.row("message", term.SafeLine(d.Message))
+		s.row("runs", runsText(d))
+		for _, id := range d.StandingApprovals() {
+			s.row("standing", term.SafeLine(string(id)))
+		}
+		for _, e := range d.Errors {
+			s.row("failed", out.Bad(term.SafeLine(e)))
+		}
+		s.row("policy", reply.Bundle)
+		b.WriteString(s.String())
+	}
+	return b.String()
 }

@@ -14,7 +14,7 @@ import (
 )
 
 func newPolicyCommand(env *environment) *cobra.Command {
-	c := &cobra.Command{
+	return newGroup(&cobra.Command{
 		Use:   "policy",
 		Short: "Check, test, explain and compare policies, without an engine",
 		Long: `These commands need only rule files and a tools file; no engine runs. Name the files as
@@ -28,16 +28,12 @@ permission/GUIDE.md leads from an empty folder to a tested policy in ten minutes
   askance policy test rules.yaml --tools tools.yaml
   askance policy explain rules.yaml --tools tools.yaml --tool refund --args '{"cents": 900}'
   askance policy replay candidate.yaml --data ./data`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usagef("unknown command %q; askance policy --help lists the commands", args[0])
-			}
-			return nil
-		},
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(newPolicyLintCommand(env), newPolicyTestCommand(env), newPolicyExplainCommand(env), newPolicyReplayCommand(env), newPolicyDiffCommand(env), newPolicyFmtCommand(env), newPolicyVarsCommand(env), newPolicySchemaCommand(env), newPolicyImportCommand(env), newPolicyPutCommand(env))
-	return c
+	},
+		newPolicyLintCommand(env), newPolicyTestCommand(env), newPolicyExplainCommand(env),
+		newPolicyReplayCommand(env), newPolicyDiffCommand(env), newPolicyFmtCommand(env),
+		newPolicyVarsCommand(env), newPolicySchemaCommand(env), newPolicyImportCommand(env),
+		newPolicyPutCommand(env),
+	)
 }
 
 // policyFiles are the files of a policy and its tools.

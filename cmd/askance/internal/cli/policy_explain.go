@@ -2,20 +2,16 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/askance-dev/askance/cmd/askance/internal/explain"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
-	"github.com/askance-dev/askance/internal/asked"
-	"github.com/askance-dev/askance/internal/strictjson"
-	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/permission/corpus"
-	"github.com/askance-dev/askance/permission/suite"
 )
 
 // explaining are the flags of askance policy explain.
@@ -79,13 +75,11 @@ func runExplain(ctx context.Context, env *environment, x explaining, args []stri
 		return err
 	}
 	e := b.Explain(ctx, req)
-	if env.json {
-		return env.printDocument(explanation{e, e.Duration.Microseconds()})
+	text := explain.Policy(env.out, e)
+	if !s.declares(req.Tool) {
+		text += env.out.Ask("note:") + " the tools file does not declare " + term.SafeLine(req.Tool) + ", so that only rules for any tool apply\n"
 	}
-	if err := printExplanation(env, e); err != nil || s.declares(req.Tool) {
-		return err
-	}
-	return env.printf("%s the tools file does not declare %s, so that only rules for any tool apply\n", env.out.Ask("note:"), term.SafeLine(req.Tool))
+	return env.print(explanation{e, e.Duration.Microseconds()}, text)
 }
 
 // declares says whether the tool is declared, or nothing says which tools are.
@@ -149,148 +143,4 @@ func (x explaining) when(req permission.Request) (permission.Request, error) {
 		req.Now = time.Now().UTC()
 	}
 	return req, nil
-}
-
-// printExplanation prints one line, and a tree of the rules.
-func printExplanation(env *environment, e *permission.Explanation) error {
-	var b strings.Builder
-	by := "no rule decides"
-	if e.Rule != "" {
-		by = "by rule " + env.out.Name(term.SafeLine(e.Rule))
-	}
-	fmt.Fprintf(&b, "%s %s (step %s, mode %s)\n", behaviorText(env.out, e.Decision), by, e.Step, e.Mode)
-	fmt.Fprintf(&b, "  %s\n", term.SafeLine(e.Reason))
-	if e.Message != "" {
-		for line := range strings.SplitSeq(e.Message, "\n") {
-			fmt.Fprintf(&b, "  %s %s\n", env.out.Dim(">"), term.SafeLine(line))
-		}
-	}
-	if need := requirementText(e); need != "" {
-		fmt.Fprintf(&b, "  needs %s\n", need)
-	}
-	for i, t := range e.Trace {
-		branch := "├─"
-		if i == len(e.Trace)-1 {
-			branch = "└─"
-		}
-		fmt.Fprintf(&b, "%s %s\n", env.out.Dim(branch), ruleLine(env.out, t))
-	}
-	if len(e.Shell) > 0 {
-		fmt.Fprintf(&b, "%s in the command line:\n", asked.Count(len(e.Shell), "command"))
-		for _, p := range e.Shell {
-			fmt.Fprintf(&b, "  %s\n", pieceLine(env.out, p))
-		}
-	}
-	if n := len(e.NotEvaluated); n > 0 {
-		fmt.Fprintf(&b, "%s for other tools\n", asked.Count(n, "rule"))
-	}
-	for _, err := range e.Errors {
-		if err.Rule != "" && err.Field == "input" {
-			continue // the error about the call says it
-		}
-		fmt.Fprintf(&b, "%s %s\n", env.out.Bad("failed:"), term.SafeLine(err.Error()))
-	}
-	if e.NearMiss != "" {
-		fmt.Fprintf(&b, "near miss: %s\n", term.SafeLine(e.NearMiss))
-	}
-	return env.printf("%s", b.String())
-}
-
-func behaviorText(out *term.Out, b message.Behavior) string {
-	switch b {
-	case message.BehaviorAllow:
-		return out.Good(string(b))
-	case message.BehaviorAsk:
-		return out.Ask(string(b))
-	default:
-		return out.Bad(string(b))
-	}
-}
-
-// ruleLine is a rule of the trace on one line, with its place.
-func ruleLine(out *term.Out, t *permission.Traced) string {
-	text := term.SafeLine(suite.RuleText(t))
-	name := term.SafeLine(t.Rule)
-	text = strings.Replace(text, "rule "+name, "rule "+out.Name(name), 1)
-	if t.Because != nil && t.Because.Line > 0 {
-		text += "  " + out.Dim(placeText(permission.Place{File: t.Because.File, Line: t.Because.Line, Col: t.Because.Col}))
-	}
-	return text
-}
-
-func pieceLine(out *term.Out, p permission.Piece) string {
-	verdict := out.Bad("not covered")
-	if p.Covered {
-		verdict = out.Good("covered")
-	}
-	text := verdict + "  " + term.SafeLine(p.Text)
-	if p.Why != "" {
-		text += "  " + out.Dim(term.SafeLine(p.Why))
-	}
-	return text
-}
-
-func placeText(p permission.Place) string {
-	if p.File == "" {
-		return ""
-	}
-	return fmt.Sprintf("%s:%d:%d", term.SafeLine(p.File), p.Line, p.Col)
-}
-
-// requirementText says who can respond, and how long; "" if the call needs no
-// approval.
-func requirementText(e *permission.Explanation) string {
-	if e.Decision != message.BehaviorAsk {
-		return ""
-	}
-	r := e.Requirement
-	text := "an approval"
-	if r.Quorum > 1 {
-		text = fmt.Sprintf("the approval of %d people", r.Quorum)
-	}
-	if len(r.Users) > 0 {
-		text += " by " + strings.Join(r.Users, " or ")
-	}
-	for _, set := range r.Approvers {
-		text += " by " + strings.Join(append(slices.Clone(set.Users), prefixed("group ", set.Groups)...), " or ")
-	}
-	if r.ExcludeRequester {
-		text += ", not by the requester,"
-	}
-	if r.ExcludeEditor {
-		text += ", not by a person who edits the arguments,"
-	}
-	if r.Expiry > 0 {
-		text += " within " + shortDuration(r.Expiry)
-	}
-	return term.SafeLine(text)
-}
-
-func prefixed(prefix string, names []string) []string {
-	out := make([]string, len(names))
-	for i, n := range names {
-		out[i] = prefix + n
-	}
-	return out
-}
-
-// shortDuration leaves out what is zero: 1h, not 1h0m0s.
-func shortDuration(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
-}
-
-// valueText is a value on one line.
-func valueText(v any) string {
-	b, err := strictjson.Marshal(v)
-	if err != nil {
-		return fmt.Sprint(v)
-	}
-	return string(b)
 }

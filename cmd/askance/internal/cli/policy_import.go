@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
@@ -48,12 +47,7 @@ error, so that the result allows less. Deny and ask rules must all be convertibl
 Without --tools the tool names are those of AgentScope's own tools. - is standard input.`,
 		Example: `  askance policy import settings.json > imported.yaml
   askance policy import context.json --tools tools.yaml -o imported.yaml`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usagef("want one file, got %d arguments", len(args))
-			}
-			return nil
-		},
+		Args: wantArgs(1, "one file"),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return []string{"json"}, cobra.ShellCompDirectiveFilterFileExt
 		},
@@ -87,12 +81,9 @@ func runImport(env *environment, p importing, path string) error {
 	case err != nil:
 		return fmt.Errorf("import %s: %w", path, err)
 	case p.output != "":
-		return replaceFile(p.output, out, os.FileMode(0o644))
-	case env.json:
-		return env.printDocument(map[string]any{"rules": len(policy.Rules), "mode": policy.Mode, "passed_over": passed, "yaml": string(out)})
+		return replaceFile(p.output, out, 0o644)
 	}
-	_, err = env.out.Write(out)
-	return err
+	return env.print(map[string]any{"rules": len(policy.Rules), "mode": policy.Mode, "passed_over": passed, "yaml": string(out)}, string(out))
 }
 
 func readImportFile(env *environment, path string) ([]byte, error) {

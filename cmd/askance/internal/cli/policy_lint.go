@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -43,7 +44,7 @@ Ends with exit code 7 if there are errors, with --strict also for warnings.`,
 		ValidArgsFunction: completeRules,
 		RunE: func(c *cobra.Command, args []string) error {
 			if l.codes {
-				return printLintCodes(env)
+				return env.print(lint.Codes(), lintCodesText(env.out))
 			}
 			return runLint(c.Context(), env, l, args)
 		},
@@ -78,7 +79,7 @@ func runLint(ctx context.Context, env *environment, l linting, args []string) er
 		printNotices(env, b.Notices())
 	}
 	report := lint.Run(s.files, opts)
-	if err := printLintReport(env, report); err != nil {
+	if err := env.print(report, lintText(env.out, report)); err != nil {
 		return err
 	}
 	switch {
@@ -98,35 +99,26 @@ func printNotices(env *environment, notices []permission.Notice) {
 	}
 }
 
-func printLintReport(env *environment, r *lint.Report) error {
-	if env.json {
-		return env.printDocument(r)
-	}
+func lintText(out *term.Out, r *lint.Report) string {
+	var b strings.Builder
 	for _, f := range r.Findings {
-		text := term.SafeLine(f.String())
 		level := string(f.Level) + " " + string(f.Code) + ":"
-		paint := env.out.Ask
+		paint := out.Ask
 		if f.Level == lint.Error {
-			paint = env.out.Bad
+			paint = out.Bad
 		}
-		if err := env.printf("%s\n", strings.Replace(text, level, paint(level), 1)); err != nil {
-			return err
-		}
+		b.WriteString(strings.Replace(term.SafeLine(f.String()), level, paint(level), 1) + "\n")
 	}
-	return env.printf("%s, %s in %s\n", asked.Count(r.Errors, "error"), asked.Count(r.Warnings, "warning"), asked.Count(r.Rules, "rule"))
+	fmt.Fprintf(&b, "%s, %s in %s\n", asked.Count(r.Errors, "error"), asked.Count(r.Warnings, "warning"), asked.Count(r.Rules, "rule"))
+	return b.String()
 }
 
-func printLintCodes(env *environment) error {
-	codes := lint.Codes()
-	if env.json {
-		return env.printDocument(codes)
+func lintCodesText(out *term.Out) string {
+	var b strings.Builder
+	for _, d := range lint.Codes() {
+		fmt.Fprintf(&b, "%s  %s\n     %s\n     %s\n     %s\n", out.Bold(string(d.Code)), d.Finding, out.Dim(d.Level), d.Why, d.Fix)
 	}
-	for _, d := range codes {
-		if err := env.printf("%s  %s\n     %s\n     %s\n     %s\n", env.out.Bold(string(d.Code)), d.Finding, env.out.Dim(d.Level), d.Why, d.Fix); err != nil {
-			return err
-		}
-	}
-	return nil
+	return b.String()
 }
 
 // readDirectory reads the people and groups of files of askance serve --directory,

@@ -198,17 +198,14 @@ func printPut(env *environment, bucket string, b *permission.Bundle, files []per
 	for i, f := range files {
 		names[i] = f.Name
 	}
-	if env.json {
-		return env.printDocument(map[string]any{"bucket": bucket, "files": names, "rules": b.Rules(), "bundle": b.Hash(), "stored": !dry})
-	}
-	for _, name := range names {
-		if err := env.printf("%s\n", env.out.Name(term.SafeLine(name))); err != nil {
-			return err
-		}
-	}
 	verb := "holds"
 	if dry {
 		verb = "would hold"
 	}
-	return env.printf("%s %s %s with %s: %s\n", bucket, verb, asked.Count(len(names), "file"), asked.Count(b.Rules(), "rule"), b.Hash())
+	text := ""
+	for _, name := range names {
+		text += env.out.Name(term.SafeLine(name)) + "\n"
+	}
+	text += fmt.Sprintf("%s %s %s with %s: %s\n", bucket, verb, asked.Count(len(names), "file"), asked.Count(b.Rules(), "rule"), b.Hash())
+	return env.print(map[string]any{"bucket": bucket, "files": names, "rules": b.Rules(), "bundle": b.Hash(), "stored": !dry}, text)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -101,12 +102,7 @@ still differ for other calls.`,
 		Example: `  askance policy diff rules.yaml candidate.yaml --tools tools.yaml
   askance policy diff rules/ candidate/ --tools tools.yaml --calls calls.jsonl
   askance policy diff rules.yaml candidate.yaml --tools tools.yaml --journal --data ./data`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 2 {
-				return usagef("want two policies, got %d arguments", len(args))
-			}
-			return nil
-		},
+		Args:              wantArgs(2, "two policies"),
 		ValidArgsFunction: completeRules,
 		RunE: func(c *cobra.Command, args []string) error {
 			var policies [2]permission.Policy
@@ -205,11 +201,7 @@ func readJournalCalls(ctx context.Context, env *environment) ([]corpus.Call, err
 
 // printComparison prints a comparison, and ends with an error if decisions change.
 func printComparison(env *environment, r *corpus.Report) error {
-	if env.json {
-		if err := env.printDocument(r); err != nil {
-			return err
-		}
-	} else if err := printChanges(env, r); err != nil {
+	if err := env.print(r, changesText(env.out, r)); err != nil {
 		return err
 	}
 	if n := len(r.Changes); n > 0 {
@@ -218,27 +210,25 @@ func printComparison(env *environment, r *corpus.Report) error {
 	return nil
 }
 
-func printChanges(env *environment, r *corpus.Report) error {
+func changesText(out *term.Out, r *corpus.Report) string {
+	var b strings.Builder
 	for _, c := range r.Changes {
-		direction := env.out.Good("tighter")
+		direction := out.Good("tighter")
 		if c.Looser {
-			direction = env.out.Bad("looser")
+			direction = out.Bad("looser")
 		}
-		if err := env.printf("%s %s  %s -> %s  %s %s\n", direction, env.out.Name(term.SafeLine(c.Name)),
-			verdictText(c.Before), verdictText(c.After), term.SafeLine(c.Tool), term.Clip(term.SafeLine(c.Args), 80)); err != nil {
-			return err
-		}
+		fmt.Fprintf(&b, "%s %s  %s -> %s  %s %s\n", direction, out.Name(term.SafeLine(c.Name)),
+			verdictText(c.Before), verdictText(c.After), term.SafeLine(c.Tool), term.Clip(term.SafeLine(c.Args), 80))
 		for _, line := range c.Why {
-			if err := env.printf("  %s\n", term.SafeLine(line)); err != nil {
-				return err
-			}
+			fmt.Fprintf(&b, "  %s\n", term.SafeLine(line))
 		}
 	}
-	text := fmt.Sprintf("%s: %d changed (%d looser, %d tighter), %d by another rule", asked.Count(r.Calls, "call"), len(r.Changes), r.Looser, r.Tighter, r.OtherRule)
+	fmt.Fprintf(&b, "%s: %d changed (%d looser, %d tighter), %d by another rule", asked.Count(r.Calls, "call"), len(r.Changes), r.Looser, r.Tighter, r.OtherRule)
 	if r.Unknown > 0 {
-		text += fmt.Sprintf("; %d without a recorded decision", r.Unknown)
+		fmt.Fprintf(&b, "; %d without a recorded decision", r.Unknown)
 	}
-	return env.printf("%s\n", text)
+	b.WriteString("\n")
+	return b.String()
 }
 
 func verdictText(v corpus.Verdict) string {

@@ -2,9 +2,12 @@ package cli
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/askance-dev/askance/cmd/askance/internal/explain"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/strictjson"
@@ -58,12 +61,7 @@ func runPolicyTest(ctx context.Context, env *environment, p policyTesting, args 
 	}
 	report := suite.Run(ctx, policy, b)
 	s.doubtTools(policy, report)
-	if env.json {
-		err = env.printDocument(report)
-	} else {
-		err = printSuite(env, report, p.verbose)
-	}
-	if err != nil {
+	if err := env.print(report, suiteText(env.out, report, p.verbose)); err != nil {
 		return err
 	}
 	switch {
@@ -116,11 +114,10 @@ func uncovered(r *suite.Report, c *suite.RuleCoverage) []string {
 	}
 }
 
-func printSuite(env *environment, r *suite.Report, verbose bool) error {
+func suiteText(out *term.Out, r *suite.Report, verbose bool) string {
+	var b strings.Builder
 	for _, res := range r.Results {
-		if err := printTestResult(env, res, verbose); err != nil {
-			return err
-		}
+		b.WriteString(testResultText(out, res, verbose))
 	}
 	full := 0
 	for _, c := range r.Rules {
@@ -129,44 +126,34 @@ func printSuite(env *environment, r *suite.Report, verbose bool) error {
 			full++
 		}
 		for _, m := range missing {
-			if err := env.printf("%s %s %s\n", env.out.Ask("not covered"), env.out.Name(term.SafeLine(c.Rule)), term.SafeLine(m)); err != nil {
-				return err
-			}
+			fmt.Fprintf(&b, "%s %s %s\n", out.Ask("not covered"), out.Name(term.SafeLine(c.Rule)), term.SafeLine(m))
 		}
 	}
 	if len(r.Results) == 0 {
-		if err := env.printf("There are no tests. Add some under tests: in the rule file.\n"); err != nil {
-			return err
-		}
+		b.WriteString("There are no tests. Add some under tests: in the rule file.\n")
 	}
-	return env.printf("%s: %d passed, %d failed; %d of %s and %d of %s covered\n", asked.Count(len(r.Results), "test"), r.Passed, r.Failed,
+	fmt.Fprintf(&b, "%s: %d passed, %d failed; %d of %s and %d of %s covered\n", asked.Count(len(r.Results), "test"), r.Passed, r.Failed,
 		full, asked.Count(len(r.Rules), "rule"), r.Covered, asked.Count(r.Parts, "part"))
+	return b.String()
 }
 
-func printTestResult(env *environment, res *suite.Result, verbose bool) error {
+func testResultText(out *term.Out, res *suite.Result, verbose bool) string {
+	var b strings.Builder
+	place := out.Dim(explain.Place(res.Place))
 	for _, doubt := range res.Doubts {
-		if err := env.printf("%s %s passes, but %s  %s\n", env.out.Ask("note"), term.SafeLine(res.Name), term.SafeLine(doubt), env.out.Dim(placeText(res.Place))); err != nil {
-			return err
+		fmt.Fprintf(&b, "%s %s passes, but %s  %s\n", out.Ask("note"), term.SafeLine(res.Name), term.SafeLine(doubt), place)
+	}
+	switch {
+	case res.Passed && verbose:
+		fmt.Fprintf(&b, "%s %s\n", out.Good("pass"), term.SafeLine(res.Name))
+	case !res.Passed:
+		fmt.Fprintf(&b, "%s %s  %s\n", out.Bad("FAIL"), out.Bold(term.SafeLine(res.Name)), place)
+		for _, f := range res.Faults {
+			fmt.Fprintf(&b, "  %s: expected %s, got %s\n", f.What, out.Good(term.SafeLine(f.Want)), out.Bad(term.SafeLine(f.Got)))
+		}
+		for _, line := range res.Why {
+			fmt.Fprintf(&b, "  %s\n", term.SafeLine(line))
 		}
 	}
-	if res.Passed {
-		if !verbose {
-			return nil
-		}
-		return env.printf("%s %s\n", env.out.Good("pass"), term.SafeLine(res.Name))
-	}
-	if err := env.printf("%s %s  %s\n", env.out.Bad("FAIL"), env.out.Bold(term.SafeLine(res.Name)), env.out.Dim(placeText(res.Place))); err != nil {
-		return err
-	}
-	for _, f := range res.Faults {
-		if err := env.printf("  %s: expected %s, got %s\n", f.What, env.out.Good(term.SafeLine(f.Want)), env.out.Bad(term.SafeLine(f.Got))); err != nil {
-			return err
-		}
-	}
-	for _, line := range res.Why {
-		if err := env.printf("  %s\n", term.SafeLine(line)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return b.String()
 }

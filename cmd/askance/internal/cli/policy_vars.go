@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/permission"
 )
 
@@ -66,10 +67,7 @@ required may be missing: guard it with has(args.x), or write args.?x.orValue(…
 				}
 				v.Args = argVariables(opts.Tools[i].Schema, permission.ArgsType, "args", 0)
 			}
-			if env.json {
-				return env.printDocument(v)
-			}
-			return printVars(env, v)
+			return env.print(v, varsText(env.out, v))
 		},
 	}
 	p.toolsFlag(c)
@@ -114,27 +112,27 @@ func commonVariables() []variable {
 	return out
 }
 
-func printVars(env *environment, v vocabulary) error {
+func varsText(out *term.Out, v vocabulary) string {
 	var b strings.Builder
 	if v.Tool != "" {
-		fmt.Fprintf(&b, "%s\n", env.out.Bold("Arguments of "+term.SafeLine(v.Tool)))
+		fmt.Fprintf(&b, "%s\n", out.Bold("Arguments of "+term.SafeLine(v.Tool)))
 		if !v.Typed {
 			fmt.Fprintf(&b, "  %s has no schema: args is a map of any values, and nothing checks its fields\n", term.SafeLine(v.Tool))
 		}
 		for _, f := range v.Args {
-			b.WriteString(varLine(env.out, f))
+			b.WriteString(varLine(out, f))
 		}
 		b.WriteString("\n")
 	}
-	fmt.Fprintf(&b, "%s\n", env.out.Bold("Variables"))
+	fmt.Fprintf(&b, "%s\n", out.Bold("Variables"))
 	for _, f := range v.Variables {
-		b.WriteString(varLine(env.out, f))
+		b.WriteString(varLine(out, f))
 	}
-	fmt.Fprintf(&b, "\n%s\n", env.out.Bold("Functions in addition to those of CEL"))
+	fmt.Fprintf(&b, "\n%s\n", out.Bold("Functions in addition to those of CEL"))
 	for _, f := range v.Functions {
-		fmt.Fprintf(&b, "  %s\n      %s\n", env.out.Name(f.Signature), env.out.Dim(f.Doc))
+		fmt.Fprintf(&b, "  %s\n      %s\n", out.Name(f.Signature), out.Dim(f.Doc))
 	}
-	return env.printf("%s", b.String())
+	return b.String()
 }
 
 func varLine(out *term.Out, v variable) string {
@@ -149,7 +147,9 @@ func varLine(out *term.Out, v variable) string {
 		notes = append(notes, fmt.Sprintf("at most %d", v.MaxLength))
 	}
 	if len(v.Enum) > 0 {
-		notes = append(notes, "one of "+valueText(v.Enum))
+		if b, err := strictjson.Marshal(v.Enum); err == nil {
+			notes = append(notes, "one of "+string(b))
+		}
 	}
 	if v.Description != "" {
 		notes = append(notes, v.Description)

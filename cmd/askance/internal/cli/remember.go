@@ -23,9 +23,8 @@ type memory struct {
 	cmd          *cobra.Command // whose flags they are
 }
 
-func (m *memory) flags(c *cobra.Command) {
-	m.cmd = c
-	f := c.Flags()
+func (m *memory) flags() {
+	f := m.cmd.Flags()
 	f.BoolVar(&m.remember, "remember", false, "create a standing approval from the offered rules, for the session unless --scope says otherwise")
 	f.StringVar(&m.scope, "scope", "session", "calls that the standing approval covers: call_like, session, agent, user or space")
 	f.StringVar(&m.until, "until", "", "end of the standing approval: a duration from now, such as 2h, or a time, such as 2026-01-31T18:00:00Z")
@@ -68,12 +67,13 @@ func (m *memory) into(response *message.Response, call *message.Call, now time.T
 // signing is the key of an approver and the lifetime of its signatures.
 type signing struct {
 	cfg   *config
+	cmd   *cobra.Command // whose flags they are
 	lasts time.Duration
 }
 
-func (s *signing) flags(c *cobra.Command) {
-	s.cfg.bind(c, &s.cfg.SignKey)
-	c.Flags().DurationVar(&s.lasts, "sign-for", 24*time.Hour, "lifetime of the signature: no worker starts the call after it")
+func (s *signing) flags() {
+	s.cfg.bind(s.cmd, &s.cfg.SignKey)
+	s.cmd.Flags().DurationVar(&s.lasts, "sign-for", 24*time.Hour, "lifetime of the signature: no worker starts the call after it")
 }
 
 // signer signs approvals with the key of --sign-key.

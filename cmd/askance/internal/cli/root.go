@@ -105,7 +105,7 @@ Start with askance demo.`,
 		cmds  []*cobra.Command
 	}{
 		{"run", []*cobra.Command{newDemoCommand(env), newServeCommand(env), newWorkerCommand(env), newWebhooksCommand(env), newBenchCommand(env)}},
-		{"calls", []*cobra.Command{newInboxCommand(env), newListCommand(env), newLoadCommand(env), newShowCommand(env), newApproveCommand(env), newEditCommand(env), newRejectCommand(env), newAnswerCommand(env), newHandOverCommand(env), newResolveCommand(env), newInterruptCommand(env), newRevokeCommand(env), newRulesCommand(env), newEventsCommand(env)}},
+		{"calls", []*cobra.Command{newInboxCommand(env), newListCommand(env), newLoadCommand(env), newShowCommand(env), newPreviewCommand(env), newApproveCommand(env), newEditCommand(env), newRejectCommand(env), newResultCommand(env), newDelegateCommand(env), newResolveCommand(env), newInterruptCommand(env), newRevokeCommand(env), newStandingCommand(env), newEventsCommand(env)}},
 		{"proof", []*cobra.Command{newAuditCommand(env), newJournalCommand(env)}},
 		{"policy", []*cobra.Command{newPolicyCommand(env)}},
 		{"trust", []*cobra.Command{newCredsCommand(env), newTokenCommand(env), newKeysCommand(env)}},

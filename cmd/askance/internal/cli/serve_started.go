@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -66,31 +67,30 @@ func printServing(env *environment, n *node.Node, cfg node.Config, scrape string
 	if tools == "" {
 		tools = env.out.Ask("none: every call is refused (pass a tools file with --tools)")
 	}
-	var text strings.Builder
-	text.WriteString(env.out.Bold("askance is running") + "\n")
-	for _, row := range [][2]string{
-		{"nats", st.URL}, {"journal", st.Data + ", " + durabilityText(env.out, cfg, claim)}, {"engine", st.Engine + ", space " + st.Space},
-		{"key", st.PublicKey + " (" + st.KeyID + ")"}, {"policy", policy}, {"tools", tools}, {"logins", loginsText(env.out, cfg, st.Auth)},
-	} {
-		fmt.Fprintf(&text, "  %s %s\n", env.out.Dim(fmt.Sprintf("%-8s", row[0])), row[1])
-	}
+	text := newSheet(env.out, 8, env.out.Bold("askance is running"))
+	text.row("nats", st.URL)
+	text.row("journal", st.Data+", "+durabilityText(env.out, cfg, claim))
+	text.row("engine", st.Engine+", space "+st.Space)
+	text.row("key", st.PublicKey+" ("+st.KeyID+")")
+	text.row("policy", policy)
+	text.row("tools", tools)
+	text.row("logins", loginsText(env.out, cfg, st.Auth))
 	if over.url != "" {
 		logins := over.logins
 		if logins == "" {
 			logins = env.out.Ask("no authentication: every process on this machine acts as " + term.SafeLine(userName()) + " and can approve (create tokens with askance token create)")
 		}
-		fmt.Fprintf(&text, "  %s %s  %s\n", env.out.Dim("http    "), over.url, logins)
+		text.row("http", over.url+"  "+logins)
 	}
 	if over.socket != "" {
-		fmt.Fprintf(&text, "  %s %s  %s\n", env.out.Dim("socket  "), over.socket, "the kernel names the user")
+		text.row("socket", over.socket+"  the kernel names the user")
 	}
-	if scrape != "" {
-		fmt.Fprintf(&text, "  %s %s\n", env.out.Dim("metrics "), scrape)
-	}
+	text.row("metrics", scrape)
 	if st.Open {
-		text.WriteString(env.out.Bad("  open beyond loopback: every connection can act under any name") + "\n")
+		text.line(env.out.Bold("  open beyond loopback: every connection can act under any name"))
 	}
-	return env.printf("%s", text.String())
+	_, err := io.WriteString(env.out, text.String())
+	return err
 }
 
 // durabilityText says what an acknowledgement means, and how the engine knows it.

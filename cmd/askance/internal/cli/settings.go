@@ -251,20 +251,6 @@ func scalars(v any) ([]string, error) {
 	return out, nil
 }
 
-// replaceFile writes a file whole or not at all.
-func replaceFile(path string, data []byte, mode os.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".askance-*")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(f.Name()) }() // gone already, if all went well
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Chmod(mode), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
-}
-
 // settingsHelp is the reference of all settings.
 func settingsHelp() string {
 	var b strings.Builder

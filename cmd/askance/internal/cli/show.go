@@ -9,13 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/askance-dev/askance/cmd/askance/internal/explain"
 	"github.com/askance-dev/askance/cmd/askance/internal/story"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/internal/asked"
-	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
-	"github.com/askance-dev/askance/permission"
 )
 
 func newShowCommand(env *environment) *cobra.Command {
@@ -43,20 +42,24 @@ call was decided at the time.`,
 				if w, open := r.Call.Waiting(); open {
 					r.Waiting = &w
 				}
-				x, err := explained(c.Context(), l, r.Call, why)
+				x, err := explainCall(c.Context(), l, r.Call, why)
 				if err != nil {
 					return err
 				}
-				if env.json {
-					return env.printDocument(shown{r, x})
+				text := callText(env.out, r.Call)
+				switch {
+				case why:
+					more, err := explain.Reply(env.out, *x)
+					if err != nil {
+						return err
+					}
+					text += historyText(env.out, r.History) + more
+				case x != nil:
+					text += explain.StandingApprovals(env.out, *x) + historyText(env.out, r.History)
+				default:
+					text += historyText(env.out, r.History)
 				}
-				if err := env.printf("%s", callText(env.out, r.Call)+reliedText(env.out, x)+historyText(env.out, r.History)); err != nil || !why {
-					return err
-				}
-				if err := printRecorded(env, x); err != nil {
-					return err
-				}
-				return printTrace(env, x)
+				return env.print(shown{r, x}, text)
 			})
 		},
 	}
@@ -68,14 +71,8 @@ call was decided at the time.`,
 
 // callText is a call in full: everything that a person needs to decide about it.
 func callText(out *term.Out, c *message.Call) string {
-	var b strings.Builder
-	row := func(label, text string) {
-		if text != "" {
-			fmt.Fprintf(&b, "  %s %s\n", out.Dim(fmt.Sprintf("%-10s", label)), text)
-		}
-	}
-	fmt.Fprintf(&b, "%s %s, %s", out.Name(term.SafeLine(string(c.Call))), out.Bold(term.SafeLine(c.Tool)), phasePaint(out, c)(string(c.Phase())))
-	b.WriteString("\n")
+	s := newSheet(out, 10, fmt.Sprintf("%s %s, %s", out.Name(term.SafeLine(string(c.Call))), out.Bold(term.SafeLine(c.Tool)), phasePaint(out, c)(string(c.Phase()))))
+	row := s.row
 	row("address", term.SafeLine(keyPath(c.Key)))
 	from := "runtime " + c.Runtime
 	if c.Agent != "" && c.Agent != c.Runtime {
@@ -106,7 +103,7 @@ func callText(out *term.Out, c *message.Call) string {
 		row("note", term.SafeLine(v.Note))
 	}
 	for _, l := range c.StandingApprovals {
-		row("remembered", term.SafeLine(string(l.ID))+": "+standingApprovalRules(&l)+", "+term.SafeLine(l.Text()))
+		row("remembered", term.SafeLine(string(l.ID))+": "+asked.Allows(&l)+", "+term.SafeLine(l.Text()))
 	}
 	for _, r := range c.Suggested {
 		row("rule offer", asked.RuleText(r))
@@ -119,7 +116,7 @@ func callText(out *term.Out, c *message.Call) string {
 		row("result", string(c.Result.State))
 		row("output", strings.TrimLeft(term.Indent(term.Safe(c.Result.Output.String()), strings.Repeat(" ", 13)), " "))
 	}
-	return b.String()
+	return s.String()
 }
 
 // runsText is where and how long a call runs by the rules.
@@ -175,9 +172,9 @@ type shown struct {
 	Explain *message.ExplainReply `json:"explain,omitzero"`
 }
 
-// explained asks for the explanation of a call, if why says so or if standing
+// explainCall asks for the explanation of a call, if why says so or if standing
 // approvals allowed the call.
-func explained(ctx context.Context, c engine.Client, call *message.Call, why bool) (*message.ExplainReply, error) {
+func explainCall(ctx context.Context, c engine.Client, call *message.Call, why bool) (*message.ExplainReply, error) {
 	if !why && len(call.Decision.StandingApprovals()) == 0 {
 		return nil, nil
 	}
@@ -189,99 +186,4 @@ func explained(ctx context.Context, c engine.Client, call *message.Call, why boo
 		x.Recorded, x.Trace, x.Withheld = nil, nil, ""
 	}
 	return &x, nil
-}
-
-// reliedText names the standing approvals that allowed a call.
-func reliedText(out *term.Out, x *message.ExplainReply) string {
-	if x == nil {
-		return ""
-	}
-	var b strings.Builder
-	for _, s := range x.StandingApprovals {
-		l := s.Standing
-		text := fmt.Sprintf("%s, %s, granted by %s, %s, until %s", out.Name(term.SafeLine(string(l.ID))), standingApprovalStateText(out, l, time.Now()),
-			term.SafeLine(strings.Join(givenBy(l), ", ")), term.SafeLine(l.Text()), standingApprovalEnd(l))
-		fmt.Fprintf(&b, "  %s %s\n", out.Dim(fmt.Sprintf("%-10s", "rule used")), text)
-	}
-	return b.String()
-}
-
-// printRecorded prints the explanation that the journal has.
-func printRecorded(env *environment, x *message.ExplainReply) error {
-	if x.Recorded == nil {
-		return nil
-	}
-	e, err := readTrace(x.Recorded)
-	var more struct {
-		Truncated bool `json:"truncated"`
-	}
-	if err == nil {
-		err = strictjson.UnmarshalOpen(x.Recorded, &more)
-	}
-	if err != nil {
-		return fmt.Errorf("read the explanation on record: %w", err)
-	}
-	text := "  explanation at the time of the decision:"
-	if more.Truncated {
-		text = "  explanation at the time of the decision (shortened):"
-	}
-	if err := env.printf("%s\n", env.out.Dim(text)); err != nil {
-		return err
-	}
-	return printExplanation(env, e)
-}
-
-// printTrace prints how the current policy decides a call.
-func printTrace(env *environment, x *message.ExplainReply) error {
-	if x.Trace == nil {
-		return env.printf("  %s %s\n", env.out.Dim("no explanation:"), term.SafeLine(x.Withheld))
-	}
-	e, err := readTrace(x.Trace)
-	if err != nil {
-		return fmt.Errorf("read the explanation: %w", err)
-	}
-	text := "  explanation with the current policy:"
-	if x.Decision != nil && x.Decision.Bundle != e.Bundle {
-		text = "  explanation with the current policy, which is not the one that decided:"
-	}
-	if err := env.printf("%s\n", env.out.Dim(text)); err != nil {
-		return err
-	}
-	return printExplanation(env, e)
-}
-
-// readTrace reads an explanation as far as it is printed.
-func readTrace(raw message.RawJSON) (*permission.Explanation, error) {
-	var e permission.Explanation
-	var more struct {
-		Requirement struct {
-			Users     []string `json:"users"`
-			Approvers []struct {
-				Rule   string   `json:"rule"`
-				Users  []string `json:"users"`
-				Groups []string `json:"groups"`
-			} `json:"approvers"`
-			Quorum           int                 `json:"quorum"`
-			ExcludeRequester bool                `json:"exclude_requester"`
-			ExcludeEditor    bool                `json:"exclude_editor"`
-			Signed           bool                `json:"signed"`
-			ExpiryMS         int64               `json:"expiry_ms"`
-			OnExpiry         permission.OnExpiry `json:"on_expiry"`
-		} `json:"requirement"`
-	}
-	if err := strictjson.UnmarshalOpen(raw, &e); err != nil {
-		return nil, err
-	}
-	if err := strictjson.UnmarshalOpen(raw, &more); err != nil {
-		return nil, err
-	}
-	r := more.Requirement
-	e.Requirement = permission.Requirement{
-		Users: r.Users, Quorum: r.Quorum, ExcludeRequester: r.ExcludeRequester, ExcludeEditor: r.ExcludeEditor,
-		Signed: r.Signed, Expiry: time.Duration(r.ExpiryMS) * time.Millisecond, OnExpiry: r.OnExpiry,
-	}
-	for _, s := range r.Approvers {
-		e.Requirement.Approvers = append(e.Requirement.Approvers, permission.ApproverSet{Rule: s.Rule, Users: s.Users, Groups: s.Groups})
-	}
-	return &e, nil
 }

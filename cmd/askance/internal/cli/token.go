@@ -20,7 +20,8 @@ type tokening struct {
 }
 
 func newTokenCommand(env *environment) *cobra.Command {
-	c := &cobra.Command{
+	var t tokening
+	return newGroup(&cobra.Command{
 		Use:   "token",
 		Short: "Manage tokens for the HTTP interfaces",
 		Long: `Creates and revokes bearer tokens for the gateway of askance serve. A token has a space,
@@ -35,12 +36,7 @@ loopback and treats every request as the one local user. The first token ends th
   askance token create support-bot --role runtime --expires 2160h
   askance token list
   askance token revoke ann`,
-		Args: noArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	var t tokening
-	c.AddCommand(newTokenCreateCommand(env, &t), newTokenListCommand(env), newTokenRevokeCommand(env))
-	return c
+	}, newTokenCreateCommand(env, &t), newTokenListCommand(env), newTokenRevokeCommand(env))
 }
 
 func addTokenFlags(env *environment, c *cobra.Command) *cobra.Command {
@@ -71,12 +67,7 @@ A server that started without a token file reads the new file at once.`,
 		Example: `  askance token create ann --role approver
   askance token create team-app --role runtime --role approver --space team
   askance token create ci --role auditor --expires 24h --json`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usagef("want one name, for instance: ann")
-			}
-			return nil
-		},
+		Args: wantArgs(1, "one name, for instance: ann"),
 		RunE: func(c *cobra.Command, args []string) error { return runTokenCreate(env, c, *t, args[0]) },
 	})
 	f := c.Flags()
@@ -105,21 +96,14 @@ func runTokenCreate(env *environment, c *cobra.Command, t tokening, name string)
 	if t.lifetime > 0 {
 		token.Expires = time.Now().Add(t.lifetime)
 	}
-	secret, kept, err := auth.CreateToken(c.Context(), path, token)
+	secret, stored, err := auth.CreateToken(c.Context(), path, token)
 	if err != nil {
 		return err
 	}
-	if env.json {
-		return writeJSON(env.out, struct {
-			Token string `json:"token"`
-			ID    string `json:"id"`
-			Name  string `json:"name"`
-			Space string `json:"space"`
-			File  string `json:"file"`
-		}{secret, kept.ID, kept.Name, string(kept.Space), path})
+	if !env.json {
+		env.notef("%s\n", env.err.Dim("This token is shown once; only its hash is stored."))
 	}
-	env.notef("%s", env.err.Dim("This token is shown once; only its hash is stored.")+"\n")
-	return env.printf("%s\n", secret)
+	return env.print(map[string]any{"token": secret, "id": stored.ID, "name": stored.Name, "space": stored.Space, "file": path}, secret+"\n")
 }
 
 func newTokenListCommand(env *environment) *cobra.Command {
@@ -138,33 +122,21 @@ func newTokenListCommand(env *environment) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if env.json {
-				return env.printDocument(map[string]any{"tokens": all})
-			}
-			return printTokens(env, all, time.Now())
+			return env.print(map[string]any{"tokens": all}, tokensTable(env.out, all))
 		},
 	})
 }
 
-func printTokens(env *environment, all []auth.Token, now time.Time) error {
-	var b strings.Builder
+func tokensTable(out *term.Out, all []auth.Token) string {
+	var rows [][]string
 	for _, t := range all {
-		state := "in force"
-		switch {
-		case !t.Revoked.IsZero():
-			state = "revoked " + t.Revoked.Format(time.DateTime)
-		case !t.InForce(now):
-			state = "expired " + t.Expires.Format(time.DateTime)
-		case !t.Expires.IsZero():
-			state = "until " + t.Expires.Format(time.DateTime)
-		}
 		roles := make([]string, len(t.Roles))
 		for i, r := range t.Roles {
 			roles[i] = string(r)
 		}
-		fmt.Fprintf(&b, "%s  %-20s %-12s %-28s %s\n", t.ID, term.SafeLine(t.Name), t.Space, state, strings.Join(roles, ", "))
+		rows = append(rows, []string{t.ID, out.Name(term.SafeLine(t.Name)), string(t.Space), validity(t.Revoked, t.Expires, t.InForce(time.Now())), strings.Join(roles, ", ")})
 	}
-	return env.printf("%s", b.String())
+	return tableText(out, []string{"ID", "NAME", "SPACE", "STATE", "ROLES"}, rows)
 }
 
 func newTokenRevokeCommand(env *environment) *cobra.Command {
@@ -175,12 +147,7 @@ func newTokenRevokeCommand(env *environment) *cobra.Command {
 within a second and closes its streams and login sessions. Responses that were given
 with it stay.`,
 		Example: "  askance token revoke ann",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 || args[0] == "" {
-				return usagef("want one id or name; askance token list shows both")
-			}
-			return nil
-		},
+		Args:    wantArgs(1, "one id or name; askance token list shows both"),
 		RunE: func(c *cobra.Command, args []string) error {
 			path, err := tokenFile(env)
 			if err != nil {
@@ -190,15 +157,11 @@ with it stay.`,
 			if err != nil {
 				return err
 			}
-			if env.json {
-				return env.printDocument(map[string]any{"tokens": revoked})
-			}
+			text := ""
 			for _, r := range revoked {
-				if err := env.printf("Revoked: %s of %s.\n", r.ID, term.SafeLine(r.Name)); err != nil {
-					return err
-				}
+				text += fmt.Sprintf("Revoked: %s of %s.\n", r.ID, term.SafeLine(r.Name))
 			}
-			return nil
+			return env.print(map[string]any{"tokens": revoked}, text)
 		},
 	})
 }

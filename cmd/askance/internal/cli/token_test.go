@@ -47,7 +47,7 @@ func TestTokens(t *testing.T) {
 		t.Errorf("the file has the token, or cannot be read: %v", err)
 	}
 	list := ok(t, "token", "list", "--data", data)
-	if strings.Count(list, "\n") != 2 || !strings.Contains(list, "ann") || !strings.Contains(list, "auditor, operator") || strings.Contains(list, ann) {
+	if strings.Count(list, "\n") != 3 || !strings.Contains(list, "ann") || !strings.Contains(list, "auditor, operator") || strings.Contains(list, ann) {
 		t.Errorf("list:\n%s", list)
 	}
 	s := serveOn(t, data)

@@ -34,7 +34,7 @@ const (
 )
 
 func newWebhooksCommand(env *environment) *cobra.Command {
-	c := &cobra.Command{
+	return newGroup(&cobra.Command{
 		Use:   "webhooks",
 		Short: "Manage dead letters of webhooks and test destinations",
 		Long: `Lists, retries and drops dead letters: webhook messages that a destination did not
@@ -44,16 +44,12 @@ server.`,
 		Example: `  askance webhooks list
   askance webhooks retry ops-bot 17
   askance webhooks drop ops-bot 17 --url https://askance.example --token-file operator.token`,
-		Args: noArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(newWebhooksListCommand(env),
+	}, newWebhooksListCommand(env),
 		newWebhooksActionCommand(env, "retry", "Deliver one dead letter again", `Makes one more attempt to deliver a dead letter. If it fails, the dead letter stays and
 the command prints the reason. A message about an approval request that is no longer
 open is dropped instead.`, http.MethodPost, "/retry"),
 		newWebhooksActionCommand(env, "drop", "Drop one dead letter", "Drops a dead letter. It is not delivered any more.", http.MethodDelete, ""),
 		newWebhooksTestCommand(env))
-	return c
 }
 
 func gateFlags(c *cobra.Command, g *gate) *cobra.Command {
@@ -73,14 +69,11 @@ func newWebhooksListCommand(env *environment) *cobra.Command {
 			if err := g.do(c.Context(), http.MethodGet, "/v1/webhooks/dead", &out); err != nil {
 				return err
 			}
-			if env.json {
-				return env.printDocument(map[string]any{"dead_letters": out.DeadLetters})
-			}
-			var b strings.Builder
+			var rows [][]string
 			for _, l := range out.DeadLetters {
-				fmt.Fprintf(&b, "%-20s %8d  %s  %d attempts: %s\n", term.SafeLine(l.Destination), l.Seq, l.At.Format(time.DateTime), l.Attempts, term.SafeLine(l.Error))
+				rows = append(rows, []string{term.SafeLine(l.Destination), fmt.Sprint(l.Seq), l.At.Format(time.DateTime), fmt.Sprint(l.Attempts), term.SafeLine(l.Error)})
 			}
-			return env.printf("%s", b.String())
+			return env.print(map[string]any{"dead_letters": out.DeadLetters}, tableText(env.out, []string{"DESTINATION", "NUMBER", "TIME", "ATTEMPTS", "LAST ERROR"}, rows))
 		},
 	}, &g)
 }
@@ -103,12 +96,9 @@ func newWebhooksActionCommand(env *environment, use, short, long, method, path s
 			if err := g.do(c.Context(), method, "/v1/webhooks/dead/"+url.PathEscape(args[0])+"/"+args[1]+path, &out); err != nil {
 				return err
 			}
-			if env.json {
-				return env.printDocument(map[string]any{"fate": out.Fate})
-			}
-			return env.printf("%s\n", map[webhook.Fate]string{
+			return env.print(map[string]any{"fate": out.Fate}, map[webhook.Fate]string{
 				webhook.FateDelivered: "Delivered.", webhook.FateStale: "Dropped: the message is out of date.", webhook.FateDropped: "Dropped.",
-			}[out.Fate])
+			}[out.Fate]+"\n")
 		},
 	}, &g)
 }
@@ -160,12 +150,7 @@ func newWebhooksTestCommand(env *environment) *cobra.Command {
 reports whether the destination accepted it. This machine sends it, without a server
 and without retries.`,
 		Example: "  askance webhooks test ops-bot --webhooks hooks.yaml",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usagef("want one destination of the webhooks file")
-			}
-			return nil
-		},
+		Args:    wantArgs(1, "one destination of the webhooks file"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if file == "" {
 				return usagef("--webhooks is missing: pass the webhooks file of askance serve")
@@ -182,10 +167,7 @@ and without retries.`,
 			if err != nil {
 				return &message.Error{Code: message.CodeUnavailable, Op: "test a webhook", What: err.Error(), Hint: "correct the receiver or its address, then try again"}
 			}
-			if env.json {
-				return env.printDocument(map[string]any{"destination": args[0], "id": id, "taken": true})
-			}
-			return env.printf("Accepted: %s\n", id)
+			return env.print(map[string]any{"destination": args[0], "id": id, "taken": true}, "Accepted: "+id+"\n")
 		},
 	}
 	c.Flags().StringVar(&file, "webhooks", "", "webhooks file")

@@ -196,7 +196,7 @@ func TestReader(t *testing.T) {
 		{"by id", message.ListRequest{Call: "c2"}, "c2 "},
 		{"another session", message.ListRequest{Session: "x", All: true}, ""},
 		{"another reply", message.ListRequest{Reply: "x", All: true}, ""},
-		{"blocked", message.ListRequest{Blocked: true, All: true}, ""},
+		{"blocked", message.ListRequest{Phases: []message.Phase{message.PhaseBlocked}, All: true}, ""},
 	} {
 		got, err := r.List(t.Context(), tc.q)
 		if err != nil {

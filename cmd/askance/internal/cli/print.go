@@ -1,0 +1,150 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/charmbracelet/lipgloss"
+	"github.com/charmbracelet/lipgloss/table"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/internal/strictjson"
+)
+
+// print prints a result: as one JSON document with --json, else as text.
+func (env *environment) print(v any, text string) error {
+	if env.json {
+		return env.printDocument(v)
+	}
+	_, err := io.WriteString(env.out, text)
+	return err
+}
+
+// printf writes to the standard output.
+func (env *environment) printf(format string, args ...any) error {
+	_, err := fmt.Fprintf(env.out, format, args...)
+	return err
+}
+
+// notef writes to the standard error what is not part of the result.
+func (env *environment) notef(format string, args ...any) {
+	_, _ = fmt.Fprintf(env.err, format, args...)
+}
+
+// printDocument prints one JSON document, indented.
+func (env *environment) printDocument(v any) error {
+	b, err := strictjson.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode the output: %w", err)
+	}
+	var pretty bytes.Buffer
+	if err := json.Indent(&pretty, b, "", "  "); err != nil {
+		return fmt.Errorf("encode the output: %w", err)
+	}
+	pretty.WriteByte('\n')
+	_, err = env.out.Write(pretty.Bytes())
+	return err
+}
+
+// writeJSON writes one JSON document on one line.
+func writeJSON(w io.Writer, v any) error {
+	b, err := strictjson.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode the output: %w", err)
+	}
+	_, err = w.Write(append(b, '\n'))
+	return err
+}
+
+// writeOutput lets write fill a file, which appears when it is complete, or the
+// standard output if path is empty.
+func (env *environment) writeOutput(path string, write func(io.Writer) error) error {
+	if path == "" {
+		return write(env.out)
+	}
+	return writeFile(path, 0o600, write)
+}
+
+// replaceFile writes a file whole or not at all.
+func replaceFile(path string, data []byte, mode os.FileMode) error {
+	return writeFile(path, mode, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}
+
+func writeFile(path string, mode os.FileMode, write func(io.Writer) error) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), ".askance-*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(f.Name()) }() // renamed by then, if all went well
+	if err = write(f); err == nil {
+		err = f.Chmod(mode)
+	}
+	if closing := f.Close(); err == nil {
+		err = closing
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// tableText lays out rows below a heading, without borders.
+func tableText(out *term.Out, heads []string, rows [][]string) string {
+	heads = slices.Clone(heads)
+	for i, h := range heads {
+		heads[i] = out.Dim(h)
+	}
+	t := table.New().Border(lipgloss.HiddenBorder()).
+		BorderTop(false).BorderBottom(false).BorderLeft(false).BorderRight(false).BorderHeader(false).BorderColumn(false).
+		StyleFunc(func(int, int) lipgloss.Style { return lipgloss.NewStyle().PaddingRight(2) }).
+		Headers(heads...).Rows(rows...)
+	var b strings.Builder
+	for line := range strings.Lines(t.Render() + "\n") {
+		b.WriteString(strings.TrimRight(line, " \n") + "\n")
+	}
+	return b.String()
+}
+
+// sheet is a text with labelled rows below a heading.
+type sheet struct {
+	strings.Builder
+	out   *term.Out
+	width int // of the labels
+}
+
+// newSheet begins a sheet with a heading.
+func newSheet(out *term.Out, width int, heading string) *sheet {
+	s := &sheet{out: out, width: width}
+	s.line(heading)
+	return s
+}
+
+func (s *sheet) line(text string) { s.WriteString(text + "\n") }
+
+// row adds a labelled row, unless its text is empty.
+func (s *sheet) row(label, text string) {
+	if text != "" {
+		fmt.Fprintf(s, "  %s %s\n", s.out.Dim(fmt.Sprintf("%-*s", s.width, label)), text)
+	}
+}
+
+func (s *sheet) rowf(label, format string, args ...any) {
+	s.row(label, fmt.Sprintf(format, args...))
+}
+
+// count is a number and its noun.
+func count(n uint64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}

@@ -1,0 +1,252 @@
+// Package explain words explanations for people: how the engine and a policy
+// decided about a call. The command line and the terminal inbox print the same.
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/permission/suite"
+)
+
+// Reply words an explanation of the engine: the standing approvals that allowed the
+// call, how it was decided, and how the current policy decides it.
+func Reply(out *term.Out, x message.ExplainReply) (string, error) {
+	text := StandingApprovals(out, x)
+	if x.Recorded != nil {
+		var more struct {
+			Truncated bool `json:"truncated"`
+		}
+		e, err := readTrace(x.Recorded)
+		if err == nil {
+			err = strictjson.UnmarshalOpen(x.Recorded, &more)
+		}
+		if err != nil {
+			return "", fmt.Errorf("read the explanation on record: %w", err)
+		}
+		head := "explanation at the time of the decision:"
+		if more.Truncated {
+			head = "explanation at the time of the decision (shortened):"
+		}
+		text += "  " + out.Dim(head) + "\n" + Policy(out, e)
+	}
+	if x.Trace == nil {
+		return text + "  " + out.Dim("no explanation:") + " " + term.SafeLine(x.Withheld) + "\n", nil
+	}
+	e, err := readTrace(x.Trace)
+	if err != nil {
+		return "", fmt.Errorf("read the explanation: %w", err)
+	}
+	head := "explanation with the current policy:"
+	if x.Decision != nil && x.Decision.Bundle != e.Bundle {
+		head = "explanation with the current policy, which is not the one that decided:"
+	}
+	return text + "  " + out.Dim(head) + "\n" + Policy(out, e), nil
+}
+
+// StandingApprovals names the standing approvals that allowed a call.
+func StandingApprovals(out *term.Out, x message.ExplainReply) string {
+	var b strings.Builder
+	for _, s := range x.StandingApprovals {
+		l := s.Standing
+		fmt.Fprintf(&b, "  %s %s, %s, granted by %s, %s, until %s\n", out.Dim(fmt.Sprintf("%-10s", "rule used")), out.Name(term.SafeLine(string(l.ID))),
+			State(out, l), asked.Grantors(l), term.SafeLine(l.Text()), End(l))
+	}
+	return b.String()
+}
+
+// State is whether a standing approval is in force.
+func State(out *term.Out, l *message.StandingApproval) string {
+	state := l.State(time.Now())
+	if state == message.StandingActive {
+		return out.Good(string(state))
+	}
+	return out.Dim(string(state))
+}
+
+// End is when a standing approval ends.
+func End(l *message.StandingApproval) string {
+	if l.Terms.Until.IsZero() {
+		return "it is revoked"
+	}
+	return l.Terms.Until.Local().Format(time.DateTime)
+}
+
+// Policy words an explanation of a policy: one line, and a tree of the rules.
+func Policy(out *term.Out, e *permission.Explanation) string {
+	var b strings.Builder
+	by := "no rule decides"
+	if e.Rule != "" {
+		by = "by rule " + out.Name(term.SafeLine(e.Rule))
+	}
+	fmt.Fprintf(&b, "%s %s (step %s, mode %s)\n", Behavior(out, e.Decision), by, e.Step, e.Mode)
+	fmt.Fprintf(&b, "  %s\n", term.SafeLine(e.Reason))
+	if e.Message != "" {
+		for line := range strings.SplitSeq(e.Message, "\n") {
+			fmt.Fprintf(&b, "  %s %s\n", out.Dim(">"), term.SafeLine(line))
+		}
+	}
+	if need := requirementText(e); need != "" {
+		fmt.Fprintf(&b, "  needs %s\n", need)
+	}
+	for i, t := range e.Trace {
+		branch := "├─"
+		if i == len(e.Trace)-1 {
+			branch = "└─"
+		}
+		fmt.Fprintf(&b, "%s %s\n", out.Dim(branch), ruleLine(out, t))
+	}
+	if len(e.Shell) > 0 {
+		fmt.Fprintf(&b, "%s in the command line:\n", asked.Count(len(e.Shell), "command"))
+		for _, p := range e.Shell {
+			fmt.Fprintf(&b, "  %s\n", pieceLine(out, p))
+		}
+	}
+	if n := len(e.NotEvaluated); n > 0 {
+		fmt.Fprintf(&b, "%s for other tools\n", asked.Count(n, "rule"))
+	}
+	for _, err := range e.Errors {
+		if err.Rule != "" && err.Field == "input" {
+			continue // the error about the call says it
+		}
+		fmt.Fprintf(&b, "%s %s\n", out.Bad("failed:"), term.SafeLine(err.Error()))
+	}
+	if e.NearMiss != "" {
+		fmt.Fprintf(&b, "near miss: %s\n", term.SafeLine(e.NearMiss))
+	}
+	return b.String()
+}
+
+func Behavior(out *term.Out, b message.Behavior) string {
+	switch b {
+	case message.BehaviorAllow:
+		return out.Good(string(b))
+	case message.BehaviorAsk:
+		return out.Ask(string(b))
+	default:
+		return out.Bad(string(b))
+	}
+}
+
+// ruleLine is a rule of the trace on one line, with its place.
+func ruleLine(out *term.Out, t *permission.Traced) string {
+	text := term.SafeLine(suite.RuleText(t))
+	name := term.SafeLine(t.Rule)
+	text = strings.Replace(text, "rule "+name, "rule "+out.Name(name), 1)
+	if t.Because != nil && t.Because.Line > 0 {
+		text += "  " + out.Dim(Place(permission.Place{File: t.Because.File, Line: t.Because.Line, Col: t.Because.Col}))
+	}
+	return text
+}
+
+func pieceLine(out *term.Out, p permission.Piece) string {
+	verdict := out.Bad("not covered")
+	if p.Covered {
+		verdict = out.Good("covered")
+	}
+	text := verdict + "  " + term.SafeLine(p.Text)
+	if p.Why != "" {
+		text += "  " + out.Dim(term.SafeLine(p.Why))
+	}
+	return text
+}
+
+// Place is where a rule stands in a file; "" if it is not known.
+func Place(p permission.Place) string {
+	if p.File == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s:%d:%d", term.SafeLine(p.File), p.Line, p.Col)
+}
+
+// requirementText says who can respond, and how long; "" if the call needs no
+// approval.
+func requirementText(e *permission.Explanation) string {
+	if e.Decision != message.BehaviorAsk {
+		return ""
+	}
+	r := e.Requirement
+	text := "an approval"
+	if r.Quorum > 1 {
+		text = fmt.Sprintf("the approval of %d people", r.Quorum)
+	}
+	if len(r.Users) > 0 {
+		text += " by " + strings.Join(r.Users, " or ")
+	}
+	for _, set := range r.Approvers {
+		text += " by " + strings.Join(append(slices.Clone(set.Users), prefixed("group ", set.Groups)...), " or ")
+	}
+	if r.ExcludeRequester {
+		text += ", not by the requester,"
+	}
+	if r.ExcludeEditor {
+		text += ", not by a person who edits the arguments,"
+	}
+	if r.Expiry > 0 {
+		text += " within " + shortDuration(r.Expiry)
+	}
+	return term.SafeLine(text)
+}
+
+func prefixed(prefix string, names []string) []string {
+	out := make([]string, len(names))
+	for i, n := range names {
+		out[i] = prefix + n
+	}
+	return out
+}
+
+// shortDuration leaves out what is zero: 1h, not 1h0m0s.
+func shortDuration(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// readTrace reads an explanation as far as it is printed.
+func readTrace(raw message.RawJSON) (*permission.Explanation, error) {
+	var e permission.Explanation
+	var more struct {
+		Requirement struct {
+			Users     []string `json:"users"`
+			Approvers []struct {
+				Rule   string   `json:"rule"`
+				Users  []string `json:"users"`
+				Groups []string `json:"groups"`
+			} `json:"approvers"`
+			Quorum           int                 `json:"quorum"`
+			ExcludeRequester bool                `json:"exclude_requester"`
+			ExcludeEditor    bool                `json:"exclude_editor"`
+			Signed           bool                `json:"signed"`
+			ExpiryMS         int64               `json:"expiry_ms"`
+			OnExpiry         permission.OnExpiry `json:"on_expiry"`
+		} `json:"requirement"`
+	}
+	if err := strictjson.UnmarshalOpen(raw, &e); err != nil {
+		return nil, err
+	}
+	if err := strictjson.UnmarshalOpen(raw, &more); err != nil {
+		return nil, err
+	}
+	r := more.Requirement
+	e.Requirement = permission.Requirement{
+		Users: r.Users, Quorum: r.Quorum, ExcludeRequester: r.ExcludeRequester, ExcludeEditor: r.ExcludeEditor,
+		Signed: r.Signed, Expiry: time.Duration(r.ExpiryMS) * time.Millisecond, OnExpiry: r.OnExpiry,
+	}
+	for _, s := range r.Approvers {
+		e.Requirement.Approvers = append(e.Requirement.Approvers, permission.ApproverSet{Rule: s.Rule, Users: s.Users, Groups: s.Groups})
+	}
+	return &e, nil
+}
