@@ -1,7 +1,7 @@
 package message
 
 // Phase is where a call is. Call.Phase computes it; it is not stored.
-// toolcall.Phases has the table of what each phase means and what can follow.
+// toolcall.PhaseTable has the table of what each phase means and what can follow.
 type Phase string
 
 // The phases, in the order in which a call goes through them.

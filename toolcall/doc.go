@@ -5,7 +5,7 @@
 // events, effects go out, and the engine performs them after the new state is
 // durable. [Events] turns a durable event record into the AgentScope events it stands
 // for, [Replay] proves that a list of event records is a history this machine could
-// have written. [Phases] says what each phase of a call means, and the machine
+// have written. [PhaseTable] says what each phase of a call means, and the machine
 // refuses a step between phases that it does not have.
 //
 // # Guarantees

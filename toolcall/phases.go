@@ -15,9 +15,9 @@ type PhaseRow struct {
 	Lasts string          // what ends the phase, and after how long
 }
 
-// Phases is the table of phases. The machine refuses a step that the table
+// PhaseTable is the table of phases. The machine refuses a step that the table
 // lacks, and the documentation is made from it.
-func Phases() []PhaseRow {
+func PhaseTable() []PhaseRow {
 	const (
 		waiting  = message.PhaseWaiting
 		asking   = message.PhaseAsking
@@ -52,7 +52,7 @@ func Phases() []PhaseRow {
 // phaseAfter has the phases that one step can lead to, by the phase before it.
 var phaseAfter = func() map[message.Phase][]message.Phase {
 	out := map[message.Phase][]message.Phase{"": {message.PhaseWaiting}}
-	for _, r := range Phases() {
+	for _, r := range PhaseTable() {
 		out[r.Phase] = r.Next
 	}
 	return out

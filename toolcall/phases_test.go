@@ -39,7 +39,7 @@ func TestPhasesAreWhatTheMachineDoes(t *testing.T) {
 			}
 		}
 	}
-	for _, r := range toolcall.Phases() {
+	for _, r := range toolcall.PhaseTable() {
 		got, want := slices.Sorted(maps.Keys(found[r.Phase])), slices.Sorted(slices.Values(r.Next))
 		if !slices.Equal(got, want) {
 			t.Errorf("after %s the machine leads to %v, the table says %v", r.Phase, got, want)

@@ -11,7 +11,7 @@ import (
 func PhaseTable() string {
 	var b strings.Builder
 	b.WriteString("| phase | means | set by | next | lasts |\n|---|---|---|---|---|\n")
-	for _, r := range toolcall.Phases() {
+	for _, r := range toolcall.PhaseTable() {
 		words := make([]string, len(r.Next))
 		for i, p := range r.Next {
 			words[i] = string(p)
