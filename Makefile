@@ -44,7 +44,7 @@ FUZZ := \
   internal/strictjson:FuzzQuickObject \
   internal/strictjson:FuzzUnmarshal \
   message:FuzzAppend \
-  message:FuzzConceal \
+  toolcall:FuzzConceal \
   message:FuzzDecodeEvent \
   message:FuzzDecodeMsg \
   message/internal/weburl:FuzzNormalize \

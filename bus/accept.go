@@ -10,24 +10,25 @@ import (
 	"github.com/askance-dev/askance/internal/capacity"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 )
 
 // caller is who sent a request, as the transport vouches for it.
 type caller struct {
-	principal message.Principal
-	queue     message.Queue // of a worker
+	principal toolcall.Principal
+	queue     toolcall.Queue // of a worker
 }
 
 // identify tells who sent the message, if that can be read from its subject.
-func (s *Service) identify(role message.Role, m *nats.Msg) (caller, bool) {
+func (s *Service) identify(role toolcall.Role, m *nats.Msg) (caller, bool) {
 	subject, err := ParseSubject(m.Subject)
 	if err != nil || subject.Space != s.space {
 		return caller{}, false
 	}
 	name, ok := subject.Who.ID()
 	queue, _ := subject.Tool.Queue()
-	return caller{message.Principal{Role: role, Name: name, Auth: s.o.Auth}, queue}, ok
+	return caller{toolcall.Principal{Role: role, Name: name, Auth: s.o.Auth}, queue}, ok
 }
 
 // ownInbox reports whether the reply subject is below the principal's inbox.
@@ -51,14 +52,14 @@ func (s *Service) warnOfForeignReply(m *nats.Msg) {
 // It never blocks: the messages of all other senders are behind this one.
 func (s *Service) accept(c conversation, m *nats.Msg) {
 	who, ok := s.identify(c.As, m)
-	ok = ok && (who.queue.Tool != "" || c.As != message.RoleWorker) // a tool whose name cannot be read back has no workers
+	ok = ok && (who.queue.Tool != "" || c.As != toolcall.RoleWorker) // a tool whose name cannot be read back has no workers
 	if !ok || !ownInbox(who.principal.Name, m.Reply) {
 		if m.Reply != "" { // without one it is an engine's own sign of life
 			s.warnOfForeignReply(m)
 		}
 		return
 	}
-	if n := len(m.Data); n > message.MaxRequestBytes {
+	if n := len(m.Data); n > toolcall.MaxRequestBytes {
 		s.respond(m, encodeError("request", tooLargeRequest("request", n), s.most()))
 		return
 	}
@@ -142,8 +143,8 @@ func (s *Service) respond(m *nats.Msg, b []byte) {
 // observe passes on heartbeats, the ones that other replicas answer, too. What
 // one worker sends beyond its part is dropped.
 func (s *Service) observe(m *nats.Msg) {
-	who, ok := s.identify(message.RoleWorker, m)
-	if !ok || m.Reply != "" && !ownInbox(who.principal.Name, m.Reply) || len(m.Data) > message.MaxRequestBytes {
+	who, ok := s.identify(toolcall.RoleWorker, m)
+	if !ok || m.Reply != "" && !ownInbox(who.principal.Name, m.Reply) || len(m.Data) > toolcall.MaxRequestBytes {
 		return
 	}
 	if !s.begin() {
@@ -168,7 +169,7 @@ func (s *Service) hear(worker string, data []byte) {
 		return
 	}
 	request, err := decodeBody(api.Heartbeat.Operation, r.Body)
-	if beat, ok := request.(message.HeartbeatRequest); ok && err == nil {
+	if beat, ok := request.(toolcall.HeartbeatRequest); ok && err == nil {
 		s.o.Observer.ObserveHeartbeat(worker, beat)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Anchor is a small file outside the store with the last checkpoint and the
@@ -53,14 +54,14 @@ const (
 
 // anchorHead is the block that changes with every checkpoint.
 type anchorHead struct {
-	V      int             `json:"v"` // 1
-	Space  message.SpaceID `json:"space"`
-	KeyID  string          `json:"key_id"` // of the engine keys; see Keys.ID
-	Number uint64          `json:"checkpoint,omitzero"`
-	Hash   proof.Hash      `json:"checkpoint_hash,omitzero"`
-	To     uint64          `json:"to_seq,omitzero"`
-	At     time.Time       `json:"checkpoint_at,omitzero"`
-	MAC    string          `json:"mac,omitzero"`
+	V      int              `json:"v"` // 1
+	Space  toolcall.SpaceID `json:"space"`
+	KeyID  string           `json:"key_id"` // of the engine keys; see Keys.ID
+	Number uint64           `json:"checkpoint,omitzero"`
+	Hash   proof.Hash       `json:"checkpoint_hash,omitzero"`
+	To     uint64           `json:"to_seq,omitzero"`
+	At     time.Time        `json:"checkpoint_at,omitzero"`
+	MAC    string           `json:"mac,omitzero"`
 }
 
 // highMark is the highest record that was acknowledged or delivered here.
@@ -95,7 +96,7 @@ func CreateAnchor(path string) error {
 // OpenAnchor opens the anchor of a space. A path without a file is no error:
 // [OpenJournal] decides whether an anchor may be made there. Close it after the
 // journal.
-func OpenAnchor(path string, space message.SpaceID, keys *keyfile.Keys) (*Anchor, error) {
+func OpenAnchor(path string, space toolcall.SpaceID, keys *keyfile.Keys) (*Anchor, error) {
 	a := NewAnchor(path, space, keys)
 	b, _, err := plainfile.Read(path, 2*anchorBlock)
 	switch {
@@ -123,7 +124,7 @@ func OpenAnchor(path string, space message.SpaceID, keys *keyfile.Keys) (*Anchor
 
 // NewAnchor is an anchor that knows nothing and will replace what is at path: for
 // a [Recovery] of a journal whose anchor is damaged.
-func NewAnchor(path string, space message.SpaceID, keys *keyfile.Keys) *Anchor {
+func NewAnchor(path string, space toolcall.SpaceID, keys *keyfile.Keys) *Anchor {
 	return &Anchor{path: path, key: keys.Derive("anchor of " + string(space)), head: anchorHead{V: 1, Space: space, KeyID: keys.ID()}}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 const (
@@ -31,7 +32,7 @@ const (
 // ErrConflict are certain; ErrFull, ErrTooLarge and ErrUnavailable mean that
 // nothing was written; ErrUnknownOutcome is returned whenever the event record may yet
 // be stored. Cancelling ctx while the publish is under way gives that one, too.
-func (j *Journal) Append(ctx context.Context, f *message.EventRecord, prev uint64) (uint64, error) {
+func (j *Journal) Append(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error) {
 	if err := j.writable(); err != nil {
 		return 0, err
 	}
@@ -57,8 +58,8 @@ func (j *Journal) Append(ctx context.Context, f *message.EventRecord, prev uint6
 
 // isForNewCalls reports whether an event record is a new call, or is written only for calls
 // that follow: the session's runtime, or a plan of a reply that is open.
-func isForNewCalls(f *message.EventRecord, prev uint64) bool {
-	return f.Call != nil && prev == 0 || f.Session != nil || f.Reply != nil && f.Reply.Phase == message.ReplyOpen
+func isForNewCalls(f *toolcall.EventRecord, prev uint64) bool {
+	return f.Call != nil && prev == 0 || f.Session != nil || f.Reply != nil && f.Reply.Phase == toolcall.ReplyOpen
 }
 
 const (
@@ -69,8 +70,8 @@ const (
 // appending is one event record on its way.
 type appending struct {
 	j      *Journal
-	record *message.EventRecord
-	key    message.Key
+	record *toolcall.EventRecord
+	key    toolcall.Key
 	prev   uint64 // what the caller takes for the entity's last event record
 	entity Entity
 	msg    *recordMsg
@@ -78,7 +79,7 @@ type appending struct {
 	unsure bool
 }
 
-func (j *Journal) newAppend(f *message.EventRecord, prev uint64) (*appending, error) {
+func (j *Journal) newAppend(f *toolcall.EventRecord, prev uint64) (*appending, error) {
 	a := &appending{j: j, record: f, key: f.Key(), prev: prev}
 	subject, err := recordSubject(a.key, f.WorkQueue())
 	if err == nil && a.key.Space != j.space {

@@ -16,6 +16,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -99,11 +100,11 @@ func TestAppendRefuses(t *testing.T) {
 	elsewhere.Space = "other"
 	for _, tc := range []struct {
 		name   string
-		record *message.EventRecord
+		record *toolcall.EventRecord
 		want   error
 	}{
 		{"too large", big, message.ErrTooLarge},
-		{"no key", &message.EventRecord{V: message.RecordVersion, ID: "x"}, message.ErrInvalid},
+		{"no key", &toolcall.EventRecord{V: toolcall.RecordVersion, ID: "x"}, message.ErrInvalid},
 		{"another space", callRecord("f", elsewhere, message.ToolCallPending, "propose"), message.ErrInvalid},
 		{"id with a line break", callRecord("f\r\nNats-TTL: 1s", callKey("c1"), message.ToolCallPending, "propose"), message.ErrInvalid},
 		{"no id", callRecord("", callKey("c1"), message.ToolCallPending, "propose"), message.ErrInvalid},
@@ -325,7 +326,7 @@ func TestAppendOnAClosedConnection(t *testing.T) {
 	if _, err := j.AppendEvent(t.Context(), "rt", callKey("").ReplyKey(), events(1)); !errors.Is(err, message.ErrUnavailable) || message.AsError("", err).Hint == "" {
 		t.Errorf("events: %v, want unavailable with a hint", err)
 	}
-	if err := j.EnsureQueue(t.Context(), message.Queue{Tool: job}); !errors.Is(err, message.ErrUnavailable) {
+	if err := j.EnsureQueue(t.Context(), toolcall.Queue{Tool: job}); !errors.Is(err, message.ErrUnavailable) {
 		t.Errorf("a tool: %v, want unavailable", err)
 	}
 	if _, err := j.Last(t.Context(), callKey("c1")); !errors.Is(err, message.ErrUnavailable) {

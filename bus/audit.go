@@ -10,6 +10,7 @@ import (
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -71,7 +72,7 @@ func (l *Ledger) records(ctx context.Context, r RecordsRequest, room int) (Recor
 	}
 	filter := ">"
 	if r.Call != "" {
-		entity, err := EntityOf(message.Key{Space: l.j.space, Session: r.Session, Reply: r.Reply, Call: r.Call})
+		entity, err := EntityOf(toolcall.Key{Space: l.j.space, Session: r.Session, Reply: r.Reply, Call: r.Call})
 		if err != nil {
 			return RecordsReply{}, err
 		}

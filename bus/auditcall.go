@@ -4,13 +4,13 @@ import (
 	"context"
 	"slices"
 
-	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // CallRecords reads the event records of one call as they are stored, oldest first. What
 // no engine wrote is left out.
-func CallRecords(ctx context.Context, a Auditing, key message.Key) ([]proof.Record, error) {
+func CallRecords(ctx context.Context, a Auditing, key toolcall.Key) ([]proof.Record, error) {
 	var out []proof.Record
 	for after := uint64(0); ; {
 		rep, err := a.Records(ctx, RecordsRequest{V: 1, After: after, Session: key.Session, Reply: key.Reply, Call: key.Call})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 )
 
@@ -75,7 +76,7 @@ func TestAuditIsRedacted(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.engine(bus.ServiceOptions{Ledger: l})
-	eve := w.client(message.RoleAuditor, "eve")
+	eve := w.client(toolcall.RoleAuditor, "eve")
 	rep, err := eve.Records(t.Context(), bus.RecordsRequest{})
 	if err != nil || len(rep.Records) != 2 {
 		t.Fatalf("Records = %+v, %v", rep, err)
@@ -85,7 +86,7 @@ func TestAuditIsRedacted(t *testing.T) {
 			t.Errorf("the record is %+v", r)
 		}
 	}
-	if r := verifyWith(t, eve, message.NewKeySet(w.Keys().Public())); !r.OK || r.Redacted != 2 {
+	if r := verifyWith(t, eve, toolcall.NewKeySet(w.Keys().Public())); !r.OK || r.Redacted != 2 {
 		t.Errorf("verify = %+v", r)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 )
 
@@ -54,9 +55,9 @@ func (c *chain) get(seq uint64) (proof.Hash, bool) {
 
 // link puts into the event record the leaf of the event record at prev, which it follows. If
 // there is no such event record of its entity the caller's view is wrong: a conflict.
-func (j *Journal) link(ctx context.Context, f *message.EventRecord, prev uint64) error {
+func (j *Journal) link(ctx context.Context, f *toolcall.EventRecord, prev uint64) error {
 	if prev == 0 {
-		f.Prev = &message.Link{}
+		f.Prev = &toolcall.Link{}
 		return nil
 	}
 	leaf, ok := j.chain.get(prev)
@@ -71,7 +72,7 @@ func (j *Journal) link(ctx context.Context, f *message.EventRecord, prev uint64)
 }
 
 // leafAt reads the leaf of the event record at seq of an entity.
-func (j *Journal) leafAt(ctx context.Context, key message.Key, seq uint64) (proof.Hash, error) {
+func (j *Journal) leafAt(ctx context.Context, key toolcall.Key, seq uint64) (proof.Hash, error) {
 	fail := func(code message.Code, what, hint string, err error) (proof.Hash, error) {
 		return proof.Hash{}, &message.Error{Code: code, Op: "append to " + errtext.Quote(key.String()), What: what, Hint: hint, Err: err}
 	}

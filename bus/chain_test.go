@@ -8,6 +8,7 @@ import (
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // stored reads the records of a journal as an auditor does.
@@ -43,7 +44,7 @@ func TestRecordsAreChained(t *testing.T) {
 	if err != nil || len(history) != 3 {
 		t.Fatalf("History = %v, %v", history, err)
 	}
-	want := []message.Link{{}, *proof.LinkTo(s1, records[s1-1].Leaf()), *proof.LinkTo(s2, records[s2-1].Leaf())}
+	want := []toolcall.Link{{}, *proof.LinkTo(s1, records[s1-1].Leaf()), *proof.LinkTo(s2, records[s2-1].Leaf())}
 	for i, r := range history {
 		if r.Record.Prev == nil || *r.Record.Prev != want[i] {
 			t.Errorf("event record %d follows %+v, want %+v", i+1, r.Record.Prev, want[i])

@@ -10,6 +10,7 @@ import (
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 )
 
@@ -54,8 +55,8 @@ const (
 type Client struct {
 	api.Methods
 	nc    *nats.Conn
-	space message.SpaceID
-	by    message.Principal
+	space toolcall.SpaceID
+	by    toolcall.Principal
 }
 
 // NewClient makes a client of a principal. nc must have been opened by
@@ -64,7 +65,7 @@ type Client struct {
 // approver answers, an operator resolves; those two and auditors read the whole
 // space. What a role may not do is refused by the engine or, with
 // [PermissionsFor], by NATS (seconds later: it does not answer such requests).
-func NewClient(nc *nats.Conn, space message.SpaceID, by message.Principal) (*Client, error) {
+func NewClient(nc *nats.Conn, space toolcall.SpaceID, by toolcall.Principal) (*Client, error) {
 	if err := CheckSpace(space); err != nil {
 		return nil, err
 	}
@@ -72,7 +73,7 @@ func NewClient(nc *nats.Conn, space message.SpaceID, by message.Principal) (*Cli
 		return nil, err
 	}
 	switch by.Role {
-	case message.RoleRuntime, message.RoleApprover, message.RoleOperator, message.RoleAuditor:
+	case toolcall.RoleRuntime, toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor:
 		c := &Client{nc: nc, space: space, by: by}
 		c.Methods.Caller = c
 		return c, nil

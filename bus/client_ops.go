@@ -43,7 +43,7 @@ func adding[Req, Rep any](op api.Op[Req, Rep], do func(*Client, context.Context,
 }
 
 // propose reads the calls one by one if they do not fit one reply.
-func (c *Client) propose(ctx context.Context, r message.ProposeRequest) (message.ProposeReply, error) {
+func (c *Client) propose(ctx context.Context, r toolcall.ProposeRequest) (toolcall.ProposeReply, error) {
 	rep, _, err := sendTyped(ctx, c, api.Propose, r, 0)
 	if tooLargeReply(err) {
 		rep.Calls, err = c.oneByOne(ctx, r.Session, r.Reply, callIDs(r.Calls))
@@ -67,10 +67,10 @@ func callIDs(calls []message.ToolCallBlock) []message.CallID {
 }
 
 // oneByOne reads calls that do not fit one reply together.
-func (c *Client) oneByOne(ctx context.Context, session message.SessionID, reply message.ReplyID, ids []message.CallID) ([]*message.Call, error) {
-	out := make([]*message.Call, 0, len(ids))
+func (c *Client) oneByOne(ctx context.Context, session message.SessionID, reply message.ReplyID, ids []message.CallID) ([]*toolcall.Call, error) {
+	out := make([]*toolcall.Call, 0, len(ids))
 	for _, id := range ids {
-		rep, err := c.List(ctx, message.ListRequest{Session: session, Reply: reply, Call: id, All: true, Limit: 1})
+		rep, err := c.List(ctx, toolcall.ListRequest{Session: session, Reply: reply, Call: id, All: true, Limit: 1})
 		if err != nil {
 			return nil, err
 		}
@@ -83,7 +83,7 @@ func (c *Client) oneByOne(ctx context.Context, session message.SessionID, reply 
 }
 
 // wait asks again every five seconds until the wait is over; without TimeoutMS for 25 seconds, as long as an engine waits.
-func (c *Client) wait(ctx context.Context, r message.WaitRequest) (message.WaitReply, error) {
+func (c *Client) wait(ctx context.Context, r toolcall.WaitRequest) (toolcall.WaitReply, error) {
 	if r.TimeoutMS <= 0 {
 		r.TimeoutMS = maxHeld.Milliseconds()
 	}
@@ -107,7 +107,7 @@ func untilHold(end time.Time) time.Duration {
 	return min(holdFor, max(0, time.Until(end)))
 }
 
-func allFinished(calls []*message.Call) bool {
+func allFinished(calls []*toolcall.Call) bool {
 	for _, c := range calls {
 		if c.Open() {
 			return false
@@ -117,7 +117,7 @@ func allFinished(calls []*message.Call) bool {
 }
 
 // emit gives each event an id before it is sent.
-func (c *Client) emit(ctx context.Context, r message.EmitRequest) (message.EmitReply, error) {
+func (c *Client) emit(ctx context.Context, r toolcall.EmitRequest) (toolcall.EmitReply, error) {
 	r.Events = withIDs(r.Events)
 	rep, _, err := sendTyped(ctx, c, api.Emit, r, 0)
 	return rep, err
@@ -141,7 +141,7 @@ func withIDs(events []message.RawJSON) []message.RawJSON {
 }
 
 // events asks again every five seconds, with WaitMS, until there is something or the time is over.
-func (c *Client) events(ctx context.Context, r message.EventsRequest) (message.EventsReply, error) {
+func (c *Client) events(ctx context.Context, r toolcall.EventsRequest) (toolcall.EventsReply, error) {
 	end := time.Now().Add(time.Duration(r.WaitMS) * time.Millisecond)
 	waits := r.WaitMS > 0
 	for {
@@ -158,7 +158,7 @@ func (c *Client) events(ctx context.Context, r message.EventsRequest) (message.E
 }
 
 // submitResponse gives the response an id before it is sent.
-func (c *Client) submitResponse(ctx context.Context, a message.Response) (*message.Call, error) {
+func (c *Client) submitResponse(ctx context.Context, a toolcall.Response) (*toolcall.Call, error) {
 	if a.ID == "" {
 		a.ID = nuid.Next() // what is sent again is known by it
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 )
 
@@ -23,7 +24,7 @@ func TestClientWithoutAnEngine(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
-		bot := w.client(message.RoleRuntime, "bot")
+		bot := w.client(toolcall.RoleRuntime, "bot")
 		began := time.Now()
 		if _, err := bot.Info(context.Background()); !errors.Is(err, message.ErrUnavailable) {
 			t.Errorf("info: %v", err)
@@ -38,7 +39,7 @@ func TestClientWithoutAnEngine(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := bot.Propose(ctx, message.ProposeRequest{}); !errors.Is(err, message.ErrUnavailable) || !errors.Is(err, context.Canceled) {
+		if _, err := bot.Propose(ctx, toolcall.ProposeRequest{}); !errors.Is(err, message.ErrUnavailable) || !errors.Is(err, context.Canceled) {
 			t.Errorf("cancelled before: %v", err)
 		}
 	})
@@ -72,33 +73,33 @@ func TestClientSendsAgain(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
 		var left atomic.Int32
 		w.engine(bus.ServiceOptions{}, func(s api.Caller) api.Caller { return forgetful{s, &left} })
-		bot, ann := w.client(message.RoleRuntime, "bot"), w.client(message.RoleApprover, "ann")
+		bot, ann := w.client(toolcall.RoleRuntime, "bot"), w.client(toolcall.RoleApprover, "ann")
 
 		left.Store(1)
 		calls := propose(t, bot, toolCall("c1", pay, `{}`))
 		left.Store(1)
-		call, err := ann.SubmitResponse(t.Context(), message.Response{Key: callKey("c1"), Digest: calls[0].Digest, Kind: message.ResponseApprove})
+		call, err := ann.SubmitResponse(t.Context(), toolcall.Response{Key: callKey("c1"), Digest: calls[0].Digest, Kind: toolcall.ResponseApprove})
 		if err != nil || len(call.Votes) != 1 {
 			t.Errorf("answer: %+v, %v", call, err)
 		}
 		// Another one is still told that it came too late.
-		bob := w.client(message.RoleApprover, "bob")
+		bob := w.client(toolcall.RoleApprover, "bob")
 		left.Store(1)
-		if _, err := bob.SubmitResponse(t.Context(), message.Response{Key: callKey("c1"), Digest: calls[0].Digest, Kind: message.ResponseApprove}); err == nil {
+		if _, err := bob.SubmitResponse(t.Context(), toolcall.Response{Key: callKey("c1"), Digest: calls[0].Digest, Kind: toolcall.ResponseApprove}); err == nil {
 			t.Error("a second approver was told that he had won")
 		}
 		left.Store(1)
-		if _, err := ann.SubmitResponse(t.Context(), message.Response{Key: callKey("c1"), Digest: calls[0].Digest, Kind: message.ResponseReject}); err == nil {
+		if _, err := ann.SubmitResponse(t.Context(), toolcall.Response{Key: callKey("c1"), Digest: calls[0].Digest, Kind: toolcall.ResponseReject}); err == nil {
 			t.Error("a change of mind was taken for the first answer")
 		}
 		left.Store(2)
-		if _, err := bot.Emit(t.Context(), message.EmitRequest{Session: "s1", Reply: "r1", Events: []message.RawJSON{
+		if _, err := bot.Emit(t.Context(), toolcall.EmitRequest{Session: "s1", Reply: "r1", Events: []message.RawJSON{
 			message.RawJSON(`{"type":"TEXT_BLOCK_DELTA","reply_id":"r1","block_id":"b","delta":"x"}`),
 			message.RawJSON(`{"type":"TEXT_BLOCK_DELTA","reply_id":"r1","block_id":"b","delta":"x"}`),
 		}}); err != nil {
 			t.Fatal(err)
 		}
-		evs, err := bot.Events(t.Context(), message.EventsRequest{Session: "s1"})
+		evs, err := bot.Events(t.Context(), toolcall.EventsRequest{Session: "s1"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,7 +113,7 @@ func TestClientSendsAgain(t *testing.T) {
 			t.Errorf("%d deltas, want 2", deltas)
 		}
 		left.Store(99)
-		if _, err := ann.SubmitResponse(t.Context(), message.Response{Key: callKey("c1"), Digest: calls[0].Digest, Kind: message.ResponseApprove}); !errors.Is(err, message.ErrUnknownOutcome) {
+		if _, err := ann.SubmitResponse(t.Context(), toolcall.Response{Key: callKey("c1"), Digest: calls[0].Digest, Kind: toolcall.ResponseApprove}); !errors.Is(err, message.ErrUnknownOutcome) {
 			t.Errorf("never answered: %v, want unknown outcome", err)
 		}
 	})
@@ -123,30 +124,30 @@ func TestClientWaitsAndEventsLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
 		w.engine(bus.ServiceOptions{})
-		bot, ann := w.client(message.RoleRuntime, "bot"), w.client(message.RoleApprover, "ann")
+		bot, ann := w.client(toolcall.RoleRuntime, "bot"), w.client(toolcall.RoleApprover, "ann")
 		calls := propose(t, bot, toolCall("c1", pay, `{}`))
-		evs, err := bot.Events(t.Context(), message.EventsRequest{Session: "s1"})
+		evs, err := bot.Events(t.Context(), toolcall.EventsRequest{Session: "s1"})
 		if err != nil || len(evs.Events) == 0 {
 			t.Fatalf("events: %+v, %v", evs, err)
 		}
 		began := time.Now()
-		if rep, err := bot.Wait(t.Context(), message.WaitRequest{Session: "s1", Reply: "r1", TimeoutMS: 90_000}); err != nil || rep.Done || len(rep.Calls) != 1 {
+		if rep, err := bot.Wait(t.Context(), toolcall.WaitRequest{Session: "s1", Reply: "r1", TimeoutMS: 90_000}); err != nil || rep.Done || len(rep.Calls) != 1 {
 			t.Errorf("wait: %+v, %v", rep, err)
 		}
 		if d := time.Since(began); d < 90*time.Second || d > 91*time.Second {
 			t.Errorf("a wait of 90 s took %v", d)
 		}
 		began = time.Now()
-		if rep, err := bot.Events(t.Context(), message.EventsRequest{Session: "s1", After: evs.Next, WaitMS: 60_000}); err != nil || len(rep.Events) != 0 {
+		if rep, err := bot.Events(t.Context(), toolcall.EventsRequest{Session: "s1", After: evs.Next, WaitMS: 60_000}); err != nil || len(rep.Events) != 0 {
 			t.Errorf("events: %+v, %v", rep, err)
 		}
 		if d := time.Since(began); d < 60*time.Second || d > 61*time.Second {
 			t.Errorf("events of 60 s took %v", d)
 		}
 		time.AfterFunc(70*time.Second, func() {
-			_, _ = ann.SubmitResponse(context.Background(), message.Response{Key: callKey("c1"), Digest: calls[0].Digest, Kind: message.ResponseReject})
+			_, _ = ann.SubmitResponse(context.Background(), toolcall.Response{Key: callKey("c1"), Digest: calls[0].Digest, Kind: toolcall.ResponseReject})
 		})
-		if rep, err := bot.Wait(t.Context(), message.WaitRequest{Session: "s1", Reply: "r1", TimeoutMS: 90_000}); err != nil || !rep.Done {
+		if rep, err := bot.Wait(t.Context(), toolcall.WaitRequest{Session: "s1", Reply: "r1", TimeoutMS: 90_000}); err != nil || !rep.Done {
 			t.Errorf("wait: %+v, %v", rep, err)
 		}
 	})
@@ -156,7 +157,7 @@ func TestClientWaitsAndEventsLoop(t *testing.T) {
 func TestLargeReplies(t *testing.T) {
 	w := newWorld(t, bustest.With(func(o *embed.Options) { o.MaxPayload = 128 << 10 }))
 	w.engine(bus.ServiceOptions{})
-	bot := w.client(message.RoleRuntime, "bot")
+	bot := w.client(toolcall.RoleRuntime, "bot")
 	var calls []message.ToolCallBlock
 	for i := range 12 {
 		calls = append(calls, toolCall(fmt.Sprint("c", i), pay, `{"text":"`+strings.Repeat("x", 8<<10)+`"}`))
@@ -172,7 +173,7 @@ func TestLargeReplies(t *testing.T) {
 	}
 	var listed []message.CallID
 	for after, pages := uint64(0), 0; ; pages++ {
-		rep, err := bot.List(t.Context(), message.ListRequest{Session: "s1", After: after})
+		rep, err := bot.List(t.Context(), toolcall.ListRequest{Session: "s1", After: after})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,13 +190,13 @@ func TestLargeReplies(t *testing.T) {
 	if len(listed) != 12 {
 		t.Errorf("listed %v", listed)
 	}
-	rep, err := bot.Wait(t.Context(), message.WaitRequest{Session: "s1", Reply: "r1", Calls: listed, Until: message.UntilParked, TimeoutMS: 1000})
+	rep, err := bot.Wait(t.Context(), toolcall.WaitRequest{Session: "s1", Reply: "r1", Calls: listed, Until: toolcall.UntilParked, TimeoutMS: 1000})
 	if err != nil || len(rep.Calls) != 12 {
 		t.Errorf("wait: %d calls, %v", len(rep.Calls), err)
 	}
 	n := 0
 	for after, pages := uint64(0), 0; pages < 100; pages++ {
-		rep, err := bot.Events(t.Context(), message.EventsRequest{Session: "s1", After: after})
+		rep, err := bot.Events(t.Context(), toolcall.EventsRequest{Session: "s1", After: after})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -208,7 +209,7 @@ func TestLargeReplies(t *testing.T) {
 	if n < 12 {
 		t.Errorf("%d events", n)
 	}
-	if _, err := bot.Propose(t.Context(), message.ProposeRequest{Session: "s1", Reply: "r2", Calls: []message.ToolCallBlock{toolCall("c", pay, `{"text":"`+strings.Repeat("x", 200<<10)+`"}`)}}); !errors.Is(err, message.ErrTooLarge) {
+	if _, err := bot.Propose(t.Context(), toolcall.ProposeRequest{Session: "s1", Reply: "r2", Calls: []message.ToolCallBlock{toolCall("c", pay, `{"text":"`+strings.Repeat("x", 200<<10)+`"}`)}}); !errors.Is(err, message.ErrTooLarge) {
 		t.Errorf("a request over max_payload: %v", err)
 	}
 }
@@ -216,14 +217,14 @@ func TestLargeReplies(t *testing.T) {
 func TestHintsAndProgress(t *testing.T) {
 	w := newWorld(t)
 	w.engine(bus.ServiceOptions{})
-	ann := w.client(message.RoleApprover, "ann")
+	ann := w.client(toolcall.RoleApprover, "ann")
 	hints := make(chan bus.Hint, 16)
 	stop, err := ann.OnHint(t.Context(), func(h bus.Hint) { hints <- h })
 	if err != nil {
 		t.Fatal(err)
 	}
 	lines := make(chan string, 16)
-	stop2, err := ann.OnProgress(t.Context(), message.Key{}, func(p message.ProgressRequest) { lines <- p.Text })
+	stop2, err := ann.OnProgress(t.Context(), toolcall.Key{}, func(p toolcall.ProgressRequest) { lines <- p.Text })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,11 +240,11 @@ func TestHintsAndProgress(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	calls := propose(t, w.client(message.RoleRuntime, "bot"), toolCall("c1", pay, `{}`))
+	calls := propose(t, w.client(toolcall.RoleRuntime, "bot"), toolCall("c1", pay, `{}`))
 	if h := receive(t, hints); h.Key != callKey("c1") || h.State != message.ToolCallAsking || h.Digest != calls[0].Digest || h.Tool != pay {
 		t.Errorf("hint %+v", h)
 	}
-	if _, err := ann.SubmitResponse(t.Context(), message.Response{Key: callKey("c1"), Digest: calls[0].Digest, Kind: message.ResponseApprove}); err != nil {
+	if _, err := ann.SubmitResponse(t.Context(), toolcall.Response{Key: callKey("c1"), Digest: calls[0].Digest, Kind: toolcall.ResponseApprove}); err != nil {
 		t.Fatal(err)
 	}
 	if h := receive(t, hints); h.Digest != "" || h.State == message.ToolCallAsking {
@@ -260,19 +261,19 @@ func TestRuntimeFindsItsCallsAgain(t *testing.T) {
 	w := newWorld(t)
 	w.engine(bus.ServiceOptions{})
 	nc := w.Conn("bot")
-	calls := propose(t, w.clientOn(nc, message.RoleRuntime, "bot"), toolCall("c1", pay, `{}`), toolCall("c2", echo, `{}`))
+	calls := propose(t, w.clientOn(nc, toolcall.RoleRuntime, "bot"), toolCall("c1", pay, `{}`), toolCall("c2", echo, `{}`))
 	nc.Close()
 
-	again := w.client(message.RoleRuntime, "bot")
-	rep, err := again.List(t.Context(), message.ListRequest{Session: "s1"})
+	again := w.client(toolcall.RoleRuntime, "bot")
+	rep, err := again.List(t.Context(), toolcall.ListRequest{Session: "s1"})
 	if err != nil || len(rep.Calls) == 0 || rep.Calls[0].Call != "c1" {
 		t.Fatalf("list: %+v, %v", rep, err)
 	}
-	if _, err := w.client(message.RoleApprover, "ann").SubmitResponse(t.Context(), message.Response{Key: callKey("c1"), Digest: calls[0].Digest, Kind: message.ResponseApprove}); err != nil {
+	if _, err := w.client(toolcall.RoleApprover, "ann").SubmitResponse(t.Context(), toolcall.Response{Key: callKey("c1"), Digest: calls[0].Digest, Kind: toolcall.ResponseApprove}); err != nil {
 		t.Fatal(err)
 	}
 	finished(t, again, "c1")
-	if rep, err := w.client(message.RoleRuntime, "stranger").List(t.Context(), message.ListRequest{Session: "s1", All: true}); err != nil || len(rep.Calls) != 0 {
+	if rep, err := w.client(toolcall.RoleRuntime, "stranger").List(t.Context(), toolcall.ListRequest{Session: "s1", All: true}); err != nil || len(rep.Calls) != 0 {
 		t.Errorf("another runtime sees %d calls, %v", len(rep.Calls), err)
 	}
 }

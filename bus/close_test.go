@@ -13,6 +13,7 @@ import (
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 )
 
@@ -21,13 +22,13 @@ func TestServicesShareAndReplaceEachOther(t *testing.T) {
 	w := newWorld(t)
 	r1 := w.engine(bus.ServiceOptions{})
 	r2 := w.engine(bus.ServiceOptions{})
-	bot := w.client(message.RoleRuntime, "bot")
+	bot := w.client(toolcall.RoleRuntime, "bot")
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
 			for n := range 10 {
 				id := fmt.Sprintf("c-%d-%d", i, n)
-				if _, err := bot.Propose(context.Background(), message.ProposeRequest{Session: "s1", Reply: "r1", Calls: []message.ToolCallBlock{toolCall(id, echo, `{}`)}}); err != nil {
+				if _, err := bot.Propose(context.Background(), toolcall.ProposeRequest{Session: "s1", Reply: "r1", Calls: []message.ToolCallBlock{toolCall(id, echo, `{}`)}}); err != nil {
 					t.Errorf("%s: %v", id, err)
 				}
 				if i == 0 && n == 3 {
@@ -50,11 +51,11 @@ func TestCloseEndsHeldRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
 		r := w.engine(bus.ServiceOptions{})
-		bot := w.client(message.RoleRuntime, "bot")
+		bot := w.client(toolcall.RoleRuntime, "bot")
 		propose(t, bot, toolCall("c1", pay, `{}`))
 		done := make(chan error)
 		go func() {
-			_, err := bot.Wait(context.Background(), message.WaitRequest{Session: "s1", Reply: "r1", TimeoutMS: 60_000})
+			_, err := bot.Wait(context.Background(), toolcall.WaitRequest{Session: "s1", Reply: "r1", TimeoutMS: 60_000})
 			done <- err
 		}()
 		time.Sleep(time.Second)
@@ -65,12 +66,12 @@ func TestCloseEndsHeldRequests(t *testing.T) {
 		}
 		w.engine(bus.ServiceOptions{}) // the client goes on with the next engine
 		time.Sleep(2 * time.Second)
-		ann := w.client(message.RoleApprover, "ann")
-		call, err := ann.List(t.Context(), message.ListRequest{})
+		ann := w.client(toolcall.RoleApprover, "ann")
+		call, err := ann.List(t.Context(), toolcall.ListRequest{})
 		if err != nil || len(call.Calls) != 1 {
 			t.Fatalf("list: %+v, %v", call, err)
 		}
-		if _, err := ann.SubmitResponse(t.Context(), message.Response{Key: callKey("c1"), Digest: call.Calls[0].Digest, Kind: message.ResponseReject}); err != nil {
+		if _, err := ann.SubmitResponse(t.Context(), toolcall.Response{Key: callKey("c1"), Digest: call.Calls[0].Digest, Kind: toolcall.ResponseReject}); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-done; err != nil {
@@ -93,7 +94,7 @@ func TestCloseAnswersWaitingRequests(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
-		s, err := bus.Serve(t.Context(), w.Conn("engine"), "test", func(message.Principal, message.Queue) api.Caller { return stuck{} }, bus.ServiceOptions{MaxReads: 1})
+		s, err := bus.Serve(t.Context(), w.Conn("engine"), "test", func(toolcall.Principal, toolcall.Queue) api.Caller { return stuck{} }, bus.ServiceOptions{MaxReads: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,7 +129,7 @@ func TestHeldRequestsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
 		w.engine(bus.ServiceOptions{MaxHeld: 4})
-		bot := w.client(message.RoleRuntime, "bot")
+		bot := w.client(toolcall.RoleRuntime, "bot")
 		propose(t, bot, toolCall("c1", pay, `{}`))
 		var wg sync.WaitGroup
 		errs := make([]error, 3)
@@ -137,11 +138,11 @@ func TestHeldRequestsAreBounded(t *testing.T) {
 				time.Sleep(time.Duration(i) * time.Millisecond)
 				ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 				defer cancel()
-				_, errs[i] = bot.Wait(ctx, message.WaitRequest{Session: "s1", Reply: "r1", TimeoutMS: 5000})
+				_, errs[i] = bot.Wait(ctx, toolcall.WaitRequest{Session: "s1", Reply: "r1", TimeoutMS: 5000})
 			})
 		}
 		time.Sleep(time.Second)
-		if _, err := bot.List(t.Context(), message.ListRequest{}); err != nil {
+		if _, err := bot.List(t.Context(), toolcall.ListRequest{}); err != nil {
 			t.Errorf("list while all places are held: %v", err)
 		}
 		if e := rawRequest(t, w.Conn("bot"), "askance.v1.test.query.bot", `{"v":1,"op":"wait","body":{"session_id":"s1","reply_id":"r1"}}`); e == nil || e.Code != message.CodeUnavailable {

@@ -9,7 +9,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/engine/journaltest"
 	"github.com/askance-dev/askance/internal/bustest"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // The journal on JetStream keeps the contract. The tests of package engine run
@@ -23,7 +23,7 @@ func TestJournalContract(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(nc.Close)
-		space := message.SpaceID(fmt.Sprint("s", spaces.Add(1)))
+		space := toolcall.SpaceID(fmt.Sprint("s", spaces.Add(1)))
 		j, err := bus.OpenJournal(t.Context(), nc, space, b.Keys(), bus.JournalOptions{})
 		if err != nil {
 			t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"github.com/askance-dev/askance/bus/internal/errtext"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -23,7 +24,7 @@ const (
 	ensureEvery = 30 * time.Second
 )
 
-func consumerConfig(space message.SpaceID, queue message.Queue) jetstream.ConsumerConfig {
+func consumerConfig(space toolcall.SpaceID, queue toolcall.Queue) jetstream.ConsumerConfig {
 	return jetstream.ConsumerConfig{
 		Durable:       ConsumerName(queue),
 		Description:   queueText(queue),
@@ -40,7 +41,7 @@ func consumerConfig(space message.SpaceID, queue message.Queue) jetstream.Consum
 }
 
 // queueText describes a consumer to whoever lists them.
-func queueText(l message.Queue) string {
+func queueText(l toolcall.Queue) string {
 	text := "askance tasks of the tool " + errtext.Quote(l.Tool)
 	if l.Route != "" {
 		text += " on " + errtext.Quote(l.Route)
@@ -51,21 +52,21 @@ func queueText(l message.Queue) string {
 // queueSet remembers which queues' consumers were seen, and when.
 type queueSet struct {
 	mu   sync.Mutex // guards seen
-	seen map[message.Queue]time.Time
+	seen map[toolcall.Queue]time.Time
 }
 
-func (s *queueSet) fresh(queue message.Queue, now time.Time) bool {
+func (s *queueSet) fresh(queue toolcall.Queue, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at, ok := s.seen[queue]
 	return ok && now.Sub(at) < ensureEvery
 }
 
-func (s *queueSet) saw(queue message.Queue, now time.Time) {
+func (s *queueSet) saw(queue toolcall.Queue, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.seen == nil {
-		s.seen = map[message.Queue]time.Time{}
+		s.seen = map[toolcall.Queue]time.Time{}
 	}
 	s.seen[queue] = now
 }
@@ -75,7 +76,7 @@ func (s *queueSet) saw(queue message.Queue, now time.Time) {
 // which somebody deleted comes back. A tool whose name a worker's subject
 // cannot carry (over 180 bytes) is refused with CodeTooLarge; a consumer of
 // that name with other settings with CodeForeignStream.
-func (j *Journal) EnsureQueue(ctx context.Context, queue message.Queue) error {
+func (j *Journal) EnsureQueue(ctx context.Context, queue toolcall.Queue) error {
 	const op = "prepare tool"
 	now := time.Now()
 	if j.queues.fresh(queue, now) {

@@ -18,6 +18,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 )
 
@@ -31,7 +32,7 @@ func initCreds(t *testing.T) (*creds.Folder, string) {
 	return c, dir
 }
 
-func addLogin(t *testing.T, c *creds.Folder, role message.Role, name string, tools ...string) string {
+func addLogin(t *testing.T, c *creds.Folder, role toolcall.Role, name string, tools ...string) string {
 	t.Helper()
 	path, err := c.Add(t.Context(), creds.User{Space: "test", Role: role, Name: name, Tools: tools}, false)
 	if err != nil {
@@ -53,7 +54,7 @@ func trusting(t *testing.T, dir string) bustest.Option {
 // Secrets are for their owner alone, and what is for everybody has none.
 func TestCredsFiles(t *testing.T) {
 	c, dir := initCreds(t)
-	path := addLogin(t, c, message.RoleApprover, "ann@example.org")
+	path := addLogin(t, c, toolcall.RoleApprover, "ann@example.org")
 	var seeds [][]byte
 	public := map[string][]byte{}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -98,7 +99,7 @@ func TestCredsFiles(t *testing.T) {
 		}
 	}
 	u, err := creds.ReadLogin(path)
-	if err != nil || u.Space != "test" || u.Role != message.RoleApprover || u.Name != "ann@example.org" {
+	if err != nil || u.Space != "test" || u.Role != toolcall.RoleApprover || u.Name != "ann@example.org" {
 		t.Errorf("the login is for %+v, %v", u, err)
 	}
 	if err := os.Chmod(path, 0o644); err != nil {
@@ -111,8 +112,8 @@ func TestCredsFiles(t *testing.T) {
 
 func TestCredsRefuse(t *testing.T) {
 	c, dir := initCreds(t)
-	addLogin(t, c, message.RoleApprover, "ann")
-	addLogin(t, c, message.RoleRuntime, "bot")
+	addLogin(t, c, toolcall.RoleApprover, "ann")
+	addLogin(t, c, toolcall.RoleRuntime, "bot")
 	for _, tc := range []struct {
 		name string
 		u    creds.User
@@ -120,19 +121,19 @@ func TestCredsRefuse(t *testing.T) {
 	}{
 		{"no role", creds.User{Space: "test", Name: "x"}, message.ErrInvalid},
 		{"an unknown role", creds.User{Space: "test", Role: "root", Name: "x"}, message.ErrInvalid},
-		{"no name", creds.User{Space: "test", Role: message.RoleApprover}, message.ErrInvalid},
-		{"no space", creds.User{Role: message.RoleApprover, Name: "x"}, message.ErrInvalid},
-		{"a space with a wildcard", creds.User{Space: "*", Role: message.RoleApprover, Name: "x"}, message.ErrInvalid},
-		{"a worker without tools", creds.User{Space: "test", Role: message.RoleWorker, Name: "x"}, message.ErrInvalid},
-		{"a worker with a nameless tool", creds.User{Space: "test", Role: message.RoleWorker, Name: "x", Tools: []string{""}}, message.ErrInvalid},
-		{"an approver with tools", creds.User{Space: "test", Role: message.RoleApprover, Name: "x", Tools: []string{"t"}}, message.ErrInvalid},
-		{"the engines' name", creds.User{Space: "test", Role: message.RoleAuditor, Name: creds.EngineName}, message.ErrInvalid},
-		{"an engine of another name", creds.User{Role: message.RoleEngine, Name: "x"}, message.ErrInvalid},
-		{"an agent with a person's inbox", creds.User{Space: "test", Role: message.RoleRuntime, Name: "ann"}, message.ErrInvalid},
-		{"the same in another space", creds.User{Space: "prod", Role: message.RoleRuntime, Name: "ann"}, message.ErrInvalid},
-		{"a person with an agent's inbox", creds.User{Space: "test", Role: message.RoleApprover, Name: "bot"}, message.ErrInvalid},
-		{"one that has expired", creds.User{Space: "test", Role: message.RoleAuditor, Name: "x", Expires: time.Now().Add(-time.Second)}, message.ErrInvalid},
-		{"one that is there", creds.User{Space: "test", Role: message.RoleApprover, Name: "ann"}, message.ErrConflict},
+		{"no name", creds.User{Space: "test", Role: toolcall.RoleApprover}, message.ErrInvalid},
+		{"no space", creds.User{Role: toolcall.RoleApprover, Name: "x"}, message.ErrInvalid},
+		{"a space with a wildcard", creds.User{Space: "*", Role: toolcall.RoleApprover, Name: "x"}, message.ErrInvalid},
+		{"a worker without tools", creds.User{Space: "test", Role: toolcall.RoleWorker, Name: "x"}, message.ErrInvalid},
+		{"a worker with a nameless tool", creds.User{Space: "test", Role: toolcall.RoleWorker, Name: "x", Tools: []string{""}}, message.ErrInvalid},
+		{"an approver with tools", creds.User{Space: "test", Role: toolcall.RoleApprover, Name: "x", Tools: []string{"t"}}, message.ErrInvalid},
+		{"the engines' name", creds.User{Space: "test", Role: toolcall.RoleAuditor, Name: creds.EngineName}, message.ErrInvalid},
+		{"an engine of another name", creds.User{Role: toolcall.RoleEngine, Name: "x"}, message.ErrInvalid},
+		{"an agent with a person's inbox", creds.User{Space: "test", Role: toolcall.RoleRuntime, Name: "ann"}, message.ErrInvalid},
+		{"the same in another space", creds.User{Space: "prod", Role: toolcall.RoleRuntime, Name: "ann"}, message.ErrInvalid},
+		{"a person with an agent's inbox", creds.User{Space: "test", Role: toolcall.RoleApprover, Name: "bot"}, message.ErrInvalid},
+		{"one that has expired", creds.User{Space: "test", Role: toolcall.RoleAuditor, Name: "x", Expires: time.Now().Add(-time.Second)}, message.ErrInvalid},
+		{"one that is there", creds.User{Space: "test", Role: toolcall.RoleApprover, Name: "ann"}, message.ErrConflict},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			path, err := c.Add(t.Context(), tc.u, false)
@@ -144,7 +145,7 @@ func TestCredsRefuse(t *testing.T) {
 	if _, err := creds.Init(t.Context(), dir); !errors.Is(err, message.ErrConflict) {
 		t.Errorf("a second init: %v", err)
 	}
-	if err := c.Revoke(t.Context(), creds.User{Space: "test", Role: message.RoleAuditor, Name: "nobody"}); !errors.Is(err, message.ErrNotFound) {
+	if err := c.Revoke(t.Context(), creds.User{Space: "test", Role: toolcall.RoleAuditor, Name: "nobody"}); !errors.Is(err, message.ErrNotFound) {
 		t.Errorf("revoking nobody: %v", err)
 	}
 	if _, err := creds.Open(t.TempDir()); !errors.Is(err, message.ErrNotFound) {
@@ -154,8 +155,8 @@ func TestCredsRefuse(t *testing.T) {
 		t.Errorf("trust of a folder without credentials: %v", err)
 	}
 	// A person may hold several roles, and everybody the same one elsewhere.
-	addLogin(t, c, message.RoleOperator, "ann")
-	if _, err := c.Add(t.Context(), creds.User{Space: "prod", Role: message.RoleRuntime, Name: "bot"}, false); err != nil {
+	addLogin(t, c, toolcall.RoleOperator, "ann")
+	if _, err := c.Add(t.Context(), creds.User{Space: "prod", Role: toolcall.RoleRuntime, Name: "bot"}, false); err != nil {
 		t.Error(err)
 	}
 	users, err := c.Users()
@@ -199,9 +200,9 @@ func TestTrustOfAnotherOperator(t *testing.T) {
 func TestOnlyLoginsGetIn(t *testing.T) {
 	c, dir := initCreds(t)
 	foreign, _ := initCreds(t)
-	ann := addLogin(t, c, message.RoleApprover, "ann")
-	bob := addLogin(t, c, message.RoleApprover, "bob")
-	stranger := addLogin(t, foreign, message.RoleApprover, "ann")
+	ann := addLogin(t, c, toolcall.RoleApprover, "ann")
+	bob := addLogin(t, c, toolcall.RoleApprover, "bob")
+	stranger := addLogin(t, foreign, toolcall.RoleApprover, "ann")
 	stolen := filepath.Join(t.TempDir(), "stolen.creds")
 	if err := os.WriteFile(stolen, spliced(t, ann, stranger), 0o600); err != nil {
 		t.Fatal(err)
@@ -229,7 +230,7 @@ func TestOnlyLoginsGetIn(t *testing.T) {
 	lost := nc.StatusChanged(nats.DISCONNECTED, nats.RECONNECTING, nats.CLOSED)
 	held := filepath.Join(t.TempDir(), "ann.creds")
 	copyFile(t, ann, held)
-	if err := c.Revoke(t.Context(), creds.User{Space: "test", Role: message.RoleApprover, Name: "ann"}); err != nil {
+	if err := c.Revoke(t.Context(), creds.User{Space: "test", Role: toolcall.RoleApprover, Name: "ann"}); err != nil {
 		t.Fatal(err)
 	}
 	trust, err := creds.LoadTrust(dir)
@@ -245,7 +246,7 @@ func TestOnlyLoginsGetIn(t *testing.T) {
 		t.Error("a revoked login is still connected")
 	}
 	refused("a revoked login", bus.ConnectOptions{Principal: "ann", CredsFile: held})
-	again := addLogin(t, c, message.RoleApprover, "ann")
+	again := addLogin(t, c, toolcall.RoleApprover, "ann")
 	for name, path := range map[string]string{"ann": again, "bob": bob} {
 		nc, err := bus.Connect(t.Context(), w.URL(), bus.ConnectOptions{Principal: name, CredsFile: path})
 		if err != nil {
@@ -290,10 +291,10 @@ func copyFile(t *testing.T, from, to string) {
 // Replacing a login revokes the one before.
 func TestReplaceLogin(t *testing.T) {
 	c, dir := initCreds(t)
-	before := addLogin(t, c, message.RoleWorker, "wk", job)
+	before := addLogin(t, c, toolcall.RoleWorker, "wk", job)
 	held := filepath.Join(t.TempDir(), "old.creds")
 	copyFile(t, before, held)
-	now, err := c.Add(t.Context(), creds.User{Space: "test", Role: message.RoleWorker, Name: "wk", Tools: []string{job, otherJob}}, true)
+	now, err := c.Add(t.Context(), creds.User{Space: "test", Role: toolcall.RoleWorker, Name: "wk", Tools: []string{job, otherJob}}, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -320,7 +321,7 @@ func TestCredsAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
 		wg.Go(func() {
-			if _, err := c.Add(t.Context(), creds.User{Space: "test", Role: message.RoleRuntime, Name: name}, false); err != nil {
+			if _, err := c.Add(t.Context(), creds.User{Space: "test", Role: toolcall.RoleRuntime, Name: name}, false); err != nil {
 				t.Error(err)
 			}
 		})

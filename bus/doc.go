@@ -21,8 +21,8 @@
 //	e, err := engine.New("default", journal, policy, tools,
 //		engine.WithSignals(bus.NewSignals(nc, "default", log)), engine.WithSigningKey(keys.Signer()))
 //	…
-//	service, err := bus.Serve(ctx, nc, "default", func(p message.Principal, queue message.Queue) api.Caller {
-//		if p.Role == message.RoleWorker {
+//	service, err := bus.Serve(ctx, nc, "default", func(p toolcall.Principal, queue toolcall.Queue) api.Caller {
+//		if p.Role == toolcall.RoleWorker {
 //			return e.Worker(p, queue)
 //		}
 //		return e.As(p)
@@ -34,9 +34,9 @@
 //
 //	nc, err := bus.Connect(ctx, "nats://127.0.0.1:4222", bus.ConnectOptions{Principal: "bot"})
 //	…
-//	client, err := bus.NewClient(nc, "default", message.Principal{Role: message.RoleRuntime, Name: "bot"})
+//	client, err := bus.NewClient(nc, "default", toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})
 //	…
-//	reply, err := client.Propose(ctx, message.ProposeRequest{Session: "s1", Reply: "r1", Calls: calls})
+//	reply, err := client.Propose(ctx, toolcall.ProposeRequest{Session: "s1", Reply: "r1", Calls: calls})
 //
 // PROTOCOL.md in this folder describes subjects, headers and requests for
 // clients and workers in other languages; [Table] and [Operations] have the

@@ -16,6 +16,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 )
 
@@ -98,7 +99,7 @@ func TestServerClose(t *testing.T) {
 }
 
 func TestServerUsers(t *testing.T) {
-	runtime := message.Principal{Role: message.RoleRuntime, Name: "rt"}
+	runtime := toolcall.Principal{Role: toolcall.RoleRuntime, Name: "rt"}
 	b := bustest.New(t, bustest.Listening(), bustest.With(func(o *embed.Options) {
 		o.Users = []embed.User{{Name: "rt", Password: "secret", Permissions: bus.PermissionsFor("test", runtime)}}
 	}))
@@ -221,24 +222,24 @@ func TestRedactURL(t *testing.T) {
 
 // Nothing that could turn into a wildcard gets a permission.
 func TestPermissionsForNobody(t *testing.T) {
-	for _, p := range []message.Principal{
-		{}, {Role: message.RoleRuntime}, {Role: message.RoleWorker}, {Role: message.RoleEngine}, {Role: "guest", Name: "g"}, {Role: message.RoleApprover, Name: longID},
+	for _, p := range []toolcall.Principal{
+		{}, {Role: toolcall.RoleRuntime}, {Role: toolcall.RoleWorker}, {Role: toolcall.RoleEngine}, {Role: "guest", Name: "g"}, {Role: toolcall.RoleApprover, Name: longID},
 	} {
-		if got := bus.PermissionsFor("test", p, message.Queue{Tool: "echo"}); len(got.Publish)+len(got.Subscribe) != 0 {
+		if got := bus.PermissionsFor("test", p, toolcall.Queue{Tool: "echo"}); len(got.Publish)+len(got.Subscribe) != 0 {
 			t.Errorf("%+v: %+v", p, got)
 		}
 	}
-	worker := message.Principal{Role: message.RoleWorker, Name: "wk"}
+	worker := toolcall.Principal{Role: toolcall.RoleWorker, Name: "wk"}
 	for _, bad := range [][]string{{""}, {"echo", longID}} {
-		if got := bus.PermissionsFor("test", worker, message.Queues(bad, nil)...); len(got.Publish)+len(got.Subscribe) != 0 {
+		if got := bus.PermissionsFor("test", worker, toolcall.Queues(bad, nil)...); len(got.Publish)+len(got.Subscribe) != 0 {
 			t.Errorf("a worker of %q: %+v", bad, got)
 		}
 	}
-	if got := bus.PermissionsFor("*", worker, message.Queue{Tool: "echo"}); len(got.Publish) != 0 {
+	if got := bus.PermissionsFor("*", worker, toolcall.Queue{Tool: "echo"}); len(got.Publish) != 0 {
 		t.Errorf("in the space *: %+v", got)
 	}
-	for _, role := range []message.Role{message.RoleRuntime, message.RoleApprover, message.RoleOperator, message.RoleAuditor, message.RoleWorker} {
-		for _, s := range bus.PermissionsFor("test", message.Principal{Role: role, Name: "a.*.>"}, message.Queue{Tool: "x.>"}).Publish {
+	for _, role := range []toolcall.Role{toolcall.RoleRuntime, toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor, toolcall.RoleWorker} {
+		for _, s := range bus.PermissionsFor("test", toolcall.Principal{Role: role, Name: "a.*.>"}, toolcall.Queue{Tool: "x.>"}).Publish {
 			if strings.HasPrefix(s, "askance.") && strings.ContainsAny(s, "*>") {
 				t.Errorf("%s may publish %s", role, s)
 			}

@@ -3,6 +3,7 @@ package bus
 import (
 	"github.com/askance-dev/askance/bus/internal/errtext"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Entity is the filter over all event records of one call, reply, session or lease. It is the
@@ -11,8 +12,8 @@ import (
 type Entity string
 
 // EntityOf gives the filter of a key's entity.
-func EntityOf(k message.Key) (Entity, error) {
-	s, err := recordSubject(k, message.Queue{})
+func EntityOf(k toolcall.Key) (Entity, error) {
+	s, err := recordSubject(k, toolcall.Queue{})
 	if err != nil {
 		return "", err
 	}
@@ -21,12 +22,12 @@ func EntityOf(k message.Key) (Entity, error) {
 
 // recordSubject is the subject of an event record of the entity. queue is set for tasks
 // only.
-func recordSubject(k message.Key, queue message.Queue) (Subject, error) {
+func recordSubject(k toolcall.Key, queue toolcall.Queue) (Subject, error) {
 	if k.Standing != "" {
 		return standingApprovalSubject(k, queue)
 	}
 	s := Subject{Space: k.Space, Kind: KindRecord, Session: Encode(string(k.Session)), Reply: Encode(string(k.Reply)), Call: Encode(string(k.Call)), Tool: EncodeQueue(queue)}
-	work := queue != (message.Queue{})
+	work := queue != (toolcall.Queue{})
 	switch {
 	case k.Session == "" || k.Reply == "" && k.Call != "" || work && k.Call == "":
 		return Subject{}, &message.Error{Code: message.CodeInvalid, Op: "name event record", What: "the key " + errtext.Quote(k.String()) + " names no entity", Hint: "set session, reply and call from left to right"}
@@ -40,9 +41,9 @@ func recordSubject(k message.Key, queue message.Queue) (Subject, error) {
 	return s, CheckSpace(k.Space)
 }
 
-func standingApprovalSubject(k message.Key, queue message.Queue) (Subject, error) {
+func standingApprovalSubject(k toolcall.Key, queue toolcall.Queue) (Subject, error) {
 	s := Subject{Space: k.Space, Kind: KindStandingRecord, Standing: Encode(string(k.Standing))}
-	if queue != (message.Queue{}) || k != (message.Key{Space: k.Space, Standing: k.Standing}) {
+	if queue != (toolcall.Queue{}) || k != (toolcall.Key{Space: k.Space, Standing: k.Standing}) {
 		return Subject{}, &message.Error{Code: message.CodeInvalid, Op: "name event record", What: "the key " + errtext.Quote(k.String()) + " names no entity", Hint: "a lease's key has only the space besides"}
 	}
 	return s, CheckSpace(k.Space)
@@ -74,33 +75,33 @@ func (s Subject) isRecord() bool {
 
 // names reports whether the subject is the one of an event record with this key and
 // queue: what a body claims must agree with where it was stored.
-func (s Subject) names(k message.Key, queue message.Queue) bool {
+func (s Subject) names(k toolcall.Key, queue toolcall.Queue) bool {
 	want, err := recordSubject(k, queue)
 	return err == nil && want == s
 }
 
 // The filters of a space.
 
-func recordsFilter(space message.SpaceID) string { return root + string(space) + ".record.>" }
-func eventsFilter(space message.SpaceID) string  { return root + string(space) + ".event.>" }
+func recordsFilter(space toolcall.SpaceID) string { return root + string(space) + ".record.>" }
+func eventsFilter(space toolcall.SpaceID) string  { return root + string(space) + ".event.>" }
 
 // sessionRecordsFilter covers all entities of a session.
-func sessionRecordsFilter(space message.SpaceID, session Token) string {
+func sessionRecordsFilter(space toolcall.SpaceID, session Token) string {
 	return root + string(space) + ".record." + string(session) + ".>"
 }
 
 // sessionEventsFilter covers the events of a session from any runtime.
-func sessionEventsFilter(space message.SpaceID, session Token) string {
+func sessionEventsFilter(space toolcall.SpaceID, session Token) string {
 	return Subject{Space: space, Kind: KindEvent, Session: session}.String()
 }
 
 // workFilter covers the tasks of a queue.
-func workFilter(space message.SpaceID, queue message.Queue) string {
+func workFilter(space toolcall.SpaceID, queue toolcall.Queue) string {
 	return Subject{Space: space, Kind: KindWork, Tool: EncodeQueue(queue)}.String()
 }
 
 // StreamName is the name of a space's stream.
-func StreamName(space message.SpaceID) string { return "ASKANCE_" + string(space) }
+func StreamName(space toolcall.SpaceID) string { return "ASKANCE_" + string(space) }
 
 // InboxPrefix is what every connection of a principal has to use as its inbox
 // prefix. Requests with a reply subject elsewhere are dropped.

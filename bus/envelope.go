@@ -8,6 +8,7 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Every request is {"v":1,"op":"…","body":{…}}, every reply {"v":1,"body":{…}}
@@ -46,21 +47,21 @@ func encodeRequest(op string, body any) ([]byte, error) {
 		return nil, &message.Error{Code: message.CodeInvalid, Op: op, What: "the request has no JSON form", Err: err}
 	}
 	b = envelope(`{"v":`+version+`,"op":"`+op+`","body":`, b)
-	if len(b) > message.MaxRequestBytes {
+	if len(b) > toolcall.MaxRequestBytes {
 		return nil, tooLargeRequest(op, len(b))
 	}
 	return b, nil
 }
 
 func tooLargeRequest(op string, n int) error {
-	return &message.Error{Code: message.CodeTooLarge, Op: op, What: fmt.Sprintf("the request has %d bytes, the limit is %d", n, message.MaxRequestBytes), Hint: "send less at once; keep large data elsewhere and pass a reference"}
+	return &message.Error{Code: message.CodeTooLarge, Op: op, What: fmt.Sprintf("the request has %d bytes, the limit is %d", n, toolcall.MaxRequestBytes), Hint: "send less at once; keep large data elsewhere and pass a reference"}
 }
 
 // decodeRequest reads the envelope. What it refuses, it refuses with an error
 // that can be sent back.
 func decodeRequest(data []byte) (requestEnvelope, error) {
 	var r requestEnvelope
-	if len(data) > message.MaxRequestBytes {
+	if len(data) > toolcall.MaxRequestBytes {
 		return r, tooLargeRequest("request", len(data))
 	}
 	if err := strictjson.Unmarshal(data, &r); err != nil {
@@ -77,7 +78,7 @@ func decodeBody(op *api.Operation, body []byte) (any, error) {
 	if len(body) == 0 {
 		body = []byte("{}")
 	}
-	r, err := op.Decode(message.MaxRequestBytes, body)
+	r, err := op.Decode(toolcall.MaxRequestBytes, body)
 	if err != nil {
 		return nil, &message.Error{Code: message.CodeInvalid, Op: op.Name, What: err.Error(), Hint: "see bus/PROTOCOL.md for the body of " + op.Name}
 	}

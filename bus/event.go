@@ -12,6 +12,7 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 )
 
@@ -19,7 +20,7 @@ import (
 // for each other and arrive in order. On an error some of them may be stored:
 // append them all again; those that have an id (AgentScope events do) are not
 // stored twice within two minutes.
-func (j *Journal) AppendEvent(ctx context.Context, runtime string, reply message.Key, events []message.RawJSON) (uint64, error) {
+func (j *Journal) AppendEvent(ctx context.Context, runtime string, reply toolcall.Key, events []message.RawJSON) (uint64, error) {
 	op := "append events of " + errtext.Quote(reply.String())
 	subject, err := j.eventSubject(runtime, reply)
 	if err != nil {
@@ -50,7 +51,7 @@ func (j *Journal) AppendEvent(ctx context.Context, runtime string, reply message
 	return 0, eventError(op, err)
 }
 
-func (j *Journal) eventSubject(runtime string, reply message.Key) (Subject, error) {
+func (j *Journal) eventSubject(runtime string, reply toolcall.Key) (Subject, error) {
 	if err := CheckName("runtime", runtime); err != nil {
 		return Subject{}, err
 	}
@@ -63,7 +64,7 @@ func (j *Journal) eventSubject(runtime string, reply message.Key) (Subject, erro
 	return Subject{Space: j.space, Kind: KindEvent, Who: Encode(runtime), Session: Encode(string(reply.Session)), Reply: Encode(string(reply.Reply))}, nil
 }
 
-func (j *Journal) eventMsg(s Subject, reply message.Key, ev message.RawJSON) (*nats.Msg, error) {
+func (j *Journal) eventMsg(s Subject, reply toolcall.Key, ev message.RawJSON) (*nats.Msg, error) {
 	if most := j.nc.MaxPayload(); int64(len(ev)+headerRoom) > most {
 		return nil, &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("it has %d bytes, the server takes %d less headers", len(ev), most), Hint: "split it"}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // tempStore is a folder for an example.
@@ -49,7 +50,7 @@ func Example() {
 	check(err)
 	journal, err := bus.OpenJournal(ctx, nc, "default", keys, bus.JournalOptions{Durability: srv.Durability(), Health: srv.Health, Room: srv.Room})
 	check(err)
-	tools := []engine.Tool{{Tool: permission.Tool{Name: "refund"}, Placement: message.PlaceRemote}}
+	tools := []engine.Tool{{Tool: permission.Tool{Name: "refund"}, Placement: toolcall.PlaceRemote}}
 	policy, err := permission.Compile(permission.Policy{Rules: []permission.Rule{
 		{Name: "money", Tools: []string{"refund"}, Behavior: message.BehaviorAsk},
 	}}, permission.Options{Tools: []permission.Tool{tools[0].Tool}})
@@ -58,8 +59,8 @@ func Example() {
 	check(err)
 	check(e.Start(ctx))
 	defer func() { check(e.Close()) }()
-	service, err := bus.Serve(ctx, nc, "default", func(p message.Principal, queue message.Queue) api.Caller {
-		if p.Role == message.RoleWorker {
+	service, err := bus.Serve(ctx, nc, "default", func(p toolcall.Principal, queue toolcall.Queue) api.Caller {
+		if p.Role == toolcall.RoleWorker {
 			return e.Worker(p, queue)
 		}
 		return e.As(p)
@@ -71,9 +72,9 @@ func Example() {
 	botConn, err := bus.Connect(ctx, srv.URL(), bus.ConnectOptions{Principal: "bot"})
 	check(err)
 	defer botConn.Close()
-	bot, err := bus.NewClient(botConn, "default", message.Principal{Role: message.RoleRuntime, Name: "bot"})
+	bot, err := bus.NewClient(botConn, "default", toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})
 	check(err)
-	proposed, err := bot.Propose(ctx, message.ProposeRequest{Session: "s1", Reply: "r1", Calls: []message.ToolCallBlock{
+	proposed, err := bot.Propose(ctx, toolcall.ProposeRequest{Session: "s1", Reply: "r1", Calls: []message.ToolCallBlock{
 		{ID: "c1", Name: "refund", Input: `{"cents":1500}`, State: message.ToolCallPending},
 	}})
 	check(err)
@@ -83,13 +84,13 @@ func Example() {
 	annConn, err := bus.Connect(ctx, srv.URL(), bus.ConnectOptions{Principal: "ann"})
 	check(err)
 	defer annConn.Close()
-	ann, err := bus.NewClient(annConn, "default", message.Principal{Role: message.RoleApprover, Name: "ann"})
+	ann, err := bus.NewClient(annConn, "default", toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann"})
 	check(err)
-	open, err := ann.List(ctx, message.ListRequest{States: []message.ToolCallState{message.ToolCallAsking}})
+	open, err := ann.List(ctx, toolcall.ListRequest{States: []message.ToolCallState{message.ToolCallAsking}})
 	check(err)
 	request := open.Calls[0]
 	fmt.Println("ann sees:", request.Tool, request.Input)
-	answered, err := ann.SubmitResponse(ctx, message.Response{Key: request.Key, Digest: request.Digest, Kind: message.ResponseApprove})
+	answered, err := ann.SubmitResponse(ctx, toolcall.Response{Key: request.Key, Digest: request.Digest, Kind: toolcall.ResponseApprove})
 	check(err)
 	fmt.Println("approved:", answered.State)
 	// Output:
@@ -115,9 +116,9 @@ func ExampleJournal_Append() {
 	journal, err := bus.OpenJournal(ctx, nc, "default", keys, bus.JournalOptions{Durability: srv.Durability()})
 	check(err)
 
-	record := func(id string, state message.ToolCallState) *message.EventRecord {
-		return &message.EventRecord{V: message.RecordVersion, ID: id, Call: &message.Call{
-			Key: message.Key{Space: "default", Session: "s1", Reply: "r1", Call: "c1"}, Tool: "refund", State: state,
+	record := func(id string, state message.ToolCallState) *toolcall.EventRecord {
+		return &toolcall.EventRecord{V: toolcall.RecordVersion, ID: id, Call: &toolcall.Call{
+			Key: toolcall.Key{Space: "default", Session: "s1", Reply: "r1", Call: "c1"}, Tool: "refund", State: state,
 		}}
 	}
 	asking, err := journal.Append(ctx, record("record-1", message.ToolCallAsking), 0)
@@ -126,7 +127,7 @@ func ExampleJournal_Append() {
 	fmt.Println("first:", err)
 	_, err = journal.Append(ctx, record("record-3", message.ToolCallFinished), asking)
 	fmt.Println("second is a conflict:", errors.Is(err, message.ErrConflict))
-	last, err := journal.Last(ctx, message.Key{Space: "default", Session: "s1", Reply: "r1", Call: "c1"})
+	last, err := journal.Last(ctx, toolcall.Key{Space: "default", Session: "s1", Reply: "r1", Call: "c1"})
 	check(err)
 	fmt.Println("it is", last.Record.Call.State, journal.Durability())
 	// Output:
@@ -137,7 +138,7 @@ func ExampleJournal_Append() {
 
 // What a worker of one tool is granted on NATS.
 func ExamplePermissionsFor() {
-	p := bus.PermissionsFor("prod", message.Principal{Role: message.RoleWorker, Name: "wk-1"}, message.Queue{Tool: "web.search"})
+	p := bus.PermissionsFor("prod", toolcall.Principal{Role: toolcall.RoleWorker, Name: "wk-1"}, toolcall.Queue{Tool: "web.search"})
 	for _, s := range p.Publish {
 		fmt.Println("publish", s)
 	}

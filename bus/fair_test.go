@@ -19,6 +19,7 @@ import (
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 )
 
@@ -71,7 +72,7 @@ func publishMany(t *testing.T, nc *nats.Conn, subject, request string, n int) {
 func TestStuckReadsDelayNoDecision(t *testing.T) {
 	w := newWorld(t)
 	lists := w.engineWithHeldLists(bus.ServiceOptions{})
-	bot, ann, olga := w.client(message.RoleRuntime, "bot"), w.client(message.RoleApprover, "ann"), w.client(message.RoleOperator, "olga")
+	bot, ann, olga := w.client(toolcall.RoleRuntime, "bot"), w.client(toolcall.RoleApprover, "ann"), w.client(toolcall.RoleOperator, "olga")
 	for i := range 5 {
 		name := fmt.Sprintf("reader%d", i)
 		publishMany(t, w.Conn(name), "askance.v1.test.query."+name, `{"v":1,"op":"list","body":{}}`, 200)
@@ -80,14 +81,14 @@ func TestStuckReadsDelayNoDecision(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
-	rep, err := bot.Propose(ctx, message.ProposeRequest{Session: "s1", Reply: "r1", Calls: []message.ToolCallBlock{toolCall("c1", pay, `{}`), toolCall("c2", pay, `{}`)}})
+	rep, err := bot.Propose(ctx, toolcall.ProposeRequest{Session: "s1", Reply: "r1", Calls: []message.ToolCallBlock{toolCall("c1", pay, `{}`), toolCall("c2", pay, `{}`)}})
 	if err != nil {
 		t.Fatalf("propose: %v", err)
 	}
-	if _, err := ann.SubmitResponse(ctx, message.Response{Key: callKey("c1"), Digest: rep.Calls[0].Digest, Kind: message.ResponseReject}); err != nil {
+	if _, err := ann.SubmitResponse(ctx, toolcall.Response{Key: callKey("c1"), Digest: rep.Calls[0].Digest, Kind: toolcall.ResponseReject}); err != nil {
 		t.Errorf("answer: %v", err)
 	}
-	if _, err := olga.Interrupt(ctx, message.InterruptRequest{Session: "s1", Reply: "r1"}); err != nil {
+	if _, err := olga.Interrupt(ctx, toolcall.InterruptRequest{Session: "s1", Reply: "r1"}); err != nil {
 		t.Errorf("interrupt: %v", err)
 	}
 	if n := lists.began.Load(); n == 0 || n > 64 {
@@ -119,7 +120,7 @@ func TestOnePrincipalTakesItsPart(t *testing.T) {
 	if n := lists.began.Load(); n != 4 {
 		t.Errorf("%d lists of one principal run, want half of 8", n)
 	}
-	if _, err := w.client(message.RoleAuditor, "amy").Info(t.Context()); err != nil {
+	if _, err := w.client(toolcall.RoleAuditor, "amy").Info(t.Context()); err != nil {
 		t.Errorf("another reader: %v", err)
 	}
 }
@@ -138,7 +139,7 @@ func steady(t *testing.T, bot *bus.Client, name string, stop <-chan struct{}) (n
 		// The server may close an engine's connection that reads nothing for too
 		// long: the client sends again.
 		ctx, cancel := context.WithTimeout(t.Context(), 2*soon)
-		_, err := bot.Propose(ctx, message.ProposeRequest{Session: message.SessionID("s-" + name), Reply: "r",
+		_, err := bot.Propose(ctx, toolcall.ProposeRequest{Session: message.SessionID("s-" + name), Reply: "r",
 			Calls: []message.ToolCallBlock{toolCall(fmt.Sprint("c", n), "echo", `{}`)}})
 		cancel()
 		if err != nil {
@@ -164,7 +165,7 @@ func whileFlooded(t *testing.T, w *world, flood func()) {
 	t.Helper()
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
-	bots := map[string]*bus.Client{"bot1": w.client(message.RoleRuntime, "bot1"), "bot2": w.client(message.RoleRuntime, "bot2")}
+	bots := map[string]*bus.Client{"bot1": w.client(toolcall.RoleRuntime, "bot1"), "bot2": w.client(toolcall.RoleRuntime, "bot2")}
 	before := liveHeap()
 	for name, bot := range bots {
 		wg.Go(func() {
@@ -217,7 +218,7 @@ func TestRubbishDropsNoOthersMessages(t *testing.T) {
 func TestUnreadAnswersAreBounded(t *testing.T) {
 	w := newWorld(t, bustest.Listening())
 	w.engine(bus.ServiceOptions{})
-	bot := w.client(message.RoleRuntime, "bot")
+	bot := w.client(toolcall.RoleRuntime, "bot")
 	input := `{"x":"` + strings.Repeat("y", 8<<10) + `"}`
 	for i := range 20 {
 		var calls []message.ToolCallBlock
@@ -246,7 +247,7 @@ func TestUnreadAnswersAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		// The engine is done with them when it answers the last of another reader.
-		if _, err := w.client(message.RoleAuditor, "amy").List(t.Context(), message.ListRequest{Limit: 1}); err != nil {
+		if _, err := w.client(toolcall.RoleAuditor, "amy").List(t.Context(), toolcall.ListRequest{Limit: 1}); err != nil {
 			t.Errorf("another reader: %v", err)
 		}
 	})
@@ -262,14 +263,14 @@ func percentile95(d []time.Duration) time.Duration {
 func TestReadersDoNotStarveDecisions(t *testing.T) {
 	w := newWorld(t)
 	w.engine(bus.ServiceOptions{})
-	bot, ann := w.client(message.RoleRuntime, "bot"), w.client(message.RoleApprover, "ann")
+	bot, ann := w.client(toolcall.RoleRuntime, "bot"), w.client(toolcall.RoleApprover, "ann")
 	digests := map[string]string{}
 	ask := func(reply string, n int) {
 		var calls []message.ToolCallBlock
 		for i := range n {
 			calls = append(calls, toolCall(fmt.Sprintf("%s-%d", reply, i), pay, `{"n":1}`))
 		}
-		rep, err := bot.Propose(t.Context(), message.ProposeRequest{Session: "s1", Reply: message.ReplyID(reply), Calls: calls})
+		rep, err := bot.Propose(t.Context(), toolcall.ProposeRequest{Session: "s1", Reply: message.ReplyID(reply), Calls: calls})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -288,14 +289,14 @@ func TestReadersDoNotStarveDecisions(t *testing.T) {
 			key := callKey(fmt.Sprintf("%s-%d", reply, n))
 			key.Reply = message.ReplyID(reply)
 			began := time.Now()
-			if _, err := ann.SubmitResponse(t.Context(), message.Response{Key: key, Digest: digests[string(key.Call)], Kind: message.ResponseReject}); err != nil {
+			if _, err := ann.SubmitResponse(t.Context(), toolcall.Response{Key: key, Digest: digests[string(key.Call)], Kind: toolcall.ResponseReject}); err != nil {
 				t.Errorf("answer: %v", err)
 			}
 			answers = append(answers, time.Since(began))
 		}
 		for n := range 20 {
 			began := time.Now()
-			if _, err := bot.Interrupt(t.Context(), message.InterruptRequest{Session: "s1", Reply: message.ReplyID(fmt.Sprint("single", single+n))}); err != nil {
+			if _, err := bot.Interrupt(t.Context(), toolcall.InterruptRequest{Session: "s1", Reply: message.ReplyID(fmt.Sprint("single", single+n))}); err != nil {
 				t.Errorf("interrupt: %v", err)
 			}
 			interrupts = append(interrupts, time.Since(began))
@@ -350,7 +351,7 @@ func TestForeignRepliesDoNotFillTheLog(t *testing.T) {
 	if err := nc.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.client(message.RoleAuditor, "amy").Info(t.Context()); err != nil { // behind them all
+	if _, err := w.client(toolcall.RoleAuditor, "amy").Info(t.Context()); err != nil { // behind them all
 		t.Fatal(err)
 	}
 	if n := lines.Load(); n == 0 || n > 100 {

@@ -10,13 +10,14 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 )
 
 // write makes a write of a call's event record as the journal does, without its MAC.
-func write(t testing.TB, key message.Key, tool string, prev uint64, msgID string) bus.Write {
+func write(t testing.TB, key toolcall.Key, tool string, prev uint64, msgID string) bus.Write {
 	t.Helper()
-	s, err := bus.RecordSubject(key, message.Queue{Tool: tool})
+	s, err := bus.RecordSubject(key, toolcall.Queue{Tool: tool})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -90,7 +91,7 @@ func keyOf(h nats.Header) string { return strings.Fields(h.Get(bus.HeaderMAC))[0
 func forgedBus(t *testing.T) (*bustest.Bus, *bus.Journal, *nats.Msg) {
 	b := bustest.New(t)
 	j := b.Journal("test")
-	reply := &message.EventRecord{V: message.RecordVersion, ID: "r1", At: at, Engine: "e", Reply: &message.ReplyState{Key: callKey("").ReplyKey(), Phase: message.ReplyOpen}}
+	reply := &toolcall.EventRecord{V: toolcall.RecordVersion, ID: "r1", At: at, Engine: "e", Reply: &toolcall.ReplyState{Key: callKey("").ReplyKey(), Phase: toolcall.ReplyOpen}}
 	mustAppend(t, j, reply, 0)
 	prev := mustAppend(t, j, callRecord("f1", callKey("c1"), message.ToolCallPending, "propose"), 0)
 	seq := mustAppend(t, j, callRecord("f2", callKey("c1"), message.ToolCallAllowed, "allow"), prev)
@@ -107,7 +108,7 @@ func TestForgedRecordsAreSkippedAndReported(t *testing.T) {
 			tc.make(m.Header, m)
 			seq := store(t, b.Conn("forger"), m)
 
-			records := w.wait(t, "watch", func(r []message.JournalEntry, _ int) bool { return len(r) == 4 })
+			records := w.wait(t, "watch", func(r []toolcall.JournalEntry, _ int) bool { return len(r) == 4 })
 			if got := records[3]; got.Seq != seq || got.Record != nil || got.Invalid == nil || !strings.Contains(got.Invalid.Error(), tc.why) {
 				t.Errorf("Watch delivered %+v, want it invalid: %s", got, tc.why)
 			}
@@ -179,7 +180,7 @@ func TestStatusLookalikes(t *testing.T) {
 	}
 	mustAppend(t, j, callRecord("f2", callKey("c1"), message.ToolCallAllowed, "allow"), 1)
 	w := watch(t, j, 0)
-	records := w.wait(t, "watch", func(r []message.JournalEntry, caught int) bool { return len(r) == 7 && caught >= 0 })
+	records := w.wait(t, "watch", func(r []toolcall.JournalEntry, caught int) bool { return len(r) == 7 && caught >= 0 })
 	for i, r := range records {
 		if genuine := i == 0 || i == 6; r.Seq != uint64(i+1) || genuine != (r.Invalid == nil) {
 			t.Errorf("record %d: %+v", i, r)

@@ -12,7 +12,7 @@ import (
 	"github.com/askance-dev/askance/bus/internal/errtext"
 
 	"github.com/askance-dev/askance/internal/strictjson"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nuid"
 )
@@ -204,7 +204,7 @@ func presence(m *nats.Msg) (Presence, bool) {
 
 // hear takes note of another engine. It reports whether it is the first one.
 func (g *group) hear(ctx context.Context, m *nats.Msg) (first bool) {
-	who, ok := g.s.identify(message.RoleEngine, m)
+	who, ok := g.s.identify(toolcall.RoleEngine, m)
 	p, valid := presence(m)
 	if !ok || !valid || p.Engine == g.id {
 		return false

@@ -14,8 +14,8 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
-	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 )
 
@@ -116,7 +116,7 @@ func TestHungEngineIsLeftBehind(t *testing.T) {
 		if p := hung.last("x"); p.Generation != 0 {
 			t.Errorf("an engine that leaves in an orderly way changed the queue group: %+v", p)
 		}
-		eve := w.client(message.RoleAuditor, "eve")
+		eve := w.client(toolcall.RoleAuditor, "eve")
 		slowest(t, eve)
 		if hung.given.Load() == 0 {
 			t.Fatal("the other member shares no requests: this test cannot fail")
@@ -154,7 +154,7 @@ func TestEngineThatHangsAsItMovesIsLeftBehind(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		moved.tell("y") // the last, as x is left behind
-		eve := w.client(message.RoleAuditor, "eve")
+		eve := w.client(toolcall.RoleAuditor, "eve")
 		time.Sleep(500 * time.Millisecond)
 		slowest(t, eve)
 		if moved.given.Load() == 0 {
@@ -212,7 +212,7 @@ func TestStartBesideHungEngine(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
 		w.member("askance")
 		w.engine(bus.ServiceOptions{})
-		eve := w.client(message.RoleAuditor, "eve")
+		eve := w.client(toolcall.RoleAuditor, "eve")
 		if d := slowest(t, eve); d > 100*time.Millisecond {
 			t.Errorf("with a hung member a request takes %s", d)
 		}
@@ -247,7 +247,7 @@ func TestFirstAnswerCounts(t *testing.T) {
 		var left atomic.Int32
 		var delay atomic.Int64
 		w.engine(bus.ServiceOptions{}, func(s api.Caller) api.Caller { return slow{forgetful{s, &left}, &delay} })
-		bot := w.client(message.RoleRuntime, "bot")
+		bot := w.client(toolcall.RoleRuntime, "bot")
 		left.Store(1)
 		began := time.Now()
 		propose(t, bot, toolCall("c1", echo, `{}`))

@@ -24,6 +24,7 @@ import (
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 )
 
@@ -168,7 +169,7 @@ func TestProtocolByHand(t *testing.T) {
 	mac, keyID, public := handKeys(t, w.Bus)
 	w.engineOf(space{
 		name:  "default",
-		tools: []engine.Tool{tool("refund", message.PlaceRemote)},
+		tools: []engine.Tool{tool("refund", toolcall.PlaceRemote)},
 		rules: []permission.Rule{{Name: "money", Tools: []string{"refund"}, Behavior: message.BehaviorAsk}},
 	}, bus.ServiceOptions{})
 	examples := pageExamples(t)

@@ -7,8 +7,8 @@ import (
 
 	"github.com/askance-dev/askance/bus/keyfile"
 
-	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 )
 
@@ -46,7 +46,7 @@ var recordMsgs = sync.Pool{New: func() any {
 }}
 
 // fill makes m the message that stores f, encoded as body.
-func (m *recordMsg) fill(f *message.EventRecord, subject string, entity Entity, body []byte) {
+func (m *recordMsg) fill(f *toolcall.EventRecord, subject string, entity Entity, body []byte) {
 	m.Subject, m.Data = subject, body
 	m.kind[0], m.id[0], m.filter[0] = f.Kind(), f.ID, string(entity)
 	m.shown[0] = proof.ShownWhole

@@ -14,6 +14,7 @@ import (
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -66,7 +67,7 @@ type JournalOptions struct {
 type Journal struct {
 	nc      *nats.Conn
 	js      jetstream.JetStream
-	space   message.SpaceID
+	space   toolcall.SpaceID
 	stream  string
 	created time.Time            // of the stream: another one of that name is another journal
 	keys    *keyfile.Keys        // authenticates event records, for ever
@@ -95,7 +96,7 @@ type Journal struct {
 // none. A stream that something else made, that belongs to other engine keys or
 // that was weakened is an error with CodeForeignStream. A journal that lacks
 // records which its checkpoints or its anchor know is one with CodeDamaged.
-func OpenJournal(ctx context.Context, nc *nats.Conn, space message.SpaceID, keys *keyfile.Keys, o JournalOptions) (*Journal, error) {
+func OpenJournal(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, keys *keyfile.Keys, o JournalOptions) (*Journal, error) {
 	if err := CheckSpace(space); err != nil {
 		return nil, err
 	}
@@ -187,7 +188,7 @@ func (j *Journal) broken() error {
 }
 
 // Space is the space whose journal it is.
-func (j *Journal) Space() message.SpaceID { return j.space }
+func (j *Journal) Space() toolcall.SpaceID { return j.space }
 
 // Durability names what Append's return means: cached, fsynced or quorum.
 func (j *Journal) Durability() string { return string(j.Claim().Durability) }

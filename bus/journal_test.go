@@ -6,6 +6,7 @@ import (
 
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -63,11 +64,11 @@ func TestJournalEntitiesAreIndependent(t *testing.T) {
 	call := callKey("c1")
 	mustAppend(t, j, callRecord("f1", call, message.ToolCallPending, "propose"), 0)
 	mustAppend(t, j, callRecord("f2", callKey("c2"), message.ToolCallPending, "propose"), 0)
-	reply := &message.EventRecord{V: message.RecordVersion, ID: "f3", At: at, Engine: "e", Reply: &message.ReplyState{Key: call.ReplyKey(), Phase: message.ReplyInterrupted}}
-	session := &message.EventRecord{V: message.RecordVersion, ID: "f4", At: at, Engine: "e", Session: &message.SessionState{Key: call.SessionKey(), Runtime: "rt"}}
+	reply := &toolcall.EventRecord{V: toolcall.RecordVersion, ID: "f3", At: at, Engine: "e", Reply: &toolcall.ReplyState{Key: call.ReplyKey(), Phase: toolcall.ReplyInterrupted}}
+	session := &toolcall.EventRecord{V: toolcall.RecordVersion, ID: "f4", At: at, Engine: "e", Session: &toolcall.SessionState{Key: call.SessionKey(), Runtime: "rt"}}
 	mustAppend(t, j, reply, 0)
 	mustAppend(t, j, session, 0)
-	for _, want := range []*message.EventRecord{reply, session} {
+	for _, want := range []*toolcall.EventRecord{reply, session} {
 		r, err := j.Last(t.Context(), want.Key())
 		if err != nil {
 			t.Fatal(err)

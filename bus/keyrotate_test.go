@@ -17,6 +17,7 @@ import (
 	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func rotate(k *keyfile.Keys) (*keyfile.Keys, error) { return k.Rotated(at) }
@@ -225,8 +226,8 @@ func TestKeyFollower(t *testing.T) {
 	w := newWorld(t)
 	w.engine(bus.ServiceOptions{Keys: live.Ring})
 	wk := w.worker(job, "wk")
-	fake := message.KeyRing(nil)
-	f := keyfile.NewFollower([]string{pub}, func(ctx context.Context) (message.KeyRing, error) {
+	fake := toolcall.KeyRing(nil)
+	f := keyfile.NewFollower([]string{pub}, func(ctx context.Context) (toolcall.KeyRing, error) {
 		if fake != nil {
 			return fake, nil
 		}
@@ -253,7 +254,7 @@ func TestKeyFollower(t *testing.T) {
 	_, stranger := keyFileOf(t, 1)
 	fake = stranger.Ring()
 	trusts("what a stranger says", first.ID(), second.SigningID())
-	fake = message.KeyRing{}
+	fake = toolcall.KeyRing{}
 	trusts("no answer", first.ID(), second.SigningID())
 	fake = nil
 	reload(changed(t, path, func(k *keyfile.Keys) (*keyfile.Keys, error) { return k.Retired(first.ID(), at) }))
@@ -273,7 +274,7 @@ func TestKeyFollower(t *testing.T) {
 	if err := third.WritePublic(pub); err != nil {
 		t.Fatal(err)
 	}
-	fake = message.KeyRing{}
+	fake = toolcall.KeyRing{}
 	trusts("the file of now", second.SigningID(), third.SigningID())
 	if err := os.Remove(pub); err != nil {
 		t.Fatal(err)

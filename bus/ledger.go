@@ -13,6 +13,7 @@ import (
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -65,16 +66,16 @@ func (n newest) to() uint64 {
 const kindLedger = "ledger"
 
 // LedgerName is the name of the stream with a space's checkpoints.
-func LedgerName(space message.SpaceID) string { return "ASKANCE_PROOF_" + string(space) }
+func LedgerName(space toolcall.SpaceID) string { return "ASKANCE_PROOF_" + string(space) }
 
 // checkpointSubject is the one subject of a space's checkpoints.
-func checkpointSubject(space message.SpaceID) string {
+func checkpointSubject(space toolcall.SpaceID) string {
 	return Subject{Space: space, Kind: KindCheckpoint}.String()
 }
 
 // ledgerConfig is the ledger's stream as it has to be. Nobody may delete from it
 // over the network.
-func ledgerConfig(space message.SpaceID, keyID string, o StreamOptions) jetstream.StreamConfig {
+func ledgerConfig(space toolcall.SpaceID, keyID string, o StreamOptions) jetstream.StreamConfig {
 	c := streamConfig(space, keyID, o)
 	c.Name, c.Description = LedgerName(space), "askance checkpoints of the space "+string(space)
 	c.Subjects = []string{checkpointSubject(space)}

@@ -17,6 +17,7 @@ import (
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -67,10 +68,10 @@ func (w *ledgered) sign() *proof.Checkpoint {
 // verify is what an auditor finds with the engine's public key alone.
 func (w *ledgered) verify() *proof.Report {
 	w.t.Helper()
-	return verifyWith(w.t, w.l, message.NewKeySet(w.Keys().Public()))
+	return verifyWith(w.t, w.l, toolcall.NewKeySet(w.Keys().Public()))
 }
 
-func verifyWith(t *testing.T, a bus.Auditing, keys message.KeySet) *proof.Report {
+func verifyWith(t *testing.T, a bus.Auditing, keys toolcall.KeySet) *proof.Report {
 	t.Helper()
 	return verifyAgainst(t, a, proof.Options{Keys: keys})
 }
@@ -334,7 +335,7 @@ func TestTamperedLedger(t *testing.T) {
 		if r := w.verify(); !r.OK { // nobody could tell
 			t.Errorf("found %v", r.Findings)
 		}
-		r := verifyAgainst(t, w.l, proof.Options{Keys: message.NewKeySet(w.Keys().Public()), Anchor: anchor})
+		r := verifyAgainst(t, w.l, proof.Options{Keys: toolcall.NewKeySet(w.Keys().Public()), Anchor: anchor})
 		if r.Found != 1 || r.Findings[0].Kind != proof.LostCheckpoint || r.Findings[0].Checkpoint != anchor.Number {
 			t.Errorf("against the checkpoint that was kept: %v", r.Findings)
 		}
@@ -572,7 +573,7 @@ func TestLargeJournal(t *testing.T) {
 	if err != nil || c.Number != 2 || c.From != proof.MaxRecords+1 || c.To != n {
 		t.Fatalf("Checkpoint = %+v, %v", c, err)
 	}
-	if r := verifyWith(t, l, message.NewKeySet(b.Keys().Public())); !r.OK || r.Records != n || r.Checkpoints != 2 {
+	if r := verifyWith(t, l, toolcall.NewKeySet(b.Keys().Public())); !r.OK || r.Records != n || r.Checkpoints != 2 {
 		t.Errorf("verify = %+v", r)
 	}
 }
@@ -584,18 +585,18 @@ func TestAuditOverNATS(t *testing.T) {
 	j := w.Journal("test")
 	l := ledgerOf(t, j)
 	w.engine(bus.ServiceOptions{Ledger: l})
-	rt := w.clientOn(as(t, w, people[0]), message.RoleRuntime, "rt")
+	rt := w.clientOn(as(t, w, people[0]), toolcall.RoleRuntime, "rt")
 	propose(t, rt, toolCall("c1", echo, `{"n":1}`))
 	finished(t, rt, "c1")
-	eve := w.clientOn(as(t, w, people[3]), message.RoleAuditor, "eve")
+	eve := w.clientOn(as(t, w, people[3]), toolcall.RoleAuditor, "eve")
 	c, err := eve.Checkpoint(t.Context())
 	if err != nil || c == nil || c.To < 3 {
 		t.Fatalf("Checkpoint = %+v, %v", c, err)
 	}
-	if r := verifyWith(t, eve, message.NewKeySet(w.Keys().Public())); !r.OK || r.EventRecords != 3 || r.Uncovered != 0 {
+	if r := verifyWith(t, eve, toolcall.NewKeySet(w.Keys().Public())); !r.OK || r.EventRecords != 3 || r.Uncovered != 0 {
 		t.Errorf("verify = %+v", r)
 	}
-	for _, role := range []message.Role{message.RoleApprover, message.RoleOperator, message.RoleRuntime} {
+	for _, role := range []toolcall.Role{toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleRuntime} {
 		if _, err := w.client(role, "x").Records(t.Context(), bus.RecordsRequest{}); err == nil || !strings.Contains(err.Error(), "may not") {
 			t.Errorf("a %s reads records: %v", role, err)
 		}

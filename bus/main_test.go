@@ -13,6 +13,7 @@ import (
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // What the engine and the executor ask for.
@@ -34,29 +35,29 @@ const patience = 2 * time.Minute
 // at is when everything in these tests happens.
 var at = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-func callKey(call string) message.Key {
-	return message.Key{Space: "test", Session: "s1", Reply: "r1", Call: message.CallID(call)}
+func callKey(call string) toolcall.Key {
+	return toolcall.Key{Space: "test", Session: "s1", Reply: "r1", Call: message.CallID(call)}
 }
 
 // callRecord is an event record of a call in some state.
-func callRecord(id string, key message.Key, state message.ToolCallState, cause string) *message.EventRecord {
-	return &message.EventRecord{
-		V: message.RecordVersion, ID: id, At: at, Engine: "e1",
-		Path: []message.Step{{Cause: cause, To: state}},
-		By:   message.Principal{Role: message.RoleEngine, Name: "e1", Auth: "in-process"},
-		Call: &message.Call{Key: key, Runtime: "rt", Tool: "echo", Input: `{"n":1}`, State: state, Cause: cause, Proposal: "sha256:x", ProposedAt: at, UpdatedAt: at, Records: 1},
+func callRecord(id string, key toolcall.Key, state message.ToolCallState, cause string) *toolcall.EventRecord {
+	return &toolcall.EventRecord{
+		V: toolcall.RecordVersion, ID: id, At: at, Engine: "e1",
+		Path: []toolcall.Step{{Cause: cause, To: state}},
+		By:   toolcall.Principal{Role: toolcall.RoleEngine, Name: "e1", Auth: "in-process"},
+		Call: &toolcall.Call{Key: key, Runtime: "rt", Tool: "echo", Input: `{"n":1}`, State: state, Cause: cause, Proposal: "sha256:x", ProposedAt: at, UpdatedAt: at, Records: 1},
 	}
 }
 
 // workRecord is a submitted event record of a remote attempt: a task.
-func workRecord(id string, key message.Key, tool string) *message.EventRecord {
+func workRecord(id string, key toolcall.Key, tool string) *toolcall.EventRecord {
 	f := callRecord(id, key, message.ToolCallSubmitted, "submit")
-	f.Call.Tool, f.Call.Placement, f.Call.Attempt = tool, message.PlaceRemote, message.Attempt{Number: 1}
+	f.Call.Tool, f.Call.Placement, f.Call.Attempt = tool, toolcall.PlaceRemote, toolcall.Attempt{Number: 1}
 	return f
 }
 
 // mustAppend appends and gives the sequence.
-func mustAppend(t testing.TB, j *bus.Journal, f *message.EventRecord, prev uint64) uint64 {
+func mustAppend(t testing.TB, j *bus.Journal, f *toolcall.EventRecord, prev uint64) uint64 {
 	t.Helper()
 	seq, err := j.Append(t.Context(), f, prev)
 	if err != nil {
@@ -68,7 +69,7 @@ func mustAppend(t testing.TB, j *bus.Journal, f *message.EventRecord, prev uint6
 // sink collects what Watch delivers.
 type sink struct {
 	mu      sync.Mutex // guards records and caught
-	records []message.JournalEntry
+	records []toolcall.JournalEntry
 	caught  int // records that were there at CaughtUp; -1: not yet
 	times   int
 	more    chan struct{}
@@ -76,7 +77,7 @@ type sink struct {
 
 func newSink() *sink { return &sink{caught: -1, more: make(chan struct{}, 1)} }
 
-func (s *sink) Record(r message.JournalEntry) {
+func (s *sink) Record(r toolcall.JournalEntry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.records = append(s.records, r)
@@ -99,14 +100,14 @@ func (s *sink) poke() {
 }
 
 // wait waits until ok holds of what was delivered.
-func (s *sink) wait(t testing.TB, what string, ok func(records []message.JournalEntry, caught int) bool) []message.JournalEntry {
+func (s *sink) wait(t testing.TB, what string, ok func(records []toolcall.JournalEntry, caught int) bool) []toolcall.JournalEntry {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for {
 		s.mu.Lock()
 		done := ok(s.records, s.caught)
-		out := append([]message.JournalEntry(nil), s.records...)
+		out := append([]toolcall.JournalEntry(nil), s.records...)
 		s.mu.Unlock()
 		if done {
 			return out

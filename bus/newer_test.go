@@ -11,6 +11,7 @@ import (
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 )
 
@@ -25,14 +26,14 @@ var otherVersions = []struct {
 	want string
 }{
 	{"with a later version", func(body string) string {
-		return strings.Replace(body, ofVersion(message.RecordVersion), ofVersion(message.RecordVersion+1), 1)
+		return strings.Replace(body, ofVersion(toolcall.RecordVersion), ofVersion(toolcall.RecordVersion+1), 1)
 	}, "version 3, this program reads version 2"},
 	{"with the version before the names changed", func(body string) string {
-		return strings.Replace(strings.Replace(body, ofVersion(message.RecordVersion), ofVersion(1), 1), `"call":{`, `"call":{"tree":7,`, 1)
+		return strings.Replace(strings.Replace(body, ofVersion(toolcall.RecordVersion), ofVersion(1), 1), `"call":{`, `"call":{"tree":7,`, 1)
 	}, "version 1, this program reads version 2"},
-	{"without a version", func(body string) string { return strings.Replace(body, ofVersion(message.RecordVersion)+",", "", 1) }, "version 0, this program reads version 2"},
+	{"without a version", func(body string) string { return strings.Replace(body, ofVersion(toolcall.RecordVersion)+",", "", 1) }, "version 0, this program reads version 2"},
 	{"with a member that is not known here", func(body string) string {
-		return strings.Replace(body, ofVersion(message.RecordVersion), ofVersion(message.RecordVersion)+`,"denied_for":"fraud"`, 1)
+		return strings.Replace(body, ofVersion(toolcall.RecordVersion), ofVersion(toolcall.RecordVersion)+`,"denied_for":"fraud"`, 1)
 	}, "denied_for"},
 	{"with another form", func(string) string { return "\x83\x01\x02\x03" }, "another version wrote it"},
 }
@@ -72,7 +73,7 @@ func TestRecordOfAnotherVersionIsNotPassedOver(t *testing.T) {
 			if seq, err := j.Append(t.Context(), callRecord("f3", callKey("c1"), message.ToolCallSubmitted, "submit"), 1); !errors.Is(err, message.ErrConflict) {
 				t.Errorf("Append before rubbish = %d, %v; want a conflict", seq, err)
 			}
-			records := w.wait(t, "watch", func(r []message.JournalEntry, _ int) bool { return len(r) == 3 })
+			records := w.wait(t, "watch", func(r []toolcall.JournalEntry, _ int) bool { return len(r) == 3 })
 			if r := records[1]; r.Invalid == nil || r.Record != nil || r.Key != callKey("c1") {
 				t.Errorf("watch delivered %+v", r)
 			}
@@ -105,10 +106,10 @@ func TestNextLeavesNewerTasksAlone(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
 		j := w.Journal("test")
 		w.tasks()
-		if err := j.EnsureQueue(t.Context(), message.Queue{Tool: job}); err != nil {
+		if err := j.EnsureQueue(t.Context(), toolcall.Queue{Tool: job}); err != nil {
 			t.Fatal(err)
 		}
-		for _, body := range []string{"{" + ofVersion(message.RecordVersion+1) + `,"id":"f1","call":{"in":"another form"}}`, "{" + ofVersion(message.RecordVersion+1) + `,"id":"f1"}`} {
+		for _, body := range []string{"{" + ofVersion(toolcall.RecordVersion+1) + `,"id":"f1","call":{"in":"another form"}}`, "{" + ofVersion(toolcall.RecordVersion+1) + `,"id":"f1"}`} {
 			m := nats.NewMsg("askance.v1.test.record.s1.r1.c1.w.job")
 			m.Data = []byte(body)
 			store(t, w.Conn("newer"), m)
@@ -118,7 +119,7 @@ func TestNextLeavesNewerTasksAlone(t *testing.T) {
 			t.Errorf("task %+v", task.Record)
 		}
 		synctest.Wait()
-		c, err := stream(t, w.Bus).Consumer(t.Context(), bus.ConsumerName(message.Queue{Tool: job}))
+		c, err := stream(t, w.Bus).Consumer(t.Context(), bus.ConsumerName(toolcall.Queue{Tool: job}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 )
 
@@ -16,7 +17,7 @@ import (
 // replica answers: only so may a replica one day declare a lease lost.
 type Observer interface {
 	// ObserveHeartbeat must not block. worker is authenticated.
-	ObserveHeartbeat(worker string, r message.HeartbeatRequest)
+	ObserveHeartbeat(worker string, r toolcall.HeartbeatRequest)
 }
 
 // The operations that exist over NATS alone: the service carries them out, not
@@ -30,11 +31,11 @@ var (
 )
 
 func ofWorkers(name, kind string, class api.Class) api.Operation {
-	return api.Operation{Name: name, Class: class, Changes: true, Roles: []message.Role{message.RoleWorker}, NATS: map[message.Role]string{message.RoleWorker: kind}}
+	return api.Operation{Name: name, Class: class, Changes: true, Roles: []toolcall.Role{toolcall.RoleWorker}, NATS: map[toolcall.Role]string{toolcall.RoleWorker: kind}}
 }
 
 func ofAuditors(name string, changes bool) api.Operation {
-	return api.Operation{Name: name, Class: api.ClassRead, Changes: changes, Roles: []message.Role{message.RoleAuditor}, NATS: map[message.Role]string{message.RoleAuditor: "audit"}}
+	return api.Operation{Name: name, Class: api.ClassRead, Changes: changes, Roles: []toolcall.Role{toolcall.RoleAuditor}, NATS: map[toolcall.Role]string{toolcall.RoleAuditor: "audit"}}
 }
 
 // direct carries an operation out in the service. It answers; an error is
@@ -121,7 +122,7 @@ func (r Row) name() string {
 }
 
 // kindFor is the kind of subject on which a role sends an operation.
-func kindFor(op *api.Operation, role message.Role) (Kind, error) {
+func kindFor(op *api.Operation, role toolcall.Role) (Kind, error) {
 	if name, ok := op.NATS[role]; ok {
 		for _, c := range conversations {
 			if c.name() == name {
@@ -133,7 +134,7 @@ func kindFor(op *api.Operation, role message.Role) (Kind, error) {
 }
 
 // kindsFor are the kinds of subject on which a role sends anything.
-func kindsFor(role message.Role) []Kind {
+func kindsFor(role toolcall.Role) []Kind {
 	var out []Kind
 	for _, c := range conversations {
 		for _, op := range c.ops {
@@ -148,7 +149,7 @@ func kindsFor(role message.Role) []Kind {
 
 // Operations lists the operations that a kind of subject takes, in alphabetical
 // order, and the role in which they are carried out.
-func Operations(k Kind) (message.Role, []string) {
+func Operations(k Kind) (toolcall.Role, []string) {
 	for _, c := range conversations {
 		if c.Kind == k {
 			return c.As, slices.Sorted(maps.Keys(c.ops))

@@ -20,6 +20,7 @@ import (
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Outbox tells the world outside what the journal says: each destination reads
@@ -55,7 +56,7 @@ const (
 
 // OutboxBucketName is the name of a space's bucket of what could not be
 // delivered, and of one-time tokens that have been used.
-func OutboxBucketName(space message.SpaceID) string { return "ASKANCE_OUTBOX_" + string(space) }
+func OutboxBucketName(space toolcall.SpaceID) string { return "ASKANCE_OUTBOX_" + string(space) }
 
 // OpenOutbox opens the outbox of the journal's space, and makes its bucket if
 // it is not there.
@@ -83,8 +84,8 @@ func OpenOutbox(ctx context.Context, j *Journal) (*Outbox, error) {
 }
 
 // delivery is an event record as it is handed out for the nth time.
-func delivery(r message.JournalEntry, n uint64, m jetstream.Msg) message.Delivery {
-	return message.Delivery{
+func delivery(r toolcall.JournalEntry, n uint64, m jetstream.Msg) toolcall.Delivery {
+	return toolcall.Delivery{
 		Record: r, Attempt: int(min(n, 1<<30)),
 		Done: func(ctx context.Context) error {
 			if err := m.DoubleAck(ctx); err != nil {
@@ -115,7 +116,7 @@ func CheckOutboxName(name string) error {
 // goroutines of its own, at most 64 at once, and must resolve each delivery with
 // Done or Again. A destination for which nobody has worked for thirty days is
 // forgotten.
-func (o *Outbox) Follow(ctx context.Context, name string, f func(context.Context, message.Delivery)) error {
+func (o *Outbox) Follow(ctx context.Context, name string, f func(context.Context, toolcall.Delivery)) error {
 	const op = "follow the journal for a destination"
 	if err := CheckOutboxName(name); err != nil {
 		return err
@@ -136,7 +137,7 @@ func (o *Outbox) Follow(ctx context.Context, name string, f func(context.Context
 	}
 }
 
-func (o *Outbox) follow(ctx context.Context, name string, f func(context.Context, message.Delivery)) error {
+func (o *Outbox) follow(ctx context.Context, name string, f func(context.Context, toolcall.Delivery)) error {
 	c, err := o.j.js.CreateConsumer(ctx, o.j.stream, jetstream.ConsumerConfig{
 		Durable: "h_" + name, Description: "askance deliveries to " + name,
 		DeliverPolicy: jetstream.DeliverNewPolicy, AckPolicy: jetstream.AckExplicitPolicy, AckWait: outboxWait,
@@ -192,18 +193,18 @@ func (o *Outbox) giveBack(iter jetstream.MessagesContext) {
 }
 
 // recordFilters are the subjects of a space's event records, tasks included.
-func recordFilters(space message.SpaceID) []string {
+func recordFilters(space toolcall.SpaceID) []string {
 	return []string{Subject{Space: space, Kind: KindRecord}.String(), Subject{Space: space, Kind: KindWork}.String()}
 }
 
 // Record reads one event record again by its sequence.
-func (o *Outbox) Record(ctx context.Context, seq uint64) (message.JournalEntry, error) {
+func (o *Outbox) Record(ctx context.Context, seq uint64) (toolcall.JournalEntry, error) {
 	m, err := o.j.getSeq(ctx, seq)
 	if errors.Is(err, errNone) {
-		return message.JournalEntry{}, &message.Error{Code: message.CodeNotFound, Op: "read a record", What: "the journal has no record " + strconv.FormatUint(seq, 10), Err: err}
+		return toolcall.JournalEntry{}, &message.Error{Code: message.CodeNotFound, Op: "read a record", What: "the journal has no record " + strconv.FormatUint(seq, 10), Err: err}
 	}
 	if err != nil {
-		return message.JournalEntry{}, apiError("read a record", "record "+strconv.FormatUint(seq, 10), err)
+		return toolcall.JournalEntry{}, apiError("read a record", "record "+strconv.FormatUint(seq, 10), err)
 	}
 	return o.j.record(m), nil
 }
@@ -214,7 +215,7 @@ func deadLetterKey(destination string, seq uint64) string {
 }
 
 // AddDeadLetter keeps a delivery that is given up until it is dug up.
-func (o *Outbox) AddDeadLetter(ctx context.Context, l message.DeadLetter) error {
+func (o *Outbox) AddDeadLetter(ctx context.Context, l toolcall.DeadLetter) error {
 	if err := CheckOutboxName(l.Destination); err != nil {
 		return err
 	}
@@ -247,14 +248,14 @@ func (o *Outbox) RemoveDeadLetter(ctx context.Context, destination string, seq u
 }
 
 // DeadLetters lists what is buried, by destination and sequence.
-func (o *Outbox) DeadLetters(ctx context.Context) ([]message.DeadLetter, error) {
+func (o *Outbox) DeadLetters(ctx context.Context) ([]toolcall.DeadLetter, error) {
 	const op = "list failed deliveries"
 	w, err := o.kv.Watch(ctx, "dead.>", jetstream.IgnoreDeletes())
 	if err != nil {
 		return nil, apiError(op, "bucket "+o.name, err)
 	}
 	defer func() { _ = w.Stop() }() // nothing more is wanted from it
-	out := []message.DeadLetter{}
+	out := []toolcall.DeadLetter{}
 	for {
 		select {
 		case <-ctx.Done():
@@ -264,12 +265,12 @@ func (o *Outbox) DeadLetters(ctx context.Context) ([]message.DeadLetter, error) 
 			case !ok:
 				return nil, apiError(op, "bucket "+o.name, nats.ErrDisconnected)
 			case e == nil: // all that is there has come
-				slices.SortFunc(out, func(a, b message.DeadLetter) int {
+				slices.SortFunc(out, func(a, b toolcall.DeadLetter) int {
 					return cmp.Or(cmp.Compare(a.Destination, b.Destination), cmp.Compare(a.Seq, b.Seq))
 				})
 				return out, nil
 			}
-			var l message.DeadLetter
+			var l toolcall.DeadLetter
 			if err := strictjson.Unmarshal(e.Value(), &l); err != nil {
 				return nil, &message.Error{Code: message.CodeInvalid, Op: op, What: "the entry " + e.Key() + " of bucket " + o.name + " is no failed delivery", Hint: "find out who writes there", Err: err}
 			}

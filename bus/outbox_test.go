@@ -13,6 +13,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func openOutbox(t *testing.T, j *bus.Journal) *bus.Outbox {
@@ -26,13 +27,13 @@ func openOutbox(t *testing.T, j *bus.Journal) *bus.Outbox {
 
 // follow begins to work for a destination and gives what is handed out; end
 // stops it.
-func follow(t *testing.T, o *bus.Outbox, name string) (out chan message.Delivery, end func()) {
+func follow(t *testing.T, o *bus.Outbox, name string) (out chan toolcall.Delivery, end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	out, done := make(chan message.Delivery, 100), make(chan struct{})
+	out, done := make(chan toolcall.Delivery, 100), make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := o.Follow(ctx, name, func(_ context.Context, d message.Delivery) { out <- d }); !errors.Is(err, context.Canceled) {
+		if err := o.Follow(ctx, name, func(_ context.Context, d toolcall.Delivery) { out <- d }); !errors.Is(err, context.Canceled) {
 			t.Errorf("Follow: %v", err)
 		}
 	}()
@@ -41,14 +42,14 @@ func follow(t *testing.T, o *bus.Outbox, name string) (out chan message.Delivery
 	return out, end
 }
 
-func handed(t *testing.T, out chan message.Delivery) message.Delivery {
+func handed(t *testing.T, out chan toolcall.Delivery) toolcall.Delivery {
 	t.Helper()
 	select {
 	case d := <-out:
 		return d
 	case <-time.After(patience):
 		t.Fatal("nothing was handed out")
-		return message.Delivery{}
+		return toolcall.Delivery{}
 	}
 }
 
@@ -83,7 +84,7 @@ func TestOutbox(t *testing.T) {
 	third, _ := follow(t, openOutbox(t, b.Journal("test")), "hook")
 	var got []uint64
 	for range 2 {
-		var d message.Delivery
+		var d toolcall.Delivery
 		select {
 		case d = <-second:
 		case d = <-third:
@@ -129,7 +130,7 @@ func begun(t *testing.T, b *bustest.Bus, name string) {
 func TestOutboxLetters(t *testing.T) {
 	j := bustest.New(t).Journal("test")
 	o := openOutbox(t, j)
-	letters := []message.DeadLetter{
+	letters := []toolcall.DeadLetter{
 		{Destination: "a", Seq: 9, Attempts: 3, Error: "refused", At: at},
 		{Destination: "a", Seq: 10, Attempts: 1, Error: "gone", At: at},
 		{Destination: "b", Seq: 1, Attempts: 8, Error: "late", At: at},
@@ -153,7 +154,7 @@ func TestOutboxLetters(t *testing.T) {
 		t.Errorf("then there are %v, %v", got, err)
 	}
 	for _, name := range []string{"", "a.b", "a*", ">", "a b", "ü", string(make([]byte, 65))} {
-		if err := o.AddDeadLetter(t.Context(), message.DeadLetter{Destination: name}); !errors.Is(err, message.ErrInvalid) {
+		if err := o.AddDeadLetter(t.Context(), toolcall.DeadLetter{Destination: name}); !errors.Is(err, message.ErrInvalid) {
 			t.Errorf("destination %q: %v", name, err)
 		}
 		if err := o.Follow(t.Context(), name, nil); !errors.Is(err, message.ErrInvalid) {

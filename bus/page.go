@@ -13,7 +13,7 @@ import (
 	"github.com/askance-dev/askance/bus/internal/errtext"
 
 	"github.com/askance-dev/askance/internal/strictjson"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 )
 
@@ -149,12 +149,12 @@ func last(h nats.Header, name string) string {
 
 // History implements engine.Journal. It misses nothing that was acknowledged
 // before the call.
-func (j *Journal) History(ctx context.Context, key message.Key) ([]message.JournalEntry, error) {
+func (j *Journal) History(ctx context.Context, key toolcall.Key) ([]toolcall.JournalEntry, error) {
 	entity, err := j.entityOf(key)
 	if err != nil {
 		return nil, err
 	}
-	var out []message.JournalEntry
+	var out []toolcall.JournalEntry
 	for after := uint64(0); after != math.MaxUint64; {
 		found, through, err := j.page(ctx, string(entity), after, maxPage)
 		if err != nil {
@@ -176,7 +176,7 @@ func (j *Journal) History(ctx context.Context, key message.Key) ([]message.Journ
 // The records of a session stand under two filters, which are read one beside
 // the other. The end of the stream is asked for first: what is newer is left
 // to the next call, so that nothing can slip in between the two readings.
-func (j *Journal) Read(ctx context.Context, session message.Key, after uint64, limit int) ([]message.JournalEntry, uint64, error) {
+func (j *Journal) Read(ctx context.Context, session toolcall.Key, after uint64, limit int) ([]toolcall.JournalEntry, uint64, error) {
 	const op = "read session"
 	if _, err := j.entityOf(session.SessionKey()); err != nil {
 		return nil, after, err
@@ -191,7 +191,7 @@ func (j *Journal) Read(ctx context.Context, session message.Key, after uint64, l
 	if end <= after {
 		return nil, after, nil
 	}
-	var out []message.JournalEntry
+	var out []toolcall.JournalEntry
 	for after < end && len(out) < limit {
 		found, through, err := j.pages(ctx, Encode(string(session.Session)), after, limit-len(out))
 		if err != nil {

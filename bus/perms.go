@@ -1,6 +1,6 @@
 package bus
 
-import "github.com/askance-dev/askance/message"
+import "github.com/askance-dev/askance/toolcall"
 
 // Permissions are the NATS subjects that a principal may publish and subscribe
 // to. They are what makes the name in a subject an identity.
@@ -16,17 +16,17 @@ type Permissions struct {
 // everything, an unknown role and whoever has no valid name nothing: to an
 // embedded server's [embed.User] an empty list means that. (In the configuration of
 // an external one leaving it empty means everything.)
-func PermissionsFor(space message.SpaceID, p message.Principal, queues ...message.Queue) Permissions {
+func PermissionsFor(space toolcall.SpaceID, p toolcall.Principal, queues ...toolcall.Queue) Permissions {
 	if CheckName("principal", p.Name) != nil || CheckSpace(space) != nil {
 		return Permissions{} // an empty token would be a wildcard
 	}
 	who := Encode(p.Name)
 	at := func(k Kind) string { return Subject{Space: space, Kind: k, Who: who}.String() }
 	perms := Permissions{Subscribe: []string{InboxPrefix(p.Name) + ".>"}}
-	if p.Role == message.RoleEngine {
+	if p.Role == toolcall.RoleEngine {
 		return EnginePermissions
 	}
-	if p.Role == message.RoleWorker {
+	if p.Role == toolcall.RoleWorker {
 		for _, queue := range queues {
 			if checkQueue(queue) != nil {
 				return Permissions{}
@@ -39,8 +39,8 @@ func PermissionsFor(space message.SpaceID, p message.Principal, queues ...messag
 		perms.Publish = append(perms.Publish, at(k))
 	}
 	switch p.Role {
-	case message.RoleRuntime:
-	case message.RoleApprover, message.RoleOperator, message.RoleAuditor:
+	case toolcall.RoleRuntime:
+	case toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor:
 		perms.Subscribe = append(perms.Subscribe, Subject{Space: space, Kind: KindAsk}.String(), Subject{Space: space, Kind: KindProgress}.String())
 	default:
 		return Permissions{}
@@ -52,11 +52,11 @@ func PermissionsFor(space message.SpaceID, p message.Principal, queues ...messag
 // wildcard for the inboxes of principals alone.
 var EnginePermissions = Permissions{Publish: []string{">"}, Subscribe: []string{">"}}
 
-func (p Permissions) withQueue(space message.SpaceID, who Token, queue message.Queue) Permissions {
+func (p Permissions) withQueue(space toolcall.SpaceID, who Token, queue toolcall.Queue) Permissions {
 	at := func(k Kind) string {
 		return Subject{Space: space, Kind: k, Who: who, Tool: EncodeQueue(queue)}.String()
 	}
-	for _, k := range kindsFor(message.RoleWorker) {
+	for _, k := range kindsFor(toolcall.RoleWorker) {
 		p.Publish = append(p.Publish, at(k))
 	}
 	p.Subscribe = append(p.Subscribe, at(KindCancel))
@@ -65,6 +65,6 @@ func (p Permissions) withQueue(space message.SpaceID, who Token, queue message.Q
 
 // nextSubject is where an engine asks for a queue's next task. No worker may:
 // what the server answers goes to where the asker says, in the server's name.
-func nextSubject(space message.SpaceID, queue message.Queue) string {
+func nextSubject(space toolcall.SpaceID, queue toolcall.Queue) string {
 	return "$JS.API.CONSUMER.MSG.NEXT." + StreamName(space) + "." + ConsumerName(queue)
 }

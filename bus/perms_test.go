@@ -13,16 +13,17 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 )
 
 // people have one principal of each role, all logged in with their rights.
-var people = []message.Principal{
-	{Role: message.RoleRuntime, Name: "rt"},
-	{Role: message.RoleApprover, Name: "ann"},
-	{Role: message.RoleOperator, Name: "olga"},
-	{Role: message.RoleAuditor, Name: "eve"},
-	{Role: message.RoleWorker, Name: "wk"},
+var people = []toolcall.Principal{
+	{Role: toolcall.RoleRuntime, Name: "rt"},
+	{Role: toolcall.RoleApprover, Name: "ann"},
+	{Role: toolcall.RoleOperator, Name: "olga"},
+	{Role: toolcall.RoleAuditor, Name: "eve"},
+	{Role: toolcall.RoleWorker, Name: "wk"},
 	{Role: "guest", Name: "guest"},
 }
 
@@ -50,7 +51,7 @@ var (
 
 // What nobody of them may publish; besides, nobody may what another one may.
 var (
-	otherTool        = bus.ConsumerName(message.Queue{Tool: otherJob})
+	otherTool        = bus.ConsumerName(toolcall.Queue{Tool: otherJob})
 	nobodyMayPublish = []string{
 		// the journal, and what engines say
 		"askance.v1.test.record.s1.r1.c1.f", "askance.v1.test.record.s1.r1.c1.w.job", "askance.v1.test.record.s1.r1.-.f", "askance.v1.test.record.s1.-.-.f",
@@ -90,7 +91,7 @@ func withLogins(t *testing.T) *world {
 		switch p.Role {
 		case "guest":
 			continue
-		case message.RoleWorker:
+		case toolcall.RoleWorker:
 			u.Tools = []string{job}
 		}
 		users = append(users, u)
@@ -123,10 +124,10 @@ func credWorld(t *testing.T, users []creds.User) *world {
 }
 
 // worlds are those in which the people have their rights, by how they log in.
-func worlds(t *testing.T, f func(t *testing.T, w *world, people []message.Principal)) {
+func worlds(t *testing.T, f func(t *testing.T, w *world, people []toolcall.Principal)) {
 	t.Run("passwords", func(t *testing.T) { f(t, withPeople(t), people) })
 	t.Run("credentials", func(t *testing.T) {
-		f(t, withLogins(t), slices.DeleteFunc(slices.Clone(people), func(p message.Principal) bool { return p.Role == "guest" }))
+		f(t, withLogins(t), slices.DeleteFunc(slices.Clone(people), func(p toolcall.Principal) bool { return p.Role == "guest" }))
 	})
 }
 
@@ -135,7 +136,7 @@ func withPeople(t *testing.T) *world {
 	t.Helper()
 	return newWorld(t, bustest.Listening(), bustest.With(func(o *embed.Options) {
 		for _, p := range people {
-			o.Users = append(o.Users, embed.User{Name: p.Name, Password: "pw", Permissions: bus.PermissionsFor("test", p, message.Queue{Tool: job})})
+			o.Users = append(o.Users, embed.User{Name: p.Name, Password: "pw", Permissions: bus.PermissionsFor("test", p, toolcall.Queue{Tool: job})})
 		}
 	}))
 }
@@ -155,10 +156,10 @@ func flushed(t *testing.T, nc *nats.Conn) error {
 // everything else is refused.
 func TestLeastPermissions(t *testing.T) { worlds(t, leastPermissions) }
 
-func leastPermissions(t *testing.T, w *world, people []message.Principal) {
+func leastPermissions(t *testing.T, w *world, people []toolcall.Principal) {
 	j := w.Journal("test")
 	for _, tool := range []string{job, otherJob} {
-		if err := j.EnsureQueue(t.Context(), message.Queue{Tool: tool}); err != nil {
+		if err := j.EnsureQueue(t.Context(), toolcall.Queue{Tool: tool}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -206,9 +207,9 @@ func leastPermissions(t *testing.T, w *world, people []message.Principal) {
 // tasks from JetStream a worker had NATS delete the journal like that.)
 func TestForeignReplySubjectsWithRealPermissions(t *testing.T) { worlds(t, foreignReplySubjects) }
 
-func foreignReplySubjects(t *testing.T, w *world, people []message.Principal) {
+func foreignReplySubjects(t *testing.T, w *world, people []toolcall.Principal) {
 	w.engine(bus.ServiceOptions{})
-	bot := w.client(message.RoleRuntime, "bot")
+	bot := w.client(toolcall.RoleRuntime, "bot")
 	calls := propose(t, bot, toolCall("c1", pay, `{}`), toolCall("c2", job, `{}`))
 	j := w.Journal("test")
 	before, err := j.Last(t.Context(), callKey("c1"))
@@ -259,19 +260,19 @@ func foreignReplySubjects(t *testing.T, w *world, people []message.Principal) {
 		"askance.v1.test.work.job.bot.start", "askance.v1.test.work.job.bot.heartbeat", "askance.v1.test.work.job.bot.progress", "askance.v1.test.work.job.bot.result"} {
 		_ = rawRequest(t, w.Conn("bot"), subject, `{"v":1,"op":"nothing"}`)
 	}
-	for name, want := range map[string]message.JournalEntry{"c1": before, "c2": work} {
+	for name, want := range map[string]toolcall.JournalEntry{"c1": before, "c2": work} {
 		if r, err := j.Last(t.Context(), callKey(name)); err != nil || r.Seq != want.Seq {
 			t.Errorf("the last event record of %s is %d, %v; want %d as before", name, r.Seq, err, want.Seq)
 		}
 	}
-	if r, err := j.Last(t.Context(), message.Key{Space: "test", Session: "s9", Reply: "r9", Call: "c9"}); !errors.Is(err, message.ErrNotFound) {
+	if r, err := j.Last(t.Context(), toolcall.Key{Space: "test", Session: "s9", Reply: "r9", Call: "c9"}); !errors.Is(err, message.ErrNotFound) {
 		t.Errorf("a call was proposed: %+v, %v", r, err)
 	}
 	if info, err := stream(t, w.Bus).Info(t.Context()); err != nil || info.State.LastSeq != work.Seq || info.State.NumDeleted != 0 || info.State.FirstSeq != 1 {
 		t.Errorf("the journal has changed: %+v, %v; want it to end at %d", info, err, work.Seq)
 	}
 	// The calls go on.
-	if _, err := w.client(message.RoleApprover, "bob").SubmitResponse(t.Context(), message.Response{Key: callKey("c1"), Digest: calls[0].Digest, Kind: message.ResponseApprove}); err != nil {
+	if _, err := w.client(toolcall.RoleApprover, "bob").SubmitResponse(t.Context(), toolcall.Response{Key: callKey("c1"), Digest: calls[0].Digest, Kind: toolcall.ResponseApprove}); err != nil {
 		t.Errorf("the real answer: %v", err)
 	}
 	finished(t, bot, "c1")

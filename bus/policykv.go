@@ -12,6 +12,7 @@ import (
 	"github.com/askance-dev/askance/bus/internal/errtext"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -61,26 +62,26 @@ type bucketState struct {
 }
 
 // PolicyBucketName is the name of a space's bucket.
-func PolicyBucketName(space message.SpaceID) string { return "ASKANCE_POLICY_" + string(space) }
+func PolicyBucketName(space toolcall.SpaceID) string { return "ASKANCE_POLICY_" + string(space) }
 
 // OpenPolicyBucket opens a space's bucket and makes it if it is not there. One
 // whose files expire, or are kept in memory alone, is refused: rules would
 // vanish from it.
-func OpenPolicyBucket(ctx context.Context, nc *nats.Conn, space message.SpaceID, o PolicyBucketOptions) (*PolicyBucket, error) {
+func OpenPolicyBucket(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, o PolicyBucketOptions) (*PolicyBucket, error) {
 	return openFiles(ctx, nc, space, PolicyBucketName(space), "rule file", o)
 }
 
 // DirectoryBucketName is the name of a space's bucket of directory files.
-func DirectoryBucketName(space message.SpaceID) string { return "ASKANCE_DIRECTORY_" + string(space) }
+func DirectoryBucketName(space toolcall.SpaceID) string { return "ASKANCE_DIRECTORY_" + string(space) }
 
 // OpenDirectoryBucket opens the bucket that says which groups people are in. It
 // is made, kept and refused like one of rule files: whoever may write to it
 // decides who may approve.
-func OpenDirectoryBucket(ctx context.Context, nc *nats.Conn, space message.SpaceID, o PolicyBucketOptions) (*PolicyBucket, error) {
+func OpenDirectoryBucket(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, o PolicyBucketOptions) (*PolicyBucket, error) {
 	return openFiles(ctx, nc, space, DirectoryBucketName(space), "directory file", o)
 }
 
-func openFiles(ctx context.Context, nc *nats.Conn, space message.SpaceID, name, what string, o PolicyBucketOptions) (*PolicyBucket, error) {
+func openFiles(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, name, what string, o PolicyBucketOptions) (*PolicyBucket, error) {
 	op := "open bucket of " + what + "s"
 	if err := CheckSpace(space); err != nil {
 		return nil, err

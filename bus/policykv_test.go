@@ -11,6 +11,7 @@ import (
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -142,7 +143,7 @@ func TestPolicyBucketThatForgetsIsRefused(t *testing.T) {
 	if _, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "elsewhere"}); err != nil {
 		t.Fatal(err)
 	}
-	for space, c := range map[message.SpaceID]jetstream.KeyValueConfig{
+	for space, c := range map[toolcall.SpaceID]jetstream.KeyValueConfig{
 		"ttl": {TTL: time.Hour}, "memory": {Storage: jetstream.MemoryStorage},
 		"mirror":  {Mirror: &jetstream.StreamSource{Name: "KV_elsewhere"}},
 		"sources": {Sources: []*jetstream.StreamSource{{Name: "KV_elsewhere"}}},

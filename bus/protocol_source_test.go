@@ -142,7 +142,7 @@ func (s *source) members(typ *ast.StructType, queue []string) (rows [][]string, 
 	return rows, queue
 }
 
-// last is the name at the core of a type: []*message.Call is Call.
+// last is the name at the core of a type: []*toolcall.Call is Call.
 func last(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:

@@ -17,8 +17,8 @@ import (
 	"github.com/askance-dev/askance/internal/archtest"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/internal/capacity"
-	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 const protocolPage = "PROTOCOL.md"
@@ -140,11 +140,11 @@ func permissionTable() string {
 		}
 		return strings.Join(subjects, "<br>")
 	}
-	for _, role := range []message.Role{message.RoleRuntime, message.RoleApprover, message.RoleOperator, message.RoleAuditor, message.RoleWorker} {
-		p := bus.PermissionsFor("prod", message.Principal{Role: role, Name: "ann"}, message.Queue{Tool: "refund"})
+	for _, role := range []toolcall.Role{toolcall.RoleRuntime, toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor, toolcall.RoleWorker} {
+		p := bus.PermissionsFor("prod", toolcall.Principal{Role: role, Name: "ann"}, toolcall.Queue{Tool: "refund"})
 		rows = append(rows, []string{string(role), lines(p.Publish), lines(p.Subscribe)})
 	}
-	p := bus.PermissionsFor("prod", message.Principal{Role: message.RoleWorker, Name: "ann"}, message.Queue{Tool: "refund", Route: "exec.payments"})
+	p := bus.PermissionsFor("prod", toolcall.Principal{Role: toolcall.RoleWorker, Name: "ann"}, toolcall.Queue{Tool: "refund", Route: "exec.payments"})
 	rows = append(rows, []string{"worker of the route", lines(p.Publish), lines(p.Subscribe)})
 	return table([]string{"role", "publish", "subscribe"}, rows)
 }
@@ -212,7 +212,7 @@ func TestOperationsAreServed(t *testing.T) {
 	for _, op := range append(api.Table(), bus.AllOperations()...) {
 		for role, kind := range op.NATS {
 			layout := kinds[kind]
-			if role == message.RoleWorker {
+			if role == toolcall.RoleWorker {
 				layout = "work.<tool>.<worker>." + kind
 			}
 			if !served[layout+" "+op.Name] {
@@ -279,10 +279,10 @@ func streamTable(t *testing.T) string {
 
 func consumerTable(t *testing.T) string {
 	b := bustest.New(t)
-	if err := b.Journal("prod").EnsureQueue(t.Context(), message.Queue{Tool: "refund"}); err != nil {
+	if err := b.Journal("prod").EnsureQueue(t.Context(), toolcall.Queue{Tool: "refund"}); err != nil {
 		t.Fatal(err)
 	}
-	c, err := jetStream(t, b).Consumer(t.Context(), bus.StreamName("prod"), bus.ConsumerName(message.Queue{Tool: "refund"}))
+	c, err := jetStream(t, b).Consumer(t.Context(), bus.StreamName("prod"), bus.ConsumerName(toolcall.Queue{Tool: "refund"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,7 +299,7 @@ func bodyRoots() []string {
 			roots = append(roots, fmt.Sprint(req), fmt.Sprint(rep))
 		}
 	}
-	roots = append(roots, "message.EventRecord", "proof.Sealed", "bus.Hint", "bus.Presence", "message.Error")
+	roots = append(roots, "toolcall.EventRecord", "proof.Sealed", "bus.Hint", "bus.Presence", "message.Error")
 	for i, r := range roots {
 		roots[i] = r[strings.LastIndexByte(r, '.')+1:]
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 )
 
@@ -31,12 +32,12 @@ const newerDelay = 10 * time.Second
 // none (damaged, or of another tool) are taken off the queue and reported in
 // the log. A task that arrives as ctx ends goes back to the queue. If NATS
 // does not let this user ask, the error is ErrForbidden.
-func (w *Worker) Next(ctx context.Context) (message.Task, error) {
+func (w *Worker) Next(ctx context.Context) (toolcall.Task, error) {
 	for pause := firstPause; ; {
 		got, err := w.pull(ctx)
 		switch {
 		case ctx.Err() != nil && err != nil:
-			return message.Task{}, &message.Error{Code: message.CodeUnavailable, Op: "next task", What: "nothing came for " + w.queue.String(), Err: context.Cause(ctx)}
+			return toolcall.Task{}, &message.Error{Code: message.CodeUnavailable, Op: "next task", What: "nothing came for " + w.queue.String(), Err: context.Cause(ctx)}
 		case err == nil:
 			task, err := w.task(got)
 			if err == nil {
@@ -49,9 +50,9 @@ func (w *Worker) Next(ctx context.Context) (message.Task, error) {
 			pause = firstPause
 			continue
 		case errors.Is(err, message.ErrForbidden):
-			return message.Task{}, err
+			return toolcall.Task{}, err
 		case w.nc.IsClosed():
-			return message.Task{}, apiError("next task", w.queue.String(), err)
+			return toolcall.Task{}, apiError("next task", w.queue.String(), err)
 		case errors.Is(err, errNoQueue):
 			w.quiet.Do(func() { w.log.Warn("no engine has offered this tool yet, waiting") })
 		}
@@ -164,26 +165,26 @@ func (w *Worker) giveUp(sub *nats.Subscription, answers <-chan *nats.Msg) {
 
 // task decodes and checks a task. Whether it may run is for the grant to
 // say; here it only has to be one of this tool.
-func (w *Worker) task(got NextReply) (message.Task, error) {
+func (w *Worker) task(got NextReply) (toolcall.Task, error) {
 	s, err := ParseSubject(got.Subject)
 	if err != nil {
-		return message.Task{}, err
+		return toolcall.Task{}, err
 	}
 	if s.Kind != KindWork || s.Space != w.space || s.Tool != EncodeQueue(w.queue) {
-		return message.Task{}, errors.New("it is not a task of this tool")
+		return toolcall.Task{}, errors.New("it is not a task of this tool")
 	}
-	var f message.EventRecord
+	var f toolcall.EventRecord
 	if err := strictjson.Unmarshal(got.Record, &f, strictjson.MaxBytes(maxStoredBytes)); err != nil {
-		return message.Task{}, errtext.Because(newerTask(got.Record), err)
+		return toolcall.Task{}, errtext.Because(newerTask(got.Record), err)
 	}
-	if f.V > message.RecordVersion {
-		return message.Task{}, newerTask(got.Record)
+	if f.V > toolcall.RecordVersion {
+		return toolcall.Task{}, newerTask(got.Record)
 	}
-	if f.V != message.RecordVersion || !s.names(f.Key(), f.WorkQueue()) {
-		return message.Task{}, errors.New("its body is not the submitted event record that its subject names")
+	if f.V != toolcall.RecordVersion || !s.names(f.Key(), f.WorkQueue()) {
+		return toolcall.Task{}, errors.New("its body is not the submitted event record that its subject names")
 	}
 	ack := AckRequest{V: ProtocolVersion, Task: got.Task, Verb: AckDone}
-	return message.Task{
+	return toolcall.Task{
 		Record:    &f,
 		Delivered: got.Delivered,
 		Ack: func(ctx context.Context) error {
@@ -202,8 +203,8 @@ func newerTask(body []byte) error {
 	var f struct {
 		V int `json:"v"`
 	}
-	if strictjson.UnmarshalOpen(body, &f, strictjson.MaxBytes(maxStoredBytes)) == nil && f.V > message.RecordVersion {
-		return fmt.Errorf("%w: event record version %d, this worker reads %d", errNewerTask, f.V, message.RecordVersion)
+	if strictjson.UnmarshalOpen(body, &f, strictjson.MaxBytes(maxStoredBytes)) == nil && f.V > toolcall.RecordVersion {
+		return fmt.Errorf("%w: event record version %d, this worker reads %d", errNewerTask, f.V, toolcall.RecordVersion)
 	}
 	return nil
 }

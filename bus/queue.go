@@ -5,7 +5,7 @@ import (
 	"encoding/hex"
 	"strings"
 
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // In subjects and consumers the token of a queue stands where a tool's stands:
@@ -17,7 +17,7 @@ const queueSign = "="
 const maxConsumerName = 255
 
 // EncodeQueue gives the one token of a queue. Without a tool there is none: "".
-func EncodeQueue(l message.Queue) Token {
+func EncodeQueue(l toolcall.Queue) Token {
 	t := Encode(l.Tool)
 	if l.Route == "" || t == "" {
 		return t
@@ -35,13 +35,13 @@ func encodeRoute(route string) Token {
 
 // Queue reads a queue back. It is false for a hashed tool and for what is no
 // queue's token.
-func (t Token) Queue() (l message.Queue, ok bool) {
+func (t Token) Queue() (l toolcall.Queue, ok bool) {
 	tool, route, routed := strings.Cut(string(t), queueSign)
 	if l.Tool, ok = Token(tool).ID(); !ok || !routed {
 		return l, ok
 	}
 	if l.Route, ok = decodeRoute(route); !ok {
-		return message.Queue{}, false
+		return toolcall.Queue{}, false
 	}
 	return l, true
 }
@@ -52,7 +52,7 @@ func decodeRoute(s string) (string, bool) {
 		return s, plain(s)
 	}
 	b, err := strictBase64.DecodeString(text)
-	if err != nil || message.CheckRoute(string(b)) != nil || string(encodeRoute(string(b))) != s {
+	if err != nil || toolcall.CheckRoute(string(b)) != nil || string(encodeRoute(string(b))) != s {
 		return "", false
 	}
 	return string(b), true
@@ -72,19 +72,19 @@ func parseQueue(s string) (Token, error) {
 }
 
 // checkQueue says whether workers can serve a queue.
-func checkQueue(l message.Queue) error {
+func checkQueue(l toolcall.Queue) error {
 	if err := CheckName("tool", l.Tool); err != nil {
 		return err
 	}
 	if l.Route != "" {
-		return message.CheckRoute(l.Route)
+		return toolcall.CheckRoute(l.Route)
 	}
 	return nil
 }
 
 // ConsumerName is the name of the durable consumer that a queue's workers share:
 // w_ and the queue's token, or its hash where that is too long for the server.
-func ConsumerName(l message.Queue) string {
+func ConsumerName(l toolcall.Queue) string {
 	token := string(EncodeQueue(l))
 	if name := "w_" + token; len(name) <= maxConsumerName {
 		return name

@@ -5,23 +5,23 @@ import (
 	"testing"
 
 	"github.com/askance-dev/askance/bus"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 	"pgregory.net/rapid"
 )
 
 func TestEncodeQueue(t *testing.T) {
-	long, route := strings.Repeat(".", bus.MaxNameBytes), strings.Repeat(".", message.MaxRouteBytes)
+	long, route := strings.Repeat(".", bus.MaxNameBytes), strings.Repeat(".", toolcall.MaxRouteBytes)
 	for _, tc := range []struct {
 		name  string
-		queue message.Queue
+		queue toolcall.Queue
 		want  string // "": not looked at
 	}{
-		{"a tool alone", message.Queue{Tool: "refund"}, "refund"},
-		{"a plain route", message.Queue{Tool: "refund", Route: "payments"}, "refund=payments"},
-		{"a route with dots", message.Queue{Tool: "web.search", Route: "exec.payments"}, "~d2ViLnNlYXJjaA=~ZXhlYy5wYXltZW50cw"},
-		{"a tool that looks like a queue", message.Queue{Tool: "refund=payments"}, "~cmVmdW5kPXBheW1lbnRz"},
-		{"a route that looks like a queue", message.Queue{Tool: "a", Route: "b=c"}, "a=~Yj1j"},
-		{"the longest", message.Queue{Tool: long, Route: route}, ""},
+		{"a tool alone", toolcall.Queue{Tool: "refund"}, "refund"},
+		{"a plain route", toolcall.Queue{Tool: "refund", Route: "payments"}, "refund=payments"},
+		{"a route with dots", toolcall.Queue{Tool: "web.search", Route: "exec.payments"}, "~d2ViLnNlYXJjaA=~ZXhlYy5wYXltZW50cw"},
+		{"a tool that looks like a queue", toolcall.Queue{Tool: "refund=payments"}, "~cmVmdW5kPXBheW1lbnRz"},
+		{"a route that looks like a queue", toolcall.Queue{Tool: "a", Route: "b=c"}, "a=~Yj1j"},
+		{"the longest", toolcall.Queue{Tool: long, Route: route}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := bus.EncodeQueue(tc.queue)
@@ -36,7 +36,7 @@ func TestEncodeQueue(t *testing.T) {
 			}
 		})
 	}
-	if got := bus.EncodeQueue(message.Queue{Route: "payments"}); got != "" {
+	if got := bus.EncodeQueue(toolcall.Queue{Route: "payments"}); got != "" {
 		t.Errorf("a route without a tool has the token %q", got)
 	}
 }
@@ -53,8 +53,8 @@ func TestQueueRefuses(t *testing.T) {
 // called; and what stands in a subject is read back as it was.
 func TestQueuesAreInjective(t *testing.T) {
 	name := rapid.OneOf(rapid.StringMatching(`[-~=._a]{1,4}`), rapid.StringN(1, 20, 180), rapid.Just(strings.Repeat(".", 180)), rapid.Just(strings.Repeat("x", 200)))
-	queue := rapid.Custom(func(t *rapid.T) message.Queue {
-		l := message.Queue{Tool: name.Draw(t, "tool")}
+	queue := rapid.Custom(func(t *rapid.T) toolcall.Queue {
+		l := toolcall.Queue{Tool: name.Draw(t, "tool")}
 		if rapid.Bool().Draw(t, "routed") {
 			l.Route = rapid.OneOf(rapid.StringMatching(`[-~=._a]{1,4}`), rapid.Just(strings.Repeat(".", 256))).Draw(t, "route")
 		}
@@ -65,7 +65,7 @@ func TestQueuesAreInjective(t *testing.T) {
 		if (a == b) != (bus.EncodeQueue(a) == bus.EncodeQueue(b)) || (a == b) != (bus.ConsumerName(a) == bus.ConsumerName(b)) {
 			t.Fatalf("%s and %s: %q and %q, %q and %q", a, b, bus.EncodeQueue(a), bus.EncodeQueue(b), bus.ConsumerName(a), bus.ConsumerName(b))
 		}
-		key := message.Key{Space: "s", Session: "a", Reply: "b", Call: "c"}
+		key := toolcall.Key{Space: "s", Session: "a", Reply: "b", Call: "c"}
 		s, err := bus.RecordSubject(key, a)
 		if err != nil {
 			t.Fatal(err)

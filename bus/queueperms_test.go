@@ -15,6 +15,7 @@ import (
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 )
 
@@ -25,14 +26,14 @@ const (
 
 // Workers of one tool, each with the rights for its own queue: without a route,
 // of the route, of another one.
-var queueWorkers = map[string]message.Queue{"plain": {Tool: job}, "right": {Tool: job, Route: payments}, "wrong": {Tool: job, Route: archive}}
+var queueWorkers = map[string]toolcall.Queue{"plain": {Tool: job}, "right": {Tool: job, Route: payments}, "wrong": {Tool: job, Route: archive}}
 
 // queues is a world in which they log in with passwords.
 func queues(t *testing.T) *world {
 	t.Helper()
 	return newWorld(t, bustest.Listening(), bustest.With(func(o *embed.Options) {
 		for name, queue := range queueWorkers {
-			perms := bus.PermissionsFor("test", message.Principal{Role: message.RoleWorker, Name: name}, queue)
+			perms := bus.PermissionsFor("test", toolcall.Principal{Role: toolcall.RoleWorker, Name: name}, queue)
 			o.Users = append(o.Users, embed.User{Name: name, Password: "pw", Permissions: perms})
 		}
 	}))
@@ -43,7 +44,7 @@ func queueLogins(t *testing.T) *world {
 	t.Helper()
 	var users []creds.User
 	for name, queue := range queueWorkers {
-		u := creds.User{Space: "test", Role: message.RoleWorker, Name: name, Tools: []string{queue.Tool}}
+		u := creds.User{Space: "test", Role: toolcall.RoleWorker, Name: name, Tools: []string{queue.Tool}}
 		if queue.Route != "" {
 			u.Routes = []string{queue.Route}
 		}
@@ -67,7 +68,7 @@ func routedCall(id, to string) message.ToolCallBlock { return toolCall(id, job, 
 // queueWorker is the transport of one of them, and its connection.
 func (w *world) queueWorker(t *testing.T, name string) (*bus.Worker, *nats.Conn) {
 	t.Helper()
-	nc := as(t, w, message.Principal{Role: message.RoleWorker, Name: name})
+	nc := as(t, w, toolcall.Principal{Role: toolcall.RoleWorker, Name: name})
 	wk, err := bus.NewQueueWorker(nc, "test", queueWorkers[name], name, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +97,7 @@ func TestRoutedCallIsForItsWorkers(t *testing.T) { queueWorlds(t, routedForItsWo
 
 func routedForItsWorkers(t *testing.T, w *world) {
 	w.engineOf(routedSpace(), bus.ServiceOptions{})
-	bot := w.client(message.RoleRuntime, "bot")
+	bot := w.client(toolcall.RoleRuntime, "bot")
 	propose(t, bot, routedCall("c1", payments))
 	for _, name := range []string{"plain", "wrong"} {
 		wk, nc := w.queueWorker(t, name)
@@ -115,20 +116,20 @@ func routedForItsWorkers(t *testing.T, w *world) {
 				t.Errorf("%s may hear the cancels of %s", name, queue)
 			}
 		}
-		req := message.StartRequest{Key: callKey("c1"), Attempt: 1, Claim: "x"}
+		req := toolcall.StartRequest{Key: callKey("c1"), Attempt: 1, Claim: "x"}
 		if _, err := wk.Start(t.Context(), req); !errors.Is(err, message.ErrForbidden) {
 			t.Errorf("%s starts the call on its own subject: %v", name, err)
 		}
-		if _, err := wk.Heartbeat(t.Context(), message.HeartbeatRequest{Key: callKey("c1"), Attempt: 1, Claim: "x"}); !errors.Is(err, message.ErrForbidden) {
+		if _, err := wk.Heartbeat(t.Context(), toolcall.HeartbeatRequest{Key: callKey("c1"), Attempt: 1, Claim: "x"}); !errors.Is(err, message.ErrForbidden) {
 			t.Errorf("%s beats for the call: %v", name, err)
 		}
-		if _, err := wk.Result(t.Context(), message.ResultRequest{Key: callKey("c1"), Attempt: 1, Claim: "x", Result: success("c1", job, "stolen")}); !errors.Is(err, message.ErrForbidden) {
+		if _, err := wk.Result(t.Context(), toolcall.ResultRequest{Key: callKey("c1"), Attempt: 1, Claim: "x", Result: success("c1", job, "stolen")}); !errors.Is(err, message.ErrForbidden) {
 			t.Errorf("%s ends the call: %v", name, err)
 		}
 	}
 	right, _ := w.queueWorker(t, "right")
 	cancelled := make(chan string, 1)
-	defer right.Cancels(func(r message.HeartbeatRequest, _ string) { cancelled <- string(r.Call) })()
+	defer right.Cancels(func(r toolcall.HeartbeatRequest, _ string) { cancelled <- string(r.Call) })()
 	for _, id := range []string{"c1", "c2"} {
 		if id == "c2" {
 			propose(t, bot, routedCall("c2", payments))
@@ -138,18 +139,18 @@ func routedForItsWorkers(t *testing.T, w *world) {
 		if string(c.Call) != id || c.Attempt.Grant.Route != payments {
 			t.Fatalf("the task is of %s, on %q", c.Key, c.Attempt.Grant.Route)
 		}
-		if _, err := right.Start(t.Context(), message.StartRequest{Key: c.Key, Attempt: 1, Claim: "x"}); err != nil {
+		if _, err := right.Start(t.Context(), toolcall.StartRequest{Key: c.Key, Attempt: 1, Claim: "x"}); err != nil {
 			t.Fatal(err)
 		}
 		if err := task.Ack(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}
-	if rep, err := right.Result(t.Context(), message.ResultRequest{Key: callKey("c1"), Attempt: 1, Claim: "x", Result: success("c1", job, "done")}); err != nil || !rep.Stored {
+	if rep, err := right.Result(t.Context(), toolcall.ResultRequest{Key: callKey("c1"), Attempt: 1, Claim: "x", Result: success("c1", job, "done")}); err != nil || !rep.Stored {
 		t.Errorf("result: %+v, %v", rep, err)
 	}
 	finished(t, bot, "c1")
-	if _, err := bot.Interrupt(t.Context(), message.InterruptRequest{Session: "s1", Reply: "r1", Reason: "stop"}); err != nil {
+	if _, err := bot.Interrupt(t.Context(), toolcall.InterruptRequest{Session: "s1", Reply: "r1", Reason: "stop"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := receive(t, cancelled); got != "c2" {
@@ -173,7 +174,7 @@ func refusedTo(t *testing.T, nc *nats.Conn, subject string) {
 func TestQueuesAreQueuesOfTheirOwn(t *testing.T) {
 	w := queues(t)
 	w.engineOf(routedSpace(), bus.ServiceOptions{})
-	propose(t, w.client(message.RoleRuntime, "bot"), routedCall("c1", payments), routedCall("c2", archive), toolCall("c3", job, `{}`), routedCall("c4", payments))
+	propose(t, w.client(toolcall.RoleRuntime, "bot"), routedCall("c1", payments), routedCall("c2", archive), toolCall("c3", job, `{}`), routedCall("c4", payments))
 	for name, want := range map[string][]string{"plain": {"c3"}, "right": {"c1", "c4"}, "wrong": {"c2"}} {
 		wk, _ := w.queueWorker(t, name)
 		var got []string
@@ -196,7 +197,7 @@ func TestQueuesAreQueuesOfTheirOwn(t *testing.T) {
 func TestTaskInAnotherQueue(t *testing.T) {
 	w := queues(t)
 	w.engineOf(routedSpace(), bus.ServiceOptions{})
-	propose(t, w.client(message.RoleRuntime, "bot"), routedCall("c1", payments), routedCall("c2", archive), toolCall("c3", job, `{}`))
+	propose(t, w.client(toolcall.RoleRuntime, "bot"), routedCall("c1", payments), routedCall("c2", archive), toolCall("c3", job, `{}`))
 	j := w.Journal("test")
 	for _, call := range []string{"c1", "c3"} {
 		r, err := j.Last(t.Context(), callKey(call))
@@ -240,7 +241,7 @@ func TestWorkersGetNoExplanation(t *testing.T) {
 	sp := testSpace()
 	sp.rules[0].Audit = permission.AuditFull
 	w.engineOf(sp, bus.ServiceOptions{})
-	propose(t, w.client(message.RoleRuntime, "bot"), toolCall("c1", job, `{"explanation":"mine"}`))
+	propose(t, w.client(toolcall.RoleRuntime, "bot"), toolCall("c1", job, `{"explanation":"mine"}`))
 	task := next(t, w.worker(job, "wk"))
 	if f := task.Record; f.Explanation != nil || f.Call.Input != `{"explanation":"mine"}` || f.Prev == nil {
 		t.Errorf("the worker got %+v", f)
@@ -250,7 +251,7 @@ func TestWorkersGetNoExplanation(t *testing.T) {
 		t.Fatalf("the journal has %+v, %v", stored.Record, err)
 	}
 	g := task.Record.Call.Attempt.Grant
-	if err := g.Verify(message.NewKeySet(w.Keys().Public()), *task.Record.Call.Request, job, 1, time.Now()); err != nil {
+	if err := g.Verify(toolcall.NewKeySet(w.Keys().Public()), *task.Record.Call.Request, job, 1, time.Now()); err != nil {
 		t.Errorf("the grant: %v", err)
 	}
 }
@@ -261,17 +262,17 @@ func TestRoutesOfLogins(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, u := range map[string]creds.User{
-		"an approver":   {Space: "test", Role: message.RoleApprover, Name: "ann", Routes: []string{payments}},
-		"no tool":       {Space: "test", Role: message.RoleWorker, Name: "wk", Routes: []string{payments}},
-		"an empty one":  {Space: "test", Role: message.RoleWorker, Name: "wk", Tools: []string{job}, Routes: []string{""}},
-		"a very long":   {Space: "test", Role: message.RoleWorker, Name: "wk", Tools: []string{job}, Routes: []string{strings.Repeat("x", 257)}},
-		"an unreadable": {Space: "test", Role: message.RoleWorker, Name: "wk", Tools: []string{job}, Routes: []string{"\xff"}},
+		"an approver":   {Space: "test", Role: toolcall.RoleApprover, Name: "ann", Routes: []string{payments}},
+		"no tool":       {Space: "test", Role: toolcall.RoleWorker, Name: "wk", Routes: []string{payments}},
+		"an empty one":  {Space: "test", Role: toolcall.RoleWorker, Name: "wk", Tools: []string{job}, Routes: []string{""}},
+		"a very long":   {Space: "test", Role: toolcall.RoleWorker, Name: "wk", Tools: []string{job}, Routes: []string{strings.Repeat("x", 257)}},
+		"an unreadable": {Space: "test", Role: toolcall.RoleWorker, Name: "wk", Tools: []string{job}, Routes: []string{"\xff"}},
 	} {
 		if _, err := folder.Add(t.Context(), u, false); !errors.Is(err, message.ErrInvalid) {
 			t.Errorf("%s with a route: %v", name, err)
 		}
 	}
-	p := bus.PermissionsFor("test", message.Principal{Role: message.RoleWorker, Name: "wk"}, message.Queue{Tool: job, Route: strings.Repeat("x", 257)})
+	p := bus.PermissionsFor("test", toolcall.Principal{Role: toolcall.RoleWorker, Name: "wk"}, toolcall.Queue{Tool: job, Route: strings.Repeat("x", 257)})
 	if len(p.Publish)+len(p.Subscribe) != 0 {
 		t.Errorf("a route that cannot be has the rights %+v", p)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -161,18 +162,18 @@ func (j *Journal) tail(ctx context.Context, entity Entity, prev uint64, id strin
 // the last event record that no engine wrote are passed over. If the last event record is one
 // that this version cannot read the error is ErrUnavailable: another engine may
 // be able to.
-func (j *Journal) Last(ctx context.Context, key message.Key) (message.JournalEntry, error) {
+func (j *Journal) Last(ctx context.Context, key toolcall.Key) (toolcall.JournalEntry, error) {
 	const op = "read last event record"
 	entity, err := j.entityOf(key)
 	if err != nil {
-		return message.JournalEntry{}, err
+		return toolcall.JournalEntry{}, err
 	}
 	m, err := j.get(ctx, getRequest{LastFor: string(entity)})
 	if err == nil {
 		r := j.record(m)
 		switch {
 		case unreadable(r):
-			return message.JournalEntry{}, r.Invalid
+			return toolcall.JournalEntry{}, r.Invalid
 		case r.Invalid == nil && r.Key == key:
 			return r, nil
 		}
@@ -180,35 +181,35 @@ func (j *Journal) Last(ctx context.Context, key message.Key) (message.JournalEnt
 	}
 	if errors.Is(err, errNone) {
 		if err := j.confirmCount(ctx); err != nil {
-			return message.JournalEntry{}, err
+			return toolcall.JournalEntry{}, err
 		}
-		return message.JournalEntry{}, unknownKey(op, key)
+		return toolcall.JournalEntry{}, unknownKey(op, key)
 	}
-	return message.JournalEntry{}, apiError(op, errtext.Quote(key.String()), err)
+	return toolcall.JournalEntry{}, apiError(op, errtext.Quote(key.String()), err)
 }
 
 // lastValid is Last the long way.
-func (j *Journal) lastValid(ctx context.Context, key message.Key) (message.JournalEntry, error) {
+func (j *Journal) lastValid(ctx context.Context, key toolcall.Key) (toolcall.JournalEntry, error) {
 	all, err := j.History(ctx, key)
 	if err != nil {
-		return message.JournalEntry{}, err
+		return toolcall.JournalEntry{}, err
 	}
 	for _, r := range slices.Backward(all) {
 		switch {
 		case unreadable(r):
-			return message.JournalEntry{}, r.Invalid
+			return toolcall.JournalEntry{}, r.Invalid
 		case r.Invalid == nil:
 			return r, nil
 		}
 	}
-	return message.JournalEntry{}, unknownKey("read last event record", key)
+	return toolcall.JournalEntry{}, unknownKey("read last event record", key)
 }
 
-func unknownKey(op string, key message.Key) error {
+func unknownKey(op string, key toolcall.Key) error {
 	return &message.Error{Code: message.CodeNotFound, Op: op, What: "nothing is known of " + errtext.Quote(key.String()), Hint: "check space, session, reply and call"}
 }
 
-func (j *Journal) entityOf(key message.Key) (Entity, error) {
+func (j *Journal) entityOf(key toolcall.Key) (Entity, error) {
 	entity, err := EntityOf(key)
 	if err == nil && key.Space != j.space {
 		err = unknownKey("find entity", key)

@@ -12,13 +12,14 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
 // ExamineJournal compares a space's journal with its checkpoints and its anchor,
 // and changes nothing. A journal that is not there is examined, too.
-func ExamineJournal(ctx context.Context, nc *nats.Conn, space message.SpaceID, keys *keyfile.Keys, anchor *Anchor) (*Exam, error) {
+func ExamineJournal(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, keys *keyfile.Keys, anchor *Anchor) (*Exam, error) {
 	j, err := newRecovered(nc, space, keys, anchor)
 	if err != nil {
 		return nil, err
@@ -73,7 +74,7 @@ func (j *Journal) readAll(ctx context.Context, x *Exam) error {
 }
 
 // newRecovered is a journal that was not admitted.
-func newRecovered(nc *nats.Conn, space message.SpaceID, keys *keyfile.Keys, anchor *Anchor) (*Journal, error) {
+func newRecovered(nc *nats.Conn, space toolcall.SpaceID, keys *keyfile.Keys, anchor *Anchor) (*Journal, error) {
 	if err := CheckSpace(space); err != nil {
 		return nil, err
 	}
@@ -101,7 +102,7 @@ type Recovery struct {
 // BeginRecovery examines the journal and makes its streams if they are gone. No
 // sequence that was known is given out a second time. Nothing else may use the
 // journal meanwhile.
-func BeginRecovery(ctx context.Context, nc *nats.Conn, space message.SpaceID, keys *keyfile.Keys, anchor *Anchor) (*Recovery, error) {
+func BeginRecovery(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, keys *keyfile.Keys, anchor *Anchor) (*Recovery, error) {
 	j, err := newRecovered(nc, space, keys, anchor)
 	if err != nil {
 		return nil, err
@@ -245,7 +246,7 @@ func (r *Recovery) fill(ctx context.Context, last, to uint64) error {
 func (r *Recovery) Journal() *Journal { return r.j }
 
 // Survivors gives every record that is left, in order.
-func (r *Recovery) Survivors(ctx context.Context, visit func(message.JournalEntry) error) error {
+func (r *Recovery) Survivors(ctx context.Context, visit func(toolcall.JournalEntry) error) error {
 	for after := uint64(0); ; {
 		found, through, err := r.j.page(ctx, ">", after, maxPage)
 		if err != nil {
@@ -267,7 +268,7 @@ func (r *Recovery) Survivors(ctx context.Context, visit func(message.JournalEntr
 // that nothing can begin there again. build makes it from the names in the
 // subject; a name that was stored as a hash is given as its hash, and the event record is
 // then one that engines leave alone. It reports false for an entity that has event records.
-func (r *Recovery) CloseLost(ctx context.Context, subject string, build func(message.Key) *message.EventRecord) (bool, error) {
+func (r *Recovery) CloseLost(ctx context.Context, subject string, build func(toolcall.Key) *toolcall.EventRecord) (bool, error) {
 	s, err := ParseSubject(subject)
 	if err != nil || !s.isRecord() || s.Kind == KindStandingRecord {
 		return false, nil // an event, or nothing of ours
@@ -288,8 +289,8 @@ func (r *Recovery) CloseLost(ctx context.Context, subject string, build func(mes
 		}
 		return string(t)
 	}
-	f := build(message.Key{Space: s.Space, Session: message.SessionID(name(s.Session)), Reply: message.ReplyID(name(s.Reply)), Call: message.CallID(name(s.Call))})
-	f.Prev = &message.Link{}
+	f := build(toolcall.Key{Space: s.Space, Session: message.SessionID(name(s.Session)), Reply: message.ReplyID(name(s.Reply)), Call: message.CallID(name(s.Call))})
+	f.Prev = &toolcall.Link{}
 	body, err := strictjson.Marshal(f)
 	if err != nil {
 		return false, err

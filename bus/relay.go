@@ -13,6 +13,7 @@ import (
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 )
 
@@ -181,7 +182,7 @@ func (s *Service) hand(ctx context.Context, who caller, inbox string, answers <-
 
 // sane makes sure that a task can be handed over at all. Whether it may run is
 // for the worker to find out.
-func (s *Service) sane(queue message.Queue, task *nats.Msg) error {
+func (s *Service) sane(queue toolcall.Queue, task *nats.Msg) error {
 	subject, err := ParseSubject(task.Subject)
 	if err != nil {
 		return err

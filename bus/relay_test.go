@@ -16,6 +16,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 )
 
@@ -26,7 +27,7 @@ func TestAckRefusesWhatIsNoTask(t *testing.T) {
 	w.tasks()
 	j := w.Journal("test")
 	for _, tool := range []string{job, otherJob} {
-		if err := j.EnsureQueue(t.Context(), message.Queue{Tool: tool}); err != nil {
+		if err := j.EnsureQueue(t.Context(), toolcall.Queue{Tool: tool}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -35,7 +36,7 @@ func TestAckRefusesWhatIsNoTask(t *testing.T) {
 	for _, task := range []string{
 		"", "anything.x", "$JS.API.STREAM.DELETE.ASKANCE_test", "askance.v1.test.decide.ann", "$JS.ACK.", "$JS.ACK.ASKANCE_test.w_job", "$JS.ACK.ASKANCE_test.w_job.>", "$JS.ACK.ASKANCE_test.w_job.1.1.1.1.*",
 		"$JS.ACK.ASKANCE_test.w_job.1.1.1.1", "$JS.ACK.ASKANCE_test.w_job.1.1.1.1.x", "$JS.ACK.ASKANCE_test.w_job.1.1.1..0", "$JS.ACK.ASKANCE_test.w_job.1.1.1.1. 0", "$JS.ACK.ASKANCE_test.w_job.1.1.1.1.-1",
-		"$JS.ACK.ASKANCE_test." + bus.ConsumerName(message.Queue{Tool: otherJob}) + ".1.1.1.1.0", "$JS.ACK.ASKANCE_other.w_job.1.1.1.1.0", "$JS.ACK.x.y.ASKANCE_other.w_job.1.1.1.1.0.tok", "$JS.ACK.ASKANCE_test.w_job.1.1.1.1.0.tok.tok.tok.tok",
+		"$JS.ACK.ASKANCE_test." + bus.ConsumerName(toolcall.Queue{Tool: otherJob}) + ".1.1.1.1.0", "$JS.ACK.ASKANCE_other.w_job.1.1.1.1.0", "$JS.ACK.x.y.ASKANCE_other.w_job.1.1.1.1.0.tok", "$JS.ACK.ASKANCE_test.w_job.1.1.1.1.0.tok.tok.tok.tok",
 		"_INBOX_ann.$JS.ACK.ASKANCE_test.w_job.1.1.1.1.0", strings.Repeat("$JS.ACK.", 2000),
 	} {
 		quoted, err := json.Marshal(task)
@@ -66,7 +67,7 @@ func TestTaskOfAWorkerThatHasGone(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
 		w.tasks()
 		j := w.Journal("test")
-		if err := j.EnsureQueue(t.Context(), message.Queue{Tool: job}); err != nil {
+		if err := j.EnsureQueue(t.Context(), toolcall.Queue{Tool: job}); err != nil {
 			t.Fatal(err)
 		}
 		gone, err := w.Connect(t.Context(), bus.ConnectOptions{Principal: "gone"})
@@ -94,7 +95,7 @@ func TestNextOutlivesItsEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
 		j := w.Journal("test")
-		if err := j.EnsureQueue(t.Context(), message.Queue{Tool: job}); err != nil {
+		if err := j.EnsureQueue(t.Context(), toolcall.Queue{Tool: job}); err != nil {
 			t.Fatal(err)
 		}
 		doomed, err := w.Connect(t.Context(), bus.ConnectOptions{Principal: "engine"})
@@ -107,7 +108,7 @@ func TestNextOutlivesItsEngine(t *testing.T) {
 		}
 		defer s.Close()
 		wk := w.worker(job, "wk")
-		tasks := make(chan message.Task, 1)
+		tasks := make(chan toolcall.Task, 1)
 		go func() {
 			if task, err := wk.Next(context.Background()); err == nil {
 				tasks <- task
@@ -131,7 +132,7 @@ func TestWaitingSlotsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
 		j := w.Journal("test")
-		if err := j.EnsureQueue(t.Context(), message.Queue{Tool: job}); err != nil {
+		if err := j.EnsureQueue(t.Context(), toolcall.Queue{Tool: job}); err != nil {
 			t.Fatal(err)
 		}
 		s, err := bus.Serve(t.Context(), w.Conn("engine"), "test", nil, bus.ServiceOptions{MaxNext: 1})
@@ -211,10 +212,10 @@ func TestServerAnswersOntoItsOwnAPI(t *testing.T) {
 		o.Users = []embed.User{{Name: "wk", Password: "pw", Permissions: bus.Permissions{Publish: []string{"$JS.API.CONSUMER.MSG.NEXT.ASKANCE_test.w_job"}, Subscribe: []string{"_INBOX_wk.>"}}}}
 	}))
 	j := w.Journal("test")
-	if err := j.EnsureQueue(t.Context(), message.Queue{Tool: job}); err != nil {
+	if err := j.EnsureQueue(t.Context(), toolcall.Queue{Tool: job}); err != nil {
 		t.Fatal(err)
 	}
-	nc := as(t, w, message.Principal{Name: "wk"})
+	nc := as(t, w, toolcall.Principal{Name: "wk"})
 	if err := nc.PublishMsg(&nats.Msg{Subject: "$JS.API.CONSUMER.MSG.NEXT.ASKANCE_test.w_job", Reply: "$JS.API.STREAM.DELETE.ASKANCE_test", Data: []byte(`{"batch":1,"no_wait":true}`)}); err != nil {
 		t.Fatal(err)
 	}

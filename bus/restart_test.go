@@ -9,6 +9,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // NATS is stopped and started again under an engine, a runtime that waits, an
@@ -16,24 +17,24 @@ import (
 func TestEverybodySurvivesAServerRestart(t *testing.T) {
 	w := newWorld(t, bustest.Listening())
 	w.engineOn(w.Dial("engine"), testSpace(), bus.ServiceOptions{})
-	bot := w.clientOn(w.Dial("bot"), message.RoleRuntime, "bot")
-	ann := w.clientOn(w.Dial("ann"), message.RoleApprover, "ann")
+	bot := w.clientOn(w.Dial("bot"), toolcall.RoleRuntime, "bot")
+	ann := w.clientOn(w.Dial("ann"), toolcall.RoleApprover, "ann")
 	wk, err := bus.NewWorker(w.Dial("wk"), "test", job, "wk", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	asked := propose(t, bot, toolCall("c1", pay, `{}`), toolCall("c2", job, `{}`))[0]
 	task := next(t, wk)
-	if _, err := wk.Start(t.Context(), message.StartRequest{Key: callKey("c2"), Attempt: 1, Claim: "claim"}); err != nil {
+	if _, err := wk.Start(t.Context(), toolcall.StartRequest{Key: callKey("c2"), Attempt: 1, Claim: "claim"}); err != nil {
 		t.Fatal(err)
 	}
 	type waited struct {
-		rep message.WaitReply
+		rep toolcall.WaitReply
 		err error
 	}
 	done := make(chan waited, 1)
 	go func() {
-		rep, err := bot.Wait(context.Background(), message.WaitRequest{Session: "s1", Reply: "r1", TimeoutMS: patience.Milliseconds()})
+		rep, err := bot.Wait(context.Background(), toolcall.WaitRequest{Session: "s1", Reply: "r1", TimeoutMS: patience.Milliseconds()})
 		done <- waited{rep, err}
 	}()
 
@@ -41,23 +42,23 @@ func TestEverybodySurvivesAServerRestart(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if _, err := ann.SubmitResponse(ctx, message.Response{Key: callKey("c1"), Digest: asked.Digest, Kind: message.ResponseApprove}); err != nil {
+	if _, err := ann.SubmitResponse(ctx, toolcall.Response{Key: callKey("c1"), Digest: asked.Digest, Kind: toolcall.ResponseApprove}); err != nil {
 		t.Errorf("answer after the restart: %v", err)
 	}
 	if err := task.Ack(ctx); err != nil {
 		t.Errorf("acknowledge after the restart: %v", err)
 	}
-	if rep, err := wk.Heartbeat(ctx, message.HeartbeatRequest{Key: callKey("c2"), Attempt: 1, Claim: "claim"}); err != nil || rep.Stale {
+	if rep, err := wk.Heartbeat(ctx, toolcall.HeartbeatRequest{Key: callKey("c2"), Attempt: 1, Claim: "claim"}); err != nil || rep.Stale {
 		t.Errorf("heartbeat after the restart: %+v, %v", rep, err)
 	}
-	if rep, err := wk.Result(ctx, message.ResultRequest{Key: callKey("c2"), Attempt: 1, Claim: "claim", Result: success("c2", job, "done")}); err != nil || !rep.Stored {
+	if rep, err := wk.Result(ctx, toolcall.ResultRequest{Key: callKey("c2"), Attempt: 1, Claim: "claim", Result: success("c2", job, "done")}); err != nil || !rep.Stored {
 		t.Errorf("result after the restart: %+v, %v", rep, err)
 	}
 	// A wait that was held as NATS went away is asked again.
 	if got := receive(t, done); got.err != nil || !got.rep.Done || len(got.rep.Calls) != 2 {
 		t.Errorf("the wait: %+v, %v", got.rep, got.err)
 	}
-	if show, err := ann.Show(ctx, message.ShowRequest{Key: callKey("c2")}); err != nil || len(show.History) != 3 {
+	if show, err := ann.Show(ctx, toolcall.ShowRequest{Key: callKey("c2")}); err != nil || len(show.History) != 3 {
 		t.Errorf("c2 has %d event records, %v; want submitted, started, finished", len(show.History), err)
 	}
 }
@@ -69,36 +70,36 @@ func TestRuntimeRestartsWhileItsCallsMoveOn(t *testing.T) {
 	w := newWorld(t)
 	w.engine(bus.ServiceOptions{})
 	nc := w.Conn("bot")
-	first := w.clientOn(nc, message.RoleRuntime, "bot")
+	first := w.clientOn(nc, toolcall.RoleRuntime, "bot")
 	asked := propose(t, first, toolCall("c1", pay, `{}`), toolCall("c2", pay, `{}`))
-	evs, err := first.Events(t.Context(), message.EventsRequest{Session: "s1"})
+	evs, err := first.Events(t.Context(), toolcall.EventsRequest{Session: "s1"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	nc.Close()
-	ann := w.client(message.RoleApprover, "ann")
-	if _, err := ann.SubmitResponse(t.Context(), message.Response{Key: callKey("c1"), Digest: asked[0].Digest, Kind: message.ResponseApprove}); err != nil {
+	ann := w.client(toolcall.RoleApprover, "ann")
+	if _, err := ann.SubmitResponse(t.Context(), toolcall.Response{Key: callKey("c1"), Digest: asked[0].Digest, Kind: toolcall.ResponseApprove}); err != nil {
 		t.Fatal(err)
 	}
 	finished(t, ann, "c1")
 
-	again := w.client(message.RoleRuntime, "bot")
-	open, err := again.List(t.Context(), message.ListRequest{Session: "s1"})
+	again := w.client(toolcall.RoleRuntime, "bot")
+	open, err := again.List(t.Context(), toolcall.ListRequest{Session: "s1"})
 	if err != nil || len(open.Calls) != 1 || open.Calls[0].Call != "c2" || open.Calls[0].State != message.ToolCallAsking {
 		t.Errorf("open calls: %+v, %v", open.Calls, err)
 	}
-	all, err := again.List(t.Context(), message.ListRequest{Session: "s1", All: true})
+	all, err := again.List(t.Context(), toolcall.ListRequest{Session: "s1", All: true})
 	if err != nil || len(all.Calls) != 2 || all.Calls[0].Result == nil {
 		t.Errorf("all calls: %+v, %v", all.Calls, err)
 	}
-	missed, err := again.Events(t.Context(), message.EventsRequest{Session: "s1", After: evs.Next})
+	missed, err := again.Events(t.Context(), toolcall.EventsRequest{Session: "s1", After: evs.Next})
 	if err != nil || len(missed.Events) == 0 {
 		t.Errorf("missed events: %+v, %v", missed, err)
 	}
 	if rep := propose(t, again, toolCall("c2", pay, `{}`)); rep[0].Digest != asked[1].Digest {
 		t.Error("proposed again, and asked something else")
 	}
-	if _, err := again.Propose(t.Context(), message.ProposeRequest{Session: "s1", Reply: "r1", Calls: []message.ToolCallBlock{toolCall("c2", pay, `{"n":2}`)}}); !errors.Is(err, message.ErrConflict) {
+	if _, err := again.Propose(t.Context(), toolcall.ProposeRequest{Session: "s1", Reply: "r1", Calls: []message.ToolCallBlock{toolCall("c2", pay, `{"n":2}`)}}); !errors.Is(err, message.ErrConflict) {
 		t.Errorf("proposed again with other content: %v, want a conflict", err)
 	}
 }
@@ -107,7 +108,7 @@ func TestRuntimeRestartsWhileItsCallsMoveOn(t *testing.T) {
 func TestClientWithoutNATS(t *testing.T) {
 	w := newWorld(t, bustest.Listening())
 	w.engine(bus.ServiceOptions{})
-	bot := w.clientOn(w.Dial("bot"), message.RoleRuntime, "bot")
+	bot := w.clientOn(w.Dial("bot"), toolcall.RoleRuntime, "bot")
 	if _, err := bot.Info(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // An edit around hidden values whose answer is lost is not edited twice, and
@@ -24,16 +25,16 @@ func TestLostAnswerToHiddenEdit(t *testing.T) {
 		sp.rules = []permission.Rule{{Name: "money", Tools: []string{pay}, Behavior: message.BehaviorAsk, Quorum: 2, Redact: []string{"args.pin"}}}
 		var left atomic.Int32
 		w.engineOf(sp, bus.ServiceOptions{}, func(s api.Caller) api.Caller { return forgetful{s, &left} })
-		bot, ann := w.client(message.RoleRuntime, "bot"), w.client(message.RoleApprover, "ann")
+		bot, ann := w.client(toolcall.RoleRuntime, "bot"), w.client(toolcall.RoleApprover, "ann")
 		propose(t, bot, toolCall("c1", pay, `{"pin":"0815","n":1}`))
-		show, err := ann.Show(t.Context(), message.ShowRequest{Key: callKey("c1")})
+		show, err := ann.Show(t.Context(), toolcall.ShowRequest{Key: callKey("c1")})
 		if err != nil {
 			t.Fatal(err)
 		}
 		q := show.Call
 		input := strings.Replace(q.Input, `"n":1`, `"n":2`, 1)
 		left.Store(2)
-		c, err := ann.SubmitResponse(t.Context(), message.Response{Key: q.Key, Digest: q.Digest, Kind: message.ResponseApprove, Input: &input})
+		c, err := ann.SubmitResponse(t.Context(), toolcall.Response{Key: q.Key, Digest: q.Digest, Kind: toolcall.ResponseApprove, Input: &input})
 		if err != nil {
 			t.Fatalf("the edit that was sent three times: %v", err)
 		}
@@ -41,7 +42,7 @@ func TestLostAnswerToHiddenEdit(t *testing.T) {
 			t.Errorf("the edited call is %s with %+v", c.State, c.Votes)
 		}
 		// The same edit as another answer is one to an approval request that is gone.
-		if _, err := ann.SubmitResponse(t.Context(), message.Response{Key: q.Key, Digest: q.Digest, Kind: message.ResponseApprove, Input: &input}); message.AsError("", err).Code != message.CodeDigest {
+		if _, err := ann.SubmitResponse(t.Context(), toolcall.Response{Key: q.Key, Digest: q.Digest, Kind: toolcall.ResponseApprove, Input: &input}); message.AsError("", err).Code != message.CodeDigest {
 			t.Errorf("edited once more: %v", err)
 		}
 	})

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/internal/capacity"
-	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 )
 
@@ -39,7 +39,7 @@ type ServiceOptions struct {
 	// Ledger lets auditors read what proves the journal. Nil: they cannot.
 	Ledger *Ledger
 	// Keys gives the engines' signing keys to workers that ask. Nil: none.
-	Keys func() message.KeyRing
+	Keys func() toolcall.KeyRing
 	// Logger gets what is dropped. Nil: nothing is logged.
 	Logger *slog.Logger
 	// MaxActs, MaxReads and MaxWork bound how many decisions (default 64), reads
@@ -51,7 +51,7 @@ type ServiceOptions struct {
 	MaxActs, MaxReads, MaxHeld, MaxWork, MaxNext int
 }
 
-// How a name in a subject was established, as [message.Principal] keeps it. In
+// How a name in a subject was established, as [toolcall.Principal] keeps it. In
 // both cases it is the server that lets only its owner publish there; an engine
 // sees the subject and nothing else.
 const (
@@ -67,8 +67,8 @@ const (
 // one space share the requests; each request is answered by one.
 type Service struct {
 	nc      *nats.Conn
-	space   message.SpaceID
-	surface func(p message.Principal, queue message.Queue) api.Caller
+	space   toolcall.SpaceID
+	surface func(p toolcall.Principal, queue toolcall.Queue) api.Caller
 	o       ServiceOptions
 	log     *slog.Logger
 	pools   capacity.Set         // of the classes of requests
@@ -99,7 +99,7 @@ type Service struct {
 // NATS checks who may publish a request, but not where it has the answer sent,
 // so an answer to anywhere would be a message that the sender itself may not
 // publish.
-func Serve(ctx context.Context, nc *nats.Conn, space message.SpaceID, surface func(p message.Principal, queue message.Queue) api.Caller, o ServiceOptions) (*Service, error) {
+func Serve(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, surface func(p toolcall.Principal, queue toolcall.Queue) api.Caller, o ServiceOptions) (*Service, error) {
 	if err := CheckSpace(space); err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 )
 
@@ -23,10 +24,10 @@ import (
 func TestConversations(t *testing.T) {
 	w := newWorld(t)
 	w.engine(bus.ServiceOptions{})
-	bot := w.client(message.RoleRuntime, "bot")
-	ann := w.client(message.RoleApprover, "ann")
-	olga := w.client(message.RoleOperator, "olga")
-	eve := w.client(message.RoleAuditor, "eve")
+	bot := w.client(toolcall.RoleRuntime, "bot")
+	ann := w.client(toolcall.RoleApprover, "ann")
+	olga := w.client(toolcall.RoleOperator, "olga")
+	eve := w.client(toolcall.RoleAuditor, "eve")
 
 	calls := propose(t, bot, toolCall("c1", echo, `{"n":1}`), toolCall("c2", pay, `{"n":2}`), toolCall("c3", pay, `{"n":3}`), toolCall("c4", outside, `{}`))
 	if len(calls) != 4 || calls[1].State != message.ToolCallAsking {
@@ -35,52 +36,52 @@ func TestConversations(t *testing.T) {
 	if again := propose(t, bot, toolCall("c2", pay, `{"n":2}`)); again[0].Digest != calls[1].Digest {
 		t.Error("proposed again, and asked something else")
 	}
-	open, err := ann.List(t.Context(), message.ListRequest{States: []message.ToolCallState{message.ToolCallAsking}})
+	open, err := ann.List(t.Context(), toolcall.ListRequest{States: []message.ToolCallState{message.ToolCallAsking}})
 	if err != nil || len(open.Calls) != 2 {
 		t.Fatalf("ann sees %d approval requests, %v", len(open.Calls), err)
 	}
-	if _, err := ann.SubmitResponse(t.Context(), message.Response{Key: callKey("c2"), Digest: "sha256:other", Kind: message.ResponseApprove}); !errors.Is(err, message.ErrDigest) {
+	if _, err := ann.SubmitResponse(t.Context(), toolcall.Response{Key: callKey("c2"), Digest: "sha256:other", Kind: toolcall.ResponseApprove}); !errors.Is(err, message.ErrDigest) {
 		t.Errorf("an answer to another approval request: %v", err)
 	}
-	if _, err := ann.SubmitResponse(t.Context(), message.Response{Key: callKey("c2"), Digest: calls[1].Digest, Kind: message.ResponseApprove}); err != nil {
+	if _, err := ann.SubmitResponse(t.Context(), toolcall.Response{Key: callKey("c2"), Digest: calls[1].Digest, Kind: toolcall.ResponseApprove}); err != nil {
 		t.Fatal(err)
 	}
 	done := finished(t, bot, "c1", "c2")
-	if done[1].Result.State != message.ToolResultSuccess || done[1].Votes[0].By != (message.Principal{Role: message.RoleApprover, Name: "ann", Auth: "nats-subject"}) {
+	if done[1].Result.State != message.ToolResultSuccess || done[1].Votes[0].By != (toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann", Auth: "nats-subject"}) {
 		t.Errorf("c2 = %+v", done[1])
 	}
-	if _, err := bot.Report(t.Context(), message.ReportRequest{Key: callKey("c4"), Result: message.ToolResultBlock{ID: "c4", Name: outside, State: message.ToolResultSuccess, Output: message.Content{Text: "ok"}}}); err != nil {
+	if _, err := bot.Report(t.Context(), toolcall.ReportRequest{Key: callKey("c4"), Result: message.ToolResultBlock{ID: "c4", Name: outside, State: message.ToolResultSuccess, Output: message.Content{Text: "ok"}}}); err != nil {
 		t.Errorf("report: %v", err)
 	}
-	if _, err := olga.Interrupt(t.Context(), message.InterruptRequest{Session: "s1", Reply: "r1", Reason: "enough"}); err != nil {
+	if _, err := olga.Interrupt(t.Context(), toolcall.InterruptRequest{Session: "s1", Reply: "r1", Reason: "enough"}); err != nil {
 		t.Errorf("interrupt: %v", err)
 	}
 	if c := finished(t, bot, "c3")[0]; c.Result.State != message.ToolResultInterrupted {
 		t.Errorf("c3 = %+v", c)
 	}
-	show, err := eve.Show(t.Context(), message.ShowRequest{Key: callKey("c2")})
+	show, err := eve.Show(t.Context(), toolcall.ShowRequest{Key: callKey("c2")})
 	if err != nil || len(show.History) < 2 {
 		t.Errorf("show: %+v, %v", show, err)
 	}
 	if info, err := eve.Info(t.Context()); err != nil || info.Space != "test" || info.Durability != "cached" {
 		t.Errorf("info: %+v, %v", info, err)
 	}
-	emitted, err := bot.Emit(t.Context(), message.EmitRequest{Session: "s1", Reply: "r1", Events: []message.RawJSON{message.RawJSON(`{"type":"TEXT_BLOCK_START","reply_id":"r1","block_id":"b"}`)}})
+	emitted, err := bot.Emit(t.Context(), toolcall.EmitRequest{Session: "s1", Reply: "r1", Events: []message.RawJSON{message.RawJSON(`{"type":"TEXT_BLOCK_START","reply_id":"r1","block_id":"b"}`)}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	evs, err := eve.Events(t.Context(), message.EventsRequest{Session: "s1", After: emitted.Seq - 1, WaitMS: 1000})
+	evs, err := eve.Events(t.Context(), toolcall.EventsRequest{Session: "s1", After: emitted.Seq - 1, WaitMS: 1000})
 	if err != nil || len(evs.Events) == 0 || !strings.Contains(string(evs.Events[0].Event), "TEXT_BLOCK_START") {
 		t.Errorf("events: %+v, %v", evs, err)
 	}
-	forged := message.EmitRequest{Session: "s1", Reply: "r1", Events: []message.RawJSON{message.RawJSON(`{"type":"CUSTOM","name":"\u0061skance.turn","value":{}}`)}}
+	forged := toolcall.EmitRequest{Session: "s1", Reply: "r1", Events: []message.RawJSON{message.RawJSON(`{"type":"CUSTOM","name":"\u0061skance.turn","value":{}}`)}}
 	if _, err := bot.Emit(t.Context(), forged); !errors.Is(err, message.ErrForbidden) {
 		t.Errorf("a runtime wrote a record of askance's own: %v", err)
 	}
-	if _, err := olga.Resolve(t.Context(), message.ResolveRequest{Key: callKey("c1"), Attempt: 1, Outcome: message.OutcomeHappened}); err == nil {
+	if _, err := olga.Resolve(t.Context(), toolcall.ResolveRequest{Key: callKey("c1"), Attempt: 1, Outcome: toolcall.OutcomeHappened}); err == nil {
 		t.Error("a finished call was resolved")
 	}
-	if _, err := olga.Revoke(t.Context(), message.RevokeRequest{Key: callKey("c1")}); !errors.Is(err, message.ErrState) {
+	if _, err := olga.Revoke(t.Context(), toolcall.RevokeRequest{Key: callKey("c1")}); !errors.Is(err, message.ErrState) {
 		t.Errorf("a finished call was revoked: %v", err)
 	}
 }
@@ -90,35 +91,35 @@ func TestClientRoles(t *testing.T) {
 	w := newWorld(t)
 	w.engine(bus.ServiceOptions{})
 	ctx := t.Context()
-	for role, may := range map[message.Role]string{
-		message.RoleRuntime:  "propose emit report interrupt",
-		message.RoleApprover: "submit_response revoke interrupt",
-		message.RoleOperator: "resolve revoke interrupt report",
-		message.RoleAuditor:  "",
+	for role, may := range map[toolcall.Role]string{
+		toolcall.RoleRuntime:  "propose emit report interrupt",
+		toolcall.RoleApprover: "submit_response revoke interrupt",
+		toolcall.RoleOperator: "resolve revoke interrupt report",
+		toolcall.RoleAuditor:  "",
 	} {
 		c := w.client(role, "p-"+string(role))
 		for op, err := range map[string]error{
-			"propose":         second(c.Propose(ctx, message.ProposeRequest{})),
-			"emit":            second(c.Emit(ctx, message.EmitRequest{})),
-			"report":          second(c.Report(ctx, message.ReportRequest{})),
-			"submit_response": second(c.SubmitResponse(ctx, message.Response{})),
-			"interrupt":       second(c.Interrupt(ctx, message.InterruptRequest{})),
-			"resolve":         second(c.Resolve(ctx, message.ResolveRequest{})),
-			"revoke":          second(c.Revoke(ctx, message.RevokeRequest{})),
+			"propose":         second(c.Propose(ctx, toolcall.ProposeRequest{})),
+			"emit":            second(c.Emit(ctx, toolcall.EmitRequest{})),
+			"report":          second(c.Report(ctx, toolcall.ReportRequest{})),
+			"submit_response": second(c.SubmitResponse(ctx, toolcall.Response{})),
+			"interrupt":       second(c.Interrupt(ctx, toolcall.InterruptRequest{})),
+			"resolve":         second(c.Resolve(ctx, toolcall.ResolveRequest{})),
+			"revoke":          second(c.Revoke(ctx, toolcall.RevokeRequest{})),
 		} {
 			allowed := strings.Contains(" "+may+" ", " "+op+" ")
 			if errors.Is(err, message.ErrForbidden) == allowed {
 				t.Errorf("%s %s: %v, allowed %v", role, op, err, allowed)
 			}
 		}
-		if _, err := c.List(ctx, message.ListRequest{}); err != nil {
+		if _, err := c.List(ctx, toolcall.ListRequest{}); err != nil {
 			t.Errorf("%s list: %v", role, err)
 		}
 	}
-	if _, err := bus.NewClient(w.Conn("x"), "test", message.Principal{Role: message.RoleWorker, Name: "x"}); !errors.Is(err, message.ErrInvalid) {
+	if _, err := bus.NewClient(w.Conn("x"), "test", toolcall.Principal{Role: toolcall.RoleWorker, Name: "x"}); !errors.Is(err, message.ErrInvalid) {
 		t.Errorf("a client for a worker: %v", err)
 	}
-	if _, err := bus.NewClient(w.Conn("x"), "test", message.Principal{Role: message.RoleRuntime, Name: "y"}); !errors.Is(err, message.ErrInvalid) {
+	if _, err := bus.NewClient(w.Conn("x"), "test", toolcall.Principal{Role: toolcall.RoleRuntime, Name: "y"}); !errors.Is(err, message.ErrInvalid) {
 		t.Errorf("a client on somebody else's connection: %v", err)
 	}
 }
@@ -181,7 +182,7 @@ func TestForeignReplySubjects(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
 		beats := &beats{}
 		w.engine(bus.ServiceOptions{Observer: beats})
-		bot := w.client(message.RoleRuntime, "bot")
+		bot := w.client(toolcall.RoleRuntime, "bot")
 		calls := propose(t, bot, toolCall("c1", pay, `{}`), toolCall("c2", job, `{}`))
 		synctest.Wait()
 		journal := w.Journal("test")
@@ -227,7 +228,7 @@ type beats struct {
 	seen []string
 }
 
-func (b *beats) ObserveHeartbeat(worker string, r message.HeartbeatRequest) {
+func (b *beats) ObserveHeartbeat(worker string, r toolcall.HeartbeatRequest) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.seen = append(b.seen, fmt.Sprintf("%s %s %d %s", worker, r.Call, r.Attempt, r.Claim))
@@ -284,7 +285,7 @@ func TestBadRequests(t *testing.T) {
 		{"body that is no object", "propose", `{"v":1,"op":"list","body":[]}`, message.CodeInvalid},
 		{"too deep", "propose", `{"v":1,"op":"list","body":` + deep + `}`, message.CodeInvalid},
 		{"not UTF-8", "propose", "{\"v\":1,\"op\":\"show\",\"body\":{\"space\":\"\xff\"}}", message.CodeInvalid},
-		{"too large", "propose", `{"v":1,"op":"list","body":{"session_id":"` + strings.Repeat("x", message.MaxRequestBytes) + `"}}`, message.CodeTooLarge},
+		{"too large", "propose", `{"v":1,"op":"list","body":{"session_id":"` + strings.Repeat("x", toolcall.MaxRequestBytes) + `"}}`, message.CodeTooLarge},
 		{"a principal in the body", "decide", `{"v":1,"op":"submit_response","body":{"by":{"role":"approver","name":"ann"}}}`, message.CodeInvalid},
 		{"an unknown call", "query", `{"v":1,"op":"show","body":{"space":"test","session_id":"a.*","reply_id":">","tool_call_id":" "}}`, message.CodeNotFound},
 		{"an empty proposal", "propose", `{"v":1,"op":"propose"}`, message.CodeInvalid},
@@ -305,12 +306,12 @@ func TestBadRequests(t *testing.T) {
 func TestWorkerIsBoundToItsTool(t *testing.T) {
 	w := newWorld(t)
 	w.engine(bus.ServiceOptions{})
-	propose(t, w.client(message.RoleRuntime, "bot"), toolCall("c1", job, `{}`))
-	_, err := w.worker(otherJob, "wk").Start(t.Context(), message.StartRequest{Key: callKey("c1"), Attempt: 1, Claim: "x"})
+	propose(t, w.client(toolcall.RoleRuntime, "bot"), toolCall("c1", job, `{}`))
+	_, err := w.worker(otherJob, "wk").Start(t.Context(), toolcall.StartRequest{Key: callKey("c1"), Attempt: 1, Claim: "x"})
 	if !errors.Is(err, message.ErrForbidden) {
 		t.Errorf("start by another tool's worker: %v, want forbidden", err)
 	}
-	if _, err := w.worker(job, "wk").Start(t.Context(), message.StartRequest{Key: callKey("c1"), Attempt: 1, Claim: "x"}); err != nil {
+	if _, err := w.worker(job, "wk").Start(t.Context(), toolcall.StartRequest{Key: callKey("c1"), Attempt: 1, Claim: "x"}); err != nil {
 		t.Errorf("start by the tool's worker: %v", err)
 	}
 }
@@ -323,16 +324,16 @@ func TestHeartbeatsReachEveryReplica(t *testing.T) {
 		b1, b2 := &beats{}, &beats{}
 		r1 := w.engine(bus.ServiceOptions{Observer: b1})
 		w.engine(bus.ServiceOptions{Observer: b2})
-		propose(t, w.client(message.RoleRuntime, "bot"), toolCall("c1", job, `{}`))
+		propose(t, w.client(toolcall.RoleRuntime, "bot"), toolCall("c1", job, `{}`))
 		wk := w.worker(job, "wk.1")
-		start := message.StartRequest{Key: callKey("c1"), Attempt: 1, Claim: "claim"}
+		start := toolcall.StartRequest{Key: callKey("c1"), Attempt: 1, Claim: "claim"}
 		if _, err := wk.Start(t.Context(), start); err != nil {
 			t.Fatal(err)
 		}
-		if rep, err := wk.Heartbeat(t.Context(), message.HeartbeatRequest{Key: start.Key, Attempt: 1, Claim: "claim"}); err != nil || rep.Stale {
+		if rep, err := wk.Heartbeat(t.Context(), toolcall.HeartbeatRequest{Key: start.Key, Attempt: 1, Claim: "claim"}); err != nil || rep.Stale {
 			t.Errorf("heartbeat: %+v, %v", rep, err)
 		}
-		bus.NewSignals(r1.nc, "test", nil).Beat(longID, "engine-1", message.HeartbeatRequest{Key: start.Key, Attempt: 2, Claim: "local"})
+		bus.NewSignals(r1.nc, "test", nil).Beat(longID, "engine-1", toolcall.HeartbeatRequest{Key: start.Key, Attempt: 2, Claim: "local"})
 		synctest.Wait()
 		for _, b := range []*beats{b1, b2} {
 			if got := fmt.Sprint(b.seen); got != "[wk.1 c1 1 claim engine-1 c1 2 local]" {

@@ -11,6 +11,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Workers of one tool may take each other's tasks off the queue: nothing is
@@ -34,14 +35,14 @@ func TestSiblingsLoseNothing(t *testing.T) {
 						sp.tools[i].OfferTimeout = offered
 					}
 					w.engineOf(sp, bus.ServiceOptions{})
-					bot := w.client(message.RoleRuntime, "bot")
+					bot := w.client(toolcall.RoleRuntime, "bot")
 					propose(t, bot, toolCall("c1", job, `{}`))
 					wk, sibling := w.worker(job, "wk"), w.Conn("wk2")
 					task, err := wk.Next(t.Context())
 					if err != nil {
 						t.Fatal(err)
 					}
-					start := message.StartRequest{Key: callKey("c1"), Attempt: 1, Claim: "mine"}
+					start := toolcall.StartRequest{Key: callKey("c1"), Attempt: 1, Claim: "mine"}
 					if started {
 						if _, err := wk.Start(t.Context(), start); err != nil {
 							t.Fatal(err)
@@ -63,7 +64,7 @@ func TestSiblingsLoseNothing(t *testing.T) {
 							t.Fatal(err)
 						}
 					}
-					stolen := message.ResultRequest{Key: callKey("c1"), Attempt: 1, Claim: "mine", Result: message.ToolResultBlock{State: message.ToolResultSuccess, Output: message.Content{Text: "stolen"}}}
+					stolen := toolcall.ResultRequest{Key: callKey("c1"), Attempt: 1, Claim: "mine", Result: message.ToolResultBlock{State: message.ToolResultSuccess, Output: message.Content{Text: "stolen"}}}
 					if _, err := w.worker(job, "wk2").Result(t.Context(), stolen); !errors.Is(err, message.ErrSuperseded) {
 						t.Errorf("a sibling's result with the very claim: %v, want superseded", err)
 					}
@@ -89,8 +90,8 @@ func guessedTask(t *testing.T, w *world) string {
 		t.Fatal(err)
 	}
 	seq := r.Seq
-	if r.Record.WorkQueue() == (message.Queue{}) { // started meanwhile
+	if r.Record.WorkQueue() == (toolcall.Queue{}) { // started meanwhile
 		seq--
 	}
-	return "$JS.ACK.ASKANCE_test." + bus.ConsumerName(message.Queue{Tool: job}) + ".1." + strconv.FormatUint(seq, 10) + ".1.1700000000000000000.0"
+	return "$JS.ACK.ASKANCE_test." + bus.ConsumerName(toolcall.Queue{Tool: job}) + ".1." + strconv.FormatUint(seq, 10) + ".1.1700000000000000000.0"
 }

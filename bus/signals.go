@@ -6,6 +6,7 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 )
 
@@ -13,7 +14,7 @@ import (
 // more than that: read the call with list or show before acting on it.
 type Hint struct {
 	V int `json:"v"` // 1
-	message.Key
+	toolcall.Key
 	Tool   string                `json:"tool_name"`
 	State  message.ToolCallState `json:"state"`
 	Digest string                `json:"digest,omitzero"` // of the approval request, while it is open
@@ -30,7 +31,7 @@ type Presence struct {
 
 // cancelNote asks a worker to stop.
 type cancelNote struct {
-	message.HeartbeatRequest
+	toolcall.HeartbeatRequest
 	Reason string `json:"reason,omitzero"`
 }
 
@@ -39,12 +40,12 @@ type cancelNote struct {
 // wait.
 type Signals struct {
 	nc    *nats.Conn
-	space message.SpaceID
+	space toolcall.SpaceID
 	log   *slog.Logger
 }
 
 // NewSignals sends on nc. A nil logger logs nothing.
-func NewSignals(nc *nats.Conn, space message.SpaceID, log *slog.Logger) *Signals {
+func NewSignals(nc *nats.Conn, space toolcall.SpaceID, log *slog.Logger) *Signals {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
@@ -52,7 +53,7 @@ func NewSignals(nc *nats.Conn, space message.SpaceID, log *slog.Logger) *Signals
 }
 
 // Hint implements engine.Signals.
-func (s *Signals) Hint(c *message.Call) {
+func (s *Signals) Hint(c *toolcall.Call) {
 	h := Hint{V: ProtocolVersion, Key: c.Key, Tool: c.Tool, State: c.State, Seq: c.Seq}
 	if c.State == message.ToolCallAsking {
 		h.Digest = c.Digest
@@ -61,12 +62,12 @@ func (s *Signals) Hint(c *message.Call) {
 }
 
 // Cancel implements engine.Signals.
-func (s *Signals) Cancel(queue message.Queue, worker string, r message.HeartbeatRequest, reason string) {
+func (s *Signals) Cancel(queue toolcall.Queue, worker string, r toolcall.HeartbeatRequest, reason string) {
 	s.send(Subject{Space: s.space, Kind: KindCancel, Tool: EncodeQueue(queue), Who: Encode(worker)}, cancelNote{r, reason})
 }
 
 // Beat implements engine.Signals: a heartbeat that nobody answers.
-func (s *Signals) Beat(tool, engine string, r message.HeartbeatRequest) {
+func (s *Signals) Beat(tool, engine string, r toolcall.HeartbeatRequest) {
 	body, err := strictjson.Marshal(r)
 	if err != nil {
 		s.log.Error("a heartbeat has no JSON form", "err", err)
@@ -77,12 +78,12 @@ func (s *Signals) Beat(tool, engine string, r message.HeartbeatRequest) {
 
 // Progress implements engine.Signals. The claim stays between the worker and
 // the engines: who knows it could speak for the attempt.
-func (s *Signals) Progress(c *message.Call, p message.ProgressRequest) {
+func (s *Signals) Progress(c *toolcall.Call, p toolcall.ProgressRequest) {
 	p.Claim = ""
 	s.send(s.ofCall(KindProgress, c.Key), p)
 }
 
-func (s *Signals) ofCall(kind Kind, k message.Key) Subject {
+func (s *Signals) ofCall(kind Kind, k toolcall.Key) Subject {
 	return Subject{Space: s.space, Kind: kind, Session: Encode(string(k.Session)), Reply: Encode(string(k.Reply)), Call: Encode(string(k.Call))}
 }
 

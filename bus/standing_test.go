@@ -9,6 +9,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // What is remembered on terms, from end to end and through days of fake time:
@@ -20,23 +21,23 @@ func TestStandingApprovalsOverNATS(t *testing.T) {
 		sp := testSpace()
 		sp.rules = sp.rules[:1] // nothing is said about pay: it asks, and offers a rule
 		w.engineOf(sp, bus.ServiceOptions{})
-		bot, ann, bob := w.client(message.RoleRuntime, "bot"), w.client(message.RoleApprover, "ann"), w.client(message.RoleApprover, "bob")
-		olga, eve := w.client(message.RoleOperator, "olga"), w.client(message.RoleAuditor, "eve")
-		give := func(id string, terms message.StandingTerms) message.StandingID {
+		bot, ann, bob := w.client(toolcall.RoleRuntime, "bot"), w.client(toolcall.RoleApprover, "ann"), w.client(toolcall.RoleApprover, "bob")
+		olga, eve := w.client(toolcall.RoleOperator, "olga"), w.client(toolcall.RoleAuditor, "eve")
+		give := func(id string, terms toolcall.StandingTerms) toolcall.StandingID {
 			t.Helper()
 			q := propose(t, bot, toolCall(id, pay, `{}`))[0]
-			c, err := ann.SubmitResponse(t.Context(), message.Response{Key: q.Key, Kind: message.ResponseApprove, Digest: q.Digest, Remember: &terms})
+			c, err := ann.SubmitResponse(t.Context(), toolcall.Response{Key: q.Key, Kind: toolcall.ResponseApprove, Digest: q.Digest, Remember: &terms})
 			if err != nil || len(c.StandingApprovals) != 1 {
 				t.Fatalf("approve %s: %+v, %v", q.State, c, err)
 			}
 			return c.StandingApprovals[0].ID
 		}
-		by := func(id string) message.StandingID {
+		by := func(id string) toolcall.StandingID {
 			t.Helper()
 			return propose(t, bot, toolCall(id, pay, `{}`))[0].Decision.Standing
 		}
 
-		day := give("c1", message.StandingTerms{Until: time.Now().Add(24 * time.Hour), Uses: 10})
+		day := give("c1", toolcall.StandingTerms{Until: time.Now().Add(24 * time.Hour), Uses: 10})
 		time.Sleep(23 * time.Hour)
 		if got := by("c2"); got != day {
 			t.Errorf("after 23 h it is allowed by %q", got)
@@ -46,38 +47,38 @@ func TestStandingApprovalsOverNATS(t *testing.T) {
 			t.Errorf("after 24 h it is allowed by %q", got)
 		}
 
-		long := give("c4", message.StandingTerms{})
+		long := give("c4", toolcall.StandingTerms{})
 		for name, c := range map[string]*bus.Client{"approver": bob, "operator": olga, "auditor": eve} {
-			list, err := c.StandingApprovals(t.Context(), message.StandingApprovalsRequest{All: true})
+			list, err := c.StandingApprovals(t.Context(), toolcall.StandingApprovalsRequest{All: true})
 			if err != nil || len(list.StandingApprovals) != 2 {
 				t.Errorf("%s lists %+v, %v", name, list.StandingApprovals, err)
 			}
-			show, err := c.ShowStandingApproval(t.Context(), message.ShowStandingApprovalRequest{ID: day})
+			show, err := c.ShowStandingApproval(t.Context(), toolcall.ShowStandingApprovalRequest{ID: day})
 			if err != nil || len(show.Uses) != 1 || show.Uses[0].Call.Call != "c2" {
 				t.Errorf("%s is shown %+v, %v", name, show, err)
 			}
 		}
 		for name, c := range map[string]*bus.Client{"approver": bob, "operator": olga, "auditor": eve} {
-			x, err := c.Explain(t.Context(), message.ExplainRequest{Key: callKey("c2")})
-			if err != nil || len(x.StandingApprovals) != 1 || x.StandingApprovals[0].Standing.ID != day || x.StandingApprovals[0].State != message.StandingExpired || len(x.Trace) == 0 {
+			x, err := c.Explain(t.Context(), toolcall.ExplainRequest{Key: callKey("c2")})
+			if err != nil || len(x.StandingApprovals) != 1 || x.StandingApprovals[0].Standing.ID != day || x.StandingApprovals[0].State != toolcall.StandingExpired || len(x.Trace) == 0 {
 				t.Errorf("to %s it is explained as %+v, %v", name, x, err)
 			}
 		}
-		if _, err := bot.StandingApprovals(t.Context(), message.StandingApprovalsRequest{}); !errors.Is(err, message.ErrForbidden) {
+		if _, err := bot.StandingApprovals(t.Context(), toolcall.StandingApprovalsRequest{}); !errors.Is(err, message.ErrForbidden) {
 			t.Errorf("a runtime lists: %v", err)
 		}
 		for name, c := range map[string]*bus.Client{"another approver": bob, "auditor": eve, "runtime": bot} {
-			if _, err := c.RevokeStandingApproval(t.Context(), message.RevokeStandingApprovalRequest{ID: long}); !errors.Is(err, message.ErrForbidden) {
+			if _, err := c.RevokeStandingApproval(t.Context(), toolcall.RevokeStandingApprovalRequest{ID: long}); !errors.Is(err, message.ErrForbidden) {
 				t.Errorf("%s revokes: %v", name, err)
 			}
 		}
 		if got := by("c5"); got != long {
 			t.Errorf("it is allowed by %q, want %s", got, long)
 		}
-		if l, err := ann.RevokeStandingApproval(t.Context(), message.RevokeStandingApprovalRequest{ID: long}); err != nil || l.Revoked == nil {
+		if l, err := ann.RevokeStandingApproval(t.Context(), toolcall.RevokeStandingApprovalRequest{ID: long}); err != nil || l.Revoked == nil {
 			t.Errorf("revoked: %+v, %v", l, err)
 		}
-		if l, err := olga.RevokeStandingApproval(t.Context(), message.RevokeStandingApprovalRequest{ID: long}); err != nil || l.Revoked.By.Name != "ann" {
+		if l, err := olga.RevokeStandingApproval(t.Context(), toolcall.RevokeStandingApprovalRequest{ID: long}); err != nil || l.Revoked.By.Name != "ann" {
 			t.Errorf("revoked again: %+v, %v", l, err)
 		}
 		if got := by("c6"); got != "" {

@@ -10,10 +10,11 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // largeCall is the first event record of a call with an input of 32 KiB.
-func largeCall(n int) *message.EventRecord {
+func largeCall(n int) *toolcall.EventRecord {
 	f := callRecord(id(n), callKey(id(n)), message.ToolCallPending, "propose")
 	f.Call.Input = `"` + strings.Repeat("x", 32<<10) + `"`
 	return f

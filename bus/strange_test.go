@@ -7,6 +7,7 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 )
 
@@ -23,21 +24,21 @@ func TestStrangeIDsAllTheWay(t *testing.T) {
 	spy := w.spy("askance.v1.test.record.a.>", "askance.v1.test.*.a.b.>", "askance.v1.test.ask.*.*.*.>", "askance.v1.test.progress.*.*.*.>", "_INBOX.>", "x.>")
 	for i, id := range strange {
 		other := strange[(i+1)%len(strange)]
-		key := message.Key{Space: "test", Session: message.SessionID(id), Reply: message.ReplyID(other), Call: message.CallID(id)}
+		key := toolcall.Key{Space: "test", Session: message.SessionID(id), Reply: message.ReplyID(other), Call: message.CallID(id)}
 		name := "bot " + id[:min(len(id), 100)]
 		t.Run(name, func(t *testing.T) { strangeCall(t, w, name, key) })
 	}
 	if seen := spy.all(); len(seen) != 0 {
 		t.Errorf("went astray: %q", seen)
 	}
-	all, err := w.client(message.RoleAuditor, "eve").List(t.Context(), message.ListRequest{All: true})
+	all, err := w.client(toolcall.RoleAuditor, "eve").List(t.Context(), toolcall.ListRequest{All: true})
 	if err != nil || len(all.Calls) != 2*len(strange) {
 		t.Errorf("%d calls, %v; want %d: two ids have become one", len(all.Calls), err, 2*len(strange))
 	}
 }
 
-func strangeCall(t *testing.T, w *world, name string, key message.Key) {
-	bot, ann := w.client(message.RoleRuntime, name), w.client(message.RoleApprover, "approver "+name)
+func strangeCall(t *testing.T, w *world, name string, key toolcall.Key) {
+	bot, ann := w.client(toolcall.RoleRuntime, name), w.client(toolcall.RoleApprover, "approver "+name)
 	hints := make(chan bus.Hint, 16)
 	stop, err := ann.OnHint(t.Context(), func(h bus.Hint) {
 		if h.Key == key {
@@ -50,15 +51,15 @@ func strangeCall(t *testing.T, w *world, name string, key message.Key) {
 	defer stop()
 	remote := key
 	remote.Call += "!"
-	rep, err := bot.Propose(t.Context(), message.ProposeRequest{Session: key.Session, Reply: key.Reply, Calls: []message.ToolCallBlock{
+	rep, err := bot.Propose(t.Context(), toolcall.ProposeRequest{Session: key.Session, Reply: key.Reply, Calls: []message.ToolCallBlock{
 		toolCall(string(key.Call), pay, `{}`), toolCall(string(remote.Call), otherJob, `{}`),
 	}})
-	if len(remote.Call) > message.MaxIDBytes {
+	if len(remote.Call) > toolcall.MaxIDBytes {
 		if !errors.Is(err, message.ErrTooLarge) {
 			t.Errorf("an id of %d bytes: %v, want too large", len(remote.Call), err)
 		}
 		remote.Call = "!" + remote.Call[:100]
-		rep, err = bot.Propose(t.Context(), message.ProposeRequest{Session: key.Session, Reply: key.Reply, Calls: []message.ToolCallBlock{
+		rep, err = bot.Propose(t.Context(), toolcall.ProposeRequest{Session: key.Session, Reply: key.Reply, Calls: []message.ToolCallBlock{
 			toolCall(string(key.Call), pay, `{}`), toolCall(string(remote.Call), otherJob, `{}`),
 		}})
 	}
@@ -68,7 +69,7 @@ func strangeCall(t *testing.T, w *world, name string, key message.Key) {
 	if h := receive(t, hints); h.Digest != rep.Calls[0].Digest {
 		t.Errorf("hint %+v", h)
 	}
-	if _, err := ann.SubmitResponse(t.Context(), message.Response{Key: key, Digest: rep.Calls[0].Digest, Kind: message.ResponseApprove}); err != nil {
+	if _, err := ann.SubmitResponse(t.Context(), toolcall.Response{Key: key, Digest: rep.Calls[0].Digest, Kind: toolcall.ResponseApprove}); err != nil {
 		t.Errorf("answer: %v", err)
 	}
 	wk := w.worker(otherJob, "worker "+name)
@@ -76,23 +77,23 @@ func strangeCall(t *testing.T, w *world, name string, key message.Key) {
 	if task.Record.Call.Key != remote {
 		t.Fatalf("task of %q", task.Record.Call.Key)
 	}
-	if _, err := wk.Start(t.Context(), message.StartRequest{Key: remote, Attempt: 1, Claim: "c"}); err != nil {
+	if _, err := wk.Start(t.Context(), toolcall.StartRequest{Key: remote, Attempt: 1, Claim: "c"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := task.Ack(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if rep, err := wk.Result(t.Context(), message.ResultRequest{Key: remote, Attempt: 1, Claim: "c", Result: success(string(remote.Call), otherJob, "ok")}); err != nil || !rep.Stored {
+	if rep, err := wk.Result(t.Context(), toolcall.ResultRequest{Key: remote, Attempt: 1, Claim: "c", Result: success(string(remote.Call), otherJob, "ok")}); err != nil || !rep.Stored {
 		t.Errorf("result: %+v, %v", rep, err)
 	}
-	wait, err := bot.Wait(t.Context(), message.WaitRequest{Session: key.Session, Reply: key.Reply, TimeoutMS: 10_000})
+	wait, err := bot.Wait(t.Context(), toolcall.WaitRequest{Session: key.Session, Reply: key.Reply, TimeoutMS: 10_000})
 	if err != nil || !wait.Done || len(wait.Calls) != 2 || wait.Calls[0].Key != key || wait.Calls[0].Votes[0].By.Name != "approver "+name {
 		t.Errorf("wait: %+v, %v", wait, err)
 	}
-	if evs, err := bot.Events(t.Context(), message.EventsRequest{Session: key.Session}); err != nil || len(evs.Events) == 0 {
+	if evs, err := bot.Events(t.Context(), toolcall.EventsRequest{Session: key.Session}); err != nil || len(evs.Events) == 0 {
 		t.Errorf("events: %+v, %v", evs, err)
 	}
-	if show, err := ann.Show(t.Context(), message.ShowRequest{Key: key}); err != nil || show.Call.Key != key {
+	if show, err := ann.Show(t.Context(), toolcall.ShowRequest{Key: key}); err != nil || show.Call.Key != key {
 		t.Errorf("show: %v", err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/askance-dev/askance/bus/internal/errtext"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -42,7 +43,7 @@ const (
 )
 
 // streamConfig is the stream as it has to be.
-func streamConfig(space message.SpaceID, keyID string, o StreamOptions) jetstream.StreamConfig {
+func streamConfig(space toolcall.SpaceID, keyID string, o StreamOptions) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:        StreamName(space),
 		Description: "askance journal of the space " + string(space),
@@ -58,7 +59,7 @@ func streamConfig(space message.SpaceID, keyID string, o StreamOptions) jetstrea
 		AllowAtomicPublish: true,
 		Metadata: map[string]string{
 			metaKind: kindJournal, metaProtocol: strconv.Itoa(ProtocolVersion),
-			metaRecords: strconv.Itoa(message.RecordVersion), metaSpace: string(space), metaKey: keyID,
+			metaRecords: strconv.Itoa(toolcall.RecordVersion), metaSpace: string(space), metaKey: keyID,
 		},
 	}
 }
@@ -72,7 +73,7 @@ func orNone(n int64) int64 {
 
 // ensureStream makes the space's stream, or checks the one that is there.
 // Several engines may do so at once.
-func ensureStream(ctx context.Context, js jetstream.JetStream, space message.SpaceID, keyID string, o StreamOptions) (*jetstream.StreamInfo, error) {
+func ensureStream(ctx context.Context, js jetstream.JetStream, space toolcall.SpaceID, keyID string, o StreamOptions) (*jetstream.StreamInfo, error) {
 	return ensure(ctx, js, "open journal", streamConfig(space, keyID, o))
 }
 

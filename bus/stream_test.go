@@ -14,6 +14,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -131,7 +132,7 @@ func TestForeignStreamIsRefused(t *testing.T) {
 
 func TestOpenJournalRefusesBadSpaces(t *testing.T) {
 	b := bustest.New(t)
-	for _, space := range []message.SpaceID{"", "a.b", "UPPER", ">"} {
+	for _, space := range []toolcall.SpaceID{"", "a.b", "UPPER", ">"} {
 		if _, err := bus.OpenJournal(t.Context(), b.Conn("engine"), space, b.Keys(), bus.JournalOptions{}); !errors.Is(err, message.ErrInvalid) {
 			t.Errorf("space %q: %v, want invalid", space, err)
 		}
@@ -156,16 +157,16 @@ func TestEnsureQueue(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			if err := j.EnsureQueue(context.Background(), message.Queue{Tool: "web.search"}); err != nil {
+			if err := j.EnsureQueue(context.Background(), toolcall.Queue{Tool: "web.search"}); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	wg.Wait()
-	if err := b.Journal("test").EnsureQueue(t.Context(), message.Queue{Tool: "web.search"}); err != nil {
+	if err := b.Journal("test").EnsureQueue(t.Context(), toolcall.Queue{Tool: "web.search"}); err != nil {
 		t.Errorf("another engine: %v", err)
 	}
-	c, err := stream(t, b).Consumer(t.Context(), bus.ConsumerName(message.Queue{Tool: "web.search"}))
+	c, err := stream(t, b).Consumer(t.Context(), bus.ConsumerName(toolcall.Queue{Tool: "web.search"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,17 +179,17 @@ func TestEnsureQueue(t *testing.T) {
 func TestEnsureQueueRefuses(t *testing.T) {
 	b := bustest.New(t)
 	j := b.Journal("test")
-	if err := j.EnsureQueue(t.Context(), message.Queue{Tool: ""}); !errors.Is(err, message.ErrInvalid) {
+	if err := j.EnsureQueue(t.Context(), toolcall.Queue{Tool: ""}); !errors.Is(err, message.ErrInvalid) {
 		t.Errorf("no name: %v", err)
 	}
-	if err := j.EnsureQueue(t.Context(), message.Queue{Tool: longID}); !errors.Is(err, message.ErrTooLarge) {
+	if err := j.EnsureQueue(t.Context(), toolcall.Queue{Tool: longID}); !errors.Is(err, message.ErrTooLarge) {
 		t.Errorf("long name: %v", err)
 	}
 	_, err := stream(t, b).CreateConsumer(t.Context(), jetstream.ConsumerConfig{Durable: "w_echo", MaxDeliver: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := j.EnsureQueue(t.Context(), message.Queue{Tool: "echo"}); !errors.Is(err, message.ErrForeignStream) {
+	if err := j.EnsureQueue(t.Context(), toolcall.Queue{Tool: "echo"}); !errors.Is(err, message.ErrForeignStream) {
 		t.Errorf("a foreign consumer: %v", err)
 	}
 }
@@ -198,7 +199,7 @@ func TestEnsureQueueRefuses(t *testing.T) {
 func TestFullStream(t *testing.T) {
 	b := bustest.New(t)
 	j := b.JournalWith("test", bus.JournalOptions{Stream: bus.StreamOptions{MaxBytes: 1 << 20}, HeadRoom: 256 << 10})
-	big := func(f *message.EventRecord) *message.EventRecord {
+	big := func(f *toolcall.EventRecord) *toolcall.EventRecord {
 		f.Call.Input = `"` + strings.Repeat("x", 32<<10) + `"`
 		return f
 	}
@@ -216,15 +217,15 @@ func TestFullStream(t *testing.T) {
 		t.Errorf("an event in the head-room: %v, want full", err)
 	}
 	// Nor is it for what precedes new calls, however often they are proposed.
-	session := &message.EventRecord{V: message.RecordVersion, ID: "session", At: at, Engine: "e", Session: &message.SessionState{Key: message.Key{Space: "test", Session: "new"}, Runtime: "rt"}}
-	plan := &message.EventRecord{V: message.RecordVersion, ID: "plan", At: at, Engine: "e", Reply: &message.ReplyState{Key: open.ReplyKey(), Phase: message.ReplyOpen, Batches: []message.BatchPlan{{Number: 1}}}}
-	for _, f := range []*message.EventRecord{session, plan} {
+	session := &toolcall.EventRecord{V: toolcall.RecordVersion, ID: "session", At: at, Engine: "e", Session: &toolcall.SessionState{Key: toolcall.Key{Space: "test", Session: "new"}, Runtime: "rt"}}
+	plan := &toolcall.EventRecord{V: toolcall.RecordVersion, ID: "plan", At: at, Engine: "e", Reply: &toolcall.ReplyState{Key: open.ReplyKey(), Phase: toolcall.ReplyOpen, Batches: []toolcall.BatchPlan{{Number: 1}}}}
+	for _, f := range []*toolcall.EventRecord{session, plan} {
 		if _, err := j.Append(t.Context(), f, 0); !errors.Is(err, message.ErrFull) {
 			t.Errorf("the event record %s in the head-room: %v, want full", f.ID, err)
 		}
 	}
 	// An interrupt ends calls, and the head-room is for open calls …
-	mustAppend(t, j, &message.EventRecord{V: message.RecordVersion, ID: "interrupt", At: at, Engine: "e", Reply: &message.ReplyState{Key: open.ReplyKey(), Phase: message.ReplyInterrupted}}, 0)
+	mustAppend(t, j, &toolcall.EventRecord{V: toolcall.RecordVersion, ID: "interrupt", At: at, Engine: "e", Reply: &toolcall.ReplyState{Key: open.ReplyKey(), Phase: toolcall.ReplyInterrupted}}, 0)
 	prev = mustAppend(t, j, big(callRecord("allowed", open, message.ToolCallAllowed, "allow")), prev)
 	// … and when it is used up, the server refuses, and nothing is half written.
 	for n := 0; err == nil || n == 0; n++ {

@@ -6,6 +6,7 @@ import (
 	"github.com/askance-dev/askance/bus/internal/errtext"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Kind says what a subject is for.
@@ -57,7 +58,7 @@ type Row struct {
 	Payload string
 	What    string
 	// As is the role in which requests on the subject are carried out.
-	As message.Role
+	As toolcall.Role
 }
 
 // request is the payload of the subjects that Operations describes.
@@ -73,22 +74,22 @@ var table = []Row{
 	{KindRecord, "record.<session>.<reply>.<call>.f", "engines", "engines", "EventRecord", "the journal of a call: every event record but tasks", ""},
 	{KindWork, "record.<session>.<reply>.<call>.w.<tool>", "engines", "engines, which hand it to a worker", "EventRecord", "the submitted event record of a remote attempt: the task; `<tool>` is the queue", ""},
 	{KindEvent, "event.<runtime>.<session>.<reply>", "engines, for the runtime", "engines", "AgentScope event", "streamed events that are no event records", ""},
-	{KindPropose, "propose.<runtime>", "that runtime", "engines", request, "what a runtime does with its own sessions", message.RoleRuntime},
-	{KindInterrupt, "interrupt.<runtime>", "that runtime", "engines", request, "ends the open calls of one of its replies", message.RoleRuntime},
-	{KindQuery, "query.<principal>", "that approver, operator or auditor", "engines", request, "reading the whole space", message.RoleAuditor},
-	{KindAudit, "audit.<auditor>", "that auditor", "engines", request, "reading the stored records as they are, and what proves them", message.RoleAuditor},
+	{KindPropose, "propose.<runtime>", "that runtime", "engines", request, "what a runtime does with its own sessions", toolcall.RoleRuntime},
+	{KindInterrupt, "interrupt.<runtime>", "that runtime", "engines", request, "ends the open calls of one of its replies", toolcall.RoleRuntime},
+	{KindQuery, "query.<principal>", "that approver, operator or auditor", "engines", request, "reading the whole space", toolcall.RoleAuditor},
+	{KindAudit, "audit.<auditor>", "that auditor", "engines", request, "reading the stored records as they are, and what proves them", toolcall.RoleAuditor},
 	{KindCheckpoint, "proof.checkpoint", "engines", "engines", "Sealed", "the checkpoints of the journal, one after the other", ""},
-	{KindDecide, "decide.<approver>", "that approver", "engines", request, "answers to approval requests; the token is the identity", message.RoleApprover},
-	{KindOperate, "operate.<operator>", "that operator", "engines", request, "resolving, and what else an operator does", message.RoleOperator},
+	{KindDecide, "decide.<approver>", "that approver", "engines", request, "answers to approval requests; the token is the identity", toolcall.RoleApprover},
+	{KindOperate, "operate.<operator>", "that operator", "engines", request, "resolving, and what else an operator does", toolcall.RoleOperator},
 	{KindAsk, "ask.<session>.<reply>.<call>", "engines", "people", "Hint", "an approval request opened, changed or closed; best effort", ""},
 	{KindPresence, "presence.<engine>", "engines", "engines", "Presence", "an engine runs, and in which queue group it takes requests; `<engine>` is the name that it connects with", ""},
 	{KindProgress, "progress.<session>.<reply>.<call>", "engines", "people", "ProgressRequest", "a line of progress of a running call, without its claim; best effort", ""},
-	{KindNext, "work.<tool>.<worker>.next", "that worker", "engines", request, "asks for one task of the queue; answered by several messages", message.RoleWorker},
-	{KindAck, "work.<tool>.<worker>.ack", "that worker", "engines", request, "takes a task off the queue, or gives it back", message.RoleWorker},
-	{KindStart, "work.<tool>.<worker>.start", "that worker", "engines", request, "claims or refuses an attempt", message.RoleWorker},
-	{KindHeartbeat, "work.<tool>.<worker>.heartbeat", "that worker; an engine for its local attempts", "engines, each of them", request, "alive; the reply has cancel and stale", message.RoleWorker},
-	{KindWorkProgress, "work.<tool>.<worker>.progress", "that worker", "engines", request, "a line of progress; the reply says nothing", message.RoleWorker},
-	{KindResult, "work.<tool>.<worker>.result", "that worker", "engines", request, "the result of an attempt", message.RoleWorker},
+	{KindNext, "work.<tool>.<worker>.next", "that worker", "engines", request, "asks for one task of the queue; answered by several messages", toolcall.RoleWorker},
+	{KindAck, "work.<tool>.<worker>.ack", "that worker", "engines", request, "takes a task off the queue, or gives it back", toolcall.RoleWorker},
+	{KindStart, "work.<tool>.<worker>.start", "that worker", "engines", request, "claims or refuses an attempt", toolcall.RoleWorker},
+	{KindHeartbeat, "work.<tool>.<worker>.heartbeat", "that worker; an engine for its local attempts", "engines, each of them", request, "alive; the reply has cancel and stale", toolcall.RoleWorker},
+	{KindWorkProgress, "work.<tool>.<worker>.progress", "that worker", "engines", request, "a line of progress; the reply says nothing", toolcall.RoleWorker},
+	{KindResult, "work.<tool>.<worker>.result", "that worker", "engines", request, "the result of an attempt", toolcall.RoleWorker},
 	{KindCancel, "work.<tool>.<worker>.cancel", "engines", "that worker", "HeartbeatRequest and reason", "stop this attempt; a shortcut, the heartbeat's reply says the same", ""},
 }
 
@@ -103,7 +104,7 @@ var layouts = func() map[Kind][]string {
 
 // Subject is a subject taken apart. Which fields are set depends on Kind.
 type Subject struct {
-	Space    message.SpaceID
+	Space    toolcall.SpaceID
 	Kind     Kind
 	Session  Token
 	Reply    Token
@@ -174,13 +175,13 @@ func ParseSubject(text string) (Subject, error) {
 		return Subject{}, badSubject(text, "it does not begin with "+strings.TrimSuffix(root, "."))
 	}
 	space, rest, _ := strings.Cut(rest, ".")
-	if err := CheckSpace(message.SpaceID(space)); err != nil {
+	if err := CheckSpace(toolcall.SpaceID(space)); err != nil {
 		return Subject{}, err
 	}
 	var arr [8]string
 	parts := splitDots(arr[:0], rest)
 	for i := range table {
-		s := Subject{Space: message.SpaceID(space), Kind: table[i].Kind}
+		s := Subject{Space: toolcall.SpaceID(space), Kind: table[i].Kind}
 		if s.match(layouts[s.Kind], parts) {
 			return s, nil
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 	"pgregory.net/rapid"
 )
 
@@ -58,18 +59,18 @@ func TestRecordSubjectAndEntity(t *testing.T) {
 	long := strings.Repeat("x", 10_000)
 	for _, tc := range []struct {
 		name            string
-		key             message.Key
-		queue           message.Queue
+		key             toolcall.Key
+		queue           toolcall.Queue
 		subject, entity string
 	}{
-		{"call", message.Key{Space: "s", Session: "a", Reply: "b", Call: "c"}, message.Queue{}, "askance.v1.s.record.a.b.c.f", "askance.v1.s.record.a.b.c.>"},
-		{"task", message.Key{Space: "s", Session: "a", Reply: "b", Call: "c"}, message.Queue{Tool: "web.search"}, "askance.v1.s.record.a.b.c.w.~d2ViLnNlYXJjaA", "askance.v1.s.record.a.b.c.>"},
-		{"routed task", message.Key{Space: "s", Session: "a", Reply: "b", Call: "c"}, message.Queue{Tool: "refund", Route: "exec.payments"}, "askance.v1.s.record.a.b.c.w.refund=~ZXhlYy5wYXltZW50cw", "askance.v1.s.record.a.b.c.>"},
-		{"reply", message.Key{Space: "s", Session: "a", Reply: "b"}, message.Queue{}, "askance.v1.s.record.a.b.-.f", "askance.v1.s.record.a.b.-.>"},
-		{"session", message.Key{Space: "s", Session: "a"}, message.Queue{}, "askance.v1.s.record.a.-.-.f", "askance.v1.s.record.a.-.-.>"},
-		{"a reply called dash is no session entity", message.Key{Space: "s", Session: "a", Reply: "-"}, message.Queue{}, "askance.v1.s.record.a.~LQ.-.f", "askance.v1.s.record.a.~LQ.-.>"},
-		{"a call called wildcard", message.Key{Space: "s", Session: "*", Reply: ">", Call: "a.b c"}, message.Queue{}, "askance.v1.s.record.~Kg.~Pg.~YS5iIGM.f", "askance.v1.s.record.~Kg.~Pg.~YS5iIGM.>"},
-		{"over-long ids", message.Key{Space: "s", Session: message.SessionID(long), Reply: "b", Call: "c"}, message.Queue{},
+		{"call", toolcall.Key{Space: "s", Session: "a", Reply: "b", Call: "c"}, toolcall.Queue{}, "askance.v1.s.record.a.b.c.f", "askance.v1.s.record.a.b.c.>"},
+		{"task", toolcall.Key{Space: "s", Session: "a", Reply: "b", Call: "c"}, toolcall.Queue{Tool: "web.search"}, "askance.v1.s.record.a.b.c.w.~d2ViLnNlYXJjaA", "askance.v1.s.record.a.b.c.>"},
+		{"routed task", toolcall.Key{Space: "s", Session: "a", Reply: "b", Call: "c"}, toolcall.Queue{Tool: "refund", Route: "exec.payments"}, "askance.v1.s.record.a.b.c.w.refund=~ZXhlYy5wYXltZW50cw", "askance.v1.s.record.a.b.c.>"},
+		{"reply", toolcall.Key{Space: "s", Session: "a", Reply: "b"}, toolcall.Queue{}, "askance.v1.s.record.a.b.-.f", "askance.v1.s.record.a.b.-.>"},
+		{"session", toolcall.Key{Space: "s", Session: "a"}, toolcall.Queue{}, "askance.v1.s.record.a.-.-.f", "askance.v1.s.record.a.-.-.>"},
+		{"a reply called dash is no session entity", toolcall.Key{Space: "s", Session: "a", Reply: "-"}, toolcall.Queue{}, "askance.v1.s.record.a.~LQ.-.f", "askance.v1.s.record.a.~LQ.-.>"},
+		{"a call called wildcard", toolcall.Key{Space: "s", Session: "*", Reply: ">", Call: "a.b c"}, toolcall.Queue{}, "askance.v1.s.record.~Kg.~Pg.~YS5iIGM.f", "askance.v1.s.record.~Kg.~Pg.~YS5iIGM.>"},
+		{"over-long ids", toolcall.Key{Space: "s", Session: message.SessionID(long), Reply: "b", Call: "c"}, toolcall.Queue{},
 			"askance.v1.s.record." + string(bus.Encode(long)) + ".b.c.f", "askance.v1.s.record." + string(bus.Encode(long)) + ".b.c.>"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -86,11 +87,11 @@ func TestRecordSubjectAndEntity(t *testing.T) {
 }
 
 func TestRecordSubjectRefuses(t *testing.T) {
-	for _, key := range []message.Key{
+	for _, key := range []toolcall.Key{
 		{}, {Space: "s"}, {Space: "s", Reply: "b"}, {Space: "s", Session: "a", Call: "c"},
 		{Space: "S", Session: "a"}, {Session: "a", Reply: "b", Call: "c"},
 	} {
-		if s, err := bus.RecordSubject(key, message.Queue{}); !errors.Is(err, message.ErrInvalid) {
+		if s, err := bus.RecordSubject(key, toolcall.Queue{}); !errors.Is(err, message.ErrInvalid) {
 			t.Errorf("FactSubject(%+v) = %q, %v; want invalid", key, s, err)
 		}
 	}
@@ -100,15 +101,15 @@ func TestRecordSubjectRefuses(t *testing.T) {
 // longest reply subject.
 func TestSubjectsFitTheControlLine(t *testing.T) {
 	longest := bus.Encode(strings.Repeat(".", bus.MaxNameBytes))
-	queue := bus.EncodeQueue(message.Queue{Tool: strings.Repeat(".", bus.MaxNameBytes), Route: strings.Repeat(".", message.MaxRouteBytes)})
+	queue := bus.EncodeQueue(toolcall.Queue{Tool: strings.Repeat(".", bus.MaxNameBytes), Route: strings.Repeat(".", toolcall.MaxRouteBytes)})
 	for _, row := range bus.Table() {
-		s := bus.Subject{Space: message.SpaceID(strings.Repeat("s", 32)), Kind: row.Kind, Session: longest, Reply: longest, Call: longest, Tool: queue, Who: longest}
+		s := bus.Subject{Space: toolcall.SpaceID(strings.Repeat("s", 32)), Kind: row.Kind, Session: longest, Reply: longest, Call: longest, Tool: queue, Who: longest}
 		line := "HPUB " + s.String() + " " + bus.InboxPrefix(strings.Repeat(".", bus.MaxNameBytes)) + strings.Repeat(".x", 30) + " 1234567 1234567"
 		if len(line) > 4096 {
 			t.Errorf("%s: the control line can have %d bytes", row.Layout, len(line))
 		}
 	}
-	if n := len(bus.StreamName(message.SpaceID(strings.Repeat("s", 32)))); n > 255 {
+	if n := len(bus.StreamName(toolcall.SpaceID(strings.Repeat("s", 32)))); n > 255 {
 		t.Errorf("stream names can have %d bytes", n)
 	}
 }
@@ -131,8 +132,8 @@ func TestParseSubjectRefuses(t *testing.T) {
 // filter and no other.
 func TestSubjectsAreInjective(t *testing.T) {
 	id := rapid.OneOf(rapid.StringMatching(`[-~.*>a]{1,3}`), rapid.StringN(1, 5, -1))
-	key := rapid.Custom(func(t *rapid.T) message.Key {
-		k := message.Key{Space: "s", Session: message.SessionID(id.Draw(t, "session"))}
+	key := rapid.Custom(func(t *rapid.T) toolcall.Key {
+		k := toolcall.Key{Space: "s", Session: message.SessionID(id.Draw(t, "session"))}
 		if depth := rapid.IntRange(1, 3).Draw(t, "depth"); depth > 1 {
 			k.Reply = message.ReplyID(id.Draw(t, "reply"))
 			if depth > 2 {
@@ -143,8 +144,8 @@ func TestSubjectsAreInjective(t *testing.T) {
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := key.Draw(t, "a"), key.Draw(t, "b")
-		sa, errA := bus.RecordSubject(a, message.Queue{})
-		sb, errB := bus.RecordSubject(b, message.Queue{})
+		sa, errA := bus.RecordSubject(a, toolcall.Queue{})
+		sb, errB := bus.RecordSubject(b, toolcall.Queue{})
 		ta, _ := bus.EntityOf(a)
 		if errA != nil || errB != nil {
 			t.Fatal(errA, errB)

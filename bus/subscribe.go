@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/askance-dev/askance/internal/strictjson"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 )
 
@@ -23,10 +23,10 @@ func (c *Client) OnHint(ctx context.Context, f func(Hint)) (stop func(), err err
 // OnProgress calls f for every progress line of running calls, until stop is
 // called. Parts of key that are empty match all. f is called from one
 // goroutine; lines come in order, but some may be missing.
-func (c *Client) OnProgress(ctx context.Context, key message.Key, f func(message.ProgressRequest)) (stop func(), err error) {
+func (c *Client) OnProgress(ctx context.Context, key toolcall.Key, f func(toolcall.ProgressRequest)) (stop func(), err error) {
 	filter := Subject{Space: c.space, Kind: KindProgress, Session: Encode(string(key.Session)), Reply: Encode(string(key.Reply)), Call: Encode(string(key.Call))}
 	return subscribe(ctx, c.nc, filter, func(s Subject, data []byte) {
-		var p message.ProgressRequest
+		var p toolcall.ProgressRequest
 		if strictjson.UnmarshalOpen(data, &p) == nil && ofCall(s, p.Key) {
 			f(p)
 		}
@@ -34,7 +34,7 @@ func (c *Client) OnProgress(ctx context.Context, key message.Key, f func(message
 }
 
 // ofCall reports whether a message's body belongs to its subject.
-func ofCall(s Subject, k message.Key) bool {
+func ofCall(s Subject, k toolcall.Key) bool {
 	return s.Space == k.Space && s.Session.Is(string(k.Session)) && s.Reply.Is(string(k.Reply)) && s.Call.Is(string(k.Call))
 }
 

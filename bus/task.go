@@ -1,6 +1,9 @@
 package bus
 
-import "github.com/askance-dev/askance/message"
+import (
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
 
 // NextRequest asks for one task. It is answered by several messages, each
 // a NextReply, until one says something else than waiting.
@@ -35,9 +38,9 @@ type KeysRequest struct {
 }
 
 // KeysReply has them, oldest first. A worker believes of it what a key that it
-// trusts already vouches for: see message.KeyRing.
+// trusts already vouches for: see toolcall.KeyRing.
 type KeysReply struct {
-	Keys message.KeyRing `json:"keys,omitzero"`
+	Keys toolcall.KeyRing `json:"keys,omitzero"`
 }
 
 // AckVerb is what becomes of a task.

@@ -9,6 +9,7 @@ import (
 	"github.com/askance-dev/askance/bus/internal/errtext"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Token is an id as it stands between two dots of a subject. Only [Encode],
@@ -129,7 +130,7 @@ func CheckName(what, name string) error {
 
 // CheckSpace says whether a space may be called so: 1 to 32 of a-z 0-9 _ -.
 // The name stands in subjects and in the stream's name as it is.
-func CheckSpace(space message.SpaceID) error {
+func CheckSpace(space toolcall.SpaceID) error {
 	ok := len(space) >= 1 && len(space) <= 32
 	for i := range len(space) {
 		c := space[i]

@@ -7,6 +7,7 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 	"pgregory.net/rapid"
 )
 
@@ -50,7 +51,7 @@ func TestEncodeLongIDs(t *testing.T) {
 	if !tok.Is(over) || tok.Is(at) {
 		t.Error("Is does not tell a hashed id from another")
 	}
-	if len(bus.ConsumerName(message.Queue{Tool: at})) > 255 {
+	if len(bus.ConsumerName(toolcall.Queue{Tool: at})) > 255 {
 		t.Error("the consumer name of the longest tool is over 255 bytes")
 	}
 }
@@ -108,9 +109,9 @@ func FuzzToken(f *testing.F) {
 }
 
 func TestCheckSpace(t *testing.T) {
-	for space, ok := range map[message.SpaceID]bool{
-		"default": true, "a": true, "a_b-9": true, message.SpaceID(strings.Repeat("a", 32)): true,
-		"": false, "A": false, "a.b": false, "*": false, ">": false, "a b": false, "é": false, message.SpaceID(strings.Repeat("a", 33)): false,
+	for space, ok := range map[toolcall.SpaceID]bool{
+		"default": true, "a": true, "a_b-9": true, toolcall.SpaceID(strings.Repeat("a", 32)): true,
+		"": false, "A": false, "a.b": false, "*": false, ">": false, "a b": false, "é": false, toolcall.SpaceID(strings.Repeat("a", 33)): false,
 	} {
 		if err := bus.CheckSpace(space); (err == nil) != ok || err != nil && !errors.Is(err, message.ErrInvalid) {
 			t.Errorf("CheckSpace(%q) = %v", space, err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 )
 
@@ -38,13 +39,13 @@ var errUnreadable = errors.New("an engine of another version wrote it")
 var errMisfit = errors.New("its MAC does not fit")
 
 // unreadable reports whether r is an event record that this version cannot read.
-func unreadable(r message.JournalEntry) bool { return errors.Is(r.Invalid, errUnreadable) }
+func unreadable(r toolcall.JournalEntry) bool { return errors.Is(r.Invalid, errUnreadable) }
 
 // record decodes a stored message. Whatever cannot be proved to be from an
 // engine with our keys, or cannot be read, gets Invalid; its Key is then only
 // where it stands, as far as that can be read.
-func (j *Journal) record(m stored) message.JournalEntry {
-	r := message.JournalEntry{Seq: m.seq, Time: m.time}
+func (j *Journal) record(m stored) toolcall.JournalEntry {
+	r := toolcall.JournalEntry{Seq: m.seq, Time: m.time}
 	s, err := ParseSubject(m.subject)
 	if err != nil {
 		r.Invalid = err
@@ -70,29 +71,29 @@ func (j *Journal) record(m stored) message.JournalEntry {
 
 // placeOf is the key that a subject names, without the ids that it only has
 // as hashes.
-func placeOf(s Subject) message.Key {
+func placeOf(s Subject) toolcall.Key {
 	session, _ := s.Session.ID()
 	reply, _ := s.Reply.ID()
 	call, _ := s.Call.ID()
 	lease, _ := s.Standing.ID()
-	return message.Key{Space: s.Space, Session: message.SessionID(session), Reply: message.ReplyID(reply), Call: message.CallID(call), Standing: message.StandingID(lease)}
+	return toolcall.Key{Space: s.Space, Session: message.SessionID(session), Reply: message.ReplyID(reply), Call: message.CallID(call), Standing: toolcall.StandingID(lease)}
 }
 
 // event record verifies and decodes one record. Everything that a header or the subject
 // says besides the body must agree with the body or be covered by the MAC.
-func (j *Journal) eventRecord(s Subject, m stored) (*message.EventRecord, error) {
+func (j *Journal) eventRecord(s Subject, m stored) (*toolcall.EventRecord, error) {
 	if !s.isRecord() {
 		return nil, fmt.Errorf("the subject is none of an event record")
 	}
 	if err := j.checkMAC(s, m); err != nil {
 		return nil, err
 	}
-	var f message.EventRecord
+	var f toolcall.EventRecord
 	if err := strictjson.Unmarshal(m.data, &f, strictjson.MaxBytes(maxStoredBytes)); err != nil {
 		return nil, errtext.Because(errUnreadable, cmp.Or(checkVersion(m.data), err))
 	}
 	switch {
-	case f.V != message.RecordVersion:
+	case f.V != toolcall.RecordVersion:
 		return nil, errtext.Because(errUnreadable, checkVersion(m.data))
 	case !s.names(f.Key(), f.WorkQueue()):
 		return nil, fmt.Errorf("%w: its body belongs to %s", errUnreadable, errtext.Quote(f.Key().String()))
@@ -110,10 +111,10 @@ func checkVersion(body []byte) error {
 	var f struct {
 		V int `json:"v"`
 	}
-	if strictjson.UnmarshalOpen(body, &f, strictjson.MaxBytes(maxStoredBytes)) != nil || f.V == message.RecordVersion {
+	if strictjson.UnmarshalOpen(body, &f, strictjson.MaxBytes(maxStoredBytes)) != nil || f.V == toolcall.RecordVersion {
 		return nil
 	}
-	return fmt.Errorf("it has event record version %d, this program reads version %d", f.V, message.RecordVersion)
+	return fmt.Errorf("it has event record version %d, this program reads version %d", f.V, toolcall.RecordVersion)
 }
 
 func (j *Journal) checkMAC(s Subject, m stored) error {
@@ -145,7 +146,7 @@ func (j *Journal) checkMAC(s Subject, m stored) error {
 
 // event decodes a streamed event into r. Events have no MAC: only engines may
 // publish them, and they change no call.
-func (j *Journal) event(r *message.JournalEntry, s Subject, m stored) {
+func (j *Journal) event(r *toolcall.JournalEntry, s Subject, m stored) {
 	runtime, _ := s.Who.ID()
 	session, ok1 := eventID(s.Session, first(m.header, headerSession))
 	reply, ok2 := eventID(s.Reply, first(m.header, headerReply))
@@ -153,7 +154,7 @@ func (j *Journal) event(r *message.JournalEntry, s Subject, m stored) {
 		r.Invalid = &message.Error{Code: message.CodeInvalid, Op: fmt.Sprintf("read event %d on %s", m.seq, m.subject), What: "its headers do not name the runtime, session and reply of its subject"}
 		return
 	}
-	r.Key = message.Key{Space: s.Space, Session: message.SessionID(session), Reply: message.ReplyID(reply)}
+	r.Key = toolcall.Key{Space: s.Space, Session: message.SessionID(session), Reply: message.ReplyID(reply)}
 	r.Runtime = runtime
 	if err := strictjson.Check(m.data, strictjson.MaxBytes(maxStoredBytes)); err != nil {
 		r.Invalid = &message.Error{Code: message.CodeInvalid, Op: fmt.Sprintf("read event %d on %s", m.seq, m.subject), What: "it is not JSON", Err: err}

@@ -11,11 +11,12 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 )
 
 // as logs in with the permissions of p.
-func as(t *testing.T, w *world, p message.Principal) *nats.Conn {
+func as(t *testing.T, w *world, p toolcall.Principal) *nats.Conn {
 	t.Helper()
 	o := bus.ConnectOptions{Principal: p.Name, CredsFile: w.logins[p.Name]}
 	if o.CredsFile == "" {
@@ -45,10 +46,10 @@ func untilRefused(t *testing.T, nc *nats.Conn) context.Context {
 // A NATS user that lacks rights is told so: nobody is left to believe that a
 // service answers, that hints will come or that a request may have arrived.
 func TestRefusedByNATSIsTold(t *testing.T) {
-	auditor := message.Principal{Role: message.RoleAuditor, Name: "eve"}
-	guest := message.Principal{Role: "guest", Name: "guest"}
+	auditor := toolcall.Principal{Role: toolcall.RoleAuditor, Name: "eve"}
+	guest := toolcall.Principal{Role: "guest", Name: "guest"}
 	w := newWorld(t, bustest.Listening(), bustest.With(func(o *embed.Options) {
-		for _, p := range []message.Principal{auditor, guest} {
+		for _, p := range []toolcall.Principal{auditor, guest} {
 			o.Users = append(o.Users, embed.User{Name: p.Name, Password: "pw", Permissions: bus.PermissionsFor("test", p)})
 		}
 	}))
@@ -65,17 +66,17 @@ func TestRefusedByNATSIsTold(t *testing.T) {
 	} else {
 		wantTold("serve", err)
 	}
-	_, err := w.clientOn(as(t, w, guest), message.RoleAuditor, "guest").OnHint(t.Context(), func(bus.Hint) {})
+	_, err := w.clientOn(as(t, w, guest), toolcall.RoleAuditor, "guest").OnHint(t.Context(), func(bus.Hint) {})
 	wantTold("hints", err)
 
 	// An auditor who takes herself for an approver.
 	nc := as(t, w, auditor)
-	eve := w.clientOn(nc, message.RoleApprover, "eve")
-	_, err = eve.SubmitResponse(untilRefused(t, nc), message.Response{Key: callKey("c1"), Digest: "x", Kind: message.ResponseApprove})
+	eve := w.clientOn(nc, toolcall.RoleApprover, "eve")
+	_, err = eve.SubmitResponse(untilRefused(t, nc), toolcall.Response{Key: callKey("c1"), Digest: "x", Kind: toolcall.ResponseApprove})
 	wantTold("submit_response", err)
-	if _, err := eve.List(t.Context(), message.ListRequest{}); err != nil {
+	if _, err := eve.List(t.Context(), toolcall.ListRequest{}); err != nil {
 		t.Errorf("what she may do, after that: %v", err)
 	}
-	_, err = eve.SubmitResponse(untilRefused(t, nc), message.Response{Key: callKey("c1"), Digest: "x", Kind: message.ResponseApprove})
+	_, err = eve.SubmitResponse(untilRefused(t, nc), toolcall.Response{Key: callKey("c1"), Digest: "x", Kind: toolcall.ResponseApprove})
 	wantTold("answer again", err)
 }

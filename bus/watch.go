@@ -9,6 +9,7 @@ import (
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -24,7 +25,7 @@ const (
 )
 
 // WatchNew delivers to sink what is written from now on; see Watch.
-func (j *Journal) WatchNew(ctx context.Context, sink message.Sink) error {
+func (j *Journal) WatchNew(ctx context.Context, sink toolcall.Sink) error {
 	head, err := j.Head(ctx)
 	if err != nil {
 		return err
@@ -37,7 +38,7 @@ func (j *Journal) WatchNew(ctx context.Context, sink message.Sink) error {
 // restarted server, a lost message) it is made anew behind the last record
 // that was delivered. It gives up with CodeForeignStream or CodeUnavailable if
 // the stream was replaced, lost records or stays away.
-func (j *Journal) Watch(ctx context.Context, after uint64, sink message.Sink) error {
+func (j *Journal) Watch(ctx context.Context, after uint64, sink toolcall.Sink) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	defer context.AfterFunc(j.ended, func() { stop(j.lost()) })()
@@ -66,7 +67,7 @@ func (j *Journal) Watch(ctx context.Context, after uint64, sink message.Sink) er
 // delivered, none after it.
 type watcher struct {
 	j        *Journal
-	sink     message.Sink
+	sink     toolcall.Sink
 	at       uint64
 	started  bool
 	caughtUp bool
@@ -197,7 +198,7 @@ func (w *watcher) step(ctx context.Context) bool {
 }
 
 func (w *watcher) deliver(m stored) {
-	if choosy, ok := w.sink.(message.ChoosySink); !ok || choosy.Wants(m.seq, m.header.Get(headerID), m.time) {
+	if choosy, ok := w.sink.(toolcall.ChoosySink); !ok || choosy.Wants(m.seq, m.header.Get(headerID), m.time) {
 		w.sink.Record(w.j.record(m))
 	}
 	w.at = m.seq

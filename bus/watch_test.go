@@ -13,6 +13,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -24,12 +25,12 @@ func TestWatchPastThenPresent(t *testing.T) {
 		prev = mustAppend(t, j, callRecord(id(n), callKey("c1"), message.ToolCallPending, "propose"), prev)
 	}
 	all, some, none := watch(t, j, 0), watch(t, j, 3), watch(t, j, 5)
-	all.wait(t, "all of the past", func(r []message.JournalEntry, caught int) bool { return len(r) == 5 && caught == 5 })
-	some.wait(t, "the rest of the past", func(r []message.JournalEntry, caught int) bool { return len(r) == 2 && caught == 2 && r[0].Seq == 4 })
-	none.wait(t, "no past", func(r []message.JournalEntry, caught int) bool { return len(r) == 0 && caught == 0 })
+	all.wait(t, "all of the past", func(r []toolcall.JournalEntry, caught int) bool { return len(r) == 5 && caught == 5 })
+	some.wait(t, "the rest of the past", func(r []toolcall.JournalEntry, caught int) bool { return len(r) == 2 && caught == 2 && r[0].Seq == 4 })
+	none.wait(t, "no past", func(r []toolcall.JournalEntry, caught int) bool { return len(r) == 0 && caught == 0 })
 	mustAppend(t, j, callRecord("new", callKey("c1"), message.ToolCallAllowed, "allow"), prev)
 	for _, s := range []*sink{all, some, none} {
-		r := s.wait(t, "the new one", func(r []message.JournalEntry, _ int) bool { return len(r) > 0 && r[len(r)-1].Seq == 6 })
+		r := s.wait(t, "the new one", func(r []toolcall.JournalEntry, _ int) bool { return len(r) > 0 && r[len(r)-1].Seq == 6 })
 		if last := r[len(r)-1]; last.Record == nil || last.Record.ID != "new" || last.Key != callKey("c1") || s.times != 1 {
 			t.Errorf("last record %+v, caught up %d times", last, s.times)
 		}
@@ -37,7 +38,7 @@ func TestWatchPastThenPresent(t *testing.T) {
 }
 
 func TestWatchEmptyJournalIsCaughtUpAtOnce(t *testing.T) {
-	watch(t, bustest.New(t).Journal("test"), 0).wait(t, "caught up", func(_ []message.JournalEntry, caught int) bool { return caught == 0 })
+	watch(t, bustest.New(t).Journal("test"), 0).wait(t, "caught up", func(_ []toolcall.JournalEntry, caught int) bool { return caught == 0 })
 }
 
 // The end of the stream was deleted: for those who inspect the journal there is
@@ -54,8 +55,8 @@ func TestWatchDeletedEnd(t *testing.T) {
 		t.Errorf("Watch returned %v, want damaged", err)
 	}
 	j = b.JournalWith("test", bus.JournalOptions{Inspect: true})
-	watch(t, j, 0).wait(t, "one record", func(r []message.JournalEntry, caught int) bool { return len(r) == 1 && caught == 1 })
-	watch(t, j, 1).wait(t, "none", func(r []message.JournalEntry, caught int) bool { return len(r) == 0 && caught == 0 })
+	watch(t, j, 0).wait(t, "one record", func(r []toolcall.JournalEntry, caught int) bool { return len(r) == 1 && caught == 1 })
+	watch(t, j, 1).wait(t, "none", func(r []toolcall.JournalEntry, caught int) bool { return len(r) == 0 && caught == 0 })
 	if _, last, err := j.Read(t.Context(), callKey("").SessionKey(), 1, 10); err != nil || last != prev {
 		t.Errorf("Read goes on from %d, %v; want %d", last, err, prev)
 	}
@@ -81,7 +82,7 @@ func TestWatchEndsWithItsCause(t *testing.T) {
 	s := newSink()
 	done := make(chan error, 1)
 	go func() { done <- j.Watch(ctx, 0, s) }()
-	s.wait(t, "caught up", func(_ []message.JournalEntry, caught int) bool { return caught == 0 })
+	s.wait(t, "caught up", func(_ []toolcall.JournalEntry, caught int) bool { return caught == 0 })
 	cancel(cause)
 	if err := <-done; !errors.Is(err, cause) {
 		t.Errorf("Watch returned %v, want the cause", err)
@@ -135,17 +136,17 @@ func TestWatchSurvivesServerRestarts(t *testing.T) {
 	}
 	for round := range 3 {
 		enough := 100 * (round + 1)
-		w.wait(t, "records", func(r []message.JournalEntry, _ int) bool { return len(r) >= enough })
+		w.wait(t, "records", func(r []toolcall.JournalEntry, _ int) bool { return len(r) >= enough })
 		b.Restart()
 	}
-	w.wait(t, "records after the last restart", func(r []message.JournalEntry, _ int) bool { return len(r) >= 400 })
+	w.wait(t, "records after the last restart", func(r []toolcall.JournalEntry, _ int) bool { return len(r) >= 400 })
 	close(stop)
 	writers.Wait()
 	end := uint64(0)
 	for seq := range acked {
 		end = max(end, seq)
 	}
-	records := w.wait(t, "the end", func(r []message.JournalEntry, _ int) bool { return r[len(r)-1].Seq >= end })
+	records := w.wait(t, "the end", func(r []toolcall.JournalEntry, _ int) bool { return r[len(r)-1].Seq >= end })
 	for i, r := range records {
 		if r.Seq != uint64(i+1) {
 			t.Fatalf("record %d has sequence %d: a gap or a repetition", i, r.Seq)
@@ -193,7 +194,7 @@ func TestWatchNoticesAnotherJournal(t *testing.T) {
 func TestReadPages(t *testing.T) {
 	j := bustest.New(t).Journal("test")
 	reply := callKey("").ReplyKey()
-	other := message.Key{Space: "test", Session: "s2", Reply: "r1"}
+	other := toolcall.Key{Space: "test", Session: "s2", Reply: "r1"}
 	rng := rand.New(rand.NewPCG(1, 2))
 	var want []uint64
 	prev := map[string]uint64{}
@@ -261,7 +262,7 @@ func events(ns ...int) []message.RawJSON {
 func TestAppendEvent(t *testing.T) {
 	b := bustest.New(t)
 	j := b.Journal("test")
-	long := message.Key{Space: "test", Session: message.SessionID(longID), Reply: "odd.reply id"}
+	long := toolcall.Key{Space: "test", Session: message.SessionID(longID), Reply: "odd.reply id"}
 	evs := events(1, 2, 3)
 	seq, err := j.AppendEvent(t.Context(), "my runtime", long, evs)
 	if err != nil || seq != 3 {
@@ -282,7 +283,7 @@ func TestAppendEvent(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		runtime string
-		key     message.Key
+		key     toolcall.Key
 		events  []message.RawJSON
 		want    error
 	}{
@@ -290,7 +291,7 @@ func TestAppendEvent(t *testing.T) {
 		"no runtime":           {"", long, evs, message.ErrInvalid},
 		"long runtime":         {longID, long, evs, message.ErrTooLarge},
 		"no reply":             {"rt", long.SessionKey(), evs, message.ErrInvalid},
-		"another space":        {"rt", message.Key{Space: "x", Session: "s", Reply: "r"}, evs, message.ErrInvalid},
+		"another space":        {"rt", toolcall.Key{Space: "x", Session: "s", Reply: "r"}, evs, message.ErrInvalid},
 		"one of them no JSON":  {"rt", long, append(events(9), message.RawJSON("{")), message.ErrInvalid},
 		"one of them a string": {"rt", long, append(events(9), message.RawJSON(`"x"`)), message.ErrInvalid},
 	} {
@@ -314,7 +315,7 @@ func TestEventUnderAFalseName(t *testing.T) {
 	m.Header.Set("Askance-Session", "czE") // s1
 	m.Data = []byte(`{"type":"CUSTOM"}`)
 	store(t, b.Conn("forger"), m)
-	r := watch(t, j, 0).wait(t, "the event", func(r []message.JournalEntry, _ int) bool { return len(r) == 1 })
+	r := watch(t, j, 0).wait(t, "the event", func(r []toolcall.JournalEntry, _ int) bool { return len(r) == 1 })
 	if r[0].Invalid == nil || r[0].Event != nil {
 		t.Errorf("delivered %+v", r[0])
 	}

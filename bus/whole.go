@@ -11,6 +11,7 @@ import (
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -46,11 +47,11 @@ func (f Flaw) String() string { return f.What }
 
 // Exam is the outcome of an examination of a journal.
 type Exam struct {
-	Space   message.SpaceID `json:"space"`
-	OK      bool            `json:"ok"`
-	First   uint64          `json:"first_seq"` // of the journal as it is
-	Last    uint64          `json:"last_seq"`
-	Records uint64          `json:"records"`
+	Space   toolcall.SpaceID `json:"space"`
+	OK      bool             `json:"ok"`
+	First   uint64           `json:"first_seq"` // of the journal as it is
+	Last    uint64           `json:"last_seq"`
+	Records uint64           `json:"records"`
 	// Anchor is the anchor's path, Known the highest record that it knows.
 	Anchor  string    `json:"anchor,omitzero"`
 	Known   uint64    `json:"known_seq,omitzero"`

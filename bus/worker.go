@@ -9,6 +9,7 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 )
 
@@ -19,8 +20,8 @@ import (
 type Worker struct {
 	api.WorkerMethods
 	nc    *nats.Conn
-	space message.SpaceID
-	queue message.Queue
+	space toolcall.SpaceID
+	queue toolcall.Queue
 	name  string
 	log   *slog.Logger
 	quiet sync.Once // the missing queue is reported once
@@ -29,13 +30,13 @@ type Worker struct {
 // NewWorker makes the transport of a worker called name. nc must have been
 // opened by [Connect] or [embed.Server.Connect] under that name. A nil logger logs
 // nothing.
-func NewWorker(nc *nats.Conn, space message.SpaceID, tool, name string, log *slog.Logger) (*Worker, error) {
-	return NewQueueWorker(nc, space, message.Queue{Tool: tool}, name, log)
+func NewWorker(nc *nats.Conn, space toolcall.SpaceID, tool, name string, log *slog.Logger) (*Worker, error) {
+	return NewQueueWorker(nc, space, toolcall.Queue{Tool: tool}, name, log)
 }
 
 // NewQueueWorker is NewWorker for the calls of a tool that rules route to a
 // subject.
-func NewQueueWorker(nc *nats.Conn, space message.SpaceID, queue message.Queue, name string, log *slog.Logger) (*Worker, error) {
+func NewQueueWorker(nc *nats.Conn, space toolcall.SpaceID, queue toolcall.Queue, name string, log *slog.Logger) (*Worker, error) {
 	if err := CheckSpace(space); err != nil {
 		return nil, err
 	}
@@ -63,7 +64,7 @@ func (w *Worker) Call(ctx context.Context, op *api.Operation, request any) (any,
 	if op == api.Progress.Operation {
 		return struct{}{}, w.tell(op, request)
 	}
-	kind, err := kindFor(op, message.RoleWorker)
+	kind, err := kindFor(op, toolcall.RoleWorker)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +77,7 @@ func (w *Worker) Call(ctx context.Context, op *api.Operation, request any) (any,
 
 // tell sends a request whose answer is not awaited.
 func (w *Worker) tell(op *api.Operation, request any) error {
-	kind, err := kindFor(op, message.RoleWorker)
+	kind, err := kindFor(op, toolcall.RoleWorker)
 	if err != nil {
 		return err
 	}
@@ -94,13 +95,13 @@ func (w *Worker) tell(op *api.Operation, request any) error {
 
 // Keys asks the engines for their signing keys. The answer is not trusted: see
 // [keyfile.Follower].
-func (w *Worker) Keys(ctx context.Context) (message.KeyRing, error) {
+func (w *Worker) Keys(ctx context.Context) (toolcall.KeyRing, error) {
 	rep, err := opKeys.Call(ctx, w, KeysRequest{})
 	return rep.Keys, err
 }
 
 // Cancels implements executor.Transport.
-func (w *Worker) Cancels(f func(r message.HeartbeatRequest, reason string)) (stop func()) {
+func (w *Worker) Cancels(f func(r toolcall.HeartbeatRequest, reason string)) (stop func()) {
 	sub, err := w.nc.Subscribe(w.subject(KindCancel), func(m *nats.Msg) {
 		var n cancelNote
 		if strictjson.UnmarshalOpen(m.Data, &n) == nil {

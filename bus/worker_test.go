@@ -13,11 +13,12 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-func next(t testing.TB, w *bus.Worker) message.Task {
+func next(t testing.TB, w *bus.Worker) toolcall.Task {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -35,9 +36,9 @@ func success(id, tool, text string) message.ToolResultBlock {
 // A worker with no more than its permissions, over TCP, from the task to the
 // result, with progress and a cancel on the way.
 func TestWorkerWithMinimalPermissions(t *testing.T) {
-	who := message.Principal{Role: message.RoleWorker, Name: "wk.1"}
+	who := toolcall.Principal{Role: toolcall.RoleWorker, Name: "wk.1"}
 	w := newWorld(t, bustest.Listening(), bustest.With(func(o *embed.Options) {
-		o.Users = []embed.User{{Name: "wk", Password: "pw", Permissions: bus.PermissionsFor("test", who, message.Queue{Tool: job})}}
+		o.Users = []embed.User{{Name: "wk", Password: "pw", Permissions: bus.PermissionsFor("test", who, toolcall.Queue{Tool: job})}}
 	}))
 	w.engine(bus.ServiceOptions{})
 	denied := make(chan error, 16)
@@ -51,9 +52,9 @@ func TestWorkerWithMinimalPermissions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bot := w.client(message.RoleRuntime, "bot")
+	bot := w.client(toolcall.RoleRuntime, "bot")
 	lines := make(chan string, 16)
-	stop, err := bot.OnProgress(t.Context(), message.Key{Session: "s1"}, func(p message.ProgressRequest) { lines <- fmt.Sprint(p.Call, p.N, p.Text) })
+	stop, err := bot.OnProgress(t.Context(), toolcall.Key{Session: "s1"}, func(p toolcall.ProgressRequest) { lines <- fmt.Sprint(p.Call, p.N, p.Text) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +62,7 @@ func TestWorkerWithMinimalPermissions(t *testing.T) {
 	propose(t, bot, toolCall("c1", job, `{"n":1}`), toolCall("c2", job, `{"n":2}`))
 
 	cancelled := make(chan string, 1)
-	defer wk.Cancels(func(r message.HeartbeatRequest, reason string) {
+	defer wk.Cancels(func(r toolcall.HeartbeatRequest, reason string) {
 		cancelled <- fmt.Sprint(r.Call, " ", r.Claim, " ", reason)
 	})()
 	for _, id := range []string{"c1", "c2"} {
@@ -70,33 +71,33 @@ func TestWorkerWithMinimalPermissions(t *testing.T) {
 		if string(c.Call) != id || c.Input == "" || c.Attempt.Grant == nil || task.Delivered != 1 {
 			t.Fatalf("task %+v", task)
 		}
-		if err := c.Attempt.Grant.Verify(message.NewKeySet(w.Keys().Public()), *c.Request, job, c.Attempt.Number, time.Now()); err != nil {
+		if err := c.Attempt.Grant.Verify(toolcall.NewKeySet(w.Keys().Public()), *c.Request, job, c.Attempt.Number, time.Now()); err != nil {
 			t.Errorf("the grant: %v", err)
 		}
-		if _, err := wk.Start(t.Context(), message.StartRequest{Key: c.Key, Attempt: 1, Claim: "claim-" + id}); err != nil {
+		if _, err := wk.Start(t.Context(), toolcall.StartRequest{Key: c.Key, Attempt: 1, Claim: "claim-" + id}); err != nil {
 			t.Fatal(err)
 		}
 		if err := task.Ack(t.Context()); err != nil {
 			t.Errorf("ack: %v", err)
 		}
 	}
-	if err := wk.Progress(t.Context(), message.ProgressRequest{Key: callKey("c1"), Attempt: 1, Claim: "claim-c1", N: 1, Text: "half"}); err != nil {
+	if err := wk.Progress(t.Context(), toolcall.ProgressRequest{Key: callKey("c1"), Attempt: 1, Claim: "claim-c1", N: 1, Text: "half"}); err != nil {
 		t.Error(err)
 	}
 	if line := receive(t, lines); line != "c11half" {
 		t.Errorf("progress %q", line)
 	}
-	rep, err := wk.Result(t.Context(), message.ResultRequest{Key: callKey("c1"), Attempt: 1, Claim: "claim-c1", Result: success("c1", job, "done")})
+	rep, err := wk.Result(t.Context(), toolcall.ResultRequest{Key: callKey("c1"), Attempt: 1, Claim: "claim-c1", Result: success("c1", job, "done")})
 	if err != nil || !rep.Stored || rep.State != message.ToolCallFinished {
 		t.Errorf("result: %+v, %v", rep, err)
 	}
-	if _, err := bot.Interrupt(t.Context(), message.InterruptRequest{Session: "s1", Reply: "r1", Reason: "stop"}); err != nil {
+	if _, err := bot.Interrupt(t.Context(), toolcall.InterruptRequest{Session: "s1", Reply: "r1", Reason: "stop"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := receive(t, cancelled); got[:12] != "c2 claim-c2 " {
 		t.Errorf("cancel %q", got)
 	}
-	if hb, err := wk.Heartbeat(t.Context(), message.HeartbeatRequest{Key: callKey("c2"), Attempt: 1, Claim: "claim-c2"}); err != nil || !hb.Cancel {
+	if hb, err := wk.Heartbeat(t.Context(), toolcall.HeartbeatRequest{Key: callKey("c2"), Attempt: 1, Claim: "claim-c2"}); err != nil || !hb.Cancel {
 		t.Errorf("heartbeat of an interrupted call: %+v, %v", hb, err)
 	}
 	select {
@@ -123,7 +124,7 @@ func TestNextWaitsForTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
 		wk := w.worker(job, "wk")
-		tasks := make(chan message.Task)
+		tasks := make(chan toolcall.Task)
 		go func() {
 			task, err := wk.Next(context.Background())
 			if err != nil {
@@ -135,7 +136,7 @@ func TestNextWaitsForTheQueue(t *testing.T) {
 		w.engine(bus.ServiceOptions{})
 		time.Sleep(time.Hour) // many requests for a task expire
 		began := time.Now()
-		propose(t, w.client(message.RoleRuntime, "bot"), toolCall("c1", job, `{}`))
+		propose(t, w.client(toolcall.RoleRuntime, "bot"), toolCall("c1", job, `{}`))
 		task := <-tasks
 		if d := time.Since(began); task.Record.Call.Call != "c1" || d > time.Second {
 			t.Errorf("%s came after %v", task.Record.Call.Call, d)
@@ -149,7 +150,7 @@ func TestNextReleaseAndRedelivery(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
 		j := w.Journal("test")
 		w.tasks()
-		if err := j.EnsureQueue(t.Context(), message.Queue{Tool: job}); err != nil {
+		if err := j.EnsureQueue(t.Context(), toolcall.Queue{Tool: job}); err != nil {
 			t.Fatal(err)
 		}
 		mustAppend(t, j, workRecord("f1", callKey("c1"), job), 0)
@@ -186,7 +187,7 @@ func TestNextGivenUpLosesNothing(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
 		j := w.Journal("test")
 		w.tasks()
-		if err := j.EnsureQueue(t.Context(), message.Queue{Tool: job}); err != nil {
+		if err := j.EnsureQueue(t.Context(), toolcall.Queue{Tool: job}); err != nil {
 			t.Fatal(err)
 		}
 		wk := w.worker(job, "wk")
@@ -226,7 +227,7 @@ func TestNextSkipsWhatIsNoTask(t *testing.T) {
 	w := newWorld(t)
 	j := w.Journal("test")
 	w.tasks()
-	if err := j.EnsureQueue(t.Context(), message.Queue{Tool: job}); err != nil {
+	if err := j.EnsureQueue(t.Context(), toolcall.Queue{Tool: job}); err != nil {
 		t.Fatal(err)
 	}
 	nc := w.Conn("forger")
@@ -245,7 +246,7 @@ func TestNextSkipsWhatIsNoTask(t *testing.T) {
 	if task := next(t, wk); task.Record.Call.Call != "c9" {
 		t.Errorf("task %+v", task.Record)
 	}
-	c, err := stream(t, w.Bus).Consumer(t.Context(), bus.ConsumerName(message.Queue{Tool: job}))
+	c, err := stream(t, w.Bus).Consumer(t.Context(), bus.ConsumerName(toolcall.Queue{Tool: job}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,14 +271,14 @@ func TestNextSurvivesAServerRestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := j.EnsureQueue(t.Context(), message.Queue{Tool: job}); err != nil {
+	if err := j.EnsureQueue(t.Context(), toolcall.Queue{Tool: job}); err != nil {
 		t.Fatal(err)
 	}
 	wk, err := bus.NewWorker(b.Dial("wk"), "test", job, "wk", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tasks := make(chan message.Task, 1)
+	tasks := make(chan toolcall.Task, 1)
 	go func() {
 		if task, err := wk.Next(t.Context()); err == nil {
 			tasks <- task
@@ -308,7 +309,7 @@ func waiting(t testing.TB, srv *embed.Server) {
 		t.Fatal(err)
 	}
 	for {
-		c, err := js.Consumer(t.Context(), "ASKANCE_test", bus.ConsumerName(message.Queue{Tool: job}))
+		c, err := js.Consumer(t.Context(), "ASKANCE_test", bus.ConsumerName(toolcall.Queue{Tool: job}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 )
 
@@ -46,19 +47,19 @@ type runner struct{}
 
 func (runner) Has(tool string) bool { return tool == echo || tool == pay }
 
-func (runner) Run(_ context.Context, inv message.Invocation, progress func(string)) message.ToolResultBlock {
+func (runner) Run(_ context.Context, inv toolcall.Invocation, progress func(string)) message.ToolResultBlock {
 	progress("running")
 	return message.ToolResultBlock{ID: inv.Call.Call, Name: inv.Call.Tool, State: message.ToolResultSuccess, Output: message.Content{Text: inv.Call.Input}}
 }
 
 // space is what an engine is started for.
 type space struct {
-	name  message.SpaceID
+	name  toolcall.SpaceID
 	tools []engine.Tool
 	rules []permission.Rule
 }
 
-func tool(name string, p message.Placement) engine.Tool {
+func tool(name string, p toolcall.Placement) engine.Tool {
 	return engine.Tool{Tool: permission.Tool{Name: name}, Placement: p, ConcurrencySafe: true}
 }
 
@@ -72,7 +73,7 @@ func (w *world) engine(o bus.ServiceOptions, wrap ...func(api.Caller) api.Caller
 func testSpace() space {
 	return space{
 		name:  "test",
-		tools: []engine.Tool{tool(echo, message.PlaceLocal), tool(pay, message.PlaceLocal), tool(job, message.PlaceRemote), tool(otherJob, message.PlaceRemote), tool(outside, message.PlaceExternal)},
+		tools: []engine.Tool{tool(echo, toolcall.PlaceLocal), tool(pay, toolcall.PlaceLocal), tool(job, toolcall.PlaceRemote), tool(otherJob, toolcall.PlaceRemote), tool(outside, toolcall.PlaceExternal)},
 		rules: []permission.Rule{
 			{Name: "free", Tools: []string{echo, job, otherJob, outside}, Behavior: message.BehaviorAllow},
 			{Name: "money", Tools: []string{pay}, Behavior: message.BehaviorAsk},
@@ -109,9 +110,9 @@ func (w *world) engineOn(nc *nats.Conn, sp space, o bus.ServiceOptions, wrap ...
 	if o.Observer == nil {
 		o.Observer = e
 	}
-	s, err := bus.Serve(context.Background(), nc, sp.name, func(p message.Principal, queue message.Queue) api.Caller {
+	s, err := bus.Serve(context.Background(), nc, sp.name, func(p toolcall.Principal, queue toolcall.Queue) api.Caller {
 		var s api.Caller = e.As(p)
-		if p.Role == message.RoleWorker {
+		if p.Role == toolcall.RoleWorker {
 			s = e.Worker(p, queue)
 		}
 		for _, f := range wrap {
@@ -133,14 +134,14 @@ func (r *replica) stop() {
 }
 
 // client is a client on a connection of its own.
-func (w *world) client(role message.Role, name string) *bus.Client {
+func (w *world) client(role toolcall.Role, name string) *bus.Client {
 	w.t.Helper()
 	return w.clientOn(w.Conn(name), role, name)
 }
 
-func (w *world) clientOn(nc *nats.Conn, role message.Role, name string) *bus.Client {
+func (w *world) clientOn(nc *nats.Conn, role toolcall.Role, name string) *bus.Client {
 	w.t.Helper()
-	c, err := bus.NewClient(nc, "test", message.Principal{Role: role, Name: name})
+	c, err := bus.NewClient(nc, "test", toolcall.Principal{Role: role, Name: name})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -177,9 +178,9 @@ func toolCall(id, tool, input string) message.ToolCallBlock {
 }
 
 // propose proposes calls of the reply r1 of the session s1.
-func propose(t testing.TB, c engine.Client, calls ...message.ToolCallBlock) []*message.Call {
+func propose(t testing.TB, c engine.Client, calls ...message.ToolCallBlock) []*toolcall.Call {
 	t.Helper()
-	rep, err := c.Propose(t.Context(), message.ProposeRequest{Session: "s1", Reply: "r1", Calls: calls})
+	rep, err := c.Propose(t.Context(), toolcall.ProposeRequest{Session: "s1", Reply: "r1", Calls: calls})
 	if err != nil {
 		t.Fatalf("propose: %v", err)
 	}
@@ -187,9 +188,9 @@ func propose(t testing.TB, c engine.Client, calls ...message.ToolCallBlock) []*m
 }
 
 // finished waits until the calls of r1 are finished.
-func finished(t testing.TB, c engine.Client, ids ...message.CallID) []*message.Call {
+func finished(t testing.TB, c engine.Client, ids ...message.CallID) []*toolcall.Call {
 	t.Helper()
-	rep, err := c.Wait(t.Context(), message.WaitRequest{Session: "s1", Reply: "r1", Calls: ids, TimeoutMS: patience.Milliseconds()})
+	rep, err := c.Wait(t.Context(), toolcall.WaitRequest{Session: "s1", Reply: "r1", Calls: ids, TimeoutMS: patience.Milliseconds()})
 	if err != nil || !rep.Done {
 		t.Fatalf("wait: done %v, %v", rep.Done, err)
 	}

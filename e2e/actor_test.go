@@ -11,6 +11,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Who acts in these tests.
@@ -39,10 +40,10 @@ type client struct {
 // ack is a change that was acknowledged: it must be found in the journal.
 type ack struct {
 	op   string
-	call *message.Call // as it was returned
+	call *toolcall.Call // as it was returned
 }
 
-func (w *world) acknowledged(op string, calls ...*message.Call) {
+func (w *world) acknowledged(op string, calls ...*toolcall.Call) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range calls {
@@ -93,8 +94,8 @@ func persist[T any](limit time.Duration, what string, f func(ctx context.Context
 }
 
 // propose hands calls over; the acknowledgement is remembered.
-func (c client) propose(r message.ProposeRequest) ([]*message.Call, error) {
-	reply, _, err := persist(requestLimit, "propose "+string(r.Reply), func(ctx context.Context) (message.ProposeReply, error) { return c.Propose(ctx, r) })
+func (c client) propose(r toolcall.ProposeRequest) ([]*toolcall.Call, error) {
+	reply, _, err := persist(requestLimit, "propose "+string(r.Reply), func(ctx context.Context) (toolcall.ProposeReply, error) { return c.Propose(ctx, r) })
 	if err == nil && len(reply.Calls) != len(r.Calls) {
 		err = fmt.Errorf("propose %s: %d calls were proposed, %d came back", r.Reply, len(r.Calls), len(reply.Calls))
 	}
@@ -107,9 +108,9 @@ func (c client) propose(r message.ProposeRequest) ([]*message.Call, error) {
 // answer answers the approval request that the call carries. That the approval request is over
 // by now is no error: an earlier try may have been taken, or the list that the
 // approval request came from lagged behind.
-func (c client) answer(call *message.Call, a message.Response) error {
+func (c client) answer(call *toolcall.Call, a toolcall.Response) error {
 	a.Key, a.Digest = call.Key, call.Digest
-	got, _, err := persist(requestLimit, "answer "+call.Key.String(), func(ctx context.Context) (*message.Call, error) { return c.SubmitResponse(ctx, a) })
+	got, _, err := persist(requestLimit, "answer "+call.Key.String(), func(ctx context.Context) (*toolcall.Call, error) { return c.SubmitResponse(ctx, a) })
 	if err == nil {
 		c.w.acknowledged("answer", got)
 		return nil
@@ -122,7 +123,7 @@ func (c client) answer(call *message.Call, a message.Response) error {
 
 // answered waits until the journal shows that the approval request that a call carries
 // is not open any more.
-func (w *world) answered(asked *message.Call) bool {
+func (w *world) answered(asked *toolcall.Call) bool {
 	return w.obs.until(func() bool {
 		now := w.obs.call(asked.Key)
 		return now != nil && (now.State != message.ToolCallAsking || now.Digest != asked.Digest)
@@ -131,9 +132,9 @@ func (w *world) answered(asked *message.Call) bool {
 
 // resolve says what became of a blocked call. If it is not held any more by then,
 // its owner knew better: a late result resolves a call, too.
-func (c client) resolve(call *message.Call, outcome message.Outcome) error {
-	r := message.ResolveRequest{Key: call.Key, Attempt: call.Attempt.Number, Outcome: outcome, Output: "resolved", Note: "by looking at the effect file"}
-	got, _, err := persist(requestLimit, "resolve "+call.Key.String(), func(ctx context.Context) (*message.Call, error) { return c.Resolve(ctx, r) })
+func (c client) resolve(call *toolcall.Call, outcome toolcall.Outcome) error {
+	r := toolcall.ResolveRequest{Key: call.Key, Attempt: call.Attempt.Number, Outcome: outcome, Output: "resolved", Note: "by looking at the effect file"}
+	got, _, err := persist(requestLimit, "resolve "+call.Key.String(), func(ctx context.Context) (*toolcall.Call, error) { return c.Resolve(ctx, r) })
 	if err == nil {
 		c.w.acknowledged("resolve", got)
 		return nil
@@ -146,10 +147,10 @@ func (c client) resolve(call *message.Call, outcome message.Outcome) error {
 
 // movedOn waits until the journal shows that a blocked call is not held any more,
 // or is held for a later attempt.
-func (w *world) movedOn(held *message.Call) bool {
+func (w *world) movedOn(held *toolcall.Call) bool {
 	return w.obs.until(func() bool {
 		now := w.obs.call(held.Key)
-		return now.Records > held.Records && (now.Blocked == message.NotBlocked || now.Attempt.Number > held.Attempt.Number)
+		return now.Records > held.Records && (now.Blocked == toolcall.NotBlocked || now.Attempt.Number > held.Attempt.Number)
 	})
 }
 
@@ -159,10 +160,10 @@ func over(err error) bool {
 }
 
 // list reads all pages.
-func (c client) list(r message.ListRequest) ([]*message.Call, error) {
-	var out []*message.Call
+func (c client) list(r toolcall.ListRequest) ([]*toolcall.Call, error) {
+	var out []*toolcall.Call
 	for {
-		page, _, err := persist(requestLimit, "list", func(ctx context.Context) (message.ListReply, error) { return c.List(ctx, r) })
+		page, _, err := persist(requestLimit, "list", func(ctx context.Context) (toolcall.ListReply, error) { return c.List(ctx, r) })
 		if err != nil {
 			return nil, err
 		}
@@ -176,7 +177,7 @@ func (c client) list(r message.ListRequest) ([]*message.Call, error) {
 
 // ready waits until an engine answers.
 func (c client) ready() error {
-	_, _, err := persist(requestLimit, "info", func(ctx context.Context) (message.InfoReply, error) {
+	_, _, err := persist(requestLimit, "info", func(ctx context.Context) (toolcall.InfoReply, error) {
 		ctx, cancel := context.WithTimeout(ctx, 250*time.Millisecond)
 		defer cancel()
 		c.w.mind()
@@ -195,22 +196,22 @@ func (w *world) block(id, tool string, in effect.Input) message.ToolCallBlock {
 	return message.ToolCallBlock{ID: message.CallID(id), Name: tool, Input: string(raw)}
 }
 
-func proposal(session, reply string, calls ...message.ToolCallBlock) message.ProposeRequest {
-	return message.ProposeRequest{Session: message.SessionID(session), Reply: message.ReplyID(reply), Agent: "e2e", Calls: calls}
+func proposal(session, reply string, calls ...message.ToolCallBlock) toolcall.ProposeRequest {
+	return toolcall.ProposeRequest{Session: message.SessionID(session), Reply: message.ReplyID(reply), Agent: "e2e", Calls: calls}
 }
 
-func key(session, reply, call string) message.Key {
-	return message.Key{Space: space, Session: message.SessionID(session), Reply: message.ReplyID(reply), Call: message.CallID(call)}
+func key(session, reply, call string) toolcall.Key {
+	return toolcall.Key{Space: space, Session: message.SessionID(session), Reply: message.ReplyID(reply), Call: message.CallID(call)}
 }
 
 // describe is a call in one line, for failures.
-func describe(c *message.Call) string {
+func describe(c *toolcall.Call) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s: %s (%s), %d event records, attempt %d", c.Key, c.Tool, c.State, c.Cause, c.Records, c.Attempt.Number)
 	if c.Started() {
 		fmt.Fprintf(&b, " of %s", c.Attempt.Worker)
 	}
-	if c.Blocked != message.NotBlocked {
+	if c.Blocked != toolcall.NotBlocked {
 		fmt.Fprintf(&b, ", held: %s", c.Blocked)
 	}
 	if !c.RetryAt.IsZero() {

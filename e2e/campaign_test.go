@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -93,9 +92,9 @@ func newCampaign(t *testing.T) (*campaign, time.Duration, []strikeOn) {
 		c.add(second)
 	}
 	for _, name := range []string{"runtime-a", "runtime-b", "alice", "bob"} {
-		role := message.RoleApprover
+		role := toolcall.RoleApprover
 		if strings.HasPrefix(name, "runtime") {
-			role = message.RoleRuntime
+			role = toolcall.RoleRuntime
 		}
 		p := w.process(name, playerSign, os.Args[0], playerArg, string(role), name, w.url, strconv.FormatUint(seed, 10), w.dir)
 		p.start()
@@ -222,7 +221,7 @@ func (c *campaign) judge() {
 	c.t.Helper()
 	notes, err := readTranscript(c.dir)
 	c.must(err)
-	turns, open, revoked := 0, map[string]bool{}, map[message.StandingID]time.Time{}
+	turns, open, revoked := 0, map[string]bool{}, map[toolcall.StandingID]time.Time{}
 	for _, n := range notes {
 		switch {
 		case n.Did == "begin":
@@ -232,7 +231,7 @@ func (c *campaign) judge() {
 		case n.Did == "turn":
 			turns++
 		case n.Did == revokedRule && n.Error == "":
-			revoked[message.StandingID(n.On)] = n.At
+			revoked[toolcall.StandingID(n.On)] = n.At
 		}
 		for _, a := range n.Calls {
 			c.acknowledged(n.Who+" "+n.Did, a.call())
@@ -245,7 +244,7 @@ func (c *campaign) judge() {
 	calls, approved, twice := c.obs.all(), 0, 0
 	for _, call := range calls {
 		for _, r := range c.obs.history(call.Key) {
-			if took(r.Record, toolcall.Approve) {
+			if took(r.Record, toolcall.CauseApprove) {
 				approved++
 				twice += c.agreed(r.Record.Call)
 			}
@@ -260,11 +259,11 @@ func (c *campaign) judge() {
 
 // agreed checks that as many people approved a call as its approval request demands,
 // and gives 1 if that is more than one.
-func (c *campaign) agreed(call *message.Call) int {
+func (c *campaign) agreed(call *toolcall.Call) int {
 	c.t.Helper()
 	by := map[string]bool{}
 	for _, v := range call.Votes {
-		if v.Kind == message.ResponseApprove && (v.Digest == call.Digest || v.Made == call.Digest) {
+		if v.Kind == toolcall.ResponseApprove && (v.Digest == call.Digest || v.Made == call.Digest) {
 			by[v.By.Name] = true
 		}
 	}
@@ -277,9 +276,9 @@ func (c *campaign) agreed(call *message.Call) int {
 
 // notRevoked checks that no call began under a standing approval after its
 // revocation was acknowledged.
-func (c *campaign) notRevoked(r message.JournalEntry, revoked map[message.StandingID]time.Time) {
+func (c *campaign) notRevoked(r toolcall.JournalEntry, revoked map[toolcall.StandingID]time.Time) {
 	c.t.Helper()
-	if !took(r.Record, toolcall.Start) {
+	if !took(r.Record, toolcall.CauseStart) {
 		return
 	}
 	for _, id := range r.Record.Call.Decision.StandingApprovals() {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/e2e/internal/effect"
-	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -55,7 +54,7 @@ func (s *stage) round(p point, i int) strike {
 		s.block("never", s.dice.tool(), effect.Input{N: s.pick(1e6), Forbid: true}),
 	)
 	sight := p.see(s.world, struck)
-	asked := s.obs.when(step(struck, toolcall.Ask))
+	asked := s.obs.when(step(struck, toolcall.CauseAsk))
 
 	errs := make(chan error, 2)
 	go func() {
@@ -68,7 +67,7 @@ func (s *stage) round(p point, i int) strike {
 			return
 		}
 		<-asked
-		errs <- s.approver.answer(s.obs.call(struck), message.Response{Kind: message.ResponseApprove})
+		errs <- s.approver.answer(s.obs.call(struck), toolcall.Response{Kind: toolcall.ResponseApprove})
 	}()
 	victim := s.engine
 	if p.worker {

@@ -21,6 +21,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/e2e/internal/effect"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 const (
@@ -100,8 +101,8 @@ func TestDamagedJournal(t *testing.T) {
 // history is what there was before the damage.
 type history struct {
 	dir       string
-	proposals []message.ProposeRequest
-	calls     map[message.Key]*message.Call
+	proposals []toolcall.ProposeRequest
+	calls     map[toolcall.Key]*toolcall.Call
 }
 
 // prepareStore runs calls of all tools: most have ended, some ask. All records
@@ -110,7 +111,7 @@ func prepareStore(t *testing.T, killed bool) history {
 	t.Helper()
 	w := newWorld(t)
 	s := newStageIn(w, w.damageable())
-	h := history{dir: w.dir, calls: map[message.Key]*message.Call{}}
+	h := history{dir: w.dir, calls: map[toolcall.Key]*toolcall.Call{}}
 	for i := range 12 {
 		in := func(ask bool) effect.Input {
 			return effect.Input{N: i, Ask: ask, Pad: s.text(1500)}
@@ -122,7 +123,7 @@ func prepareStore(t *testing.T, killed bool) history {
 	}
 	s.obs.await("all calls end or ask", s.mind, func() bool {
 		all := s.obs.all()
-		return len(all) == 3*len(h.proposals) && !slices.ContainsFunc(all, func(c *message.Call) bool { return c.Open() && c.State != message.ToolCallAsking })
+		return len(all) == 3*len(h.proposals) && !slices.ContainsFunc(all, func(c *toolcall.Call) bool { return c.Open() && c.State != message.ToolCallAsking })
 	})
 	w.audit("checkpoint", "--nats", w.url, "--space", string(space), "--as", "auditor")
 	for _, c := range s.obs.all() {
@@ -301,15 +302,15 @@ func (w *world) repeated(p *process, h history, whole bool) {
 		worker.up()
 	}
 	for _, r := range h.proposals {
-		_, _, err := persist(requestLimit, "propose", func(ctx context.Context) (message.ProposeReply, error) { return bot.Propose(ctx, r) })
+		_, _, err := persist(requestLimit, "propose", func(ctx context.Context) (toolcall.ProposeReply, error) { return bot.Propose(ctx, r) })
 		if err != nil && whole {
 			w.t.Errorf("propose %s again: %v", r.Reply, err)
 		}
 	}
 	eventually(w.t, "nothing moves any more", func() bool {
-		calls, err := bot.list(message.ListRequest{Session: "s", All: true})
-		return err == nil && !slices.ContainsFunc(calls, func(c *message.Call) bool {
-			return c.Open() && c.State != message.ToolCallAsking && c.State != message.ToolCallPending && c.Blocked == message.NotBlocked
+		calls, err := bot.list(toolcall.ListRequest{Session: "s", All: true})
+		return err == nil && !slices.ContainsFunc(calls, func(c *toolcall.Call) bool {
+			return c.Open() && c.State != message.ToolCallAsking && c.State != message.ToolCallPending && c.Blocked == toolcall.NotBlocked
 		})
 	})
 	if whole {
@@ -322,7 +323,7 @@ func (w *world) repeated(p *process, h history, whole bool) {
 // intact checks that every call is listed as it was.
 func (w *world) intact(c client, h history) {
 	w.t.Helper()
-	calls, err := c.list(message.ListRequest{Session: "s", All: true})
+	calls, err := c.list(toolcall.ListRequest{Session: "s", All: true})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -528,7 +529,7 @@ func TestLossUnderEngine(t *testing.T) {
 				nats.start()
 				nats.up()
 				s := newStageIn(w, w.replica("engine"))
-				var proposals []message.ProposeRequest
+				var proposals []toolcall.ProposeRequest
 				for i := range 8 {
 					r := proposal("s", fmt.Sprintf("r%d", i), s.block("c0", post, effect.Input{N: i, Pad: s.text(1000)}), s.block("c1", mail, effect.Input{N: i}))
 					_, err := s.bot.propose(r)

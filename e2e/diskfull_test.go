@@ -11,6 +11,7 @@ import (
 
 	"github.com/askance-dev/askance/e2e/internal/effect"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // fileLimit is how large a file may be under which an engine runs, in blocks of
@@ -42,7 +43,7 @@ func TestDiskFull(t *testing.T) {
 }
 
 // untilFull proposes large approval requests until one is refused.
-func (s *stage) untilFull() message.ProposeRequest {
+func (s *stage) untilFull() toolcall.ProposeRequest {
 	s.t.Helper()
 	for n := 1; n <= 1000; n++ {
 		r := proposal("full", fmt.Sprintf("r%d", n), s.block("c", allTools[n%4], effect.Input{N: n, Ask: true, Pad: strings.Repeat("x", 100_000)}))
@@ -59,5 +60,5 @@ func (s *stage) untilFull() message.ProposeRequest {
 		s.acknowledged("propose", got.Calls...)
 	}
 	s.t.Fatal("the disk does not get full")
-	return message.ProposeRequest{}
+	return toolcall.ProposeRequest{}
 }

@@ -125,8 +125,8 @@ func (s *stage) runAgainUntraced() (settled int) {
 	s.t.Helper()
 	runs := s.marks(effect.RunsFile)
 	for _, c := range s.obs.all() {
-		if c.Blocked == message.BlockedUnknown && time.Since(c.UpdatedAt) > time.Second && len(runs[c.IdempotencyKey()]) == 0 {
-			s.must(s.operator.resolve(c, message.OutcomeRunAgain))
+		if c.Blocked == toolcall.BlockedUnknown && time.Since(c.UpdatedAt) > time.Second && len(runs[c.IdempotencyKey()]) == 0 {
+			s.must(s.operator.resolve(c, toolcall.OutcomeRunAgain))
 			settled++
 		}
 	}
@@ -134,9 +134,9 @@ func (s *stage) runAgainUntraced() (settled int) {
 }
 
 // started proposes one call and waits until its tool runs.
-func (s *stage) started(k message.Key, call message.ToolCallBlock) {
+func (s *stage) started(k toolcall.Key, call message.ToolCallBlock) {
 	s.t.Helper()
-	started := s.obs.when(step(k, toolcall.Start))
+	started := s.obs.when(step(k, toolcall.CauseStart))
 	_, err := s.bot.propose(proposal(string(k.Session), string(k.Reply), call))
 	s.must(err)
 	s.obs.await("the tool starts", s.mind, func() bool { return isClosed(started) })
@@ -144,12 +144,12 @@ func (s *stage) started(k message.Key, call message.ToolCallBlock) {
 
 // givenUp waits until an engine calls the owner of an attempt dead, or the call
 // has ended after all. It has the lease and a second.
-func (s *stage) givenUp(k message.Key) {
+func (s *stage) givenUp(k toolcall.Key) {
 	s.t.Helper()
 	began, busy := time.Now(), s.busy()
 	s.obs.await("the silent owner is given up", s.mind, func() bool {
 		c := s.obs.call(k)
-		return !c.Open() || c.Blocked == message.BlockedUnknown || !c.RetryAt.IsZero() || c.Attempt.Number > 1
+		return !c.Open() || c.Blocked == toolcall.BlockedUnknown || !c.RetryAt.IsZero() || c.Attempt.Number > 1
 	})
 	took, lost := time.Since(began), busy()
 	if took > lease+time.Second+slack+lost {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/askance-dev/askance/e2e/internal/effect"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // TestStoreFull fills a NATS server whose store is bounded: what does not fit
@@ -48,9 +49,9 @@ func (s *stage) begun() {
 
 // fill proposes large approval requests, then ever smaller ones, until not even a small
 // one fits, and gives the proposal that was refused last.
-func (s *stage) fill() message.ProposeRequest {
+func (s *stage) fill() toolcall.ProposeRequest {
 	s.t.Helper()
-	var refused message.ProposeRequest
+	var refused toolcall.ProposeRequest
 	n := 0
 	for _, size := range []int{100_000, 10_000, 1_000, 0} {
 		for {
@@ -73,22 +74,22 @@ func (s *stage) fill() message.ProposeRequest {
 
 // unchanged checks that a full store refused and lost nothing: the refused call
 // is unknown, approval requests are open still, and answering one changes nothing.
-func (s *stage) unchanged(refused message.ProposeRequest) {
+func (s *stage) unchanged(refused toolcall.ProposeRequest) {
 	s.t.Helper()
 	k := key(string(refused.Session), string(refused.Reply), "c")
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
-	if _, err := s.bot.Show(ctx, message.ShowRequest{Key: k}); !errors.Is(err, message.ErrNotFound) {
+	if _, err := s.bot.Show(ctx, toolcall.ShowRequest{Key: k}); !errors.Is(err, message.ErrNotFound) {
 		s.t.Errorf("show of the refused call: %v, want %s", err, message.CodeNotFound)
 	}
-	open, err := s.approver.list(message.ListRequest{States: []message.ToolCallState{message.ToolCallAsking}})
+	open, err := s.approver.list(toolcall.ListRequest{States: []message.ToolCallState{message.ToolCallAsking}})
 	s.must(err)
 	asked := open[0]
-	err = s.approver.answer(asked, message.Response{Kind: message.ResponseApprove})
+	err = s.approver.answer(asked, toolcall.Response{Kind: toolcall.ResponseApprove})
 	if !errors.Is(err, message.ErrFull) {
 		s.t.Errorf("answer with a full store: %v, want an error with code %s", err, message.CodeFull)
 	}
-	show, err := s.approver.Show(ctx, message.ShowRequest{Key: asked.Key})
+	show, err := s.approver.Show(ctx, toolcall.ShowRequest{Key: asked.Key})
 	s.must(err)
 	if now := show.Call; now.State != message.ToolCallAsking || now.Digest != asked.Digest || now.Seq != asked.Seq {
 		s.t.Errorf("%s: an answer that was refused changed it to %s", describe(asked), describe(now))
@@ -97,7 +98,7 @@ func (s *stage) unchanged(refused message.ProposeRequest) {
 
 // resumes carries everything through once there is room: what was refused, what
 // asks, and the results that could not be stored.
-func (s *stage) resumes(refused message.ProposeRequest) {
+func (s *stage) resumes(refused toolcall.ProposeRequest) {
 	s.t.Helper()
 	began := time.Now()
 	_, err := s.bot.propose(refused)

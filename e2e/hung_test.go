@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/e2e/internal/effect"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // TestHungEngine stops one of two engines for as long as the other is measured.
@@ -103,12 +103,12 @@ func (s *stage) load(name string, skip, span time.Duration, begin func()) measur
 				})
 				if err == nil {
 					err = timed(func() error {
-						_, err := c.List(ctx, message.ListRequest{Session: request.Session})
+						_, err := c.List(ctx, toolcall.ListRequest{Session: request.Session})
 						return err
 					})
 				}
 				if err == nil {
-					_, err = c.Wait(ctx, message.WaitRequest{Session: request.Session, Reply: request.Reply, TimeoutMS: patience.Milliseconds()})
+					_, err = c.Wait(ctx, toolcall.WaitRequest{Session: request.Session, Reply: request.Reply, TimeoutMS: patience.Milliseconds()})
 				}
 				if err != nil {
 					s.t.Errorf("%s: %v", name, err)

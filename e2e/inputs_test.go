@@ -92,7 +92,7 @@ func (s *stage) strikeInput(c inputCell, n int) strike {
 	s.t.Helper()
 	session, reply := fmt.Sprintf("s%d", n%3), fmt.Sprintf("r%d", n)
 	struck := key(session, reply, "struck")
-	seen := s.obs.when(step(struck, toolcall.Start))
+	seen := s.obs.when(step(struck, toolcall.CauseStart))
 	other := pipedTools[0]
 	if other == c.tool {
 		other = pipedTools[1]

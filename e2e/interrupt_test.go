@@ -7,7 +7,6 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/e2e/internal/effect"
-	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -27,7 +26,7 @@ func (s *stage) interruptRound(i int) {
 	s.t.Helper()
 	session, reply := fmt.Sprintf("s%d", i%3), fmt.Sprintf("r%d", i)
 	rk := key(session, reply, "")
-	asked := s.obs.when(step(key(session, reply, "asks"), toolcall.Ask))
+	asked := s.obs.when(step(key(session, reply, "asks"), toolcall.CauseAsk))
 	_, err := s.bot.propose(proposal(session, reply,
 		s.block("runs", []string{charge, note}[s.pick(2)], effect.Input{N: i, Before: 10, After: 200}),
 		s.block("asks", charge, s.input(true)),
@@ -38,14 +37,14 @@ func (s *stage) interruptRound(i int) {
 
 	seen := s.onRequest(bus.KindInterrupt, rk).seen
 	if i%2 == 1 {
-		seen = s.obs.when(func(r message.JournalEntry) bool {
-			return r.Record != nil && r.Record.Reply != nil && r.Key == rk && r.Record.Reply.Phase == message.ReplyInterrupted
+		seen = s.obs.when(func(r toolcall.JournalEntry) bool {
+			return r.Record != nil && r.Record.Reply != nil && r.Key == rk && r.Record.Reply.Phase == toolcall.ReplyInterrupted
 		})
 	}
 	errs := make(chan error, 1)
 	go func() {
-		_, _, err := persist(requestLimit, "interrupt "+reply, func(ctx context.Context) (message.InterruptReply, error) {
-			return s.bot.Interrupt(ctx, message.InterruptRequest{Session: rk.Session, Reply: rk.Reply})
+		_, _, err := persist(requestLimit, "interrupt "+reply, func(ctx context.Context) (toolcall.InterruptReply, error) {
+			return s.bot.Interrupt(ctx, toolcall.InterruptRequest{Session: rk.Session, Reply: rk.Reply})
 		})
 		errs <- err
 	}()
@@ -64,13 +63,13 @@ func (s *stage) interruptRound(i int) {
 }
 
 // replyEnded waits until the reply's own tree says so.
-func (s *stage) replyEnded(reply message.Key) {
+func (s *stage) replyEnded(reply toolcall.Key) {
 	s.t.Helper()
 	j := s.journal(s.conn)
 	s.obs.await("the reply ends", s.mind, func() bool {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		r, err := j.Last(ctx, reply)
-		return err == nil && r.Record.Reply.Phase == message.ReplyEnded
+		return err == nil && r.Record.Reply.Phase == toolcall.ReplyEnded
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/e2e/internal/effect"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // TestNoLeaveAfterHold has a worker whose start was stored, but who never got the
@@ -23,19 +24,19 @@ func TestNoLeaveAfterHold(t *testing.T) {
 	k := key("s", "r", "c")
 	_, err = s.bot.propose(proposal("s", "r", s.block("c", mail, effect.Input{N: 1})))
 	s.must(err)
-	r := message.StartRequest{V: 1, Key: k, Attempt: 1, Claim: "the-claim"}
-	ask := func(ctx context.Context) (message.StartReply, error) { return worker.Start(ctx, r) }
+	r := toolcall.StartRequest{V: 1, Key: k, Attempt: 1, Claim: "the-claim"}
+	ask := func(ctx context.Context) (toolcall.StartReply, error) { return worker.Start(ctx, r) }
 	if _, _, err = persist(requestLimit, "start", ask); !over(err) { // over: it was asked again too late already
 		s.must(err)
 	}
 	s.obs.await("the silent worker is given up", s.mind, func() bool {
 		c := s.obs.call(k)
-		return c != nil && c.Blocked == message.BlockedUnknown
+		return c != nil && c.Blocked == toolcall.BlockedUnknown
 	})
 	if leave, err := ask(t.Context()); !errors.Is(err, message.ErrSuperseded) && !errors.Is(err, message.ErrState) {
 		t.Errorf("start of %s asked again: %+v, %v, want an error with code %s or %s", describe(s.obs.call(k)), leave, err, message.CodeSuperseded, message.CodeState)
 	}
-	s.must(s.operator.resolve(s.obs.call(k), message.OutcomeDidNot))
+	s.must(s.operator.resolve(s.obs.call(k), toolcall.OutcomeDidNot))
 	s.obs.await("the call ends", s.mind, func() bool { return !s.obs.call(k).Open() })
 	s.verify(false)
 }

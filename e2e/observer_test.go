@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/bus"
-	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -20,9 +19,9 @@ type observer struct {
 	leave context.CancelFunc // ends the observation
 
 	mu           sync.Mutex // guards all below
-	calls        map[message.Key]*message.Call
-	order        []message.Key // of first event records
-	eventRecords map[message.Key][]message.JournalEntry
+	calls        map[toolcall.Key]*toolcall.Call
+	order        []toolcall.Key // of first event records
+	eventRecords map[toolcall.Key][]toolcall.JournalEntry
 	records      int
 	seq          uint64 // of the last record
 	caughtUp     bool
@@ -32,7 +31,7 @@ type observer struct {
 
 // watcher waits for one record.
 type watcher struct {
-	match func(message.JournalEntry) bool
+	match func(toolcall.JournalEntry) bool
 	seen  chan struct{}
 }
 
@@ -40,7 +39,7 @@ type watcher struct {
 func observe(t testing.TB, j *bus.Journal) *observer {
 	t.Helper()
 	o := &observer{
-		t: t, calls: map[message.Key]*message.Call{}, eventRecords: map[message.Key][]message.JournalEntry{},
+		t: t, calls: map[toolcall.Key]*toolcall.Call{}, eventRecords: map[toolcall.Key][]toolcall.JournalEntry{},
 		watchers: map[*watcher]struct{}{}, changed: make(chan struct{}),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -56,8 +55,8 @@ func observe(t testing.TB, j *bus.Journal) *observer {
 	return o
 }
 
-// Record implements message.Sink.
-func (o *observer) Record(r message.JournalEntry) {
+// Record implements toolcall.Sink.
+func (o *observer) Record(r toolcall.JournalEntry) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.records++
@@ -83,7 +82,7 @@ func (o *observer) Record(r message.JournalEntry) {
 	o.wake()
 }
 
-// CaughtUp implements message.Sink.
+// CaughtUp implements toolcall.Sink.
 func (o *observer) CaughtUp() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -97,7 +96,7 @@ func (o *observer) wake() {
 }
 
 // when gives a channel that is closed at the next record that matches.
-func (o *observer) when(match func(message.JournalEntry) bool) <-chan struct{} {
+func (o *observer) when(match func(toolcall.JournalEntry) bool) <-chan struct{} {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	w := &watcher{match: match, seen: make(chan struct{})}
@@ -106,31 +105,31 @@ func (o *observer) when(match func(message.JournalEntry) bool) <-chan struct{} {
 }
 
 // step matches an event record of the call in which a step of that cause was taken.
-func step(key message.Key, cause toolcall.Cause) func(message.JournalEntry) bool {
-	return func(r message.JournalEntry) bool {
+func step(key toolcall.Key, cause toolcall.Cause) func(toolcall.JournalEntry) bool {
+	return func(r toolcall.JournalEntry) bool {
 		return r.Record != nil && r.Record.Call != nil && r.Record.Call.Key == key && took(r.Record, cause)
 	}
 }
 
 // call is the last state seen of a call, nil if there was none.
-func (o *observer) call(key message.Key) *message.Call {
+func (o *observer) call(key toolcall.Key) *toolcall.Call {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.calls[key]
 }
 
 // history is the records seen of a call.
-func (o *observer) history(key message.Key) []message.JournalEntry {
+func (o *observer) history(key toolcall.Key) []toolcall.JournalEntry {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.Clone(o.eventRecords[key])
 }
 
 // all gives the last state seen of every call, in the order of proposal.
-func (o *observer) all() []*message.Call {
+func (o *observer) all() []*toolcall.Call {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	out := make([]*message.Call, 0, len(o.order))
+	out := make([]*toolcall.Call, 0, len(o.order))
 	for _, k := range o.order {
 		out = append(out, o.calls[k])
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/askance-dev/askance/e2e/internal/effect"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // found checks, over a new connection as after the runtime's own restart, that
@@ -21,11 +22,11 @@ func (s *stage) found(session string) {
 	s.obs.await("the observer sees what was acknowledged", s.mind, func() bool { return s.obs.reached(s.lastAck()) })
 	before := s.ofSession(session)
 	again := s.world.bot()
-	listed, err := again.list(message.ListRequest{Session: message.SessionID(session), All: true})
+	listed, err := again.list(toolcall.ListRequest{Session: message.SessionID(session), All: true})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	have := map[message.Key]*message.Call{}
+	have := map[toolcall.Key]*toolcall.Call{}
 	for _, c := range listed {
 		have[c.Key] = c
 	}
@@ -43,8 +44,8 @@ func (s *stage) found(session string) {
 }
 
 // ofSession is what was seen of a session's calls.
-func (w *world) ofSession(session string) []*message.Call {
-	var out []*message.Call
+func (w *world) ofSession(session string) []*toolcall.Call {
+	var out []*toolcall.Call
 	for _, c := range w.obs.all() {
 		if c.Session == message.SessionID(session) {
 			out = append(out, c)
@@ -59,7 +60,7 @@ func (s *stage) answerOpen(session string) error {
 	if s.answers != nil {
 		return s.answers(session)
 	}
-	open, err := s.approver.list(message.ListRequest{Session: message.SessionID(session), States: []message.ToolCallState{message.ToolCallAsking}})
+	open, err := s.approver.list(toolcall.ListRequest{Session: message.SessionID(session), States: []message.ToolCallState{message.ToolCallAsking}})
 	for _, c := range open {
 		if err == nil {
 			err = s.answer(c)
@@ -68,15 +69,15 @@ func (s *stage) answerOpen(session string) error {
 	return err
 }
 
-func (s *stage) answer(c *message.Call) error {
+func (s *stage) answer(c *toolcall.Call) error {
 	switch s.approver.dice.pick(12) {
 	case 0:
-		return s.approver.answer(c, message.Response{Kind: message.ResponseReject, Feedback: "no"})
+		return s.approver.answer(c, toolcall.Response{Kind: toolcall.ResponseReject, Feedback: "no"})
 	case 1:
-		return s.approver.answer(c, message.Response{Kind: message.ResponseRespond, Output: "forty-two"})
+		return s.approver.answer(c, toolcall.Response{Kind: toolcall.ResponseRespond, Output: "forty-two"})
 	case 2, 3:
 		edited := strings.Replace(c.Input, `"n":`, `"n":1`, 1)
-		return s.approver.answer(c, message.Response{Kind: message.ResponseApprove, Input: &edited})
+		return s.approver.answer(c, toolcall.Response{Kind: toolcall.ResponseApprove, Input: &edited})
 	case 4:
 		err := s.byCommand(approverName, "approve", keyPath(c.Key), "--digest", c.Digest)
 		if over(err) && s.answered(c) {
@@ -84,7 +85,7 @@ func (s *stage) answer(c *message.Call) error {
 		}
 		return err
 	default:
-		return s.approver.answer(c, message.Response{Kind: message.ResponseApprove})
+		return s.approver.answer(c, toolcall.Response{Kind: toolcall.ResponseApprove})
 	}
 }
 
@@ -110,7 +111,7 @@ func (s *stage) byCommand(name string, args ...string) error {
 }
 
 // keyPath is how a command names a call.
-func keyPath(k message.Key) string {
+func keyPath(k toolcall.Key) string {
 	return string(k.Session) + "/" + string(k.Reply) + "/" + string(k.Call)
 }
 
@@ -120,13 +121,13 @@ func (s *stage) rest() {
 	s.t.Helper()
 	s.obs.await("everything ends or waits to be resolved", s.mind, func() bool {
 		s.must(s.answerOpen(""))
-		held := map[message.Key]bool{}
+		held := map[toolcall.Key]bool{}
 		all := s.obs.all()
 		for _, c := range all {
-			held[c.ReplyKey()] = held[c.ReplyKey()] || c.Open() && c.Blocked != message.NotBlocked
+			held[c.ReplyKey()] = held[c.ReplyKey()] || c.Open() && c.Blocked != toolcall.NotBlocked
 		}
 		for _, c := range all {
-			if c.Open() && c.Blocked == message.NotBlocked && (c.State != message.ToolCallPending || !held[c.ReplyKey()]) {
+			if c.Open() && c.Blocked == toolcall.NotBlocked && (c.State != message.ToolCallPending || !held[c.ReplyKey()]) {
 				return false
 			}
 		}
@@ -139,7 +140,7 @@ func (s *stage) rest() {
 func (s *stage) settleAll() {
 	s.t.Helper()
 	for n := 0; ; {
-		held, err := s.operator.list(message.ListRequest{Phases: []message.Phase{message.PhaseBlocked}})
+		held, err := s.operator.list(toolcall.ListRequest{Phases: []toolcall.Phase{toolcall.PhaseBlocked}})
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -169,13 +170,13 @@ const ownersTime = 5 * time.Second
 // leave to: it lives, and has not been silent for long. An operator who judges by
 // then guesses. Later it never got its leave: else its late result had resolved
 // the call.
-func (s *stage) mayReport(held *message.Call) bool {
+func (s *stage) mayReport(held *toolcall.Call) bool {
 	return time.Since(held.UpdatedAt) < ownersTime && s.owned(held.Attempt)
 }
 
 // owned reports whether whoever started an attempt lives still: the engine with
 // that id, or the worker of that name since before the start.
-func (w *world) owned(a message.Attempt) bool {
+func (w *world) owned(a toolcall.Attempt) bool {
 	w.t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -201,13 +202,13 @@ func (s *stage) surely() map[string][]effect.Mark {
 }
 
 // resolve says what became of the call, one in four times by the command.
-func (s *stage) resolve(c *message.Call, happened bool, n int) error {
-	if c.Blocked != message.BlockedUnknown {
+func (s *stage) resolve(c *toolcall.Call, happened bool, n int) error {
+	if c.Blocked != toolcall.BlockedUnknown {
 		return fmt.Errorf("%s: held, but not because its outcome is unknown", describe(c))
 	}
-	outcome := message.OutcomeHappened
+	outcome := toolcall.OutcomeHappened
 	if !happened {
-		outcome = []message.Outcome{message.OutcomeDidNot, message.OutcomeRunAgain}[s.operator.dice.pick(2)]
+		outcome = []toolcall.Outcome{toolcall.OutcomeDidNot, toolcall.OutcomeRunAgain}[s.operator.dice.pick(2)]
 	}
 	if n%4 == 1 {
 		err := s.byCommand(operatorName, "resolve", keyPath(c.Key), "--outcome", string(outcome), "--output", "resolved")

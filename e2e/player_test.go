@@ -18,6 +18,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // playerArg is the first argument of this binary when it is a player: a
@@ -60,7 +61,7 @@ func playerRun(args []string) error {
 	if len(args) != 5 {
 		return fmt.Errorf("player: %d arguments, want 5", len(args))
 	}
-	role, name, url, dir := message.Role(args[0]), args[1], args[2], args[4]
+	role, name, url, dir := toolcall.Role(args[0]), args[1], args[2], args[4]
 	var err error
 	if seed, err = strconv.ParseUint(args[3], 10, 64); err != nil {
 		return err
@@ -74,26 +75,26 @@ func playerRun(args []string) error {
 	if p.Client, err = playerClient(ctx, url, role, name); err != nil {
 		return err
 	}
-	if role == message.RoleApprover {
-		if p.operator, err = playerClient(ctx, url, message.RoleOperator, name+"-operator"); err != nil {
+	if role == toolcall.RoleApprover {
+		if p.operator, err = playerClient(ctx, url, toolcall.RoleOperator, name+"-operator"); err != nil {
 			return err
 		}
 	}
 	fmt.Println(playerSign)
-	if role == message.RoleApprover {
+	if role == toolcall.RoleApprover {
 		return p.approves()
 	}
 	return p.proposes()
 }
 
-func playerClient(ctx context.Context, url string, role message.Role, name string) (engine.Client, error) {
+func playerClient(ctx context.Context, url string, role toolcall.Role, name string) (engine.Client, error) {
 	nc, err := bus.Connect(ctx, url, bus.ConnectOptions{Principal: name, Extra: []nats.Option{
 		nats.CustomReconnectDelay(func(int) time.Duration { return 20 * ms }),
 	}})
 	if err != nil {
 		return nil, err
 	}
-	return bus.NewClient(nc, space, message.Principal{Role: role, Name: name})
+	return bus.NewClient(nc, space, toolcall.Principal{Role: role, Name: name})
 }
 
 func (p *player) calm() bool {
@@ -103,7 +104,7 @@ func (p *player) calm() bool {
 
 // done notes the outcome of a request. Refusals that say that the call has moved
 // on are part of the game; others end the player.
-func (p *player) done(n noted, err error, calls ...*message.Call) error {
+func (p *player) done(n noted, err error, calls ...*toolcall.Call) error {
 	n.Calls = ackNotes(calls)
 	if err != nil {
 		n.Error = err.Error()
@@ -150,23 +151,23 @@ func (p *player) turn(turn int) error {
 	if err := p.book.note(noted{Did: "begin", On: string(r.Reply), Turn: turn}); err != nil {
 		return err
 	}
-	out, _, err := persist(requestLimit, "propose", func(ctx context.Context) (message.ProposeReply, error) { return p.Propose(ctx, r) })
+	out, _, err := persist(requestLimit, "propose", func(ctx context.Context) (toolcall.ProposeReply, error) { return p.Propose(ctx, r) })
 	if err := p.done(noted{Did: "propose", On: string(r.Reply), Turn: turn}, err, out.Calls...); err != nil {
 		return err
 	}
 	interrupts, pause := d.pick(8) == 0, d.between(0, 400*ms)
 	if interrupts && !p.calm() {
 		<-time.After(pause)
-		out, _, err := persist(requestLimit, "interrupt", func(ctx context.Context) (message.InterruptReply, error) {
-			return p.Interrupt(ctx, message.InterruptRequest{Session: r.Session, Reply: r.Reply, Reason: "the campaign"})
+		out, _, err := persist(requestLimit, "interrupt", func(ctx context.Context) (toolcall.InterruptReply, error) {
+			return p.Interrupt(ctx, toolcall.InterruptRequest{Session: r.Session, Reply: r.Reply, Reason: "the campaign"})
 		})
 		if err := p.done(noted{Did: "interrupt", On: string(r.Reply), Turn: turn}, err, out.Calls...); err != nil {
 			return err
 		}
 	}
 	for began := time.Now(); p.stop.Err() == nil && time.Since(began) < longTurn; {
-		out, _, err := persist(requestLimit, "list", func(ctx context.Context) (message.ListReply, error) {
-			return p.List(ctx, message.ListRequest{Session: r.Session, Reply: r.Reply, All: true})
+		out, _, err := persist(requestLimit, "list", func(ctx context.Context) (toolcall.ListReply, error) {
+			return p.List(ctx, toolcall.ListRequest{Session: r.Session, Reply: r.Reply, All: true})
 		})
 		if err != nil {
 			return err
@@ -181,15 +182,15 @@ func (p *player) turn(turn int) error {
 }
 
 // rests reports whether all calls have ended, or one waits for an operator.
-func rests(calls []*message.Call) bool {
-	return !slices.ContainsFunc(calls, (*message.Call).Open) || slices.ContainsFunc(calls, func(c *message.Call) bool { return c.Blocked != message.NotBlocked })
+func rests(calls []*toolcall.Call) bool {
+	return !slices.ContainsFunc(calls, (*toolcall.Call).Open) || slices.ContainsFunc(calls, func(c *toolcall.Call) bool { return c.Blocked != toolcall.NotBlocked })
 }
 
 // pads are how large the inputs of a campaign are.
 var pads = []int{0, 0, 0, 0, 200, 200, 200, 3_000, 3_000, 20_000, 60_000}
 
 // proposal is the same for the same seed, player and turn.
-func (p *player) proposal(d *dice, turn int) (message.ProposeRequest, error) {
+func (p *player) proposal(d *dice, turn int) (toolcall.ProposeRequest, error) {
 	r := proposal("of-"+p.name, fmt.Sprintf("r%d", turn))
 	for i := range 1 + d.pick(3) {
 		in := d.input(d.pick(3) == 0)
@@ -218,8 +219,8 @@ func (d *dice) text(n int) string {
 func (p *player) approves() error {
 	d := newDice("campaign", p.name)
 	for p.stop.Err() == nil {
-		open, _, err := persist(requestLimit, "list", func(ctx context.Context) (message.ListReply, error) {
-			return p.List(ctx, message.ListRequest{States: []message.ToolCallState{message.ToolCallAsking}})
+		open, _, err := persist(requestLimit, "list", func(ctx context.Context) (toolcall.ListReply, error) {
+			return p.List(ctx, toolcall.ListRequest{States: []message.ToolCallState{message.ToolCallAsking}})
 		})
 		if err != nil {
 			return err
@@ -229,7 +230,7 @@ func (p *player) approves() error {
 				continue
 			}
 			a := p.answer(c)
-			got, _, err := persist(requestLimit, "answer", func(ctx context.Context) (*message.Call, error) { return p.SubmitResponse(ctx, a) })
+			got, _, err := persist(requestLimit, "answer", func(ctx context.Context) (*toolcall.Call, error) { return p.SubmitResponse(ctx, a) })
 			if err := p.done(noted{Did: string(a.Kind), On: c.Key.String()}, err, some(got, err)...); err != nil {
 				return err
 			}
@@ -244,35 +245,35 @@ func (p *player) approves() error {
 	return nil
 }
 
-func some(c *message.Call, err error) []*message.Call {
+func some(c *toolcall.Call, err error) []*toolcall.Call {
 	if err != nil || c == nil {
 		return nil
 	}
-	return []*message.Call{c}
+	return []*toolcall.Call{c}
 }
 
 // voted reports whether the player has approved the approval request that is open.
-func (p *player) voted(c *message.Call) bool {
-	return slices.ContainsFunc(c.Votes, func(v message.Vote) bool { return v.By.Name == p.name && v.Digest == c.Digest })
+func (p *player) voted(c *toolcall.Call) bool {
+	return slices.ContainsFunc(c.Votes, func(v toolcall.Vote) bool { return v.By.Name == p.name && v.Digest == c.Digest })
 }
 
 // answer is the same for the same seed, player and approval request.
-func (p *player) answer(c *message.Call) message.Response {
+func (p *player) answer(c *toolcall.Call) toolcall.Response {
 	d := newDice("campaign", p.name+" "+c.Key.String()+" "+c.Digest)
-	a := message.Response{Key: c.Key, Digest: c.Digest, Kind: message.ResponseApprove}
+	a := toolcall.Response{Key: c.Key, Digest: c.Digest, Kind: toolcall.ResponseApprove}
 	switch d.pick(12) {
 	case 0:
-		a.Kind, a.Feedback = message.ResponseReject, "no"
+		a.Kind, a.Feedback = toolcall.ResponseReject, "no"
 	case 1:
 		if c.Request != nil && c.Request.Requirement.Quorum < 2 { // else it is not one person's to answer
-			a.Kind, a.Output = message.ResponseRespond, "forty-two"
+			a.Kind, a.Output = toolcall.ResponseRespond, "forty-two"
 		}
 	case 2, 3:
 		edited := strings.Replace(c.Input, `"n":`, `"n":1`, 1)
 		a.Input = &edited
 	case 4, 5, 6:
 		if c.Request != nil && c.Request.Requirement.Remember != nil {
-			a.Remember = &message.StandingTerms{Uses: 2}
+			a.Remember = &toolcall.StandingTerms{Uses: 2}
 		}
 	}
 	return a
@@ -280,30 +281,30 @@ func (p *player) answer(c *message.Call) message.Response {
 
 // revokes revokes a call that has not started, or a standing approval.
 func (p *player) revokes(d *dice) error {
-	standings, _, err := persist(requestLimit, "standing_approvals", func(ctx context.Context) (message.StandingApprovalsReply, error) {
-		return p.operator.StandingApprovals(ctx, message.StandingApprovalsRequest{})
+	standings, _, err := persist(requestLimit, "standing_approvals", func(ctx context.Context) (toolcall.StandingApprovalsReply, error) {
+		return p.operator.StandingApprovals(ctx, toolcall.StandingApprovalsRequest{})
 	})
 	if err != nil {
 		return err
 	}
 	if n := len(standings.StandingApprovals); n > 0 {
 		id := standings.StandingApprovals[d.pick(n)].ID
-		_, _, err := persist(requestLimit, "revoke", func(ctx context.Context) (*message.StandingApproval, error) {
-			return p.operator.RevokeStandingApproval(ctx, message.RevokeStandingApprovalRequest{ID: id})
+		_, _, err := persist(requestLimit, "revoke", func(ctx context.Context) (*toolcall.StandingApproval, error) {
+			return p.operator.RevokeStandingApproval(ctx, toolcall.RevokeStandingApprovalRequest{ID: id})
 		})
 		if err := p.done(noted{Did: revokedRule, On: string(id)}, err); err != nil {
 			return err
 		}
 	}
-	open, _, err := persist(requestLimit, "list", func(ctx context.Context) (message.ListReply, error) {
-		return p.operator.List(ctx, message.ListRequest{States: []message.ToolCallState{message.ToolCallSubmitted, message.ToolCallAllowed}})
+	open, _, err := persist(requestLimit, "list", func(ctx context.Context) (toolcall.ListReply, error) {
+		return p.operator.List(ctx, toolcall.ListRequest{States: []message.ToolCallState{message.ToolCallSubmitted, message.ToolCallAllowed}})
 	})
 	if err != nil || len(open.Calls) == 0 {
 		return err
 	}
 	c := open.Calls[d.pick(len(open.Calls))]
-	got, _, err := persist(requestLimit, "revoke", func(ctx context.Context) (*message.Call, error) {
-		return p.operator.Revoke(ctx, message.RevokeRequest{Key: c.Key, Reason: "the campaign"})
+	got, _, err := persist(requestLimit, "revoke", func(ctx context.Context) (*toolcall.Call, error) {
+		return p.operator.Revoke(ctx, toolcall.RevokeRequest{Key: c.Key, Reason: "the campaign"})
 	})
 	return p.done(noted{Did: "revoke call", On: c.Key.String()}, err, some(got, err)...)
 }

@@ -22,7 +22,7 @@ type point struct {
 	ask    bool     // the struck call asks
 	answer bool     // and is answered, before the kill
 	slow   bool     // its tool takes long enough to be hit in mid-run
-	see    func(w *world, struck message.Key) *sighting
+	see    func(w *world, struck toolcall.Key) *sighting
 	spread time.Duration
 	twice  bool // it is killed once more while it starts again
 	hit    func(strike) bool
@@ -30,34 +30,36 @@ type point struct {
 
 // strike is what became of one kill.
 type strike struct {
-	struck message.Key
+	struck toolcall.Key
 	dead   time.Time               // when the process was surely dead
 	sight  *sighting               // of the point
-	last   *message.EventRecord    // of the struck call, before the death
+	last   *toolcall.EventRecord   // of the struck call, before the death
 	causes map[toolcall.Cause]bool // of all steps before the death
 }
 
 // onStep sees a step of the struck call become durable.
-func onStep(cause toolcall.Cause) func(*world, message.Key) *sighting {
-	return func(w *world, k message.Key) *sighting { return &sighting{seen: w.obs.when(step(k, cause))} }
+func onStep(cause toolcall.Cause) func(*world, toolcall.Key) *sighting {
+	return func(w *world, k toolcall.Key) *sighting { return &sighting{seen: w.obs.when(step(k, cause))} }
 }
 
 // onWire sees a request about the struck call on its way to the engine.
-func onWire(kind bus.Kind) func(*world, message.Key) *sighting {
-	return func(w *world, k message.Key) *sighting { return w.onRequest(kind, k) }
+func onWire(kind bus.Kind) func(*world, toolcall.Key) *sighting {
+	return func(w *world, k toolcall.Key) *sighting { return w.onRequest(kind, k) }
 }
 
 // resting gives strikes at which the struck call was in that state and nobody
 // had started it.
 func resting(state message.ToolCallState) func(strike) bool {
-	return func(s strike) bool { return s.last != nil && s.last.Call.State == state && !s.causes[toolcall.Start] }
+	return func(s strike) bool {
+		return s.last != nil && s.last.Call.State == state && !s.causes[toolcall.CauseStart]
+	}
 }
 
 // running gives strikes between the start and the result.
-func running(s strike) bool { return s.causes[toolcall.Start] && !s.causes[toolcall.Result] }
+func running(s strike) bool { return s.causes[toolcall.CauseStart] && !s.causes[toolcall.CauseResult] }
 
 // stored gives strikes after the result.
-func stored(s strike) bool { return s.causes[toolcall.Result] }
+func stored(s strike) bool { return s.causes[toolcall.CauseResult] }
 
 // unanswered gives strikes before the answer to a request of which the engine
 // had to store cause: it had not, or the request was sent again.
@@ -69,17 +71,17 @@ var remote = []string{charge, mail}
 
 // points are the rows of the table in doc.go.
 var points = []point{
-	{name: "asking", tools: allTools, ask: true, see: onStep(toolcall.Ask), spread: 5 * ms, hit: resting(message.ToolCallAsking)},
-	{name: "restarting", tools: allTools, ask: true, see: onStep(toolcall.Ask), spread: 5 * ms, twice: true, hit: resting(message.ToolCallAsking)},
-	{name: "answer unanswered", tools: allTools, ask: true, answer: true, see: onWire(bus.KindDecide), spread: 3 * ms, hit: unanswered(toolcall.Approve)},
-	{name: "allowed", tools: remote, ask: true, answer: true, see: onStep(toolcall.Approve), hit: resting(message.ToolCallSubmitted)},
-	{name: "submitted", tools: remote, see: onStep(toolcall.Submit), hit: resting(message.ToolCallSubmitted)},
-	{name: "local start", tools: []string{note, post}, slow: true, see: onStep(toolcall.Start), spread: 60 * ms, hit: running},
-	{name: "worker start", tools: remote, see: onStep(toolcall.Start), spread: 5 * ms, hit: running},
-	{name: "result unanswered", tools: remote, see: onWire(bus.KindResult), spread: ms / 2, hit: unanswered(toolcall.Result)},
-	{name: "result stored", tools: remote, see: onStep(toolcall.Result), spread: 2 * ms, hit: stored},
-	{name: "worker offered", worker: true, tools: remote, see: onStep(toolcall.Submit), hit: resting(message.ToolCallSubmitted)},
-	{name: "worker running", worker: true, tools: remote, slow: true, see: onStep(toolcall.Start), spread: 60 * ms, hit: running},
+	{name: "asking", tools: allTools, ask: true, see: onStep(toolcall.CauseAsk), spread: 5 * ms, hit: resting(message.ToolCallAsking)},
+	{name: "restarting", tools: allTools, ask: true, see: onStep(toolcall.CauseAsk), spread: 5 * ms, twice: true, hit: resting(message.ToolCallAsking)},
+	{name: "answer unanswered", tools: allTools, ask: true, answer: true, see: onWire(bus.KindDecide), spread: 3 * ms, hit: unanswered(toolcall.CauseApprove)},
+	{name: "allowed", tools: remote, ask: true, answer: true, see: onStep(toolcall.CauseApprove), hit: resting(message.ToolCallSubmitted)},
+	{name: "submitted", tools: remote, see: onStep(toolcall.CauseSubmit), hit: resting(message.ToolCallSubmitted)},
+	{name: "local start", tools: []string{note, post}, slow: true, see: onStep(toolcall.CauseStart), spread: 60 * ms, hit: running},
+	{name: "worker start", tools: remote, see: onStep(toolcall.CauseStart), spread: 5 * ms, hit: running},
+	{name: "result unanswered", tools: remote, see: onWire(bus.KindResult), spread: ms / 2, hit: unanswered(toolcall.CauseResult)},
+	{name: "result stored", tools: remote, see: onStep(toolcall.CauseResult), spread: 2 * ms, hit: stored},
+	{name: "worker offered", worker: true, tools: remote, see: onStep(toolcall.CauseSubmit), hit: resting(message.ToolCallSubmitted)},
+	{name: "worker running", worker: true, tools: remote, slow: true, see: onStep(toolcall.CauseStart), spread: 60 * ms, hit: running},
 }
 
 func TestCrashPoints(t *testing.T) {

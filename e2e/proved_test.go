@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/internal/strictjson"
-	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -46,9 +45,9 @@ func (w *world) proved() {
 }
 
 // struckOnce reports whether the call was started, so that a kill could strike it.
-func struckOnce(records []message.JournalEntry) bool {
+func struckOnce(records []toolcall.JournalEntry) bool {
 	for _, r := range records {
-		if took(r.Record, toolcall.Start) {
+		if took(r.Record, toolcall.CauseStart) {
 			return true
 		}
 	}
@@ -57,7 +56,7 @@ func struckOnce(records []message.JournalEntry) bool {
 
 // receipt makes the receipt of a call that has ended, and checks it without a
 // server.
-func (w *world) receipt(c *message.Call, at []string) {
+func (w *world) receipt(c *toolcall.Call, at []string) {
 	w.t.Helper()
 	file := w.file("call.receipt")
 	w.audit(append([]string{"receipt", keyPath(c.Key), "--output", file}, at...)...)

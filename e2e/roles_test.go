@@ -6,22 +6,22 @@ import (
 	"path/filepath"
 
 	"github.com/askance-dev/askance/bus"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // as opens a connection of its own for a principal.
-func (w *world) as(role message.Role, name string) client {
+func (w *world) as(role toolcall.Role, name string) client {
 	w.t.Helper()
-	c, err := bus.NewClient(w.connect(name), space, message.Principal{Role: role, Name: name})
+	c, err := bus.NewClient(w.connect(name), space, toolcall.Principal{Role: role, Name: name})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	return client{c, w, newDice(w.t.Name(), fmt.Sprintf("%s %s", role, name))}
 }
 
-func (w *world) bot() client      { w.t.Helper(); return w.as(message.RoleRuntime, botName) }
-func (w *world) approver() client { w.t.Helper(); return w.as(message.RoleApprover, approverName) }
-func (w *world) operator() client { w.t.Helper(); return w.as(message.RoleOperator, operatorName) }
+func (w *world) bot() client      { w.t.Helper(); return w.as(toolcall.RoleRuntime, botName) }
+func (w *world) approver() client { w.t.Helper(); return w.as(toolcall.RoleApprover, approverName) }
+func (w *world) operator() client { w.t.Helper(); return w.as(toolcall.RoleOperator, operatorName) }
 
 // embedded describes an engine with a NATS server of its own inside, and points
 // the world at it.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/askance-dev/askance/e2e/internal/effect"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // smallFileSystem runs engines on file systems of 64 MB that are really full. It
@@ -61,7 +62,7 @@ func fullOfOtherFiles(t *testing.T) {
 	if err := fillDisk(filepath.Join(data, "more"), 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.approver.answer(asked[0], message.Response{Kind: message.ResponseApprove}); !errors.Is(err, message.ErrFull) {
+	if err := s.approver.answer(asked[0], toolcall.Response{Kind: toolcall.ResponseApprove}); !errors.Is(err, message.ErrFull) {
 		t.Errorf("an answer on a full disk: %v, want an error with code %s", err, message.CodeFull)
 	}
 	for _, name := range []string{"ballast", "more"} {

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // traffic is bots that propose and an approver that answers, all the time,
@@ -78,7 +78,7 @@ func (tr *traffic) turn(c client, d *dice, session, reply string) error {
 		held := false
 		for _, call := range calls {
 			now := s.obs.call(call.Key)
-			if now != nil && now.Blocked != message.NotBlocked {
+			if now != nil && now.Blocked != toolcall.NotBlocked {
 				held = true // those behind it wait for a person, too
 			}
 			if now == nil || now.Open() && !held {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // noted is one line of a transcript: what an actor or the campaign itself did,
@@ -35,7 +36,7 @@ type noted struct {
 
 // ackNote is a state that was acknowledged.
 type ackNote struct {
-	Key     message.Key           `json:"key"`
+	Key     toolcall.Key          `json:"key"`
 	Tool    string                `json:"tool"`
 	Seq     uint64                `json:"seq"`
 	State   message.ToolCallState `json:"state"`
@@ -44,7 +45,7 @@ type ackNote struct {
 	Bytes   int                   `json:"input_bytes"`
 }
 
-func ackNotes(calls []*message.Call) []ackNote {
+func ackNotes(calls []*toolcall.Call) []ackNote {
 	var out []ackNote
 	for _, c := range calls {
 		out = append(out, ackNote{Key: c.Key, Tool: c.Tool, Seq: c.Seq, State: c.State, Cause: c.Cause, Records: c.Records, Bytes: len(c.Input)})
@@ -53,8 +54,8 @@ func ackNotes(calls []*message.Call) []ackNote {
 }
 
 // call is the acknowledged state for [verifier.acknowledged].
-func (a ackNote) call() *message.Call {
-	return &message.Call{Key: a.Key, Tool: a.Tool, Seq: a.Seq, State: a.State, Cause: a.Cause, Records: a.Records}
+func (a ackNote) call() *toolcall.Call {
+	return &toolcall.Call{Key: a.Key, Tool: a.Tool, Seq: a.Seq, State: a.State, Cause: a.Cause, Records: a.Records}
 }
 
 // notebook is a file of notes. Each is one write, so that a kill cannot halve

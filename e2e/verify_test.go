@@ -44,18 +44,18 @@ func (w *world) marks(name string) map[string][]effect.Mark {
 type verifier struct {
 	w             *world
 	runs, effects map[string][]effect.Mark // by idempotency key
-	records       map[message.Key][]message.JournalEntry
-	interrupted   map[message.Key]bool // replies
+	records       map[toolcall.Key][]toolcall.JournalEntry
+	interrupted   map[toolcall.Key]bool // replies
 }
 
 // reading collects a journal up to its end.
 type reading struct {
-	records []message.JournalEntry
+	records []toolcall.JournalEntry
 	done    context.CancelFunc
 }
 
-func (r *reading) Record(rec message.JournalEntry) { r.records = append(r.records, rec) }
-func (r *reading) CaughtUp()                       { r.done() }
+func (r *reading) Record(rec toolcall.JournalEntry) { r.records = append(r.records, rec) }
+func (r *reading) CaughtUp()                        { r.done() }
 
 // read takes the whole journal in, over a connection of its own.
 func (v *verifier) read() {
@@ -69,24 +69,24 @@ func (v *verifier) read() {
 	if ctx.Err() == context.DeadlineExceeded {
 		v.w.t.Fatal("the journal cannot be read to its end")
 	}
-	v.records, v.interrupted = map[message.Key][]message.JournalEntry{}, map[message.Key]bool{}
+	v.records, v.interrupted = map[toolcall.Key][]toolcall.JournalEntry{}, map[toolcall.Key]bool{}
 	for _, rec := range r.records {
 		switch {
 		case rec.Invalid != nil:
 			v.w.t.Errorf("record %d is not authentic: %v", rec.Seq, rec.Invalid)
 		case rec.Record != nil && rec.Record.Call != nil:
 			v.records[rec.Key] = append(v.records[rec.Key], rec)
-		case rec.Record != nil && rec.Record.Reply != nil && rec.Record.Reply.Phase == message.ReplyInterrupted:
+		case rec.Record != nil && rec.Record.Reply != nil && rec.Record.Reply.Phase == toolcall.ReplyInterrupted:
 			v.interrupted[rec.Key] = true
 		}
 	}
 }
 
 // call checks one call's history and what its tool did.
-func (v *verifier) call(key message.Key, records []message.JournalEntry, open bool) {
+func (v *verifier) call(key toolcall.Key, records []toolcall.JournalEntry, open bool) {
 	t := v.w.t
 	t.Helper()
-	eventRecords := make([]*message.EventRecord, len(records))
+	eventRecords := make([]*toolcall.EventRecord, len(records))
 	for i, r := range records {
 		eventRecords[i] = r.Record
 	}
@@ -99,7 +99,7 @@ func (v *verifier) call(key message.Key, records []message.JournalEntry, open bo
 	runs, effects := v.runs[key.IdempotencyKey()], v.effects[key.IdempotencyKey()]
 	v.w.tally.effects += len(effects)
 	v.w.tally.attempts += len(starts)
-	if slices.ContainsFunc(eventRecords, func(f *message.EventRecord) bool { return f.Call.Blocked == message.BlockedUnknown }) {
+	if slices.ContainsFunc(eventRecords, func(f *toolcall.EventRecord) bool { return f.Call.Blocked == toolcall.BlockedUnknown }) {
 		v.w.tally.unknown++
 		if !local(c.Tool) {
 			v.w.tally.unknownRemote++
@@ -129,16 +129,16 @@ type start struct {
 
 // starts gives the start of every attempt. There is at most one of each, and
 // none before an allow.
-func (v *verifier) starts(key message.Key, records []message.JournalEntry) map[int]start {
+func (v *verifier) starts(key toolcall.Key, records []toolcall.JournalEntry) map[int]start {
 	v.w.t.Helper()
 	out, allowed := map[int]start{}, false
 	for _, r := range records {
 		for _, s := range r.Record.Path {
 			c := r.Record.Call
 			switch toolcall.Cause(s.Cause) {
-			case toolcall.Allow, toolcall.Approve:
+			case toolcall.CauseAllow, toolcall.CauseApprove:
 				allowed = true
-			case toolcall.Start:
+			case toolcall.CauseStart:
 				if _, twice := out[c.Attempt.Number]; twice {
 					v.w.t.Errorf("%s: attempt %d was started twice", key, c.Attempt.Number)
 				}
@@ -154,7 +154,7 @@ func (v *verifier) starts(key message.Key, records []message.JournalEntry) map[i
 
 // onlyAllowed checks that everything that the tool did was done under an
 // attempt whose start was durable before, with the very bytes decided on.
-func (v *verifier) onlyAllowed(c *message.Call, marks []effect.Mark, starts map[int]start) {
+func (v *verifier) onlyAllowed(c *toolcall.Call, marks []effect.Mark, starts map[int]start) {
 	v.w.t.Helper()
 	for _, m := range marks {
 		s, ok := starts[m.Attempt]
@@ -173,7 +173,7 @@ func (v *verifier) onlyAllowed(c *message.Call, marks []effect.Mark, starts map[
 }
 
 // onceEach checks that no attempt was run twice.
-func (v *verifier) onceEach(c *message.Call, runs []effect.Mark) {
+func (v *verifier) onceEach(c *toolcall.Call, runs []effect.Mark) {
 	v.w.t.Helper()
 	seen := map[int]bool{}
 	for _, m := range runs {
@@ -186,10 +186,10 @@ func (v *verifier) onceEach(c *message.Call, runs []effect.Mark) {
 
 // bound checks that what ran is, byte for byte, what was decided: each answer
 // names the approval request that was open, each start has a grant for its approval request.
-func (v *verifier) bound(records []*message.EventRecord) {
+func (v *verifier) bound(records []*toolcall.EventRecord) {
 	t := v.w.t
 	t.Helper()
-	keys := message.NewKeySet(v.w.keys.Public())
+	keys := toolcall.NewKeySet(v.w.keys.Public())
 	for i, f := range records {
 		c := f.Call
 		if c.Request != nil {
@@ -197,10 +197,10 @@ func (v *verifier) bound(records []*message.EventRecord) {
 				t.Errorf("%s: its digest is not that of its approval request", describe(c))
 			}
 		}
-		if took(f, toolcall.Approve) && (len(c.Votes) == 0 || c.Votes[len(c.Votes)-1].Digest != records[i-1].Call.Digest) {
+		if took(f, toolcall.CauseApprove) && (len(c.Votes) == 0 || c.Votes[len(c.Votes)-1].Digest != records[i-1].Call.Digest) {
 			t.Errorf("%s: it was approved by an answer to another approval request", describe(c))
 		}
-		if took(f, toolcall.Start) && c.Placement == message.PlaceRemote {
+		if took(f, toolcall.CauseStart) && c.Placement == toolcall.PlaceRemote {
 			if err := c.Attempt.Grant.Verify(keys, *c.Request, c.Tool, c.Attempt.Number, granted(c.Attempt)); err != nil {
 				t.Errorf("%s: it was started without a good grant: %v", describe(c), err)
 			}
@@ -210,7 +210,7 @@ func (v *verifier) bound(records []*message.EventRecord) {
 
 // granted is when the engine looked whether the grant is still good: before the
 // start, but on a loaded machine not right before.
-func granted(a message.Attempt) time.Time {
+func granted(a toolcall.Attempt) time.Time {
 	if late := a.StartedAt.Sub(a.Grant.Expires); late >= 0 && late < slack {
 		return a.Grant.Expires.Add(-1)
 	}
@@ -218,26 +218,26 @@ func granted(a message.Attempt) time.Time {
 }
 
 // runAgain reports whether an operator had the call run again.
-func (v *verifier) runAgain(records []*message.EventRecord) bool {
-	return slices.ContainsFunc(records, func(f *message.EventRecord) bool {
-		return f.By.Role == message.RoleOperator && took(f, toolcall.Offer)
+func (v *verifier) runAgain(records []*toolcall.EventRecord) bool {
+	return slices.ContainsFunc(records, func(f *toolcall.EventRecord) bool {
+		return f.By.Role == toolcall.RoleOperator && took(f, toolcall.CauseOffer)
 	})
 }
 
 // took reports whether a step of that cause is part of the record.
-func took(f *message.EventRecord, cause toolcall.Cause) bool {
-	return slices.ContainsFunc(f.Path, func(s message.Step) bool { return s.Cause == string(cause) })
+func took(f *toolcall.EventRecord, cause toolcall.Cause) bool {
+	return slices.ContainsFunc(f.Path, func(s toolcall.Step) bool { return s.Cause == string(cause) })
 }
 
 // ended checks that how the call ended fits what its tool did.
-func (v *verifier) ended(c *message.Call, effects int, open bool) {
+func (v *verifier) ended(c *toolcall.Call, effects int, open bool) {
 	t := v.w.t
 	t.Helper()
 	want := 0
 	switch {
-	case c.Cause == string(toolcall.Revoke) && c.Result.State == message.ToolResultInterrupted:
+	case c.Cause == string(toolcall.CauseRevoke) && c.Result.State == message.ToolResultInterrupted:
 		return // an earlier attempt may have had its effect
-	case c.Cause == string(toolcall.Interrupt), !c.Open() && c.Result.State == message.ToolResultInterrupted && v.interrupted[c.ReplyKey()]:
+	case c.Cause == string(toolcall.CauseInterrupt), !c.Open() && c.Result.State == message.ToolResultInterrupted && v.interrupted[c.ReplyKey()]:
 		return // before the effect or after it: both are right
 	case c.Open():
 		if !open {
@@ -246,10 +246,10 @@ func (v *verifier) ended(c *message.Call, effects int, open bool) {
 			t.Errorf("%s: it neither ended nor waits for a person", describe(c))
 		}
 		return
-	case c.Cause == string(toolcall.Result) && c.Result.State != message.ToolResultSuccess:
+	case c.Cause == string(toolcall.CauseResult) && c.Result.State != message.ToolResultSuccess:
 		t.Errorf("%s: the tool failed: %s %s", describe(c), c.Result.State, c.Result.Output.Text)
 		return
-	case c.Cause == string(toolcall.Result), c.Cause == string(toolcall.Resolve) && c.Result.State == message.ToolResultSuccess:
+	case c.Cause == string(toolcall.CauseResult), c.Cause == string(toolcall.CauseResolve) && c.Result.State == message.ToolResultSuccess:
 		want = 1
 	}
 	if effects != want {
@@ -259,7 +259,7 @@ func (v *verifier) ended(c *message.Call, effects int, open bool) {
 
 // waits reports whether an open call waits for a person, by itself or behind a
 // call of its reply that does.
-func (v *verifier) waits(c *message.Call) bool {
+func (v *verifier) waits(c *toolcall.Call) bool {
 	if waitsItself(c) {
 		return true
 	}
@@ -274,8 +274,8 @@ func (v *verifier) waits(c *message.Call) bool {
 	return false
 }
 
-func waitsItself(c *message.Call) bool {
-	return c.Open() && (c.State == message.ToolCallAsking || c.Blocked != message.NotBlocked)
+func waitsItself(c *toolcall.Call) bool {
+	return c.Open() && (c.State == message.ToolCallAsking || c.Blocked != toolcall.NotBlocked)
 }
 
 // strangers checks that the tool did nothing for calls that do not exist.
@@ -303,7 +303,7 @@ func (v *verifier) acknowledged() {
 	v.w.mu.Unlock()
 	v.w.tally.acked = len(acked)
 	for _, a := range acked {
-		ok := slices.ContainsFunc(v.records[a.call.Key], func(r message.JournalEntry) bool {
+		ok := slices.ContainsFunc(v.records[a.call.Key], func(r toolcall.JournalEntry) bool {
 			c := r.Record.Call
 			return r.Seq == a.call.Seq && c.State == a.call.State && c.Cause == a.call.Cause && c.Records == a.call.Records
 		})

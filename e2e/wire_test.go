@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/askance-dev/askance/bus"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // sighting is something that a test waits for, in the journal or on the wire.
@@ -20,7 +20,7 @@ type sighting struct {
 
 // onRequest waits for a request of that kind about the call, or about the reply
 // if key names no call, on its way to an engine.
-func (w *world) onRequest(kind bus.Kind, key message.Key) *sighting {
+func (w *world) onRequest(kind bus.Kind, key toolcall.Key) *sighting {
 	w.t.Helper()
 	seen := make(chan struct{})
 	s := &sighting{seen: seen}

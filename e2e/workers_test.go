@@ -24,7 +24,7 @@ func TestTwoWorkers(t *testing.T) {
 		tool := remote[i%2]
 		session, reply := fmt.Sprintf("s%d", i%3), fmt.Sprintf("r%d", i)
 		struck := key(session, reply, "c0")
-		seen := s.obs.when(step(struck, toolcall.Start))
+		seen := s.obs.when(step(struck, toolcall.CauseStart))
 		request := proposal(session, reply)
 		for n := range 6 {
 			request.Calls = append(request.Calls, s.block(fmt.Sprintf("c%d", n), tool, s.input(false)))

@@ -17,11 +17,11 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/askance-dev/askance/bus"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 const (
-	space = message.SpaceID("e2e")
+	space = toolcall.SpaceID("e2e")
 	// patience bounds every wait of these tests: it is there for defects.
 	patience = 2 * time.Minute
 	// lease of every tool: silence after which an owner counts as dead.

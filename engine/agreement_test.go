@@ -10,6 +10,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // agreement is an approval request, the people around it, and an own account of what
@@ -20,7 +21,7 @@ type agreement struct {
 	eng     *engine.Engine
 	rules   []permission.Rule
 	people  engine.StaticDirectory
-	call    *message.Call
+	call    *toolcall.Call
 	said    map[string]map[string]bool // by digest: who approves, as far as they have not taken it back
 }
 
@@ -63,15 +64,15 @@ func newAgreement(rt *rapid.T) *agreement {
 	if err != nil {
 		rt.Fatal(err)
 	}
-	tool := engine.Tool{Tool: permission.Tool{Name: "t"}, Placement: message.PlaceExternal}
+	tool := engine.Tool{Tool: permission.Tool{Name: "t"}, Placement: toolcall.PlaceExternal}
 	if a.eng, err = engine.New("default", a.journal, policy, []engine.Tool{tool}, engine.WithDirectory(a.people)); err != nil {
 		rt.Fatal(err)
 	}
 	if err := a.eng.Start(context.Background()); err != nil {
 		rt.Fatal(err)
 	}
-	bot := a.eng.As(message.Principal{Role: message.RoleRuntime, Name: "bot"})
-	r, err := bot.Propose(context.Background(), message.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{{ID: "c", Name: "t", Input: `{"n":0}`}}})
+	bot := a.eng.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})
+	r, err := bot.Propose(context.Background(), toolcall.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{{ID: "c", Name: "t", Input: `{"n":0}`}}})
 	if err != nil {
 		rt.Fatal(err)
 	}
@@ -86,12 +87,12 @@ func newAgreement(rt *rapid.T) *agreement {
 // and checks what came of it.
 func (a *agreement) answer() {
 	name := rapid.SampledFrom(crowd).Draw(a.T, "by")
-	kinds := []message.ResponseKind{message.ResponseApprove, message.ResponseApprove, message.ResponseApprove, message.ResponseSkip, message.ResponseDelegate, message.ResponseRespond, message.ResponseReject}
-	ans := message.Response{Key: a.call.Key, Kind: rapid.SampledFrom(kinds).Draw(a.T, "kind"), Digest: a.call.Digest}
-	if ans.Kind == message.ResponseDelegate {
+	kinds := []toolcall.ResponseKind{toolcall.ResponseApprove, toolcall.ResponseApprove, toolcall.ResponseApprove, toolcall.ResponseSkip, toolcall.ResponseDelegate, toolcall.ResponseRespond, toolcall.ResponseReject}
+	ans := toolcall.Response{Key: a.call.Key, Kind: rapid.SampledFrom(kinds).Draw(a.T, "kind"), Digest: a.call.Digest}
+	if ans.Kind == toolcall.ResponseDelegate {
 		ans.To = rapid.SampledFrom(crowd).Draw(a.T, "to")
 	}
-	if ans.Kind == message.ResponseApprove && rapid.IntRange(0, 3).Draw(a.T, "edit") == 0 {
+	if ans.Kind == toolcall.ResponseApprove && rapid.IntRange(0, 3).Draw(a.T, "edit") == 0 {
 		input := rapid.SampledFrom([]string{`{"n":0}`, `{"n":1}`}).Draw(a.T, "input")
 		ans.Input = &input
 	}
@@ -99,7 +100,7 @@ func (a *agreement) answer() {
 		ans.Digest = rapid.SampledFrom(old).Draw(a.T, "digest")
 	}
 	before := a.size()
-	c, err := a.eng.As(message.Principal{Role: message.RoleApprover, Name: name}).SubmitResponse(context.Background(), ans)
+	c, err := a.eng.As(toolcall.Principal{Role: toolcall.RoleApprover, Name: name}).SubmitResponse(context.Background(), ans)
 	switch {
 	case err != nil:
 		if a.size() != before {
@@ -118,7 +119,7 @@ func (a *agreement) answer() {
 	a.call = c
 }
 
-func (a *agreement) note(name string, ans message.Response, c *message.Call) {
+func (a *agreement) note(name string, ans toolcall.Response, c *toolcall.Call) {
 	if c.Votes[len(c.Votes)-1].Edited { // what was said before it is void, also if the old arguments are back
 		for _, by := range a.said {
 			clear(by)
@@ -127,7 +128,7 @@ func (a *agreement) note(name string, ans message.Response, c *message.Call) {
 	if a.said[c.Digest] == nil {
 		a.said[c.Digest] = map[string]bool{}
 	}
-	a.said[c.Digest][name] = ans.Kind == message.ResponseApprove
+	a.said[c.Digest][name] = ans.Kind == toolcall.ResponseApprove
 }
 
 // entitled: the person is one of those whom a rule asks.
@@ -154,7 +155,7 @@ func (a *agreement) of(r permission.Rule, name string) bool {
 }
 
 // mustAgree checks each rule alone against who approved these arguments.
-func (a *agreement) mustAgree(c *message.Call) {
+func (a *agreement) mustAgree(c *toolcall.Call) {
 	for _, r := range a.rules {
 		n := 0
 		for name, yes := range a.said[c.Digest] {

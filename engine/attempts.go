@@ -22,7 +22,7 @@ type attempts struct {
 // revokes such a rule finds it there, and of the two who write next one wins.
 func (at *attempts) beginAllowed(m *toolcall.Machine) error {
 	c := m.Call()
-	if len(c.Decision.StandingApprovals()) > 0 && c.Placement != message.PlaceRemote { // a worker asks to start
+	if len(c.Decision.StandingApprovals()) > 0 && c.Placement != toolcall.PlaceRemote { // a worker asks to start
 		return nil
 	}
 	return at.beginAttempt(m)
@@ -33,13 +33,13 @@ func (at *attempts) beginAttempt(m *toolcall.Machine) error {
 	t := at.tool(c.Tool)
 	base := stamp()
 	switch c.Placement {
-	case message.PlaceLocal:
+	case toolcall.PlaceLocal:
 		if !at.canRun(c.Tool) {
 			return nil // stays allowed until a replica that has the tool starts it
 		}
 		return m.Step(at.localStart(c, t, base, 1))
-	case message.PlaceExternal:
-		return m.Step(toolcall.Submitted{Base: base, Attempt: message.Attempt{Number: 1, OfferedAt: base.At}})
+	case toolcall.PlaceExternal:
+		return m.Step(toolcall.Submitted{Base: base, Attempt: toolcall.Attempt{Number: 1, OfferedAt: base.At}})
 	default:
 		a, err := at.makeOffer(c, t, 1, 0, base.At)
 		if err != nil {
@@ -49,7 +49,7 @@ func (at *attempts) beginAttempt(m *toolcall.Machine) error {
 	}
 }
 
-func (at *attempts) localStart(c *message.Call, t Tool, base toolcall.Base, number int) toolcall.Started {
+func (at *attempts) localStart(c *toolcall.Call, t Tool, base toolcall.Base, number int) toolcall.Started {
 	return toolcall.Started{
 		Base: base, Attempt: number, Worker: at.cfg.id, Claim: store.RandomHex(8), LeaseMS: t.Lease.Milliseconds(), Deadline: at.judge.Deadline(c, base.At),
 	}
@@ -57,17 +57,17 @@ func (at *attempts) localStart(c *message.Call, t Tool, base toolcall.Base, numb
 
 // makeOffer makes attempt number of a remote call with a fresh signed grant.
 // offers counts how often this attempt was offered before.
-func (at *attempts) makeOffer(c *message.Call, t Tool, number, offers int, now time.Time) (message.Attempt, error) {
+func (at *attempts) makeOffer(c *toolcall.Call, t Tool, number, offers int, now time.Time) (toolcall.Attempt, error) {
 	until := now.Add(t.offerFor(offers))
-	g := &message.Grant{
+	g := &toolcall.Grant{
 		V: 1, Key: c.Key, IdempotencyKey: c.IdempotencyKey(), Tool: c.Tool, Route: c.Queue().Route, Digest: c.Digest, Attempt: number,
 		Bundle: c.Request.Bundle, Approvals: approvals(c, at.self(), now),
 		NotBefore: now.Add(-clockSkew), Expires: until, Nonce: store.RandomHex(16),
 	}
 	if err := g.Sign(at.cfg.signer.SigningKey()); err != nil {
-		return message.Attempt{}, err
+		return toolcall.Attempt{}, err
 	}
-	a := message.Attempt{Number: number, Grant: g, OfferedAt: now, OfferUntil: until, Offers: offers + 1}
+	a := toolcall.Attempt{Number: number, Grant: g, OfferedAt: now, OfferUntil: until, Offers: offers + 1}
 	if offers > 0 {
 		a.OfferedAt = c.Attempt.OfferedAt
 	}
@@ -81,16 +81,16 @@ const clockSkew = 5 * time.Second
 // approvals lists who agreed to the very approval request that the grant names, as its
 // requirement counts them; else the policy through this engine. Who edited into
 // an approval request that asked for other reasons did not agree to it.
-func approvals(c *message.Call, engine message.Principal, now time.Time) []message.Approval {
-	out := []message.Approval{}
+func approvals(c *toolcall.Call, engine toolcall.Principal, now time.Time) []toolcall.Approval {
+	out := []toolcall.Approval{}
 	for _, v := range c.Tally().Approvals {
-		out = append(out, message.Approval{By: v.By, At: v.At, Signature: v.Signature})
+		out = append(out, toolcall.Approval{By: v.By, At: v.At, Signature: v.Signature})
 	}
 	if n := len(c.Votes); len(out) == 0 && n > 0 && c.Votes[n-1].Edited && c.Votes[n-1].Made == "" {
-		out = append(out, message.Approval{By: c.Votes[n-1].By, At: c.Votes[n-1].At}) // an event record of an earlier release: no person was asked again
+		out = append(out, toolcall.Approval{By: c.Votes[n-1].By, At: c.Votes[n-1].At}) // an event record of an earlier release: no person was asked again
 	}
 	if len(out) == 0 {
-		out = append(out, message.Approval{By: engine, At: now})
+		out = append(out, toolcall.Approval{By: engine, At: now})
 	}
 	return out
 }
@@ -98,16 +98,16 @@ func approvals(c *message.Call, engine message.Principal, now time.Time) []messa
 // startAllowed begins a call that is on record as allowed and has not begun: the
 // replica that allowed it could not run it, or the call relies on remembered
 // rules, which are looked at once more only now.
-func (at *attempts) startAllowed(ctx context.Context, key message.Key) (*message.Call, error) {
+func (at *attempts) startAllowed(ctx context.Context, key toolcall.Key) (*toolcall.Call, error) {
 	return at.update(ctx, "start", key, at.self(), func(ctx context.Context, m *toolcall.Machine) error {
 		c := m.Call()
-		if c.Phase() != message.PhaseReady || c.Placement == message.PlaceLocal && !at.canRun(c.Tool) {
+		if c.Phase() != toolcall.PhaseReady || c.Placement == toolcall.PlaceLocal && !at.canRun(c.Tool) {
 			return errNoChange
 		}
 		if stop, err := at.mustNotBegin(ctx, m); stop || err != nil {
 			return err
 		}
-		if c.Placement == message.PlaceLocal {
+		if c.Placement == toolcall.PlaceLocal {
 			return m.Step(at.localStart(c, at.tool(c.Tool), stamp(), max(c.Attempt.Number, 1)))
 		}
 		return at.beginAttempt(m)
@@ -125,7 +125,7 @@ func (at *attempts) mustNotBegin(ctx context.Context, m *toolcall.Machine) (bool
 	if err != nil {
 		return true, err
 	}
-	if phase != message.ReplyOpen {
+	if phase != toolcall.ReplyOpen {
 		return true, m.Step(toolcall.Interrupted{Base: stamp()})
 	}
 	d, denied := at.judge.IsDeniedNow(ctx, at.snapshot(c))
@@ -140,8 +140,8 @@ func (at *attempts) mustNotBegin(ctx context.Context, m *toolcall.Machine) (bool
 		return false, nil
 	case !c.Started():
 		return true, m.Step(toolcall.Revoked{Base: stamp(), Reason: d.Reason})
-	case c.Phase() != message.PhaseBlocked: // what the attempt before did is not known, and it may not be tried again
-		return true, m.Step(toolcall.Suspended{Base: stamp(), Attempt: c.Attempt.Number, Blocked: message.BlockedUnknown})
+	case c.Phase() != toolcall.PhaseBlocked: // what the attempt before did is not known, and it may not be tried again
+		return true, m.Step(toolcall.Suspended{Base: stamp(), Attempt: c.Attempt.Number, Blocked: toolcall.BlockedUnknown})
 	}
 	return true, &message.Error{Code: message.CodeForbidden, Call: toolcall.ErrorCall(c), What: "the call is denied by now: " + d.Reason, Hint: "resolve it as happened or did_not_happen"}
 }
@@ -149,18 +149,18 @@ func (at *attempts) mustNotBegin(ctx context.Context, m *toolcall.Machine) (bool
 // loseAttempt declares the owner of an attempt dead. An idempotent tool is tried
 // again with the same key; any other has an unknown outcome and waits for a
 // person: running it again would be a guess.
-func (at *attempts) loseAttempt(ctx context.Context, seen *message.Call) error {
+func (at *attempts) loseAttempt(ctx context.Context, seen *toolcall.Call) error {
 	_, err := at.update(ctx, "lose", seen.Key, at.self(), func(_ context.Context, m *toolcall.Machine) error {
 		c := m.Call()
-		if c.Phase() != message.PhaseRunning || c.Attempt.Number != seen.Attempt.Number || c.Attempt.Claim != seen.Attempt.Claim {
+		if c.Phase() != toolcall.PhaseRunning || c.Attempt.Number != seen.Attempt.Number || c.Attempt.Claim != seen.Attempt.Claim {
 			return errNoChange
 		}
 		t, base := at.tool(c.Tool), stamp()
 		switch {
 		case !t.Idempotent:
-			return m.Step(toolcall.Suspended{Base: base, Attempt: c.Attempt.Number, Blocked: message.BlockedUnknown})
+			return m.Step(toolcall.Suspended{Base: base, Attempt: c.Attempt.Number, Blocked: toolcall.BlockedUnknown})
 		case c.Begun >= t.MaxAttempts:
-			return m.Step(toolcall.Suspended{Base: base, Attempt: c.Attempt.Number, Blocked: message.BlockedDeadLetter})
+			return m.Step(toolcall.Suspended{Base: base, Attempt: c.Attempt.Number, Blocked: toolcall.BlockedDeadLetter})
 		}
 		return m.Step(toolcall.Lost{Base: base, Attempt: c.Attempt.Number, RetryAt: base.At.Add(t.backoff(c.Attempt.Number))})
 	})
@@ -168,10 +168,10 @@ func (at *attempts) loseAttempt(ctx context.Context, seen *message.Call) error {
 }
 
 // retryCall makes the next attempt of an idempotent call.
-func (at *attempts) retryCall(ctx context.Context, key message.Key) error {
+func (at *attempts) retryCall(ctx context.Context, key toolcall.Key) error {
 	_, err := at.update(ctx, "retry", key, at.self(), func(ctx context.Context, m *toolcall.Machine) error {
 		c := m.Call()
-		if c.Phase() != message.PhaseRetrying || time.Now().Before(c.RetryAt) {
+		if c.Phase() != toolcall.PhaseRetrying || time.Now().Before(c.RetryAt) {
 			return errNoChange
 		}
 		if stop, err := at.mustNotBegin(ctx, m); stop || err != nil {
@@ -186,8 +186,8 @@ func (at *attempts) retryCall(ctx context.Context, key message.Key) error {
 func (at *attempts) offerNext(m *toolcall.Machine) error {
 	c := m.Call()
 	t, base, number := at.tool(c.Tool), stamp(), c.Attempt.Number+1
-	a := message.Attempt{Number: number, OfferedAt: base.At}
-	if c.Placement == message.PlaceRemote {
+	a := toolcall.Attempt{Number: number, OfferedAt: base.At}
+	if c.Placement == toolcall.PlaceRemote {
 		var err error
 		if a, err = at.makeOffer(c, t, number, 0, base.At); err != nil {
 			return err
@@ -196,7 +196,7 @@ func (at *attempts) offerNext(m *toolcall.Machine) error {
 	if err := m.Step(toolcall.Offered{Base: base, Attempt: a}); err != nil {
 		return err
 	}
-	if c.Placement == message.PlaceLocal && len(c.Decision.StandingApprovals()) == 0 && at.canRun(c.Tool) { // else see begin
+	if c.Placement == toolcall.PlaceLocal && len(c.Decision.StandingApprovals()) == 0 && at.canRun(c.Tool) { // else see begin
 		return m.Step(at.localStart(c, t, base, number))
 	}
 	return nil
@@ -204,15 +204,15 @@ func (at *attempts) offerNext(m *toolcall.Machine) error {
 
 // offerAgain offers an item that no worker started again, with a
 // fresh grant, or hands the call to a person when the queue deadline passed.
-func (at *attempts) offerAgain(ctx context.Context, key message.Key) error {
+func (at *attempts) offerAgain(ctx context.Context, key toolcall.Key) error {
 	_, err := at.update(ctx, "offer", key, at.self(), func(ctx context.Context, m *toolcall.Machine) error {
 		c, now := m.Call(), stamp()
-		if c.Phase() != message.PhaseQueued {
+		if c.Phase() != toolcall.PhaseQueued {
 			return errNoChange
 		}
 		t := at.tool(c.Tool)
 		if t.QueueTimeout > 0 && !now.At.Before(c.Attempt.OfferedAt.Add(t.QueueTimeout)) {
-			return m.Step(toolcall.Suspended{Base: now, Attempt: c.Attempt.Number, Blocked: message.BlockedNoWorker})
+			return m.Step(toolcall.Suspended{Base: now, Attempt: c.Attempt.Number, Blocked: toolcall.BlockedNoWorker})
 		}
 		if now.At.Before(c.Attempt.OfferUntil) && !at.hasStaleGrant(c) {
 			return errNoChange

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func badInputCases() []engineCase {
@@ -33,18 +34,18 @@ func anotherVersion(w *world) {
 		for name, err := range map[string]error{
 			"propose":         second(bot.Propose(ctx, p)),
 			"submit_response": second(ann.SubmitResponse(ctx, a)),
-			"report":          second(bot.Report(ctx, message.ReportRequest{V: v, Key: q.Key})),
-			"interrupt":       second(bot.Interrupt(ctx, message.InterruptRequest{V: v, Session: "s", Reply: "r"})),
-			"resolve":         second(op.Resolve(ctx, message.ResolveRequest{V: v, Key: q.Key})),
-			"revoke":          second(op.Revoke(ctx, message.RevokeRequest{V: v, Key: q.Key})),
-			"emit":            second(bot.Emit(ctx, message.EmitRequest{V: v, Session: "s", Reply: "r"})),
-			"events":          second(bot.Events(ctx, message.EventsRequest{V: v, Session: "s"})),
-			"wait":            second(bot.Wait(ctx, message.WaitRequest{V: v, Session: "s", Reply: "r", TimeoutMS: 1})),
-			"list":            second(bot.List(ctx, message.ListRequest{V: v})),
-			"show":            second(bot.Show(ctx, message.ShowRequest{V: v, Key: q.Key})),
-			"start":           second(worker.Start(ctx, message.StartRequest{V: v, Key: q.Key, Attempt: 1, Claim: "x"})),
-			"heartbeat":       second(worker.Heartbeat(ctx, message.HeartbeatRequest{V: v, Key: q.Key, Attempt: 1, Claim: "x"})),
-			"progress":        worker.Progress(ctx, message.ProgressRequest{V: v, Key: q.Key, Attempt: 1, Claim: "x"}),
+			"report":          second(bot.Report(ctx, toolcall.ReportRequest{V: v, Key: q.Key})),
+			"interrupt":       second(bot.Interrupt(ctx, toolcall.InterruptRequest{V: v, Session: "s", Reply: "r"})),
+			"resolve":         second(op.Resolve(ctx, toolcall.ResolveRequest{V: v, Key: q.Key})),
+			"revoke":          second(op.Revoke(ctx, toolcall.RevokeRequest{V: v, Key: q.Key})),
+			"emit":            second(bot.Emit(ctx, toolcall.EmitRequest{V: v, Session: "s", Reply: "r"})),
+			"events":          second(bot.Events(ctx, toolcall.EventsRequest{V: v, Session: "s"})),
+			"wait":            second(bot.Wait(ctx, toolcall.WaitRequest{V: v, Session: "s", Reply: "r", TimeoutMS: 1})),
+			"list":            second(bot.List(ctx, toolcall.ListRequest{V: v})),
+			"show":            second(bot.Show(ctx, toolcall.ShowRequest{V: v, Key: q.Key})),
+			"start":           second(worker.Start(ctx, toolcall.StartRequest{V: v, Key: q.Key, Attempt: 1, Claim: "x"})),
+			"heartbeat":       second(worker.Heartbeat(ctx, toolcall.HeartbeatRequest{V: v, Key: q.Key, Attempt: 1, Claim: "x"})),
+			"progress":        worker.Progress(ctx, toolcall.ProgressRequest{V: v, Key: q.Key, Attempt: 1, Claim: "x"}),
 			"result":          second(worker.Result(ctx, resultRequestV(v, q))),
 		} {
 			if me := message.AsError("", err); err == nil || me.Code != message.CodeInvalid || me.Op != name || !strings.Contains(me.What, "version") {
@@ -55,7 +56,7 @@ func anotherVersion(w *world) {
 	w.wantSize(size)
 }
 
-func resultRequestV(v int, c *message.Call) message.ResultRequest {
+func resultRequestV(v int, c *toolcall.Call) toolcall.ResultRequest {
 	r := resultRequest(c, "x", "done")
 	r.V = v
 	return r
@@ -64,38 +65,40 @@ func resultRequestV(v int, c *message.Call) message.ResultRequest {
 // badProposals: nothing of a proposal is written if any part of it is bad.
 func badProposals(w *world) {
 	e := w.engine()
-	long := strings.Repeat("x", message.MaxIDBytes+1)
+	long := strings.Repeat("x", toolcall.MaxIDBytes+1)
 	good := call("good", echo, `{}`)
-	with := func(change func(*message.ProposeRequest)) message.ProposeRequest {
+	with := func(change func(*toolcall.ProposeRequest)) toolcall.ProposeRequest {
 		r := request(good, call("c", echo, `{}`))
 		change(&r)
 		return r
 	}
-	last := func(change func(*message.ToolCallBlock)) message.ProposeRequest {
-		return with(func(r *message.ProposeRequest) { change(&r.Calls[1]) })
+	last := func(change func(*message.ToolCallBlock)) toolcall.ProposeRequest {
+		return with(func(r *toolcall.ProposeRequest) { change(&r.Calls[1]) })
 	}
 	for name, row := range map[string]struct {
-		r    message.ProposeRequest
+		r    toolcall.ProposeRequest
 		want *message.Error
 	}{
-		"another version": {with(func(r *message.ProposeRequest) { r.V = 2 }), message.ErrInvalid},
-		"no calls":        {with(func(r *message.ProposeRequest) { r.Calls = nil }), message.ErrInvalid},
-		"too many calls": {with(func(r *message.ProposeRequest) {
-			for i := range message.MaxCallsPerTurn {
+		"another version": {with(func(r *toolcall.ProposeRequest) { r.V = 2 }), message.ErrInvalid},
+		"no calls":        {with(func(r *toolcall.ProposeRequest) { r.Calls = nil }), message.ErrInvalid},
+		"too many calls": {with(func(r *toolcall.ProposeRequest) {
+			for i := range toolcall.MaxCallsPerTurn {
 				r.Calls = append(r.Calls, call(message.CallID(fmt.Sprint(i)), echo, `{}`))
 			}
 		}), message.ErrTooLarge},
-		"no session":       {with(func(r *message.ProposeRequest) { r.Session = "" }), message.ErrInvalid},
-		"no reply":         {with(func(r *message.ProposeRequest) { r.Reply = "" }), message.ErrInvalid},
-		"a long session":   {with(func(r *message.ProposeRequest) { r.Session = message.SessionID(long) }), message.ErrTooLarge},
-		"a long reply":     {with(func(r *message.ProposeRequest) { r.Reply = message.ReplyID(long) }), message.ErrTooLarge},
-		"a long agent":     {with(func(r *message.ProposeRequest) { r.Agent = long }), message.ErrTooLarge},
-		"no call id":       {last(func(b *message.ToolCallBlock) { b.ID = "" }), message.ErrInvalid},
-		"a long call id":   {last(func(b *message.ToolCallBlock) { b.ID = message.CallID(long) }), message.ErrTooLarge},
-		"the same id":      {last(func(b *message.ToolCallBlock) { b.ID = "good" }), message.ErrInvalid},
-		"no tool":          {last(func(b *message.ToolCallBlock) { b.Name = "" }), message.ErrInvalid},
-		"a long tool":      {last(func(b *message.ToolCallBlock) { b.Name = long }), message.ErrTooLarge},
-		"a long input":     {last(func(b *message.ToolCallBlock) { b.Input = `{"x":"` + strings.Repeat("x", message.MaxInputBytes) + `"}` }), message.ErrTooLarge},
+		"no session":     {with(func(r *toolcall.ProposeRequest) { r.Session = "" }), message.ErrInvalid},
+		"no reply":       {with(func(r *toolcall.ProposeRequest) { r.Reply = "" }), message.ErrInvalid},
+		"a long session": {with(func(r *toolcall.ProposeRequest) { r.Session = message.SessionID(long) }), message.ErrTooLarge},
+		"a long reply":   {with(func(r *toolcall.ProposeRequest) { r.Reply = message.ReplyID(long) }), message.ErrTooLarge},
+		"a long agent":   {with(func(r *toolcall.ProposeRequest) { r.Agent = long }), message.ErrTooLarge},
+		"no call id":     {last(func(b *message.ToolCallBlock) { b.ID = "" }), message.ErrInvalid},
+		"a long call id": {last(func(b *message.ToolCallBlock) { b.ID = message.CallID(long) }), message.ErrTooLarge},
+		"the same id":    {last(func(b *message.ToolCallBlock) { b.ID = "good" }), message.ErrInvalid},
+		"no tool":        {last(func(b *message.ToolCallBlock) { b.Name = "" }), message.ErrInvalid},
+		"a long tool":    {last(func(b *message.ToolCallBlock) { b.Name = long }), message.ErrTooLarge},
+		"a long input": {last(func(b *message.ToolCallBlock) {
+			b.Input = `{"x":"` + strings.Repeat("x", toolcall.MaxInputBytes) + `"}`
+		}), message.ErrTooLarge},
 		"allowed already":  {last(func(b *message.ToolCallBlock) { b.State = message.ToolCallAllowed }), message.ErrInvalid},
 		"finished already": {last(func(b *message.ToolCallBlock) { b.State = message.ToolCallFinished }), message.ErrInvalid},
 		"an unknown state": {last(func(b *message.ToolCallBlock) { b.State = "Pending" }), message.ErrInvalid},
@@ -109,7 +112,7 @@ func badProposals(w *world) {
 	}
 	w.wantSize(0)
 	// the limits themselves are fine
-	edge := request(call(message.CallID(long[1:]), echo, `{"x":"`+strings.Repeat("x", message.MaxInputBytes-8)+`"}`))
+	edge := request(call(message.CallID(long[1:]), echo, `{"x":"`+strings.Repeat("x", toolcall.MaxInputBytes-8)+`"}`))
 	edge.Calls[0].State = message.ToolCallPending
 	out, err := e.bot().Propose(w.Context(), edge)
 	w.must(err)
@@ -120,23 +123,23 @@ func badAnswers(w *world) {
 	e := w.engine()
 	q := e.ask("c", deploy, `{}`)
 	size := len(w.records())
-	input, long := `{}`, strings.Repeat("x", message.MaxOutputBytes+1)
+	input, long := `{}`, strings.Repeat("x", toolcall.MaxOutputBytes+1)
 	for name, row := range map[string]struct {
-		change func(*message.Response)
+		change func(*toolcall.Response)
 		want   *message.Error
 	}{
-		"another version":     {func(a *message.Response) { a.V = 2 }, message.ErrInvalid},
-		"no kind":             {func(a *message.Response) { a.Kind = "" }, message.ErrInvalid},
-		"an unknown kind":     {func(a *message.Response) { a.Kind = "Approve" }, message.ErrInvalid},
-		"no digest":           {func(a *message.Response) { a.Digest = "" }, message.ErrInvalid},
-		"no call":             {func(a *message.Response) { a.Call = "" }, message.ErrInvalid},
-		"reject with input":   {func(a *message.Response) { a.Kind, a.Input = message.ResponseReject, &input }, message.ErrInvalid},
-		"answer with input":   {func(a *message.Response) { a.Kind, a.Input = message.ResponseRespond, &input }, message.ErrInvalid},
-		"reject with rules":   {func(a *message.Response) { a.Kind, a.Rules = message.ResponseReject, q.Suggested }, message.ErrInvalid},
-		"a long input":        {func(a *message.Response) { a.Input = &long }, message.ErrTooLarge},
-		"a long feedback":     {func(a *message.Response) { a.Kind, a.Feedback = message.ResponseReject, long }, message.ErrTooLarge},
-		"a long output":       {func(a *message.Response) { a.Kind, a.Output = message.ResponseRespond, long }, message.ErrTooLarge},
-		"input that is no ok": {func(a *message.Response) { bad := `[]`; a.Input = &bad }, message.ErrInvalid},
+		"another version":     {func(a *toolcall.Response) { a.V = 2 }, message.ErrInvalid},
+		"no kind":             {func(a *toolcall.Response) { a.Kind = "" }, message.ErrInvalid},
+		"an unknown kind":     {func(a *toolcall.Response) { a.Kind = "Approve" }, message.ErrInvalid},
+		"no digest":           {func(a *toolcall.Response) { a.Digest = "" }, message.ErrInvalid},
+		"no call":             {func(a *toolcall.Response) { a.Call = "" }, message.ErrInvalid},
+		"reject with input":   {func(a *toolcall.Response) { a.Kind, a.Input = toolcall.ResponseReject, &input }, message.ErrInvalid},
+		"answer with input":   {func(a *toolcall.Response) { a.Kind, a.Input = toolcall.ResponseRespond, &input }, message.ErrInvalid},
+		"reject with rules":   {func(a *toolcall.Response) { a.Kind, a.Rules = toolcall.ResponseReject, q.Suggested }, message.ErrInvalid},
+		"a long input":        {func(a *toolcall.Response) { a.Input = &long }, message.ErrTooLarge},
+		"a long feedback":     {func(a *toolcall.Response) { a.Kind, a.Feedback = toolcall.ResponseReject, long }, message.ErrTooLarge},
+		"a long output":       {func(a *toolcall.Response) { a.Kind, a.Output = toolcall.ResponseRespond, long }, message.ErrTooLarge},
+		"input that is no ok": {func(a *toolcall.Response) { bad := `[]`; a.Input = &bad }, message.ErrInvalid},
 	} {
 		a := approve(q)
 		row.change(&a)
@@ -155,7 +158,7 @@ func badRequests(w *world) {
 	c := e.submit("c", remote)
 	out := e.propose(call("x", external, `{}`))[0]
 	size := len(w.records())
-	ctx, worker, long := w.Context(), e.worker("w1"), strings.Repeat("x", message.MaxOutputBytes+1)
+	ctx, worker, long := w.Context(), e.worker("w1"), strings.Repeat("x", toolcall.MaxOutputBytes+1)
 	ok := message.ToolResultBlock{State: message.ToolResultSuccess}
 	named := ok
 	named.ID = "other"
@@ -163,28 +166,28 @@ func badRequests(w *world) {
 		err  error
 		want *message.Error
 	}{
-		"start, another version":     {second(worker.Start(ctx, message.StartRequest{V: 2, Key: c.Key, Attempt: 1, Claim: "x"})), message.ErrInvalid},
-		"start, no claim":            {second(worker.Start(ctx, message.StartRequest{Key: c.Key, Attempt: 1})), message.ErrInvalid},
-		"start, a long claim":        {second(worker.Start(ctx, message.StartRequest{Key: c.Key, Attempt: 1, Claim: long})), message.ErrInvalid},
-		"start, no call":             {second(worker.Start(ctx, message.StartRequest{Attempt: 1, Claim: "x"})), message.ErrInvalid},
-		"start, unknown":             {second(worker.Start(ctx, message.StartRequest{Key: w.key("unknown"), Attempt: 1, Claim: "x"})), message.ErrNotFound},
-		"heartbeat, unknown":         {second(worker.Heartbeat(ctx, message.HeartbeatRequest{Key: w.key("unknown"), Attempt: 1, Claim: "x"})), message.ErrNotFound},
-		"heartbeat, another version": {second(worker.Heartbeat(ctx, message.HeartbeatRequest{V: 2, Key: c.Key, Attempt: 1, Claim: "x"})), message.ErrInvalid},
-		"heartbeat, no claim":        {second(worker.Heartbeat(ctx, message.HeartbeatRequest{Key: c.Key, Attempt: 1})), message.ErrInvalid},
-		"progress, no claim":         {worker.Progress(ctx, message.ProgressRequest{Key: c.Key, Attempt: 1}), message.ErrInvalid},
-		"result, no claim":           {second(worker.Result(ctx, message.ResultRequest{Key: c.Key, Attempt: 1, Result: ok})), message.ErrInvalid},
-		"resolve, no outcome":        {second(e.operator().Resolve(ctx, message.ResolveRequest{Key: c.Key, Attempt: 1})), message.ErrInvalid},
-		"resolve, an unknown one":    {second(e.operator().Resolve(ctx, message.ResolveRequest{Key: c.Key, Attempt: 1, Outcome: "maybe"})), message.ErrInvalid},
-		"resolve, a long output":     {second(e.operator().Resolve(ctx, message.ResolveRequest{Key: c.Key, Attempt: 1, Outcome: message.OutcomeHappened, Output: long})), message.ErrTooLarge},
-		"resolve, unknown":           {second(e.operator().Resolve(ctx, message.ResolveRequest{Key: w.key("unknown"), Attempt: 1, Outcome: message.OutcomeHappened})), message.ErrNotFound},
-		"revoke, a long reason":      {second(e.operator().Revoke(ctx, message.RevokeRequest{Key: c.Key, Reason: long})), message.ErrTooLarge},
-		"revoke, unknown":            {second(e.operator().Revoke(ctx, message.RevokeRequest{Key: w.key("unknown")})), message.ErrNotFound},
-		"interrupt, a long reason":   {second(e.bot().Interrupt(ctx, message.InterruptRequest{Session: "s", Reply: "r", Reason: long})), message.ErrTooLarge},
-		"report, another id":         {second(e.bot().Report(ctx, message.ReportRequest{Key: out.Key, Result: named})), message.ErrInvalid},
-		"report, running":            {second(e.bot().Report(ctx, message.ReportRequest{Key: out.Key, Result: message.ToolResultBlock{State: message.ToolResultRunning}})), message.ErrInvalid},
-		"report, unknown":            {second(e.bot().Report(ctx, message.ReportRequest{Key: w.key("unknown"), Result: ok})), message.ErrNotFound},
-		"events, no session":         {second(e.ann().Events(ctx, message.EventsRequest{})), message.ErrInvalid},
-		"emit, no reply":             {second(e.bot().Emit(ctx, message.EmitRequest{Session: "s", Events: []message.RawJSON{event(1)}})), message.ErrInvalid},
+		"start, another version":     {second(worker.Start(ctx, toolcall.StartRequest{V: 2, Key: c.Key, Attempt: 1, Claim: "x"})), message.ErrInvalid},
+		"start, no claim":            {second(worker.Start(ctx, toolcall.StartRequest{Key: c.Key, Attempt: 1})), message.ErrInvalid},
+		"start, a long claim":        {second(worker.Start(ctx, toolcall.StartRequest{Key: c.Key, Attempt: 1, Claim: long})), message.ErrInvalid},
+		"start, no call":             {second(worker.Start(ctx, toolcall.StartRequest{Attempt: 1, Claim: "x"})), message.ErrInvalid},
+		"start, unknown":             {second(worker.Start(ctx, toolcall.StartRequest{Key: w.key("unknown"), Attempt: 1, Claim: "x"})), message.ErrNotFound},
+		"heartbeat, unknown":         {second(worker.Heartbeat(ctx, toolcall.HeartbeatRequest{Key: w.key("unknown"), Attempt: 1, Claim: "x"})), message.ErrNotFound},
+		"heartbeat, another version": {second(worker.Heartbeat(ctx, toolcall.HeartbeatRequest{V: 2, Key: c.Key, Attempt: 1, Claim: "x"})), message.ErrInvalid},
+		"heartbeat, no claim":        {second(worker.Heartbeat(ctx, toolcall.HeartbeatRequest{Key: c.Key, Attempt: 1})), message.ErrInvalid},
+		"progress, no claim":         {worker.Progress(ctx, toolcall.ProgressRequest{Key: c.Key, Attempt: 1}), message.ErrInvalid},
+		"result, no claim":           {second(worker.Result(ctx, toolcall.ResultRequest{Key: c.Key, Attempt: 1, Result: ok})), message.ErrInvalid},
+		"resolve, no outcome":        {second(e.operator().Resolve(ctx, toolcall.ResolveRequest{Key: c.Key, Attempt: 1})), message.ErrInvalid},
+		"resolve, an unknown one":    {second(e.operator().Resolve(ctx, toolcall.ResolveRequest{Key: c.Key, Attempt: 1, Outcome: "maybe"})), message.ErrInvalid},
+		"resolve, a long output":     {second(e.operator().Resolve(ctx, toolcall.ResolveRequest{Key: c.Key, Attempt: 1, Outcome: toolcall.OutcomeHappened, Output: long})), message.ErrTooLarge},
+		"resolve, unknown":           {second(e.operator().Resolve(ctx, toolcall.ResolveRequest{Key: w.key("unknown"), Attempt: 1, Outcome: toolcall.OutcomeHappened})), message.ErrNotFound},
+		"revoke, a long reason":      {second(e.operator().Revoke(ctx, toolcall.RevokeRequest{Key: c.Key, Reason: long})), message.ErrTooLarge},
+		"revoke, unknown":            {second(e.operator().Revoke(ctx, toolcall.RevokeRequest{Key: w.key("unknown")})), message.ErrNotFound},
+		"interrupt, a long reason":   {second(e.bot().Interrupt(ctx, toolcall.InterruptRequest{Session: "s", Reply: "r", Reason: long})), message.ErrTooLarge},
+		"report, another id":         {second(e.bot().Report(ctx, toolcall.ReportRequest{Key: out.Key, Result: named})), message.ErrInvalid},
+		"report, running":            {second(e.bot().Report(ctx, toolcall.ReportRequest{Key: out.Key, Result: message.ToolResultBlock{State: message.ToolResultRunning}})), message.ErrInvalid},
+		"report, unknown":            {second(e.bot().Report(ctx, toolcall.ReportRequest{Key: w.key("unknown"), Result: ok})), message.ErrNotFound},
+		"events, no session":         {second(e.ann().Events(ctx, toolcall.EventsRequest{})), message.ErrInvalid},
+		"emit, no reply":             {second(e.bot().Emit(ctx, toolcall.EmitRequest{Session: "s", Events: []message.RawJSON{event(1)}})), message.ErrInvalid},
 	} {
 		if code := message.AsError("", orUnknown(row.err)).Code; code != row.want.Code {
 			w.Errorf("%s: %v, want %s", name, row.err, row.want.Code)
@@ -205,7 +208,7 @@ var strangeIDs = []string{
 func strangeIDsWork(w *world) {
 	e := w.engine()
 	for i, id := range strangeIDs {
-		for _, r := range []message.ProposeRequest{
+		for _, r := range []toolcall.ProposeRequest{
 			{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{call(message.CallID(id), pay, `{"amount":500}`)}},
 			{Session: "s", Reply: message.ReplyID(id), Calls: []message.ToolCallBlock{call("one", pay, `{"amount":500}`)}},
 			{Session: message.SessionID(id), Reply: "r2", Calls: []message.ToolCallBlock{call("one", pay, `{"amount":500}`)}},
@@ -224,7 +227,7 @@ func strangeIDsWork(w *world) {
 			}
 		}
 	}
-	list, err := e.operator().List(w.Context(), message.ListRequest{})
+	list, err := e.operator().List(w.Context(), toolcall.ListRequest{})
 	w.must(err)
 	distinct := map[string]bool{}
 	for _, id := range strangeIDs {
@@ -255,16 +258,16 @@ func brokenText(w *world) {
 		"a call id": second(e.bot().Propose(ctx, request(call(bad, echo, `{}`)))),
 		"a tool":    second(e.bot().Propose(ctx, request(call("n", bad, `{}`)))),
 		"an input":  second(e.bot().Propose(ctx, request(call("n", echo, `{"x":"`+bad+`"}`)))),
-		"a session": second(e.bot().Propose(ctx, message.ProposeRequest{Session: bad, Reply: "r", Calls: []message.ToolCallBlock{call("n", echo, `{}`)}})),
-		"an agent":  second(e.bot().Propose(ctx, message.ProposeRequest{Session: "s", Reply: "r", Agent: bad, Calls: []message.ToolCallBlock{call("n", echo, `{}`)}})),
-		"feedback":  second(e.ann().SubmitResponse(ctx, message.Response{Key: q.Key, Kind: message.ResponseReject, Digest: q.Digest, Feedback: bad})),
-		"an output": second(e.ann().SubmitResponse(ctx, message.Response{Key: q.Key, Kind: message.ResponseRespond, Digest: q.Digest, Output: bad})),
-		"a claim":   second(e.worker("w1").Start(ctx, message.StartRequest{Key: c.Key, Attempt: 1, Claim: bad})),
-		"a report":  second(e.bot().Report(ctx, message.ReportRequest{Key: out.Key, Result: badOutput})),
-		"a note":    second(e.operator().Resolve(ctx, message.ResolveRequest{Key: held.Key, Attempt: 1, Outcome: message.OutcomeHappened, Note: bad})),
-		"a reason":  second(e.operator().Revoke(ctx, message.RevokeRequest{Key: c.Key, Reason: bad})),
-		"a reason ": second(e.bot().Interrupt(ctx, message.InterruptRequest{Session: "s", Reply: "r", Reason: bad})),
-		"a name":    second(e.as(message.RoleApprover, bad).SubmitResponse(ctx, reject(q))),
+		"a session": second(e.bot().Propose(ctx, toolcall.ProposeRequest{Session: bad, Reply: "r", Calls: []message.ToolCallBlock{call("n", echo, `{}`)}})),
+		"an agent":  second(e.bot().Propose(ctx, toolcall.ProposeRequest{Session: "s", Reply: "r", Agent: bad, Calls: []message.ToolCallBlock{call("n", echo, `{}`)}})),
+		"feedback":  second(e.ann().SubmitResponse(ctx, toolcall.Response{Key: q.Key, Kind: toolcall.ResponseReject, Digest: q.Digest, Feedback: bad})),
+		"an output": second(e.ann().SubmitResponse(ctx, toolcall.Response{Key: q.Key, Kind: toolcall.ResponseRespond, Digest: q.Digest, Output: bad})),
+		"a claim":   second(e.worker("w1").Start(ctx, toolcall.StartRequest{Key: c.Key, Attempt: 1, Claim: bad})),
+		"a report":  second(e.bot().Report(ctx, toolcall.ReportRequest{Key: out.Key, Result: badOutput})),
+		"a note":    second(e.operator().Resolve(ctx, toolcall.ResolveRequest{Key: held.Key, Attempt: 1, Outcome: toolcall.OutcomeHappened, Note: bad})),
+		"a reason":  second(e.operator().Revoke(ctx, toolcall.RevokeRequest{Key: c.Key, Reason: bad})),
+		"a reason ": second(e.bot().Interrupt(ctx, toolcall.InterruptRequest{Session: "s", Reply: "r", Reason: bad})),
+		"a name":    second(e.as(toolcall.RoleApprover, bad).SubmitResponse(ctx, reject(q))),
 	} {
 		if code := message.AsError("", orUnknown(err)).Code; code != message.CodeInvalid && code != message.CodeForbidden {
 			w.Errorf("%s: %v, want %s", name, err, message.CodeInvalid)
@@ -272,7 +275,7 @@ func brokenText(w *world) {
 	}
 	w.wantSize(size)
 	r := startRequest(c, "x")
-	r.Refuse = strings.Repeat("é", message.MaxTextBytes) // is cut, between two characters
+	r.Refuse = strings.Repeat("é", toolcall.MaxTextBytes) // is cut, between two characters
 	_, err := e.worker("w1").Start(ctx, r)
 	w.wantErr(err, message.ErrFinished)
 }

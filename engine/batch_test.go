@@ -11,6 +11,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func batchCases() []engineCase {
@@ -43,7 +44,7 @@ func serialCalls(w *world) {
 	}
 	e.propose(blocks...)
 	for i, id := range all {
-		e.waitFor(w.key(id), "started", (*message.Call).Started)
+		e.waitFor(w.key(id), "started", (*toolcall.Call).Started)
 		for _, later := range all[i+1:] {
 			if c := e.state(w.key(later), message.ToolCallPending); c.Decision != nil {
 				w.Errorf("%s was decided before its turn", later)
@@ -60,13 +61,13 @@ func serialCalls(w *world) {
 func manySerialCalls(w *world) {
 	e := w.engine()
 	for round := range 10 {
-		req := message.ProposeRequest{Session: "s", Reply: message.ReplyID(fmt.Sprint("r", round))}
+		req := toolcall.ProposeRequest{Session: "s", Reply: message.ReplyID(fmt.Sprint("r", round))}
 		for _, id := range ids("c", 10) {
 			req.Calls = append(req.Calls, call(id, serial, `{}`))
 		}
 		_, err := e.bot().Propose(w.Context(), req)
 		w.must(err)
-		out, err := e.bot().Wait(w.Context(), message.WaitRequest{Session: "s", Reply: req.Reply, TimeoutMS: patience.Milliseconds()})
+		out, err := e.bot().Wait(w.Context(), toolcall.WaitRequest{Session: "s", Reply: req.Reply, TimeoutMS: patience.Milliseconds()})
 		w.must(err)
 		if !out.Done {
 			for _, c := range out.Calls {
@@ -98,7 +99,7 @@ func serialCallWaits(w *world) {
 func mixedGroups(w *world) {
 	e := w.engine()
 	got := e.propose(call("a", block, `{}`), call("b", echo, `{}`), call("c", blockTurn, `{}`), call("d", block, `{}`), call("e", echo, `{}`))
-	for i, want := range []message.Batch{{Number: 1}, {Number: 1, Index: 1}, {Number: 1, Group: 1, Index: 2}, {Number: 1, Group: 2, Index: 3}, {Number: 1, Group: 2, Index: 4}} {
+	for i, want := range []toolcall.Batch{{Number: 1}, {Number: 1, Index: 1}, {Number: 1, Group: 1, Index: 2}, {Number: 1, Group: 2, Index: 3}, {Number: 1, Group: 2, Index: 4}} {
 		if got[i].Batch != want {
 			w.Errorf("%s is in %+v, want %+v", got[i].Call, got[i].Batch, want)
 		}
@@ -106,7 +107,7 @@ func mixedGroups(w *world) {
 	e.finished(w.key("b"))
 	e.state(w.key("c"), message.ToolCallPending)
 	w.effects.release(w.key("a"))
-	e.waitFor(w.key("c"), "started", (*message.Call).Started)
+	e.waitFor(w.key("c"), "started", (*toolcall.Call).Started)
 	e.state(w.key("d"), message.ToolCallPending)
 	w.effects.release(w.key("c"))
 	e.finished(w.key("e"))
@@ -133,7 +134,7 @@ func secondBatch(w *world) {
 // proposes only what is missing.
 func restOfBatch(w *world) {
 	e := w.engine()
-	e.cord.onAppend(refuse(func(f *message.EventRecord) bool { return f.Call != nil && f.Call.Call == "b" }, cutError("append")))
+	e.cord.onAppend(refuse(func(f *toolcall.EventRecord) bool { return f.Call != nil && f.Call.Call == "b" }, cutError("append")))
 	_, err := e.bot().Propose(w.Context(), request(call("a", serial, `{}`), call("b", serial, `{}`)))
 	w.wantErr(err, message.ErrUnavailable)
 	e.cord.onAppend(nil)
@@ -147,14 +148,14 @@ func restOfBatch(w *world) {
 // all, it has its turn.
 func neverProposed(w *world) {
 	e := w.engine()
-	e.cord.onAppend(refuse(func(f *message.EventRecord) bool { return f.Call != nil && f.Call.Call == "b" }, cutError("append")))
+	e.cord.onAppend(refuse(func(f *toolcall.EventRecord) bool { return f.Call != nil && f.Call.Call == "b" }, cutError("append")))
 	_, err := e.bot().Propose(w.Context(), request(call("a", serial, `{}`), call("b", blockTurn, `{}`)))
 	w.wantErr(err, message.ErrUnavailable)
 	e.cord.onAppend(nil)
 	if c := e.propose(call("c", blockTurn, `{}`))[0]; c.State != message.ToolCallPending {
 		w.Errorf("c is %s before b, which may still come", describe(c))
 	}
-	e.waitFor(w.key("c"), "started", (*message.Call).Started)
+	e.waitFor(w.key("c"), "started", (*toolcall.Call).Started)
 	again := e.propose(call("a", serial, `{}`), call("b", blockTurn, `{}`))
 	if again[1].State != message.ToolCallPending {
 		w.Errorf("b is %s while c runs", describe(again[1]))
@@ -170,7 +171,7 @@ func batchOverEngines(w *world) {
 	e, other := w.engine(), w.engine()
 	for round := range 10 {
 		reply := message.ReplyID(fmt.Sprint("r", round))
-		req := message.ProposeRequest{Session: "s", Reply: reply, Calls: []message.ToolCallBlock{call("a", note, `{}`), call("b", serial, `{}`), call("c", note, `{}`), call("d", serial, `{}`)}}
+		req := toolcall.ProposeRequest{Session: "s", Reply: reply, Calls: []message.ToolCallBlock{call("a", note, `{}`), call("b", serial, `{}`), call("c", note, `{}`), call("d", serial, `{}`)}}
 		_, err := e.bot().Propose(w.Context(), req)
 		w.must(err)
 		key := w.key("a")
@@ -190,24 +191,24 @@ func hiddenCases() []engineCase {
 	for _, end := range []struct {
 		name string
 		rule bool // remembered: the hidden call is allowed
-		do   func(r *replica, q *message.Call) error
+		do   func(r *replica, q *toolcall.Call) error
 	}{
-		{"approve with the rule", true, func(r *replica, q *message.Call) error {
+		{"approve with the rule", true, func(r *replica, q *toolcall.Call) error {
 			a := approve(q)
 			a.Rules = q.Suggested
 			_, err := r.ann().SubmitResponse(r.w.Context(), a)
 			return err
 		}},
-		{"approve", false, func(r *replica, q *message.Call) error {
+		{"approve", false, func(r *replica, q *toolcall.Call) error {
 			_, err := r.ann().SubmitResponse(r.w.Context(), approve(q))
 			return err
 		}},
-		{"reject", false, func(r *replica, q *message.Call) error {
+		{"reject", false, func(r *replica, q *toolcall.Call) error {
 			_, err := r.ann().SubmitResponse(r.w.Context(), reject(q))
 			return err
 		}},
-		{"answer for the tool", false, func(r *replica, q *message.Call) error {
-			_, err := r.ann().SubmitResponse(r.w.Context(), message.Response{Key: q.Key, Kind: message.ResponseRespond, Digest: q.Digest})
+		{"answer for the tool", false, func(r *replica, q *toolcall.Call) error {
+			_, err := r.ann().SubmitResponse(r.w.Context(), toolcall.Response{Key: q.Key, Kind: toolcall.ResponseRespond, Digest: q.Digest})
 			return err
 		}},
 	} {
@@ -220,7 +221,7 @@ func hiddenCases() []engineCase {
 
 // hiddenUntil lets three calls hide behind an approval request, ends it, and looks at
 // what becomes of them.
-func hiddenUntil(w *world, engines int, rule bool, end func(*replica, *message.Call) error) {
+func hiddenUntil(w *world, engines int, rule bool, end func(*replica, *toolcall.Call) error) {
 	e := w.engine()
 	answering := e
 	if engines > 1 {
@@ -240,7 +241,7 @@ func hiddenUntil(w *world, engines int, rule bool, end func(*replica, *message.C
 		return
 	}
 	b := e.state(w.key("b"), message.ToolCallAsking) // the next in line asks
-	if c := e.waitFor(w.key("c"), "behind b", func(c *message.Call) bool { return c.Behind == "b" }); c.State != message.ToolCallPending {
+	if c := e.waitFor(w.key("c"), "behind b", func(c *toolcall.Call) bool { return c.Behind == "b" }); c.State != message.ToolCallPending {
 		w.Errorf("c is %s", describe(c))
 	}
 	w.must(end(answering, answering.state(b.Key, message.ToolCallAsking)))
@@ -278,7 +279,7 @@ func notHidden(w *world) {
 func hiddenInterrupted(w *world) {
 	e := w.engine()
 	e.propose(call("a", deploy, `{}`), call("b", deploy, `{}`))
-	out, err := e.bot().Interrupt(w.Context(), message.InterruptRequest{Session: "s", Reply: "r"})
+	out, err := e.bot().Interrupt(w.Context(), toolcall.InterruptRequest{Session: "s", Reply: "r"})
 	w.must(err)
 	if len(out.Calls) != 2 {
 		w.Errorf("the interrupt closed %d calls", len(out.Calls))
@@ -322,7 +323,7 @@ func TestRuleArrivesWhileHiddenCallIsDecided(t *testing.T) {
 			t.Fatal(err)
 		}
 		policy := &interrupted{Policy: bundle, input: `{"n":2}`}
-		tool := engine.Tool{Tool: permission.Tool{Name: "t"}, Placement: message.PlaceExternal, ConcurrencySafe: true}
+		tool := engine.Tool{Tool: permission.Tool{Name: "t"}, Placement: toolcall.PlaceExternal, ConcurrencySafe: true}
 		eng, err := engine.New("default", engine.NewMemory(), policy, []engine.Tool{tool})
 		if err != nil {
 			t.Fatal(err)
@@ -331,9 +332,9 @@ func TestRuleArrivesWhileHiddenCallIsDecided(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = eng.Close() }()
-		bot := eng.As(message.Principal{Role: message.RoleRuntime, Name: "bot"})
-		ann := eng.As(message.Principal{Role: message.RoleApprover, Name: "ann"})
-		out, err := bot.Propose(t.Context(), message.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{
+		bot := eng.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})
+		ann := eng.As(toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann"})
+		out, err := bot.Propose(t.Context(), toolcall.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{
 			{ID: "a", Name: "t", Input: `{"n":1}`}, {ID: "b", Name: "t", Input: `{"n":2}`},
 		}})
 		if err != nil {
@@ -346,7 +347,7 @@ func TestRuleArrivesWhileHiddenCallIsDecided(t *testing.T) {
 		answered := make(chan error, 1)
 		policy.mu.Lock()
 		policy.then = func() {
-			_, err := ann.SubmitResponse(t.Context(), message.Response{Key: a.Key, Kind: message.ResponseApprove, Digest: a.Digest, Rules: a.Suggested})
+			_, err := ann.SubmitResponse(t.Context(), toolcall.Response{Key: a.Key, Kind: toolcall.ResponseApprove, Digest: a.Digest, Rules: a.Suggested})
 			answered <- err
 		}
 		policy.mu.Unlock()
@@ -355,7 +356,7 @@ func TestRuleArrivesWhileHiddenCallIsDecided(t *testing.T) {
 		if err := <-answered; err != nil {
 			t.Fatal(err)
 		}
-		show, err := bot.Show(t.Context(), message.ShowRequest{Key: b.Key})
+		show, err := bot.Show(t.Context(), toolcall.ShowRequest{Key: b.Key})
 		if err != nil {
 			t.Fatal(err)
 		}

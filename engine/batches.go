@@ -34,9 +34,9 @@ const patience = 10
 // isGated reports whether a pending call has to wait for other calls of its
 // reply. It reads the view: what it waits for (calls being finished) never
 // becomes untrue again, so a lagging view only waits a little longer.
-func (b *batches) isGated(c *message.Call) bool { return b.gateOf(c) != gateOpen }
+func (b *batches) isGated(c *toolcall.Call) bool { return b.gateOf(c) != gateOpen }
 
-func (b *batches) gateOf(c *message.Call) gate {
+func (b *batches) gateOf(c *toolcall.Call) gate {
 	siblings := b.view.CallsOf(c.Key)
 	if c.Batch.Number == 0 {
 		return gateOpen
@@ -53,7 +53,7 @@ func (b *batches) gateOf(c *message.Call) gate {
 		// replica, would trust that no other's is ahead.
 		return gateUnsure
 	}
-	known := map[message.CallID]*message.Call{}
+	known := map[message.CallID]*toolcall.Call{}
 	for _, s := range siblings {
 		known[s.Call] = s
 		if s.Batch.Number > c.Batch.Number && s.Open() && s.State != message.ToolCallPending {
@@ -79,7 +79,7 @@ func (b *batches) gateOf(c *message.Call) gate {
 // it: s, if the view holds it. The journal is asked about one that the view
 // does not hold: it is finished and was dropped, or was never written. given
 // says that it is too late for that.
-func (b *batches) gateBehind(c, s *message.Call, id message.CallID, given bool) gate {
+func (b *batches) gateBehind(c, s *toolcall.Call, id message.CallID, given bool) gate {
 	switch {
 	case s != nil && s.Open():
 		return gateWaits
@@ -100,10 +100,10 @@ func (b *batches) gateBehind(c, s *message.Call, id message.CallID, given bool) 
 
 // isStuck reports whether a pending call can only move after another party did
 // something: it is gated, or hidden behind an approval request that is still open.
-func (b *batches) isStuck(c *message.Call) bool { return b.isHidden(c) || b.isGated(c) }
+func (b *batches) isStuck(c *toolcall.Call) bool { return b.isHidden(c) || b.isGated(c) }
 
 // isHidden reports whether a call is hidden behind an approval request that is still open.
-func (b *batches) isHidden(c *message.Call) bool {
+func (b *batches) isHidden(c *toolcall.Call) bool {
 	if c.Behind == "" {
 		return false
 	}
@@ -116,7 +116,7 @@ func (b *batches) isHidden(c *message.Call) bool {
 // advanceReply takes the pending calls of a reply onwards that can go, one
 // after the other in the order in which they were proposed. Any number of
 // replicas may do this at once; one wins each step.
-func (b *batches) advanceReply(ctx context.Context, reply message.Key) {
+func (b *batches) advanceReply(ctx context.Context, reply toolcall.Key) {
 	seen := b.catchUp(ctx, reply) // before the look at the calls
 	for _, c := range b.view.CallsOf(reply) {
 		if c.State != message.ToolCallPending {
@@ -143,7 +143,7 @@ func (b *batches) advanceReply(ctx context.Context, reply message.Key) {
 // bring everything that came before the pending calls of a reply: a request
 // reads a call from the journal ahead of the watch. It returns the sequence up
 // to which the view then has the reply.
-func (b *batches) catchUp(ctx context.Context, reply message.Key) (seen uint64) {
+func (b *batches) catchUp(ctx context.Context, reply toolcall.Key) (seen uint64) {
 	var first uint64
 	for _, c := range b.view.CallsOf(reply) {
 		if c.State == message.ToolCallPending {
@@ -162,7 +162,7 @@ func (b *batches) catchUp(ctx context.Context, reply message.Key) (seen uint64) 
 }
 
 // advanceCall decides a pending call if it can go, and tells whether it can.
-func (b *batches) advanceCall(ctx context.Context, c *message.Call) (gate, error) {
+func (b *batches) advanceCall(ctx context.Context, c *toolcall.Call) (gate, error) {
 	g := b.gateOf(c)
 	if g != gateOpen {
 		return g, nil
@@ -177,7 +177,7 @@ func (b *batches) advanceCall(ctx context.Context, c *message.Call) (gate, error
 		}
 		if state, _, err := b.store.LastReply(ctx, c.ReplyKey()); err != nil {
 			return err
-		} else if state.Phase != message.ReplyOpen {
+		} else if state.Phase != toolcall.ReplyOpen {
 			return m.Step(toolcall.Interrupted{Base: stamp()})
 		}
 		err := b.decider.decideCall(ctx, m, b.callsBefore(c))
@@ -190,8 +190,8 @@ func (b *batches) advanceCall(ctx context.Context, c *message.Call) (gate, error
 }
 
 // callsBefore gives the calls of the reply that were proposed before c.
-func (b *batches) callsBefore(c *message.Call) []*message.Call {
-	var out []*message.Call
+func (b *batches) callsBefore(c *toolcall.Call) []*toolcall.Call {
+	var out []*toolcall.Call
 	for _, s := range b.view.CallsOf(c.Key) {
 		if s.Key == c.Key {
 			break

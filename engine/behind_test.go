@@ -8,12 +8,13 @@ import (
 
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // touch makes engine i read a call from the journal, ahead of what it follows.
 func (w *wired) touch(i int, id message.CallID) {
 	w.Helper()
-	_, err := w.as(i, message.RoleApprover, "ann").SubmitResponse(w.Context(), message.Response{Key: callKey(id), Kind: message.ResponseReject, Digest: "none"})
+	_, err := w.as(i, toolcall.RoleApprover, "ann").SubmitResponse(w.Context(), toolcall.Response{Key: callKey(id), Kind: toolcall.ResponseReject, Digest: "none"})
 	if err == nil {
 		w.Fatalf("%s took an answer that names no approval request", id)
 	}
@@ -63,8 +64,8 @@ func TestHiddenCallsAreSeenToWhenTheAnsweringEngineDies(t *testing.T) {
 	inWires(t, 2, func(w *wired) {
 		w.propose(0, bareCall("a", asks), bareCall("b", asks))
 		w.pass(5 * wiredGrace) // the looks that the proposal itself asked for are over
-		w.wires[0].onStored(func(*message.EventRecord) { w.wires[0].cut() })
-		_, err := w.as(0, message.RoleApprover, "ann").SubmitResponse(w.Context(), message.Response{Key: callKey("a"), Kind: message.ResponseApprove, Digest: w.now("a").Digest})
+		w.wires[0].onStored(func(*toolcall.EventRecord) { w.wires[0].cut() })
+		_, err := w.as(0, toolcall.RoleApprover, "ann").SubmitResponse(w.Context(), toolcall.Response{Key: callKey("a"), Kind: toolcall.ResponseApprove, Digest: w.now("a").Digest})
 		if !errors.Is(err, message.ErrUnknownOutcome) {
 			w.Fatalf("an engine that dies answers %v", err)
 		}
@@ -78,12 +79,12 @@ func TestHiddenCallsAreSeenToWhenTheAnsweringEngineDies(t *testing.T) {
 // that does not know that yet.
 func TestLateCallWaitsForThoseThatDidNotWait(t *testing.T) {
 	inWires(t, 2, func(w *wired) {
-		w.wires[0].onStored(func(f *message.EventRecord) {
+		w.wires[0].onStored(func(f *toolcall.EventRecord) {
 			if f.Call != nil && f.Call.Call == "a" {
 				w.wires[0].cut()
 			}
 		})
-		_, err := w.as(0, message.RoleRuntime, "bot").Propose(w.Context(), message.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{bareCall("a", serial), bareCall("b", serial)}})
+		_, err := w.as(0, toolcall.RoleRuntime, "bot").Propose(w.Context(), toolcall.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{bareCall("a", serial), bareCall("b", serial)}})
 		if !errors.Is(err, message.ErrUnknownOutcome) {
 			w.Fatalf("a proposal that breaks off: %v", err)
 		}
@@ -114,7 +115,7 @@ func TestCallStaysHiddenBehindARequestThatIsNotAcknowledged(t *testing.T) {
 		w.wires[1].mute(true)
 		proposed := make(chan error, 1)
 		go func() {
-			_, err := w.as(1, message.RoleRuntime, "bot").Propose(w.Context(), message.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{bareCall("a", asks), bareCall("b", asks)}})
+			_, err := w.as(1, toolcall.RoleRuntime, "bot").Propose(w.Context(), toolcall.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{bareCall("a", asks), bareCall("b", asks)}})
 			proposed <- err
 		}()
 		w.pass(0)
@@ -134,8 +135,8 @@ func TestCallStaysHiddenBehindARequestThatIsNotAcknowledged(t *testing.T) {
 func TestRefusalAfterALostAcknowledgementIsNotCertain(t *testing.T) {
 	inWires(t, 1, func(w *wired) {
 		w.propose(0, bareCall("a", asks))
-		w.wires[0].onStored(func(*message.EventRecord) { w.wires[0].cut() })
-		_, err := w.as(0, message.RoleApprover, "ann").SubmitResponse(w.Context(), message.Response{Key: callKey("a"), Kind: message.ResponseReject, Digest: w.now("a").Digest})
+		w.wires[0].onStored(func(*toolcall.EventRecord) { w.wires[0].cut() })
+		_, err := w.as(0, toolcall.RoleApprover, "ann").SubmitResponse(w.Context(), toolcall.Response{Key: callKey("a"), Kind: toolcall.ResponseReject, Digest: w.now("a").Digest})
 		if !errors.Is(err, message.ErrUnknownOutcome) {
 			w.Errorf("what is stored was answered with %v", err)
 		}
@@ -171,7 +172,7 @@ func overtake(w *wired, failing int, group []message.CallID) {
 	}
 	w.propose(0, blocks...)
 	var seen atomic.Int32
-	w.wires[0].onLast(func(key message.Key) error {
+	w.wires[0].onLast(func(key toolcall.Key) error {
 		if key.Call != "first" { // finished and forgotten by then: the journal is asked what became of it
 			return nil
 		}
@@ -205,11 +206,11 @@ func TestProposedCallDoesNotOvertakeOneThatHadToWait(t *testing.T) {
 func overtakeProposed(w *wired, after message.CallID) {
 	w.Helper()
 	proposed := make(chan struct{})
-	w.wires[0].onStored(func(f *message.EventRecord) {
+	w.wires[0].onStored(func(f *toolcall.EventRecord) {
 		if f.Call == nil || f.Call.Call != after || f.Call.Records != 1 {
 			return
 		}
-		w.wires[0].onLast(func(key message.Key) error {
+		w.wires[0].onLast(func(key toolcall.Key) error {
 			if key.Call == "" { // a look at the reply, before a call that waited is decided
 				<-proposed
 			}

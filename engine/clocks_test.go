@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // A call whose grant is not valid at a worker, because of the worker's clock, is
@@ -24,17 +24,17 @@ func TestClockThatKeepsACallFromStarting(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			inHours(t, remoteTool, allow, nil, func(h *hours) {
 				h.propose()
-				beat := message.HeartbeatRequest{Key: key, Attempt: 1, Claim: "x", ClockMS: tc.ahead.Milliseconds(), ClockWithinMS: 3}
-				r, err := h.as(message.RoleWorker, "w").Heartbeat(h.Context(), beat)
+				beat := toolcall.HeartbeatRequest{Key: key, Attempt: 1, Claim: "x", ClockMS: tc.ahead.Milliseconds(), ClockWithinMS: 3}
+				r, err := h.as(toolcall.RoleWorker, "w").Heartbeat(h.Context(), beat)
 				if err != nil || !r.At.Equal(time.Now()) {
 					h.Errorf("heartbeat = %+v, %v; want the engine's clock in it", r, err)
 				}
 				c := h.after(30 * time.Second)
-				if c.BlockedReason != tc.says || (c.Blocked == message.BlockedClock) != (tc.says != "") {
+				if c.BlockedReason != tc.says || (c.Blocked == toolcall.BlockedClock) != (tc.says != "") {
 					h.Errorf("shown as held %q: %q, want %q", c.Blocked, c.BlockedReason, tc.says)
 				}
-				olga := h.as(message.RoleOperator, "olga")
-				held, err := olga.List(h.Context(), message.ListRequest{Phases: []message.Phase{message.PhaseBlocked}})
+				olga := h.as(toolcall.RoleOperator, "olga")
+				held, err := olga.List(h.Context(), toolcall.ListRequest{Phases: []toolcall.Phase{toolcall.PhaseBlocked}})
 				if err != nil || (len(held.Calls) == 1) != (tc.says != "") {
 					h.Errorf("%d blocked calls are listed, %v", len(held.Calls), err)
 				}
@@ -45,13 +45,13 @@ func TestClockThatKeepsACallFromStarting(t *testing.T) {
 				if tc.ahead != 0 && (info.Clocks[0].Who != "worker w" || info.Clocks[0].AheadMS != tc.ahead.Milliseconds() || info.Clocks[0].WithinMS != 3) {
 					h.Errorf("info has the clock %+v", info.Clocks[0])
 				}
-				if show, err := olga.Show(h.Context(), message.ShowRequest{Key: key}); err != nil || show.Call.Records != 1 {
+				if show, err := olga.Show(h.Context(), toolcall.ShowRequest{Key: key}); err != nil || show.Call.Records != 1 {
 					h.Errorf("the journal has %d event records of it, %v; want the proposal alone", show.Call.Records, err)
 				}
 
 				h.start(1) // another worker, or this one with its clock corrected
 				h.beat()
-				if c := h.after(0); c.Blocked != message.NotBlocked || c.BlockedReason != "" {
+				if c := h.after(0); c.Blocked != toolcall.NotBlocked || c.BlockedReason != "" {
 					h.Errorf("after the start it is held as %q: %q", c.Blocked, c.BlockedReason)
 				}
 				if info, err := olga.Info(h.Context()); err != nil || len(info.Clocks) != 0 {
@@ -66,14 +66,14 @@ func TestClockThatKeepsACallFromStarting(t *testing.T) {
 func TestClockReportEnds(t *testing.T) {
 	inHours(t, remoteTool, allow, nil, func(h *hours) {
 		h.propose()
-		beat := message.HeartbeatRequest{Key: key, Attempt: 1, Claim: "x", ClockMS: -time.Hour.Milliseconds()}
-		if _, err := h.as(message.RoleWorker, "w").Heartbeat(h.Context(), beat); err != nil {
+		beat := toolcall.HeartbeatRequest{Key: key, Attempt: 1, Claim: "x", ClockMS: -time.Hour.Milliseconds()}
+		if _, err := h.as(toolcall.RoleWorker, "w").Heartbeat(h.Context(), beat); err != nil {
 			h.Fatal(err)
 		}
-		if c := h.after(time.Minute); c.Blocked != message.BlockedClock || !strings.Contains(c.BlockedReason, "1h0m0s behind") {
+		if c := h.after(time.Minute); c.Blocked != toolcall.BlockedClock || !strings.Contains(c.BlockedReason, "1h0m0s behind") {
 			h.Errorf("held as %q: %q", c.Blocked, c.BlockedReason)
 		}
-		if c := h.after(time.Hour); c.Blocked != message.NotBlocked {
+		if c := h.after(time.Hour); c.Blocked != toolcall.NotBlocked {
 			h.Errorf("an hour later it is held as %q: %q", c.Blocked, c.BlockedReason)
 		}
 	})

@@ -12,7 +12,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/engine/journaltest"
 	"github.com/askance-dev/askance/internal/bustest"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func TestMain(m *testing.M) { bustest.Main(m) }
@@ -32,7 +32,7 @@ func onJetStream(t *testing.T) newJournal {
 			t.Fatal(err)
 		}
 		t.Cleanup(nc.Close)
-		space := message.SpaceID(fmt.Sprint("s", spaces.Add(1)))
+		space := toolcall.SpaceID(fmt.Sprint("s", spaces.Add(1)))
 		j, err := bus.OpenJournal(t.Context(), nc, space, b.Keys(), bus.JournalOptions{})
 		if err != nil {
 			t.Fatal(err)

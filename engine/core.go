@@ -20,7 +20,7 @@ import (
 // core is what every part of the engine works with. It decides nothing.
 type core struct {
 	*life
-	space   message.SpaceID
+	space   toolcall.SpaceID
 	journal Journal
 	policy  Policy
 	tools   map[string]Tool
@@ -36,11 +36,11 @@ type core struct {
 	liveness *schedule.Liveness
 	clocks   *schedule.Clocks
 
-	looksMu sync.Mutex           // guards looks
-	looks   map[message.Key]bool // replies with a look that waits for its moment
+	looksMu sync.Mutex            // guards looks
+	looks   map[toolcall.Key]bool // replies with a look that waits for its moment
 }
 
-func newCore(space message.SpaceID, journal Journal, policy Policy, tools []Tool, opts []Option) (*core, error) {
+func newCore(space toolcall.SpaceID, journal Journal, policy Policy, tools []Tool, opts []Option) (*core, error) {
 	cfg, err := newConfig(opts)
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func newCore(space message.SpaceID, journal Journal, policy Policy, tools []Tool
 		life: newLife(), space: space, journal: journal, policy: dutiful{policy, Duties()}, tools: map[string]Tool{}, cfg: cfg,
 		log:  cfg.log.With("engine", cfg.id, "space", string(space)),
 		view: view.New(cfg.keep), timers: schedule.NewTimers(), liveness: schedule.NewLiveness(), clocks: schedule.NewClocks(cfg.log.With("engine", cfg.id)),
-		looks: map[message.Key]bool{},
+		looks: map[toolcall.Key]bool{},
 	}
 	judged := map[string]decide.Tool{}
 	for _, t := range tools {
@@ -72,9 +72,9 @@ func newCore(space message.SpaceID, journal Journal, policy Policy, tools []Tool
 	c.judge = decide.NewJudge(c.policy, judged, decide.Settings{Space: space, Mode: cfg.mode, Cwd: cfg.cwd, WorkingDirs: cfg.dirs})
 	c.view.Reviewers.Limit(cfg.reviewers)
 	c.store = store.New(c.ctx, space, cfg.id, journal, c.view, c.log, store.Hooks{
-		News:    func(f *message.EventRecord) { c.hooks.News(f) },
+		News:    func(f *toolcall.EventRecord) { c.hooks.News(f) },
 		Compare: func(at, stored time.Time) { c.clocks.CompareJournal(at, stored, time.Now()) },
-		Written: func(call *message.Call, effects []toolcall.Effect, sent time.Time) {
+		Written: func(call *toolcall.Call, effects []toolcall.Effect, sent time.Time) {
 			c.hooks.Written(call, effects, sent)
 		},
 	})
@@ -82,30 +82,30 @@ func newCore(space message.SpaceID, journal Journal, policy Policy, tools []Tool
 }
 
 // update moves a call on, within a step that Close waits for.
-func (c *core) update(ctx context.Context, op string, key message.Key, by message.Principal, change store.Change) (*message.Call, error) {
+func (c *core) update(ctx context.Context, op string, key toolcall.Key, by toolcall.Principal, change store.Change) (*toolcall.Call, error) {
 	defer c.enterStep()()
 	return c.store.UpdateCall(ctx, op, key, by, change)
 }
 
 // snapshot is a call as it is decided now.
-func (c *core) snapshot(call *message.Call) decide.Snapshot {
+func (c *core) snapshot(call *toolcall.Call) decide.Snapshot {
 	return c.snapshotWith(call, c.view.Rules(call.SessionKey()))
 }
 
 // snapshotWith is snapshot with these rules of the session.
-func (c *core) snapshotWith(call *message.Call, rules []message.PermissionRule) decide.Snapshot {
+func (c *core) snapshotWith(call *toolcall.Call, rules []message.PermissionRule) decide.Snapshot {
 	return decide.Snapshot{Call: call, Rules: rules, Count: c.view.CountUpTo(call), Now: stamp().At}
 }
 
 // noteRedaction notes what rules hide of a call that is kept undecided.
-func (c *core) noteRedaction(ctx context.Context, call *message.Call) {
+func (c *core) noteRedaction(ctx context.Context, call *toolcall.Call) {
 	call.Redact = c.judge.Decide(ctx, c.snapshotWith(call, nil)).Redact
 }
 
 // lookLater sets a look at a reply after the grace: to close its calls if it was
 // interrupted, else to take its pending calls onwards. One look at a time waits
 // for its moment.
-func (c *core) lookLater(reply message.Key) {
+func (c *core) lookLater(reply toolcall.Key) {
 	c.looksMu.Lock()
 	waits := c.looks[reply]
 	c.looks[reply] = true
@@ -116,7 +116,7 @@ func (c *core) lookLater(reply message.Key) {
 }
 
 // beginLook says that a look which was set by lookLater begins.
-func (c *core) beginLook(reply message.Key) {
+func (c *core) beginLook(reply toolcall.Key) {
 	c.looksMu.Lock()
 	defer c.looksMu.Unlock()
 	delete(c.looks, reply)
@@ -130,8 +130,8 @@ func (c *core) canRun(tool string) bool {
 
 // hasStaleGrant reports whether a call waits for a worker with a grant that is not
 // good any more.
-func (c *core) hasStaleGrant(call *message.Call) bool {
-	return call.Phase() == message.PhaseQueued && call.Placement == message.PlaceRemote && call.Attempt.Grant != nil && !c.cfg.signer.InForce(call.Attempt.Grant.KeyID)
+func (c *core) hasStaleGrant(call *toolcall.Call) bool {
+	return call.Phase() == toolcall.PhaseQueued && call.Placement == toolcall.PlaceRemote && call.Attempt.Grant != nil && !c.cfg.signer.InForce(call.Attempt.Grant.KeyID)
 }
 
 // tool is what the engine knows of a tool. One that it does not know (any more)
@@ -144,8 +144,8 @@ func (c *core) tool(name string) Tool {
 }
 
 // self is the engine as a principal, for what timers and policy do.
-func (c *core) self() message.Principal {
-	return message.Principal{Role: message.RoleEngine, Name: c.cfg.id, Auth: "in-process"}
+func (c *core) self() toolcall.Principal {
+	return toolcall.Principal{Role: toolcall.RoleEngine, Name: c.cfg.id, Auth: "in-process"}
 }
 
 // blindError refuses what an engine that does not follow the journal (any more)
@@ -184,13 +184,13 @@ func (e *Engine) Owed() int64 {
 }
 
 // recordsLeft is how many event records an open call needs that takes no detour.
-func recordsLeft(c *message.Call) int {
+func recordsLeft(c *toolcall.Call) int {
 	switch c.Phase() {
-	case message.PhaseWaiting:
+	case toolcall.PhaseWaiting:
 		return 4 // asked; approved and offered; started; its result
-	case message.PhaseAsking, message.PhaseRetrying:
+	case toolcall.PhaseAsking, toolcall.PhaseRetrying:
 		return 3
-	case message.PhaseRunning:
+	case toolcall.PhaseRunning:
 		return 1
 	default:
 		return 2

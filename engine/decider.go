@@ -19,7 +19,7 @@ type decider struct {
 // decideCall decides a pending call within the machine. What it would ask waits,
 // with decide.ErrUndecided, for earlier calls behind whose approval request it may come to
 // hide.
-func (d *decider) decideCall(ctx context.Context, m *toolcall.Machine, earlier []*message.Call) error {
+func (d *decider) decideCall(ctx context.Context, m *toolcall.Machine, earlier []*toolcall.Call) error {
 	c := m.Call()
 	if text := d.judge.Unfit(c); text != "" {
 		d.noteRedaction(ctx, c)
@@ -27,7 +27,7 @@ func (d *decider) decideCall(ctx context.Context, m *toolcall.Machine, earlier [
 	}
 	v := d.standing.Consult(ctx, c)
 	if by, standing := d.standing.ResponseFor(ctx, c, v.Decision, d.standing.Spend); standing != "" {
-		v.Decision, v.StandingApprovals = by, []message.StandingID{standing}
+		v.Decision, v.StandingApprovals = by, []toolcall.StandingID{standing}
 	}
 	others := d.presentCalls(earlier, v)
 	s := d.snapshot(c) // after the look at the others: an answer that ended an approval request left its rules
@@ -55,11 +55,11 @@ func (d *decider) decideCall(ctx context.Context, m *toolcall.Machine, earlier [
 }
 
 // presentCalls are calls as they stand, where the verdict needs them.
-func (d *decider) presentCalls(calls []*message.Call, v decide.Verdict) []*message.Call {
+func (d *decider) presentCalls(calls []*toolcall.Call, v decide.Verdict) []*toolcall.Call {
 	if !v.Asks() {
 		return nil
 	}
-	out := make([]*message.Call, len(calls))
+	out := make([]*toolcall.Call, len(calls))
 	for i, c := range calls {
 		if out[i] = d.view.Call(c.Key); out[i] == nil {
 			out[i] = c

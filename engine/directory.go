@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Directory knows which groups people are in. Groups is called from many
@@ -15,7 +15,7 @@ import (
 // error, or an answer after ctx ended, means no groups: the person may still
 // answer as themselves.
 type Directory interface {
-	Groups(ctx context.Context, by message.Principal) (Membership, error)
+	Groups(ctx context.Context, by toolcall.Principal) (Membership, error)
 }
 
 // Membership is a person's groups, and where they come from: it is kept with
@@ -30,7 +30,7 @@ type Membership struct {
 type StaticDirectory map[string][]string
 
 // Groups implements Directory.
-func (d StaticDirectory) Groups(_ context.Context, by message.Principal) (Membership, error) {
+func (d StaticDirectory) Groups(_ context.Context, by toolcall.Principal) (Membership, error) {
 	return Membership{Groups: d[by.Name], Source: "static"}, nil
 }
 
@@ -50,7 +50,7 @@ func WithDirectory(d Directory) Option {
 const directoryTime = 2 * time.Second
 
 // groupsOf asks the directory; a failure there gives no groups.
-func (c *core) groupsOf(ctx context.Context, by message.Principal) (groups []string, source string, err error) {
+func (c *core) groupsOf(ctx context.Context, by toolcall.Principal) (groups []string, source string, err error) {
 	if c.cfg.directory == nil {
 		return nil, "", nil
 	}

@@ -8,13 +8,13 @@ import (
 	"testing/synctest"
 
 	"github.com/askance-dev/askance/engine"
-	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 type directoryFunc func(ctx context.Context) ([]string, error)
 
-func (f directoryFunc) Groups(ctx context.Context, _ message.Principal) (engine.Membership, error) {
+func (f directoryFunc) Groups(ctx context.Context, _ toolcall.Principal) (engine.Membership, error) {
 	g, err := f(ctx)
 	return engine.Membership{Groups: g, Source: "func"}, err
 }
@@ -48,7 +48,7 @@ func TestMembership(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				m, err := e.Membership(t.Context(), message.Principal{Role: message.RoleApprover, Name: "ann"})
+				m, err := e.Membership(t.Context(), toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann"})
 				if !slices.Equal(m.Groups, tc.want) || (err != nil) != tc.err {
 					t.Errorf("Membership() = %v, %v, want %v", m, err, tc.want)
 				}

@@ -12,8 +12,8 @@
 //	if err != nil { … }
 //	if err := eng.Start(ctx); err != nil { … }
 //	defer eng.Close()
-//	runtime := eng.As(message.Principal{Role: message.RoleRuntime, Name: "bot"})
-//	reply, err := runtime.Propose(ctx, message.ProposeRequest{Session: "s", Reply: "r", Calls: calls})
+//	runtime := eng.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})
+//	reply, err := runtime.Propose(ctx, toolcall.ProposeRequest{Session: "s", Reply: "r", Calls: calls})
 //
 // Options change the defaults, such as [WithSigningKey], [WithGrace], [WithKeep]
 // and [WithDrain]. [NewMemory] is a journal and [StaticDirectory] a directory

@@ -8,6 +8,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // What the rules require is enforced, or the call denied where it cannot be.
@@ -29,7 +30,7 @@ func TestDuties(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tool := engine.Tool{Tool: permission.Tool{Name: "t"}, Placement: message.PlaceExternal}
+			tool := engine.Tool{Tool: permission.Tool{Name: "t"}, Placement: toolcall.PlaceExternal}
 			eng, err := engine.New("default", engine.NewMemory(), policy, []engine.Tool{tool})
 			if err != nil {
 				t.Fatal(err)
@@ -38,8 +39,8 @@ func TestDuties(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer eng.Close()
-			bot := eng.As(message.Principal{Role: message.RoleRuntime, Name: "bot"})
-			r, err := bot.Propose(t.Context(), message.ProposeRequest{Session: "s", Reply: "r",
+			bot := eng.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})
+			r, err := bot.Propose(t.Context(), toolcall.ProposeRequest{Session: "s", Reply: "r",
 				Calls: []message.ToolCallBlock{{ID: "c", Name: "t", Input: `{"a": 1}`}}})
 			if err != nil {
 				t.Fatal(err)
@@ -94,7 +95,7 @@ func TestRequestKnowsTheRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tool := engine.Tool{Tool: permission.Tool{Name: "t"}, Placement: message.PlaceExternal, ConcurrencySafe: true}
+	tool := engine.Tool{Tool: permission.Tool{Name: "t"}, Placement: toolcall.PlaceExternal, ConcurrencySafe: true}
 	eng, err := engine.New("default", engine.NewMemory(), policy, []engine.Tool{tool})
 	if err != nil {
 		t.Fatal(err)
@@ -103,14 +104,14 @@ func TestRequestKnowsTheRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer eng.Close()
-	bot := eng.As(message.Principal{Role: message.RoleRuntime, Name: "bot"})
+	bot := eng.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})
 	var calls []message.ToolCallBlock
 	for _, id := range []message.CallID{"a", "b", "c", "d", "e"} {
 		calls = append(calls, message.ToolCallBlock{ID: id, Name: "t", Input: `{}`})
 	}
 	var got []string
 	for _, part := range [][]message.ToolCallBlock{calls[:2], calls[2:]} {
-		r, err := bot.Propose(t.Context(), message.ProposeRequest{Session: "s", Reply: "r", Calls: part})
+		r, err := bot.Propose(t.Context(), toolcall.ProposeRequest{Session: "s", Reply: "r", Calls: part})
 		if err != nil {
 			t.Fatal(err)
 		}

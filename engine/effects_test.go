@@ -17,12 +17,12 @@ type effects struct {
 	w     *world
 	mu    sync.Mutex // guards runs and gates
 	runs  []run
-	gates map[message.Key]chan struct{}
+	gates map[toolcall.Key]chan struct{}
 }
 
 // run is one effect.
 type run struct {
-	key     message.Key
+	key     toolcall.Key
 	tool    string
 	input   string
 	attempt int
@@ -51,7 +51,7 @@ func (e *effects) happened(r run) {
 }
 
 // permits reports whether an event record starts the attempt that ran.
-func permits(f *message.EventRecord, r run) bool {
+func permits(f *toolcall.EventRecord, r run) bool {
 	c := f.Call
 	started := false
 	for _, s := range f.Path {
@@ -61,7 +61,7 @@ func permits(f *message.EventRecord, r run) bool {
 }
 
 // of gives the runs of a call.
-func (e *effects) of(key message.Key) []run {
+func (e *effects) of(key toolcall.Key) []run {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var out []run
@@ -74,7 +74,7 @@ func (e *effects) of(key message.Key) []run {
 }
 
 // gate is closed when the run of a call may end.
-func (e *effects) gate(key message.Key) chan struct{} {
+func (e *effects) gate(key toolcall.Key) chan struct{} {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	g := e.gates[key]
@@ -86,7 +86,7 @@ func (e *effects) gate(key message.Key) chan struct{} {
 }
 
 // release lets the runs of a call end, those to come too.
-func (e *effects) release(key message.Key) {
+func (e *effects) release(key toolcall.Key) {
 	g := e.gate(key)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -154,7 +154,7 @@ func (r *runner) Has(tool string) bool {
 
 // Run implements engine.Executor. Tools whose names begin with "block" wait
 // for their gate, or for the end of ctx.
-func (r *runner) Run(ctx context.Context, inv message.Invocation, progress func(string)) message.ToolResultBlock {
+func (r *runner) Run(ctx context.Context, inv toolcall.Invocation, progress func(string)) message.ToolResultBlock {
 	c := inv.Call
 	r.effects.happened(run{
 		key: c.Key, tool: c.Tool, input: string(inv.Input), attempt: c.Attempt.Number,
@@ -177,7 +177,7 @@ func (r *runner) Run(ctx context.Context, inv message.Invocation, progress func(
 // audit checks the whole journal after every test.
 func (w *world) audit() {
 	w.Helper()
-	entities := map[message.Key][]*message.EventRecord{}
+	entities := map[toolcall.Key][]*toolcall.EventRecord{}
 	records := w.records()
 	w.auditStandingApprovals(records)
 	for _, rec := range records {
@@ -204,12 +204,12 @@ func (w *world) audit() {
 }
 
 // auditRuns checks what ran of a call against its event records.
-func (w *world) auditRuns(last *message.Call, records []*message.EventRecord) {
+func (w *world) auditRuns(last *toolcall.Call, records []*toolcall.EventRecord) {
 	w.Helper()
 	runs := w.effects.of(last.Key)
 	claims := map[string]bool{}
 	for _, r := range runs {
-		i := slices.IndexFunc(records, func(f *message.EventRecord) bool { return permits(f, r) })
+		i := slices.IndexFunc(records, func(f *toolcall.EventRecord) bool { return permits(f, r) })
 		if i < 0 {
 			w.Errorf("attempt %d of %s ran with %s and no event record permits that", r.attempt, r.key, r.input)
 			continue
@@ -223,8 +223,8 @@ func (w *world) auditRuns(last *message.Call, records []*message.EventRecord) {
 			w.Errorf("attempt %d of %s ran under the key %s", r.attempt, r.key, r.idem)
 		}
 	}
-	again := slices.ContainsFunc(records, func(f *message.EventRecord) bool {
-		return slices.ContainsFunc(f.Path, func(s message.Step) bool { return s.Cause == "offer" })
+	again := slices.ContainsFunc(records, func(f *toolcall.EventRecord) bool {
+		return slices.ContainsFunc(f.Path, func(s toolcall.Step) bool { return s.Cause == "offer" })
 	})
 	if len(runs) > 1 && !again {
 		w.Errorf("%s ran %d times, and no person asked for another attempt", last.Key, len(runs))
@@ -233,7 +233,7 @@ func (w *world) auditRuns(last *message.Call, records []*message.EventRecord) {
 
 // auditDecision checks that the input that ran is the one that was decided:
 // by a rule that allows, or by a person who named the digest.
-func (w *world) auditDecision(records []*message.EventRecord, r run) {
+func (w *world) auditDecision(records []*toolcall.EventRecord, r run) {
 	w.Helper()
 	c := records[len(records)-1].Call
 	if c.Request == nil || c.Request.Input != r.input || c.Request.Key != r.key || c.Request.Tool != r.tool {
@@ -252,7 +252,7 @@ func (w *world) auditDecision(records []*message.EventRecord, r run) {
 }
 
 // records reads the whole journal.
-func (w *world) records() []message.JournalEntry {
+func (w *world) records() []toolcall.JournalEntry {
 	w.Helper()
 	ctx, cancel := context.WithCancelCause(context.Background())
 	sink := &collector{done: func() { cancel(errDone) }}
@@ -266,12 +266,12 @@ var errDone = errors.New("caught up")
 
 // collector is a sink that keeps everything up to the journal's end.
 type collector struct {
-	records []message.JournalEntry
+	records []toolcall.JournalEntry
 	caught  bool
 	done    func()
 }
 
-func (c *collector) Record(r message.JournalEntry) {
+func (c *collector) Record(r toolcall.JournalEntry) {
 	if !c.caught {
 		c.records = append(c.records, r)
 	}

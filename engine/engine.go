@@ -9,7 +9,7 @@ import (
 
 	"github.com/askance-dev/askance/engine/internal/approve"
 	"github.com/askance-dev/askance/engine/internal/standing"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // ErrStopping is the cause with which an engine that closes ends its work.
@@ -34,7 +34,7 @@ type Engine struct {
 }
 
 // New makes an engine for a space. Start begins its work.
-func New(space message.SpaceID, journal Journal, policy Policy, tools []Tool, opts ...Option) (*Engine, error) {
+func New(space toolcall.SpaceID, journal Journal, policy Policy, tools []Tool, opts ...Option) (*Engine, error) {
 	c, err := newCore(space, journal, policy, tools, opts)
 	if err != nil {
 		return nil, fmt.Errorf("engine: %w", err)
@@ -88,7 +88,7 @@ func (e *Engine) Start(ctx context.Context) error {
 // Observe is Start for an engine that only reads: it knows what the journal has,
 // and nothing is decided, resumed or timed out because of it.
 func (e *Engine) Observe(ctx context.Context) error {
-	e.hooks.News = func(*message.EventRecord) {}
+	e.hooks.News = func(*toolcall.EventRecord) {}
 	return e.catchUp(ctx)
 }
 
@@ -133,13 +133,13 @@ func (e *Engine) Renew() {
 // ObserveHeartbeat takes note of a sign of life that another replica answers
 // or that another engine gives for its local attempt. worker must be
 // authenticated by the transport.
-func (e *Engine) ObserveHeartbeat(worker string, r message.HeartbeatRequest) {
+func (e *Engine) ObserveHeartbeat(worker string, r toolcall.HeartbeatRequest) {
 	r.Space = e.space
 	c := e.view.Call(r.Key)
 	if worker != e.cfg.id && r.ClockMS != 0 { // the other engines beat for their local attempts
 		e.clocks.Hear(worker, r, c)
 	}
-	if c != nil && isOwner(c, message.Principal{Name: worker}, r.Attempt, r.Claim) {
+	if c != nil && isOwner(c, toolcall.Principal{Name: worker}, r.Attempt, r.Claim) {
 		e.liveness.Hear(r.Key, r.Attempt, time.Now())
 	}
 }

@@ -33,35 +33,35 @@ var streamed = map[message.EventType]bool{
 	message.EventToolCallEnd: true, message.EventExceedMaxIters: true, message.EventCustom: true,
 }
 
-func (st *streams) emitEvents(ctx context.Context, by message.Principal, r message.EmitRequest) (message.EmitReply, error) {
-	reply := message.Key{Space: st.space, Session: r.Session, Reply: r.Reply}
+func (st *streams) emitEvents(ctx context.Context, by toolcall.Principal, r toolcall.EmitRequest) (toolcall.EmitReply, error) {
+	reply := toolcall.Key{Space: st.space, Session: r.Session, Reply: r.Reply}
 	if err := checkReplyKey(reply); err != nil {
-		return message.EmitReply{}, opError("emit", err)
+		return toolcall.EmitReply{}, opError("emit", err)
 	}
 	if len(r.Events) == 0 || len(r.Events) > store.PageRecords {
-		return message.EmitReply{}, &message.Error{Code: message.CodeInvalid, Op: "emit", What: fmt.Sprintf("%d events in one request", len(r.Events)), Hint: fmt.Sprintf("send 1 to %d", store.PageRecords)}
+		return toolcall.EmitReply{}, &message.Error{Code: message.CodeInvalid, Op: "emit", What: fmt.Sprintf("%d events in one request", len(r.Events)), Hint: fmt.Sprintf("send 1 to %d", store.PageRecords)}
 	}
 	events := make([]message.RawJSON, len(r.Events))
 	for i, raw := range r.Events {
 		var err error
 		if events[i], err = checkEvent(raw, reply); err != nil {
-			return message.EmitReply{}, opError("emit", fmt.Errorf("events[%d]: %w", i, err))
+			return toolcall.EmitReply{}, opError("emit", fmt.Errorf("events[%d]: %w", i, err))
 		}
 	}
 	if err := st.sessions.bindSession(ctx, by, reply.SessionKey()); err != nil {
-		return message.EmitReply{}, opError("emit", err)
+		return toolcall.EmitReply{}, opError("emit", err)
 	}
 	seq, err := st.journal.AppendEvent(ctx, by.Name, reply, events)
 	if err != nil {
-		return message.EmitReply{}, opError("emit", err)
+		return toolcall.EmitReply{}, opError("emit", err)
 	}
-	return message.EmitReply{Seq: seq}, nil
+	return toolcall.EmitReply{Seq: seq}, nil
 }
 
 // checkEvent checks one event of a runtime and completes it: what it leaves
 // out (id, time, defaults) is fixed here, so that every reader gets the same
 // event.
-func checkEvent(raw message.RawJSON, reply message.Key) (message.RawJSON, error) {
+func checkEvent(raw message.RawJSON, reply toolcall.Key) (message.RawJSON, error) {
 	ev, err := message.DecodeEvent(raw)
 	if err != nil {
 		return nil, &message.Error{Code: message.CodeInvalid, What: "not an AgentScope event", Hint: "stream events of AgentScope 2.0", Err: err}
@@ -92,17 +92,17 @@ func sessionOf(ev message.Event) (message.SessionID, bool) {
 
 // readEvents reads a session's events: the streamed ones and those that the event records
 // stand for, in journal order. It can hold the request until there is news.
-func (st *streams) readEvents(ctx context.Context, p *Port, r message.EventsRequest) (message.EventsReply, error) {
-	session := message.Key{Space: st.space, Session: r.Session}
+func (st *streams) readEvents(ctx context.Context, p *Port, r toolcall.EventsRequest) (toolcall.EventsReply, error) {
+	session := toolcall.Key{Space: st.space, Session: r.Session}
 	if r.Session == "" {
-		return message.EventsReply{}, &message.Error{Code: message.CodeInvalid, Op: "events", What: "session_id is empty", Hint: "name the session"}
+		return toolcall.EventsReply{}, &message.Error{Code: message.CodeInvalid, Op: "events", What: "session_id is empty", Hint: "name the session"}
 	}
 	if r.Limit <= 0 || r.Limit > store.PageRecords {
 		r.Limit = store.PageRecords
 	}
 	timer := time.NewTimer(min(maxHold, time.Duration(r.WaitMS)*time.Millisecond))
 	defer timer.Stop()
-	out := message.EventsReply{Events: []message.SequencedEvent{}, Next: r.After}
+	out := toolcall.EventsReply{Events: []toolcall.SequencedEvent{}, Next: r.After}
 	var moved <-chan struct{} // asked for only if there is nothing to give
 	leave := func() {}
 	defer func() { leave() }()
@@ -144,13 +144,13 @@ func (st *streams) readEvents(ctx context.Context, p *Port, r message.EventsRequ
 	}
 }
 
-func (st *streams) appendEvents(ctx context.Context, p *Port, out *message.EventsReply, rec message.JournalEntry, reply message.ReplyID) error {
+func (st *streams) appendEvents(ctx context.Context, p *Port, out *toolcall.EventsReply, rec toolcall.JournalEntry, reply message.ReplyID) error {
 	if reply != "" && rec.Key.Reply != reply {
 		return nil
 	}
 	if rec.Event != nil {
 		for _, raw := range st.eventsFor(ctx, p, rec) {
-			out.Events = append(out.Events, message.SequencedEvent{Seq: rec.Seq, Event: raw})
+			out.Events = append(out.Events, toolcall.SequencedEvent{Seq: rec.Seq, Event: raw})
 		}
 		return nil
 	}
@@ -166,7 +166,7 @@ func (st *streams) appendEvents(ctx context.Context, p *Port, out *message.Event
 		if err != nil {
 			return fmt.Errorf("encode an event of record %d: %w", rec.Seq, err)
 		}
-		out.Events = append(out.Events, message.SequencedEvent{Seq: rec.Seq, Event: raw})
+		out.Events = append(out.Events, toolcall.SequencedEvent{Seq: rec.Seq, Event: raw})
 	}
 	return nil
 }
@@ -174,7 +174,7 @@ func (st *streams) appendEvents(ctx context.Context, p *Port, out *message.Event
 // eventsFor gives a streamed event to the principal. The arguments of a call
 // come in pieces that cannot be redacted one by one: they are left empty, and
 // before their end the redacted arguments are given in one piece.
-func (st *streams) eventsFor(ctx context.Context, p *Port, rec message.JournalEntry) []message.RawJSON {
+func (st *streams) eventsFor(ctx context.Context, p *Port, rec toolcall.JournalEntry) []message.RawJSON {
 	whole := []message.RawJSON{rec.Event}
 	if p.seesAll() || !bytes.Contains(rec.Event, []byte("TOOL_CALL_")) {
 		return whole
@@ -215,12 +215,12 @@ func encodeEvent(ev message.Event) []message.RawJSON {
 // streamed; nil: they may be. Of a call that is not on record it is not known what
 // will be hidden: where rules hide anything, an empty call stands for it, and so
 // for one that cannot be read.
-func (st *streams) hiddenCall(ctx context.Context, key message.Key, id message.CallID) *message.Call {
+func (st *streams) hiddenCall(ctx context.Context, key toolcall.Key, id message.CallID) *toolcall.Call {
 	key.Call = id
 	c, err := st.store.Call(ctx, key)
 	switch {
 	case c == nil && (st.policy.Redacts() || !errors.Is(err, message.ErrNotFound)):
-		return &message.Call{Key: key}
+		return &toolcall.Call{Key: key}
 	case c == nil || !c.Hides():
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func eventCases() []engineCase {
@@ -34,16 +35,16 @@ func (r *replica) emit(events ...string) error {
 	for i, e := range events {
 		raw[i] = message.RawJSON(`{"reply_id":"r",` + strings.TrimPrefix(e, "{"))
 	}
-	_, err := r.bot().Emit(r.w.Context(), message.EmitRequest{Session: "s", Reply: "r", Events: raw})
+	_, err := r.bot().Emit(r.w.Context(), toolcall.EmitRequest{Session: "s", Reply: "r", Events: raw})
 	return err
 }
 
 // events reads all events of the session s, in pages.
-func (r *replica) events(after uint64, limit int) []message.SequencedEvent {
+func (r *replica) events(after uint64, limit int) []toolcall.SequencedEvent {
 	r.w.Helper()
-	var out []message.SequencedEvent
+	var out []toolcall.SequencedEvent
 	for range 1000 {
-		page, err := r.bot().Events(r.w.Context(), message.EventsRequest{Session: "s", After: after, Limit: limit})
+		page, err := r.bot().Events(r.w.Context(), toolcall.EventsRequest{Session: "s", After: after, Limit: limit})
 		r.w.must(err)
 		out = append(out, page.Events...)
 		if page.Next == after {
@@ -56,7 +57,7 @@ func (r *replica) events(after uint64, limit int) []message.SequencedEvent {
 }
 
 // types gives the types of events, with the call they are about.
-func types(w *world, events []message.SequencedEvent) string {
+func types(w *world, events []toolcall.SequencedEvent) string {
 	w.Helper()
 	var out []string
 	for _, e := range events {
@@ -135,7 +136,7 @@ func eventOrder(w *world) {
 		if i > 0 && ev.Seq < all[i-1].Seq {
 			w.Errorf("event %d has sequence %d after %d", i, ev.Seq, all[i-1].Seq)
 		}
-		rest := slices.DeleteFunc(slices.Clone(all), func(o message.SequencedEvent) bool { return o.Seq <= ev.Seq })
+		rest := slices.DeleteFunc(slices.Clone(all), func(o toolcall.SequencedEvent) bool { return o.Seq <= ev.Seq })
 		if got := e.events(ev.Seq, 0); types(w, got) != types(w, rest) {
 			w.Errorf("after sequence %d come\n%s\nwant\n%s", ev.Seq, types(w, got), types(w, rest))
 		}
@@ -160,7 +161,7 @@ func eventsSame(w *world) {
 	}
 	for _, r := range []*replica{other, w.engine()} {
 		got := r.events(0, 0)
-		if !slices.EqualFunc(want, got, func(a, b message.SequencedEvent) bool {
+		if !slices.EqualFunc(want, got, func(a, b toolcall.SequencedEvent) bool {
 			return a.Seq == b.Seq && string(a.Event) == string(b.Event)
 		}) {
 			w.Errorf("%s gives other events:\n%s", r.ID(), types(w, got))
@@ -174,9 +175,9 @@ func eventsWait(w *world) {
 	for i, r := range []*replica{e, other, e, other} {
 		cursor := r.events(0, 0)
 		after := cursor[len(cursor)-1].Seq
-		got := make(chan message.EventsReply, 1)
+		got := make(chan toolcall.EventsReply, 1)
 		go func() {
-			reply, err := r.bot().Events(w.Context(), message.EventsRequest{Session: "s", After: after, WaitMS: patience.Milliseconds()})
+			reply, err := r.bot().Events(w.Context(), toolcall.EventsRequest{Session: "s", After: after, WaitMS: patience.Milliseconds()})
 			if err != nil {
 				w.Errorf("events: %v", err)
 			}
@@ -192,7 +193,7 @@ func eventsWait(w *world) {
 		}
 	}
 	begin := time.Now()
-	reply, err := e.bot().Events(w.Context(), message.EventsRequest{Session: "s", After: 1 << 40, WaitMS: 20})
+	reply, err := e.bot().Events(w.Context(), toolcall.EventsRequest{Session: "s", After: 1 << 40, WaitMS: 20})
 	if err != nil || len(reply.Events) != 0 || reply.Next < 1<<40 || time.Since(begin) < 20*time.Millisecond {
 		w.Errorf("nothing new: %+v after %s, %v", reply, time.Since(begin), err)
 	}
@@ -201,18 +202,18 @@ func eventsWait(w *world) {
 func eventsOfReply(w *world) {
 	e := w.engine()
 	aStory(w, e)
-	out, err := e.bot().Propose(w.Context(), message.ProposeRequest{Session: "s", Reply: "r2", Calls: []message.ToolCallBlock{call("a", rm, `{}`)}})
+	out, err := e.bot().Propose(w.Context(), toolcall.ProposeRequest{Session: "s", Reply: "r2", Calls: []message.ToolCallBlock{call("a", rm, `{}`)}})
 	w.must(err)
-	reply, err := e.bot().Events(w.Context(), message.EventsRequest{Session: "s", Reply: "r2"})
+	reply, err := e.bot().Events(w.Context(), toolcall.EventsRequest{Session: "s", Reply: "r2"})
 	w.must(err)
 	if got := types(w, reply.Events); got != "TOOL_RESULT_START a\nTOOL_RESULT_TEXT_DELTA a\nTOOL_RESULT_END a denied" || reply.Next < out.Calls[0].Seq {
 		w.Errorf("the events of r2 are\n%s", got)
 	}
-	reply, err = e.bot().Events(w.Context(), message.EventsRequest{Session: "s", Reply: "r"})
+	reply, err = e.bot().Events(w.Context(), toolcall.EventsRequest{Session: "s", Reply: "r"})
 	if err != nil || types(w, reply.Events) != aStoryTypes {
 		w.Errorf("the events of r are\n%s\n%v", types(w, reply.Events), err)
 	}
-	reply, err = e.ann().Events(w.Context(), message.EventsRequest{Session: "unknown"})
+	reply, err = e.ann().Events(w.Context(), toolcall.EventsRequest{Session: "unknown"})
 	if err != nil || len(reply.Events) != 0 {
 		w.Errorf("an unknown session has %d events, %v", len(reply.Events), err)
 	}
@@ -251,11 +252,11 @@ func emitKinds(w *world) {
 		}
 	}
 	other := message.RawJSON(`{"type":"TEXT_BLOCK_END","block_id":"b","reply_id":"another"}`)
-	_, err := e.bot().Emit(w.Context(), message.EmitRequest{Session: "s", Reply: "r", Events: []message.RawJSON{other}})
+	_, err := e.bot().Emit(w.Context(), toolcall.EmitRequest{Session: "s", Reply: "r", Events: []message.RawJSON{other}})
 	w.wantErr(err, message.ErrInvalid)
-	_, err = e.bot().Emit(w.Context(), message.EmitRequest{Session: "s", Reply: "r"})
+	_, err = e.bot().Emit(w.Context(), toolcall.EmitRequest{Session: "s", Reply: "r"})
 	w.wantErr(err, message.ErrInvalid)
-	_, err = e.bot().Emit(w.Context(), message.EmitRequest{Session: "s", Reply: "r", Events: make([]message.RawJSON, 1001)})
+	_, err = e.bot().Emit(w.Context(), toolcall.EmitRequest{Session: "s", Reply: "r", Events: make([]message.RawJSON, 1001)})
 	w.wantErr(err, message.ErrInvalid)
 	w.wantSize(size)
 }
@@ -293,7 +294,7 @@ func deliver(w *world) {
 	e := w.engine()
 	q, q2 := e.ask("a", pay, `{"amount":500}`), e.ask("b", pay, `{"amount":600}`)
 	out := e.propose(call("x", external, `{}`))[0]
-	block := func(c *message.Call, name, input string) message.ToolCallBlock {
+	block := func(c *toolcall.Call, name, input string) message.ToolCallBlock {
 		return message.ToolCallBlock{ID: c.Call, Name: name, Input: input}
 	}
 	confirm := func(results ...message.ConfirmResult) *message.UserConfirmResult {

@@ -6,15 +6,16 @@ import (
 	"github.com/askance-dev/askance/engine/internal/approve"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Remembered gives the rules that answers of a session left behind.
 func (e *Engine) Remembered(s message.SessionID) []message.PermissionRule {
-	return e.view.Rules(message.Key{Space: e.space, Session: s})
+	return e.view.Rules(toolcall.Key{Space: e.space, Session: s})
 }
 
 // Membership asks the engine's directory.
-func (e *Engine) Membership(ctx context.Context, by message.Principal) (Membership, error) {
+func (e *Engine) Membership(ctx context.Context, by toolcall.Principal) (Membership, error) {
 	groups, source, err := e.groupsOf(ctx, by)
 	return Membership{Groups: groups, Source: source}, err
 }

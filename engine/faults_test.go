@@ -11,6 +11,7 @@ import (
 
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func faultCases() []engineCase {
@@ -28,11 +29,11 @@ func faultCases() []engineCase {
 	}
 }
 
-type fault = func(ctx context.Context, f *message.EventRecord, prev uint64, store appendFunc) (uint64, error)
+type fault = func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error)
 
 // refuse makes appends of certain event records fail, with nothing written.
-func refuse(which func(*message.EventRecord) bool, err error) fault {
-	return func(ctx context.Context, f *message.EventRecord, prev uint64, store appendFunc) (uint64, error) {
+func refuse(which func(*toolcall.EventRecord) bool, err error) fault {
+	return func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
 		if which(f) {
 			return 0, err
 		}
@@ -41,8 +42,8 @@ func refuse(which func(*message.EventRecord) bool, err error) fault {
 }
 
 // cutAfter kills an engine right after it wrote a certain record.
-func cutAfter(e *replica, which func(*message.EventRecord) bool) fault {
-	return func(ctx context.Context, f *message.EventRecord, prev uint64, store appendFunc) (uint64, error) {
+func cutAfter(e *replica, which func(*toolcall.EventRecord) bool) fault {
+	return func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
 		seq, err := store(ctx, f, prev)
 		if which(f) {
 			e.cord.cut()
@@ -63,7 +64,7 @@ func (w *world) fill(engines ...*replica) (lift func()) {
 	}
 	full := &message.Error{Code: message.CodeFull, Op: "append", What: "the journal is full, nothing was written"}
 	for _, e := range engines {
-		e.cord.onAppend(refuse(func(*message.EventRecord) bool { return true }, full))
+		e.cord.onAppend(refuse(func(*toolcall.EventRecord) bool { return true }, full))
 	}
 	return func() {
 		for _, e := range engines {
@@ -91,16 +92,16 @@ func fullJournal(w *world) {
 		"reject":    second(e.ann().SubmitResponse(w.Context(), reject(q))),
 		"start":     second(e.worker("w1").Start(w.Context(), startRequest(offered, "y"))),
 		"result":    second(e.worker("w1").Result(w.Context(), resultRequest(begun, "x", "done"))),
-		"resolve":   second(e.operator().Resolve(w.Context(), resolveRequest(held, message.OutcomeHappened))),
-		"interrupt": second(e.bot().Interrupt(w.Context(), message.InterruptRequest{Session: "s", Reply: "r"})),
+		"resolve":   second(e.operator().Resolve(w.Context(), resolveRequest(held, toolcall.OutcomeHappened))),
+		"interrupt": second(e.bot().Interrupt(w.Context(), toolcall.InterruptRequest{Session: "s", Reply: "r"})),
 	} {
 		if code := message.AsError("", orUnknown(err)).Code; code != message.CodeFull {
 			w.Errorf("%s: %v, want %s", name, err, message.CodeFull)
 		}
 	}
 	w.wantSize(size)
-	for _, c := range []*message.Call{q, offered, held} {
-		if now := e.waitFor(c.Key, "as it was", func(*message.Call) bool { return true }); now.Seq != c.Seq {
+	for _, c := range []*toolcall.Call{q, offered, held} {
+		if now := e.waitFor(c.Key, "as it was", func(*toolcall.Call) bool { return true }); now.Seq != c.Seq {
 			w.Errorf("%s moved from %s to %s", c.Key, describe(c), describe(now))
 		}
 	}
@@ -139,7 +140,7 @@ func (w *world) storyOf(e *replica, id string) {
 func lostAck(w *world) {
 	e := w.engine()
 	var lost sync.Map // by the event record's id
-	e.cord.onAppend(func(ctx context.Context, f *message.EventRecord, prev uint64, store appendFunc) (uint64, error) {
+	e.cord.onAppend(func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
 		seq, err := store(ctx, f, prev)
 		if err != nil {
 			return seq, err
@@ -150,7 +151,7 @@ func lostAck(w *world) {
 		return seq, err
 	})
 	w.storyOf(e, "a")
-	e.cord.onAppend(func(ctx context.Context, f *message.EventRecord, prev uint64, store appendFunc) (uint64, error) {
+	e.cord.onAppend(func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
 		if _, again := lost.LoadOrStore(f.ID, true); !again { // this time it is not even stored
 			return 0, unknownOutcome()
 		}
@@ -163,7 +164,7 @@ func lostAck(w *world) {
 // engine writes the next event record before the first one looks.
 func lostAckRaced(w *world) {
 	e, other := w.engine(), w.engine()
-	e.cord.onAppend(func(ctx context.Context, f *message.EventRecord, prev uint64, store appendFunc) (uint64, error) {
+	e.cord.onAppend(func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
 		seq, err := store(ctx, f, prev)
 		if err != nil || f.Kind() != "submit" {
 			return seq, err
@@ -190,7 +191,7 @@ func lostAckRaced(w *world) {
 func lateAck(w *world) {
 	e := w.engine()
 	var sent sync.Map // by the event record's id
-	e.cord.onAppend(func(ctx context.Context, f *message.EventRecord, prev uint64, store appendFunc) (uint64, error) {
+	e.cord.onAppend(func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
 		switch times, _ := sent.LoadOrStore(f.ID, new(atomic.Int32)); times.(*atomic.Int32).Add(1) {
 		case 1:
 			return 0, unknownOutcome()
@@ -211,12 +212,12 @@ func unreadableAfterFirst(w *world) {
 	catchUp := e.cord.lag()
 	defer catchUp()
 	var down atomic.Bool
-	e.cord.onAppend(func(ctx context.Context, f *message.EventRecord, prev uint64, store appendFunc) (uint64, error) {
+	e.cord.onAppend(func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
 		seq, err := store(ctx, f, prev)
 		down.Store(f.Call != nil && f.Call.Records == 1)
 		return seq, err
 	})
-	e.cord.onLast(func(key message.Key) error {
+	e.cord.onLast(func(key toolcall.Key) error {
 		if down.Load() && key.Call == "" && key.Reply != "" {
 			return cutError("last")
 		}
@@ -234,7 +235,7 @@ func unreadableAfterFirst(w *world) {
 func closeBetween(w *world) {
 	e := w.engine()
 	closed := make(chan struct{})
-	e.cord.onAppend(func(ctx context.Context, f *message.EventRecord, prev uint64, store appendFunc) (uint64, error) {
+	e.cord.onAppend(func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
 		if f.Call == nil || f.Call.Records != 1 {
 			return store(ctx, f, prev)
 		}
@@ -259,10 +260,10 @@ func closeBetween(w *world) {
 // one has given the attempt up. It does not begin, and gives the attempt back.
 func lateLocalStart(w *world) {
 	e, other := w.engine(), w.engine()
-	e.cord.onAppend(func(ctx context.Context, f *message.EventRecord, prev uint64, store appendFunc) (uint64, error) {
+	e.cord.onAppend(func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
 		seq, err := store(ctx, f, prev)
 		if err == nil && f.Call != nil && f.Call.Records == 1 {
-			other.held(f.Call.Key, message.BlockedUnknown)
+			other.held(f.Call.Key, toolcall.BlockedUnknown)
 		}
 		return seq, err
 	})
@@ -281,9 +282,9 @@ func recordLimit(w *world) {
 	w.must(err)
 	prev := rec.Seq
 	f := rec.Record
-	for f.Call.Records < message.MaxRecordsPerCall {
+	for f.Call.Records < toolcall.MaxRecordsPerCall {
 		f.ID = fmt.Sprint("offer-", f.Call.Records)
-		f.Path = []message.Step{{Cause: "offer", From: "submitted", To: "submitted"}}
+		f.Path = []toolcall.Step{{Cause: "offer", From: "submitted", To: "submitted"}}
 		f.Call.Records++
 		f.Call.Cause, f.Call.First, f.Call.Seq = "offer", c.First, 0
 		prev, err = w.journal.Append(w.Context(), f, prev)
@@ -300,7 +301,7 @@ func recordLimit(w *world) {
 func turnMeanwhile(w *world) {
 	e := w.engine()
 	meanwhile := func(id message.CallID, do func()) fault {
-		return func(ctx context.Context, f *message.EventRecord, prev uint64, store appendFunc) (uint64, error) {
+		return func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
 			if f.Call != nil && f.Call.Call == id && f.Call.Records == 1 {
 				do()
 			}
@@ -333,7 +334,7 @@ func turnMeanwhile(w *world) {
 func resultCrowded(w *world) {
 	e := w.engine()
 	var races atomic.Int32
-	e.cord.onAppend(func(ctx context.Context, f *message.EventRecord, prev uint64, store appendFunc) (uint64, error) {
+	e.cord.onAppend(func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
 		if f.Kind() == "result" && races.Add(1) <= 150 {
 			return 0, &message.Error{Code: message.CodeConflict, Op: "append", What: "another writer was first", Hint: "decide again"}
 		}
@@ -352,12 +353,12 @@ type cord struct {
 	sever   context.CancelFunc
 
 	mu     sync.Mutex // guards all below
-	append func(ctx context.Context, f *message.EventRecord, prev uint64, store appendFunc) (uint64, error)
-	last   func(key message.Key) error
+	append func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error)
+	last   func(key toolcall.Key) error
 	hold   chan struct{} // non-nil: the watch delivers nothing until it is closed
 }
 
-type appendFunc func(ctx context.Context, f *message.EventRecord, prev uint64) (uint64, error)
+type appendFunc func(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error)
 
 func newCord(j engine.Journal) *cord {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -373,14 +374,14 @@ func cutError(op string) error {
 func (c *cord) cut() { c.sever() }
 
 // onAppend lets f take the place of Append; nil takes it away.
-func (c *cord) onAppend(f func(ctx context.Context, record *message.EventRecord, prev uint64, store appendFunc) (uint64, error)) {
+func (c *cord) onAppend(f func(ctx context.Context, record *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.append = f
 }
 
 // onLast lets f make Last fail; nil takes it away.
-func (c *cord) onLast(f func(key message.Key) error) {
+func (c *cord) onLast(f func(key toolcall.Key) error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last = f
@@ -399,7 +400,7 @@ func (c *cord) lag() (catchUp func()) {
 	}
 }
 
-func (c *cord) Append(ctx context.Context, f *message.EventRecord, prev uint64) (uint64, error) {
+func (c *cord) Append(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error) {
 	if c.severed.Err() != nil {
 		return 0, cutError("append")
 	}
@@ -412,29 +413,29 @@ func (c *cord) Append(ctx context.Context, f *message.EventRecord, prev uint64) 
 	return c.Journal.Append(ctx, f, prev)
 }
 
-func (c *cord) AppendEvent(ctx context.Context, runtime string, reply message.Key, events []message.RawJSON) (uint64, error) {
+func (c *cord) AppendEvent(ctx context.Context, runtime string, reply toolcall.Key, events []message.RawJSON) (uint64, error) {
 	if c.severed.Err() != nil {
 		return 0, cutError("append")
 	}
 	return c.Journal.AppendEvent(ctx, runtime, reply, events)
 }
 
-func (c *cord) Last(ctx context.Context, key message.Key) (message.JournalEntry, error) {
+func (c *cord) Last(ctx context.Context, key toolcall.Key) (toolcall.JournalEntry, error) {
 	if c.severed.Err() != nil {
-		return message.JournalEntry{}, cutError("last")
+		return toolcall.JournalEntry{}, cutError("last")
 	}
 	c.mu.Lock()
 	fault := c.last
 	c.mu.Unlock()
 	if fault != nil {
 		if err := fault(key); err != nil {
-			return message.JournalEntry{}, err
+			return toolcall.JournalEntry{}, err
 		}
 	}
 	return c.Journal.Last(ctx, key)
 }
 
-func (c *cord) Watch(ctx context.Context, after uint64, sink message.Sink) error {
+func (c *cord) Watch(ctx context.Context, after uint64, sink toolcall.Sink) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(c.severed, func() { cancel(errCut) })()
@@ -445,7 +446,7 @@ func (c *cord) Watch(ctx context.Context, after uint64, sink message.Sink) error
 type lagging struct {
 	c    *cord
 	ctx  context.Context //nolint:containedctx // its life is the struct's
-	sink message.Sink
+	sink toolcall.Sink
 }
 
 // ready waits while the cord lags, and reports whether it is still whole.
@@ -466,11 +467,11 @@ func (l *lagging) Wants(seq uint64, id string, stored time.Time) bool {
 	if !l.ready() {
 		return false
 	}
-	choosy, ok := l.sink.(message.ChoosySink)
+	choosy, ok := l.sink.(toolcall.ChoosySink)
 	return !ok || choosy.Wants(seq, id, stored)
 }
 
-func (l *lagging) Record(r message.JournalEntry) {
+func (l *lagging) Record(r toolcall.JournalEntry) {
 	if l.ready() {
 		l.sink.Record(r)
 	}

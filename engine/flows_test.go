@@ -17,6 +17,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // flow is one row of agent_flows.jsonl: a recorded run of AgentScope's own
@@ -134,9 +135,9 @@ func (a *agent) start() {
 	run := local{}
 	for _, ft := range a.flow.Tools {
 		pt := permission.Tool{Name: ft.Name, ReadOnly: ft.ReadOnly, Check: verdict(ft.Check)}
-		et := engine.Tool{Tool: pt, ConcurrencySafe: ft.Safe, Placement: message.PlaceLocal}
+		et := engine.Tool{Tool: pt, ConcurrencySafe: ft.Safe, Placement: toolcall.PlaceLocal}
 		if ft.External {
-			et.Placement = message.PlaceExternal
+			et.Placement = toolcall.PlaceExternal
 		} else {
 			run[ft.Name] = ranArguments
 		}
@@ -171,27 +172,27 @@ func verdict(check string) func(permission.Call) permission.ToolVerdict {
 	}
 }
 
-func ranArguments(_ context.Context, inv message.Invocation) (string, error) {
+func ranArguments(_ context.Context, inv toolcall.Invocation) (string, error) {
 	return "ran " + string(inv.Input), nil
 }
 
 func (a *agent) runtime() *engine.Port {
-	return a.eng.As(message.Principal{Role: message.RoleRuntime, Name: "bot"})
+	return a.eng.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})
 }
 
-func (a *agent) calls() map[message.CallID]*message.Call {
-	r, err := a.runtime().List(a.t.Context(), message.ListRequest{Session: "sess-1", All: true})
+func (a *agent) calls() map[message.CallID]*toolcall.Call {
+	r, err := a.runtime().List(a.t.Context(), toolcall.ListRequest{Session: "sess-1", All: true})
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	out := map[message.CallID]*message.Call{}
+	out := map[message.CallID]*toolcall.Call{}
 	for _, c := range r.Calls {
 		out[c.Call] = c
 	}
 	return out
 }
 
-func (a *agent) call(id message.CallID) *message.Call { return a.calls()[id] }
+func (a *agent) call(id message.CallID) *toolcall.Call { return a.calls()[id] }
 
 // step sends what the row sends and gives back the events that came of it.
 func (a *agent) step(s flowStep) ([]json.RawMessage, error) {
@@ -211,7 +212,7 @@ func (a *agent) step(s flowStep) ([]json.RawMessage, error) {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	person := a.eng.As(message.Principal{Role: message.RoleApprover, Name: "dev"})
+	person := a.eng.As(toolcall.Principal{Role: toolcall.RoleApprover, Name: "dev"})
 	if s.Send == "EXTERNAL_EXECUTION_RESULT" {
 		person = a.runtime()
 	}
@@ -227,7 +228,7 @@ func (a *agent) step(s flowStep) ([]json.RawMessage, error) {
 // resolved waits until nothing of the reply runs and reports whether every call
 // of it is finished.
 func (a *agent) settled() bool {
-	r, err := a.runtime().Wait(a.t.Context(), message.WaitRequest{Session: "sess-1", Reply: a.reply, Until: message.UntilParked})
+	r, err := a.runtime().Wait(a.t.Context(), toolcall.WaitRequest{Session: "sess-1", Reply: a.reply, Until: toolcall.UntilParked})
 	if err != nil || !r.Done {
 		a.t.Fatalf("wait: %v, done %v", err, r.Done)
 	}
@@ -278,14 +279,14 @@ func (a *agent) propose(raw json.RawMessage) {
 		a.emit(fmt.Sprintf(`{"type":"TOOL_CALL_END","tool_call_id":%q}`, c[0]))
 	}
 	a.emit(`{"type":"MODEL_CALL_END","input_tokens":0,"output_tokens":0}`)
-	if _, err := a.runtime().Propose(a.t.Context(), message.ProposeRequest{Session: "sess-1", Reply: a.reply, Agent: "bot", Calls: blocks}); err != nil {
+	if _, err := a.runtime().Propose(a.t.Context(), toolcall.ProposeRequest{Session: "sess-1", Reply: a.reply, Agent: "bot", Calls: blocks}); err != nil {
 		a.t.Fatalf("propose: %v", err)
 	}
 }
 
 func (a *agent) emit(event string) {
 	raw := withReply(a.t, []byte(event), a.reply)
-	if _, err := a.runtime().Emit(a.t.Context(), message.EmitRequest{Session: "sess-1", Reply: a.reply, Events: []message.RawJSON{raw}}); err != nil {
+	if _, err := a.runtime().Emit(a.t.Context(), toolcall.EmitRequest{Session: "sess-1", Reply: a.reply, Events: []message.RawJSON{raw}}); err != nil {
 		a.t.Fatalf("emit %s: %v", event, err)
 	}
 }
@@ -306,7 +307,7 @@ func withReply(t *testing.T, raw []byte, reply message.ReplyID) []byte {
 // receive reads the events since the last time. Those that were sent, not
 // received, are kept for the replay and left out of the answer.
 func (a *agent) receive() []json.RawMessage {
-	r, err := a.runtime().Events(a.t.Context(), message.EventsRequest{Session: "sess-1", After: a.cursor})
+	r, err := a.runtime().Events(a.t.Context(), toolcall.EventsRequest{Session: "sess-1", After: a.cursor})
 	if err != nil {
 		a.t.Fatal(err)
 	}

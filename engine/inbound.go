@@ -26,7 +26,7 @@ func Deliver(ctx context.Context, c Client, session message.SessionID, ev messag
 	case *message.ExternalExecutionResult:
 		return deliverResults(ctx, c, session, ev)
 	case *message.UserInterrupt:
-		_, err := c.Interrupt(ctx, message.InterruptRequest{Session: session, Reply: ev.Reply})
+		_, err := c.Interrupt(ctx, toolcall.InterruptRequest{Session: session, Reply: ev.Reply})
 		return err
 	default:
 		return &message.Error{Code: message.CodeInvalid, Op: "deliver", What: "a frontend does not send " + string(ev.Type()), Hint: "send USER_CONFIRM_RESULT, EXTERNAL_EXECUTION_RESULT or USER_INTERRUPT"}
@@ -34,10 +34,10 @@ func Deliver(ctx context.Context, c Client, session message.SessionID, ev messag
 }
 
 // callsInState reads the calls of a reply that are in a state, by id.
-func callsInState(ctx context.Context, c Client, session message.SessionID, reply message.ReplyID, state message.ToolCallState) (map[message.CallID]*message.Call, error) {
-	out := map[message.CallID]*message.Call{}
+func callsInState(ctx context.Context, c Client, session message.SessionID, reply message.ReplyID, state message.ToolCallState) (map[message.CallID]*toolcall.Call, error) {
+	out := map[message.CallID]*toolcall.Call{}
 	for after := uint64(0); ; {
-		page, err := c.List(ctx, message.ListRequest{Session: session, Reply: reply, States: []message.ToolCallState{state}, After: after})
+		page, err := c.List(ctx, toolcall.ListRequest{Session: session, Reply: reply, States: []message.ToolCallState{state}, After: after})
 		if err != nil {
 			return nil, err
 		}
@@ -56,14 +56,14 @@ func deliverConfirm(ctx context.Context, c Client, session message.SessionID, ev
 	if err != nil {
 		return err
 	}
-	responses := make([]message.Response, 0, len(ev.ConfirmResults))
+	responses := make([]toolcall.Response, 0, len(ev.ConfirmResults))
 	for i, r := range ev.ConfirmResults {
 		call := open[r.ToolCall.ID]
 		if slices.ContainsFunc(ev.ConfirmResults[:i], func(o message.ConfirmResult) bool { return o.ToolCall.ID == r.ToolCall.ID }) {
 			return &message.Error{Code: message.CodeInvalid, Op: "deliver", What: fmt.Sprintf("confirm_results[%d]: a second answer for %s", i, r.ToolCall.ID), Hint: "send one answer for each call"}
 		}
 		if call == nil {
-			return noRequest(ctx, c, fmt.Sprintf("confirm_results[%d]", i), message.Key{Session: session, Reply: ev.Reply, Call: r.ToolCall.ID})
+			return noRequest(ctx, c, fmt.Sprintf("confirm_results[%d]", i), toolcall.Key{Session: session, Reply: ev.Reply, Call: r.ToolCall.ID})
 		}
 		if err := checkConfirm(i, r, call); err != nil {
 			return opError("deliver", err)
@@ -78,7 +78,7 @@ func deliverConfirm(ctx context.Context, c Client, session message.SessionID, ev
 
 // DeliverResponses carries out answers to open approval requests of one reply. It checks
 // that each approval request is open, with its digest, before it gives the first answer.
-func DeliverResponses(ctx context.Context, c Client, session message.SessionID, reply message.ReplyID, responses []message.Response) error {
+func DeliverResponses(ctx context.Context, c Client, session message.SessionID, reply message.ReplyID, responses []toolcall.Response) error {
 	open, err := callsInState(ctx, c, session, reply, message.ToolCallAsking)
 	if err != nil {
 		return err
@@ -95,7 +95,7 @@ func DeliverResponses(ctx context.Context, c Client, session message.SessionID, 
 	return answerAll(ctx, c, responses)
 }
 
-func answerAll(ctx context.Context, c Client, responses []message.Response) error {
+func answerAll(ctx context.Context, c Client, responses []toolcall.Response) error {
 	for _, a := range responses {
 		if _, err := c.SubmitResponse(ctx, a); err != nil {
 			return err
@@ -104,7 +104,7 @@ func answerAll(ctx context.Context, c Client, responses []message.Response) erro
 	return nil
 }
 
-func checkConfirm(i int, r message.ConfirmResult, call *message.Call) error {
+func checkConfirm(i int, r message.ConfirmResult, call *toolcall.Call) error {
 	at := fmt.Sprintf("confirm_results[%d]", i)
 	if r.ToolCall.Name != call.Tool {
 		return &message.Error{Code: message.CodeForbidden, Op: "deliver", Call: toolcall.ErrorCall(call), What: at + ": the answer changes the tool from " + call.Tool + " to " + r.ToolCall.Name, Hint: "an answer may change the arguments, never the tool"}
@@ -117,12 +117,12 @@ func checkConfirm(i int, r message.ConfirmResult, call *message.Call) error {
 
 // noRequest is the refusal of an answer to a call without an open approval request:
 // with the call as it stands, if there is one.
-func noRequest(ctx context.Context, c Client, at string, key message.Key) error {
+func noRequest(ctx context.Context, c Client, at string, key toolcall.Key) error {
 	e := &message.Error{
 		Code: message.CodeNotFound, Op: "deliver",
 		What: fmt.Sprintf("%s: no approval request is open for the call %s", at, key.Call), Hint: "look at the open calls",
 	}
-	shown, err := c.Show(ctx, message.ShowRequest{Key: key})
+	shown, err := c.Show(ctx, toolcall.ShowRequest{Key: key})
 	switch {
 	case errors.Is(err, message.ErrNotFound) || errors.Is(err, message.ErrInvalid):
 		return e
@@ -136,13 +136,13 @@ func noRequest(ctx context.Context, c Client, at string, key message.Key) error 
 	return e
 }
 
-func confirmAnswer(call *message.Call, r message.ConfirmResult, shown func(message.CallID) string) message.Response {
-	a := message.Response{Key: call.Key, Kind: message.ResponseReject, Digest: call.Digest}
+func confirmAnswer(call *toolcall.Call, r message.ConfirmResult, shown func(message.CallID) string) toolcall.Response {
+	a := toolcall.Response{Key: call.Key, Kind: toolcall.ResponseReject, Digest: call.Digest}
 	if shown != nil {
 		a.Digest = shown(call.Call)
 	}
 	if r.Confirmed {
-		a.Kind, a.Rules = message.ResponseApprove, r.Rules
+		a.Kind, a.Rules = toolcall.ResponseApprove, r.Rules
 		if r.ToolCall.Input != call.Input {
 			a.Input = &r.ToolCall.Input
 		}
@@ -157,7 +157,7 @@ func deliverResults(ctx context.Context, c Client, session message.SessionID, ev
 	}
 	for i, r := range ev.ExecutionResults {
 		call := open[r.ID]
-		if call == nil || call.Placement != message.PlaceExternal {
+		if call == nil || call.Placement != toolcall.PlaceExternal {
 			return &message.Error{Code: message.CodeNotFound, Op: "deliver", What: fmt.Sprintf("execution_results[%d]: no external call %s waits for a result", i, r.ID), Hint: "look at the open calls"}
 		}
 		if slices.ContainsFunc(ev.ExecutionResults[:i], func(o message.ToolResultBlock) bool { return o.ID == r.ID }) {
@@ -165,7 +165,7 @@ func deliverResults(ctx context.Context, c Client, session message.SessionID, ev
 		}
 	}
 	for _, r := range ev.ExecutionResults {
-		if _, err := c.Report(ctx, message.ReportRequest{Key: open[r.ID].Key, Result: r}); err != nil {
+		if _, err := c.Report(ctx, toolcall.ReportRequest{Key: open[r.ID].Key, Result: r}); err != nil {
 			return err
 		}
 	}

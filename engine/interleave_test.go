@@ -84,15 +84,15 @@ func replyOf(batch int) message.ReplyID {
 }
 
 // callAt names one call of all batches.
-func callAt(about int) message.Key {
+func callAt(about int) toolcall.Key {
 	n := 0
 	for b, tools := range batches {
 		if about < n+len(tools) {
-			return message.Key{Space: "default", Session: "s", Reply: replyOf(b), Call: batchCall(b, about-n)}
+			return toolcall.Key{Space: "default", Session: "s", Reply: replyOf(b), Call: batchCall(b, about-n)}
 		}
 		n += len(tools)
 	}
-	return message.Key{Space: "default", Session: "s", Reply: replyOf(0), Call: batchCall(0, 0)}
+	return toolcall.Key{Space: "default", Session: "s", Reply: replyOf(0), Call: batchCall(0, 0)}
 }
 
 // story plays the steps and keeps what was acknowledged.
@@ -101,11 +101,11 @@ type story struct {
 	requests sync.WaitGroup
 
 	mu          sync.Mutex // guards all below
-	answered    []message.Key
+	answered    []toolcall.Key
 	interrupted []message.ReplyID
-	ended       []message.Key
-	revoked     []message.Key
-	started     map[message.Key]string // the claim
+	ended       []toolcall.Key
+	revoked     []toolcall.Key
+	started     map[toolcall.Key]string // the claim
 }
 
 // TestStoriesOfSeveralEngines lets several engines, on wires that are slow, deaf
@@ -117,7 +117,7 @@ func TestStoriesOfSeveralEngines(t *testing.T) {
 		plot := rapid.SliceOfN(rapid.Custom(drawStep), 5, 40).Draw(rt, "plot")
 		var problems []string
 		synctest.Test(t, func(t *testing.T) {
-			s := &story{wired: &wired{T: t, journal: engine.NewMemory()}, started: map[message.Key]string{}}
+			s := &story{wired: &wired{T: t, journal: engine.NewMemory()}, started: map[toolcall.Key]string{}}
 			for range 3 {
 				s.start()
 			}
@@ -171,17 +171,17 @@ func (s *story) take(p step) {
 	case stepStart:
 		claim := fmt.Sprint("start", p.engine)
 		s.ask(func(ctx context.Context) error {
-			_, err := s.as(p.engine, message.RoleWorker, "w").Start(ctx, message.StartRequest{Key: key, Attempt: 1, Claim: claim})
+			_, err := s.as(p.engine, toolcall.RoleWorker, "w").Start(ctx, toolcall.StartRequest{Key: key, Attempt: 1, Claim: claim})
 			return err
 		}, func() { s.started[key] = claim })
 	case stepRevoke:
 		s.ask(func(ctx context.Context) error {
-			_, err := s.as(p.engine, message.RoleOperator, "olga").Revoke(ctx, message.RevokeRequest{Key: key})
+			_, err := s.as(p.engine, toolcall.RoleOperator, "olga").Revoke(ctx, toolcall.RevokeRequest{Key: key})
 			return err
 		}, func() { s.revoked = append(s.revoked, key) })
 	case stepResolve:
 		s.ask(func(ctx context.Context) error {
-			_, err := s.as(p.engine, message.RoleOperator, "olga").Resolve(ctx, message.ResolveRequest{Key: key, Attempt: 1, Outcome: message.OutcomeDidNot})
+			_, err := s.as(p.engine, toolcall.RoleOperator, "olga").Resolve(ctx, toolcall.ResolveRequest{Key: key, Attempt: 1, Outcome: toolcall.OutcomeDidNot})
 			return err
 		}, func() { s.ended = append(s.ended, key) })
 	case stepEnd:
@@ -191,12 +191,12 @@ func (s *story) take(p step) {
 			return // rarely: it ends all
 		}
 		s.ask(func(ctx context.Context) error {
-			_, err := s.as(p.engine, message.RoleRuntime, "bot").Interrupt(ctx, message.InterruptRequest{Session: "s", Reply: key.Reply})
+			_, err := s.as(p.engine, toolcall.RoleRuntime, "bot").Interrupt(ctx, toolcall.InterruptRequest{Session: "s", Reply: key.Reply})
 			return err
 		}, func() { s.interrupted = append(s.interrupted, key.Reply) })
 	case stepTouch:
 		s.ask(func(ctx context.Context) error {
-			_, err := s.as(p.engine, message.RoleApprover, "eve").SubmitResponse(ctx, message.Response{Key: key, Kind: message.ResponseReject, Digest: "none"})
+			_, err := s.as(p.engine, toolcall.RoleApprover, "eve").SubmitResponse(ctx, toolcall.Response{Key: key, Kind: toolcall.ResponseReject, Digest: "none"})
 			return err
 		}, nil)
 	case stepPass:
@@ -219,7 +219,7 @@ func (s *story) disturb(p step) {
 	case stepBlind:
 		var left atomic.Int64 // several goroutines of an engine read
 		left.Store(int64(p.units))
-		wire.onLast(func(message.Key) error {
+		wire.onLast(func(toolcall.Key) error {
 			if left.Add(-1) >= 0 {
 				return errWire
 			}
@@ -235,55 +235,55 @@ func (s *story) disturb(p step) {
 }
 
 func (s *story) proposeBatch(i, batch int) {
-	r := message.ProposeRequest{Session: "s", Reply: replyOf(batch)}
+	r := toolcall.ProposeRequest{Session: "s", Reply: replyOf(batch)}
 	for n, tool := range batches[batch] {
 		r.Calls = append(r.Calls, bareCall(batchCall(batch, n), tool))
 	}
 	s.ask(func(ctx context.Context) error {
-		_, err := s.as(i, message.RoleRuntime, "bot").Propose(ctx, r)
+		_, err := s.as(i, toolcall.RoleRuntime, "bot").Propose(ctx, r)
 		return err
 	}, nil)
 }
 
 // answer gives an answer to the approval request that the journal has now.
-func (s *story) answer(p step, key message.Key) {
+func (s *story) answer(p step, key toolcall.Key) {
 	r, err := s.journal.Last(s.Context(), key)
 	if err != nil || r.Record.Call.State != message.ToolCallAsking {
 		return
 	}
-	a := message.Response{Key: key, Kind: message.ResponseApprove, Digest: r.Record.Call.Digest}
+	a := toolcall.Response{Key: key, Kind: toolcall.ResponseApprove, Digest: r.Record.Call.Digest}
 	switch p.what {
 	case stepRemember:
 		a.Rules = r.Record.Call.Suggested
 	case stepReject:
-		a.Kind = message.ResponseReject
+		a.Kind = toolcall.ResponseReject
 	case stepEdit:
 		input := fmt.Sprintf(`{"n":%d}`, p.units)
 		a.Input = &input
 	case stepDelegate:
-		a.Kind, a.To = message.ResponseDelegate, "cy"
+		a.Kind, a.To = toolcall.ResponseDelegate, "cy"
 	}
 	name := []string{"ann", "bob"}[p.about%2]
 	s.ask(func(ctx context.Context) error {
-		_, err := s.as(p.engine, message.RoleApprover, name).SubmitResponse(ctx, a)
+		_, err := s.as(p.engine, toolcall.RoleApprover, name).SubmitResponse(ctx, a)
 		return err
 	}, func() { s.answered = append(s.answered, key) })
 }
 
 // end reports the result of an external call, or starts a remote one and brings
 // its result.
-func (s *story) end(i int, key message.Key) {
+func (s *story) end(i int, key toolcall.Key) {
 	result := message.ToolResultBlock{State: message.ToolResultSuccess, Output: message.Content{Text: "done"}}
 	s.ask(func(ctx context.Context) error {
-		if _, err := s.as(i, message.RoleRuntime, "bot").Report(ctx, message.ReportRequest{Key: key, Result: result}); err == nil {
+		if _, err := s.as(i, toolcall.RoleRuntime, "bot").Report(ctx, toolcall.ReportRequest{Key: key, Result: result}); err == nil {
 			return nil
 		}
 		claim := fmt.Sprint("claim", i)
-		worker := s.as(i, message.RoleWorker, fmt.Sprint("w", i))
-		if _, err := worker.Start(ctx, message.StartRequest{Key: key, Attempt: 1, Claim: claim}); err != nil {
+		worker := s.as(i, toolcall.RoleWorker, fmt.Sprint("w", i))
+		if _, err := worker.Start(ctx, toolcall.StartRequest{Key: key, Attempt: 1, Claim: claim}); err != nil {
 			return err
 		}
-		_, err := worker.Result(ctx, message.ResultRequest{Key: key, Attempt: 1, Claim: claim, Result: result})
+		_, err := worker.Result(ctx, toolcall.ResultRequest{Key: key, Attempt: 1, Claim: claim, Result: result})
 		return err
 	}, func() { s.ended = append(s.ended, key) })
 }
@@ -308,7 +308,7 @@ func (s *story) problems() []string {
 		}
 	}
 	for key, claim := range s.started {
-		if h.when(key, func(c *message.Call) bool { return c.Attempt.Claim == claim }) == 0 {
+		if h.when(key, func(c *toolcall.Call) bool { return c.Attempt.Claim == claim }) == 0 {
 			out = append(out, "the start of "+string(key.Call)+" was acknowledged to a worker that does not own it")
 		}
 	}
@@ -327,29 +327,29 @@ func (s *story) problems() []string {
 type history struct {
 	broken   []string // what no engine could have written
 	lines    []string // one for each event record, for the reader of a failure
-	entities map[message.Key][]*message.EventRecord
-	last     map[message.Key]*message.Call
+	entities map[toolcall.Key][]*toolcall.EventRecord
+	last     map[toolcall.Key]*toolcall.Call
 	plans    map[message.ReplyID][]plannedAt
 	over     map[message.ReplyID]bool // was interrupted
 }
 
 // plannedAt is a batch and the sequence of the fact that planned it.
 type plannedAt struct {
-	message.BatchPlan
+	toolcall.BatchPlan
 	seq uint64
 }
 
 type allRecords struct {
-	records []message.JournalEntry
+	records []toolcall.JournalEntry
 	stop    context.CancelFunc
 }
 
-func (a *allRecords) Record(r message.JournalEntry) { a.records = append(a.records, r) }
-func (a *allRecords) CaughtUp()                     { a.stop() }
+func (a *allRecords) Record(r toolcall.JournalEntry) { a.records = append(a.records, r) }
+func (a *allRecords) CaughtUp()                      { a.stop() }
 
 func readHistory(w *wired) *history {
 	w.Helper()
-	h := &history{entities: map[message.Key][]*message.EventRecord{}, last: map[message.Key]*message.Call{}, plans: map[message.ReplyID][]plannedAt{}, over: map[message.ReplyID]bool{}}
+	h := &history{entities: map[toolcall.Key][]*toolcall.EventRecord{}, last: map[toolcall.Key]*toolcall.Call{}, plans: map[message.ReplyID][]plannedAt{}, over: map[message.ReplyID]bool{}}
 	ctx, stop := context.WithCancel(w.Context())
 	all := &allRecords{stop: stop}
 	if err := w.journal.Watch(ctx, 0, all); !errors.Is(err, context.Canceled) {
@@ -366,7 +366,7 @@ func readHistory(w *wired) *history {
 			for _, p := range f.Reply.Batches[len(h.plans[f.Reply.Reply]):] {
 				h.plans[f.Reply.Reply] = append(h.plans[f.Reply.Reply], plannedAt{p, r.Seq})
 			}
-			h.over[f.Reply.Reply] = f.Reply.Phase != message.ReplyOpen
+			h.over[f.Reply.Reply] = f.Reply.Phase != toolcall.ReplyOpen
 		}
 		if f != nil {
 			h.lines = append(h.lines, fmt.Sprintf("%d %s %s %s by %s", r.Seq, r.Time.Format("05.000"), r.Key.Call, f.Kind(), f.Engine))
@@ -392,7 +392,7 @@ func readHistory(w *wired) *history {
 }
 
 // when returns the sequence of the first event record of a call for which is is true.
-func (h *history) when(key message.Key, is func(*message.Call) bool) uint64 {
+func (h *history) when(key toolcall.Key, is func(*toolcall.Call) bool) uint64 {
 	for _, f := range h.entities[key] {
 		if is(f.Call) {
 			return f.Call.Seq
@@ -401,16 +401,16 @@ func (h *history) when(key message.Key, is func(*message.Call) bool) uint64 {
 	return 0
 }
 
-func begun(c *message.Call) bool {
+func begun(c *toolcall.Call) bool {
 	return c.State == message.ToolCallAsking || c.State == message.ToolCallAllowed || c.State == message.ToolCallSubmitted || !c.Open() && c.Cause != "interrupt"
 }
 
-func isFinished(c *message.Call) bool { return !c.Open() }
+func isFinished(c *toolcall.Call) bool { return !c.Open() }
 
 // before gives the calls of the plan that come before a call; without those that
 // came late, only after the call's own batch was planned: they may have been
 // given up. missing tells whether one of its own batch was never proposed.
-func (h *history) before(key message.Key, late bool) (out []message.Key, missing bool) {
+func (h *history) before(key toolcall.Key, late bool) (out []toolcall.Key, missing bool) {
 	plans, of := h.plans[key.Reply], h.last[key].Batch
 	if of.Number == 0 {
 		return nil, false
@@ -419,7 +419,7 @@ func (h *history) before(key message.Key, late bool) (out []message.Key, missing
 		for i, id := range p.Calls {
 			k := key
 			k.Call = id
-			switch first := h.when(k, func(*message.Call) bool { return true }); {
+			switch first := h.when(k, func(*toolcall.Call) bool { return true }); {
 			case p.Number == of.Number && p.Groups[i] >= of.Group:
 			case p.Number == of.Number && first == 0:
 				missing = true
@@ -461,15 +461,15 @@ func (h *history) asksAtOnce() (out []string) {
 	}
 	type group struct {
 		reply message.ReplyID
-		batch message.Batch
+		batch toolcall.Batch
 	}
 	spans := map[group][]span{}
 	for key, records := range h.entities {
-		g := group{key.Reply, message.Batch{Number: records[0].Call.Batch.Number, Group: records[0].Call.Batch.Group}}
+		g := group{key.Reply, toolcall.Batch{Number: records[0].Call.Batch.Number, Group: records[0].Call.Batch.Group}}
 		if records[0].Call.Tool != asks {
 			continue
 		}
-		if from := h.when(key, func(c *message.Call) bool { return c.State == message.ToolCallAsking }); from > 0 {
+		if from := h.when(key, func(c *toolcall.Call) bool { return c.State == message.ToolCallAsking }); from > 0 {
 			s := span{key.Call, from, ^uint64(0)}
 			for _, f := range records {
 				if f.Call.Seq > from && f.Call.State != message.ToolCallAsking {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func interruptCases() []engineCase {
@@ -31,9 +32,9 @@ func ruleWhen(name, tool string, b message.Behavior, when string) permission.Rul
 	return permission.Rule{Name: name, Tools: []string{tool}, Behavior: b, When: when}
 }
 
-func (r *replica) interrupt() []*message.Call {
+func (r *replica) interrupt() []*toolcall.Call {
 	r.w.Helper()
-	out, err := r.bot().Interrupt(r.w.Context(), message.InterruptRequest{Session: "s", Reply: "r", Reason: "enough"})
+	out, err := r.bot().Interrupt(r.w.Context(), toolcall.InterruptRequest{Session: "s", Reply: "r", Reason: "enough"})
 	if err != nil {
 		r.w.Fatalf("interrupt: %v", err)
 	}
@@ -46,7 +47,7 @@ func interruptEveryState(w *world) {
 	e.propose(call("pending", block, `{}`), call("turn", blockTurn, `{}`), call("hidden-by", deploy, `{}`), call("hidden", deploy, `{}`),
 		call("allowed", typed, `{"n":1}`), call("offered", remote, `{}`), call("begun", remote, `{}`), call("out", external, `{}`))
 	w.effects.release(w.key("pending"))
-	e.waitFor(w.key("turn"), "started", (*message.Call).Started)
+	e.waitFor(w.key("turn"), "started", (*toolcall.Call).Started)
 	e.interrupt()
 	for _, id := range []message.CallID{"turn", "hidden-by", "hidden", "allowed", "offered", "begun", "out"} {
 		c := e.finished(w.key(id))
@@ -55,17 +56,17 @@ func interruptEveryState(w *world) {
 	w.wantResult(e.finished(w.key("pending")), message.ToolResultSuccess, "")
 
 	// the same without a batch, so that each call is in the state of its name
-	req := message.ProposeRequest{Session: "s", Reply: "r2", Calls: []message.ToolCallBlock{
+	req := toolcall.ProposeRequest{Session: "s", Reply: "r2", Calls: []message.ToolCallBlock{
 		call("asking", deploy, `{}`), call("hidden", deploy, `{}`), call("allowed", typed, `{"n":1}`), call("offered", remote, `{}`),
 		call("begun", remote, `{}`), call("running", block, `{}`), call("out", external, `{}`), call("done", echo, `{}`), call("denied", rm, `{}`),
 	}}
 	_, err := e.bot().Propose(w.Context(), req)
 	w.must(err)
-	at := func(id message.CallID) message.Key { k := w.key(id); k.Reply = "r2"; return k }
-	_, err = e.worker("w1").Start(w.Context(), message.StartRequest{Key: at("begun"), Attempt: 1, Claim: "x"})
+	at := func(id message.CallID) toolcall.Key { k := w.key(id); k.Reply = "r2"; return k }
+	_, err = e.worker("w1").Start(w.Context(), toolcall.StartRequest{Key: at("begun"), Attempt: 1, Claim: "x"})
 	w.must(err)
 	e.finished(at("done"))
-	out, err := e.ann().Interrupt(w.Context(), message.InterruptRequest{Session: "s", Reply: "r2"})
+	out, err := e.ann().Interrupt(w.Context(), toolcall.InterruptRequest{Session: "s", Reply: "r2"})
 	w.must(err)
 	if len(out.Calls) != 7 {
 		w.Errorf("the interrupt closed %q, want 7 calls", names(out.Calls))
@@ -76,14 +77,14 @@ func interruptEveryState(w *world) {
 	if cancels := w.hub.cancelsFor(at("begun")); len(cancels) != 1 || cancels[0].worker != "w1" || cancels[0].beat.Claim != "x" {
 		w.Errorf("the worker was told %+v", cancels)
 	}
-	beat, err := e.worker("w1").Heartbeat(w.Context(), message.HeartbeatRequest{Key: at("begun"), Attempt: 1, Claim: "x"})
+	beat, err := e.worker("w1").Heartbeat(w.Context(), toolcall.HeartbeatRequest{Key: at("begun"), Attempt: 1, Claim: "x"})
 	if err != nil || !beat.Cancel || !beat.Stale {
 		w.Errorf("the worker's heartbeat says %+v, %v", beat, err)
 	}
 	if c := e.finished(at("done")); c.Cause != "result" {
 		w.Errorf("the finished call moved: %s", describe(c))
 	}
-	_, err = e.worker("w1").Start(w.Context(), message.StartRequest{Key: at("offered"), Attempt: 1, Claim: "y"})
+	_, err = e.worker("w1").Start(w.Context(), toolcall.StartRequest{Key: at("offered"), Attempt: 1, Claim: "y"})
 	w.wantErr(err, message.ErrFinished)
 }
 
@@ -112,24 +113,24 @@ func interruptedTakesNoMore(w *world) {
 
 func interruptUnknown(w *world) {
 	e := w.engine()
-	for _, r := range []message.InterruptRequest{{Session: "unknown", Reply: "r"}} {
+	for _, r := range []toolcall.InterruptRequest{{Session: "unknown", Reply: "r"}} {
 		_, err := e.bot().Interrupt(w.Context(), r)
 		w.wantErr(err, message.ErrNotFound)
 	}
-	for _, r := range []message.InterruptRequest{{Session: "s"}, {Reply: "r"}, {Session: "s", Reply: "r", V: 9}} {
+	for _, r := range []toolcall.InterruptRequest{{Session: "s"}, {Reply: "r"}, {Session: "s", Reply: "r", V: 9}} {
 		_, err := e.ann().Interrupt(w.Context(), r)
 		w.wantErr(err, message.ErrInvalid)
 	}
 	w.wantSize(0)
 	e.propose(call("c", external, `{}`))
 	size := len(w.records())
-	_, err := e.bot().Interrupt(w.Context(), message.InterruptRequest{Session: "s", Reply: "mistyped"})
+	_, err := e.bot().Interrupt(w.Context(), toolcall.InterruptRequest{Session: "s", Reply: "mistyped"})
 	w.wantErr(err, message.ErrNotFound)
 	w.wantSize(size)
-	_, err = e.bot().Emit(w.Context(), message.EmitRequest{Session: "s", Reply: "streamed", Events: []message.RawJSON{
+	_, err = e.bot().Emit(w.Context(), toolcall.EmitRequest{Session: "s", Reply: "streamed", Events: []message.RawJSON{
 		message.RawJSON(`{"type":"REPLY_START","reply_id":"streamed","session_id":"s","name":"agent"}`)}})
 	w.must(err)
-	w.must(second(e.bot().Interrupt(w.Context(), message.InterruptRequest{Session: "s", Reply: "streamed"})))
+	w.must(second(e.bot().Interrupt(w.Context(), toolcall.InterruptRequest{Session: "s", Reply: "streamed"})))
 }
 
 func interruptCancelsLocal(w *world) {
@@ -155,10 +156,10 @@ func interruptRace(w *world) {
 	engines := []*replica{w.engine(), w.engine()}
 	for round := range 60 {
 		session := message.SessionID(fmt.Sprint("s", round))
-		first := message.ProposeRequest{Session: session, Reply: "r", Calls: []message.ToolCallBlock{call("first", deploy, `{}`)}}
+		first := toolcall.ProposeRequest{Session: session, Reply: "r", Calls: []message.ToolCallBlock{call("first", deploy, `{}`)}}
 		_, err := engines[0].bot().Propose(w.Context(), first)
 		w.must(err)
-		req := message.ProposeRequest{Session: session, Reply: "r"}
+		req := toolcall.ProposeRequest{Session: session, Reply: "r"}
 		for i, tool := range []string{block, serial, deploy, remote, external, echo} {
 			req.Calls = append(req.Calls, call(message.CallID(fmt.Sprint("c", i)), tool, `{}`))
 		}
@@ -173,7 +174,7 @@ func interruptRace(w *world) {
 			}
 		})
 		wg.Go(func() {
-			if _, err := engines[round/2%2].bot().Interrupt(w.Context(), message.InterruptRequest{Session: session, Reply: "r"}); err != nil {
+			if _, err := engines[round/2%2].bot().Interrupt(w.Context(), toolcall.InterruptRequest{Session: session, Reply: "r"}); err != nil {
 				w.Errorf("interrupt: %v", err)
 			}
 		})
@@ -182,7 +183,7 @@ func interruptRace(w *world) {
 	}
 	w.until("nothing runs any more", func() bool {
 		for _, e := range engines {
-			list, err := e.operator().List(w.Context(), message.ListRequest{})
+			list, err := e.operator().List(w.Context(), toolcall.ListRequest{})
 			if err != nil || len(list.Calls) > 0 {
 				return false
 			}
@@ -192,11 +193,11 @@ func interruptRace(w *world) {
 }
 
 // openCalls reads from the journal itself which calls of a session are open.
-func (w *world) openCalls(session message.SessionID) map[message.Key]*message.Call {
+func (w *world) openCalls(session message.SessionID) map[toolcall.Key]*toolcall.Call {
 	w.Helper()
-	open := map[message.Key]*message.Call{}
+	open := map[toolcall.Key]*toolcall.Call{}
 	for after := uint64(0); ; {
-		records, next, err := w.journal.Read(w.Context(), message.Key{Space: w.space, Session: session}, after, 500)
+		records, next, err := w.journal.Read(w.Context(), toolcall.Key{Space: w.space, Session: session}, after, 500)
 		w.must(err)
 		for _, r := range records {
 			if r.Record != nil && r.Record.Call != nil {
@@ -219,14 +220,14 @@ func interruptAnswerRace(w *world) {
 	engines := []*replica{w.engine(), w.engine()}
 	for round := range 30 {
 		session := message.SessionID(fmt.Sprint("s", round))
-		out, err := engines[0].bot().Propose(w.Context(), message.ProposeRequest{Session: session, Reply: "r", Calls: []message.ToolCallBlock{call("a", deploy, `{}`), call("b", deploy, `{}`)}})
+		out, err := engines[0].bot().Propose(w.Context(), toolcall.ProposeRequest{Session: session, Reply: "r", Calls: []message.ToolCallBlock{call("a", deploy, `{}`), call("b", deploy, `{}`)}})
 		w.must(err)
 		q := out.Calls[0]
 		engines[1].state(q.Key, message.ToolCallAsking)
 		var wg sync.WaitGroup
 		wg.Go(func() { _, _ = engines[round%2].ann().SubmitResponse(w.Context(), approve(q)) }) // may be too late
 		wg.Go(func() {
-			if _, err := engines[0].bot().Interrupt(w.Context(), message.InterruptRequest{Session: session, Reply: "r"}); err != nil {
+			if _, err := engines[0].bot().Interrupt(w.Context(), toolcall.InterruptRequest{Session: session, Reply: "r"}); err != nil {
 				w.Errorf("interrupt: %v", err)
 			}
 		})
@@ -243,22 +244,22 @@ func interruptGivenUp(w *world) {
 	e := w.engine()
 	c := e.propose(call("c", block, `{}`))[0]
 	ctx, giveUp := context.WithCancel(w.Context())
-	e.cord.onAppend(func(ctx context.Context, f *message.EventRecord, prev uint64, store appendFunc) (uint64, error) {
+	e.cord.onAppend(func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
 		seq, err := store(ctx, f, prev)
-		if f.Reply != nil && f.Reply.Phase == message.ReplyInterrupted {
+		if f.Reply != nil && f.Reply.Phase == toolcall.ReplyInterrupted {
 			giveUp()
 		}
 		return seq, err
 	})
-	_, err := e.bot().Interrupt(ctx, message.InterruptRequest{Session: "s", Reply: "r"})
+	_, err := e.bot().Interrupt(ctx, toolcall.InterruptRequest{Session: "s", Reply: "r"})
 	if err == nil {
 		w.Log("the interrupt was answered before it was given up")
 	}
 	w.wantResult(e.finished(c.Key), message.ToolResultInterrupted, "")
-	w.until("the reply has ended", func() bool { return w.replyPhase() == message.ReplyEnded })
+	w.until("the reply has ended", func() bool { return w.replyPhase() == toolcall.ReplyEnded })
 }
 
-func (w *world) replyPhase() message.ReplyPhase {
+func (w *world) replyPhase() toolcall.ReplyPhase {
 	w.Helper()
 	rec, err := w.journal.Last(w.Context(), w.key("").ReplyKey())
 	w.must(err)
@@ -270,19 +271,19 @@ func interruptEngineDies(w *world) {
 	other := w.engine()
 	c := e.propose(call("c", deploy, `{}`), call("d", remote, `{}`))
 	other.state(c[1].Key, message.ToolCallSubmitted)
-	e.cord.onAppend(func(ctx context.Context, f *message.EventRecord, prev uint64, store appendFunc) (uint64, error) {
+	e.cord.onAppend(func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
 		seq, err := store(ctx, f, prev)
 		if f.Reply != nil {
 			e.cord.cut() // the last thing that this engine did
 		}
 		return seq, err
 	})
-	_, err := e.bot().Interrupt(w.Context(), message.InterruptRequest{Session: "s", Reply: "r"})
+	_, err := e.bot().Interrupt(w.Context(), toolcall.InterruptRequest{Session: "s", Reply: "r"})
 	w.wantErr(err, message.ErrUnavailable)
 	for _, c := range c {
 		w.wantResult(other.finished(c.Key), message.ToolResultInterrupted, "")
 	}
-	w.until("the reply has ended", func() bool { return w.replyPhase() == message.ReplyEnded })
+	w.until("the reply has ended", func() bool { return w.replyPhase() == toolcall.ReplyEnded })
 	e.kill()
 }
 
@@ -297,14 +298,14 @@ func proposerDies(w *world) {
 		if !restart {
 			other = w.engine()
 		}
-		_, err := e.bot().Propose(w.Context(), message.ProposeRequest{Session: session, Reply: "r", Calls: []message.ToolCallBlock{call("a", deploy, `{}`)}})
+		_, err := e.bot().Propose(w.Context(), toolcall.ProposeRequest{Session: session, Reply: "r", Calls: []message.ToolCallBlock{call("a", deploy, `{}`)}})
 		w.must(err)
 		helper := w.engine()
-		e.cord.onAppend(func(ctx context.Context, f *message.EventRecord, prev uint64, store appendFunc) (uint64, error) {
+		e.cord.onAppend(func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
 			if f.Call == nil || f.Call.Call != "b" {
 				return store(ctx, f, prev)
 			}
-			if _, err := helper.bot().Interrupt(ctx, message.InterruptRequest{Session: session, Reply: "r"}); err != nil {
+			if _, err := helper.bot().Interrupt(ctx, toolcall.InterruptRequest{Session: session, Reply: "r"}); err != nil {
 				w.Errorf("interrupt: %v", err)
 			}
 			if restart {
@@ -315,7 +316,7 @@ func proposerDies(w *world) {
 			return seq, err
 		})
 		catchUp := e.cord.lag()
-		_, _ = e.bot().Propose(w.Context(), message.ProposeRequest{Session: session, Reply: "r", Calls: []message.ToolCallBlock{call("b", pay, `{"amount":500}`)}})
+		_, _ = e.bot().Propose(w.Context(), toolcall.ProposeRequest{Session: session, Reply: "r", Calls: []message.ToolCallBlock{call("b", pay, `{"amount":500}`)}})
 		catchUp()
 		e.kill()
 		if other == nil {
@@ -333,7 +334,7 @@ func interruptedTwice(w *world) {
 	var wg sync.WaitGroup
 	for _, r := range []*replica{e, other, e, other} {
 		wg.Go(func() {
-			if _, err := r.bot().Interrupt(w.Context(), message.InterruptRequest{Session: "s", Reply: "r"}); err != nil {
+			if _, err := r.bot().Interrupt(w.Context(), toolcall.InterruptRequest{Session: "s", Reply: "r"}); err != nil {
 				w.Errorf("interrupt: %v", err)
 			}
 		})
@@ -364,20 +365,20 @@ func interruptFirstCases() []engineCase {
 func (w *world) storeInterrupt(session message.SessionID) {
 	w.Helper()
 	e := w.engine()
-	e.cord.onAppend(cutAfter(e, func(f *message.EventRecord) bool { return f.Reply != nil }))
-	_, err := e.bot().Interrupt(w.Context(), message.InterruptRequest{Session: session, Reply: "r"})
+	e.cord.onAppend(cutAfter(e, func(f *toolcall.EventRecord) bool { return f.Reply != nil }))
+	_, err := e.bot().Interrupt(w.Context(), toolcall.InterruptRequest{Session: session, Reply: "r"})
 	w.wantErr(err, message.ErrUnavailable)
 	e.kill()
-	rec, err := w.journal.Last(w.Context(), message.Key{Space: w.space, Session: session, Reply: "r"})
+	rec, err := w.journal.Last(w.Context(), toolcall.Key{Space: w.space, Session: session, Reply: "r"})
 	w.must(err)
-	if phase := rec.Record.Reply.Phase; phase != message.ReplyInterrupted {
-		w.Fatalf("the reply is %s, want %s", phase, message.ReplyInterrupted)
+	if phase := rec.Record.Reply.Phase; phase != toolcall.ReplyInterrupted {
+		w.Fatalf("the reply is %s, want %s", phase, toolcall.ReplyInterrupted)
 	}
 }
 
 // onFirst runs do right before the first event record of a call is stored.
 func onFirst(id message.CallID, do func()) fault {
-	return func(ctx context.Context, f *message.EventRecord, prev uint64, store appendFunc) (uint64, error) {
+	return func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
 		if f.Call != nil && f.Call.Call == id && f.Call.Records == 1 {
 			do()
 		}
@@ -391,8 +392,8 @@ func interruptBeforeFirst(w *world, lags bool) {
 	e := w.engine()
 	for _, tool := range []string{echo, deploy, remote, external} {
 		session := message.SessionID("s-" + tool)
-		propose := func(b message.ToolCallBlock) *message.Call {
-			out, err := e.bot().Propose(w.Context(), message.ProposeRequest{Session: session, Reply: "r", Calls: []message.ToolCallBlock{b}})
+		propose := func(b message.ToolCallBlock) *toolcall.Call {
+			out, err := e.bot().Propose(w.Context(), toolcall.ProposeRequest{Session: session, Reply: "r", Calls: []message.ToolCallBlock{b}})
 			w.must(err)
 			return out.Calls[0]
 		}
@@ -422,7 +423,7 @@ func interruptBeforeFirstUnreadable(w *world) {
 		w.storeInterrupt("s")
 		down.Store(true)
 	}))
-	e.cord.onLast(func(key message.Key) error {
+	e.cord.onLast(func(key toolcall.Key) error {
 		if down.Load() && key.Call == "" && key.Reply != "" {
 			return cutError("last")
 		}

@@ -26,7 +26,7 @@ type keeper struct {
 // performEffects does what an event record of this replica calls for. Nothing here may fail
 // the request that wrote the event record: what is lost here is derived again from the
 // journal. sent is a time before the event record was sent.
-func (k *keeper) performEffects(c *message.Call, effects []toolcall.Effect, sent time.Time) {
+func (k *keeper) performEffects(c *toolcall.Call, effects []toolcall.Effect, sent time.Time) {
 	if c.Open() {
 		k.runs.cancelRuns(c, ErrFinishedElsewhere) // attempts before the present one
 	}
@@ -69,10 +69,10 @@ func hasEnded(effects []toolcall.Effect) bool {
 // followRecord takes note of an event record that another replica (or this one, before a
 // restart) wrote. Its writer performs the effects; this replica only sets its
 // timers, so that it can step in if the writer does not live to do so.
-func (k *keeper) followRecord(f *message.EventRecord) {
+func (k *keeper) followRecord(f *toolcall.EventRecord) {
 	c := f.Call
 	switch {
-	case c == nil && f.Reply != nil && f.Reply.Phase == message.ReplyInterrupted:
+	case c == nil && f.Reply != nil && f.Reply.Phase == toolcall.ReplyInterrupted:
 		k.lookLater(f.Reply.Key)
 	case c == nil:
 	case !c.Open() && f.Note != nil:
@@ -84,15 +84,15 @@ func (k *keeper) followRecord(f *message.EventRecord) {
 		k.runs.cancelRuns(c, ErrFinishedElsewhere)
 		k.setTimers(c, k.cfg.grace)
 		k.wakeSiblings(c) // they may hide behind an approval request that ended here, or was replaced
-		if state, _ := k.view.ReplyState(c.Key); state != nil && state.Phase != message.ReplyOpen {
+		if state, _ := k.view.ReplyState(c.Key); state != nil && state.Phase != toolcall.ReplyOpen {
 			k.lookLater(c.ReplyKey()) // its writer may have died before it saw the interrupt
 		}
 	}
 }
 
 // lookAtReply is what replyLater asked for.
-func (k *keeper) lookAtReply(ctx context.Context, reply message.Key) {
-	if state, seq := k.view.ReplyState(reply); state != nil && state.Phase != message.ReplyOpen {
+func (k *keeper) lookAtReply(ctx context.Context, reply toolcall.Key) {
+	if state, seq := k.view.ReplyState(reply); state != nil && state.Phase != toolcall.ReplyOpen {
 		k.replies.closeReply(ctx, reply, seq)
 		return
 	}
@@ -101,7 +101,7 @@ func (k *keeper) lookAtReply(ctx context.Context, reply message.Key) {
 
 // wakeSiblings sets a look at the pending calls of a reply in which something
 // has ended, or one of them is new here.
-func (k *keeper) wakeSiblings(c *message.Call) {
+func (k *keeper) wakeSiblings(c *toolcall.Call) {
 	for _, s := range k.view.CallsOf(c.Key) {
 		if s.State == message.ToolCallPending {
 			k.lookLater(c.ReplyKey())
@@ -112,26 +112,26 @@ func (k *keeper) wakeSiblings(c *message.Call) {
 
 // setTimers sets the timer that c's phase calls for. late is added where a step
 // is owed by the replica that wrote the record.
-func (k *keeper) setTimers(c *message.Call, late time.Duration) {
+func (k *keeper) setTimers(c *toolcall.Call, late time.Duration) {
 	now := time.Now()
 	at := func(t time.Time) { k.timers.Set(t, c.Key, c.Seq) }
 	switch c.Phase() {
-	case message.PhaseWaiting:
+	case toolcall.PhaseWaiting:
 		if late > 0 {
 			k.lookLater(c.ReplyKey())
 		}
-	case message.PhaseAsking:
+	case toolcall.PhaseAsking:
 		if next := approve.NextLook(c, now, k.cfg.remind); !next.IsZero() {
 			at(next)
 		}
-	case message.PhaseRetrying:
+	case toolcall.PhaseRetrying:
 		at(c.RetryAt.Add(late))
-	case message.PhaseRunning:
+	case toolcall.PhaseRunning:
 		k.watchOwner(c, now)
-	case message.PhaseReady:
+	case toolcall.PhaseReady:
 		at(now.Add(late))
-	case message.PhaseQueued:
-		if c.Placement != message.PlaceRemote {
+	case toolcall.PhaseQueued:
+		if c.Placement != toolcall.PlaceRemote {
 			break // its result comes from outside, whenever it comes
 		}
 		at(c.Attempt.OfferUntil.Add(late))
@@ -141,12 +141,12 @@ func (k *keeper) setTimers(c *message.Call, late time.Duration) {
 		if q := k.tool(c.Tool).QueueTimeout; q > 0 {
 			at(c.Attempt.OfferedAt.Add(q))
 		}
-	case message.PhaseBlocked, message.PhaseFinished:
+	case toolcall.PhaseBlocked, toolcall.PhaseFinished:
 	}
 }
 
 // watchOwner begins to listen for the owner of a started attempt.
-func (k *keeper) watchOwner(c *message.Call, now time.Time) {
+func (k *keeper) watchOwner(c *toolcall.Call, now time.Time) {
 	k.liveness.LastHeard(c.Key, c.Attempt.Number, now)
 	k.timers.Set(now.Add(claimTime(c)), c.Key, c.Seq)
 	if d := c.Attempt.Deadline; !d.IsZero() {
@@ -155,7 +155,7 @@ func (k *keeper) watchOwner(c *message.Call, now time.Time) {
 }
 
 // claimTime is the silence after which the owner of the attempt counts as dead.
-func claimTime(c *message.Call) time.Duration {
+func claimTime(c *toolcall.Call) time.Duration {
 	return time.Duration(c.Attempt.LeaseMS) * time.Millisecond
 }
 
@@ -171,7 +171,7 @@ func (k *keeper) fireTimer(d schedule.Due) {
 	if c == nil || c.Seq != d.Seq || !c.Open() {
 		return // it moved on; its newer event record set its own timers
 	}
-	if c.Phase() == message.PhaseRunning && k.isAlive(c) {
+	if c.Phase() == toolcall.PhaseRunning && k.isAlive(c) {
 		return
 	}
 	k.runInBackground(func(ctx context.Context) { k.lookAtCall(ctx, c) })
@@ -179,7 +179,7 @@ func (k *keeper) fireTimer(d schedule.Due) {
 
 // isAlive handles a timer of a running attempt: it reports whether the owner was
 // heard of within the lease, and then sets the next look.
-func (k *keeper) isAlive(c *message.Call) bool {
+func (k *keeper) isAlive(c *toolcall.Call) bool {
 	now := time.Now()
 	if d := c.Attempt.Deadline; !d.IsZero() && !now.Before(d) {
 		k.cancelOwner(c, ErrDeadline.Error())
@@ -196,7 +196,7 @@ func (k *keeper) isAlive(c *message.Call) bool {
 }
 
 // cancelOwner asks the owner of the attempt to stop.
-func (k *keeper) cancelOwner(c *message.Call, reason string) {
+func (k *keeper) cancelOwner(c *toolcall.Call, reason string) {
 	if c.Attempt.Worker == k.cfg.id {
 		cause := ErrFinishedElsewhere
 		if c.Open() {
@@ -205,35 +205,35 @@ func (k *keeper) cancelOwner(c *message.Call, reason string) {
 		k.runs.cancelRuns(c, cause)
 		return
 	}
-	k.cfg.signals.Cancel(c.Queue(), c.Attempt.Worker, message.HeartbeatRequest{Key: c.Key, Attempt: c.Attempt.Number, Claim: c.Attempt.Claim}, reason)
+	k.cfg.signals.Cancel(c.Queue(), c.Attempt.Worker, toolcall.HeartbeatRequest{Key: c.Key, Attempt: c.Attempt.Number, Claim: c.Attempt.Claim}, reason)
 }
 
 // lookAtCallLater sets another look at a call after the grace.
-func (k *keeper) lookAtCallLater(key message.Key) {
+func (k *keeper) lookAtCallLater(key toolcall.Key) {
 	if c := k.view.Call(key); c != nil {
 		k.timers.Set(time.Now().Add(k.cfg.grace), key, c.Seq)
 	}
 }
 
 // lookAtCall takes the step that is due for an open call.
-func (k *keeper) lookAtCall(ctx context.Context, c *message.Call) {
+func (k *keeper) lookAtCall(ctx context.Context, c *toolcall.Call) {
 	var err error
 	switch c.Phase() {
-	case message.PhaseAsking:
+	case toolcall.PhaseAsking:
 		err = k.lookAtRequest(ctx, c)
-	case message.PhaseRetrying:
+	case toolcall.PhaseRetrying:
 		err = k.attempts.retryCall(ctx, c.Key)
-	case message.PhaseRunning:
+	case toolcall.PhaseRunning:
 		if !k.isAlive(c) { // the owner may have been heard of while this look waited for its turn
 			err = k.attempts.loseAttempt(ctx, c)
 		}
-	case message.PhaseReady:
+	case toolcall.PhaseReady:
 		_, err = k.attempts.startAllowed(ctx, c.Key)
-	case message.PhaseQueued:
-		if c.Placement == message.PlaceRemote {
+	case toolcall.PhaseQueued:
+		if c.Placement == toolcall.PlaceRemote {
 			err = k.attempts.offerAgain(ctx, c.Key)
 		}
-	case message.PhaseWaiting, message.PhaseBlocked, message.PhaseFinished: // nothing is due by a timer of the call
+	case toolcall.PhaseWaiting, toolcall.PhaseBlocked, toolcall.PhaseFinished: // nothing is due by a timer of the call
 	}
 	if err != nil && ctx.Err() == nil && !errors.Is(err, message.ErrFinished) && !errors.Is(err, message.ErrSuperseded) {
 		k.log.Warn("a due step could not be taken; it is tried again", "call", c.Key.String(), "phase", string(c.Phase()), "error", err)
@@ -244,7 +244,7 @@ func (k *keeper) lookAtCall(ctx context.Context, c *message.Call) {
 // lookAtRequest looks at an open approval request whose time has come: what is due by its plan
 // is written, and if nothing is, people are reminded. A reminder is the hint
 // again; every replica gives it.
-func (k *keeper) lookAtRequest(ctx context.Context, c *message.Call) error {
+func (k *keeper) lookAtRequest(ctx context.Context, c *toolcall.Call) error {
 	err := k.responses.PassTime(ctx, c.Key)
 	if now := k.view.Call(c.Key); err != nil || now == nil || now.Seq != c.Seq {
 		return err // it moved on; its newer event record set its own timers
@@ -261,10 +261,10 @@ func (k *keeper) lookAtRequest(ctx context.Context, c *message.Call) error {
 // recoverCalls resumes every open call after a start. What this process owes is
 // done now; what a living replica may still do gets the grace.
 func (k *keeper) recoverCalls() {
-	queues := map[message.Queue]bool{}
+	queues := map[toolcall.Queue]bool{}
 	for _, c := range k.view.OpenCalls() {
 		k.setTimers(c, k.cfg.grace)
-		if c.Placement == message.PlaceRemote && c.State == message.ToolCallSubmitted { // in any phase: it may be offered again
+		if c.Placement == toolcall.PlaceRemote && c.State == message.ToolCallSubmitted { // in any phase: it may be offered again
 			queues[c.Queue()] = true
 		}
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // limited is an engine in which everything asks ann, bob or eve.
-func limited(t *testing.T, journal *engine.Memory, limits message.ReviewerLimits) *engine.Engine {
+func limited(t *testing.T, journal *engine.Memory, limits toolcall.ReviewerLimits) *engine.Engine {
 	t.Helper()
 	policy, err := permission.Compile(permission.Policy{Rules: []permission.Rule{{
 		Name: "all", Tools: []string{"t"}, Behavior: message.BehaviorAsk, Approvers: permission.Approvers{Users: []string{"ann", "bob", "eve"}},
@@ -25,7 +25,7 @@ func limited(t *testing.T, journal *engine.Memory, limits message.ReviewerLimits
 	if err != nil {
 		t.Fatal(err)
 	}
-	tool := engine.Tool{Tool: permission.Tool{Name: "t"}, Placement: message.PlaceExternal, ConcurrencySafe: true}
+	tool := engine.Tool{Tool: permission.Tool{Name: "t"}, Placement: toolcall.PlaceExternal, ConcurrencySafe: true}
 	e, err := engine.New("default", journal, policy, []engine.Tool{tool}, engine.WithReviewerLimits(limits))
 	if err != nil {
 		t.Fatal(err)
@@ -36,13 +36,13 @@ func limited(t *testing.T, journal *engine.Memory, limits message.ReviewerLimits
 	return e
 }
 
-func requests(t *testing.T, e *engine.Engine, n int) []*message.Call {
+func requests(t *testing.T, e *engine.Engine, n int) []*toolcall.Call {
 	t.Helper()
-	r := message.ProposeRequest{Session: "s", Reply: "r"}
+	r := toolcall.ProposeRequest{Session: "s", Reply: "r"}
 	for i := range n {
 		r.Calls = append(r.Calls, message.ToolCallBlock{ID: message.CallID(fmt.Sprint(i)), Name: "t", Input: fmt.Sprintf(`{"n":%d}`, i)})
 	}
-	out, err := e.As(message.Principal{Role: message.RoleRuntime, Name: "bot"}).Propose(t.Context(), r)
+	out, err := e.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"}).Propose(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func requests(t *testing.T, e *engine.Engine, n int) []*message.Call {
 }
 
 func reviewer(e *engine.Engine, name string) *engine.Port {
-	return e.As(message.Principal{Role: message.RoleApprover, Name: name})
+	return e.As(toolcall.Principal{Role: toolcall.RoleApprover, Name: name})
 }
 
 // A reviewer who has answered too much is refused, the approval request stays open, and
@@ -63,11 +63,11 @@ func reviewer(e *engine.Engine, name string) *engine.Port {
 func TestResponsesPerMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		journal := engine.NewMemory()
-		e := limited(t, journal, message.ReviewerLimits{PerMinute: 2})
+		e := limited(t, journal, toolcall.ReviewerLimits{PerMinute: 2})
 		defer e.Close()
 		calls := requests(t, e, 4)
 		answer := func(name string, i int) error {
-			c, err := reviewer(e, name).SubmitResponse(t.Context(), message.Response{Key: calls[i].Key, Kind: message.ResponseReject, Digest: calls[i].Digest})
+			c, err := reviewer(e, name).SubmitResponse(t.Context(), toolcall.Response{Key: calls[i].Key, Kind: toolcall.ResponseReject, Digest: calls[i].Digest})
 			if err == nil && c.State != message.ToolCallFinished {
 				t.Errorf("%d is %s", i, c.State)
 			}
@@ -90,16 +90,16 @@ func TestResponsesPerMinute(t *testing.T) {
 		if err := answer("bob", 3); err != nil {
 			t.Errorf("bob: %v", err)
 		}
-		other := limited(t, journal, message.ReviewerLimits{PerMinute: 2}) // another engine on the journal
+		other := limited(t, journal, toolcall.ReviewerLimits{PerMinute: 2}) // another engine on the journal
 		defer other.Close()
-		if _, err := reviewer(other, "ann").SubmitResponse(t.Context(), message.Response{Key: calls[2].Key, Kind: message.ResponseReject, Digest: calls[2].Digest}); !errors.Is(err, message.ErrOverLimit) {
+		if _, err := reviewer(other, "ann").SubmitResponse(t.Context(), toolcall.Response{Key: calls[2].Key, Kind: toolcall.ResponseReject, Digest: calls[2].Digest}); !errors.Is(err, message.ErrOverLimit) {
 			t.Errorf("another engine takes it: %v", err)
 		}
 		time.Sleep(time.Minute)
 		if err := answer("ann", 2); err != nil {
 			t.Errorf("a minute later: %v", err)
 		}
-		r, err := reviewer(e, "ann").Load(t.Context(), message.LoadRequest{V: 1})
+		r, err := reviewer(e, "ann").Load(t.Context(), toolcall.LoadRequest{V: 1})
 		if err != nil || r.Refused != 1 || r.Open != 0 || len(r.People) != 3 || r.People[0].Responded != 3 || r.People[0].LastMinute != 1 {
 			t.Errorf("load: %+v, %v", r, err)
 		}
@@ -107,10 +107,10 @@ func TestResponsesPerMinute(t *testing.T) {
 }
 
 func TestHandOverToTheBusy(t *testing.T) {
-	e := limited(t, engine.NewMemory(), message.ReviewerLimits{MaxOpen: 2})
+	e := limited(t, engine.NewMemory(), toolcall.ReviewerLimits{MaxOpen: 2})
 	defer e.Close()
 	c := requests(t, e, 2)[0]
-	_, err := reviewer(e, "ann").SubmitResponse(t.Context(), message.Response{Key: c.Key, Kind: message.ResponseDelegate, To: "bob", Digest: c.Digest})
+	_, err := reviewer(e, "ann").SubmitResponse(t.Context(), toolcall.Response{Key: c.Key, Kind: toolcall.ResponseDelegate, To: "bob", Digest: c.Digest})
 	if !errors.Is(err, message.ErrOverLimit) {
 		t.Errorf("handed over: %v", err)
 	}
@@ -119,20 +119,20 @@ func TestHandOverToTheBusy(t *testing.T) {
 // With 64 answers of one reviewer at once, no more count than the limit says.
 func TestResponsesPerMinuteAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // on a clock that stands still meanwhile
-		e := limited(t, engine.NewMemory(), message.ReviewerLimits{PerMinute: 7})
+		e := limited(t, engine.NewMemory(), toolcall.ReviewerLimits{PerMinute: 7})
 		defer e.Close()
 		calls := requests(t, e, 64)
 		var wg sync.WaitGroup
 		for _, c := range calls {
 			wg.Go(func() {
-				_, err := reviewer(e, "ann").SubmitResponse(t.Context(), message.Response{Key: c.Key, Kind: message.ResponseReject, Digest: c.Digest})
+				_, err := reviewer(e, "ann").SubmitResponse(t.Context(), toolcall.Response{Key: c.Key, Kind: toolcall.ResponseReject, Digest: c.Digest})
 				if err != nil && !errors.Is(err, message.ErrOverLimit) {
 					t.Error(err)
 				}
 			})
 		}
 		wg.Wait()
-		r, err := reviewer(e, "eve").Load(t.Context(), message.LoadRequest{})
+		r, err := reviewer(e, "eve").Load(t.Context(), toolcall.LoadRequest{})
 		if err != nil || r.People[0].Responded != 7 || r.Open != 57 || r.Refused != 57 {
 			t.Errorf("%+v, %v", r, err)
 		}
@@ -140,12 +140,12 @@ func TestResponsesPerMinuteAtOnce(t *testing.T) {
 }
 
 func TestLoadIsNotForRuntimes(t *testing.T) {
-	e := limited(t, engine.NewMemory(), message.ReviewerLimits{})
+	e := limited(t, engine.NewMemory(), toolcall.ReviewerLimits{})
 	defer e.Close()
-	if _, err := e.As(message.Principal{Role: message.RoleRuntime, Name: "bot"}).Load(t.Context(), message.LoadRequest{}); !errors.Is(err, message.ErrForbidden) {
+	if _, err := e.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"}).Load(t.Context(), toolcall.LoadRequest{}); !errors.Is(err, message.ErrForbidden) {
 		t.Errorf("Load = %v", err)
 	}
-	if _, err := engine.New("x", engine.NewMemory(), new(permission.Bundle), nil, engine.WithReviewerLimits(message.ReviewerLimits{PerMinute: -1})); err == nil {
+	if _, err := engine.New("x", engine.NewMemory(), new(permission.Bundle), nil, engine.WithReviewerLimits(toolcall.ReviewerLimits{PerMinute: -1})); err == nil {
 		t.Error("a negative limit is taken")
 	}
 }
@@ -155,11 +155,11 @@ func TestLoadIsNotForRuntimes(t *testing.T) {
 // later.
 func TestProposeToTheBusy(t *testing.T) {
 	journal := engine.NewMemory()
-	e := limited(t, journal, message.ReviewerLimits{MaxOpen: 2})
+	e := limited(t, journal, toolcall.ReviewerLimits{MaxOpen: 2})
 	defer e.Close()
 	calls := requests(t, e, 2)
-	propose := func() (message.ProposeReply, error) {
-		return e.As(message.Principal{Role: message.RoleRuntime, Name: "bot"}).Propose(t.Context(), message.ProposeRequest{
+	propose := func() (toolcall.ProposeReply, error) {
+		return e.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"}).Propose(t.Context(), toolcall.ProposeRequest{
 			Session: "s", Reply: "next", Calls: []message.ToolCallBlock{{ID: "c", Name: "t", Input: `{}`}},
 		})
 	}
@@ -168,10 +168,10 @@ func TestProposeToTheBusy(t *testing.T) {
 	if !ok || me.Code != message.CodeOverLimit || me.Op != "propose" || !strings.Contains(me.What, "(ann, bob, eve)") || !strings.Contains(me.What, "the limit is 2") {
 		t.Fatalf("the third approval request: %v", err)
 	}
-	if _, err := e.As(message.Principal{Role: message.RoleAuditor, Name: "eve"}).Show(t.Context(), message.ShowRequest{Key: message.Key{Session: "s", Reply: "next", Call: "c"}}); !errors.Is(err, message.ErrNotFound) {
+	if _, err := e.As(toolcall.Principal{Role: toolcall.RoleAuditor, Name: "eve"}).Show(t.Context(), toolcall.ShowRequest{Key: toolcall.Key{Session: "s", Reply: "next", Call: "c"}}); !errors.Is(err, message.ErrNotFound) {
 		t.Errorf("something of it is on record: %v", err)
 	}
-	if _, err := reviewer(e, "bob").SubmitResponse(t.Context(), message.Response{Key: calls[0].Key, Kind: message.ResponseReject, Digest: calls[0].Digest}); err != nil {
+	if _, err := reviewer(e, "bob").SubmitResponse(t.Context(), toolcall.Response{Key: calls[0].Key, Kind: toolcall.ResponseReject, Digest: calls[0].Digest}); err != nil {
 		t.Fatal(err)
 	}
 	if r, err := propose(); err != nil || r.Calls[0].State != message.ToolCallAsking {
@@ -180,21 +180,21 @@ func TestProposeToTheBusy(t *testing.T) {
 	if r, err := propose(); err != nil || r.Calls[0].State != message.ToolCallAsking {
 		t.Errorf("what is on record is refused: %+v, %v", r.Calls, err)
 	}
-	if r, err := reviewer(e, "ann").Load(t.Context(), message.LoadRequest{}); err != nil || r.Refused != 1 {
+	if r, err := reviewer(e, "ann").Load(t.Context(), toolcall.LoadRequest{}); err != nil || r.Refused != 1 {
 		t.Errorf("load: %+v, %v", r, err)
 	}
 }
 
 // With 64 proposals at once, no more approval requests are open than the limit says.
 func TestProposeToTheBusyAtOnce(t *testing.T) {
-	e := limited(t, engine.NewMemory(), message.ReviewerLimits{MaxOpen: 5})
+	e := limited(t, engine.NewMemory(), toolcall.ReviewerLimits{MaxOpen: 5})
 	defer e.Close()
 	requests(t, e, 1) // binds the session
 	var wg sync.WaitGroup
 	var asked atomic.Int64
 	for i := range 64 {
 		wg.Go(func() {
-			_, err := e.As(message.Principal{Role: message.RoleRuntime, Name: "bot"}).Propose(t.Context(), message.ProposeRequest{
+			_, err := e.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"}).Propose(t.Context(), toolcall.ProposeRequest{
 				Session: "s", Reply: message.ReplyID(fmt.Sprint("r", i)), Calls: []message.ToolCallBlock{{ID: "c", Name: "t", Input: `{}`}},
 			})
 			switch {
@@ -206,7 +206,7 @@ func TestProposeToTheBusyAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	r, err := reviewer(e, "eve").Load(t.Context(), message.LoadRequest{})
+	r, err := reviewer(e, "eve").Load(t.Context(), toolcall.LoadRequest{})
 	if err != nil || r.Open != 5 || asked.Load() != 4 || r.People[0].Open != 5 {
 		t.Errorf("%d asked, %+v, %v", asked.Load(), r, err)
 	}
@@ -215,11 +215,11 @@ func TestProposeToTheBusyAtOnce(t *testing.T) {
 // An hour has a limit of its own.
 func TestResponsesPerHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := limited(t, engine.NewMemory(), message.ReviewerLimits{PerMinute: 2, PerHour: 3})
+		e := limited(t, engine.NewMemory(), toolcall.ReviewerLimits{PerMinute: 2, PerHour: 3})
 		defer e.Close()
 		calls := requests(t, e, 5)
 		answer := func(i int) error {
-			_, err := reviewer(e, "ann").SubmitResponse(t.Context(), message.Response{Key: calls[i].Key, Kind: message.ResponseReject, Digest: calls[i].Digest})
+			_, err := reviewer(e, "ann").SubmitResponse(t.Context(), toolcall.Response{Key: calls[i].Key, Kind: toolcall.ResponseReject, Digest: calls[i].Digest})
 			return err
 		}
 		for i := range 3 {

@@ -13,6 +13,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
@@ -41,7 +42,7 @@ func busy(t *testing.T, journal *engine.Memory, keep int) *engine.Engine {
 	}
 	var tools []engine.Tool
 	for _, name := range []string{"named", "group", "later", "anyone"} {
-		tools = append(tools, engine.Tool{Tool: permission.Tool{Name: name}, Placement: message.PlaceExternal, ConcurrencySafe: true})
+		tools = append(tools, engine.Tool{Tool: permission.Tool{Name: name}, Placement: toolcall.PlaceExternal, ConcurrencySafe: true})
 	}
 	e, err := engine.New("default", journal, policy, tools, engine.WithDirectory(engine.StaticDirectory{"bob": {"ops"}, "eve": {"ops", "boss"}, "joe": {"ops", "other"}}))
 	if err != nil {
@@ -58,15 +59,15 @@ func busy(t *testing.T, journal *engine.Memory, keep int) *engine.Engine {
 type given struct {
 	who    string
 	groups []string
-	kind   message.ResponseKind
+	kind   toolcall.ResponseKind
 	at     time.Time
 	took   time.Duration
 }
 
 // responsesOf reads the answers off the event records, call by call, and which approval requests
 // are open at the end.
-func responsesOf(records []*message.EventRecord) (out []given, open []*message.Call) {
-	calls := map[message.Key][]*message.EventRecord{}
+func responsesOf(records []*toolcall.EventRecord) (out []given, open []*toolcall.Call) {
+	calls := map[toolcall.Key][]*toolcall.EventRecord{}
 	for _, f := range records {
 		if f.Call != nil && f.Note == nil {
 			calls[f.Call.Key] = append(calls[f.Call.Key], f)
@@ -93,7 +94,7 @@ func responsesOf(records []*message.EventRecord) (out []given, open []*message.C
 }
 
 // groupsAsked are the groups of a voter that the approval request asked at that time.
-func groupsAsked(r message.Requirement, v message.Vote) []string {
+func groupsAsked(r toolcall.Requirement, v toolcall.Vote) []string {
 	asked := map[string]bool{}
 	for _, set := range r.Approvers {
 		for _, g := range set.Groups {
@@ -109,19 +110,19 @@ func groupsAsked(r message.Requirement, v message.Vote) []string {
 }
 
 // loadOf is the naive load of one name: by plain sums, and the exact median.
-func loadOf(name string, all []given, has func(given) bool) message.ReviewerLoad {
-	out := message.ReviewerLoad{Name: name}
+func loadOf(name string, all []given, has func(given) bool) toolcall.ReviewerLoad {
+	out := toolcall.ReviewerLoad{Name: name}
 	var took []time.Duration
 	for _, g := range all {
 		if !has(g) {
 			continue
 		}
 		switch g.kind {
-		case message.ResponseApprove:
+		case toolcall.ResponseApprove:
 			out.Approved++
-		case message.ResponseReject:
+		case toolcall.ResponseReject:
 			out.Rejected++
-		case message.ResponseRespond:
+		case toolcall.ResponseRespond:
 			out.ForTool++
 		default:
 			out.Passed++
@@ -142,10 +143,10 @@ func loadOf(name string, all []given, has func(given) bool) message.ReviewerLoad
 }
 
 // naive is the load by name within a window, people and groups.
-func naive(records []*message.EventRecord, since, until, now time.Time) (people, groups map[string]message.ReviewerLoad) {
+func naive(records []*toolcall.EventRecord, since, until, now time.Time) (people, groups map[string]toolcall.ReviewerLoad) {
 	all, open := responsesOf(records)
 	inside := func(g given) bool { return !g.at.Before(since) && (until.IsZero() || g.at.Before(until)) }
-	people, groups = map[string]message.ReviewerLoad{}, map[string]message.ReviewerLoad{}
+	people, groups = map[string]toolcall.ReviewerLoad{}, map[string]toolcall.ReviewerLoad{}
 	for _, name := range []string{"ann", "bob", "eve", "joe"} {
 		p := loadOf(name, all, func(g given) bool { return inside(g) && g.who == name })
 		for _, g := range all {
@@ -171,7 +172,7 @@ func naive(records []*message.EventRecord, since, until, now time.Time) (people,
 			}
 			if v.On(c.Digest) {
 				spoken[v.By.Name] = true
-				if v.Kind == message.ResponseDelegate {
+				if v.Kind == toolcall.ResponseDelegate {
 					waits[v.To] = true
 				}
 			}
@@ -200,7 +201,7 @@ func naive(records []*message.EventRecord, since, until, now time.Time) (people,
 
 // sameLoad compares a report with the naive load: to the digit, but for medians,
 // which are good to within five per cent.
-func sameLoad(t *rapid.T, what string, got []message.ReviewerLoad, want map[string]message.ReviewerLoad) {
+func sameLoad(t *rapid.T, what string, got []toolcall.ReviewerLoad, want map[string]toolcall.ReviewerLoad) {
 	t.Helper()
 	seen := map[string]bool{}
 	for _, g := range got {
@@ -215,18 +216,18 @@ func sameLoad(t *rapid.T, what string, got []message.ReviewerLoad, want map[stri
 		}
 	}
 	for name, w := range want {
-		if !seen[name] && w != (message.ReviewerLoad{Name: name}) {
+		if !seen[name] && w != (toolcall.ReviewerLoad{Name: name}) {
 			t.Fatalf("%s: %s is missing: %+v", what, name, w)
 		}
 	}
 }
 
 // event records are all that the journal has.
-func recordsOf(t *rapid.T, j *engine.Memory) []*message.EventRecord {
+func recordsOf(t *rapid.T, j *engine.Memory) []*toolcall.EventRecord {
 	ctx, done := context.WithCancelCause(context.Background())
 	end := errors.New("end")
-	var out []*message.EventRecord
-	sink := sinkFunc{func(r message.JournalEntry) {
+	var out []*toolcall.EventRecord
+	sink := sinkFunc{func(r toolcall.JournalEntry) {
 		if r.Record != nil {
 			out = append(out, r.Record)
 		}
@@ -238,12 +239,12 @@ func recordsOf(t *rapid.T, j *engine.Memory) []*message.EventRecord {
 }
 
 type sinkFunc struct {
-	record   func(message.JournalEntry)
+	record   func(toolcall.JournalEntry)
 	caughtUp func()
 }
 
-func (s sinkFunc) Record(r message.JournalEntry) { s.record(r) }
-func (s sinkFunc) CaughtUp()                     { s.caughtUp() }
+func (s sinkFunc) Record(r toolcall.JournalEntry) { s.record(r) }
+func (s sinkFunc) CaughtUp()                      { s.caughtUp() }
 
 // What an engine reports of its reviewers is what the event records add up to, over all time and over any window, whether the window is answered from
 // memory or from the journal.
@@ -263,12 +264,12 @@ func loadStory(t *testing.T, rt *rapid.T, keep, steps int, rnd *rand.Rand) {
 	defer e.Close()
 	pick := func(of ...string) string { return of[rnd.IntN(len(of))] }
 	begin := time.Now()
-	var calls []*message.Call
+	var calls []*toolcall.Call
 	for i := range steps {
 		time.Sleep([]time.Duration{0, 300 * time.Millisecond, 2 * time.Second, 2001 * time.Millisecond, 45 * time.Second, 25 * time.Minute, time.Hour}[rnd.IntN(7)])
 		synctest.Wait()
 		if len(calls) == 0 || rnd.IntN(3) == 0 {
-			r, err := e.As(message.Principal{Role: message.RoleRuntime, Name: "bot"}).Propose(t.Context(), message.ProposeRequest{
+			r, err := e.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"}).Propose(t.Context(), toolcall.ProposeRequest{
 				Session: "s", Reply: message.ReplyID(fmt.Sprint("r", i)), Calls: []message.ToolCallBlock{{ID: message.CallID(fmt.Sprint(i)), Name: pick("named", "group", "later", "anyone"), Input: fmt.Sprintf(`{"n":%d}`, i)}},
 			})
 			if err != nil {
@@ -279,11 +280,11 @@ func loadStory(t *testing.T, rt *rapid.T, keep, steps int, rnd *rand.Rand) {
 		}
 		c := calls[rnd.IntN(len(calls))]
 		who := pick("ann", "bob", "eve", "joe")
-		a := message.Response{Key: c.Key, Digest: c.Digest, Kind: message.ResponseKind(pick("approve", "approve", "reject", "submit_response", "skip", "delegate"))}
-		if a.Kind == message.ResponseDelegate {
+		a := toolcall.Response{Key: c.Key, Digest: c.Digest, Kind: toolcall.ResponseKind(pick("approve", "approve", "reject", "submit_response", "skip", "delegate"))}
+		if a.Kind == toolcall.ResponseDelegate {
 			a.To = pick("ann", "bob", "eve")
 		}
-		if a.Kind == message.ResponseApprove && rnd.IntN(4) == 0 {
+		if a.Kind == toolcall.ResponseApprove && rnd.IntN(4) == 0 {
 			input := fmt.Sprintf(`{"n":%d}`, 1000+i)
 			a.Input = &input
 		}
@@ -296,7 +297,7 @@ func loadStory(t *testing.T, rt *rapid.T, keep, steps int, rnd *rand.Rand) {
 	now := time.Now().UTC()
 	records := recordsOf(rt, journal)
 	at := func() time.Time { return begin.Add(time.Duration(rnd.Int64N(int64(now.Sub(begin)) + 2))).UTC() }
-	for i, r := range []message.LoadRequest{{}, {Since: at()}, {Until: at()}, {Since: now.Add(-time.Hour)}, {Since: begin, Until: at().Add(1)}} {
+	for i, r := range []toolcall.LoadRequest{{}, {Since: at()}, {Until: at()}, {Since: now.Add(-time.Hour)}, {Since: begin, Until: at().Add(1)}} {
 		if r.Validate() != nil {
 			continue
 		}
@@ -314,20 +315,20 @@ func loadStory(t *testing.T, rt *rapid.T, keep, steps int, rnd *rand.Rand) {
 }
 
 func TestLoadWindowBackwards(t *testing.T) {
-	e := limited(t, engine.NewMemory(), message.ReviewerLimits{})
+	e := limited(t, engine.NewMemory(), toolcall.ReviewerLimits{})
 	defer e.Close()
 	now := time.Now()
-	if _, err := reviewer(e, "ann").Load(t.Context(), message.LoadRequest{Since: now, Until: now}); !errors.Is(err, message.ErrInvalid) {
+	if _, err := reviewer(e, "ann").Load(t.Context(), toolcall.LoadRequest{Since: now, Until: now}); !errors.Is(err, message.ErrInvalid) {
 		t.Errorf("Load = %v", err)
 	}
 }
 
 // local is an engine.Executor of plain functions.
-type local map[string]func(context.Context, message.Invocation) (string, error)
+type local map[string]func(context.Context, toolcall.Invocation) (string, error)
 
 func (l local) Has(tool string) bool { return l[tool] != nil }
 
-func (l local) Run(ctx context.Context, inv message.Invocation, progress func(string)) message.ToolResultBlock {
+func (l local) Run(ctx context.Context, inv toolcall.Invocation, progress func(string)) message.ToolResultBlock {
 	out, err := l[inv.Call.Tool](ctx, inv)
 	r := message.ToolResultBlock{ID: inv.Call.Call, Name: inv.Call.Tool, State: message.ToolResultSuccess, Output: message.Content{Text: out}}
 	switch {

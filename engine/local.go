@@ -11,6 +11,7 @@ import (
 
 	"github.com/askance-dev/askance/engine/internal/schedule"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Causes with which a running local call is cancelled.
@@ -22,14 +23,14 @@ var (
 // localRun is one attempt that runs here. An attempt that others took for dead
 // may still be running when the next one begins.
 type localRun struct {
-	call    message.Key
+	call    toolcall.Key
 	attempt int
 }
 
 // runs are the local attempts that run in this process.
 type runs struct {
 	*core
-	storeResult func(ctx context.Context, by message.Principal, r message.ResultRequest) (message.ResultReply, error)
+	storeResult func(ctx context.Context, by toolcall.Principal, r toolcall.ResultRequest) (toolcall.ResultReply, error)
 
 	mu      sync.Mutex // guards running
 	running map[localRun]context.CancelCauseFunc
@@ -45,7 +46,7 @@ func (rs *runs) count() int {
 // runCall executes a local attempt that this engine has just started. The start is
 // durable; the effect may happen now, once. sent is a time before the start was
 // sent to the journal: no engine began to count the lease earlier.
-func (rs *runs) runCall(c *message.Call, sent time.Time) {
+func (rs *runs) runCall(c *toolcall.Call, sent time.Time) {
 	id := localRun{c.Key, c.Attempt.Number}
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -58,10 +59,10 @@ func (rs *runs) runCall(c *message.Call, sent time.Time) {
 	if now == nil || !isOwner(now, rs.self(), c.Attempt.Number, c.Attempt.Claim) || !now.Open() {
 		return
 	}
-	if past := message.Elapsed(sent, time.Now()); past > message.BeginWithin(claimTime(c)) || now.Phase() != message.PhaseRunning {
+	if past := toolcall.Elapsed(sent, time.Now()); past > toolcall.BeginWithin(claimTime(c)) || now.Phase() != toolcall.PhaseRunning {
 		why := fmt.Sprintf("%s of the lease of %s had passed", past.Round(time.Millisecond), claimTime(c))
 		rs.startGoroutine(func() {
-			rs.deliverResult(message.ResultRequest{Key: c.Key, Attempt: c.Attempt.Number, Claim: c.Attempt.Claim, NotBegun: why})
+			rs.deliverResult(toolcall.ResultRequest{Key: c.Key, Attempt: c.Attempt.Number, Claim: c.Attempt.Claim, NotBegun: why})
 		})
 		return
 	}
@@ -85,7 +86,7 @@ func (rs *runs) endRun(id localRun) {
 }
 
 // isRunningHere reports whether the present attempt of a call runs in this process.
-func (rs *runs) isRunningHere(c *message.Call) bool {
+func (rs *runs) isRunningHere(c *toolcall.Call) bool {
 	if c.Attempt.Worker != rs.cfg.id {
 		return false
 	}
@@ -96,7 +97,7 @@ func (rs *runs) isRunningHere(c *message.Call) bool {
 
 // cancelRuns stops what runs here of a call: earlier attempts than the present
 // one, and the present one too unless the call goes on.
-func (rs *runs) cancelRuns(c *message.Call, cause error) {
+func (rs *runs) cancelRuns(c *toolcall.Call, cause error) {
 	last := c.Attempt.Number
 	if c.Open() && !errors.Is(cause, ErrDeadline) {
 		last--
@@ -110,8 +111,8 @@ func (rs *runs) cancelRuns(c *message.Call, cause error) {
 	}
 }
 
-func (rs *runs) runAttempt(ctx context.Context, c *message.Call) {
-	beat := message.HeartbeatRequest{Key: c.Key, Attempt: c.Attempt.Number, Claim: c.Attempt.Claim}
+func (rs *runs) runAttempt(ctx context.Context, c *toolcall.Call) {
+	beat := toolcall.HeartbeatRequest{Key: c.Key, Attempt: c.Attempt.Number, Claim: c.Attempt.Claim}
 	stopBeats := make(chan struct{})
 	rs.wg.Go(func() { rs.sendBeats(c.Tool, beat, claimTime(c), stopBeats) })
 	defer close(stopBeats)
@@ -120,29 +121,29 @@ func (rs *runs) runAttempt(ctx context.Context, c *message.Call) {
 		ctx, cancel = context.WithDeadlineCause(ctx, d, ErrDeadline)
 		defer cancel()
 	}
-	inv := message.Invocation{Call: c, Input: []byte(c.Input), IdempotencyKey: c.IdempotencyKey()}
+	inv := toolcall.Invocation{Call: c, Input: []byte(c.Input), IdempotencyKey: c.IdempotencyKey()}
 	res := rs.cfg.executor.Run(ctx, inv, rs.progressSender(c))
 	if errors.Is(context.Cause(ctx), ErrStopping) && res.State == message.ToolResultInterrupted {
 		return // cut off by our own stop: what happened is not known, and the lease will say so
 	}
-	rs.deliverResult(message.ResultRequest{Key: c.Key, Attempt: c.Attempt.Number, Claim: c.Attempt.Claim, Result: res})
+	rs.deliverResult(toolcall.ResultRequest{Key: c.Key, Attempt: c.Attempt.Number, Claim: c.Attempt.Claim, Result: res})
 }
 
 // progressSender passes the lines of a local attempt on, numbered and in order,
 // from all goroutines.
-func (rs *runs) progressSender(c *message.Call) func(text string) {
+func (rs *runs) progressSender(c *toolcall.Call) func(text string) {
 	var mu sync.Mutex // guards n, and the order of the lines
 	n := 0
 	return func(text string) {
 		mu.Lock()
 		defer mu.Unlock()
 		n++
-		rs.cfg.signals.Progress(c, message.ProgressRequest{Key: c.Key, Attempt: c.Attempt.Number, Claim: c.Attempt.Claim, N: n, Text: clipText(shownText(c, text))})
+		rs.cfg.signals.Progress(c, toolcall.ProgressRequest{Key: c.Key, Attempt: c.Attempt.Number, Claim: c.Attempt.Claim, N: n, Text: clipText(shownText(c, text))})
 	}
 }
 
 // sendBeats says that a local attempt lives, until stop.
-func (rs *runs) sendBeats(tool string, r message.HeartbeatRequest, lease time.Duration, stop <-chan struct{}) {
+func (rs *runs) sendBeats(tool string, r toolcall.HeartbeatRequest, lease time.Duration, stop <-chan struct{}) {
 	tick := time.NewTicker(heartbeat(lease))
 	defer tick.Stop()
 	for {
@@ -158,7 +159,7 @@ func (rs *runs) sendBeats(tool string, r message.HeartbeatRequest, lease time.Du
 
 // deliverResult stores a local result, again and again while the journal cannot be
 // reached, like a worker would.
-func (rs *runs) deliverResult(r message.ResultRequest) {
+func (rs *runs) deliverResult(r toolcall.ResultRequest) {
 	ctx, unfit := context.WithoutCancel(rs.ctx), false
 	for pauses := (schedule.Pauses{Next: 50 * time.Millisecond, Most: 5 * time.Second}); ; {
 		step, cancel := context.WithTimeout(ctx, 30*time.Second)
@@ -203,10 +204,10 @@ func unfitResult(err error) message.ToolResultBlock {
 
 // clipText bounds a text, without cutting a character in two.
 func clipText(text string) string {
-	if len(text) <= message.MaxTextBytes {
+	if len(text) <= toolcall.MaxTextBytes {
 		return text
 	}
-	n := message.MaxTextBytes
+	n := toolcall.MaxTextBytes
 	for n > 0 && !utf8.RuneStart(text[n]) {
 		n--
 	}

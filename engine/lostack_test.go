@@ -10,6 +10,7 @@ import (
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // lossy is a journal that stores the event records of calls, loses the
@@ -19,7 +20,7 @@ type lossy struct {
 	lost atomic.Bool
 }
 
-func (j *lossy) Append(ctx context.Context, f *message.EventRecord, prev uint64) (uint64, error) {
+func (j *lossy) Append(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error) {
 	seq, err := j.Memory.Append(ctx, f, prev)
 	if f.Call == nil {
 		return seq, err
@@ -28,9 +29,9 @@ func (j *lossy) Append(ctx context.Context, f *message.EventRecord, prev uint64)
 	return 0, &message.Error{Code: message.CodeUnknownOutcome, Op: "append", What: "no acknowledgement"}
 }
 
-func (j *lossy) Last(ctx context.Context, key message.Key) (message.JournalEntry, error) {
+func (j *lossy) Last(ctx context.Context, key toolcall.Key) (toolcall.JournalEntry, error) {
 	if j.lost.Load() {
-		return message.JournalEntry{}, &message.Error{Code: message.CodeUnavailable, Op: "last", What: "no answer"}
+		return toolcall.JournalEntry{}, &message.Error{Code: message.CodeUnavailable, Op: "last", What: "no answer"}
 	}
 	return j.Memory.Last(ctx, key)
 }
@@ -41,13 +42,13 @@ func TestLostAcknowledgementReachesTheView(t *testing.T) {
 		e := started(t, &lossy{Memory: NewMemory()})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		bot := e.As(message.Principal{Role: message.RoleRuntime, Name: "bot"})
-		_, err := bot.Propose(ctx, message.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{{ID: "a", Name: "t", Input: "{}"}}})
+		bot := e.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})
+		_, err := bot.Propose(ctx, toolcall.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{{ID: "a", Name: "t", Input: "{}"}}})
 		if !errors.Is(err, message.ErrUnknownOutcome) {
 			t.Errorf("proposing ended with %v, want an unknown outcome", err)
 		}
 		synctest.Wait()
-		if c := e.view.Call(message.Key{Space: "x", Session: "s", Reply: "r", Call: "a"}); c == nil || c.State != message.ToolCallAsking {
+		if c := e.view.Call(toolcall.Key{Space: "x", Session: "s", Reply: "r", Call: "a"}); c == nil || c.State != message.ToolCallAsking {
 			t.Errorf("the view has %+v, want the call, asking", c)
 		}
 		if err := e.Close(); err != nil {
@@ -76,7 +77,7 @@ func started(t *testing.T, j Journal) *Engine {
 // lagging is a journal whose writers hear late that their event records are stored.
 type lagging struct{ *Memory }
 
-func (j lagging) Append(ctx context.Context, f *message.EventRecord, prev uint64) (uint64, error) {
+func (j lagging) Append(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error) {
 	seq, err := j.Memory.Append(ctx, f, prev)
 	time.Sleep(250 * time.Millisecond) // in a bubble
 	return seq, err
@@ -87,14 +88,14 @@ func (j lagging) Append(ctx context.Context, f *message.EventRecord, prev uint64
 func TestListKnowsWhatIsStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := started(t, lagging{NewMemory()})
-		bot := e.As(message.Principal{Role: message.RoleRuntime, Name: "bot"})
+		bot := e.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})
 		proposed := make(chan error, 1)
 		go func() {
-			_, err := bot.Propose(t.Context(), message.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{{ID: "a", Name: "t", Input: "{}"}}})
+			_, err := bot.Propose(t.Context(), toolcall.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{{ID: "a", Name: "t", Input: "{}"}}})
 			proposed <- err
 		}()
 		for after := uint64(0); ; {
-			page, err := bot.Events(t.Context(), message.EventsRequest{Session: "s", After: after, WaitMS: 1})
+			page, err := bot.Events(t.Context(), toolcall.EventsRequest{Session: "s", After: after, WaitMS: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -102,7 +103,7 @@ func TestListKnowsWhatIsStored(t *testing.T) {
 				break
 			}
 		}
-		out, err := bot.List(t.Context(), message.ListRequest{Session: "s", States: []message.ToolCallState{message.ToolCallAsking}})
+		out, err := bot.List(t.Context(), toolcall.ListRequest{Session: "s", States: []message.ToolCallState{message.ToolCallAsking}})
 		if err != nil || len(out.Calls) != 1 {
 			t.Errorf("the list has %d calls, %v", len(out.Calls), err)
 		}

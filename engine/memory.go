@@ -10,6 +10,7 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Memory is a Journal in memory, good enough to ship in a program that needs
@@ -19,9 +20,9 @@ import (
 type Memory struct {
 	mu      sync.Mutex // guards all below
 	records []memoryRecord
-	last    map[message.Key]uint64 // sequence of each entity's last event record
-	grown   chan struct{}          // closed and replaced with every record
-	limit   int                    // 0: none; records, for tests of a full store
+	last    map[toolcall.Key]uint64 // sequence of each entity's last event record
+	grown   chan struct{}           // closed and replaced with every record
+	limit   int                     // 0: none; records, for tests of a full store
 }
 
 // readable is what can be read back; requests are bounded far below it.
@@ -29,7 +30,7 @@ var readable = []strictjson.Option{strictjson.MaxBytes(64 << 20)}
 
 type memoryRecord struct {
 	time    time.Time
-	key     message.Key
+	key     toolcall.Key
 	id      string // of an event record
 	record  []byte
 	event   []byte
@@ -38,7 +39,7 @@ type memoryRecord struct {
 
 // NewMemory makes an empty journal.
 func NewMemory() *Memory {
-	return &Memory{last: map[message.Key]uint64{}, grown: make(chan struct{})}
+	return &Memory{last: map[toolcall.Key]uint64{}, grown: make(chan struct{})}
 }
 
 // Limit makes the journal refuse records beyond n with ErrFull; 0 lifts the
@@ -53,10 +54,10 @@ func (m *Memory) Limit(n int) {
 func (m *Memory) Durability() string { return "memory" }
 
 // EnsureQueue implements Journal; there is nothing to prepare.
-func (m *Memory) EnsureQueue(context.Context, message.Queue) error { return nil }
+func (m *Memory) EnsureQueue(context.Context, toolcall.Queue) error { return nil }
 
 // Append implements Journal.
-func (m *Memory) Append(ctx context.Context, f *message.EventRecord, prev uint64) (uint64, error) {
+func (m *Memory) Append(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error) {
 	f.Prev = m.link(prev)
 	body, err := strictjson.Marshal(f)
 	if err == nil {
@@ -81,18 +82,18 @@ func (m *Memory) Append(ctx context.Context, f *message.EventRecord, prev uint64
 
 // link names the event record at prev. Here an event record's subject is its key, and it has no
 // headers.
-func (m *Memory) link(prev uint64) *message.Link {
+func (m *Memory) link(prev uint64) *toolcall.Link {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if prev == 0 || prev > uint64(len(m.records)) {
-		return &message.Link{}
+		return &toolcall.Link{}
 	}
 	r := m.records[prev-1]
 	return proof.LinkTo(prev, proof.Leaf(r.key.String(), proof.Content(nil, r.record)))
 }
 
 // AppendEvent implements Journal.
-func (m *Memory) AppendEvent(ctx context.Context, runtime string, reply message.Key, events []message.RawJSON) (uint64, error) {
+func (m *Memory) AppendEvent(ctx context.Context, runtime string, reply toolcall.Key, events []message.RawJSON) (uint64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.checkWritable(ctx, len(events)); err != nil {
@@ -123,11 +124,11 @@ func (m *Memory) add(r memoryRecord) uint64 {
 }
 
 // record decodes the record with sequence seq. m.mu is held.
-func (m *Memory) record(seq uint64) message.JournalEntry {
+func (m *Memory) record(seq uint64) toolcall.JournalEntry {
 	r := m.records[seq-1]
-	out := message.JournalEntry{Seq: seq, Time: r.time, Key: r.key, Event: slices.Clone(r.event), Runtime: r.runtime}
+	out := toolcall.JournalEntry{Seq: seq, Time: r.time, Key: r.key, Event: slices.Clone(r.event), Runtime: r.runtime}
 	if r.record != nil {
-		var f message.EventRecord
+		var f toolcall.EventRecord
 		if err := strictjson.Unmarshal(r.record, &f, readable...); err != nil {
 			out.Invalid = err
 			return out
@@ -147,21 +148,21 @@ func (m *Memory) mark(seq uint64) (id string, stored time.Time) {
 }
 
 // Last implements Journal.
-func (m *Memory) Last(_ context.Context, key message.Key) (message.JournalEntry, error) {
+func (m *Memory) Last(_ context.Context, key toolcall.Key) (toolcall.JournalEntry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	seq := m.last[key]
 	if seq == 0 {
-		return message.JournalEntry{}, &message.Error{Code: message.CodeNotFound, Op: "last", What: "nothing is known of " + key.String(), Hint: "check space, session, reply and call"}
+		return toolcall.JournalEntry{}, &message.Error{Code: message.CodeNotFound, Op: "last", What: "nothing is known of " + key.String(), Hint: "check space, session, reply and call"}
 	}
 	return m.record(seq), nil
 }
 
 // History implements Journal.
-func (m *Memory) History(_ context.Context, key message.Key) ([]message.JournalEntry, error) {
+func (m *Memory) History(_ context.Context, key toolcall.Key) ([]toolcall.JournalEntry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var out []message.JournalEntry
+	var out []toolcall.JournalEntry
 	for i, r := range m.records {
 		if r.key == key && r.record != nil {
 			out = append(out, m.record(uint64(i+1)))
@@ -171,10 +172,10 @@ func (m *Memory) History(_ context.Context, key message.Key) ([]message.JournalE
 }
 
 // Read implements Journal.
-func (m *Memory) Read(_ context.Context, session message.Key, after uint64, limit int) ([]message.JournalEntry, uint64, error) {
+func (m *Memory) Read(_ context.Context, session toolcall.Key, after uint64, limit int) ([]toolcall.JournalEntry, uint64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var out []message.JournalEntry
+	var out []toolcall.JournalEntry
 	last := after
 	for seq := after + 1; seq <= uint64(len(m.records)) && len(out) < limit; seq++ {
 		last = seq
@@ -202,7 +203,7 @@ func (m *Memory) Watch(ctx context.Context, after uint64, sink Sink) error {
 		if have {
 			after++
 			id, stored := m.mark(after)
-			if choosy, ok := sink.(message.ChoosySink); !ok || choosy.Wants(after, id, stored) {
+			if choosy, ok := sink.(toolcall.ChoosySink); !ok || choosy.Wants(after, id, stored) {
 				m.mu.Lock()
 				next := m.record(after)
 				m.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // asking is how many approval requests are open at once; the numbers in the documents
@@ -59,7 +60,7 @@ func TestManyOpenRequests(t *testing.T) {
 		if size > int64(askers)*askHeap || more > askStacks {
 			t.Errorf("%d open approval requests take %d MB of heap and %d goroutines, at most %d and %d are meant", askers, size>>20, more, int64(askers)*askHeap>>20, askStacks)
 		}
-		info, err := e.As(message.Principal{Role: message.RoleAuditor, Name: "a"}).Info(t.Context())
+		info, err := e.As(toolcall.Principal{Role: toolcall.RoleAuditor, Name: "a"}).Info(t.Context())
 		if err != nil || info.Open != askers {
 			t.Errorf("%d are open: %v", info.Open, err)
 		}
@@ -72,13 +73,13 @@ func TestManyOpenRequests(t *testing.T) {
 // ask opens n approval requests with an engine of their own, and closes it.
 func ask(t *testing.T, e *engine.Engine, n int) {
 	t.Helper()
-	bot := e.As(message.Principal{Role: message.RoleRuntime, Name: "bot"})
+	bot := e.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})
 	for i := 0; i < n; i += 100 {
 		var calls []message.ToolCallBlock
 		for k := range 100 {
 			calls = append(calls, message.ToolCallBlock{ID: message.CallID(fmt.Sprintf("call_%d_%d", i, k)), Name: "t", Input: fmt.Sprintf(`{"order":"A-%d","cents":%d,"why":"the customer asked for it"}`, i, k)})
 		}
-		if _, err := bot.Propose(t.Context(), message.ProposeRequest{Session: "s", Reply: message.ReplyID(fmt.Sprintf("r%d", i)), Calls: calls}); err != nil {
+		if _, err := bot.Propose(t.Context(), toolcall.ProposeRequest{Session: "s", Reply: message.ReplyID(fmt.Sprintf("r%d", i)), Calls: calls}); err != nil {
 			t.Fatal(err)
 		}
 	}

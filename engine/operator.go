@@ -17,24 +17,24 @@ type operators struct {
 }
 
 // resolveCall ends the wait of a blocked call by what an operator found out.
-func (o *operators) resolveCall(ctx context.Context, by message.Principal, r message.ResolveRequest) (*message.Call, error) {
+func (o *operators) resolveCall(ctx context.Context, by toolcall.Principal, r toolcall.ResolveRequest) (*toolcall.Call, error) {
 	r.Space = o.space
 	if err := checkResolve(r); err != nil {
 		return nil, opError("resolve", err)
 	}
 	return o.update(ctx, "resolve", r.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
 		c, now := m.Call(), stamp()
-		if c.Open() && c.Phase() != message.PhaseBlocked {
+		if c.Open() && c.Phase() != toolcall.PhaseBlocked {
 			return m.Step(toolcall.Resolved{Base: now, Attempt: c.Attempt.Number}) // the machine has the right error
 		}
-		if r.Outcome == message.OutcomeRunAgain && c.Open() && c.Attempt.Number == r.Attempt {
+		if r.Outcome == toolcall.OutcomeRunAgain && c.Open() && c.Attempt.Number == r.Attempt {
 			if stop, err := o.attempts.mustNotBegin(ctx, m); stop || err != nil {
 				return err
 			}
 			return o.attempts.offerNext(m)
 		}
 		state, text := message.ToolResultSuccess, r.Output
-		if r.Outcome != message.OutcomeHappened {
+		if r.Outcome != toolcall.OutcomeHappened {
 			state, text = message.ToolResultError, fmt.Sprintf("<system-reminder>Tool %q did not run: %s resolved that nothing happened. %s</system-reminder>", c.Tool, by.Name, r.Note)
 		}
 		res := toolcall.TextResult(c, state, text, now.At)
@@ -46,25 +46,25 @@ func (o *operators) resolveCall(ctx context.Context, by message.Principal, r mes
 	})
 }
 
-func checkResolve(r message.ResolveRequest) error {
+func checkResolve(r toolcall.ResolveRequest) error {
 	switch {
-	case r.Outcome != message.OutcomeHappened && r.Outcome != message.OutcomeDidNot && r.Outcome != message.OutcomeRunAgain:
+	case r.Outcome != toolcall.OutcomeHappened && r.Outcome != toolcall.OutcomeDidNot && r.Outcome != toolcall.OutcomeRunAgain:
 		return &message.Error{Code: message.CodeInvalid, What: fmt.Sprintf("outcome is %q", r.Outcome), Hint: "use happened, did_not_happen or run_again"}
-	case len(r.Output) > message.MaxOutputBytes || len(r.Note) > message.MaxTextBytes:
-		return &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("output has %d bytes and note %d, the limits are %d and %d", len(r.Output), len(r.Note), message.MaxOutputBytes, message.MaxTextBytes), Hint: "shorten them; keep large output elsewhere and give a reference"}
+	case len(r.Output) > toolcall.MaxOutputBytes || len(r.Note) > toolcall.MaxTextBytes:
+		return &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("output has %d bytes and note %d, the limits are %d and %d", len(r.Output), len(r.Note), toolcall.MaxOutputBytes, toolcall.MaxTextBytes), Hint: "shorten them; keep large output elsewhere and give a reference"}
 	}
 	return r.Key.Validate()
 }
 
 // revokeCall revokes a call that was allowed and that no worker has started.
 // Operators may, and approvers who could have answered its approval request.
-func (o *operators) revokeCall(ctx context.Context, by message.Principal, r message.RevokeRequest) (*message.Call, error) {
+func (o *operators) revokeCall(ctx context.Context, by toolcall.Principal, r toolcall.RevokeRequest) (*toolcall.Call, error) {
 	r.Space = o.space
 	if err := r.Key.Validate(); err != nil {
 		return nil, opError("revoke", err)
 	}
-	if len(r.Reason) > message.MaxTextBytes {
-		return nil, &message.Error{Code: message.CodeTooLarge, Op: "revoke", What: fmt.Sprintf("reason has %d bytes, the limit is %d", len(r.Reason), message.MaxTextBytes), Hint: "shorten it"}
+	if len(r.Reason) > toolcall.MaxTextBytes {
+		return nil, &message.Error{Code: message.CodeTooLarge, Op: "revoke", What: fmt.Sprintf("reason has %d bytes, the limit is %d", len(r.Reason), toolcall.MaxTextBytes), Hint: "shorten it"}
 	}
 	return o.update(ctx, "revoke", r.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
 		if err := o.responses.CheckRevoke(ctx, by, m.Call()); err != nil {
@@ -75,7 +75,7 @@ func (o *operators) revokeCall(ctx context.Context, by message.Principal, r mess
 }
 
 // reportResult brings the result of an external call: the first one counts.
-func (o *operators) reportResult(ctx context.Context, by message.Principal, r message.ReportRequest) (*message.Call, error) {
+func (o *operators) reportResult(ctx context.Context, by toolcall.Principal, r toolcall.ReportRequest) (*toolcall.Call, error) {
 	r.Space = o.space
 	if err := r.Key.Validate(); err != nil {
 		return nil, opError("report", err)
@@ -90,11 +90,11 @@ func (o *operators) reportResult(ctx context.Context, by message.Principal, r me
 	return o.update(ctx, "report", r.Key, by, func(_ context.Context, m *toolcall.Machine) error {
 		c := m.Call()
 		switch {
-		case c.Runtime != by.Name && by.Role == message.RoleRuntime:
+		case c.Runtime != by.Name && by.Role == toolcall.RoleRuntime:
 			return &message.Error{Code: message.CodeForeign, What: "the session belongs to another runtime", Hint: "report results of your own sessions only"}
 		case !c.Open() && c.IsResult(digest):
 			return errNoChange
-		case c.Open() && c.Placement != message.PlaceExternal:
+		case c.Open() && c.Placement != toolcall.PlaceExternal:
 			return &message.Error{Code: message.CodeState, Call: toolcall.ErrorCall(c), What: "the call is not external: its result comes from its worker", Hint: "only results of external tools are reported"}
 		}
 		res := r.Result

@@ -12,6 +12,7 @@ import (
 	"github.com/askance-dev/askance/engine/internal/store"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Policy decides about calls. *permission.Bundle and *permission.Live are
@@ -60,10 +61,10 @@ type config struct {
 	signals   Signals
 	directory Directory
 	remind    time.Duration
-	reviewers message.ReviewerLimits
+	reviewers toolcall.ReviewerLimits
 	signer    Signer
 
-	approverKeys func() message.ApproverKeys
+	approverKeys func() toolcall.ApproverKeys
 	log          *slog.Logger
 	mode         permission.Mode
 	cwd          string
@@ -132,7 +133,7 @@ func WithSigner(s Signer) Option {
 // WithApproverKeys tells the engine with which keys approvers sign. f is called
 // for every signed answer, from many goroutines, and must not block. Without it
 // no signature can be checked, and none is accepted.
-func WithApproverKeys(f func() message.ApproverKeys) Option {
+func WithApproverKeys(f func() toolcall.ApproverKeys) Option {
 	return func(c *config) error {
 		if f == nil {
 			return errors.New("approver keys are nil")
@@ -146,7 +147,7 @@ func WithApproverKeys(f func() message.ApproverKeys) Option {
 // answer, or a proposal, over a limit is refused with CodeOverLimit and changes
 // nothing. Each engine counts what it takes itself, and what others take as soon
 // as it has read that in the journal.
-func WithReviewerLimits(l message.ReviewerLimits) Option {
+func WithReviewerLimits(l toolcall.ReviewerLimits) Option {
 	return func(c *config) error {
 		c.reviewers = l
 		return l.Validate()
@@ -224,20 +225,20 @@ func WithPolicyError(f func() error) Option {
 // noSignals is the Signals of an engine without listeners.
 type noSignals struct{}
 
-func (noSignals) Hint(*message.Call) {}
+func (noSignals) Hint(*toolcall.Call) {}
 
-func (noSignals) Cancel(message.Queue, string, message.HeartbeatRequest, string) {}
+func (noSignals) Cancel(toolcall.Queue, string, toolcall.HeartbeatRequest, string) {}
 
-func (noSignals) Beat(string, string, message.HeartbeatRequest) {}
+func (noSignals) Beat(string, string, toolcall.HeartbeatRequest) {}
 
-func (noSignals) Progress(*message.Call, message.ProgressRequest) {}
+func (noSignals) Progress(*toolcall.Call, toolcall.ProgressRequest) {}
 
 // noExecutor runs nothing.
 type noExecutor struct{}
 
 func (noExecutor) Has(string) bool { return false }
 
-func (noExecutor) Run(_ context.Context, inv message.Invocation, _ func(string)) message.ToolResultBlock {
+func (noExecutor) Run(_ context.Context, inv toolcall.Invocation, _ func(string)) message.ToolResultBlock {
 	return message.ToolResultBlock{ID: inv.Call.Call, Name: inv.Call.Tool, State: message.ToolResultError,
 		Output: message.Content{Text: "no executor"}}
 }

@@ -7,13 +7,14 @@ import (
 
 	"github.com/askance-dev/askance/engine/internal/view"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // What the open calls still need sinks with every step and ends with the call.
 func TestOwed(t *testing.T) {
 	e := &Engine{core: &core{view: view.New(10)}}
 	input := `"` + strings.Repeat("x", 10_000) + `"`
-	call := message.Call{Key: message.Key{Space: "x", Session: "s", Reply: "r", Call: "c"}, Tool: "pay", Input: input}
+	call := toolcall.Call{Key: toolcall.Key{Space: "x", Session: "s", Reply: "r", Call: "c"}, Tool: "pay", Input: input}
 	last := int64(1 << 30)
 	for n, step := range []struct {
 		state   message.ToolCallState
@@ -24,7 +25,7 @@ func TestOwed(t *testing.T) {
 	} {
 		c := call
 		c.State, c.Attempt.Claim, c.Records, c.First = step.state, step.claim, n+1, 1
-		e.view.Apply(&message.EventRecord{Call: &c, Path: []message.Step{{Cause: fmt.Sprint(n), To: step.state}}}, uint64(n+1))
+		e.view.Apply(&toolcall.EventRecord{Call: &c, Path: []toolcall.Step{{Cause: fmt.Sprint(n), To: step.state}}}, uint64(n+1))
 		call.First = c.First // every event record of a call has it
 		got := e.Owed()
 		if least := step.records * int64(2*len(input)); got < least || got >= last || step.records == 0 && got != 0 {

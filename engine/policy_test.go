@@ -10,6 +10,7 @@ import (
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/permission/agentscope"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // brief is the lease of tools whose owners the tests let die.
@@ -59,15 +60,15 @@ func tools(t testing.TB) []engine.Tool {
 		return e
 	}
 	unsafe := func(e *engine.Tool) { e.ConcurrencySafe = false }
-	at := func(p message.Placement, lease time.Duration, idempotent bool) func(*engine.Tool) {
+	at := func(p toolcall.Placement, lease time.Duration, idempotent bool) func(*engine.Tool) {
 		return func(e *engine.Tool) { e.Placement, e.Lease, e.Idempotent = p, lease, idempotent }
 	}
 	return []engine.Tool{
-		tool(echo, nil), tool(again, at(message.PlaceLocal, brief, true)), tool(serial, unsafe), tool(pay, nil), tool(vip, nil), tool(deploy, nil), tool(note, unsafe), tool(rm, nil),
+		tool(echo, nil), tool(again, at(toolcall.PlaceLocal, brief, true)), tool(serial, unsafe), tool(pay, nil), tool(vip, nil), tool(deploy, nil), tool(note, unsafe), tool(rm, nil),
 		tool(typed, func(e *engine.Tool) { e.Schema = schema }),
-		tool(block, nil), tool(blockOnce, at(message.PlaceLocal, brief, false)), tool(blockIdem, at(message.PlaceLocal, brief, true)), tool(blockTurn, unsafe),
-		tool(remote, at(message.PlaceRemote, 0, false)), tool(once, at(message.PlaceRemote, brief, false)), tool(dies, at(message.PlaceRemote, brief, false)), tool(idem, at(message.PlaceRemote, brief, true)),
-		tool(askRemote, at(message.PlaceRemote, 0, false)), tool(external, at(message.PlaceExternal, 0, false)), tool(askOut, at(message.PlaceExternal, 0, false)),
+		tool(block, nil), tool(blockOnce, at(toolcall.PlaceLocal, brief, false)), tool(blockIdem, at(toolcall.PlaceLocal, brief, true)), tool(blockTurn, unsafe),
+		tool(remote, at(toolcall.PlaceRemote, 0, false)), tool(once, at(toolcall.PlaceRemote, brief, false)), tool(dies, at(toolcall.PlaceRemote, brief, false)), tool(idem, at(toolcall.PlaceRemote, brief, true)),
+		tool(askRemote, at(toolcall.PlaceRemote, 0, false)), tool(external, at(toolcall.PlaceExternal, 0, false)), tool(askOut, at(toolcall.PlaceExternal, 0, false)),
 		tool(shell, func(e *engine.Tool) { e.Kind = bash }),
 	}
 }

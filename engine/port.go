@@ -18,8 +18,8 @@ type Port struct {
 	api.Methods
 	api.WorkerMethods
 	e     *Engine
-	by    message.Principal
-	queue message.Queue // of a worker; none: any
+	by    toolcall.Principal
+	queue toolcall.Queue // of a worker; none: any
 }
 
 var (
@@ -29,7 +29,7 @@ var (
 
 // As gives the engine to an authenticated principal. The caller vouches for
 // the principal: its name must come from a transport that established it.
-func (e *Engine) As(by message.Principal) *Port {
+func (e *Engine) As(by toolcall.Principal) *Port {
 	if by.Auth == "" {
 		by.Auth = "in-process"
 	}
@@ -39,7 +39,7 @@ func (e *Engine) As(by message.Principal) *Port {
 }
 
 // Worker is As for a worker that may act only for one queue.
-func (e *Engine) Worker(by message.Principal, queue message.Queue) *Port {
+func (e *Engine) Worker(by toolcall.Principal, queue toolcall.Queue) *Port {
 	p := e.As(by)
 	p.queue = queue
 	return p
@@ -49,7 +49,7 @@ func (e *Engine) Worker(by message.Principal, queue message.Queue) *Port {
 // the engine works.
 func (p *Port) checkRight(ctx context.Context, op *api.Operation, request any) error {
 	switch {
-	case p.by.Name == "" || len(p.by.Name) > message.MaxIDBytes:
+	case p.by.Name == "" || len(p.by.Name) > toolcall.MaxIDBytes:
 		return &message.Error{Code: message.CodeForbidden, Op: op.Name, What: "the principal has no usable name", Hint: "authenticate"}
 	case !slices.Contains(op.Roles, p.by.Role):
 		return &message.Error{Code: message.CodeForbidden, Op: op.Name, What: "role " + string(p.by.Role) + " may not do this", Hint: "use a principal with one of the roles that may"}
@@ -127,66 +127,66 @@ func (p *Port) Call(ctx context.Context, op *api.Operation, request any) (any, e
 	return out, p.showError(err)
 }
 
-func (p *Port) propose(ctx context.Context, r message.ProposeRequest) (message.ProposeReply, error) {
+func (p *Port) propose(ctx context.Context, r toolcall.ProposeRequest) (toolcall.ProposeReply, error) {
 	calls, err := p.e.proposer.propose(ctx, p.by, r)
-	return message.ProposeReply{Calls: p.showCalls(calls)}, err
+	return toolcall.ProposeReply{Calls: p.showCalls(calls)}, err
 }
 
-func (p *Port) answer(ctx context.Context, a message.Response) (*message.Call, error) {
+func (p *Port) answer(ctx context.Context, a toolcall.Response) (*toolcall.Call, error) {
 	c, err := p.e.responses.Take(ctx, p.by, a)
 	return p.showOne(c, err)
 }
 
-func (p *Port) report(ctx context.Context, r message.ReportRequest) (*message.Call, error) {
+func (p *Port) report(ctx context.Context, r toolcall.ReportRequest) (*toolcall.Call, error) {
 	c, err := p.e.operators.reportResult(ctx, p.by, r)
 	return p.showOne(c, err)
 }
 
-func (p *Port) interrupt(ctx context.Context, r message.InterruptRequest) (message.InterruptReply, error) {
+func (p *Port) interrupt(ctx context.Context, r toolcall.InterruptRequest) (toolcall.InterruptReply, error) {
 	if err := p.e.sessions.checkSession(ctx, "interrupt", p.by, r.Session); err != nil {
-		return message.InterruptReply{}, err
+		return toolcall.InterruptReply{}, err
 	}
 	calls, err := p.e.replies.interruptReply(ctx, p.by, r)
-	return message.InterruptReply{Calls: p.showCalls(calls)}, err
+	return toolcall.InterruptReply{Calls: p.showCalls(calls)}, err
 }
 
-func (p *Port) resolve(ctx context.Context, r message.ResolveRequest) (*message.Call, error) {
+func (p *Port) resolve(ctx context.Context, r toolcall.ResolveRequest) (*toolcall.Call, error) {
 	c, err := p.e.operators.resolveCall(ctx, p.by, r)
 	return p.showOne(c, err)
 }
 
-func (p *Port) revoke(ctx context.Context, r message.RevokeRequest) (*message.Call, error) {
+func (p *Port) revoke(ctx context.Context, r toolcall.RevokeRequest) (*toolcall.Call, error) {
 	c, err := p.e.operators.revokeCall(ctx, p.by, r)
 	return p.showOne(c, err)
 }
 
-func (p *Port) emit(ctx context.Context, r message.EmitRequest) (message.EmitReply, error) {
+func (p *Port) emit(ctx context.Context, r toolcall.EmitRequest) (toolcall.EmitReply, error) {
 	return p.e.streams.emitEvents(ctx, p.by, r)
 }
 
-func (p *Port) events(ctx context.Context, r message.EventsRequest) (message.EventsReply, error) {
+func (p *Port) events(ctx context.Context, r toolcall.EventsRequest) (toolcall.EventsReply, error) {
 	if err := p.e.sessions.checkSession(ctx, "events", p.by, r.Session); err != nil {
-		return message.EventsReply{}, err
+		return toolcall.EventsReply{}, err
 	}
 	return p.e.streams.readEvents(ctx, p, r)
 }
 
-func (p *Port) wait(ctx context.Context, r message.WaitRequest) (message.WaitReply, error) {
+func (p *Port) wait(ctx context.Context, r toolcall.WaitRequest) (toolcall.WaitReply, error) {
 	if err := p.e.sessions.checkSession(ctx, "wait", p.by, r.Session); err != nil {
-		return message.WaitReply{}, err
+		return toolcall.WaitReply{}, err
 	}
 	out, err := p.e.reader.waitForCalls(ctx, r)
 	out.Calls = p.showCalls(out.Calls)
 	return out, err
 }
 
-func (p *Port) list(ctx context.Context, r message.ListRequest) (message.ListReply, error) {
+func (p *Port) list(ctx context.Context, r toolcall.ListRequest) (toolcall.ListReply, error) {
 	out, err := p.e.reader.listCalls(ctx, p.by, r)
 	out.Calls = p.showCalls(out.Calls)
 	return out, err
 }
 
-func (p *Port) show(ctx context.Context, r message.ShowRequest) (message.ShowReply, error) {
+func (p *Port) show(ctx context.Context, r toolcall.ShowRequest) (toolcall.ShowReply, error) {
 	out, err := p.e.reader.showCall(ctx, p.by, r)
 	if out.Call != nil {
 		out.Call = p.showCall(out.Call)
@@ -194,11 +194,11 @@ func (p *Port) show(ctx context.Context, r message.ShowRequest) (message.ShowRep
 	return out, err
 }
 
-func (p *Port) info(context.Context, struct{}) (message.InfoReply, error) {
+func (p *Port) info(context.Context, struct{}) (toolcall.InfoReply, error) {
 	return p.e.reader.describeEngine(), nil
 }
 
-func (p *Port) load(ctx context.Context, r message.LoadRequest) (message.LoadReply, error) {
+func (p *Port) load(ctx context.Context, r toolcall.LoadRequest) (toolcall.LoadReply, error) {
 	out, err := p.e.reader.reportLoad(ctx, r)
 	if err != nil {
 		return out, opError("load", err)
@@ -206,35 +206,35 @@ func (p *Port) load(ctx context.Context, r message.LoadRequest) (message.LoadRep
 	return out, nil
 }
 
-func (p *Port) start(ctx context.Context, r message.StartRequest) (message.StartReply, error) {
+func (p *Port) start(ctx context.Context, r toolcall.StartRequest) (toolcall.StartReply, error) {
 	return p.e.workers.startAttempt(ctx, p.by, p.queue, r)
 }
 
-func (p *Port) heartbeat(ctx context.Context, r message.HeartbeatRequest) (message.HeartbeatReply, error) {
+func (p *Port) heartbeat(ctx context.Context, r toolcall.HeartbeatRequest) (toolcall.HeartbeatReply, error) {
 	return p.e.workers.takeHeartbeat(ctx, p.by, p.queue, r)
 }
 
-func (p *Port) progress(ctx context.Context, r message.ProgressRequest) (struct{}, error) {
+func (p *Port) progress(ctx context.Context, r toolcall.ProgressRequest) (struct{}, error) {
 	return struct{}{}, p.e.workers.passProgress(ctx, p.by, p.queue, r)
 }
 
-func (p *Port) result(ctx context.Context, r message.ResultRequest) (message.ResultReply, error) {
+func (p *Port) result(ctx context.Context, r toolcall.ResultRequest) (toolcall.ResultReply, error) {
 	return p.e.workers.storeResultOf(ctx, p.by, p.queue, r)
 }
 
-func (p *Port) explain(ctx context.Context, r message.ExplainRequest) (message.ExplainReply, error) {
+func (p *Port) explain(ctx context.Context, r toolcall.ExplainRequest) (toolcall.ExplainReply, error) {
 	out, err := p.e.reader.explainCall(ctx, r)
 	if err != nil {
-		return message.ExplainReply{}, opError("explain", err)
+		return toolcall.ExplainReply{}, opError("explain", err)
 	}
 	return out, nil
 }
 
-func (p *Port) standingApprovals(_ context.Context, r message.StandingApprovalsRequest) (message.StandingApprovalsReply, error) {
+func (p *Port) standingApprovals(_ context.Context, r toolcall.StandingApprovalsRequest) (toolcall.StandingApprovalsReply, error) {
 	return p.e.standing.List(r), nil
 }
 
-func (p *Port) showStandingApproval(ctx context.Context, r message.ShowStandingApprovalRequest) (message.ShowStandingApprovalReply, error) {
+func (p *Port) showStandingApproval(ctx context.Context, r toolcall.ShowStandingApprovalRequest) (toolcall.ShowStandingApprovalReply, error) {
 	rep, err := p.e.standing.Show(ctx, r.ID)
 	if err != nil {
 		return rep, opError("show_standing_approval", err)
@@ -242,7 +242,7 @@ func (p *Port) showStandingApproval(ctx context.Context, r message.ShowStandingA
 	return rep, nil
 }
 
-func (p *Port) revokeStandingApproval(ctx context.Context, r message.RevokeStandingApprovalRequest) (*message.StandingApproval, error) {
+func (p *Port) revokeStandingApproval(ctx context.Context, r toolcall.RevokeStandingApprovalRequest) (*toolcall.StandingApproval, error) {
 	l, err := p.e.standing.Revoke(ctx, p.by, r)
 	if err != nil {
 		return nil, opError("revoke_standing_approval", err)
@@ -257,12 +257,12 @@ func (p *Port) revokeStandingApproval(ctx context.Context, r message.RevokeStand
 // seesAll reports whether the principal sees what rules redact. A runtime sees
 // no calls but its own.
 func (p *Port) seesAll() bool {
-	return p.by.Role == message.RoleRuntime || p.by.Role == message.RoleEngine
+	return p.by.Role == toolcall.RoleRuntime || p.by.Role == toolcall.RoleEngine
 }
 
 // showCall gives a call to the principal: as much as they may see, and a copy,
 // so that no caller writes into the engine's view.
-func (p *Port) showCall(c *message.Call) *message.Call {
+func (p *Port) showCall(c *toolcall.Call) *toolcall.Call {
 	c = p.e.clocks.Mark(c)
 	if !p.seesAll() {
 		c = c.Redacted()
@@ -273,8 +273,8 @@ func (p *Port) showCall(c *message.Call) *message.Call {
 }
 
 // showCalls is redacted for several.
-func (p *Port) showCalls(calls []*message.Call) []*message.Call {
-	out := make([]*message.Call, 0, len(calls))
+func (p *Port) showCalls(calls []*toolcall.Call) []*toolcall.Call {
+	out := make([]*toolcall.Call, 0, len(calls))
 	for _, c := range calls {
 		if c != nil {
 			out = append(out, p.showCall(c))
@@ -283,7 +283,7 @@ func (p *Port) showCalls(calls []*message.Call) []*message.Call {
 	return out
 }
 
-func (p *Port) showOne(c *message.Call, err error) (*message.Call, error) {
+func (p *Port) showOne(c *toolcall.Call, err error) (*toolcall.Call, error) {
 	if c == nil || err != nil {
 		return nil, err
 	}
@@ -305,7 +305,7 @@ func (p *Port) showError(err error) error {
 
 // shownText is a line that a worker says about a call as those see it who may
 // not see what rules redact: literal repetitions of it are blotted out.
-func shownText(c *message.Call, text string) string {
+func shownText(c *toolcall.Call, text string) string {
 	said := c.Clone()
 	said.Cause, said.Result = "", &message.ToolResultBlock{Output: message.Content{Text: text}}
 	return said.Redacted().Result.Output.Text
@@ -314,8 +314,8 @@ func shownText(c *message.Call, text string) string {
 // ListAll reads the pages of a list, one after the other, until there are no
 // more. most, if it is above 0, bounds it: no page is read once there are so many
 // calls. On an error there are none.
-func ListAll(ctx context.Context, c Client, r message.ListRequest, most int) ([]*message.Call, error) {
-	var out []*message.Call
+func ListAll(ctx context.Context, c Client, r toolcall.ListRequest, most int) ([]*toolcall.Call, error) {
+	var out []*toolcall.Call
 	for {
 		page, err := c.List(ctx, r)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Journal is the one durable store: an ordered log of event records and streamed
@@ -21,20 +22,20 @@ type Journal interface {
 	// written; ErrFull, ErrTooLarge, ErrUnavailable: nothing was written;
 	// ErrUnknownOutcome: it cannot be told whether it was (the caller reads the
 	// entity's last event record and compares its ID).
-	Append(ctx context.Context, f *message.EventRecord, prev uint64) (uint64, error)
+	Append(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error)
 	// Last reads an entity's last event record from the journal itself, never from a
 	// lagging copy. ErrNotFound when the entity is empty.
-	Last(ctx context.Context, key message.Key) (message.JournalEntry, error)
+	Last(ctx context.Context, key toolcall.Key) (toolcall.JournalEntry, error)
 	// History reads all event records of one entity, oldest first.
-	History(ctx context.Context, key message.Key) ([]message.JournalEntry, error)
+	History(ctx context.Context, key toolcall.Key) ([]toolcall.JournalEntry, error)
 	// AppendEvent stores streamed events of a runtime, in order, without
 	// compare-and-swap, and returns the last one's sequence. On an error some of
 	// them may be stored; the very same event sent again may be stored once.
-	AppendEvent(ctx context.Context, runtime string, reply message.Key, events []message.RawJSON) (uint64, error)
+	AppendEvent(ctx context.Context, runtime string, reply toolcall.Key, events []message.RawJSON) (uint64, error)
 	// Read returns up to limit records of a session (event records of all its entities and
 	// events) with sequences above after, in order. last is the sequence up to
 	// which the journal was looked through: the cursor to go on from.
-	Read(ctx context.Context, session message.Key, after uint64, limit int) (records []message.JournalEntry, last uint64, err error)
+	Read(ctx context.Context, session toolcall.Key, after uint64, limit int) (records []toolcall.JournalEntry, last uint64, err error)
 	// Watch delivers every record with a sequence above after to sink, in order
 	// and from one goroutine, first the past, then what comes. It returns when
 	// ctx ends (with its cause) or the journal cannot go on; it survives
@@ -42,26 +43,26 @@ type Journal interface {
 	Watch(ctx context.Context, after uint64, sink Sink) error
 	// EnsureQueue prepares what workers of a queue need to receive tasks,
 	// before the first is submitted. Idempotent and cheap after the first time.
-	EnsureQueue(ctx context.Context, queue message.Queue) error
+	EnsureQueue(ctx context.Context, queue toolcall.Queue) error
 	// Durability names what Append's return means: memory, cached, fsynced or
 	// quorum.
 	Durability() string
 }
 
 // Sink receives records from Watch.
-type Sink = message.Sink
+type Sink = toolcall.Sink
 
 // Signals are best-effort messages outside the journal. Losing one costs time,
 // never correctness: a reader who needs the truth reads the journal.
 type Signals interface {
 	// Hint says that an approval request opened, changed or closed.
-	Hint(c *message.Call)
+	Hint(c *toolcall.Call)
 	// Cancel asks a worker to stop an attempt before its next heartbeat says so.
-	Cancel(queue message.Queue, worker string, r message.HeartbeatRequest, reason string)
+	Cancel(queue toolcall.Queue, worker string, r toolcall.HeartbeatRequest, reason string)
 	// Beat tells other replicas that this engine's local attempt is alive.
-	Beat(tool, engine string, r message.HeartbeatRequest)
+	Beat(tool, engine string, r toolcall.HeartbeatRequest)
 	// Progress passes a worker's progress line on to those who watch.
-	Progress(c *message.Call, p message.ProgressRequest)
+	Progress(c *toolcall.Call, p toolcall.ProgressRequest)
 }
 
 // Executor runs local calls: Go functions in the process of the engine.
@@ -70,7 +71,7 @@ type Executor interface {
 	Has(tool string) bool
 	// Run runs one attempt and returns its result. It must return soon after ctx
 	// ends. progress may be called from any goroutine until Run returns.
-	Run(ctx context.Context, inv message.Invocation, progress func(text string)) message.ToolResultBlock
+	Run(ctx context.Context, inv toolcall.Invocation, progress func(text string)) message.ToolResultBlock
 }
 
 // Client is what a runtime, an approver's surface or an operator works with.
@@ -81,8 +82,8 @@ type Client = api.Client
 // WorkerClient is the engine's side of the worker protocol. Engine.As gives
 // it in process; over NATS the requests of executor's Transport arrive here.
 type WorkerClient interface {
-	Start(ctx context.Context, r message.StartRequest) (message.StartReply, error)
-	Heartbeat(ctx context.Context, r message.HeartbeatRequest) (message.HeartbeatReply, error)
-	Progress(ctx context.Context, r message.ProgressRequest) error
-	Result(ctx context.Context, r message.ResultRequest) (message.ResultReply, error)
+	Start(ctx context.Context, r toolcall.StartRequest) (toolcall.StartReply, error)
+	Heartbeat(ctx context.Context, r toolcall.HeartbeatRequest) (toolcall.HeartbeatReply, error)
+	Progress(ctx context.Context, r toolcall.ProgressRequest) error
+	Result(ctx context.Context, r toolcall.ResultRequest) (toolcall.ResultReply, error)
 }

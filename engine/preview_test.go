@@ -3,6 +3,7 @@ package engine_test
 import (
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func previewCases() []engineCase {
@@ -14,22 +15,22 @@ func previewCases() []engineCase {
 func previewRecordsNothing(w *world) {
 	w.policy.use(w, remembering(nil))
 	e := w.engine()
-	l := e.remember(e.ask("a", deploy, `{"n":0}`), message.StandingTerms{Uses: 1, Scope: message.ScopeSession})
+	l := e.remember(e.ask("a", deploy, `{"n":0}`), toolcall.StandingTerms{Uses: 1, Scope: toolcall.ScopeSession})
 	e.finished(w.key("a"))
 	calls := []message.ToolCallBlock{
 		call("b", echo, `{}`), call("c", rm, `{}`), call("d", deploy, `{"n":1}`), call("e", typed, `{"n":"x"}`), call("f", "unknown", `{}`),
 	}
-	before, _, err := w.journal.Read(w.Context(), message.Key{Space: w.key("a").Space, Session: "s"}, 0, 1000)
+	before, _, err := w.journal.Read(w.Context(), toolcall.Key{Space: w.key("a").Space, Session: "s"}, 0, 1000)
 	w.must(err)
 	var previews []api.PreviewReply
 	for range 2 { // the one use is not spent by looking
-		for _, p := range []api.Caller{e.bot(), e.ann(), e.operator(), e.as(message.RoleAuditor, "eve")} {
+		for _, p := range []api.Caller{e.bot(), e.ann(), e.operator(), e.as(toolcall.RoleAuditor, "eve")} {
 			out, err := api.Preview.Call(w.Context(), p, request(calls...))
 			w.must(err)
 			previews = append(previews, out)
 		}
 	}
-	after, _, err := w.journal.Read(w.Context(), message.Key{Space: w.key("a").Space, Session: "s"}, 0, 1000)
+	after, _, err := w.journal.Read(w.Context(), toolcall.Key{Space: w.key("a").Space, Session: "s"}, 0, 1000)
 	w.must(err)
 	if len(after) != len(before) || e.standingApproval(l.ID).UsesLeft() != 1 {
 		w.Errorf("previews wrote %d records and left %d uses", len(after)-len(before), e.standingApproval(l.ID).UsesLeft())
@@ -51,7 +52,7 @@ func previewRecordsNothing(w *world) {
 	if proposed[2].Decision.Standing != l.ID {
 		w.Errorf("the standing approval did not answer: %+v", proposed[2].Decision)
 	}
-	_, err = api.Preview.Call(w.Context(), e.as(message.RoleRuntime, "stranger"), request(calls...))
+	_, err = api.Preview.Call(w.Context(), e.as(toolcall.RoleRuntime, "stranger"), request(calls...))
 	w.wantErr(err, message.ErrForeign)
 	_, err = api.Preview.Call(w.Context(), e.bot(), request())
 	w.wantErr(err, message.ErrInvalid)

@@ -29,7 +29,7 @@ type proposer struct {
 	keeper    *keeper
 }
 
-func (p *proposer) propose(ctx context.Context, by message.Principal, r message.ProposeRequest) ([]*message.Call, error) {
+func (p *proposer) propose(ctx context.Context, by toolcall.Principal, r toolcall.ProposeRequest) ([]*toolcall.Call, error) {
 	calls, err := p.newCalls(by, r)
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func (p *proposer) propose(ctx context.Context, by message.Principal, r message.
 	if err := p.planBatch(ctx, by, calls); err != nil {
 		return nil, err
 	}
-	out := make([]*message.Call, len(calls))
+	out := make([]*toolcall.Call, len(calls))
 	for i, c := range calls {
 		if out[i], err = p.proposeOne(ctx, by, c, out[:i]); err != nil {
 			return out[:i], err // what is stored stays stored; the same proposal again goes on
@@ -58,7 +58,7 @@ func (p *proposer) propose(ctx context.Context, by message.Principal, r message.
 // checkConflicts refuses a proposal that has a call known with other content,
 // before anything of it is written. What others propose at the same moment is
 // met only when the call itself is written.
-func (p *proposer) checkConflicts(ctx context.Context, by message.Principal, calls []*message.Call) error {
+func (p *proposer) checkConflicts(ctx context.Context, by toolcall.Principal, calls []*toolcall.Call) error {
 	for _, c := range calls {
 		known, err := p.store.Call(ctx, c.Key)
 		if errors.Is(err, message.ErrNotFound) {
@@ -79,23 +79,23 @@ func (p *proposer) checkConflicts(ctx context.Context, by message.Principal, cal
 
 // newCalls checks all calls of a proposal, before anything is
 // looked up or written.
-func (p *proposer) newCalls(by message.Principal, r message.ProposeRequest) ([]*message.Call, error) {
+func (p *proposer) newCalls(by toolcall.Principal, r toolcall.ProposeRequest) ([]*toolcall.Call, error) {
 	bad := func(code message.Code, what, hint string) error {
 		return &message.Error{Code: code, Op: "propose", What: what, Hint: hint}
 	}
 	switch {
 	case len(r.Calls) == 0:
 		return nil, bad(message.CodeInvalid, "tool_calls is empty", "propose at least one call")
-	case len(r.Calls) > message.MaxCallsPerTurn:
-		return nil, bad(message.CodeTooLarge, fmt.Sprintf("%d calls in one proposal, the limit is %d", len(r.Calls), message.MaxCallsPerTurn), "propose them in several requests")
+	case len(r.Calls) > toolcall.MaxCallsPerTurn:
+		return nil, bad(message.CodeTooLarge, fmt.Sprintf("%d calls in one proposal, the limit is %d", len(r.Calls), toolcall.MaxCallsPerTurn), "propose them in several requests")
 	}
 	if err := p.checkExternal(r.External); err != nil {
 		return nil, err
 	}
 	seen := map[message.CallID]bool{}
-	out := make([]*message.Call, 0, len(r.Calls))
+	out := make([]*toolcall.Call, 0, len(r.Calls))
 	for i, b := range r.Calls {
-		key := message.Key{Space: p.space, Session: r.Session, Reply: r.Reply, Call: b.ID}
+		key := toolcall.Key{Space: p.space, Session: r.Session, Reply: r.Reply, Call: b.ID}
 		at := fmt.Sprintf("tool_calls[%d]", i)
 		if err := key.Validate(); err != nil {
 			return nil, opError("propose", fmt.Errorf("%s: %w", at, err))
@@ -105,19 +105,19 @@ func (p *proposer) newCalls(by message.Principal, r message.ProposeRequest) ([]*
 			return nil, bad(message.CodeInvalid, at+": the id "+string(b.ID)+" occurs twice", "give each call of a reply its own id")
 		case b.Name == "":
 			return nil, bad(message.CodeInvalid, at+": name is empty", "name the tool")
-		case len(b.Name) > message.MaxIDBytes:
-			return nil, bad(message.CodeTooLarge, fmt.Sprintf("%s: the tool's name has %d bytes, the limit is %d", at, len(b.Name), message.MaxIDBytes), "name a tool that is known")
-		case len(b.Input) > message.MaxInputBytes:
-			return nil, bad(message.CodeTooLarge, fmt.Sprintf("%s: input has %d bytes, the limit is %d", at, len(b.Input), message.MaxInputBytes), "pass large content by reference")
+		case len(b.Name) > toolcall.MaxIDBytes:
+			return nil, bad(message.CodeTooLarge, fmt.Sprintf("%s: the tool's name has %d bytes, the limit is %d", at, len(b.Name), toolcall.MaxIDBytes), "name a tool that is known")
+		case len(b.Input) > toolcall.MaxInputBytes:
+			return nil, bad(message.CodeTooLarge, fmt.Sprintf("%s: input has %d bytes, the limit is %d", at, len(b.Input), toolcall.MaxInputBytes), "pass large content by reference")
 		case b.State != "" && b.State != message.ToolCallPending:
 			return nil, bad(message.CodeInvalid, fmt.Sprintf("%s: state is %q", at, b.State), "a proposed call is pending; only askance moves it on")
-		case len(r.Agent) > message.MaxIDBytes:
-			return nil, bad(message.CodeTooLarge, fmt.Sprintf("agent has %d bytes, the limit is %d", len(r.Agent), message.MaxIDBytes), "shorten it")
+		case len(r.Agent) > toolcall.MaxIDBytes:
+			return nil, bad(message.CodeTooLarge, fmt.Sprintf("agent has %d bytes, the limit is %d", len(r.Agent), toolcall.MaxIDBytes), "shorten it")
 		}
 		seen[b.ID] = true
-		c := &message.Call{Key: key, Runtime: by.Name, Agent: r.Agent, Tool: b.Name, Input: b.Input, Proposal: proposalDigest(b.Name, b.Input)}
+		c := &toolcall.Call{Key: key, Runtime: by.Name, Agent: r.Agent, Tool: b.Name, Input: b.Input, Proposal: proposalDigest(b.Name, b.Input)}
 		if slices.Contains(r.External, b.Name) {
-			c.Placement = message.PlaceExternal
+			c.Placement = toolcall.PlaceExternal
 		}
 		out = append(out, c)
 	}
@@ -127,7 +127,7 @@ func (p *proposer) newCalls(by message.Principal, r message.ProposeRequest) ([]*
 // checkExternal refuses that a proposal takes a tool away from those who run it.
 func (p *proposer) checkExternal(tools []string) error {
 	for i, name := range tools {
-		if t, known := p.tools[name]; known && t.Placement != message.PlaceExternal {
+		if t, known := p.tools[name]; known && t.Placement != toolcall.PlaceExternal {
 			return &message.Error{Code: message.CodeInvalid, Op: "propose", What: fmt.Sprintf("external_tools[%d]: the tool %s is not run by the runtime: its placement is %s", i, name, t.Placement), Hint: "give the runtime's own tool another name"}
 		}
 	}
@@ -148,8 +148,8 @@ func proposalDigest(tool, input string) string {
 // planBatch orders the calls of a proposal that contains a tool which is not
 // concurrency-safe: the plan goes into the reply's own entity before any of the
 // calls. Independent calls need none.
-func (p *proposer) planBatch(ctx context.Context, by message.Principal, calls []*message.Call) error {
-	plan := message.BatchPlan{}
+func (p *proposer) planBatch(ctx context.Context, by toolcall.Principal, calls []*toolcall.Call) error {
+	plan := toolcall.BatchPlan{}
 	serial, group := false, 0
 	for i, c := range calls {
 		t, known := p.tools[c.Tool]
@@ -168,22 +168,22 @@ func (p *proposer) planBatch(ctx context.Context, by message.Principal, calls []
 		return opError("propose", err)
 	}
 	for i, c := range calls {
-		c.Batch = message.Batch{Number: plan.Number, Group: plan.Groups[i], Index: i}
+		c.Batch = toolcall.Batch{Number: plan.Number, Group: plan.Groups[i], Index: i}
 	}
 	return nil
 }
 
 // storePlan appends a plan to the reply's entity, or finds it there: the same
 // calls proposed again are the same batch.
-func (p *proposer) storePlan(ctx context.Context, by message.Principal, reply message.Key, plan message.BatchPlan) (message.BatchPlan, error) {
-	_, _, err := store.Update(ctx, p.store, "propose", p.store.Reply(reply), func(_ context.Context, state message.ReplyState) (*message.EventRecord, error) {
+func (p *proposer) storePlan(ctx context.Context, by toolcall.Principal, reply toolcall.Key, plan toolcall.BatchPlan) (toolcall.BatchPlan, error) {
+	_, _, err := store.Update(ctx, p.store, "propose", p.store.Reply(reply), func(_ context.Context, state toolcall.ReplyState) (*toolcall.EventRecord, error) {
 		for _, p := range state.Batches {
 			if slices.Equal(p.Calls, plan.Calls) {
 				plan = p
 				return nil, errNoChange
 			}
 		}
-		if state.Phase != message.ReplyOpen {
+		if state.Phase != toolcall.ReplyOpen {
 			return nil, interruptedError(reply)
 		}
 		plan.Number = len(state.Batches) + 1
@@ -201,7 +201,7 @@ func (p *proposer) storePlan(ctx context.Context, by message.Principal, reply me
 // proposeOne writes the first event record of a call: proposed and, unless it has to
 // wait for others, decided and begun at once. earlier are the calls of the
 // same proposal before it.
-func (p *proposer) proposeOne(ctx context.Context, by message.Principal, c *message.Call, earlier []*message.Call) (*message.Call, error) {
+func (p *proposer) proposeOne(ctx context.Context, by toolcall.Principal, c *toolcall.Call, earlier []*toolcall.Call) (*toolcall.Call, error) {
 	defer p.enterStep()()
 	if known, err := p.knownCall(ctx, c.Key); err != nil {
 		return nil, opError("propose", err)
@@ -243,13 +243,13 @@ func (p *proposer) proposeOne(ctx context.Context, by message.Principal, c *mess
 // knownCall gives the present state of a call that was proposed before, nil if
 // it seems new: the write will tell. What is new in an interrupted reply is
 // refused.
-func (p *proposer) knownCall(ctx context.Context, key message.Key) (*message.Call, error) {
+func (p *proposer) knownCall(ctx context.Context, key toolcall.Key) (*toolcall.Call, error) {
 	known := p.view.Call(key)
 	if known != nil && !known.Open() {
 		return known, nil
 	}
 	state, _ := p.view.ReplyState(key)
-	over := state != nil && state.Phase != message.ReplyOpen
+	over := state != nil && state.Phase != toolcall.ReplyOpen
 	if known == nil && !over {
 		return nil, nil
 	}
@@ -262,7 +262,7 @@ func (p *proposer) knownCall(ctx context.Context, key message.Key) (*message.Cal
 
 // checkSameProposal tells a repeated proposal from other content under the same
 // ids.
-func checkSameProposal(c, known *message.Call) (*message.Call, error) {
+func checkSameProposal(c, known *toolcall.Call) (*toolcall.Call, error) {
 	if c.Proposal != known.Proposal {
 		return nil, &message.Error{Code: message.CodeConflict, Op: "propose", Call: toolcall.ErrorCall(known),
 			What: "the call " + string(c.Call) + " of this reply was proposed before with other content", Hint: "give the new call an id of its own"}
@@ -273,7 +273,7 @@ func checkSameProposal(c, known *message.Call) (*message.Call, error) {
 // writeFirst stores a call's first record. The reply's own entity is looked at
 // after it and before anything begins here: an interrupt that was written
 // meanwhile did not see this call, so this call has to see the interrupt.
-func (p *proposer) writeFirst(ctx context.Context, m *toolcall.Machine, by message.Principal) (*message.Call, error) {
+func (p *proposer) writeFirst(ctx context.Context, m *toolcall.Machine, by toolcall.Principal) (*toolcall.Call, error) {
 	c := m.Call()
 	seq, sent, err := p.store.AppendFirst(ctx, m, by)
 	if err != nil {
@@ -284,7 +284,7 @@ func (p *proposer) writeFirst(ctx context.Context, m *toolcall.Machine, by messa
 		return c, nil
 	}
 	phase, err := p.replies.phaseAt(ctx, c.ReplyKey(), seq)
-	if err == nil && phase == message.ReplyOpen {
+	if err == nil && phase == toolcall.ReplyOpen {
 		p.keeper.performEffects(c, m.Effects(), sent)
 		return c, nil
 	}
@@ -303,7 +303,7 @@ func (p *proposer) beginLater(ctx context.Context, m *toolcall.Machine, sent tim
 	for pauses := (schedule.Pauses{Next: 20 * time.Millisecond, Most: time.Second}); ; {
 		state, _, err := p.store.LastReply(ctx, c.ReplyKey())
 		switch {
-		case err == nil && state.Phase == message.ReplyOpen:
+		case err == nil && state.Phase == toolcall.ReplyOpen:
 			p.keeper.performEffects(c, m.Effects(), sent)
 			return
 		case err == nil:

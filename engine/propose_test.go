@@ -33,12 +33,12 @@ func call(id message.CallID, tool, input string) message.ToolCallBlock {
 	return message.ToolCallBlock{ID: id, Name: tool, Input: input}
 }
 
-func request(calls ...message.ToolCallBlock) message.ProposeRequest {
-	return message.ProposeRequest{Session: "s", Reply: "r", Agent: "agent", Calls: calls}
+func request(calls ...message.ToolCallBlock) toolcall.ProposeRequest {
+	return toolcall.ProposeRequest{Session: "s", Reply: "r", Agent: "agent", Calls: calls}
 }
 
 // propose proposes calls of the reply r of the session s.
-func (r *replica) propose(calls ...message.ToolCallBlock) []*message.Call {
+func (r *replica) propose(calls ...message.ToolCallBlock) []*toolcall.Call {
 	r.w.Helper()
 	out, err := r.bot().Propose(r.w.Context(), request(calls...))
 	if err != nil {
@@ -56,7 +56,7 @@ func (r *replica) propose(calls ...message.ToolCallBlock) []*message.Call {
 }
 
 // wantResult checks how a call ended.
-func (w *world) wantResult(c *message.Call, state message.ToolResultState, text string) {
+func (w *world) wantResult(c *toolcall.Call, state message.ToolResultState, text string) {
 	w.Helper()
 	if c.State != message.ToolCallFinished || c.Result == nil || c.Result.State != state || !strings.Contains(c.Result.Output.String(), text) {
 		w.Errorf("%s is %s, result %+v; want %s with %q", c.Key, describe(c), c.Result, state, text)
@@ -68,7 +68,7 @@ func (w *world) wantResult(c *message.Call, state message.ToolResultState, text 
 }
 
 // wantRuns checks how often a call had its effect.
-func (w *world) wantRuns(key message.Key, n int) {
+func (w *world) wantRuns(key toolcall.Key, n int) {
 	w.Helper()
 	if runs := w.effects.of(key); len(runs) != n {
 		w.Errorf("%s ran %d times, want %d", key, len(runs), n)
@@ -76,7 +76,7 @@ func (w *world) wantRuns(key message.Key, n int) {
 }
 
 // path gives the causes of a call's history.
-func (w *world) path(key message.Key) string {
+func (w *world) path(key toolcall.Key) string {
 	w.Helper()
 	records, err := w.journal.History(w.Context(), key)
 	w.must(err)
@@ -94,7 +94,7 @@ func (w *world) path(key message.Key) string {
 	return strings.Join(out, " ")
 }
 
-func (w *world) wantPath(key message.Key, want string) {
+func (w *world) wantPath(key toolcall.Key, want string) {
 	w.Helper()
 	if got := w.path(key); got != want {
 		w.Errorf("the history of %s is %q, want %q", key, got, want)
@@ -117,7 +117,7 @@ func conflictInProposal(w *world) {
 			if e := w.refusal(err, message.ErrConflict); toolcall.CallOf(e) == nil || toolcall.CallOf(e).Call != "a" {
 				w.Errorf("the error does not show the call: %+v", toolcall.CallOf(e))
 			}
-			_, err = r.as(message.RoleRuntime, "mallory").Propose(w.Context(), request(calls...))
+			_, err = r.as(toolcall.RoleRuntime, "mallory").Propose(w.Context(), request(calls...))
 			if e := w.refusal(err, message.ErrForeign); toolcall.CallOf(e) != nil {
 				w.Errorf("another runtime gets to see the call: %+v", toolcall.CallOf(e))
 			}
@@ -148,7 +148,7 @@ func safeBatch(w *world) {
 		blocks = append(blocks, call(message.CallID(fmt.Sprint("c", i)), echo, fmt.Sprintf(`{"i":%d}`, i)))
 	}
 	for _, c := range e.propose(blocks...) {
-		if c.Batch != (message.Batch{}) {
+		if c.Batch != (toolcall.Batch{}) {
 			w.Errorf("the independent call %s is in a batch: %+v", c.Call, c.Batch)
 		}
 	}
@@ -196,11 +196,11 @@ func refusedCalls(w *world) {
 func externalCall(w *world) {
 	e := w.engine()
 	c := e.propose(call("c", external, `{}`))[0]
-	if c.State != message.ToolCallSubmitted || c.Placement != message.PlaceExternal {
+	if c.State != message.ToolCallSubmitted || c.Placement != toolcall.PlaceExternal {
 		w.Fatalf("an external call is %s", describe(c))
 	}
 	w.wantPath(c.Key, "propose+allow+submit")
-	report := message.ReportRequest{Key: c.Key, Result: message.ToolResultBlock{State: message.ToolResultSuccess, Output: message.Content{Text: "done"}, Metadata: map[string]any{"k": "v"}}}
+	report := toolcall.ReportRequest{Key: c.Key, Result: message.ToolResultBlock{State: message.ToolResultSuccess, Output: message.Content{Text: "done"}, Metadata: map[string]any{"k": "v"}}}
 	c, err := e.bot().Report(w.Context(), report)
 	w.must(err)
 	w.wantResult(c, message.ToolResultSuccess, "done")
@@ -218,23 +218,23 @@ func externalCall(w *world) {
 	}
 	w.wantPath(c.Key, "propose+allow+submit result")
 	local := e.propose(call("l", block, `{}`))[0]
-	_, err = e.bot().Report(w.Context(), message.ReportRequest{Key: local.Key, Result: report.Result})
+	_, err = e.bot().Report(w.Context(), toolcall.ReportRequest{Key: local.Key, Result: report.Result})
 	w.wantErr(err, message.ErrState)
 	asking := e.propose(call("a", askOut, `{}`))[0]
-	_, err = e.bot().Report(w.Context(), message.ReportRequest{Key: asking.Key, Result: report.Result})
+	_, err = e.bot().Report(w.Context(), toolcall.ReportRequest{Key: asking.Key, Result: report.Result})
 	w.wantErr(err, message.ErrState)
 }
 
 func broughtTools(w *world) {
 	e := w.engine()
-	bring := func(tools []string, calls ...message.ToolCallBlock) (message.ProposeReply, error) {
+	bring := func(tools []string, calls ...message.ToolCallBlock) (toolcall.ProposeReply, error) {
 		r := request(calls...)
 		r.External = tools
 		return e.bot().Propose(w.Context(), r)
 	}
 	out, err := bring([]string{"picker", external}, call("c", "picker", `{"of":2}`), call("bad", "picker", `[`), call("unknown", "other", `{}`), call("known", external, `{}`))
 	w.must(err)
-	if c := out.Calls[0]; c.State != message.ToolCallAsking || c.Placement != message.PlaceExternal {
+	if c := out.Calls[0]; c.State != message.ToolCallAsking || c.Placement != toolcall.PlaceExternal {
 		w.Fatalf("a call of a tool that the runtime brought is %s", describe(c))
 	}
 	w.wantResult(out.Calls[1], message.ToolResultError, "is not a JSON object")
@@ -246,17 +246,17 @@ func broughtTools(w *world) {
 	a := approve(out.Calls[0])
 	a.Input = &edited
 	c := e.answers("ann", a)
-	if c.State != message.ToolCallSubmitted || c.Placement != message.PlaceExternal || c.Input != edited {
+	if c.State != message.ToolCallSubmitted || c.Placement != toolcall.PlaceExternal || c.Input != edited {
 		w.Fatalf("approved with an edit it is %s with %s", describe(c), c.Input)
 	}
-	c, err = e.bot().Report(w.Context(), message.ReportRequest{Key: c.Key, Result: message.ToolResultBlock{State: message.ToolResultSuccess, Output: message.Content{Text: "the red one"}}})
+	c, err = e.bot().Report(w.Context(), toolcall.ReportRequest{Key: c.Key, Result: message.ToolResultBlock{State: message.ToolResultSuccess, Output: message.Content{Text: "the red one"}}})
 	w.must(err)
 	w.wantResult(c, message.ToolResultSuccess, "the red one")
 	_, err = bring([]string{"picker", echo}, call("stolen", echo, `{}`))
 	w.wantErr(err, message.ErrInvalid)
 	key := c.Key
 	key.Call = "stolen"
-	_, err = e.bot().Show(w.Context(), message.ShowRequest{Key: key})
+	_, err = e.bot().Show(w.Context(), toolcall.ShowRequest{Key: key})
 	w.wantErr(err, message.ErrNotFound)
 }
 
@@ -304,7 +304,7 @@ func proposedTwice(w *world) {
 		var wg sync.WaitGroup
 		for _, e := range engines {
 			wg.Go(func() {
-				if _, err := e.bot().Propose(w.Context(), message.ProposeRequest{Session: "s", Reply: message.ReplyID(fmt.Sprint("r", i)), Calls: blocks}); err != nil {
+				if _, err := e.bot().Propose(w.Context(), toolcall.ProposeRequest{Session: "s", Reply: message.ReplyID(fmt.Sprint("r", i)), Calls: blocks}); err != nil {
 					w.Errorf("propose: %v", err)
 				}
 			})
@@ -323,7 +323,7 @@ func sameIDs(w *world) {
 	seen := map[string]bool{}
 	for _, session := range []message.SessionID{"s1", "s2"} {
 		for _, reply := range []message.ReplyID{"r1", "r2"} {
-			out, err := e.bot().Propose(w.Context(), message.ProposeRequest{Session: session, Reply: reply, Calls: []message.ToolCallBlock{call("c", echo, `{"n":"`+string(session)+string(reply)+`"}`)}})
+			out, err := e.bot().Propose(w.Context(), toolcall.ProposeRequest{Session: session, Reply: reply, Calls: []message.ToolCallBlock{call("c", echo, `{"n":"`+string(session)+string(reply)+`"}`)}})
 			w.must(err)
 			c := e.finished(out.Calls[0].Key)
 			w.wantResult(c, message.ToolResultSuccess, string(session)+string(reply))
@@ -340,24 +340,24 @@ func foreignRuntime(w *world) {
 	e := w.engine()
 	e.propose(call("c", external, `{}`))
 	size := len(w.records())
-	other := e.as(message.RoleRuntime, "other")
+	other := e.as(toolcall.RoleRuntime, "other")
 	_, err := other.Propose(w.Context(), request(call("d", echo, `{}`)))
 	w.wantErr(err, message.ErrForeign)
 	_, err = other.Propose(w.Context(), request(call("c", external, `{}`)))
 	w.wantErr(err, message.ErrForeign)
-	_, err = other.Report(w.Context(), message.ReportRequest{Key: w.key("c"), Result: message.ToolResultBlock{State: message.ToolResultSuccess}})
+	_, err = other.Report(w.Context(), toolcall.ReportRequest{Key: w.key("c"), Result: message.ToolResultBlock{State: message.ToolResultSuccess}})
 	w.wantErr(err, message.ErrForeign)
-	_, err = other.Interrupt(w.Context(), message.InterruptRequest{Session: "s", Reply: "r"})
+	_, err = other.Interrupt(w.Context(), toolcall.InterruptRequest{Session: "s", Reply: "r"})
 	w.wantErr(err, message.ErrForeign)
-	_, err = other.Wait(w.Context(), message.WaitRequest{Session: "s", Reply: "r"})
+	_, err = other.Wait(w.Context(), toolcall.WaitRequest{Session: "s", Reply: "r"})
 	w.wantErr(err, message.ErrForeign)
-	_, err = other.Events(w.Context(), message.EventsRequest{Session: "s"})
+	_, err = other.Events(w.Context(), toolcall.EventsRequest{Session: "s"})
 	w.wantErr(err, message.ErrForeign)
-	_, err = other.Emit(w.Context(), message.EmitRequest{Session: "s", Reply: "r", Events: []message.RawJSON{event(1)}})
+	_, err = other.Emit(w.Context(), toolcall.EmitRequest{Session: "s", Reply: "r", Events: []message.RawJSON{event(1)}})
 	w.wantErr(err, message.ErrForeign)
-	_, err = other.Show(w.Context(), message.ShowRequest{Key: w.key("c")})
+	_, err = other.Show(w.Context(), toolcall.ShowRequest{Key: w.key("c")})
 	w.wantErr(err, message.ErrNotFound)
-	list, err := other.List(w.Context(), message.ListRequest{Session: "s", All: true})
+	list, err := other.List(w.Context(), toolcall.ListRequest{Session: "s", All: true})
 	if err != nil || len(list.Calls) != 0 {
 		w.Errorf("another runtime sees %d calls, %v", len(list.Calls), err)
 	}
@@ -373,7 +373,7 @@ func sessionBoundOnce(w *world) {
 		var wg sync.WaitGroup
 		for k, e := range engines {
 			wg.Go(func() {
-				_, errs[k] = e.as(message.RoleRuntime, fmt.Sprint("bot", k)).Propose(w.Context(), message.ProposeRequest{Session: session, Reply: "r", Calls: []message.ToolCallBlock{call(message.CallID(fmt.Sprint("c", k)), echo, `{}`)}})
+				_, errs[k] = e.as(toolcall.RoleRuntime, fmt.Sprint("bot", k)).Propose(w.Context(), toolcall.ProposeRequest{Session: session, Reply: "r", Calls: []message.ToolCallBlock{call(message.CallID(fmt.Sprint("c", k)), echo, `{}`)}})
 			})
 		}
 		wg.Wait()
@@ -396,7 +396,7 @@ func denyBeforeStart(w *world) {
 	c := e.propose(call("c", remote, `{}`))[0]
 	asked := e.propose(call("d", deploy, `{}`))[0]
 	w.policy.use(w, append(rules(), noTool(remote), noTool(deploy))...)
-	_, err := e.worker("w1").Start(w.Context(), message.StartRequest{Key: c.Key, Attempt: 1, Claim: "x"})
+	_, err := e.worker("w1").Start(w.Context(), toolcall.StartRequest{Key: c.Key, Attempt: 1, Claim: "x"})
 	w.wantErr(err, message.ErrFinished)
 	w.wantResult(e.finished(c.Key), message.ToolResultDenied, "no-"+remote)
 	d, err := e.ann().SubmitResponse(w.Context(), approve(asked))

@@ -29,9 +29,9 @@ func queryCases() []engineCase {
 	}
 }
 
-func (r *replica) wait(until message.WaitUntil, timeout time.Duration, calls ...message.CallID) message.WaitReply {
+func (r *replica) wait(until toolcall.WaitUntil, timeout time.Duration, calls ...message.CallID) toolcall.WaitReply {
 	r.w.Helper()
-	out, err := r.bot().Wait(r.w.Context(), message.WaitRequest{Session: "s", Reply: "r", Calls: calls, Until: until, TimeoutMS: timeout.Milliseconds()})
+	out, err := r.bot().Wait(r.w.Context(), toolcall.WaitRequest{Session: "s", Reply: "r", Calls: calls, Until: until, TimeoutMS: timeout.Milliseconds()})
 	if err != nil {
 		r.w.Fatalf("wait: %v", err)
 	}
@@ -53,7 +53,7 @@ func listForgotten(w *world) {
 		e.finished(e.propose(call(id, echo, `{}`))[0].Key)
 	}
 	for _, limit := range []int{1, 3, 9, 100} {
-		r := message.ListRequest{All: true, Limit: limit}
+		r := toolcall.ListRequest{All: true, Limit: limit}
 		var got []message.CallID
 		for {
 			page, err := e.bot().List(w.Context(), r)
@@ -75,7 +75,7 @@ func listForgotten(w *world) {
 			w.Errorf("in pages of %d: %v, want %v", limit, got, want)
 		}
 	}
-	finished, err := e.bot().List(w.Context(), message.ListRequest{States: []message.ToolCallState{message.ToolCallFinished}})
+	finished, err := e.bot().List(w.Context(), toolcall.ListRequest{States: []message.ToolCallState{message.ToolCallFinished}})
 	w.must(err)
 	if len(finished.Calls) != 6 || finished.Next != 0 {
 		w.Errorf("%d calls are finished, want 6", len(finished.Calls))
@@ -91,9 +91,9 @@ func waitFinished(w *world) {
 	if out := e.wait("", 10*time.Millisecond); out.Done || len(out.Calls) != 3 {
 		w.Errorf("wait for all: done %v, %d calls", out.Done, len(out.Calls))
 	}
-	done := make(chan message.WaitReply, 2)
+	done := make(chan toolcall.WaitReply, 2)
 	for _, r := range []*replica{e, other} {
-		go func() { done <- r.wait(message.UntilFinished, patience) }()
+		go func() { done <- r.wait(toolcall.UntilFinished, patience) }()
 	}
 	w.effects.release(w.key("a"))
 	_, err := e.ann().SubmitResponse(w.Context(), reject(e.state(w.key("c"), message.ToolCallAsking)))
@@ -108,19 +108,19 @@ func waitFinished(w *world) {
 func waitParked(w *world) {
 	e := w.engine()
 	e.propose(call("a", pay, `{"amount":500}`), call("b", remote, `{}`), call("c", external, `{}`), call("d", deploy, `{}`), call("e", deploy, `{}`), call("f", echo, `{}`))
-	if out := e.wait(message.UntilParked, patience); !out.Done || len(out.Calls) != 6 {
+	if out := e.wait(toolcall.UntilParked, patience); !out.Done || len(out.Calls) != 6 {
 		w.Errorf("all are parked: done %v", out.Done)
 	}
 	e.propose(call("g", block, `{}`))
-	if out := e.wait(message.UntilParked, 10*time.Millisecond); out.Done {
+	if out := e.wait(toolcall.UntilParked, 10*time.Millisecond); out.Done {
 		w.Error("a running call is taken for parked")
 	}
 	held := e.unknown("h")
-	if out := e.wait(message.UntilParked, patience, held.Call); !out.Done {
+	if out := e.wait(toolcall.UntilParked, patience, held.Call); !out.Done {
 		w.Error("a blocked call is not parked")
 	}
 	w.effects.release(w.key("g"))
-	if out := e.wait(message.UntilParked, patience); !out.Done {
+	if out := e.wait(toolcall.UntilParked, patience); !out.Done {
 		w.Error("all are parked again, and the wait goes on")
 	}
 }
@@ -128,25 +128,25 @@ func waitParked(w *world) {
 func waitEnds(w *world) {
 	e := w.engine()
 	e.propose(call("a", block, `{}`))
-	for _, r := range []message.WaitRequest{{Session: "s", Reply: "r", Until: "forever"}, {Session: "s"}, {Reply: "r"}} {
+	for _, r := range []toolcall.WaitRequest{{Session: "s", Reply: "r", Until: "forever"}, {Session: "s"}, {Reply: "r"}} {
 		_, err := e.bot().Wait(w.Context(), r)
 		w.wantErr(err, message.ErrInvalid)
 	}
-	_, err := e.bot().Wait(w.Context(), message.WaitRequest{Session: "s", Reply: "r", Calls: []message.CallID{"a", ""}})
+	_, err := e.bot().Wait(w.Context(), toolcall.WaitRequest{Session: "s", Reply: "r", Calls: []message.CallID{"a", ""}})
 	w.wantErr(err, message.ErrInvalid)
-	for _, ids := range [][]message.CallID{make([]message.CallID, message.MaxCallsPerTurn+1), {message.CallID(strings.Repeat("x", message.MaxIDBytes+1))}} {
-		_, err := e.bot().Wait(w.Context(), message.WaitRequest{Session: "s", Reply: "r", Calls: ids})
+	for _, ids := range [][]message.CallID{make([]message.CallID, toolcall.MaxCallsPerTurn+1), {message.CallID(strings.Repeat("x", toolcall.MaxIDBytes+1))}} {
+		_, err := e.bot().Wait(w.Context(), toolcall.WaitRequest{Session: "s", Reply: "r", Calls: ids})
 		w.wantErr(err, message.ErrTooLarge)
 	}
-	_, err = e.bot().Wait(w.Context(), message.WaitRequest{Session: "s", Reply: "r", Calls: []message.CallID{"a", "unknown"}})
+	_, err = e.bot().Wait(w.Context(), toolcall.WaitRequest{Session: "s", Reply: "r", Calls: []message.CallID{"a", "unknown"}})
 	w.wantErr(err, message.ErrNotFound)
-	for _, r := range []message.WaitRequest{{Session: "s", Reply: "mistyped"}, {Session: "mistyped", Reply: "r"}} {
+	for _, r := range []toolcall.WaitRequest{{Session: "s", Reply: "mistyped"}, {Session: "mistyped", Reply: "r"}} {
 		_, err = e.bot().Wait(w.Context(), r)
 		w.wantErr(err, message.ErrNotFound)
 	}
 	done := make(chan error, 1)
 	go func() {
-		_, err := e.bot().Wait(w.Context(), message.WaitRequest{Session: "s", Reply: "r", TimeoutMS: patience.Milliseconds()})
+		_, err := e.bot().Wait(w.Context(), toolcall.WaitRequest{Session: "s", Reply: "r", TimeoutMS: patience.Milliseconds()})
 		done <- err
 	}()
 	w.effects.release(w.key("a"))
@@ -155,7 +155,7 @@ func waitEnds(w *world) {
 	}
 	e.propose(call("b", external, `{}`))
 	go func() {
-		_, err := e.bot().Wait(w.Context(), message.WaitRequest{Session: "s", Reply: "r", TimeoutMS: patience.Milliseconds()})
+		_, err := e.bot().Wait(w.Context(), toolcall.WaitRequest{Session: "s", Reply: "r", TimeoutMS: patience.Milliseconds()})
 		done <- err
 	}()
 	e.stop() // a request that waits does not keep an engine from closing
@@ -167,32 +167,32 @@ func listFilters(w *world) {
 	e.propose(call("ask", pay, `{"amount":500}`), call("out", external, `{}`), call("run", block, `{}`), call("done", echo, `{}`), call("no", rm, `{}`))
 	e.finished(w.key("done"))
 	held := e.unknown("blocked")
-	_, err := e.bot().Propose(w.Context(), message.ProposeRequest{Session: "s", Reply: "r2", Calls: []message.ToolCallBlock{call("ask", pay, `{"amount":500}`)}})
+	_, err := e.bot().Propose(w.Context(), toolcall.ProposeRequest{Session: "s", Reply: "r2", Calls: []message.ToolCallBlock{call("ask", pay, `{"amount":500}`)}})
 	w.must(err)
-	_, err = e.as(message.RoleRuntime, "other").Propose(w.Context(), message.ProposeRequest{Session: "s2", Reply: "r", Calls: []message.ToolCallBlock{call("ask", pay, `{"amount":500}`), call("no", rm, `{}`)}})
+	_, err = e.as(toolcall.RoleRuntime, "other").Propose(w.Context(), toolcall.ProposeRequest{Session: "s2", Reply: "r", Calls: []message.ToolCallBlock{call("ask", pay, `{"amount":500}`), call("no", rm, `{}`)}})
 	w.must(err)
 	asking, finished := []message.ToolCallState{message.ToolCallAsking}, []message.ToolCallState{message.ToolCallFinished}
 	for _, row := range []struct {
-		r    message.ListRequest
+		r    toolcall.ListRequest
 		want string
 	}{
-		{message.ListRequest{}, "ask out run blocked ask ask"},
-		{message.ListRequest{All: true}, "ask out run done no blocked ask ask no"},
-		{message.ListRequest{Session: "s"}, "ask out run blocked ask"},
-		{message.ListRequest{Session: "s", All: true}, "ask out run done no blocked ask"},
-		{message.ListRequest{Session: "s", Reply: "r2"}, "ask"},
-		{message.ListRequest{Call: "ask"}, "ask ask ask"},
-		{message.ListRequest{States: asking}, "ask ask ask"},
-		{message.ListRequest{States: finished}, "done no no"},
-		{message.ListRequest{States: append(asking, finished...), Session: "s2"}, "ask no"},
-		{message.ListRequest{Phases: []message.Phase{message.PhaseBlocked}}, "blocked"},
-		{message.ListRequest{Phases: []message.Phase{message.PhaseBlocked, message.PhaseAsking}}, "ask blocked ask ask"},
-		{message.ListRequest{Phases: []message.Phase{message.PhaseRunning}}, "run"},
-		{message.ListRequest{Phases: []message.Phase{message.PhaseQueued}, All: true}, "out"},
-		{message.ListRequest{Phases: []message.Phase{message.PhaseFinished}}, "done no no"},
-		{message.ListRequest{Phases: []message.Phase{message.PhaseFinished}, Session: "s"}, "done no"},
-		{message.ListRequest{Phases: []message.Phase{message.PhaseFinished}, States: asking}, ""},
-		{message.ListRequest{Session: "unknown", All: true}, ""},
+		{toolcall.ListRequest{}, "ask out run blocked ask ask"},
+		{toolcall.ListRequest{All: true}, "ask out run done no blocked ask ask no"},
+		{toolcall.ListRequest{Session: "s"}, "ask out run blocked ask"},
+		{toolcall.ListRequest{Session: "s", All: true}, "ask out run done no blocked ask"},
+		{toolcall.ListRequest{Session: "s", Reply: "r2"}, "ask"},
+		{toolcall.ListRequest{Call: "ask"}, "ask ask ask"},
+		{toolcall.ListRequest{States: asking}, "ask ask ask"},
+		{toolcall.ListRequest{States: finished}, "done no no"},
+		{toolcall.ListRequest{States: append(asking, finished...), Session: "s2"}, "ask no"},
+		{toolcall.ListRequest{Phases: []toolcall.Phase{toolcall.PhaseBlocked}}, "blocked"},
+		{toolcall.ListRequest{Phases: []toolcall.Phase{toolcall.PhaseBlocked, toolcall.PhaseAsking}}, "ask blocked ask ask"},
+		{toolcall.ListRequest{Phases: []toolcall.Phase{toolcall.PhaseRunning}}, "run"},
+		{toolcall.ListRequest{Phases: []toolcall.Phase{toolcall.PhaseQueued}, All: true}, "out"},
+		{toolcall.ListRequest{Phases: []toolcall.Phase{toolcall.PhaseFinished}}, "done no no"},
+		{toolcall.ListRequest{Phases: []toolcall.Phase{toolcall.PhaseFinished}, Session: "s"}, "done no"},
+		{toolcall.ListRequest{Phases: []toolcall.Phase{toolcall.PhaseFinished}, States: asking}, ""},
+		{toolcall.ListRequest{Session: "unknown", All: true}, ""},
 	} {
 		list, err := e.operator().List(w.Context(), row.r)
 		w.must(err)
@@ -205,24 +205,24 @@ func listFilters(w *world) {
 			}
 		}
 	}
-	list, err := e.bot().List(w.Context(), message.ListRequest{All: true})
+	list, err := e.bot().List(w.Context(), toolcall.ListRequest{All: true})
 	if err != nil || names(list.Calls) != "ask out run done no blocked ask" {
 		w.Errorf("the runtime sees %q, %v", names(list.Calls), err)
 	}
 	for _, s := range []message.ToolCallState{"", "Asking", "open"} {
-		_, err := e.operator().List(w.Context(), message.ListRequest{States: []message.ToolCallState{s}})
+		_, err := e.operator().List(w.Context(), toolcall.ListRequest{States: []message.ToolCallState{s}})
 		w.wantErr(err, message.ErrInvalid)
 	}
-	for _, p := range []message.Phase{"", "Asking", "open"} {
-		_, err := e.operator().List(w.Context(), message.ListRequest{Phases: []message.Phase{p}})
+	for _, p := range []toolcall.Phase{"", "Asking", "open"} {
+		_, err := e.operator().List(w.Context(), toolcall.ListRequest{Phases: []toolcall.Phase{p}})
 		w.wantErr(err, message.ErrInvalid)
 	}
-	if held.Blocked != message.BlockedUnknown {
+	if held.Blocked != toolcall.BlockedUnknown {
 		w.Errorf("held is %s", describe(held))
 	}
 }
 
-func names(calls []*message.Call) string {
+func names(calls []*toolcall.Call) string {
 	var out []string
 	for _, c := range calls {
 		out = append(out, string(c.Call))
@@ -240,7 +240,7 @@ func listPages(w *world) {
 	for _, end := range []bool{false, true} {
 		seen, after := 0, uint64(0)
 		for pages := 1; ; pages++ {
-			list, err := e.operator().List(w.Context(), message.ListRequest{After: after, Limit: 7})
+			list, err := e.operator().List(w.Context(), toolcall.ListRequest{After: after, Limit: 7})
 			w.must(err)
 			for _, c := range list.Calls {
 				if c.Call != message.CallID(fmt.Sprint("c", seen)) {
@@ -269,7 +269,7 @@ func showHistory(w *world) {
 	w.must(err)
 	e.finished(q.Key)
 	for _, r := range []*replica{e, other} {
-		s, err := r.bot().Show(w.Context(), message.ShowRequest{Key: q.Key})
+		s, err := r.bot().Show(w.Context(), toolcall.ShowRequest{Key: q.Key})
 		w.must(err)
 		if len(s.History) != 3 || s.Call.Seq != s.History[2].Seq || s.Call.First != s.History[0].Seq || s.Call.Result == nil {
 			w.Fatalf("show: %+v", s)
@@ -280,9 +280,9 @@ func showHistory(w *world) {
 			}
 		}
 	}
-	_, err = e.operator().Show(w.Context(), message.ShowRequest{Key: w.key("unknown")})
+	_, err = e.operator().Show(w.Context(), toolcall.ShowRequest{Key: w.key("unknown")})
 	w.wantErr(err, message.ErrNotFound)
-	_, err = e.operator().Show(w.Context(), message.ShowRequest{})
+	_, err = e.operator().Show(w.Context(), toolcall.ShowRequest{})
 	w.wantErr(err, message.ErrInvalid)
 }
 
@@ -302,25 +302,25 @@ func info(w *world) {
 func callersCopy(w *world) {
 	e := w.engine()
 	q := e.ask("c", pay, `{"amount":500}`)
-	spoil := func(c *message.Call) {
+	spoil := func(c *toolcall.Call) {
 		c.Input, c.State, c.Digest, c.Seq, c.Runtime = "spoiled", message.ToolCallFinished, "spoiled", 0, "spoiled"
 	}
 	digest := q.Digest
 	spoil(q)
 	_, err := e.bot().Propose(w.Context(), request(call("c", pay, `{}`)))
 	spoil(toolcall.CallOf(w.refusal(err, message.ErrConflict)))
-	_, err = e.ann().SubmitResponse(w.Context(), message.Response{Key: w.key("c"), Kind: message.ResponseApprove, Digest: "x"})
+	_, err = e.ann().SubmitResponse(w.Context(), toolcall.Response{Key: w.key("c"), Kind: toolcall.ResponseApprove, Digest: "x"})
 	spoil(toolcall.CallOf(w.refusal(err, message.ErrDigest)))
-	list, err := e.operator().List(w.Context(), message.ListRequest{})
+	list, err := e.operator().List(w.Context(), toolcall.ListRequest{})
 	w.must(err)
 	spoil(list.Calls[0])
-	out := e.wait(message.UntilParked, patience, "c")
+	out := e.wait(toolcall.UntilParked, patience, "c")
 	spoil(out.Calls[0])
 	again := e.propose(call("c", pay, `{"amount":500}`))[0]
 	if again.State != message.ToolCallAsking || again.Digest != digest || again.Seq == 0 {
 		w.Fatalf("a caller changed the engine's call: %+v", again)
 	}
-	_, err = e.ann().SubmitResponse(w.Context(), message.Response{Key: w.key("c"), Kind: message.ResponseApprove, Digest: digest})
+	_, err = e.ann().SubmitResponse(w.Context(), toolcall.Response{Key: w.key("c"), Kind: toolcall.ResponseApprove, Digest: digest})
 	w.must(err)
 	e.finished(w.key("c"))
 }
@@ -332,11 +332,11 @@ type paged struct {
 	read  int
 }
 
-func (p *paged) List(_ context.Context, r message.ListRequest) (message.ListReply, error) {
+func (p *paged) List(_ context.Context, r toolcall.ListRequest) (toolcall.ListReply, error) {
 	if p.read++; p.fails != 0 && r.After == p.fails {
-		return message.ListReply{}, message.ErrUnavailable
+		return toolcall.ListReply{}, message.ErrUnavailable
 	}
-	out := message.ListReply{Calls: []*message.Call{{First: r.After + 1}, {First: r.After + 2}}}
+	out := toolcall.ListReply{Calls: []*toolcall.Call{{First: r.After + 1}, {First: r.After + 2}}}
 	if r.After < 8 {
 		out.Next = r.After + 2
 	}
@@ -348,7 +348,7 @@ func TestListAll(t *testing.T) {
 		most, calls, pages int
 	}{{0, 10, 5}, {1, 2, 1}, {2, 2, 1}, {3, 4, 2}, {100, 10, 5}} {
 		c := &paged{}
-		all, err := engine.ListAll(t.Context(), c, message.ListRequest{Session: "s"}, tc.most)
+		all, err := engine.ListAll(t.Context(), c, toolcall.ListRequest{Session: "s"}, tc.most)
 		if err != nil || len(all) != tc.calls || c.read != tc.pages {
 			t.Errorf("at most %d: %d calls of %d pages, %v; want %d of %d", tc.most, len(all), c.read, err, tc.calls, tc.pages)
 		}
@@ -358,7 +358,7 @@ func TestListAll(t *testing.T) {
 			}
 		}
 	}
-	if all, err := engine.ListAll(t.Context(), &paged{fails: 4}, message.ListRequest{}, 0); !errors.Is(err, message.ErrUnavailable) || all != nil {
+	if all, err := engine.ListAll(t.Context(), &paged{fails: 4}, toolcall.ListRequest{}, 0); !errors.Is(err, message.ErrUnavailable) || all != nil {
 		t.Errorf("a page that cannot be read: %v, %v", all, err)
 	}
 }
@@ -366,9 +366,9 @@ func TestListAll(t *testing.T) {
 // newerSessions is a journal whose event records of sessions are of a later version.
 type newerSessions struct{ engine.Journal }
 
-func (j newerSessions) Last(ctx context.Context, key message.Key) (message.JournalEntry, error) {
+func (j newerSessions) Last(ctx context.Context, key toolcall.Key) (toolcall.JournalEntry, error) {
 	if key.Session != "" && key.Reply == "" {
-		return message.JournalEntry{Key: key, Seq: 1, Invalid: errors.New("event record version 2")}, nil
+		return toolcall.JournalEntry{Key: key, Seq: 1, Invalid: errors.New("event record version 2")}, nil
 	}
 	return j.Journal.Last(ctx, key)
 }
@@ -388,10 +388,10 @@ func TestUnreadableSessionHasAnOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = e.Close() }()
-	bot := e.As(message.Principal{Role: message.RoleRuntime, Name: "bot"})
-	_, events := bot.Events(t.Context(), message.EventsRequest{Session: "s"})
-	_, wait := bot.Wait(t.Context(), message.WaitRequest{Session: "s", Reply: "r", TimeoutMS: 1})
-	_, interrupt := bot.Interrupt(t.Context(), message.InterruptRequest{Session: "s", Reply: "r"})
+	bot := e.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})
+	_, events := bot.Events(t.Context(), toolcall.EventsRequest{Session: "s"})
+	_, wait := bot.Wait(t.Context(), toolcall.WaitRequest{Session: "s", Reply: "r", TimeoutMS: 1})
+	_, interrupt := bot.Interrupt(t.Context(), toolcall.InterruptRequest{Session: "s", Reply: "r"})
 	for op, err := range map[string]error{"events": events, "wait": wait, "interrupt": interrupt} {
 		if got, ok := errors.AsType[*message.Error](err); !ok || got.Code != message.CodeInternal || got.Op != op {
 			t.Errorf("%s: %v, want that the session cannot be read", op, err)

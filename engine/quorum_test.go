@@ -52,9 +52,9 @@ func groupRule(group string, n int) permission.Rule {
 }
 
 // answers sends an answer of a person and gives the call after it.
-func (r *replica) answers(name string, a message.Response) *message.Call {
+func (r *replica) answers(name string, a toolcall.Response) *toolcall.Call {
 	r.w.Helper()
-	c, err := r.as(message.RoleApprover, name).SubmitResponse(r.w.Context(), a)
+	c, err := r.as(toolcall.RoleApprover, name).SubmitResponse(r.w.Context(), a)
 	if err != nil {
 		r.w.Fatalf("%s answers %s: %v", name, a.Kind, err)
 	}
@@ -62,22 +62,22 @@ func (r *replica) answers(name string, a message.Response) *message.Call {
 }
 
 // refuses checks that an answer is refused and writes nothing.
-func (r *replica) refuses(name string, a message.Response, want *message.Error) {
+func (r *replica) refuses(name string, a toolcall.Response, want *message.Error) {
 	r.w.Helper()
 	_ = r.refusalOf(name, a, want)
 }
 
 // refusalOf is refuses for those who look at the error.
-func (r *replica) refusalOf(name string, a message.Response, want *message.Error) *message.Error {
+func (r *replica) refusalOf(name string, a toolcall.Response, want *message.Error) *message.Error {
 	r.w.Helper()
 	size := len(r.w.records())
-	_, err := r.as(message.RoleApprover, name).SubmitResponse(r.w.Context(), a)
+	_, err := r.as(toolcall.RoleApprover, name).SubmitResponse(r.w.Context(), a)
 	e := r.w.refusal(err, want)
 	r.w.wantSize(size)
 	return e
 }
 
-func missing(c *message.Call) string {
+func missing(c *toolcall.Call) string {
 	var out []string
 	for _, p := range c.Tally().Parts {
 		if p.Missing > 0 {
@@ -87,7 +87,7 @@ func missing(c *message.Call) string {
 	return strings.Join(out, ", ")
 }
 
-func (w *world) wantMissing(c *message.Call, want string) {
+func (w *world) wantMissing(c *toolcall.Call, want string) {
 	w.Helper()
 	if got := missing(c); got != want || c.State != message.ToolCallAsking {
 		w.Errorf("the call is %s and misses %q, want %q", describe(c), got, want)
@@ -157,10 +157,10 @@ func notRequester(w *world) {
 	w.policy.use(w, rule("four-eyes", func(r *permission.Rule) { r.Approvers.ExcludeRequester = true }))
 	e := w.engine()
 	q := e.ask("c", deploy, `{}`)
-	for _, a := range []message.Response{approve(q), reject(q), edit(q, `{"a":1}`), {Key: q.Key, Kind: message.ResponseRespond, Digest: q.Digest}, {Key: q.Key, Kind: message.ResponseSkip, Digest: q.Digest}} {
+	for _, a := range []toolcall.Response{approve(q), reject(q), edit(q, `{"a":1}`), {Key: q.Key, Kind: toolcall.ResponseRespond, Digest: q.Digest}, {Key: q.Key, Kind: toolcall.ResponseSkip, Digest: q.Digest}} {
 		e.refuses("bot", a, message.ErrForbidden)
 	}
-	e.refuses("ann", message.Response{Key: q.Key, Kind: message.ResponseDelegate, To: "bot", Digest: q.Digest}, message.ErrForbidden)
+	e.refuses("ann", toolcall.Response{Key: q.Key, Kind: toolcall.ResponseDelegate, To: "bot", Digest: q.Digest}, message.ErrForbidden)
 	e.answers("ann", approve(q))
 	e.finished(q.Key)
 }
@@ -192,7 +192,7 @@ func notEditor(w *world) {
 	again := e.answers("ann", edit(q, `{"n":2}`))
 	w.wantMissing(again, ":1")
 	e.refuses("ann", approve(again), message.ErrForbidden)
-	e.refuses("ann", message.Response{Key: q.Key, Kind: message.ResponseRespond, Digest: again.Digest}, message.ErrForbidden)
+	e.refuses("ann", toolcall.Response{Key: q.Key, Kind: toolcall.ResponseRespond, Digest: again.Digest}, message.ErrForbidden)
 	last := e.answers("bob", edit(again, `{"n":3}`))
 	e.refuses("ann", approve(last), message.ErrForbidden) // has had a hand in it as well
 	e.refuses("bob", approve(last), message.ErrForbidden)
@@ -211,7 +211,7 @@ func withdrawn(w *world) {
 	e := w.engine()
 	q := e.ask("c", deploy, `{}`)
 	e.answers("ann", approve(q))
-	e.answers("ann", message.Response{Key: q.Key, Kind: message.ResponseSkip, Digest: q.Digest, Note: "I was wrong"})
+	e.answers("ann", toolcall.Response{Key: q.Key, Kind: toolcall.ResponseSkip, Digest: q.Digest, Note: "I was wrong"})
 	w.wantMissing(e.answers("bob", approve(q)), ":1")
 	e.refuses("ann", approve(q), message.ErrConflict) // an old answer that is sent again does not count
 	e.answers("cy", approve(q))
@@ -221,7 +221,7 @@ func withdrawn(w *world) {
 	}
 }
 
-func voters(votes []message.Vote) string {
+func voters(votes []toolcall.Vote) string {
 	var out []string
 	for _, v := range votes {
 		out = append(out, v.By.Name)
@@ -233,13 +233,13 @@ func handedOver(w *world) {
 	w.policy.use(w, rule("some", func(r *permission.Rule) { r.Approvers.Users = []string{"ann", "bob"} }))
 	e := w.engine()
 	q := e.ask("c", deploy, `{}`)
-	to := func(name string) message.Response {
-		return message.Response{Key: q.Key, Kind: message.ResponseDelegate, Digest: q.Digest, To: name, Note: "you know the customer"}
+	to := func(name string) toolcall.Response {
+		return toolcall.Response{Key: q.Key, Kind: toolcall.ResponseDelegate, Digest: q.Digest, To: name, Note: "you know the customer"}
 	}
 	e.refuses("ann", to("cy"), message.ErrForbidden)
 	e.refuses("ann", to("ann"), message.ErrInvalid)
 	e.refuses("cy", to("bob"), message.ErrForbidden)
-	e.refuses("ann", message.Response{Key: q.Key, Kind: message.ResponseDelegate, Digest: "sha256:old", To: "bob"}, message.ErrDigest)
+	e.refuses("ann", toolcall.Response{Key: q.Key, Kind: toolcall.ResponseDelegate, Digest: "sha256:old", To: "bob"}, message.ErrDigest)
 	c := e.answers("ann", to("bob"))
 	if v := c.Votes[0]; c.State != message.ToolCallAsking || v.To != "bob" || v.Note == "" {
 		w.Errorf("handed over: %s, %+v", describe(c), v)
@@ -251,7 +251,7 @@ func handedOver(w *world) {
 	e.finished(q.Key)
 	w.wantPath(q.Key, "propose+ask delegate approve+start result")
 	q = e.ask("d", deploy, `{}`)
-	e.answers("ann", message.Response{Key: q.Key, Kind: message.ResponseSkip, Digest: q.Digest})
+	e.answers("ann", toolcall.Response{Key: q.Key, Kind: toolcall.ResponseSkip, Digest: q.Digest})
 	e.answers("ann", reject(q)) // more careful is always possible
 	w.wantPath(q.Key, "propose+ask skip reject")
 }
@@ -261,7 +261,7 @@ func notAlone(w *world) {
 	e := w.engine()
 	q := e.ask("c", deploy, `{}`)
 	e.answers("ann", approve(q))
-	e.refuses("bob", message.Response{Key: q.Key, Kind: message.ResponseRespond, Digest: q.Digest, Output: "done"}, message.ErrForbidden)
+	e.refuses("bob", toolcall.Response{Key: q.Key, Kind: toolcall.ResponseRespond, Digest: q.Digest, Output: "done"}, message.ErrForbidden)
 }
 
 func votesStay(w *world) {
@@ -284,7 +284,7 @@ func grantNames(w *world) {
 	e.answers("cy", approve(q))
 	e.answers("ann", edit(q, `{"n":2}`))
 	q = e.state(q.Key, message.ToolCallAsking)
-	e.answers("dan", message.Response{Key: q.Key, Kind: message.ResponseSkip, Digest: q.Digest})
+	e.answers("dan", toolcall.Response{Key: q.Key, Kind: toolcall.ResponseSkip, Digest: q.Digest})
 	c := e.answers("bob", approve(q))
 	var got []string
 	for _, a := range c.Attempt.Grant.Approvals {
@@ -301,10 +301,10 @@ func revokedByWho(w *world) {
 	q := e.ask("c", askRemote, `{}`)
 	e.answers("ann", approve(q))
 	size := len(w.records())
-	_, err := e.bob().Revoke(w.Context(), message.RevokeRequest{Key: q.Key})
+	_, err := e.bob().Revoke(w.Context(), toolcall.RevokeRequest{Key: q.Key})
 	w.wantErr(err, message.ErrForbidden)
 	w.wantSize(size)
-	c, err := e.as(message.RoleApprover, "fay").Revoke(w.Context(), message.RevokeRequest{Key: q.Key, Reason: "a typo"})
+	c, err := e.as(toolcall.RoleApprover, "fay").Revoke(w.Context(), toolcall.RevokeRequest{Key: q.Key, Reason: "a typo"})
 	w.must(err)
 	w.wantResult(c, message.ToolResultDenied, "a typo")
 }
@@ -322,20 +322,20 @@ func racingAnswers(w *world) {
 		case 3:
 			a = edit(q, `{"by":"someone"}`)
 		case 5:
-			a = message.Response{Key: q.Key, Kind: message.ResponseSkip, Digest: q.Digest}
+			a = toolcall.Response{Key: q.Key, Kind: toolcall.ResponseSkip, Digest: q.Digest}
 		case 7:
 			a = reject(q)
 		}
 		name := string(rune('A'+i%32)) + "x"
 		wg.Go(func() {
-			_, err := engines[i%3].as(message.RoleApprover, name).SubmitResponse(w.Context(), a)
+			_, err := engines[i%3].as(toolcall.RoleApprover, name).SubmitResponse(w.Context(), a)
 			if code := message.AsError("", orUnknown(err)).Code; err != nil && !slices.Contains([]message.Code{message.CodeFinished, message.CodeState, message.CodeDigest, message.CodeConflict}, code) {
 				w.Errorf("%s by %s: %v", a.Kind, name, err)
 			}
 		})
 	}
 	wg.Wait()
-	if c := engines[0].waitFor(q.Key, "resolved or asking again", func(c *message.Call) bool { return !c.Open() || c.State == message.ToolCallAsking }); c.Open() {
+	if c := engines[0].waitFor(q.Key, "resolved or asking again", func(c *toolcall.Call) bool { return !c.Open() || c.State == message.ToolCallAsking }); c.Open() {
 		engines[1].answers("zoe", reject(c))
 	}
 	first := engines[0].finished(q.Key)
@@ -373,14 +373,14 @@ func revokeRace(w *world) {
 		var started, revoked error
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			_, started = a.worker("w").Start(w.Context(), message.StartRequest{Key: q.Key, Attempt: 1, Claim: "x"})
+			_, started = a.worker("w").Start(w.Context(), toolcall.StartRequest{Key: q.Key, Attempt: 1, Claim: "x"})
 		})
-		wg.Go(func() { _, revoked = b.ann().Revoke(w.Context(), message.RevokeRequest{Key: q.Key}) })
+		wg.Go(func() { _, revoked = b.ann().Revoke(w.Context(), toolcall.RevokeRequest{Key: q.Key}) })
 		wg.Wait()
 		if (started == nil) == (revoked == nil) {
 			w.Errorf("start: %v, revoke: %v", started, revoked)
 		}
-		c := a.waitFor(q.Key, "resolved", func(c *message.Call) bool { return c.Started() || !c.Open() })
+		c := a.waitFor(q.Key, "resolved", func(c *toolcall.Call) bool { return c.Started() || !c.Open() })
 		if c.Started() != (started == nil) {
 			w.Errorf("it is %s after start: %v", describe(c), started)
 		}
@@ -393,13 +393,13 @@ func manyWords(w *world) {
 	w.policy.use(w, quorum(200))
 	e := w.engine()
 	q := e.ask("c", deploy, `{}`)
-	note := func(i int) (string, message.Response) {
-		return "p" + strconv.Itoa(i), message.Response{Key: q.Key, Kind: message.ResponseSkip, Digest: q.Digest, Note: strings.Repeat("x", message.MaxNoteBytes)}
+	note := func(i int) (string, toolcall.Response) {
+		return "p" + strconv.Itoa(i), toolcall.Response{Key: q.Key, Kind: toolcall.ResponseSkip, Digest: q.Digest, Note: strings.Repeat("x", toolcall.MaxNoteBytes)}
 	}
 	full := 0
 	for i := range 100 {
 		name, a := note(i)
-		if _, err := e.as(message.RoleApprover, name).SubmitResponse(w.Context(), a); err != nil {
+		if _, err := e.as(toolcall.RoleApprover, name).SubmitResponse(w.Context(), a); err != nil {
 			w.wantErr(err, message.ErrTooLarge)
 			full = i
 			break

@@ -11,6 +11,7 @@ import (
 	"github.com/askance-dev/askance/engine/internal/view"
 	"github.com/askance-dev/askance/engine/reviewers"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // reader answers requests that change nothing.
@@ -23,30 +24,30 @@ type reader struct {
 // maxList is the largest page of List.
 const maxList = 500
 
-func (q *reader) listCalls(ctx context.Context, by message.Principal, r message.ListRequest) (message.ListReply, error) {
+func (q *reader) listCalls(ctx context.Context, by toolcall.Principal, r toolcall.ListRequest) (toolcall.ListReply, error) {
 	if r.Limit <= 0 || r.Limit > maxList {
 		r.Limit = maxList
 	}
 	for _, s := range r.States {
 		if !s.Valid() {
-			return message.ListReply{}, &message.Error{Code: message.CodeInvalid, Op: "list", What: "unknown state " + string(s), Hint: "use pending, asking, allowed, submitted or finished"}
+			return toolcall.ListReply{}, &message.Error{Code: message.CodeInvalid, Op: "list", What: "unknown state " + string(s), Hint: "use pending, asking, allowed, submitted or finished"}
 		}
 	}
 	for _, p := range r.Phases {
-		if !slices.Contains(message.Phases(), p) {
-			return message.ListReply{}, &message.Error{Code: message.CodeInvalid, Op: "list", What: "unknown phase " + string(p), Hint: "use waiting, asking, ready, queued, running, retrying, blocked or finished"}
+		if !slices.Contains(toolcall.Phases(), p) {
+			return toolcall.ListReply{}, &message.Error{Code: message.CodeInvalid, Op: "list", What: "unknown phase " + string(p), Hint: "use waiting, asking, ready, queued, running, retrying, blocked or finished"}
 		}
 	}
 	if r.Session == "" && view.WantsFinished(r) && q.view.HasForgotten() {
 		return q.listPastCalls(ctx, by, r)
 	}
-	session := message.Key{Space: q.space, Session: r.Session}
+	session := toolcall.Key{Space: q.space, Session: r.Session}
 	page := &view.Page{Limit: r.Limit}
 	switch {
 	case r.Session != "" && view.WantsFinished(r): // the view forgets
 		calls, err := q.store.SessionCalls(ctx, session)
 		if err != nil {
-			return message.ListReply{}, opError("list", err)
+			return toolcall.ListReply{}, opError("list", err)
 		}
 		slices.SortFunc(calls, inOrderOfProposal)
 		for _, c := range calls {
@@ -57,7 +58,7 @@ func (q *reader) listCalls(ctx context.Context, by message.Principal, r message.
 		}
 	case r.Session != "":
 		if err := q.store.Freshen(ctx, session); err != nil {
-			return message.ListReply{}, opError("list", err)
+			return toolcall.ListReply{}, opError("list", err)
 		}
 		fallthrough
 	default:
@@ -69,14 +70,14 @@ func (q *reader) listCalls(ctx context.Context, by message.Principal, r message.
 // proposals is a Sink that collects the next calls that were proposed.
 type proposals struct {
 	most int
-	keys []message.Key
+	keys []toolcall.Key
 	seqs []uint64 // of their first event records
 	end  func()   // called once there are most of them, or no more
 	over bool
 }
 
-// Record implements message.Sink.
-func (p *proposals) Record(r message.JournalEntry) {
+// Record implements toolcall.Sink.
+func (p *proposals) Record(r toolcall.JournalEntry) {
 	if p.over || r.Record == nil || r.Record.Call == nil || r.Record.Call.Records != 1 {
 		return
 	}
@@ -86,7 +87,7 @@ func (p *proposals) Record(r message.JournalEntry) {
 	}
 }
 
-// CaughtUp implements message.Sink.
+// CaughtUp implements toolcall.Sink.
 func (p *proposals) CaughtUp() { p.stop() }
 
 func (p *proposals) stop() {
@@ -102,7 +103,7 @@ var errCollected = errors.New("enough was seen")
 // listPastCalls lists from the journal what the view has forgotten: the calls after
 // the cursor in the order of their first event records, each as its last event record has it. A
 // page costs as many reads as it names calls that are not in memory.
-func (q *reader) listPastCalls(ctx context.Context, by message.Principal, r message.ListRequest) (message.ListReply, error) {
+func (q *reader) listPastCalls(ctx context.Context, by toolcall.Principal, r toolcall.ListRequest) (toolcall.ListReply, error) {
 	page := &view.Page{Limit: r.Limit}
 	for after := r.After; ; {
 		seen := &proposals{most: r.Limit + 1}
@@ -111,13 +112,13 @@ func (q *reader) listPastCalls(ctx context.Context, by message.Principal, r mess
 		err := q.journal.Watch(watching, after, seen)
 		stop(errCollected)
 		if !errors.Is(err, errCollected) {
-			return message.ListReply{}, opError("list", err)
+			return toolcall.ListReply{}, opError("list", err)
 		}
 		for i, key := range seen.keys {
 			after = seen.seqs[i]
 			c, err := q.store.CallOrNil(ctx, key)
 			if err != nil {
-				return message.ListReply{}, opError("list", err)
+				return toolcall.ListReply{}, opError("list", err)
 			}
 			if c == nil || !view.IsListed(c, by, r) {
 				continue
@@ -132,16 +133,16 @@ func (q *reader) listPastCalls(ctx context.Context, by message.Principal, r mess
 	}
 }
 
-func (q *reader) showCall(ctx context.Context, by message.Principal, r message.ShowRequest) (message.ShowReply, error) {
+func (q *reader) showCall(ctx context.Context, by toolcall.Principal, r toolcall.ShowRequest) (toolcall.ShowReply, error) {
 	r.Space = q.space
 	if err := r.Key.Validate(); err != nil {
-		return message.ShowReply{}, opError("show", err)
+		return toolcall.ShowReply{}, opError("show", err)
 	}
 	records, err := q.journal.History(ctx, r.Key)
 	if err != nil {
-		return message.ShowReply{}, opError("show", err)
+		return toolcall.ShowReply{}, opError("show", err)
 	}
-	out := message.ShowReply{History: []message.HistoryEntry{}}
+	out := toolcall.ShowReply{History: []toolcall.HistoryEntry{}}
 	for _, rec := range records {
 		f := rec.Record
 		if f == nil || f.Call == nil {
@@ -150,22 +151,22 @@ func (q *reader) showCall(ctx context.Context, by message.Principal, r message.S
 		out.Call = f.Call
 		out.Call.At(rec.Seq)
 		note := f.Note
-		if by.Role != message.RoleRuntime {
+		if by.Role != toolcall.RoleRuntime {
 			note = f.Redacted().Note
 		}
-		out.History = append(out.History, message.HistoryEntry{
+		out.History = append(out.History, toolcall.HistoryEntry{
 			Seq: rec.Seq, Kind: f.Kind(), Path: f.Path, By: f.By, At: f.At, Note: note,
 			Attempt: f.Call.Attempt.Number, Worker: f.Call.Attempt.Worker,
 		})
 	}
-	if out.Call == nil || by.Role == message.RoleRuntime && out.Call.Runtime != by.Name {
-		return message.ShowReply{}, &message.Error{Code: message.CodeNotFound, Op: "show", What: "no call " + r.Key.String() + " is known", Hint: "list the calls of the session"}
+	if out.Call == nil || by.Role == toolcall.RoleRuntime && out.Call.Runtime != by.Name {
+		return toolcall.ShowReply{}, &message.Error{Code: message.CodeNotFound, Op: "show", What: "no call " + r.Key.String() + " is known", Hint: "list the calls of the session"}
 	}
 	return out, nil
 }
 
-func (q *reader) describeEngine() message.InfoReply {
-	out := message.InfoReply{
+func (q *reader) describeEngine() toolcall.InfoReply {
+	out := toolcall.InfoReply{
 		Space: q.space, Engine: q.cfg.id, Version: q.cfg.version, Durability: q.journal.Durability(),
 		Bundle: q.policy.Hash(), Tools: []string{}, Clocks: q.clocks.Readings(),
 	}
@@ -175,7 +176,7 @@ func (q *reader) describeEngine() message.InfoReply {
 	sort.Strings(out.Tools)
 	out.Open, out.Blocked = q.view.Counts()
 	for _, key := range q.clocks.ReportedCalls() {
-		if c := q.view.Call(key); c != nil && q.clocks.Mark(c).Blocked == message.BlockedClock {
+		if c := q.view.Call(key); c != nil && q.clocks.Mark(c).Blocked == toolcall.BlockedClock {
 			out.Blocked++
 		}
 	}
@@ -189,13 +190,13 @@ func (q *reader) describeEngine() message.InfoReply {
 
 // reportLoad answers a LoadRequest: from memory or, if the window reaches
 // further back, from the journal.
-func (q *reader) reportLoad(ctx context.Context, r message.LoadRequest) (message.LoadReply, error) {
+func (q *reader) reportLoad(ctx context.Context, r toolcall.LoadRequest) (toolcall.LoadReply, error) {
 	now := stamp().At
 	if !r.Window() {
 		return q.view.Reviewers.Report(now), nil
 	}
 	if err := r.Validate(); err != nil {
-		return message.LoadReply{}, err
+		return toolcall.LoadReply{}, err
 	}
 	if out, all := q.view.Reviewers.Window(r.Since, r.Until, now); all {
 		return out, nil
@@ -204,11 +205,11 @@ func (q *reader) reportLoad(ctx context.Context, r message.LoadRequest) (message
 	case q.folding <- struct{}{}:
 		defer func() { <-q.folding }()
 	case <-ctx.Done():
-		return message.LoadReply{}, context.Cause(ctx)
+		return toolcall.LoadReply{}, context.Cause(ctx)
 	}
 	sum, err := reviewers.Read(ctx, q.journal, r.Since, r.Until)
 	if err != nil {
-		return message.LoadReply{}, err
+		return toolcall.LoadReply{}, err
 	}
 	here := q.view.Reviewers.Report(now) // limits and refusals are this engine's
 	out := sum.Report(now)
@@ -216,29 +217,29 @@ func (q *reader) reportLoad(ctx context.Context, r message.LoadRequest) (message
 	return out, nil
 }
 
-func (q *reader) explainCall(ctx context.Context, r message.ExplainRequest) (message.ExplainReply, error) {
+func (q *reader) explainCall(ctx context.Context, r toolcall.ExplainRequest) (toolcall.ExplainReply, error) {
 	r.Space = q.space
 	if err := r.Key.Validate(); err != nil {
-		return message.ExplainReply{}, err
+		return toolcall.ExplainReply{}, err
 	}
 	c, err := q.store.CallOrNil(ctx, r.Key)
 	switch {
 	case err != nil:
-		return message.ExplainReply{}, err
+		return toolcall.ExplainReply{}, err
 	case c == nil:
-		return message.ExplainReply{}, &message.Error{Code: message.CodeNotFound, What: "no call " + r.Key.String() + " is known", Hint: "list the calls of the session"}
+		return toolcall.ExplainReply{}, &message.Error{Code: message.CodeNotFound, What: "no call " + r.Key.String() + " is known", Hint: "list the calls of the session"}
 	}
-	out := message.ExplainReply{Key: c.Key, State: c.State, Decision: c.Decision, StandingApprovals: []message.StandingStatus{}}
+	out := toolcall.ExplainReply{Key: c.Key, State: c.State, Decision: c.Decision, StandingApprovals: []toolcall.StandingStatus{}}
 	now := stamp().At
 	for _, id := range c.Decision.StandingApprovals() {
 		l, err := q.standing.Last(ctx, id)
 		if err != nil {
-			return message.ExplainReply{}, err
+			return toolcall.ExplainReply{}, err
 		}
 		out.StandingApprovals = append(out.StandingApprovals, l.Standing(now))
 	}
 	if out.Recorded, err = q.recordedExplanation(ctx, c); err != nil {
-		return message.ExplainReply{}, err
+		return toolcall.ExplainReply{}, err
 	}
 	out.Trace, out.Withheld, err = q.judge.Trace(ctx, q.snapshot(c))
 	return out, err
@@ -246,7 +247,7 @@ func (q *reader) explainCall(ctx context.Context, r message.ExplainRequest) (mes
 
 // recordedExplanation finds the explanation of the call's decision in its history; nil:
 // none is kept, or it would show what is hidden by now.
-func (q *reader) recordedExplanation(ctx context.Context, c *message.Call) (message.RawJSON, error) {
+func (q *reader) recordedExplanation(ctx context.Context, c *toolcall.Call) (message.RawJSON, error) {
 	if c.Decision == nil {
 		return nil, nil
 	}
@@ -267,4 +268,4 @@ func (q *reader) recordedExplanation(ctx context.Context, c *message.Call) (mess
 }
 
 // inOrderOfProposal compares calls by their first event records.
-func inOrderOfProposal(a, b *message.Call) int { return cmp.Compare(a.First, b.First) }
+func inOrderOfProposal(a, b *toolcall.Call) int { return cmp.Compare(a.First, b.First) }

@@ -7,6 +7,7 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func recordCases() []engineCase {
@@ -42,7 +43,7 @@ type kept struct {
 }
 
 // explanations are those in the event records of a call, "" where there is none.
-func (w *world) explanations(key message.Key) []string {
+func (w *world) explanations(key toolcall.Key) []string {
 	w.Helper()
 	records, err := w.journal.History(w.Context(), key)
 	w.must(err)
@@ -54,9 +55,9 @@ func (w *world) explanations(key message.Key) []string {
 }
 
 // recorded is the explanation on record as those get it who may see it.
-func (r *replica) recorded(key message.Key, role message.Role) (kept, string) {
+func (r *replica) recorded(key toolcall.Key, role toolcall.Role) (kept, string) {
 	r.w.Helper()
-	reply, err := r.as(role, "eve").Explain(r.w.Context(), message.ExplainRequest{Key: key})
+	reply, err := r.as(role, "eve").Explain(r.w.Context(), toolcall.ExplainRequest{Key: key})
 	r.w.must(err)
 	var k kept
 	if reply.Recorded != nil {
@@ -82,7 +83,7 @@ func explanationKept(w *world) {
 		if all := w.explanations(c.Key); all[0] == "" {
 			w.Errorf("the decision about %s is not explained", tc.tool)
 		}
-		for _, role := range []message.Role{message.RoleApprover, message.RoleOperator, message.RoleAuditor} {
+		for _, role := range []toolcall.Role{toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor} {
 			k, _ := e.recorded(c.Key, role)
 			if k.Decision != tc.decision || k.Rule != tc.rule || k.Bundle != c.Decision.Bundle || k.Truncated || len(k.Trace) == 0 || !k.Trace[0].Matched {
 				w.Errorf("to %s the decision about %s is explained as %+v", role, tc.tool, k)
@@ -93,7 +94,7 @@ func explanationKept(w *world) {
 			w.Errorf("the approval request about %s has the digest %s, want %s (%v)", tc.tool, digest, c.Digest, err)
 		}
 	}
-	_, err := e.bot().Explain(w.Context(), message.ExplainRequest{Key: w.key(pay)})
+	_, err := e.bot().Explain(w.Context(), toolcall.ExplainRequest{Key: w.key(pay)})
 	w.wantErr(err, message.ErrForbidden)
 }
 
@@ -110,7 +111,7 @@ func explanationOfEdits(w *world) {
 	if len(all) != 3 || !strings.Contains(all[0], "500") || all[1] == "" || strings.Contains(all[1], "500") || all[2] != "" {
 		w.Errorf("the event records have the explanations %q", all)
 	}
-	if k, _ := e.recorded(q.Key, message.RoleAuditor); k.Rule != "free" || k.Decision != message.BehaviorAllow || k.Bundle != c.Decision.Bundle {
+	if k, _ := e.recorded(q.Key, toolcall.RoleAuditor); k.Rule != "free" || k.Decision != message.BehaviorAllow || k.Bundle != c.Decision.Bundle {
 		w.Errorf("the edited call is explained as %+v", k)
 	}
 }
@@ -123,7 +124,7 @@ func explanationOfLateDenial(w *world) {
 	w.policy.use(w, audited(ask, permission.Rule{Name: "closed", Tools: []string{pay}, Behavior: message.BehaviorDeny})...)
 	c, err := e.ann().SubmitResponse(w.Context(), approve(q))
 	w.must(err)
-	if k, _ := e.recorded(q.Key, message.RoleAuditor); c.Decision.Rule != "closed" || k.Rule != "closed" || k.Decision != message.BehaviorDeny {
+	if k, _ := e.recorded(q.Key, toolcall.RoleAuditor); c.Decision.Rule != "closed" || k.Rule != "closed" || k.Decision != message.BehaviorDeny {
 		w.Errorf("%s, explained as %+v", describe(c), k)
 	}
 }
@@ -140,7 +141,7 @@ func explanationHides(w *world) {
 	if all[0] == "" || strings.Contains(all[0], secret) {
 		w.Errorf("the event record has the explanation %s", all[0])
 	}
-	if k, text := e.recorded(q.Key, message.RoleApprover); k.Rule != "pin" || strings.Contains(text, secret) {
+	if k, text := e.recorded(q.Key, toolcall.RoleApprover); k.Rule != "pin" || strings.Contains(text, secret) {
 		w.Errorf("it is explained as %s", text)
 	}
 	rec, err := w.journal.Last(w.Context(), q.Key)
@@ -163,14 +164,14 @@ func explanationUnwanted(w *world) {
 			w.Errorf("a decision without audit has %s", text)
 		}
 	}
-	if _, text := e.recorded(plain.Key, message.RoleAuditor); text != "" {
+	if _, text := e.recorded(plain.Key, toolcall.RoleAuditor); text != "" {
 		w.Errorf("it is on record as %s", text)
 	}
 	// What explained the decision before an edit does not explain the one after.
 	q := e.ask("c", pay, `{"amount":500}`)
 	_, err := e.ann().SubmitResponse(w.Context(), edit(q, `{"amount":50}`))
 	w.must(err)
-	if _, text := e.recorded(q.Key, message.RoleAuditor); text != "" {
+	if _, text := e.recorded(q.Key, toolcall.RoleAuditor); text != "" {
 		w.Errorf("the edited call is on record as %s", text)
 	}
 }
@@ -184,7 +185,7 @@ func explanationTooLarge(w *world) {
 	w.policy.use(w, rules...)
 	e := w.engine()
 	q := e.ask("c", pay, `{"amount":500,"note":"`+strings.Repeat("z", 100_000)+`"}`)
-	k, text := e.recorded(q.Key, message.RoleAuditor)
+	k, text := e.recorded(q.Key, toolcall.RoleAuditor)
 	if len(text) > 32<<10 || !k.Truncated || k.Rule != "look" || len(k.Trace) == 0 || k.Trace[0].Rule != "look" {
 		w.Errorf("%d bytes are kept: truncated %v, rule %s, %d rules", len(text), k.Truncated, k.Rule, len(k.Trace))
 	}
@@ -197,11 +198,11 @@ func explanationOutlives(w *world) {
 	w.policy.use(w, audited(permission.Rule{Name: "look", Tools: []string{pay}, Behavior: message.BehaviorAsk})...)
 	e := w.engine()
 	q := e.ask("c", pay, `{"amount":500}`)
-	_, before := e.recorded(q.Key, message.RoleAuditor)
+	_, before := e.recorded(q.Key, toolcall.RoleAuditor)
 	e.kill()
 	w.policy.use(w, permission.Rule{Name: "other", Tools: []string{pay}, Behavior: message.BehaviorAllow})
 	other := w.engine()
-	if _, after := other.recorded(q.Key, message.RoleAuditor); before == "" || after != before {
+	if _, after := other.recorded(q.Key, toolcall.RoleAuditor); before == "" || after != before {
 		w.Errorf("on record is %q, before %q", after, before)
 	}
 }

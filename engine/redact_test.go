@@ -9,6 +9,7 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 const secret = "0-8-1-5"
@@ -32,21 +33,21 @@ func pinRule() permission.Rule {
 }
 
 // everybody reads what they can of the space as one text.
-func (r *replica) sees(role message.Role) string {
+func (r *replica) sees(role toolcall.Role) string {
 	r.w.Helper()
 	p := r.as(role, "bot")
 	var out []any
-	list, err := p.List(r.w.Context(), message.ListRequest{All: true, Session: "s"})
+	list, err := p.List(r.w.Context(), toolcall.ListRequest{All: true, Session: "s"})
 	r.w.must(err)
-	open, err := p.List(r.w.Context(), message.ListRequest{})
+	open, err := p.List(r.w.Context(), toolcall.ListRequest{})
 	r.w.must(err)
-	events, err := p.Events(r.w.Context(), message.EventsRequest{Session: "s"})
+	events, err := p.Events(r.w.Context(), toolcall.EventsRequest{Session: "s"})
 	r.w.must(err)
-	wait, err := p.Wait(r.w.Context(), message.WaitRequest{Session: "s", Reply: "r", TimeoutMS: 1})
+	wait, err := p.Wait(r.w.Context(), toolcall.WaitRequest{Session: "s", Reply: "r", TimeoutMS: 1})
 	r.w.must(err)
 	out = append(out, list, open, events, wait)
 	for _, c := range list.Calls {
-		show, err := p.Show(r.w.Context(), message.ShowRequest{Key: c.Key})
+		show, err := p.Show(r.w.Context(), toolcall.ShowRequest{Key: c.Key})
 		r.w.must(err)
 		out = append(out, show)
 	}
@@ -57,12 +58,12 @@ func (r *replica) sees(role message.Role) string {
 
 func (r *replica) wantHidden() {
 	r.w.Helper()
-	for _, role := range []message.Role{message.RoleApprover, message.RoleOperator, message.RoleAuditor} {
+	for _, role := range []toolcall.Role{toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor} {
 		if text := r.sees(role); strings.Contains(text, secret) || strings.Contains(text, `"salt"`) {
 			r.w.Errorf("%s sees what is hidden: %s", role, text)
 		}
 	}
-	if !strings.Contains(r.sees(message.RoleRuntime), secret) {
+	if !strings.Contains(r.sees(toolcall.RoleRuntime), secret) {
 		r.w.Errorf("the runtime does not see its own arguments")
 	}
 }
@@ -73,13 +74,13 @@ func hiddenFromPeople(w *world) {
 	input := `{"pin":"` + secret + `","n":1}`
 	raw := e.propose(call("c", deploy, input))[0]
 	e.wantHidden()
-	list, err := e.ann().List(w.Context(), message.ListRequest{})
+	list, err := e.ann().List(w.Context(), toolcall.ListRequest{})
 	w.must(err)
 	q := list.Calls[0]
 	if d, err := q.Request.Digest(); err != nil || d != q.Digest || d != raw.Digest {
 		w.Errorf("the digest cannot be recomputed from what is shown: %s, %v", d, err)
 	}
-	for _, response := range []message.Response{{Key: q.Key, Kind: message.ResponseApprove, Digest: "sha256:other"}} {
+	for _, response := range []toolcall.Response{{Key: q.Key, Kind: toolcall.ResponseApprove, Digest: "sha256:other"}} {
 		_, err := e.ann().SubmitResponse(w.Context(), response)
 		text, _ := json.Marshal(w.refusal(err, message.ErrDigest))
 		if strings.Contains(string(text), secret) || !strings.Contains(string(text), q.Digest) {
@@ -90,15 +91,15 @@ func hiddenFromPeople(w *world) {
 	if strings.Contains(c.Input, secret) {
 		w.Errorf("the answer gives back %s", c.Input)
 	}
-	w.wantResult(e.finishedFor(message.RoleRuntime, q.Key), message.ToolResultSuccess, secret) // the very arguments ran
+	w.wantResult(e.finishedFor(toolcall.RoleRuntime, q.Key), message.ToolResultSuccess, secret) // the very arguments ran
 	w.wantRuns(q.Key, 1)
 }
 
 // finishedFor is finished, as one role sees the call.
-func (r *replica) finishedFor(role message.Role, key message.Key) *message.Call {
+func (r *replica) finishedFor(role toolcall.Role, key toolcall.Key) *toolcall.Call {
 	r.w.Helper()
 	r.finished(key)
-	s, err := r.as(role, "bot").Show(r.w.Context(), message.ShowRequest{Key: key})
+	s, err := r.as(role, "bot").Show(r.w.Context(), toolcall.ShowRequest{Key: key})
 	r.w.must(err)
 	return s.Call
 }
@@ -121,21 +122,21 @@ func hiddenStreamed(w *world) {
 		for _, ev := range events {
 			raw = append(raw, message.RawJSON(ev))
 		}
-		_, err := e.bot().Emit(w.Context(), message.EmitRequest{Session: "s", Reply: "r", Events: raw})
+		_, err := e.bot().Emit(w.Context(), toolcall.EmitRequest{Session: "s", Reply: "r", Events: raw})
 		w.must(err)
 	}
 	event := func(kind, id, more string) string {
 		return `{"type":"TOOL_CALL_` + kind + `","reply_id":"r","tool_call_id":"` + id + `"` + more + `}`
 	}
 	emit(event("START", "c", `,"tool_call_name":"deploy"`), event("DELTA", "c", `,"delta":"{\"pin\":\"`+secret+`\""`), event("DELTA", "c", `,"delta":"}"`))
-	if text := e.sees(message.RoleAuditor); strings.Contains(text, secret) {
+	if text := e.sees(toolcall.RoleAuditor); strings.Contains(text, secret) {
 		w.Errorf("what is streamed shows before its call is known: %s", text)
 	}
 	emit(event("START", "d", `,"tool_call_name":"echo"`), event("DELTA", "d", `,"delta":"{\"plain\":1}"`), event("END", "d", ``))
 	e.propose(call("c", deploy, `{"pin":"`+secret+`"}`), call("d", typed, `{"plain":1}`))
 	emit(event("END", "c", ``))
 	e.wantHidden()
-	if text := e.sees(message.RoleAuditor); !strings.Contains(text, `{\"pin\":\"[redacted hmac`) || !strings.Contains(text, `{\"plain\":1}`) {
+	if text := e.sees(toolcall.RoleAuditor); !strings.Contains(text, `{\"pin\":\"[redacted hmac`) || !strings.Contains(text, `{\"plain\":1}`) {
 		w.Errorf("the streamed arguments are not given redacted: %s", text)
 	}
 }
@@ -147,17 +148,17 @@ func hiddenStreamedUnread(w *world) {
 	e, late := w.engine(), w.engine()
 	defer late.cord.lag()()
 	e.propose(call("c", deploy, `{"pin":"`+secret+`"}`))
-	_, err := e.bot().Emit(w.Context(), message.EmitRequest{Session: "s", Reply: "r", Events: []message.RawJSON{
+	_, err := e.bot().Emit(w.Context(), toolcall.EmitRequest{Session: "s", Reply: "r", Events: []message.RawJSON{
 		message.RawJSON(`{"type":"TOOL_CALL_DELTA","reply_id":"r","tool_call_id":"c","delta":"{\"pin\":\"` + secret + `\"}"}`)}})
 	w.must(err)
 	w.policy.use(w, rules()...)
-	late.cord.onLast(func(key message.Key) error {
+	late.cord.onLast(func(key toolcall.Key) error {
 		if key.Call != "" {
 			return cutError("last")
 		}
 		return nil
 	})
-	events, err := late.as(message.RoleAuditor, "eve").Events(w.Context(), message.EventsRequest{Session: "s"})
+	events, err := late.as(toolcall.RoleAuditor, "eve").Events(w.Context(), toolcall.EventsRequest{Session: "s"})
 	w.must(err)
 	if text, _ := json.Marshal(events); strings.Contains(string(text), secret) || !strings.Contains(string(text), "TOOL_CALL_DELTA") {
 		w.Errorf("the auditor gets %s", text)
@@ -170,18 +171,18 @@ func hiddenEdited(w *world) {
 	e := w.engine()
 	input := `{"pin":"` + secret + `","n":1}`
 	e.propose(call("c", deploy, input))
-	list, err := e.ann().List(w.Context(), message.ListRequest{})
+	list, err := e.ann().List(w.Context(), toolcall.ListRequest{})
 	w.must(err)
 	q := list.Calls[0]
 	e.refuses("ann", edit(q, strings.Replace(q.Input, `"n":1`, `"n":"[redacted]"`, 1)), message.ErrInvalid)
 	e.answers("ann", edit(q, strings.Replace(q.Input, `"n":1`, `"n":2`, 1)))
-	c := e.finishedFor(message.RoleRuntime, q.Key)
+	c := e.finishedFor(toolcall.RoleRuntime, q.Key)
 	if want := `{"pin":"` + secret + `","n":2}`; c.Input != want || c.Digest == q.Digest {
 		w.Errorf("%s runs, want %s", c.Input, want)
 	}
 	e.wantHidden()
 	e.propose(call("d", deploy, input))
-	d, err := e.ann().Show(w.Context(), message.ShowRequest{Key: w.key("d")})
+	d, err := e.ann().Show(w.Context(), toolcall.ShowRequest{Key: w.key("d")})
 	w.must(err)
 	e.answers("ann", edit(d.Call, d.Call.Input)) // nothing was changed: an approval
 	e.finished(d.Call.Key)
@@ -211,14 +212,14 @@ func hiddenThroughText(w *world) {
 	e := w.engine()
 	e.propose(call("c", deploy, `{"card":"`+secret+`","n":1}`))
 	e.wantHidden()
-	shown, err := e.ann().Show(w.Context(), message.ShowRequest{Key: w.key("c")})
+	shown, err := e.ann().Show(w.Context(), toolcall.ShowRequest{Key: w.key("c")})
 	w.must(err)
 	q := shown.Call
 	if d, err := q.Request.Digest(); err != nil || d != q.Digest {
 		w.Errorf("the digest cannot be recomputed from what is shown: %s, %v", d, err)
 	}
 	e.answers("ann", edit(q, strings.Replace(q.Input, `"n":1`, `"n":2`, 1)))
-	if c, want := e.finishedFor(message.RoleRuntime, q.Key), `{"card":"`+secret+`","n":2}`; c.Input != want {
+	if c, want := e.finishedFor(toolcall.RoleRuntime, q.Key), `{"card":"`+secret+`","n":2}`; c.Input != want {
 		w.Errorf("%s runs, want %s", c.Input, want)
 	}
 	e.wantHidden()
@@ -232,7 +233,7 @@ func hiddenResultDigest(w *world) {
 	e.answers("ann", approve(e.ask("b", askRemote, `{"pin":"`+secret+`"}`)))
 	hidden := w.known(w.key("b")) // as its worker gets it
 	e.start(hidden, "w1", "y")
-	for claim, c := range map[string]*message.Call{"x": open, "y": hidden} {
+	for claim, c := range map[string]*toolcall.Call{"x": open, "y": hidden} {
 		for range 2 { // the same result again gets the same answer
 			r, err := e.worker("w1").Result(w.Context(), resultRequest(c, claim, secret))
 			if err != nil || !r.Stored {
@@ -261,7 +262,7 @@ func answeredAgain(w *world) {
 	w.policy.use(w, rule("pin", func(r *permission.Rule) { r.Redact, r.Quorum = []string{"args.pin"}, 2 }))
 	e, other := w.engine(), w.engine()
 	e.propose(call("c", deploy, `{"pin":"`+secret+`","n":1}`))
-	shown, err := e.ann().Show(w.Context(), message.ShowRequest{Key: w.key("c")})
+	shown, err := e.ann().Show(w.Context(), toolcall.ShowRequest{Key: w.key("c")})
 	w.must(err)
 	q := shown.Call
 	a := edit(q, strings.Replace(q.Input, `"n":1`, `"n":2`, 1))

@@ -11,6 +11,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // standingApprovalModel is what the terms of the answers permit, computed next to two engines
@@ -18,7 +19,7 @@ import (
 type standingApprovalModel struct {
 	t                 *rapid.T
 	engines           []*engine.Engine
-	standingApprovals map[message.StandingID]*modelStandingApproval
+	standingApprovals map[toolcall.StandingID]*modelStandingApproval
 	calls             []message.ToolCallBlock
 	n                 int
 }
@@ -29,13 +30,13 @@ type modelStandingApproval struct {
 	revoked    bool
 }
 
-func (m *standingApprovalModel) as(role message.Role, name string) *engine.Port {
+func (m *standingApprovalModel) as(role toolcall.Role, name string) *engine.Port {
 	i := rapid.IntRange(0, len(m.engines)-1).Draw(m.t, "engine")
-	return m.engines[i].As(message.Principal{Role: role, Name: name})
+	return m.engines[i].As(toolcall.Principal{Role: role, Name: name})
 }
 
-func (m *standingApprovalModel) propose(b message.ToolCallBlock) *message.Call {
-	out, err := m.as(message.RoleRuntime, "bot").Propose(m.t.Context(), message.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{b}})
+func (m *standingApprovalModel) propose(b message.ToolCallBlock) *toolcall.Call {
+	out, err := m.as(toolcall.RoleRuntime, "bot").Propose(m.t.Context(), toolcall.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{b}})
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -62,7 +63,7 @@ func (m *standingApprovalModel) propose(b message.ToolCallBlock) *message.Call {
 // Answers, proposals, repeated proposals and revocations come in any order, at any
 // engine: no standing approval allows more than it says, nor anything after its end.
 func TestStandingApprovalsAllowNoMoreThanTheySay(t *testing.T) {
-	tool := engine.Tool{Tool: permission.Tool{Name: "pay"}, Placement: message.PlaceExternal, ConcurrencySafe: true}
+	tool := engine.Tool{Tool: permission.Tool{Name: "pay"}, Placement: toolcall.PlaceExternal, ConcurrencySafe: true}
 	policy, err := permission.Compile(permission.Policy{Rules: []permission.Rule{{
 		Name: "ask", Tools: []string{"pay"}, Behavior: message.BehaviorAsk, Remember: &permission.Remember{TTL: time.Hour, Uses: 4},
 	}}}, permission.Options{Tools: []permission.Tool{tool.Tool}, Enforced: engine.Duties()})
@@ -70,7 +71,7 @@ func TestStandingApprovalsAllowNoMoreThanTheySay(t *testing.T) {
 		t.Fatal(err)
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		m := &standingApprovalModel{t: t, standingApprovals: map[message.StandingID]*modelStandingApproval{}}
+		m := &standingApprovalModel{t: t, standingApprovals: map[toolcall.StandingID]*modelStandingApproval{}}
 		journal := engine.NewMemory()
 		for range 2 {
 			e, err := engine.New("sp", journal, policy, []engine.Tool{tool})
@@ -98,7 +99,7 @@ func TestStandingApprovalsAllowNoMoreThanTheySay(t *testing.T) {
 			"revoke": func(t *rapid.T) {
 				m.t = t
 				for id, l := range m.standingApprovals {
-					if _, err := m.as(message.RoleOperator, "olga").RevokeStandingApproval(t.Context(), message.RevokeStandingApprovalRequest{ID: id}); err == nil {
+					if _, err := m.as(toolcall.RoleOperator, "olga").RevokeStandingApproval(t.Context(), toolcall.RevokeStandingApprovalRequest{ID: id}); err == nil {
 						l.revoked = true
 					}
 					return
@@ -109,16 +110,16 @@ func TestStandingApprovalsAllowNoMoreThanTheySay(t *testing.T) {
 }
 
 // answer approves a call that asks, half of the time with something to remember.
-func (m *standingApprovalModel) answer(c *message.Call) {
+func (m *standingApprovalModel) answer(c *toolcall.Call) {
 	if c.State != message.ToolCallAsking || rapid.Bool().Draw(m.t, "leave it open") {
 		return
 	}
-	a := message.Response{Key: c.Key, Kind: message.ResponseApprove, Digest: c.Digest}
+	a := toolcall.Response{Key: c.Key, Kind: toolcall.ResponseApprove, Digest: c.Digest}
 	uses, cents := rapid.IntRange(1, 4).Draw(m.t, "uses"), rapid.IntRange(0, 100).Draw(m.t, "budget")
 	if rapid.Bool().Draw(m.t, "remember") {
-		a.Remember = &message.StandingTerms{Scope: message.ScopeSpace, Uses: uses, Budget: &message.Budget{Path: "args.cents", Limit: strconv.Itoa(cents)}}
+		a.Remember = &toolcall.StandingTerms{Scope: toolcall.ScopeSpace, Uses: uses, Budget: &toolcall.Budget{Path: "args.cents", Limit: strconv.Itoa(cents)}}
 	}
-	after, err := m.as(message.RoleApprover, "ann").SubmitResponse(m.t.Context(), a)
+	after, err := m.as(toolcall.RoleApprover, "ann").SubmitResponse(m.t.Context(), a)
 	if err != nil {
 		m.t.Fatal(err)
 	}

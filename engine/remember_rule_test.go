@@ -7,6 +7,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func rememberRuleCases() []engineCase {
@@ -42,7 +43,7 @@ func sameCustomer(w *world) {
 	if l := q.Request.Requirement.Remember; l == nil || l.Uses != 3 || l.TTLMS != time.Hour.Milliseconds() || len(l.Same) != 1 {
 		w.Errorf("the approval request does not say what may be remembered: %+v", l)
 	}
-	l := e.remember(q, message.StandingTerms{Scope: message.ScopeSpace})
+	l := e.remember(q, toolcall.StandingTerms{Scope: toolcall.ScopeSpace})
 	if l.Terms.Uses != 3 || !l.Terms.Until.Equal(l.GrantedAt.Add(time.Hour)) || l.Same["args.customer"] != `"k1"` {
 		w.Errorf("the standing approval is %+v", l)
 	}
@@ -57,17 +58,17 @@ func scopes(w *world) {
 	w.policy.use(w, remembering(nil))
 	e := w.engine()
 	for i, c := range []struct {
-		scope                                     message.StandingScope
+		scope                                     toolcall.StandingScope
 		session, agent, user, other, differentArg bool
 	}{
-		{message.ScopeCallLike, true, false, false, false, false},
-		{message.ScopeSession, true, false, false, false, true},
-		{message.ScopeAgent, true, true, false, false, true},
-		{message.ScopeUser, true, true, true, false, true},
-		{message.ScopeSpace, true, true, true, true, true},
+		{toolcall.ScopeCallLike, true, false, false, false, false},
+		{toolcall.ScopeSession, true, false, false, false, true},
+		{toolcall.ScopeAgent, true, true, false, false, true},
+		{toolcall.ScopeUser, true, true, true, false, true},
+		{toolcall.ScopeSpace, true, true, true, true, true},
 	} {
 		s := string(rune('a' + i))
-		l := e.remember(e.in("bot", s, "agent", call("c", deploy, `{}`)), message.StandingTerms{Scope: c.scope})
+		l := e.remember(e.in("bot", s, "agent", call("c", deploy, `{}`)), toolcall.StandingTerms{Scope: c.scope})
 		for _, try := range []struct {
 			runtime, session, agent, input string
 			want                           bool
@@ -78,16 +79,16 @@ func scopes(w *world) {
 			{"bot", s + "3", "another", `{}`, c.user},
 			{"eve", s + "4", "agent", `{}`, c.other},
 		} {
-			want := message.StandingID("")
+			want := toolcall.StandingID("")
 			if try.want {
 				want = l.ID
 			}
 			w.wantBy(e.in(try.runtime, try.session, try.agent, call(message.CallID("d"+try.input), deploy, try.input)), want)
 		}
-		w.must(second(e.ann().RevokeStandingApproval(w.Context(), message.RevokeStandingApprovalRequest{ID: l.ID})))
+		w.must(second(e.ann().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: l.ID})))
 	}
 	a := approve(e.in("bot", "z", "", call("c", deploy, `{}`)))
-	a.Remember = &message.StandingTerms{Scope: message.ScopeAgent}
+	a.Remember = &toolcall.StandingTerms{Scope: toolcall.ScopeAgent}
 	_, err := e.ann().SubmitResponse(w.Context(), a)
 	w.wantErr(err, message.ErrForbidden)
 }
@@ -98,20 +99,20 @@ func widerThanRule(w *world) {
 	}))
 	e := w.engine()
 	q := e.ask("c", deploy, `{"customer":1}`)
-	for _, t := range []message.StandingTerms{{Uses: 3}, {Until: time.Now().Add(2 * time.Hour)}, {Rules: []message.PermissionRule{{ToolName: pay, Behavior: message.BehaviorAllow}}}} {
+	for _, t := range []toolcall.StandingTerms{{Uses: 3}, {Until: time.Now().Add(2 * time.Hour)}, {Rules: []message.PermissionRule{{ToolName: pay, Behavior: message.BehaviorAllow}}}} {
 		a := approve(q)
 		a.Remember = &t
 		e.refuses("ann", a, message.ErrForbidden)
 	}
 	a := approve(e.ask("d", deploy, `{}`)) // what must be the same is not there
-	a.Remember = &message.StandingTerms{}
+	a.Remember = &toolcall.StandingTerms{}
 	e.refuses("ann", a, message.ErrForbidden)
 }
 
 func denyWins(w *world) {
 	w.policy.use(w, remembering(nil))
 	e := w.engine()
-	l := e.remember(e.ask("c", deploy, `{}`), message.StandingTerms{Scope: message.ScopeSpace})
+	l := e.remember(e.ask("c", deploy, `{}`), toolcall.StandingTerms{Scope: toolcall.ScopeSpace})
 	w.wantBy(e.propose(call("d", deploy, `{}`))[0], l.ID)
 	w.policy.use(w, remembering(nil), noTool(deploy))
 	w.wantResult(e.finished(e.propose(call("e", deploy, `{}`))[0].Key), message.ToolResultDenied, "no-deploy")
@@ -124,7 +125,7 @@ func denyWins(w *world) {
 func furtherRuleAsks(w *world) {
 	w.policy.use(w, remembering(nil), rule("z-large", func(r *permission.Rule) { r.When = "args.n > 10" }))
 	e := w.engine()
-	l := e.remember(e.ask("c", deploy, `{"n":1}`), message.StandingTerms{})
+	l := e.remember(e.ask("c", deploy, `{"n":1}`), toolcall.StandingTerms{})
 	w.wantBy(e.propose(call("d", deploy, `{"n":2}`))[0], l.ID)
 	w.wantBy(e.propose(call("e", deploy, `{"n":11}`))[0], "")
 }
@@ -132,7 +133,7 @@ func furtherRuleAsks(w *world) {
 func stricterRule(w *world) {
 	w.policy.use(w, remembering(nil))
 	e := w.engine()
-	l := e.remember(e.ask("c", deploy, `{"k":1}`), message.StandingTerms{})
+	l := e.remember(e.ask("c", deploy, `{"k":1}`), toolcall.StandingTerms{})
 	for i, stricter := range []*permission.Remember{nil, {TTL: time.Nanosecond}, {TTL: time.Hour, Uses: 5}, {TTL: time.Hour, Scope: []string{"args.k"}}} {
 		w.policy.use(w, remembering(func(r *permission.Rule) { r.Remember = stricter }))
 		w.wantBy(e.propose(call(message.CallID(rune('d'+i)), deploy, `{"k":1}`))[0], "")
@@ -146,14 +147,14 @@ func stricterRule(w *world) {
 func ruleGone(w *world) {
 	w.policy.use(w, remembering(nil))
 	e := w.engine()
-	l := e.remember(e.ask("c", deploy, `{}`), message.StandingTerms{Scope: message.ScopeSpace})
+	l := e.remember(e.ask("c", deploy, `{}`), toolcall.StandingTerms{Scope: toolcall.ScopeSpace})
 	w.policy.use(w)
 	c := e.propose(call("d", deploy, `{}`))[0]
 	if c.Decision.Standing == l.ID {
 		w.Errorf("it answers an approval request that no rule asks: %s", describe(c))
 	}
 	w.policy.use(w, rules()...)
-	free := e.remember(e.ask("e", deploy, `{}`), message.StandingTerms{})
+	free := e.remember(e.ask("e", deploy, `{}`), toolcall.StandingTerms{})
 	w.wantBy(e.propose(call("f", deploy, `{}`))[0], free.ID)
 	w.policy.use(w, rule("new", func(*permission.Rule) {}))
 	w.wantBy(e.propose(call("g", deploy, `{}`))[0], "")
@@ -164,7 +165,7 @@ func ruleGone(w *world) {
 func grantorMustMay(w *world) {
 	w.policy.use(w, remembering(func(r *permission.Rule) { r.Approvers.ExcludeRequester = true }))
 	e := w.engine(engine.WithDirectory(people))
-	l := e.remember(e.ask("c", deploy, `{}`), message.StandingTerms{Scope: message.ScopeSpace})
+	l := e.remember(e.ask("c", deploy, `{}`), toolcall.StandingTerms{Scope: toolcall.ScopeSpace})
 	w.wantBy(e.propose(call("d", deploy, `{}`))[0], l.ID)
 	w.wantBy(e.in("ann", "s2", "agent", call("c", deploy, `{}`)), "")
 	w.policy.use(w, remembering(func(r *permission.Rule) { r.Approvers.Users = []string{"bob"} }))
@@ -182,10 +183,10 @@ func hiddenNotRemembered(w *world) {
 	w.policy.use(w, remembering(hides))
 	e := w.engine()
 	a := approve(e.ask("c", deploy, `{"pin":1}`))
-	a.Remember = &message.StandingTerms{}
+	a.Remember = &toolcall.StandingTerms{}
 	e.refuses("ann", a, message.ErrForbidden)
 	w.policy.use(w, remembering(nil))
-	l := e.remember(e.ask("d", deploy, `{}`), message.StandingTerms{})
+	l := e.remember(e.ask("d", deploy, `{}`), toolcall.StandingTerms{})
 	w.wantBy(e.propose(call("e", deploy, `{}`))[0], l.ID)
 	w.policy.use(w, remembering(hides))
 	w.wantBy(e.propose(call("f", deploy, `{"pin":1}`))[0], "")
@@ -202,7 +203,7 @@ func rememberEditCases() []engineCase {
 }
 
 // editing approves a call with other arguments and terms.
-func editing(q *message.Call, input string, t message.StandingTerms) message.Response {
+func editing(q *toolcall.Call, input string, t toolcall.StandingTerms) toolcall.Response {
 	a := edit(q, input)
 	a.Remember = &t
 	return a
@@ -214,7 +215,7 @@ func editRemembered(w *world) {
 	}))
 	e := w.engine()
 	q := e.ask("c", deploy, `{"customer":"k1","cents":9000}`)
-	c := e.answers("ann", editing(q, `{"customer":"k2","cents":10}`, message.StandingTerms{Uses: 2, Budget: &message.Budget{Path: "args.cents", Limit: "25"}}))
+	c := e.answers("ann", editing(q, `{"customer":"k2","cents":10}`, toolcall.StandingTerms{Uses: 2, Budget: &toolcall.Budget{Path: "args.cents", Limit: "25"}}))
 	if len(c.StandingApprovals) != 1 || c.Digest == q.Digest {
 		w.Fatalf("the edited call is %s with the standing approvals %+v", describe(c), c.StandingApprovals)
 	}
@@ -233,7 +234,7 @@ func editRemembered(w *world) {
 func editRememberedByAll(w *world) {
 	w.policy.use(w, remembering(func(r *permission.Rule) { r.Quorum = 2 }))
 	e := w.engine()
-	terms := message.StandingTerms{Uses: 2}
+	terms := toolcall.StandingTerms{Uses: 2}
 	q := e.answers("ann", editing(e.ask("e", deploy, `{"n":1}`), `{"n":2}`, terms))
 	if c := e.answers("bob", approve(q)); len(c.StandingApprovals) != 0 {
 		w.Errorf("by the editor alone: %+v", c.StandingApprovals)
@@ -256,22 +257,22 @@ func editedTermsRefused(w *world) {
 	e := w.engine()
 	sh, byRule := e.ask("a", shell, `{"command":"git push origin main"}`), e.ask("b", note, `{"customer":1,"cents":1}`)
 	for name, c := range map[string]struct {
-		q     *message.Call
+		q     *toolcall.Call
 		input string
-		terms message.StandingTerms
+		terms toolcall.StandingTerms
 		want  *message.Error
 	}{
-		"a rule for the call as it was":    {sh, `{"command":"make release"}`, message.StandingTerms{Rules: sh.Suggested}, message.ErrForbidden},
-		"wider than the session":           {sh, `{"command":"make release"}`, message.StandingTerms{Scope: message.ScopeSpace}, message.ErrForbidden},
-		"a budget over what is edited out": {byRule, `{"customer":2}`, message.StandingTerms{Budget: &message.Budget{Path: "args.cents", Limit: "5"}}, message.ErrInvalid},
-		"without what must be the same":    {byRule, `{"cents":1}`, message.StandingTerms{}, message.ErrForbidden},
-		"more uses than the rule lets":     {byRule, `{"customer":2}`, message.StandingTerms{Uses: 3}, message.ErrForbidden},
+		"a rule for the call as it was":    {sh, `{"command":"make release"}`, toolcall.StandingTerms{Rules: sh.Suggested}, message.ErrForbidden},
+		"wider than the session":           {sh, `{"command":"make release"}`, toolcall.StandingTerms{Scope: toolcall.ScopeSpace}, message.ErrForbidden},
+		"a budget over what is edited out": {byRule, `{"customer":2}`, toolcall.StandingTerms{Budget: &toolcall.Budget{Path: "args.cents", Limit: "5"}}, message.ErrInvalid},
+		"without what must be the same":    {byRule, `{"cents":1}`, toolcall.StandingTerms{}, message.ErrForbidden},
+		"more uses than the rule lets":     {byRule, `{"customer":2}`, toolcall.StandingTerms{Uses: 3}, message.ErrForbidden},
 	} {
 		if got := e.refusalOf("ann", editing(c.q, c.input, c.terms), c.want); got.Code != c.want.Code {
 			w.Errorf("%s: %v", name, got)
 		}
 	}
-	c := e.answers("ann", editing(sh, `{"command":"make release"}`, message.StandingTerms{Uses: 1}))
+	c := e.answers("ann", editing(sh, `{"command":"make release"}`, toolcall.StandingTerms{Uses: 1}))
 	if len(c.StandingApprovals) != 1 || !strings.Contains(*c.StandingApprovals[0].Terms.Rules[0].RuleContent, "make") {
 		w.Errorf("without rules of one's own those of the edited call count: %+v", c.StandingApprovals)
 	}
@@ -287,11 +288,11 @@ func editRememberedByNoOne(w *world) {
 			r.Name, r.Tools, r.Approvers.ExcludeEditor = "four-eyes", []string{deploy}, true
 		}))...)
 	e := w.engine()
-	e.refuses("ann", editing(e.ask("a", pay, `{"amount":500}`), `{"amount":5}`, message.StandingTerms{}), message.ErrForbidden)
+	e.refuses("ann", editing(e.ask("a", pay, `{"amount":500}`), `{"amount":5}`, toolcall.StandingTerms{}), message.ErrForbidden)
 	q := e.ask("b", note, `{"n":1}`)
-	e.refuses("ann", editing(q, `{"n":10}`, message.StandingTerms{}), message.ErrForbidden)
-	e.refuses("ann", editing(e.ask("c", deploy, `{"n":1}`), `{"n":2}`, message.StandingTerms{}), message.ErrForbidden)
-	c := e.answers("ann", editing(q, `{"n":100}`, message.StandingTerms{}))
+	e.refuses("ann", editing(q, `{"n":10}`, toolcall.StandingTerms{}), message.ErrForbidden)
+	e.refuses("ann", editing(e.ask("c", deploy, `{"n":1}`), `{"n":2}`, toolcall.StandingTerms{}), message.ErrForbidden)
+	c := e.answers("ann", editing(q, `{"n":100}`, toolcall.StandingTerms{}))
 	w.wantResult(c, message.ToolResultDenied, "never")
 	if len(c.StandingApprovals)+len(e.standingApprovals(true)) != 0 {
 		w.Errorf("a denied call leaves %+v", e.standingApprovals(true))
@@ -300,7 +301,7 @@ func editRememberedByNoOne(w *world) {
 
 func editedPlainRules(w *world) {
 	e := w.engine()
-	accept := func(id message.CallID, input, edited string) message.Response {
+	accept := func(id message.CallID, input, edited string) toolcall.Response {
 		a := edit(e.ask(id, shell, `{"command":"`+input+`"}`), `{"command":"`+edited+`"}`)
 		a.Rules = w.known(a.Key).Suggested
 		return a
@@ -317,7 +318,7 @@ func editedPlainRules(w *world) {
 }
 
 // known is a call as the journal has it.
-func (w *world) known(key message.Key) *message.Call {
+func (w *world) known(key toolcall.Key) *toolcall.Call {
 	w.Helper()
 	r, err := w.journal.Last(w.Context(), key)
 	w.must(err)
@@ -338,7 +339,7 @@ func rememberPlainCases() []engineCase {
 
 // accept approves a call with the rules that its approval request suggests, and gives
 // the standing approval that this makes.
-func (r *replica) accept(q *message.Call) *message.StandingApproval {
+func (r *replica) accept(q *toolcall.Call) *toolcall.StandingApproval {
 	r.w.Helper()
 	a := approve(q)
 	a.Rules = q.Suggested
@@ -354,7 +355,7 @@ func command(id message.CallID, line string) message.ToolCallBlock {
 	return call(id, shell, `{"command":"`+line+`"}`)
 }
 
-func (r *replica) askCommand(id message.CallID, line string) *message.Call {
+func (r *replica) askCommand(id message.CallID, line string) *toolcall.Call {
 	r.w.Helper()
 	return r.ask(id, shell, `{"command":"`+line+`"}`)
 }
@@ -362,7 +363,7 @@ func (r *replica) askCommand(id message.CallID, line string) *message.Call {
 func plainIsStandingApproval(w *world) {
 	e := w.engine()
 	l := e.accept(e.askCommand("c", "npm install x"))
-	if !l.Plain || l.Terms.Scope != message.ScopeSession || len(l.Terms.Rules) != 1 || l.GrantedBy[0].By.Name != "ann" || l.Counted() {
+	if !l.Plain || l.Terms.Scope != toolcall.ScopeSession || len(l.Terms.Rules) != 1 || l.GrantedBy[0].By.Name != "ann" || l.Counted() {
 		w.Errorf("the standing approval is %+v", l)
 	}
 	if all := e.standingApprovals(false); len(all) != 1 || all[0].ID != l.ID {
@@ -375,9 +376,9 @@ func plainIsStandingApproval(w *world) {
 	e.stop()
 	later := w.engine()
 	w.wantBy(later.propose(command("e", "npm install y"))[0], l.ID)
-	_, err := later.bob().RevokeStandingApproval(w.Context(), message.RevokeStandingApprovalRequest{ID: l.ID})
+	_, err := later.bob().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: l.ID})
 	w.wantErr(err, message.ErrForbidden)
-	w.must(second(later.ann().RevokeStandingApproval(w.Context(), message.RevokeStandingApprovalRequest{ID: l.ID, Reason: "over"})))
+	w.must(second(later.ann().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: l.ID, Reason: "over"})))
 	w.wantBy(later.propose(command("f", "npm install y"))[0], "")
 	w.wantBy(w.engine().propose(command("g", "npm install y"))[0], "")
 	if len(later.standingApprovals(false)) != 0 || later.standingApproval(l.ID).Revoked == nil {
@@ -391,7 +392,7 @@ func plainRevokedElsewhere(w *world) {
 	other.knows(l)
 	w.wantBy(other.propose(command("d", "npm install y"))[0], l.ID)
 	catchUp := other.cord.lag()
-	w.must(second(e.operator().RevokeStandingApproval(w.Context(), message.RevokeStandingApprovalRequest{ID: l.ID})))
+	w.must(second(e.operator().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: l.ID})))
 	w.wantBy(other.propose(command("e", "npm install y"))[0], "")
 	catchUp()
 }
@@ -406,7 +407,7 @@ func plainTogether(w *world) {
 	if on := c.Decision.StandingApprovals(); len(on) != 2 || on[1] != two.ID {
 		w.Errorf("it relies on %v, want %s and %s", on, one.ID, two.ID)
 	}
-	w.must(second(e.operator().RevokeStandingApproval(w.Context(), message.RevokeStandingApprovalRequest{ID: two.ID})))
+	w.must(second(e.operator().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: two.ID})))
 	w.wantBy(e.propose(command("d", "npm install y && make all"))[0], "")
 	w.wantBy(e.propose(command("e", "npm install y"))[0], one.ID)
 }
@@ -424,7 +425,7 @@ func plainNotNeeded(w *world) {
 func plainUnreadable(w *world) {
 	e := w.engine()
 	l := e.accept(e.askCommand("a", "npm install x"))
-	e.cord.onLast(func(key message.Key) error {
+	e.cord.onLast(func(key toolcall.Key) error {
 		if key.Standing != "" {
 			return cutError("last")
 		}
@@ -448,28 +449,28 @@ func plainHidden(w *world) {
 func standingApprovalsExplained(w *world) {
 	w.policy.use(w, remembering(nil), rule("never", func(r *permission.Rule) { r.Tools, r.Redact = []string{note}, []string{"args.pin"} }))
 	e := w.engine()
-	l := e.remember(e.ask("c", deploy, `{}`), message.StandingTerms{Uses: 3, Scope: message.ScopeUser})
+	l := e.remember(e.ask("c", deploy, `{}`), toolcall.StandingTerms{Uses: 3, Scope: toolcall.ScopeUser})
 	c := e.propose(call("d", deploy, `{"n":1}`))[0]
-	for _, p := range []*engine.Port{e.ann(), e.operator(), w.engine().as(message.RoleAuditor, "eve")} {
-		x, err := p.Explain(w.Context(), message.ExplainRequest{Key: c.Key})
+	for _, p := range []*engine.Port{e.ann(), e.operator(), w.engine().as(toolcall.RoleAuditor, "eve")} {
+		x, err := p.Explain(w.Context(), toolcall.ExplainRequest{Key: c.Key})
 		w.must(err)
-		if len(x.StandingApprovals) != 1 || x.StandingApprovals[0].Standing.ID != l.ID || x.StandingApprovals[0].State != message.StandingActive || *x.StandingApprovals[0].UsesLeft != 2 || x.StandingApprovals[0].Standing.GrantedBy[0].By.Name != "ann" || x.StandingApprovals[0].Standing.Terms.Until.IsZero() {
+		if len(x.StandingApprovals) != 1 || x.StandingApprovals[0].Standing.ID != l.ID || x.StandingApprovals[0].State != toolcall.StandingActive || *x.StandingApprovals[0].UsesLeft != 2 || x.StandingApprovals[0].Standing.GrantedBy[0].By.Name != "ann" || x.StandingApprovals[0].Standing.Terms.Until.IsZero() {
 			w.Errorf("the standing approvals are %+v", x.StandingApprovals)
 		}
 		if x.Decision.Standing != l.ID || !strings.Contains(string(x.Trace), `"rule":"memory"`) || !strings.Contains(string(x.Trace), `"decision":"ask"`) {
 			w.Errorf("it is explained with %+v, %s", x.Decision, x.Trace)
 		}
 	}
-	_, err := e.ann().Explain(w.Context(), message.ExplainRequest{Key: w.key("unknown")})
+	_, err := e.ann().Explain(w.Context(), toolcall.ExplainRequest{Key: w.key("unknown")})
 	w.wantErr(err, message.ErrNotFound)
 	q := e.ask("e", note, `{"pin":"`+secret+`"}`)
-	x, err := e.ann().Explain(w.Context(), message.ExplainRequest{Key: q.Key})
+	x, err := e.ann().Explain(w.Context(), toolcall.ExplainRequest{Key: q.Key})
 	w.must(err)
 	if len(x.Trace) == 0 || strings.Contains(string(x.Trace), secret) {
 		w.Errorf("the trace is %s", x.Trace)
 	}
 	w.policy.use(w, rule("open", func(r *permission.Rule) { r.Tools, r.When = []string{note}, `args.pin == "x"` }))
-	x, err = e.ann().Explain(w.Context(), message.ExplainRequest{Key: q.Key})
+	x, err = e.ann().Explain(w.Context(), toolcall.ExplainRequest{Key: q.Key})
 	w.must(err)
 	if x.Trace != nil || x.Withheld == "" {
 		w.Errorf("a policy that hides nothing explains %s", x.Trace)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func rememberCases() []engineCase {
@@ -34,7 +35,7 @@ func rememberCases() []engineCase {
 
 // remember approves a call and lets it be remembered on terms; it gives the
 // standing approval.
-func (r *replica) remember(q *message.Call, t message.StandingTerms) *message.StandingApproval {
+func (r *replica) remember(q *toolcall.Call, t toolcall.StandingTerms) *toolcall.StandingApproval {
 	r.w.Helper()
 	a := approve(q)
 	a.Remember = &t
@@ -45,30 +46,30 @@ func (r *replica) remember(q *message.Call, t message.StandingTerms) *message.St
 	return r.standingApproval(c.StandingApprovals[0].ID)
 }
 
-func (r *replica) standingApproval(id message.StandingID) *message.StandingApproval {
+func (r *replica) standingApproval(id toolcall.StandingID) *toolcall.StandingApproval {
 	r.w.Helper()
-	out, err := r.operator().ShowStandingApproval(r.w.Context(), message.ShowStandingApprovalRequest{ID: id})
+	out, err := r.operator().ShowStandingApproval(r.w.Context(), toolcall.ShowStandingApprovalRequest{ID: id})
 	r.w.must(err)
 	return out.Standing
 }
 
-func (r *replica) standingApprovals(all bool) []*message.StandingApproval {
+func (r *replica) standingApprovals(all bool) []*toolcall.StandingApproval {
 	r.w.Helper()
-	out, err := r.operator().StandingApprovals(r.w.Context(), message.StandingApprovalsRequest{All: all})
+	out, err := r.operator().StandingApprovals(r.w.Context(), toolcall.StandingApprovalsRequest{All: all})
 	r.w.must(err)
 	return out.StandingApprovals
 }
 
 // knows waits until a replica has heard of a standing approval.
-func (r *replica) knows(l *message.StandingApproval) {
+func (r *replica) knows(l *toolcall.StandingApproval) {
 	r.w.Helper()
 	r.w.until("the replica knows "+string(l.ID), func() bool {
-		return slices.ContainsFunc(r.standingApprovals(true), func(k *message.StandingApproval) bool { return k.ID == l.ID })
+		return slices.ContainsFunc(r.standingApprovals(true), func(k *toolcall.StandingApproval) bool { return k.ID == l.ID })
 	})
 }
 
 // wantBy checks that a standing approval allowed a call; "" that a person is asked.
-func (w *world) wantBy(c *message.Call, id message.StandingID) {
+func (w *world) wantBy(c *toolcall.Call, id toolcall.StandingID) {
 	w.Helper()
 	switch {
 	case c.Decision == nil:
@@ -81,9 +82,9 @@ func (w *world) wantBy(c *message.Call, id message.StandingID) {
 }
 
 // in proposes one call of another session, as a runtime of that name.
-func (r *replica) in(runtime, session, agent string, b message.ToolCallBlock) *message.Call {
+func (r *replica) in(runtime, session, agent string, b message.ToolCallBlock) *toolcall.Call {
 	r.w.Helper()
-	out, err := r.as(message.RoleRuntime, runtime).Propose(r.w.Context(), message.ProposeRequest{Session: message.SessionID(session), Reply: "r", Agent: agent, Calls: []message.ToolCallBlock{b}})
+	out, err := r.as(toolcall.RoleRuntime, runtime).Propose(r.w.Context(), toolcall.ProposeRequest{Session: message.SessionID(session), Reply: "r", Agent: agent, Calls: []message.ToolCallBlock{b}})
 	r.w.must(err)
 	return out.Calls[0]
 }
@@ -91,8 +92,8 @@ func (r *replica) in(runtime, session, agent string, b message.ToolCallBlock) *m
 // countedUses: two further calls of the session, each counted once.
 func countedUses(w *world) {
 	e := w.engine()
-	l := e.remember(e.ask("c", deploy, `{"n":0}`), message.StandingTerms{Uses: 2})
-	if l.Terms.Scope != message.ScopeSession || l.UsesLeft() != 2 || len(l.GrantedBy) != 1 || l.GrantedBy[0].By.Name != "ann" || l.From != w.key("c") {
+	l := e.remember(e.ask("c", deploy, `{"n":0}`), toolcall.StandingTerms{Uses: 2})
+	if l.Terms.Scope != toolcall.ScopeSession || l.UsesLeft() != 2 || len(l.GrantedBy) != 1 || l.GrantedBy[0].By.Name != "ann" || l.From != w.key("c") {
 		w.Errorf("the standing approval is %+v", l)
 	}
 	first := e.propose(call("d", deploy, `{"n":1}`))[0]
@@ -109,18 +110,18 @@ func countedUses(w *world) {
 	if len(e.standingApprovals(false)) != 0 || len(e.standingApprovals(true)) != 1 {
 		w.Errorf("active %+v, all %+v", e.standingApprovals(false), e.standingApprovals(true))
 	}
-	out, err := e.ann().ShowStandingApproval(w.Context(), message.ShowStandingApprovalRequest{ID: l.ID})
+	out, err := e.ann().ShowStandingApproval(w.Context(), toolcall.ShowStandingApprovalRequest{ID: l.ID})
 	w.must(err)
-	if len(out.Uses) != 2 || out.Uses[0].Call != first.Key || out.Uses[1].Call != second.Key || out.Standing.State(time.Now()) != message.StandingUsedUp {
+	if len(out.Uses) != 2 || out.Uses[0].Call != first.Key || out.Uses[1].Call != second.Key || out.Standing.State(time.Now()) != toolcall.StandingUsedUp {
 		w.Errorf("the standing approval is %+v with the uses %+v", out.Standing, out.Uses)
 	}
-	_, err = e.ann().ShowStandingApproval(w.Context(), message.ShowStandingApprovalRequest{ID: "sta_unknown"})
+	_, err = e.ann().ShowStandingApproval(w.Context(), toolcall.ShowStandingApprovalRequest{ID: "sta_unknown"})
 	w.wantErr(err, message.ErrNotFound)
 }
 
 func callsLikeThis(w *world) {
 	e := w.engine()
-	l := e.remember(e.ask("c", deploy, `{"n":1}`), message.StandingTerms{Scope: message.ScopeCallLike})
+	l := e.remember(e.ask("c", deploy, `{"n":1}`), toolcall.StandingTerms{Scope: toolcall.ScopeCallLike})
 	w.wantBy(e.propose(call("d", deploy, `{ "n": 1 }`))[0], l.ID)
 	w.wantBy(e.propose(call("e", deploy, `{"n":2}`))[0], "")
 	w.wantBy(e.propose(call("f", deploy, `{"n":1.0}`))[0], "")
@@ -129,7 +130,7 @@ func callsLikeThis(w *world) {
 
 func budgeted(w *world) {
 	e := w.engine()
-	l := e.remember(e.ask("c", deploy, `{"sum":{"cents":9999}}`), message.StandingTerms{Budget: &message.Budget{Path: "args.sum.cents", Limit: "100.5"}})
+	l := e.remember(e.ask("c", deploy, `{"sum":{"cents":9999}}`), toolcall.StandingTerms{Budget: &toolcall.Budget{Path: "args.sum.cents", Limit: "100.5"}})
 	for i, want := range []struct{ input, left string }{
 		{`{"sum":{"cents":60}}`, "40.5"}, {`{"sum":{"cents":40.25}}`, "0.25"}, {`{"sum":{"cents":0.5}}`, ""}, {`{"sum":{"cents":-1}}`, ""}, {`{"sum":{"cents":"0"}}`, ""},
 		{`{"sum":{"cents":1e-1}}`, ""}, {`{"sum":{}}`, ""}, {`{"sum":{"cents":0.25}}`, "0"}, {`{"sum":{"cents":0}}`, "0"},
@@ -149,28 +150,28 @@ func budgeted(w *world) {
 func standingApprovalEnds(w *world) {
 	e := w.engine()
 	end := time.Now().Add(time.Second)
-	l := e.remember(e.ask("c", deploy, `{}`), message.StandingTerms{Until: end})
+	l := e.remember(e.ask("c", deploy, `{}`), toolcall.StandingTerms{Until: end})
 	if c := e.propose(call("d", deploy, `{}`))[0]; time.Now().Before(end) {
 		w.wantBy(c, l.ID)
 	}
 	w.until("it has ended", func() bool { return !time.Now().Before(end) })
 	w.wantBy(e.propose(call("e", deploy, `{}`))[0], "")
-	_, err := e.ann().RevokeStandingApproval(w.Context(), message.RevokeStandingApprovalRequest{ID: l.ID})
+	_, err := e.ann().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: l.ID})
 	w.wantErr(err, message.ErrFinished)
-	if all := e.standingApprovals(true); len(all) != 1 || all[0].State(time.Now()) != message.StandingExpired || len(e.standingApprovals(false)) != 0 {
+	if all := e.standingApprovals(true); len(all) != 1 || all[0].State(time.Now()) != toolcall.StandingExpired || len(e.standingApprovals(false)) != 0 {
 		w.Errorf("listed: %+v", all)
 	}
 }
 
 func revokedStandingApproval(w *world) {
 	e, other := w.engine(), w.engine()
-	l := e.remember(e.ask("c", deploy, `{}`), message.StandingTerms{})
+	l := e.remember(e.ask("c", deploy, `{}`), toolcall.StandingTerms{})
 	w.wantBy(e.propose(call("d", deploy, `{}`))[0], l.ID)
-	_, err := e.bob().RevokeStandingApproval(w.Context(), message.RevokeStandingApprovalRequest{ID: l.ID})
+	_, err := e.bob().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: l.ID})
 	w.wantErr(err, message.ErrForbidden)
-	_, err = e.operator().RevokeStandingApproval(w.Context(), message.RevokeStandingApprovalRequest{ID: "sta_unknown"})
+	_, err = e.operator().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: "sta_unknown"})
 	w.wantErr(err, message.ErrNotFound)
-	gone, err := e.ann().RevokeStandingApproval(w.Context(), message.RevokeStandingApprovalRequest{ID: l.ID, Reason: "over"})
+	gone, err := e.ann().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: l.ID, Reason: "over"})
 	w.must(err)
 	if gone.Revoked == nil || gone.Revoked.By.Name != "ann" || gone.Revoked.Reason != "over" {
 		w.Errorf("revoked: %+v", gone)
@@ -180,7 +181,7 @@ func revokedStandingApproval(w *world) {
 	e.finished(w.key("c"))
 	e.finished(w.key("d"))
 	size := len(w.records())
-	again, err := other.operator().RevokeStandingApproval(w.Context(), message.RevokeStandingApprovalRequest{ID: l.ID})
+	again, err := other.operator().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: l.ID})
 	if err != nil || again.Revoked.By.Name != "ann" {
 		w.Errorf("revoked again: %+v, %v", again, err)
 	}
@@ -191,11 +192,11 @@ func revokedStandingApproval(w *world) {
 // allow by the rule all the same.
 func revokedElsewhere(w *world) {
 	e, other := w.engine(), w.engine()
-	free := e.remember(e.ask("c", deploy, `{}`), message.StandingTerms{})
+	free := e.remember(e.ask("c", deploy, `{}`), toolcall.StandingTerms{})
 	other.knows(free)
 	w.wantBy(other.propose(call("d", deploy, `{}`))[0], free.ID)
 	catchUp := other.cord.lag()
-	w.must(second(e.operator().RevokeStandingApproval(w.Context(), message.RevokeStandingApprovalRequest{ID: free.ID})))
+	w.must(second(e.operator().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: free.ID})))
 	w.wantBy(other.propose(call("e", deploy, `{}`))[0], "")
 	catchUp()
 }
@@ -205,13 +206,13 @@ func revokedElsewhere(w *world) {
 func revokedTakesBack(w *world) {
 	w.policy.use(w, remembering(nil))
 	e, other := w.engine(), w.engine()
-	l := e.remember(e.ask("c", askRemote, `{}`), message.StandingTerms{Uses: 3})
+	l := e.remember(e.ask("c", askRemote, `{}`), toolcall.StandingTerms{Uses: 3})
 	begun, waiting := e.propose(call("d", askRemote, `{}`))[0], e.propose(call("e", askRemote, `{}`))[0]
 	w.wantBy(begun, l.ID)
 	w.wantBy(waiting, l.ID)
 	e.start(begun, "w1", "x")
 	other.state(waiting.Key, message.ToolCallSubmitted)
-	w.must(second(e.ann().RevokeStandingApproval(w.Context(), message.RevokeStandingApprovalRequest{ID: l.ID})))
+	w.must(second(e.ann().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: l.ID})))
 	w.wantResult(e.finished(waiting.Key), message.ToolResultDenied, string(l.ID))
 	_, err := other.worker("w2").Start(w.Context(), startRequest(waiting, "y"))
 	w.wantErr(err, message.ErrFinished)
@@ -228,28 +229,28 @@ func refusedTerms(w *world) {
 		return message.PermissionRule{ToolName: tool, RuleContent: &content, Behavior: message.BehaviorAllow}
 	}
 	for name, c := range map[string]struct {
-		call  *message.Call
-		terms message.StandingTerms
+		call  *toolcall.Call
+		terms toolcall.StandingTerms
 		want  *message.Error
 	}{
-		"an unknown scope":          {q, message.StandingTerms{Scope: "world"}, message.ErrInvalid},
-		"wider than the session":    {q, message.StandingTerms{Scope: message.ScopeSpace}, message.ErrForbidden},
-		"for every agent":           {q, message.StandingTerms{Scope: message.ScopeAgent}, message.ErrForbidden},
-		"fewer than no uses":        {q, message.StandingTerms{Uses: -1}, message.ErrInvalid},
-		"too many uses":             {q, message.StandingTerms{Uses: message.MaxStandingUses + 1}, message.ErrInvalid},
-		"over before it begins":     {q, message.StandingTerms{Until: time.Now().Add(-time.Minute)}, message.ErrInvalid},
-		"for ten years":             {q, message.StandingTerms{Until: time.Now().AddDate(10, 0, 0)}, message.ErrInvalid},
-		"another tool":              {q, message.StandingTerms{Rules: []message.PermissionRule{{ToolName: note, Behavior: message.BehaviorAllow}}}, message.ErrForbidden},
-		"a rule that denies":        {q, message.StandingTerms{Rules: []message.PermissionRule{{ToolName: deploy, Behavior: message.BehaviorDeny}}}, message.ErrForbidden},
-		"content without a meaning": {q, message.StandingTerms{Rules: []message.PermissionRule{allow(deploy, "x:*")}}, message.ErrForbidden},
-		"rules too long to keep":    {q, message.StandingTerms{Rules: []message.PermissionRule{allow(deploy, strings.Repeat("x", message.MaxStandingBytes+1))}}, message.ErrTooLarge},
-		"a budget too long to keep": {q, message.StandingTerms{Budget: &message.Budget{Path: "args." + strings.Repeat("x", message.MaxStandingBytes), Limit: "1"}}, message.ErrTooLarge},
-		"a budget of nothing":       {q, message.StandingTerms{Budget: &message.Budget{Path: "args.amount", Limit: "1"}}, message.ErrInvalid},
-		"a budget of text":          {q, message.StandingTerms{Budget: &message.Budget{Path: "args.text", Limit: "1"}}, message.ErrInvalid},
-		"a budget of the caller":    {q, message.StandingTerms{Budget: &message.Budget{Path: "caller.user", Limit: "1"}}, message.ErrInvalid},
-		"a budget without a limit":  {q, message.StandingTerms{Budget: &message.Budget{Path: "args.cents"}}, message.ErrInvalid},
-		"a budget by exponent":      {q, message.StandingTerms{Budget: &message.Budget{Path: "args.cents", Limit: "1e9"}}, message.ErrInvalid},
-		"a rule lets nothing":       {byRule, message.StandingTerms{}, message.ErrForbidden},
+		"an unknown scope":          {q, toolcall.StandingTerms{Scope: "world"}, message.ErrInvalid},
+		"wider than the session":    {q, toolcall.StandingTerms{Scope: toolcall.ScopeSpace}, message.ErrForbidden},
+		"for every agent":           {q, toolcall.StandingTerms{Scope: toolcall.ScopeAgent}, message.ErrForbidden},
+		"fewer than no uses":        {q, toolcall.StandingTerms{Uses: -1}, message.ErrInvalid},
+		"too many uses":             {q, toolcall.StandingTerms{Uses: toolcall.MaxStandingUses + 1}, message.ErrInvalid},
+		"over before it begins":     {q, toolcall.StandingTerms{Until: time.Now().Add(-time.Minute)}, message.ErrInvalid},
+		"for ten years":             {q, toolcall.StandingTerms{Until: time.Now().AddDate(10, 0, 0)}, message.ErrInvalid},
+		"another tool":              {q, toolcall.StandingTerms{Rules: []message.PermissionRule{{ToolName: note, Behavior: message.BehaviorAllow}}}, message.ErrForbidden},
+		"a rule that denies":        {q, toolcall.StandingTerms{Rules: []message.PermissionRule{{ToolName: deploy, Behavior: message.BehaviorDeny}}}, message.ErrForbidden},
+		"content without a meaning": {q, toolcall.StandingTerms{Rules: []message.PermissionRule{allow(deploy, "x:*")}}, message.ErrForbidden},
+		"rules too long to keep":    {q, toolcall.StandingTerms{Rules: []message.PermissionRule{allow(deploy, strings.Repeat("x", toolcall.MaxStandingBytes+1))}}, message.ErrTooLarge},
+		"a budget too long to keep": {q, toolcall.StandingTerms{Budget: &toolcall.Budget{Path: "args." + strings.Repeat("x", toolcall.MaxStandingBytes), Limit: "1"}}, message.ErrTooLarge},
+		"a budget of nothing":       {q, toolcall.StandingTerms{Budget: &toolcall.Budget{Path: "args.amount", Limit: "1"}}, message.ErrInvalid},
+		"a budget of text":          {q, toolcall.StandingTerms{Budget: &toolcall.Budget{Path: "args.text", Limit: "1"}}, message.ErrInvalid},
+		"a budget of the caller":    {q, toolcall.StandingTerms{Budget: &toolcall.Budget{Path: "caller.user", Limit: "1"}}, message.ErrInvalid},
+		"a budget without a limit":  {q, toolcall.StandingTerms{Budget: &toolcall.Budget{Path: "args.cents"}}, message.ErrInvalid},
+		"a budget by exponent":      {q, toolcall.StandingTerms{Budget: &toolcall.Budget{Path: "args.cents", Limit: "1e9"}}, message.ErrInvalid},
+		"a rule lets nothing":       {byRule, toolcall.StandingTerms{}, message.ErrForbidden},
 	} {
 		a := approve(c.call)
 		a.Remember = &c.terms
@@ -258,10 +259,10 @@ func refusedTerms(w *world) {
 		}
 	}
 	no := reject(q)
-	no.Remember = &message.StandingTerms{}
+	no.Remember = &toolcall.StandingTerms{}
 	e.refuses("ann", no, message.ErrInvalid)
 	stale := approve(q)
-	stale.Digest, stale.Remember = "sha256:other", &message.StandingTerms{Scope: message.ScopeSpace}
+	stale.Digest, stale.Remember = "sha256:other", &toolcall.StandingTerms{Scope: toolcall.ScopeSpace}
 	_, err := e.ann().SubmitResponse(w.Context(), stale)
 	w.wantErr(err, message.ErrDigest)
 	w.wantSize(size)
@@ -271,27 +272,27 @@ func refusedTerms(w *world) {
 func sameTermsAll(w *world) {
 	w.policy.use(w, remembering(func(r *permission.Rule) { r.Quorum = 2 }))
 	e := w.engine()
-	say := func(q *message.Call, who string, t *message.StandingTerms) *message.Call {
+	say := func(q *toolcall.Call, who string, t *toolcall.StandingTerms) *toolcall.Call {
 		a := approve(q)
 		a.Remember = t
 		return e.answers(who, a)
 	}
 	q := e.ask("c", deploy, `{}`)
-	say(q, "ann", &message.StandingTerms{Uses: 2})
+	say(q, "ann", &toolcall.StandingTerms{Uses: 2})
 	again := approve(q)
-	again.Remember = &message.StandingTerms{Uses: 3}
+	again.Remember = &toolcall.StandingTerms{Uses: 3}
 	e.refuses("ann", again, message.ErrConflict)
-	if c := say(q, "bob", &message.StandingTerms{Uses: 1}); len(c.StandingApprovals) != 0 || c.State == message.ToolCallAsking {
+	if c := say(q, "bob", &toolcall.StandingTerms{Uses: 1}); len(c.StandingApprovals) != 0 || c.State == message.ToolCallAsking {
 		w.Errorf("with other terms: %s gives %+v", describe(c), c.StandingApprovals)
 	}
 	q = e.ask("d", deploy, `{}`)
-	say(q, "ann", &message.StandingTerms{Uses: 2})
+	say(q, "ann", &toolcall.StandingTerms{Uses: 2})
 	if c := say(q, "bob", nil); len(c.StandingApprovals) != 0 {
 		w.Errorf("by one alone: %+v", c.StandingApprovals)
 	}
 	q = e.ask("e", deploy, `{}`)
-	say(q, "ann", &message.StandingTerms{Uses: 2})
-	c := say(q, "bob", &message.StandingTerms{Uses: 2})
+	say(q, "ann", &toolcall.StandingTerms{Uses: 2})
+	c := say(q, "bob", &toolcall.StandingTerms{Uses: 2})
 	if len(c.StandingApprovals) != 1 || len(c.StandingApprovals[0].GrantedBy) != 2 {
 		w.Fatalf("by both: %+v", c.StandingApprovals)
 	}
@@ -300,7 +301,7 @@ func sameTermsAll(w *world) {
 
 func standingApprovalStays(w *world) {
 	e := w.engine()
-	l := e.remember(e.ask("c", deploy, `{}`), message.StandingTerms{Uses: 3})
+	l := e.remember(e.ask("c", deploy, `{}`), toolcall.StandingTerms{Uses: 3})
 	w.wantBy(e.propose(call("d", deploy, `{}`))[0], l.ID)
 	e.stop()
 	later := w.engine()
@@ -311,18 +312,18 @@ func standingApprovalStays(w *world) {
 	w.wantBy(later.propose(call("e", deploy, `{}`))[0], l.ID)
 }
 
-func aboutStandingApproval(f *message.EventRecord) bool { return f.Standing != nil }
+func aboutStandingApproval(f *toolcall.EventRecord) bool { return f.Standing != nil }
 
 func useNotWritten(w *world) {
 	e := w.engine()
-	l := e.remember(e.ask("c", deploy, `{}`), message.StandingTerms{Uses: 1})
+	l := e.remember(e.ask("c", deploy, `{}`), toolcall.StandingTerms{Uses: 1})
 	e.cord.onAppend(refuse(aboutStandingApproval, &message.Error{Code: message.CodeFull, Op: "append", What: "full"}))
 	w.wantBy(e.propose(call("d", deploy, `{}`))[0], "")
 	e.cord.onAppend(nil)
 	w.wantBy(e.propose(call("e", deploy, `{}`))[0], l.ID)
-	free := e.remember(e.ask("f", note, `{}`), message.StandingTerms{})
+	free := e.remember(e.ask("f", note, `{}`), toolcall.StandingTerms{})
 	e.finished(w.key("f"))
-	e.cord.onLast(func(key message.Key) error {
+	e.cord.onLast(func(key toolcall.Key) error {
 		if key.Standing != "" {
 			return cutError("last")
 		}
@@ -338,7 +339,7 @@ func useNotWritten(w *world) {
 // crashAfterUse: what is counted for a call is counted for it alone, and once.
 func crashAfterUse(w *world) {
 	e := w.engine()
-	l := e.remember(e.ask("c", deploy, `{}`), message.StandingTerms{Uses: 1})
+	l := e.remember(e.ask("c", deploy, `{}`), toolcall.StandingTerms{Uses: 1})
 	e.cord.onAppend(cutAfter(e, aboutStandingApproval))
 	_, err := e.bot().Propose(w.Context(), request(call("d", deploy, `{}`)))
 	if err == nil {
@@ -359,7 +360,7 @@ func expiredDoesNotBegin(w *world) {
 	w.policy.use(w, remembering(nil))
 	e := w.engine()
 	end := time.Now().Add(time.Second)
-	l := e.remember(e.ask("c", askRemote, `{}`), message.StandingTerms{Until: end})
+	l := e.remember(e.ask("c", askRemote, `{}`), toolcall.StandingTerms{Until: end})
 	waiting := e.propose(call("d", askRemote, `{}`))[0]
 	if waiting.State == message.ToolCallAsking {
 		return // a machine too slow for this
@@ -376,7 +377,7 @@ func expiredDoesNotBegin(w *world) {
 func racingUses(w *world) {
 	engines := []*replica{w.engine(), w.engine(), w.engine()}
 	const uses, each = 5, 8
-	l := engines[0].remember(engines[0].ask("c", deploy, `{}`), message.StandingTerms{Uses: uses})
+	l := engines[0].remember(engines[0].ask("c", deploy, `{}`), toolcall.StandingTerms{Uses: uses})
 	for _, e := range engines {
 		e.knows(l)
 	}
@@ -405,10 +406,10 @@ func racingUses(w *world) {
 }
 
 // auditStandingApprovals checks every standing approval against what it allowed.
-func (w *world) auditStandingApprovals(records []message.JournalEntry) {
+func (w *world) auditStandingApprovals(records []toolcall.JournalEntry) {
 	w.Helper()
-	last := map[message.StandingID]*message.StandingApproval{}
-	by := map[message.StandingID]map[message.Key]string{}
+	last := map[toolcall.StandingID]*toolcall.StandingApproval{}
+	by := map[toolcall.StandingID]map[toolcall.Key]string{}
 	for _, rec := range records {
 		switch {
 		case rec.Record == nil:
@@ -421,10 +422,10 @@ func (w *world) auditStandingApprovals(records []message.JournalEntry) {
 		case rec.Record.Call != nil && rec.Record.Call.Decision != nil && rec.Record.Call.Decision.Standing != "":
 			c := rec.Record.Call
 			if by[c.Decision.Standing] == nil {
-				by[c.Decision.Standing] = map[message.Key]string{}
+				by[c.Decision.Standing] = map[toolcall.Key]string{}
 			}
-			by[c.Decision.Standing][c.Key] = message.SpentBy(c.Key, c.Input)
-			if l := last[c.Decision.Standing]; l != nil && l.Counted() && !slices.Contains(l.Spent, message.SpentBy(c.Key, c.Input)) {
+			by[c.Decision.Standing][c.Key] = toolcall.SpentBy(c.Key, c.Input)
+			if l := last[c.Decision.Standing]; l != nil && l.Counted() && !slices.Contains(l.Spent, toolcall.SpentBy(c.Key, c.Input)) {
 				w.Errorf("record %d: %s was allowed by %s before its use was counted", rec.Seq, c.Key, l.ID)
 			}
 		}
@@ -449,18 +450,18 @@ func revokeRaceCases() []engineCase {
 
 // begins reports whether an event record begins a call that relies on a standing approval: from then
 // on its effect may happen.
-func begins(f *message.EventRecord, id message.StandingID) bool {
-	return f.Call != nil && f.Note == nil && slices.Contains(f.Call.Decision.StandingApprovals(), id) && slices.ContainsFunc(f.Path, func(s message.Step) bool {
-		return s.Cause == "start" || s.Cause == "submit" && f.Call.Placement == message.PlaceExternal
+func begins(f *toolcall.EventRecord, id toolcall.StandingID) bool {
+	return f.Call != nil && f.Note == nil && slices.Contains(f.Call.Decision.StandingApprovals(), id) && slices.ContainsFunc(f.Path, func(s toolcall.Step) bool {
+		return s.Cause == "start" || s.Cause == "submit" && f.Call.Placement == toolcall.PlaceExternal
 	})
 }
 
 // blockBeginning holds back the event record with which a call that relies on the standing approval
 // begins. arrived is closed when it is about to be written, release lets it go.
-func (r *replica) blockBeginning(id message.StandingID) (arrived <-chan struct{}, release func()) {
+func (r *replica) blockBeginning(id toolcall.StandingID) (arrived <-chan struct{}, release func()) {
 	held, free := make(chan struct{}), make(chan struct{})
 	var once, end sync.Once
-	r.cord.onAppend(func(ctx context.Context, f *message.EventRecord, prev uint64, store appendFunc) (uint64, error) {
+	r.cord.onAppend(func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
 		if begins(f, id) {
 			once.Do(func() { close(held) })
 			select {
@@ -475,7 +476,7 @@ func (r *replica) blockBeginning(id message.StandingID) (arrived <-chan struct{}
 
 // wantNoneAfter checks that no call that relies on the standing approval began after the
 // records that were there when its revocation was acknowledged.
-func (w *world) wantNoneAfter(id message.StandingID, acknowledged uint64) {
+func (w *world) wantNoneAfter(id toolcall.StandingID, acknowledged uint64) {
 	w.Helper()
 	for _, r := range w.records() {
 		if r.Record != nil && r.Seq > acknowledged && begins(r.Record, id) {
@@ -494,7 +495,7 @@ func (w *world) end() uint64 {
 func revokedWhileBeginning(w *world, tool string) {
 	w.policy.use(w, remembering(func(r *permission.Rule) { r.Tools = []string{tool} }))
 	e, other := w.engine(), w.engine()
-	l := e.remember(e.ask("c", tool, `{}`), message.StandingTerms{Uses: 3})
+	l := e.remember(e.ask("c", tool, `{}`), toolcall.StandingTerms{Uses: 3})
 	other.knows(l)
 	w.revokeMidway(e, other, l, call("d", tool, `{}`))
 }
@@ -508,7 +509,7 @@ func plainRevokedWhileBeginning(w *world) {
 
 // revokeMidway lets one engine begin a call and another revoke what allows it in
 // between.
-func (w *world) revokeMidway(e, other *replica, l *message.StandingApproval, b message.ToolCallBlock) {
+func (w *world) revokeMidway(e, other *replica, l *toolcall.StandingApproval, b message.ToolCallBlock) {
 	w.Helper()
 	arrived, release := e.blockBeginning(l.ID)
 	defer release()
@@ -521,7 +522,7 @@ func (w *world) revokeMidway(e, other *replica, l *message.StandingApproval, b m
 	case <-w.Context().Done():
 		w.Fatal("the call does not begin")
 	}
-	w.must(second(other.operator().RevokeStandingApproval(w.Context(), message.RevokeStandingApprovalRequest{ID: l.ID})))
+	w.must(second(other.operator().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: l.ID})))
 	acknowledged := w.end()
 	release()
 	releaseOther()
@@ -534,7 +535,7 @@ func (w *world) revokeMidway(e, other *replica, l *message.StandingApproval, b m
 func revokedWhileStarting(w *world) {
 	w.policy.use(w, remembering(nil))
 	e, other := w.engine(), w.engine()
-	l := e.remember(e.ask("c", askRemote, `{}`), message.StandingTerms{Uses: 3})
+	l := e.remember(e.ask("c", askRemote, `{}`), toolcall.StandingTerms{Uses: 3})
 	other.knows(l)
 	catchUp := other.cord.lag()
 	c := e.propose(call("d", askRemote, `{}`))[0]
@@ -545,7 +546,7 @@ func revokedWhileStarting(w *world) {
 	both.Go(func() { _, _ = e.worker("w1").Start(context.Background(), startRequest(c, "x")) })
 	<-arrived
 	both.Go(func() {
-		if _, err := other.operator().RevokeStandingApproval(context.Background(), message.RevokeStandingApprovalRequest{ID: l.ID}); err != nil {
+		if _, err := other.operator().RevokeStandingApproval(context.Background(), toolcall.RevokeStandingApprovalRequest{ID: l.ID}); err != nil {
 			w.Errorf("revoke: %v", err)
 		}
 		acknowledged = w.end()
@@ -562,14 +563,14 @@ func revokedWhileStarting(w *world) {
 func revokedAgain(w *world) {
 	w.policy.use(w, remembering(nil))
 	e, other := w.engine(), w.engine()
-	l := e.remember(e.ask("c", askRemote, `{}`), message.StandingTerms{})
+	l := e.remember(e.ask("c", askRemote, `{}`), toolcall.StandingTerms{})
 	other.knows(l)
 	c := e.propose(call("d", askRemote, `{}`))[0]
 	other.state(c.Key, message.ToolCallSubmitted)
-	other.cord.onAppend(refuse(func(f *message.EventRecord) bool { return f.Call != nil }, cutError("append")))
-	_, err := other.operator().RevokeStandingApproval(w.Context(), message.RevokeStandingApprovalRequest{ID: l.ID})
+	other.cord.onAppend(refuse(func(f *toolcall.EventRecord) bool { return f.Call != nil }, cutError("append")))
+	_, err := other.operator().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: l.ID})
 	w.wantErr(err, message.ErrUnavailable)
-	w.must(second(e.operator().RevokeStandingApproval(w.Context(), message.RevokeStandingApprovalRequest{ID: l.ID})))
+	w.must(second(e.operator().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: l.ID})))
 	if c := w.known(c.Key); c.Open() {
 		w.Errorf("acknowledged, and the call is %s", describe(c))
 	}
@@ -578,7 +579,7 @@ func revokedAgain(w *world) {
 func revokedAmongMany(w *world) {
 	w.policy.use(w, remembering(nil))
 	engines := []*replica{w.engine(), w.engine(), w.engine()}
-	l := engines[0].remember(engines[0].ask("c", deploy, `{}`), message.StandingTerms{})
+	l := engines[0].remember(engines[0].ask("c", deploy, `{}`), toolcall.StandingTerms{})
 	engines[0].finished(w.key("c"))
 	for _, e := range engines {
 		e.knows(l)
@@ -590,7 +591,7 @@ func revokedAmongMany(w *world) {
 		for n := range each {
 			wg.Go(func() {
 				if i == 1 && n == each/2 {
-					if _, err := e.operator().RevokeStandingApproval(w.Context(), message.RevokeStandingApprovalRequest{ID: l.ID}); err != nil {
+					if _, err := e.operator().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: l.ID}); err != nil {
 						w.Errorf("revoke: %v", err)
 					}
 					acknowledged = w.end()
@@ -603,7 +604,7 @@ func revokedAmongMany(w *world) {
 	}
 	wg.Wait()
 	w.until("nothing waits to begin", func() bool {
-		open, err := engines[0].operator().List(w.Context(), message.ListRequest{States: []message.ToolCallState{message.ToolCallAllowed}})
+		open, err := engines[0].operator().List(w.Context(), toolcall.ListRequest{States: []message.ToolCallState{message.ToolCallAllowed}})
 		return err == nil && len(open.Calls) == 0
 	})
 	w.wantNoneAfter(l.ID, acknowledged)

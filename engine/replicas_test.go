@@ -34,14 +34,14 @@ func seenByOther(w *world) {
 	for i := range 10 {
 		id := message.CallID(fmt.Sprint("c", i))
 		e.ask(id, pay, `{"amount":500}`)
-		list, err := other.bot().List(w.Context(), message.ListRequest{Session: "s", Call: id, States: []message.ToolCallState{message.ToolCallAsking}})
+		list, err := other.bot().List(w.Context(), toolcall.ListRequest{Session: "s", Call: id, States: []message.ToolCallState{message.ToolCallAsking}})
 		w.must(err)
 		if len(list.Calls) != 1 {
 			w.Fatalf("the approval request %s is open, the other replica lists %d calls", id, len(list.Calls))
 		}
 		_, err = other.ann().SubmitResponse(w.Context(), approve(list.Calls[0]))
 		w.must(err)
-		out, err := e.bot().Wait(w.Context(), message.WaitRequest{Session: "s", Reply: "r", TimeoutMS: patience.Milliseconds()})
+		out, err := e.bot().Wait(w.Context(), toolcall.WaitRequest{Session: "s", Reply: "r", TimeoutMS: patience.Milliseconds()})
 		if err != nil || !out.Done || len(out.Calls) != i+1 {
 			w.Fatalf("wait: %d calls, done %v, %v", len(out.Calls), out.Done, err)
 		}
@@ -95,16 +95,16 @@ func laggingSessions(w *world) {
 	defer catchUp()
 	e.propose(call("c", block, `{}`))
 	size := len(w.records())
-	stranger := other.as(message.RoleRuntime, "other")
+	stranger := other.as(toolcall.RoleRuntime, "other")
 	_, err := stranger.Propose(w.Context(), request(call("d", echo, `{}`)))
 	w.wantErr(err, message.ErrForeign)
-	_, err = stranger.Interrupt(w.Context(), message.InterruptRequest{Session: "s", Reply: "r"})
+	_, err = stranger.Interrupt(w.Context(), toolcall.InterruptRequest{Session: "s", Reply: "r"})
 	w.wantErr(err, message.ErrForeign)
-	_, err = stranger.Events(w.Context(), message.EventsRequest{Session: "s"})
+	_, err = stranger.Events(w.Context(), toolcall.EventsRequest{Session: "s"})
 	w.wantErr(err, message.ErrForeign)
-	_, err = stranger.Wait(w.Context(), message.WaitRequest{Session: "s", Reply: "r", TimeoutMS: 1})
+	_, err = stranger.Wait(w.Context(), toolcall.WaitRequest{Session: "s", Reply: "r", TimeoutMS: 1})
 	w.wantErr(err, message.ErrForeign)
-	_, err = stranger.Emit(w.Context(), message.EmitRequest{Session: "s", Reply: "r", Events: []message.RawJSON{event(1)}})
+	_, err = stranger.Emit(w.Context(), toolcall.EmitRequest{Session: "s", Reply: "r", Events: []message.RawJSON{event(1)}})
 	w.wantErr(err, message.ErrForeign)
 	w.wantSize(size)
 }
@@ -115,7 +115,7 @@ func takeOverPending(w *world) {
 	e, other := w.engine(), w.engine()
 	e.propose(call("a", deploy, `{}`), call("b", deploy, `{}`))
 	e.propose(call("c", note, `{}`), call("d", serial, `{}`))
-	e.cord.onAppend(cutAfter(e, func(f *message.EventRecord) bool { return f.Kind() == "reject" }))
+	e.cord.onAppend(cutAfter(e, func(f *toolcall.EventRecord) bool { return f.Kind() == "reject" }))
 	_, err := e.ann().SubmitResponse(w.Context(), reject(e.state(w.key("a"), message.ToolCallAsking)))
 	w.must(err)
 	b := other.state(w.key("b"), message.ToolCallAsking)
@@ -145,8 +145,8 @@ func takeOverLease(w *world) {
 	local := e.propose(call("l", blockIdem, `{}`))[0]
 	w.until("it runs", func() bool { return len(w.effects.of(local.Key)) == 1 })
 	e.kill()
-	other.held(c.Key, message.BlockedUnknown)
-	other.waitFor(d.Key, "offered again", func(c *message.Call) bool { return c.Attempt.Number == 2 })
+	other.held(c.Key, toolcall.BlockedUnknown)
+	other.waitFor(d.Key, "offered again", func(c *toolcall.Call) bool { return c.Attempt.Number == 2 })
 	w.until("the local call runs again", func() bool { return len(w.effects.of(local.Key)) == 2 })
 	w.effects.release(local.Key)
 	other.finished(local.Key)
@@ -225,19 +225,19 @@ func laggingReply(w *world) {
 	e, other := w.engine(), w.engine()
 	e.propose(call("a", rm, `{}`))
 	other.finished(w.key("a"))
-	w.until("other has a in its view", func() bool { return len(other.wait(message.UntilParked, time.Millisecond, "a").Calls) == 1 })
+	w.until("other has a in its view", func() bool { return len(other.wait(toolcall.UntilParked, time.Millisecond, "a").Calls) == 1 })
 	catchUp := other.cord.lag()
 	defer catchUp()
 	for _, id := range []message.CallID{"b", "c", "d"} {
 		e.propose(call(id, external, `{}`))
 	}
-	_, err := other.ann().SubmitResponse(w.Context(), message.Response{Key: w.key("d"), Kind: message.ResponseReject, Digest: "x"})
+	_, err := other.ann().SubmitResponse(w.Context(), toolcall.Response{Key: w.key("d"), Kind: toolcall.ResponseReject, Digest: "x"})
 	w.wantErr(err, message.ErrState)
-	out := other.wait(message.UntilFinished, time.Millisecond)
+	out := other.wait(toolcall.UntilFinished, time.Millisecond)
 	if out.Done || names(out.Calls) != "a b c d" {
 		w.Errorf("the wait of a lagging replica: done %v, calls %q", out.Done, names(out.Calls))
 	}
-	list, err := other.bot().List(w.Context(), message.ListRequest{Session: "s"})
+	list, err := other.bot().List(w.Context(), toolcall.ListRequest{Session: "s"})
 	if err != nil || names(list.Calls) != "b c d" {
 		w.Errorf("the list of a lagging replica: %q, %v", names(list.Calls), err)
 	}
@@ -249,11 +249,11 @@ func blindEngine(w *world) {
 	e.propose(call("c", external, `{}`))
 	waiting := make(chan error, 2)
 	go func() {
-		_, err := e.bot().Wait(w.Context(), message.WaitRequest{Session: "s", Reply: "r"})
+		_, err := e.bot().Wait(w.Context(), toolcall.WaitRequest{Session: "s", Reply: "r"})
 		waiting <- err
 	}()
 	go func() {
-		_, err := e.bot().Events(w.Context(), message.EventsRequest{Session: "s", After: 1 << 40, WaitMS: patience.Milliseconds()})
+		_, err := e.bot().Events(w.Context(), toolcall.EventsRequest{Session: "s", After: 1 << 40, WaitMS: patience.Milliseconds()})
 		waiting <- err
 	}()
 	size := len(w.records())

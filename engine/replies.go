@@ -22,7 +22,7 @@ const lagLimit = 50 * time.Millisecond
 // phaseAt is the phase of a reply when the event record seq was written, or later. A
 // view that has seen that event record has seen every interrupt before it; no reading
 // is needed.
-func (rp *replies) phaseAt(ctx context.Context, reply message.Key, seq uint64) (message.ReplyPhase, error) {
+func (rp *replies) phaseAt(ctx context.Context, reply toolcall.Key, seq uint64) (toolcall.ReplyPhase, error) {
 	wait, cancel := context.WithTimeout(ctx, lagLimit)
 	defer cancel()
 	if rp.store.WaitForSequence(wait, seq) == nil {
@@ -38,13 +38,13 @@ func (rp *replies) phaseAt(ctx context.Context, reply message.Key, seq uint64) (
 // every open call of the reply, then the reply. A proposal that was written
 // before the interrupt is seen here; one that is written after it reads the
 // interrupt and closes itself.
-func (rp *replies) interruptReply(ctx context.Context, by message.Principal, r message.InterruptRequest) ([]*message.Call, error) {
-	reply := message.Key{Space: rp.space, Session: r.Session, Reply: r.Reply}
+func (rp *replies) interruptReply(ctx context.Context, by toolcall.Principal, r toolcall.InterruptRequest) ([]*toolcall.Call, error) {
+	reply := toolcall.Key{Space: rp.space, Session: r.Session, Reply: r.Reply}
 	if err := checkReplyKey(reply); err != nil {
 		return nil, opError("interrupt", err)
 	}
-	if len(r.Reason) > message.MaxTextBytes {
-		return nil, &message.Error{Code: message.CodeTooLarge, Op: "interrupt", What: fmt.Sprintf("reason has %d bytes, the limit is %d", len(r.Reason), message.MaxTextBytes), Hint: "shorten it"}
+	if len(r.Reason) > toolcall.MaxTextBytes {
+		return nil, &message.Error{Code: message.CodeTooLarge, Op: "interrupt", What: fmt.Sprintf("reason has %d bytes, the limit is %d", len(r.Reason), toolcall.MaxTextBytes), Hint: "shorten it"}
 	}
 	seq, ended, err := rp.markInterrupted(ctx, by, reply, r.Reason)
 	if err == nil {
@@ -62,9 +62,9 @@ func (rp *replies) interruptReply(ctx context.Context, by message.Principal, r m
 // markInterrupted stores the interrupt and returns its sequence. An interrupt
 // of a reply that is interrupted already is carried on, not refused; ended says
 // that nothing is left to carry on.
-func (rp *replies) markInterrupted(ctx context.Context, by message.Principal, reply message.Key, reason string) (seq uint64, ended bool, err error) {
-	state, at, err := store.Update(ctx, rp.store, "interrupt", rp.store.Reply(reply), func(ctx context.Context, state message.ReplyState) (*message.EventRecord, error) {
-		if state.Phase != message.ReplyOpen {
+func (rp *replies) markInterrupted(ctx context.Context, by toolcall.Principal, reply toolcall.Key, reason string) (seq uint64, ended bool, err error) {
+	state, at, err := store.Update(ctx, rp.store, "interrupt", rp.store.Reply(reply), func(ctx context.Context, state toolcall.ReplyState) (*toolcall.EventRecord, error) {
+		if state.Phase != toolcall.ReplyOpen {
 			return nil, errNoChange
 		}
 		if len(state.Batches) == 0 && len(rp.view.CallsOf(reply)) == 0 {
@@ -72,14 +72,14 @@ func (rp *replies) markInterrupted(ctx context.Context, by message.Principal, re
 				return nil, err
 			}
 		}
-		state.Phase, state.Reason = message.ReplyInterrupted, reason
+		state.Phase, state.Reason = toolcall.ReplyInterrupted, reason
 		f := rp.store.NewRecord(by, stamp().At)
 		f.Reply = &state
 		return f, nil
 	})
 	switch {
 	case errors.Is(err, errNoChange):
-		return at, state.Phase == message.ReplyEnded, nil
+		return at, state.Phase == toolcall.ReplyEnded, nil
 	case err != nil:
 		return 0, false, err
 	}
@@ -102,8 +102,8 @@ func (rp *replies) waitForView(ctx context.Context, seq uint64) error {
 // closeCalls ends the open calls of an interrupted reply in the order of their
 // proposalDigest, then the reply itself. It returns what the interrupt at seq closed,
 // also where another engine did it.
-func (rp *replies) closeCalls(ctx context.Context, by message.Principal, reply message.Key, seq uint64) ([]*message.Call, error) {
-	var out []*message.Call
+func (rp *replies) closeCalls(ctx context.Context, by toolcall.Principal, reply toolcall.Key, seq uint64) ([]*toolcall.Call, error) {
+	var out []*toolcall.Call
 	for _, c := range rp.view.CallsOf(reply) {
 		if c.Open() {
 			next, err := rp.update(ctx, "interrupt", c.Key, by, closeInterrupted)
@@ -112,7 +112,7 @@ func (rp *replies) closeCalls(ctx context.Context, by message.Principal, reply m
 			}
 			c = next // it may have ended just before, and the view did not know yet
 		}
-		if c != nil && c.Cause == string(toolcall.Interrupt) && c.Seq > seq {
+		if c != nil && c.Cause == string(toolcall.CauseInterrupt) && c.Seq > seq {
 			out = append(out, c)
 		}
 	}
@@ -120,12 +120,12 @@ func (rp *replies) closeCalls(ctx context.Context, by message.Principal, reply m
 }
 
 // endReply marks an interrupted reply as ended.
-func (rp *replies) endReply(ctx context.Context, reply message.Key) error {
-	_, _, err := store.Update(ctx, rp.store, "interrupt", rp.store.Reply(reply), func(_ context.Context, state message.ReplyState) (*message.EventRecord, error) {
-		if state.Phase != message.ReplyInterrupted {
+func (rp *replies) endReply(ctx context.Context, reply toolcall.Key) error {
+	_, _, err := store.Update(ctx, rp.store, "interrupt", rp.store.Reply(reply), func(_ context.Context, state toolcall.ReplyState) (*toolcall.EventRecord, error) {
+		if state.Phase != toolcall.ReplyInterrupted {
 			return nil, errNoChange
 		}
-		state.Phase = message.ReplyEnded
+		state.Phase = toolcall.ReplyEnded
 		f := rp.store.NewRecord(rp.self(), stamp().At)
 		f.Reply = &state
 		return f, nil
@@ -139,7 +139,7 @@ func (rp *replies) endReply(ctx context.Context, reply message.Key) error {
 // closeReply carries out an interrupt whose writer did not live to do so, and
 // closes a call that was written without knowledge of the interrupt by an
 // engine that did not live to see it.
-func (rp *replies) closeReply(ctx context.Context, reply message.Key, seq uint64) {
+func (rp *replies) closeReply(ctx context.Context, reply toolcall.Key, seq uint64) {
 	if rp.view.WaitFor(seq) != nil {
 		rp.lookLater(reply) // not seen to the end; a job does not wait for the watch
 		return
@@ -157,12 +157,12 @@ func closeInterrupted(_ context.Context, m *toolcall.Machine) error {
 	return m.Step(toolcall.Interrupted{Base: stamp()})
 }
 
-func interruptedError(reply message.Key) error {
+func interruptedError(reply toolcall.Key) error {
 	return &message.Error{Code: message.CodeInterrupted, Op: "propose", What: "the reply " + string(reply.Reply) + " was interrupted", Hint: "begin a new reply"}
 }
 
 // checkReplyKey checks the ids of a request that is about a whole reply.
-func checkReplyKey(reply message.Key) error {
+func checkReplyKey(reply toolcall.Key) error {
 	reply.Call = "-"
 	return reply.Validate()
 }

@@ -38,22 +38,22 @@ func noTool(tool string) permission.Rule {
 	return permission.Rule{Name: "no-" + tool, Tools: []string{tool}, Behavior: message.BehaviorDeny}
 }
 
-func approve(c *message.Call) message.Response {
-	return message.Response{Key: c.Key, Kind: message.ResponseApprove, Digest: c.Digest}
+func approve(c *toolcall.Call) toolcall.Response {
+	return toolcall.Response{Key: c.Key, Kind: toolcall.ResponseApprove, Digest: c.Digest}
 }
 
-func edit(c *message.Call, input string) message.Response {
+func edit(c *toolcall.Call, input string) toolcall.Response {
 	a := approve(c)
 	a.Input = &input
 	return a
 }
 
-func reject(c *message.Call) message.Response {
-	return message.Response{Key: c.Key, Kind: message.ResponseReject, Digest: c.Digest, Feedback: "not today"}
+func reject(c *toolcall.Call) toolcall.Response {
+	return toolcall.Response{Key: c.Key, Kind: toolcall.ResponseReject, Digest: c.Digest, Feedback: "not today"}
 }
 
 // ask proposes one call and checks that it asks.
-func (r *replica) ask(id message.CallID, tool, input string) *message.Call {
+func (r *replica) ask(id message.CallID, tool, input string) *toolcall.Call {
 	r.w.Helper()
 	c := r.propose(call(id, tool, input))[0]
 	if c.State != message.ToolCallAsking || c.Request == nil || c.Digest == "" || c.Request.Input != input || c.Request.Tool != tool || c.Request.Text == "" {
@@ -75,7 +75,7 @@ func approved(w *world) {
 	w.wantResult(c, message.ToolResultSuccess, `{"amount":500}`)
 	w.wantRuns(q.Key, 1)
 	w.wantPath(q.Key, "propose+ask approve+start result")
-	if len(c.Votes) != 1 || c.Votes[0].By != (message.Principal{Role: message.RoleApprover, Name: "ann", Auth: "test"}) || c.Votes[0].Digest != q.Digest {
+	if len(c.Votes) != 1 || c.Votes[0].By != (toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann", Auth: "test"}) || c.Votes[0].Digest != q.Digest {
 		w.Errorf("the votes are %+v", c.Votes)
 	}
 }
@@ -93,7 +93,7 @@ func rejected(w *world) {
 func answeredForTool(w *world) {
 	e := w.engine()
 	q := e.ask("c", pay, `{"amount":500}`)
-	c, err := e.ann().SubmitResponse(w.Context(), message.Response{Key: q.Key, Kind: message.ResponseRespond, Digest: q.Digest, Output: "paid by hand"})
+	c, err := e.ann().SubmitResponse(w.Context(), toolcall.Response{Key: q.Key, Kind: toolcall.ResponseRespond, Digest: q.Digest, Output: "paid by hand"})
 	w.must(err)
 	w.wantResult(c, message.ToolResultSuccess, "paid by hand")
 	w.wantPath(q.Key, "propose+ask respond")
@@ -104,7 +104,7 @@ func onlyNamedUsers(w *world) {
 	e := w.engine()
 	q := e.ask("c", vip, `{}`)
 	size := len(w.records())
-	for _, a := range []message.Response{approve(q), reject(q), edit(q, `{"x":1}`), {Key: q.Key, Kind: message.ResponseRespond, Digest: q.Digest}} {
+	for _, a := range []toolcall.Response{approve(q), reject(q), edit(q, `{"x":1}`), {Key: q.Key, Kind: toolcall.ResponseRespond, Digest: q.Digest}} {
 		_, err := e.bob().SubmitResponse(w.Context(), a)
 		w.wantErr(err, message.ErrForbidden)
 	}
@@ -131,7 +131,7 @@ func ruleRemembered(w *world) {
 		id := message.CallID(fmt.Sprint("e", time.Now().UnixNano()))
 		return other.propose(call(id, deploy, `{}`))[0].State != message.ToolCallAsking
 	})
-	out, err := e.bot().Propose(w.Context(), message.ProposeRequest{Session: "s2", Reply: "r", Calls: []message.ToolCallBlock{call("c", deploy, `{}`)}})
+	out, err := e.bot().Propose(w.Context(), toolcall.ProposeRequest{Session: "s2", Reply: "r", Calls: []message.ToolCallBlock{call("c", deploy, `{}`)}})
 	w.must(err)
 	if out.Calls[0].State != message.ToolCallAsking {
 		w.Errorf("the rule reached another session: %s", describe(out.Calls[0]))
@@ -155,7 +155,7 @@ func ruleNotRemembered(w *world) {
 		c := e.propose(call(message.CallID(fmt.Sprint("free", n)), deploy, `{"n":0}`))[0]
 		return c.State != message.ToolCallAsking
 	}
-	edited := func(id message.CallID, input string) *message.Call {
+	edited := func(id message.CallID, input string) *toolcall.Call {
 		w.Helper()
 		q := e.ask(id, deploy, `{"n":1}`)
 		a := edit(q, input)
@@ -227,7 +227,7 @@ func answerTooLate(w *world) {
 	_, err := e.ann().SubmitResponse(w.Context(), reject(q))
 	w.must(err)
 	size := len(w.records())
-	for _, a := range []message.Response{approve(q), reject(q), edit(q, `{"amount":1}`), {Key: q.Key, Kind: message.ResponseRespond, Digest: q.Digest}} {
+	for _, a := range []toolcall.Response{approve(q), reject(q), edit(q, `{"amount":1}`), {Key: q.Key, Kind: toolcall.ResponseRespond, Digest: q.Digest}} {
 		_, err := e.bob().SubmitResponse(w.Context(), a)
 		e := w.refusal(err, message.ErrFinished)
 		if toolcall.CallOf(e) == nil || toolcall.CallOf(e).Cause != "reject" || toolcall.CallOf(e).Votes[0].By.Name != "ann" {
@@ -262,7 +262,7 @@ func requestExpires(w *world) {
 func approvedRemote(w *world) {
 	e := w.engine()
 	q := e.ask("c", askRemote, `{}`)
-	_, err := e.worker("w1").Start(w.Context(), message.StartRequest{Key: q.Key, Attempt: 1, Claim: "x"})
+	_, err := e.worker("w1").Start(w.Context(), toolcall.StartRequest{Key: q.Key, Attempt: 1, Claim: "x"})
 	if err == nil {
 		w.Fatal("a worker started a call without an approval")
 	}
@@ -354,7 +354,7 @@ func editedAsksOthers(w *world) {
 	_, err = e.ann().SubmitResponse(w.Context(), edit(again, `{"cents":100}`))
 	w.wantErr(err, message.ErrForbidden)
 	w.wantRuns(q.Key, 0)
-	_, err = e.as(message.RoleApprover, "boss").SubmitResponse(w.Context(), edit(again, `{"cents":70000}`))
+	_, err = e.as(toolcall.RoleApprover, "boss").SubmitResponse(w.Context(), edit(again, `{"cents":70000}`))
 	w.must(err)
 	w.wantResult(e.finished(q.Key), message.ToolResultSuccess, `{"cents":70000}`)
 	w.wantPath(q.Key, "propose+ask edit+ask edit+allow+start result")
@@ -395,7 +395,7 @@ func editedUnfit(w *world) {
 		_, err := e.ann().SubmitResponse(w.Context(), edit(q, input))
 		w.wantErr(err, message.ErrInvalid)
 	}
-	_, err := e.ann().SubmitResponse(w.Context(), edit(q, `{"n":"`+strings.Repeat("x", message.MaxInputBytes)+`"}`))
+	_, err := e.ann().SubmitResponse(w.Context(), edit(q, `{"n":"`+strings.Repeat("x", toolcall.MaxInputBytes)+`"}`))
 	w.wantErr(err, message.ErrTooLarge)
 	w.wantSize(size)
 	_, err = e.ann().SubmitResponse(w.Context(), edit(q, `{"n":2}`))
@@ -410,7 +410,7 @@ func editedRemote(w *world) {
 		permission.Rule{Name: "one", Tools: []string{askRemote}, Behavior: message.BehaviorAsk, When: "args.n == 1"},
 		permission.Rule{Name: "two", Tools: []string{askRemote}, Behavior: message.BehaviorAsk, When: "args.n > 1"})
 	e := w.engine()
-	want := func(c *message.Call, err error, name string) {
+	want := func(c *toolcall.Call, err error, name string) {
 		w.Helper()
 		w.must(err)
 		if g := c.Attempt.Grant; g == nil || len(g.Approvals) != 1 || g.Approvals[0].By.Name != name || g.Digest != c.Digest {
@@ -441,8 +441,8 @@ func wrongDigest(w *world) {
 	q, other := e.ask("c", pay, `{"amount":500}`), e.ask("d", pay, `{"amount":501}`)
 	size := len(w.records())
 	for _, digest := range []string{other.Digest, "sha256:00", q.Digest + "0", strings.ToUpper(q.Digest)} {
-		for _, kind := range []message.ResponseKind{message.ResponseApprove, message.ResponseReject, message.ResponseRespond} {
-			_, err := e.ann().SubmitResponse(w.Context(), message.Response{Key: q.Key, Kind: kind, Digest: digest})
+		for _, kind := range []toolcall.ResponseKind{toolcall.ResponseApprove, toolcall.ResponseReject, toolcall.ResponseRespond} {
+			_, err := e.ann().SubmitResponse(w.Context(), toolcall.Response{Key: q.Key, Kind: kind, Digest: digest})
 			if e := w.refusal(err, message.ErrDigest); toolcall.CallOf(e) == nil || toolcall.CallOf(e).Digest != q.Digest || toolcall.CallOf(e).Request == nil || toolcall.CallOf(e).Request.Input != q.Input {
 				w.Errorf("the error does not show the present approval request: %+v", toolcall.CallOf(e))
 			}
@@ -460,10 +460,10 @@ func unknownCall(w *world) {
 	e := w.engine()
 	q := e.ask("c", pay, `{"amount":500}`)
 	size := len(w.records())
-	for _, change := range []func(*message.Response){
-		func(a *message.Response) { a.Call = "unknown" },
-		func(a *message.Response) { a.Reply = "unknown" },
-		func(a *message.Response) { a.Session = "unknown" },
+	for _, change := range []func(*toolcall.Response){
+		func(a *toolcall.Response) { a.Call = "unknown" },
+		func(a *toolcall.Response) { a.Reply = "unknown" },
+		func(a *toolcall.Response) { a.Session = "unknown" },
 	} {
 		a := approve(q)
 		change(&a)
@@ -489,10 +489,10 @@ func oneAnswerWins(w *world) {
 		seen := map[string]int{}
 		var wg sync.WaitGroup
 		for i := range 64 {
-			a := []message.Response{approve(q), reject(q), edit(q, `{"amount":1}`), {Key: q.Key, Kind: message.ResponseRespond, Digest: q.Digest}}[i%4]
+			a := []toolcall.Response{approve(q), reject(q), edit(q, `{"amount":1}`), {Key: q.Key, Kind: toolcall.ResponseRespond, Digest: q.Digest}}[i%4]
 			name := fmt.Sprint("person", i)
 			wg.Go(func() {
-				c, err := engines[i%3].as(message.RoleApprover, name).SubmitResponse(w.Context(), a)
+				c, err := engines[i%3].as(toolcall.RoleApprover, name).SubmitResponse(w.Context(), a)
 				if err == nil {
 					won.Add(1)
 					winner.Store(name)
@@ -522,20 +522,20 @@ func oneAnswerWins(w *world) {
 func digestCovers(w *world) {
 	e := w.engine()
 	q := e.ask("c", vip, `{"amount": 500}`)
-	for name, change := range map[string]func(*message.ApprovalRequest){
-		"nothing": func(*message.ApprovalRequest) {},
-		"key":     func(q *message.ApprovalRequest) { q.Call = "d" },
-		"tool":    func(q *message.ApprovalRequest) { q.Tool = rm },
-		"input":   func(q *message.ApprovalRequest) { q.Input = `{"amount":500}` },
-		"text":    func(q *message.ApprovalRequest) { q.Text += " " },
-		"rule":    func(q *message.ApprovalRequest) { q.Rule = "" },
-		"source":  func(q *message.ApprovalRequest) { q.Source = "x" },
-		"reason":  func(q *message.ApprovalRequest) { q.Reason = "x" },
-		"users":   func(q *message.ApprovalRequest) { q.Requirement.Users = []string{"ann", "bob"} },
-		"deadline": func(q *message.ApprovalRequest) {
+	for name, change := range map[string]func(*toolcall.ApprovalRequest){
+		"nothing": func(*toolcall.ApprovalRequest) {},
+		"key":     func(q *toolcall.ApprovalRequest) { q.Call = "d" },
+		"tool":    func(q *toolcall.ApprovalRequest) { q.Tool = rm },
+		"input":   func(q *toolcall.ApprovalRequest) { q.Input = `{"amount":500}` },
+		"text":    func(q *toolcall.ApprovalRequest) { q.Text += " " },
+		"rule":    func(q *toolcall.ApprovalRequest) { q.Rule = "" },
+		"source":  func(q *toolcall.ApprovalRequest) { q.Source = "x" },
+		"reason":  func(q *toolcall.ApprovalRequest) { q.Reason = "x" },
+		"users":   func(q *toolcall.ApprovalRequest) { q.Requirement.Users = []string{"ann", "bob"} },
+		"deadline": func(q *toolcall.ApprovalRequest) {
 			q.Requirement.Deadline = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 		},
-		"bundle": func(q *message.ApprovalRequest) { q.Bundle = "x" },
+		"bundle": func(q *toolcall.ApprovalRequest) { q.Bundle = "x" },
 	} {
 		copied := *q.Request
 		change(&copied)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func restartCases() []engineCase {
@@ -49,7 +50,7 @@ func restartAsking(w *world, end func(*replica)) {
 	if again.Digest != q.Digest || again.Request.Input != q.Request.Input {
 		w.Errorf("the approval request changed: %+v, was %+v", again.Request, q.Request)
 	}
-	list, err := e.bot().List(w.Context(), message.ListRequest{Session: "s"})
+	list, err := e.bot().List(w.Context(), toolcall.ListRequest{Session: "s"})
 	if err != nil || len(list.Calls) != 1 {
 		w.Errorf("the runtime finds %d open calls, %v", len(list.Calls), err)
 	}
@@ -95,7 +96,7 @@ func restartBegun(w *world, end func(*replica)) {
 	}
 	w.must(second(e.worker("w1").Result(w.Context(), resultRequest(kept, "x", "done"))))
 	w.wantResult(e.finished(kept.Key), message.ToolResultSuccess, "done")
-	e.held(lost.Key, message.BlockedUnknown)
+	e.held(lost.Key, toolcall.BlockedUnknown)
 }
 
 func restartAllowed(w *world, end func(*replica)) {
@@ -114,7 +115,7 @@ func restartExternal(w *world, end func(*replica)) {
 	c := e.propose(call("c", external, `{}`))[0]
 	end(e)
 	e = w.engine()
-	got, err := e.bot().Report(w.Context(), message.ReportRequest{Key: c.Key, Result: resultRequest(c, "", "done").Result})
+	got, err := e.bot().Report(w.Context(), toolcall.ReportRequest{Key: c.Key, Result: resultRequest(c, "", "done").Result})
 	w.must(err)
 	w.wantResult(got, message.ToolResultSuccess, "done")
 }
@@ -127,7 +128,7 @@ func restartLocalUnknown(w *world) {
 	w.until("it runs", func() bool { return len(w.effects.of(c.Key)) == 1 })
 	e.kill()
 	e = w.engine()
-	e.held(c.Key, message.BlockedUnknown)
+	e.held(c.Key, toolcall.BlockedUnknown)
 	w.wantRuns(c.Key, 1)
 	w.wantPath(c.Key, "propose+allow+start suspend")
 }
@@ -165,7 +166,7 @@ func closeDrains(w *world) {
 	<-closed
 	other := w.engine()
 	w.wantResult(other.finished(c.Key), message.ToolResultSuccess, "ran")
-	list, err := other.operator().List(w.Context(), message.ListRequest{})
+	list, err := other.operator().List(w.Context(), toolcall.ListRequest{})
 	w.must(err)
 	for _, open := range list.Calls {
 		if open.Started() {
@@ -180,9 +181,9 @@ func closedTwice(w *world) {
 	e.stop()
 	_, err := e.bot().Propose(w.Context(), request(call("c", echo, `{}`)))
 	w.wantErr(err, message.ErrUnavailable)
-	_, err = e.ann().SubmitResponse(w.Context(), message.Response{Key: w.key("c")})
+	_, err = e.ann().SubmitResponse(w.Context(), toolcall.Response{Key: w.key("c")})
 	w.wantErr(err, message.ErrUnavailable)
-	_, err = e.operator().List(w.Context(), message.ListRequest{})
+	_, err = e.operator().List(w.Context(), toolcall.ListRequest{})
 	w.wantErr(err, message.ErrUnavailable)
 	unstarted := w.unstarted()
 	w.must(unstarted.Close())
@@ -193,11 +194,11 @@ func restartHeld(w *world) {
 	held := e.unknown("c")
 	e.kill()
 	e = w.engine()
-	list, err := e.operator().List(w.Context(), message.ListRequest{Phases: []message.Phase{message.PhaseBlocked}})
-	if err != nil || len(list.Calls) != 1 || list.Calls[0].Blocked != message.BlockedUnknown {
+	list, err := e.operator().List(w.Context(), toolcall.ListRequest{Phases: []toolcall.Phase{toolcall.PhaseBlocked}})
+	if err != nil || len(list.Calls) != 1 || list.Calls[0].Blocked != toolcall.BlockedUnknown {
 		w.Fatalf("held after the restart: %+v, %v", list.Calls, err)
 	}
-	_, err = e.operator().Resolve(w.Context(), resolveRequest(held, message.OutcomeHappened))
+	_, err = e.operator().Resolve(w.Context(), resolveRequest(held, toolcall.OutcomeHappened))
 	w.must(err)
 	e.finished(held.Key)
 }
@@ -266,7 +267,7 @@ func (m *mortal) ask(what string, do func(*replica) error) {
 }
 
 // work starts a remote call and brings its result, as one worker.
-func (m *mortal) work(c *message.Call) {
+func (m *mortal) work(c *toolcall.Call) {
 	m.w.Helper()
 	ctx, started := m.w.Context(), false
 	m.ask("start", func(r *replica) error {
@@ -283,7 +284,7 @@ func (m *mortal) work(c *message.Call) {
 func diesAt(w *world, n int32, stored bool) {
 	m := &mortal{w: w, e: w.engine(), other: w.engine()}
 	var writes atomic.Int32
-	m.e.cord.onAppend(func(ctx context.Context, f *message.EventRecord, prev uint64, store appendFunc) (uint64, error) {
+	m.e.cord.onAppend(func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
 		if writes.Add(1) != n {
 			return store(ctx, f, prev)
 		}
@@ -295,7 +296,7 @@ func diesAt(w *world, n int32, stored bool) {
 		m.e.cord.cut()
 		return 0, cutError("append")
 	})
-	var calls []*message.Call
+	var calls []*toolcall.Call
 	m.ask("propose", func(r *replica) error {
 		out, err := r.bot().Propose(w.Context(), request(call("local", again, `{}`), call("asks", askRemote, `{}`), call("remote", remote, `{}`)))
 		calls = out.Calls

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func resultCases() []engineCase {
@@ -79,7 +80,7 @@ func resultBeforeStart(w *world) {
 	if err == nil && res.Stored {
 		w.Error("a result without a start was stored")
 	}
-	_, err = e.worker("w1").Result(w.Context(), message.ResultRequest{Key: w.key("unknown"), Attempt: 1, Claim: "x", Result: resultRequest(c, "x", "").Result})
+	_, err = e.worker("w1").Result(w.Context(), toolcall.ResultRequest{Key: w.key("unknown"), Attempt: 1, Claim: "x", Result: resultRequest(c, "x", "").Result})
 	w.wantErr(err, message.ErrNotFound)
 	e.start(c, "w1", "x") // it is still there to be started
 }
@@ -90,19 +91,19 @@ func resultStale(w *world) {
 	e := w.engine()
 	c := e.submit("c", idem)
 	e.start(c, "w1", "x")
-	c2 := e.waitFor(c.Key, "offered again", func(c *message.Call) bool { return c.Attempt.Number == 2 })
+	c2 := e.waitFor(c.Key, "offered again", func(c *toolcall.Call) bool { return c.Attempt.Number == 2 })
 	e.start(c2, "w2", "y")
 	res, err := e.worker("w1").Result(w.Context(), resultRequest(c, "x", "late"))
 	if err != nil || res.Stored || res.State != message.ToolCallSubmitted {
 		w.Errorf("a stale result got %+v, %v", res, err)
 	}
 	w.wantPath(c.Key, "propose+allow+submit start lose offer start note")
-	show, err := e.operator().Show(w.Context(), message.ShowRequest{Key: c.Key})
+	show, err := e.operator().Show(w.Context(), toolcall.ShowRequest{Key: c.Key})
 	w.must(err)
 	if n := show.History[5].Note; n == nil || n.What != "late_result" || n.Attempt != 1 || n.Result.Output.Text != "late" {
 		w.Errorf("the note says %+v", n)
 	}
-	held := e.held(c.Key, message.BlockedDeadLetter) // the second worker falls silent too
+	held := e.held(c.Key, toolcall.BlockedDeadLetter) // the second worker falls silent too
 	if held.Attempt.Number != 2 {
 		w.Errorf("the call is %s", describe(held))
 	}
@@ -113,7 +114,7 @@ func resultHeld(w *world) {
 	e := w.engine()
 	c := e.submit("c", dies)
 	e.start(c, "w1", "x")
-	e.held(c.Key, message.BlockedUnknown)
+	e.held(c.Key, toolcall.BlockedUnknown)
 	res, err := e.worker("w1").Result(w.Context(), resultRequest(c, "x", "done after all"))
 	if err != nil || !res.Stored {
 		w.Errorf("the owner's result got %+v, %v", res, err)
@@ -125,9 +126,9 @@ func resultHeld(w *world) {
 func resultBeforeRetry(w *world) {
 	e := w.engine()
 	c := e.submit("c", idem)
-	e.cord.onAppend(refuse(func(f *message.EventRecord) bool { return f.Kind() == "offer" }, cutError("append")))
+	e.cord.onAppend(refuse(func(f *toolcall.EventRecord) bool { return f.Kind() == "offer" }, cutError("append")))
 	e.start(c, "w1", "x")
-	e.waitFor(c.Key, "given up", func(c *message.Call) bool { return !c.RetryAt.IsZero() })
+	e.waitFor(c.Key, "given up", func(c *toolcall.Call) bool { return !c.RetryAt.IsZero() })
 	_, err := e.worker("w2").Start(w.Context(), startRequest(c, "y"))
 	w.wantErr(err, message.ErrSuperseded)
 	res, err := e.worker("w1").Result(w.Context(), resultRequest(c, "x", "done after all"))
@@ -167,7 +168,7 @@ func resultFlood(w *world) {
 	w.must(second(e.worker("w1").Result(w.Context(), resultRequest(done, "x", "done"))))
 	size := len(w.records())
 	for i := range 20 {
-		for _, c := range []*message.Call{done, denied} {
+		for _, c := range []*toolcall.Call{done, denied} {
 			_, err := e.worker("w2").Result(w.Context(), resultRequest(c, "y", fmt.Sprint("noise ", i)))
 			w.wantErr(err, message.ErrFinished)
 		}
@@ -210,7 +211,7 @@ func resultUnfit(w *world) {
 		"running":       {func(r *message.ToolResultBlock) { r.State = message.ToolResultRunning }, message.ErrInvalid},
 		"no state":      {func(r *message.ToolResultBlock) { r.State = "" }, message.ErrInvalid},
 		"unknown state": {func(r *message.ToolResultBlock) { r.State = "SUCCESS" }, message.ErrInvalid},
-		"too large":     {func(r *message.ToolResultBlock) { r.Output.Text = strings.Repeat("x", message.MaxOutputBytes) }, message.ErrTooLarge},
+		"too large":     {func(r *message.ToolResultBlock) { r.Output.Text = strings.Repeat("x", toolcall.MaxOutputBytes) }, message.ErrTooLarge},
 		"broken UTF-8":  {func(r *message.ToolResultBlock) { r.Output.Text = "\xff" }, message.ErrInvalid},
 		"a channel":     {func(r *message.ToolResultBlock) { r.Metadata = map[string]any{"x": make(chan int)} }, message.ErrInvalid},
 		"too deep":      {func(r *message.ToolResultBlock) { r.Metadata = map[string]any{"x": deep} }, message.ErrInvalid},
@@ -243,23 +244,23 @@ func resolveCases() []engineCase {
 }
 
 // unknown makes a blocked call: its worker started and fell silent.
-func (r *replica) unknown(id message.CallID) *message.Call {
+func (r *replica) unknown(id message.CallID) *toolcall.Call {
 	r.w.Helper()
 	c := r.submit(id, dies)
 	r.start(c, "w1", "x-"+string(id))
-	return r.held(c.Key, message.BlockedUnknown)
+	return r.held(c.Key, toolcall.BlockedUnknown)
 }
 
-func resolveRequest(c *message.Call, o message.Outcome) message.ResolveRequest {
-	return message.ResolveRequest{Key: c.Key, Attempt: c.Attempt.Number, Outcome: o, Output: "the receipt", Note: "looked at the ledger"}
+func resolveRequest(c *toolcall.Call, o toolcall.Outcome) toolcall.ResolveRequest {
+	return toolcall.ResolveRequest{Key: c.Key, Attempt: c.Attempt.Number, Outcome: o, Output: "the receipt", Note: "looked at the ledger"}
 }
 
 func resolveHappened(w *world) {
 	e := w.engine()
-	c, err := e.operator().Resolve(w.Context(), resolveRequest(e.unknown("c"), message.OutcomeHappened))
+	c, err := e.operator().Resolve(w.Context(), resolveRequest(e.unknown("c"), toolcall.OutcomeHappened))
 	w.must(err)
 	w.wantResult(c, message.ToolResultSuccess, "the receipt")
-	if c.Result.Metadata["resolved_by"] != "olga" || c.Result.Metadata["note"] != "looked at the ledger" || c.Blocked != message.NotBlocked {
+	if c.Result.Metadata["resolved_by"] != "olga" || c.Result.Metadata["note"] != "looked at the ledger" || c.Blocked != toolcall.NotBlocked {
 		w.Errorf("resolved: %+v", c.Result)
 	}
 	w.wantPath(c.Key, "propose+allow+submit start suspend resolve")
@@ -267,16 +268,16 @@ func resolveHappened(w *world) {
 
 func resolveDidNot(w *world) {
 	e := w.engine()
-	c, err := e.operator().Resolve(w.Context(), resolveRequest(e.unknown("c"), message.OutcomeDidNot))
+	c, err := e.operator().Resolve(w.Context(), resolveRequest(e.unknown("c"), toolcall.OutcomeDidNot))
 	w.must(err)
 	w.wantResult(c, message.ToolResultError, "looked at the ledger")
 }
 
 func resolveRunAgain(w *world) {
 	e := w.engine()
-	c, err := e.operator().Resolve(w.Context(), resolveRequest(e.unknown("c"), message.OutcomeRunAgain))
+	c, err := e.operator().Resolve(w.Context(), resolveRequest(e.unknown("c"), toolcall.OutcomeRunAgain))
 	w.must(err)
-	if c.State != message.ToolCallSubmitted || c.Attempt.Number != 2 || c.Started() || c.Blocked != message.NotBlocked || c.Attempt.Grant == nil {
+	if c.State != message.ToolCallSubmitted || c.Attempt.Number != 2 || c.Started() || c.Blocked != toolcall.NotBlocked || c.Attempt.Grant == nil {
 		w.Fatalf("the call is %s", describe(c))
 	}
 	e.start(c, "w2", "y")
@@ -290,9 +291,9 @@ func resolveLocalAgain(w *world) {
 	c := dying.propose(call("c", blockOnce, `{}`))[0]
 	w.until("it runs", func() bool { return len(w.effects.of(c.Key)) == 1 })
 	dying.kill()
-	held := e.held(c.Key, message.BlockedUnknown)
+	held := e.held(c.Key, toolcall.BlockedUnknown)
 	w.effects.release(c.Key)
-	_, err := e.operator().Resolve(w.Context(), resolveRequest(held, message.OutcomeRunAgain))
+	_, err := e.operator().Resolve(w.Context(), resolveRequest(held, toolcall.OutcomeRunAgain))
 	w.must(err)
 	w.wantResult(e.finished(c.Key), message.ToolResultSuccess, "ran")
 	w.wantRuns(c.Key, 2)
@@ -304,7 +305,7 @@ func resolveDenied(w *world) {
 	held := e.unknown("c")
 	w.policy.use(w, append(rules(), noTool(dies))...)
 	size := len(w.records())
-	_, err := e.operator().Resolve(w.Context(), resolveRequest(held, message.OutcomeRunAgain))
+	_, err := e.operator().Resolve(w.Context(), resolveRequest(held, toolcall.OutcomeRunAgain))
 	w.wantErr(err, message.ErrForbidden)
 	w.wantSize(size)
 }
@@ -316,12 +317,12 @@ func retryDenied(w *world) {
 	c := e.submit("c", idem)
 	e.start(c, "w1", "x")
 	w.policy.use(w, append(rules(), noTool(idem))...)
-	held := e.held(c.Key, message.BlockedUnknown)
+	held := e.held(c.Key, toolcall.BlockedUnknown)
 	size := len(w.records())
-	_, err := e.operator().Resolve(w.Context(), resolveRequest(held, message.OutcomeRunAgain))
+	_, err := e.operator().Resolve(w.Context(), resolveRequest(held, toolcall.OutcomeRunAgain))
 	w.wantErr(err, message.ErrForbidden)
 	w.wantSize(size)
-	done, err := e.operator().Resolve(w.Context(), resolveRequest(held, message.OutcomeHappened))
+	done, err := e.operator().Resolve(w.Context(), resolveRequest(held, toolcall.OutcomeHappened))
 	w.must(err)
 	w.wantResult(done, message.ToolResultSuccess, "the receipt")
 	w.wantPath(c.Key, "propose+allow+submit start lose suspend resolve")
@@ -331,7 +332,7 @@ func resolveInterrupted(w *world) {
 	e := w.engine()
 	held := e.unknown("c")
 	e.interrupt()
-	_, err := e.operator().Resolve(w.Context(), resolveRequest(held, message.OutcomeRunAgain))
+	_, err := e.operator().Resolve(w.Context(), resolveRequest(held, toolcall.OutcomeRunAgain))
 	w.wantErr(err, message.ErrFinished)
 	w.wantResult(e.finished(held.Key), message.ToolResultInterrupted, "")
 }
@@ -344,14 +345,14 @@ func resolveFence(w *world) {
 	e.start(begun, "w1", "z")
 	done := e.finished(e.propose(call("f", echo, `{}`))[0].Key)
 	size := len(w.records())
-	for _, outcome := range []message.Outcome{message.OutcomeHappened, message.OutcomeDidNot, message.OutcomeRunAgain} {
+	for _, outcome := range []toolcall.Outcome{toolcall.OutcomeHappened, toolcall.OutcomeDidNot, toolcall.OutcomeRunAgain} {
 		for _, attempt := range []int{0, 2, -1} {
 			r := resolveRequest(held, outcome)
 			r.Attempt = attempt
 			_, err := e.operator().Resolve(w.Context(), r)
 			w.wantErr(err, message.ErrSuperseded)
 		}
-		for _, c := range []*message.Call{offered, begun} {
+		for _, c := range []*toolcall.Call{offered, begun} {
 			_, err := e.operator().Resolve(w.Context(), resolveRequest(c, outcome))
 			w.wantErr(err, message.ErrState)
 		}
@@ -364,12 +365,12 @@ func resolveFence(w *world) {
 func resolveRaces(w *world) {
 	engines := []*replica{w.engine(), w.engine()}
 	held := engines[0].unknown("c")
-	engines[1].held(held.Key, message.BlockedUnknown)
+	engines[1].held(held.Key, toolcall.BlockedUnknown)
 	errs := make([]error, 12)
 	var wg sync.WaitGroup
 	for i := range errs {
 		wg.Go(func() {
-			outcome := []message.Outcome{message.OutcomeHappened, message.OutcomeDidNot, message.OutcomeRunAgain}[i%3]
+			outcome := []toolcall.Outcome{toolcall.OutcomeHappened, toolcall.OutcomeDidNot, toolcall.OutcomeRunAgain}[i%3]
 			_, errs[i] = engines[i%2].operator().Resolve(w.Context(), resolveRequest(held, outcome))
 		})
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func roleCases() []engineCase {
@@ -20,78 +21,78 @@ func roleCases() []engineCase {
 // methods are all methods of a Port, with the roles that may use each.
 var methods = []struct {
 	name string
-	may  []message.Role
-	call func(ctx context.Context, p *engine.Port, key message.Key) error
+	may  []toolcall.Role
+	call func(ctx context.Context, p *engine.Port, key toolcall.Key) error
 }{
-	{"Propose", []message.Role{message.RoleRuntime}, func(ctx context.Context, p *engine.Port, k message.Key) error {
+	{"Propose", []toolcall.Role{toolcall.RoleRuntime}, func(ctx context.Context, p *engine.Port, k toolcall.Key) error {
 		return second(p.Propose(ctx, request(call("c", deploy, `{}`))))
 	}},
-	{"Answer", []message.Role{message.RoleApprover}, func(ctx context.Context, p *engine.Port, k message.Key) error {
-		return second(p.SubmitResponse(ctx, message.Response{Key: k, Kind: message.ResponseReject, Digest: "x"}))
+	{"Answer", []toolcall.Role{toolcall.RoleApprover}, func(ctx context.Context, p *engine.Port, k toolcall.Key) error {
+		return second(p.SubmitResponse(ctx, toolcall.Response{Key: k, Kind: toolcall.ResponseReject, Digest: "x"}))
 	}},
-	{"Report", []message.Role{message.RoleRuntime, message.RoleOperator}, func(ctx context.Context, p *engine.Port, k message.Key) error {
-		return second(p.Report(ctx, message.ReportRequest{Key: k, Result: message.ToolResultBlock{State: message.ToolResultSuccess}}))
+	{"Report", []toolcall.Role{toolcall.RoleRuntime, toolcall.RoleOperator}, func(ctx context.Context, p *engine.Port, k toolcall.Key) error {
+		return second(p.Report(ctx, toolcall.ReportRequest{Key: k, Result: message.ToolResultBlock{State: message.ToolResultSuccess}}))
 	}},
-	{"Interrupt", []message.Role{message.RoleRuntime, message.RoleApprover, message.RoleOperator}, func(ctx context.Context, p *engine.Port, k message.Key) error {
-		return second(p.Interrupt(ctx, message.InterruptRequest{Session: "unknown", Reply: "r"}))
+	{"Interrupt", []toolcall.Role{toolcall.RoleRuntime, toolcall.RoleApprover, toolcall.RoleOperator}, func(ctx context.Context, p *engine.Port, k toolcall.Key) error {
+		return second(p.Interrupt(ctx, toolcall.InterruptRequest{Session: "unknown", Reply: "r"}))
 	}},
-	{"Resolve", []message.Role{message.RoleOperator}, func(ctx context.Context, p *engine.Port, k message.Key) error {
-		return second(p.Resolve(ctx, message.ResolveRequest{Key: k, Attempt: 1, Outcome: message.OutcomeHappened}))
+	{"Resolve", []toolcall.Role{toolcall.RoleOperator}, func(ctx context.Context, p *engine.Port, k toolcall.Key) error {
+		return second(p.Resolve(ctx, toolcall.ResolveRequest{Key: k, Attempt: 1, Outcome: toolcall.OutcomeHappened}))
 	}},
-	{"Revoke", []message.Role{message.RoleOperator, message.RoleApprover}, func(ctx context.Context, p *engine.Port, k message.Key) error {
-		return second(p.Revoke(ctx, message.RevokeRequest{Key: k}))
+	{"Revoke", []toolcall.Role{toolcall.RoleOperator, toolcall.RoleApprover}, func(ctx context.Context, p *engine.Port, k toolcall.Key) error {
+		return second(p.Revoke(ctx, toolcall.RevokeRequest{Key: k}))
 	}},
-	{"Emit", []message.Role{message.RoleRuntime}, func(ctx context.Context, p *engine.Port, k message.Key) error {
-		return second(p.Emit(ctx, message.EmitRequest{Session: "s", Reply: "r"}))
+	{"Emit", []toolcall.Role{toolcall.RoleRuntime}, func(ctx context.Context, p *engine.Port, k toolcall.Key) error {
+		return second(p.Emit(ctx, toolcall.EmitRequest{Session: "s", Reply: "r"}))
 	}},
-	{"Events", readers, func(ctx context.Context, p *engine.Port, k message.Key) error {
-		return second(p.Events(ctx, message.EventsRequest{Session: "s"}))
+	{"Events", readers, func(ctx context.Context, p *engine.Port, k toolcall.Key) error {
+		return second(p.Events(ctx, toolcall.EventsRequest{Session: "s"}))
 	}},
-	{"Wait", readers, func(ctx context.Context, p *engine.Port, k message.Key) error {
-		return second(p.Wait(ctx, message.WaitRequest{Session: "s", Reply: "r", TimeoutMS: 1}))
+	{"Wait", readers, func(ctx context.Context, p *engine.Port, k toolcall.Key) error {
+		return second(p.Wait(ctx, toolcall.WaitRequest{Session: "s", Reply: "r", TimeoutMS: 1}))
 	}},
-	{"List", readers, func(ctx context.Context, p *engine.Port, k message.Key) error {
-		return second(p.List(ctx, message.ListRequest{}))
+	{"List", readers, func(ctx context.Context, p *engine.Port, k toolcall.Key) error {
+		return second(p.List(ctx, toolcall.ListRequest{}))
 	}},
-	{"Show", readers, func(ctx context.Context, p *engine.Port, k message.Key) error {
-		return second(p.Show(ctx, message.ShowRequest{Key: k}))
+	{"Show", readers, func(ctx context.Context, p *engine.Port, k toolcall.Key) error {
+		return second(p.Show(ctx, toolcall.ShowRequest{Key: k}))
 	}},
-	{"Info", append(slices.Clone(readers), message.RoleWorker), func(ctx context.Context, p *engine.Port, k message.Key) error {
+	{"Info", append(slices.Clone(readers), toolcall.RoleWorker), func(ctx context.Context, p *engine.Port, k toolcall.Key) error {
 		return second(p.Info(ctx))
 	}},
-	{"Leases", overseers, func(ctx context.Context, p *engine.Port, k message.Key) error {
-		return second(p.StandingApprovals(ctx, message.StandingApprovalsRequest{}))
+	{"Leases", overseers, func(ctx context.Context, p *engine.Port, k toolcall.Key) error {
+		return second(p.StandingApprovals(ctx, toolcall.StandingApprovalsRequest{}))
 	}},
-	{"ShowLease", overseers, func(ctx context.Context, p *engine.Port, k message.Key) error {
-		return second(p.ShowStandingApproval(ctx, message.ShowStandingApprovalRequest{ID: "sta_x"}))
+	{"ShowLease", overseers, func(ctx context.Context, p *engine.Port, k toolcall.Key) error {
+		return second(p.ShowStandingApproval(ctx, toolcall.ShowStandingApprovalRequest{ID: "sta_x"}))
 	}},
-	{"Explain", overseers, func(ctx context.Context, p *engine.Port, k message.Key) error {
-		return second(p.Explain(ctx, message.ExplainRequest{Key: k}))
+	{"Explain", overseers, func(ctx context.Context, p *engine.Port, k toolcall.Key) error {
+		return second(p.Explain(ctx, toolcall.ExplainRequest{Key: k}))
 	}},
-	{"Preview", readers, func(ctx context.Context, p *engine.Port, k message.Key) error {
+	{"Preview", readers, func(ctx context.Context, p *engine.Port, k toolcall.Key) error {
 		return second(api.Preview.Call(ctx, p, request(call("c", deploy, `{}`))))
 	}},
-	{"RevokeLease", []message.Role{message.RoleOperator, message.RoleApprover}, func(ctx context.Context, p *engine.Port, k message.Key) error {
-		return second(p.RevokeStandingApproval(ctx, message.RevokeStandingApprovalRequest{ID: "sta_x"}))
+	{"RevokeLease", []toolcall.Role{toolcall.RoleOperator, toolcall.RoleApprover}, func(ctx context.Context, p *engine.Port, k toolcall.Key) error {
+		return second(p.RevokeStandingApproval(ctx, toolcall.RevokeStandingApprovalRequest{ID: "sta_x"}))
 	}},
-	{"Start", []message.Role{message.RoleWorker}, func(ctx context.Context, p *engine.Port, k message.Key) error {
-		return second(p.Start(ctx, message.StartRequest{Key: k, Attempt: 1, Claim: "x"}))
+	{"Start", []toolcall.Role{toolcall.RoleWorker}, func(ctx context.Context, p *engine.Port, k toolcall.Key) error {
+		return second(p.Start(ctx, toolcall.StartRequest{Key: k, Attempt: 1, Claim: "x"}))
 	}},
-	{"Heartbeat", []message.Role{message.RoleWorker}, func(ctx context.Context, p *engine.Port, k message.Key) error {
-		return second(p.Heartbeat(ctx, message.HeartbeatRequest{Key: k, Attempt: 1, Claim: "x"}))
+	{"Heartbeat", []toolcall.Role{toolcall.RoleWorker}, func(ctx context.Context, p *engine.Port, k toolcall.Key) error {
+		return second(p.Heartbeat(ctx, toolcall.HeartbeatRequest{Key: k, Attempt: 1, Claim: "x"}))
 	}},
-	{"Progress", []message.Role{message.RoleWorker}, func(ctx context.Context, p *engine.Port, k message.Key) error {
-		return p.Progress(ctx, message.ProgressRequest{Key: k, Attempt: 1, Claim: "x"})
+	{"Progress", []toolcall.Role{toolcall.RoleWorker}, func(ctx context.Context, p *engine.Port, k toolcall.Key) error {
+		return p.Progress(ctx, toolcall.ProgressRequest{Key: k, Attempt: 1, Claim: "x"})
 	}},
-	{"Result", []message.Role{message.RoleWorker}, func(ctx context.Context, p *engine.Port, k message.Key) error {
-		return second(p.Result(ctx, message.ResultRequest{Key: k, Attempt: 1, Claim: "x", Result: message.ToolResultBlock{State: message.ToolResultSuccess}}))
+	{"Result", []toolcall.Role{toolcall.RoleWorker}, func(ctx context.Context, p *engine.Port, k toolcall.Key) error {
+		return second(p.Result(ctx, toolcall.ResultRequest{Key: k, Attempt: 1, Claim: "x", Result: message.ToolResultBlock{State: message.ToolResultSuccess}}))
 	}},
 }
 
 // overseers are those who may look at standing approvals.
-var overseers = []message.Role{message.RoleApprover, message.RoleOperator, message.RoleAuditor}
+var overseers = []toolcall.Role{toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor}
 
-var readers = []message.Role{message.RoleRuntime, message.RoleApprover, message.RoleOperator, message.RoleAuditor}
+var readers = []toolcall.Role{toolcall.RoleRuntime, toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor}
 
 // everyRole goes through the whole table, twice: a role that may gets an answer
 // or an error about the request, one that may not gets forbidden and writes
@@ -101,7 +102,7 @@ func everyRole(w *world) {
 	q := e.ask("c", deploy, `{}`)
 	size := len(w.records())
 	for _, m := range methods {
-		for _, role := range []message.Role{message.RoleRuntime, message.RoleApprover, message.RoleWorker, message.RoleOperator, message.RoleAuditor, message.RoleEngine, "", "admin"} {
+		for _, role := range []toolcall.Role{toolcall.RoleRuntime, toolcall.RoleApprover, toolcall.RoleWorker, toolcall.RoleOperator, toolcall.RoleAuditor, toolcall.RoleEngine, "", "admin"} {
 			err := m.call(w.Context(), e.as(role, "bot"), q.Key)
 			forbidden := err != nil && message.AsError("", err).Code == message.CodeForbidden
 			if forbidden == slices.Contains(m.may, role) {
@@ -116,7 +117,7 @@ func noName(w *world) {
 	e := w.engine()
 	q := e.ask("c", deploy, `{}`)
 	size := len(w.records())
-	for _, name := range []string{"", strings.Repeat("x", message.MaxIDBytes+1)} {
+	for _, name := range []string{"", strings.Repeat("x", toolcall.MaxIDBytes+1)} {
 		for _, m := range methods {
 			if err := m.call(w.Context(), e.as(m.may[0], name), q.Key); message.AsError("", orUnknown(err)).Code != message.CodeForbidden {
 				w.Errorf("%s without a name: %v", m.name, err)
@@ -140,7 +141,7 @@ func TestEveryOperationIsHandled(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, op := range api.Table() {
-		p := eng.As(message.Principal{Role: op.Roles[0], Name: "x"})
+		p := eng.As(toolcall.Principal{Role: op.Roles[0], Name: "x"})
 		in, _ := op.Types()
 		if _, err := p.Call(t.Context(), op, reflect.Zero(in).Interface()); err != nil && (strings.Contains(err.Error(), "does not have") || strings.Contains(err.Error(), "the request is a")) {
 			t.Errorf("%s: %v", op.Name, err)

@@ -7,6 +7,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func routeCases() []engineCase {
@@ -33,20 +34,20 @@ func routed(name, subject string, b message.Behavior, tools ...string) permissio
 
 // serves is a worker of one queue.
 func (r *replica) serves(tool, route string) *engine.Port {
-	return r.Worker(message.Principal{Role: message.RoleWorker, Name: "w1", Auth: "test"}, message.Queue{Tool: tool, Route: route})
+	return r.Worker(toolcall.Principal{Role: toolcall.RoleWorker, Name: "w1", Auth: "test"}, toolcall.Queue{Tool: tool, Route: route})
 }
 
 // wantRoute checks where a submitted call stands, and that its grant says so.
-func (w *world) wantRoute(c *message.Call, route string) {
+func (w *world) wantRoute(c *toolcall.Call, route string) {
 	w.Helper()
 	rec, err := w.journal.Last(w.Context(), c.Key)
 	w.must(err)
-	queue := message.Queue{Tool: c.Tool, Route: route}
+	queue := toolcall.Queue{Tool: c.Tool, Route: route}
 	if got := rec.Record.WorkQueue(); got != queue {
 		w.Fatalf("the call is %s in the queue %s, want %s", describe(c), got, queue)
 	}
 	g := rec.Record.Call.Attempt.Grant
-	if g.Route != route || rec.Record.Call.Placement != message.PlaceRemote {
+	if g.Route != route || rec.Record.Call.Placement != toolcall.PlaceRemote {
 		w.Errorf("the grant is for the route %q, the call %s", g.Route, rec.Record.Call.Placement)
 	}
 }
@@ -56,18 +57,18 @@ func routedLocal(w *world) {
 	e := w.engine()
 	c := e.submit("c", again)
 	w.wantRoute(c, payments)
-	keys := message.NewKeySet(e.PublicKey())
-	for _, queue := range []message.Queue{{Tool: again}, {Tool: again, Route: elsewhere}, {Tool: remote, Route: payments}} {
+	keys := toolcall.NewKeySet(e.PublicKey())
+	for _, queue := range []toolcall.Queue{{Tool: again}, {Tool: again, Route: elsewhere}, {Tool: remote, Route: payments}} {
 		if err := c.Attempt.Grant.VerifyQueue(keys, *c.Request, queue, 1, time.Now()); err == nil {
 			w.Errorf("the grant verifies for %s", queue)
 		}
 	}
-	if err := c.Attempt.Grant.VerifyQueue(keys, *c.Request, message.Queue{Tool: again, Route: payments}, 1, time.Now()); err != nil {
+	if err := c.Attempt.Grant.VerifyQueue(keys, *c.Request, toolcall.Queue{Tool: again, Route: payments}, 1, time.Now()); err != nil {
 		w.Errorf("the grant does not verify: %v", err)
 	}
 	e.start(c, "w1", "x")
 	// The tool's own settings hold: it is idempotent, and its lease is brief.
-	c = e.waitFor(c.Key, "offered again", func(c *message.Call) bool { return c.Attempt.Number == 2 && !c.Started() })
+	c = e.waitFor(c.Key, "offered again", func(c *toolcall.Call) bool { return c.Attempt.Number == 2 && !c.Started() })
 	w.wantRoute(c, payments)
 	e.start(c, "w2", "y")
 	_, err := e.worker("w2").Result(w.Context(), resultRequest(c, "y", "done"))
@@ -86,7 +87,7 @@ func onlyItsRoute(w *world) {
 		"c": {e.serves(remote, ""), e.serves(remote, elsewhere), e.serves(once, payments)},
 		"d": {e.serves(once, payments)},
 	}
-	refused := func(c *message.Call) {
+	refused := func(c *toolcall.Call) {
 		for _, s := range strangers[c.Call] {
 			_, err := s.Start(w.Context(), startRequest(c, "x"))
 			w.wantErr(err, message.ErrForbidden)
@@ -98,7 +99,7 @@ func onlyItsRoute(w *world) {
 			w.wantErr(err, message.ErrForbidden)
 			_, err = s.Result(w.Context(), resultRequest(c, "x", "forged"))
 			w.wantErr(err, message.ErrForbidden)
-			w.wantErr(s.Progress(w.Context(), message.ProgressRequest{Key: c.Key, Attempt: 1, Claim: "x"}), message.ErrSuperseded)
+			w.wantErr(s.Progress(w.Context(), toolcall.ProgressRequest{Key: c.Key, Attempt: 1, Claim: "x"}), message.ErrSuperseded)
 		}
 	}
 	refused(c)
@@ -150,7 +151,7 @@ func routedByEdit(w *world) {
 	w.must(err)
 	c := e.finished(q.Key) // in the engine: nothing routes it any more
 	w.wantResult(c, message.ToolResultSuccess, `{"amount":50}`)
-	if c.Decision.Route != "" || c.Placement != message.PlaceLocal {
+	if c.Decision.Route != "" || c.Placement != toolcall.PlaceLocal {
 		w.Errorf("the edited call ran %s, route %q", c.Placement, c.Decision.Route)
 	}
 	q = e.ask("d", pay, `{"amount":500}`)
@@ -173,7 +174,7 @@ func routeOutlives(w *world) {
 	e.kill() // and the worker with it
 	w.policy.use(w, permission.Rule{Name: "free", Tools: []string{idem}, Behavior: message.BehaviorAllow})
 	other := w.engine()
-	c = other.waitFor(c.Key, "offered again", func(c *message.Call) bool { return c.Attempt.Number == 2 && !c.Started() })
+	c = other.waitFor(c.Key, "offered again", func(c *toolcall.Call) bool { return c.Attempt.Number == 2 && !c.Started() })
 	w.wantRoute(c, payments)
 	_, err := other.serves(idem, "").Start(w.Context(), startRequest(c, "y"))
 	w.wantErr(err, message.ErrForbidden)

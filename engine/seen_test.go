@@ -8,16 +8,17 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // asked proposes one call of an external tool to an engine with these rules.
-func asked(t *testing.T, input string, rules ...permission.Rule) (*engine.Engine, *message.Call) {
+func asked(t *testing.T, input string, rules ...permission.Rule) (*engine.Engine, *toolcall.Call) {
 	t.Helper()
 	policy, err := permission.Compile(permission.Policy{Rules: rules}, permission.Options{Enforced: engine.Duties()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	eng, err := engine.New("default", engine.NewMemory(), policy, []engine.Tool{{Tool: permission.Tool{Name: "t"}, Placement: message.PlaceExternal}})
+	eng, err := engine.New("default", engine.NewMemory(), policy, []engine.Tool{{Tool: permission.Tool{Name: "t"}, Placement: toolcall.PlaceExternal}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,16 +26,16 @@ func asked(t *testing.T, input string, rules ...permission.Rule) (*engine.Engine
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = eng.Close() })
-	out, err := eng.As(message.Principal{Role: message.RoleRuntime, Name: "bot"}).Propose(t.Context(), message.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{{ID: "c", Name: "t", Input: input}}})
+	out, err := eng.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"}).Propose(t.Context(), toolcall.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{{ID: "c", Name: "t", Input: input}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return eng, out.Calls[0]
 }
 
-func answerAs(t *testing.T, eng *engine.Engine, name string, a message.Response) (*message.Call, error) {
+func answerAs(t *testing.T, eng *engine.Engine, name string, a toolcall.Response) (*toolcall.Call, error) {
 	t.Helper()
-	return eng.As(message.Principal{Role: message.RoleApprover, Name: name}).SubmitResponse(t.Context(), a)
+	return eng.As(toolcall.Principal{Role: toolcall.RoleApprover, Name: name}).SubmitResponse(t.Context(), a)
 }
 
 // An edit voids the approvals before it for good: when a second edit brings the
@@ -43,7 +44,7 @@ func TestEditAndBackAsksAgain(t *testing.T) {
 	eng, c := asked(t, `{"n":0}`, permission.Rule{Name: "two", Tools: []string{"t"}, Behavior: message.BehaviorAsk, Quorum: 2})
 	step := func(name, input string) {
 		t.Helper()
-		a := message.Response{Key: c.Key, Kind: message.ResponseApprove, Digest: c.Digest}
+		a := toolcall.Response{Key: c.Key, Kind: toolcall.ResponseApprove, Digest: c.Digest}
 		if input != "" {
 			a.Input = &input
 		}
@@ -70,7 +71,7 @@ func TestEditKeepsWhatIsHidden(t *testing.T) {
 	eng, c := asked(t, `{"pin":"`+secret+`","kind":"card"}`,
 		permission.Rule{Name: "ask", Tools: []string{"t"}, Behavior: message.BehaviorAsk, Quorum: 2},
 		permission.Rule{Name: "hide", Tools: []string{"t"}, Behavior: message.BehaviorAllow, When: `args.kind == "card"`, Redact: []string{"args.pin"}})
-	list, err := eng.As(message.Principal{Role: message.RoleApprover, Name: "ann"}).List(t.Context(), message.ListRequest{})
+	list, err := eng.As(toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann"}).List(t.Context(), toolcall.ListRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,26 +80,26 @@ func TestEditKeepsWhatIsHidden(t *testing.T) {
 		t.Fatal("it is shown before the edit: " + shown)
 	}
 	asCash := strings.Replace(shown, `"card"`, `"cash"`, 1)
-	got, err := answerAs(t, eng, "ann", message.Response{Key: c.Key, Kind: message.ResponseApprove, Digest: c.Digest, Input: &asCash})
+	got, err := answerAs(t, eng, "ann", toolcall.Response{Key: c.Key, Kind: toolcall.ResponseApprove, Digest: c.Digest, Input: &asCash})
 	if text, _ := json.Marshal([]any{got, err}); message.AsError("", err).Code != message.CodeForbidden || strings.Contains(string(text), secret) {
 		t.Errorf("an approver gets %s, %v", text, err)
 	}
-	if list, err = eng.As(message.Principal{Role: message.RoleApprover, Name: "ann"}).List(t.Context(), message.ListRequest{}); err != nil || list.Calls[0].Digest != c.Digest {
+	if list, err = eng.As(toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann"}).List(t.Context(), toolcall.ListRequest{}); err != nil || list.Calls[0].Digest != c.Digest {
 		t.Errorf("the approval request has changed: %+v, %v", list.Calls, err)
 	}
 	without := `{"kind":"cash"}` // nothing is left to hide
-	if got, err = answerAs(t, eng, "ann", message.Response{Key: c.Key, Kind: message.ResponseApprove, Digest: c.Digest, Input: &without}); err != nil || got.Input != without {
+	if got, err = answerAs(t, eng, "ann", toolcall.Response{Key: c.Key, Kind: toolcall.ResponseApprove, Digest: c.Digest, Input: &without}); err != nil || got.Input != without {
 		t.Errorf("an edit that takes the value out: %+v, %v", got, err)
 	}
 }
 
 // What a worker says while it runs repeats nothing that rules hide.
 func TestProgressHides(t *testing.T) {
-	c := &message.Call{Input: `{"card":{"pin":"tell-no-one"}}`, Redact: []string{"args.card"}}
+	c := &toolcall.Call{Input: `{"card":{"pin":"tell-no-one"}}`, Redact: []string{"args.card"}}
 	if text := engine.ShownText(c, "paying with tell-no-one"); text != "paying with [redacted]" {
 		t.Error(text)
 	}
-	if text := engine.ShownText(&message.Call{Input: c.Input}, "paying with tell-no-one"); text != "paying with tell-no-one" {
+	if text := engine.ShownText(&toolcall.Call{Input: c.Input}, "paying with tell-no-one"); text != "paying with tell-no-one" {
 		t.Error(text)
 	}
 }

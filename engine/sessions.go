@@ -6,6 +6,7 @@ import (
 
 	"github.com/askance-dev/askance/engine/internal/store"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // sessions binds each session to the runtime that used it first.
@@ -13,7 +14,7 @@ type sessions struct{ *core }
 
 // bindSession makes the session this runtime's at its first use, and refuses
 // every other runtime from then on.
-func (s *sessions) bindSession(ctx context.Context, by message.Principal, session message.Key) error {
+func (s *sessions) bindSession(ctx context.Context, by toolcall.Principal, session toolcall.Key) error {
 	owner := s.view.Runtime(session)
 	if owner == "" {
 		binding := store.Entity[string]{
@@ -21,12 +22,12 @@ func (s *sessions) bindSession(ctx context.Context, by message.Principal, sessio
 			Known: func() (string, uint64, bool) { return "", 0, true }, // the write tells whether it was bound
 			Read:  func(ctx context.Context) (string, uint64, error) { return s.store.LastRuntime(ctx, session) },
 		}
-		bound, _, err := store.Update(ctx, s.store, "propose", binding, func(_ context.Context, bound string) (*message.EventRecord, error) {
+		bound, _, err := store.Update(ctx, s.store, "propose", binding, func(_ context.Context, bound string) (*toolcall.EventRecord, error) {
 			if bound != "" {
 				return nil, errNoChange
 			}
 			f := s.store.NewRecord(by, stamp().At)
-			f.Session = &message.SessionState{Key: session, Runtime: by.Name}
+			f.Session = &toolcall.SessionState{Key: session, Runtime: by.Name}
 			return f, nil
 		})
 		switch {
@@ -45,11 +46,11 @@ func (s *sessions) bindSession(ctx context.Context, by message.Principal, sessio
 
 // checkSession keeps runtimes to the sessions that are bound to them. An unknown
 // session belongs to no runtime.
-func (s *sessions) checkSession(ctx context.Context, op string, by message.Principal, id message.SessionID) error {
-	if by.Role != message.RoleRuntime {
+func (s *sessions) checkSession(ctx context.Context, op string, by toolcall.Principal, id message.SessionID) error {
+	if by.Role != toolcall.RoleRuntime {
 		return nil
 	}
-	session := message.Key{Space: s.space, Session: id}
+	session := toolcall.Key{Space: s.space, Session: id}
 	owner := s.view.Runtime(session)
 	if owner == "" { // perhaps only the view has not seen it yet
 		var err error

@@ -12,6 +12,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // rotating is a Signer that a test rotates.
@@ -39,7 +40,7 @@ func (r *rotating) rotate(n byte) string {
 	defer r.mu.Unlock()
 	before := r.key
 	r.key = ed25519.NewKeyFromSeed(bytes.Repeat([]byte{n}, ed25519.SeedSize))
-	return message.KeyID(before.Public().(ed25519.PublicKey))
+	return toolcall.KeyID(before.Public().(ed25519.PublicKey))
 }
 
 func (r *rotating) retire(id string) {
@@ -77,7 +78,7 @@ func TestGrantsAcrossRotation(t *testing.T) {
 			keys.retire(first)
 			if restart {
 				h.eng = h.engine(remoteTool, allow, nil)
-			} else if _, err := h.as(message.RoleWorker, "w").Start(t.Context(), message.StartRequest{Key: key, Attempt: 1, Claim: "early"}); !errors.Is(err, message.ErrSuperseded) {
+			} else if _, err := h.as(toolcall.RoleWorker, "w").Start(t.Context(), toolcall.StartRequest{Key: key, Attempt: 1, Claim: "early"}); !errors.Is(err, message.ErrSuperseded) {
 				t.Errorf("a start with a retired grant: %v", err)
 			}
 			h.eng.Renew()
@@ -101,33 +102,33 @@ func TestSignedApprovals(t *testing.T) {
 		key := func(b byte) ed25519.PrivateKey {
 			return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{b}, ed25519.SeedSize))
 		}
-		public := func(b byte) message.KeySet {
-			return message.NewKeySet(key(b).Public().(ed25519.PublicKey))
+		public := func(b byte) toolcall.KeySet {
+			return toolcall.NewKeySet(key(b).Public().(ed25519.PublicKey))
 		}
-		keys := message.ApproverKeys{"ann": public(1), "bob": public(2)}
-		h := &hours{T: t, journal: engine.NewMemory(), opts: []engine.Option{engine.WithApproverKeys(func() message.ApproverKeys { return keys })}}
+		keys := toolcall.ApproverKeys{"ann": public(1), "bob": public(2)}
+		h := &hours{T: t, journal: engine.NewMemory(), opts: []engine.Option{engine.WithApproverKeys(func() toolcall.ApproverKeys { return keys })}}
 		h.eng = h.engine(remoteTool, permission.Rule{Behavior: message.BehaviorAsk, Signed: true}, nil)
 		c := h.propose()
 		if !c.Request.Requirement.Signed {
 			t.Fatal("the approval request does not take signatures")
 		}
 		first := *c.Request
-		sign := func(q message.ApprovalRequest, name string, b byte, good time.Duration) *message.ApproverSignature {
-			s, err := message.SignApproval(q, name, time.Now().Add(good), key(b))
+		sign := func(q toolcall.ApprovalRequest, name string, b byte, good time.Duration) *toolcall.ApproverSignature {
+			s, err := toolcall.SignApproval(q, name, time.Now().Add(good), key(b))
 			if err != nil {
 				t.Fatal(err)
 			}
 			return s
 		}
-		answer := func(name string, a message.Response) (*message.Call, error) {
+		answer := func(name string, a toolcall.Response) (*toolcall.Call, error) {
 			a.Key = c.Key
 			if a.Digest == "" {
 				a.Digest = c.Digest
 			}
-			return h.as(message.RoleApprover, name).SubmitResponse(t.Context(), a)
+			return h.as(toolcall.RoleApprover, name).SubmitResponse(t.Context(), a)
 		}
-		approve := func(name string, s *message.ApproverSignature) error {
-			_, err := answer(name, message.Response{Kind: message.ResponseApprove, Signature: s})
+		approve := func(name string, s *toolcall.ApproverSignature) error {
+			_, err := answer(name, toolcall.Response{Kind: toolcall.ResponseApprove, Signature: s})
 			return err
 		}
 		text := `{"n":1}`
@@ -143,17 +144,17 @@ func TestSignedApprovals(t *testing.T) {
 				t.Errorf("%s: %v, want forbidden", what, err)
 			}
 		}
-		for what, a := range map[string]message.Response{
-			"with a rejection": {Kind: message.ResponseReject, Signature: sign(first, "ann", 1, time.Hour)},
-			"with an edit":     {Kind: message.ResponseApprove, Input: &text, Signature: sign(first, "ann", 1, time.Hour)},
-			"with rules":       {Kind: message.ResponseApprove, Rules: []message.PermissionRule{{}}, Signature: sign(first, "ann", 1, time.Hour)},
+		for what, a := range map[string]toolcall.Response{
+			"with a rejection": {Kind: toolcall.ResponseReject, Signature: sign(first, "ann", 1, time.Hour)},
+			"with an edit":     {Kind: toolcall.ResponseApprove, Input: &text, Signature: sign(first, "ann", 1, time.Hour)},
+			"with rules":       {Kind: toolcall.ResponseApprove, Rules: []message.PermissionRule{{}}, Signature: sign(first, "ann", 1, time.Hour)},
 		} {
 			if _, err := answer("ann", a); !errors.Is(err, message.ErrInvalid) {
 				t.Errorf("a signature %s: %v, want invalid", what, err)
 			}
 		}
 		// An edit is no signature over what it made.
-		c, err := answer("ann", message.Response{Kind: message.ResponseApprove, Input: &text})
+		c, err := answer("ann", toolcall.Response{Kind: toolcall.ResponseApprove, Input: &text})
 		if err != nil || c.State != message.ToolCallAsking {
 			t.Fatalf("after an edit: %+v, %v", c, err)
 		}
@@ -167,7 +168,7 @@ func TestSignedApprovals(t *testing.T) {
 			t.Fatal(err)
 		}
 		c = h.after(0)
-		list := message.ApproverList{Keys: keys}
+		list := toolcall.ApproverList{Keys: keys}
 		if c.State != message.ToolCallSubmitted || list.Verify(c.Attempt.Grant, *c.Request, time.Now()) != nil {
 			t.Errorf("the call is %s; a worker says %v", c.State, list.Verify(c.Attempt.Grant, *c.Request, time.Now()))
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // What is about time to the second runs on fake time: hours pass at once.
@@ -55,13 +56,13 @@ func (h *hours) engine(tool engine.Tool, rule permission.Rule, run engine.Execut
 	return eng
 }
 
-func (h *hours) as(role message.Role, name string) *engine.Port {
-	return h.eng.As(message.Principal{Role: role, Name: name})
+func (h *hours) as(role toolcall.Role, name string) *engine.Port {
+	return h.eng.As(toolcall.Principal{Role: role, Name: name})
 }
 
-func (h *hours) propose() *message.Call {
+func (h *hours) propose() *toolcall.Call {
 	h.Helper()
-	out, err := h.as(message.RoleRuntime, "bot").Propose(h.Context(), message.ProposeRequest{Session: "s", Reply: "r",
+	out, err := h.as(toolcall.RoleRuntime, "bot").Propose(h.Context(), toolcall.ProposeRequest{Session: "s", Reply: "r",
 		Calls: []message.ToolCallBlock{{ID: "c", Name: "t", Input: `{}`}}})
 	if err != nil {
 		h.Fatal(err)
@@ -70,30 +71,30 @@ func (h *hours) propose() *message.Call {
 }
 
 // after lets time pass and gives the call as it is then.
-func (h *hours) after(d time.Duration) *message.Call {
+func (h *hours) after(d time.Duration) *toolcall.Call {
 	h.Helper()
 	time.Sleep(d)
 	synctest.Wait()
-	out, err := h.as(message.RoleOperator, "olga").Show(h.Context(), message.ShowRequest{Key: key})
+	out, err := h.as(toolcall.RoleOperator, "olga").Show(h.Context(), toolcall.ShowRequest{Key: key})
 	if err != nil {
 		h.Fatal(err)
 	}
 	return out.Call
 }
 
-var key = message.Key{Space: "default", Session: "s", Reply: "r", Call: "c"}
+var key = toolcall.Key{Space: "default", Session: "s", Reply: "r", Call: "c"}
 
 // start claims the present attempt as a worker.
 func (h *hours) start(attempt int) {
 	h.Helper()
-	if _, err := h.as(message.RoleWorker, "w").Start(h.Context(), message.StartRequest{Key: key, Attempt: attempt, Claim: "x"}); err != nil {
+	if _, err := h.as(toolcall.RoleWorker, "w").Start(h.Context(), toolcall.StartRequest{Key: key, Attempt: attempt, Claim: "x"}); err != nil {
 		h.Fatal(err)
 	}
 }
 
-func (h *hours) beat() message.HeartbeatReply {
+func (h *hours) beat() toolcall.HeartbeatReply {
 	h.Helper()
-	r, err := h.as(message.RoleWorker, "w").Heartbeat(h.Context(), message.HeartbeatRequest{Key: key, Attempt: 1, Claim: "x"})
+	r, err := h.as(toolcall.RoleWorker, "w").Heartbeat(h.Context(), toolcall.HeartbeatRequest{Key: key, Attempt: 1, Claim: "x"})
 	if err != nil {
 		h.Fatal(err)
 	}
@@ -102,7 +103,7 @@ func (h *hours) beat() message.HeartbeatReply {
 
 var (
 	allow      = permission.Rule{Behavior: message.BehaviorAllow}
-	remoteTool = engine.Tool{Placement: message.PlaceRemote}
+	remoteTool = engine.Tool{Placement: toolcall.PlaceRemote}
 )
 
 func TestRequestExpiresOnTime(t *testing.T) {
@@ -113,7 +114,7 @@ func TestRequestExpiresOnTime(t *testing.T) {
 			h.Fatalf("it is %s before its time", now.State)
 		}
 		time.Sleep(time.Millisecond) // the very moment: no answer counts any more
-		_, err := h.as(message.RoleApprover, "ann").SubmitResponse(h.Context(), message.Response{Key: key, Kind: message.ResponseApprove, Digest: c.Digest})
+		_, err := h.as(toolcall.RoleApprover, "ann").SubmitResponse(h.Context(), toolcall.Response{Key: key, Kind: toolcall.ResponseApprove, Digest: c.Digest})
 		if !errors.Is(err, message.ErrFinished) {
 			h.Errorf("an answer at the deadline: %v", err)
 		}
@@ -133,10 +134,10 @@ func TestDeadWorkerIsNoticedWithinLeaseAndASecond(t *testing.T) {
 				h.Fatalf("a heartbeat was answered %+v", r)
 			}
 		}
-		if c := h.after(engine.DefaultLease - time.Millisecond); c.Blocked != message.NotBlocked {
+		if c := h.after(engine.DefaultLease - time.Millisecond); c.Blocked != toolcall.NotBlocked {
 			h.Errorf("it is held as %s within the lease", c.Blocked)
 		}
-		if c := h.after(time.Second); c.Blocked != message.BlockedUnknown {
+		if c := h.after(time.Second); c.Blocked != toolcall.BlockedUnknown {
 			h.Errorf("a second after the lease it is held as %q", c.Blocked)
 		}
 	})
@@ -152,10 +153,10 @@ func TestNewEngineListensForAWholeLease(t *testing.T) {
 			h.Fatal(err)
 		}
 		h.eng = h.engine(remoteTool, allow, nil)
-		if c := h.after(9 * time.Second); c.Blocked != message.NotBlocked {
+		if c := h.after(9 * time.Second); c.Blocked != toolcall.NotBlocked {
 			h.Errorf("18 s after its start, 9 s after ours, it is held as %s", c.Blocked)
 		}
-		if c := h.after(2 * time.Second); c.Blocked != message.BlockedUnknown {
+		if c := h.after(2 * time.Second); c.Blocked != toolcall.BlockedUnknown {
 			h.Errorf("11 s after our start it is held as %q", c.Blocked)
 		}
 	})
@@ -187,10 +188,10 @@ func TestQueueDeadline(t *testing.T) {
 	tool.QueueTimeout = 25 * time.Minute
 	inHours(t, tool, allow, nil, func(h *hours) {
 		h.propose()
-		if c := h.after(25*time.Minute - time.Second); c.Blocked != message.NotBlocked {
+		if c := h.after(25*time.Minute - time.Second); c.Blocked != toolcall.NotBlocked {
 			h.Errorf("it is held as %s before its time", c.Blocked)
 		}
-		if c := h.after(2 * time.Second); c.Blocked != message.BlockedNoWorker {
+		if c := h.after(2 * time.Second); c.Blocked != toolcall.BlockedNoWorker {
 			h.Errorf("after the queue deadline it is held as %q", c.Blocked)
 		}
 	})
@@ -208,10 +209,10 @@ func TestQueueDeadlineOfRoute(t *testing.T) {
 		if c := h.after(11 * time.Minute); c.Attempt.Offers != 2 || c.Attempt.Grant.Route != "exec.payments" {
 			h.Errorf("offer %d has the route %q", c.Attempt.Offers, c.Attempt.Grant.Route)
 		}
-		if c := h.after(14*time.Minute + time.Second); c.Blocked != message.BlockedNoWorker {
+		if c := h.after(14*time.Minute + time.Second); c.Blocked != toolcall.BlockedNoWorker {
 			h.Errorf("after the queue deadline it is held as %q", c.Blocked)
 		}
-		if _, err := h.as(message.RoleOperator, "olga").Resolve(h.Context(), message.ResolveRequest{Key: key, Attempt: 1, Outcome: message.OutcomeRunAgain}); err != nil {
+		if _, err := h.as(toolcall.RoleOperator, "olga").Resolve(h.Context(), toolcall.ResolveRequest{Key: key, Attempt: 1, Outcome: toolcall.OutcomeRunAgain}); err != nil {
 			h.Fatal(err)
 		}
 		if c := h.after(0); c.Attempt.Number != 2 || c.Attempt.Grant.Route != "exec.payments" {
@@ -238,7 +239,7 @@ func TestAttemptsBackOff(t *testing.T) {
 			}
 		}
 		h.start(3)
-		if c := h.after(11 * time.Second); c.Blocked != message.BlockedDeadLetter {
+		if c := h.after(11 * time.Second); c.Blocked != toolcall.BlockedDeadLetter {
 			h.Errorf("after three attempts it is held as %q", c.Blocked)
 		}
 	})
@@ -246,7 +247,7 @@ func TestAttemptsBackOff(t *testing.T) {
 
 func TestLocalDeadline(t *testing.T) {
 	var cause error
-	run := local{"t": func(ctx context.Context, _ message.Invocation) (string, error) {
+	run := local{"t": func(ctx context.Context, _ toolcall.Invocation) (string, error) {
 		<-ctx.Done()
 		cause = context.Cause(ctx)
 		return "half done", nil
@@ -335,7 +336,7 @@ func TestRuleTimeout(t *testing.T) {
 // call that was asked about.
 func TestRuleTimeoutCancelsLocal(t *testing.T) {
 	var cause error
-	run := local{"t": func(ctx context.Context, _ message.Invocation) (string, error) {
+	run := local{"t": func(ctx context.Context, _ toolcall.Invocation) (string, error) {
 		<-ctx.Done()
 		cause = context.Cause(ctx)
 		return "half done", nil
@@ -343,7 +344,7 @@ func TestRuleTimeoutCancelsLocal(t *testing.T) {
 	ask := permission.Rule{Behavior: message.BehaviorAsk, Executor: permission.Executor{Timeout: time.Minute}}
 	inHours(t, engine.Tool{Timeout: time.Hour}, ask, run, func(h *hours) {
 		c := h.propose()
-		if _, err := h.as(message.RoleApprover, "ann").SubmitResponse(h.Context(), message.Response{Key: key, Kind: message.ResponseApprove, Digest: c.Digest}); err != nil {
+		if _, err := h.as(toolcall.RoleApprover, "ann").SubmitResponse(h.Context(), toolcall.Response{Key: key, Kind: toolcall.ResponseApprove, Digest: c.Digest}); err != nil {
 			h.Fatal(err)
 		}
 		if c := h.after(time.Minute - time.Second); !c.Started() || !c.Open() {
@@ -359,7 +360,7 @@ func TestRuleTimeoutCancelsLocal(t *testing.T) {
 // No engine can bound a run that is not askance's: such a call is denied.
 func TestRuleTimeoutOfExternal(t *testing.T) {
 	rule := permission.Rule{Behavior: message.BehaviorAllow, Executor: permission.Executor{Timeout: time.Minute}}
-	inHours(t, engine.Tool{Placement: message.PlaceExternal}, rule, nil, func(h *hours) {
+	inHours(t, engine.Tool{Placement: toolcall.PlaceExternal}, rule, nil, func(h *hours) {
 		if c := h.propose(); c.Open() || c.Cause != "deny" || !strings.Contains(c.Decision.Reason, "a timeout of its run") || c.Decision.TimeoutMS != 0 {
 			h.Errorf("it is %s by %s: %+v", c.State, c.Cause, c.Decision)
 		}
@@ -376,7 +377,7 @@ func TestDenyByTheClock(t *testing.T) {
 		h.eng = h.engine(engine.Tool{}, permission.Rule{Behavior: message.BehaviorAsk}, nil, closed)
 		c := h.propose()
 		h.after(2 * time.Hour)
-		got, err := h.as(message.RoleApprover, "ann").SubmitResponse(t.Context(), message.Response{Key: c.Key, Digest: c.Digest, Kind: message.ResponseApprove})
+		got, err := h.as(toolcall.RoleApprover, "ann").SubmitResponse(t.Context(), toolcall.Response{Key: c.Key, Digest: c.Digest, Kind: toolcall.ResponseApprove})
 		if err != nil || got.State != message.ToolCallFinished || got.Decision.Rule != "closed" {
 			t.Errorf("approved after closing time: %v, %+v", err, got)
 		}

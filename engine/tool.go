@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/engine/internal/schedule"
-	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Tool is what the engine knows of a tool. The zero values of the durations
@@ -15,7 +15,7 @@ type Tool struct {
 	permission.Tool // name, schema, annotations and the tool's own check
 
 	Description string
-	Placement   message.Placement // default local
+	Placement   toolcall.Placement // default local
 	// ConcurrencySafe tools of one proposal run independently; the others run
 	// serially, as AgentScope does it.
 	ConcurrencySafe bool
@@ -37,7 +37,7 @@ const (
 
 	// MinLease is the shortest lease: an engine notices its own pauses from 200 ms
 	// on, and the owner beats four times in a lease.
-	MinLease = message.MinLease
+	MinLease = toolcall.MinLease
 
 	maxOfferTimeout = 6 * time.Hour
 	maxBackoff      = 5 * time.Minute
@@ -53,7 +53,7 @@ func CheckLease(lease time.Duration) error {
 
 func (t Tool) withDefaults() Tool {
 	if t.Placement == "" {
-		t.Placement = message.PlaceLocal
+		t.Placement = toolcall.PlaceLocal
 	}
 	if t.Lease <= 0 {
 		t.Lease = DefaultLease

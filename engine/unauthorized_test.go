@@ -13,6 +13,7 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 	"pgregory.net/rapid"
 )
 
@@ -42,16 +43,16 @@ type intruded struct {
 	*rapid.T
 	journal           *engine.Memory
 	eng, away         *engine.Engine
-	calls             []*message.Call
-	standingApprovals []message.StandingID
+	calls             []*toolcall.Call
+	standingApprovals []toolcall.StandingID
 }
 
 func newIntruded(t *testing.T) *intruded {
 	w := &intruded{journal: engine.NewMemory()}
-	tool := func(name string, p message.Placement) engine.Tool {
+	tool := func(name string, p toolcall.Placement) engine.Tool {
 		return engine.Tool{Tool: permission.Tool{Name: name}, Placement: p, ConcurrencySafe: true, Lease: 1000 * time.Hour, OfferTimeout: 1000 * time.Hour}
 	}
-	tools := []engine.Tool{tool("pay", message.PlaceRemote), tool("run", message.PlaceRemote), tool("out", message.PlaceExternal), tool("note", message.PlaceExternal)}
+	tools := []engine.Tool{tool("pay", toolcall.PlaceRemote), tool("run", toolcall.PlaceRemote), tool("out", toolcall.PlaceExternal), tool("note", toolcall.PlaceExternal)}
 	policy, err := permission.Compile(permission.Policy{Rules: []permission.Rule{
 		{Name: "four", Tools: []string{"pay"}, Behavior: message.BehaviorAsk, Quorum: 2, Remember: &permission.Remember{TTL: 100 * time.Hour}, Redact: []string{"args.pin"},
 			Approvers: permission.Approvers{Groups: []string{"finance"}, ExcludeRequester: true}},
@@ -62,7 +63,7 @@ func newIntruded(t *testing.T) *intruded {
 		t.Fatal(err)
 	}
 	people := engine.StaticDirectory{"ann": {"finance"}, "bob": {"finance"}, "bot": {"finance"}, "mallory": {"sales"}}
-	start := func(space message.SpaceID, j engine.Journal) *engine.Engine {
+	start := func(space toolcall.SpaceID, j engine.Journal) *engine.Engine {
 		e, err := engine.New(space, j, policy, tools, engine.WithDirectory(people))
 		if err == nil {
 			err = e.Start(t.Context())
@@ -86,53 +87,53 @@ func (w *intruded) furnish(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	propose := func(id message.CallID, tool, input string) *message.Call {
-		r, err := w.as(message.RoleRuntime, "bot").Propose(t.Context(), message.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{{ID: id, Name: tool, Input: input}}})
+	propose := func(id message.CallID, tool, input string) *toolcall.Call {
+		r, err := w.as(toolcall.RoleRuntime, "bot").Propose(t.Context(), toolcall.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{{ID: id, Name: tool, Input: input}}})
 		must(err)
 		w.calls = append(w.calls, r.Calls[0])
 		return r.Calls[0]
 	}
-	answer := func(c *message.Call, change func(*message.Response)) *message.Call {
-		a := message.Response{Key: c.Key, Kind: message.ResponseApprove, Digest: c.Digest}
+	answer := func(c *toolcall.Call, change func(*toolcall.Response)) *toolcall.Call {
+		a := toolcall.Response{Key: c.Key, Kind: toolcall.ResponseApprove, Digest: c.Digest}
 		change(&a)
-		after, err := w.as(message.RoleApprover, "ann").SubmitResponse(t.Context(), a)
+		after, err := w.as(toolcall.RoleApprover, "ann").SubmitResponse(t.Context(), a)
 		must(err)
 		return after
 	}
 	propose("asking", "pay", `{"pin":1234,"n":1}`)
-	answer(propose("voted", "pay", `{"pin":4321,"n":2}`), func(*message.Response) {})
-	agreed := answer(propose("agreed", "pay", `{"n":8}`), func(*message.Response) {})
-	_, err := w.as(message.RoleApprover, "bob").SubmitResponse(t.Context(), message.Response{Key: agreed.Key, Kind: message.ResponseApprove, Digest: agreed.Digest})
+	answer(propose("voted", "pay", `{"pin":4321,"n":2}`), func(*toolcall.Response) {})
+	agreed := answer(propose("agreed", "pay", `{"n":8}`), func(*toolcall.Response) {})
+	_, err := w.as(toolcall.RoleApprover, "bob").SubmitResponse(t.Context(), toolcall.Response{Key: agreed.Key, Kind: toolcall.ResponseApprove, Digest: agreed.Digest})
 	must(err)
 	input := `{"n":3}`
-	edited := answer(propose("edited", "pay", `{"n":2}`), func(a *message.Response) { a.Input = &input })
+	edited := answer(propose("edited", "pay", `{"n":2}`), func(a *toolcall.Response) { a.Input = &input })
 	w.calls = append(w.calls, edited)
-	kept := answer(propose("kept", "out", `{"n":2}`), func(a *message.Response) { a.Remember = &message.StandingTerms{Uses: 5} })
-	plain := answer(propose("plain", "note", `{}`), func(a *message.Response) {
+	kept := answer(propose("kept", "out", `{"n":2}`), func(a *toolcall.Response) { a.Remember = &toolcall.StandingTerms{Uses: 5} })
+	plain := answer(propose("plain", "note", `{}`), func(a *toolcall.Response) {
 		a.Rules = []message.PermissionRule{{ToolName: "note", Behavior: message.BehaviorAllow}}
 	})
 	l, _ := plain.PlainStandingApproval()
-	w.standingApprovals = []message.StandingID{kept.StandingApprovals[0].ID, l.ID, "sta_unknown"}
+	w.standingApprovals = []toolcall.StandingID{kept.StandingApprovals[0].ID, l.ID, "sta_unknown"}
 	propose("leased", "out", `{"n":5}`)
 	propose("waiting", "out", `{"n":1}`)
 	started := propose("started", "run", `{}`)
-	_, err = w.as(message.RoleWorker, "w1").Start(t.Context(), message.StartRequest{Key: started.Key, Attempt: 1, Claim: "secret"})
+	_, err = w.as(toolcall.RoleWorker, "w1").Start(t.Context(), toolcall.StartRequest{Key: started.Key, Attempt: 1, Claim: "secret"})
 	must(err)
 	done := propose("done", "run", `{"n":9}`)
-	_, err = w.as(message.RoleWorker, "w1").Start(t.Context(), message.StartRequest{Key: done.Key, Attempt: 1, Claim: "secret"})
+	_, err = w.as(toolcall.RoleWorker, "w1").Start(t.Context(), toolcall.StartRequest{Key: done.Key, Attempt: 1, Claim: "secret"})
 	must(err)
-	_, err = w.as(message.RoleWorker, "w1").Result(t.Context(), message.ResultRequest{Key: done.Key, Attempt: 1, Claim: "secret", Result: message.ToolResultBlock{State: message.ToolResultSuccess}})
+	_, err = w.as(toolcall.RoleWorker, "w1").Result(t.Context(), toolcall.ResultRequest{Key: done.Key, Attempt: 1, Claim: "secret", Result: message.ToolResultBlock{State: message.ToolResultSuccess}})
 	must(err)
 	// What a standing approval allows begins without an answer, after it was proposed.
-	parked, err := w.as(message.RoleRuntime, "bot").Wait(t.Context(), message.WaitRequest{Session: "s", Reply: "r", Calls: []message.CallID{"leased", "plain", "kept"}, Until: message.UntilParked})
+	parked, err := w.as(toolcall.RoleRuntime, "bot").Wait(t.Context(), toolcall.WaitRequest{Session: "s", Reply: "r", Calls: []message.CallID{"leased", "plain", "kept"}, Until: toolcall.UntilParked})
 	must(err)
 	if !parked.Done {
 		t.Fatal("a call does not begin")
 	}
 }
 
-func (w *intruded) as(role message.Role, name string) *engine.Port {
-	return w.eng.As(message.Principal{Role: role, Name: name, Auth: "test"})
+func (w *intruded) as(role toolcall.Role, name string) *engine.Port {
+	return w.eng.As(toolcall.Principal{Role: role, Name: name, Auth: "test"})
 }
 
 // bytes are the records of the journal as JSON.
@@ -157,20 +158,20 @@ func (w *intruded) bytes(t interface{ Fatal(...any) }) []string {
 var errSeen = errors.New("all was seen")
 
 type everything struct {
-	records []message.JournalEntry
+	records []toolcall.JournalEntry
 	end     func()
 }
 
-func (s *everything) Record(r message.JournalEntry) { s.records = append(s.records, r) }
-func (s *everything) CaughtUp()                     { s.end() }
+func (s *everything) Record(r toolcall.JournalEntry) { s.records = append(s.records, r) }
+func (s *everything) CaughtUp()                      { s.end() }
 
 // authorized shows that the space was not dead: an authorized request works.
 func (w *intruded) authorized(t *testing.T) {
 	c := w.calls[0]
-	if _, err := w.as(message.RoleApprover, "bob").SubmitResponse(t.Context(), message.Response{Key: c.Key, Kind: message.ResponseReject, Digest: c.Digest}); err != nil {
+	if _, err := w.as(toolcall.RoleApprover, "bob").SubmitResponse(t.Context(), toolcall.Response{Key: c.Key, Kind: toolcall.ResponseReject, Digest: c.Digest}); err != nil {
 		t.Error(err)
 	}
-	if _, err := w.as(message.RoleOperator, "olga").RevokeStandingApproval(t.Context(), message.RevokeStandingApprovalRequest{ID: w.standingApprovals[0]}); err != nil {
+	if _, err := w.as(toolcall.RoleOperator, "olga").RevokeStandingApproval(t.Context(), toolcall.RevokeStandingApprovalRequest{ID: w.standingApprovals[0]}); err != nil {
 		t.Error(err)
 	}
 }
@@ -197,29 +198,29 @@ func allowing(ops ...string) map[string]bool {
 
 // intruders are every role in the wrong place.
 func (w *intruded) intruders() []intruder {
-	as := func(role message.Role, name string) *engine.Port { return w.as(role, name) }
-	away := func(role message.Role) *engine.Port {
-		return w.away.As(message.Principal{Role: role, Name: "ann", Auth: "test"})
+	as := func(role toolcall.Role, name string) *engine.Port { return w.as(role, name) }
+	away := func(role toolcall.Role) *engine.Port {
+		return w.away.As(toolcall.Principal{Role: role, Name: "ann", Auth: "test"})
 	}
 	return []intruder{
-		{name: "an approver of another group", port: as(message.RoleApprover, "mallory"), may: allowing("interrupt"), revokes: true},
-		{name: "an approver who forges", port: as(message.RoleApprover, "ann"), may: allowing("interrupt", "revoke", "revoke lease"), entitled: true},
-		{name: "an approver who has not said anything", port: as(message.RoleApprover, "bob"), may: allowing("interrupt", "revoke"), entitled: true},
-		{name: "a worker as an approver", port: as(message.RoleWorker, "ann"), may: allowing("start", "refuse", "result")},
-		{name: "a runtime as an approver", port: as(message.RoleRuntime, "ann")},
-		{name: "the requester", port: as(message.RoleApprover, "bot"), may: allowing("interrupt"), revokes: true},
-		{name: "the runtime of the session", port: as(message.RoleRuntime, "bot"), may: allowing("propose", "emit", "interrupt", "report")},
-		{name: "another runtime", port: as(message.RoleRuntime, "eve")},
-		{name: "an operator", port: as(message.RoleOperator, "olga"), may: allowing("interrupt", "revoke", "revoke lease", "report")},
-		{name: "an auditor", port: as(message.RoleAuditor, "aud")},
-		{name: "a worker of another tool", port: w.eng.Worker(message.Principal{Role: message.RoleWorker, Name: "w1", Auth: "test"}, message.Queue{Tool: "other"})},
-		{name: "another worker", port: w.eng.Worker(message.Principal{Role: message.RoleWorker, Name: "w2", Auth: "test"}, message.Queue{Tool: "run"})},
-		{name: "an engine by name", port: as(message.RoleEngine, w.eng.ID())},
-		{name: "no name", port: as(message.RoleApprover, "")},
+		{name: "an approver of another group", port: as(toolcall.RoleApprover, "mallory"), may: allowing("interrupt"), revokes: true},
+		{name: "an approver who forges", port: as(toolcall.RoleApprover, "ann"), may: allowing("interrupt", "revoke", "revoke lease"), entitled: true},
+		{name: "an approver who has not said anything", port: as(toolcall.RoleApprover, "bob"), may: allowing("interrupt", "revoke"), entitled: true},
+		{name: "a worker as an approver", port: as(toolcall.RoleWorker, "ann"), may: allowing("start", "refuse", "result")},
+		{name: "a runtime as an approver", port: as(toolcall.RoleRuntime, "ann")},
+		{name: "the requester", port: as(toolcall.RoleApprover, "bot"), may: allowing("interrupt"), revokes: true},
+		{name: "the runtime of the session", port: as(toolcall.RoleRuntime, "bot"), may: allowing("propose", "emit", "interrupt", "report")},
+		{name: "another runtime", port: as(toolcall.RoleRuntime, "eve")},
+		{name: "an operator", port: as(toolcall.RoleOperator, "olga"), may: allowing("interrupt", "revoke", "revoke lease", "report")},
+		{name: "an auditor", port: as(toolcall.RoleAuditor, "aud")},
+		{name: "a worker of another tool", port: w.eng.Worker(toolcall.Principal{Role: toolcall.RoleWorker, Name: "w1", Auth: "test"}, toolcall.Queue{Tool: "other"})},
+		{name: "another worker", port: w.eng.Worker(toolcall.Principal{Role: toolcall.RoleWorker, Name: "w2", Auth: "test"}, toolcall.Queue{Tool: "run"})},
+		{name: "an engine by name", port: as(toolcall.RoleEngine, w.eng.ID())},
+		{name: "no name", port: as(toolcall.RoleApprover, "")},
 		{name: "a role that is none", port: as("admin", "ann")},
-		{name: "an approver of another space", port: away(message.RoleApprover)},
-		{name: "an operator of another space", port: away(message.RoleOperator)},
-		{name: "a worker of another space", port: away(message.RoleWorker)},
+		{name: "an approver of another space", port: away(toolcall.RoleApprover)},
+		{name: "an operator of another space", port: away(toolcall.RoleOperator)},
+		{name: "a worker of another space", port: away(toolcall.RoleWorker)},
 	}
 }
 
@@ -242,7 +243,7 @@ func (w *intruded) request() {
 	}
 }
 
-func (w *intruded) send(who intruder, op string, c *message.Call) error {
+func (w *intruded) send(who intruder, op string, c *toolcall.Call) error {
 	ctx, p := context.Background(), who.port
 	claim := rapid.SampledFrom([]string{"secre", "secret ", "x", ""}).Draw(w.T, "claim")
 	attempt := rapid.IntRange(0, 2).Draw(w.T, "attempt")
@@ -253,39 +254,39 @@ func (w *intruded) send(who intruder, op string, c *message.Call) error {
 		return drop(p.SubmitResponse(ctx, w.forged(who, c)))
 	case "propose":
 		b := message.ToolCallBlock{ID: rapid.SampledFrom([]message.CallID{c.Call, "new"}).Draw(w.T, "id"), Name: "out", Input: `{"n":1}`}
-		return drop(p.Propose(ctx, message.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{b}}))
+		return drop(p.Propose(ctx, toolcall.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{b}}))
 	case "emit":
-		return drop(p.Emit(ctx, message.EmitRequest{Session: "s", Reply: "r", Events: []message.RawJSON{message.RawJSON(`{"type":"TEXT_BLOCK_DELTA","reply_id":"r","block_id":"b","delta":"x"}`)}}))
+		return drop(p.Emit(ctx, toolcall.EmitRequest{Session: "s", Reply: "r", Events: []message.RawJSON{message.RawJSON(`{"type":"TEXT_BLOCK_DELTA","reply_id":"r","block_id":"b","delta":"x"}`)}}))
 	case "report":
-		return drop(p.Report(ctx, message.ReportRequest{Key: c.Key, Result: result}))
+		return drop(p.Report(ctx, toolcall.ReportRequest{Key: c.Key, Result: result}))
 	case "interrupt":
-		return drop(p.Interrupt(ctx, message.InterruptRequest{Session: "s", Reply: "r"}))
+		return drop(p.Interrupt(ctx, toolcall.InterruptRequest{Session: "s", Reply: "r"}))
 	case "resolve":
-		return drop(p.Resolve(ctx, message.ResolveRequest{Key: c.Key, Attempt: attempt, Outcome: message.OutcomeHappened}))
+		return drop(p.Resolve(ctx, toolcall.ResolveRequest{Key: c.Key, Attempt: attempt, Outcome: toolcall.OutcomeHappened}))
 	case "revoke":
-		return drop(p.Revoke(ctx, message.RevokeRequest{Key: c.Key}))
+		return drop(p.Revoke(ctx, toolcall.RevokeRequest{Key: c.Key}))
 	case "revoke lease":
-		return drop(p.RevokeStandingApproval(ctx, message.RevokeStandingApprovalRequest{ID: rapid.SampledFrom(w.standingApprovals).Draw(w.T, "standing_approval")}))
+		return drop(p.RevokeStandingApproval(ctx, toolcall.RevokeStandingApprovalRequest{ID: rapid.SampledFrom(w.standingApprovals).Draw(w.T, "standing_approval")}))
 	case "start":
-		return drop(p.Start(ctx, message.StartRequest{Key: c.Key, Attempt: attempt, Claim: claim}))
+		return drop(p.Start(ctx, toolcall.StartRequest{Key: c.Key, Attempt: attempt, Claim: claim}))
 	case "refuse":
-		return drop(p.Start(ctx, message.StartRequest{Key: c.Key, Attempt: attempt, Claim: claim, Refuse: "no"}))
+		return drop(p.Start(ctx, toolcall.StartRequest{Key: c.Key, Attempt: attempt, Claim: claim, Refuse: "no"}))
 	case "heartbeat":
-		if r, err := p.Heartbeat(ctx, message.HeartbeatRequest{Key: c.Key, Attempt: attempt, Claim: claim}); err != nil || !r.Stale {
+		if r, err := p.Heartbeat(ctx, toolcall.HeartbeatRequest{Key: c.Key, Attempt: attempt, Claim: claim}); err != nil || !r.Stale {
 			return err
 		}
 		return fmt.Errorf("stale")
 	case "progress":
-		return p.Progress(ctx, message.ProgressRequest{Key: c.Key, Attempt: attempt, Claim: claim, N: 1, Text: "x"})
+		return p.Progress(ctx, toolcall.ProgressRequest{Key: c.Key, Attempt: attempt, Claim: claim, N: 1, Text: "x"})
 	case "result":
-		return drop(p.Result(ctx, message.ResultRequest{Key: c.Key, Attempt: attempt, Claim: claim, Result: result}))
+		return drop(p.Result(ctx, toolcall.ResultRequest{Key: c.Key, Attempt: attempt, Claim: claim, Result: result}))
 	}
 	return w.read(ctx, p, c)
 }
 
 // forged is an answer that its sender may not give: to another digest, or by
 // a person who may not answer at all.
-func (w *intruded) forged(who intruder, c *message.Call) message.Response {
+func (w *intruded) forged(who intruder, c *toolcall.Call) toolcall.Response {
 	digests := []string{"sha256:0", ""}
 	for _, o := range w.calls {
 		if o.Key != c.Key { // an answer to another call, sent again to this one
@@ -295,14 +296,14 @@ func (w *intruded) forged(who intruder, c *message.Call) message.Response {
 	if !who.entitled {
 		digests = append(digests, c.Digest)
 	}
-	a := message.Response{Key: c.Key, Digest: rapid.SampledFrom(digests).Draw(w.T, "digest")}
-	a.Kind = rapid.SampledFrom([]message.ResponseKind{message.ResponseApprove, message.ResponseApprove, message.ResponseReject, message.ResponseRespond, message.ResponseSkip, message.ResponseDelegate, "other"}).Draw(w.T, "kind")
+	a := toolcall.Response{Key: c.Key, Digest: rapid.SampledFrom(digests).Draw(w.T, "digest")}
+	a.Kind = rapid.SampledFrom([]toolcall.ResponseKind{toolcall.ResponseApprove, toolcall.ResponseApprove, toolcall.ResponseReject, toolcall.ResponseRespond, toolcall.ResponseSkip, toolcall.ResponseDelegate, "other"}).Draw(w.T, "kind")
 	switch rapid.IntRange(0, 4).Draw(w.T, "with") {
 	case 0:
 		input := rapid.SampledFrom([]string{`{"n":7}`, c.Input}).Draw(w.T, "input")
 		a.Input = &input
 	case 1:
-		a.Remember = &message.StandingTerms{Scope: message.ScopeSpace}
+		a.Remember = &toolcall.StandingTerms{Scope: toolcall.ScopeSpace}
 	case 2:
 		a.Rules = []message.PermissionRule{{ToolName: c.Tool, Behavior: message.BehaviorAllow}}
 	case 3:
@@ -312,15 +313,15 @@ func (w *intruded) forged(who intruder, c *message.Call) message.Response {
 }
 
 // read sends everything that only reads.
-func (w *intruded) read(ctx context.Context, p *engine.Port, c *message.Call) error {
-	_, _ = p.List(ctx, message.ListRequest{All: true, Session: "s"})
-	_, _ = p.Show(ctx, message.ShowRequest{Key: c.Key})
-	_, _ = p.Wait(ctx, message.WaitRequest{Session: "s", Reply: "r", TimeoutMS: 1})
-	_, _ = p.Events(ctx, message.EventsRequest{Session: "s"})
-	_, _ = p.StandingApprovals(ctx, message.StandingApprovalsRequest{All: true})
-	_, _ = p.ShowStandingApproval(ctx, message.ShowStandingApprovalRequest{ID: w.standingApprovals[0]})
-	_, _ = p.Explain(ctx, message.ExplainRequest{Key: c.Key})
-	_, _ = p.Load(ctx, message.LoadRequest{})
+func (w *intruded) read(ctx context.Context, p *engine.Port, c *toolcall.Call) error {
+	_, _ = p.List(ctx, toolcall.ListRequest{All: true, Session: "s"})
+	_, _ = p.Show(ctx, toolcall.ShowRequest{Key: c.Key})
+	_, _ = p.Wait(ctx, toolcall.WaitRequest{Session: "s", Reply: "r", TimeoutMS: 1})
+	_, _ = p.Events(ctx, toolcall.EventsRequest{Session: "s"})
+	_, _ = p.StandingApprovals(ctx, toolcall.StandingApprovalsRequest{All: true})
+	_, _ = p.ShowStandingApproval(ctx, toolcall.ShowStandingApprovalRequest{ID: w.standingApprovals[0]})
+	_, _ = p.Explain(ctx, toolcall.ExplainRequest{Key: c.Key})
+	_, _ = p.Load(ctx, toolcall.LoadRequest{})
 	_, _ = p.Info(ctx)
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/askance-dev/askance/internal/capacity"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // maxHold is how long the engine holds a waiting request; the client asks
@@ -15,17 +16,17 @@ import (
 const maxHold = 30 * time.Second
 
 // waitForCalls holds the request until the calls have resolved or the time is over.
-func (q *reader) waitForCalls(ctx context.Context, r message.WaitRequest) (message.WaitReply, error) {
-	reply := message.Key{Space: q.space, Session: r.Session, Reply: r.Reply}
+func (q *reader) waitForCalls(ctx context.Context, r toolcall.WaitRequest) (toolcall.WaitReply, error) {
+	reply := toolcall.Key{Space: q.space, Session: r.Session, Reply: r.Reply}
 	if err := checkWait(reply, r.Calls); err != nil {
-		return message.WaitReply{}, opError("wait", err)
+		return toolcall.WaitReply{}, opError("wait", err)
 	}
 	switch r.Until {
 	case "":
-		r.Until = message.UntilFinished
-	case message.UntilFinished, message.UntilParked:
+		r.Until = toolcall.UntilFinished
+	case toolcall.UntilFinished, toolcall.UntilParked:
 	default:
-		return message.WaitReply{}, &message.Error{Code: message.CodeInvalid, Op: "wait", What: "until is " + string(r.Until), Hint: "use finished or parked"}
+		return toolcall.WaitReply{}, &message.Error{Code: message.CodeInvalid, Op: "wait", What: "until is " + string(r.Until), Hint: "use finished or parked"}
 	}
 	hold := maxHold
 	if r.TimeoutMS > 0 {
@@ -33,7 +34,7 @@ func (q *reader) waitForCalls(ctx context.Context, r message.WaitRequest) (messa
 	}
 	if len(r.Calls) == 0 {
 		if err := q.store.Freshen(ctx, reply.SessionKey()); err != nil {
-			return message.WaitReply{}, opError("wait", err)
+			return toolcall.WaitReply{}, opError("wait", err)
 		}
 	}
 	timer := time.NewTimer(hold)
@@ -44,14 +45,14 @@ func (q *reader) waitForCalls(ctx context.Context, r message.WaitRequest) (messa
 	for {
 		calls, err := q.callsToWaitFor(ctx, reply, r.Calls)
 		if err != nil {
-			return message.WaitReply{}, opError("wait", err)
+			return toolcall.WaitReply{}, opError("wait", err)
 		}
 		if len(calls) == 0 { // done, if there is such a reply
 			if err := q.store.CheckReply(ctx, reply); err != nil {
-				return message.WaitReply{}, opError("wait", err)
+				return toolcall.WaitReply{}, opError("wait", err)
 			}
 		}
-		out := message.WaitReply{Calls: calls, Done: true}
+		out := toolcall.WaitReply{Calls: calls, Done: true}
 		for _, c := range calls {
 			out.Done = out.Done && q.isWaitOver(c, r.Until)
 		}
@@ -83,7 +84,7 @@ func (q *reader) waitForCalls(ctx context.Context, r message.WaitRequest) (messa
 }
 
 // callsToWaitFor gives the calls that a wait is about.
-func (q *reader) callsToWaitFor(ctx context.Context, reply message.Key, ids []message.CallID) ([]*message.Call, error) {
+func (q *reader) callsToWaitFor(ctx context.Context, reply toolcall.Key, ids []message.CallID) ([]*toolcall.Call, error) {
 	if len(ids) == 0 {
 		if q.view.HasAllOf(reply) {
 			return q.view.CallsOf(reply), nil
@@ -92,11 +93,11 @@ func (q *reader) callsToWaitFor(ctx context.Context, reply message.Key, ids []me
 		if err != nil {
 			return nil, err
 		}
-		all = slices.DeleteFunc(all, func(c *message.Call) bool { return c.Reply != reply.Reply })
+		all = slices.DeleteFunc(all, func(c *toolcall.Call) bool { return c.Reply != reply.Reply })
 		slices.SortFunc(all, inOrderOfProposal)
 		return all, nil
 	}
-	out := make([]*message.Call, 0, len(ids))
+	out := make([]*toolcall.Call, 0, len(ids))
 	for _, id := range ids {
 		key := reply
 		key.Call = id
@@ -110,15 +111,15 @@ func (q *reader) callsToWaitFor(ctx context.Context, reply message.Key, ids []me
 }
 
 // isWaitOver reports whether a wait for the call is over.
-func (q *reader) isWaitOver(c *message.Call, until message.WaitUntil) bool {
+func (q *reader) isWaitOver(c *toolcall.Call, until toolcall.WaitUntil) bool {
 	phase := c.Phase()
-	if phase == message.PhaseFinished || until != message.UntilParked {
-		return phase == message.PhaseFinished
+	if phase == toolcall.PhaseFinished || until != toolcall.UntilParked {
+		return phase == toolcall.PhaseFinished
 	}
 	switch phase {
-	case message.PhaseWaiting:
+	case toolcall.PhaseWaiting:
 		return q.batches.isStuck(c)
-	case message.PhaseReady, message.PhaseRunning, message.PhaseRetrying:
+	case toolcall.PhaseReady, toolcall.PhaseRunning, toolcall.PhaseRetrying:
 		return c.State == message.ToolCallSubmitted // a worker has it, or had it
 	default:
 		return true
@@ -126,12 +127,12 @@ func (q *reader) isWaitOver(c *message.Call, until message.WaitUntil) bool {
 }
 
 // checkWait checks the ids of a wait before anything is looked up by them.
-func checkWait(reply message.Key, calls []message.CallID) error {
+func checkWait(reply toolcall.Key, calls []message.CallID) error {
 	if err := checkReplyKey(reply); err != nil {
 		return err
 	}
-	if len(calls) > message.MaxCallsPerTurn {
-		return &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("%d calls in one wait, the limit is %d", len(calls), message.MaxCallsPerTurn), Hint: "name none to wait for the whole reply"}
+	if len(calls) > toolcall.MaxCallsPerTurn {
+		return &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("%d calls in one wait, the limit is %d", len(calls), toolcall.MaxCallsPerTurn), Hint: "name none to wait for the whole reply"}
 	}
 	for _, id := range calls {
 		key := reply

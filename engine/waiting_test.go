@@ -12,6 +12,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // days is a space of two engines whose people sit in groups.
@@ -30,7 +31,7 @@ type hints struct {
 	all []uint64
 }
 
-func (h *hints) Hint(c *message.Call) {
+func (h *hints) Hint(c *toolcall.Call) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.all = append(h.all, c.Seq)
@@ -60,7 +61,7 @@ func (d *days) start(opts ...engine.Option) {
 		d.Fatal(err)
 	}
 	people := engine.StaticDirectory{"ann": {"team"}, "bob": {"leads"}, "cy": {"managers"}, "dora": {"team"}}
-	tool := engine.Tool{Tool: permission.Tool{Name: "t"}, Placement: message.PlaceExternal}
+	tool := engine.Tool{Tool: permission.Tool{Name: "t"}, Placement: toolcall.PlaceExternal}
 	e, err := engine.New("default", d.journal, policy, []engine.Tool{tool}, append([]engine.Option{engine.WithDirectory(people), engine.WithSignals(d.hints)}, opts...)...)
 	if err != nil {
 		d.Fatal(err)
@@ -72,9 +73,9 @@ func (d *days) start(opts ...engine.Option) {
 	d.engines = append(d.engines, e)
 }
 
-func (d *days) propose() *message.Call {
+func (d *days) propose() *toolcall.Call {
 	d.Helper()
-	out, err := d.engines[0].As(message.Principal{Role: message.RoleRuntime, Name: "bot"}).Propose(d.Context(), message.ProposeRequest{Session: "s", Reply: "r",
+	out, err := d.engines[0].As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"}).Propose(d.Context(), toolcall.ProposeRequest{Session: "s", Reply: "r",
 		Calls: []message.ToolCallBlock{{ID: "c", Name: "t", Input: `{}`}}})
 	if err != nil {
 		d.Fatal(err)
@@ -84,20 +85,20 @@ func (d *days) propose() *message.Call {
 
 func (d *days) approve(name string) error {
 	d.Helper()
-	_, err := d.engines[len(d.engines)-1].As(message.Principal{Role: message.RoleApprover, Name: name}).SubmitResponse(d.Context(), message.Response{Key: key, Kind: message.ResponseApprove, Digest: d.now().Digest})
+	_, err := d.engines[len(d.engines)-1].As(toolcall.Principal{Role: toolcall.RoleApprover, Name: name}).SubmitResponse(d.Context(), toolcall.Response{Key: key, Kind: toolcall.ResponseApprove, Digest: d.now().Digest})
 	return err
 }
 
-func (d *days) now() *message.Call {
+func (d *days) now() *toolcall.Call {
 	d.Helper()
-	out, err := d.engines[len(d.engines)-1].As(message.Principal{Role: message.RoleOperator, Name: "olga"}).Show(d.Context(), message.ShowRequest{Key: key})
+	out, err := d.engines[len(d.engines)-1].As(toolcall.Principal{Role: toolcall.RoleOperator, Name: "olga"}).Show(d.Context(), toolcall.ShowRequest{Key: key})
 	if err != nil {
 		d.Fatal(err)
 	}
 	return out.Call
 }
 
-func (d *days) pass(t time.Duration) *message.Call {
+func (d *days) pass(t time.Duration) *toolcall.Call {
 	d.Helper()
 	time.Sleep(t)
 	synctest.Wait()
@@ -222,7 +223,7 @@ func TestEditGoesOnInThePlan(t *testing.T) {
 		first := d.propose()
 		d.pass(2 * time.Hour)
 		input := `{"n":1}`
-		again, err := d.engines[1].As(message.Principal{Role: message.RoleApprover, Name: "bob"}).SubmitResponse(d.Context(), message.Response{Key: key, Kind: message.ResponseApprove, Digest: first.Digest, Input: &input})
+		again, err := d.engines[1].As(toolcall.Principal{Role: toolcall.RoleApprover, Name: "bob"}).SubmitResponse(d.Context(), toolcall.Response{Key: key, Kind: toolcall.ResponseApprove, Digest: first.Digest, Input: &input})
 		if err != nil {
 			d.Fatal(err)
 		}
@@ -242,9 +243,9 @@ func TestEditGoesOnInThePlan(t *testing.T) {
 // forward lets no approval request be answered that is over.
 func TestStepsOfThePlan(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	r := message.Requirement{
-		Deadline: now.Add(24 * time.Hour), OnExpiry: message.OnExpiryEscalate, FinalDeadline: now.Add(48 * time.Hour),
-		Approvers: []message.ApproverSet{{Users: []string{"ann"}, Escalation: []message.EscalationStep{{At: now.Add(time.Hour), Users: []string{"bob"}}}}},
+	r := toolcall.Requirement{
+		Deadline: now.Add(24 * time.Hour), OnExpiry: toolcall.OnExpiryEscalate, FinalDeadline: now.Add(48 * time.Hour),
+		Approvers: []toolcall.ApproverSet{{Users: []string{"ann"}, Escalation: []toolcall.EscalationStep{{At: now.Add(time.Hour), Users: []string{"bob"}}}}},
 	}
 	for _, tc := range []struct {
 		step int
@@ -252,7 +253,7 @@ func TestStepsOfThePlan(t *testing.T) {
 	}{{-1, "ann"}, {0, "ann"}, {1, "ann bob"}, {2, "bob"}, {9, "bob"}} {
 		var may []string
 		for _, name := range []string{"ann", "bob", "cy", ""} {
-			if r.Accepts(message.Vote{By: message.Principal{Name: name}, Step: tc.step}) {
+			if r.Accepts(toolcall.Vote{By: toolcall.Principal{Name: name}, Step: tc.step}) {
 				may = append(may, name)
 			}
 		}
@@ -260,7 +261,7 @@ func TestStepsOfThePlan(t *testing.T) {
 			t.Errorf("at step %d %s may answer, want %s", tc.step, got, tc.may)
 		}
 	}
-	c := &message.Call{State: message.ToolCallAsking, Step: 1, Request: &message.ApprovalRequest{Requirement: r}}
+	c := &toolcall.Call{State: message.ToolCallAsking, Step: 1, Request: &toolcall.ApprovalRequest{Requirement: r}}
 	for at, want := range map[time.Duration]int{-time.Hour: 1, 0: 1, 24 * time.Hour: 2, 1000 * time.Hour: 2} {
 		if got := engine.StepAt(c, now.Add(at)); got != want {
 			t.Errorf("after %s the plan is at step %d, want %d", at, got, want)

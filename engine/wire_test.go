@@ -10,6 +10,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // wire ties one engine to the journal of a test: what the engine reads and
@@ -18,18 +19,18 @@ type wire struct {
 	engine.Journal
 
 	mu     sync.Mutex // guards all below
-	last   func(key message.Key) error
-	stored func(f *message.EventRecord) // after each event record of this engine
-	hold   chan struct{}                // non-nil: the watch delivers nothing until it is closed
-	writes chan struct{}                // the same for what is to be written
-	acks   chan struct{}                // the same for what was written
+	last   func(key toolcall.Key) error
+	stored func(f *toolcall.EventRecord) // after each event record of this engine
+	hold   chan struct{}                 // non-nil: the watch delivers nothing until it is closed
+	writes chan struct{}                 // the same for what is to be written
+	acks   chan struct{}                 // the same for what was written
 	dead   bool
 }
 
 var errWire = &message.Error{Code: message.CodeUnavailable, Op: "wire", What: "the journal is out of reach", Hint: "try again"}
 
 // onLast lets f refuse reads of an entity's last record.
-func (w *wire) onLast(f func(key message.Key) error) {
+func (w *wire) onLast(f func(key toolcall.Key) error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.last = f
@@ -37,7 +38,7 @@ func (w *wire) onLast(f func(key message.Key) error) {
 
 // onStored calls f with each event record that the engine has stored, before the engine
 // hears of it.
-func (w *wire) onStored(f func(f *message.EventRecord)) {
+func (w *wire) onStored(f func(f *toolcall.EventRecord)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.stored = f
@@ -89,7 +90,7 @@ func (w *wire) pass(ctx context.Context, held *chan struct{}) bool {
 	}
 }
 
-func (w *wire) Append(ctx context.Context, f *message.EventRecord, prev uint64) (uint64, error) {
+func (w *wire) Append(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error) {
 	if !w.pass(ctx, &w.writes) {
 		return 0, errWire
 	}
@@ -106,38 +107,38 @@ func (w *wire) Append(ctx context.Context, f *message.EventRecord, prev uint64) 
 	return seq, err
 }
 
-func (w *wire) Last(ctx context.Context, key message.Key) (message.JournalEntry, error) {
+func (w *wire) Last(ctx context.Context, key toolcall.Key) (toolcall.JournalEntry, error) {
 	w.mu.Lock()
 	refuse, dead := w.last, w.dead
 	w.mu.Unlock()
 	if dead {
-		return message.JournalEntry{}, errWire
+		return toolcall.JournalEntry{}, errWire
 	}
 	if refuse != nil {
 		if err := refuse(key); err != nil {
-			return message.JournalEntry{}, err
+			return toolcall.JournalEntry{}, err
 		}
 	}
 	return w.Journal.Last(ctx, key)
 }
 
-func (w *wire) Watch(ctx context.Context, after uint64, sink message.Sink) error {
+func (w *wire) Watch(ctx context.Context, after uint64, sink toolcall.Sink) error {
 	return w.Journal.Watch(ctx, after, &wiredSink{w, ctx, sink})
 }
 
 type wiredSink struct {
 	w    *wire
 	ctx  context.Context //nolint:containedctx // its life is the struct's
-	sink message.Sink
+	sink toolcall.Sink
 }
 
 func (s *wiredSink) ready() bool { return s.w.pass(s.ctx, &s.w.hold) }
 
 func (s *wiredSink) Wants(seq uint64, id string, stored time.Time) bool {
-	return s.ready() && s.sink.(message.ChoosySink).Wants(seq, id, stored)
+	return s.ready() && s.sink.(toolcall.ChoosySink).Wants(seq, id, stored)
 }
 
-func (s *wiredSink) Record(r message.JournalEntry) {
+func (s *wiredSink) Record(r toolcall.JournalEntry) {
 	if s.ready() {
 		s.sink.Record(r)
 	}
@@ -192,9 +193,9 @@ func (w *wired) replace(i int, opts ...engine.Option) {
 	var tools []engine.Tool
 	var known []permission.Tool
 	for _, name := range []string{asks, serial, safe, remote, two, serialAsks} {
-		tool := engine.Tool{Tool: permission.Tool{Name: name}, Placement: message.PlaceExternal, ConcurrencySafe: name != serial && name != serialAsks}
+		tool := engine.Tool{Tool: permission.Tool{Name: name}, Placement: toolcall.PlaceExternal, ConcurrencySafe: name != serial && name != serialAsks}
 		if name == remote {
-			tool.Placement = message.PlaceRemote
+			tool.Placement = toolcall.PlaceRemote
 		}
 		tools, known = append(tools, tool), append(known, tool.Tool)
 	}
@@ -220,22 +221,22 @@ func (w *wired) replace(i int, opts ...engine.Option) {
 	w.engines[i], w.wires[i] = e, wire
 }
 
-func (w *wired) as(i int, role message.Role, name string) *engine.Port {
-	return w.engines[i].As(message.Principal{Role: role, Name: name})
+func (w *wired) as(i int, role toolcall.Role, name string) *engine.Port {
+	return w.engines[i].As(toolcall.Principal{Role: role, Name: name})
 }
 
 func bareCall(id message.CallID, tool string) message.ToolCallBlock {
 	return message.ToolCallBlock{ID: id, Name: tool, Input: `{}`}
 }
 
-func callKey(id message.CallID) message.Key {
-	return message.Key{Space: "default", Session: "s", Reply: "r", Call: id}
+func callKey(id message.CallID) toolcall.Key {
+	return toolcall.Key{Space: "default", Session: "s", Reply: "r", Call: id}
 }
 
 // propose proposes calls through engine i.
 func (w *wired) propose(i int, blocks ...message.ToolCallBlock) {
 	w.Helper()
-	if _, err := w.as(i, message.RoleRuntime, "bot").Propose(w.Context(), message.ProposeRequest{Session: "s", Reply: "r", Calls: blocks}); err != nil {
+	if _, err := w.as(i, toolcall.RoleRuntime, "bot").Propose(w.Context(), toolcall.ProposeRequest{Session: "s", Reply: "r", Calls: blocks}); err != nil {
 		w.Fatal(err)
 	}
 }
@@ -244,7 +245,7 @@ func (w *wired) propose(i int, blocks ...message.ToolCallBlock) {
 func (w *wired) report(i int, id message.CallID) {
 	w.Helper()
 	result := message.ToolResultBlock{State: message.ToolResultSuccess, Output: message.Content{Text: "done"}}
-	if _, err := w.as(i, message.RoleRuntime, "bot").Report(w.Context(), message.ReportRequest{Key: callKey(id), Result: result}); err != nil {
+	if _, err := w.as(i, toolcall.RoleRuntime, "bot").Report(w.Context(), toolcall.ReportRequest{Key: callKey(id), Result: result}); err != nil {
 		w.Fatal(err)
 	}
 }
@@ -252,7 +253,7 @@ func (w *wired) report(i int, id message.CallID) {
 // approve answers a call's approval request through engine i.
 func (w *wired) approve(i int, id message.CallID) {
 	w.Helper()
-	if _, err := w.as(i, message.RoleApprover, "ann").SubmitResponse(w.Context(), message.Response{Key: callKey(id), Kind: message.ResponseApprove, Digest: w.now(id).Digest}); err != nil {
+	if _, err := w.as(i, toolcall.RoleApprover, "ann").SubmitResponse(w.Context(), toolcall.Response{Key: callKey(id), Kind: toolcall.ResponseApprove, Digest: w.now(id).Digest}); err != nil {
 		w.Fatal(err)
 	}
 }
@@ -264,7 +265,7 @@ func (w *wired) pass(d time.Duration) {
 }
 
 // now is a call as the journal has it.
-func (w *wired) now(id message.CallID) *message.Call {
+func (w *wired) now(id message.CallID) *toolcall.Call {
 	w.Helper()
 	r, err := w.journal.Last(w.Context(), callKey(id))
 	if err != nil || r.Record == nil {

@@ -24,12 +24,12 @@ type workers struct {
 
 // startAttempt binds the present attempt of a remote call to a worker. The same claim
 // asked again gets the same answer.
-func (w *workers) startAttempt(ctx context.Context, by message.Principal, queue message.Queue, r message.StartRequest) (message.StartReply, error) {
+func (w *workers) startAttempt(ctx context.Context, by toolcall.Principal, queue toolcall.Queue, r toolcall.StartRequest) (toolcall.StartReply, error) {
 	if err := w.checkOwner("start", &r.Key, r.Claim); err != nil {
-		return message.StartReply{}, err
+		return toolcall.StartReply{}, err
 	}
 	if len(r.Request) > maxClaim {
-		return message.StartReply{}, &message.Error{Code: message.CodeInvalid, Op: "start", What: fmt.Sprintf("request is over %d bytes", maxClaim), Hint: "send a random id of your own"}
+		return toolcall.StartReply{}, &message.Error{Code: message.CodeInvalid, Op: "start", What: fmt.Sprintf("request is over %d bytes", maxClaim), Hint: "send a random id of your own"}
 	}
 	fresh := false // of the last decision, which is the one that was written
 	c, err := w.update(ctx, "start", r.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
@@ -40,9 +40,9 @@ func (w *workers) startAttempt(ctx context.Context, by message.Principal, queue 
 		}
 		t := w.tool(c.Tool)
 		switch {
-		case c.Open() && c.Placement != message.PlaceRemote:
+		case c.Open() && c.Placement != toolcall.PlaceRemote:
 			return &message.Error{Code: message.CodeState, Op: "start", What: "the call is not a worker's to run: there is no grant for it", Hint: "start only calls that were offered"}
-		case isOwner(c, by, r.Attempt, r.Claim) && (c.Phase() == message.PhaseBlocked || c.Phase() == message.PhaseRetrying):
+		case isOwner(c, by, r.Attempt, r.Claim) && (c.Phase() == toolcall.PhaseBlocked || c.Phase() == toolcall.PhaseRetrying):
 			// An operator who resolves it now may see that nothing has happened, and have it run again.
 			return &message.Error{Code: message.CodeSuperseded, Op: "start", What: "the attempt was given up while its owner was silent", Hint: "do not begin; drop the item"}
 		case c.Started() && isOwner(c, by, r.Attempt, r.Claim):
@@ -56,7 +56,7 @@ func (w *workers) startAttempt(ctx context.Context, by message.Principal, queue 
 		case w.attempts.hasStaleGrant(c):
 			return &message.Error{Code: message.CodeSuperseded, Op: "start", What: "the key that signed the grant was retired", Hint: "drop the item; it is offered again"}
 		}
-		if c.Phase() == message.PhaseQueued {
+		if c.Phase() == toolcall.PhaseQueued {
 			if stop, err := w.attempts.mustNotBegin(ctx, m); stop || err != nil {
 				return err
 			}
@@ -68,12 +68,12 @@ func (w *workers) startAttempt(ctx context.Context, by message.Principal, queue 
 	})
 	switch {
 	case err != nil:
-		return message.StartReply{}, err
+		return toolcall.StartReply{}, err
 	case !c.Open():
-		return message.StartReply{}, finishedError("start", c)
+		return toolcall.StartReply{}, finishedError("start", c)
 	}
 	w.liveness.Hear(c.Key, c.Attempt.Number, time.Now())
-	reply := message.StartReply{
+	reply := toolcall.StartReply{
 		Key: c.Key, Attempt: c.Attempt.Number, Claim: c.Attempt.Claim, Request: r.Request, Nonce: c.Attempt.Grant.Nonce, Fresh: fresh,
 		LeaseMS: c.Attempt.LeaseMS, HeartbeatMS: heartbeat(claimTime(c)).Milliseconds(),
 		Deadline: c.Attempt.Deadline, IdempotencyKey: c.IdempotencyKey(), At: stamp().At,
@@ -82,14 +82,14 @@ func (w *workers) startAttempt(ctx context.Context, by message.Principal, queue 
 }
 
 // finishedError answers an owner, or one who would be, of a finished call.
-func finishedError(op string, c *message.Call) error {
+func finishedError(op string, c *toolcall.Call) error {
 	return &message.Error{Code: message.CodeFinished, Op: op, Call: toolcall.ErrorCall(c), What: "the call is finished (" + c.Cause + ")", Hint: "do not run it; drop the item"}
 }
 
 // maxClaim bounds the ids that owners give to claims and requests.
 const maxClaim = 128
 
-func (w *workers) checkOwner(op string, key *message.Key, claim string) error {
+func (w *workers) checkOwner(op string, key *toolcall.Key, claim string) error {
 	key.Space = w.space
 	if claim == "" || len(claim) > maxClaim {
 		return &message.Error{Code: message.CodeInvalid, Op: op, What: "claim is empty or over 128 bytes", Hint: "send a random id of your own"}
@@ -102,7 +102,7 @@ func (w *workers) checkOwner(op string, key *message.Key, claim string) error {
 
 // checkQueue keeps a worker to the queue for which it is authenticated; none: to
 // nothing, in process.
-func checkQueue(op string, c *message.Call, queue message.Queue) error {
+func checkQueue(op string, c *toolcall.Call, queue toolcall.Queue) error {
 	switch own := c.Queue(); {
 	case queue.Tool == "" || own == queue:
 		return nil
@@ -114,7 +114,7 @@ func checkQueue(op string, c *message.Call, queue message.Queue) error {
 
 // takeHeartbeat writes nothing: it renews the lease in memory and tells the worker
 // whether to go on.
-func (w *workers) takeHeartbeat(ctx context.Context, by message.Principal, queue message.Queue, r message.HeartbeatRequest) (message.HeartbeatReply, error) {
+func (w *workers) takeHeartbeat(ctx context.Context, by toolcall.Principal, queue toolcall.Queue, r toolcall.HeartbeatRequest) (toolcall.HeartbeatReply, error) {
 	rep, err := w.renewClaim(ctx, by, queue, r)
 	if err == nil {
 		rep.At = time.Now().UTC()
@@ -123,43 +123,43 @@ func (w *workers) takeHeartbeat(ctx context.Context, by message.Principal, queue
 	return rep, err
 }
 
-func (w *workers) renewClaim(ctx context.Context, by message.Principal, queue message.Queue, r message.HeartbeatRequest) (message.HeartbeatReply, error) {
+func (w *workers) renewClaim(ctx context.Context, by toolcall.Principal, queue toolcall.Queue, r toolcall.HeartbeatRequest) (toolcall.HeartbeatReply, error) {
 	if err := w.checkOwner("heartbeat", &r.Key, r.Claim); err != nil {
-		return message.HeartbeatReply{}, err
+		return toolcall.HeartbeatReply{}, err
 	}
 	c := w.view.Call(r.Key)
 	if c == nil || !isOwner(c, by, r.Attempt, r.Claim) {
 		var err error
 		if c, err = w.store.LastCall(ctx, r.Key); err != nil {
-			return message.HeartbeatReply{}, opError("heartbeat", err)
+			return toolcall.HeartbeatReply{}, opError("heartbeat", err)
 		}
 	}
 	if err := checkQueue("heartbeat", c, queue); err != nil {
-		return message.HeartbeatReply{}, err
+		return toolcall.HeartbeatReply{}, err
 	}
 	switch {
 	case !c.Open():
-		return message.HeartbeatReply{Cancel: true, Stale: true, Reason: "the call is finished: " + c.Cause}, nil
+		return toolcall.HeartbeatReply{Cancel: true, Stale: true, Reason: "the call is finished: " + c.Cause}, nil
 	case !isOwner(c, by, r.Attempt, r.Claim):
-		return message.HeartbeatReply{Cancel: true, Stale: true, Reason: "another attempt or owner is the present one"}, nil
+		return toolcall.HeartbeatReply{Cancel: true, Stale: true, Reason: "another attempt or owner is the present one"}, nil
 	}
 	now := time.Now()
 	w.liveness.Hear(c.Key, c.Attempt.Number, now)
 	if d := c.Attempt.Deadline; !d.IsZero() && !now.Before(d) {
-		return message.HeartbeatReply{Cancel: true, Reason: "the attempt ran into its deadline"}, nil
+		return toolcall.HeartbeatReply{Cancel: true, Reason: "the attempt ran into its deadline"}, nil
 	}
-	if state, _ := w.view.ReplyState(c.Key); state != nil && state.Phase != message.ReplyOpen {
-		return message.HeartbeatReply{Cancel: true, Reason: "the reply was interrupted"}, nil
+	if state, _ := w.view.ReplyState(c.Key); state != nil && state.Phase != toolcall.ReplyOpen {
+		return toolcall.HeartbeatReply{Cancel: true, Reason: "the reply was interrupted"}, nil
 	}
-	return message.HeartbeatReply{}, nil
+	return toolcall.HeartbeatReply{}, nil
 }
 
-func isOwner(c *message.Call, by message.Principal, attempt int, claim string) bool {
+func isOwner(c *toolcall.Call, by toolcall.Principal, attempt int, claim string) bool {
 	return c.Attempt.Number == attempt && c.Attempt.Claim == claim && c.Attempt.Worker == by.Name
 }
 
 // passProgress passes a line on; it is kept nowhere.
-func (w *workers) passProgress(_ context.Context, by message.Principal, queue message.Queue, r message.ProgressRequest) error {
+func (w *workers) passProgress(_ context.Context, by toolcall.Principal, queue toolcall.Queue, r toolcall.ProgressRequest) error {
 	if err := w.checkOwner("progress", &r.Key, r.Claim); err != nil {
 		return err
 	}
@@ -176,20 +176,20 @@ func (w *workers) passProgress(_ context.Context, by message.Principal, queue me
 // storeResult stores the result of the present attempt. The same result again gets
 // the same answer; one that its owner brings too late is noted and changes
 // nothing; one of any other sender is refused.
-func (w *workers) storeResult(ctx context.Context, by message.Principal, r message.ResultRequest) (message.ResultReply, error) {
-	return w.storeResultOf(ctx, by, message.Queue{}, r)
+func (w *workers) storeResult(ctx context.Context, by toolcall.Principal, r toolcall.ResultRequest) (toolcall.ResultReply, error) {
+	return w.storeResultOf(ctx, by, toolcall.Queue{}, r)
 }
 
-func (w *workers) storeResultOf(ctx context.Context, by message.Principal, queue message.Queue, r message.ResultRequest) (message.ResultReply, error) {
+func (w *workers) storeResultOf(ctx context.Context, by toolcall.Principal, queue toolcall.Queue, r toolcall.ResultRequest) (toolcall.ResultReply, error) {
 	if err := w.checkOwner("result", &r.Key, r.Claim); err != nil {
-		return message.ResultReply{}, err
+		return toolcall.ResultReply{}, err
 	}
 	if r.NotBegun != "" {
 		return w.giveBack(ctx, by, queue, r)
 	}
 	digest, err := checkResult(&r.Result)
 	if err != nil {
-		return message.ResultReply{}, opError("result", err)
+		return toolcall.ResultReply{}, opError("result", err)
 	}
 	c, err := w.update(ctx, "result", r.Key, by, func(_ context.Context, m *toolcall.Machine) error {
 		c := m.Call()
@@ -208,24 +208,24 @@ func (w *workers) storeResultOf(ctx context.Context, by message.Principal, queue
 	})
 	switch {
 	case err == nil:
-		return message.ResultReply{Stored: true, State: c.State}, nil
+		return toolcall.ResultReply{Stored: true, State: c.State}, nil
 	case errors.Is(err, message.ErrFinished), errors.Is(err, message.ErrSuperseded):
 		owner, nerr := w.noteLateResult(ctx, by, r, digest)
 		switch {
 		case nerr != nil:
-			return message.ResultReply{}, opError("result", nerr)
+			return toolcall.ResultReply{}, opError("result", nerr)
 		case owner:
-			return message.ResultReply{State: c.State}, nil
+			return toolcall.ResultReply{State: c.State}, nil
 		}
 	}
-	return message.ResultReply{}, err
+	return toolcall.ResultReply{}, err
 }
 
 // giveBack believes the owner that it never began the attempt. The call is then
 // offered again as a new attempt, also if its tool is not idempotent.
-func (w *workers) giveBack(ctx context.Context, by message.Principal, queue message.Queue, r message.ResultRequest) (message.ResultReply, error) {
+func (w *workers) giveBack(ctx context.Context, by toolcall.Principal, queue toolcall.Queue, r toolcall.ResultRequest) (toolcall.ResultReply, error) {
 	if !reflect.ValueOf(r.Result).IsZero() {
-		return message.ResultReply{}, &message.Error{Code: message.CodeInvalid, Op: "result", What: "not_begun and result are both set", Hint: "send the result if the tool ran, else not_begun alone"}
+		return toolcall.ResultReply{}, &message.Error{Code: message.CodeInvalid, Op: "result", What: "not_begun and result are both set", Hint: "send the result if the tool ran, else not_begun alone"}
 	}
 	c, err := w.update(ctx, "result", r.Key, by, func(_ context.Context, m *toolcall.Machine) error {
 		c := m.Call()
@@ -234,33 +234,33 @@ func (w *workers) giveBack(ctx context.Context, by message.Principal, queue mess
 			return err
 		case c.Open() && !isOwner(c, by, r.Attempt, r.Claim):
 			return &message.Error{Code: message.CodeSuperseded, Op: "result", What: "another owner or attempt is the present one", Hint: "drop the attempt"}
-		case c.Phase() == message.PhaseRetrying:
+		case c.Phase() == toolcall.PhaseRetrying:
 			return errNoChange
 		}
 		base := stamp()
 		return m.Step(toolcall.Returned{Base: base, Attempt: r.Attempt, Claim: r.Claim, RetryAt: base.At.Add(w.tool(c.Tool).backoff(r.Attempt))})
 	})
 	if err != nil {
-		return message.ResultReply{}, err
+		return toolcall.ResultReply{}, err
 	}
 	w.liveness.Forget(c.Key)
 	w.log.Warn("a worker gave an attempt back before it began", "call", c.Key.String(), "attempt", r.Attempt, "worker", by.Name, "reason", clipText(r.NotBegun))
-	return message.ResultReply{Stored: true, State: c.State}, nil
+	return toolcall.ResultReply{Stored: true, State: c.State}, nil
 }
 
 // noteLateResult records a result that came too late, once for each attempt, and
 // reports whether its sender ever owned that attempt. Strangers are not noted:
 // they could fill the journal.
-func (w *workers) noteLateResult(ctx context.Context, by message.Principal, r message.ResultRequest, digest string) (owner bool, err error) {
-	late := store.Entity[[]message.JournalEntry]{Key: r.Key, Read: func(ctx context.Context) ([]message.JournalEntry, uint64, error) {
+func (w *workers) noteLateResult(ctx context.Context, by toolcall.Principal, r toolcall.ResultRequest, digest string) (owner bool, err error) {
+	late := store.Entity[[]toolcall.JournalEntry]{Key: r.Key, Read: func(ctx context.Context) ([]toolcall.JournalEntry, uint64, error) {
 		history, err := w.journal.History(ctx, r.Key)
 		if err != nil || len(history) == 0 {
 			return nil, 0, err
 		}
 		return history, history[len(history)-1].Seq, nil
 	}}
-	var next *message.Call
-	_, _, err = store.Update(ctx, w.store, "result", late, func(_ context.Context, history []message.JournalEntry) (*message.EventRecord, error) {
+	var next *toolcall.Call
+	_, _, err = store.Update(ctx, w.store, "result", late, func(_ context.Context, history []toolcall.JournalEntry) (*toolcall.EventRecord, error) {
 		var noted bool
 		if owner, noted = lateOwner(history, by, r); !owner || noted {
 			return nil, errNoChange
@@ -272,7 +272,7 @@ func (w *workers) noteLateResult(ctx context.Context, by message.Principal, r me
 		next = last.Record.Call
 		res := r.Result
 		f := w.store.NewRecord(by, stamp().At)
-		f.Call, f.Note = next, &message.Note{What: "late_result", Attempt: r.Attempt, Result: &res, Text: next.SealResult(digest)}
+		f.Call, f.Note = next, &toolcall.Note{What: "late_result", Attempt: r.Attempt, Result: &res, Text: next.SealResult(digest)}
 		f.Call.Seq = 0
 		return f, nil
 	})
@@ -288,7 +288,7 @@ func (w *workers) noteLateResult(ctx context.Context, by message.Principal, r me
 
 // lateOwner reports whether the sender of a result owned the attempt that it
 // names, and whether a late result of that attempt has been noted.
-func lateOwner(history []message.JournalEntry, by message.Principal, r message.ResultRequest) (owned, noted bool) {
+func lateOwner(history []toolcall.JournalEntry, by toolcall.Principal, r toolcall.ResultRequest) (owned, noted bool) {
 	for _, rec := range history {
 		f := rec.Record
 		if f == nil || f.Call == nil {
@@ -320,13 +320,13 @@ func checkResult(b *message.ToolResultBlock) (string, error) {
 		Metadata map[string]any          `json:"metadata"`
 	}{b.Output, b.State, b.Metadata})
 	if err == nil {
-		err = strictjson.Check(body, strictjson.MaxBytes(2*message.MaxOutputBytes), strictjson.MaxDepth(resultDepth))
+		err = strictjson.Check(body, strictjson.MaxBytes(2*toolcall.MaxOutputBytes), strictjson.MaxDepth(resultDepth))
 	}
 	if err != nil {
 		return "", &message.Error{Code: message.CodeInvalid, What: "the result has no JSON form that can be kept", Hint: fmt.Sprintf("use text, numbers, lists and maps, nested at most %d deep", resultDepth), Err: err}
 	}
-	if len(body) > message.MaxOutputBytes {
-		return "", &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("the result has %d bytes, the limit is %d", len(body), message.MaxOutputBytes), Hint: "keep large output elsewhere and return a reference"}
+	if len(body) > toolcall.MaxOutputBytes {
+		return "", &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("the result has %d bytes, the limit is %d", len(body), toolcall.MaxOutputBytes), Hint: "keep large output elsewhere and return a reference"}
 	}
 	now := toolcall.Timestamp(time.Now())
 	if b.CreatedAt == "" {

@@ -12,6 +12,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func workerCases() []engineCase {
@@ -40,21 +41,21 @@ func workerCases() []engineCase {
 	}
 }
 
-func startRequest(c *message.Call, claim string) message.StartRequest {
-	return message.StartRequest{Key: c.Key, Attempt: max(c.Attempt.Number, 1), Claim: claim}
+func startRequest(c *toolcall.Call, claim string) toolcall.StartRequest {
+	return toolcall.StartRequest{Key: c.Key, Attempt: max(c.Attempt.Number, 1), Claim: claim}
 }
 
-func resultRequest(c *message.Call, claim, text string) message.ResultRequest {
-	return message.ResultRequest{Key: c.Key, Attempt: max(c.Attempt.Number, 1), Claim: claim,
+func resultRequest(c *toolcall.Call, claim, text string) toolcall.ResultRequest {
+	return toolcall.ResultRequest{Key: c.Key, Attempt: max(c.Attempt.Number, 1), Claim: claim,
 		Result: message.ToolResultBlock{State: message.ToolResultSuccess, Output: message.Content{Text: text}}}
 }
 
-func beatRequest(c *message.Call, claim string) message.HeartbeatRequest {
-	return message.HeartbeatRequest{Key: c.Key, Attempt: max(c.Attempt.Number, 1), Claim: claim}
+func beatRequest(c *toolcall.Call, claim string) toolcall.HeartbeatRequest {
+	return toolcall.HeartbeatRequest{Key: c.Key, Attempt: max(c.Attempt.Number, 1), Claim: claim}
 }
 
 // start claims an attempt, checks the answer, and notes the effect.
-func (r *replica) start(c *message.Call, worker, claim string) message.StartReply {
+func (r *replica) start(c *toolcall.Call, worker, claim string) toolcall.StartReply {
 	r.w.Helper()
 	reply, err := r.worker(worker).Start(r.w.Context(), startRequest(c, claim))
 	if err != nil {
@@ -68,7 +69,7 @@ func (r *replica) start(c *message.Call, worker, claim string) message.StartRepl
 }
 
 // submit proposes one remote call.
-func (r *replica) submit(id message.CallID, tool string) *message.Call {
+func (r *replica) submit(id message.CallID, tool string) *toolcall.Call {
 	r.w.Helper()
 	c := r.propose(call(id, tool, `{"n":1}`))[0]
 	if c.State != message.ToolCallSubmitted || c.Attempt.Number != 1 || c.Attempt.Grant == nil || c.Started() {
@@ -82,10 +83,10 @@ func remoteCall(w *world) {
 	c := e.submit("c", remote)
 	e.start(c, "w1", "x")
 	reply, err := e.worker("w1").Heartbeat(w.Context(), beatRequest(c, "x"))
-	if err != nil || reply.At.IsZero() || reply != (message.HeartbeatReply{At: reply.At}) {
+	if err != nil || reply.At.IsZero() || reply != (toolcall.HeartbeatReply{At: reply.At}) {
 		w.Errorf("the heartbeat's answer is %+v, %v", reply, err)
 	}
-	w.must(e.worker("w1").Progress(w.Context(), message.ProgressRequest{Key: c.Key, Attempt: 1, Claim: "x", N: 1, Text: "half"}))
+	w.must(e.worker("w1").Progress(w.Context(), toolcall.ProgressRequest{Key: c.Key, Attempt: 1, Claim: "x", N: 1, Text: "half"}))
 	if got := w.hub.progressOf(c.Key); len(got) != 1 || got[0].Text != "half" {
 		w.Errorf("progress is %+v", got)
 	}
@@ -105,11 +106,11 @@ func grantVerifies(w *world) {
 	rec, err := w.journal.Last(w.Context(), c.Key)
 	w.must(err)
 	f := rec.Record
-	if f.WorkQueue() != (message.Queue{Tool: remote}) {
+	if f.WorkQueue() != (toolcall.Queue{Tool: remote}) {
 		w.Fatalf("the event record is no task of its tool: %s", f.WorkQueue())
 	}
 	q, g := *f.Call.Request, f.Call.Attempt.Grant
-	right := message.NewKeySet(e.PublicKey())
+	right := toolcall.NewKeySet(e.PublicKey())
 	if err := g.Verify(right, q, remote, 1, time.Now()); err != nil {
 		w.Errorf("the grant does not verify: %v", err)
 	}
@@ -123,7 +124,7 @@ func grantVerifies(w *world) {
 	forged := *g
 	forged.Tool = rm
 	for name, err := range map[string]error{
-		"another key":      g.Verify(message.NewKeySet(other), q, remote, 1, time.Now()),
+		"another key":      g.Verify(toolcall.NewKeySet(other), q, remote, 1, time.Now()),
 		"no key":           g.Verify(nil, q, remote, 1, time.Now()),
 		"other arguments":  g.Verify(right, changed, remote, 1, time.Now()),
 		"another tool":     g.Verify(right, q, once, 1, time.Now()),
@@ -155,7 +156,7 @@ func sameClaim(w *world) {
 func otherClaim(w *world) {
 	e := w.engine()
 	c := e.submit("c", remote)
-	_, err := e.worker("w1").Start(w.Context(), message.StartRequest{Key: c.Key, Attempt: 2, Claim: "x"})
+	_, err := e.worker("w1").Start(w.Context(), toolcall.StartRequest{Key: c.Key, Attempt: 2, Claim: "x"})
 	w.wantErr(err, message.ErrSuperseded)
 	e.start(c, "w1", "x")
 	size := len(w.records())
@@ -166,7 +167,7 @@ func otherClaim(w *world) {
 		if err != nil || !beat.Cancel || !beat.Stale {
 			w.Errorf("the heartbeat of %+v got %+v, %v", r, beat, err)
 		}
-		w.wantErr(e.worker(r.worker).Progress(w.Context(), message.ProgressRequest{Key: c.Key, Attempt: 1, Claim: r.claim}), message.ErrSuperseded)
+		w.wantErr(e.worker(r.worker).Progress(w.Context(), toolcall.ProgressRequest{Key: c.Key, Attempt: 1, Claim: r.claim}), message.ErrSuperseded)
 	}
 	w.wantSize(size)
 	if got := w.hub.progressOf(c.Key); len(got) != 0 {
@@ -223,7 +224,7 @@ func startOnlyRemote(w *world) {
 	size := len(w.records())
 	for _, c := range calls {
 		for _, attempt := range []int{0, 1, 2} {
-			if _, err := e.worker("w1").Start(w.Context(), message.StartRequest{Key: c.Key, Attempt: attempt, Claim: "x"}); err == nil {
+			if _, err := e.worker("w1").Start(w.Context(), toolcall.StartRequest{Key: c.Key, Attempt: attempt, Claim: "x"}); err == nil {
 				w.Errorf("a worker got leave to run the %s call %s", c.Placement, c.Call)
 			}
 		}
@@ -238,7 +239,7 @@ func startOnlyRemote(w *world) {
 func otherTool(w *world) {
 	e := w.engine()
 	c := e.submit("c", remote)
-	stranger := e.Worker(message.Principal{Role: message.RoleWorker, Name: "w1"}, message.Queue{Tool: once})
+	stranger := e.Worker(toolcall.Principal{Role: toolcall.RoleWorker, Name: "w1"}, toolcall.Queue{Tool: once})
 	_, err := stranger.Start(w.Context(), startRequest(c, "x"))
 	w.wantErr(err, message.ErrForbidden)
 	e.start(c, "w1", "x")
@@ -247,7 +248,7 @@ func otherTool(w *world) {
 	w.wantErr(err, message.ErrForbidden)
 	_, err = stranger.Result(w.Context(), resultRequest(c, "x", "done"))
 	w.wantErr(err, message.ErrForbidden)
-	w.wantErr(stranger.Progress(w.Context(), message.ProgressRequest{Key: c.Key, Attempt: 1, Claim: "x"}), message.ErrSuperseded)
+	w.wantErr(stranger.Progress(w.Context(), toolcall.ProgressRequest{Key: c.Key, Attempt: 1, Claim: "x"}), message.ErrSuperseded)
 	w.wantSize(size)
 }
 
@@ -255,23 +256,23 @@ func deadWorkerIdempotent(w *world) {
 	e := w.engine()
 	c := e.submit("c", idem)
 	e.start(c, "w1", "x")
-	lost := e.waitFor(c.Key, "lost", func(c *message.Call) bool { return !c.RetryAt.IsZero() || c.Attempt.Number == 2 })
+	lost := e.waitFor(c.Key, "lost", func(c *toolcall.Call) bool { return !c.RetryAt.IsZero() || c.Attempt.Number == 2 })
 	_, err := e.worker("w1").Start(w.Context(), startRequest(c, "x"))
 	w.wantErr(err, message.ErrSuperseded)
-	if lost.Attempt.Number == 1 && lost.Blocked != message.NotBlocked {
+	if lost.Attempt.Number == 1 && lost.Blocked != toolcall.NotBlocked {
 		w.Errorf("the lost call is %s", describe(lost))
 	}
-	c = e.waitFor(c.Key, "offered again", func(c *message.Call) bool { return c.Attempt.Number == 2 })
+	c = e.waitFor(c.Key, "offered again", func(c *toolcall.Call) bool { return c.Attempt.Number == 2 })
 	if c.Started() || c.Attempt.Grant == nil || c.Attempt.Grant.Attempt != 2 {
 		w.Errorf("the second attempt is %+v", c.Attempt)
 	}
-	if err := c.Attempt.Grant.Verify(message.NewKeySet(e.PublicKey()), *c.Request, idem, 2, time.Now()); err != nil {
+	if err := c.Attempt.Grant.Verify(toolcall.NewKeySet(e.PublicKey()), *c.Request, idem, 2, time.Now()); err != nil {
 		w.Errorf("the second grant: %v", err)
 	}
 	if reply := e.start(c, "w2", "y"); reply.IdempotencyKey != c.IdempotencyKey() {
 		w.Errorf("the second attempt has the key %s", reply.IdempotencyKey)
 	}
-	e.held(c.Key, message.BlockedDeadLetter)
+	e.held(c.Key, toolcall.BlockedDeadLetter)
 	w.wantPath(c.Key, "propose+allow+submit start lose offer start suspend")
 }
 
@@ -279,7 +280,7 @@ func deadWorkerUnknown(w *world) {
 	e := w.engine()
 	c := e.submit("c", dies)
 	e.start(c, "w1", "x")
-	held := e.held(c.Key, message.BlockedUnknown)
+	held := e.held(c.Key, toolcall.BlockedUnknown)
 	if held.State != message.ToolCallSubmitted || held.Attempt.Number != 1 {
 		w.Errorf("the call is %s", describe(held))
 	}
@@ -316,13 +317,13 @@ func keepAlive(w *world, e, watching *replica) {
 		}
 	}
 	w.wantPath(c.Key, "propose+allow+submit start")
-	e.held(c.Key, message.BlockedUnknown)
+	e.held(c.Key, toolcall.BlockedUnknown)
 }
 
 func revokeBeforeStart(w *world) {
 	e := w.engine()
 	c := e.submit("c", remote)
-	got, err := e.operator().Revoke(w.Context(), message.RevokeRequest{Key: c.Key, Reason: "changed my mind"})
+	got, err := e.operator().Revoke(w.Context(), toolcall.RevokeRequest{Key: c.Key, Reason: "changed my mind"})
 	w.must(err)
 	w.wantResult(got, message.ToolResultDenied, "changed my mind")
 	_, err = e.worker("w1").Start(w.Context(), startRequest(c, "x"))
@@ -331,17 +332,17 @@ func revokeBeforeStart(w *world) {
 	e.start(begun, "w1", "x")
 	asking := e.ask("a", deploy, `{}`)
 	size := len(w.records())
-	for _, c := range []*message.Call{begun, asking} {
-		_, err = e.ann().Revoke(w.Context(), message.RevokeRequest{Key: c.Key})
+	for _, c := range []*toolcall.Call{begun, asking} {
+		_, err = e.ann().Revoke(w.Context(), toolcall.RevokeRequest{Key: c.Key})
 		w.wantErr(err, message.ErrState)
 	}
-	_, err = e.ann().Revoke(w.Context(), message.RevokeRequest{Key: c.Key})
+	_, err = e.ann().Revoke(w.Context(), toolcall.RevokeRequest{Key: c.Key})
 	w.wantErr(err, message.ErrFinished)
 	w.wantSize(size)
 }
 
-func notBegun(c *message.Call, claim string) message.ResultRequest {
-	return message.ResultRequest{Key: c.Key, Attempt: c.Attempt.Number, Claim: claim, NotBegun: "the lease had passed"}
+func notBegun(c *toolcall.Call, claim string) toolcall.ResultRequest {
+	return toolcall.ResultRequest{Key: c.Key, Attempt: c.Attempt.Number, Claim: claim, NotBegun: "the lease had passed"}
 }
 
 // startReplyVerifies: a start is answered with the engine's signature, for this
@@ -350,7 +351,7 @@ func startReplyVerifies(w *world) {
 	_, key, err := ed25519.GenerateKey(nil)
 	w.must(err)
 	e, other := w.engine(engine.WithSigningKey(key)), w.engine(engine.WithSigningKey(key))
-	keys := message.NewKeySet(key.Public().(ed25519.PublicKey))
+	keys := toolcall.NewKeySet(key.Public().(ed25519.PublicKey))
 	c := e.submit("c", once)
 	r := startRequest(c, "x")
 	for i, from := range []*replica{e, e, other} {
@@ -403,8 +404,8 @@ func givenBack(w *world) {
 		w.wantErr(err, message.ErrSuperseded)
 		_, err = e.worker("w1").Result(w.Context(), resultRequest(c, "x", "late"))
 		w.must(err) // noted
-		c = e.waitFor(c.Key, "offered again", func(c *message.Call) bool { return c.Attempt.Number == 2 })
-		if c.Started() || c.Attempt.Grant.Attempt != 2 || c.Blocked != message.NotBlocked {
+		c = e.waitFor(c.Key, "offered again", func(c *toolcall.Call) bool { return c.Attempt.Number == 2 })
+		if c.Started() || c.Attempt.Grant.Attempt != 2 || c.Blocked != toolcall.NotBlocked {
 			w.Errorf("the second attempt is %+v", c.Attempt)
 		}
 		e.start(c, "w2", "y")
@@ -423,12 +424,12 @@ func heldGivenBack(w *world) {
 	c := e.submit("c", dies)
 	_, err := e.worker("w1").Start(w.Context(), startRequest(c, "x"))
 	w.must(err)
-	e.held(c.Key, message.BlockedUnknown)
+	e.held(c.Key, toolcall.BlockedUnknown)
 	reply, err := e.worker("w1").Result(w.Context(), notBegun(c, "x"))
 	if err != nil || !reply.Stored || reply.State != message.ToolCallSubmitted {
 		w.Errorf("given back: %+v, %v", reply, err)
 	}
-	e.waitFor(c.Key, "offered again", func(c *message.Call) bool { return c.Attempt.Number == 2 && !c.Started() })
+	e.waitFor(c.Key, "offered again", func(c *toolcall.Call) bool { return c.Attempt.Number == 2 && !c.Started() })
 	w.wantPath(c.Key, "propose+allow+submit start suspend return offer")
 }
 
@@ -443,10 +444,10 @@ func givenBackIsNotLost(w *world) {
 			_, err := e.worker("w1").Result(w.Context(), notBegun(c, claim))
 			w.must(err)
 		}
-		c = e.waitFor(c.Key, "offered again", func(c *message.Call) bool { return c.Attempt.Number == n+2 && !c.Started() })
+		c = e.waitFor(c.Key, "offered again", func(c *toolcall.Call) bool { return c.Attempt.Number == n+2 && !c.Started() })
 	}
 	e.start(c, "w1", "z")
-	if held := e.held(c.Key, message.BlockedDeadLetter); held.Attempt.Number != 3 || held.Begun != 2 {
+	if held := e.held(c.Key, toolcall.BlockedDeadLetter); held.Attempt.Number != 3 || held.Begun != 2 {
 		w.Errorf("the call is %s, %d attempts began, want 2 of 3", describe(held), held.Begun)
 	}
 }
@@ -458,8 +459,8 @@ func revokedAfterGivenBack(w *world) {
 	e.start(c, "w1", "x")
 	_, err := e.worker("w1").Result(w.Context(), notBegun(c, "x"))
 	w.must(err)
-	c = e.waitFor(c.Key, "offered again", func(c *message.Call) bool { return c.Attempt.Number == 2 && !c.Started() })
-	c, err = e.operator().Revoke(w.Context(), message.RevokeRequest{Key: c.Key, Reason: "not now"})
+	c = e.waitFor(c.Key, "offered again", func(c *toolcall.Call) bool { return c.Attempt.Number == 2 && !c.Started() })
+	c, err = e.operator().Revoke(w.Context(), toolcall.RevokeRequest{Key: c.Key, Reason: "not now"})
 	w.must(err)
 	if c.Result == nil || c.Result.State != message.ToolResultDenied {
 		w.Errorf("the revoked call has the result %+v, want denied", c.Result)
@@ -477,7 +478,7 @@ func notTheirsToGiveBack(w *world) {
 		_, err = e.worker(r.worker).Result(w.Context(), notBegun(c, r.claim))
 		w.wantErr(err, message.ErrSuperseded)
 	}
-	_, err = e.Worker(message.Principal{Role: message.RoleWorker, Name: "w1"}, message.Queue{Tool: once}).Result(w.Context(), notBegun(c, "x"))
+	_, err = e.Worker(toolcall.Principal{Role: toolcall.RoleWorker, Name: "w1"}, toolcall.Queue{Tool: once}).Result(w.Context(), notBegun(c, "x"))
 	w.wantErr(err, message.ErrForbidden)
 	r := resultRequest(c, "x", "done")
 	r.NotBegun = "and it ran"

@@ -12,10 +12,11 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/engine/journaltest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
-func spaceOf(j engine.Journal) message.SpaceID {
-	if s, ok := j.(interface{ Space() message.SpaceID }); ok {
+func spaceOf(j engine.Journal) toolcall.SpaceID {
+	if s, ok := j.(interface{ Space() toolcall.SpaceID }); ok {
 		return s.Space()
 	}
 	return journaltest.Space
@@ -39,7 +40,7 @@ type world struct {
 	*testing.T
 	ctx     context.Context //nolint:containedctx // its life is the struct's
 	journal engine.Journal
-	space   message.SpaceID
+	space   toolcall.SpaceID
 	policy  *policy
 	effects *effects
 	hub     *hub
@@ -60,7 +61,7 @@ func newWorld(ctx context.Context, t *testing.T, open newJournal) *world {
 	t.Helper()
 	j := open(t)
 	w := &world{T: t, ctx: ctx, journal: j, space: spaceOf(j), policy: newPolicy(t), hub: &hub{}}
-	w.effects = &effects{w: w, gates: map[message.Key]chan struct{}{}}
+	w.effects = &effects{w: w, gates: map[toolcall.Key]chan struct{}{}}
 	t.Cleanup(func() {
 		w.closeAll()
 		w.audit()
@@ -133,20 +134,20 @@ func (w *world) closeAll() {
 }
 
 // The principals of the tests.
-func (r *replica) bot() *engine.Port      { return r.as(message.RoleRuntime, "bot") }
-func (r *replica) ann() *engine.Port      { return r.as(message.RoleApprover, "ann") }
-func (r *replica) bob() *engine.Port      { return r.as(message.RoleApprover, "bob") }
-func (r *replica) operator() *engine.Port { return r.as(message.RoleOperator, "olga") }
+func (r *replica) bot() *engine.Port      { return r.as(toolcall.RoleRuntime, "bot") }
+func (r *replica) ann() *engine.Port      { return r.as(toolcall.RoleApprover, "ann") }
+func (r *replica) bob() *engine.Port      { return r.as(toolcall.RoleApprover, "bob") }
+func (r *replica) operator() *engine.Port { return r.as(toolcall.RoleOperator, "olga") }
 func (r *replica) worker(name string) *engine.Port {
-	return r.as(message.RoleWorker, name)
+	return r.as(toolcall.RoleWorker, name)
 }
 
-func (r *replica) as(role message.Role, name string) *engine.Port {
-	return r.As(message.Principal{Role: role, Name: name, Auth: "test"})
+func (r *replica) as(role toolcall.Role, name string) *engine.Port {
+	return r.As(toolcall.Principal{Role: role, Name: name, Auth: "test"})
 }
 
-func (w *world) key(call message.CallID) message.Key {
-	return message.Key{Space: w.space, Session: "s", Reply: "r", Call: call}
+func (w *world) key(call message.CallID) toolcall.Key {
+	return toolcall.Key{Space: w.space, Session: "s", Reply: "r", Call: call}
 }
 
 // until waits for cond, which it asks again and again.
@@ -203,11 +204,11 @@ func (w *world) must(err error) {
 }
 
 // waitFor waits until a call satisfies cond on this replica, and returns it.
-func (r *replica) waitFor(key message.Key, what string, cond func(*message.Call) bool) *message.Call {
+func (r *replica) waitFor(key toolcall.Key, what string, cond func(*toolcall.Call) bool) *toolcall.Call {
 	r.w.Helper()
-	var c *message.Call
+	var c *toolcall.Call
 	r.w.until(later(func() string { return fmt.Sprintf("the call %s is %s (now: %s)", key, what, describe(c)) }), func() bool {
-		s, err := r.operator().Show(context.Background(), message.ShowRequest{Key: key})
+		s, err := r.operator().Show(context.Background(), toolcall.ShowRequest{Key: key})
 		if err == nil {
 			c = s.Call
 		}
@@ -221,26 +222,26 @@ type later func() string
 
 func (f later) String() string { return f() }
 
-func describe(c *message.Call) string {
+func describe(c *toolcall.Call) string {
 	if c == nil {
 		return "unknown"
 	}
 	return fmt.Sprintf("%s by %s, hold %q, attempt %d of %q, behind %q", c.State, c.Cause, c.Blocked, c.Attempt.Number, c.Attempt.Worker, c.Behind)
 }
 
-func (r *replica) finished(key message.Key) *message.Call {
+func (r *replica) finished(key toolcall.Key) *toolcall.Call {
 	r.w.Helper()
-	return r.waitFor(key, "finished", func(c *message.Call) bool { return !c.Open() })
+	return r.waitFor(key, "finished", func(c *toolcall.Call) bool { return !c.Open() })
 }
 
-func (r *replica) state(key message.Key, s message.ToolCallState) *message.Call {
+func (r *replica) state(key toolcall.Key, s message.ToolCallState) *toolcall.Call {
 	r.w.Helper()
-	return r.waitFor(key, string(s), func(c *message.Call) bool { return c.State == s })
+	return r.waitFor(key, string(s), func(c *toolcall.Call) bool { return c.State == s })
 }
 
-func (r *replica) held(key message.Key, h message.Blocked) *message.Call {
+func (r *replica) held(key toolcall.Key, h toolcall.Blocked) *toolcall.Call {
 	r.w.Helper()
-	return r.waitFor(key, "held as "+string(h), func(c *message.Call) bool { return c.Blocked == h })
+	return r.waitFor(key, "held as "+string(h), func(c *toolcall.Call) bool { return c.Blocked == h })
 }
 
 // hub carries signals between the engines of a world, as a bus would: a
@@ -248,14 +249,14 @@ func (r *replica) held(key message.Key, h message.Blocked) *message.Call {
 type hub struct {
 	mu       sync.Mutex // guards all below
 	replicas []*replica
-	hints    []*message.Call
+	hints    []*toolcall.Call
 	cancels  []cancelled
-	progress []message.ProgressRequest
+	progress []toolcall.ProgressRequest
 }
 
 type cancelled struct {
 	worker string
-	beat   message.HeartbeatRequest
+	beat   toolcall.HeartbeatRequest
 	reason string
 }
 
@@ -281,16 +282,16 @@ func (h *hub) others(r *replica) []*replica {
 }
 
 // cancelsFor gives the cancels that were sent for a call.
-func (h *hub) cancelsFor(key message.Key) []cancelled {
+func (h *hub) cancelsFor(key toolcall.Key) []cancelled {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(h.cancels), func(c cancelled) bool { return c.beat.Key != key })
 }
 
-func (h *hub) progressOf(key message.Key) []message.ProgressRequest {
+func (h *hub) progressOf(key toolcall.Key) []toolcall.ProgressRequest {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(h.progress), func(p message.ProgressRequest) bool { return p.Key != key })
+	return slices.DeleteFunc(slices.Clone(h.progress), func(p toolcall.ProgressRequest) bool { return p.Key != key })
 }
 
 // signals is one engine's end of the hub.
@@ -299,25 +300,25 @@ type signals struct {
 	r   *replica
 }
 
-func (s *signals) Hint(c *message.Call) {
+func (s *signals) Hint(c *toolcall.Call) {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
 	s.hub.hints = append(s.hub.hints, c)
 }
 
-func (s *signals) Cancel(_ message.Queue, worker string, b message.HeartbeatRequest, reason string) {
+func (s *signals) Cancel(_ toolcall.Queue, worker string, b toolcall.HeartbeatRequest, reason string) {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
 	s.hub.cancels = append(s.hub.cancels, cancelled{worker, b, reason})
 }
 
-func (s *signals) Beat(_, engine string, b message.HeartbeatRequest) {
+func (s *signals) Beat(_, engine string, b toolcall.HeartbeatRequest) {
 	for _, o := range s.hub.others(s.r) {
 		o.ObserveHeartbeat(engine, b)
 	}
 }
 
-func (s *signals) Progress(_ *message.Call, p message.ProgressRequest) {
+func (s *signals) Progress(_ *toolcall.Call, p toolcall.ProgressRequest) {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
 	s.hub.progress = append(s.hub.progress, p)

@@ -8,6 +8,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // wrapped is a policy inside another one that says nothing of its own.
@@ -23,7 +24,7 @@ func TestWrappedPolicy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tools := []engine.Tool{{Tool: permission.Tool{Name: "pay"}, Placement: message.PlaceExternal}, {Tool: permission.Tool{Name: "send"}, Placement: message.PlaceExternal, ConcurrencySafe: true}}
+	tools := []engine.Tool{{Tool: permission.Tool{Name: "pay"}, Placement: toolcall.PlaceExternal}, {Tool: permission.Tool{Name: "send"}, Placement: toolcall.PlaceExternal, ConcurrencySafe: true}}
 	eng, err := engine.New("default", engine.NewMemory(), wrapped{wrapped{policy}}, tools)
 	if err != nil {
 		t.Fatal(err)
@@ -32,25 +33,25 @@ func TestWrappedPolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer eng.Close()
-	bot, ann := eng.As(message.Principal{Role: message.RoleRuntime, Name: "bot"}), eng.As(message.Principal{Role: message.RoleApprover, Name: "ann"})
-	_, err = bot.Emit(t.Context(), message.EmitRequest{Session: "s", Reply: "r", Events: []message.RawJSON{message.RawJSON(`{"type":"TOOL_CALL_DELTA","reply_id":"r","tool_call_id":"c","delta":"{\"pin\":\"0815\"}"}`)}})
+	bot, ann := eng.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"}), eng.As(toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann"})
+	_, err = bot.Emit(t.Context(), toolcall.EmitRequest{Session: "s", Reply: "r", Events: []message.RawJSON{message.RawJSON(`{"type":"TOOL_CALL_DELTA","reply_id":"r","tool_call_id":"c","delta":"{\"pin\":\"0815\"}"}`)}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen, err := ann.Events(t.Context(), message.EventsRequest{Session: "s"})
+	seen, err := ann.Events(t.Context(), toolcall.EventsRequest{Session: "s"})
 	if err != nil || len(seen.Events) != 1 || strings.Contains(string(seen.Events[0].Event), "0815") {
 		t.Errorf("streamed arguments: %+v, %v", seen.Events, err)
 	}
-	propose := func(id message.CallID, input string) *message.Call {
+	propose := func(id message.CallID, input string) *toolcall.Call {
 		t.Helper()
-		r, err := bot.Propose(t.Context(), message.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{{ID: id, Name: "send", Input: input}}})
+		r, err := bot.Propose(t.Context(), toolcall.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{{ID: id, Name: "send", Input: input}}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return r.Calls[0]
 	}
 	q := propose("a", `{"to":"x"}`)
-	if _, err := ann.SubmitResponse(t.Context(), message.Response{Key: q.Key, Kind: message.ResponseApprove, Digest: q.Digest, Remember: &message.StandingTerms{}}); err != nil {
+	if _, err := ann.SubmitResponse(t.Context(), toolcall.Response{Key: q.Key, Kind: toolcall.ResponseApprove, Digest: q.Digest, Remember: &toolcall.StandingTerms{}}); err != nil {
 		t.Fatal(err)
 	}
 	if c := propose("b", `{"to":"x"}`); c.Decision.Standing == "" {

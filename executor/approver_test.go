@@ -10,63 +10,63 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/executor"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func approverKey(b byte) ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{b}, ed25519.SeedSize))
 }
 
-func setOf(keys ...ed25519.PrivateKey) message.KeySet {
+func setOf(keys ...ed25519.PrivateKey) toolcall.KeySet {
 	var all []ed25519.PublicKey
 	for _, k := range keys {
 		all = append(all, k.Public().(ed25519.PublicKey))
 	}
-	return message.NewKeySet(all...)
+	return toolcall.NewKeySet(all...)
 }
 
 // With a list of approvers a worker runs what they have signed, and nothing that
 // an engine alone, be it the real one, has to say.
 func TestApproverSignatures(t *testing.T) {
 	ann, gone, stranger := approverKey(1), approverKey(2), approverKey(9)
-	list := message.ApproverList{Keys: message.ApproverKeys{"ann": setOf(ann)}}
-	sign := func(t *testing.T, q message.ApprovalRequest, name string, key ed25519.PrivateKey, good time.Duration) []message.Approval {
+	list := toolcall.ApproverList{Keys: toolcall.ApproverKeys{"ann": setOf(ann)}}
+	sign := func(t *testing.T, q toolcall.ApprovalRequest, name string, key ed25519.PrivateKey, good time.Duration) []toolcall.Approval {
 		t.Helper()
-		s, err := message.SignApproval(q, name, time.Now().Add(good), key)
+		s, err := toolcall.SignApproval(q, name, time.Now().Add(good), key)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return []message.Approval{{By: message.Principal{Role: message.RoleApprover, Name: name}, At: time.Now().UTC(), Signature: s}}
+		return []toolcall.Approval{{By: toolcall.Principal{Role: toolcall.RoleApprover, Name: name}, At: time.Now().UTC(), Signature: s}}
 	}
 	for _, tc := range []struct {
 		name string
-		sign func(t *testing.T, f *message.EventRecord) []message.Approval
+		sign func(t *testing.T, f *toolcall.EventRecord) []toolcall.Approval
 		runs int32
 	}{
-		{"honest", func(t *testing.T, f *message.EventRecord) []message.Approval {
+		{"honest", func(t *testing.T, f *toolcall.EventRecord) []toolcall.Approval {
 			return sign(t, *f.Call.Request, "ann", ann, time.Hour)
 		}, 1},
-		{"the engine's word", func(*testing.T, *message.EventRecord) []message.Approval {
-			return []message.Approval{{By: message.Principal{Role: message.RoleApprover, Name: "ann"}, At: time.Now()}}
+		{"the engine's word", func(*testing.T, *toolcall.EventRecord) []toolcall.Approval {
+			return []toolcall.Approval{{By: toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann"}, At: time.Now()}}
 		}, 0},
-		{"nobody", func(*testing.T, *message.EventRecord) []message.Approval { return []message.Approval{} }, 0},
-		{"a key of the engine's own", func(t *testing.T, f *message.EventRecord) []message.Approval {
+		{"nobody", func(*testing.T, *toolcall.EventRecord) []toolcall.Approval { return []toolcall.Approval{} }, 0},
+		{"a key of the engine's own", func(t *testing.T, f *toolcall.EventRecord) []toolcall.Approval {
 			return sign(t, *f.Call.Request, "ann", stranger, time.Hour)
 		}, 0},
-		{"a revoked key", func(t *testing.T, f *message.EventRecord) []message.Approval {
+		{"a revoked key", func(t *testing.T, f *toolcall.EventRecord) []toolcall.Approval {
 			return sign(t, *f.Call.Request, "ann", gone, time.Hour)
 		}, 0},
-		{"replayed for other arguments", func(t *testing.T, f *message.EventRecord) []message.Approval {
+		{"replayed for other arguments", func(t *testing.T, f *toolcall.EventRecord) []toolcall.Approval {
 			q := *f.Call.Request
 			q.Input = `{"n":2}`
 			return sign(t, q, "ann", ann, time.Hour)
 		}, 0},
-		{"replayed for another call", func(t *testing.T, f *message.EventRecord) []message.Approval {
+		{"replayed for another call", func(t *testing.T, f *toolcall.EventRecord) []toolcall.Approval {
 			q := *f.Call.Request
 			q.Call = "call-0"
 			return sign(t, q, "ann", ann, time.Hour)
 		}, 0},
-		{"out of time", func(t *testing.T, f *message.EventRecord) []message.Approval {
+		{"out of time", func(t *testing.T, f *toolcall.EventRecord) []toolcall.Approval {
 			return sign(t, *f.Call.Request, "ann", ann, 0)
 		}, 0},
 	} {
@@ -84,7 +84,7 @@ func TestApproverSignatures(t *testing.T) {
 				if _, err := r.engine.Wait(t.Context(), f.Call.Key); err == nil || !strings.Contains(err.Error(), "have not signed") {
 					t.Errorf("the engine heard %v", err)
 				}
-			}, executor.WithApprovers(func() (message.ApproverList, error) { return list, nil }))
+			}, executor.WithApprovers(func() (toolcall.ApproverList, error) { return list, nil }))
 		})
 	}
 }
@@ -97,5 +97,5 @@ func TestApproversUnknown(t *testing.T) {
 		synctest.Wait()
 		r.wantRuns(0)
 		r.wantTask(k, 0, 1)
-	}, executor.WithApprovers(func() (message.ApproverList, error) { return message.ApproverList{}, errors.New("disk on fire") }))
+	}, executor.WithApprovers(func() (toolcall.ApproverList, error) { return toolcall.ApproverList{}, errors.New("disk on fire") }))
 }

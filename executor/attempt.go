@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // attempt is one task in a slot, from its check to the answer to its
@@ -19,9 +20,9 @@ import (
 type attempt struct {
 	w    *Worker
 	log  *slog.Logger
-	task message.Task
-	call *message.Call
-	id   message.HeartbeatRequest // who we are to the engine: call, attempt, claim
+	task toolcall.Task
+	call *toolcall.Call
+	id   toolcall.HeartbeatRequest // who we are to the engine: call, attempt, claim
 
 	cancel context.CancelCauseFunc // ends the handler's context
 	lease  atomic.Pointer[lease]   // once the start is granted; heartbeats renew it after the begin
@@ -29,11 +30,11 @@ type attempt struct {
 }
 
 // newAttempt gives the handler's context as well, which lacks only the deadline.
-func newAttempt(handlers context.Context, w *Worker, task message.Task) (*attempt, context.Context) {
+func newAttempt(handlers context.Context, w *Worker, task toolcall.Task) (*attempt, context.Context) {
 	c := task.Record.Call
 	a := &attempt{
 		w: w, task: task, call: c,
-		id:  message.HeartbeatRequest{V: 1, Key: c.Key, Attempt: c.Attempt.Number, Claim: newID()},
+		id:  toolcall.HeartbeatRequest{V: 1, Key: c.Key, Attempt: c.Attempt.Number, Claim: newID()},
 		log: w.log.With("call", c.Key.String(), "attempt", c.Attempt.Number),
 	}
 	ctx, cancel := context.WithCancelCause(handlers)
@@ -60,7 +61,7 @@ func (a *attempt) cancelled(reason string) {
 // run runs the handler with ctx under the engine's lease and delivers its
 // result. It is called at most once, after the engine said that our start is
 // durable. handlers ends when a stopping worker waits no longer.
-func (a *attempt) run(ctx, handlers context.Context, leave message.StartReply) {
+func (a *attempt) run(ctx, handlers context.Context, leave toolcall.StartReply) {
 	if !leave.Deadline.IsZero() {
 		var stop context.CancelFunc
 		ctx, stop = context.WithDeadlineCause(ctx, leave.Deadline, ErrDeadline)
@@ -103,13 +104,13 @@ func (a *attempt) run(ctx, handlers context.Context, leave message.StartReply) {
 		a.w.owe(a)
 		return
 	}
-	a.deliver(handlers, message.ResultRequest{Result: res})
+	a.deliver(handlers, toolcall.ResultRequest{Result: res})
 }
 
 // giveBack tells the engine that this worker never began the attempt and never
 // will, so that the call can be offered again.
 func (a *attempt) giveBack(handlers context.Context, why string) {
-	a.deliver(handlers, message.ResultRequest{NotBegun: why})
+	a.deliver(handlers, toolcall.ResultRequest{NotBegun: why})
 }
 
 func (a *attempt) logRun(res message.ToolResultBlock, err error) {
@@ -121,7 +122,7 @@ func (a *attempt) logRun(res message.ToolResultBlock, err error) {
 
 // deliver sends the outcome until the engine has answered, with heartbeats still
 // going so that the lease holds. Only a worker that has to stop gives up.
-func (a *attempt) deliver(handlers context.Context, req message.ResultRequest) {
+func (a *attempt) deliver(handlers context.Context, req toolcall.ResultRequest) {
 	ctx, release := delayed(handlers, resultGrace, ErrStopping)
 	defer release()
 	req.V, req.Key, req.Attempt, req.Claim = 1, a.id.Key, a.id.Attempt, a.id.Claim
@@ -157,9 +158,9 @@ func (a *attempt) deliver(handlers context.Context, req message.ResultRequest) {
 
 // report sends one line of progress, best effort.
 func (a *attempt) report(ctx context.Context, n int, text string) error {
-	_, err := request(ctx, progressTimeout, func(ctx context.Context, r message.ProgressRequest) (struct{}, error) {
+	_, err := request(ctx, progressTimeout, func(ctx context.Context, r toolcall.ProgressRequest) (struct{}, error) {
 		return struct{}{}, a.w.transport.Progress(ctx, r)
-	}, message.ProgressRequest{V: 1, Key: a.id.Key, Attempt: a.id.Attempt, Claim: a.id.Claim, N: n, Text: text})
+	}, toolcall.ProgressRequest{V: 1, Key: a.id.Key, Attempt: a.id.Attempt, Claim: a.id.Claim, N: n, Text: text})
 	if err != nil {
 		a.log.Debug("a line of progress was lost", "n", n, "err", err)
 	}

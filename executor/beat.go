@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // fallbackHeartbeat is used when the engine named neither an interval nor a
@@ -13,7 +14,7 @@ const fallbackHeartbeat = 5 * time.Second
 
 // beatInterval is how often to beat: as the engine asked, and three times in a
 // lease at least.
-func beatInterval(leave message.StartReply) time.Duration {
+func beatInterval(leave toolcall.StartReply) time.Duration {
 	every := time.Duration(0)
 	for _, d := range []time.Duration{time.Duration(leave.HeartbeatMS) * time.Millisecond, time.Duration(leave.LeaseMS) * time.Millisecond / 3} {
 		if d > 0 && (every == 0 || d < every) {
@@ -29,7 +30,7 @@ func beatInterval(leave message.StartReply) time.Duration {
 // beat keeps the lease until ctx ends or the attempt is stale, and passes the
 // engine's cancel and stale on to the handler. No answer changes nothing: the
 // run goes on through an outage of the engine, which decides when it is back.
-func (a *attempt) beat(ctx context.Context, leave message.StartReply) {
+func (a *attempt) beat(ctx context.Context, leave toolcall.StartReply) {
 	every := beatInterval(leave)
 	// One lost beat must not cost the next one its turn: the engine hears a beat
 	// when it arrives, whether or not its answer comes in time.
@@ -62,7 +63,7 @@ func (a *attempt) beat(ctx context.Context, leave message.StartReply) {
 }
 
 // sendBeat sends one heartbeat, and measures this worker's clock by the answer.
-func (a *attempt) sendBeat(ctx context.Context, limit time.Duration) (message.HeartbeatReply, error) {
+func (a *attempt) sendBeat(ctx context.Context, limit time.Duration) (toolcall.HeartbeatReply, error) {
 	sent := time.Now()
 	reply, err := request(ctx, limit, a.w.transport.Heartbeat, a.w.clock.on(a.id))
 	if err == nil {
@@ -83,7 +84,7 @@ func (a *attempt) reportClock(ctx context.Context) {
 }
 
 // heard acts on the answer to a heartbeat and reports whether it was the last.
-func (a *attempt) heard(reply message.HeartbeatReply, err error) (last bool) {
+func (a *attempt) heard(reply toolcall.HeartbeatReply, err error) (last bool) {
 	switch code(err) {
 	case message.CodeSuperseded, message.CodeFinished, message.CodeNotFound:
 		reply.Stale = true

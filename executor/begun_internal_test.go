@@ -6,14 +6,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func TestBegunGrants(t *testing.T) {
 	var b begunGrants
 	now := time.Now()
-	grant := func(n int, lasts time.Duration) *message.Grant {
-		return &message.Grant{Nonce: strconv.Itoa(n), Expires: now.Add(lasts)}
+	grant := func(n int, lasts time.Duration) *toolcall.Grant {
+		return &toolcall.Grant{Nonce: strconv.Itoa(n), Expires: now.Add(lasts)}
 	}
 	if !b.add(grant(0, time.Minute), now) || b.add(grant(0, time.Minute), now) || !b.add(grant(1, time.Hour), now) {
 		t.Fatal("a grant does not begin exactly once")

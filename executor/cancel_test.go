@@ -12,6 +12,7 @@ import (
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/executor/executortest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // causes runs until cancelled and keeps why and when.
@@ -59,8 +60,8 @@ func TestCancelForAnotherClaimIsIgnored(t *testing.T) {
 	bubble(t, slow(time.Second), func(r *rig) {
 		k := r.offer("call-1")
 		synctest.Wait()
-		r.engine.Shortcut(message.HeartbeatRequest{V: 1, Key: k, Attempt: 1, Claim: "somebody else's"}, "")
-		r.engine.Shortcut(message.HeartbeatRequest{V: 1, Key: k, Attempt: 2, Claim: r.engine.Call(k).Claim}, "")
+		r.engine.Shortcut(toolcall.HeartbeatRequest{V: 1, Key: k, Attempt: 1, Claim: "somebody else's"}, "")
+		r.engine.Shortcut(toolcall.HeartbeatRequest{V: 1, Key: k, Attempt: 2, Claim: r.engine.Call(k).Claim}, "")
 		r.wantResult(k, message.ToolResultSuccess, "ok")
 	})
 }
@@ -71,7 +72,7 @@ func TestCancelWithoutVersion(t *testing.T) {
 		k := r.offer("call-1")
 		synctest.Wait()
 		begun := time.Now()
-		r.engine.Shortcut(message.HeartbeatRequest{Key: k, Attempt: 1, Claim: r.engine.Call(k).Claim}, "")
+		r.engine.Shortcut(toolcall.HeartbeatRequest{Key: k, Attempt: 1, Claim: r.engine.Call(k).Claim}, "")
 		r.wantResult(k, message.ToolResultInterrupted, "cancelled by the engine")
 		if took := time.Since(begun); took != 0 {
 			t.Errorf("it took %s, want no heartbeat's time", took)
@@ -114,7 +115,7 @@ func TestDeadlineReachesTheHandler(t *testing.T) {
 	var got causes
 	bubble(t, got.handler, func(r *rig) {
 		begun := time.Now()
-		r.engine.Terms(message.StartReply{LeaseMS: 15_000, HeartbeatMS: 5_000, Deadline: begun.Add(42 * time.Second)})
+		r.engine.Terms(toolcall.StartReply{LeaseMS: 15_000, HeartbeatMS: 5_000, Deadline: begun.Add(42 * time.Second)})
 		k := r.offer("call-1")
 		r.wantResult(k, message.ToolResultError, "the deadline of the attempt passed")
 		if !errors.Is(got.cause, executor.ErrDeadline) || got.at.Sub(begun) != 42*time.Second {
@@ -125,7 +126,7 @@ func TestDeadlineReachesTheHandler(t *testing.T) {
 
 func TestDeadlineThatHasPassedRunsNothing(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
-		r.engine.Terms(message.StartReply{LeaseMS: 15_000, Deadline: time.Now()})
+		r.engine.Terms(toolcall.StartReply{LeaseMS: 15_000, Deadline: time.Now()})
 		r.wantResult(r.offer("call-1"), message.ToolResultError, "the deadline of the attempt passed")
 		r.wantRuns(0)
 	})
@@ -163,7 +164,7 @@ func TestHeartbeatErrors(t *testing.T) {
 		t.Run(string(code), func(t *testing.T) {
 			var got causes
 			bubble(t, got.handler, func(r *rig) {
-				r.engine.Terms(message.StartReply{LeaseMS: 15_000, Deadline: time.Now().Add(time.Minute)}) // beats every 5 s
+				r.engine.Terms(toolcall.StartReply{LeaseMS: 15_000, Deadline: time.Now().Add(time.Minute)}) // beats every 5 s
 				r.engine.Errors(func(q executortest.Request) *message.Error {
 					if q.Op == executortest.OpHeartbeat {
 						return &message.Error{Code: code, What: "no"}
@@ -189,7 +190,7 @@ func TestHeartbeatKeepsTheLease(t *testing.T) {
 
 func testHeartbeatKeepsTheLease(t *testing.T, named int64) {
 	bubble(t, slow(time.Minute), func(r *rig) {
-		r.engine.Terms(message.StartReply{LeaseMS: 15_000, HeartbeatMS: named})
+		r.engine.Terms(toolcall.StartReply{LeaseMS: 15_000, HeartbeatMS: named})
 		r.result(r.offer("call-1"))
 		if n := len(r.engine.Requests(executortest.OpHeartbeat)); n < 11 || n > 12 {
 			t.Errorf("%d heartbeats in a minute, want one every 5 s", n)

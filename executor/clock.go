@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // clockTolerance is how far a worker's clock may differ before it is told.
@@ -43,7 +43,7 @@ func (k *clock) measure(log *slog.Logger, sent, received, engine time.Time) {
 }
 
 // on tells an engine of the clock, with a heartbeat.
-func (k *clock) on(r message.HeartbeatRequest) message.HeartbeatRequest {
+func (k *clock) on(r toolcall.HeartbeatRequest) toolcall.HeartbeatRequest {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.off {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // What the program "worker" runs.
@@ -98,7 +99,7 @@ func TestCommandDiesWithTheWorker(t *testing.T) {
 // All of the input is there before the program reads, and a process that
 // outlives the worker still reads all of it.
 func TestCommandInputOutlivesTheWorker(t *testing.T) {
-	for _, size := range []int{60 << 10, 200_020, message.MaxInputBytes} {
+	for _, size := range []int{60 << 10, 200_020, toolcall.MaxInputBytes} {
 		t.Run(strconv.Itoa(size), func(t *testing.T) {
 			f := newFamily(t)
 			worker := workerOf("parent of late reader", f.path, size)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // program is a Command that runs one of the test programs.
@@ -36,11 +37,11 @@ func runCommand(ctx context.Context, t *testing.T, c executor.Command, input str
 	if err := r.Register(tool, h); err != nil {
 		t.Fatal(err)
 	}
-	key := message.Key{Space: "sp", Session: "se", Reply: "re", Call: "ca ll"}
+	key := toolcall.Key{Space: "sp", Session: "se", Reply: "re", Call: "ca ll"}
 	var mu sync.Mutex // guards lines
 	var lines []string
-	res := r.Run(ctx, message.Invocation{
-		Call:  &message.Call{Key: key, Tool: tool, Input: input, Attempt: message.Attempt{Number: 2}},
+	res := r.Run(ctx, toolcall.Invocation{
+		Call:  &toolcall.Call{Key: key, Tool: tool, Input: input, Attempt: toolcall.Attempt{Number: 2}},
 		Input: message.RawJSON(input), IdempotencyKey: key.IdempotencyKey(),
 	}, func(text string) {
 		mu.Lock()
@@ -59,8 +60,8 @@ func TestCommandResults(t *testing.T) {
 		progress       []string
 	}{
 		{"cat", "{\"a\": 1}", message.ToolResultSuccess, "{\"a\": 1}", nil},
-		{"cat", strings.Repeat(" ", message.MaxInputBytes-2) + "{}", message.ToolResultSuccess, strings.Repeat(" ", message.MaxInputBytes-2) + "{}", nil},
-		{"deaf", strings.Repeat(" ", message.MaxInputBytes-2) + "{}", message.ToolResultSuccess, "never read its input", nil},
+		{"cat", strings.Repeat(" ", toolcall.MaxInputBytes-2) + "{}", message.ToolResultSuccess, strings.Repeat(" ", toolcall.MaxInputBytes-2) + "{}", nil},
+		{"deaf", strings.Repeat(" ", toolcall.MaxInputBytes-2) + "{}", message.ToolResultSuccess, "never read its input", nil},
 		{"binary", "{}", message.ToolResultSuccess, "a\x00\uFFFDb", nil},
 		{"fail", "{}", message.ToolResultError, "half\nthe command ended with exit status 3: reading\nno such file", []string{"reading", "no such file"}},
 		{"mumble", "{}", message.ToolResultSuccess, "", []string{"10%", "20%", "done\uFFFD", long, "no newline"}},
@@ -81,7 +82,7 @@ func TestCommandResults(t *testing.T) {
 func TestCommandOutputIsBounded(t *testing.T) {
 	res, _ := runCommand(t.Context(), t, program(t, "flood"), "{}")
 	text := res.Output.String()
-	if res.State != message.ToolResultError || len(text) > message.MaxOutputBytes || !strings.Contains(text, "output of 8388608 bytes is over the limit") {
+	if res.State != message.ToolResultError || len(text) > toolcall.MaxOutputBytes || !strings.Contains(text, "output of 8388608 bytes is over the limit") {
 		t.Errorf("result %s of %d bytes ending in %q", res.State, len(text), text[max(0, len(text)-200):])
 	}
 }
@@ -109,7 +110,7 @@ func TestCommandEnvironment(t *testing.T) {
 	if strings.Contains(got, "secret") {
 		t.Errorf("a secret reached the program:\n%s", got)
 	}
-	key := message.Key{Space: "sp", Session: "se", Reply: "re", Call: "ca ll"}
+	key := toolcall.Key{Space: "sp", Session: "se", Reply: "re", Call: "ca ll"}
 	for _, want := range []string{
 		"ASKANCE_ATTEMPT=2", "ASKANCE_INPUT_BYTES=2", "ASKANCE_CALL_ID=ca ll", "ASKANCE_IDEMPOTENCY_KEY=" + key.IdempotencyKey(), "ASKANCE_REPLY_ID=re",
 		"ASKANCE_SESSION_ID=se", "ASKANCE_SPACE=sp", "ASKANCE_TOOL=" + tool, "LC_TIME=C", "MODE=test", "REGION=us",
@@ -143,7 +144,7 @@ func TestCommandWithHostileIDs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = h(t.Context(), executor.Task{Call: message.Key{Call: "a\x00PATH=/evil"}, Input: message.RawJSON("{}")})
+	_, err = h(t.Context(), executor.Task{Call: toolcall.Key{Call: "a\x00PATH=/evil"}, Input: message.RawJSON("{}")})
 	if err == nil {
 		t.Error("an id with a NUL reached the program")
 	}

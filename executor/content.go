@@ -7,6 +7,7 @@ import (
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // clean copies a content so that it can be written: text repaired, ids and
@@ -130,7 +131,7 @@ func shortened(c message.Content, limit int) message.Content {
 
 // line makes a text fit to be a line of progress.
 func line(text string) string {
-	return clip(repair(strings.TrimRight(text, "\r\n")), message.MaxTextBytes)
+	return clip(repair(strings.TrimRight(text, "\r\n")), toolcall.MaxTextBytes)
 }
 
 // repair replaces what is not UTF-8 by U+FFFD.

@@ -19,7 +19,7 @@
 //		return executor.Textf("refunded, receipt %s", id), nil
 //	}
 //
-//	func work(ctx context.Context, t executor.Transport, keys message.KeySet) error {
+//	func work(ctx context.Context, t executor.Transport, keys toolcall.KeySet) error {
 //		w, err := executor.NewWorker(t, "refund", refund, keys, executor.WithSlots(4))
 //		if err != nil {
 //			return err

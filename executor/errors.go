@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Why a Handler's context ended; see context.Cause.
@@ -31,7 +31,7 @@ var ErrClosed = errors.New("executor: the worker was closed or has run before")
 // out. The engine then offers idempotent calls again and hands the others to a
 // person.
 type UndeliveredError struct {
-	Attempts []message.HeartbeatRequest // which, in the order in which they were given up
+	Attempts []toolcall.HeartbeatRequest // which, in the order in which they were given up
 }
 
 // Error names the attempts.

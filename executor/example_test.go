@@ -8,6 +8,7 @@ import (
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/executor/executortest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func greet(_ context.Context, t executor.Task) (executor.Output, error) {
@@ -29,8 +30,8 @@ func ExampleRegistry() {
 		return
 	}
 	run := func(input string) {
-		res := tools.Run(context.Background(), message.Invocation{
-			Call:  &message.Call{Key: message.Key{Call: "call-1"}, Tool: "greet", Input: input},
+		res := tools.Run(context.Background(), toolcall.Invocation{
+			Call:  &toolcall.Call{Key: toolcall.Key{Call: "call-1"}, Tool: "greet", Input: input},
 			Input: message.RawJSON(input),
 		}, func(line string) { fmt.Println("progress:", line) })
 		fmt.Printf("%s: %s\n", res.State, res.Output)

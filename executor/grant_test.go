@@ -9,16 +9,17 @@ import (
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/executor/executortest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Each of these differs from an honest task in one thing.
 func TestUnprovenTasksNeverRun(t *testing.T) {
 	cases := []struct {
 		name   string
-		forge  func(e *executortest.Engine, f *message.EventRecord)
+		forge  func(e *executortest.Engine, f *toolcall.EventRecord)
 		reason string // part of what the engine is told
 	}{
-		{"bad signature", func(_ *executortest.Engine, f *message.EventRecord) {
+		{"bad signature", func(_ *executortest.Engine, f *toolcall.EventRecord) {
 			g := f.Call.Attempt.Grant
 			g.Sig = strings.Map(func(r rune) rune {
 				if r == 'A' {
@@ -27,77 +28,77 @@ func TestUnprovenTasksNeverRun(t *testing.T) {
 				return 'A'
 			}, g.Sig)
 		}, "the signature does not fit"},
-		{"signature of another grant", func(e *executortest.Engine, f *message.EventRecord) {
+		{"signature of another grant", func(e *executortest.Engine, f *toolcall.EventRecord) {
 			f.Call.Attempt.Grant.Sig = e.Record("other", `{}`).Call.Attempt.Grant.Sig
 		}, "the signature does not fit"},
-		{"no base64", func(_ *executortest.Engine, f *message.EventRecord) { f.Call.Attempt.Grant.Sig = "!" }, "not base64url"},
-		{"no grant", func(_ *executortest.Engine, f *message.EventRecord) { f.Call.Attempt.Grant = nil }, "there is no grant"},
-		{"no approval request", func(_ *executortest.Engine, f *message.EventRecord) { f.Call.Request = nil }, "no approval request"},
-		{"another digest", func(e *executortest.Engine, f *message.EventRecord) {
+		{"no base64", func(_ *executortest.Engine, f *toolcall.EventRecord) { f.Call.Attempt.Grant.Sig = "!" }, "not base64url"},
+		{"no grant", func(_ *executortest.Engine, f *toolcall.EventRecord) { f.Call.Attempt.Grant = nil }, "there is no grant"},
+		{"no approval request", func(_ *executortest.Engine, f *toolcall.EventRecord) { f.Call.Request = nil }, "no approval request"},
+		{"another digest", func(e *executortest.Engine, f *toolcall.EventRecord) {
 			f.Call.Request.Reason = "a person approved it"
 		}, "not the ones that were approved"},
-		{"a byte of the input", func(_ *executortest.Engine, f *message.EventRecord) {
+		{"a byte of the input", func(_ *executortest.Engine, f *toolcall.EventRecord) {
 			f.Call.Input, f.Call.Request.Input = `{"n":2}`, `{"n":2}`
 		}, "not the ones that were approved"},
-		{"no input", func(_ *executortest.Engine, f *message.EventRecord) { f.Call.Input, f.Call.Request.Input = "", "" }, "not the ones that were approved"},
-		{"cut input", func(_ *executortest.Engine, f *message.EventRecord) {
+		{"no input", func(_ *executortest.Engine, f *toolcall.EventRecord) { f.Call.Input, f.Call.Request.Input = "", "" }, "not the ones that were approved"},
+		{"cut input", func(_ *executortest.Engine, f *toolcall.EventRecord) {
 			f.Call.Input, f.Call.Request.Input = `{"n":1`, `{"n":1`
 		}, "not the ones that were approved"},
-		{"white space in the input", func(_ *executortest.Engine, f *message.EventRecord) {
+		{"white space in the input", func(_ *executortest.Engine, f *toolcall.EventRecord) {
 			f.Call.Input, f.Call.Request.Input = `{"n": 1}`, `{"n": 1}`
 		}, "not the ones that were approved"},
-		{"call shows other input", func(_ *executortest.Engine, f *message.EventRecord) { f.Call.Input = `{"n":2}` }, "not the ones of the approval request"},
-		{"call names another tool", func(_ *executortest.Engine, f *message.EventRecord) { f.Call.Tool = "rm" }, "not an unstarted remote attempt of the tool \"probe\""},
-		{"approval request about another tool", func(e *executortest.Engine, f *message.EventRecord) {
+		{"call shows other input", func(_ *executortest.Engine, f *toolcall.EventRecord) { f.Call.Input = `{"n":2}` }, "not the ones of the approval request"},
+		{"call names another tool", func(_ *executortest.Engine, f *toolcall.EventRecord) { f.Call.Tool = "rm" }, "not an unstarted remote attempt of the tool \"probe\""},
+		{"approval request about another tool", func(e *executortest.Engine, f *toolcall.EventRecord) {
 			f.Call.Request.Tool = "rm"
 			e.Sign(f)
 		}, "the approval request is about the tool rm"},
-		{"grant for another tool", func(e *executortest.Engine, f *message.EventRecord) {
+		{"grant for another tool", func(e *executortest.Engine, f *toolcall.EventRecord) {
 			f.Call.Attempt.Grant.Tool = "rm"
 			e.Sign(f)
 		}, "given for the tool rm"},
-		{"call routed elsewhere", func(e *executortest.Engine, f *message.EventRecord) {
-			f.Call.Decision = &message.Decision{Route: "exec.payments"}
+		{"call routed elsewhere", func(e *executortest.Engine, f *toolcall.EventRecord) {
+			f.Call.Decision = &toolcall.Decision{Route: "exec.payments"}
 			f.Call.Attempt.Grant.Route = "exec.payments"
 			e.Sign(f)
 		}, "not an unstarted remote attempt of the tool"},
-		{"grant for another route", func(e *executortest.Engine, f *message.EventRecord) {
+		{"grant for another route", func(e *executortest.Engine, f *toolcall.EventRecord) {
 			f.Call.Attempt.Grant.Route = "exec.payments"
 			e.Sign(f)
 		}, `given for the route "exec.payments", not ""`},
-		{"route taken out of the grant", func(e *executortest.Engine, f *message.EventRecord) {
+		{"route taken out of the grant", func(e *executortest.Engine, f *toolcall.EventRecord) {
 			f.Call.Attempt.Grant.Route = "exec.payments"
 			e.Sign(f)
 			f.Call.Attempt.Grant.Route = ""
 		}, "the signature does not fit"},
-		{"approval request about another call", func(e *executortest.Engine, f *message.EventRecord) {
+		{"approval request about another call", func(e *executortest.Engine, f *toolcall.EventRecord) {
 			f.Call.Request.Call = "other"
 			e.Sign(f)
 		}, "the approval request is about the call"},
-		{"grant for another call", func(e *executortest.Engine, f *message.EventRecord) {
+		{"grant for another call", func(e *executortest.Engine, f *toolcall.EventRecord) {
 			f.Call.Attempt.Grant.Call = "other"
 			e.Sign(f)
 		}, "given for the call"},
-		{"grant of the first attempt", func(_ *executortest.Engine, f *message.EventRecord) { f.Call.Attempt.Number = 2 }, "another attempt"},
-		{"another policy", func(e *executortest.Engine, f *message.EventRecord) {
+		{"grant of the first attempt", func(_ *executortest.Engine, f *toolcall.EventRecord) { f.Call.Attempt.Number = 2 }, "another attempt"},
+		{"another policy", func(e *executortest.Engine, f *toolcall.EventRecord) {
 			f.Call.Attempt.Grant.Bundle = "sha256:other"
 			e.Sign(f)
 		}, "another policy bundle"},
-		{"another idempotency key", func(e *executortest.Engine, f *message.EventRecord) {
+		{"another idempotency key", func(e *executortest.Engine, f *toolcall.EventRecord) {
 			f.Call.Attempt.Grant.IdempotencyKey = "ak_other"
 			e.Sign(f)
 		}, "idempotency key"},
-		{"expired, and not signed so", func(_ *executortest.Engine, f *message.EventRecord) {
+		{"expired, and not signed so", func(_ *executortest.Engine, f *toolcall.EventRecord) {
 			f.Call.Attempt.Grant.Expires = time.Now()
 		}, "the signature does not fit"},
-		{"never valid", func(e *executortest.Engine, f *message.EventRecord) {
+		{"never valid", func(e *executortest.Engine, f *toolcall.EventRecord) {
 			f.Call.Attempt.Grant.Expires = time.Now()
 			e.Sign(f)
 		}, "it expired"},
-		{"started already", func(_ *executortest.Engine, f *message.EventRecord) { f.Call.Attempt.Claim = "c" }, "not an unstarted"},
-		{"waits for a person", func(_ *executortest.Engine, f *message.EventRecord) { f.Call.Blocked = message.BlockedUnknown }, "not an unstarted"},
-		{"only allowed", func(_ *executortest.Engine, f *message.EventRecord) { f.Call.State = message.ToolCallAllowed }, "not an unstarted"},
-		{"a note", func(_ *executortest.Engine, f *message.EventRecord) { f.Note = &message.Note{What: "late_result"} }, "not an unstarted"},
+		{"started already", func(_ *executortest.Engine, f *toolcall.EventRecord) { f.Call.Attempt.Claim = "c" }, "not an unstarted"},
+		{"waits for a person", func(_ *executortest.Engine, f *toolcall.EventRecord) { f.Call.Blocked = toolcall.BlockedUnknown }, "not an unstarted"},
+		{"only allowed", func(_ *executortest.Engine, f *toolcall.EventRecord) { f.Call.State = message.ToolCallAllowed }, "not an unstarted"},
+		{"a note", func(_ *executortest.Engine, f *toolcall.EventRecord) { f.Note = &toolcall.Note{What: "late_result"} }, "not an unstarted"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -133,7 +134,7 @@ func TestRoutedWorker(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, ok, func(r *rig) {
 				f := r.engine.Record("call-1", `{"n":1}`)
-				f.Call.Decision = &message.Decision{Route: c.call}
+				f.Call.Decision = &toolcall.Decision{Route: c.call}
 				f.Call.Attempt.Grant.Route = c.grant
 				r.engine.Sign(f)
 				r.engine.Offer(f)
@@ -213,12 +214,12 @@ func TestUnknownEngineKey(t *testing.T) {
 func TestEmptyTasksAreDropped(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
 		r.engine.Offer(nil)
-		r.engine.Offer(&message.EventRecord{})
+		r.engine.Offer(&toolcall.EventRecord{})
 		k := r.offer("call-1")
 		r.wantResult(k, message.ToolResultSuccess, "ok")
 		synctest.Wait()
 		r.wantRuns(1)
-		r.wantTask(message.Key{}, 2, 0)
+		r.wantTask(toolcall.Key{}, 2, 0)
 	})
 }
 

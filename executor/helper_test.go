@@ -13,6 +13,7 @@ import (
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/executor/executortest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 const tool = "probe"
@@ -52,14 +53,14 @@ func bubble(t *testing.T, h executor.Handler, f func(*rig), opts ...executor.Wor
 }
 
 // offer puts a new call on the queue.
-func (r *rig) offer(id message.CallID) message.Key {
+func (r *rig) offer(id message.CallID) toolcall.Key {
 	f := r.engine.Record(id, `{"n":1}`)
 	r.engine.Offer(f)
 	return f.Call.Key
 }
 
 // result waits for the call's result.
-func (r *rig) result(k message.Key) message.ToolResultBlock {
+func (r *rig) result(k toolcall.Key) message.ToolResultBlock {
 	r.t.Helper()
 	ctx, stop := context.WithTimeout(r.t.Context(), 24*time.Hour) // of fake time
 	defer stop()
@@ -70,7 +71,7 @@ func (r *rig) result(k message.Key) message.ToolResultBlock {
 	return res
 }
 
-func (r *rig) wantResult(k message.Key, state message.ToolResultState, text string) {
+func (r *rig) wantResult(k toolcall.Key, state message.ToolResultState, text string) {
 	r.t.Helper()
 	if res := r.result(k); res.State != state || res.Output.String() != text {
 		r.t.Errorf("result %s %q, want %s %q", res.State, res.Output.String(), state, text)
@@ -85,7 +86,7 @@ func (r *rig) wantRuns(n int32) {
 }
 
 // wantTask checks what became of the call's task.
-func (r *rig) wantTask(k message.Key, acks, releases int) {
+func (r *rig) wantTask(k toolcall.Key, acks, releases int) {
 	r.t.Helper()
 	if c := r.engine.Call(k); c.Acks != acks || len(c.Releases) != releases {
 		r.t.Errorf("the task was acknowledged %d times and released %d times, want %d and %d", c.Acks, len(c.Releases), acks, releases)
@@ -122,7 +123,7 @@ func outage(on *atomic.Bool, f executortest.Fault) func(executortest.Request) ex
 }
 
 // wantUndelivered checks that err names exactly these calls.
-func wantUndelivered(t *testing.T, err error, keys ...message.Key) {
+func wantUndelivered(t *testing.T, err error, keys ...toolcall.Key) {
 	t.Helper()
 	u, is := errors.AsType[*executor.UndeliveredError](err)
 	if !is || len(u.Attempts) != len(keys) {

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // lease is the time that the engine grants before it counts a silent owner as
@@ -22,16 +22,16 @@ var errNotBegun = errors.New("the attempt was not begun")
 // mayBegin refuses to begin what the engine may have given up, or may give up
 // before it hears a first heartbeat.
 func (l lease) mayBegin() error {
-	if l.length < message.MinLease {
-		return fmt.Errorf("%w: the engine's lease of %s is shorter than the %s that a worker can keep; give the tool a longer lease", errNotBegun, l.length, message.MinLease)
+	if l.length < toolcall.MinLease {
+		return fmt.Errorf("%w: the engine's lease of %s is shorter than the %s that a worker can keep; give the tool a longer lease", errNotBegun, l.length, toolcall.MinLease)
 	}
-	if past := elapsed(l.since); past > message.BeginWithin(l.length) {
+	if past := elapsed(l.since); past > toolcall.BeginWithin(l.length) {
 		return fmt.Errorf("%w: %s of the lease of %s had passed", errNotBegun, past.Round(time.Millisecond), l.length)
 	}
 	return nil
 }
 
-func elapsed(t time.Time) time.Duration { return message.Elapsed(t, time.Now()) }
+func elapsed(t time.Time) time.Duration { return toolcall.Elapsed(t, time.Now()) }
 
 // maxBegun bounds how many grants a worker remembers.
 const maxBegun = 1 << 16
@@ -45,7 +45,7 @@ type begunGrants struct {
 }
 
 // add notes a grant and reports whether it is the first time.
-func (b *begunGrants) add(g *message.Grant, now time.Time) bool {
+func (b *begunGrants) add(g *toolcall.Grant, now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if _, again := b.known[g.Nonce]; again {

@@ -14,6 +14,7 @@ import (
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/executor/executortest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // A queue that does not confirm the acknowledgement delays neither the run nor
@@ -25,7 +26,7 @@ func TestUnconfirmedAcknowledgementDelaysNothing(t *testing.T) {
 		return slow(3*time.Second)(ctx, tk)
 	}
 	bubble(t, handler, func(r *rig) {
-		r.engine.Terms(message.StartReply{LeaseMS: 2_000, HeartbeatMS: 500})
+		r.engine.Terms(toolcall.StartReply{LeaseMS: 2_000, HeartbeatMS: 500})
 		r.engine.Faults(func(q executortest.Request) executortest.Fault {
 			if q.Op == executortest.OpAck {
 				return executortest.Silent
@@ -62,14 +63,14 @@ func TestPassedLeaseIsNotBegun(t *testing.T) {
 		{"stored and answered with a quarter left", 6 * time.Second, executortest.ReplyLost, 0},
 		{"stored and answered in time", 15 * time.Second, executortest.ReplyLost, 1},
 		{"stored by the second request", 2 * time.Second, executortest.Silent, 1},
-		{"too short", message.MinLease - time.Millisecond, executortest.None, 0},
+		{"too short", toolcall.MinLease - time.Millisecond, executortest.None, 0},
 		{"none", 0, executortest.None, 0},
-		{"shortest", message.MinLease, executortest.None, 1},
+		{"shortest", toolcall.MinLease, executortest.None, 1},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, ok, func(r *rig) {
-				r.engine.Terms(message.StartReply{LeaseMS: c.lease.Milliseconds()})
+				r.engine.Terms(toolcall.StartReply{LeaseMS: c.lease.Milliseconds()})
 				r.engine.Faults(failFirst(executortest.OpStart, 1, c.fault))
 				k := r.offer("call-1")
 				time.Sleep(time.Minute)
@@ -87,7 +88,7 @@ func TestWaitBeforeTheRunCounts(t *testing.T) {
 		src := &slowSource{wait: wait}
 		bubble(t, ok, func(r *rig) {
 			src.keys = r.engine.Keys()
-			r.engine.Terms(message.StartReply{LeaseMS: 2_000})
+			r.engine.Terms(toolcall.StartReply{LeaseMS: 2_000})
 			r.result(r.offer("call-0")) // the keys are fetched
 			src.slow.Store(true)
 			f := r.engine.Record("call-1", `{"n":1}`)
@@ -121,7 +122,7 @@ func TestCommandLooksAtTheLeaseOnceMore(t *testing.T) {
 		return executortest.None
 	}
 	bubble(t, late, func(r *rig) {
-		r.engine.Terms(message.StartReply{LeaseMS: 2_000})
+		r.engine.Terms(toolcall.StartReply{LeaseMS: 2_000})
 		r.engine.Faults(silent)
 		k := r.offer("call-1")
 		if res := r.result(k); res.State != message.ToolResultError || !strings.Contains(res.Output.String(), "was not begun") {
@@ -130,7 +131,7 @@ func TestCommandLooksAtTheLeaseOnceMore(t *testing.T) {
 		r.wantNotBegun(k, 0, "")
 	})
 	bubble(t, late, func(r *rig) {
-		r.engine.Terms(message.StartReply{LeaseMS: 2_000})
+		r.engine.Terms(toolcall.StartReply{LeaseMS: 2_000})
 		r.engine.Faults(silent)
 		k := r.offer("call-1")
 		time.Sleep(time.Minute)
@@ -152,7 +153,7 @@ func TestHeartbeatsRenewTheLeaseOfACommand(t *testing.T) {
 		time.Sleep(time.Minute)
 		return command(ctx, tk)
 	}, func(r *rig) {
-		r.engine.Terms(message.StartReply{LeaseMS: 2_000})
+		r.engine.Terms(toolcall.StartReply{LeaseMS: 2_000})
 		if res := r.result(r.offer("call-1")); res.State != message.ToolResultSuccess {
 			t.Errorf("result %s %q, want success", res.State, res.Output.String())
 		}
@@ -163,19 +164,19 @@ func TestHeartbeatsRenewTheLeaseOfACommand(t *testing.T) {
 type slowSource struct {
 	slow atomic.Bool
 	wait time.Duration
-	keys message.KeySet
+	keys toolcall.KeySet
 }
 
-func (s *slowSource) Keys(context.Context) (message.KeySet, error) {
+func (s *slowSource) Keys(context.Context) (toolcall.KeySet, error) {
 	if s.slow.Load() {
 		time.Sleep(s.wait)
 	}
 	return s.keys, nil
 }
 
-func both(a, b message.KeySet) message.KeySet {
-	out := message.KeySet{}
-	for _, s := range []message.KeySet{a, b} {
+func both(a, b toolcall.KeySet) toolcall.KeySet {
+	out := toolcall.KeySet{}
+	for _, s := range []toolcall.KeySet{a, b} {
 		maps.Copy(out, s)
 	}
 	return out
@@ -204,7 +205,7 @@ func TestStoppingBeforeTheRunGivesTheAttemptBack(t *testing.T) {
 }
 
 // wantNotBegun checks how often an attempt was given back, and what was said.
-func (r *rig) wantNotBegun(k message.Key, n int, text string) {
+func (r *rig) wantNotBegun(k toolcall.Key, n int, text string) {
 	r.t.Helper()
 	got := r.engine.Call(k).NotBegun
 	if len(got) != n {
@@ -221,40 +222,42 @@ func (r *rig) wantNotBegun(k message.Key, n int, text string) {
 // nothing and ends nothing: the worker asks again until an engine answers.
 func TestForgedStartReplies(t *testing.T) {
 	stranger := executortest.NewEngine(tool)
-	cases := map[string]func(r *rig) func(*message.StartReply){
-		"unsigned":   func(*rig) func(*message.StartReply) { return func(s *message.StartReply) { s.Sig = "" } },
-		"no base64":  func(*rig) func(*message.StartReply) { return func(s *message.StartReply) { s.Sig = "!" } },
-		"no members": func(*rig) func(*message.StartReply) { return func(s *message.StartReply) { *s = message.StartReply{} } },
-		"signature of a stranger under the engine's key id": func(*rig) func(*message.StartReply) {
-			return func(s *message.StartReply) {
+	cases := map[string]func(r *rig) func(*toolcall.StartReply){
+		"unsigned":  func(*rig) func(*toolcall.StartReply) { return func(s *toolcall.StartReply) { s.Sig = "" } },
+		"no base64": func(*rig) func(*toolcall.StartReply) { return func(s *toolcall.StartReply) { s.Sig = "!" } },
+		"no members": func(*rig) func(*toolcall.StartReply) {
+			return func(s *toolcall.StartReply) { *s = toolcall.StartReply{} }
+		},
+		"signature of a stranger under the engine's key id": func(*rig) func(*toolcall.StartReply) {
+			return func(s *toolcall.StartReply) {
 				id := s.KeyID
 				stranger.SignReply(s)
 				s.KeyID = id
 			}
 		},
-		"signed by a stranger": func(*rig) func(*message.StartReply) { return stranger.SignReply },
+		"signed by a stranger": func(*rig) func(*toolcall.StartReply) { return stranger.SignReply },
 	}
-	kind := reflect.TypeFor[message.StartReply]()
+	kind := reflect.TypeFor[toolcall.StartReply]()
 	for _, f := range reflect.VisibleFields(kind) {
 		if f.Anonymous || f.Name == "Lease" && f.Type.Kind() == reflect.String {
 			continue // of no call: it does not travel
 		}
-		cases["another "+f.Name] = func(*rig) func(*message.StartReply) {
-			return func(s *message.StartReply) { change(t, reflect.ValueOf(s).Elem().FieldByIndex(f.Index)) }
+		cases["another "+f.Name] = func(*rig) func(*toolcall.StartReply) {
+			return func(s *toolcall.StartReply) { change(t, reflect.ValueOf(s).Elem().FieldByIndex(f.Index)) }
 		}
 	}
 	// Each of these is signed by the engine itself, for something else.
-	for name, turn := range map[string]func(*message.StartReply){
-		"of another call":    func(s *message.StartReply) { s.Call = "other"; s.IdempotencyKey = s.Key.IdempotencyKey() },
-		"of another space":   func(s *message.StartReply) { s.Space = "other"; s.IdempotencyKey = s.Key.IdempotencyKey() },
-		"of another attempt": func(s *message.StartReply) { s.Attempt++ },
-		"of another claim":   func(s *message.StartReply) { s.Claim = "other" },
-		"of no claim":        func(s *message.StartReply) { s.Claim = "" },
-		"of another sending": func(s *message.StartReply) { s.Request = "other" },
-		"of another grant":   func(s *message.StartReply) { s.Nonce = "other" },
+	for name, turn := range map[string]func(*toolcall.StartReply){
+		"of another call":    func(s *toolcall.StartReply) { s.Call = "other"; s.IdempotencyKey = s.Key.IdempotencyKey() },
+		"of another space":   func(s *toolcall.StartReply) { s.Space = "other"; s.IdempotencyKey = s.Key.IdempotencyKey() },
+		"of another attempt": func(s *toolcall.StartReply) { s.Attempt++ },
+		"of another claim":   func(s *toolcall.StartReply) { s.Claim = "other" },
+		"of no claim":        func(s *toolcall.StartReply) { s.Claim = "" },
+		"of another sending": func(s *toolcall.StartReply) { s.Request = "other" },
+		"of another grant":   func(s *toolcall.StartReply) { s.Nonce = "other" },
 	} {
-		cases[name] = func(r *rig) func(*message.StartReply) {
-			return func(s *message.StartReply) { turn(s); r.engine.SignReply(s) }
+		cases[name] = func(r *rig) func(*toolcall.StartReply) {
+			return func(s *toolcall.StartReply) { turn(s); r.engine.SignReply(s) }
 		}
 	}
 	for name, forge := range cases {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // helperEnv makes this test binary a program for Command to run.
@@ -62,5 +62,5 @@ var programs = map[string]func(){
 		os.Exit(1)
 	},
 	"binary": func() { _, _ = os.Stdout.Write([]byte{'a', 0, 0xff, 'b'}) },
-	"big":    func() { fmt.Print(strings.Repeat("z", message.MaxOutputBytes/2)) },
+	"big":    func() { fmt.Print(strings.Repeat("z", toolcall.MaxOutputBytes/2)) },
 }

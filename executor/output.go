@@ -11,7 +11,7 @@ import (
 type Output struct {
 	// Content is a text, or a list of text and data blocks (message.List). Text that is not
 	// UTF-8 is repaired (U+FFFD for each broken sequence). What would make the
-	// result, as JSON, larger than message.MaxOutputBytes is cut and makes it an
+	// result, as JSON, larger than toolcall.MaxOutputBytes is cut and makes it an
 	// error, see OutputError.
 	Content message.Content
 	// State is success when empty. Error, interrupted and denied are the others

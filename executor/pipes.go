@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // pipes are a program's outputs, each copied by a goroutine. The program gets
@@ -82,7 +82,7 @@ type capture struct {
 
 // Write never fails.
 func (c *capture) Write(b []byte) (int, error) {
-	n := min(len(b), message.MaxOutputBytes-c.buf.Len())
+	n := min(len(b), toolcall.MaxOutputBytes-c.buf.Len())
 	c.buf.Write(b[:n])
 	c.dropped += len(b) - n
 	return len(b), nil

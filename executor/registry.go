@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Registry holds the Go functions that run beside the engine, by tool name. It
@@ -59,10 +60,10 @@ func (r *Registry) handler(tool string) Handler {
 // Run runs one attempt of the invocation's call and returns its result, which
 // is never "running" and always within the documented limits. It refuses an
 // invocation whose input is not the call's own. progress, if not nil, gets
-// lines of at most message.MaxTextBytes until Run returns, one at a time but
+// lines of at most toolcall.MaxTextBytes until Run returns, one at a time but
 // from any goroutine. Run returns when the handler does; see Handler
 // for what an ended ctx means.
-func (r *Registry) Run(ctx context.Context, inv message.Invocation, progress func(text string)) message.ToolResultBlock {
+func (r *Registry) Run(ctx context.Context, inv toolcall.Invocation, progress func(text string)) message.ToolResultBlock {
 	if inv.Call == nil {
 		return result(Task{}, Output{}, fmt.Errorf("the invocation names no call"))
 	}

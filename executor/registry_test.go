@@ -9,6 +9,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 var _ engine.Executor = (*executor.Registry)(nil)
@@ -42,20 +43,20 @@ func TestRegistryRefuses(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	call := func(tool, input string) *message.Call {
-		return &message.Call{Key: message.Key{Call: "c"}, Tool: tool, Input: input}
+	call := func(tool, input string) *toolcall.Call {
+		return &toolcall.Call{Key: toolcall.Key{Call: "c"}, Tool: tool, Input: input}
 	}
 	cases := []struct {
 		name string
-		inv  message.Invocation
+		inv  toolcall.Invocation
 		text string
 	}{
-		{"no call", message.Invocation{Input: message.RawJSON("{}")}, "the invocation names no call"},
-		{"unknown tool", message.Invocation{Call: call("rm", "{}"), Input: message.RawJSON("{}")}, `no handler is registered for the tool "rm"`},
-		{"no input", message.Invocation{Call: call(tool, `{"n":1}`)}, "refused: the input is not the one that was decided"},
-		{"cut input", message.Invocation{Call: call(tool, `{"n":1}`), Input: message.RawJSON(`{"n":1`)}, "refused: the input is not the one that was decided"},
-		{"other input", message.Invocation{Call: call(tool, `{"n":1}`), Input: message.RawJSON(`{"n":2}`)}, "refused: the input is not the one that was decided"},
-		{"no input", message.Invocation{Call: call(tool, `{}`)}, "refused: the input is not the one that was decided"},
+		{"no call", toolcall.Invocation{Input: message.RawJSON("{}")}, "the invocation names no call"},
+		{"unknown tool", toolcall.Invocation{Call: call("rm", "{}"), Input: message.RawJSON("{}")}, `no handler is registered for the tool "rm"`},
+		{"no input", toolcall.Invocation{Call: call(tool, `{"n":1}`)}, "refused: the input is not the one that was decided"},
+		{"cut input", toolcall.Invocation{Call: call(tool, `{"n":1}`), Input: message.RawJSON(`{"n":1`)}, "refused: the input is not the one that was decided"},
+		{"other input", toolcall.Invocation{Call: call(tool, `{"n":1}`), Input: message.RawJSON(`{"n":2}`)}, "refused: the input is not the one that was decided"},
+		{"no input", toolcall.Invocation{Call: call(tool, `{}`)}, "refused: the input is not the one that was decided"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -84,8 +85,8 @@ func TestRegistryProgressIsSerial(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := 0
-	r.Run(t.Context(), message.Invocation{
-		Call: &message.Call{Key: message.Key{Call: "c"}, Tool: tool, Input: "{}"}, Input: message.RawJSON("{}"),
+	r.Run(t.Context(), toolcall.Invocation{
+		Call: &toolcall.Call{Key: toolcall.Key{Call: "c"}, Tool: tool, Input: "{}"}, Input: message.RawJSON("{}"),
 	}, func(string) { n++ })
 	if n != 8 && n != 9 {
 		t.Errorf("%d lines, want 8 or 9", n)

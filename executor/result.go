@@ -8,6 +8,7 @@ import (
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // result turns what a handler returned into the block that ends the call. It
@@ -53,7 +54,7 @@ func resultWithin(limit int, t Task, out Output, err error) message.ToolResultBl
 
 // maxOutput is what a result may hold. The engine's limit is on output, state
 // and metadata as one JSON object; the difference is for what surrounds them.
-const maxOutput = message.MaxOutputBytes - 128
+const maxOutput = toolcall.MaxOutputBytes - 128
 
 // noteLen is at least what the note takes as JSON, as a line or a block.
 func noteLen(note string) int {
@@ -72,7 +73,7 @@ func faultText(faults []error) string {
 			continue
 		}
 		text := repair(err.Error())
-		if short := clip(text, message.MaxTextBytes); short != text {
+		if short := clip(text, toolcall.MaxTextBytes); short != text {
 			text = short + " […]"
 		}
 		lines = append(lines, text)
@@ -106,8 +107,8 @@ func cleanMetadata(m map[string]any) (clean map[string]any, size int, err error)
 	if err != nil {
 		return none, 0, fmt.Errorf("the result's metadata was dropped: %w", err)
 	}
-	if len(b) > message.MaxTextBytes {
-		return none, 0, fmt.Errorf("the result's metadata of %d bytes was dropped, the limit is %d", len(b), message.MaxTextBytes)
+	if len(b) > toolcall.MaxTextBytes {
+		return none, 0, fmt.Errorf("the result's metadata of %d bytes was dropped, the limit is %d", len(b), toolcall.MaxTextBytes)
 	}
 	if clean, err = strictjson.Object(b); err != nil {
 		return none, 0, fmt.Errorf("the result's metadata was dropped: %w", err)

@@ -9,10 +9,11 @@ import (
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 	"pgregory.net/rapid"
 )
 
-// wireLen is the length that the engine holds against message.MaxOutputBytes.
+// wireLen is the length that the engine holds against toolcall.MaxOutputBytes.
 func wireLen(t interface{ Fatal(...any) }, r message.ToolResultBlock) int {
 	b, err := strictjson.Marshal(struct {
 		Output   message.Content         `json:"output"`
@@ -42,12 +43,12 @@ func FuzzResultText(f *testing.F) {
 			err = errors.New(fault)
 		}
 		for _, out := range []Output{Text(text), blocks(&message.TextBlock{Text: text}, &message.TextBlock{Text: "end"})} {
-			r := resultWithin(limit, Task{Call: message.Key{Call: "c"}, Tool: "t"}, out, err)
+			r := resultWithin(limit, Task{Call: toolcall.Key{Call: "c"}, Tool: "t"}, out, err)
 			whole := repair(out.Content.String())
 			got := r.Output.String()
 			cut := strings.Contains(got, "over the limit")
 			kept, _, _ := strings.Cut(got, "the tool ran to its end")
-			switch n := wireLen(t, r) - (message.MaxOutputBytes - maxOutput); {
+			switch n := wireLen(t, r) - (toolcall.MaxOutputBytes - maxOutput); {
 			case n > limit:
 				t.Errorf("the result takes %d bytes, want at most %d", n, limit)
 			case !utf8.ValidString(got):
@@ -94,7 +95,7 @@ func TestResultLimits(t *testing.T) {
 		return &message.DataBlock{Source: &message.Base64Source{Data: strings.Repeat("A", n), MediaType: "image/png"}}
 	}
 	text := func(n int) message.Block { return &message.TextBlock{Text: strings.Repeat("x", n)} }
-	half := message.MaxOutputBytes / 2
+	half := toolcall.MaxOutputBytes / 2
 	cases := []struct {
 		name  string
 		out   Output
@@ -111,22 +112,22 @@ func TestResultLimits(t *testing.T) {
 		{"one large image", blocks(image(2 * half)), nil, message.ToolResultError, 1, "over the limit"},
 		{"dropped by the producer", Output{Content: message.Content{Text: "a"}, dropped: 2 * half}, nil, message.ToolResultError, 0, "over the limit"},
 		{"error that just does not fit", Text(strings.Repeat("x", maxOutput-10)), errors.New("no such file"), message.ToolResultError, 0, "no such file\nthe tool ran to its end, but its output of 524150 bytes is over the limit"},
-		{"long error", Output{}, errors.New(strings.Repeat("e", message.MaxTextBytes+1)), message.ToolResultError, 0, "e […]"},
+		{"long error", Output{}, errors.New(strings.Repeat("e", toolcall.MaxTextBytes+1)), message.ToolResultError, 0, "e […]"},
 		{"interrupted stays", Output{Content: message.Content{Text: strings.Repeat("x", 2*half)}, State: message.ToolResultInterrupted}, nil, message.ToolResultInterrupted, 0, "over the limit"},
 		{"nil block", blocks(nil, (*message.TextBlock)(nil), &message.DataBlock{}, text(1)), nil, message.ToolResultError, 2, "block 0 of the output was left out"},
 		{"broken unknown block", blocks(&message.UnknownBlock{Kind: "x", Raw: message.RawJSON(`{"type":`)}), nil, message.ToolResultError, 1, "block 0 of the output was left out"},
 		{"broken media type", blocks(&message.DataBlock{Source: &message.Base64Source{MediaType: "\xff"}}), nil, message.ToolResultError, 1, "block 0 of the output was left out"},
-		{"large metadata", Output{Metadata: map[string]any{"k": strings.Repeat("x", message.MaxTextBytes)}}, nil, message.ToolResultError, 0, "metadata of 16392 bytes was dropped"},
+		{"large metadata", Output{Metadata: map[string]any{"k": strings.Repeat("x", toolcall.MaxTextBytes)}}, nil, message.ToolResultError, 0, "metadata of 16392 bytes was dropped"},
 		{"unfit metadata", Output{Metadata: map[string]any{"k": make(chan int)}}, nil, message.ToolResultError, 0, "metadata was dropped"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			r := result(Task{Call: message.Key{Call: "c"}, Tool: "t"}, c.out, c.err)
+			r := result(Task{Call: toolcall.Key{Call: "c"}, Tool: "t"}, c.out, c.err)
 			if r.State != c.state || len(r.Output.Blocks) != c.kept {
 				t.Errorf("state %s and %d blocks, want %s and %d", r.State, len(r.Output.Blocks), c.state, c.kept)
 			}
-			if n := wireLen(t, r); n > message.MaxOutputBytes {
-				t.Errorf("%d bytes, want at most %d", n, message.MaxOutputBytes)
+			if n := wireLen(t, r); n > toolcall.MaxOutputBytes {
+				t.Errorf("%d bytes, want at most %d", n, toolcall.MaxOutputBytes)
 			}
 			if got := r.Output.String(); !strings.Contains(got, c.note) {
 				t.Errorf("the output ends with %q, want %q in it", got[max(0, len(got)-300):], c.note)

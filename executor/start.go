@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // notOursDelay is how long a task rests that this worker may not start, or not
@@ -18,7 +19,7 @@ const notOursDelay = 10 * time.Second
 // covers the digest of the approval request, so after it the approval request's key, tool and
 // input are what was decided; the call is blocked to the same, because it is what
 // people see.
-func check(f *message.EventRecord, queue message.Queue, keys message.KeySet, now time.Time) error {
+func check(f *toolcall.EventRecord, queue toolcall.Queue, keys toolcall.KeySet, now time.Time) error {
 	c := f.Call
 	refuse := func(what string) error {
 		return &message.Error{Code: message.CodeForbidden, Op: "check task of " + c.Key.String(), What: what}
@@ -65,7 +66,7 @@ var (
 
 // untimely marks err, with which g was found wanting at now, if time is all
 // that is wrong with g.
-func untimely(g *message.Grant, f *message.EventRecord, keys message.KeySet, queue message.Queue, now time.Time, err error) error {
+func untimely(g *toolcall.Grant, f *toolcall.EventRecord, keys toolcall.KeySet, queue toolcall.Queue, now time.Time, err error) error {
 	if g == nil || !g.NotBefore.Before(g.Expires) || g.VerifyQueue(keys, *f.Call.Request, queue, f.Call.Attempt.Number, g.NotBefore) != nil {
 		return err
 	}
@@ -83,19 +84,19 @@ const unprovenLimit = 10 * time.Second
 // task. It reports whether the attempt is ours to run: only after the engine's
 // signed word. An unanswered request is sent again with the same claim, as the
 // engine may have stored the first one.
-func (a *attempt) start(ctx context.Context, refusal error) (message.StartReply, bool) {
+func (a *attempt) start(ctx context.Context, refusal error) (toolcall.StartReply, bool) {
 	if errors.Is(refusal, errEarly) || errors.Is(refusal, errExpired) {
 		a.reportClock(ctx)
 	}
 	switch {
 	case errors.Is(refusal, errExpired): // its next offer is a task of its own
 		a.w.ack(ctx, a.task)
-		return message.StartReply{}, false
+		return toolcall.StartReply{}, false
 	case errors.Is(refusal, errEarly), errors.Is(refusal, errUnknownKey), errors.Is(refusal, errUnknownApprovers):
 		a.w.release(a.task, notOursDelay)
-		return message.StartReply{}, false
+		return toolcall.StartReply{}, false
 	}
-	req := message.StartRequest{V: 1, Key: a.id.Key, Attempt: a.id.Attempt, Claim: a.id.Claim}
+	req := toolcall.StartRequest{V: 1, Key: a.id.Key, Attempt: a.id.Attempt, Claim: a.id.Claim}
 	if g := a.call.Attempt.Grant; g != nil {
 		req.Nonce = g.Nonce
 	}
@@ -126,7 +127,7 @@ func (a *attempt) start(ctx context.Context, refusal error) (message.StartReply,
 		case gone:
 			a.log.Debug("nothing to start any more", "err", err)
 			a.w.ack(ctx, a.task)
-			if code(err) == message.CodeSuperseded && elapsed(first) >= message.MinLease { // perhaps ours, and given up
+			if code(err) == message.CodeSuperseded && elapsed(first) >= toolcall.MinLease { // perhaps ours, and given up
 				a.giveBack(ctx, "an earlier start was never answered")
 			}
 			return reply, false
@@ -156,7 +157,7 @@ func (a *attempt) start(ctx context.Context, refusal error) (message.StartReply,
 
 // prove checks that an engine whose key is trusted now gave this permission, for
 // this very request.
-func (a *attempt) prove(ctx context.Context, reply message.StartReply, req message.StartRequest) error {
+func (a *attempt) prove(ctx context.Context, reply toolcall.StartReply, req toolcall.StartRequest) error {
 	keys, err := a.w.keys.forKey(ctx, reply.KeyID)
 	if err != nil {
 		a.log.Error("cannot look up the engines' keys, using the previous ones", "err", err)
@@ -213,7 +214,7 @@ func code(err error) message.Code {
 
 // ack takes the task off the queue in a goroutine that Run waits for at its end.
 // If it fails, the task is delivered again and its start is superseded.
-func (w *Worker) ack(ctx context.Context, task message.Task) {
+func (w *Worker) ack(ctx context.Context, task toolcall.Task) {
 	if task.Ack == nil {
 		return
 	}
@@ -227,7 +228,7 @@ func (w *Worker) ack(ctx context.Context, task message.Task) {
 }
 
 // release gives the task back. If that fails it comes back by itself, later.
-func (w *Worker) release(task message.Task, delay time.Duration) {
+func (w *Worker) release(task toolcall.Task, delay time.Duration) {
 	if task.Release == nil {
 		return
 	}

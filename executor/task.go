@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/askance-dev/askance/internal/strictjson"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Handler runs one attempt of a tool call and returns its output.
@@ -28,7 +28,7 @@ type Handler func(ctx context.Context, t Task) (Output, error)
 
 // Task is one attempt as a Handler sees it.
 type Task struct {
-	Call message.Key // identity of the call: space, session, reply, call
+	Call toolcall.Key // identity of the call: space, session, reply, call
 	Tool string
 	// Input is the raw JSON to run with, byte for byte what was decided.
 	Input json.RawMessage
@@ -65,7 +65,7 @@ func (t Task) Progressf(format string, args ...any) { t.Progress(fmt.Sprintf(for
 // Decode reads the input into v, a pointer to a struct or a map, and refuses
 // what v has no place for: names in other case, unknown or repeated members.
 func (t Task) Decode(v any) error {
-	if err := strictjson.Unmarshal(t.Input, v, strictjson.MaxBytes(message.MaxInputBytes)); err != nil {
+	if err := strictjson.Unmarshal(t.Input, v, strictjson.MaxBytes(toolcall.MaxInputBytes)); err != nil {
 		return fmt.Errorf("read the input of %s: %w", t.Tool, err)
 	}
 	return nil

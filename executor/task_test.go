@@ -8,31 +8,31 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/executor/executortest"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // queue hands out tasks as its owner made them; the rest is the engine's.
 type queue struct {
 	*executortest.Engine
-	items chan message.Task
+	items chan toolcall.Task
 }
 
-func (q queue) Next(ctx context.Context) (message.Task, error) {
+func (q queue) Next(ctx context.Context) (toolcall.Task, error) {
 	select {
 	case task := <-q.items:
 		return task, nil
 	case <-ctx.Done():
-		return message.Task{}, ctx.Err()
+		return toolcall.Task{}, ctx.Err()
 	}
 }
 
 // lastMinute hands out its task in the moment in which the worker stops.
 type lastMinute struct {
 	*executortest.Engine
-	task message.Task
+	task toolcall.Task
 }
 
-func (q lastMinute) Next(ctx context.Context) (message.Task, error) {
+func (q lastMinute) Next(ctx context.Context) (toolcall.Task, error) {
 	<-ctx.Done()
 	return q.task, nil
 }
@@ -43,7 +43,7 @@ func TestTaskOfTheLastMinuteIsGivenBack(t *testing.T) {
 		f := e.Record("call-1", `{}`)
 		e.Offer(f)
 		released := 0
-		q := lastMinute{e, message.Task{Record: f, Release: func(time.Duration) error { released++; return nil }}}
+		q := lastMinute{e, toolcall.Task{Record: f, Release: func(time.Duration) error { released++; return nil }}}
 		w := newWorker(t, q, e)
 		go func() { _ = w.Run(t.Context()) }()
 		synctest.Wait()
@@ -60,14 +60,14 @@ func TestTaskOfTheLastMinuteIsGivenBack(t *testing.T) {
 // queue's trouble and not the call's.
 func TestTasksWithoutAWorkingQueue(t *testing.T) {
 	broken := errors.New("connection closed")
-	for name, task := range map[string]message.Task{
+	for name, task := range map[string]toolcall.Task{
 		"fails": {Ack: func(context.Context) error { return broken }, Release: func(time.Duration) error { return broken }},
 		"nil":   {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e := executortest.NewEngine(tool)
-				q := queue{e, make(chan message.Task)}
+				q := queue{e, make(chan toolcall.Task)}
 				w := newWorker(t, q, e)
 				go func() { _ = w.Run(t.Context()) }()
 				defer func() { _ = w.Close() }()

@@ -7,14 +7,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // KeySource knows which engine keys are to be trusted now. keyfile.Follower is
 // one. Keys is called from one goroutine at a time and must return soon after
 // ctx ends; on an error the worker goes on with the keys that it has.
 type KeySource interface {
-	Keys(ctx context.Context) (message.KeySet, error)
+	Keys(ctx context.Context) (toolcall.KeySet, error)
 }
 
 const (
@@ -32,12 +32,12 @@ type trust struct {
 	limit  time.Duration // of one request
 
 	mu    sync.Mutex // guards what follows, and lets one caller fetch
-	keys  message.KeySet
+	keys  toolcall.KeySet
 	asked time.Time
 }
 
 // forGrant is forKey for the key that signed a grant, if there is one.
-func (t *trust) forGrant(ctx context.Context, g *message.Grant) (message.KeySet, error) {
+func (t *trust) forGrant(ctx context.Context, g *toolcall.Grant) (toolcall.KeySet, error) {
 	if g == nil {
 		return t.forKey(ctx, "")
 	}
@@ -46,7 +46,7 @@ func (t *trust) forGrant(ctx context.Context, g *message.Grant) (message.KeySet,
 
 // forKey gives the keys to check a signature with. It fetches them again if they
 // are old or lack the key id. err is why they could not be fetched.
-func (t *trust) forKey(ctx context.Context, id string) (keys message.KeySet, err error) {
+func (t *trust) forKey(ctx context.Context, id string) (keys toolcall.KeySet, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.source == nil {
@@ -69,11 +69,11 @@ func (t *trust) forKey(ctx context.Context, id string) (keys message.KeySet, err
 
 // ApproverSource knows whom the worker believes; called for every task, from
 // several goroutines. On an error the task is given back.
-type ApproverSource func() (message.ApproverList, error)
+type ApproverSource func() (toolcall.ApproverList, error)
 
 // approved checks the approvers' own signatures, if the worker wants them. The
 // grant has been verified.
-func (s ApproverSource) approved(f *message.EventRecord, now time.Time) error {
+func (s ApproverSource) approved(f *toolcall.EventRecord, now time.Time) error {
 	if s == nil {
 		return nil
 	}

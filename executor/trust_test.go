@@ -12,27 +12,28 @@ import (
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/executor/executortest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // source is a KeySource that a test changes.
 type source struct {
 	mu    sync.Mutex // guards what follows
-	keys  message.KeySet
+	keys  toolcall.KeySet
 	err   error
 	asked int
 }
 
-func (s *source) Keys(context.Context) (message.KeySet, error) {
+func (s *source) Keys(context.Context) (toolcall.KeySet, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++
 	return maps.Clone(s.keys), s.err
 }
 
-func (s *source) set(err error, sets ...message.KeySet) {
+func (s *source) set(err error, sets ...toolcall.KeySet) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.keys, s.err = message.KeySet{}, err
+	s.keys, s.err = toolcall.KeySet{}, err
 	for _, k := range sets {
 		maps.Copy(s.keys, k)
 	}
@@ -45,7 +46,7 @@ func TestRotatedKeys(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
 		src.set(nil, r.engine.Keys())
 		next := executortest.NewEngine(tool) // signs with a key of its own
-		signed := func(id message.CallID, by *executortest.Engine) message.Key {
+		signed := func(id message.CallID, by *executortest.Engine) toolcall.Key {
 			f := r.engine.Record(id, `{"n":1}`)
 			by.Sign(f)
 			r.engine.Offer(f)

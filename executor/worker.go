@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Worker takes the tasks of one tool, proves that each was decided as it
@@ -27,19 +28,19 @@ type Worker struct {
 	begun begunGrants
 	acks  sync.WaitGroup // acknowledgements that run at the same time as handlers; only slots add to it
 
-	mu       sync.Mutex                            // guards what follows
-	running  bool                                  // Run was called
-	closed   bool                                  // closing is closed
-	err      error                                 // what Run returned
-	attempts map[message.HeartbeatRequest]*attempt // in hand, for cancels
+	mu       sync.Mutex                             // guards what follows
+	running  bool                                   // Run was called
+	closed   bool                                   // closing is closed
+	err      error                                  // what Run returned
+	attempts map[toolcall.HeartbeatRequest]*attempt // in hand, for cancels
 	clock    clock
-	owed     []message.HeartbeatRequest // outcomes given up
-	fail     func(error)                // ends Run with an error
+	owed     []toolcall.HeartbeatRequest // outcomes given up
+	fail     func(error)                 // ends Run with an error
 }
 
 // NewWorker makes a worker for tool. keys are the public keys of the engines
 // whose grants it accepts; without one it could run nothing.
-func NewWorker(t Transport, tool string, h Handler, keys message.KeySet, opts ...WorkerOption) (*Worker, error) {
+func NewWorker(t Transport, tool string, h Handler, keys toolcall.KeySet, opts ...WorkerOption) (*Worker, error) {
 	c, err := newConfig(opts)
 	switch {
 	case err != nil:
@@ -47,8 +48,8 @@ func NewWorker(t Transport, tool string, h Handler, keys message.KeySet, opts ..
 		err = errors.New("it has no transport")
 	case tool == "":
 		err = errors.New("the tool has no name")
-	case c.route != "" && message.CheckRoute(c.route) != nil:
-		err = message.CheckRoute(c.route)
+	case c.route != "" && toolcall.CheckRoute(c.route) != nil:
+		err = toolcall.CheckRoute(c.route)
 	case h == nil:
 		err = errors.New("it has no handler")
 	case len(keys) == 0:
@@ -61,7 +62,7 @@ func NewWorker(t Transport, tool string, h Handler, keys message.KeySet, opts ..
 	return &Worker{
 		config: c, transport: t, tool: tool, handler: h, keys: &trust{source: c.source, limit: c.requestTimeout, keys: keys},
 		closing: make(chan struct{}), done: make(chan struct{}),
-		attempts: make(map[message.HeartbeatRequest]*attempt),
+		attempts: make(map[toolcall.HeartbeatRequest]*attempt),
 	}, nil
 }
 
@@ -169,7 +170,7 @@ func permanent(err error) bool {
 }
 
 // handle sees one task through: checked, claimed, run, answered for.
-func (w *Worker) handle(fetch, handlers context.Context, task message.Task) {
+func (w *Worker) handle(fetch, handlers context.Context, task toolcall.Task) {
 	if fetch.Err() != nil {
 		w.release(task, 0)
 		return
@@ -190,7 +191,7 @@ func (w *Worker) handle(fetch, handlers context.Context, task message.Task) {
 		a.log.Error("the engines' keys cannot be looked up, going on with those before", "err", err)
 	}
 	now := time.Now()
-	refusal := check(task.Record, message.Queue{Tool: w.tool, Route: w.route}, keys, now)
+	refusal := check(task.Record, toolcall.Queue{Tool: w.tool, Route: w.route}, keys, now)
 	if refusal == nil {
 		refusal = w.approvers.approved(task.Record, now)
 	}
@@ -220,7 +221,7 @@ func (w *Worker) untrack(a *attempt) {
 }
 
 // cancel takes the engine's shortcut. One for another claim is not ours.
-func (w *Worker) cancel(r message.HeartbeatRequest, reason string) {
+func (w *Worker) cancel(r toolcall.HeartbeatRequest, reason string) {
 	r.V = 1
 	w.mu.Lock()
 	a := w.attempts[r]

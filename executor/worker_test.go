@@ -11,12 +11,13 @@ import (
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/executor/executortest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func TestSlotsBoundWhatRunsAtOnce(t *testing.T) {
 	for _, slots := range []int{1, 2, 5} {
 		bubble(t, untilCancelled, func(r *rig) {
-			var keys []message.Key
+			var keys []toolcall.Key
 			for _, id := range []message.CallID{"a", "b", "c", "d"} {
 				keys = append(keys, r.offer(id))
 			}
@@ -33,7 +34,7 @@ func TestSlotsBoundWhatRunsAtOnce(t *testing.T) {
 			// A cancel that overtakes the start of a run rightly prevents it,
 			// so each round cancels only what ran when the round began.
 			for range keys {
-				var running []message.Key
+				var running []toolcall.Key
 				for _, k := range keys {
 					if r.engine.Call(k).Delivered > 0 {
 						running = append(running, k)
@@ -189,13 +190,13 @@ func TestNewWorkerRefuses(t *testing.T) {
 		transport executor.Transport
 		tool      string
 		handler   executor.Handler
-		keys      message.KeySet
+		keys      toolcall.KeySet
 		opts      []executor.WorkerOption
 	}{
 		{"no transport", nil, tool, ok, e.Keys(), nil},
 		{"no tool", e, "", ok, e.Keys(), nil},
 		{"no handler", e, tool, nil, e.Keys(), nil},
-		{"no keys", e, tool, ok, message.KeySet{}, nil},
+		{"no keys", e, tool, ok, toolcall.KeySet{}, nil},
 		{"no slots", e, tool, ok, e.Keys(), []executor.WorkerOption{executor.WithSlots(0)}},
 		{"negative drain", e, tool, ok, e.Keys(), []executor.WorkerOption{executor.WithDrainTimeout(-1)}},
 		{"no logger", e, tool, ok, e.Keys(), []executor.WorkerOption{executor.WithLogger(nil)}},

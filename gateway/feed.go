@@ -7,12 +7,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // EventBatch is a piece of a session's event stream.
 type EventBatch struct {
-	Events []message.SequencedEvent
+	Events []toolcall.SequencedEvent
 	// Through is the cursor to go on from after this batch.
 	Through uint64
 	// Live says that the past has been delivered; the first live batch may be empty.
@@ -22,12 +22,12 @@ type EventBatch struct {
 // Change is a call that has changed, or a progress line of one. Exactly one of
 // Call and Progress is set.
 type Change struct {
-	Seq      uint64            // of the event record
-	Kind     string            // message.EventRecord.Kind
-	By       message.Principal // who caused it
+	Seq      uint64             // of the event record
+	Kind     string             // toolcall.EventRecord.Kind
+	By       toolcall.Principal // who caused it
 	At       time.Time
-	Call     *message.Call // redacted as rules say
-	Progress *message.ProgressRequest
+	Call     *toolcall.Call // redacted as rules say
+	Progress *toolcall.ProgressRequest
 }
 
 // ErrBehind ends a subscription to changes whose reader was too slow: read the
@@ -56,7 +56,7 @@ func NewFeeds(space *Space, log *slog.Logger) *Feeds {
 // Run follows the journal for all subscribers until ctx ends.
 func (f *Feeds) Run(ctx context.Context) {
 	if f.space.Progress != nil {
-		stop := f.space.Progress(func(p message.ProgressRequest) { f.publish(Change{Progress: &p}) })
+		stop := f.space.Progress(func(p toolcall.ProgressRequest) { f.publish(Change{Progress: &p}) })
 		defer stop()
 	}
 	for ctx.Err() == nil {
@@ -81,15 +81,15 @@ type changes struct {
 
 type changeSink Feeds
 
-// CaughtUp implements message.Sink.
+// CaughtUp implements toolcall.Sink.
 func (f *changeSink) CaughtUp() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	close(f.listening)
 }
 
-// Record implements message.Sink.
-func (f *changeSink) Record(r message.JournalEntry) {
+// Record implements toolcall.Sink.
+func (f *changeSink) Record(r toolcall.JournalEntry) {
 	if r.Record == nil || r.Record.Call == nil {
 		return
 	}
@@ -189,16 +189,16 @@ func (f *Feeds) unsubscribe(s *changes) {
 type Listeners struct {
 	mu   sync.Mutex // guards what follows
 	next int
-	all  map[int]func(message.ProgressRequest)
+	all  map[int]func(toolcall.ProgressRequest)
 }
 
 // Add lets f hear of progress until stop is called. f must not block, and must
 // not call the Listeners.
-func (l *Listeners) Add(f func(message.ProgressRequest)) (stop func()) {
+func (l *Listeners) Add(f func(toolcall.ProgressRequest)) (stop func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.all == nil {
-		l.all = map[int]func(message.ProgressRequest){}
+		l.all = map[int]func(toolcall.ProgressRequest){}
 	}
 	id := l.next
 	l.next++
@@ -211,7 +211,7 @@ func (l *Listeners) Add(f func(message.ProgressRequest)) (stop func()) {
 }
 
 // Tell passes progress on.
-func (l *Listeners) Tell(p message.ProgressRequest) {
+func (l *Listeners) Tell(p toolcall.ProgressRequest) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, f := range l.all {

@@ -4,21 +4,21 @@ import (
 	"testing"
 
 	"github.com/askance-dev/askance/gateway"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func TestListeners(t *testing.T) {
 	var l gateway.Listeners
-	l.Tell(message.ProgressRequest{Text: "nobody listens"})
+	l.Tell(toolcall.ProgressRequest{Text: "nobody listens"})
 	var first, second []string
-	stopFirst := l.Add(func(p message.ProgressRequest) { first = append(first, p.Text) })
-	stopSecond := l.Add(func(p message.ProgressRequest) { second = append(second, p.Text) })
-	l.Tell(message.ProgressRequest{Text: "a"})
+	stopFirst := l.Add(func(p toolcall.ProgressRequest) { first = append(first, p.Text) })
+	stopSecond := l.Add(func(p toolcall.ProgressRequest) { second = append(second, p.Text) })
+	l.Tell(toolcall.ProgressRequest{Text: "a"})
 	stopFirst()
 	stopFirst()
-	l.Tell(message.ProgressRequest{Text: "b"})
+	l.Tell(toolcall.ProgressRequest{Text: "b"})
 	stopSecond()
-	l.Tell(message.ProgressRequest{Text: "c"})
+	l.Tell(toolcall.ProgressRequest{Text: "c"})
 	if len(first) != 1 || len(second) != 2 || second[1] != "b" {
 		t.Errorf("heard %q and %q", first, second)
 	}

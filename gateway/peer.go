@@ -11,6 +11,7 @@ import (
 	"github.com/askance-dev/askance/internal/capacity"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Identity is who a request comes from, as established by an Authenticator.
@@ -18,9 +19,9 @@ type Identity struct {
 	// Name is the principal's name; votes carry it.
 	Name string
 	// Space is the one space that it may see.
-	Space message.SpaceID
+	Space toolcall.SpaceID
 	// Roles are what it may act as.
-	Roles []message.Role
+	Roles []toolcall.Role
 	// Groups are those that the credentials say the person is in, GroupsFrom what
 	// says so ("oidc"). They reach the engine through Directory.
 	Groups     []string
@@ -78,18 +79,18 @@ type Peer struct {
 }
 
 // Has reports whether the peer may act as role.
-func (p *Peer) Has(role message.Role) bool { return slices.Contains(p.Roles, role) }
+func (p *Peer) Has(role toolcall.Role) bool { return slices.Contains(p.Roles, role) }
 
 // As is the engine for the peer in one of its roles; an error with
 // message.CodeForbidden if it does not have that role.
-func (p *Peer) As(role message.Role) (engine.Client, error) {
+func (p *Peer) As(role toolcall.Role) (engine.Client, error) {
 	if p.InForce != nil && !p.InForce() {
 		return nil, ErrNoCredentials
 	}
 	if !p.Has(role) {
 		return nil, &message.Error{Code: message.CodeForbidden, Op: "authorize", What: p.Name + " does not have the role " + string(role), Hint: "use credentials that have it"}
 	}
-	var c api.Caller = p.Space.As(message.Principal{Role: role, Name: p.Name, Auth: p.Auth})
+	var c api.Caller = p.Space.As(toolcall.Principal{Role: role, Name: p.Name, Auth: p.Auth})
 	if p.pools != nil {
 		c = bounded{c: c, pools: p.pools, peer: p}
 	}
@@ -102,10 +103,10 @@ func (p *Peer) As(role message.Role) (engine.Client, error) {
 // readingOrder is the order in which roles are tried for reading: those who
 // see the whole space first. Only a runtime sees what rules redact, and only of
 // its own sessions.
-var readingOrder = []message.Role{message.RoleApprover, message.RoleOperator, message.RoleAuditor, message.RoleRuntime}
+var readingOrder = []toolcall.Role{toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor, toolcall.RoleRuntime}
 
 // ReadRole is the role in which the peer reads; "" if it has none that reads.
-func (p *Peer) ReadRole() message.Role {
+func (p *Peer) ReadRole() toolcall.Role {
 	for _, r := range readingOrder {
 		if p.Has(r) {
 			return r
@@ -120,27 +121,27 @@ func (p *Peer) Reader() (engine.Client, error) { return p.As(p.ReadRole()) }
 // Stopper is the engine for the peer in the widest role that may interrupt: a
 // runtime may only in sessions of its own.
 func (p *Peer) Stopper() (engine.Client, error) {
-	for _, role := range []message.Role{message.RoleOperator, message.RoleApprover} {
+	for _, role := range []toolcall.Role{toolcall.RoleOperator, toolcall.RoleApprover} {
 		if p.Has(role) {
 			return p.As(role)
 		}
 	}
-	return p.As(message.RoleRuntime)
+	return p.As(toolcall.RoleRuntime)
 }
 
 // Space is one space of calls as the gateway sees it: what it needs of an
 // engine and its journal. All functions may be called from many goroutines.
 type Space struct {
-	ID message.SpaceID
+	ID toolcall.SpaceID
 	// As gives the engine to an authenticated principal. Engine.As is one.
-	As func(message.Principal) engine.Client
+	As func(toolcall.Principal) engine.Client
 	// Watch delivers every record that is written from now on to sink, in order
 	// and from one goroutine, first calling sink.CaughtUp once it is listening.
 	// It returns when ctx ends or the journal cannot go on.
-	Watch func(ctx context.Context, sink message.Sink) error
+	Watch func(ctx context.Context, sink toolcall.Sink) error
 	// Progress calls f, from one goroutine, for progress lines of running calls
 	// until stop is called. Best effort. nil: there are none.
-	Progress func(f func(message.ProgressRequest)) (stop func())
+	Progress func(f func(toolcall.ProgressRequest)) (stop func())
 	// Tools are the engine's tools, for their schemas and descriptions.
 	Tools []engine.Tool
 }
@@ -171,7 +172,7 @@ func (g grouped) Call(ctx context.Context, op *api.Operation, request any) (any,
 type Directory struct{ Next engine.Directory }
 
 // Groups implements engine.Directory.
-func (d Directory) Groups(ctx context.Context, by message.Principal) (engine.Membership, error) {
+func (d Directory) Groups(ctx context.Context, by toolcall.Principal) (engine.Membership, error) {
 	var m engine.Membership
 	if d.Next != nil {
 		var err error

@@ -191,13 +191,13 @@ func (v *visit) log(r *http.Request) {
 // Problem is an error as problem details (RFC 9457), with askance's own code
 // and, where the error is about a call, its present state.
 type Problem struct {
-	Type   string        `json:"type"` // "about:blank", or a page that explains the code
-	Title  string        `json:"title"`
-	Status int           `json:"status"`
-	Detail string        `json:"detail,omitzero"`
-	Code   message.Code  `json:"code"`
-	Hint   string        `json:"hint,omitzero"`
-	Call   *message.Call `json:"call,omitzero"`
+	Type   string         `json:"type"` // "about:blank", or a page that explains the code
+	Title  string         `json:"title"`
+	Status int            `json:"status"`
+	Detail string         `json:"detail,omitzero"`
+	Code   message.Code   `json:"code"`
+	Hint   string         `json:"hint,omitzero"`
+	Call   *toolcall.Call `json:"call,omitzero"`
 }
 
 // StatusOf is the HTTP status of a code.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 const (
@@ -44,7 +45,7 @@ type room struct {
 // enter gives the room of a session, which begins behind at if it is new.
 func (f *Feeds) enter(p *Peer, session message.SessionID, at uint64) *room {
 	key := roomKey{session: session}
-	if p.ReadRole() == message.RoleRuntime {
+	if p.ReadRole() == toolcall.RoleRuntime {
 		key.runtime = p.Name
 	}
 	f.mu.Lock()
@@ -76,7 +77,7 @@ func (f *Feeds) leave(r *room) {
 func (f *Feeds) follow(ctx context.Context, r *room, p *Peer) {
 	at := r.hi
 	for {
-		out, err := f.read(ctx, p, message.EventsRequest{Session: r.key.session, After: at, WaitMS: roomHold.Milliseconds()})
+		out, err := f.read(ctx, p, toolcall.EventsRequest{Session: r.key.session, After: at, WaitMS: roomHold.Milliseconds()})
 		if ctx.Err() != nil {
 			return
 		}
@@ -95,11 +96,11 @@ func (f *Feeds) follow(ctx context.Context, r *room, p *Peer) {
 }
 
 // read asks whichever engine works now, and waits while none does.
-func (f *Feeds) read(ctx context.Context, p *Peer, req message.EventsRequest) (message.EventsReply, error) {
+func (f *Feeds) read(ctx context.Context, p *Peer, req toolcall.EventsRequest) (toolcall.EventsReply, error) {
 	for {
 		c, err := p.Reader()
 		if err != nil {
-			return message.EventsReply{}, err
+			return toolcall.EventsReply{}, err
 		}
 		out, err := c.Events(ctx, req)
 		if err == nil || ctx.Err() != nil || !errors.Is(err, message.ErrUnavailable) {
@@ -108,7 +109,7 @@ func (f *Feeds) read(ctx context.Context, p *Peer, req message.EventsRequest) (m
 		select {
 		case <-time.After(tryAgain):
 		case <-ctx.Done():
-			return message.EventsReply{}, context.Cause(ctx)
+			return toolcall.EventsReply{}, context.Cause(ctx)
 		}
 	}
 }
@@ -209,7 +210,7 @@ func (w *watcher) run(ctx context.Context) error {
 // catchUp reads the past by itself, with the rights of this very peer.
 func (w *watcher) catchUp(ctx context.Context) error {
 	for {
-		out, err := w.f.read(ctx, w.p, message.EventsRequest{Session: w.session, After: w.at})
+		out, err := w.f.read(ctx, w.p, toolcall.EventsRequest{Session: w.session, After: w.at})
 		if err != nil {
 			return err
 		}
@@ -311,7 +312,7 @@ func cut(s string) string {
 // Resume is Events from a cursor, event by event: fn gets each event of the
 // session behind from with the cursor of its own place. live, if not nil, is
 // called once, when the past has been delivered.
-func (f *Feeds) Resume(ctx context.Context, p *Peer, session message.SessionID, from Cursor, live func() error, fn func(Cursor, message.SequencedEvent) error) error {
+func (f *Feeds) Resume(ctx context.Context, p *Peer, session message.SessionID, from Cursor, live func() error, fn func(Cursor, toolcall.SequencedEvent) error) error {
 	after, skip := from.Seq, from.N
 	if skip > 0 {
 		after--

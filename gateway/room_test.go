@@ -21,6 +21,7 @@ import (
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func TestMain(m *testing.M) { gatewaytest.Main(m) }
@@ -37,7 +38,7 @@ func watching(*gatewaytest.World) []gateway.Surface {
 		}
 		return gateway.Streaming(r.Context(), w, time.Minute, func(ctx context.Context, s *gateway.Stream) error {
 			live := func() error { return s.Event("", "live", []byte("{}")) }
-			return p.Feeds.Resume(ctx, p, message.SessionID(r.PathValue("session")), from, live, func(c gateway.Cursor, ev message.SequencedEvent) error {
+			return p.Feeds.Resume(ctx, p, message.SessionID(r.PathValue("session")), from, live, func(c gateway.Cursor, ev toolcall.SequencedEvent) error {
 				return s.Event(c.String(), "", ev.Event)
 			})
 		})
@@ -90,7 +91,7 @@ func ids(t *testing.T, s *gatewaytest.Space) []string {
 	var out []string
 	after, last, n := uint64(0), uint64(0), 0
 	for {
-		page, err := s.Client(gatewaytest.Ann).Events(t.Context(), message.EventsRequest{Session: "s1", After: after})
+		page, err := s.Client(gatewaytest.Ann).Events(t.Context(), toolcall.EventsRequest{Session: "s1", After: after})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -35,10 +35,11 @@ import (
 
 	"github.com/askance-dev/askance/internal/capacity"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // DefaultMaxBody bounds request bodies.
-const DefaultMaxBody = message.MaxRequestBytes
+const DefaultMaxBody = toolcall.MaxRequestBytes
 
 // Config says what to serve. Spaces and Auth are required.
 type Config struct {
@@ -61,8 +62,8 @@ type Server struct {
 	cfg     Config
 	mux     *http.ServeMux
 	routes  []Route
-	spaces  map[message.SpaceID]*Space
-	feeds   map[message.SpaceID]*Feeds
+	spaces  map[toolcall.SpaceID]*Space
+	feeds   map[toolcall.SpaceID]*Feeds
 	origins *origins
 	limits  *limiter
 	pools   capacity.Set
@@ -87,7 +88,7 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, mux: http.NewServeMux(), spaces: map[message.SpaceID]*Space{}, feeds: map[message.SpaceID]*Feeds{}, origins: o, limits: newLimiter(cfg.Limits), pools: capacity.NewSet(capacity.Default())}
+	s := &Server{cfg: cfg, mux: http.NewServeMux(), spaces: map[toolcall.SpaceID]*Space{}, feeds: map[toolcall.SpaceID]*Feeds{}, origins: o, limits: newLimiter(cfg.Limits), pools: capacity.NewSet(capacity.Default())}
 	for _, surface := range cfg.Surfaces {
 		for _, r := range surface.Routes() {
 			if err := s.add(r); err != nil {
@@ -196,17 +197,17 @@ type Access struct {
 	// Public routes need no credentials: static files, health, login.
 	Public bool
 	// Roles of which a peer needs one.
-	Roles []message.Role
+	Roles []toolcall.Role
 }
 
 // Everybody admits requests without credentials.
 var Everybody = Access{Public: true}
 
 // Only admits peers that have one of the roles.
-func Only(roles ...message.Role) Access { return Access{Roles: roles} }
+func Only(roles ...toolcall.Role) Access { return Access{Roles: roles} }
 
 // Readers admits everybody who may read in a space: not workers.
-var Readers = Only(message.RoleRuntime, message.RoleApprover, message.RoleOperator, message.RoleAuditor)
+var Readers = Only(toolcall.RoleRuntime, toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor)
 
 // Admits reports whether the peer may use the route; nil is a request without
 // credentials.

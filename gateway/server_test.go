@@ -17,6 +17,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // fakeAuth knows people by their token, and one by a cookie.
@@ -41,10 +42,10 @@ func (a fakeAuth) Token(_ *http.Request, token string) (*gateway.Identity, error
 }
 
 // stillSpace is a space in which nothing happens.
-func stillSpace(id message.SpaceID) *gateway.Space {
+func stillSpace(id toolcall.SpaceID) *gateway.Space {
 	return &gateway.Space{
-		ID: id, As: func(message.Principal) engine.Client { return nil },
-		Watch: func(ctx context.Context, sink message.Sink) error {
+		ID: id, As: func(toolcall.Principal) engine.Client { return nil },
+		Watch: func(ctx context.Context, sink toolcall.Sink) error {
 			sink.CaughtUp()
 			<-ctx.Done()
 			return context.Cause(ctx)
@@ -62,10 +63,10 @@ type server struct {
 func newServer(t *testing.T, cfg gateway.Config, routes ...gateway.Route) *server {
 	t.Helper()
 	s := &server{t: t, log: new(bytes.Buffer), auth: fakeAuth{
-		"ann":    {Name: "ann", Space: "s", Roles: []message.Role{message.RoleApprover}},
-		"bot":    {Name: "bot", Space: "s", Roles: []message.Role{message.RoleRuntime}},
-		"other":  {Name: "ann", Space: "elsewhere", Roles: []message.Role{message.RoleApprover}},
-		"cookie": {Name: "ann", Space: "s", Roles: []message.Role{message.RoleApprover}, Ambient: true, CSRF: "proof"},
+		"ann":    {Name: "ann", Space: "s", Roles: []toolcall.Role{toolcall.RoleApprover}},
+		"bot":    {Name: "bot", Space: "s", Roles: []toolcall.Role{toolcall.RoleRuntime}},
+		"other":  {Name: "ann", Space: "elsewhere", Roles: []toolcall.Role{toolcall.RoleApprover}},
+		"cookie": {Name: "ann", Space: "s", Roles: []toolcall.Role{toolcall.RoleApprover}, Ambient: true, CSRF: "proof"},
 	}}
 	cfg.Spaces, cfg.Auth, cfg.Surfaces = []*gateway.Space{stillSpace("s")}, s.auth, append(cfg.Surfaces, gateway.Routes(routes))
 	cfg.Log = slog.New(slog.NewTextHandler(s.log, nil))
@@ -101,7 +102,7 @@ func answer(text string) gateway.Handler {
 	}
 }
 
-var approvers = gateway.Only(message.RoleApprover)
+var approvers = gateway.Only(toolcall.RoleApprover)
 
 func TestWhoMay(t *testing.T) {
 	s := newServer(t, gateway.Config{Login: "/login"},
@@ -337,7 +338,7 @@ func streamsEnd(t *testing.T) {
 		}})
 	for _, path := range []string{"/stream", "/socket"} {
 		revoked := make(chan struct{})
-		s.auth["bot"] = &gateway.Identity{Name: "bot", Space: "s", Roles: []message.Role{message.RoleRuntime}, Revoked: revoked}
+		s.auth["bot"] = &gateway.Identity{Name: "bot", Space: "s", Roles: []toolcall.Role{toolcall.RoleRuntime}, Revoked: revoked}
 		var header []string
 		if path == "/stream" {
 			header = []string{"Authorization", "Bearer bot"}
@@ -348,14 +349,14 @@ func streamsEnd(t *testing.T) {
 		if err := <-causes; err == nil || !strings.Contains(err.Error(), "revoked") {
 			t.Errorf("%s of a revoked peer: %v", path, err)
 		}
-		s.auth["bot"] = &gateway.Identity{Name: "bot", Space: "s", Roles: []message.Role{message.RoleRuntime}, Expires: time.Now().Add(time.Minute)}
+		s.auth["bot"] = &gateway.Identity{Name: "bot", Space: "s", Roles: []toolcall.Role{toolcall.RoleRuntime}, Expires: time.Now().Add(time.Minute)}
 		go s.ask(http.MethodGet, path, header...)
 		<-entered
 		if err := <-causes; err == nil || !strings.Contains(err.Error(), "expired") {
 			t.Errorf("%s of an expired peer: %v", path, err)
 		}
 	}
-	s.auth["bot"] = &gateway.Identity{Name: "bot", Space: "s", Roles: []message.Role{message.RoleRuntime}}
+	s.auth["bot"] = &gateway.Identity{Name: "bot", Space: "s", Roles: []toolcall.Role{toolcall.RoleRuntime}}
 	go s.ask(http.MethodGet, "/stream", "Authorization", "Bearer bot")
 	<-entered
 	s.Close()

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/internal/strictjson"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Requirement says what an ask needs: what all matching rules require
@@ -147,8 +147,8 @@ func (r *Rule) onExpiry() OnExpiry { return cmp.Or(r.OnExpiry, OnExpiryDeny) }
 // Issue gives the requirement of an approval request that opens at the given instant,
 // with its whole plan. The caller adds the people who are excluded, and what
 // to do with Remember.
-func (r Requirement) Issue(now time.Time) message.Requirement {
-	out := message.Requirement{Users: slices.Clone(r.Users), ExcludeRequester: r.ExcludeRequester, ExcludeEditor: r.ExcludeEditor, Signed: r.Signed}
+func (r Requirement) Issue(now time.Time) toolcall.Requirement {
+	out := toolcall.Requirement{Users: slices.Clone(r.Users), ExcludeRequester: r.ExcludeRequester, ExcludeEditor: r.ExcludeEditor, Signed: r.Signed}
 	if r.Quorum > 1 {
 		out.Quorum = r.Quorum
 	}
@@ -158,18 +158,18 @@ func (r Requirement) Issue(now time.Time) message.Requirement {
 	if r.Expiry > 0 {
 		out.Deadline = now.Add(r.Expiry)
 		if r.OnExpiry == OnExpiryEscalate {
-			out.OnExpiry, out.FinalDeadline = message.OnExpiryEscalate, now.Add(2*r.Expiry)
+			out.OnExpiry, out.FinalDeadline = toolcall.OnExpiryEscalate, now.Add(2*r.Expiry)
 		}
 	}
 	return out
 }
 
-func (s ApproverSet) issue(now time.Time) message.ApproverSet {
-	out := message.ApproverSet{Rule: s.Rule, Users: slices.Clone(s.Users), Groups: slices.Clone(s.Groups)}
+func (s ApproverSet) issue(now time.Time) toolcall.ApproverSet {
+	out := toolcall.ApproverSet{Rule: s.Rule, Users: slices.Clone(s.Users), Groups: slices.Clone(s.Groups)}
 	for _, e := range s.Escalation {
-		out.Escalation = append(out.Escalation, message.EscalationStep{At: now.Add(e.After), Users: slices.Clone(e.To.Users), Groups: slices.Clone(e.To.Groups)})
+		out.Escalation = append(out.Escalation, toolcall.EscalationStep{At: now.Add(e.After), Users: slices.Clone(e.To.Users), Groups: slices.Clone(e.To.Groups)})
 	}
-	slices.SortStableFunc(out.Escalation, func(a, b message.EscalationStep) int { return a.At.Compare(b.At) })
+	slices.SortStableFunc(out.Escalation, func(a, b toolcall.EscalationStep) int { return a.At.Compare(b.At) })
 	return out
 }
 

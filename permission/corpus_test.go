@@ -13,6 +13,7 @@ import (
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // The corpus: testdata/cases has a folder for each policy, with its rules, its
@@ -46,7 +47,7 @@ type caseCall struct {
 type caseCaller struct {
 	Agent   string            `yaml:"agent"`
 	User    string            `yaml:"user"`
-	Space   message.SpaceID   `yaml:"space"`
+	Space   toolcall.SpaceID  `yaml:"space"`
 	Session message.SessionID `yaml:"session"`
 	Reply   message.ReplyID   `yaml:"reply"`
 	Roles   []string          `yaml:"roles"`

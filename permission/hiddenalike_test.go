@@ -11,6 +11,7 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // What people are not shown of the arguments does not show in the texts of a
@@ -37,7 +38,7 @@ func TestDecisionsHideWhatRequestsHide(t *testing.T) {
 		{"beyond ASCII", `args["ö.ä"]`, `{"ö.ä": "TOPSECRET"}`, `string(args["\u00f6.ä"])`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			shown := message.ApprovalRequest{Input: tc.input, Hidden: []string{tc.path}, Salt: "salt"}.Redacted().Input
+			shown := toolcall.ApprovalRequest{Input: tc.input, Hidden: []string{tc.path}, Salt: "salt"}.Redacted().Input
 			if strings.Contains(shown, secret) {
 				t.Fatalf("the approval request itself shows %s", shown)
 			}
@@ -94,7 +95,7 @@ func TestTextsHideWhatRequestsHide(t *testing.T) {
 		for _, step := range rapid.SliceOfN(rapid.SampledFrom([]string{".a", ".b", ".0", ".*", `["c.d"]`}), 1, 4).Draw(t, "path") {
 			path += step
 		}
-		shown := message.ApprovalRequest{Input: string(input), Hidden: []string{path}, Salt: "salt"}.Redacted().Input
+		shown := toolcall.ApprovalRequest{Input: string(input), Hidden: []string{path}, Salt: "salt"}.Redacted().Input
 		for i, leaf := range leaves {
 			secret := fmt.Sprintf("TOP%d.", i)
 			if strings.Contains(shown, secret) {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Request is one tool call to be decided.
@@ -40,7 +41,7 @@ type Request struct {
 type Caller struct {
 	Agent   string
 	User    string // on whose behalf
-	Space   message.SpaceID
+	Space   toolcall.SpaceID
 	Session message.SessionID
 	Reply   message.ReplyID
 	Roles   []string // nil: not known; empty: none

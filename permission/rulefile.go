@@ -5,6 +5,7 @@ import (
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission/internal/rulefile"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // This file turns the keys of a rule file into a Policy.
@@ -118,7 +119,7 @@ func testOf(t *rulefile.Test) Test {
 
 func callerOf(c rulefile.Caller) Caller {
 	return Caller{
-		Agent: c.Agent, User: c.User, Space: message.SpaceID(c.Space), Session: message.SessionID(c.Session),
+		Agent: c.Agent, User: c.User, Space: toolcall.SpaceID(c.Space), Session: message.SessionID(c.Session),
 		Reply: message.ReplyID(c.Reply), Roles: c.Roles, Tenant: c.Tenant, RunID: c.RunID, ParentAgent: c.ParentAgent,
 	}
 }

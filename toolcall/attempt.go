@@ -13,25 +13,25 @@ func (m *Machine) attempt(ev Event) error {
 	switch ev := ev.(type) {
 	case Submitted:
 		c.Attempt = ev.Attempt
-		return m.move(Submit)
+		return m.move(CauseSubmit)
 	case Started:
 		return m.started(ev)
 	case Offered:
 		return m.offered(ev)
 	case Lost:
-		if err := m.fence(Lose, ev.Attempt); err != nil {
+		if err := m.fence(CauseLose, ev.Attempt); err != nil {
 			return err
 		}
 		c.RetryAt = ev.RetryAt
-		return m.move(Lose)
+		return m.move(CauseLose)
 	case Returned:
 		return m.returned(ev)
 	case Suspended:
-		if err := m.fence(Suspend, ev.Attempt); err != nil {
+		if err := m.fence(CauseSuspend, ev.Attempt); err != nil {
 			return err
 		}
 		c.Blocked, c.RetryAt = ev.Blocked, time.Time{}
-		return m.move(Suspend)
+		return m.move(CauseSuspend)
 	case Resulted:
 		return m.resulted(ev)
 	case Resolved:
@@ -56,71 +56,71 @@ func (m *Machine) fence(cause Cause, number int) error {
 func (m *Machine) started(ev Started) error {
 	c := m.call
 	if c.State == allowed && c.Attempt.Number == 0 && ev.Attempt == 1 {
-		c.Attempt = message.Attempt{Number: 1, OfferedAt: ev.At}
+		c.Attempt = Attempt{Number: 1, OfferedAt: ev.At}
 	}
-	if err := m.fence(Start, ev.Attempt); err != nil {
+	if err := m.fence(CauseStart, ev.Attempt); err != nil {
 		return err
 	}
 	switch {
 	case c.Started():
-		return superseded(c.Clone(), Start, "the attempt has an owner")
-	case c.Blocked != message.NotBlocked:
-		return superseded(c.Clone(), Start, "the call waits for a person to resolve it")
+		return superseded(c.Clone(), CauseStart, "the attempt has an owner")
+	case c.Blocked != NotBlocked:
+		return superseded(c.Clone(), CauseStart, "the call waits for a person to resolve it")
 	case !c.RetryAt.IsZero():
-		return superseded(c.Clone(), Start, "the attempt was given up")
+		return superseded(c.Clone(), CauseStart, "the attempt was given up")
 	case ev.Claim == "" || ev.Worker == "":
 		return &message.Error{Code: message.CodeInvalid, Op: "start", What: "worker or claim is empty"}
 	}
 	c.Attempt.Worker, c.Attempt.Claim, c.Attempt.StartedAt = ev.Worker, ev.Claim, ev.At
 	c.Attempt.LeaseMS, c.Attempt.Deadline = ev.LeaseMS, ev.Deadline
 	c.Begun++
-	return m.move(Start)
+	return m.move(CauseStart)
 }
 
 func (m *Machine) offered(ev Offered) error {
 	c := m.call
 	switch {
 	case ev.Attempt.Number == c.Attempt.Number && c.Started():
-		return superseded(c.Clone(), Offer, "the attempt has an owner")
+		return superseded(c.Clone(), CauseOffer, "the attempt has an owner")
 	case ev.Attempt.Number == c.Attempt.Number && !c.RetryAt.IsZero():
-		return superseded(c.Clone(), Offer, "the attempt was given up")
+		return superseded(c.Clone(), CauseOffer, "the attempt was given up")
 	case ev.Attempt.Number != c.Attempt.Number && ev.Attempt.Number != c.Attempt.Number+1:
-		return superseded(c.Clone(), Offer, "attempts are counted one by one")
-	case ev.Attempt.Number == c.Attempt.Number+1 && c.RetryAt.IsZero() && c.Blocked == message.NotBlocked:
-		return superseded(c.Clone(), Offer, "the present attempt has not been given up")
+		return superseded(c.Clone(), CauseOffer, "attempts are counted one by one")
+	case ev.Attempt.Number == c.Attempt.Number+1 && c.RetryAt.IsZero() && c.Blocked == NotBlocked:
+		return superseded(c.Clone(), CauseOffer, "the present attempt has not been given up")
 	}
-	c.Attempt, c.RetryAt, c.Blocked = ev.Attempt, time.Time{}, message.NotBlocked
-	return m.move(Offer)
+	c.Attempt, c.RetryAt, c.Blocked = ev.Attempt, time.Time{}, NotBlocked
+	return m.move(CauseOffer)
 }
 
 // returned takes the owner from an attempt that never began, also while the
 // call is blocked: only its owner knows that nothing happened.
 func (m *Machine) returned(ev Returned) error {
 	c := m.call
-	if err := m.fence(Return, ev.Attempt); err != nil {
+	if err := m.fence(CauseReturn, ev.Attempt); err != nil {
 		return err
 	}
 	if !c.Started() || ev.Claim != c.Attempt.Claim {
-		return superseded(c.Clone(), Return, "the attempt is not the owner's to give back")
+		return superseded(c.Clone(), CauseReturn, "the attempt is not the owner's to give back")
 	}
-	c.Blocked, c.RetryAt = message.NotBlocked, ev.RetryAt
+	c.Blocked, c.RetryAt = NotBlocked, ev.RetryAt
 	c.Begun--
 	c.Attempt.Worker, c.Attempt.Claim, c.Attempt.StartedAt = "", "", time.Time{}
 	c.Attempt.LeaseMS, c.Attempt.Deadline = 0, time.Time{}
-	return m.move(Return)
+	return m.move(CauseReturn)
 }
 
 // resulted accepts the result of the present attempt from its owner, also
 // while the call is blocked: the owner knows better than any guess.
 func (m *Machine) resulted(ev Resulted) error {
 	c := m.call
-	if err := m.fence(Result, ev.Attempt); err != nil {
+	if err := m.fence(CauseResult, ev.Attempt); err != nil {
 		return err
 	}
-	if c.Placement != message.PlaceExternal && (!c.Started() || ev.Claim != c.Attempt.Claim) {
-		return superseded(c.Clone(), Result, "the result is not the owner's")
+	if c.Placement != PlaceExternal && (!c.Started() || ev.Claim != c.Attempt.Claim) {
+		return superseded(c.Clone(), CauseResult, "the result is not the owner's")
 	}
-	if err := m.move(Result); err != nil {
+	if err := m.move(CauseResult); err != nil {
 		return err
 	}
 	r := ev.Result
@@ -131,14 +131,14 @@ func (m *Machine) resulted(ev Resulted) error {
 
 func (m *Machine) settled(ev Resolved) error {
 	c := m.call
-	if err := m.fence(Resolve, ev.Attempt); err != nil {
+	if err := m.fence(CauseResolve, ev.Attempt); err != nil {
 		return err
 	}
-	if c.Blocked == message.NotBlocked {
+	if c.Blocked == NotBlocked {
 		return &message.Error{Code: message.CodeState, Op: "resolve", Call: ErrorCall(c),
 			What: "the call does not wait to be resolved", Hint: "only blocked calls are resolved: list them with --blocked"}
 	}
-	if err := m.move(Resolve); err != nil {
+	if err := m.move(CauseResolve); err != nil {
 		return err
 	}
 	r := ev.Result

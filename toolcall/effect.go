@@ -1,7 +1,5 @@
 package toolcall
 
-import "github.com/askance-dev/askance/message"
-
 // Effect is something that the engine which wrote an event record has to do once the event record
 // is durable. What is still due after a crash follows from the call's phase.
 type Effect string
@@ -22,18 +20,18 @@ const (
 )
 
 // effects compares the call before and after one record.
-func effects(before, after *message.Call) []Effect {
+func effects(before, after *Call) []Effect {
 	var out []Effect
 	if before != nil && before.State == asking && (after.State != asking || after.Digest != before.Digest) {
 		out = append(out, EffectClosed)
 	}
 	if after.State == finished {
-		if before != nil && before.Open() && before.Started() && after.Cause != string(Result) {
+		if before != nil && before.Open() && before.Started() && after.Cause != string(CauseResult) {
 			out = append(out, EffectCancel)
 		}
 		return append(out, EffectFinished)
 	}
-	if after.Cause == string(Start) && after.Placement == message.PlaceLocal {
+	if after.Cause == string(CauseStart) && after.Placement == PlaceLocal {
 		out = append(out, EffectRun)
 	}
 	if after.State == asking {

@@ -11,7 +11,7 @@ import (
 // TransitionError says that a call in State does not take Cause. It is the
 // cause inside the *message.Error that Step returns.
 type TransitionError struct {
-	Call  message.Key
+	Call  Key
 	State message.ToolCallState
 	Cause Cause
 }
@@ -23,7 +23,7 @@ func (e *TransitionError) Error() string {
 // wrongState gives the border's error for a step that the table does not
 // have. A finished call has a code of its own, because callers treat it
 // differently: somebody else was first.
-func wrongState(c *message.Call, cause Cause) error {
+func wrongState(c *Call, cause Cause) error {
 	te := &TransitionError{Call: c.Key, State: c.State, Cause: cause}
 	e := &message.Error{Code: message.CodeState, Op: string(cause), Err: te, Call: ErrorCall(c),
 		What: "the call does not take this now", Hint: "look at its present state and try again"}
@@ -33,14 +33,14 @@ func wrongState(c *message.Call, cause Cause) error {
 	return e
 }
 
-func superseded(c *message.Call, cause Cause, what string) error {
+func superseded(c *Call, cause Cause, what string) error {
 	return &message.Error{Code: message.CodeSuperseded, Op: string(cause), What: what, Call: ErrorCall(c),
 		Hint: "stop: another attempt or owner counts"}
 }
 
 // ErrorCall gives the form in which a [message.Error] carries a call: a copy as
 // JSON, because package message knows no calls. Without a call it is nil.
-func ErrorCall(c *message.Call) message.RawJSON {
+func ErrorCall(c *Call) message.RawJSON {
 	if c == nil {
 		return nil
 	}
@@ -53,12 +53,12 @@ func ErrorCall(c *message.Call) message.RawJSON {
 
 // CallOf returns the call that err carries, as the caller may see it. It is nil
 // where err carries none. Each reading returns a new copy.
-func CallOf(err error) *message.Call {
+func CallOf(err error) *Call {
 	e, ok := errors.AsType[*message.Error](err)
 	if !ok || e.Call == nil {
 		return nil
 	}
-	c := new(message.Call)
+	c := new(Call)
 	if strictjson.UnmarshalOpen(e.Call, c, strictjson.MaxBytes(len(e.Call))) != nil {
 		return nil
 	}

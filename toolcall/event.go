@@ -24,7 +24,7 @@ type (
 	// where it has one, Batch.
 	Proposed struct {
 		Base
-		Call *message.Call
+		Call *Call
 	}
 	// Refused ends a pending call that cannot be decided at all.
 	Refused struct {
@@ -35,18 +35,18 @@ type (
 	// and deny asks: the safe side of an unknown word.
 	Decided struct {
 		Base
-		Decision  message.Decision
-		Request   message.ApprovalRequest // always: it is what the grant is bound to
+		Decision  Decision
+		Request   ApprovalRequest // always: it is what the grant is bound to
 		Digest    string
 		Suggested []message.PermissionRule
-		Placement message.Placement
+		Placement Placement
 		// EditCounts: whoever made these arguments with an edit in the same event record
 		// has thereby approved this approval request.
 		EditCounts bool
 		// Terms are what that person wants remembered with it, and StandingApprovals what this
 		// lets remember if it allows the call.
-		Terms             *message.StandingTerms
-		StandingApprovals []message.StandingApproval
+		Terms             *StandingTerms
+		StandingApprovals []StandingApproval
 		// Step is how far the plan of the approval request has come already: an edit that is
 		// asked by the same rules goes on in the plan of the approval request before.
 		Step int
@@ -61,8 +61,8 @@ type (
 	// Denied ends an open approval request because the policy denies it by now.
 	Denied struct {
 		Base
-		Decision message.Decision
-		Vote     *message.Vote // the approval that came too late, if any
+		Decision Decision
+		Vote     *Vote // the approval that came too late, if any
 		// Explanation is what the event record keeps besides the call; empty: nothing.
 		Explanation message.RawJSON
 	}
@@ -71,16 +71,16 @@ type (
 	// approval request's requirement wants.
 	Responded struct {
 		Base
-		Vote              message.Vote
-		Output            string                     // kind answer: the result
-		Remember          []message.PermissionRule   // kind approve
-		StandingApprovals []message.StandingApproval // kind approve
+		Vote              Vote
+		Output            string                   // kind answer: the result
+		Remember          []message.PermissionRule // kind approve
+		StandingApprovals []StandingApproval       // kind approve
 	}
 	// Edited is an approval with other arguments. A Decided follows in the same
 	// record.
 	Edited struct {
 		Base
-		Vote     message.Vote
+		Vote     Vote
 		Input    string
 		Remember []message.PermissionRule
 	}
@@ -88,7 +88,7 @@ type (
 	// which others are needed, or Kind skip or delegate.
 	Voted struct {
 		Base
-		Vote message.Vote
+		Vote Vote
 	}
 	// Escalated says that the plan of an open approval request has come to its instant
 	// number Step.
@@ -101,7 +101,7 @@ type (
 	// Submitted hands an allowed call to a worker or an external party.
 	Submitted struct {
 		Base
-		Attempt message.Attempt
+		Attempt Attempt
 	}
 	// Started binds the present attempt to an owner.
 	Started struct {
@@ -116,7 +116,7 @@ type (
 	// unstarted one again (same Number).
 	Offered struct {
 		Base
-		Attempt message.Attempt
+		Attempt Attempt
 	}
 	// Lost says that the owner fell silent and a further attempt follows at
 	// RetryAt.
@@ -137,7 +137,7 @@ type (
 	Suspended struct {
 		Base
 		Attempt int
-		Blocked message.Blocked
+		Blocked Blocked
 	}
 	// Resulted brings the result of an attempt. Attempt and Claim are fences; an
 	// external call has neither.

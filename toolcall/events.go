@@ -13,7 +13,7 @@ import (
 // included, so that every reader of the journal rebuilds the same message.
 // Events that a person or another party sent (USER_CONFIRM_RESULT,
 // USER_INTERRUPT) are among them, because a reader who folds needs them.
-func Events(f *message.EventRecord) []message.Event {
+func Events(f *EventRecord) []message.Event {
 	p := projection{record: f}
 	switch {
 	case f.Note != nil:
@@ -28,7 +28,7 @@ func Events(f *message.EventRecord) []message.Event {
 }
 
 type projection struct {
-	record *message.EventRecord
+	record *EventRecord
 	out    []message.Event
 }
 
@@ -44,29 +44,29 @@ func (p *projection) header(reply message.ReplyID) message.EventHeader {
 
 func (p *projection) add(e message.Event) { p.out = append(p.out, e) }
 
-func (p *projection) reply(r *message.ReplyState) {
+func (p *projection) reply(r *ReplyState) {
 	switch r.Phase {
-	case message.ReplyOpen: // begun by the runtime, whose event it is
-	case message.ReplyInterrupted:
+	case ReplyOpen: // begun by the runtime, whose event it is
+	case ReplyInterrupted:
 		p.add(&message.UserInterrupt{EventHeader: p.header(r.Reply)})
-	case message.ReplyEnded:
+	case ReplyEnded:
 		p.add(&message.ReplyEnd{EventHeader: p.header(r.Reply), Session: r.Session, FinishedReason: message.FinishedInterrupted})
 	}
 }
 
-func (p *projection) step(c *message.Call, s message.Step) {
+func (p *projection) step(c *Call, s Step) {
 	cause := Cause(s.Cause)
 	switch cause {
-	case Ask:
+	case CauseAsk:
 		p.ask(c)
-	case Approve, Edit, Reject, Respond:
-		p.confirm(c, cause != Reject)
-	case Deny:
+	case CauseApprove, CauseEdit, CauseReject, CauseRespond:
+		p.confirm(c, cause != CauseReject)
+	case CauseDeny:
 		if s.From == asking && len(c.Votes) > 0 && c.Votes[len(c.Votes)-1].At.Equal(c.UpdatedAt) {
 			p.confirm(c, true) // an approval that came too late
 		}
-	case Submit:
-		if c.Placement == message.PlaceExternal || c.Placement == message.PlaceRemote {
+	case CauseSubmit:
+		if c.Placement == PlaceExternal || c.Placement == PlaceRemote {
 			p.add(&message.RequireExternalExecution{EventHeader: p.header(c.Reply), ToolCalls: []message.ToolCallBlock{p.block(c, submitted)}})
 		}
 	}
@@ -83,14 +83,14 @@ func (p *projection) step(c *message.Call, s message.Step) {
 
 // ask puts the approval request's digest into the event's id: AgentScope has no place
 // for it, and a frontend's confirm names none.
-func (p *projection) ask(c *message.Call) {
+func (p *projection) ask(c *Call) {
 	e := &message.RequireUserConfirm{EventHeader: p.header(c.Reply), ToolCalls: []message.ToolCallBlock{p.block(c, asking)}}
 	e.ID = message.RequestEventID(e.ID, c.Digest)
 	p.add(e)
 }
 
 // block shows the call as AgentScope carries it inside its REQUIRE events.
-func (p *projection) block(c *message.Call, state message.ToolCallState) message.ToolCallBlock {
+func (p *projection) block(c *Call, state message.ToolCallState) message.ToolCallBlock {
 	b := message.ToolCallBlock{
 		ID: c.Call, Name: c.Tool, Input: c.Input, State: state,
 		SuggestedRules: c.Suggested, CreatedAt: Timestamp(c.ProposedAt),
@@ -101,7 +101,7 @@ func (p *projection) block(c *message.Call, state message.ToolCallState) message
 	return b
 }
 
-func (p *projection) confirm(c *message.Call, yes bool) {
+func (p *projection) confirm(c *Call, yes bool) {
 	r := message.ConfirmResult{Confirmed: yes, ToolCall: p.block(c, asking)}
 	if len(c.Remember) > 0 {
 		r.Rules = c.Remember
@@ -109,13 +109,13 @@ func (p *projection) confirm(c *message.Call, yes bool) {
 	p.add(&message.UserConfirmResult{EventHeader: p.header(c.Reply), ConfirmResults: []message.ConfirmResult{r}})
 }
 
-func (p *projection) start(c *message.Call) {
+func (p *projection) start(c *Call) {
 	p.add(&message.ToolResultStart{EventHeader: p.header(c.Reply), ToolCallID: c.Call, ToolCallName: c.Tool})
 }
 
 // result streams a finished call's output the way AgentScope does: a delta per
 // block, then the end with the state and the result's metadata.
-func (p *projection) result(c *message.Call) {
+func (p *projection) result(c *Call) {
 	r := c.Result
 	if !r.Output.IsList() {
 		p.text(c, r.Output.Text)
@@ -136,11 +136,11 @@ func (p *projection) result(c *message.Call) {
 	p.add(&message.ToolResultEnd{EventHeader: h, ToolCallID: c.Call, State: r.State})
 }
 
-func (p *projection) text(c *message.Call, text string) {
+func (p *projection) text(c *Call, text string) {
 	p.add(&message.ToolResultTextDelta{EventHeader: p.header(c.Reply), ToolCallID: c.Call, Delta: text})
 }
 
-func (p *projection) data(c *message.Call, b *message.DataBlock) {
+func (p *projection) data(c *Call, b *message.DataBlock) {
 	e := &message.ToolResultDataDelta{EventHeader: p.header(c.Reply), ToolCallID: c.Call, BlockID: b.ID}
 	switch src := b.Source.(type) {
 	case *message.Base64Source:

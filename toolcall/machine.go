@@ -42,18 +42,18 @@ func next(state message.ToolCallState, cause Cause) (message.ToolCallState, bool
 // Machine drives one call. It is pure: events in, the new state and effects
 // out. It is not safe for concurrent use; it is cheap, make one per record.
 type Machine struct {
-	before *message.Call // as loaded; nil for a new call
-	call   *message.Call
-	path   []message.Step
+	before *Call // as loaded; nil for a new call
+	call   *Call
+	path   []Step
 	why    message.RawJSON // the explanation of the decision that was taken
 }
 
 // Load makes a machine that goes on from c, which it never changes. A nil c
 // begins a new call.
-func Load(c *message.Call) *Machine {
+func Load(c *Call) *Machine {
 	m := &Machine{before: c}
 	if c == nil {
-		m.call = &message.Call{State: none}
+		m.call = &Call{State: none}
 	} else {
 		m.call = c.Clone()
 	}
@@ -62,10 +62,10 @@ func Load(c *message.Call) *Machine {
 
 // Call is the state after the steps taken; it belongs to the caller once the
 // machine is done.
-func (m *Machine) Call() *message.Call { return m.call }
+func (m *Machine) Call() *Call { return m.call }
 
 // Path is the steps taken since Load: what the event record records.
-func (m *Machine) Path() []message.Step { return m.path }
+func (m *Machine) Path() []Step { return m.path }
 
 // Explanation is what the last decision since Load brought for the event record; empty:
 // nothing.
@@ -99,7 +99,7 @@ func (m *Machine) move(cause Cause) error {
 	if !ok {
 		return wrongState(m.call.Clone(), cause)
 	}
-	m.path = append(m.path, message.Step{Cause: string(cause), From: m.call.State, To: to})
+	m.path = append(m.path, Step{Cause: string(cause), From: m.call.State, To: to})
 	if to == asking || to == finished && m.call.State != allowed && m.call.State != submitted {
 		m.call.Remember, m.call.StandingApprovals = nil, nil // nothing was allowed, so nothing is remembered with it
 	}
@@ -111,26 +111,26 @@ func (m *Machine) apply(ev Event) error {
 	c := m.call
 	switch ev := ev.(type) {
 	case Proposed:
-		if err := m.move(Propose); err != nil {
+		if err := m.move(CausePropose); err != nil {
 			return err
 		}
 		*c = *ev.Call
-		c.State, c.Cause, c.ProposedAt, c.Records = pending, string(Propose), ev.At, 0
+		c.State, c.Cause, c.ProposedAt, c.Records = pending, string(CausePropose), ev.At, 0
 		return nil
 	case Refused:
-		return m.finish(Refuse, message.ToolResultError, ev.Text, ev.At)
+		return m.finish(CauseRefuse, message.ToolResultError, ev.Text, ev.At)
 	case Decided:
 		return m.decided(ev)
 	case Hidden:
 		c.Behind = ev.Behind
-		return m.move(Hide)
+		return m.move(CauseHide)
 	case Denied:
 		if ev.Vote != nil {
 			c.Votes = appendVote(c.Votes, *ev.Vote)
 		}
 		d := ev.Decision
 		c.Decision, m.why = &d, ev.Explanation
-		return m.finish(Deny, message.ToolResultDenied, deniedText(c.Tool, d), ev.At)
+		return m.finish(CauseDeny, message.ToolResultDenied, deniedText(c.Tool, d), ev.At)
 	case Responded:
 		return m.answered(ev)
 	case Edited:
@@ -140,9 +140,9 @@ func (m *Machine) apply(ev Event) error {
 	case Escalated:
 		return m.escalated(ev)
 	case Expired:
-		return m.finish(Expire, message.ToolResultDenied, expiredText(c.Tool), ev.At)
+		return m.finish(CauseExpire, message.ToolResultDenied, expiredText(c.Tool), ev.At)
 	case Interrupted:
-		return m.finish(Interrupt, message.ToolResultInterrupted, cmp.Or(ev.Text, interruptedText), ev.At)
+		return m.finish(CauseInterrupt, message.ToolResultInterrupted, cmp.Or(ev.Text, interruptedText), ev.At)
 	case Revoked:
 		return m.revoked(ev)
 	default:
@@ -156,22 +156,22 @@ func (m *Machine) decided(ev Decided) error {
 	c.Decision, c.Request, c.Digest, c.Suggested = &d, &q, ev.Digest, ev.Suggested
 	c.Behind, c.Placement, c.Step, c.Redact = "", ev.Placement, ev.Step, nil
 	m.why = ev.Explanation
-	if n := len(c.Votes); ev.EditCounts && n > 0 && c.Cause == string(Edit) {
+	if n := len(c.Votes); ev.EditCounts && n > 0 && c.Cause == string(CauseEdit) {
 		c.Votes, c.StandingApprovals = appendVote(c.Votes[:n-1], ev.Counted(c.Votes[n-1])), ev.StandingApprovals
 	}
 	switch d.Behavior {
 	case message.BehaviorDeny:
-		return m.finish(Deny, message.ToolResultDenied, deniedText(c.Tool, d), ev.At)
+		return m.finish(CauseDeny, message.ToolResultDenied, deniedText(c.Tool, d), ev.At)
 	case message.BehaviorAllow:
-		return m.move(Allow)
+		return m.move(CauseAllow)
 	default:
-		return m.move(Ask)
+		return m.move(CauseAsk)
 	}
 }
 
 // Counted is the vote of an edit as an approval of the approval request that the event
 // brings.
-func (ev Decided) Counted(v message.Vote) message.Vote {
+func (ev Decided) Counted(v Vote) Vote {
 	v.Made, v.Step, v.Remember = ev.Digest, ev.Step, ev.Terms
 	return v
 }
@@ -182,9 +182,9 @@ func (m *Machine) revoked(ev Revoked) error {
 			What: "the call has been started", Hint: "interrupt the reply to cancel it"}
 	}
 	if m.call.Begun > 0 { // an earlier attempt may have had its effect: denied would say that nothing ran
-		return m.finish(Revoke, message.ToolResultInterrupted, revokedAgainText(m.call.Tool, ev.Reason), ev.At)
+		return m.finish(CauseRevoke, message.ToolResultInterrupted, revokedAgainText(m.call.Tool, ev.Reason), ev.At)
 	}
-	return m.finish(Revoke, message.ToolResultDenied, revokedText(m.call.Tool, ev.Reason), ev.At)
+	return m.finish(CauseRevoke, message.ToolResultDenied, revokedText(m.call.Tool, ev.Reason), ev.At)
 }
 
 // finish moves to finished with a result of ours.
@@ -200,5 +200,5 @@ func (m *Machine) finish(cause Cause, state message.ToolResultState, text string
 // done puts the result in place and takes away what only an open call has.
 func (m *Machine) done(r *message.ToolResultBlock) {
 	m.call.Result = r
-	m.call.Behind, m.call.Blocked, m.call.RetryAt = "", message.NotBlocked, time.Time{}
+	m.call.Behind, m.call.Blocked, m.call.RetryAt = "", NotBlocked, time.Time{}
 }

@@ -16,48 +16,48 @@ var t0 = time.Date(2026, 3, 1, 8, 0, 0, 0, time.UTC)
 
 func base(d time.Duration) toolcall.Base { return toolcall.Base{At: t0.Add(d)} }
 
-func newCall() *message.Call {
-	return &message.Call{
-		Key:     message.Key{Space: "s", Session: "se", Reply: "r", Call: "c1"},
+func newCall() *toolcall.Call {
+	return &toolcall.Call{
+		Key:     toolcall.Key{Space: "s", Session: "se", Reply: "r", Call: "c1"},
 		Runtime: "bot", Tool: "refund", Input: `{"n":1}`, Proposal: "sha256:p",
 	}
 }
 
-func decided(b message.Behavior, place message.Placement) toolcall.Decided {
+func decided(b message.Behavior, place toolcall.Placement) toolcall.Decided {
 	c := newCall()
-	q := message.ApprovalRequest{V: 1, Key: c.Key, Tool: c.Tool, Input: c.Input, Bundle: "b", Requirement: message.Requirement{Users: []string{}}}
+	q := toolcall.ApprovalRequest{V: 1, Key: c.Key, Tool: c.Tool, Input: c.Input, Bundle: "b", Requirement: toolcall.Requirement{Users: []string{}}}
 	d, err := q.Digest()
 	if err != nil {
 		panic(err)
 	}
-	return toolcall.Decided{Base: base(0), Decision: message.Decision{Behavior: b, Reason: "because", Bundle: "b"}, Request: q, Digest: d, Placement: place}
+	return toolcall.Decided{Base: base(0), Decision: toolcall.Decision{Behavior: b, Reason: "because", Bundle: "b"}, Request: q, Digest: d, Placement: place}
 }
 
 func yes(digest string) toolcall.Responded {
-	return toolcall.Responded{Base: base(1), Vote: message.Vote{Kind: message.ResponseApprove, By: message.Principal{Name: "ann"}, At: t0, Digest: digest}}
+	return toolcall.Responded{Base: base(1), Vote: toolcall.Vote{Kind: toolcall.ResponseApprove, By: toolcall.Principal{Name: "ann"}, At: t0, Digest: digest}}
 }
 
 // drive takes events, one event record each, and returns the event records.
-func drive(t *testing.T, events ...toolcall.Event) (*message.Call, []*message.EventRecord) {
+func drive(t *testing.T, events ...toolcall.Event) (*toolcall.Call, []*toolcall.EventRecord) {
 	t.Helper()
-	var cur *message.Call
-	var records []*message.EventRecord
+	var cur *toolcall.Call
+	var records []*toolcall.EventRecord
 	for _, ev := range events {
 		m := toolcall.Load(cur)
 		if err := m.Step(ev); err != nil {
 			t.Fatalf("step %T: %v", ev, err)
 		}
 		cur = m.Call()
-		records = append(records, &message.EventRecord{Call: cur, Path: m.Path(), At: t0})
+		records = append(records, &toolcall.EventRecord{Call: cur, Path: m.Path(), At: t0})
 	}
 	return cur, records
 }
 
 func TestPaths(t *testing.T) {
-	ask, allow := decided(message.BehaviorAsk, message.PlaceRemote), decided(message.BehaviorAllow, message.PlaceRemote)
-	local := decided(message.BehaviorAllow, message.PlaceLocal)
+	ask, allow := decided(message.BehaviorAsk, toolcall.PlaceRemote), decided(message.BehaviorAllow, toolcall.PlaceRemote)
+	local := decided(message.BehaviorAllow, toolcall.PlaceLocal)
 	propose := toolcall.Proposed{Base: base(0), Call: newCall()}
-	submit := toolcall.Submitted{Base: base(1), Attempt: message.Attempt{Number: 1}}
+	submit := toolcall.Submitted{Base: base(1), Attempt: toolcall.Attempt{Number: 1}}
 	start := toolcall.Started{Base: base(2), Attempt: 1, Worker: "w", Claim: "x", LeaseMS: 1000}
 	result := toolcall.Resulted{Base: base(3), Attempt: 1, Claim: "x", Result: message.ToolResultBlock{ID: "c1", State: message.ToolResultSuccess}}
 	tests := []struct {
@@ -73,23 +73,23 @@ func TestPaths(t *testing.T) {
 		{"local", []toolcall.Event{propose, local, start, result}, "finished", "success"},
 		{"remote", []toolcall.Event{propose, allow, submit, start, result}, "finished", "success"},
 		{"approved remote", []toolcall.Event{propose, ask, yes(ask.Digest), submit, start, result}, "finished", "success"},
-		{"rejected", []toolcall.Event{propose, ask, toolcall.Responded{Base: base(1), Vote: message.Vote{Kind: message.ResponseReject, Digest: ask.Digest}}}, "finished", "denied"},
-		{"answered", []toolcall.Event{propose, ask, toolcall.Responded{Base: base(1), Output: "42", Vote: message.Vote{Kind: message.ResponseRespond, Digest: ask.Digest}}}, "finished", "success"},
+		{"rejected", []toolcall.Event{propose, ask, toolcall.Responded{Base: base(1), Vote: toolcall.Vote{Kind: toolcall.ResponseReject, Digest: ask.Digest}}}, "finished", "denied"},
+		{"answered", []toolcall.Event{propose, ask, toolcall.Responded{Base: base(1), Output: "42", Vote: toolcall.Vote{Kind: toolcall.ResponseRespond, Digest: ask.Digest}}}, "finished", "success"},
 		{"expired", []toolcall.Event{propose, ask, toolcall.Expired{Base: base(1)}}, "finished", "denied"},
-		{"edited and denied", []toolcall.Event{propose, ask, toolcall.Edited{Base: base(1), Input: `{}`, Vote: message.Vote{Digest: ask.Digest}}, decided(message.BehaviorDeny, "")}, "finished", "denied"},
+		{"edited and denied", []toolcall.Event{propose, ask, toolcall.Edited{Base: base(1), Input: `{}`, Vote: toolcall.Vote{Digest: ask.Digest}}, decided(message.BehaviorDeny, "")}, "finished", "denied"},
 		{"hidden, then asked", []toolcall.Event{propose, toolcall.Hidden{Base: base(1), Behind: "c0"}, ask}, "asking", ""},
 		{"revoked", []toolcall.Event{propose, allow, submit, toolcall.Revoked{Base: base(2)}}, "finished", "denied"},
 		{"revoked after an attempt", []toolcall.Event{propose, allow, submit, start, toolcall.Lost{Base: base(3), Attempt: 1, RetryAt: t0.Add(9)},
-			toolcall.Offered{Base: base(9), Attempt: message.Attempt{Number: 2}}, toolcall.Revoked{Base: base(10)}}, "finished", "interrupted"},
+			toolcall.Offered{Base: base(9), Attempt: toolcall.Attempt{Number: 2}}, toolcall.Revoked{Base: base(10)}}, "finished", "interrupted"},
 		{"interrupted", []toolcall.Event{propose, ask, toolcall.Interrupted{Base: base(2)}}, "finished", "interrupted"},
 		{"given back and tried again", []toolcall.Event{propose, allow, submit, start, toolcall.Returned{Base: base(3), Attempt: 1, Claim: "x", RetryAt: t0.Add(9)},
-			toolcall.Offered{Base: base(9), Attempt: message.Attempt{Number: 2}}}, "submitted", ""},
-		{"held, given back and tried again", []toolcall.Event{propose, allow, submit, start, toolcall.Suspended{Base: base(3), Attempt: 1, Blocked: message.BlockedUnknown},
-			toolcall.Returned{Base: base(4), Attempt: 1, Claim: "x", RetryAt: t0.Add(9)}, toolcall.Offered{Base: base(9), Attempt: message.Attempt{Number: 2}}}, "submitted", ""},
+			toolcall.Offered{Base: base(9), Attempt: toolcall.Attempt{Number: 2}}}, "submitted", ""},
+		{"held, given back and tried again", []toolcall.Event{propose, allow, submit, start, toolcall.Suspended{Base: base(3), Attempt: 1, Blocked: toolcall.BlockedUnknown},
+			toolcall.Returned{Base: base(4), Attempt: 1, Claim: "x", RetryAt: t0.Add(9)}, toolcall.Offered{Base: base(9), Attempt: toolcall.Attempt{Number: 2}}}, "submitted", ""},
 		{"lost and tried again", []toolcall.Event{propose, allow, submit, start, toolcall.Lost{Base: base(3), Attempt: 1, RetryAt: t0.Add(9)},
-			toolcall.Offered{Base: base(9), Attempt: message.Attempt{Number: 2}}}, "submitted", ""},
-		{"held, then the owner speaks", []toolcall.Event{propose, allow, submit, start, toolcall.Suspended{Base: base(3), Attempt: 1, Blocked: message.BlockedUnknown}, result}, "finished", "success"},
-		{"held, then resolved", []toolcall.Event{propose, allow, submit, start, toolcall.Suspended{Base: base(3), Attempt: 1, Blocked: message.BlockedUnknown},
+			toolcall.Offered{Base: base(9), Attempt: toolcall.Attempt{Number: 2}}}, "submitted", ""},
+		{"held, then the owner speaks", []toolcall.Event{propose, allow, submit, start, toolcall.Suspended{Base: base(3), Attempt: 1, Blocked: toolcall.BlockedUnknown}, result}, "finished", "success"},
+		{"held, then resolved", []toolcall.Event{propose, allow, submit, start, toolcall.Suspended{Base: base(3), Attempt: 1, Blocked: toolcall.BlockedUnknown},
 			toolcall.Resolved{Base: base(4), Attempt: 1, Result: message.ToolResultBlock{State: message.ToolResultError}}}, "finished", "error"},
 	}
 	for _, tt := range tests {
@@ -112,9 +112,9 @@ func TestPaths(t *testing.T) {
 }
 
 func TestRefusedSteps(t *testing.T) {
-	ask, allow := decided(message.BehaviorAsk, ""), decided(message.BehaviorAllow, message.PlaceRemote)
+	ask, allow := decided(message.BehaviorAsk, ""), decided(message.BehaviorAllow, toolcall.PlaceRemote)
 	propose := toolcall.Proposed{Base: base(0), Call: newCall()}
-	submit := toolcall.Submitted{Base: base(1), Attempt: message.Attempt{Number: 1}}
+	submit := toolcall.Submitted{Base: base(1), Attempt: toolcall.Attempt{Number: 1}}
 	start := toolcall.Started{Base: base(2), Attempt: 1, Worker: "w", Claim: "x"}
 	done := []toolcall.Event{propose, decided(message.BehaviorDeny, "")}
 	started := []toolcall.Event{propose, allow, submit, start}
@@ -133,21 +133,21 @@ func TestRefusedSteps(t *testing.T) {
 		{"answer to a finished call", done, yes(ask.Digest), message.ErrFinished},
 		{"interrupt of a finished call", done, toolcall.Interrupted{Base: base(2)}, message.ErrFinished},
 		{"second start", started, toolcall.Started{Base: base(3), Attempt: 1, Worker: "v", Claim: "y"}, message.ErrSuperseded},
-		{"start of an older attempt", append(started[:4:4], toolcall.Lost{Base: base(4), Attempt: 1, RetryAt: t0.Add(1)}, toolcall.Offered{Base: base(5), Attempt: message.Attempt{Number: 2}}),
+		{"start of an older attempt", append(started[:4:4], toolcall.Lost{Base: base(4), Attempt: 1, RetryAt: t0.Add(1)}, toolcall.Offered{Base: base(5), Attempt: toolcall.Attempt{Number: 2}}),
 			start, message.ErrSuperseded},
 		{"result with another claim", started, toolcall.Resulted{Base: base(3), Attempt: 1, Claim: "y"}, message.ErrSuperseded},
 		{"result before the start", started[:3], toolcall.Resulted{Base: base(3), Attempt: 1}, message.ErrSuperseded},
 		{"revoke after the start", started, toolcall.Revoked{Base: base(3)}, message.ErrState},
 		{"resolve what is not held", started, toolcall.Resolved{Base: base(3), Attempt: 1}, message.ErrState},
-		{"new attempt beside a running one", started, toolcall.Offered{Base: base(3), Attempt: message.Attempt{Number: 2}}, message.ErrSuperseded},
+		{"new attempt beside a running one", started, toolcall.Offered{Base: base(3), Attempt: toolcall.Attempt{Number: 2}}, message.ErrSuperseded},
 		{"given back by another", started, toolcall.Returned{Base: base(3), Attempt: 1, Claim: "y"}, message.ErrSuperseded},
 		{"given back before the start", started[:3], toolcall.Returned{Base: base(3), Attempt: 1}, message.ErrSuperseded},
 		{"an older attempt given back", started, toolcall.Returned{Base: base(3), Attempt: 0, Claim: "x"}, message.ErrSuperseded},
 		{"given back twice", append(started[:4:4], back), back, message.ErrSuperseded},
 		{"start of what was given back", append(started[:4:4], back), start, message.ErrSuperseded},
-		{"the same attempt again after it was given back", append(started[:4:4], back), toolcall.Offered{Base: base(4), Attempt: message.Attempt{Number: 1}}, message.ErrSuperseded},
+		{"the same attempt again after it was given back", append(started[:4:4], back), toolcall.Offered{Base: base(4), Attempt: toolcall.Attempt{Number: 1}}, message.ErrSuperseded},
 		{"result of what was given back", append(started[:4:4], back), toolcall.Resulted{Base: base(4), Attempt: 1, Claim: "x"}, message.ErrSuperseded},
-		{"unknown kind of answer", []toolcall.Event{propose, ask}, toolcall.Responded{Base: base(1), Vote: message.Vote{Kind: "shrug", Digest: ask.Digest}}, message.ErrInvalid},
+		{"unknown kind of answer", []toolcall.Event{propose, ask}, toolcall.Responded{Base: base(1), Vote: toolcall.Vote{Kind: "shrug", Digest: ask.Digest}}, message.ErrInvalid},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -166,28 +166,28 @@ func TestRefusedSteps(t *testing.T) {
 }
 
 func TestReplayFindsTampering(t *testing.T) {
-	ask := decided(message.BehaviorAsk, message.PlaceRemote)
-	fresh := func() []*message.EventRecord {
+	ask := decided(message.BehaviorAsk, toolcall.PlaceRemote)
+	fresh := func() []*toolcall.EventRecord {
 		_, records := drive(t, toolcall.Proposed{Base: base(0), Call: newCall()}, ask, yes(ask.Digest),
-			toolcall.Submitted{Base: base(1), Attempt: message.Attempt{Number: 1}}, toolcall.Interrupted{Base: base(2)})
+			toolcall.Submitted{Base: base(1), Attempt: toolcall.Attempt{Number: 1}}, toolcall.Interrupted{Base: base(2)})
 		return records
 	}
-	tests := map[string]func([]*message.EventRecord) []*message.EventRecord{
-		"removed":   func(f []*message.EventRecord) []*message.EventRecord { return append(f[:2:2], f[3:]...) },
-		"reordered": func(f []*message.EventRecord) []*message.EventRecord { f[1], f[2] = f[2], f[1]; return f },
-		"repeated":  func(f []*message.EventRecord) []*message.EventRecord { return append(f, f[4]) },
-		"headless":  func(f []*message.EventRecord) []*message.EventRecord { return f[1:] },
-		"another tool": func(f []*message.EventRecord) []*message.EventRecord {
+	tests := map[string]func([]*toolcall.EventRecord) []*toolcall.EventRecord{
+		"removed":   func(f []*toolcall.EventRecord) []*toolcall.EventRecord { return append(f[:2:2], f[3:]...) },
+		"reordered": func(f []*toolcall.EventRecord) []*toolcall.EventRecord { f[1], f[2] = f[2], f[1]; return f },
+		"repeated":  func(f []*toolcall.EventRecord) []*toolcall.EventRecord { return append(f, f[4]) },
+		"headless":  func(f []*toolcall.EventRecord) []*toolcall.EventRecord { return f[1:] },
+		"another tool": func(f []*toolcall.EventRecord) []*toolcall.EventRecord {
 			f[3].Call = f[3].Call.Clone()
 			f[3].Call.Tool = "rm"
 			return f
 		},
-		"another state": func(f []*message.EventRecord) []*message.EventRecord {
+		"another state": func(f []*toolcall.EventRecord) []*toolcall.EventRecord {
 			f[1].Call = f[1].Call.Clone()
 			f[1].Call.State = message.ToolCallAllowed
 			return f
 		},
-		"no step": func(f []*message.EventRecord) []*message.EventRecord { f[2].Path = nil; return f },
+		"no step": func(f []*toolcall.EventRecord) []*toolcall.EventRecord { f[2].Path = nil; return f },
 	}
 	if _, err := toolcall.Replay(fresh()); err != nil {
 		t.Fatalf("untouched: %v", err)
@@ -213,14 +213,14 @@ func TestDiagram(t *testing.T) {
 }
 
 func TestEvents(t *testing.T) {
-	ask := decided(message.BehaviorAsk, message.PlaceRemote)
+	ask := decided(message.BehaviorAsk, toolcall.PlaceRemote)
 	m := toolcall.Load(nil)
 	for _, ev := range []toolcall.Event{toolcall.Proposed{Base: base(0), Call: newCall()}, ask} {
 		if err := m.Step(ev); err != nil {
 			t.Fatal(err)
 		}
 	}
-	f := &message.EventRecord{ID: "f1", Call: m.Call(), Path: m.Path(), At: t0}
+	f := &toolcall.EventRecord{ID: "f1", Call: m.Call(), Path: m.Path(), At: t0}
 	one, two := toolcall.Events(f), toolcall.Events(f)
 	if len(one) != 1 || one[0].Type() != message.EventRequireUserConfirm {
 		t.Fatalf("events = %v", one)
@@ -228,7 +228,7 @@ func TestEvents(t *testing.T) {
 	if one[0].Header().ID != two[0].Header().ID || one[0].Header().ID == "" {
 		t.Error("the same event record gives different event ids")
 	}
-	f.Note = &message.Note{What: "late_result"}
+	f.Note = &toolcall.Note{What: "late_result"}
 	if got := toolcall.Events(f); len(got) != 0 {
 		t.Errorf("a note has events: %v", got)
 	}

@@ -2,33 +2,31 @@ package toolcall
 
 import (
 	"slices"
-
-	"github.com/askance-dev/askance/message"
 )
 
 // PhaseRow is one row of the table of phases.
 type PhaseRow struct {
-	Phase message.Phase
+	Phase Phase
 	Means string
-	SetBy string          // who moves a call into the phase
-	Next  []message.Phase // what one step can lead to
-	Lasts string          // what ends the phase, and after how long
+	SetBy string  // who moves a call into the phase
+	Next  []Phase // what one step can lead to
+	Lasts string  // what ends the phase, and after how long
 }
 
 // PhaseTable is the table of phases. The machine refuses a step that the table
 // lacks, and the documentation is made from it.
 func PhaseTable() []PhaseRow {
 	const (
-		waiting  = message.PhaseWaiting
-		asking   = message.PhaseAsking
-		ready    = message.PhaseReady
-		queued   = message.PhaseQueued
-		running  = message.PhaseRunning
-		retrying = message.PhaseRetrying
-		blocked  = message.PhaseBlocked
-		finished = message.PhaseFinished
+		waiting  = PhaseWaiting
+		asking   = PhaseAsking
+		ready    = PhaseReady
+		queued   = PhaseQueued
+		running  = PhaseRunning
+		retrying = PhaseRetrying
+		blocked  = PhaseBlocked
+		finished = PhaseFinished
 	)
-	type next = []message.Phase
+	type next = []Phase
 	return []PhaseRow{
 		{waiting, "not decided: other calls of the reply come first", "the runtime that proposes it, an approver who edits it",
 			next{waiting, asking, ready, finished}, "until the calls before it finish, or the approval request that also covers it closes"},
@@ -50,14 +48,14 @@ func PhaseTable() []PhaseRow {
 }
 
 // phaseAfter has the phases that one step can lead to, by the phase before it.
-var phaseAfter = func() map[message.Phase][]message.Phase {
-	out := map[message.Phase][]message.Phase{"": {message.PhaseWaiting}}
+var phaseAfter = func() map[Phase][]Phase {
+	out := map[Phase][]Phase{"": {PhaseWaiting}}
 	for _, r := range PhaseTable() {
 		out[r.Phase] = r.Next
 	}
 	return out
 }()
 
-func canFollow(before, after message.Phase) bool {
+func canFollow(before, after Phase) bool {
 	return slices.Contains(phaseAfter[before], after)
 }

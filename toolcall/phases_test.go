@@ -14,9 +14,9 @@ import (
 // TestPhasesAreWhatTheMachineDoes takes every step that the machine accepts from
 // every phase. The table has the steps that it finds, and no other.
 func TestPhasesAreWhatTheMachineDoes(t *testing.T) {
-	found := map[message.Phase]map[message.Phase]bool{}
+	found := map[toolcall.Phase]map[toolcall.Phase]bool{}
 	seen := map[string]bool{}
-	todo := []*message.Call{nil}
+	todo := []*toolcall.Call{nil}
 	for len(todo) > 0 {
 		c := todo[0]
 		todo = todo[1:]
@@ -28,7 +28,7 @@ func TestPhasesAreWhatTheMachineDoes(t *testing.T) {
 			next := m.Call()
 			if c != nil {
 				if found[c.Phase()] == nil {
-					found[c.Phase()] = map[message.Phase]bool{}
+					found[c.Phase()] = map[toolcall.Phase]bool{}
 				}
 				found[c.Phase()][next.Phase()] = true
 			}
@@ -48,29 +48,29 @@ func TestPhasesAreWhatTheMachineDoes(t *testing.T) {
 }
 
 // eventsFor are events that fit a call: one of each kind, for each placement.
-func eventsFor(c *message.Call) []toolcall.Event {
+func eventsFor(c *toolcall.Call) []toolcall.Event {
 	if c == nil {
 		return []toolcall.Event{toolcall.Proposed{Base: base(0), Call: newCall()}}
 	}
 	n, later := c.Attempt.Number, t0.Add(time.Hour)
-	vote := message.Vote{Kind: message.ResponseApprove, By: message.Principal{Name: "ann"}, At: t0, Digest: c.Digest}
-	with := func(k message.ResponseKind) message.Vote { v := vote; v.Kind = k; return v }
+	vote := toolcall.Vote{Kind: toolcall.ResponseApprove, By: toolcall.Principal{Name: "ann"}, At: t0, Digest: c.Digest}
+	with := func(k toolcall.ResponseKind) toolcall.Vote { v := vote; v.Kind = k; return v }
 	out := []toolcall.Event{
 		toolcall.Refused{Base: base(1)}, toolcall.Hidden{Base: base(1), Behind: "c0"}, toolcall.Denied{Base: base(1)},
-		toolcall.Responded{Base: base(1), Vote: vote}, toolcall.Responded{Base: base(1), Vote: with(message.ResponseReject)},
-		toolcall.Edited{Base: base(1), Vote: vote, Input: `{"n":1}`}, toolcall.Voted{Base: base(1), Vote: with(message.ResponseSkip)},
+		toolcall.Responded{Base: base(1), Vote: vote}, toolcall.Responded{Base: base(1), Vote: with(toolcall.ResponseReject)},
+		toolcall.Edited{Base: base(1), Vote: vote, Input: `{"n":1}`}, toolcall.Voted{Base: base(1), Vote: with(toolcall.ResponseSkip)},
 		toolcall.Expired{Base: base(1)}, toolcall.Interrupted{Base: base(1)}, toolcall.Revoked{Base: base(1)},
 		toolcall.Started{Base: base(1), Attempt: max(n, 1), Worker: "w", Claim: fmt.Sprint("claim", n)},
 		toolcall.Lost{Base: base(1), Attempt: n, RetryAt: later},
 		toolcall.Returned{Base: base(1), Attempt: n, Claim: c.Attempt.Claim, RetryAt: later},
-		toolcall.Suspended{Base: base(1), Attempt: n, Blocked: message.BlockedUnknown},
-		toolcall.Offered{Base: base(1), Attempt: message.Attempt{Number: n}}, toolcall.Offered{Base: base(1), Attempt: message.Attempt{Number: n + 1}},
+		toolcall.Suspended{Base: base(1), Attempt: n, Blocked: toolcall.BlockedUnknown},
+		toolcall.Offered{Base: base(1), Attempt: toolcall.Attempt{Number: n}}, toolcall.Offered{Base: base(1), Attempt: toolcall.Attempt{Number: n + 1}},
 		toolcall.Resulted{Base: base(1), Attempt: n, Claim: c.Attempt.Claim}, toolcall.Resolved{Base: base(1), Attempt: n},
 	}
 	if n == 0 {
-		out = append(out, toolcall.Submitted{Base: base(1), Attempt: message.Attempt{Number: 1}})
+		out = append(out, toolcall.Submitted{Base: base(1), Attempt: toolcall.Attempt{Number: 1}})
 	}
-	for _, place := range []message.Placement{message.PlaceLocal, message.PlaceRemote, message.PlaceExternal} {
+	for _, place := range []toolcall.Placement{toolcall.PlaceLocal, toolcall.PlaceRemote, toolcall.PlaceExternal} {
 		for _, b := range []message.Behavior{message.BehaviorAllow, message.BehaviorAsk, message.BehaviorDeny} {
 			out = append(out, decided(b, place))
 		}

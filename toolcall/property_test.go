@@ -17,14 +17,14 @@ func anyEvent(t *rapid.T) toolcall.Event {
 	attempt := rapid.IntRange(0, 3).Draw(t, "attempt")
 	claim := rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "claim")
 	digest := rapid.SampledFrom([]string{"", "sha256:other", decided("ask", "").Digest}).Draw(t, "digest")
-	vote := message.Vote{Kind: rapid.SampledFrom([]message.ResponseKind{"approve", "reject", "submit_response", "?"}).Draw(t, "kind"), Digest: digest, At: at.At}
+	vote := toolcall.Vote{Kind: rapid.SampledFrom([]toolcall.ResponseKind{"approve", "reject", "submit_response", "?"}).Draw(t, "kind"), Digest: digest, At: at.At}
 	switch rapid.IntRange(0, 15).Draw(t, "event") {
 	case 0:
 		return toolcall.Proposed{Base: at, Call: newCall()}
 	case 1:
 		return toolcall.Refused{Base: at}
 	case 2:
-		place := rapid.SampledFrom([]message.Placement{message.PlaceLocal, message.PlaceRemote, message.PlaceExternal}).Draw(t, "place")
+		place := rapid.SampledFrom([]toolcall.Placement{toolcall.PlaceLocal, toolcall.PlaceRemote, toolcall.PlaceExternal}).Draw(t, "place")
 		return decided(rapid.SampledFrom([]message.Behavior{"allow", "ask", "deny", "passthrough", ""}).Draw(t, "behavior"), place)
 	case 3:
 		return toolcall.Hidden{Base: at, Behind: "c0"}
@@ -35,15 +35,15 @@ func anyEvent(t *rapid.T) toolcall.Event {
 	case 6:
 		return toolcall.Expired{Base: at}
 	case 7:
-		return toolcall.Submitted{Base: at, Attempt: message.Attempt{Number: 1}}
+		return toolcall.Submitted{Base: at, Attempt: toolcall.Attempt{Number: 1}}
 	case 8:
 		return toolcall.Started{Base: at, Attempt: attempt, Worker: "w", Claim: claim}
 	case 9:
-		return toolcall.Offered{Base: at, Attempt: message.Attempt{Number: attempt}}
+		return toolcall.Offered{Base: at, Attempt: toolcall.Attempt{Number: attempt}}
 	case 10:
 		return toolcall.Lost{Base: at, Attempt: attempt, RetryAt: t0.Add(time.Hour)}
 	case 11:
-		return toolcall.Suspended{Base: at, Attempt: attempt, Blocked: message.BlockedUnknown}
+		return toolcall.Suspended{Base: at, Attempt: attempt, Blocked: toolcall.BlockedUnknown}
 	case 12:
 		return toolcall.Resulted{Base: at, Attempt: attempt, Claim: claim}
 	case 14:
@@ -64,8 +64,8 @@ func anyEvent(t *rapid.T) toolcall.Event {
 // the same state.
 func TestProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var cur *message.Call
-		var records []*message.EventRecord
+		var cur *toolcall.Call
+		var records []*toolcall.EventRecord
 		wasAllowed := false
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			m := toolcall.Load(cur)
@@ -84,7 +84,7 @@ func TestProperties(t *testing.T) {
 			}
 			for _, s := range m.Path() {
 				wasAllowed = wasAllowed || s.To == message.ToolCallAllowed
-				if (s.Cause == string(toolcall.Submit) || s.Cause == string(toolcall.Start)) && !wasAllowed {
+				if (s.Cause == string(toolcall.CauseSubmit) || s.Cause == string(toolcall.CauseStart)) && !wasAllowed {
 					t.Fatalf("%s before it was allowed", s.Cause)
 				}
 			}
@@ -94,7 +94,7 @@ func TestProperties(t *testing.T) {
 				}
 			}
 			cur = m.Call()
-			records = append(records, &message.EventRecord{Call: cur, Path: m.Path()})
+			records = append(records, &toolcall.EventRecord{Call: cur, Path: m.Path()})
 		}
 		if len(records) == 0 {
 			return

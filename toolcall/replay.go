@@ -2,8 +2,6 @@ package toolcall
 
 import (
 	"fmt"
-
-	"github.com/askance-dev/askance/message"
 )
 
 // Replay folds the event records of one call, oldest first, checks every step against
@@ -11,8 +9,8 @@ import (
 // one the machine could have written: steps that the table lacks, gaps, a
 // changed identity, a moved finished call, a dispatch without an allow or an
 // approval without everybody who must are errors. A note changes nothing.
-func Replay(records []*message.EventRecord) (*message.Call, error) {
-	var cur *message.Call
+func Replay(records []*EventRecord) (*Call, error) {
+	var cur *Call
 	for i, f := range records {
 		if f.Call == nil {
 			return nil, fmt.Errorf("event record %d: it is not about a call", i)
@@ -32,7 +30,7 @@ func Replay(records []*message.EventRecord) (*message.Call, error) {
 }
 
 // follows checks that f is a possible next event record after cur.
-func follows(cur *message.Call, f *message.EventRecord) error {
+func follows(cur *Call, f *EventRecord) error {
 	c, state, count := f.Call, none, 0
 	if cur != nil {
 		state, count = cur.State, cur.Records
@@ -48,7 +46,7 @@ func follows(cur *message.Call, f *message.EventRecord) error {
 		if !ok || s.From != state || s.To != to {
 			return fmt.Errorf("the table has no step %q from %q to %q", s.Cause, s.From, s.To)
 		}
-		if Cause(s.Cause) == Approve && !c.Tally().Agreed {
+		if Cause(s.Cause) == CauseApprove && !c.Tally().Agreed {
 			return fmt.Errorf("it was approved without everybody who must")
 		}
 		state = to

@@ -12,22 +12,22 @@ func (m *Machine) answered(ev Responded) error {
 	}
 	c.Votes = appendVote(c.Votes, ev.Vote)
 	switch ev.Vote.Kind {
-	case message.ResponseApprove:
+	case ResponseApprove:
 		if !c.Tally().Agreed {
 			return &message.Error{Code: message.CodeInternal, Op: "submit_response", What: "not everybody who must has approved", Hint: "the approval request stays open"}
 		}
 		c.Remember, c.StandingApprovals = ev.Remember, ev.StandingApprovals
-		return m.move(Approve)
-	case message.ResponseReject:
-		return m.finish(Reject, message.ToolResultDenied, rejectedText(c.Tool, ev.Vote), ev.At)
-	case message.ResponseRespond:
-		return m.finish(Respond, message.ToolResultSuccess, ev.Output, ev.At)
+		return m.move(CauseApprove)
+	case ResponseReject:
+		return m.finish(CauseReject, message.ToolResultDenied, rejectedText(c.Tool, ev.Vote), ev.At)
+	case ResponseRespond:
+		return m.finish(CauseRespond, message.ToolResultSuccess, ev.Output, ev.At)
 	default:
 		return unknownKind(ev.Vote.Kind, "use approve, reject or answer")
 	}
 }
 
-func unknownKind(k message.ResponseKind, hint string) error {
+func unknownKind(k ResponseKind, hint string) error {
 	return &message.Error{Code: message.CodeInvalid, Op: "submit_response", What: "unknown kind of answer " + string(k), Hint: hint}
 }
 
@@ -39,15 +39,15 @@ func (m *Machine) voted(ev Voted) error {
 	}
 	c.Votes = appendVote(c.Votes, ev.Vote)
 	switch ev.Vote.Kind {
-	case message.ResponseApprove:
+	case ResponseApprove:
 		if c.Tally().Agreed {
 			return &message.Error{Code: message.CodeInternal, Op: "submit_response", What: "everybody who must has approved, and the approval request stays open", Hint: "approve it"}
 		}
-		return m.move(Vote)
-	case message.ResponseSkip:
-		return m.move(Skip)
-	case message.ResponseDelegate:
-		return m.move(Delegate)
+		return m.move(CauseVote)
+	case ResponseSkip:
+		return m.move(CauseSkip)
+	case ResponseDelegate:
+		return m.move(CauseDelegate)
 	default:
 		return unknownKind(ev.Vote.Kind, "use approve, skip or delegate")
 	}
@@ -58,13 +58,13 @@ func (m *Machine) voted(ev Voted) error {
 func (m *Machine) escalated(ev Escalated) error {
 	c := m.call
 	if c.State != asking {
-		return wrongState(c.Clone(), Escalate)
+		return wrongState(c.Clone(), CauseEscalate)
 	}
 	if c.Request == nil || ev.Step <= c.Step || ev.Step > len(c.Request.Requirement.Plan()) {
 		return &message.Error{Code: message.CodeInternal, Op: "escalate", What: "the approval request's plan has no such next step", Hint: "read the call again"}
 	}
 	c.Step = ev.Step
-	return m.move(Escalate)
+	return m.move(CauseEscalate)
 }
 
 func (m *Machine) edited(ev Edited) error {
@@ -75,7 +75,7 @@ func (m *Machine) edited(ev Edited) error {
 	vote.Edited = true
 	m.call.Votes = appendVote(m.call.Votes, vote)
 	m.call.Input, m.call.Remember = ev.Input, ev.Remember
-	return m.move(Edit)
+	return m.move(CauseEdit)
 }
 
 // CheckRequest refuses an answer that is not to the open approval request of the call:
@@ -83,7 +83,7 @@ func (m *Machine) edited(ev Edited) error {
 func (m *Machine) CheckRequest(digest string) error {
 	c := m.call
 	if c.State != asking {
-		return wrongState(c.Clone(), Approve)
+		return wrongState(c.Clone(), CauseApprove)
 	}
 	if digest != c.Digest {
 		return &message.Error{Code: message.CodeDigest, Op: "submit_response", Call: ErrorCall(c),
@@ -94,6 +94,6 @@ func (m *Machine) CheckRequest(digest string) error {
 }
 
 // appendVote never writes into a slice that another copy of the call shares.
-func appendVote(votes []message.Vote, v message.Vote) []message.Vote {
-	return append(append([]message.Vote(nil), votes...), v)
+func appendVote(votes []Vote, v Vote) []Vote {
+	return append(append([]Vote(nil), votes...), v)
 }

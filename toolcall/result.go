@@ -13,14 +13,14 @@ func Timestamp(t time.Time) string { return message.Timestamp(t.UTC()) }
 
 const interruptedText = "<system-reminder>The tool call has been interrupted by the user.</system-reminder>"
 
-func deniedText(tool string, d message.Decision) string {
+func deniedText(tool string, d Decision) string {
 	if d.Message != "" {
 		return d.Message
 	}
 	return fmt.Sprintf("<system-reminder>The execution of tool %q is denied: %s</system-reminder>", tool, d.Reason)
 }
 
-func rejectedText(tool string, v message.Vote) string {
+func rejectedText(tool string, v Vote) string {
 	text := fmt.Sprintf("<system-reminder>The execution of tool %q is denied by the user %s.", tool, v.By.Name)
 	if v.Feedback != "" {
 		text += " They say: " + v.Feedback
@@ -48,7 +48,7 @@ func withReason(text, reason string) string {
 }
 
 // TextResult is a result of one text for call c.
-func TextResult(c *message.Call, state message.ToolResultState, text string, at time.Time) message.ToolResultBlock {
+func TextResult(c *Call, state message.ToolResultState, text string, at time.Time) message.ToolResultBlock {
 	stamp := Timestamp(at)
 	return message.ToolResultBlock{
 		ID: c.Call, Name: c.Tool, Output: message.Content{Text: text}, State: state,

@@ -12,16 +12,17 @@ import (
 	"github.com/askance-dev/askance/bus/internal/secretfile"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
 )
 
 // User is somebody to whom a credentials folder has given a login.
 type User struct {
-	Space message.SpaceID `json:"space,omitzero"` // empty for engines: they serve every space of the account
-	Role  message.Role    `json:"role"`
-	Name  string          `json:"name"`
-	Tools []string        `json:"tools,omitzero"` // of a worker
+	Space toolcall.SpaceID `json:"space,omitzero"` // empty for engines: they serve every space of the account
+	Role  toolcall.Role    `json:"role"`
+	Name  string           `json:"name"`
+	Tools []string         `json:"tools,omitzero"` // of a worker
 	// Routes are the subjects to which rules route the calls that a worker takes,
 	// of each of its tools; none: those that are not routed.
 	Routes []string `json:"routes,omitzero"`
@@ -33,8 +34,8 @@ type User struct {
 }
 
 // Principal is who the login acts as.
-func (u User) Principal() message.Principal {
-	return message.Principal{Role: u.Role, Name: u.Name}
+func (u User) Principal() toolcall.Principal {
+	return toolcall.Principal{Role: u.Role, Name: u.Name}
 }
 
 // InForce reports whether the login works at a time.
@@ -73,7 +74,7 @@ func ReadLogin(path string) (User, error) {
 	if len(parts) != 3 || parts[2] == "" {
 		return User{}, bad
 	}
-	u := User{Space: message.SpaceID(parts[0]), Role: message.Role(parts[1]), Name: parts[2], Key: claims.Subject, Issued: time.Unix(claims.IssuedAt, 0).UTC()}
+	u := User{Space: toolcall.SpaceID(parts[0]), Role: toolcall.Role(parts[1]), Name: parts[2], Key: claims.Subject, Issued: time.Unix(claims.IssuedAt, 0).UTC()}
 	if claims.Expires > 0 {
 		u.Expires = time.Unix(claims.Expires, 0).UTC()
 	}
@@ -89,11 +90,11 @@ func (u User) check(all []User, now time.Time) error {
 		return err
 	}
 	switch u.Role {
-	case message.RoleRuntime, message.RoleApprover, message.RoleOperator, message.RoleAuditor, message.RoleWorker:
+	case toolcall.RoleRuntime, toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor, toolcall.RoleWorker:
 		if err := bus.CheckSpace(u.Space); err != nil {
 			return err
 		}
-	case message.RoleEngine:
+	case toolcall.RoleEngine:
 	default:
 		return bad("the role "+errtext.Quote(string(u.Role))+" is unknown", "use runtime, worker, approver, operator, auditor or engine")
 	}
@@ -103,18 +104,18 @@ func (u User) check(all []User, now time.Time) error {
 		}
 	}
 	for _, route := range u.Routes {
-		if err := message.CheckRoute(route); err != nil {
+		if err := toolcall.CheckRoute(route); err != nil {
 			return err
 		}
 	}
 	switch {
-	case u.Role != message.RoleWorker && len(u.Routes) > 0:
+	case u.Role != toolcall.RoleWorker && len(u.Routes) > 0:
 		return bad("only workers have subjects", "leave --subject out")
-	case u.Role == message.RoleWorker && len(u.Tools) == 0:
+	case u.Role == toolcall.RoleWorker && len(u.Tools) == 0:
 		return bad("a worker without tools can do nothing", "name them with --tool")
-	case u.Role != message.RoleWorker && len(u.Tools) > 0:
+	case u.Role != toolcall.RoleWorker && len(u.Tools) > 0:
 		return bad("only workers have tools", "leave --tool out")
-	case (u.Name == EngineName) != (u.Role == message.RoleEngine):
+	case (u.Name == EngineName) != (u.Role == toolcall.RoleEngine):
 		return bad("the name "+EngineName+" is that of engines, and they have no other", "choose another name")
 	case !u.Expires.IsZero() && !now.Before(u.Expires):
 		return bad("it would have expired already", "give a time that is to come")
@@ -128,18 +129,18 @@ func (u User) check(all []User, now time.Time) error {
 }
 
 // kin is what may share a name: the roles of a person, or one of a program.
-func (u User) kin() message.Role {
+func (u User) kin() toolcall.Role {
 	switch u.Role {
-	case message.RoleOperator, message.RoleAuditor:
-		return message.RoleApprover
-	case message.RoleApprover, message.RoleRuntime, message.RoleWorker, message.RoleEngine:
+	case toolcall.RoleOperator, toolcall.RoleAuditor:
+		return toolcall.RoleApprover
+	case toolcall.RoleApprover, toolcall.RoleRuntime, toolcall.RoleWorker, toolcall.RoleEngine:
 	}
 	return u.Role
 }
 
 // file is where a login is kept within the folder.
 func (u User) file(dir string) string {
-	if u.Role == message.RoleEngine {
+	if u.Role == toolcall.RoleEngine {
 		return filepath.Join(dir, engineCreds)
 	}
 	return filepath.Join(dir, "users", string(u.Space), string(u.Role)+"-"+string(bus.Encode(u.Name))+".creds")
@@ -170,8 +171,8 @@ func (u *User) login(account nkeys.KeyPair) ([]byte, error) {
 		claims.Expires = u.Expires.Unix()
 	}
 	claims.AllowedConnectionTypes = jwt.StringList{jwt.ConnectionTypeStandard, jwt.ConnectionTypeWebsocket, jwt.ConnectionTypeInProcess}
-	perms := bus.PermissionsFor(u.Space, u.Principal(), message.Queues(u.Tools, u.Routes)...)
-	if u.Role == message.RoleEngine {
+	perms := bus.PermissionsFor(u.Space, u.Principal(), toolcall.Queues(u.Tools, u.Routes)...)
+	if u.Role == toolcall.RoleEngine {
 		perms = bus.EnginePermissions
 	}
 	claims.Pub, claims.Sub = permission(perms.Publish), permission(perms.Subscribe)

@@ -24,6 +24,7 @@ import (
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
 )
@@ -73,7 +74,7 @@ func Init(ctx context.Context, dir string) (*Folder, error) {
 		if err := c.makeAccount(); err != nil {
 			return secretfile.Error(opNewFolder, dir, err)
 		}
-		_, err := c.add(User{Role: message.RoleEngine, Name: EngineName}, time.Now())
+		_, err := c.add(User{Role: toolcall.RoleEngine, Name: EngineName}, time.Now())
 		return err
 	})
 }

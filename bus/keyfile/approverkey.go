@@ -11,13 +11,14 @@ import (
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // approverKeyFile is the file with an approver's own signing key.
 type approverKeyFile struct {
 	V      int    `json:"v"` // 1
 	ID     string `json:"id"`
-	Public string `json:"approver_public_key"` // as message.FormatPublicKey writes it
+	Public string `json:"approver_public_key"` // as toolcall.FormatPublicKey writes it
 	Seed   string `json:"approver_seed"`       // base64url, 32 bytes
 }
 
@@ -30,7 +31,7 @@ func CreateApproverKey(path string) (ed25519.PublicKey, error) {
 	if err != nil {
 		return nil, message.Errorf(message.CodeInternal, op, "make a key: %w", err)
 	}
-	b, err := strictjson.Marshal(approverKeyFile{V: 1, ID: message.KeyID(pub), Public: message.FormatPublicKey(pub), Seed: base64.RawURLEncoding.EncodeToString(key.Seed())})
+	b, err := strictjson.Marshal(approverKeyFile{V: 1, ID: toolcall.KeyID(pub), Public: toolcall.FormatPublicKey(pub), Seed: base64.RawURLEncoding.EncodeToString(key.Seed())})
 	if err != nil {
 		return nil, message.Errorf(message.CodeInternal, op, "encode: %w", err)
 	}
@@ -58,7 +59,7 @@ func LoadApproverKey(path string) (ed25519.PrivateKey, error) {
 		return nil, bad
 	}
 	key := ed25519.NewKeyFromSeed(seed[:])
-	if pub := key.Public().(ed25519.PublicKey); message.KeyID(pub) != f.ID || message.FormatPublicKey(pub) != f.Public {
+	if pub := key.Public().(ed25519.PublicKey); toolcall.KeyID(pub) != f.ID || toolcall.FormatPublicKey(pub) != f.Public {
 		return nil, bad
 	}
 	return key, nil

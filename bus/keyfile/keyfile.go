@@ -16,6 +16,7 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // keyFile is the file with an engine's secrets. Version 1 has one signing key,
@@ -30,7 +31,7 @@ type keyFile struct {
 
 // secretKey is a signing key; a retired one has no secret any more.
 type secretKey struct {
-	message.EngineKey
+	toolcall.EngineKey
 	Seed string `json:"seed,omitzero"` // base64url, 32 bytes
 }
 
@@ -103,18 +104,18 @@ func (k *Keys) WritePublic(path string) error {
 
 // LoadPublic reads files made by WritePublic and gives their keys whose grants
 // are good. Of a folder it reads every file whose name ends in .pub.
-func LoadPublic(paths ...string) (message.KeySet, error) { return loadPublic(nil, paths) }
+func LoadPublic(paths ...string) (toolcall.KeySet, error) { return loadPublic(nil, paths) }
 
 // LoadPublicEver is LoadPublic with the keys that were retired, and when, to
 // check what was signed in the past: never a grant.
-func LoadPublicEver(paths ...string) (message.KeySet, proof.Retired, error) {
+func LoadPublicEver(paths ...string) (toolcall.KeySet, proof.Retired, error) {
 	retired := proof.Retired{}
 	keys, err := loadPublic(retired, paths)
 	return keys, retired, err
 }
 
 // loadPublic reads keys: retired ones, too, if there is a place for when.
-func loadPublic(retired proof.Retired, paths []string) (message.KeySet, error) {
+func loadPublic(retired proof.Retired, paths []string) (toolcall.KeySet, error) {
 	const op = "load public key"
 	var all []ed25519.PublicKey
 	paths, err := publicFiles(paths)
@@ -132,7 +133,7 @@ func loadPublic(retired proof.Retired, paths []string) (message.KeySet, error) {
 		}
 		for _, p := range f.Keys {
 			var pub [32]byte
-			if !decode32(&pub, p.Public) || message.KeyID(pub[:]) != p.ID {
+			if !decode32(&pub, p.Public) || toolcall.KeyID(pub[:]) != p.ID {
 				return nil, badPublicFile(op, path, "the key "+errtext.Quote(p.ID)+" is not 32 bytes in base64url, or not the one of that id")
 			}
 			if !p.Retired.IsZero() && retired == nil {
@@ -144,7 +145,7 @@ func loadPublic(retired proof.Retired, paths []string) (message.KeySet, error) {
 			all = append(all, pub[:])
 		}
 	}
-	return message.NewKeySet(all...), nil
+	return toolcall.NewKeySet(all...), nil
 }
 
 // publicFiles puts the files of folders in their place.

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Live are the keys in a file that may be rotated while an engine runs. It
@@ -35,7 +36,7 @@ func (l *Live) SigningKey() ed25519.PrivateKey { return l.Now().Signer() }
 func (l *Live) InForce(id string) bool { return l.Now().InForce(id) }
 
 // Ring has every signing key, for workers to follow.
-func (l *Live) Ring() message.KeyRing { return l.Now().Ring() }
+func (l *Live) Ring() toolcall.KeyRing { return l.Now().Ring() }
 
 // Reload reads the file again. before, if it says something new, is called
 // before the new keys sign anything. Keys of another space are refused, and on
@@ -60,7 +61,7 @@ func (l *Live) Reload(before func(*Keys) error) (changed bool, err error) {
 }
 
 func (k *Keys) sameRing(other *Keys) bool {
-	return slices.EqualFunc(k.ring, other.ring, func(a, b message.EngineKey) bool {
+	return slices.EqualFunc(k.ring, other.ring, func(a, b toolcall.EngineKey) bool {
 		return a.ID == b.ID && a.Retired.Equal(b.Retired)
 	})
 }
@@ -71,28 +72,28 @@ func (k *Keys) sameRing(other *Keys) bool {
 // an executor.KeySource. Its methods may be called from several goroutines.
 type Follower struct {
 	paths []string
-	ring  func(context.Context) (message.KeyRing, error)
+	ring  func(context.Context) (toolcall.KeyRing, error)
 
-	mu      sync.Mutex     // guards what follows
-	learned message.KeySet // beyond those in files
+	mu      sync.Mutex      // guards what follows
+	learned toolcall.KeySet // beyond those in files
 	retired map[string]bool
 }
 
 // NewFollower reads files (see [LoadPublic]) and asks ring, if it is not nil,
 // for the keys that engines announce: normally [bus.Worker.Keys].
-func NewFollower(paths []string, ring func(context.Context) (message.KeyRing, error)) *Follower {
+func NewFollower(paths []string, ring func(context.Context) (toolcall.KeyRing, error)) *Follower {
 	return &Follower{paths: paths, ring: ring}
 }
 
 // Keys gives the keys that are trusted now. Engines that do not answer are no
 // error: what was learned before stays. A key that is known to be retired never
 // comes back.
-func (f *Follower) Keys(ctx context.Context) (message.KeySet, error) {
+func (f *Follower) Keys(ctx context.Context) (toolcall.KeySet, error) {
 	known, err := LoadPublic(f.paths...)
 	if err != nil {
 		return nil, err
 	}
-	var ring message.KeyRing
+	var ring toolcall.KeyRing
 	if f.ring != nil {
 		ring, _ = f.ring(ctx) // nothing new then
 	}

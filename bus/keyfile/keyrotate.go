@@ -14,6 +14,7 @@ import (
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // keys takes a key file's contents, or says why they are no keys.
@@ -90,7 +91,7 @@ func (k *Keys) Rotated(now time.Time) (*Keys, error) {
 	if err != nil {
 		return nil, message.Errorf(message.CodeInternal, "rotate keys", "make a key: %w", err)
 	}
-	e := message.EngineKey{ID: message.KeyID(pub), Public: message.FormatPublicKey(pub), Since: now.UTC().Truncate(time.Second)}
+	e := toolcall.EngineKey{ID: toolcall.KeyID(pub), Public: toolcall.FormatPublicKey(pub), Since: now.UTC().Truncate(time.Second)}
 	if err := e.Introduce(k.sign); err != nil {
 		return nil, err
 	}
@@ -103,7 +104,7 @@ func (k *Keys) Rotated(now time.Time) (*Keys, error) {
 // any more. Its secret is gone. The key that signs now cannot be retired.
 func (k *Keys) Retired(id string, now time.Time) (*Keys, error) {
 	const op = "retire key"
-	i := slices.IndexFunc(k.ring, func(e message.EngineKey) bool { return e.ID == id })
+	i := slices.IndexFunc(k.ring, func(e toolcall.EngineKey) bool { return e.ID == id })
 	switch {
 	case i < 0:
 		return nil, &message.Error{Code: message.CodeNotFound, Op: op, What: "there is no signing key " + errtext.Quote(id), Hint: "askance keys list shows them"}

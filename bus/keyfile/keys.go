@@ -21,6 +21,7 @@ import (
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Keys are the secrets of a space's engines: the MAC key that authenticates
@@ -33,7 +34,7 @@ type Keys struct {
 	sign ed25519.PrivateKey // the last of ring
 	// ring has all keys that ever signed, oldest first; secrets those that are
 	// not retired, by id.
-	ring    message.KeyRing
+	ring    toolcall.KeyRing
 	secrets map[string]ed25519.PrivateKey
 }
 
@@ -50,8 +51,8 @@ func New() (*Keys, error) {
 
 func keysOf(mac, seed [32]byte) *Keys {
 	k := &Keys{mac: mac, sign: ed25519.NewKeyFromSeed(seed[:])}
-	k.id = message.KeyID(k.Public())
-	k.ring = message.KeyRing{{ID: k.id, Public: message.FormatPublicKey(k.Public())}}
+	k.id = toolcall.KeyID(k.Public())
+	k.ring = toolcall.KeyRing{{ID: k.id, Public: toolcall.FormatPublicKey(k.Public())}}
 	k.secrets = map[string]ed25519.PrivateKey{k.id: k.sign}
 	return k
 }
@@ -61,15 +62,15 @@ func keysOf(mac, seed [32]byte) *Keys {
 func (k *Keys) ID() string { return k.id }
 
 // SigningID is the KeyID of the key that signs grants now.
-func (k *Keys) SigningID() string { return message.KeyID(k.Public()) }
+func (k *Keys) SigningID() string { return toolcall.KeyID(k.Public()) }
 
 // Ring has every key that ever signed grants, oldest first, for workers to
 // follow from the one they know.
-func (k *Keys) Ring() message.KeyRing { return slices.Clone(k.ring) }
+func (k *Keys) Ring() toolcall.KeyRing { return slices.Clone(k.ring) }
 
 // InForce reports whether grants of a signing key are good.
 func (k *Keys) InForce(id string) bool {
-	return slices.ContainsFunc(k.ring, func(e message.EngineKey) bool { return e.ID == id && e.Retired.IsZero() })
+	return slices.ContainsFunc(k.ring, func(e toolcall.EngineKey) bool { return e.ID == id && e.Retired.IsZero() })
 }
 
 // Signer is the private key that grants are signed with.
@@ -137,8 +138,8 @@ func (k *Keys) RetirementTimes() proof.Retired {
 
 // VerificationKeys are the keys whose checkpoints are this space's: every one that ever
 // signed, for what is past stays provable.
-func (k *Keys) VerificationKeys() message.KeySet {
-	out := message.KeySet{}
+func (k *Keys) VerificationKeys() toolcall.KeySet {
+	out := toolcall.KeySet{}
 	for _, e := range k.ring {
 		if pub, err := e.Key(); err == nil { // it was checked when it was read
 			out[e.ID] = pub

@@ -16,6 +16,7 @@ import (
 
 	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func TestLoadOrCreateKeys(t *testing.T) {
@@ -166,12 +167,12 @@ func TestPublicKeys(t *testing.T) {
 		t.Fatalf("LoadPublic = %v, %v", set, err)
 	}
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	q := message.ApprovalRequest{V: 1, Key: message.Key{Space: "test", Session: "s1", Reply: "r1", Call: "c"}, Tool: "echo", Input: "{}"}
+	q := toolcall.ApprovalRequest{V: 1, Key: toolcall.Key{Space: "test", Session: "s1", Reply: "r1", Call: "c"}, Tool: "echo", Input: "{}"}
 	digest, err := q.Digest()
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := message.Grant{V: 1, Key: q.Key, Tool: "echo", Digest: digest, Attempt: 1, Expires: now.Add(time.Minute)}
+	g := toolcall.Grant{V: 1, Key: q.Key, Tool: "echo", Digest: digest, Attempt: 1, Expires: now.Add(time.Minute)}
 	if err := g.Sign(k2.Signer()); err != nil {
 		t.Fatal(err)
 	}

@@ -24,11 +24,12 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/google/go-cmp/cmp"
 )
 
-// Space is the space of a journal without a method Space() message.SpaceID.
-const Space message.SpaceID = "test"
+// Space is the space of a journal without a method Space() toolcall.SpaceID.
+const Space toolcall.SpaceID = "test"
 
 // caseTime bounds each case. Only a failing case uses it up.
 const caseTime = 20 * time.Second
@@ -42,7 +43,7 @@ func Run(t *testing.T, newJournal func(t testing.TB) engine.Journal) {
 			ctx, cancel := context.WithTimeoutCause(t.Context(), caseTime, fmt.Errorf("journaltest: %s takes longer than %s", t.Name(), caseTime))
 			t.Cleanup(cancel)
 			j := &journalTest{T: t, ctx: ctx, Journal: newJournal(t), space: Space}
-			if s, ok := j.Journal.(interface{ Space() message.SpaceID }); ok {
+			if s, ok := j.Journal.(interface{ Space() toolcall.SpaceID }); ok {
 				j.space = s.Space()
 			}
 			c.run(j)
@@ -60,7 +61,7 @@ type journalTest struct {
 	*testing.T
 	ctx context.Context //nolint:containedctx // its life is the struct's
 	engine.Journal
-	space message.SpaceID
+	space toolcall.SpaceID
 	ids   atomic.Int64
 }
 
@@ -89,32 +90,32 @@ func cases() []testCase {
 	}
 }
 
-func (j *journalTest) key(session, reply, call string) message.Key {
-	return message.Key{Space: j.space, Session: message.SessionID(session), Reply: message.ReplyID(reply), Call: message.CallID(call)}
+func (j *journalTest) key(session, reply, call string) toolcall.Key {
+	return toolcall.Key{Space: j.space, Session: message.SessionID(session), Reply: message.ReplyID(reply), Call: message.CallID(call)}
 }
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC)
 
 // event record makes the n-th event record of a call: its proposal, then one hide after the
 // other, so that the history is a possible one.
-func (j *journalTest) record(key message.Key, n int) *message.EventRecord {
-	c := &message.Call{
+func (j *journalTest) record(key toolcall.Key, n int) *toolcall.EventRecord {
+	c := &toolcall.Call{
 		Key: key, Runtime: "bot", Agent: "agent", Tool: "tool", Input: `{"n":1}`, State: message.ToolCallPending,
 		Cause: "propose", Proposal: "sha256:00", ProposedAt: noon, UpdatedAt: noon.Add(time.Duration(n)), Records: n,
 	}
-	step := message.Step{Cause: "propose", To: message.ToolCallPending}
+	step := toolcall.Step{Cause: "propose", To: message.ToolCallPending}
 	if n > 1 {
 		c.Cause, c.Behind = "hide", message.CallID(fmt.Sprint("call-", n))
-		step = message.Step{Cause: "hide", From: message.ToolCallPending, To: message.ToolCallPending}
+		step = toolcall.Step{Cause: "hide", From: message.ToolCallPending, To: message.ToolCallPending}
 	}
-	return &message.EventRecord{
-		V: message.RecordVersion, ID: fmt.Sprintf("record-%d", j.ids.Add(1)), Path: []message.Step{step},
-		By: message.Principal{Role: message.RoleRuntime, Name: "bot", Auth: "test"}, At: noon, Engine: "e1", Call: c,
+	return &toolcall.EventRecord{
+		V: toolcall.RecordVersion, ID: fmt.Sprintf("record-%d", j.ids.Add(1)), Path: []toolcall.Step{step},
+		By: toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot", Auth: "test"}, At: noon, Engine: "e1", Call: c,
 	}
 }
 
 // add appends and returns the sequence.
-func (j *journalTest) add(f *message.EventRecord, prev uint64) uint64 {
+func (j *journalTest) add(f *toolcall.EventRecord, prev uint64) uint64 {
 	j.Helper()
 	seq, err := j.Append(j.Context(), f, prev)
 	if err != nil {
@@ -124,7 +125,7 @@ func (j *journalTest) add(f *message.EventRecord, prev uint64) uint64 {
 }
 
 // same compares event records by what is stored of them.
-func (j *journalTest) same(want, got *message.EventRecord) {
+func (j *journalTest) same(want, got *toolcall.EventRecord) {
 	j.Helper()
 	if diff := cmp.Diff(encode(j.T, want), encode(j.T, got)); diff != "" {
 		j.Errorf("the event record changed (-stored +read):\n%s", diff)
@@ -144,7 +145,7 @@ func (j *journalTest) wantErr(err error, want *message.Error) {
 	}
 }
 
-func encode(t *testing.T, f *message.EventRecord) string {
+func encode(t *testing.T, f *toolcall.EventRecord) string {
 	t.Helper()
 	if f == nil {
 		return "(none)"
@@ -236,15 +237,15 @@ var strangeIDs = []string{
 // entitiesAreIndependent writes to the entities of call, reply and session of each
 // strange id and reads every one back.
 func entitiesAreIndependent(j *journalTest) {
-	stored := map[message.Key]*message.EventRecord{}
-	put := func(f *message.EventRecord) {
+	stored := map[toolcall.Key]*toolcall.EventRecord{}
+	put := func(f *toolcall.EventRecord) {
 		if stored[f.Key()] != nil {
 			return
 		}
 		stored[f.Key()] = f
 		j.add(f, 0)
 	}
-	plain := func(key message.Key) *message.EventRecord {
+	plain := func(key toolcall.Key) *toolcall.EventRecord {
 		f := j.record(key, 1)
 		f.Path, f.Call = nil, nil
 		return f
@@ -254,10 +255,10 @@ func entitiesAreIndependent(j *journalTest) {
 		put(j.record(j.key("s", id, "c"), 1))
 		put(j.record(j.key(id, "r", "c"), 1))
 		reply := plain(j.key("s", id, ""))
-		reply.Reply = &message.ReplyState{Key: j.key("s", id, ""), Phase: message.ReplyOpen}
+		reply.Reply = &toolcall.ReplyState{Key: j.key("s", id, ""), Phase: toolcall.ReplyOpen}
 		put(reply)
 		session := plain(j.key(id, "", ""))
-		session.Session = &message.SessionState{Key: j.key(id, "", ""), Runtime: "bot"}
+		session.Session = &toolcall.SessionState{Key: j.key(id, "", ""), Runtime: "bot"}
 		put(session)
 	}
 	for key, f := range stored {
@@ -315,7 +316,7 @@ func toolsPrepared(j *journalTest) {
 	for i := range 8 {
 		wg.Go(func() {
 			for _, tool := range []string{"tool", "a tool with spaces.and*dots>", fmt.Sprint("tool", i%2)} {
-				if err := j.EnsureQueue(j.Context(), message.Queue{Tool: tool}); err != nil {
+				if err := j.EnsureQueue(j.Context(), toolcall.Queue{Tool: tool}); err != nil {
 					j.Errorf("prepare %q: %v", tool, err)
 				}
 			}

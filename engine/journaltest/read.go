@@ -6,30 +6,31 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // full makes an event record that has something in every field.
-func (j *journalTest) full(key message.Key) *message.EventRecord {
+func (j *journalTest) full(key toolcall.Key) *toolcall.EventRecord {
 	f := j.record(key, 2)
 	c := f.Call
 	content, done := "x", "2026-03-01T12:00:00.000001"
 	rule := message.PermissionRule{ToolName: "tool", RuleContent: &content, Behavior: message.BehaviorAllow, Source: "suggested"}
 	c.State, c.Cause, c.First = message.ToolCallFinished, "result", 7
 	c.Input = "{\"text\": \"é\\u0000 \\\" <&> \u2028\" , \"n\": 1e400, \"big\": 123456789012345678901234567890}"
-	c.Batch = message.Batch{Number: 1, Group: 2, Index: 3}
-	c.Decision = &message.Decision{Behavior: message.BehaviorAsk, Rule: "r", Reason: "why", Errors: []string{"one"}}
-	c.Request = &message.ApprovalRequest{V: 1, Key: key, Tool: "tool", Input: c.Input, Requirement: message.Requirement{Users: []string{"ann"}, Deadline: noon}}
-	c.Votes = []message.Vote{{Kind: message.ResponseApprove, By: f.By, At: noon, Digest: "sha256:1", Feedback: "ok\n"}}
+	c.Batch = toolcall.Batch{Number: 1, Group: 2, Index: 3}
+	c.Decision = &toolcall.Decision{Behavior: message.BehaviorAsk, Rule: "r", Reason: "why", Errors: []string{"one"}}
+	c.Request = &toolcall.ApprovalRequest{V: 1, Key: key, Tool: "tool", Input: c.Input, Requirement: toolcall.Requirement{Users: []string{"ann"}, Deadline: noon}}
+	c.Votes = []toolcall.Vote{{Kind: toolcall.ResponseApprove, By: f.By, At: noon, Digest: "sha256:1", Feedback: "ok\n"}}
 	c.Suggested, c.Remember = []message.PermissionRule{rule}, []message.PermissionRule{rule, {ToolName: "tool", Behavior: message.BehaviorAllow}}
-	c.Attempt = message.Attempt{Number: 2, Worker: "w", Claim: "claim", OfferedAt: noon, LeaseMS: 10_000, Deadline: noon, Offers: 3,
-		Grant: &message.Grant{V: 1, KeyID: "k", Key: key, Approvals: []message.Approval{{By: f.By, At: noon}}, Expires: noon, Sig: "s"}}
-	c.Blocked, c.RetryAt = message.BlockedUnknown, noon
+	c.Attempt = toolcall.Attempt{Number: 2, Worker: "w", Claim: "claim", OfferedAt: noon, LeaseMS: 10_000, Deadline: noon, Offers: 3,
+		Grant: &toolcall.Grant{V: 1, KeyID: "k", Key: key, Approvals: []toolcall.Approval{{By: f.By, At: noon}}, Expires: noon, Sig: "s"}}
+	c.Blocked, c.RetryAt = toolcall.BlockedUnknown, noon
 	c.Result = &message.ToolResultBlock{
 		ID: key.Call, Name: "tool", State: message.ToolResultSuccess, CreatedAt: done, FinishedAt: &done,
 		Output:   message.List(&message.TextBlock{Text: "out", ID: "t", CreatedAt: done}),
 		Metadata: map[string]any{"n": int64(1), "f": 1.5, "s": "x", "l": []any{nil, true}, "o": map[string]any{}},
 	}
-	f.Path = []message.Step{{Cause: "start", From: "allowed", To: "allowed"}, {Cause: "result", From: "allowed", To: "finished"}}
+	f.Path = []toolcall.Step{{Cause: "start", From: "allowed", To: "allowed"}, {Cause: "result", From: "allowed", To: "finished"}}
 	return f
 }
 
@@ -41,34 +42,34 @@ func storedComesBack(j *journalTest) {
 	j.last(f)
 
 	late := j.full(key)
-	late.Path, late.Note = nil, &message.Note{What: "late_result", Attempt: 1, Text: "sha256:2", Result: late.Call.Result}
+	late.Path, late.Note = nil, &toolcall.Note{What: "late_result", Attempt: 1, Text: "sha256:2", Result: late.Call.Result}
 	prev = j.add(late, prev)
 	j.last(late)
 
 	large := j.record(key, 3)
-	large.Call.Input = `{"text":"` + strings.Repeat(`\"`, message.MaxInputBytes/2-20) + `"}`
-	large.Call.Request = &message.ApprovalRequest{V: 1, Key: key, Tool: "tool", Input: large.Call.Input}
+	large.Call.Input = `{"text":"` + strings.Repeat(`\"`, toolcall.MaxInputBytes/2-20) + `"}`
+	large.Call.Request = &toolcall.ApprovalRequest{V: 1, Key: key, Tool: "tool", Input: large.Call.Input}
 	large.Call.Result = &message.ToolResultBlock{ID: key.Call, Name: "tool", State: message.ToolResultSuccess,
-		Output: message.Content{Text: strings.Repeat("\"", message.MaxOutputBytes-1000)}, Metadata: map[string]any{}}
+		Output: message.Content{Text: strings.Repeat("\"", toolcall.MaxOutputBytes-1000)}, Metadata: map[string]any{}}
 	j.add(large, prev)
 	j.last(large)
 
 	reply := j.record(j.key("s", "r", ""), 1)
 	reply.Call, reply.Path = nil, nil
-	reply.Reply = &message.ReplyState{Key: j.key("s", "r", ""), Phase: message.ReplyInterrupted, Reason: "enough",
-		Batches: []message.BatchPlan{{Number: 1, Calls: []message.CallID{"a", "b"}, Groups: []int{0, 1}}}}
+	reply.Reply = &toolcall.ReplyState{Key: j.key("s", "r", ""), Phase: toolcall.ReplyInterrupted, Reason: "enough",
+		Batches: []toolcall.BatchPlan{{Number: 1, Calls: []message.CallID{"a", "b"}, Groups: []int{0, 1}}}}
 	j.add(reply, 0)
 	j.last(reply)
 
 	session := j.record(j.key("s", "", ""), 1)
 	session.Call, session.Path = nil, nil
-	session.Session = &message.SessionState{Key: j.key("s", "", ""), Runtime: "bot"}
+	session.Session = &toolcall.SessionState{Key: j.key("s", "", ""), Runtime: "bot"}
 	j.add(session, 0)
 	j.last(session)
 }
 
 // last checks that an event record equals its entity's last one.
-func (j *journalTest) last(want *message.EventRecord) {
+func (j *journalTest) last(want *toolcall.EventRecord) {
 	j.Helper()
 	rec, err := j.Last(j.Context(), want.Key())
 	if err != nil || rec.Invalid != nil {
@@ -88,16 +89,16 @@ func unreadableIsRefused(j *journalTest) {
 		}
 		return v
 	}
-	for name, change := range map[string]func(*message.Call){
-		"nested 60 deep":     func(c *message.Call) { c.Result.Metadata["x"] = nested(60) },
-		"nested 100 deep":    func(c *message.Call) { c.Result.Metadata["x"] = nested(100) },
-		"nested 20,000 deep": func(c *message.Call) { c.Result.Metadata["x"] = nested(20_000) },
-		"a huge integer":     func(c *message.Call) { c.Result.Metadata["x"] = uint64(1<<64 - 1) },
-		"a huge float":       func(c *message.Call) { c.Result.Metadata["x"] = 1e300 },
-		"broken UTF-8":       func(c *message.Call) { c.Result.Output = message.Content{Text: "a\xffb"} },
-		"broken UTF-8 input": func(c *message.Call) { c.Input = "{\"a\":\"\xff\"}" },
-		"a channel":          func(c *message.Call) { c.Result.Metadata["x"] = make(chan int) },
-		"a strange year":     func(c *message.Call) { c.UpdatedAt = time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC) },
+	for name, change := range map[string]func(*toolcall.Call){
+		"nested 60 deep":     func(c *toolcall.Call) { c.Result.Metadata["x"] = nested(60) },
+		"nested 100 deep":    func(c *toolcall.Call) { c.Result.Metadata["x"] = nested(100) },
+		"nested 20,000 deep": func(c *toolcall.Call) { c.Result.Metadata["x"] = nested(20_000) },
+		"a huge integer":     func(c *toolcall.Call) { c.Result.Metadata["x"] = uint64(1<<64 - 1) },
+		"a huge float":       func(c *toolcall.Call) { c.Result.Metadata["x"] = 1e300 },
+		"broken UTF-8":       func(c *toolcall.Call) { c.Result.Output = message.Content{Text: "a\xffb"} },
+		"broken UTF-8 input": func(c *toolcall.Call) { c.Input = "{\"a\":\"\xff\"}" },
+		"a channel":          func(c *toolcall.Call) { c.Result.Metadata["x"] = make(chan int) },
+		"a strange year":     func(c *toolcall.Call) { c.UpdatedAt = time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC) },
 	} {
 		key := j.key("s", "r", name)
 		f := j.full(key)
@@ -121,7 +122,7 @@ func nothingShared(j *journalTest) {
 	f.Call.Records = 1
 	j.add(f, 0)
 	want := encode(j.T, f) // with the link that the journal put in
-	spoil := func(f *message.EventRecord) {
+	spoil := func(f *toolcall.EventRecord) {
 		f.Call.Input, f.Call.Votes[0].Feedback, f.Call.Result.Metadata["n"], f.Path[0].Cause = "spoiled", "spoiled", "spoiled", "spoiled"
 	}
 	spoil(f)
@@ -152,7 +153,7 @@ func event(n int) message.RawJSON {
 	return message.RawJSON(fmt.Sprintf(`{"type":"CUSTOM","id":"ev-%d","created_at":"2026-03-01T12:00:00","metadata":{},"name":"n%d","value":{}}`, n, n))
 }
 
-func (j *journalTest) emit(reply message.Key, ns ...int) uint64 {
+func (j *journalTest) emit(reply toolcall.Key, ns ...int) uint64 {
 	j.Helper()
 	events := make([]message.RawJSON, len(ns))
 	for i, n := range ns {
@@ -183,7 +184,7 @@ func (j *journalTest) story(session string) []string {
 }
 
 // name tells a record of a story.
-func name(r message.JournalEntry) string {
+func name(r toolcall.JournalEntry) string {
 	if r.Record != nil && r.Record.Call != nil {
 		return fmt.Sprint(r.Key.Call, r.Record.Call.Records)
 	}

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 var errDone = errors.New("the case is over")
@@ -53,7 +53,7 @@ func (w *watcher) note(f func()) {
 	}
 }
 
-func (w *watcher) Record(r message.JournalEntry) {
+func (w *watcher) Record(r toolcall.JournalEntry) {
 	w.note(func() { w.names, w.seqs = append(w.names, name(r)), append(w.seqs, r.Seq) })
 }
 
@@ -178,8 +178,8 @@ func (w *watcher) checkLoad(writers, records int) {
 // caller is a sink that calls done when it has caught up.
 type caller struct{ done func() }
 
-func (*caller) Record(message.JournalEntry) {}
-func (c *caller) CaughtUp()                 { c.done() }
+func (*caller) Record(toolcall.JournalEntry) {}
+func (c *caller) CaughtUp()                  { c.done() }
 
 func watchEnds(j *journalTest) {
 	ctx, cancel := context.WithCancelCause(context.Background())

@@ -6,7 +6,7 @@ import (
 	"sort"
 	"time"
 
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // tooSoon is the time in which no person can read an approval request.
@@ -17,21 +17,21 @@ const kept = time.Hour
 
 // counts are those of one person or group.
 type counts struct {
-	load   message.ReviewerLoad // Open and the sums
+	load   toolcall.ReviewerLoad // Open and the sums
 	took   times
 	recent []time.Time // of answers of any kind, those of the last hour, in order
 }
 
 // vote counts one.
-func (c *counts) vote(kind message.ResponseKind, took time.Duration) {
+func (c *counts) vote(kind toolcall.ResponseKind, took time.Duration) {
 	switch kind {
-	case message.ResponseApprove:
+	case toolcall.ResponseApprove:
 		c.load.Approved++
-	case message.ResponseReject:
+	case toolcall.ResponseReject:
 		c.load.Rejected++
-	case message.ResponseRespond:
+	case toolcall.ResponseRespond:
 		c.load.ForTool++
-	case message.ResponseSkip, message.ResponseDelegate:
+	case toolcall.ResponseSkip, toolcall.ResponseDelegate:
 		c.load.Passed++
 		return
 	default:
@@ -74,7 +74,7 @@ func since(recent []time.Time, now time.Time, window time.Duration) int {
 	return sort.Search(len(recent), func(i int) bool { return now.Sub(recent[i]) < window })
 }
 
-func (c *counts) report(name string, now time.Time) message.ReviewerLoad {
+func (c *counts) report(name string, now time.Time) toolcall.ReviewerLoad {
 	out := c.load
 	out.Name, out.MedianMS = name, c.took.median().Milliseconds()
 	out.LastMinute, out.LastHour = within(c.recent, now, time.Minute), within(c.recent, now, time.Hour)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // MaxNames bounds how many people, and how many groups, are kept apart.
@@ -17,13 +18,13 @@ const MaxNames = 4096
 type Ledger struct {
 	mu       sync.Mutex // guards all below
 	span     span       // of the votes that are counted
-	open     map[message.Key]*request
+	open     map[toolcall.Key]*request
 	sums     sums
 	log      log
-	limits   message.ReviewerLimits
-	accepted map[string][]time.Time              // by this ledger's own Admit
-	flying   map[string]int                      // admitted, and neither taken nor refused yet
-	given    map[string]map[message.Key]struct{} // being given to people, and not on record yet
+	limits   toolcall.ReviewerLimits
+	accepted map[string][]time.Time               // by this ledger's own Admit
+	flying   map[string]int                       // admitted, and neither taken nor refused yet
+	given    map[string]map[toolcall.Key]struct{} // being given to people, and not on record yet
 	refused  int
 }
 
@@ -37,7 +38,7 @@ type sums struct {
 // approval request is one that is open.
 type request struct {
 	digest string
-	asks   *message.Requirement // shared with the call's event record
+	asks   *toolcall.Requirement // shared with the call's event record
 	since  time.Time
 	votes  int      // already counted
 	people []string // whose word it waits for
@@ -45,7 +46,7 @@ type request struct {
 }
 
 // Record takes in the next event record of a call. Others are passed over.
-func (l *Ledger) Record(f *message.EventRecord) {
+func (l *Ledger) Record(f *toolcall.EventRecord) {
 	c := f.Call
 	if c == nil || f.Note != nil {
 		return
@@ -65,7 +66,7 @@ func (l *Ledger) Record(f *message.EventRecord) {
 	}
 	if q == nil {
 		if l.open == nil {
-			l.open = map[message.Key]*request{}
+			l.open = map[toolcall.Key]*request{}
 		}
 		q = &request{since: opened(f)}
 		l.open[c.Key] = q
@@ -79,7 +80,7 @@ func (l *Ledger) Record(f *message.EventRecord) {
 }
 
 // opened is when the approval request of a call opened that was not known before.
-func opened(f *message.EventRecord) time.Time {
+func opened(f *toolcall.EventRecord) time.Time {
 	if len(f.Call.Votes) > 0 { // the event records before are missing
 		return f.Call.ProposedAt
 	}
@@ -130,7 +131,7 @@ func (s *sums) counts(of *map[string]*counts, name string) *counts {
 
 // vote counts a vote for the person, and for those of the asked groups in which
 // they were. When it came counts for the limits, in any window.
-func (l *Ledger) vote(q *request, v message.Vote) {
+func (l *Ledger) vote(q *request, v toolcall.Vote) {
 	e := entry{at: v.At, kind: v.Kind, took: max(0, v.At.Sub(q.since)), who: v.By.Name, groups: asks(q.asks, v)}
 	if l.span.holds(e.at) {
 		l.sums.vote(e)
@@ -142,7 +143,7 @@ func (l *Ledger) vote(q *request, v message.Vote) {
 }
 
 // asks are those groups of the voter that the approval request asked as they voted.
-func asks(r *message.Requirement, v message.Vote) []string {
+func asks(r *toolcall.Requirement, v toolcall.Vote) []string {
 	if r == nil || len(v.Groups) == 0 {
 		return nil
 	}
@@ -170,8 +171,8 @@ func (s *sums) vote(e entry) {
 
 // waitsFor gives the people and groups whose word an open approval request waits for,
 // each once.
-func waitsFor(c *message.Call) (people, groups []string) {
-	spoken := map[string]message.Vote{}
+func waitsFor(c *toolcall.Call) (people, groups []string) {
+	spoken := map[string]toolcall.Vote{}
 	for _, v := range c.Votes {
 		if v.Edited {
 			clear(spoken) // it voids what was said before it
@@ -187,7 +188,7 @@ func waitsFor(c *message.Call) (people, groups []string) {
 		people, groups = append(people, p.Users...), append(groups, p.Groups...)
 	}
 	for _, v := range spoken {
-		if v.Kind == message.ResponseDelegate {
+		if v.Kind == toolcall.ResponseDelegate {
 			people = append(people, v.To)
 		}
 	}

@@ -11,30 +11,31 @@ import (
 
 	"github.com/askance-dev/askance/engine/reviewers"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 // story makes the event records of one call.
 type story struct {
-	call message.Call
+	call toolcall.Call
 	at   time.Time
 }
 
-func asks(id string, r message.Requirement) *story {
-	return &story{at: start, call: message.Call{
-		Key: message.Key{Session: "s", Reply: "r", Call: message.CallID(id)}, State: message.ToolCallAsking, Digest: "d1",
-		Request: &message.ApprovalRequest{Requirement: r}, ProposedAt: start.Add(-time.Second),
+func asks(id string, r toolcall.Requirement) *story {
+	return &story{at: start, call: toolcall.Call{
+		Key: toolcall.Key{Session: "s", Reply: "r", Call: message.CallID(id)}, State: message.ToolCallAsking, Digest: "d1",
+		Request: &toolcall.ApprovalRequest{Requirement: r}, ProposedAt: start.Add(-time.Second),
 	}}
 }
 
-func (s *story) record() *message.EventRecord {
+func (s *story) record() *toolcall.EventRecord {
 	c := s.call
-	return &message.EventRecord{Call: &c, At: s.at}
+	return &toolcall.EventRecord{Call: &c, At: s.at}
 }
 
 // says adds somebody's word, so long after the start.
-func (s *story) says(after time.Duration, v message.Vote) *story {
+func (s *story) says(after time.Duration, v toolcall.Vote) *story {
 	s.at = start.Add(after)
 	v.At, v.Digest = s.at, s.call.Digest
 	s.call.Votes = append(slices.Clone(s.call.Votes), v)
@@ -43,49 +44,49 @@ func (s *story) says(after time.Duration, v message.Vote) *story {
 
 func (s *story) ends() *story { s.call.State = message.ToolCallFinished; return s }
 
-func by(name string, kind message.ResponseKind, groups ...string) message.Vote {
-	return message.Vote{By: message.Principal{Role: message.RoleApprover, Name: name}, Kind: kind, Groups: groups}
+func by(name string, kind toolcall.ResponseKind, groups ...string) toolcall.Vote {
+	return toolcall.Vote{By: toolcall.Principal{Role: toolcall.RoleApprover, Name: name}, Kind: kind, Groups: groups}
 }
 
-func person(r message.LoadReply, name string) message.ReviewerLoad { return find(r.People, name) }
+func person(r toolcall.LoadReply, name string) toolcall.ReviewerLoad { return find(r.People, name) }
 
-func find(all []message.ReviewerLoad, name string) message.ReviewerLoad {
+func find(all []toolcall.ReviewerLoad, name string) toolcall.ReviewerLoad {
 	for _, p := range all {
 		if p.Name == name {
 			return p
 		}
 	}
-	return message.ReviewerLoad{}
+	return toolcall.ReviewerLoad{}
 }
 
 func TestLedger(t *testing.T) {
 	var l reviewers.Ledger
-	ops := message.Requirement{Quorum: 2, Approvers: []message.ApproverSet{{Rule: "large", Groups: []string{"ops"}, Users: []string{"ann", "bob"}}}}
+	ops := toolcall.Requirement{Quorum: 2, Approvers: []toolcall.ApproverSet{{Rule: "large", Groups: []string{"ops"}, Users: []string{"ann", "bob"}}}}
 	s := asks("a", ops)
 	l.Record(s.record())
-	anybody := asks("b", message.Requirement{})
+	anybody := asks("b", toolcall.Requirement{})
 	l.Record(anybody.record())
 	r := l.Report(start)
 	if r.Open != 2 || r.Unassigned != 1 || person(r, "ann").Open != 1 || person(r, "bob").Open != 1 || find(r.Groups, "ops").Open != 1 {
 		t.Fatalf("after the approval requests: %+v", r)
 	}
 
-	l.Record(s.says(time.Second, by("ann", message.ResponseApprove, "ops")).record())
+	l.Record(s.says(time.Second, by("ann", toolcall.ResponseApprove, "ops")).record())
 	r = l.Report(start.Add(time.Second))
 	if r.Open != 2 || person(r, "ann").Open != 0 || person(r, "bob").Open != 1 {
 		t.Errorf("after ann's approval it does not wait for bob alone: %+v", r)
 	}
-	l.Record(s.says(10*time.Second, by("bob", message.ResponseApprove)).ends().record())
-	l.Record(anybody.says(30*time.Second, by("bob", message.ResponseReject)).ends().record())
+	l.Record(s.says(10*time.Second, by("bob", toolcall.ResponseApprove)).ends().record())
+	l.Record(anybody.says(30*time.Second, by("bob", toolcall.ResponseReject)).ends().record())
 
 	r = l.Report(start.Add(61 * time.Second))
-	want := message.LoadReply{
+	want := toolcall.LoadReply{
 		At: start.Add(61 * time.Second),
-		People: []message.ReviewerLoad{
+		People: []toolcall.ReviewerLoad{
 			{Name: "ann", Responded: 1, Approved: 1, Within2S: 1, TotalMS: 1000, MedianMS: 1002, LastHour: 1},
 			{Name: "bob", Responded: 2, Approved: 1, Rejected: 1, TotalMS: 40000, MedianMS: 9871, LastMinute: 2, LastHour: 2},
 		},
-		Groups: []message.ReviewerLoad{{Name: "ops", Responded: 1, Approved: 1, Within2S: 1, TotalMS: 1000, MedianMS: 1002}},
+		Groups: []toolcall.ReviewerLoad{{Name: "ops", Responded: 1, Approved: 1, Within2S: 1, TotalMS: 1000, MedianMS: 1002}},
 	}
 	if diff := cmp.Diff(want, r); diff != "" {
 		t.Error(diff)
@@ -99,14 +100,14 @@ func TestLedger(t *testing.T) {
 // what was said about the old one is counted once.
 func TestLedgerAskedAnew(t *testing.T) {
 	var l reviewers.Ledger
-	s := asks("a", message.Requirement{})
+	s := asks("a", toolcall.Requirement{})
 	l.Record(s.record())
-	edit := by("ann", message.ResponseApprove)
+	edit := by("ann", toolcall.ResponseApprove)
 	edit.Edited = true
 	s.says(time.Hour, edit)
 	s.call.Digest = "d2"
 	l.Record(s.record())
-	l.Record(s.says(time.Hour+time.Second, by("bob", message.ResponseApprove)).ends().record())
+	l.Record(s.says(time.Hour+time.Second, by("bob", toolcall.ResponseApprove)).ends().record())
 	l.Record(s.record()) // once more
 	r := l.Report(s.at)
 	if ann, bob := person(r, "ann"), person(r, "bob"); ann.TotalMS != 3600_000 || bob.TotalMS != 1000 || ann.Responded+bob.Responded != 2 {
@@ -116,16 +117,16 @@ func TestLedgerAskedAnew(t *testing.T) {
 
 func TestLedgerPassedOn(t *testing.T) {
 	var l reviewers.Ledger
-	s := asks("a", message.Requirement{Users: []string{"ann", "bob"}})
+	s := asks("a", toolcall.Requirement{Users: []string{"ann", "bob"}})
 	l.Record(s.record())
-	over := by("ann", message.ResponseDelegate)
+	over := by("ann", toolcall.ResponseDelegate)
 	over.To = "bob"
 	l.Record(s.says(time.Second, over).record())
 	r := l.Report(s.at)
 	if ann, bob := person(r, "ann"), person(r, "bob"); ann.Open != 0 || ann.Passed != 1 || ann.Responded != 0 || bob.Open != 1 {
 		t.Errorf("%+v", r.People)
 	}
-	l.Record(s.says(2*time.Second, by("bob", message.ResponseSkip)).record())
+	l.Record(s.says(2*time.Second, by("bob", toolcall.ResponseSkip)).record())
 	if r := l.Report(s.at); person(r, "bob").Open != 0 || r.Open != 1 {
 		t.Errorf("%+v", r)
 	}
@@ -133,11 +134,11 @@ func TestLedgerPassedOn(t *testing.T) {
 
 func TestLedgerPassesOver(t *testing.T) {
 	var l reviewers.Ledger
-	l.Record(&message.EventRecord{Reply: &message.ReplyState{}})
-	noted := asks("a", message.Requirement{}).record()
-	noted.Note = &message.Note{What: "late_result"}
+	l.Record(&toolcall.EventRecord{Reply: &toolcall.ReplyState{}})
+	noted := asks("a", toolcall.Requirement{}).record()
+	noted.Note = &toolcall.Note{What: "late_result"}
 	l.Record(noted)
-	l.Record(asks("b", message.Requirement{}).says(0, by("ann", message.ResponseReject)).ends().record()) // never seen open
+	l.Record(asks("b", toolcall.Requirement{}).says(0, by("ann", toolcall.ResponseReject)).ends().record()) // never seen open
 	if r := l.Report(start); r.Open != 0 || len(r.People) != 0 {
 		t.Errorf("%+v", r)
 	}
@@ -147,9 +148,9 @@ func TestLedgerPassesOver(t *testing.T) {
 func TestLedgerBoundsNames(t *testing.T) {
 	var l reviewers.Ledger
 	for i := range 3 * reviewers.MaxNames {
-		s := asks(fmt.Sprint(i), message.Requirement{Users: []string{fmt.Sprintf("user%d", i)}})
+		s := asks(fmt.Sprint(i), toolcall.Requirement{Users: []string{fmt.Sprintf("user%d", i)}})
 		l.Record(s.record())
-		l.Record(s.says(time.Second, by(fmt.Sprintf("user%d", i), message.ResponseReject)).ends().record())
+		l.Record(s.says(time.Second, by(fmt.Sprintf("user%d", i), toolcall.ResponseReject)).ends().record())
 	}
 	if r := l.Report(start); len(r.People) != reviewers.MaxNames || r.Others != reviewers.MaxNames || r.Open != 0 {
 		t.Errorf("%d people, %d others, %d open", len(r.People), r.Others, r.Open)
@@ -160,14 +161,14 @@ func TestLedgerBoundsNames(t *testing.T) {
 // and with every event record twice.
 func TestLedgerAgainstSums(t *testing.T) {
 	names := []string{"ann", "bob", "eve"}
-	kinds := []message.ResponseKind{message.ResponseApprove, message.ResponseReject, message.ResponseRespond, message.ResponseSkip}
+	kinds := []toolcall.ResponseKind{toolcall.ResponseApprove, toolcall.ResponseReject, toolcall.ResponseRespond, toolcall.ResponseSkip}
 	rapid.Check(t, func(t *rapid.T) {
 		var l reviewers.Ledger
 		took := map[string][]time.Duration{}
-		sums := map[string]message.ReviewerLoad{}
+		sums := map[string]toolcall.ReviewerLoad{}
 		var calls []*story
 		for i := range rapid.IntRange(1, 30).Draw(t, "calls") {
-			s := asks(fmt.Sprint(i), message.Requirement{})
+			s := asks(fmt.Sprint(i), toolcall.Requirement{})
 			l.Record(s.record())
 			calls = append(calls, s)
 		}
@@ -175,7 +176,7 @@ func TestLedgerAgainstSums(t *testing.T) {
 			name, kind := rapid.SampledFrom(names).Draw(t, "who"), rapid.SampledFrom(kinds).Draw(t, "kind")
 			after := time.Duration(rapid.Int64Range(0, int64(40*24*time.Hour)).Draw(t, "after"))
 			s.says(after, by(name, kind))
-			if kind != message.ResponseSkip {
+			if kind != toolcall.ResponseSkip {
 				s.ends()
 			}
 			l.Record(s.record())
@@ -183,16 +184,16 @@ func TestLedgerAgainstSums(t *testing.T) {
 			sum := sums[name]
 			sum.Name = name
 			switch kind {
-			case message.ResponseApprove:
+			case toolcall.ResponseApprove:
 				sum.Approved++
-			case message.ResponseReject:
+			case toolcall.ResponseReject:
 				sum.Rejected++
-			case message.ResponseRespond:
+			case toolcall.ResponseRespond:
 				sum.ForTool++
 			default:
 				sum.Passed++
 			}
-			if kind != message.ResponseSkip {
+			if kind != toolcall.ResponseSkip {
 				sum.Responded++
 				sum.TotalMS += after.Milliseconds()
 				if after <= 2*time.Second {

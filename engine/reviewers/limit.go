@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Limit sets the limits of reviewers.
-func (l *Ledger) Limit(limits message.ReviewerLimits) {
+func (l *Ledger) Limit(limits toolcall.ReviewerLimits) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.limits = limits
@@ -29,7 +30,7 @@ func (l *Ledger) Refused() {
 // refusal: see Refused). Otherwise done must be called when the answer was taken,
 // or was not. What other engines have taken counts as far as the ledger knows
 // their event records.
-func (l *Ledger) Admit(call message.Key, who, to string, now time.Time) (done func(taken bool), err error) {
+func (l *Ledger) Admit(call toolcall.Key, who, to string, now time.Time) (done func(taken bool), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if to != "" {
@@ -77,7 +78,7 @@ func (l *Ledger) answered(who string, now time.Time, window time.Duration) int {
 // people alone has too few left who may be given one more. A group's approval request is
 // for no person in particular, nor for any approver. done must be called when
 // the approval request is on record, or will not be.
-func (l *Ledger) Assign(call message.Key, r message.Requirement) (done func(), err error) {
+func (l *Ledger) Assign(call toolcall.Key, r toolcall.Requirement) (done func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.limits.MaxOpen <= 0 {
@@ -109,19 +110,19 @@ func (l *Ledger) full(name string) (int, bool) {
 }
 
 // give counts an approval request as given to people until it is on record.
-func (l *Ledger) give(call message.Key, people ...string) (done func()) {
+func (l *Ledger) give(call toolcall.Key, people ...string) (done func()) {
 	if l.limits.MaxOpen <= 0 {
 		return func() {}
 	}
 	if l.given == nil {
-		l.given = map[string]map[message.Key]struct{}{}
+		l.given = map[string]map[toolcall.Key]struct{}{}
 	}
 	for _, name := range people {
 		if name == "" {
 			continue
 		}
 		if l.given[name] == nil {
-			l.given[name] = map[message.Key]struct{}{}
+			l.given[name] = map[toolcall.Key]struct{}{}
 		}
 		l.given[name][call] = struct{}{}
 	}
@@ -133,7 +134,7 @@ func (l *Ledger) give(call message.Key, people ...string) (done func()) {
 }
 
 // onRecord: what was being given is on record, or was not given.
-func (l *Ledger) onRecord(call message.Key) {
+func (l *Ledger) onRecord(call toolcall.Key) {
 	for name, calls := range l.given {
 		delete(calls, call)
 		if len(calls) == 0 {

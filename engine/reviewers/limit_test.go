@@ -9,13 +9,14 @@ import (
 
 	"github.com/askance-dev/askance/engine/reviewers"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
-var call = message.Key{Session: "s", Reply: "r", Call: "x"}
+var call = toolcall.Key{Session: "s", Reply: "r", Call: "x"}
 
 func TestPerMinute(t *testing.T) {
 	var l reviewers.Ledger
-	l.Limit(message.ReviewerLimits{PerMinute: 2})
+	l.Limit(toolcall.ReviewerLimits{PerMinute: 2})
 	at := func(d time.Duration) time.Time { return start.Add(d) }
 	for _, step := range []struct {
 		who   string
@@ -49,10 +50,10 @@ func TestPerMinute(t *testing.T) {
 // What other engines have taken counts, as the journal tells it.
 func TestPerMinuteOfOthers(t *testing.T) {
 	var l reviewers.Ledger
-	l.Limit(message.ReviewerLimits{PerMinute: 1})
-	s := asks("a", message.Requirement{})
+	l.Limit(toolcall.ReviewerLimits{PerMinute: 1})
+	s := asks("a", toolcall.Requirement{})
 	l.Record(s.record())
-	l.Record(s.says(time.Second, by("ann", message.ResponseReject)).ends().record())
+	l.Record(s.says(time.Second, by("ann", toolcall.ResponseReject)).ends().record())
 	if _, err := l.Admit(call, "ann", "", start.Add(time.Minute)); !errors.Is(err, message.ErrOverLimit) {
 		t.Errorf("within the minute: %v", err)
 	}
@@ -63,11 +64,11 @@ func TestPerMinuteOfOthers(t *testing.T) {
 
 func TestMaxOpen(t *testing.T) {
 	var l reviewers.Ledger
-	l.Limit(message.ReviewerLimits{MaxOpen: 1})
+	l.Limit(toolcall.ReviewerLimits{MaxOpen: 1})
 	if _, err := l.Admit(call, "ann", "bob", start); err != nil {
 		t.Errorf("nothing is open yet: %v", err)
 	}
-	l.Record(asks("a", message.Requirement{Users: []string{"bob"}}).record())
+	l.Record(asks("a", toolcall.Requirement{Users: []string{"bob"}}).record())
 	if _, err := l.Admit(call, "ann", "bob", start); !errors.Is(err, message.ErrOverLimit) {
 		t.Errorf("bob gets more than one: %v", err)
 	}
@@ -79,7 +80,7 @@ func TestMaxOpen(t *testing.T) {
 // However many at once: no more are taken than the limit says.
 func TestPerMinuteAtOnce(t *testing.T) {
 	var l reviewers.Ledger
-	l.Limit(message.ReviewerLimits{PerMinute: 5})
+	l.Limit(toolcall.ReviewerLimits{PerMinute: 5})
 	var taken atomic.Int64
 	var wg sync.WaitGroup
 	for range 64 {

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"time"
 
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Journal is what Read reads. engine.Journal has it.
 type Journal interface {
 	// Watch delivers every record above after, in order, until ctx ends.
-	Watch(ctx context.Context, after uint64, sink message.Sink) error
+	Watch(ctx context.Context, after uint64, sink toolcall.Sink) error
 }
 
 // errCaughtUp ends a fold.
@@ -29,18 +29,18 @@ func Read(ctx context.Context, j Journal, since, until time.Time) (*Ledger, erro
 	return f.ledger, nil
 }
 
-// fold feeds a ledger. It is a message.Sink.
+// fold feeds a ledger. It is a toolcall.Sink.
 type fold struct {
 	ledger *Ledger
 	end    func()
 }
 
-// Record implements message.Sink.
-func (f *fold) Record(r message.JournalEntry) {
+// Record implements toolcall.Sink.
+func (f *fold) Record(r toolcall.JournalEntry) {
 	if r.Record != nil && r.Record.Call != nil {
 		f.ledger.Record(r.Record)
 	}
 }
 
-// CaughtUp implements message.Sink.
+// CaughtUp implements toolcall.Sink.
 func (f *fold) CaughtUp() { f.end() }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // MaxLog bounds how many answers are kept one by one, for windows.
@@ -22,7 +22,7 @@ func (s span) holds(at time.Time) bool {
 // entry is one answer.
 type entry struct {
 	at     time.Time
-	kind   message.ResponseKind
+	kind   toolcall.ResponseKind
 	took   time.Duration
 	who    string
 	groups []string // that were asked, and in which the person was
@@ -68,7 +68,7 @@ func Within(since, until time.Time) *Ledger {
 }
 
 // Report says how things stand at now, with the answers that the ledger counts.
-func (l *Ledger) Report(now time.Time) message.LoadReply {
+func (l *Ledger) Report(now time.Time) toolcall.LoadReply {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.report(&l.sums, l.span, now)
@@ -77,12 +77,12 @@ func (l *Ledger) Report(now time.Time) message.LoadReply {
 // Window is Report with the answers of a window alone. It reports whether the
 // ledger has them all: it keeps the latest MaxLog answers, and what is older
 // must be read from the journal again (see Within).
-func (l *Ledger) Window(since, until, now time.Time) (message.LoadReply, bool) {
+func (l *Ledger) Window(since, until, now time.Time) (toolcall.LoadReply, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := span{since, until}
 	if !l.log.covers(s) {
-		return message.LoadReply{}, false
+		return toolcall.LoadReply{}, false
 	}
 	var in sums
 	for _, q := range l.open {
@@ -104,8 +104,8 @@ func (l *Ledger) Window(since, until, now time.Time) (message.LoadReply, bool) {
 	return l.report(&in, s, now), true
 }
 
-func (l *Ledger) report(in *sums, s span, now time.Time) message.LoadReply {
-	out := message.LoadReply{
+func (l *Ledger) report(in *sums, s span, now time.Time) toolcall.LoadReply {
+	out := toolcall.LoadReply{
 		At: now, Since: s.since, Until: s.until, Open: len(l.open), Limits: l.limits, Refused: l.refused,
 		People: reports(in.people, now), Groups: reports(in.groups, now), Others: len(in.others),
 	}
@@ -120,10 +120,10 @@ func (l *Ledger) report(in *sums, s span, now time.Time) message.LoadReply {
 	return out
 }
 
-func idle(r message.ReviewerLoad) bool { return r == (message.ReviewerLoad{Name: r.Name}) }
+func idle(r toolcall.ReviewerLoad) bool { return r == (toolcall.ReviewerLoad{Name: r.Name}) }
 
-func reports(of map[string]*counts, now time.Time) []message.ReviewerLoad {
-	out := make([]message.ReviewerLoad, 0, len(of))
+func reports(of map[string]*counts, now time.Time) []toolcall.ReviewerLoad {
+	out := make([]toolcall.ReviewerLoad, 0, len(of))
 	for _, name := range slices.SortedFunc(maps.Keys(of), cmp.Compare[string]) {
 		out = append(out, of[name].report(name, now))
 	}

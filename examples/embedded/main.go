@@ -11,6 +11,7 @@ import (
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 const policy = `
@@ -35,14 +36,14 @@ func main() {
 	check(eng.Start(ctx))
 	defer eng.Close()
 
-	bot := eng.As(message.Principal{Role: message.RoleRuntime, Name: "bot"})
+	bot := eng.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})
 	call := message.ToolCallBlock{ID: "call-1", Name: "refund", Input: `{"cents":19900}`}
-	r := must(bot.Propose(ctx, message.ProposeRequest{Session: "s1", Reply: "r1", Calls: []message.ToolCallBlock{call}}))
+	r := must(bot.Propose(ctx, toolcall.ProposeRequest{Session: "s1", Reply: "r1", Calls: []message.ToolCallBlock{call}}))
 	fmt.Println(r.Calls[0].State, "because of", r.Calls[0].Decision.Rule)
 
-	ann := eng.As(message.Principal{Role: message.RoleApprover, Name: "ann"})
-	must(ann.SubmitResponse(ctx, message.Response{Key: r.Calls[0].Key, Kind: message.ResponseApprove, Digest: r.Calls[0].Digest}))
-	done := must(bot.Wait(ctx, message.WaitRequest{Session: "s1", Reply: "r1"}))
+	ann := eng.As(toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann"})
+	must(ann.SubmitResponse(ctx, toolcall.Response{Key: r.Calls[0].Key, Kind: toolcall.ResponseApprove, Digest: r.Calls[0].Digest}))
+	done := must(bot.Wait(ctx, toolcall.WaitRequest{Session: "s1", Reply: "r1"}))
 	fmt.Println(done.Calls[0].State, done.Calls[0].Result.State, done.Calls[0].Result.Output)
 }
 

@@ -16,13 +16,13 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/gateway"
-	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // space and you are what there is: one space, one person.
 const (
-	space = message.SpaceID("default")
+	space = toolcall.SpaceID("default")
 	you   = "you"
 )
 
@@ -127,7 +127,7 @@ func (h *house) Close() {
 	}
 }
 
-func (h *house) as(p message.Principal) engine.Client { return h.engine.As(p) }
+func (h *house) as(p toolcall.Principal) engine.Client { return h.engine.As(p) }
 
 func (h *house) toolNames() []string {
 	var out []string
@@ -141,7 +141,7 @@ func (h *house) toolNames() []string {
 func (h *house) space() *gateway.Space {
 	return &gateway.Space{
 		ID: space, As: h.as, Tools: h.tools,
-		Watch: func(ctx context.Context, sink message.Sink) error {
+		Watch: func(ctx context.Context, sink toolcall.Sink) error {
 			head, err := h.journal.Head(ctx)
 			if err != nil {
 				return err

@@ -11,6 +11,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway/agent"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // terminal is a conversation on a terminal.
@@ -28,9 +29,9 @@ func say(out io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(out, fo
 
 // talk reads messages and prints replies until the input or ctx ends.
 func talk(ctx context.Context, h *house, runner *agent.Runner, name, session string, in io.Reader, out io.Writer) error {
-	by := message.Principal{Role: message.RoleRuntime, Name: you}
+	by := toolcall.Principal{Role: toolcall.RoleRuntime, Name: you}
 	t := &terminal{
-		user: h.as(by), person: h.as(message.Principal{Role: message.RoleApprover, Name: you}),
+		user: h.as(by), person: h.as(toolcall.Principal{Role: toolcall.RoleApprover, Name: you}),
 		session: message.SessionID(session), lines: lines(in), out: out, calls: map[message.CallID]string{},
 	}
 	thread, err := agent.ReadThread(ctx, t.user, t.session)
@@ -93,7 +94,7 @@ func (t *terminal) line(ctx context.Context) (string, bool) {
 // follow prints a reply until it ends.
 func (t *terminal) follow(ctx context.Context, reply message.ReplyID) error {
 	for {
-		page, err := t.user.Events(ctx, message.EventsRequest{Session: t.session, Reply: reply, After: t.after, WaitMS: (20 * time.Second).Milliseconds()})
+		page, err := t.user.Events(ctx, toolcall.EventsRequest{Session: t.session, Reply: reply, After: t.after, WaitMS: (20 * time.Second).Milliseconds()})
 		if err != nil || ctx.Err() != nil {
 			return err
 		}
@@ -143,8 +144,8 @@ func (t *terminal) show(ctx context.Context, ev message.Event) (ended bool, err 
 
 // ask puts an open approval request to the person. Whoever answers elsewhere first wins.
 func (t *terminal) ask(ctx context.Context, reply message.ReplyID, id message.CallID) error {
-	key := message.Key{Session: t.session, Reply: reply, Call: id}
-	shown, err := t.person.Show(ctx, message.ShowRequest{Key: key})
+	key := toolcall.Key{Session: t.session, Reply: reply, Call: id}
+	shown, err := t.person.Show(ctx, toolcall.ShowRequest{Key: key})
 	if err != nil {
 		return err
 	}
@@ -157,9 +158,9 @@ func (t *terminal) ask(ctx context.Context, reply message.ReplyID, id message.Ca
 	if !ok {
 		return nil // the approval request stays open
 	}
-	a := message.Response{Key: key, Digest: c.Digest, Kind: message.ResponseReject, Feedback: line}
+	a := toolcall.Response{Key: key, Digest: c.Digest, Kind: toolcall.ResponseReject, Feedback: line}
 	if strings.TrimSpace(line) == "y" {
-		a.Kind, a.Feedback = message.ResponseApprove, ""
+		a.Kind, a.Feedback = toolcall.ResponseApprove, ""
 	}
 	if _, err := t.person.SubmitResponse(ctx, a); err != nil {
 		say(t.out, "%v\n", err)

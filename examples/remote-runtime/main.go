@@ -15,6 +15,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func main() {
@@ -35,7 +36,7 @@ func run(ctx context.Context, url string, session message.SessionID, cents int) 
 		return err
 	}
 	defer nc.Close()
-	client, err := bus.NewClient(nc, "default", message.Principal{Role: message.RoleRuntime, Name: "shop-bot"})
+	client, err := bus.NewClient(nc, "default", toolcall.Principal{Role: toolcall.RoleRuntime, Name: "shop-bot"})
 	if err != nil {
 		return err
 	}
@@ -45,7 +46,7 @@ func run(ctx context.Context, url string, session message.SessionID, cents int) 
 	}
 	fmt.Printf("%s is %s\n", call.Call, call.State)
 	for {
-		w, err := client.Wait(ctx, message.WaitRequest{Session: session, Reply: call.Reply, Calls: []message.CallID{call.Call}})
+		w, err := client.Wait(ctx, toolcall.WaitRequest{Session: session, Reply: call.Reply, Calls: []message.CallID{call.Call}})
 		if err != nil {
 			return err
 		}
@@ -57,8 +58,8 @@ func run(ctx context.Context, url string, session message.SessionID, cents int) 
 }
 
 // openCall finds the call that an earlier run left open, or proposes one.
-func openCall(ctx context.Context, client engine.Client, session message.SessionID, cents int) (*message.Call, error) {
-	open, err := client.List(ctx, message.ListRequest{Session: session})
+func openCall(ctx context.Context, client engine.Client, session message.SessionID, cents int) (*toolcall.Call, error) {
+	open, err := client.List(ctx, toolcall.ListRequest{Session: session})
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +70,7 @@ func openCall(ctx context.Context, client engine.Client, session message.Session
 	if err := stream(ctx, client, session, block); err != nil {
 		return nil, err
 	}
-	r, err := client.Propose(ctx, message.ProposeRequest{Session: session, Reply: "reply-1", Agent: "shop-bot", Calls: []message.ToolCallBlock{block}})
+	r, err := client.Propose(ctx, toolcall.ProposeRequest{Session: session, Reply: "reply-1", Agent: "shop-bot", Calls: []message.ToolCallBlock{block}})
 	if err != nil {
 		return nil, err
 	}
@@ -81,12 +82,12 @@ func openCall(ctx context.Context, client engine.Client, session message.Session
 // message (try `askance events replay`). What an earlier run has said is not said
 // again.
 func stream(ctx context.Context, client engine.Client, session message.SessionID, call message.ToolCallBlock) error {
-	said, err := client.Events(ctx, message.EventsRequest{Session: session, Reply: "reply-1", Limit: 1})
+	said, err := client.Events(ctx, toolcall.EventsRequest{Session: session, Reply: "reply-1", Limit: 1})
 	if err != nil || len(said.Events) > 0 {
 		return err
 	}
 	h := message.NewHeader("reply-1")
-	r := message.EmitRequest{Session: session, Reply: "reply-1"}
+	r := toolcall.EmitRequest{Session: session, Reply: "reply-1"}
 	for _, e := range []message.Event{
 		&message.ReplyStart{EventHeader: h, Session: session, Name: "shop-bot", Role: message.RoleAssistant},
 		&message.ToolCallStart{EventHeader: h, ToolCallID: call.ID, ToolCallName: call.Name},

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Engine is the engine's side of the worker protocol for one tool, in memory:
@@ -27,15 +28,15 @@ type Engine struct {
 
 	mu        sync.Mutex // guards what follows
 	replyKey  ed25519.PrivateKey
-	forge     func(*message.StartReply)
-	terms     message.StartReply
+	forge     func(*toolcall.StartReply)
+	terms     toolcall.StartReply
 	ahead     time.Duration // of the engine's clock
 	faults    func(Request) Fault
 	errors    func(Request) *message.Error
-	calls     map[message.Key]*state
-	queue     []*message.EventRecord
+	calls     map[toolcall.Key]*state
+	queue     []*toolcall.EventRecord
 	requests  []Request
-	listeners map[int]func(message.HeartbeatRequest, string)
+	listeners map[int]func(toolcall.HeartbeatRequest, string)
 	serial    int
 	changed   chan struct{} // closed and replaced whenever something changes
 }
@@ -65,16 +66,16 @@ func NewEngine(tool string) *Engine {
 	}
 	return &Engine{
 		tool: tool, key: key, replyKey: key,
-		terms:     message.StartReply{LeaseMS: 15_000, HeartbeatMS: 5_000},
-		calls:     make(map[message.Key]*state),
-		listeners: make(map[int]func(message.HeartbeatRequest, string)),
+		terms:     toolcall.StartReply{LeaseMS: 15_000, HeartbeatMS: 5_000},
+		calls:     make(map[toolcall.Key]*state),
+		listeners: make(map[int]func(toolcall.HeartbeatRequest, string)),
 		changed:   make(chan struct{}),
 	}
 }
 
 // Keys has the engine's public key.
-func (e *Engine) Keys() message.KeySet {
-	return message.NewKeySet(e.key.Public().(ed25519.PublicKey))
+func (e *Engine) Keys() toolcall.KeySet {
+	return toolcall.NewKeySet(e.key.Public().(ed25519.PublicKey))
 }
 
 // SignRepliesAs has start replies signed with the key of another engine from now
@@ -83,7 +84,7 @@ func (e *Engine) SignRepliesAs(other *Engine) { e.update(func() { e.replyKey = o
 
 // SignReply signs a start reply again, after a test has changed it. It panics when
 // the reply has no canonical form.
-func (e *Engine) SignReply(r *message.StartReply) {
+func (e *Engine) SignReply(r *toolcall.StartReply) {
 	if err := r.Sign(e.key); err != nil {
 		panic("executortest: sign start reply: " + err.Error())
 	}
@@ -91,18 +92,18 @@ func (e *Engine) SignReply(r *message.StartReply) {
 
 // Forge changes signed start replies from now on; nil ends that. f is called
 // with the engine locked and must not call it.
-func (e *Engine) Forge(f func(*message.StartReply)) { e.update(func() { e.forge = f }) }
+func (e *Engine) Forge(f func(*toolcall.StartReply)) { e.update(func() { e.forge = f }) }
 
 // Terms changes the lease, heartbeat and deadline that starts are answered with
 // from now on.
-func (e *Engine) Terms(r message.StartReply) { e.update(func() { e.terms = r }) }
+func (e *Engine) Terms(r toolcall.StartReply) { e.update(func() { e.terms = r }) }
 
 // Ahead sets the engine's clock ahead of the worker's.
 func (e *Engine) Ahead(d time.Duration) { e.update(func() { e.ahead = d }) }
 
 // Offer puts a task on the queue and makes its attempt the present one.
 // Offering one again is a redelivery.
-func (e *Engine) Offer(f *message.EventRecord) {
+func (e *Engine) Offer(f *toolcall.EventRecord) {
 	e.update(func() {
 		e.queue = append(e.queue, f)
 		if f != nil && f.Call != nil {
@@ -118,18 +119,18 @@ func (e *Engine) Offer(f *message.EventRecord) {
 }
 
 // Forget makes the present attempt look unstarted, as no honest engine does.
-func (e *Engine) Forget(k message.Key) {
+func (e *Engine) Forget(k toolcall.Key) {
 	e.update(func() { s := e.state(k); s.claim, s.result = "", nil })
 }
 
 // Cancel asks the owner of the call's attempt to stop, with the next heartbeat
 // and, if shortcut is set, at once as well.
-func (e *Engine) Cancel(k message.Key, reason string, shortcut bool) {
-	var r message.HeartbeatRequest
+func (e *Engine) Cancel(k toolcall.Key, reason string, shortcut bool) {
+	var r toolcall.HeartbeatRequest
 	e.update(func() {
 		s := e.state(k)
 		s.cancel, s.reason = true, reason
-		r = message.HeartbeatRequest{V: 1, Key: k, Attempt: s.attempt, Claim: s.claim}
+		r = toolcall.HeartbeatRequest{V: 1, Key: k, Attempt: s.attempt, Claim: s.claim}
 	})
 	if shortcut && r.Claim != "" {
 		e.Shortcut(r, reason)
@@ -138,7 +139,7 @@ func (e *Engine) Cancel(k message.Key, reason string, shortcut bool) {
 
 // Shortcut sends a cancel outside the heartbeats, as it is: the worker has to
 // know its own.
-func (e *Engine) Shortcut(r message.HeartbeatRequest, reason string) {
+func (e *Engine) Shortcut(r toolcall.HeartbeatRequest, reason string) {
 	e.mu.Lock()
 	tell := slices.Collect(maps.Values(e.listeners))
 	e.mu.Unlock()
@@ -148,7 +149,7 @@ func (e *Engine) Shortcut(r message.HeartbeatRequest, reason string) {
 }
 
 // Supersede makes the present attempt stale: whoever runs it is too late.
-func (e *Engine) Supersede(k message.Key) {
+func (e *Engine) Supersede(k toolcall.Key) {
 	e.update(func() {
 		s := e.state(k)
 		s.attempt, s.claim = s.attempt+1, ""
@@ -157,7 +158,7 @@ func (e *Engine) Supersede(k message.Key) {
 
 // Wait waits for the call's result, or for its refusal by the worker, which
 // is the error.
-func (e *Engine) Wait(ctx context.Context, k message.Key) (message.ToolResultBlock, error) {
+func (e *Engine) Wait(ctx context.Context, k toolcall.Key) (message.ToolResultBlock, error) {
 	var res message.ToolResultBlock
 	var refused string
 	err := e.until(ctx, func() bool {
@@ -205,7 +206,7 @@ type Call struct {
 }
 
 // Call looks at one call.
-func (e *Engine) Call(k message.Key) Call {
+func (e *Engine) Call(k toolcall.Key) Call {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := e.state(k)
@@ -225,7 +226,7 @@ func (e *Engine) update(f func()) {
 }
 
 // state is the call's, made at first sight. The caller holds the lock.
-func (e *Engine) state(k message.Key) *state {
+func (e *Engine) state(k toolcall.Key) *state {
 	s := e.calls[k]
 	if s == nil {
 		s = &state{}

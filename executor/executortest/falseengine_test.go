@@ -18,6 +18,7 @@ import (
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 )
 
@@ -27,16 +28,16 @@ type falseEngine struct {
 	t     *testing.T
 	nc    *nats.Conn
 	task  bus.NextReply // genuine, of a call that may not run any more
-	alike []message.StartReply
+	alike []toolcall.StartReply
 
 	mu     sync.Mutex // guards starts and results
 	starts int
-	told   []message.ResultRequest // results that workers brought
-	enough chan struct{}           // closed when each of its lies was told
+	told   []toolcall.ResultRequest // results that workers brought
+	enough chan struct{}            // closed when each of its lies was told
 }
 
 // reply is what it answers the start number n with.
-func (f *falseEngine) reply(n int, q message.StartRequest) message.StartReply {
+func (f *falseEngine) reply(n int, q toolcall.StartRequest) toolcall.StartReply {
 	r := f.alike[n%len(f.alike)]
 	if n/len(f.alike)%2 == 1 { // made to look right, under a signature that was genuine
 		r.Key, r.Attempt, r.Claim, r.Request, r.Nonce, r.IdempotencyKey = q.Key, q.Attempt, q.Claim, q.Request, q.Nonce, q.Key.IdempotencyKey()
@@ -69,7 +70,7 @@ func (f *falseEngine) serve(m *nats.Msg) {
 	case "next":
 		body = f.task
 	case "start":
-		var r message.StartRequest
+		var r toolcall.StartRequest
 		if err := json.Unmarshal(q.Body, &r); err != nil {
 			f.t.Error(err)
 		}
@@ -80,14 +81,14 @@ func (f *falseEngine) serve(m *nats.Msg) {
 		}
 		f.mu.Unlock()
 	case "result":
-		var r message.ResultRequest
+		var r toolcall.ResultRequest
 		if err := json.Unmarshal(q.Body, &r); err != nil {
 			f.t.Error(err)
 		}
 		f.mu.Lock()
 		f.told = append(f.told, r)
 		f.mu.Unlock()
-		body = message.ResultReply{Stored: true, State: message.ToolCallFinished}
+		body = toolcall.ResultReply{Stored: true, State: message.ToolCallFinished}
 	}
 	data, err := json.Marshal(map[string]any{"v": 1, "body": body})
 	if err == nil {
@@ -109,9 +110,9 @@ func TestFalseEngine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var granted []message.StartReply
+	var granted []toolcall.StartReply
 	for _, id := range []message.CallID{"ran", "revoked"} {
-		if _, err := e.As(message.Principal{Role: message.RoleRuntime, Name: "bot"}).Propose(t.Context(), message.ProposeRequest{
+		if _, err := e.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"}).Propose(t.Context(), toolcall.ProposeRequest{
 			Session: "s", Reply: message.ReplyID("r-" + id), Calls: []message.ToolCallBlock{{ID: id, Name: tool, Input: "{}", State: message.ToolCallPending}},
 		}); err != nil {
 			t.Fatal(err)
@@ -120,21 +121,21 @@ func TestFalseEngine(t *testing.T) {
 		items[id] = raw
 		c := task.Record.Call
 		if id == "revoked" {
-			if _, err := e.As(message.Principal{Role: message.RoleOperator, Name: "omar"}).Revoke(t.Context(), message.RevokeRequest{Key: c.Key, Reason: "no"}); err != nil {
+			if _, err := e.As(toolcall.Principal{Role: toolcall.RoleOperator, Name: "omar"}).Revoke(t.Context(), toolcall.RevokeRequest{Key: c.Key, Reason: "no"}); err != nil {
 				t.Fatal(err)
 			}
 			continue
 		}
-		start := message.StartRequest{Key: c.Key, Attempt: 1, Claim: "claim", Request: "request", Nonce: c.Attempt.Grant.Nonce}
+		start := toolcall.StartRequest{Key: c.Key, Attempt: 1, Claim: "claim", Request: "request", Nonce: c.Attempt.Grant.Nonce}
 		reply, err := worker.Start(t.Context(), start)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := reply.Verify(message.NewKeySet(b.Keys().Public()), start, c.Attempt.Grant); err != nil {
+		if err := reply.Verify(toolcall.NewKeySet(b.Keys().Public()), start, c.Attempt.Grant); err != nil {
 			t.Fatalf("the genuine reply: %v", err)
 		}
 		granted = append(granted, reply)
-		if _, err := worker.Result(t.Context(), message.ResultRequest{Key: c.Key, Attempt: 1, Claim: "claim", Result: message.ToolResultBlock{State: message.ToolResultSuccess}}); err != nil {
+		if _, err := worker.Result(t.Context(), toolcall.ResultRequest{Key: c.Key, Attempt: 1, Claim: "claim", Result: message.ToolResultBlock{State: message.ToolResultSuccess}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -151,7 +152,7 @@ func TestFalseEngine(t *testing.T) {
 			w, err := executor.NewWorker(worker, tool, func(context.Context, executor.Task) (executor.Output, error) {
 				runs.Add(1)
 				return executor.Text("ran"), nil
-			}, message.NewKeySet(b.Keys().Public()), executor.WithLogger(slog.New(slog.DiscardHandler)), executor.WithDrainTimeout(0))
+			}, toolcall.NewKeySet(b.Keys().Public()), executor.WithLogger(slog.New(slog.DiscardHandler)), executor.WithDrainTimeout(0))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -195,14 +196,14 @@ func genuineEngine(t *testing.T, b *bustest.Bus, tool string) (e *engine.Engine,
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err = engine.New("space", j, policy, []engine.Tool{{Tool: known, Placement: message.PlaceRemote, ConcurrencySafe: true}}, engine.WithSigningKey(b.Keys().Signer()))
+	e, err = engine.New("space", j, policy, []engine.Tool{{Tool: known, Placement: toolcall.PlaceRemote, ConcurrencySafe: true}}, engine.WithSigningKey(b.Keys().Signer()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := e.Start(context.WithoutCancel(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	s, err := bus.Serve(context.WithoutCancel(t.Context()), nc, "space", func(p message.Principal, queue message.Queue) api.Caller {
+	s, err := bus.Serve(context.WithoutCancel(t.Context()), nc, "space", func(p toolcall.Principal, queue toolcall.Queue) api.Caller {
 		return e.Worker(p, queue)
 	}, bus.ServiceOptions{Observer: e})
 	if err != nil {
@@ -214,7 +215,7 @@ func genuineEngine(t *testing.T, b *bustest.Bus, tool string) (e *engine.Engine,
 }
 
 // take takes one task as its worker does, and listens to what is handed over.
-func take(t *testing.T, b *bustest.Bus, worker *bus.Worker) (message.Task, bus.NextReply) {
+func take(t *testing.T, b *bustest.Bus, worker *bus.Worker) (toolcall.Task, bus.NextReply) {
 	t.Helper()
 	spy := connect(t, b, "spy")
 	heard := make(chan *nats.Msg, 64)

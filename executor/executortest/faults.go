@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Op names a request of the worker protocol.
@@ -26,7 +27,7 @@ type Request struct {
 	Op      Op
 	N       int // 1, 2, … within the Op
 	At      time.Time
-	Key     message.Key // none for OpNext
+	Key     toolcall.Key // none for OpNext
 	Attempt int
 	Claim   string
 	Refuse  string // OpStart
@@ -66,7 +67,7 @@ func (e *Engine) Requests(op Op) []Request {
 }
 
 // Lines lists the lines of progress that arrived for a call, in the order of arrival.
-func (e *Engine) Lines(k message.Key) []string {
+func (e *Engine) Lines(k toolcall.Key) []string {
 	lines := []string{}
 	for _, r := range e.Requests(OpProgress) {
 		if r.Key == k && (r.Fault == None || r.Fault == ReplyLost) {

@@ -18,6 +18,7 @@ import (
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 )
 
@@ -32,8 +33,8 @@ type natsRunner struct {
 	calls   atomic.Int32
 
 	mu      sync.Mutex // guards what follows
-	lines   map[message.Key][]message.ProgressRequest
-	results map[message.Key]message.ToolResultBlock
+	lines   map[toolcall.Key][]toolcall.ProgressRequest
+	results map[toolcall.Key]message.ToolResultBlock
 	changed chan struct{} // closed and replaced with every result
 }
 
@@ -42,23 +43,23 @@ func overNATS(t *testing.T) executortest.New {
 	b := bustest.New(t)
 	var spaces atomic.Int32
 	return func(t *testing.T, tool string, h executor.Handler) executortest.Runner {
-		space := message.SpaceID(fmt.Sprint("space-", spaces.Add(1)))
+		space := toolcall.SpaceID(fmt.Sprint("space-", spaces.Add(1)))
 		r := &natsRunner{
 			t: t, tool: tool, changed: make(chan struct{}),
-			lines: map[message.Key][]message.ProgressRequest{}, results: map[message.Key]message.ToolResultBlock{},
+			lines: map[toolcall.Key][]toolcall.ProgressRequest{}, results: map[toolcall.Key]message.ToolResultBlock{},
 		}
 		r.startEngine(b, space)
 		r.startWorker(b, space, h)
 		nc := connect(t, b, "runtime")
 		var err error
-		if r.runtime, err = bus.NewClient(nc, space, message.Principal{Role: message.RoleRuntime, Name: "runtime"}); err != nil {
+		if r.runtime, err = bus.NewClient(nc, space, toolcall.Principal{Role: toolcall.RoleRuntime, Name: "runtime"}); err != nil {
 			t.Fatal(err)
 		}
 		return r
 	}
 }
 
-func (r *natsRunner) startEngine(b *bustest.Bus, space message.SpaceID) {
+func (r *natsRunner) startEngine(b *bustest.Bus, space toolcall.SpaceID) {
 	t := r.t
 	nc := connect(t, b, "engine")
 	j, err := bus.OpenJournal(t.Context(), nc, space, b.Keys(), bus.JournalOptions{})
@@ -72,7 +73,7 @@ func (r *natsRunner) startEngine(b *bustest.Bus, space message.SpaceID) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := engine.New(space, j, policy, []engine.Tool{{Tool: known, Placement: message.PlaceRemote, ConcurrencySafe: true}},
+	e, err := engine.New(space, j, policy, []engine.Tool{{Tool: known, Placement: toolcall.PlaceRemote, ConcurrencySafe: true}},
 		engine.WithSignals(heard{bus.NewSignals(nc, space, nil), r}), engine.WithSigningKey(b.Keys().Signer()))
 	if err != nil {
 		t.Fatal(err)
@@ -81,8 +82,8 @@ func (r *natsRunner) startEngine(b *bustest.Bus, space message.SpaceID) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = e.Close() }) // always nil
-	s, err := bus.Serve(context.WithoutCancel(t.Context()), nc, space, func(p message.Principal, queue message.Queue) api.Caller {
-		if p.Role == message.RoleWorker {
+	s, err := bus.Serve(context.WithoutCancel(t.Context()), nc, space, func(p toolcall.Principal, queue toolcall.Queue) api.Caller {
+		if p.Role == toolcall.RoleWorker {
 			return e.Worker(p, queue)
 		}
 		return e.As(p)
@@ -103,12 +104,12 @@ func (r *natsRunner) startEngine(b *bustest.Bus, space message.SpaceID) {
 	})
 }
 
-func (r *natsRunner) startWorker(b *bustest.Bus, space message.SpaceID, h executor.Handler) {
+func (r *natsRunner) startWorker(b *bustest.Bus, space toolcall.SpaceID, h executor.Handler) {
 	transport, err := bus.NewWorker(connect(r.t, b, "worker"), space, r.tool, "worker", nil)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	w, err := executor.NewWorker(transport, r.tool, h, message.NewKeySet(b.Keys().Public()),
+	w, err := executor.NewWorker(transport, r.tool, h, toolcall.NewKeySet(b.Keys().Public()),
 		executor.WithSlots(2), executor.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		r.t.Fatal(err)
@@ -129,7 +130,7 @@ func (r *natsRunner) Call(ctx context.Context, input string) executortest.Outcom
 	id := fmt.Sprint(r.calls.Add(1))
 	reply := message.ReplyID("reply-" + id)
 	quiet := context.WithoutCancel(ctx)
-	rep, err := r.runtime.Propose(quiet, message.ProposeRequest{Session: "s", Reply: reply, Calls: []message.ToolCallBlock{
+	rep, err := r.runtime.Propose(quiet, toolcall.ProposeRequest{Session: "s", Reply: reply, Calls: []message.ToolCallBlock{
 		{ID: message.CallID("call-" + id), Name: r.tool, Input: input, State: message.ToolCallPending},
 	}})
 	if err != nil {
@@ -137,7 +138,7 @@ func (r *natsRunner) Call(ctx context.Context, input string) executortest.Outcom
 	}
 	out := executortest.Outcome{Key: rep.Calls[0].Key}
 	if !r.await(ctx, &out) {
-		if _, err := r.runtime.Interrupt(quiet, message.InterruptRequest{Session: "s", Reply: reply, Reason: context.Cause(ctx).Error()}); err != nil {
+		if _, err := r.runtime.Interrupt(quiet, toolcall.InterruptRequest{Session: "s", Reply: reply, Reason: context.Cause(ctx).Error()}); err != nil {
 			r.t.Errorf("interrupt: %v", err)
 		}
 		r.await(quiet, &out)
@@ -155,7 +156,7 @@ func (r *natsRunner) await(ctx context.Context, out *executortest.Outcome) bool 
 		lines := slices.Clone(r.lines[out.Key])
 		r.mu.Unlock()
 		if ok {
-			slices.SortFunc(lines, func(a, b message.ProgressRequest) int { return a.N - b.N })
+			slices.SortFunc(lines, func(a, b toolcall.ProgressRequest) int { return a.N - b.N })
 			for _, l := range lines {
 				out.Progress = append(out.Progress, l.Text)
 			}
@@ -172,7 +173,7 @@ func (r *natsRunner) await(ctx context.Context, out *executortest.Outcome) bool 
 
 // Record implements engine.Sink: it picks the results from the event records, save
 // those of an interrupt, which the worker's own follow.
-func (r *natsRunner) Record(rec message.JournalEntry) {
+func (r *natsRunner) Record(rec toolcall.JournalEntry) {
 	if rec.Invalid != nil {
 		r.t.Errorf("invalid record: %v", rec.Invalid)
 		return
@@ -207,7 +208,7 @@ type heard struct {
 	r *natsRunner
 }
 
-func (h heard) Progress(c *message.Call, p message.ProgressRequest) {
+func (h heard) Progress(c *toolcall.Call, p toolcall.ProgressRequest) {
 	h.r.mu.Lock()
 	defer h.r.mu.Unlock()
 	h.r.lines[c.Key] = append(h.r.lines[c.Key], p)

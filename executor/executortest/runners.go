@@ -10,6 +10,7 @@ import (
 
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // New starts something that runs tool with h, two calls at once at least, and
@@ -26,7 +27,7 @@ type Runner interface {
 
 // Outcome is what became of a call.
 type Outcome struct {
-	Key      message.Key
+	Key      toolcall.Key
 	Result   message.ToolResultBlock
 	Progress []string // the lines that arrived, in the order of their numbers
 }
@@ -49,10 +50,10 @@ type local struct {
 func (l *local) Call(ctx context.Context, input string) Outcome {
 	out := Outcome{Key: l.names.next()}
 	var mu sync.Mutex // guards out.Progress
-	out.Result = l.registry.Run(ctx, message.Invocation{
-		Call: &message.Call{
+	out.Result = l.registry.Run(ctx, toolcall.Invocation{
+		Call: &toolcall.Call{
 			Key: out.Key, Tool: l.tool, Input: input, State: message.ToolCallSubmitted,
-			Placement: message.PlaceLocal, Attempt: message.Attempt{Number: 1, Claim: "local"},
+			Placement: toolcall.PlaceLocal, Attempt: toolcall.Attempt{Number: 1, Claim: "local"},
 		},
 		Input: message.RawJSON(input), IdempotencyKey: out.Key.IdempotencyKey(),
 	}, func(text string) {
@@ -108,7 +109,7 @@ type names struct {
 	n  int
 }
 
-func (n *names) next() message.Key {
+func (n *names) next() toolcall.Key {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.n++

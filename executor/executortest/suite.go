@@ -11,6 +11,7 @@ import (
 
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Run holds what runs tools to what Handler promises.
@@ -110,7 +111,7 @@ func testResults(t *testing.T, start New) {
 }
 
 func testLimits(t *testing.T, start New) {
-	long := strings.Repeat("0123456789abcdef", message.MaxOutputBytes/16+1)
+	long := strings.Repeat("0123456789abcdef", toolcall.MaxOutputBytes/16+1)
 	got := once(t, start, func(context.Context, executor.Task) (executor.Output, error) {
 		return executor.Text(long), nil
 	}, "{}").Result
@@ -119,10 +120,10 @@ func testLimits(t *testing.T, start New) {
 	switch {
 	case got.State != message.ToolResultError:
 		t.Errorf("state %s, want error", got.State)
-	case len(text) > message.MaxOutputBytes:
-		t.Errorf("output of %d bytes, want at most %d", len(text), message.MaxOutputBytes)
-	case !strings.HasPrefix(long, kept) || len(kept) < message.MaxOutputBytes*9/10:
-		t.Errorf("%d bytes kept, want nearly %d of the beginning", len(kept), message.MaxOutputBytes)
+	case len(text) > toolcall.MaxOutputBytes:
+		t.Errorf("output of %d bytes, want at most %d", len(text), toolcall.MaxOutputBytes)
+	case !strings.HasPrefix(long, kept) || len(kept) < toolcall.MaxOutputBytes*9/10:
+		t.Errorf("%d bytes kept, want nearly %d of the beginning", len(kept), toolcall.MaxOutputBytes)
 	case !ok || !strings.Contains(note, "over the limit"):
 		t.Errorf("the note is %.200q, want one about the limit", note)
 	}
@@ -173,12 +174,12 @@ func testProgress(t *testing.T, start New) {
 		leaked = tk
 		tk.Progress("one\n")
 		tk.Progressf("%s\xff", "two")
-		tk.Progress(strings.Repeat("x", message.MaxTextBytes+1))
+		tk.Progress(strings.Repeat("x", toolcall.MaxTextBytes+1))
 		return executor.Text("ok"), nil
 	}, "{}")
 	leaked.Progress("too late")
 	// Lines may be lost, but not changed, and none comes after the end.
-	want := []string{"one", "two\uFFFD", strings.Repeat("x", message.MaxTextBytes)}
+	want := []string{"one", "two\uFFFD", strings.Repeat("x", toolcall.MaxTextBytes)}
 	next := 0
 	for _, line := range got.Progress {
 		i := slices.Index(want[next:], line)

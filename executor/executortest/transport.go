@@ -7,18 +7,19 @@ import (
 
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 var _ executor.Transport = (*Engine)(nil)
 
 // Next hands out the oldest task.
-func (e *Engine) Next(ctx context.Context) (message.Task, error) {
+func (e *Engine) Next(ctx context.Context) (toolcall.Task, error) {
 	type got struct{}
 	if _, err := network(ctx, e, Request{Op: OpNext}, func() (got, error) { return got{}, nil }); err != nil {
-		return message.Task{}, err
+		return toolcall.Task{}, err
 	}
 	for {
-		var f *message.EventRecord
+		var f *toolcall.EventRecord
 		e.mu.Lock()
 		changed := e.changed
 		ok := len(e.queue) > 0
@@ -32,17 +33,17 @@ func (e *Engine) Next(ctx context.Context) (message.Task, error) {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return message.Task{}, context.Cause(ctx)
+			return toolcall.Task{}, context.Cause(ctx)
 		}
 	}
 }
 
-func (e *Engine) task(f *message.EventRecord) message.Task {
-	var k message.Key
+func (e *Engine) task(f *toolcall.EventRecord) toolcall.Task {
+	var k toolcall.Key
 	if f != nil && f.Call != nil {
 		k = f.Call.Key
 	}
-	task := message.Task{Record: f}
+	task := toolcall.Task{Record: f}
 	e.update(func() {
 		s := e.state(k)
 		s.delivered++
@@ -63,31 +64,31 @@ func (e *Engine) task(f *message.EventRecord) message.Task {
 }
 
 // Start claims an attempt or refuses it.
-func (e *Engine) Start(ctx context.Context, r message.StartRequest) (message.StartReply, error) {
+func (e *Engine) Start(ctx context.Context, r toolcall.StartRequest) (toolcall.StartReply, error) {
 	req := Request{Op: OpStart, Key: r.Key, Attempt: r.Attempt, Claim: r.Claim, Refuse: r.Refuse}
-	return network(ctx, e, req, func() (message.StartReply, error) {
+	return network(ctx, e, req, func() (toolcall.StartReply, error) {
 		s := e.state(r.Key)
 		switch {
 		case s.attempt == 0:
-			return message.StartReply{}, fault(message.CodeNotFound, "start", "no such call "+r.Key.String())
+			return toolcall.StartReply{}, fault(message.CodeNotFound, "start", "no such call "+r.Key.String())
 		case s.result != nil:
-			return message.StartReply{}, fault(message.CodeFinished, "start", r.Key.String()+" is finished")
+			return toolcall.StartReply{}, fault(message.CodeFinished, "start", r.Key.String()+" is finished")
 		case s.attempt == r.Attempt && s.nonce != r.Nonce && r.Refuse == "":
-			return message.StartReply{}, fault(message.CodeSuperseded, "start", "the attempt was offered again")
+			return toolcall.StartReply{}, fault(message.CodeSuperseded, "start", "the attempt was offered again")
 		case s.attempt != r.Attempt || s.claim != "" && s.claim != r.Claim:
-			return message.StartReply{}, fault(message.CodeSuperseded, "start", "the attempt is another's")
+			return toolcall.StartReply{}, fault(message.CodeSuperseded, "start", "the attempt is another's")
 		}
 		fresh := s.claim == ""
 		s.claim = r.Claim
 		if r.Refuse != "" {
 			s.refused = r.Refuse
-			return message.StartReply{}, fault(message.CodeFinished, "start", r.Key.String()+" is refused")
+			return toolcall.StartReply{}, fault(message.CodeFinished, "start", r.Key.String()+" is refused")
 		}
 		reply := e.terms
 		reply.Key, reply.Attempt, reply.Claim, reply.Request, reply.Fresh = r.Key, r.Attempt, r.Claim, r.Request, fresh
 		reply.Nonce, reply.IdempotencyKey, reply.At = s.nonce, r.Key.IdempotencyKey(), time.Now().UTC()
 		if err := reply.Sign(e.replyKey); err != nil {
-			return message.StartReply{}, fault(message.CodeInternal, "start", err.Error())
+			return toolcall.StartReply{}, fault(message.CodeInternal, "start", err.Error())
 		}
 		if e.forge != nil {
 			e.forge(&reply)
@@ -97,47 +98,47 @@ func (e *Engine) Start(ctx context.Context, r message.StartRequest) (message.Sta
 }
 
 // Heartbeat answers with cancel and stale.
-func (e *Engine) Heartbeat(ctx context.Context, r message.HeartbeatRequest) (message.HeartbeatReply, error) {
+func (e *Engine) Heartbeat(ctx context.Context, r toolcall.HeartbeatRequest) (toolcall.HeartbeatReply, error) {
 	req := Request{Op: OpHeartbeat, Key: r.Key, Attempt: r.Attempt, Claim: r.Claim, ClockMS: r.ClockMS}
-	return network(ctx, e, req, func() (message.HeartbeatReply, error) {
+	return network(ctx, e, req, func() (toolcall.HeartbeatReply, error) {
 		s, at := e.state(r.Key), time.Now().Add(e.ahead).UTC()
 		if s.attempt != r.Attempt || s.claim != r.Claim {
-			return message.HeartbeatReply{Stale: true, At: at}, nil
+			return toolcall.HeartbeatReply{Stale: true, At: at}, nil
 		}
-		return message.HeartbeatReply{Cancel: s.cancel, Reason: s.reason, At: at}, nil
+		return toolcall.HeartbeatReply{Cancel: s.cancel, Reason: s.reason, At: at}, nil
 	})
 }
 
 // Progress takes a line.
-func (e *Engine) Progress(ctx context.Context, r message.ProgressRequest) error {
+func (e *Engine) Progress(ctx context.Context, r toolcall.ProgressRequest) error {
 	req := Request{Op: OpProgress, Key: r.Key, Attempt: r.Attempt, Claim: r.Claim, Line: r.N, Text: r.Text}
 	_, err := network(ctx, e, req, func() (struct{}, error) { return struct{}{}, nil })
 	return err
 }
 
 // Result stores the result of the present attempt and notes any other.
-func (e *Engine) Result(ctx context.Context, r message.ResultRequest) (message.ResultReply, error) {
+func (e *Engine) Result(ctx context.Context, r toolcall.ResultRequest) (toolcall.ResultReply, error) {
 	req := Request{Op: OpResult, Key: r.Key, Attempt: r.Attempt, Claim: r.Claim}
-	return network(ctx, e, req, func() (message.ResultReply, error) {
+	return network(ctx, e, req, func() (toolcall.ResultReply, error) {
 		s := e.state(r.Key)
 		if s.attempt != r.Attempt || s.claim != r.Claim {
 			s.late = append(s.late, r.Result)
-			return message.ResultReply{State: message.ToolCallSubmitted}, nil
+			return toolcall.ResultReply{State: message.ToolCallSubmitted}, nil
 		}
 		if r.NotBegun != "" {
 			s.notBegun, s.attempt, s.claim = append(s.notBegun, r.NotBegun), s.attempt+1, ""
-			return message.ResultReply{Stored: true, State: message.ToolCallSubmitted}, nil
+			return toolcall.ResultReply{Stored: true, State: message.ToolCallSubmitted}, nil
 		}
 		if s.result != nil && !reflect.DeepEqual(*s.result, r.Result) {
-			return message.ResultReply{}, fault(message.CodeConflict, "result", "another result is stored")
+			return toolcall.ResultReply{}, fault(message.CodeConflict, "result", "another result is stored")
 		}
 		s.result = &r.Result
-		return message.ResultReply{Stored: true, State: message.ToolCallFinished}, nil
+		return toolcall.ResultReply{Stored: true, State: message.ToolCallFinished}, nil
 	})
 }
 
 // Cancels registers f for the cancel shortcut.
-func (e *Engine) Cancels(f func(message.HeartbeatRequest, string)) (stop func()) {
+func (e *Engine) Cancels(f func(toolcall.HeartbeatRequest, string)) (stop func()) {
 	var id int
 	e.update(func() {
 		e.serial++

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Call implements Turn.
@@ -62,7 +63,7 @@ func (t *turn) announce(ctx context.Context, calls []message.ToolCallBlock) erro
 
 // propose hands calls over to the engine, which knows those that it has.
 func (t *turn) propose(ctx context.Context, calls []message.ToolCallBlock) error {
-	req := message.ProposeRequest{V: 1, Session: t.note.Session, Reply: t.note.Reply, Agent: t.rec.Agent}
+	req := toolcall.ProposeRequest{V: 1, Session: t.note.Session, Reply: t.note.Reply, Agent: t.rec.Agent}
 	for _, c := range calls {
 		req.Calls = append(req.Calls, message.ToolCallBlock{ID: c.ID, Name: c.Name, Input: c.Input})
 	}
@@ -76,13 +77,13 @@ func (t *turn) propose(ctx context.Context, calls []message.ToolCallBlock) error
 }
 
 // wait waits until every call is finished.
-func (t *turn) wait(ctx context.Context, calls []message.ToolCallBlock) ([]*message.Call, error) {
-	req := message.WaitRequest{V: 1, Session: t.note.Session, Reply: t.note.Reply, Until: message.UntilFinished}
+func (t *turn) wait(ctx context.Context, calls []message.ToolCallBlock) ([]*toolcall.Call, error) {
+	req := toolcall.WaitRequest{V: 1, Session: t.note.Session, Reply: t.note.Reply, Until: toolcall.UntilFinished}
 	for _, c := range calls {
 		req.Calls = append(req.Calls, c.ID)
 	}
 	for {
-		var w message.WaitReply
+		var w toolcall.WaitReply
 		err := again(ctx, func() (err error) {
 			w, err = t.as().Wait(ctx, req)
 			return err
@@ -97,7 +98,7 @@ func (t *turn) wait(ctx context.Context, calls []message.ToolCallBlock) ([]*mess
 }
 
 // over is the error of a turn whose calls ended because it was interrupted.
-func (t *turn) over(ctx context.Context, calls []*message.Call) error {
+func (t *turn) over(ctx context.Context, calls []*toolcall.Call) error {
 	interrupted := false
 	for _, c := range calls {
 		interrupted = interrupted || c.Result == nil || c.Result.State == message.ToolResultInterrupted
@@ -150,9 +151,9 @@ func (t *turn) giveUp(ctx context.Context, calls []message.ToolCallBlock, which 
 		if !which(c.ID) {
 			continue
 		}
-		key := message.Key{Session: t.note.Session, Reply: t.note.Reply, Call: c.ID}
+		key := toolcall.Key{Session: t.note.Session, Reply: t.note.Reply, Call: c.ID}
 		err := again(ctx, func() error {
-			_, err := t.as().Show(ctx, message.ShowRequest{Key: key})
+			_, err := t.as().Show(ctx, toolcall.ShowRequest{Key: key})
 			return err
 		})
 		if errors.Is(err, message.ErrNotFound) {

@@ -12,6 +12,7 @@ import (
 	"github.com/askance-dev/askance/gateway/agent"
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // dying is an engine for a process that is killed: of its writes only so many
@@ -36,17 +37,17 @@ func (d dying) write(f func() error) error {
 	return f()
 }
 
-func (d dying) Emit(ctx context.Context, r message.EmitRequest) (out message.EmitReply, err error) {
+func (d dying) Emit(ctx context.Context, r toolcall.EmitRequest) (out toolcall.EmitReply, err error) {
 	err = d.write(func() error { out, err = d.Client.Emit(ctx, r); return err })
 	return out, err
 }
 
-func (d dying) Propose(ctx context.Context, r message.ProposeRequest) (out message.ProposeReply, err error) {
+func (d dying) Propose(ctx context.Context, r toolcall.ProposeRequest) (out toolcall.ProposeReply, err error) {
 	err = d.write(func() error { out, err = d.Client.Propose(ctx, r); return err })
 	return out, err
 }
 
-func (d dying) Interrupt(ctx context.Context, r message.InterruptRequest) (out message.InterruptReply, err error) {
+func (d dying) Interrupt(ctx context.Context, r toolcall.InterruptRequest) (out toolcall.InterruptReply, err error) {
 	err = d.write(func() error { out, err = d.Client.Interrupt(ctx, r); return err })
 	return out, err
 }
@@ -64,7 +65,7 @@ func TestKilledAnywhere(t *testing.T) {
 			left.Store(n)
 			cfg := s.config()
 			cfg.ID = name
-			cfg.As = func(p message.Principal) engine.Client { return dying{s.A.As(p), left, lost} }
+			cfg.As = func(p toolcall.Principal) engine.Client { return dying{s.A.As(p), left, lost} }
 			first, err := agent.New(cfg)
 			if err != nil {
 				t.Fatal(err)
@@ -114,7 +115,7 @@ func (s *stage) play(session string, dead func() bool) {
 		case dead() || thread.Open == "":
 			return
 		case state(thread, "call-2-2") == message.ToolCallAsking:
-			s.A.Approve(gatewaytest.Ann, message.Key{Space: s.A.ID, Session: message.SessionID(session), Reply: message.ReplyID(last.ID), Call: "call-2-2"})
+			s.A.Approve(gatewaytest.Ann, toolcall.Key{Space: s.A.ID, Session: message.SessionID(session), Reply: message.ReplyID(last.ID), Call: "call-2-2"})
 		default:
 			s.deliver(session, &message.ExternalExecutionResult{EventHeader: message.NewHeader(message.ReplyID(last.ID)), ExecutionResults: []message.ToolResultBlock{{ID: "call-4-1", Name: gatewaytest.Lookup, State: message.ToolResultSuccess, Output: message.Content{Text: "found"}}}})
 		}

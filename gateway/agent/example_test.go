@@ -11,6 +11,7 @@ import (
 	"github.com/askance-dev/askance/gateway/agent"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // weather is an agent that calls a tool and says what it heard. A real one asks
@@ -45,18 +46,18 @@ func Example() {
 	eng := must(engine.New("default", engine.NewMemory(), policy, []engine.Tool{{Tool: forecast}}, engine.WithExecutor(&tools)))
 	check(eng.Start(ctx))
 	defer eng.Close()
-	as := func(p message.Principal) engine.Client { return eng.As(p) }
+	as := func(p toolcall.Principal) engine.Client { return eng.As(p) }
 
 	runner := must(agent.New(agent.Config{As: as, Agents: []agent.Agent{weather{}}}))
 	check(runner.Resume(ctx))
 	defer runner.Close()
 
-	ann := message.Principal{Role: message.RoleRuntime, Name: "ann"}
+	ann := toolcall.Principal{Role: toolcall.RoleRuntime, Name: "ann"}
 	request := must(message.UserMsg("ann", message.Content{Text: "What will the weather be?"}))
 	must(runner.Start(ctx, ann, "session-1", "weather", agent.Input{Messages: []*message.Msg{request}}))
 
 	for after := uint64(0); ; { // a surface follows the session's events like this
-		page := must(as(ann).Events(ctx, message.EventsRequest{Session: "session-1", After: after, WaitMS: 10_000}))
+		page := must(as(ann).Events(ctx, toolcall.EventsRequest{Session: "session-1", After: after, WaitMS: 10_000}))
 		after = page.Next
 		if len(page.Events) > 0 && strings.Contains(string(page.Events[len(page.Events)-1].Event), `"REPLY_END"`) {
 			break

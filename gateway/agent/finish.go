@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // finish ends the reply and notes that the turn is closed. The end of an
@@ -48,9 +49,9 @@ func (t *turn) stillOpen(ctx context.Context) error {
 // interruptOpen interrupts the reply if calls of it are still open: its agent
 // has left them, and nobody would see what becomes of them.
 func (t *turn) interruptOpen(ctx context.Context, failed error) (bool, error) {
-	var open message.ListReply
+	var open toolcall.ListReply
 	err := again(ctx, func() (err error) {
-		open, err = t.as().List(ctx, message.ListRequest{V: 1, Session: t.note.Session, Reply: t.note.Reply})
+		open, err = t.as().List(ctx, toolcall.ListRequest{V: 1, Session: t.note.Session, Reply: t.note.Reply})
 		return err
 	})
 	if err != nil || len(open.Calls) == 0 {
@@ -61,7 +62,7 @@ func (t *turn) interruptOpen(ctx context.Context, failed error) (bool, error) {
 		reason = shown(failed).Message
 	}
 	return true, again(ctx, func() error {
-		_, err := t.as().Interrupt(ctx, message.InterruptRequest{V: 1, Session: t.note.Session, Reply: t.note.Reply, Reason: reason})
+		_, err := t.as().Interrupt(ctx, toolcall.InterruptRequest{V: 1, Session: t.note.Session, Reply: t.note.Reply, Reason: reason})
 		return err
 	})
 }

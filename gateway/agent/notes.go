@@ -9,6 +9,7 @@ import (
 
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Names of the events by which a runner notes its turns.
@@ -20,10 +21,10 @@ const (
 
 // note names a turn and who began it.
 type note struct {
-	V       int               `json:"v"`
-	Session message.SessionID `json:"session_id"`
-	Reply   message.ReplyID   `json:"reply_id"`
-	By      message.Principal `json:"by"`
+	V       int                `json:"v"`
+	Session message.SessionID  `json:"session_id"`
+	Reply   message.ReplyID    `json:"reply_id"`
+	By      toolcall.Principal `json:"by"`
 }
 
 // key tells turns apart.
@@ -74,7 +75,7 @@ func (n notes) open(ctx context.Context) ([]note, error) {
 	var order []turnKey
 	open := map[turnKey]note{}
 	for after := uint64(0); ; {
-		page, err := n.as().Events(ctx, message.EventsRequest{Session: n.session(), After: after, Limit: pageRecords})
+		page, err := n.as().Events(ctx, toolcall.EventsRequest{Session: n.session(), After: after, Limit: pageRecords})
 		if err != nil {
 			return nil, err
 		}
@@ -118,7 +119,7 @@ func readNote(raw message.RawJSON) (string, note, error) {
 	if err := fromValue(c.Value, &t); err != nil {
 		return "", t, err
 	}
-	if t.V != 1 || t.By.Role != message.RoleRuntime {
+	if t.V != 1 || t.By.Role != toolcall.RoleRuntime {
 		return "", t, errors.New("it is of another version")
 	}
 	return c.Name, t, nil
@@ -133,7 +134,7 @@ func emit(ctx context.Context, as port, session message.SessionID, reply message
 	if len(events) == 0 {
 		return nil
 	}
-	req := message.EmitRequest{V: 1, Session: session, Reply: reply}
+	req := toolcall.EmitRequest{V: 1, Session: session, Reply: reply}
 	for _, e := range events {
 		raw, err := json.Marshal(e)
 		if err != nil {

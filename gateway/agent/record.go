@@ -9,13 +9,14 @@ import (
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // TurnEvent is the name of the CUSTOM event with which a turn begins.
 const TurnEvent = "askance.turn"
 
 // maxRecord bounds a turn's record, in bytes of JSON.
-const maxRecord = message.MaxRequestBytes - 16<<10
+const maxRecord = toolcall.MaxRequestBytes - 16<<10
 
 // Record is the value of a TurnEvent: what a user sent, and what the turn needs
 // to go on in another process.

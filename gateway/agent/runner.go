@@ -11,6 +11,7 @@ import (
 
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Principal is the name under which runners keep their notes, each in a session
@@ -21,7 +22,7 @@ const Principal = "askance-gateway"
 // Config says what a Runner runs.
 type Config struct {
 	// As gives the engine of the space to a principal. Required.
-	As func(message.Principal) engine.Client
+	As func(toolcall.Principal) engine.Client
 	// Agents by their names, which differ. Required.
 	Agents []Agent
 	// ID tells this process's turns from those of others on the same journal, now
@@ -69,12 +70,12 @@ func New(cfg Config) (*Runner, error) {
 		}
 		r.agents[name] = a
 	}
-	r.notes = notes{as: r.port(message.Principal{Role: message.RoleRuntime, Name: Principal, Auth: "in-process"}), id: cfg.ID}
+	r.notes = notes{as: r.port(toolcall.Principal{Role: toolcall.RoleRuntime, Name: Principal, Auth: "in-process"}), id: cfg.ID}
 	r.ctx, r.stop = context.WithCancelCause(context.Background())
 	return r, nil
 }
 
-func (r *Runner) port(p message.Principal) port {
+func (r *Runner) port(p toolcall.Principal) port {
 	return func() engine.Client { return r.cfg.As(p) }
 }
 
@@ -172,11 +173,11 @@ func (m missing) Run(context.Context, Turn) error {
 }
 
 // Runners are the runners of several spaces.
-type Runners map[message.SpaceID]*Runner
+type Runners map[toolcall.SpaceID]*Runner
 
 // Of is the runner of a space; an error with message.CodeNotFound if no agent
 // runs there.
-func (r Runners) Of(space message.SpaceID) (*Runner, error) {
+func (r Runners) Of(space toolcall.SpaceID) (*Runner, error) {
 	if one := r[space]; one != nil {
 		return one, nil
 	}

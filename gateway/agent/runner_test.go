@@ -8,6 +8,7 @@ import (
 	"github.com/askance-dev/askance/gateway/agent"
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func TestTurn(t *testing.T) {
@@ -31,7 +32,7 @@ func TestParallel(t *testing.T) {
 	s := newStage(t)
 	r := s.begin("s", "m1", `call pay {"to":"acme","amount":1}`, `also echo {"n":2}`, `also pay {"to":"acme","amount":3}`)
 	third := s.asking("s", string(r), "call-1-3")
-	s.A.Finished(message.Key{Space: s.A.ID, Session: "s", Reply: r, Call: "call-1-2"})
+	s.A.Finished(toolcall.Key{Space: s.A.ID, Session: "s", Reply: r, Call: "call-1-2"})
 	s.A.Approve(gatewaytest.Ann, third)
 	s.A.Reject(gatewaytest.Ann, s.asking("s", string(r), "call-1-1"), "no")
 	text, _ := s.ended("s").Messages[1].TextContent("")
@@ -60,15 +61,15 @@ func TestRefused(t *testing.T) {
 	with := func(tools ...agent.Tool) agent.Input { return agent.Input{Messages: one.Messages, Tools: tools} }
 	for _, row := range []struct {
 		name    string
-		by      message.Principal
+		by      toolcall.Principal
 		session message.SessionID
 		agent   string
 		in      agent.Input
 		want    error
 	}{
-		{"an approver", message.Principal{Role: message.RoleApprover, Name: "ann"}, "s", "bot", one, message.ErrForbidden},
-		{"nobody", message.Principal{Role: message.RoleRuntime}, "s", "bot", one, message.ErrForbidden},
-		{"the runner itself", message.Principal{Role: message.RoleRuntime, Name: agent.Principal}, "s", "bot", one, message.ErrForbidden},
+		{"an approver", toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann"}, "s", "bot", one, message.ErrForbidden},
+		{"nobody", toolcall.Principal{Role: toolcall.RoleRuntime}, "s", "bot", one, message.ErrForbidden},
+		{"the runner itself", toolcall.Principal{Role: toolcall.RoleRuntime, Name: agent.Principal}, "s", "bot", one, message.ErrForbidden},
 		{"no such agent", user(), "s", "other", one, message.ErrNotFound},
 		{"no session", user(), "", "bot", one, message.ErrInvalid},
 		{"no message", user(), "s", "bot", agent.Input{}, message.ErrInvalid},
@@ -84,7 +85,7 @@ func TestRefused(t *testing.T) {
 	}
 	s.begin("s", "m1", "say x")
 	s.ended("s")
-	robot := message.Principal{Role: message.RoleRuntime, Name: gatewaytest.Robot}
+	robot := toolcall.Principal{Role: toolcall.RoleRuntime, Name: gatewaytest.Robot}
 	if _, err := s.runner.Start(t.Context(), robot, "s", "bot", one); !errors.Is(err, message.ErrForeign) {
 		t.Errorf("somebody else's session: %v", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Input is what begins a turn.
@@ -30,7 +31,7 @@ type Input struct {
 // Errors: *OpenTurnError while a turn of the session is open; message.ErrForeign
 // if the session is somebody else's; message.ErrNotFound if there is no such
 // agent.
-func (r *Runner) Start(ctx context.Context, by message.Principal, session message.SessionID, name string, in Input) (message.ReplyID, error) {
+func (r *Runner) Start(ctx context.Context, by toolcall.Principal, session message.SessionID, name string, in Input) (message.ReplyID, error) {
 	in.Tools = slices.Clone(in.Tools)
 	a, err := r.check(by, session, name, in)
 	if err != nil {
@@ -62,13 +63,13 @@ func (r *Runner) Start(ctx context.Context, by message.Principal, session messag
 const startTimeout = 15 * time.Second
 
 // check looks at a request by itself.
-func (r *Runner) check(by message.Principal, session message.SessionID, name string, in Input) (Agent, error) {
+func (r *Runner) check(by toolcall.Principal, session message.SessionID, name string, in Input) (Agent, error) {
 	bad := func(code message.Code, what, hint string) error {
 		return &message.Error{Code: code, Op: "start turn", What: what, Hint: hint}
 	}
 	a := r.agents[name]
 	switch {
-	case by.Role != message.RoleRuntime || by.Name == "" || by.Name == Principal:
+	case by.Role != toolcall.RoleRuntime || by.Name == "" || by.Name == Principal:
 		return nil, bad(message.CodeForbidden, by.String()+" does not talk to agents", "use credentials with the role runtime")
 	case a == nil:
 		return nil, bad(message.CodeNotFound, fmt.Sprintf("there is no agent %q", name), "look at the list of agents")
@@ -96,7 +97,7 @@ func (r *Runner) check(by message.Principal, session message.SessionID, name str
 
 // known reports whether the turn was begun before. While another one is open
 // nothing is: a turn of ours that nobody runs is taken up.
-func (r *Runner) known(ctx context.Context, by message.Principal, session message.SessionID, thread *Thread, rec *Record) (bool, error) {
+func (r *Runner) known(ctx context.Context, by toolcall.Principal, session message.SessionID, thread *Thread, rec *Record) (bool, error) {
 	if thread.Open != "" && thread.replies[thread.Open].turn.Runner == r.cfg.ID {
 		if err := r.takeUp(ctx, note{V: 1, Session: session, Reply: thread.Open, By: by}); err != nil {
 			return false, err

@@ -5,6 +5,7 @@ import (
 
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Stop interrupts what goes on in a session: its open turn or, where a runtime
@@ -17,7 +18,7 @@ func Stop(ctx context.Context, c engine.Client, session message.SessionID) (mess
 	}
 	reply := t.Open
 	if reply == "" {
-		open, err := c.List(ctx, message.ListRequest{Session: session, Limit: 1})
+		open, err := c.List(ctx, toolcall.ListRequest{Session: session, Limit: 1})
 		if err != nil {
 			return "", err
 		}
@@ -26,6 +27,6 @@ func Stop(ctx context.Context, c engine.Client, session message.SessionID) (mess
 		}
 		reply = open.Calls[0].Reply
 	}
-	_, err = c.Interrupt(ctx, message.InterruptRequest{Session: session, Reply: reply})
+	_, err = c.Interrupt(ctx, toolcall.InterruptRequest{Session: session, Reply: reply})
 	return reply, err
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Thread is a session as a reader may see it: what its events build.
@@ -51,7 +52,7 @@ const pageRecords = 1000
 // read takes in what was written since the last time.
 func (t *Thread) read(ctx context.Context, c engine.Client, session message.SessionID) error {
 	for {
-		page, err := c.Events(ctx, message.EventsRequest{Session: session, After: t.Through, Limit: pageRecords})
+		page, err := c.Events(ctx, toolcall.EventsRequest{Session: session, After: t.Through, Limit: pageRecords})
 		if err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // turn is an open turn that runs here.
@@ -83,9 +84,9 @@ func (t *turn) mend(ctx context.Context) error {
 // watch ends the run when the user interrupts the reply.
 func (t *turn) watch(ctx context.Context, after uint64, cancel context.CancelCauseFunc) {
 	for ctx.Err() == nil {
-		var page message.EventsReply
+		var page toolcall.EventsReply
 		err := again(ctx, func() (err error) {
-			page, err = t.as().Events(ctx, message.EventsRequest{Session: t.note.Session, Reply: t.note.Reply, After: after, WaitMS: 25_000})
+			page, err = t.as().Events(ctx, toolcall.EventsRequest{Session: t.note.Session, Reply: t.note.Reply, After: after, WaitMS: 25_000})
 			return err
 		})
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/askance-dev/askance/gateway/agent/script"
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func TestMain(m *testing.M) { gatewaytest.Main(m) }
@@ -57,8 +58,8 @@ func (s *stage) restart() {
 }
 
 // user is Bot as a principal: a runtime.
-func user() message.Principal {
-	return message.Principal{Role: message.RoleRuntime, Name: gatewaytest.Bot, Auth: gatewaytest.AuthToken}
+func user() toolcall.Principal {
+	return toolcall.Principal{Role: toolcall.RoleRuntime, Name: gatewaytest.Bot, Auth: gatewaytest.AuthToken}
 }
 
 func says(t testing.TB, id string, lines ...string) *message.Msg {
@@ -93,7 +94,7 @@ func (s *stage) until(session, what string, cond func(*agent.Thread) bool) *agen
 		if cond(thread) {
 			return thread
 		}
-		if _, err := c.Events(ctx, message.EventsRequest{Session: message.SessionID(session), After: thread.Through, WaitMS: 25}); err != nil || ctx.Err() != nil {
+		if _, err := c.Events(ctx, toolcall.EventsRequest{Session: message.SessionID(session), After: thread.Through, WaitMS: 25}); err != nil || ctx.Err() != nil {
 			s.t.Fatalf("%s does not come: %v\n%s", what, err, dump(thread))
 		}
 	}
@@ -114,7 +115,7 @@ func (s *stage) ended(session string) *agent.Thread {
 }
 
 // asking waits for an open approval request.
-func (s *stage) asking(session, reply, call string) message.Key {
+func (s *stage) asking(session, reply, call string) toolcall.Key {
 	s.t.Helper()
 	s.until(session, "the approval request "+call, func(t *agent.Thread) bool {
 		for _, m := range t.Messages {
@@ -124,7 +125,7 @@ func (s *stage) asking(session, reply, call string) message.Key {
 		}
 		return false
 	})
-	return message.Key{Space: s.A.ID, Session: message.SessionID(session), Reply: message.ReplyID(reply), Call: message.CallID(call)}
+	return toolcall.Key{Space: s.A.ID, Session: message.SessionID(session), Reply: message.ReplyID(reply), Call: message.CallID(call)}
 }
 
 // dump is a thread in words.

@@ -13,6 +13,7 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	v1 "github.com/askance-dev/askance/message/v1"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // ChatBody is what a frontend says to an agent. Input is a message, a list of
@@ -135,11 +136,11 @@ func (s *Surface) start(w http.ResponseWriter, r *http.Request, p *gateway.Peer,
 	if err != nil {
 		return err
 	}
-	if !p.Has(message.RoleRuntime) {
-		_, err := p.As(message.RoleRuntime)
+	if !p.Has(toolcall.RoleRuntime) {
+		_, err := p.As(toolcall.RoleRuntime)
 		return err
 	}
-	by := message.Principal{Role: message.RoleRuntime, Name: p.Name, Auth: p.Auth}
+	by := toolcall.Principal{Role: toolcall.RoleRuntime, Name: p.Name, Auth: p.Auth}
 	for _, m := range msgs {
 		m.Name = p.Name
 	}
@@ -184,7 +185,7 @@ func (s *Surface) take(w http.ResponseWriter, r *http.Request, p *gateway.Peer, 
 
 // decide carries out the decisions of an AgentScope 1.x message.
 func (s *Surface) decide(w http.ResponseWriter, r *http.Request, p *gateway.Peer, session message.SessionID, d *v1.Decisions) error {
-	c, err := p.As(message.RoleApprover)
+	c, err := p.As(toolcall.RoleApprover)
 	if err != nil {
 		return err
 	}
@@ -202,9 +203,9 @@ func (s *Surface) decide(w http.ResponseWriter, r *http.Request, p *gateway.Peer
 func clientFor(p *gateway.Peer, ev message.Event) (engine.Client, error) {
 	switch ev.(type) {
 	case *message.UserConfirmResult:
-		return p.As(message.RoleApprover)
+		return p.As(toolcall.RoleApprover)
 	case *message.ExternalExecutionResult:
-		return p.As(message.RoleRuntime)
+		return p.As(toolcall.RoleRuntime)
 	case *message.UserInterrupt:
 		return p.Stopper()
 	default:

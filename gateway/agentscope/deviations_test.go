@@ -6,6 +6,7 @@ import (
 
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // TestConfirm shows what a confirm can and cannot do: rows 1 to 7 and 10 of the
@@ -14,7 +15,7 @@ func TestConfirm(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	const path = "/sessions/s1/events"
-	ask := func(call string) (message.Key, *message.RequireUserConfirm) {
+	ask := func(call string) (toolcall.Key, *message.RequireUserConfirm) {
 		k := s.A.Ask("s1", call, call)
 		next, end := s.stream(s.me(), "s1", "?after=0", "")
 		defer end()
@@ -74,7 +75,7 @@ func TestShown(t *testing.T) {
 	// Bob edits: a new approval request, which asks Ann again. She has not seen it, as far
 	// as her confirm tells: it returns the old arguments.
 	input := `{"version":"2"}`
-	s.A.SubmitResponse(gatewaytest.Bob, message.Response{Key: deploy.Key, Kind: message.ResponseApprove, Input: &input})
+	s.A.SubmitResponse(gatewaytest.Bob, toolcall.Response{Key: deploy.Key, Kind: toolcall.ResponseApprove, Input: &input})
 	now := s.A.Show(deploy.Key)
 	if now.State != message.ToolCallAsking || now.Digest == old.RequestDigest() {
 		t.Fatalf("edited, the call is %+v", now)

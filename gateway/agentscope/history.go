@@ -9,6 +9,7 @@ import (
 	"github.com/askance-dev/askance/gateway/msgv1"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // MessagesReply is the history of a session.
@@ -56,7 +57,7 @@ func (s *Surface) messages(w http.ResponseWriter, r *http.Request, p *gateway.Pe
 // what was shown.
 func (s *Surface) dicts(w http.ResponseWriter, r *http.Request, c engine.Client, kind string) error {
 	t, asked := agent.NewThread(), map[callOf]*message.RequireUserConfirm{}
-	through, err := eachEvent(r.Context(), c, message.EventsRequest{Session: sessionOf(r)}, func(_ uint64, ev message.Event) {
+	through, err := eachEvent(r.Context(), c, toolcall.EventsRequest{Session: sessionOf(r)}, func(_ uint64, ev message.Event) {
 		t.Add(ev)
 		if ask, ok := ev.(*message.RequireUserConfirm); ok {
 			for _, b := range ask.ToolCalls {

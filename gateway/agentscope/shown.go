@@ -9,6 +9,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // maxPeers and maxShown bound what is remembered of who was shown what.
@@ -34,7 +35,7 @@ type shown struct {
 }
 
 type peerSession struct {
-	space      message.SpaceID
+	space      toolcall.SpaceID
 	name, auth string
 	session    message.SessionID
 }
@@ -145,7 +146,7 @@ func (s *shown) answered(ctx context.Context, p *gateway.Peer, c engine.Client, 
 // askedOf reads from the journal what was asked about the calls of a reply.
 func askedOf(ctx context.Context, c engine.Client, session message.SessionID, reply message.ReplyID) (map[message.CallID][]request, error) {
 	out := map[message.CallID][]request{}
-	_, err := eachEvent(ctx, c, message.EventsRequest{Session: session, Reply: reply}, func(_ uint64, ev message.Event) {
+	_, err := eachEvent(ctx, c, toolcall.EventsRequest{Session: session, Reply: reply}, func(_ uint64, ev message.Event) {
 		if ask, ok := ev.(*message.RequireUserConfirm); ok {
 			for _, b := range ask.ToolCalls {
 				out[b.ID] = append(out[b.ID], asRequest(ask.RequestDigest(), b.Input))

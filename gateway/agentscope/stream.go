@@ -9,6 +9,7 @@ import (
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/agent"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // stream sends a session's events.
@@ -24,7 +25,7 @@ func (s *Surface) stream(w http.ResponseWriter, r *http.Request, p *gateway.Peer
 	}
 	me := keyOf(p, session)
 	return gateway.Streaming(r.Context(), w, s.cfg.KeepAlive, func(ctx context.Context, out *gateway.Stream) error {
-		return p.Feeds.Resume(ctx, p, session, from, nil, func(at gateway.Cursor, e message.SequencedEvent) error {
+		return p.Feeds.Resume(ctx, p, session, from, nil, func(at gateway.Cursor, e toolcall.SequencedEvent) error {
 			ev, err := message.DecodeEvent(e.Event)
 			if err != nil {
 				return err // the engine lets none in that cannot be read
@@ -49,7 +50,7 @@ func begin(r *http.Request, c engine.Client, session message.SessionID) (gateway
 		if err != nil {
 			return from, err
 		}
-		_, err = c.Events(r.Context(), message.EventsRequest{Session: session, After: from.Seq, Limit: 1}) // a refusal, while it can be answered
+		_, err = c.Events(r.Context(), toolcall.EventsRequest{Session: session, After: from.Seq, Limit: 1}) // a refusal, while it can be answered
 		return from, err
 	}
 	if q.Has("after") {
@@ -57,7 +58,7 @@ func begin(r *http.Request, c engine.Client, session message.SessionID) (gateway
 		if err != nil {
 			return from, err
 		}
-		_, err = c.Events(r.Context(), message.EventsRequest{Session: session, After: from.Seq, Limit: 1})
+		_, err = c.Events(r.Context(), toolcall.EventsRequest{Session: session, After: from.Seq, Limit: 1})
 		return from, err
 	}
 	return currentTurn(r.Context(), c, session)
@@ -67,7 +68,7 @@ func begin(r *http.Request, c engine.Client, session message.SessionID) (gateway
 // not ended; the session's end if there is none.
 func currentTurn(ctx context.Context, c engine.Client, session message.SessionID) (gateway.Cursor, error) {
 	begun, ended := map[message.ReplyID]uint64{}, map[message.ReplyID]bool{}
-	through, err := eachEvent(ctx, c, message.EventsRequest{Session: session}, func(seq uint64, ev message.Event) {
+	through, err := eachEvent(ctx, c, toolcall.EventsRequest{Session: session}, func(seq uint64, ev message.Event) {
 		reply := ev.ReplyID()
 		if rec, ok := agent.ParseRecord(ev); ok {
 			reply = rec.Reply
@@ -91,7 +92,7 @@ const pageRecords = 1000
 
 // eachEvent reads all events of a request that are there now, and gives the
 // place behind them.
-func eachEvent(ctx context.Context, c engine.Client, r message.EventsRequest, f func(seq uint64, ev message.Event)) (through uint64, err error) {
+func eachEvent(ctx context.Context, c engine.Client, r toolcall.EventsRequest, f func(seq uint64, ev message.Event)) (through uint64, err error) {
 	for r.Limit = pageRecords; ; {
 		page, err := c.Events(ctx, r)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/askance-dev/askance/gateway/agent"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Config says what the surface serves.
@@ -37,7 +38,7 @@ const sessionPath = "/agentscope/sessions/{session_id}"
 
 // Routes implements gateway.Surface.
 func (s *Surface) Routes() []gateway.Route {
-	people := gateway.Only(message.RoleRuntime, message.RoleApprover, message.RoleOperator)
+	people := gateway.Only(toolcall.RoleRuntime, toolcall.RoleApprover, toolcall.RoleOperator)
 	post := func(path, doc string, access gateway.Access, f gateway.Handler) gateway.Route {
 		return gateway.Route{Method: http.MethodPost, Path: path, Access: access, Doc: doc, Serve: f}
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/agent"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Defaults and limits.
@@ -65,7 +65,7 @@ func New(cfg Config) (*Surface, error) {
 
 // Routes implements gateway.Surface.
 func (s *Surface) Routes() []gateway.Route {
-	talk := gateway.Only(message.RoleRuntime)
+	talk := gateway.Only(toolcall.RoleRuntime)
 	run := func(path, doc string, connect bool) gateway.Route {
 		return gateway.Route{
 			Method: http.MethodPost, Path: path, Access: talk, Stream: true, MaxBody: MaxBody, Doc: doc,

@@ -11,6 +11,7 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	wire "github.com/askance-dev/askance/message/agui"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // approval requests are those that a reply has put, by call, as the mapper will send
@@ -29,7 +30,7 @@ func (q requests) put(b *message.ToolCallBlock, i *wire.Interrupt) {
 
 // fill completes the interrupt by the call as it stands, and records what is
 // asked. It returns false if the approval request is not any more the one that was put.
-func (q *request) fill(c *message.Call, id string, mayRespond bool) (asked, bool) {
+func (q *request) fill(c *toolcall.Call, id string, mayRespond bool) (asked, bool) {
 	out := asked{ID: id, Call: c.Call, Digest: c.Digest}
 	if c.State != message.ToolCallAsking || c.Request == nil || c.Input != q.block.Input || !out.genuine() {
 		return asked{}, false
@@ -64,10 +65,10 @@ func (q *request) fill(c *message.Call, id string, mayRespond bool) (asked, bool
 // approval is one approval that counts.
 type approval struct {
 	Name string `json:"name"`
-	Auth string `json:"auth"` // as message.Principal has it
+	Auth string `json:"auth"` // as toolcall.Principal has it
 }
 
-func approvalsOf(t message.Tally) []approval {
+func approvalsOf(t toolcall.Tally) []approval {
 	var out []approval
 	for _, v := range t.Approvals {
 		out = append(out, approval{v.By.Name, v.By.Auth})
@@ -86,7 +87,7 @@ type requestMeta struct {
 	Digest     string                   `json:"digest"`
 	Rule       string                   `json:"rule,omitzero"` // that asked
 	Reason     string                   `json:"reason,omitzero"`
-	Waiting    message.Tally            `json:"waiting"` // who must agree, and who has
+	Waiting    toolcall.Tally           `json:"waiting"` // who must agree, and who has
 	// Approvals are the approvals that count, with how each name was established.
 	Approvals []approval `json:"approvals,omitzero"`
 	// MayRespond says that the reader has the role to answer; whether the rule
@@ -95,7 +96,7 @@ type requestMeta struct {
 }
 
 // whoMust says for whom an approval request waits.
-func whoMust(w message.Waiting) string {
+func whoMust(w toolcall.Waiting) string {
 	var who []string
 	for _, p := range w.Parts {
 		var of []string

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/gateway/gatewaytest"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // pay is the line that has the agent propose a call which asks.
@@ -199,7 +199,7 @@ func otherAnswer(c *scenario) {
 func race(c *scenario) {
 	a := c.everybody()
 	e := a.say(pay).fine(c.T)
-	c.s.elsewhere(gatewaytest.Ann, c.s.asking(c.thread())[0], message.ResponseReject, "not this one")
+	c.s.elsewhere(gatewaytest.Ann, c.s.asking(c.thread())[0], toolcall.ResponseReject, "not this one")
 	e = a.resume(entry(e.Interrupts[0], yes)).fine(c.T)
 	if words := e.words(); !strings.Contains(words, "not this one") || !strings.Contains(words, "pay: denied") || len(e.Interrupts) != 0 {
 		c.Errorf("the client has\n%s", words)
@@ -237,7 +237,7 @@ assistant: pay: success: {"to":"acme","amount":42}`)
 func withoutResume(c *scenario) {
 	a := c.everybody()
 	a.say(pay).fine(c.T)
-	c.s.elsewhere(gatewaytest.Ann, c.s.asking(c.thread())[0], message.ResponseApprove, "")
+	c.s.elsewhere(gatewaytest.Ann, c.s.asking(c.thread())[0], toolcall.ResponseApprove, "")
 	e := a.run(map[string]any{"forget": true, "say": "say and now"}).fine(c.T)
 	e.says(c.T, `
 user: call pay {"to":"acme","amount":42}
@@ -274,9 +274,9 @@ func notAnApprover(c *scenario) {
 	}
 	a.resume(entry(i, yes)).refused(c.T, "forbidden")
 	key := c.s.asking(c.thread())[0]
-	c.s.elsewhere(gatewaytest.Ann, key, message.ResponseApprove, "")
+	c.s.elsewhere(gatewaytest.Ann, key, toolcall.ResponseApprove, "")
 	a.resume(entry(i, yes)).refused(c.T, "forbidden")
-	c.s.elsewhere(gatewaytest.Bob, key, message.ResponseApprove, "")
+	c.s.elsewhere(gatewaytest.Bob, key, toolcall.ResponseApprove, "")
 	e = a.resume(entry(i, yes)).fine(c.T)
 	if !strings.Contains(e.words(), "deploy: success") {
 		c.Errorf("the client has\n%s", e.words())
@@ -293,8 +293,8 @@ func quorum(c *scenario) {
 	a := c.everybody()
 	e := a.say("call deploy {}").fine(c.T)
 	a.resume(entry(e.Interrupts[0], yes)).refused(c.T, "forbidden") // not of the group
-	c.s.elsewhere(gatewaytest.Ann, c.s.asking(c.thread())[0], message.ResponseApprove, "")
-	c.s.elsewhere(gatewaytest.Bob, c.s.asking(c.thread())[0], message.ResponseApprove, "")
+	c.s.elsewhere(gatewaytest.Ann, c.s.asking(c.thread())[0], toolcall.ResponseApprove, "")
+	c.s.elsewhere(gatewaytest.Bob, c.s.asking(c.thread())[0], toolcall.ResponseApprove, "")
 	e = a.resume(entry(e.Interrupts[0], yes)).fine(c.T)
 	if !strings.Contains(e.words(), "deploy: success") {
 		c.Errorf("the client has\n%s", e.words())

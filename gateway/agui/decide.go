@@ -11,6 +11,7 @@ import (
 	"github.com/askance-dev/askance/gateway/agent"
 	"github.com/askance-dev/askance/message"
 	wire "github.com/askance-dev/askance/message/agui"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // overtakenEvent is the name of the CUSTOM event which tells a client that an
@@ -157,7 +158,7 @@ func (r *run) begin(ctx context.Context, t *thread, now *tale) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	by := message.Principal{Role: message.RoleRuntime, Name: r.peer.Name, Auth: r.peer.Auth}
+	by := toolcall.Principal{Role: toolcall.RoleRuntime, Name: r.peer.Name, Auth: r.peer.Auth}
 	reply, err := r.runner.Start(ctx, by, r.session, r.agent, in)
 	if other, ok := errors.AsType[*agent.OpenTurnError](err); ok {
 		return nil, &openTurnError{other.Reply, t.through}
@@ -175,16 +176,16 @@ func (r *run) begin(ctx context.Context, t *thread, now *tale) (*plan, error) {
 // the client was to run and did not are given up. For anything else the message
 // has to wait.
 func (r *run) first(ctx context.Context, t *thread, open message.ReplyID) (*plan, error) {
-	calls, err := engine.ListAll(ctx, r.owner, message.ListRequest{Session: r.session, Reply: open}, 0)
+	calls, err := engine.ListAll(ctx, r.owner, toolcall.ListRequest{Session: r.session, Reply: open}, 0)
 	if err != nil {
 		return nil, err
 	}
-	waits := func(c *message.Call) bool { return c.State == message.ToolCallAsking }
+	waits := func(c *toolcall.Call) bool { return c.State == message.ToolCallAsking }
 	switch {
 	case slices.ContainsFunc(calls, waits):
 		return r.attach(t, false), nil
-	case len(calls) > 0 && !slices.ContainsFunc(calls, func(c *message.Call) bool { return !r.clients(c) }):
-		_, err := r.owner.Interrupt(ctx, message.InterruptRequest{Session: r.session, Reply: open, Reason: r.peer.Name + " went on without it"})
+	case len(calls) > 0 && !slices.ContainsFunc(calls, func(c *toolcall.Call) bool { return !r.clients(c) }):
+		_, err := r.owner.Interrupt(ctx, toolcall.InterruptRequest{Session: r.session, Reply: open, Reason: r.peer.Name + " went on without it"})
 		if err != nil {
 			return nil, err
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/message"
 	wire "github.com/askance-dev/askance/message/agui"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 const paid = `user: say first | call pay {"to":"acme","amount":42}
@@ -257,7 +258,7 @@ func TestInterruptedElsewhere(t *testing.T) {
 		case *wire.RunStarted:
 			reply = replyOf(t, e)
 		case *wire.TextMessageEnd:
-			if _, err := s.A.Client(gatewaytest.Olga).Interrupt(t.Context(), message.InterruptRequest{Session: "t", Reply: reply}); err != nil {
+			if _, err := s.A.Client(gatewaytest.Olga).Interrupt(t.Context(), toolcall.InterruptRequest{Session: "t", Reply: reply}); err != nil {
 				t.Error(err)
 			}
 		default:

@@ -9,6 +9,7 @@ import (
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/message"
 	wire "github.com/askance-dev/askance/message/agui"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // TestRecordsHideWhatRulesHide: nothing that the surface writes into the session
@@ -17,7 +18,7 @@ func TestRecordsHideWhatRulesHide(t *testing.T) {
 	s := newStage(t)
 	c := s.client(gatewaytest.Everything, "t").said(`call login {"user":"eve","password":"1234"}`)
 	c.talk().is(t, "interrupt")
-	page, err := s.A.Client(gatewaytest.Ann).Events(t.Context(), message.EventsRequest{Session: "t"})
+	page, err := s.A.Client(gatewaytest.Ann).Events(t.Context(), toolcall.EventsRequest{Session: "t"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +57,7 @@ func TestAnotherEditWon(t *testing.T) {
 	c.talk().is(t, "interrupt")
 	key := s.asking("t")[0]
 	edited := `{"to":"acme","amount":2}`
-	if _, err := s.A.Client(gatewaytest.Ann).SubmitResponse(t.Context(), message.Response{Key: key, Kind: message.ResponseApprove, Digest: s.seen(key).Digest, Input: &edited}); err != nil {
+	if _, err := s.A.Client(gatewaytest.Ann).SubmitResponse(t.Context(), toolcall.Response{Key: key, Kind: toolcall.ResponseApprove, Digest: s.seen(key).Digest, Input: &edited}); err != nil {
 		t.Fatal(err)
 	}
 	a := c.talk(c.all(`{"approved":true,"editedArgs":{"to":"acme","amount":3}}`)...)
@@ -69,9 +70,9 @@ func TestAnotherEditWon(t *testing.T) {
 }
 
 // seen is a call as an approver sees it.
-func (s *stage) seen(key message.Key) *message.Call {
+func (s *stage) seen(key toolcall.Key) *toolcall.Call {
 	s.t.Helper()
-	out, err := s.A.Client(gatewaytest.Ann).Show(s.t.Context(), message.ShowRequest{Key: key})
+	out, err := s.A.Client(gatewaytest.Ann).Show(s.t.Context(), toolcall.ShowRequest{Key: key})
 	if err != nil {
 		s.t.Fatal(err)
 	}

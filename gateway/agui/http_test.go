@@ -15,6 +15,7 @@ import (
 	"github.com/askance-dev/askance/gateway/agui"
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // raw sends a body as it is.
@@ -97,7 +98,7 @@ func TestRefusedRequests(t *testing.T) {
 		{"a status of a resume", gatewaytest.Bot, "/agui", body("resume", `[{"interruptId":"x","status":"done"}]`), 400, message.CodeInvalid},
 		{"another major", gatewaytest.Bot, "/agui", body("protocolVersion", `"2.0"`), 400, message.CodeInvalid},
 		{"no such agent", gatewaytest.Bot, "/agui/agents/nobody", body(), 404, message.CodeNotFound},
-		{"a long thread", gatewaytest.Bot, "/agui", body("threadId", `"`+strings.Repeat("x", message.MaxIDBytes+1)+`"`), 413, message.CodeTooLarge},
+		{"a long thread", gatewaytest.Bot, "/agui", body("threadId", `"`+strings.Repeat("x", toolcall.MaxIDBytes+1)+`"`), 413, message.CodeTooLarge},
 		{"many messages", gatewaytest.Bot, "/agui", body("messages", "["+many+"]"), 413, message.CodeTooLarge},
 		{"a large body", gatewaytest.Bot, "/agui", body("state", `"`+strings.Repeat("x", agui.MaxBody)+`"`), 413, message.CodeTooLarge},
 		{"a tool of the engine", gatewaytest.Bot, "/agui", body("tools", `[{"name":"pay","description":""}]`), 400, message.CodeInvalid},
@@ -210,7 +211,7 @@ func TestServerStops(t *testing.T) {
 type expiring struct{ revoked chan struct{} }
 
 func (e expiring) Authenticate(*http.Request) (*gateway.Identity, error) {
-	return &gateway.Identity{Name: gatewaytest.Bot, Space: "alpha", Roles: []message.Role{message.RoleRuntime}, Auth: "test", Revoked: e.revoked}, nil
+	return &gateway.Identity{Name: gatewaytest.Bot, Space: "alpha", Roles: []toolcall.Role{toolcall.RoleRuntime}, Auth: "test", Revoked: e.revoked}, nil
 }
 
 func (e expiring) Token(r *http.Request, _ string) (*gateway.Identity, error) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // pending are the calls of a reply that were begun and have no result, in the
@@ -36,14 +37,14 @@ func (p *pending) note(e message.Event) {
 // client.
 type lookout struct {
 	f      *follower
-	parked chan []*message.Call // the calls without a result, as they were then
+	parked chan []*toolcall.Call // the calls without a result, as they were then
 	cancel context.CancelFunc
 	done   chan struct{}
 	vain   time.Duration // pause before the next look, after some in vain
 }
 
 func newLookout(f *follower) *lookout {
-	return &lookout{f: f, parked: make(chan []*message.Call), cancel: func() {}}
+	return &lookout{f: f, parked: make(chan []*toolcall.Call), cancel: func() {}}
 }
 
 // stop ends the look that is being taken.
@@ -76,7 +77,7 @@ func (l *lookout) begin(ctx context.Context) {
 	ctx, l.cancel = context.WithCancel(ctx)
 	done := make(chan struct{})
 	l.done = done
-	req := message.WaitRequest{Session: l.f.session, Reply: l.f.reply, Calls: slices.Clone(l.f.calls), Until: message.UntilParked}
+	req := toolcall.WaitRequest{Session: l.f.session, Reply: l.f.reply, Calls: slices.Clone(l.f.calls), Until: toolcall.UntilParked}
 	vain := l.vain
 	go func() {
 		defer close(done)
@@ -94,7 +95,7 @@ func (l *lookout) begin(ctx context.Context) {
 
 // patient waits until the run should end; nil if ctx ends before. Whatever
 // happens meanwhile is an event, with which the look begins anew.
-func (s *Surface) patient(ctx context.Context, r *run, req message.WaitRequest) []*message.Call {
+func (s *Surface) patient(ctx context.Context, r *run, req toolcall.WaitRequest) []*toolcall.Call {
 	began := time.Now()
 	for ctx.Err() == nil {
 		early := s.cfg.Grace - time.Since(began)
@@ -132,9 +133,9 @@ func (s *Surface) patient(ctx context.Context, r *run, req message.WaitRequest) 
 const maxHold = 20 * time.Second
 
 // known are the calls that the engine knows.
-func known(ctx context.Context, r *run, req message.WaitRequest) []message.CallID {
+func known(ctx context.Context, r *run, req toolcall.WaitRequest) []message.CallID {
 	return slices.DeleteFunc(slices.Clone(req.Calls), func(id message.CallID) bool {
-		_, err := r.owner.Show(ctx, message.ShowRequest{Key: message.Key{Session: req.Session, Reply: req.Reply, Call: id}})
+		_, err := r.owner.Show(ctx, toolcall.ShowRequest{Key: toolcall.Key{Session: req.Session, Reply: req.Reply, Call: id}})
 		return errors.Is(err, message.ErrNotFound)
 	})
 }
@@ -149,16 +150,16 @@ func pause(ctx context.Context, d time.Duration) {
 }
 
 // needsSomeone reports whether a call waits for a person or for the client.
-func (r *run) needsSomeone(c *message.Call) bool {
-	return c.Phase() == message.PhaseAsking || c.Phase() == message.PhaseBlocked || r.clients(c)
+func (r *run) needsSomeone(c *toolcall.Call) bool {
+	return c.Phase() == toolcall.PhaseAsking || c.Phase() == toolcall.PhaseBlocked || r.clients(c)
 }
 
 // clients reports whether a call waits for the client to run it.
-func (r *run) clients(c *message.Call) bool {
-	return c.State == message.ToolCallSubmitted && c.Placement == message.PlaceExternal && r.of.ClientTools[c.Tool]
+func (r *run) clients(c *toolcall.Call) bool {
+	return c.State == message.ToolCallSubmitted && c.Placement == toolcall.PlaceExternal && r.of.ClientTools[c.Tool]
 }
 
 // onlyWorkers reports whether the calls wait for workers, and for nobody else.
-func (r *run) onlyWorkers(calls []*message.Call) bool {
-	return !slices.ContainsFunc(calls, func(c *message.Call) bool { return c.State != message.ToolCallSubmitted })
+func (r *run) onlyWorkers(calls []*toolcall.Call) bool {
+	return !slices.ContainsFunc(calls, func(c *toolcall.Call) bool { return c.State != message.ToolCallSubmitted })
 }

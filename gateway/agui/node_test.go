@@ -13,6 +13,7 @@ import (
 
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // node is a Node process with a published AG-UI client in it.
@@ -272,12 +273,12 @@ func with(t *testing.T, stories map[string]func(*scenario)) {
 }
 
 // elsewhere answers an approval request on another surface.
-func (s *stage) elsewhere(who string, key message.Key, kind message.ResponseKind, feedback string) {
+func (s *stage) elsewhere(who string, key toolcall.Key, kind toolcall.ResponseKind, feedback string) {
 	s.t.Helper()
 	as := s.A.Client(who)
-	out, err := as.Show(s.t.Context(), message.ShowRequest{Key: key})
+	out, err := as.Show(s.t.Context(), toolcall.ShowRequest{Key: key})
 	if err == nil {
-		_, err = as.SubmitResponse(s.t.Context(), message.Response{Key: key, Kind: kind, Digest: out.Call.Digest, Feedback: feedback})
+		_, err = as.SubmitResponse(s.t.Context(), toolcall.Response{Key: key, Kind: kind, Digest: out.Call.Digest, Feedback: feedback})
 	}
 	if err != nil {
 		s.t.Fatal(err)
@@ -285,13 +286,13 @@ func (s *stage) elsewhere(who string, key message.Key, kind message.ResponseKind
 }
 
 // asking are the open approval requests of a thread.
-func (s *stage) asking(thread string) []message.Key {
+func (s *stage) asking(thread string) []toolcall.Key {
 	s.t.Helper()
-	out, err := s.A.Client(gatewaytest.Ann).List(s.t.Context(), message.ListRequest{Session: message.SessionID(thread), States: []message.ToolCallState{message.ToolCallAsking}})
+	out, err := s.A.Client(gatewaytest.Ann).List(s.t.Context(), toolcall.ListRequest{Session: message.SessionID(thread), States: []message.ToolCallState{message.ToolCallAsking}})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	var keys []message.Key
+	var keys []toolcall.Key
 	for _, c := range out.Calls {
 		keys = append(keys, c.Key)
 	}

@@ -8,11 +8,12 @@ import (
 
 	"github.com/askance-dev/askance/message"
 	wire "github.com/askance-dev/askance/message/agui"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // park ends the run because people or the client are to answer, if all that has
 // happened was shown by now. calls are those without a result, as they stand.
-func (f *follower) park(ctx context.Context, calls []*message.Call) error {
+func (f *follower) park(ctx context.Context, calls []*toolcall.Call) error {
 	rec := &park{V: 1, Run: f.in.RunID, Reply: f.reply, Through: f.seq}
 	someone := slices.ContainsFunc(calls, f.needsSomeone)
 	held := map[string]string{}
@@ -34,9 +35,9 @@ func (f *follower) park(ctx context.Context, calls []*message.Call) error {
 			if !f.handed(c.Call) {
 				return nil // the client has not been told yet
 			}
-		case c.State == message.ToolCallSubmitted && (!someone || c.Phase() == message.PhaseBlocked):
+		case c.State == message.ToolCallSubmitted && (!someone || c.Phase() == toolcall.PhaseBlocked):
 			rec.Asked = append(rec.Asked, asked{ID: f.busyID(c.Call), Call: c.Call})
-			if c.Phase() == message.PhaseBlocked {
+			if c.Phase() == toolcall.PhaseBlocked {
 				held[f.busyID(c.Call)] = "The call of " + c.Tool + " waits for an operator to say what became of it. Look again?"
 			}
 		}
@@ -67,7 +68,7 @@ func (f *follower) end(ctx context.Context, rec *park, held map[string]string) e
 		if err != nil {
 			return message.Errorf(message.CodeInternal, "run", "record the interrupts: %w", err)
 		}
-		_, err = f.owner.Emit(ctx, message.EmitRequest{Session: f.session, Reply: f.reply, Events: []message.RawJSON{raw}})
+		_, err = f.owner.Emit(ctx, toolcall.EmitRequest{Session: f.session, Reply: f.reply, Events: []message.RawJSON{raw}})
 		if errors.Is(err, message.ErrUnavailable) || errors.Is(err, message.ErrUnknownOutcome) {
 			return nil // the lookout comes again
 		}
@@ -121,7 +122,7 @@ func (f *follower) restated() []wire.Event {
 // interruptID names an approval request within the thread. The same approval request keeps its
 // id however often it is shown, until an answer to it was taken: if it is open
 // even then, because others must agree, it is put anew.
-func (r *run) interruptID(q *request, c *message.Call) string {
+func (r *run) interruptID(q *request, c *toolcall.Call) string {
 	if r.parked == nil {
 		return q.id
 	}
@@ -144,7 +145,7 @@ func (r *run) busyID(id message.CallID) string {
 
 // mayRespond reports whether the peer could answer the approval request: it has the
 // role, and has not said yes already.
-func (r *run) mayRespond(c *message.Call) bool {
-	voted := slices.ContainsFunc(c.Votes, func(v message.Vote) bool { return v.By.Name == r.peer.Name && v.On(c.Digest) })
-	return r.peer.Has(message.RoleApprover) && !voted
+func (r *run) mayRespond(c *toolcall.Call) bool {
+	voted := slices.ContainsFunc(c.Votes, func(v toolcall.Vote) bool { return v.By.Name == r.peer.Name && v.On(c.Digest) })
+	return r.peer.Has(toolcall.RoleApprover) && !voted
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/message"
 	wire "github.com/askance-dev/askance/message/agui"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // chatting lets every name of the world talk to agents and answer.
@@ -28,7 +29,7 @@ func (chatting) Token(_ *http.Request, token string) (*gateway.Identity, error) 
 	if !ok {
 		return nil, gateway.ErrNoCredentials
 	}
-	return &gateway.Identity{Name: name, Space: message.SpaceID(space), Roles: []message.Role{message.RoleRuntime, message.RoleApprover}, Auth: "test"}, nil
+	return &gateway.Identity{Name: name, Space: toolcall.SpaceID(space), Roles: []toolcall.Role{toolcall.RoleRuntime, toolcall.RoleApprover}, Auth: "test"}, nil
 }
 
 // TestTwoMustAgree: the first approval is taken, and the approval request put anew for
@@ -49,7 +50,7 @@ func TestTwoMustAgree(t *testing.T) {
 		t.Errorf("asked with another id: %+v", c.open)
 	}
 	c.talk(c.all(`{"approved":true}`)...).is(t, "interrupt") // counts once
-	s.elsewhere(gatewaytest.Bob, s.asking("t")[0], message.ResponseApprove, "")
+	s.elsewhere(gatewaytest.Bob, s.asking("t")[0], toolcall.ResponseApprove, "")
 	c.talk(c.all(`{"approved":true}`)...).is(t, "success")
 	if !strings.Contains(c.words(), "deploy: success") {
 		t.Errorf("the client has\n%s", c.words())
@@ -131,12 +132,12 @@ func TestEditAsksAgain(t *testing.T) {
 	c := s.client(gatewaytest.Ann, "t").said(`call deploy {"to":"staging"}`)
 	c.talk().is(t, "interrupt")
 	key := s.asking("t")[0]
-	shown, err := s.A.Client(gatewaytest.Bob).Show(t.Context(), message.ShowRequest{Key: key})
+	shown, err := s.A.Client(gatewaytest.Bob).Show(t.Context(), toolcall.ShowRequest{Key: key})
 	if err != nil {
 		t.Fatal(err)
 	}
 	edited := `{"to":"production"}`
-	if _, err := s.A.Client(gatewaytest.Bob).SubmitResponse(t.Context(), message.Response{Key: key, Kind: message.ResponseApprove, Digest: shown.Call.Digest, Input: &edited}); err != nil {
+	if _, err := s.A.Client(gatewaytest.Bob).SubmitResponse(t.Context(), toolcall.Response{Key: key, Kind: toolcall.ResponseApprove, Digest: shown.Call.Digest, Input: &edited}); err != nil {
 		t.Fatal(err)
 	}
 	a := c.talk(c.all(`{"approved":true}`)...).is(t, "interrupt")
@@ -190,7 +191,7 @@ func TestOneOfTwoElsewhere(t *testing.T) {
 	c := s.client(gatewaytest.Everything, "t").said(pay, `also pay {"to":"initech","amount":7}`)
 	c.talk().is(t, "interrupt")
 	first := c.open
-	s.elsewhere(gatewaytest.Ann, s.asking("t")[0], message.ResponseReject, "no")
+	s.elsewhere(gatewaytest.Ann, s.asking("t")[0], toolcall.ResponseReject, "no")
 	other := s.client(gatewaytest.Everything, "t")
 	other.runs = 10
 	for range 2 {

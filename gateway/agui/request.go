@@ -13,6 +13,7 @@ import (
 	"github.com/askance-dev/askance/gateway/agent"
 	"github.com/askance-dev/askance/message"
 	wire "github.com/askance-dev/askance/message/agui"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // readInput reads and checks the body of a request. What it refuses is answered
@@ -43,10 +44,10 @@ func decodeInput(body []byte) (*wire.RunInput, error) {
 	switch {
 	case in.ThreadID == "":
 		return nil, &message.Error{Code: message.CodeInvalid, Op: "read run input", What: "threadId is empty", Hint: "name the thread, for example by a UUID"}
-	case len(in.ThreadID) > message.MaxIDBytes:
-		return nil, large("threadId (in bytes)", len(in.ThreadID), message.MaxIDBytes)
-	case len(in.RunID) > message.MaxIDBytes:
-		return nil, large("runId (in bytes)", len(in.RunID), message.MaxIDBytes)
+	case len(in.ThreadID) > toolcall.MaxIDBytes:
+		return nil, large("threadId (in bytes)", len(in.ThreadID), toolcall.MaxIDBytes)
+	case len(in.RunID) > toolcall.MaxIDBytes:
+		return nil, large("runId (in bytes)", len(in.RunID), toolcall.MaxIDBytes)
 	case len(in.Messages) > MaxMessages:
 		return nil, large("messages", len(in.Messages), MaxMessages)
 	case len(in.Tools) > MaxTools:

@@ -23,17 +23,17 @@ const (
 // record, what became of it by the calls.
 type standing struct {
 	parks []*park
-	calls map[message.CallID]*message.Call // of the last park's reply
+	calls map[message.CallID]*toolcall.Call // of the last park's reply
 }
 
 // stand reads where a thread stands. c is the engine for its owner.
 func stand(ctx context.Context, c engine.Client, t *thread) (*standing, error) {
-	st := &standing{parks: t.parks, calls: map[message.CallID]*message.Call{}}
+	st := &standing{parks: t.parks, calls: map[message.CallID]*toolcall.Call{}}
 	last := t.lastPark()
 	if last == nil {
 		return st, nil
 	}
-	all, err := engine.ListAll(ctx, c, message.ListRequest{Session: t.session, Reply: last.Reply, All: true}, 0)
+	all, err := engine.ListAll(ctx, c, toolcall.ListRequest{Session: t.session, Reply: last.Reply, All: true}, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (st *standing) last() *park {
 
 // asking is the call whose approval request an interrupt of the last park put, if that
 // very approval request is open still.
-func (st *standing) asking(a asked) *message.Call {
+func (st *standing) asking(a asked) *toolcall.Call {
 	c := st.calls[a.Call]
 	if c == nil || c.State != message.ToolCallAsking || c.Digest != a.Digest {
 		return nil
@@ -181,9 +181,9 @@ func (st *standing) overtaken(entries []wire.ResumeEntry) []settled {
 }
 
 // decision is the last word on an approval request; nil if nobody had one.
-func decision(c *message.Call, digest string) *message.Vote {
+func decision(c *toolcall.Call, digest string) *toolcall.Vote {
 	for _, v := range slices.Backward(c.Votes) {
-		if v.Digest == digest && v.Kind != message.ResponseSkip && v.Kind != message.ResponseDelegate {
+		if v.Digest == digest && v.Kind != toolcall.ResponseSkip && v.Kind != toolcall.ResponseDelegate {
 			return &v
 		}
 	}
@@ -191,18 +191,18 @@ func decision(c *message.Call, digest string) *message.Vote {
 }
 
 // agrees reports whether an entry says what was decided.
-func agrees(e wire.ResumeEntry, v *message.Vote, c *message.Call) bool {
+func agrees(e wire.ResumeEntry, v *toolcall.Vote, c *toolcall.Call) bool {
 	if v == nil {
 		return e.Status == wire.ResumeCancelled && c.Cause == causeInterrupt
 	}
 	if e.Status == wire.ResumeCancelled {
-		return v.Kind == message.ResponseReject
+		return v.Kind == toolcall.ResponseReject
 	}
 	var said struct {
 		Approved bool            `json:"approved"`
 		Edited   message.RawJSON `json:"editedArgs"`
 	}
-	if err := strictjson.UnmarshalOpen(e.Payload, &said); err != nil || said.Approved != (v.Kind == message.ResponseApprove) || v.Kind == message.ResponseRespond {
+	if err := strictjson.UnmarshalOpen(e.Payload, &said); err != nil || said.Approved != (v.Kind == toolcall.ResponseApprove) || v.Kind == toolcall.ResponseRespond {
 		return false
 	}
 	if !said.Approved {
@@ -222,7 +222,7 @@ func (r *run) answer(ctx context.Context, st *standing, res *wire.Resumption) er
 		return nil
 	}
 	if !slices.ContainsFunc(res.Answers, func(a wire.Response) bool { return !a.Abandoned }) {
-		_, err := r.owner.Interrupt(ctx, message.InterruptRequest{Session: r.session, Reply: st.last().Reply, Reason: r.peer.Name + " cancelled what was asked"})
+		_, err := r.owner.Interrupt(ctx, toolcall.InterruptRequest{Session: r.session, Reply: st.last().Reply, Reason: r.peer.Name + " cancelled what was asked"})
 		return err
 	}
 	for _, a := range res.Answers {
@@ -230,7 +230,7 @@ func (r *run) answer(ctx context.Context, st *standing, res *wire.Resumption) er
 		if asked.Digest == "" {
 			continue // a worker that is busy: go on and look
 		}
-		approver, err := r.peer.As(message.RoleApprover)
+		approver, err := r.peer.As(toolcall.RoleApprover)
 		if err != nil {
 			return err
 		}
@@ -266,13 +266,13 @@ func overtook(err error) bool {
 // answerTo is the answer to the very approval request that the interrupt put. Whether it
 // is an edit is told by the call and not by the record: that is the runtime's to
 // write, and everybody's to read who may not see what rules hide.
-func answerTo(c *message.Call, q asked, a wire.Response) message.Response {
-	out := message.Response{Key: c.Key, Kind: message.ResponseReject, Digest: q.Digest, Feedback: a.Feedback}
+func answerTo(c *toolcall.Call, q asked, a wire.Response) toolcall.Response {
+	out := toolcall.Response{Key: c.Key, Kind: toolcall.ResponseReject, Digest: q.Digest, Feedback: a.Feedback}
 	switch {
 	case a.Abandoned:
 		out.Feedback = "nobody answered"
 	case a.Approved:
-		out.Kind, out.Feedback, out.Rules = message.ResponseApprove, "", a.Rules
+		out.Kind, out.Feedback, out.Rules = toolcall.ResponseApprove, "", a.Rules
 		if a.Edited != nil && inputHash(string(a.Edited)) != inputHash(c.Input) {
 			edited := string(a.Edited)
 			out.Input = &edited

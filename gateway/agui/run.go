@@ -10,6 +10,7 @@ import (
 	"github.com/askance-dev/askance/gateway/agent"
 	"github.com/askance-dev/askance/message"
 	wire "github.com/askance-dev/askance/message/agui"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // run is one request at work.
@@ -43,7 +44,7 @@ type follower struct {
 // role of it opens threads of others.
 func ownerOf(p *gateway.Peer) *gateway.Peer {
 	owner := *p
-	owner.Roles = []message.Role{message.RoleRuntime}
+	owner.Roles = []toolcall.Role{toolcall.RoleRuntime}
 	return &owner
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/message"
 	wire "github.com/askance-dev/askance/message/agui"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Pauses of a run that finds a turn of its thread under way.
@@ -37,7 +38,7 @@ func (s *Surface) serve(w http.ResponseWriter, req *http.Request, p *gateway.Pee
 	if err != nil {
 		return err
 	}
-	owner, err := p.As(message.RoleRuntime)
+	owner, err := p.As(toolcall.RoleRuntime)
 	if err != nil {
 		return err
 	}
@@ -146,7 +147,7 @@ func (r *run) unwatched(ctx context.Context, l *load) error {
 // over waits until a turn ends, or until somebody is to answer.
 func (r *run) over(ctx context.Context, turn *openTurnError) error {
 	for after := turn.through; ctx.Err() == nil; {
-		page, err := r.owner.Events(ctx, message.EventsRequest{Session: r.session, Reply: turn.reply, After: after, WaitMS: 10_000})
+		page, err := r.owner.Events(ctx, toolcall.EventsRequest{Session: r.session, Reply: turn.reply, After: after, WaitMS: 10_000})
 		if err != nil {
 			break
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/askance-dev/askance/gateway/agent"
 	"github.com/askance-dev/askance/message"
 	wire "github.com/askance-dev/askance/message/agui"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // entry is one event of a session.
@@ -37,7 +38,7 @@ func readThread(ctx context.Context, c engine.Client, session message.SessionID)
 		ended: map[message.ReplyID]bool{}, users: map[string]bool{}, tools: map[string]bool{},
 	}
 	for {
-		page, err := c.Events(ctx, message.EventsRequest{Session: session, After: t.through})
+		page, err := c.Events(ctx, toolcall.EventsRequest{Session: session, After: t.through})
 		if err != nil {
 			return nil, err
 		}
@@ -54,7 +55,7 @@ func readThread(ctx context.Context, c engine.Client, session message.SessionID)
 }
 
 // add takes in the next event.
-func (t *thread) add(e message.SequencedEvent) error {
+func (t *thread) add(e toolcall.SequencedEvent) error {
 	ev, err := message.DecodeEvent(e.Event)
 	if err != nil {
 		return message.Errorf(message.CodeInternal, "read thread", "the event at %d cannot be read: %w", e.Seq, err)

@@ -5,11 +5,12 @@ import (
 	"sync"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // threadKey names a thread on this server.
 type threadKey struct {
-	space   message.SpaceID
+	space   toolcall.SpaceID
 	session message.SessionID
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/askance-dev/askance/internal/aguitest"
 	"github.com/askance-dev/askance/message"
 	wire "github.com/askance-dev/askance/message/agui"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func TestMain(m *testing.M) { gatewaytest.Main(m) }
@@ -76,7 +77,7 @@ func (s *stage) run() *agent.Runner {
 	s.t.Helper()
 	cfg := agent.Config{As: s.A.As, Agents: []agent.Agent{script.New("bot"), told{}}}
 	for _, tool := range s.A.Gateway().Tools {
-		if tool.Placement != message.PlaceExternal { // those a frontend may bring
+		if tool.Placement != toolcall.PlaceExternal { // those a frontend may bring
 			cfg.Tools = append(cfg.Tools, tool.Name)
 		}
 	}

@@ -36,6 +36,7 @@ import (
 	"github.com/askance-dev/askance/gateway/webhook"
 	"github.com/askance-dev/askance/message"
 	operation "github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Config says what the API is told about itself.
@@ -96,7 +97,7 @@ func static(path, kind, doc string, body []byte) gateway.Route {
 func spaceOps() []*op {
 	return []*op{
 		get(operation.HTTP{ID: "whoami", Path: "/v1/whoami", Tag: "space",
-			Summary: "Who am I", Doc: "Who the credentials stand for."}, slices.Concat(asReader, []message.Role{message.RoleWorker}), whoami),
+			Summary: "Who am I", Doc: "Who the credentials stand for."}, slices.Concat(asReader, []toolcall.Role{toolcall.RoleWorker}), whoami),
 		get(operation.HTTP{ID: "listTools", Path: "/v1/tools", Tag: "space",
 			Summary: "List tools", Doc: "The tools that the space knows, with the schemas of their arguments."}, asReader, tools),
 		watchOp(),
@@ -112,7 +113,7 @@ func tools(a *ask) (ToolsReply, error) {
 	for i, t := range a.p.Space.Tools {
 		out.Tools[i] = Tool{Name: t.Name, Description: t.Description, Placement: t.Placement, InputSchema: t.Schema.JSON()}
 		if t.Placement == "" {
-			out.Tools[i].Placement = message.PlaceLocal
+			out.Tools[i].Placement = toolcall.PlaceLocal
 		}
 	}
 	slices.SortFunc(out.Tools, func(x, y Tool) int { return strings.Compare(x.Name, y.Name) })
@@ -121,10 +122,10 @@ func tools(a *ask) (ToolsReply, error) {
 
 // Tool is a tool that the space knows.
 type Tool struct {
-	Name        string            `json:"name"`
-	Description string            `json:"description,omitzero"`
-	Placement   message.Placement `json:"placement"`
-	InputSchema message.RawJSON   `json:"input_schema,omitzero"` // JSON Schema of the arguments
+	Name        string             `json:"name"`
+	Description string             `json:"description,omitzero"`
+	Placement   toolcall.Placement `json:"placement"`
+	InputSchema message.RawJSON    `json:"input_schema,omitzero"` // JSON Schema of the arguments
 }
 
 // ToolsReply lists the tools by name.
@@ -134,26 +135,26 @@ type ToolsReply struct {
 
 // WhoamiReply is who the credentials stand for.
 type WhoamiReply struct {
-	Name    string          `json:"name"`
-	Space   message.SpaceID `json:"space"`
-	Roles   []message.Role  `json:"roles"`
-	Auth    string          `json:"auth"` // how it was established; votes keep it
-	Expires time.Time       `json:"expires,omitzero"`
+	Name    string           `json:"name"`
+	Space   toolcall.SpaceID `json:"space"`
+	Roles   []toolcall.Role  `json:"roles"`
+	Auth    string           `json:"auth"` // how it was established; votes keep it
+	Expires time.Time        `json:"expires,omitzero"`
 }
 
 // ChangeEvent is the data of an event of GET /v1/calls/stream.
 type ChangeEvent struct {
-	Seq  uint64            `json:"seq"`
-	Kind string            `json:"kind"`             // the last transition that was taken
-	By   message.Principal `json:"by,omitzero"`      // who caused it
-	At   time.Time         `json:"at"`               // when
-	Call *message.Call     `json:"call"`             // its state after it
-	Wait *message.Waiting  `json:"waiting,omitzero"` // what its open approval request waits for
+	Seq  uint64             `json:"seq"`
+	Kind string             `json:"kind"`             // the last transition that was taken
+	By   toolcall.Principal `json:"by,omitzero"`      // who caused it
+	At   time.Time          `json:"at"`               // when
+	Call *toolcall.Call     `json:"call"`             // its state after it
+	Wait *toolcall.Waiting  `json:"waiting,omitzero"` // what its open approval request waits for
 }
 
 // DeadLettersReply lists webhook messages that were given up.
 type DeadLettersReply struct {
-	DeadLetters []message.DeadLetter `json:"dead_letters"`
+	DeadLetters []toolcall.DeadLetter `json:"dead_letters"`
 }
 
 // FateReply is what became of a webhook message that had been given up.
@@ -164,8 +165,8 @@ type FateReply struct {
 // Webhooks knows the webhook messages of one space that were given up.
 // *webhook.Webhooks is one. Its methods may be called from several goroutines.
 type Webhooks interface {
-	Space() message.SpaceID
-	DeadLetters(ctx context.Context) ([]message.DeadLetter, error)
+	Space() toolcall.SpaceID
+	DeadLetters(ctx context.Context) ([]toolcall.DeadLetter, error)
 	// Retry makes one more attempt, now; Drop forgets a dead letter.
 	Retry(ctx context.Context, destination string, seq uint64) (webhook.Fate, error)
 	Drop(ctx context.Context, destination string, seq uint64) (webhook.Fate, error)
@@ -181,7 +182,7 @@ func hookOps(keep *kept, hooks Webhooks) []*op {
 				return DeadLettersReply{}, err
 			}
 			all, err := hooks.DeadLetters(a.ctx())
-			return DeadLettersReply{DeadLetters: append([]message.DeadLetter{}, all...)}, err
+			return DeadLettersReply{DeadLetters: append([]toolcall.DeadLetter{}, all...)}, err
 		}),
 		act(operation.HTTP{ID: "retryDeadLetter", Method: http.MethodPost, Path: deadLetterPath + "/retry", Tag: "webhooks",
 			Summary: "Retry one of them now", Doc: "One more attempt. If the receiver does not take it, the answer is unavailable with the reason, and the dead letter stays. An approval request that is not open any more is not sent: the fate is stale."}, asOperator, keep, deadLetterOp(hooks, func(a *ask, to string, seq uint64) (webhook.Fate, error) {

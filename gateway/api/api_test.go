@@ -14,6 +14,7 @@ import (
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/message"
 	operation "github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 const (
@@ -21,7 +22,7 @@ const (
 	post = http.MethodPost
 )
 
-func callPath(k message.Key) string {
+func callPath(k toolcall.Key) string {
 	return "/v1/calls/" + url.PathEscape(string(k.Session)) + "/" + url.PathEscape(string(k.Reply)) + "/" + url.PathEscape(string(k.Call))
 }
 
@@ -35,10 +36,10 @@ func TestStory(t *testing.T) {
 
 	var who api.WhoamiReply
 	w.ok(ann, get, "/v1/whoami", "", &who)
-	if who.Name != gatewaytest.Ann || who.Space != w.A.ID || who.Auth != gatewaytest.AuthToken || !slices.Equal(who.Roles, []message.Role{message.RoleApprover}) {
+	if who.Name != gatewaytest.Ann || who.Space != w.A.ID || who.Auth != gatewaytest.AuthToken || !slices.Equal(who.Roles, []toolcall.Role{toolcall.RoleApprover}) {
 		t.Errorf("whoami says %+v", who)
 	}
-	var info message.InfoReply
+	var info toolcall.InfoReply
 	w.ok(bot, get, "/v1/info", "", &info)
 	var tools api.ToolsReply
 	w.ok(bot, get, "/v1/tools", "", &tools)
@@ -51,7 +52,7 @@ func TestStory(t *testing.T) {
 	if len(previewed.Calls) != 1 || previewed.Calls[0].Decision.Behavior != message.BehaviorAsk {
 		t.Errorf("the preview is %+v", previewed)
 	}
-	var proposed message.ProposeReply
+	var proposed toolcall.ProposeReply
 	w.ok(bot, post, "/v1/sessions/s1/replies/r1/calls", `{"tool_calls":[
 		{"type":"tool_call","id":"c1","name":"pay","input":"{\"to\":\"acme\",\"amount\":42}"},
 		{"type":"tool_call","id":"c2","name":"echo","input":"{\"text\":\"hi\"}"}]}`, &proposed)
@@ -61,28 +62,28 @@ func TestStory(t *testing.T) {
 	}
 	w.ok(bot, post, "/v1/sessions/s1/replies/r1/events", `{"events":[{"type":"TEXT_BLOCK_START","reply_id":"r1","block_id":"b1"}]}`, nil)
 
-	var listed message.ListReply
+	var listed toolcall.ListReply
 	w.ok(ann, get, "/v1/calls?state=asking", "", &listed)
 	if len(listed.Calls) != 1 || len(listed.Waiting) != 1 || listed.Waiting[0].Digest != c.Digest {
 		t.Fatalf("the open approval requests are %+v", listed)
 	}
-	var shown message.ShowReply
+	var shown toolcall.ShowReply
 	w.ok(ann, get, callPath(c.Key), "", &shown)
 	if shown.Waiting == nil || shown.Call.Digest != c.Digest || len(shown.History) == 0 {
 		t.Errorf("show says %+v", shown)
 	}
 	// The edit becomes an approval request of its own only if the policy asks for it.
-	var edited message.Call
+	var edited toolcall.Call
 	w.ok(ann, post, callPath(c.Key)+"/response", `{"digest":"`+c.Digest+`","kind":"approve","input":"{\"to\":\"acme\",\"amount\":7}"}`, &edited)
 	if edited.State == message.ToolCallAsking {
 		w.ok(bob, post, callPath(c.Key)+"/response", `{"digest":"`+edited.Digest+`","kind":"approve"}`, nil)
 	}
-	var waited message.WaitReply
+	var waited toolcall.WaitReply
 	w.ok(bot, get, "/v1/sessions/s1/replies/r1/wait?timeout_ms=20000", "", &waited)
 	if !waited.Done || len(waited.Calls) != 2 {
 		t.Fatalf("wait says %+v", waited)
 	}
-	i := slices.IndexFunc(waited.Calls, func(x *message.Call) bool { return x.Call == "c1" })
+	i := slices.IndexFunc(waited.Calls, func(x *toolcall.Call) bool { return x.Call == "c1" })
 	if got := waited.Calls[i]; !strings.Contains(got.Input, "7") || got.Votes[0].By.Name != gatewaytest.Ann || got.Votes[0].By.Auth != gatewaytest.AuthToken {
 		t.Errorf("pay ran as %+v", got)
 	}
@@ -91,15 +92,15 @@ func TestStory(t *testing.T) {
 	k := w.A.Ask("s1", "r2", "c1")
 	call := w.A.Show(k)
 	w.ok(ann, post, callPath(k)+"/response", `{"digest":"`+call.Digest+`","kind":"approve","remember":{"scope":"session","uses":2}}`, nil)
-	var standings message.StandingApprovalsReply
+	var standings toolcall.StandingApprovalsReply
 	w.ok(ann, get, "/v1/standing-approvals?tool_name=pay", "", &standings)
 	if len(standings.StandingApprovals) != 1 {
 		t.Fatalf("the standing approvals are %+v", standings)
 	}
 	id := string(standings.StandingApprovals[0].ID)
-	var standing message.ShowStandingApprovalReply
+	var standing toolcall.ShowStandingApprovalReply
 	w.ok(ann, get, "/v1/standing-approvals/"+id, "", &standing)
-	var revoked message.StandingApproval
+	var revoked toolcall.StandingApproval
 	w.ok(ann, post, "/v1/standing-approvals/"+id+"/revoke", `{"reason":"enough"}`, &revoked)
 	if revoked.Revoked == nil || revoked.Revoked.By.Name != gatewaytest.Ann {
 		t.Errorf("revoked is %+v", revoked)
@@ -111,7 +112,7 @@ func TestStory(t *testing.T) {
 
 	// Interrupt.
 	w.A.Ask("s1", "r4", "c1")
-	var stopped message.InterruptReply
+	var stopped toolcall.InterruptReply
 	w.ok(olga, post, "/v1/sessions/s1/replies/r4/interrupt", `{"reason":"no more"}`, &stopped)
 	if len(stopped.Calls) != 1 {
 		t.Errorf("the interrupt closed %+v", stopped)
@@ -129,11 +130,11 @@ func TestStory(t *testing.T) {
 	for held := false; !held; {
 		if e := next(); e.name == "call" {
 			c := change(t, e).Call
-			held = c.Key == lost && c.Blocked != message.NotBlocked
+			held = c.Key == lost && c.Blocked != toolcall.NotBlocked
 		}
 	}
 	end()
-	var settled message.Call
+	var settled toolcall.Call
 	w.ok(olga, post, callPath(lost)+"/resolve", `{"attempt":1,"outcome":"happened","output":"it was sent"}`, &settled)
 	if settled.State != message.ToolCallFinished || settled.Result.Output.Text != "it was sent" {
 		t.Errorf("resolved is %+v", settled)
@@ -147,7 +148,7 @@ func TestStory(t *testing.T) {
 	path, _ = addDeadLetter(t, w, "c8")
 	w.ok(olga, http.MethodDelete, path, "", nil)
 
-	var page message.EventsReply
+	var page toolcall.EventsReply
 	w.ok(ann, get, "/v1/sessions/s1/events", "", &page)
 	if len(page.Events) < 10 {
 		t.Errorf("the session has %d events", len(page.Events))
@@ -282,7 +283,7 @@ func TestPages(t *testing.T) {
 		var got []message.CallID
 		path := "/v1/calls?" + tt.query
 		for path != "" {
-			var page message.ListReply
+			var page toolcall.ListReply
 			a := w.do(ann, get, path, "")
 			a.into(t, &page)
 			for _, c := range page.Calls {
@@ -312,7 +313,7 @@ func TestTable(t *testing.T) {
 	}
 	for _, op := range operation.Table() {
 		if op.HTTP == nil {
-			if !slices.Equal(op.Roles, []message.Role{message.RoleWorker}) {
+			if !slices.Equal(op.Roles, []toolcall.Role{toolcall.RoleWorker}) {
 				t.Errorf("%s is not there over HTTP, and not for workers alone", op.Name)
 			}
 			continue
@@ -330,7 +331,7 @@ func TestOddNames(t *testing.T) {
 	w := newWorld(t)
 	for _, id := range []string{"a/b", "a b", "ü", "%2F", "a?b#c", "stream", "wait", "*", ">", "a.b", "{x}"} {
 		k := w.A.Ask(id, id, id)
-		var shown message.ShowReply
+		var shown toolcall.ShowReply
 		w.ok(w.A.HTTP(gatewaytest.Ann), get, callPath(k), "", &shown)
 		if shown.Call == nil || shown.Call.Key != k {
 			t.Errorf("asked for %q, got %+v", id, shown.Call)

@@ -23,6 +23,7 @@ import (
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/msgv1"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 var update = flag.Bool("update", false, "write openapi.json")
@@ -319,7 +320,7 @@ func (w *writer) document() []byte {
 func (w *writer) operation(o *op) map[string]any {
 	params := []any{}
 	for _, name := range pathNames(o.Path) {
-		schema := map[string]any{"type": "string", "minLength": 1, "maxLength": message.MaxIDBytes}
+		schema := map[string]any{"type": "string", "minLength": 1, "maxLength": toolcall.MaxIDBytes}
 		if name == "seq" {
 			schema = map[string]any{"type": "integer", "minimum": 0}
 		}

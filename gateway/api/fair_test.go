@@ -14,8 +14,8 @@ import (
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/api"
 	"github.com/askance-dev/askance/gateway/gatewaytest"
-	"github.com/askance-dev/askance/message"
 	operation "github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // heldLists is an engine whose lists do not return before release is closed.
@@ -47,7 +47,7 @@ func TestReadersDelayNoResponse(t *testing.T) {
 	}), gatewaytest.With(func(c *gateway.Config) {
 		for _, s := range c.Spaces {
 			as := s.As
-			s.As = func(p message.Principal) engine.Client {
+			s.As = func(p toolcall.Principal) engine.Client {
 				return operation.Methods{Caller: heldLists{as(p), &began, release}}
 			}
 		}

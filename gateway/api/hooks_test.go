@@ -13,6 +13,7 @@ import (
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/gateway/webhook"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // hooksOf are webhooks of space A to a receiver; what it answers can be set.
@@ -39,7 +40,7 @@ func hooksOf(t *testing.T, g *gatewaytest.World) (*webhook.Webhooks, *atomic.Int
 func addDeadLetter(t *testing.T, w *world, call string) (path string, seq uint64) {
 	t.Helper()
 	seq = w.A.Show(w.A.Ask("s1", "r1", call)).Seq
-	err := w.A.Outbox().AddDeadLetter(t.Context(), message.DeadLetter{Destination: "bot", Seq: seq, Attempts: 8, Error: "the receiver answered 502", At: time.Now().UTC()})
+	err := w.A.Outbox().AddDeadLetter(t.Context(), toolcall.DeadLetter{Destination: "bot", Seq: seq, Attempts: 8, Error: "the receiver answered 502", At: time.Now().UTC()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Bounds of what is remembered of requests with an Idempotency-Key, by all
@@ -33,7 +34,7 @@ type kept struct {
 
 // keptKey is whose request it was: one peer's keys are none of another's.
 type keptKey struct {
-	space      message.SpaceID
+	space      toolcall.SpaceID
 	name, auth string
 	key        string
 }

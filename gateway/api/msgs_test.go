@@ -10,6 +10,7 @@ import (
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/gateway/msgv1"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // dicts are the headers of a client that speaks AgentScope 1.x.
@@ -64,7 +65,7 @@ func TestMsgs(t *testing.T) {
 		{"type":"tool_use","id":"c2","name":"lookup","input":{"q":1}},
 		{"type":"tool_use","id":"c3","name":"drop","input":{}}],"metadata":{},"timestamp":"2026-11-21 09:32:44.000"}]}`
 	got, list := read(t, w.do(bot, post, reply+"/calls", turn, dicts...))
-	call := w.A.Show(message.Key{Space: w.A.ID, Session: "s1", Reply: "r1", Call: "c1"})
+	call := w.A.Show(toolcall.Key{Space: w.A.ID, Session: "s1", Reply: "r1", Call: "c1"})
 	if got.Done || len(list) != 2 || len(list[0].Content) != 3 || list[0].Role != "assistant" || list[0].ID != "r1" || list[1].Role != "system" || call.Agent != "Friday" || call.Input != `{"amount":42,"to":"acme"}` {
 		t.Fatalf("%+v %+v", list, call)
 	}
@@ -76,7 +77,7 @@ func TestMsgs(t *testing.T) {
 		t.Errorf("%+v %+v", r, got.Lost)
 	}
 	// The same again gives the present state, in either format.
-	var plain message.ProposeReply
+	var plain toolcall.ProposeReply
 	w.ok(bot, post, reply+"/calls", turn, &plain, "Content-Type", msgv1.Type)
 	if len(plain.Calls) != 3 {
 		t.Errorf("%+v", plain)
@@ -127,7 +128,7 @@ func TestMsgsRefused(t *testing.T) {
 	// The format is named, never guessed.
 	w.refused(bot, post, calls, body("assistant", `[`+use+`]`), http.StatusBadRequest, message.CodeInvalid)
 	w.refused(bot, post, "/v1/sessions/s1/replies/r1/interrupt", `{}`, http.StatusBadRequest, message.CodeInvalid, "Content-Type", msgv1.Type)
-	var list message.ListReply
+	var list toolcall.ListReply
 	w.ok(bot, "GET", "/v1/calls?all=true", "", &list)
 	if len(list.Calls) != 0 {
 		t.Errorf("%+v", list.Calls)

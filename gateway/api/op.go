@@ -18,18 +18,19 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	operation "github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // op is one operation: a row of the table from which routes and the OpenAPI
 // document are made.
 type op struct {
 	operation.HTTP
-	roles   []message.Role // who may use it, and in which role first
-	in      *body          // nil: it has no body
-	out     reflect.Type   // of the answer
-	changes bool           // it changes something
-	takes   takeMsgs       // AgentScope 1.x messages; nil: it takes none
-	gives   giveMsgs       // nil: it gives none
+	roles   []toolcall.Role // who may use it, and in which role first
+	in      *body           // nil: it has no body
+	out     reflect.Type    // of the answer
+	changes bool            // it changes something
+	takes   takeMsgs        // AgentScope 1.x messages; nil: it takes none
+	gives   giveMsgs        // nil: it gives none
 	serve   func(*ask) error
 }
 
@@ -66,9 +67,9 @@ func typeName(t reflect.Type) string {
 // Who may use operations that only HTTP has, in the order in which a role is
 // chosen.
 var (
-	asReader   = []message.Role{message.RoleApprover, message.RoleOperator, message.RoleAuditor, message.RoleRuntime}
-	asOperator = []message.Role{message.RoleOperator}
-	asOverseer = []message.Role{message.RoleApprover, message.RoleOperator, message.RoleAuditor}
+	asReader   = []toolcall.Role{toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor, toolcall.RoleRuntime}
+	asOperator = []toolcall.Role{toolcall.RoleOperator}
+	asOverseer = []toolcall.Role{toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor}
 )
 
 // asParam is accepted by every operation.
@@ -81,15 +82,15 @@ type ask struct {
 	r  *http.Request
 	p  *gateway.Peer
 	c  engine.Client
-	by message.Role
+	by toolcall.Role
 	q  query
 }
 
 func (a *ask) ctx() context.Context { return a.r.Context() }
 
 // key is the call that the path names.
-func (a *ask) key() message.Key {
-	return message.Key{
+func (a *ask) key() toolcall.Key {
+	return toolcall.Key{
 		Space:   a.p.Space.ID,
 		Session: message.SessionID(a.r.PathValue("session_id")),
 		Reply:   message.ReplyID(a.r.PathValue("reply_id")),
@@ -108,7 +109,7 @@ func (o *op) handle(w http.ResponseWriter, r *http.Request, p *gateway.Peer) err
 	if a.q, err = readQuery(r, append([]operation.Param{asParam}, o.Params...)); err != nil {
 		return err
 	}
-	if a.by, err = o.role(p, message.Role(a.q.text("as"))); err != nil {
+	if a.by, err = o.role(p, toolcall.Role(a.q.text("as"))); err != nil {
 		return err
 	}
 	if a.c, err = p.As(a.by); err != nil {
@@ -118,7 +119,7 @@ func (o *op) handle(w http.ResponseWriter, r *http.Request, p *gateway.Peer) err
 }
 
 // role chooses in which role the peer acts.
-func (o *op) role(p *gateway.Peer, wish message.Role) (message.Role, error) {
+func (o *op) role(p *gateway.Peer, wish toolcall.Role) (toolcall.Role, error) {
 	for _, r := range o.roles {
 		if p.Has(r) && (wish == "" || wish == r) {
 			return r, nil
@@ -130,7 +131,7 @@ func (o *op) role(p *gateway.Peer, wish message.Role) (message.Role, error) {
 	return "", &message.Error{Code: message.CodeForbidden, Op: o.ID, What: "none of the credentials' roles may do this", Hint: "use credentials with one of: " + roleWords(o.roles)}
 }
 
-func roleWords(roles []message.Role) string {
+func roleWords(roles []toolcall.Role) string {
 	words := make([]string, len(roles))
 	for i, r := range roles {
 		words[i] = string(r)
@@ -139,7 +140,7 @@ func roleWords(roles []message.Role) string {
 }
 
 // get makes an operation that reads.
-func get[Out any](h operation.HTTP, roles []message.Role, f func(a *ask) (Out, error)) *op {
+func get[Out any](h operation.HTTP, roles []toolcall.Role, f func(a *ask) (Out, error)) *op {
 	h.Method = http.MethodGet
 	return &op{HTTP: h, roles: roles, out: reflect.TypeFor[Out](), serve: func(a *ask) error {
 		out, err := f(a)
@@ -151,7 +152,7 @@ func get[Out any](h operation.HTTP, roles []message.Role, f func(a *ask) (Out, e
 }
 
 // act makes an operation without a body that changes something.
-func act[Out any](h operation.HTTP, roles []message.Role, keep *kept, f func(a *ask) (Out, error)) *op {
+func act[Out any](h operation.HTTP, roles []toolcall.Role, keep *kept, f func(a *ask) (Out, error)) *op {
 	o := &op{HTTP: h, roles: roles, changes: true, out: reflect.TypeFor[Out]()}
 	o.serve = func(a *ask) error {
 		content, err := io.ReadAll(a.r.Body)

@@ -11,6 +11,7 @@ import (
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/message"
 	operation "github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // recordedRules keep how each decision came about.
@@ -30,7 +31,7 @@ func TestSameExplanation(t *testing.T) {
 	if remembered.Decision.Standing == "" {
 		t.Fatalf("no standing approval allowed %+v", remembered)
 	}
-	calls := []message.Key{
+	calls := []toolcall.Key{
 		first, remembered.Key,
 		w.A.Propose("s1", "r2", "c1", gatewaytest.Echo, `{}`).Key,
 		w.A.Propose("s1", "r2", "c2", gatewaytest.Drop, `{}`).Key,
@@ -41,18 +42,18 @@ func TestSameExplanation(t *testing.T) {
 	}
 	withRecord, withStanding := 0, 0
 	for _, k := range calls {
-		var got message.ExplainReply
+		var got toolcall.ExplainReply
 		w.ok(ann, get, callPath(k)+"/explain", "", &got)
-		want, err := inProcess.Explain(t.Context(), message.ExplainRequest{V: 1, Key: k})
+		want, err := inProcess.Explain(t.Context(), toolcall.ExplainRequest{V: 1, Key: k})
 		if err != nil {
 			t.Fatal(err)
 		}
-		remote, err := overNATS.Explain(t.Context(), message.ExplainRequest{V: 1, Key: k})
+		remote, err := overNATS.Explain(t.Context(), toolcall.ExplainRequest{V: 1, Key: k})
 		if err != nil {
 			t.Fatal(err)
 		}
 		one := plain(t, want)
-		for surface, x := range map[string]message.ExplainReply{"HTTP": got, "NATS": remote} {
+		for surface, x := range map[string]toolcall.ExplainReply{"HTTP": got, "NATS": remote} {
 			if other := plain(t, x); other != one {
 				t.Errorf("%s explains %s as\n%s\nthe engine as\n%s", surface, k, other, one)
 			}
@@ -73,7 +74,7 @@ func TestSameExplanation(t *testing.T) {
 const hiddenWord = "correct-horse"
 
 // plain is an explanation as text.
-func plain(t *testing.T, x message.ExplainReply) string {
+func plain(t *testing.T, x toolcall.ExplainReply) string {
 	t.Helper()
 	b, err := json.Marshal(x)
 	if err != nil {
@@ -86,7 +87,7 @@ func plain(t *testing.T, x message.ExplainReply) string {
 func TestSamePreview(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	r := message.ProposeRequest{Session: "s1", Reply: "r1", Calls: []message.ToolCallBlock{
+	r := toolcall.ProposeRequest{Session: "s1", Reply: "r1", Calls: []message.ToolCallBlock{
 		{ID: "c1", Name: gatewaytest.Pay, Input: gatewaytest.PayInput}, {ID: "c2", Name: gatewaytest.Drop, Input: `{}`},
 		{ID: "c3", Name: gatewaytest.Other, Input: `{}`}, {ID: "c4", Name: gatewaytest.Echo, Input: `{}`},
 	}}
@@ -114,7 +115,7 @@ func TestSamePreview(t *testing.T) {
 		}
 	}
 	w.refused(w.A.HTTP(gatewaytest.Wendy), post, "/v1/sessions/s1/replies/r1/preview", string(body), http.StatusForbidden, message.CodeForbidden)
-	if list, err := w.A.Client(gatewaytest.Ann).List(t.Context(), message.ListRequest{All: true}); err != nil || len(list.Calls) != 0 {
+	if list, err := w.A.Client(gatewaytest.Ann).List(t.Context(), toolcall.ListRequest{All: true}); err != nil || len(list.Calls) != 0 {
 		t.Errorf("previews left %+v, %v", list.Calls, err)
 	}
 }

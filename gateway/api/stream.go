@@ -11,6 +11,7 @@ import (
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/message"
 	operation "github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // keepAlive is the longest silence on a stream.
@@ -44,12 +45,12 @@ func streamEvents(a *ask) error {
 			return err
 		}
 	}
-	if _, err := a.c.Events(a.ctx(), message.EventsRequest{Session: session, After: from.Seq, Limit: 1}); err != nil {
+	if _, err := a.c.Events(a.ctx(), toolcall.EventsRequest{Session: session, After: from.Seq, Limit: 1}); err != nil {
 		return err // a refusal, while it can still be answered as one
 	}
 	p := a.inRole()
 	return gateway.Streaming(a.ctx(), a.w, keepAlive, func(ctx context.Context, s *gateway.Stream) error {
-		return p.Feeds.Resume(ctx, p, session, from, nil, func(at gateway.Cursor, ev message.SequencedEvent) error {
+		return p.Feeds.Resume(ctx, p, session, from, nil, func(at gateway.Cursor, ev toolcall.SequencedEvent) error {
 			if reply != "" && !ofReply(ev.Event, reply) {
 				return nil
 			}
@@ -61,7 +62,7 @@ func streamEvents(a *ask) error {
 // inRole is the peer in the one role in which it acts.
 func (a *ask) inRole() *gateway.Peer {
 	p := *a.p
-	p.Roles = []message.Role{a.by}
+	p.Roles = []toolcall.Role{a.by}
 	return &p
 }
 
@@ -74,11 +75,11 @@ func ofReply(raw message.RawJSON, reply message.ReplyID) bool {
 // watch streams what happens to the calls of the space.
 func watch(a *ask) error {
 	session, tool := message.SessionID(a.q.text("session_id")), a.q.text("tool_name")
-	wanted := func(c *message.Call) bool {
+	wanted := func(c *toolcall.Call) bool {
 		return (session == "" || c.Session == session) && (tool == "" || c.Tool == tool)
 	}
 	return gateway.Streaming(a.ctx(), a.w, keepAlive, func(ctx context.Context, s *gateway.Stream) error {
-		known := map[message.Key]uint64{} // of open calls: the last sequence that was sent
+		known := map[toolcall.Key]uint64{} // of open calls: the last sequence that was sent
 		send := func(e ChangeEvent) error {
 			if !wanted(e.Call) || e.Seq <= known[e.Call.Key] {
 				return nil
@@ -109,7 +110,7 @@ func watch(a *ask) error {
 
 // openCalls sends what is open now, and then the event ready.
 func openCalls(ctx context.Context, a *ask, s *gateway.Stream, session message.SessionID, send func(ChangeEvent) error) error {
-	r := message.ListRequest{Session: session}
+	r := toolcall.ListRequest{Session: session}
 	for {
 		page, err := a.c.List(ctx, r)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/askance-dev/askance/gateway/api"
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // TestResume cuts the stream of a session's events at every place: what came
@@ -19,7 +20,7 @@ func TestResume(t *testing.T) {
 	k := w.A.Ask("s1", "r1", "c1")
 	w.A.Approve(gatewaytest.Ann, k)
 	w.A.Finished(k)
-	var page message.EventsReply
+	var page toolcall.EventsReply
 	ann := w.A.HTTP(gatewaytest.Ann)
 	w.ok(ann, "GET", "/v1/sessions/s1/events", "", &page)
 	n := len(page.Events)

@@ -89,7 +89,7 @@ var streams = map[string]func(*ask) error{operation.Events.Name: streamEvents}
 
 // addToList says what open approval requests wait for, and where the next page is.
 func addToList(a *ask, _, reply any, err error) (any, error) {
-	out, _ := reply.(message.ListReply)
+	out, _ := reply.(toolcall.ListReply)
 	for _, c := range out.Calls {
 		if w, ok := c.Waiting(); ok {
 			out.Waiting = append(out.Waiting, w)
@@ -106,7 +106,7 @@ func addToList(a *ask, _, reply any, err error) (any, error) {
 
 // addToShow says what the open approval request waits for.
 func addToShow(_ *ask, _, reply any, err error) (any, error) {
-	out, _ := reply.(message.ShowReply)
+	out, _ := reply.(toolcall.ShowReply)
 	if err == nil && out.Call != nil {
 		if w, ok := out.Call.Waiting(); ok {
 			out.Waiting = &w
@@ -118,7 +118,7 @@ func addToShow(_ *ask, _, reply any, err error) (any, error) {
 // addToAnswer replies with the call to an answer that is on record already: it
 // was carried out before what is remembered of Idempotency-Keys begins.
 func addToAnswer(a *ask, request, reply any, err error) (any, error) {
-	ans, _ := request.(message.Response)
+	ans, _ := request.(toolcall.Response)
 	if err != nil && a.r.Header.Get("Idempotency-Key") != "" {
 		if c := toolcall.CallOf(err); c.HasResponse(a.p.Name, ans) {
 			return c, nil
@@ -148,7 +148,7 @@ func (a *ask) request(row *operation.Operation, content []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	request, err := row.Decode(message.MaxRequestBytes, append(parts, named)...)
+	request, err := row.Decode(toolcall.MaxRequestBytes, append(parts, named)...)
 	if err != nil {
 		return nil, badBody(a.op.ID, err)
 	}
@@ -181,7 +181,7 @@ func (a *ask) named(row *operation.Operation) ([]byte, error) {
 		members[name] = a.r.PathValue(name)
 	}
 	in, _ := row.Types()
-	if f, ok := in.FieldByName("Space"); ok && f.Type == reflect.TypeFor[message.SpaceID]() {
+	if f, ok := in.FieldByName("Space"); ok && f.Type == reflect.TypeFor[toolcall.SpaceID]() {
 		members["space"] = a.p.Space.ID
 	}
 	for _, p := range a.op.Params {
@@ -257,7 +257,7 @@ type (
 	// takeMsgs makes an operation's request of AgentScope 1.x messages.
 	takeMsgs func(a *ask, in MsgsBody) (request any, err error)
 	// giveMsgs tells the calls of an operation's answer, and whether they are done.
-	giveMsgs func(out any) (calls []*message.Call, done bool)
+	giveMsgs func(out any) (calls []*toolcall.Call, done bool)
 )
 
 // taking and giving have the operations that speak AgentScope 1.x.
@@ -311,30 +311,30 @@ func (a *ask) encode(out any) (kind string, body []byte, err error) {
 
 func takeProposal(a *ask, in MsgsBody) (any, error) {
 	agent, calls, err := msgv1.Proposal(a.op.ID, in.Messages)
-	return message.ProposeRequest{Agent: agent, Calls: calls}, err
+	return toolcall.ProposeRequest{Agent: agent, Calls: calls}, err
 }
 
 func takeResult(a *ask, in MsgsBody) (any, error) {
 	result, err := msgv1.Result(a.op.ID, in.Messages, a.key().Call)
-	return message.ReportRequest{Result: result}, err
+	return toolcall.ReportRequest{Result: result}, err
 }
 
-func giveProposed(out any) ([]*message.Call, bool) {
-	reply, _ := out.(message.ProposeReply)
+func giveProposed(out any) ([]*toolcall.Call, bool) {
+	reply, _ := out.(toolcall.ProposeReply)
 	return reply.Calls, areFinished(reply.Calls)
 }
 
-func giveWaited(out any) ([]*message.Call, bool) {
-	reply, _ := out.(message.WaitReply)
+func giveWaited(out any) ([]*toolcall.Call, bool) {
+	reply, _ := out.(toolcall.WaitReply)
 	return reply.Calls, reply.Done
 }
 
-func giveCall(out any) ([]*message.Call, bool) {
-	call, _ := out.(*message.Call)
-	return []*message.Call{call}, !call.Open()
+func giveCall(out any) ([]*toolcall.Call, bool) {
+	call, _ := out.(*toolcall.Call)
+	return []*toolcall.Call{call}, !call.Open()
 }
 
-func areFinished(calls []*message.Call) bool {
+func areFinished(calls []*toolcall.Call) bool {
 	for _, c := range calls {
 		if c.Open() {
 			return false

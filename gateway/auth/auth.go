@@ -28,6 +28,7 @@ import (
 
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Config says who is let in. At least one of Tokens, OIDC, Unix and Local is
@@ -206,11 +207,11 @@ const ViaLoopback = "http-loopback"
 // implements gateway.Authenticator.
 type Loopback struct {
 	Name  string
-	Space message.SpaceID
+	Space toolcall.SpaceID
 }
 
 // allRoles is what one person on their own machine may do.
-var allRoles = []message.Role{message.RoleRuntime, message.RoleApprover, message.RoleOperator, message.RoleAuditor}
+var allRoles = []toolcall.Role{toolcall.RoleRuntime, toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor}
 
 // forwarding are the headers by which a proxy says that it passes a request on.
 var forwarding = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"}

@@ -28,21 +28,22 @@ import (
 	"github.com/askance-dev/askance/gateway/auth"
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // answering takes votes by JSON, and looks at no name in it.
 func answering() gateway.Surface {
-	return gateway.Routes{{Method: http.MethodPost, Path: "/vote/{call}", Access: gateway.Only(message.RoleApprover), Serve: func(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
-		c, err := p.As(message.RoleApprover)
+	return gateway.Routes{{Method: http.MethodPost, Path: "/vote/{call}", Access: gateway.Only(toolcall.RoleApprover), Serve: func(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+		c, err := p.As(toolcall.RoleApprover)
 		if err != nil {
 			return err
 		}
-		k := message.Key{Space: p.Space.ID, Session: "s1", Reply: "r1", Call: message.CallID(r.PathValue("call"))}
-		shown, err := c.Show(r.Context(), message.ShowRequest{Key: k})
+		k := toolcall.Key{Space: p.Space.ID, Session: "s1", Reply: "r1", Call: message.CallID(r.PathValue("call"))}
+		shown, err := c.Show(r.Context(), toolcall.ShowRequest{Key: k})
 		if err != nil {
 			return err
 		}
-		_, err = c.SubmitResponse(context.WithoutCancel(r.Context()), message.Response{Key: k, Kind: message.ResponseApprove, Digest: shown.Call.Digest})
+		_, err = c.SubmitResponse(context.WithoutCancel(r.Context()), toolcall.Response{Key: k, Kind: toolcall.ResponseApprove, Digest: shown.Call.Digest})
 		return err
 	}}}
 }
@@ -58,7 +59,7 @@ type gate struct {
 	auth     *auth.Auth
 }
 
-func newGate(t *testing.T, roles map[string][]message.Role) *gate {
+func newGate(t *testing.T, roles map[string][]toolcall.Role) *gate {
 	t.Helper()
 	g := &gate{t: t, path: tokenFile(t), provider: newProvider(t)}
 	g.ann, _ = create(t, g.path, auth.Token{Name: "ann", Space: "alpha", Roles: approver})
@@ -133,7 +134,7 @@ func (g *gate) do(c *http.Client, method, path string, form url.Values, header .
 // self is who the browser is logged in as.
 type self struct {
 	Name   string
-	Roles  []message.Role
+	Roles  []toolcall.Role
 	Groups []string
 	Auth   string
 	CSRF   string
@@ -154,7 +155,7 @@ func (g *gate) self(c *http.Client) (self, int) {
 // TestTokenLogIn: a token for a cookie, which does what the token may and ends
 // with it.
 func TestTokenLogIn(t *testing.T) {
-	g := newGate(t, map[string][]message.Role{"*": approver})
+	g := newGate(t, map[string][]toolcall.Role{"*": approver})
 	c := g.browser()
 	if _, code := g.self(c); code != http.StatusUnauthorized {
 		t.Errorf("before: %d", code)
@@ -215,7 +216,7 @@ func TestTokenLogIn(t *testing.T) {
 // TestCookies: what they promise, and that a log-in takes no number that was
 // there before.
 func TestCookies(t *testing.T) {
-	g := newGate(t, map[string][]message.Role{"*": approver})
+	g := newGate(t, map[string][]toolcall.Role{"*": approver})
 	c := &http.Client{Transport: rewrite(strings.TrimPrefix(g.URL, "http://")), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	_, _, res := g.do(c, http.MethodPost, "/login", url.Values{"token": {g.ann}, "next": {"//evil.example/"}}, "Cookie", "askance-session=chosen-by-somebody")
 	if len(res.Cookies()) != 1 || res.Header.Get("Location") != "/" {
@@ -239,7 +240,7 @@ func TestCookies(t *testing.T) {
 // TestOIDCLogIn goes the whole way: discovery, PKCE, state, nonce, a signed
 // token, claims; and a vote that says where its name comes from.
 func TestOIDCLogIn(t *testing.T) {
-	g := newGate(t, map[string][]message.Role{"approvers": approver, "everything": {message.RoleOperator}})
+	g := newGate(t, map[string][]toolcall.Role{"approvers": approver, "everything": {toolcall.RoleOperator}})
 	g.provider.is(map[string]any{"sub": "1", "email": "dora@example.org", "email_verified": true, "groups": []string{"approvers", "ops"}})
 	c := g.browser()
 	if code, text, _ := g.do(c, http.MethodGet, "/login?next=/auth/session", nil); code != http.StatusOK || !strings.Contains(text, "/auth/oidc/start?next=%2Fauth%2Fsession") {
@@ -273,7 +274,7 @@ func TestOIDCLogIn(t *testing.T) {
 
 // TestOIDCRefuses what a provider does not quite say.
 func TestOIDCRefuses(t *testing.T) {
-	g := newGate(t, map[string][]message.Role{"approvers": approver})
+	g := newGate(t, map[string][]toolcall.Role{"approvers": approver})
 	good := map[string]any{"email": "ann@example.org", "email_verified": true, "groups": []string{"approvers"}}
 	with := func(name string, v any) map[string]any {
 		out := maps.Clone(good)
@@ -327,7 +328,7 @@ func TestOIDCRefuses(t *testing.T) {
 
 // TestBearerJWT: programs send what the provider has signed for us.
 func TestBearerJWT(t *testing.T) {
-	g := newGate(t, map[string][]message.Role{"approvers": approver})
+	g := newGate(t, map[string][]toolcall.Role{"approvers": approver})
 	good := map[string]any{"email": "ann@example.org", "email_verified": true, "groups": "approvers", "scope": "askance"}
 	g.A.Ask("s1", "r1", "c1")
 	stranger, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -357,7 +358,7 @@ func TestBearerJWT(t *testing.T) {
 // TestIDTokenIsNoBearer: what a browser got for a log-in lets no program in; an
 // access token does, also of a provider that does not write its type.
 func TestIDTokenIsNoBearer(t *testing.T) {
-	g := newGate(t, map[string][]message.Role{"approvers": approver})
+	g := newGate(t, map[string][]toolcall.Role{"approvers": approver})
 	if code, _, _ := g.do(g.browser(), http.MethodGet, "/auth/oidc/start", nil); code != http.StatusOK && code != http.StatusNotFound {
 		t.Fatalf("the log-in: %d", code)
 	}
@@ -396,7 +397,7 @@ func TestIDTokenIsNoBearer(t *testing.T) {
 			t.Errorf("%s: %d, want %d: %s", name, code, tt.want, text)
 		}
 	}
-	o, err := auth.NewOIDC(auth.OIDCConfig{Issuer: g.provider.URL, ClientID: clientID, Audience: "https://askance.example", Redirect: "http://gate.invalid/", Space: "alpha", Roles: map[string][]message.Role{"*": approver}})
+	o, err := auth.NewOIDC(auth.OIDCConfig{Issuer: g.provider.URL, ClientID: clientID, Audience: "https://askance.example", Redirect: "http://gate.invalid/", Space: "alpha", Roles: map[string][]toolcall.Role{"*": approver}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -426,7 +427,7 @@ func TestIDTokenIsNoBearer(t *testing.T) {
 
 // TestEmptyLogIn: a form without a token changes nothing for whoever is logged in.
 func TestEmptyLogIn(t *testing.T) {
-	g := newGate(t, map[string][]message.Role{"*": approver})
+	g := newGate(t, map[string][]toolcall.Role{"*": approver})
 	c := g.browser()
 	if code, _, _ := g.do(c, http.MethodPost, "/login", url.Values{"token": {""}}); code != http.StatusUnauthorized {
 		t.Errorf("nobody with nothing: %d", code)
@@ -452,7 +453,7 @@ func TestEmptyLogIn(t *testing.T) {
 
 // TestProviderIsDown: it is asked when it is needed, and again later.
 func TestProviderIsDown(t *testing.T) {
-	g := newGate(t, map[string][]message.Role{"*": approver})
+	g := newGate(t, map[string][]toolcall.Role{"*": approver})
 	g.provider.mu.Lock()
 	g.provider.down = true
 	g.provider.mu.Unlock()
@@ -494,7 +495,7 @@ func TestLocalUserIsOne(t *testing.T) {
 			t.Errorf("a vote as %q: %d %s", value, code, text)
 		}
 	}
-	key := message.Key{Space: "alpha", Session: "s1", Reply: "r1", Call: "c1"}
+	key := toolcall.Key{Space: "alpha", Session: "s1", Reply: "r1", Call: "c1"}
 	if votes := g.A.Show(key).Votes; len(votes) != 0 {
 		t.Fatalf("votes: %+v", votes)
 	}
@@ -537,7 +538,7 @@ func TestLocalUserEndsWithCredentials(t *testing.T) {
 		},
 		"a token": {
 			func(path string) error {
-				_, _, err := auth.CreateToken(t.Context(), path, auth.Token{Name: "ann", Space: "alpha", Roles: []message.Role{message.RoleApprover}})
+				_, _, err := auth.CreateToken(t.Context(), path, auth.Token{Name: "ann", Space: "alpha", Roles: []toolcall.Role{toolcall.RoleApprover}})
 				return err
 			},
 			os.Remove,
@@ -561,7 +562,7 @@ func TestLocalUserEndsWithCredentials(t *testing.T) {
 			}
 			open, err := g.Gateway.Peer(id)
 			if err == nil {
-				_, err = open.As(message.RoleApprover)
+				_, err = open.As(toolcall.RoleApprover)
 			}
 			if err != nil {
 				t.Fatalf("a connection of the local user: %v", err)
@@ -569,7 +570,7 @@ func TestLocalUserEndsWithCredentials(t *testing.T) {
 			if err := tt.begin(path); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := open.As(message.RoleApprover); !errors.Is(err, gateway.ErrNoCredentials) {
+			if _, err := open.As(toolcall.RoleApprover); !errors.Is(err, gateway.ErrNoCredentials) {
 				t.Errorf("a connection that was opened before: %v", err)
 			}
 			select {

@@ -18,6 +18,7 @@ import (
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 //go:embed login.html
@@ -158,12 +159,12 @@ func style(w http.ResponseWriter, _ *http.Request, _ *gateway.Peer) error {
 // whoami tells a page who is logged in.
 func whoami(w http.ResponseWriter, _ *http.Request, p *gateway.Peer) error {
 	b, err := strictjson.Marshal(struct {
-		Name   string          `json:"name"`
-		Space  message.SpaceID `json:"space"`
-		Roles  []message.Role  `json:"roles"`
-		Groups []string        `json:"groups"`
-		Auth   string          `json:"auth"`
-		CSRF   string          `json:"csrf"`
+		Name   string           `json:"name"`
+		Space  toolcall.SpaceID `json:"space"`
+		Roles  []toolcall.Role  `json:"roles"`
+		Groups []string         `json:"groups"`
+		Auth   string           `json:"auth"`
+		CSRF   string           `json:"csrf"`
 	}{p.Name, p.Space.ID, p.Roles, p.Groups, p.Auth, p.CSRF})
 	if err != nil {
 		return err

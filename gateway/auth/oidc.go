@@ -17,6 +17,7 @@ import (
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // OIDCConfig describes an OpenID Connect provider. Issuer, ClientID, Redirect
@@ -40,8 +41,8 @@ type OIDCConfig struct {
 	GroupsClaim string
 	// Roles gives roles to groups; "*" stands for everybody whom the provider lets
 	// in. Who has no role is not let in.
-	Roles map[string][]message.Role
-	Space message.SpaceID
+	Roles map[string][]toolcall.Role
+	Space toolcall.SpaceID
 	// Client reaches the provider; default one with a timeout.
 	Client *http.Client
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/askance-dev/askance/internal/plainfile"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // ViaToken is how a vote records that its name came from a token.
@@ -35,14 +36,14 @@ const ViaToken = "http-token"
 
 // Token is what is kept of a token: everything but the token itself.
 type Token struct {
-	ID      string          `json:"id"`
-	Name    string          `json:"name"`
-	Space   message.SpaceID `json:"space"`
-	Roles   []message.Role  `json:"roles"`
-	Hash    string          `json:"hash"` // "sha256:" and hex, of the whole token
-	Created time.Time       `json:"created"`
-	Expires time.Time       `json:"expires,omitzero"` // zero: never
-	Revoked time.Time       `json:"revoked,omitzero"` // zero: it is not
+	ID      string           `json:"id"`
+	Name    string           `json:"name"`
+	Space   toolcall.SpaceID `json:"space"`
+	Roles   []toolcall.Role  `json:"roles"`
+	Hash    string           `json:"hash"` // "sha256:" and hex, of the whole token
+	Created time.Time        `json:"created"`
+	Expires time.Time        `json:"expires,omitzero"` // zero: never
+	Revoked time.Time        `json:"revoked,omitzero"` // zero: it is not
 }
 
 // InForce reports whether the token is good at a time.
@@ -101,7 +102,7 @@ func find(byID map[string]*held, secret string) *held {
 }
 
 // roles are those that a token may have.
-var roles = []message.Role{message.RoleRuntime, message.RoleApprover, message.RoleWorker, message.RoleOperator, message.RoleAuditor}
+var roles = []toolcall.Role{toolcall.RoleRuntime, toolcall.RoleApprover, toolcall.RoleWorker, toolcall.RoleOperator, toolcall.RoleAuditor}
 
 func parseFile(data []byte) ([]Token, error) {
 	var f file
@@ -154,8 +155,8 @@ func (t Token) check() error {
 // checkName refuses names that nobody could tell from others.
 func checkName(name string) error {
 	switch {
-	case name == "" || len(name) > message.MaxIDBytes:
-		return fmt.Errorf("a name has 1 to %d bytes", message.MaxIDBytes)
+	case name == "" || len(name) > toolcall.MaxIDBytes:
+		return fmt.Errorf("a name has 1 to %d bytes", toolcall.MaxIDBytes)
 	case !utf8.ValidString(name) || strings.ContainsFunc(name, unseen) || strings.TrimSpace(name) != name:
 		return fmt.Errorf("the name %s has characters that nobody sees, or space around it", quote(name))
 	case name == agent.Principal:

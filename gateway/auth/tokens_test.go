@@ -17,6 +17,7 @@ import (
 	"github.com/askance-dev/askance/gateway/auth"
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func TestMain(m *testing.M) { gatewaytest.Main(m) }
@@ -35,7 +36,7 @@ func create(t *testing.T, path string, token auth.Token) (string, auth.Token) {
 	return secret, kept
 }
 
-var approver = []message.Role{message.RoleApprover}
+var approver = []toolcall.Role{toolcall.RoleApprover}
 
 func TestTokenLife(t *testing.T) {
 	path := tokenFile(t)
@@ -231,7 +232,7 @@ func TestTokensAtOnce(t *testing.T) {
 	if all, err := auth.ListTokens(path); err != nil || len(all) != 8 {
 		t.Errorf("%d tokens, %v", len(all), err)
 	}
-	if _, _, err := auth.CreateToken(t.Context(), path, auth.Token{Name: "ann", Space: "s", Roles: []message.Role{message.RoleEngine}}); !errors.Is(err, message.ErrInvalid) {
+	if _, _, err := auth.CreateToken(t.Context(), path, auth.Token{Name: "ann", Space: "s", Roles: []toolcall.Role{toolcall.RoleEngine}}); !errors.Is(err, message.ErrInvalid) {
 		t.Errorf("a token with the engine's role: %v", err)
 	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // ViaUnixPeer begins how a vote records that the kernel named the user who
@@ -31,9 +32,9 @@ const EveryPeer = "*"
 // UnixPeers lets in the users whose processes connect to a Unix socket, as the
 // kernel names them. Its methods may be called from many goroutines.
 type UnixPeers struct {
-	space message.SpaceID
-	roles map[uint32][]message.Role
-	every []message.Role // of all who may open the socket
+	space toolcall.SpaceID
+	roles map[uint32][]toolcall.Role
+	every []toolcall.Role // of all who may open the socket
 
 	names sync.Map // of users, by uid
 }
@@ -41,11 +42,11 @@ type UnixPeers struct {
 // NewUnixPeers gives roles to users, named by name or uid; EveryPeer gives them
 // to all who may open the socket. The owner runs the engine and has all roles but
 // worker.
-func NewUnixPeers(space message.SpaceID, owner uint32, ownerName string, rolesOf map[string][]message.Role) (*UnixPeers, error) {
+func NewUnixPeers(space toolcall.SpaceID, owner uint32, ownerName string, rolesOf map[string][]toolcall.Role) (*UnixPeers, error) {
 	if err := checkName(ownerName); err != nil {
 		return nil, err
 	}
-	u := &UnixPeers{space: space, roles: map[uint32][]message.Role{owner: allRoles}}
+	u := &UnixPeers{space: space, roles: map[uint32][]toolcall.Role{owner: allRoles}}
 	u.names.Store(owner, ownerName)
 	for name, all := range rolesOf {
 		for _, role := range all {

@@ -14,27 +14,28 @@ import (
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/auth"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // TestUnixPeers: who a user of the socket is, by a fixed table.
 func TestUnixPeers(t *testing.T) {
-	all := []message.Role{message.RoleApprover, message.RoleAuditor, message.RoleOperator, message.RoleRuntime}
+	all := []toolcall.Role{toolcall.RoleApprover, toolcall.RoleAuditor, toolcall.RoleOperator, toolcall.RoleRuntime}
 	for name, tt := range map[string]struct {
-		roles map[string][]message.Role
+		roles map[string][]toolcall.Role
 		uid   uint32
 		host  string
-		want  []message.Role // nil: refused
+		want  []toolcall.Role // nil: refused
 	}{
 		"the owner":                 {nil, 64100, "localhost", all},
 		"a user without a role":     {nil, 64101, "localhost", nil},
 		"root is a user":            {nil, 0, "localhost", nil},
-		"a user with a role":        {map[string][]message.Role{"64101": {message.RoleApprover}}, 64101, "localhost", []message.Role{message.RoleApprover}},
-		"another user":              {map[string][]message.Role{"64101": {message.RoleApprover}}, 64102, "localhost", nil},
-		"every user":                {map[string][]message.Role{auth.EveryPeer: {message.RoleAuditor}}, 64102, "localhost", []message.Role{message.RoleAuditor}},
-		"a user and every user":     {map[string][]message.Role{auth.EveryPeer: {message.RoleAuditor}, "64101": {message.RoleRuntime, message.RoleAuditor}}, 64101, "localhost", []message.Role{message.RoleAuditor, message.RoleRuntime}},
-		"by name":                   {map[string][]message.Role{"root": {message.RoleOperator}}, 0, "localhost", []message.Role{message.RoleOperator}},
+		"a user with a role":        {map[string][]toolcall.Role{"64101": {toolcall.RoleApprover}}, 64101, "localhost", []toolcall.Role{toolcall.RoleApprover}},
+		"another user":              {map[string][]toolcall.Role{"64101": {toolcall.RoleApprover}}, 64102, "localhost", nil},
+		"every user":                {map[string][]toolcall.Role{auth.EveryPeer: {toolcall.RoleAuditor}}, 64102, "localhost", []toolcall.Role{toolcall.RoleAuditor}},
+		"a user and every user":     {map[string][]toolcall.Role{auth.EveryPeer: {toolcall.RoleAuditor}, "64101": {toolcall.RoleRuntime, toolcall.RoleAuditor}}, 64101, "localhost", []toolcall.Role{toolcall.RoleAuditor, toolcall.RoleRuntime}},
+		"by name":                   {map[string][]toolcall.Role{"root": {toolcall.RoleOperator}}, 0, "localhost", []toolcall.Role{toolcall.RoleOperator}},
 		"a page of another site":    {nil, 64100, "evil.example", nil},
-		"the owner keeps all roles": {map[string][]message.Role{"64100": {message.RoleAuditor}}, 64100, "localhost", all},
+		"the owner keeps all roles": {map[string][]toolcall.Role{"64100": {toolcall.RoleAuditor}}, 64100, "localhost", all},
 	} {
 		t.Run(name, func(t *testing.T) {
 			peers, err := auth.NewUnixPeers("alpha", 64100, "me", tt.roles)
@@ -61,7 +62,7 @@ func TestUnixPeers(t *testing.T) {
 			}
 		})
 	}
-	for _, bad := range []map[string][]message.Role{{"no-such-user": {message.RoleApprover}}, {"0": {"boss"}}, {"-1": {message.RoleApprover}}} {
+	for _, bad := range []map[string][]toolcall.Role{{"no-such-user": {toolcall.RoleApprover}}, {"0": {"boss"}}, {"-1": {toolcall.RoleApprover}}} {
 		if _, err := auth.NewUnixPeers("alpha", 64100, "me", bad); err == nil {
 			t.Errorf("%v is taken", bad)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/blockstream"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // TestTurn goes through a turn with an approval request.
@@ -67,23 +68,23 @@ func TestDecisions(t *testing.T) {
 	s := newStage(t, blocks.Config{})
 	for session, row := range map[message.SessionID]struct {
 		d    blockstream.Decision
-		want func(*message.Call) bool
+		want func(*toolcall.Call) bool
 	}{
 		"edit": {
 			blockstream.Decision{Type: blockstream.DecisionEdit, Edited: &blockstream.EditedAction{Args: message.RawJSON(`{"to":"acme","amount":9}`)}},
-			func(c *message.Call) bool {
+			func(c *toolcall.Call) bool {
 				return strings.Contains(c.Input, "9") && c.Result.State == message.ToolResultSuccess
 			},
 		},
 		"reject": {
 			blockstream.Decision{Type: blockstream.DecisionReject, Message: "too much"},
-			func(c *message.Call) bool {
+			func(c *toolcall.Call) bool {
 				return c.Result.State == message.ToolResultDenied && strings.Contains(c.Result.Output.Text+text(c), "too much")
 			},
 		},
 		"respond": {
 			blockstream.Decision{Type: blockstream.DecisionRespond, Message: "paid by hand"},
-			func(c *message.Call) bool { return strings.Contains(c.Result.Output.Text+text(c), "paid by hand") },
+			func(c *toolcall.Call) bool { return strings.Contains(c.Result.Output.Text+text(c), "paid by hand") },
 		},
 	} {
 		c := s.me("")
@@ -97,7 +98,7 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-func text(c *message.Call) string {
+func text(c *toolcall.Call) string {
 	var out strings.Builder
 	for _, b := range c.Result.Output.Blocks {
 		if b, ok := b.(*message.TextBlock); ok {
@@ -230,7 +231,7 @@ func TestRace(t *testing.T) {
 	ann.send(&blockstream.Subscribe{Session: "s1"})
 	old := block[*blockstream.ApprovalRequest](ann)
 	input := `{"version":"2"}`
-	s.A.SubmitResponse(gatewaytest.Bob, message.Response{Key: k, Kind: message.ResponseApprove, Input: &input})
+	s.A.SubmitResponse(gatewaytest.Bob, toolcall.Response{Key: k, Kind: toolcall.ResponseApprove, Input: &input})
 	ann.send(decide(old.ApprovalKey, yes))
 	if e := wait[*blockstream.Error](ann); e.Code != blockstream.CodeApprovalChanged && e.Code != blockstream.CodeApprovalResolved {
 		t.Errorf("an answer to the old approval request: %+v", e)

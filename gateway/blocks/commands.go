@@ -12,6 +12,7 @@ import (
 	"github.com/askance-dev/askance/gateway/agent"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/blockstream"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // command carries out what a client sent; false when the connection ends.
@@ -84,7 +85,7 @@ func (c *conn) begin(ctx context.Context, p *gateway.Peer, session message.Sessi
 	if err != nil {
 		return err
 	}
-	if _, err := p.As(message.RoleRuntime); err != nil {
+	if _, err := p.As(toolcall.RoleRuntime); err != nil {
 		return err
 	}
 	name := c.agent
@@ -103,7 +104,7 @@ func (c *conn) begin(ctx context.Context, p *gateway.Peer, session message.Sessi
 	if err != nil {
 		return message.Errorf(message.CodeInvalid, "chat", "%w", err)
 	}
-	by := message.Principal{Role: message.RoleRuntime, Name: p.Name, Auth: p.Auth}
+	by := toolcall.Principal{Role: toolcall.RoleRuntime, Name: p.Name, Auth: p.Auth}
 	_, err = runner.Start(ctx, by, session, name, agent.Input{Messages: []*message.Msg{msg}})
 	return err
 }
@@ -155,7 +156,7 @@ func (c *conn) approve(ctx context.Context, p *gateway.Peer, cmd *blockstream.Ap
 	if sub == nil {
 		return c.failText(ctx, message.CodeNotFound, "no session is followed", "subscribe first")
 	}
-	cl, err := p.As(message.RoleApprover)
+	cl, err := p.As(toolcall.RoleApprover)
 	if err != nil {
 		return c.fail(ctx, err, cmd.Key)
 	}

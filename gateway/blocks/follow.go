@@ -13,6 +13,7 @@ import (
 	"github.com/askance-dev/askance/gateway/agent"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/blockstream"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // subscription follows one session for one connection.
@@ -35,11 +36,11 @@ type subscription struct {
 // shownCall is an approval request by what it shows: its input by a hash, since inputs may
 // be long and every approval request of the session is kept.
 type shownCall struct {
-	key   message.Key
+	key   toolcall.Key
 	input [sha256.Size]byte
 }
 
-func shownAs(key message.Key, input string) shownCall {
+func shownAs(key toolcall.Key, input string) shownCall {
 	return shownCall{key, sha256.Sum256([]byte(input))}
 }
 
@@ -96,16 +97,16 @@ func (s *subscription) prepare(ctx context.Context, lastID string) (err error) {
 	if err != nil {
 		return err
 	}
-	if _, err = c.Events(ctx, message.EventsRequest{Session: s.session, Limit: 1}); err != nil {
+	if _, err = c.Events(ctx, toolcall.EventsRequest{Session: s.session, Limit: 1}); err != nil {
 		return err
 	}
 	s.mapper, err = blockstream.NewMapper(blockstream.Config{
 		Space: s.p.Space.ID, Session: s.session, DisplayMode: s.c.mode,
-		OpenRequest: func(key message.Key, _, input string) blockstream.OpenRequest {
+		OpenRequest: func(key toolcall.Key, _, input string) blockstream.OpenRequest {
 			key.Space = s.p.Space.ID
 			return s.asked[shownAs(key, input)]
 		},
-		DecidedBy: func(key message.Key) string {
+		DecidedBy: func(key toolcall.Key) string {
 			key.Space = s.p.Space.ID
 			return s.decidedBy(ctx, key)
 		},
@@ -114,7 +115,7 @@ func (s *subscription) prepare(ctx context.Context, lastID string) (err error) {
 }
 
 // decidedBy is who had the last word on a call.
-func (s *subscription) decidedBy(ctx context.Context, key message.Key) string {
+func (s *subscription) decidedBy(ctx context.Context, key toolcall.Key) string {
 	call := s.show(ctx, key)
 	if call == nil || len(call.Votes) == 0 {
 		return ""
@@ -123,12 +124,12 @@ func (s *subscription) decidedBy(ctx context.Context, key message.Key) string {
 }
 
 // show is a call as it stands; nil if it cannot be read.
-func (s *subscription) show(ctx context.Context, key message.Key) *message.Call {
+func (s *subscription) show(ctx context.Context, key toolcall.Key) *toolcall.Call {
 	c, err := s.p.Reader()
 	if err != nil {
 		return nil
 	}
-	out, err := c.Show(ctx, message.ShowRequest{Key: key})
+	out, err := c.Show(ctx, toolcall.ShowRequest{Key: key})
 	if err != nil {
 		return nil
 	}
@@ -139,7 +140,7 @@ func (s *subscription) show(ctx context.Context, key message.Key) *message.Call 
 // names no approval means the one that is open, but not once another card of this
 // connection was decided elsewhere: the command may have been on its way by then,
 // and meant that card.
-func (s *subscription) answers(cmd *blockstream.Approval) ([]message.Response, error) {
+func (s *subscription) answers(cmd *blockstream.Approval) ([]toolcall.Response, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := cmd.Key
@@ -232,7 +233,7 @@ func (s *subscription) before(ctx context.Context, ev message.Event, live bool) 
 		return
 	}
 	for _, b := range ask.ToolCalls {
-		key := message.Key{Space: s.p.Space.ID, Session: s.session, Reply: ask.Reply, Call: b.ID}
+		key := toolcall.Key{Space: s.p.Space.ID, Session: s.session, Reply: ask.Reply, Call: b.ID}
 		q := blockstream.OpenRequest{Digest: ask.RequestDigest()}
 		if live {
 			if call := s.show(ctx, key); call != nil && call.Digest == q.Digest && call.Request != nil {
@@ -312,7 +313,7 @@ func lastTurn(past []sequenced) (begin int, running bool) {
 // clean reports whether what is behind the client's place can be sent as it was:
 // the place is in the last turn, and no card is shown there that nobody can
 // answer any more.
-func (s *subscription) clean(past []sequenced, begin int, open []*message.Call) bool {
+func (s *subscription) clean(past []sequenced, begin int, open []*toolcall.Call) bool {
 	if begin < len(past) && s.last.Seq < past[begin].seq || len(past) > 0 && s.last.Seq > past[len(past)-1].seq {
 		return false
 	}
@@ -321,7 +322,7 @@ func (s *subscription) clean(past []sequenced, begin int, open []*message.Call) 
 		if !ok || e.seq <= s.last.Seq {
 			continue
 		}
-		if !slices.ContainsFunc(open, func(c *message.Call) bool { return c.Digest == ask.RequestDigest() }) {
+		if !slices.ContainsFunc(open, func(c *toolcall.Call) bool { return c.Digest == ask.RequestDigest() }) {
 			return false
 		}
 	}
@@ -357,16 +358,16 @@ func (s *subscription) turn(ctx context.Context, past []sequenced, begin int) er
 const lastFrame = 999_999
 
 // open lists the session's open approval requests.
-func (s *subscription) open(ctx context.Context) ([]*message.Call, error) {
+func (s *subscription) open(ctx context.Context) ([]*toolcall.Call, error) {
 	c, err := s.p.Reader()
 	if err != nil {
 		return nil, err
 	}
-	return engine.ListAll(ctx, c, message.ListRequest{Session: s.session, States: []message.ToolCallState{message.ToolCallAsking}}, 0)
+	return engine.ListAll(ctx, c, toolcall.ListRequest{Session: s.session, States: []message.ToolCallState{message.ToolCallAsking}}, 0)
 }
 
 // resend shows the open approval requests that the client has no card of.
-func (s *subscription) resend(ctx context.Context, open []*message.Call) error {
+func (s *subscription) resend(ctx context.Context, open []*toolcall.Call) error {
 	for _, call := range open {
 		asked, err := blockstream.FromCall(call, time.Now())
 		if err != nil {

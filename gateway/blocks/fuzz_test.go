@@ -9,6 +9,7 @@ import (
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/blockstream"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // FuzzCommands sends anything to a connection that may not approve and follows
@@ -44,7 +45,7 @@ func FuzzCommands(f *testing.F) {
 			}
 		}
 		_ = c.ws.CloseNow()
-		now, err := ann.Show(t.Context(), message.ShowRequest{Key: k})
+		now, err := ann.Show(t.Context(), toolcall.ShowRequest{Key: k})
 		if err != nil || now.Call.State != message.ToolCallAsking || now.Call.Records != records {
 			t.Fatalf("%q moved the call: %+v %v", command, now.Call, err)
 		}

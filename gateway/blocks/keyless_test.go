@@ -7,6 +7,7 @@ import (
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/blockstream"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // TestKeyless: a decision without an approval_key may be on its way when its
@@ -18,7 +19,7 @@ func TestKeyless(t *testing.T) {
 	c.send(&blockstream.Chat{Session: "k", Text: payLine + "\ncall pay {\"to\":\"mallory\",\"amount\":1000000}"})
 	block[*blockstream.ApprovalRequest](c)
 	open := s.opened("k")
-	s.A.SubmitResponse(gatewaytest.Ann, message.Response{Key: open.Key, Kind: message.ResponseReject, Digest: open.Digest})
+	s.A.SubmitResponse(gatewaytest.Ann, toolcall.Response{Key: open.Key, Kind: toolcall.ResponseReject, Digest: open.Digest})
 	second := block[*blockstream.ApprovalRequest](c)
 	c.send(decide("", yes)) // it was meant for the first
 	c.refused(blockstream.CodeApprovalUnclear)
@@ -44,9 +45,9 @@ func TestKeylessInTurn(t *testing.T) {
 }
 
 // opened is the one open approval request of a session.
-func (s *stage) opened(session message.SessionID) *message.Call {
+func (s *stage) opened(session message.SessionID) *toolcall.Call {
 	s.t.Helper()
-	out, err := s.A.Client(gatewaytest.Ann).List(s.t.Context(), message.ListRequest{Session: session, States: []message.ToolCallState{message.ToolCallAsking}})
+	out, err := s.A.Client(gatewaytest.Ann).List(s.t.Context(), toolcall.ListRequest{Session: session, States: []message.ToolCallState{message.ToolCallAsking}})
 	if err != nil || len(out.Calls) != 1 {
 		s.t.Fatalf("the open approval requests of %s: %+v, %v", session, out.Calls, err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/blockstream"
 	"github.com/askance-dev/askance/message/blockstream/blocktest"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func TestMain(m *testing.M) { gatewaytest.Main(m) }
@@ -200,10 +201,10 @@ var yes = blockstream.Decision{Type: blockstream.DecisionApprove}
 
 const payLine = `call pay {"to":"acme","amount":1}`
 
-func finished(s *stage, session message.SessionID) *message.Call {
+func finished(s *stage, session message.SessionID) *toolcall.Call {
 	s.t.Helper()
 	ann := s.A.Client(gatewaytest.Ann)
-	out, err := ann.List(s.t.Context(), message.ListRequest{Session: session, All: true})
+	out, err := ann.List(s.t.Context(), toolcall.ListRequest{Session: session, All: true})
 	if err != nil || len(out.Calls) == 0 {
 		s.t.Fatalf("the calls of %s: %v, %v", session, out.Calls, err)
 	}
@@ -211,7 +212,7 @@ func finished(s *stage, session message.SessionID) *message.Call {
 	ctx, cancel := context.WithTimeout(s.t.Context(), gatewaytest.Patience)
 	defer cancel()
 	for {
-		done, err := ann.Wait(ctx, message.WaitRequest{Session: k.Session, Reply: k.Reply, Calls: []message.CallID{k.Call}})
+		done, err := ann.Wait(ctx, toolcall.WaitRequest{Session: k.Session, Reply: k.Reply, Calls: []message.CallID{k.Call}})
 		if err != nil {
 			s.t.Fatalf("the calls of %s are not finished: %v", session, err)
 		}

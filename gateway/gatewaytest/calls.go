@@ -6,6 +6,7 @@ import (
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Patience is how long tests wait for what must come: it ends one that hangs, and
@@ -16,9 +17,9 @@ const Patience = 2 * time.Minute
 const PayInput = `{"to":"acme","amount":42}`
 
 // Propose proposes a call as Bot, and gives it as it then is.
-func (s *Space) Propose(session, reply, call, tool, input string) *message.Call {
+func (s *Space) Propose(session, reply, call, tool, input string) *toolcall.Call {
 	s.w.t.Helper()
-	out, err := s.Client(Bot).Propose(s.w.t.Context(), message.ProposeRequest{
+	out, err := s.Client(Bot).Propose(s.w.t.Context(), toolcall.ProposeRequest{
 		Session: message.SessionID(session), Reply: message.ReplyID(reply), Agent: "agent",
 		Calls: []message.ToolCallBlock{{ID: message.CallID(call), Name: tool, Input: input, State: message.ToolCallPending}},
 	})
@@ -29,7 +30,7 @@ func (s *Space) Propose(session, reply, call, tool, input string) *message.Call 
 }
 
 // Ask proposes a call of Pay, which asks, and gives its key.
-func (s *Space) Ask(session, reply, call string) message.Key {
+func (s *Space) Ask(session, reply, call string) toolcall.Key {
 	s.w.t.Helper()
 	c := s.Propose(session, reply, call, Pay, PayInput)
 	if c.State != message.ToolCallAsking {
@@ -41,7 +42,7 @@ func (s *Space) Ask(session, reply, call string) message.Key {
 // Say streams events of a reply as Bot; it fills in their reply ids.
 func (s *Space) Say(session, reply string, events ...message.Event) uint64 {
 	s.w.t.Helper()
-	r := message.EmitRequest{Session: message.SessionID(session), Reply: message.ReplyID(reply)}
+	r := toolcall.EmitRequest{Session: message.SessionID(session), Reply: message.ReplyID(reply)}
 	for _, ev := range events {
 		ev.Header().Reply = r.Reply
 		raw, err := strictjson.Marshal(ev)
@@ -58,9 +59,9 @@ func (s *Space) Say(session, reply string, events ...message.Event) uint64 {
 }
 
 // Show is the call as Bot sees it.
-func (s *Space) Show(k message.Key) *message.Call {
+func (s *Space) Show(k toolcall.Key) *toolcall.Call {
 	s.w.t.Helper()
-	out, err := s.Client(Bot).Show(s.w.t.Context(), message.ShowRequest{Key: k})
+	out, err := s.Client(Bot).Show(s.w.t.Context(), toolcall.ShowRequest{Key: k})
 	if err != nil {
 		s.w.t.Fatalf("show %s: %v", k, err)
 	}
@@ -68,19 +69,19 @@ func (s *Space) Show(k message.Key) *message.Call {
 }
 
 // Approve approves a call in the name of an approver, in the process.
-func (s *Space) Approve(name string, k message.Key) *message.Call {
+func (s *Space) Approve(name string, k toolcall.Key) *toolcall.Call {
 	s.w.t.Helper()
-	return s.SubmitResponse(name, message.Response{Key: k, Kind: message.ResponseApprove})
+	return s.SubmitResponse(name, toolcall.Response{Key: k, Kind: toolcall.ResponseApprove})
 }
 
 // Reject rejects it with feedback.
-func (s *Space) Reject(name string, k message.Key, feedback string) *message.Call {
+func (s *Space) Reject(name string, k toolcall.Key, feedback string) *toolcall.Call {
 	s.w.t.Helper()
-	return s.SubmitResponse(name, message.Response{Key: k, Kind: message.ResponseReject, Feedback: feedback})
+	return s.SubmitResponse(name, toolcall.Response{Key: k, Kind: toolcall.ResponseReject, Feedback: feedback})
 }
 
 // SubmitResponse answers the present approval request of a call.
-func (s *Space) SubmitResponse(name string, a message.Response) *message.Call {
+func (s *Space) SubmitResponse(name string, a toolcall.Response) *toolcall.Call {
 	s.w.t.Helper()
 	if a.Digest == "" {
 		a.Digest = s.Show(a.Key).Digest
@@ -93,12 +94,12 @@ func (s *Space) SubmitResponse(name string, a message.Response) *message.Call {
 }
 
 // Finished waits until the call is finished, and gives it.
-func (s *Space) Finished(k message.Key) *message.Call {
+func (s *Space) Finished(k toolcall.Key) *toolcall.Call {
 	s.w.t.Helper()
 	ctx, cancel := context.WithTimeout(s.w.t.Context(), Patience)
 	defer cancel()
 	for {
-		out, err := s.Client(Bot).Wait(ctx, message.WaitRequest{Session: k.Session, Reply: k.Reply, Calls: []message.CallID{k.Call}})
+		out, err := s.Client(Bot).Wait(ctx, toolcall.WaitRequest{Session: k.Session, Reply: k.Reply, Calls: []message.CallID{k.Call}})
 		if err != nil {
 			s.w.t.Fatalf("the call %s is not finished: %v", k, err)
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Names of people and programs; each has one role, and a token in each space.
@@ -28,26 +29,26 @@ var Names = []string{Bot, Robot, Ann, Bob, Cy, Olga, Audie, Wendy}
 const Everything = "everything"
 
 // RoleOf is the role of a name.
-func RoleOf(name string) message.Role {
+func RoleOf(name string) toolcall.Role {
 	switch name {
 	case Bot, Robot:
-		return message.RoleRuntime
+		return toolcall.RoleRuntime
 	case Ann, Bob, Cy:
-		return message.RoleApprover
+		return toolcall.RoleApprover
 	case Olga:
-		return message.RoleOperator
+		return toolcall.RoleOperator
 	case Audie:
-		return message.RoleAuditor
+		return toolcall.RoleAuditor
 	}
-	return message.RoleWorker
+	return toolcall.RoleWorker
 }
 
 // Roles are those of a name's token.
-func Roles(name string) []message.Role {
+func Roles(name string) []toolcall.Role {
 	if name == Everything {
-		return []message.Role{message.RoleRuntime, message.RoleApprover, message.RoleOperator, message.RoleAuditor}
+		return []toolcall.Role{toolcall.RoleRuntime, toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor}
 	}
-	return []message.Role{RoleOf(name)}
+	return []toolcall.Role{RoleOf(name)}
 }
 
 // AuthToken is how the tokens of a world are recorded with votes.
@@ -61,7 +62,7 @@ type tokens struct{ byToken map[string]*gateway.Identity }
 
 func newTokens() *tokens {
 	t := &tokens{byToken: map[string]*gateway.Identity{}}
-	for _, space := range []message.SpaceID{"alpha", "beta"} {
+	for _, space := range []toolcall.SpaceID{"alpha", "beta"} {
 		for _, name := range append(Names, Everything) {
 			t.byToken[string(space)+":"+name] = &gateway.Identity{Name: name, Space: space, Roles: Roles(name), Auth: AuthToken}
 		}
@@ -101,7 +102,7 @@ func (Cookies) Authenticate(r *http.Request) (*gateway.Identity, error) {
 		return nil, gateway.ErrNoCredentials
 	}
 	space, name, _ := strings.Cut(c.Value, ".")
-	return &gateway.Identity{Name: name, Space: message.SpaceID(space), Roles: Roles(name), Auth: "test-cookie", Ambient: true, CSRF: ProofOf(name)}, nil
+	return &gateway.Identity{Name: name, Space: toolcall.SpaceID(space), Roles: Roles(name), Auth: "test-cookie", Ambient: true, CSRF: ProofOf(name)}, nil
 }
 
 // Token implements gateway.Authenticator: there are none.

@@ -6,8 +6,8 @@ import (
 
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/executor"
-	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Tools of a world.
@@ -54,20 +54,20 @@ func tools(t testing.TB) []engine.Tool {
 	var out []engine.Tool
 	for _, of := range []struct {
 		name, about string
-		place       message.Placement
+		place       toolcall.Placement
 		schema      string
 	}{
-		{Echo, "Repeats its input.", message.PlaceLocal, ""},
-		{Slow, "Takes its time.", message.PlaceLocal, ""},
-		{Pay, "Pays somebody.", message.PlaceLocal, paySchema},
-		{Deploy, "Puts a version into production.", message.PlaceLocal, ""},
-		{Login, "Logs in somewhere.", message.PlaceLocal, loginSchema},
-		{Drop, "Drops a table.", message.PlaceLocal, ""},
-		{Job, "Runs elsewhere.", message.PlaceRemote, ""},
-		{Frail, "Runs elsewhere, and may not come back.", message.PlaceRemote, ""},
-		{Ship, "Ships an order.", message.PlaceRemote, ""},
-		{Lookup, "Looks something up in the frontend.", message.PlaceExternal, ""},
-		{Browse, "Opens a page in the frontend.", message.PlaceExternal, ""},
+		{Echo, "Repeats its input.", toolcall.PlaceLocal, ""},
+		{Slow, "Takes its time.", toolcall.PlaceLocal, ""},
+		{Pay, "Pays somebody.", toolcall.PlaceLocal, paySchema},
+		{Deploy, "Puts a version into production.", toolcall.PlaceLocal, ""},
+		{Login, "Logs in somewhere.", toolcall.PlaceLocal, loginSchema},
+		{Drop, "Drops a table.", toolcall.PlaceLocal, ""},
+		{Job, "Runs elsewhere.", toolcall.PlaceRemote, ""},
+		{Frail, "Runs elsewhere, and may not come back.", toolcall.PlaceRemote, ""},
+		{Ship, "Ships an order.", toolcall.PlaceRemote, ""},
+		{Lookup, "Looks something up in the frontend.", toolcall.PlaceExternal, ""},
+		{Browse, "Opens a page in the frontend.", toolcall.PlaceExternal, ""},
 	} {
 		tool := engine.Tool{Tool: permission.Tool{Name: of.name}, Description: of.about, Placement: of.place, ConcurrencySafe: true}
 		if of.name == Frail {

@@ -16,14 +16,14 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/gateway"
-	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Space is one space of a world. Its methods may be called from the test's
 // goroutine alone, but for As, Client and HTTP.
 type Space struct {
-	ID message.SpaceID
+	ID toolcall.SpaceID
 
 	w        *World
 	nc       *nats.Conn
@@ -38,7 +38,7 @@ type Space struct {
 	service *bus.Service
 }
 
-func (w *World) space(id message.SpaceID) *Space {
+func (w *World) space(id toolcall.SpaceID) *Space {
 	w.t.Helper()
 	s := &Space{ID: id, w: w, tools: tools(w.t), released: make(chan struct{})}
 	s.nc = w.conn(creds.EngineName)
@@ -74,8 +74,8 @@ func (s *Space) start() {
 	if err != nil {
 		t.Fatalf("start the engine of %s: %v", s.ID, err)
 	}
-	service, err := bus.Serve(context.Background(), s.nc, s.ID, func(p message.Principal, queue message.Queue) api.Caller {
-		if p.Role == message.RoleWorker {
+	service, err := bus.Serve(context.Background(), s.nc, s.ID, func(p toolcall.Principal, queue toolcall.Queue) api.Caller {
+		if p.Role == toolcall.RoleWorker {
 			return e.Worker(p, queue)
 		}
 		return e.As(p)
@@ -149,7 +149,7 @@ func (s *Space) Followed(destination string) {
 }
 
 // As is the engine of now for a principal.
-func (s *Space) As(by message.Principal) engine.Client {
+func (s *Space) As(by toolcall.Principal) engine.Client {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.engine.As(by)
@@ -162,7 +162,7 @@ type tee struct {
 }
 
 // Progress implements engine.Signals.
-func (t tee) Progress(c *message.Call, p message.ProgressRequest) {
+func (t tee) Progress(c *toolcall.Call, p toolcall.ProgressRequest) {
 	t.s.progress.Tell(p)
 	t.Signals.Progress(c, p)
 }
@@ -172,13 +172,13 @@ func (s *Space) HTTP(name string) *http.Client { return s.w.WithToken(s.Token(na
 
 // Client is the engine for one of the names, as a program in the process has it.
 func (s *Space) Client(name string) engine.Client {
-	return s.As(message.Principal{Role: RoleOf(name), Name: name})
+	return s.As(toolcall.Principal{Role: RoleOf(name), Name: name})
 }
 
 // NATS is the engine for one of the names over NATS.
 func (s *Space) NATS(name string) *bus.Client {
 	s.w.t.Helper()
-	c, err := bus.NewClient(s.w.conn(name), s.ID, message.Principal{Role: RoleOf(name), Name: name})
+	c, err := bus.NewClient(s.w.conn(name), s.ID, toolcall.Principal{Role: RoleOf(name), Name: name})
 	if err != nil {
 		s.w.t.Fatalf("client %s: %v", name, err)
 	}
@@ -194,8 +194,8 @@ func (s *Space) Work(tool string) {
 	if err != nil {
 		t.Fatalf("worker of %s: %v", tool, err)
 	}
-	keys := message.KeySet{}
-	keys[message.KeyID(s.w.keys.Public())] = s.w.keys.Public()
+	keys := toolcall.KeySet{}
+	keys[toolcall.KeyID(s.w.keys.Public())] = s.w.keys.Public()
 	echo := func(_ context.Context, task executor.Task) (executor.Output, error) {
 		task.Progress("working")
 		return executor.Text(string(task.Input)), nil
@@ -211,7 +211,7 @@ func (s *Space) Work(tool string) {
 
 // Lose proposes a call of Frail, which a worker starts and then falls silent: its
 // outcome is unknown, and it waits for an operator.
-func (s *Space) Lose(session, reply, call string) message.Key {
+func (s *Space) Lose(session, reply, call string) toolcall.Key {
 	t := s.w.t
 	t.Helper()
 	k := s.Propose(session, reply, call, Frail, `{}`).Key
@@ -224,7 +224,7 @@ func (s *Space) Lose(session, reply, call string) message.Key {
 		t.Fatalf("take %s: %v", k, err)
 	}
 	c := task.Record.Call
-	if _, err := wk.Start(t.Context(), message.StartRequest{V: 1, Key: c.Key, Attempt: c.Attempt.Number, Claim: "lost", Request: "lost", Nonce: c.Attempt.Grant.Nonce}); err != nil {
+	if _, err := wk.Start(t.Context(), toolcall.StartRequest{V: 1, Key: c.Key, Attempt: c.Attempt.Number, Claim: "lost", Request: "lost", Nonce: c.Attempt.Grant.Nonce}); err != nil {
 		t.Fatalf("start %s: %v", k, err)
 	}
 	if err := task.Ack(t.Context()); err != nil {

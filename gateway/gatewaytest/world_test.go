@@ -12,6 +12,7 @@ import (
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func TestMain(m *testing.M) { gatewaytest.Main(m) }
@@ -55,7 +56,7 @@ func TestWorld(t *testing.T) {
 	ship := w.A.Propose("s1", "r1", "ship", gatewaytest.Ship, `{}`)
 	pay, login := w.A.Ask("s1", "r1", "pay"), w.A.Propose("s1", "r1", "login", gatewaytest.Login, `{"user":"u","password":"hunter2"}`)
 	w.A.Restart()
-	for _, k := range []message.Key{pay, login.Key, ship.Key} {
+	for _, k := range []toolcall.Key{pay, login.Key, ship.Key} {
 		w.A.Approve(gatewaytest.Ann, k)
 		if c := w.A.Finished(k); c.Result == nil || c.Result.State != message.ToolResultSuccess {
 			t.Errorf("%s: %+v", k, c.Result)

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/askance-dev/askance/gateway/gatewaytest"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // TestAskedAnew: a form that is open when its approval request is replaced by another one
@@ -24,7 +24,7 @@ func TestAskedAnew(t *testing.T) {
 			}
 			b.see("Exactly the arguments above run", w.A.Show(k).Digest)
 			input := `{"version":"666"}`
-			w.A.SubmitResponse(gatewaytest.Bob, message.Response{Key: k, Kind: message.ResponseApprove, Input: &input})
+			w.A.SubmitResponse(gatewaytest.Bob, toolcall.Response{Key: k, Kind: toolcall.ResponseApprove, Input: &input})
 			b.see("This request changed after you opened it")
 			b.gone("#panel .main-action")
 			b.click("#panel [data-close]")

@@ -24,7 +24,7 @@ import (
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/gateway/inbox"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // patience is how long a test waits for what it expects.
@@ -185,7 +185,7 @@ func (b *tab) goTo(path string) {
 }
 
 // callPath is the page of a call.
-func callPath(k message.Key) string {
+func callPath(k toolcall.Key) string {
 	q := url.Values{"session": {string(k.Session)}, "reply": {string(k.Reply)}, "call": {string(k.Call)}}
 	return "/inbox/call?" + q.Encode()
 }

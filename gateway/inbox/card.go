@@ -11,13 +11,14 @@ import (
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // card is one call with all that there is to know about it.
 type card struct {
 	ID, Href string
 	Back     string
-	Call     *message.Call
+	Call     *toolcall.Call
 	State    state
 	Title    string
 	Open     bool   // its approval request can be answered
@@ -53,7 +54,7 @@ type card struct {
 	Progress          []line
 	Steps             []step
 	Session           timeline
-	StandingApprovals []message.StandingApproval
+	StandingApprovals []toolcall.StandingApproval
 
 	Explained *explanation
 	ExplainAt string
@@ -92,7 +93,7 @@ func (in *Inbox) call(w http.ResponseWriter, r *http.Request, p *gateway.Peer) e
 }
 
 // showCall writes the page of a call, with a form if f says so.
-func (in *Inbox) showCall(ctx context.Context, w http.ResponseWriter, p *gateway.Peer, s shell, k message.Key, q url.Values, f *form, status int) error {
+func (in *Inbox) showCall(ctx context.Context, w http.ResponseWriter, p *gateway.Peer, s shell, k toolcall.Key, q url.Values, f *form, status int) error {
 	side, err := in.side(ctx, p, filterOf(q), k)
 	if err != nil {
 		return in.failed(w, s, err)
@@ -138,12 +139,12 @@ func next(s *side, id string) string {
 	return first
 }
 
-func (in *Inbox) card(ctx context.Context, p *gateway.Peer, k message.Key, q url.Values, f *form) (*card, error) {
+func (in *Inbox) card(ctx context.Context, p *gateway.Peer, k toolcall.Key, q url.Values, f *form) (*card, error) {
 	client, err := p.Reader()
 	if err != nil {
 		return nil, err
 	}
-	shown, err := client.Show(ctx, message.ShowRequest{V: 1, Key: k})
+	shown, err := client.Show(ctx, toolcall.ShowRequest{V: 1, Key: k})
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +173,7 @@ func (in *Inbox) card(ctx context.Context, p *gateway.Peer, k message.Key, q url
 }
 
 // approval request is what was asked, and where it stands.
-func (c *card) request(p *gateway.Peer, history []message.HistoryEntry) {
+func (c *card) request(p *gateway.Peer, history []toolcall.HistoryEntry) {
 	call := c.Call
 	c.Title = call.Tool
 	if call.Request == nil {
@@ -204,7 +205,7 @@ func (c *card) request(p *gateway.Peer, history []message.HistoryEntry) {
 		c.MyVote = asked.Said(v)
 	}
 	switch {
-	case !p.Has(message.RoleApprover):
+	case !p.Has(toolcall.RoleApprover):
 		c.NotYours = "You can view this request. Only approvers can respond."
 	case asked.MayRespond(call, p.Name) == asked.No:
 		c.NotYours = "You cannot respond: you are not an approver of this request."
@@ -212,7 +213,7 @@ func (c *card) request(p *gateway.Peer, history []message.HistoryEntry) {
 }
 
 // lastMover is who brought the call to where it is.
-func lastMover(history []message.HistoryEntry) string {
+func lastMover(history []toolcall.HistoryEntry) string {
 	for _, h := range slices.Backward(history) {
 		if h.Note == nil {
 			return h.By.Name
@@ -221,12 +222,12 @@ func lastMover(history []message.HistoryEntry) string {
 	return ""
 }
 
-func votesOf(c *message.Call) []vote {
+func votesOf(c *toolcall.Call) []vote {
 	out := make([]vote, 0, len(c.Votes))
 	for _, v := range c.Votes {
 		out = append(out, vote{
 			Name: v.By.Name, Said: asked.Said(v), Words: v.Feedback + v.Note, Auth: asked.Authenticated(v.By.Auth), At: v.At,
-			Good: v.Kind == message.ResponseApprove || v.Kind == message.ResponseRespond, Bad: v.Kind == message.ResponseReject, Earlier: !v.On(c.Digest),
+			Good: v.Kind == toolcall.ResponseApprove || v.Kind == toolcall.ResponseRespond, Bad: v.Kind == toolcall.ResponseReject, Earlier: !v.On(c.Digest),
 		})
 	}
 	return out
@@ -262,11 +263,11 @@ func (c *card) actions(p *gateway.Peer, base url.Values) {
 		add(&c.Actions, doSkip, "Skip", "s", "")
 	}
 	request = ""
-	if p.Has(message.RoleOperator) && c.Call.Phase() == message.PhaseBlocked && c.Call.Blocked != message.BlockedClock {
+	if p.Has(toolcall.RoleOperator) && c.Call.Phase() == toolcall.PhaseBlocked && c.Call.Blocked != toolcall.BlockedClock {
 		add(&c.Manage, doResolve, "Resolve", "", "good")
 	}
-	if (p.Has(message.RoleOperator) || p.Has(message.RoleApprover)) && c.Call.Open() {
-		if c.Running && !c.Call.Started() && (c.Call.Blocked == message.NotBlocked || c.Call.Blocked == message.BlockedClock) {
+	if (p.Has(toolcall.RoleOperator) || p.Has(toolcall.RoleApprover)) && c.Call.Open() {
+		if c.Running && !c.Call.Started() && (c.Call.Blocked == toolcall.NotBlocked || c.Call.Blocked == toolcall.BlockedClock) {
 			add(&c.Manage, doRevoke, "Revoke", "", "")
 		}
 		add(&c.Manage, doInterrupt, "Interrupt the reply", "", "")
@@ -277,39 +278,39 @@ func (c *card) actions(p *gateway.Peer, base url.Values) {
 // or plain.
 type state struct{ Word, Tone string }
 
-func stateOf(c *message.Call) state {
+func stateOf(c *toolcall.Call) state {
 	tone := "plain"
 	switch c.Phase() {
-	case message.PhaseAsking:
+	case toolcall.PhaseAsking:
 		tone = "ask"
-	case message.PhaseBlocked:
+	case toolcall.PhaseBlocked:
 		tone = "bad"
-	case message.PhaseReady, message.PhaseQueued, message.PhaseRunning, message.PhaseRetrying:
+	case toolcall.PhaseReady, toolcall.PhaseQueued, toolcall.PhaseRunning, toolcall.PhaseRetrying:
 		tone = "work"
-	case message.PhaseFinished:
+	case toolcall.PhaseFinished:
 		word, good := asked.Ended(c)
 		if !good {
 			return state{word, "bad"}
 		}
 		return state{word, "good"}
-	case message.PhaseWaiting:
+	case toolcall.PhaseWaiting:
 	}
 	word := string(c.Phase())
 	return state{strings.ToUpper(word[:1]) + word[1:], tone}
 }
 
 // blockedText says why a call is blocked.
-func blockedText(c *message.Call) string {
+func blockedText(c *toolcall.Call) string {
 	switch c.Blocked {
-	case message.BlockedUnknown:
+	case toolcall.BlockedUnknown:
 		return "The worker died after the start, so the outcome is unknown."
-	case message.BlockedDeadLetter:
+	case toolcall.BlockedDeadLetter:
 		return "Every permitted attempt was lost."
-	case message.BlockedNoWorker:
+	case toolcall.BlockedNoWorker:
 		return "No worker took it in time."
-	case message.BlockedClock:
+	case toolcall.BlockedClock:
 		return c.BlockedReason
-	case message.NotBlocked:
+	case toolcall.NotBlocked:
 	}
 	return ""
 }

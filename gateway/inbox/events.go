@@ -11,6 +11,7 @@ import (
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/reveal"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // tick is how often a stream says that it is alive. The script takes a stream
@@ -124,14 +125,14 @@ type line struct {
 // They are kept as long as somebody watches, and nowhere else.
 type progress struct {
 	mu    sync.Mutex // guards what follows
-	lines map[message.Key][]line
-	order []message.Key // oldest first
+	lines map[toolcall.Key][]line
+	order []toolcall.Key // oldest first
 }
 
-func newProgress() *progress { return &progress{lines: map[message.Key][]line{}} }
+func newProgress() *progress { return &progress{lines: map[toolcall.Key][]line{}} }
 
 // note keeps a line. Every stream brings it: it is kept once.
-func (p *progress) note(r message.ProgressRequest) line {
+func (p *progress) note(r toolcall.ProgressRequest) line {
 	l := line{Attempt: r.Attempt, N: r.N, Text: reveal.Text(r.Text)}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -155,7 +156,7 @@ func (p *progress) note(r message.ProgressRequest) line {
 }
 
 // of are the lines of a call.
-func (p *progress) of(k message.Key) []line {
+func (p *progress) of(k toolcall.Key) []line {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.lines[k])

@@ -10,7 +10,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/internal/asked"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // outcomes are what can become of an approval request, in the order of the chart.
@@ -39,14 +39,14 @@ type figuresView struct {
 	Over   chart
 	Times  chart
 	Kinds  []choice
-	Load   message.LoadReply
+	Load   toolcall.LoadReply
 	Loaded bool
 	People []reviewer
 }
 
 // reviewer is a line of the table of people.
 type reviewer struct {
-	message.ReviewerLoad
+	toolcall.ReviewerLoad
 	Group  bool
 	Median string
 	Rate   int // percent
@@ -69,7 +69,7 @@ func (in *Inbox) figures(w http.ResponseWriter, r *http.Request, p *gateway.Peer
 		return in.failed(w, v.shell, err)
 	}
 	v.count(calls, step)
-	if v.Load, err = c.Load(r.Context(), message.LoadRequest{V: 1}); err != nil {
+	if v.Load, err = c.Load(r.Context(), toolcall.LoadRequest{V: 1}); err != nil {
 		return in.failed(w, v.shell, err)
 	}
 	v.reviewers()
@@ -77,8 +77,8 @@ func (in *Inbox) figures(w http.ResponseWriter, r *http.Request, p *gateway.Peer
 }
 
 // approval requests are the calls of late about which people were asked.
-func requests(ctx context.Context, c engine.Client) ([]*message.Call, error) {
-	open, err := engine.ListAll(ctx, c, message.ListRequest{V: 1}, maxListed)
+func requests(ctx context.Context, c engine.Client) ([]*toolcall.Call, error) {
+	open, err := engine.ListAll(ctx, c, toolcall.ListRequest{V: 1}, maxListed)
 	if err != nil {
 		return nil, err
 	}
@@ -86,14 +86,14 @@ func requests(ctx context.Context, c engine.Client) ([]*message.Call, error) {
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(append(open, past...), func(c *message.Call) bool { return !asked.WasAsked(c) }), nil
+	return slices.DeleteFunc(append(open, past...), func(c *toolcall.Call) bool { return !asked.WasAsked(c) }), nil
 }
 
 // bars is how many columns the chart over time has.
 const bars = 24
 
 // count sorts approval requests into the columns of both charts.
-func (v *figuresView) count(calls []*message.Call, step time.Duration) {
+func (v *figuresView) count(calls []*toolcall.Call, step time.Duration) {
 	end := v.Now.UTC().Truncate(step).Add(step)
 	over := make([]column, bars)
 	layout := "15:04"
@@ -136,7 +136,7 @@ func (v *figuresView) count(calls []*message.Call, step time.Duration) {
 }
 
 func (v *figuresView) reviewers() {
-	for _, of := range [][]message.ReviewerLoad{v.Load.People, v.Load.Groups} {
+	for _, of := range [][]toolcall.ReviewerLoad{v.Load.People, v.Load.Groups} {
 		for _, l := range of {
 			r := reviewer{ReviewerLoad: l, Group: len(v.Load.Groups) > 0 && &of[0] == &v.Load.Groups[0], Median: "–", Rate: int(l.ApproveRate()*100 + 0.5), Fast: int(l.FastShare()*100 + 0.5)}
 			if l.Responded > 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/askance-dev/askance/gateway/gatewaytest"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // What a model writes into arguments does nothing but stand there, and what
@@ -35,7 +35,7 @@ func TestHostileArguments(t *testing.T) {
 	b.shot("card")
 	big := w.A.Propose("s2", "r1", "c1", gatewaytest.Ship, `{"big":"`+strings.Repeat("x<i>", 40_000)+`","deep":`+strings.Repeat("[", 60)+strings.Repeat("]", 60)+`}`).Key
 	many := w.A.Propose("s2", "r1", "c2", gatewaytest.Ship, `{"all":[`+strings.Repeat("1,", 20_000)+`1]}`).Key
-	for _, k := range []message.Key{big, many} {
+	for _, k := range []toolcall.Key{big, many} {
 		b.goTo(callPath(k) + "&do=approve")
 		b.see("Scroll to the end of the arguments first")
 		b.until(`document.querySelector("#panel .main-action").disabled`)

@@ -35,7 +35,7 @@ import (
 
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/webhook"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Inbox is the surface. Make one with New. It may be used from many goroutines.
@@ -64,7 +64,7 @@ func New(opts ...Option) *Inbox {
 }
 
 // people are those for whom the inbox is. A runtime has a surface of its own.
-var people = gateway.Only(message.RoleApprover, message.RoleOperator, message.RoleAuditor)
+var people = gateway.Only(toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor)
 
 // Paths of the inbox.
 const (
@@ -82,8 +82,8 @@ func (in *Inbox) Routes() []gateway.Route {
 	post := func(path string, who gateway.Access, doc string, h gateway.Handler) gateway.Route {
 		return gateway.Route{Method: http.MethodPost, Path: path, Access: who, Serve: h, Doc: doc}
 	}
-	approvers, operators := gateway.Only(message.RoleApprover), gateway.Only(message.RoleOperator)
-	both := gateway.Only(message.RoleApprover, message.RoleOperator)
+	approvers, operators := gateway.Only(toolcall.RoleApprover), gateway.Only(toolcall.RoleOperator)
+	both := gateway.Only(toolcall.RoleApprover, toolcall.RoleOperator)
 	check := post("/inbox/check", approvers, "Check edited arguments before they are sent.", in.check)
 	check.Safe = true
 	stream := get("/inbox/events", "Send changes as server-sent events.", in.events)

@@ -12,6 +12,7 @@ import (
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Bounds of what is listed.
@@ -104,7 +105,7 @@ type row struct {
 
 func (in *Inbox) list(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	s := in.shell(r, p, "inbox", "askance inbox")
-	side, err := in.side(r.Context(), p, filterOf(r.URL.Query()), message.Key{})
+	side, err := in.side(r.Context(), p, filterOf(r.URL.Query()), toolcall.Key{})
 	if err != nil {
 		return in.failed(w, s, err)
 	}
@@ -113,16 +114,16 @@ func (in *Inbox) list(w http.ResponseWriter, r *http.Request, p *gateway.Peer) e
 }
 
 // side makes the list. selected is the call whose page it stands beside.
-func (in *Inbox) side(ctx context.Context, p *gateway.Peer, f filter, selected message.Key) (*side, error) {
+func (in *Inbox) side(ctx context.Context, p *gateway.Peer, f filter, selected toolcall.Key) (*side, error) {
 	c, err := p.Reader()
 	if err != nil {
 		return nil, err
 	}
-	open, err := engine.ListAll(ctx, c, message.ListRequest{V: 1}, maxListed)
+	open, err := engine.ListAll(ctx, c, toolcall.ListRequest{V: 1}, maxListed)
 	if err != nil {
 		return nil, err
 	}
-	by := map[string][]*message.Call{}
+	by := map[string][]*toolcall.Call{}
 	for _, call := range open {
 		by[showOf(call)] = append(by[showOf(call)], call)
 	}
@@ -141,20 +142,20 @@ func (in *Inbox) side(ctx context.Context, p *gateway.Peer, f filter, selected m
 }
 
 // showOf is the tab of an open call.
-func showOf(c *message.Call) string {
+func showOf(c *toolcall.Call) string {
 	switch c.Phase() {
-	case message.PhaseAsking:
+	case toolcall.PhaseAsking:
 		return showOpen
-	case message.PhaseBlocked:
+	case toolcall.PhaseBlocked:
 		return showBlocked
-	case message.PhaseReady, message.PhaseQueued, message.PhaseRunning, message.PhaseRetrying:
+	case toolcall.PhaseReady, toolcall.PhaseQueued, toolcall.PhaseRunning, toolcall.PhaseRetrying:
 		return showRunning
 	default:
 		return "" // it waits for another call
 	}
 }
 
-func (s *side) tabs(f filter, by map[string][]*message.Call) {
+func (s *side) tabs(f filter, by map[string][]*toolcall.Call) {
 	for _, t := range []struct{ name, label string }{{showOpen, "Open"}, {showRunning, "Running"}, {showBlocked, "Blocked"}, {showDone, "Finished"}} {
 		g := f
 		g.Show = t.name
@@ -167,14 +168,14 @@ func (s *side) tabs(f filter, by map[string][]*message.Call) {
 }
 
 // rows are the calls that match.
-func (s *side) rows(p *gateway.Peer, calls []*message.Call, selected message.Key) {
+func (s *side) rows(p *gateway.Peer, calls []*toolcall.Call, selected toolcall.Key) {
 	match := matcher(s.Filter.Words)
 	base := s.Filter.values()
 	for _, c := range calls {
 		if !slices.Contains(s.Tools, c.Tool) {
 			s.Tools = append(s.Tools, c.Tool)
 		}
-		mine := p.Has(message.RoleApprover) && asked.MayRespond(c, p.Name) != asked.No
+		mine := p.Has(toolcall.RoleApprover) && asked.MayRespond(c, p.Name) != asked.No
 		if !match(c) || s.Filter.Tool != "" && c.Tool != s.Filter.Tool || s.Filter.Mine && !mine {
 			continue
 		}
@@ -187,7 +188,7 @@ func (s *side) rows(p *gateway.Peer, calls []*message.Call, selected message.Key
 	slices.Sort(s.Tools)
 }
 
-func rowOf(c *message.Call, p *gateway.Peer, mine bool, base url.Values, selected message.Key) row {
+func rowOf(c *toolcall.Call, p *gateway.Peer, mine bool, base url.Values, selected toolcall.Key) row {
 	r := row{ID: domID(c.Key), Href: address(c.Key, base), Tool: c.Tool, State: stateOf(c), Mine: mine, Selected: c.Key == selected, Asked: c.UpdatedAt}
 	if c.Request != nil {
 		r.Text = c.Request.Text
@@ -205,16 +206,16 @@ func rowOf(c *message.Call, p *gateway.Peer, mine bool, base url.Values, selecte
 	switch {
 	case voted:
 		r.Note = "You " + asked.Said(v)
-	case p.Has(message.RoleApprover) && !mine:
+	case p.Has(toolcall.RoleApprover) && !mine:
 		r.Note = "You are not an approver"
 	}
 	return r
 }
 
 // matcher gives the test for a filter: every word of it must occur somewhere.
-func matcher(filter string) func(*message.Call) bool {
+func matcher(filter string) func(*toolcall.Call) bool {
 	words := strings.Fields(strings.ToLower(filter))
-	return func(c *message.Call) bool {
+	return func(c *toolcall.Call) bool {
 		if len(words) == 0 {
 			return true
 		}
@@ -232,8 +233,8 @@ func matcher(filter string) func(*message.Call) bool {
 const recentRecords = 6000
 
 // lately gives the finished calls of late, the newest first.
-func lately(ctx context.Context, c engine.Client) ([]*message.Call, error) {
-	r := message.ListRequest{V: 1, All: true, States: []message.ToolCallState{message.ToolCallFinished}}
+func lately(ctx context.Context, c engine.Client) ([]*toolcall.Call, error) {
+	r := toolcall.ListRequest{V: 1, All: true, States: []message.ToolCallState{message.ToolCallFinished}}
 	page, err := c.List(ctx, r)
 	if err != nil {
 		return nil, err
@@ -253,13 +254,13 @@ func lately(ctx context.Context, c engine.Client) ([]*message.Call, error) {
 		}
 		out = append(out, rest...)
 	}
-	slices.SortStableFunc(out, func(a, b *message.Call) int { return b.UpdatedAt.Compare(a.UpdatedAt) })
+	slices.SortStableFunc(out, func(a, b *toolcall.Call) int { return b.UpdatedAt.Compare(a.UpdatedAt) })
 	return out, nil
 }
 
 // lastProposed looks for the place of the call that was proposed last: lists
 // begin at a place, and the journal may be long.
-func lastProposed(ctx context.Context, c engine.Client, r message.ListRequest, known uint64) (uint64, error) {
+func lastProposed(ctx context.Context, c engine.Client, r toolcall.ListRequest, known uint64) (uint64, error) {
 	r.Limit = 1
 	beyond := func(at uint64) (uint64, error) {
 		r.After = at

@@ -20,6 +20,7 @@ import (
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/reveal"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 //go:embed templates
@@ -59,7 +60,7 @@ func (in *Inbox) shell(r *http.Request, p *gateway.Peer, nav, title string) shel
 	s := shell{
 		Title: title, Nav: nav, Who: p.Name, Space: string(p.Space.ID), Role: roles(p), CSRF: p.CSRF, Now: in.now(),
 		CSS: in.assets.url("inbox.css"), JS: in.assets.url("app.js"), Icon: in.assets.url("icon.svg"),
-		Approver: p.Has(message.RoleApprover), Operator: p.Has(message.RoleOperator), Login: p.CSRF != "",
+		Approver: p.Has(toolcall.RoleApprover), Operator: p.Has(toolcall.RoleOperator), Login: p.CSRF != "",
 	}
 	if c, err := r.Cookie(themeCookie); err == nil && (c.Value == "dark" || c.Value == "light") {
 		s.Theme = c.Value
@@ -208,14 +209,14 @@ func initial(name string) string {
 }
 
 // domID names the call in pages and events. Ids of calls may contain anything.
-func domID(k message.Key) string {
+func domID(k toolcall.Key) string {
 	sum := sha256.Sum256([]byte(k.IdempotencyKey()))
 	return "c" + hex.EncodeToString(sum[:8])
 }
 
 // address is the page of a call. more are further parameters, in pairs; those
 // without a value are left out.
-func address(k message.Key, base url.Values, more ...string) string {
+func address(k toolcall.Key, base url.Values, more ...string) string {
 	q := url.Values{}
 	maps.Copy(q, base)
 	q.Set("session", string(k.Session))
@@ -230,7 +231,7 @@ func address(k message.Key, base url.Values, more ...string) string {
 }
 
 // keyOf reads the address of a call.
-func keyOf(q url.Values, space message.SpaceID) (message.Key, error) {
-	k := message.Key{Space: space, Session: message.SessionID(q.Get("session")), Reply: message.ReplyID(q.Get("reply")), Call: message.CallID(q.Get("call"))}
+func keyOf(q url.Values, space toolcall.SpaceID) (toolcall.Key, error) {
+	k := toolcall.Key{Space: space, Session: message.SessionID(q.Get("session")), Reply: message.ReplyID(q.Get("reply")), Call: message.CallID(q.Get("call"))}
 	return k, k.Validate()
 }

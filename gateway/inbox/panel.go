@@ -15,6 +15,7 @@ import (
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // What can be done with a call.
@@ -62,7 +63,7 @@ type panel struct {
 	Faults  []fault
 	Diff    []change
 	Ruled   []ruleChoice
-	Limits  *message.RememberLimits
+	Limits  *toolcall.RememberLimits
 	CanTerm bool // what may be remembered can be bounded
 	Hidden  bool
 	Post    string
@@ -94,7 +95,7 @@ func (c *card) panel(p *gateway.Peer, f *form) {
 		v.Post, v.Attempt = "/inbox/"+f.Do, c.Call.Attempt.Number
 		return
 	}
-	v.Verb = asked.Verb(message.Response{Kind: kindOf(f.Do), Input: inputOf(f)})
+	v.Verb = asked.Verb(toolcall.Response{Kind: kindOf(f.Do), Input: inputOf(f)})
 	switch {
 	case !c.Open:
 		v.Stale = "Decided meanwhile: " + orWord(c.Over, "the call is "+string(c.Call.State)) + ". Nothing was sent."
@@ -171,7 +172,7 @@ func readForm(r *http.Request) (*form, error) {
 	f.Attempt, _ = strconv.Atoi(q.Get("attempt")) // 0 is none, which the engine refuses
 	for _, text := range q["rule"] {
 		i, err := strconv.Atoi(text)
-		if err != nil || i < 0 || i >= message.MaxStandingRules {
+		if err != nil || i < 0 || i >= toolcall.MaxStandingRules {
 			return nil, &message.Error{Code: message.CodeInvalid, Op: "read form", What: "rule is no number of a rule", Hint: "load the page again"}
 		}
 		f.Rules = append(f.Rules, i)
@@ -182,20 +183,20 @@ func readForm(r *http.Request) (*form, error) {
 	return f, nil
 }
 
-func kindOf(do string) message.ResponseKind {
+func kindOf(do string) toolcall.ResponseKind {
 	switch do {
 	case doApprove, doEdit:
-		return message.ResponseApprove
+		return toolcall.ResponseApprove
 	case doReject:
-		return message.ResponseReject
+		return toolcall.ResponseReject
 	case doRespond:
-		return message.ResponseRespond
+		return toolcall.ResponseRespond
 	case doDelegate:
-		return message.ResponseDelegate
+		return toolcall.ResponseDelegate
 	case doSkip:
-		return message.ResponseSkip
+		return toolcall.ResponseSkip
 	}
-	return message.ResponseKind(do)
+	return toolcall.ResponseKind(do)
 }
 
 func inputOf(f *form) *string {
@@ -207,8 +208,8 @@ func inputOf(f *form) *string {
 
 // answerOf makes the answer of a form, for a call as it is now; the digest is
 // that of the form.
-func answerOf(f *form, k message.Key, suggested []message.PermissionRule, now time.Time) (message.Response, error) {
-	a := message.Response{V: 1, Key: k, Digest: f.Digest, Kind: kindOf(f.Do), Input: inputOf(f)}
+func answerOf(f *form, k toolcall.Key, suggested []message.PermissionRule, now time.Time) (toolcall.Response, error) {
+	a := toolcall.Response{V: 1, Key: k, Digest: f.Digest, Kind: kindOf(f.Do), Input: inputOf(f)}
 	switch f.Do {
 	case doReject:
 		a.Feedback = f.Feedback
@@ -225,7 +226,7 @@ func answerOf(f *form, k message.Key, suggested []message.PermissionRule, now ti
 }
 
 // terms are what is to be remembered.
-func (f *form) terms(a *message.Response, suggested []message.PermissionRule, now time.Time) error {
+func (f *form) terms(a *toolcall.Response, suggested []message.PermissionRule, now time.Time) error {
 	if f.Remember == "" {
 		return nil
 	}
@@ -250,7 +251,7 @@ func (f *form) terms(a *message.Response, suggested []message.PermissionRule, no
 		a.Rules = rules
 		return nil
 	}
-	t := &message.StandingTerms{Rules: rules, Scope: message.StandingScope(f.Scope)}
+	t := &toolcall.StandingTerms{Rules: rules, Scope: toolcall.StandingScope(f.Scope)}
 	if f.Last != "" {
 		d, err := time.ParseDuration(f.Last)
 		if err != nil || d <= 0 {
@@ -266,7 +267,7 @@ func (f *form) terms(a *message.Response, suggested []message.PermissionRule, no
 		t.Uses = n
 	}
 	if f.Path != "" || f.Limit != "" {
-		t.Budget = &message.Budget{Path: f.Path, Limit: f.Limit}
+		t.Budget = &toolcall.Budget{Path: f.Path, Limit: f.Limit}
 	}
 	a.Remember = t
 	return nil
@@ -283,8 +284,8 @@ type choice struct{ Value, Label string }
 
 // scopes are for whom a rule can be remembered. Without a rule that lets it be
 // remembered, it is for the session at most.
-func scopes(limits *message.RememberLimits) []choice {
-	all := []message.StandingScope{message.ScopeSession, message.ScopeCallLike, message.ScopeAgent, message.ScopeUser, message.ScopeSpace}
+func scopes(limits *toolcall.RememberLimits) []choice {
+	all := []toolcall.StandingScope{toolcall.ScopeSession, toolcall.ScopeCallLike, toolcall.ScopeAgent, toolcall.ScopeUser, toolcall.ScopeSpace}
 	if limits == nil {
 		all = all[:2]
 	}
@@ -319,13 +320,13 @@ func (in *Inbox) check(w http.ResponseWriter, r *http.Request, p *gateway.Peer) 
 	if err != nil {
 		return err
 	}
-	c, err := p.As(message.RoleApprover)
+	c, err := p.As(toolcall.RoleApprover)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
 	defer cancel()
-	shown, err := c.Show(ctx, message.ShowRequest{V: 1, Key: k})
+	shown, err := c.Show(ctx, toolcall.ShowRequest{V: 1, Key: k})
 	if err != nil {
 		return err
 	}
@@ -335,7 +336,7 @@ func (in *Inbox) check(w http.ResponseWriter, r *http.Request, p *gateway.Peer) 
 }
 
 // judge gives what is wrong with edited arguments, and what they change.
-func judge(space *gateway.Space, c *message.Call, input string) ([]fault, []change) {
+func judge(space *gateway.Space, c *toolcall.Call, input string) ([]fault, []change) {
 	if err := asked.CheckInput(input); err != nil {
 		return []fault{faultOf(err)}, nil
 	}

@@ -14,13 +14,14 @@ import (
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/reveal"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // answerWithin bounds one answer.
 const answerWithin = 20 * time.Second
 
 // deed does what a form asks for, and gives the call as it is then.
-type deed func(ctx context.Context, k message.Key, f *form) (*message.Call, error)
+type deed func(ctx context.Context, k toolcall.Key, f *form) (*toolcall.Call, error)
 
 // carryOut reads a form, does what it says and goes back to the page of the
 // call: with what became of it, or with what is wrong and the form as it was.
@@ -50,8 +51,8 @@ func (in *Inbox) carryOut(w http.ResponseWriter, r *http.Request, p *gateway.Pee
 }
 
 func (in *Inbox) answer(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
-	return in.carryOut(w, r, p, func(ctx context.Context, k message.Key, f *form) (*message.Call, error) {
-		c, err := p.As(message.RoleApprover)
+	return in.carryOut(w, r, p, func(ctx context.Context, k toolcall.Key, f *form) (*toolcall.Call, error) {
+		c, err := p.As(toolcall.RoleApprover)
 		if err != nil {
 			return nil, err
 		}
@@ -96,11 +97,11 @@ func (f *form) complete() error {
 
 // ready looks at the approval request before something is sent that depends on what it
 // offers: the suggested rules, and that an edit changes something.
-func (f *form) ready(ctx context.Context, c engine.Client, k message.Key) ([]message.PermissionRule, error) {
+func (f *form) ready(ctx context.Context, c engine.Client, k toolcall.Key) ([]message.PermissionRule, error) {
 	if f.Do != doEdit && f.Remember == "" {
 		return nil, nil
 	}
-	shown, err := c.Show(ctx, message.ShowRequest{V: 1, Key: k})
+	shown, err := c.Show(ctx, toolcall.ShowRequest{V: 1, Key: k})
 	if err != nil {
 		return nil, err
 	}
@@ -111,46 +112,46 @@ func (f *form) ready(ctx context.Context, c engine.Client, k message.Key) ([]mes
 }
 
 func (in *Inbox) resolve(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
-	return in.carryOut(w, r, p, func(ctx context.Context, k message.Key, f *form) (*message.Call, error) {
-		c, err := p.As(message.RoleOperator)
+	return in.carryOut(w, r, p, func(ctx context.Context, k toolcall.Key, f *form) (*toolcall.Call, error) {
+		c, err := p.As(toolcall.RoleOperator)
 		if err != nil {
 			return nil, err
 		}
-		return c.Resolve(ctx, message.ResolveRequest{V: 1, Key: k, Attempt: f.Attempt, Outcome: message.Outcome(f.Outcome), Output: f.Output, Note: f.Note})
+		return c.Resolve(ctx, toolcall.ResolveRequest{V: 1, Key: k, Attempt: f.Attempt, Outcome: toolcall.Outcome(f.Outcome), Output: f.Output, Note: f.Note})
 	})
 }
 
 func (in *Inbox) revoke(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
-	return in.carryOut(w, r, p, func(ctx context.Context, k message.Key, f *form) (*message.Call, error) {
+	return in.carryOut(w, r, p, func(ctx context.Context, k toolcall.Key, f *form) (*toolcall.Call, error) {
 		c, err := p.As(manager(p))
 		if err != nil {
 			return nil, err
 		}
-		return c.Revoke(ctx, message.RevokeRequest{V: 1, Key: k, Reason: f.Note})
+		return c.Revoke(ctx, toolcall.RevokeRequest{V: 1, Key: k, Reason: f.Note})
 	})
 }
 
 func (in *Inbox) interrupt(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
-	return in.carryOut(w, r, p, func(ctx context.Context, k message.Key, f *form) (*message.Call, error) {
+	return in.carryOut(w, r, p, func(ctx context.Context, k toolcall.Key, f *form) (*toolcall.Call, error) {
 		c, err := p.As(manager(p))
 		if err != nil {
 			return nil, err
 		}
-		_, err = c.Interrupt(ctx, message.InterruptRequest{V: 1, Session: k.Session, Reply: k.Reply, Reason: f.Note})
+		_, err = c.Interrupt(ctx, toolcall.InterruptRequest{V: 1, Session: k.Session, Reply: k.Reply, Reason: f.Note})
 		return nil, err
 	})
 }
 
 // manager is the role in which somebody takes back and interrupts.
-func manager(p *gateway.Peer) message.Role {
-	if p.Has(message.RoleOperator) {
-		return message.RoleOperator
+func manager(p *gateway.Peer) toolcall.Role {
+	if p.Has(toolcall.RoleOperator) {
+		return toolcall.RoleOperator
 	}
-	return message.RoleApprover
+	return toolcall.RoleApprover
 }
 
 // sent says where a call stands after what this person has done.
-func sent(c *message.Call, who, do string) *flash {
+func sent(c *toolcall.Call, who, do string) *flash {
 	switch do {
 	case doResolve:
 		return &flash{Tone: "good", Text: "Resolved: the call is " + string(c.State) + "."}
@@ -163,7 +164,7 @@ func sent(c *message.Call, who, do string) *flash {
 		if v.By.Name != who {
 			continue
 		}
-		a := message.Response{Kind: v.Kind, Digest: v.Digest}
+		a := toolcall.Response{Kind: v.Kind, Digest: v.Digest}
 		if v.Made != "" {
 			a.Digest = v.Made
 		}
@@ -187,7 +188,7 @@ func (in *Inbox) failed(w http.ResponseWriter, s shell, err error) error {
 }
 
 // openLink reads the token of a link. It changes nothing.
-func (in *Inbox) openLink(token string, space message.SpaceID) (k message.Key, f *form, err error) {
+func (in *Inbox) openLink(token string, space toolcall.SpaceID) (k toolcall.Key, f *form, err error) {
 	if in.links == nil {
 		return k, nil, &message.Error{Code: message.CodeNotFound, Op: "open link", What: "the link is not valid here", Hint: "find the request in the inbox"}
 	}
@@ -196,7 +197,7 @@ func (in *Inbox) openLink(token string, space message.SpaceID) (k message.Key, f
 		return k, nil, err
 	}
 	f = &form{Do: doReject, Digest: l.Digest, Link: token}
-	if l.Kind == message.ResponseApprove {
+	if l.Kind == toolcall.ResponseApprove {
 		f.Do = doApprove
 	}
 	return l.Key, f, nil
@@ -217,7 +218,7 @@ func (in *Inbox) fromLink(w http.ResponseWriter, r *http.Request, p *gateway.Pee
 // spend uses up the link by which somebody came, just before its answer goes to
 // the engine: whoever sees that the answer would be refused does not use it up.
 // Groups only the engine knows, so that its refusal of somebody may.
-func (in *Inbox) spend(ctx context.Context, c engine.Client, who string, f *form, a message.Response) error {
+func (in *Inbox) spend(ctx context.Context, c engine.Client, who string, f *form, a toolcall.Response) error {
 	if f.Link == "" {
 		return nil
 	}
@@ -229,7 +230,7 @@ func (in *Inbox) spend(ctx context.Context, c engine.Client, who string, f *form
 	if k != a.Key || is.Digest != a.Digest || is.Do != f.Do {
 		return &message.Error{Code: message.CodeInvalid, Op: "use link", What: "the link is for another response", Hint: "follow it again"}
 	}
-	shown, err := c.Show(ctx, message.ShowRequest{V: 1, Key: k})
+	shown, err := c.Show(ctx, toolcall.ShowRequest{V: 1, Key: k})
 	if err != nil {
 		return err
 	}

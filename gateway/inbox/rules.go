@@ -11,12 +11,13 @@ import (
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // standingApprovalView is a standing approval.
 type standingApprovalView struct {
-	*message.StandingApproval
-	State  message.StandingState
+	*toolcall.StandingApproval
+	State  toolcall.StandingState
 	Rules  []string
 	Same   []string
 	Left   string
@@ -33,7 +34,7 @@ func (in *Inbox) rules(w http.ResponseWriter, r *http.Request, p *gateway.Peer) 
 		return err
 	}
 	all := r.URL.Query().Get("all") != ""
-	page, err := c.StandingApprovals(r.Context(), message.StandingApprovalsRequest{V: 1, All: all})
+	page, err := c.StandingApprovals(r.Context(), toolcall.StandingApprovalsRequest{V: 1, All: all})
 	if err != nil {
 		return in.failed(w, s, err)
 	}
@@ -49,7 +50,7 @@ func (in *Inbox) rules(w http.ResponseWriter, r *http.Request, p *gateway.Peer) 
 	}{s, all, page.Next != "", out})
 }
 
-func standingApprovalOf(l *message.StandingApproval, p *gateway.Peer, s shell) standingApprovalView {
+func standingApprovalOf(l *toolcall.StandingApproval, p *gateway.Peer, s shell) standingApprovalView {
 	v := standingApprovalView{StandingApproval: l, State: l.State(s.Now), Left: l.Text(), From: address(l.From, nil)}
 	for _, rule := range l.Terms.Rules {
 		v.Rules = append(v.Rules, asked.RuleText(rule))
@@ -65,7 +66,7 @@ func standingApprovalOf(l *message.StandingApproval, p *gateway.Peer, s shell) s
 		v.By += asked.Who(g.By)
 		mine = mine || s.Approver && g.By.Name == p.Name
 	}
-	v.Revoke = mine && v.State == message.StandingActive
+	v.Revoke = mine && v.State == toolcall.StandingActive
 	return v
 }
 
@@ -81,7 +82,7 @@ func (in *Inbox) revokeRule(w http.ResponseWriter, r *http.Request, p *gateway.P
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
 	defer cancel()
-	if _, err := c.RevokeStandingApproval(ctx, message.RevokeStandingApprovalRequest{V: 1, ID: message.StandingID(r.PostForm.Get("standing_approval"))}); err != nil {
+	if _, err := c.RevokeStandingApproval(ctx, toolcall.RevokeStandingApprovalRequest{V: 1, ID: toolcall.StandingID(r.PostForm.Get("standing_approval"))}); err != nil {
 		return in.failed(w, s, err)
 	}
 	http.Redirect(w, r, pathRules+"?all=1", http.StatusSeeOther)
@@ -91,8 +92,8 @@ func (in *Inbox) revokeRule(w http.ResponseWriter, r *http.Request, p *gateway.P
 // explanation is how the policy of now judges a call, as far as a page shows
 // it. Problem is set where it cannot be told.
 type explanation struct {
-	Problem           string                   `json:"-"`
-	StandingApprovals []message.StandingStatus `json:"-"` // that the decision on record relies on
+	Problem           string                    `json:"-"`
+	StandingApprovals []toolcall.StandingStatus `json:"-"` // that the decision on record relies on
 
 	Decision string   `json:"decision"`
 	Mode     string   `json:"mode"`
@@ -133,8 +134,8 @@ type piece struct {
 }
 
 // explain asks the engine, which leaves out what rules hide.
-func explain(ctx context.Context, client engine.Client, c *message.Call) *explanation {
-	out, err := client.Explain(ctx, message.ExplainRequest{V: 1, Key: c.Key})
+func explain(ctx context.Context, client engine.Client, c *toolcall.Call) *explanation {
+	out, err := client.Explain(ctx, toolcall.ExplainRequest{V: 1, Key: c.Key})
 	switch {
 	case err != nil:
 		return &explanation{Problem: message.AsError("explain", err).What}

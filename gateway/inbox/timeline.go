@@ -10,6 +10,7 @@ import (
 	"github.com/askance-dev/askance/gateway/agent"
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Bounds of a session's timeline.
@@ -27,7 +28,7 @@ type step struct {
 }
 
 // stepsOf words the event records of a call.
-func stepsOf(history []message.HistoryEntry) []step {
+func stepsOf(history []toolcall.HistoryEntry) []step {
 	var out []step
 	for _, h := range history {
 		if h.Note != nil {
@@ -71,11 +72,11 @@ type item struct {
 }
 
 // readTimeline reads the events of the call's session.
-func readTimeline(ctx context.Context, c engine.Client, call *message.Call) (timeline, error) {
+func readTimeline(ctx context.Context, c engine.Client, call *toolcall.Call) (timeline, error) {
 	t := teller{call: call.Key, runtime: call.Runtime, texts: map[string]int{}, inputs: map[message.CallID]*strings.Builder{}, tools: map[string]string{}}
 	after, read := uint64(0), 0
 	for read < readEvents {
-		page, err := c.Events(ctx, message.EventsRequest{V: 1, Session: call.Session, After: after, Limit: 1000})
+		page, err := c.Events(ctx, toolcall.EventsRequest{V: 1, Session: call.Session, After: after, Limit: 1000})
 		if errors.Is(err, message.ErrNotFound) {
 			break
 		}
@@ -104,7 +105,7 @@ func readTimeline(ctx context.Context, c engine.Client, call *message.Call) (tim
 
 // teller makes items of events.
 type teller struct {
-	call    message.Key
+	call    toolcall.Key
 	runtime string // whose session it is, as authenticated
 	agent   string
 	items   []item
@@ -140,7 +141,7 @@ func (t *teller) tell(ev message.Event) {
 	case *message.ToolCallStart:
 		t.start(ev)
 	case *message.ToolCallDelta:
-		if b := t.inputs[ev.ToolCallID]; b != nil && b.Len() < message.MaxInputBytes {
+		if b := t.inputs[ev.ToolCallID]; b != nil && b.Len() < toolcall.MaxInputBytes {
 			b.WriteString(ev.Delta)
 		}
 	case *message.RequireUserConfirm:

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 	"pgregory.net/rapid"
 )
 
@@ -78,9 +79,9 @@ func TestTerms(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	text := "rm /tmp/a:*"
 	suggested := []message.PermissionRule{{ToolName: "bash", RuleContent: &text, Behavior: message.BehaviorAllow, Source: "suggested"}, {ToolName: "bash", Behavior: message.BehaviorAllow}}
-	answer := func(f form) (message.Response, error) {
+	answer := func(f form) (toolcall.Response, error) {
 		f.Do, f.Digest = doApprove, "sha256:1"
-		return answerOf(&f, message.Key{}, suggested, now)
+		return answerOf(&f, toolcall.Key{}, suggested, now)
 	}
 	a, err := answer(form{Remember: "terms", Rules: []int{0}, Contents: map[int]string{0: "rm /tmp/a/b:*"}, Scope: "session", Last: "1h", Uses: "3", Path: "args.n", Limit: "10"})
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/askance-dev/askance/message"
 	v1 "github.com/askance-dev/askance/message/v1"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Proposal reads the tool calls of one turn from the assistant's dicts, and the
@@ -53,7 +54,7 @@ func Result(op string, raw []message.RawJSON, call message.CallID) (message.Tool
 
 // Calls makes dicts of the calls of a reply as they stand: the assistant's
 // tool_use blocks with the open approval requests, then the results.
-func Calls(kind string, reply message.ReplyID, calls []*message.Call) ([]message.RawJSON, []Loss, error) {
+func Calls(kind string, reply message.ReplyID, calls []*toolcall.Call) ([]message.RawJSON, []Loss, error) {
 	if len(calls) == 0 {
 		return []message.RawJSON{}, nil, nil
 	}

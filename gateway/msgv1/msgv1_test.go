@@ -10,6 +10,7 @@ import (
 
 	"github.com/askance-dev/askance/gateway/msgv1"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -145,11 +146,11 @@ func TestDecisions(t *testing.T) {
 // TestCalls writes calls as they stand.
 func TestCalls(t *testing.T) {
 	at := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
-	call := func(id, tool string, state message.ToolCallState, r *message.ToolResultBlock) *message.Call {
-		return &message.Call{Key: message.Key{Session: "s", Reply: "r1", Call: message.CallID(id)}, Agent: "Friday", Tool: tool, Input: `{"n":1}`, State: state, Digest: "sha256:" + id, ProposedAt: at, Result: r}
+	call := func(id, tool string, state message.ToolCallState, r *message.ToolResultBlock) *toolcall.Call {
+		return &toolcall.Call{Key: toolcall.Key{Session: "s", Reply: "r1", Call: message.CallID(id)}, Agent: "Friday", Tool: tool, Input: `{"n":1}`, State: state, Digest: "sha256:" + id, ProposedAt: at, Result: r}
 	}
 	result := &message.ToolResultBlock{ID: "c2", Name: "drop", State: message.ToolResultDenied, Output: message.Content{Text: "tables are not dropped here"}, CreatedAt: "2026-03-01T09:00:01"}
-	got, lost, err := msgv1.Calls(msgv1.Type, "r1", []*message.Call{call("c1", "pay", message.ToolCallAsking, nil), call("c2", "drop", message.ToolCallFinished, result)})
+	got, lost, err := msgv1.Calls(msgv1.Type, "r1", []*toolcall.Call{call("c1", "pay", message.ToolCallAsking, nil), call("c2", "drop", message.ToolCallFinished, result)})
 	if err != nil {
 		t.Fatal(err)
 	}

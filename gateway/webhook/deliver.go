@@ -17,13 +17,14 @@ import (
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // unsure is the pause where it cannot be told whether an approval request is still open.
 const unsure = 15 * time.Second
 
 // deliver deals with one event record for one destination.
-func (w *Webhooks) deliver(ctx context.Context, d *Destination, dl message.Delivery) {
+func (w *Webhooks) deliver(ctx context.Context, d *Destination, dl toolcall.Delivery) {
 	n := w.noticeOf(d, dl.Record)
 	if n == nil {
 		w.resolve(ctx, dl)
@@ -57,8 +58,8 @@ func (w *Webhooks) deliver(ctx context.Context, d *Destination, dl message.Deliv
 	}
 }
 
-func (w *Webhooks) addDeadLetter(ctx context.Context, d *Destination, dl message.Delivery, cause error) {
-	err := w.cfg.Outbox.AddDeadLetter(ctx, message.DeadLetter{Destination: d.Name, Seq: dl.Record.Seq, Attempts: dl.Attempt, Error: cause.Error(), At: time.Now().UTC()})
+func (w *Webhooks) addDeadLetter(ctx context.Context, d *Destination, dl toolcall.Delivery, cause error) {
+	err := w.cfg.Outbox.AddDeadLetter(ctx, toolcall.DeadLetter{Destination: d.Name, Seq: dl.Record.Seq, Attempts: dl.Attempt, Error: cause.Error(), At: time.Now().UTC()})
 	if err != nil {
 		w.cfg.Log.Error("a dead letter cannot be kept; the message is tried again", "destination", d.Name, "seq", dl.Record.Seq, "err", err)
 		w.again(dl, w.pause(dl.Attempt, 0))
@@ -69,13 +70,13 @@ func (w *Webhooks) addDeadLetter(ctx context.Context, d *Destination, dl message
 
 // resolve is done with a record. If that does not reach the outbox, it comes again:
 // at least once is what is promised.
-func (w *Webhooks) resolve(ctx context.Context, dl message.Delivery) {
+func (w *Webhooks) resolve(ctx context.Context, dl toolcall.Delivery) {
 	if err := dl.Done(ctx); err != nil {
 		w.cfg.Log.Debug("a delivery is not resolved; it comes again", "seq", dl.Record.Seq, "err", err)
 	}
 }
 
-func (w *Webhooks) again(dl message.Delivery, pause time.Duration) {
+func (w *Webhooks) again(dl toolcall.Delivery, pause time.Duration) {
 	if err := dl.Again(pause); err != nil {
 		w.cfg.Log.Debug("a delivery is not put back; it comes again", "seq", dl.Record.Seq, "err", err)
 	}
@@ -202,10 +203,10 @@ func (d *Destination) write(n *Notice) ([]byte, error) {
 func (*Webhooks) Routes() []gateway.Route { return nil }
 
 // Space is whose event records are told.
-func (w *Webhooks) Space() message.SpaceID { return w.cfg.Space.ID }
+func (w *Webhooks) Space() toolcall.SpaceID { return w.cfg.Space.ID }
 
 // DeadLetters are the dead letters of the space.
-func (w *Webhooks) DeadLetters(ctx context.Context) ([]message.DeadLetter, error) {
+func (w *Webhooks) DeadLetters(ctx context.Context) ([]toolcall.DeadLetter, error) {
 	return w.cfg.Outbox.DeadLetters(ctx)
 }
 
@@ -233,7 +234,7 @@ func (w *Webhooks) Retry(ctx context.Context, destination string, seq uint64) (F
 	if err != nil {
 		return "", err
 	}
-	i := slices.IndexFunc(letters, func(l message.DeadLetter) bool { return l.Destination == destination && l.Seq == seq })
+	i := slices.IndexFunc(letters, func(l toolcall.DeadLetter) bool { return l.Destination == destination && l.Seq == seq })
 	if i < 0 {
 		return "", &message.Error{Code: message.CodeNotFound, Op: op, What: "there is no such dead letter", Hint: "list them"}
 	}

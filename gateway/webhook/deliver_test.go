@@ -11,6 +11,7 @@ import (
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/gateway/webhook"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // An approval request and its outcome come, signed, with what a person needs; votes of a
@@ -155,7 +156,7 @@ func TestStale(t *testing.T) {
 }
 
 // buried waits until there are so many dead letters.
-func deadLetters(t *testing.T, w *gatewaytest.World, n int) []message.DeadLetter {
+func deadLetters(t *testing.T, w *gatewaytest.World, n int) []toolcall.DeadLetter {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), gatewaytest.Patience)
 	defer cancel()
@@ -271,8 +272,8 @@ type lossy struct {
 	died chan struct{}
 }
 
-func (l lossy) Follow(ctx context.Context, destination string, f func(context.Context, message.Delivery)) error {
-	return l.Outbox.Follow(ctx, destination, func(ctx context.Context, d message.Delivery) {
+func (l lossy) Follow(ctx context.Context, destination string, f func(context.Context, toolcall.Delivery)) error {
+	return l.Outbox.Follow(ctx, destination, func(ctx context.Context, d toolcall.Delivery) {
 		if c := d.Record.Record.Call; c != nil && c.Session == "s1" && d.Attempt == 1 {
 			d.Done = func(context.Context) error { close(l.died); return errors.New("killed") }
 		}

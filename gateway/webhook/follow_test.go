@@ -13,7 +13,7 @@ import (
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/gateway/inbox"
 	"github.com/askance-dev/askance/gateway/webhook"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // linked is a world whose inbox takes links.
@@ -35,7 +35,7 @@ func newLinked(t *testing.T) *linked {
 }
 
 // token is that of a link about the approval request as it is.
-func (l *linked) token(k message.Key, kind message.ResponseKind) string {
+func (l *linked) token(k toolcall.Key, kind toolcall.ResponseKind) string {
 	l.t.Helper()
 	token, err := l.links.Token(webhook.Link{Key: k, Digest: l.A.Show(k).Digest, Kind: kind, Expires: time.Now().Add(time.Hour), Destination: "bot", Seq: 1})
 	if err != nil {
@@ -105,14 +105,14 @@ func (l *linked) confirm(who string, p page, change func(url.Values)) page {
 	return l.do(req, who)
 }
 
-func (l *linked) votes(k message.Key) int { return len(l.A.Show(k).Votes) }
+func (l *linked) votes(k toolcall.Key) int { return len(l.A.Show(k).Votes) }
 
 // Opening a link, however often and by whomever, decides nothing; confirming it
 // does, once, in the name of who is logged in.
 func TestFollow(t *testing.T) {
 	l := newLinked(t)
 	k := l.A.Ask("s1", "r1", "c1")
-	token := l.token(k, message.ResponseApprove)
+	token := l.token(k, toolcall.ResponseApprove)
 	if p := l.open("", token); p.status != http.StatusSeeOther || !strings.HasPrefix(p.location, "/login?next=") || !strings.Contains(p.location, url.QueryEscape(token)) {
 		t.Errorf("without a log-in: %d %s", p.status, p.location)
 	}
@@ -137,14 +137,14 @@ func TestFollow(t *testing.T) {
 	if r := l.confirm("alpha.ann", p, nil); r.status != http.StatusSeeOther || l.votes(k) != 1 {
 		t.Errorf("confirmed: %d %s, %d votes", r.status, r.text, l.votes(k))
 	}
-	if v := l.A.Show(k).Votes[0]; v.By.Name != "ann" || v.By.Auth != "test-cookie" || v.Kind != message.ResponseApprove {
+	if v := l.A.Show(k).Votes[0]; v.By.Name != "ann" || v.By.Auth != "test-cookie" || v.Kind != toolcall.ResponseApprove {
 		t.Errorf("the vote is %+v", v)
 	}
 	if p := l.open("alpha.bob", token); p.status != http.StatusOK || !strings.Contains(p.text, "Decided meanwhile") {
 		t.Errorf("afterwards: %d\n%s", p.status, p.text)
 	}
 	k = l.A.Ask("s1", "r1", "c2")
-	p = l.open("alpha.bob", l.token(k, message.ResponseReject))
+	p = l.open("alpha.bob", l.token(k, toolcall.ResponseReject))
 	if r := l.confirm("alpha.bob", p, func(q url.Values) { q.Set("feedback", "too much") }); r.status != http.StatusSeeOther || l.A.Finished(k).Votes[0].Feedback != "too much" {
 		t.Errorf("rejected: %d %s", r.status, r.text)
 	}
@@ -154,8 +154,8 @@ func TestFollow(t *testing.T) {
 func TestFollowRefused(t *testing.T) {
 	l := newLinked(t)
 	k := l.A.Ask("s1", "r1", "c1")
-	token := l.token(k, message.ResponseApprove)
-	late, err := l.links.Token(webhook.Link{Key: k, Digest: l.A.Show(k).Digest, Kind: message.ResponseApprove, Expires: time.Now().Add(-time.Second)})
+	token := l.token(k, toolcall.ResponseApprove)
+	late, err := l.links.Token(webhook.Link{Key: k, Digest: l.A.Show(k).Digest, Kind: toolcall.ResponseApprove, Expires: time.Now().Add(-time.Second)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,10 +185,10 @@ func TestFollowRefused(t *testing.T) {
 func TestFollowChanged(t *testing.T) {
 	l := newLinked(t)
 	k := l.A.Propose("s1", "r1", "c1", gatewaytest.Deploy, `{"v":1}`).Key
-	token := l.token(k, message.ResponseApprove)
+	token := l.token(k, toolcall.ResponseApprove)
 	before := l.open("alpha.ann", token)
 	edited := `{"v":2}`
-	l.A.SubmitResponse(gatewaytest.Bob, message.Response{Key: k, Kind: message.ResponseApprove, Input: &edited})
+	l.A.SubmitResponse(gatewaytest.Bob, toolcall.Response{Key: k, Kind: toolcall.ResponseApprove, Input: &edited})
 	votes := l.votes(k)
 	if p := l.open("alpha.ann", token); p.status != http.StatusOK || !strings.Contains(p.text, "This request changed after you opened it") || !strings.Contains(p.text, "/inbox/call?") {
 		t.Errorf("opened: %d\n%s", p.status, p.text)
@@ -202,7 +202,7 @@ func TestFollowChanged(t *testing.T) {
 func TestFollowOnce(t *testing.T) {
 	l := newLinked(t)
 	k := l.A.Propose("s1", "r1", "c1", gatewaytest.Deploy, `{"v":1}`).Key
-	token := l.token(k, message.ResponseApprove)
+	token := l.token(k, toolcall.ResponseApprove)
 	ann, bob := l.open("alpha.ann", token), l.open("alpha.bob", token)
 	if r := l.confirm("alpha.ann", ann, nil); r.status != http.StatusSeeOther || l.votes(k) != 1 {
 		t.Fatalf("first: %d, %d votes", r.status, l.votes(k))
@@ -223,7 +223,7 @@ func TestFollowRace(t *testing.T) {
 	l := newLinked(t)
 	for _, call := range []string{"c1", "c2", "c3", "c4"} {
 		k := l.A.Propose("s1", "r1", call, gatewaytest.Deploy, `{"v":1}`).Key
-		token := l.token(k, message.ResponseApprove)
+		token := l.token(k, toolcall.ResponseApprove)
 		out := make(chan page, 2)
 		for _, who := range []string{"alpha.ann", "alpha.bob"} {
 			p := l.open(who, token)

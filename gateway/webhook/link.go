@@ -12,6 +12,7 @@ import (
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // LinkPath is where links lead: the inbox serves it.
@@ -31,7 +32,7 @@ const linkDomain = "askance-link-v1\x00"
 
 // LinksConfig says how links are made. All but Life and Now are required.
 type LinksConfig struct {
-	Space message.SpaceID
+	Space toolcall.SpaceID
 	// Key authenticates links; every gateway of the space has the same one.
 	Key [32]byte
 	// Public is the URL by which browsers reach the gateway.
@@ -66,10 +67,10 @@ func NewLinks(cfg LinksConfig) (*Links, error) {
 // Link is one decision about one approval request, prepared. It says nothing about who
 // follows it.
 type Link struct {
-	Key    message.Key
+	Key    toolcall.Key
 	Digest string
 	// Kind is ResponseApprove or ResponseReject.
-	Kind    message.ResponseKind
+	Kind    toolcall.ResponseKind
 	Expires time.Time
 	// Destination and Seq say with which message it was sent.
 	Destination string
@@ -78,13 +79,13 @@ type Link struct {
 
 // body is a link as the token has it.
 type body struct {
-	V           int                  `json:"v"`
-	Key         message.Key          `json:"key"`
-	Digest      string               `json:"digest"`
-	Kind        message.ResponseKind `json:"kind"`
-	Expires     int64                `json:"expires"`
-	Destination string               `json:"to"`
-	Seq         uint64               `json:"seq"`
+	V           int                   `json:"v"`
+	Key         toolcall.Key          `json:"key"`
+	Digest      string                `json:"digest"`
+	Kind        toolcall.ResponseKind `json:"kind"`
+	Expires     int64                 `json:"expires"`
+	Destination string                `json:"to"`
+	Seq         uint64                `json:"seq"`
 }
 
 // Token makes the token of a link: the same link, the same token.
@@ -123,7 +124,7 @@ func (l *Links) of(destination string, n *Notice) *LinkSet {
 	if ends := n.Waiting.Ends; !ends.IsZero() && ends.Before(link.Expires) {
 		link.Expires = ends
 	}
-	for kind, to := range map[message.ResponseKind]*string{message.ResponseApprove: &set.Approve, message.ResponseReject: &set.Reject} {
+	for kind, to := range map[toolcall.ResponseKind]*string{toolcall.ResponseApprove: &set.Approve, toolcall.ResponseReject: &set.Reject} {
 		link.Kind = kind
 		if token, err := l.Token(link); err == nil { // without one there is still the approval request's page
 			*to = l.address(token)
@@ -134,7 +135,7 @@ func (l *Links) of(destination string, n *Notice) *LinkSet {
 
 // Open reads a token for somebody in a space. It changes nothing. Errors:
 // ErrForbidden if it is not one of this space's, ErrFinished if it is too old.
-func (l *Links) Open(token string, space message.SpaceID) (Link, error) {
+func (l *Links) Open(token string, space toolcall.SpaceID) (Link, error) {
 	const op = "open link"
 	foreign := &message.Error{Code: message.CodeForbidden, Op: op, What: "this link was not made here, or is not whole any more", Hint: "follow it from the message itself, or look for the approval request in the inbox"}
 	text, sum, ok := strings.Cut(token, ".")
@@ -146,7 +147,7 @@ func (l *Links) Open(token string, space message.SpaceID) (Link, error) {
 		return Link{}, foreign
 	}
 	var b body
-	if err := strictjson.Unmarshal(raw, &b); err != nil || b.V != 1 || b.Key.Space != space || b.Kind != message.ResponseApprove && b.Kind != message.ResponseReject {
+	if err := strictjson.Unmarshal(raw, &b); err != nil || b.V != 1 || b.Key.Space != space || b.Kind != toolcall.ResponseApprove && b.Kind != toolcall.ResponseReject {
 		return Link{}, foreign
 	}
 	link := Link{b.Key, b.Digest, b.Kind, time.Unix(b.Expires, 0).UTC(), b.Destination, b.Seq}

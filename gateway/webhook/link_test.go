@@ -11,6 +11,7 @@ import (
 
 	"github.com/askance-dev/askance/gateway/webhook"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // used is a memory of tokens for tests without NATS.
@@ -32,7 +33,7 @@ func (u *used) once(_ context.Context, token string, _ time.Duration) (bool, err
 
 var noon = time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC)
 
-func linksAt(t *testing.T, space message.SpaceID, key [32]byte, now time.Time, u *used) *webhook.Links {
+func linksAt(t *testing.T, space toolcall.SpaceID, key [32]byte, now time.Time, u *used) *webhook.Links {
 	t.Helper()
 	l, err := webhook.NewLinks(webhook.LinksConfig{Space: space, Key: key, Public: "https://x.example", UseOnce: u.once, Now: func() time.Time { return now }})
 	if err != nil {
@@ -43,7 +44,7 @@ func linksAt(t *testing.T, space message.SpaceID, key [32]byte, now time.Time, u
 
 func aLink() webhook.Link {
 	return webhook.Link{
-		Key: message.Key{Space: "alpha", Session: "s", Reply: "r", Call: "c"}, Digest: "sha256:aa", Kind: message.ResponseApprove,
+		Key: toolcall.Key{Space: "alpha", Session: "s", Reply: "r", Call: "c"}, Digest: "sha256:aa", Kind: toolcall.ResponseApprove,
 		Expires: noon.Add(time.Hour), Destination: "bot", Seq: 7,
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // The types of notices.
@@ -25,14 +26,14 @@ type Notice struct {
 	Type string `json:"type"`
 	ID   string `json:"id"`
 	// Seq orders the notices of a space; Timestamp is when it happened.
-	Seq       uint64            `json:"seq"`
-	Timestamp time.Time         `json:"timestamp"`
-	Space     message.SpaceID   `json:"space"`
-	By        message.Principal `json:"by"`   // who caused it
-	Call      *message.Call     `json:"call"` // redacted as rules say
+	Seq       uint64             `json:"seq"`
+	Timestamp time.Time          `json:"timestamp"`
+	Space     toolcall.SpaceID   `json:"space"`
+	By        toolcall.Principal `json:"by"`   // who caused it
+	Call      *toolcall.Call     `json:"call"` // redacted as rules say
 	// Waiting says who must still agree; only of approval requests.
-	Waiting *message.Waiting `json:"waiting,omitzero"`
-	Links   *LinkSet         `json:"links,omitzero"`
+	Waiting *toolcall.Waiting `json:"waiting,omitzero"`
+	Links   *LinkSet          `json:"links,omitzero"`
 	// Cut are paths of texts that were left out because the message was too long.
 	Cut []string `json:"cut,omitzero"`
 }
@@ -45,7 +46,7 @@ type LinkSet struct {
 }
 
 // eventOf sorts an event record; "" is of no interest to anybody.
-func eventOf(f *message.EventRecord) Event {
+func eventOf(f *toolcall.EventRecord) Event {
 	switch {
 	case f == nil || f.Call == nil || f.Note != nil:
 		return ""
@@ -67,7 +68,7 @@ var types = map[Event]string{EventRequest: TypeRequestOpened, EventEscalation: T
 
 // noticeOf makes the notice of a record for a destination; nil if it is not to
 // be told.
-func (w *Webhooks) noticeOf(d *Destination, r message.JournalEntry) *Notice {
+func (w *Webhooks) noticeOf(d *Destination, r toolcall.JournalEntry) *Notice {
 	if r.Invalid != nil || r.Record == nil {
 		return nil
 	}
@@ -115,7 +116,7 @@ func (n *Notice) encode() ([]byte, error) {
 	if b, err = strictjson.Marshal(short); err != nil || len(b) <= MaxNotice {
 		return b, err
 	}
-	short.Call = &message.Call{Key: n.Call.Key, Tool: n.Call.Tool, State: n.Call.State, Digest: n.Call.Digest, UpdatedAt: n.Call.UpdatedAt, ProposedAt: n.Call.ProposedAt}
+	short.Call = &toolcall.Call{Key: n.Call.Key, Tool: n.Call.Tool, State: n.Call.State, Digest: n.Call.Digest, UpdatedAt: n.Call.UpdatedAt, ProposedAt: n.Call.ProposedAt}
 	short.Cut = []string{"call"}
 	return strictjson.Marshal(short)
 }

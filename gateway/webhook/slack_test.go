@@ -13,14 +13,15 @@ import (
 
 	"github.com/askance-dev/askance/gateway/webhook"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
 
 func request(tool, text, input string) *webhook.Notice {
-	c := &message.Call{
-		Key: message.Key{Space: "default", Session: "s1", Reply: "r1", Call: "c1"}, Runtime: "support-bot", Agent: "helper", Tool: tool, Input: input, State: message.ToolCallAsking, Digest: "sha256:aa",
-		Request: &message.ApprovalRequest{V: 1, Tool: tool, Input: input, Text: text, Rule: "big refunds", Reason: "the rule \"big refunds\" asks", Requirement: message.Requirement{Quorum: 1, Deadline: noon.Add(time.Hour)}},
+	c := &toolcall.Call{
+		Key: toolcall.Key{Space: "default", Session: "s1", Reply: "r1", Call: "c1"}, Runtime: "support-bot", Agent: "helper", Tool: tool, Input: input, State: message.ToolCallAsking, Digest: "sha256:aa",
+		Request: &toolcall.ApprovalRequest{V: 1, Tool: tool, Input: input, Text: text, Rule: "big refunds", Reason: "the rule \"big refunds\" asks", Requirement: toolcall.Requirement{Quorum: 1, Deadline: noon.Add(time.Hour)}},
 	}
 	n := &webhook.Notice{
 		Type: webhook.TypeRequestOpened, ID: "msg_default_7", Seq: 7, Timestamp: noon, Space: "default", Call: c,
@@ -67,7 +68,7 @@ func TestSlack(t *testing.T) {
 	done := request("refund", "Refund 420 EUR to acme?", `{"amount":420}`)
 	done.Type, done.Waiting, done.Call.State = webhook.TypeCallFinished, nil, message.ToolCallFinished
 	done.Links.Approve, done.Links.Reject = "", ""
-	done.Call.Votes = []message.Vote{{By: message.Principal{Role: message.RoleApprover, Name: "ann"}, Kind: message.ResponseApprove, Digest: "sha256:aa"}}
+	done.Call.Votes = []toolcall.Vote{{By: toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann"}, Kind: toolcall.ResponseApprove, Digest: "sha256:aa"}}
 	done.Call.Result = &message.ToolResultBlock{ID: "c1", Name: "refund", State: message.ToolResultSuccess}
 	if b, err = webhook.Slack(done); err != nil {
 		t.Fatal(err)

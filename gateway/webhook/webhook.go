@@ -37,6 +37,7 @@ import (
 
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Config says who is told. Space and Outbox are required.
@@ -97,7 +98,7 @@ func (w *Webhooks) Run(ctx context.Context, _ *gateway.Server) {
 	var wg sync.WaitGroup
 	for name, d := range w.byName {
 		wg.Go(func() {
-			err := w.cfg.Outbox.Follow(ctx, name, func(ctx context.Context, dl message.Delivery) { w.deliver(ctx, d, dl) })
+			err := w.cfg.Outbox.Follow(ctx, name, func(ctx context.Context, dl toolcall.Delivery) { w.deliver(ctx, d, dl) })
 			if ctx.Err() == nil {
 				w.cfg.Log.Error("a webhook's destination is told nothing", "destination", name, "err", err)
 			}
@@ -107,7 +108,7 @@ func (w *Webhooks) Run(ctx context.Context, _ *gateway.Server) {
 }
 
 // self is in whose name it looks whether an approval request is still open.
-var self = message.Principal{Role: message.RoleAuditor, Name: "askance-webhooks", Auth: "in-process"}
+var self = toolcall.Principal{Role: toolcall.RoleAuditor, Name: "askance-webhooks", Auth: "in-process"}
 
 // current reports whether a notice is still true: an approval request may have been
 // resolved or asked anew since.
@@ -115,7 +116,7 @@ func (w *Webhooks) current(ctx context.Context, n *Notice) (bool, error) {
 	if !n.asks() {
 		return true, nil
 	}
-	shown, err := w.cfg.Space.As(self).Show(ctx, message.ShowRequest{V: 1, Key: n.Call.Key})
+	shown, err := w.cfg.Space.As(self).Show(ctx, toolcall.ShowRequest{V: 1, Key: n.Call.Key})
 	if errors.Is(err, message.ErrNotFound) {
 		return false, nil
 	}
@@ -130,12 +131,12 @@ func (w *Webhooks) current(ctx context.Context, n *Notice) (bool, error) {
 type Outbox interface {
 	// Follow hands out event records for a destination until ctx ends. f runs in
 	// goroutines of its own and resolves each delivery.
-	Follow(ctx context.Context, destination string, f func(context.Context, message.Delivery)) error
+	Follow(ctx context.Context, destination string, f func(context.Context, toolcall.Delivery)) error
 	// Record reads one event record again.
-	Record(ctx context.Context, seq uint64) (message.JournalEntry, error)
+	Record(ctx context.Context, seq uint64) (toolcall.JournalEntry, error)
 	// Bury keeps a delivery that is given up, Dig takes it out, and Letters lists
 	// what is buried.
-	AddDeadLetter(ctx context.Context, l message.DeadLetter) error
+	AddDeadLetter(ctx context.Context, l toolcall.DeadLetter) error
 	RemoveDeadLetter(ctx context.Context, destination string, seq uint64) error
-	DeadLetters(ctx context.Context) ([]message.DeadLetter, error)
+	DeadLetters(ctx context.Context) ([]toolcall.DeadLetter, error)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/askance-dev/askance/internal/linediff"
 	"github.com/askance-dev/askance/internal/reveal"
 	"github.com/askance-dev/askance/internal/strictjson"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Argument is a member or an item of arguments. It has a value, lines of text,
@@ -146,8 +146,8 @@ func Changes(before, after string) []string {
 // CheckInput says why no engine takes a text for the new arguments of a call,
 // whatever the tool.
 func CheckInput(text string) error {
-	if len(text) > message.MaxInputBytes {
-		return fmt.Errorf("the new arguments have %d bytes, the limit is %d", len(text), message.MaxInputBytes)
+	if len(text) > toolcall.MaxInputBytes {
+		return fmt.Errorf("the new arguments have %d bytes, the limit is %d", len(text), toolcall.MaxInputBytes)
 	}
 	if _, err := strictjson.Object([]byte(text)); err != nil {
 		return fmt.Errorf("the new arguments are no JSON object: %w", err)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/reveal"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func TestArguments(t *testing.T) {
@@ -70,7 +70,7 @@ func TestCheckInput(t *testing.T) {
 		`{"n":123456789012345678901234567890}`: "no JSON object",
 		`[1]`:                                  "no JSON object",
 		`{"a":1,"a":2}`:                        "no JSON object",
-		`{"a":"` + strings.Repeat("x", message.MaxInputBytes) + `"}`: "the limit is",
+		`{"a":"` + strings.Repeat("x", toolcall.MaxInputBytes) + `"}`: "the limit is",
 	} {
 		if err := asked.CheckInput(text); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40s: %v, want %q", text, err, want)
@@ -98,19 +98,19 @@ func TestEditable(t *testing.T) {
 
 func TestTerms(t *testing.T) {
 	for _, tc := range []struct {
-		l    message.RememberLimits
+		l    toolcall.RememberLimits
 		want string
 	}{
-		{message.RememberLimits{TTLMS: 3_600_000}, "for at most 1h00m"},
-		{message.RememberLimits{TTLMS: 60_000, Uses: 1}, "for at most 1m00s, for 1 later call"},
-		{message.RememberLimits{TTLMS: 1000, Uses: 2, Same: []string{"args.to", "args.\u202e"}}, "for at most 1s, for 2 later calls, with the same args.to, args.‹U+202E›"},
+		{toolcall.RememberLimits{TTLMS: 3_600_000}, "for at most 1h00m"},
+		{toolcall.RememberLimits{TTLMS: 60_000, Uses: 1}, "for at most 1m00s, for 1 later call"},
+		{toolcall.RememberLimits{TTLMS: 1000, Uses: 2, Same: []string{"args.to", "args.\u202e"}}, "for at most 1s, for 2 later calls, with the same args.to, args.‹U+202E›"},
 	} {
 		if got := asked.Limits(&tc.l); got != tc.want {
 			t.Errorf("%+v: %q, want %q", tc.l, got, tc.want)
 		}
 	}
 	seen := map[string]bool{"": true}
-	for _, s := range []message.StandingScope{message.ScopeCallLike, message.ScopeSession, message.ScopeAgent, message.ScopeUser, message.ScopeSpace} {
+	for _, s := range []toolcall.StandingScope{toolcall.ScopeCallLike, toolcall.ScopeSession, toolcall.ScopeAgent, toolcall.ScopeUser, toolcall.ScopeSpace} {
 		if text := asked.Scope(s); seen[text] {
 			t.Errorf("%s is %q", s, text)
 		} else {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/askance-dev/askance/internal/reveal"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // May is whether a person may answer.
@@ -22,12 +23,12 @@ const (
 )
 
 // MayRespond reports whether the engine would accept a response of the person.
-func MayRespond(c *message.Call, who string) May {
+func MayRespond(c *toolcall.Call, who string) May {
 	if c.Request == nil {
 		return No
 	}
 	r := c.Request.Requirement
-	v := message.Vote{By: message.Principal{Role: message.RoleApprover, Name: who}, Step: c.Step}
+	v := toolcall.Vote{By: toolcall.Principal{Role: toolcall.RoleApprover, Name: who}, Step: c.Step}
 	switch {
 	case r.Accepts(v):
 		return Yes
@@ -40,7 +41,7 @@ func MayRespond(c *message.Call, who string) May {
 }
 
 // VoteOf is a person's last word on the approval request that is open.
-func VoteOf(c *message.Call, who string) (message.Vote, bool) {
+func VoteOf(c *toolcall.Call, who string) (toolcall.Vote, bool) {
 	for _, v := range slices.Backward(c.Votes) {
 		if v.By.Name == who && v.On(c.Digest) {
 			return v, true
@@ -49,11 +50,11 @@ func VoteOf(c *message.Call, who string) (message.Vote, bool) {
 			break // it voids what was said before it
 		}
 	}
-	return message.Vote{}, false
+	return toolcall.Vote{}, false
 }
 
 // Needs lists who must still agree, one line for each part.
-func Needs(c *message.Call) []string {
+func Needs(c *toolcall.Call) []string {
 	t := c.Tally()
 	out := make([]string, 0, len(t.Parts))
 	for _, p := range t.Parts {
@@ -70,7 +71,7 @@ func Needs(c *message.Call) []string {
 }
 
 // Excluded lists whose approval does not count, one line for each reason.
-func Excluded(c *message.Call) []string {
+func Excluded(c *toolcall.Call) []string {
 	var out []string
 	r := c.Request.Requirement
 	if r.ExcludeRequester {
@@ -117,7 +118,7 @@ func names(all []string) string {
 }
 
 // Votes are the responses so far, one line each.
-func Votes(c *message.Call, now time.Time) []string {
+func Votes(c *toolcall.Call, now time.Time) []string {
 	var out []string
 	for _, v := range c.Votes {
 		text := fmt.Sprintf("%s%s, %s ago", Said(v), from(Who(v.By)), Span(now.Sub(v.At)))
@@ -133,7 +134,7 @@ func Votes(c *message.Call, now time.Time) []string {
 }
 
 // Deadline says how much time is left, and what happens then.
-func Deadline(r message.Requirement, now time.Time) string {
+func Deadline(r toolcall.Requirement, now time.Time) string {
 	ends := r.Ends()
 	var parts []string
 	for _, at := range r.Plan() {
@@ -163,7 +164,7 @@ func RuleText(r message.PermissionRule) string {
 }
 
 // Why is the rule and its reason.
-func Why(c *message.Call) []string {
+func Why(c *toolcall.Call) []string {
 	q := c.Request
 	rule := "no rule"
 	if q.Rule != "" {
@@ -185,7 +186,7 @@ func Why(c *message.Call) []string {
 }
 
 // Origin is who proposed the call.
-func Origin(c *message.Call) string {
+func Origin(c *toolcall.Call) string {
 	text := "runtime " + reveal.Line(c.Runtime)
 	if c.Agent != "" && c.Agent != c.Runtime {
 		text += ", agent " + reveal.Line(c.Agent)
@@ -194,7 +195,7 @@ func Origin(c *message.Call) string {
 }
 
 // At is when the present approval request opened, as far as the call tells.
-func At(c *message.Call) time.Time {
+func At(c *toolcall.Call) time.Time {
 	if len(c.Votes) == 0 {
 		return c.UpdatedAt
 	}

@@ -7,32 +7,33 @@ import (
 
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func TestVerdict(t *testing.T) {
-	bob := message.Principal{Role: message.RoleApprover, Name: "bob"}
+	bob := toolcall.Principal{Role: toolcall.RoleApprover, Name: "bob"}
 	for _, tc := range []struct {
 		cause string
-		vote  *message.Vote
+		vote  *toolcall.Vote
 		by    string
 		want  string
 	}{
 		{"expire", nil, "", "expired: no decision in time"},
 		{"interrupt", nil, "bot", "interrupted by bot"},
-		{"submit", &message.Vote{Kind: message.ResponseApprove}, "", "approved by bob"},
-		{"interrupt", &message.Vote{Kind: message.ResponseApprove}, "bot", "approved by bob"},
-		{"submit", &message.Vote{Kind: message.ResponseApprove, Edited: true}, "", "edited and approved by bob"},
-		{"deny", &message.Vote{Kind: message.ResponseApprove}, "", "denied by the policy after a response by bob"},
-		{"reject", &message.Vote{Kind: message.ResponseReject, Feedback: "no"}, "", "rejected by bob: no"},
-		{"submit_response", &message.Vote{Kind: message.ResponseRespond}, "", "responded with a result by bob"},
+		{"submit", &toolcall.Vote{Kind: toolcall.ResponseApprove}, "", "approved by bob"},
+		{"interrupt", &toolcall.Vote{Kind: toolcall.ResponseApprove}, "bot", "approved by bob"},
+		{"submit", &toolcall.Vote{Kind: toolcall.ResponseApprove, Edited: true}, "", "edited and approved by bob"},
+		{"deny", &toolcall.Vote{Kind: toolcall.ResponseApprove}, "", "denied by the policy after a response by bob"},
+		{"reject", &toolcall.Vote{Kind: toolcall.ResponseReject, Feedback: "no"}, "", "rejected by bob: no"},
+		{"submit_response", &toolcall.Vote{Kind: toolcall.ResponseRespond}, "", "responded with a result by bob"},
 		{"refuse", nil, "", "no longer open: the call is finished"},
-		{"expire", &message.Vote{Kind: message.ResponseDelegate, To: "eve"}, "", "expired: no decision in time"},
+		{"expire", &toolcall.Vote{Kind: toolcall.ResponseDelegate, To: "eve"}, "", "expired: no decision in time"},
 	} {
 		c := asking(t, nil)
 		c.State, c.Cause = message.ToolCallFinished, tc.cause
 		if tc.vote != nil {
 			tc.vote.By, tc.vote.Digest = bob, c.Digest
-			c.Votes = []message.Vote{*tc.vote}
+			c.Votes = []toolcall.Vote{*tc.vote}
 		}
 		if got := asked.Verdict(c, tc.by); got != tc.want {
 			t.Errorf("%s %+v: %q, want %q", tc.cause, tc.vote, got, tc.want)
@@ -44,21 +45,21 @@ func TestNeeds(t *testing.T) {
 	soon := time.Unix(1e9, 0)
 	for _, tc := range []struct {
 		name string
-		r    message.Requirement
+		r    toolcall.Requirement
 		may  asked.May
 		want string
 	}{
-		{"anybody", message.Requirement{}, asked.Yes, "0 of 1 from any approver"},
-		{"others", message.Requirement{Users: []string{"bob", "eve"}}, asked.No, "0 of 1 from bob, eve"},
-		{"me", message.Requirement{Users: []string{"ann"}}, asked.Yes, "0 of 1 from ann"},
-		{"a group", message.Requirement{Approvers: []message.ApproverSet{{Rule: "large", Groups: []string{"ops"}}}, Quorum: 2}, asked.Perhaps, "0 of 2 from group ops (rule large)"},
-		{"mine, of two parts", message.Requirement{Approvers: []message.ApproverSet{{Rule: "a", Users: []string{"ann"}}, {Rule: "b", Users: []string{"bob"}}}}, asked.Yes, "0 of 1 from ann (rule a)|0 of 1 from bob (rule b)"},
-		{"my own request", message.Requirement{ExcludeRequester: true, Requester: "ann"}, asked.No, "0 of 1 from any approver|ann requested this and cannot approve it"},
-		{"nobody's request", message.Requirement{ExcludeRequester: true}, asked.No, "0 of 1 from any approver|an unknown person requested this and cannot approve it"},
-		{"editors", message.Requirement{ExcludeEditor: true, Editors: []string{"bob"}, Deadline: soon}, asked.Yes, "0 of 1 from any approver|bob edited this and cannot approve it"},
+		{"anybody", toolcall.Requirement{}, asked.Yes, "0 of 1 from any approver"},
+		{"others", toolcall.Requirement{Users: []string{"bob", "eve"}}, asked.No, "0 of 1 from bob, eve"},
+		{"me", toolcall.Requirement{Users: []string{"ann"}}, asked.Yes, "0 of 1 from ann"},
+		{"a group", toolcall.Requirement{Approvers: []toolcall.ApproverSet{{Rule: "large", Groups: []string{"ops"}}}, Quorum: 2}, asked.Perhaps, "0 of 2 from group ops (rule large)"},
+		{"mine, of two parts", toolcall.Requirement{Approvers: []toolcall.ApproverSet{{Rule: "a", Users: []string{"ann"}}, {Rule: "b", Users: []string{"bob"}}}}, asked.Yes, "0 of 1 from ann (rule a)|0 of 1 from bob (rule b)"},
+		{"my own request", toolcall.Requirement{ExcludeRequester: true, Requester: "ann"}, asked.No, "0 of 1 from any approver|ann requested this and cannot approve it"},
+		{"nobody's request", toolcall.Requirement{ExcludeRequester: true}, asked.No, "0 of 1 from any approver|an unknown person requested this and cannot approve it"},
+		{"editors", toolcall.Requirement{ExcludeEditor: true, Editors: []string{"bob"}, Deadline: soon}, asked.Yes, "0 of 1 from any approver|bob edited this and cannot approve it"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := asking(t, func(q *message.ApprovalRequest) { q.Requirement = tc.r })
+			c := asking(t, func(q *toolcall.ApprovalRequest) { q.Requirement = tc.r })
 			if got := asked.MayRespond(c, "ann"); got != tc.may {
 				t.Errorf("may answer: %v, want %v", got, tc.may)
 			}
@@ -70,13 +71,13 @@ func TestNeeds(t *testing.T) {
 }
 
 func TestVotesAreCounted(t *testing.T) {
-	c := asking(t, func(q *message.ApprovalRequest) {
-		q.Requirement = message.Requirement{Approvers: []message.ApproverSet{{Rule: "large", Groups: []string{"ops"}}}, Quorum: 2}
+	c := asking(t, func(q *toolcall.ApprovalRequest) {
+		q.Requirement = toolcall.Requirement{Approvers: []toolcall.ApproverSet{{Rule: "large", Groups: []string{"ops"}}}, Quorum: 2}
 	})
 	at := time.Unix(1e9, 0)
-	c.Votes = []message.Vote{
-		{Kind: message.ResponseSkip, By: message.Principal{Name: "eve"}, Digest: c.Digest, At: at, Note: "on holiday\x1b"},
-		{Kind: message.ResponseApprove, By: message.Principal{Name: "bob", Auth: "creds"}, Digest: c.Digest, At: at, Groups: []string{"ops"}},
+	c.Votes = []toolcall.Vote{
+		{Kind: toolcall.ResponseSkip, By: toolcall.Principal{Name: "eve"}, Digest: c.Digest, At: at, Note: "on holiday\x1b"},
+		{Kind: toolcall.ResponseApprove, By: toolcall.Principal{Name: "bob", Auth: "creds"}, Digest: c.Digest, At: at, Groups: []string{"ops"}},
 	}
 	if got, want := strings.Join(asked.Needs(c), "|"), "1 of 2 from group ops (rule large): bob (creds)"; got != want {
 		t.Errorf("needs %q, want %q", got, want)
@@ -90,13 +91,13 @@ func TestDeadline(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.Local)
 	in := func(d time.Duration) time.Time { return now.Add(d) }
 	for _, tc := range []struct {
-		r    message.Requirement
+		r    toolcall.Requirement
 		want string
 	}{
-		{message.Requirement{}, "no deadline"},
-		{message.Requirement{Deadline: in(90 * time.Minute)}, "denied in 1h30m (2026-11-21 13:30:00)"},
-		{message.Requirement{Deadline: in(-time.Second)}, "expired"},
-		{message.Requirement{Deadline: in(time.Hour), OnExpiry: message.OnExpiryEscalate, FinalDeadline: in(50 * time.Hour)}, "escalates in 1h00m, denied in 2d02h (2026-11-23 14:00:00)"},
+		{toolcall.Requirement{}, "no deadline"},
+		{toolcall.Requirement{Deadline: in(90 * time.Minute)}, "denied in 1h30m (2026-11-21 13:30:00)"},
+		{toolcall.Requirement{Deadline: in(-time.Second)}, "expired"},
+		{toolcall.Requirement{Deadline: in(time.Hour), OnExpiry: toolcall.OnExpiryEscalate, FinalDeadline: in(50 * time.Hour)}, "escalates in 1h00m, denied in 2d02h (2026-11-23 14:00:00)"},
 	} {
 		if got := asked.Deadline(tc.r, now); got != tc.want {
 			t.Errorf("%+v: %q, want %q", tc.r, got, tc.want)
@@ -105,14 +106,14 @@ func TestDeadline(t *testing.T) {
 }
 
 // asking is a call with an open approval request.
-func asking(t testing.TB, change func(*message.ApprovalRequest)) *message.Call {
+func asking(t testing.TB, change func(*toolcall.ApprovalRequest)) *toolcall.Call {
 	t.Helper()
-	c := &message.Call{
-		Key: message.Key{Space: "default", Session: "s", Reply: "r", Call: message.CallID("c")}, Tool: "pay", Runtime: "bot",
+	c := &toolcall.Call{
+		Key: toolcall.Key{Space: "default", Session: "s", Reply: "r", Call: message.CallID("c")}, Tool: "pay", Runtime: "bot",
 		Input: `{"cents":1}`, State: message.ToolCallAsking, Cause: "ask", First: 1, Seq: 1,
-		Decision: &message.Decision{Behavior: message.BehaviorAsk, Reason: "because"},
+		Decision: &toolcall.Decision{Behavior: message.BehaviorAsk, Reason: "because"},
 	}
-	c.Request = &message.ApprovalRequest{V: 1, Key: c.Key, Tool: c.Tool, Input: c.Input, Text: "Pay?", Rule: "large", Source: "shop"}
+	c.Request = &toolcall.ApprovalRequest{V: 1, Key: c.Key, Tool: c.Tool, Input: c.Input, Text: "Pay?", Rule: "large", Source: "shop"}
 	if change != nil {
 		change(c.Request)
 	}

@@ -4,12 +4,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Who is a principal's name with the way in which it was established, such as
 // "ann (HTTP token)", not revealed. Every text that names an approver uses it.
-func Who(p message.Principal) string {
+func Who(p toolcall.Principal) string {
 	if p.Name == "" || p.Auth == "" {
 		return p.Name
 	}
@@ -17,15 +17,15 @@ func Who(p message.Principal) string {
 }
 
 // Actor is Who with the role. An engine has no name that it could have chosen.
-func Actor(p message.Principal) string {
-	if p.Role == message.RoleEngine {
+func Actor(p toolcall.Principal) string {
+	if p.Role == toolcall.RoleEngine {
 		return p.String()
 	}
 	return string(p.Role) + " " + Who(p)
 }
 
 // Approvers are those of a part whose approval counts, as Who names them.
-func Approvers(t message.Tally, p message.Part) []string {
+func Approvers(t toolcall.Tally, p toolcall.Part) []string {
 	out := slices.Clone(p.Approved)
 	for i, name := range out {
 		for _, v := range t.Approvals {
@@ -37,7 +37,7 @@ func Approvers(t message.Tally, p message.Part) []string {
 	return out
 }
 
-// Authenticated says how a name was established: message.Principal.Auth in words.
+// Authenticated says how a name was established: toolcall.Principal.Auth in words.
 func Authenticated(auth string) string {
 	switch auth {
 	case "http-loopback":

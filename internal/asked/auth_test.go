@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/internal/asked"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // TestWho: every way in which a name is established has words, and each text
@@ -23,15 +23,15 @@ func TestWho(t *testing.T) {
 		"of-tomorrow":          "ann (of-tomorrow)",
 		"":                     "ann",
 	} {
-		by := message.Principal{Role: message.RoleApprover, Name: "ann", Auth: auth}
+		by := toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann", Auth: auth}
 		if got := asked.Who(by); got != want {
 			t.Errorf("Who(%q) = %q, want %q", auth, got, want)
 		}
 		if got := asked.Actor(by); got != "approver "+want {
 			t.Errorf("Actor(%q) = %q, want %q", auth, got, "approver "+want)
 		}
-		c := asking(t, func(q *message.ApprovalRequest) { q.Requirement = message.Requirement{Quorum: 2} })
-		c.Votes = []message.Vote{{Kind: message.ResponseApprove, By: by, Digest: c.Digest}}
+		c := asking(t, func(q *toolcall.ApprovalRequest) { q.Requirement = toolcall.Requirement{Quorum: 2} })
+		c.Votes = []toolcall.Vote{{Kind: toolcall.ResponseApprove, By: by, Digest: c.Digest}}
 		for what, text := range map[string]string{
 			"Needs": strings.Join(asked.Needs(c), "\n"), "Votes": strings.Join(asked.Votes(c, time.Now()), "\n"), "Verdict": asked.Verdict(c, "eve"),
 		} {
@@ -40,7 +40,7 @@ func TestWho(t *testing.T) {
 			}
 		}
 	}
-	engine := message.Principal{Role: message.RoleEngine, Name: "e1", Auth: "in-process"}
+	engine := toolcall.Principal{Role: toolcall.RoleEngine, Name: "e1", Auth: "in-process"}
 	if got := asked.Actor(engine); got != "engine e1" {
 		t.Errorf("Actor(engine) = %q", got)
 	}

@@ -8,14 +8,14 @@ import (
 )
 
 var stepWords = map[toolcall.Cause][2]string{
-	toolcall.Propose: {"proposed", ""}, toolcall.Refuse: {"refused", "bad"}, toolcall.Deny: {"denied by the policy", "bad"},
-	toolcall.Ask: {"approval requested", "ask"}, toolcall.Allow: {"allowed by the policy", "good"}, toolcall.Hide: {"waiting for another approval", ""},
-	toolcall.Approve: {"approved", "good"}, toolcall.Vote: {"approved, more approvals needed", "good"}, toolcall.Skip: {"skipped", ""},
-	toolcall.Delegate: {"delegated", ""}, toolcall.Escalate: {"escalated", "ask"}, toolcall.Edit: {"edited", "ask"},
-	toolcall.Reject: {"rejected", "bad"}, toolcall.Respond: {"responded with a result", "good"}, toolcall.Expire: {"expired", "bad"},
-	toolcall.Submit: {"queued", "work"}, toolcall.Start: {"started", "work"}, toolcall.Offer: {"offered again", "work"},
-	toolcall.Lose: {"worker lost", "bad"}, toolcall.Return: {"returned before it started", "bad"}, toolcall.Suspend: {"blocked: needs an operator", "bad"}, toolcall.Result: {"result", "good"},
-	toolcall.Resolve: {"resolved", "good"}, toolcall.Revoke: {"revoked", "bad"}, toolcall.Interrupt: {"interrupted", "bad"},
+	toolcall.CausePropose: {"proposed", ""}, toolcall.CauseRefuse: {"refused", "bad"}, toolcall.CauseDeny: {"denied by the policy", "bad"},
+	toolcall.CauseAsk: {"approval requested", "ask"}, toolcall.CauseAllow: {"allowed by the policy", "good"}, toolcall.CauseHide: {"waiting for another approval", ""},
+	toolcall.CauseApprove: {"approved", "good"}, toolcall.CauseVote: {"approved, more approvals needed", "good"}, toolcall.CauseSkip: {"skipped", ""},
+	toolcall.CauseDelegate: {"delegated", ""}, toolcall.CauseEscalate: {"escalated", "ask"}, toolcall.CauseEdit: {"edited", "ask"},
+	toolcall.CauseReject: {"rejected", "bad"}, toolcall.CauseRespond: {"responded with a result", "good"}, toolcall.CauseExpire: {"expired", "bad"},
+	toolcall.CauseSubmit: {"queued", "work"}, toolcall.CauseStart: {"started", "work"}, toolcall.CauseOffer: {"offered again", "work"},
+	toolcall.CauseLose: {"worker lost", "bad"}, toolcall.CauseReturn: {"returned before it started", "bad"}, toolcall.CauseSuspend: {"blocked: needs an operator", "bad"}, toolcall.CauseResult: {"result", "good"},
+	toolcall.CauseResolve: {"resolved", "good"}, toolcall.CauseRevoke: {"revoked", "bad"}, toolcall.CauseInterrupt: {"interrupted", "bad"},
 }
 
 // Step words an arrow of a call, with a tone: ask, work, good, bad or none.
@@ -29,21 +29,21 @@ func Step(cause string) (word, tone string) {
 
 // Ended says in a word how a finished call ended, and whether that is what was
 // wanted.
-func Ended(c *message.Call) (word string, good bool) {
+func Ended(c *toolcall.Call) (word string, good bool) {
 	switch toolcall.Cause(c.Cause) {
-	case toolcall.Reject:
+	case toolcall.CauseReject:
 		return "Rejected", false
-	case toolcall.Expire:
+	case toolcall.CauseExpire:
 		return "Expired", false
-	case toolcall.Interrupt:
+	case toolcall.CauseInterrupt:
 		return "Interrupted", false
-	case toolcall.Deny:
+	case toolcall.CauseDeny:
 		return "Denied", false
-	case toolcall.Refuse:
+	case toolcall.CauseRefuse:
 		return "Refused", false
-	case toolcall.Revoke:
+	case toolcall.CauseRevoke:
 		return "Revoked", false
-	case toolcall.Respond:
+	case toolcall.CauseRespond:
 		return "Responded", true
 	}
 	if c.Result != nil && c.Result.State != message.ToolResultSuccess {
@@ -53,9 +53,9 @@ func Ended(c *message.Call) (word string, good bool) {
 }
 
 // WasAsked reports whether people were asked about the call.
-func WasAsked(c *message.Call) bool {
+func WasAsked(c *toolcall.Call) bool {
 	return c.Request != nil && (len(c.Votes) > 0 || c.State == message.ToolCallAsking ||
-		toolcall.Cause(c.Cause) == toolcall.Expire || c.Decision != nil && c.Decision.Behavior == message.BehaviorAsk)
+		toolcall.Cause(c.Cause) == toolcall.CauseExpire || c.Decision != nil && c.Decision.Behavior == message.BehaviorAsk)
 }
 
 // Fate is what became of an approval request.
@@ -72,23 +72,23 @@ const (
 )
 
 // FateOf is what became of the call's approval request.
-func FateOf(c *message.Call) Fate {
+func FateOf(c *toolcall.Call) Fate {
 	if c.State == message.ToolCallAsking {
 		return FateOpen
 	}
 	switch toolcall.Cause(c.Cause) {
-	case toolcall.Reject, toolcall.Deny:
+	case toolcall.CauseReject, toolcall.CauseDeny:
 		return FateRejected
-	case toolcall.Respond:
+	case toolcall.CauseRespond:
 		return FateResponded
-	case toolcall.Expire:
+	case toolcall.CauseExpire:
 		return FateExpired
-	case toolcall.Interrupt:
+	case toolcall.CauseInterrupt:
 		if !c.Tally().Agreed {
 			return FateExpired
 		}
 	}
-	if slices.ContainsFunc(c.Votes, func(v message.Vote) bool { return v.Edited }) {
+	if slices.ContainsFunc(c.Votes, func(v toolcall.Vote) bool { return v.Edited }) {
 		return FateEdited
 	}
 	return FateApproved

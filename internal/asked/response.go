@@ -9,20 +9,20 @@ import (
 )
 
 // Verb says what sending an answer does.
-func Verb(a message.Response) string {
+func Verb(a toolcall.Response) string {
 	switch a.Kind {
-	case message.ResponseApprove:
+	case toolcall.ResponseApprove:
 		if a.Input != nil {
 			return "Approve as edited"
 		}
 		return "Approve"
-	case message.ResponseReject:
+	case toolcall.ResponseReject:
 		return "Reject"
-	case message.ResponseRespond:
+	case toolcall.ResponseRespond:
 		return "Respond"
-	case message.ResponseSkip:
+	case toolcall.ResponseSkip:
 		return "Skip"
-	case message.ResponseDelegate:
+	case toolcall.ResponseDelegate:
 		return "Delegate"
 	}
 	return string(a.Kind)
@@ -45,7 +45,7 @@ func Refusal(err error) string {
 }
 
 // Outcome says where an answered call stands.
-func Outcome(a message.Response, c *message.Call) string {
+func Outcome(a toolcall.Response, c *toolcall.Call) string {
 	if c == nil {
 		return "sent"
 	}
@@ -56,7 +56,7 @@ func Outcome(a message.Response, c *message.Call) string {
 	}
 	switch {
 	case c.State != message.ToolCallAsking:
-		if c.Result != nil && c.Result.State != message.ToolResultSuccess && v.Kind == message.ResponseApprove {
+		if c.Result != nil && c.Result.State != message.ToolResultSuccess && v.Kind == toolcall.ResponseApprove {
 			return fmt.Sprintf("%s, but %s (%s)", text, c.Result.State, c.Cause)
 		}
 		return fmt.Sprintf("%s, the call is %s", text, c.State)
@@ -71,7 +71,7 @@ func Outcome(a message.Response, c *message.Call) string {
 }
 
 // Forged says why what is shown is not what the digest stands for; "" if it is.
-func Forged(c *message.Call, digest string) string {
+func Forged(c *toolcall.Call, digest string) string {
 	own, err := c.Request.Digest()
 	if err == nil && own == digest {
 		return ""

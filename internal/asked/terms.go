@@ -5,28 +5,28 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/internal/reveal"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Scope says which calls a standing approval covers.
-func Scope(s message.StandingScope) string {
+func Scope(s toolcall.StandingScope) string {
 	switch s {
-	case message.ScopeCallLike:
+	case toolcall.ScopeCallLike:
 		return "calls with the same arguments, in this session"
-	case message.ScopeSession:
+	case toolcall.ScopeSession:
 		return "calls in this session"
-	case message.ScopeAgent:
+	case toolcall.ScopeAgent:
 		return "calls by this agent of this runtime"
-	case message.ScopeUser:
+	case toolcall.ScopeUser:
 		return "calls by this runtime, in any session"
-	case message.ScopeSpace:
+	case toolcall.ScopeSpace:
 		return "calls in the whole space"
 	}
 	return ""
 }
 
 // Limits describes the standing approvals that a rule permits.
-func Limits(l *message.RememberLimits) string {
+func Limits(l *toolcall.RememberLimits) string {
 	text := "for at most " + Span(time.Duration(l.TTLMS)*time.Millisecond)
 	if l.Uses > 0 {
 		text += ", for " + Count(l.Uses, "later call")
@@ -38,7 +38,7 @@ func Limits(l *message.RememberLimits) string {
 }
 
 // Allows names the calls that a standing approval allows.
-func Allows(l *message.StandingApproval) string {
+func Allows(l *toolcall.StandingApproval) string {
 	var out []string
 	for _, r := range l.Terms.Rules {
 		text := reveal.Line(r.ToolName)
@@ -51,7 +51,7 @@ func Allows(l *message.StandingApproval) string {
 }
 
 // Grantors names the people who granted a standing approval.
-func Grantors(l *message.StandingApproval) string {
+func Grantors(l *toolcall.StandingApproval) string {
 	var out []string
 	for _, v := range l.GrantedBy {
 		out = append(out, reveal.Line(v.By.Name))

@@ -9,7 +9,7 @@ import (
 	"github.com/askance-dev/askance/bus/keyfile"
 
 	"github.com/askance-dev/askance/bus"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats-server/v2/server/ats"
 	"github.com/nats-io/nats.go"
 )
@@ -118,13 +118,13 @@ func (b *Bus) Dial(principal string) *nats.Conn {
 }
 
 // Journal opens a space's journal on a connection of its own.
-func (b *Bus) Journal(space message.SpaceID) *bus.Journal {
+func (b *Bus) Journal(space toolcall.SpaceID) *bus.Journal {
 	b.t.Helper()
 	return b.JournalWith(space, bus.JournalOptions{Durability: b.Durability(), Health: b.Health, Room: b.Room})
 }
 
 // JournalWith is Journal with options.
-func (b *Bus) JournalWith(space message.SpaceID, o bus.JournalOptions) *bus.Journal {
+func (b *Bus) JournalWith(space toolcall.SpaceID, o bus.JournalOptions) *bus.Journal {
 	b.t.Helper()
 	j, err := bus.OpenJournal(context.Background(), b.Conn("engine"), space, b.keys, o)
 	if err != nil {

@@ -5,7 +5,7 @@
 // every row. The engine in process, the NATS service and client, the HTTP API
 // with its OpenAPI document and the documentation are made by loops over it.
 //
-//	reply, err := api.List.Call(ctx, client, message.ListRequest{})
+//	reply, err := api.List.Call(ctx, client, toolcall.ListRequest{})
 //
 // A transport is a [Caller]. [Methods] gives it one method per operation, the
 // [Client].
@@ -28,6 +28,7 @@ import (
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Caller carries operations out for one principal. Call may be called from many
@@ -65,11 +66,11 @@ type Operation struct {
 	Name  string // on NATS, in errors and in logs
 	Class Class
 	// Roles may use it. A peer with several of them acts in the first.
-	Roles   []message.Role
+	Roles   []toolcall.Role
 	Changes bool // it can leave something behind
 	// NATS names for each role the kind of subject on which it sends the operation;
 	// empty: it does not exist over NATS.
-	NATS map[message.Role]string
+	NATS map[toolcall.Role]string
 	// HTTP is its route; nil: it does not exist over HTTP.
 	HTTP *HTTP
 

@@ -4,25 +4,26 @@ import (
 	"slices"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Who may use an operation, in the order in which a peer's role is chosen.
 var (
-	readers    = []message.Role{message.RoleApprover, message.RoleOperator, message.RoleAuditor, message.RoleRuntime}
-	everyone   = append(slices.Clip(readers), message.RoleWorker)
-	overseers  = []message.Role{message.RoleApprover, message.RoleOperator, message.RoleAuditor}
-	revokers   = []message.Role{message.RoleOperator, message.RoleApprover}
-	onlyWorker = []message.Role{message.RoleWorker}
+	readers    = []toolcall.Role{toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor, toolcall.RoleRuntime}
+	everyone   = append(slices.Clip(readers), toolcall.RoleWorker)
+	overseers  = []toolcall.Role{toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor}
+	revokers   = []toolcall.Role{toolcall.RoleOperator, toolcall.RoleApprover}
+	onlyWorker = []toolcall.Role{toolcall.RoleWorker}
 )
 
 // The kinds of subject on which the roles send operations.
 var (
-	onRead = map[message.Role]string{
-		message.RoleRuntime: "propose", message.RoleApprover: "query", message.RoleOperator: "query", message.RoleAuditor: "query",
+	onRead = map[toolcall.Role]string{
+		toolcall.RoleRuntime: "propose", toolcall.RoleApprover: "query", toolcall.RoleOperator: "query", toolcall.RoleAuditor: "query",
 	}
-	onOversee = map[message.Role]string{message.RoleApprover: "query", message.RoleOperator: "query", message.RoleAuditor: "query"}
-	onPropose = map[message.Role]string{message.RoleRuntime: "propose"}
-	onRevoke  = map[message.Role]string{message.RoleApprover: "decide", message.RoleOperator: "operate"}
+	onOversee = map[toolcall.Role]string{toolcall.RoleApprover: "query", toolcall.RoleOperator: "query", toolcall.RoleAuditor: "query"}
+	onPropose = map[toolcall.Role]string{toolcall.RoleRuntime: "propose"}
+	onRevoke  = map[toolcall.Role]string{toolcall.RoleApprover: "decide", toolcall.RoleOperator: "operate"}
 )
 
 const (
@@ -33,14 +34,14 @@ const (
 
 // What a runtime does with its sessions.
 var (
-	Propose = Define[message.ProposeRequest, message.ProposeReply](Operation{
-		Name: "propose", Class: ClassDecide, Changes: true, Roles: []message.Role{message.RoleRuntime}, NATS: onPropose,
+	Propose = Define[toolcall.ProposeRequest, toolcall.ProposeReply](Operation{
+		Name: "propose", Class: ClassDecide, Changes: true, Roles: []toolcall.Role{toolcall.RoleRuntime}, NATS: onPropose,
 		HTTP: &HTTP{ID: "proposeCalls", Method: "POST", Path: replyPath + "/calls", Tag: "sessions",
 			Summary: "Propose tool calls",
 			Doc:     "The calls of one model turn. The policy decides each of them; those that are allowed begin. The same proposal again returns their present state."},
 	})
-	Wait = Define[message.WaitRequest, message.WaitReply](Operation{
-		Name: "wait", Class: ClassWait, Roles: []message.Role{message.RoleRuntime, message.RoleApprover, message.RoleOperator, message.RoleAuditor}, NATS: onRead,
+	Wait = Define[toolcall.WaitRequest, toolcall.WaitReply](Operation{
+		Name: "wait", Class: ClassWait, Roles: []toolcall.Role{toolcall.RoleRuntime, toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor}, NATS: onRead,
 		HTTP: &HTTP{ID: "waitForCalls", Method: "GET", Path: replyPath + "/wait", Tag: "sessions",
 			Params: []Param{
 				{Name: "tool_call_id", Member: "tool_call_ids", Type: "string", Many: true, Doc: "Only these calls; may be repeated. Without it, all that the reply has so far."},
@@ -49,24 +50,24 @@ var (
 			},
 			Summary: "Wait for calls",
 			Doc:     "A long poll: the reply comes when all calls have resolved, or when the time is over."},
-	}).held(func(r *message.WaitRequest) *int64 { return &r.TimeoutMS }, true)
-	Report = Define[message.ReportRequest, *message.Call](Operation{
-		Name: "report", Class: ClassDecide, Changes: true, Roles: []message.Role{message.RoleRuntime, message.RoleOperator},
-		NATS: map[message.Role]string{message.RoleRuntime: "propose", message.RoleOperator: "operate"},
+	}).held(func(r *toolcall.WaitRequest) *int64 { return &r.TimeoutMS }, true)
+	Report = Define[toolcall.ReportRequest, *toolcall.Call](Operation{
+		Name: "report", Class: ClassDecide, Changes: true, Roles: []toolcall.Role{toolcall.RoleRuntime, toolcall.RoleOperator},
+		NATS: map[toolcall.Role]string{toolcall.RoleRuntime: "propose", toolcall.RoleOperator: "operate"},
 		HTTP: &HTTP{ID: "reportResult", Method: "POST", Path: callPath + "/result", Tag: "calls",
 			Summary: "Report the result of an external call",
 			Doc:     "The runtime that runs the call reports it."},
 	})
-	Emit = Define[message.EmitRequest, message.EmitReply](Operation{
-		Name: "emit", Class: ClassDecide, Changes: true, Roles: []message.Role{message.RoleRuntime}, NATS: onPropose,
+	Emit = Define[toolcall.EmitRequest, toolcall.EmitReply](Operation{
+		Name: "emit", Class: ClassDecide, Changes: true, Roles: []toolcall.Role{toolcall.RoleRuntime}, NATS: onPropose,
 		HTTP: &HTTP{ID: "emitEvents", Method: "POST", Path: replyPath + "/events", Tag: "sessions",
 			Summary: "Stream events",
 			Doc:     "AgentScope events of the reply: text, thinking, model calls. askance makes those of tool calls."},
-	}).fromOutside(message.EmitRequest.Foreign)
-	Interrupt = Define[message.InterruptRequest, message.InterruptReply](Operation{
-		Name: "interrupt", Class: ClassStop, Changes: true, Roles: []message.Role{message.RoleOperator, message.RoleApprover, message.RoleRuntime},
+	}).fromOutside(toolcall.EmitRequest.Foreign)
+	Interrupt = Define[toolcall.InterruptRequest, toolcall.InterruptReply](Operation{
+		Name: "interrupt", Class: ClassStop, Changes: true, Roles: []toolcall.Role{toolcall.RoleOperator, toolcall.RoleApprover, toolcall.RoleRuntime},
 		// A runtime has a subject for it that never queues behind its proposals.
-		NATS: map[message.Role]string{message.RoleRuntime: "interrupt", message.RoleApprover: "decide", message.RoleOperator: "operate"},
+		NATS: map[toolcall.Role]string{toolcall.RoleRuntime: "interrupt", toolcall.RoleApprover: "decide", toolcall.RoleOperator: "operate"},
 		HTTP: &HTTP{ID: "interruptReply", Method: "POST", Path: replyPath + "/interrupt", Tag: "sessions",
 			Summary: "Interrupt a reply",
 			Doc:     "Ends every open call of the reply."},
@@ -75,25 +76,25 @@ var (
 
 // What people decide.
 var (
-	SubmitResponse = Define[message.Response, *message.Call](Operation{
-		Name: "submit_response", Class: ClassDecide, Changes: true, Roles: []message.Role{message.RoleApprover}, NATS: map[message.Role]string{message.RoleApprover: "decide"},
+	SubmitResponse = Define[toolcall.Response, *toolcall.Call](Operation{
+		Name: "submit_response", Class: ClassDecide, Changes: true, Roles: []toolcall.Role{toolcall.RoleApprover}, NATS: map[toolcall.Role]string{toolcall.RoleApprover: "decide"},
 		HTTP: &HTTP{ID: "submitResponse", Method: "POST", Path: callPath + "/response", Tag: "calls",
 			Summary: "Respond to an approval request",
 			Doc:     "approve (with edited arguments if input is there), reject, respond for the tool, skip or delegate. A response to another digest than the open approval request's is refused with the present call: look again."},
 	})
-	Revoke = Define[message.RevokeRequest, *message.Call](Operation{
+	Revoke = Define[toolcall.RevokeRequest, *toolcall.Call](Operation{
 		Name: "revoke", Class: ClassStop, Changes: true, Roles: revokers, NATS: onRevoke,
 		HTTP: &HTTP{ID: "revokeCall", Method: "POST", Path: callPath + "/revoke", Tag: "calls",
 			Summary: "Revoke an approval",
 			Doc:     "Possible until a worker has started the call."},
 	})
-	Resolve = Define[message.ResolveRequest, *message.Call](Operation{
-		Name: "resolve", Class: ClassDecide, Changes: true, Roles: []message.Role{message.RoleOperator}, NATS: map[message.Role]string{message.RoleOperator: "operate"},
+	Resolve = Define[toolcall.ResolveRequest, *toolcall.Call](Operation{
+		Name: "resolve", Class: ClassDecide, Changes: true, Roles: []toolcall.Role{toolcall.RoleOperator}, NATS: map[toolcall.Role]string{toolcall.RoleOperator: "operate"},
 		HTTP: &HTTP{ID: "resolveCall", Method: "POST", Path: callPath + "/resolve", Tag: "calls",
 			Summary: "Resolve a blocked call",
 			Doc:     "States the outcome of a call whose outcome is unknown, that no worker took, or whose attempts were all lost."},
 	})
-	RevokeStandingApproval = Define[message.RevokeStandingApprovalRequest, *message.StandingApproval](Operation{
+	RevokeStandingApproval = Define[toolcall.RevokeStandingApprovalRequest, *toolcall.StandingApproval](Operation{
 		Name: "revoke_standing_approval", Class: ClassStop, Changes: true, Roles: revokers, NATS: onRevoke,
 		HTTP: &HTTP{ID: "revokeStandingApproval", Method: "POST", Path: rulePath + "/revoke", Tag: "standing_approvals",
 			Summary: "Revoke a standing approval",
@@ -103,7 +104,7 @@ var (
 
 // What is read.
 var (
-	List = Define[message.ListRequest, message.ListReply](Operation{
+	List = Define[toolcall.ListRequest, toolcall.ListReply](Operation{
 		Name: "list", Class: ClassRead, Roles: readers, NATS: onRead,
 		HTTP: &HTTP{ID: "listCalls", Method: "GET", Path: "/v1/calls", Tag: "calls",
 			Params: []Param{
@@ -120,26 +121,26 @@ var (
 			},
 			Summary: "List calls",
 			Doc:     "In the order in which they were proposed. Without all, only open ones. A page can be short, or empty, and have a next: continue until there is none."},
-	}).paged(func(r *message.ListRequest) *int { return &r.Limit }, func(r message.ListReply) int { return len(r.Calls) })
-	Show = Define[message.ShowRequest, message.ShowReply](Operation{
+	}).paged(func(r *toolcall.ListRequest) *int { return &r.Limit }, func(r toolcall.ListReply) int { return len(r.Calls) })
+	Show = Define[toolcall.ShowRequest, toolcall.ShowReply](Operation{
 		Name: "show", Class: ClassRead, Roles: readers, NATS: onRead,
 		HTTP: &HTTP{ID: "showCall", Method: "GET", Path: callPath, Tag: "calls",
 			Summary: "Show a call",
 			Doc:     "Its present state, its history, and what its open approval request waits for."},
 	})
-	Explain = Define[message.ExplainRequest, message.ExplainReply](Operation{
+	Explain = Define[toolcall.ExplainRequest, toolcall.ExplainReply](Operation{
 		Name: "explain", Class: ClassRead, Roles: overseers, NATS: onOversee,
 		HTTP: &HTTP{ID: "explainCall", Method: "GET", Path: callPath + "/explain", Tag: "calls",
 			Summary: "Explain a decision",
 			Doc:     "How the call was decided when it was proposed, and how the current policy decides it."},
 	})
-	Preview = Define[message.ProposeRequest, PreviewReply](Operation{
+	Preview = Define[toolcall.ProposeRequest, PreviewReply](Operation{
 		Name: "preview", Class: ClassRead, Roles: readers, NATS: onRead,
 		HTTP: &HTTP{ID: "previewCalls", Method: "POST", Path: replyPath + "/preview", Tag: "sessions",
 			Summary: "Preview decisions",
 			Doc:     "How the current policy decides these calls, each on its own. Nothing is proposed and nothing is recorded."},
 	})
-	Events = Define[message.EventsRequest, message.EventsReply](Operation{
+	Events = Define[toolcall.EventsRequest, toolcall.EventsReply](Operation{
 		Name: "events", Class: ClassWait, Roles: readers, NATS: onRead,
 		HTTP: &HTTP{ID: "readEvents", Method: "GET", Path: "/v1/sessions/{session_id}/events", Tag: "sessions", Stream: true,
 			Params: []Param{
@@ -150,21 +151,21 @@ var (
 			},
 			Summary: "Read events",
 			Doc:     "The session's AgentScope events in journal order. With Accept: text/event-stream it is a stream without an end; each event has an id from which Last-Event-ID continues. Otherwise it is one page of JSON, held for wait_ms until there is something."},
-	}).held(func(r *message.EventsRequest) *int64 { return &r.WaitMS }, false).
-		paged(func(r *message.EventsRequest) *int { return &r.Limit }, func(r message.EventsReply) int { return len(r.Events) })
-	Info = Define[struct{}, message.InfoReply](Operation{
+	}).held(func(r *toolcall.EventsRequest) *int64 { return &r.WaitMS }, false).
+		paged(func(r *toolcall.EventsRequest) *int { return &r.Limit }, func(r toolcall.EventsReply) int { return len(r.Events) })
+	Info = Define[struct{}, toolcall.InfoReply](Operation{
 		Name: "info", Class: ClassRead, Roles: everyone, NATS: onRead,
 		HTTP: &HTTP{ID: "info", Method: "GET", Path: "/v1/info", Tag: "space",
 			Summary: "Describe the engine",
 			Doc:     "Which engine answers, how durable its writes are, and the current policy."},
 	})
-	Load = Define[message.LoadRequest, message.LoadReply](Operation{
+	Load = Define[toolcall.LoadRequest, toolcall.LoadReply](Operation{
 		Name: "load", Class: ClassRead, Roles: overseers, NATS: onOversee,
 		HTTP: &HTTP{ID: "reviewerLoad", Method: "GET", Path: "/v1/load", Tag: "space",
 			Summary: "Show the load of reviewers",
 			Doc:     "What each approver and group has to do and has done."},
 	})
-	Standings = Define[message.StandingApprovalsRequest, message.StandingApprovalsReply](Operation{
+	Standings = Define[toolcall.StandingApprovalsRequest, toolcall.StandingApprovalsReply](Operation{
 		Name: "standing_approvals", Class: ClassRead, Roles: overseers, NATS: onOversee,
 		HTTP: &HTTP{ID: "listStandingApprovals", Method: "GET", Path: "/v1/standing-approvals", Tag: "standing_approvals",
 			Params: []Param{
@@ -175,8 +176,8 @@ var (
 			},
 			Summary: "List standing approvals",
 			Doc:     "What approvers let askance remember with a response."},
-	}).paged(func(r *message.StandingApprovalsRequest) *int { return &r.Limit }, func(r message.StandingApprovalsReply) int { return len(r.StandingApprovals) })
-	ShowStandingApproval = Define[message.ShowStandingApprovalRequest, message.ShowStandingApprovalReply](Operation{
+	}).paged(func(r *toolcall.StandingApprovalsRequest) *int { return &r.Limit }, func(r toolcall.StandingApprovalsReply) int { return len(r.StandingApprovals) })
+	ShowStandingApproval = Define[toolcall.ShowStandingApprovalRequest, toolcall.ShowStandingApprovalReply](Operation{
 		Name: "show_standing_approval", Class: ClassRead, Roles: overseers, NATS: onOversee,
 		HTTP: &HTTP{ID: "showStandingApproval", Method: "GET", Path: rulePath, Tag: "standing_approvals",
 			Summary: "Show a standing approval",
@@ -187,22 +188,22 @@ var (
 // What a worker does with its calls. Each has a subject of its own: the tool and
 // the worker stand in it.
 var (
-	Start     = Define[message.StartRequest, message.StartReply](ofWorkers("start", true))
-	Heartbeat = Define[message.HeartbeatRequest, message.HeartbeatReply](ofWorkers("heartbeat", false))
-	Progress  = Define[message.ProgressRequest, struct{}](ofWorkers("progress", true))
-	Result    = Define[message.ResultRequest, message.ResultReply](ofWorkers("result", true))
+	Start     = Define[toolcall.StartRequest, toolcall.StartReply](ofWorkers("start", true))
+	Heartbeat = Define[toolcall.HeartbeatRequest, toolcall.HeartbeatReply](ofWorkers("heartbeat", false))
+	Progress  = Define[toolcall.ProgressRequest, struct{}](ofWorkers("progress", true))
+	Result    = Define[toolcall.ResultRequest, toolcall.ResultReply](ofWorkers("result", true))
 )
 
 func phaseWords() []string {
 	var out []string
-	for _, p := range message.Phases() {
+	for _, p := range toolcall.Phases() {
 		out = append(out, string(p))
 	}
 	return out
 }
 
 func ofWorkers(name string, changes bool) Operation {
-	return Operation{Name: name, Class: ClassWork, Changes: changes, Roles: onlyWorker, NATS: map[message.Role]string{message.RoleWorker: name}}
+	return Operation{Name: name, Class: ClassWork, Changes: changes, Roles: onlyWorker, NATS: map[toolcall.Role]string{toolcall.RoleWorker: name}}
 }
 
 // Table has every operation of the engine.
@@ -230,5 +231,5 @@ type PreviewedCall struct {
 	// that does not fit it.
 	Refused string `json:"refused,omitzero"`
 	// Decision is absent of a refused call.
-	Decision *message.Decision `json:"decision,omitzero"`
+	Decision *toolcall.Decision `json:"decision,omitzero"`
 }

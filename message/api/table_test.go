@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Nothing that decides shares a class with something that reads.
@@ -57,7 +57,7 @@ func TestRows(t *testing.T) {
 // What is decoded in parts is one request.
 func TestDecode(t *testing.T) {
 	got, err := api.Revoke.Decode(1<<10, []byte(`{"reason":"no"}`), []byte(`{"session_id":"s","reply_id":"r","tool_call_id":"c"}`))
-	want := message.RevokeRequest{Key: message.Key{Session: "s", Reply: "r", Call: "c"}, Reason: "no"}
+	want := toolcall.RevokeRequest{Key: toolcall.Key{Session: "s", Reply: "r", Call: "c"}, Reason: "no"}
 	if err != nil || got != any(want) {
 		t.Errorf("decoded %+v, %v", got, err)
 	}
@@ -70,8 +70,8 @@ func TestDecode(t *testing.T) {
 
 // A reply that does not fit is asked for again in halves, down to one.
 func TestHalve(t *testing.T) {
-	var r any = message.ListRequest{Limit: 0}
-	reply := message.ListReply{Calls: make([]*message.Call, 9)}
+	var r any = toolcall.ListRequest{Limit: 0}
+	reply := toolcall.ListReply{Calls: make([]*toolcall.Call, 9)}
 	var sizes []int
 	for {
 		next, ok := api.List.Halve(r, reply)
@@ -79,14 +79,14 @@ func TestHalve(t *testing.T) {
 			break
 		}
 		r = next
-		n := r.(message.ListRequest).Limit
+		n := r.(toolcall.ListRequest).Limit
 		sizes = append(sizes, n)
 		reply.Calls = reply.Calls[:n]
 	}
 	if !slices.Equal(sizes, []int{4, 2, 1}) {
 		t.Errorf("sizes %v", sizes)
 	}
-	if _, ok := api.Show.Halve(message.ShowRequest{}, message.ShowReply{}); ok {
+	if _, ok := api.Show.Halve(toolcall.ShowRequest{}, toolcall.ShowReply{}); ok {
 		t.Error("a reply that is no page was halved")
 	}
 }
@@ -94,12 +94,12 @@ func TestHalve(t *testing.T) {
 // How long a request is held is bounded on every transport alike.
 func TestHold(t *testing.T) {
 	for _, tt := range []struct{ asked, want int64 }{{0, 100}, {-1, 100}, {50, 50}, {101, 100}} {
-		if got := api.Wait.Hold(message.WaitRequest{TimeoutMS: tt.asked}, 100).(message.WaitRequest).TimeoutMS; got != tt.want {
+		if got := api.Wait.Hold(toolcall.WaitRequest{TimeoutMS: tt.asked}, 100).(toolcall.WaitRequest).TimeoutMS; got != tt.want {
 			t.Errorf("wait: %d is held for %d, want %d", tt.asked, got, tt.want)
 		}
 	}
 	for _, tt := range []struct{ asked, want int64 }{{0, 0}, {50, 50}, {101, 100}} {
-		if got := api.Events.Hold(message.EventsRequest{WaitMS: tt.asked}, 100).(message.EventsRequest).WaitMS; got != tt.want {
+		if got := api.Events.Hold(toolcall.EventsRequest{WaitMS: tt.asked}, 100).(toolcall.EventsRequest).WaitMS; got != tt.want {
 			t.Errorf("events: %d is held for %d, want %d", tt.asked, got, tt.want)
 		}
 	}

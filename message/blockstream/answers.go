@@ -6,6 +6,7 @@ import (
 
 	"github.com/askance-dev/askance/internal/jcs"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Why an approval command has no effect. Each arrives inside a
@@ -26,7 +27,7 @@ var (
 // Without tool_use_id, decisions stand for the calls in the order in which they
 // were sent, one for each. With it, on all of them, order is free and calls may
 // be left out; these stay open.
-func (a *Asked) Responses(c *Approval) ([]message.Response, error) {
+func (a *Asked) Responses(c *Approval) ([]toolcall.Response, error) {
 	if err := a.checkAddress(c); err != nil {
 		return nil, err
 	}
@@ -34,7 +35,7 @@ func (a *Asked) Responses(c *Approval) ([]message.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := make([]message.Response, len(c.Decisions))
+	out := make([]toolcall.Response, len(c.Decisions))
 	for i, d := range c.Decisions {
 		if out[i], err = a.Calls[places[i]].answer(d); err != nil {
 			return nil, decisionsError(a, "decisions[%d]: %v", i, err)
@@ -112,27 +113,27 @@ func (a *Asked) place(id message.CallID) (int, error) {
 // answer makes the answer to one call. The tool is never changed. Edited
 // arguments that are the same JSON as the shown ones are an approval of them:
 // clients parse and print arguments, and the bytes that were asked about run.
-func (c AskedCall) answer(d Decision) (message.Response, error) {
-	a := message.Response{Key: c.Key, Digest: c.Digest}
+func (c AskedCall) answer(d Decision) (toolcall.Response, error) {
+	a := toolcall.Response{Key: c.Key, Digest: c.Digest}
 	if err := d.check(); err != nil {
 		return a, err
 	}
 	switch d.Type {
 	case DecisionApprove:
-		a.Kind = message.ResponseApprove
+		a.Kind = toolcall.ResponseApprove
 	case DecisionEdit:
 		if d.Edited.Name != "" && d.Edited.Name != c.Tool {
 			return a, message.Errorf(message.CodeForbidden, "", "the edit changes the tool from %.100q to %.100q; only arguments can be changed", c.Tool, d.Edited.Name)
 		}
-		a.Kind = message.ResponseApprove
+		a.Kind = toolcall.ResponseApprove
 		if !sameJSON(message.RawJSON(c.Input), d.Edited.Args) {
 			input := string(d.Edited.Args)
 			a.Input = &input
 		}
 	case DecisionReject:
-		a.Kind, a.Feedback = message.ResponseReject, d.Message
+		a.Kind, a.Feedback = toolcall.ResponseReject, d.Message
 	case DecisionRespond:
-		a.Kind, a.Output = message.ResponseRespond, d.Message
+		a.Kind, a.Output = toolcall.ResponseRespond, d.Message
 	}
 	return a, nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/blockstream"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func TestResponses(t *testing.T) {
@@ -19,17 +20,17 @@ func TestResponses(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		in   []d
-		want []message.Response
+		want []toolcall.Response
 	}{
-		{"in order", []d{{Type: "approve"}, {Type: "reject", Message: "why"}}, []message.Response{
-			{Key: message.Key{Call: "c1"}, Kind: message.ResponseApprove}, {Key: message.Key{Call: "c2"}, Kind: message.ResponseReject, Feedback: "why"}}},
-		{"by id, any order", []d{{Type: "reject", ToolUseID: "c2"}, {Type: "approve", ToolUseID: "c1"}}, []message.Response{
-			{Key: message.Key{Call: "c2"}, Kind: message.ResponseReject}, {Key: message.Key{Call: "c1"}, Kind: message.ResponseApprove}}},
-		{"by id, a part", []d{{Type: "approve", ToolUseID: "c2"}}, []message.Response{{Key: message.Key{Call: "c2"}, Kind: message.ResponseApprove}}},
-		{"edit", []d{edit("c1", "trade", q2)}, []message.Response{{Key: message.Key{Call: "c1"}, Kind: message.ResponseApprove, Input: &q2}}},
-		{"edit without a name", []d{edit("c1", "", q2)}, []message.Response{{Key: message.Key{Call: "c1"}, Kind: message.ResponseApprove, Input: &q2}}},
-		{"edit that changes nothing", []d{edit("c1", "trade", ` { "q" : 1 } `)}, []message.Response{{Key: message.Key{Call: "c1"}, Kind: message.ResponseApprove}}},
-		{"respond", []d{{Type: "respond", ToolUseID: "c1", Message: "42"}}, []message.Response{{Key: message.Key{Call: "c1"}, Kind: message.ResponseRespond, Output: "42"}}},
+		{"in order", []d{{Type: "approve"}, {Type: "reject", Message: "why"}}, []toolcall.Response{
+			{Key: toolcall.Key{Call: "c1"}, Kind: toolcall.ResponseApprove}, {Key: toolcall.Key{Call: "c2"}, Kind: toolcall.ResponseReject, Feedback: "why"}}},
+		{"by id, any order", []d{{Type: "reject", ToolUseID: "c2"}, {Type: "approve", ToolUseID: "c1"}}, []toolcall.Response{
+			{Key: toolcall.Key{Call: "c2"}, Kind: toolcall.ResponseReject}, {Key: toolcall.Key{Call: "c1"}, Kind: toolcall.ResponseApprove}}},
+		{"by id, a part", []d{{Type: "approve", ToolUseID: "c2"}}, []toolcall.Response{{Key: toolcall.Key{Call: "c2"}, Kind: toolcall.ResponseApprove}}},
+		{"edit", []d{edit("c1", "trade", q2)}, []toolcall.Response{{Key: toolcall.Key{Call: "c1"}, Kind: toolcall.ResponseApprove, Input: &q2}}},
+		{"edit without a name", []d{edit("c1", "", q2)}, []toolcall.Response{{Key: toolcall.Key{Call: "c1"}, Kind: toolcall.ResponseApprove, Input: &q2}}},
+		{"edit that changes nothing", []d{edit("c1", "trade", ` { "q" : 1 } `)}, []toolcall.Response{{Key: toolcall.Key{Call: "c1"}, Kind: toolcall.ResponseApprove}}},
+		{"respond", []d{{Type: "respond", ToolUseID: "c1", Message: "42"}}, []toolcall.Response{{Key: toolcall.Key{Call: "c1"}, Kind: toolcall.ResponseRespond, Output: "42"}}},
 	} {
 		for _, k := range []string{key, ""} {
 			got, err := m.Responses(&blockstream.Approval{Key: k, Decisions: c.in})

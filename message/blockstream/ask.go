@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // request is an approval_request and what became of it.
@@ -72,7 +73,7 @@ func (m *Mapper) askedOf(e *message.RequireUserConfirm) Asked {
 	asked, timed := m.time(e.CreatedAt)
 	for i, b := range e.ToolCalls {
 		c := AskedCall{
-			Key:  message.Key{Space: m.cfg.Space, Session: m.cfg.Session, Reply: e.Reply, Call: b.ID},
+			Key:  toolcall.Key{Space: m.cfg.Space, Session: m.cfg.Session, Reply: e.Reply, Call: b.ID},
 			Tool: b.Name, Input: b.Input, SuggestedRules: slices.Clone(b.SuggestedRules),
 		}
 		if m.cfg.OpenRequest != nil {
@@ -220,7 +221,7 @@ func (m *Mapper) Open() []Asked {
 
 // Responses turns an approval command into answers; see [Asked.Answers]. The
 // mapper's own state changes only with the events that follow from them.
-func (m *Mapper) Responses(c *Approval) ([]message.Response, error) {
+func (m *Mapper) Responses(c *Approval) ([]toolcall.Response, error) {
 	r, err := m.requests.findMeant(c)
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Asked is one approval_request as it was first sent. The order of its calls
@@ -24,7 +25,7 @@ type Asked struct {
 // AskedCall is one call of an approval_request: exactly what the person saw,
 // and the digest of that approval request.
 type AskedCall struct {
-	message.Key
+	toolcall.Key
 	Tool           string                   `json:"tool_name"`
 	Input          string                   `json:"input"`
 	Digest         string                   `json:"digest,omitzero"`
@@ -36,7 +37,7 @@ type AskedCall struct {
 // [Mapper.Resend]: an open approval request of any age is shown. It has the key
 // that the event of the approval request gets, if Config.Request knows its digest. now
 // is what the time limit counts from.
-func FromCall(c *message.Call, now time.Time) (Asked, error) {
+func FromCall(c *toolcall.Call, now time.Time) (Asked, error) {
 	if c == nil || c.State != message.ToolCallAsking || c.Request == nil || c.Digest == "" {
 		return Asked{}, message.Errorf(message.CodeState, "ask", "there is no call with an open approval request")
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/blockstream"
 	"github.com/askance-dev/askance/message/blockstream/blocktest"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // shown maps a script and gives its frames as text.
@@ -153,7 +154,7 @@ var deviations = map[int]func(*testing.T){
 		s := on("r1").start().ask(block("c", "t", `{}`))
 		run(t, m, s.out)
 		a, err := m.Responses(&blockstream.Approval{Decisions: []blockstream.Decision{{Type: "respond", Message: "42"}}})
-		if err != nil || a[0].Kind != message.ResponseRespond {
+		if err != nil || a[0].Kind != toolcall.ResponseRespond {
 			t.Errorf("%+v %v", a, err)
 		}
 		has(t, shown(t, s.confirm(true, block("c", "t", `{}`))), `"decisions":[{"type":"approve"`)

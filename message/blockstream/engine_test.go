@@ -12,6 +12,7 @@ import (
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/blockstream"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 const shop = `
@@ -25,7 +26,7 @@ rules:
 type stage struct {
 	t        *testing.T
 	bot, ann engine.Client
-	calls    map[message.CallID]*message.Call
+	calls    map[message.CallID]*toolcall.Call
 	after    uint64
 	m        *blockstream.Mapper
 	frames   []blockstream.Frame
@@ -56,11 +57,11 @@ func newStage(t *testing.T) *stage {
 			t.Error(err)
 		}
 	})
-	s := &stage{t: t, calls: map[message.CallID]*message.Call{},
-		bot: eng.As(message.Principal{Role: message.RoleRuntime, Name: "bot"}),
-		ann: eng.As(message.Principal{Role: message.RoleApprover, Name: "ann"})}
+	s := &stage{t: t, calls: map[message.CallID]*toolcall.Call{},
+		bot: eng.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"}),
+		ann: eng.As(toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann"})}
 	s.m = newMapper(t, func(c *blockstream.Config) {
-		c.OpenRequest = func(k message.Key, tool, input string) blockstream.OpenRequest {
+		c.OpenRequest = func(k toolcall.Key, tool, input string) blockstream.OpenRequest {
 			call := s.calls[k.Call]
 			if call == nil || call.Tool != tool || call.Input != input {
 				return blockstream.OpenRequest{}
@@ -75,7 +76,7 @@ func newStage(t *testing.T) *stage {
 // open, calls that its suggested rule would cover wait behind it.
 func (s *stage) propose(calls ...message.ToolCallBlock) {
 	s.t.Helper()
-	if _, err := s.bot.Propose(s.t.Context(), message.ProposeRequest{Session: "s_1", Reply: "r1", Calls: calls}); err != nil {
+	if _, err := s.bot.Propose(s.t.Context(), toolcall.ProposeRequest{Session: "s_1", Reply: "r1", Calls: calls}); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -83,12 +84,12 @@ func (s *stage) propose(calls ...message.ToolCallBlock) {
 // watch maps what happened since, or happens within a moment.
 func (s *stage) watch() {
 	s.t.Helper()
-	r, err := s.bot.Events(s.t.Context(), message.EventsRequest{Session: "s_1", After: s.after, WaitMS: 100})
+	r, err := s.bot.Events(s.t.Context(), toolcall.EventsRequest{Session: "s_1", After: s.after, WaitMS: 100})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	s.after = r.Next
-	list, err := s.bot.List(s.t.Context(), message.ListRequest{Session: "s_1"})
+	list, err := s.bot.List(s.t.Context(), toolcall.ListRequest{Session: "s_1"})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -160,10 +161,10 @@ func TestWithAnEngine(t *testing.T) {
 		t.Errorf("%v: %+v", err, f)
 	}
 	s.keyOf("c4")
-	if _, err := s.bot.Interrupt(t.Context(), message.InterruptRequest{Session: "s_1", Reply: "r1"}); err != nil {
+	if _, err := s.bot.Interrupt(t.Context(), toolcall.InterruptRequest{Session: "s_1", Reply: "r1"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.bot.Wait(t.Context(), message.WaitRequest{Session: "s_1", Reply: "r1"}); err != nil {
+	if _, err := s.bot.Wait(t.Context(), toolcall.WaitRequest{Session: "s_1", Reply: "r1"}); err != nil {
 		t.Fatal(err)
 	}
 	for range 100 {

@@ -4,9 +4,9 @@ import (
 	"testing"
 
 	"github.com/askance-dev/askance/internal/codectest"
-	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/blockstream"
 	"github.com/askance-dev/askance/message/blockstream/blocktest"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func FuzzDecodeFrame(f *testing.F) {
@@ -36,7 +36,7 @@ func FuzzDecodeCommand(f *testing.F) {
 	} {
 		f.Add([]byte(s))
 	}
-	asked := blockstream.Asked{Key: "s_1", Session: "s", MessageID: "m", Calls: []blockstream.AskedCall{{Key: message.Key{Call: "c"}, Tool: "t", Input: `{"q":1}`, Digest: "d"}}}
+	asked := blockstream.Asked{Key: "s_1", Session: "s", MessageID: "m", Calls: []blockstream.AskedCall{{Key: toolcall.Key{Call: "c"}, Tool: "t", Input: `{"q":1}`, Digest: "d"}}}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		v, err := blockstream.DecodeCommand(data)
 		if err != nil {
@@ -53,7 +53,7 @@ func FuzzDecodeCommand(f *testing.F) {
 		}
 		for i, ans := range responses {
 			approves := a.Decisions[i].Type == blockstream.DecisionApprove || a.Decisions[i].Type == blockstream.DecisionEdit
-			if ans.Digest != "d" || ans.Call != "c" || (ans.Kind == message.ResponseApprove) != approves || !approves && ans.Input != nil {
+			if ans.Digest != "d" || ans.Call != "c" || (ans.Kind == toolcall.ResponseApprove) != approves || !approves && ans.Input != nil {
 				t.Fatalf("%s: %+v", data, ans)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // ErrUnshowable is wrapped when an approval request cannot be put into an
@@ -18,7 +19,7 @@ var ErrUnshowable = errors.New("the arguments cannot be shown")
 // by the mapper's methods; they must give the same answer whenever they are
 // asked about the same thing, or replays differ.
 type Config struct {
-	Space       message.SpaceID // of the answers' keys
+	Space       toolcall.SpaceID // of the answers' keys
 	Session     message.SessionID
 	DisplayMode DisplayMode // "": agent
 	// Location is the zone of times without one; nil: UTC.
@@ -27,9 +28,9 @@ type Config struct {
 	Label func(tool, input string) string
 	// Approval request tells what the event that asked does not say; nil: nothing. It
 	// must be about the approval request with this very input, or be the zero value.
-	OpenRequest func(key message.Key, tool, input string) OpenRequest
+	OpenRequest func(key toolcall.Key, tool, input string) OpenRequest
 	// DecidedBy names who decided about a call; nil: no name is shown.
-	DecidedBy func(key message.Key) string
+	DecidedBy func(key toolcall.Key) string
 	// Artifact is the artifact of a result; nil: [Output.Reference].
 	Artifact func(o Output) message.RawJSON
 	// Stopped and Failed are the texts of terminal blocks; "": English ones.

@@ -12,6 +12,7 @@ import (
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/blockstream"
 	"github.com/askance-dev/askance/message/blockstream/blocktest"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -179,10 +180,10 @@ func TestTurn(t *testing.T) {
 func asking(t testing.TB) (*blockstream.Mapper, *script, []blockstream.Frame) {
 	t.Helper()
 	m := newMapper(t, func(c *blockstream.Config) {
-		c.OpenRequest = func(k message.Key, tool, _ string) blockstream.OpenRequest {
+		c.OpenRequest = func(k toolcall.Key, tool, _ string) blockstream.OpenRequest {
 			return blockstream.OpenRequest{Digest: "sha256:" + string(k.Call), Text: "May " + tool + " run?", Deadline: time.Unix(1_700_000_200, 0)}
 		}
-		c.DecidedBy = func(message.Key) string { return "ann" }
+		c.DecidedBy = func(toolcall.Key) string { return "ann" }
 	})
 	s := on("r1").start().call("c1", "trade", `{"q":1}`).call("c2", "mail", `{"to":"x"}`)
 	s.ask(block("c1", "trade", `{"q":1}`), block("c2", "mail", `{"to":"x"}`))
@@ -386,10 +387,10 @@ func TestCatchupHidesWhatIsResolved(t *testing.T) {
 func TestFromCall(t *testing.T) {
 	m, _, _ := asking(t)
 	n := len(m.Open())
-	call := &message.Call{
-		Key:  message.Key{Space: "default", Session: "s_1", Reply: "r9", Call: "c9"},
+	call := &toolcall.Call{
+		Key:  toolcall.Key{Space: "default", Session: "s_1", Reply: "r9", Call: "c9"},
 		Tool: "trade", Input: `{"q":1}`, State: message.ToolCallAsking, Digest: "sha256:c9",
-		Request: &message.ApprovalRequest{Text: "May trade run?", Requirement: message.Requirement{Deadline: time.Unix(1_700_000_200, 0)}},
+		Request: &toolcall.ApprovalRequest{Text: "May trade run?", Requirement: toolcall.Requirement{Deadline: time.Unix(1_700_000_200, 0)}},
 	}
 	now := time.Unix(1_700_000_100, 0)
 	a, err := blockstream.FromCall(call, now)
@@ -410,7 +411,7 @@ func TestFromCall(t *testing.T) {
 	if err != nil || late.TimeoutSeconds != 1 || late.Key != a.Key {
 		t.Errorf("%+v %v", late, err)
 	}
-	call.Request.Requirement = message.Requirement{}
+	call.Request.Requirement = toolcall.Requirement{}
 	if a, err = blockstream.FromCall(call, now); err != nil || a.TimeoutSeconds != 0 {
 		t.Errorf("%+v %v", a, err)
 	}
@@ -419,7 +420,7 @@ func TestFromCall(t *testing.T) {
 		t.Error(err)
 	}
 	call.State = message.ToolCallFinished
-	for _, c := range []*message.Call{nil, call} {
+	for _, c := range []*toolcall.Call{nil, call} {
 		if _, err := blockstream.FromCall(c, now); !errors.Is(err, message.ErrState) {
 			t.Error(err)
 		}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/askance-dev/askance/internal/strictjson"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // maxRecord bounds what is decoded of an event record to find its link.
@@ -36,9 +36,9 @@ func newChains(first uint64, rep *Report) *chains {
 }
 
 // linkOf reads an event record's link and nothing else.
-func linkOf(body []byte) (*message.Link, error) {
+func linkOf(body []byte) (*toolcall.Link, error) {
 	var f struct {
-		Prev *message.Link `json:"prev"`
+		Prev *toolcall.Link `json:"prev"`
 	}
 	err := strictjson.UnmarshalOpen(body, &f, strictjson.MaxBytes(maxRecord))
 	return f.Prev, err
@@ -89,7 +89,7 @@ func (c *chains) see(r *Record, leaf Hash, add func(Finding)) {
 	c.trees[id] = tail{r.Seq, leaf, link != nil || before.chained}
 }
 
-func (c *chains) count(seq uint64, link *message.Link) {
+func (c *chains) count(seq uint64, link *toolcall.Link) {
 	switch {
 	case link == nil:
 		c.rep.Unchained++
@@ -101,7 +101,7 @@ func (c *chains) count(seq uint64, link *message.Link) {
 }
 
 // follow holds an event record's link against the event record before it.
-func (c *chains) follow(r *Record, link *message.Link, before tail, seen bool) {
+func (c *chains) follow(r *Record, link *toolcall.Link, before tail, seen bool) {
 	add := func(k Kind, seq uint64, format string, args ...any) {
 		c.found = append(c.found, Finding{Kind: k, Seq: seq, Subject: r.Subject, What: fmt.Sprintf(format, args...)})
 	}

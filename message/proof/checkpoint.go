@@ -14,6 +14,7 @@ import (
 	"github.com/askance-dev/askance/internal/jcs"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // MaxRecords is the most records that one checkpoint covers.
@@ -21,17 +22,17 @@ const MaxRecords = 4096
 
 // Checkpoint is an engine's signed word for a range of its journal.
 type Checkpoint struct {
-	V       int             `json:"v"`      // 1
-	KeyID   string          `json:"key_id"` // which engine key signed
-	Space   message.SpaceID `json:"space"`
-	Number  uint64          `json:"number"`        // 1, 2, … without a gap
-	From    uint64          `json:"from_seq"`      // the first sequence of the range
-	To      uint64          `json:"to_seq"`        // the last one
-	Records uint64          `json:"records"`       // how many of them were there
-	Root    Hash            `json:"root"`          // over the leaves From … To
-	Prev    Hash            `json:"prev,omitzero"` // Hash of the checkpoint before; none for the first
-	At      time.Time       `json:"at"`            // the engine's clock, UTC
-	Engine  string          `json:"engine"`        // which replica
+	V       int              `json:"v"`      // 1
+	KeyID   string           `json:"key_id"` // which engine key signed
+	Space   toolcall.SpaceID `json:"space"`
+	Number  uint64           `json:"number"`        // 1, 2, … without a gap
+	From    uint64           `json:"from_seq"`      // the first sequence of the range
+	To      uint64           `json:"to_seq"`        // the last one
+	Records uint64           `json:"records"`       // how many of them were there
+	Root    Hash             `json:"root"`          // over the leaves From … To
+	Prev    Hash             `json:"prev,omitzero"` // Hash of the checkpoint before; none for the first
+	At      time.Time        `json:"at"`            // the engine's clock, UTC
+	Engine  string           `json:"engine"`        // which replica
 	// Losses is how many losses operators had accepted by then; Loss is the one
 	// that this checkpoint records.
 	Losses uint64 `json:"losses,omitzero"`
@@ -54,7 +55,7 @@ func (c Checkpoint) signedText() ([]byte, error) {
 
 // Sign sets KeyID and Sig.
 func (c *Checkpoint) Sign(key ed25519.PrivateKey) error {
-	c.KeyID = message.KeyID(key.Public().(ed25519.PublicKey))
+	c.KeyID = toolcall.KeyID(key.Public().(ed25519.PublicKey))
 	b, err := c.signedText()
 	if err != nil {
 		return err
@@ -87,7 +88,7 @@ func (c Checkpoint) String() string {
 // Verify checks the form and the signature: it is the word of one of these
 // keys. Any doubt is an error with CodeForbidden, or CodeInvalid for a form
 // that no engine writes.
-func (c Checkpoint) Verify(keys message.KeySet) error {
+func (c Checkpoint) Verify(keys toolcall.KeySet) error {
 	const op = "verify checkpoint"
 	if err := c.form(); err != nil {
 		return err

@@ -12,7 +12,7 @@
 // are built of leaves:
 //
 //   - The chain of a call: each event record carries, in its body, the sequence and the
-//     leaf of the fact that it follows ([github.com/askance-dev/askance/message.Link]).
+//     leaf of the fact that it follows ([github.com/askance-dev/askance/toolcall.Link]).
 //     Event records of releases before that have no link: the chain begins at the first
 //     that has one, and [Report.Unchained] says how many there are before.
 //   - A [Checkpoint]: the Merkle root over the leaves of a contiguous range of

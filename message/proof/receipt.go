@@ -9,6 +9,7 @@ import (
 	"github.com/askance-dev/askance/internal/jcs"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Receipt proves what became of one call, without a server: the call's event records as
@@ -19,7 +20,7 @@ type Receipt struct {
 	// Made is when the receipt was made, by the clock of its maker. Nothing
 	// proves it, and Check does not show it.
 	Made time.Time `json:"made_at"`
-	message.Key
+	toolcall.Key
 	// Story repeats what the event records say. It is derived from them, and a receipt
 	// whose story is another one is refused.
 	Story       Story        `json:"story"`
@@ -41,9 +42,9 @@ type Story struct {
 	State    message.ToolCallState `json:"state"`
 	Cause    string                `json:"cause"` // of the last step
 	Requests []Asked               `json:"requests"`
-	Votes    []message.Vote        `json:"votes"` // each says how its author was authenticated
-	Attempts []message.Attempt     `json:"attempts"`
-	Grants   []message.Grant       `json:"grants"`
+	Votes    []toolcall.Vote       `json:"votes"` // each says how its author was authenticated
+	Attempts []toolcall.Attempt    `json:"attempts"`
+	Grants   []toolcall.Grant      `json:"grants"`
 	// ResultState and ResultDigest are those of the end.
 	ResultState  message.ToolResultState `json:"result_state,omitzero"`
 	ResultDigest string                  `json:"result_digest,omitzero"`
@@ -51,8 +52,8 @@ type Story struct {
 
 // Asked is an approval request with the digest that answers and grants name.
 type Asked struct {
-	Digest  string                  `json:"digest"`
-	Request message.ApprovalRequest `json:"request"`
+	Digest  string                   `json:"digest"`
+	Request toolcall.ApprovalRequest `json:"request"`
 }
 
 const (
@@ -66,7 +67,7 @@ const (
 
 // MakeReceipt makes the receipt of a call from its event records, oldest first, and the
 // stored checkpoints that cover them.
-func MakeReceipt(key message.Key, records []Record, sealed []Sealed, now time.Time) (*Receipt, error) {
+func MakeReceipt(key toolcall.Key, records []Record, sealed []Sealed, now time.Time) (*Receipt, error) {
 	const op = "make receipt"
 	r := &Receipt{Kind: receiptKind, V: 1, Made: now, Key: key, Records: []Proved{}, Checkpoints: []Checkpoint{}}
 	leaves := map[uint64][]Hash{}
@@ -143,7 +144,7 @@ func (r *Receipt) form() error {
 		bad = "it does not say when it was made"
 	case r.Key.Validate() != nil:
 		bad = "it names no call"
-	case len(r.Records) == 0 || len(r.Records) > message.MaxRecordsPerCall+1:
+	case len(r.Records) == 0 || len(r.Records) > toolcall.MaxRecordsPerCall+1:
 		bad = "it has no event records, or more than a call can have"
 	case len(r.Checkpoints) == 0 || len(r.Checkpoints) > len(r.Records):
 		bad = "it has no checkpoints, or more than it has event records"
@@ -178,21 +179,21 @@ func refuse(format string, args ...any) error {
 }
 
 // read decodes the event records as they stand in the receipt.
-func (r *Receipt) read() ([]*message.EventRecord, error) {
-	out := make([]*message.EventRecord, len(r.Records))
+func (r *Receipt) read() ([]*toolcall.EventRecord, error) {
+	out := make([]*toolcall.EventRecord, len(r.Records))
 	for i := range r.Records {
 		rec := &r.Records[i]
 		if why := rec.findUnproved(); why != "" || rec.isWithheld() || !rec.BodyHash.IsZero() && string(rec.Body()) == RedactedWhole {
 			return nil, refuse("of the event record at %d nothing that is shown is proved: %s", rec.Seq, cmp.Or(why, "nothing is shown"))
 		}
-		var f message.EventRecord
+		var f toolcall.EventRecord
 		if err := strictjson.Unmarshal(rec.Body(), &f, strictjson.MaxBytes(maxRecord)); err != nil {
 			return nil, refuse("the event record at %d cannot be read: %v", rec.Seq, err)
 		}
 		ids := rec.Header["Nats-Msg-Id"]
 		switch {
-		case f.V != message.RecordVersion || f.Call == nil:
-			return nil, refuse("the record at %d is no event record of a call with version %d", rec.Seq, message.RecordVersion)
+		case f.V != toolcall.RecordVersion || f.Call == nil:
+			return nil, refuse("the record at %d is no event record of a call with version %d", rec.Seq, toolcall.RecordVersion)
 		case f.Call.Key != r.Key:
 			return nil, refuse("the event record at %d is of the call %s", rec.Seq, f.Call.Key)
 		case len(ids) != 1 || ids[0] != f.ID:
@@ -206,8 +207,8 @@ func (r *Receipt) read() ([]*message.EventRecord, error) {
 }
 
 // storyOf tells what the event records say.
-func storyOf(records []*message.EventRecord) Story {
-	s := Story{Records: len(records), Requests: []Asked{}, Votes: []message.Vote{}, Attempts: []message.Attempt{}, Grants: []message.Grant{}}
+func storyOf(records []*toolcall.EventRecord) Story {
+	s := Story{Records: len(records), Requests: []Asked{}, Votes: []toolcall.Vote{}, Attempts: []toolcall.Attempt{}, Grants: []toolcall.Grant{}}
 	asked, granted := map[string]bool{}, map[string]bool{}
 	for _, f := range records {
 		c := f.Call
@@ -234,7 +235,7 @@ func storyOf(records []*message.EventRecord) Story {
 }
 
 // attempt takes an attempt in as its last event record has it.
-func (s *Story) attempt(a message.Attempt) {
+func (s *Story) attempt(a toolcall.Attempt) {
 	a.Grant = nil // it stands among the grants
 	switch n := len(s.Attempts); {
 	case a.Number == 0:
@@ -247,13 +248,13 @@ func (s *Story) attempt(a message.Attempt) {
 
 // Checked is what a receipt proves.
 type Checked struct {
-	Key   message.Key `json:"call"`
-	Story Story       `json:"story"`
+	Key   toolcall.Key `json:"call"`
+	Story Story        `json:"story"`
 	// Event records are in order, and none is missing between the first and the last.
-	Records []*message.EventRecord `json:"-"`
-	Count   int                    `json:"event_records"`
-	First   uint64                 `json:"first_seq"`
-	Last    uint64                 `json:"last_seq"`
+	Records []*toolcall.EventRecord `json:"-"`
+	Count   int                     `json:"event_records"`
+	First   uint64                  `json:"first_seq"`
+	Last    uint64                  `json:"last_seq"`
 	// KeyIDs are the engine keys that signed the checkpoints.
 	KeyIDs []string `json:"key_ids"`
 	// Unchained event records, at the beginning, are of a release that linked none.
@@ -270,7 +271,7 @@ type Checked struct {
 // Check refuses a receipt in which anything does not fit: signatures, hashes,
 // places, links, digests, grants, or the story. Any doubt is an error.
 // retired says which of the keys sign no more; nil: none.
-func (r *Receipt) Check(keys message.KeySet, retired Retired) (*Checked, error) {
+func (r *Receipt) Check(keys toolcall.KeySet, retired Retired) (*Checked, error) {
 	if err := r.form(); err != nil {
 		return nil, err
 	}
@@ -301,7 +302,7 @@ func (r *Receipt) Check(keys message.KeySet, retired Retired) (*Checked, error) 
 }
 
 // checkSignatures checks the checkpoints and gives them by number.
-func (r *Receipt) checkSignatures(keys message.KeySet, retired Retired, out *Checked) (map[uint64]*Checkpoint, error) {
+func (r *Receipt) checkSignatures(keys toolcall.KeySet, retired Retired, out *Checked) (map[uint64]*Checkpoint, error) {
 	by := map[uint64]*Checkpoint{}
 	ids := map[string]bool{}
 	for i := range r.Checkpoints {
@@ -367,7 +368,7 @@ func (r *Receipt) checkLinks(out *Checked) error {
 }
 
 // checkBinding checks that what was asked, answered and granted is one and the same.
-func (r *Receipt) checkBinding(records []*message.EventRecord, keys message.KeySet, retired Retired) error {
+func (r *Receipt) checkBinding(records []*toolcall.EventRecord, keys toolcall.KeySet, retired Retired) error {
 	asked := map[string]bool{}
 	for i, f := range records {
 		c, seq := f.Call, r.Records[i].Seq

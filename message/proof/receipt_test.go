@@ -11,15 +11,16 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
+	"github.com/askance-dev/askance/toolcall"
 	"pgregory.net/rapid"
 )
 
-var callKey = message.Key{Space: "test", Session: "s1", Reply: "r1", Call: "c1"}
+var callKey = toolcall.Key{Space: "test", Session: "s1", Reply: "r1", Call: "c1"}
 
 // stored makes a record of an event record, linked to the one before.
-func stored(t testing.TB, f *message.EventRecord, seq uint64, before *proof.Record) proof.Record {
+func stored(t testing.TB, f *toolcall.EventRecord, seq uint64, before *proof.Record) proof.Record {
 	t.Helper()
-	f.Prev = &message.Link{}
+	f.Prev = &toolcall.Link{}
 	if before != nil {
 		f.Prev = proof.LinkTo(before.Seq, before.Leaf())
 	}
@@ -41,8 +42,8 @@ func life(t testing.TB) []proof.Record {
 // lifeOf is that with another input, some paths in which rules may hide.
 func lifeOf(t testing.TB, input string, hidden ...string) []proof.Record {
 	t.Helper()
-	ann := message.Principal{Role: message.RoleApprover, Name: "ann", Auth: "nats-user"}
-	q := message.ApprovalRequest{V: 1, Key: callKey, Tool: "pay", Input: input, Text: "Pay?", Bundle: "sha256:b", Requirement: message.Requirement{Users: []string{}}, Hidden: hidden}
+	ann := toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann", Auth: "nats-user"}
+	q := toolcall.ApprovalRequest{V: 1, Key: callKey, Tool: "pay", Input: input, Text: "Pay?", Bundle: "sha256:b", Requirement: toolcall.Requirement{Users: []string{}}, Hidden: hidden}
 	if len(hidden) > 0 {
 		q.Salt = "salt"
 	}
@@ -50,21 +51,21 @@ func lifeOf(t testing.TB, input string, hidden ...string) []proof.Record {
 	if err != nil {
 		t.Fatal(err)
 	}
-	call := func() *message.Call {
-		return &message.Call{Key: callKey, Tool: "pay", Input: q.Input, State: message.ToolCallAsking, Cause: "ask", Request: &q, Digest: digest, ProposedAt: at, UpdatedAt: at}
+	call := func() *toolcall.Call {
+		return &toolcall.Call{Key: callKey, Tool: "pay", Input: q.Input, State: message.ToolCallAsking, Cause: "ask", Request: &q, Digest: digest, ProposedAt: at, UpdatedAt: at}
 	}
-	record := func(id string, c *message.Call) *message.EventRecord {
-		return &message.EventRecord{V: message.RecordVersion, ID: id, By: ann, At: at, Engine: "e", Call: c}
+	record := func(id string, c *toolcall.Call) *toolcall.EventRecord {
+		return &toolcall.EventRecord{V: toolcall.RecordVersion, ID: id, By: ann, At: at, Engine: "e", Call: c}
 	}
 	asked := stored(t, record("f1", call()), 2, nil)
 	c := call()
-	c.State, c.Cause, c.Placement = message.ToolCallSubmitted, "submit", message.PlaceRemote
-	c.Votes = []message.Vote{{Kind: message.ResponseApprove, By: ann, At: at, Digest: digest}}
-	grant := &message.Grant{V: 1, Key: callKey, Tool: "pay", Digest: digest, Attempt: 1, Bundle: q.Bundle, Approvals: []message.Approval{{By: ann, At: at}}, NotBefore: at, Expires: at.Add(time.Hour), Nonce: "n"}
+	c.State, c.Cause, c.Placement = message.ToolCallSubmitted, "submit", toolcall.PlaceRemote
+	c.Votes = []toolcall.Vote{{Kind: toolcall.ResponseApprove, By: ann, At: at, Digest: digest}}
+	grant := &toolcall.Grant{V: 1, Key: callKey, Tool: "pay", Digest: digest, Attempt: 1, Bundle: q.Bundle, Approvals: []toolcall.Approval{{By: ann, At: at}}, NotBefore: at, Expires: at.Add(time.Hour), Nonce: "n"}
 	if err := grant.Sign(signer); err != nil {
 		t.Fatal(err)
 	}
-	c.Attempt = message.Attempt{Number: 1, Grant: grant}
+	c.Attempt = toolcall.Attempt{Number: 1, Grant: grant}
 	granted := stored(t, record("f2", c), 4, &asked)
 	done := c.Clone()
 	done.State, done.Cause, done.ResultDigest = message.ToolCallFinished, "result", "sha256:r"
@@ -115,7 +116,7 @@ func receipt(t testing.TB) []byte {
 	return b
 }
 
-func check(b []byte, keys message.KeySet) (*proof.Checked, error) {
+func check(b []byte, keys toolcall.KeySet) (*proof.Checked, error) {
 	r, err := proof.DecodeReceipt(b)
 	if err != nil {
 		return nil, err
@@ -133,7 +134,7 @@ func TestReceipt(t *testing.T) {
 		len(s.Requests) != 1 || len(s.Votes) != 1 || s.Votes[0].By.Auth != "nats-user" || len(s.Grants) != 1 || len(s.Attempts) != 1 || s.Attempts[0].Worker != "w1" || s.ResultDigest != "sha256:r" {
 		t.Errorf("Check = %+v", c)
 	}
-	if _, err := check(receipt(t), message.KeySet{}); err == nil {
+	if _, err := check(receipt(t), toolcall.KeySet{}); err == nil {
 		t.Error("it was believed without a key")
 	}
 	// Formatted by another tool it is still the same receipt.

@@ -15,6 +15,7 @@ import (
 	"github.com/transparency-dev/merkle/rfc6962"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Hash is a SHA-256. Its text is "sha256:" and 64 lower-case hex digits.
@@ -162,8 +163,8 @@ func appendText(b []byte, s string) []byte {
 }
 
 // LinkTo is the link of an event record that follows the record at seq with this leaf.
-func LinkTo(seq uint64, leaf Hash) *message.Link {
-	return &message.Link{Seq: seq, Hash: leaf.String()}
+func LinkTo(seq uint64, leaf Hash) *toolcall.Link {
+	return &toolcall.Link{Seq: seq, Hash: leaf.String()}
 }
 
 // BodyHash is the hash that stands for a body that is not shown.

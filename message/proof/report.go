@@ -5,7 +5,7 @@ import (
 	"iter"
 	"time"
 
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Kind is what was done to a journal.
@@ -63,13 +63,13 @@ const MaxFindings = 1000
 
 // Report is what an auditor found.
 type Report struct {
-	Space        message.SpaceID `json:"space"`
-	OK           bool            `json:"ok"`
-	First        uint64          `json:"first_seq"` // the first sequence of the journal that was looked at
-	Last         uint64          `json:"last_seq"`  // and the last
-	Records      uint64          `json:"records"`
-	EventRecords uint64          `json:"event_records"`
-	Trees        uint64          `json:"entities"` // calls, and replies and sessions with event records of their own
+	Space        toolcall.SpaceID `json:"space"`
+	OK           bool             `json:"ok"`
+	First        uint64           `json:"first_seq"` // the first sequence of the journal that was looked at
+	Last         uint64           `json:"last_seq"`  // and the last
+	Records      uint64           `json:"records"`
+	EventRecords uint64           `json:"event_records"`
+	Trees        uint64           `json:"entities"` // calls, and replies and sessions with event records of their own
 
 	// Chained event records carry the hash of the event record before. Unchained ones were
 	// written by a release that wrote none: they are held by checkpoints only.
@@ -170,7 +170,7 @@ func (l Loss) Covers(seq uint64) bool {
 
 // Losses reads from stored checkpoints what operators accepted. One that no key
 // signed is passed over: Verify reports it.
-func Losses(checkpoints iter.Seq2[[]byte, error], keys message.KeySet) ([]Loss, error) {
+func Losses(checkpoints iter.Seq2[[]byte, error], keys toolcall.KeySet) ([]Loss, error) {
 	var out []Loss
 	for raw, err := range checkpoints {
 		if err != nil {

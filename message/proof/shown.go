@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/askance-dev/askance/internal/strictjson"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // HeaderShown is the header in which an engine says, as it stores a record, what
@@ -35,7 +35,7 @@ func Shown(body []byte, record bool) (shown []byte, what []string) {
 		return body, nil
 	}
 	whole := func() ([]byte, []string) { return []byte(RedactedWhole), []string{"*"} }
-	var f message.EventRecord
+	var f toolcall.EventRecord
 	if err := strictjson.Unmarshal(body, &f, strictjson.MaxBytes(maxRecord)); err != nil {
 		return whole()
 	}
@@ -129,7 +129,7 @@ func (r *Record) findTaken() []string {
 	case r.Entity == "":
 		return []string{"delta"}
 	}
-	var f message.EventRecord
+	var f toolcall.EventRecord
 	if err := strictjson.UnmarshalOpen(r.Body(), &f, strictjson.MaxBytes(maxRecord)); err != nil { // a later release may say more
 		return nil
 	}
@@ -137,7 +137,7 @@ func (r *Record) findTaken() []string {
 }
 
 // hiddenIn are the paths that rules hide of an event record, in order.
-func hiddenIn(f *message.EventRecord) []string {
+func hiddenIn(f *toolcall.EventRecord) []string {
 	if f.Call == nil {
 		return nil
 	}

@@ -6,14 +6,14 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Options say what an auditor knows beforehand.
 type Options struct {
-	Space message.SpaceID
+	Space toolcall.SpaceID
 	// Keys are the public keys of the space's engines, former ones too. Required.
-	Keys message.KeySet
+	Keys toolcall.KeySet
 	// Retired says when some of them were retired.
 	Retired Retired
 	// First and Last bound the journal as its store says: the first sequence that

@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/internal/strictjson"
-	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
+	"github.com/askance-dev/askance/toolcall"
 	"pgregory.net/rapid"
 )
 
 var (
 	signer = ed25519.NewKeyFromSeed([]byte(strings.Repeat("k", 32)))
-	keys   = message.NewKeySet(signer.Public().(ed25519.PublicKey))
+	keys   = toolcall.NewKeySet(signer.Public().(ed25519.PublicKey))
 	at     = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 )
 
@@ -28,7 +28,7 @@ type journal struct {
 	last    uint64 // what the store says was given out last
 	first   uint64
 	// mark, if set, says what may be shown of the next record.
-	mark func(link *message.Link) string
+	mark func(link *toolcall.Link) string
 }
 
 // name reads the call out of a subject of these tests.
@@ -36,7 +36,7 @@ func name(subject string) string { return strings.TrimSuffix(subject, ".f") }
 
 // write stores an event record of a call behind what is there, linked.
 func (j *journal) write(call string, text string) {
-	link := &message.Link{}
+	link := &toolcall.Link{}
 	for _, r := range slices.Backward(j.records) {
 		if r.Entity == call {
 			link = proof.LinkTo(r.Seq, r.Leaf())
@@ -44,8 +44,8 @@ func (j *journal) write(call string, text string) {
 		}
 	}
 	body, err := strictjson.Marshal(struct {
-		ID   string        `json:"id"`
-		Prev *message.Link `json:"prev"`
+		ID   string         `json:"id"`
+		Prev *toolcall.Link `json:"prev"`
 	}{text, link})
 	if err != nil {
 		panic(err)
@@ -323,8 +323,8 @@ func TestCheckpoints(t *testing.T) {
 // A key that was retired proves what it signed before, and nothing after.
 func TestRetiredKey(t *testing.T) {
 	next := ed25519.NewKeyFromSeed([]byte(strings.Repeat("n", 32)))
-	both := message.NewKeySet(signer.Public().(ed25519.PublicKey), next.Public().(ed25519.PublicKey))
-	old := message.KeyID(signer.Public().(ed25519.PublicKey))
+	both := toolcall.NewKeySet(signer.Public().(ed25519.PublicKey), next.Public().(ed25519.PublicKey))
+	old := toolcall.KeyID(signer.Public().(ed25519.PublicKey))
 	const hour = time.Hour
 	type by struct {
 		key   ed25519.PrivateKey
@@ -421,7 +421,7 @@ func TestRotatedKey(t *testing.T) {
 	j := story(30)
 	last := len(j.sealed) - 1
 	j.sealed[last] = resign(t, j.sealed[last], next, func(*proof.Checkpoint) {})
-	both := message.NewKeySet(signer.Public().(ed25519.PublicKey), next.Public().(ed25519.PublicKey))
+	both := toolcall.NewKeySet(signer.Public().(ed25519.PublicKey), next.Public().(ed25519.PublicKey))
 	if r := j.verify(proof.Options{Keys: both}); !r.OK {
 		t.Errorf("with both keys: %v", r.Findings)
 	}
@@ -481,7 +481,7 @@ func TestRedacted(t *testing.T) {
 	j = &journal{}
 	for i := range 30 {
 		if i == 5 {
-			j.mark = func(link *message.Link) string {
+			j.mark = func(link *toolcall.Link) string {
 				good = fmt.Sprintf(`{"v":1,"call":{"redact":["args.pin"],"of_a_later_release":1},"prev":{"seq":%d,"hash":%q}}`, link.Seq, link.Hash)
 				return proof.BodyHash([]byte(good)).String()
 			}

@@ -4,6 +4,7 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/internal/object"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Decision is what a user's dict says about one open call, an item of
@@ -11,9 +12,9 @@ import (
 type Decision struct {
 	ToolUseID message.CallID
 	Digest    string
-	Type      message.ResponseKind // approve, reject, or respond
-	Input     *string              // with approve: other arguments
-	Message   string               // with reject: why; with respond: the result
+	Type      toolcall.ResponseKind // approve, reject, or respond
+	Input     *string               // with approve: other arguments
+	Message   string                // with reject: why; with respond: the result
 	Rules     []message.PermissionRule
 }
 
@@ -118,7 +119,7 @@ func DecisionsOf(m *Msg) (*Decisions, error) {
 func decisionOf(raw []byte) (Decision, error) {
 	r := object.Read(raw)
 	r.Only("tool_use_id", "digest", "type", "input", "message", "rules")
-	d := Decision{ToolUseID: message.CallID(r.Text("tool_use_id")), Digest: r.Text("digest"), Type: message.ResponseKind(r.Text("type")), Message: r.TextOr("message", ""), Rules: rules(r, "rules")}
+	d := Decision{ToolUseID: message.CallID(r.Text("tool_use_id")), Digest: r.Text("digest"), Type: toolcall.ResponseKind(r.Text("type")), Message: r.TextOr("message", ""), Rules: rules(r, "rules")}
 	if input := r.Raw("input", "object"); input != nil {
 		text := string(input)
 		d.Input = &text
@@ -133,15 +134,15 @@ func decisionOf(raw []byte) (Decision, error) {
 func (d Decision) check() error {
 	bad := ""
 	switch d.Type {
-	case message.ResponseApprove:
+	case toolcall.ResponseApprove:
 		if d.Message != "" {
 			bad = "an approval with a message, which has no reader"
 		}
-	case message.ResponseReject:
+	case toolcall.ResponseReject:
 		if d.Input != nil || d.Rules != nil {
 			bad = "a rejection with input or rules"
 		}
-	case message.ResponseRespond:
+	case toolcall.ResponseRespond:
 		if d.Input != nil || d.Rules != nil || d.Message == "" {
 			bad = "a response in the place of the tool has a message and nothing else"
 		}
@@ -160,19 +161,19 @@ func (d Decision) check() error {
 // Responses turns the decisions into answers about calls of the reply that
 // RequestID names, in a session. Each answers the approval request that its digest names
 // and no other. Calls that no decision names stay open.
-func (d *Decisions) Responses(space message.SpaceID, session message.SessionID) ([]message.Response, error) {
-	var out []message.Response
+func (d *Decisions) Responses(space toolcall.SpaceID, session message.SessionID) ([]toolcall.Response, error) {
+	var out []toolcall.Response
 	seen := map[message.CallID]bool{}
 	for i, item := range d.Items {
 		if seen[item.ToolUseID] {
 			return nil, message.Errorf(message.CodeInvalid, "answer", "decisions[%d]: a second decision about %.60q", i, string(item.ToolUseID))
 		}
 		seen[item.ToolUseID] = true
-		a := message.Response{
-			Key:    message.Key{Space: space, Session: session, Reply: message.ReplyID(d.RequestID), Call: item.ToolUseID},
+		a := toolcall.Response{
+			Key:    toolcall.Key{Space: space, Session: session, Reply: message.ReplyID(d.RequestID), Call: item.ToolUseID},
 			Digest: item.Digest, Kind: item.Type, Input: item.Input, Rules: item.Rules,
 		}
-		if item.Type == message.ResponseRespond {
+		if item.Type == toolcall.ResponseRespond {
 			a.Output = item.Message
 		} else {
 			a.Feedback = item.Message

@@ -8,6 +8,7 @@ import (
 
 	"github.com/askance-dev/askance/message"
 	v1 "github.com/askance-dev/askance/message/v1"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -83,16 +84,16 @@ func answer(t *testing.T, role, askance string) (*v1.Decisions, error) {
 }
 
 func TestDecisions(t *testing.T) {
-	key := message.Key{Space: "s", Session: "x", Reply: "reply-1"}
+	key := toolcall.Key{Space: "s", Session: "x", Reply: "reply-1"}
 	rules := []message.PermissionRule{{ToolName: "f", Behavior: message.BehaviorAllow, Source: "suggested"}}
 	input := `{"a": 2}`
-	for in, want := range map[string]message.Response{
-		`{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"approve"}`:                  {Kind: message.ResponseApprove},
-		`{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"approve","input":{"a": 2}}`: {Kind: message.ResponseApprove, Input: &input},
-		`{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"reject","message":"why"}`:   {Kind: message.ResponseReject, Feedback: "why"},
-		`{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"respond","message":"42"}`:   {Kind: message.ResponseRespond, Output: "42"},
+	for in, want := range map[string]toolcall.Response{
+		`{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"approve"}`:                  {Kind: toolcall.ResponseApprove},
+		`{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"approve","input":{"a": 2}}`: {Kind: toolcall.ResponseApprove, Input: &input},
+		`{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"reject","message":"why"}`:   {Kind: toolcall.ResponseReject, Feedback: "why"},
+		`{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"respond","message":"42"}`:   {Kind: toolcall.ResponseRespond, Output: "42"},
 		`{"tool_use_id":"c1","digest":"sha256:reply-1c1","type":"approve","rules":[{"tool_name":"f","rule_content":null,"behavior":"allow","source":"suggested"}]}`: {
-			Kind: message.ResponseApprove, Rules: rules},
+			Kind: toolcall.ResponseApprove, Rules: rules},
 	} {
 		d, err := answer(t, "user", `{"request_id":"reply-1","decisions":[`+in+`]}`)
 		if err != nil {

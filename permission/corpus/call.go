@@ -14,6 +14,7 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // MaxLine is the longest accepted line of a file, in bytes.
@@ -54,7 +55,7 @@ type line struct {
 type caller struct {
 	Agent       string            `json:"agent"`
 	User        string            `json:"user"`
-	Space       message.SpaceID   `json:"space"`
+	Space       toolcall.SpaceID  `json:"space"`
 	Session     message.SessionID `json:"session"`
 	Reply       message.ReplyID   `json:"reply"`
 	Roles       []string          `json:"roles"`
@@ -145,8 +146,8 @@ func FromTests(policies ...permission.Policy) []Call {
 // FromJournal are the calls of a journal that were decided, in the order in
 // which they were proposed. Rules that an approver let remember join
 // the policy for later calls of the same session.
-func FromJournal(calls []*message.Call) []Call {
-	sorted := slices.SortedStableFunc(slices.Values(calls), func(a, b *message.Call) int { return cmp.Compare(a.First, b.First) })
+func FromJournal(calls []*toolcall.Call) []Call {
+	sorted := slices.SortedStableFunc(slices.Values(calls), func(a, b *toolcall.Call) int { return cmp.Compare(a.First, b.First) })
 	var out []Call
 	for _, c := range sorted {
 		if c.Decision == nil {
@@ -166,7 +167,7 @@ func FromJournal(calls []*message.Call) []Call {
 
 // recordedVerdict is what the policy said. Where a rule that was remembered on terms
 // answered its approval request, it had asked.
-func recordedVerdict(d *message.Decision) *Verdict {
+func recordedVerdict(d *toolcall.Decision) *Verdict {
 	v := &Verdict{Behavior: d.Behavior, Rule: d.Rule, Bundle: d.Bundle}
 	if d.Standing != "" {
 		v.Behavior = message.BehaviorAsk
@@ -175,7 +176,7 @@ func recordedVerdict(d *message.Decision) *Verdict {
 }
 
 // rememberedRules are the rules that the session had when a call was proposed.
-func rememberedRules(calls []*message.Call, at *message.Call) []message.PermissionRule {
+func rememberedRules(calls []*toolcall.Call, at *toolcall.Call) []message.PermissionRule {
 	var out []message.PermissionRule
 	for _, c := range calls {
 		if c.Session != at.Session || len(c.Remember) == 0 || len(c.Votes) == 0 {

@@ -9,6 +9,7 @@ import (
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/permission/corpus"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -87,16 +88,16 @@ func TestReadRefuses(t *testing.T) {
 
 func TestFromJournal(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	key := func(id string) message.Key {
-		return message.Key{Space: "sp", Session: "s", Reply: "r", Call: message.CallID(id)}
+	key := func(id string) toolcall.Key {
+		return toolcall.Key{Space: "sp", Session: "s", Reply: "r", Call: message.CallID(id)}
 	}
 	rule := message.PermissionRule{ToolName: "pay", Behavior: message.BehaviorAllow, Source: "suggested"}
-	calls := corpus.FromJournal([]*message.Call{
-		{Key: key("c2"), First: 9, Tool: "pay", Input: `{"n":1}`, Runtime: "bot", ProposedAt: at.Add(time.Hour), Decision: &message.Decision{Behavior: "allow", Rule: "session"}},
-		{Key: key("c1"), First: 3, Tool: "pay", Input: `{"n":1}`, ProposedAt: at, Decision: &message.Decision{Behavior: "ask"},
-			Remember: []message.PermissionRule{rule}, Votes: []message.Vote{{At: at.Add(time.Minute)}}},
+	calls := corpus.FromJournal([]*toolcall.Call{
+		{Key: key("c2"), First: 9, Tool: "pay", Input: `{"n":1}`, Runtime: "bot", ProposedAt: at.Add(time.Hour), Decision: &toolcall.Decision{Behavior: "allow", Rule: "session"}},
+		{Key: key("c1"), First: 3, Tool: "pay", Input: `{"n":1}`, ProposedAt: at, Decision: &toolcall.Decision{Behavior: "ask"},
+			Remember: []message.PermissionRule{rule}, Votes: []toolcall.Vote{{At: at.Add(time.Minute)}}},
 		{Key: key("c0"), First: 1, Tool: "pay", Input: `{}`},
-		{Key: key("c3"), First: 12, Tool: "pay", Input: `{}`, ProposedAt: at, Decision: &message.Decision{Behavior: "allow", Rule: "r", Standing: "sta_1"}},
+		{Key: key("c3"), First: 12, Tool: "pay", Input: `{}`, ProposedAt: at, Decision: &toolcall.Decision{Behavior: "allow", Rule: "r", Standing: "sta_1"}},
 	})
 	if last := calls[len(calls)-1]; last.Name != "s/r/c3" || last.Recorded.Behavior != message.BehaviorAsk {
 		t.Errorf("a standing approval answered what the policy asked: %+v", last.Recorded)

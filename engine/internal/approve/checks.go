@@ -47,7 +47,7 @@ func checkResent(_ context.Context, r *response) error {
 	if r.in.ID == "" {
 		return nil
 	}
-	i := slices.IndexFunc(r.call.Votes, func(v message.Vote) bool { return v.ID == r.in.ID && v.By.Name == r.voter.by.Name })
+	i := slices.IndexFunc(r.call.Votes, func(v toolcall.Vote) bool { return v.ID == r.in.ID && v.By.Name == r.voter.by.Name })
 	switch {
 	case i < 0:
 		return nil
@@ -84,7 +84,7 @@ func checkInTime(_ context.Context, r *response) error {
 	case HasExpired(r.call, r.now):
 		r.late = true
 		return r.m.Step(toolcall.Expired{Base: toolcall.Base{At: r.now}})
-	case r.call.State == message.ToolCallAsking && state != nil && state.Phase != message.ReplyOpen:
+	case r.call.State == message.ToolCallAsking && state != nil && state.Phase != toolcall.ReplyOpen:
 		r.late = true
 		return r.m.Step(toolcall.Interrupted{Base: toolcall.Base{At: r.now}})
 	}
@@ -109,17 +109,17 @@ func checkKind(_ context.Context, r *response) error {
 		return nil
 	}
 	req, name := r.call.Request.Requirement, r.voter.by.Name
-	approves := r.in.Kind == message.ResponseApprove && !decide.IsEdit(r.call, r.in)
+	approves := r.in.Kind == toolcall.ResponseApprove && !decide.IsEdit(r.call, r.in)
 	alone := r.vote
-	alone.Kind, alone.Digest = message.ResponseApprove, r.call.Digest
+	alone.Kind, alone.Digest = toolcall.ResponseApprove, r.call.Digest
 	switch {
-	case r.in.Kind == message.ResponseDelegate:
+	case r.in.Kind == toolcall.ResponseDelegate:
 		return checkDelegate(req, name, r.in.To)
 	case approves && req.ExcludeEditor && slices.Contains(req.Editors, name):
 		return decide.Forbid(name+" has edited these arguments and may not approve them", "ask another approver, or reject")
 	case approves && (req.Signed || r.in.Signature != nil):
 		return checkSignature(r)
-	case r.in.Kind == message.ResponseRespond && !req.Tally([]message.Vote{alone}, r.call.Digest, alone.Step).Agreed:
+	case r.in.Kind == toolcall.ResponseRespond && !req.Tally([]toolcall.Vote{alone}, r.call.Digest, alone.Step).Agreed:
 		return decide.Forbid("one person alone cannot answer for the tool where others must agree", "approve it, or reject it with feedback")
 	}
 	return nil
@@ -127,7 +127,7 @@ func checkKind(_ context.Context, r *response) error {
 
 // checkDelegate refuses to hand an approval request to a person who certainly cannot answer
 // it. What groups they are in is looked at when they answer.
-func checkDelegate(r message.Requirement, from, to string) error {
+func checkDelegate(r toolcall.Requirement, from, to string) error {
 	if to == from {
 		return &message.Error{Code: message.CodeInvalid, What: "an approval request is handed over to another person", Hint: "skip, or name another person"}
 	}
@@ -135,7 +135,7 @@ func checkDelegate(r message.Requirement, from, to string) error {
 		return nil
 	}
 	for step := range len(r.Plan()) + 1 {
-		if r.Accepts(message.Vote{By: message.Principal{Name: to}, Step: step}) {
+		if r.Accepts(toolcall.Vote{By: toolcall.Principal{Name: to}, Step: step}) {
 			return nil
 		}
 	}
@@ -148,7 +148,7 @@ func checkSignature(r *response) error {
 	if r.vote.Signature == nil {
 		return decide.Forbid("this approval request takes your own signature", "approve it with --sign-key, or leave it to an approver who has a key")
 	}
-	var keys message.ApproverKeys
+	var keys toolcall.ApproverKeys
 	if r.Keys != nil {
 		keys = r.Keys()
 	}
@@ -173,7 +173,7 @@ func checkTerms(ctx context.Context, r *response) (err error) {
 // before. The same again changes nothing; a person may still become more careful,
 // never less. So an old answer that is sent again changes no person's word.
 func checkLastWord(_ context.Context, r *response) error {
-	var last *message.Vote
+	var last *toolcall.Vote
 	for _, v := range r.call.Votes {
 		if v.Edited {
 			last = nil // an edit voids what was said before it
@@ -184,12 +184,12 @@ func checkLastWord(_ context.Context, r *response) error {
 	}
 	edits := decide.IsEdit(r.call, r.in)
 	switch {
-	case last == nil, r.vote.Kind == message.ResponseReject, edits && last.Kind == message.ResponseApprove:
+	case last == nil, r.vote.Kind == toolcall.ResponseReject, edits && last.Kind == toolcall.ResponseApprove:
 		return nil
 	case edits:
 	case last.Kind == r.vote.Kind && last.Note == r.vote.Note && last.To == r.vote.To && slices.EqualFunc(last.Rules, r.vote.Rules, standing.SameRule) && standing.SameTerms(last.Remember, r.vote.Remember):
 		return store.ErrNoChange
-	case last.Kind == message.ResponseApprove && r.vote.Kind != message.ResponseApprove:
+	case last.Kind == toolcall.ResponseApprove && r.vote.Kind != toolcall.ResponseApprove:
 		return nil
 	}
 	return &message.Error{Code: message.CodeConflict, Call: toolcall.ErrorCall(r.call), What: r.vote.By.Name + " has answered this approval request before: " + string(last.Kind), Hint: "it can still be rejected; else leave it to the others"}
@@ -205,24 +205,24 @@ func checkLimits(_ context.Context, r *response) error {
 
 // checkRoom refuses answers that leave an approval request open and make its call too
 // large: there must be room for what ends it.
-func checkRoom(c *message.Call, vote message.Vote) error {
+func checkRoom(c *toolcall.Call, vote toolcall.Vote) error {
 	b, err := strictjson.Marshal(append(slices.Clone(c.Votes), vote))
 	if err != nil {
 		return &message.Error{Code: message.CodeInvalid, What: "the answer has no JSON form", Hint: "use valid UTF-8", Err: err}
 	}
-	if len(b) > message.MaxVotesBytes {
-		return &message.Error{Code: message.CodeTooLarge, Call: toolcall.ErrorCall(c), What: fmt.Sprintf("the answers to this call would have %d bytes, the limit is %d", len(b), message.MaxVotesBytes), Hint: "reject it, or let it expire"}
+	if len(b) > toolcall.MaxVotesBytes {
+		return &message.Error{Code: message.CodeTooLarge, Call: toolcall.ErrorCall(c), What: fmt.Sprintf("the answers to this call would have %d bytes, the limit is %d", len(b), toolcall.MaxVotesBytes), Hint: "reject it, or let it expire"}
 	}
 	return nil
 }
 
-var responseKinds = []message.ResponseKind{message.ResponseApprove, message.ResponseReject, message.ResponseRespond, message.ResponseSkip, message.ResponseDelegate}
+var responseKinds = []toolcall.ResponseKind{toolcall.ResponseApprove, toolcall.ResponseReject, toolcall.ResponseRespond, toolcall.ResponseSkip, toolcall.ResponseDelegate}
 
 // maxResponseID bounds the id that a sender gives to an answer.
 const maxResponseID = 128
 
 // checkForm checks a response alone, before anything is looked up.
-func checkForm(a message.Response) error {
+func checkForm(a toolcall.Response) error {
 	bad := func(code message.Code, what, hint string) error {
 		return &message.Error{Code: code, What: what, Hint: hint}
 	}
@@ -233,28 +233,28 @@ func checkForm(a message.Response) error {
 		return bad(message.CodeTooLarge, fmt.Sprintf("response_id has %d bytes, the limit is %d", len(a.ID), maxResponseID), "use a short random one")
 	case a.Digest == "":
 		return bad(message.CodeInvalid, "digest is empty", "name the digest of the approval request that was shown")
-	case a.Input != nil && a.Kind != message.ResponseApprove:
+	case a.Input != nil && a.Kind != toolcall.ResponseApprove:
 		return bad(message.CodeInvalid, "input goes only with approve", "leave it out")
-	case a.Input != nil && len(*a.Input) > message.MaxInputBytes:
-		return bad(message.CodeTooLarge, fmt.Sprintf("input has %d bytes, the limit is %d", len(*a.Input), message.MaxInputBytes), "pass large content by reference")
-	case len(a.Feedback) > message.MaxTextBytes:
-		return bad(message.CodeTooLarge, fmt.Sprintf("feedback has %d bytes, the limit is %d", len(a.Feedback), message.MaxTextBytes), "shorten it")
-	case len(a.Output) > message.MaxOutputBytes:
-		return bad(message.CodeTooLarge, fmt.Sprintf("output has %d bytes, the limit is %d", len(a.Output), message.MaxOutputBytes), "keep large output elsewhere and give a reference")
-	case len(a.Rules) > 0 && a.Kind != message.ResponseApprove:
+	case a.Input != nil && len(*a.Input) > toolcall.MaxInputBytes:
+		return bad(message.CodeTooLarge, fmt.Sprintf("input has %d bytes, the limit is %d", len(*a.Input), toolcall.MaxInputBytes), "pass large content by reference")
+	case len(a.Feedback) > toolcall.MaxTextBytes:
+		return bad(message.CodeTooLarge, fmt.Sprintf("feedback has %d bytes, the limit is %d", len(a.Feedback), toolcall.MaxTextBytes), "shorten it")
+	case len(a.Output) > toolcall.MaxOutputBytes:
+		return bad(message.CodeTooLarge, fmt.Sprintf("output has %d bytes, the limit is %d", len(a.Output), toolcall.MaxOutputBytes), "keep large output elsewhere and give a reference")
+	case len(a.Rules) > 0 && a.Kind != toolcall.ResponseApprove:
 		return bad(message.CodeInvalid, "rules go only with approve", "leave them out")
-	case a.Remember != nil && a.Kind != message.ResponseApprove:
+	case a.Remember != nil && a.Kind != toolcall.ResponseApprove:
 		return bad(message.CodeInvalid, "remember goes only with approve", "leave it out")
-	case a.Signature != nil && (a.Kind != message.ResponseApprove || a.Input != nil || len(a.Rules) > 0 || a.Remember != nil):
+	case a.Signature != nil && (a.Kind != toolcall.ResponseApprove || a.Input != nil || len(a.Rules) > 0 || a.Remember != nil):
 		return bad(message.CodeInvalid, "a signature goes only with approve, without input and rules, which it would not cover", "leave it out")
-	case a.Note != "" && a.Kind != message.ResponseSkip && a.Kind != message.ResponseDelegate:
+	case a.Note != "" && a.Kind != toolcall.ResponseSkip && a.Kind != toolcall.ResponseDelegate:
 		return bad(message.CodeInvalid, "note goes only with skip and delegate", "leave it out; to tell the model something, reject with feedback")
-	case len(a.Note) > message.MaxNoteBytes:
-		return bad(message.CodeTooLarge, fmt.Sprintf("note has %d bytes, the limit is %d", len(a.Note), message.MaxNoteBytes), "shorten it")
-	case (a.To != "") != (a.Kind == message.ResponseDelegate):
+	case len(a.Note) > toolcall.MaxNoteBytes:
+		return bad(message.CodeTooLarge, fmt.Sprintf("note has %d bytes, the limit is %d", len(a.Note), toolcall.MaxNoteBytes), "shorten it")
+	case (a.To != "") != (a.Kind == toolcall.ResponseDelegate):
 		return bad(message.CodeInvalid, "to goes with delegate, and only with it", "name who should answer, or skip")
-	case len(a.To) > message.MaxIDBytes:
-		return bad(message.CodeTooLarge, fmt.Sprintf("to has %d bytes, the limit is %d", len(a.To), message.MaxIDBytes), "name one person")
+	case len(a.To) > toolcall.MaxIDBytes:
+		return bad(message.CodeTooLarge, fmt.Sprintf("to has %d bytes, the limit is %d", len(a.To), toolcall.MaxIDBytes), "name one person")
 	}
 	return a.Key.Validate()
 }
@@ -263,19 +263,19 @@ func checkForm(a message.Response) error {
 // they can matter.
 type voter struct {
 	of     *Responses
-	by     message.Principal
+	by     toolcall.Principal
 	asked  bool
 	groups []string
 	source string
 	err    error // of the directory
 }
 
-func (s *Responses) voter(by message.Principal) *voter { return &voter{of: s, by: by} }
+func (s *Responses) voter(by toolcall.Principal) *voter { return &voter{of: s, by: by} }
 
 // vote is the answer as event records keep it, with the groups that the person has now
 // and how far the approval request's plan has come.
-func (v *voter) vote(ctx context.Context, c *message.Call, a message.Response, at time.Time) message.Vote {
-	out := message.Vote{
+func (v *voter) vote(ctx context.Context, c *toolcall.Call, a toolcall.Response, at time.Time) toolcall.Vote {
+	out := toolcall.Vote{
 		ID: a.ID, Kind: a.Kind, By: v.by, At: at, Digest: a.Digest, Signature: a.Signature,
 		Note: a.Note, To: a.To, Rules: standing.SuggestedRules(c, a.Rules), Step: StepAt(c, at),
 	}
@@ -283,7 +283,7 @@ func (v *voter) vote(ctx context.Context, c *message.Call, a message.Response, a
 		v.lookUpGroups(ctx)
 		out.Groups, out.GroupsFrom = c.Request.Requirement.Relevant(v.groups), v.source
 	}
-	if a.Kind == message.ResponseReject {
+	if a.Kind == toolcall.ResponseReject {
 		out.Feedback = a.Feedback // of other answers it goes nowhere
 	}
 	return out
@@ -303,7 +303,7 @@ type limit struct {
 }
 
 // admit counts the answer, when everything else about it is right.
-func (l *limit) admit(c *message.Call, v message.Vote) error {
+func (l *limit) admit(c *toolcall.Call, v toolcall.Vote) error {
 	if l.done != nil {
 		return nil
 	}

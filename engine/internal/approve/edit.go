@@ -64,7 +64,7 @@ func (s *Responses) approveEdited(ctx context.Context, r *response) error {
 // editor wants remembered. All of it is held against the edited call: its
 // arguments, its approval request and what the rules that ask about it let be
 // remembered. c is the call after the edit, before the decision.
-func (s *Responses) rememberEdited(ctx context.Context, c *message.Call, ev *toolcall.Decided, a message.Response) error {
+func (s *Responses) rememberEdited(ctx context.Context, c *toolcall.Call, ev *toolcall.Decided, a toolcall.Response) error {
 	if ev.Decision.Behavior == message.BehaviorDeny {
 		return nil // the call ends, and nothing is remembered with it
 	}
@@ -98,7 +98,7 @@ func (s *Responses) rememberEdited(ctx context.Context, c *message.Call, ev *too
 }
 
 // asEdited is an edited call with the approval request that a decision makes of it.
-func asEdited(c *message.Call, ev toolcall.Decided) *message.Call {
+func asEdited(c *toolcall.Call, ev toolcall.Decided) *toolcall.Call {
 	after := c.Clone()
 	q := ev.Request
 	after.State, after.Request, after.Digest, after.Suggested, after.Step = message.ToolCallAsking, &q, ev.Digest, ev.Suggested, ev.Step

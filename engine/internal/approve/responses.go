@@ -16,21 +16,21 @@ import (
 
 // Parts are what Responses works with.
 type Parts struct {
-	Space    message.SpaceID
-	Self     message.Principal // the engine
+	Space    toolcall.SpaceID
+	Self     toolcall.Principal // the engine
 	View     *view.View
 	Judge    *decide.Judge
 	Standing *standing.Approvals
 	// Snapshot is a call as it is decided now, with these rules of its session.
-	Snapshot func(c *message.Call, rules []message.PermissionRule) decide.Snapshot
+	Snapshot func(c *toolcall.Call, rules []message.PermissionRule) decide.Snapshot
 	// Update moves a call on.
-	Update func(ctx context.Context, op string, key message.Key, by message.Principal, change store.Change) (*message.Call, error)
+	Update func(ctx context.Context, op string, key toolcall.Key, by toolcall.Principal, change store.Change) (*toolcall.Call, error)
 	// Begin takes an allowed call as far as it goes within the same event record.
 	Begin func(m *toolcall.Machine) error
 	// Groups are the groups of a person, and where they come from.
-	Groups func(ctx context.Context, by message.Principal) (groups []string, source string, err error)
+	Groups func(ctx context.Context, by toolcall.Principal) (groups []string, source string, err error)
 	// Keys are the keys with which approvers sign; nil: none.
-	Keys func() message.ApproverKeys
+	Keys func() toolcall.ApproverKeys
 }
 
 // Responses takes responses to the open approval requests of a space.
@@ -40,7 +40,7 @@ type Responses struct{ Parts }
 func New(p Parts) *Responses { return &Responses{p} }
 
 // Take passes a response through the checks and moves its call.
-func (s *Responses) Take(ctx context.Context, by message.Principal, a message.Response) (*message.Call, error) {
+func (s *Responses) Take(ctx context.Context, by toolcall.Principal, a toolcall.Response) (*toolcall.Call, error) {
 	a.Space = s.Space
 	if err := checkForm(a); err != nil {
 		return nil, store.OpError("submit_response", err)
@@ -71,9 +71,9 @@ type response struct {
 	voter *voter
 	limit limit
 	m     *toolcall.Machine
-	call  *message.Call // of m
-	in    message.Response
-	vote  message.Vote // the response as event records keep it
+	call  *toolcall.Call // of m
+	in    toolcall.Response
+	vote  toolcall.Vote // the response as event records keep it
 	now   time.Time
 	late  bool // the approval request has ended before it
 }
@@ -81,9 +81,9 @@ type response struct {
 // move moves the call by a response that passed the checks.
 func (s *Responses) move(ctx context.Context, r *response) error {
 	switch {
-	case r.in.Kind == message.ResponseSkip || r.in.Kind == message.ResponseDelegate:
+	case r.in.Kind == toolcall.ResponseSkip || r.in.Kind == toolcall.ResponseDelegate:
 		return s.leaveOpen(r)
-	case r.in.Kind != message.ResponseApprove:
+	case r.in.Kind != toolcall.ResponseApprove:
 		return r.m.Step(toolcall.Responded{Base: base(), Vote: r.vote, Output: r.in.Output})
 	case decide.IsEdit(r.call, r.in):
 		return s.approveEdited(ctx, r)
@@ -123,11 +123,11 @@ func (s *Responses) approve(ctx context.Context, r *response) error {
 }
 
 // CheckRevoke keeps approvers to the calls for which they may answer.
-func (s *Responses) CheckRevoke(ctx context.Context, by message.Principal, c *message.Call) error {
-	if by.Role != message.RoleApprover || c.Request == nil {
+func (s *Responses) CheckRevoke(ctx context.Context, by toolcall.Principal, c *toolcall.Call) error {
+	if by.Role != toolcall.RoleApprover || c.Request == nil {
 		return nil
 	}
-	if !c.Request.Requirement.Accepts(s.voter(by).vote(ctx, c, message.Response{}, now())) {
+	if !c.Request.Requirement.Accepts(s.voter(by).vote(ctx, c, toolcall.Response{}, now())) {
 		return decide.Forbid(by.Name+" is not among those who may answer for this call", "ask one of them, or an operator")
 	}
 	return nil
@@ -135,7 +135,7 @@ func (s *Responses) CheckRevoke(ctx context.Context, by message.Principal, c *me
 
 // Assign asks the limits of reviewers whether a new call's approval request may be put to
 // the people whom it names. done must be called when the call is written, or is not.
-func (s *Responses) Assign(c *message.Call) (done func(), err error) {
+func (s *Responses) Assign(c *toolcall.Call) (done func(), err error) {
 	if c.State != message.ToolCallAsking || c.Request == nil {
 		return func() {}, nil
 	}

@@ -11,7 +11,7 @@ import (
 
 // StepAt is how many instants of the approval request's plan have come: by the clock,
 // or by the record if the clock was set back.
-func StepAt(c *message.Call, now time.Time) int {
+func StepAt(c *toolcall.Call, now time.Time) int {
 	if c.Request == nil {
 		return 0
 	}
@@ -36,7 +36,7 @@ func escalateTo(m *toolcall.Machine, step int, now toolcall.Base) error {
 
 // PassTime takes the step that is due for an open approval request: it expires, or
 // further people are asked.
-func (s *Responses) PassTime(ctx context.Context, key message.Key) error {
+func (s *Responses) PassTime(ctx context.Context, key toolcall.Key) error {
 	_, err := s.Update(ctx, "expire", key, s.Self, func(_ context.Context, m *toolcall.Machine) error {
 		c, now := m.Call(), base()
 		switch step := StepAt(c, now.At); {
@@ -54,7 +54,7 @@ func (s *Responses) PassTime(ctx context.Context, key message.Key) error {
 
 // NextLook is when time does something to an open approval request again; zero: never.
 // People are reminded of it at every interval remind; 0: never.
-func NextLook(c *message.Call, now time.Time, remind time.Duration) time.Time {
+func NextLook(c *toolcall.Call, now time.Time, remind time.Duration) time.Time {
 	r := c.Request.Requirement
 	next := r.Ends()
 	if plan := r.Plan(); c.Step < len(plan) {
@@ -68,7 +68,7 @@ func NextLook(c *message.Call, now time.Time, remind time.Duration) time.Time {
 
 // reminder is when people are reminded of an approval request next, after now: at every
 // full interval since something was said about it.
-func reminder(c *message.Call, now time.Time, every time.Duration) time.Time {
+func reminder(c *toolcall.Call, now time.Time, every time.Duration) time.Time {
 	return c.UpdatedAt.Add(max(now.Sub(c.UpdatedAt), 0).Truncate(every) + every)
 }
 
@@ -81,7 +81,7 @@ func earlierOf(a, b time.Time) time.Time {
 }
 
 // HasExpired reports whether the time of an open approval request is over.
-func HasExpired(c *message.Call, now time.Time) bool {
+func HasExpired(c *toolcall.Call, now time.Time) bool {
 	if c.State != message.ToolCallAsking || c.Request == nil {
 		return false
 	}

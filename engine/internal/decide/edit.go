@@ -12,12 +12,12 @@ import (
 // ShowsHidden reports whether edited arguments have something left in a place that
 // was hidden from their author and would not be hidden any more. The decision
 // about them may repeat it in its texts, so that nothing of it is kept.
-func ShowsHidden(before *message.ApprovalRequest, edited string, redact []string) bool {
+func ShowsHidden(before *toolcall.ApprovalRequest, edited string, redact []string) bool {
 	if before == nil || before.Salt == "" {
 		return false
 	}
 	return slices.ContainsFunc(before.Hidden, func(path string) bool {
-		place := message.ApprovalRequest{Input: edited, Hidden: []string{path}, Salt: before.Salt}
+		place := toolcall.ApprovalRequest{Input: edited, Hidden: []string{path}, Salt: before.Salt}
 		return !slices.Contains(redact, path) && place.Redacted().Input != edited
 	})
 }
@@ -25,7 +25,7 @@ func ShowsHidden(before *message.ApprovalRequest, edited string, redact []string
 // MakeEventAgain makes the event of a decision about edited arguments. What the same
 // rules of the same bundle ask goes on in the plan of the approval request before: an
 // edit gains no time.
-func (j *Judge) MakeEventAgain(c *message.Call, asked *message.Decision, d permission.Decision, now time.Time) (toolcall.Decided, error) {
+func (j *Judge) MakeEventAgain(c *toolcall.Call, asked *toolcall.Decision, d permission.Decision, now time.Time) (toolcall.Decided, error) {
 	same := d.Behavior == message.BehaviorAsk && sameAsk(asked, d)
 	if !same || asked.Bundle != d.Bundle || c.Request == nil {
 		ev, err := j.MakeEvent(c, d, now)
@@ -43,9 +43,9 @@ func (j *Judge) MakeEventAgain(c *message.Call, asked *message.Decision, d permi
 
 // EditSuffices reports whether the editor's approval is all that the approval request
 // about the edited arguments needs.
-func EditSuffices(ev toolcall.Decided, vote message.Vote) bool {
+func EditSuffices(ev toolcall.Decided, vote toolcall.Vote) bool {
 	vote.Edited, vote.Made, vote.Step = true, ev.Digest, ev.Step
-	return ev.Request.Requirement.Tally([]message.Vote{vote}, ev.Digest, ev.Step).Agreed
+	return ev.Request.Requirement.Tally([]toolcall.Vote{vote}, ev.Digest, ev.Step).Agreed
 }
 
 // sameAsk reports whether a decision asks for the same reasons as before: the
@@ -53,7 +53,7 @@ func EditSuffices(ev toolcall.Decided, vote message.Vote) bool {
 // rules ask, Rule is only the first of them, and Reason names them all; so it
 // must be the same to the letter. What failed to be evaluated then may fail
 // again, and nothing else.
-func sameAsk(before *message.Decision, now permission.Decision) bool {
+func sameAsk(before *toolcall.Decision, now permission.Decision) bool {
 	if before == nil || before.Rule != now.Rule || before.Source != SourceOf(now) || before.Reason != now.Reason {
 		return false
 	}
@@ -63,4 +63,4 @@ func sameAsk(before *message.Decision, now permission.Decision) bool {
 }
 
 // IsEdit reports whether an answer changes the arguments.
-func IsEdit(c *message.Call, a message.Response) bool { return a.Input != nil && *a.Input != c.Input }
+func IsEdit(c *toolcall.Call, a toolcall.Response) bool { return a.Input != nil && *a.Input != c.Input }

@@ -69,13 +69,13 @@ func (j *Judge) mayOvertake(s Snapshot) bool {
 
 // isTogether reports whether two calls of one reply belong to one
 // concurrency-safe group.
-func (j *Judge) isTogether(a, b *message.Call) bool {
+func (j *Judge) isTogether(a, b *toolcall.Call) bool {
 	return a.Batch.Number == b.Batch.Number && a.Batch.Group == b.Batch.Group && j.IsSafe(a.Tool) && j.IsSafe(b.Tool)
 }
 
 // IsHidden reports whether a call is hidden behind the open approval request of one of
 // the others.
-func IsHidden(c *message.Call, others []*message.Call) bool {
+func IsHidden(c *toolcall.Call, others []*toolcall.Call) bool {
 	for _, o := range others {
 		if o.Call == c.Behind {
 			return c.Behind != "" && o.State == message.ToolCallAsking
@@ -85,7 +85,7 @@ func IsHidden(c *message.Call, others []*message.Call) bool {
 }
 
 // NoteStandingApprovals notes the standing approvals that a decision relies on.
-func NoteStandingApprovals(d *message.Decision, on []message.StandingID) {
+func NoteStandingApprovals(d *toolcall.Decision, on []toolcall.StandingID) {
 	if d.Behavior != message.BehaviorAllow || len(on) == 0 {
 		return
 	}

@@ -38,13 +38,13 @@ var now = time.Date(2026, 3, 1, 8, 0, 0, 0, time.UTC)
 
 func judge() *decide.Judge {
 	return decide.NewJudge(policy{}, map[string]decide.Tool{
-		"safe": {ConcurrencySafe: true, Placement: message.PlaceRemote, Timeout: time.Minute}, "serial": {Placement: message.PlaceLocal},
-		"outside": {Placement: message.PlaceExternal},
+		"safe": {ConcurrencySafe: true, Placement: toolcall.PlaceRemote, Timeout: time.Minute}, "serial": {Placement: toolcall.PlaceLocal},
+		"outside": {Placement: toolcall.PlaceExternal},
 	}, decide.Settings{Space: "x"})
 }
 
-func call(id message.CallID, tool string, state message.ToolCallState) *message.Call {
-	return &message.Call{Key: message.Key{Space: "x", Session: "s", Reply: "r", Call: id}, Tool: tool, Input: "{}", State: state, Runtime: "bot", UpdatedAt: now}
+func call(id message.CallID, tool string, state message.ToolCallState) *toolcall.Call {
+	return &toolcall.Call{Key: toolcall.Key{Space: "x", Session: "s", Reply: "r", Call: id}, Tool: tool, Input: "{}", State: state, Runtime: "bot", UpdatedAt: now}
 }
 
 func TestEvent(t *testing.T) {
@@ -61,21 +61,21 @@ func TestEvent(t *testing.T) {
 		immune   bool
 		tool     string
 		behind   message.CallID
-		earlier  []*message.Call
+		earlier  []*toolcall.Call
 		want     toolcall.Event // its type
 		err      error
 	}{
-		{"allowed", message.BehaviorAllow, false, "safe", "", []*message.Call{asking}, toolcall.Decided{}, nil},
-		{"denied", message.BehaviorDeny, false, "safe", "", []*message.Call{asking}, toolcall.Decided{}, nil},
+		{"allowed", message.BehaviorAllow, false, "safe", "", []*toolcall.Call{asking}, toolcall.Decided{}, nil},
+		{"denied", message.BehaviorDeny, false, "safe", "", []*toolcall.Call{asking}, toolcall.Decided{}, nil},
 		{"asked, alone", message.BehaviorAsk, false, "safe", "", nil, toolcall.Decided{}, nil},
-		{"behind an approval request that covers it", message.BehaviorAsk, false, "safe", "", []*message.Call{asking}, toolcall.Hidden{}, nil},
-		{"behind it already", message.BehaviorAsk, false, "safe", "a", []*message.Call{asking}, nil, decide.ErrNoNews},
-		{"no answer can cover it", message.BehaviorAsk, true, "safe", "", []*message.Call{asking}, toolcall.Decided{}, nil},
-		{"an unknown word asks", "maybe", false, "safe", "", []*message.Call{asking}, toolcall.Hidden{}, nil},
-		{"an approval request of another group", message.BehaviorAsk, false, "safe", "", []*message.Call{other}, toolcall.Decided{}, nil},
-		{"a serial tool hides behind nothing", message.BehaviorAsk, false, "serial", "", []*message.Call{asking}, toolcall.Decided{}, nil},
-		{"an earlier call may still ask", message.BehaviorAsk, false, "safe", "", []*message.Call{call("p", "safe", message.ToolCallPending)}, nil, decide.ErrUndecided},
-		{"an earlier call is hidden itself", message.BehaviorAsk, false, "safe", "", []*message.Call{asking, behind}, toolcall.Hidden{}, nil},
+		{"behind an approval request that covers it", message.BehaviorAsk, false, "safe", "", []*toolcall.Call{asking}, toolcall.Hidden{}, nil},
+		{"behind it already", message.BehaviorAsk, false, "safe", "a", []*toolcall.Call{asking}, nil, decide.ErrNoNews},
+		{"no answer can cover it", message.BehaviorAsk, true, "safe", "", []*toolcall.Call{asking}, toolcall.Decided{}, nil},
+		{"an unknown word asks", "maybe", false, "safe", "", []*toolcall.Call{asking}, toolcall.Hidden{}, nil},
+		{"an approval request of another group", message.BehaviorAsk, false, "safe", "", []*toolcall.Call{other}, toolcall.Decided{}, nil},
+		{"a serial tool hides behind nothing", message.BehaviorAsk, false, "serial", "", []*toolcall.Call{asking}, toolcall.Decided{}, nil},
+		{"an earlier call may still ask", message.BehaviorAsk, false, "safe", "", []*toolcall.Call{call("p", "safe", message.ToolCallPending)}, nil, decide.ErrUndecided},
+		{"an earlier call is hidden itself", message.BehaviorAsk, false, "safe", "", []*toolcall.Call{asking, behind}, toolcall.Hidden{}, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestIsDeniedNow(t *testing.T) {
 	}
 	for _, tt := range tests {
 		c := call("c", "safe", message.ToolCallAllowed)
-		c.Decision = &message.Decision{Bundle: tt.bundle}
+		c.Decision = &toolcall.Decision{Bundle: tt.bundle}
 		d, denied := judge().IsDeniedNow(t.Context(), decide.Snapshot{Call: c, Now: now.Add(tt.waited)})
 		if denied != tt.want || denied && d.Behavior != message.BehaviorDeny {
 			t.Errorf("%s: IsDeniedNow = %+v, %t; want %t", tt.name, d, denied, tt.want)

@@ -8,6 +8,7 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 const (
@@ -90,7 +91,7 @@ func HidesAll(paths, these []string) bool {
 }
 
 // HiddenOf are the paths that rules hide of a call.
-func HiddenOf(c *message.Call) []string {
+func HiddenOf(c *toolcall.Call) []string {
 	if c.Request == nil {
 		return c.Redact
 	}
@@ -99,7 +100,7 @@ func HiddenOf(c *message.Call) []string {
 
 // Explains reports whether the decision of a call as it was is the one that it
 // has now, and hid as much.
-func Explains(was, c *message.Call) bool {
+func Explains(was, c *toolcall.Call) bool {
 	a, b := was.Decision, c.Decision
 	return a != nil && was.Digest == c.Digest && a.Bundle == b.Bundle && a.Behavior == b.Behavior && a.Reason == b.Reason && HidesAll(HiddenOf(was), HiddenOf(c))
 }

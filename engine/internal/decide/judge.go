@@ -8,6 +8,7 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Policy is what decides about calls.
@@ -21,14 +22,14 @@ type Policy interface {
 // Tool is what a decision needs to know of a tool.
 type Tool struct {
 	Schema          *permission.Schema // nil: any object
-	Placement       message.Placement
+	Placement       toolcall.Placement
 	ConcurrencySafe bool
 	Timeout         time.Duration // longest run of one attempt; 0: none
 }
 
 // Settings are the same for all calls.
 type Settings struct {
-	Space       message.SpaceID
+	Space       toolcall.SpaceID
 	Mode        permission.Mode
 	Cwd         string
 	WorkingDirs []string
@@ -48,13 +49,13 @@ func NewJudge(p Policy, tools map[string]Tool, s Settings) *Judge {
 
 // Snapshot is all that a decision about a call depends on, besides the policy.
 type Snapshot struct {
-	Call  *message.Call
+	Call  *toolcall.Call
 	Rules []message.PermissionRule // remembered in the call's session
 	Count int                      // calls of the reply up to this one; 0: not known
 	Now   time.Time
 	// Earlier are the calls of the reply that were proposed before this one, as they
 	// stand. Only a call that would be asked about needs them.
-	Earlier []*message.Call
+	Earlier []*toolcall.Call
 }
 
 // With is the snapshot with other standing approvals.
@@ -67,7 +68,7 @@ func (s Snapshot) With(rules []message.PermissionRule) Snapshot {
 type Verdict struct {
 	Decision          permission.Decision
 	Why               *permission.Explanation // of the policy's own decision, where rules want it kept
-	StandingApprovals []message.StandingID    // standing approvals without which it would not be allowed
+	StandingApprovals []toolcall.StandingID   // standing approvals without which it would not be allowed
 	Known             int                     // how many rules the session had
 }
 
@@ -133,9 +134,9 @@ func (j *Judge) IsDeniedNow(ctx context.Context, s Snapshot) (permission.Decisio
 // Unfit says why a call cannot be decided at all, in words for the model: an
 // unknown tool that no runtime offered to run, or input that is no JSON object or
 // breaks the tool's schema. "" is fit.
-func (j *Judge) Unfit(c *message.Call) string {
+func (j *Judge) Unfit(c *toolcall.Call) string {
 	t, ok := j.tools[c.Tool]
-	if !ok && c.Placement != message.PlaceExternal {
+	if !ok && c.Placement != toolcall.PlaceExternal {
 		return fmt.Sprintf("ToolNotFoundError: The tool named '%s' doesn't exist.", c.Tool)
 	}
 	if _, err := strictjson.Object([]byte(c.Input)); err != nil {

@@ -6,20 +6,19 @@ import (
 	"slices"
 	"time"
 
-	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/toolcall"
 )
 
 // MakeEvent makes the machine's event of a decision about a call, with the approval request
 // that the answer is bound to.
-func (j *Judge) MakeEvent(c *message.Call, d permission.Decision, now time.Time) (toolcall.Decided, error) {
+func (j *Judge) MakeEvent(c *toolcall.Call, d permission.Decision, now time.Time) (toolcall.Decided, error) {
 	return j.makeEventFor(c, d, now, IssueRequirement(c, d, now))
 }
 
 // makeEventFor is MakeEvent with the requirement of the approval request.
-func (j *Judge) makeEventFor(c *message.Call, d permission.Decision, now time.Time, r message.Requirement) (toolcall.Decided, error) {
-	q := message.ApprovalRequest{
+func (j *Judge) makeEventFor(c *toolcall.Call, d permission.Decision, now time.Time, r toolcall.Requirement) (toolcall.Decided, error) {
+	q := toolcall.ApprovalRequest{
 		V: 1, Key: c.Key, Tool: c.Tool, Input: c.Input, Text: d.Message,
 		Rule: d.Rule, Source: SourceOf(d), Reason: d.Reason, Bundle: d.Bundle,
 		Requirement: r, Hidden: d.Redact,
@@ -39,7 +38,7 @@ func (j *Judge) makeEventFor(c *message.Call, d permission.Decision, now time.Ti
 
 // IssueRequirement makes the requirement of an approval request about c: the whole plan is fixed
 // now, and who is excluded by name.
-func IssueRequirement(c *message.Call, d permission.Decision, now time.Time) message.Requirement {
+func IssueRequirement(c *toolcall.Call, d permission.Decision, now time.Time) toolcall.Requirement {
 	r := d.Requirement.Issue(now)
 	if r.Users == nil {
 		r.Users = []string{}
@@ -55,7 +54,7 @@ func IssueRequirement(c *message.Call, d permission.Decision, now time.Time) mes
 }
 
 // editorsOf are those who changed the call's arguments since it was proposed.
-func editorsOf(c *message.Call) []string {
+func editorsOf(c *toolcall.Call) []string {
 	var out []string
 	for _, v := range c.Votes {
 		if v.Edited && !slices.Contains(out, v.By.Name) {
@@ -76,8 +75,8 @@ func SourceOf(d permission.Decision) string {
 }
 
 // StoredDecision is the decision as event records keep it.
-func StoredDecision(d permission.Decision) message.Decision {
-	out := message.Decision{Behavior: d.Behavior, Rule: d.Rule, Source: SourceOf(d), Reason: d.Reason, Message: d.Message, Bundle: d.Bundle}
+func StoredDecision(d permission.Decision) toolcall.Decision {
+	out := toolcall.Decision{Behavior: d.Behavior, Rule: d.Rule, Source: SourceOf(d), Reason: d.Reason, Message: d.Message, Bundle: d.Bundle}
 	for _, re := range d.Errors {
 		out.Errors = append(out.Errors, re.Error())
 	}
@@ -86,11 +85,11 @@ func StoredDecision(d permission.Decision) message.Decision {
 
 // rememberLimits is how far the rules that ask let the answer be remembered, for
 // the approval request.
-func rememberLimits(r *permission.Remember) *message.RememberLimits {
+func rememberLimits(r *permission.Remember) *toolcall.RememberLimits {
 	if r == nil {
 		return nil
 	}
-	return &message.RememberLimits{Same: slices.Clone(r.Scope), TTLMS: r.TTL.Milliseconds(), Uses: r.Uses}
+	return &toolcall.RememberLimits{Same: slices.Clone(r.Scope), TTLMS: r.TTL.Milliseconds(), Uses: r.Uses}
 }
 
 // newSalt makes the salt under which an approval request hides values.

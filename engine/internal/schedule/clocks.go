@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Clocks is what this engine knows of clocks that differ from its own, and of
@@ -17,8 +17,8 @@ import (
 type Clocks struct {
 	mu      sync.Mutex // guards all below
 	log     *slog.Logger
-	off     map[string]message.ClockReading // by who
-	blocked map[message.Key]blocked
+	off     map[string]toolcall.ClockReading // by who
+	blocked map[toolcall.Key]blocked
 }
 
 // blocked is why a call cannot start at a worker.
@@ -38,12 +38,12 @@ const (
 
 // NewClocks makes a Clocks that knows of no difference and logs what it learns.
 func NewClocks(log *slog.Logger) *Clocks {
-	return &Clocks{log: log, off: map[string]message.ClockReading{}, blocked: map[message.Key]blocked{}}
+	return &Clocks{log: log, off: map[string]toolcall.ClockReading{}, blocked: map[toolcall.Key]blocked{}}
 }
 
 // note takes over a reading and logs it once per change. Ahead 0: the clock is
 // right.
-func (k *Clocks) note(r message.ClockReading) {
+func (k *Clocks) note(r toolcall.ClockReading) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	old, was := k.off[r.Who]
@@ -61,7 +61,7 @@ func (k *Clocks) note(r message.ClockReading) {
 }
 
 // block notes that a call cannot start at a worker.
-func (k *Clocks) block(key message.Key, b blocked) {
+func (k *Clocks) block(key toolcall.Key, b blocked) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := time.Now()
@@ -77,8 +77,8 @@ func (k *Clocks) block(key message.Key, b blocked) {
 
 // Mark gives a call as people see it: held, with the reason, while the clock of
 // its worker keeps it from starting.
-func (k *Clocks) Mark(c *message.Call) *message.Call {
-	if c.Phase() != message.PhaseQueued {
+func (k *Clocks) Mark(c *toolcall.Call) *toolcall.Call {
+	if c.Phase() != toolcall.PhaseQueued {
 		return c
 	}
 	k.mu.Lock()
@@ -88,26 +88,26 @@ func (k *Clocks) Mark(c *message.Call) *message.Call {
 		return c
 	}
 	c = c.Clone()
-	c.Blocked, c.BlockedReason = message.BlockedClock, b.why
+	c.Blocked, c.BlockedReason = toolcall.BlockedClock, b.why
 	return c
 }
 
 // ReportedCalls are the calls that workers reported as kept from starting.
-func (k *Clocks) ReportedCalls() []message.Key {
+func (k *Clocks) ReportedCalls() []toolcall.Key {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.Collect(maps.Keys(k.blocked))
 }
 
 // Readings are the clocks that differ, by name.
-func (k *Clocks) Readings() []message.ClockReading {
+func (k *Clocks) Readings() []toolcall.ClockReading {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	out := make([]message.ClockReading, 0, len(k.off))
+	out := make([]toolcall.ClockReading, 0, len(k.off))
 	for _, r := range k.off {
 		out = append(out, r)
 	}
-	slices.SortFunc(out, func(a, b message.ClockReading) int { return strings.Compare(a.Who, b.Who) })
+	slices.SortFunc(out, func(a, b toolcall.ClockReading) int { return strings.Compare(a.Who, b.Who) })
 	return out
 }
 
@@ -122,10 +122,10 @@ func clockText(aheadMS int64) string {
 
 // Hear takes note of the clock that a worker has measured, and of the call that it
 // keeps from starting: c is the call of the heartbeat, nil if it is not known.
-func (k *Clocks) Hear(worker string, r message.HeartbeatRequest, c *message.Call) {
+func (k *Clocks) Hear(worker string, r toolcall.HeartbeatRequest, c *toolcall.Call) {
 	now := time.Now()
-	k.note(message.ClockReading{Who: "worker " + worker, AheadMS: r.ClockMS, WithinMS: r.ClockWithinMS, At: now.UTC()})
-	if r.ClockMS == 0 || c == nil || c.Phase() != message.PhaseQueued || c.Attempt.Number != r.Attempt || c.Attempt.Grant == nil {
+	k.note(toolcall.ClockReading{Who: "worker " + worker, AheadMS: r.ClockMS, WithinMS: r.ClockWithinMS, At: now.UTC()})
+	if r.ClockMS == 0 || c == nil || c.Phase() != toolcall.PhaseQueued || c.Attempt.Number != r.Attempt || c.Attempt.Grant == nil {
 		return
 	}
 	there, g, valid := now.Add(time.Duration(r.ClockMS)*time.Millisecond), c.Attempt.Grant, "not valid there yet"
@@ -161,7 +161,7 @@ const storeTolerance = 2 * time.Second
 // CompareJournal compares this engine's clock with the journal's by an event record of its
 // own: the journal stored it between the writing, at, and now.
 func (k *Clocks) CompareJournal(at, stored, now time.Time) {
-	r := message.ClockReading{Who: "journal", At: now.UTC(), WithinMS: now.Sub(at).Milliseconds()}
+	r := toolcall.ClockReading{Who: "journal", At: now.UTC(), WithinMS: now.Sub(at).Milliseconds()}
 	switch {
 	case stored.IsZero():
 		return

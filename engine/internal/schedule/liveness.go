@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Liveness remembers when each running attempt was last heard of by this
@@ -13,7 +13,7 @@ import (
 // listen.
 type Liveness struct {
 	mu    sync.Mutex // guards heard
-	heard map[message.Key]beat
+	heard map[toolcall.Key]beat
 }
 
 type beat struct {
@@ -22,10 +22,10 @@ type beat struct {
 }
 
 // NewLiveness makes a Liveness that has heard of no owner.
-func NewLiveness() *Liveness { return &Liveness{heard: map[message.Key]beat{}} }
+func NewLiveness() *Liveness { return &Liveness{heard: map[toolcall.Key]beat{}} }
 
 // Hear notes a sign of life.
-func (l *Liveness) Hear(key message.Key, attempt int, at time.Time) {
+func (l *Liveness) Hear(key toolcall.Key, attempt int, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if b := l.heard[key]; attempt > b.attempt || attempt == b.attempt && at.After(b.at) {
@@ -35,7 +35,7 @@ func (l *Liveness) Hear(key message.Key, attempt int, at time.Time) {
 
 // LastHeard is the latest sign of life of an attempt; if there is none, the
 // listening begins now.
-func (l *Liveness) LastHeard(key message.Key, attempt int, now time.Time) time.Time {
+func (l *Liveness) LastHeard(key toolcall.Key, attempt int, now time.Time) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b := l.heard[key]
@@ -67,7 +67,7 @@ func (l *Liveness) isListening() bool {
 }
 
 // Forget drops a call that is not running any more.
-func (l *Liveness) Forget(key message.Key) {
+func (l *Liveness) Forget(key toolcall.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.heard, key)

@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // A clock that jumps between two looks stands for a process that was stopped:
@@ -13,11 +13,11 @@ import (
 func TestPauseIsNotSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, began := NewLiveness(), time.Now()
-		early, late := message.Key{Call: "early"}, message.Key{Call: "late"}
+		early, late := toolcall.Key{Call: "early"}, toolcall.Key{Call: "late"}
 		l.Hear(early, 1, began)
 		l.Hear(late, 1, began.Add(9*time.Second))
 		l.Excuse(5*time.Second, began.Add(10*time.Second))
-		for key, want := range map[message.Key]time.Duration{early: 5 * time.Second, late: 10 * time.Second} {
+		for key, want := range map[toolcall.Key]time.Duration{early: 5 * time.Second, late: 10 * time.Second} {
 			if got := l.LastHeard(key, 1, began.Add(time.Minute)).Sub(began); got != want {
 				t.Errorf("%s counts as heard of after %s, want %s", key.Call, got, want)
 			}

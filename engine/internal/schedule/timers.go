@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Timers holds when the engine has to look at which entity again. One goroutine
@@ -23,7 +23,7 @@ type Timers struct {
 // Due is a look whose time has come.
 type Due struct {
 	At  time.Time
-	Key message.Key
+	Key toolcall.Key
 	Seq uint64 // the event record for which it was set; a later event record sets its own
 }
 
@@ -31,7 +31,7 @@ type Due struct {
 func NewTimers() *Timers { return &Timers{woken: make(chan struct{}, 1)} }
 
 // Set asks for a look at key at the given time.
-func (t *Timers) Set(at time.Time, key message.Key, seq uint64) {
+func (t *Timers) Set(at time.Time, key toolcall.Key, seq uint64) {
 	t.mu.Lock()
 	heap.Push(&t.heap, Due{at, key, seq})
 	news := t.slow || t.heap[0].Key == key && t.heap[0].At.Equal(at)

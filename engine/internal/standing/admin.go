@@ -19,14 +19,14 @@ const (
 )
 
 // List lists standing approvals, page by page.
-func (s *Approvals) List(r message.StandingApprovalsRequest) message.StandingApprovalsReply {
+func (s *Approvals) List(r toolcall.StandingApprovalsRequest) toolcall.StandingApprovalsReply {
 	if r.Limit <= 0 || r.Limit > mostStandingApprovals {
 		r.Limit = mostStandingApprovals
 	}
 	now := now()
-	out := message.StandingApprovalsReply{StandingApprovals: []*message.StandingApproval{}}
+	out := toolcall.StandingApprovalsReply{StandingApprovals: []*toolcall.StandingApproval{}}
 	for _, l := range s.View.Book.All() {
-		if l.ID <= r.After || r.Tool != "" && l.Tool != r.Tool || !r.All && l.State(now) != message.StandingActive {
+		if l.ID <= r.After || r.Tool != "" && l.Tool != r.Tool || !r.All && l.State(now) != toolcall.StandingActive {
 			continue
 		}
 		if len(out.StandingApprovals) == r.Limit {
@@ -40,12 +40,12 @@ func (s *Approvals) List(r message.StandingApprovalsRequest) message.StandingApp
 }
 
 // Last is a standing approval as the journal has it.
-func (s *Approvals) Last(ctx context.Context, id message.StandingID) (*message.StandingApproval, error) {
+func (s *Approvals) Last(ctx context.Context, id toolcall.StandingID) (*toolcall.StandingApproval, error) {
 	known := s.View.Book.Get(id)
 	if known == nil {
-		known = &message.StandingApproval{ID: id, Space: s.Space}
+		known = &toolcall.StandingApproval{ID: id, Space: s.Space}
 	}
-	if id == "" || len(id) > message.MaxIDBytes {
+	if id == "" || len(id) > toolcall.MaxIDBytes {
 		return nil, unknownError(id)
 	}
 	l, err := s.Store.LastStandingApproval(ctx, known)
@@ -58,23 +58,23 @@ func (s *Approvals) Last(ctx context.Context, id message.StandingID) (*message.S
 	return l, nil
 }
 
-func unknownError(id message.StandingID) error {
+func unknownError(id toolcall.StandingID) error {
 	return &message.Error{Code: message.CodeNotFound, What: fmt.Sprintf("no standing approval %q is known", clipWord(string(id))), Hint: "look at the list of standing approvals"}
 }
 
 // Show is a standing approval with its latest uses.
-func (s *Approvals) Show(ctx context.Context, id message.StandingID) (message.ShowStandingApprovalReply, error) {
+func (s *Approvals) Show(ctx context.Context, id toolcall.StandingID) (toolcall.ShowStandingApprovalReply, error) {
 	l, err := s.Last(ctx, id)
 	if err != nil {
-		return message.ShowStandingApprovalReply{}, err
+		return toolcall.ShowStandingApprovalReply{}, err
 	}
-	out := message.ShowStandingApprovalReply{Standing: l, Uses: []message.StandingUse{}}
+	out := toolcall.ShowStandingApprovalReply{Standing: l, Uses: []toolcall.StandingUse{}}
 	if l.Seq == 0 {
 		return out, nil
 	}
 	history, err := s.Journal.History(ctx, l.Key())
 	if err != nil {
-		return message.ShowStandingApprovalReply{}, err
+		return toolcall.ShowStandingApprovalReply{}, err
 	}
 	for _, r := range history {
 		if r.Record != nil && r.Record.Standing != nil && r.Record.Standing.Use != nil {
@@ -87,32 +87,32 @@ func (s *Approvals) Show(ctx context.Context, id message.StandingID) (message.Sh
 
 // Revoke ends a standing approval, and revokes what it allowed and what
 // has not begun. One that is revoked already stays so.
-func (s *Approvals) Revoke(ctx context.Context, by message.Principal, r message.RevokeStandingApprovalRequest) (*message.StandingApproval, error) {
-	if len(r.Reason) > message.MaxTextBytes {
-		return nil, &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("reason has %d bytes, the limit is %d", len(r.Reason), message.MaxTextBytes), Hint: "shorten it"}
+func (s *Approvals) Revoke(ctx context.Context, by toolcall.Principal, r toolcall.RevokeStandingApprovalRequest) (*toolcall.StandingApproval, error) {
+	if len(r.Reason) > toolcall.MaxTextBytes {
+		return nil, &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("reason has %d bytes, the limit is %d", len(r.Reason), toolcall.MaxTextBytes), Hint: "shorten it"}
 	}
-	entity := store.Entity[*message.StandingApproval]{Key: message.Key{Space: s.Space, Standing: r.ID}, Read: func(ctx context.Context) (*message.StandingApproval, uint64, error) {
+	entity := store.Entity[*toolcall.StandingApproval]{Key: toolcall.Key{Space: s.Space, Standing: r.ID}, Read: func(ctx context.Context) (*toolcall.StandingApproval, uint64, error) {
 		l, err := s.Last(ctx, r.ID)
 		if err != nil {
 			return nil, 0, err
 		}
 		return l, l.Seq, nil
 	}}
-	var shown message.StandingApproval
-	l, seq, err := store.Update(ctx, s.Store, "revoke_standing_approval", entity, func(_ context.Context, l *message.StandingApproval) (*message.EventRecord, error) {
-		if by.Role == message.RoleApprover && !slices.ContainsFunc(l.GrantedBy, func(v message.Vote) bool { return v.By.Name == by.Name }) {
+	var shown toolcall.StandingApproval
+	l, seq, err := store.Update(ctx, s.Store, "revoke_standing_approval", entity, func(_ context.Context, l *toolcall.StandingApproval) (*toolcall.EventRecord, error) {
+		if by.Role == toolcall.RoleApprover && !slices.ContainsFunc(l.GrantedBy, func(v toolcall.Vote) bool { return v.By.Name == by.Name }) {
 			return nil, decide.Forbid(by.Name+" has not given this standing approval", "ask "+grantors(l)+" or an operator")
 		}
 		now := now()
 		switch state := l.State(now); state {
-		case message.StandingActive, message.StandingUsedUp: // calls that used it up may not have begun
-		case message.StandingRevoked:
+		case toolcall.StandingActive, toolcall.StandingUsedUp: // calls that used it up may not have begun
+		case toolcall.StandingRevoked:
 			return nil, store.ErrNoChange // the one who revoked it may not have come to the end
 		default:
 			return nil, &message.Error{Code: message.CodeFinished, What: "the standing approval is " + string(state), Hint: "nothing to do: it answers for no further call"}
 		}
 		next := *l
-		next.Revoked, next.Use, next.Seq = &message.Revocation{By: by, At: now, Reason: r.Reason}, nil, 0
+		next.Revoked, next.Use, next.Seq = &toolcall.Revocation{By: by, At: now, Reason: r.Reason}, nil, 0
 		shown = next
 		f := s.Store.NewRecord(by, now)
 		f.Standing = &next
@@ -134,7 +134,7 @@ func (s *Approvals) Revoke(ctx context.Context, by message.Principal, r message.
 // that allows it, and the rule is read in between. So the fact that allows it is
 // older than seq or the rule is found revoked; and what is older is in the view
 // now, where of this step and of the start the first to be written wins.
-func (s *Approvals) revokeCalls(ctx context.Context, id message.StandingID, seq uint64) error {
+func (s *Approvals) revokeCalls(ctx context.Context, id toolcall.StandingID, seq uint64) error {
 	if err := s.Store.WaitForSequence(ctx, seq); err != nil {
 		return notRevokedError(err)
 	}
@@ -156,7 +156,7 @@ func (s *Approvals) revokeCalls(ctx context.Context, id message.StandingID, seq 
 }
 
 // reliesOnStandingApproval reports whether a call may begin by what a standing approval has allowed.
-func reliesOnStandingApproval(c *message.Call, id message.StandingID) bool {
+func reliesOnStandingApproval(c *toolcall.Call, id toolcall.StandingID) bool {
 	allowed := c.State == message.ToolCallAllowed || c.State == message.ToolCallSubmitted
 	return allowed && !c.Started() && slices.Contains(c.Decision.StandingApprovals(), id)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/askance-dev/askance/engine/internal/store"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // This file lets standing approvals answer what the policy asks. Deny rules and
@@ -21,9 +22,9 @@ import (
 // ResponseFor looks for a standing approval that answers the approval request which the
 // policy wants to ask about a call. It answers only if use, such as Spend, accepts
 // that. On any error a person is asked.
-func (s *Approvals) ResponseFor(ctx context.Context, c *message.Call, d permission.Decision, use func(ctx context.Context, l *message.StandingApproval, c *message.Call, amount string) error) (permission.Decision, message.StandingID) {
+func (s *Approvals) ResponseFor(ctx context.Context, c *toolcall.Call, d permission.Decision, use func(ctx context.Context, l *toolcall.StandingApproval, c *toolcall.Call, amount string) error) (permission.Decision, toolcall.StandingID) {
 	now := now()
-	candidates := s.View.Book.OfTool(c.Tool, message.SpentBy(c.Key, c.Input), now)
+	candidates := s.View.Book.OfTool(c.Tool, toolcall.SpentBy(c.Key, c.Input), now)
 	if len(candidates) == 0 || d.Behavior != message.BehaviorAsk || d.BypassImmune || len(d.Errors) > 0 || len(d.Redact) > 0 {
 		return d, ""
 	}
@@ -47,7 +48,7 @@ func (s *Approvals) ResponseFor(ctx context.Context, c *message.Call, d permissi
 	return d, ""
 }
 
-func grantors(l *message.StandingApproval) string {
+func grantors(l *toolcall.StandingApproval) string {
 	names := make([]string, len(l.GrantedBy))
 	for i, v := range l.GrantedBy {
 		names[i] = v.By.Name
@@ -56,17 +57,17 @@ func grantors(l *message.StandingApproval) string {
 }
 
 // isInScope reports whether a call is one of those that the scope means.
-func isInScope(l *message.StandingApproval, c *message.Call) bool {
+func isInScope(l *toolcall.StandingApproval, c *toolcall.Call) bool {
 	switch l.Terms.Scope {
-	case message.ScopeCallLike:
+	case toolcall.ScopeCallLike:
 		return c.Session == l.Session && argumentsOf(c.Input) == l.Arguments
-	case message.ScopeSession:
+	case toolcall.ScopeSession:
 		return c.Session == l.Session
-	case message.ScopeAgent:
+	case toolcall.ScopeAgent:
 		return c.Runtime == l.User && c.Agent == l.Agent && l.Agent != ""
-	case message.ScopeUser:
+	case toolcall.ScopeUser:
 		return c.Runtime == l.User
-	case message.ScopeSpace:
+	case toolcall.ScopeSpace:
 		return true
 	}
 	return false
@@ -75,7 +76,7 @@ func isInScope(l *message.StandingApproval, c *message.Call) bool {
 // answersFor reports whether a standing approval answers the approval request that the policy wants
 // to ask: the same as was answered then, within what the policy lets be
 // remembered now, and its rules cover the call.
-func (s *Approvals) answersFor(ctx context.Context, l *message.StandingApproval, c *message.Call, d permission.Decision, now time.Time) bool {
+func (s *Approvals) answersFor(ctx context.Context, l *toolcall.StandingApproval, c *toolcall.Call, d permission.Decision, now time.Time) bool {
 	if d.Rule != l.Rule || decide.SourceOf(d) != l.Source || d.Reason != l.Reason {
 		return false
 	}
@@ -91,12 +92,12 @@ func (s *Approvals) answersFor(ctx context.Context, l *message.StandingApproval,
 
 // ruleLets looks at what the rules that ask let be remembered now: they may
 // have become stricter since, about the terms or about who must agree.
-func (s *Approvals) ruleLets(ctx context.Context, req permission.Request, l *message.StandingApproval, c *message.Call, d permission.Decision, now time.Time) bool {
+func (s *Approvals) ruleLets(ctx context.Context, req permission.Request, l *toolcall.StandingApproval, c *toolcall.Call, d permission.Decision, now time.Time) bool {
 	r := d.Requirement.Remember
 	if r == nil || !now.Before(l.GrantedAt.Add(r.TTL)) {
 		return false
 	}
-	counted := slices.Contains(l.Spent, message.SpentBy(c.Key, c.Input))
+	counted := slices.Contains(l.Spent, toolcall.SpentBy(c.Key, c.Input))
 	if r.Uses > 0 && !counted && (!l.Counted() || len(l.Spent) >= r.Uses) {
 		return false
 	}
@@ -124,11 +125,11 @@ func (s *Approvals) ruleLets(ctx context.Context, req permission.Request, l *mes
 
 // Spend makes sure that a standing approval is in force as the journal has it and, if its
 // uses are counted, that the use for this call is on record.
-func (s *Approvals) Spend(ctx context.Context, l *message.StandingApproval, c *message.Call, amount string) error {
-	entity := store.Entity[*message.StandingApproval]{
+func (s *Approvals) Spend(ctx context.Context, l *toolcall.StandingApproval, c *toolcall.Call, amount string) error {
+	entity := store.Entity[*toolcall.StandingApproval]{
 		Key:   l.Key(),
-		Known: func() (*message.StandingApproval, uint64, bool) { return l, l.Seq, l.Counted() }, // else no write tells whether it was revoked
-		Read: func(ctx context.Context) (*message.StandingApproval, uint64, error) {
+		Known: func() (*toolcall.StandingApproval, uint64, bool) { return l, l.Seq, l.Counted() }, // else no write tells whether it was revoked
+		Read: func(ctx context.Context) (*toolcall.StandingApproval, uint64, error) {
 			last, err := s.Store.LastStandingApproval(ctx, l)
 			if err != nil {
 				return nil, 0, err
@@ -136,7 +137,7 @@ func (s *Approvals) Spend(ctx context.Context, l *message.StandingApproval, c *m
 			return last, last.Seq, nil
 		},
 	}
-	_, _, err := store.Update(ctx, s.Store, "use", entity, func(_ context.Context, l *message.StandingApproval) (*message.EventRecord, error) {
+	_, _, err := store.Update(ctx, s.Store, "use", entity, func(_ context.Context, l *toolcall.StandingApproval) (*toolcall.EventRecord, error) {
 		now := now()
 		next, err := l.Spend(c.Key, c.Input, amount, now)
 		switch {
@@ -157,7 +158,7 @@ func (s *Approvals) Spend(ctx context.Context, l *message.StandingApproval, c *m
 
 // EndedReason says why a call that standing approvals allowed must not begin any
 // more; "": it may. A rule that is used up has been counted for this call.
-func (s *Approvals) EndedReason(ctx context.Context, c *message.Call) (string, error) {
+func (s *Approvals) EndedReason(ctx context.Context, c *toolcall.Call) (string, error) {
 	for _, id := range c.Decision.StandingApprovals() {
 		if why, err := s.endedReason(ctx, id); err != nil || why != "" {
 			return why, err
@@ -168,10 +169,10 @@ func (s *Approvals) EndedReason(ctx context.Context, c *message.Call) (string, e
 
 // endedReason says why a standing approval has ended, as the journal has it; "": it has not, or
 // only its uses are used up.
-func (s *Approvals) endedReason(ctx context.Context, id message.StandingID) (string, error) {
+func (s *Approvals) endedReason(ctx context.Context, id toolcall.StandingID) (string, error) {
 	l := s.View.Book.Get(id)
 	if l == nil {
-		l = &message.StandingApproval{ID: id, Space: s.Space}
+		l = &toolcall.StandingApproval{ID: id, Space: s.Space}
 	}
 	l, err := s.Store.LastStandingApproval(ctx, l)
 	if err != nil {
@@ -180,7 +181,7 @@ func (s *Approvals) endedReason(ctx context.Context, id message.StandingID) (str
 	if l.GrantedAt.IsZero() {
 		return "the standing approval " + string(id) + " that allowed it is not known", nil
 	}
-	if state := l.State(now()); state == message.StandingRevoked || state == message.StandingExpired {
+	if state := l.State(now()); state == toolcall.StandingRevoked || state == toolcall.StandingExpired {
 		return "the standing approval " + string(id) + " that allowed it is " + string(state), nil
 	}
 	return "", nil

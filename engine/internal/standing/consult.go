@@ -7,13 +7,14 @@ import (
 	"github.com/askance-dev/askance/engine/internal/view"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Consult asks the policy about a call with the standing approvals of its session,
 // and gives the standing approvals of those without which it would not be allowed: each is in
 // force as the journal has it. Of what cannot be read a person is asked. What the
 // engine cannot carry out as the rules demand is denied.
-func (s *Approvals) Consult(ctx context.Context, c *message.Call) decide.Verdict {
+func (s *Approvals) Consult(ctx context.Context, c *toolcall.Call) decide.Verdict {
 	v := s.consultRules(ctx, c)
 	var ok bool
 	if v.Decision, ok = s.Judge.Enforce(c, v.Decision); !ok {
@@ -22,7 +23,7 @@ func (s *Approvals) Consult(ctx context.Context, c *message.Call) decide.Verdict
 	return v
 }
 
-func (s *Approvals) consultRules(ctx context.Context, c *message.Call) decide.Verdict {
+func (s *Approvals) consultRules(ctx context.Context, c *toolcall.Call) decide.Verdict {
 	for {
 		rules := s.View.SessionRules(c.SessionKey())
 		d, why := s.Judge.DecideAndExplain(ctx, s.Snapshot(c, view.WithoutStandingApprovals(rules)))
@@ -44,12 +45,12 @@ func (s *Approvals) consultRules(ctx context.Context, c *message.Call) decide.Ve
 // reliesOn gives the standing approvals of the session's rules without which a decision
 // would not allow: the oldest one that suffices, or else every one about the
 // tool, if some of them cover the call together.
-func (s *Approvals) reliesOn(ctx context.Context, c *message.Call, d permission.Decision, rules []view.SessionRule) []message.StandingID {
+func (s *Approvals) reliesOn(ctx context.Context, c *toolcall.Call, d permission.Decision, rules []view.SessionRule) []toolcall.StandingID {
 	if d.Behavior != message.BehaviorAllow || d.Step != permission.StepAllowRule {
 		return nil
 	}
-	byStanding := map[message.StandingID][]message.PermissionRule{}
-	var ids []message.StandingID
+	byStanding := map[toolcall.StandingID][]message.PermissionRule{}
+	var ids []toolcall.StandingID
 	for _, r := range rules {
 		if r.ToolName != c.Tool {
 			continue
@@ -67,14 +68,14 @@ func (s *Approvals) reliesOn(ctx context.Context, c *message.Call, d permission.
 	}
 	for _, id := range ids {
 		if allows(byStanding[id]) {
-			return []message.StandingID{id}
+			return []toolcall.StandingID{id}
 		}
 	}
 	return ids
 }
 
 // hasEnded reports whether one of the standing approvals is revoked, as the journal has it.
-func (s *Approvals) hasEnded(ctx context.Context, ids []message.StandingID) (bool, error) {
+func (s *Approvals) hasEnded(ctx context.Context, ids []toolcall.StandingID) (bool, error) {
 	for _, id := range ids {
 		why, err := s.endedReason(ctx, id)
 		if err != nil || why != "" {

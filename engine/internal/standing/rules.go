@@ -23,7 +23,7 @@ func rulesFit(rules []message.PermissionRule) error {
 			n += len(*r.RuleContent)
 		}
 	}
-	if n > message.MaxStandingBytes {
+	if n > toolcall.MaxStandingBytes {
 		return tooLongError("the rules to remember", n)
 	}
 	return nil
@@ -32,7 +32,7 @@ func rulesFit(rules []message.PermissionRule) error {
 // completeRules completes the rules: they must be allow rules for the tool, no
 // wider than those suggested unless rules of the policy bound them, and cover
 // this very call.
-func (s *Approvals) completeRules(ctx context.Context, c *message.Call, t *message.StandingTerms, l limits) error {
+func (s *Approvals) completeRules(ctx context.Context, c *toolcall.Call, t *toolcall.StandingTerms, l limits) error {
 	if len(t.Rules) == 0 {
 		t.Rules = c.Suggested
 		if l.byRule != nil {
@@ -58,7 +58,7 @@ func (s *Approvals) completeRules(ctx context.Context, c *message.Call, t *messa
 
 // Covers refuses rules that do not cover a call, or contain one that is not about
 // it: without it they would cover the call as well, and alone it does not.
-func (s *Approvals) Covers(ctx context.Context, c *message.Call, rules []message.PermissionRule) error {
+func (s *Approvals) Covers(ctx context.Context, c *toolcall.Call, rules []message.PermissionRule) error {
 	req := s.request(c)
 	if err := s.Policy.Covers(ctx, req, rules); err != nil {
 		return decide.Forbid("the rules to remember do not cover this call: "+err.Error(), "remember a rule that is about the call which you approve")
@@ -115,7 +115,7 @@ func isNarrower(r, than message.PermissionRule) bool {
 
 // CheckPlain refuses rules that the approval request did not suggest, and all rules of
 // a call that hides arguments.
-func CheckPlain(c *message.Call, rules []message.PermissionRule) error {
+func CheckPlain(c *toolcall.Call, rules []message.PermissionRule) error {
 	if len(rules) > 0 && c.State == message.ToolCallAsking && c.Hides() {
 		return HiddenError()
 	}
@@ -124,7 +124,7 @@ func CheckPlain(c *message.Call, rules []message.PermissionRule) error {
 
 // CheckSuggested refuses rules that are not exactly among those that the
 // approval request suggested: an approver must not widen what was asked.
-func CheckSuggested(c *message.Call, rules []message.PermissionRule) error {
+func CheckSuggested(c *toolcall.Call, rules []message.PermissionRule) error {
 	for _, r := range rules {
 		ok := slices.ContainsFunc(c.Suggested, func(o message.PermissionRule) bool { return SameRule(o, r) })
 		if !ok && c.State == message.ToolCallAsking {
@@ -144,7 +144,7 @@ func SameRule(a, b message.PermissionRule) bool {
 
 // AgreedRules are the rules to remember that every approval on the approval request
 // carries: one person alone must not remember what several had to allow.
-func AgreedRules(c *message.Call) []message.PermissionRule {
+func AgreedRules(c *toolcall.Call) []message.PermissionRule {
 	var out []message.PermissionRule
 	for i, v := range c.Tally().Approvals {
 		if i == 0 {
@@ -159,7 +159,7 @@ func AgreedRules(c *message.Call) []message.PermissionRule {
 }
 
 // SuggestedRules takes the suggested rules themselves, not the approver's copies.
-func SuggestedRules(c *message.Call, rules []message.PermissionRule) []message.PermissionRule {
+func SuggestedRules(c *toolcall.Call, rules []message.PermissionRule) []message.PermissionRule {
 	var out []message.PermissionRule
 	for _, s := range c.Suggested {
 		if slices.ContainsFunc(rules, func(r message.PermissionRule) bool { return SameRule(s, r) }) {
@@ -171,7 +171,7 @@ func SuggestedRules(c *message.Call, rules []message.PermissionRule) []message.P
 
 // Grant makes the standing approval that all approvals of a call agree on; none if one
 // of them wants nothing remembered, or something else.
-func (s *Approvals) Grant(ctx context.Context, c *message.Call, now time.Time) ([]message.StandingApproval, error) {
+func (s *Approvals) Grant(ctx context.Context, c *toolcall.Call, now time.Time) ([]toolcall.StandingApproval, error) {
 	by := c.Tally().Approvals
 	if len(by) == 0 || by[0].Remember == nil || c.Request == nil {
 		return nil, nil
@@ -181,14 +181,14 @@ func (s *Approvals) Grant(ctx context.Context, c *message.Call, now time.Time) (
 			return nil, nil
 		}
 	}
-	l := message.StandingApproval{
-		ID: message.NewStandingID(c.Key, c.Digest), Space: s.Space, Tool: c.Tool, Terms: *by[0].Remember,
+	l := toolcall.StandingApproval{
+		ID: toolcall.NewStandingID(c.Key, c.Digest), Space: s.Space, Tool: c.Tool, Terms: *by[0].Remember,
 		Rule: c.Request.Rule, Source: c.Request.Source, Reason: c.Request.Reason,
 		Session: c.Session, User: c.Runtime, Agent: c.Agent, Arguments: argumentsOf(c.Input),
 		From: c.Key, Digest: c.Digest, GrantedAt: now,
 	}
 	for _, v := range by {
-		l.GrantedBy = append(l.GrantedBy, message.Vote{Kind: v.Kind, By: v.By, At: v.At, Digest: v.Digest, Edited: v.Edited, Made: v.Made, Groups: v.Groups, GroupsFrom: v.GroupsFrom, Step: v.Step})
+		l.GrantedBy = append(l.GrantedBy, toolcall.Vote{Kind: v.Kind, By: v.By, At: v.At, Digest: v.Digest, Edited: v.Edited, Made: v.Made, Groups: v.Groups, GroupsFrom: v.GroupsFrom, Step: v.Step})
 	}
 	if b := l.Terms.Budget; b != nil {
 		l.Left = b.Limit
@@ -196,7 +196,7 @@ func (s *Approvals) Grant(ctx context.Context, c *message.Call, now time.Time) (
 	limits := c.Request.Requirement.Remember
 	if limits == nil {
 		l.Within = withinOf(l.Terms.Rules, c.Suggested)
-		return []message.StandingApproval{l}, nil
+		return []toolcall.StandingApproval{l}, nil
 	}
 	if end := now.Add(time.Duration(limits.TTLMS) * time.Millisecond); l.Terms.Until.IsZero() || l.Terms.Until.After(end) {
 		l.Terms.Until = end
@@ -209,7 +209,7 @@ func (s *Approvals) Grant(ctx context.Context, c *message.Call, now time.Time) (
 	for path, value := range l.Same {
 		l.Same[path] = shorten(value)
 	}
-	return []message.StandingApproval{l}, nil
+	return []toolcall.StandingApproval{l}, nil
 }
 
 // withinOf are the suggested rules, if any of the rules is an edited one.
@@ -242,7 +242,7 @@ func argumentsOf(input string) string {
 }
 
 // SameTerms reports whether two wishes are equal.
-func SameTerms(a, b *message.StandingTerms) bool {
+func SameTerms(a, b *toolcall.StandingTerms) bool {
 	if a == nil || b == nil {
 		return a == b
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/askance-dev/askance/engine/internal/view"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Policy says for which calls a standing approval answers.
@@ -20,13 +21,13 @@ type Policy interface {
 
 // Journal is what the list of uses is read from.
 type Journal interface {
-	History(ctx context.Context, key message.Key) ([]message.JournalEntry, error)
+	History(ctx context.Context, key toolcall.Key) ([]toolcall.JournalEntry, error)
 }
 
 // Parts are what Approvals works with.
 type Parts struct {
-	Space   message.SpaceID
-	Self    message.Principal // the engine
+	Space   toolcall.SpaceID
+	Self    toolcall.Principal // the engine
 	Policy  Policy
 	Judge   *decide.Judge
 	Journal Journal
@@ -34,9 +35,9 @@ type Parts struct {
 	View    *view.View
 	Log     *slog.Logger
 	// Snapshot is a call as it is decided now, with these rules of its session.
-	Snapshot func(c *message.Call, rules []message.PermissionRule) decide.Snapshot
+	Snapshot func(c *toolcall.Call, rules []message.PermissionRule) decide.Snapshot
 	// Update moves a call on.
-	Update func(ctx context.Context, op string, key message.Key, by message.Principal, change store.Change) (*message.Call, error)
+	Update func(ctx context.Context, op string, key toolcall.Key, by toolcall.Principal, change store.Change) (*toolcall.Call, error)
 }
 
 // Approvals are the standing approvals of a space, as one engine works with them.
@@ -46,7 +47,7 @@ type Approvals struct{ Parts }
 func New(p Parts) *Approvals { return &Approvals{p} }
 
 // request is what the policy is asked about a call with the rules of its session.
-func (s *Approvals) request(c *message.Call) permission.Request {
+func (s *Approvals) request(c *toolcall.Call) permission.Request {
 	return s.Judge.Request(s.Snapshot(c, s.View.Rules(c.SessionKey())))
 }
 

@@ -8,17 +8,18 @@ import (
 	"github.com/askance-dev/askance/engine/internal/decide"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // CompleteTerms completes what an approver wants remembered of a call that they
 // answer for. It refuses what does not cover the call, or is wider than an answer
 // to this approval request may be.
-func (s *Approvals) CompleteTerms(ctx context.Context, c *message.Call, t message.StandingTerms, now time.Time) (*message.StandingTerms, error) {
+func (s *Approvals) CompleteTerms(ctx context.Context, c *toolcall.Call, t toolcall.StandingTerms, now time.Time) (*toolcall.StandingTerms, error) {
 	if c.Hides() { // the terms, and what is counted, would show it
 		return nil, HiddenError()
 	}
 	if t.Scope == "" {
-		t.Scope = message.ScopeSession
+		t.Scope = toolcall.ScopeSession
 	}
 	t.Until = t.Until.UTC()
 	if err := checkTerms(t, now); err != nil {
@@ -38,38 +39,38 @@ func (s *Approvals) CompleteTerms(ctx context.Context, c *message.Call, t messag
 }
 
 // checkTerms refuses what makes no sense for any call.
-func checkTerms(t message.StandingTerms, now time.Time) error {
+func checkTerms(t toolcall.StandingTerms, now time.Time) error {
 	bad := func(what, hint string) error {
 		return &message.Error{Code: message.CodeInvalid, What: what, Hint: hint}
 	}
 	switch {
 	case !t.Scope.Valid():
 		return bad(fmt.Sprintf("scope is %q", t.Scope), "use call_like, session, agent, user or space")
-	case t.Uses < 0 || t.Uses > message.MaxStandingUses:
-		return bad(fmt.Sprintf("uses is %d", t.Uses), fmt.Sprintf("count from 1 to %d further calls, or leave it out", message.MaxStandingUses))
-	case !t.Until.IsZero() && (!t.Until.After(now) || t.Until.After(now.Add(message.MaxStandingTime))):
+	case t.Uses < 0 || t.Uses > toolcall.MaxStandingUses:
+		return bad(fmt.Sprintf("uses is %d", t.Uses), fmt.Sprintf("count from 1 to %d further calls, or leave it out", toolcall.MaxStandingUses))
+	case !t.Until.IsZero() && (!t.Until.After(now) || t.Until.After(now.Add(toolcall.MaxStandingTime))):
 		return bad("until is "+t.Until.Format(time.RFC3339)+", which has passed or is more than a year away", "name a later, or an earlier, time")
-	case len(t.Rules) > message.MaxStandingRules:
-		return bad(fmt.Sprintf("%d rules, the limit is %d", len(t.Rules), message.MaxStandingRules), "name fewer")
+	case len(t.Rules) > toolcall.MaxStandingRules:
+		return bad(fmt.Sprintf("%d rules, the limit is %d", len(t.Rules), toolcall.MaxStandingRules), "name fewer")
 	}
-	if t.Budget != nil && len(t.Budget.Path) > message.MaxStandingBytes {
+	if t.Budget != nil && len(t.Budget.Path) > toolcall.MaxStandingBytes {
 		return tooLongError("the path of the budget", len(t.Budget.Path))
 	}
 	return rulesFit(t.Rules)
 }
 
 func tooLongError(what string, n int) error {
-	return &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("%s: %d bytes, the limit is %d", what, n, message.MaxStandingBytes), Hint: "shorten it, or approve the call alone"}
+	return &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("%s: %d bytes, the limit is %d", what, n, toolcall.MaxStandingBytes), Hint: "shorten it, or approve the call alone"}
 }
 
 // limits is how far an answer to one approval request may be remembered.
 type limits struct {
-	byRule *message.RememberLimits // of the rules that ask; nil: no rule asks
+	byRule *toolcall.RememberLimits // of the rules that ask; nil: no rule asks
 }
 
 // limitsOf finds what the policy lets be remembered of this approval request: what the
 // rules that ask say; where no rule asks the suggested rules, in this session.
-func limitsOf(c *message.Call) (limits, error) {
+func limitsOf(c *toolcall.Call) (limits, error) {
 	q := c.Request
 	switch by := q.Requirement.Remember; {
 	case by != nil:
@@ -83,23 +84,23 @@ func limitsOf(c *message.Call) (limits, error) {
 }
 
 // bound keeps terms within the limits, and fills in what they leave out.
-func (l limits) bound(t *message.StandingTerms, c *message.Call, now time.Time) error {
+func (l limits) bound(t *toolcall.StandingTerms, c *toolcall.Call, now time.Time) error {
 	switch {
-	case t.Scope == message.ScopeAgent && c.Agent == "":
+	case t.Scope == toolcall.ScopeAgent && c.Agent == "":
 		return decide.Forbid("the call names no agent", "use another scope")
-	case l.byRule == nil && t.Scope != message.ScopeSession && t.Scope != message.ScopeCallLike:
+	case l.byRule == nil && t.Scope != toolcall.ScopeSession && t.Scope != toolcall.ScopeCallLike:
 		return decide.Forbid("no rule asks about this call, so that its answer may be remembered in its session alone, not with scope "+string(t.Scope), "use session or call_like; a rule with remember can let it be wider")
 	case l.byRule != nil:
 		return l.byRules(t, now)
 	case t.Budget != nil && t.Uses == 0:
-		t.Uses = message.MaxStandingUses
+		t.Uses = toolcall.MaxStandingUses
 	}
 	return nil
 }
 
-func (l limits) byRules(t *message.StandingTerms, now time.Time) error {
+func (l limits) byRules(t *toolcall.StandingTerms, now time.Time) error {
 	end := now.Add(time.Duration(l.byRule.TTLMS) * time.Millisecond)
-	most := min(l.byRule.Uses, message.MaxStandingUses)
+	most := min(l.byRule.Uses, toolcall.MaxStandingUses)
 	if t.Until.After(end) {
 		return decide.Forbid("the rules that ask let an answer be remembered until "+end.Format(time.RFC3339)+" at most", "name an earlier time, or leave it out")
 	}
@@ -110,21 +111,21 @@ func (l limits) byRules(t *message.StandingTerms, now time.Time) error {
 		t.Uses = most
 	}
 	if t.Uses == 0 && t.Budget != nil {
-		t.Uses = message.MaxStandingUses
+		t.Uses = toolcall.MaxStandingUses
 	}
 	return nil
 }
 
 // checkBudget makes sure that the budget is a sum of something that the call
 // has.
-func (s *Approvals) checkBudget(c *message.Call, b *message.Budget) error {
+func (s *Approvals) checkBudget(c *toolcall.Call, b *toolcall.Budget) error {
 	if b == nil {
 		return nil
 	}
 	bad := func(what, hint string) error {
 		return &message.Error{Code: message.CodeInvalid, What: what, Hint: hint}
 	}
-	if err := message.CheckAmount(b.Limit); err != nil {
+	if err := toolcall.CheckAmount(b.Limit); err != nil {
 		return bad("the budget's limit is "+fmt.Sprintf("%q: ", clipWord(b.Limit))+err.Error(), "write for example 10000 or 99.95")
 	}
 	if _, err := amountOf(c.Input, b); err != nil {
@@ -141,7 +142,7 @@ func clipWord(text string) string {
 }
 
 // amountOf is what a call takes from a budget, as it is written in the input.
-func amountOf(input string, b *message.Budget) (string, error) {
+func amountOf(input string, b *toolcall.Budget) (string, error) {
 	if b == nil {
 		return "", nil
 	}
@@ -153,5 +154,5 @@ func amountOf(input string, b *message.Budget) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return text, message.CheckAmount(text)
+	return text, toolcall.CheckAmount(text)
 }

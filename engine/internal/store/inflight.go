@@ -3,7 +3,7 @@ package store
 import (
 	"sync"
 
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // inFlight holds the event records that this engine is writing, by id. The watch applies
@@ -14,13 +14,13 @@ import (
 // the watch has not met. When the watch has ended there is none.
 type inFlight struct {
 	mu      sync.Mutex // guards all below
-	records map[string]*message.EventRecord
+	records map[string]*toolcall.EventRecord
 	ended   bool
 }
 
 // put keeps a copy: the writer may be sending the event record once more while the watch
 // gives the call its place in the journal.
-func (o *inFlight) put(f *message.EventRecord) {
+func (o *inFlight) put(f *toolcall.EventRecord) {
 	held := *f
 	if f.Call != nil {
 		held.Call = f.Call.Clone()
@@ -31,13 +31,13 @@ func (o *inFlight) put(f *message.EventRecord) {
 		return
 	}
 	if o.records == nil {
-		o.records = map[string]*message.EventRecord{}
+		o.records = map[string]*toolcall.EventRecord{}
 	}
 	o.records[f.ID] = &held
 }
 
 // take returns the event record and removes it; nil if there is none with this id.
-func (o *inFlight) take(id string) *message.EventRecord {
+func (o *inFlight) take(id string) *toolcall.EventRecord {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	f := o.records[id]

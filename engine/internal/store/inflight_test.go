@@ -17,27 +17,27 @@ import (
 // unasking is a journal that delivers everything, wanted or not.
 type unasking struct{ *engine.Memory }
 
-func (j unasking) Watch(ctx context.Context, after uint64, sink message.Sink) error {
-	return j.Memory.Watch(ctx, after, struct{ message.Sink }{sink})
+func (j unasking) Watch(ctx context.Context, after uint64, sink toolcall.Sink) error {
+	return j.Memory.Watch(ctx, after, struct{ toolcall.Sink }{sink})
 }
 
 // lossy is a journal that stores event records, loses the acknowledgements and then
 // answers no approval request about them.
 type lossy struct{ *engine.Memory }
 
-func (j lossy) Append(ctx context.Context, f *message.EventRecord, prev uint64) (uint64, error) {
+func (j lossy) Append(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error) {
 	_, _ = j.Memory.Append(ctx, f, prev)
 	return 0, &message.Error{Code: message.CodeUnknownOutcome, Op: "append", What: "no acknowledgement"}
 }
 
-func (lossy) Last(context.Context, message.Key) (message.JournalEntry, error) {
-	return message.JournalEntry{}, &message.Error{Code: message.CodeUnavailable, Op: "last", What: "no answer"}
+func (lossy) Last(context.Context, toolcall.Key) (toolcall.JournalEntry, error) {
+	return toolcall.JournalEntry{}, &message.Error{Code: message.CodeUnavailable, Op: "last", What: "no answer"}
 }
 
 // full is a journal that stores nothing.
 type full struct{ *engine.Memory }
 
-func (full) Append(context.Context, *message.EventRecord, uint64) (uint64, error) {
+func (full) Append(context.Context, *toolcall.EventRecord, uint64) (uint64, error) {
 	return 0, &message.Error{Code: message.CodeFull, Op: "append", What: "the store is full"}
 }
 
@@ -55,14 +55,14 @@ func follow(t *testing.T, j store.Journal, v *view.View, hooks store.Hooks) *sto
 
 func quiet() store.Hooks {
 	return store.Hooks{
-		News: func(*message.EventRecord) {}, Compare: func(_, _ time.Time) {},
-		Written: func(*message.Call, []toolcall.Effect, time.Time) {},
+		News: func(*toolcall.EventRecord) {}, Compare: func(_, _ time.Time) {},
+		Written: func(*toolcall.Call, []toolcall.Effect, time.Time) {},
 	}
 }
 
-func binding(s *store.Store) *message.EventRecord {
-	f := s.NewRecord(message.Principal{Name: "bot"}, time.Now())
-	f.Session = &message.SessionState{Key: message.Key{Space: "x", Session: "s"}, Runtime: "bot"}
+func binding(s *store.Store) *toolcall.EventRecord {
+	f := s.NewRecord(toolcall.Principal{Name: "bot"}, time.Now())
+	f.Session = &toolcall.SessionState{Key: toolcall.Key{Space: "x", Session: "s"}, Runtime: "bot"}
 	return f
 }
 
@@ -110,7 +110,7 @@ func TestOwnRecordsAreNotRead(t *testing.T) {
 		compared, news, v := 0, 0, view.New(10)
 		hooks := quiet()
 		hooks.Compare = func(at, stored time.Time) { compared++ }
-		hooks.News = func(*message.EventRecord) { news++ }
+		hooks.News = func(*toolcall.EventRecord) { news++ }
 		s := follow(t, engine.NewMemory(), v, hooks)
 		f := binding(s)
 		seq, err := s.Append(t.Context(), f, 0)

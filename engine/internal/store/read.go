@@ -5,13 +5,14 @@ import (
 	"errors"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // PageRecords is the largest page that a store reads of the journal, in records.
 const PageRecords = 1000
 
 // LastCall reads a call's last event record from the journal and brings the view up to it.
-func (s *Store) LastCall(ctx context.Context, key message.Key) (*message.Call, error) {
+func (s *Store) LastCall(ctx context.Context, key toolcall.Key) (*toolcall.Call, error) {
 	r, err := s.journal.Last(ctx, key)
 	if err != nil {
 		return nil, err
@@ -25,7 +26,7 @@ func (s *Store) LastCall(ctx context.Context, key message.Key) (*message.Call, e
 }
 
 // Call is a call as the view has it, or else its last event record in the journal.
-func (s *Store) Call(ctx context.Context, key message.Key) (*message.Call, error) {
+func (s *Store) Call(ctx context.Context, key toolcall.Key) (*toolcall.Call, error) {
 	if c := s.view.Call(key); c != nil {
 		return c, nil
 	}
@@ -34,7 +35,7 @@ func (s *Store) Call(ctx context.Context, key message.Key) (*message.Call, error
 
 // CallOrNil is Call without an error for a call that the journal lacks or whose
 // last event record cannot be read. It leaves the view as it is.
-func (s *Store) CallOrNil(ctx context.Context, key message.Key) (*message.Call, error) {
+func (s *Store) CallOrNil(ctx context.Context, key toolcall.Key) (*toolcall.Call, error) {
 	if c := s.view.Call(key); c != nil {
 		return c, nil
 	}
@@ -51,16 +52,16 @@ func (s *Store) CallOrNil(ctx context.Context, key message.Key) (*message.Call, 
 
 // LastReply reads a reply's own entity from the journal. A reply without event records is
 // open.
-func (s *Store) LastReply(ctx context.Context, reply message.Key) (message.ReplyState, uint64, error) {
+func (s *Store) LastReply(ctx context.Context, reply toolcall.Key) (toolcall.ReplyState, uint64, error) {
 	r, err := s.journal.Last(ctx, reply)
 	if errors.Is(err, message.ErrNotFound) {
-		return message.ReplyState{Key: reply, Phase: message.ReplyOpen}, 0, nil
+		return toolcall.ReplyState{Key: reply, Phase: toolcall.ReplyOpen}, 0, nil
 	}
 	if err != nil {
-		return message.ReplyState{}, 0, err
+		return toolcall.ReplyState{}, 0, err
 	}
 	if r.Record == nil || r.Record.Reply == nil {
-		return message.ReplyState{}, 0, unreadableError(reply, r.Invalid)
+		return toolcall.ReplyState{}, 0, unreadableError(reply, r.Invalid)
 	}
 	s.apply(r.Record, r.Seq) // the watch will not: the event record is no news to it any more
 	return *r.Record.Reply, r.Seq, nil
@@ -68,7 +69,7 @@ func (s *Store) LastReply(ctx context.Context, reply message.Key) (message.Reply
 
 // LastRuntime reads from the journal to which runtime a session is bound; "" if it
 // is bound to none.
-func (s *Store) LastRuntime(ctx context.Context, session message.Key) (string, uint64, error) {
+func (s *Store) LastRuntime(ctx context.Context, session toolcall.Key) (string, uint64, error) {
 	r, err := s.journal.Last(ctx, session)
 	if errors.Is(err, message.ErrNotFound) {
 		return "", 0, nil
@@ -85,7 +86,7 @@ func (s *Store) LastRuntime(ctx context.Context, session message.Key) (string, u
 
 // LastStandingApproval reads a standing approval from the journal. known is what the view has:
 // a rule without event records of its own is as the approval made it.
-func (s *Store) LastStandingApproval(ctx context.Context, known *message.StandingApproval) (*message.StandingApproval, error) {
+func (s *Store) LastStandingApproval(ctx context.Context, known *toolcall.StandingApproval) (*toolcall.StandingApproval, error) {
 	r, err := s.journal.Last(ctx, known.Key())
 	if errors.Is(err, message.ErrNotFound) && known.Seq == 0 {
 		return known, nil
@@ -103,7 +104,7 @@ func (s *Store) LastStandingApproval(ctx context.Context, known *message.Standin
 }
 
 // LastOf reads the history of a call that has a readable last record.
-func (s *Store) LastOf(key message.Key, history []message.JournalEntry) (message.JournalEntry, error) {
+func (s *Store) LastOf(key toolcall.Key, history []toolcall.JournalEntry) (toolcall.JournalEntry, error) {
 	last := history[len(history)-1]
 	if last.Record == nil || last.Record.Call == nil {
 		return last, unreadableError(key, last.Invalid)
@@ -113,7 +114,7 @@ func (s *Store) LastOf(key message.Key, history []message.JournalEntry) (message
 
 // eachRecord calls fn with the records of a session behind after, page by page,
 // until fn returns false.
-func (s *Store) eachRecord(ctx context.Context, session message.Key, after uint64, fn func(message.JournalEntry) bool) error {
+func (s *Store) eachRecord(ctx context.Context, session toolcall.Key, after uint64, fn func(toolcall.JournalEntry) bool) error {
 	for {
 		records, next, err := s.journal.Read(ctx, session, after, PageRecords)
 		if err != nil {
@@ -133,8 +134,8 @@ func (s *Store) eachRecord(ctx context.Context, session message.Key, after uint6
 
 // Freshen takes what was written to a session since the watch last reported into
 // the view, so that what one replica has answered is seen at every other.
-func (s *Store) Freshen(ctx context.Context, session message.Key) error {
-	return s.eachRecord(ctx, session, s.view.Sequence(), func(r message.JournalEntry) bool {
+func (s *Store) Freshen(ctx context.Context, session toolcall.Key) error {
+	return s.eachRecord(ctx, session, s.view.Sequence(), func(r toolcall.JournalEntry) bool {
 		if r.Record != nil {
 			s.apply(r.Record, r.Seq)
 		}
@@ -143,9 +144,9 @@ func (s *Store) Freshen(ctx context.Context, session message.Key) error {
 }
 
 // SessionCalls folds a session's event records from the journal, in no order.
-func (s *Store) SessionCalls(ctx context.Context, session message.Key) ([]*message.Call, error) {
-	last := map[message.Key]*message.Call{}
-	err := s.eachRecord(ctx, session, 0, func(r message.JournalEntry) bool {
+func (s *Store) SessionCalls(ctx context.Context, session toolcall.Key) ([]*toolcall.Call, error) {
+	last := map[toolcall.Key]*toolcall.Call{}
+	err := s.eachRecord(ctx, session, 0, func(r toolcall.JournalEntry) bool {
 		if r.Record != nil && r.Record.Call != nil {
 			r.Record.Call.At(r.Seq)
 			last[r.Key] = r.Record.Call
@@ -155,7 +156,7 @@ func (s *Store) SessionCalls(ctx context.Context, session message.Key) ([]*messa
 	if err != nil {
 		return nil, err
 	}
-	out := make([]*message.Call, 0, len(last))
+	out := make([]*toolcall.Call, 0, len(last))
 	for _, c := range last {
 		out = append(out, c)
 	}
@@ -164,9 +165,9 @@ func (s *Store) SessionCalls(ctx context.Context, session message.Key) ([]*messa
 
 // CheckReply refuses a request about a reply without a record, neither
 // an event record nor an event: a mistyped id is an error and not a silent success.
-func (s *Store) CheckReply(ctx context.Context, reply message.Key) error {
+func (s *Store) CheckReply(ctx context.Context, reply toolcall.Key) error {
 	found := false
-	err := s.eachRecord(ctx, reply.SessionKey(), 0, func(r message.JournalEntry) bool {
+	err := s.eachRecord(ctx, reply.SessionKey(), 0, func(r toolcall.JournalEntry) bool {
 		found = r.Invalid == nil && r.Key.Reply == reply.Reply
 		return !found
 	})

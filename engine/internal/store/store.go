@@ -17,30 +17,30 @@ import (
 
 // Journal is what a store needs of the engine's journal.
 type Journal interface {
-	Append(ctx context.Context, f *message.EventRecord, prev uint64) (uint64, error)
-	Last(ctx context.Context, key message.Key) (message.JournalEntry, error)
-	History(ctx context.Context, key message.Key) ([]message.JournalEntry, error)
-	Read(ctx context.Context, session message.Key, after uint64, limit int) (records []message.JournalEntry, last uint64, err error)
-	Watch(ctx context.Context, after uint64, sink message.Sink) error
-	EnsureQueue(ctx context.Context, queue message.Queue) error
+	Append(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error)
+	Last(ctx context.Context, key toolcall.Key) (toolcall.JournalEntry, error)
+	History(ctx context.Context, key toolcall.Key) ([]toolcall.JournalEntry, error)
+	Read(ctx context.Context, session toolcall.Key, after uint64, limit int) (records []toolcall.JournalEntry, last uint64, err error)
+	Watch(ctx context.Context, after uint64, sink toolcall.Sink) error
+	EnsureQueue(ctx context.Context, queue toolcall.Queue) error
 }
 
 // Hooks are what a store calls. None may block.
 type Hooks struct {
 	// News is called with each event record of another replica, or of this one from before
 	// a restart, once the view has it.
-	News func(*message.EventRecord)
+	News func(*toolcall.EventRecord)
 	// Compare is called with the time at which this engine made an event record and the time
 	// at which the journal stored it.
 	Compare func(at, stored time.Time)
 	// Written is called when UpdateCall has written: c is the call's new state, and
 	// sent a time before the event record was sent.
-	Written func(c *message.Call, effects []toolcall.Effect, sent time.Time)
+	Written func(c *toolcall.Call, effects []toolcall.Effect, sent time.Time)
 }
 
 // Store reads and writes the journal of one space for one engine.
 type Store struct {
-	space   message.SpaceID
+	space   toolcall.SpaceID
 	engine  string
 	journal Journal
 	view    *view.View
@@ -55,7 +55,7 @@ type Store struct {
 
 // New makes a store that follows the journal until ctx ends, once Follow is
 // called.
-func New(ctx context.Context, space message.SpaceID, engine string, j Journal, v *view.View, log *slog.Logger, hooks Hooks) *Store {
+func New(ctx context.Context, space toolcall.SpaceID, engine string, j Journal, v *view.View, log *slog.Logger, hooks Hooks) *Store {
 	s := &Store{space: space, engine: engine, journal: j, view: v, log: log, hooks: hooks, caughtUp: make(chan struct{})}
 	s.following, s.lost = context.WithCancelCause(ctx)
 	return s
@@ -78,13 +78,13 @@ func (s *Store) CaughtUp() <-chan struct{} { return s.caughtUp }
 func (s *Store) Following() context.Context { return s.following }
 
 // NewRecord makes an event record of this engine, without content.
-func (s *Store) NewRecord(by message.Principal, at time.Time) *message.EventRecord {
-	return &message.EventRecord{V: message.RecordVersion, ID: RandomHex(16), By: by, At: at, Engine: s.engine}
+func (s *Store) NewRecord(by toolcall.Principal, at time.Time) *toolcall.EventRecord {
+	return &toolcall.EventRecord{V: toolcall.RecordVersion, ID: RandomHex(16), By: by, At: at, Engine: s.engine}
 }
 
 // Append stores one event record and takes it into the view. An event record whose write failed or
 // may still arrive is left to the watch, which reads it like any other.
-func (s *Store) Append(ctx context.Context, f *message.EventRecord, prev uint64) (uint64, error) {
+func (s *Store) Append(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error) {
 	s.own.put(f)
 	seq, err := s.write(ctx, f, prev)
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *Store) Append(ctx context.Context, f *message.EventRecord, prev uint64)
 
 // write stores one record. When the outcome is unknown it asks the journal whether
 // the event record is there, for as long as the caller has patience.
-func (s *Store) write(ctx context.Context, f *message.EventRecord, prev uint64) (uint64, error) {
+func (s *Store) write(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error) {
 	var unsure error // an earlier sending may have arrived, or may still arrive
 	for pauses := (schedule.Pauses{Next: 10 * time.Millisecond, Most: time.Second}); ; {
 		seq, err := s.journal.Append(ctx, f, prev)
@@ -124,7 +124,7 @@ func (s *Store) write(ctx context.Context, f *message.EventRecord, prev uint64) 
 
 // find looks whether an entity has moved on from prev, and where f stands if f moved
 // it: others may have written after it.
-func (s *Store) find(ctx context.Context, f *message.EventRecord, prev uint64) (moved bool, at uint64, err error) {
+func (s *Store) find(ctx context.Context, f *toolcall.EventRecord, prev uint64) (moved bool, at uint64, err error) {
 	r, err := s.journal.Last(ctx, f.Key())
 	switch {
 	case errors.Is(err, message.ErrNotFound):
@@ -144,7 +144,7 @@ func (s *Store) find(ctx context.Context, f *message.EventRecord, prev uint64) (
 }
 
 // apply takes an event record that was read into the view, and tells if it was news.
-func (s *Store) apply(f *message.EventRecord, seq uint64) {
+func (s *Store) apply(f *toolcall.EventRecord, seq uint64) {
 	if s.view.Apply(f, seq) {
 		s.hooks.News(f)
 	}
@@ -165,8 +165,8 @@ func (w watcher) Wants(seq uint64, id string, stored time.Time) bool {
 	return false
 }
 
-// Record implements message.Sink.
-func (w watcher) Record(r message.JournalEntry) {
+// Record implements toolcall.Sink.
+func (w watcher) Record(r toolcall.JournalEntry) {
 	s := w.s
 	switch {
 	case r.Invalid != nil:
@@ -183,7 +183,7 @@ func (w watcher) Record(r message.JournalEntry) {
 	s.view.ReachSequence(r.Seq)
 }
 
-// CaughtUp implements message.Sink.
+// CaughtUp implements toolcall.Sink.
 func (w watcher) CaughtUp() { close(w.s.caughtUp) }
 
 // RandomHex gives n random bytes in hexadecimal.

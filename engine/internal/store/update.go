@@ -21,7 +21,7 @@ var ErrNoChange = errors.New("no change")
 
 // Entity is what one compare-and-swap protects, and how to read it.
 type Entity[T any] struct {
-	Key message.Key
+	Key toolcall.Key
 	// Known is a state that may be old, with its sequence, to spare a reading; nil:
 	// the journal is read first.
 	Known func() (state T, seq uint64, ok bool)
@@ -33,7 +33,7 @@ type Entity[T any] struct {
 // decides from a state that was not read from the journal counts only if the
 // write succeeds. Update returns the state from which the last step was made, and
 // the sequence of the event record; with ErrNoChange the sequence of that state.
-func Update[T any](ctx context.Context, s *Store, op string, e Entity[T], step func(ctx context.Context, state T) (*message.EventRecord, error)) (T, uint64, error) {
+func Update[T any](ctx context.Context, s *Store, op string, e Entity[T], step func(ctx context.Context, state T) (*toolcall.EventRecord, error)) (T, uint64, error) {
 	var state T
 	var at uint64
 	var known bool
@@ -72,15 +72,15 @@ type Change func(ctx context.Context, m *toolcall.Machine) error
 
 // UpdateCall is Update for a call, and performs the effects of what it wrote. A
 // change that found nothing to do is no error.
-func (s *Store) UpdateCall(ctx context.Context, op string, key message.Key, by message.Principal, change Change) (*message.Call, error) {
+func (s *Store) UpdateCall(ctx context.Context, op string, key toolcall.Key, by toolcall.Principal, change Change) (*toolcall.Call, error) {
 	var m *toolcall.Machine
 	var sent time.Time
-	cur, _, err := Update(ctx, s, op, s.call(key), func(ctx context.Context, cur *message.Call) (*message.EventRecord, error) {
+	cur, _, err := Update(ctx, s, op, s.call(key), func(ctx context.Context, cur *toolcall.Call) (*toolcall.EventRecord, error) {
 		m = toolcall.Load(cur)
 		if err := change(ctx, m); err != nil {
 			return nil, err
 		}
-		if next := m.Call(); next.Records > message.MaxRecordsPerCall && next.Open() { // it may still be ended
+		if next := m.Call(); next.Records > toolcall.MaxRecordsPerCall && next.Open() { // it may still be ended
 			return nil, &message.Error{Code: message.CodeTooLarge, Op: op, Call: toolcall.ErrorCall(cur), What: "the call has reached its limit of event records", Hint: "interrupt its reply"}
 		}
 		f, err := s.callRecord(ctx, m, by)
@@ -99,7 +99,7 @@ func (s *Store) UpdateCall(ctx context.Context, op string, key message.Key, by m
 }
 
 // AppendFirst stores the first event record of a call. sent is a time before it was sent.
-func (s *Store) AppendFirst(ctx context.Context, m *toolcall.Machine, by message.Principal) (seq uint64, sent time.Time, err error) {
+func (s *Store) AppendFirst(ctx context.Context, m *toolcall.Machine, by toolcall.Principal) (seq uint64, sent time.Time, err error) {
 	f, err := s.callRecord(ctx, m, by)
 	if err != nil {
 		return 0, sent, err
@@ -111,12 +111,12 @@ func (s *Store) AppendFirst(ctx context.Context, m *toolcall.Machine, by message
 
 // callRecord makes the event record of the machine's steps, and prepares the queue of a work
 // item.
-func (s *Store) callRecord(ctx context.Context, m *toolcall.Machine, by message.Principal) (*message.EventRecord, error) {
+func (s *Store) callRecord(ctx context.Context, m *toolcall.Machine, by toolcall.Principal) (*toolcall.EventRecord, error) {
 	c := m.Call()
 	c.Seq = 0
 	f := s.NewRecord(by, c.UpdatedAt)
 	f.Call, f.Path, f.Explanation = c, m.Path(), m.Explanation()
-	if queue := f.WorkQueue(); queue != (message.Queue{}) {
+	if queue := f.WorkQueue(); queue != (toolcall.Queue{}) {
 		if err := s.journal.EnsureQueue(ctx, queue); err != nil {
 			return nil, err
 		}
@@ -124,17 +124,17 @@ func (s *Store) callRecord(ctx context.Context, m *toolcall.Machine, by message.
 	return f, nil
 }
 
-func (s *Store) call(key message.Key) Entity[*message.Call] {
-	return Entity[*message.Call]{
+func (s *Store) call(key toolcall.Key) Entity[*toolcall.Call] {
+	return Entity[*toolcall.Call]{
 		Key: key,
-		Known: func() (*message.Call, uint64, bool) {
+		Known: func() (*toolcall.Call, uint64, bool) {
 			c := s.view.Call(key)
 			if c == nil {
 				return nil, 0, false
 			}
 			return c, c.Seq, true
 		},
-		Read: func(ctx context.Context) (*message.Call, uint64, error) {
+		Read: func(ctx context.Context) (*toolcall.Call, uint64, error) {
 			c, err := s.LastCall(ctx, key)
 			if err != nil {
 				return nil, 0, err
@@ -145,8 +145,8 @@ func (s *Store) call(key message.Key) Entity[*message.Call] {
 }
 
 // Reply is a reply's own entity.
-func (s *Store) Reply(key message.Key) Entity[message.ReplyState] {
-	return Entity[message.ReplyState]{Key: key, Read: func(ctx context.Context) (message.ReplyState, uint64, error) { return s.LastReply(ctx, key) }}
+func (s *Store) Reply(key toolcall.Key) Entity[toolcall.ReplyState] {
+	return Entity[toolcall.ReplyState]{Key: key, Read: func(ctx context.Context) (toolcall.ReplyState, uint64, error) { return s.LastReply(ctx, key) }}
 }
 
 // OpError puts the operation into an error that has none.
@@ -160,6 +160,6 @@ func OpError(op string, err error) error {
 
 // unreadableError: the last event record of an entity is there, and this engine cannot go on
 // from it.
-func unreadableError(key message.Key, why error) error {
+func unreadableError(key toolcall.Key, why error) error {
 	return &message.Error{Code: message.CodeInternal, Op: "last", What: fmt.Sprintf("the last event record of %s is not readable", key), Hint: "see that all engines of the space have its keys and one version", Err: why}
 }

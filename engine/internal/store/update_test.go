@@ -8,13 +8,13 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/engine/internal/store"
 	"github.com/askance-dev/askance/engine/internal/view"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Update decides from what it knows, and believes neither an error nor "no change"
 // before it has read the journal.
 func TestUpdate(t *testing.T) {
-	session := message.Key{Space: "x", Session: "s"}
+	session := toolcall.Key{Space: "x", Session: "s"}
 	refuse := errors.New("refused")
 	tests := []struct {
 		name   string
@@ -59,7 +59,7 @@ func TestUpdate(t *testing.T) {
 			if tt.known {
 				e.Known = func() (string, uint64, bool) { return "", 0, true }
 			}
-			state, seq, err := store.Update(t.Context(), s, "bind", e, func(_ context.Context, bound string) (*message.EventRecord, error) {
+			state, seq, err := store.Update(t.Context(), s, "bind", e, func(_ context.Context, bound string) (*toolcall.EventRecord, error) {
 				return binding(s), tt.step(bound)
 			})
 			if !errors.Is(err, tt.want) || reads != tt.reads || (err == nil) != tt.stored {

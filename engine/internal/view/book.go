@@ -7,15 +7,15 @@ import (
 	"sync"
 	"time"
 
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Book is what the view knows of standing approvals. It may lag: what is
 // allowed by one is checked against the journal.
 type Book struct {
 	mu                sync.RWMutex // guards all below; never held across I/O
-	standingApprovals map[message.StandingID]*message.StandingApproval
-	byTool            map[string]map[message.StandingID]struct{}
+	standingApprovals map[toolcall.StandingID]*toolcall.StandingApproval
+	byTool            map[string]map[toolcall.StandingID]struct{}
 	grown             int // since ended ones were last dropped
 }
 
@@ -23,12 +23,12 @@ type Book struct {
 const keepEnded = 1000
 
 func newBook() *Book {
-	return &Book{standingApprovals: map[message.StandingID]*message.StandingApproval{}, byTool: map[string]map[message.StandingID]struct{}{}}
+	return &Book{standingApprovals: map[toolcall.StandingID]*toolcall.StandingApproval{}, byTool: map[string]map[toolcall.StandingID]struct{}{}}
 }
 
 // addGranted takes in what the approval of a call let remember, unless later event records of
 // it are known.
-func (b *Book) addGranted(standings []message.StandingApproval) {
+func (b *Book) addGranted(standings []toolcall.StandingApproval) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range standings {
@@ -39,7 +39,7 @@ func (b *Book) addGranted(standings []message.StandingApproval) {
 }
 
 // Apply takes in an event record of a lease and reports whether it was news.
-func (b *Book) apply(l *message.StandingApproval, seq uint64) bool {
+func (b *Book) apply(l *toolcall.StandingApproval, seq uint64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if old := b.standingApprovals[l.ID]; old != nil && seq <= old.Seq {
@@ -52,13 +52,13 @@ func (b *Book) apply(l *message.StandingApproval, seq uint64) bool {
 }
 
 // put stores a lease. b.mu is held.
-func (b *Book) put(l *message.StandingApproval) {
+func (b *Book) put(l *toolcall.StandingApproval) {
 	if b.standingApprovals[l.ID] == nil {
 		b.grown++
 	}
 	b.standingApprovals[l.ID] = l
 	if b.byTool[l.Tool] == nil {
-		b.byTool[l.Tool] = map[message.StandingID]struct{}{}
+		b.byTool[l.Tool] = map[toolcall.StandingID]struct{}{}
 	}
 	b.byTool[l.Tool][l.ID] = struct{}{}
 	if b.grown > keepEnded {
@@ -69,13 +69,13 @@ func (b *Book) put(l *message.StandingApproval) {
 
 // dropEnded forgets the oldest of those that have ended. b.mu is held.
 func (b *Book) dropEnded(now time.Time) {
-	var ended []*message.StandingApproval
+	var ended []*toolcall.StandingApproval
 	for _, l := range b.standingApprovals {
-		if l.State(now) != message.StandingActive {
+		if l.State(now) != toolcall.StandingActive {
 			ended = append(ended, l)
 		}
 	}
-	slices.SortFunc(ended, func(a, b *message.StandingApproval) int { return a.GrantedAt.Compare(b.GrantedAt) })
+	slices.SortFunc(ended, func(a, b *toolcall.StandingApproval) int { return a.GrantedAt.Compare(b.GrantedAt) })
 	for _, l := range ended[:max(0, len(ended)-keepEnded)] {
 		delete(b.standingApprovals, l.ID)
 		if delete(b.byTool[l.Tool], l.ID); len(b.byTool[l.Tool]) == 0 {
@@ -85,7 +85,7 @@ func (b *Book) dropEnded(now time.Time) {
 }
 
 // Get is a lease as far as it is known here, or nil. It must not be changed.
-func (b *Book) Get(id message.StandingID) *message.StandingApproval {
+func (b *Book) Get(id toolcall.StandingID) *toolcall.StandingApproval {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	return b.standingApprovals[id]
@@ -94,21 +94,21 @@ func (b *Book) Get(id message.StandingID) *message.StandingApproval {
 // OfTool gives the leases about a tool that may answer for a call: first those
 // that have answered for it already, then those that cost nothing, then the
 // oldest.
-func (b *Book) OfTool(tool, mark string, now time.Time) []*message.StandingApproval {
+func (b *Book) OfTool(tool, mark string, now time.Time) []*toolcall.StandingApproval {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	var out []*message.StandingApproval
+	var out []*toolcall.StandingApproval
 	for id := range b.byTool[tool] {
 		l := b.standingApprovals[id]
 		if l.Plain { // the policy itself has its rules
 			continue
 		}
 		state := l.State(now)
-		if state == message.StandingActive || state == message.StandingUsedUp && slices.Contains(l.Spent, mark) {
+		if state == toolcall.StandingActive || state == toolcall.StandingUsedUp && slices.Contains(l.Spent, mark) {
 			out = append(out, l)
 		}
 	}
-	rank := func(l *message.StandingApproval) int {
+	rank := func(l *toolcall.StandingApproval) int {
 		switch {
 		case slices.Contains(l.Spent, mark):
 			return 0
@@ -117,15 +117,15 @@ func (b *Book) OfTool(tool, mark string, now time.Time) []*message.StandingAppro
 		}
 		return 2
 	}
-	slices.SortFunc(out, func(a, b *message.StandingApproval) int {
+	slices.SortFunc(out, func(a, b *toolcall.StandingApproval) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), a.GrantedAt.Compare(b.GrantedAt), cmp.Compare(a.ID, b.ID))
 	})
 	return out
 }
 
 // All gives every lease in memory, by id.
-func (b *Book) All() []*message.StandingApproval {
+func (b *Book) All() []*toolcall.StandingApproval {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	return slices.SortedFunc(maps.Values(b.standingApprovals), func(a, b *message.StandingApproval) int { return cmp.Compare(a.ID, b.ID) })
+	return slices.SortedFunc(maps.Values(b.standingApprovals), func(a, b *toolcall.StandingApproval) int { return cmp.Compare(a.ID, b.ID) })
 }

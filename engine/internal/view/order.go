@@ -4,7 +4,7 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // order keeps calls as they were proposed, so that a page of a list costs what
@@ -16,7 +16,7 @@ type order struct {
 
 type orderEntry struct {
 	first uint64
-	call  *message.Call // nil: removed
+	call  *toolcall.Call // nil: removed
 }
 
 // find is the place of the first entry at or behind a sequence.
@@ -29,7 +29,7 @@ func (o *order) find(first uint64) int {
 }
 
 // placeOf is the entry of a call, or where to insert it.
-func (o *order) placeOf(c *message.Call) (i int, found bool) {
+func (o *order) placeOf(c *toolcall.Call) (i int, found bool) {
 	for i = o.find(c.First); i < len(o.entries) && o.entries[i].first == c.First; i++ {
 		if e := o.entries[i].call; e != nil && e.Key == c.Key {
 			return i, true
@@ -39,7 +39,7 @@ func (o *order) placeOf(c *message.Call) (i int, found bool) {
 }
 
 // put adds a call, or replaces what was known of it.
-func (o *order) put(c *message.Call) {
+func (o *order) put(c *toolcall.Call) {
 	i, found := o.placeOf(c)
 	if !found {
 		o.entries = slices.Insert(o.entries, i, orderEntry{})
@@ -48,7 +48,7 @@ func (o *order) put(c *message.Call) {
 }
 
 // remove takes a call out. Removed entries are dropped once they are the half.
-func (o *order) remove(c *message.Call) {
+func (o *order) remove(c *toolcall.Call) {
 	i, found := o.placeOf(c)
 	if !found {
 		return
@@ -70,7 +70,7 @@ func (o *order) remove(c *message.Call) {
 func (o *order) len() int { return len(o.entries) - o.dead }
 
 // eachAfter calls fn for the calls behind a sequence until fn returns false.
-func (o *order) eachAfter(first uint64, fn func(*message.Call) bool) {
+func (o *order) eachAfter(first uint64, fn func(*toolcall.Call) bool) {
 	for i := o.find(first + 1); i < len(o.entries); i++ {
 		if c := o.entries[i].call; c != nil && !fn(c) {
 			return
@@ -82,15 +82,15 @@ func (o *order) eachAfter(first uint64, fn func(*message.Call) bool) {
 // that of its session and of its runtime, too.
 type orders struct {
 	all, open order
-	sessions  map[message.Key]*order
+	sessions  map[toolcall.Key]*order
 	runtimes  map[string]*order
 }
 
 func newOrders() orders {
-	return orders{sessions: map[message.Key]*order{}, runtimes: map[string]*order{}}
+	return orders{sessions: map[toolcall.Key]*order{}, runtimes: map[string]*order{}}
 }
 
-func putInto[K comparable](m map[K]*order, key K, c *message.Call) {
+func putInto[K comparable](m map[K]*order, key K, c *toolcall.Call) {
 	o := m[key]
 	if o == nil {
 		o = &order{}
@@ -99,7 +99,7 @@ func putInto[K comparable](m map[K]*order, key K, c *message.Call) {
 	o.put(c)
 }
 
-func removeFrom[K comparable](m map[K]*order, key K, c *message.Call) {
+func removeFrom[K comparable](m map[K]*order, key K, c *toolcall.Call) {
 	o := m[key]
 	if o == nil {
 		return
@@ -110,7 +110,7 @@ func removeFrom[K comparable](m map[K]*order, key K, c *message.Call) {
 }
 
 // put takes the present state of a call.
-func (o *orders) put(c *message.Call) {
+func (o *orders) put(c *toolcall.Call) {
 	o.all.put(c)
 	if c.Open() {
 		o.open.put(c)
@@ -124,17 +124,17 @@ func (o *orders) put(c *message.Call) {
 }
 
 // forget takes out a finished call.
-func (o *orders) forget(c *message.Call) { o.all.remove(c) }
+func (o *orders) forget(c *toolcall.Call) { o.all.remove(c) }
 
 // narrowest is the shortest order that has every call that a list can show.
-func (o *orders) narrowest(by message.Principal, r message.ListRequest, session message.Key) *order {
+func (o *orders) narrowest(by toolcall.Principal, r toolcall.ListRequest, session toolcall.Key) *order {
 	var found *order
 	switch {
 	case WantsFinished(r):
 		return &o.all
 	case r.Session != "":
 		found = o.sessions[session]
-	case by.Role == message.RoleRuntime:
+	case by.Role == toolcall.RoleRuntime:
 		found = o.runtimes[by.Name]
 	default:
 		return &o.open

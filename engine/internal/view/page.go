@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // maxListBytes bounds a page of calls with large arguments and results, about.
@@ -13,12 +14,12 @@ const maxListBytes = 2 << 20
 type Page struct {
 	Limit int
 	bytes int
-	calls []*message.Call
+	calls []*toolcall.Call
 	more  bool
 }
 
 // Add adds the next call and reports whether the page may take another.
-func (p *Page) Add(c *message.Call) bool {
+func (p *Page) Add(c *toolcall.Call) bool {
 	n := listBytes(c)
 	if len(p.calls) == p.Limit || len(p.calls) > 0 && p.bytes+n > maxListBytes {
 		p.more = true
@@ -30,19 +31,19 @@ func (p *Page) Add(c *message.Call) bool {
 }
 
 // Reply is the page as a reply.
-func (p *Page) Reply() message.ListReply {
-	out := message.ListReply{Calls: p.calls}
+func (p *Page) Reply() toolcall.ListReply {
+	out := toolcall.ListReply{Calls: p.calls}
 	if p.more {
 		out.Next = p.calls[len(p.calls)-1].First
 	}
 	if out.Calls == nil {
-		out.Calls = []*message.Call{}
+		out.Calls = []*toolcall.Call{}
 	}
 	return out
 }
 
 // listBytes estimates the size of a call in a reply.
-func listBytes(c *message.Call) int {
+func listBytes(c *toolcall.Call) int {
 	n := 1024 + len(c.Input)
 	if q := c.Request; q != nil {
 		n += len(q.Input) + len(q.Text) + len(q.Reason)
@@ -68,9 +69,9 @@ func listBytes(c *message.Call) int {
 }
 
 // IsListed reports whether a list request asks for a call, as by may see it.
-func IsListed(c *message.Call, by message.Principal, r message.ListRequest) bool {
+func IsListed(c *toolcall.Call, by toolcall.Principal, r toolcall.ListRequest) bool {
 	switch {
-	case by.Role == message.RoleRuntime && c.Runtime != by.Name,
+	case by.Role == toolcall.RoleRuntime && c.Runtime != by.Name,
 		r.Session != "" && c.Session != r.Session,
 		r.Reply != "" && c.Reply != r.Reply,
 		r.Call != "" && c.Call != r.Call,
@@ -85,6 +86,6 @@ func IsListed(c *message.Call, by message.Principal, r message.ListRequest) bool
 }
 
 // WantsFinished reports whether a list request asks for finished calls too.
-func WantsFinished(r message.ListRequest) bool {
-	return r.All || slices.Contains(r.States, message.ToolCallFinished) || slices.Contains(r.Phases, message.PhaseFinished)
+func WantsFinished(r toolcall.ListRequest) bool {
+	return r.All || slices.Contains(r.States, message.ToolCallFinished) || slices.Contains(r.Phases, toolcall.PhaseFinished)
 }

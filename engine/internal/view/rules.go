@@ -4,23 +4,24 @@ import (
 	"slices"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // SessionRule is a suggested rule that an answer accepted as it is, and the
 // lease by which it can be revoked.
 type SessionRule struct {
 	message.PermissionRule
-	Standing message.StandingID
+	Standing toolcall.StandingID
 }
 
 // remember takes over the rules of a call, once: a call that was forgotten can
 // come back.
-func (s *sessionView) remember(c *message.Call, standing message.StandingID) {
+func (s *sessionView) remember(c *toolcall.Call, standing toolcall.StandingID) {
 	if _, have := s.from[c.Key]; have {
 		return
 	}
 	if s.from == nil {
-		s.from = map[message.Key]struct{}{}
+		s.from = map[toolcall.Key]struct{}{}
 	}
 	s.from[c.Key] = struct{}{}
 	for _, r := range c.Remember {
@@ -30,7 +31,7 @@ func (s *sessionView) remember(c *message.Call, standing message.StandingID) {
 
 // SessionRules are the standing approvals of a session that are not known to be
 // revoked.
-func (v *View) SessionRules(session message.Key) []SessionRule {
+func (v *View) SessionRules(session toolcall.Key) []SessionRule {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	s := v.sessions[session]
@@ -44,7 +45,7 @@ func (v *View) SessionRules(session message.Key) []SessionRule {
 }
 
 // Rules are sessionRules as the policy is asked with them.
-func (v *View) Rules(session message.Key) []message.PermissionRule {
+func (v *View) Rules(session toolcall.Key) []message.PermissionRule {
 	return WithoutStandingApprovals(v.SessionRules(session))
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/askance-dev/askance/engine/reviewers"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // View is what an engine knows of the journal: a projection that may lag and
@@ -18,14 +19,14 @@ import (
 type View struct {
 	mu        sync.RWMutex // guards all below; never held across I/O
 	seq       uint64       // everything up to here has been seen by the watch
-	calls     map[message.Key]*message.Call
+	calls     map[toolcall.Key]*toolcall.Call
 	orders    orders           // of calls
 	held      int              // calls that wait for an operator
 	Reviewers reviewers.Ledger // fed with what is news; has a lock of its own
-	replies   map[message.Key]*replyView
-	sessions  map[message.Key]*sessionView
-	recent    []message.Key // finished calls still in calls, oldest first
-	changed   map[message.Key]*watched
+	replies   map[toolcall.Key]*replyView
+	sessions  map[toolcall.Key]*sessionView
+	recent    []toolcall.Key // finished calls still in calls, oldest first
+	changed   map[toolcall.Key]*watched
 	waiting   []waiter // for the watch
 	keep      int      // finished calls kept in memory
 
@@ -46,32 +47,32 @@ type waiter struct {
 }
 
 type replyView struct {
-	state *message.ReplyState // nil: no event record of its own
+	state *toolcall.ReplyState // nil: no event record of its own
 	seq   uint64
 	at    time.Time // when the view came to know the state
-	open  map[message.Key]struct{}
-	calls []message.Key // in the order of their first event records; finished ones until forgotten
-	gaps  bool          // some finished calls were forgotten
+	open  map[toolcall.Key]struct{}
+	calls []toolcall.Key // in the order of their first event records; finished ones until forgotten
+	gaps  bool           // some finished calls were forgotten
 }
 
 type sessionView struct {
 	runtime string
-	rules   []SessionRule            // remembered from answers, in journal order
-	from    map[message.Key]struct{} // the calls whose rules are among them
+	rules   []SessionRule             // remembered from answers, in journal order
+	from    map[toolcall.Key]struct{} // the calls whose rules are among them
 }
 
 // New makes an empty view that keeps so many finished calls.
 func New(keep int) *View {
 	return &View{
-		calls: map[message.Key]*message.Call{}, replies: map[message.Key]*replyView{},
-		sessions: map[message.Key]*sessionView{}, changed: map[message.Key]*watched{}, keep: keep, orders: newOrders(),
+		calls: map[toolcall.Key]*toolcall.Call{}, replies: map[toolcall.Key]*replyView{},
+		sessions: map[toolcall.Key]*sessionView{}, changed: map[toolcall.Key]*watched{}, keep: keep, orders: newOrders(),
 		seed: maphash.MakeSeed(), gone: map[uint64]struct{}{}, Book: newBook(),
 	}
 }
 
 // Apply takes an event record into the view and reports whether it was news. The same
 // event record may arrive twice: from its writer and from the watch.
-func (v *View) Apply(f *message.EventRecord, seq uint64) bool {
+func (v *View) Apply(f *toolcall.EventRecord, seq uint64) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch {
@@ -93,7 +94,7 @@ func (v *View) Apply(f *message.EventRecord, seq uint64) bool {
 	return true
 }
 
-func (v *View) applyCall(f *message.EventRecord, seq uint64) bool {
+func (v *View) applyCall(f *toolcall.EventRecord, seq uint64) bool {
 	c := f.Call
 	c.At(seq)
 	old := v.calls[c.Key]
@@ -128,8 +129,8 @@ func (v *View) applyCall(f *message.EventRecord, seq uint64) bool {
 // wasAllowed reports whether an event record shows that its call was allowed, with it or
 // before: only then do the rules of its answer count. A later event record has to
 // serve as well, because it can become known before the earlier one.
-func wasAllowed(path []message.Step) bool {
-	return slices.ContainsFunc(path, func(s message.Step) bool {
+func wasAllowed(path []toolcall.Step) bool {
+	return slices.ContainsFunc(path, func(s toolcall.Step) bool {
 		return s.To == message.ToolCallAllowed || s.From == message.ToolCallAllowed || s.From == message.ToolCallSubmitted
 	})
 }
@@ -137,7 +138,7 @@ func wasAllowed(path []message.Step) bool {
 // insert puts a call into its reply where its first event record says. A call can
 // become known before an earlier one: a request about it reads it from the
 // journal while the watch lags behind.
-func (v *View) insert(r *replyView, c *message.Call) {
+func (v *View) insert(r *replyView, c *toolcall.Call) {
 	i := len(r.calls)
 	for i > 0 && v.calls[r.calls[i-1]].First > c.First {
 		i--
@@ -167,24 +168,24 @@ func (v *View) forget() {
 				break
 			}
 		}
-		if len(r.calls) == 0 && (r.state == nil || r.state.Phase != message.ReplyInterrupted) {
+		if len(r.calls) == 0 && (r.state == nil || r.state.Phase != toolcall.ReplyInterrupted) {
 			delete(v.replies, rk)
 			v.gone[maphash.Comparable(v.seed, rk)] = struct{}{}
 		}
 	}
 }
 
-func (v *View) reply(key message.Key) *replyView {
+func (v *View) reply(key toolcall.Key) *replyView {
 	r := v.replies[key]
 	if r == nil {
 		_, gaps := v.gone[maphash.Comparable(v.seed, key)]
-		r = &replyView{open: map[message.Key]struct{}{}, gaps: gaps}
+		r = &replyView{open: map[toolcall.Key]struct{}{}, gaps: gaps}
 		v.replies[key] = r
 	}
 	return r
 }
 
-func (v *View) session(key message.Key) *sessionView {
+func (v *View) session(key toolcall.Key) *sessionView {
 	s := v.sessions[key]
 	if s == nil {
 		s = &sessionView{}
@@ -194,8 +195,8 @@ func (v *View) session(key message.Key) *sessionView {
 }
 
 // wake tells those who wait for a reply or its session that something moved.
-func (v *View) wake(reply message.Key) {
-	for _, key := range [...]message.Key{reply, reply.SessionKey()} {
+func (v *View) wake(reply toolcall.Key) {
+	for _, key := range [...]toolcall.Key{reply, reply.SessionKey()} {
 		if w := v.changed[key]; w != nil {
 			close(w.moved)
 			delete(v.changed, key)
@@ -204,7 +205,7 @@ func (v *View) wake(reply message.Key) {
 }
 
 // NoteEvent notes that a runtime streamed something into a session.
-func (v *View) NoteEvent(reply message.Key) {
+func (v *View) NoteEvent(reply toolcall.Key) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.wake(reply)
@@ -253,7 +254,7 @@ type watched struct {
 // Watch returns a channel that is closed at the next change of a reply (or,
 // with a session's key, of any of its replies). A caller that does not wait for that
 // any more calls leave: names without records must not pile up.
-func (v *View) Watch(key message.Key) (moved <-chan struct{}, leave func()) {
+func (v *View) Watch(key toolcall.Key) (moved <-chan struct{}, leave func()) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	w := v.changed[key]
@@ -272,14 +273,14 @@ func (v *View) Watch(key message.Key) (moved <-chan struct{}, leave func()) {
 }
 
 // Call gives the view's copy of a call, or nil. It must not be changed.
-func (v *View) Call(key message.Key) *message.Call {
+func (v *View) Call(key toolcall.Key) *toolcall.Call {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return v.calls[key]
 }
 
 // Runtime is the runtime that a session is bound to, or "".
-func (v *View) Runtime(session message.Key) string {
+func (v *View) Runtime(session toolcall.Key) string {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	if s := v.sessions[session]; s != nil {
@@ -289,7 +290,7 @@ func (v *View) Runtime(session message.Key) string {
 }
 
 // ReplyState is the last known event record of a reply's own entity and its sequence.
-func (v *View) ReplyState(key message.Key) (*message.ReplyState, uint64) {
+func (v *View) ReplyState(key toolcall.Key) (*toolcall.ReplyState, uint64) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	if r := v.replies[key.ReplyKey()]; r != nil {
@@ -300,7 +301,7 @@ func (v *View) ReplyState(key message.Key) (*message.ReplyState, uint64) {
 
 // Plan is the last known event record of a reply's own entity, its sequence, and when it
 // became known here.
-func (v *View) Plan(key message.Key) (*message.ReplyState, uint64, time.Time) {
+func (v *View) Plan(key toolcall.Key) (*toolcall.ReplyState, uint64, time.Time) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	if r := v.replies[key.ReplyKey()]; r != nil {
@@ -310,7 +311,7 @@ func (v *View) Plan(key message.Key) (*message.ReplyState, uint64, time.Time) {
 }
 
 // ReplyPhase is that of a reply, or empty if it may have been forgotten.
-func (v *View) ReplyPhase(reply message.Key) message.ReplyPhase {
+func (v *View) ReplyPhase(reply toolcall.Key) toolcall.ReplyPhase {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	switch r := v.replies[reply]; {
@@ -319,19 +320,19 @@ func (v *View) ReplyPhase(reply message.Key) message.ReplyPhase {
 	case r == nil || r.gaps:
 		return ""
 	}
-	return message.ReplyOpen
+	return toolcall.ReplyOpen
 }
 
 // CallsOf gives the calls of a reply that are in memory, in the order in which
 // they were proposed.
-func (v *View) CallsOf(key message.Key) []*message.Call {
+func (v *View) CallsOf(key toolcall.Key) []*toolcall.Call {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	r := v.replies[key.ReplyKey()]
 	if r == nil {
 		return nil
 	}
-	out := make([]*message.Call, 0, len(r.calls))
+	out := make([]*toolcall.Call, 0, len(r.calls))
 	for _, k := range r.calls {
 		out = append(out, v.calls[k])
 	}
@@ -340,7 +341,7 @@ func (v *View) CallsOf(key message.Key) []*message.Call {
 
 // HasAllOf reports whether ofReply has every call of the reply that the view has
 // seen.
-func (v *View) HasAllOf(key message.Key) bool {
+func (v *View) HasAllOf(key toolcall.Key) bool {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	r := v.replies[key.ReplyKey()]
@@ -348,11 +349,11 @@ func (v *View) HasAllOf(key message.Key) bool {
 }
 
 // OpenCalls gives every open call.
-func (v *View) OpenCalls() []*message.Call {
+func (v *View) OpenCalls() []*toolcall.Call {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	out := make([]*message.Call, 0, v.orders.open.len())
-	v.orders.open.eachAfter(0, func(c *message.Call) bool {
+	out := make([]*toolcall.Call, 0, v.orders.open.len())
+	v.orders.open.eachAfter(0, func(c *toolcall.Call) bool {
 		out = append(out, c)
 		return true
 	})
@@ -360,8 +361,8 @@ func (v *View) OpenCalls() []*message.Call {
 }
 
 // isBlocked counts an open call that waits for an operator.
-func isBlocked(c *message.Call) int {
-	if c != nil && c.Phase() == message.PhaseBlocked {
+func isBlocked(c *toolcall.Call) int {
+	if c != nil && c.Phase() == toolcall.PhaseBlocked {
 		return 1
 	}
 	return 0
@@ -377,10 +378,10 @@ func (v *View) Counts() (open, held int) {
 // List fills a page with the listed calls in memory. It visits the page and what
 // filters leave out of the narrowest order, and sorts nothing. mark makes the form
 // of a call that people see.
-func (v *View) List(by message.Principal, r message.ListRequest, session message.Key, page *Page, mark func(*message.Call) *message.Call) {
+func (v *View) List(by toolcall.Principal, r toolcall.ListRequest, session toolcall.Key, page *Page, mark func(*toolcall.Call) *toolcall.Call) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	v.orders.narrowest(by, r, session).eachAfter(r.After, func(c *message.Call) bool {
+	v.orders.narrowest(by, r, session).eachAfter(r.After, func(c *toolcall.Call) bool {
 		c = mark(c)
 		return !IsListed(c, by, r) || page.Add(c)
 	})
@@ -388,12 +389,12 @@ func (v *View) List(by message.Principal, r message.ListRequest, session message
 
 // InterruptedReplies gives the replies whose interrupt has not been carried out to the
 // end: those that have not ended, or have an open call all the same.
-func (v *View) InterruptedReplies() []message.Key {
+func (v *View) InterruptedReplies() []toolcall.Key {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	var out []message.Key
+	var out []toolcall.Key
 	for k, r := range v.replies {
-		if r.state != nil && (r.state.Phase == message.ReplyInterrupted || r.state.Phase == message.ReplyEnded && len(r.open) > 0) {
+		if r.state != nil && (r.state.Phase == toolcall.ReplyInterrupted || r.state.Phase == toolcall.ReplyEnded && len(r.open) > 0) {
 			out = append(out, k)
 		}
 	}
@@ -410,7 +411,7 @@ func (v *View) HasForgotten() bool {
 // CountUpTo counts the calls of the reply up to this one: those that this
 // engine has heard of, so a policy can lag behind calls that are proposed at
 // the same moment elsewhere. 0: it has forgotten some.
-func (v *View) CountUpTo(c *message.Call) int {
+func (v *View) CountUpTo(c *toolcall.Call) int {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	r := v.replies[c.ReplyKey()]

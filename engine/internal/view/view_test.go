@@ -5,22 +5,23 @@ import (
 	"testing"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // done is the event record with which an allowed call finished, the only one known.
-func done(reply message.ReplyID, call message.CallID, remember ...message.PermissionRule) *message.EventRecord {
-	return &message.EventRecord{Call: &message.Call{
-		Key:   message.Key{Space: "x", Session: "s", Reply: reply, Call: call},
+func done(reply message.ReplyID, call message.CallID, remember ...message.PermissionRule) *toolcall.EventRecord {
+	return &toolcall.EventRecord{Call: &toolcall.Call{
+		Key:   toolcall.Key{Space: "x", Session: "s", Reply: reply, Call: call},
 		State: message.ToolCallFinished, Records: 1, Remember: remember,
-	}, Path: []message.Step{{Cause: "result", From: message.ToolCallAllowed, To: message.ToolCallFinished}}}
+	}, Path: []toolcall.Step{{Cause: "result", From: message.ToolCallAllowed, To: message.ToolCallFinished}}}
 }
 
 // A view that has forgotten calls says so, also of a reply that it has
 // forgotten as a whole.
 func TestViewKnowsItsGaps(t *testing.T) {
-	v, reply := New(2), message.Key{Space: "x", Session: "s", Reply: "r"}
+	v, reply := New(2), toolcall.Key{Space: "x", Session: "s", Reply: "r"}
 	v.Apply(done("r", "a"), 1)
-	if !v.HasAllOf(reply) || v.ReplyPhase(reply) != message.ReplyOpen {
+	if !v.HasAllOf(reply) || v.ReplyPhase(reply) != toolcall.ReplyOpen {
 		t.Error("the view has all of the reply")
 	}
 	for i := range 5 {
@@ -37,7 +38,7 @@ func TestViewKnowsItsGaps(t *testing.T) {
 
 // A call that comes back after it was forgotten brings its rules again.
 func TestViewRemembersRulesOnce(t *testing.T) {
-	v, session := New(1), message.Key{Space: "x", Session: "s"}
+	v, session := New(1), toolcall.Key{Space: "x", Session: "s"}
 	for i := range uint64(10) {
 		v.Apply(done("r", message.CallID(fmt.Sprint("c", i%2)), message.PermissionRule{ToolName: "t"}), 1+i)
 	}
@@ -52,15 +53,15 @@ func TestViewRemembersRulesOfAllowed(t *testing.T) {
 	asking, allowed, submitted := message.ToolCallAsking, message.ToolCallAllowed, message.ToolCallSubmitted
 	for _, row := range []struct {
 		name string
-		path []message.Step
+		path []toolcall.Step
 		want int
 	}{
 		{"no path", nil, 0},
-		{"asked anew", []message.Step{{From: asking, To: message.ToolCallPending}, {From: message.ToolCallPending, To: asking}}, 0},
-		{"rejected", []message.Step{{From: asking, To: message.ToolCallFinished}}, 0},
-		{"approved", []message.Step{{From: asking, To: allowed}}, 1},
-		{"started", []message.Step{{From: submitted, To: submitted}}, 1},
-		{"finished", []message.Step{{From: submitted, To: message.ToolCallFinished}}, 1},
+		{"asked anew", []toolcall.Step{{From: asking, To: message.ToolCallPending}, {From: message.ToolCallPending, To: asking}}, 0},
+		{"rejected", []toolcall.Step{{From: asking, To: message.ToolCallFinished}}, 0},
+		{"approved", []toolcall.Step{{From: asking, To: allowed}}, 1},
+		{"started", []toolcall.Step{{From: submitted, To: submitted}}, 1},
+		{"finished", []toolcall.Step{{From: submitted, To: message.ToolCallFinished}}, 1},
 	} {
 		v, f := New(1), done("r", "c", message.PermissionRule{ToolName: "t"})
 		f.Path = row.path
@@ -77,7 +78,7 @@ func TestViewOrdersCalls(t *testing.T) {
 	for _, seq := range []uint64{3, 1, 4, 2} {
 		v.Apply(done("r", message.CallID(fmt.Sprint("c", seq))), seq)
 	}
-	for i, c := range v.CallsOf(message.Key{Space: "x", Session: "s", Reply: "r"}) {
+	for i, c := range v.CallsOf(toolcall.Key{Space: "x", Session: "s", Reply: "r"}) {
 		if want := message.CallID(fmt.Sprint("c", i+1)); c.Call != want {
 			t.Errorf("call %d is %s, want %s", i, c.Call, want)
 		}
@@ -87,7 +88,7 @@ func TestViewOrdersCalls(t *testing.T) {
 // What nobody waits on any more leaves nothing behind, whether it moved or not.
 func TestViewForgetsWhoWaited(t *testing.T) {
 	v := New(2)
-	reply := message.Key{Space: "x", Session: "s", Reply: "r"}
+	reply := toolcall.Key{Space: "x", Session: "s", Reply: "r"}
 	one, leaveOne := v.Watch(reply)
 	two, leaveTwo := v.Watch(reply)
 	leaveOne()
@@ -113,7 +114,7 @@ func TestViewForgetsWhoWaited(t *testing.T) {
 		t.Error("who left before takes away what came after")
 	}
 	for i := range 100 {
-		_, leave := v.Watch(message.Key{Space: "x", Session: message.SessionID(fmt.Sprint("nobody", i))})
+		_, leave := v.Watch(toolcall.Key{Space: "x", Session: message.SessionID(fmt.Sprint("nobody", i))})
 		leave()
 	}
 	leaveAgain()

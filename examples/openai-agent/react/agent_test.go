@@ -14,6 +14,7 @@ import (
 	"github.com/askance-dev/askance/gateway/agent"
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func TestMain(m *testing.M) { gatewaytest.Main(m) }
@@ -61,7 +62,7 @@ func (s *stage) say() message.ReplyID {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	by := message.Principal{Role: message.RoleRuntime, Name: gatewaytest.Bot}
+	by := toolcall.Principal{Role: toolcall.RoleRuntime, Name: gatewaytest.Bot}
 	r, err := s.runner.Start(s.t.Context(), by, "s", "bot", agent.Input{Messages: []*message.Msg{m}})
 	if err != nil {
 		s.t.Fatal(err)
@@ -86,7 +87,7 @@ func (s *stage) until(reply message.ReplyID, what string, cond func(*message.Msg
 		if cond(m) {
 			return m
 		}
-		if _, err := c.Events(ctx, message.EventsRequest{Session: "s", After: thread.Through, WaitMS: 5000}); err != nil || ctx.Err() != nil {
+		if _, err := c.Events(ctx, toolcall.EventsRequest{Session: "s", After: thread.Through, WaitMS: 5000}); err != nil || ctx.Err() != nil {
 			s.t.Fatalf("%s does not come: %v\n%s", what, err, words(m))
 		}
 	}
@@ -161,7 +162,7 @@ func TestLoop(t *testing.T) {
 	s := newStage(t, response{file: "parallel.sse"}, response{file: "again.sse"}, response{file: "done.sse"})
 	s.model.size = 3
 	r := s.say()
-	key := message.Key{Space: s.A.ID, Session: "s", Reply: r, Call: "call_b"}
+	key := toolcall.Key{Space: s.A.ID, Session: "s", Reply: r, Call: "call_b"}
 	s.until(r, "the approval request", func(m *message.Msg) bool {
 		c := m.ToolCall("call_b")
 		return c != nil && c.State == message.ToolCallAsking && m.ToolResult("call_a") != nil
@@ -293,7 +294,7 @@ func TestRestart(t *testing.T) {
 	})
 	_ = s.runner.Close()
 	s.start()
-	s.A.Approve(gatewaytest.Ann, message.Key{Space: s.A.ID, Session: "s", Reply: r, Call: "call_b"})
+	s.A.Approve(gatewaytest.Ann, toolcall.Key{Space: s.A.ID, Session: "s", Reply: r, Call: "call_b"})
 	s.until(r, "the second answer", func(m *message.Msg) bool { return m.ToolCall("call_a_2") != nil && m.ToolCall("call_a_2").Input != "" })
 	_ = s.runner.Close()
 	s.start()
@@ -312,7 +313,7 @@ func TestInterrupt(t *testing.T) {
 	s := newStage(t, response{file: "broken-off.sse", hold: make(chan struct{})})
 	r := s.say()
 	s.until(r, "its words", func(m *message.Msg) bool { return len(m.Content) > 1 })
-	if _, err := s.A.Client(gatewaytest.Bot).Interrupt(t.Context(), message.InterruptRequest{Session: "s", Reply: r}); err != nil {
+	if _, err := s.A.Client(gatewaytest.Bot).Interrupt(t.Context(), toolcall.InterruptRequest{Session: "s", Reply: r}); err != nil {
 		t.Fatal(err)
 	}
 	if m := s.ended(r); *m.FinishedReason != message.FinishedInterrupted {

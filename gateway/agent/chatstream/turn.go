@@ -7,10 +7,11 @@ import (
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // maxCalls bounds the tool calls of one turn.
-const maxCalls = message.MaxCallsPerTurn
+const maxCalls = toolcall.MaxCallsPerTurn
 
 // Turn translates one completion into AgentScope's events, in the order of
 // AgentScope's own loop: MODEL_CALL_START, the thinking, the text, the calls,
@@ -148,8 +149,8 @@ func (t *Turn) call(d CallDelta) ([]message.Event, error) {
 	}
 	c := &t.calls[d.Index]
 	if d.Function.Arguments != "" {
-		if len(c.Input)+len(d.Function.Arguments) > message.MaxInputBytes {
-			return nil, fmt.Errorf("the arguments of tool call %s are over the limit of %d bytes", c.ID, message.MaxInputBytes)
+		if len(c.Input)+len(d.Function.Arguments) > toolcall.MaxInputBytes {
+			return nil, fmt.Errorf("the arguments of tool call %s are over the limit of %d bytes", c.ID, toolcall.MaxInputBytes)
 		}
 		c.Input += d.Function.Arguments
 		out = append(out, &message.ToolCallDelta{EventHeader: t.header(), ToolCallID: c.ID, Delta: d.Function.Arguments})

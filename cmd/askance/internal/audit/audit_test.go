@@ -15,6 +15,7 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
+	"github.com/askance-dev/askance/toolcall"
 	"pgregory.net/rapid"
 )
 
@@ -40,7 +41,7 @@ func source(bodies ...string) *audit.Source {
 
 func record(t testing.TB, id, tool string) string {
 	t.Helper()
-	b, err := strictjson.Marshal(&message.EventRecord{V: message.RecordVersion, ID: id, Call: &message.Call{Key: message.Key{Space: "test", Session: "s1", Reply: "r1", Call: message.CallID(id)}, Tool: tool, Input: `{"secret":"x"}`}})
+	b, err := strictjson.Marshal(&toolcall.EventRecord{V: toolcall.RecordVersion, ID: id, Call: &toolcall.Call{Key: toolcall.Key{Space: "test", Session: "s1", Reply: "r1", Call: message.CallID(id)}, Tool: tool, Input: `{"secret":"x"}`}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +52,7 @@ func record(t testing.TB, id, tool string) string {
 func TestCSVHasNoFormulas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tool := rapid.StringMatching("[=+\\-@ \t\r\n\u00a0\uff1d\"',;a-z0-9|!]{0,12}").Draw(t, "tool")
-		b, err := strictjson.Marshal(&message.EventRecord{V: message.RecordVersion, ID: "f", Call: &message.Call{Key: message.Key{Space: "test", Session: "s1", Reply: "r1", Call: "c"}, Tool: tool}})
+		b, err := strictjson.Marshal(&toolcall.EventRecord{V: toolcall.RecordVersion, ID: "f", Call: &toolcall.Call{Key: toolcall.Key{Space: "test", Session: "s1", Reply: "r1", Call: "c"}, Tool: tool}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -186,7 +187,7 @@ func FuzzLines(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if _, err := s.Verify(proof.Options{Keys: message.KeySet{}}); err != nil && err.Error() == "" {
+		if _, err := s.Verify(proof.Options{Keys: toolcall.KeySet{}}); err != nil && err.Error() == "" {
 			t.Fatal("an error without a text")
 		}
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Exporting says what to write. What rules redact is in no export.
@@ -23,16 +24,16 @@ type Exporting struct {
 
 // line is one line of an export. Each type has its own members and no others.
 type line struct {
-	Type        string          `json:"type"` // export, record, checkpoint, end
-	V           int             `json:"v,omitzero"`
-	Space       message.SpaceID `json:"space,omitzero"`
-	First       uint64          `json:"first_seq,omitzero"`
-	Last        uint64          `json:"last_seq,omitzero"`
-	Filter      *Filter         `json:"filter,omitzero"`
-	Record      *proof.Record   `json:"record,omitzero"`
-	EventRecord *Row            `json:"event_record,omitzero"`
-	Records     uint64          `json:"records,omitzero"`
-	Checkpoints uint64          `json:"checkpoints,omitzero"`
+	Type        string           `json:"type"` // export, record, checkpoint, end
+	V           int              `json:"v,omitzero"`
+	Space       toolcall.SpaceID `json:"space,omitzero"`
+	First       uint64           `json:"first_seq,omitzero"`
+	Last        uint64           `json:"last_seq,omitzero"`
+	Filter      *Filter          `json:"filter,omitzero"`
+	Record      *proof.Record    `json:"record,omitzero"`
+	EventRecord *Row             `json:"event_record,omitzero"`
+	Records     uint64           `json:"records,omitzero"`
+	Checkpoints uint64           `json:"checkpoints,omitzero"`
 }
 
 // Export writes a source to w and says how many records it wrote.

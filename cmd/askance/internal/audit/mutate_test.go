@@ -17,11 +17,12 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 var (
 	signer = ed25519.NewKeyFromSeed([]byte(strings.Repeat("k", 32)))
-	keys   = message.NewKeySet(signer.Public().(ed25519.PublicKey))
+	keys   = toolcall.NewKeySet(signer.Public().(ed25519.PublicKey))
 	at     = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 )
 
@@ -39,15 +40,15 @@ func signed(t testing.TB, through int) *audit.Source {
 	}
 	for i := range 2 {
 		for _, id := range []message.CallID{"open", "hidden"} {
-			f := &message.EventRecord{V: message.RecordVersion, ID: fmt.Sprint("f", len(records)), At: at, Engine: "e", Prev: &message.Link{}, By: message.Principal{Role: message.RoleRuntime, Name: "bot", Auth: "nats-jwt"}}
-			f.Path = []message.Step{{Cause: "ask", From: message.ToolCallPending, To: message.ToolCallAsking}}
-			f.Call = &message.Call{Key: message.Key{Space: "test", Session: "s1", Reply: "r1", Call: id}, Tool: "pay", Input: `{"cents":5,"secret":"hush"}`, State: message.ToolCallAsking, Records: i + 1}
+			f := &toolcall.EventRecord{V: toolcall.RecordVersion, ID: fmt.Sprint("f", len(records)), At: at, Engine: "e", Prev: &toolcall.Link{}, By: toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot", Auth: "nats-jwt"}}
+			f.Path = []toolcall.Step{{Cause: "ask", From: message.ToolCallPending, To: message.ToolCallAsking}}
+			f.Call = &toolcall.Call{Key: toolcall.Key{Space: "test", Session: "s1", Reply: "r1", Call: id}, Tool: "pay", Input: `{"cents":5,"secret":"hush"}`, State: message.ToolCallAsking, Records: i + 1}
 			if id == "hidden" {
 				f.Call.Redact = []string{"args.secret"}
 			}
 			if before, ok := last[string(id)]; ok {
 				f.Prev = proof.LinkTo(before.Seq, before.Leaf())
-				f.Call.Votes = []message.Vote{{Kind: message.ResponseApprove, By: message.Principal{Role: message.RoleApprover, Name: "ann", Auth: "nats-jwt"}, At: at}}
+				f.Call.Votes = []toolcall.Vote{{Kind: toolcall.ResponseApprove, By: toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann", Auth: "nats-jwt"}, At: at}}
 			}
 			b, err := strictjson.Marshal(f)
 			if err != nil {

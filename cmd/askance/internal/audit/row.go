@@ -9,8 +9,8 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/strictjson"
-	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // maxBody bounds what is decoded of a record.
@@ -63,7 +63,7 @@ func RowOf(r *proof.Record) Row {
 	if !r.BodyHash.IsZero() && string(r.Body()) == proof.RedactedWhole {
 		return row
 	}
-	var f message.EventRecord
+	var f toolcall.EventRecord
 	if err := strictjson.UnmarshalOpen(r.Body(), &f, strictjson.MaxBytes(maxBody)); err != nil || bus.EntityIn(r.Subject) == "" {
 		return row
 	}
@@ -80,7 +80,7 @@ func RowOf(r *proof.Record) Row {
 	return row
 }
 
-func (row *Row) call(c *message.Call) {
+func (row *Row) call(c *toolcall.Call) {
 	row.Tool, row.State, row.Runtime, row.Agent, row.Digest = c.Tool, string(c.State), c.Runtime, c.Agent, c.Digest
 	if d := c.Decision; d != nil {
 		row.Rule, row.Bundle = d.Rule, d.Bundle

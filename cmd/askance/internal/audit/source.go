@@ -21,14 +21,14 @@ import (
 	"iter"
 
 	"github.com/askance-dev/askance/bus"
-	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Source is a journal to look at. Records and Checkpoints may be called again
 // and begin anew.
 type Source struct {
-	Space       message.SpaceID
+	Space       toolcall.SpaceID
 	First, Last uint64 // as the store says; see proof.Options
 	Partial     bool   // a selection
 	Records     func() iter.Seq2[proof.Record, error]
@@ -44,7 +44,7 @@ type Source struct {
 // Open looks at a journal through an engine, or in a folder. What is stored
 // after Open is not seen: the checkpoints are counted before the records, so
 // that what they cover is there.
-func Open(ctx context.Context, a bus.Auditing, space message.SpaceID) (*Source, error) {
+func Open(ctx context.Context, a bus.Auditing, space toolcall.SpaceID) (*Source, error) {
 	signed, err := a.Records(ctx, bus.RecordsRequest{V: 1, Of: bus.AuditCheckpoints, Limit: 1})
 	if err != nil {
 		return nil, err

@@ -31,10 +31,11 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // space keeps a bench away from everything else.
-const space = message.SpaceID("bench")
+const space = toolcall.SpaceID("bench")
 
 // bench is a running engine with a worker, under load.
 type bench struct {
@@ -96,8 +97,8 @@ func (b *bench) open(ctx context.Context) (*Report, error) {
 		return nil, err
 	}
 	b.closers = append(b.closers, b.node.Close)
-	b.runtime = b.node.Engine().As(message.Principal{Role: message.RoleRuntime, Name: "bench"})
-	b.approver = b.node.Engine().As(message.Principal{Role: message.RoleApprover, Name: "bench"})
+	b.runtime = b.node.Engine().As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bench"})
+	b.approver = b.node.Engine().As(toolcall.Principal{Role: toolcall.RoleApprover, Name: "bench"})
 	if b.js, err = jetstream.New(b.node.Conn()); err != nil {
 		return nil, err
 	}
@@ -127,7 +128,7 @@ func (b *bench) startWorker(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	keys := message.NewKeySet(b.node.Engine().PublicKey())
+	keys := toolcall.NewKeySet(b.node.Engine().PublicKey())
 	w, err := executor.NewWorker(transport, remoteTool, echo, keys, executor.WithSlots(b.cfg.Concurrency), executor.WithName(name))
 	if err != nil {
 		return err
@@ -246,9 +247,9 @@ func (b *bench) callers(ctx context.Context, w workload, callers int, began time
 
 // key names the next call of a caller: each has a session of its own, and each
 // call a reply of its own.
-func (b *bench) key(caller int) message.Key {
+func (b *bench) key(caller int) toolcall.Key {
 	n := strconv.FormatUint(b.serial.Add(1), 10)
-	return message.Key{Session: message.SessionID("s" + strconv.Itoa(caller)), Reply: message.ReplyID("r" + n), Call: "c"}
+	return toolcall.Key{Session: message.SessionID("s" + strconv.Itoa(caller)), Reply: message.ReplyID("r" + n), Call: "c"}
 }
 
 // records is how many records the journal has.

@@ -8,13 +8,14 @@ import (
 	"strconv"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // workload is one way of a call through the engine.
 type workload struct {
 	name, what  string
 	concurrency int // 0: the configured
-	call        func(ctx context.Context, b *bench, key message.Key) error
+	call        func(ctx context.Context, b *bench, key toolcall.Key) error
 }
 
 // workloads, in the order in which they run.
@@ -69,7 +70,7 @@ tools:
     input_schema: {type: object, required: [n], properties: {n: {type: integer}}}
 `
 
-func local(ctx context.Context, b *bench, key message.Key) error {
+func local(ctx context.Context, b *bench, key toolcall.Key) error {
 	c, err := b.propose(ctx, key, localTool)
 	if err != nil {
 		return err
@@ -77,7 +78,7 @@ func local(ctx context.Context, b *bench, key message.Key) error {
 	return b.finished(ctx, c)
 }
 
-func full(ctx context.Context, b *bench, key message.Key) error {
+func full(ctx context.Context, b *bench, key toolcall.Key) error {
 	c, err := b.propose(ctx, key, remoteTool)
 	if err != nil {
 		return err
@@ -85,15 +86,15 @@ func full(ctx context.Context, b *bench, key message.Key) error {
 	if c.State != message.ToolCallAsking {
 		return fmt.Errorf("call %s is %s, want asking", c.Key, c.State)
 	}
-	if c, err = b.approver.SubmitResponse(ctx, message.Response{V: 1, Key: c.Key, Digest: c.Digest, Kind: message.ResponseApprove}); err != nil {
+	if c, err = b.approver.SubmitResponse(ctx, toolcall.Response{V: 1, Key: c.Key, Digest: c.Digest, Kind: toolcall.ResponseApprove}); err != nil {
 		return err
 	}
 	return b.finished(ctx, c)
 }
 
-func (b *bench) propose(ctx context.Context, key message.Key, tool string) (*message.Call, error) {
+func (b *bench) propose(ctx context.Context, key toolcall.Key, tool string) (*toolcall.Call, error) {
 	n := strconv.FormatUint(b.serial.Add(1), 10)
-	r, err := b.runtime.Propose(ctx, message.ProposeRequest{
+	r, err := b.runtime.Propose(ctx, toolcall.ProposeRequest{
 		V: 1, Session: key.Session, Reply: key.Reply,
 		Calls: []message.ToolCallBlock{{ID: key.Call, Name: tool, Input: `{"n":` + n + `}`}},
 	})
@@ -104,9 +105,9 @@ func (b *bench) propose(ctx context.Context, key message.Key, tool string) (*mes
 }
 
 // finished waits for the result and wants a success.
-func (b *bench) finished(ctx context.Context, c *message.Call) error {
+func (b *bench) finished(ctx context.Context, c *toolcall.Call) error {
 	for c.Open() {
-		r, err := b.runtime.Wait(ctx, message.WaitRequest{V: 1, Session: c.Session, Reply: c.Reply, Calls: []message.CallID{c.Call}})
+		r, err := b.runtime.Wait(ctx, toolcall.WaitRequest{V: 1, Session: c.Session, Reply: c.Reply, Calls: []message.CallID{c.Call}})
 		if err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 const addressHelp = `Name a call by its id:
@@ -42,7 +43,7 @@ func (ad *address) flags(c *cobra.Command) {
 // AmbiguousError says that several calls have the given address.
 type AmbiguousError struct {
 	Address    string
-	Candidates []*message.Call
+	Candidates []*toolcall.Call
 }
 
 // maxCandidates bounds what is listed.
@@ -66,12 +67,12 @@ func (e *AmbiguousError) Error() string {
 const completionTimeout = 2 * time.Second
 
 // keyPath is the address of a call in one word.
-func keyPath(k message.Key) string {
+func keyPath(k toolcall.Key) string {
 	return string(k.Session) + "/" + string(k.Reply) + "/" + string(k.Call)
 }
 
 // find gives the call: an open one if there is one, else a finished one.
-func (ad *address) find(ctx context.Context, c engine.Client) (*message.Call, error) {
+func (ad *address) find(ctx context.Context, c engine.Client) (*toolcall.Call, error) {
 	for _, all := range []bool{false, true} {
 		for _, r := range ad.requests() {
 			r.All = all
@@ -93,15 +94,15 @@ func (ad *address) find(ctx context.Context, c engine.Client) (*message.Call, er
 
 // requests are the ways to read the address: as an id, or as
 // session/reply/call. Any part may have slashes in it, so all cuts are tried.
-func (ad *address) requests() []message.ListRequest {
-	out := []message.ListRequest{{Session: message.SessionID(ad.session), Reply: message.ReplyID(ad.reply), Call: message.CallID(ad.arg)}}
+func (ad *address) requests() []toolcall.ListRequest {
+	out := []toolcall.ListRequest{{Session: message.SessionID(ad.session), Reply: message.ReplyID(ad.reply), Call: message.CallID(ad.arg)}}
 	parts := strings.Split(ad.arg, "/")
 	if len(parts) > maxCandidates { // no id of ours; do not try for ever
 		return out
 	}
 	for i := 1; i < len(parts)-1; i++ {
 		for j := i + 1; j < len(parts); j++ {
-			out = append(out, message.ListRequest{
+			out = append(out, toolcall.ListRequest{
 				Session: message.SessionID(strings.Join(parts[:i], "/")), Reply: message.ReplyID(strings.Join(parts[i:j], "/")),
 				Call: message.CallID(strings.Join(parts[j:], "/")),
 			})
@@ -130,12 +131,12 @@ func (env *environment) completeCalls(states ...message.ToolCallState) cobra.Com
 		}
 		ctx, cancel := context.WithTimeout(c.Context(), completionTimeout)
 		defer cancel()
-		l, err := env.connect(ctx, message.RoleAuditor)
+		l, err := env.connect(ctx, toolcall.RoleAuditor)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		defer l.Close()
-		calls, err := engine.ListAll(ctx, l, message.ListRequest{States: states}, 0)
+		calls, err := engine.ListAll(ctx, l, toolcall.ListRequest{States: states}, 0)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -153,7 +154,7 @@ func (env *environment) completeCalls(states ...message.ToolCallState) cobra.Com
 }
 
 // withCall connects, finds the call that is meant, and hands both to f.
-func (env *environment) withCall(ctx context.Context, role message.Role, ad *address, f func(*link, *message.Call) error) error {
+func (env *environment) withCall(ctx context.Context, role toolcall.Role, ad *address, f func(*link, *toolcall.Call) error) error {
 	l, err := env.connect(ctx, role)
 	if err != nil {
 		return err

@@ -18,6 +18,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // auditor is an engine over NATS, or a data folder, as an auditor uses it.
@@ -54,7 +55,7 @@ func (k *keyFiles) flag(c *cobra.Command) {
 
 // load reads the keys, retired ones too, because the records are old. Without --key
 // it reads those of the data folder.
-func (k keyFiles) load(dir string) (message.KeySet, proof.Retired, error) {
+func (k keyFiles) load(dir string) (toolcall.KeySet, proof.Retired, error) {
 	if len(k) > 0 {
 		return keyfile.LoadPublicEver(k...)
 	}
@@ -72,7 +73,7 @@ func openAuditSource(ctx context.Context, env *environment, args []string) (s *a
 		s, err = audit.OpenFile(args[0])
 		return s, func() {}, err
 	}
-	l, err := env.connect(ctx, message.RoleAuditor)
+	l, err := env.connect(ctx, toolcall.RoleAuditor)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -112,7 +113,7 @@ another place: askance audit verify --anchor checks that the checkpoint still ex
   askance audit checkpoint --json`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			l, err := env.connect(c.Context(), message.RoleAuditor)
+			l, err := env.connect(c.Context(), toolcall.RoleAuditor)
 			if err != nil {
 				return err
 			}

@@ -37,7 +37,7 @@ shows, so the receipt proves that, too.`,
 		Args:              oneCall(&ad),
 		ValidArgsFunction: env.completeCalls(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return env.withCall(c.Context(), message.RoleAuditor, &ad, func(l *link, call *message.Call) error {
+			return env.withCall(c.Context(), toolcall.RoleAuditor, &ad, func(l *link, call *toolcall.Call) error {
 				r, err := makeReceipt(c.Context(), l.audit, call.Key)
 				if err != nil {
 					return err
@@ -63,7 +63,7 @@ shows, so the receipt proves that, too.`,
 	return c
 }
 
-func makeReceipt(ctx context.Context, l auditor, key message.Key) (*proof.Receipt, error) {
+func makeReceipt(ctx context.Context, l auditor, key toolcall.Key) (*proof.Receipt, error) {
 	records, err := bus.CallRecords(ctx, l, key)
 	if err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ its result says, or that the engine's clock was right.`,
 	return c
 }
 
-func checkReceipt(path string, keys message.KeySet, retired proof.Retired) (*proof.Checked, error) {
+func checkReceipt(path string, keys toolcall.KeySet, retired proof.Retired) (*proof.Checked, error) {
 	b, err := textfile.ReadHanded("receipt", path, proof.MaxReceiptBytes)
 	if err != nil {
 		return nil, err
@@ -169,7 +169,7 @@ func receiptText(out *term.Out, c *proof.Checked) string {
 }
 
 // approversText names the approvers that a grant lists.
-func approversText(out *term.Out, approvals []message.Approval) string {
+func approversText(out *term.Out, approvals []toolcall.Approval) string {
 	var b strings.Builder
 	for _, by := range approvals {
 		fmt.Fprintf(&b, ", approved by %s", out.Who(term.SafeLine(asked.Actor(by.By))))

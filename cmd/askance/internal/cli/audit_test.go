@@ -19,6 +19,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // audited is a served journal with a few calls.
@@ -327,7 +328,7 @@ func TestAuditSurvivesKills(t *testing.T) {
 			"--checkpoint-every", "1ms", "--checkpoint-records", "1", "--policy", filepath.Join(dir, "rules.yaml"), "--tools", filepath.Join(dir, "tools.yaml"))
 		bot := s.bot()
 		for i := range 15 {
-			if _, err := bot.Propose(t.Context(), message.ProposeRequest{V: 1, Session: "s1", Reply: message.ReplyID(fmt.Sprint("r", life)), Calls: []message.ToolCallBlock{{ID: message.CallID(fmt.Sprint("c", i)), Name: "pay", Input: `{"cents":500}`}}}); err != nil {
+			if _, err := bot.Propose(t.Context(), toolcall.ProposeRequest{V: 1, Session: "s1", Reply: message.ReplyID(fmt.Sprint("r", life)), Calls: []message.ToolCallBlock{{ID: message.CallID(fmt.Sprint("c", i)), Name: "pay", Input: `{"cents":500}`}}}); err != nil {
 				t.Fatal(err)
 			}
 		}

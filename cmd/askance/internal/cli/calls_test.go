@@ -9,6 +9,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func TestListAndShow(t *testing.T) {
@@ -29,7 +30,7 @@ func TestListAndShow(t *testing.T) {
 	golden(t, "show-submitted", ok(t, "show", "s1/r1/c-allow", "--data", s.data))
 	golden(t, "show-denied", ok(t, "show", "c-deny", "--data", s.data))
 
-	calls := decode[message.ListReply](t, ok(t, "list", "--state", "asking,submitted", "--json", "--nats", s.url)).Calls
+	calls := decode[toolcall.ListReply](t, ok(t, "list", "--state", "asking,submitted", "--json", "--nats", s.url)).Calls
 	var ids []string
 	for _, c := range calls {
 		ids = append(ids, string(c.Call))
@@ -37,13 +38,13 @@ func TestListAndShow(t *testing.T) {
 	if got := strings.Join(ids, " "); got != "c-ask c-allow c-outside c-\x1b[2J" {
 		t.Errorf("list --json has %q", got)
 	}
-	if n := len(decode[message.ListReply](t, ok(t, "list", "--session", "other", "--all", "--json", "--data", s.data)).Calls); n != 0 {
+	if n := len(decode[toolcall.ListReply](t, ok(t, "list", "--session", "other", "--all", "--json", "--data", s.data)).Calls); n != 0 {
 		t.Errorf("%d calls of another session", n)
 	}
-	if n := len(decode[message.ListReply](t, ok(t, "list", "--blocked", "--json", "--data", s.data)).Calls); n != 0 {
+	if n := len(decode[toolcall.ListReply](t, ok(t, "list", "--blocked", "--json", "--data", s.data)).Calls); n != 0 {
 		t.Errorf("%d blocked calls", n)
 	}
-	show := decode[message.ShowReply](t, ok(t, "show", "c-ask", "--json", "--data", s.data))
+	show := decode[toolcall.ShowReply](t, ok(t, "show", "c-ask", "--json", "--data", s.data))
 	if show.Call.State != message.ToolCallAsking || show.Call.Digest == "" || len(show.History) != 1 {
 		t.Errorf("show --json = %+v", show)
 	}
@@ -62,7 +63,7 @@ func TestListByPhase(t *testing.T) {
 		"--phase asking,queued": "c-ask asking|c-queued queued", "--phase asking --phase finished --tool pay": "c-ask asking|c-denied finished",
 	} {
 		var got []string
-		for _, c := range decode[message.ListReply](t, ok(t, append(strings.Fields("list --json --data "+s.data), strings.Fields(flags)...)...)).Calls {
+		for _, c := range decode[toolcall.ListReply](t, ok(t, append(strings.Fields("list --json --data "+s.data), strings.Fields(flags)...)...)).Calls {
 			got = append(got, string(c.Call)+" "+string(c.InPhase))
 		}
 		if strings.Join(got, "|") != want {
@@ -88,7 +89,7 @@ func TestPreview(t *testing.T) {
 			t.Errorf("preview of %s: %+v, want %s", input, reply, want)
 		}
 	}
-	if calls := decode[message.ListReply](t, ok(t, "list", "--all", "--json", "--data", s.data)).Calls; len(calls) != 0 {
+	if calls := decode[toolcall.ListReply](t, ok(t, "list", "--all", "--json", "--data", s.data)).Calls; len(calls) != 0 {
 		t.Errorf("previews left calls: %+v", calls)
 	}
 	s.stop()
@@ -144,8 +145,8 @@ func TestResponses(t *testing.T) {
 	}](t, doc.err); d.Error.Exit != cli.ExitConflict || d.Error.Code != "digest_mismatch" || d.Error.Digest != digest {
 		t.Errorf("the error document is %s", doc.err)
 	}
-	call := decode[message.Call](t, ok(t, "approve", "c1", "--data", s.data, "--digest", digest, "--json", "--as", "ann"))
-	if v := call.Votes[0]; v.By.Name != "ann" || v.By.Role != message.RoleApprover || v.Digest != digest {
+	call := decode[toolcall.Call](t, ok(t, "approve", "c1", "--data", s.data, "--digest", digest, "--json", "--as", "ann"))
+	if v := call.Votes[0]; v.By.Name != "ann" || v.By.Role != toolcall.RoleApprover || v.Digest != digest {
 		t.Errorf("the vote is %+v", v)
 	}
 	if c := s.finished("c1"); c.Result.State != message.ToolResultSuccess || c.Result.Output.String() != `{"cents":500}` {

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
-	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // newGroup completes a command that has only sub-commands.
@@ -55,7 +55,7 @@ func completeWords(words ...string) cobra.CompletionFunc {
 // operation says how a command carries out an operation of the engine: the body of
 // a command is to connect, to make the request, and to print the reply.
 type operation[Req, Rep any] struct {
-	role message.Role
+	role toolcall.Role
 	// call carries it out: the Call method of a row of package api, or a loop over pages.
 	call func(context.Context, api.Caller, Req) (Rep, error)
 	// request makes the request; args are those of the command line.
@@ -84,7 +84,7 @@ func (o operation[Req, Rep]) run(env *environment) func(*cobra.Command, []string
 }
 
 // onCall makes the request of an operation on one call.
-func onCall[Req any](ad *address, request func(*message.Call) (Req, error)) func(context.Context, *link, []string) (Req, error) {
+func onCall[Req any](ad *address, request func(*toolcall.Call) (Req, error)) func(context.Context, *link, []string) (Req, error) {
 	return func(ctx context.Context, l *link, _ []string) (Req, error) {
 		call, err := ad.find(ctx, l)
 		if err != nil {

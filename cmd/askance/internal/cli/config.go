@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/web"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // config holds every setting of the command. The tags of a field are the only
@@ -250,11 +250,11 @@ func (cfg *config) dir() string {
 	return defaultData(home)
 }
 
-func (cfg *config) spaceID() message.SpaceID { return message.SpaceID(cfg.Space) }
+func (cfg *config) spaceID() toolcall.SpaceID { return toolcall.SpaceID(cfg.Space) }
 
 // reviewerLimits are the limits of one reviewer.
-func (cfg *config) reviewerLimits() message.ReviewerLimits {
-	return message.ReviewerLimits{PerMinute: cfg.ReviewerPerMinute, PerHour: cfg.ReviewerPerHour, MaxOpen: cfg.ReviewerMaxOpen}
+func (cfg *config) reviewerLimits() toolcall.ReviewerLimits {
+	return toolcall.ReviewerLimits{PerMinute: cfg.ReviewerPerMinute, PerHour: cfg.ReviewerPerHour, MaxOpen: cfg.ReviewerMaxOpen}
 }
 
 // defaultData follows the XDG base directories.

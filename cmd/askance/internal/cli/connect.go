@@ -21,6 +21,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // greetTimeout bounds how long a command waits for an engine to respond at all.
@@ -41,8 +42,8 @@ func (l *link) Close() { _ = l.close() }
 
 // connect finds the calls: at the server of --nats, at the server that runs on the
 // data folder, or, without a server, in the data folder itself.
-func (env *environment) connect(ctx context.Context, role message.Role) (*link, error) {
-	by := message.Principal{Role: role, Name: env.cfg.As}
+func (env *environment) connect(ctx context.Context, role toolcall.Role) (*link, error) {
+	by := toolcall.Principal{Role: role, Name: env.cfg.As}
 	if env.cfg.NATS != "" {
 		return env.dial(ctx, env.cfg.NATS, by)
 	}
@@ -78,7 +79,7 @@ func (env *environment) connectOptions(principal, name, url, login string) bus.C
 }
 
 // dial connects to an engine over NATS and makes sure that one answers.
-func (env *environment) dial(ctx context.Context, url string, by message.Principal) (*link, error) {
+func (env *environment) dial(ctx context.Context, url string, by toolcall.Principal) (*link, error) {
 	nc, err := bus.Connect(ctx, url, env.connectOptions(by.Name, "askance "+string(by.Role)+" "+by.Name, url, env.loginFor(by)))
 	if err != nil {
 		return nil, err
@@ -99,7 +100,7 @@ func (env *environment) dial(ctx context.Context, url string, by message.Princip
 // openFolder works on a data folder without a running server. Auditors read the
 // journal. For other roles it starts an engine for this one request, with the
 // policy and the tools of the last run.
-func (env *environment) openFolder(ctx context.Context, dir node.Dir, by message.Principal) (*link, error) {
+func (env *environment) openFolder(ctx context.Context, dir node.Dir, by toolcall.Principal) (*link, error) {
 	if err := dir.Exists(); err != nil {
 		return nil, err
 	}
@@ -107,7 +108,7 @@ func (env *environment) openFolder(ctx context.Context, dir node.Dir, by message
 	if err != nil {
 		return nil, err
 	}
-	if by.Role == message.RoleAuditor {
+	if by.Role == toolcall.RoleAuditor {
 		var known config
 		if last != nil {
 			known = *last
@@ -188,13 +189,13 @@ func (env *environment) applyLogin(c *cobra.Command) error {
 
 // loginFor is the credentials file with which to act in a role: that of --creds, or
 // one in the data folder. An auditor can use any login of the same person.
-func (env *environment) loginFor(by message.Principal) string {
+func (env *environment) loginFor(by toolcall.Principal) string {
 	if env.cfg.Creds != "" || env.cfg.NATS != "" {
 		return env.cfg.Creds
 	}
-	roles := []message.Role{by.Role}
-	if by.Role == message.RoleAuditor {
-		roles = append(roles, message.RoleApprover, message.RoleOperator)
+	roles := []toolcall.Role{by.Role}
+	if by.Role == toolcall.RoleAuditor {
+		roles = append(roles, toolcall.RoleApprover, toolcall.RoleOperator)
 	}
 	dir := node.Dir(env.cfg.dir()).Creds()
 	files := make([]string, len(roles))

@@ -13,7 +13,7 @@ import (
 
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // giving are the flags of askance creds.
@@ -121,7 +121,7 @@ each.`,
 
 // credUser takes a login from the arguments.
 func credUser(env *environment, g giving, args []string) creds.User {
-	u := creds.User{Space: env.cfg.spaceID(), Role: message.Role(args[0]), Name: args[1], Tools: g.tools, Routes: g.subjects}
+	u := creds.User{Space: env.cfg.spaceID(), Role: toolcall.Role(args[0]), Name: args[1], Tools: g.tools, Routes: g.subjects}
 	if g.lifetime != 0 {
 		u.Expires = time.Now().Add(g.lifetime).UTC()
 	}
@@ -137,7 +137,7 @@ func runCredsAdd(ctx context.Context, env *environment, g giving, args []string)
 		return err
 	}
 	u := credUser(env, g, args)
-	if u.Role == message.RoleEngine {
+	if u.Role == toolcall.RoleEngine {
 		u.Space = ""
 	}
 	path, err := creds.Add(ctx, u, g.replace)

@@ -9,6 +9,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // credFile gives a login and takes it out of the folder, as an administrator
@@ -50,11 +51,11 @@ func TestCreds(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	runtime, err := bus.NewClient(nc, "default", message.Principal{Role: message.RoleRuntime, Name: "bot"})
+	runtime, err := bus.NewClient(nc, "default", toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := runtime.Propose(t.Context(), message.ProposeRequest{Session: "s1", Reply: "r1", Calls: []message.ToolCallBlock{{ID: "c1", Name: "boss", Input: `{}`}, {ID: "c2", Name: "pay", Input: `{"cents":500}`}}}); err != nil {
+	if _, err := runtime.Propose(t.Context(), toolcall.ProposeRequest{Session: "s1", Reply: "r1", Calls: []message.ToolCallBlock{{ID: "c1", Name: "boss", Input: `{}`}, {ID: "c2", Name: "pay", Input: `{"cents":500}`}}}); err != nil {
 		t.Fatal(err)
 	}
 
@@ -70,8 +71,8 @@ func TestCreds(t *testing.T) {
 	}
 	fails(t, cli.ExitForbidden, "", "approve", "c1", "--yes", "--nats", s.url, "--creds", ann) // boss's approval request
 	ok(t, "approve", "c2", "--yes", "--nats", s.url, "--creds", ann)
-	shown := decode[message.ShowReply](t, ok(t, "show", "c2", "--json", "--nats", s.url, "--creds", bob))
-	if len(shown.Call.Votes) != 1 || shown.Call.Votes[0].By != (message.Principal{Role: message.RoleApprover, Name: "ann", Auth: "nats-jwt"}) {
+	shown := decode[toolcall.ShowReply](t, ok(t, "show", "c2", "--json", "--nats", s.url, "--creds", bob))
+	if len(shown.Call.Votes) != 1 || shown.Call.Votes[0].By != (toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann", Auth: "nats-jwt"}) {
 		t.Errorf("the votes are %+v", shown.Call.Votes)
 	}
 

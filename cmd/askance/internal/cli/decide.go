@@ -31,7 +31,7 @@ type responding struct {
 
 // newRespondCommand completes a command that responds to an approval request. verb
 // begins the question for confirmation; build makes the response.
-func newRespondCommand(env *environment, c *cobra.Command, verb string, flags func(*responding, *pflag.FlagSet), build func(*responding, context.Context, *message.Call) (message.Response, error)) *cobra.Command {
+func newRespondCommand(env *environment, c *cobra.Command, verb string, flags func(*responding, *pflag.FlagSet), build func(*responding, context.Context, *toolcall.Call) (toolcall.Response, error)) *cobra.Command {
 	d := &responding{env: env, sign: signing{cfg: &env.cfg}}
 	c.Args, c.ValidArgsFunction = oneCall(&d.ad), env.completeCalls(message.ToolCallAsking)
 	c.RunE = func(c *cobra.Command, _ []string) error { return d.respond(c.Context(), verb, build) }
@@ -46,12 +46,12 @@ func newRespondCommand(env *environment, c *cobra.Command, verb string, flags fu
 
 // respond finds the call, lets build make the response, asks for confirmation unless
 // --yes or --digest is set, and sends the response.
-func (d *responding) respond(ctx context.Context, verb string, build func(*responding, context.Context, *message.Call) (message.Response, error)) error {
+func (d *responding) respond(ctx context.Context, verb string, build func(*responding, context.Context, *toolcall.Call) (toolcall.Response, error)) error {
 	env := d.env
 	if d.digest == "" && !d.yes && !env.isInteractive() {
 		return usagef("not a terminal: pass --yes, or --digest to respond to exactly what you reviewed")
 	}
-	l, err := env.connect(ctx, message.RoleApprover)
+	l, err := env.connect(ctx, toolcall.RoleApprover)
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (d *responding) respond(ctx context.Context, verb string, build func(*respo
 }
 
 // mustAsk refuses calls without an open approval request.
-func mustAsk(c *message.Call) error {
+func mustAsk(c *toolcall.Call) error {
 	if c.State == message.ToolCallAsking {
 		return nil
 	}
@@ -106,12 +106,12 @@ func mustAsk(c *message.Call) error {
 }
 
 // outcomeLine is the text of an operation that replies with a call.
-func outcomeLine[Req any](out *term.Out, _ Req, after *message.Call) string {
+func outcomeLine[Req any](out *term.Out, _ Req, after *toolcall.Call) string {
 	return outcomeText(out, after) + "\n"
 }
 
 // outcomeText describes a call in one line after an operation.
-func outcomeText(out *term.Out, c *message.Call) string {
+func outcomeText(out *term.Out, c *toolcall.Call) string {
 	head := out.Name(term.SafeLine(string(c.Call))) + " is " + phasePaint(out, c)(string(c.Phase()))
 	if c.State == message.ToolCallAsking {
 		return head + ": " + stillAsksText(c)
@@ -144,8 +144,8 @@ standing approvals.`,
 	}, "Approve", func(d *responding, _ *pflag.FlagSet) {
 		d.memory.flags()
 		d.sign.flags()
-	}, func(d *responding, _ context.Context, call *message.Call) (message.Response, error) {
-		response := message.Response{Kind: message.ResponseApprove}
+	}, func(d *responding, _ context.Context, call *toolcall.Call) (toolcall.Response, error) {
+		response := toolcall.Response{Kind: toolcall.ResponseApprove}
 		key, err := d.sign.load()
 		if err == nil && key != nil {
 			response.Signature, err = key.sign(call, time.Now())
@@ -180,15 +180,15 @@ opens.
 	}, "Approve as edited", func(d *responding, f *pflag.FlagSet) {
 		d.memory.flags()
 		f.StringVar(&d.input, "input", "", "new arguments: a JSON object, @FILE, or - for standard input")
-	}, func(d *responding, ctx context.Context, call *message.Call) (message.Response, error) {
+	}, func(d *responding, ctx context.Context, call *toolcall.Call) (toolcall.Response, error) {
 		text, err := readEditedInput(ctx, env, call, d.input)
 		if err != nil {
-			return message.Response{}, err
+			return toolcall.Response{}, err
 		}
 		if !env.json {
 			env.notef("%s", diffText(env.err, asked.Changes(call.Input, text)))
 		}
-		response := message.Response{Kind: message.ResponseApprove, Input: &text}
+		response := toolcall.Response{Kind: toolcall.ResponseApprove, Input: &text}
 		return response, d.memory.into(&response, call, time.Now())
 	})
 }
@@ -201,8 +201,8 @@ func newRejectCommand(env *environment) *cobra.Command {
   askance reject call_42 --yes`,
 	}, "Reject", func(d *responding, f *pflag.FlagSet) {
 		f.StringVar(&d.feedback, "feedback", "", "text for the model")
-	}, func(d *responding, _ context.Context, _ *message.Call) (message.Response, error) {
-		return message.Response{Kind: message.ResponseReject, Feedback: d.feedback}, nil
+	}, func(d *responding, _ context.Context, _ *toolcall.Call) (toolcall.Response, error) {
+		return toolcall.Response{Kind: toolcall.ResponseReject, Feedback: d.feedback}, nil
 	})
 }
 
@@ -221,9 +221,9 @@ func newResultCommand(env *environment) *cobra.Command {
 		},
 	}, "Supply the result of", func(d *responding, f *pflag.FlagSet) {
 		f.StringVar(&d.output, "output", "", "result: a text, @FILE, or - for standard input")
-	}, func(d *responding, _ context.Context, _ *message.Call) (message.Response, error) {
-		text, err := env.readText("--output", d.output, message.MaxOutputBytes)
-		return message.Response{Kind: message.ResponseRespond, Output: strings.TrimRight(text, "\n")}, err
+	}, func(d *responding, _ context.Context, _ *toolcall.Call) (toolcall.Response, error) {
+		text, err := env.readText("--output", d.output, toolcall.MaxOutputBytes)
+		return toolcall.Response{Kind: toolcall.ResponseRespond, Output: strings.TrimRight(text, "\n")}, err
 	})
 }
 
@@ -240,10 +240,10 @@ revoked. Only people who could respond before can respond now.`,
 	}, "Delegate", func(d *responding, f *pflag.FlagSet) {
 		f.StringVar(&d.to, "to", "", "person who should respond; without it you skip the request")
 		f.StringVar(&d.note, "note", "", "note for the next approver")
-	}, func(d *responding, _ context.Context, _ *message.Call) (message.Response, error) {
-		response := message.Response{Kind: message.ResponseSkip, Note: d.note}
+	}, func(d *responding, _ context.Context, _ *toolcall.Call) (toolcall.Response, error) {
+		response := toolcall.Response{Kind: toolcall.ResponseSkip, Note: d.note}
 		if d.to != "" {
-			response.Kind, response.To = message.ResponseDelegate, d.to
+			response.Kind, response.To = toolcall.ResponseDelegate, d.to
 		}
 		return response, nil
 	})

@@ -15,7 +15,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/demo"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/examples/incident"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // playing are the flags of askance demo.
@@ -104,8 +104,8 @@ func demoConfig(env *environment, p playing) (demo.Config, error) {
 
 // teller prints a demo: as a story, or as JSON lines.
 type teller interface {
-	message.Sink
-	Progress(c *message.Call, p message.ProgressRequest)
+	toolcall.Sink
+	Progress(c *toolcall.Call, p toolcall.ProgressRequest)
 	begin(d *demo.Demo, cfg demo.Config) error
 	end(r *demo.Result) error
 }

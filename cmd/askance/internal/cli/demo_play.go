@@ -34,17 +34,17 @@ type scripted struct{}
 func (scripted) Name() string { return scriptName }
 
 // Answer implements demo.Approver.
-func (scripted) SubmitResponse(ctx context.Context, _ *message.Call, refused error) (message.Response, error) {
+func (scripted) SubmitResponse(ctx context.Context, _ *toolcall.Call, refused error) (toolcall.Response, error) {
 	if refused != nil {
-		return message.Response{}, refused
+		return toolcall.Response{}, refused
 	}
 	t := time.NewTimer(thinking)
 	defer t.Stop()
 	select {
 	case <-t.C:
-		return message.Response{Kind: message.ResponseApprove}, nil
+		return toolcall.Response{Kind: toolcall.ResponseApprove}, nil
 	case <-ctx.Done():
-		return message.Response{}, context.Cause(ctx)
+		return toolcall.Response{}, context.Cause(ctx)
 	}
 }
 
@@ -64,7 +64,7 @@ const (
 )
 
 // Answer implements demo.Approver. The story pauses while it asks.
-func (k *asker) SubmitResponse(ctx context.Context, c *message.Call, refused error) (message.Response, error) {
+func (k *asker) SubmitResponse(ctx context.Context, c *toolcall.Call, refused error) (toolcall.Response, error) {
 	release := k.story.Hold()
 	defer release()
 	env := k.env
@@ -72,40 +72,40 @@ func (k *asker) SubmitResponse(ctx context.Context, c *message.Call, refused err
 	if refused != nil {
 		env.notef("%s %s\n", env.err.Bad("not accepted:"), term.SafeLine(refused.Error()))
 	}
-	choice := string(message.ResponseApprove)
+	choice := string(toolcall.ResponseApprove)
 	err := env.runForm(ctx, huh.NewSelect[string]().Title("Your response").Options(
-		huh.NewOption("Approve: run the call with exactly these arguments", string(message.ResponseApprove)),
+		huh.NewOption("Approve: run the call with exactly these arguments", string(toolcall.ResponseApprove)),
 		huh.NewOption("Edit: change the arguments; the policy decides again", chooseEdit),
-		huh.NewOption("Reject: run nothing and tell the model why", string(message.ResponseReject)),
-		huh.NewOption("Respond: run nothing and supply the result", string(message.ResponseRespond)),
+		huh.NewOption("Reject: run nothing and tell the model why", string(toolcall.ResponseReject)),
+		huh.NewOption("Respond: run nothing and supply the result", string(toolcall.ResponseRespond)),
 		huh.NewOption("Leave: end the demo; the approval request stays open", chooseLeave),
 	).Value(&choice))
 	if err != nil {
-		return message.Response{}, err
+		return toolcall.Response{}, err
 	}
 	if choice == chooseLeave {
-		return message.Response{}, errAborted
+		return toolcall.Response{}, errAborted
 	}
 	return k.details(ctx, c, choice)
 }
 
 // details asks for the text that belongs to a choice.
-func (k *asker) details(ctx context.Context, c *message.Call, choice string) (message.Response, error) {
+func (k *asker) details(ctx context.Context, c *toolcall.Call, choice string) (toolcall.Response, error) {
 	text := ""
 	switch choice {
 	case chooseEdit:
 		text = asked.Editable(c.Input)
-		err := k.env.runForm(ctx, huh.NewText().Title("Arguments").Lines(10).CharLimit(message.MaxInputBytes).ShowLineNumbers(true).Value(&text))
+		err := k.env.runForm(ctx, huh.NewText().Title("Arguments").Lines(10).CharLimit(toolcall.MaxInputBytes).ShowLineNumbers(true).Value(&text))
 		k.env.notef("%s", diffText(k.env.err, asked.Changes(c.Input, text)))
-		return message.Response{Kind: message.ResponseApprove, Input: &text}, err
-	case string(message.ResponseReject):
+		return toolcall.Response{Kind: toolcall.ResponseApprove, Input: &text}, err
+	case string(toolcall.ResponseReject):
 		err := k.env.runForm(ctx, huh.NewInput().Title("Text for the model").Value(&text))
-		return message.Response{Kind: message.ResponseReject, Feedback: text}, err
-	case string(message.ResponseRespond):
+		return toolcall.Response{Kind: toolcall.ResponseReject, Feedback: text}, err
+	case string(toolcall.ResponseRespond):
 		err := k.env.runForm(ctx, huh.NewInput().Title("Result").Value(&text))
-		return message.Response{Kind: message.ResponseRespond, Output: text}, err
+		return toolcall.Response{Kind: toolcall.ResponseRespond, Output: text}, err
 	}
-	return message.Response{Kind: message.ResponseApprove}, nil
+	return toolcall.Response{Kind: toolcall.ResponseApprove}, nil
 }
 
 // storyTeller prints a demo for people.
@@ -181,14 +181,14 @@ type jsonTeller struct {
 
 func (t *jsonTeller) begin(*demo.Demo, demo.Config) error { return nil }
 
-// CaughtUp implements message.Sink.
+// CaughtUp implements toolcall.Sink.
 func (t *jsonTeller) CaughtUp() {}
 
 // Progress prints nothing: it is not in the journal.
-func (t *jsonTeller) Progress(*message.Call, message.ProgressRequest) {}
+func (t *jsonTeller) Progress(*toolcall.Call, toolcall.ProgressRequest) {}
 
-// Record implements message.Sink.
-func (t *jsonTeller) Record(r message.JournalEntry) {
+// Record implements toolcall.Sink.
+func (t *jsonTeller) Record(r toolcall.JournalEntry) {
 	switch {
 	case r.Event != nil:
 		t.line(r.Seq, r.Event)
@@ -205,7 +205,7 @@ func (t *jsonTeller) Record(r message.JournalEntry) {
 }
 
 func (t *jsonTeller) line(seq uint64, raw message.RawJSON) {
-	if err := writeJSON(t.out, message.SequencedEvent{Seq: seq, Event: raw}); err != nil {
+	if err := writeJSON(t.out, toolcall.SequencedEvent{Seq: seq, Event: raw}); err != nil {
 		t.fail(err)
 	}
 }

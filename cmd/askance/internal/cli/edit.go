@@ -12,13 +12,13 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/internal/asked"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // readEditedInput gives the new arguments, from the flag or from the editor.
-func readEditedInput(ctx context.Context, env *environment, call *message.Call, flag string) (text string, err error) {
+func readEditedInput(ctx context.Context, env *environment, call *toolcall.Call, flag string) (text string, err error) {
 	if flag != "" {
-		text, err = env.readText("--input", flag, message.MaxInputBytes)
+		text, err = env.readText("--input", flag, toolcall.MaxInputBytes)
 	} else {
 		text, err = openEditor(ctx, asked.Editable(call.Input))
 	}
@@ -49,7 +49,7 @@ func openEditor(ctx context.Context, text string) (string, error) {
 	if err := cmd.Run(); err != nil {
 		return "", fmt.Errorf("edit: the editor %s: %w", argv[0], err)
 	}
-	b, err := textfile.Read("edit", path, message.MaxInputBytes)
+	b, err := textfile.Read("edit", path, toolcall.MaxInputBytes)
 	if err != nil {
 		return "", err
 	}

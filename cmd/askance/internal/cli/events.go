@@ -14,6 +14,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func newEventsCommand(env *environment) *cobra.Command {
@@ -44,7 +45,7 @@ func theSession(ctx context.Context, c engine.Client, named message.SessionID) (
 	if named != "" {
 		return named, nil
 	}
-	calls, err := engine.ListAll(ctx, c, message.ListRequest{All: true}, 0)
+	calls, err := engine.ListAll(ctx, c, toolcall.ListRequest{All: true}, 0)
 	if err != nil {
 		return "", err
 	}
@@ -64,7 +65,7 @@ func theSession(ctx context.Context, c engine.Client, named message.SessionID) (
 }
 
 func newEventsTailCommand(env *environment) *cobra.Command {
-	var r message.EventsRequest
+	var r toolcall.EventsRequest
 	var once bool
 	c := &cobra.Command{
 		Use:   "tail [SESSION]",
@@ -78,7 +79,7 @@ to continue.`,
   askance events tail ticket-7 --after 120 --once`,
 		Args: oneSession(&r.Session),
 		RunE: func(c *cobra.Command, _ []string) error {
-			l, err := env.connect(c.Context(), message.RoleAuditor)
+			l, err := env.connect(c.Context(), toolcall.RoleAuditor)
 			if err != nil {
 				return err
 			}
@@ -86,7 +87,7 @@ to continue.`,
 			if r.Session, err = theSession(c.Context(), l, r.Session); err != nil {
 				return err
 			}
-			show := func(ev message.SequencedEvent) error { return printEvent(env, ev) }
+			show := func(ev toolcall.SequencedEvent) error { return printEvent(env, ev) }
 			if once || !l.live {
 				return replay.Events(c.Context(), l, r, show)
 			}
@@ -105,7 +106,7 @@ to continue.`,
 	return c
 }
 
-func printEvent(env *environment, ev message.SequencedEvent) error {
+func printEvent(env *environment, ev toolcall.SequencedEvent) error {
 	if env.json {
 		return writeJSON(env.out, ev)
 	}
@@ -175,7 +176,7 @@ func confirmText(e *message.UserConfirmResult) string {
 }
 
 func newEventsReplayCommand(env *environment) *cobra.Command {
-	var r message.EventsRequest
+	var r toolcall.EventsRequest
 	c := &cobra.Command{
 		Use:   "replay [SESSION]",
 		Short: "Rebuild the message of a reply from its events and print it",
@@ -188,7 +189,7 @@ arguments that ran.`,
   askance events replay ticket-7 --reply reply-1 --json`,
 		Args: oneSession(&r.Session),
 		RunE: func(c *cobra.Command, _ []string) error {
-			l, err := env.connect(c.Context(), message.RoleAuditor)
+			l, err := env.connect(c.Context(), toolcall.RoleAuditor)
 			if err != nil {
 				return err
 			}

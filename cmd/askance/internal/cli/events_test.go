@@ -11,6 +11,7 @@ import (
 
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func TestEvents(t *testing.T) {
@@ -26,7 +27,7 @@ func TestEvents(t *testing.T) {
 
 	var seqs []uint64
 	for line := range strings.Lines(ok(t, "events", "tail", "--once", "--json", "--data", s.data)) {
-		ev := decode[message.SequencedEvent](t, line)
+		ev := decode[toolcall.SequencedEvent](t, line)
 		seqs = append(seqs, ev.Seq)
 	}
 	if len(seqs) != 4 {

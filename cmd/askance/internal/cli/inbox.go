@@ -13,6 +13,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func newInboxCommand(env *environment) *cobra.Command {
@@ -52,7 +53,7 @@ func runInbox(ctx context.Context, env *environment, session string, sign *signi
 	if env.err.Terminal() { // log lines would corrupt the screen
 		env.log = slog.New(slog.DiscardHandler)
 	}
-	l, err := env.connectLive(ctx, message.RoleApprover)
+	l, err := env.connectLive(ctx, toolcall.RoleApprover)
 	if err != nil {
 		return err
 	}
@@ -83,7 +84,7 @@ func inboxSigner(sign *signing) (*inbox.Signer, error) {
 
 // connectLive is connect for a command that runs long: it needs a running engine,
 // because it must not lock the data folder.
-func (env *environment) connectLive(ctx context.Context, role message.Role) (*link, error) {
+func (env *environment) connectLive(ctx context.Context, role toolcall.Role) (*link, error) {
 	url := env.cfg.NATS
 	if url == "" {
 		var err error
@@ -94,7 +95,7 @@ func (env *environment) connectLive(ctx context.Context, role message.Role) (*li
 	if url == "" {
 		return nil, &message.Error{Code: message.CodeUnavailable, Op: "open inbox", What: "no engine runs on " + env.cfg.dir(), Hint: "start askance serve, or use askance list, which needs no engine"}
 	}
-	return env.dial(ctx, url, message.Principal{Role: role, Name: env.cfg.As})
+	return env.dial(ctx, url, toolcall.Principal{Role: role, Name: env.cfg.As})
 }
 
 // hints gives the change hints of an engine over NATS; nil for a data folder.
@@ -103,7 +104,7 @@ func hints(l *link) inbox.Hints {
 	if !ok {
 		return nil
 	}
-	return func(ctx context.Context, f func(message.Key, bool)) (func(), error) {
+	return func(ctx context.Context, f func(toolcall.Key, bool)) (func(), error) {
 		return client.OnHint(ctx, func(h bus.Hint) { f(h.Key, h.State == message.ToolCallAsking) })
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func newJournalCommand(env *environment) *cobra.Command {
@@ -162,7 +162,7 @@ of the same file. The command changes nothing before you confirm.`,
 			if by.By == "" || by.Reason == "" {
 				return usagef("--by or --reason is missing: both are signed into the chain of checkpoints")
 			}
-			if len(by.By) > message.MaxIDBytes || len(by.Reason) > message.MaxTextBytes {
+			if len(by.By) > toolcall.MaxIDBytes || len(by.Reason) > toolcall.MaxTextBytes {
 				return usagef("--by or --reason is too long")
 			}
 			d, err := findDamagedJournal(env)

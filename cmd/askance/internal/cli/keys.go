@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func newKeysCommand(env *environment) *cobra.Command {
@@ -71,7 +71,7 @@ func printKeys(env *environment, k *keyfile.Keys) error {
 	return env.print(map[string]any{"space_key_id": k.ID(), "signing_key_id": k.SigningID(), "keys": k.Ring()}, tableText(env.out, []string{"ID", "PUBLIC KEY", "STATE"}, rows))
 }
 
-func keyState(e message.EngineKey, signing string) string {
+func keyState(e toolcall.EngineKey, signing string) string {
 	switch {
 	case e.ID == signing:
 		return "signs"
@@ -143,7 +143,7 @@ file, and to the list of the workers (askance worker --approver-keys).`,
 			if err != nil {
 				return err
 			}
-			return env.print(map[string]string{"file": args[0], "key_id": message.KeyID(pub), "public_key": message.FormatPublicKey(pub)}, message.FormatPublicKey(pub)+"\n")
+			return env.print(map[string]string{"file": args[0], "key_id": toolcall.KeyID(pub), "public_key": toolcall.FormatPublicKey(pub)}, toolcall.FormatPublicKey(pub)+"\n")
 		},
 	}
 }

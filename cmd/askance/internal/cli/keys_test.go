@@ -7,13 +7,13 @@ import (
 	"github.com/askance-dev/askance/bus/keyfile"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // keyList is what askance keys prints.
 type keyList struct {
-	Signing string          `json:"signing_key_id"`
-	Keys    message.KeyRing `json:"keys"`
+	Signing string           `json:"signing_key_id"`
+	Keys    toolcall.KeyRing `json:"keys"`
 }
 
 // TestKeys: a running engine signs with a new key, calls that wait with a
@@ -23,9 +23,9 @@ func TestKeys(t *testing.T) {
 	s := serve(t)
 	grant := func(id string) string {
 		t.Helper()
-		return decode[message.ShowReply](t, ok(t, "show", id, "--json", "--data", s.data)).Call.Attempt.Grant.KeyID
+		return decode[toolcall.ShowReply](t, ok(t, "show", id, "--json", "--data", s.data)).Call.Attempt.Grant.KeyID
 	}
-	public := func() message.KeySet {
+	public := func() toolcall.KeySet {
 		t.Helper()
 		set, err := keyfile.LoadPublic(filepath.Join(s.data, "engine.pub"))
 		if err != nil {

@@ -15,10 +15,11 @@ import (
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func newListCommand(env *environment) *cobra.Command {
-	var r message.ListRequest
+	var r toolcall.ListRequest
 	var states, phases []string
 	var blocked bool
 	c := &cobra.Command{
@@ -40,16 +41,16 @@ finished. With --json each call also has its state, which is AgentScope's coarse
 				}
 			}
 			if blocked {
-				phases = append(phases, string(message.PhaseBlocked))
+				phases = append(phases, string(toolcall.PhaseBlocked))
 			}
 			for _, p := range phases {
-				if r.Phases = append(r.Phases, message.Phase(p)); !slices.Contains(message.Phases(), message.Phase(p)) {
+				if r.Phases = append(r.Phases, toolcall.Phase(p)); !slices.Contains(toolcall.Phases(), toolcall.Phase(p)) {
 					return usagef("--phase %q: use %s", p, strings.Join(phaseWords(), ", "))
 				}
 			}
 			return nil
 		},
-		RunE: operation[message.ListRequest, message.ListReply]{role: message.RoleAuditor, call: listAll, request: always(&r), text: callsTable}.run(env),
+		RunE: operation[toolcall.ListRequest, toolcall.ListReply]{role: toolcall.RoleAuditor, call: listAll, request: always(&r), text: callsTable}.run(env),
 	}
 	env.cfg.bindClient(c)
 	f := c.Flags()
@@ -66,16 +67,16 @@ finished. With --json each call also has its state, which is AgentScope's coarse
 
 func phaseWords() []string {
 	var out []string
-	for _, p := range message.Phases() {
+	for _, p := range toolcall.Phases() {
 		out = append(out, string(p))
 	}
 	return out
 }
 
 // listAll reads all pages. It adds what each open approval request waits for.
-func listAll(ctx context.Context, c api.Caller, r message.ListRequest) (message.ListReply, error) {
+func listAll(ctx context.Context, c api.Caller, r toolcall.ListRequest) (toolcall.ListReply, error) {
 	calls, err := engine.ListAll(ctx, api.Methods{Caller: c}, r, 0)
-	out := message.ListReply{Calls: calls}
+	out := toolcall.ListReply{Calls: calls}
 	for _, c := range calls {
 		if w, open := c.Waiting(); open {
 			out.Waiting = append(out.Waiting, w)
@@ -84,7 +85,7 @@ func listAll(ctx context.Context, c api.Caller, r message.ListRequest) (message.
 	return out, err
 }
 
-func callsTable(out *term.Out, r message.ListRequest, reply message.ListReply) string {
+func callsTable(out *term.Out, r toolcall.ListRequest, reply toolcall.ListReply) string {
 	switch {
 	case len(reply.Calls) > 0:
 	case r.All:
@@ -107,13 +108,13 @@ func callsTable(out *term.Out, r message.ListRequest, reply message.ListReply) s
 }
 
 // phasePaint gives the colour of a call's phase.
-func phasePaint(out *term.Out, c *message.Call) func(string) string {
+func phasePaint(out *term.Out, c *toolcall.Call) func(string) string {
 	switch c.Phase() {
-	case message.PhaseAsking, message.PhaseBlocked:
+	case toolcall.PhaseAsking, toolcall.PhaseBlocked:
 		return out.Ask
-	case message.PhaseWaiting, message.PhaseReady, message.PhaseQueued, message.PhaseRunning, message.PhaseRetrying:
+	case toolcall.PhaseWaiting, toolcall.PhaseReady, toolcall.PhaseQueued, toolcall.PhaseRunning, toolcall.PhaseRetrying:
 		return out.Work
-	case message.PhaseFinished:
+	case toolcall.PhaseFinished:
 		if c.Result != nil && c.Result.State == message.ToolResultSuccess {
 			return out.Good
 		}
@@ -122,31 +123,31 @@ func phasePaint(out *term.Out, c *message.Call) func(string) string {
 }
 
 // waitsFor describes in a few words what a call waits for or how it ended.
-func waitsFor(c *message.Call) string {
+func waitsFor(c *toolcall.Call) string {
 	switch c.Phase() {
-	case message.PhaseFinished:
+	case toolcall.PhaseFinished:
 		if c.Result != nil {
 			return fmt.Sprintf("%s (%s)", c.Result.State, c.Cause)
 		}
 		return c.Cause
-	case message.PhaseBlocked:
+	case toolcall.PhaseBlocked:
 		return story.BlockedDetail(c)
-	case message.PhaseAsking:
+	case toolcall.PhaseAsking:
 		if c.Request != nil {
 			return votesSoFar(c) + term.SafeLine(c.Request.Text)
 		}
 		return "an approver"
-	case message.PhaseWaiting:
+	case toolcall.PhaseWaiting:
 		if c.Behind != "" {
 			return "waiting for the approval of " + term.SafeLine(string(c.Behind))
 		}
 		return "waiting for earlier calls of its reply"
-	case message.PhaseRetrying:
+	case toolcall.PhaseRetrying:
 		return "retry at " + c.RetryAt.Local().Format(time.TimeOnly)
-	case message.PhaseRunning:
+	case toolcall.PhaseRunning:
 		return "running on " + term.SafeLine(c.Attempt.Worker)
-	case message.PhaseQueued:
-		if c.Placement == message.PlaceExternal {
+	case toolcall.PhaseQueued:
+		if c.Placement == toolcall.PlaceExternal {
 			return "waiting for an external result"
 		}
 		return "waiting for a worker"
@@ -170,7 +171,7 @@ func age(d time.Duration) string {
 
 // waitingRows are the rows of an open approval request: who must agree, who cannot,
 // and what happens at which time.
-func waitingRows(out *term.Out, c *message.Call, row func(label, text string)) {
+func waitingRows(out *term.Out, c *toolcall.Call, row func(label, text string)) {
 	w, open := c.Waiting()
 	if !open {
 		return
@@ -200,7 +201,7 @@ func waitingRows(out *term.Out, c *message.Call, row func(label, text string)) {
 }
 
 // partText is one group of people that must agree.
-func partText(out *term.Out, p message.Part, t message.Tally) string {
+func partText(out *term.Out, p toolcall.Part, t toolcall.Tally) string {
 	text := fmt.Sprintf("%d of %s", t.Quorum, people(p.Users, p.Groups))
 	if p.Rule != "" {
 		text += " (rule " + term.SafeLine(p.Rule) + ")"
@@ -232,7 +233,7 @@ func people(users, groups []string) string {
 func moment(t time.Time) string { return t.Local().Format(time.DateTime) }
 
 // voteText is one response, and whether it still counts.
-func voteText(c *message.Call, v message.Vote) string {
+func voteText(c *toolcall.Call, v toolcall.Vote) string {
 	text := fmt.Sprintf("%s by %s, %s", v.Kind, term.SafeLine(asked.Actor(v.By)), moment(v.At))
 	if v.Edited {
 		text = "edit and " + text
@@ -243,14 +244,14 @@ func voteText(c *message.Call, v message.Vote) string {
 	if len(v.Groups) > 0 {
 		text += ", of " + term.SafeLine(strings.Join(v.Groups, ", ")) + " (" + term.SafeLine(v.GroupsFrom) + ")"
 	}
-	if !v.On(c.Digest) && v.Kind == message.ResponseApprove {
+	if !v.On(c.Digest) && v.Kind == toolcall.ResponseApprove {
 		text += "; void: the arguments changed"
 	}
 	return text
 }
 
 // votesSoFar counts the approvals of a request that needs several.
-func votesSoFar(c *message.Call) string {
+func votesSoFar(c *toolcall.Call) string {
 	w, open := c.Waiting()
 	if !open || w.Quorum == 1 && len(w.Parts) == 1 {
 		return ""
@@ -263,7 +264,7 @@ func votesSoFar(c *message.Call) string {
 }
 
 // stillAsksText says why a call still waits for approval after a response.
-func stillAsksText(c *message.Call) string {
+func stillAsksText(c *toolcall.Call) string {
 	if n := len(c.Votes); n > 0 && c.Votes[n-1].On(c.Digest) && !c.Votes[n-1].Edited {
 		return votesSoFar(c) + "waiting for other approvers, digest " + c.Digest
 	}

@@ -9,12 +9,12 @@ import (
 
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/internal/reveal"
-	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func newLoadCommand(env *environment) *cobra.Command {
-	var r message.LoadRequest
+	var r toolcall.LoadRequest
 	var since, until string
 	c := &cobra.Command{
 		Use:     "load",
@@ -39,7 +39,7 @@ askance serve limits reviewers with --reviewer-per-minute, --reviewer-per-hour a
 			r, err = loadWindow(since, until, time.Now())
 			return err
 		},
-		RunE: operation[message.LoadRequest, message.LoadReply]{role: message.RoleAuditor, call: api.Load.Call, request: always(&r), text: loadText}.run(env),
+		RunE: operation[toolcall.LoadRequest, toolcall.LoadReply]{role: toolcall.RoleAuditor, call: api.Load.Call, request: always(&r), text: loadText}.run(env),
 	}
 	env.cfg.bindClient(c)
 	c.Flags().StringVar(&since, "since", "", "only responses at this time or later: 24h (ago), 2026-03-01 or 2026-03-01T12:00:00Z")
@@ -48,8 +48,8 @@ askance serve limits reviewers with --reviewer-per-minute, --reviewer-per-hour a
 }
 
 // loadWindow reads the window of --since and --until.
-func loadWindow(since, until string, now time.Time) (message.LoadRequest, error) {
-	r := message.LoadRequest{V: 1}
+func loadWindow(since, until string, now time.Time) (toolcall.LoadRequest, error) {
+	r := toolcall.LoadRequest{V: 1}
 	var err error
 	if r.Since, err = ago("since", since, now); err != nil {
 		return r, err
@@ -83,7 +83,7 @@ func ago(flag, text string, now time.Time) (time.Time, error) {
 }
 
 // loadText is the load as a table, with totals and limits.
-func loadText(out *term.Out, _ message.LoadRequest, r message.LoadReply) string {
+func loadText(out *term.Out, _ toolcall.LoadRequest, r toolcall.LoadReply) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d open approval requests, %d of them for any approver\n", r.Open, r.Unassigned)
 	if text := limitsText(r.Limits); text != "" {
@@ -112,7 +112,7 @@ func loadText(out *term.Out, _ message.LoadRequest, r message.LoadReply) string 
 // hasty is the share of responses within two seconds that is highlighted.
 const hasty = 0.5
 
-func loadRow(out *term.Out, name string, r message.ReviewerLoad, lastMinute, lastHour string) []string {
+func loadRow(out *term.Out, name string, r toolcall.ReviewerLoad, lastMinute, lastHour string) []string {
 	approved, median, fast := "-", "-", "-"
 	if r.Responded > 0 {
 		approved = percent(r.ApproveRate())
@@ -138,7 +138,7 @@ func took(d time.Duration) string {
 }
 
 // windowText describes the window of the responses; "" without one.
-func windowText(r message.LoadReply) string {
+func windowText(r toolcall.LoadReply) string {
 	var out []string
 	if !r.Since.IsZero() {
 		out = append(out, "from "+r.Since.Local().Format(time.DateTime))
@@ -152,7 +152,7 @@ func windowText(r message.LoadReply) string {
 	return "responses " + strings.Join(out, " and ")
 }
 
-func limitsText(l message.ReviewerLimits) string {
+func limitsText(l toolcall.ReviewerLimits) string {
 	var out []string
 	if l.PerMinute > 0 {
 		out = append(out, fmt.Sprintf("%d responses a minute", l.PerMinute))

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // limitedServe serves the test's rules with limits of reviewers and metrics.
@@ -34,7 +34,7 @@ func TestLoad(t *testing.T) {
 	ok(t, "approve", "c1", "--data", s.data, "--as", "ann", "--yes")
 	ok(t, "reject", "c2", "--data", s.data, "--as", "ann", "--yes")
 
-	r := decode[message.LoadReply](t, ok(t, "load", "--json", "--data", s.data))
+	r := decode[toolcall.LoadReply](t, ok(t, "load", "--json", "--data", s.data))
 	if r.Open != 2 || r.Unassigned != 1 || len(r.People) != 2 || r.Limits.PerMinute != 2 {
 		t.Fatalf("load: %+v", r)
 	}
@@ -53,7 +53,7 @@ func TestLoad(t *testing.T) {
 		window   string
 		answered int
 	}{{"--since 1h", 2}, {"--until 1h", 0}, {"--since 2001-02-03 --until 2001-02-04", 0}, {"--since 2001-02-03T04:05:06Z", 2}, {"--since 1h --until 0s", 2}} {
-		r := decode[message.LoadReply](t, ok(t, append([]string{"load", "--json", "--data", s.data}, strings.Fields(tc.window)...)...))
+		r := decode[toolcall.LoadReply](t, ok(t, append([]string{"load", "--json", "--data", s.data}, strings.Fields(tc.window)...)...))
 		n := 0
 		for _, p := range r.People {
 			n += p.Responded
@@ -82,7 +82,7 @@ func TestLoad(t *testing.T) {
 	s.stop()
 	fails(t, cli.ExitUnavailable, "the limit is 2", "approve", "c3", "--data", s.data, "--as", "ann", "--yes")
 	for _, since := range []string{"", "1h"} {
-		if r := decode[message.LoadReply](t, ok(t, "load", "--json", "--data", s.data, "--since", since)); r.Open != 2 || r.People[0].Responded != 2 {
+		if r := decode[toolcall.LoadReply](t, ok(t, "load", "--json", "--data", s.data, "--since", since)); r.Open != 2 || r.People[0].Responded != 2 {
 			t.Errorf("without a server: %+v", r)
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 	"github.com/askance-dev/askance/internal/clitest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // TestMain lets the test binary stand in for askance itself: the demo starts
@@ -234,7 +235,7 @@ func (s *served) bot() *bus.Client {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(nc.Close)
-	c, err := bus.NewClient(nc, "default", message.Principal{Role: message.RoleRuntime, Name: "bot"})
+	c, err := bus.NewClient(nc, "default", toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -242,9 +243,9 @@ func (s *served) bot() *bus.Client {
 }
 
 // propose proposes one call in a reply of the session s1.
-func (s *served) propose(reply, id, tool, input string) *message.Call {
+func (s *served) propose(reply, id, tool, input string) *toolcall.Call {
 	s.t.Helper()
-	r, err := s.bot().Propose(s.t.Context(), message.ProposeRequest{
+	r, err := s.bot().Propose(s.t.Context(), toolcall.ProposeRequest{
 		V: 1, Session: "s1", Reply: message.ReplyID(reply), Agent: "agent", Calls: []message.ToolCallBlock{{ID: message.CallID(id), Name: tool, Input: input}},
 	})
 	if err != nil {
@@ -254,10 +255,10 @@ func (s *served) propose(reply, id, tool, input string) *message.Call {
 }
 
 // finished waits for a call's end.
-func (s *served) finished(id string) *message.Call {
+func (s *served) finished(id string) *toolcall.Call {
 	s.t.Helper()
 	for {
-		r, err := s.bot().Wait(s.t.Context(), message.WaitRequest{V: 1, Session: "s1", Reply: "r1", Calls: []message.CallID{message.CallID(id)}})
+		r, err := s.bot().Wait(s.t.Context(), toolcall.WaitRequest{V: 1, Session: "s1", Reply: "r1", Calls: []message.CallID{message.CallID(id)}})
 		if err != nil {
 			s.t.Fatal(err)
 		}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 	"github.com/askance-dev/askance/internal/reveal"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // oddFiles makes what is no file, one of each, and gives their paths with what is
@@ -207,7 +207,7 @@ func TestHostileText(t *testing.T) {
 	shown("delegate", id, "--to", "ann-"+hostile, "--note", hostile, "--yes")
 	shown("show", id)
 	shown("list", "--all")
-	if got := decode[message.ShowReply](t, ok(t, "show", id, "--json", "--data", s.data)).Call; string(got.Call) != id || got.Input != input {
+	if got := decode[toolcall.ShowReply](t, ok(t, "show", id, "--json", "--data", s.data)).Call; string(got.Call) != id || got.Input != input {
 		t.Errorf("show --json has %q with %q", got.Call, got.Input)
 	}
 	if r := run(t, "__complete", "show", "", "--data", s.data); strings.Contains(r.out, "c-") {

@@ -12,11 +12,12 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func newResolveCommand(env *environment) *cobra.Command {
 	var ad address
-	var r message.ResolveRequest
+	var r toolcall.ResolveRequest
 	var output string
 	outcomes := []string{"happened", "did_not_happen", "run_again"}
 	c := &cobra.Command{
@@ -38,12 +39,12 @@ happened, then resolve the call:
 			if r.Outcome == "" {
 				return usagef("--outcome is missing: use happened, did_not_happen or run_again")
 			}
-			r.Output, err = env.readText("--output", output, message.MaxOutputBytes)
+			r.Output, err = env.readText("--output", output, toolcall.MaxOutputBytes)
 			return err
 		},
-		RunE: operation[message.ResolveRequest, *message.Call]{
-			role: message.RoleOperator, call: api.Resolve.Call, text: outcomeLine[message.ResolveRequest],
-			request: onCall(&ad, func(call *message.Call) (message.ResolveRequest, error) {
+		RunE: operation[toolcall.ResolveRequest, *toolcall.Call]{
+			role: toolcall.RoleOperator, call: api.Resolve.Call, text: outcomeLine[toolcall.ResolveRequest],
+			request: onCall(&ad, func(call *toolcall.Call) (toolcall.ResolveRequest, error) {
 				r.V, r.Key = 1, call.Key
 				if r.Attempt == 0 {
 					r.Attempt = call.Attempt.Number
@@ -72,10 +73,10 @@ func newRevokeCommand(env *environment) *cobra.Command {
 		Example:           `  askance revoke call_42 --reason "wrong customer"`,
 		Args:              oneCall(&ad),
 		ValidArgsFunction: env.completeCalls(message.ToolCallSubmitted, message.ToolCallAllowed),
-		RunE: operation[message.RevokeRequest, *message.Call]{
-			role: message.RoleOperator, call: api.Revoke.Call, text: outcomeLine[message.RevokeRequest],
-			request: onCall(&ad, func(call *message.Call) (message.RevokeRequest, error) {
-				return message.RevokeRequest{V: 1, Key: call.Key, Reason: reason}, nil
+		RunE: operation[toolcall.RevokeRequest, *toolcall.Call]{
+			role: toolcall.RoleOperator, call: api.Revoke.Call, text: outcomeLine[toolcall.RevokeRequest],
+			request: onCall(&ad, func(call *toolcall.Call) (toolcall.RevokeRequest, error) {
+				return toolcall.RevokeRequest{V: 1, Key: call.Key, Reason: reason}, nil
 			}),
 		}.run(env),
 	}
@@ -102,13 +103,13 @@ starts afterwards, and workers get the order to stop running calls.`,
 			}
 			return oneCall(&ad)(c, args)
 		},
-		RunE: operation[message.InterruptRequest, message.InterruptReply]{
-			role: message.RoleOperator, call: api.Interrupt.Call,
-			request: func(ctx context.Context, l *link, _ []string) (message.InterruptRequest, error) {
+		RunE: operation[toolcall.InterruptRequest, toolcall.InterruptReply]{
+			role: toolcall.RoleOperator, call: api.Interrupt.Call,
+			request: func(ctx context.Context, l *link, _ []string) (toolcall.InterruptRequest, error) {
 				session, reply, err := findReply(ctx, l, &ad)
-				return message.InterruptRequest{V: 1, Session: session, Reply: reply, Reason: reason}, err
+				return toolcall.InterruptRequest{V: 1, Session: session, Reply: reply, Reason: reason}, err
 			},
-			text: func(out *term.Out, r message.InterruptRequest, reply message.InterruptReply) string {
+			text: func(out *term.Out, r toolcall.InterruptRequest, reply toolcall.InterruptReply) string {
 				text := fmt.Sprintf("Reply %s interrupted, %d open calls ended.\n", term.SafeLine(string(r.Session)+"/"+string(r.Reply)), len(reply.Calls))
 				for _, call := range reply.Calls {
 					text += outcomeText(out, call) + "\n"
@@ -133,7 +134,7 @@ func findReply(ctx context.Context, c engine.Client, ad *address) (message.Sessi
 		return call.Session, call.Reply, nil
 	}
 	session, reply := message.SessionID(ad.session), message.ReplyID(ad.reply)
-	calls, err := c.List(ctx, message.ListRequest{V: 1, Session: session, Reply: reply, All: true, Limit: 1})
+	calls, err := c.List(ctx, toolcall.ListRequest{V: 1, Session: session, Reply: reply, All: true, Limit: 1})
 	if err == nil && len(calls.Calls) == 0 {
 		err = &message.Error{Code: message.CodeNotFound, Op: "interrupt", What: fmt.Sprintf("the reply %s/%s has no calls", session, reply), Hint: "askance list --all shows all calls"}
 	}
@@ -141,7 +142,7 @@ func findReply(ctx context.Context, c engine.Client, ad *address) (message.Sessi
 }
 
 func newPreviewCommand(env *environment) *cobra.Command {
-	var r message.ProposeRequest
+	var r toolcall.ProposeRequest
 	var input string
 	c := &cobra.Command{
 		Use:   "preview TOOL",
@@ -162,12 +163,12 @@ askance policy explain shows the rules of a rule file without an engine.`,
 			return nil
 		},
 		PreRunE: func(*cobra.Command, []string) error {
-			text, err := env.readText("--args", input, message.MaxInputBytes)
+			text, err := env.readText("--args", input, toolcall.MaxInputBytes)
 			r.V, r.Calls[0].Input = 1, strings.TrimSpace(text)
 			return err
 		},
-		RunE: operation[message.ProposeRequest, api.PreviewReply]{
-			role: message.RoleAuditor, call: api.Preview.Call, request: always(&r), text: previewText,
+		RunE: operation[toolcall.ProposeRequest, api.PreviewReply]{
+			role: toolcall.RoleAuditor, call: api.Preview.Call, request: always(&r), text: previewText,
 		}.run(env),
 	}
 	env.cfg.bindClient(c)
@@ -179,7 +180,7 @@ askance policy explain shows the rules of a rule file without an engine.`,
 	return c
 }
 
-func previewText(out *term.Out, _ message.ProposeRequest, reply api.PreviewReply) string {
+func previewText(out *term.Out, _ toolcall.ProposeRequest, reply api.PreviewReply) string {
 	var b strings.Builder
 	for _, c := range reply.Calls {
 		tool := out.Bold(term.SafeLine(c.Tool))

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 const putRules = `version: 1
@@ -61,7 +61,7 @@ func TestPolicyPut(t *testing.T) {
 	for n := 1; ; n++ { // until the engine has taken it
 		id := "c" + strconv.Itoa(n)
 		s.propose("r1", id, "pay", `{"cents":500}`)
-		c := decode[message.ShowReply](t, ok(t, "show", id, "--json", "--data", s.data)).Call
+		c := decode[toolcall.ShowReply](t, ok(t, "show", id, "--json", "--data", s.data)).Call
 		if c.Decision != nil && c.Decision.Rule == "big" {
 			break
 		}

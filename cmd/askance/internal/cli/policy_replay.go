@@ -12,9 +12,9 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/plainfile"
-	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/permission/corpus"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // calling are the flags that select the calls of a comparison.
@@ -187,12 +187,12 @@ func readFileCalls(env *environment, path string) ([]corpus.Call, error) {
 }
 
 func readJournalCalls(ctx context.Context, env *environment) ([]corpus.Call, error) {
-	l, err := env.connect(ctx, message.RoleAuditor)
+	l, err := env.connect(ctx, toolcall.RoleAuditor)
 	if err != nil {
 		return nil, err
 	}
 	defer l.Close()
-	calls, err := engine.ListAll(ctx, l, message.ListRequest{All: true}, 0)
+	calls, err := engine.ListAll(ctx, l, toolcall.ListRequest{All: true}, 0)
 	if err != nil {
 		return nil, err
 	}

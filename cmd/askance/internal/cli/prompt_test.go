@@ -16,6 +16,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/story"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // asking is an asker whose person types what is given, line by line.
@@ -28,24 +29,24 @@ func asking(t *testing.T, typed string) (*asker, *bytes.Buffer) {
 	return &asker{env: env, story: story.New(env.out, time.Now())}, &out
 }
 
-func askedCall() *message.Call {
-	return &message.Call{
-		Key:  message.Key{Space: "default", Session: "s", Reply: "r", Call: "c"},
+func askedCall() *toolcall.Call {
+	return &toolcall.Call{
+		Key:  toolcall.Key{Space: "default", Session: "s", Reply: "r", Call: "c"},
 		Tool: "refund", Input: `{"cents":500}`, State: message.ToolCallAsking, Digest: "sha256:00",
-		Request: &message.ApprovalRequest{Text: "Refund 500 cents?"}, Decision: &message.Decision{Behavior: message.BehaviorAsk, Reason: "because"},
+		Request: &toolcall.ApprovalRequest{Text: "Refund 500 cents?"}, Decision: &toolcall.Decision{Behavior: message.BehaviorAsk, Reason: "because"},
 	}
 }
 
 func TestAskerChoices(t *testing.T) {
 	for _, tc := range []struct {
 		name, typed string
-		want        message.Response
+		want        toolcall.Response
 		err         error
 	}{
-		{"approve", "1\n", message.Response{Kind: message.ResponseApprove}, nil},
-		{"reject", "3\ntoo much\n", message.Response{Kind: message.ResponseReject, Feedback: "too much"}, nil},
-		{"answer", "4\ndone by hand\n", message.Response{Kind: message.ResponseRespond, Output: "done by hand"}, nil},
-		{"leave", "5\n", message.Response{}, errAborted},
+		{"approve", "1\n", toolcall.Response{Kind: toolcall.ResponseApprove}, nil},
+		{"reject", "3\ntoo much\n", toolcall.Response{Kind: toolcall.ResponseReject, Feedback: "too much"}, nil},
+		{"answer", "4\ndone by hand\n", toolcall.Response{Kind: toolcall.ResponseRespond, Output: "done by hand"}, nil},
+		{"leave", "5\n", toolcall.Response{}, errAborted},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			k, out := asking(t, tc.typed)
@@ -71,7 +72,7 @@ func TestAskerChoices(t *testing.T) {
 }
 
 func TestScriptApproves(t *testing.T) {
-	if a, err := (scripted{}).SubmitResponse(t.Context(), askedCall(), nil); err != nil || a.Kind != message.ResponseApprove {
+	if a, err := (scripted{}).SubmitResponse(t.Context(), askedCall(), nil); err != nil || a.Kind != toolcall.ResponseApprove {
 		t.Errorf("Answer = %+v, %v", a, err)
 	}
 	refused := errors.New("refused")
@@ -90,7 +91,7 @@ func TestScriptApproves(t *testing.T) {
 func TestEditorGetsJSON(t *testing.T) {
 	t.Setenv("VISUAL", "")
 	t.Setenv("EDITOR", "sed -i s/500/400/")
-	call := &message.Call{Input: "{\"to\":\"\u202eann\u007f\",\"cents\":500}"}
+	call := &toolcall.Call{Input: "{\"to\":\"\u202eann\u007f\",\"cents\":500}"}
 	text, err := readEditedInput(t.Context(), &environment{}, call, "")
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/askance-dev/askance/cmd/askance/internal/terms"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // memory is the standing approval that an approval asks for.
@@ -35,7 +36,7 @@ func (m *memory) flags() {
 
 // into completes an approval. Offered rules without terms use the field that every
 // AgentScope client has. Only the engine knows the rules of an edited call.
-func (m *memory) into(response *message.Response, call *message.Call, now time.Time) error {
+func (m *memory) into(response *toolcall.Response, call *toolcall.Call, now time.Time) error {
 	named := slices.ContainsFunc([]string{"scope", "until", "uses", "budget", "rule"}, m.cmd.Flags().Changed)
 	switch {
 	case !m.remember && named:
@@ -46,7 +47,7 @@ func (m *memory) into(response *message.Response, call *message.Call, now time.T
 		response.Rules = call.Suggested
 		return nil
 	}
-	t := message.StandingTerms{Uses: m.uses}
+	t := toolcall.StandingTerms{Uses: m.uses}
 	var err error
 	if t.Scope, err = terms.Scope(m.scope); err != nil {
 		return usagef("--scope %w", err)
@@ -99,11 +100,11 @@ func (s *signing) load() (*signer, error) {
 }
 
 // keyID names the key as lists of approvers do.
-func (s *signer) keyID() string { return message.KeyID(s.key.Public().(ed25519.PublicKey)) }
+func (s *signer) keyID() string { return toolcall.KeyID(s.key.Public().(ed25519.PublicKey)) }
 
 // sign signs the approval of what the person reviewed. It computes the digest itself
 // and trusts no digest of the engine.
-func (s *signer) sign(call *message.Call, now time.Time) (*message.ApproverSignature, error) {
+func (s *signer) sign(call *toolcall.Call, now time.Time) (*toolcall.ApproverSignature, error) {
 	digest, err := call.Request.Digest()
 	if err != nil {
 		return nil, err
@@ -111,5 +112,5 @@ func (s *signer) sign(call *message.Call, now time.Time) (*message.ApproverSigna
 	if digest != call.Digest || call.Request.Key != call.Key || call.Request.Tool != call.Tool {
 		return nil, &message.Error{Code: message.CodeForbidden, Op: "sign", What: "the digest does not match the approval request that the engine sent", Hint: "do not approve the call, and tell the operator of the engine"}
 	}
-	return message.SignApproval(*call.Request, s.as, now.Add(s.lasts), s.key)
+	return toolcall.SignApproval(*call.Request, s.as, now.Add(s.lasts), s.key)
 }

@@ -32,7 +32,7 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // IO is what a command reads from and writes to.
@@ -126,7 +126,7 @@ func (env *environment) prepare(c *cobra.Command) error {
 		return err
 	}
 	if f := c.Flags().Lookup("space"); f != nil && f.Changed && f.Value.Type() == "string" {
-		if err := bus.CheckSpace(message.SpaceID(f.Value.String())); err != nil {
+		if err := bus.CheckSpace(toolcall.SpaceID(f.Value.String())); err != nil {
 			return err
 		}
 	}

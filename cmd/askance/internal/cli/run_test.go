@@ -12,6 +12,7 @@ import (
 
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func TestWorkerRunsACommand(t *testing.T) {
@@ -53,7 +54,7 @@ func TestOffline(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(s.data, "endpoint")); err == nil {
 		t.Error("a stopped server left its endpoint behind")
 	}
-	if n := len(decode[message.ListReply](t, ok(t, "list", "--json", "--data", s.data)).Calls); n != 2 {
+	if n := len(decode[toolcall.ListReply](t, ok(t, "list", "--json", "--data", s.data)).Calls); n != 2 {
 		t.Errorf("%d open calls, want 2", n)
 	}
 	// As after a kill: the file is there, the server is not.
@@ -132,7 +133,7 @@ func TestDemo(t *testing.T) {
 	if out := ok(t, "list", "--data", data); out != "No open calls.\n" {
 		t.Errorf("list printed %q", out)
 	}
-	if n := len(decode[message.ListReply](t, ok(t, "list", "--all", "--json", "--data", data)).Calls); n != 5 {
+	if n := len(decode[toolcall.ListReply](t, ok(t, "list", "--all", "--json", "--data", data)).Calls); n != 5 {
 		t.Errorf("%d calls, want 5", n)
 	}
 	if out := ok(t, "show", "call_refund", "--data", data); !strings.Contains(out, "refunded 249.00 EUR") {

@@ -12,7 +12,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/metrics"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/web"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // serving is what askance serve is told besides its settings.
@@ -119,7 +119,7 @@ func serveUntilStopped(ctx context.Context, env *environment, n *node.Node, cfg 
 	}
 	scrape := ""
 	if d.metrics != nil {
-		m := metrics.Serve(d.metrics, n.Engine().As(message.Principal{Role: message.RoleAuditor, Name: "askance-metrics"}), env.cfg.MetricsWindow, own...)
+		m := metrics.Serve(d.metrics, n.Engine().As(toolcall.Principal{Role: toolcall.RoleAuditor, Name: "askance-metrics"}), env.cfg.MetricsWindow, own...)
 		defer func() { _ = m.Close() }() // metrics lose nothing
 		scrape = m.URL()
 	}

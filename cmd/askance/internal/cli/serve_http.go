@@ -14,7 +14,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/web"
 	"github.com/askance-dev/askance/gateway/auth"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // maxSecret bounds a file with a secret, in bytes.
@@ -77,14 +77,14 @@ func (cfg *config) provider(o *auth.OIDCConfig) error {
 }
 
 // rolesOf reads the pairs of a flag that gives roles.
-func rolesOf(flag, who string, pairs []string) (map[string][]message.Role, error) {
-	all := map[string][]message.Role{}
+func rolesOf(flag, who string, pairs []string) (map[string][]toolcall.Role, error) {
+	all := map[string][]toolcall.Role{}
 	for _, pair := range pairs {
 		name, role, ok := cutLast(pair, "=")
 		if !ok || name == "" {
 			return nil, usagef("%s is %q, use %s=ROLE", flag, pair, who)
 		}
-		all[name] = append(all[name], message.Role(role))
+		all[name] = append(all[name], toolcall.Role(role))
 	}
 	return all, nil
 }

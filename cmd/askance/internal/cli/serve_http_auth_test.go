@@ -18,6 +18,7 @@ import (
 
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // send sends one request to a server; headers are pairs.
@@ -44,15 +45,15 @@ func (s *served) send(method, path, body string, headers ...string) (int, string
 }
 
 // approve approves the call of reply r1 over HTTP.
-func (s *served) approve(c *message.Call, headers ...string) (int, string) {
+func (s *served) approve(c *toolcall.Call, headers ...string) (int, string) {
 	s.t.Helper()
 	return s.send(http.MethodPost, "/v1/calls/s1/r1/"+string(c.Call)+"/response", `{"kind":"approve","digest":"`+c.Digest+`"}`, append(headers, "Idempotency-Key", fmt.Sprint(time.Now().UnixNano()))...)
 }
 
 // call is the call c1 as the command line shows it.
-func (s *served) call(args ...string) *message.Call {
+func (s *served) call(args ...string) *toolcall.Call {
 	s.t.Helper()
-	return decode[message.ShowReply](s.t, ok(s.t, append([]string{"show", "c1", "--json", "--data", s.data}, args...)...)).Call
+	return decode[toolcall.ShowReply](s.t, ok(s.t, append([]string{"show", "c1", "--json", "--data", s.data}, args...)...)).Call
 }
 
 // TestHTTPDemandsTokensOnceLoginsExist: askance creds init closes HTTP to all
@@ -111,7 +112,7 @@ func TestHTTPDemandsTokensOnceLoginsExist(t *testing.T) {
 	if code, text := s.approve(c, "Authorization", "Bearer "+token); code != http.StatusOK {
 		t.Fatalf("an approval with a token: %d %s", code, text)
 	}
-	if votes := s.call("--as", "ann").Votes; len(votes) != 1 || votes[0].By != (message.Principal{Role: message.RoleApprover, Name: "ann", Auth: "http-token"}) {
+	if votes := s.call("--as", "ann").Votes; len(votes) != 1 || votes[0].By != (toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann", Auth: "http-token"}) {
 		t.Errorf("the votes are %+v", votes)
 	}
 }

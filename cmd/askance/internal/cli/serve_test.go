@@ -12,7 +12,7 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // TestServeStaysOnLoopback: the embedded server proves nobody's name, so that
@@ -199,7 +199,7 @@ func TestDirectory(t *testing.T) {
 			t.Fatalf("exit %d\n%s", r.code, r.err)
 		}
 	}
-	c := decode[message.ShowReply](t, ok(t, "show", "c1", "--json", "--data", s.data)).Call
+	c := decode[toolcall.ShowReply](t, ok(t, "show", "c1", "--json", "--data", s.data)).Call
 	if v := c.Votes[0]; v.By.Name != "ann" || v.By.Auth != "nats-subject" || v.GroupsFrom != "file" || !slices.Equal(v.Groups, []string{"finance"}) {
 		t.Errorf("the vote is %+v", v)
 	}

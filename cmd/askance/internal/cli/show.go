@@ -15,6 +15,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func newShowCommand(env *environment) *cobra.Command {
@@ -34,8 +35,8 @@ call was decided at the time.`,
 		Args:              oneCall(&ad),
 		ValidArgsFunction: env.completeCalls(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return env.withCall(c.Context(), message.RoleAuditor, &ad, func(l *link, call *message.Call) error {
-				r, err := l.Show(c.Context(), message.ShowRequest{V: 1, Key: call.Key})
+			return env.withCall(c.Context(), toolcall.RoleAuditor, &ad, func(l *link, call *toolcall.Call) error {
+				r, err := l.Show(c.Context(), toolcall.ShowRequest{V: 1, Key: call.Key})
 				if err != nil {
 					return err
 				}
@@ -70,7 +71,7 @@ call was decided at the time.`,
 }
 
 // callText is a call in full: everything that a person needs to decide about it.
-func callText(out *term.Out, c *message.Call) string {
+func callText(out *term.Out, c *toolcall.Call) string {
 	s := newSheet(out, 10, fmt.Sprintf("%s %s, %s", out.Name(term.SafeLine(string(c.Call))), out.Bold(term.SafeLine(c.Tool)), phasePaint(out, c)(string(c.Phase()))))
 	row := s.row
 	row("address", term.SafeLine(keyPath(c.Key)))
@@ -120,7 +121,7 @@ func callText(out *term.Out, c *message.Call) string {
 }
 
 // runsText is where and how long a call runs by the rules.
-func runsText(d *message.Decision) string {
+func runsText(d *toolcall.Decision) string {
 	var parts []string
 	if d.Route != "" {
 		parts = append(parts, "on "+term.SafeLine(d.Route))
@@ -131,7 +132,7 @@ func runsText(d *message.Decision) string {
 	return strings.Join(parts, ", ")
 }
 
-func attemptText(c *message.Call) string {
+func attemptText(c *toolcall.Call) string {
 	at := c.Attempt
 	text := fmt.Sprintf("%d, %s", at.Number, c.Placement)
 	switch {
@@ -146,7 +147,7 @@ func attemptText(c *message.Call) string {
 	return text
 }
 
-func historyText(out *term.Out, entries []message.HistoryEntry) string {
+func historyText(out *term.Out, entries []toolcall.HistoryEntry) string {
 	var b strings.Builder
 	b.WriteString(out.Dim("  history") + "\n")
 	for _, e := range entries {
@@ -168,17 +169,17 @@ func historyText(out *term.Out, entries []message.HistoryEntry) string {
 
 // shown is what show --json prints.
 type shown struct {
-	message.ShowReply
-	Explain *message.ExplainReply `json:"explain,omitzero"`
+	toolcall.ShowReply
+	Explain *toolcall.ExplainReply `json:"explain,omitzero"`
 }
 
 // explainCall asks for the explanation of a call, if why says so or if standing
 // approvals allowed the call.
-func explainCall(ctx context.Context, c engine.Client, call *message.Call, why bool) (*message.ExplainReply, error) {
+func explainCall(ctx context.Context, c engine.Client, call *toolcall.Call, why bool) (*toolcall.ExplainReply, error) {
 	if !why && len(call.Decision.StandingApprovals()) == 0 {
 		return nil, nil
 	}
-	x, err := c.Explain(ctx, message.ExplainRequest{V: 1, Key: call.Key})
+	x, err := c.Explain(ctx, toolcall.ExplainRequest{V: 1, Key: call.Key})
 	if err != nil {
 		return nil, err
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/explain"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/internal/asked"
-	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func newStandingCommand(env *environment) *cobra.Command {
@@ -27,15 +27,15 @@ Rules of the policy are not standing approvals: see askance policy.`,
 }
 
 func newStandingListCommand(env *environment) *cobra.Command {
-	r := message.StandingApprovalsRequest{V: 1}
+	r := toolcall.StandingApprovalsRequest{V: 1}
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List standing approvals in force",
 		Example: `  askance standing list
   askance standing list --all --tool pay --json`,
 		Args: noArgs,
-		RunE: operation[message.StandingApprovalsRequest, message.StandingApprovalsReply]{
-			role: message.RoleAuditor, call: listStandingApprovals, request: always(&r), text: standingApprovalsTable,
+		RunE: operation[toolcall.StandingApprovalsRequest, toolcall.StandingApprovalsReply]{
+			role: toolcall.RoleAuditor, call: listStandingApprovals, request: always(&r), text: standingApprovalsTable,
 		}.run(env),
 	}
 	env.cfg.bindClient(c)
@@ -45,8 +45,8 @@ func newStandingListCommand(env *environment) *cobra.Command {
 }
 
 // listStandingApprovals reads all pages.
-func listStandingApprovals(ctx context.Context, c api.Caller, r message.StandingApprovalsRequest) (message.StandingApprovalsReply, error) {
-	out := message.StandingApprovalsReply{StandingApprovals: []*message.StandingApproval{}}
+func listStandingApprovals(ctx context.Context, c api.Caller, r toolcall.StandingApprovalsRequest) (toolcall.StandingApprovalsReply, error) {
+	out := toolcall.StandingApprovalsReply{StandingApprovals: []*toolcall.StandingApproval{}}
 	for {
 		page, err := api.Standings.Call(ctx, c, r)
 		if err != nil {
@@ -59,7 +59,7 @@ func listStandingApprovals(ctx context.Context, c api.Caller, r message.Standing
 	}
 }
 
-func standingApprovalsTable(out *term.Out, _ message.StandingApprovalsRequest, reply message.StandingApprovalsReply) string {
+func standingApprovalsTable(out *term.Out, _ toolcall.StandingApprovalsRequest, reply toolcall.StandingApprovalsReply) string {
 	if len(reply.StandingApprovals) == 0 {
 		return "No standing approvals.\n"
 	}
@@ -79,10 +79,10 @@ func newStandingShowCommand(env *environment) *cobra.Command {
 		Short:   "Show a standing approval: its limits, who granted it, and the calls it allowed",
 		Example: `  askance standing show sta_1f2e3d4c5b6a7988`,
 		Args:    oneStanding,
-		RunE: operation[message.ShowStandingApprovalRequest, message.ShowStandingApprovalReply]{
-			role: message.RoleAuditor, call: api.ShowStandingApproval.Call, text: standingApprovalText,
-			request: func(_ context.Context, _ *link, args []string) (message.ShowStandingApprovalRequest, error) {
-				return message.ShowStandingApprovalRequest{V: 1, ID: message.StandingID(args[0])}, nil
+		RunE: operation[toolcall.ShowStandingApprovalRequest, toolcall.ShowStandingApprovalReply]{
+			role: toolcall.RoleAuditor, call: api.ShowStandingApproval.Call, text: standingApprovalText,
+			request: func(_ context.Context, _ *link, args []string) (toolcall.ShowStandingApprovalRequest, error) {
+				return toolcall.ShowStandingApprovalRequest{V: 1, ID: toolcall.StandingID(args[0])}, nil
 			},
 		}.run(env),
 	}
@@ -93,7 +93,7 @@ func newStandingShowCommand(env *environment) *cobra.Command {
 var oneStanding = wantArgs(1, "one standing approval; askance standing list shows the ids")
 
 // standingApprovalText is a standing approval in full.
-func standingApprovalText(out *term.Out, _ message.ShowStandingApprovalRequest, r message.ShowStandingApprovalReply) string {
+func standingApprovalText(out *term.Out, _ toolcall.ShowStandingApprovalRequest, r toolcall.ShowStandingApprovalReply) string {
 	l := r.Standing
 	s := newSheet(out, 10, out.Name(term.SafeLine(string(l.ID)))+", "+explain.State(out, l))
 	s.row("allows", asked.Allows(l))
@@ -134,15 +134,15 @@ revoke it again changes nothing.`,
   askance standing revoke sta_1f2e3d4c5b6a7988 --approver --as ann`,
 		Args: oneStanding,
 		RunE: func(c *cobra.Command, args []string) error {
-			o := operation[message.RevokeStandingApprovalRequest, *message.StandingApproval]{
-				role: message.RoleOperator, call: api.RevokeStandingApproval.Call,
-				request: always(&message.RevokeStandingApprovalRequest{V: 1, ID: message.StandingID(args[0]), Reason: reason}),
-				text: func(out *term.Out, _ message.RevokeStandingApprovalRequest, after *message.StandingApproval) string {
+			o := operation[toolcall.RevokeStandingApprovalRequest, *toolcall.StandingApproval]{
+				role: toolcall.RoleOperator, call: api.RevokeStandingApproval.Call,
+				request: always(&toolcall.RevokeStandingApprovalRequest{V: 1, ID: toolcall.StandingID(args[0]), Reason: reason}),
+				text: func(out *term.Out, _ toolcall.RevokeStandingApprovalRequest, after *toolcall.StandingApproval) string {
 					return out.Name(term.SafeLine(string(after.ID))) + " is " + explain.State(out, after) + "\n"
 				},
 			}
 			if grantor {
-				o.role = message.RoleApprover
+				o.role = toolcall.RoleApprover
 			}
 			return o.run(env)(c, args)
 		},

@@ -7,6 +7,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 const memoryRules = `
@@ -39,7 +40,7 @@ func TestRememberOnTerms(t *testing.T) {
 	fails(t, cli.ExitUsage, "write a duration", append([]string{"approve", "c1", "--yes", "--remember", "--until", "tomorrow"}, at...)...)
 	fails(t, cli.ExitUsage, "use call_like", append([]string{"approve", "c1", "--yes", "--remember", "--scope", "world"}, at...)...)
 	fails(t, cli.ExitUsage, "pass --remember", append([]string{"approve", "c1", "--yes", "--uses", "2"}, at...)...)
-	given := decode[message.Call](t, ok(t, append([]string{"approve", "c1", "--yes", "--json", "--remember", "--scope", "space", "--until", "30m", "--uses", "2", "--budget", "args.cents=1500"}, at...)...))
+	given := decode[toolcall.Call](t, ok(t, append([]string{"approve", "c1", "--yes", "--json", "--remember", "--scope", "space", "--until", "30m", "--uses", "2", "--budget", "args.cents=1500"}, at...)...))
 	if len(given.StandingApprovals) != 1 {
 		t.Fatalf("the approved call gives %+v", given.StandingApprovals)
 	}
@@ -55,7 +56,7 @@ func TestRememberOnTerms(t *testing.T) {
 		t.Errorf("show --explain printed %q", out)
 	}
 	var why struct {
-		Explain message.ExplainReply `json:"explain"`
+		Explain toolcall.ExplainReply `json:"explain"`
 	}
 	if err := strictjson.UnmarshalOpen([]byte(ok(t, append([]string{"show", "c2", "--explain", "--json"}, at...)...)), &why); err != nil || len(why.Explain.StandingApprovals) != 1 || *why.Explain.StandingApprovals[0].UsesLeft != 1 || len(why.Explain.Trace) == 0 {
 		t.Errorf("show --explain --json = %+v, %v", why, err)
@@ -75,7 +76,7 @@ func TestRememberOnTerms(t *testing.T) {
 			t.Errorf("rules show does not say %q:\n%s", want, out)
 		}
 	}
-	if list := decode[message.StandingApprovalsReply](t, ok(t, append([]string{"standing", "list", "--json", "--tool", "ship"}, at...)...)); len(list.StandingApprovals) != 0 {
+	if list := decode[toolcall.StandingApprovalsReply](t, ok(t, append([]string{"standing", "list", "--json", "--tool", "ship"}, at...)...)); len(list.StandingApprovals) != 0 {
 		t.Errorf("of another tool: %+v", list.StandingApprovals)
 	}
 
@@ -95,11 +96,11 @@ func TestRememberOnTerms(t *testing.T) {
 	if out := ok(t, append([]string{"show", "c2", "--explain"}, at...)...); !strings.Contains(out, id+", revoked, granted by ann") || !strings.Contains(out, "no engine runs here") {
 		t.Errorf("show --explain printed %q", out)
 	}
-	gone := decode[message.ShowStandingApprovalReply](t, ok(t, append([]string{"standing", "show", id, "--json"}, at...)...))
+	gone := decode[toolcall.ShowStandingApprovalReply](t, ok(t, append([]string{"standing", "show", id, "--json"}, at...)...))
 	if gone.Standing.Revoked == nil || gone.Standing.Revoked.Reason != "over" || len(gone.Uses) != 1 {
 		t.Errorf("rules show --json = %+v", gone)
 	}
-	if list := decode[message.StandingApprovalsReply](t, ok(t, append([]string{"standing", "list", "--json", "--all"}, at...)...)); len(list.StandingApprovals) != 1 {
+	if list := decode[toolcall.StandingApprovalsReply](t, ok(t, append([]string{"standing", "list", "--json", "--all"}, at...)...)); len(list.StandingApprovals) != 1 {
 		t.Errorf("rules list --all: %+v", list.StandingApprovals)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/gateway/auth"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // tokening are the flags of askance token.
@@ -91,7 +91,7 @@ func runTokenCreate(env *environment, c *cobra.Command, t tokening, name string)
 	}
 	token := auth.Token{Name: name, Space: env.cfg.spaceID()}
 	for _, r := range t.roles {
-		token.Roles = append(token.Roles, message.Role(r))
+		token.Roles = append(token.Roles, toolcall.Role(r))
 	}
 	if t.lifetime > 0 {
 		token.Expires = time.Now().Add(t.lifetime)

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 const quorumRules = `
@@ -52,11 +52,11 @@ func TestSeveralAgree(t *testing.T) {
 	has(ok(t, as("cy", "delegate", "c", "--to", "bob", "--note", "yours", "--yes")...), "waiting for other approvers")
 	has(ok(t, as("bob", "edit", "c", "--input", `{"cents":400}`, "--yes")...), "needs another approval", "1 approved, 1 missing")
 	has(ok(t, as("bob", "show", "c")...), "void: the arguments changed", "approved by bob (NATS, not authenticated), 1 missing", "delegate by approver cy", "yours")
-	show := decode[message.ShowReply](t, ok(t, as("bob", "show", "c", "--json")...))
+	show := decode[toolcall.ShowReply](t, ok(t, as("bob", "show", "c", "--json")...))
 	if w := show.Waiting; w == nil || w.Agreed || w.Quorum != 2 || len(w.Parts) != 1 || w.Parts[0].Missing != 1 || w.Ends.IsZero() || len(w.NextUsers) != 1 {
 		t.Errorf("show --json: %+v", w)
 	}
-	list := decode[message.ListReply](t, ok(t, as("bob", "list", "--json")...))
+	list := decode[toolcall.ListReply](t, ok(t, as("bob", "list", "--json")...))
 	if len(list.Waiting) != 1 || list.Waiting[0].Digest != list.Calls[0].Digest {
 		t.Errorf("list --json: %+v", list.Waiting)
 	}

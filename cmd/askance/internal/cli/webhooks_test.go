@@ -14,13 +14,13 @@ import (
 
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 	"github.com/askance-dev/askance/internal/strictjson"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // told is a message of a webhook, as far as these tests read it.
 type told struct {
-	Type  string       `json:"type"`
-	Call  message.Call `json:"call"`
+	Type  string        `json:"type"`
+	Call  toolcall.Call `json:"call"`
 	Links struct {
 		Approve string `json:"approve"`
 	} `json:"links"`
@@ -112,12 +112,12 @@ func TestWebhooksCommands(t *testing.T) {
 	write(t, file, "version: 1\ndestinations:\n  - {name: bot, url: "+srv.URL+", events: [request], format: slack}\n")
 	s := serveOn(t, data, "--tools", tools, "--webhooks", file)
 	var list struct {
-		DeadLetters []message.DeadLetter `json:"dead_letters"`
+		DeadLetters []toolcall.DeadLetter `json:"dead_letters"`
 	}
 	for i := 0; len(list.DeadLetters) == 0 && i < 200; i++ {
 		s.propose("w"+strconv.Itoa(i), "w"+strconv.Itoa(i), "pay", `{"n":`+strconv.Itoa(i)+`}`)
 		list = decode[struct {
-			DeadLetters []message.DeadLetter `json:"dead_letters"`
+			DeadLetters []toolcall.DeadLetter `json:"dead_letters"`
 		}](t, ok(t, "webhooks", "list", "--json", "--url", s.http))
 		ok(t, "reject", "w"+strconv.Itoa(i), "--yes", "--data", data)
 	}

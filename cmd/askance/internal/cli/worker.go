@@ -18,6 +18,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // working are the flags of askance worker.
@@ -65,7 +66,7 @@ A policy rule can route calls (executor: {subject: …}). Only workers with that
 				return usagef("--tool is missing: pass the tool whose calls %s runs", args[0])
 			}
 			for _, s := range w.subjects {
-				if err := message.CheckRoute(s); err != nil {
+				if err := toolcall.CheckRoute(s); err != nil {
 					return usageError{err}
 				}
 			}
@@ -127,7 +128,7 @@ func runWorker(ctx context.Context, env *environment, w working) error {
 			return &message.Error{Code: message.CodeUnavailable, Op: "worker", What: "no server runs on " + string(dir), Hint: "start askance serve, or pass a server with --nats"}
 		}
 	}
-	login := env.loginFor(message.Principal{Role: message.RoleWorker, Name: env.cfg.As})
+	login := env.loginFor(toolcall.Principal{Role: toolcall.RoleWorker, Name: env.cfg.As})
 	nc, err := bus.Connect(ctx, url, env.connectOptions(env.cfg.As, "askance worker "+env.cfg.As, url, login))
 	if err != nil {
 		return err
@@ -143,12 +144,12 @@ func runWorker(ctx context.Context, env *environment, w working) error {
 
 // approverList reads the trusted approvers again for each task, so that a removed key
 // no longer counts.
-func approverList(paths []string) (message.ApproverList, error) {
+func approverList(paths []string) (toolcall.ApproverList, error) {
 	d, err := directory.Load(paths...)
 	if err != nil {
-		return message.ApproverList{}, err
+		return toolcall.ApproverList{}, err
 	}
-	return message.ApproverList{Keys: d.Keys(), Groups: d.Members()}, nil
+	return toolcall.ApproverList{Keys: d.Keys(), Groups: d.Members()}, nil
 }
 
 // queuesText says which calls a worker runs.
@@ -160,9 +161,9 @@ func queuesText(w working) string {
 }
 
 // newWorkers creates one worker for each tool and subject, all on one connection.
-func newWorkers(env *environment, nc *nats.Conn, keys message.KeySet, handler executor.Handler, w working) ([]*executor.Worker, error) {
+func newWorkers(env *environment, nc *nats.Conn, keys toolcall.KeySet, handler executor.Handler, w working) ([]*executor.Worker, error) {
 	var out []*executor.Worker
-	for _, queue := range message.Queues(w.tools, w.subjects) {
+	for _, queue := range toolcall.Queues(w.tools, w.subjects) {
 		transport, err := bus.NewQueueWorker(nc, env.cfg.spaceID(), queue, env.cfg.As, env.log)
 		if err != nil {
 			return nil, err
@@ -172,7 +173,7 @@ func newWorkers(env *environment, nc *nats.Conn, keys message.KeySet, handler ex
 			executor.WithKeySource(keyfile.NewFollower(w.engineKeys, transport.Keys)),
 		}
 		if env.cfg.RequireSignature {
-			opts = append(opts, executor.WithApprovers(func() (message.ApproverList, error) { return approverList(env.cfg.ApproverKeys) }))
+			opts = append(opts, executor.WithApprovers(func() (toolcall.ApproverList, error) { return approverList(env.cfg.ApproverKeys) }))
 		}
 		worker, err := executor.NewWorker(transport, queue.Tool, handler, keys, opts...)
 		if err != nil {

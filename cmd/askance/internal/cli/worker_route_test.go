@@ -13,6 +13,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 const routeRules = `
@@ -78,7 +79,7 @@ func TestRoutedCallEndToEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	runtime, err := bus.NewClient(nc, "default", message.Principal{Role: message.RoleRuntime, Name: "bot"})
+	runtime, err := bus.NewClient(nc, "default", toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,13 +87,13 @@ func TestRoutedCallEndToEnd(t *testing.T) {
 		{ID: "c1", Name: "pay", Input: `{"cents":500}`}, {ID: "c2", Name: "ship", Input: `{"cents":500}`}, {ID: "c3", Name: "pay", Input: `{"cents":5}`},
 		{ID: "c4", Name: "ship", Input: `{"cents":5}`}, {ID: "c5", Name: "outside", Input: `{}`},
 	}
-	if _, err := runtime.Propose(t.Context(), message.ProposeRequest{Session: "s1", Reply: "r1", Calls: calls}); err != nil {
+	if _, err := runtime.Propose(t.Context(), toolcall.ProposeRequest{Session: "s1", Reply: "r1", Calls: calls}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range calls[:2] {
 		ok(t, "approve", string(c.ID), "--yes", "--data", data, "--as", "ann")
 	}
-	got, err := runtime.Wait(t.Context(), message.WaitRequest{Session: "s1", Reply: "r1", Calls: []message.CallID{"c1", "c2", "c3", "c4", "c5"}, TimeoutMS: (20 * time.Second).Milliseconds()})
+	got, err := runtime.Wait(t.Context(), toolcall.WaitRequest{Session: "s1", Reply: "r1", Calls: []message.CallID{"c1", "c2", "c3", "c4", "c5"}, TimeoutMS: (20 * time.Second).Milliseconds()})
 	if err != nil || !got.Done {
 		t.Fatalf("wait: %+v, %v", got, err)
 	}
@@ -117,7 +118,7 @@ func TestRoutedCallEndToEnd(t *testing.T) {
 	if then, now := strings.Index(out, "explanation at the time of the decision:"), strings.Index(out, "explanation with the current policy:"); then < 0 || now < then || strings.Count(out, "large") < 3 {
 		t.Errorf("show --explain does not say how it was judged:\n%s", out)
 	}
-	if x := decode[struct{ Explain message.ExplainReply }](t, ok(t, "show", "c1", "--explain", "--json", "--data", data, "--as", "ann")).Explain; len(x.Recorded) == 0 || !strings.Contains(string(x.Recorded), `"trace"`) {
+	if x := decode[struct{ Explain toolcall.ExplainReply }](t, ok(t, "show", "c1", "--explain", "--json", "--data", data, "--as", "ann")).Explain; len(x.Recorded) == 0 || !strings.Contains(string(x.Recorded), `"trace"`) {
 		t.Errorf("the explanation on record is %s", x.Recorded)
 	}
 	// With its login a worker reaches no other queue, whatever it asks for.

@@ -11,6 +11,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway/agent/chatstream"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Bot is an agent runtime whose model is a recording: it streams what the
@@ -85,7 +86,7 @@ func (b *Bot) turn(ctx context.Context, r *chatstream.Reader) ([]message.ToolCal
 // run proposes the calls of a turn and waits until every one is finished,
 // however long a person takes.
 func (b *Bot) run(ctx context.Context, calls []message.ToolCallBlock) error {
-	_, err := b.Client.Propose(ctx, message.ProposeRequest{V: 1, Session: b.Session, Reply: b.Reply, Agent: b.Name, Calls: calls})
+	_, err := b.Client.Propose(ctx, toolcall.ProposeRequest{V: 1, Session: b.Session, Reply: b.Reply, Agent: b.Name, Calls: calls})
 	if err != nil {
 		return fmt.Errorf("propose: %w", err)
 	}
@@ -94,7 +95,7 @@ func (b *Bot) run(ctx context.Context, calls []message.ToolCallBlock) error {
 		ids = append(ids, c.ID)
 	}
 	for {
-		r, err := b.Client.Wait(ctx, message.WaitRequest{V: 1, Session: b.Session, Reply: b.Reply, Calls: ids, Until: message.UntilFinished})
+		r, err := b.Client.Wait(ctx, toolcall.WaitRequest{V: 1, Session: b.Session, Reply: b.Reply, Calls: ids, Until: toolcall.UntilFinished})
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -116,7 +117,7 @@ func (b *Bot) emit(ctx context.Context, events ...message.Event) error {
 	if len(events) == 0 {
 		return nil
 	}
-	r := message.EmitRequest{V: 1, Session: b.Session, Reply: b.Reply}
+	r := toolcall.EmitRequest{V: 1, Session: b.Session, Reply: b.Reply}
 	for _, e := range events {
 		raw, err := json.Marshal(e)
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Check is something that must be true after a play.
@@ -50,10 +51,10 @@ func checkMessage(r *Result) Check {
 }
 
 // checkOrder says that nothing began before it was allowed.
-func checkOrder(ctx context.Context, c engine.Client, calls []*message.Call) (Check, error) {
+func checkOrder(ctx context.Context, c engine.Client, calls []*toolcall.Call) (Check, error) {
 	check := Check{What: "nothing started before it was allowed, and nothing that was denied", OK: true}
 	for _, call := range calls {
-		r, err := c.Show(ctx, message.ShowRequest{V: 1, Key: call.Key})
+		r, err := c.Show(ctx, toolcall.ShowRequest{V: 1, Key: call.Key})
 		if err != nil {
 			return check, err
 		}
@@ -71,7 +72,7 @@ func checkOrder(ctx context.Context, c engine.Client, calls []*message.Call) (Ch
 }
 
 // checkLedger says that each refund that ran is booked once, and no other.
-func (d *Demo) checkLedger(calls []*message.Call) (Check, error) {
+func (d *Demo) checkLedger(calls []*toolcall.Call) (Check, error) {
 	check := Check{What: "the ledger has every refund that ran once, and no other", OK: true}
 	booked, err := ReadLedger(d.path(workspace) + "/" + Ledger)
 	if err != nil {
@@ -95,7 +96,7 @@ func (d *Demo) checkLedger(calls []*message.Call) (Check, error) {
 }
 
 // checkLogs says that what a denied command would have deleted is there.
-func (d *Demo) checkLogs(calls []*message.Call) (Check, error) {
+func (d *Demo) checkLogs(calls []*toolcall.Call) (Check, error) {
 	check := Check{What: "the denied command did not run: the logs are still there", OK: true}
 	for _, c := range calls {
 		if c.Tool == "shell" && c.Decision != nil && c.Decision.Behavior == message.BehaviorDeny && c.Started() {

@@ -23,6 +23,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Names of the files of a script.
@@ -46,22 +47,22 @@ const (
 // was not accepted, nil the first time.
 type Approver interface {
 	Name() string
-	SubmitResponse(ctx context.Context, c *message.Call, refused error) (message.Response, error)
+	SubmitResponse(ctx context.Context, c *toolcall.Call, refused error) (toolcall.Response, error)
 }
 
 // Config says what to play.
 type Config struct {
 	Dir        node.Dir
 	Script     fs.FS // stream.sse, policy.yaml, tools.yaml and workspace
-	Space      message.SpaceID
+	Space      toolcall.SpaceID
 	Durability bus.Durability
 	Exe        string        // this program, for the worker process
 	Pace       time.Duration // between the chunks of the model stream
 	Approver   Approver
 	// Sink hears every record of the reply that is played, in order.
-	Sink message.Sink
+	Sink toolcall.Sink
 	// Progress hears what running calls report.
-	Progress func(*message.Call, message.ProgressRequest)
+	Progress func(*toolcall.Call, toolcall.ProgressRequest)
 	Version  string
 	Log      *slog.Logger
 }

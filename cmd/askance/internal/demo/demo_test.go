@@ -18,6 +18,7 @@ import (
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // runTool runs one call of the worker's program, on fake time.
@@ -93,8 +94,8 @@ func local(t *testing.T, workspace, tool, input string) message.ToolResultBlock 
 	if err := demo.Register(&r, workspace); err != nil {
 		t.Fatal(err)
 	}
-	c := &message.Call{Key: message.Key{Call: "c"}, Tool: tool, Input: input}
-	return r.Run(t.Context(), message.Invocation{Call: c, Input: []byte(input)}, nil)
+	c := &toolcall.Call{Key: toolcall.Key{Call: "c"}, Tool: tool, Input: input}
+	return r.Run(t.Context(), toolcall.Invocation{Call: c, Input: []byte(input)}, nil)
 }
 
 func TestLocalTools(t *testing.T) {
@@ -193,7 +194,7 @@ func TestBotStopsWithItsContext(t *testing.T) {
 		ctx, stop := context.WithCancelCause(t.Context())
 		enough := errors.New("enough")
 		done := make(chan error, 1)
-		bot := demo.Bot{Client: eng.As(message.Principal{Role: message.RoleRuntime, Name: "b"}), Name: "b", Session: "s", Reply: "r"}
+		bot := demo.Bot{Client: eng.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "b"}), Name: "b", Session: "s", Reply: "r"}
 		data, err := incident.Files.ReadFile("stream.sse")
 		if err != nil {
 			t.Fatal(err)

@@ -7,36 +7,37 @@ import (
 	"sync"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // errAnswered is why an approval request's context ends.
 var errAnswered = errors.New("the approval request is closed")
 
-// follower is a message.Sink: it passes the records of one reply on and knows
+// follower is a toolcall.Sink: it passes the records of one reply on and knows
 // which approval requests are open.
 type follower struct {
-	reply message.Key
-	sink  message.Sink
-	asked chan *message.Call // approval requests as they open; has room for many
+	reply toolcall.Key
+	sink  toolcall.Sink
+	asked chan *toolcall.Call // approval requests as they open; has room for many
 
 	mu    sync.Mutex // guards what follows
 	told  uint64     // everything up to here was passed on
-	calls map[message.Key]*message.Call
+	calls map[toolcall.Key]*toolcall.Call
 	moved chan struct{} // closed and replaced with each record
 }
 
-func newFollower(reply message.Key, sink message.Sink) *follower {
+func newFollower(reply toolcall.Key, sink toolcall.Sink) *follower {
 	return &follower{
-		reply: reply, sink: sink, asked: make(chan *message.Call, message.MaxCallsPerTurn),
-		calls: map[message.Key]*message.Call{}, moved: make(chan struct{}),
+		reply: reply, sink: sink, asked: make(chan *toolcall.Call, toolcall.MaxCallsPerTurn),
+		calls: map[toolcall.Key]*toolcall.Call{}, moved: make(chan struct{}),
 	}
 }
 
-// CaughtUp implements message.Sink.
+// CaughtUp implements toolcall.Sink.
 func (f *follower) CaughtUp() { f.sink.CaughtUp() }
 
-// Record implements message.Sink.
-func (f *follower) Record(r message.JournalEntry) {
+// Record implements toolcall.Sink.
+func (f *follower) Record(r toolcall.JournalEntry) {
 	ours := r.Key.ReplyKey() == f.reply
 	if ours {
 		f.sink.Record(r)
@@ -61,7 +62,7 @@ func (f *follower) reached(ctx context.Context, seq uint64) error {
 
 // whileOpen gives a context that ends with errAnswered when the approval request of c
 // is closed. stop ends the watch.
-func (f *follower) whileOpen(ctx context.Context, c *message.Call) (open context.Context, stop func()) {
+func (f *follower) whileOpen(ctx context.Context, c *toolcall.Call) (open context.Context, stop func()) {
 	open, end := context.WithCancelCause(ctx)
 	done := make(chan struct{})
 	go func() {

@@ -11,6 +11,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/replay"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Result is what came of a play.
@@ -21,7 +22,7 @@ type Result struct {
 	Elapsed int64             `json:"elapsed_ms"`
 	Records uint64            `json:"records"` // in the journal, sessions and earlier plays included
 	Events  int               `json:"events"`  // of which the message was rebuilt
-	Calls   []*message.Call   `json:"calls"`
+	Calls   []*toolcall.Call  `json:"calls"`
 	Checks  []Check           `json:"checks"`
 	Message *message.Msg      `json:"message"` // rebuilt from the events alone
 	// Edited has the arguments of calls that the approver edited.
@@ -65,7 +66,7 @@ func (d *Demo) Play(ctx context.Context) (*Result, error) {
 		return nil, fmt.Errorf("demo: %w", err)
 	}
 	defer func() { _ = stream.Close() }() // only read
-	bot := &Bot{Client: d.as(message.RoleRuntime, BotName), Name: BotName, Session: Session, Reply: d.reply, Pace: d.cfg.Pace}
+	bot := &Bot{Client: d.as(toolcall.RoleRuntime, BotName), Name: BotName, Session: Session, Reply: d.reply, Pace: d.cfg.Pace}
 	last, err := bot.Play(playing, stream)
 	if err == nil {
 		err = f.reached(playing, last)
@@ -79,22 +80,22 @@ func (d *Demo) Play(ctx context.Context) (*Result, error) {
 	return d.result(ctx, last, time.Since(began))
 }
 
-func (d *Demo) key() message.Key {
-	return message.Key{Space: d.cfg.Space, Session: Session, Reply: d.reply}
+func (d *Demo) key() toolcall.Key {
+	return toolcall.Key{Space: d.cfg.Space, Session: Session, Reply: d.reply}
 }
 
-func (d *Demo) as(role message.Role, name string) engine.Client {
-	return d.node.Engine().As(message.Principal{Role: role, Name: name})
+func (d *Demo) as(role toolcall.Role, name string) engine.Client {
+	return d.node.Engine().As(toolcall.Principal{Role: role, Name: name})
 }
 
 // result rebuilds the message from the events and checks everything.
 func (d *Demo) result(ctx context.Context, last uint64, took time.Duration) (*Result, error) {
-	auditor := d.as(message.RoleAuditor, "demo")
+	auditor := d.as(toolcall.RoleAuditor, "demo")
 	b, err := replay.Message(ctx, auditor, Session, d.reply)
 	if err != nil {
 		return nil, fmt.Errorf("demo: rebuild the message: %w", err)
 	}
-	calls, err := auditor.List(ctx, message.ListRequest{V: 1, Session: Session, Reply: d.reply, All: true})
+	calls, err := auditor.List(ctx, toolcall.ListRequest{V: 1, Session: Session, Reply: d.reply, All: true})
 	if err != nil {
 		return nil, fmt.Errorf("demo: %w", err)
 	}
@@ -108,7 +109,7 @@ func (d *Demo) result(ctx context.Context, last uint64, took time.Duration) (*Re
 
 // approve answers each approval request that opens.
 func (d *Demo) approve(ctx context.Context, f *follower) error {
-	client := d.as(message.RoleApprover, d.cfg.Approver.Name())
+	client := d.as(toolcall.RoleApprover, d.cfg.Approver.Name())
 	for {
 		select {
 		case c := <-f.asked:
@@ -123,7 +124,7 @@ func (d *Demo) approve(ctx context.Context, f *follower) error {
 
 // answer asks the approver until an answer is accepted, or the approval request is
 // closed by somebody else.
-func (d *Demo) answer(ctx context.Context, client engine.Client, f *follower, c *message.Call) error {
+func (d *Demo) answer(ctx context.Context, client engine.Client, f *follower, c *toolcall.Call) error {
 	open, stop := f.whileOpen(ctx, c)
 	defer stop()
 	var refused error

@@ -16,7 +16,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/directory"
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/internal/bustest"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func TestMain(m *testing.M) { bustest.Main(m) }
@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { bustest.Main(m) }
 // key is a public key made of one byte.
 func key(b byte) string {
 	pub := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{b}, ed25519.SeedSize)).Public()
-	return message.FormatPublicKey(pub.(ed25519.PublicKey))
+	return toolcall.FormatPublicKey(pub.(ed25519.PublicKey))
 }
 
 func named(texts ...string) []directory.Named {
@@ -65,7 +65,7 @@ func TestParseRefuses(t *testing.T) {
 		"members as text":   "version: 1\ngroups: {ops: ann}",
 		"a nested group":    "version: 1\ngroups: {ops: {admins: [ann]}}",
 		"two documents":     "version: 1\n---\nversion: 1\ngroups: {ops: [ann]}",
-		"a long name":       "version: 1\ngroups: {ops: [" + strings.Repeat("a", message.MaxIDBytes+1) + "]}",
+		"a long name":       "version: 1\ngroups: {ops: [" + strings.Repeat("a", toolcall.MaxIDBytes+1) + "]}",
 		"a bad key":         "version: 1\napprovers: {ann: {keys: [ed25519:AAAA]}}",
 		"a key of no kind":  "version: 1\napprovers: {ann: {keys: [" + strings.TrimPrefix(key(1), "ed25519:") + "]}}",
 		"a key of two":      "version: 1\napprovers: {ann: {keys: ['" + key(1) + "']}, bob: {keys: ['" + key(1) + "']}}",
@@ -120,7 +120,7 @@ func TestLive(t *testing.T) {
 		if (err != nil) != wantErr || changed != wantChange {
 			t.Errorf("%s: changed %v, %v", what, changed, err)
 		}
-		m, err := l.Groups(t.Context(), message.Principal{Name: "ann"})
+		m, err := l.Groups(t.Context(), toolcall.Principal{Name: "ann"})
 		if err != nil || !slices.Equal(m.Groups, want) || m.Source != "file+nats-kv" {
 			t.Errorf("%s: ann is in %q by %s, %v; want %q", what, m.Groups, m.Source, err, want)
 		}

@@ -20,14 +20,14 @@ import (
 	"slices"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Directory is what files say together. It is not changed once it is read.
 type Directory struct {
 	groups  map[string][]string
 	grouped bool // a file names a group, be it an empty one
-	keys    message.ApproverKeys
+	keys    toolcall.ApproverKeys
 }
 
 // Groups of a person, sorted.
@@ -42,7 +42,7 @@ func (d *Directory) Members() map[string][]string {
 }
 
 // Keys are those with which approvers sign, by their names.
-func (d *Directory) Keys() message.ApproverKeys { return d.keys }
+func (d *Directory) Keys() toolcall.ApproverKeys { return d.keys }
 
 // People is how many people are in some group.
 func (d *Directory) People() int { return len(d.groups) }
@@ -87,7 +87,7 @@ func read(paths []string) ([]Named, error) {
 // Parse puts files together: people are in the groups that any of them names.
 // Errors are *textfile.Error.
 func Parse(files ...Named) (*Directory, error) {
-	d := &Directory{groups: map[string][]string{}, keys: message.ApproverKeys{}}
+	d := &Directory{groups: map[string][]string{}, keys: toolcall.ApproverKeys{}}
 	for _, f := range files {
 		if err := d.add(f); err != nil {
 			return nil, &textfile.Error{Kind: "directory", File: f.Name, Err: err}
@@ -141,17 +141,17 @@ func (d *Directory) addKeys(name string, texts []string) error {
 	}
 	keys := d.keys[name]
 	if keys == nil {
-		keys = message.KeySet{}
+		keys = toolcall.KeySet{}
 	}
 	for _, text := range texts {
-		key, err := message.ParsePublicKey(text)
+		key, err := toolcall.ParsePublicKey(text)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		if owner := d.owner(key); owner != "" && owner != name {
-			return fmt.Errorf("%s: the key %s is %s's already", name, message.KeyID(key), owner)
+			return fmt.Errorf("%s: the key %s is %s's already", name, toolcall.KeyID(key), owner)
 		}
-		keys[message.KeyID(key)] = key
+		keys[toolcall.KeyID(key)] = key
 	}
 	d.keys[name] = keys
 	return nil
@@ -161,7 +161,7 @@ func (d *Directory) addKeys(name string, texts []string) error {
 // person's word as that of two.
 func (d *Directory) owner(key ed25519.PublicKey) string {
 	for name, keys := range d.keys {
-		if keys[message.KeyID(key)] != nil {
+		if keys[toolcall.KeyID(key)] != nil {
 			return name
 		}
 	}
@@ -172,8 +172,8 @@ func plain(what, name string) error {
 	switch {
 	case name == "":
 		return fmt.Errorf("a %s has no name", what)
-	case len(name) > message.MaxIDBytes:
-		return fmt.Errorf("a %s has a name of %d bytes, the limit is %d", what, len(name), message.MaxIDBytes)
+	case len(name) > toolcall.MaxIDBytes:
+		return fmt.Errorf("a %s has a name of %d bytes, the limit is %d", what, len(name), toolcall.MaxIDBytes)
 	}
 	return nil
 }

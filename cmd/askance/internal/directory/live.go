@@ -9,7 +9,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/internal/plainfile"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Live is a directory that follows its files and its bucket. Its methods may be
@@ -35,7 +35,7 @@ func Open(ctx context.Context, paths []string, bucket *bus.PolicyBucket, log *sl
 }
 
 // Groups implements engine.Directory.
-func (l *Live) Groups(_ context.Context, by message.Principal) (engine.Membership, error) {
+func (l *Live) Groups(_ context.Context, by toolcall.Principal) (engine.Membership, error) {
 	s := l.now.Load()
 	return engine.Membership{Groups: s.dir.Groups(by.Name), Source: s.source}, nil
 }
@@ -44,7 +44,7 @@ func (l *Live) Groups(_ context.Context, by message.Principal) (engine.Membershi
 func (l *Live) Now() *Directory { return l.now.Load().dir }
 
 // ApproverKeys are the keys of approvers in force.
-func (l *Live) ApproverKeys() message.ApproverKeys { return l.Now().Keys() }
+func (l *Live) ApproverKeys() toolcall.ApproverKeys { return l.Now().Keys() }
 
 // Reload reads everything again and reports whether it says something else. On
 // an error what was in force stays.

@@ -14,11 +14,12 @@ import (
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/permission/suite"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Reply words an explanation of the engine: the standing approvals that allowed the
 // call, how it was decided, and how the current policy decides it.
-func Reply(out *term.Out, x message.ExplainReply) (string, error) {
+func Reply(out *term.Out, x toolcall.ExplainReply) (string, error) {
 	text := StandingApprovals(out, x)
 	if x.Recorded != nil {
 		var more struct {
@@ -52,7 +53,7 @@ func Reply(out *term.Out, x message.ExplainReply) (string, error) {
 }
 
 // StandingApprovals names the standing approvals that allowed a call.
-func StandingApprovals(out *term.Out, x message.ExplainReply) string {
+func StandingApprovals(out *term.Out, x toolcall.ExplainReply) string {
 	var b strings.Builder
 	for _, s := range x.StandingApprovals {
 		l := s.Standing
@@ -63,16 +64,16 @@ func StandingApprovals(out *term.Out, x message.ExplainReply) string {
 }
 
 // State is whether a standing approval is in force.
-func State(out *term.Out, l *message.StandingApproval) string {
+func State(out *term.Out, l *toolcall.StandingApproval) string {
 	state := l.State(time.Now())
-	if state == message.StandingActive {
+	if state == toolcall.StandingActive {
 		return out.Good(string(state))
 	}
 	return out.Dim(string(state))
 }
 
 // End is when a standing approval ends.
-func End(l *message.StandingApproval) string {
+func End(l *toolcall.StandingApproval) string {
 	if l.Terms.Until.IsZero() {
 		return "it is revoked"
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Two people of a group must agree: the inbox says who did and who must, counts
@@ -20,7 +20,7 @@ func TestSeveralMustAgree(t *testing.T) {
 	x := w.inbox(80, 30)
 	x.See("call_1")
 	golden(t, "several", x.Press(enter, "0 of 2 from group finance", "escalates in 59m", "denied in 2h59m"))
-	w.answer(c, func(*message.Response) {})
+	w.answer(c, func(*toolcall.Response) {})
 	x.See("1 of 2 from group finance (rule two): bob (in process)", "approved by bob")
 	x.Press("a", "These arguments run")
 	golden(t, "several-confirm", x.Press("  G", "y approve  esc"))
@@ -43,7 +43,7 @@ func TestFirstOfTwo(t *testing.T) {
 	x.Press("a", "y approve  esc")
 	golden(t, "first-of-two", x.Press("y", "call_1: approved, 1 more approval needed", "1 of 2 from group finance (rule two): ann"))
 	x.Press(esc, "(you approved)", "1 open")
-	w.answer(c, func(*message.Response) {})
+	w.answer(c, func(*toolcall.Response) {})
 	x.See("approved by bob", "0 open")
 }
 
@@ -59,7 +59,7 @@ func TestHandOver(t *testing.T) {
 	x.Press("you know them", "> you know them")
 	x.Press(enter, "to       eve", "note     you know them", "y delegate")
 	x.Press("y", "delegated to eve by ann", "you know", "2 more approvals needed")
-	if v := w.voted(c, "ann", message.ResponseDelegate).Votes[0]; v.To != "eve" || v.Note != "you know them" {
+	if v := w.voted(c, "ann", toolcall.ResponseDelegate).Votes[0]; v.To != "eve" || v.Note != "you know them" {
 		t.Errorf("the vote is %+v", v)
 	}
 	x.Press("a", "y approve  esc")
@@ -75,7 +75,7 @@ func TestStandAside(t *testing.T) {
 	x.Press("s", "Note for the next approver")
 	x.Press("my cousin"+enter, "note     my cousin", "y skip")
 	x.Press("y", "skipped by ann", "my cousin")
-	w.voted(c, "ann", message.ResponseSkip)
+	w.voted(c, "ann", toolcall.ResponseSkip)
 }
 
 // An edit keeps the mark of a hidden value, and the engine puts the value back.
@@ -87,8 +87,8 @@ func TestEditKeepsWhatIsHidden(t *testing.T) {
 	x.Press(enter, "acme")
 	x.Press("e", `+   "to": "emca"`, "y approve as edited")
 	x.Press("y", "edited and approved by ann")
-	bot := w.node.Engine().As(message.Principal{Role: message.RoleRuntime, Name: "bot"})
-	r, err := bot.Show(t.Context(), message.ShowRequest{V: 1, Key: c.Key})
+	bot := w.node.Engine().As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})
+	r, err := bot.Show(t.Context(), toolcall.ShowRequest{V: 1, Key: c.Key})
 	if err != nil || !strings.Contains(r.Call.Input, "emca") || !strings.Contains(r.Call.Input, "0000-secret") {
 		t.Errorf("it asks about %s, %v", r.Call.Input, err)
 	}
@@ -121,7 +121,7 @@ func TestWithLogin(t *testing.T) {
 	x.Press(enter, "A-1042")
 	x.Press("a", "y approve  esc")
 	x.Press("y", "approved by ann")
-	if v := w.voted(c, "ann", message.ResponseApprove).Votes[0]; v.By.Auth == "" || strings.Contains(v.By.Auth, "in-process") {
+	if v := w.voted(c, "ann", toolcall.ResponseApprove).Votes[0]; v.By.Auth == "" || strings.Contains(v.By.Auth, "in-process") {
 		t.Errorf("how ann was authenticated: %q", v.By.Auth)
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/reveal"
 	"github.com/askance-dev/askance/internal/strictjson"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // composeScreen asks for what goes with an answer: feedback, a result, a name
@@ -35,27 +35,27 @@ type composeScreen struct {
 type field struct {
 	label string
 	must  bool
-	set   func(*message.Response, string)
+	set   func(*toolcall.Response, string)
 	in    textinput.Model
 }
 
 func newCompose(drafts []*draftResponse) *composeScreen {
 	s := &composeScreen{drafts: drafts}
-	note := field{label: "Note for the next approver (optional)", set: func(a *message.Response, t string) { a.Note = t }}
+	note := field{label: "Note for the next approver (optional)", set: func(a *toolcall.Response, t string) { a.Note = t }}
 	switch drafts[0].response.Kind {
-	case message.ResponseRespond:
-		a := newArea(message.MaxOutputBytes / 4)
+	case toolcall.ResponseRespond:
+		a := newArea(toolcall.MaxOutputBytes / 4)
 		s.area = &a
 		return s
-	case message.ResponseDelegate:
-		s.fields = []field{{label: "Delegate to", must: true, set: func(a *message.Response, t string) { a.To = t }}, note}
-	case message.ResponseSkip:
+	case toolcall.ResponseDelegate:
+		s.fields = []field{{label: "Delegate to", must: true, set: func(a *toolcall.Response, t string) { a.To = t }}, note}
+	case toolcall.ResponseSkip:
 		s.fields = []field{note}
 	default:
-		s.fields = []field{{label: "Text for the model (optional)", set: func(a *message.Response, t string) { a.Feedback = t }}}
+		s.fields = []field{{label: "Text for the model (optional)", set: func(a *toolcall.Response, t string) { a.Feedback = t }}}
 	}
 	for i := range s.fields {
-		s.fields[i].in = newInput("> ", message.MaxTextBytes/4)
+		s.fields[i].in = newInput("> ", toolcall.MaxTextBytes/4)
 		s.fields[i].in.Blur()
 	}
 	s.fields[0].in.Focus()
@@ -64,7 +64,7 @@ func newCompose(drafts []*draftResponse) *composeScreen {
 
 func (s *composeScreen) writes() {}
 
-func (s *composeScreen) holds(k message.Key) bool {
+func (s *composeScreen) holds(k toolcall.Key) bool {
 	for _, d := range s.drafts {
 		if d.call.Key == k {
 			return true
@@ -220,7 +220,7 @@ const editFile = "input.json"
 // edit opens the arguments in the person's editor. The inbox leaves the
 // terminal to it meanwhile.
 func (m *model) edit(d *draftResponse) tea.Cmd {
-	if strictjson.Check([]byte(d.call.Input), strictjson.MaxBytes(message.MaxInputBytes)) != nil {
+	if strictjson.Check([]byte(d.call.Input), strictjson.MaxBytes(toolcall.MaxInputBytes)) != nil {
 		m.say(m.out.Bad, "The arguments are not valid JSON, so you cannot edit them.")
 		return nil
 	}

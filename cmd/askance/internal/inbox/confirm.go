@@ -9,18 +9,18 @@ import (
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/reveal"
 	"github.com/askance-dev/askance/internal/strictjson"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // draftResponse is an answer that was not sent yet, to the approval request as it was
 // shown.
 type draftResponse struct {
-	call     *message.Call
-	response message.Response
+	call     *toolcall.Call
+	response toolcall.Response
 }
 
-func newDraft(c *message.Call, kind message.ResponseKind) *draftResponse {
-	return &draftResponse{call: c, response: message.Response{V: 1, Key: c.Key, Digest: c.Digest, Kind: kind}}
+func newDraft(c *toolcall.Call, kind toolcall.ResponseKind) *draftResponse {
+	return &draftResponse{call: c, response: toolcall.Response{V: 1, Key: c.Key, Digest: c.Digest, Kind: kind}}
 }
 
 // stale says why the answer must not be sent any more; "" if it may be.
@@ -48,11 +48,11 @@ type confirmScreen struct {
 
 func newConfirm(d *draftResponse) *confirmScreen { return &confirmScreen{draft: d} }
 
-func (s *confirmScreen) holds(k message.Key) bool { return k == s.draft.call.Key }
+func (s *confirmScreen) holds(k toolcall.Key) bool { return k == s.draft.call.Key }
 
 // ready reports whether the person has seen all that they agree to.
 func (s *confirmScreen) ready() bool {
-	return s.scroll.end || s.draft.response.Kind != message.ResponseApprove
+	return s.scroll.end || s.draft.response.Kind != toolcall.ResponseApprove
 }
 
 func (s *confirmScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
@@ -106,7 +106,7 @@ func (d *draftResponse) lines(m *model, w int) []string {
 	if a.Remember != nil {
 		f.add("remember", termsText(a.Remember, m.now)...)
 	}
-	if a.Kind == message.ResponseApprove && a.Input == nil {
+	if a.Kind == toolcall.ResponseApprove && a.Input == nil {
 		f.lines = append(f.lines, m.out.Ask("These arguments run:"))
 		f.lines = append(f.lines, indented(argtree.Render(d.call.Input, w-2, m.out.Name))...)
 	}
@@ -124,7 +124,7 @@ func linesOf(text string) []string {
 }
 
 // bound is every member of an approval request: what the digest is computed from.
-func bound(m *model, q *message.ApprovalRequest, w int) []string {
+func bound(m *model, q *toolcall.ApprovalRequest, w int) []string {
 	b, err := strictjson.Marshal(q)
 	if err != nil {
 		return argtree.Raw(err.Error(), w)

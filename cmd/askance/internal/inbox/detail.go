@@ -9,12 +9,12 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/argtree"
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/reveal"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // detailScreen is one approval request with all that there is to know about it.
 type detailScreen struct {
-	request message.Key
+	request toolcall.Key
 	digest  string // of the approval request that the person has seen here
 	raw     bool   // the arguments as they came
 	wish    wish
@@ -34,7 +34,7 @@ func newDetail(q *request) *detailScreen {
 	return &detailScreen{request: q.call.Key, digest: q.call.Digest, wish: newWish(q.call)}
 }
 
-func (d *detailScreen) holds(k message.Key) bool { return k == d.request }
+func (d *detailScreen) holds(k toolcall.Key) bool { return k == d.request }
 
 // anew reports whether another approval request is open than the one that was shown.
 func (d *detailScreen) anew(q *request) bool { return q.open() && q.call.Digest != d.digest }
@@ -70,9 +70,9 @@ func (d *detailScreen) answer(m *model, q *request, key string) tea.Cmd {
 	if d.remember(m, q, key) {
 		return nil
 	}
-	kind, known := map[string]message.ResponseKind{
-		"a": message.ResponseApprove, "e": message.ResponseApprove, "r": message.ResponseReject, "t": message.ResponseRespond,
-		"h": message.ResponseDelegate, "s": message.ResponseSkip,
+	kind, known := map[string]toolcall.ResponseKind{
+		"a": toolcall.ResponseApprove, "e": toolcall.ResponseApprove, "r": toolcall.ResponseReject, "t": toolcall.ResponseRespond,
+		"h": toolcall.ResponseDelegate, "s": toolcall.ResponseSkip,
 	}[key]
 	if !known {
 		return nil
@@ -82,7 +82,7 @@ func (d *detailScreen) answer(m *model, q *request, key string) tea.Cmd {
 		return nil
 	}
 	draft := newDraft(q.call, kind)
-	if kind != message.ResponseApprove {
+	if kind != toolcall.ResponseApprove {
 		m.push(newCompose([]*draftResponse{draft}))
 		return nil
 	}
@@ -216,7 +216,7 @@ func (d *detailScreen) argsTitle() string {
 }
 
 // lay lays the arguments out, unless they are.
-func (a *argLines) lay(m *model, c *message.Call, w int, raw bool) {
+func (a *argLines) lay(m *model, c *toolcall.Call, w int, raw bool) {
 	if a.lines != nil && a.digest == c.Digest && a.width == w && a.raw == raw {
 		return
 	}

@@ -8,21 +8,22 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Engine is what the inbox asks and tells. engine.Client has it.
 type Engine interface {
-	List(ctx context.Context, r message.ListRequest) (message.ListReply, error)
-	Show(ctx context.Context, r message.ShowRequest) (message.ShowReply, error)
-	SubmitResponse(ctx context.Context, r message.Response) (*message.Call, error)
-	StandingApprovals(ctx context.Context, r message.StandingApprovalsRequest) (message.StandingApprovalsReply, error)
-	ShowStandingApproval(ctx context.Context, r message.ShowStandingApprovalRequest) (message.ShowStandingApprovalReply, error)
-	RevokeStandingApproval(ctx context.Context, r message.RevokeStandingApprovalRequest) (*message.StandingApproval, error)
+	List(ctx context.Context, r toolcall.ListRequest) (toolcall.ListReply, error)
+	Show(ctx context.Context, r toolcall.ShowRequest) (toolcall.ShowReply, error)
+	SubmitResponse(ctx context.Context, r toolcall.Response) (*toolcall.Call, error)
+	StandingApprovals(ctx context.Context, r toolcall.StandingApprovalsRequest) (toolcall.StandingApprovalsReply, error)
+	ShowStandingApproval(ctx context.Context, r toolcall.ShowStandingApprovalRequest) (toolcall.ShowStandingApprovalReply, error)
+	RevokeStandingApproval(ctx context.Context, r toolcall.RevokeStandingApprovalRequest) (*toolcall.StandingApproval, error)
 }
 
 // Hints subscribes to what happens to approval requests: f is called for each that
 // opens, changes or closes, until stop is called. Hints may be lost.
-type Hints func(ctx context.Context, f func(k message.Key, asking bool)) (stop func(), err error)
+type Hints func(ctx context.Context, f func(k toolcall.Key, asking bool)) (stop func(), err error)
 
 const (
 	// every is how often the list is asked for, hints or not.
@@ -43,13 +44,13 @@ const (
 type (
 	// listedMsg has the open approval requests; all, or the first maxListed.
 	listedMsg struct {
-		calls    []*message.Call
+		calls    []*toolcall.Call
 		complete bool
 	}
 	// sawMsg has one call as it stands; nil if there is no such call.
 	sawMsg struct {
-		key  message.Key
-		call *message.Call
+		key  toolcall.Key
+		call *toolcall.Call
 		by   string // who moved it last
 	}
 	// troubleMsg: the engine does not answer; what is shown may be old.
@@ -63,16 +64,16 @@ type feed struct {
 	session message.SessionID
 	post    func(tea.Msg)
 
-	news  chan message.Key // hinted at, or to be looked at
-	whole chan struct{}    // ask for the list
+	news  chan toolcall.Key // hinted at, or to be looked at
+	whole chan struct{}     // ask for the list
 }
 
 func newFeed(cfg Config, post func(tea.Msg)) *feed {
-	return &feed{engine: cfg.Engine, hints: cfg.Hints, session: cfg.Session, post: post, news: make(chan message.Key, 256), whole: make(chan struct{}, 1)}
+	return &feed{engine: cfg.Engine, hints: cfg.Hints, session: cfg.Session, post: post, news: make(chan toolcall.Key, 256), whole: make(chan struct{}, 1)}
 }
 
 // look asks what became of a call. It does not block.
-func (f *feed) look(k message.Key) {
+func (f *feed) look(k toolcall.Key) {
 	select {
 	case f.news <- k:
 	default: // so many: the list says it as well
@@ -120,7 +121,7 @@ func (f *feed) subscribe(ctx context.Context) (stop func()) {
 	if f.hints == nil {
 		return func() {}
 	}
-	stop, err := f.hints(ctx, func(k message.Key, _ bool) {
+	stop, err := f.hints(ctx, func(k toolcall.Key, _ bool) {
 		if f.session == "" || k.Session == f.session {
 			f.look(k)
 		}
@@ -133,8 +134,8 @@ func (f *feed) subscribe(ctx context.Context) (stop func()) {
 }
 
 // others gathers what is hinted at within a moment, each call once.
-func (f *feed) others(ctx context.Context, first message.Key) []message.Key {
-	keys, seen := []message.Key{first}, map[message.Key]bool{first: true}
+func (f *feed) others(ctx context.Context, first toolcall.Key) []toolcall.Key {
+	keys, seen := []toolcall.Key{first}, map[toolcall.Key]bool{first: true}
 	t := time.NewTimer(gather)
 	defer t.Stop()
 	for {
@@ -153,7 +154,7 @@ func (f *feed) others(ctx context.Context, first message.Key) []message.Key {
 
 // see looks at calls one by one, or at the list if they are many; the list
 // leads to looks at those that are not on it.
-func (f *feed) see(ctx context.Context, keys []message.Key) error {
+func (f *feed) see(ctx context.Context, keys []toolcall.Key) error {
 	if len(keys) > manyHints {
 		if err := f.list(ctx); err != nil {
 			return err
@@ -170,10 +171,10 @@ func (f *feed) see(ctx context.Context, keys []message.Key) error {
 	return nil
 }
 
-func (f *feed) show(ctx context.Context, k message.Key) error {
+func (f *feed) show(ctx context.Context, k toolcall.Key) error {
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
-	r, err := f.engine.Show(ctx, message.ShowRequest{V: 1, Key: k})
+	r, err := f.engine.Show(ctx, toolcall.ShowRequest{V: 1, Key: k})
 	if errors.Is(err, message.ErrNotFound) {
 		f.post(sawMsg{key: k})
 		return nil
@@ -193,7 +194,7 @@ func (f *feed) list(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
 	m := listedMsg{complete: true}
-	r := message.ListRequest{V: 1, Session: f.session, States: []message.ToolCallState{message.ToolCallAsking}}
+	r := toolcall.ListRequest{V: 1, Session: f.session, States: []message.ToolCallState{message.ToolCallAsking}}
 	for {
 		page, err := f.engine.List(ctx, r)
 		if err != nil {

@@ -3,7 +3,7 @@ package inbox
 import (
 	tea "github.com/charmbracelet/bubbletea"
 
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // helpKeys are all keys and their effect; a line without keys is a heading or a note.
@@ -64,7 +64,7 @@ func helpLines(w int) []string {
 // helpScreen lists the keys.
 type helpScreen struct{ scroll scroll }
 
-func (s *helpScreen) holds(message.Key) bool { return false }
+func (s *helpScreen) holds(toolcall.Key) bool { return false }
 
 func (s *helpScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 	if !s.scroll.key(k.String()) {

@@ -8,28 +8,28 @@ import (
 
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/reveal"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // listScreen is the approval requests, one on a line. It is always at the bottom.
 type listScreen struct {
-	at       message.Key // the selected approval request
-	row      int         // where it was, for when it leaves
-	first    int         // the first row that is shown
-	page     int         // rows that fit
+	at       toolcall.Key // the selected approval request
+	row      int          // where it was, for when it leaves
+	first    int          // the first row that is shown
+	page     int          // rows that fit
 	filter   textinput.Model
 	typing   bool // the filter is being written
 	mine     bool // only what this person may answer
-	selected map[message.Key]bool
+	selected map[toolcall.Key]bool
 }
 
 func newList() *listScreen {
-	l := &listScreen{filter: newInput("filter: ", 200), page: 1, selected: map[message.Key]bool{}}
+	l := &listScreen{filter: newInput("filter: ", 200), page: 1, selected: map[toolcall.Key]bool{}}
 	l.filter.Blur()
 	return l
 }
 
-func (l *listScreen) holds(message.Key) bool { return false }
+func (l *listScreen) holds(toolcall.Key) bool { return false }
 
 // rows are the approval requests that are shown.
 func (l *listScreen) rows(m *model) []*request {
@@ -45,7 +45,7 @@ func (l *listScreen) resolve(rows []*request) {
 	if i < 0 {
 		i = min(l.row, len(rows)-1)
 	}
-	l.row, l.at = max(0, i), message.Key{}
+	l.row, l.at = max(0, i), toolcall.Key{}
 	if i >= 0 {
 		l.at = rows[i].call.Key
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/internal/reveal"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // The smallest screen on which an approval request can be read.
@@ -26,7 +26,7 @@ type screen interface {
 	// are shown, and what the keys do. w and h are the body's columns and rows.
 	view(m *model, w, h int) (title string, body []string, keys string)
 	// holds is the approval request that must stay at hand while the screen is there.
-	holds(k message.Key) bool
+	holds(k toolcall.Key) bool
 }
 
 // model is the program's state. All of it belongs to the program's loop.
@@ -131,7 +131,7 @@ func (m *model) told(msg tea.Msg) tea.Cmd {
 func (m *model) answers() { m.loaded, m.trouble = true, nil }
 
 // holds reports whether a screen still shows an approval request.
-func (m *model) holds(k message.Key) bool {
+func (m *model) holds(k toolcall.Key) bool {
 	for _, s := range m.stack {
 		if s.holds(k) {
 			return true

@@ -18,19 +18,19 @@ import (
 // fakeEngine knows calls and takes every answer.
 type fakeEngine struct {
 	mu                sync.Mutex // guards all below
-	calls             map[message.Key]*message.Call
-	responses         []message.Response
-	standingApprovals []*message.StandingApproval
-	revoked           []message.RevokeStandingApprovalRequest
+	calls             map[toolcall.Key]*toolcall.Call
+	responses         []toolcall.Response
+	standingApprovals []*toolcall.StandingApproval
+	revoked           []toolcall.RevokeStandingApprovalRequest
 	err               error
 	listed            int
 }
 
-func (f *fakeEngine) List(context.Context, message.ListRequest) (message.ListReply, error) {
+func (f *fakeEngine) List(context.Context, toolcall.ListRequest) (toolcall.ListReply, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.listed++
-	var r message.ListReply
+	var r toolcall.ListReply
 	for _, c := range f.calls {
 		if c.State == message.ToolCallAsking {
 			r.Calls = append(r.Calls, c)
@@ -39,17 +39,17 @@ func (f *fakeEngine) List(context.Context, message.ListRequest) (message.ListRep
 	return r, f.err
 }
 
-func (f *fakeEngine) Show(_ context.Context, r message.ShowRequest) (message.ShowReply, error) {
+func (f *fakeEngine) Show(_ context.Context, r toolcall.ShowRequest) (toolcall.ShowReply, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	c := f.calls[r.Key]
 	if c == nil && f.err == nil {
-		return message.ShowReply{}, message.ErrNotFound
+		return toolcall.ShowReply{}, message.ErrNotFound
 	}
-	return message.ShowReply{Call: c}, f.err
+	return toolcall.ShowReply{Call: c}, f.err
 }
 
-func (f *fakeEngine) SubmitResponse(_ context.Context, a message.Response) (*message.Call, error) {
+func (f *fakeEngine) SubmitResponse(_ context.Context, a toolcall.Response) (*toolcall.Call, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.responses = append(f.responses, a)
@@ -60,39 +60,39 @@ func (f *fakeEngine) SubmitResponse(_ context.Context, a message.Response) (*mes
 	return c, nil
 }
 
-func (f *fakeEngine) StandingApprovals(context.Context, message.StandingApprovalsRequest) (message.StandingApprovalsReply, error) {
+func (f *fakeEngine) StandingApprovals(context.Context, toolcall.StandingApprovalsRequest) (toolcall.StandingApprovalsReply, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return message.StandingApprovalsReply{StandingApprovals: f.standingApprovals}, f.err
+	return toolcall.StandingApprovalsReply{StandingApprovals: f.standingApprovals}, f.err
 }
 
-func (f *fakeEngine) ShowStandingApproval(_ context.Context, r message.ShowStandingApprovalRequest) (message.ShowStandingApprovalReply, error) {
+func (f *fakeEngine) ShowStandingApproval(_ context.Context, r toolcall.ShowStandingApprovalRequest) (toolcall.ShowStandingApprovalReply, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, l := range f.standingApprovals {
 		if l.ID == r.ID {
-			return message.ShowStandingApprovalReply{Standing: l}, f.err
+			return toolcall.ShowStandingApprovalReply{Standing: l}, f.err
 		}
 	}
-	return message.ShowStandingApprovalReply{}, message.ErrNotFound
+	return toolcall.ShowStandingApprovalReply{}, message.ErrNotFound
 }
 
-func (f *fakeEngine) RevokeStandingApproval(_ context.Context, r message.RevokeStandingApprovalRequest) (*message.StandingApproval, error) {
+func (f *fakeEngine) RevokeStandingApproval(_ context.Context, r toolcall.RevokeStandingApprovalRequest) (*toolcall.StandingApproval, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.revoked = append(f.revoked, r)
-	return &message.StandingApproval{ID: r.ID, Revoked: &message.Revocation{}}, f.err
+	return &toolcall.StandingApproval{ID: r.ID, Revoked: &toolcall.Revocation{}}, f.err
 }
 
 // asking is a call with an open approval request.
-func asking(t testing.TB, id string, change func(*message.ApprovalRequest)) *message.Call {
+func asking(t testing.TB, id string, change func(*toolcall.ApprovalRequest)) *toolcall.Call {
 	t.Helper()
-	c := &message.Call{
-		Key: message.Key{Space: "default", Session: "s", Reply: "r", Call: message.CallID(id)}, Tool: "pay", Runtime: "bot",
+	c := &toolcall.Call{
+		Key: toolcall.Key{Space: "default", Session: "s", Reply: "r", Call: message.CallID(id)}, Tool: "pay", Runtime: "bot",
 		Input: `{"cents":1}`, State: message.ToolCallAsking, Cause: "ask", First: 1, Seq: 1,
-		Decision: &message.Decision{Behavior: message.BehaviorAsk, Reason: "because"},
+		Decision: &toolcall.Decision{Behavior: message.BehaviorAsk, Reason: "because"},
 	}
-	c.Request = &message.ApprovalRequest{V: 1, Key: c.Key, Tool: c.Tool, Input: c.Input, Text: "Pay?", Rule: "large", Source: "shop"}
+	c.Request = &toolcall.ApprovalRequest{V: 1, Key: c.Key, Tool: c.Tool, Input: c.Input, Text: "Pay?", Rule: "large", Source: "shop"}
 	if change != nil {
 		change(c.Request)
 	}
@@ -104,9 +104,9 @@ func asking(t testing.TB, id string, change func(*message.ApprovalRequest)) *mes
 }
 
 // shown is a program with these approval requests on a terminal of 80x24.
-func shown(t *testing.T, calls ...*message.Call) (*model, *fakeEngine) {
+func shown(t *testing.T, calls ...*toolcall.Call) (*model, *fakeEngine) {
 	t.Helper()
-	e := &fakeEngine{calls: map[message.Key]*message.Call{}}
+	e := &fakeEngine{calls: map[toolcall.Key]*toolcall.Call{}}
 	cfg := Config{Engine: e, Who: "ann", Out: term.New(&strings.Builder{}), Editor: []string{"true"}}
 	m := newModel(t.Context(), cfg, newFeed(cfg, func(tea.Msg) {}))
 	m.Update(tea.WindowSizeMsg{Width: 80, Height: 24})
@@ -200,7 +200,7 @@ func TestKeysInOnePiece(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	won := asking(t, "c", nil)
 	won.State, won.Cause, won.Seq = message.ToolCallFinished, "reject", 2
-	won.Votes = []message.Vote{{Kind: message.ResponseReject, By: message.Principal{Name: "bob"}, Digest: won.Digest, Feedback: "no"}}
+	won.Votes = []toolcall.Vote{{Kind: toolcall.ResponseReject, By: toolcall.Principal{Name: "bob"}, Digest: won.Digest, Feedback: "no"}}
 	for _, tc := range []struct {
 		name string
 		err  error
@@ -235,10 +235,10 @@ func TestTroubleIsShown(t *testing.T) {
 
 // Whatever the keys and the size, the screen is filled and never overflows.
 func TestViewFits(t *testing.T) {
-	m, e := shown(t, asking(t, "a", func(q *message.ApprovalRequest) { q.Text, q.Rule = strings.Repeat("long ", 50), "" }), asking(t, "b", nil))
-	m.qs.all[message.Key{Space: "default", Session: "s", Reply: "r", Call: "a"}].call.Suggested = []message.PermissionRule{terms.Allow("pay", strings.Repeat("x", 200))}
+	m, e := shown(t, asking(t, "a", func(q *toolcall.ApprovalRequest) { q.Text, q.Rule = strings.Repeat("long ", 50), "" }), asking(t, "b", nil))
+	m.qs.all[toolcall.Key{Space: "default", Session: "s", Reply: "r", Call: "a"}].call.Suggested = []message.PermissionRule{terms.Allow("pay", strings.Repeat("x", 200))}
 	long := strings.Repeat("git push ", 30)
-	e.standingApprovals = []*message.StandingApproval{{ID: "sta_1", Tool: "Bash", Terms: message.StandingTerms{Scope: message.ScopeSpace, Rules: []message.PermissionRule{terms.Allow("Bash", long)}}, GrantedBy: []message.Vote{{By: message.Principal{Name: long}}}}}
+	e.standingApprovals = []*toolcall.StandingApproval{{ID: "sta_1", Tool: "Bash", Terms: toolcall.StandingTerms{Scope: toolcall.ScopeSpace, Rules: []message.PermissionRule{terms.Allow("Bash", long)}}, GrantedBy: []toolcall.Vote{{By: toolcall.Principal{Name: long}}}}}
 	for _, keys := range []string{"", "\r", "a", "\x1b", "w", "\x1b", "r", "\x1b", "t", "\x1b", "h", "\x1b", "?", "\x1b\x1b", "b", "\x1b", "r", "\r", "dwhy", "\r", "\x1b\x1b\x1b", "/x"} {
 		types(m, keys)
 		for _, size := range [][2]int{{80, 24}, {40, 10}, {39, 9}, {10, 3}, {200, 60}} {

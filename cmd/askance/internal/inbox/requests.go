@@ -8,11 +8,12 @@ import (
 
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // approval request is one that is or was open.
 type request struct {
-	call   *message.Call
+	call   *toolcall.Call
 	over   string    // what became of it; "" while it is open
 	overAt time.Time // when this inbox learnt of that
 }
@@ -32,8 +33,8 @@ const (
 // approval requests is what the inbox knows. The zero value is empty. What it takes in
 // may be old, doubled and in any order: the highest sequence of a call counts.
 type requests struct {
-	all  map[message.Key]*request
-	past map[message.Key]settled
+	all  map[toolcall.Key]*request
+	past map[toolcall.Key]settled
 }
 
 // resolved remembers an approval request that left.
@@ -43,9 +44,9 @@ type settled struct {
 }
 
 // take takes in the state of a call. by is who moved it last, if that is known.
-func (qs *requests) take(c *message.Call, by string, now time.Time) {
+func (qs *requests) take(c *toolcall.Call, by string, now time.Time) {
 	if qs.all == nil {
-		qs.all, qs.past = map[message.Key]*request{}, map[message.Key]settled{}
+		qs.all, qs.past = map[toolcall.Key]*request{}, map[toolcall.Key]settled{}
 	}
 	if c.Seq < qs.past[c.Key].seq {
 		return
@@ -66,8 +67,8 @@ func (qs *requests) take(c *message.Call, by string, now time.Time) {
 
 // listed takes in a list of open approval requests. If it is complete, the result is
 // which of those on the screen are not on it: what became of them must be asked.
-func (qs *requests) listed(calls []*message.Call, complete bool, now time.Time) (missing []message.Key) {
-	have := map[message.Key]bool{}
+func (qs *requests) listed(calls []*toolcall.Call, complete bool, now time.Time) (missing []toolcall.Key) {
+	have := map[toolcall.Key]bool{}
 	for _, c := range calls {
 		have[c.Key] = true
 		qs.take(c, "", now)
@@ -80,19 +81,19 @@ func (qs *requests) listed(calls []*message.Call, complete bool, now time.Time) 
 			missing = append(missing, k)
 		}
 	}
-	slices.SortFunc(missing, func(a, b message.Key) int { return cmp.Compare(a.String(), b.String()) })
+	slices.SortFunc(missing, func(a, b toolcall.Key) int { return cmp.Compare(a.String(), b.String()) })
 	return missing
 }
 
 // unknown notes that the engine knows no such call.
-func (qs *requests) unknown(k message.Key, now time.Time) {
+func (qs *requests) unknown(k toolcall.Key, now time.Time) {
 	if q := qs.all[k]; q != nil && q.open() {
 		q.over, q.overAt = "gone: the engine no longer has it", now
 	}
 }
 
 // sweep lets resolved approval requests leave, save those that keep holds.
-func (qs *requests) sweep(now time.Time, keep func(message.Key) bool) {
+func (qs *requests) sweep(now time.Time, keep func(toolcall.Key) bool) {
 	for k, q := range qs.all {
 		if !q.open() && now.Sub(q.overAt) >= linger && !keep(k) {
 			delete(qs.all, k)
@@ -106,7 +107,7 @@ func (qs *requests) sweep(now time.Time, keep func(message.Key) bool) {
 }
 
 // get gives an approval request, or nil.
-func (qs *requests) get(k message.Key) *request { return qs.all[k] }
+func (qs *requests) get(k toolcall.Key) *request { return qs.all[k] }
 
 // count is how many are open.
 func (qs *requests) count() int {

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // However old, doubled and mixed what comes is: in the end each approval request is
@@ -18,12 +19,12 @@ import (
 func TestRequestsConverge(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	rapid.Check(t, func(t *rapid.T) {
-		type state struct{ calls []*message.Call }
+		type state struct{ calls []*toolcall.Call }
 		var all []state
 		for i := range rapid.IntRange(1, 4).Draw(t, "calls") {
 			var s state
 			for seq := range rapid.IntRange(1, 5).Draw(t, "records") {
-				c := &message.Call{Key: message.Key{Call: message.CallID(fmt.Sprint(i))}, State: message.ToolCallAsking, Request: &message.ApprovalRequest{}, Seq: uint64(seq + 1)}
+				c := &toolcall.Call{Key: toolcall.Key{Call: message.CallID(fmt.Sprint(i))}, State: message.ToolCallAsking, Request: &toolcall.ApprovalRequest{}, Seq: uint64(seq + 1)}
 				if seq > 0 && rapid.Bool().Draw(t, "closes") {
 					c.State, c.Cause = message.ToolCallFinished, "expire"
 				}
@@ -32,7 +33,7 @@ func TestRequestsConverge(t *testing.T) {
 			all = append(all, s)
 		}
 		var qs requests
-		last := map[message.Key]*message.Call{}
+		last := map[toolcall.Key]*toolcall.Call{}
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			s := all[rapid.IntRange(0, len(all)-1).Draw(t, "which")]
 			c := s.calls[rapid.IntRange(0, len(s.calls)-1).Draw(t, "record")]
@@ -60,7 +61,7 @@ func TestResolvedLeave(t *testing.T) {
 	closed := c.Clone()
 	closed.State, closed.Cause, closed.Seq = message.ToolCallFinished, "expire", 5
 	qs.take(closed, "", now)
-	never, always := func(message.Key) bool { return false }, func(message.Key) bool { return true }
+	never, always := func(toolcall.Key) bool { return false }, func(toolcall.Key) bool { return true }
 	qs.sweep(now.Add(linger-1), never)
 	qs.sweep(now.Add(linger), always)
 	if q := qs.get(c.Key); q == nil || q.over != "expired: no decision in time" {
@@ -81,11 +82,11 @@ func TestListedFindsTheMissing(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	var qs requests
 	a, b := asking(t, "a", nil), asking(t, "b", nil)
-	qs.listed([]*message.Call{a, b}, true, now)
-	if got := qs.listed([]*message.Call{b}, false, now); got != nil {
+	qs.listed([]*toolcall.Call{a, b}, true, now)
+	if got := qs.listed([]*toolcall.Call{b}, false, now); got != nil {
 		t.Errorf("a part of the list says that %v are missing", got)
 	}
-	if got := qs.listed([]*message.Call{b}, true, now); len(got) != 1 || got[0] != a.Key {
+	if got := qs.listed([]*toolcall.Call{b}, true, now); len(got) != 1 || got[0] != a.Key {
 		t.Errorf("missing: %v", got)
 	}
 	qs.unknown(a.Key, now)
@@ -95,7 +96,7 @@ func TestListedFindsTheMissing(t *testing.T) {
 }
 
 func TestMatcher(t *testing.T) {
-	q := &request{call: asking(t, "call_7", func(q *message.ApprovalRequest) { q.Text = "Refund to Ann?" })}
+	q := &request{call: asking(t, "call_7", func(q *toolcall.ApprovalRequest) { q.Text = "Refund to Ann?" })}
 	for filter, want := range map[string]bool{"": true, "refund": true, "PAY ann": true, "call_7 bob": false, "large": true, `"cents":1`: true} {
 		if got := matcher(filter)(q); got != want {
 			t.Errorf("%q matches: %v", filter, got)
@@ -114,10 +115,10 @@ func posted(t *testing.T, e *fakeEngine, hints Hints) (*feed, <-chan tea.Msg) {
 func TestFeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := asking(t, "c", nil)
-		e := &fakeEngine{calls: map[message.Key]*message.Call{c.Key: c}}
-		var hint func(message.Key, bool)
+		e := &fakeEngine{calls: map[toolcall.Key]*toolcall.Call{c.Key: c}}
+		var hint func(toolcall.Key, bool)
 		stopped := false
-		f, got := posted(t, e, func(_ context.Context, h func(message.Key, bool)) (func(), error) {
+		f, got := posted(t, e, func(_ context.Context, h func(toolcall.Key, bool)) (func(), error) {
 			hint = h
 			return func() { stopped = true }, nil
 		})
@@ -165,7 +166,7 @@ func TestFeedFlood(t *testing.T) {
 		go f.run(ctx)
 		<-got
 		for i := range 1000 {
-			f.look(message.Key{Call: message.CallID(fmt.Sprint(i))})
+			f.look(toolcall.Key{Call: message.CallID(fmt.Sprint(i))})
 		}
 		time.Sleep(every - 1)
 		e.mu.Lock()

@@ -44,6 +44,7 @@ import (
 
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Config says whose inbox it is. Engine, Who, In and Out are required.
@@ -52,7 +53,7 @@ type Config struct {
 	Hints  Hints // nil: the list is asked for now and then
 	// Who answers, as the engine knows them.
 	Who   string
-	Space message.SpaceID
+	Space toolcall.SpaceID
 	// Session, if set, leaves the approval requests of all others out.
 	Session message.SessionID
 	// Editor is the command that opens a file for editing.

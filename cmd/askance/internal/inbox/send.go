@@ -17,7 +17,7 @@ const answerWithin = 20 * time.Second
 // sentMsg is what became of an answer.
 type sentMsg struct {
 	draft *draftResponse
-	call  *message.Call
+	call  *toolcall.Call
 	err   error
 	walk  *walkScreen // that it belongs to, or nil
 }
@@ -86,14 +86,14 @@ type Signer struct {
 	Lasts time.Duration // how long a signature is good
 	// Sign signs the approval of the approval request that was shown, and refuses one
 	// that its digest does not name.
-	Sign func(call *message.Call, now time.Time) (*message.ApproverSignature, error)
+	Sign func(call *toolcall.Call, now time.Time) (*toolcall.ApproverSignature, error)
 }
 
 // signs reports whether an answer goes with a signature: an approval of exactly
 // what was asked. A signature covers no edit, and no rules to remember.
 func (d *draftResponse) signs(m *model) bool {
 	a := d.response
-	return m.cfg.Signer != nil && a.Kind == message.ResponseApprove && a.Input == nil && len(a.Rules) == 0 && a.Remember == nil
+	return m.cfg.Signer != nil && a.Kind == toolcall.ResponseApprove && a.Input == nil && len(a.Rules) == 0 && a.Remember == nil
 }
 
 // unsigned says why an approval must not be sent: the approval request takes a
@@ -101,7 +101,7 @@ func (d *draftResponse) signs(m *model) bool {
 func (d *draftResponse) unsigned(m *model) string {
 	a := d.response
 	switch {
-	case a.Kind != message.ResponseApprove || a.Input != nil || !d.call.Request.Requirement.Signed || d.signs(m):
+	case a.Kind != toolcall.ResponseApprove || a.Input != nil || !d.call.Request.Requirement.Signed || d.signs(m):
 		return ""
 	case m.cfg.Signer == nil:
 		return "This request requires your signature: start the inbox with --sign-key FILE (askance keys approver creates a key)."

@@ -8,6 +8,7 @@ import (
 
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // signed is a world in which ann has a key of her own, and where its file is.
@@ -19,7 +20,7 @@ func signed(t *testing.T) (w *world, key string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.write("people.yaml", people+"approvers: {ann: {keys: ['"+message.FormatPublicKey(pub)+"']}}\n")
+	w.write("people.yaml", people+"approvers: {ann: {keys: ['"+toolcall.FormatPublicKey(pub)+"']}}\n")
 	w.start("127.0.0.1:0")
 	t.Cleanup(w.stop)
 	return w, key
@@ -45,7 +46,7 @@ func TestSign(t *testing.T) {
 			x.Press("G"+enter, "Sell?", "sell  call_"+tc.name)
 			x.Press("a", "signed   with your key", "y approve  esc")
 			x.Press("y", "approved by ann")
-			now := w.voted(c, "ann", message.ResponseApprove)
+			now := w.voted(c, "ann", toolcall.ResponseApprove)
 			if s := now.Votes[0].Signature; s == nil || now.State != message.ToolCallSubmitted {
 				t.Errorf("%s, signed %v", now.State, s)
 			}
@@ -63,8 +64,8 @@ func TestSign(t *testing.T) {
 	x.Press("y", "One response to 2 requests")
 	x.Press("a", "Approve 2 requests?")
 	x.Press("y", "Responses", "call_1", "call_2")
-	for _, c := range []*message.Call{c, d} {
-		if now := w.voted(c, "ann", message.ResponseApprove); now.Votes[0].Signature == nil {
+	for _, c := range []*toolcall.Call{c, d} {
+		if now := w.voted(c, "ann", toolcall.ResponseApprove); now.Votes[0].Signature == nil {
 			t.Errorf("%s is not signed", c.Call)
 		}
 	}

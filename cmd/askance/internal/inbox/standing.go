@@ -11,28 +11,28 @@ import (
 
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/reveal"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // standingApprovalScreen is one standing approval in full.
 type standingApprovalScreen struct {
-	standing *message.StandingApproval
-	uses     []message.StandingUse
+	standing *toolcall.StandingApproval
+	uses     []toolcall.StandingUse
 	scroll   scroll
 	asked    time.Time
 }
 
 // standingApprovalMsg has one standing approval as the engine knows it.
 type standingApprovalMsg struct {
-	reply message.ShowStandingApprovalReply
+	reply toolcall.ShowStandingApprovalReply
 	err   error
 }
 
-func newStandingApproval(l *message.StandingApproval) *standingApprovalScreen {
+func newStandingApproval(l *toolcall.StandingApproval) *standingApprovalScreen {
 	return &standingApprovalScreen{standing: l}
 }
 
-func (s *standingApprovalScreen) holds(message.Key) bool { return false }
+func (s *standingApprovalScreen) holds(toolcall.Key) bool { return false }
 
 func (s *standingApprovalScreen) tick(m *model) tea.Cmd {
 	if m.now.Sub(s.asked) < every {
@@ -48,7 +48,7 @@ func (s *standingApprovalScreen) ask(m *model) tea.Cmd {
 	return func() tea.Msg {
 		ctx, cancel := context.WithTimeout(parent, askWithin)
 		defer cancel()
-		r, err := engine.ShowStandingApproval(ctx, message.ShowStandingApprovalRequest{V: 1, ID: id})
+		r, err := engine.ShowStandingApproval(ctx, toolcall.ShowStandingApprovalRequest{V: 1, ID: id})
 		return standingApprovalMsg{r, err}
 	}
 }
@@ -94,7 +94,7 @@ func (s *standingApprovalScreen) view(m *model, w, h int) (title string, body []
 
 // standingApprovalLines are all that there is to know about a standing approval, but for its
 // uses.
-func standingApprovalLines(m *model, l *message.StandingApproval, w int) []string {
+func standingApprovalLines(m *model, l *toolcall.StandingApproval, w int) []string {
 	f := records{width: w, dim: m.out.Dim}
 	f.add("state", string(l.State(m.now)))
 	if e := l.Revoked; e != nil {
@@ -135,31 +135,31 @@ func standingApprovalLines(m *model, l *message.StandingApproval, w int) []strin
 	return f.lines
 }
 
-func callPath(k message.Key) string {
+func callPath(k toolcall.Key) string {
 	return reveal.Line(string(k.Session) + "/" + string(k.Reply) + "/" + string(k.Call))
 }
 
 // takeBackScreen takes a standing approval back: first why, then a last look.
 type takeBackScreen struct {
-	standing *message.StandingApproval
+	standing *toolcall.StandingApproval
 	reason   textinput.Model
 	sure     bool // the reason is written
 }
 
-func newTakeBack(l *message.StandingApproval) *takeBackScreen {
-	return &takeBackScreen{standing: l, reason: newInput("> ", message.MaxTextBytes/4)}
+func newTakeBack(l *toolcall.StandingApproval) *takeBackScreen {
+	return &takeBackScreen{standing: l, reason: newInput("> ", toolcall.MaxTextBytes/4)}
 }
 
 // takenBackMsg is what became of it.
 type takenBackMsg struct {
-	id       message.StandingID
-	standing *message.StandingApproval
+	id       toolcall.StandingID
+	standing *toolcall.StandingApproval
 	err      error
 }
 
 func (s *takeBackScreen) writes() {}
 
-func (s *takeBackScreen) holds(message.Key) bool { return false }
+func (s *takeBackScreen) holds(toolcall.Key) bool { return false }
 
 func (s *takeBackScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 	switch {
@@ -180,7 +180,7 @@ func (s *takeBackScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 
 func (s *takeBackScreen) send(m *model) tea.Cmd {
 	parent, engine := m.ctx, m.cfg.Engine
-	r := message.RevokeStandingApprovalRequest{V: 1, ID: s.standing.ID, Reason: strings.TrimSpace(s.reason.Value())}
+	r := toolcall.RevokeStandingApprovalRequest{V: 1, ID: s.standing.ID, Reason: strings.TrimSpace(s.reason.Value())}
 	return func() tea.Msg {
 		ctx, cancel := context.WithTimeout(parent, answerWithin)
 		defer cancel()

@@ -12,7 +12,7 @@ import (
 
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/reveal"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // alive is a screen that wants to be told of the time.
@@ -22,12 +22,12 @@ type alive interface {
 
 // standingApprovalsScreen is the standing approvals that are in force, one on a line.
 type standingApprovalsScreen struct {
-	all     []*message.StandingApproval
+	all     []*toolcall.StandingApproval
 	more    bool // there are more than are kept
 	known   bool // the engine has answered once
 	trouble error
 	asked   time.Time // the last time that the engine was asked
-	at      message.StandingID
+	at      toolcall.StandingID
 	row     int
 	first   int
 	page    int
@@ -35,14 +35,14 @@ type standingApprovalsScreen struct {
 
 // standingApprovalsMsg has the standing approvals as the engine knows them.
 type standingApprovalsMsg struct {
-	standingApprovals []*message.StandingApproval
+	standingApprovals []*toolcall.StandingApproval
 	more              bool
 	err               error
 }
 
 func newStandingApprovals() *standingApprovalsScreen { return &standingApprovalsScreen{page: 1} }
 
-func (s *standingApprovalsScreen) holds(message.Key) bool { return false }
+func (s *standingApprovalsScreen) holds(toolcall.Key) bool { return false }
 
 // tick asks again now and then.
 func (s *standingApprovalsScreen) tick(m *model) tea.Cmd {
@@ -60,7 +60,7 @@ func (s *standingApprovalsScreen) ask(m *model) tea.Cmd {
 		ctx, cancel := context.WithTimeout(parent, askWithin)
 		defer cancel()
 		var out standingApprovalsMsg
-		r := message.StandingApprovalsRequest{V: 1}
+		r := toolcall.StandingApprovalsRequest{V: 1}
 		for {
 			page, err := engine.StandingApprovals(ctx, r)
 			if err != nil {
@@ -84,12 +84,12 @@ func (s *standingApprovalsScreen) take(r standingApprovalsMsg) {
 		return
 	}
 	s.known, s.all, s.more = true, r.standingApprovals, r.more
-	slices.SortStableFunc(s.all, func(a, b *message.StandingApproval) int { return a.GrantedAt.Compare(b.GrantedAt) })
+	slices.SortStableFunc(s.all, func(a, b *toolcall.StandingApproval) int { return a.GrantedAt.Compare(b.GrantedAt) })
 }
 
 // resolve puts the selection on a row that is there, and shows it.
 func (s *standingApprovalsScreen) resolve() {
-	i := slices.IndexFunc(s.all, func(l *message.StandingApproval) bool { return l.ID == s.at })
+	i := slices.IndexFunc(s.all, func(l *toolcall.StandingApproval) bool { return l.ID == s.at })
 	if i < 0 {
 		i = min(s.row, len(s.all)-1)
 	}
@@ -153,7 +153,7 @@ func (s *standingApprovalsScreen) view(m *model, w, h int) (title string, body [
 		if l.ID == s.at {
 			mark, paint = "> ", m.out.Bold
 		}
-		if l.State(m.now) != message.StandingActive {
+		if l.State(m.now) != toolcall.StandingActive {
 			paint = m.out.Dim
 		}
 		body = append(body, paint(c.line(mark, allows(l), grantors(l), asked.Until(l.Terms.Until, m.now), stateText(l, m.now)+reveal.Line(l.Text()))))
@@ -162,15 +162,15 @@ func (s *standingApprovalsScreen) view(m *model, w, h int) (title string, body [
 }
 
 // stateText says that a rule is not in force any more.
-func stateText(l *message.StandingApproval, now time.Time) string {
-	if s := l.State(now); s != message.StandingActive {
+func stateText(l *toolcall.StandingApproval, now time.Time) string {
+	if s := l.State(now); s != toolcall.StandingActive {
 		return "(" + string(s) + ") "
 	}
 	return ""
 }
 
 // allows is which calls a standing approval is about.
-func allows(l *message.StandingApproval) string {
+func allows(l *toolcall.StandingApproval) string {
 	var out []string
 	for _, r := range l.Terms.Rules {
 		text := reveal.Line(r.ToolName)
@@ -183,7 +183,7 @@ func allows(l *message.StandingApproval) string {
 }
 
 // grantors are those who gave a standing approval.
-func grantors(l *message.StandingApproval) string {
+func grantors(l *toolcall.StandingApproval) string {
 	var out []string
 	for _, v := range l.GrantedBy {
 		out = append(out, reveal.Line(v.By.Name))
@@ -194,7 +194,7 @@ func grantors(l *message.StandingApproval) string {
 // standingApprovalWidths are the widths of the list's columns.
 type standingApprovalWidths struct{ rule, by, left, terms int }
 
-func standingApprovalColumns(all []*message.StandingApproval, w int) standingApprovalWidths {
+func standingApprovalColumns(all []*toolcall.StandingApproval, w int) standingApprovalWidths {
 	c := standingApprovalWidths{rule: 6, by: 2, left: 6}
 	for _, l := range all {
 		c.rule, c.by = max(c.rule, ansi.StringWidth(allows(l))), max(c.by, ansi.StringWidth(grantors(l)))

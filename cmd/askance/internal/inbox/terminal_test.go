@@ -7,6 +7,7 @@ import (
 
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func TestApprove(t *testing.T) {
@@ -25,7 +26,7 @@ func TestApprove(t *testing.T) {
 		t.Fatal("answered before it was confirmed")
 	}
 	golden(t, "approved", x.Press("y", "approved by ann", "call_1: approved, the call is submitted", "2 open"))
-	if now := w.voted(c, "ann", message.ResponseApprove); now.State != message.ToolCallSubmitted {
+	if now := w.voted(c, "ann", toolcall.ResponseApprove); now.State != message.ToolCallSubmitted {
 		t.Errorf("the call is %s", now.State)
 	}
 	x.Miss("approved by ann") // it leaves
@@ -53,7 +54,7 @@ func TestApproveLongRequest(t *testing.T) {
 		t.Fatal("answered before all of it was shown")
 	}
 	x.Press("y", "approved by ann")
-	w.voted(c, "ann", message.ResponseApprove)
+	w.voted(c, "ann", toolcall.ResponseApprove)
 }
 
 func TestRemember(t *testing.T) {
@@ -69,7 +70,7 @@ func TestRemember(t *testing.T) {
 	x.Press("a", "remember allow pay")
 	x.Press("  ", "y approve  esc")
 	x.Press("y", "approved by ann")
-	if now := w.voted(c, "ann", message.ResponseApprove); len(now.Remember) != 1 {
+	if now := w.voted(c, "ann", toolcall.ResponseApprove); len(now.Remember) != 1 {
 		t.Errorf("remembered: %+v", now.Remember)
 	}
 }
@@ -83,7 +84,7 @@ func TestEdit(t *testing.T) {
 	golden(t, "edit", x.Press("e", "These arguments run instead", `-   "cents": 1900`, `+   "cents": 1500`))
 	x.Press("  ", "y approve as edited")
 	x.Press("y", "edited and approved by ann")
-	now := w.voted(c, "ann", message.ResponseApprove)
+	now := w.voted(c, "ann", toolcall.ResponseApprove)
 	if !strings.Contains(now.Input, `"cents": 1500`) || !strings.Contains(now.Input, `p\u0430ypal`) {
 		t.Errorf("it runs with %s", now.Input)
 	}
@@ -119,7 +120,7 @@ func TestReject(t *testing.T) {
 	x.Press("too much? \u202e\u200b", "> too much?") // what is pasted and not seen is left out
 	golden(t, "reject", x.Press(enter, "Reject: pay", "feedback", "y reject"))
 	x.Press("y", "rejected by ann (NATS, not authenticated): too much?")
-	if now := w.voted(c, "ann", message.ResponseReject); now.Votes[0].Feedback != "too much?" {
+	if now := w.voted(c, "ann", toolcall.ResponseReject); now.Votes[0].Feedback != "too much?" {
 		t.Errorf("feedback %q", now.Votes[0].Feedback)
 	}
 }
@@ -134,7 +135,7 @@ func TestResponseForTool(t *testing.T) {
 	x.Press("paid by hand\rticket 17", "paid by hand", "ticket 17")
 	x.Press(ctrlS, "result", "y respond")
 	x.Press("y", "responded with a result by ann")
-	if now := w.voted(c, "ann", message.ResponseRespond); now.Result == nil || now.Result.Output.String() != "paid by hand\nticket 17" {
+	if now := w.voted(c, "ann", toolcall.ResponseRespond); now.Result == nil || now.Result.Output.String() != "paid by hand\nticket 17" {
 		t.Errorf("result %+v", now.Result)
 	}
 }
@@ -155,7 +156,7 @@ func TestAnotherSurfaceWins(t *testing.T) {
 			x.Press("G", "> pay  call_"+tc.name)
 			x.Press(enter, "A-1042")
 			x.Press(tc.keys, tc.at)
-			w.answer(c, func(a *message.Response) { a.Kind, a.Feedback = message.ResponseReject, "no" })
+			w.answer(c, func(a *toolcall.Response) { a.Kind, a.Feedback = toolcall.ResponseReject, "no" })
 			screen := x.See("rejected by bob (in process): no", "esc back")
 			golden(t, "lost-"+tc.name, screen)
 			if strings.Contains(screen, "y approve  esc") || strings.Contains(screen, "a approve") {
@@ -166,7 +167,7 @@ func TestAnotherSurfaceWins(t *testing.T) {
 				x.Press(esc, "rejected by bob")
 			}
 			x.See("REQUEST")
-			w.voted(c, "bob", message.ResponseReject)
+			w.voted(c, "bob", toolcall.ResponseReject)
 		})
 	}
 }
@@ -179,7 +180,7 @@ func TestAskedAnew(t *testing.T) {
 	x.Press(enter, "A-1042")
 	x.Press("a", "These arguments run")
 	input := `{"order_id":"A-1042","cents":777}`
-	after := w.answer(c, func(a *message.Response) { a.Input = &input })
+	after := w.answer(c, func(a *toolcall.Response) { a.Input = &input })
 	if after.State != message.ToolCallAsking || after.Digest == c.Digest {
 		t.Fatalf("it does not ask anew: %+v", after)
 	}
@@ -198,7 +199,7 @@ func TestAskedAnew(t *testing.T) {
 
 func TestBulk(t *testing.T) {
 	w := newWorld(t)
-	calls := []*message.Call{w.pay("call_1", 1900), w.pay("call_2", 2900), w.pay("call_3", 3900)}
+	calls := []*toolcall.Call{w.pay("call_1", 1900), w.pay("call_2", 2900), w.pay("call_3", 3900)}
 	boss := w.ask("call_4", "boss", `{}`)
 	x := w.inbox(80, 18)
 	x.See("call_4")
@@ -215,9 +216,9 @@ func TestBulk(t *testing.T) {
 	}
 	golden(t, "bulk-done", x.Press("y", "call_1", "call_3", "Responses"))
 	x.Press(enter, "> pay", "2 open")
-	w.voted(calls[0], "ann", message.ResponseApprove)
-	w.voted(calls[2], "ann", message.ResponseApprove)
-	for _, c := range []*message.Call{calls[1], boss} {
+	w.voted(calls[0], "ann", toolcall.ResponseApprove)
+	w.voted(calls[2], "ann", toolcall.ResponseApprove)
+	for _, c := range []*toolcall.Call{calls[1], boss} {
 		if now := w.call(c); len(now.Votes) != 0 {
 			t.Errorf("%s has votes: %+v", c.Call, now.Votes)
 		}
@@ -232,12 +233,12 @@ func TestBulkRejectOfSelected(t *testing.T) {
 	x.Press("  ", "* pay")
 	x.Press("b", "1 of 2: pay  call_1", "y include")
 	x.Press("y", "2 of 2: soon  call_2", "y include")
-	w.answer(a, func(*message.Response) {}) // one of them is lost meanwhile
+	w.answer(a, func(*toolcall.Response) {}) // one of them is lost meanwhile
 	x.Press("y", "One response to 2 requests")
 	x.Press("r", "Text for the model")
 	x.Press("later"+enter, "call_1", "approved by bob", "call_2", "rejected, the call is finished")
-	w.voted(a, "bob", message.ResponseApprove)
-	w.voted(b, "ann", message.ResponseReject)
+	w.voted(a, "bob", toolcall.ResponseApprove)
+	w.voted(b, "ann", toolcall.ResponseReject)
 }
 
 func TestFilter(t *testing.T) {
@@ -306,7 +307,7 @@ func TestEngineGoesAndComesBack(t *testing.T) {
 	x.See("1 open")
 	w.pay("call_2", 2900)
 	x.See("call_2", "2 open")
-	w.answer(c, func(*message.Response) {})
+	w.answer(c, func(*toolcall.Response) {})
 	x.See("approved by bob", "1 open")
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/reveal"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // termsScreen edits on which terms the ticked rules are remembered: the rules
@@ -58,7 +58,7 @@ func contentText(content string) string {
 }
 
 func (s *termsScreen) add(label, value string, set func(*wish, string)) {
-	f := termsField{label: label, set: set, in: newInput("> ", message.MaxStandingBytes)}
+	f := termsField{label: label, set: set, in: newInput("> ", toolcall.MaxStandingBytes)}
 	f.in.SetValue(scrub(value))
 	f.in.Blur()
 	s.fields = append(s.fields, f)
@@ -66,7 +66,7 @@ func (s *termsScreen) add(label, value string, set func(*wish, string)) {
 
 func (s *termsScreen) writes() {}
 
-func (s *termsScreen) holds(k message.Key) bool { return k == s.detail.request }
+func (s *termsScreen) holds(k toolcall.Key) bool { return k == s.detail.request }
 
 // stale says why the terms are about nothing any more.
 func (s *termsScreen) stale(m *model) string {

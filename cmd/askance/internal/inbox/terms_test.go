@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // The keys that move on a form, and take a line away.
@@ -36,7 +37,7 @@ func TestRememberEditedRule(t *testing.T) {
 	golden(t, "terms-confirm", x.Press("a", "remember allow Bash: git push origin:*", "for 2 later"))
 	x.Press("  G", "y approve  esc")
 	x.Press("y", "approved by ann")
-	w.voted(c, "ann", message.ResponseApprove)
+	w.voted(c, "ann", toolcall.ResponseApprove)
 	l := w.standingApproval(false)
 	if left := time.Until(l.Terms.Until); l.Terms.Uses != 2 || left > 2*time.Hour || left < time.Hour || len(l.Terms.Rules) != 1 || *l.Terms.Rules[0].RuleContent != "git push origin:*" {
 		t.Errorf("remembered %+v", l.Terms)
@@ -111,7 +112,7 @@ func TestRememberNothing(t *testing.T) {
 		t.Errorf("something is remembered:\n%s", screen)
 	}
 	x.Press("y", "approved by ann")
-	if now := w.voted(c, "ann", message.ResponseApprove); len(now.Remember) != 0 || len(now.StandingApprovals) != 0 {
+	if now := w.voted(c, "ann", toolcall.ResponseApprove); len(now.Remember) != 0 || len(now.StandingApprovals) != 0 {
 		t.Errorf("remembered %+v %+v", now.Remember, now.StandingApprovals)
 	}
 }
@@ -152,8 +153,8 @@ func TestStandingApprovals(t *testing.T) {
 	x.See("No open approval requests")
 	x.Press("r", "No standing approvals")
 	c := w.ask("call_1", "buy", `{"cents":300,"shop":"acme"}`)
-	bob := func(a *message.Response) {
-		a.Remember = &message.StandingTerms{Scope: message.ScopeUser, Uses: 5}
+	bob := func(a *toolcall.Response) {
+		a.Remember = &toolcall.StandingTerms{Scope: toolcall.ScopeUser, Uses: 5}
 	}
 	w.answer(c, bob)
 	golden(t, "standing_approvals", x.See("Standing approvals: 1 in force", "> buy", "bob", "1h59m", "scope user, 5 of 5 uses left"))
@@ -213,7 +214,7 @@ func TestNarrow(t *testing.T) {
 	w.ask("call_3", "soon", `{}`)
 	x := w.inbox(60, 20, "EDITOR=sed -i s/1900/1500/")
 	x.See("> pay", "wire", "soon")
-	w.answer(wire, func(*message.Response) {})
+	w.answer(wire, func(*toolcall.Response) {})
 	golden(t, "narrow-list", x.See("(bob approved) wire needs", "? help  q quit"))
 	golden(t, "narrow-help", x.Press("?", "LIST", "space more"))
 	x.Press(esc, "> pay")
@@ -221,8 +222,8 @@ func TestNarrow(t *testing.T) {
 	golden(t, "narrow-edit", x.Press("e", `-   "cents": 1900`, `+   "cents": 1500`, "space more: y works"))
 	x.Press("   ", "y approve as edited  esc back")
 	x.Press(esc, "why")
-	w.answer(c, func(a *message.Response) {
-		a.Kind, a.Feedback = message.ResponseReject, "the budget of this month is spent"
+	w.answer(c, func(a *toolcall.Response) {
+		a.Kind, a.Feedback = toolcall.ResponseReject, "the budget of this month is spent"
 	})
 	golden(t, "narrow-resolved", x.See("Closed: rejected by bob (in process): the budget of", "esc back  n next"))
 	x.Press(esc, "TOOL")

@@ -8,14 +8,14 @@ import (
 
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/reveal"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // walkScreen answers several approval requests with the same words, after each of them
 // was shown: first one after the other, then the choice, then what became of
 // each.
 type walkScreen struct {
-	keys   []message.Key
+	keys   []toolcall.Key
 	at     int              // len(keys): all were shown
 	taken  []*draftResponse // seen, and to be answered
 	left   int              // seen, and left out
@@ -37,7 +37,7 @@ func newWalk(all []*request) *walkScreen {
 	return s
 }
 
-func (s *walkScreen) holds(k message.Key) bool {
+func (s *walkScreen) holds(k toolcall.Key) bool {
 	return slices.Contains(s.keys, k)
 }
 
@@ -51,7 +51,7 @@ func (s *walkScreen) show(m *model) {
 			s.left++
 			continue
 		}
-		s.draft = newDraft(q.call, message.ResponseApprove)
+		s.draft = newDraft(q.call, toolcall.ResponseApprove)
 		s.scroll, s.lines = scroll{}, nil
 	}
 }
@@ -82,7 +82,7 @@ func (s *walkScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 		return s.sendAll(m, s.taken)
 	case key == "r":
 		for _, d := range s.taken {
-			d.response.Kind = message.ResponseReject
+			d.response.Kind = toolcall.ResponseReject
 		}
 		c := newCompose(s.taken)
 		c.walk = s

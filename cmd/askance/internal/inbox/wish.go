@@ -11,6 +11,7 @@ import (
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/reveal"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // offer is a rule that may be remembered with an approval.
@@ -41,15 +42,15 @@ func contentOf(r message.PermissionRule) string {
 type wish struct {
 	digest               string
 	offers               []offer
-	scope                message.StandingScope
+	scope                toolcall.StandingScope
 	until, uses, budget  string
-	limits               *message.RememberLimits // of the rules that ask
-	asked, hidden, agent bool                    // a rule asks; rules hide something; the call names an agent
+	limits               *toolcall.RememberLimits // of the rules that ask
+	asked, hidden, agent bool                     // a rule asks; rules hide something; the call names an agent
 }
 
 // newWish is that nothing is remembered, with all that could be.
-func newWish(c *message.Call) wish {
-	w := wish{digest: c.Digest, scope: message.ScopeSession, hidden: c.Hides(), agent: c.Agent != ""}
+func newWish(c *toolcall.Call) wish {
+	w := wish{digest: c.Digest, scope: toolcall.ScopeSession, hidden: c.Hides(), agent: c.Agent != ""}
 	if w.hidden { // patterns are made of arguments
 		return w
 	}
@@ -73,7 +74,7 @@ func (w *wish) any() bool {
 }
 
 // none takes the wish back, words and all.
-func (w *wish) none(c *message.Call) { *w = newWish(c) }
+func (w *wish) none(c *toolcall.Call) { *w = newWish(c) }
 
 // toggle ticks an offered rule, or takes the tick away.
 func (w *wish) toggle(i int) {
@@ -85,7 +86,7 @@ func (w *wish) toggle(i int) {
 // plain reports whether the rules go as they were offered, for the session and
 // without counting: the way that every client of AgentScope has.
 func (w *wish) plain() bool {
-	return w.limits == nil && w.scope == message.ScopeSession && w.until+w.uses+w.budget == "" &&
+	return w.limits == nil && w.scope == toolcall.ScopeSession && w.until+w.uses+w.budget == "" &&
 		!slices.ContainsFunc(w.offers, func(o offer) bool { return o.on && o.content != contentOf(o.rule) })
 }
 
@@ -104,11 +105,11 @@ func (w *wish) fixed() string {
 }
 
 // scopes are those among which the person can choose.
-func (w *wish) scopes() []message.StandingScope {
-	var out []message.StandingScope
+func (w *wish) scopes() []toolcall.StandingScope {
+	var out []toolcall.StandingScope
 	for _, s := range terms.Scopes {
-		wide := s != message.ScopeSession && s != message.ScopeCallLike
-		if wide && w.limits == nil || s == message.ScopeAgent && !w.agent {
+		wide := s != toolcall.ScopeSession && s != toolcall.ScopeCallLike
+		if wide && w.limits == nil || s == toolcall.ScopeAgent && !w.agent {
 			continue
 		}
 		out = append(out, s)
@@ -117,8 +118,8 @@ func (w *wish) scopes() []message.StandingScope {
 }
 
 // terms reads what the person wrote. The errors begin with the field.
-func (w *wish) terms(now time.Time) (*message.StandingTerms, error) {
-	t := message.StandingTerms{Scope: w.scope}
+func (w *wish) terms(now time.Time) (*toolcall.StandingTerms, error) {
+	t := toolcall.StandingTerms{Scope: w.scope}
 	var errs [3]error
 	t.Until, errs[0] = terms.Until(w.until, now)
 	t.Uses, errs[1] = terms.Uses(w.uses)
@@ -140,7 +141,7 @@ func (w *wish) terms(now time.Time) (*message.StandingTerms, error) {
 }
 
 // into completes an approval.
-func (w *wish) into(a *message.Response, now time.Time) error {
+func (w *wish) into(a *toolcall.Response, now time.Time) error {
 	if !w.any() {
 		return nil
 	}
@@ -197,7 +198,7 @@ func (w *wish) bounds() string {
 }
 
 // termsText is what an answer lets remember, as it will be sent.
-func termsText(t *message.StandingTerms, now time.Time) []string {
+func termsText(t *toolcall.StandingTerms, now time.Time) []string {
 	var out []string
 	for _, r := range t.Rules {
 		out = append(out, asked.RuleText(r))

@@ -12,6 +12,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
 	"github.com/askance-dev/askance/internal/termtest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 const rules = `
@@ -131,9 +132,9 @@ func (w *world) inboxWith(width, height int, flags []string, env ...string) *ter
 }
 
 // proposes proposes a call, which may or may not ask.
-func (w *world) proposes(id, tool, input string) *message.Call {
+func (w *world) proposes(id, tool, input string) *toolcall.Call {
 	w.t.Helper()
-	r, err := w.node.Engine().As(message.Principal{Role: message.RoleRuntime, Name: "bot"}).Propose(w.t.Context(), message.ProposeRequest{
+	r, err := w.node.Engine().As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"}).Propose(w.t.Context(), toolcall.ProposeRequest{
 		V: 1, Session: "ticket-7", Reply: message.ReplyID("reply-" + id), Agent: "support", Calls: []message.ToolCallBlock{{ID: message.CallID(id), Name: tool, Input: input}},
 	})
 	if err != nil {
@@ -143,9 +144,9 @@ func (w *world) proposes(id, tool, input string) *message.Call {
 }
 
 // lease is the one standing approval that there is.
-func (w *world) standingApproval(all bool) *message.StandingApproval {
+func (w *world) standingApproval(all bool) *toolcall.StandingApproval {
 	w.t.Helper()
-	r, err := w.node.Engine().As(message.Principal{Role: message.RoleAuditor, Name: "eve"}).StandingApprovals(w.t.Context(), message.StandingApprovalsRequest{V: 1, All: all})
+	r, err := w.node.Engine().As(toolcall.Principal{Role: toolcall.RoleAuditor, Name: "eve"}).StandingApprovals(w.t.Context(), toolcall.StandingApprovalsRequest{V: 1, All: all})
 	if err != nil || len(r.StandingApprovals) != 1 {
 		w.t.Fatalf("standing approvals: %+v, %v", r.StandingApprovals, err)
 	}
@@ -153,7 +154,7 @@ func (w *world) standingApproval(all bool) *message.StandingApproval {
 }
 
 // ask proposes a call that asks. Each call has a reply of its own.
-func (w *world) ask(id, tool, input string) *message.Call {
+func (w *world) ask(id, tool, input string) *toolcall.Call {
 	w.t.Helper()
 	c := w.proposes(id, tool, input)
 	if c.State != message.ToolCallAsking {
@@ -163,17 +164,17 @@ func (w *world) ask(id, tool, input string) *message.Call {
 }
 
 // pay asks for a payment.
-func (w *world) pay(id string, cents int) *message.Call {
+func (w *world) pay(id string, cents int) *toolcall.Call {
 	w.t.Helper()
 	return w.ask(id, "pay", fmt.Sprintf(`{"order_id":"A-1042","cents":%d}`, cents))
 }
 
 // answer is bob's, on another surface.
-func (w *world) answer(c *message.Call, change func(*message.Response)) *message.Call {
+func (w *world) answer(c *toolcall.Call, change func(*toolcall.Response)) *toolcall.Call {
 	w.t.Helper()
-	a := message.Response{V: 1, Key: c.Key, Digest: c.Digest, Kind: message.ResponseApprove}
+	a := toolcall.Response{V: 1, Key: c.Key, Digest: c.Digest, Kind: toolcall.ResponseApprove}
 	change(&a)
-	after, err := w.node.Engine().As(message.Principal{Role: message.RoleApprover, Name: "bob"}).SubmitResponse(w.t.Context(), a)
+	after, err := w.node.Engine().As(toolcall.Principal{Role: toolcall.RoleApprover, Name: "bob"}).SubmitResponse(w.t.Context(), a)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -181,9 +182,9 @@ func (w *world) answer(c *message.Call, change func(*message.Response)) *message
 }
 
 // call is a call as it stands.
-func (w *world) call(c *message.Call) *message.Call {
+func (w *world) call(c *toolcall.Call) *toolcall.Call {
 	w.t.Helper()
-	r, err := w.node.Engine().As(message.Principal{Role: message.RoleAuditor, Name: "eve"}).Show(w.t.Context(), message.ShowRequest{V: 1, Key: c.Key})
+	r, err := w.node.Engine().As(toolcall.Principal{Role: toolcall.RoleAuditor, Name: "eve"}).Show(w.t.Context(), toolcall.ShowRequest{V: 1, Key: c.Key})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -191,7 +192,7 @@ func (w *world) call(c *message.Call) *message.Call {
 }
 
 // voted checks the one vote on a call.
-func (w *world) voted(c *message.Call, who string, kind message.ResponseKind) *message.Call {
+func (w *world) voted(c *toolcall.Call, who string, kind toolcall.ResponseKind) *toolcall.Call {
 	w.t.Helper()
 	now := w.call(c)
 	if len(now.Votes) != 1 || now.Votes[0].By.Name != who || now.Votes[0].Kind != kind || now.Votes[0].Digest != c.Digest {
@@ -201,9 +202,9 @@ func (w *world) voted(c *message.Call, who string, kind message.ResponseKind) *m
 }
 
 // revoke takes a standing approval back, as an operator.
-func (w *world) revoke(id message.StandingID) {
+func (w *world) revoke(id toolcall.StandingID) {
 	w.t.Helper()
-	if _, err := w.node.Engine().As(message.Principal{Role: message.RoleOperator, Name: "root"}).RevokeStandingApproval(w.t.Context(), message.RevokeStandingApprovalRequest{V: 1, ID: id}); err != nil {
+	if _, err := w.node.Engine().As(toolcall.Principal{Role: toolcall.RoleOperator, Name: "root"}).RevokeStandingApproval(w.t.Context(), toolcall.RevokeStandingApprovalRequest{V: 1, ID: id}); err != nil {
 		w.t.Fatal(err)
 	}
 }

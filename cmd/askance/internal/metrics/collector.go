@@ -18,13 +18,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Engine is what is shown. engine.Client has it.
 type Engine interface {
-	Info(ctx context.Context) (message.InfoReply, error)
-	Load(ctx context.Context, r message.LoadRequest) (message.LoadReply, error)
+	Info(ctx context.Context) (toolcall.InfoReply, error)
+	Load(ctx context.Context, r toolcall.LoadRequest) (toolcall.LoadReply, error)
 }
 
 // scrapeTime bounds one scrape.
@@ -85,12 +85,12 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		ch <- gauge(up, 0)
 		return
 	}
-	load, err := c.engine.Load(ctx, message.LoadRequest{V: 1})
+	load, err := c.engine.Load(ctx, toolcall.LoadRequest{V: 1})
 	if err != nil {
 		ch <- gauge(up, 0)
 		return
 	}
-	late, err := c.engine.Load(ctx, message.LoadRequest{V: 1, Since: time.Now().Add(-c.recent).UTC()})
+	late, err := c.engine.Load(ctx, toolcall.LoadRequest{V: 1, Since: time.Now().Add(-c.recent).UTC()})
 	if err != nil {
 		ch <- gauge(up, 0)
 		return
@@ -123,7 +123,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	recent(ch, "group", late.Groups)
 }
 
-func reviewers(ch chan<- prometheus.Metric, kind string, all []message.ReviewerLoad) {
+func reviewers(ch chan<- prometheus.Metric, kind string, all []toolcall.ReviewerLoad) {
 	for _, r := range all {
 		ch <- gauge(reviewerOpen, r.Open, kind, r.Name)
 		for answer, n := range byKind(r) {
@@ -135,7 +135,7 @@ func reviewers(ch chan<- prometheus.Metric, kind string, all []message.ReviewerL
 }
 
 // recent shows those who have answered within the window.
-func recent(ch chan<- prometheus.Metric, kind string, all []message.ReviewerLoad) {
+func recent(ch chan<- prometheus.Metric, kind string, all []toolcall.ReviewerLoad) {
 	for _, r := range all {
 		if r.Responded+r.Passed == 0 {
 			continue
@@ -152,7 +152,7 @@ func recent(ch chan<- prometheus.Metric, kind string, all []message.ReviewerLoad
 	}
 }
 
-func byKind(r message.ReviewerLoad) map[string]int {
+func byKind(r toolcall.ReviewerLoad) map[string]int {
 	return map[string]int{"approve": r.Approved, "reject": r.Rejected, "respond": r.ForTool, "pass": r.Passed}
 }
 

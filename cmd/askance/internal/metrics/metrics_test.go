@@ -12,27 +12,28 @@ import (
 
 	"github.com/askance-dev/askance/cmd/askance/internal/metrics"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 type engine struct{ err error }
 
-func (e engine) Info(context.Context) (message.InfoReply, error) {
-	return message.InfoReply{Version: "v1", Engine: "eng_1", Space: "default", Durability: "fsynced", Open: 7, Blocked: 1, PolicyErr: "bad", Clocks: []message.ClockReading{{Who: "worker wk-1", AheadMS: -240_500}}}, e.err
+func (e engine) Info(context.Context) (toolcall.InfoReply, error) {
+	return toolcall.InfoReply{Version: "v1", Engine: "eng_1", Space: "default", Durability: "fsynced", Open: 7, Blocked: 1, PolicyErr: "bad", Clocks: []toolcall.ClockReading{{Who: "worker wk-1", AheadMS: -240_500}}}, e.err
 }
 
-func (e engine) Load(_ context.Context, r message.LoadRequest) (message.LoadReply, error) {
+func (e engine) Load(_ context.Context, r toolcall.LoadRequest) (toolcall.LoadReply, error) {
 	if r.Window() {
 		if ago := time.Since(r.Since); ago < 30*time.Minute || ago > 31*time.Minute || !r.Until.IsZero() {
-			return message.LoadReply{}, message.ErrInvalid
+			return toolcall.LoadReply{}, message.ErrInvalid
 		}
-		return message.LoadReply{
-			People: []message.ReviewerLoad{{Name: "ann", Responded: 2, Approved: 1, Rejected: 1, Within2S: 1, MedianMS: 2500}, {Name: "bob", Open: 3}, {Name: "eve", Passed: 1}},
+		return toolcall.LoadReply{
+			People: []toolcall.ReviewerLoad{{Name: "ann", Responded: 2, Approved: 1, Rejected: 1, Within2S: 1, MedianMS: 2500}, {Name: "bob", Open: 3}, {Name: "eve", Passed: 1}},
 		}, e.err
 	}
-	return message.LoadReply{
-		Open: 5, Unassigned: 2, Refused: 3, Limits: message.ReviewerLimits{PerHour: 60},
-		People: []message.ReviewerLoad{{Name: "ann \"x\"\n", Open: 3, Responded: 4, Approved: 3, Rejected: 1, Within2S: 2, MedianMS: 1500, TotalMS: 9000}},
-		Groups: []message.ReviewerLoad{{Name: "ops", Open: 1}},
+	return toolcall.LoadReply{
+		Open: 5, Unassigned: 2, Refused: 3, Limits: toolcall.ReviewerLimits{PerHour: 60},
+		People: []toolcall.ReviewerLoad{{Name: "ann \"x\"\n", Open: 3, Responded: 4, Approved: 3, Rejected: 1, Within2S: 2, MedianMS: 1500, TotalMS: 9000}},
+		Groups: []toolcall.ReviewerLoad{{Name: "ops", Open: 1}},
 	}, e.err
 }
 

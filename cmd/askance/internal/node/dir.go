@@ -10,6 +10,7 @@ import (
 
 	"github.com/askance-dev/askance/internal/plainfile"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Dir is a data folder.
@@ -26,7 +27,7 @@ func (d Dir) Store() string { return filepath.Join(string(d), "nats") }
 
 // Anchor is the file that remembers how far a space's journal was, if no other
 // is named.
-func (d Dir) Anchor(space message.SpaceID) string {
+func (d Dir) Anchor(space toolcall.SpaceID) string {
 	return filepath.Join(d.anchors(), string(space))
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/gateway"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func (n *Node) openEngine(ctx context.Context) error {
@@ -48,7 +48,7 @@ func (n *Node) engineTools() ([]engine.Tool, error) {
 	for _, t := range n.cfg.Tools {
 		out = append(out, t.Tool)
 		switch {
-		case n.cfg.Offline || t.Placement != message.PlaceLocal:
+		case n.cfg.Offline || t.Placement != toolcall.PlaceLocal:
 		case len(t.Command) > 0:
 			h, err := executor.Command{Argv: t.Command}.Handler()
 			if err == nil {

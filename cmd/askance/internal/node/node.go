@@ -39,14 +39,14 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/gateway"
-	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Config says what to run. Dir and Space are required.
 type Config struct {
 	Dir   Dir
-	Space message.SpaceID
+	Space toolcall.SpaceID
 
 	// Listen is the address of the embedded server; "" opens no socket.
 	Listen string
@@ -95,7 +95,7 @@ type Config struct {
 	// said; 0: never.
 	Remind time.Duration
 	// Reviewers are the limits of those who answer.
-	Reviewers message.ReviewerLimits
+	Reviewers toolcall.ReviewerLimits
 	// Local has Go functions for local tools. Commands of Tools are added to it.
 	Local *executor.Registry
 
@@ -106,7 +106,7 @@ type Config struct {
 	// runs no tool here.
 	Offline bool
 	// Progress, if set, hears what running calls report.
-	Progress func(*message.Call, message.ProgressRequest)
+	Progress func(*toolcall.Call, toolcall.ProgressRequest)
 
 	// Checked, if set, is called when all files are in order and nothing is begun
 	// yet; its error ends the start.

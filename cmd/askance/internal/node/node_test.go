@@ -19,6 +19,7 @@ import (
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 const tools = `
@@ -62,8 +63,8 @@ func start(t *testing.T, cfg node.Config) *node.Node {
 // propose proposes one call.
 func propose(t *testing.T, n *node.Node, id message.CallID, tool, input string) {
 	t.Helper()
-	bot := n.Engine().As(message.Principal{Role: message.RoleRuntime, Name: "bot"})
-	_, err := bot.Propose(t.Context(), message.ProposeRequest{V: 1, Session: "s", Reply: "r", Calls: []message.ToolCallBlock{{ID: id, Name: tool, Input: input}}})
+	bot := n.Engine().As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})
+	_, err := bot.Propose(t.Context(), toolcall.ProposeRequest{V: 1, Session: "s", Reply: "r", Calls: []message.ToolCallBlock{{ID: id, Name: tool, Input: input}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +74,7 @@ func TestStartAndClose(t *testing.T) {
 	cfg := config(t)
 	cfg.Listen = "127.0.0.1:0"
 	var lines []string
-	cfg.Progress = func(_ *message.Call, p message.ProgressRequest) { lines = append(lines, p.Text) }
+	cfg.Progress = func(_ *toolcall.Call, p toolcall.ProgressRequest) { lines = append(lines, p.Text) }
 	n := start(t, cfg)
 	if url, err := cfg.Dir.URL(); err != nil || url == "" || url != n.URL() {
 		t.Errorf("the endpoint is %q, %v, want %q", url, err, n.URL())
@@ -88,8 +89,8 @@ func TestStartAndClose(t *testing.T) {
 		t.Errorf("%d rules, policy %q, %s", n.Rules(), n.PolicyHash(), n.Journal().Durability())
 	}
 	propose(t, n, "c1", "upper", `{"a":"b"}`)
-	bot := n.Engine().As(message.Principal{Role: message.RoleRuntime, Name: "bot"})
-	r, err := bot.Wait(t.Context(), message.WaitRequest{V: 1, Session: "s", Reply: "r"})
+	bot := n.Engine().As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})
+	r, err := bot.Wait(t.Context(), toolcall.WaitRequest{V: 1, Session: "s", Reply: "r"})
 	if err != nil || r.Calls[0].Result == nil || r.Calls[0].Result.Output.String() != `{"A":"B"}` {
 		t.Errorf("the command's result: %+v, %v", r.Calls, err)
 	}
@@ -173,7 +174,7 @@ func TestReader(t *testing.T) {
 	propose(t, n, "c1", "remote", `{}`)
 	propose(t, n, "c2", "nobody", `{}`)
 	propose(t, n, "c3", "unknown", `{}`)
-	explained, err := n.Engine().As(message.Principal{Role: message.RoleAuditor, Name: "ann"}).Explain(t.Context(), message.ExplainRequest{V: 1, Key: message.Key{Space: "default", Session: "s", Reply: "r", Call: "c1"}})
+	explained, err := n.Engine().As(toolcall.Principal{Role: toolcall.RoleAuditor, Name: "ann"}).Explain(t.Context(), toolcall.ExplainRequest{V: 1, Key: toolcall.Key{Space: "default", Session: "s", Reply: "r", Call: "c1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,16 +188,16 @@ func TestReader(t *testing.T) {
 	defer func() { _ = r.Close() }()
 	for _, tc := range []struct {
 		name string
-		q    message.ListRequest
+		q    toolcall.ListRequest
 		want string
 	}{
-		{"open", message.ListRequest{}, "c1 c2 "},
-		{"all", message.ListRequest{All: true}, "c1 c2 c3 "},
-		{"finished", message.ListRequest{States: []message.ToolCallState{message.ToolCallFinished}}, "c3 "},
-		{"by id", message.ListRequest{Call: "c2"}, "c2 "},
-		{"another session", message.ListRequest{Session: "x", All: true}, ""},
-		{"another reply", message.ListRequest{Reply: "x", All: true}, ""},
-		{"blocked", message.ListRequest{Phases: []message.Phase{message.PhaseBlocked}, All: true}, ""},
+		{"open", toolcall.ListRequest{}, "c1 c2 "},
+		{"all", toolcall.ListRequest{All: true}, "c1 c2 c3 "},
+		{"finished", toolcall.ListRequest{States: []message.ToolCallState{message.ToolCallFinished}}, "c3 "},
+		{"by id", toolcall.ListRequest{Call: "c2"}, "c2 "},
+		{"another session", toolcall.ListRequest{Session: "x", All: true}, ""},
+		{"another reply", toolcall.ListRequest{Reply: "x", All: true}, ""},
+		{"blocked", toolcall.ListRequest{Phases: []toolcall.Phase{toolcall.PhaseBlocked}, All: true}, ""},
 	} {
 		got, err := r.List(t.Context(), tc.q)
 		if err != nil {
@@ -210,18 +211,18 @@ func TestReader(t *testing.T) {
 			t.Errorf("%s: %q, want %q", tc.name, ids, tc.want)
 		}
 	}
-	show, err := r.Show(t.Context(), message.ShowRequest{V: 1, Key: message.Key{Space: "default", Session: "s", Reply: "r", Call: "c1"}})
+	show, err := r.Show(t.Context(), toolcall.ShowRequest{V: 1, Key: toolcall.Key{Space: "default", Session: "s", Reply: "r", Call: "c1"}})
 	if err != nil || show.Call.State != message.ToolCallSubmitted {
 		t.Errorf("Show = %+v, %v", show, err)
 	}
-	offline, err := r.Explain(t.Context(), message.ExplainRequest{V: 1, Key: show.Call.Key})
+	offline, err := r.Explain(t.Context(), toolcall.ExplainRequest{V: 1, Key: show.Call.Key})
 	if err != nil || offline.Withheld == "" || len(offline.Trace) != 0 || len(explained.Recorded) == 0 || string(offline.Recorded) != string(explained.Recorded) || !reflect.DeepEqual(offline.Decision, explained.Decision) {
 		t.Errorf("without an engine the call is explained as %+v, %v; the engine said %+v", offline, err, explained)
 	}
-	if _, err := api.Preview.Call(t.Context(), r, message.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{{ID: "x", Name: "remote", Input: `{}`}}}); !errors.Is(err, message.ErrUnavailable) {
+	if _, err := api.Preview.Call(t.Context(), r, toolcall.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{{ID: "x", Name: "remote", Input: `{}`}}}); !errors.Is(err, message.ErrUnavailable) {
 		t.Errorf("a preview without a policy: %v", err)
 	}
-	if _, err := r.SubmitResponse(t.Context(), message.Response{}); !errors.Is(err, message.ErrForbidden) {
+	if _, err := r.SubmitResponse(t.Context(), toolcall.Response{}); !errors.Is(err, message.ErrForbidden) {
 		t.Errorf("a reader answers: %v", err)
 	}
 	if _, err := node.OpenReader(t.Context(), cfg.Dir, "", "other", "ann"); !errors.Is(err, embed.ErrStoreLocked) && !errors.Is(err, message.ErrNotFound) {
@@ -245,8 +246,8 @@ func TestOfflineRunsNothing(t *testing.T) {
 	}
 	cfg.Offline = true
 	n = start(t, cfg)
-	c := n.Engine().As(message.Principal{Role: message.RoleAuditor, Name: "ann"})
-	r, err := c.List(t.Context(), message.ListRequest{V: 1})
+	c := n.Engine().As(toolcall.Principal{Role: toolcall.RoleAuditor, Name: "ann"})
+	r, err := c.List(t.Context(), toolcall.ListRequest{V: 1})
 	if err != nil || len(r.Calls) != 1 || r.Calls[0].State != message.ToolCallAllowed || r.Calls[0].Started() {
 		t.Errorf("List = %+v, %v", r.Calls, err)
 	}
@@ -276,9 +277,9 @@ func TestNoticesAndWorkingDirs(t *testing.T) {
 	}
 	propose(t, n, "inside", "Write", `{"file_path": "a.txt"}`)
 	propose(t, n, "outside", "Write", `{"file_path": "/nowhere/a.txt"}`)
-	bot := n.Engine().As(message.Principal{Role: message.RoleAuditor, Name: "ann"})
+	bot := n.Engine().As(toolcall.Principal{Role: toolcall.RoleAuditor, Name: "ann"})
 	for id, want := range map[message.CallID]message.Behavior{"inside": message.BehaviorAllow, "outside": message.BehaviorAsk} {
-		r, err := bot.Show(t.Context(), message.ShowRequest{V: 1, Key: message.Key{Space: "default", Session: "s", Reply: "r", Call: id}})
+		r, err := bot.Show(t.Context(), toolcall.ShowRequest{V: 1, Key: toolcall.Key{Space: "default", Session: "s", Reply: "r", Call: id}})
 		if err != nil || r.Call.Decision == nil || r.Call.Decision.Behavior != want {
 			t.Errorf("%s: %+v, %v, want %s", id, r.Call.Decision, err, want)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // sources are several places with rule files that make one policy.
@@ -94,7 +95,7 @@ type prepared struct {
 func localSchemas(tools []toolfile.Tool) map[string]*permission.Schema {
 	out := map[string]*permission.Schema{}
 	for _, t := range tools {
-		if t.Placement == message.PlaceLocal && t.Schema != nil {
+		if t.Placement == toolcall.PlaceLocal && t.Schema != nil {
 			out[t.Name] = t.Schema
 		}
 	}

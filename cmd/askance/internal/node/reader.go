@@ -16,6 +16,7 @@ import (
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Reader reads a journal without an engine at work on it: nothing is decided,
@@ -39,7 +40,7 @@ type Reader struct {
 // OpenReader opens the journal of a data folder in which no server runs, for a
 // reader of that name. keyFile is that of the space; "" is the folder's own.
 // Close it: while it is open, no server can start there.
-func OpenReader(ctx context.Context, dir Dir, keyFile string, space message.SpaceID, name string) (*Reader, error) {
+func OpenReader(ctx context.Context, dir Dir, keyFile string, space toolcall.SpaceID, name string) (*Reader, error) {
 	if err := dir.Exists(); err != nil {
 		return nil, err
 	}
@@ -63,7 +64,7 @@ func OpenReader(ctx context.Context, dir Dir, keyFile string, space message.Spac
 	return r, nil
 }
 
-func newReader(ctx context.Context, server *embed.Server, keys *keyfile.Keys, space message.SpaceID, name string) (*Reader, error) {
+func newReader(ctx context.Context, server *embed.Server, keys *keyfile.Keys, space toolcall.SpaceID, name string) (*Reader, error) {
 	nc, err := server.Connect(ctx, bus.ConnectOptions{Principal: "askance-reader"})
 	if err != nil {
 		return nil, err
@@ -85,7 +86,7 @@ func newReader(ctx context.Context, server *embed.Server, keys *keyfile.Keys, sp
 	}
 	r := &Reader{
 		engine:  eng,
-		port:    eng.As(message.Principal{Role: message.RoleAuditor, Name: name}),
+		port:    eng.As(toolcall.Principal{Role: toolcall.RoleAuditor, Name: name}),
 		journal: journal,
 		nc:      nc,
 		ledger:  ledger,
@@ -101,7 +102,7 @@ func newReader(ctx context.Context, server *embed.Server, keys *keyfile.Keys, sp
 
 // openExisting opens the journal of a space, but makes none: a misspelled space
 // must not leave an empty one behind.
-func openExisting(ctx context.Context, nc *nats.Conn, server *embed.Server, keys *keyfile.Keys, space message.SpaceID) (*bus.Journal, error) {
+func openExisting(ctx context.Context, nc *nats.Conn, server *embed.Server, keys *keyfile.Keys, space toolcall.SpaceID) (*bus.Journal, error) {
 	if err := bus.CheckSpace(space); err != nil {
 		return nil, err
 	}

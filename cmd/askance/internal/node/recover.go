@@ -21,7 +21,7 @@ import (
 // Damaged says which journal is examined or recovered.
 type Damaged struct {
 	Dir   Dir
-	Space message.SpaceID
+	Space toolcall.SpaceID
 	// Keys and Anchor are the files of the space; "" is that of Dir.
 	Keys, Anchor string
 	// NATS connects to an existing server. Nil: the folder's own store is used, in
@@ -155,7 +155,7 @@ func (d Damaged) AcceptLoss(ctx context.Context, a Acceptance) (*Accepted, error
 	if err := r.Prepare(ctx); err != nil {
 		return nil, err
 	}
-	c := &closing{r: r, by: message.Principal{Role: message.RoleOperator, Name: a.By, Auth: "in-process"}, reason: a.Reason, at: time.Now().UTC().Round(0)}
+	c := &closing{r: r, by: toolcall.Principal{Role: toolcall.RoleOperator, Name: a.By, Auth: "in-process"}, reason: a.Reason, at: time.Now().UTC().Round(0)}
 	if err := c.run(ctx); err != nil {
 		return nil, err
 	}
@@ -173,7 +173,7 @@ const lostText = "The journal lost records. This call may have run. Check its ef
 // closing ends everything whose later records may be lost.
 type closing struct {
 	r      *bus.Recovery
-	by     message.Principal
+	by     toolcall.Principal
 	reason string
 	at     time.Time
 	n      int
@@ -183,11 +183,11 @@ type closing struct {
 }
 
 func (c *closing) run(ctx context.Context) error {
-	open := map[message.Key]*message.Call{}
-	replies := map[message.Key]*message.EventRecord{}
-	heads := map[message.Key]uint64{} // last event record of replies and standing approvals
-	approvals := map[message.StandingID]*message.StandingApproval{}
-	err := c.r.Survivors(ctx, func(r message.JournalEntry) error {
+	open := map[toolcall.Key]*toolcall.Call{}
+	replies := map[toolcall.Key]*toolcall.EventRecord{}
+	heads := map[toolcall.Key]uint64{} // last event record of replies and standing approvals
+	approvals := map[toolcall.StandingID]*toolcall.StandingApproval{}
+	err := c.r.Survivors(ctx, func(r toolcall.JournalEntry) error {
 		f := r.Record
 		switch {
 		case r.Invalid != nil || f == nil:
@@ -234,13 +234,13 @@ func (c *closing) run(ctx context.Context) error {
 }
 
 // event record begins an event record of the operator.
-func (c *closing) record() *message.EventRecord {
+func (c *closing) record() *toolcall.EventRecord {
 	c.n++
-	return &message.EventRecord{V: message.RecordVersion, ID: fmt.Sprintf("loss-%d-%d", c.at.UnixNano(), c.n), By: c.by, At: c.at, Engine: creds.EngineName}
+	return &toolcall.EventRecord{V: toolcall.RecordVersion, ID: fmt.Sprintf("loss-%d-%d", c.at.UnixNano(), c.n), By: c.by, At: c.at, Engine: creds.EngineName}
 }
 
 // interrupt finishes an open call.
-func (c *closing) interrupt(ctx context.Context, call *message.Call) error {
+func (c *closing) interrupt(ctx context.Context, call *toolcall.Call) error {
 	seq := call.Seq
 	m := toolcall.Load(call)
 	if err := m.Step(toolcall.Interrupted{Base: toolcall.Base{At: c.at}, Text: lostText}); err != nil {
@@ -257,15 +257,15 @@ func (c *closing) interrupt(ctx context.Context, call *message.Call) error {
 }
 
 // endReply ends a reply: an interrupt of it may be among what is lost.
-func (c *closing) endReply(ctx context.Context, key message.Key, replies map[message.Key]*message.EventRecord, heads map[message.Key]uint64) error {
-	state := message.ReplyState{Key: key}
+func (c *closing) endReply(ctx context.Context, key toolcall.Key, replies map[toolcall.Key]*toolcall.EventRecord, heads map[toolcall.Key]uint64) error {
+	state := toolcall.ReplyState{Key: key}
 	if f := replies[key]; f != nil {
 		state = *f.Reply
 	}
-	if state.Phase == message.ReplyEnded {
+	if state.Phase == toolcall.ReplyEnded {
 		return nil
 	}
-	state.Phase, state.Reason = message.ReplyEnded, lostText
+	state.Phase, state.Reason = toolcall.ReplyEnded, lostText
 	f := c.record()
 	f.Reply = &state
 	seq, err := c.r.Journal().Append(ctx, f, heads[key])
@@ -277,12 +277,12 @@ func (c *closing) endReply(ctx context.Context, key message.Key, replies map[mes
 
 // revoke ends a standing approval: its revocation, or its last uses, may be among
 // what is lost.
-func (c *closing) revoke(ctx context.Context, l *message.StandingApproval, prev uint64) error {
-	if s := l.State(c.at); s == message.StandingRevoked || s == message.StandingExpired {
+func (c *closing) revoke(ctx context.Context, l *toolcall.StandingApproval, prev uint64) error {
+	if s := l.State(c.at); s == toolcall.StandingRevoked || s == toolcall.StandingExpired {
 		return nil
 	}
 	next := *l
-	next.Revoked, next.Use, next.Seq = &message.Revocation{By: c.by, At: c.at, Reason: lostText}, nil, 0
+	next.Revoked, next.Use, next.Seq = &toolcall.Revocation{By: c.by, At: c.at, Reason: lostText}, nil, 0
 	f := c.record()
 	f.Standing = &next
 	_, err := c.r.Journal().Append(ctx, f, prev)
@@ -293,30 +293,30 @@ func (c *closing) revoke(ctx context.Context, l *message.StandingApproval, prev 
 }
 
 // closeLost closes a call, reply or session whose signed records are lost.
-func (c *closing) closeLost(ctx context.Context, subject string, replies map[message.Key]*message.EventRecord, heads map[message.Key]uint64) error {
+func (c *closing) closeLost(ctx context.Context, subject string, replies map[toolcall.Key]*toolcall.EventRecord, heads map[toolcall.Key]uint64) error {
 	if s, err := bus.ParseSubject(subject); err == nil && s.Kind == bus.KindReplyRecord { // what is left of the reply may lack an interrupt
 		session, ok := s.Session.ID()
 		reply, ok2 := s.Reply.ID()
-		key := message.Key{Space: s.Space, Session: message.SessionID(session), Reply: message.ReplyID(reply)}
+		key := toolcall.Key{Space: s.Space, Session: message.SessionID(session), Reply: message.ReplyID(reply)}
 		if ok && ok2 && replies[key] != nil {
 			return c.endReply(ctx, key, replies, heads)
 		}
 	}
 	var stepError error
-	done, err := c.r.CloseLost(ctx, subject, func(key message.Key) *message.EventRecord {
+	done, err := c.r.CloseLost(ctx, subject, func(key toolcall.Key) *toolcall.EventRecord {
 		f := c.record()
 		switch {
 		case key.Call != "":
 			m := toolcall.Load(nil)
 			stepError = errors.Join(
-				m.Step(toolcall.Proposed{Base: toolcall.Base{At: c.at}, Call: &message.Call{Key: key, Runtime: "unknown", Tool: "unknown", Input: "{}", Proposal: "lost"}}),
+				m.Step(toolcall.Proposed{Base: toolcall.Base{At: c.at}, Call: &toolcall.Call{Key: key, Runtime: "unknown", Tool: "unknown", Input: "{}", Proposal: "lost"}}),
 				m.Step(toolcall.Interrupted{Base: toolcall.Base{At: c.at}, Text: lostText}))
 			f.Call, f.Path = m.Call(), m.Path()
 		case key.Reply != "":
-			f.Reply = &message.ReplyState{Key: key, Phase: message.ReplyEnded, Reason: lostText}
+			f.Reply = &toolcall.ReplyState{Key: key, Phase: toolcall.ReplyEnded, Reason: lostText}
 			replies[key] = f
 		default:
-			f.Session = &message.SessionState{Key: key, Runtime: "unknown"}
+			f.Session = &toolcall.SessionState{Key: key, Runtime: "unknown"}
 		}
 		return f
 	})

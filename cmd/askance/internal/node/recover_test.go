@@ -18,6 +18,7 @@ import (
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // counted starts a node whose local tool counts its runs.
@@ -50,17 +51,17 @@ func mustCounted(t *testing.T, cfg node.Config, ran *atomic.Int64) *node.Node {
 // again proposes calls that were proposed before, and gives what came of each.
 func again(t *testing.T, n *node.Node, tool string, ids ...string) []string {
 	t.Helper()
-	bot := n.Engine().As(message.Principal{Role: message.RoleRuntime, Name: "bot"})
+	bot := n.Engine().As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})
 	var out []string
 	for _, id := range ids {
-		rep, err := bot.Propose(t.Context(), message.ProposeRequest{V: 1, Session: "s", Reply: message.ReplyID("r-" + id), Calls: []message.ToolCallBlock{{ID: message.CallID(id), Name: tool, Input: `{}`}}})
+		rep, err := bot.Propose(t.Context(), toolcall.ProposeRequest{V: 1, Session: "s", Reply: message.ReplyID("r-" + id), Calls: []message.ToolCallBlock{{ID: message.CallID(id), Name: tool, Input: `{}`}}})
 		if err != nil {
 			out = append(out, id+": "+err.Error())
 			continue
 		}
 		out = append(out, fmt.Sprintf("%s: %s %s", id, rep.Calls[0].State, rep.Calls[0].Cause))
 		if rep.Calls[0].State != message.ToolCallFinished && tool != "remote" {
-			if _, err := bot.Wait(t.Context(), message.WaitRequest{V: 1, Session: "s", Reply: message.ReplyID("r-" + id)}); err != nil {
+			if _, err := bot.Wait(t.Context(), toolcall.WaitRequest{V: 1, Session: "s", Reply: message.ReplyID("r-" + id)}); err != nil {
 				t.Error(err)
 			}
 		}
@@ -162,12 +163,12 @@ func TestAcceptLoss(t *testing.T) {
 					t.Errorf("%d calls ran a second time: %v", ran.Load()-before, out)
 				}
 			}
-			op := n.Engine().As(message.Principal{Role: message.RoleOperator, Name: "op"})
-			if rep, err := op.List(t.Context(), message.ListRequest{V: 1}); err != nil || len(rep.Calls) != 0 && signedLost {
+			op := n.Engine().As(toolcall.Principal{Role: toolcall.RoleOperator, Name: "op"})
+			if rep, err := op.List(t.Context(), toolcall.ListRequest{V: 1}); err != nil || len(rep.Calls) != 0 && signedLost {
 				t.Errorf("open calls: %+v, %v", rep.Calls, err)
 			}
-			bot := n.Engine().As(message.Principal{Role: message.RoleRuntime, Name: "bot"})
-			if _, err := bot.Propose(t.Context(), message.ProposeRequest{V: 1, Session: "new", Reply: "r", Calls: []message.ToolCallBlock{{ID: "new", Name: "nobody", Input: `{}`}}}); err != nil {
+			bot := n.Engine().As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})
+			if _, err := bot.Propose(t.Context(), toolcall.ProposeRequest{V: 1, Session: "new", Reply: "r", Calls: []message.ToolCallBlock{{ID: "new", Name: "nobody", Input: `{}`}}}); err != nil {
 				t.Errorf("a new call: %v", err)
 			}
 			if err := n.Close(); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // signals are what the engine sends beside the journal.
@@ -26,7 +27,7 @@ type tee struct {
 }
 
 // Progress implements engine.Signals.
-func (t tee) Progress(c *message.Call, p message.ProgressRequest) {
+func (t tee) Progress(c *toolcall.Call, p toolcall.ProgressRequest) {
 	if t.n.cfg.Progress != nil {
 		t.n.cfg.Progress(c, p)
 	}
@@ -37,8 +38,8 @@ func (t tee) Progress(c *message.Call, p message.ProgressRequest) {
 // serve takes requests from NATS. Whoever sends one is who the subject says,
 // which NATS permissions guard.
 func (n *Node) serve(ctx context.Context) error {
-	surface := func(p message.Principal, queue message.Queue) api.Caller {
-		if p.Role == message.RoleWorker {
+	surface := func(p toolcall.Principal, queue toolcall.Queue) api.Caller {
+		if p.Role == toolcall.RoleWorker {
 			return n.engine.Worker(p, queue)
 		}
 		return n.engine.As(p)
@@ -55,7 +56,7 @@ func (n *Node) serve(ctx context.Context) error {
 func (n *Node) Gateway() *gateway.Space {
 	s := &gateway.Space{
 		ID:       n.cfg.Space,
-		As:       func(p message.Principal) engine.Client { return n.engine.As(p) },
+		As:       func(p toolcall.Principal) engine.Client { return n.engine.As(p) },
 		Watch:    n.journal.WatchNew,
 		Progress: n.heard.Add,
 	}

@@ -57,7 +57,7 @@ func (n *Node) watchTrust(ctx context.Context) {
 }
 
 // Auth is how the names of those who send requests are established; see
-// message.Principal.
+// toolcall.Principal.
 func (n *Node) Auth() string {
 	switch {
 	case n.trust != nil:

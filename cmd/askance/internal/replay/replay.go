@@ -11,6 +11,7 @@ import (
 
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Rebuilt is a message and of what it was made.
@@ -28,7 +29,7 @@ type Rebuilt struct {
 func Message(ctx context.Context, c engine.Client, session message.SessionID, reply message.ReplyID) (*Rebuilt, error) {
 	replies := map[message.ReplyID]*Rebuilt{}
 	var last *Rebuilt
-	err := Events(ctx, c, message.EventsRequest{V: 1, Session: session, Reply: reply}, func(se message.SequencedEvent) error {
+	err := Events(ctx, c, toolcall.EventsRequest{V: 1, Session: session, Reply: reply}, func(se toolcall.SequencedEvent) error {
 		ev, err := message.DecodeEvent(se.Event)
 		if err != nil {
 			return fmt.Errorf("event of record %d: %w", se.Seq, err)
@@ -117,7 +118,7 @@ const (
 // Events gives each event of a session after r.After to f, in the order of the
 // journal, until there are no more. It ends early with f's error, or with the
 // cause of ctx.
-func Events(ctx context.Context, c engine.Client, r message.EventsRequest, f func(message.SequencedEvent) error) error {
+func Events(ctx context.Context, c engine.Client, r toolcall.EventsRequest, f func(toolcall.SequencedEvent) error) error {
 	for {
 		next, err := page(ctx, c, r, f)
 		if err != nil {
@@ -132,7 +133,7 @@ func Events(ctx context.Context, c engine.Client, r message.EventsRequest, f fun
 
 // Follow is Events that goes on with the events to come until ctx ends. An
 // engine that is gone for a while costs time, no events.
-func Follow(ctx context.Context, c engine.Client, r message.EventsRequest, f func(message.SequencedEvent) error) error {
+func Follow(ctx context.Context, c engine.Client, r toolcall.EventsRequest, f func(toolcall.SequencedEvent) error) error {
 	r.WaitMS = hold.Milliseconds()
 	for {
 		next, err := page(ctx, c, r, f)
@@ -149,7 +150,7 @@ func Follow(ctx context.Context, c engine.Client, r message.EventsRequest, f fun
 	}
 }
 
-func page(ctx context.Context, c engine.Client, r message.EventsRequest, f func(message.SequencedEvent) error) (next uint64, err error) {
+func page(ctx context.Context, c engine.Client, r toolcall.EventsRequest, f func(toolcall.SequencedEvent) error) (next uint64, err error) {
 	reply, err := c.Events(ctx, r)
 	if ctx.Err() != nil {
 		return r.After, context.Cause(ctx)

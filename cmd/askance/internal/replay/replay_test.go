@@ -12,6 +12,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // newEngine starts an engine in memory and gives its runtime.
@@ -30,13 +31,13 @@ func newEngine(t *testing.T) (*engine.Engine, engine.Client) {
 	if err := eng.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return eng, eng.As(message.Principal{Role: message.RoleRuntime, Name: "bot"})
+	return eng, eng.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})
 }
 
 // say streams events of a reply.
 func say(t *testing.T, c engine.Client, reply message.ReplyID, events ...message.Event) {
 	t.Helper()
-	r := message.EmitRequest{V: 1, Session: "s", Reply: reply}
+	r := toolcall.EmitRequest{V: 1, Session: "s", Reply: reply}
 	for _, e := range events {
 		raw, err := json.Marshal(e)
 		if err != nil {
@@ -92,18 +93,18 @@ func TestMessage(t *testing.T) {
 func TestMessageOfAnEditedCall(t *testing.T) {
 	eng, bot := newEngine(t)
 	defer func() { _ = eng.Close() }()
-	ann := eng.As(message.Principal{Role: message.RoleApprover, Name: "ann"})
+	ann := eng.As(toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann"})
 	edited := `{"a":2}`
 	for reply, input := range map[message.ReplyID]*string{"plain": nil, "edited": &edited} {
 		h := message.NewHeader(reply)
 		say(t, bot, reply, &message.ReplyStart{EventHeader: h, Session: "s", Name: "Ada", Role: message.RoleAssistant},
 			&message.ToolCallStart{EventHeader: h, ToolCallID: "c", ToolCallName: "pay"}, &message.ToolCallDelta{EventHeader: h, ToolCallID: "c", Delta: `{"a":1}`})
 		call := message.ToolCallBlock{ID: "c", Name: "pay", Input: `{"a":1}`}
-		r, err := bot.Propose(t.Context(), message.ProposeRequest{Session: "s", Reply: reply, Calls: []message.ToolCallBlock{call}})
+		r, err := bot.Propose(t.Context(), toolcall.ProposeRequest{Session: "s", Reply: reply, Calls: []message.ToolCallBlock{call}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ann.SubmitResponse(t.Context(), message.Response{Key: r.Calls[0].Key, Digest: r.Calls[0].Digest, Kind: message.ResponseApprove, Input: input}); err != nil {
+		if _, err := ann.SubmitResponse(t.Context(), toolcall.Response{Key: r.Calls[0].Key, Digest: r.Calls[0].Digest, Kind: toolcall.ResponseApprove, Input: input}); err != nil {
 			t.Fatal(err)
 		}
 		b, err := replay.Message(t.Context(), bot, "s", reply)
@@ -129,10 +130,10 @@ func TestFollow(t *testing.T) {
 		defer func() { _ = eng.Close() }()
 		ctx, stop := context.WithCancelCause(t.Context())
 		enough := errors.New("enough")
-		got := make(chan message.SequencedEvent, 16)
+		got := make(chan toolcall.SequencedEvent, 16)
 		done := make(chan error, 1)
 		go func() {
-			done <- replay.Follow(ctx, bot, message.EventsRequest{V: 1, Session: "s"}, func(ev message.SequencedEvent) error { got <- ev; return nil })
+			done <- replay.Follow(ctx, bot, toolcall.EventsRequest{V: 1, Session: "s"}, func(ev toolcall.SequencedEvent) error { got <- ev; return nil })
 		}()
 		synctest.Wait()
 		say(t, bot, "r1", text("r1", "one")...)
@@ -153,9 +154,9 @@ type restarting struct {
 	away int
 }
 
-func (r *restarting) Events(ctx context.Context, q message.EventsRequest) (message.EventsReply, error) {
+func (r *restarting) Events(ctx context.Context, q toolcall.EventsRequest) (toolcall.EventsReply, error) {
 	if r.away--; r.away >= 0 {
-		return message.EventsReply{}, &message.Error{Code: message.CodeUnavailable, What: "away"}
+		return toolcall.EventsReply{}, &message.Error{Code: message.CodeUnavailable, What: "away"}
 	}
 	return r.Client.Events(ctx, q)
 }
@@ -167,7 +168,7 @@ func TestFollowOutlivesAnEngine(t *testing.T) {
 		say(t, bot, "r1", text("r1", "one")...)
 		stop := errors.New("seen")
 		n := 0
-		err := replay.Follow(t.Context(), &restarting{bot, 5}, message.EventsRequest{V: 1, Session: "s"}, func(message.SequencedEvent) error {
+		err := replay.Follow(t.Context(), &restarting{bot, 5}, toolcall.EventsRequest{V: 1, Session: "s"}, func(toolcall.SequencedEvent) error {
 			if n++; n == 3 {
 				return stop
 			}
@@ -176,7 +177,7 @@ func TestFollowOutlivesAnEngine(t *testing.T) {
 		if !errors.Is(err, stop) || n != 3 {
 			t.Errorf("Follow = %v after %d events", err, n)
 		}
-		err = replay.Events(t.Context(), &restarting{bot, 1}, message.EventsRequest{V: 1, Session: "s"}, func(message.SequencedEvent) error { return nil })
+		err = replay.Events(t.Context(), &restarting{bot, 1}, toolcall.EventsRequest{V: 1, Session: "s"}, func(toolcall.SequencedEvent) error { return nil })
 		if !errors.Is(err, message.ErrUnavailable) {
 			t.Errorf("Events = %v, want the error at once", err)
 		}

@@ -12,12 +12,12 @@ import (
 )
 
 // event record tells each step of a record. s.mu is held.
-func (s *Story) record(f *message.EventRecord) {
+func (s *Story) record(f *toolcall.EventRecord) {
 	at := s.stamp(f.At)
 	switch {
 	case f.Note != nil && f.Call != nil:
 		s.line(at, string(f.Call.Call), s.out.Dim(pad(f.Note.What, wordWidth)+" "), "noted, nothing changed")
-	case f.Reply != nil && f.Reply.Phase == message.ReplyInterrupted:
+	case f.Reply != nil && f.Reply.Phase == toolcall.ReplyInterrupted:
 		s.line(at, string(f.Reply.Reply), s.out.Bad(pad("interrupt", wordWidth)+" "), "by "+term.SafeLine(f.By.Name))
 	case f.Call != nil:
 		for _, step := range f.Path {
@@ -26,7 +26,7 @@ func (s *Story) record(f *message.EventRecord) {
 	}
 }
 
-func (s *Story) step(at string, f *message.EventRecord, step message.Step) {
+func (s *Story) step(at string, f *toolcall.EventRecord, step toolcall.Step) {
 	c := f.Call
 	l := lineOf(s.out, f, toolcall.Cause(step.Cause))
 	s.line(at, string(c.Call), l.word, term.Clip(l.rest, max(40, s.out.Width()-indent)))
@@ -39,61 +39,61 @@ func (s *Story) step(at string, f *message.EventRecord, step message.Step) {
 type told struct{ word, rest, more string }
 
 // lineOf words one step of a record.
-func lineOf(out *term.Out, f *message.EventRecord, cause toolcall.Cause) told {
+func lineOf(out *term.Out, f *toolcall.EventRecord, cause toolcall.Cause) told {
 	c := f.Call
 	word := func(paint func(string) string, w string) string { return paint(pad(w, wordWidth)) + " " }
 	by := term.SafeLine(asked.Who(f.By))
 	switch cause {
-	case toolcall.Propose:
+	case toolcall.CausePropose:
 		return told{word: word(out.Bold, "proposed"), rest: term.SafeLine(c.Tool + " " + c.Input)}
-	case toolcall.Refuse:
+	case toolcall.CauseRefuse:
 		return told{word: word(out.Bad, "refused"), rest: resultLine(c)}
-	case toolcall.Deny:
+	case toolcall.CauseDeny:
 		return told{word: word(out.Bad, "denied"), rest: decisionText(c)}
-	case toolcall.Ask:
+	case toolcall.CauseAsk:
 		return told{word: word(out.Ask, "asking"), rest: term.SafeLine(c.Request.Text), more: byRule(c) + ", digest " + c.Digest}
-	case toolcall.Allow:
+	case toolcall.CauseAllow:
 		return told{word: word(out.Good, "allowed"), rest: byRule(c)}
-	case toolcall.Hide:
+	case toolcall.CauseHide:
 		return told{word: word(out.Dim, "waits"), rest: "behind the approval request about " + term.SafeLine(string(c.Behind))}
-	case toolcall.Approve:
+	case toolcall.CauseApprove:
 		return told{word: word(out.Good, "approved"), rest: "by " + by}
-	case toolcall.Edit:
+	case toolcall.CauseEdit:
 		return told{word: word(out.Good, "edited"), rest: "by " + by + ": " + term.SafeLine(c.Input)}
-	case toolcall.Reject:
+	case toolcall.CauseReject:
 		return told{word: word(out.Bad, "rejected"), rest: "by " + by + feedback(c)}
-	case toolcall.Respond:
+	case toolcall.CauseRespond:
 		return told{word: word(out.Good, "answered"), rest: "by " + by + " instead of the tool"}
 	}
 	return runLine(out, f, cause, word)
 }
 
 // runLine words the steps of an execution.
-func runLine(out *term.Out, f *message.EventRecord, cause toolcall.Cause, word func(func(string) string, string) string) told {
+func runLine(out *term.Out, f *toolcall.EventRecord, cause toolcall.Cause, word func(func(string) string, string) string) told {
 	c := f.Call
 	switch cause {
-	case toolcall.Submit, toolcall.Offer:
+	case toolcall.CauseSubmit, toolcall.CauseOffer:
 		return told{word: word(out.Work, "submitted"), rest: submitted(c)}
-	case toolcall.Start:
+	case toolcall.CauseStart:
 		return told{word: word(out.Work, "started"), rest: started(c)}
-	case toolcall.Lose:
+	case toolcall.CauseLose:
 		return told{word: word(out.Bad, "lost"), rest: fmt.Sprintf("attempt %d fell silent, tried again in %s", c.Attempt.Number, c.RetryAt.Sub(f.At).Round(time.Millisecond))}
-	case toolcall.Return:
+	case toolcall.CauseReturn:
 		return told{word: word(out.Bad, "returned"), rest: fmt.Sprintf("owner did not begin attempt %d, tried again in %s", c.Attempt.Number, c.RetryAt.Sub(f.At).Round(time.Millisecond))}
-	case toolcall.Suspend:
+	case toolcall.CauseSuspend:
 		return told{word: word(out.Ask, "blocked"), rest: BlockedText(c.Blocked)}
-	case toolcall.Result:
+	case toolcall.CauseResult:
 		return told{word: word(paintResult(out, c), string(c.Result.State)), rest: took(c, f.At) + resultLine(c)}
-	case toolcall.Resolve:
+	case toolcall.CauseResolve:
 		return told{word: word(out.Good, "resolved"), rest: "by " + term.SafeLine(asked.Who(f.By)) + ": " + resultLine(c)}
-	case toolcall.Expire:
+	case toolcall.CauseExpire:
 		return told{word: word(out.Bad, "expired"), rest: "nobody answered in time"}
 	}
 	return told{word: word(out.Bad, string(cause)), rest: resultLine(c)} // revoke, interrupt
 }
 
-func submitted(c *message.Call) string {
-	if c.Placement == message.PlaceExternal {
+func submitted(c *toolcall.Call) string {
+	if c.Placement == toolcall.PlaceExternal {
 		return "to whoever reports the result"
 	}
 	text := "to the workers of " + term.SafeLine(c.Tool)
@@ -106,21 +106,21 @@ func submitted(c *message.Call) string {
 	return text
 }
 
-func started(c *message.Call) string {
-	if c.Placement == message.PlaceLocal {
+func started(c *toolcall.Call) string {
+	if c.Placement == toolcall.PlaceLocal {
 		return "beside the engine"
 	}
 	return "by worker " + term.SafeLine(c.Attempt.Worker)
 }
 
-func took(c *message.Call, at time.Time) string {
+func took(c *toolcall.Call, at time.Time) string {
 	if c.Attempt.StartedAt.IsZero() {
 		return ""
 	}
 	return "after " + at.Sub(c.Attempt.StartedAt).Round(time.Millisecond).String() + ": "
 }
 
-func paintResult(out *term.Out, c *message.Call) func(string) string {
+func paintResult(out *term.Out, c *toolcall.Call) func(string) string {
 	if c.Result.State == message.ToolResultSuccess {
 		return out.Good
 	}

@@ -2,7 +2,7 @@
 // step of the journal, what the model says in between, and messages as a
 // whole.
 //
-// A Story is a message.Sink: give it to a journal's Watch and it tells
+// A Story is a toolcall.Sink: give it to a journal's Watch and it tells
 // everything in the order in which it became durable. Line, Digest and the
 // other functions give single pieces to commands that show one thing.
 package story
@@ -17,6 +17,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/internal/reveal"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Widths of the columns.
@@ -48,8 +49,8 @@ func New(out *term.Out, start time.Time) *Story {
 	return s
 }
 
-// Record implements message.Sink.
-func (s *Story) Record(r message.JournalEntry) {
+// Record implements toolcall.Sink.
+func (s *Story) Record(r toolcall.JournalEntry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -62,11 +63,11 @@ func (s *Story) Record(r message.JournalEntry) {
 	}
 }
 
-// CaughtUp implements message.Sink.
+// CaughtUp implements toolcall.Sink.
 func (s *Story) CaughtUp() {}
 
 // Progress tells a worker's line. It is not part of the journal.
-func (s *Story) Progress(c *message.Call, p message.ProgressRequest) {
+func (s *Story) Progress(c *toolcall.Call, p toolcall.ProgressRequest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.line(s.stamp(time.Now()), string(c.Call), s.out.Dim(pad("progress", wordWidth)+" "), s.out.Dim(term.SafeLine(p.Text)))

@@ -12,26 +12,27 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/internal/clitest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 var start = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 
 // call is a call as it stands after everything that can happen to one.
-func call() *message.Call {
-	return &message.Call{
-		Key:  message.Key{Space: "default", Session: "s", Reply: "r", Call: "call_1"},
-		Tool: "refund", Input: `{"cents":500}`, Placement: message.PlaceRemote, Behind: "call_0",
-		Decision: &message.Decision{Behavior: message.BehaviorAsk, Rule: "large", Source: "policy", Reason: "rule large: args.cents > 100"},
-		Request:  &message.ApprovalRequest{Text: "Refund\x1b[2J 500 cents?"}, Digest: "sha256:00",
-		Votes:   []message.Vote{{Kind: message.ResponseReject, Feedback: "too much\r\nrm"}},
-		Attempt: message.Attempt{Number: 2, Worker: "w1", Claim: "c", StartedAt: start.Add(time.Second), Grant: &message.Grant{}},
-		Blocked: message.BlockedUnknown, RetryAt: start.Add(time.Minute),
+func call() *toolcall.Call {
+	return &toolcall.Call{
+		Key:  toolcall.Key{Space: "default", Session: "s", Reply: "r", Call: "call_1"},
+		Tool: "refund", Input: `{"cents":500}`, Placement: toolcall.PlaceRemote, Behind: "call_0",
+		Decision: &toolcall.Decision{Behavior: message.BehaviorAsk, Rule: "large", Source: "policy", Reason: "rule large: args.cents > 100"},
+		Request:  &toolcall.ApprovalRequest{Text: "Refund\x1b[2J 500 cents?"}, Digest: "sha256:00",
+		Votes:   []toolcall.Vote{{Kind: toolcall.ResponseReject, Feedback: "too much\r\nrm"}},
+		Attempt: toolcall.Attempt{Number: 2, Worker: "w1", Claim: "c", StartedAt: start.Add(time.Second), Grant: &toolcall.Grant{}},
+		Blocked: toolcall.BlockedUnknown, RetryAt: start.Add(time.Minute),
 		Result: &message.ToolResultBlock{State: message.ToolResultSuccess, Output: message.Content{Text: "first line\nsecond\n"}},
 	}
 }
 
 // tell tells records and returns what was written.
-func tell(t *testing.T, records ...message.JournalEntry) string {
+func tell(t *testing.T, records ...toolcall.JournalEntry) string {
 	t.Helper()
 	var b bytes.Buffer
 	s := story.New(term.New(&b), start)
@@ -43,29 +44,29 @@ func tell(t *testing.T, records ...message.JournalEntry) string {
 	return b.String()
 }
 
-func record(c *message.Call, causes ...string) message.JournalEntry {
-	f := &message.EventRecord{By: message.Principal{Role: message.RoleApprover, Name: "ann"}, At: start.Add(1500 * time.Millisecond), Call: c}
+func record(c *toolcall.Call, causes ...string) toolcall.JournalEntry {
+	f := &toolcall.EventRecord{By: toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann"}, At: start.Add(1500 * time.Millisecond), Call: c}
 	for _, cause := range causes {
-		f.Path = append(f.Path, message.Step{Cause: cause})
+		f.Path = append(f.Path, toolcall.Step{Cause: cause})
 	}
-	return message.JournalEntry{Record: f}
+	return toolcall.JournalEntry{Record: f}
 }
 
-func event(t *testing.T, e message.Event) message.JournalEntry {
+func event(t *testing.T, e message.Event) toolcall.JournalEntry {
 	t.Helper()
 	raw, err := json.Marshal(e)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return message.JournalEntry{Event: raw}
+	return toolcall.JournalEntry{Event: raw}
 }
 
 // TestEveryStep words every arrow of the machine.
 func TestEveryStep(t *testing.T) {
 	time.Local = time.UTC
 	local, external, plain := call(), call(), call()
-	local.Placement, external.Placement = message.PlaceLocal, message.PlaceExternal
-	plain.Decision = &message.Decision{Behavior: message.BehaviorAllow, Source: "fallback_bypass", Reason: "bypass mode"}
+	local.Placement, external.Placement = toolcall.PlaceLocal, toolcall.PlaceExternal
+	plain.Decision = &toolcall.Decision{Behavior: message.BehaviorAllow, Source: "fallback_bypass", Reason: "bypass mode"}
 	failed := call()
 	failed.Result = &message.ToolResultBlock{State: message.ToolResultError}
 	clitest.Golden(t, "steps", tell(t,
@@ -73,9 +74,9 @@ func TestEveryStep(t *testing.T) {
 		record(call(), "hide"), record(call(), "approve"), record(call(), "edit"), record(call(), "reject"), record(call(), "respond"), record(call(), "expire"),
 		record(call(), "submit"), record(external, "submit"), record(call(), "start"), record(local, "start"), record(call(), "offer"), record(call(), "lose"), record(call(), "return"),
 		record(call(), "suspend"), record(call(), "result"), record(failed, "result"), record(call(), "resolve"), record(call(), "revoke"), record(call(), "interrupt"),
-		message.JournalEntry{Record: &message.EventRecord{At: start, Call: call(), Note: &message.Note{What: "late_result"}}},
-		message.JournalEntry{Record: &message.EventRecord{At: start, By: message.Principal{Name: "ann"}, Reply: &message.ReplyState{Key: call().ReplyKey(), Phase: message.ReplyInterrupted}}},
-		message.JournalEntry{Time: start, Invalid: context.Canceled},
+		toolcall.JournalEntry{Record: &toolcall.EventRecord{At: start, Call: call(), Note: &toolcall.Note{What: "late_result"}}},
+		toolcall.JournalEntry{Record: &toolcall.EventRecord{At: start, By: toolcall.Principal{Name: "ann"}, Reply: &toolcall.ReplyState{Key: call().ReplyKey(), Phase: toolcall.ReplyInterrupted}}},
+		toolcall.JournalEntry{Time: start, Invalid: context.Canceled},
 	))
 }
 
@@ -88,7 +89,7 @@ func TestWordsOfTheModel(t *testing.T) {
 		record(call(), "propose"),
 		event(t, &message.ThinkingBlockDelta{EventHeader: h, BlockID: "t", Delta: "thinking"}),
 		event(t, &message.ThinkingBlockEnd{EventHeader: h, BlockID: "t"}),
-		message.JournalEntry{Event: []byte(`{`)},
+		toolcall.JournalEntry{Event: []byte(`{`)},
 	))
 }
 
@@ -97,7 +98,7 @@ func TestHold(t *testing.T) {
 	s := story.New(term.New(&b), start)
 	first, second := s.Hold(), s.Hold()
 	s.Say("one")
-	s.Progress(call(), message.ProgressRequest{Text: "two"})
+	s.Progress(call(), toolcall.ProgressRequest{Text: "two"})
 	first()
 	first() // once more does no harm
 	if b.Len() > 0 {

@@ -6,10 +6,11 @@ import (
 
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // byRule names the rule that decided, or the step of the procedure.
-func byRule(c *message.Call) string {
+func byRule(c *toolcall.Call) string {
 	switch d := c.Decision; {
 	case d == nil:
 		return "undecided"
@@ -21,7 +22,7 @@ func byRule(c *message.Call) string {
 }
 
 // decisionText is what a decision says, with the rule if it does not name it.
-func decisionText(c *message.Call) string {
+func decisionText(c *toolcall.Call) string {
 	d := c.Decision
 	if d == nil {
 		return ""
@@ -36,7 +37,7 @@ func decisionText(c *message.Call) string {
 	return term.SafeLine(text)
 }
 
-func feedback(c *message.Call) string {
+func feedback(c *toolcall.Call) string {
 	if n := len(c.Votes); n > 0 && c.Votes[n-1].Feedback != "" {
 		return ": " + term.SafeLine(c.Votes[n-1].Feedback)
 	}
@@ -44,7 +45,7 @@ func feedback(c *message.Call) string {
 }
 
 // resultLine is a call's result in one line.
-func resultLine(c *message.Call) string {
+func resultLine(c *toolcall.Call) string {
 	if c.Result == nil {
 		return ""
 	}
@@ -76,7 +77,7 @@ func outputLine(o message.Content) string {
 }
 
 // BlockedDetail says why a call is blocked: its own reason, if it has one.
-func BlockedDetail(c *message.Call) string {
+func BlockedDetail(c *toolcall.Call) string {
 	if c.BlockedReason != "" {
 		return term.SafeLine(c.BlockedReason)
 	}
@@ -84,17 +85,17 @@ func BlockedDetail(c *message.Call) string {
 }
 
 // BlockedText says why a call waits to be resolved.
-func BlockedText(h message.Blocked) string {
+func BlockedText(h toolcall.Blocked) string {
 	switch h {
-	case message.BlockedUnknown:
+	case toolcall.BlockedUnknown:
 		return "the worker died after the start, so the outcome is unknown: resolve it"
-	case message.BlockedDeadLetter:
+	case toolcall.BlockedDeadLetter:
 		return "every permitted attempt was lost: resolve it"
-	case message.BlockedNoWorker:
+	case toolcall.BlockedNoWorker:
 		return "no worker took it in time: resolve it"
-	case message.BlockedClock:
+	case toolcall.BlockedClock:
 		return "the clock of its worker is off: correct it"
-	case message.NotBlocked:
+	case toolcall.NotBlocked:
 		return ""
 	}
 	return term.SafeLine(string(h))

@@ -9,16 +9,17 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Scopes are those that there are, from the narrowest to the widest.
-var Scopes = []message.StandingScope{message.ScopeCallLike, message.ScopeSession, message.ScopeAgent, message.ScopeUser, message.ScopeSpace}
+var Scopes = []toolcall.StandingScope{toolcall.ScopeCallLike, toolcall.ScopeSession, toolcall.ScopeAgent, toolcall.ScopeUser, toolcall.ScopeSpace}
 
 // Scope reads for which calls a rule is remembered; "" is the session.
-func Scope(text string) (message.StandingScope, error) {
-	s := message.StandingScope(text)
+func Scope(text string) (toolcall.StandingScope, error) {
+	s := toolcall.StandingScope(text)
 	if s == "" {
-		s = message.ScopeSession
+		s = toolcall.ScopeSession
 	}
 	if !s.Valid() {
 		return "", fmt.Errorf("is %q, use call_like, session, agent, user or space", text)
@@ -47,15 +48,15 @@ func Uses(text string) (int, error) {
 		return 0, nil
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 || n > message.MaxStandingUses {
-		return 0, fmt.Errorf("is %q, write a number from 1 to %d, or nothing", text, message.MaxStandingUses)
+	if err != nil || n < 0 || n > toolcall.MaxStandingUses {
+		return 0, fmt.Errorf("is %q, write a number from 1 to %d, or nothing", text, toolcall.MaxStandingUses)
 	}
 	return n, nil
 }
 
 // Budget reads what the further calls may add up to, as args.cents=10000. "" is
 // none, nil.
-func Budget(text string) (*message.Budget, error) {
+func Budget(text string) (*toolcall.Budget, error) {
 	if text == "" {
 		return nil, nil //nolint:nilnil // no budget is one of the answers
 	}
@@ -64,7 +65,7 @@ func Budget(text string) (*message.Budget, error) {
 	if !ok || path == "" || limit == "" {
 		return nil, fmt.Errorf("is %q, write it as args.cents=10000", text)
 	}
-	return &message.Budget{Path: path, Limit: limit}, nil
+	return &toolcall.Budget{Path: path, Limit: limit}, nil
 }
 
 // Allow is a rule that allows a tool: every call of it, if content is empty.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/askance-dev/askance/cmd/askance/internal/terms"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -40,7 +41,7 @@ func TestUses(t *testing.T) {
 }
 
 func TestBudget(t *testing.T) {
-	for text, want := range map[string]message.Budget{
+	for text, want := range map[string]toolcall.Budget{
 		"args.cents=100":    {Path: "args.cents", Limit: "100"},
 		" args.x = 99.95 ":  {Path: "args.x", Limit: "99.95"},
 		"args.cents":        {},
@@ -50,7 +51,7 @@ func TestBudget(t *testing.T) {
 		"args.cents = none": {Path: "args.cents", Limit: "none"},
 	} {
 		got, err := terms.Budget(text)
-		if want == (message.Budget{}) && err == nil || want != (message.Budget{}) && (err != nil || *got != want) {
+		if want == (toolcall.Budget{}) && err == nil || want != (toolcall.Budget{}) && (err != nil || *got != want) {
 			t.Errorf("Budget(%q) = %v, %v", text, got, err)
 		}
 	}
@@ -60,7 +61,7 @@ func TestBudget(t *testing.T) {
 }
 
 func TestScope(t *testing.T) {
-	if s, err := terms.Scope(""); s != message.ScopeSession || err != nil {
+	if s, err := terms.Scope(""); s != toolcall.ScopeSession || err != nil {
 		t.Errorf("the default is %q, %v", s, err)
 	}
 	for _, s := range terms.Scopes {

@@ -35,9 +35,9 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/internal/strictjson"
-	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/permission/agentscope"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Tool is one declared tool.
@@ -49,25 +49,25 @@ type Tool struct {
 
 // entry is a tool as the file spells it.
 type entry struct {
-	Name            string            `yaml:"name"`
-	Description     string            `yaml:"description"`
-	Server          string            `yaml:"server"`
-	Kind            string            `yaml:"kind"`
-	Home            string            `yaml:"home"`
-	InputSchema     map[string]any    `yaml:"input_schema"`
-	Placement       message.Placement `yaml:"placement"`
-	Idempotent      bool              `yaml:"idempotent"`
-	ConcurrencySafe bool              `yaml:"concurrency_safe"`
-	ReadOnly        bool              `yaml:"read_only"`
-	Destructive     bool              `yaml:"destructive"`
-	OpenWorld       bool              `yaml:"open_world"`
-	Lease           duration          `yaml:"lease"`
-	Timeout         duration          `yaml:"timeout"`
-	OfferTimeout    duration          `yaml:"offer_timeout"`
-	QueueTimeout    duration          `yaml:"queue_timeout"`
-	MaxAttempts     int               `yaml:"max_attempts"`
-	Backoff         duration          `yaml:"backoff"`
-	Command         []string          `yaml:"command"`
+	Name            string             `yaml:"name"`
+	Description     string             `yaml:"description"`
+	Server          string             `yaml:"server"`
+	Kind            string             `yaml:"kind"`
+	Home            string             `yaml:"home"`
+	InputSchema     map[string]any     `yaml:"input_schema"`
+	Placement       toolcall.Placement `yaml:"placement"`
+	Idempotent      bool               `yaml:"idempotent"`
+	ConcurrencySafe bool               `yaml:"concurrency_safe"`
+	ReadOnly        bool               `yaml:"read_only"`
+	Destructive     bool               `yaml:"destructive"`
+	OpenWorld       bool               `yaml:"open_world"`
+	Lease           duration           `yaml:"lease"`
+	Timeout         duration           `yaml:"timeout"`
+	OfferTimeout    duration           `yaml:"offer_timeout"`
+	QueueTimeout    duration           `yaml:"queue_timeout"`
+	MaxAttempts     int                `yaml:"max_attempts"`
+	Backoff         duration           `yaml:"backoff"`
+	Command         []string           `yaml:"command"`
 }
 
 // duration is read as text: the YAML library's own errors about times do not
@@ -144,7 +144,7 @@ func (e entry) tool() (Tool, error) {
 		MaxAttempts: e.MaxAttempts,
 	}}
 	if t.Placement == "" {
-		t.Placement = message.PlaceLocal
+		t.Placement = toolcall.PlaceLocal
 	}
 	if err := e.check(t.Placement); err != nil {
 		return t, err
@@ -168,13 +168,13 @@ func (e entry) tool() (Tool, error) {
 	return t, nil
 }
 
-func (e entry) check(p message.Placement) error {
+func (e entry) check(p toolcall.Placement) error {
 	switch p {
-	case message.PlaceLocal, message.PlaceRemote, message.PlaceExternal:
+	case toolcall.PlaceLocal, toolcall.PlaceRemote, toolcall.PlaceExternal:
 	default:
 		return fmt.Errorf("placement is %q, use local, remote or external", p)
 	}
-	if len(e.Command) > 0 && p != message.PlaceLocal {
+	if len(e.Command) > 0 && p != toolcall.PlaceLocal {
 		return fmt.Errorf("a %s tool has no command here: start it with askance worker --tool %s -- %s", p, e.Name, e.Command[0])
 	}
 	if e.MaxAttempts < 0 {
@@ -192,7 +192,7 @@ func (e entry) kind(t *engine.Tool) error {
 	case e.Kind == "":
 		return nil
 	}
-	if t.Placement == message.PlaceLocal {
+	if t.Placement == toolcall.PlaceLocal {
 		c.Links = permission.ResolveLinks // the links of this machine are those that the tool meets
 		if c.Home == "" {
 			c.Home, _ = os.UserHomeDir() // not known: then nothing below ~ counts as inside

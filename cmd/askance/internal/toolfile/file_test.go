@@ -9,7 +9,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
 	"github.com/askance-dev/askance/examples/incident"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func TestParse(t *testing.T) {
@@ -34,13 +34,13 @@ tools:
 		t.Fatalf("%d tools, want 2", len(tools))
 	}
 	r := tools[0]
-	if r.Name != "refund" || r.Placement != message.PlaceRemote || !r.Idempotent || r.Lease != 2*time.Second || r.MaxAttempts != 5 {
+	if r.Name != "refund" || r.Placement != toolcall.PlaceRemote || !r.Idempotent || r.Lease != 2*time.Second || r.MaxAttempts != 5 {
 		t.Errorf("refund = %+v", r)
 	}
 	if r.Schema.Validate([]byte(`{"n":5}`)) != nil || r.Schema.Validate([]byte(`{"n":6}`)) == nil {
 		t.Error("the schema does not keep n at 5 or less")
 	}
-	if u := tools[1]; u.Placement != message.PlaceLocal || strings.Join(u.Command, " ") != "uptime -p" {
+	if u := tools[1]; u.Placement != toolcall.PlaceLocal || strings.Join(u.Command, " ") != "uptime -p" {
 		t.Errorf("uptime = %+v", u)
 	}
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/auth"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // open reports whether nothing but the address would say who sends a request.
@@ -143,7 +143,7 @@ func (c Config) Check() error {
 		return &Error{"--oidc-issuer " + c.OIDC.Issuer + " is not a URL such as https://id.example"}
 	}
 	o := c.OIDC
-	o.Redirect, o.Space = "http://localhost/", message.SpaceID("default") // neither is known yet
+	o.Redirect, o.Space = "http://localhost/", toolcall.SpaceID("default") // neither is known yet
 	if _, err := auth.NewOIDC(o); err != nil {
 		return &Error{"--oidc-role and the like: " + err.Error()}
 	}

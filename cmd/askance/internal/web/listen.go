@@ -15,6 +15,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/gateway/auth"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // maxConns is how many connections are served at once; more wait.
@@ -109,7 +110,7 @@ type Socket struct {
 	Group string
 	// Roles gives roles to users other than the owner, by name or uid;
 	// auth.EveryPeer gives them to all who may open the socket.
-	Roles map[string][]message.Role
+	Roles map[string][]toolcall.Role
 }
 
 // NeedsSocket is the error of flags about a socket without one.
@@ -153,7 +154,7 @@ func (s Socket) gid() (int, error) {
 
 // peers says who the users of the socket are.
 func (c Config) peers() (*auth.UnixPeers, error) {
-	space := message.SpaceID("default") // not known yet
+	space := toolcall.SpaceID("default") // not known yet
 	if c.Space != nil {
 		space = c.Space.ID
 	}

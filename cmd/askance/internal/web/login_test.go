@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // form posts a form, or gets a page if there is none.
@@ -71,7 +71,7 @@ func TestApproverIsWhoLoggedIn(t *testing.T) {
 		t.Errorf("the answer: %d %.300s", code, text)
 	}
 	votes := w.A.Finished(w.call.Key).Votes
-	if len(votes) != 1 || votes[0].By != (message.Principal{Role: message.RoleApprover, Name: "approver", Auth: "http-token"}) {
+	if len(votes) != 1 || votes[0].By != (toolcall.Principal{Role: toolcall.RoleApprover, Name: "approver", Auth: "http-token"}) {
 		t.Errorf("the journal has the votes %+v", votes)
 	}
 	if code, _ := w.form(c, "/logout", url.Values{"csrf": {self.CSRF}}); code != http.StatusOK {

@@ -15,6 +15,7 @@ import (
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/auth"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // named sends a request to a route under a name of its own choice.
@@ -121,7 +122,7 @@ func TestCredentialsEndBeforeBodyArrives(t *testing.T) {
 			cfg, header := Config{User: "me", DefaultTokens: path, HasLogins: logins.Load}, ""
 			end := func() { logins.Store(true) }
 			if who == "token" {
-				secret, kept, err := auth.CreateToken(t.Context(), path, auth.Token{Name: "ann", Space: "alpha", Roles: []message.Role{message.RoleApprover}})
+				secret, kept, err := auth.CreateToken(t.Context(), path, auth.Token{Name: "ann", Space: "alpha", Roles: []toolcall.Role{toolcall.RoleApprover}})
 				if err != nil {
 					t.Fatal(err)
 				}

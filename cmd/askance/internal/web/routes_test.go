@@ -18,6 +18,7 @@ import (
 	"github.com/askance-dev/askance/gateway/auth"
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func TestMain(m *testing.M) { gatewaytest.Main(m) }
@@ -30,30 +31,30 @@ type wired struct {
 	*gatewaytest.World
 	t       *testing.T
 	secrets map[string]string // by who
-	call    *message.Call     // an open approval request of A
+	call    *toolcall.Call    // an open approval request of A
 }
 
 // credentials of the test, besides "" and "wrong".
 var people = []struct {
 	who    string
-	space  message.SpaceID
-	role   message.Role
+	space  toolcall.SpaceID
+	role   toolcall.Role
 	bad    bool // not in force
 	expiry time.Duration
 }{
-	{who: "runtime of A", space: "alpha", role: message.RoleRuntime},
-	{who: "approver of A", space: "alpha", role: message.RoleApprover},
-	{who: "worker of A", space: "alpha", role: message.RoleWorker},
-	{who: "operator of A", space: "alpha", role: message.RoleOperator},
-	{who: "auditor of A", space: "alpha", role: message.RoleAuditor},
-	{who: "runtime of B", space: "beta", role: message.RoleRuntime},
-	{who: "approver of B", space: "beta", role: message.RoleApprover},
-	{who: "worker of B", space: "beta", role: message.RoleWorker},
-	{who: "operator of B", space: "beta", role: message.RoleOperator},
-	{who: "auditor of B", space: "beta", role: message.RoleAuditor},
-	{who: "runtime of nowhere", space: "gamma", role: message.RoleRuntime},
-	{who: "expired", space: "alpha", role: message.RoleApprover, bad: true, expiry: -time.Hour},
-	{who: "revoked", space: "alpha", role: message.RoleApprover, bad: true},
+	{who: "runtime of A", space: "alpha", role: toolcall.RoleRuntime},
+	{who: "approver of A", space: "alpha", role: toolcall.RoleApprover},
+	{who: "worker of A", space: "alpha", role: toolcall.RoleWorker},
+	{who: "operator of A", space: "alpha", role: toolcall.RoleOperator},
+	{who: "auditor of A", space: "alpha", role: toolcall.RoleAuditor},
+	{who: "runtime of B", space: "beta", role: toolcall.RoleRuntime},
+	{who: "approver of B", space: "beta", role: toolcall.RoleApprover},
+	{who: "worker of B", space: "beta", role: toolcall.RoleWorker},
+	{who: "operator of B", space: "beta", role: toolcall.RoleOperator},
+	{who: "auditor of B", space: "beta", role: toolcall.RoleAuditor},
+	{who: "runtime of nowhere", space: "gamma", role: toolcall.RoleRuntime},
+	{who: "expired", space: "alpha", role: toolcall.RoleApprover, bad: true, expiry: -time.Hour},
+	{who: "revoked", space: "alpha", role: toolcall.RoleApprover, bad: true},
 }
 
 func wire(t *testing.T) *wired {
@@ -61,7 +62,7 @@ func wire(t *testing.T) *wired {
 	w := &wired{t: t, secrets: map[string]string{"": "", "wrong": "askance_0000000000000000_0000000000000000000000000000000000000000000"}}
 	path := filepath.Join(t.TempDir(), "tokens.json")
 	for _, p := range people {
-		token := auth.Token{Name: string(p.role), Space: p.space, Roles: []message.Role{p.role}}
+		token := auth.Token{Name: string(p.role), Space: p.space, Roles: []toolcall.Role{p.role}}
 		if p.expiry != 0 {
 			token.Expires = time.Now().Add(p.expiry)
 		}
@@ -273,7 +274,7 @@ func (w *wired) hides(r gateway.Route, who, text string) {
 }
 
 // fits compares an answer with what the route's Access says.
-func (w *wired) fits(r gateway.Route, who string, role message.Role, space message.SpaceID, code int) {
+func (w *wired) fits(r gateway.Route, who string, role toolcall.Role, space toolcall.SpaceID, code int) {
 	w.t.Helper()
 	admitted := r.Access.Public || slices.Contains(r.Access.Roles, role)
 	switch {

@@ -17,6 +17,7 @@ import (
 	"github.com/askance-dev/askance/gateway/inbox"
 	"github.com/askance-dev/askance/gateway/webhook"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // surfaces is everything that askance serve serves over HTTP.
@@ -69,7 +70,7 @@ func (w *Web) startAgents(ctx context.Context) error {
 	}
 	cfg := agent.Config{As: w.cfg.Space.As, Agents: w.cfg.Agents, ID: w.cfg.AgentID, Log: w.cfg.Log}
 	for _, t := range w.cfg.Space.Tools {
-		if t.Placement != message.PlaceExternal { // a frontend may run those
+		if t.Placement != toolcall.PlaceExternal { // a frontend may run those
 			cfg.Tools = append(cfg.Tools, t.Name)
 		}
 	}
@@ -96,7 +97,7 @@ func (w *Web) health() gateway.Surface {
 			return ok(rw)
 		}},
 		{Method: http.MethodGet, Path: "/readyz", Access: gateway.Everybody, Doc: "Whether the engine works.", Serve: func(rw http.ResponseWriter, r *http.Request, _ *gateway.Peer) error {
-			by := message.Principal{Role: message.RoleAuditor, Name: "askance-ready", Auth: "in-process"}
+			by := toolcall.Principal{Role: toolcall.RoleAuditor, Name: "askance-ready", Auth: "in-process"}
 			if _, err := w.cfg.Space.As(by).Info(r.Context()); err != nil {
 				return &message.Error{Code: message.CodeUnavailable, Op: "ready", What: "the engine does not work now", Hint: "try again", Err: err}
 			}

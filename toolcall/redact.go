@@ -1,4 +1,4 @@
-package message
+package toolcall
 
 import (
 	"cmp"
@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
 )
 
 // Redacted gives the approval request as those see it who may not see what rules
@@ -31,7 +32,7 @@ func (q ApprovalRequest) Revealed(edited string) (string, error) {
 	}
 	out, err := reveal(edited, q.Input, q.Hidden, q.Salt)
 	if err != nil {
-		return "", &Error{Code: CodeInvalid, What: err.Error(), Hint: "leave marks of hidden values where they are, or write another value over them"}
+		return "", &message.Error{Code: message.CodeInvalid, What: err.Error(), Hint: "leave marks of hidden values where they are, or write another value over them"}
 	}
 	return out, nil
 }
@@ -72,7 +73,7 @@ func (c *Call) Redacted() *Call {
 	}
 	if c.Cause == causeRefuse && c.Result != nil { // it says what is wrong with which value
 		r := *c.Result
-		r.Output = Content{Text: "the input was refused; why is hidden with the arguments"}
+		r.Output = message.Content{Text: "the input was refused; why is hidden with the arguments"}
 		d.Result = &r
 	}
 	return d
@@ -145,7 +146,7 @@ func appendTexts(out []string, value []byte, depth int) []string {
 
 // hideInResult gives the result without literal repetitions of the texts. A tool
 // that turns a value into another text is not seen through.
-func hideInResult(b *ToolResultBlock, texts []string) *ToolResultBlock {
+func hideInResult(b *message.ToolResultBlock, texts []string) *message.ToolResultBlock {
 	if b == nil || len(texts) == 0 {
 		return b
 	}
@@ -159,11 +160,11 @@ func hideInResult(b *ToolResultBlock, texts []string) *ToolResultBlock {
 	out.Output.Blocks = slices.Clone(b.Output.Blocks)
 	for i, block := range out.Output.Blocks {
 		switch block := block.(type) {
-		case *TextBlock:
+		case *message.TextBlock:
 			shown := *block
 			shown.Text = swap.Replace(block.Text)
 			out.Output.Blocks[i] = &shown
-		case *DataBlock:
+		case *message.DataBlock:
 			out.Output.Blocks[i] = hideInData(block, swap)
 		default: // results hold no other kinds
 		}
@@ -175,15 +176,15 @@ func hideInResult(b *ToolResultBlock, texts []string) *ToolResultBlock {
 }
 
 // hideInData gives the block with the texts in its name and its address replaced.
-func hideInData(b *DataBlock, swap *strings.Replacer) *DataBlock {
+func hideInData(b *message.DataBlock, swap *strings.Replacer) *message.DataBlock {
 	out := *b
 	if b.Name != nil {
 		name := swap.Replace(*b.Name)
 		out.Name = &name
 	}
-	if src, is := b.Source.(*URLSource); is {
+	if src, is := b.Source.(*message.URLSource); is {
 		if url := swap.Replace(src.URL); url != src.URL {
-			out.Source = &URLSource{URL: hiddenURL, MediaType: src.MediaType}
+			out.Source = &message.URLSource{URL: hiddenURL, MediaType: src.MediaType}
 		}
 	}
 	return &out

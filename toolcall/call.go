@@ -1,8 +1,10 @@
-package message
+package toolcall
 
 import (
 	"slices"
 	"time"
+
+	"github.com/askance-dev/askance/message"
 )
 
 // Placement says where an allowed call runs.
@@ -35,15 +37,15 @@ const (
 // (Clone) before a change.
 type Call struct {
 	Key
-	Runtime string        `json:"runtime"`         // the runtime that proposed it
-	Agent   string        `json:"agent,omitzero"`  // the agent's name, as the runtime gave it
-	Tool    string        `json:"tool_name"`       // never changes
-	Input   string        `json:"input"`           // raw JSON as it will run, after an approver's edit
-	State   ToolCallState `json:"state"`           // AgentScope's word
-	InPhase Phase         `json:"phase,omitzero"`  // set in replies and never stored; Phase computes it
-	Cause   string        `json:"cause"`           // the last transition that was taken
-	Batch   Batch         `json:"batch,omitzero"`  // its place in the reply
-	Behind  CallID        `json:"behind,omitzero"` // pending behind the open approval request of this call
+	Runtime string                `json:"runtime"`         // the runtime that proposed it
+	Agent   string                `json:"agent,omitzero"`  // the agent's name, as the runtime gave it
+	Tool    string                `json:"tool_name"`       // never changes
+	Input   string                `json:"input"`           // raw JSON as it will run, after an approver's edit
+	State   message.ToolCallState `json:"state"`           // AgentScope's word
+	InPhase Phase                 `json:"phase,omitzero"`  // set in replies and never stored; Phase computes it
+	Cause   string                `json:"cause"`           // the last transition that was taken
+	Batch   Batch                 `json:"batch,omitzero"`  // its place in the reply
+	Behind  message.CallID        `json:"behind,omitzero"` // pending behind the open approval request of this call
 	// Proposal is the digest of what was proposed (tool and raw input): the same
 	// ids with another digest is a conflict.
 	Proposal string `json:"proposal"`
@@ -57,10 +59,10 @@ type Call struct {
 	Digest   string           `json:"digest,omitzero"`   // of Approval request
 	Votes    []Vote           `json:"votes,omitzero"`
 	// Step is how many instants of the approval request's plan are on record as reached.
-	Step              int                `json:"step,omitzero"`
-	Suggested         []PermissionRule   `json:"suggested_rules,omitzero"`
-	Remember          []PermissionRule   `json:"remember,omitzero"`           // rules that an approver accepted with the answer
-	StandingApprovals []StandingApproval `json:"standing_approvals,omitzero"` // what the approval let remember on terms, as it was then
+	Step              int                      `json:"step,omitzero"`
+	Suggested         []message.PermissionRule `json:"suggested_rules,omitzero"`
+	Remember          []message.PermissionRule `json:"remember,omitzero"`           // rules that an approver accepted with the answer
+	StandingApprovals []StandingApproval       `json:"standing_approvals,omitzero"` // what the approval let remember on terms, as it was then
 
 	Placement Placement `json:"placement,omitzero"`
 	Attempt   Attempt   `json:"attempt,omitzero"`
@@ -70,7 +72,7 @@ type Call struct {
 	BlockedReason string    `json:"blocked_reason,omitzero"`
 	RetryAt       time.Time `json:"retry_at,omitzero"` // when the next attempt is offered
 
-	Result *ToolResultBlock `json:"result,omitzero"`
+	Result *message.ToolResultBlock `json:"result,omitzero"`
 	// ResultDigest is the SHA-256 of the result as its sender gave it: the same
 	// result sent again gets the same answer, another one is refused. Of a call
 	// that hides arguments it is an HMAC of that (see SealResult): a result may
@@ -105,20 +107,20 @@ func (c *Call) At(seq uint64) {
 func (c *Call) Clone() *Call { d := *c; return &d }
 
 // Open reports whether the call can still move.
-func (c *Call) Open() bool { return c.State != ToolCallFinished }
+func (c *Call) Open() bool { return c.State != message.ToolCallFinished }
 
 // Started reports whether the present attempt has an owner.
 func (c *Call) Started() bool { return c.Attempt.Claim != "" }
 
 // Decision is what the policy said about the call, as event records keep it.
 type Decision struct {
-	Behavior Behavior `json:"behavior"`
-	Rule     string   `json:"rule,omitzero"`
-	Source   string   `json:"source,omitzero"`
-	Reason   string   `json:"reason"`
-	Message  string   `json:"message,omitzero"`
-	Bundle   string   `json:"bundle"`
-	Errors   []string `json:"errors,omitzero"` // rule errors; each failed closed
+	Behavior message.Behavior `json:"behavior"`
+	Rule     string           `json:"rule,omitzero"`
+	Source   string           `json:"source,omitzero"`
+	Reason   string           `json:"reason"`
+	Message  string           `json:"message,omitzero"`
+	Bundle   string           `json:"bundle"`
+	Errors   []string         `json:"errors,omitzero"` // rule errors; each failed closed
 	// TimeoutMS is the longest run of an attempt that the rules let it have, in
 	// milliseconds; 0: they say nothing.
 	TimeoutMS int64 `json:"timeout_ms,omitzero"`

@@ -1,8 +1,10 @@
-package message
+package toolcall
 
 import (
 	"fmt"
 	"time"
+
+	"github.com/askance-dev/askance/message"
 )
 
 // The requests and replies of askance's own protocol, the same in Go and as
@@ -26,11 +28,11 @@ const (
 // ProposeRequest hands over the tool calls of one model turn, in the model's
 // order. Proposing the same calls again is harmless and returns their state.
 type ProposeRequest struct {
-	V       int             `json:"v,omitzero"`
-	Session SessionID       `json:"session_id"`
-	Reply   ReplyID         `json:"reply_id"`
-	Agent   string          `json:"agent,omitzero"`
-	Calls   []ToolCallBlock `json:"tool_calls"`
+	V       int                     `json:"v,omitzero"`
+	Session message.SessionID       `json:"session_id"`
+	Reply   message.ReplyID         `json:"reply_id"`
+	Agent   string                  `json:"agent,omitzero"`
+	Calls   []message.ToolCallBlock `json:"tool_calls"`
 	// External names tools of these calls that the engine need not know, because
 	// the runtime or its frontend runs them: the policy decides about such a call
 	// as about any other, and once it is allowed it waits for a Report. A tool
@@ -67,7 +69,7 @@ type Response struct {
 	Signature *ApproverSignature `json:"signature,omitzero"`
 	// Rules to remember for the session; only suggested ones are accepted, and
 	// with input only such as cover the edited call.
-	Rules []PermissionRule `json:"rules,omitzero"`
+	Rules []message.PermissionRule `json:"rules,omitzero"`
 	// Remember, with kind approve, lets rules be remembered on terms: they are
 	// counted, bounded and can be revoked. With input they are held against the
 	// edited call.
@@ -76,10 +78,10 @@ type Response struct {
 
 // InterruptRequest ends every open call of a reply.
 type InterruptRequest struct {
-	V       int       `json:"v,omitzero"`
-	Session SessionID `json:"session_id"`
-	Reply   ReplyID   `json:"reply_id"`
-	Reason  string    `json:"reason,omitzero"`
+	V       int               `json:"v,omitzero"`
+	Session message.SessionID `json:"session_id"`
+	Reply   message.ReplyID   `json:"reply_id"`
+	Reason  string            `json:"reason,omitzero"`
 }
 
 // InterruptReply lists the calls that the interrupt closed.
@@ -118,22 +120,22 @@ type RevokeRequest struct {
 type ReportRequest struct {
 	V int `json:"v,omitzero"`
 	Key
-	Result ToolResultBlock `json:"result"`
+	Result message.ToolResultBlock `json:"result"`
 }
 
 // ListRequest selects calls. Without All only open calls are listed.
 type ListRequest struct {
-	V       int             `json:"v,omitzero"`
-	Session SessionID       `json:"session_id,omitzero"`
-	Reply   ReplyID         `json:"reply_id,omitzero"`
-	Call    CallID          `json:"tool_call_id,omitzero"`
-	Tool    string          `json:"tool_name,omitzero"`
-	Agent   string          `json:"agent,omitzero"`
-	States  []ToolCallState `json:"states,omitzero"`
-	Phases  []Phase         `json:"phases,omitzero"`
-	All     bool            `json:"all,omitzero"`   // finished ones too
-	After   uint64          `json:"after,omitzero"` // cursor: Next of the reply before (a journal sequence)
-	Limit   int             `json:"limit,omitzero"` // default and maximum 500; a page of large calls ends earlier
+	V       int                     `json:"v,omitzero"`
+	Session message.SessionID       `json:"session_id,omitzero"`
+	Reply   message.ReplyID         `json:"reply_id,omitzero"`
+	Call    message.CallID          `json:"tool_call_id,omitzero"`
+	Tool    string                  `json:"tool_name,omitzero"`
+	Agent   string                  `json:"agent,omitzero"`
+	States  []message.ToolCallState `json:"states,omitzero"`
+	Phases  []Phase                 `json:"phases,omitzero"`
+	All     bool                    `json:"all,omitzero"`   // finished ones too
+	After   uint64                  `json:"after,omitzero"` // cursor: Next of the reply before (a journal sequence)
+	Limit   int                     `json:"limit,omitzero"` // default and maximum 500; a page of large calls ends earlier
 }
 
 // ListReply has calls in the order in which they were proposed.
@@ -184,12 +186,12 @@ const (
 // WaitRequest waits for calls of a reply. Without Calls it means all calls of
 // the reply that were proposed so far.
 type WaitRequest struct {
-	V         int       `json:"v,omitzero"`
-	Session   SessionID `json:"session_id"`
-	Reply     ReplyID   `json:"reply_id"`
-	Calls     []CallID  `json:"tool_call_ids,omitzero"`
-	Until     WaitUntil `json:"until,omitzero"`      // default finished
-	TimeoutMS int64     `json:"timeout_ms,omitzero"` // how long the engine holds the request; a client asks again
+	V         int               `json:"v,omitzero"`
+	Session   message.SessionID `json:"session_id"`
+	Reply     message.ReplyID   `json:"reply_id"`
+	Calls     []message.CallID  `json:"tool_call_ids,omitzero"`
+	Until     WaitUntil         `json:"until,omitzero"`      // default finished
+	TimeoutMS int64             `json:"timeout_ms,omitzero"` // how long the engine holds the request; a client asks again
 }
 
 // WaitReply has the present state; Done says whether the wait is over.
@@ -202,18 +204,18 @@ type WaitReply struct {
 // calls) to the journal. CUSTOM events with names that begin with "askance." are
 // refused from runtimes: see [EmitRequest.Foreign].
 type EmitRequest struct {
-	V       int       `json:"v,omitzero"`
-	Session SessionID `json:"session_id"`
-	Reply   ReplyID   `json:"reply_id"`
-	Events  []RawJSON `json:"events"`
+	V       int               `json:"v,omitzero"`
+	Session message.SessionID `json:"session_id"`
+	Reply   message.ReplyID   `json:"reply_id"`
+	Events  []message.RawJSON `json:"events"`
 }
 
 // Foreign refuses a request that would write records of askance's own
 // ([message.IsOwnEvent]). What is no event is left for the engine to refuse.
 func (r EmitRequest) Foreign() error {
 	for i, raw := range r.Events {
-		if IsOwnEvent(raw) {
-			return &Error{Code: CodeForbidden, Op: "emit", What: fmt.Sprintf("events[%d]: only askance writes CUSTOM events whose names begin with askance.", i), Hint: "choose another name"}
+		if message.IsOwnEvent(raw) {
+			return &message.Error{Code: message.CodeForbidden, Op: "emit", What: fmt.Sprintf("events[%d]: only askance writes CUSTOM events whose names begin with askance.", i), Hint: "choose another name"}
 		}
 	}
 	return nil
@@ -226,19 +228,19 @@ type EmitReply struct {
 
 // EventsRequest reads a session's AgentScope events in journal order.
 type EventsRequest struct {
-	V       int       `json:"v,omitzero"`
-	Session SessionID `json:"session_id"`
-	Reply   ReplyID   `json:"reply_id,omitzero"`
-	After   uint64    `json:"after,omitzero"`   // only events of records after this sequence
-	Limit   int       `json:"limit,omitzero"`   // records, default and maximum 1000
-	WaitMS  int64     `json:"wait_ms,omitzero"` // hold the request until there is something new
+	V       int               `json:"v,omitzero"`
+	Session message.SessionID `json:"session_id"`
+	Reply   message.ReplyID   `json:"reply_id,omitzero"`
+	After   uint64            `json:"after,omitzero"`   // only events of records after this sequence
+	Limit   int               `json:"limit,omitzero"`   // records, default and maximum 1000
+	WaitMS  int64             `json:"wait_ms,omitzero"` // hold the request until there is something new
 }
 
 // SequencedEvent is an event with the sequence of the record it came from.
 // Several events can share one.
 type SequencedEvent struct {
-	Seq   uint64  `json:"seq"`
-	Event RawJSON `json:"event"`
+	Seq   uint64          `json:"seq"`
+	Event message.RawJSON `json:"event"`
 }
 
 // EventsReply has events and the cursor to go on from.
@@ -325,9 +327,9 @@ type ProgressRequest struct {
 type ResultRequest struct {
 	V int `json:"v,omitzero"`
 	Key
-	Attempt int             `json:"attempt"`
-	Claim   string          `json:"claim"`
-	Result  ToolResultBlock `json:"result,omitzero"`
+	Attempt int                     `json:"attempt"`
+	Claim   string                  `json:"claim"`
+	Result  message.ToolResultBlock `json:"result,omitzero"`
 	// NotBegun, if set, says why the owner never began to run the attempt and
 	// never will. There is no Result then: the call is offered as a new attempt.
 	NotBegun string `json:"not_begun,omitzero"`
@@ -336,6 +338,6 @@ type ResultRequest struct {
 // ResultReply says that the result is durable (Stored), or that it came too
 // late and was only noted.
 type ResultReply struct {
-	Stored bool          `json:"stored"`
-	State  ToolCallState `json:"state"`
+	Stored bool                  `json:"stored"`
+	State  message.ToolCallState `json:"state"`
 }

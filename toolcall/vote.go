@@ -1,8 +1,10 @@
-package message
+package toolcall
 
 import (
 	"slices"
 	"time"
+
+	"github.com/askance-dev/askance/message"
 )
 
 // ResponseKind is what an approver decided.
@@ -45,7 +47,7 @@ type Vote struct {
 	// checked.
 	Signature *ApproverSignature `json:"signature,omitzero"`
 	// Rules that this approval wants remembered.
-	Rules []PermissionRule `json:"rules,omitzero"`
+	Rules []message.PermissionRule `json:"rules,omitzero"`
 	// Remember is what this approval wants remembered on terms.
 	Remember *StandingTerms `json:"remember,omitzero"`
 }

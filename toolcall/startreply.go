@@ -1,10 +1,12 @@
-package message
+package toolcall
 
 import (
 	"crypto/ed25519"
 	"encoding/base64"
 	"fmt"
 	"time"
+
+	"github.com/askance-dev/askance/message"
 )
 
 // MinLease is the shortest lease that engines give and workers accept. An owner
@@ -65,7 +67,7 @@ func (r *StartReply) Sign(key ed25519.PrivateKey) error {
 // the request and the grant. Any doubt is an error with CodeForbidden.
 func (r StartReply) Verify(keys KeySet, q StartRequest, g *Grant) error {
 	refuse := func(what, hint string) error {
-		return &Error{Code: CodeForbidden, Op: "verify start reply for " + q.Key.String(), What: what, Hint: hint}
+		return &message.Error{Code: message.CodeForbidden, Op: "verify start reply for " + q.Key.String(), What: what, Hint: hint}
 	}
 	const forged = "no engine of this space sent it: find out who uses an engine's NATS login"
 	if r.Sig == "" {

@@ -1,4 +1,4 @@
-package message
+package toolcall
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 	"unicode/utf8"
+
+	"github.com/askance-dev/askance/message"
 )
 
 // MaxRouteBytes bounds a route.
@@ -47,7 +49,7 @@ func Queues(tools, routes []string) []Queue {
 // 256 bytes of UTF-8. The error has CodeInvalid.
 func CheckRoute(route string) error {
 	if route == "" || len(route) > MaxRouteBytes || !utf8.ValidString(route) {
-		return &Error{Code: CodeInvalid, Op: "check route", What: fmt.Sprintf("%.80q is no subject to route calls to", route), Hint: "name one of at most 256 bytes, for example exec.payments"}
+		return &message.Error{Code: message.CodeInvalid, Op: "check route", What: fmt.Sprintf("%.80q is no subject to route calls to", route), Hint: "name one of at most 256 bytes, for example exec.payments"}
 	}
 	return nil
 }

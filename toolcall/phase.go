@@ -1,4 +1,6 @@
-package message
+package toolcall
+
+import "github.com/askance-dev/askance/message"
 
 // Phase is where a call is. Call.Phase computes it; it is not stored.
 // toolcall.PhaseTable has the table of what each phase means and what can follow.
@@ -25,13 +27,13 @@ func Phases() []Phase {
 // instead of combining the state with other fields.
 func (c *Call) Phase() Phase {
 	switch c.State {
-	case ToolCallPending:
+	case message.ToolCallPending:
 		return PhaseWaiting
-	case ToolCallAsking:
+	case message.ToolCallAsking:
 		return PhaseAsking
-	case ToolCallFinished:
+	case message.ToolCallFinished:
 		return PhaseFinished
-	case ToolCallAllowed, ToolCallSubmitted:
+	case message.ToolCallAllowed, message.ToolCallSubmitted:
 	default: // not on record yet
 		return ""
 	}
@@ -42,7 +44,7 @@ func (c *Call) Phase() Phase {
 		return PhaseRetrying
 	case c.Started():
 		return PhaseRunning
-	case c.State == ToolCallSubmitted:
+	case c.State == message.ToolCallSubmitted:
 		return PhaseQueued
 	}
 	return PhaseReady

@@ -1,4 +1,4 @@
-package message
+package toolcall
 
 import (
 	"crypto/ed25519"
@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/askance-dev/askance/message"
 )
 
 // ApproverSignature is an approver's own consent to one approval request, so that not
@@ -55,7 +57,7 @@ func SignApproval(q ApprovalRequest, approver string, until time.Time, key ed255
 // CodeForbidden.
 func (s *ApproverSignature) Verify(keys ApproverKeys, digest, approver string, now time.Time) error {
 	refuse := func(what, hint string) error {
-		return &Error{Code: CodeForbidden, Op: "verify the signature of " + approver, What: what, Hint: hint}
+		return &message.Error{Code: message.CodeForbidden, Op: "verify the signature of " + approver, What: what, Hint: hint}
 	}
 	if s == nil {
 		return refuse("there is none", "approve with --sign-key")
@@ -103,7 +105,7 @@ func (l ApproverList) Verify(g *Grant, q ApprovalRequest, now time.Time) error {
 	if t := q.Requirement.Tally(votes, g.Digest, 0); len(t.Approvals) > 0 && t.Agreed {
 		return nil
 	}
-	return &Error{Code: CodeForbidden, Op: "verify the approvals of " + g.Key.String(), What: "those who must agree have not signed that they do, as far as this worker knows them", Hint: "approve with --sign-key, and give the worker the keys of approvers", Err: last}
+	return &message.Error{Code: message.CodeForbidden, Op: "verify the approvals of " + g.Key.String(), What: "those who must agree have not signed that they do, as far as this worker knows them", Hint: "approve with --sign-key, and give the worker the keys of approvers", Err: last}
 }
 
 func (l ApproverList) groupsOf(q ApprovalRequest, name string) []string {
@@ -137,7 +139,7 @@ func ParsePublicKey(text string) (ed25519.PublicKey, error) {
 	rest, ok := strings.CutPrefix(text, publicKeyPrefix)
 	key, err := base64.RawURLEncoding.Strict().DecodeString(rest)
 	if !ok || err != nil || len(key) != ed25519.PublicKeySize || base64.RawURLEncoding.EncodeToString(key) != rest {
-		return nil, &Error{Code: CodeInvalid, Op: "read public key", What: "it is not " + publicKeyPrefix + " and 32 bytes in base64url", Hint: "copy what askance keys approver prints"}
+		return nil, &message.Error{Code: message.CodeInvalid, Op: "read public key", What: "it is not " + publicKeyPrefix + " and 32 bytes in base64url", Hint: "copy what askance keys approver prints"}
 	}
 	return key, nil
 }

@@ -1,4 +1,4 @@
-package message_test
+package toolcall_test
 
 import (
 	"errors"
@@ -10,25 +10,26 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-func callKey(id string) message.Key {
-	return message.Key{Space: "s", Session: "a", Reply: "b", Call: message.CallID(id)}
+func callKey(id string) toolcall.Key {
+	return toolcall.Key{Space: "s", Session: "a", Reply: "b", Call: message.CallID(id)}
 }
 
 func TestStandingApprovalState(t *testing.T) {
 	for name, c := range map[string]struct {
-		standing message.StandingApproval
-		want     message.StandingState
+		standing toolcall.StandingApproval
+		want     toolcall.StandingState
 	}{
-		"for ever":            {message.StandingApproval{}, message.StandingActive},
-		"before its end":      {message.StandingApproval{Terms: message.StandingTerms{Until: noon.Add(1)}}, message.StandingActive},
-		"at its end":          {message.StandingApproval{Terms: message.StandingTerms{Until: noon}}, message.StandingExpired},
-		"used up":             {message.StandingApproval{Terms: message.StandingTerms{Uses: 1}, Spent: []string{"x"}}, message.StandingUsedUp},
-		"one left":            {message.StandingApproval{Terms: message.StandingTerms{Uses: 2}, Spent: []string{"x"}}, message.StandingActive},
-		"used up and revoked": {message.StandingApproval{Terms: message.StandingTerms{Uses: 1}, Spent: []string{"x"}, Revoked: &message.Revocation{}}, message.StandingRevoked},
+		"for ever":            {toolcall.StandingApproval{}, toolcall.StandingActive},
+		"before its end":      {toolcall.StandingApproval{Terms: toolcall.StandingTerms{Until: noon.Add(1)}}, toolcall.StandingActive},
+		"at its end":          {toolcall.StandingApproval{Terms: toolcall.StandingTerms{Until: noon}}, toolcall.StandingExpired},
+		"used up":             {toolcall.StandingApproval{Terms: toolcall.StandingTerms{Uses: 1}, Spent: []string{"x"}}, toolcall.StandingUsedUp},
+		"one left":            {toolcall.StandingApproval{Terms: toolcall.StandingTerms{Uses: 2}, Spent: []string{"x"}}, toolcall.StandingActive},
+		"used up and revoked": {toolcall.StandingApproval{Terms: toolcall.StandingTerms{Uses: 1}, Spent: []string{"x"}, Revoked: &toolcall.Revocation{}}, toolcall.StandingRevoked},
 	} {
 		if got := c.standing.State(noon); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
@@ -37,7 +38,7 @@ func TestStandingApprovalState(t *testing.T) {
 }
 
 func TestSpendCountsACallOnce(t *testing.T) {
-	l := &message.StandingApproval{ID: "l", Terms: message.StandingTerms{Uses: 2, Until: noon.Add(time.Hour)}}
+	l := &toolcall.StandingApproval{ID: "l", Terms: toolcall.StandingTerms{Uses: 2, Until: noon.Add(time.Hour)}}
 	one, err := l.Spend(callKey("c"), `{}`, "", noon)
 	if err != nil || one.UsesLeft() != 1 || l.UsesLeft() != 2 || one.Use.Call != callKey("c") {
 		t.Fatalf("spent: %+v, %v", one, err)
@@ -52,9 +53,9 @@ func TestSpendCountsACallOnce(t *testing.T) {
 	if again, err := two.Spend(callKey("c"), `{}`, "", noon); again != nil || err != nil {
 		t.Errorf("used up, and counted before: %+v, %v", again, err)
 	}
-	for name, f := range map[string]func() (*message.StandingApproval, error){
-		"used up": func() (*message.StandingApproval, error) { return two.Spend(callKey("d"), `{}`, "", noon) },
-		"expired": func() (*message.StandingApproval, error) {
+	for name, f := range map[string]func() (*toolcall.StandingApproval, error){
+		"used up": func() (*toolcall.StandingApproval, error) { return two.Spend(callKey("d"), `{}`, "", noon) },
+		"expired": func() (*toolcall.StandingApproval, error) {
 			return one.Spend(callKey("c"), `{}`, "", noon.Add(time.Hour))
 		},
 	} {
@@ -69,7 +70,7 @@ func TestBudgetIsExact(t *testing.T) {
 	amount := rapid.StringMatching(`(0|[1-9][0-9]{0,5})(\.[0-9]{1,9})?`)
 	rapid.Check(t, func(t *rapid.T) {
 		limit := amount.Draw(t, "limit")
-		l := &message.StandingApproval{ID: "l", Left: limit, Terms: message.StandingTerms{Uses: message.MaxStandingUses, Budget: &message.Budget{Path: "args.n", Limit: limit}}}
+		l := &toolcall.StandingApproval{ID: "l", Left: limit, Terms: toolcall.StandingTerms{Uses: toolcall.MaxStandingUses, Budget: &toolcall.Budget{Path: "args.n", Limit: limit}}}
 		left, _ := new(big.Rat).SetString(limit)
 		for i, a := range rapid.SliceOfN(amount, 0, 20).Draw(t, "amounts") {
 			take, _ := new(big.Rat).SetString(a)
@@ -91,12 +92,12 @@ func TestBudgetIsExact(t *testing.T) {
 
 func TestAmounts(t *testing.T) {
 	for _, good := range []string{"0", "1", "10000", "0.5", "999999999999999999.999999999"} {
-		if err := message.CheckAmount(good); err != nil {
+		if err := toolcall.CheckAmount(good); err != nil {
 			t.Errorf("%s: %v", good, err)
 		}
 	}
 	for _, bad := range []string{"", "-1", "+1", "01", "1.", ".5", "1e3", "1E999999999", "NaN", "0x10", "1_000", "1.0000000000", "1000000000000000000", `"1"`, "null", " 1"} {
-		if message.CheckAmount(bad) == nil {
+		if toolcall.CheckAmount(bad) == nil {
 			t.Errorf("%q is taken for an amount", bad)
 		}
 	}

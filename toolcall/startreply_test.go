@@ -1,4 +1,4 @@
-package message_test
+package toolcall_test
 
 import (
 	"crypto/ed25519"
@@ -9,20 +9,21 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // startReply is a signed reply, the request that it answers and the grant.
-func startReply(t *testing.T, key ed25519.PrivateKey) (message.StartReply, message.StartRequest, *message.Grant) {
+func startReply(t *testing.T, key ed25519.PrivateKey) (toolcall.StartReply, toolcall.StartRequest, *toolcall.Grant) {
 	t.Helper()
-	k := message.Key{Space: "s", Session: "se", Reply: "r", Call: "c"}
-	r := message.StartReply{
+	k := toolcall.Key{Space: "s", Session: "se", Reply: "r", Call: "c"}
+	r := toolcall.StartReply{
 		Key: k, Attempt: 2, Claim: "claim", Request: "request", Nonce: "nonce", Fresh: true, LeaseMS: 10_000, HeartbeatMS: 2_500,
 		Deadline: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC), IdempotencyKey: k.IdempotencyKey(), At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 	}
 	if err := r.Sign(key); err != nil {
 		t.Fatal(err)
 	}
-	return r, message.StartRequest{Key: k, Attempt: 2, Claim: "claim", Request: "request"}, &message.Grant{Nonce: "nonce"}
+	return r, toolcall.StartRequest{Key: k, Attempt: 2, Claim: "claim", Request: "request"}, &toolcall.Grant{Nonce: "nonce"}
 }
 
 func newKey(t *testing.T) ed25519.PrivateKey {
@@ -36,7 +37,7 @@ func newKey(t *testing.T) ed25519.PrivateKey {
 
 func TestStartReplyVerifies(t *testing.T) {
 	key, other := newKey(t), newKey(t)
-	keys := message.NewKeySet(key.Public().(ed25519.PublicKey))
+	keys := toolcall.NewKeySet(key.Public().(ed25519.PublicKey))
 	r, q, g := startReply(t, key)
 	if err := r.Verify(keys, q, g); err != nil {
 		t.Fatalf("Verify: %v", err)
@@ -45,7 +46,7 @@ func TestStartReplyVerifies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var again message.StartReply
+	var again toolcall.StartReply
 	if err := json.Unmarshal(raw, &again); err != nil {
 		t.Fatal(err)
 	}
@@ -59,15 +60,15 @@ func TestStartReplyVerifies(t *testing.T) {
 		}
 	}
 	refused("no keys", r.Verify(nil, q, g))
-	refused("another key", r.Verify(message.NewKeySet(other.Public().(ed25519.PublicKey)), q, g))
+	refused("another key", r.Verify(toolcall.NewKeySet(other.Public().(ed25519.PublicKey)), q, g))
 	refused("no grant", r.Verify(keys, q, nil))
-	refused("another grant", r.Verify(keys, q, &message.Grant{Nonce: "other"}))
-	for what, turn := range map[string]func(*message.StartRequest){
-		"space":   func(q *message.StartRequest) { q.Space = "x" },
-		"call":    func(q *message.StartRequest) { q.Call = "x" },
-		"attempt": func(q *message.StartRequest) { q.Attempt = 1 },
-		"claim":   func(q *message.StartRequest) { q.Claim = "x" },
-		"request": func(q *message.StartRequest) { q.Request = "x" },
+	refused("another grant", r.Verify(keys, q, &toolcall.Grant{Nonce: "other"}))
+	for what, turn := range map[string]func(*toolcall.StartRequest){
+		"space":   func(q *toolcall.StartRequest) { q.Space = "x" },
+		"call":    func(q *toolcall.StartRequest) { q.Call = "x" },
+		"attempt": func(q *toolcall.StartRequest) { q.Attempt = 1 },
+		"claim":   func(q *toolcall.StartRequest) { q.Claim = "x" },
+		"request": func(q *toolcall.StartRequest) { q.Request = "x" },
 	} {
 		asked := q
 		turn(&asked)
@@ -78,9 +79,9 @@ func TestStartReplyVerifies(t *testing.T) {
 // Every member is under the signature.
 func TestStartReplySignsEveryMember(t *testing.T) {
 	key := newKey(t)
-	keys := message.NewKeySet(key.Public().(ed25519.PublicKey))
+	keys := toolcall.NewKeySet(key.Public().(ed25519.PublicKey))
 	good, q, g := startReply(t, key)
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[message.StartReply]()) {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[toolcall.StartReply]()) {
 		if f.Anonymous || f.Tag.Get("json") == "-" {
 			continue
 		}

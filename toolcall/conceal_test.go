@@ -1,4 +1,4 @@
-package message
+package toolcall
 
 import (
 	"crypto/ed25519"
@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
 )
 
 func TestConceal(t *testing.T) {
@@ -125,12 +126,12 @@ func TestHiddenDigest(t *testing.T) {
 func TestRedactedCall(t *testing.T) {
 	const secret = "tell-nobody"
 	content := secret
-	rules := []PermissionRule{{ToolName: "pay", RuleContent: &content, Behavior: BehaviorAllow}}
+	rules := []message.PermissionRule{{ToolName: "pay", RuleContent: &content, Behavior: message.BehaviorAllow}}
 	q := hiding(`{"pin":"` + secret + `"}`)
 	for name, c := range map[string]*Call{
 		"asking":  {Tool: "pay", Input: q.Input, Request: &q, Proposal: secret, Suggested: rules, Remember: rules, Votes: []Vote{{Rules: rules}}},
 		"pending": {Tool: "pay", Input: q.Input, Redact: []string{"args.pin"}},
-		"refused": {Tool: "pay", Input: `{` + secret, Redact: []string{"args.pin"}, Cause: "refuse", Result: &ToolResultBlock{Output: Content{Text: secret}}},
+		"refused": {Tool: "pay", Input: `{` + secret, Redact: []string{"args.pin"}, Cause: "refuse", Result: &message.ToolResultBlock{Output: message.Content{Text: secret}}},
 		"edited":  {Tool: "pay", Input: `{"pin":"` + secret + `!"}`, Request: &q},
 	} {
 		f := &EventRecord{Call: c}
@@ -221,7 +222,7 @@ func TestRedactedRequestDoesNotRun(t *testing.T) {
 	if err := g.Verify(NewKeySet(pub), q, q.Tool, 1, now); err != nil {
 		t.Errorf("the whole approval request: %v", err)
 	}
-	if err := g.Verify(NewKeySet(pub), q.Redacted(), q.Tool, 1, now); !errors.Is(err, ErrForbidden) {
+	if err := g.Verify(NewKeySet(pub), q.Redacted(), q.Tool, 1, now); !errors.Is(err, message.ErrForbidden) {
 		t.Errorf("the redacted approval request: %v", err)
 	}
 }

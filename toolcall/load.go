@@ -1,6 +1,10 @@
-package message
+package toolcall
 
-import "time"
+import (
+	"time"
+
+	"github.com/askance-dev/askance/message"
+)
 
 // LoadRequest asks what reviewers have to do, and what they have done: from the
 // beginning of the journal until now, or within a window.
@@ -18,7 +22,7 @@ func (r LoadRequest) Window() bool { return !r.Since.IsZero() || !r.Until.IsZero
 // Validate refuses a window that ends before it begins.
 func (r LoadRequest) Validate() error {
 	if !r.Since.IsZero() && !r.Until.IsZero() && !r.Since.Before(r.Until) {
-		return &Error{Code: CodeInvalid, Op: "load", What: "the window ends before it begins", Hint: "name a since that is earlier than until"}
+		return &message.Error{Code: message.CodeInvalid, Op: "load", What: "the window ends before it begins", Hint: "name a since that is earlier than until"}
 	}
 	return nil
 }
@@ -59,7 +63,7 @@ type ReviewerLimits struct {
 // Validate refuses negative limits.
 func (l ReviewerLimits) Validate() error {
 	if l.PerMinute < 0 || l.PerHour < 0 || l.MaxOpen < 0 {
-		return &Error{Code: CodeInvalid, Op: "limit reviewers", What: "a limit of reviewers is negative", Hint: "name a positive number, or 0 for no limit"}
+		return &message.Error{Code: message.CodeInvalid, Op: "limit reviewers", What: "a limit of reviewers is negative", Hint: "name a positive number, or 0 for no limit"}
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package message_test
+package toolcall_test
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func TestEmitForeign(t *testing.T) {
@@ -21,7 +22,7 @@ func TestEmitForeign(t *testing.T) {
 		{`{"type":"CUSTOM","name":`, false}, // the engine says what is wrong with it
 	}
 	for _, tt := range tests {
-		r := message.EmitRequest{Events: []message.RawJSON{message.RawJSON(`{"type":"TEXT_BLOCK_END","reply_id":"r","block_id":"b"}`), message.RawJSON(tt.event)}}
+		r := toolcall.EmitRequest{Events: []message.RawJSON{message.RawJSON(`{"type":"TEXT_BLOCK_END","reply_id":"r","block_id":"b"}`), message.RawJSON(tt.event)}}
 		err := r.Foreign()
 		if errors.Is(err, message.ErrForbidden) != tt.refused || tt.refused != (err != nil) {
 			t.Errorf("%s: %v, refused must be %v", tt.event, err, tt.refused)

@@ -1,4 +1,6 @@
-package message
+package toolcall
+
+import "github.com/askance-dev/askance/message"
 
 // ExplainRequest asks why a call was decided as it was.
 type ExplainRequest struct {
@@ -10,7 +12,7 @@ type ExplainRequest struct {
 // force judges it now.
 type ExplainReply struct {
 	Key
-	State ToolCallState `json:"state"`
+	State message.ToolCallState `json:"state"`
 	// Decision is the one on record; absent of a call that is not decided yet.
 	Decision *Decision `json:"decision,omitzero"`
 	// Standing approvals are the standing approvals that the decision relies on, as they stand
@@ -19,13 +21,13 @@ type ExplainReply struct {
 	// Recorded is how the policy came to the decision, as it was explained then,
 	// in the form of Trace: kept where the rules want it (audit: {level: full}).
 	// truncated is true in it if it was too large to be kept whole.
-	Recorded RawJSON `json:"recorded,omitzero"`
+	Recorded message.RawJSON `json:"recorded,omitzero"`
 	// Trace is how the policy in force judges the call now, rule by rule, as
 	// askance policy explain --json gives it; its bundle says whether it is the
 	// policy that decided. Absent, as Recorded is then, where it would show what was
 	// redacted: Withheld says so.
-	Trace    RawJSON `json:"trace,omitzero"`
-	Withheld string  `json:"withheld,omitzero"`
+	Trace    message.RawJSON `json:"trace,omitzero"`
+	Withheld string          `json:"withheld,omitzero"`
 }
 
 // StandingStatus is a standing approval and how it stands at the moment.

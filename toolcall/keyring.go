@@ -1,4 +1,4 @@
-package message
+package toolcall
 
 import (
 	"crypto/ed25519"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/internal/jcs"
+	"github.com/askance-dev/askance/message"
 )
 
 // EngineKey is one of the keys with which the engines of a space have signed
@@ -45,7 +46,7 @@ func (k EngineKey) retirement() ([]byte, error) {
 func inDomain(domain string, v any) ([]byte, error) {
 	b, err := jcs.Marshal(v)
 	if err != nil {
-		return nil, &Error{Code: CodeInternal, Op: "sign", What: "no canonical form", Err: err}
+		return nil, &message.Error{Code: message.CodeInternal, Op: "sign", What: "no canonical form", Err: err}
 	}
 	return append([]byte(domain), b...), nil
 }
@@ -74,7 +75,7 @@ func (k *EngineKey) Retire(at time.Time, successor ed25519.PrivateKey) error {
 func (k EngineKey) Key() (ed25519.PublicKey, error) {
 	pub, err := ParsePublicKey(k.Public)
 	if err == nil && KeyID(pub) != k.ID {
-		err = &Error{Code: CodeInvalid, Op: "read public key", What: "the id is not that of the key", Hint: "take the key from the engines again"}
+		err = &message.Error{Code: message.CodeInvalid, Op: "read public key", What: "the id is not that of the key", Hint: "take the key from the engines again"}
 	}
 	return pub, err
 }

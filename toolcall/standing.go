@@ -1,4 +1,4 @@
-package message
+package toolcall
 
 import (
 	"crypto/sha256"
@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/askance-dev/askance/message"
 )
 
 // StandingID names a standing approval. It follows from the approval request whose answer
@@ -51,7 +53,7 @@ type StandingTerms struct {
 	// Rules are allow rules for the tool of the call, which must cover the call
 	// and be no wider than those that the approval request suggested. Empty: the
 	// suggested ones.
-	Rules []PermissionRule `json:"rules,omitzero"`
+	Rules []message.PermissionRule `json:"rules,omitzero"`
 	// Scope is session if empty.
 	Scope StandingScope `json:"scope,omitzero"`
 	// Until is when it ends; zero: as late as the policy lets it.
@@ -106,7 +108,7 @@ type StandingApproval struct {
 	Plain bool `json:"plain,omitzero"`
 	// Within are the suggested rules that an edited one narrows: they must cover
 	// a call as well.
-	Within []PermissionRule `json:"within,omitzero"`
+	Within []message.PermissionRule `json:"within,omitzero"`
 	// Rule, Source and Reason are those of the approval request that was answered: only
 	// the same approval request is answered again.
 	Rule   string `json:"rule,omitzero"`
@@ -116,10 +118,10 @@ type StandingApproval struct {
 	Same map[string]string `json:"same,omitzero"`
 	// Session, User, Agent and Arguments are those of the approved call. Which of
 	// them count follows from the scope. Arguments is a digest.
-	Session   SessionID `json:"session_id"`
-	User      string    `json:"user"`
-	Agent     string    `json:"agent,omitzero"`
-	Arguments string    `json:"arguments"`
+	Session   message.SessionID `json:"session_id"`
+	User      string            `json:"user"`
+	Agent     string            `json:"agent,omitzero"`
+	Arguments string            `json:"arguments"`
 
 	From      Key       `json:"from"`   // the call whose approval gave it
 	Digest    string    `json:"digest"` // of the approval request that was answered
@@ -193,7 +195,7 @@ func SpentBy(call Key, input string) string {
 // gives nil.
 func (l *StandingApproval) Spend(call Key, input, amount string, now time.Time) (*StandingApproval, error) {
 	refuse := func(what string) error {
-		return &Error{Code: CodeState, Op: "use " + string(l.ID), What: what, Hint: "the call is asked about"}
+		return &message.Error{Code: message.CodeState, Op: "use " + string(l.ID), What: what, Hint: "the call is asked about"}
 	}
 	mark := SpentBy(call, input)
 	switch state := l.State(now); {

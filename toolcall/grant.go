@@ -1,4 +1,4 @@
-package message
+package toolcall
 
 import (
 	"crypto/ed25519"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/internal/jcs"
+	"github.com/askance-dev/askance/message"
 )
 
 // Approval is one person's or rule's consent as a grant repeats it.
@@ -63,7 +64,7 @@ func (g *Grant) Sign(key ed25519.PrivateKey) error {
 	g.KeyID = KeyID(key.Public().(ed25519.PublicKey))
 	b, err := g.signedText()
 	if err != nil {
-		return &Error{Code: CodeInternal, Op: "sign grant", What: "no canonical form", Err: err}
+		return &message.Error{Code: message.CodeInternal, Op: "sign grant", What: "no canonical form", Err: err}
 	}
 	g.Sig = base64.RawURLEncoding.EncodeToString(ed25519.Sign(key, b))
 	return nil
@@ -85,7 +86,7 @@ func NewKeySet(keys ...ed25519.PublicKey) KeySet {
 // and nothing else: what runs the call needs Verify.
 func (g *Grant) Signed(keys KeySet) error {
 	refuse := func(what, hint string) error {
-		return &Error{Code: CodeForbidden, Op: "verify grant of " + g.Key.String(), What: what, Hint: hint}
+		return &message.Error{Code: message.CodeForbidden, Op: "verify grant of " + g.Key.String(), What: what, Hint: hint}
 	}
 	pub, ok := keys[g.KeyID]
 	if !ok {
@@ -113,7 +114,7 @@ func (g *Grant) Verify(keys KeySet, q ApprovalRequest, tool string, attempt int,
 // with CodeForbidden.
 func (g *Grant) VerifyQueue(keys KeySet, q ApprovalRequest, queue Queue, attempt int, now time.Time) error {
 	refuse := func(what, hint string) error {
-		return &Error{Code: CodeForbidden, Op: "verify grant of " + q.Key.String(), What: what, Hint: hint}
+		return &message.Error{Code: message.CodeForbidden, Op: "verify grant of " + q.Key.String(), What: what, Hint: hint}
 	}
 	if g == nil {
 		return refuse("there is no grant", "only run what an engine submitted")

@@ -1,4 +1,4 @@
-package message
+package toolcall
 
 import (
 	"crypto/sha256"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/internal/jcs"
+	"github.com/askance-dev/askance/message"
 )
 
 // ApprovalRequest is what a decision stands for: what was asked of a person, or, for
@@ -38,7 +39,7 @@ type ApprovalRequest struct {
 func (q ApprovalRequest) Digest() (string, error) {
 	b, err := jcs.Marshal(q.Redacted())
 	if err != nil {
-		return "", &Error{Code: CodeInvalid, Op: "digest", What: "the approval request of " + q.Key.String() + " has no canonical form", Err: err}
+		return "", &message.Error{Code: message.CodeInvalid, Op: "digest", What: "the approval request of " + q.Key.String() + " has no canonical form", Err: err}
 	}
 	sum := sha256.Sum256(b)
 	return "sha256:" + hex.EncodeToString(sum[:]), nil
@@ -63,7 +64,7 @@ type Waiting struct {
 // Waiting gives what the call's open approval request waits for; ok is false if none is
 // open.
 func (c *Call) Waiting() (w Waiting, ok bool) {
-	if c.State != ToolCallAsking || c.Request == nil {
+	if c.State != message.ToolCallAsking || c.Request == nil {
 		return Waiting{}, false
 	}
 	r := c.Request.Requirement

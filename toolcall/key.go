@@ -1,10 +1,12 @@
-package message
+package toolcall
 
 import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+
+	"github.com/askance-dev/askance/message"
 )
 
 // Key is the identity of a call: call ids come from models and repeat across
@@ -12,11 +14,11 @@ import (
 // the reply's own entity of event records, one without Reply too the session's. A Key with
 // a Lease and nothing else besides the space names that lease's entity.
 type Key struct {
-	Space    SpaceID    `json:"space"`
-	Session  SessionID  `json:"session_id"`
-	Reply    ReplyID    `json:"reply_id,omitzero"`
-	Call     CallID     `json:"tool_call_id,omitzero"`
-	Standing StandingID `json:"-"` // of no call: it does not travel
+	Space    SpaceID           `json:"space"`
+	Session  message.SessionID `json:"session_id"`
+	Reply    message.ReplyID   `json:"reply_id,omitzero"`
+	Call     message.CallID    `json:"tool_call_id,omitzero"`
+	Standing StandingID        `json:"-"` // of no call: it does not travel
 }
 
 // MaxIDBytes bounds each part of a Key. Longer ids are refused, not cut: two
@@ -51,10 +53,10 @@ func (k Key) Validate() error {
 		{"reply_id", string(k.Reply)}, {"tool_call_id", string(k.Call)},
 	} {
 		if p.value == "" {
-			return &Error{Code: CodeInvalid, What: p.name + " is empty", Hint: "name the call by session_id, reply_id and tool_call_id"}
+			return &message.Error{Code: message.CodeInvalid, What: p.name + " is empty", Hint: "name the call by session_id, reply_id and tool_call_id"}
 		}
 		if len(p.value) > MaxIDBytes {
-			return &Error{Code: CodeTooLarge, What: fmt.Sprintf("%s has %d bytes, the limit is %d", p.name, len(p.value), MaxIDBytes), Hint: "use a shorter id, for example a UUID"}
+			return &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("%s has %d bytes, the limit is %d", p.name, len(p.value), MaxIDBytes), Hint: "use a shorter id, for example a UUID"}
 		}
 	}
 	return nil

@@ -1,7 +1,9 @@
-package message
+package toolcall
 
 import (
 	"time"
+
+	"github.com/askance-dev/askance/message"
 )
 
 // RecordVersion is the version of the journal's event records. Version 2 has
@@ -11,9 +13,9 @@ const RecordVersion = 2
 // Step is one arrow of the state machine that an event record took. From is empty for
 // the first.
 type Step struct {
-	Cause string        `json:"cause"`
-	From  ToolCallState `json:"from"`
-	To    ToolCallState `json:"to"`
+	Cause string                `json:"cause"`
+	From  message.ToolCallState `json:"from"`
+	To    message.ToolCallState `json:"to"`
 }
 
 // EventRecord is one durable record of the journal: one transition of one entity, with
@@ -37,7 +39,7 @@ type EventRecord struct {
 	// where rules want that kept: what askance policy explain --json gives, less
 	// what rules redact, with truncated: true where it was too large. Workers do
 	// not get it.
-	Explanation RawJSON `json:"explanation,omitzero"`
+	Explanation message.RawJSON `json:"explanation,omitzero"`
 	// Prev says which event record of the entity this one follows. The journal sets it as
 	// it stores the event record; event records of the first releases have none.
 	Prev *Link `json:"prev,omitzero"`
@@ -98,10 +100,10 @@ func (f *EventRecord) WorkQueue() Queue {
 
 // Note records something that changed nothing: a late result, a stale attempt.
 type Note struct {
-	What    string           `json:"what"` // e.g. "late_result"
-	Attempt int              `json:"attempt,omitzero"`
-	Result  *ToolResultBlock `json:"result,omitzero"`
-	Text    string           `json:"text,omitzero"`
+	What    string                   `json:"what"` // e.g. "late_result"
+	Attempt int                      `json:"attempt,omitzero"`
+	Result  *message.ToolResultBlock `json:"result,omitzero"`
+	Text    string                   `json:"text,omitzero"`
 }
 
 // ReplyPhase is where a reply's own entity stands.
@@ -125,9 +127,9 @@ type ReplyState struct {
 // BatchPlan orders the calls of one proposal that contains a tool which must
 // run serially. It is written before the first call of the batch.
 type BatchPlan struct {
-	Number int      `json:"number"`
-	Calls  []CallID `json:"calls"`  // in the model's order
-	Groups []int    `json:"groups"` // group of each call
+	Number int              `json:"number"`
+	Calls  []message.CallID `json:"calls"`  // in the model's order
+	Groups []int            `json:"groups"` // group of each call
 }
 
 // SessionState binds a session to the runtime that used it first.

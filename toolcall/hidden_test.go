@@ -1,0 +1,38 @@
+package toolcall
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// What a tool repeats of hidden values is blotted out wherever the result has
+// text, also a part of a hidden object and the longer of two alike.
+func TestHiddenInResults(t *testing.T) {
+	const secret = "tell-nobody"
+	for name, c := range map[string]*Call{
+		"inside an object": {Input: `{"card":{"number":"` + secret + `"}}`, Redact: []string{"args.card"}, Result: &message.ToolResultBlock{Output: message.Content{Text: "paid with " + secret}}},
+		"inside a list":    {Input: `{"card":[{"number":"` + secret + `"}]}`, Redact: []string{"args.card"}, Result: &message.ToolResultBlock{Output: message.Content{Text: "paid with " + secret}}},
+		"begins alike":     {Input: `{"a":"tell","b":"` + secret + `"}`, Redact: []string{"args.a", "args.b"}, Result: &message.ToolResultBlock{Output: message.Content{Text: secret}}},
+		"metadata":         {Input: `{"a":"` + secret + `"}`, Redact: []string{"args.a"}, Result: &message.ToolResultBlock{Metadata: map[string]any{"k": []any{map[string]any{secret: "x " + secret}}}}},
+		"an address":       {Input: `{"a":"` + secret + `"}`, Redact: []string{"args.a"}, Result: &message.ToolResultBlock{Output: message.List(&message.DataBlock{Name: new("of " + secret), Source: &message.URLSource{URL: "https://a.example/?t=" + secret}})}},
+	} {
+		if text := encoded(t, &EventRecord{Call: c.Redacted()}); strings.Contains(text, "nobody") {
+			t.Errorf("%s shows %s", name, text)
+		}
+		if text := encoded(t, &EventRecord{Call: c}); !strings.Contains(text, secret) {
+			t.Errorf("%s: the result itself was changed: %s", name, text)
+		}
+	}
+}
+
+// What is no object has no places that rules could name: nothing of it shows.
+func TestHiddenInOtherThanObjects(t *testing.T) {
+	for _, input := range []string{`"{\"pin\":\"tell-nobody\"}"`, `["tell-nobody"]`, ` "tell-nobody"`, `tell-nobody`, `{"pin":"tell-nobody"}`, " {\"pin\":\"tell-nobody\"}"} {
+		c := &Call{Input: input, Redact: []string{"args.pin"}, Cause: "refuse", Result: &message.ToolResultBlock{}}
+		if text := encoded(t, &EventRecord{Call: c.Redacted()}); strings.Contains(text, "nobody") {
+			t.Errorf("%s shows %s", input, text)
+		}
+	}
+}
