@@ -2,11 +2,18 @@ package permission
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
+	"github.com/askance-dev/askance/internal/jcs"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission/internal/celrule"
+	"github.com/askance-dev/askance/permission/internal/display"
+	"github.com/askance-dev/askance/permission/internal/hint"
 )
 
 // Bundle is a compiled policy. It is immutable, may be used by any number of
@@ -59,18 +66,17 @@ func (b *Bundle) Rules() int {
 	return b.rules
 }
 
-// toolRules is all that concerns one tool: the index that keeps a decision's
-// cost away from the number of rules.
+// toolRules is all that concerns one tool, so that the rules of other tools cost
+// a decision nothing.
 type toolRules struct {
 	name    string
 	tool    *Tool // nil: not declared
 	matcher Matcher
 	vars    map[string]any // the variable tool; nil for others, where it differs by call
 	// Sorted by name, so that the order of the files never shows.
-	deny, ask, allow                []*compiledRule
-	denyIndex, askIndex, allowIndex *ruleIndex      // nil where none pays
-	watched                         []*compiledRule // rules that do not decide
-	handlers                        []*compiledRule // rules that say how calls are treated, among the above
+	deny, ask, allow []*compiledRule
+	watched          []*compiledRule // rules that do not decide
+	handlers         []*compiledRule // rules that say how calls are treated, among the above
 }
 
 func (t *toolRules) schema() *Schema {
@@ -104,7 +110,6 @@ func (t *toolRules) sortRules() {
 	for _, list := range [][]*compiledRule{t.deny, t.ask, t.allow, t.watched, t.handlers} {
 		slices.SortFunc(list, func(a, b *compiledRule) int { return cmp.Compare(a.rule.Name, b.rule.Name) })
 	}
-	t.denyIndex, t.askIndex, t.allowIndex = newIndex(t.deny), newIndex(t.ask), newIndex(t.allow)
 }
 
 // compiledRule is a rule made ready for one tool, or for any tool.
@@ -138,4 +143,207 @@ func toolVars(name string, t *Tool) map[string]any {
 			"open_world":  t.OpenWorld,
 		},
 	}
+}
+
+// Rules for the tools of a server, written "server/*".
+
+// serverOf is the server that a tool pattern names.
+func serverOf(pattern string) (string, bool) {
+	server, ok := strings.CutSuffix(pattern, "/*")
+	return server, ok && server != "" && !strings.Contains(server, "*")
+}
+
+func isServerPattern(pattern string) bool { _, ok := serverOf(pattern); return ok }
+
+// isAbout reports whether the rule names the tool of a server.
+func (r *Rule) isAbout(tool, server string) bool {
+	return slices.ContainsFunc(r.Tools, func(name string) bool {
+		if s, ok := serverOf(name); ok {
+			return s == server
+		}
+		return name == tool || name == AnyTool
+	})
+}
+
+// severalTools reports whether the rule names more than one tool, or a server.
+func (r *Rule) severalTools() bool {
+	return len(r.Tools) > 1 || slices.ContainsFunc(r.Tools, isServerPattern)
+}
+
+// toolsOf are the names of the tools that a rule is about, those of servers
+// written out, each once.
+func (c *compiler) toolsOf(r *Rule) []string {
+	var out []string
+	for _, name := range r.Tools {
+		server, ok := serverOf(name)
+		if !ok {
+			out = append(out, name)
+			continue
+		}
+		out = append(out, c.toolsOfServer(r, server)...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// toolsOfServer lists the declared tools of a server. A deny or ask rule is
+// about undeclared ones as well, which are told by their names.
+func (c *compiler) toolsOfServer(r *Rule, server string) []string {
+	var out, servers []string
+	for i := range c.opts.Tools {
+		t := &c.opts.Tools[i]
+		if t.Server == server {
+			out = append(out, t.Name)
+		}
+		servers = append(servers, t.Server)
+	}
+	strict := len(c.opts.Tools) > 0 && !c.opts.AllowUnknownTools
+	if strict && len(out) == 0 {
+		slices.Sort(servers)
+		c.faultOf(ProblemTool, r, "tool_name", "tool_name", "no tool is of server "+display.Quoted(server), hint.DidYouMean(hint.Nearest(server, slices.Compact(servers))))
+	}
+	if !strict && r.Behavior != message.BehaviorAllow {
+		if cr := c.compileRule(r, nil); cr != nil {
+			cr.server = server
+			c.servers = append(c.servers, cr)
+		}
+	}
+	return out
+}
+
+// namedAfter reports whether an undeclared tool's name says that it is of the
+// server. Deny and ask rules rely on it, so it takes every form in use.
+func namedAfter(tool, server string) bool {
+	for _, form := range []string{"mcp__" + server + "__", server + ".", server + "/", server + "__"} {
+		if strings.HasPrefix(tool, form) {
+			return true
+		}
+	}
+	return false
+}
+
+// addServers adds the rules for undeclared tools that are about this one.
+func (t *toolRules) addServers(rules []*compiledRule) {
+	for _, r := range rules {
+		if t.tool == nil && namedAfter(t.name, r.server) {
+			t.addRules(r)
+		}
+	}
+}
+
+// The canonical content of a bundle. Field names are part of the hash.
+type (
+	hashedBundle struct {
+		Language string       `json:"language"`
+		NoRules  bool         `json:"no_rules"`
+		Mode     Mode         `json:"mode"`
+		ExpiryMS int64        `json:"expiry_ms"`
+		Limits   hashedLimits `json:"limits"`
+		Shell    string       `json:"shell"`
+		Terms    []hashedTerm `json:"vocabulary"`
+		Rules    []hashedRule `json:"rules"`
+		Tools    []hashedTool `json:"tools"`
+	}
+	hashedTerm struct {
+		Name string `json:"name"`
+		Expr string `json:"expr"`
+	}
+	hashedLimits struct {
+		RuleCost     string `json:"rule_cost"` // decimal: canonical JSON has no large integers
+		DecisionCost string `json:"decision_cost"`
+		DeadlineUS   int64  `json:"deadline_us"`
+		InputBytes   int    `json:"input_bytes"`
+		InputDepth   int    `json:"input_depth"`
+	}
+	hashedRule struct {
+		Name        string   `json:"name"`
+		Description string   `json:"description"`
+		Tools       []string `json:"tools"`
+		Content     *string  `json:"rule_content"`
+		Behavior    string   `json:"behavior"`
+		Source      string   `json:"source"`
+		When        string   `json:"when"`
+		Message     string   `json:"message"`
+		OnError     OnError  `json:"on_error"`
+		Locked      bool     `json:"locked"`
+		Users       []string `json:"users"`
+		ExpiryMS    int64    `json:"expiry_ms"`
+
+		Layer        Layer        `json:"layer"`
+		Enforcement  Enforcement  `json:"enforcement"`
+		Groups       []string     `json:"groups"`
+		NoRequester  bool         `json:"exclude_requester"`
+		NoEditor     bool         `json:"exclude_editor,omitzero"`
+		Quorum       int          `json:"quorum"`
+		Signed       bool         `json:"signed,omitzero"`
+		OnExpiry     OnExpiry     `json:"on_expiry"`
+		Escalation   []Escalation `json:"escalation"`
+		Remember     *Remember    `json:"remember"`
+		Redact       []string     `json:"redact"`
+		Executor     Executor     `json:"executor"`
+		Audit        AuditLevel   `json:"audit"`
+		TrustOptions bool         `json:"trust_options"`
+	}
+	hashedTool struct {
+		Name        string `json:"name"`
+		Server      string `json:"server"`
+		Schema      string `json:"schema"`
+		ReadOnly    bool   `json:"read_only"`
+		Destructive bool   `json:"destructive"`
+		Idempotent  bool   `json:"idempotent"`
+		OpenWorld   bool   `json:"open_world"`
+		Checked     bool   `json:"checked"`
+		Kind        string `json:"kind"`
+	}
+)
+
+func hashedRuleOf(r *Rule) hashedRule {
+	return hashedRule{
+		Name: r.Name, Description: r.Description, Tools: sortedNames(r.Tools),
+		Content: r.RuleContent, Behavior: string(r.Behavior), Source: r.Source, When: r.When,
+		Message: r.Message, OnError: r.onError(), Locked: r.Locked,
+		Users: sortedNames(r.Approvers.Users), ExpiryMS: r.Expiry.Milliseconds(),
+		Layer: cmp.Or(r.Layer, LayerProject), Enforcement: cmp.Or(r.Enforcement, EnforcementEnforce),
+		Groups: sortedNames(r.Approvers.Groups), NoRequester: r.Approvers.ExcludeRequester, NoEditor: r.Approvers.ExcludeEditor,
+		Quorum: max(r.Quorum, 1), Signed: r.Signed, OnExpiry: r.onExpiry(), Escalation: r.Escalation, Remember: r.Remember,
+		Redact: sortedNames(r.Redact), Executor: r.Executor, Audit: cmp.Or(r.Audit, AuditStandard),
+		TrustOptions: r.TrustOptions,
+	}
+}
+
+func sortedNames(names []string) []string { return slices.Sorted(slices.Values(names)) }
+
+// contentHash hashes what a bundle is compiled from. Rules and tools must be
+// sorted by name.
+func contentHash(b *Bundle, terms []Term, rules []*Rule, tools []*Tool) (string, error) {
+	h := hashedBundle{
+		Language: celrule.LanguageVersion, NoRules: b.noRules,
+		Mode: b.Mode(), Shell: cmp.Or(b.shell, defaultShell), ExpiryMS: b.expiry.Milliseconds(),
+		Limits: hashedLimits{strconv.FormatUint(b.limits.RuleCost, 10), strconv.FormatUint(b.limits.DecisionCost, 10), b.limits.Deadline.Microseconds(),
+			b.limits.InputBytes, b.limits.InputDepth},
+	}
+	for _, t := range terms {
+		h.Terms = append(h.Terms, hashedTerm{t.Name, t.Expr})
+	}
+	slices.SortFunc(h.Terms, func(x, y hashedTerm) int { return cmp.Compare(x.Name, y.Name) })
+	for _, r := range rules {
+		h.Rules = append(h.Rules, hashedRuleOf(r))
+	}
+	for _, t := range tools {
+		ht := hashedTool{Name: t.Name, Server: t.Server, ReadOnly: t.ReadOnly, Destructive: t.Destructive,
+			Idempotent: t.Idempotent, OpenWorld: t.OpenWorld, Checked: t.Check != nil}
+		if t.Kind != nil {
+			ht.Kind = t.Kind.Name()
+		}
+		if t.Schema != nil {
+			ht.Schema = t.Schema.Hash()
+		}
+		h.Tools = append(h.Tools, ht)
+	}
+	form, err := jcs.Marshal(h)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(form)
+	return "sha256:" + hex.EncodeToString(sum[:]), nil
 }

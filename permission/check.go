@@ -2,6 +2,7 @@ package permission
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"unicode"
@@ -10,6 +11,7 @@ import (
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission/internal/display"
 	"github.com/askance-dev/askance/permission/internal/hint"
+	"github.com/askance-dev/askance/permission/internal/rulefile"
 )
 
 // Bounds on the parts of a rule.
@@ -89,4 +91,232 @@ func (c checker) checkTools(r *Rule) {
 			c.addFault(r, "tool_name", display.Quoted(name)+" is listed twice", "")
 		}
 	}
+}
+
+func (c checker) checkRequirement(r *Rule) {
+	c.checkWords(r)
+	c.checkKind(r)
+	c.checkPeople(r, "approvers", r.Approvers)
+	c.checkQuorum(r)
+	c.checkTime(r)
+	c.checkRemember(r)
+	c.checkRedact(r)
+	c.checkExecutor(r)
+	c.checkDuties(r)
+}
+
+// checkWords looks at words that rules made in Go can have got wrong.
+func (c checker) checkWords(r *Rule) {
+	for _, w := range []struct {
+		key, word string
+		want      []string
+	}{
+		{"on_expiry", string(r.OnExpiry), []string{"deny", "escalate"}},
+		{"enforcement", string(r.Enforcement), []string{"enforce", "warn", "audit"}},
+		{"audit.level", string(r.Audit), []string{"standard", "full"}},
+	} {
+		if w.word != "" && !slices.Contains(w.want, w.word) {
+			c.addFault(r, w.key, "is "+display.Quoted(w.word)+", want "+rulefile.OrList(w.want), "")
+		}
+	}
+	if r.Layer.rank() < 0 {
+		c.addFault(r, "layer", "is "+display.Quoted(string(r.Layer))+", want managed, project, user or run", "")
+	}
+	if r.Locked && !r.isEnforced() {
+		c.addFault(r, "enforcement", "a locked rule must be enforced", "remove locked or enforcement")
+	}
+}
+
+// checkKind refuses keys that have no meaning for the rule's behavior.
+func (c checker) checkKind(r *Rule) {
+	ask, deny := r.Behavior == message.BehaviorAsk, r.Behavior == message.BehaviorDeny
+	for _, k := range []struct {
+		key        string
+		given, fit bool
+		rules      string
+	}{
+		{"approvers", r.Approvers.isNamed() || r.Approvers.ExcludeRequester || r.Approvers.ExcludeEditor, ask, "ask"},
+		{"quorum", r.Quorum != 0, ask, "ask"},
+		{"signed", r.Signed, ask, "ask"},
+		{"expiry", r.Expiry != 0, ask, "ask"},
+		{"on_expiry", r.OnExpiry != "", ask, "ask"},
+		{"escalation", len(r.Escalation) > 0, ask, "ask"},
+		{"remember", r.Remember != nil, ask, "ask"},
+		{"executor", r.Executor != Executor{}, !deny, "ask and allow"},
+		{"trust_options", r.TrustOptions, !deny && !ask, "allow"},
+	} {
+		if k.given && !k.fit {
+			c.addFault(r, k.key, "is only for "+k.rules+" rules", "remove it")
+		}
+	}
+	if _, has := r.content(); r.TrustOptions && !has && !deny && !ask {
+		c.addFault(r, "trust_options", "needs a rule_content that names the program", "")
+	}
+}
+
+// checkPeople checks names of people and groups under key.
+func (c checker) checkPeople(r *Rule, key string, a Approvers) {
+	if !a.isNamed() && (r.at.Has(key+".users") || r.at.Has(key+".groups")) {
+		c.faultOf(ProblemPeople, r, key, key, "names no person", "name users or groups; without either list any approver may answer")
+	}
+	for _, list := range []struct {
+		field string
+		names []string
+	}{{"users", a.Users}, {"groups", a.Groups}} {
+		field := key + "." + list.field
+		for i, name := range list.names {
+			switch at := fmt.Sprintf("%s[%d]", field, i); {
+			case strings.TrimSpace(name) == "":
+				c.faultAs(r, field, at, "contains an empty name", "")
+			case slices.Contains(list.names[:i], name):
+				c.faultAs(r, field, at, display.Quoted(name)+" is listed twice", "")
+			}
+		}
+	}
+}
+
+// checkQuorum refuses a quorum that can never be reached.
+func (c checker) checkQuorum(r *Rule) {
+	if r.Quorum < 0 {
+		c.addFault(r, "quorum", "is negative", "")
+	}
+	people, finite := r.Approvers.people(r.Escalation)
+	if finite && r.Quorum > len(people) {
+		c.faultOf(ProblemPeople, r, "quorum", "quorum", fmt.Sprintf("%d people must approve, and only %d can", r.Quorum, len(people)), "name more approvers, or a group")
+	}
+}
+
+// people are all who may ever answer; false: groups are among them, or all approvers.
+func (a Approvers) people(escalation []Escalation) ([]string, bool) {
+	all, finite := slices.Clone(a.Users), a.isNamed() && len(a.Groups) == 0
+	for _, e := range escalation {
+		all, finite = append(all, e.To.Users...), finite && len(e.To.Groups) == 0
+	}
+	slices.Sort(all)
+	return slices.Compact(all), finite
+}
+
+func (c checker) checkTime(r *Rule) {
+	if r.Expiry < 0 || r.Expiry > rulefile.MaxTime {
+		c.addFault(r, "expiry", "must be between 0 and one year", "")
+	}
+	expiry := r.Expiry
+	if expiry == 0 {
+		expiry = c.bundle.expiry
+	}
+	for i, e := range r.Escalation {
+		key := fmt.Sprintf("escalation[%d]", i)
+		c.checkPeople(r, key+".to", e.To)
+		switch {
+		case !e.To.isNamed() && !r.at.Has(key+".to.users") && !r.at.Has(key+".to.groups"):
+			c.addFault(r, key+".to", "names no person", "name users or groups")
+		case e.After <= 0 || e.After > rulefile.MaxTime:
+			c.addFault(r, key+".after", "must be between 0 and one year", "")
+		case i > 0 && e.After <= r.Escalation[i-1].After:
+			c.addFault(r, key+".after", "is not later than the step before", "put the steps in order")
+		case expiry > 0 && e.After >= expiry:
+			c.faultOf(ProblemTime, r, key+".after", key+".after", fmt.Sprintf("is %v, and the approval request expires after %v", e.After, expiry), "escalate earlier")
+		}
+	}
+	if r.OnExpiry == OnExpiryEscalate {
+		switch {
+		case len(r.Escalation) == 0:
+			c.addFault(r, "on_expiry", "escalate needs an escalation", "say to whom, or deny")
+		case expiry == 0:
+			c.addFault(r, "on_expiry", "the approval request never expires", "give the rule an expiry")
+		}
+	}
+}
+
+func (c checker) checkRemember(r *Rule) {
+	m := r.Remember
+	if m == nil {
+		return
+	}
+	if m.TTL <= 0 || m.TTL > rulefile.MaxTime {
+		c.addFault(r, "remember.ttl", "must be between 0 and one year", "")
+	}
+	if m.Uses < 0 {
+		c.addFault(r, "remember.max_uses", "is negative", "")
+	}
+	for i, text := range m.Scope {
+		at := fmt.Sprintf("remember.scope[%d]", i)
+		if slices.Contains(m.Scope[:i], text) {
+			c.faultAs(r, "remember.scope", at, display.Quoted(text)+" is listed twice", "")
+		} else if err := c.checkScope(r, text); err != nil {
+			c.faultAs(r, "remember.scope", at, err.Error(), "")
+		}
+	}
+}
+
+func (c checker) checkRedact(r *Rule) {
+	for i, text := range r.Redact {
+		at := fmt.Sprintf("redact[%d]", i)
+		if slices.Contains(r.Redact[:i], text) {
+			c.faultAs(r, "redact", at, display.Quoted(text)+" is listed twice", "")
+		} else if err := c.checkHidden(r, text); err != nil {
+			c.faultOf(ProblemPath, r, "redact", at, err.Error(), "")
+		}
+	}
+}
+
+// maxSubject bounds an executor's subject, in bytes.
+const maxSubject = 256
+
+func (c checker) checkExecutor(r *Rule) {
+	x := r.Executor
+	if x.Timeout < 0 || x.Timeout > rulefile.MaxTime {
+		c.addFault(r, "executor.timeout", "must be between 0 and one year", "")
+	}
+	switch {
+	case x.Subject == "":
+	case len(x.Subject) > maxSubject:
+		c.addFault(r, "executor.subject", "is longer than 256 bytes", "")
+	case strings.ContainsAny(x.Subject, "*>"):
+		c.addFault(r, "executor.subject", "contains a wildcard", "name one subject")
+	case slices.Contains(strings.Split(x.Subject, "."), "") || strings.ContainsFunc(x.Subject, notInSubject):
+		c.addFault(r, "executor.subject", display.Quoted(x.Subject)+" is no subject", "write for example exec.payments")
+	case strings.HasPrefix(x.Subject, "$") || strings.HasPrefix(x.Subject, "_INBOX."):
+		c.addFault(r, "executor.subject", "is reserved for the message system", "")
+	}
+}
+
+func notInSubject(r rune) bool { return r == ' ' || isUnprintable(r) }
+
+// checkDuties refuses what the engine does not carry out.
+func (c checker) checkDuties(r *Rule) {
+	enforced := c.opts.Enforced
+	if enforced == nil {
+		enforced = basicDuties
+	}
+	for _, d := range r.duties() {
+		if !slices.Contains(enforced, d) {
+			c.addFault(r, string(d), "is not enforced yet", "remove it; a key that has no effect would mislead")
+		}
+	}
+}
+
+// duties are those that the rule imposes, in a fixed order.
+func (r *Rule) duties() []Duty {
+	var out []Duty
+	add := func(d Duty, need bool) {
+		if need {
+			out = append(out, d)
+		}
+	}
+	add(DutyUsers, len(r.Approvers.Users) > 0)
+	add(DutyGroups, len(r.Approvers.Groups) > 0)
+	add(DutyExcludeRequester, r.Approvers.ExcludeRequester)
+	add(DutyExcludeEditor, r.Approvers.ExcludeEditor)
+	add(DutyQuorum, r.Quorum > 1)
+	add(DutySigned, r.Signed)
+	add(DutyExpiry, r.Expiry > 0)
+	add(DutyOnExpiry, r.OnExpiry == OnExpiryEscalate)
+	add(DutyEscalation, len(r.Escalation) > 0)
+	add(DutyRemember, r.Remember != nil)
+	add(DutyRedact, len(r.Redact) > 0)
+	add(DutyExecutorSubject, r.Executor.Subject != "")
+	add(DutyExecutorTimeout, r.Executor.Timeout > 0)
+	add(DutyAudit, r.Audit == AuditFull)
+	return out
 }

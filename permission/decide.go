@@ -137,7 +137,7 @@ func deniedWithoutPolicy(req Request) Decision {
 // match is reported in preference, for the sake of its reason.
 func (e *decider) denyStep() (Decision, bool) {
 	var failedHard *compiledRule
-	for _, list := range [][]*compiledRule{e.relevantRules(e.tr.deny, e.tr.denyIndex), e.sessionRules(message.BehaviorDeny)} {
+	for _, list := range [][]*compiledRule{e.tr.deny, e.sessionRules(message.BehaviorDeny)} {
 		for _, r := range list {
 			matched, failed := e.traceMatch(r)
 			switch {
@@ -162,7 +162,7 @@ const failedReason = "the rule could not be evaluated"
 // approval request requires. Rules that fail count as matched.
 func (e *decider) askStep() (Decision, bool) {
 	var asking, failing []*compiledRule
-	for _, list := range [][]*compiledRule{e.relevantRules(e.tr.ask, e.tr.askIndex), e.sessionRules(message.BehaviorAsk)} {
+	for _, list := range [][]*compiledRule{e.tr.ask, e.sessionRules(message.BehaviorAsk)} {
 		for _, r := range list {
 			matched, failed := e.traceMatch(r)
 			switch {
@@ -256,7 +256,7 @@ func (e *decider) decideUncovered(reason string) (Decision, bool) {
 // allowStep looks for an allow rule. One that fails does not match, and keeps
 // the mode from allowing.
 func (e *decider) allowStep() (Decision, bool) {
-	for _, list := range [][]*compiledRule{e.relevantRules(e.tr.allow, e.tr.allowIndex), e.sessionRules(message.BehaviorAllow)} {
+	for _, list := range [][]*compiledRule{e.tr.allow, e.sessionRules(message.BehaviorAllow)} {
 		for _, r := range list {
 			matched, failed := e.traceMatch(r)
 			if matched {

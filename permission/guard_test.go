@@ -3,16 +3,13 @@ package permission
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"cel.dev/cel-go/cel"
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission/internal/celrule"
 )
 
@@ -129,128 +126,5 @@ func TestEachGuardAgreesWithCEL(t *testing.T) {
 	}
 	if excluded < 200 {
 		t.Errorf("only %d conditions were excluded", excluded)
-	}
-}
-
-// A bundle with indexes decides as the same one without them.
-func TestIndexChangesNoDecision(t *testing.T) {
-	indexed := 0
-	rapid.Check(t, func(t *rapid.T) {
-		var p Policy
-		for i := range rapid.IntRange(4*indexFrom, 8*indexFrom).Draw(t, "rules") {
-			r := Rule{Name: fmt.Sprintf("r%02d", i), Tools: []string{"t"},
-				Behavior: rapid.SampledFrom([]message.Behavior{message.BehaviorDeny, message.BehaviorAsk, message.BehaviorAllow}).Draw(t, "behavior")}
-			r.When = fmt.Sprintf("args.s == %q", rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f", "g", "h", "i"}).Draw(t, "value"))
-			switch rapid.IntRange(0, 5).Draw(t, "form") {
-			case 0:
-				r.When += ` && args.missing == 1`
-			case 1:
-				r.When = "args.missing == 1 && " + r.When
-			case 2:
-				r.When = "args.n == 1"
-			case 3:
-				r.When = `args.s == "a" && args.s == "b"`
-			}
-			p.Rules = append(p.Rules, r)
-		}
-		with, err := Compile(p, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		without, err := Compile(p, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		tr := without.byTool["t"]
-		if tr.denyIndex != nil || tr.askIndex != nil || tr.allowIndex != nil {
-			indexed++
-		}
-		tr.denyIndex, tr.askIndex, tr.allowIndex = nil, nil, nil
-		req := Request{Tool: "t", Input: []byte(rapid.SampledFrom(guardInputs).Draw(t, "input")), Mode: ModeBypass}
-		a, b := with.Decide(context.Background(), req), without.Decide(context.Background(), req)
-		if diff := cmp.Diff(a, b, cmp.Comparer(func(x, y RuleError) bool { return x.Rule == y.Rule && x.Field == y.Field && x.Msg == y.Msg })); diff != "" {
-			t.Fatalf("with an index and without:\n%s", diff)
-		}
-	})
-	if indexed == 0 {
-		t.Error("no bundle had an index: nothing was tested")
-	}
-}
-
-func TestIndexIsMade(t *testing.T) {
-	var p Policy
-	for i := range 40 {
-		p.Rules = append(p.Rules, Rule{Name: fmt.Sprintf("r%02d", i), Tools: []string{"t"}, Behavior: message.BehaviorDeny,
-			When: fmt.Sprintf(`args.account == "a%d" && args.kind == "k"`, i%20)})
-	}
-	p.Rules = append(p.Rules, Rule{Name: "r05b", Tools: []string{"t"}, Behavior: message.BehaviorDeny, When: "args.n == 3"})
-	b, err := Compile(p, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	x := b.byTool["t"].denyIndex
-	if x == nil || !slices.Equal(x.path, []string{"args", "account"}) {
-		t.Fatalf("index %+v", x)
-	}
-	e := b.evaluate(context.Background(), &Request{Tool: "t", Input: []byte(`{"account": "a5", "kind": "k"}`)}, nil)
-	var names []string
-	for _, r := range e.relevantRules(b.byTool["t"].deny, x) {
-		names = append(names, r.rule.Name)
-	}
-	if want := []string{"r05", "r05b", "r25"}; !slices.Equal(names, want) {
-		t.Errorf("relevant are %q, want %q", names, want)
-	}
-}
-
-// What an index passes over is false and cannot fail: with rules of every
-// form together with those that made it, on values that they name and do not name.
-func TestIndexLeavesOutNothing(t *testing.T) {
-	for _, field := range []struct{ path, constant string }{{"args.s", `"v%d"`}, {"args.n", "%d"}, {"args.o.s", `"v%d"`}} {
-		var base []Rule
-		for i := range indexFrom {
-			base = append(base, Rule{Name: fmt.Sprintf("b%02d", i), When: field.path + " == " + fmt.Sprintf(field.constant, i)})
-		}
-		constant := fmt.Sprintf(field.constant, 3)
-		for i, probe := range []string{
-			field.path + " != " + constant, constant + " == " + field.path, field.path + " <= " + constant, field.path + " in [" + constant + "]",
-			field.path + " == " + constant + " && args.missing == 1", "args.missing == 1 && " + field.path + " == " + constant,
-			field.path + " == " + constant + " || args.b", "!(" + field.path + " == " + constant + ")", "args.b == true", "args.missing == 1", "",
-			"has(" + field.path + ")", field.path + " == " + constant + " && args.b == false",
-		} {
-			for _, behavior := range []message.Behavior{message.BehaviorDeny, message.BehaviorAsk, message.BehaviorAllow} {
-				p := Policy{Rules: append(slices.Clone(base), Rule{Name: fmt.Sprintf("p%02d", i), When: probe})}
-				for k := range p.Rules {
-					p.Rules[k].Tools, p.Rules[k].Behavior = []string{"t"}, behavior
-				}
-				checkIndex(t, p, probe)
-			}
-		}
-	}
-}
-
-// checkIndex compares a bundle that has an index with itself without it.
-func checkIndex(t *testing.T, p Policy, what string) {
-	t.Helper()
-	b, err := Compile(p, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	tr := b.byTool["t"]
-	if tr.denyIndex == nil && tr.askIndex == nil && tr.allowIndex == nil {
-		t.Fatalf("%s: no index", what)
-	}
-	bare, _ := Compile(p, Options{})
-	plain := bare.byTool["t"]
-	plain.denyIndex, plain.askIndex, plain.allowIndex = nil, nil, nil
-	for _, input := range []string{
-		`{}`, `{"s": "v3", "n": 3, "o": {"s": "v3"}, "b": true}`, `{"s": "v3", "n": 3, "o": {"s": "v3"}, "b": false}`, `{"s": "other", "n": 99, "o": {"s": "other"}, "b": true}`,
-		`{"s": "other", "n": 99, "o": {"s": "other"}, "b": false, "missing": 1}`, `{"s": 3, "n": "v3", "o": "v3"}`, `{"s": null, "n": 3.0, "o": {}}`, `{"n": 3.5, "b": "x"}`,
-		`{"n": -1, "s": "", "o": {"s": ""}, "missing": 2}`, `[]`,
-	} {
-		req := Request{Tool: "t", Input: []byte(input), Mode: ModeBypass}
-		got, want := b.Decide(context.Background(), req), bare.Decide(context.Background(), req)
-		if diff := cmp.Diff(want, got, cmp.Comparer(func(x, y RuleError) bool { return x.Rule == y.Rule && x.Field == y.Field && x.Msg == y.Msg })); diff != "" {
-			t.Errorf("%s on %s, without the index and with it:\n%s", what, input, diff)
-		}
 	}
 }

@@ -83,8 +83,8 @@ func TestHints(t *testing.T) {
 		{"has of nothing", when(`has(args)`), "has takes one field"},
 		{"has of a misspelled field", when(`has(args.foo)`), "args has cents, headers"},
 		{"get", when(`args.get("note") == "x"`), "args.?x.orValue("},
-		{"two approval request marks", when(`args.note ?? "x" == "x"`), "args.?x.orValue("},
-		{"approval request mark in front", when(`args?.note == "x"`), "the approval request mark after the point"},
+		{"two question marks", when(`args.note ?? "x" == "x"`), "args.?x.orValue("},
+		{"question mark in front", when(`args?.note == "x"`), "the question mark after the point"},
 		{"half a choice", when(`args.cents > 3 ? true`), "condition ? a : b"},
 		{"function in front", when(`contains(args.order, "x")`), "after the value"},
 		{"two beginnings", when(`args.order.startsWith("a", "b")`), "one text at a time"},
@@ -111,6 +111,7 @@ func TestHints(t *testing.T) {
 		{"message with an apostrophe", head + "    message: \"'It's ' + args.order\"\n", "put a text in quotes of its own"},
 
 		{"other language's key", strings.Replace(head, "behavior", "effect", 1), "did you mean behavior?"},
+		{"question", head + "    question: '\"Deploy?\"'\n", "did you mean message?"},
 		{"condition", head + "    condition: args.cents > 5\n", "did you mean when?"},
 		{"priority", head + "    priority: 5\n", "rules have no order"},
 		{"mode of the file", "mode: explore\n" + head, "it belongs below: defaults.mode"},

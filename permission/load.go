@@ -1,7 +1,21 @@
 package permission
 
 import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/askance-dev/askance/internal/plainfile"
+	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission/internal/display"
+	"github.com/askance-dev/askance/permission/internal/hint"
 	"github.com/askance-dev/askance/permission/internal/rulefile"
 )
 
@@ -70,3 +84,266 @@ func parseFile(f File, found *problems) (filePolicy, bool) {
 // that rule files are read into. It accepts every file that Parse accepts, and
 // some more: it does not know tools, nor what one key means for another.
 func EditorSchema() []byte { return rulefile.EditorSchema() }
+
+// Layer is whose policy a file is. Layers never decide between rules: a deny
+// of any layer denies. They say who may take out whose rules: a file can
+// disable rules of higher layers, unless they are locked.
+type Layer string
+
+// The layers, from the highest to the lowest.
+const (
+	LayerManaged Layer = "managed" // the organisation's
+	LayerProject Layer = "project" // the default
+	LayerUser    Layer = "user"
+	LayerRun     Layer = "run" // of one run, as from a command line
+)
+
+// Layers lists the layers, the highest first.
+func Layers() []Layer { return []Layer{LayerManaged, LayerProject, LayerUser, LayerRun} }
+
+// rank is 0 for the highest layer; -1: there is no such layer.
+func (l Layer) rank() int {
+	return slices.Index(Layers(), cmp.Or(l, LayerProject))
+}
+
+// mergeFiles makes one policy of several files. The order of the files plays no
+// part.
+func mergeFiles(files []filePolicy, found *problems) Policy {
+	files = slices.Clone(files)
+	slices.SortStableFunc(files, func(a, b filePolicy) int { return cmp.Compare(a.layer.rank(), b.layer.rank()) })
+	var out Policy
+	gone := map[*Rule]bool{}
+	for i := range files {
+		f := &files[i]
+		adoptSetting(f, "defaults.mode", &out.Mode, f.Mode, found)
+		adoptSetting(f, "defaults.shell", &out.Shell, f.Shell, found)
+		// The shorter time is the safer one, and does not depend on the order.
+		if out.Expiry == 0 || (f.Expiry > 0 && f.Expiry < out.Expiry) {
+			out.Expiry = f.Expiry
+		}
+		out.Vocabulary = append(out.Vocabulary, f.Vocabulary...)
+		f.takeOut(files, gone, found)
+	}
+	for i := range files {
+		for k := range files[i].Rules {
+			if r := &files[i].Rules[k]; !gone[r] {
+				out.Rules = append(out.Rules, *r)
+			}
+		}
+		out.Tests = append(out.Tests, files[i].Tests...)
+	}
+	return out
+}
+
+// takeOut marks the rules that the file disables. all are the files of the
+// policy.
+func (f *filePolicy) takeOut(all []filePolicy, gone map[*Rule]bool, found *problems) {
+	for i, name := range f.disable {
+		at := fmt.Sprintf("disable[%d]", i)
+		rules := rulesAbove(f.layer, name, all)
+		if len(rules) == 0 {
+			f.faultAs(found, "disable", at, "there is no rule "+display.Quoted(name)+" in a layer above "+string(f.layer), disableHint(name, all))
+		}
+		for _, r := range rules {
+			if r.Locked {
+				f.faultAs(found, "disable", at, "rule "+display.Quoted(name)+r.at.Describe()+" is locked", "only its own file can change it")
+				continue
+			}
+			gone[r] = true
+		}
+	}
+}
+
+// disableHint says why a name is that of no rule above.
+func disableHint(name string, files []filePolicy) string {
+	var names []string
+	for i := range files {
+		for k := range files[i].Rules {
+			r := &files[i].Rules[k]
+			if r.Name == name {
+				layer, how := cmp.Or(files[i].layer, LayerProject), ""
+				if layer == LayerProject {
+					how = "; managed=FILE puts a file above"
+				}
+				return "the one" + r.at.Describe() + " is of layer " + string(layer) + how
+			}
+			names = append(names, r.Name)
+		}
+	}
+	return hint.DidYouMean(hint.Nearest(name, names))
+}
+
+// rulesAbove are the rules of that name in the layers above the given one: more
+// than one where a file has replaced a rule of a layer above it.
+func rulesAbove(layer Layer, name string, files []filePolicy) []*Rule {
+	var out []*Rule
+	for i := range files {
+		if files[i].layer.rank() >= layer.rank() {
+			continue
+		}
+		for k := range files[i].Rules {
+			if r := &files[i].Rules[k]; r.Name == name {
+				out = append(out, r)
+			}
+		}
+	}
+	return out
+}
+
+// adoptSetting takes over what the file says unless another file says otherwise.
+func adoptSetting[T ~string](f *filePolicy, field string, into *T, says T, found *problems) {
+	if says != "" && *into != "" && says != *into {
+		f.addFault(found, field, "is "+string(says)+", another file says "+string(*into), "set it in one file")
+	}
+	if says != "" {
+		*into = says
+	}
+}
+
+func (f *filePolicy) addFault(found *problems, field, msg, hint string) {
+	f.faultAs(found, field, field, msg, hint)
+}
+
+// faultAs is fault with a place of its own: that of the key at.
+func (f *filePolicy) faultAs(found *problems, field, at, msg, hint string) {
+	line, col := f.at.Start(at)
+	found.add(Problem{File: f.at.FileName(), Line: line, Col: col, Field: field, Msg: msg, Hint: hint})
+}
+
+// Source gives the rule files of a policy. Live calls Read from one goroutine
+// at a time. An error keeps the last good policy.
+type Source interface {
+	Read(ctx context.Context) ([]File, error)
+}
+
+// opRead is what errors of reading call it.
+const opRead = "read rule files"
+
+// Paths is a Source of files and folders. Of a folder it reads the files that
+// end in .yaml or .yml, not those of its sub-folders. A path may begin with its
+// layer, as in managed=/etc/askance/policy.yaml. Every file must be a regular one:
+// it is read again and again.
+//
+// Replace a rule file by renaming a finished one over it. Watch waits until a
+// change has settled, but nothing can tell a file that is half written from
+// one that is meant to be short.
+func Paths(paths ...string) Source { return &pathSource{paths: slices.Clone(paths)} }
+
+// rereadEvery is after how many reads a file is read again although its size
+// and time have not changed: some file systems have coarse clocks.
+const rereadEvery = 16
+
+// pathSource keeps what it has read, to save reading files that have not
+// changed.
+type pathSource struct {
+	paths []string
+
+	mu    sync.Mutex // guards what follows
+	reads int
+	known map[string]knownFile
+}
+
+type knownFile struct {
+	size    int64
+	modTime time.Time
+	data    []byte
+}
+
+// Read implements Source.
+func (s *pathSource) Read(ctx context.Context) ([]File, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.paths) == 0 {
+		return nil, &message.Error{Code: message.CodeInvalid, Op: opRead, What: "no paths are given", Hint: "name rule files, or the folder that they are in"}
+	}
+	names, err := s.listNames()
+	if err != nil {
+		return nil, err
+	}
+	if s.reads++; s.reads%rereadEvery == 0 {
+		s.known = nil
+	}
+	known := make(map[string]knownFile, len(names))
+	files := make([]File, 0, len(names))
+	for _, named := range names {
+		name := named.Name
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("%s: %w", opRead, context.Cause(ctx))
+		}
+		k, err := s.readFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("read rule file: %w", err)
+		}
+		known[name] = k
+		files = append(files, File{Name: name, Data: k.data, Layer: named.Layer})
+	}
+	s.known = known
+	return files, nil
+}
+
+// CutLayer takes the layer off a path as [Paths] takes it, managed=rules.yaml;
+// "" if none stands there.
+func CutLayer(path string) (Layer, string) {
+	word, rest, ok := strings.Cut(path, "=")
+	if l := Layer(word); ok && word != "" && l.rank() >= 0 {
+		return l, rest
+	}
+	return "", path
+}
+
+// listNames lists the files in a fixed order, each once. Their data is not read.
+func (s *pathSource) listNames() ([]File, error) {
+	var names []File
+	for _, path := range s.paths {
+		layer, path := CutLayer(path)
+		info, err := os.Stat(path)
+		if word, _, ok := strings.Cut(path, "="); ok && err != nil {
+			return nil, &message.Error{Code: message.CodeInvalid, Op: opRead, What: display.Quoted(word) + " is no layer; layers are managed, project, user and run", Hint: "name one of them, or leave it out", Err: err}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", opRead, err)
+		}
+		if !info.IsDir() {
+			names = append(names, File{Name: path, Layer: layer})
+			continue
+		}
+		entries, err := os.ReadDir(path)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", opRead, err)
+		}
+		before := len(names)
+		for _, e := range entries {
+			if ext := filepath.Ext(e.Name()); !e.IsDir() && (ext == ".yaml" || ext == ".yml") {
+				names = append(names, File{Name: filepath.Join(path, e.Name()), Layer: layer})
+			}
+		}
+		if len(names) == before {
+			return nil, &message.Error{Code: message.CodeInvalid, Op: opRead, What: path + " contains no .yaml or .yml file", Hint: "name rule files, or the folder that they are in"}
+		}
+	}
+	slices.SortFunc(names, func(a, b File) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Layer, b.Layer)) })
+	names = slices.CompactFunc(names, func(a, b File) bool { return a.Name == b.Name && a.Layer == b.Layer })
+	for i := range names[1:] {
+		if names[i].Name == names[i+1].Name {
+			return nil, &message.Error{Code: message.CodeInvalid, Op: opRead, What: names[i].Name + " is given as of two layers", Hint: "name it once"}
+		}
+	}
+	return names, nil
+}
+
+func (s *pathSource) readFile(name string) (knownFile, error) {
+	f, info, err := plainfile.Open(name)
+	if err != nil {
+		return knownFile{}, err
+	}
+	defer func() { _ = f.Close() }() // only read: nothing can be lost
+	if k, ok := s.known[name]; ok && k.size == info.Size() && k.modTime.Equal(info.ModTime()) {
+		return k, nil
+	}
+	// One byte over the limit is enough for the parser to refuse the file.
+	data, err := io.ReadAll(io.LimitReader(f, MaxFileBytes+1))
+	if err != nil {
+		return knownFile{}, err
+	}
+	return knownFile{size: info.Size(), modTime: info.ModTime(), data: data}, nil
+}

@@ -1,14 +1,16 @@
 package permission
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission/internal/rulefile"
 	"github.com/askance-dev/askance/toolcall"
 )
-
-// This file turns the keys of a rule file into a Policy.
 
 // policyOf makes a policy of the keys of one file.
 func policyOf(doc *rulefile.File, layer Layer) filePolicy {
@@ -122,4 +124,153 @@ func callerOf(c rulefile.Caller) Caller {
 		Agent: c.Agent, User: c.User, Space: toolcall.SpaceID(c.Space), Session: message.SessionID(c.Session),
 		Reply: message.ReplyID(c.Reply), Roles: c.Roles, Tenant: c.Tenant, RunID: c.RunID, ParentAgent: c.ParentAgent,
 	}
+}
+
+// Test is a call with the decision that the policy must give it. Tests stand in
+// rule files, decide nothing and are no part of a bundle's hash.
+type Test struct {
+	Name        string
+	Description string
+	Call        TestCall
+	Expect      Expect
+
+	at *rulefile.Origin
+}
+
+// Place is where the test begins.
+func (t *Test) Place() Place { return placeOf(t.at) }
+
+// TestCall is the call of a test.
+type TestCall struct {
+	Tool         string
+	Args         []byte // JSON text, meant to be an object
+	Caller       Caller
+	Mode         Mode
+	Now          time.Time
+	Cwd          string
+	WorkingDirs  []string
+	Attempt      int
+	CallsThisRun int
+	SessionRules []message.PermissionRule
+}
+
+// Request is the call as a policy is asked about it.
+func (c TestCall) Request() Request {
+	return Request{Tool: c.Tool, Input: c.Args, Caller: c.Caller, Mode: c.Mode, Now: c.Now, Cwd: c.Cwd,
+		WorkingDirs: c.WorkingDirs, Attempt: c.Attempt, CallsThisRun: c.CallsThisRun, SessionRules: c.SessionRules}
+}
+
+// Expect is what a test expects. A nil or empty field is not looked at.
+type Expect struct {
+	Behavior message.Behavior
+	// Rule is the name of the rule that decides; "" (null in the file): none.
+	Rule     *string
+	Step     Step
+	Message  *string
+	Quorum   *int
+	Expiry   *time.Duration
+	OnExpiry OnExpiry
+	Users    []string
+	Groups   []string
+	Redact   []string
+	// Errors is whether something could not be evaluated.
+	Errors *bool
+}
+
+// Problem is one fault in a policy.
+type Problem struct {
+	File      string // as given in File.Name; "" for rules made in Go
+	Line, Col int    // from 1, in characters; 0 when there is no file
+	Rule      string // name of the rule, if it has one
+	Field     string // key of the rule file, e.g. "when" or "approvers.users"
+	Kind      ProblemKind
+	Msg       string
+	Hint      string // how to fix it; may be empty
+}
+
+// ProblemKind sorts problems for programs that show them. The zero value is
+// any other fault.
+type ProblemKind string
+
+// The kinds of problems that are told apart.
+const (
+	ProblemExpression ProblemKind = "expression"   // an expression that does not parse, or has a wrong type
+	ProblemName       ProblemKind = "unknown_name" // a variable or field that does not exist
+	ProblemTool       ProblemKind = "unknown_tool" // a tool that is not declared
+	ProblemCost       ProblemKind = "cost"         // an expression that may cost too much
+	ProblemKey        ProblemKind = "unknown_key"  // a key that a rule file does not have at this place
+	ProblemPeople     ProblemKind = "people"       // an approval request that too few people can answer
+	ProblemPath       ProblemKind = "path"         // a path to hide that leads nowhere
+	ProblemTime       ProblemKind = "time"         // a step that comes after the approval request has expired
+)
+
+// String gives "file:line:col: rule name: field: fault (hint)".
+func (p Problem) String() string {
+	var b strings.Builder
+	if p.File != "" {
+		b.WriteString(p.File + ":")
+		if p.Line > 0 {
+			fmt.Fprintf(&b, "%d:%d:", p.Line, p.Col)
+		}
+		b.WriteByte(' ')
+	}
+	if p.Rule != "" {
+		b.WriteString("rule " + p.Rule + ": ")
+	}
+	if p.Field != "" {
+		b.WriteString(p.Field + ": ")
+	}
+	b.WriteString(p.Msg)
+	if p.Hint != "" {
+		b.WriteString(" (" + p.Hint + ")")
+	}
+	return b.String()
+}
+
+// LoadError says why a policy was refused. It lists every problem found, in
+// the order of files and lines; one is enough to refuse the whole policy.
+type LoadError struct{ Problems []Problem }
+
+// maxShownProblems bounds the text of a LoadError, not its list.
+const maxShownProblems = 20
+
+// Error lists the problems, one a line.
+func (e *LoadError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "policy refused, %d problem", len(e.Problems))
+	if len(e.Problems) != 1 {
+		b.WriteByte('s')
+	}
+	for i, p := range e.Problems {
+		if i == maxShownProblems {
+			fmt.Fprintf(&b, "\n… and %d more", len(e.Problems)-i)
+			break
+		}
+		b.WriteString("\n" + p.String())
+	}
+	return b.String()
+}
+
+// problems collects faults while a policy is read and compiled.
+type problems []Problem
+
+func (ps *problems) add(p Problem) { *ps = append(*ps, p) }
+
+// err is nil or the LoadError of what was collected.
+func (ps problems) err() error {
+	if len(ps) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(ps, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
+	})
+	return &LoadError{Problems: slices.Compact(ps)}
+}
+
+// Place is where something stands in a rule file. The zero Place is that of
+// things made in Go.
+type Place struct {
+	File string `json:"file,omitzero"`
+	Line int    `json:"line,omitzero"` // from 1
+	Col  int    `json:"col,omitzero"`  // from 1, in characters
 }

@@ -2,7 +2,18 @@ package permission
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/permission/internal/celrule"
+	"github.com/askance-dev/askance/permission/internal/paths"
 	"github.com/askance-dev/askance/permission/internal/schema"
 )
 
@@ -80,3 +91,194 @@ type SchemaError = schema.Error
 // Violation is one place where an input breaks its schema: a JSON pointer into
 // the input and a text.
 type Violation = schema.Violation
+
+// ArgsType is the name under which conditions know the type of args.
+const ArgsType = celrule.ArgsType
+
+// Field is one declared member of a tool's input.
+type Field struct {
+	Name string
+	// Type is its type in conditions, as CEL writes it.
+	Type string
+	// Struct names the type of its own members, or of those of its elements;
+	// "" where none are declared.
+	Struct string
+	// Required says that every input that fits the schema has it, given that it
+	// has what the field is a member of.
+	Required    bool
+	Format      string // the schema's format, e.g. uri
+	Description string
+	Enum        []any
+	// JSONTypes are the types that the schema allows, such as string and null;
+	// none where it does not say.
+	JSONTypes []string
+	// MinLength is that of a text or list; 0 where the schema does not say.
+	MinLength int
+	// MaxLength is that of a text or list; -1 where the schema does not limit it.
+	MaxLength int
+}
+
+// Fields are the members of a struct type that conditions see, by name;
+// ArgsType is the input as a whole. There are none for what is not declared.
+func (s *Schema) Fields(structType string) []Field {
+	if s == nil {
+		return nil
+	}
+	structs := map[string]*schema.Type{}
+	s.root().Structs(structs)
+	t := structs[structType]
+	if t == nil {
+		return nil
+	}
+	doc, err := strictjson.Object(s.input.Raw, strictjson.MaxBytes(schema.MaxBytes))
+	if err != nil {
+		doc = nil // it has been compiled: no more than descriptions can be lost
+	}
+	var out []Field
+	for _, name := range slices.Sorted(maps.Keys(t.Fields)) {
+		ft := t.Fields[name]
+		f := Field{Name: name, Type: celrule.CelType(ft).String(), Struct: structName(ft), Required: slices.Contains(t.Required, name), MaxLength: -1}
+		if ft.Kind == schema.KindString || ft.Kind == schema.KindList {
+			f.MaxLength = ft.MaxLen
+		}
+		if node, ok := schema.NodeAt(doc, ft.Location).(map[string]any); ok {
+			f.describe(node)
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// describe takes over what the schema's text says and conditions do not see.
+func (f *Field) describe(node map[string]any) {
+	f.Format, _ = node["format"].(string)
+	f.Description, _ = node["description"].(string)
+	f.Enum, _ = node["enum"].([]any)
+	switch types := node["type"].(type) {
+	case string:
+		f.JSONTypes = []string{types}
+	case []any:
+		for _, t := range types {
+			if name, ok := t.(string); ok {
+				f.JSONTypes = append(f.JSONTypes, name)
+			}
+		}
+	}
+	for _, key := range []string{"minLength", "minItems"} {
+		if n, ok := node[key].(int64); ok && n > 0 && n < math.MaxInt32 {
+			f.MinLength = int(n)
+		}
+	}
+}
+
+// structName is the struct type of a value or of its elements.
+func structName(t *schema.Type) string {
+	for range celrule.MaxNestedLoops + 1 {
+		switch {
+		case t == nil:
+			return ""
+		case t.Kind == schema.KindStruct:
+			return t.Name
+		}
+		t = t.Elem
+	}
+	return ""
+}
+
+// Resolve fills in Resolved from the files of this machine: for every text of
+// the input that the schema calls a path, and for the working directories, the
+// absolute path that a program running in Cwd opens, all symbolic links
+// followed. Resolved directories join WorkingDirs, so that both spellings of
+// one are inside.
+//
+// Call it where the request is prepared, on the machine that runs the tool, and
+// never for a tool that runs elsewhere. Deciding itself looks at no file. What
+// cannot be resolved is left out: rules that ask for it fail closed. Between
+// the decision and the run a link can change; a tool that must not be led
+// astray by one opens its files below an os.Root.
+func (r *Request) Resolve(s *Schema) {
+	given := s.Paths(r.Input)
+	if len(given) == 0 {
+		return
+	}
+	r.Resolved = make(map[string]string, len(given))
+	for _, p := range given {
+		if target, err := resolvePath(r.Cwd, p); err == nil {
+			r.Resolved[p] = target
+		}
+	}
+	dirs := slices.Clone(r.WorkingDirs) // the caller's own stay as they are
+	for _, d := range r.WorkingDirs {
+		if target, err := resolvePath(r.Cwd, d); err == nil && !slices.Contains(dirs, target) {
+			dirs = append(dirs, target)
+		}
+	}
+	r.WorkingDirs = dirs
+}
+
+// maxLinks is how many symbolic links are followed for one path, as Linux has it.
+const maxLinks = 40
+
+var errTooManyLinks = errors.New("too many symbolic links")
+
+// resolvePath follows the links of a path from left to right, as the operating
+// system does: ".." is the folder above where a link has led, which cleaning
+// the text first would miss. What does not exist yet has no links.
+func resolvePath(cwd, p string) (string, error) {
+	if _, err := paths.Join(cwd, p); err != nil && !strings.HasPrefix(p, "/") {
+		return "", err
+	}
+	if _, err := paths.Clean(p); err != nil {
+		return "", err
+	}
+	if !strings.HasPrefix(p, "/") {
+		p = cwd + "/" + p
+	}
+	at, todo, links := "/", strings.Split(p, "/"), 0
+	for len(todo) > 0 {
+		step := todo[0]
+		todo = todo[1:]
+		switch step {
+		case "", ".":
+			continue
+		case "..":
+			at = filepath.Dir(at)
+			continue
+		}
+		next := filepath.Join(at, step)
+		info, err := os.Lstat(next)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return newFile(next, todo)
+		case err != nil:
+			return "", err
+		case info.Mode()&fs.ModeSymlink == 0:
+			at = next
+			continue
+		}
+		target, err := os.Readlink(next)
+		if err != nil {
+			return "", err
+		}
+		if links++; links > maxLinks {
+			return "", errTooManyLinks
+		}
+		if strings.HasPrefix(target, "/") {
+			at = "/"
+		}
+		todo = append(strings.Split(target, "/"), todo...)
+	}
+	return at, nil
+}
+
+// newFile is the path of something that is not there. Going up from it is no
+// way that the operating system would take.
+func newFile(at string, todo []string) (string, error) {
+	for _, step := range todo {
+		if step == ".." {
+			return "", fs.ErrNotExist
+		}
+		at = filepath.Join(at, step)
+	}
+	return at, nil
+}

@@ -25,8 +25,8 @@ type Specifiers struct {
 // options. A text that would mean less than it says, or whose meaning depends on
 // what is not known here, is refused; the *LoadError names each of them.
 //
-// An allow never gets wider: a command without * is allowed exactly as it is
-// alone. A deny or ask never gets narrower: it becomes several rules where the
+// An allow never gets wider: a command without * is allowed
+// exactly as it is written. A deny or ask never gets narrower: it becomes several rules where the
 // pattern languages differ.
 func FromSpecifiers(s Specifiers, opts Options) (Policy, error) {
 	var policy Policy
@@ -192,7 +192,7 @@ func withContent(base Rule, content string) Rule {
 	return base
 }
 
-// commandRules read a command line. An allow without * is meant exactly;
+// commandRules read a command line. An allow without * means exactly that line;
 // as rule content it would allow further arguments.
 func commandRules(base Rule, spec string) []Rule {
 	if prefix, ok := strings.CutSuffix(spec, " *"); ok && !strings.Contains(prefix, "*") {

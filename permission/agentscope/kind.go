@@ -180,3 +180,160 @@ func (k plain) Suggest(c permission.Call) []message.PermissionRule {
 	}
 	return []message.PermissionRule{suggestRule(c, nil)}
 }
+
+// file is a tool that reads or writes the file of its argument file_path.
+type file struct {
+	Config
+	kind   string
+	writes bool
+}
+
+func (f file) Name() string { return f.name(f.kind) }
+
+func (file) Prepare(permission.Call) any { return nil }
+
+func (f file) ReadOnly(c permission.Call) bool {
+	_, err := f.text(c, "file_path")
+	return !f.writes && err == nil
+}
+
+func (f file) Check(c permission.Call) permission.ToolVerdict {
+	path, err := f.text(c, "file_path")
+	switch {
+	case err != nil:
+		return malformedVerdict(err)
+	case path == "" || !f.writes:
+		return permission.ToolVerdict{}
+	}
+	at := f.places(c)
+	if at.isDangerous(path) {
+		return immuneVerdict(StepDangerousPath, "it writes the sensitive file "+path)
+	}
+	if at.leadsToDanger(path) {
+		return uncoveredVerdict("a link may lead to a sensitive file from " + path)
+	}
+	if editsFreely(c.Mode) && at.isInside(path) && at.provenInside(path) {
+		return permission.ToolVerdict{Answer: permission.CheckAllow, Step: StepWorkingDirectory, Message: "the file is in a working directory"}
+	}
+	return permission.ToolVerdict{}
+}
+
+// Suggest offers a rule for the folder of the file.
+func (f file) Suggest(c permission.Call) []message.PermissionRule {
+	path, err := f.text(c, "file_path")
+	if err != nil || path == "" {
+		return nil
+	}
+	content := "**"
+	if i := strings.LastIndexByte(path, '/'); i >= 0 {
+		content = strings.TrimRight(path[:i], `/\`) + "/**"
+	}
+	return []message.PermissionRule{suggestRule(c, &content)}
+}
+
+// Compile reads the content of a rule. What is only read needs no rule that
+// allows it, so that such a rule is as wide as upstream.
+func (f file) Compile(content string, behavior message.Behavior) (permission.Pattern, error) {
+	allows := behavior == message.BehaviorAllow
+	raw := allows && !f.writes
+	match := func(c permission.Call) (bool, error) {
+		path, err := f.text(c, "file_path")
+		switch {
+		case err != nil || path == "":
+			return false, err
+		case raw || !matchName(content, path) && allows:
+			return matchName(content, path), nil
+		case allows:
+			return f.places(c).isAllowed(content, path), nil
+		default:
+			return f.places(c).isNamed(content, path), nil
+		}
+	}
+	return pathPattern{content: content, narrow: allows && !raw, match: match}, nil
+}
+
+// search is a tool that looks for files or text below its argument path, or
+// below the current folder.
+type search struct {
+	Config
+	kind string
+}
+
+func (s search) Name() string { return s.name(s.kind) }
+
+func (search) Prepare(permission.Call) any { return nil }
+
+func (s search) ReadOnly(c permission.Call) bool {
+	return s.wellFormed(c) == nil
+}
+
+func (s search) Check(c permission.Call) permission.ToolVerdict {
+	if err := s.wellFormed(c); err != nil {
+		return malformedVerdict(err)
+	}
+	return permission.ToolVerdict{}
+}
+
+func (s search) wellFormed(c permission.Call) error {
+	_, badPath := s.path(c)
+	_, badPattern := s.text(c, "pattern")
+	return errors.Join(badPath, badPattern)
+}
+
+// path is the folder as it is given.
+func (s search) path(c permission.Call) (string, error) { return s.text(c, "path") }
+
+// folder is where the call searches.
+func (s search) folder(c permission.Call) (string, error) {
+	path, err := s.path(c)
+	if path == "" {
+		path = c.Cwd
+	}
+	return path, err
+}
+
+// Suggest offers a rule for the folder.
+func (s search) Suggest(c permission.Call) []message.PermissionRule {
+	folder, err := s.folder(c)
+	if err != nil {
+		return nil
+	}
+	content := strings.TrimRight(s.places(c).absolute(folder), `/\`) + "/**"
+	return []message.PermissionRule{suggestRule(c, &content)}
+}
+
+// Compile reads the content of a rule. Searching needs no rule that allows it,
+// so that such a rule is as wide as upstream.
+func (s search) Compile(content string, behavior message.Behavior) (permission.Pattern, error) {
+	match := func(c permission.Call) (bool, error) {
+		folder, badPath := s.folder(c)
+		looked, badPattern := s.text(c, "pattern")
+		if err := errors.Join(badPath, badPattern); err != nil {
+			return false, err
+		}
+		raw, at := s.matchText(content, c, folder, looked), s.places(c)
+		if raw || behavior == message.BehaviorAllow {
+			return raw, nil
+		}
+		// What Glob looks for may name the folder, too.
+		return at.isNamed(content, folder) || s.kind == Glob && looked != "" && at.isNamed(content, pathBelow(folder, looked)), nil
+	}
+	return pathPattern{content: content, match: match}, nil
+}
+
+// matchText is upstream's: it matches the given path, then for Glob what it looks
+// for; for Grep the folder.
+func (s search) matchText(content string, c permission.Call, folder, looked string) bool {
+	if s.kind == Grep {
+		return matchName(content, folder)
+	}
+	given, _ := s.path(c) // folder has been read from it
+	return given != "" && matchName(content, given) || looked != "" && matchName(content, looked)
+}
+
+func pathBelow(folder, name string) string {
+	if strings.HasPrefix(name, "/") {
+		return name
+	}
+	return folder + "/" + name
+}

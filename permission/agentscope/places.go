@@ -2,6 +2,7 @@ package agentscope
 
 import (
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -102,4 +103,187 @@ func (p places) isVital(name string) bool {
 	abs := p.absolute(p.expandHome(name))
 	parent := path.Dir(abs)
 	return abs == p.expandHome("~") || parent == "/" || path.Dir(parent) == parent
+}
+
+// This file compares the file that a path means with the contents of rules.
+// Upstream compares the text of the path.
+
+// otherHome reports whether a path begins with the home of another user, whose
+// place is unknown.
+func otherHome(name string) bool {
+	first, _, _ := strings.Cut(name, "/")
+	return strings.HasPrefix(first, "~") && first != "~" && first != "~root"
+}
+
+// provenInside is inside for programs that may or may not expand a leading ~.
+func (p places) provenInside(name string) bool {
+	if otherHome(name) {
+		return false
+	}
+	if strings.HasPrefix(name, "~") && (p.home == "" || !p.isInside("./"+name)) {
+		return false
+	}
+	return p.isInside(name)
+}
+
+// leadsToDanger reports whether a link leads to a sensitive file, or some file
+// system takes the name for that of one.
+func (p places) leadsToDanger(name string) bool {
+	target, ok := p.followLinks(name)
+	return !ok || p.isDangerous(target) || p.isDangerous(plainName(name)) || p.isDangerous(plainName(target))
+}
+
+// plainName is a path as file systems that ignore the case and the ends of names
+// take it: ".git." and "GIT~1" are .git there, and so is ".gıt" with another i.
+func plainName(name string) string {
+	parts := strings.Split(name, "/")
+	for i, part := range parts {
+		part = strings.ToLower(strings.ToUpper(part))
+		if part == "." || part == ".." {
+			continue
+		}
+		part, _, _ = strings.Cut(part, ":") // a stream of NTFS
+		part = strings.TrimRight(part, ". ")
+		if short, _, ok := strings.Cut(part, "~"); ok && (short == "git" || short == "ssh") {
+			part = "." + short
+		}
+		parts[i] = part
+	}
+	return strings.Join(parts, "/")
+}
+
+// spellings are the ways to write the file that a path means, cleaned, with ~
+// expanded or not, links followed: absolute, and as seen from each working
+// directory.
+func (p places) spellings(name string) (abs, rel []string) {
+	if m := ownProcess.FindStringSubmatch(strings.ReplaceAll(name, "/./", "/")); m != nil {
+		name = m[2]
+		if m[1] == "cwd" {
+			name = p.cwd + m[2]
+		}
+	}
+	abs = []string{path.Clean("/" + p.absolute(name)), path.Clean("/" + p.absolute(p.expandHome(name)))}
+	if target, ok := p.followLinks(name); ok {
+		abs = append(abs, target)
+	}
+	for _, d := range p.dirs {
+		for _, a := range abs {
+			if r, ok := relativeTo(a, d); ok {
+				rel = append(rel, r)
+			}
+		}
+	}
+	return abs, rel
+}
+
+// ownProcess finds the folder and the root of a process: that of the tool, whose
+// links only the tool itself can follow.
+var ownProcess = regexp.MustCompile(`^/+proc/+(?:[^/]+|[^/]+/+task/+[^/]+)/+(cwd|root)((?:/.*)?)$`)
+
+// relativeTo is an absolute path as seen from a directory it lies in.
+func relativeTo(abs, dir string) (string, bool) {
+	dir = path.Clean("/" + dir)
+	if abs == dir {
+		return ".", true
+	}
+	return strings.CutPrefix(abs, strings.TrimRight(dir, "/")+"/")
+}
+
+// isNamed reports whether a deny or ask rule of that content is about a path,
+// however either of them is written.
+func (p places) isNamed(content, name string) bool {
+	if matchName(content, name) {
+		return true
+	}
+	abs, rel := p.spellings(name)
+	clean := path.Clean(p.expandHome(content))
+	switch {
+	case strings.HasPrefix(clean, "/"):
+		return matchAny(abs, content, clean)
+	case leadsOut(clean): // and not back in
+		abs = slices.DeleteFunc(abs, func(a string) bool {
+			_, below := relativeTo(a, p.cwd)
+			return below
+		})
+		return matchAny(abs, p.fromRoot(content))
+	case strings.ContainsAny(content, "*?["): // that is never about the directory itself
+		rel = slices.DeleteFunc(rel, func(r string) bool { return r == "." })
+	}
+	return matchAny(abs, content, p.fromRoot(content)) || matchAny(rel, content, clean, strings.TrimPrefix(content, "./"))
+}
+
+func matchAny(names []string, contents ...string) bool {
+	return slices.ContainsFunc(names, func(n string) bool {
+		return slices.ContainsFunc(contents, func(c string) bool { return matchName(c, n) })
+	})
+}
+
+// fromRoot is a content as seen from the root.
+func (p places) fromRoot(content string) string { return path.Clean("/" + p.cwd + "/" + content) }
+
+// leadsOut reports whether a cleaned path leads out of where it begins.
+func leadsOut(clean string) bool { return clean == ".." || strings.HasPrefix(clean, "../") }
+
+// isAllowed reports whether an allow rule of that content, which matches the
+// text of a path, means the file as well. A content that says nothing of where
+// it begins speaks of files in the working directories.
+func (p places) isAllowed(content, name string) bool {
+	literal, expanded := path.Clean("/"+p.absolute(name)), path.Clean("/"+p.absolute(p.expandHome(name)))
+	if strings.HasPrefix(name, "~") && p.home == "" || otherHome(name) {
+		return false
+	}
+	target, ok := p.followLinks(name)
+	if !ok {
+		return false
+	}
+	if strings.HasSuffix(name, "/") && literal != "/" {
+		literal, expanded, target = literal+"/", strings.TrimRight(expanded, "/")+"/", strings.TrimRight(target, "/")+"/"
+	}
+	full := p.expandHome(content)
+	switch {
+	case strings.HasPrefix(content, "~/") && full != content:
+		// Of a program that does not know ~ the rule names a folder of that name.
+		rel, below := relativeTo(literal, p.cwd)
+		return below && matchName(content, rel) && p.isMeant(full, expanded, target)
+	case strings.HasPrefix(content, "/"):
+		return matchName(content, literal) && p.isMeant(content, expanded, target)
+	case strings.HasPrefix(content, "../"):
+		return matchName(p.fromRoot(content), literal) && p.isMeant(p.fromRoot(content), expanded, target)
+	}
+	return p.allowedBelow(content, literal) && p.allowedBelow(content, expanded) && p.allowedBelow(content, target)
+}
+
+// isMeant reports whether an absolute content is about a file and where a link
+// leads from it.
+func (p places) isMeant(content, file, target string) bool {
+	return matchName(content, file) && (matchName(content, target) || matchName(p.realContent(content), target))
+}
+
+func (p places) allowedBelow(content, abs string) bool {
+	content = strings.TrimPrefix(content, "./")
+	return slices.ContainsFunc(p.dirs, func(d string) bool {
+		dir, ok := p.followLinks(d)
+		for _, from := range []string{d, dir} {
+			rel, below := relativeTo(abs, from)
+			if ok && d != "" && below && (matchName(content, rel) || matchName(content, "/"+rel)) { // **/*.go is about a.go, too
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// realContent is a content whose folders up to the first pattern are followed
+// where they are links.
+func (p places) realContent(content string) string {
+	fixed := content
+	if i := strings.IndexAny(content, "*?["); i >= 0 {
+		fixed = content[:i]
+	}
+	cut := strings.LastIndexByte(fixed, '/')
+	folder, ok := p.followLinks(content[:cut+1])
+	if !ok {
+		return content
+	}
+	return strings.TrimRight(folder, "/") + content[cut:]
 }

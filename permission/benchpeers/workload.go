@@ -47,7 +47,7 @@ var shapes = []shape{
 		},
 	},
 	{
-		name: "either", doc: "one of two comparisons: nothing that an index or a guard can use",
+		name: "either", doc: "one of two comparisons: nothing that a guard can use",
 		cel:   func(i int) string { return fmt.Sprintf(`args.size > %d || args.size < -%d`, 1000+i, 1000+i) },
 		cedar: func(i int) string { return fmt.Sprintf(`context.size > %d || context.size < -%d`, 1000+i, 1000+i) },
 		rego: func(i int) []string {

@@ -1,15 +1,32 @@
+// Package format lays out rule files in one way, and loses nothing on it.
+//
+//	out, err := format.Source("rules.yaml", data)
+//
+// It puts the keys of the file, of rules and of tests into their usual order,
+// separates rules and tests of more than one line by an empty line, indents them
+// by two, and takes out trailing space and repeated empty lines. Comments stay
+// with the key or the rule that they stand before. Values are not touched: not
+// the conditions, not the quoting, nothing in braces.
+//
+// Source works on lines and checks its own work: the result has the same lines
+// as before, moved and indented, and reads as the same policy; anything else is
+// an error, and the file is left alone. Formatting twice changes nothing.
 package format
 
 import (
 	"bytes"
 	"errors"
 	"fmt"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 
+	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/permission"
 )
 
@@ -73,4 +90,168 @@ func contents(text string) []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// dump writes out all that a policy says; two policies that say the same have
+// the same dump. What is not exported is where things stand in the file.
+func dump(p permission.Policy) []byte {
+	var b bytes.Buffer
+	write(&b, reflect.ValueOf(p))
+	return b.Bytes()
+}
+
+func write(b *bytes.Buffer, v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if v.IsNil() {
+			b.WriteString("nil")
+			return
+		}
+		write(b, v.Elem())
+	case reflect.Struct:
+		if s, ok := reflect.TypeAssert[fmt.Stringer](v); ok {
+			b.WriteString(s.String())
+			return
+		}
+		b.WriteByte('{')
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				b.WriteString(v.Type().Field(i).Name + ":")
+				write(b, v.Field(i))
+				b.WriteByte(' ')
+			}
+		}
+		b.WriteByte('}')
+	case reflect.Slice, reflect.Array:
+		b.WriteByte('[')
+		for i := range v.Len() {
+			write(b, v.Index(i))
+			b.WriteByte(' ')
+		}
+		b.WriteByte(']')
+	case reflect.Map:
+		var members []string
+		for _, key := range v.MapKeys() {
+			var m bytes.Buffer
+			write(&m, key)
+			m.WriteByte('=')
+			write(&m, v.MapIndex(key))
+			members = append(members, m.String())
+		}
+		slices.Sort(members)
+		fmt.Fprintf(b, "%q", members)
+	default:
+		fmt.Fprintf(b, "%#v", v.Interface())
+	}
+}
+
+// ErrNotWritten is wrapped when a policy has something that Policy has no key
+// for.
+var ErrNotWritten = errors.New("the policy cannot be written as a rule file")
+
+// Policy writes a policy that was made in Go, such as an imported one, as a rule
+// file of the given name. The file reads as the same policy, or there is an
+// error.
+func Policy(name, comment string, p permission.Policy) ([]byte, error) {
+	var b bytes.Buffer
+	for line := range strings.SplitSeq(strings.TrimSpace(comment), "\n") {
+		if line != "" {
+			fmt.Fprintf(&b, "# %s\n", line)
+		}
+	}
+	fmt.Fprintf(&b, "version: 1\nname: %s\n", text(name))
+	if p.Mode != "" {
+		fmt.Fprintf(&b, "defaults: {mode: %s}\n", p.Mode)
+	}
+	if len(p.Rules) == 0 {
+		b.WriteString("rules: []\n")
+	} else {
+		b.WriteString("rules:\n")
+	}
+	want := p
+	want.Rules = slices.Clone(p.Rules)
+	for i := range want.Rules {
+		r := &want.Rules[i]
+		if i > 0 {
+			b.WriteString("\n")
+		}
+		if r.Source == "" {
+			r.Source = name // what a reader takes it for
+		}
+		r.Layer = permission.LayerProject
+		writeRule(&b, r, name)
+	}
+	got, err := permission.Parse(permission.File{Name: name, Data: b.Bytes()})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotWritten, err)
+	}
+	if !bytes.Equal(dump(got), dump(want)) {
+		return nil, ErrNotWritten
+	}
+	return b.Bytes(), nil
+}
+
+func writeRule(b *bytes.Buffer, r *permission.Rule, file string) {
+	lead := "  - "
+	key := func(name, value string) {
+		fmt.Fprintf(b, "%s%s: %s\n", lead, name, value)
+		lead = "    "
+	}
+	key("name", text(r.Name))
+	optional := func(name, value string) {
+		if value != "" {
+			key(name, text(value))
+		}
+	}
+	optional("description", r.Description)
+	tools := make([]string, len(r.Tools))
+	for i, t := range r.Tools {
+		tools[i] = text(t)
+	}
+	if len(tools) == 1 {
+		key("tool", tools[0])
+	} else {
+		key("tool", "["+strings.Join(tools, ", ")+"]")
+	}
+	if r.RuleContent != nil {
+		key("rule_content", text(*r.RuleContent))
+	}
+	key("behavior", string(r.Behavior))
+	optional("when", r.When)
+	optional("message", r.Message)
+	if r.Source != file {
+		optional("source", r.Source)
+	}
+	optional("on_error", string(r.OnError))
+	if r.Locked {
+		key("locked", "true")
+	}
+	if len(r.Approvers.Users) > 0 {
+		users := make([]string, len(r.Approvers.Users))
+		for i, u := range r.Approvers.Users {
+			users[i] = text(u)
+		}
+		key("approvers", "{users: ["+strings.Join(users, ", ")+"]}")
+	}
+	if r.Expiry > 0 {
+		key("expiry", r.Expiry.Round(time.Nanosecond).String())
+	}
+}
+
+var (
+	plain = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.]*(?:[/-][A-Za-z0-9_.]+)*$`)
+	words = []string{"true", "false", "yes", "no", "on", "off", "null", "y", "n"}
+)
+
+// text is a text in YAML: as it is where every reader takes it for the same
+// text, else in double quotes as in JSON.
+func text(s string) string {
+	if plain.MatchString(s) && !slices.Contains(words, strings.ToLower(s)) {
+		return s
+	}
+	b, err := strictjson.Marshal(s)
+	if err != nil {
+		return "''" // the result is read again and compared
+	}
+	return string(b)
 }

@@ -1,12 +1,16 @@
 package lint
 
 import (
+	"fmt"
 	"regexp"
 	"regexp/syntax"
 	"slices"
 	"strings"
 
 	celast "cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/operators"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
 
 	"github.com/askance-dev/askance/message"
 )
@@ -199,4 +203,139 @@ func lastName(e celast.Expr) string {
 	default:
 		return ""
 	}
+}
+
+// clock are the least and the greatest number that a part of a time can be.
+var clock = map[string]struct {
+	low, high int64
+	remark    string
+}{
+	"getHours": {0, 23, ""}, "getMinutes": {0, 59, ""}, "getSeconds": {0, 59, ""}, "getMilliseconds": {0, 999, ""},
+	"getDayOfWeek": {0, 6, "Sunday is 0"}, "getDate": {1, 31, ""}, "getDayOfMonth": {0, 30, "getDate() counts from 1"},
+	"getMonth": {0, 11, "January is 0"}, "getDayOfYear": {0, 365, "the first day is 0"},
+}
+
+// checkClock looks for comparisons of a part of a time with a number that it
+// never is.
+func (c *expr) checkClock(part, literal celast.Expr, operator string) {
+	if part.Kind() != celast.CallKind || literal.Kind() != celast.LiteralKind {
+		return
+	}
+	call := part.AsCall()
+	bounds, known := clock[call.FunctionName()]
+	n, whole := literal.AsLiteral().Value().(int64)
+	if !known || !whole || !call.IsMemberFunction() || c.typeOf(call.Target()).Kind() != types.TimestampKind {
+		return
+	}
+	never := false
+	switch operator {
+	case operators.Equals, operators.NotEquals:
+		never = n < bounds.low || n > bounds.high
+	case operators.Greater:
+		never = n >= bounds.high
+	case operators.GreaterEquals:
+		never = n > bounds.high
+	case operators.Less:
+		never = n <= bounds.low
+	case operators.LessEquals:
+		never = n < bounds.low
+	}
+	if never {
+		c.report(NeverEqual, Error, literal, fmt.Sprintf("%s() is a number from %d to %d in every call, never what is asked of %s",
+			call.FunctionName(), bounds.low, bounds.high, c.text(literal)), bounds.remark)
+	}
+}
+
+// checkComparisons looks for comparisons that are false for every call. CEL's
+// checker refuses those of two known types; what is left are fields that may be
+// of several types, and enums.
+func (c *expr) checkComparisons() {
+	c.eachCall(func(e celast.Expr, name string) {
+		call := e.AsCall()
+		switch name {
+		case operators.Equals, operators.NotEquals:
+			a, b := call.Args()[0], call.Args()[1]
+			c.checkEqual(a, b)
+			c.checkEqual(b, a)
+			c.checkClock(a, b, name)
+			c.checkClock(b, a, name)
+		case operators.In:
+			if call.Args()[1].Kind() == celast.ListKind {
+				for _, item := range call.Args()[1].AsList().Elements() {
+					c.checkEqual(call.Args()[0], item)
+					c.checkClock(call.Args()[0], item, operators.Equals)
+				}
+			}
+		default:
+			if turned[name] != "" {
+				c.checkClock(call.Args()[0], call.Args()[1], name)
+				c.checkClock(call.Args()[1], call.Args()[0], "_"+turned[name]+"_")
+			}
+		}
+	})
+}
+
+// checkEqual judges a comparison of a field with a literal.
+func (c *expr) checkEqual(field, literal celast.Expr) {
+	if literal.Kind() != celast.LiteralKind {
+		return
+	}
+	f, ok := c.declaredField(selectedPath(field))
+	if !ok || isCall(field, "orValue") && c.text(field.AsCall().Args()[0]) == c.text(literal) {
+		return // what stands for a missing field need not be one of its values
+	}
+	value := literal.AsLiteral()
+	if len(f.JSONTypes) > 0 && !slices.ContainsFunc(f.JSONTypes, func(t string) bool { return ofType(value, t) }) {
+		c.report(NeverEqual, Error, literal, fmt.Sprintf("%s is %s in every call, never equal to %s", c.text(field), oneOf(f.JSONTypes), c.text(literal)),
+			"compare with a value of its type")
+		return
+	}
+	if len(f.Enum) > 0 && !slices.ContainsFunc(f.Enum, func(v any) bool { return sameValue(value, v) }) {
+		c.report(NeverEqual, Error, literal, fmt.Sprintf("%s is one of %v in every call, never %s", c.text(field), f.Enum, c.text(literal)), "")
+	}
+}
+
+// selectedPath looks through what gives a field another form but not another value.
+func selectedPath(e celast.Expr) celast.Expr {
+	switch {
+	case isCall(e, "dyn") && len(e.AsCall().Args()) == 1:
+		return selectedPath(e.AsCall().Args()[0])
+	case isCall(e, "orValue") && e.AsCall().IsMemberFunction():
+		return e.AsCall().Target()
+	default:
+		return e
+	}
+}
+
+func ofType(v ref.Val, jsonType string) bool {
+	switch v.(type) {
+	case types.String, types.Bytes:
+		return jsonType == "string"
+	case types.Int, types.Uint, types.Double:
+		return jsonType == "integer" || jsonType == "number"
+	case types.Bool:
+		return jsonType == "boolean"
+	case types.Null:
+		return jsonType == "null"
+	default:
+		return true
+	}
+}
+
+func sameValue(v ref.Val, want any) bool {
+	switch w := want.(type) {
+	case string, bool, int64, float64:
+		return v.Equal(types.DefaultTypeAdapter.NativeToValue(w)) == types.True
+	case nil:
+		return v == types.NullValue
+	default:
+		return true
+	}
+}
+
+func oneOf(words []string) string {
+	if len(words) == 1 {
+		return "of type " + words[0]
+	}
+	return fmt.Sprintf("of one of the types %v", words)
 }

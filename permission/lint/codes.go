@@ -1,5 +1,14 @@
 package lint
 
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/askance-dev/askance/permission"
+)
+
 // Code names a kind of finding. A code never changes its meaning.
 type Code string
 
@@ -88,5 +97,118 @@ func aboutRules() []Description {
 			"A failure of it would stay unnoticed.", "Add a test for which it applies, and one for which it does not."},
 		{Drift, "error", "The language or a tool's schema has changed since the tests were last recorded.",
 			"The same text may mean something else now.", "Run `askance policy test --record` and review what changed."},
+	}
+}
+
+// Level says how bad a finding is.
+type Level string
+
+// The levels.
+const (
+	Error   Level = "error"
+	Warning Level = "warning"
+)
+
+// Finding is one thing that lint has to say.
+type Finding struct {
+	Code  Code   `json:"code"`
+	Level Level  `json:"level"`
+	Rule  string `json:"rule,omitzero"`
+	Field string `json:"field,omitzero"` // key of the rule, e.g. when
+	permission.Place
+	Msg  string `json:"msg"`
+	Hint string `json:"hint,omitzero"` // how to fix it
+}
+
+// String gives "file:line:col: level code: rule name: fault (hint)".
+func (f Finding) String() string {
+	s := ""
+	if f.File != "" {
+		s = f.File + ":"
+		if f.Line > 0 {
+			s += fmt.Sprintf("%d:%d:", f.Line, f.Col)
+		}
+		s += " "
+	}
+	s += string(f.Level) + " " + string(f.Code) + ": "
+	if f.Rule != "" {
+		s += "rule " + f.Rule + ": "
+	}
+	s += f.Msg
+	if f.Hint != "" {
+		s += " (" + f.Hint + ")"
+	}
+	return s
+}
+
+// Report is what lint found.
+type Report struct {
+	Findings []Finding `json:"findings"` // by place, each once
+	Errors   int       `json:"errors"`
+	Warnings int       `json:"warnings"`
+	Rules    int       `json:"rules"` // that were looked at
+}
+
+func newReport(found []Finding, rules int) *Report {
+	slices.SortStableFunc(found, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col),
+			cmp.Compare(a.Code, b.Code), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Msg, b.Msg))
+	})
+	r := &Report{Findings: slices.Compact(found), Rules: rules}
+	for _, f := range r.Findings {
+		if f.Level == Error {
+			r.Errors++
+		} else {
+			r.Warnings++
+		}
+	}
+	return r
+}
+
+// Record is the state in which the tests of a policy last passed. It is kept
+// next to the policy, so that a change of the language or of a tool shows.
+type Record struct {
+	// Language names what expressions mean: the functions, their libraries and
+	// the variables.
+	Language string `json:"language"`
+	// Tools are the hashes of the declared tools' schemas, by name; "" for a
+	// tool without one.
+	Tools map[string]string `json:"tools"`
+}
+
+// NewRecord is the present state.
+func NewRecord(tools []permission.Tool) Record {
+	r := Record{Language: permission.LanguageHash(), Tools: map[string]string{}}
+	for _, t := range tools {
+		hash := ""
+		if t.Schema != nil {
+			hash = t.Schema.Hash()
+		}
+		r.Tools[t.Name] = hash
+	}
+	return r
+}
+
+// checkDrift compares the present state with the recorded one.
+func (l *linter) checkDrift() {
+	before := l.opts.Recorded
+	if before == nil {
+		return
+	}
+	report := func(msg string) {
+		l.found = append(l.found, Finding{Code: Drift, Level: Error, Msg: msg, Hint: "run the tests again with --record, and review what changed"})
+	}
+	now := NewRecord(l.opts.Tools)
+	if now.Language != before.Language {
+		report("the language of conditions has changed since the tests were recorded")
+	}
+	for _, name := range slices.Sorted(maps.Keys(before.Tools)) {
+		hash, ok := now.Tools[name]
+		switch {
+		case !ok:
+			report(fmt.Sprintf("tool %s was declared when the tests were recorded, and is not any more", name))
+		case hash != before.Tools[name]:
+			report(fmt.Sprintf("the schema of tool %s has changed since the tests were recorded", name))
+		}
 	}
 }

@@ -224,11 +224,11 @@ func (l *linter) checkMode(r *permission.Rule) {
 	case l.policy.Mode == permission.ModeExplore && isAllow(r):
 		l.add(Unreachable, Warning, r, "behavior", "mode explore consults no allow rules", "change defaults.mode, or remove the rule")
 	case l.policy.Mode == permission.ModeExplore && r.Behavior == message.BehaviorAsk && l.neverReads(r):
-		l.add(Unreachable, Warning, r, "behavior", "mode explore denies all calls of these tools, so that no approval request is asked", "write deny, or change defaults.mode")
+		l.add(Unreachable, Warning, r, "behavior", "mode explore denies all calls of these tools, so that no approval request is opened", "write deny, or change defaults.mode")
 	case l.policy.Mode == permission.ModeBypass && isAllow(r):
 		l.add(Unreachable, Warning, r, "behavior", "mode bypass allows what no rule denies or asks about, so that an allow rule changes nothing", "remove the rule")
 	case l.policy.Mode == permission.ModeDontAsk && r.Behavior == message.BehaviorAsk && len(r.Escalation)+r.Quorum > 0:
-		l.add(Unreachable, Warning, r, "behavior", "mode dont_ask asks no approval requests: the rule denies", "write deny, or change defaults.mode")
+		l.add(Unreachable, Warning, r, "behavior", "mode dont_ask opens no approval request: the rule denies", "write deny, or change defaults.mode")
 	}
 }
 

@@ -103,7 +103,7 @@ func exactCommand(content string) bool {
 	return strings.Contains(content, " ") && !strings.Contains(content, "*")
 }
 
-// gluedStar reports whether a star follows a dead letter of a name.
+// gluedStar reports whether a star follows a letter of a name.
 func gluedStar(content string) bool {
 	for i := 1; i < len(content); i++ {
 		if content[i] == '*' && content[i-1] != ' ' && content[i-1] != '\\' && content[i-1] != '/' && content[i-1] != '*' {

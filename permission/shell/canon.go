@@ -7,9 +7,6 @@ import (
 	"strings"
 )
 
-// This file writes arguments of the same meaning in the same way, of programs
-// that are often denied with them.
-
 // canonicalArguments gives arguments in the form in which they are compared: kill -s KILL
 // is kill -9, docker container rm is docker rm, git push +main is git push -f
 // main.
@@ -258,3 +255,100 @@ var kindNames = map[string]string{
 	"crds": "customresourcedefinition", "netpol": "networkpolicy", "pdb": "poddisruptionbudget", "quota": "resourcequota", "limits": "limitrange",
 	"sc": "storageclass", "ep": "endpoint", "ev": "event", "csr": "certificatesigningrequest", "pc": "priorityclass",
 }
+
+// gitForm writes the sub-commands of git that do the same in the same way.
+func gitForm(args []Word) []Word {
+	for i, a := range args {
+		switch {
+		case a.Text == "push":
+			return hasForce(args, i)
+		case a.Text == "branch":
+			return findDeleted(args)
+		case a.Text == "send-pack" || a.Text == "http-push" || a.Text == "subtree" && holdsWord(args[i+1:], "push") || a.Text == "for-each-repo" && holdsWord(args[i+1:], "push"):
+			return append([]Word{{Text: "push", Fixed: true}}, args[i+1:]...)
+		}
+	}
+	return args
+}
+
+func holdsWord(args []Word, word string) bool {
+	return slices.ContainsFunc(args, func(a Word) bool { return a.Fixed && a.Text == word })
+}
+
+// hasForce writes +main as -f, and refspecs as the branch that is pushed to:
+// HEAD:refs/heads/main is main.
+func hasForce(args []Word, push int) []Word {
+	out := slices.Clone(args)
+	force := false
+	for i := push + 1; i < len(out); i++ {
+		text := out[i].Text
+		if !out[i].Fixed || strings.HasPrefix(text, "-") || strings.Contains(text, "://") {
+			continue
+		}
+		spec, plus := strings.CutPrefix(text, "+")
+		force = force || plus
+		if _, to, ok := strings.Cut(spec, ":"); ok && !strings.Contains(spec, "@") {
+			spec = to
+		}
+		out[i].Text = strings.TrimPrefix(strings.TrimPrefix(spec, "refs/"), "heads/")
+	}
+	if force {
+		out = append(out, Word{Text: "-f", Fixed: true})
+	}
+	return out
+}
+
+func findDeleted(args []Word) []Word {
+	has := func(letter byte, long string) bool {
+		return slices.ContainsFunc(args, func(a Word) bool {
+			return isCluster(a.Text) && strings.IndexByte(a.Text, letter) > 0 || len(a.Text) > 3 && strings.HasPrefix(long, a.Text)
+		})
+	}
+	if has('d', "--delete") && has('f', "--force") {
+		return append(slices.Clip(args), Word{Text: "-D", Fixed: true})
+	}
+	return args
+}
+
+// npmCommand is the command of npm that a word means: npm takes other names, and
+// the beginning of every name that no other one has. "" for none.
+func npmCommand(word string) string {
+	if word == "" {
+		return ""
+	}
+	if full, ok := npmNames[word]; ok {
+		return full
+	}
+	found := ""
+	for name, full := range npmNames {
+		if !strings.HasPrefix(name, word) || full == found {
+			continue
+		}
+		if found != "" {
+			return ""
+		}
+		found = full
+	}
+	return found
+}
+
+// npmNames has every command under all of its names.
+var npmNames = func() map[string]string {
+	names := map[string]string{}
+	for name := range strings.FieldsSeq("access adduser audit bugs cache completion config dedupe deprecate diff dist-tag docs doctor edit exec " +
+		"explain explore find-dupes fund get help help-search hook init install-ci-test install-test link ll login logout ls org outdated owner " +
+		"pack ping pkg prefix profile prune publish query rebuild repo restart root run sbom search set shrinkwrap star stars start stop " +
+		"team test token undeprecate unpublish unstar update version view whoami") {
+		names[name] = name
+	}
+	for full, others := range map[string]string{
+		"install": "install add i in ins inst insta instal isnt isnta isntal isntall", "ci": "ci clean-install ic install-clean isntall-clean",
+		"uninstall": "uninstall unlink remove rm r un", "run": "run-script rum urn", "test": "tst t", "exec": "x", "init": "create innit",
+		"ls": "list", "view": "info show v", "update": "up upgrade udpate", "publish": "publish", "config": "c", "login": "add-user", "rebuild": "rb",
+	} {
+		for name := range strings.FieldsSeq(others) {
+			names[name] = full
+		}
+	}
+	return names
+}()

@@ -9,9 +9,6 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// This file looks for commands in what a program is told: in its options, its
-// variables and its scripts. Many programs hand such texts to a shell.
-
 // readHanded takes a text for one that a program hands to a shell.
 func (x textFinder) readHanded(text string) {
 	x.splitCrudely(text)
@@ -220,4 +217,179 @@ func (p program) usedEntries(args []Word) []program {
 		}
 	}
 	return entries
+}
+
+// gitValues are options before the sub-command that take the next word.
+const gitValues = "-C -c --git-dir --work-tree --namespace --super-prefix --config-env --attr-source"
+
+// readGit looks at what git is told to run: aliases and settings on the
+// command line, and sub-commands such as bisect, whose arguments are commands.
+func (x runFinder) readGit(cmd Command) {
+	args := cmd.Argv[1:]
+	sub := 0
+	for sub < len(args) && args[sub].Fixed && strings.HasPrefix(args[sub].Text, "-") {
+		if isListed(gitValues, args[sub].Text) {
+			sub++
+		}
+		sub++
+	}
+	sub = min(sub, len(args))
+	for i, w := range args[:sub] {
+		switch {
+		case strings.HasPrefix(w.Text, "--config-env"):
+			x.addUnclear(CodeOption, cmd.Offset, "git takes a setting from a variable")
+		case i > 0 && args[i-1].Text == "-c":
+			textFinder(x).readGitSetting(cmd, w, args[min(sub+1, len(args)):])
+		}
+	}
+	if sub == len(args) {
+		return
+	}
+	if _, listed := git.subs[args[sub].Text]; !listed || !args[sub].Fixed {
+		x.guessCommands(args[sub+1:])
+		return
+	}
+	for i, w := range args[sub+1:] {
+		if i > 0 && args[sub].Text == "config" && strings.HasPrefix(strings.ToLower(args[sub+i].Text), "alias.") { // alias.p push
+			x.addFrom(cmd, append(fixedWords([]string{"git"}), fixedWords(strings.Fields(w.Text))...), "alias")
+		}
+		if _, address, ok := strings.Cut(w.Text, "::"); ok { // ext::rm x
+			textFinder(x).readHanded(address)
+		} else if args[sub].Text == "config" && w.Fixed { // core.pager 'rm x'
+			textFinder(x).readHanded(strings.TrimLeft(w.Text, "!"))
+		}
+	}
+}
+
+// readGitSetting looks at the value of git -c; rest are the arguments of the
+// sub-command, which may be an alias.
+func (x textFinder) readGitSetting(cmd Command, w Word, rest []Word) {
+	key, value, _ := strings.Cut(w.Text, "=")
+	key = strings.ToLower(key)
+	switch text, shell := strings.CutPrefix(value, "!"); {
+	case !w.Fixed || strings.HasPrefix(key, "include"):
+		x.addUnclear(CodeOption, cmd.Offset, "git gets settings that are not known")
+	case strings.HasPrefix(key, "alias.") && !shell:
+		argv := []Word{{Text: "git", Fixed: true}}
+		for f := range strings.FieldsSeq(value) {
+			argv = append(argv, Word{Text: f, Fixed: true})
+		}
+		runFinder(x).addFrom(cmd, append(argv, rest...), "alias")
+	default:
+		x.readHanded(text)
+	}
+}
+
+// checkGlued looks at texts for shells that stand in the same word as the letter of
+// their option: script -qc'rm x'.
+func (x runFinder) checkGlued(cmd Command, name string) {
+	letter, ok := takesText[name]
+	if !ok {
+		return
+	}
+	for _, w := range cmd.Argv[1:] {
+		if i := strings.Index(w.Text, letter); isCluster(w.Text) && i > 0 && i+1 < len(w.Text) {
+			textFinder(x).readHanded(w.Text[i+1:])
+		}
+	}
+}
+
+// checkRenamed looks at programs that get another name, and at settings that name one:
+// cp /bin/rm x, go env -w CC=rm.
+func (x runFinder) checkRenamed(cmd Command, name string) {
+	for _, w := range cmd.Argv[1:] {
+		switch {
+		case copies[name] && strings.Contains(w.Text, "bin/"), name == "cat" && len(cmd.Redirects) > 0 && strings.Contains(w.Text, "bin/"):
+			x.line.crude = append(x.line.crude, []Word{w})
+		case copies[name] || name == "cat" && len(cmd.Redirects) > 0:
+			fileFinder(x).addLocated([]Word{w})
+		case name == "go" && strings.Contains(w.Text, "=") && cmd.Argv[1].Text == "env":
+			textFinder(x).checkSetting(w, cmd.Offset)
+		}
+	}
+}
+
+// checkCode adds a reason where a program runs an unknown text that it reads.
+func (x runFinder) checkCode(cmd Command, name string) {
+	if cmd.piped && readsCode(name, cmd.Argv[1:]) {
+		x.addUnclear(CodeExpansion, cmd.Offset, name+" runs what it reads")
+	}
+}
+
+// codeRuns finds what starts programs in code: in that of interpreters which read
+// something at the same time, that may be what is started.
+var codeRuns = regexp.MustCompile("system|exec|popen|Popen|spawn|subprocess|child_process|getline|eval|`|\\|")
+
+// isDevice says whether a path may stand for what a program reads: /dev/stdin.
+func isDevice(path string) bool {
+	return strings.HasPrefix(path, "/dev/") || strings.HasPrefix(path, "/proc/")
+}
+
+// itsInput says whether an argument stands for what a program reads.
+func itsInput(arg string) bool { return arg == "-" || isDevice(arg) }
+
+func readsCode(name string, args []Word) bool {
+	files := 0
+	for _, a := range args {
+		switch {
+		case a.Fixed && leadsToShell(a.Text):
+			return true
+		case a.Fixed && itsInput(a.Text):
+			if interpreters[name] && !readsData[name] && files == 0 { // python3 - arg
+				return true
+			}
+		case !a.Fixed || !strings.HasPrefix(a.Text, "-"):
+			files++
+		}
+	}
+	switch {
+	case schedules[name], readsCommands[name]:
+		return true
+	case name == "ssh":
+		return files <= 1
+	case name == "sudo" || name == "doas":
+		return shortOption(args, "si") || holdsWord(args, "--shell") || holdsWord(args, "--login")
+	case startsShell[name]:
+		return !shortOption(args, "c")
+	case readsData[name] || name == "sed" || name == "gsed":
+		return scriptFromInput(args)
+	}
+	return interpreters[name] && files == 0
+}
+
+// leadsToShell says whether a word names a shell that gets what the program
+// reads: ssh host sh, docker exec -i c 'bash -s', socat - EXEC:sh.
+func leadsToShell(word string) bool {
+	word = word[strings.LastIndexAny(word, ":=")+1:]
+	word, _, _ = strings.Cut(strings.TrimLeft(word, " "), " ")
+	return shells[programName(word)] || word == "su" || word == "eval"
+}
+
+// shortOption says whether a cluster of short options has one of the letters.
+func shortOption(args []Word, letters string) bool {
+	for _, a := range args {
+		if isCluster(a.Text) && strings.ContainsAny(a.Text, letters) {
+			return true
+		}
+	}
+	return false
+}
+
+// readsData are interpreters whose program always stands in an argument.
+var readsData = setOf("awk gawk mawk nawk")
+
+// scriptFromInput says whether awk or sed reads its script: sed -f -.
+func scriptFromInput(args []Word) bool {
+	for i, a := range args {
+		_, value, given := strings.Cut(a.Text, "=")
+		switch {
+		case strings.HasPrefix(a.Text, "--f") && given && itsInput(value):
+			return true
+		case (strings.HasPrefix(a.Text, "--f") || isCluster(a.Text) && strings.HasSuffix(a.Text, "f")) && i+1 < len(args) && itsInput(args[i+1].Text):
+			return true
+		case isCluster(a.Text) && (strings.HasSuffix(a.Text, "f-") || strings.Contains(a.Text, "f/dev/") || strings.Contains(a.Text, "f/proc/")):
+			return true
+		}
+	}
+	return false
 }

@@ -1,8 +1,11 @@
 package shell
 
 import (
+	"fmt"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"mvdan.cc/sh/v3/syntax"
 )
@@ -165,3 +168,112 @@ func sameCommands(cmds []Command, plain []plainCommand) bool {
 }
 
 func sameArgv(a, b Command) bool { return slices.Equal(a.Argv, b.Argv) }
+
+// Code names why no allow rule covers a line or one of its commands.
+type Code string
+
+// The codes. What is found in the text of the line comes first, what is found
+// against rules last.
+const (
+	CodeHidden      Code = "hidden_character"  // a person cannot see what runs: denied
+	CodeTooLong     Code = "too_long"          // over MaxBytes
+	CodeTooMany     Code = "too_many_commands" // over MaxCommands
+	CodeEmpty       Code = "no_command"        // nothing runs
+	CodeSyntax      Code = "syntax"            // does not parse
+	CodeShells      Code = "shells_differ"     // bash and sh read it differently, or a reader is not sure
+	CodeBackground  Code = "background"        // &, coproc
+	CodeNegation    Code = "negation"          // ! command
+	CodeControl     Code = "control_flow"      // if, for, case, subshells, groups, [[ ]], (( )), |&
+	CodeFunction    Code = "function"          // a definition hides the program of that name
+	CodeRedirect    Code = "redirect"          // to or from anything but /dev/null and other descriptors
+	CodeAssignment  Code = "assignment"        // NAME=value
+	CodeDeclaration Code = "declaration"       // export, alias, set, eval and others that change the shell
+	CodeSubst       Code = "substitution"      // $( ), backquotes, <( ), >( )
+	CodeExpansion   Code = "expansion"         // $NAME, ${ }, $(( )), ~
+	CodeGlob        Code = "glob"              // *, ?, [ ] that do not begin with ./ or /
+	CodeBraces      Code = "braces"            // {a,b}
+	CodeQuoting     Code = "quoting"           // $'...' and $"..."
+	CodeFolder      Code = "changes_folder"    // cd together with git or another program that the folder configures
+	CodeNoRule      Code = "no_rule"           // no rule names the command
+	CodeOption      Code = "option"            // a rule names the command, but does not cover what its arguments do
+	CodeNoTable     Code = "unknown_program"   // a rule names the command, but what its options do is not known
+)
+
+// Reason is one reason with its place in the text.
+type Reason struct {
+	Code   Code
+	Offset int    // in bytes; of the command or of the very part
+	Detail string // in words, may quote the text
+}
+
+// String gives the detail with the code.
+func (r Reason) String() string {
+	if r.Detail == "" {
+		return string(r.Code)
+	}
+	return fmt.Sprintf("%s (%s)", r.Detail, r.Code)
+}
+
+// Hidden is a character that hides from a person who reads a command what
+// runs. A line that has one is denied, not asked about: no person could
+// answer the approval request.
+type Hidden struct {
+	Offset int    // in bytes
+	Char   rune   // utf8.RuneError where the text is not UTF-8
+	What   string // the kind of character, in words
+}
+
+// String names the character and its place.
+func (h *Hidden) String() string {
+	if h.Char == utf8.RuneError {
+		return fmt.Sprintf("%s at byte %d", h.What, h.Offset)
+	}
+	return fmt.Sprintf("%s U+%04X at byte %d", h.What, h.Char, h.Offset)
+}
+
+// findHidden returns the first character that a person cannot see, nil if
+// there is none.
+func findHidden(text string) *Hidden {
+	for i := 0; i < len(text); {
+		if c := text[i]; c >= ' ' && c < 0x7f || c == '\n' || c == '\t' {
+			i++
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(text[i:])
+		if r == utf8.RuneError && size == 1 {
+			return &Hidden{Offset: i, Char: utf8.RuneError, What: "invalid UTF-8"}
+		}
+		if what := hiddenKind(r); what != "" {
+			return &Hidden{Offset: i, Char: r, What: what}
+		}
+		i += size
+	}
+	return nil
+}
+
+func hiddenKind(r rune) string {
+	switch {
+	case r == '\n' || r == '\t':
+		return ""
+	case unicode.Is(unicode.Cc, r):
+		return "control character"
+	case unicode.Is(unicode.Cf, r):
+		return "format character"
+	case r == 0x2028 || r == 0x2029:
+		return "line separator"
+	case emojiStyle(r):
+		return "" // part of common emoji; oddRune lets no allow rule cover it
+	case unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r), unicode.Is(unicode.Variation_Selector, r):
+		return "invisible character"
+	}
+	return ""
+}
+
+// emojiStyle are the variation selectors that choose between text and emoji.
+func emojiStyle(r rune) bool { return r >= 0xFE00 && r <= 0xFE0F }
+
+// oddRune says whether a character, outside quotes, may look like something
+// else: like a blank, or like nothing. Such lines are asked about.
+func oddRune(r rune) bool {
+	return r >= utf8.RuneSelf && (emojiStyle(r) || !unicode.IsPrint(r))
+}

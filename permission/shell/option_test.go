@@ -314,6 +314,7 @@ awk '{print $1}' x
 awk -F: '{print $1, $NF}' x
 awk -v n=1 'NR==n {print}' x
 curl -sSfL https://h.test/x
+dig +noall +noquestion +answer example.com
 curl -s --max-time 5 -H 'Accept: text/plain' https://h.test
 wget -q https://h.test/x
 uniq -c x

@@ -167,7 +167,7 @@ var (
 	// startsShell are programs that run a shell if they are told nothing else.
 	startsShell = setOf("su runuser newgrp sg login chroot unshare nsenter fakeroot script nix-shell machinectl systemd-run toolbox distrobox " +
 		"sudo doas sshpass mosh autossh busybox toybox")
-	// takesText have the dead letter of the option whose value, in the same word or not,
+	// takesText have the letter of the option whose value, in the same word or not,
 	// is a text for a shell.
 	takesText = map[string]string{"env": "S", "script": "c", "su": "c", "runuser": "c", "sg": "c", "flock": "c", "vagrant": "c", "fly": "C"}
 	// copies are programs after which a program may have another name.

@@ -215,7 +215,7 @@ func (c *Command) setsFile(assign string, files map[string]bool) bool {
 }
 
 // namesFile says whether an argument names one of the files: as it is, behind = or
-// behind a dead letter, or as the module of a program.
+// behind a letter, or as the module of a program.
 func (w Word) namesFile(files map[string]bool) bool {
 	if !w.Fixed || w.Text == "" {
 		return false

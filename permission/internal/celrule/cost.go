@@ -1,12 +1,15 @@
 package celrule
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 
 	"cel.dev/cel-go/cel"
 	celast "cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/cost"
 	"cel.dev/cel-go/common/operators"
+
 	"github.com/askance-dev/askance/permission/internal/schema"
 )
 
@@ -152,4 +155,103 @@ func literalLen(e celast.Expr) (uint64, bool) {
 		return uint64(len(s)), true
 	}
 	return 1, true
+}
+
+// dearHint says what makes an expression dear: fields that may be long by their
+// schema, or lists and maps that it does not describe.
+func costHint(ast *cel.Ast, args *schema.Type) string {
+	var long, open []string
+	celast.PreOrderVisit(ast.NativeRep().Expr(), celast.NewExprVisitor(func(e celast.Expr) {
+		path := argsPath(e)
+		if args == nil || len(path) == 0 {
+			return
+		}
+		t, name := args.At(path), "args."+strings.Join(path, ".")
+		switch {
+		case t == nil:
+		case t.MaxLen > typicalSize:
+			long = append(long, fmt.Sprintf("%s may have %d of them by its %s", name, t.MaxLen, t.SizeKeyword()))
+		case t.MaxLen < 0 && (t.Kind == schema.KindList || t.Kind == schema.KindMap):
+			open = append(open, name+" has no "+t.SizeKeyword())
+		}
+	}))
+	found := append(long, open...)
+	if len(found) == 0 {
+		return "avoid loops within loops, and functions within them; or declare maxItems, maxLength and maxProperties in the tool's schema"
+	}
+	slices.Sort(found)
+	return "work grows with characters and elements: " + strings.Join(slices.Compact(found), ", ") + "; declare less in the tool's schema, or do less with it"
+}
+
+// argsPath are the names of a selection that begins at args, plain or optional.
+func argsPath(e celast.Expr) []string {
+	switch e.Kind() {
+	case celast.SelectKind:
+		s := e.AsSelect()
+		if s.Operand().Kind() == celast.IdentKind && s.Operand().AsIdent() == "args" {
+			return []string{s.FieldName()}
+		}
+		if below := argsPath(s.Operand()); below != nil {
+			return append(below, s.FieldName())
+		}
+	case celast.CallKind:
+		call := e.AsCall()
+		if call.FunctionName() != "_?._" || len(call.Args()) != 2 || call.Args()[1].Kind() != celast.LiteralKind {
+			return nil
+		}
+		name, ok := call.Args()[1].AsLiteral().Value().(string)
+		if !ok {
+			return nil
+		}
+		if on := call.Args()[0]; on.Kind() == celast.IdentKind && on.AsIdent() == "args" {
+			return []string{name}
+		}
+		if below := argsPath(call.Args()[0]); below != nil {
+			return append(below, name)
+		}
+	default:
+	}
+	return nil
+}
+
+// textCosts say what the functions that make texts of texts cost. cel-go charges
+// one unit, as much as for a comparison, for each byte of the result; a byte that
+// is copied takes no longer than one that is read. By its own models a condition
+// that puts fifty addresses into lower case would cost more than a rule may.
+// The sizes of the results are those of its models.
+func textCosts() []cost.OverloadModel {
+	text := cost.Target()
+	list := cost.ElemTotal(cost.Target())
+	replaced := cost.Mul(cost.Sum(text, cost.Const(1)), cost.Sum(cost.Arg(1), cost.Const(1)))
+	scan := cost.StringScan(cost.Length(cost.Target()))
+	search := cost.StringScan(cost.Mul(cost.AtLeastOneQuantity(cost.Length(cost.Target())), cost.AtLeastOneQuantity(cost.Length(cost.Arg(0)))))
+	elements := cost.Length(cost.Target())
+	var models []cost.OverloadModel
+	for _, f := range []struct {
+		overload string
+		read     cost.QuantityExpr
+		size     cost.QuantityExpr
+	}{
+		{"string_lower_ascii", scan, text},
+		{"string_upper_ascii", scan, text},
+		{"string_reverse", scan, text},
+		{"string_trim", scan, cost.AtMost(text)},
+		{"string_substring_int", scan, cost.AtMost(cost.Sub(text, cost.IntArg(0, 0)))},
+		{"string_replace_string_string", search, cost.AtMost(replaced)},
+		{"string_replace_string_string_int", search, cost.AtMost(replaced)},
+		{"list_join", elements, cost.AtMost(list)},
+		{"list_join_string", elements, cost.AtMost(cost.Sum(list, cost.Mul(elements, cost.Arg(0))))},
+	} {
+		models = append(models, cost.MemberOverload(f.overload,
+			cost.EvalCost(cost.Sum(cost.Const(cost.CallCost), f.read, cost.StringScan(cost.Length(cost.Result())))),
+			cost.ResultSize(f.size)))
+	}
+	for _, id := range []string{"string_split_string", "string_split_string_int"} {
+		models = append(models, cost.MemberOverload(id,
+			cost.EvalCost(cost.AllocList(scan, cost.StringScan(cost.Length(cost.Result())))),
+			cost.ResultSize(cost.Min(
+				cost.List(cost.AtMost(cost.Sum(text, cost.Const(1))), cost.AtMost(text)),
+				cost.Sum(cost.Scale(text, 2), cost.Const(2))))))
+	}
+	return models
 }

@@ -53,8 +53,8 @@ func TestGuardsAreFound(t *testing.T) {
 		p, problems := Compile(env, c.when, cel.BoolType, nil, usual)
 		if problems != nil {
 			t.Errorf("%s: %+v", c.when, problems)
-		} else if len(p.Guards) != c.want {
-			t.Errorf("%s has %d guards, want %d", c.when, len(p.Guards), c.want)
+		} else if len(p.guards) != c.want {
+			t.Errorf("%s has %d guards, want %d", c.when, len(p.guards), c.want)
 		}
 	}
 }

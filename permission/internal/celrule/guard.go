@@ -1,6 +1,7 @@
 package celrule
 
 import (
+	"math"
 	"slices"
 	"strings"
 
@@ -8,6 +9,8 @@ import (
 	celast "cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/operators"
 	"cel.dev/cel-go/common/types"
+
+	"github.com/askance-dev/askance/permission/internal/display"
 	"github.com/askance-dev/askance/permission/internal/schema"
 )
 
@@ -18,12 +21,12 @@ import (
 // over for the price of a comparison. A guard never says that a rule matches;
 // that, and every case that is not plain, is left to CEL.
 type guard struct {
-	Path  []string // variable and fields
-	Op    string   // an operator or the name of a method, field on the left
-	Text  string
-	Num   int64
+	path  []string // variable and fields
+	op    string   // an operator or the name of a method, field on the left
+	text  string
+	num   int64
 	truth bool
-	Kind  schema.Kind // of the constant: kindString, kindInt, kindBool, or kindList
+	kind  schema.Kind // of the constant: kindString, kindInt, kindBool, or kindList
 	texts []string    // of a list
 }
 
@@ -66,7 +69,7 @@ func guardOf(e celast.Expr) (guard, bool) {
 		}
 		right = left
 	}
-	g := guard{Path: path, Op: op}
+	g := guard{path: path, op: op}
 	ok = g.takeConstant(right) && g.isSupported() // before g is copied out
 	return g, ok
 }
@@ -84,17 +87,17 @@ func (g *guard) takeConstant(e celast.Expr) bool {
 	case celast.LiteralKind:
 		switch v := e.AsLiteral().(type) {
 		case types.String:
-			g.Kind, g.Text = schema.KindString, string(v)
+			g.kind, g.text = schema.KindString, string(v)
 		case types.Int:
-			g.Kind, g.Num = schema.KindInt, int64(v)
+			g.kind, g.num = schema.KindInt, int64(v)
 		case types.Bool:
-			g.Kind, g.truth = schema.KindBool, bool(v)
+			g.kind, g.truth = schema.KindBool, bool(v)
 		default:
 			return false
 		}
 		return true
 	case celast.ListKind:
-		g.Kind = schema.KindList
+		g.kind = schema.KindList
 		for _, item := range e.AsList().Elements() {
 			if item.Kind() != celast.LiteralKind {
 				return false
@@ -112,15 +115,15 @@ func (g *guard) takeConstant(e celast.Expr) bool {
 }
 
 func (g *guard) isSupported() bool {
-	switch g.Op {
+	switch g.op {
 	case operators.Equals, operators.NotEquals:
-		return g.Kind != schema.KindList
+		return g.kind != schema.KindList
 	case operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals:
-		return g.Kind == schema.KindInt || g.Kind == schema.KindString
+		return g.kind == schema.KindInt || g.kind == schema.KindString
 	case "startsWith", "endsWith", "contains":
-		return g.Kind == schema.KindString
+		return g.kind == schema.KindString
 	case operators.In:
-		return g.Kind == schema.KindList
+		return g.kind == schema.KindList
 	default:
 		return false
 	}
@@ -151,12 +154,11 @@ func fieldPath(e celast.Expr) ([]string, bool) {
 
 // Excludes reports whether a guard makes the condition false for certain. A
 // value of another type than the constant's is left to CEL, unless the two
-// cannot be equal: so every rule that an index passes over is excluded, and costs
-// nothing either way.
+// cannot be equal.
 func (p *Program) Excludes(vars Fields) bool {
-	for i := range p.Guards {
-		g := &p.Guards[i]
-		if v, ok := vars.Field(g.Path); ok && g.isFalse(v) {
+	for i := range p.guards {
+		g := &p.guards[i]
+		if v, ok := vars.Field(g.path); ok && g.isFalse(v) {
 			return true
 		}
 	}
@@ -166,36 +168,36 @@ func (p *Program) Excludes(vars Fields) bool {
 func (g *guard) isFalse(v any) bool {
 	switch v := v.(type) {
 	case string:
-		switch g.Kind {
+		switch g.kind {
 		case schema.KindString:
 			return !g.holdsText(v)
 		case schema.KindList:
 			return !slices.Contains(g.texts, v)
 		default:
-			return g.Op == operators.Equals // a text equals no constant of another type
+			return g.op == operators.Equals // a text equals no constant of another type
 		}
 	case int64:
-		if g.Kind == schema.KindString {
-			return g.Op == operators.Equals
+		if g.kind == schema.KindString {
+			return g.op == operators.Equals
 		}
-		return g.Kind == schema.KindInt && !compareValues(g.Op, v, g.Num)
+		return g.kind == schema.KindInt && !compareValues(g.op, v, g.num)
 	case bool:
-		return g.Kind == schema.KindBool && (v == g.truth) != (g.Op == operators.Equals)
+		return g.kind == schema.KindBool && (v == g.truth) != (g.op == operators.Equals)
 	default:
 		return false
 	}
 }
 
 func (g *guard) holdsText(v string) bool {
-	switch g.Op {
+	switch g.op {
 	case "startsWith":
-		return strings.HasPrefix(v, g.Text)
+		return strings.HasPrefix(v, g.text)
 	case "endsWith":
-		return strings.HasSuffix(v, g.Text)
+		return strings.HasSuffix(v, g.text)
 	case "contains":
-		return strings.Contains(v, g.Text)
+		return strings.Contains(v, g.text)
 	default:
-		return compareValues(g.Op, v, g.Text)
+		return compareValues(g.op, v, g.text)
 	}
 }
 
@@ -216,4 +218,116 @@ func compareValues[T int64 | string](op string, a, b T) bool {
 	default:
 		return true // not known: CEL is asked
 	}
+}
+
+// Conjuncts are the parts of a condition that must all be true, in the order in
+// which they are evaluated.
+func Conjuncts(e celast.Expr) []celast.Expr {
+	if e.Kind() != celast.CallKind || e.AsCall().FunctionName() != operators.LogicalAnd {
+		return []celast.Expr{e}
+	}
+	var out []celast.Expr
+	for _, arg := range e.AsCall().Args() {
+		out = append(out, Conjuncts(arg)...)
+	}
+	return out
+}
+
+// IsOrdering reports whether a part compares two values by their order.
+func IsOrdering(e celast.Expr) bool {
+	if e.Kind() != celast.CallKind {
+		return false
+	}
+	switch e.AsCall().FunctionName() {
+	case operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals:
+		return true
+	}
+	return false
+}
+
+// TextOf is the source text of a part of an expression, on one line.
+func TextOf(ast *cel.Ast, e celast.Expr) string {
+	text, err := cel.ExprToString(e, ast.NativeRep().SourceInfo())
+	if err != nil {
+		return "the condition" // no more than the text is lost
+	}
+	return display.Visible(display.Shorten(display.OneLine(text), display.MaxReasonExpr))
+}
+
+// StartOf is where a part of an expression begins in its text, line and column
+// from 1. The place that cel-go keeps of a node is that of its operator.
+func StartOf(ast *cel.Ast, e celast.Expr) (line, col int) {
+	info := ast.NativeRep().SourceInfo()
+	first := int32(math.MaxInt32)
+	celast.PreOrderVisit(e, celast.NewExprVisitor(func(sub celast.Expr) {
+		if r, ok := info.GetOffsetRange(sub.ID()); ok && r.Start < first {
+			first = r.Start
+		}
+	}))
+	if first == math.MaxInt32 {
+		return 1, 1
+	}
+	at := info.GetLocationByOffset(first)
+	return at.Line(), at.Column() + 1
+}
+
+// Operands are the variables that a part of an expression looks at: whole
+// paths, such as args.customer.id, but nothing that a macro declares.
+func Operands(e celast.Expr) []celast.Expr {
+	var out []celast.Expr
+	var walk func(e celast.Expr, local map[string]bool)
+	walk = func(e celast.Expr, local map[string]bool) {
+		if root, ok := pathRoot(e); ok {
+			if !local[root] {
+				out = append(out, e)
+			}
+			return
+		}
+		switch e.Kind() {
+		case celast.SelectKind:
+			walk(e.AsSelect().Operand(), local)
+		case celast.CallKind:
+			call := e.AsCall()
+			if call.IsMemberFunction() {
+				walk(call.Target(), local)
+			}
+			for _, arg := range call.Args() {
+				walk(arg, local)
+			}
+		case celast.ListKind:
+			for _, item := range e.AsList().Elements() {
+				walk(item, local)
+			}
+		case celast.MapKind:
+			for _, entry := range e.AsMap().Entries() {
+				walk(entry.AsMapEntry().Key(), local)
+				walk(entry.AsMapEntry().Value(), local)
+			}
+		case celast.ComprehensionKind:
+			// Inside the loop values differ from turn to turn.
+			walk(e.AsComprehension().IterRange(), local)
+		default: // literals have no operands, and rules make no messages
+		}
+	}
+	walk(e, map[string]bool{})
+	return out
+}
+
+// pathRoot is the variable that a path of fields, keys and indexes starts at.
+func pathRoot(e celast.Expr) (string, bool) {
+	switch e.Kind() {
+	case celast.IdentKind:
+		return e.AsIdent(), true
+	case celast.SelectKind:
+		return pathRoot(e.AsSelect().Operand())
+	case celast.CallKind:
+		call := e.AsCall()
+		switch call.FunctionName() {
+		case operators.Index, operators.OptIndex, operators.OptSelect:
+			if len(call.Args()) == 2 && call.Args()[1].Kind() == celast.LiteralKind {
+				return pathRoot(call.Args()[0])
+			}
+		}
+	}
+	return "", false
 }

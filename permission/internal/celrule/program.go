@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +15,8 @@ import (
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/interpreter"
+
+	"github.com/askance-dev/askance/permission/internal/hint"
 	"github.com/askance-dev/askance/permission/internal/schema"
 )
 
@@ -79,7 +82,7 @@ type Program struct {
 	// measured at run time. 0: not proved, the run-time limits hold.
 	bound uint64
 	// guards are looked at before a condition is evaluated.
-	Guards []guard
+	guards []guard
 	// expr is what it was compiled from, and traced the same as it keeps the value
 	// of every part: for Explain.
 	Expr   expression
@@ -134,7 +137,7 @@ func Compile(env *cel.Env, text string, want *cel.Type, args *schema.Type, limit
 	}
 	p.Expr = expression{Env: env, Text: text, args: args}
 	if want == cel.BoolType {
-		p.Guards = guardsOf(ast)
+		p.guards = guardsOf(ast)
 	}
 	return p, nil
 }
@@ -328,4 +331,75 @@ func (p *Program) Traceable(limits Bounds) (*cel.Ast, *Program, error) {
 		p.traced.prg, p.traced.err = newProgram(p.Expr.Env, ast, p.Expr.args, limits, cel.EvalOptions(cel.OptTrackState), cel.CostTracking(nil))
 	})
 	return p.traced.ast, p.traced.prg, p.traced.err
+}
+
+// exprScope is what an expression can name, for hints.
+type exprScope struct {
+	env  *cel.Env
+	args *schema.Type
+}
+
+// Functions implements hint.Scope.
+func (s exprScope) Functions() []string { return sortedKeys(s.env.Functions()) }
+
+// Variables implements hint.Scope.
+func (s exprScope) Variables() []string {
+	var out []string
+	for _, v := range s.env.Variables() {
+		out = append(out, v.Name())
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Fields implements hint.Scope.
+func (s exprScope) Fields(path string) ([]string, bool) {
+	structs := map[string]string{"caller": CallerType, "ctx": ContextType, "tool": ToolType, "cmd": CommandType, "tool.annotations": annotationsType}
+	if typ, ok := structs[path]; ok {
+		return sortedKeys(fixedTypes[typ]), true
+	}
+	if steps := strings.Split(path, "."); steps[0] == "args" && s.args != nil {
+		if t := s.args.At(steps[1:]); t != nil && t.Kind == schema.KindStruct {
+			return sortedKeys(t.Fields), true
+		}
+	}
+	return fieldNames(s.args), false
+}
+
+// explainFault gives the kind of a fault and its hint. col counts from 0, in
+// characters.
+func (s exprScope) explainFault(msg, text string, line, col int) (FaultKind, string) {
+	x := hint.Expression{Message: msg, Scope: s}
+	if lines := strings.Split(text, "\n"); line >= 1 && line <= len(lines) {
+		runes := []rune(lines[line-1])
+		col = max(0, min(col, len(runes)))
+		x.Before, x.Rest = string(runes[:col]), string(runes[col:])
+		for line--; len(runes) == 0 && line > 0 && x.Before == ""; line-- { // the end, after empty lines
+			x.Before = lines[line-1]
+		}
+	}
+	unknownName, found := x.Explain()
+	if unknownName {
+		return KindName, found
+	}
+	return kindExpression, found
+}
+
+var expectedTokens = regexp.MustCompile(` expecting \{.*\}$`)
+
+// readableMessage is a message of the compiler without what only its grammar knows.
+func readableMessage(msg string) string {
+	msg = strings.ReplaceAll(strings.ReplaceAll(msg, " (in container '')", ""), "\n", "")
+	msg = strings.ReplaceAll(msg, "mismatched input '<EOF>'", "the expression ends too early")
+	msg = strings.ReplaceAll(msg, "'<EOF>'", "the end")
+	return expectedTokens.ReplaceAllString(strings.ReplaceAll(msg, " expecting <EOF>", ""), "")
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	out := make([]string, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
 }

@@ -122,3 +122,140 @@ const (
 	JoinTexts  = `join texts with +: "'Order ' + args.order"`
 	SideBySide = "two values follow each other: join conditions with && or ||"
 )
+
+// operators are words of other languages in the place of an operator.
+const operators words = `
+write && for and <- and
+write || for or <- or
+write ! for not: !(…) <- not
+write == to compare <- is eq
+write != to compare <- ne
+write > to compare <- gt
+write < to compare <- lt
+write args.x.startsWith("…"), or .contains("…") <- like
+call the function: args.x.contains("…") <- contains
+call the function: args.x.matches("^…$") <- matches
+call the function: args.x.startsWith("…") <- startswith
+call the function: args.x.endsWith("…") <- endswith
+write args.x >= 1 && args.x <= 9 <- between
+write condition ? a : b <- if then else
+a schema gives the types; write type(args.x) == int where there is none <- typeof
+`
+
+// functions are names of other languages for functions.
+const functions words = `
+size <- length len count
+lowerAscii <- lower toLower toLowerCase lowercase
+upperAscii <- upper toUpper toUpperCase uppercase
+contains <- includes
+startsWith <- hasPrefix
+endsWith <- hasSuffix
+exists <- any some
+all <- every
+matches <- regex match test re_match
+trim <- strip
+has <- exist defined
+string <- str
+ctx.now, the time of the call <- now today
+ctx.now.getHours() <- hour
+ctx.now.getDayOfWeek() <- dayOfWeek weekday
+math.greatest <- max
+math.least <- min
+math.abs <- abs
+math.round <- round
+math.floor <- floor
+math.ceil <- ceil
+math.sqrt <- sqrt
+math.sign <- sign
+math.trunc <- trunc
+`
+
+// variables are names of other languages for variables.
+const variables words = `
+args <- input params parameters arguments arg request
+caller.roles <- role groups
+caller.user <- requester username principal
+ctx.now <- time
+ctx.now.getHours() <- hour
+ctx.now.getDayOfWeek() <- weekday
+tool.name <- tool_name
+args.command <- command
+true <- True
+false <- False
+null <- None nil undefined
+`
+
+// methods are functions that cannot follow a value.
+var methods = []line{
+	{`^has$`, "write has(args.x)"},
+	{`^(all|exists|exists_one|map|filter)$`, "name the element first: LIST.$1(x, x == …)"},
+	{`^(get|getOrDefault)$`, "write args.?x.orValue(…) for a field that may be missing"},
+}
+
+// syntax has the text before the fault, the text after it and the message of the
+// parser, with ¦ and ¦¦ between them.
+var syntax = []line{
+	{`¦=>`, "write >= to compare; LIST.exists(x, x == …) looks for an element"},
+	{`<¦>`, "write != to compare"},
+	{`¦=?~`, `write args.x.matches("^…$")`},
+	{`¦= | =¦`, "write == to compare"},
+	{`¦&( |¦)`, "write && for and"},
+	{`¦\|( |¦)`, "write || for or"},
+	{`\?\?.*¦.*¦¦|\?¦\?`, "write args.?x.orValue(…) for a field that may be missing"},
+	{`\w\?\.\w[^¦]*¦`, "write the question mark after the point: args.?x.orValue(…)"},
+	{`¦;`, "join conditions with && or ||; write nothing at the end"},
+	{`¦#`, "a comment in an expression begins with //"},
+	{`¦@`, "put a text in quotes"},
+	{`¦[“”„‟‘’‚«»]`, `quotes are " or '`},
+	{`¦\$\.`, "the arguments are args.x"},
+	{`\d¦_`, "numbers have no _ in them"},
+	{`\bin\s*(\([^)¦]*¦,|\{[^}:¦]*¦[,}])`, `a list is written in [ ]: args.x in ["a", "b"]`},
+	{`\d\.?¦\.`, "write args.x >= 1 && args.x <= 9"},
+	{`\d¦(,\d| ?[A-Za-z€$£%]+\b)|\d%¦`, "a number has digits only: 1000"},
+	{"¦`", `write names without quotes, and texts in " or '`},
+	{`¦[^¦]*\\.*¦¦.*token recognition`, `write \\ for a backslash in a text, or r"…" for a text that keeps it`},
+	{`¦[rRbB]?["'].*¦¦.*token recognition`, `a text is not closed; YAML takes " #" for the beginning of a comment unless the whole is in quotes, or in a block after |`},
+	{`¦(\{\{|\$\{)|\{¦`, JoinTexts},
+	{`\?[^¦]*¦.*¦¦.*expecting ':'`, "write condition ? a : b"},
+	{`¦¦.*(mismatched|extraneous) input '(\w|"|'')`, SideBySide},
+}
+
+// overloads has a function and the types that it was given: "(int, string)", or
+// "string.(int)" for a function of a value.
+var overloads = []line{
+	{`optional_type\(`, "an optional value: say what it is if it is missing, with .orValue(…)"},
+	{`^_[!=]=_ .*null`, "it is never null; has(args.x) says whether the field is there"},
+	{`^_\[_\] .*askance\.Args`, "write a field after a point: args.x, or args.?x.orValue(…)"},
+	{`^@in .*askance\.Args`, "write has(args.x)"},
+	{`askance\.Args`, "name a field: args.x"},
+	{`^_[!=]=_ .*askance\.Tool`, "write tool.name"},
+	{`^_[+-]_ \(timestamp, `, `a span of time is duration("24h")`},
+	{`^\S+ timestamp\.`, "a time has getHours(), getDayOfWeek(), getDate() and similar functions"},
+	{`timestamp.*string|string.*timestamp`, `write a time as timestamp(args.x), or timestamp("2026-01-01T00:00:00Z")`},
+	{`timestamp.*int|int.*timestamp`, "write ctx.now.getHours() for the hour"},
+	{`timestamp`, ""},
+	{`^@in \(.*, string\)$`, `write a list, args.x in ["a", "b"], or args.x.contains("a")`},
+	{`^_\[_\] \(string, int\)`, "a character of a text is .charAt(0)"},
+	{`^(contains|_[!=]=_) .*list\(string\)`, `write "x" in LIST, or !("x" in LIST)`},
+	{`^url\.hostIn `, `the hosts are a list: ["example.com"]`},
+	{`^(contains|startsWith|endsWith|lowerAscii|upperAscii|trim|split) \(`, "write it after the value: args.x.$1(…)"},
+	{`^(contains|startsWith|endsWith|lowerAscii|upperAscii|trim|split) .*(\(string, |\(list\()`, `one text at a time: ["a", "b"].exists(p, args.x.$1(p))`},
+	{`^(contains|startsWith|endsWith|lowerAscii|upperAscii|trim|split) `, "it is for texts"},
+	{`^_\+_ .*string`, "make a text of it with string(…)"},
+	{`^[_@!-]\S* .*(int.*double|double.*int)`, "make both of one type with double(…), and write 5.0 for 5"},
+	{`^[_@!-]\S* .*(bool.*string|string.*bool)`, "write true and false without quotes"},
+	{`\(bool, (int|double)\)`, "write two comparisons: 1 < args.x && args.x < 9"},
+	{`^[_@!-]\S* .*(int.*string|string.*int)`, "compare a number with a number, without quotes, and a text with a text"},
+}
+
+// messages mean one thing wherever they come.
+var messages = []line{
+	{`expected type 'bool'`, "each side of && and || is a condition: write the comparison out"},
+	{`invalid timestamp argument`, `write for example timestamp("2026-01-01T00:00:00Z")`},
+	{`invalid duration argument`, `write for example duration("24h"); the units are h, m, s and ms`},
+	{`invalid argument to has\(\)`, "has takes one field: has(args.x)"},
+	{`argument must be a simple name`, "name the element first: LIST.exists(x, x == …)"},
+	{`'askance.Args' cannot be range`, "args is no list: name its fields, as args.x"},
+	{`invalid int literal`, "whole numbers have at most 64 bits"},
+	{`reserved identifier`, "the word has no meaning here; put a text in quotes"},
+}

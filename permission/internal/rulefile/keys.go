@@ -1,6 +1,12 @@
 package rulefile
 
 import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
 	"time"
 
 	"github.com/askance-dev/askance/message"
@@ -107,7 +113,7 @@ type executorDoc struct {
 }
 
 type auditDoc struct {
-	Level string `key:"level" words:"standard,full" doc:"standard keeps the event records; full the explanation of the decision as well, in the fact that records it, without what is redacted."`
+	Level string `key:"level" words:"standard,full" doc:"standard keeps the event records; full the explanation of the decision as well, in the event record of the decision, without what is redacted."`
 }
 
 // Test is one entry of tests.
@@ -168,3 +174,182 @@ type expectDoc struct {
 	Redact   []string         `key:"redact" doc:"Paths that are hidden."`
 	Errors   *bool            `key:"errors" doc:"Whether something could not be evaluated."`
 }
+
+// Key describes one key of rule files, for references.
+type Key struct {
+	// Path leads to it from the top, as "rules[].approvers.users".
+	Path     string
+	Type     string // text, true or false, number, duration, list of text, …
+	Words    []string
+	Required bool
+	Doc      string
+}
+
+// Keys lists the keys of rule files, in the order in which they are usually
+// written.
+func Keys() []Key { return structKeys(reflect.TypeFor[File](), "") }
+
+// keyPaths are the paths of all keys of rule files.
+func keyPaths() []string {
+	keys := Keys()
+	out := make([]string, len(keys))
+	for i := range keys {
+		out[i] = keys[i].Path
+	}
+	return out
+}
+
+func structKeys(t reflect.Type, prefix string) []Key {
+	var out []Key
+	for _, k := range keysOf(t) {
+		field := t.Field(k.index).Type
+		key := Key{Path: prefix + k.name, Type: keyType(field), Words: slices.Clone(k.words), Required: k.need != "", Doc: k.doc}
+		if t == reflect.TypeFor[Rule]() && (k.name == "name" || k.name == "behavior" || k.name == "tool") {
+			key.Required = true // the absence of these is reported when the rule is compiled
+		}
+		out = append(out, key)
+		elem, path := field, key.Path+"."
+		for elem.Kind() == reflect.Pointer || elem.Kind() == reflect.Slice {
+			if elem.Kind() == reflect.Slice {
+				path = key.Path + "[]."
+			}
+			elem = elem.Elem()
+		}
+		if elem.Kind() == reflect.Struct && editorTypes[elem] == nil {
+			out = append(out, structKeys(elem, path)...)
+		}
+	}
+	return out
+}
+
+// keyType is the type of a key in words.
+func keyType(t reflect.Type) string {
+	if t.Kind() == reflect.Pointer {
+		return keyType(t.Elem())
+	}
+	switch t {
+	case reflect.TypeFor[version]():
+		return "1"
+	case reflect.TypeFor[terms]():
+		return "names with CEL expressions"
+	case reflect.TypeFor[instant]():
+		return "time"
+	case reflect.TypeFor[jsonObject]():
+		return "JSON object"
+	case durationType:
+		return "duration"
+	}
+	switch t.Kind() {
+	case reflect.Slice:
+		if elem := keyType(t.Elem()); elem == "text" {
+			return "text, or list of text"
+		}
+		return "list"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int:
+		return "number"
+	case reflect.Struct:
+		return "keys"
+	default:
+		return "text"
+	}
+}
+
+// EditorSchema is the JSON Schema of rule files (draft 7), with which editors
+// complete and check them while they are written. It is made from the types
+// that rule files are read into. It accepts every file that Parse accepts, and
+// some more: it does not know tools, nor what one key means for another.
+func EditorSchema() []byte {
+	s := structSchema(reflect.TypeFor[File]())
+	s["$schema"] = "http://json-schema.org/draft-07/schema#"
+	s["title"] = "askance rule file"
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(s); err != nil {
+		return nil // it has nothing but texts and numbers
+	}
+	return out.Bytes()
+}
+
+// editorTypes are the keys whose types read themselves.
+var editorTypes = map[reflect.Type]map[string]any{
+	reflect.TypeFor[version]():    {"enum": []int{1}},
+	reflect.TypeFor[terms]():      {"type": "object", "additionalProperties": map[string]any{"type": "string"}, "propertyNames": map[string]any{"pattern": TermName.String()}},
+	reflect.TypeFor[instant]():    {"type": "string", "format": "date-time"},
+	reflect.TypeFor[jsonObject](): {"type": "object"},
+	durationType:                  {"type": "string", "pattern": `^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))*$`},
+}
+
+func structSchema(t reflect.Type) map[string]any {
+	properties, required := map[string]any{}, []string{}
+	for _, k := range keysOf(t) {
+		p := keySchema(t.Field(k.index).Type, k)
+		p["description"] = k.doc
+		properties[k.name] = p
+		if k.need != "" {
+			required = append(required, k.name)
+		}
+	}
+	s := map[string]any{"type": "object", "additionalProperties": false, "properties": properties}
+	if t == reflect.TypeFor[Rule]() {
+		// Their absence is reported where rules made in Go are checked, too.
+		required = append(required, "name", "behavior")
+		s["oneOf"] = []any{map[string]any{"required": []string{"tool"}}, map[string]any{"required": []string{"tool_name"}}}
+	}
+	if len(required) > 0 {
+		s["required"] = required
+	}
+	return s
+}
+
+func keySchema(t reflect.Type, k keyTags) map[string]any {
+	if t.Kind() == reflect.Pointer {
+		s := keySchema(t.Elem(), k)
+		if k.null != "" {
+			s["type"] = []string{"string", "null"}
+		}
+		return s
+	}
+	if s, ok := editorTypes[t]; ok {
+		return maps.Clone(s)
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return textSchema(k)
+	case reflect.Bool:
+		return map[string]any{"type": "boolean"}
+	case reflect.Int:
+		return map[string]any{"type": "integer", "minimum": k.min, "maximum": maxInteger}
+	case reflect.Struct:
+		return structSchema(t)
+	default:
+		return listSchema(t.Elem())
+	}
+}
+
+func textSchema(k keyTags) map[string]any {
+	s := map[string]any{"type": "string"}
+	if len(k.words) > 0 {
+		s["enum"] = slices.Clone(k.words)
+	}
+	if k.filled {
+		s["pattern"] = `\S`
+	}
+	return s
+}
+
+// listSchema is that of a list. A list of texts may be a single text.
+func listSchema(elem reflect.Type) map[string]any {
+	items := keySchema(elem, keyTags{})
+	list := map[string]any{"type": "array", "items": items}
+	if elem.Kind() != reflect.String {
+		return list
+	}
+	return map[string]any{"anyOf": []any{items, list}}
+}
+
+// TermName is the form of the names of terms.
+var TermName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -32,7 +33,7 @@ type Schema struct {
 	ready checkers
 	Root  *Type
 	Hash  string
-	plain *plainSchema   // nil: the schema is not plain
+	plain bool           // Root has all that the schema demands
 	paths map[*Type]bool // nodes that are paths of files
 }
 
@@ -43,9 +44,9 @@ func Compile(raw []byte) (*Schema, error) {
 		return nil, err
 	}
 	sum := sha256.Sum256(raw)
-	s := &Schema{Raw: bytes.Clone(raw), Root: rootType(compiled), Hash: "sha256:" + hex.EncodeToString(sum[:])}
+	s := &Schema{Raw: bytes.Clone(raw), Hash: "sha256:" + hex.EncodeToString(sum[:])}
+	s.Root, s.plain = rootType(compiled) // before the checker makes every node count
 	s.paths = pathNodes(s.Root, s.Raw)
-	s.plain = plainOf(compiled) // before the checker makes every node count
 	s.ready.put(newChecker(compiled))
 	return s, nil
 }
@@ -121,6 +122,11 @@ func (s *Schema) Decode(raw []byte, limits ...strictjson.Option) (map[string]any
 	if s == nil {
 		return in, nil
 	}
+	if s.plain {
+		if _, ok := s.Root.fit(in); ok {
+			return in, nil
+		}
+	}
 	if err := s.check(in); err != nil {
 		return nil, violationsOf(err)
 	}
@@ -133,9 +139,6 @@ func (s *Schema) Decode(raw []byte, limits ...strictjson.Option) (map[string]any
 // check lays the schema on a decoded input. A panic of the library, or a schema
 // that takes too long, refuses the input.
 func (s *Schema) check(in any) (err error) {
-	if s.plain != nil && s.plain.accepts(in) {
-		return nil
-	}
 	c := s.ready.get()
 	if c == nil {
 		compiled, err := compileSchema(s.Raw)
@@ -242,4 +245,99 @@ func collectViolations(u *jsonschema.OutputUnit, into *[]Violation) {
 	for i := range u.Errors {
 		collectViolations(&u.Errors[i], into)
 	}
+}
+
+// PathTexts are the texts of an input at the places that the schema calls paths,
+// sorted, each once. An input that does not fit the schema has none.
+func (s *Schema) PathTexts(input []byte, limits ...strictjson.Option) []string {
+	if s == nil || len(s.paths) == 0 {
+		return nil
+	}
+	in, err := s.Decode(input, limits...)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	s.collectPaths(s.Root, in, &out)
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func (s *Schema) collectPaths(t *Type, v any, out *[]string) {
+	if t == nil {
+		return
+	}
+	switch v := v.(type) {
+	case string:
+		if s.paths[t] {
+			*out = append(*out, v)
+		}
+	case []any:
+		for _, item := range v {
+			s.collectPaths(t.Elem, item, out)
+		}
+	case map[string]any:
+		for name, item := range v {
+			if sub := t.Fields[name]; sub != nil {
+				s.collectPaths(sub, item, out)
+			} else {
+				s.collectPaths(t.Elem, item, out)
+			}
+		}
+	}
+}
+
+// pathFormat is the format of a text that is the path of a file.
+const pathFormat = "path"
+
+// pathNodes finds the nodes that the schema's text calls paths.
+func pathNodes(root *Type, raw []byte) map[*Type]bool {
+	doc, err := strictjson.Object(raw, strictjson.MaxBytes(MaxBytes))
+	if err != nil {
+		return nil // it has been compiled: this cannot be
+	}
+	found, seen := map[*Type]bool{}, map[*Type]bool{}
+	var walk func(*Type)
+	walk = func(t *Type) {
+		if t == nil || seen[t] {
+			return
+		}
+		seen[t] = true
+		if node, ok := NodeAt(doc, t.Location).(map[string]any); ok && t.Kind == KindString && node["format"] == pathFormat {
+			found[t] = true
+		}
+		walk(t.Elem)
+		for _, f := range t.Fields {
+			walk(f)
+		}
+	}
+	walk(root)
+	return found
+}
+
+// NodeAt is what a location of the compiled schema points at in its document.
+func NodeAt(doc any, location string) any {
+	_, pointer, ok := strings.Cut(location, "#")
+	if !ok {
+		return nil
+	}
+	for part := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
+		if part == "" {
+			continue
+		}
+		part = strings.NewReplacer("~1", "/", "~0", "~").Replace(part)
+		switch v := doc.(type) {
+		case map[string]any:
+			doc = v[part]
+		case []any:
+			i, err := strconv.Atoi(part)
+			if err != nil || i < 0 || i >= len(v) {
+				return nil
+			}
+			doc = v[i]
+		default:
+			return nil
+		}
+	}
+	return doc
 }

@@ -2,12 +2,13 @@ package schema
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
-	"github.com/askance-dev/askance/message/redact"
-
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/askance-dev/askance/message/redact"
 )
 
 // Kind is how rules see a value that the schema describes.
@@ -31,17 +32,23 @@ type Type struct {
 	Kind     Kind
 	Name     string           // CEL type name of a struct
 	Fields   map[string]*Type // of a struct
-	members  []argMember      // the fields in the order of their names
+	members  []member         // the fields in the order of their names
 	Required []string         // members of a struct that every input has
 	Location string           // of the schema it was made from
 	Elem     *Type            // of a list, and of the undeclared members of a map
 	MaxLen   int              // characters of a string, elements of a list, members of a map; -1: not limited
 	Usual    int              // size at which the cost of a rule is judged at load; 0: not known
 	converts bool             // some number below may need converting
+
+	// For fit alone.
+	minLen int
+	enum   []string // nil: none
+	closed bool     // no undeclared members
+	kinds  uint     // of a value that may be of several kinds: a bit for each; 0: any
 }
 
-// argMember is one of the fields of a struct.
-type argMember struct {
+// member is one of the fields of a struct.
+type member struct {
 	name string
 	is   *Type
 }
@@ -50,37 +57,65 @@ type argMember struct {
 const RootName = "askance.Args"
 
 // rootType reduces a schema of tool input. Input is always an object, so the
-// root is one even where the schema does not say so.
-func rootType(s *jsonschema.Schema) *Type {
-	b := typeBuilder{seen: map[*jsonschema.Schema]*Type{}, MemberNames: map[string]bool{}}
-	t := b.build(s, RootName)
+// root is one even where the schema does not say so. plain says that the type
+// has all that the schema demands.
+func rootType(s *jsonschema.Schema) (t *Type, plain bool) {
+	b := typeBuilder{seen: map[*jsonschema.Schema]*Type{}, names: map[string]bool{}}
+	t = b.build(s, RootName)
 	if t.Kind != KindStruct && t.Kind != KindMap {
-		t = b.object(&Type{MaxLen: -1}, followReference(s), RootName)
+		t = b.object(&Type{MaxLen: -1}, b.followReference(s), RootName)
 	}
-	return t
+	return t, !b.odd
 }
 
 // typeBuilder remembers the nodes it has made, so that recursion ends, and the
 // names it has given: "a.b" may be one member or two.
 type typeBuilder struct {
-	seen        map[*jsonschema.Schema]*Type
-	MemberNames map[string]bool
+	seen  map[*jsonschema.Schema]*Type
+	names map[string]bool
+	odd   bool // some schema demands more than its type has
 }
 
 // followReference follows plain references. A reference with a type next to it is used
 // unchanged: both must hold, and the type is enough for us.
-func followReference(s *jsonschema.Schema) *jsonschema.Schema {
+func (b *typeBuilder) followReference(s *jsonschema.Schema) *jsonschema.Schema {
 	for range 32 {
-		if s == nil || s.Ref == nil || s.Types != nil {
+		if s == nil {
+			return nil
+		}
+		b.odd = b.odd || !hasOnly(s, plainKeys) || s.Ref != nil && !hasOnly(s, annotationFields)
+		if s.Ref == nil || s.Types != nil {
 			return s
 		}
 		s = s.Ref
 	}
+	b.odd = true
 	return nil
 }
 
+// annotationFields are the fields of the library's schema that demand nothing,
+// and the reference; plainKeys those that a Type can have as well. Any other
+// field that is set, also one of a future version, makes a schema odd.
+var (
+	annotationFields = []string{"DraftVersion", "Location", "ID", "Anchor", "Title", "Description", "Default",
+		"Comment", "ReadOnly", "WriteOnly", "Examples", "Deprecated", "Ref"}
+	plainKeys = append([]string{"Types", "Properties", "Required", "AdditionalProperties", "Items", "Items2020",
+		"MinLength", "MaxLength", "MinItems", "MaxItems", "Enum"}, annotationFields...)
+)
+
+func hasOnly(s *jsonschema.Schema, fields []string) bool {
+	for f, v := range reflect.ValueOf(s).Elem().Fields() {
+		if f.IsExported() && !v.IsZero() && !slices.Contains(fields, f.Name) {
+			return false
+		}
+	}
+	return true
+}
+
+var kindNames = map[string]Kind{"string": KindString, "integer": KindInt, "number": KindDouble, "boolean": KindBool, "array": KindList, "object": KindMap, "null": kindDyn}
+
 func (b *typeBuilder) build(s *jsonschema.Schema, name string) *Type {
-	s = followReference(s)
+	s = b.followReference(s)
 	if s == nil {
 		return &Type{MaxLen: -1}
 	}
@@ -90,11 +125,14 @@ func (b *typeBuilder) build(s *jsonschema.Schema, name string) *Type {
 	t := &Type{MaxLen: -1, Location: s.Location}
 	b.seen[s] = t
 	if s.Types == nil {
+		b.odd = b.odd || !hasOnly(s, annotationFields)
 		return t
 	}
+	b.odd = b.odd || s.Enum != nil && s.Types.String() != "[string]"
 	switch types := s.Types.ToStrings(); strings.Join(types, ",") {
 	case "string":
-		t.Kind, t.MaxLen = KindString, orUnlimited(s.MaxLength)
+		t.Kind, t.minLen, t.MaxLen = KindString, valueOr(s.MinLength, 0), valueOr(s.MaxLength, -1)
+		t.enum = textsOf(s.Enum)
 	case "integer":
 		t.Kind, t.converts = KindInt, true
 	case "number", "number,integer":
@@ -105,15 +143,36 @@ func (b *typeBuilder) build(s *jsonschema.Schema, name string) *Type {
 		b.list(t, s, name)
 	case "object":
 		b.object(t, s, name)
+	default:
+		b.odd = b.odd || !hasOnly(s, append([]string{"Types"}, annotationFields...))
+		for _, word := range types {
+			t.kinds |= 1 << kindNames[word]
+		}
 	}
 	return t
 }
 
+// textsOf are the texts among the values of an enum; nil if there is none.
+func textsOf(e *jsonschema.Enum) []string {
+	if e == nil {
+		return nil
+	}
+	out := []string{}
+	for _, v := range e.Values {
+		if text, ok := v.(string); ok {
+			out = append(out, text)
+		}
+	}
+	return out
+}
+
 func (b *typeBuilder) list(t *Type, s *jsonschema.Schema, name string) {
-	t.Kind, t.MaxLen, t.converts = KindList, orUnlimited(s.MaxItems), true
+	t.Kind, t.minLen, t.MaxLen, t.converts = KindList, valueOr(s.MinItems, 0), valueOr(s.MaxItems, -1), true
 	elem := s.Items2020
 	if single, ok := s.Items.(*jsonschema.Schema); ok {
 		elem = single
+	} else {
+		b.odd = b.odd || s.Items != nil
 	}
 	if len(s.PrefixItems) > 0 {
 		elem = nil // a tuple: its members differ
@@ -123,26 +182,28 @@ func (b *typeBuilder) list(t *Type, s *jsonschema.Schema, name string) {
 
 func (b *typeBuilder) object(t *Type, s *jsonschema.Schema, name string) *Type {
 	t.converts = true
-	if s == nil || len(s.Properties) == 0 {
-		t.Kind = KindMap
-		if s != nil {
-			t.MaxLen = orUnlimited(s.MaxProperties)
-			t.Elem = b.build(additionalSchema(s), name+".value")
-		} else {
-			t.Elem = &Type{MaxLen: -1}
-		}
+	if s == nil {
+		t.Kind, t.Elem = KindMap, &Type{MaxLen: -1}
 		return t
 	}
-	for b.MemberNames[name] {
+	additional := additionalSchema(s)
+	t.closed = s.AdditionalProperties == false
+	if len(s.Properties) == 0 {
+		b.odd = b.odd || s.Required != nil
+		t.Kind, t.MaxLen, t.Elem = KindMap, valueOr(s.MaxProperties, -1), b.build(additional, name+".value")
+		return t
+	}
+	b.odd = b.odd || additional != nil
+	for b.names[name] {
 		name += "_"
 	}
-	b.MemberNames[name] = true
+	b.names[name] = true
 	t.Kind, t.Name, t.Fields = KindStruct, name, make(map[string]*Type, len(s.Properties))
 	t.Required = s.Required
 	for _, field := range slices.Sorted(maps.Keys(s.Properties)) {
 		sub := b.build(s.Properties[field], name+"."+field)
 		t.Fields[field] = sub
-		t.members = append(t.members, argMember{field, sub})
+		t.members = append(t.members, member{field, sub})
 	}
 	return t
 }
@@ -157,9 +218,9 @@ func additionalSchema(s *jsonschema.Schema) *jsonschema.Schema {
 	return sub
 }
 
-func orUnlimited(n *int) int {
+func valueOr(n *int, other int) int {
 	if n == nil || *n < 0 {
-		return -1
+		return other
 	}
 	return *n
 }

@@ -87,28 +87,33 @@ func drawValue(t *rapid.T, depth int) any {
 	}
 }
 
-// What the plain form of a schema accepts, the library accepts too.
-func TestPlainSchemaAgreesWithTheLibrary(t *testing.T) {
+// What fit accepts the library accepts too, and convert changes nothing in it.
+func TestFitAgreesWithTheLibrary(t *testing.T) {
 	plain, accepted := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
-		text := drawSchema(t, 2)
+		text := `{"type": "object", "properties": {"v": ` + drawSchema(t, 2) + `}}`
 		compiled, err := compileSchema([]byte(text))
 		if err != nil {
 			t.Fatal(text, err)
 		}
-		p := plainOf(compiled)
-		if p == nil {
+		root, ok := rootType(compiled)
+		if !ok {
 			return
 		}
 		plain++
 		for range 20 {
-			v := drawValue(t, 3)
-			if !p.accepts(v) {
+			v := map[string]any{"v": drawValue(t, 3)}
+			before := fmt.Sprint(v)
+			if _, ok := root.fit(v); !ok {
 				continue
 			}
 			accepted++
 			if err := compiled.Validate(v); err != nil {
-				t.Fatalf("%s accepts %v in its plain form, the library says %v", text, v, err)
+				t.Fatalf("fit accepts %s for %s, the library says %v", before, text, err)
+			}
+			fitted := fmt.Sprintf("%#v", v)
+			if _, err := root.convert(v); err != nil || fmt.Sprintf("%#v", v) != fitted {
+				t.Fatalf("fit makes %s of %s for %s, convert %#v (%v)", fitted, before, text, v, err)
 			}
 		}
 	})
@@ -117,7 +122,7 @@ func TestPlainSchemaAgreesWithTheLibrary(t *testing.T) {
 	}
 }
 
-func TestPlainSchemas(t *testing.T) {
+func TestFit(t *testing.T) {
 	for _, c := range []struct {
 		schema, input string
 		plain, ok     bool
@@ -133,20 +138,25 @@ func TestPlainSchemas(t *testing.T) {
 		{`{"patternProperties": {"^x": false}}`, `{}`, false, false},
 		{`{"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"a": {"format": "date"}}}`, `{"a": "x"}`, false, false},
 		{`{"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"a": {"items": [{"type": "string"}]}}}`, `{"a": [1]}`, false, false},
-		{`{"properties": {"a": {"type": "integer"}}}`, `{"a": 1.0}`, true, false}, // an integer, says the library
-		{`{"properties": {"a": {"minItems": 2}}}`, `{"a": [1]}`, true, false},
-		{`{"properties": {"a": {"minItems": 2}}}`, `{"a": [1, 2]}`, true, true},
-		{`{"properties": {"a": {"maxItems": 1}}}`, `{"a": [1, 2]}`, true, false},
-		{`{"properties": {"a": {"maxItems": 1}}}`, `{"a": [1]}`, true, true},
-		{`{"properties": {"a": {"minLength": 2}}}`, `{"a": "é"}`, true, false},
-		{`{"properties": {"a": {"minLength": 2}}}`, `{"a": "éa"}`, true, true},
-		{`{"properties": {"a": {"maxLength": 2}}}`, `{"a": "éaa"}`, true, false},
-		{`{"properties": {"a": {"maxLength": 2}}}`, `{"a": "éé"}`, true, true},
-		{`{"properties": {"a": {"enum": ["x"]}}}`, `{"a": "y"}`, true, false},
-		{`{"properties": {"a": {"enum": ["x", 1]}}}`, `{"a": 1}`, true, false}, // allowed, says the library
-		{`{"properties": {"a": {"items": {"type": "string"}}}}`, `{"a": ["x", 1]}`, true, false},
-		{`{"properties": {"a": {"type": "integer"}}, "additionalProperties": {"type": "string"}}`, `{"a": 1, "b": 1}`, true, false},
-		{`{"properties": {"a": {"type": "integer"}}, "additionalProperties": {"type": "string"}}`, `{"a": 1, "b": "x"}`, true, true},
+		{`{"type": "object", "properties": {"a": {"type": "integer"}}}`, `{"a": 1.0}`, true, false}, // an integer, says the library
+		{`{"type": "object", "properties": {"a": {"type": "array", "minItems": 2}}}`, `{"a": [1]}`, true, false},
+		{`{"type": "object", "properties": {"a": {"type": "array", "minItems": 2}}}`, `{"a": [1, 2]}`, true, true},
+		{`{"type": "object", "properties": {"a": {"type": "array", "maxItems": 1}}}`, `{"a": [1, 2]}`, true, false},
+		{`{"type": "object", "properties": {"a": {"type": "array", "maxItems": 1}}}`, `{"a": [1]}`, true, true},
+		{`{"type": "object", "properties": {"a": {"type": "string", "minLength": 2}}}`, `{"a": "é"}`, true, false},
+		{`{"type": "object", "properties": {"a": {"type": "string", "minLength": 2}}}`, `{"a": "éa"}`, true, true},
+		{`{"type": "object", "properties": {"a": {"type": "string", "maxLength": 2}}}`, `{"a": "éaa"}`, true, false},
+		{`{"type": "object", "properties": {"a": {"type": "string", "maxLength": 2}}}`, `{"a": "éé"}`, true, true},
+		{`{"type": "object", "properties": {"a": {"type": "string", "enum": ["x"]}}}`, `{"a": "y"}`, true, false},
+		{`{"type": "object", "properties": {"a": {"type": "string", "enum": ["x", 1]}}}`, `{"a": 1}`, true, false}, // allowed, says the library
+		{`{"type": "object", "properties": {"a": {"type": "array", "items": {"type": "string"}}}}`, `{"a": ["x", 1]}`, true, false},
+		{`{"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": {"type": "string"}}`, `{"a": 1, "b": "x"}`, false, false},
+		{`{"type": "object", "additionalProperties": {"type": "string"}}`, `{"b": 1}`, true, false},
+		{`{"type": "object", "additionalProperties": {"type": "string"}}`, `{"b": "x"}`, true, true},
+		{`{"type": "object", "additionalProperties": false}`, `{"b": "x"}`, true, false},
+		{`{"type": "object", "properties": {"a": {"type": "string"}}}`, `{"A": "x"}`, true, false}, // a twin
+		{`{"type": "object", "properties": {"a": {"type": ["string", "null"]}}}`, `{"a": null}`, true, true},
+		{`{"type": "object", "properties": {"a": {"type": ["string", "null"]}}}`, `{"a": 1}`, true, false},
 	} {
 		compiled, err := compileSchema([]byte(c.schema))
 		if err != nil {
@@ -157,9 +167,11 @@ func TestPlainSchemas(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := plainOf(compiled)
-		if (p != nil) != c.plain || (p != nil && p.accepts(in) != c.ok) {
-			t.Errorf("%s: plain %v, accepts %s %v", c.schema, p != nil, c.input, p != nil && p.accepts(in))
+		root, plain := rootType(compiled)
+		if plain != c.plain {
+			t.Errorf("%s: plain %v, want %v", c.schema, plain, c.plain)
+		} else if _, ok := root.fit(in); plain && ok != c.ok {
+			t.Errorf("%s: fits %s %v, want %v", c.schema, c.input, ok, c.ok)
 		}
 	}
 }

@@ -1,0 +1,341 @@
+package permission
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/ast"
+	celast "cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/types"
+
+	"github.com/askance-dev/askance/permission/internal/celrule"
+	"github.com/askance-dev/askance/permission/internal/display"
+	"github.com/askance-dev/askance/permission/internal/rulefile"
+	"github.com/askance-dev/askance/permission/internal/schema"
+)
+
+// Expression is a condition or a message as the compiler sees it, for programs
+// that judge policies: linters, editors, the tests of a policy.
+type Expression struct {
+	Rule  *Rule
+	Field string // "when" or "message"
+	Tool  string // one of the rule's tools, or AnyTool
+	// Declared is the tool's declaration; nil if there is none.
+	Declared *Tool
+	Env      *cel.Env
+	AST      *cel.Ast // checked
+	// Terms are the terms of the policy's vocabulary, checked, by their names;
+	// not to be changed.
+	Terms map[string]*cel.Ast
+}
+
+// Place is where the given place of the expression's text, from 1, stands in
+// the rule's file.
+func (x *Expression) Place(line, col int) Place {
+	p := Place{File: x.Rule.at.FileName()}
+	p.Line, p.Col = x.Rule.at.Inside(x.Field, line, col)
+	return p
+}
+
+// Inspect compiles the conditions and messages of a policy, once for each tool
+// that their rule is about. What does not compile is left out: Compile says why.
+func Inspect(policy Policy, opts Options) []*Expression {
+	c := newCompiler(opts, nil)
+	c.declareTerms(policy.Vocabulary)
+	terms := c.checkedTerms()
+	var out []*Expression
+	for i := range policy.Rules {
+		r := &policy.Rules[i]
+		for _, name := range c.toolsOf(r) {
+			var tool *Tool
+			if tr := c.bundle.byTool[name]; tr != nil && name != AnyTool {
+				tool = tr.tool
+			}
+			for _, f := range []struct {
+				field, text string
+				want        *cel.Type
+			}{{"when", r.When, types.BoolType}, {"message", r.Message, types.StringType}} {
+				if x := c.inspectText(f.text, f.want, tool); x != nil {
+					x.Rule, x.Field, x.Tool, x.Declared, x.Terms = r, f.field, name, tool, terms
+					out = append(out, x)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// checkedTerms are the terms that compile.
+func (c *compiler) checkedTerms() map[string]*cel.Ast {
+	out := map[string]*cel.Ast{}
+	for i := range c.terms {
+		e := c.bundle.terms[c.terms[i].Name].Expr
+		if ast, issues := e.Env.Compile(e.Text); issues.Err() == nil {
+			out[c.terms[i].Name] = ast
+		}
+	}
+	return out
+}
+
+func (c *compiler) inspectText(text string, want *cel.Type, tool *Tool) *Expression {
+	if text == "" {
+		return nil
+	}
+	env, err := c.envOf(tool)
+	if err != nil {
+		return nil
+	}
+	ast, issues := env.Compile(text)
+	if issues.Err() != nil || !ast.OutputType().IsExactType(want) {
+		return nil
+	}
+	return &Expression{Env: env, AST: ast}
+}
+
+// Conjuncts are the parts of the expression that && joins, in the order of
+// evaluation, as source text on one line.
+func (x *Expression) Conjuncts() []string {
+	var out []string
+	for _, part := range celrule.Conjuncts(x.AST.NativeRep().Expr()) {
+		out = append(out, celrule.TextOf(x.AST, part))
+	}
+	return out
+}
+
+// StartOf is where a part of an expression begins in its text, line and column
+// from 1. The place that cel-go keeps of a node is that of its operator.
+func StartOf(ast *cel.Ast, e celast.Expr) (line, col int) { return celrule.StartOf(ast, e) }
+
+// parallelFrom is the number of expressions from which on they are compiled by
+// several goroutines. Compiling them is most of the time of loading a policy.
+const parallelFrom = 64
+
+// exprKey is all on which the outcome of compiling an expression depends within
+// one policy. Rules that say the same share a program.
+type exprKey struct {
+	env  *cel.Env
+	text string
+	want *cel.Type
+}
+
+type compiledExpr struct {
+	program *celrule.Program
+	faults  []celrule.Fault
+}
+
+// exprJob is an expression to compile.
+type exprJob struct {
+	exprKey
+	args *schema.Type
+	done compiledExpr
+	ok   bool
+}
+
+// precompile compiles the expressions of many rules on all processors. Those
+// that it leaves out are compiled one by one when their rule is added.
+func (c *compiler) precompile(rules []Rule) {
+	var jobs []*exprJob
+	seen := map[exprKey]bool{}
+	for i := range rules {
+		r := &rules[i]
+		for _, name := range r.Tools {
+			var tool *Tool
+			if tr := c.bundle.byTool[name]; tr != nil {
+				tool = tr.tool
+			}
+			env, err := c.envOf(tool)
+			if err != nil {
+				continue // reported when the rule is added
+			}
+			for _, key := range []exprKey{{env, r.When, cel.BoolType}, {env, r.Message, cel.StringType}} {
+				if key.text == "" || seen[key] {
+					continue
+				}
+				seen[key] = true
+				jobs = append(jobs, &exprJob{exprKey: key, args: argsOf(tool)})
+			}
+		}
+	}
+	if len(jobs) < parallelFrom {
+		return
+	}
+	c.compileAll(jobs)
+}
+
+func (c *compiler) compileAll(jobs []*exprJob) {
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(jobs)) {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; int(i) < len(jobs); i = next.Add(1) - 1 {
+				j := jobs[i]
+				var err error
+				j.done, err = callSafely(func() (compiledExpr, error) {
+					p, faults := celrule.Compile(j.env, j.text, j.want, j.args, c.bundle.limits.expressions(false))
+					return compiledExpr{p, faults}, nil
+				})
+				j.ok = err == nil
+			}
+		})
+	}
+	wg.Wait()
+	c.compiled = make(map[exprKey]compiledExpr, len(jobs))
+	for _, j := range jobs {
+		if j.ok {
+			c.compiled[j.exprKey] = j.done
+		}
+	}
+}
+
+func argsOf(t *Tool) *schema.Type {
+	return schemaOf(t).root()
+}
+
+// Terms are variables whose values are worked out when a rule first asks for
+// them, at most once in a decision. An error in one is an error in the rule.
+
+// maxTerms bounds the vocabulary of a bundle.
+const maxTerms = 500
+
+// variableNames are the variables of conditions; cmd for shell tools alone.
+var variableNames = []string{"tool", "args", "caller", "ctx", "cmd"}
+
+// declareTerms compiles the vocabulary of a policy.
+func (c *compiler) declareTerms(vocabulary []Term) {
+	if len(vocabulary) == 0 {
+		return
+	}
+	env, err := termEnv()
+	if err != nil {
+		c.problems.add(Problem{Field: "vocabulary", Msg: "no CEL environment: " + err.Error()})
+		return
+	}
+	if len(vocabulary) > maxTerms {
+		c.problems.add(Problem{Field: "vocabulary", Msg: fmt.Sprintf("has more than %d terms", maxTerms)})
+		return
+	}
+	c.bundle.terms = map[string]*celrule.Program{}
+	for i := range vocabulary {
+		c.declareTerm(env, &vocabulary[i])
+	}
+}
+
+func (c *compiler) declareTerm(env *cel.Env, t *Term) {
+	if msg := badTermName(env, t.Name); msg != "" {
+		c.termFault(t, 0, 0, msg, "")
+		return
+	}
+	if c.bundle.terms[t.Name] != nil {
+		c.termFault(t, 0, 0, "is defined twice", "rename one of them")
+		return
+	}
+	want := cel.BoolType
+	if checked, issues := env.Compile(t.Expr); issues.Err() == nil {
+		want = checked.OutputType()
+	}
+	if want.IsExactType(cel.DynType) {
+		c.termFault(t, 1, 1, "has no certain type", "convert it, for example with string(…)")
+		return
+	}
+	p, faults := celrule.Compile(env, t.Expr, want, nil, c.bundle.limits.expressions(false))
+	for _, f := range faults {
+		if strings.Contains(f.Msg, "undeclared reference to 'args'") || strings.Contains(f.Msg, "undeclared reference to 'cmd'") {
+			f.Hint = "terms serve all tools and cannot see the arguments; look at those in when"
+		}
+		c.termFault(t, f.Line, f.Col, f.Msg, f.Hint)
+	}
+	if p != nil {
+		c.bundle.terms[t.Name] = p
+		c.termVars = append(c.termVars, cel.Variable(t.Name, want))
+		c.terms = append(c.terms, *t)
+	}
+}
+
+func (c *compiler) termFault(t *Term, line, col int, msg, hint string) {
+	line, col = t.at.Inside("expr", line, col)
+	c.problems.add(Problem{File: t.at.FileName(), Line: line, Col: col, Field: "vocabulary." + display.Visible(display.Shorten(t.Name, display.MaxReasonExpr)), Msg: msg, Hint: hint})
+}
+
+// badTermName says why something cannot be the name of a term.
+func badTermName(env *cel.Env, name string) string {
+	if !rulefile.TermName.MatchString(name) {
+		return "is no name: use letters, digits and _"
+	}
+	if slices.Contains(variableNames, name) {
+		return "is the name of a variable"
+	}
+	parsed, issues := env.Parse(name)
+	if issues.Err() != nil || parsed.NativeRep().Expr().Kind() != ast.IdentKind {
+		return "is a word of CEL itself"
+	}
+	for function := range env.Functions() {
+		if space, _, ok := strings.Cut(function, "."); ok && space == name {
+			return "is the first part of the names of functions"
+		}
+	}
+	return ""
+}
+
+// termEnv is the language of terms.
+func termEnv() (*cel.Env, error) {
+	base, err := celrule.BaseEnv()
+	if err != nil {
+		return nil, err
+	}
+	return base.Extend(
+		cel.CustomTypeProvider(celrule.NewTypeProvider(base.CELTypeProvider(), nil)),
+		cel.Variable("tool", cel.ObjectType(celrule.ToolType)),
+		cel.Variable("caller", cel.ObjectType(celrule.CallerType)),
+		cel.Variable("ctx", cel.ObjectType(celrule.ContextType)),
+	)
+}
+
+// Why a rule could not be evaluated, for errors.Is on a RuleError.
+var (
+	ErrCostLimit = celrule.ErrCostLimit
+	ErrDeadline  = celrule.ErrDeadline
+)
+
+// PathError is the cause of a RuleError where a text is no path that every
+// program reads alike.
+type PathError = celrule.PathError
+
+// URLError is the cause of a RuleError where a text is no URL that every
+// program reads alike. It does not repeat the URL, which may hold a password.
+type URLError = celrule.URLError
+
+// Function describes a function that rules have in addition to those of CEL.
+type Function struct {
+	Name      string // as rules write it, path.within
+	Signature string // path.within(string, string | list(string)) -> bool
+	Doc       string
+}
+
+// Functions lists them by name.
+func Functions() []Function {
+	var out []Function
+	for _, f := range celrule.Functions() {
+		out = append(out, Function(f))
+	}
+	return out
+}
+
+// Variables lists what is the same for every tool: the members of tool, caller
+// and ctx, and those of cmd, which rules about shell tools have; by path, with
+// their types.
+func Variables() map[string]string { return celrule.Variables() }
+
+// MayBeMissing reports whether a variable, by its path in Variables, is absent
+// where the request does not know it. A rule guards it as an optional field of
+// args, or fails.
+func MayBeMissing(path string) bool { return celrule.MayBeMissing(path) }
+
+// LanguageHash names what conditions mean: it changes with every function,
+// overload and variable, so that a policy whose tests passed under another one
+// should be tested again. "" if there is no language at all.
+func LanguageHash() string { return celrule.LanguageHash() }
