@@ -20,18 +20,11 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/askance-dev/askance/bus/creds"
-	"github.com/askance-dev/askance/bus/embed"
-	"github.com/askance-dev/askance/bus/keyfile"
-
-	"github.com/nats-io/nats.go"
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/directory"
@@ -118,13 +111,11 @@ type Config struct {
 
 // Node is a running engine. Its methods may be called from several goroutines.
 type Node struct {
+	connection
+	keyring
+
 	cfg     Config
-	keys    *keyfile.Keys // as they were at the start: event records need no others
-	signing *keyfile.Live // as they are now
 	tools   []engine.Tool
-	server  *embed.Server // nil with an existing NATS
-	trust   *creds.Trust  // nil without a credentials folder
-	conn    *nats.Conn
 	journal *bus.Journal
 	ledger  *bus.Ledger
 	policy  policy
@@ -145,6 +136,8 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	n := &Node{cfg: cfg, failed: make(chan error, 1)}
+	n.connection.cfg, n.keyring.cfg = &n.cfg, &n.cfg
+	n.onClose(n.connection.close)
 	for _, step := range []func(context.Context) error{n.readFiles, n.openKeys, n.openBus, n.openJournal, n.openLedger, n.writePublic, n.openPolicy, n.openDirectory, n.openEngine, n.open} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, n.Close())
@@ -166,68 +159,6 @@ func (n *Node) Close() error {
 		}
 	})
 	return err
-}
-
-func (n *Node) openKeys(context.Context) (err error) {
-	path := n.cfg.Keys
-	if path == "" {
-		path = n.cfg.Dir.Keys()
-	}
-	if n.cfg.Offline {
-		if err := n.cfg.Dir.Exists(); err != nil {
-			return err
-		}
-		n.keys, err = keyfile.Load(path)
-	} else {
-		if err := os.MkdirAll(string(n.cfg.Dir), 0o700); err != nil {
-			return fmt.Errorf("make the data folder: %w", err)
-		}
-		if n.cfg.Anchor == "" && n.cfg.Dir.hasAnchors() { // of another space: this one is new, if it has none
-			if err := bus.CreateAnchor(n.anchorPath()); err != nil {
-				return err
-			}
-		}
-		n.keys, err = bus.LoadOrCreateSpaceKeys(path, n.anchorPath())
-	}
-	if err != nil {
-		return err
-	}
-	n.signing = keyfile.NewLive(path, n.keys)
-	return nil
-}
-
-// anchorPath is the file that remembers how far the journal was.
-func (n *Node) anchorPath() string {
-	if n.cfg.Anchor != "" {
-		return n.cfg.Anchor
-	}
-	return n.cfg.Dir.Anchor(n.cfg.Space)
-}
-
-func (n *Node) openBus(ctx context.Context) (err error) {
-	o := n.connecting(creds.EngineName)
-	if n.cfg.NATS != "" {
-		n.conn, err = bus.Connect(ctx, n.cfg.NATS, o)
-	} else {
-		if err := n.openServer(ctx); err != nil {
-			return err
-		}
-		n.conn, err = n.server.Connect(ctx, o)
-	}
-	if err != nil {
-		return err
-	}
-	n.onClose(func() error { n.conn.Close(); return nil })
-	return nil
-}
-
-// connecting says who connects to the server, and how.
-func (n *Node) connecting(principal string) bus.ConnectOptions {
-	o := bus.ConnectOptions{Principal: principal, CredsFile: n.cfg.Creds, Logger: n.cfg.Log}
-	if n.server == nil {
-		o.CAFile, o.PlainText = n.cfg.CA, n.cfg.PlainText
-	}
-	return o
 }
 
 func (n *Node) openJournal(ctx context.Context) (err error) {
@@ -254,32 +185,11 @@ func (n *Node) openJournal(ctx context.Context) (err error) {
 	return err
 }
 
-// connectToSystem connects to the system account of an existing server.
-func (n *Node) connectToSystem(ctx context.Context) (*nats.Conn, error) {
-	o := n.connecting(creds.EngineName)
-	o.CredsFile = n.cfg.SystemCreds
-	nc, err := bus.Connect(ctx, n.cfg.NATS, o)
-	if err != nil {
-		return nil, fmt.Errorf("log in to the system account of NATS: %w", err)
-	}
-	return nc, nil
-}
-
 // logClaim tells the operator when less is claimed than the server may give.
 func (n *Node) logClaim() {
 	if c := n.journal.Claim(); c.Assumed {
 		n.cfg.Log.Warn("the durability of the journal is not known, so the least is claimed: state it with --durability, or let the engine ask with --nats-system-creds", "durability", string(c.Durability), "why", c.Why)
 	}
-}
-
-// writePublic tells workers the key, now that the folder is ours and the key is
-// that of the stream: an engine that may not run must not replace the file of
-// one that does.
-func (n *Node) writePublic(context.Context) error {
-	if n.cfg.Offline {
-		return nil
-	}
-	return n.keys.WritePublic(n.cfg.Dir.PublicKeys())
 }
 
 // open begins to serve: the last step, when everything works.
@@ -290,8 +200,8 @@ func (n *Node) open(ctx context.Context) error {
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
 	n.wg.Go(func() { n.policy.watch(watching, n.cfg.Log) })
 	n.wg.Go(func() { n.watchTrust(watching) })
-	n.wg.Go(func() { n.watchKeys(watching) })
-	n.wg.Go(func() { n.watchStore(watching) })
+	n.wg.Go(func() { n.watchKeys(watching, n.engine.Renew) })
+	n.wg.Go(func() { n.watchStore(watching, n.fail) })
 	n.wg.Go(func() { n.forwardFailure(watching) })
 	if n.people != nil {
 		n.wg.Go(func() { n.people.Watch(watching, reloadEvery) })
@@ -314,35 +224,11 @@ func (n *Node) open(ctx context.Context) error {
 	return n.cfg.Dir.writeEndpoint(url, n.server.Certificate())
 }
 
-// URL is where others connect; "" for an embedded server without a socket.
-func (n *Node) URL() string {
-	if n.server != nil {
-		return n.server.URL()
-	}
-	return bus.RedactURL(n.cfg.NATS)
-}
-
 // Journal is the journal.
 func (n *Node) Journal() *bus.Journal { return n.journal }
 
-// Conn is the connection on which the journal writes.
-func (n *Node) Conn() *nats.Conn { return n.conn }
-
-// Connect opens another connection to the same server, within the process if
-// the server is the embedded one.
-func (n *Node) Connect(ctx context.Context, principal string) (*nats.Conn, error) {
-	o := n.connecting(principal)
-	if n.server != nil {
-		return n.server.Connect(ctx, o)
-	}
-	return bus.Connect(ctx, n.cfg.NATS, o)
-}
-
 // Engine is the engine.
 func (n *Node) Engine() *engine.Engine { return n.engine }
-
-// KeyID names the key that grants are signed with.
-func (n *Node) KeyID() string { return n.signing.Now().SigningID() }
 
 // Rules is the number of rules in force; -1 if there are no rule files.
 func (n *Node) Rules() int { return n.policy.rules() }
@@ -360,3 +246,20 @@ func (n *Node) PolicyStatus() (permission.Status, bool) {
 
 // Failed delivers an error when the node cannot go on.
 func (n *Node) Failed() <-chan error { return n.failed }
+
+// fail ends the node for a reason of its own; the first one counts.
+func (n *Node) fail(err error) {
+	select {
+	case n.failed <- err:
+	default:
+	}
+}
+
+// forwardFailure passes on why the engine cannot go on, until ctx ends.
+func (n *Node) forwardFailure(ctx context.Context) {
+	select {
+	case err := <-n.engine.Failed():
+		n.fail(err)
+	case <-ctx.Done():
+	}
+}

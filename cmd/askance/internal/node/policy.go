@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
 	"github.com/askance-dev/askance/engine"
@@ -42,10 +44,10 @@ func PolicyOptions(tools []toolfile.Tool) permission.Options {
 // read-only asks a person. A bucket may still be empty, or have a bad policy, when
 // an engine starts: rules reach it through that engine's server. Until there is a
 // good one everything is denied but read-only tools.
-func (n *Node) loadPolicy(ctx context.Context) (policy, error) {
-	log, opts := n.cfg.Log, PolicyOptions(n.cfg.Tools)
-	if len(n.cfg.Policy) == 0 && !n.cfg.PolicyBucket {
-		if len(n.cfg.Shadow) > 0 {
+func loadPolicy(ctx context.Context, cfg *Config, conn *nats.Conn) (policy, error) {
+	log, opts := cfg.Log, PolicyOptions(cfg.Tools)
+	if len(cfg.Policy) == 0 && !cfg.PolicyBucket {
+		if len(cfg.Shadow) > 0 {
 			return policy{}, errors.New("a shadow policy needs one in force to be compared with")
 		}
 		b, err := permission.Compile(permission.Policy{}, opts)
@@ -53,19 +55,19 @@ func (n *Node) loadPolicy(ctx context.Context) (policy, error) {
 	}
 	var sources sources
 	var bucket *bus.PolicyBucket
-	if len(n.cfg.Policy) > 0 {
-		sources = append(sources, permission.Paths(n.cfg.Policy...))
+	if len(cfg.Policy) > 0 {
+		sources = append(sources, permission.Paths(cfg.Policy...))
 	}
-	if n.cfg.PolicyBucket {
+	if cfg.PolicyBucket {
 		var err error
-		if bucket, err = bus.OpenPolicyBucket(ctx, n.conn, n.cfg.Space, bus.PolicyBucketOptions{}); err != nil {
+		if bucket, err = bus.OpenPolicyBucket(ctx, conn, cfg.Space, bus.PolicyBucketOptions{}); err != nil {
 			return policy{}, err
 		}
 		sources = append(sources, inBucket{bucket})
 	}
 	var shadow permission.Source
-	if len(n.cfg.Shadow) > 0 {
-		shadow = permission.Paths(n.cfg.Shadow...)
+	if len(cfg.Shadow) > 0 {
+		shadow = permission.Paths(cfg.Shadow...)
 	}
 	var good atomic.Bool // a policy has been in force
 	live, err := permission.NewLive(sources, permission.LiveOptions{
@@ -85,7 +87,24 @@ func (n *Node) loadPolicy(ctx context.Context) (policy, error) {
 	if err := live.Reload(ctx); err != nil && bucket == nil {
 		return policy{}, err
 	}
-	return policy{Policy: prepared{live, localSchemas(n.cfg.Tools)}, live: live, bucket: bucket}, nil
+	return policy{Policy: prepared{live, localSchemas(cfg.Tools)}, live: live, bucket: bucket}, nil
+}
+
+// readPolicy loads the policy, unless a bucket has a part of it: then what each
+// file says by itself must be in order.
+func readPolicy(ctx context.Context, cfg *Config) (p policy, err error) {
+	if !cfg.PolicyBucket {
+		return loadPolicy(ctx, cfg, nil)
+	}
+	if len(cfg.Policy) == 0 {
+		return p, nil
+	}
+	files, err := permission.Paths(cfg.Policy...).Read(ctx)
+	if err != nil {
+		return p, err
+	}
+	_, err = permission.Parse(files...)
+	return p, err
 }
 
 // alarm logs what a reload has run into; good: a policy is in force. fatal: an

@@ -3,12 +3,14 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
-	"github.com/askance-dev/askance/bus/creds"
-
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/creds"
+	"github.com/askance-dev/askance/cmd/askance/internal/directory"
 	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
@@ -71,10 +73,6 @@ func (n *Node) Outbox(ctx context.Context) (*bus.Outbox, error) {
 	return bus.OpenOutbox(ctx, n.journal)
 }
 
-// LinkKey is the key that authenticates links in webhooks: the same for all
-// engines of the space.
-func (n *Node) LinkKey() [32]byte { return n.keys.Derive("webhook links") }
-
 // lastSealTimeout bounds the last checkpoint: a stop must not take long.
 const lastSealTimeout = time.Second
 
@@ -104,3 +102,114 @@ func (n *Node) openLedger(ctx context.Context) (err error) {
 
 // Ledger keeps the signed checkpoints of the journal.
 func (n *Node) Ledger() *bus.Ledger { return n.ledger }
+
+func (n *Node) openEngine(ctx context.Context) error {
+	opts := []engine.Option{
+		engine.WithSigner(n.signing), engine.WithLogger(n.cfg.Log), engine.WithVersion(n.cfg.Version),
+		engine.WithPolicyError(n.policy.loadError), engine.WithSignals(n.signals()),
+		engine.WithWorkingDirs(n.cfg.Cwd, n.cfg.WorkingDirs...), engine.WithReminders(n.cfg.Remind),
+		engine.WithReviewerLimits(n.cfg.Reviewers),
+	}
+	groups := gateway.Directory{} // what the log-ins of people over HTTP say of them
+	if n.people != nil {
+		groups.Next = n.people
+		opts = append(opts, engine.WithApproverKeys(n.people.ApproverKeys))
+	}
+	opts = append(opts, engine.WithDirectory(groups))
+	if n.cfg.Mode != "" {
+		opts = append(opts, engine.WithMode(n.cfg.Mode))
+	}
+	if !n.cfg.Offline {
+		opts = append(opts, engine.WithExecutor(n.cfg.Local))
+	}
+	var err error
+	if n.engine, err = engine.New(n.cfg.Space, n.journal, n.policy.Policy, n.tools, opts...); err != nil {
+		return err
+	}
+	n.journal.Reserve(n.engine.Owed)
+	n.onClose(n.engine.Close)
+	return n.engine.Start(ctx)
+}
+
+// engineTools gives the engine's tools, and the local ones that are commands a
+// handler.
+func (n *Node) engineTools() ([]engine.Tool, error) {
+	if n.cfg.Local == nil {
+		n.cfg.Local = new(executor.Registry)
+	}
+	out := make([]engine.Tool, 0, len(n.cfg.Tools))
+	for _, t := range n.cfg.Tools {
+		out = append(out, t.Tool)
+		switch {
+		case n.cfg.Offline || t.Placement != toolcall.PlaceLocal:
+		case len(t.Command) > 0:
+			h, err := executor.Command{Argv: t.Command}.Handler()
+			if err == nil {
+				err = n.cfg.Local.Register(t.Name, h)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("tool %s: %w", t.Name, err)
+			}
+		case !n.cfg.Local.Has(t.Name):
+			n.cfg.Log.Warn("nothing here can run a local tool: its calls wait until an engine that can", "tool", t.Name, "hint", "give it a command in the tools file")
+		}
+	}
+	return out, nil
+}
+
+// readFiles reads what needs no server: the policy and the directory as they will
+// be in force, or as far as they go where a bucket adds to them, the tools, and
+// who may log in.
+func (n *Node) readFiles(ctx context.Context) (err error) {
+	if n.tools, err = n.engineTools(); err != nil {
+		return err
+	}
+	if n.policy, err = readPolicy(ctx, &n.cfg); err != nil {
+		return err
+	}
+	if err := n.readDirectory(ctx); err != nil {
+		return err
+	}
+	if err := n.readServer(); err != nil {
+		return err
+	}
+	if n.cfg.Checked == nil {
+		return nil
+	}
+	return n.cfg.Checked(ctx)
+}
+
+// openPolicy loads the policy of which a bucket has a part.
+func (n *Node) openPolicy(ctx context.Context) (err error) {
+	if n.cfg.PolicyBucket {
+		n.policy, err = loadPolicy(ctx, &n.cfg, n.conn)
+	}
+	return err
+}
+
+// readDirectory reads the files that say who is in which group. Bad ones let no
+// engine start; those that become bad later change nothing.
+func (n *Node) readDirectory(ctx context.Context) (err error) {
+	switch {
+	case len(n.cfg.Directory) == 0:
+		return nil
+	case n.cfg.DirectoryBucket:
+		_, err = directory.Load(n.cfg.Directory...)
+	default:
+		n.people, err = directory.Open(ctx, n.cfg.Directory, nil, n.cfg.Log)
+	}
+	return err
+}
+
+// openDirectory adds what a bucket says of groups.
+func (n *Node) openDirectory(ctx context.Context) error {
+	if !n.cfg.DirectoryBucket {
+		return nil
+	}
+	bucket, err := bus.OpenDirectoryBucket(ctx, n.conn, n.cfg.Space, bus.PolicyBucketOptions{})
+	if err != nil {
+		return err
+	}
+	n.people, err = directory.Open(ctx, n.cfg.Directory, bucket, n.cfg.Log)
+	return err
+}

@@ -1,0 +1,91 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/keyfile"
+	"github.com/askance-dev/askance/internal/plainfile"
+)
+
+// keyring has the keys of the space's engines.
+type keyring struct {
+	cfg     *Config
+	keys    *keyfile.Keys // as they were at the start: event records need no others
+	signing *keyfile.Live // as they are now
+}
+
+func (n *keyring) openKeys(context.Context) (err error) {
+	path := n.cfg.Keys
+	if path == "" {
+		path = n.cfg.Dir.Keys()
+	}
+	if n.cfg.Offline {
+		if err := n.cfg.Dir.Exists(); err != nil {
+			return err
+		}
+		n.keys, err = keyfile.Load(path)
+	} else {
+		if err := os.MkdirAll(string(n.cfg.Dir), 0o700); err != nil {
+			return fmt.Errorf("make the data folder: %w", err)
+		}
+		if n.cfg.Anchor == "" && n.cfg.Dir.hasAnchors() { // of another space: this one is new, if it has none
+			if err := bus.CreateAnchor(n.anchorPath()); err != nil {
+				return err
+			}
+		}
+		n.keys, err = bus.LoadOrCreateSpaceKeys(path, n.anchorPath())
+	}
+	if err != nil {
+		return err
+	}
+	n.signing = keyfile.NewLive(path, n.keys)
+	return nil
+}
+
+// anchorPath is the file that remembers how far the journal was.
+func (n *keyring) anchorPath() string {
+	if n.cfg.Anchor != "" {
+		return n.cfg.Anchor
+	}
+	return n.cfg.Dir.Anchor(n.cfg.Space)
+}
+
+// writePublic tells workers the key, now that the folder is ours and the key is
+// that of the stream: an engine that may not run must not replace the file of
+// one that does.
+func (n *keyring) writePublic(context.Context) error {
+	if n.cfg.Offline {
+		return nil
+	}
+	return n.keys.WritePublic(n.cfg.Dir.PublicKeys())
+}
+
+// watchKeys follows rotations of the signing key until ctx ends. Workers get the
+// new public key before anything is signed with it.
+func (n *keyring) watchKeys(ctx context.Context, renew func()) {
+	file := plainfile.Reloader{Report: func(err error) {
+		if err != nil {
+			n.cfg.Log.Error("the key file cannot be used; the keys in force stay", "error", err)
+			return
+		}
+		n.cfg.Log.Info("the key file is in order again")
+	}}
+	file.Watch(ctx, reloadEvery, func(context.Context) error {
+		changed, err := n.signing.Reload(func(k *keyfile.Keys) error { return k.WritePublic(n.cfg.Dir.PublicKeys()) })
+		if changed {
+			n.cfg.Log.Info("the signing keys have changed", "signing", n.KeyID())
+			renew()
+		}
+		return err
+	})
+}
+
+// KeyID names the key that grants are signed with.
+func (n *keyring) KeyID() string { return n.signing.Now().SigningID() }
+
+// LinkKey is the key that authenticates links in webhooks: the same for all
+// engines of the space.
+func (n *keyring) LinkKey() [32]byte { return n.keys.Derive("webhook links") }
