@@ -12,7 +12,7 @@ import (
 	"github.com/askance-dev/askance/message/api"
 )
 
-// strangerError marks the errors of those who have not shown who they are.
+// strangerError marks a failed authentication: the reply is 401.
 type strangerError struct{ error }
 
 func (e strangerError) Unwrap() error { return e.error }
@@ -27,20 +27,20 @@ var (
 	errRevoked = errors.New("the credentials were revoked")
 )
 
-// errEnded refuses an operation of a request that was admitted earlier.
+// errEnded refuses an operation of a request whose credentials have ended since.
 var errEnded error = &message.Error{Code: message.CodeForbidden, Op: "authenticate", What: "the credentials ended before the request was carried out", Hint: "send it again with a valid token (askance token create NAME --role approver)"}
 
 // asHeader named the sender of a request in earlier releases.
 const asHeader = "Askance-As"
 
-// errNamed refuses a request that names its sender: ignoring the header would
-// record its answer under a name that it did not mean.
+// errNamed refuses a request that names its sender: if the header were ignored, a
+// response would be recorded under another name than intended.
 var errNamed error = &message.Error{Code: message.CodeForbidden, Op: "authenticate", What: "the header " + asHeader + " is refused: a request cannot choose the name that it acts under", Hint: "make a token for each person (askance token create NAME --role approver) and send Authorization: Bearer TOKEN"}
 
-// enter finds out who asks and whether they may. p is nil for nobody in
-// particular.
+// enter authenticates and authorizes the sender of a request; p is nil without
+// credentials on a route that needs none.
 func (v *visit) enter(r *http.Request) (p *Peer, err error) {
-	if err := v.s.origins.socket(r); err != nil {
+	if err := v.s.origins.checkSocket(r); err != nil {
 		return nil, err
 	}
 	if len(r.Header.Values(asHeader)) > 0 {
@@ -63,16 +63,16 @@ func (v *visit) enter(r *http.Request) (p *Peer, err error) {
 func (v *visit) stranger(r *http.Request, err error) error {
 	var e *message.Error
 	if !errors.As(err, &e) || e.Code != message.CodeForbidden {
-		return err // whether they are right cannot be told now
+		return err // the credentials cannot be checked now
 	}
-	if errors.Is(err, ErrNoCredentials) || v.s.limits.failure(r.RemoteAddr) {
+	if errors.Is(err, ErrNoCredentials) || v.s.limits.takeFailure(r.RemoteAddr) {
 		return strangerError{err}
 	}
 	v.w.Header().Set("Retry-After", "60")
-	return &message.Error{Code: message.CodeOverLimit, Op: "authenticate", What: "too many wrong credentials came from this address", Hint: "wait a minute"}
+	return &message.Error{Code: message.CodeOverLimit, Op: "authenticate", What: "this address sent too many wrong credentials", Hint: "wait a minute, then send valid ones"}
 }
 
-// admit lets an identity use the route, for as long as its credentials are good.
+// admit lets an identity use the route as long as its credentials are valid.
 func (v *visit) admit(r *http.Request, id *Identity) (*Peer, error) {
 	p, err := v.s.Peer(id)
 	if err != nil {
@@ -80,27 +80,27 @@ func (v *visit) admit(r *http.Request, id *Identity) (*Peer, error) {
 	}
 	v.peer = p
 	if !v.route.Access.Admits(p) {
-		return nil, &message.Error{Code: message.CodeForbidden, Op: "authorize", What: p.Name + " may not use " + v.route.Method + " " + v.route.Path, Hint: "use credentials with a role that may"}
+		return nil, &message.Error{Code: message.CodeForbidden, Op: "authorize", What: p.Name + " may not use " + v.route.Method + " " + v.route.Path, Hint: "use credentials with a role that may use it"}
 	}
-	if !v.s.limits.request(p, alters(v.route, r)) {
+	if !v.s.limits.takeRequest(p, alters(v.route, r)) {
 		v.w.Header().Set("Retry-After", "1")
-		return nil, &message.Error{Code: message.CodeOverLimit, Op: "limit", What: "too many requests of " + p.Name, Hint: "send fewer each second"}
+		return nil, &message.Error{Code: message.CodeOverLimit, Op: "limit", What: p.Name + " sends too many requests", Hint: "send fewer each second"}
 	}
 	if v.route.Stream {
-		done, ok := v.s.limits.stream(p)
+		done, ok := v.s.limits.takeStream(p)
 		if !ok {
 			v.w.Header().Set("Retry-After", "5")
-			return nil, &message.Error{Code: message.CodeOverLimit, Op: "limit", What: "too many streams of " + p.Name + " are open", Hint: "close some"}
+			return nil, &message.Error{Code: message.CodeOverLimit, Op: "limit", What: p.Name + " has too many open streams", Hint: "close some of them"}
 		}
 		v.done = append(v.done, done)
 	}
-	v.done = append(v.done, p.until(v.cancel, v.route.Stream))
+	v.done = append(v.done, p.cancelAtEnd(v.cancel, v.route.Stream))
 	return p, nil
 }
 
-// until cancels when the credentials end. Of requests that end by themselves
-// only expiry is watched.
-func (p *Peer) until(cancel context.CancelCauseFunc, stream bool) (stop func()) {
+// cancelAtEnd cancels when the credentials end. Requests that are no streams watch
+// only for expiry.
+func (p *Peer) cancelAtEnd(cancel context.CancelCauseFunc, stream bool) (stop func()) {
 	var timer *time.Timer
 	if !p.Expires.IsZero() {
 		timer = time.AfterFunc(time.Until(p.Expires), func() { cancel(errExpired) })
@@ -123,13 +123,12 @@ func (p *Peer) until(cancel context.CancelCauseFunc, stream bool) (stop func()) 
 	}
 }
 
-// Login is for routes with OwnAuth: it judges a token that came in the protocol
-// itself, in the place of a header. From then on the request's context ends
-// with the token. It is called once for a request.
+// Login authenticates a request of an OwnAuth route by a token from the protocol.
+// The request's context then ends with the token. It is called once per request.
 func Login(r *http.Request, token string) (*Peer, error) {
 	v, ok := r.Context().Value(visitKey{}).(*visit)
 	if !ok || !v.route.OwnAuth || v.peer != nil {
-		return nil, errors.New("gateway: Login is for requests of OwnAuth routes that have no peer yet")
+		return nil, errors.New("gateway: cannot log in: the route has no OwnAuth or the request has a peer: call Login once, on an OwnAuth route")
 	}
 	id, err := v.s.cfg.Auth.Token(r, token)
 	if err != nil {
@@ -138,16 +137,14 @@ func Login(r *http.Request, token string) (*Peer, error) {
 	return v.admit(r, id)
 }
 
-// bounded is an engine for one peer. Each operation takes a place in the capacity
-// of its class.
+// bounded is an engine for one peer: each operation takes capacity of its class.
 type bounded struct {
 	c     api.Caller
 	pools capacity.Set
 	peer  *Peer
 }
 
-// Call carries out an operation when it is its turn. A read keeps its place
-// until its reply is encoded.
+// Call waits for its turn. A read keeps its place until its reply is encoded.
 func (b bounded) Call(ctx context.Context, op *api.Operation, request any) (any, error) {
 	v, _ := ctx.Value(visitKey{}).(*visit)
 	if v != nil {
@@ -173,15 +170,15 @@ func (b bounded) Call(ctx context.Context, op *api.Operation, request any) (any,
 	return b.c.Call(capacity.With(ctx, place), op, request)
 }
 
-// kept is the place of a read whose reply is not sent yet. The zero value has
+// heldPlace is the place of a read whose reply is not sent yet. The zero value has
 // none.
-type kept struct {
+type heldPlace struct {
 	mu    sync.Mutex // guards place
 	place *capacity.Place
 }
 
-// keep takes a place over, unless there is one already.
-func (k *kept) keep(p *capacity.Place) bool {
+// keep stores a place, unless there is one already.
+func (k *heldPlace) keep(p *capacity.Place) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.place != nil {
@@ -191,8 +188,7 @@ func (k *kept) keep(p *capacity.Place) bool {
 	return true
 }
 
-// leave leaves the place.
-func (k *kept) leave() {
+func (k *heldPlace) leave() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.place != nil {
@@ -201,9 +197,9 @@ func (k *kept) leave() {
 	}
 }
 
-// send lets others run while n bytes of the reply are sent to a peer that may
-// be slow. Its part of the class holds them until the reply ends.
-func (k *kept) send(n int) {
+// send lets others run while n bytes of the reply are sent to a peer that may be
+// slow. The bytes count against the class until the reply ends.
+func (k *heldPlace) send(n int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.place != nil {

@@ -10,17 +10,14 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// EventBatch is a piece of a session's event stream.
+// EventBatch is a part of a session's event stream.
 type EventBatch struct {
-	Events []toolcall.SequencedEvent
-	// Through is the cursor to go on from after this batch.
-	Through uint64
-	// Live says that the past has been delivered; the first live batch may be empty.
-	Live bool
+	Events  []toolcall.SequencedEvent
+	Through uint64 // the sequence to continue after
+	Live    bool   // the past was delivered; the first live batch may be empty
 }
 
-// Change is a call that has changed, or a progress line of one. Exactly one of
-// Call and Progress is set.
+// Change is a changed call or a progress line: one of Call and Progress is set.
 type Change struct {
 	Seq      uint64             // of the event record
 	Kind     string             // toolcall.EventRecord.Kind
@@ -30,14 +27,14 @@ type Change struct {
 	Progress *toolcall.ProgressRequest
 }
 
-// ErrBehind ends a subscription to changes whose reader was too slow: read the
-// list of calls again and subscribe anew.
+// ErrBehind ends a subscription whose reader was too slow: subscribe and read the
+// list of calls again.
 var ErrBehind = errors.New("the subscriber was too slow and missed changes")
 
 // changeQueue is how many changes wait for one subscriber.
 const changeQueue = 1024
 
-// Feeds are the live feeds of one space, shared by all who watch it.
+// Feeds are the live feeds of one space, shared by all watchers.
 type Feeds struct {
 	space *Space
 	log   *slog.Logger
@@ -48,7 +45,7 @@ type Feeds struct {
 	listening chan struct{} // closed while the journal is followed
 }
 
-// NewFeeds makes the feeds of a space. Run them with Run.
+// NewFeeds makes the feeds of a space. Run runs them.
 func NewFeeds(space *Space, log *slog.Logger) *Feeds {
 	return &Feeds{space: space, log: log, subs: map[*changes]struct{}{}, rooms: map[roomKey]*room{}, listening: make(chan struct{})}
 }
@@ -64,8 +61,8 @@ func (f *Feeds) Run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		f.log.Warn("the journal is not followed; trying again", "err", err)
-		f.drop() // they may have missed something
+		f.log.Warn("cannot follow the journal; trying again", "err", err)
+		f.drop() // subscribers may have missed something
 		select {
 		case <-time.After(time.Second):
 		case <-ctx.Done():
@@ -76,19 +73,17 @@ func (f *Feeds) Run(ctx context.Context) {
 // changes is one subscriber.
 type changes struct {
 	queue  chan Change
-	behind chan struct{} // closed when it has missed something
+	behind chan struct{} // closed when it missed something
 }
 
 type changeSink Feeds
 
-// CaughtUp implements toolcall.Sink.
 func (f *changeSink) CaughtUp() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	close(f.listening)
 }
 
-// Record implements toolcall.Sink.
 func (f *changeSink) Record(r toolcall.JournalEntry) {
 	if r.Record == nil || r.Record.Call == nil {
 		return
@@ -111,7 +106,7 @@ func (f *Feeds) publish(c Change) {
 	}
 }
 
-// drop cuts all subscribers off: from here on something may be missed.
+// drop ends all subscriptions.
 func (f *Feeds) drop() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -126,10 +121,10 @@ func (f *Feeds) drop() {
 	}
 }
 
-// Changes calls fn for every change of a call from now on, from the caller's
-// goroutine and in order. subscribed, if not nil, is called first, when nothing
-// can be missed any more: read the list of calls there. It returns fn's or
-// subscribed's error, ErrBehind, or the cause of ctx's end.
+// Changes calls fn with every change from now on, from the caller's goroutine and in
+// order. It first calls subscribed, if not nil: a list of calls that is read there
+// misses nothing. It returns fn's or subscribed's error, ErrBehind, or the cause of
+// ctx's end.
 func (f *Feeds) Changes(ctx context.Context, subscribed func() error, fn func(Change) error) error {
 	s, err := f.subscribe(ctx)
 	if err != nil {
@@ -183,16 +178,15 @@ func (f *Feeds) unsubscribe(s *changes) {
 	delete(f.subs, s)
 }
 
-// Listeners hear the progress of running calls: what Space.Progress takes, for
-// whoever serves a space. The zero value is ready; its methods may be called from
-// many goroutines.
+// Listeners distribute the progress of running calls: Add is a Space.Progress. The
+// zero value is ready, and safe for concurrent use.
 type Listeners struct {
 	mu   sync.Mutex // guards what follows
 	next int
 	all  map[int]func(toolcall.ProgressRequest)
 }
 
-// Add lets f hear of progress until stop is called. f must not block, and must
+// Add has f called with progress until stop is called. f must not block and must
 // not call the Listeners.
 func (l *Listeners) Add(f func(toolcall.ProgressRequest)) (stop func()) {
 	l.mu.Lock()
@@ -210,7 +204,7 @@ func (l *Listeners) Add(f func(toolcall.ProgressRequest)) (stop func()) {
 	}
 }
 
-// Tell passes progress on.
+// Tell calls all listeners.
 func (l *Listeners) Tell(p toolcall.ProgressRequest) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -18,7 +18,7 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	v := &visit{s: s, w: &response{ResponseWriter: rw}, began: time.Now(), id: requestID(r)}
 	v.w.sending = v.place.send
 	defer v.end(r)
-	secure(v.w.Header(), r)
+	setSecurityHeaders(v.w.Header(), r)
 	v.w.Header().Set("X-Request-Id", v.id)
 	if s.origins.preflight(v.w, r) {
 		return
@@ -26,7 +26,7 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(context.WithValue(r.Context(), visitKey{}, v))
 	h, pattern := s.mux.Handler(r)
 	if pattern == "" {
-		unmatched(v.w, r, h)
+		replyUnmatched(v.w, r, h)
 		return
 	}
 	s.mux.ServeHTTP(v.w, r)
@@ -41,17 +41,17 @@ type visit struct {
 	route  *Route
 	cancel context.CancelCauseFunc
 	peer   *Peer
-	place  kept
-	done   []func() // when it is over
+	place  heldPlace
+	done   []func() // called at the end
 }
 
 type visitKey struct{}
 
-// end is what happens after every request, be it by a panic.
+// end runs after every request, also after a panic.
 func (v *visit) end(r *http.Request) {
-	if p := recover(); p != nil { //nolint:revive // end itself is what is deferred
+	if p := recover(); p != nil { //nolint:revive // end is the deferred function
 		v.panicked(p)
-		defer panic(http.ErrAbortHandler) // a cut answer must not look like a whole one
+		defer panic(http.ErrAbortHandler) // a partial reply must not look complete
 	}
 	v.place.leave()
 	for _, f := range v.done {
@@ -64,7 +64,7 @@ func (v *visit) panicked(p any) {
 	if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 		return
 	}
-	v.s.cfg.Log.Error("a request has panicked", "id", v.id, "panic", p, "stack", string(debug.Stack()))
+	v.s.cfg.Log.Error("a request panicked", "id", v.id, "panic", p, "stack", string(debug.Stack()))
 	if !v.w.wrote() {
 		WriteProblem(v.w, errPanicked)
 	}
@@ -78,7 +78,7 @@ func (s *Server) handler(route Route) http.Handler {
 		v, _ := r.Context().Value(visitKey{}).(*visit) // ServeHTTP has put it there
 		ctx, cancel := context.WithCancelCause(r.Context())
 		defer cancel(nil)
-		if route.Stream { // what ends by itself may end in peace
+		if route.Stream { // other requests may finish
 			defer context.AfterFunc(s.run(), func() { cancel(errClosing) })()
 		}
 		v.route, v.cancel = &route, cancel
@@ -98,36 +98,36 @@ func (s *Server) handler(route Route) http.Handler {
 			return
 		}
 		if route.Stream && r.Method == http.MethodHead {
-			return // a stream that nobody reads
+			return // HEAD asks for no stream
 		}
 		if err := route.Serve(v.w, r, p); err != nil {
-			v.failed(err)
+			v.fail(err)
 		}
 	})
 }
 
-// failed answers with an error, if there is no answer yet.
-func (v *visit) failed(err error) {
+// fail replies with an error, if there is no reply yet.
+func (v *visit) fail(err error) {
 	if v.w.wrote() {
-		v.s.cfg.Log.Debug("an answer was cut off", "id", v.id, "err", err)
+		v.s.cfg.Log.Debug("a reply was cut off", "id", v.id, "err", err)
 		return
 	}
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		err = &message.Error{Code: message.CodeTooLarge, Op: "read request", What: "the request is larger than this route takes", Hint: "send less", Err: tooLarge}
+		err = &message.Error{Code: message.CodeTooLarge, Op: "read request", What: "the request is larger than this route accepts", Hint: "send less", Err: tooLarge}
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = &message.Error{Code: message.CodeInvalid, Op: "read request", What: "the request did not come in time", Hint: "send it without a pause", Err: err}
+		err = &message.Error{Code: message.CodeInvalid, Op: "read request", What: "the request did not arrive in time", Hint: "send it without pauses", Err: err}
 	}
 	if p := ProblemOf(err); p.Status == http.StatusInternalServerError {
-		v.s.cfg.Log.Error("a request has failed", "id", v.id, "route", v.route.Path, "err", err)
+		v.s.cfg.Log.Error("a request failed", "id", v.id, "route", v.route.Path, "err", err)
 	}
 	WriteProblem(v.w, err)
 }
 
-// refuse answers somebody who is not let in.
+// refuse replies to a request that was not admitted.
 func (v *visit) refuse(r *http.Request, err error) {
 	if !isStranger(err) {
-		v.failed(err)
+		v.fail(err)
 		return
 	}
 	if login := v.s.cfg.Login; login != "" && wantsPage(r) && errors.Is(err, ErrNoCredentials) {
@@ -140,21 +140,21 @@ func (v *visit) refuse(r *http.Request, err error) {
 	p.write(v.w)
 }
 
-// wantsPage reports whether a browser asks for a page that a person will see.
+// wantsPage reports whether a browser asks for a page.
 func wantsPage(r *http.Request) bool {
 	return r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html")
 }
 
-// unmatched answers a request for which there is no route.
-func unmatched(w http.ResponseWriter, r *http.Request, h http.Handler) {
+// replyUnmatched replies to a request that no route matches.
+func replyUnmatched(w http.ResponseWriter, r *http.Request, h http.Handler) {
 	var probe probe
 	h.ServeHTTP(&probe, r)
 	switch probe.status {
 	case http.StatusMethodNotAllowed:
 		w.Header().Set("Allow", probe.Header().Get("Allow"))
-		Problem{Type: "about:blank", Title: http.StatusText(probe.status), Status: probe.status, Code: message.CodeInvalid, Detail: "this path does not take " + r.Method, Hint: "use one of " + probe.Header().Get("Allow")}.write(w)
+		Problem{Type: "about:blank", Title: http.StatusText(probe.status), Status: probe.status, Code: message.CodeInvalid, Detail: "this path does not accept " + r.Method, Hint: "use one of " + probe.Header().Get("Allow")}.write(w)
 	case http.StatusNotFound:
-		WriteProblem(w, &message.Error{Code: message.CodeNotFound, Op: "route", What: "there is nothing at this path", Hint: "see /docs for what there is"})
+		WriteProblem(w, &message.Error{Code: message.CodeNotFound, Op: "route", What: "no route has this path", Hint: "see /docs for the routes"})
 	default:
 		h.ServeHTTP(w, r) // a redirection to the path's canonical form
 	}

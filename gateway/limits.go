@@ -9,17 +9,15 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Limits bound what one peer can ask for. Zero values stand for the defaults.
+// Limits bound what one peer can request. Zero values are the defaults.
 type Limits struct {
-	// PerSecond is how many requests of one peer are taken in the long run, Burst
-	// how many at once; those that only read are counted apart. Defaults: 500 and
-	// 2000.
+	// PerSecond is the sustained rate of one peer's requests, Burst how many are
+	// accepted at once; reads count separately. Defaults: 500 and 2000.
 	PerSecond float64
 	Burst     int
-	// Streams is how many streams of one peer may be open; default 2048.
-	Streams int
-	// Failures is how many wrong credentials are looked at of one address within a
-	// minute; default 30. Right ones always are.
+	Streams   int // open streams of one peer; default 2048
+	// Failures is how many wrong credentials of one address are answered within a
+	// minute; default 30. Valid ones always are.
 	Failures int
 }
 
@@ -41,10 +39,10 @@ func (l Limits) withDefaults() Limits {
 
 const (
 	maxBuckets = 1 << 16         // of peers, and of addresses
-	bucketLife = 5 * time.Minute // of one that is not used: it is full again by then
+	bucketLife = 5 * time.Minute // of an unused one: it is full again by then
 )
 
-// limiter counts. Its methods may be called from many goroutines.
+// limiter applies Limits. It is safe for concurrent use.
 type limiter struct {
 	limits Limits
 
@@ -65,9 +63,9 @@ func newLimiter(l Limits) *limiter {
 
 func peerKey(p *Peer) string { return string(p.Space.ID) + "\x00" + p.Name }
 
-// request reports whether a peer may make one more. Requests that only read
-// cannot use up those that decide or stop something.
-func (l *limiter) request(p *Peer, alters bool) bool {
+// takeRequest reports whether a peer may make one more request. Reads cannot use up
+// the requests that decide or stop something.
+func (l *limiter) takeRequest(p *Peer, alters bool) bool {
 	key := peerKey(p)
 	if !alters {
 		key += "\x00read"
@@ -77,15 +75,15 @@ func (l *limiter) request(p *Peer, alters bool) bool {
 	return l.peers.take(key, time.Now())
 }
 
-// failure reports whether one more wrong credential of an address is answered.
-func (l *limiter) failure(remote string) bool {
+// takeFailure reports whether one more wrong credential of an address is answered.
+func (l *limiter) takeFailure(remote string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.addresses.take(address(remote), time.Now())
 }
 
-// stream takes a place for a stream; done gives it back.
-func (l *limiter) stream(p *Peer) (done func(), ok bool) {
+// takeStream counts a stream as open until done is called.
+func (l *limiter) takeStream(p *Peer) (done func(), ok bool) {
 	key := peerKey(p)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -102,8 +100,7 @@ func (l *limiter) stream(p *Peer) (done func(), ok bool) {
 	}, true
 }
 
-// address is where a request came from; of IPv6 the network that one customer
-// has.
+// address is the client address of a request; of IPv6 its /64 network.
 func address(remote string) string {
 	host, _, err := net.SplitHostPort(remote)
 	if err != nil {
@@ -120,7 +117,7 @@ func address(remote string) string {
 	return network.String()
 }
 
-// buckets are token buckets by name, not more than maxBuckets of them.
+// buckets are at most maxBuckets token buckets by name.
 type buckets struct {
 	limit rate.Limit
 	burst int
@@ -138,7 +135,7 @@ func (b *buckets) take(name string, now time.Time) bool {
 	if found == nil {
 		b.sweep(now)
 		if len(b.all) >= maxBuckets {
-			name = "" // one for all whom there is no room for
+			name = "" // shared by all that do not fit
 			found = b.all[name]
 		}
 	}
@@ -150,7 +147,7 @@ func (b *buckets) take(name string, now time.Time) bool {
 	return found.AllowN(now, 1)
 }
 
-// sweep forgets those that are full again.
+// sweep removes the buckets that are full again.
 func (b *buckets) sweep(now time.Time) {
 	if now.Sub(b.swept) < bucketLife/5 {
 		return

@@ -11,20 +11,20 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// CSRFHeader and CSRFField carry the proof that a page of ours made a request:
-// Identity.CSRF.
+// CSRFHeader and CSRFField carry Identity.CSRF, the proof that one of our pages
+// made a request.
 const (
 	CSRFHeader = "X-CSRF-Token"
 	CSRFField  = "csrf"
 )
 
-// origins says which pages may use the server from a browser.
+// origins says whose pages may use the server from a browser.
 type origins struct {
 	listed []string
 	cross  *http.CrossOriginProtection
 }
 
-// CheckOrigins reports what is wrong with Config.Origins.
+// CheckOrigins checks Config.Origins.
 func CheckOrigins(listed []string) error {
 	_, err := newOrigins(listed)
 	return err
@@ -35,7 +35,7 @@ func newOrigins(listed []string) (*origins, error) {
 	for _, origin := range listed {
 		u, err := url.Parse(origin)
 		if err != nil || u.Scheme+"://"+u.Host != origin || u.Host == "" || strings.Contains(origin, "*") {
-			return nil, fmt.Errorf("gateway: %q is no origin: write it as https://app.example, without a path or a wildcard", origin)
+			return nil, fmt.Errorf("gateway: %q is not an origin: write it as https://app.example, without a path or a wildcard", origin)
 		}
 		if err := o.cross.AddTrustedOrigin(origin); err != nil {
 			return nil, fmt.Errorf("gateway: origin %q: %w", origin, err)
@@ -44,8 +44,8 @@ func newOrigins(listed []string) (*origins, error) {
 	return o, nil
 }
 
-// preflight tells browsers what pages elsewhere may do; true: that was all they
-// asked. Cookies never go with such requests.
+// preflight answers the CORS questions of browsers and reports whether that was the
+// whole request. Credentials are never allowed: no cookie comes with such requests.
 func (o *origins) preflight(w http.ResponseWriter, r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	if len(o.listed) > 0 {
@@ -73,11 +73,11 @@ func (o *origins) preflight(w http.ResponseWriter, r *http.Request) bool {
 }
 
 func errOrigin(origin string) error {
-	return &message.Error{Code: message.CodeForbidden, Op: "check origin", What: fmt.Sprintf("pages of %.100q may not use this server", origin), Hint: "add the origin to those that may (askance serve --http-origin)"}
+	return &message.Error{Code: message.CodeForbidden, Op: "check origin", What: fmt.Sprintf("pages of %.100q may not use this server", origin), Hint: "allow the origin with askance serve --http-origin"}
 }
 
-// ours reports whether a page of this origin may use the server.
-func (o *origins) ours(r *http.Request, origin string) bool {
+// allows reports whether a page of this origin may use the server.
+func (o *origins) allows(r *http.Request, origin string) bool {
 	if slices.Contains(o.listed, origin) {
 		return true
 	}
@@ -85,10 +85,10 @@ func (o *origins) ours(r *http.Request, origin string) bool {
 	return err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host)
 }
 
-// socket checks the origin of WebSockets, for which browsers ask nobody before.
-func (o *origins) socket(r *http.Request) error {
+// checkSocket checks the origin of WebSockets, for which browsers send no preflight.
+func (o *origins) checkSocket(r *http.Request) error {
 	origin := r.Header.Get("Origin")
-	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") || origin == "" || o.ours(r, origin) {
+	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") || origin == "" || o.allows(r, origin) {
 		return nil
 	}
 	return errOrigin(origin)
@@ -99,13 +99,13 @@ func alters(route *Route, r *http.Request) bool {
 	return !route.Safe && r.Method != http.MethodGet && r.Method != http.MethodHead
 }
 
-// check asks for proof that a page of ours made a request, where a browser
-// sends the credentials by itself.
+// check demands proof that one of our pages made a request, where a browser sends
+// the credentials automatically.
 func (o *origins) check(route *Route, r *http.Request, id *Identity) error {
 	if !id.Ambient {
 		return nil
 	}
-	if err := o.apart(r); err != nil {
+	if err := o.checkSite(r); err != nil {
 		return err
 	}
 	if !alters(route, r) {
@@ -119,20 +119,20 @@ func (o *origins) check(route *Route, r *http.Request, id *Identity) error {
 	}
 	proof := r.Header.Get(CSRFHeader)
 	if proof == "" && strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded") {
-		// Here, because the form is read once: a later reader does not see this error.
+		// The form is read once: a later reader would not see this error.
 		if err := r.ParseForm(); err != nil {
-			return &message.Error{Code: message.CodeInvalid, Op: "check origin", What: "the form did not arrive in full or cannot be read", Hint: "load the page again", Err: err}
+			return &message.Error{Code: message.CodeInvalid, Op: "check origin", What: "the form is incomplete or cannot be read", Hint: "load the page again", Err: err}
 		}
 		proof = r.PostForm.Get(CSRFField)
 	}
 	if subtle.ConstantTimeCompare([]byte(proof), []byte(id.CSRF)) != 1 {
-		return &message.Error{Code: message.CodeForbidden, Op: "check origin", What: "the request has no proof that a page of this server made it", Hint: "load the page again; programs send Authorization: Bearer TOKEN in place of a cookie"}
+		return &message.Error{Code: message.CodeForbidden, Op: "check origin", What: "the request does not prove that a page of this server made it", Hint: "load the page again; a program sends Authorization: Bearer TOKEN and no cookie"}
 	}
 	return nil
 }
 
-// checkPublic is check for requests without credentials, such as a log-in: a
-// page elsewhere must not log somebody in under another name.
+// checkPublic is check for requests without credentials, such as a log-in: another
+// site must not log a person in under another name.
 func (o *origins) checkPublic(route *Route, r *http.Request) error {
 	if !alters(route, r) {
 		return nil
@@ -143,9 +143,9 @@ func (o *origins) checkPublic(route *Route, r *http.Request) error {
 	return nil
 }
 
-// apart keeps other sites from loading anything of ours but pages that a person
-// goes to.
-func (o *origins) apart(r *http.Request) error {
+// checkSite keeps other sites from loading anything but pages that a person
+// navigates to.
+func (o *origins) checkSite(r *http.Request) error {
 	site := r.Header.Get("Sec-Fetch-Site")
 	if site != "cross-site" && site != "same-site" || r.Header.Get("Sec-Fetch-Mode") == "navigate" {
 		return nil

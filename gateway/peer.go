@@ -14,49 +14,43 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Identity is who a request comes from, as established by an Authenticator.
+// Identity is the authenticated sender of a request.
 type Identity struct {
-	// Name is the principal's name; votes carry it.
-	Name string
-	// Space is the one space that it may see.
-	Space toolcall.SpaceID
-	// Roles are what it may act as.
-	Roles []toolcall.Role
-	// Groups are those that the credentials say the person is in, GroupsFrom what
-	// says so ("oidc"). They reach the engine through Directory.
+	Name  string           // of the principal; votes carry it
+	Space toolcall.SpaceID // the one space that it may see
+	Roles []toolcall.Role  // in which it may act
+	// Groups are the person's groups by the credentials, GroupsFrom their source
+	// ("oidc"). Directory passes them to the engine.
 	Groups     []string
 	GroupsFrom string
-	// Auth says how it was established ("http-token", "oidc:<issuer>",
-	// "unix-peer:<uid>", "http-loopback"); it is kept with each vote.
+	// Auth says how the name was authenticated ("http-token", "oidc:<issuer>",
+	// "unix-peer:<uid>", "http-loopback"); each vote records it.
 	Auth string
-	// Ambient marks credentials that a browser sends by itself (a cookie, or none
-	// on loopback): requests that change something need proof that a page of ours
-	// made them.
+	// Ambient marks credentials that a browser sends automatically (a cookie, or
+	// none on loopback): a request that changes something must prove that one of
+	// our pages made it. CSRF is that proof.
 	Ambient bool
-	// CSRF is what that proof must equal, where Ambient is set.
-	CSRF string
-	// Expires ends it, and streams with it; zero: never.
+	CSRF    string
+	// Expires ends the identity and its streams; zero: never.
 	Expires time.Time
-	// Revoked is closed when it ends before that; nil: it does not.
+	// Revoked is closed when the identity ends earlier; nil: never.
 	Revoked <-chan struct{}
-	// InForce reports whether it is still good, where that is known before Revoked
-	// is closed; nil: Revoked says it all.
+	// InForce reports validity that is known before Revoked is closed; may be nil.
 	InForce func() bool
 }
 
-// Authenticator says who sends a request. It answers from the credentials
-// alone and fails closed: a credential that is there and wrong is an error
-// with message.CodeForbidden, even if the request would be served without any.
-// Its methods may be called from many goroutines.
+// Authenticator says who sends a request, from the credentials alone. Invariant:
+// a wrong credential is an error with message.CodeForbidden, even where none is
+// needed. It is safe for concurrent use.
 type Authenticator interface {
 	// Authenticate reads the credentials of r. ErrNoCredentials if it has none.
 	Authenticate(r *http.Request) (*Identity, error)
-	// Token judges a bearer token that came in another way than a header, such
-	// as the first frame of a WebSocket.
+	// Token checks a bearer token that came outside a header, such as in the first
+	// frame of a WebSocket.
 	Token(r *http.Request, token string) (*Identity, error)
 }
 
-// ErrNoCredentials says that a request carries no credentials at all.
+// ErrNoCredentials says that a request has no credentials.
 var ErrNoCredentials error = &message.Error{Code: message.CodeForbidden, Op: "authenticate", What: "the request has no credentials", Hint: "send Authorization: Bearer TOKEN (askance token create NAME --role approver makes one), or log in"}
 
 // ended reports whether the identity is no longer good.
@@ -73,16 +67,15 @@ func (id *Identity) ended() bool {
 type Peer struct {
 	Identity
 	Space *Space
-	// Feeds are the live feeds of the space.
-	Feeds *Feeds
+	Feeds *Feeds       // of the space
 	pools capacity.Set // of the server; nil: operations are not bounded
 }
 
 // Has reports whether the peer may act as role.
 func (p *Peer) Has(role toolcall.Role) bool { return slices.Contains(p.Roles, role) }
 
-// As is the engine for the peer in one of its roles; an error with
-// message.CodeForbidden if it does not have that role.
+// As returns the engine for the peer in one of its roles, or an error with
+// message.CodeForbidden.
 func (p *Peer) As(role toolcall.Role) (engine.Client, error) {
 	if p.InForce != nil && !p.InForce() {
 		return nil, ErrNoCredentials
@@ -100,12 +93,11 @@ func (p *Peer) As(role toolcall.Role) (engine.Client, error) {
 	return api.Methods{Caller: c}, nil
 }
 
-// readingOrder is the order in which roles are tried for reading: those who
-// see the whole space first. Only a runtime sees what rules redact, and only of
-// its own sessions.
+// readingOrder is the order in which roles are tried for reading: those that see
+// the whole space first. A runtime sees only its sessions, but unredacted.
 var readingOrder = []toolcall.Role{toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor, toolcall.RoleRuntime}
 
-// ReadRole is the role in which the peer reads; "" if it has none that reads.
+// ReadRole is the role in which the peer reads; "": it may not.
 func (p *Peer) ReadRole() toolcall.Role {
 	for _, r := range readingOrder {
 		if p.Has(r) {
@@ -115,11 +107,11 @@ func (p *Peer) ReadRole() toolcall.Role {
 	return ""
 }
 
-// Reader is the engine for the peer in the role in which it reads.
+// Reader returns the engine for the peer in its ReadRole.
 func (p *Peer) Reader() (engine.Client, error) { return p.As(p.ReadRole()) }
 
-// Stopper is the engine for the peer in the widest role that may interrupt: a
-// runtime may only in sessions of its own.
+// Stopper returns the engine for the peer in the widest role that may interrupt: a
+// runtime interrupts only its own sessions.
 func (p *Peer) Stopper() (engine.Client, error) {
 	for _, role := range []toolcall.Role{toolcall.RoleOperator, toolcall.RoleApprover} {
 		if p.Has(role) {
@@ -129,46 +121,42 @@ func (p *Peer) Stopper() (engine.Client, error) {
 	return p.As(toolcall.RoleRuntime)
 }
 
-// Space is one space of calls as the gateway sees it: what it needs of an
-// engine and its journal. All functions may be called from many goroutines.
+// Space is what the gateway needs of an engine and its journal. Its functions are
+// safe for concurrent use.
 type Space struct {
 	ID toolcall.SpaceID
-	// As gives the engine to an authenticated principal. Engine.As is one.
+	// As returns the engine for an authenticated principal, as Engine.As does.
 	As func(toolcall.Principal) engine.Client
-	// Watch delivers every record that is written from now on to sink, in order
-	// and from one goroutine, first calling sink.CaughtUp once it is listening.
-	// It returns when ctx ends or the journal cannot go on.
+	// Watch calls sink.CaughtUp once it is listening and then delivers every new
+	// record, in order and from one goroutine, until ctx ends or the journal fails.
 	Watch func(ctx context.Context, sink toolcall.Sink) error
-	// Progress calls f, from one goroutine, for progress lines of running calls
-	// until stop is called. Best effort. nil: there are none.
+	// Progress calls f, from one goroutine, with progress lines of running calls
+	// until stop is called. Best effort; nil: there are none.
 	Progress func(f func(toolcall.ProgressRequest)) (stop func())
 	// Tools are the engine's tools, for their schemas and descriptions.
 	Tools []engine.Tool
 }
 
-// groupsKey is where the groups of an authenticated person stand in a context.
 type groupsKey struct{}
 
-// claimed are groups that somebody's credentials say.
+// claimed are the groups that a person's credentials claim; a context carries them.
 type claimed struct {
 	name, auth string
 	engine.Membership
 }
 
-// grouped is an engine for a person whose credentials say their groups.
+// grouped is an engine for a person whose credentials claim groups.
 type grouped struct {
 	c api.Caller
 	claimed
 }
 
-// Call implements api.Caller.
 func (g grouped) Call(ctx context.Context, op *api.Operation, request any) (any, error) {
 	return g.c.Call(context.WithValue(ctx, groupsKey{}, g.claimed), op, request)
 }
 
-// Directory is an engine.Directory that also knows the groups that the
-// credentials of a gateway's peers say. Next knows those of everybody; nil:
-// nobody does.
+// Directory is an engine.Directory that adds the groups that the credentials of a
+// peer claim to those of Next, which may be nil.
 type Directory struct{ Next engine.Directory }
 
 // Groups implements engine.Directory.

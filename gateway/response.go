@@ -20,17 +20,16 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// response knows what was answered.
+// response records the status and size of a reply.
 type response struct {
 	http.ResponseWriter
 	status  int
 	bytes   int64
-	sending func(n int) // is told before n bytes are sent; nil: nothing is
+	sending func(n int) // called before n bytes are sent; may be nil
 }
 
 func (w *response) wrote() bool { return w.status != 0 }
 
-// WriteHeader implements http.ResponseWriter.
 func (w *response) WriteHeader(status int) {
 	if w.status == 0 && (status >= http.StatusOK || status == http.StatusSwitchingProtocols) {
 		w.status = status
@@ -38,7 +37,6 @@ func (w *response) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Write implements http.ResponseWriter.
 func (w *response) Write(b []byte) (int, error) {
 	if w.status == 0 {
 		w.status = http.StatusOK
@@ -51,7 +49,6 @@ func (w *response) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Flush implements http.Flusher.
 func (w *response) Flush() {
 	if w.status == 0 {
 		w.status = http.StatusOK
@@ -59,7 +56,6 @@ func (w *response) Flush() {
 	_ = http.NewResponseController(w.ResponseWriter).Flush() // best effort, as of any Flusher
 }
 
-// Hijack implements http.Hijacker.
 func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	c, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err == nil && w.status == 0 {
@@ -73,21 +69,20 @@ func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // Limits of bodies.
 const (
-	bodyTimeout = 30 * time.Second // in which a peer must send one
-	leftTimeout = time.Second      // for the rest of one that no handler wants
-	maxLeft     = 256 << 10        // bytes of such a rest, as net/http has it
+	bodyTimeout = 30 * time.Second // to send a body
+	leftTimeout = time.Second      // to send the rest that no handler read
+	maxLeft     = 256 << 10        // bytes of such a rest, as in net/http
 )
 
-// timedBody is a request's body that comes in time or not at all.
+// timedBody is a request's body with a limit on its size and time.
 type timedBody struct {
 	io.ReadCloser
 	rc      *http.ResponseController
-	unasked bool // the peer waits until it is asked for it
+	unasked bool // the peer waits for 100 Continue
 	started bool
 	over    bool
 }
 
-// newTimedBody bounds the body of a request in size and time.
 func newTimedBody(w http.ResponseWriter, r *http.Request, limit int64) *timedBody {
 	return &timedBody{
 		ReadCloser: http.MaxBytesReader(w, r.Body, limit), rc: http.NewResponseController(w),
@@ -95,11 +90,10 @@ func newTimedBody(w http.ResponseWriter, r *http.Request, limit int64) *timedBod
 	}
 }
 
-// Read implements io.Reader.
 func (b *timedBody) Read(p []byte) (int, error) {
 	if !b.started {
 		b.started = true
-		_ = b.rc.SetReadDeadline(time.Now().Add(bodyTimeout)) // what has no deadlines is a test's
+		_ = b.rc.SetReadDeadline(time.Now().Add(bodyTimeout)) // only a test has no deadlines
 	}
 	n, err := b.ReadCloser.Read(p)
 	if err != nil && !b.over {
@@ -111,11 +105,9 @@ func (b *timedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// leave takes what a handler has left of a body, so that nobody waits long for
-// the rest of it. No deadline may outlast the body: net/http goes on to read, to
-// hear of a peer that hangs up, and takes a deadline that passes while the peer
-// is slow to take its answer for that. All later requests of the connection
-// would be given up at once.
+// leave reads what a handler left of a body, within leftTimeout. Invariant: no
+// deadline outlasts the body. net/http keeps reading to notice a disconnect and
+// would take an expired deadline for one: later requests would be canceled at once.
 func (b *timedBody) leave() {
 	if b.over || b.unasked && !b.started { // net/http does not wait for that one
 		return
@@ -126,13 +118,12 @@ func (b *timedBody) leave() {
 	}
 }
 
-// probe finds out what a handler would answer.
+// probe records what a handler would reply.
 type probe struct {
 	header http.Header
 	status int
 }
 
-// Header implements http.ResponseWriter.
 func (p *probe) Header() http.Header {
 	if p.header == nil {
 		p.header = http.Header{}
@@ -140,15 +131,13 @@ func (p *probe) Header() http.Header {
 	return p.header
 }
 
-// Write implements http.ResponseWriter.
 func (p *probe) Write(b []byte) (int, error) { return len(b), nil }
 
-// WriteHeader implements http.ResponseWriter.
 func (p *probe) WriteHeader(status int) { p.status = status }
 
-// secure sets what every answer says to browsers. A page replaces the policy by
-// one that lets in what it needs.
-func secure(h http.Header, r *http.Request) {
+// setSecurityHeaders sets the headers of every reply. A page widens the policy to
+// what it loads.
+func setSecurityHeaders(h http.Header, r *http.Request) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 	h.Set("X-Frame-Options", "DENY")
@@ -164,7 +153,7 @@ func secure(h http.Header, r *http.Request) {
 
 var plainID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// requestID is the id that a proxy gave, or a new one.
+// requestID is the id from a proxy, or a new one.
 func requestID(r *http.Request) string {
 	if id := r.Header.Get("X-Request-Id"); plainID.MatchString(id) {
 		return id
@@ -172,8 +161,8 @@ func requestID(r *http.Request) string {
 	return uuid.NewString()
 }
 
-// log writes a line about the request. It has the route and not the path:
-// paths and queries may hold secrets.
+// log logs the request with its route and not its path: paths and queries may hold
+// secrets.
 func (v *visit) log(r *http.Request) {
 	attrs := []slog.Attr{
 		slog.String("id", v.id), slog.String("method", strings.ToUpper(r.Method[:min(len(r.Method), 16)])), slog.Int("status", v.w.status),
@@ -188,8 +177,8 @@ func (v *visit) log(r *http.Request) {
 	v.s.cfg.Log.LogAttrs(r.Context(), slog.LevelInfo, "http", attrs...)
 }
 
-// Problem is an error as problem details (RFC 9457), with askance's own code
-// and, where the error is about a call, its present state.
+// Problem is an error as problem details (RFC 9457), with askance's code and the
+// call that it is about.
 type Problem struct {
 	Type   string         `json:"type"` // "about:blank", or a page that explains the code
 	Title  string         `json:"title"`
@@ -200,7 +189,7 @@ type Problem struct {
 	Call   *toolcall.Call `json:"call,omitzero"`
 }
 
-// StatusOf is the HTTP status of a code.
+// StatusOf returns the HTTP status of a code.
 func StatusOf(c message.Code) int {
 	switch c {
 	case message.CodeInvalid:
@@ -223,29 +212,29 @@ func StatusOf(c message.Code) int {
 	return http.StatusInternalServerError
 }
 
-// ProblemOf makes problem details of any error.
+// ProblemOf returns the problem details of any error.
 func ProblemOf(err error) Problem {
 	e := message.AsError("", err)
 	status := StatusOf(e.Code)
 	p := Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: e.What, Code: e.Code, Hint: e.Hint, Call: toolcall.CallOf(e)}
 	if e.Code == message.CodeInternal {
-		p.Detail = "something went wrong here; the server's log says what"
+		p.Detail = "the server failed; its log has the reason"
 	}
 	return p
 }
 
-// WriteProblem answers a request with an error.
+// WriteProblem replies to a request with an error.
 func WriteProblem(w http.ResponseWriter, err error) {
 	ProblemOf(err).write(w)
 }
 
 func (p Problem) write(w http.ResponseWriter) {
 	b, err := strictjson.Marshal(p)
-	if err != nil { // only a call that cannot be written; the rest always can
+	if err != nil { // only a call can fail to encode
 		b = fmt.Appendf(nil, `{"title":%q,"status":%d,"code":%q}`, p.Title, p.Status, p.Code)
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(p.Status)
-	_, _ = w.Write(append(b, '\n')) //nolint:gosec // G705: JSON that says so, with nosniff; the peer may be gone
+	_, _ = w.Write(append(b, '\n')) //nolint:gosec // G705: JSON with nosniff; the peer may be gone
 }

@@ -14,20 +14,19 @@ import (
 )
 
 const (
-	roomBytes = 1 << 20          // of events that a room keeps at hand for its watchers
+	roomBytes = 1 << 20          // of events that a room keeps for its watchers
 	roomHold  = 25 * time.Second // how long the engine holds a request for events
-	tryAgain  = time.Second      // after there was no engine
+	tryAgain  = time.Second      // pause while there is no engine
 )
 
-// roomKey names what watchers of a session share: they see the same events.
+// roomKey names the watchers of a session that see the same events.
 type roomKey struct {
 	session message.SessionID
-	runtime string // who sees what rules redact; "" for everybody else
+	runtime string // that sees redacted values; "" for all others
 }
 
-// room follows one session for all who watch it: one reader of the journal,
-// whatever their number. What it has read last stays at hand, so that a watcher
-// costs a place in it and no copy.
+// room follows one session with one reader of the journal for all watchers. It keeps
+// the last events, so a watcher costs a position and no copy.
 type room struct {
 	key    roomKey
 	cancel context.CancelFunc
@@ -39,10 +38,10 @@ type room struct {
 	bytes   int
 	lo, hi  uint64        // last has all events of records after lo and up to hi
 	changed chan struct{} // closed when there is more
-	err     error         // the room is over
+	err     error         // set when the room has ended
 }
 
-// enter gives the room of a session, which begins behind at if it is new.
+// enter returns the room of a session; a new one begins after at.
 func (f *Feeds) enter(p *Peer, session message.SessionID, at uint64) *room {
 	key := roomKey{session: session}
 	if p.ReadRole() == toolcall.RoleRuntime {
@@ -72,8 +71,8 @@ func (f *Feeds) leave(r *room) {
 	}
 }
 
-// follow reads what comes, with the rights of the watcher who was first: those
-// of all others in the room are the same.
+// follow reads new events with the rights of the first watcher: all others in the
+// room have the same rights.
 func (f *Feeds) follow(ctx context.Context, r *room, p *Peer) {
 	at := r.hi
 	for {
@@ -95,7 +94,7 @@ func (f *Feeds) follow(ctx context.Context, r *room, p *Peer) {
 	}
 }
 
-// read asks whichever engine works now, and waits while none does.
+// read asks an engine, and waits while there is none.
 func (f *Feeds) read(ctx context.Context, p *Peer, req toolcall.EventsRequest) (toolcall.EventsReply, error) {
 	for {
 		c, err := p.Reader()
@@ -126,7 +125,7 @@ func (r *room) add(b EventBatch) {
 	for r.bytes > roomBytes && len(r.last) > 1 {
 		r.lo = r.last[0].Through
 		r.bytes -= size(r.last[0])
-		r.last = append(r.last[:0:0], r.last[1:]...) // so that the first is let go
+		r.last = append(r.last[:0:0], r.last[1:]...) // releases the first
 	}
 	close(r.changed)
 	r.changed = make(chan struct{})
@@ -148,11 +147,11 @@ func size(b EventBatch) int {
 	return n
 }
 
-// errPast: the room does not have the next events any more.
+// errPast: the room no longer has the next events.
 var errPast = errors.New("the room has moved on")
 
-// next is the first batch behind at; more is closed when there may be one. It
-// shares its events with all watchers.
+// next is the first batch after at; more is closed when there may be one. All
+// watchers share its events.
 func (r *room) next(at uint64) (b EventBatch, more <-chan struct{}, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -173,10 +172,10 @@ func (r *room) next(at uint64) (b EventBatch, more <-chan struct{}, err error) {
 }
 
 // Events calls fn, from the caller's goroutine, with the AgentScope events of a
-// session as p may see them: first those of records after the sequence after,
-// then what comes, in order and without a gap. It rides out times without an
-// engine. It returns fn's error, what the engine refuses, or the cause of ctx's
-// end. fn must not change the events: they are shared.
+// session as p may see them: those of records after a sequence, then new ones, in
+// order and without a gap. It waits while there is no engine. It returns fn's error,
+// an engine's refusal, or the cause of ctx's end. fn must not change the events: they
+// are shared.
 func (f *Feeds) Events(ctx context.Context, p *Peer, session message.SessionID, after uint64, fn func(EventBatch) error) error {
 	w := &watcher{f: f, p: p, session: session, at: after, fn: fn}
 	err := w.run(ctx)
@@ -186,7 +185,9 @@ func (f *Feeds) Events(ctx context.Context, p *Peer, session message.SessionID, 
 	return err
 }
 
-// watcher is one call of Events: everything up to at has been delivered.
+// watcher is one call of Events.
+//
+// Invariant: every event up to at was delivered, none after it.
 type watcher struct {
 	f       *Feeds
 	p       *Peer
@@ -201,13 +202,13 @@ func (w *watcher) run(ctx context.Context) error {
 		if err := w.catchUp(ctx); err != nil {
 			return err
 		}
-		if err := w.stay(ctx); !errors.Is(err, errPast) {
+		if err := w.follow(ctx); !errors.Is(err, errPast) {
 			return err
 		}
 	}
 }
 
-// catchUp reads the past by itself, with the rights of this very peer.
+// catchUp reads the past from the engine, with the peer's own rights.
 func (w *watcher) catchUp(ctx context.Context) error {
 	for {
 		out, err := w.f.read(ctx, w.p, toolcall.EventsRequest{Session: w.session, After: w.at})
@@ -226,8 +227,8 @@ func (w *watcher) catchUp(ctx context.Context) error {
 	}
 }
 
-// stay watches the room until it has nothing for this watcher (errPast).
-func (w *watcher) stay(ctx context.Context) error {
+// follow delivers the room's events until it lacks the next one (errPast).
+func (w *watcher) follow(ctx context.Context) error {
 	r := w.f.enter(w.p, w.session, w.at)
 	defer w.f.leave(r)
 	for {
@@ -236,7 +237,7 @@ func (w *watcher) stay(ctx context.Context) error {
 		case errors.Is(err, errPast):
 			return err
 		case err != nil:
-			return w.pause(ctx) // what this peer itself is told of it comes from its own request
+			return w.pause(ctx) // the peer's own request then reports its refusal
 		case more == nil:
 			w.at = b.Through
 			if len(b.Events) == 0 {
@@ -255,7 +256,7 @@ func (w *watcher) stay(ctx context.Context) error {
 	}
 }
 
-// pause keeps a room that ends again and again from being a loop.
+// pause slows down the retries of a room that keeps failing.
 func (w *watcher) pause(ctx context.Context) error {
 	select {
 	case <-time.After(tryAgain):
@@ -265,16 +266,14 @@ func (w *watcher) pause(ctx context.Context) error {
 	}
 }
 
-// Cursor is a place in a session's event stream: behind the Nth event (counted
-// from 1) of the record with sequence Seq, or behind all of them if N is 0. As
-// text it is "SEQ" or "SEQ-N"; it is what a stream gives as an event's id and
-// takes back as Last-Event-ID.
+// Cursor is a position in a session's event stream: after the Nth event (from 1) of
+// the record with sequence Seq, or after all of them if N is 0. As text, "SEQ" or
+// "SEQ-N", it is the id of a stream's event and comes back as Last-Event-ID.
 type Cursor struct {
 	Seq uint64
 	N   int
 }
 
-// String is the cursor as text.
 func (c Cursor) String() string {
 	if c.N == 0 {
 		return strconv.FormatUint(c.Seq, 10)
@@ -296,22 +295,21 @@ func ParseCursor(text string) (Cursor, error) {
 		}
 	}
 	if err != nil {
-		return Cursor{}, &message.Error{Code: message.CodeInvalid, Op: "resume", What: "the cursor " + strconv.Quote(cut(text)) + " is none of ours", Hint: "send the id of the last event that was received, or none"}
+		return Cursor{}, &message.Error{Code: message.CodeInvalid, Op: "resume", What: "the cursor " + strconv.Quote(shorten(text)) + " is not valid", Hint: "send the id of the last event that you received, or none"}
 	}
 	return c, nil
 }
 
-// cut shortens text from outside for a message.
-func cut(s string) string {
+// shorten cuts text from outside for an error.
+func shorten(s string) string {
 	if len(s) > 64 {
 		return s[:64] + "…"
 	}
 	return s
 }
 
-// Resume is Events from a cursor, event by event: fn gets each event of the
-// session behind from with the cursor of its own place. live, if not nil, is
-// called once, when the past has been delivered.
+// Resume is Events from a cursor: fn gets each later event with its own cursor. live,
+// if not nil, is called once, after the past was delivered.
 func (f *Feeds) Resume(ctx context.Context, p *Peer, session message.SessionID, from Cursor, live func() error, fn func(Cursor, toolcall.SequencedEvent) error) error {
 	after, skip := from.Seq, from.N
 	if skip > 0 {

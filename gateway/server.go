@@ -1,6 +1,5 @@
 // Package gateway serves askance over HTTP. It holds what every surface
-// shares: who a request comes from, what it may do, errors, limits, streams,
-// and the live feeds of sessions and of a space. A surface is one wire format:
+// shares: authentication, access, errors, limits, streams, and the live feeds of sessions and of a space. A surface is one wire format:
 // a list of Routes in a package of its own below this one.
 //
 //	srv, err := gateway.New(gateway.Config{Spaces: spaces, Auth: authenticator, Surfaces: surfaces})
@@ -9,18 +8,17 @@
 //
 // # Guarantees
 //
-//   - A route is reached only by a Peer that its Access admits. Everything a
-//     route does with calls goes through an engine.Client of that peer, so that
-//     the engine checks the role once more and every vote carries the name that
-//     was authenticated, never one from a body.
-//   - A peer belongs to one space and has no way to name another.
+//   - A route is reached only by a Peer that its Access admits. A route reaches
+//     calls only through an engine.Client of that peer, so the engine checks the
+//     role again and every vote carries the authenticated name, never one from a body.
+//   - A peer belongs to one space and cannot name another.
 //   - A stream never has a gap and ends when its peer's credentials do. A reader
-//     that is too slow is cut off and goes on from its last id.
+//     that is too slow is disconnected and continues from its last id.
 //
 // # What it does not do
 //
-// It decides nothing, keeps nothing and knows no NATS: the engine is whatever
-// implements engine.Client.
+// It decides nothing, stores nothing and does not know NATS: an engine is an
+// engine.Client.
 package gateway
 
 import (
@@ -41,23 +39,21 @@ import (
 // DefaultMaxBody bounds request bodies.
 const DefaultMaxBody = toolcall.MaxRequestBytes
 
-// Config says what to serve. Spaces and Auth are required.
+// Config configures a Server. Spaces and Auth are required.
 type Config struct {
 	Spaces   []*Space
 	Auth     Authenticator
 	Surfaces []Surface
-	// Origins are pages elsewhere that may use this server from a browser, as the
-	// browser names them: "https://app.example". There is no wildcard.
+	// Origins are the other origins whose pages may use this server, as browsers
+	// write them: "https://app.example". There is no wildcard.
 	Origins []string
-	// Login is the path to which a browser is sent that wants a page and has no
-	// credentials; "": it gets the error.
+	// Login is where a browser without credentials is redirected; "": it gets the error.
 	Login  string
 	Limits Limits
 	Log    *slog.Logger
 }
 
-// Server is the gateway's http.Handler. Its methods may be called from many
-// goroutines.
+// Server is the gateway's http.Handler. It is safe for concurrent use.
 type Server struct {
 	cfg     Config
 	mux     *http.ServeMux
@@ -76,10 +72,10 @@ type Server struct {
 // errClosing ends the streams of a server that is being closed.
 var errClosing = errors.New("the gateway is stopping")
 
-// New makes a server and begins the work of its surfaces. Close it.
+// New makes a server and starts its surfaces. Close it.
 func New(cfg Config) (*Server, error) {
 	if cfg.Auth == nil || len(cfg.Spaces) == 0 {
-		return nil, errors.New("gateway: spaces and an authenticator are required")
+		return nil, errors.New("gateway: spaces or an authenticator is missing: set Config.Spaces and Config.Auth")
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -100,7 +96,7 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// add adds a route; the mux panics at one that is ill-formed or there twice.
+// add adds a route. The mux panics on a malformed or duplicate one.
 func (s *Server) add(r Route) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -112,7 +108,7 @@ func (s *Server) add(r Route) (err error) {
 	return nil
 }
 
-// begin starts what runs beside requests.
+// begin starts the background work.
 func (s *Server) begin() {
 	run, stop := context.WithCancelCause(context.Background())
 	s.run, s.stop = func() context.Context { return run }, stop
@@ -128,46 +124,45 @@ func (s *Server) begin() {
 	}
 }
 
-// Routes are all routes, in no particular order.
+// Routes returns all routes, in no particular order.
 func (s *Server) Routes() []Route { return s.routes }
 
-// Close ends all streams and waits for what runs in the background.
+// Close ends all streams and waits for the background work.
 func (s *Server) Close() {
 	s.stop(errClosing)
 	s.wg.Wait()
 }
 
-// Peer gives an identity its space; an error if it has none here.
+// Peer returns the peer of an identity, or an error if its space is not served.
 func (s *Server) Peer(id *Identity) (*Peer, error) {
 	space := s.spaces[id.Space]
 	if space == nil {
-		return nil, &message.Error{Code: message.CodeForbidden, Op: "authorize", What: "there is no such space here", Hint: "use credentials of a space that is served"}
+		return nil, &message.Error{Code: message.CodeForbidden, Op: "authorize", What: "this server does not serve the space of the credentials", Hint: "use credentials of a space that it serves"}
 	}
 	return &Peer{Identity: *id, Space: space, Feeds: s.feeds[id.Space], pools: s.pools}, nil
 }
 
-// Surface is one wire format: what it serves, and where.
+// Surface is one wire format: its routes.
 type Surface interface {
 	Routes() []Route
 }
 
-// Background is a Surface that works beside requests, too.
+// Background is a Surface with background work.
 type Background interface {
 	Surface
-	// Run works until ctx ends, and returns soon after. It is called once, in a
-	// goroutine of its own, when s is about to serve.
+	// Run works until ctx ends. The Server calls it once, in its own goroutine.
 	Run(ctx context.Context, s *Server)
 }
 
-// Routes is a Surface that is just a list.
+// Routes is a Surface that is a list.
 type Routes []Route
 
 // Routes implements Surface.
 func (r Routes) Routes() []Route { return r }
 
-// Handler serves a request of an admitted peer; p is nil on public routes that
-// got no credentials. An error that it returns before it has written anything
-// is answered as problem details; afterwards it is only logged.
+// Handler serves a request of an admitted peer; p is nil on public routes
+// without credentials. An error becomes the reply as problem details, unless the
+// handler has written already: then it is logged.
 type Handler func(w http.ResponseWriter, r *http.Request, p *Peer) error
 
 // Route is one method and path.
@@ -176,27 +171,24 @@ type Route struct {
 	Method, Path string
 	// Access says who may use it.
 	Access Access
-	// Stream marks answers without an end: no time limit, but one on each write.
+	// Stream marks replies without an end: only each write has a time limit.
 	Stream bool
 	// MaxBody bounds the request's body in bytes; 0 is DefaultMaxBody.
 	MaxBody int64
-	// OwnAuth marks routes whose credentials may come in the protocol itself (the
-	// first frame of a WebSocket): they are called without a peer if the request
-	// has none, and must Login before they do anything.
+	// OwnAuth marks routes whose protocol may carry the credentials (the first
+	// frame of a WebSocket): without a peer, they must call Login first.
 	OwnAuth bool
 	// Safe marks requests of other methods than GET that change nothing.
-	Safe bool
-	// Doc is a line for people.
-	Doc string
-
+	Safe  bool
+	Doc   string // one line for people
 	Serve Handler
 }
 
-// Access is who may use a route. The zero value admits nobody.
+// Access says who may use a route. The zero value admits no one.
 type Access struct {
 	// Public routes need no credentials: static files, health, login.
 	Public bool
-	// Roles of which a peer needs one.
+	// Roles are those that may use it: a peer needs one.
 	Roles []toolcall.Role
 }
 
@@ -206,7 +198,7 @@ var Everybody = Access{Public: true}
 // Only admits peers that have one of the roles.
 func Only(roles ...toolcall.Role) Access { return Access{Roles: roles} }
 
-// Readers admits everybody who may read in a space: not workers.
+// Readers admits every role that reads a space: all but workers.
 var Readers = Only(toolcall.RoleRuntime, toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor)
 
 // Admits reports whether the peer may use the route; nil is a request without
@@ -218,8 +210,7 @@ func (a Access) Admits(p *Peer) bool {
 	return p != nil && slices.ContainsFunc(a.Roles, p.Has)
 }
 
-// Limits of connections. The server's own are for a peer that sends or takes
-// nothing; streams have a limit for each write (see SSE).
+// Limits of connections. Streams have a limit for each write instead (see SSE).
 const (
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 2 * time.Minute
@@ -227,8 +218,7 @@ const (
 	maxHeader     = 64 << 10
 )
 
-// HTTP is a server for h, usually a Server, with limits for slow and silent
-// peers.
+// HTTP returns a server for h, with limits for slow and silent peers.
 func HTTP(h http.Handler, log *slog.Logger) *http.Server {
 	s := &http.Server{
 		Handler: h, ReadHeaderTimeout: headerTimeout, WriteTimeout: answerTimeout,

@@ -12,22 +12,22 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// Stream is a stream of server-sent events that is kept alive by comments
-// while nothing happens. Its methods may be called from many goroutines.
+// Stream is a stream of server-sent events with keep-alive comments. It is safe for
+// concurrent use.
 type Stream struct {
 	mu  sync.Mutex
 	sse *SSE
 }
 
-// Streaming answers a request with a stream that f writes. ctx ends when the
-// request does, or when the peer does not read; f then returns. An error of f
-// is returned if it is not the end of ctx.
+// Streaming replies with a stream that f writes. ctx ends with the request, or when
+// the peer stops reading; f then returns. It returns an error of f that is not the
+// end of ctx.
 func Streaming(ctx context.Context, w http.ResponseWriter, keepAlive time.Duration, f func(context.Context, *Stream) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s := &Stream{sse: NewSSE(w)}
-	if err := s.KeepAlive(); err != nil { // the headers are on their way
-		return nil // the peer has gone
+	if err := s.KeepAlive(); err != nil { // sends the headers
+		return nil // the peer is gone
 	}
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -54,31 +54,31 @@ func Streaming(ctx context.Context, w http.ResponseWriter, keepAlive time.Durati
 	return nil
 }
 
-// Event writes one event: see SSE.Event.
+// Event is SSE.Event.
 func (s *Stream) Event(id, name string, data []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sse.Event(id, name, data)
 }
 
-// JSON writes one event without an id: see SSE.JSON.
+// JSON is SSE.JSON.
 func (s *Stream) JSON(name string, v any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sse.JSON(name, v)
 }
 
-// KeepAlive writes a comment.
+// KeepAlive is SSE.KeepAlive.
 func (s *Stream) KeepAlive() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sse.KeepAlive()
 }
 
-// writeTimeout is how long a reader of a stream may take for one write.
+// writeTimeout is how long a reader of a stream may take to accept one write.
 const writeTimeout = 10 * time.Second
 
-// SSE writes server-sent events. It is for one goroutine.
+// SSE writes server-sent events. Only one goroutine may use it.
 type SSE struct {
 	w  http.ResponseWriter
 	rc *http.ResponseController
@@ -96,8 +96,8 @@ func NewSSE(w http.ResponseWriter) *SSE {
 	return &SSE{w: w, rc: rc}
 }
 
-// Event writes one event; id and name may be empty. data must have no line
-// breaks but in JSON's escaped form, or is split as the format demands.
+// Event writes one event; id and name may be empty. data with line breaks is split
+// as the format demands.
 func (s *SSE) Event(id, name string, data []byte) error {
 	var b strings.Builder
 	if id != "" {
@@ -125,8 +125,8 @@ func (s *SSE) JSON(name string, v any) error {
 // KeepAlive writes a comment, which clients skip.
 func (s *SSE) KeepAlive() error { return s.Write([]byte(":\n\n")) }
 
-// Write writes bytes that are framed already, and flushes them. A reader that
-// does not take them within writeTimeout is cut off.
+// Write writes and flushes framed bytes. A reader that does not accept them within
+// writeTimeout is disconnected.
 func (s *SSE) Write(b []byte) error {
 	if err := s.rc.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
 		return err
@@ -137,16 +137,15 @@ func (s *SSE) Write(b []byte) error {
 	return s.rc.Flush()
 }
 
-// Ended says why a stream has to end although its turn or its session goes on,
-// as an error that the peer may see; ctx is the request's. nil: it has not ended,
-// or the peer has gone and hears of nothing.
+// Ended returns, as an error for the peer, why a stream ends although its session
+// goes on; ctx is the request's. nil: it has not ended, or the peer is gone.
 func Ended(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	switch {
 	case cause == nil, errors.Is(cause, context.Canceled):
 		return nil
 	case errors.Is(cause, errExpired), errors.Is(cause, errRevoked):
-		return &message.Error{Code: message.CodeForbidden, Op: "stream", What: cause.Error(), Hint: "connect again with new ones"}
+		return &message.Error{Code: message.CodeForbidden, Op: "stream", What: cause.Error(), Hint: "connect again with new credentials"}
 	case errors.Is(cause, errClosing):
 		return &message.Error{Code: message.CodeUnavailable, Op: "stream", What: cause.Error(), Hint: "connect again in a moment"}
 	}

@@ -1,27 +1,27 @@
-// Package api is askance's own API over HTTP: REST with JSON, server-sent
-// events for what happens, and an OpenAPI 3.1 document of all of it, made from
-// the very types and table that serve it.
+// Package api is askance's own API over HTTP: REST with JSON, server-sent events,
+// and an OpenAPI 3.1 document that is made from the types and the table that serve
+// it.
 //
 //	gateway.Config{Surfaces: []gateway.Surface{api.New(api.Config{Version: "1.2.0"})}}
 //
-// The words are those of the requests in package message. A call is named by
-// its path, /v1/calls/{session_id}/{reply_id}/{tool_call_id}; the space is that
-// of the credentials. API.md is the guide.
+// Its names are those of the requests in package message. A path names a call,
+// /v1/calls/{session_id}/{reply_id}/{tool_call_id}; the space is that of the
+// credentials. API.md is the guide.
 //
 // # Guarantees
 //
-//   - Unknown members, unknown or doubled query parameters and wrong types are
-//     refused with what, where and how to mend it, before anything is done.
-//   - Who answers is who is authenticated: no body or parameter names a person.
-//   - The parameter as chooses among the roles that the credentials have; it
-//     gives none.
-//   - A request with an Idempotency-Key is carried out once: sent again within a
-//     day it gets the first answer, with other content it is refused. After a
-//     restart, or beyond what is remembered (see Config), it is carried out anew,
-//     which the engine makes harmless: a proposal gives the present state, an
-//     answer that is on record already is answered with the call.
+//   - Unknown members, unknown or repeated query parameters and wrong types are
+//     refused before anything is done. The error says where and how to fix it.
+//   - The author of a response is the authenticated peer: no body or parameter
+//     names a person.
+//   - The parameter as selects one of the roles of the credentials; it grants none.
+//   - A request with an Idempotency-Key is carried out once. Sent again within a
+//     day it gets the first reply; with other content it is refused. After a
+//     restart, or when too many are stored, it is carried out again, which is
+//     harmless: a proposal returns the present state, and a response that is on
+//     record returns the call.
 //   - Errors are problem details (RFC 9457) with a closed list of codes.
-//   - An event stream goes on from Last-Event-ID without a gap or a doubling.
+//   - An event stream continues from Last-Event-ID without a gap or a duplicate.
 package api
 
 import (
@@ -39,37 +39,35 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Config says what the API is told about itself.
+// Config configures the API.
 type Config struct {
-	// Version of askance, for the OpenAPI document.
-	Version string
-	// Webhooks serves messages that were given up; nil: there are none.
-	Webhooks Webhooks
+	Version  string   // of askance, for the OpenAPI document
+	Webhooks Webhooks // serves dead letters; nil: there are none
 }
 
-// API is the surface. Its handlers may run in many goroutines.
+// API is the surface. It is safe for concurrent use.
 type API struct {
 	ops  []*op
 	spec []byte // the OpenAPI document
-	page []byte // the readable page
+	page []byte // the page for people
 }
 
 // New makes the API.
 func New(cfg Config) (*API, error) {
-	a := &API{ops: operations(newKept(), cfg.Webhooks)}
+	a := &API{ops: operations(newReplies(), cfg.Webhooks)}
 	var err error
-	if a.spec, err = document(cfg.Version); err != nil {
+	if a.spec, err = documentOf(cfg.Version); err != nil {
 		return nil, err
 	}
-	a.page, err = page(a.ops, a.spec)
+	a.page, err = makePage(a.ops, a.spec)
 	return a, err
 }
 
-func operations(keep *kept, hooks Webhooks) []*op {
+func operations(keep *replies, hooks Webhooks) []*op {
 	return slices.Concat(tableOps(keep), spaceOps(), hookOps(keep, hooks))
 }
 
-// OpenAPI is the OpenAPI 3.1 document.
+// OpenAPI returns the OpenAPI 3.1 document.
 func (a *API) OpenAPI() []byte { return a.spec }
 
 // Routes implements gateway.Surface.
@@ -93,12 +91,12 @@ func static(path, kind, doc string, body []byte) gateway.Route {
 	}}
 }
 
-// spaceOps are what only HTTP has: it knows the credentials and the tools.
+// spaceOps are operations that only HTTP has.
 func spaceOps() []*op {
 	return []*op{
-		get(operation.HTTP{ID: "whoami", Path: "/v1/whoami", Tag: "space",
+		newRead(operation.HTTP{ID: "whoami", Path: "/v1/whoami", Tag: "space",
 			Summary: "Who am I", Doc: "Who the credentials stand for."}, slices.Concat(asReader, []toolcall.Role{toolcall.RoleWorker}), whoami),
-		get(operation.HTTP{ID: "listTools", Path: "/v1/tools", Tag: "space",
+		newRead(operation.HTTP{ID: "listTools", Path: "/v1/tools", Tag: "space",
 			Summary: "List tools", Doc: "The tools that the space knows, with the schemas of their arguments."}, asReader, tools),
 		watchOp(),
 	}
@@ -120,7 +118,7 @@ func tools(a *ask) (ToolsReply, error) {
 	return out, nil
 }
 
-// Tool is a tool that the space knows.
+// Tool is a tool of the space.
 type Tool struct {
 	Name        string             `json:"name"`
 	Description string             `json:"description,omitzero"`
@@ -133,74 +131,74 @@ type ToolsReply struct {
 	Tools []Tool `json:"tools"`
 }
 
-// WhoamiReply is who the credentials stand for.
+// WhoamiReply describes the credentials.
 type WhoamiReply struct {
 	Name    string           `json:"name"`
 	Space   toolcall.SpaceID `json:"space"`
 	Roles   []toolcall.Role  `json:"roles"`
-	Auth    string           `json:"auth"` // how it was established; votes keep it
+	Auth    string           `json:"auth"` // how the name was authenticated; votes record it
 	Expires time.Time        `json:"expires,omitzero"`
 }
 
 // ChangeEvent is the data of an event of GET /v1/calls/stream.
 type ChangeEvent struct {
 	Seq  uint64             `json:"seq"`
-	Kind string             `json:"kind"`             // the last transition that was taken
+	Kind string             `json:"kind"`             // the last transition
 	By   toolcall.Principal `json:"by,omitzero"`      // who caused it
 	At   time.Time          `json:"at"`               // when
 	Call *toolcall.Call     `json:"call"`             // its state after it
 	Wait *toolcall.Waiting  `json:"waiting,omitzero"` // what its open approval request waits for
 }
 
-// DeadLettersReply lists webhook messages that were given up.
+// DeadLettersReply lists dead letters.
 type DeadLettersReply struct {
 	DeadLetters []toolcall.DeadLetter `json:"dead_letters"`
 }
 
-// FateReply is what became of a webhook message that had been given up.
+// FateReply is the new state of a dead letter.
 type FateReply struct {
 	Fate webhook.Fate `json:"fate" jsonschema:"enum=delivered,enum=stale,enum=dropped"`
 }
 
-// Webhooks knows the webhook messages of one space that were given up.
-// *webhook.Webhooks is one. Its methods may be called from several goroutines.
+// Webhooks has the dead letters of one space, as *webhook.Webhooks does. It is safe
+// for concurrent use.
 type Webhooks interface {
 	Space() toolcall.SpaceID
 	DeadLetters(ctx context.Context) ([]toolcall.DeadLetter, error)
-	// Retry makes one more attempt, now; Drop forgets a dead letter.
+	// Retry makes one more attempt now; Drop deletes a dead letter.
 	Retry(ctx context.Context, destination string, seq uint64) (webhook.Fate, error)
 	Drop(ctx context.Context, destination string, seq uint64) (webhook.Fate, error)
 }
 
 const deadLetterPath = "/v1/webhooks/dead/{destination}/{seq}"
 
-func hookOps(keep *kept, hooks Webhooks) []*op {
+func hookOps(keep *replies, hooks Webhooks) []*op {
 	return []*op{
-		get(operation.HTTP{ID: "listDeadLetters", Path: "/v1/webhooks/dead", Tag: "webhooks",
+		newRead(operation.HTTP{ID: "listDeadLetters", Path: "/v1/webhooks/dead", Tag: "webhooks",
 			Summary: "List webhook messages that were given up", Doc: "With the reason of the last attempt."}, asOperator, func(a *ask) (DeadLettersReply, error) {
-			if err := a.hooked(hooks); err != nil {
+			if err := a.checkWebhooks(hooks); err != nil {
 				return DeadLettersReply{}, err
 			}
 			all, err := hooks.DeadLetters(a.ctx())
 			return DeadLettersReply{DeadLetters: append([]toolcall.DeadLetter{}, all...)}, err
 		}),
-		act(operation.HTTP{ID: "retryDeadLetter", Method: http.MethodPost, Path: deadLetterPath + "/retry", Tag: "webhooks",
+		newChange(operation.HTTP{ID: "retryDeadLetter", Method: http.MethodPost, Path: deadLetterPath + "/retry", Tag: "webhooks",
 			Summary: "Retry one of them now", Doc: "One more attempt. If the receiver does not take it, the answer is unavailable with the reason, and the dead letter stays. An approval request that is not open any more is not sent: the fate is stale."}, asOperator, keep, deadLetterOp(hooks, func(a *ask, to string, seq uint64) (webhook.Fate, error) {
 			return hooks.Retry(a.ctx(), to, seq)
 		})),
-		act(operation.HTTP{ID: "dropDeadLetter", Method: http.MethodDelete, Path: deadLetterPath, Tag: "webhooks",
+		newChange(operation.HTTP{ID: "dropDeadLetter", Method: http.MethodDelete, Path: deadLetterPath, Tag: "webhooks",
 			Summary: "Drop one of them", Doc: "It is not sent any more."}, asOperator, keep, deadLetterOp(hooks, func(a *ask, to string, seq uint64) (webhook.Fate, error) {
 			return hooks.Drop(a.ctx(), to, seq)
 		})),
 	}
 }
 
-// hooked refuses where the space of the credentials has no webhooks.
-func (a *ask) hooked(hooks Webhooks) error {
+// checkWebhooks refuses a request where the space of the credentials has no webhooks.
+func (a *ask) checkWebhooks(hooks Webhooks) error {
 	e := &message.Error{Code: message.CodeNotFound, Op: a.op.ID, Hint: "name destinations with askance serve --webhooks"}
 	switch {
 	case hooks == nil:
-		e.What = "no webhooks are set up here"
+		e.What = "this server has no webhooks"
 	case hooks.Space() != a.p.Space.ID:
 		e.What = "this space has no webhooks"
 	default:
@@ -209,15 +207,15 @@ func (a *ask) hooked(hooks Webhooks) error {
 	return e
 }
 
-// deadLetterOp does something with the dead letter that the path names.
+// deadLetterOp makes an operation on the dead letter that the path names.
 func deadLetterOp(hooks Webhooks, do func(a *ask, destination string, seq uint64) (webhook.Fate, error)) func(*ask) (FateReply, error) {
 	return func(a *ask) (FateReply, error) {
-		if err := a.hooked(hooks); err != nil {
+		if err := a.checkWebhooks(hooks); err != nil {
 			return FateReply{}, err
 		}
 		seq, err := strconv.ParseUint(a.r.PathValue("seq"), 10, 64)
 		if err != nil {
-			return FateReply{}, &message.Error{Code: message.CodeInvalid, Op: a.op.ID, What: "seq is no number", Hint: "GET /v1/webhooks/dead lists them"}
+			return FateReply{}, &message.Error{Code: message.CodeInvalid, Op: a.op.ID, What: "seq is not a number", Hint: "use a seq that GET /v1/webhooks/dead lists"}
 		}
 		fate, err := do(a, a.r.PathValue("destination"), seq)
 		return FateReply{fate}, err

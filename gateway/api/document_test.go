@@ -285,7 +285,7 @@ func objects(m map[string]any) map[string]any {
 
 func (w *writer) document() []byte {
 	paths := map[string]any{}
-	for _, o := range operations(newKept(), nil) {
+	for _, o := range operations(newReplies(), nil) {
 		item, _ := paths[o.Path].(map[string]any)
 		if item == nil {
 			item = map[string]any{}
@@ -352,7 +352,7 @@ func (w *writer) operation(o *op) map[string]any {
 		params = append(params, map[string]any{"name": "Last-Event-ID", "in": "header", "description": "The id of the last event that was received.", "schema": map[string]any{"type": "string"}})
 	}
 	out := map[string]any{
-		"operationId": o.ID, "summary": o.Summary, "description": o.about() + " For: " + roleWords(o.roles) + ".", "tags": []string{o.Tag}, "parameters": params,
+		"operationId": o.ID, "summary": o.Summary, "description": o.description() + " For: " + roleWords(o.roles) + ".", "tags": []string{o.Tag}, "parameters": params,
 		"responses": map[string]any{"200": map[string]any{"description": "Done.", "content": content}, "default": map[string]any{"$ref": "#/components/responses/Problem"}},
 	}
 	if o.changes {

@@ -14,8 +14,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Bounds of what is remembered of requests with an Idempotency-Key, by all
-// peers together.
+// Bounds of the stored replies, for all peers together.
 const (
 	keepFor      = 24 * time.Hour
 	keepRequests = 10_000
@@ -23,57 +22,57 @@ const (
 	maxKeyBytes  = 255
 )
 
-// kept remembers the answers to requests with an Idempotency-Key. The oldest
-// are forgotten when there are too many: see the package documentation.
-type kept struct {
+// replies stores the replies to requests with an Idempotency-Key. The oldest are
+// removed when there are too many: see the package documentation.
+type replies struct {
 	mu    sync.Mutex
-	byKey map[keptKey]*list.Element // of *storedResponse
-	order *list.List                // the oldest first
+	byKey map[replyKey]*list.Element // of *storedResponse
+	order *list.List                 // the oldest first
 	bytes int
 }
 
-// keptKey is whose request it was: one peer's keys are none of another's.
-type keptKey struct {
+// replyKey names a request: each peer has its own keys.
+type replyKey struct {
 	space      toolcall.SpaceID
 	name, auth string
 	key        string
 }
 
 type storedResponse struct {
-	key  keptKey
+	key  replyKey
 	mark [sha256.Size]byte // of method, path, query, formats and body
 	at   time.Time
 	done chan struct{} // closed when the rest is set
-	// status 0: the request failed in a way that may be tried again
+	// status is 0 for a failed request that may be retried.
 	status int
 	kind   string
 	body   []byte
 }
 
-func newKept() *kept {
-	return &kept{byKey: map[keptKey]*list.Element{}, order: list.New()}
+func newReplies() *replies {
+	return &replies{byKey: map[replyKey]*list.Element{}, order: list.New()}
 }
 
-// once carries a request out, unless one with the same Idempotency-Key has been
-// carried out already: then its answer is given again.
-func (k *kept) once(a *ask, body []byte, act func() (any, error)) error {
+// once carries a request out, or repeats the reply to an earlier one with the same
+// Idempotency-Key.
+func (k *replies) once(a *ask, body []byte, act func() (any, error)) error {
 	key := a.r.Header.Get("Idempotency-Key")
 	if key == "" {
 		out, err := act()
 		if err != nil {
 			return err
 		}
-		return a.answer(http.StatusOK, out)
+		return a.reply(http.StatusOK, out)
 	}
 	if len(key) > maxKeyBytes {
 		return &message.Error{Code: message.CodeTooLarge, Op: a.op.ID, What: "the Idempotency-Key is over 255 bytes", Hint: "use a UUID"}
 	}
 	mine := &storedResponse{
-		key:  keptKey{a.p.Space.ID, a.p.Name, a.p.Auth, key},
+		key:  replyKey{a.p.Space.ID, a.p.Name, a.p.Auth, key},
 		mark: sha256.Sum256([]byte(a.r.Method + "\n" + a.r.URL.EscapedPath() + "\n" + a.r.URL.RawQuery + "\n" + a.formats() + "\n" + string(body))),
 		at:   time.Now(), done: make(chan struct{}),
 	}
-	first := k.take(mine)
+	first := k.claim(mine)
 	if first == mine {
 		return k.carryOut(a, mine, act)
 	}
@@ -83,20 +82,20 @@ func (k *kept) once(a *ask, body []byte, act func() (any, error)) error {
 	select {
 	case <-first.done:
 	case <-a.ctx().Done():
-		return &message.Error{Code: message.CodeUnavailable, Op: a.op.ID, What: "the request was given up", Err: context.Cause(a.ctx())}
+		return &message.Error{Code: message.CodeUnavailable, Op: a.op.ID, What: "the first request with this Idempotency-Key is not finished", Hint: "send it again", Err: context.Cause(a.ctx())}
 	}
-	if first.status == 0 { // it failed for reasons that may be over: this one is the next try
+	if first.status == 0 { // it failed for a temporary reason: this is the next attempt
 		return k.once(a, body, act)
 	}
 	a.w.Header().Set("Idempotency-Replayed", "true")
 	return a.writeAs(first.status, first.kind, first.body)
 }
 
-// take gives the request that has the key already, or puts this one there.
-func (k *kept) take(mine *storedResponse) *storedResponse {
+// claim returns the earlier request with the key, or stores this one.
+func (k *replies) claim(mine *storedResponse) *storedResponse {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.forget(mine.at)
+	k.removeOld(mine.at)
 	if e, ok := k.byKey[mine.key]; ok {
 		if first, ok := e.Value.(*storedResponse); ok {
 			return first
@@ -106,8 +105,8 @@ func (k *kept) take(mine *storedResponse) *storedResponse {
 	return mine
 }
 
-// forget drops what is too old or too much.
-func (k *kept) forget(now time.Time) {
+// removeOld removes replies that are too old or too many.
+func (k *replies) removeOld(now time.Time) {
 	for e := k.order.Front(); e != nil; e = k.order.Front() {
 		old, ok := e.Value.(*storedResponse)
 		if ok && now.Sub(old.at) < keepFor && k.order.Len() < keepRequests && k.bytes < keepBytes {
@@ -117,7 +116,7 @@ func (k *kept) forget(now time.Time) {
 	}
 }
 
-func (k *kept) remove(a *storedResponse) {
+func (k *replies) remove(a *storedResponse) {
 	if e, ok := k.byKey[a.key]; ok && e.Value == any(a) {
 		k.order.Remove(e)
 		delete(k.byKey, a.key)
@@ -125,18 +124,18 @@ func (k *kept) remove(a *storedResponse) {
 	}
 }
 
-// keep notes an answer for those who wait for it, and for later ones unless the
-// request was forgotten while it was carried out.
-func (k *kept) keep(a *storedResponse, status int, kind string, body []byte) {
+// keep stores a reply for waiting requests, and for later ones unless the request
+// was removed meanwhile.
+func (k *replies) keep(a *storedResponse, status int, kind string, body []byte) {
 	a.status, a.kind, a.body = status, kind, body
 	if e, ok := k.byKey[a.key]; ok && e.Value == any(a) {
 		k.bytes += len(body)
 	}
 }
 
-// carryOut does the request and keeps its answer, a refusal too. What may work
-// the next time is not kept.
-func (k *kept) carryOut(a *ask, mine *storedResponse, act func() (any, error)) error {
+// carryOut carries the request out and stores its reply, also a refusal, unless the
+// next attempt may succeed.
+func (k *replies) carryOut(a *ask, mine *storedResponse, act func() (any, error)) error {
 	var status int
 	var kind string
 	var body []byte

@@ -21,21 +21,20 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// op is one operation: a row of the table from which routes and the OpenAPI
-// document are made.
+// op is one operation: routes and the OpenAPI document are made from it.
 type op struct {
 	operation.HTTP
 	roles   []toolcall.Role // who may use it, and in which role first
 	in      *body           // nil: it has no body
-	out     reflect.Type    // of the answer
+	out     reflect.Type    // of the reply
 	changes bool            // it changes something
-	takes   takeMsgs        // AgentScope 1.x messages; nil: it takes none
-	gives   giveMsgs        // nil: it gives none
+	takes   takeMsgs        // reads AgentScope 1.x messages; may be nil
+	gives   giveMsgs        // writes them; may be nil
 	serve   func(*ask) error
 }
 
-// about is the operation's description, with the formats that it takes and gives.
-func (o *op) about() string {
+// description is the operation's text, with its formats.
+func (o *op) description() string {
 	switch {
 	case o.takes != nil:
 		return o.Doc + " As " + msgv1.Type + " it takes MsgsBody and gives MsgsReply."
@@ -45,18 +44,17 @@ func (o *op) about() string {
 	return o.Doc
 }
 
-// body is the type of a request less the members that stand elsewhere.
+// body is the type of a request without the members of the path.
 type body struct {
 	reflect.Type
 	without []string
 }
 
-// name is its name in the document.
 func (b *body) name() string {
 	return strings.TrimSuffix(strings.TrimSuffix(b.Name(), "Request"), "Body") + "Body"
 }
 
-// typeName is the name of a type in the document.
+// typeName is the name of a type in the OpenAPI document.
 func typeName(t reflect.Type) string {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -64,15 +62,14 @@ func typeName(t reflect.Type) string {
 	return t.Name()
 }
 
-// Who may use operations that only HTTP has, in the order in which a role is
-// chosen.
+// The roles that may use operations that only HTTP has, in order of preference.
 var (
 	asReader   = []toolcall.Role{toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor, toolcall.RoleRuntime}
 	asOperator = []toolcall.Role{toolcall.RoleOperator}
 	asOverseer = []toolcall.Role{toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor}
 )
 
-// asParam is accepted by every operation.
+// asParam is a parameter of every operation.
 var asParam = operation.Param{Name: "as", Type: "string", Doc: "The role in which to act, if the credentials have several.", Words: []string{"runtime", "approver", "operator", "auditor"}}
 
 // ask is one request to one operation.
@@ -88,7 +85,6 @@ type ask struct {
 
 func (a *ask) ctx() context.Context { return a.r.Context() }
 
-// key is the call that the path names.
 func (a *ask) key() toolcall.Key {
 	return toolcall.Key{
 		Space:   a.p.Space.ID,
@@ -98,7 +94,6 @@ func (a *ask) key() toolcall.Key {
 	}
 }
 
-// route makes the gateway's route of an operation.
 func (o *op) route() gateway.Route {
 	return gateway.Route{Method: o.Method, Path: o.Path, Access: gateway.Only(o.roles...), Stream: o.Stream, Doc: o.Summary, Serve: o.handle}
 }
@@ -109,7 +104,7 @@ func (o *op) handle(w http.ResponseWriter, r *http.Request, p *gateway.Peer) err
 	if a.q, err = readQuery(r, append([]operation.Param{asParam}, o.Params...)); err != nil {
 		return err
 	}
-	if a.by, err = o.role(p, toolcall.Role(a.q.text("as"))); err != nil {
+	if a.by, err = o.chooseRole(p, toolcall.Role(a.q.text("as"))); err != nil {
 		return err
 	}
 	if a.c, err = p.As(a.by); err != nil {
@@ -118,17 +113,17 @@ func (o *op) handle(w http.ResponseWriter, r *http.Request, p *gateway.Peer) err
 	return o.serve(a)
 }
 
-// role chooses in which role the peer acts.
-func (o *op) role(p *gateway.Peer, wish toolcall.Role) (toolcall.Role, error) {
+// chooseRole returns the role in which the peer acts.
+func (o *op) chooseRole(p *gateway.Peer, wish toolcall.Role) (toolcall.Role, error) {
 	for _, r := range o.roles {
 		if p.Has(r) && (wish == "" || wish == r) {
 			return r, nil
 		}
 	}
 	if wish != "" {
-		return "", &message.Error{Code: message.CodeForbidden, Op: o.ID, What: "as=" + string(wish) + " is not possible here with these credentials", Hint: "leave it out, or use credentials with that role"}
+		return "", &message.Error{Code: message.CodeForbidden, Op: o.ID, What: "these credentials cannot act here as=" + string(wish), Hint: "leave it out, or use credentials with that role"}
 	}
-	return "", &message.Error{Code: message.CodeForbidden, Op: o.ID, What: "none of the credentials' roles may do this", Hint: "use credentials with one of: " + roleWords(o.roles)}
+	return "", &message.Error{Code: message.CodeForbidden, Op: o.ID, What: "no role of the credentials may do this", Hint: "use credentials with one of: " + roleWords(o.roles)}
 }
 
 func roleWords(roles []toolcall.Role) string {
@@ -139,20 +134,20 @@ func roleWords(roles []toolcall.Role) string {
 	return strings.Join(words, ", ")
 }
 
-// get makes an operation that reads.
-func get[Out any](h operation.HTTP, roles []toolcall.Role, f func(a *ask) (Out, error)) *op {
+// newRead makes an operation that reads.
+func newRead[Out any](h operation.HTTP, roles []toolcall.Role, f func(a *ask) (Out, error)) *op {
 	h.Method = http.MethodGet
 	return &op{HTTP: h, roles: roles, out: reflect.TypeFor[Out](), serve: func(a *ask) error {
 		out, err := f(a)
 		if err != nil {
 			return err
 		}
-		return a.answer(http.StatusOK, out)
+		return a.reply(http.StatusOK, out)
 	}}
 }
 
-// act makes an operation without a body that changes something.
-func act[Out any](h operation.HTTP, roles []toolcall.Role, keep *kept, f func(a *ask) (Out, error)) *op {
+// newChange makes an operation without a body that changes something.
+func newChange[Out any](h operation.HTTP, roles []toolcall.Role, keep *replies, f func(a *ask) (Out, error)) *op {
 	o := &op{HTTP: h, roles: roles, changes: true, out: reflect.TypeFor[Out]()}
 	o.serve = func(a *ask) error {
 		content, err := io.ReadAll(a.r.Body)
@@ -160,7 +155,7 @@ func act[Out any](h operation.HTTP, roles []toolcall.Role, keep *kept, f func(a 
 			return bodyError(o.ID, err)
 		}
 		return keep.once(a, content, func() (any, error) {
-			if err := emptyBody(o.ID, a.r, content); err != nil {
+			if err := checkEmpty(o.ID, a.r, content); err != nil {
 				return nil, err
 			}
 			return f(a)
@@ -169,8 +164,8 @@ func act[Out any](h operation.HTTP, roles []toolcall.Role, keep *kept, f func(a 
 	return o
 }
 
-// emptyBody refuses a body with members.
-func emptyBody(op string, r *http.Request, content []byte) error {
+// checkEmpty refuses a body with members.
+func checkEmpty(op string, r *http.Request, content []byte) error {
 	if len(content) == 0 {
 		return nil
 	}
@@ -189,7 +184,7 @@ func notJSON(op string) error {
 }
 
 func badBody(op string, err error) error {
-	return &message.Error{Code: message.CodeInvalid, Op: op, What: "the request is not valid: " + err.Error(), Hint: "GET /openapi.json has its schema"}
+	return &message.Error{Code: message.CodeInvalid, Op: op, What: "the request is not valid: " + err.Error(), Hint: "send what the schema in GET /openapi.json describes"}
 }
 
 func isJSON(contentType string) bool {
@@ -198,14 +193,14 @@ func isJSON(contentType string) bool {
 }
 
 func bodyError(op string, err error) error {
-	if tooLarge, ok := asMaxBytes(err); ok {
+	if tooLarge, ok := sizeText(err); ok {
 		return &message.Error{Code: message.CodeTooLarge, Op: op, What: tooLarge, Hint: "send less"}
 	}
 	return &message.Error{Code: message.CodeInvalid, Op: op, What: "the body could not be read", Hint: "send it again", Err: err}
 }
 
-// answer writes an answer in the format that the client wants.
-func (a *ask) answer(status int, v any) error {
+// reply writes a reply in the format that the client accepts.
+func (a *ask) reply(status int, v any) error {
 	kind, b, err := a.encode(v)
 	if err != nil {
 		return err
@@ -222,10 +217,10 @@ func (a *ask) writeAs(status int, kind string, body []byte) error {
 	return nil
 }
 
-// query is the query of a request, every value of which has been checked.
+// query is the checked query of a request.
 type query struct{ values url.Values }
 
-// readQuery checks a request's query against the parameters of its operation.
+// readQuery checks the query of a request against the parameters of its operation.
 func readQuery(r *http.Request, params []operation.Param) (query, error) {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -234,7 +229,7 @@ func readQuery(r *http.Request, params []operation.Param) (query, error) {
 	for name, got := range values {
 		i := slices.IndexFunc(params, func(p operation.Param) bool { return p.Name == name })
 		if i < 0 {
-			return query{}, badQuery(fmt.Sprintf("there is no parameter %q here", name), "use: "+names(params))
+			return query{}, badQuery(fmt.Sprintf("the query parameter %q is unknown", name), "use: "+paramNames(params))
 		}
 		if err := checkParam(params[i], got); err != nil {
 			return query{}, err
@@ -245,24 +240,24 @@ func readQuery(r *http.Request, params []operation.Param) (query, error) {
 
 func checkParam(p operation.Param, got []string) error {
 	if len(got) > 1 && !p.Many {
-		return badQuery("parameter "+p.Name+" is given twice", "give it once")
+		return badQuery("parameter "+p.Name+" occurs twice", "send it once")
 	}
 	for _, v := range got {
 		switch {
 		case p.Type == "integer":
 			if _, err := strconv.ParseUint(v, 10, 63); err != nil {
-				return badQuery(fmt.Sprintf("parameter %s is %q", p.Name, v), "give a number of 0 or more")
+				return badQuery(fmt.Sprintf("parameter %s is %q", p.Name, v), "send a number of 0 or more")
 			}
 		case p.Type == "boolean" && v != "true" && v != "false":
-			return badQuery(fmt.Sprintf("parameter %s is %q", p.Name, v), "give true or false")
+			return badQuery(fmt.Sprintf("parameter %s is %q", p.Name, v), "send true or false")
 		case len(p.Words) > 0 && !slices.Contains(p.Words, v):
-			return badQuery(fmt.Sprintf("parameter %s is %q", p.Name, v), "give one of: "+strings.Join(p.Words, ", "))
+			return badQuery(fmt.Sprintf("parameter %s is %q", p.Name, v), "send one of: "+strings.Join(p.Words, ", "))
 		}
 	}
 	return nil
 }
 
-func names(params []operation.Param) string {
+func paramNames(params []operation.Param) string {
 	out := make([]string, len(params))
 	for i, p := range params {
 		out[i] = p.Name
@@ -279,15 +274,15 @@ func (q query) texts(name string) []string { return q.values[name] }
 func (q query) is(name string) bool        { return q.values.Get(name) == "true" }
 
 func (q query) number(name string) uint64 {
-	n, _ := strconv.ParseUint(q.values.Get(name), 10, 63) // it was checked, or is not there
+	n, _ := strconv.ParseUint(q.values.Get(name), 10, 63) // it was checked, or is absent
 	return n
 }
 
-// count is a number that fits an int.
+// count is number as an int.
 func (q query) count(name string) int { return int(min(q.number(name), 1<<30)) }
 
-// asMaxBytes says in words that a body was over its limit.
-func asMaxBytes(err error) (string, bool) {
+// sizeText says that a body was over its limit.
+func sizeText(err error) (string, bool) {
 	if e, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return fmt.Sprintf("the body is over %d bytes", e.Limit), true
 	}

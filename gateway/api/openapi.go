@@ -13,7 +13,7 @@ import (
 	operation "github.com/askance-dev/askance/message/api"
 )
 
-// openapi is made from the operations and the types by the package's tests:
+// openapi is generated from the operations and the types:
 //
 //	go test ./gateway/api -run TestDocument -update
 //
@@ -21,22 +21,22 @@ import (
 //go:embed openapi.json
 var openapi []byte
 
-// anyVersion stands in the file for the version of the program.
+// anyVersion is the placeholder of the program's version in the file.
 const anyVersion = `"version": "0.0.0"`
 
-// document is the OpenAPI document of a version.
-func document(version string) ([]byte, error) {
+// documentOf returns the OpenAPI document of a version.
+func documentOf(version string) ([]byte, error) {
 	if version == "" {
 		version = "dev"
 	}
 	v, err := json.Marshal(version)
 	if err != nil {
-		return nil, fmt.Errorf("the version as JSON: %w", err)
+		return nil, fmt.Errorf("encode the version as JSON: %w", err)
 	}
 	return bytes.Replace(openapi, []byte(anyVersion), append([]byte(`"version": `), v...), 1), nil
 }
 
-// The parts of the document that the readable page shows.
+// The parts of the document that the page for people shows.
 type (
 	docFile struct {
 		Info struct {
@@ -86,15 +86,15 @@ var docsCSS string
 
 var docsPage = template.Must(template.New("docs").Parse(docsHTML))
 
-// page makes the readable page from the document.
-func page(ops []*op, spec []byte) ([]byte, error) {
+// makePage makes the page for people from the document.
+func makePage(ops []*op, spec []byte) ([]byte, error) {
 	var d docFile
 	if err := strictjson.UnmarshalOpen(spec, &d); err != nil {
 		return nil, fmt.Errorf("read the OpenAPI document: %w", err)
 	}
 	data := pageData{Title: d.Info.Title, Version: d.Info.Version, Doc: d.Info.Description, Style: template.CSS(docsCSS)} //nolint:gosec // our own file
 	for _, o := range ops {
-		p := pageOp{ID: o.ID, Method: o.Method, Path: o.Path, Tag: o.Tag, Summary: o.Summary, Doc: o.about(), Roles: roleWords(o.roles), Params: append(slices.Clone(o.Params), asParam), Stream: o.Stream}
+		p := pageOp{ID: o.ID, Method: o.Method, Path: o.Path, Tag: o.Tag, Summary: o.Summary, Doc: o.description(), Roles: roleWords(o.roles), Params: append(slices.Clone(o.Params), asParam), Stream: o.Stream}
 		if o.in != nil {
 			p.Body = o.in.name()
 		}
@@ -106,7 +106,7 @@ func page(ops []*op, spec []byte) ([]byte, error) {
 	for name, s := range d.Components.Schemas {
 		t := pageType{Name: name, Doc: s.Description}
 		if len(s.Enum) > 0 {
-			t.Doc += " One of: " + words(s.Enum) + "."
+			t.Doc += " One of: " + joinValues(s.Enum) + "."
 		}
 		for member, m := range s.Properties {
 			t.Members = append(t.Members, pageMember{Name: member, Kind: m.kind(), Link: m.link(), Doc: m.Description, Required: slices.Contains(s.Required, member)})
@@ -122,7 +122,7 @@ func page(ops []*op, spec []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// kind is a member's type in words.
+// kind is a member's type for people.
 func (s docSchema) kind() string {
 	switch {
 	case s.Items != nil:
@@ -132,17 +132,17 @@ func (s docSchema) kind() string {
 	case s.Const != nil:
 		return fmt.Sprintf("%q", s.Const)
 	case len(s.Enum) > 0:
-		return words(s.Enum)
+		return joinValues(s.Enum)
 	case s.Type == nil:
 		return "any JSON"
 	}
 	if kinds, ok := s.Type.([]any); ok {
-		return strings.ReplaceAll(words(kinds), ", ", " or ")
+		return strings.ReplaceAll(joinValues(kinds), ", ", " or ")
 	}
 	return fmt.Sprint(s.Type)
 }
 
-// link is the name of the type that a member, or a list's elements, refer to.
+// link is the name of the type that a member or its elements refer to.
 func (s docSchema) link() string {
 	if s.Items != nil {
 		return s.Items.link()
@@ -150,7 +150,7 @@ func (s docSchema) link() string {
 	return strings.TrimPrefix(s.Ref, "#/components/schemas/")
 }
 
-func words(list []any) string {
+func joinValues(list []any) string {
 	out := make([]string, len(list))
 	for i, v := range list {
 		out[i] = fmt.Sprint(v)

@@ -14,10 +14,10 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// keepAlive is the longest silence on a stream.
+// keepAlive is the longest pause on a stream.
 const keepAlive = 15 * time.Second
 
-// watchOp is what only HTTP has: what happens to the calls of the space.
+// watchOp is an operation that only HTTP has.
 func watchOp() *op {
 	return &op{
 		HTTP: operation.HTTP{ID: "watchCalls", Method: http.MethodGet, Path: "/v1/calls/stream", Tag: "calls", Stream: true,
@@ -35,7 +35,7 @@ func wantsStream(r *http.Request) bool {
 	return strings.Contains(r.Header.Get("Accept"), "text/event-stream")
 }
 
-// streamEvents answers with a stream of a session's events.
+// streamEvents replies with a stream of a session's events.
 func streamEvents(a *ask) error {
 	session, reply := message.SessionID(a.r.PathValue("session_id")), message.ReplyID(a.q.text("reply_id"))
 	from := gateway.Cursor{Seq: a.q.number("after")}
@@ -46,9 +46,9 @@ func streamEvents(a *ask) error {
 		}
 	}
 	if _, err := a.c.Events(a.ctx(), toolcall.EventsRequest{Session: session, After: from.Seq, Limit: 1}); err != nil {
-		return err // a refusal, while it can still be answered as one
+		return err // a refusal, while the reply can still be an error
 	}
-	p := a.inRole()
+	p := a.actingPeer()
 	return gateway.Streaming(a.ctx(), a.w, keepAlive, func(ctx context.Context, s *gateway.Stream) error {
 		return p.Feeds.Resume(ctx, p, session, from, nil, func(at gateway.Cursor, ev toolcall.SequencedEvent) error {
 			if reply != "" && !ofReply(ev.Event, reply) {
@@ -59,27 +59,26 @@ func streamEvents(a *ask) error {
 	})
 }
 
-// inRole is the peer in the one role in which it acts.
-func (a *ask) inRole() *gateway.Peer {
+// actingPeer is the peer with only the role in which it acts.
+func (a *ask) actingPeer() *gateway.Peer {
 	p := *a.p
 	p.Roles = []toolcall.Role{a.by}
 	return &p
 }
 
-// ofReply reports whether an event belongs to a reply.
 func ofReply(raw message.RawJSON, reply message.ReplyID) bool {
 	ev, err := message.DecodeEvent(raw)
 	return err == nil && ev.ReplyID() == reply
 }
 
-// watch streams what happens to the calls of the space.
+// watch streams the changes of the space's calls.
 func watch(a *ask) error {
 	session, tool := message.SessionID(a.q.text("session_id")), a.q.text("tool_name")
 	wanted := func(c *toolcall.Call) bool {
 		return (session == "" || c.Session == session) && (tool == "" || c.Tool == tool)
 	}
 	return gateway.Streaming(a.ctx(), a.w, keepAlive, func(ctx context.Context, s *gateway.Stream) error {
-		known := map[toolcall.Key]uint64{} // of open calls: the last sequence that was sent
+		known := map[toolcall.Key]uint64{} // of open calls: the last sequence sent
 		send := func(e ChangeEvent) error {
 			if !wanted(e.Call) || e.Seq <= known[e.Call.Key] {
 				return nil
@@ -92,7 +91,7 @@ func watch(a *ask) error {
 			}
 			return s.JSON("call", e)
 		}
-		err := a.p.Feeds.Changes(ctx, func() error { return openCalls(ctx, a, s, session, send) }, func(c gateway.Change) error {
+		err := a.p.Feeds.Changes(ctx, func() error { return sendOpen(ctx, a, s, session, send) }, func(c gateway.Change) error {
 			switch {
 			case c.Call != nil:
 				return send(ChangeEvent{Seq: c.Seq, Kind: c.Kind, By: c.By, At: c.At, Call: c.Call})
@@ -108,8 +107,8 @@ func watch(a *ask) error {
 	})
 }
 
-// openCalls sends what is open now, and then the event ready.
-func openCalls(ctx context.Context, a *ask, s *gateway.Stream, session message.SessionID, send func(ChangeEvent) error) error {
+// sendOpen sends the open calls, and then the event ready.
+func sendOpen(ctx context.Context, a *ask, s *gateway.Stream, session message.SessionID, send func(ChangeEvent) error) error {
 	r := toolcall.ListRequest{Session: session}
 	for {
 		page, err := a.c.List(ctx, r)

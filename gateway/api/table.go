@@ -17,11 +17,11 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// maxHoldMS is how long a request is held at most.
+// maxHoldMS is the longest time that a request is held.
 const maxHoldMS = 30_000
 
-// tableOps are the routes of the table of operations.
-func tableOps(keep *kept) []*op {
+// tableOps are the operations of the table.
+func tableOps(keep *replies) []*op {
 	var out []*op
 	for _, row := range operation.Table() {
 		if row.HTTP != nil {
@@ -31,11 +31,11 @@ func tableOps(keep *kept) []*op {
 	return out
 }
 
-func tableOp(row *operation.Operation, keep *kept) *op {
+func tableOp(row *operation.Operation, keep *replies) *op {
 	in, out := row.Types()
-	o := &op{HTTP: *row.HTTP, roles: row.Roles, changes: row.Changes, out: out, takes: taking[row.Name], gives: giving[row.Name]}
+	o := &op{HTTP: *row.HTTP, roles: row.Roles, changes: row.Changes, out: out, takes: takers[row.Name], gives: givers[row.Name]}
 	if o.Method == http.MethodPost {
-		o.in = &body{Type: in, without: inPath(o.Path)}
+		o.in = &body{Type: in, without: outsideBody(o.Path)}
 	}
 	o.serve = func(a *ask) error {
 		if stream, ok := streams[row.Name]; ok && wantsStream(a.r) {
@@ -56,12 +56,11 @@ func tableOp(row *operation.Operation, keep *kept) *op {
 		if err != nil {
 			return err
 		}
-		return a.answer(http.StatusOK, reply)
+		return a.reply(http.StatusOK, reply)
 	}
 	return o
 }
 
-// call carries out the operation of a row.
 func (a *ask) call(row *operation.Operation, content []byte) (any, error) {
 	request, err := a.request(row, content)
 	if err == nil {
@@ -71,23 +70,23 @@ func (a *ask) call(row *operation.Operation, content []byte) (any, error) {
 		return nil, err
 	}
 	reply, err := a.c.Call(a.ctx(), row, row.Hold(request, maxHoldMS))
-	if add, ok := added[row.Name]; ok {
+	if add, ok := additions[row.Name]; ok {
 		return add(a, request, reply, err)
 	}
 	return reply, err
 }
 
-// added has what HTTP adds to replies.
-var added = map[string]func(a *ask, request, reply any, err error) (any, error){
+// additions are what HTTP adds to replies.
+var additions = map[string]func(a *ask, request, reply any, err error) (any, error){
 	operation.List.Name:           addToList,
 	operation.Show.Name:           addToShow,
 	operation.SubmitResponse.Name: addToAnswer,
 }
 
-// streams has the operations that can answer with a stream.
+// streams has the operations that can reply with a stream.
 var streams = map[string]func(*ask) error{operation.Events.Name: streamEvents}
 
-// addToList says what open approval requests wait for, and where the next page is.
+// addToList adds what open approval requests wait for, and the link to the next page.
 func addToList(a *ask, _, reply any, err error) (any, error) {
 	out, _ := reply.(toolcall.ListReply)
 	for _, c := range out.Calls {
@@ -104,7 +103,7 @@ func addToList(a *ask, _, reply any, err error) (any, error) {
 	return out, err
 }
 
-// addToShow says what the open approval request waits for.
+// addToShow adds what the open approval request waits for.
 func addToShow(_ *ask, _, reply any, err error) (any, error) {
 	out, _ := reply.(toolcall.ShowReply)
 	if err == nil && out.Call != nil {
@@ -127,28 +126,27 @@ func addToAnswer(a *ask, request, reply any, err error) (any, error) {
 	return reply, err
 }
 
-// request puts the request of an operation together: from the body, or from the
-// query, and from the path.
+// request makes the request of an operation from the body, the query and the path.
 func (a *ask) request(row *operation.Operation, content []byte) (any, error) {
 	var parts [][]byte
 	switch {
 	case a.op.takes != nil && msgv1.IsSent(a.r):
-		taken, err := a.taken(content)
+		request, err := a.convertMsgs(content)
 		if err != nil {
 			return nil, err
 		}
-		parts = append(parts, taken)
+		parts = append(parts, request)
 	case len(content) > 0:
 		if err := a.checkBody(content); err != nil {
 			return nil, err
 		}
 		parts = append(parts, content)
 	}
-	named, err := a.named(row)
+	members, err := a.addressMembers(row)
 	if err != nil {
 		return nil, err
 	}
-	request, err := row.Decode(toolcall.MaxRequestBytes, append(parts, named)...)
+	request, err := row.Decode(toolcall.MaxRequestBytes, append(parts, members)...)
 	if err != nil {
 		return nil, badBody(a.op.ID, err)
 	}
@@ -156,7 +154,7 @@ func (a *ask) request(row *operation.Operation, content []byte) (any, error) {
 }
 
 // checkBody refuses a body of another type, and members that the path or the
-// credentials give.
+// credentials determine.
 func (a *ask) checkBody(content []byte) error {
 	if !isJSON(a.r.Header.Get("Content-Type")) {
 		return notJSON(a.op.ID)
@@ -167,15 +165,14 @@ func (a *ask) checkBody(content []byte) error {
 	}
 	for _, m := range members {
 		if slices.Contains(a.op.in.without, m.Name) {
-			return &message.Error{Code: message.CodeInvalid, Op: a.op.ID, What: "the body has the member " + strconv.Quote(m.Name) + ", which the path gives", Hint: "leave it out"}
+			return &message.Error{Code: message.CodeInvalid, Op: a.op.ID, What: "the body has the member " + strconv.Quote(m.Name) + ", which the path determines", Hint: "leave it out"}
 		}
 	}
 	return nil
 }
 
-// named are the members of the request that the path and the query give, as one
-// JSON object.
-func (a *ask) named(row *operation.Operation) ([]byte, error) {
+// addressMembers returns the members of the path and the query as one JSON object.
+func (a *ask) addressMembers(row *operation.Operation) ([]byte, error) {
 	members := map[string]any{}
 	for _, name := range pathNames(a.op.Path) {
 		members[name] = a.r.PathValue(name)
@@ -209,7 +206,7 @@ func (a *ask) named(row *operation.Operation) ([]byte, error) {
 	return strictjson.Marshal(members)
 }
 
-// isInt reports whether a member is an int, which larger numbers do not fit.
+// isInt reports whether a member is an int, which a larger number overflows.
 func isInt(t reflect.Type, member string) bool {
 	for _, f := range reflect.VisibleFields(t) {
 		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name == member {
@@ -221,7 +218,6 @@ func isInt(t reflect.Type, member string) bool {
 
 var pathName = regexp.MustCompile(`\{(\w+)\}`)
 
-// pathNames are the names in a path.
 func pathNames(path string) []string {
 	var out []string
 	for _, m := range pathName.FindAllStringSubmatch(path, -1) {
@@ -230,44 +226,44 @@ func pathNames(path string) []string {
 	return out
 }
 
-// inPath are the members of a request that do not stand in the body.
-func inPath(path string) []string { return append(pathNames(path), "space", "v") }
+// outsideBody are the members of a request that are not in the body.
+func outsideBody(path string) []string { return append(pathNames(path), "space", "v") }
 
 // MsgsBody is a body of type application/vnd.agentscope.v1+json.
 type MsgsBody struct {
-	// Messages are AgentScope 1.x messages, as Msg.to_dict() gives them: name, role,
+	// Messages are AgentScope 1.x messages, as Msg.to_dict() returns them: name, role,
 	// content, metadata, id, timestamp.
 	Messages []message.RawJSON `json:"messages"`
 }
 
-// MsgsReply is an answer of type application/vnd.agentscope.v1+json: the calls as
+// MsgsReply is a reply of type application/vnd.agentscope.v1+json: the calls as
 // AgentScope 1.x messages.
 type MsgsReply struct {
-	// Messages are an assistant's message with the tool_use blocks, and a system's
-	// with the tool_result blocks, for Msg.from_dict(). Open calls stand in
-	// metadata.askance.calls, with the digest of the approval request that is open.
+	// Messages are an assistant's message with the tool_use blocks and a system's
+	// with the tool_result blocks, for Msg.from_dict(). metadata.askance.calls has the
+	// open calls, with the digest of the open approval request.
 	Messages []message.RawJSON `json:"messages"`
-	// Done says that there is nothing to wait for.
+	// Done: there is nothing to wait for.
 	Done bool `json:"done"`
-	// Lost is what AgentScope 1.x has no place for.
+	// Lost is what AgentScope 1.x cannot express.
 	Lost []msgv1.Loss `json:"lost,omitzero"`
 }
 
 type (
-	// takeMsgs makes an operation's request of AgentScope 1.x messages.
+	// takeMsgs makes an operation's request from AgentScope 1.x messages.
 	takeMsgs func(a *ask, in MsgsBody) (request any, err error)
-	// giveMsgs tells the calls of an operation's answer, and whether they are done.
+	// giveMsgs returns the calls of an operation's reply, and whether they are done.
 	giveMsgs func(out any) (calls []*toolcall.Call, done bool)
 )
 
-// taking and giving have the operations that speak AgentScope 1.x.
+// takers and givers are the operations that speak AgentScope 1.x.
 var (
-	taking = map[string]takeMsgs{operation.Propose.Name: takeProposal, operation.Report.Name: takeResult}
-	giving = map[string]giveMsgs{operation.Propose.Name: giveProposed, operation.Wait.Name: giveWaited, operation.Report.Name: giveCall}
+	takers = map[string]takeMsgs{operation.Propose.Name: takeProposal, operation.Report.Name: takeResult}
+	givers = map[string]giveMsgs{operation.Propose.Name: giveProposed, operation.Wait.Name: giveWaited, operation.Report.Name: giveCall}
 )
 
-// taken is the request, as JSON, that a body of AgentScope 1.x messages makes.
-func (a *ask) taken(content []byte) ([]byte, error) {
+// convertMsgs makes a request, as JSON, from a body of AgentScope 1.x messages.
+func (a *ask) convertMsgs(content []byte) ([]byte, error) {
 	var in MsgsBody
 	if len(content) == 0 {
 		content = []byte("{}")
@@ -282,21 +278,21 @@ func (a *ask) taken(content []byte) ([]byte, error) {
 	return strictjson.Marshal(request)
 }
 
-// wanted is the media type of the answer's messages, "" for plain JSON.
-func (a *ask) wanted() string {
+// replyType is the media type of the reply's messages; "": plain JSON.
+func (a *ask) replyType() string {
 	if a.op.gives == nil {
 		return ""
 	}
 	return msgv1.WantedBy(a.r)
 }
 
-// formats name what a request is read as and answered in.
-func (a *ask) formats() string { return strconv.FormatBool(msgv1.IsSent(a.r)) + a.wanted() }
+// formats name the formats of a request and its reply.
+func (a *ask) formats() string { return strconv.FormatBool(msgv1.IsSent(a.r)) + a.replyType() }
 
-// encode writes an answer in the format that the client wants.
+// encode encodes a reply in the format that the client accepts.
 func (a *ask) encode(out any) (kind string, body []byte, err error) {
 	kind = "application/json"
-	if want := a.wanted(); want != "" {
+	if want := a.replyType(); want != "" {
 		kind = want
 		calls, done := a.op.gives(out)
 		reply := MsgsReply{Done: done}

@@ -1,5 +1,5 @@
-// Package auth says who sends a request to the gateway. Four ways are known,
-// and each vote records which one it was:
+// Package auth authenticates requests to the gateway in four ways, and each vote
+// records which one it was:
 //
 //   - "http-token": a bearer token from a file that holds only hashes of tokens,
 //     with a name, a space and roles ([Tokens]);
@@ -7,11 +7,11 @@
 //     provider signed for this audience ([OIDC]);
 //   - "unix-peer:<uid>": the user of the process that connected to a Unix socket,
 //     as the kernel names it ([UnixPeers]);
-//   - "http-loopback": none at all, from the same machine, as the one local user,
-//     for as long as no credentials exist ([Loopback]).
+//   - "http-loopback": no credentials, from the same machine, as the one local user,
+//     as long as no credentials exist ([Loopback]).
 //
-// What a request's body says about its sender is never looked at. A credential
-// that is there and wrong is refused, whatever else would be let in.
+// A request's body never says who sends it. A wrong credential is refused, even
+// where a request without one would be admitted.
 package auth
 
 import (
@@ -31,33 +31,32 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Config says who is let in. At least one of Tokens, OIDC, Unix and Local is
-// needed. Local goes with Tokens whose file does not exist yet, and with nothing else.
+// Config says who is admitted. At least one of Tokens, OIDC, Unix and Local is
+// needed. Local goes only with Tokens whose file does not exist yet.
 type Config struct {
 	Tokens *Tokens
 	OIDC   *OIDC
 	Unix   *UnixPeers
 	Local  *Loopback
-	// HasCredentials reports whether credentials exist elsewhere that Local must
-	// not undercut, such as NATS logins. It is asked at each request until it says
-	// yes; nil: none exist.
+	// HasCredentials reports whether other credentials exist, such as NATS logins:
+	// then Local admits no one. Each request calls it until it is true; may be nil.
 	HasCredentials func() bool
 	// Session is how long a browser stays logged in; default 12 h.
 	Session time.Duration
-	// Secure says that browsers reach the server over TLS: cookies go nowhere else.
+	// Secure: browsers reach the server over TLS, so cookies are sent over TLS only.
 	Secure bool
 	Log    *slog.Logger
 }
 
-// Auth is a gateway.Authenticator for all ways together, and the surface by
-// which people log in and out.
+// Auth is the gateway.Authenticator of all four ways, and the surface on which
+// people log in and out.
 type Auth struct {
 	cfg      Config
 	sessions *sessions
 	sealer   *sealer
 
 	closing sync.Once
-	closed  chan struct{} // closed when Local lets in no requests any more
+	closed  chan struct{} // closed when Local admits no more requests
 }
 
 var (
@@ -65,16 +64,16 @@ var (
 	_ gateway.Background    = (*Auth)(nil)
 )
 
-// reloadEvery is how often the token file is looked at.
+// reloadEvery is how often the token file is read.
 const reloadEvery = time.Second
 
 // New checks the configuration.
 func New(cfg Config) (*Auth, error) {
 	if cfg.Tokens == nil && cfg.OIDC == nil && cfg.Unix == nil && cfg.Local == nil {
-		return nil, errors.New("auth: there is no way to be let in")
+		return nil, errors.New("auth: no authentication is configured, so no request could be admitted: set Tokens, OIDC, Unix or Local")
 	}
 	if cfg.Local != nil && (cfg.Tokens != nil && !cfg.Tokens.Missing() || cfg.OIDC != nil || cfg.Unix != nil) {
-		return nil, errors.New("auth: where there are credentials, nobody is let in without")
+		return nil, errors.New("auth: Local admits requests without credentials, but credentials exist: remove Local, or the credentials")
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -96,8 +95,8 @@ func (a *Auth) Run(ctx context.Context, _ *gateway.Server) {
 	<-ctx.Done()
 }
 
-// watchCredentials ends the open streams of the local user soon after the first
-// credentials exist, also when no request asks.
+// watchCredentials ends the streams of the local user soon after the first
+// credentials exist, also without a request.
 func (a *Auth) watchCredentials(ctx context.Context) {
 	tick := time.NewTicker(reloadEvery)
 	defer tick.Stop()
@@ -133,7 +132,7 @@ func (a *Auth) IsOpen() bool {
 }
 
 func (a *Auth) hasCredentials() bool {
-	return a.cfg.Tokens != nil && a.cfg.Tokens.exist() || a.cfg.HasCredentials != nil && a.cfg.HasCredentials()
+	return a.cfg.Tokens != nil && a.cfg.Tokens.hasFile() || a.cfg.HasCredentials != nil && a.cfg.HasCredentials()
 }
 
 // Authenticate implements gateway.Authenticator. A bearer token takes precedence
@@ -141,10 +140,10 @@ func (a *Auth) hasCredentials() bool {
 func (a *Auth) Authenticate(r *http.Request) (*gateway.Identity, error) {
 	uid, unix := peerOf(r.Context())
 	if !unix && a.IsOpen() {
-		return a.local(r)
+		return a.authenticateLocal(r)
 	}
 	if len(r.Header.Values("Authorization")) > 0 {
-		token, err := bearer(r)
+		token, err := bearerToken(r)
 		if err != nil {
 			return nil, err
 		}
@@ -159,8 +158,8 @@ func (a *Auth) Authenticate(r *http.Request) (*gateway.Identity, error) {
 	return nil, gateway.ErrNoCredentials
 }
 
-// local is the local user, for as long as there are no credentials.
-func (a *Auth) local(r *http.Request) (*gateway.Identity, error) {
+// authenticateLocal admits the local user, as long as no credentials exist.
+func (a *Auth) authenticateLocal(r *http.Request) (*gateway.Identity, error) {
 	id, err := a.cfg.Local.Authenticate(r)
 	if err != nil {
 		return nil, err
@@ -177,55 +176,55 @@ func (a *Auth) Token(r *http.Request, token string) (*gateway.Identity, error) {
 	case a.cfg.Tokens != nil && strings.HasPrefix(token, tokenPrefix):
 		return a.cfg.Tokens.Token(r, token)
 	case a.cfg.OIDC != nil && strings.Count(token, ".") == 2:
-		return a.cfg.OIDC.bearer(r.Context(), token)
+		return a.cfg.OIDC.authenticate(r.Context(), token)
 	}
-	return nil, refused("the token is of no kind that is known here", "use one of askance token create")
+	return nil, refusal("the token has an unknown form", "use a token that askance token create printed")
 }
 
-// bearer is the token of a request.
-func bearer(r *http.Request) (string, error) {
+// bearerToken returns the token of a request.
+func bearerToken(r *http.Request) (string, error) {
 	all := r.Header.Values("Authorization")
 	if len(all) == 0 {
 		return "", gateway.ErrNoCredentials
 	}
 	scheme, token, _ := strings.Cut(all[0], " ")
 	if len(all) > 1 || !strings.EqualFold(scheme, "Bearer") || token == "" || len(token) > maxBearer {
-		return "", refused("the Authorization header cannot be read", "send Authorization: Bearer TOKEN, once")
+		return "", refusal("the Authorization header is not valid", "send Authorization: Bearer TOKEN once")
 	}
 	return token, nil
 }
 
-// maxBearer bounds a token; JWTs of some providers are long.
+// maxBearer bounds a token: the JWTs of some providers are long.
 const maxBearer = 16 << 10
 
-// ViaLoopback is how a vote records that nobody had to prove anything: the
-// request came from the machine itself.
+// ViaLoopback is how a vote records a request without credentials from the same
+// machine.
 const ViaLoopback = "http-loopback"
 
-// Loopback takes every request for that of one local user, in all roles: no
-// request can choose another name. It is for a listener on loopback alone. It
-// implements gateway.Authenticator.
+// Loopback authenticates every request as one local user with all roles: no request
+// can choose another name. It is only for a listener on loopback. It implements
+// gateway.Authenticator.
 type Loopback struct {
 	Name  string
 	Space toolcall.SpaceID
 }
 
-// allRoles is what one person on their own machine may do.
+// allRoles are the roles of a person on their own machine.
 var allRoles = []toolcall.Role{toolcall.RoleRuntime, toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor}
 
-// forwarding are the headers by which a proxy says that it passes a request on.
+// forwarding are the headers of a forwarding proxy.
 var forwarding = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"}
 
-// checkDirect refuses a request that a sender elsewhere may have made, where only
-// its connection says who sends it. A browser that was led here by the name of
-// another site (DNS rebinding) still says that name; a proxy hides its client.
+// checkDirect refuses a request from another machine where only the connection says
+// who sends it. After DNS rebinding a browser still sends the other site's name; a
+// proxy hides its client.
 func checkDirect(r *http.Request, hint string) error {
 	if !LoopbackHost(r.Host) {
-		return refused("the request is for the host "+quote(r.Host)+", which is not this machine's own", hint)
+		return refusal("the host "+quote(r.Host)+" of the request does not name this machine", hint)
 	}
 	for _, name := range forwarding {
 		if len(r.Header.Values(name)) > 0 {
-			return refused("a proxy passed the request on (header "+name+"), so the connection does not say who sends it", "send a token through the proxy (askance token create NAME --role approver), or connect without it")
+			return refusal("a proxy forwarded the request (header "+name+"), so the connection does not say who sends it", "send a token through the proxy (askance token create NAME --role approver), or connect without it")
 		}
 	}
 	return nil
@@ -237,14 +236,14 @@ func (l Loopback) Authenticate(r *http.Request) (*gateway.Identity, error) {
 		return nil, err
 	}
 	if r.Header.Get("Authorization") != "" {
-		return nil, refused("no tokens are set up here", "leave out Authorization, or make tokens with askance token create")
+		return nil, refusal("this server has no tokens", "leave out Authorization, or make tokens with askance token create")
 	}
 	return &gateway.Identity{Name: l.Name, Space: l.Space, Roles: allRoles, Auth: ViaLoopback, Ambient: true}, nil
 }
 
-// Token implements gateway.Authenticator: there are none.
+// Token implements gateway.Authenticator: it refuses all.
 func (l Loopback) Token(*http.Request, string) (*gateway.Identity, error) {
-	return nil, refused("no tokens are set up here", "send none, or make some with askance token create")
+	return nil, refusal("this server has no tokens", "send none, or make one with askance token create")
 }
 
 // LoopbackHost reports whether a Host header names this machine: localhost or a
@@ -261,11 +260,11 @@ func LoopbackHost(host string) bool {
 	return err == nil && ip.Zone() == "" && ip.Unmap().IsLoopback()
 }
 
-func refused(what, hint string) error {
+func refusal(what, hint string) error {
 	return &message.Error{Code: message.CodeForbidden, Op: "authenticate", What: what, Hint: hint}
 }
 
-// quote shows text of a stranger.
+// quote shows at most 64 bytes of untrusted text.
 func quote(s string) string {
 	const most = 64
 	if len(s) > most {

@@ -35,22 +35,22 @@ const LoginPath = "/login"
 // Routes implements gateway.Surface.
 func (a *Auth) Routes() []gateway.Route {
 	out := []gateway.Route{
-		{Method: http.MethodGet, Path: LoginPath, Access: gateway.Everybody, Doc: "The page by which people log in.", Serve: a.showLogin},
-		{Method: http.MethodPost, Path: LoginPath, Access: gateway.Readers, OwnAuth: true, MaxBody: 64 << 10, Doc: "Logs in with a token: a cookie in its place.", Serve: a.login},
-		{Method: http.MethodPost, Path: "/logout", Access: gateway.Everybody, Doc: "Ends the log-in of this browser.", Serve: a.logout},
+		{Method: http.MethodGet, Path: LoginPath, Access: gateway.Everybody, Doc: "The log-in page.", Serve: a.showLogin},
+		{Method: http.MethodPost, Path: LoginPath, Access: gateway.Readers, OwnAuth: true, MaxBody: 64 << 10, Doc: "Logs in with a token and sets a cookie.", Serve: a.login},
+		{Method: http.MethodPost, Path: "/logout", Access: gateway.Everybody, Doc: "Logs this browser out.", Serve: a.logout},
 		{Method: http.MethodGet, Path: "/auth/login.css", Access: gateway.Everybody, Doc: "The log-in page's style.", Serve: style},
-		{Method: http.MethodGet, Path: "/auth/session", Access: gateway.Readers, Doc: "Who one is, and the proof that forms must carry.", Serve: whoami},
+		{Method: http.MethodGet, Path: "/auth/session", Access: gateway.Readers, Doc: "The name and roles of the session, and the proof that forms must carry.", Serve: whoami},
 	}
 	if a.cfg.OIDC != nil {
 		out = append(out,
 			gateway.Route{Method: http.MethodGet, Path: attemptPath + "start", Access: gateway.Everybody, Doc: "Begins a log-in at the identity provider.", Serve: a.start},
-			gateway.Route{Method: http.MethodGet, Path: attemptPath + "callback", Access: gateway.Everybody, Doc: "Where the identity provider sends people back to.", Serve: a.callback})
+			gateway.Route{Method: http.MethodGet, Path: attemptPath + "callback", Access: gateway.Everybody, Doc: "The redirect from the identity provider.", Serve: a.callback})
 	}
 	return out
 }
 
-// local keeps redirections within this server.
-func local(next string) string {
+// localPath keeps redirections within this server.
+func localPath(next string) string {
 	u, err := url.Parse(next)
 	if err != nil || !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") || strings.ContainsAny(next, "\\\r\n\t") || u.Host != "" || u.Scheme != "" || strings.HasPrefix(u.Path, LoginPath) {
 		return "/"
@@ -66,12 +66,12 @@ func (a *Auth) showLogin(w http.ResponseWriter, r *http.Request, p *gateway.Peer
 	return a.page(w, r, http.StatusOK, nil)
 }
 
-// page shows the log-in, with what went wrong.
+// page shows the log-in page, with what went wrong.
 func (a *Auth) page(w http.ResponseWriter, r *http.Request, status int, wrong error) error {
 	data := struct {
 		Next, Wrong, Hint, Issuer, Start, User string
 		Tokens                                 bool
-	}{Next: local(r.FormValue("next")), Tokens: a.cfg.Tokens != nil}
+	}{Next: localPath(r.FormValue("next")), Tokens: a.cfg.Tokens != nil}
 	if a.IsOpen() {
 		data.Tokens, data.User = false, a.cfg.Local.Name
 	}
@@ -93,23 +93,23 @@ func (a *Auth) page(w http.ResponseWriter, r *http.Request, status int, wrong er
 	return err
 }
 
-// login takes a token for a session.
+// login starts a session for a token.
 func (a *Auth) login(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	if err := r.ParseForm(); err != nil {
-		return &message.Error{Code: message.CodeInvalid, Op: "log in", What: "the form cannot be read", Hint: "send token as application/x-www-form-urlencoded", Err: err}
+		return &message.Error{Code: message.CodeInvalid, Op: "log in", What: "the form is not valid", Hint: "send token as application/x-www-form-urlencoded", Err: err}
 	}
-	next := local(r.PostFormValue("next"))
+	next := localPath(r.PostFormValue("next"))
 	if a.IsOpen() {
-		return a.page(w, r, http.StatusForbidden, refused("this server takes every request from this machine as "+a.cfg.Local.Name+", and no log-in can choose another name", "make tokens with askance token create NAME --role approver, and log in with one"))
+		return a.page(w, r, http.StatusForbidden, refusal("every request from this machine acts as "+a.cfg.Local.Name+", and a log-in cannot choose another name", "make a token with askance token create NAME --role approver, then log in with it"))
 	}
 	token := strings.TrimSpace(r.PostFormValue("token"))
-	if token == "" && p != nil && p.Ambient { // nothing was said, and the log-in that there is goes on
+	if token == "" && p != nil && p.Ambient { // the present session continues
 		a.goTo(w, r, next)
 		return nil
 	}
 	if p == nil || token != "" {
 		var err error
-		if p, err = a.fresh(r, p, token); err != nil {
+		if p, err = a.authenticateForm(r, p, token); err != nil {
 			status := http.StatusUnauthorized
 			if message.AsError("", err).Code == message.CodeOverLimit {
 				status = http.StatusTooManyRequests
@@ -117,15 +117,15 @@ func (a *Auth) login(w http.ResponseWriter, r *http.Request, p *gateway.Peer) er
 			return a.page(w, r, status, err)
 		}
 	}
-	a.sessions.leave(w, r) // the number of the old log-in ends with it
+	a.sessions.leave(w, r)
 	w.Header().Del("Set-Cookie")
 	a.sessions.begin(w, p.Identity)
 	a.goTo(w, r, next)
 	return nil
 }
 
-// fresh judges the token of a form, whoever the browser is logged in as.
-func (a *Auth) fresh(r *http.Request, now *gateway.Peer, token string) (*gateway.Peer, error) {
+// authenticateForm checks the token of a form, also of a browser that is logged in.
+func (a *Auth) authenticateForm(r *http.Request, now *gateway.Peer, token string) (*gateway.Peer, error) {
 	if now == nil {
 		return gateway.Login(r, token)
 	}
@@ -138,9 +138,9 @@ func (a *Auth) fresh(r *http.Request, now *gateway.Peer, token string) (*gateway
 	return &p, nil
 }
 
-// goTo sends a browser on, to a page of ours in any case.
+// goTo redirects a browser within this server.
 func (*Auth) goTo(w http.ResponseWriter, r *http.Request, next string) {
-	http.Redirect(w, r, local(next), http.StatusSeeOther) //nolint:gosec // G710: local keeps it within this server
+	http.Redirect(w, r, localPath(next), http.StatusSeeOther) //nolint:gosec // G710: localPath keeps it within this server
 }
 
 func (a *Auth) logout(w http.ResponseWriter, r *http.Request, _ *gateway.Peer) error {
@@ -156,7 +156,6 @@ func style(w http.ResponseWriter, _ *http.Request, _ *gateway.Peer) error {
 	return err
 }
 
-// whoami tells a page who is logged in.
 func whoami(w http.ResponseWriter, _ *http.Request, p *gateway.Peer) error {
 	b, err := strictjson.Marshal(struct {
 		Name   string           `json:"name"`
@@ -182,12 +181,11 @@ const (
 	sessionCookie = "askance-session"
 )
 
-// sessions are log-ins of browsers. They live in memory: a restart of the server
-// ends them. What a browser holds is a random number that says nothing. Methods
-// may be called from many goroutines.
+// sessions are the log-ins of browsers, in memory: a restart ends them. A browser
+// holds only a random id. It is safe for concurrent use.
 type sessions struct {
 	life   time.Duration
-	secure bool // cookies go over TLS alone
+	secure bool // cookies are sent over TLS only
 
 	mu  sync.Mutex // guards what follows
 	all map[[sha256.Size]byte]*session
@@ -208,22 +206,22 @@ func newSessions(life time.Duration, secure bool) *sessions {
 	return &sessions{life: life, secure: secure, all: map[[sha256.Size]byte]*session{}}
 }
 
-// random is a text with 256 random bits.
-func random() string {
+// randomID returns 256 random bits as text.
+func randomID() string {
 	var b [32]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// begin logs somebody in, under a new number whatever the browser has sent, and
-// ends with what it was begun with.
+// begin starts a session under a new id. It ends with the identity that it was
+// started with.
 func (s *sessions) begin(w http.ResponseWriter, id gateway.Identity) {
-	now, number, parent := time.Now(), random(), id.Revoked
+	now, number, parent := time.Now(), randomID(), id.Revoked
 	if until := now.Add(s.life); id.Expires.IsZero() || until.Before(id.Expires) {
 		id.Expires = until
 	}
 	ctx, cancel := context.WithDeadline(context.Background(), id.Expires)
-	id.Ambient, id.CSRF, id.Revoked = true, random(), ctx.Done()
+	id.Ambient, id.CSRF, id.Revoked = true, randomID(), ctx.Done()
 	if parent != nil {
 		go func() {
 			select {
@@ -241,12 +239,12 @@ func (s *sessions) begin(w http.ResponseWriter, id gateway.Identity) {
 	http.SetCookie(w, s.cookie(number, int(time.Until(id.Expires).Seconds())))
 }
 
-// makeRoom drops what has ended, and the oldest where there are too many.
+// makeRoom removes ended sessions, and the oldest where there are too many.
 func (s *sessions) makeRoom(name string, now time.Time) {
 	var oldest, oldestOfName *session
 	ofName := 0
 	for key, old := range s.all {
-		if over(old, now) {
+		if hasEnded(old, now) {
 			old.end()
 			delete(s.all, key)
 			continue
@@ -268,13 +266,13 @@ func (s *sessions) makeRoom(name string, now time.Time) {
 	}
 }
 
-// drop ends a session. s.mu is held.
+// drop ends a session. The caller holds s.mu.
 func (s *sessions) drop(old *session) {
 	old.end()
 	delete(s.all, old.key)
 }
 
-func over(s *session, now time.Time) bool {
+func hasEnded(s *session, now time.Time) bool {
 	select {
 	case <-s.id.Revoked:
 		return true
@@ -283,7 +281,7 @@ func over(s *session, now time.Time) bool {
 	}
 }
 
-// find gives the session of a request; nil if it has none that goes on.
+// find returns the session of a request, or nil.
 func (s *sessions) find(r *http.Request) *session {
 	c, err := r.Cookie(s.name())
 	if err != nil {
@@ -292,13 +290,13 @@ func (s *sessions) find(r *http.Request) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found := s.all[sha256.Sum256([]byte(c.Value))]
-	if found == nil || over(found, time.Now()) {
+	if found == nil || hasEnded(found, time.Now()) {
 		return nil
 	}
 	return found
 }
 
-// leave ends the session of a request, if it has one.
+// leave ends the session of a request, if any.
 func (s *sessions) leave(w http.ResponseWriter, r *http.Request) {
 	if found := s.find(r); found != nil {
 		s.mu.Lock()
@@ -308,7 +306,6 @@ func (s *sessions) leave(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, s.cookie("", -1))
 }
 
-// close ends all sessions.
 func (s *sessions) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -317,8 +314,8 @@ func (s *sessions) close() {
 	}
 }
 
-// name is that of the cookie. Browsers let nobody but this very host set one
-// with the prefix.
+// name is the name of the cookie. Browsers let only this host set one with the
+// prefix.
 func (s *sessions) name() string {
 	if s.secure {
 		return "__Host-" + sessionCookie
@@ -326,8 +323,8 @@ func (s *sessions) name() string {
 	return sessionCookie
 }
 
-// cookie is Lax and not Strict: whoever comes back from an identity provider, or
-// follows a link in a message, is logged in. Nothing is changed by a GET.
+// cookie is Lax and not Strict: a person who returns from an identity provider or
+// follows a link in a message is logged in. No GET changes anything.
 func (s *sessions) cookie(value string, seconds int) *http.Cookie {
 	return &http.Cookie{Name: s.name(), Value: value, Path: "/", MaxAge: seconds, HttpOnly: true, Secure: s.secure, SameSite: http.SameSiteLaxMode} //nolint:gosec // G124: Secure wherever there is TLS
 }

@@ -20,62 +20,56 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// OIDCConfig describes an OpenID Connect provider. Issuer, ClientID, Redirect
-// and Space are required.
+// OIDCConfig describes an OpenID Connect provider. Issuer, ClientID, Redirect,
+// Roles and Space are required.
 type OIDCConfig struct {
 	Issuer   string // as the provider names itself
 	ClientID string
-	// Secret of a confidential client; "" is a public one. PKCE is used by both.
-	Secret string
-	// Redirect is the whole URL of /auth/oidc/callback as browsers reach it.
-	Redirect string
-	// Scopes beside openid; default profile, email.
-	Scopes []string
-	// Audience that bearer JWTs must name; default ClientID. They must be access
-	// tokens: an ID token, whose audience is always ClientID, is refused.
+	Secret   string   // of a confidential client; "": a public one. Both use PKCE.
+	Redirect string   // the URL of /auth/oidc/callback as browsers reach it
+	Scopes   []string // in addition to openid; default profile, email
+	// Audience is what bearer JWTs must name; default ClientID. They must be access
+	// tokens: an ID token is refused.
 	Audience string
-	// NameClaim is the claim that names people; default "email", which counts only
-	// if the provider says that it is verified. "sub" always works.
-	NameClaim string
-	// GroupsClaim has the groups of people; default "groups".
-	GroupsClaim string
-	// Roles gives roles to groups; "*" stands for everybody whom the provider lets
-	// in. Who has no role is not let in.
-	Roles map[string][]toolcall.Role
-	Space toolcall.SpaceID
-	// Client reaches the provider; default one with a timeout.
-	Client *http.Client
+	// NameClaim is the claim that names people; default "email", which the provider
+	// must have verified. "sub" always works.
+	NameClaim   string
+	GroupsClaim string // has the groups of people; default "groups"
+	// Roles maps groups to roles; "*" is everyone with an account. A person without a
+	// role is refused.
+	Roles  map[string][]toolcall.Role
+	Space  toolcall.SpaceID
+	Client *http.Client // reaches the provider; default one with a timeout
 }
 
-// OIDC lets in whom a provider vouches for. It finds out about the provider
-// when it is first needed, so that a server starts without it. Its methods may
-// be called from many goroutines.
+// OIDC authenticates people by a provider. It discovers the provider when it first
+// needs it, so a server starts without it. It is safe for concurrent use.
 type OIDC struct {
 	cfg OIDCConfig
 
 	mu       sync.Mutex // guards what follows
 	provider *oidc.Provider
-	failed   time.Time // when the provider was last asked in vain
+	failed   time.Time // the last failed discovery
 	why      error
 }
 
 const (
 	providerTimeout = 10 * time.Second
-	askAgain        = 5 * time.Second // after the provider did not answer
+	askAgain        = 5 * time.Second // pause after a failed discovery
 )
 
 // NewOIDC checks the configuration.
 func NewOIDC(cfg OIDCConfig) (*OIDC, error) {
 	switch {
 	case cfg.Issuer == "" || cfg.ClientID == "" || cfg.Redirect == "" || cfg.Space == "":
-		return nil, errors.New("oidc: issuer, client id, redirect URL and space are required")
+		return nil, errors.New("oidc: the issuer, client id, redirect URL or space is missing: set all of them")
 	case len(cfg.Roles) == 0:
-		return nil, errors.New("oidc: no group has a role, so that nobody would be let in")
+		return nil, errors.New("oidc: no group has a role, so no person could log in: give roles to groups")
 	}
 	for group, of := range cfg.Roles {
 		for _, role := range of {
 			if !slices.Contains(roles, role) {
-				return nil, fmt.Errorf("oidc: group %s: %s is no role", quote(group), quote(string(role)))
+				return nil, fmt.Errorf("oidc: group %s: %s is not a role", quote(group), quote(string(role)))
 			}
 		}
 	}
@@ -99,8 +93,8 @@ func NewOIDC(cfg OIDCConfig) (*OIDC, error) {
 // via is how votes record a name of this provider.
 func (o *OIDC) via() string { return "oidc:" + o.cfg.Issuer }
 
-// discover finds out about the provider, once. The keys that it signs with are
-// fetched again as they change.
+// discover reads the provider's configuration once. The library fetches its keys
+// again as they change.
 func (o *OIDC) discover(ctx context.Context) (*oidc.Provider, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -126,19 +120,19 @@ func (o *OIDC) oauth(p *oidc.Provider) *oauth2.Config {
 	}
 }
 
-// bearer judges a JWT that a program sends.
-func (o *OIDC) bearer(ctx context.Context, token string) (*gateway.Identity, error) {
+// authenticate checks a JWT that a program sends.
+func (o *OIDC) authenticate(ctx context.Context, token string) (*gateway.Identity, error) {
 	p, err := o.discover(ctx)
 	if err != nil {
 		return nil, err
 	}
-	verified, err := p.VerifierContext(o.with(ctx), &oidc.Config{ClientID: o.cfg.Audience}).Verify(o.with(ctx), token)
+	verified, err := p.VerifierContext(o.withClient(ctx), &oidc.Config{ClientID: o.cfg.Audience}).Verify(o.withClient(ctx), token)
 	if err != nil {
-		return nil, &message.Error{Code: message.CodeForbidden, Op: "authenticate", What: "the provider's token is not good here", Hint: "get a new one from " + o.cfg.Issuer + " for the audience " + o.cfg.Audience, Err: err}
+		return nil, &message.Error{Code: message.CodeForbidden, Op: "authenticate", What: "the provider's token is not valid for this server", Hint: "get a new one from " + o.cfg.Issuer + " for the audience " + o.cfg.Audience, Err: err}
 	}
 	var said claims
 	if err := verified.Claims(&said); err != nil || !isAccessToken(token, said, verified.Audience, o.cfg.ClientID) {
-		return nil, refused("the provider's token is not an access token, or does not say that it is one", "send an access token for the audience "+o.cfg.Audience+" and not the ID token of a log-in; one that names no type (at+jwt) has a scope or a client_id, or an audience other than the client id (askance serve --oidc-audience)")
+		return nil, refusal("the provider's token is not an access token, or does not say so", "send an access token for the audience "+o.cfg.Audience+", not the ID token of a log-in; one without the type at+jwt needs a scope, a client_id, or an audience other than the client id (askance serve --oidc-audience)")
 	}
 	id, err := o.identity(verified)
 	if err == nil {
@@ -147,26 +141,26 @@ func (o *OIDC) bearer(ctx context.Context, token string) (*gateway.Identity, err
 	return id, err
 }
 
-// with lets the library use our client.
-func (o *OIDC) with(ctx context.Context) context.Context {
+// withClient has the library use our client.
+func (o *OIDC) withClient(ctx context.Context) context.Context {
 	return oidc.ClientContext(ctx, o.cfg.Client)
 }
 
-// identity reads the claims of a token that was verified.
+// identity reads the claims of a verified token.
 func (o *OIDC) identity(t *oidc.IDToken) (*gateway.Identity, error) {
 	var raw claims
 	if err := t.Claims(&raw); err != nil {
-		return nil, refused("the claims of the provider's token cannot be read", "ask its operator")
+		return nil, refusal("the claims of the provider's token are not valid", "ask the provider's operator")
 	}
 	name := raw.text(o.cfg.NameClaim)
 	switch {
 	case name == "":
-		return nil, refused("the provider's token has no claim "+quote(o.cfg.NameClaim)+", by which people are named here", "ask its operator for it, or name people by another claim (askance serve --oidc-name-claim)")
-	case o.cfg.NameClaim == "email" && !raw.truth("email_verified"):
-		return nil, refused("the provider does not say that the address "+quote(name)+" is verified", "verify it there, or name people by another claim (askance serve --oidc-name-claim)")
+		return nil, refusal("the provider's token lacks the claim "+quote(o.cfg.NameClaim)+" that names people", "ask the provider's operator for it, or select another claim (askance serve --oidc-name-claim)")
+	case o.cfg.NameClaim == "email" && !raw.flag("email_verified"):
+		return nil, refusal("the provider does not say that the address "+quote(name)+" is verified", "verify it there, or select another claim (askance serve --oidc-name-claim)")
 	}
 	if err := checkName(name); err != nil {
-		return nil, refused(err.Error(), "ask the provider's operator")
+		return nil, refusal(err.Error(), "ask the provider's operator")
 	}
 	groups := raw.texts(o.cfg.GroupsClaim)
 	has := slices.Clone(o.cfg.Roles["*"])
@@ -178,16 +172,15 @@ func (o *OIDC) identity(t *oidc.IDToken) (*gateway.Identity, error) {
 	slices.Sort(has)
 	has = slices.Compact(has)
 	if len(has) == 0 {
-		return nil, refused(quote(name)+" is in no group that has a role here", "ask for one that has")
+		return nil, refusal(quote(name)+" is in no group with a role", "ask the server's operator for a role")
 	}
 	return &gateway.Identity{Name: name, Space: o.cfg.Space, Roles: has, Groups: groups, GroupsFrom: "oidc", Auth: o.via()}, nil
 }
 
-// claims are those of a token.
+// claims are the claims of a token.
 type claims map[string]any
 
-// UnmarshalJSON implements json.Unmarshaler strictly: a claim that is there
-// twice is none.
+// UnmarshalJSON implements json.Unmarshaler. It refuses a claim that occurs twice.
 func (c *claims) UnmarshalJSON(data []byte) error {
 	m, err := strictjson.Object(data)
 	if err == nil {
@@ -201,13 +194,13 @@ func (c claims) text(name string) string {
 	return s
 }
 
-// truth reads a boolean; some providers write it as a text.
-func (c claims) truth(name string) bool {
+// flag reads a boolean; some providers write it as a string.
+func (c claims) flag(name string) bool {
 	v := c[name]
 	return v == true || v == "true"
 }
 
-// texts reads a list of texts, or one.
+// texts reads a list of strings, or one.
 func (c claims) texts(name string) []string {
 	var out []string
 	switch v := c[name].(type) {
@@ -223,50 +216,47 @@ func (c claims) texts(name string) []string {
 	return slices.DeleteFunc(out, func(s string) bool { return strings.TrimSpace(s) == "" })
 }
 
-// typed are the types that the header of an access token may have. RFC 9068 has
-// the first two; many providers write no more than that it is a JWT. Any other
-// type is another thing that the provider signs, such as a log-out.
-var typed = map[string]bool{"at+jwt": true, "application/at+jwt": true, "jwt": false, "application/jwt": false, "": false}
+// headerTypes are the types in the header of an access token; true: RFC 9068 defines
+// it. Many providers write only JWT. Any other type is not an access token, such as
+// a log-out.
+var headerTypes = map[string]bool{"at+jwt": true, "application/at+jwt": true, "jwt": false, "application/jwt": false, "": false}
 
-// ofLogin are claims that only the answer to a log-in has: what a browser got to
-// know who is there, and what no program may send as its right to do something.
-// A log-out has "events".
-var ofLogin = []string{"nonce", "at_hash", "c_hash", "s_hash", "events"}
+// loginClaims are claims that only ID tokens have; "events" is in a log-out.
+var loginClaims = []string{"nonce", "at_hash", "c_hash", "s_hash", "events"}
 
-// ofAccess are claims that access tokens have and the answers to log-ins do not.
-var ofAccess = []string{"scope", "scp", "client_id"}
+// accessClaims are claims of access tokens that ID tokens do not have.
+var accessClaims = []string{"scope", "scp", "client_id"}
 
-// isAccessToken reports whether a verified JWT is for sending to a server like
-// this one. An ID token is not: it says who logged in at a client, and is seen by
-// browsers, other programs of the client, and logs. Where its type does not say so
-// (RFC 9068), its claims must: an ID token always has the client id as audience,
-// so a token for that audience must show that it is none.
+// isAccessToken reports whether a verified JWT authorizes requests. An ID token does
+// not: browsers, other programs of the client and logs see it. Without a type of
+// RFC 9068 the claims decide: an ID token always has the client id as audience, so a
+// token for that audience must show that it is none.
 func isAccessToken(token string, c claims, audience []string, clientID string) bool {
-	access, known := typed[headerType(token)]
+	access, known := headerTypes[headerType(token)]
 	if access || !known {
 		return access
 	}
-	if c.has(ofLogin) {
+	if c.has(loginClaims) {
 		return false
 	}
-	// Keycloak and Cognito name the kind in a claim.
+	// Keycloak and Cognito have a claim for the kind.
 	kind := strings.ToLower(c.text("typ") + c.text("token_use"))
 	if kind != "" {
 		return kind == "bearer" || kind == "access"
 	}
-	if c.has(ofAccess) {
+	if c.has(accessClaims) {
 		return true
 	}
 	return !slices.Contains(audience, clientID)
 }
 
-// has reports whether any of the claims is there.
+// has reports whether it has any of the claims.
 func (c claims) has(names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { _, there := c[name]; return there })
 }
 
-// headerType is the type in a JWT's header, in lower case as types compare; what
-// cannot be read is a type that nobody knows.
+// headerType is the type in a JWT's header in lower case, or "?" for an invalid
+// header.
 func headerType(token string) string {
 	const unknown = "?"
 	head, _, _ := strings.Cut(token, ".")

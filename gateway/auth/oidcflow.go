@@ -24,14 +24,14 @@ const (
 	attemptPath   = "/auth/oidc/"
 )
 
-// start sends a browser to the provider. State, nonce and the verifier of PKCE
-// wait in a sealed cookie: nothing is kept here for strangers.
+// start redirects a browser to the provider. A sealed cookie carries state, nonce and
+// the PKCE verifier: the server stores nothing for strangers.
 func (a *Auth) start(w http.ResponseWriter, r *http.Request, _ *gateway.Peer) error {
 	p, err := a.cfg.OIDC.discover(r.Context())
 	if err != nil {
 		return a.page(w, r, http.StatusServiceUnavailable, err)
 	}
-	at := attempt{State: random(), Nonce: random(), Verifier: oauth2.GenerateVerifier(), Next: local(r.URL.Query().Get("next")), Until: time.Now().Add(attemptLife)}
+	at := attempt{State: randomID(), Nonce: randomID(), Verifier: oauth2.GenerateVerifier(), Next: localPath(r.URL.Query().Get("next")), Until: time.Now().Add(attemptLife)}
 	sealed, err := a.sealer.seal(at)
 	if err != nil {
 		return err
@@ -45,12 +45,12 @@ func (a *Auth) attemptCookie(value string, seconds int) *http.Cookie {
 	return &http.Cookie{Name: attemptCookie, Value: value, Path: attemptPath, MaxAge: seconds, HttpOnly: true, Secure: a.cfg.Secure, SameSite: http.SameSiteLaxMode} //nolint:gosec // G124: Secure wherever there is TLS
 }
 
-// callback takes whom the provider sends back.
+// callback receives a browser that the provider redirects.
 func (a *Auth) callback(w http.ResponseWriter, r *http.Request, _ *gateway.Peer) error {
-	http.SetCookie(w, a.attemptCookie("", -1)) // good for once
+	http.SetCookie(w, a.attemptCookie("", -1)) // valid once
 	id, next, err := a.exchange(r)
 	if err != nil {
-		a.cfg.Log.Info("a log-in at the identity provider has failed", "err", err)
+		a.cfg.Log.Info("a log-in at the identity provider failed", "err", err)
 		status := gateway.StatusOf(message.AsError("", err).Code)
 		if status != http.StatusServiceUnavailable {
 			status = http.StatusForbidden
@@ -63,47 +63,46 @@ func (a *Auth) callback(w http.ResponseWriter, r *http.Request, _ *gateway.Peer)
 }
 
 func (a *Auth) exchange(r *http.Request) (*gateway.Identity, string, error) {
-	again := "begin the log-in again"
+	again := "start the log-in again"
 	c, err := r.Cookie(attemptCookie)
 	if err != nil {
-		return nil, "", refused(errSeal.Error(), again)
+		return nil, "", refusal(errSeal.Error(), again)
 	}
-	at, err := a.sealer.open(c.Value, time.Now())
+	at, err := a.sealer.unseal(c.Value, time.Now())
 	if err != nil {
-		return nil, "", refused(err.Error(), again)
+		return nil, "", refusal(err.Error(), again)
 	}
 	q := r.URL.Query()
 	switch {
 	case subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(at.State)) != 1:
-		return nil, "", refused("the answer of the provider is for another log-in", again)
+		return nil, "", refusal("the provider's reply belongs to another log-in", again)
 	case q.Get("error") != "":
-		return nil, "", refused("the provider says "+quote(q.Get("error")), again)
+		return nil, "", refusal("the provider refused the log-in: "+quote(q.Get("error")), again)
 	}
 	o := a.cfg.OIDC
 	p, err := o.discover(r.Context())
 	if err != nil {
 		return nil, "", err
 	}
-	ctx := o.with(r.Context())
+	ctx := o.withClient(r.Context())
 	token, err := o.oauth(p).Exchange(ctx, q.Get("code"), oauth2.VerifierOption(at.Verifier))
 	if err != nil {
 		if _, said := errors.AsType[*oauth2.RetrieveError](err); said {
-			return nil, "", &message.Error{Code: message.CodeForbidden, Op: "authenticate", What: "the provider does not take its own code back", Hint: again, Err: err}
+			return nil, "", &message.Error{Code: message.CodeForbidden, Op: "authenticate", What: "the provider refused its code", Hint: again, Err: err}
 		}
 		return nil, "", &message.Error{Code: message.CodeUnavailable, Op: "authenticate", What: "the identity provider cannot be reached", Hint: "try again in a minute", Err: err}
 	}
 	raw, _ := token.Extra("id_token").(string)
 	verified, err := p.VerifierContext(ctx, &oidc.Config{ClientID: o.cfg.ClientID}).Verify(ctx, raw)
 	if err != nil || subtle.ConstantTimeCompare([]byte(verified.Nonce), []byte(at.Nonce)) != 1 {
-		return nil, "", &message.Error{Code: message.CodeForbidden, Op: "authenticate", What: "the provider's token is not good for this log-in", Hint: again, Err: err}
+		return nil, "", &message.Error{Code: message.CodeForbidden, Op: "authenticate", What: "the provider's token is not valid for this log-in", Hint: again, Err: err}
 	}
 	id, err := o.identity(verified)
 	return id, at.Next, err
 }
 
-// sealer keeps what a browser carries for us from being read or made up. Its
-// key lives as long as the process: what was begun before a restart is begun
-// again.
+// sealer encrypts and authenticates what a browser carries for us. Its key lasts as
+// long as the process: a restart ends open log-ins.
 type sealer struct{ aead cipher.AEAD }
 
 func newSealer() *sealer {
@@ -116,10 +115,10 @@ func newSealer() *sealer {
 			return &sealer{aead}
 		}
 	}
-	panic("auth: AES-256-GCM: " + err.Error()) // a key of 32 bytes is always good
+	panic("auth: AES-256-GCM: " + err.Error()) // a key of 32 bytes is always valid
 }
 
-// attempt is a log-in at the provider that was begun.
+// attempt is a started log-in at the provider.
 type attempt struct {
 	State    string    `json:"state"`
 	Nonce    string    `json:"nonce"`
@@ -136,9 +135,9 @@ func (s *sealer) seal(a attempt) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, b, nil)), nil //nolint:gosec // G407: this AEAD makes random nonces itself
 }
 
-var errSeal = errors.New("the log-in was not begun in this browser, or too long ago")
+var errSeal = errors.New("the log-in was not started in this browser, or is too old")
 
-func (s *sealer) open(text string, now time.Time) (a attempt, err error) {
+func (s *sealer) unseal(text string, now time.Time) (a attempt, err error) {
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	if err == nil {
 		b, err = s.aead.Open(nil, nil, b, nil)

@@ -31,10 +31,10 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// ViaToken is how a vote records that its name came from a token.
+// ViaToken is how a vote records that a token named its author.
 const ViaToken = "http-token"
 
-// Token is what is kept of a token: everything but the token itself.
+// Token is the stored form of a token: all but the secret.
 type Token struct {
 	ID      string           `json:"id"`
 	Name    string           `json:"name"`
@@ -43,20 +43,19 @@ type Token struct {
 	Hash    string           `json:"hash"` // "sha256:" and hex, of the whole token
 	Created time.Time        `json:"created"`
 	Expires time.Time        `json:"expires,omitzero"` // zero: never
-	Revoked time.Time        `json:"revoked,omitzero"` // zero: it is not
+	Revoked time.Time        `json:"revoked,omitzero"` // zero: not revoked
 }
 
-// InForce reports whether the token is good at a time.
+// InForce reports whether the token is valid at a time.
 func (t Token) InForce(at time.Time) bool {
 	return t.Revoked.IsZero() && (t.Expires.IsZero() || at.Before(t.Expires))
 }
 
-// same reports whether whoever holds the token may do the same as before.
-func (t Token) same(o Token) bool {
+// isSame reports whether the token grants the same as another.
+func (t Token) isSame(o Token) bool {
 	return t.Hash == o.Hash && t.Name == o.Name && t.Space == o.Space && t.Expires.Equal(o.Expires) && t.Revoked.Equal(o.Revoked) && slices.Equal(t.Roles, o.Roles)
 }
 
-// file is a token file.
 type file struct {
 	V      int     `json:"version"`
 	Tokens []Token `json:"tokens"`
@@ -70,11 +69,9 @@ const (
 
 var tokenForm = regexp.MustCompile(`^askance_([0-9a-f]{16})_[A-Za-z0-9_-]{43}$`)
 
-// newToken makes a token of 256 random bits, and what is kept of it.
-//
-// A plain SHA-256 is the right hash for it: slow and salted ones protect what a
-// person could think of, and nobody guesses 256 random bits. A fast one leaves
-// strangers no way to make the server work by sending wrong tokens.
+// newToken makes a token of 256 random bits, with its id and hash. Plain SHA-256 is
+// the right hash: 256 random bits cannot be guessed, and a slow hash would let
+// strangers load the server with wrong tokens.
 func newToken() (secret, id, hash string) {
 	var b [8 + secretBytes]byte
 	_, _ = rand.Read(b[:]) // never fails
@@ -88,8 +85,8 @@ func hashOf(secret string) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// find gives the token that a secret stands for.
-func find(byID map[string]*held, secret string) *held {
+// findToken returns the token of a secret, or nil.
+func findToken(byID map[string]*held, secret string) *held {
 	m := tokenForm.FindStringSubmatch(secret)
 	if m == nil {
 		return nil
@@ -101,7 +98,7 @@ func find(byID map[string]*held, secret string) *held {
 	return h
 }
 
-// roles are those that a token may have.
+// roles are the roles of tokens.
 var roles = []toolcall.Role{toolcall.RoleRuntime, toolcall.RoleApprover, toolcall.RoleWorker, toolcall.RoleOperator, toolcall.RoleAuditor}
 
 func parseFile(data []byte) ([]Token, error) {
@@ -110,13 +107,13 @@ func parseFile(data []byte) ([]Token, error) {
 		return nil, err
 	}
 	if f.V != 1 {
-		return nil, fmt.Errorf("version is %d, write 1", f.V)
+		return nil, fmt.Errorf("version %d is unknown: write 1", f.V)
 	}
 	seen := map[string]bool{}
 	for i, t := range f.Tokens {
 		err := t.check()
 		if seen[t.ID] {
-			err = fmt.Errorf("the id %q is there twice", t.ID)
+			err = fmt.Errorf("the id %q occurs twice", t.ID)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("tokens[%d]: %w", i, err)
@@ -132,7 +129,7 @@ var (
 	spaceForm = regexp.MustCompile(`^[a-z0-9_-]{1,32}$`)
 )
 
-// check refuses a token that says less or more than it may.
+// check checks the form of a token.
 func (t Token) check() error {
 	switch {
 	case !idForm.MatchString(t.ID):
@@ -146,28 +143,28 @@ func (t Token) check() error {
 	}
 	for _, r := range t.Roles {
 		if !slices.Contains(roles, r) {
-			return fmt.Errorf("%s is no role; use runtime, approver, worker, operator or auditor", quote(string(r)))
+			return fmt.Errorf("%s is not a role: use runtime, approver, worker, operator or auditor", quote(string(r)))
 		}
 	}
 	return checkName(t.Name)
 }
 
-// checkName refuses names that nobody could tell from others.
+// checkName refuses names that a reader could mistake for others.
 func checkName(name string) error {
 	switch {
 	case name == "" || len(name) > toolcall.MaxIDBytes:
 		return fmt.Errorf("a name has 1 to %d bytes", toolcall.MaxIDBytes)
-	case !utf8.ValidString(name) || strings.ContainsFunc(name, unseen) || strings.TrimSpace(name) != name:
-		return fmt.Errorf("the name %s has characters that nobody sees, or space around it", quote(name))
+	case !utf8.ValidString(name) || strings.ContainsFunc(name, isUnseen) || strings.TrimSpace(name) != name:
+		return fmt.Errorf("the name %s has invisible characters, or space around it", quote(name))
 	case name == agent.Principal:
-		return fmt.Errorf("the name %s is askance's own", quote(name))
+		return fmt.Errorf("the name %s is reserved for askance", quote(name))
 	}
 	return nil
 }
 
-// unseen reports whether a character is not seen, looks like a plain space, or
-// changes how others are shown: two names could look the same.
-func unseen(r rune) bool {
+// isUnseen reports whether a character is invisible, looks like a space, or changes
+// how others are shown: two names could look the same.
+func isUnseen(r rune) bool {
 	switch {
 	case r == ' ':
 		return false
@@ -177,24 +174,23 @@ func unseen(r rune) bool {
 	return unicode.Is(unicode.Variation_Selector, r) || unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r)
 }
 
-// readFile reads a token file. What others may write says nothing about who is
-// who.
+// readFile reads a token file. A file that others can write is refused.
 func readFile(path string) ([]Token, error) {
 	data, info, err := plainfile.Read(path, maxTokenFile)
 	if err != nil {
 		return nil, err
 	}
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o022 != 0 {
-		return nil, &message.Error{Code: message.CodeForbidden, Op: "read tokens", What: path + " may be written by others than its owner", Hint: "chmod 600 " + path}
+		return nil, &message.Error{Code: message.CodeForbidden, Op: "read tokens", What: "other users can write to " + path, Hint: "chmod 600 " + path}
 	}
 	tokens, err := parseFile(data)
 	if err != nil {
-		return nil, &message.Error{Code: message.CodeInvalid, Op: "read tokens", What: path + ": " + err.Error(), Hint: "make tokens with askance token create"}
+		return nil, &message.Error{Code: message.CodeInvalid, Op: "read tokens", What: path + ": " + err.Error(), Hint: "restore the file, or make tokens with askance token create"}
 	}
 	return tokens, nil
 }
 
-// ListTokens reads a token file; nothing if there is none.
+// ListTokens reads a token file; without a file there are none.
 func ListTokens(path string) ([]Token, error) {
 	tokens, err := readFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -203,24 +199,24 @@ func ListTokens(path string) ([]Token, error) {
 	return tokens, err
 }
 
-// CreateToken adds a token to a file, which is made if it is not there. The
-// secret is not kept: it is shown this once.
+// CreateToken adds a token to a file, and creates the file. The secret is not
+// stored.
 func CreateToken(ctx context.Context, path string, t Token) (secret string, kept Token, err error) {
 	secret, t.ID, t.Hash = newToken()
 	t.Created, t.Expires = time.Now().UTC().Truncate(time.Second), t.Expires.UTC().Truncate(time.Second)
 	if err := t.check(); err != nil {
-		return "", t, &message.Error{Code: message.CodeInvalid, Op: "create token", What: err.Error(), Hint: "choose another"}
+		return "", t, &message.Error{Code: message.CodeInvalid, Op: "create token", What: err.Error(), Hint: "correct it and try again"}
 	}
-	err = change(ctx, path, func(all []Token) ([]Token, error) { return append(all, t), nil })
+	err = changeFile(ctx, path, func(all []Token) ([]Token, error) { return append(all, t), nil })
 	if err != nil {
 		return "", t, err
 	}
 	return secret, t, nil
 }
 
-// RevokeTokens takes tokens back: that with the id, or all of a name.
+// RevokeTokens revokes the token with the id, or all of a name.
 func RevokeTokens(ctx context.Context, path, idOrName string) (revoked []Token, err error) {
-	err = change(ctx, path, func(all []Token) ([]Token, error) {
+	err = changeFile(ctx, path, func(all []Token) ([]Token, error) {
 		now := time.Now().UTC().Truncate(time.Second)
 		for i, t := range all {
 			if (t.ID == idOrName || t.Name == idOrName) && t.Revoked.IsZero() {
@@ -229,18 +225,18 @@ func RevokeTokens(ctx context.Context, path, idOrName string) (revoked []Token, 
 			}
 		}
 		if len(revoked) == 0 {
-			return nil, &message.Error{Code: message.CodeNotFound, Op: "revoke token", What: "no token in force has the id or the name " + quote(idOrName), Hint: "askance token list shows them"}
+			return nil, &message.Error{Code: message.CodeNotFound, Op: "revoke token", What: "no valid token has the id or the name " + quote(idOrName), Hint: "askance token list shows the tokens"}
 		}
 		return all, nil
 	})
 	return revoked, err
 }
 
-// lockFor is how long another change of the file is waited for.
+// lockFor is how long a change waits for another.
 const lockFor = 5 * time.Second
 
-// change writes a file whole or not at all, one change after the other.
-func change(ctx context.Context, path string, f func([]Token) ([]Token, error)) error {
+// changeFile replaces a file atomically; one change waits for the other.
+func changeFile(ctx context.Context, path string, f func([]Token) ([]Token, error)) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("change tokens: %w", err)
 	}
@@ -250,7 +246,7 @@ func change(ctx context.Context, path string, f func([]Token) ([]Token, error)) 
 	if ok, err := lock.TryLockContext(ctx, lockFor/100); err != nil || !ok {
 		return &message.Error{Code: message.CodeUnavailable, Op: "change tokens", What: "another process changes " + path, Hint: "try again", Err: err}
 	}
-	defer func() { _ = lock.Unlock() }() // it ends with the process at the latest
+	defer func() { _ = lock.Unlock() }() // the end of the process releases it, too
 	all, err := ListTokens(path)
 	if err == nil {
 		all, err = f(slices.Clone(all))
@@ -258,10 +254,10 @@ func change(ctx context.Context, path string, f func([]Token) ([]Token, error)) 
 	if err != nil {
 		return err
 	}
-	return write(path, all)
+	return writeFile(path, all)
 }
 
-func write(path string, all []Token) error {
+func writeFile(path string, all []Token) error {
 	b, err := strictjson.Marshal(file{V: 1, Tokens: all})
 	if err != nil {
 		return fmt.Errorf("write tokens: %w", err)
@@ -271,11 +267,11 @@ func write(path string, all []Token) error {
 		return fmt.Errorf("write tokens: %w", err)
 	}
 	pretty.WriteByte('\n')
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".tokens-*") // for the owner alone
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".tokens-*") // only its owner can read it
 	if err != nil {
 		return fmt.Errorf("write tokens: %w", err)
 	}
-	defer func() { _ = os.Remove(tmp.Name()) }() // renamed by then, if all went well
+	defer func() { _ = os.Remove(tmp.Name()) }() // renamed on success
 	_, err = tmp.Write(pretty.Bytes())
 	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err == nil {
 		err = os.Rename(tmp.Name(), path)

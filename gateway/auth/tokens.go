@@ -36,17 +36,16 @@ type Tokens struct {
 // read: time to fix a mistake. Which of them were revoked since is not known.
 const keepUnread = time.Minute
 
-// held is a token in force, or not any more.
+// held is a token of the file.
 type held struct {
 	Token
-	over chan struct{} // closed when it is not
+	over chan struct{} // closed when it is no longer valid
 }
 
 // OpenTokens reads a token file.
 func OpenTokens(path string, log *slog.Logger) (*Tokens, error) { return openTokens(path, log, false) }
 
-// AwaitTokens is OpenTokens for a file that need not exist yet: no token is in
-// force until it does.
+// AwaitTokens is OpenTokens for a file that need not exist yet.
 func AwaitTokens(path string, log *slog.Logger) (*Tokens, error) { return openTokens(path, log, true) }
 
 func openTokens(path string, log *slog.Logger, mayMiss bool) (*Tokens, error) {
@@ -68,8 +67,8 @@ func (t *Tokens) Missing() bool {
 	return t.missing
 }
 
-// exist reports whether there is a token file, also one that cannot be read.
-func (t *Tokens) exist() bool {
+// hasFile reports whether there is a token file, also an unreadable one.
+func (t *Tokens) hasFile() bool {
 	if !t.Missing() {
 		return true
 	}
@@ -77,7 +76,7 @@ func (t *Tokens) exist() bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// Reload reads the file again. On an error what was in force stays; see Watch.
+// Reload reads the file again. On an error the previous tokens stay; see Watch.
 func (t *Tokens) Reload() error {
 	return t.file.Reload(context.Background(), func(context.Context) error { return t.load() })
 }
@@ -94,7 +93,7 @@ func (t *Tokens) load() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, token := range all {
-		if h := t.byID[token.ID]; h != nil && h.same(token) {
+		if h := t.byID[token.ID]; h != nil && h.isSame(token) {
 			next[token.ID] = h
 			continue
 		}
@@ -164,7 +163,7 @@ func (t *Tokens) Trouble() string {
 
 // Authenticate implements gateway.Authenticator.
 func (t *Tokens) Authenticate(r *http.Request) (*gateway.Identity, error) {
-	token, err := bearer(r)
+	token, err := bearerToken(r)
 	if err != nil {
 		return nil, err
 	}
@@ -174,16 +173,16 @@ func (t *Tokens) Authenticate(r *http.Request) (*gateway.Identity, error) {
 // Token implements gateway.Authenticator.
 func (t *Tokens) Token(_ *http.Request, token string) (*gateway.Identity, error) {
 	t.mu.RLock()
-	h, lost := find(t.byID, token), t.over && !t.gone
+	h, lost := findToken(t.byID, token), t.over && !t.gone
 	t.mu.RUnlock()
 	if h == nil && lost {
-		return nil, &message.Error{Code: message.CodeUnavailable, Op: "authenticate", What: "the token file of this server cannot be read, so that no token is in force", Hint: "ask its operator"}
+		return nil, &message.Error{Code: message.CodeUnavailable, Op: "authenticate", What: "this server cannot read its token file, so no token is valid", Hint: "ask the server's operator"}
 	}
 	if h == nil {
-		return nil, refused("the token is not known here", "use one of askance token create, whole and as it was printed")
+		return nil, refusal("the token is unknown", "use the whole token that askance token create printed")
 	}
 	if !h.InForce(time.Now()) {
-		return nil, refused("the token of "+quote(h.Name)+" has expired or was revoked", "ask for another one")
+		return nil, refusal("the token of "+quote(h.Name)+" has expired or was revoked", "ask for a new one")
 	}
 	return &gateway.Identity{Name: h.Name, Space: h.Space, Roles: h.Roles, Auth: ViaToken, Expires: h.Expires, Revoked: h.over}, nil
 }

@@ -22,15 +22,15 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// ViaUnixPeer begins how a vote records that the kernel named the user who
-// connected to a Unix socket; the uid follows.
+// ViaUnixPeer, with the uid, is how a vote records that the kernel named the user
+// who connected to a Unix socket.
 const ViaUnixPeer = "unix-peer:"
 
-// EveryPeer stands, in UnixPeers.Roles, for all users who may open the socket.
+// EveryPeer names, for NewUnixPeers, all users who may open the socket.
 const EveryPeer = "*"
 
-// UnixPeers lets in the users whose processes connect to a Unix socket, as the
-// kernel names them. Its methods may be called from many goroutines.
+// UnixPeers authenticates the users whose processes connect to a Unix socket, as the
+// kernel names them. It is safe for concurrent use.
 type UnixPeers struct {
 	space toolcall.SpaceID
 	roles map[uint32][]toolcall.Role
@@ -39,9 +39,8 @@ type UnixPeers struct {
 	names sync.Map // of users, by uid
 }
 
-// NewUnixPeers gives roles to users, named by name or uid; EveryPeer gives them
-// to all who may open the socket. The owner runs the engine and has all roles but
-// worker.
+// NewUnixPeers maps users, by name or uid or EveryPeer, to roles. The owner runs the
+// engine and has all roles but worker.
 func NewUnixPeers(space toolcall.SpaceID, owner uint32, ownerName string, rolesOf map[string][]toolcall.Role) (*UnixPeers, error) {
 	if err := checkName(ownerName); err != nil {
 		return nil, err
@@ -51,7 +50,7 @@ func NewUnixPeers(space toolcall.SpaceID, owner uint32, ownerName string, rolesO
 	for name, all := range rolesOf {
 		for _, role := range all {
 			if !slices.Contains(roles, role) {
-				return nil, fmt.Errorf("%s is no role; use runtime, approver, worker, operator or auditor", quote(string(role)))
+				return nil, fmt.Errorf("%s is not a role: use runtime, approver, worker, operator or auditor", quote(string(role)))
 			}
 		}
 		if name == EveryPeer {
@@ -74,34 +73,33 @@ func uidOf(name string) (uint32, error) {
 	}
 	found, err := user.Lookup(name)
 	if err != nil {
-		return 0, fmt.Errorf("there is no user %s on this machine", quote(name))
+		return 0, fmt.Errorf("this machine has no user %s: use a name or a uid of this machine", quote(name))
 	}
 	uid, err := strconv.ParseUint(found.Uid, 10, 32)
 	if err != nil {
-		return 0, fmt.Errorf("the user %s has no numeric uid", quote(name))
+		return 0, fmt.Errorf("the user %s has no numeric uid: name another user", quote(name))
 	}
 	return uint32(uid), nil
 }
 
-// identify says who a request over the socket comes from.
+// identify authenticates a request over the socket.
 func (u *UnixPeers) identify(uid uint32, r *http.Request) (*gateway.Identity, error) {
-	if err := checkDirect(r, "use http://localhost, for instance curl --unix-socket PATH http://localhost/auth/session"); err != nil {
+	if err := checkDirect(r, "use http://localhost, for example curl --unix-socket PATH http://localhost/auth/session"); err != nil {
 		return nil, err
 	}
 	name := u.name(uid)
 	has := append(slices.Clone(u.roles[uid]), u.every...)
 	slices.Sort(has)
 	if has = slices.Compact(has); len(has) == 0 {
-		return nil, refused(fmt.Sprintf("the user %s (uid %d) has no role at this socket", quote(name), uid), "ask its operator for one (askance serve --http-socket-role USER=ROLE), or send a token")
+		return nil, refusal(fmt.Sprintf("the user %s (uid %d) has no role at this socket", quote(name), uid), "ask the server's operator for one (askance serve --http-socket-role USER=ROLE), or send a token")
 	}
 	if err := checkName(name); err != nil {
-		return nil, refused(err.Error(), "ask the operator of the machine for another user name")
+		return nil, refusal(err.Error(), "ask the operator of the machine for another user name")
 	}
 	return &gateway.Identity{Name: name, Space: u.space, Roles: has, Auth: fmt.Sprint(ViaUnixPeer, uid), Ambient: true}, nil
 }
 
-// name is the name of a user; of one that the machine does not know, made of
-// the uid.
+// name returns the name of a user, or uid-N for one that the machine does not know.
 func (u *UnixPeers) name(uid uint32) string {
 	if name, ok := u.names.Load(uid); ok {
 		return name.(string) //nolint:forcetypeassert // only strings are stored
@@ -114,11 +112,10 @@ func (u *UnixPeers) name(uid uint32) string {
 	return name
 }
 
-// peerKey is where the user of a connection stands in a context.
+// peerKey is the context key of a connection's user.
 type peerKey struct{}
 
-// ConnContext is for http.Server: it notes which user has connected, if the
-// connection comes from ListenUnix.
+// ConnContext, for http.Server, records the user of a connection from ListenUnix.
 func ConnContext(ctx context.Context, c net.Conn) context.Context {
 	if at, ok := c.RemoteAddr().(peerAddr); ok {
 		return context.WithValue(ctx, peerKey{}, at.uid)
@@ -131,14 +128,12 @@ func peerOf(ctx context.Context) (uid uint32, ok bool) {
 	return uid, ok
 }
 
-// peerAddr is the remote address of a connection over a Unix socket: the user
-// that the kernel names.
+// peerAddr is the remote address of a Unix connection: the user.
 type peerAddr struct{ uid uint32 }
 
-// Network implements net.Addr.
 func (peerAddr) Network() string { return "unix" }
 
-// String implements net.Addr. Limits for one address are limits for one user.
+// String names the user, so limits for one address are limits for one user.
 func (a peerAddr) String() string { return fmt.Sprint(ViaUnixPeer, a.uid) }
 
 // peerConn is a connection of a known user.
@@ -147,7 +142,6 @@ type peerConn struct {
 	from peerAddr
 }
 
-// RemoteAddr implements net.Conn.
 func (c peerConn) RemoteAddr() net.Addr { return c.from }
 
 // peerListener accepts connections of known users.
@@ -156,8 +150,7 @@ type peerListener struct {
 	log *slog.Logger
 }
 
-// Accept implements net.Listener. A peer whose user the kernel does not tell is
-// turned away.
+// Accept closes a connection whose user the kernel does not tell.
 func (l peerListener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.AcceptUnix()
@@ -168,19 +161,19 @@ func (l peerListener) Accept() (net.Conn, error) {
 		if err == nil {
 			return peerConn{c, peerAddr{uid}}, nil
 		}
-		l.log.Error("a connection to the HTTP socket was closed: the kernel does not say whose it is", "err", err)
+		l.log.Error("closed a connection to the HTTP socket: the kernel does not name its user", "err", err)
 		_ = c.Close() // nothing was said on it
 	}
 }
 
-// socketProbe is how long a socket that is in the way may take to answer.
+// socketProbe is how long a socket at the path may take to answer.
 const socketProbe = 2 * time.Second
 
-// ListenUnix listens at a Unix socket, for its owner alone or, with a gid of 0 or
-// more, for that group too. The path of a server that has ended is taken over.
+// ListenUnix listens at a Unix socket, for its owner and, with a gid of 0 or more, for
+// that group. It replaces the socket of a server that has ended.
 func ListenUnix(ctx context.Context, path string, gid int, log *slog.Logger) (net.Listener, error) {
 	if !peersKnown {
-		return nil, &message.Error{Code: message.CodeInvalid, Op: "http", What: "Unix sockets with peer credentials are not supported on this system", Hint: "leave out --http-socket, and use tokens (askance token create)"}
+		return nil, &message.Error{Code: message.CodeInvalid, Op: "http", What: "this system does not support Unix sockets with peer credentials", Hint: "leave out --http-socket and use tokens (askance token create)"}
 	}
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -191,7 +184,7 @@ func ListenUnix(ctx context.Context, path string, gid int, log *slog.Logger) (ne
 	lc := net.ListenConfig{Control: closeToOthers}
 	l, err := lc.Listen(ctx, "unix", path)
 	if err != nil {
-		return nil, &message.Error{Code: message.CodeUnavailable, Op: "http", What: "cannot listen at the Unix socket " + path, Hint: "name a path of at most 100 bytes in a folder that you may write with --http-socket", Err: err}
+		return nil, &message.Error{Code: message.CodeUnavailable, Op: "http", What: "cannot listen at the Unix socket " + path, Hint: "use --http-socket with a path of at most 100 bytes in a folder that you can write", Err: err}
 	}
 	mode := fs.FileMode(0o600)
 	if gid >= 0 {
@@ -203,7 +196,7 @@ func ListenUnix(ctx context.Context, path string, gid int, log *slog.Logger) (ne
 	}
 	if err != nil {
 		_ = l.Close() // nothing was served
-		return nil, &message.Error{Code: message.CodeForbidden, Op: "http", What: "cannot set who may open the Unix socket " + path, Hint: "name a group of yours with --http-socket-group", Err: err}
+		return nil, &message.Error{Code: message.CodeForbidden, Op: "http", What: "cannot set who may open the Unix socket " + path, Hint: "use --http-socket-group with one of your groups", Err: err}
 	}
 	return peerListener{l.(*net.UnixListener), log}, nil //nolint:forcetypeassert // of the network "unix"
 }
@@ -215,10 +208,10 @@ func clearSocket(ctx context.Context, path string) error {
 		return nil
 	}
 	if err != nil {
-		return &message.Error{Code: message.CodeUnavailable, Op: "http", What: "cannot look at " + path, Hint: "name another path with --http-socket", Err: err}
+		return &message.Error{Code: message.CodeUnavailable, Op: "http", What: "cannot read " + path, Hint: "use another path with --http-socket", Err: err}
 	}
 	if info.Mode().Type() != fs.ModeSocket {
-		return &message.Error{Code: message.CodeConflict, Op: "http", What: path + " exists and is no socket", Hint: "name another path with --http-socket"}
+		return &message.Error{Code: message.CodeConflict, Op: "http", What: path + " exists and is not a socket", Hint: "use another path with --http-socket"}
 	}
 	d := net.Dialer{Timeout: socketProbe}
 	c, err := d.DialContext(ctx, "unix", path)
@@ -226,10 +219,10 @@ func clearSocket(ctx context.Context, path string) error {
 		_ = c.Close() // nothing was said on it
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
-		return &message.Error{Code: message.CodeUnavailable, Op: "http", What: "another program listens at " + path + " already", Hint: "name another path with --http-socket", Err: err}
+		return &message.Error{Code: message.CodeUnavailable, Op: "http", What: "another program already listens at " + path, Hint: "use another path with --http-socket", Err: err}
 	}
 	if err := os.Remove(path); err != nil {
-		return &message.Error{Code: message.CodeForbidden, Op: "http", What: "cannot remove the socket " + path + " of a server that has ended", Hint: "remove it, or name another path with --http-socket", Err: err}
+		return &message.Error{Code: message.CodeForbidden, Op: "http", What: "cannot remove the socket " + path + " of a server that has ended", Hint: "remove it, or use another path with --http-socket", Err: err}
 	}
 	return nil
 }

@@ -121,7 +121,7 @@ func TestTokenFileThatCannotBeUsed(t *testing.T) {
 	if err := os.Chmod(path, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	fails(t, cli.ExitForbidden, "may be written by others", "serve", "--data", data, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
+	fails(t, cli.ExitForbidden, "other users can write to", "serve", "--data", data, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
 	write(t, path, "{}")
 	if err := os.Chmod(path, 0o600); err != nil {
 		t.Fatal(err)
