@@ -21,15 +21,19 @@ type source struct {
 	wire    map[string]bool     // structs with a codec of their own: AgentScope's
 }
 
-// messageSource reads package message and our own types that travel.
+// messageSource reads the types that travel.
 func messageSource(t *testing.T) *source {
 	t.Helper()
 	s := &source{map[string]*ast.StructType{}, map[string]string{}, map[string]string{}, map[string][]string{}, map[string]bool{}}
-	files, err := filepath.Glob("../message/*.go")
-	if err != nil {
-		t.Fatal(err)
+	files := []string{"signals.go", "task.go", "audit.go"}
+	for _, folder := range []string{"../message", "../message/api", "../message/proof", "../toolcall"} {
+		more, err := filepath.Glob(folder + "/*.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, more...)
 	}
-	for _, path := range append(files, "../message/api/table.go", "signals.go", "task.go", "audit.go", "../message/proof/record.go", "../message/proof/checkpoint.go", "../message/proof/sealed.go", "../message/proof/loss.go") {
+	for _, path := range files {
 		if strings.HasSuffix(path, "_test.go") {
 			continue
 		}

@@ -1,6 +1,6 @@
-// Package message holds what travels: AgentScope 2.0's messages, content blocks
-// and events with their one codec, and askance's own identities, event records,
-// approval requests, grants and requests. It does no I/O and starts no goroutines.
+// Package message holds AgentScope 2.0's messages, content blocks and events with
+// their one codec, and the errors of askance's border. Package toolcall holds the
+// calls that the messages carry. It does no I/O and starts no goroutines.
 //
 // # AgentScope
 //

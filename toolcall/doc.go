@@ -1,4 +1,10 @@
-// Package toolcall is the life of one tool call as a pure state machine.
+// Package toolcall holds a tool call and its life as a pure state machine.
+//
+// A [Call] is the whole state of one call, an [EventRecord] one entry of its
+// history. An [ApprovalRequest] is what people are asked, a [Requirement] what the
+// rule demands of them, a [Vote] what one of them said, a [Grant] the signed
+// permission to run the call once, and a [StandingApproval] what an approval lets
+// run later. [Call.Phase] says where the call is.
 //
 // [Table] holds every transition once; [Machine] takes events and moves along
 // it on looplab/fsm. It reads no clock and does no I/O: time comes in with the

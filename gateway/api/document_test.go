@@ -57,7 +57,7 @@ func newWriter(t *testing.T) *writer {
 	t.Helper()
 	w := &writer{t: t, enums: map[string][]string{}, schemas: map[string]any{}, r: &jsonschema.Reflector{Anonymous: true, AllowAdditionalProperties: true}}
 	comments := &jsonschema.Reflector{}
-	for base, dir := range map[string]string{"github.com/askance-dev/askance/message": "../../message", "github.com/askance-dev/askance/gateway": ".."} {
+	for base, dir := range map[string]string{"github.com/askance-dev/askance/message": "../../message", "github.com/askance-dev/askance/toolcall": "../../toolcall", "github.com/askance-dev/askance/gateway": ".."} {
 		w.enum(dir)
 		if err := comments.AddGoComments("x", dir); err != nil {
 			t.Fatal(err)
@@ -66,8 +66,8 @@ func newWriter(t *testing.T) *writer {
 			// The library makes up the path from the folder's; only the last part counts.
 			if parts := strings.SplitN(name[strings.LastIndex(name, "/")+1:], ".", 2); len(parts) == 2 && !strings.Contains(text, "wire:") {
 				switch parts[0] {
-				case filepath.Base(base), "message", "api", "gateway":
-					w.comment(parts[1], text, "message", "message/api", "gateway", "gateway/api")
+				case filepath.Base(base), "message", "toolcall", "api", "gateway":
+					w.comment(parts[1], text, "message", "toolcall", "message/api", "gateway", "gateway/api")
 				case "msgv1":
 					w.comment(parts[1], text, "gateway/msgv1")
 				case "webhook":
@@ -143,7 +143,7 @@ func (w *writer) special(t reflect.Type) *jsonschema.Schema {
 	case reflect.TypeFor[time.Time]():
 		return nil
 	}
-	if t.Kind() == reflect.String && len(w.enums[t.Name()]) > 0 && t.PkgPath() == "github.com/askance-dev/askance/message" {
+	if t.Kind() == reflect.String && len(w.enums[t.Name()]) > 0 && slices.Contains([]string{"github.com/askance-dev/askance/message", "github.com/askance-dev/askance/toolcall"}, t.PkgPath()) {
 		s := &jsonschema.Schema{Type: "string", Description: w.r.CommentMap[t.PkgPath()+"."+t.Name()]}
 		for _, v := range w.enums[t.Name()] {
 			s.Enum = append(s.Enum, v)

@@ -67,11 +67,24 @@ func core() []Row {
 			Folder:    "message",
 			Libraries: []string{"github.com/google/uuid"},
 			Never:     noIO,
-			Why:       "types and codecs that every other package shares: no I/O, and no dependency on the rest",
+			Why:       "AgentScope's messages, blocks and events with their one codec: no I/O, and no dependency on the rest",
+		},
+		{
+			Folder: "message/blockstream",
+			Own:    []string{"message", "toolcall"},
+			Never:  noIO,
+			Why:    "the stream carries approval requests and responses, so its codec maps calls",
+		},
+		{
+			Folder:    "message/v1",
+			Own:       []string{"message", "toolcall"},
+			Libraries: []string{"github.com/google/uuid"},
+			Never:     noIO,
+			Why:       "a response arrives as a message of the older format, so its codec maps responses",
 		},
 		{
 			Folder: "message/blockstream/blocktest",
-			Own:    []string{"message"},
+			Own:    []string{"message", "message/blockstream"},
 			Proof:  true,
 			Why:    "the client half of the content-block stream reads objects as the codecs below message do; only tests import it",
 		},
@@ -246,7 +259,7 @@ func around() []Row {
 		},
 		{
 			Folder: "gateway",
-			Own:    []string{"message", "toolcall", "message/api", "engine", "gateway", "internal/capacity", "internal/asked", "internal/reveal", "internal/linediff", "internal/plainfile"},
+			Own:    []string{"message", "toolcall", "message/api", "message/blockstream", "message/v1", "engine", "gateway", "internal/capacity", "internal/asked", "internal/reveal", "internal/linediff", "internal/plainfile"},
 			Libraries: []string{
 				"github.com/coder/websocket", "github.com/coreos/go-oidc/v3", "github.com/go-jose/go-jose/v4", "golang.org/x/oauth2", "golang.org/x/sys/unix", "golang.org/x/time/rate", "github.com/gofrs/flock",
 				"github.com/google/uuid", "github.com/santhosh-tekuri/jsonschema/v6",
