@@ -14,13 +14,13 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// caller is who sent a request, as the transport vouches for it.
+// caller is the sender of a request, as NATS vouches for it.
 type caller struct {
 	principal toolcall.Principal
 	queue     toolcall.Queue // of a worker
 }
 
-// identify tells who sent the message, if that can be read from its subject.
+// identify reads the sender from the subject of a message.
 func (s *Service) identify(role toolcall.Role, m *nats.Msg) (caller, bool) {
 	subject, err := ParseSubject(m.Subject)
 	if err != nil || subject.Space != s.space {
@@ -31,14 +31,14 @@ func (s *Service) identify(role toolcall.Role, m *nats.Msg) (caller, bool) {
 	return caller{toolcall.Principal{Role: role, Name: name, Auth: s.o.Auth}, queue}, ok
 }
 
-// ownInbox reports whether the reply subject is below the principal's inbox.
-func ownInbox(principal, reply string) bool {
+// isOwnInbox reports whether the reply subject is in the principal's inbox.
+func isOwnInbox(principal, reply string) bool {
 	rest, ok := strings.CutPrefix(reply, InboxPrefix(principal)+".")
 	return ok && rest != "" && !strings.ContainsAny(rest, "*> \t\r\n") && !strings.Contains("."+rest+".", "..")
 }
 
 // warnOfForeignReply logs at most one line a second, because any client can send
-// such requests as fast as it likes.
+// such requests at any rate.
 func (s *Service) warnOfForeignReply(m *nats.Msg) {
 	n, now, last := s.foreign.Add(1), time.Now().UnixNano(), s.foreignTold.Load()
 	if last != 0 && now-last < int64(time.Second) || !s.foreignTold.CompareAndSwap(last, now) {
@@ -48,25 +48,25 @@ func (s *Service) warnOfForeignReply(m *nats.Msg) {
 	s.log.Warn("dropped requests whose reply subject is not the sender's inbox", "count", n, "last_subject", m.Subject, "last_reply", errtext.Quote(m.Reply))
 }
 
-// accept takes a request in by its subject, its size and its first bytes alone.
-// It never blocks: the messages of all other senders are behind this one.
+// accept admits a request by its subject, its size and its first bytes. It never
+// blocks, because all other senders wait behind it.
 func (s *Service) accept(c conversation, m *nats.Msg) {
 	who, ok := s.identify(c.As, m)
-	ok = ok && (who.queue.Tool != "" || c.As != toolcall.RoleWorker) // a tool whose name cannot be read back has no workers
-	if !ok || !ownInbox(who.principal.Name, m.Reply) {
-		if m.Reply != "" { // without one it is an engine's own sign of life
+	ok = ok && (who.queue.Tool != "" || c.As != toolcall.RoleWorker) // a tool with a hashed name has no workers
+	if !ok || !isOwnInbox(who.principal.Name, m.Reply) {
+		if m.Reply != "" { // without one it is an engine's own heartbeat
 			s.warnOfForeignReply(m)
 		}
 		return
 	}
 	if n := len(m.Data); n > toolcall.MaxRequestBytes {
-		s.respond(m, encodeError("request", tooLargeRequest("request", n), s.most()))
+		s.respond(m, encodeError("request", tooLargeRequest("request", n), s.maxReply()))
 		return
 	}
 	s.submit(hintClass(m.Data), c, who, m)
 }
 
-// run decodes a request and carries it out. class is that of its place.
+// run decodes and executes a request. class is that of its place.
 func (s *Service) run(class api.Class, c conversation, who caller, m *nats.Msg, place *capacity.Place) {
 	r, err := decodeRequest(m.Data)
 	op, known := c.ops[r.Op]
@@ -75,7 +75,7 @@ func (s *Service) run(class api.Class, c conversation, who caller, m *nats.Msg, 
 		err = &message.Error{Code: message.CodeInvalid, Op: "request", What: "op " + errtext.Quote(r.Op) + " is unknown on this subject", Hint: "use one of: " + strings.Join(ops, ", ")}
 	}
 	if err != nil {
-		s.respond(m, encodeError("request", err, s.most()))
+		s.respond(m, encodeError("request", err, s.maxReply()))
 		return
 	}
 	if op.Class != class {
@@ -94,13 +94,13 @@ func (s *Service) handle(op *api.Operation, who caller, body []byte, m *nats.Msg
 	ctx = capacity.With(ctx, place)
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	if err := s.carryOut(ctx, op, who, body, m); err != nil {
-		s.respond(m, encodeError(op.Name, err, s.most()))
+	if err := s.execute(ctx, op, who, body, m); err != nil {
+		s.respond(m, encodeError(op.Name, err, s.maxReply()))
 	}
 }
 
-// carryOut answers a request. An error is still to be answered.
-func (s *Service) carryOut(ctx context.Context, op *api.Operation, who caller, body []byte, m *nats.Msg) error {
+// execute answers a request, except for an error that it returns.
+func (s *Service) execute(ctx context.Context, op *api.Operation, who caller, body []byte, m *nats.Msg) error {
 	request, err := decodeBody(op, body)
 	if err == nil {
 		err = op.Check(request)
@@ -118,7 +118,7 @@ func (s *Service) carryOut(ctx context.Context, op *api.Operation, who caller, b
 		if err != nil {
 			return err
 		}
-		b, err := encodeReply(op.Name, reply, s.most())
+		b, err := encodeReply(op.Name, reply, s.maxReply())
 		if err == nil {
 			s.respond(m, b)
 			return nil
@@ -131,20 +131,20 @@ func (s *Service) carryOut(ctx context.Context, op *api.Operation, who caller, b
 	}
 }
 
-// most is how large a reply may be.
-func (s *Service) most() int { return int(s.nc.MaxPayload()) }
+// maxReply is how large a reply may be.
+func (s *Service) maxReply() int { return int(s.nc.MaxPayload()) }
 
 func (s *Service) respond(m *nats.Msg, b []byte) {
-	if err := s.nc.Publish(m.Reply, b); err != nil { // the client will ask again
-		s.log.Warn("could not answer a request", "subject", m.Subject, "err", err)
+	if err := s.nc.Publish(m.Reply, b); err != nil { // the client asks again
+		s.log.Warn("cannot answer a request", "subject", m.Subject, "err", err)
 	}
 }
 
-// observe passes on heartbeats, the ones that other replicas answer, too. What
-// one worker sends beyond its part is dropped.
+// observe passes on heartbeats, including those that other replicas answer. It
+// drops what one worker sends beyond its share.
 func (s *Service) observe(m *nats.Msg) {
 	who, ok := s.identify(toolcall.RoleWorker, m)
-	if !ok || m.Reply != "" && !ownInbox(who.principal.Name, m.Reply) || len(m.Data) > toolcall.MaxRequestBytes {
+	if !ok || m.Reply != "" && !isOwnInbox(who.principal.Name, m.Reply) || len(m.Data) > toolcall.MaxRequestBytes {
 		return
 	}
 	if !s.begin() {

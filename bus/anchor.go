@@ -25,11 +25,11 @@ import (
 )
 
 // Anchor is a small file outside the store with the last checkpoint and the
-// highest record that this engine knows. It tells when journal and proof vanish
-// together, or when the unsigned end is lost.
+// highest record that this engine knows. It shows a loss of journal and
+// checkpoints together, and a loss of unsigned records.
 //
-// The file has two blocks, each authenticated by the engine keys. One call writes
-// a block, so a killed process leaves a valid file.
+// The file has two blocks, each authenticated by the engine keys. One system call
+// writes a block, so a killed process leaves a valid file.
 type Anchor struct {
 	path string
 	key  [sha256.Size]byte
@@ -43,7 +43,6 @@ type Anchor struct {
 	err   error // of the first write that failed
 }
 
-// anchorState is what was found at the anchor's path.
 type anchorState int
 
 const (
@@ -52,7 +51,7 @@ const (
 	anchorMade                      // an anchor
 )
 
-// anchorHead is the block that changes with every checkpoint.
+// anchorHead is the block that each checkpoint changes.
 type anchorHead struct {
 	V      int              `json:"v"` // 1
 	Space  toolcall.SpaceID `json:"space"`
@@ -71,11 +70,11 @@ type highMark struct {
 	at   int64      // Unix nanoseconds
 }
 
-// time is when the mark was set.
 func (m highMark) time() time.Time { return time.Unix(0, m.at).UTC() }
 
 const (
-	// anchorBlock is one disk sector: a write of it is not torn.
+	// anchorBlock is one disk sector, which the disk writes completely or not at
+	// all.
 	anchorBlock = 512
 	anchorText  = "askance anchor of a journal that was not made yet\n"
 	// The mark is "mark <20 digits> <64 hex> <20 digits> <64 hex>\n".
@@ -84,8 +83,8 @@ const (
 	markSize   = markBody + 64 + 1
 )
 
-// CreateAnchor notes at path that no journal was made yet, unless something is
-// there already. See [LoadOrCreateSpaceKeys].
+// CreateAnchor notes at path that no journal exists yet, unless a file is there.
+// See [LoadOrCreateSpaceKeys].
 func CreateAnchor(path string) error {
 	if err := secretfile.WriteOnce(path, []byte(anchorText), 0o600); err != nil && !errors.Is(err, fs.ErrExist) {
 		return secretfile.Error("create anchor", path, err)
@@ -93,9 +92,8 @@ func CreateAnchor(path string) error {
 	return nil
 }
 
-// OpenAnchor opens the anchor of a space. A path without a file is no error:
-// [OpenJournal] decides whether an anchor may be made there. Close it after the
-// journal.
+// OpenAnchor opens the anchor of a space. Without a file, [OpenJournal] decides
+// whether one may be created. Close it after the journal.
 func OpenAnchor(path string, space toolcall.SpaceID, keys *keyfile.Keys) (*Anchor, error) {
 	a := NewAnchor(path, space, keys)
 	b, _, err := plainfile.Read(path, 2*anchorBlock)
@@ -122,15 +120,14 @@ func OpenAnchor(path string, space toolcall.SpaceID, keys *keyfile.Keys) (*Ancho
 	return a, nil
 }
 
-// NewAnchor is an anchor that knows nothing and will replace what is at path: for
-// a [Recovery] of a journal whose anchor is damaged.
+// NewAnchor is an anchor that knows nothing and replaces the file at path: for a
+// [Recovery] of a journal whose anchor is damaged.
 func NewAnchor(path string, space toolcall.SpaceID, keys *keyfile.Keys) *Anchor {
 	return &Anchor{path: path, key: keys.Derive("anchor of " + string(space)), head: anchorHead{V: 1, Space: space, KeyID: keys.ID()}}
 }
 
-// LoadOrCreateSpaceKeys is [keyfile.LoadOrCreate] for a space with an anchor. Keys that
-// are there without an anchor were used before: a journal that is not there is
-// then one that was lost.
+// LoadOrCreateSpaceKeys is [keyfile.LoadOrCreate] for a space with an anchor. Keys
+// without an anchor were used before, so a missing journal is then a lost one.
 func LoadOrCreateSpaceKeys(keyPath, anchorPath string) (*keyfile.Keys, error) {
 	if _, err := os.Stat(keyPath); errors.Is(err, fs.ErrNotExist) {
 		if err := CreateAnchor(anchorPath); err != nil {
@@ -140,8 +137,8 @@ func LoadOrCreateSpaceKeys(keyPath, anchorPath string) (*keyfile.Keys, error) {
 	return keyfile.LoadOrCreate(keyPath)
 }
 
-// read takes the file's two blocks in, or says why it cannot. foreign: the anchor
-// is another journal's.
+// read decodes the two blocks, or says why it cannot. foreign: the anchor belongs
+// to another journal.
 func (a *Anchor) read(b []byte, keys *keyfile.Keys) (why string, foreign bool) {
 	if len(b) != 2*anchorBlock {
 		return fmt.Sprintf("has %d bytes instead of %d", len(b), 2*anchorBlock), false
@@ -166,7 +163,6 @@ func (a *Anchor) read(b []byte, keys *keyfile.Keys) (why string, foreign bool) {
 	return "", false
 }
 
-// headMAC authenticates the head.
 func (a *Anchor) headMAC(h anchorHead) string {
 	h.MAC = ""
 	b, err := strictjson.Marshal(h)
@@ -178,8 +174,7 @@ func (a *Anchor) headMAC(h anchorHead) string {
 	return hex.EncodeToString(m.Sum(nil))
 }
 
-// markMAC authenticates the first bytes of a mark. Their length is fixed, so
-// that hashing them behind the key is a MAC.
+// markMAC is a MAC because the length of body is fixed.
 func (a *Anchor) markMAC(body []byte) [sha256.Size]byte {
 	var b [sha256.Size + markBody]byte
 	copy(b[:], a.key[:])
@@ -187,7 +182,6 @@ func (a *Anchor) markMAC(body []byte) [sha256.Size]byte {
 	return sha256.Sum256(b[:])
 }
 
-// putMark writes the mark into a block, without allocation.
 func (a *Anchor) putMark(block []byte, m highMark) {
 	for i := range block {
 		block[i] = ' '
@@ -204,7 +198,6 @@ func (a *Anchor) putMark(block []byte, m highMark) {
 	_ = append(hex.AppendEncode(b, mac[:]), '\n')
 }
 
-// appendDigits writes a number with 20 digits.
 func appendDigits(b []byte, n uint64) []byte {
 	var d [20]byte
 	for i := len(d) - 1; i >= 0; i-- {
@@ -214,7 +207,7 @@ func appendDigits(b []byte, n uint64) []byte {
 	return append(b, d[:]...)
 }
 
-// parseMark reads what putMark writes, and nothing else.
+// parseMark reads exactly what putMark writes.
 func (a *Anchor) parseMark(block []byte) (highMark, bool) {
 	var m highMark
 	text := string(block[:markSize])
@@ -230,7 +223,7 @@ func (a *Anchor) parseMark(block []byte) (highMark, bool) {
 	return m, hmac.Equal(want[:], block)
 }
 
-// known gives what the anchor says: nothing of a journal that was not made yet.
+// known returns zero values for a journal that does not exist yet.
 func (a *Anchor) known() (anchorHead, highMark) {
 	if a == nil {
 		return anchorHead{}, highMark{}
@@ -240,7 +233,7 @@ func (a *Anchor) known() (anchorHead, highMark) {
 	return a.head, a.high
 }
 
-// found is what was at the path when it was opened.
+// found is what was at the path when the anchor was opened.
 func (a *Anchor) found() anchorState {
 	if a == nil {
 		return anchorAbsent
@@ -250,7 +243,7 @@ func (a *Anchor) found() anchorState {
 	return a.state
 }
 
-// make writes a whole new anchor and puts it in place of what was there.
+// make replaces the file by a new anchor.
 func (a *Anchor) make(c *proof.Checkpoint, high highMark) error {
 	if a == nil {
 		return nil
@@ -280,7 +273,7 @@ func (a *Anchor) make(c *proof.Checkpoint, high highMark) error {
 	return nil
 }
 
-// setHead takes a checkpoint into the head. a.mu is held.
+// setHead notes a checkpoint in the head. a.mu is held.
 func (a *Anchor) setHead(c *proof.Checkpoint) error {
 	if c != nil {
 		hash, err := c.Hash()
@@ -293,7 +286,7 @@ func (a *Anchor) setHead(c *proof.Checkpoint) error {
 	return nil
 }
 
-// headBlock is the head as it is stored. a.mu is held.
+// headBlock encodes the head. a.mu is held.
 func (a *Anchor) headBlock() ([]byte, error) {
 	b, err := strictjson.Marshal(a.head)
 	if err == nil && len(b) >= anchorBlock {
@@ -307,8 +300,8 @@ func (a *Anchor) headBlock() ([]byte, error) {
 	return b, nil
 }
 
-// raise keeps the highest record. It costs one write into the page cache, which
-// outlives this process.
+// raise notes the highest record. It costs one write into the page cache, which
+// survives a killed process.
 func (a *Anchor) raise(seq uint64, leaf proof.Hash) {
 	if a == nil {
 		return
@@ -325,8 +318,8 @@ func (a *Anchor) raise(seq uint64, leaf proof.Hash) {
 	}
 }
 
-// signed keeps a newer checkpoint, and makes the whole anchor durable.
-func (a *Anchor) signed(c *proof.Checkpoint) error {
+// noteCheckpoint notes a newer checkpoint and makes the whole anchor durable.
+func (a *Anchor) noteCheckpoint(c *proof.Checkpoint) error {
 	if a == nil || c == nil {
 		return nil
 	}
@@ -349,7 +342,7 @@ func (a *Anchor) signed(c *proof.Checkpoint) error {
 	return err
 }
 
-// failure is why the anchor cannot be kept any more, nil while it can.
+// failure is why the anchor cannot be written any more, nil while it can.
 func (a *Anchor) failure() error {
 	if a == nil {
 		return nil

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/askance-dev/askance/bus/internal/errtext"
 
 	"github.com/askance-dev/askance/internal/strictjson"
@@ -14,29 +17,29 @@ import (
 )
 
 const (
-	// attemptTimeout is how long one publish waits for its acknowledgement
-	// before it is sent again under the same id.
+	// attemptTimeout limits one request to the server; the same request follows
+	// it.
 	attemptTimeout = 2 * time.Second
-	// giveUpAfter bounds an operation whose context has no deadline.
+	// giveUpAfter limits an operation whose context has no deadline.
 	giveUpAfter = 10 * time.Second
-	// firstPause is the pause after "not now"; it doubles up to maxPause.
+	// firstPause doubles up to maxPause between attempts.
 	firstPause = 20 * time.Millisecond
 	maxPause   = time.Second
-	// headerRoom is more than the headers of an event record ever take.
+	// headerRoom is more than the headers of an event record need.
 	headerRoom = 4 << 10
 )
 
-// Append implements engine.Journal: one request and one answer in the usual
-// case. A publish whose acknowledgement does not come is repeated under the
-// same id until ctx ends (ten seconds if it has no deadline). A sequence and
-// ErrConflict are certain; ErrFull, ErrTooLarge and ErrUnavailable mean that
-// nothing was written; ErrUnknownOutcome is returned whenever the event record may yet
-// be stored. Cancelling ctx while the publish is under way gives that one, too.
+// Append implements engine.Journal. Without an acknowledgement it repeats the
+// publish under the same id until ctx ends, ten seconds without a deadline.
+//
+// A sequence and ErrConflict are certain. After ErrFull, ErrTooLarge and
+// ErrUnavailable nothing was written. ErrUnknownOutcome, also after a cancelled
+// ctx, means that the event record may be stored.
 func (j *Journal) Append(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error) {
-	if err := j.writable(); err != nil {
+	if err := j.guard.writable(); err != nil {
 		return 0, err
 	}
-	if err := j.link(ctx, f, prev); err != nil {
+	if err := j.chain.link(ctx, f, prev); err != nil {
 		return 0, err
 	}
 	a, err := j.newAppend(f, prev)
@@ -45,8 +48,8 @@ func (j *Journal) Append(ctx context.Context, f *toolcall.EventRecord, prev uint
 	}
 	defer a.msg.free()
 	if isForNewCalls(f, prev) {
-		if err := j.room.check(ctx, j); err != nil {
-			return 0, a.fail(message.CodeFull, "no new call is taken", "let open calls finish, then make room: "+growHint, err)
+		if err := j.room.check(ctx); err != nil {
+			return 0, a.fail(message.CodeFull, "new calls are refused", "let open calls finish, then make room: "+growHint, err)
 		}
 	}
 	seq, err := a.run(ctx)
@@ -56,18 +59,18 @@ func (j *Journal) Append(ctx context.Context, f *toolcall.EventRecord, prev uint
 	return seq, err
 }
 
-// isForNewCalls reports whether an event record is a new call, or is written only for calls
-// that follow: the session's runtime, or a plan of a reply that is open.
+// isForNewCalls reports whether an event record begins a call or prepares one: a
+// session's runtime, or the plan of an open reply.
 func isForNewCalls(f *toolcall.EventRecord, prev uint64) bool {
 	return f.Call != nil && prev == 0 || f.Session != nil || f.Reply != nil && f.Reply.Phase == toolcall.ReplyOpen
 }
 
 const (
 	growHint    = "free disk space, or raise the stream's max_bytes or the server's store limit"
-	restartHint = "free disk space: an embedded server then restarts, any other has to be restarted"
+	restartHint = "free disk space; an embedded server then restarts, restart any other yourself"
 )
 
-// appending is one event record on its way.
+// appending is one event record on its way to the stream.
 type appending struct {
 	j      *Journal
 	record *toolcall.EventRecord
@@ -75,7 +78,7 @@ type appending struct {
 	prev   uint64 // what the caller takes for the entity's last event record
 	entity Entity
 	msg    *recordMsg
-	// unsure: a publish was sent whose fate is not known.
+	// unsure: no answer came to a publish.
 	unsure bool
 }
 
@@ -85,26 +88,26 @@ func (j *Journal) newAppend(f *toolcall.EventRecord, prev uint64) (*appending, e
 	if err == nil && a.key.Space != j.space {
 		err = &message.Error{Code: message.CodeInvalid, What: "it belongs to the space " + errtext.Quote(string(a.key.Space)) + ", this is the journal of " + string(j.space)}
 	}
-	if err == nil && !plain(f.ID) {
+	if err == nil && !isPlain(f.ID) {
 		err = &message.Error{Code: message.CodeInvalid, What: "its id " + errtext.Quote(f.ID) + " is not 1 to 64 of A-Z a-z 0-9 _ -"}
 	}
 	if err != nil {
 		return nil, a.fail(message.CodeInvalid, "the event record cannot be stored", "", err)
 	}
 	body, err := strictjson.Marshal(f)
-	if err == nil { // what could not be read again would end the entity's life; Marshal writes nothing else that a reader refuses
+	if err == nil { // an unreadable record would end the entity; Marshal writes nothing else that readers refuse
 		err = strictjson.Bounds(body, strictjson.MaxBytes(maxStoredBytes))
 	}
 	if err != nil {
 		return nil, a.fail(message.CodeInvalid, "the event record has no JSON form that can be read back", "use valid UTF-8, finite numbers and at most 64 levels", err)
 	}
-	if most := j.nc.MaxPayload(); int64(len(body)+headerRoom) > most {
+	if most := j.store.nc.MaxPayload(); int64(len(body)+headerRoom) > most {
 		return nil, a.fail(message.CodeTooLarge, fmt.Sprintf("the event record has %d bytes, the server takes %d less headers", len(body), most), "use a smaller input or result, or raise the server's max_payload", nil)
 	}
 	a.entity = subject.entity()
 	a.msg = recordMsgs.Get().(*recordMsg)
 	a.msg.fill(f, subject.String(), a.entity, body)
-	a.msg.follow(j.keys, prev)
+	a.msg.follow(j.codec.keys, prev)
 	return a, nil
 }
 
@@ -122,7 +125,7 @@ func (a *appending) run(ctx context.Context) (uint64, error) {
 		case v.final:
 			return v.seq, v.err
 		case v.wait && !sleep(ctx, jitter(pause)), ctx.Err() != nil:
-			return 0, a.gaveUp(ctx, err)
+			return 0, a.giveUp(ctx, err)
 		}
 		if seq, err = a.attempt(ctx); err == nil {
 			return seq, nil
@@ -130,25 +133,24 @@ func (a *appending) run(ctx context.Context) (uint64, error) {
 	}
 }
 
-// attempt publishes once.
 func (a *appending) attempt(ctx context.Context) (uint64, error) {
-	if a.j.nc.IsClosed() || ctx.Err() != nil {
+	if a.j.store.nc.IsClosed() || ctx.Err() != nil {
 		return 0, errNotSent
 	}
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
-	before := a.j.high.Load()
+	before := a.j.guard.high.Load()
 	ack, err := a.j.pub.Publish(ctx, Write{Entity: a.entity, Msg: &a.msg.Msg})
 	switch {
 	case err != nil:
 		return 0, err
-	case ack.Stream != a.j.stream:
+	case ack.Stream != a.j.store.stream:
 		return 0, errOtherStream
 	case ack.Duplicate:
 		return ack.Seq, a.verifyDuplicate(ctx, ack.Seq)
 	}
 	leaf := leafOf(stored{subject: a.msg.Subject, header: a.msg.Header, data: a.msg.Data})
-	if err := a.j.keepStored(ack.Seq, before, leaf); err != nil {
+	if err := a.j.guard.noteStored(ack.Seq, before, leaf); err != nil {
 		return 0, err
 	}
 	a.j.chain.put(ack.Seq, leaf, a.prev)
@@ -157,35 +159,34 @@ func (a *appending) attempt(ctx context.Context) (uint64, error) {
 
 var (
 	errNotSent     = errors.New("nothing was sent")
-	errOtherStream = errors.New("another stream took the event record")
+	errOtherStream = errors.New("another stream stored the event record")
 	errIDTaken     = errors.New("another message has the event record's id")
 )
 
-// verifyDuplicate makes sure that the message which the server takes for this
-// one is this one.
+// verifyDuplicate ensures that the server's duplicate is this event record.
 func (a *appending) verifyDuplicate(ctx context.Context, seq uint64) error {
-	m, err := a.j.getSeq(ctx, seq)
+	m, err := a.j.store.getSeq(ctx, seq)
 	if err != nil {
 		return err
 	}
-	if r := a.j.record(m); r.Invalid != nil || r.Record == nil || r.Record.ID != a.record.ID || r.Key != a.key {
+	if r := a.j.codec.record(m); r.Invalid != nil || r.Record == nil || r.Record.ID != a.record.ID || r.Key != a.key {
 		return errIDTaken
 	}
 	return nil
 }
 
-func (a *appending) gaveUp(ctx context.Context, err error) error {
+func (a *appending) giveUp(ctx context.Context, err error) error {
 	if a.unsure {
-		return a.fail(message.CodeUnknownOutcome, "no acknowledgement came, the event record may be stored", "read the entity's last event record and compare its id", err)
+		return a.fail(message.CodeUnknownOutcome, "NATS did not acknowledge the event record, which may be stored", "read the entity's last event record and compare its id", err)
 	}
-	return a.fail(message.CodeUnavailable, "NATS did not take the event record, nothing was written", "check that NATS runs with JetStream", errtext.Because(err, context.Cause(ctx)))
+	return a.fail(message.CodeUnavailable, "nothing was written: NATS did not accept the event record", "check that NATS runs with JetStream", errtext.Because(err, context.Cause(ctx)))
 }
 
 func (a *appending) fail(code message.Code, what, hint string, err error) error {
 	return &message.Error{Code: code, Op: "append to " + errtext.Quote(a.key.String()), What: what, Hint: hint, Err: err}
 }
 
-// withDefault bounds ctx if it has no deadline.
+// withDefault limits ctx if it has no deadline.
 func withDefault(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}
@@ -193,7 +194,7 @@ func withDefault(ctx context.Context, d time.Duration) (context.Context, context
 	return context.WithTimeout(ctx, d)
 }
 
-// sleep waits for d and reports whether ctx is still alive.
+// sleep reports whether ctx is still alive after d.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -203,4 +204,91 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// verdict says what follows a failed attempt.
+type verdict struct {
+	final bool
+	seq   uint64
+	err   error
+	wait  bool // before the next attempt
+}
+
+func (a *appending) judge(ctx context.Context, err error) verdict {
+	var api *jetstream.APIError
+	final := func(code message.Code, what, hint string) verdict {
+		if a.unsure { // an earlier attempt may have written
+			code, what = message.CodeUnknownOutcome, "an earlier attempt may have been stored; this one was refused: "+what
+		}
+		return verdict{final: true, err: a.fail(code, what, hint, err)}
+	}
+	switch {
+	case errors.As(err, &api):
+		code, text := int(api.ErrorCode), api.Description
+		switch {
+		case isConflict(code):
+			return a.resolve(ctx, err)
+		case isFull(code, text):
+			return final(message.CodeFull, "nothing was written: the store is full", growHint)
+		case isTooLarge(code, text):
+			return final(message.CodeTooLarge, "nothing was written: the stream refuses messages of this size", "raise the stream's max_msg_size")
+		case isTransient(code):
+			return verdict{wait: true}
+		}
+		return final(message.CodeUnavailable, "nothing was written: the stream refused the event record", "check the stream and the server's log")
+	case errors.Is(err, nats.ErrMaxPayload):
+		return final(message.CodeTooLarge, "the event record is larger than the server's max_payload", "use a smaller input or result, or raise it")
+	case errors.Is(err, errOtherStream):
+		return verdict{final: true, err: a.fail(message.CodeForeignStream, "another stream receives this space's subjects", "remove those subjects from it", err)}
+	case errors.Is(err, errIDTaken):
+		return verdict{final: true, err: a.fail(message.CodeInternal, "nothing was written", "give the event record a fresh id", err)}
+	case errors.Is(err, message.ErrDamaged):
+		return verdict{final: true, err: err}
+	case errors.Is(err, errNotSent):
+		return final(message.CodeUnavailable, "nothing was written: the connection is closed or the deadline passed", "try again")
+	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, nats.ErrReconnectBufExceeded):
+		return verdict{wait: true} // no server received it
+	}
+	a.unsure = true
+	return a.judgeSilence(ctx)
+}
+
+// judgeSilence judges a publish without an answer. A store that stopped writing
+// never answers, and what is not in it now is never written.
+func (a *appending) judgeSilence(ctx context.Context) verdict {
+	broken := a.j.guard.broken()
+	if broken == nil {
+		return verdict{wait: true}
+	}
+	switch t, err := a.j.tail(ctx, a.entity, a.prev, a.record.ID); {
+	case err != nil:
+		return verdict{wait: true}
+	case t.own != 0:
+		return verdict{final: true, seq: t.own}
+	}
+	return verdict{final: true, err: a.fail(message.CodeFull, "nothing was written: the store cannot write any more", restartHint, broken)}
+}
+
+// resolve reads, after a lost compare-and-swap, what follows the predecessor: this
+// event record (its acknowledgement was lost), another one (a conflict), or
+// messages that no engine wrote. It writes behind those, so that they cannot block
+// a call.
+func (a *appending) resolve(ctx context.Context, cause error) verdict {
+	t, err := a.j.tail(ctx, a.entity, a.prev, a.record.ID)
+	switch {
+	case err != nil:
+		return verdict{wait: true}
+	case t.own != 0:
+		return verdict{final: true, seq: t.own}
+	case t.other == 0 && a.unsure && isInPipeline(cause):
+		return verdict{wait: true} // perhaps our own earlier attempt, on its way
+	case t.other == 0 && t.foreign != 0:
+		a.msg.follow(a.j.codec.keys, t.foreign)
+		return verdict{}
+	}
+	what := fmt.Sprintf("the entity is not at sequence %d", a.prev)
+	if t.other != 0 {
+		what += fmt.Sprintf(", %d was stored after it", t.other)
+	}
+	return verdict{final: true, err: a.fail(message.CodeConflict, what, "read the last event record and decide again", cause)}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"math"
+	"slices"
 
 	"github.com/askance-dev/askance/bus/internal/errtext"
 
@@ -24,7 +25,7 @@ const (
 	AuditCheckpoints AuditOf = "checkpoints" // the ledger
 )
 
-// RecordsRequest reads stored messages as they are, byte for byte.
+// RecordsRequest reads stored messages byte for byte.
 type RecordsRequest struct {
 	V     int     `json:"v,omitzero"`
 	Of    AuditOf `json:"of,omitzero"`    // default: journal
@@ -44,7 +45,7 @@ type RecordsReply struct {
 	Next    uint64         `json:"next"` // go on after this sequence; nothing more is there when it has reached last_seq
 }
 
-// CheckpointRequest asks for everything to be signed that is not.
+// CheckpointRequest asks an engine to sign everything that is not signed.
 type CheckpointRequest struct {
 	V int `json:"v,omitzero"`
 }
@@ -54,21 +55,21 @@ type CheckpointReply struct {
 	Checkpoint *proof.Checkpoint `json:"checkpoint,omitzero"`
 }
 
-// Records gives stored messages for an auditor, whole: see [RedactRecord]. Each
-// record of the journal says whether this space's engines believe it.
+// Records returns stored messages whole; see [RedactRecord]. Each record of the
+// journal says whether this space's engines accept it.
 func (l *Ledger) Records(ctx context.Context, r RecordsRequest) (RecordsReply, error) {
 	return l.records(ctx, r, math.MaxInt)
 }
 
-// records is Records with bodies of at most room bytes in all, or one record.
+// records limits the bodies to room bytes, or one record.
 func (l *Ledger) records(ctx context.Context, r RecordsRequest, room int) (RecordsReply, error) {
-	from := l.j
+	from := l.j.store
 	switch r.Of {
 	case "", AuditJournal:
 	case AuditCheckpoints:
-		from = l.store
+		from = l.kept.store
 	default:
-		return RecordsReply{}, &message.Error{Code: message.CodeInvalid, Op: "records", What: "there are no records of " + errtext.Quote(string(r.Of)), Hint: "use journal or checkpoints"}
+		return RecordsReply{}, &message.Error{Code: message.CodeInvalid, Op: "records", What: "unknown record stream " + errtext.Quote(string(r.Of)), Hint: "use journal or checkpoints"}
 	}
 	filter := ">"
 	if r.Call != "" {
@@ -81,13 +82,14 @@ func (l *Ledger) records(ctx context.Context, r RecordsRequest, room int) (Recor
 	if r.Limit <= 0 || r.Limit > maxPage {
 		r.Limit = maxPage
 	}
-	state, err := from.state(ctx)
-	if from == l.store && l.o.Existing && errors.Is(err, jetstream.ErrStreamNotFound) {
-		err = nil // nothing was signed yet
+	info, err := from.state(ctx)
+	if from == l.kept.store && l.o.Existing && errors.Is(err, jetstream.ErrStreamNotFound) {
+		return RecordsReply{Records: []proof.Record{}, Next: r.After}, nil // nothing was signed yet
 	}
 	if err != nil {
 		return RecordsReply{}, err
 	}
+	state := info.State
 	out := RecordsReply{First: state.FirstSeq, Last: state.LastSeq, Records: []proof.Record{}, Next: max(r.After, state.LastSeq)}
 	if r.After >= state.LastSeq {
 		return out, nil
@@ -102,18 +104,17 @@ func (l *Ledger) records(ctx context.Context, r RecordsRequest, room int) (Recor
 			out.Next = m.seq - 1
 			break
 		}
-		out.Records = append(out.Records, from.proofRecord(m))
+		out.Records = append(out.Records, l.j.codec.proofRecord(m))
 	}
 	return out, nil
 }
 
-// proofRecord is a stored message as an auditor gets it.
-func (j *Journal) proofRecord(m stored) proof.Record {
+func (c codec) proofRecord(m stored) proof.Record {
 	r := proof.Record{Seq: m.seq, Time: m.time, Subject: m.subject, Header: provedHeader(m.header), Entity: EntityIn(m.subject)}
 	r.SetBody(m.data)
 	s, err := ParseSubject(m.subject)
 	if err == nil && s.isRecord() {
-		if _, err = j.eventRecord(s, m); errors.Is(err, errUnreadable) {
+		if _, err = c.eventRecord(s, m); errors.Is(err, errUnreadable) {
 			err = nil // a newer engine's
 		}
 	}
@@ -125,19 +126,19 @@ func (j *Journal) proofRecord(m stored) proof.Record {
 
 func (s *Service) ledger() (*Ledger, error) {
 	if s.o.Ledger == nil {
-		return nil, &message.Error{Code: message.CodeUnavailable, Op: "audit", What: "this engine keeps no checkpoints", Hint: "ask another one, or start it with a ledger"}
+		return nil, &message.Error{Code: message.CodeUnavailable, Op: "audit", What: "this engine has no checkpoints", Hint: "ask another engine, or start this one with a ledger"}
 	}
 	return s.o.Ledger, nil
 }
 
-// auditRecords hands out what proves the journal. What rules redact is taken out
-// here, too; the hash of the true body stands for it.
+// auditRecords sends stored records without what rules redact; the hash of the
+// whole body stands for it.
 func (s *Service) auditRecords(ctx context.Context, _ caller, r RecordsRequest, m *nats.Msg) error {
 	l, err := s.ledger()
 	if err != nil {
 		return err
 	}
-	for room := s.most() / 2; ; room /= 2 { // JSON in JSON takes more room than it has
+	for room := s.maxReply() / 2; ; room /= 2 { // JSON in JSON takes more room than it has
 		rep, err := l.records(ctx, r, room)
 		if err != nil {
 			return err
@@ -145,7 +146,7 @@ func (s *Service) auditRecords(ctx context.Context, _ caller, r RecordsRequest, 
 		for i := range rep.Records {
 			RedactRecord(&rep.Records[i])
 		}
-		b, err := encodeReply("records", rep, s.most())
+		b, err := encodeReply("records", rep, s.maxReply())
 		if err == nil || len(rep.Records) <= 1 {
 			if err == nil {
 				s.respond(m, b)
@@ -164,15 +165,15 @@ func (s *Service) auditCheckpoint(ctx context.Context, _ caller, _ CheckpointReq
 	if err != nil {
 		return err
 	}
-	b, err := encodeReply("checkpoint", CheckpointReply{c}, s.most())
+	b, err := encodeReply("checkpoint", CheckpointReply{c}, s.maxReply())
 	if err == nil {
 		s.respond(m, b)
 	}
 	return err
 }
 
-// Records reads stored messages through an engine, which takes out what rules
-// hide. Only an auditor may.
+// Records reads stored messages through an engine, which redacts them. Only an
+// auditor can.
 func (c *Client) Records(ctx context.Context, r RecordsRequest) (RecordsReply, error) {
 	rep, err := opRecords.Call(ctx, c, r)
 	for i := range rep.Records {
@@ -181,33 +182,31 @@ func (c *Client) Records(ctx context.Context, r RecordsRequest) (RecordsReply, e
 	return rep, err
 }
 
-// Checkpoint has an engine sign what is not signed yet: see [Ledger.Checkpoint].
-// Only an auditor may.
+// Checkpoint asks an engine to sign what is not signed yet: see
+// [Ledger.Checkpoint]. Only an auditor can.
 func (c *Client) Checkpoint(ctx context.Context) (*proof.Checkpoint, error) {
 	rep, err := opCheckpoint.Call(ctx, c, CheckpointRequest{V: 1})
 	return rep.Checkpoint, err
 }
 
-// checkpoint waits longer: an engine signs what it has not signed yet.
 func (c *Client) checkpoint(ctx context.Context, r CheckpointRequest) (CheckpointReply, error) {
 	rep, _, err := sendTyped(ctx, c, opCheckpoint, r, requestTimeout)
 	return rep, err
 }
 
-// Auditing is what hands out stored records: a [Ledger], or a [Client] of an
-// auditor.
+// Auditing reads stored records: a [Ledger], or a [Client] of an auditor.
 type Auditing interface {
 	Records(ctx context.Context, r RecordsRequest) (RecordsReply, error)
 }
 
-// Walk gives every record up to a sequence, in order, a page at a time. It ends
-// with the first error.
+// Walk yields every record up to a sequence in order, reading a page at a time. It
+// ends with the first error.
 func Walk(ctx context.Context, a Auditing, of AuditOf, through uint64) iter.Seq2[proof.Record, error] {
 	return func(yield func(proof.Record, error) bool) {
 		for after := uint64(0); after < through; {
 			rep, err := a.Records(ctx, RecordsRequest{V: 1, Of: of, After: after})
 			if err == nil && rep.Next <= after && len(rep.Records) == 0 && rep.Last > after {
-				err = &message.Error{Code: message.CodeInternal, Op: "records", What: "the engine makes no headway"}
+				err = &message.Error{Code: message.CodeInternal, Op: "records", What: "the engine returned no further records", Hint: "try again"}
 			}
 			if err != nil {
 				yield(proof.Record{}, err)
@@ -225,7 +224,7 @@ func Walk(ctx context.Context, a Auditing, of AuditOf, through uint64) iter.Seq2
 	}
 }
 
-// Bodies gives the bodies of records, as checkpoints are verified.
+// Bodies yields the bodies of records, which verify checkpoints.
 func Bodies(records iter.Seq2[proof.Record, error]) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for r, err := range records {
@@ -234,4 +233,93 @@ func Bodies(records iter.Seq2[proof.Record, error]) iter.Seq2[[]byte, error] {
 			}
 		}
 	}
+}
+
+// CallRecords reads the stored event records of one call, oldest first, and skips
+// what no engine wrote.
+func CallRecords(ctx context.Context, a Auditing, key toolcall.Key) ([]proof.Record, error) {
+	var out []proof.Record
+	for after := uint64(0); ; {
+		rep, err := a.Records(ctx, RecordsRequest{V: 1, After: after, Session: key.Session, Reply: key.Reply, Call: key.Call})
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range rep.Records {
+			if r.Invalid == "" {
+				out = append(out, r)
+			}
+		}
+		if after = rep.Next; after >= rep.Last {
+			break
+		}
+	}
+	if len(out) == 0 {
+		return nil, unknownKey("read call", key)
+	}
+	return out, nil
+}
+
+// Covering reads the checkpoints that cover these sequences, in order, and skips
+// uncovered sequences.
+func Covering(ctx context.Context, a Auditing, seqs []uint64) ([]proof.Sealed, error) {
+	var out []proof.Sealed
+	end, err := a.Records(ctx, RecordsRequest{V: 1, Of: AuditCheckpoints, Limit: 1})
+	if err != nil {
+		return nil, err
+	}
+	for _, seq := range slices.Sorted(slices.Values(seqs)) {
+		if n := len(out); n > 0 && out[n-1].Checkpoint.To >= seq {
+			continue
+		}
+		s, err := coveringOne(ctx, a, seq, end.First, end.Last)
+		if err != nil {
+			return nil, err
+		}
+		if s != nil {
+			out = append(out, *s)
+		}
+	}
+	return out, nil
+}
+
+// coveringOne finds the checkpoint that covers seq by halving: later checkpoints
+// cover later sequences.
+func coveringOne(ctx context.Context, a Auditing, seq, first, last uint64) (*proof.Sealed, error) {
+	for low, high := max(1, first), last; low <= high; {
+		middle := low + (high-low)/2
+		at, s, err := checkpointFrom(ctx, a, middle, high)
+		switch {
+		case err != nil:
+			return nil, err
+		case s == nil, s.Checkpoint.From > seq: // s nil: only rubbish from there on
+			high = middle - 1
+		case s.Checkpoint.To < seq:
+			low = at + 1
+		default:
+			return s, nil
+		}
+	}
+	return nil, nil //nolint:nilnil // not signed yet
+}
+
+// checkpointFrom reads the first checkpoint at or after a message.
+func checkpointFrom(ctx context.Context, a Auditing, from, through uint64) (uint64, *proof.Sealed, error) {
+	for at := from; at <= through; at++ {
+		rep, err := a.Records(ctx, RecordsRequest{V: 1, Of: AuditCheckpoints, After: at - 1, Limit: 1})
+		if err != nil || len(rep.Records) == 0 {
+			return 0, nil, err
+		}
+		at = rep.Records[0].Seq
+		if s, err := proof.DecodeSealed(rep.Records[0].Body()); err == nil {
+			return at, &s, nil
+		}
+	}
+	return 0, nil, nil
+}
+
+// RedactRecord removes from a record what the engine that wrote it marked as
+// hidden: see [proof.Record.Redact].
+func RedactRecord(r *proof.Record) {
+	r.Entity = EntityIn(r.Subject)
+	r.Redact()
 }

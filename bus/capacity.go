@@ -11,19 +11,18 @@ import (
 )
 
 const (
-	// maxPendingBytes bounds what the client library keeps of one subscription.
-	// The library drops messages of all senders beyond it, so it must hold what
-	// arrives while the dispatcher waits for a processor.
+	// maxPendingBytes limits what the client library queues for one subscription.
+	// Beyond it the library drops messages of all senders.
 	maxPendingBytes = 256 << 20
-	// opHintBytes is how far into a request its op is looked for.
+	// opHintBytes is how far into a request its op is searched.
 	opHintBytes = 64
 )
 
-// observed bounds heartbeats that this engine hears on their way to another. One
-// is read after the other.
+// observed limits the heartbeats that this engine hears for another; one is read
+// after the other.
 var observed = capacity.Limit{Run: 1, Running: 1 << 20, Stay: 8192, Bytes: 32 << 20}
 
-// pools makes the capacity of each class.
+// pools creates the capacity of each class.
 func (o ServiceOptions) pools() capacity.Set {
 	limits := capacity.Default()
 	for c, n := range map[api.Class]int{api.ClassDecide: o.MaxActs, api.ClassRead: o.MaxReads, api.ClassWork: o.MaxWork} {
@@ -46,8 +45,8 @@ func (o ServiceOptions) pools() capacity.Set {
 	return capacity.NewSet(limits)
 }
 
-// hintClass guesses the class of a request without decoding it. A request that
-// does not name its op at the start is decoded as a read.
+// hintClass guesses the class of a request without decoding it. A request without
+// its op at the start counts as a read.
 func hintClass(data []byte) api.Class {
 	head := data[:min(len(data), opHintBytes)]
 	_, rest, ok := bytes.Cut(head, []byte(`"op"`))
@@ -62,7 +61,7 @@ func hintClass(data []byte) api.Class {
 	return classOf(string(op))
 }
 
-// submit has a request run when it is its turn, or refuses it now.
+// submit queues a request, or refuses it now.
 func (s *Service) submit(class api.Class, c conversation, who caller, m *nats.Msg) {
 	if !s.begin() {
 		s.refuseLoad(m, capacity.ErrClosed)
@@ -83,7 +82,7 @@ func (s *Service) submit(class api.Class, c conversation, who caller, m *nats.Ms
 	}
 }
 
-// begin counts a request, unless the service is closed.
+// begin counts a request unless the service is closed.
 func (s *Service) begin() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,11 +92,11 @@ func (s *Service) begin() bool {
 	return !s.closed
 }
 
-// refuseLoad tells the sender to ask again.
+// refuseLoad tells the sender to try again.
 func (s *Service) refuseLoad(m *nats.Msg, why error) {
-	e := &message.Error{Code: message.CodeUnavailable, Op: "request", What: "the engine is stopping", Hint: "ask again; another engine answers"}
+	e := &message.Error{Code: message.CodeUnavailable, Op: "request", What: "the engine is stopping", Hint: "try again; another engine answers"}
 	if !errors.Is(why, capacity.ErrClosed) {
-		e.What, e.Hint = "the engine is overloaded: "+why.Error(), "send fewer requests at once, and ask again later"
+		e.What, e.Hint = "the engine is overloaded: "+why.Error(), "send fewer requests at once, and try again later"
 	}
-	s.respond(m, encodeError("request", e, s.most()))
+	s.respond(m, encodeError("request", e, s.maxReply()))
 }

@@ -14,21 +14,22 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// chainSize is how many leaves of last event records a journal keeps at hand: some
-// megabytes. What is not among them is read again.
+// chainSize limits the leaves in memory to some megabytes.
 const chainSize = 1 << 16
 
-// chain keeps the leaves of event records that others may follow, so that the next event record
-// of a call can name the one before without reading it again.
+// chain caches the leaves of event records, so that the next event record of a
+// call can name the one before without reading it.
 type chain struct {
+	store reader
+
 	mu     sync.Mutex // guards all below
 	leaves map[uint64]proof.Hash
-	oldest []uint64 // ring of the sequences in leaves, some of which are dropped
+	oldest []uint64 // ring of sequences; leaves may lack some
 	next   int
 }
 
-// put keeps the leaf of the event record at seq, and drops that of the event record before it:
-// nothing follows that any more.
+// put adds the leaf of the event record at seq and drops its predecessor's, which
+// nothing else follows.
 func (c *chain) put(seq uint64, leaf proof.Hash, before uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -53,17 +54,17 @@ func (c *chain) get(seq uint64) (proof.Hash, bool) {
 	return leaf, ok
 }
 
-// link puts into the event record the leaf of the event record at prev, which it follows. If
-// there is no such event record of its entity the caller's view is wrong: a conflict.
-func (j *Journal) link(ctx context.Context, f *toolcall.EventRecord, prev uint64) error {
+// link names in the event record the leaf of the one at prev. A missing
+// predecessor is a conflict: the caller's view is wrong.
+func (c *chain) link(ctx context.Context, f *toolcall.EventRecord, prev uint64) error {
 	if prev == 0 {
 		f.Prev = &toolcall.Link{}
 		return nil
 	}
-	leaf, ok := j.chain.get(prev)
+	leaf, ok := c.get(prev)
 	if !ok {
 		var err error
-		if leaf, err = j.leafAt(ctx, f.Key(), prev); err != nil {
+		if leaf, err = c.leafAt(ctx, f.Key(), prev); err != nil {
 			return err
 		}
 	}
@@ -71,12 +72,11 @@ func (j *Journal) link(ctx context.Context, f *toolcall.EventRecord, prev uint64
 	return nil
 }
 
-// leafAt reads the leaf of the event record at seq of an entity.
-func (j *Journal) leafAt(ctx context.Context, key toolcall.Key, seq uint64) (proof.Hash, error) {
+func (c *chain) leafAt(ctx context.Context, key toolcall.Key, seq uint64) (proof.Hash, error) {
 	fail := func(code message.Code, what, hint string, err error) (proof.Hash, error) {
 		return proof.Hash{}, &message.Error{Code: code, Op: "append to " + errtext.Quote(key.String()), What: what, Hint: hint, Err: err}
 	}
-	m, err := j.getSeq(ctx, seq)
+	m, err := c.store.getSeq(ctx, seq)
 	if err == nil {
 		if entity, terr := EntityOf(key); terr != nil || EntityIn(m.subject) != string(entity) {
 			err = errNone
@@ -91,14 +91,12 @@ func (j *Journal) leafAt(ctx context.Context, key toolcall.Key, seq uint64) (pro
 	return leafOf(m), nil
 }
 
-// leafOf is the leaf of a stored message.
 func leafOf(m stored) proof.Hash {
 	return proof.Leaf(m.subject, proof.Content(provedHeader(m.header), m.data))
 }
 
-// provedHeader are the headers that mean something to a reader: ours, and those
-// of NATS by which the server checked what the message follows. The others are
-// the server's own and differ with the way in which a message is read.
+// provedHeader returns the headers that a reader checks. The server adds others,
+// which differ with the way of reading.
 func provedHeader(h nats.Header) map[string][]string {
 	out := make(map[string][]string, len(h))
 	for name, values := range h {
@@ -108,35 +106,4 @@ func provedHeader(h nats.Header) map[string][]string {
 		}
 	}
 	return out
-}
-
-// EntityIn is the entity that the subject of an event record belongs to, or "" for another
-// subject.
-func EntityIn(subject string) string {
-	s, err := ParseSubject(subject)
-	if err != nil || !s.isRecord() {
-		return ""
-	}
-	return string(s.entity())
-}
-
-// NameOf gives a subject of the journal as people read it: session, reply and
-// call, as far as it has them. Over-long names stay hashes.
-func NameOf(subject string) string {
-	s, err := ParseSubject(subject)
-	if err != nil {
-		return ""
-	}
-	var parts []string
-	for _, t := range []Token{s.Session, s.Reply, s.Call} {
-		if t == "" {
-			break
-		}
-		id, ok := t.ID()
-		if !ok {
-			id = string(t)
-		}
-		parts = append(parts, id)
-	}
-	return strings.Join(parts, "/")
 }

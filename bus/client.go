@@ -6,52 +6,50 @@ import (
 	"sync"
 	"time"
 
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/toolcall"
+	"github.com/nats-io/nuid"
+
 	"github.com/askance-dev/askance/bus/internal/errtext"
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
-	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 )
 
 const (
-	// askAgain is how long a request waits for its answer before it is sent again,
+	// askAgain is how long a request waits for its reply before it is sent again,
 	// perhaps to another engine. The pause doubles up to maxAskAgain.
 	askAgain    = time.Second
 	maxAskAgain = 5 * time.Second
-	// holdFor is how long a client lets an engine hold a request: as long as that,
-	// a hung engine looks like one that waits.
+	// holdFor is how long an engine may hold a request; for so long a hung engine
+	// looks like a waiting one.
 	holdFor = 5 * time.Second
-	// patience bounds a call whose context has no deadline.
+	// patience limits a call whose context has no deadline.
 	patience = 15 * time.Second
 )
 
-// Client is an engine over NATS for one principal; it implements
-// engine.Client. It may be used before an engine is there and outlives the
-// engines that it talks to.
+// Client is an engine over NATS for one principal; it implements engine.Client. It
+// works before an engine runs, and with any number of engines.
 //
-// # Requests that are sent again
+// # Repeated requests
 //
-// A request without an answer is sent again after one second, then after two,
-// four, five, five …, until ctx ends, or for fifteen seconds if ctx has no
-// deadline; the first answer to any of them counts. Then the error is
-// ErrUnavailable if no engine ever took it, and ErrUnknownOutcome if one may have.
-// Sending again does no harm:
+// A request without a reply is sent again after one second, then after two, four,
+// five, five …, until ctx ends, or for fifteen seconds without a deadline. The
+// first reply counts. The error is then ErrUnavailable if no engine received the
+// request, ErrUnknownOutcome if one may have.
 //
-//   - Propose, Report and Interrupt are answered with the present state.
-//   - Emit stores nothing twice within two minutes: events without an id are
-//     given one before the first try.
-//   - Answer is given an id before the first try, unless it has one: sent again
-//     after it was taken, it is answered with the call as it stands, also if it
-//     was an edit that asks anew.
-//   - Resolve and Revoke, sent again after they have worked, can be answered
-//     ErrState, ErrSuperseded or ErrFinished: the error has the call as it
-//     stands. Only an ErrUnknownOutcome before leaves anything open.
-//   - RevokeStandingApproval is answered with what is revoked.
-//   - Wait, Events, List, Show, Info, Load, Leases, ShowStandingApproval and Explain change nothing.
+// A repeated request does no harm:
 //
-// After its own restart a runtime finds its calls with List by session, and
-// goes on with Wait.
+//   - Propose, Report and Interrupt return the present state.
+//   - Emit stores nothing twice within two minutes: it gives each event an id.
+//   - SubmitResponse gives the response an id. Sent again, it returns the present call, also after an edit that opened a new approval request.
+//   - Resolve and Revoke, sent again after success, can return ErrState, ErrSuperseded or ErrFinished with the present call. Only an earlier ErrUnknownOutcome leaves anything open.
+//   - RevokeStandingApproval returns what is revoked.
+//   - All other operations change nothing.
+//
+// After a restart a runtime finds its calls with List by session, and continues
+// with Wait.
 type Client struct {
 	api.Methods
 	nc    *nats.Conn
@@ -59,12 +57,10 @@ type Client struct {
 	by    toolcall.Principal
 }
 
-// NewClient makes a client of a principal. nc must have been opened by
-// [Connect] or [embed.Server.Connect] under the same name. The role decides which
-// subjects the client uses: a runtime proposes and reads its own sessions, an
-// approver answers, an operator resolves; those two and auditors read the whole
-// space. What a role may not do is refused by the engine or, with
-// [PermissionsFor], by NATS (seconds later: it does not answer such requests).
+// NewClient creates a client of a principal. nc must come from [Connect] or
+// Connect of an embedded server with the same name. The role decides which
+// subjects the client uses; the engine refuses what a role may not do, or NATS
+// does seconds later with [PermissionsFor].
 func NewClient(nc *nats.Conn, space toolcall.SpaceID, by toolcall.Principal) (*Client, error) {
 	if err := CheckSpace(space); err != nil {
 		return nil, err
@@ -78,22 +74,22 @@ func NewClient(nc *nats.Conn, space toolcall.SpaceID, by toolcall.Principal) (*C
 		c.Methods.Caller = c
 		return c, nil
 	}
-	return nil, &message.Error{Code: message.CodeInvalid, Op: "make client", What: "a " + errtext.Quote(string(by.Role)) + " has no client", Hint: "use runtime, approver, operator or auditor; for a worker NewWorker"}
+	return nil, &message.Error{Code: message.CodeInvalid, Op: "make client", What: "the role " + errtext.Quote(string(by.Role)) + " has no client", Hint: "use runtime, approver, operator or auditor; for a worker NewWorker"}
 }
 
-// checkConn makes sure that answers can arrive.
+// checkConn ensures that replies can arrive.
 func checkConn(nc *nats.Conn, name string) error {
 	if err := CheckName("principal", name); err != nil {
 		return err
 	}
 	if nc.Opts.InboxPrefix != InboxPrefix(name) {
-		return &message.Error{Code: message.CodeInvalid, Op: "use connection", What: "it does not have the inbox of " + errtext.Quote(name) + ", engines would not answer it", Hint: "open it with bus.Connect and that principal"}
+		return &message.Error{Code: message.CodeInvalid, Op: "use connection", What: "it does not have the inbox of " + errtext.Quote(name) + ", so engines would drop its requests", Hint: "open it with bus.Connect and that principal"}
 	}
 	return nil
 }
 
-// send sends a request on the subject that this role has for it. unsure: it was
-// sent more than once, and an engine may have carried out an earlier sending.
+// send sends a request on the subject of this role. unsure: it was sent several
+// times, and an engine may have executed an earlier one.
 func (c *Client) send(ctx context.Context, op *api.Operation, request any, hold time.Duration) (reply any, unsure bool, err error) {
 	kind, err := kindFor(op, c.by.Role)
 	if err != nil {
@@ -102,14 +98,13 @@ func (c *Client) send(ctx context.Context, op *api.Operation, request any, hold 
 	return ask(ctx, c.nc, Subject{Space: c.space, Kind: kind, Who: Encode(c.by.Name)}.String(), op, request, hold)
 }
 
-// sendTyped is send with the operation's types.
 func sendTyped[Req, Rep any](ctx context.Context, c *Client, op api.Op[Req, Rep], r Req, hold time.Duration) (Rep, bool, error) {
 	reply, unsure, err := c.send(ctx, op.Operation, r, hold)
 	rep, _ := reply.(Rep)
 	return rep, unsure, err
 }
 
-// ask sends a request until it is answered.
+// ask sends a request until a reply comes.
 func ask(ctx context.Context, nc *nats.Conn, subject string, op *api.Operation, request any, hold time.Duration) (reply any, unsure bool, err error) {
 	data, err := encodeRequest(op.Name, request)
 	if err != nil {
@@ -132,19 +127,16 @@ func ask(ctx context.Context, nc *nats.Conn, subject string, op *api.Operation, 
 	}
 }
 
-// errUnanswered: the request was sent, and may have been carried out.
 var errUnanswered = errors.New("no answer")
 
-// askOnce sends a request, and the same again while there is no answer: an engine
-// that hangs is given requests like any other. The first answer to any of the
-// sendings counts. hold is how long an engine may hold the request.
+// askOnce sends a request, and again while no reply comes, because a hung engine
+// gets requests too. hold is how long an engine may hold the request.
 func askOnce(ctx context.Context, nc *nats.Conn, subject string, op *api.Operation, data []byte, hold time.Duration) (reply any, sent int, err error) {
 	if ctx.Err() != nil {
 		return nil, 0, errNotSent
 	}
 	before := nc.LastError()
-	// An answer that was under way when the connection broke never comes: the
-	// request is sent again as soon as there is a connection.
+	// A reply that is on its way when the connection breaks never comes.
 	broken := nc.StatusChanged(nats.RECONNECTING, nats.CLOSED)
 	defer nc.RemoveStatusListener(broken)
 	type answer struct {
@@ -192,7 +184,7 @@ func askOnce(ctx context.Context, nc *nats.Conn, subject string, op *api.Operati
 	}
 }
 
-// askError is what it means that the last of so many sendings failed.
+// askError classifies the failure of the last of so many sendings.
 func askError(op string, sent int, err error) error {
 	switch {
 	case errors.Is(err, nats.ErrMaxPayload):
@@ -208,9 +200,166 @@ func unanswered(ctx context.Context, nc *nats.Conn, op *api.Operation, unsure bo
 	var e *message.Error
 	switch {
 	case unsure && op.Changes:
-		return &message.Error{Code: message.CodeUnknownOutcome, Op: op.Name, What: "no engine answered; the request may have been carried out", Hint: "ask again: the same request does no harm", Err: errtext.Because(err, context.Cause(ctx))}
+		return &message.Error{Code: message.CodeUnknownOutcome, Op: op.Name, What: "no engine replied; the request may have been executed", Hint: "send it again: the same request does no harm", Err: errtext.Because(err, context.Cause(ctx))}
 	case errors.As(err, &e): // an engine's own "not now"
 		return e
 	}
-	return &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: "no engine answered", Hint: "check that an engine of this space runs and that this user may publish the request", Err: errtext.Because(err, context.Cause(ctx))}
+	return &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: "no engine replied", Hint: "check that an engine of this space runs and that this user can publish the request", Err: errtext.Because(err, context.Cause(ctx))}
+}
+
+// Call executes an operation over NATS.
+func (c *Client) Call(ctx context.Context, op *api.Operation, request any) (any, error) {
+	if add, ok := added[op.Name]; ok {
+		return add(ctx, c, request)
+	}
+	reply, _, err := c.send(ctx, op, request, 0)
+	return reply, err
+}
+
+// added has the operations to which the client adds something.
+var added = map[string]func(ctx context.Context, c *Client, request any) (any, error){
+	api.Propose.Name:        adding(api.Propose, (*Client).propose),
+	api.Wait.Name:           adding(api.Wait, (*Client).wait),
+	api.Emit.Name:           adding(api.Emit, (*Client).emit),
+	api.Events.Name:         adding(api.Events, (*Client).events),
+	api.SubmitResponse.Name: adding(api.SubmitResponse, (*Client).submitResponse),
+	opCheckpoint.Name:       adding(opCheckpoint, (*Client).checkpoint),
+}
+
+func adding[Req, Rep any](op api.Op[Req, Rep], do func(*Client, context.Context, Req) (Rep, error)) func(context.Context, *Client, any) (any, error) {
+	return func(ctx context.Context, c *Client, request any) (any, error) {
+		r, ok := request.(Req)
+		if !ok {
+			return nil, wrongType(op.Operation, request)
+		}
+		return do(c, ctx, r)
+	}
+}
+
+// propose reads the calls one by one if they do not fit one reply.
+func (c *Client) propose(ctx context.Context, r toolcall.ProposeRequest) (toolcall.ProposeReply, error) {
+	rep, _, err := sendTyped(ctx, c, api.Propose, r, 0)
+	if isTooLargeReply(err) {
+		rep.Calls, err = c.listOneByOne(ctx, r.Session, r.Reply, callIDs(r.Calls))
+	}
+	return rep, err
+}
+
+// isTooLargeReply reports whether the engine executed the request and only its
+// reply did not fit.
+func isTooLargeReply(err error) bool {
+	var e *message.Error
+	return errors.As(err, &e) && e.Code == message.CodeTooLarge && e.Op == opReply
+}
+
+func callIDs(calls []message.ToolCallBlock) []message.CallID {
+	out := make([]message.CallID, len(calls))
+	for i, c := range calls {
+		out[i] = c.ID
+	}
+	return out
+}
+
+// listOneByOne reads calls that do not fit one reply together.
+func (c *Client) listOneByOne(ctx context.Context, session message.SessionID, reply message.ReplyID, ids []message.CallID) ([]*toolcall.Call, error) {
+	out := make([]*toolcall.Call, 0, len(ids))
+	for _, id := range ids {
+		rep, err := c.List(ctx, toolcall.ListRequest{Session: session, Reply: reply, Call: id, All: true, Limit: 1})
+		if err != nil {
+			return nil, err
+		}
+		if len(rep.Calls) != 1 {
+			return nil, &message.Error{Code: message.CodeInternal, Op: "list", What: "the call " + errtext.Quote(string(id)) + " exists and is not listed"}
+		}
+		out = append(out, rep.Calls[0])
+	}
+	return out, nil
+}
+
+// wait repeats the request every five seconds until the wait is over, 25 seconds
+// without TimeoutMS.
+func (c *Client) wait(ctx context.Context, r toolcall.WaitRequest) (toolcall.WaitReply, error) {
+	if r.TimeoutMS <= 0 {
+		r.TimeoutMS = maxHeld.Milliseconds()
+	}
+	end := time.Now().Add(time.Duration(r.TimeoutMS) * time.Millisecond)
+	for {
+		hold := untilHold(end)
+		r.TimeoutMS = max(1, hold.Milliseconds())
+		rep, _, err := sendTyped(ctx, c, api.Wait, r, hold)
+		if isTooLargeReply(err) && len(r.Calls) > 0 {
+			rep.Calls, err = c.listOneByOne(ctx, r.Session, r.Reply, r.Calls)
+			rep.Done = err == nil && allFinished(rep.Calls)
+		}
+		if err != nil || rep.Done || !time.Now().Before(end) {
+			return rep, err
+		}
+	}
+}
+
+func untilHold(end time.Time) time.Duration {
+	return min(holdFor, max(0, time.Until(end)))
+}
+
+func allFinished(calls []*toolcall.Call) bool {
+	for _, c := range calls {
+		if c.Open() {
+			return false
+		}
+	}
+	return true
+}
+
+// emit gives each event an id before it is sent.
+func (c *Client) emit(ctx context.Context, r toolcall.EmitRequest) (toolcall.EmitReply, error) {
+	r.Events = addIDs(r.Events)
+	rep, _, err := sendTyped(ctx, c, api.Emit, r, 0)
+	return rep, err
+}
+
+// addIDs adds missing ids, so that the server recognises repeated events. The
+// engine refuses unreadable events.
+func addIDs(events []message.RawJSON) []message.RawJSON {
+	out := make([]message.RawJSON, len(events))
+	for i, raw := range events {
+		out[i] = raw
+		ev, err := message.DecodeEvent(raw)
+		if err != nil {
+			continue
+		}
+		if full, err := strictjson.Marshal(ev); err == nil {
+			out[i] = full
+		}
+	}
+	return out
+}
+
+// events repeats the request every five seconds, with WaitMS, until there is
+// something or the time is over.
+func (c *Client) events(ctx context.Context, r toolcall.EventsRequest) (toolcall.EventsReply, error) {
+	end := time.Now().Add(time.Duration(r.WaitMS) * time.Millisecond)
+	waits := r.WaitMS > 0
+	for {
+		hold := untilHold(end)
+		if waits {
+			r.WaitMS = max(1, hold.Milliseconds())
+		}
+		rep, _, err := sendTyped(ctx, c, api.Events, r, hold)
+		if err != nil || len(rep.Events) > 0 || !waits || !time.Now().Before(end) {
+			return rep, err
+		}
+		r.After = rep.Next
+	}
+}
+
+// submitResponse gives the response an id before it is sent.
+func (c *Client) submitResponse(ctx context.Context, a toolcall.Response) (*toolcall.Call, error) {
+	if a.ID == "" {
+		a.ID = nuid.Next() // what is sent again is known by it
+	}
+	call, unsure, err := sendTyped(ctx, c, api.SubmitResponse, a, 0)
+	if known := toolcall.CallOf(err); unsure && known.HasResponse(c.by.Name, a) {
+		return known, nil // the first sending won; only its reply was lost
+	}
+	return call, err
 }

@@ -21,27 +21,25 @@ import (
 
 // ConnectOptions say who connects. Principal is required.
 type ConnectOptions struct {
-	// Principal is the name that this connection acts under. It decides the
-	// inbox prefix, without which no request is answered.
+	// Principal is the name of this connection and decides its inbox prefix,
+	// without which engines drop requests.
 	Principal string
-	// Name shows in the server's list of connections. Default: the principal.
+	// Name is shown in the server's list of connections. Default: the principal.
 	Name string
-	// CredsFile is a NATS credentials file. Empty: none. It is refused if others
-	// can read it.
+	// CredsFile is a NATS credentials file that only this user can read. Empty:
+	// none.
 	CredsFile string
 	// User and Password log in with a password. Empty: none.
 	User, Password string
-	// CAFile has the certificates, in PEM, of those who may vouch for the server.
-	// Empty: those that the system knows. ServerCert is the server's own instead:
-	// it is believed under any name, and no other is. With either the connection
-	// is encrypted or not made.
+	// CAFile has PEM certificates that can sign the server's. Empty: those of the
+	// system. ServerCert is instead the server's own, accepted under any name.
+	// Either one requires encryption.
 	CAFile, ServerCert string
-	// PlainText permits that a login goes beyond this machine unencrypted. Without
-	// it such a connection is encrypted or not made.
+	// PlainText permits an unencrypted login beyond this machine.
 	PlainText bool
-	// Logger gets what happens to the connection. Nil: nothing is logged.
+	// Logger gets the events of the connection. Nil: no log.
 	Logger *slog.Logger
-	// Extra options for the client, applied last: TLS, for example.
+	// Extra options for the client, applied last.
 	Extra []nats.Option
 }
 
@@ -53,9 +51,8 @@ const (
 	maxOutstanding = 2
 )
 
-// AuthOf is what a connection to a server elsewhere tells of how that server
-// makes sure of names: [AuthJWT] if it let the connection in by a credentials
-// file and nobody without one, else [AuthSubject].
+// AuthOf says how a server elsewhere authenticates names: [AuthJWT] if it required
+// the credentials file of this connection, else [AuthSubject].
 func AuthOf(nc *nats.Conn) string {
 	if nc.AuthRequired() && nc.Opts.UserJWT != nil {
 		return AuthJWT
@@ -65,10 +62,12 @@ func AuthOf(nc *nats.Conn) string {
 
 // Connect opens a connection to the servers in rawURL ("nats://host:4222", or
 // several with commas). It fails with CodeUnavailable if none can be reached
-// within five seconds or before ctx ends. Once open it reconnects for ever,
-// with growing, jittered pauses. While it is disconnected nothing is buffered:
-// publishing fails at once, so that no write happens later than its caller
-// thinks. Errors and logs never have the URL's user, password or token.
+// within five seconds or before ctx ends. Then it reconnects for ever, with
+// growing, jittered pauses.
+//
+// While it is disconnected, publishing fails at once, so that no write happens
+// later than its caller thinks. Errors and logs omit user, password and token of
+// the URL.
 func Connect(ctx context.Context, rawURL string, o ConnectOptions) (*nats.Conn, error) {
 	if err := checkURLs(rawURL); err != nil {
 		return nil, err
@@ -114,14 +113,14 @@ func connect(ctx context.Context, rawURL string, o ConnectOptions, more ...nats.
 	case errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked):
 		e.Code, e.What, e.Hint = message.CodeForbidden, RedactURL(rawURL)+" refuses these credentials", "check the user, password or credentials file"
 	case errors.Is(err, nats.ErrSecureConnWanted):
-		e.Code, e.What, e.Hint = message.CodeForbidden, RedactURL(rawURL)+" has no TLS, and the login and the calls would cross the network in plain text", "give the server a certificate, or permit plain text (--nats-insecure)"
-	case isCertificate(err):
-		e.Code, e.What, e.Hint = message.CodeForbidden, "the certificate of "+RedactURL(rawURL)+" is not one to believe", "name the certificate of whoever signed it (--nats-ca)"
+		e.Code, e.What, e.Hint = message.CodeForbidden, RedactURL(rawURL)+" has no TLS, so the login and the calls would cross the network in plain text", "give the server a certificate, or permit plain text (--nats-insecure)"
+	case isCertificateError(err):
+		e.Code, e.What, e.Hint = message.CodeForbidden, "the certificate of "+RedactURL(rawURL)+" is not trusted", "name the certificate of its signer (--nats-ca)"
 	}
 	return nil, e
 }
 
-// nats gives the client options that every connection has.
+// nats returns the client options of every connection.
 func (o ConnectOptions) nats() []nats.Option {
 	name := o.Name
 	if name == "" {
@@ -146,13 +145,13 @@ func (o ConnectOptions) nats() []nats.Option {
 	return append(opts, logOptions(o.Logger)...)
 }
 
-// reconnectDelay doubles from 50 ms to 2 s, each with up to half of it less,
-// so that clients of a restarted server do not come back all at once.
+// reconnectDelay doubles from 50 ms to 2 s with jitter, so that clients of a
+// restarted server do not return at once.
 func reconnectDelay(attempts int) time.Duration {
 	return jitter(min(maxReconnect, minReconnect<<min(attempts, 10)))
 }
 
-// jitter gives a random duration between half of d and d.
+// jitter returns a random duration between half of d and d.
 func jitter(d time.Duration) time.Duration {
 	return d/2 + rand.N(d/2+1)
 }
@@ -186,9 +185,8 @@ func timeoutFor(ctx context.Context) time.Duration {
 	return dialTimeout
 }
 
-// firstDial dials under the caller's context until the connection is made, and
-// without it ever after. What it dialled is cut off when the context ends
-// first: the NATS client itself waits for a silent server as long as it likes.
+// firstDial dials under the caller's context until the connection stands. The NATS
+// client itself would wait for a silent server without limit.
 type firstDial struct {
 	ctx   context.Context //nolint:containedctx // of the one call of connect that it serves
 	done  atomic.Bool
@@ -221,20 +219,20 @@ func checkURLs(raw string) error {
 		if !strings.Contains(u, "://") {
 			u = "nats://" + u
 		}
-		// The parser's own error repeats the URL with its password.
+		// The parser's error would repeat the password.
 		p, err := url.Parse(u)
 		if err != nil || p.Host == "" {
-			return &message.Error{Code: message.CodeInvalid, Op: "connect to NATS", What: "a server URL cannot be read", Hint: "write nats://host:port, several with commas"}
+			return &message.Error{Code: message.CodeInvalid, Op: "connect to NATS", What: "a server URL is unreadable", Hint: "write nats://host:port, several with commas"}
 		}
 		if !slices.Contains([]string{"nats", "tls", "ws", "wss"}, p.Scheme) {
-			return &message.Error{Code: message.CodeInvalid, Op: "connect to NATS", What: "a server URL begins with " + errtext.Quote(p.Scheme+"://") + ", and NATS does not speak that", Hint: "write nats://host:port, or tls, ws or wss"}
+			return &message.Error{Code: message.CodeInvalid, Op: "connect to NATS", What: "a server URL begins with " + errtext.Quote(p.Scheme+"://") + ", which NATS does not support", Hint: "write nats://host:port, or tls, ws or wss"}
 		}
 	}
 	return nil
 }
 
-// RedactURL is the list of server URLs without users, passwords and tokens.
-// What cannot be read as a URL becomes "xxxxx".
+// RedactURL removes users, passwords and tokens from the server URLs. An
+// unreadable URL becomes "xxxxx".
 func RedactURL(raw string) string {
 	var out []string
 	for u := range strings.SplitSeq(raw, ",") {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/askance-dev/askance/bus/internal/errtext"
@@ -14,7 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Durability names what it means that a record was acknowledged.
+// Durability says what the acknowledgement of a record means.
 type Durability string
 
 // The durabilities, weakest first.
@@ -30,76 +31,112 @@ const quorumReplicas = 3
 // DurabilityClaim is what a journal says of its acknowledgements, and why.
 type DurabilityClaim struct {
 	Durability Durability
-	// Why names the source of the claim, for people.
+	// Why names the source of the claim for people.
 	Why string
-	// Assumed: no server and no operator said more, so the least is claimed.
+	// Assumed: neither server nor operator said more, so the least is claimed.
 	Assumed bool
 }
 
-// claimSource is what a journal's claim is computed from.
-type claimSource struct {
+type claims struct {
 	stated Durability
 	syncs  map[string]bool // of the servers that answered: whether they sync before they acknowledge
 	server string          // that the journal opened on; holds a stream without a cluster
+	now    atomic.Pointer[DurabilityClaim]
 }
 
-// claim computes what an acknowledgement of the stream means. An error says that
-// the stream contradicts what was stated.
-func (s claimSource) claim(info *jetstream.StreamInfo) (DurabilityClaim, error) {
-	holders := s.holders(info)
+// begin computes the first claim after asking the servers that hold the stream.
+func (c *claims) begin(ctx context.Context, info *jetstream.StreamInfo, ask func(context.Context, string) (bool, error)) error {
+	switch c.stated {
+	case "", DurabilityCached, DurabilityFsynced, DurabilityQuorum:
+	default:
+		return &message.Error{Code: message.CodeInvalid, Op: "open journal", What: "there is no durability " + errtext.Quote(string(c.stated)), Hint: "state cached, fsynced or quorum"}
+	}
+	var unasked error
+	c.syncs = map[string]bool{}
+	for _, server := range c.holders(info) {
+		if ask == nil {
+			break
+		}
+		always, err := ask(ctx, server)
+		if err != nil {
+			unasked = err
+			continue
+		}
+		c.syncs[server] = always
+	}
+	claim, err := c.compute(info)
+	if err != nil {
+		return err
+	}
+	if claim.Assumed && unasked != nil {
+		claim.Why = unasked.Error()
+	}
+	c.now.Store(&claim)
+	return nil
+}
+
+// observe computes the claim of a fresh reading: a stream may have lost replicas.
+func (c *claims) observe(info *jetstream.StreamInfo) {
+	claim, _ := c.compute(info) // an error comes with the least claim
+	c.now.Store(&claim)
+}
+
+// compute says what an acknowledgement of the stream means. It fails if the stream
+// contradicts what the operator stated.
+func (c *claims) compute(info *jetstream.StreamInfo) (DurabilityClaim, error) {
+	holders := c.holders(info)
 	replicas := min(info.Config.Replicas, len(holders))
 	refuse := func(what, hint string) error {
 		return &message.Error{Code: message.CodeInvalid, Op: "open journal", What: what, Hint: hint}
 	}
 	var unasked, late []string
 	for _, name := range holders {
-		switch always, answered := s.syncs[name]; {
+		switch always, answered := c.syncs[name]; {
 		case !answered:
 			unasked = append(unasked, name)
 		case !always:
 			late = append(late, name)
 		}
 	}
-	c := DurabilityClaim{Durability: DurabilityCached, Why: "NATS does not tell clients when it syncs, and nothing is stated", Assumed: true}
+	least := DurabilityClaim{Durability: DurabilityCached, Why: "NATS does not tell clients when it syncs, and nothing is stated", Assumed: true}
 	switch {
 	case replicas >= quorumReplicas:
 		return DurabilityClaim{Durability: DurabilityQuorum, Why: fmt.Sprintf("%d servers hold the stream", replicas)}, nil
-	case s.stated == DurabilityQuorum:
-		return c, refuse(fmt.Sprintf("the durability quorum is stated, but stream %s has %d of the %d replicas that it needs", info.Config.Name, replicas, quorumReplicas),
+	case c.stated == DurabilityQuorum:
+		return least, refuse(fmt.Sprintf("the durability quorum is stated, but stream %s has %d of the %d replicas that it needs", info.Config.Name, replicas, quorumReplicas),
 			fmt.Sprintf("raise its replicas with: nats stream edit %s --replicas %d; or state fsynced or cached", info.Config.Name, quorumReplicas))
-	case len(late) > 0 && s.stated == DurabilityFsynced:
-		return c, refuse("the durability fsynced is stated, but the server "+strings.Join(late, ", ")+" acknowledges before it syncs", "set sync_interval: always there, or state cached")
+	case len(late) > 0 && c.stated == DurabilityFsynced:
+		return least, refuse("the durability fsynced is stated, but the server "+strings.Join(late, ", ")+" acknowledges before it syncs", "set sync_interval: always there, or state cached")
 	case len(late) > 0:
 		return DurabilityClaim{Durability: DurabilityCached, Why: "the server " + strings.Join(late, ", ") + " acknowledges before it syncs"}, nil
 	case len(unasked) == 0:
 		return DurabilityClaim{Durability: DurabilityFsynced, Why: "the server " + strings.Join(holders, ", ") + " syncs before it acknowledges"}, nil
-	case s.stated != "":
-		return DurabilityClaim{Durability: s.stated, Why: "as stated"}, nil
+	case c.stated != "":
+		return DurabilityClaim{Durability: c.stated, Why: "as stated"}, nil
 	}
-	return c, nil
+	return least, nil
 }
 
-// holders are the servers that hold the stream.
-func (s claimSource) holders(info *jetstream.StreamInfo) []string {
-	c := info.Cluster
-	if c == nil || c.Leader == "" && len(c.Replicas) == 0 {
-		return []string{s.server}
+func (c *claims) holders(info *jetstream.StreamInfo) []string {
+	cluster := info.Cluster
+	if cluster == nil || cluster.Leader == "" && len(cluster.Replicas) == 0 {
+		return []string{c.server}
 	}
 	var out []string
-	if c.Leader != "" {
-		out = append(out, c.Leader)
+	if cluster.Leader != "" {
+		out = append(out, cluster.Leader)
 	}
-	for _, p := range c.Replicas {
+	for _, p := range cluster.Replicas {
 		out = append(out, p.Name)
 	}
 	return out
 }
 
-// askTheSystem is how long one server has to answer in the system account.
+// askTheSystem limits the wait for a server in the system account.
 const askTheSystem = 2 * time.Second
 
 // SyncsBeforeAck asks the named server whether it syncs each record to the disk
-// before the acknowledgement. nc is a connection to the system account.
+// before it acknowledges. nc is a connection to the system account.
 func SyncsBeforeAck(ctx context.Context, nc *nats.Conn, server string) (bool, error) {
 	const op = "ask when NATS syncs"
 	body, err := strictjson.Marshal(map[string]any{"server_name": server, "exact_match": true})
@@ -124,7 +161,22 @@ func SyncsBeforeAck(ctx context.Context, nc *nats.Conn, server string) (bool, er
 		} `json:"data"`
 	}
 	if err := strictjson.UnmarshalOpen(m.Data, &reply); err != nil || reply.Server.Name != server || reply.Data.Config.StoreDir == "" {
-		return false, &message.Error{Code: message.CodeUnavailable, Op: op, What: "the answer of the server " + errtext.Quote(server) + " does not say when it syncs", Hint: "check that JetStream is on there; or state the durability", Err: err}
+		return false, &message.Error{Code: message.CodeUnavailable, Op: op, What: "the reply of the server " + errtext.Quote(server) + " does not say when it syncs", Hint: "check that JetStream is on there; or state the durability", Err: err}
 	}
 	return reply.Data.Config.SyncAlways, nil
+}
+
+// HealthError says what is wrong with a server.
+type HealthError struct {
+	Problems []string
+	// Broken are the streams whose files could not be written. They accept nothing
+	// until the server restarts.
+	Broken []string
+}
+
+func (e *HealthError) Error() string {
+	if len(e.Problems) == 0 {
+		return "the server is unhealthy"
+	}
+	return strings.Join(e.Problems, "; ")
 }

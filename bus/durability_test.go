@@ -76,7 +76,7 @@ func TestDurabilityOfAServerElsewhere(t *testing.T) {
 		{"asked: it syncs every two minutes", late, "", true, bus.DurabilityCached, "server elsewhere acknowledges before"},
 		{"stated less than it gives", always, bus.DurabilityCached, true, bus.DurabilityFsynced, "syncs before"},
 		{"stated more than it gives", late, bus.DurabilityFsynced, true, "", "acknowledges before it syncs"},
-		{"quorum of one server", always, bus.DurabilityQuorum, false, "", "cannot be made with 3 replicas"},
+		{"quorum of one server", always, bus.DurabilityQuorum, false, "", "cannot have 3 replicas"},
 		{"unknown", always, "hopeful", false, "", "hopeful"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

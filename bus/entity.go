@@ -1,17 +1,19 @@
 package bus
 
 import (
+	"strings"
+
 	"github.com/askance-dev/askance/bus/internal/errtext"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Entity is the filter over all event records of one call, reply, session or lease. It is the
-// subject of every compare-and-swap on that entity, always byte for byte the
-// same: two filters over the same event records let two writers win.
+// Entity is the filter over all event records of one call, reply, session or
+// standing approval. Every compare-and-swap on it uses these bytes: with two
+// filters two writers could win.
 type Entity string
 
-// EntityOf gives the filter of a key's entity.
+// EntityOf returns the filter of a key's entity.
 func EntityOf(k toolcall.Key) (Entity, error) {
 	s, err := recordSubject(k, toolcall.Queue{})
 	if err != nil {
@@ -20,8 +22,7 @@ func EntityOf(k toolcall.Key) (Entity, error) {
 	return s.entity(), nil
 }
 
-// recordSubject is the subject of an event record of the entity. queue is set for tasks
-// only.
+// recordSubject is the subject of an event record; only tasks have a queue.
 func recordSubject(k toolcall.Key, queue toolcall.Queue) (Subject, error) {
 	if k.Standing != "" {
 		return standingApprovalSubject(k, queue)
@@ -44,12 +45,11 @@ func recordSubject(k toolcall.Key, queue toolcall.Queue) (Subject, error) {
 func standingApprovalSubject(k toolcall.Key, queue toolcall.Queue) (Subject, error) {
 	s := Subject{Space: k.Space, Kind: KindStandingRecord, Standing: Encode(string(k.Standing))}
 	if queue != (toolcall.Queue{}) || k != (toolcall.Key{Space: k.Space, Standing: k.Standing}) {
-		return Subject{}, &message.Error{Code: message.CodeInvalid, Op: "name event record", What: "the key " + errtext.Quote(k.String()) + " names no entity", Hint: "a lease's key has only the space besides"}
+		return Subject{}, &message.Error{Code: message.CodeInvalid, Op: "name event record", What: "the key " + errtext.Quote(k.String()) + " names no entity", Hint: "set only the space and the standing approval"}
 	}
 	return s, CheckSpace(k.Space)
 }
 
-// entity is the filter that all event records of the subject's entity match.
 func (s Subject) entity() Entity {
 	if s.Kind == KindStandingRecord {
 		return Entity(root + string(s.Space) + ".record.-.-." + string(s.Standing) + ".>")
@@ -64,7 +64,6 @@ func (s Subject) entity() Entity {
 	return Entity(root + string(s.Space) + ".record." + string(s.Session) + "." + string(reply) + "." + string(call) + ".>")
 }
 
-// isRecord reports whether the subject is one of an entity.
 func (s Subject) isRecord() bool {
 	switch s.Kind {
 	case KindRecord, KindWork, KindReplyRecord, KindSessionRecord, KindStandingRecord:
@@ -73,8 +72,8 @@ func (s Subject) isRecord() bool {
 	return false
 }
 
-// names reports whether the subject is the one of an event record with this key and
-// queue: what a body claims must agree with where it was stored.
+// names reports whether the subject belongs to this key and queue: a body must
+// agree with where it is stored.
 func (s Subject) names(k toolcall.Key, queue toolcall.Queue) bool {
 	want, err := recordSubject(k, queue)
 	return err == nil && want == s
@@ -85,17 +84,14 @@ func (s Subject) names(k toolcall.Key, queue toolcall.Queue) bool {
 func recordsFilter(space toolcall.SpaceID) string { return root + string(space) + ".record.>" }
 func eventsFilter(space toolcall.SpaceID) string  { return root + string(space) + ".event.>" }
 
-// sessionRecordsFilter covers all entities of a session.
 func sessionRecordsFilter(space toolcall.SpaceID, session Token) string {
 	return root + string(space) + ".record." + string(session) + ".>"
 }
 
-// sessionEventsFilter covers the events of a session from any runtime.
 func sessionEventsFilter(space toolcall.SpaceID, session Token) string {
 	return Subject{Space: space, Kind: KindEvent, Session: session}.String()
 }
 
-// workFilter covers the tasks of a queue.
 func workFilter(space toolcall.SpaceID, queue toolcall.Queue) string {
 	return Subject{Space: space, Kind: KindWork, Tool: EncodeQueue(queue)}.String()
 }
@@ -103,6 +99,37 @@ func workFilter(space toolcall.SpaceID, queue toolcall.Queue) string {
 // StreamName is the name of a space's stream.
 func StreamName(space toolcall.SpaceID) string { return "ASKANCE_" + string(space) }
 
-// InboxPrefix is what every connection of a principal has to use as its inbox
-// prefix. Requests with a reply subject elsewhere are dropped.
+// InboxPrefix is the inbox prefix that every connection of a principal must use.
+// Engines drop requests with another reply subject.
 func InboxPrefix(principal string) string { return "_INBOX_" + string(Encode(principal)) }
+
+// EntityIn is the entity in the subject of an event record, "" for any other
+// subject.
+func EntityIn(subject string) string {
+	s, err := ParseSubject(subject)
+	if err != nil || !s.isRecord() {
+		return ""
+	}
+	return string(s.entity())
+}
+
+// NameOf returns session, reply and call of a subject for people. Long names stay
+// hashes.
+func NameOf(subject string) string {
+	s, err := ParseSubject(subject)
+	if err != nil {
+		return ""
+	}
+	var parts []string
+	for _, t := range []Token{s.Session, s.Reply, s.Call} {
+		if t == "" {
+			break
+		}
+		id, ok := t.ID()
+		if !ok {
+			id = string(t)
+		}
+		parts = append(parts, id)
+	}
+	return strings.Join(parts, "/")
+}

@@ -11,8 +11,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Every request is {"v":1,"op":"…","body":{…}}, every reply {"v":1,"body":{…}}
-// or {"v":1,"error":{…}}. The bodies are the types of package message.
+// Every request is {"v":1,"op":"…","body":{…}}, every reply {"v":1,"body":{…}} or
+// {"v":1,"error":{…}}. Bodies are types of package message.
 type requestEnvelope struct {
 	V    int             `json:"v"`
 	Op   string          `json:"op"`
@@ -25,15 +25,14 @@ type replyEnvelope struct {
 	Error *message.Error  `json:"error,omitzero"`
 }
 
-// opReply is the Op of the error that says: carried out, but the reply does
-// not fit a message.
+// opReply is the Op of an error whose request was executed and whose reply is too
+// large.
 const opReply = "reply"
 
-// version is ProtocolVersion as JSON.
 var version = strconv.Itoa(ProtocolVersion)
 
-// envelope puts a body that is JSON already behind the members before it: to
-// encode it as part of an object would read and copy it once more.
+// envelope appends a body that is JSON to the members before it, without encoding
+// it again.
 func envelope(before string, body []byte) []byte {
 	out := make([]byte, 0, len(before)+len(body)+1)
 	out = append(out, before...)
@@ -57,8 +56,7 @@ func tooLargeRequest(op string, n int) error {
 	return &message.Error{Code: message.CodeTooLarge, Op: op, What: fmt.Sprintf("the request has %d bytes, the limit is %d", n, toolcall.MaxRequestBytes), Hint: "send less at once; keep large data elsewhere and pass a reference"}
 }
 
-// decodeRequest reads the envelope. What it refuses, it refuses with an error
-// that can be sent back.
+// decodeRequest decodes the envelope. Its errors can be sent back.
 func decodeRequest(data []byte) (requestEnvelope, error) {
 	var r requestEnvelope
 	if len(data) > toolcall.MaxRequestBytes {
@@ -73,7 +71,7 @@ func decodeRequest(data []byte) (requestEnvelope, error) {
 	return r, nil
 }
 
-// decodeBody reads the body of a request; none is an empty one.
+// decodeBody decodes the body of a request; an absent one is empty.
 func decodeBody(op *api.Operation, body []byte) (any, error) {
 	if len(body) == 0 {
 		body = []byte("{}")
@@ -85,7 +83,7 @@ func decodeBody(op *api.Operation, body []byte) (any, error) {
 	return r, nil
 }
 
-// encodeReply makes the reply of at most most bytes.
+// encodeReply encodes a reply of at most most bytes.
 func encodeReply(op string, body any, most int) ([]byte, error) {
 	b, err := strictjson.Marshal(body)
 	if err != nil {
@@ -93,13 +91,12 @@ func encodeReply(op string, body any, most int) ([]byte, error) {
 	}
 	b = envelope(`{"v":`+version+`,"body":`, b)
 	if len(b) > most {
-		return nil, &message.Error{Code: message.CodeTooLarge, Op: opReply, What: fmt.Sprintf("the request was carried out, but the reply of %d bytes does not fit a message of %d", len(b), most), Hint: "read the calls one by one with list, or raise the server's max_payload"}
+		return nil, &message.Error{Code: message.CodeTooLarge, Op: opReply, What: fmt.Sprintf("the request was executed, but its reply of %d bytes does not fit a message of %d", len(b), most), Hint: "read the calls one by one with list, or raise the server's max_payload"}
 	}
 	return b, nil
 }
 
-// encodeError makes the reply that refuses. The present call is left out of it
-// if it does not fit.
+// encodeError encodes an error, without its call if that does not fit.
 func encodeError(op string, err error, most int) []byte {
 	e := *message.AsError(op, err)
 	for {
@@ -114,8 +111,8 @@ func encodeError(op string, err error, most int) []byte {
 	}
 }
 
-// decodeReply reads what an engine answered. Members that it does not know are
-// dropped: a newer engine may say more.
+// decodeReply decodes an engine's reply and ignores unknown members, which newer
+// engines may send.
 func decodeReply(op *api.Operation, data []byte) (reply any, err error) {
 	var r replyEnvelope
 	err = strictjson.UnmarshalOpen(data, &r, strictjson.MaxBytes(maxStoredBytes))
@@ -126,12 +123,12 @@ func decodeReply(op *api.Operation, data []byte) (reply any, err error) {
 		err = fmt.Errorf("reply version %d is unknown", r.V)
 	case err == nil:
 		if _, typ := op.Types(); typ == reflect.TypeFor[struct{}]() {
-			return struct{}{}, nil // whatever the body says
+			return struct{}{}, nil // it has no members
 		}
 		reply, err = op.DecodeReply(maxStoredBytes, r.Body)
 	}
 	if err != nil {
-		return nil, &message.Error{Code: message.CodeInternal, Op: op.Name, What: "the engine's reply cannot be read", Hint: "engine and client must be of one version", Err: err}
+		return nil, &message.Error{Code: message.CodeInternal, Op: op.Name, What: "the engine's reply is unreadable", Hint: "use one version of engine and client", Err: err}
 	}
 	return reply, nil
 }

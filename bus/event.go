@@ -16,13 +16,12 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// AppendEvent implements engine.Journal. The events are sent without waiting
-// for each other and arrive in order. On an error some of them may be stored:
-// append them all again; those that have an id (AgentScope events do) are not
-// stored twice within two minutes.
+// AppendEvent implements engine.Journal. The events are sent without waiting and
+// are stored in order. After an error some may be stored: append them all again;
+// events with an id are not stored twice within two minutes.
 func (j *Journal) AppendEvent(ctx context.Context, runtime string, reply toolcall.Key, events []message.RawJSON) (uint64, error) {
 	op := "append events of " + errtext.Quote(reply.String())
-	subject, err := j.eventSubject(runtime, reply)
+	subject, err := j.codec.eventSubject(runtime, reply)
 	if err != nil {
 		return 0, err
 	}
@@ -31,42 +30,42 @@ func (j *Journal) AppendEvent(ctx context.Context, runtime string, reply toolcal
 	}
 	msgs := make([]*nats.Msg, len(events))
 	for i, ev := range events {
-		if msgs[i], err = j.eventMsg(subject, reply, ev); err != nil {
+		if msgs[i], err = eventMsg(subject, reply, ev, j.store.nc.MaxPayload()); err != nil {
 			return 0, &message.Error{Code: codeOf(err), Op: op, What: fmt.Sprintf("event %d of %d", i+1, len(events)), Err: err}
 		}
 	}
-	if err := j.writable(); err != nil {
+	if err := j.guard.writable(); err != nil {
 		return 0, err
 	}
-	if err := j.room.check(ctx, j); err != nil {
+	if err := j.room.check(ctx); err != nil {
 		return 0, &message.Error{Code: message.CodeFull, Op: op, What: "nothing was written", Hint: growHint, Err: err}
 	}
 	seq, err := j.sendEvents(ctx, msgs)
 	if err == nil || errors.Is(err, message.ErrDamaged) {
 		return seq, err
 	}
-	if broken := j.broken(); broken != nil {
+	if broken := j.guard.broken(); broken != nil {
 		return 0, &message.Error{Code: message.CodeFull, Op: op, What: "the store does not write any more", Hint: restartHint, Err: broken}
 	}
 	return 0, eventError(op, err)
 }
 
-func (j *Journal) eventSubject(runtime string, reply toolcall.Key) (Subject, error) {
+func (c codec) eventSubject(runtime string, reply toolcall.Key) (Subject, error) {
 	if err := CheckName("runtime", runtime); err != nil {
 		return Subject{}, err
 	}
-	if reply.Reply == "" || reply.Call != "" || reply.Space != j.space {
+	if reply.Reply == "" || reply.Call != "" || reply.Space != c.space {
 		return Subject{}, &message.Error{Code: message.CodeInvalid, Op: "append events", What: errtext.Quote(reply.String()) + " names no reply of this space"}
 	}
 	if _, err := EntityOf(reply); err != nil {
 		return Subject{}, err
 	}
-	return Subject{Space: j.space, Kind: KindEvent, Who: Encode(runtime), Session: Encode(string(reply.Session)), Reply: Encode(string(reply.Reply))}, nil
+	return Subject{Space: c.space, Kind: KindEvent, Who: Encode(runtime), Session: Encode(string(reply.Session)), Reply: Encode(string(reply.Reply))}, nil
 }
 
-func (j *Journal) eventMsg(s Subject, reply toolcall.Key, ev message.RawJSON) (*nats.Msg, error) {
-	if most := j.nc.MaxPayload(); int64(len(ev)+headerRoom) > most {
-		return nil, &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("it has %d bytes, the server takes %d less headers", len(ev), most), Hint: "split it"}
+func eventMsg(s Subject, reply toolcall.Key, ev message.RawJSON, maxPayload int64) (*nats.Msg, error) {
+	if int64(len(ev)+headerRoom) > maxPayload {
+		return nil, &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("it has %d bytes, the server takes %d less headers", len(ev), maxPayload), Hint: "split it"}
 	}
 	var e struct {
 		ID string `json:"id"`
@@ -90,21 +89,21 @@ func (j *Journal) eventMsg(s Subject, reply toolcall.Key, ev message.RawJSON) (*
 	return m, nil
 }
 
-// sendEvents publishes all and then waits for all. A later event can be
-// stored without an earlier one only if the stream filled up in between.
+// sendEvents publishes all and then waits for all. A later event is stored without
+// an earlier one only if the stream filled up in between.
 func (j *Journal) sendEvents(ctx context.Context, msgs []*nats.Msg) (uint64, error) {
 	ctx, cancel := withDefault(ctx, giveUpAfter)
 	defer cancel()
-	inbox := j.nc.NewInbox()
-	sub, err := j.nc.SubscribeSync(inbox)
+	inbox := j.store.nc.NewInbox()
+	sub, err := j.store.nc.SubscribeSync(inbox)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { _ = sub.Unsubscribe() }() // fails only on a dead connection
-	before := j.high.Load()
+	before := j.guard.high.Load()
 	for _, m := range msgs {
 		m.Reply = inbox
-		if err := j.nc.PublishMsg(m); err != nil {
+		if err := j.store.nc.PublishMsg(m); err != nil {
 			return 0, err
 		}
 		j.room.wrote(len(m.Data) + len(m.Subject) + headerRoom/8)
@@ -122,11 +121,11 @@ func (j *Journal) sendEvents(ctx context.Context, msgs []*nats.Msg) (uint64, err
 		if err != nil {
 			return 0, err
 		}
-		if ack.Stream != j.stream {
+		if ack.Stream != j.store.stream {
 			return 0, errOtherStream
 		}
 		if !ack.Duplicate {
-			if err := j.keepStored(ack.Seq, before, proof.Hash{}); err != nil {
+			if err := j.guard.noteStored(ack.Seq, before, proof.Hash{}); err != nil {
 				return 0, err
 			}
 		}
@@ -143,5 +142,4 @@ func eventError(op string, err error) *message.Error {
 	return e
 }
 
-// codeOf is the code of an error at our border.
 func codeOf(err error) message.Code { return message.AsError("", err).Code }

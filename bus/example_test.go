@@ -179,7 +179,7 @@ func ExampleParseSubject() {
 	fmt.Println(err)
 	// Output:
 	// prod approver ann [interrupt revoke revoke_standing_approval submit_response]
-	// parse subject: "askance.v1.prod.decide.*": no kind of subject looks like that (see bus/PROTOCOL.md for the subjects)
+	// parse subject: "askance.v1.prod.decide.*": it matches no subject of the protocol (see bus/PROTOCOL.md for the subjects)
 }
 
 // A URL as it may be shown.

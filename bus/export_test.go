@@ -34,6 +34,6 @@ func AllOperations() []*api.Operation {
 
 // ClaimOf is what a journal that opened on the server n1 claims of a stream.
 func ClaimOf(info *jetstream.StreamInfo, stated Durability, syncs map[string]bool) (Durability, error) {
-	c, err := claimSource{stated: stated, syncs: syncs, server: "n1"}.claim(info)
+	c, err := (&claims{stated: stated, syncs: syncs, server: "n1"}).compute(info)
 	return c.Durability, err
 }

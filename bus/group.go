@@ -18,27 +18,27 @@ import (
 )
 
 const (
-	// serviceQueue is the queue group in which engines share requests. Those of a
-	// later generation have its number after a hyphen.
+	// serviceQueue is the queue group in which engines share requests. Later
+	// generations append their number after a hyphen.
 	serviceQueue = "askance"
-	// beatEvery is how often an engine tells the others that it runs; one that
-	// knows of no other does so every beatAlone.
+	// beatEvery is how often an engine reports to the others that it runs;
+	// beatAlone applies while it knows no other engine.
 	beatEvery = time.Second
 	beatAlone = 10 * time.Second
-	// silentAfter is how long a member of the group may be silent before the others
-	// leave it behind.
+	// silentAfter is how long a member may be silent before the others leave it
+	// behind.
 	silentAfter = 3 * time.Second
-	// joinTimeout bounds the approval request which generation is the present one.
+	// joinTimeout limits the query for the present generation.
 	joinTimeout = time.Second
 	// maxGeneration keeps the numbers exact in every JSON reader.
 	maxGeneration = 1 << 53
 )
 
-// group is a service's place in the queue group of its space. NATS gives requests
+// group is a service's place in the queue group of its space. NATS sends requests
 // to a hung member while its connection stands, and no member can remove another.
 // The running members therefore move to a group of the next generation.
 //
-// One goroutine owns all fields but deadline, from start until it has ended.
+// One goroutine owns all fields but deadline.
 type group struct {
 	s          *Service
 	subject    string               // where this engine tells of itself
@@ -48,7 +48,7 @@ type group struct {
 	subs       []*nats.Subscription // in the queue group
 	peers      map[string]time.Time // engines, and when each was last heard of
 	heard      chan *nats.Msg       // what they said
-	deadline   atomic.Int64         // see missed
+	deadline   atomic.Int64         // see isLate
 	wg         sync.WaitGroup
 }
 
@@ -65,8 +65,7 @@ func newGroup(s *Service) *group {
 	}
 }
 
-// start takes a place in the present group. The goroutine that keeps it ends
-// with ctx.
+// start joins the present group.
 func (g *group) start(ctx context.Context) error {
 	g.join(ctx)
 	sub, err := g.s.nc.Subscribe(Subject{Space: g.s.space, Kind: KindPresence}.String(), func(m *nats.Msg) {
@@ -98,7 +97,7 @@ func (g *group) run(ctx context.Context) {
 			}
 			continue
 		case <-connected:
-			g.excuse() // no one could be heard meanwhile
+			g.restartSilence() // nothing was heard meanwhile
 		case <-tick.C:
 			g.look(ctx)
 		}
@@ -107,12 +106,11 @@ func (g *group) run(ctx context.Context) {
 	}
 }
 
-// pulse is the time until the next beat. From it follows when this engine has
-// missed so many that the others have left it behind. If that has happened since
-// the last beat, look follows at once.
+// pulse returns the time until the next beat and sets the deadline after which the
+// others have left this engine behind.
 func (g *group) pulse() time.Duration {
 	switch {
-	case g.missed():
+	case g.isLate():
 		return 0
 	case len(g.peers) == 0:
 		g.deadline.Store(0)
@@ -125,22 +123,22 @@ func (g *group) pulse() time.Duration {
 // epoch makes monotonic times comparable as numbers.
 var epoch = time.Now()
 
-// missed reports whether this process was not scheduled for so long that other
-// engines answer in its place. What waited for it meanwhile is theirs.
-func (g *group) missed() bool {
+// isLate reports whether this process was paused for so long that other engines
+// answer in its place.
+func (g *group) isLate() bool {
 	d := g.deadline.Load()
 	return d != 0 && time.Since(epoch).Nanoseconds() > d
 }
 
-// look finds out who was away: this engine, or another one.
+// look finds out which engine was away: this one, or another one.
 func (g *group) look(ctx context.Context) {
-	if g.missed() {
-		g.s.log.Warn("this engine did not run for some seconds: it drops the requests that waited, because other engines have answered them")
+	if g.isLate() {
+		g.s.log.Warn("this engine was paused for some seconds: it drops its waiting requests, which other engines answered")
 		for _, sub := range g.subs {
 			_ = sub.Unsubscribe() // fails only if the connection is closed
 		}
 		g.subs = nil
-		g.excuse()
+		g.restartSilence()
 		g.join(ctx)
 		g.deadline.Store(0)
 		if err := g.subscribe(); err != nil {
@@ -149,7 +147,7 @@ func (g *group) look(ctx context.Context) {
 		return
 	}
 	if !g.s.nc.IsConnected() {
-		g.excuse()
+		g.restartSilence()
 		return
 	}
 	next := g.generation
@@ -158,25 +156,25 @@ func (g *group) look(ctx context.Context) {
 			continue
 		}
 		delete(g.peers, id)
-		// An engine that ran when this generation began may have moved to it without
-		// telling so.
+		// An engine that ran when this generation began may have joined it
+		// silently.
 		if g.moved.Sub(at) < 2*beatEvery {
-			g.s.log.Warn("another engine is silent: it hangs or was killed; requests go to the engines that run", "engine", errtext.Quote(id))
+			g.s.log.Warn("another engine is silent: it hangs or was killed; requests go to the running engines", "engine", errtext.Quote(id))
 			next = g.generation + 1
 		}
 	}
 	g.move(ctx, next)
 }
 
-// excuse counts the silence of the others from now.
-func (g *group) excuse() {
+// restartSilence counts the silence of the others from now.
+func (g *group) restartSilence() {
 	for id := range g.peers {
 		g.peers[id] = time.Now()
 	}
 }
 
-// join learns the present generation from an engine that runs. If there are
-// engines and none of them answers, it begins a generation without them.
+// join reads the present generation from a running engine. If no engine of several
+// answers, it begins a generation without them.
 func (g *group) join(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
@@ -202,7 +200,7 @@ func presence(m *nats.Msg) (Presence, bool) {
 	return p, err == nil && p.Engine != "" && p.Generation < maxGeneration
 }
 
-// hear takes note of another engine. It reports whether it is the first one.
+// hear notes another engine. It reports whether that is the first one.
 func (g *group) hear(ctx context.Context, m *nats.Msg) (first bool) {
 	who, ok := g.s.identify(toolcall.RoleEngine, m)
 	p, valid := presence(m)
@@ -219,7 +217,7 @@ func (g *group) hear(ctx context.Context, m *nats.Msg) (first bool) {
 		g.move(ctx, p.Generation)
 	}
 	switch {
-	case m.Reply != "" && ownInbox(who.principal.Name, m.Reply):
+	case m.Reply != "" && isOwnInbox(who.principal.Name, m.Reply):
 		g.publish(m.Reply, Presence{})
 	case !known || p.Generation < g.generation:
 		g.tell(Presence{})
@@ -227,8 +225,8 @@ func (g *group) hear(ctx context.Context, m *nats.Msg) (first bool) {
 	return !known && len(g.peers) == 1
 }
 
-// move takes the service from its queue group to the one of another generation.
-// Requests that it was given in the old one are still answered.
+// move takes the service to the queue group of another generation. It still
+// answers requests of the old one.
 func (g *group) move(ctx context.Context, to uint64) {
 	if to == g.generation {
 		return
@@ -253,7 +251,7 @@ func (g *group) subscribe() error {
 	}
 	for _, c := range conversations {
 		sub, err := g.s.nc.QueueSubscribe(Subject{Space: g.s.space, Kind: c.Kind}.String(), name, func(m *nats.Msg) {
-			if !g.missed() {
+			if !g.isLate() {
 				g.s.accept(c, m)
 			}
 		})
@@ -268,7 +266,7 @@ func (g *group) subscribe() error {
 	return nil
 }
 
-// tell says to all engines that this one runs, and where.
+// tell reports to all engines that this one runs.
 func (g *group) tell(p Presence) { g.publish(g.subject, p) }
 
 func (g *group) publish(to string, p Presence) {
@@ -278,6 +276,6 @@ func (g *group) publish(to string, p Presence) {
 		err = g.s.nc.Publish(to, body)
 	}
 	if err != nil { // the next beat says the same
-		g.s.log.Debug("could not tell the other engines of this one", "err", err)
+		g.s.log.Debug("cannot report to the other engines", "err", err)
 	}
 }

@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/askance-dev/askance/bus/internal/errtext"
-
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
 	"github.com/askance-dev/askance/toolcall"
@@ -18,17 +16,17 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Ledger keeps the signed checkpoints of a space's journal, in a stream of its
-// own beside it: what proves the journal outlives a purge of it. Checkpoints are
-// written by compare-and-swap on one subject, so that of any number of engines
-// one writes the next, and none can write a second history.
+// Ledger keeps the signed checkpoints of a space's journal in a stream of its own,
+// so that the proof outlives a purge of the journal. Compare-and-swap on one
+// subject lets one engine write the next checkpoint, and no engine a second
+// history.
 //
 // All methods may be called from many goroutines at once.
 type Ledger struct {
-	j     *Journal
-	store *Journal // reads the ledger's own stream as a journal's is read
-	o     LedgerOptions
-	log   *slog.Logger
+	j    *Journal
+	kept checkpoints
+	o    LedgerOptions
+	log  *slog.Logger
 
 	mu   sync.Mutex // one checkpoint at a time in this process; guards last and loss
 	last newest
@@ -37,30 +35,14 @@ type Ledger struct {
 
 // LedgerOptions may be left zero.
 type LedgerOptions struct {
-	// Stream shapes the stream if it has to be made.
+	// Stream shapes a new stream.
 	Stream StreamOptions
-	// Existing: if there is no ledger none is made before the first checkpoint,
-	// and there are no checkpoints to read. For those who only look.
+	// Existing: no stream is created before the first checkpoint, for readers.
 	Existing bool
 	// Engine is the replica's name in the checkpoints that it writes.
 	Engine string
-	// Logger gets what goes wrong in Run. Nil: nothing is logged.
+	// Logger gets the errors of Run. Nil: no log.
 	Logger *slog.Logger
-}
-
-// newest is the last checkpoint of the ledger.
-type newest struct {
-	checkpoint *proof.Checkpoint // nil: there is none
-	sealed     *proof.Sealed     // the checkpoint with its entries
-	seq        uint64            // of the last message in the stream, whoever wrote it
-}
-
-// to is the last sequence that is covered.
-func (n newest) to() uint64 {
-	if n.checkpoint == nil {
-		return 0
-	}
-	return n.checkpoint.To
 }
 
 const kindLedger = "ledger"
@@ -68,13 +50,11 @@ const kindLedger = "ledger"
 // LedgerName is the name of the stream with a space's checkpoints.
 func LedgerName(space toolcall.SpaceID) string { return "ASKANCE_PROOF_" + string(space) }
 
-// checkpointSubject is the one subject of a space's checkpoints.
 func checkpointSubject(space toolcall.SpaceID) string {
 	return Subject{Space: space, Kind: KindCheckpoint}.String()
 }
 
-// ledgerConfig is the ledger's stream as it has to be. Nobody may delete from it
-// over the network.
+// ledgerConfig is the ledger's stream, which refuses deletions over the network.
 func ledgerConfig(space toolcall.SpaceID, keyID string, o StreamOptions) jetstream.StreamConfig {
 	c := streamConfig(space, keyID, o)
 	c.Name, c.Description = LedgerName(space), "askance checkpoints of the space "+string(space)
@@ -85,10 +65,11 @@ func ledgerConfig(space toolcall.SpaceID, keyID string, o StreamOptions) jetstre
 	return c
 }
 
-// OpenLedger opens the ledger of a journal's space and makes its stream if there
+// OpenLedger opens the ledger of a journal's space and creates its stream if there
 // is none.
 func OpenLedger(ctx context.Context, j *Journal, o LedgerOptions) (*Ledger, error) {
-	l := &Ledger{j: j, o: o, log: o.Logger, store: &Journal{nc: j.nc, js: j.js, space: j.space, stream: LedgerName(j.space), keys: j.keys}}
+	l := &Ledger{j: j, o: o, log: o.Logger, kept: j.guard.checkpoints}
+	l.kept.optional = o.Existing
 	if l.log == nil {
 		l.log = slog.New(slog.DiscardHandler)
 	}
@@ -98,21 +79,18 @@ func OpenLedger(ctx context.Context, j *Journal, o LedgerOptions) (*Ledger, erro
 	return l, l.make(ctx)
 }
 
-// make makes the stream, or checks the one that is there.
 func (l *Ledger) make(ctx context.Context) error {
-	_, err := ensure(ctx, l.j.js, "open ledger", ledgerConfig(l.j.space, l.j.keys.ID(), l.o.Stream))
+	_, err := ensure(ctx, l.j.store.js, "open ledger", ledgerConfig(l.j.space, l.j.codec.keys.ID(), l.o.Stream))
 	return err
 }
 
-// Checkpoint signs everything that the journal has and that is not signed yet,
-// and gives the last checkpoint; nil for an empty journal. With nothing new it
-// writes nothing. When it is cut short, what was signed by then stays, and the
-// next call goes on.
+// Checkpoint signs everything in the journal that is not signed yet and returns
+// the last checkpoint, nil for an empty journal. After an interruption the next
+// call continues.
 func (l *Ledger) Checkpoint(ctx context.Context) (*proof.Checkpoint, error) {
 	return l.cover(ctx, 0)
 }
 
-// cover is Checkpoint with a pause between two checkpoints.
 func (l *Ledger) cover(ctx context.Context, pause time.Duration) (*proof.Checkpoint, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -141,80 +119,20 @@ func (l *Ledger) cover(ctx context.Context, pause time.Duration) (*proof.Checkpo
 		}
 		l.loss = nil
 		if sealed.Checkpoint.To < state.LastSeq && pause > 0 && !sleep(ctx, pause) {
-			return nil, apiError("checkpoint", "the time was over", context.Cause(ctx))
+			return nil, apiError("checkpoint", "sign the journal", context.Cause(ctx))
 		}
 	}
 }
 
-// refresh reads the last checkpoint, and has the anchor remember it. l.mu is
-// held.
+// refresh reads the last checkpoint and notes it in the anchor. l.mu is held.
 func (l *Ledger) refresh(ctx context.Context) (err error) {
-	if l.last, err = l.newest(ctx); err != nil {
+	if l.last, err = l.kept.newest(ctx); err != nil {
 		return err
 	}
-	return l.j.anchor.signed(l.last.checkpoint)
+	return l.j.guard.anchor.noteCheckpoint(l.last.checkpoint)
 }
 
-// newest reads the ledger's last checkpoint from its leader. What no engine
-// wrote is passed over: among the messages before, only those can be newer than
-// the best so far whose sequence is higher than its number.
-func (l *Ledger) newest(ctx context.Context) (newest, error) {
-	const op = "read ledger"
-	m, err := l.store.get(ctx, getRequest{LastFor: checkpointSubject(l.j.space)})
-	if errors.Is(err, errNone) || l.o.Existing && errors.Is(err, jetstream.ErrStreamNotFound) {
-		return newest{}, nil
-	}
-	if err != nil {
-		return newest{}, apiError(op, "stream "+l.store.stream, err)
-	}
-	out := newest{seq: m.seq}
-	retired := l.j.signing().RetirementTimes()
-	for doubt := false; ; {
-		s, err := l.genuine(m)
-		if err != nil {
-			return newest{}, err
-		}
-		var c *proof.Checkpoint
-		if s != nil {
-			c = &s.Checkpoint
-		}
-		switch best := out.checkpoint; {
-		case c == nil || retired.Check(*c, nil) != nil:
-		case best == nil || c.Number > best.Number || doubt && c.Number < best.Number && retired.Check(*best, c) != nil:
-			out.checkpoint, out.sealed = c, s
-			_, doubt = retired[c.KeyID] // what stands before it says whether its key was retired by then
-		case c.Number < best.Number:
-			doubt = false
-		}
-		if m.seq <= 1 || out.checkpoint != nil && m.seq-1 <= out.checkpoint.Number && !doubt {
-			return out, nil
-		}
-		if m, err = l.store.getSeq(ctx, m.seq-1); err != nil {
-			return newest{}, apiError(op, "stream "+l.store.stream, err)
-		}
-	}
-}
-
-// genuine gives the checkpoint in a message, or nil if it is none. One by an
-// unknown key is an error: to begin again behind it would be a second history.
-func (l *Ledger) genuine(m stored) (*proof.Sealed, error) {
-	s, err := proof.DecodeSealed(m.data)
-	if err != nil {
-		return nil, nil //nolint:nilerr // it is rubbish, and verification reports it
-	}
-	c := s.Checkpoint
-	keys := l.j.signing().VerificationKeys()
-	if _, known := keys[c.KeyID]; !known {
-		return nil, &message.Error{Code: message.CodeForeignStream, Op: "read ledger", What: fmt.Sprintf("the last checkpoints are signed by the engine key %s, which is not known here", errtext.Quote(c.KeyID)), Hint: "give the engine that key as a former one"}
-	}
-	if c.Space == l.j.space && c.Verify(keys) == nil {
-		return &s, nil
-	}
-	return nil, nil
-}
-
-// seal signs the next range, of at most proof.MaxRecords records and of a size
-// that fits a message. l.mu is held.
+// seal signs the next range, as much as fits a checkpoint. l.mu is held.
 func (l *Ledger) seal(ctx context.Context, state jetstream.StreamState) (proof.Sealed, error) {
 	c := proof.Checkpoint{Space: l.j.space, Number: 1, From: max(1, min(state.FirstSeq, state.LastSeq)), At: time.Now().UTC().Round(0), Engine: l.o.Engine}
 	if last := l.last.checkpoint; last != nil {
@@ -232,16 +150,16 @@ func (l *Ledger) seal(ctx context.Context, state jetstream.StreamState) (proof.S
 		return proof.Sealed{}, err
 	}
 	c.To = c.From + uint64(len(entries)) - 1
-	return proof.Seal(c, entries, l.j.signing().Signer())
+	return proof.Seal(c, entries, l.kept.signing().Signer())
 }
 
-// entries reads the journal from a sequence on, for one checkpoint.
+// entries reads the entries of one checkpoint from the journal.
 func (l *Ledger) entries(ctx context.Context, from, through uint64) ([]proof.Entry, error) {
-	room := int(l.j.nc.MaxPayload()) / 2
+	room := int(l.j.store.nc.MaxPayload()) / 2
 	through = min(through, from+proof.MaxRecords-1)
 	var out []proof.Entry
 	for next := from; next <= through; {
-		found, seen, err := l.j.page(ctx, ">", next-1, int(min(maxPage, through-next+1)))
+		found, seen, err := l.j.store.page(ctx, ">", next-1, int(min(maxPage, through-next+1)))
 		if err != nil {
 			return nil, apiError("checkpoint", "read the journal", err)
 		}
@@ -265,8 +183,8 @@ func (l *Ledger) entries(ctx context.Context, from, through uint64) ([]proof.Ent
 	return out, nil
 }
 
-// put stores a checkpoint, unless another engine was first: the caller looks
-// again in either case. l.mu is held.
+// put stores a checkpoint unless another engine was first: the caller reads the
+// last one again in either case. l.mu is held.
 func (l *Ledger) put(ctx context.Context, s proof.Sealed) error {
 	const op = "checkpoint"
 	body, err := s.Encode()
@@ -279,31 +197,97 @@ func (l *Ledger) put(ctx context.Context, s proof.Sealed) error {
 	m.Header.Set(HeaderKind, fmt.Sprintf("checkpoint %d", s.Checkpoint.Number))
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
-	ack, err := NewDirect(l.j.nc).Publish(ctx, Write{Msg: m})
+	ack, err := NewDirect(l.j.store.nc).Publish(ctx, Write{Msg: m})
 	api, refused := errors.AsType[*jetstream.APIError](err)
 	switch {
-	case refused && conflictCode(int(api.ErrorCode)):
+	case refused && isConflict(int(api.ErrorCode)):
 		return nil
-	case refused && transientCode(int(api.ErrorCode)):
+	case refused && isTransient(int(api.ErrorCode)):
 		sleep(ctx, jitter(firstPause))
 		return nil
 	case err != nil:
-		return apiError(op, "stream "+l.store.stream, err)
-	case ack.Stream != l.store.stream:
-		return &message.Error{Code: message.CodeForeignStream, Op: op, What: "another stream takes this space's checkpoints", Hint: "remove their subject from it", Err: errOtherStream}
+		return apiError(op, "stream "+l.kept.store.stream, err)
+	case ack.Stream != l.kept.store.stream:
+		return &message.Error{Code: message.CodeForeignStream, Op: op, What: "another stream stores this space's checkpoints", Hint: "remove their subject from it", Err: errOtherStream}
 	}
 	return nil
 }
 
-// state is how the stream stands, by its leader.
 func (j *Journal) state(ctx context.Context) (jetstream.StreamState, error) {
-	ctx, cancel := withDefault(ctx, giveUpAfter)
-	defer cancel()
-	st, err := j.js.Stream(ctx, j.stream)
+	info, err := j.store.state(ctx)
 	if err != nil {
-		return jetstream.StreamState{}, apiError("look at journal", "stream "+j.stream, err)
+		return jetstream.StreamState{}, err
 	}
-	info := st.CachedInfo()
-	j.observe(info)
+	j.claims.observe(info)
 	return info.State, nil
+}
+
+// Pace says how often Ledger.Run signs.
+type Pace struct {
+	// Every is the greatest age of an unsigned record. Default: a minute.
+	Every time.Duration
+	// Records is how many unsigned records are signed earlier. Default: 1024.
+	Records int
+}
+
+const (
+	lookEvery = 5 * time.Second
+	// sealPause limits the signing of an old journal to about 40,000 records a
+	// second, so that calls get their share of the machine.
+	sealPause = 100 * time.Millisecond
+)
+
+func (p Pace) withDefaults() Pace {
+	if p.Every <= 0 {
+		p.Every = time.Minute
+	}
+	if p.Records <= 0 {
+		p.Records = 1024
+	}
+	return p
+}
+
+// Run signs the journal as it grows until ctx ends, and returns the cause. No call
+// waits for it; it logs errors and tries again. Several engines can run it: the
+// first one writes.
+func (l *Ledger) Run(ctx context.Context, p Pace) error {
+	p = p.withDefaults()
+	look := min(lookEvery, p.Every)
+	for {
+		due, err := l.isDue(ctx, p)
+		if err == nil && due {
+			_, err = l.cover(ctx, sealPause)
+		}
+		if err != nil && ctx.Err() == nil {
+			l.log.Warn("cannot sign a checkpoint of the journal, will try again", "err", err)
+		}
+		if !sleep(ctx, jitter(look)) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// isDue reports whether it is time to sign. It reads the ledger only if its last
+// state says so.
+func (l *Ledger) isDue(ctx context.Context, p Pace) (bool, error) {
+	state, err := l.j.state(ctx)
+	if err != nil {
+		return false, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !p.due(l.last, state.LastSeq) {
+		return false, nil
+	}
+	if err = l.refresh(ctx); err != nil {
+		return false, err
+	}
+	return p.due(l.last, state.LastSeq), nil
+}
+
+func (p Pace) due(last newest, end uint64) bool {
+	if end <= last.to() {
+		return false
+	}
+	return last.checkpoint == nil || end-last.to() >= uint64(p.Records) || time.Since(last.checkpoint.At) >= p.Every
 }

@@ -13,15 +13,14 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Observer is told of every worker's heartbeat, also of those that another
-// replica answers: only so may a replica one day declare a lease lost.
+// Observer gets every worker's heartbeat, also those that another replica answers:
+// only then can this replica declare a lease lost.
 type Observer interface {
 	// ObserveHeartbeat must not block. worker is authenticated.
 	ObserveHeartbeat(worker string, r toolcall.HeartbeatRequest)
 }
 
-// The operations that exist over NATS alone: the service carries them out, not
-// the engine.
+// The operations that the service executes and the engine does not know.
 var (
 	opNext       = api.Define[NextRequest, NextReply](ofWorkers("next", "next", api.ClassOffer))
 	opKeys       = api.Define[KeysRequest, KeysReply](ofWorkers("keys", "next", api.ClassWork))
@@ -38,11 +37,9 @@ func ofAuditors(name string, changes bool) api.Operation {
 	return api.Operation{Name: name, Class: api.ClassRead, Changes: changes, Roles: []toolcall.Role{toolcall.RoleAuditor}, NATS: map[toolcall.Role]string{toolcall.RoleAuditor: "audit"}}
 }
 
-// direct carries an operation out in the service. It answers; an error is
-// answered for it.
+// direct executes an operation in the service and answers, except for an error.
 type direct func(ctx context.Context, s *Service, who caller, request any, m *nats.Msg) error
 
-// directs has the operations that the service carries out.
 var directs = map[string]direct{
 	opNext.Name:       serveDirectly(opNext, (*Service).next),
 	opKeys.Name:       serveDirectly(opKeys, (*Service).keys),
@@ -76,8 +73,8 @@ var operations = func() map[string]*api.Operation {
 	return out
 }()
 
-// classOf is the class of an operation; of an unknown one that of reads, which
-// cannot take the place of a decision.
+// classOf is the class of an operation. An unknown one counts as a read, which
+// cannot displace a decision.
 func classOf(name string) api.Class {
 	if op, ok := operations[name]; ok {
 		return op.Class
@@ -85,14 +82,14 @@ func classOf(name string) api.Class {
 	return api.ClassRead
 }
 
-// conversation is what one kind of subject takes.
+// conversation is what one kind of subject accepts.
 type conversation struct {
 	Row
 	ops map[string]*api.Operation
 }
 
 // conversations has one entry per kind of request subject, in the order of the
-// table of subjects.
+// subject table.
 var conversations = func() []conversation {
 	var out []conversation
 	for _, row := range table {
@@ -112,7 +109,7 @@ var conversations = func() []conversation {
 	return out
 }()
 
-// name is how operations name a kind of request subject: its word.
+// name is the word by which operations name a kind of request subject.
 func (r Row) name() string {
 	if i := strings.LastIndexByte(r.Layout, '.'); strings.HasPrefix(r.Layout, "work.") {
 		return r.Layout[i+1:]
@@ -130,7 +127,7 @@ func kindFor(op *api.Operation, role toolcall.Role) (Kind, error) {
 			}
 		}
 	}
-	return KindInvalid, &message.Error{Code: message.CodeForbidden, Op: op.Name, What: "role " + string(role) + " may not do this", Hint: "use a principal with one of the roles that may"}
+	return KindInvalid, &message.Error{Code: message.CodeForbidden, Op: op.Name, What: "the role " + string(role) + " cannot do this", Hint: "use a login with another role"}
 }
 
 // kindsFor are the kinds of subject on which a role sends anything.
@@ -147,8 +144,8 @@ func kindsFor(role toolcall.Role) []Kind {
 	return out
 }
 
-// Operations lists the operations that a kind of subject takes, in alphabetical
-// order, and the role in which they are carried out.
+// Operations lists the operations of a kind of subject in alphabetical order, and
+// the role in which they are executed.
 func Operations(k Kind) (toolcall.Role, []string) {
 	for _, c := range conversations {
 		if c.Kind == k {

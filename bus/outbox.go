@@ -23,13 +23,12 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Outbox tells the world outside what the journal says: each destination reads
-// the event records through a durable consumer of its own, which NATS keeps, so that
-// every event record from the destination's first day on is handed out until somebody
-// says that it has been dealt with, whatever dies in between. Several processes
-// may work for one destination: each event record goes to one of them at a time.
+// Outbox hands the journal's event records to destinations outside. Each
+// destination has a durable consumer, so every event record since its first day is
+// delivered until it is acknowledged. Several processes can serve one destination;
+// each event record goes to one at a time.
 //
-// What could not be delivered is buried in the space's outbox bucket. All
+// Failed deliveries are kept as dead letters in the space's outbox bucket. All
 // methods may be called from several goroutines at once.
 type Outbox struct {
 	j    *Journal
@@ -39,42 +38,40 @@ type Outbox struct {
 
 // Limits of an outbox.
 const (
-	// outboxWait is how long a delivery may take before the event record is handed out
-	// again.
+	// outboxWait is how long a delivery may take before it is repeated.
 	outboxWait = 2 * time.Minute
-	// outboxPending is how many event records of one destination are out at a time, those
-	// that wait for their pause to end included.
+	// outboxPending limits the unacknowledged event records of one destination,
+	// including those that pause.
 	outboxPending = 10_000
-	// outboxAtOnce is how many of them are worked on at once, in one process.
+	// outboxAtOnce limits the deliveries at once in one process.
 	outboxAtOnce = 64
-	// outboxForgotten is how long a destination is remembered for which nobody
-	// works.
+	// outboxForgotten is when NATS forgets a destination that no process serves.
 	outboxForgotten = 30 * 24 * time.Hour
 	// MaxOutboxName is the length of a destination's name.
 	MaxOutboxName = 64
 )
 
-// OutboxBucketName is the name of a space's bucket of what could not be
-// delivered, and of one-time tokens that have been used.
+// OutboxBucketName is the name of a space's bucket of dead letters and used
+// one-time tokens.
 func OutboxBucketName(space toolcall.SpaceID) string { return "ASKANCE_OUTBOX_" + string(space) }
 
-// OpenOutbox opens the outbox of the journal's space, and makes its bucket if
-// it is not there.
+// OpenOutbox opens the outbox of the journal's space and creates its bucket if
+// there is none.
 func OpenOutbox(ctx context.Context, j *Journal) (*Outbox, error) {
 	const op = "open outbox"
 	name := OutboxBucketName(j.space)
-	kv, err := j.js.KeyValue(ctx, name)
+	kv, err := j.store.js.KeyValue(ctx, name)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		st, serr := j.js.Stream(ctx, j.stream)
+		st, serr := j.store.js.Stream(ctx, j.store.stream)
 		if serr != nil {
-			return nil, apiError(op, "stream "+j.stream, serr)
+			return nil, apiError(op, "stream "+j.store.stream, serr)
 		}
-		kv, err = j.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
+		kv, err = j.store.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
 			Bucket: name, Description: "askance deliveries that failed in the space " + string(j.space), History: 1,
 			Storage: jetstream.FileStorage, Replicas: max(1, st.CachedInfo().Config.Replicas), LimitMarkerTTL: time.Minute,
 		})
 		if errors.Is(err, jetstream.ErrBucketExists) { // another process was first
-			kv, err = j.js.KeyValue(ctx, name)
+			kv, err = j.store.js.KeyValue(ctx, name)
 		}
 	}
 	if err != nil {
@@ -83,8 +80,8 @@ func OpenOutbox(ctx context.Context, j *Journal) (*Outbox, error) {
 	return &Outbox{j: j, kv: kv, name: name}, nil
 }
 
-// delivery is an event record as it is handed out for the nth time.
-func delivery(r toolcall.JournalEntry, n uint64, m jetstream.Msg) toolcall.Delivery {
+// newDelivery is the nth delivery of an event record.
+func newDelivery(r toolcall.JournalEntry, n uint64, m jetstream.Msg) toolcall.Delivery {
 	return toolcall.Delivery{
 		Record: r, Attempt: int(min(n, 1<<30)),
 		Done: func(ctx context.Context) error {
@@ -102,20 +99,19 @@ func delivery(r toolcall.JournalEntry, n uint64, m jetstream.Msg) toolcall.Deliv
 	}
 }
 
-// CheckOutboxName says why a text is no name of a destination.
+// CheckOutboxName says why a text is not the name of a destination.
 func CheckOutboxName(name string) error {
 	if name == "" || len(name) > MaxOutboxName || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" {
-		return &message.Error{Code: message.CodeInvalid, Op: "name a destination", What: errtext.Quote(name) + " is no name", Hint: fmt.Sprintf("use letters, digits, _ and -, at most %d", MaxOutboxName)}
+		return &message.Error{Code: message.CodeInvalid, Op: "name a destination", What: errtext.Quote(name) + " is not a valid name", Hint: fmt.Sprintf("use letters, digits, _ and -, at most %d", MaxOutboxName)}
 	}
 	return nil
 }
 
-// Follow hands out the event records of the space for a destination until ctx ends,
-// whose cause it returns when every f has: those that are written after the destination was
-// first followed, in order but for those that come again. f is called from
-// goroutines of its own, at most 64 at once, and must resolve each delivery with
-// Done or Again. A destination for which nobody has worked for thirty days is
-// forgotten.
+// Follow delivers the event records written since the destination was first
+// followed, in order except for repeated ones, until ctx ends and every f has
+// returned; it returns the cause. f runs in up to 64 goroutines and must call Done
+// or Again of each delivery. NATS forgets a destination that no process serves for
+// thirty days.
 func (o *Outbox) Follow(ctx context.Context, name string, f func(context.Context, toolcall.Delivery)) error {
 	const op = "follow the journal for a destination"
 	if err := CheckOutboxName(name); err != nil {
@@ -127,7 +123,7 @@ func (o *Outbox) Follow(ctx context.Context, name string, f func(context.Context
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case errors.Is(err, jetstream.ErrConsumerExists):
-			return &message.Error{Code: message.CodeForeignStream, Op: op, What: "the consumer h_" + name + " of stream " + o.j.stream + " has other settings than it must", Hint: "delete it, or give the destination another name", Err: err}
+			return &message.Error{Code: message.CodeForeignStream, Op: op, What: "the consumer h_" + name + " of stream " + o.j.store.stream + " has the wrong settings", Hint: "delete it, or rename the destination", Err: err}
 		case err == nil:
 			pause = firstPause
 		}
@@ -138,7 +134,7 @@ func (o *Outbox) Follow(ctx context.Context, name string, f func(context.Context
 }
 
 func (o *Outbox) follow(ctx context.Context, name string, f func(context.Context, toolcall.Delivery)) error {
-	c, err := o.j.js.CreateConsumer(ctx, o.j.stream, jetstream.ConsumerConfig{
+	c, err := o.j.store.js.CreateConsumer(ctx, o.j.store.stream, jetstream.ConsumerConfig{
 		Durable: "h_" + name, Description: "askance deliveries to " + name,
 		DeliverPolicy: jetstream.DeliverNewPolicy, AckPolicy: jetstream.AckExplicitPolicy, AckWait: outboxWait,
 		MaxDeliver: -1, MaxAckPending: outboxPending, InactiveThreshold: outboxForgotten,
@@ -170,14 +166,14 @@ func (o *Outbox) follow(ctx context.Context, name string, f func(context.Context
 		if err != nil {
 			return err
 		}
-		r := o.j.record(stored{subject: m.Subject(), seq: meta.Sequence.Stream, time: meta.Timestamp.UTC(), header: m.Headers(), data: m.Data()})
-		d := delivery(r, meta.NumDelivered, m)
+		r := o.j.codec.record(stored{subject: m.Subject(), seq: meta.Sequence.Stream, time: meta.Timestamp.UTC(), header: m.Headers(), data: m.Data()})
+		d := newDelivery(r, meta.NumDelivered, m)
 		wg.Go(func() { defer func() { <-room }(); f(ctx, d) })
 	}
 }
 
-// giveBack ends the reading, and lets others have at once what has come and was
-// not handed out. What is on its way comes again when outboxWait is over.
+// giveBack ends the reading and returns undelivered messages to the queue; lost
+// ones return after outboxWait.
 func (o *Outbox) giveBack(iter jetstream.MessagesContext) {
 	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 	defer cancel()
@@ -189,32 +185,30 @@ func (o *Outbox) giveBack(iter jetstream.MessagesContext) {
 		}
 		_ = m.Nak() // else it comes again later
 	}
-	_ = o.j.nc.FlushWithContext(ctx) // fails only if the connection is lost
+	_ = o.j.store.nc.FlushWithContext(ctx) // fails only if the connection is lost
 }
 
-// recordFilters are the subjects of a space's event records, tasks included.
 func recordFilters(space toolcall.SpaceID) []string {
 	return []string{Subject{Space: space, Kind: KindRecord}.String(), Subject{Space: space, Kind: KindWork}.String()}
 }
 
-// Record reads one event record again by its sequence.
+// Record reads one event record by its sequence.
 func (o *Outbox) Record(ctx context.Context, seq uint64) (toolcall.JournalEntry, error) {
-	m, err := o.j.getSeq(ctx, seq)
+	m, err := o.j.store.getSeq(ctx, seq)
 	if errors.Is(err, errNone) {
 		return toolcall.JournalEntry{}, &message.Error{Code: message.CodeNotFound, Op: "read a record", What: "the journal has no record " + strconv.FormatUint(seq, 10), Err: err}
 	}
 	if err != nil {
 		return toolcall.JournalEntry{}, apiError("read a record", "record "+strconv.FormatUint(seq, 10), err)
 	}
-	return o.j.record(m), nil
+	return o.j.codec.record(m), nil
 }
 
-// deadLetterKey is where the bucket keeps an event record that one destination did not take.
 func deadLetterKey(destination string, seq uint64) string {
 	return "dead." + destination + "." + strconv.FormatUint(seq, 10)
 }
 
-// AddDeadLetter keeps a delivery that is given up until it is dug up.
+// AddDeadLetter keeps a failed delivery until RemoveDeadLetter.
 func (o *Outbox) AddDeadLetter(ctx context.Context, l toolcall.DeadLetter) error {
 	if err := CheckOutboxName(l.Destination); err != nil {
 		return err
@@ -229,7 +223,7 @@ func (o *Outbox) AddDeadLetter(ctx context.Context, l toolcall.DeadLetter) error
 	return nil
 }
 
-// RemoveDeadLetter takes a buried delivery out. ErrNotFound if it is not there.
+// RemoveDeadLetter deletes a failed delivery. ErrNotFound if it is not there.
 func (o *Outbox) RemoveDeadLetter(ctx context.Context, destination string, seq uint64) error {
 	const op = "take out a failed delivery"
 	key := deadLetterKey(destination, seq)
@@ -237,7 +231,7 @@ func (o *Outbox) RemoveDeadLetter(ctx context.Context, destination string, seq u
 		return err
 	}
 	if _, err := o.kv.Get(ctx, key); errors.Is(err, jetstream.ErrKeyNotFound) {
-		return &message.Error{Code: message.CodeNotFound, Op: op, What: fmt.Sprintf("no delivery of event record %d to %s has failed", seq, destination), Hint: "list them", Err: err}
+		return &message.Error{Code: message.CodeNotFound, Op: op, What: fmt.Sprintf("there is no failed delivery of event record %d to %s", seq, destination), Hint: "list the dead letters", Err: err}
 	} else if err != nil {
 		return apiError(op, "bucket "+o.name, err)
 	}
@@ -247,7 +241,7 @@ func (o *Outbox) RemoveDeadLetter(ctx context.Context, destination string, seq u
 	return nil
 }
 
-// DeadLetters lists what is buried, by destination and sequence.
+// DeadLetters lists the failed deliveries by destination and sequence.
 func (o *Outbox) DeadLetters(ctx context.Context) ([]toolcall.DeadLetter, error) {
 	const op = "list failed deliveries"
 	w, err := o.kv.Watch(ctx, "dead.>", jetstream.IgnoreDeletes())
@@ -264,7 +258,7 @@ func (o *Outbox) DeadLetters(ctx context.Context) ([]toolcall.DeadLetter, error)
 			switch {
 			case !ok:
 				return nil, apiError(op, "bucket "+o.name, nats.ErrDisconnected)
-			case e == nil: // all that is there has come
+			case e == nil: // the listing is complete
 				slices.SortFunc(out, func(a, b toolcall.DeadLetter) int {
 					return cmp.Or(cmp.Compare(a.Destination, b.Destination), cmp.Compare(a.Seq, b.Seq))
 				})
@@ -272,16 +266,15 @@ func (o *Outbox) DeadLetters(ctx context.Context) ([]toolcall.DeadLetter, error)
 			}
 			var l toolcall.DeadLetter
 			if err := strictjson.Unmarshal(e.Value(), &l); err != nil {
-				return nil, &message.Error{Code: message.CodeInvalid, Op: op, What: "the entry " + e.Key() + " of bucket " + o.name + " is no failed delivery", Hint: "find out who writes there", Err: err}
+				return nil, &message.Error{Code: message.CodeInvalid, Op: op, What: "the entry " + e.Key() + " of bucket " + o.name + " is not a failed delivery", Hint: "find out who writes there", Err: err}
 			}
 			out = append(out, l)
 		}
 	}
 }
 
-// UseOnce reports whether a one-time token is used for the first time, in any
-// process of the space. It is remembered for as long as ttl says, at least a
-// second: as long as the token is good.
+// UseOnce reports whether a one-time token is used for the first time in any
+// process of the space. It remembers the token for ttl, at least a second.
 func (o *Outbox) UseOnce(ctx context.Context, token string, ttl time.Duration) (first bool, err error) {
 	sum := sha256.Sum256([]byte(token))
 	_, err = o.kv.Create(ctx, "used."+hex.EncodeToString(sum[:]), nil, jetstream.KeyTTL(max(ttl, time.Second)))

@@ -20,18 +20,18 @@ import (
 // maxPage is the most records that one call of Read returns.
 const maxPage = 1000
 
-// batchRequest asks for many messages in one request. Any replica may answer
-// it, so what comes back may lack the newest; page makes up for that.
+// batchRequest asks any replica for many messages; page adds what a follower
+// lacks.
 type batchRequest struct {
 	Seq     uint64 `json:"seq"`
 	NextFor string `json:"next_by_subj"`
 	Batch   int    `json:"batch"`
 }
 
-// page reads up to limit messages of a filter after a sequence. Everything up
-// to through has been seen: MaxUint64 when there was nothing more at the leader.
-func (j *Journal) page(ctx context.Context, filter string, after uint64, limit int) (found []stored, through uint64, err error) {
-	head, err := j.next(ctx, filter, after)
+// page reads up to limit messages of a filter after a sequence. through is the
+// last sequence that it covers: MaxUint64 at the leader's end.
+func (rd reader) page(ctx context.Context, filter string, after uint64, limit int) (found []stored, through uint64, err error) {
+	head, err := rd.next(ctx, filter, after)
 	if errors.Is(err, errNone) {
 		return nil, math.MaxUint64, nil
 	}
@@ -40,7 +40,7 @@ func (j *Journal) page(ctx context.Context, filter string, after uint64, limit i
 	}
 	found = []stored{head}
 	if limit > 1 {
-		more, err := j.batch(ctx, filter, head.seq+1, limit-1)
+		more, err := rd.batch(ctx, filter, head.seq+1, limit-1)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -50,9 +50,9 @@ func (j *Journal) page(ctx context.Context, filter string, after uint64, limit i
 	if len(found) >= limit {
 		return found, last, nil
 	}
-	// The batch ended: at the end of the filter, or where a follower is behind,
-	// or at the server's limit of bytes.
-	switch tail, err := j.next(ctx, filter, last); {
+	// The batch ends where the filter ends, where a follower is behind, or at the
+	// server's limit of bytes.
+	switch tail, err := rd.next(ctx, filter, last); {
 	case errors.Is(err, errNone):
 		return found, math.MaxUint64, nil
 	case err != nil:
@@ -62,8 +62,8 @@ func (j *Journal) page(ctx context.Context, filter string, after uint64, limit i
 	}
 }
 
-// batch is one direct get of several messages.
-func (j *Journal) batch(ctx context.Context, filter string, from uint64, n int) ([]stored, error) {
+// batch reads several messages with one direct get.
+func (rd reader) batch(ctx context.Context, filter string, from uint64, n int) ([]stored, error) {
 	ask, err := strictjson.Marshal(batchRequest{Seq: from, NextFor: filter, Batch: n})
 	if err != nil {
 		return nil, err
@@ -71,26 +71,26 @@ func (j *Journal) batch(ctx context.Context, filter string, from uint64, n int) 
 	ctx, cancel := withDefault(ctx, giveUpAfter)
 	defer cancel()
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
-		out, err := j.batchOnce(ctx, ask, n)
-		if err == nil || j.nc.IsClosed() || !sleep(ctx, jitter(pause)) {
+		out, err := rd.batchOnce(ctx, ask, n)
+		if err == nil || rd.nc.IsClosed() || !sleep(ctx, jitter(pause)) {
 			return out, err
 		}
 	}
 }
 
-func (j *Journal) batchOnce(ctx context.Context, ask []byte, n int) ([]stored, error) {
+func (rd reader) batchOnce(ctx context.Context, ask []byte, n int) ([]stored, error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
-	inbox := j.nc.NewInbox()
-	// Not SubscribeSync: it takes a stored message with a status header for the
+	inbox := rd.nc.NewInbox()
+	// SubscribeSync would take a stored message with a status header for the
 	// server's status.
 	answers := make(chan *nats.Msg, n+1)
-	sub, err := j.nc.ChanSubscribe(inbox, answers)
+	sub, err := rd.nc.ChanSubscribe(inbox, answers)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = sub.Unsubscribe() }() // fails only on a dead connection
-	if err := j.nc.PublishRequest("$JS.API.DIRECT.GET."+j.stream, inbox, ask); err != nil {
+	if err := rd.nc.PublishRequest("$JS.API.DIRECT.GET."+rd.stream, inbox, ask); err != nil {
 		return nil, err
 	}
 	var out []stored
@@ -125,7 +125,7 @@ func lastSeq(s []stored) uint64 {
 	return s[len(s)-1].seq
 }
 
-// storedOf takes apart the answer of a direct get.
+// storedOf decodes one answer of a direct get.
 func storedOf(m *nats.Msg) (stored, error) {
 	seq, err := strconv.ParseUint(last(m.Header, "Nats-Sequence"), 10, 64)
 	if err != nil {
@@ -138,8 +138,8 @@ func storedOf(m *nats.Msg) (stored, error) {
 	return stored{subject: last(m.Header, "Nats-Subject"), seq: seq, time: at, header: m.Header, data: m.Data}, nil
 }
 
-// last is the last value of a header: the server adds its own after those of
-// the stored message, which anybody may have written.
+// last is the last value of a header: the server adds its own after those of the
+// stored message, which any client can choose.
 func last(h nats.Header, name string) string {
 	if v := h[name]; len(v) > 0 {
 		return v[len(v)-1]
@@ -147,44 +147,42 @@ func last(h nats.Header, name string) string {
 	return ""
 }
 
-// History implements engine.Journal. It misses nothing that was acknowledged
-// before the call.
+// History implements engine.Journal. It includes everything acknowledged before
+// the call.
 func (j *Journal) History(ctx context.Context, key toolcall.Key) ([]toolcall.JournalEntry, error) {
-	entity, err := j.entityOf(key)
+	entity, err := j.codec.entityOf(key)
 	if err != nil {
 		return nil, err
 	}
 	var out []toolcall.JournalEntry
 	for after := uint64(0); after != math.MaxUint64; {
-		found, through, err := j.page(ctx, string(entity), after, maxPage)
+		found, through, err := j.store.page(ctx, string(entity), after, maxPage)
 		if err != nil {
 			return nil, apiError("read history", errtext.Quote(key.String()), err)
 		}
 		for _, m := range found {
-			out = append(out, j.record(m))
+			out = append(out, j.codec.record(m))
 		}
 		after = through
 	}
 	return out, nil
 }
 
-// Read implements engine.Journal; limit is at most 1000. Fewer records than
-// the limit mean that the journal's end was reached. It costs one small
-// request while the journal has nothing new at all, two more while it has
-// nothing new for this session, and no consumer ever.
+// Read implements engine.Journal; limit is at most 1000. Fewer records than the
+// limit mean the journal's end. It uses no consumer: one small request without
+// news, three without news for this session.
 //
-// The records of a session stand under two filters, which are read one beside
-// the other. The end of the stream is asked for first: what is newer is left
-// to the next call, so that nothing can slip in between the two readings.
+// Records and events stand under two filters, read at the same time. The stream's
+// end is read first, so that nothing comes in between.
 func (j *Journal) Read(ctx context.Context, session toolcall.Key, after uint64, limit int) ([]toolcall.JournalEntry, uint64, error) {
 	const op = "read session"
-	if _, err := j.entityOf(session.SessionKey()); err != nil {
+	if _, err := j.codec.entityOf(session.SessionKey()); err != nil {
 		return nil, after, err
 	}
 	if limit <= 0 || limit > maxPage {
 		limit = maxPage
 	}
-	end, err := j.end(ctx)
+	end, err := j.store.end(ctx)
 	if err != nil {
 		return nil, after, apiError(op, errtext.Quote(session.String()), err)
 	}
@@ -202,7 +200,7 @@ func (j *Journal) Read(ctx context.Context, session toolcall.Key, after uint64, 
 			if m.seq > after {
 				break
 			}
-			if out = append(out, j.record(m)); len(out) == limit {
+			if out = append(out, j.codec.record(m)); len(out) == limit {
 				return out, m.seq, nil
 			}
 		}
@@ -210,8 +208,7 @@ func (j *Journal) Read(ctx context.Context, session toolcall.Key, after uint64, 
 	return out, after, nil
 }
 
-// pages reads event records and events side by side and merges them. Both were seen up
-// to through.
+// pages reads and merges records and events. Both are complete up to through.
 func (j *Journal) pages(ctx context.Context, session Token, after uint64, limit int) ([]stored, uint64, error) {
 	filters := [2]string{sessionRecordsFilter(j.space, session), sessionEventsFilter(j.space, session)}
 	var found [2][]stored
@@ -219,7 +216,7 @@ func (j *Journal) pages(ctx context.Context, session Token, after uint64, limit 
 	var errs [2]error
 	var wg sync.WaitGroup
 	for i, f := range filters {
-		wg.Go(func() { found[i], through[i], errs[i] = j.page(ctx, f, after, limit) })
+		wg.Go(func() { found[i], through[i], errs[i] = j.store.page(ctx, f, after, limit) })
 	}
 	wg.Wait()
 	if err := errtext.Because(errs[0], errs[1]); err != nil {

@@ -2,20 +2,19 @@ package bus
 
 import "github.com/askance-dev/askance/toolcall"
 
-// Permissions are the NATS subjects that a principal may publish and subscribe
-// to. They are what makes the name in a subject an identity.
+// Permissions are the NATS subjects that a principal can publish and subscribe to.
+// They make the name in a subject an identity.
 type Permissions struct {
 	Publish, Subscribe []string
 }
 
-// PermissionsFor gives what a principal of a role needs and no more: nothing of
-// JetStream, for whoever may have JetStream answer somewhere may have it purge a
-// stream. queues are what a worker may serve and nothing else, also not of the
-// same tools; other roles have none. Hints and progress tell of every session: people may read them, workers not, and
-// runtimes neither, who are kept apart from each other. An engine may do
-// everything, an unknown role and whoever has no valid name nothing: to an
-// embedded server's [embed.User] an empty list means that. (In the configuration of
-// an external one leaving it empty means everything.)
+// PermissionsFor returns the least permissions of a principal. queues are the only
+// ones that a worker can serve.
+//
+// Only engines can use JetStream: a client that chooses where JetStream replies
+// could let it purge a stream. Hints and progress cover every session, so only
+// people read them. An unknown role or an invalid name gets empty lists: nothing
+// for an embedded server, everything in the configuration of another one.
 func PermissionsFor(space toolcall.SpaceID, p toolcall.Principal, queues ...toolcall.Queue) Permissions {
 	if CheckName("principal", p.Name) != nil || CheckSpace(space) != nil {
 		return Permissions{} // an empty token would be a wildcard
@@ -48,8 +47,8 @@ func PermissionsFor(space toolcall.SpaceID, p toolcall.Principal, queues ...tool
 	return perms
 }
 
-// EnginePermissions is what engines need: they answer to every inbox, and NATS has no
-// wildcard for the inboxes of principals alone.
+// EnginePermissions cover all subjects, because NATS has no wildcard for the
+// inboxes of principals alone.
 var EnginePermissions = Permissions{Publish: []string{">"}, Subscribe: []string{">"}}
 
 func (p Permissions) withQueue(space toolcall.SpaceID, who Token, queue toolcall.Queue) Permissions {
@@ -63,8 +62,8 @@ func (p Permissions) withQueue(space toolcall.SpaceID, who Token, queue toolcall
 	return p
 }
 
-// nextSubject is where an engine asks for a queue's next task. No worker may:
-// what the server answers goes to where the asker says, in the server's name.
+// nextSubject is where an engine asks for a queue's next task. No worker can: the
+// server's reply goes where the request says, in the server's name.
 func nextSubject(space toolcall.SpaceID, queue toolcall.Queue) string {
 	return "$JS.API.CONSUMER.MSG.NEXT." + StreamName(space) + "." + ConsumerName(queue)
 }

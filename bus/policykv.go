@@ -17,12 +17,11 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// MaxPolicyBytes is the longest rule file that a bucket takes: what fits into
-// one message of a NATS server with its usual limits.
+// MaxPolicyBytes is the size of the largest rule file, which must fit one message
+// of a NATS server with default limits.
 const MaxPolicyBytes = 1<<20 - 4<<10
 
-// policyHistory is how many versions of each rule file a bucket keeps, to go
-// back to.
+// policyHistory is how many versions of each rule file a bucket keeps.
 const policyHistory = 32
 
 // PolicyFile is a rule file in a bucket.
@@ -33,15 +32,14 @@ type PolicyFile struct {
 	Revision uint64
 }
 
-// PolicyBucketOptions shape a bucket when it is made.
+// PolicyBucketOptions shape a new bucket.
 type PolicyBucketOptions struct {
 	Replicas int // on a cluster; 0 means 1
 }
 
-// PolicyBucket keeps the rule files of a space in a NATS key-value bucket, one
-// key for each file, so that all engines of the space read the same. Whoever may
-// write the subjects $KV.<bucket>.> decides what may run: give it to nobody but
-// those who answer for the policy.
+// PolicyBucket keeps the rule files of a space in a NATS key-value bucket, one key
+// per file, for all engines of the space. Write access to $KV.<bucket>.> decides
+// what may run: only give it to those responsible for the policy.
 //
 // All methods may be called from several goroutines at once.
 type PolicyBucket struct {
@@ -64,9 +62,8 @@ type bucketState struct {
 // PolicyBucketName is the name of a space's bucket.
 func PolicyBucketName(space toolcall.SpaceID) string { return "ASKANCE_POLICY_" + string(space) }
 
-// OpenPolicyBucket opens a space's bucket and makes it if it is not there. One
-// whose files expire, or are kept in memory alone, is refused: rules would
-// vanish from it.
+// OpenPolicyBucket opens a space's bucket and creates it if there is none. It
+// refuses a bucket that could lose rules: one with a TTL, or in memory.
 func OpenPolicyBucket(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, o PolicyBucketOptions) (*PolicyBucket, error) {
 	return openFiles(ctx, nc, space, PolicyBucketName(space), "rule file", o)
 }
@@ -74,9 +71,8 @@ func OpenPolicyBucket(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID
 // DirectoryBucketName is the name of a space's bucket of directory files.
 func DirectoryBucketName(space toolcall.SpaceID) string { return "ASKANCE_DIRECTORY_" + string(space) }
 
-// OpenDirectoryBucket opens the bucket that says which groups people are in. It
-// is made, kept and refused like one of rule files: whoever may write to it
-// decides who may approve.
+// OpenDirectoryBucket opens the bucket that says which groups people are in, like
+// OpenPolicyBucket. Write access decides who can approve.
 func OpenDirectoryBucket(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, o PolicyBucketOptions) (*PolicyBucket, error) {
 	return openFiles(ctx, nc, space, DirectoryBucketName(space), "directory file", o)
 }
@@ -107,7 +103,7 @@ func openFiles(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, name,
 	return b, b.check(ctx, op)
 }
 
-// check refuses a bucket that would lose rules by itself.
+// check refuses a bucket that can lose rules.
 func (b *PolicyBucket) check(ctx context.Context, op string) error {
 	st, err := b.js.Stream(ctx, "KV_"+b.name)
 	if err != nil {
@@ -116,9 +112,9 @@ func (b *PolicyBucket) check(ctx context.Context, op string) error {
 	c := st.CachedInfo().Config
 	switch {
 	case c.MaxAge > 0:
-		return &message.Error{Code: message.CodeForeignStream, Op: op, What: fmt.Sprintf("bucket %s forgets its files after %s", b.name, c.MaxAge), Hint: "make it without a TTL"}
+		return &message.Error{Code: message.CodeForeignStream, Op: op, What: fmt.Sprintf("bucket %s deletes its files after %s", b.name, c.MaxAge), Hint: "create it without a TTL"}
 	case c.Storage != jetstream.FileStorage:
-		return &message.Error{Code: message.CodeForeignStream, Op: op, What: "bucket " + b.name + " is kept in memory alone", Hint: "make it with file storage"}
+		return &message.Error{Code: message.CodeForeignStream, Op: op, What: "bucket " + b.name + " is stored only in memory", Hint: "create it with file storage"}
 	case c.Mirror != nil || len(c.Sources) > 0:
 		return &message.Error{Code: message.CodeForeignStream, Op: op, What: "bucket " + b.name + " copies from other streams", Hint: "write its files yourself"}
 	}
@@ -128,9 +124,8 @@ func (b *PolicyBucket) check(ctx context.Context, op string) error {
 // Name is the bucket's name, for the nats command and for messages.
 func (b *PolicyBucket) Name() string { return b.name }
 
-// Put stores a rule file under its name, such as main.yaml, over what was there
-// and gives its revision. What the file says is not looked at here: engines
-// refuse a bad policy and keep their last good one.
+// Put stores or replaces a rule file, such as main.yaml, and returns its revision.
+// Engines check the content: they refuse a bad policy and keep the last good one.
 func (b *PolicyBucket) Put(ctx context.Context, name string, data []byte) (uint64, error) {
 	if err := b.Check(name, data); err != nil {
 		return 0, err
@@ -142,8 +137,7 @@ func (b *PolicyBucket) Put(ctx context.Context, name string, data []byte) (uint6
 	return rev, nil
 }
 
-// Check says why Put would refuse a file without asking the server; nil if it
-// would not.
+// Check says why Put would refuse a file, without asking the server.
 func (b *PolicyBucket) Check(name string, data []byte) error {
 	op := "put " + b.what
 	if err := b.checkName(op, name); err != nil {
@@ -155,8 +149,8 @@ func (b *PolicyBucket) Check(name string, data []byte) error {
 	return nil
 }
 
-// Delete takes a rule file out. Taking out the last one leaves no policy, which
-// engines refuse.
+// Delete removes a rule file. Without any file there is no policy, which engines
+// refuse.
 func (b *PolicyBucket) Delete(ctx context.Context, name string) error {
 	op := "delete " + b.what
 	if err := b.checkName(op, name); err != nil {
@@ -176,12 +170,12 @@ func (b *PolicyBucket) checkName(op, name string) error {
 	if ok {
 		return nil
 	}
-	return &message.Error{Code: message.CodeInvalid, Op: op, What: errtext.Quote(name) + " is no name of a " + b.what, Hint: "use letters, digits, _, - and dots, and end it in .yaml"}
+	return &message.Error{Code: message.CodeInvalid, Op: op, What: errtext.Quote(name) + " is not the name of a " + b.what, Hint: "use letters, digits, _, - and dots, and end it in .yaml"}
 }
 
-// Read gives all rule files, sorted by name. Where nothing has changed since the
-// last time one short request finds that out. A key that is no name of a rule
-// file is an error: its rules would be missed.
+// Read returns all rule files sorted by name. Without changes it costs one short
+// request. A key that is not a file name is an error, because its rules would be
+// missed.
 func (b *PolicyBucket) Read(ctx context.Context) ([]PolicyFile, error) {
 	op := "read " + b.what + "s"
 	b.mu.Lock()
@@ -222,7 +216,7 @@ func (b *PolicyBucket) list(ctx context.Context) ([]PolicyFile, error) {
 			if !ok {
 				return nil, &message.Error{Code: message.CodeUnavailable, Op: op, What: "bucket " + b.name + " stopped answering"}
 			}
-			if e == nil { // all that is there has come
+			if e == nil { // the listing is complete
 				slices.SortFunc(files, func(x, y PolicyFile) int { return strings.Compare(x.Name, y.Name) })
 				return files, nil
 			}
@@ -234,9 +228,9 @@ func (b *PolicyBucket) list(ctx context.Context) ([]PolicyFile, error) {
 	}
 }
 
-// Follow calls changed after every change in the bucket, until ctx ends; it then
-// returns the cause. changed runs on this goroutine; several changes may have
-// happened by the time it is called. A lost connection is taken up again.
+// Follow calls changed after changes in the bucket until ctx ends, and returns the
+// cause. It calls changed on this goroutine, once for several changes, also after
+// a reconnect.
 func (b *PolicyBucket) Follow(ctx context.Context, changed func()) error {
 	const op = "follow a bucket"
 	w, err := b.kv.WatchAll(ctx, jetstream.UpdatesOnly(), jetstream.MetaOnly())
@@ -253,7 +247,7 @@ func (b *PolicyBucket) Follow(ctx context.Context, changed func()) error {
 				if ctx.Err() != nil {
 					return context.Cause(ctx)
 				}
-				return &message.Error{Code: message.CodeUnavailable, Op: op, What: "bucket " + b.name + " is not watched any more"}
+				return &message.Error{Code: message.CodeUnavailable, Op: op, What: "bucket " + b.name + " cannot be watched any more"}
 			}
 			if e != nil {
 				changed()

@@ -13,12 +13,11 @@ import (
 
 // Write is one event record on its way to the stream.
 type Write struct {
-	// Entity is the entity that the event record belongs to. Two writes of one entity must not
-	// travel in one batch: within a batch the server's compare-and-swap does not
-	// see what the batch itself writes, so it would store both.
+	// Entity is the entity of the event record. A batch must not have two writes
+	// of one entity: the server's compare-and-swap ignores the rest of the batch.
 	Entity Entity
-	// Msg carries the compare-and-swap and the message id in its headers. It
-	// belongs to the caller again when Publish returns.
+	// Msg carries the compare-and-swap and the message id in its headers. The
+	// caller owns it again when Publish returns.
 	Msg *nats.Msg
 }
 
@@ -29,17 +28,14 @@ type Ack struct {
 	Duplicate bool // a message with this id was stored before, at Seq
 }
 
-// Publisher stores writes; the one that collects several into a batch is a
-// Publisher like the one that does not. Publish may be called from many
-// goroutines at once and returns when the write is stored. A refusal by the
-// server is a *jetstream.APIError with the code for this very write, and then
-// nothing was stored; any other error leaves open whether it was.
+// Publisher stores writes, one by one or in batches. Publish may be called from
+// many goroutines and returns when the write is stored. After a
+// *jetstream.APIError nothing was stored; any other error leaves that open.
 type Publisher interface {
 	Publish(ctx context.Context, w Write) (Ack, error)
 }
 
-// Direct is the Publisher that sends each write by itself: one request, one
-// answer.
+// Direct is the Publisher that sends each write in its own request.
 type Direct struct{ nc *nats.Conn }
 
 // NewDirect publishes on nc.
@@ -54,7 +50,6 @@ func (d Direct) Publish(ctx context.Context, w Write) (Ack, error) {
 	return parseAck(reply.Data)
 }
 
-// ackReply is what the server answers to a publish.
 type ackReply struct {
 	Error     *jetstream.APIError `json:"error"`
 	Stream    string              `json:"stream"`
@@ -72,7 +67,7 @@ func parseAck(data []byte) (Ack, error) {
 		return Ack{}, r.Error
 	}
 	if r.Stream == "" || r.Seq == 0 {
-		return Ack{}, fmt.Errorf("something that is no stream answered the publish: %s", errtext.Quote(string(data)))
+		return Ack{}, fmt.Errorf("the reply to the publish is not from a stream: %s", errtext.Quote(string(data)))
 	}
 	return Ack{Stream: r.Stream, Seq: r.Seq, Duplicate: r.Duplicate}, nil
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Why a request for a task came back without one.
+// Why a request for a task returned without one.
 var (
 	errNoTask  = errors.New("no task yet")
 	errNoQueue = errors.New("the tool has no queue")
@@ -23,21 +23,19 @@ var (
 // errNewerTask: a newer engine wrote it, and newer workers can read it.
 var errNewerTask = errors.New("it is of a later version")
 
-// newerDelay is how long such a task rests before somebody gets it again.
+// newerDelay is how long such a task rests before another worker gets it.
 const newerDelay = 10 * time.Second
 
-// Next implements executor.Transport. It asks for one task and waits until
-// there is one or ctx ends, across reconnects and restarts of engines and of
-// NATS, and also before an engine has made the tool's queue. Tasks that are
-// none (damaged, or of another tool) are taken off the queue and reported in
-// the log. A task that arrives as ctx ends goes back to the queue. If NATS
-// does not let this user ask, the error is ErrForbidden.
+// Next implements executor.Transport. It waits for one task until ctx ends, across
+// reconnects and restarts, also before the tool's queue exists. It drops and logs
+// messages that are not tasks of this tool, and releases a task that arrives as
+// ctx ends. ErrForbidden: NATS does not let this user ask.
 func (w *Worker) Next(ctx context.Context) (toolcall.Task, error) {
 	for pause := firstPause; ; {
 		got, err := w.pull(ctx)
 		switch {
 		case ctx.Err() != nil && err != nil:
-			return toolcall.Task{}, &message.Error{Code: message.CodeUnavailable, Op: "next task", What: "nothing came for " + w.queue.String(), Err: context.Cause(ctx)}
+			return toolcall.Task{}, &message.Error{Code: message.CodeUnavailable, Op: "next task", What: "no task came for " + w.queue.String(), Err: context.Cause(ctx)}
 		case err == nil:
 			task, err := w.task(got)
 			if err == nil {
@@ -62,22 +60,22 @@ func (w *Worker) Next(ctx context.Context) (toolcall.Task, error) {
 	}
 }
 
-// refuse puts away what is not for this worker.
+// refuse returns or drops a message that is not for this worker.
 func (w *Worker) refuse(got NextReply, why error) {
 	r := AckRequest{V: ProtocolVersion, Task: got.Task, Verb: AckDrop}
 	if errors.Is(why, errNewerTask) {
 		r.Verb, r.DelayMS = AckRelease, newerDelay.Milliseconds()
 		w.log.Warn("left a task to newer workers", "subject", errtext.Quote(got.Subject), "err", why)
 	} else {
-		w.log.Error("took something off the queue that is no task", "subject", errtext.Quote(got.Subject), "err", why)
+		w.log.Error("dropped a message of the queue that is not a task", "subject", errtext.Quote(got.Subject), "err", why)
 	}
 	if err := w.tell(opAck.Operation, r); err != nil {
-		w.log.Warn("a task was not put away and comes again", "err", err)
+		w.log.Warn("cannot return a task, it is delivered again", "err", err)
 	}
 }
 
-// pull makes one request for a task. Its inbox is its own: when it is given
-// up, the engine finds nobody there and gives the task back.
+// pull makes one request for a task. When it gives up its inbox, the engine gets
+// no responders and releases the task.
 func (w *Worker) pull(ctx context.Context) (NextReply, error) {
 	data, err := encodeRequest(opNext.Name, NextRequest{V: ProtocolVersion, WaitMS: holdFor.Milliseconds()})
 	if err != nil {
@@ -97,7 +95,7 @@ func (w *Worker) pull(ctx context.Context) (NextReply, error) {
 	if err := w.nc.PublishRequest(subject, inbox, data); err != nil {
 		return NextReply{}, err
 	}
-	silence := time.NewTimer(hearGone) // a refusal by NATS is here by then
+	silence := time.NewTimer(hearGone) // a refusal by NATS arrives within it
 	heard := time.Now()
 	defer silence.Stop()
 	for {
@@ -126,10 +124,10 @@ func (w *Worker) pull(ctx context.Context) (NextReply, error) {
 	}
 }
 
-// nextReply reads one answer; waiting is no error.
+// nextReply decodes one reply; waiting is not an error.
 func nextReply(m *nats.Msg) (NextReply, error) {
 	if len(m.Data) == 0 && first(m.Header, "Status") == "503" {
-		return NextReply{}, errNoQueue // nor is there an engine
+		return NextReply{}, errNoQueue // or no engine
 	}
 	reply, err := decodeReply(opNext.Operation, m.Data)
 	r, _ := reply.(NextReply)
@@ -147,14 +145,14 @@ func nextReply(m *nats.Msg) (NextReply, error) {
 	return r, fmt.Errorf("the engine answered %s", errtext.Quote(string(r.State)))
 }
 
-// giveUp ends the request and sends a task that came too late back.
+// giveUp ends the request and releases a task that came too late.
 func (w *Worker) giveUp(sub *nats.Subscription, answers <-chan *nats.Msg) {
 	_ = sub.Unsubscribe() // fails only on a dead connection
 	for {
 		select {
 		case m := <-answers:
 			if got, err := nextReply(m); err == nil && got.State == TaskHere {
-				// If this is lost it comes back by itself, later.
+				// without it the task returns after ackWait
 				_ = w.tell(opAck.Operation, AckRequest{V: ProtocolVersion, Task: got.Task, Verb: AckRelease})
 			}
 		default:
@@ -163,8 +161,8 @@ func (w *Worker) giveUp(sub *nats.Subscription, answers <-chan *nats.Msg) {
 	}
 }
 
-// task decodes and checks a task. Whether it may run is for the grant to
-// say; here it only has to be one of this tool.
+// task decodes a task and checks that it belongs to this queue. The grant decides
+// whether it may run.
 func (w *Worker) task(got NextReply) (toolcall.Task, error) {
 	s, err := ParseSubject(got.Subject)
 	if err != nil {
@@ -197,8 +195,7 @@ func (w *Worker) task(got NextReply) (toolcall.Task, error) {
 	}, nil
 }
 
-// newerTask is errNewerTask if the body says that it is of a later version than
-// this one, and else nil.
+// newerTask is errNewerTask if the body has a later version, else nil.
 func newerTask(body []byte) error {
 	var f struct {
 		V int `json:"v"`

@@ -1,22 +1,28 @@
 package bus
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"strings"
+	"sync"
+	"time"
 
+	"github.com/askance-dev/askance/bus/internal/errtext"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// In subjects and consumers the token of a queue stands where a tool's stands:
-// that of the tool itself, or with a route both tokens joined by a sign that no
-// token of a name has.
+// queueSign joins the tokens of a tool and a route; no name's token has it.
 const queueSign = "="
 
 // maxConsumerName is the server's limit.
 const maxConsumerName = 255
 
-// EncodeQueue gives the one token of a queue. Without a tool there is none: "".
+// EncodeQueue returns the one token of a queue, "" without a tool.
 func EncodeQueue(l toolcall.Queue) Token {
 	t := Encode(l.Tool)
 	if l.Route == "" || t == "" {
@@ -25,16 +31,17 @@ func EncodeQueue(l toolcall.Queue) Token {
 	return t + queueSign + encodeRoute(l.Route)
 }
 
-// encodeRoute is Encode without its bound: a route is always read back.
+// encodeRoute is Encode without its limit: a route is always readable in a
+// subject.
 func encodeRoute(route string) Token {
-	if plain(route) {
+	if isPlain(route) {
 		return Token(route)
 	}
 	return Token(textPrefix + strictBase64.EncodeToString([]byte(route)))
 }
 
-// Queue reads a queue back. It is false for a hashed tool and for what is no
-// queue's token.
+// Queue decodes a queue. It returns false for a hashed tool and for any other
+// token.
 func (t Token) Queue() (l toolcall.Queue, ok bool) {
 	tool, route, routed := strings.Cut(string(t), queueSign)
 	if l.Tool, ok = Token(tool).ID(); !ok || !routed {
@@ -49,7 +56,7 @@ func (t Token) Queue() (l toolcall.Queue, ok bool) {
 func decodeRoute(s string) (string, bool) {
 	text, encoded := strings.CutPrefix(s, textPrefix)
 	if !encoded {
-		return s, plain(s)
+		return s, isPlain(s)
 	}
 	b, err := strictBase64.DecodeString(text)
 	if err != nil || toolcall.CheckRoute(string(b)) != nil || string(encodeRoute(string(b))) != s {
@@ -58,7 +65,7 @@ func decodeRoute(s string) (string, bool) {
 	return string(b), true
 }
 
-// parseQueue accepts exactly the texts that EncodeQueue gives.
+// parseQueue accepts exactly what EncodeQueue returns.
 func parseQueue(s string) (Token, error) {
 	tool, route, routed := strings.Cut(s, queueSign)
 	t, err := ParseToken(tool)
@@ -71,7 +78,7 @@ func parseQueue(s string) (Token, error) {
 	return Token(s), nil
 }
 
-// checkQueue says whether workers can serve a queue.
+// checkQueue says why workers cannot serve a queue.
 func checkQueue(l toolcall.Queue) error {
 	if err := CheckName("tool", l.Tool); err != nil {
 		return err
@@ -83,7 +90,7 @@ func checkQueue(l toolcall.Queue) error {
 }
 
 // ConsumerName is the name of the durable consumer that a queue's workers share:
-// w_ and the queue's token, or its hash where that is too long for the server.
+// "w_" and the queue's token, or its hash if that is too long.
 func ConsumerName(l toolcall.Queue) string {
 	token := string(EncodeQueue(l))
 	if name := "w_" + token; len(name) <= maxConsumerName {
@@ -91,4 +98,91 @@ func ConsumerName(l toolcall.Queue) string {
 	}
 	sum := sha256.Sum256([]byte(token))
 	return "w_" + textPrefix + queueSign + hex.EncodeToString(sum[:])
+}
+
+const (
+	// ackWait is how long a worker may keep a task before its start is answered;
+	// then the engine's lease decides.
+	ackWait = 10 * time.Second
+	// maxWaiting is how many free worker slots may wait on one tool.
+	maxWaiting = 4096
+	// ensureEvery is how long an existing consumer is not checked again.
+	ensureEvery = 30 * time.Second
+)
+
+func consumerConfig(space toolcall.SpaceID, queue toolcall.Queue) jetstream.ConsumerConfig {
+	return jetstream.ConsumerConfig{
+		Durable:       ConsumerName(queue),
+		Description:   queueText(queue),
+		DeliverPolicy: jetstream.DeliverAllPolicy,
+		AckPolicy:     jetstream.AckExplicitPolicy,
+		AckWait:       ackWait,
+		MaxDeliver:    -1,
+		MaxAckPending: -1,
+		MaxWaiting:    maxWaiting,
+		FilterSubject: workFilter(space, queue),
+		ReplayPolicy:  jetstream.ReplayInstantPolicy,
+		Metadata:      map[string]string{metaKind: "work", metaSpace: string(space)},
+	}
+}
+
+func queueText(l toolcall.Queue) string {
+	text := "askance tasks of the tool " + errtext.Quote(l.Tool)
+	if l.Route != "" {
+		text += " on " + errtext.Quote(l.Route)
+	}
+	return text
+}
+
+// queueSet creates the consumers of queues and remembers when it saw each.
+type queueSet struct {
+	js    jetstream.JetStream
+	space toolcall.SpaceID
+
+	mu   sync.Mutex // guards seen
+	seen map[toolcall.Queue]time.Time
+}
+
+func (s *queueSet) isFresh(queue toolcall.Queue, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at, ok := s.seen[queue]
+	return ok && now.Sub(at) < ensureEvery
+}
+
+func (s *queueSet) noteSeen(queue toolcall.Queue, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.seen == nil {
+		s.seen = map[toolcall.Queue]time.Time{}
+	}
+	s.seen[queue] = now
+}
+
+// EnsureQueue creates the durable consumer from which the queue's workers pull,
+// and looks for it again every half minute. A tool name over 180 bytes is refused
+// with CodeTooLarge, a consumer with other settings with CodeForeignStream.
+func (j *Journal) EnsureQueue(ctx context.Context, queue toolcall.Queue) error {
+	return j.queues.ensure(ctx, queue)
+}
+
+func (s *queueSet) ensure(ctx context.Context, queue toolcall.Queue) error {
+	const op = "prepare tool"
+	now := time.Now()
+	if s.isFresh(queue, now) {
+		return nil
+	}
+	if err := checkQueue(queue); err != nil {
+		return err
+	}
+	cfg := consumerConfig(s.space, queue)
+	_, err := s.js.CreateConsumer(ctx, StreamName(s.space), cfg)
+	if errors.Is(err, jetstream.ErrConsumerExists) {
+		return &message.Error{Code: message.CodeForeignStream, Op: op, What: "the consumer " + cfg.Durable + " of stream " + StreamName(s.space) + " has the wrong settings", Hint: "delete it with: nats consumer rm " + StreamName(s.space) + " " + cfg.Durable + "; unfinished tasks are delivered again", Err: err}
+	}
+	if err != nil {
+		return apiError(op, "consumer "+cfg.Durable+" of stream "+StreamName(s.space), err)
+	}
+	s.noteSeen(queue, now)
+	return nil
 }

@@ -15,12 +15,17 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// errNone: the stream has no such message.
+// reader reads one stream of the space: its journal, or its checkpoints.
+type reader struct {
+	nc     *nats.Conn
+	js     jetstream.JetStream
+	stream string
+}
+
 var errNone = errors.New("no message found")
 
-// getRequest asks for one stored message. The stream's leader alone answers
-// it, so what comes back is no older than the approval request. (Direct gets, which
-// nats.go uses by itself, may be answered by a follower that is behind.)
+// getRequest asks the stream's leader for one message. A follower, which answers
+// direct gets, may be behind.
 type getRequest struct {
 	Seq     uint64 `json:"seq,omitzero"`
 	LastFor string `json:"last_by_subj,omitzero"`
@@ -38,8 +43,9 @@ type getReply struct {
 	} `json:"message"`
 }
 
-// get reads one message from the leader, asking again while there is none.
-func (j *Journal) get(ctx context.Context, r getRequest) (stored, error) {
+// get reads one message from the leader and repeats the request while no answer
+// comes.
+func (rd reader) get(ctx context.Context, r getRequest) (stored, error) {
 	ask, err := strictjson.Marshal(r)
 	if err != nil {
 		return stored{}, err
@@ -47,28 +53,26 @@ func (j *Journal) get(ctx context.Context, r getRequest) (stored, error) {
 	ctx, cancel := withDefault(ctx, giveUpAfter)
 	defer cancel()
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
-		m, err := j.getOnce(ctx, ask)
-		if err == nil || !retryRead(err) || j.nc.IsClosed() || !sleep(ctx, jitter(pause)) {
+		m, err := rd.getOnce(ctx, ask)
+		if err == nil || !canRetryRead(err) || rd.nc.IsClosed() || !sleep(ctx, jitter(pause)) {
 			return m, err
 		}
 	}
 }
 
-// retryRead reports whether a read may succeed if asked again.
-func retryRead(err error) bool {
+func canRetryRead(err error) bool {
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
-		return transientCode(int(api.ErrorCode))
+		return isTransient(int(api.ErrorCode))
 	}
 	return !errors.Is(err, errNone) && !errors.Is(err, errGarbled)
 }
 
-// errGarbled: an answer that is none.
-var errGarbled = errors.New("the server's answer cannot be read")
+var errGarbled = errors.New("the server's reply is unreadable")
 
-func (j *Journal) getOnce(ctx context.Context, ask []byte) (stored, error) {
+func (rd reader) getOnce(ctx context.Context, ask []byte) (stored, error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
-	reply, err := j.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+j.stream, ask)
+	reply, err := rd.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+rd.stream, ask)
 	if err != nil {
 		return stored{}, err
 	}
@@ -93,32 +97,70 @@ func (j *Journal) getOnce(ctx context.Context, ask []byte) (stored, error) {
 	return m, nil
 }
 
-func (j *Journal) getSeq(ctx context.Context, seq uint64) (stored, error) {
-	return j.get(ctx, getRequest{Seq: seq})
+// info is the stream's state, nil if there is no such stream.
+func (rd reader) info(ctx context.Context) (*jetstream.StreamInfo, error) {
+	ctx, cancel := withDefault(ctx, giveUpAfter)
+	defer cancel()
+	st, err := rd.js.Stream(ctx, rd.stream)
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		return nil, nil
+	case isOffline(err):
+		return nil, &message.Error{Code: message.CodeDamaged, Op: "check journal", What: "the server does not serve the stream " + rd.stream + ", whose files it cannot read",
+			Hint: "nothing runs on it: look with askance journal check, have its files repaired with askance journal accept-loss, or restore a backup", Err: err}
+	case err != nil:
+		return nil, apiError("check journal", "stream "+rd.stream, err)
+	}
+	return st.CachedInfo(), nil
+}
+
+// isOffline reports whether the server stopped a stream because it cannot read its
+// files.
+func isOffline(err error) bool {
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && api.ErrorCode == streamOffline
+}
+
+// streamOffline is the server's error code of such a stream.
+const streamOffline = 10194
+
+// state is the stream's info from its leader; unlike info, it fails for a missing
+// stream.
+func (rd reader) state(ctx context.Context) (*jetstream.StreamInfo, error) {
+	ctx, cancel := withDefault(ctx, giveUpAfter)
+	defer cancel()
+	st, err := rd.js.Stream(ctx, rd.stream)
+	if err != nil {
+		return nil, apiError("look at journal", "stream "+rd.stream, err)
+	}
+	return st.CachedInfo(), nil
+}
+
+func (rd reader) getSeq(ctx context.Context, seq uint64) (stored, error) {
+	return rd.get(ctx, getRequest{Seq: seq})
 }
 
 // next is the first message after a sequence that matches the filter.
-func (j *Journal) next(ctx context.Context, filter string, after uint64) (stored, error) {
-	return j.get(ctx, getRequest{Seq: after + 1, NextFor: filter})
+func (rd reader) next(ctx context.Context, filter string, after uint64) (stored, error) {
+	return rd.get(ctx, getRequest{Seq: after + 1, NextFor: filter})
 }
 
-// Head is the sequence of the journal's last record, 0 if it has none. Watch
-// after it delivers what comes from now on.
+// Head is the sequence of the journal's last record, 0 if it has none.
 func (j *Journal) Head(ctx context.Context) (uint64, error) {
-	seq, err := j.end(ctx)
+	seq, err := j.store.end(ctx)
 	if err != nil {
-		return 0, apiError("read the journal's end", "stream "+j.stream, err)
+		return 0, apiError("read the journal's end", "stream "+j.store.stream, err)
 	}
 	return seq, nil
 }
 
 // end is the sequence of the stream's last message, 0 if it has none.
-func (j *Journal) end(ctx context.Context) (uint64, error) {
-	m, err := j.get(ctx, getRequest{LastFor: ">"})
+func (rd reader) end(ctx context.Context) (uint64, error) {
+	m, err := rd.get(ctx, getRequest{LastFor: ">"})
 	if !errors.Is(err, errNone) {
 		return m.seq, err
 	}
-	st, err := j.js.Stream(ctx, j.stream) // empty, or the last message was deleted
+	st, err := rd.js.Stream(ctx, rd.stream) // empty, or the last message was deleted
 	if err != nil {
 		return 0, err
 	}
@@ -132,12 +174,12 @@ type tailState struct {
 	foreign uint64 // the last message that no engine wrote
 }
 
-// tail looks at everything that follows prev in the entity, up to the first
-// event record: of those, only the first can have been written after prev.
+// tail reads what follows prev in the entity, up to the first event record: only
+// that one can be written after prev.
 func (j *Journal) tail(ctx context.Context, entity Entity, prev uint64, id string) (tailState, error) {
 	var t tailState
 	for at := prev; ; {
-		m, err := j.next(ctx, string(entity), at)
+		m, err := j.store.next(ctx, string(entity), at)
 		if errors.Is(err, errNone) {
 			return t, nil
 		}
@@ -145,8 +187,8 @@ func (j *Journal) tail(ctx context.Context, entity Entity, prev uint64, id strin
 			return t, err
 		}
 		at = m.seq
-		switch r := j.record(m); {
-		case r.Invalid != nil && !unreadable(r):
+		switch r := j.codec.record(m); {
+		case r.Invalid != nil && !isUnreadable(r):
 			t.foreign = m.seq
 		case r.Record != nil && r.Record.ID == id:
 			t.own = m.seq
@@ -158,21 +200,20 @@ func (j *Journal) tail(ctx context.Context, entity Entity, prev uint64, id strin
 	}
 }
 
-// Last implements engine.Journal. It asks the stream's leader. Messages behind
-// the last event record that no engine wrote are passed over. If the last event record is one
-// that this version cannot read the error is ErrUnavailable: another engine may
-// be able to.
+// Last implements engine.Journal by asking the stream's leader. It skips messages
+// that no engine wrote. ErrUnavailable means that another version wrote the last
+// event record.
 func (j *Journal) Last(ctx context.Context, key toolcall.Key) (toolcall.JournalEntry, error) {
 	const op = "read last event record"
-	entity, err := j.entityOf(key)
+	entity, err := j.codec.entityOf(key)
 	if err != nil {
 		return toolcall.JournalEntry{}, err
 	}
-	m, err := j.get(ctx, getRequest{LastFor: string(entity)})
+	m, err := j.store.get(ctx, getRequest{LastFor: string(entity)})
 	if err == nil {
-		r := j.record(m)
+		r := j.codec.record(m)
 		switch {
-		case unreadable(r):
+		case isUnreadable(r):
 			return toolcall.JournalEntry{}, r.Invalid
 		case r.Invalid == nil && r.Key == key:
 			return r, nil
@@ -180,7 +221,7 @@ func (j *Journal) Last(ctx context.Context, key toolcall.Key) (toolcall.JournalE
 		return j.lastValid(ctx, key)
 	}
 	if errors.Is(err, errNone) {
-		if err := j.confirmCount(ctx); err != nil {
+		if err := j.guard.checkCount(ctx); err != nil {
 			return toolcall.JournalEntry{}, err
 		}
 		return toolcall.JournalEntry{}, unknownKey(op, key)
@@ -188,7 +229,7 @@ func (j *Journal) Last(ctx context.Context, key toolcall.Key) (toolcall.JournalE
 	return toolcall.JournalEntry{}, apiError(op, errtext.Quote(key.String()), err)
 }
 
-// lastValid is Last the long way.
+// lastValid reads the whole history.
 func (j *Journal) lastValid(ctx context.Context, key toolcall.Key) (toolcall.JournalEntry, error) {
 	all, err := j.History(ctx, key)
 	if err != nil {
@@ -196,7 +237,7 @@ func (j *Journal) lastValid(ctx context.Context, key toolcall.Key) (toolcall.Jou
 	}
 	for _, r := range slices.Backward(all) {
 		switch {
-		case unreadable(r):
+		case isUnreadable(r):
 			return toolcall.JournalEntry{}, r.Invalid
 		case r.Invalid == nil:
 			return r, nil
@@ -209,9 +250,9 @@ func unknownKey(op string, key toolcall.Key) error {
 	return &message.Error{Code: message.CodeNotFound, Op: op, What: "nothing is known of " + errtext.Quote(key.String()), Hint: "check space, session, reply and call"}
 }
 
-func (j *Journal) entityOf(key toolcall.Key) (Entity, error) {
+func (c codec) entityOf(key toolcall.Key) (Entity, error) {
 	entity, err := EntityOf(key)
-	if err == nil && key.Space != j.space {
+	if err == nil && key.Space != c.space {
 		err = unknownKey("find entity", key)
 	}
 	return entity, err

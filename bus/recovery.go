@@ -17,28 +17,29 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// ExamineJournal compares a space's journal with its checkpoints and its anchor,
-// and changes nothing. A journal that is not there is examined, too.
+// ExamineJournal compares a space's journal, which may be missing, with its
+// checkpoints and its anchor. It changes nothing.
 func ExamineJournal(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, keys *keyfile.Keys, anchor *Anchor) (*Exam, error) {
-	j, err := newRecovered(nc, space, keys, anchor)
+	j, err := newJournal(nc, space, keys, JournalOptions{Anchor: anchor})
 	if err != nil {
 		return nil, err
 	}
-	x, err := j.examine(ctx)
+	x, err := j.guard.examine(ctx)
 	if err != nil || x.stream == nil {
 		return x, err
 	}
-	return x, j.readAll(ctx, x)
+	return x, j.guard.readAll(ctx, x)
 }
 
-// readAll reads every record: the server may count some that it cannot read.
-func (j *Journal) readAll(ctx context.Context, x *Exam) error {
+// readAll reads every record, because the server can count records that it cannot
+// read.
+func (g *guard) readAll(ctx context.Context, x *Exam) error {
 	var bad ranges
-	single := 0 // records to read one by one: a page that holds an unreadable one fails
+	single := 0 // records to read one by one, because an unreadable record fails its page
 	for at := uint64(0); at < x.Last; {
 		if single == 0 {
 			page, end := context.WithTimeout(ctx, attemptTimeout)
-			found, through, err := j.page(page, ">", at, maxPage)
+			found, through, err := g.store.page(page, ">", at, maxPage)
 			end()
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
@@ -51,11 +52,11 @@ func (j *Journal) readAll(ctx context.Context, x *Exam) error {
 		}
 		single--
 		at++
-		switch _, err := j.getSeq(ctx, at); {
+		switch _, err := g.store.getSeq(ctx, at); {
 		case err == nil:
 		case !errors.Is(err, errNone):
 			return apiError("check journal", "read the journal", err)
-		case !x.missing.has(at, at) && !x.inHole(at):
+		case !x.missing.has(at, at) && !x.isInHole(at):
 			bad = bad.with(proof.Range{From: at, Through: at})
 		}
 	}
@@ -68,42 +69,24 @@ func (j *Journal) readAll(ctx context.Context, x *Exam) error {
 		x.flaw(FlawUnreadable, r.From, r.Through, what, r)
 	}
 	if len(bad) > 0 {
-		x.Lost = j.lostSubjects(ctx, x)
+		x.Lost = g.lostSubjects(ctx, x)
 	}
 	return nil
 }
 
-// newRecovered is a journal that was not admitted.
-func newRecovered(nc *nats.Conn, space toolcall.SpaceID, keys *keyfile.Keys, anchor *Anchor) (*Journal, error) {
-	if err := CheckSpace(space); err != nil {
-		return nil, err
-	}
-	js, err := jetstream.New(nc)
-	if err != nil {
-		return nil, apiError("check journal", "JetStream of this connection", err)
-	}
-	j := &Journal{
-		nc: nc, js: js, space: space, stream: StreamName(space), keys: keys, anchor: anchor,
-		pub: NewDirect(nc), health: func() error { return nil }, signing: func() *keyfile.Keys { return keys },
-	}
-	j.ended, j.finish = context.WithCancelCause(context.Background())
-	return j, nil
-}
-
-// Recovery makes a damaged journal one that can be served again, after an operator
-// accepted what is lost. Begin, close what must not run again through Journal and
-// CloseLost, then Finish. If it is cut short, begin again.
+// Recovery makes a damaged journal usable again after an operator accepted its
+// losses: Begin, Prepare, close open calls with Journal and CloseLost, then
+// Finish. An interrupted recovery starts again from the beginning.
 type Recovery struct {
 	Exam *Exam
 	j    *Journal
 	loss proof.Loss
 }
 
-// BeginRecovery examines the journal and makes its streams if they are gone. No
-// sequence that was known is given out a second time. Nothing else may use the
-// journal meanwhile.
+// BeginRecovery examines the journal. Nothing else may use the journal until
+// Finish returns.
 func BeginRecovery(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, keys *keyfile.Keys, anchor *Anchor) (*Recovery, error) {
-	j, err := newRecovered(nc, space, keys, anchor)
+	j, err := newJournal(nc, space, keys, JournalOptions{Anchor: anchor})
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +94,7 @@ func BeginRecovery(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, k
 	if err := r.purgeFillers(ctx); err != nil {
 		return nil, err
 	}
-	if r.Exam, err = j.examine(ctx); err != nil {
+	if r.Exam, err = j.guard.examine(ctx); err != nil {
 		return nil, err
 	}
 	for _, f := range r.Exam.Flaws {
@@ -122,21 +105,20 @@ func BeginRecovery(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, k
 	return r, nil
 }
 
-// errUnreadableRecord: the server counts a record that it cannot read.
 var errUnreadableRecord = errors.New("the server counts a record that it cannot read")
 
-// Prepare makes the streams and moves the journal's end behind all that was ever
-// known, so that the loss has a place of its own in it.
+// Prepare creates missing streams and moves the journal's end behind every known
+// sequence, so that no sequence is used twice.
 func (r *Recovery) Prepare(ctx context.Context) error {
 	x := r.Exam
-	head, high := r.j.anchor.known()
+	head, high := r.j.guard.anchor.known()
 	known := max(x.Known, x.Signed, x.Last, head.To, high.seq)
 	r.loss.Known = known
-	want := streamConfig(r.j.space, r.j.keys.ID(), StreamOptions{})
+	want := streamConfig(r.j.space, r.j.codec.keys.ID(), StreamOptions{})
 	if x.stream == nil {
 		want.FirstSeq = known + 1
 	}
-	info, err := ensure(ctx, r.j.js, "accept loss", want)
+	info, err := ensure(ctx, r.j.store.js, "accept loss", want)
 	if err != nil {
 		return err
 	}
@@ -147,7 +129,7 @@ func (r *Recovery) Prepare(ctx context.Context) error {
 	if err := r.fill(ctx, info.State.LastSeq, known+1); err != nil {
 		return err
 	}
-	if r.loss.Missing, err = r.missing(ctx); err != nil {
+	if r.loss.Missing, err = r.findMissing(ctx); err != nil {
 		return err
 	}
 	const most = 10000
@@ -159,27 +141,26 @@ func (r *Recovery) Prepare(ctx context.Context) error {
 			r.loss.Changed = append(r.loss.Changed, f.rangeOf())
 		}
 	}
-	r.j.high.Store(0)
+	r.j.guard.high.Store(0)
 	return nil
 }
 
-// missing are the sequences without a record that no loss names yet.
-func (r *Recovery) missing(ctx context.Context) ([]proof.Range, error) {
-	st, err := r.j.infoOf(ctx, r.j.stream)
+// findMissing returns the sequences without a record that no loss names.
+func (r *Recovery) findMissing(ctx context.Context) ([]proof.Range, error) {
+	st, err := r.j.store.info(ctx)
 	if err != nil {
 		return nil, err
 	}
 	fresh := &Exam{missing: r.Exam.missing}
-	gone, err := r.j.holes(ctx, fresh)
+	gone, err := r.j.guard.findHoles(ctx, fresh)
 	if st != nil && st.State.Msgs == 0 && err == nil { // an empty stream names no deleted ones
 		gone = fresh.missing.without(proof.Range{From: 1, Through: st.State.LastSeq})
 	}
 	return gone, err
 }
 
-// prepareProof makes the stream of checkpoints. One with holes proves nothing
-// behind them and cannot be repaired: it is made again, and the journal that is
-// left is signed again as it is.
+// prepareProof creates the stream of checkpoints. One with holes cannot be
+// repaired: it is created again, and Finish signs the remaining journal as it is.
 func (r *Recovery) prepareProof(ctx context.Context, head anchorHead) error {
 	x := r.Exam
 	broken := slices.ContainsFunc(x.Flaws, func(f Flaw) bool { return f.Kind == FlawProof })
@@ -188,22 +169,22 @@ func (r *Recovery) prepareProof(ctx context.Context, head anchorHead) error {
 	}
 	if p := x.proofs; broken && p != nil && (p.State.Msgs != p.State.LastSeq || x.last.checkpoint == nil) {
 		r.loss.Checkpoints = max(r.loss.Checkpoints, p.State.LastSeq)
-		if err := r.j.js.DeleteStream(ctx, LedgerName(r.j.space)); err != nil {
+		if err := r.j.store.js.DeleteStream(ctx, LedgerName(r.j.space)); err != nil {
 			return apiError("accept loss", "stream "+LedgerName(r.j.space), err)
 		}
-		x.Losses, x.missing = nil, nil // they stood there
+		x.Losses, x.missing = nil, nil // the stream held them
 	}
-	_, err := ensure(ctx, r.j.js, "accept loss", ledgerConfig(r.j.space, r.j.keys.ID(), StreamOptions{}))
+	_, err := ensure(ctx, r.j.store.js, "accept loss", ledgerConfig(r.j.space, r.j.codec.keys.ID(), StreamOptions{}))
 	return err
 }
 
-// fillerSubject is that of messages which take up sequences for a moment.
+// fillerSubject is the subject of messages that only use up sequences.
 func (r *Recovery) fillerSubject() string {
 	return strings.TrimSuffix(eventsFilter(r.j.space), ">") + "filler"
 }
 
 func (r *Recovery) purgeFillers(ctx context.Context) error {
-	st, err := r.j.js.Stream(ctx, r.j.stream)
+	st, err := r.j.store.js.Stream(ctx, r.j.store.stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil
 	}
@@ -211,18 +192,17 @@ func (r *Recovery) purgeFillers(ctx context.Context) error {
 		err = st.Purge(ctx, jetstream.WithPurgeSubject(r.fillerSubject()))
 	}
 	if err != nil {
-		return apiError("accept loss", "stream "+r.j.stream, err)
+		return apiError("accept loss", "stream "+r.j.store.stream, err)
 	}
 	return nil
 }
 
-// fill moves the journal's end from last to a sequence.
 func (r *Recovery) fill(ctx context.Context, last, to uint64) error {
 	const window = 1000
 	for last < to {
 		var acks []jetstream.PubAckFuture
 		for range min(window, to-last) {
-			ack, err := r.j.js.PublishAsync(r.fillerSubject(), nil)
+			ack, err := r.j.store.js.PublishAsync(r.fillerSubject(), nil)
 			if err != nil {
 				return apiError("accept loss", "move the journal's end", err)
 			}
@@ -242,18 +222,19 @@ func (r *Recovery) fill(ctx context.Context, last, to uint64) error {
 	return r.purgeFillers(ctx)
 }
 
-// Journal is what is left, for reading and for closing what is open in it.
+// Journal is the remaining journal, for reading and for closing what is open in
+// it.
 func (r *Recovery) Journal() *Journal { return r.j }
 
-// Survivors gives every record that is left, in order.
+// Survivors visits every remaining record in order.
 func (r *Recovery) Survivors(ctx context.Context, visit func(toolcall.JournalEntry) error) error {
 	for after := uint64(0); ; {
-		found, through, err := r.j.page(ctx, ">", after, maxPage)
+		found, through, err := r.j.store.page(ctx, ">", after, maxPage)
 		if err != nil {
 			return apiError("accept loss", "read the journal", err)
 		}
 		for _, m := range found {
-			if err := visit(r.j.record(m)); err != nil {
+			if err := visit(r.j.codec.record(m)); err != nil {
 				return err
 			}
 		}
@@ -264,20 +245,19 @@ func (r *Recovery) Survivors(ctx context.Context, visit func(toolcall.JournalEnt
 	}
 }
 
-// CloseLost stores a first event record in an entity whose signed records are all gone, so
-// that nothing can begin there again. build makes it from the names in the
-// subject; a name that was stored as a hash is given as its hash, and the event record is
-// then one that engines leave alone. It reports false for an entity that has event records.
+// CloseLost stores a first event record in an entity whose signed records are all
+// gone, so that nothing can begin there again. It returns false for an entity that
+// has records. build gets hashes for names that are stored as hashes.
 func (r *Recovery) CloseLost(ctx context.Context, subject string, build func(toolcall.Key) *toolcall.EventRecord) (bool, error) {
 	s, err := ParseSubject(subject)
 	if err != nil || !s.isRecord() || s.Kind == KindStandingRecord {
-		return false, nil // an event, or nothing of ours
+		return false, nil // no event record of a call, reply or session
 	}
 	if s.Kind == KindWork {
 		s.Kind, s.Tool = KindRecord, ""
 	}
 	entity := s.entity()
-	switch _, err := r.j.get(ctx, getRequest{LastFor: string(entity)}); {
+	switch _, err := r.j.store.get(ctx, getRequest{LastFor: string(entity)}); {
 	case err == nil:
 		return false, nil
 	case !errors.Is(err, errNone):
@@ -298,13 +278,13 @@ func (r *Recovery) CloseLost(ctx context.Context, subject string, build func(too
 	a := &appending{j: r.j, record: f, key: f.Key(), entity: entity, msg: recordMsgs.Get().(*recordMsg)}
 	defer a.msg.free()
 	a.msg.fill(f, s.String(), entity, body)
-	a.msg.follow(r.j.keys, 0)
+	a.msg.follow(r.j.codec.keys, 0)
 	_, err = a.run(ctx)
 	return err == nil, err
 }
 
-// Finish signs the loss into the chain of checkpoints, with everything that is
-// left, and makes a new anchor. From then on the journal can be served.
+// Finish signs the loss and the remaining journal into the checkpoints and writes
+// a new anchor. Then engines can serve the journal.
 func (r *Recovery) Finish(ctx context.Context, by, reason, engine string, closed uint64) (*proof.Checkpoint, error) {
 	loss := r.loss
 	loss.By, loss.Reason, loss.Closed, loss.At = by, reason, closed, time.Now().UTC().Round(0)
@@ -312,11 +292,11 @@ func (r *Recovery) Finish(ctx context.Context, by, reason, engine string, closed
 	if err != nil {
 		return nil, err
 	}
-	anchor := r.j.anchor
-	r.j.anchor = nil // what it says is over; it is made again below
+	anchor := r.j.guard.anchor
+	r.j.guard.anchor = nil // a new one is written below
 	l.loss = &loss
 	c, err := l.Checkpoint(ctx)
-	r.j.anchor, r.loss = anchor, loss
+	r.j.guard.anchor, r.loss = anchor, loss
 	if err != nil {
 		return nil, err
 	}

@@ -17,37 +17,33 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Workers get their tasks from an engine, which pulls them from the tool's
-// consumer. A worker with the right to pull for itself could choose where NATS
-// sends what it says, and so have NATS purge or delete the journal in its own
-// name: permissions do not cover reply subjects.
+// Engines pull tasks for workers. A worker that pulls for itself could choose
+// where NATS replies, and let NATS purge or delete the journal: permissions do not
+// cover reply subjects.
 
 const (
-	// pullHeartbeat is how often the server, and then the engine, says that a
-	// request for a task is still there. The request counts as lost after a silence
-	// of maxSilence.
+	// pullHeartbeat is how often the server, and then the engine, confirms a
+	// waiting request; it counts as lost after maxSilence.
 	pullHeartbeat = 2 * time.Second
 	maxSilence    = pullHeartbeat * 3 / 2
-	// hearGone is how long the engine listens whether anybody is there for an
-	// task.
+	// hearGone is how long the engine waits for the news that the worker has gone.
 	hearGone = 500 * time.Millisecond
 )
 
-// pullRequest is the body of MSG.NEXT.
 type pullRequest struct {
 	Expires   int64 `json:"expires"` // nanoseconds, as the others
 	Batch     int   `json:"batch"`
 	Heartbeat int64 `json:"idle_heartbeat,omitzero"`
 }
 
-// next waits for a task on behalf of a worker and hands it over.
+// next waits for a task and hands it to a worker.
 func (s *Service) next(ctx context.Context, who caller, r NextRequest, m *nats.Msg) error {
 	wait := time.Duration(r.WaitMS) * time.Millisecond
 	if wait <= 0 || wait > maxHeld {
 		wait = maxHeld
 	}
 	ask := pullRequest{Expires: wait.Nanoseconds(), Batch: 1}
-	if wait > 2*pullHeartbeat { // the server takes no other
+	if wait > 2*pullHeartbeat { // the server refuses shorter ones
 		ask.Heartbeat = pullHeartbeat.Nanoseconds()
 	}
 	body, err := strictjson.Marshal(ask)
@@ -82,8 +78,8 @@ func (s *Service) next(ctx context.Context, who caller, r NextRequest, m *nats.M
 			case taskRefused:
 				return notNow(fmt.Errorf("status %s %s", first(got.Header, "Status"), first(got.Header, "Description")))
 			}
-			// With a reply subject NATS tells if the worker has gone: "no responders",
-			// which ends the request like the answer that there is no queue.
+			// With a reply subject NATS reports "no responders" if the worker has
+			// gone, which ends the request.
 			s.say(m, inbox, NextReply{State: state})
 			if state != TaskWaiting {
 				return nil
@@ -99,13 +95,12 @@ func (s *Service) next(ctx context.Context, who caller, r NextRequest, m *nats.M
 	}
 }
 
-// keys tells a worker the engines' signing keys.
 func (s *Service) keys(_ context.Context, _ caller, _ KeysRequest, m *nats.Msg) error {
 	var r KeysReply
 	if s.o.Keys != nil {
 		r.Keys = s.o.Keys()
 	}
-	b, err := encodeReply("keys", r, s.most())
+	b, err := encodeReply("keys", r, s.maxReply())
 	if err == nil {
 		s.respond(m, b)
 	}
@@ -113,11 +108,11 @@ func (s *Service) keys(_ context.Context, _ caller, _ KeysRequest, m *nats.Msg) 
 }
 
 func notNow(err error) error {
-	return &message.Error{Code: message.CodeUnavailable, Op: "next", What: "no task can be fetched now", Hint: "ask again", Err: err}
+	return &message.Error{Code: message.CodeUnavailable, Op: "next", What: "cannot fetch a task now", Hint: "try again", Err: err}
 }
 
-// pullState reads what the server answered to a request for a task. A task
-// has an acknowledgement subject, whatever its headers say.
+// pullState classifies a reply of the server. A task has an acknowledgement
+// subject, whatever its headers.
 func pullState(m *nats.Msg) TaskState {
 	if strings.HasPrefix(m.Reply, ackPrefix) {
 		return TaskHere
@@ -133,36 +128,35 @@ func pullState(m *nats.Msg) TaskState {
 	return taskRefused
 }
 
-// taskRefused is what the server says when it does not take the request.
 const taskRefused TaskState = ""
 
-// say sends one answer of several. If nobody is there the server says so to
+// say sends one of several replies. Without a listener the server reports that to
 // inbox.
 func (s *Service) say(m *nats.Msg, inbox string, r NextReply) {
-	b, err := encodeReply("next", r, s.most())
+	b, err := encodeReply("next", r, s.maxReply())
 	if err == nil {
 		err = s.nc.PublishRequest(m.Reply, inbox, b)
 	}
-	if err != nil { // the worker will ask again
-		s.log.Warn("could not answer a request", "subject", m.Subject, "err", err)
+	if err != nil { // the worker asks again
+		s.log.Warn("cannot answer a request", "subject", m.Subject, "err", err)
 	}
 }
 
-// hand gives a task to the worker that asked with m. If nobody is there any
-// more it goes back to the queue.
+// hand gives a task to the worker that asked with m, or back to the queue if the
+// worker has gone.
 func (s *Service) hand(ctx context.Context, who caller, inbox string, answers <-chan *nats.Msg, task, m *nats.Msg) error {
-	if err := s.sane(who.queue, task); err != nil {
-		s.log.Error("took something off the queue that is no task", "subject", errtext.Quote(task.Subject), "err", err)
-		s.resolve(task.Reply, AckDrop, 0)
+	if err := s.checkTask(who.queue, task); err != nil {
+		s.log.Error("dropped a message of the queue that is not a task", "subject", errtext.Quote(task.Subject), "err", err)
+		s.acknowledge(task.Reply, AckDrop, 0)
 		s.say(m, inbox, NextReply{State: TaskNone})
 		return nil
 	}
-	b, err := encodeReply("next", NextReply{State: TaskHere, Subject: task.Subject, Task: task.Reply, Delivered: delivered(task.Reply), Record: forWorker(task.Data)}, s.most())
+	b, err := encodeReply("next", NextReply{State: TaskHere, Subject: task.Subject, Task: task.Reply, Delivered: countDeliveries(task.Reply), Record: forWorker(task.Data)}, s.maxReply())
 	if err == nil {
 		err = s.nc.PublishRequest(m.Reply, inbox, b)
 	}
 	if err != nil {
-		s.resolve(task.Reply, AckRelease, maxPause)
+		s.acknowledge(task.Reply, AckRelease, maxPause)
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, hearGone)
@@ -171,7 +165,7 @@ func (s *Service) hand(ctx context.Context, who caller, inbox string, answers <-
 		select {
 		case got := <-answers:
 			if pullState(got) == TaskNoQueue { // "no responders": the worker has gone
-				s.resolve(task.Reply, AckRelease, 0)
+				s.acknowledge(task.Reply, AckRelease, 0)
 				return nil
 			}
 		case <-ctx.Done():
@@ -180,9 +174,9 @@ func (s *Service) hand(ctx context.Context, who caller, inbox string, answers <-
 	}
 }
 
-// sane makes sure that a task can be handed over at all. Whether it may run is
-// for the worker to find out.
-func (s *Service) sane(queue toolcall.Queue, task *nats.Msg) error {
+// checkTask ensures that a task can be handed over. The worker checks whether it
+// may run.
+func (s *Service) checkTask(queue toolcall.Queue, task *nats.Msg) error {
 	subject, err := ParseSubject(task.Subject)
 	if err != nil {
 		return err
@@ -193,8 +187,7 @@ func (s *Service) sane(queue toolcall.Queue, task *nats.Msg) error {
 	return strictjson.Check(task.Data, strictjson.MaxBytes(maxStoredBytes))
 }
 
-// forWorker is a task's body without what is no worker's business: how the
-// policy came to its decision. It is well-formed JSON.
+// forWorker removes from a task's body how the policy decided.
 func forWorker(body []byte) []byte {
 	const name = "explanation"
 	if !bytes.Contains(body, []byte(`"`+name+`"`)) {
@@ -217,14 +210,14 @@ func forWorker(body []byte) []byte {
 	return append(out, '}')
 }
 
-// giveUp ends a request for a task. One that came too late goes back.
+// giveUp ends a request for a task and releases a late one.
 func (s *Service) giveUp(sub *nats.Subscription, answers <-chan *nats.Msg) {
 	_ = sub.Unsubscribe() // fails only on a dead connection
 	for {
 		select {
 		case m := <-answers:
 			if pullState(m) == TaskHere {
-				s.resolve(m.Reply, AckRelease, 0)
+				s.acknowledge(m.Reply, AckRelease, 0)
 			}
 		default:
 			return
@@ -232,11 +225,11 @@ func (s *Service) giveUp(sub *nats.Subscription, answers <-chan *nats.Msg) {
 	}
 }
 
-// resolve tells the queue what becomes of a task, without waiting. If that is
-// lost the task comes back by itself, later.
-func (s *Service) resolve(task string, verb AckVerb, delay time.Duration) {
+// acknowledge sends the queue the fate of a task without waiting; if that is lost,
+// the task returns after ackWait.
+func (s *Service) acknowledge(task string, verb AckVerb, delay time.Duration) {
 	if err := s.nc.Publish(task, ackBody(verb, delay)); err != nil {
-		s.log.Warn("a task could not be "+string(verb)+"ed", "err", err)
+		s.log.Warn("cannot "+string(verb)+" a task", "err", err)
 	}
 }
 
@@ -250,11 +243,11 @@ func ackBody(verb AckVerb, delay time.Duration) []byte {
 	return fmt.Appendf(nil, `-NAK {"delay": %d}`, max(0, delay.Nanoseconds()))
 }
 
-// ack tells the queue for a worker what becomes of a task of its tool.
+// ack sends the queue, for a worker, the fate of a task of its tool.
 func (s *Service) ack(ctx context.Context, who caller, r AckRequest, m *nats.Msg) error {
 	const op = "ack"
 	if !isTask(r.Task, StreamName(s.space), ConsumerName(who.queue)) {
-		return &message.Error{Code: message.CodeInvalid, Op: op, What: errtext.Quote(r.Task) + " names no task of this tool", Hint: "send what came with the task"}
+		return &message.Error{Code: message.CodeInvalid, Op: op, What: errtext.Quote(r.Task) + " is not a task of this tool", Hint: "send the task field of the reply to next"}
 	}
 	switch r.Verb {
 	case AckDone, AckRelease, AckDrop:
@@ -267,12 +260,12 @@ func (s *Service) ack(ctx context.Context, who caller, r AckRequest, m *nats.Msg
 	if _, err := s.nc.RequestWithContext(ctx, r.Task, ackBody(r.Verb, delay)); err != nil {
 		return apiError(op, "a task of "+who.queue.String(), err)
 	}
-	b, err := encodeReply(op, struct{}{}, s.most())
+	b, err := encodeReply(op, struct{}{}, s.maxReply())
 	if err == nil {
 		s.respond(m, b)
 	}
 	return err
 }
 
-// maxDelay is the longest that a task may rest.
+// maxDelay is the longest pause of a task.
 const maxDelay = time.Hour

@@ -16,13 +16,12 @@ const (
 	roomFraction = 16              // of the head-room may be written between two looks
 )
 
-// errHeadRoom: what is left is kept for finishing what has begun.
-var errHeadRoom = errors.New("the journal is nearly full; what is left is kept for finishing open calls")
+var errHeadRoom = errors.New("the journal is nearly full, and the rest is reserved for open calls")
 
 // Room is how much one limit of the store leaves. Bound 0: there is no limit.
 type Room struct{ Free, Bound int64 }
 
-// HeadRoom is how much of the limit is kept for event records of calls that have begun.
+// HeadRoom is how much of the limit is reserved for calls that have begun.
 func (r Room) HeadRoom(want int64) int64 {
 	if want > 0 {
 		return min(want, r.Bound)
@@ -30,10 +29,14 @@ func (r Room) HeadRoom(want int64) int64 {
 	return min(maxHeadRoom, r.Bound/10)
 }
 
-// room keeps the last part of a bounded store free for event records of calls that have
-// begun. It works on a recent reading of the sizes, so several engines together
-// may overshoot by what they write within two seconds.
+// room reserves the last part of a bounded store for calls that have begun. Sizes
+// are read every two seconds, so several engines together may exceed the limit by
+// what they write in between.
 type room struct {
+	store   reader
+	server  func() Room // what an embedded server leaves; nil: not known
+	observe func(*jetstream.StreamInfo)
+
 	mu    sync.Mutex   // guards all below
 	want  int64        // as configured; 0: the default
 	owed  func() int64 // what the open calls still need; nil: not known
@@ -50,14 +53,13 @@ func (r *room) set(want int64, limits []Room) {
 	r.update(limits)
 }
 
-// reserve names who knows what the open calls still need.
 func (r *room) reserve(owed func() int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.owed, r.read = owed, time.Time{}
 }
 
-// update takes over a fresh reading; the tightest limit counts. r.mu is held.
+// update notes a fresh reading; the tightest limit counts. r.mu is held.
 func (r *room) update(limits []Room) {
 	r.keep, r.slack, r.since, r.read = 0, 0, 0, time.Now()
 	owed := int64(0)
@@ -83,24 +85,24 @@ func (r *room) wrote(n int) {
 	r.since += int64(n)
 }
 
-// check refuses to begin something new when only the head-room is left.
-func (r *room) check(ctx context.Context, j *Journal) error {
+// check refuses new calls when only the reserved part is left.
+func (r *room) check(ctx context.Context) error {
 	r.mu.Lock()
 	fresh := time.Since(r.read) < roomMaxAge && (r.keep == 0 || r.since <= r.keep/roomFraction)
 	full := r.full()
 	if !fresh {
-		r.read = time.Now() // one caller looks; the others go by the last reading meanwhile
+		r.read = time.Now() // one caller reads; meanwhile the others use the last reading
 	}
 	r.mu.Unlock()
 	if fresh && !full {
 		return nil
 	}
-	st, err := j.js.Stream(ctx, j.stream)
+	st, err := r.store.js.Stream(ctx, r.store.stream)
 	if err != nil {
-		return nil // not known; the write itself will tell
+		return nil // unknown; the write decides
 	}
-	j.observe(st.CachedInfo())
-	limits := j.limits(ctx, st.CachedInfo())
+	r.observe(st.CachedInfo())
+	limits := r.limits(ctx, st.CachedInfo())
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.update(limits)
@@ -110,16 +112,15 @@ func (r *room) check(ctx context.Context, j *Journal) error {
 	return nil
 }
 
-// limits are those that bound the journal: of its stream, and of the store as an
-// embedded server or the account knows it.
-func (j *Journal) limits(ctx context.Context, info *jetstream.StreamInfo) []Room {
+// limits are those of the stream, and of the embedded server or the account.
+func (r *room) limits(ctx context.Context, info *jetstream.StreamInfo) []Room {
 	out := []Room{{Free: info.Config.MaxBytes - int64(info.State.Bytes), Bound: info.Config.MaxBytes}}
-	if j.store != nil {
-		return append(out, j.store())
+	if r.server != nil {
+		return append(out, r.server())
 	}
-	a, err := j.js.AccountInfo(ctx)
+	a, err := r.store.js.AccountInfo(ctx)
 	if err != nil {
-		return out // not known; the write itself will tell
+		return out // unknown; the write decides
 	}
 	tier := a.Tier
 	if t, ok := a.Tiers[fmt.Sprintf("R%d", max(1, info.Config.Replicas))]; ok {
@@ -127,7 +128,3 @@ func (j *Journal) limits(ctx context.Context, info *jetstream.StreamInfo) []Room
 	}
 	return append(out, Room{Free: tier.Limits.MaxStore - int64(tier.Store), Bound: tier.Limits.MaxStore})
 }
-
-// Reserve sets the function that tells how many bytes the open calls still need.
-// The journal keeps them free in addition to the head-room.
-func (j *Journal) Reserve(owed func() int64) { j.room.reserve(owed) }

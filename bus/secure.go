@@ -18,7 +18,7 @@ import (
 )
 
 // OnLoopback reports whether only this machine reaches a host. A name other than
-// localhost may stand for any address.
+// localhost can stand for any address.
 func OnLoopback(host string) bool {
 	if host == "localhost" {
 		return true
@@ -27,7 +27,7 @@ func OnLoopback(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// allOnLoopback reports whether none of the servers is beyond this machine.
+// allOnLoopback reports whether all servers are on this machine.
 func allOnLoopback(rawURL string) bool {
 	for u := range strings.SplitSeq(rawURL, ",") {
 		u = strings.TrimSpace(u)
@@ -38,15 +38,15 @@ func allOnLoopback(rawURL string) bool {
 		if err != nil {
 			return false
 		}
-		if ip, err := netip.ParseAddr(p.Hostname()); !OnLoopback(p.Hostname()) && (err != nil || !ip.IsUnspecified()) { // to that one dials oneself
+		if ip, err := netip.ParseAddr(p.Hostname()); !OnLoopback(p.Hostname()) && (err != nil || !ip.IsUnspecified()) { // dials this machine
 			return false
 		}
 	}
 	return true
 }
 
-// secure gives the client options by which the connection is encrypted: where a
-// certificate was named, and where a login would go beyond this machine.
+// secure returns the client options that encrypt a connection with a named
+// certificate, or with a login beyond this machine.
 func (o ConnectOptions) secure(rawURL string) ([]nats.Option, error) {
 	named := o.CAFile != "" || o.ServerCert != ""
 	wanted := (o.CredsFile != "" || o.User != "") && !allOnLoopback(rawURL) && !o.PlainText
@@ -71,13 +71,13 @@ func (o ConnectOptions) secure(rawURL string) ([]nats.Option, error) {
 
 const opTLS = "use TLS"
 
-// isCertificate reports whether a connection failed for the server's certificate.
-func isCertificate(err error) bool {
+// isCertificateError reports whether a connection failed for the server's
+// certificate.
+func isCertificateError(err error) bool {
 	_, is := errors.AsType[*tls.CertificateVerificationError](err)
 	return is || errors.Is(err, errPinned)
 }
 
-// errPinned: the server is not the one whose certificate is known.
 var errPinned = errors.New("the server has another certificate")
 
 func certPool(path string) (*x509.CertPool, error) {
@@ -92,8 +92,7 @@ func certPool(path string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// pin believes the one certificate in a file, whatever names it bears: whoever
-// could put another into the file could read everything else beside it.
+// pin accepts only the certificate in a file, whatever names it has.
 func pin(config *tls.Config, path string) error {
 	b, err := secretfile.Read(opTLS, path, false)
 	if err != nil {
@@ -114,5 +113,5 @@ func pin(config *tls.Config, path string) error {
 }
 
 func badPEM(path string) error {
-	return &message.Error{Code: message.CodeInvalid, Op: opTLS, What: path + " has no certificate in PEM", Hint: "name a file with -----BEGIN CERTIFICATE-----"}
+	return &message.Error{Code: message.CodeInvalid, Op: opTLS, What: path + " has no PEM certificate", Hint: "name a file with -----BEGIN CERTIFICATE-----"}
 }

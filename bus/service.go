@@ -15,56 +15,56 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// ErrServiceClosed is why requests end that were still held at Close.
+// ErrServiceClosed is why Close ends the requests that wait.
 var ErrServiceClosed = errors.New("the service is closing")
 
 const (
-	// requestTimeout bounds the handling of a request that is not held.
+	// requestTimeout limits the handling of a request.
 	requestTimeout = 30 * time.Second
 	// closeGrace is how long Close lets running requests finish.
 	closeGrace = 5 * time.Second
-	// maxHeld is how long the service holds a request that waits for something.
+	// maxHeld is how long the service holds a request that waits for news.
 	maxHeld = 25 * time.Second
-	// flushTimeout bounds the first round trip.
+	// flushTimeout limits a round trip to the server.
 	flushTimeout = 5 * time.Second
 )
 
 // ServiceOptions may be left zero.
 type ServiceOptions struct {
-	// Observer is told of all heartbeats. Nil: nobody.
+	// Observer gets all heartbeats. Nil: no observer.
 	Observer Observer
-	// Auth says how the server makes sure of the names in subjects: it is kept
-	// with every vote. Default: AuthSubject, the least.
+	// Auth says how the server authenticates names in subjects, for the record of
+	// each vote. Default: AuthSubject, the least.
 	Auth string
 	// Ledger lets auditors read what proves the journal. Nil: they cannot.
 	Ledger *Ledger
-	// Keys gives the engines' signing keys to workers that ask. Nil: none.
+	// Keys returns the engines' signing keys for workers. Nil: none.
 	Keys func() toolcall.KeyRing
-	// Logger gets what is dropped. Nil: nothing is logged.
+	// Logger gets what is dropped. Nil: no log.
 	Logger *slog.Logger
-	// MaxActs, MaxReads and MaxWork bound how many decisions (default 64), reads
-	// (default 1 for each processor, at least 2) and requests of workers (default
-	// 256) run at once; more wait, and beyond a bound are refused with
-	// CodeUnavailable. MaxHeld bounds the requests that wait for news (default
-	// 4096), MaxNext the workers' slots that wait for a task (default 4096); more
-	// are refused. One principal can use half of each.
+	// MaxActs, MaxReads and MaxWork limit the decisions (default 64), reads
+	// (default 1 per processor, at least 2) and requests of workers (default 256)
+	// that run at once; some more wait, and others are refused with
+	// CodeUnavailable. MaxHeld limits requests that wait for news, MaxNext worker
+	// slots that wait for a task (default 4096 each). One principal can use half
+	// of each.
 	MaxActs, MaxReads, MaxHeld, MaxWork, MaxNext int
 }
 
-// How a name in a subject was established, as [toolcall.Principal] keeps it. In
-// both cases it is the server that lets only its owner publish there; an engine
-// sees the subject and nothing else.
+// How a name in a subject was authenticated, see [toolcall.Principal]. In both
+// cases the server lets only its owner publish there; an engine sees only the
+// subject.
 const (
-	// AuthSubject: the server may let anybody use any name, or ask for passwords;
-	// the engine does not know.
+	// AuthSubject: the server may let any client use any name, or ask for
+	// passwords; the engine does not know.
 	AuthSubject = "nats-subject"
-	// AuthJWT: the server lets in nobody without a signed login, whose rights name
-	// the subject.
+	// AuthJWT: the server requires a signed login whose permissions name the
+	// subject.
 	AuthJWT = "nats-jwt"
 )
 
-// Service answers the requests of a space with an engine. Several services of
-// one space share the requests; each request is answered by one.
+// Service answers the requests of a space with an engine. Services of one space
+// share the requests; one of them answers each.
 type Service struct {
 	nc      *nats.Conn
 	space   toolcall.SpaceID
@@ -79,8 +79,8 @@ type Service struct {
 	foreign     atomic.Int64 // requests with a foreign reply subject since the last line about them
 	foreignTold atomic.Int64 // when that line was, in Unix nanoseconds
 
-	// Of requests that act, and of those that are held. They live as long as the
-	// service, not as any call.
+	// Contexts of requests that act and of requests that wait. They live as long
+	// as the service.
 	acting, held      context.Context //nolint:containedctx // see above
 	stopAct, stopHeld context.CancelCauseFunc
 	wg                sync.WaitGroup // requests that run, or wait for their turn
@@ -89,16 +89,13 @@ type Service struct {
 	once              sync.Once
 }
 
-// Serve answers requests until Close. surface gives the engine as a principal
-// may use it; its name is the one in the subject, which NATS permissions
-// guard. queue is that of a worker's subject, none for other roles: the
+// Serve answers requests until Close. surface returns the engine for a principal,
+// whose name NATS permissions guard; queue is that of a worker's subject, and the
 // surface must refuse to act for another one.
 //
-// A request is accepted only if its reply subject is below the inbox of the
-// principal that its subject names. All others are dropped without an answer:
-// NATS checks who may publish a request, but not where it has the answer sent,
-// so an answer to anywhere would be a message that the sender itself may not
-// publish.
+// A request must have its reply subject in the inbox of its principal. All others
+// are dropped: NATS does not check reply subjects, so a reply elsewhere would be a
+// message that the sender itself cannot publish.
 func Serve(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, surface func(p toolcall.Principal, queue toolcall.Queue) api.Caller, o ServiceOptions) (*Service, error) {
 	if err := CheckSpace(space); err != nil {
 		return nil, err
@@ -147,7 +144,6 @@ func (s *Service) subscribe(ctx context.Context) error {
 	return err
 }
 
-// subjects are those that the service listens to.
 func (s *Service) subjects() []string {
 	var out []string
 	for _, sub := range slices.Concat(s.subs, s.group.subs) {
@@ -156,9 +152,8 @@ func (s *Service) subjects() []string {
 	return out
 }
 
-// Close stops accepting requests, ends those that are held, gives the others
-// five seconds and waits for all. Requests that arrive meanwhile are told to
-// ask again, so that another engine has them at once. It may be called again.
+// Close refuses new requests, ends those that wait, gives the others five seconds
+// and waits for all. Refused clients ask another engine. It may be called again.
 func (s *Service) Close() {
 	s.once.Do(func() {
 		s.mu.Lock()
@@ -177,16 +172,15 @@ func (s *Service) Close() {
 	s.wg.Wait()
 }
 
-// leaveQueue takes the service out of the queue group.
+// leaveQueue removes the service from the queue group.
 func (s *Service) leaveQueue() {
 	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 	defer cancel()
 	s.finish(ctx, slices.Concat(s.subs, s.group.subs))
 }
 
-// finish ends subscriptions and sees to the requests that the server has sent
-// until then. (Subscription.Drain does that, too, but its timers cannot be used
-// on fake time.)
+// finish ends subscriptions and handles the requests that the server sent before.
+// (The timers of Subscription.Drain fail on fake time.)
 func (s *Service) finish(ctx context.Context, subs []*nats.Subscription) {
 	if s.nc.IsConnected() {
 		_ = s.nc.FlushWithContext(ctx) // fails only if the connection is lost now

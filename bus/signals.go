@@ -10,8 +10,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Hint says that the approval request of a call opened, changed or closed. It is no
-// more than that: read the call with list or show before acting on it.
+// Hint says that the approval request of a call opened, changed or closed. Read
+// the call with list or show before acting on it.
 type Hint struct {
 	V int `json:"v"` // 1
 	toolcall.Key
@@ -21,7 +21,7 @@ type Hint struct {
 	Seq    uint64                `json:"seq,omitzero"`
 }
 
-// Presence is what an engine tells the other engines of its space.
+// Presence is what an engine reports to the other engines of its space.
 type Presence struct {
 	V          int    `json:"v,omitzero"`
 	Engine     string `json:"engine"`              // a random id of this service
@@ -29,15 +29,13 @@ type Presence struct {
 	Leaving    bool   `json:"leaving,omitzero"`    // it takes no more requests
 }
 
-// cancelNote asks a worker to stop.
 type cancelNote struct {
 	toolcall.HeartbeatRequest
 	Reason string `json:"reason,omitzero"`
 }
 
-// Signals sends best-effort messages beside the journal; it implements
-// engine.Signals. All methods may be called from many goroutines and do not
-// wait.
+// Signals sends best-effort messages outside the journal; it implements
+// engine.Signals. All methods may be called from many goroutines and do not wait.
 type Signals struct {
 	nc    *nats.Conn
 	space toolcall.SpaceID
@@ -66,7 +64,7 @@ func (s *Signals) Cancel(queue toolcall.Queue, worker string, r toolcall.Heartbe
 	s.send(Subject{Space: s.space, Kind: KindCancel, Tool: EncodeQueue(queue), Who: Encode(worker)}, cancelNote{r, reason})
 }
 
-// Beat implements engine.Signals: a heartbeat that nobody answers.
+// Beat implements engine.Signals: a heartbeat without a reply.
 func (s *Signals) Beat(tool, engine string, r toolcall.HeartbeatRequest) {
 	body, err := strictjson.Marshal(r)
 	if err != nil {
@@ -76,8 +74,8 @@ func (s *Signals) Beat(tool, engine string, r toolcall.HeartbeatRequest) {
 	s.send(Subject{Space: s.space, Kind: KindHeartbeat, Tool: Encode(tool), Who: Encode(engine)}, requestEnvelope{V: ProtocolVersion, Op: api.Heartbeat.Name, Body: body})
 }
 
-// Progress implements engine.Signals. The claim stays between the worker and
-// the engines: who knows it could speak for the attempt.
+// Progress implements engine.Signals. It omits the claim, which would let a reader
+// speak for the attempt.
 func (s *Signals) Progress(c *toolcall.Call, p toolcall.ProgressRequest) {
 	p.Claim = ""
 	s.send(s.ofCall(KindProgress, c.Key), p)
@@ -89,7 +87,7 @@ func (s *Signals) ofCall(kind Kind, k toolcall.Key) Subject {
 
 func (s *Signals) send(to Subject, v any) {
 	b, err := strictjson.Marshal(v)
-	if err == nil && !to.complete() {
+	if err == nil && !to.isComplete() {
 		err = badSubject(to.String(), "a token is missing")
 	}
 	if err == nil {

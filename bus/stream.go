@@ -13,21 +13,20 @@ import (
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// StreamOptions shape a space's stream when it is made. An existing stream
-// keeps its own replicas and size.
+// StreamOptions shape a new stream. An existing stream keeps its replicas and
+// size.
 type StreamOptions struct {
-	// Replicas on a cluster; 0 means 1. From 3 on an acknowledgement means quorum.
+	// Replicas on a cluster, 0 means 1. From 3 on an acknowledgement means quorum.
 	Replicas int
-	// MaxBytes bounds the stream; 0: no bound but the server's. Nothing is ever
-	// evicted: a full stream refuses writes.
+	// MaxBytes limits the stream, 0 leaves it to the server. A full stream refuses
+	// writes; nothing is evicted.
 	MaxBytes int64
 }
 
-// What marks a stream as ours.
+// The metadata that marks a stream as ours.
 const (
 	metaKind     = "askance.stream"
 	metaProtocol = "askance.protocol"
@@ -37,12 +36,11 @@ const (
 
 	kindJournal = "journal"
 
-	// duplicateWindow is how long the server knows message ids: it makes a
-	// repeated event harmless, while event records are guarded by compare-and-swap.
+	// duplicateWindow is how long the server knows message ids. It makes repeated
+	// events harmless; event records have compare-and-swap.
 	duplicateWindow = 2 * time.Minute
 )
 
-// streamConfig is the stream as it has to be.
 func streamConfig(space toolcall.SpaceID, keyID string, o StreamOptions) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:        StreamName(space),
@@ -71,8 +69,8 @@ func orNone(n int64) int64 {
 	return n
 }
 
-// ensureStream makes the space's stream, or checks the one that is there.
-// Several engines may do so at once.
+// ensureStream creates the space's stream or checks the existing one. Several
+// engines can do so at once.
 func ensureStream(ctx context.Context, js jetstream.JetStream, space toolcall.SpaceID, keyID string, o StreamOptions) (*jetstream.StreamInfo, error) {
 	return ensure(ctx, js, "open journal", streamConfig(space, keyID, o))
 }
@@ -95,15 +93,15 @@ func ensure(ctx context.Context, js jetstream.JetStream, op string, want jetstre
 	return info, nil
 }
 
-// checkStream refuses a stream that was not made for this space by an engine
-// with these keys, or that somebody weakened.
+// checkStream refuses a stream that an engine with these keys did not create for
+// this space, or whose guarantees were weakened.
 func checkStream(op string, have, want jetstream.StreamConfig) error {
 	foreign := func(what, hint string) error {
 		return &message.Error{Code: message.CodeForeignStream, Op: op, What: "stream " + have.Name + ": " + what, Hint: hint}
 	}
 	switch meta := have.Metadata; {
 	case meta[metaKind] != want.Metadata[metaKind] || meta[metaSpace] != want.Metadata[metaSpace]:
-		return foreign("was not made by askance for this space", "choose another space, or rename the stream")
+		return foreign("was not created by askance for this space", "choose another space, or rename the stream")
 	case meta[metaProtocol] != want.Metadata[metaProtocol]:
 		return foreign("has protocol "+errtext.Quote(meta[metaProtocol])+", this engine speaks "+want.Metadata[metaProtocol], "use an engine of the stream's version")
 	case meta[metaRecords] != want.Metadata[metaRecords]:
@@ -118,7 +116,7 @@ func checkStream(op string, have, want jetstream.StreamConfig) error {
 	return nil
 }
 
-// weaknesses lists in which ways the stream promises less than it has to.
+// weaknesses lists the guarantees that the stream lacks.
 func weaknesses(have, want jetstream.StreamConfig) []string {
 	var out []string
 	check := func(ok bool, format string, args ...any) {
@@ -157,17 +155,16 @@ func weaknesses(have, want jetstream.StreamConfig) []string {
 func streamError(ctx context.Context, js jetstream.JetStream, op string, want jetstream.StreamConfig, err error) error {
 	var api *jetstream.APIError
 	if errors.As(err, &api) && api.ErrorCode == codeSubjectOverlap {
-		return &message.Error{Code: message.CodeForeignStream, Op: op, What: "cannot make stream " + want.Name + ": " + overlapping(ctx, js, want.Subjects) + " takes messages of the subjects " + fmt.Sprint(want.Subjects),
-			Hint: "take those subjects out of the other stream, or choose another space", Err: err}
+		return &message.Error{Code: message.CodeForeignStream, Op: op, What: "cannot create stream " + want.Name + ": " + overlapping(ctx, js, want.Subjects) + " already stores the subjects " + fmt.Sprint(want.Subjects),
+			Hint: "remove those subjects from the other stream, or choose another space", Err: err}
 	}
 	if api != nil && (api.ErrorCode == codeNotClustered || api.ErrorCode == codeNoPeers) {
-		return &message.Error{Code: message.CodeInvalid, Op: op, What: fmt.Sprintf("stream %s cannot be made with %d replicas on these servers", want.Name, want.Replicas),
+		return &message.Error{Code: message.CodeInvalid, Op: op, What: fmt.Sprintf("stream %s cannot have %d replicas on these servers", want.Name, want.Replicas),
 			Hint: "use a cluster of that many servers with JetStream, or state the durability fsynced or cached", Err: err}
 	}
 	return apiError(op, "stream "+want.Name, err)
 }
 
-// overlapping names the stream that has our subjects.
 func overlapping(ctx context.Context, js jetstream.JetStream, subjects []string) string {
 	for _, s := range subjects {
 		if name, err := js.StreamNameBySubject(ctx, s); err == nil {
@@ -175,35 +172,4 @@ func overlapping(ctx context.Context, js jetstream.JetStream, subjects []string)
 		}
 	}
 	return "another stream"
-}
-
-// apiError sorts what a JetStream request that changes no journal came back
-// with.
-func apiError(op, what string, err error) *message.Error {
-	e := &message.Error{Code: message.CodeInternal, Op: op, What: what, Err: err}
-	var api *jetstream.APIError
-	switch {
-	case errors.As(err, &api) && fullCode(int(api.ErrorCode), api.Description):
-		e.Code, e.Hint = message.CodeFull, "give the server more room, or delete what is not needed"
-	case errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamNotFound:
-		e.Code, e.Hint = message.CodeUnavailable, "was the stream deleted?"
-	case errors.As(err, &api) && api.Code == 503,
-		errors.Is(err, nats.ErrTimeout), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled),
-		errors.Is(err, nats.ErrNoResponders), lostConnection(err):
-		e.Code, e.Hint = message.CodeUnavailable, "check that NATS runs with JetStream and that this user may use it"
-	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
-		e.Code, e.Hint = message.CodeUnavailable, "switch JetStream on in the NATS server"
-	}
-	return e
-}
-
-// lostConnection reports whether the client has no usable connection now. A
-// request that failed so was not sent, except with ErrDisconnected.
-func lostConnection(err error) bool {
-	for _, e := range []error{nats.ErrConnectionClosed, nats.ErrDisconnected, nats.ErrReconnectBufExceeded, nats.ErrConnectionDraining, nats.ErrConnectionReconnecting} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
 }

@@ -63,8 +63,8 @@ func TestForeignStreamIsRefused(t *testing.T) {
 		make func(c *jetstream.StreamConfig)
 		want string // in the error's text
 	}{
-		{"made by something else", func(c *jetstream.StreamConfig) { c.Metadata = nil }, "not made by askance"},
-		{"of another space", func(c *jetstream.StreamConfig) { c.Metadata["askance.space"] = "prod" }, "not made by askance for this space"},
+		{"made by something else", func(c *jetstream.StreamConfig) { c.Metadata = nil }, "not created by askance"},
+		{"of another space", func(c *jetstream.StreamConfig) { c.Metadata["askance.space"] = "prod" }, "not created by askance for this space"},
 		{"of another protocol", func(c *jetstream.StreamConfig) { c.Metadata["askance.protocol"] = "2" }, `protocol "2"`},
 		{"from before event records had a version of their own", func(c *jetstream.StreamConfig) { delete(c.Metadata, "askance.records") }, `event records of version "1", this engine reads version 2`},
 		{"of later event records", func(c *jetstream.StreamConfig) { c.Metadata["askance.records"] = "3" }, `event records of version "3", this engine reads version 2`},
@@ -90,7 +90,7 @@ func TestForeignStreamIsRefused(t *testing.T) {
 		}, "subjects"},
 		{"without direct gets", func(c *jetstream.StreamConfig) { c.AllowDirect = false }, "allow_direct"},
 		{"forgetting ids", func(c *jetstream.StreamConfig) { c.Duplicates = time.Second }, "message ids"},
-		{"under another name", func(c *jetstream.StreamConfig) { c.Name = "MINE" }, "stream MINE takes messages"},
+		{"under another name", func(c *jetstream.StreamConfig) { c.Name = "MINE" }, "stream MINE already stores"},
 		{"rewriting subjects", func(c *jetstream.StreamConfig) {
 			c.SubjectTransform = &jetstream.SubjectTransformConfig{Source: "askance.v1.test.event.>", Destination: "x.>"}
 		}, "rewrites"},
@@ -124,7 +124,7 @@ func TestForeignStreamIsRefused(t *testing.T) {
 				t.Errorf("OpenJournal: %v; want foreign stream: …%s…", err, tc.want)
 			}
 			if e := message.AsError("", err); err != nil && e.Hint == "" {
-				t.Error("the error does not say how to mend it")
+				t.Error("the error has no hint")
 			}
 		})
 	}

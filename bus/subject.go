@@ -12,7 +12,7 @@ import (
 // Kind says what a subject is for.
 type Kind int
 
-// The kinds of subject. Layouts, writers and readers are on the protocol page.
+// The kinds of subject. The protocol page has their layouts, writers and readers.
 const (
 	KindInvalid Kind = iota
 	KindRecord
@@ -53,20 +53,19 @@ type Row struct {
 	Layout string
 	Writer string // who may publish
 	Reader string // who may subscribe
-	// Payload is the body: a type of package message, or "request" for the
-	// requests that [Operations] lists. Requests are answered, nothing else is.
+	// Payload is the body: a type of package message, or "request" for what
+	// [Operations] lists. Only requests get replies.
 	Payload string
 	What    string
-	// As is the role in which requests on the subject are carried out.
+	// As is the role in which requests on the subject are executed.
 	As toolcall.Role
 }
 
-// request is the payload of the subjects that Operations describes.
 const request = "request"
 
-// table has every subject of the protocol, in one fixed order. The order of
-// tokens is a contract: permissions and filters are written against it. Rows
-// with a literal in the place of a token come before those without.
+// table has every subject of the protocol. Permissions and filters depend on the
+// order of tokens. Rows with a literal in the place of a token precede those
+// without.
 var table = []Row{
 	{KindStandingRecord, "record.-.-.<standing>.f", "engines", "engines", "EventRecord", "a standing approval's own event records: its uses, and that it was revoked", ""},
 	{KindSessionRecord, "record.<session>.-.-.f", "engines", "engines", "EventRecord", "the session's own event records: which runtime it is bound to", ""},
@@ -93,7 +92,6 @@ var table = []Row{
 	{KindCancel, "work.<tool>.<worker>.cancel", "engines", "that worker", "HeartbeatRequest and reason", "stop this attempt; a shortcut, the heartbeat's reply says the same", ""},
 }
 
-// layouts has each row's layout split into tokens, by Kind.
 var layouts = func() map[Kind][]string {
 	m := map[Kind][]string{}
 	for _, row := range table {
@@ -102,7 +100,7 @@ var layouts = func() map[Kind][]string {
 	return m
 }()
 
-// Subject is a subject taken apart. Which fields are set depends on Kind.
+// Subject is a decoded subject. Kind decides which fields are set.
 type Subject struct {
 	Space    toolcall.SpaceID
 	Kind     Kind
@@ -114,7 +112,6 @@ type Subject struct {
 	Who      Token // the runtime, approver, operator, worker or other principal it names
 }
 
-// field is where a layout's <name> is kept.
 func (s *Subject) field(name string) *Token {
 	switch name {
 	case "<session>":
@@ -133,9 +130,8 @@ func (s *Subject) field(name string) *Token {
 	return nil
 }
 
-// String builds the subject. It is the only place, together with the filters
-// below, where subject text is made. A token that is not set becomes "*": what
-// comes out is then a filter for subscribing, and no subject to publish on.
+// String builds the subject. A missing token becomes "*", which makes a filter for
+// subscribing.
 func (s Subject) String() string {
 	var b strings.Builder
 	b.Grow(192)
@@ -156,9 +152,9 @@ func (s Subject) String() string {
 	return b.String()
 }
 
-// complete reports whether every token is set, so that String is a subject to
-// publish on.
-func (s Subject) complete() bool {
+// isComplete reports whether every token is set, so that String can be published
+// on.
+func (s Subject) isComplete() bool {
 	for _, part := range layouts[s.Kind] {
 		if f := s.field(part); f != nil && *f == "" {
 			return false
@@ -167,12 +163,12 @@ func (s Subject) complete() bool {
 	return s.Kind != KindInvalid
 }
 
-// ParseSubject takes a subject apart. It accepts exactly the texts that String
-// gives for a valid space and complete tokens.
+// ParseSubject decodes a subject. It accepts exactly what String returns for a
+// valid space and complete tokens.
 func ParseSubject(text string) (Subject, error) {
 	rest, ok := strings.CutPrefix(text, root)
 	if !ok {
-		return Subject{}, badSubject(text, "it does not begin with "+strings.TrimSuffix(root, "."))
+		return Subject{}, badSubject(text, "it must begin with "+strings.TrimSuffix(root, "."))
 	}
 	space, rest, _ := strings.Cut(rest, ".")
 	if err := CheckSpace(toolcall.SpaceID(space)); err != nil {
@@ -186,7 +182,7 @@ func ParseSubject(text string) (Subject, error) {
 			return s, nil
 		}
 	}
-	return Subject{}, badSubject(text, "no kind of subject looks like that")
+	return Subject{}, badSubject(text, "it matches no subject of the protocol")
 }
 
 // splitDots appends the parts of s, at most one more than any layout has.
@@ -202,7 +198,7 @@ func splitDots(parts []string, s string) []string {
 	return append(parts, s)
 }
 
-// match fills in the tokens if parts follow the layout.
+// match sets the tokens if parts follow the layout.
 func (s *Subject) match(layout, parts []string) bool {
 	if len(parts) != len(layout) {
 		return false

@@ -1,18 +1,21 @@
 package bus
 
 import (
+	"strconv"
+	"strings"
+
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// NextRequest asks for one task. It is answered by several messages, each
-// a NextReply, until one says something else than waiting.
+// NextRequest asks for one task. Several NextReply answer it, until one has
+// another state than waiting.
 type NextRequest struct {
 	V      int   `json:"v,omitzero"`
 	WaitMS int64 `json:"wait_ms,omitzero"` // how long to wait for one; default and maximum 25 s
 }
 
-// TaskState says what a NextReply brings.
+// TaskState says what a NextReply has.
 type TaskState string
 
 // The states of a request for a task.
@@ -23,7 +26,7 @@ const (
 	TaskHere    TaskState = "task"     // here it is
 )
 
-// NextReply is one answer to a request for a task.
+// NextReply is one reply to a request for a task.
 type NextReply struct {
 	State     TaskState       `json:"state"`
 	Subject   string          `json:"subject,omitzero"`   // where the task stands in the journal
@@ -37,13 +40,13 @@ type KeysRequest struct {
 	V int `json:"v,omitzero"`
 }
 
-// KeysReply has them, oldest first. A worker believes of it what a key that it
-// trusts already vouches for: see toolcall.KeyRing.
+// KeysReply has them, oldest first. A worker accepts only keys that a trusted key
+// vouches for: see toolcall.KeyRing.
 type KeysReply struct {
 	Keys toolcall.KeyRing `json:"keys,omitzero"`
 }
 
-// AckVerb is what becomes of a task.
+// AckVerb is the fate of a task.
 type AckVerb string
 
 // The verbs.
@@ -53,11 +56,57 @@ const (
 	AckDrop    AckVerb = "term" // take it off: it is no task
 )
 
-// AckRequest says what becomes of a task. The reply comes when the queue has
-// confirmed it.
+// AckRequest sets the fate of a task. The reply comes when the queue has confirmed
+// it.
 type AckRequest struct {
 	V       int     `json:"v,omitzero"`
 	Task    string  `json:"task"`
 	Verb    AckVerb `json:"verb"`
 	DelayMS int64   `json:"delay_ms,omitzero"` // with nak: not again before
+}
+
+// ackPrefix begins the acknowledgement subjects of JetStream, which name tasks.
+const ackPrefix = "$JS.ACK."
+
+// isTask reports whether text is the acknowledgement subject of a task of that
+// consumer: $JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer
+// seq>.<time>.<pending>, or with domain and account before the stream and a random
+// token at the end.
+func isTask(text, stream, consumer string) bool {
+	rest, ok := strings.CutPrefix(text, ackPrefix)
+	parts := strings.Split(rest, ".")
+	at := 0
+	if len(parts) >= 9 {
+		at = 2
+	}
+	if !ok || len(parts) < at+7 || len(parts) > at+8 || parts[at] != stream || parts[at+1] != consumer {
+		return false
+	}
+	for i, p := range parts {
+		if p == "" || strings.ContainsAny(p, "*> \t\r\n") {
+			return false
+		}
+		if _, err := strconv.ParseUint(p, 10, 64); err != nil && i >= at+2 && i < at+7 {
+			return false
+		}
+	}
+	return true
+}
+
+// countDeliveries reads from a task's acknowledgement subject how often it was
+// delivered.
+func countDeliveries(task string) int {
+	parts := strings.Split(task, ".")
+	at := 4
+	if len(parts) >= 11 {
+		at = 6
+	}
+	if len(parts) <= at {
+		return 1
+	}
+	n, err := strconv.Atoi(parts[at])
+	if err != nil || n < 1 {
+		return 1
+	}
+	return n
 }

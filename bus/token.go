@@ -12,15 +12,15 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Token is an id as it stands between two dots of a subject. Only [Encode],
-// [EncodeQueue] and [ParseToken] make one, so a Token never holds a dot, a wildcard or white
-// space and never equals "-", the place-holder of the reply and session entities.
+// Token is an id in a subject. Only [Encode], [EncodeQueue] and [ParseToken]
+// create one: it has no dot, wildcard or white space and is never "-", the
+// placeholder of reply and session entities.
 //
 // There are three forms, and no two ids share a token:
 //
 //	abc_1-X     the id itself: 1 to 64 of A-Z a-z 0-9 _ -, not beginning with -
 //	~cmVhZA     "~" and unpadded base64url of any other id up to 180 bytes
-//	~~5c3e…     "~~" and the hex SHA-256 of a longer one: it cannot be read back
+//	~~5c3e…     "~~" and the hex SHA-256 of a longer one, which cannot be decoded
 type Token string
 
 const (
@@ -34,16 +34,16 @@ const (
 // second spelling of the same id.
 var strictBase64 = base64.RawURLEncoding.Strict()
 
-// MaxNameBytes bounds what must be read back from a subject: the names of
-// principals and of tools that workers run.
+// MaxNameBytes limits the names of principals and tools, which must be readable in
+// a subject.
 const MaxNameBytes = maxEncodedBytes
 
-// Encode gives the one token of an id. The empty id has none; it gives "".
+// Encode returns the one token of an id, "" for an empty id.
 func Encode(id string) Token {
 	switch {
 	case id == "":
 		return ""
-	case plain(id):
+	case isPlain(id):
 		return Token(id)
 	case len(id) <= maxEncodedBytes:
 		return Token(textPrefix + strictBase64.EncodeToString([]byte(id)))
@@ -53,8 +53,8 @@ func Encode(id string) Token {
 	}
 }
 
-// plain reports whether the id is its own token.
-func plain(id string) bool {
+// isPlain reports whether the id is its own token.
+func isPlain(id string) bool {
 	if len(id) == 0 || len(id) > maxPlainBytes || id[0] == '-' {
 		return false
 	}
@@ -70,12 +70,12 @@ func plainByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-'
 }
 
-// ID reads the id back. It is false for a hashed token: the id itself then has
-// to come from the message and be checked with Is.
+// ID decodes the id. It returns false for a hashed token: then check the id of the
+// message with Is.
 func (t Token) ID() (id string, ok bool) {
 	s := string(t)
 	switch {
-	case plain(s):
+	case isPlain(s):
 		return s, true
 	case strings.HasPrefix(s, hashPrefix), !strings.HasPrefix(s, textPrefix):
 		return "", false
@@ -90,7 +90,7 @@ func (t Token) ID() (id string, ok bool) {
 // Is reports whether t is the token of id.
 func (t Token) Is(id string) bool { return t != "" && Encode(id) == t }
 
-// ParseToken accepts exactly the texts that Encode gives.
+// ParseToken accepts exactly what Encode returns.
 func ParseToken(s string) (Token, error) {
 	t := Token(s)
 	if _, ok := t.ID(); ok || hashed(s) {
@@ -100,7 +100,7 @@ func ParseToken(s string) (Token, error) {
 }
 
 func badToken(s string) error {
-	return &message.Error{Code: message.CodeInvalid, Op: "parse subject token", What: errtext.Quote(s) + " is not the token of any id", Hint: "build subjects as bus/PROTOCOL.md says"}
+	return &message.Error{Code: message.CodeInvalid, Op: "parse subject token", What: errtext.Quote(s) + " is not the token of an id", Hint: "build subjects as bus/PROTOCOL.md says"}
 }
 
 func hashed(s string) bool {
@@ -116,8 +116,8 @@ func hashed(s string) bool {
 	return true
 }
 
-// CheckName says whether a principal or tool can be named in a subject from
-// which it must be read back. what is "runtime", "tool" and so on.
+// CheckName says why a principal or tool cannot be named in a subject. what is
+// "runtime", "tool" and so on.
 func CheckName(what, name string) error {
 	switch {
 	case name == "":
@@ -128,8 +128,8 @@ func CheckName(what, name string) error {
 	return nil
 }
 
-// CheckSpace says whether a space may be called so: 1 to 32 of a-z 0-9 _ -.
-// The name stands in subjects and in the stream's name as it is.
+// CheckSpace says why a space cannot have this name: it needs 1 to 32 of a-z 0-9 _
+// -.
 func CheckSpace(space toolcall.SpaceID) error {
 	ok := len(space) >= 1 && len(space) <= 32
 	for i := range len(space) {

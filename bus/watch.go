@@ -20,8 +20,8 @@ const (
 	watchExpiry    = 30 * time.Second
 	watchHeartbeat = 2 * time.Second  // a silent server is noticed after two of these
 	watchLook      = 5 * time.Second  // how often the journal is examined meanwhile
-	watchInactive  = time.Minute      // the server then forgets the consumer of a dead process
-	goneAfter      = 30 * time.Second // a stream missing for so long is gone, not moving
+	watchInactive  = time.Minute      // then the server forgets the consumer of a dead process
+	goneAfter      = 30 * time.Second // a stream that is missing for longer is gone
 )
 
 // WatchNew delivers to sink what is written from now on; see Watch.
@@ -33,15 +33,14 @@ func (j *Journal) WatchNew(ctx context.Context, sink toolcall.Sink) error {
 	return j.Watch(ctx, head, sink)
 }
 
-// Watch implements engine.Journal. It reads through a consumer that the server
-// keeps in memory only; whenever anything is wrong with it (a reconnect, a
-// restarted server, a lost message) it is made anew behind the last record
-// that was delivered. It gives up with CodeForeignStream or CodeUnavailable if
-// the stream was replaced, lost records or stays away.
+// Watch implements engine.Journal. It reads through a consumer in the server's
+// memory; after any problem it creates a new one behind the last delivered record.
+// It fails with CodeForeignStream, CodeDamaged or CodeUnavailable if the stream
+// was replaced, lost records or stays away.
 func (j *Journal) Watch(ctx context.Context, after uint64, sink toolcall.Sink) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	defer context.AfterFunc(j.ended, func() { stop(j.lost()) })()
+	defer context.AfterFunc(j.guard.ended, func() { stop(j.guard.cause()) })()
 	w := &watcher{j: j, at: after, sink: sink}
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		began := w.at
@@ -49,7 +48,7 @@ func (j *Journal) Watch(ctx context.Context, after uint64, sink toolcall.Sink) e
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case w.hopeless(err):
+		case w.isHopeless(err):
 			return err
 		}
 		if w.at > began {
@@ -63,8 +62,9 @@ func (j *Journal) Watch(ctx context.Context, after uint64, sink toolcall.Sink) e
 	}
 }
 
-// watcher is the state of one Watch. Invariant: every record up to at was
-// delivered, none after it.
+// watcher is the state of one Watch.
+//
+// Invariant: every record up to at was delivered, none after it.
 type watcher struct {
 	j        *Journal
 	sink     toolcall.Sink
@@ -76,10 +76,8 @@ type watcher struct {
 	badSince time.Time // when the stream first was not as it must be; zero: it is
 }
 
-// errGap: the consumer skipped a message.
 var errGap = errors.New("the consumer lost a message")
 
-// run delivers records until something goes wrong.
 func (w *watcher) run(ctx context.Context) error {
 	iter, done, err := w.open(ctx)
 	if err != nil {
@@ -98,8 +96,8 @@ func (w *watcher) run(ctx context.Context) error {
 	}
 }
 
-// turn delivers records until it is time to look at the journal as a whole.
-// expect is what the consumer counts next.
+// turn delivers records until it is time to check the whole journal. expect is the
+// consumer's next sequence.
 func (w *watcher) turn(ctx context.Context, iter jetstream.MessagesContext, expect uint64) (uint64, error) {
 	turn, end := context.WithTimeout(ctx, watchLook)
 	defer end()
@@ -118,7 +116,7 @@ func (w *watcher) turn(ctx context.Context, iter jetstream.MessagesContext, expe
 		if meta.Sequence.Consumer != expect || meta.Sequence.Stream <= w.at {
 			return expect, errGap
 		}
-		if err := w.follows(ctx, meta.Sequence.Stream); err != nil {
+		if err := w.checkFollows(ctx, meta.Sequence.Stream); err != nil {
 			return expect, err
 		}
 		w.deliver(stored{subject: m.Subject(), seq: meta.Sequence.Stream, time: meta.Timestamp.UTC(), header: m.Headers(), data: m.Data()})
@@ -128,30 +126,29 @@ func (w *watcher) turn(ctx context.Context, iter jetstream.MessagesContext, expe
 	return expect, context.Cause(ctx)
 }
 
-// follows makes sure that there is no record between the last that was delivered
-// and seq: nothing is ever deleted.
-func (w *watcher) follows(ctx context.Context, seq uint64) error {
-	if seq == w.at+1 || w.j.inspect || w.missing.has(w.at+1, seq-1) {
+// checkFollows ensures that no record is between the last delivered one and seq.
+func (w *watcher) checkFollows(ctx context.Context, seq uint64) error {
+	if seq == w.at+1 || w.j.guard.inspect || w.missing.has(w.at+1, seq-1) {
 		return nil
 	}
 	return w.probe(ctx)
 }
 
-// probe reads the record that has to come next, which the consumer does not
-// deliver. errGap: it is there, and another consumer may deliver it.
+// probe reads the next record, which the consumer does not deliver. errGap:
+// another consumer may deliver it.
 func (w *watcher) probe(ctx context.Context) error {
 	next := w.at + 1
 	for w.missing.has(next, next) {
 		next++
 	}
-	m, err := w.j.getSeq(ctx, next)
+	m, err := w.j.store.getSeq(ctx, next)
 	switch {
 	case err == nil && m.seq == next:
 		return errGap
 	case !errors.Is(err, errNone):
 		return errtext.Because(errGap, err)
 	}
-	x, err := w.j.confirm(ctx)
+	x, err := w.j.guard.check(ctx)
 	switch {
 	case errors.Is(err, message.ErrDamaged):
 		return err
@@ -160,17 +157,17 @@ func (w *watcher) probe(ctx context.Context) error {
 	case x.Last < next:
 		return errGap
 	}
-	x.flaw(FlawUnreadable, next, next, "the record %d cannot be read", next)
+	x.flaw(FlawUnreadable, next, next, "record %d is unreadable", next)
 	if x.patience() == 0 {
-		w.j.lose(x.Error())
+		w.j.guard.end(x.Error())
 	}
 	return x.Error()
 }
 
-// look examines the journal and the consumer. The server omits a record that it
-// cannot read, or stops before it.
+// look checks the journal and the consumer, because the server skips an unreadable
+// record or stops before it.
 func (w *watcher) look(ctx context.Context, moved bool) error {
-	x, err := w.j.confirm(ctx)
+	x, err := w.j.guard.check(ctx)
 	if err != nil {
 		return err
 	}
@@ -181,15 +178,14 @@ func (w *watcher) look(ctx context.Context, moved bool) error {
 	return w.probe(ctx)
 }
 
-// step reads one record by itself, when the consumer makes no headway: the
-// client takes a stored message that looks like a server's status for one and
-// keeps it back.
+// step reads one record without the consumer: the client holds back a stored
+// message that looks like a server's status.
 func (w *watcher) step(ctx context.Context) bool {
-	if !w.started || !w.j.nc.IsConnected() {
+	if !w.started || !w.j.store.nc.IsConnected() {
 		return false
 	}
-	m, err := w.j.next(ctx, ">", w.at)
-	if err != nil || w.follows(ctx, m.seq) != nil {
+	m, err := w.j.store.next(ctx, ">", w.at)
+	if err != nil || w.checkFollows(ctx, m.seq) != nil {
 		return false
 	}
 	w.deliver(m)
@@ -199,35 +195,34 @@ func (w *watcher) step(ctx context.Context) bool {
 
 func (w *watcher) deliver(m stored) {
 	if choosy, ok := w.sink.(toolcall.ChoosySink); !ok || choosy.Wants(m.seq, m.header.Get(headerID), m.time) {
-		w.sink.Record(w.j.record(m))
+		w.sink.Record(w.j.codec.record(m))
 	}
 	w.at = m.seq
 	if w.caughtUp {
-		w.j.reached(m.seq, proof.Hash{})
+		w.j.guard.raise(m.seq, proof.Hash{})
 	}
 }
 
-// catchUp tells the sink once that the past is over.
+// catchUp tells the sink once that it has all older records.
 func (w *watcher) catchUp(over bool) {
 	if over && !w.caughtUp {
 		w.caughtUp = true
-		w.j.reached(w.at, proof.Hash{})
+		w.j.guard.raise(w.at, proof.Hash{})
 		w.sink.CaughtUp()
 	}
 }
 
-// open makes a consumer behind w.at. The iterator ends when the connection is
-// lost: what was on its way then is lost, too, and the server counts it as
-// delivered.
+// open creates a consumer behind w.at. The iterator ends with the connection,
+// because the server counts lost messages as delivered.
 func (w *watcher) open(ctx context.Context) (jetstream.MessagesContext, func(), error) {
 	j := w.j
-	changed := j.nc.StatusChanged(nats.DISCONNECTED, nats.RECONNECTING, nats.CLOSED)
-	forget := func() { j.nc.RemoveStatusListener(changed) }
+	changed := j.store.nc.StatusChanged(nats.DISCONNECTED, nats.RECONNECTING, nats.CLOSED)
+	forget := func() { j.store.nc.RemoveStatusListener(changed) }
 	if err := w.inspect(ctx); err != nil {
 		forget()
 		return nil, nil, err
 	}
-	cons, err := j.js.CreateConsumer(ctx, j.stream, jetstream.ConsumerConfig{
+	cons, err := j.store.js.CreateConsumer(ctx, j.store.stream, jetstream.ConsumerConfig{
 		Description:       "askance watch",
 		DeliverPolicy:     jetstream.DeliverByStartSequencePolicy,
 		OptStartSeq:       w.at + 1,
@@ -267,47 +262,46 @@ func (w *watcher) open(ctx context.Context) (jetstream.MessagesContext, func(), 
 	}, nil
 }
 
-// remove spares the server the consumer; it would forget it by itself.
+// remove deletes the consumer, which the server would otherwise forget after
+// watchInactive.
 func (w *watcher) remove(name string) {
-	if !w.j.nc.IsConnected() {
+	if !w.j.store.nc.IsConnected() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = w.j.js.DeleteConsumer(ctx, w.j.stream, name)
+	_ = w.j.store.js.DeleteConsumer(ctx, w.j.store.stream, name)
 }
 
-// inspect makes sure that the stream is the one that was opened and still has
-// what was delivered: a journal that went back must not be taken for one that
-// goes on.
+// inspect ensures that the stream is the opened one and still has what was
+// delivered.
 func (w *watcher) inspect(ctx context.Context) error {
 	const op = "watch journal"
-	st, err := w.j.js.Stream(ctx, w.j.stream)
+	st, err := w.j.store.js.Stream(ctx, w.j.store.stream)
 	if err != nil {
-		return apiError(op, "stream "+w.j.stream, err)
+		return apiError(op, "stream "+w.j.store.stream, err)
 	}
 	info := st.CachedInfo()
 	if !info.Created.Equal(w.j.created) {
-		return &message.Error{Code: message.CodeForeignStream, Op: op, What: "stream " + w.j.stream + " was replaced by another one", Hint: "start the engine again"}
+		return &message.Error{Code: message.CodeForeignStream, Op: op, What: "stream " + w.j.store.stream + " was replaced by another one", Hint: "start the engine again"}
 	}
 	if !w.started {
 		w.started, w.target = true, info.State.LastSeq
 	}
-	if w.j.inspect {
+	if w.j.guard.inspect {
 		return nil
 	}
-	x, err := w.j.confirm(ctx)
+	x, err := w.j.guard.check(ctx)
 	if err == nil {
 		w.missing = x.missing
 	}
 	return err
 }
 
-// hopeless reports whether trying again makes no sense: the connection is
-// closed for good, or the stream has been wrong for half a minute. (While a
-// cluster elects a leader it may seem so for a moment.)
-func (w *watcher) hopeless(err error) bool {
-	if w.j.nc.IsClosed() {
+// isHopeless reports whether a retry is useless: the connection is closed, or the
+// stream was wrong for longer than an election takes.
+func (w *watcher) isHopeless(err error) bool {
+	if w.j.store.nc.IsClosed() {
 		return true
 	}
 	bad := errors.Is(err, message.ErrForeignStream) || errors.Is(err, message.ErrDamaged) || errors.Is(err, jetstream.ErrStreamNotFound)

@@ -13,10 +13,9 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Worker is how a worker of one tool reaches the engines; it implements
-// executor.Transport. It gets along with the permissions of [PermissionsFor]:
-// it uses nothing of JetStream, engines hand it its tasks. All methods may be called from
-// several goroutines.
+// Worker connects a worker of one tool to the engines; it implements
+// executor.Transport. It needs only the permissions of [PermissionsFor] and
+// nothing of JetStream. All methods may be called from several goroutines.
 type Worker struct {
 	api.WorkerMethods
 	nc    *nats.Conn
@@ -27,9 +26,8 @@ type Worker struct {
 	quiet sync.Once // the missing queue is reported once
 }
 
-// NewWorker makes the transport of a worker called name. nc must have been
-// opened by [Connect] or [embed.Server.Connect] under that name. A nil logger logs
-// nothing.
+// NewWorker creates the transport of a worker. nc must come from [Connect] or
+// Connect of an embedded server with the same name. A nil logger logs nothing.
 func NewWorker(nc *nats.Conn, space toolcall.SpaceID, tool, name string, log *slog.Logger) (*Worker, error) {
 	return NewQueueWorker(nc, space, toolcall.Queue{Tool: tool}, name, log)
 }
@@ -58,8 +56,8 @@ func (w *Worker) subject(k Kind) string {
 	return Subject{Space: w.space, Kind: k, Tool: EncodeQueue(w.queue), Who: Encode(w.name)}.String()
 }
 
-// Call carries out an operation of workers: over NATS, as an engine answers it.
-// Progress does not wait.
+// Call executes an operation of workers over NATS. It does not wait for a reply to
+// Progress.
 func (w *Worker) Call(ctx context.Context, op *api.Operation, request any) (any, error) {
 	if op == api.Progress.Operation {
 		return struct{}{}, w.tell(op, request)
@@ -69,13 +67,13 @@ func (w *Worker) Call(ctx context.Context, op *api.Operation, request any) (any,
 		return nil, err
 	}
 	reply, _, err := ask(ctx, w.nc, w.subject(kind), op, request, 0)
-	if errors.Is(err, message.ErrUnknownOutcome) { // the caller keeps what it has and sends it again
-		return nil, &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: "no engine answered; the request may have arrived", Hint: "send it again: the same request does no harm", Err: err}
+	if errors.Is(err, message.ErrUnknownOutcome) { // the caller sends it again
+		return nil, &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: "no engine replied; the request may have arrived", Hint: "send it again: the same request does no harm", Err: err}
 	}
 	return reply, err
 }
 
-// tell sends a request whose answer is not awaited.
+// tell sends a request and does not wait for its reply.
 func (w *Worker) tell(op *api.Operation, request any) error {
 	kind, err := kindFor(op, toolcall.RoleWorker)
 	if err != nil {
@@ -85,15 +83,14 @@ func (w *Worker) tell(op *api.Operation, request any) error {
 	if err != nil {
 		return err
 	}
-	// No one listens there; but without a reply subject of our own inbox the
-	// request would be dropped.
+	// Without a reply subject in our own inbox the engine drops the request.
 	if err := w.nc.PublishRequest(w.subject(kind), InboxPrefix(w.name)+".none", data); err != nil {
 		return apiError(op.Name, "a message to the engine", err)
 	}
 	return nil
 }
 
-// Keys asks the engines for their signing keys. The answer is not trusted: see
+// Keys asks the engines for their signing keys, which are not trusted yet: see
 // [keyfile.Follower].
 func (w *Worker) Keys(ctx context.Context) (toolcall.KeyRing, error) {
 	rep, err := opKeys.Call(ctx, w, KeysRequest{})

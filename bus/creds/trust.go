@@ -13,8 +13,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// Trust is what a server needs to let in those who have a login of a
-// credentials folder, and nobody else. It holds no secrets.
+// Trust lets the users of a credentials folder, and no one else, log in to a
+// server. It holds no secrets.
 type Trust struct {
 	operator, account, system string // the tokens as they stand in the folder
 	op                        *jwt.OperatorClaims
@@ -32,13 +32,13 @@ func LoadTrust(dir string) (*Trust, error) {
 		into *string
 	}{{operatorJWT, &t.operator}, {accountJWT, &t.account}, {systemJWT, &t.system}} {
 		var err error
-		if *f.into, err = c.fileOf(f.name); err != nil {
+		if *f.into, err = c.readPublic(f.name); err != nil {
 			return nil, err
 		}
 	}
 	var err error
 	bad := func(name string, err error) error {
-		return &message.Error{Code: message.CodeInvalid, Op: opTrust, What: c.path(name) + " cannot be used", Hint: "restore it from a copy, or make a new folder with askance creds init", Err: err}
+		return &message.Error{Code: message.CodeInvalid, Op: opTrust, What: c.path(name) + " cannot be used", Hint: "restore it from a copy, or create a new folder with askance creds init", Err: err}
 	}
 	if t.op, err = jwt.DecodeOperatorClaims(t.operator); err != nil {
 		return nil, bad(operatorJWT, err)
@@ -52,8 +52,7 @@ func LoadTrust(dir string) (*Trust, error) {
 	return t, nil
 }
 
-// EngineLogin is the file with which the engines of a credentials folder log
-// in.
+// EngineLogin is the credentials file of the engines in a credentials folder.
 func EngineLogin(dir string) string { return filepath.Join(dir, engineCreds) }
 
 // Account is the public key that names the account of all spaces.
@@ -65,16 +64,16 @@ func (t *Trust) AccountToken() string { return t.account }
 // AccountClaims are what the token says.
 func (t *Trust) AccountClaims() *jwt.AccountClaims { return t.acc }
 
-// Revoked is how many logins were revoked.
+// Revoked is the number of revoked logins.
 func (t *Trust) Revoked() int { return len(t.acc.Revocations) }
 
-// Same reports whether both say the same.
+// Same reports whether both have the same content.
 func (t *Trust) Same(other *Trust) bool {
 	return other != nil && t.operator == other.operator && t.account == other.account && t.system == other.system
 }
 
-// ServerConfig is the part of a nats-server configuration that lets in those
-// who have a login, and nobody else. It holds no secrets.
+// ServerConfig is the part of a nats-server configuration that lets these users,
+// and no one else, log in. It holds no secrets.
 func (t *Trust) ServerConfig() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "operator: %s\nsystem_account: %s\nresolver: MEMORY\nresolver_preload: {\n", t.operator, t.sys.Subject)
@@ -82,7 +81,7 @@ func (t *Trust) ServerConfig() string {
 	return b.String()
 }
 
-// Configure lets in over a server those who have a login.
+// Configure lets these users log in to a server.
 func (t *Trust) Configure(o *server.Options) error {
 	resolver := &server.MemAccResolver{}
 	for key, token := range map[string]string{t.acc.Subject: t.account, t.sys.Subject: t.system} {

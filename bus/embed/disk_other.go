@@ -2,5 +2,5 @@
 
 package embed
 
-// freeDisk is not known here: the store's own limit counts alone.
+// freeDisk is unknown on this system: only the store's own limit counts.
 func freeDisk(string) (int64, bool) { return 0, false }

@@ -4,7 +4,7 @@ package embed
 
 import "syscall"
 
-// freeDisk is how many bytes this user may still write to the disk of a folder.
+// freeDisk is how many bytes this user can still write to the disk of a folder.
 func freeDisk(dir string) (int64, bool) {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(dir, &st); err != nil {

@@ -15,10 +15,10 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// Recover restarts the server if its store has stopped writing and there is room
-// on the disk again; it reports whether it did. NATS writes nothing more after a
-// write error until it is restarted. Connections come back, and what was
-// acknowledged is there. After an error the server is down: end the process.
+// Recover restarts the server if its store stopped writing and the disk has room
+// again; it reports whether it did. NATS writes nothing after a write error until
+// a restart. Acknowledged records survive and connections come back. After an
+// error the server is down: end the process.
 func (s *Server) Recover(ctx context.Context) (bool, error) {
 	h, ok := errors.AsType[*bus.HealthError](s.Health())
 	if !ok || len(h.Broken) == 0 || !s.hasRoom() {
@@ -35,9 +35,8 @@ func (s *Server) Recover(ctx context.Context) (bool, error) {
 	return true, s.start(ctx, s.opts.Clone())
 }
 
-// stop ends the server. The index that it writes for a stream whose store broke
-// counts the record that could not be written: it is removed, and the next start
-// counts the records that are there.
+// stop ends the server and removes the indexes of broken streams, which count a
+// record that was not written.
 func (s *Server) stop() error {
 	broken, _ := errors.AsType[*bus.HealthError](s.Health())
 	s.now().Shutdown()
@@ -59,8 +58,8 @@ func (s *Server) stop() error {
 	return nil
 }
 
-// hasRoom reports whether as much as the head-room can be written, wherever the
-// store's own limit is. It is really written: quotas do not show in what is free.
+// hasRoom reports whether the reserved part can be written. It really writes it,
+// because free space does not show quotas.
 func (s *Server) hasRoom() bool {
 	need := s.Room().HeadRoom(0)
 	if free, known := freeDisk(s.opts.StoreDir); known && free < need {
@@ -70,9 +69,9 @@ func (s *Server) hasRoom() bool {
 	if err != nil {
 		return false
 	}
-	defer func() { _ = os.Remove(f.Name()) }() // else the next start removes it
+	defer func() { _ = os.Remove(f.Name()) }() // the next start removes it otherwise
 	block := make([]byte, 1<<20)
-	_, _ = rand.Read(block) // a disk that compresses must not take it for nothing
+	_, _ = rand.Read(block) // incompressible
 	for left := need; left > 0 && err == nil; left -= int64(len(block)) {
 		_, err = f.Write(block[:min(left, int64(len(block)))])
 	}
@@ -82,18 +81,16 @@ func (s *Server) hasRoom() bool {
 	return errors.Join(err, f.Close()) == nil
 }
 
-// probeFile is written to find out whether there is room.
 func probeFile(dir string) string { return filepath.Join(dir, ".askance-probe") }
 
-// now is the server as it runs; a restart replaces it.
+// now is the running server, which a restart replaces.
 func (s *Server) now() *server.Server { return s.running.Load() }
 
 // InProcessConn implements nats.InProcessConnProvider across restarts.
 func (s *Server) InProcessConn() (net.Conn, error) { return s.now().InProcessConn() }
 
-// Health is nil while everything works, and else a *HealthError. A disk that
-// filled up under a stream shows here and nowhere else: the server then leaves
-// writes unanswered until it is restarted: see [Server.Recover].
+// Health is nil or a *HealthError. Only it shows that a disk filled up under a
+// stream, whose writes then stay unanswered: see [Server.Recover].
 func (s *Server) Health() error {
 	h := s.now().Healthz(&server.HealthzOptions{Details: true})
 	if h.StatusCode == http.StatusOK {

@@ -12,11 +12,11 @@ import (
 
 const opUseTLS = "use TLS"
 
-// tls reads the server's certificate, and refuses to let logins in over plain
-// text from other machines.
+// tls reads the server's certificate. It refuses logins from other machines
+// without encryption.
 func (o Options) tls() (*tls.Config, error) {
 	if (o.TLSCert == "") != (o.TLSKey == "") {
-		return nil, &message.Error{Code: message.CodeInvalid, Op: opUseTLS, What: "a certificate and its key go together", Hint: "name both"}
+		return nil, &message.Error{Code: message.CodeInvalid, Op: opUseTLS, What: "the certificate or its key is missing", Hint: "name both"}
 	}
 	if o.TLSCert == "" {
 		host, _, err := net.SplitHostPort(o.Listen)
@@ -35,7 +35,7 @@ func (o Options) tls() (*tls.Config, error) {
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return nil, &message.Error{Code: message.CodeInvalid, Op: opUseTLS, What: o.TLSCert + " and " + o.TLSKey + " are no certificate and its key", Hint: "name a certificate chain and a private key in PEM", Err: err}
+		return nil, &message.Error{Code: message.CodeInvalid, Op: opUseTLS, What: o.TLSCert + " and " + o.TLSKey + " are not a certificate and its key", Hint: "name a certificate chain and a private key in PEM", Err: err}
 	}
 	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}, nil
 }

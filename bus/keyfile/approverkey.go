@@ -22,9 +22,8 @@ type approverKeyFile struct {
 	Seed   string `json:"approver_seed"`       // base64url, 32 bytes
 }
 
-// CreateApproverKey makes a signing key for an approver in a new file with mode
-// 0600 and gives its public part. A file that is there is refused with
-// CodeConflict.
+// CreateApproverKey creates a signing key for an approver in a new file with mode
+// 0600 and returns its public part. It refuses an existing file with CodeConflict.
 func CreateApproverKey(path string) (ed25519.PublicKey, error) {
 	const op = "make approver key"
 	pub, key, err := ed25519.GenerateKey(rand.Reader)
@@ -37,22 +36,22 @@ func CreateApproverKey(path string) (ed25519.PublicKey, error) {
 	}
 	switch err := secretfile.WriteOnce(path, b, 0o600); {
 	case errors.Is(err, fs.ErrExist):
-		return nil, &message.Error{Code: message.CodeConflict, Op: op, What: path + " is there already", Hint: "choose another name"}
+		return nil, &message.Error{Code: message.CodeConflict, Op: op, What: path + " already exists", Hint: "choose another name"}
 	case err != nil:
 		return nil, secretfile.Error(op, path, err)
 	}
 	return pub, nil
 }
 
-// LoadApproverKey reads a file made by CreateApproverKey. A file that others may
-// read is refused.
+// LoadApproverKey reads a file of CreateApproverKey and refuses one that other
+// users can read.
 func LoadApproverKey(path string) (ed25519.PrivateKey, error) {
 	const op = "load approver key"
 	b, err := secretfile.Read(op, path, true)
 	if err != nil {
 		return nil, err
 	}
-	bad := &message.Error{Code: message.CodeInvalid, Op: op, What: path + " is no approver key of version 1", Hint: "make one with askance keys approver"}
+	bad := &message.Error{Code: message.CodeInvalid, Op: op, What: path + " is not an approver key of version 1", Hint: "create one with askance keys approver"}
 	var f approverKeyFile
 	var seed [32]byte
 	if strictjson.Unmarshal(b, &f) != nil || f.V != 1 || !decode32(&seed, f.Seed) { // the decoder's text could repeat the secret

@@ -24,21 +24,20 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Keys are the secrets of a space's engines: the MAC key that authenticates
-// event records, for ever, and the Ed25519 key that signs grants, which can be rotated.
-// All replicas of a space hold the same. Keys never prints, logs or encodes its
-// secrets; ids are all that shows. It is never changed: see [Live].
+// Keys are the secrets of a space's engines, the same in all replicas: the MAC key
+// that authenticates event records and never changes, and the Ed25519 key that
+// signs grants and can be rotated. Keys are immutable: see [Live].
 type Keys struct {
 	id   string
 	mac  [32]byte
 	sign ed25519.PrivateKey // the last of ring
-	// ring has all keys that ever signed, oldest first; secrets those that are
-	// not retired, by id.
+	// ring has every key that ever signed, oldest first; secrets has those that
+	// are not retired.
 	ring    toolcall.KeyRing
 	secrets map[string]ed25519.PrivateKey
 }
 
-// New makes fresh keys.
+// New creates keys.
 func New() (*Keys, error) {
 	var mac, seed [32]byte
 	for _, b := range [][]byte{mac[:], seed[:]} {
@@ -57,33 +56,33 @@ func keysOf(mac, seed [32]byte) *Keys {
 	return k
 }
 
-// ID names the keys: the KeyID of the first signing key. It stands in the
-// stream's metadata and with every event record, and outlives rotations.
+// ID names the keys in the stream's metadata and in every event record: the KeyID
+// of the first signing key. It survives rotations.
 func (k *Keys) ID() string { return k.id }
 
-// SigningID is the KeyID of the key that signs grants now.
+// SigningID is the KeyID of the current signing key.
 func (k *Keys) SigningID() string { return toolcall.KeyID(k.Public()) }
 
-// Ring has every key that ever signed grants, oldest first, for workers to
-// follow from the one they know.
+// Ring has every signing key, oldest first, for workers to follow from the one
+// they know.
 func (k *Keys) Ring() toolcall.KeyRing { return slices.Clone(k.ring) }
 
-// InForce reports whether grants of a signing key are good.
+// InForce reports whether grants of a signing key are valid.
 func (k *Keys) InForce(id string) bool {
 	return slices.ContainsFunc(k.ring, func(e toolcall.EngineKey) bool { return e.ID == id && e.Retired.IsZero() })
 }
 
-// Signer is the private key that grants are signed with.
+// Signer is the private key that signs grants.
 func (k *Keys) Signer() ed25519.PrivateKey { return k.sign }
 
-// Public is what a worker needs to check the grants that are signed now.
+// Public is the key with which workers check new grants.
 func (k *Keys) Public() ed25519.PublicKey { return k.sign.Public().(ed25519.PublicKey) }
 
-// recordDomain keeps the MAC of an event record from being a MAC of anything else.
+// recordDomain separates MACs of event records from all others.
 const recordDomain = "askance-record-v1\x00"
 
-// RecordMAC authenticates an event record's body, where it is stored and what it follows.
-// The parts are length-prefixed so that none can flow into the next.
+// RecordMAC authenticates an event record's body, its subject and its predecessor.
+// Length prefixes keep the parts apart.
 func (k *Keys) RecordMAC(subject string, prev uint64, body []byte) [sha256.Size]byte {
 	h := hmac.New(sha256.New, k.mac[:])
 	var n [8]byte
@@ -99,30 +98,30 @@ func (k *Keys) RecordMAC(subject string, prev uint64, body []byte) [sha256.Size]
 	return sum
 }
 
-// derivedDomain keeps a derived key from being a MAC of anything else.
+// derivedDomain separates derived keys from MACs.
 const derivedDomain = "askance-derived-v1\x00"
 
-// Derive gives a secret for another purpose, the same for all who hold the
-// keys, and from which they cannot be told. It outlives rotations.
+// Derive returns a secret for another purpose, which does not reveal the keys and
+// survives rotations.
 func (k *Keys) Derive(purpose string) [32]byte {
 	h := hmac.New(sha256.New, k.mac[:])
 	h.Write([]byte(derivedDomain + purpose))
 	return [32]byte(h.Sum(nil))
 }
 
-// String gives the id alone.
+// String returns only the id.
 func (k *Keys) String() string { return "engine keys " + k.id }
 
-// GoString gives the id alone.
+// GoString returns only the id.
 func (k *Keys) GoString() string { return k.String() }
 
-// Format gives the id alone, whatever the verb.
+// Format prints only the id.
 func (k *Keys) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(k.String())) }
 
-// LogValue gives the id alone.
+// LogValue returns only the id.
 func (k *Keys) LogValue() slog.Value { return slog.StringValue(k.id) }
 
-// MarshalJSON gives the id alone; the file format is in keyfile.go.
+// MarshalJSON returns only the id; file.go has the file format.
 func (k *Keys) MarshalJSON() ([]byte, error) { return fmt.Appendf(nil, "%q", k.String()), nil }
 
 // RetirementTimes says when keys of the ring were retired.
@@ -136,8 +135,7 @@ func (k *Keys) RetirementTimes() proof.Retired {
 	return out
 }
 
-// VerificationKeys are the keys whose checkpoints are this space's: every one that ever
-// signed, for what is past stays provable.
+// VerificationKeys are all keys that ever signed, because the past stays provable.
 func (k *Keys) VerificationKeys() toolcall.KeySet {
 	out := toolcall.KeySet{}
 	for _, e := range k.ring {

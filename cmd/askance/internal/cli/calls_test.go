@@ -228,7 +228,7 @@ func TestUnavailable(t *testing.T) {
 	s := serve(t)
 	fails(t, cli.ExitUnavailable, "cannot reach nats://127.0.0.1:1", "list", "--nats", "nats://127.0.0.1:1")
 	fails(t, cli.ExitUnavailable, "cannot reach nats://127.0.0.1:1", "serve", "--nats", "nats://user:secret@127.0.0.1:1", "--data", t.TempDir())
-	fails(t, cli.ExitUnavailable, "no engine answered", "list", "--space", "other", "--data", s.data)
+	fails(t, cli.ExitUnavailable, "no engine replied", "list", "--space", "other", "--data", s.data)
 	fails(t, cli.ExitUnavailable, "another process uses", "serve", "--data", s.data, "--listen", "127.0.0.1:0")
 	fails(t, cli.ExitNotFound, "has no journal of askance", "list", "--data", t.TempDir())
 	fails(t, cli.ExitNotFound, "has no journal of askance", "approve", "c", "--yes", "--data", t.TempDir())

@@ -33,7 +33,7 @@ func TestCreds(t *testing.T) {
 	write(t, filepath.Join(dir, "rules.yaml"), testRules)
 	write(t, filepath.Join(dir, "tools.yaml"), testTools)
 	ok(t, "creds", "init", "--data", data)
-	fails(t, cli.ExitConflict, "has credentials already", "creds", "init", "--data", data)
+	fails(t, cli.ExitConflict, "already has credentials", "creds", "init", "--data", data)
 	fails(t, cli.ExitUsage, "--tool", "creds", "add", "worker", "wk", "--data", data)
 	ann, bob, bot := credFile(t, data, "approver", "ann"), credFile(t, data, "approver", "bob", "--expires", "1h"), credFile(t, data, "runtime", "bot")
 	// Whoever works on the data folder itself has the logins that lie there.

@@ -89,6 +89,6 @@ func TestSignWithoutKey(t *testing.T) {
 	x.Press("y", "rejected by ann")
 
 	y := open(t, 200, 24, nil, "inbox", "--nats", w.url, "--as", "ann", "--sign-key", filepath.Join(w.dir, "people.yaml"))
-	y.See("is no approver key")
+	y.See("is not an approver key")
 	y.Ends(cli.ExitUsage)
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // keyFile is the file with an engine's secrets. Version 1 has one signing key,
-// which was never rotated; version 2 all of them.
+// which was never rotated; version 2 has all of them.
 type keyFile struct {
 	V    int         `json:"v"`
 	ID   string      `json:"id"`
@@ -29,13 +29,13 @@ type keyFile struct {
 	Keys []secretKey `json:"signing_keys,omitzero"` // of version 2; oldest first, the last one signs
 }
 
-// secretKey is a signing key; a retired one has no secret any more.
+// secretKey is a signing key, without its secret if it is retired.
 type secretKey struct {
 	toolcall.EngineKey
 	Seed string `json:"seed,omitzero"` // base64url, 32 bytes
 }
 
-// publicKeyFile is the file that workers get.
+// publicKeyFile is the file for workers.
 type publicKeyFile struct {
 	V    int         `json:"v"` // 1
 	Keys []publicKey `json:"keys"`
@@ -44,10 +44,10 @@ type publicKeyFile struct {
 type publicKey struct {
 	ID      string    `json:"id"`
 	Public  string    `json:"public_key"`       // base64url, 32 bytes
-	Retired time.Time `json:"retired,omitzero"` // zero: grants that it signed are good
+	Retired time.Time `json:"retired,omitzero"` // zero: its grants are valid
 }
 
-// Load reads an engine's key file. A file that others may read is refused.
+// Load reads an engine's key file and refuses one that other users can read.
 func Load(path string) (*Keys, error) {
 	const op = "load engine keys"
 	b, err := secretfile.Read(op, path, true)
@@ -65,8 +65,8 @@ func Load(path string) (*Keys, error) {
 	return k, nil
 }
 
-// LoadOrCreate reads the key file, or makes one with mode 0600 if there is
-// none. Of several processes that do so at once, all get the same keys.
+// LoadOrCreate reads the key file, or creates one with mode 0600. Several
+// processes that do so at once get the same keys.
 func LoadOrCreate(path string) (*Keys, error) {
 	k, err := Load(path)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -82,11 +82,11 @@ func LoadOrCreate(path string) (*Keys, error) {
 	if err := secretfile.WriteOnce(path, b, 0o600); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, secretfile.Error("create engine keys", path, err)
 	}
-	return Load(path) // the file of whoever was first
+	return Load(path) // the file of the fastest process
 }
 
-// WritePublic writes the file that workers need to check grants, and auditors
-// to check what is past, replacing an older one.
+// WritePublic writes or replaces the file with which workers check grants and
+// auditors check the past.
 func (k *Keys) WritePublic(path string) error {
 	f := publicKeyFile{V: 1}
 	for _, e := range k.ring {
@@ -102,23 +102,23 @@ func (k *Keys) WritePublic(path string) error {
 	return nil
 }
 
-// LoadPublic reads files made by WritePublic and gives their keys whose grants
-// are good. Of a folder it reads every file whose name ends in .pub.
+// LoadPublic reads files of WritePublic and returns the keys whose grants are
+// valid. In a folder it reads every file that ends in .pub.
 func LoadPublic(paths ...string) (toolcall.KeySet, error) { return loadPublic(nil, paths) }
 
-// LoadPublicEver is LoadPublic with the keys that were retired, and when, to
-// check what was signed in the past: never a grant.
+// LoadPublicEver also returns retired keys, and when they were retired: for
+// checking the past, never for grants.
 func LoadPublicEver(paths ...string) (toolcall.KeySet, proof.Retired, error) {
 	retired := proof.Retired{}
 	keys, err := loadPublic(retired, paths)
 	return keys, retired, err
 }
 
-// loadPublic reads keys: retired ones, too, if there is a place for when.
+// loadPublic includes retired keys if retired is not nil.
 func loadPublic(retired proof.Retired, paths []string) (toolcall.KeySet, error) {
 	const op = "load public key"
 	var all []ed25519.PublicKey
-	paths, err := publicFiles(paths)
+	paths, err := expandFolders(paths)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func loadPublic(retired proof.Retired, paths []string) (toolcall.KeySet, error) 
 		for _, p := range f.Keys {
 			var pub [32]byte
 			if !decode32(&pub, p.Public) || toolcall.KeyID(pub[:]) != p.ID {
-				return nil, badPublicFile(op, path, "the key "+errtext.Quote(p.ID)+" is not 32 bytes in base64url, or not the one of that id")
+				return nil, badPublicFile(op, path, "the key "+errtext.Quote(p.ID)+" is not 32 bytes in base64url, or does not match its id")
 			}
 			if !p.Retired.IsZero() && retired == nil {
 				continue
@@ -148,13 +148,13 @@ func loadPublic(retired proof.Retired, paths []string) (toolcall.KeySet, error) 
 	return toolcall.NewKeySet(all...), nil
 }
 
-// publicFiles puts the files of folders in their place.
-func publicFiles(paths []string) ([]string, error) {
+// expandFolders replaces folders by their files.
+func expandFolders(paths []string) ([]string, error) {
 	const op = "load public key"
 	var out []string
 	for _, path := range paths {
 		if info, err := os.Stat(path); err != nil || !info.IsDir() {
-			out = append(out, path) // what cannot be read is told when it is
+			out = append(out, path) // reading reports the error
 			continue
 		}
 		found, err := filepath.Glob(filepath.Join(path, "*.pub"))
@@ -167,7 +167,7 @@ func publicFiles(paths []string) ([]string, error) {
 }
 
 func badKeyFile(op, path, why string) error {
-	return &message.Error{Code: message.CodeInvalid, Op: op, What: path + ": " + why, Hint: "restore the file from a copy; a new one cannot read the journal of the old one"}
+	return &message.Error{Code: message.CodeInvalid, Op: op, What: path + ": " + why, Hint: "restore the file from a copy; new keys cannot read the journal"}
 }
 
 func badPublicFile(op, path, why string) error {

@@ -17,14 +17,14 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// User is somebody to whom a credentials folder has given a login.
+// User is an owner of a login of a credentials folder.
 type User struct {
 	Space toolcall.SpaceID `json:"space,omitzero"` // empty for engines: they serve every space of the account
 	Role  toolcall.Role    `json:"role"`
 	Name  string           `json:"name"`
 	Tools []string         `json:"tools,omitzero"` // of a worker
-	// Routes are the subjects to which rules route the calls that a worker takes,
-	// of each of its tools; none: those that are not routed.
+	// Routes are the subjects to which rules route the calls of a worker's tools.
+	// Empty: calls without a route.
 	Routes []string `json:"routes,omitzero"`
 	// Key is the public nkey of the login.
 	Key     string    `json:"key"`
@@ -43,25 +43,24 @@ func (u User) InForce(at time.Time) bool {
 	return u.Revoked.IsZero() && (u.Expires.IsZero() || at.Before(u.Expires))
 }
 
-// EngineName is the name under which engines log in. Nobody else may have it:
-// whoever shares a name shares an inbox.
+// EngineName is the name under which engines log in. No other user can have it,
+// because users with one name share an inbox.
 const EngineName = "askance-engine"
 
-// claimName is the name within a login, by which the file says who it is for.
+// claimName is the name in a login's claims, by which ReadLogin knows its owner.
 func (u User) claimName() string {
 	return string(u.Space) + "/" + string(u.Role) + "/" + u.Name
 }
 
-// ReadLogin tells for whom a credentials file is. Nothing in the file is
-// checked against a server: it says what to try, not who somebody is. A file
-// that askance did not make is an error with CodeInvalid.
+// ReadLogin reads from a credentials file whose it is, without checking the file
+// with a server. A file of another program is an error with CodeInvalid.
 func ReadLogin(path string) (User, error) {
 	const op = "read credentials"
 	b, err := secretfile.Read(op, path, true)
 	if err != nil {
 		return User{}, err
 	}
-	bad := &message.Error{Code: message.CodeInvalid, Op: op, What: path + " is no credentials file that askance made", Hint: "make one with askance creds add"}
+	bad := &message.Error{Code: message.CodeInvalid, Op: op, What: path + " is not a credentials file of askance", Hint: "create one with askance creds add"}
 	token, err := jwt.ParseDecoratedJWT(b)
 	if err != nil {
 		return User{}, bad // the library's text could repeat the secret
@@ -81,7 +80,7 @@ func ReadLogin(path string) (User, error) {
 	return u, nil
 }
 
-// check refuses users that would have other rights than they seem to.
+// check refuses users whose rights would differ from what they seem to be.
 func (u User) check(all []User, now time.Time) error {
 	bad := func(what, hint string) error {
 		return &message.Error{Code: message.CodeInvalid, Op: opNewLogin, What: what, Hint: hint}
@@ -110,26 +109,27 @@ func (u User) check(all []User, now time.Time) error {
 	}
 	switch {
 	case u.Role != toolcall.RoleWorker && len(u.Routes) > 0:
-		return bad("only workers have subjects", "leave --subject out")
+		return bad("only workers have subjects", "omit --subject")
 	case u.Role == toolcall.RoleWorker && len(u.Tools) == 0:
-		return bad("a worker without tools can do nothing", "name them with --tool")
+		return bad("a worker needs a tool", "name its tools with --tool")
 	case u.Role != toolcall.RoleWorker && len(u.Tools) > 0:
-		return bad("only workers have tools", "leave --tool out")
+		return bad("only workers have tools", "omit --tool")
 	case (u.Name == EngineName) != (u.Role == toolcall.RoleEngine):
-		return bad("the name "+EngineName+" is that of engines, and they have no other", "choose another name")
+		return bad("the name "+EngineName+" is reserved for engines, which have no other", "choose another name")
 	case !u.Expires.IsZero() && !now.Before(u.Expires):
-		return bad("it would have expired already", "give a time that is to come")
+		return bad("the login would already be expired", "give a time in the future")
 	}
 	for _, other := range all {
-		if other.Name == u.Name && other.InForce(now) && other.kin() != u.kin() {
-			return bad(errtext.Quote(u.Name)+" is "+string(other.Role)+" already, and whoever shares a name shares an inbox", "choose another name; only the roles of people (approver, operator, auditor) may be held together")
+		if other.Name == u.Name && other.InForce(now) && other.personRole() != u.personRole() {
+			return bad(errtext.Quote(u.Name)+" is "+string(other.Role)+" already, and users with one name share an inbox", "choose another name; one person can only combine the roles approver, operator and auditor")
 		}
 	}
 	return nil
 }
 
-// kin is what may share a name: the roles of a person, or one of a program.
-func (u User) kin() toolcall.Role {
+// personRole is what may share a name: all roles of a person, or one role of a
+// program.
+func (u User) personRole() toolcall.Role {
 	switch u.Role {
 	case toolcall.RoleOperator, toolcall.RoleAuditor:
 		return toolcall.RoleApprover
@@ -138,7 +138,6 @@ func (u User) kin() toolcall.Role {
 	return u.Role
 }
 
-// file is where a login is kept within the folder.
 func (u User) file(dir string) string {
 	if u.Role == toolcall.RoleEngine {
 		return filepath.Join(dir, engineCreds)
@@ -146,17 +145,17 @@ func (u User) file(dir string) string {
 	return filepath.Join(dir, "users", string(u.Space), string(u.Role)+"-"+string(bus.Encode(u.Name))+".creds")
 }
 
-// LoginFile is where a credentials folder keeps a principal's login, unless it
-// was moved to its owner.
+// LoginFile is where a credentials folder keeps a principal's login until it moves
+// to its owner.
 func LoginFile(dir string, u User) string { return u.file(dir) }
 
-// is reports whether both are the login of one principal.
-func (u User) is(other User) bool {
+// isSame reports whether both are the login of one principal.
+func (u User) isSame(other User) bool {
 	return u.Space == other.Space && u.Role == other.Role && u.Name == other.Name
 }
 
-// login makes the text of a credentials file for u and sets its key.
-func (u *User) login(account nkeys.KeyPair) ([]byte, error) {
+// newLogin creates the text of a credentials file for u and sets its key.
+func (u *User) newLogin(account nkeys.KeyPair) ([]byte, error) {
 	pair, err := nkeys.CreateUser()
 	if err != nil {
 		return nil, err
@@ -195,7 +194,7 @@ func permission(subjects []string) jwt.Permission {
 	return jwt.Permission{Allow: slices.Clone(subjects)}
 }
 
-// String says who it is, and nothing secret.
+// String names the user without any secret.
 func (u User) String() string {
 	if u.Space == "" {
 		return u.Principal().String()

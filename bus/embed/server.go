@@ -12,6 +12,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/pem"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -32,49 +33,46 @@ import (
 
 // Options configure an embedded NATS server.
 type Options struct {
-	// StoreDir keeps the journal. Required; made if it is not there. One server
-	// at a time may use it.
+	// StoreDir has the journal. Required; created if it is missing. One server at
+	// a time can use it.
 	StoreDir string
-	// Listen is the TCP address for other processes, for example
-	// "127.0.0.1:4222"; port 0 takes a free one. Without a host it is the
-	// loopback address. Empty: no socket at all, only Connect.
+	// Listen is the TCP address for other processes, such as "127.0.0.1:4222";
+	// port 0 takes a free one, an empty host means loopback. Empty: no socket,
+	// only Connect.
 	Listen string
 	// Durability is fsynced (the default, also when empty) or cached.
 	Durability bus.Durability
-	// MaxStore bounds the disk space of all streams, in bytes. 0: what they use at
+	// MaxStore limits the disk space of all streams, in bytes. 0: their size at
 	// the start plus three quarters of the free disk space.
 	MaxStore int64
-	// MaxPayload bounds one message. 0: 8 MiB, so that a list of calls with large
+	// MaxPayload limits one message. 0: 8 MiB, so that a list of calls with large
 	// arguments fits one reply.
 	MaxPayload int32
-	// Users may log in over Listen. Empty, and without Trust: anybody who reaches
-	// the address acts as whoever they name themselves, so keep it on loopback.
+	// Users can log in over Listen. Without Users and Trust, any client that
+	// reaches the address can act under any name, so keep it on loopback.
 	Users []User
-	// Trust lets in those who have a login of a credentials folder, and nobody
-	// else; not together with Users. Login is then the credentials file that
-	// Connect uses, normally [creds.EngineLogin].
+	// Trust lets the users of a credentials folder, and no one else, log in; not
+	// together with Users. Login is then the credentials file of Connect, normally
+	// [creds.EngineLogin].
 	Trust *creds.Trust
 	Login string
-	// TLSCert and TLSKey are files in PEM: the certificate chain and private key
-	// with which connections over Listen are encrypted. Empty: they are not.
+	// TLSCert and TLSKey are PEM files: the certificate chain and the private key
+	// that encrypt connections over Listen. Empty: no encryption.
 	TLSCert, TLSKey string
-	// PlainText permits that logins of Users or Trust cross the network
-	// unencrypted. Without it a server without a certificate listens on loopback
-	// only, unless it asks nobody who they are.
+	// PlainText permits logins over an unencrypted network. Without it a server
+	// without a certificate listens on loopback only if it has logins.
 	PlainText bool
-	// Reopen permits that a store which was served with Trust is served to
-	// anybody. Without it such a store can be opened without Trust only if nobody
-	// else can connect.
+	// Reopen permits clients without a login on a store that was served with
+	// Trust. Without it such a store needs Trust, or no client can connect.
 	Reopen bool
-	// Rebuild makes the server count its records again, and cut off what it cannot
-	// read, instead of believing what it noted when it stopped. Damaged
-	// descriptions of streams are renamed.
+	// Rebuild lets the server count its records again and cut off what it cannot
+	// read. Damaged descriptions of streams are renamed.
 	Rebuild bool
-	// Logger gets what the server says. Nil: nothing.
+	// Logger gets the messages of the server. Nil: no log.
 	Logger *slog.Logger
 }
 
-// User is somebody who logs in to an embedded server with a password.
+// User logs in to an embedded server with a password.
 type User struct {
 	Name, Password string
 	Permissions    bus.Permissions
@@ -82,9 +80,9 @@ type User struct {
 
 const (
 	defaultMaxPayload = 8 << 20
-	clientPing        = 5 * time.Second // a client that hangs is disconnected after two of these
+	clientPing        = 5 * time.Second // the server disconnects a hung client after two of these
 	maxPingsOut       = 2
-	readyTimeout      = 30 * time.Second // a journal of many millions of event records is read at the start
+	readyTimeout      = 30 * time.Second // reading millions of event records takes long
 )
 
 // Server is a NATS server with JetStream inside this process.
@@ -103,8 +101,8 @@ type Server struct {
 	closed     bool       // guarded by changing
 }
 
-// Start starts a server and returns when it serves. The errors are
-// *message.Error; errors.Is tells [ErrStoreLocked] and [ErrStoreUnwritable].
+// Start returns when the server accepts connections. Its errors are
+// *message.Error; errors.Is finds [ErrStoreLocked] and [ErrStoreUnwritable].
 func Start(ctx context.Context, o Options) (*Server, error) {
 	s := &Server{durability: o.Durability, log: o.Logger}
 	if s.durability == "" {
@@ -117,8 +115,8 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if s.lock, err = lockStore(o.StoreDir); err != nil {
 		return nil, err
 	}
-	_ = os.Remove(probeFile(o.StoreDir)) // of a process that was killed
-	if err := s.own(o); err != nil {
+	_ = os.Remove(probeFile(o.StoreDir)) // of a killed process
+	if err := s.claimStore(o); err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -144,8 +142,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Check reports what [Start] would refuse of the options, and begins
-// nothing.
+// Check reports why [Start] would refuse the options, and starts nothing.
 func (o Options) Check() error {
 	s := &Server{durability: o.Durability}
 	if s.durability == "" {
@@ -159,7 +156,7 @@ func (s *Server) start(ctx context.Context, opts *server.Options) error {
 	const op = "start embedded NATS"
 	ns, err := server.NewServer(opts)
 	if err != nil {
-		return &message.Error{Code: message.CodeInvalid, Op: op, What: "the server does not take its options", Err: err}
+		return &message.Error{Code: message.CodeInvalid, Op: op, What: "the server refuses its options", Hint: "check the options", Err: err}
 	}
 	s.running.Store(ns)
 	l := newServerLog(s.log)
@@ -173,7 +170,7 @@ func (s *Server) start(ctx context.Context, opts *server.Options) error {
 		return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the server did not start", Hint: "check the listen address and the store folder " + opts.StoreDir, Err: err}
 	}
 	if !ns.ReadyForConnections(wait) || !ns.JetStreamEnabled() {
-		return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the server was not ready after " + wait.String(), Hint: "look into its log", Err: context.Cause(ctx)}
+		return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the server was not ready after " + wait.String(), Hint: "check its log", Err: context.Cause(ctx)}
 	}
 	return nil
 }
@@ -185,7 +182,7 @@ func (s *Server) options(o Options) (*server.Options, error) {
 	}
 	switch {
 	case o.StoreDir == "":
-		return nil, invalid("no store folder is given", "name one")
+		return nil, invalid("there is no store folder", "name one")
 	case s.durability != bus.DurabilityFsynced && s.durability != bus.DurabilityCached:
 		return nil, invalid("an embedded server cannot be "+errtext.Quote(string(s.durability)), "use fsynced or cached")
 	case o.MaxStore < 0 || o.MaxPayload < 0:
@@ -223,12 +220,12 @@ func (s *Server) options(o Options) (*server.Options, error) {
 	if opts.TLS = opts.TLSConfig != nil; opts.TLS {
 		s.leaf = opts.TLSConfig.Certificates[0].Certificate[0]
 	}
-	return opts, s.admit(opts, o)
+	return opts, s.setLogins(opts, o)
 }
 
-// own makes the store one of the server's account.
-func (s *Server) own(o Options) error {
-	if err := guard(o.StoreDir, o.Trust != nil, o.Listen != "" && len(o.Users) == 0, o.Reopen); err != nil {
+// claimStore prepares the store for the server's account.
+func (s *Server) claimStore(o Options) error {
+	if err := checkTrust(o.StoreDir, o.Trust != nil, o.Listen != "" && len(o.Users) == 0, o.Reopen); err != nil {
 		return err
 	}
 	if o.Rebuild {
@@ -236,15 +233,15 @@ func (s *Server) own(o Options) error {
 			return err
 		}
 	}
-	return adopt(o.StoreDir, s.account)
+	return moveJournals(o.StoreDir, s.account)
 }
 
-// admit says who may log in.
-func (s *Server) admit(opts *server.Options, o Options) error {
+// setLogins sets who can log in.
+func (s *Server) setLogins(opts *server.Options, o Options) error {
 	s.account = openAccount
 	switch {
 	case o.Trust != nil && len(o.Users) > 0:
-		return &message.Error{Code: message.CodeInvalid, Op: "start embedded NATS", What: "users with passwords do not go together with credentials", Hint: "choose one"}
+		return &message.Error{Code: message.CodeInvalid, Op: "start embedded NATS", What: "the server has both users with passwords and credentials", Hint: "choose one"}
 	case o.Trust != nil:
 		s.account, s.login = o.Trust.Account(), o.Login
 		return o.Trust.Configure(opts)
@@ -255,29 +252,29 @@ func (s *Server) admit(opts *server.Options, o Options) error {
 	return nil
 }
 
-// inProcessUser is who Connect logs in as where users are configured.
+// inProcessUser is who Connect logs in as if there are Users.
 const inProcessUser = "askance-in-process"
 
 func serverUsers(users []User, password string) []*server.User {
 	out := []*server.User{{Username: inProcessUser, Password: password}}
 	for _, u := range users {
 		out = append(out, &server.User{Username: u.Name, Password: u.Password, Permissions: &server.Permissions{
-			Publish: only(u.Permissions.Publish), Subscribe: only(u.Permissions.Subscribe),
+			Publish: allowOnly(u.Permissions.Publish), Subscribe: allowOnly(u.Permissions.Subscribe),
 		}})
 	}
 	return out
 }
 
-// only allows these subjects. (To NATS an empty list means all.)
-func only(subjects []string) *server.SubjectPermission {
+// allowOnly allows these subjects. (To NATS an empty list means all.)
+func allowOnly(subjects []string) *server.SubjectPermission {
 	if len(subjects) == 0 {
 		return &server.SubjectPermission{Deny: []string{">"}}
 	}
 	return &server.SubjectPermission{Allow: subjects}
 }
 
-// Connect opens a connection within the process, with every right; with Trust
-// and a credentials file in o, with the rights of that.
+// Connect opens a connection within the process with every right, or with those of
+// a credentials file if there is Trust.
 func (s *Server) Connect(ctx context.Context, o bus.ConnectOptions) (*nats.Conn, error) {
 	switch {
 	case s.password != "":
@@ -288,11 +285,10 @@ func (s *Server) Connect(ctx context.Context, o bus.ConnectOptions) (*nats.Conn,
 	return bus.ConnectInProcess(ctx, s, o)
 }
 
-// URL is where other processes connect, or "" without Listen.
+// URL is where other processes connect, "" without Listen.
 func (s *Server) URL() string { return s.url }
 
-// Certificate is the one by which other processes know the server, in PEM; nil
-// without TLS.
+// Certificate is the server's certificate in PEM, nil without TLS.
 func (s *Server) Certificate() []byte {
 	if s.leaf == nil {
 		return nil
@@ -303,8 +299,8 @@ func (s *Server) Certificate() []byte {
 // Durability is what an acknowledgement of this server means.
 func (s *Server) Durability() bus.Durability { return s.durability }
 
-// Close stops the server and waits until it has stopped. It may be called
-// again, and from several goroutines.
+// Close stops the server and waits for its end. It may be called again, and from
+// several goroutines.
 func (s *Server) Close() {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -314,21 +310,21 @@ func (s *Server) Close() {
 	s.closed = true
 	if s.now() != nil {
 		if err := s.stop(); err != nil && s.log != nil {
-			s.log.Error("the next start may call the journal damaged", "err", err)
+			s.log.Error("the next start may report a damaged journal", "err", err)
 		}
 	}
 	if s.lock != nil {
-		_ = s.lock.Close() // nothing to be done about it, and the process's end unlocks as well
+		_ = s.lock.Close() // the end of the process unlocks as well
 	}
 }
 
 const opUseTrust = "load credentials"
 
-// UseTrust tells a running server what has changed: who was revoked is
-// disconnected at once. The account must be the one it was started with.
+// UseTrust updates the account of a running server and disconnects revoked users
+// at once.
 func (s *Server) UseTrust(t *creds.Trust) error {
 	if s.account != t.Account() {
-		return &message.Error{Code: message.CodeInvalid, Op: opUseTrust, What: "these are the credentials of another account", Hint: "start the server anew"}
+		return &message.Error{Code: message.CodeInvalid, Op: opUseTrust, What: "these credentials belong to another account", Hint: "restart the server"}
 	}
 	s.changing.Lock() // a restart begins with the accounts of the resolver
 	defer s.changing.Unlock()
@@ -341,4 +337,41 @@ func (s *Server) UseTrust(t *creds.Trust) error {
 	}
 	s.now().UpdateAccountClaims(account, t.AccountClaims())
 	return nil
+}
+
+// serverLog forwards the server's messages and keeps the first fatal one, which
+// the server otherwise only prints.
+type serverLog struct {
+	log   *slog.Logger
+	mu    sync.Mutex // guards first
+	first error
+}
+
+func newServerLog(log *slog.Logger) *serverLog {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &serverLog{log: log.With("component", "nats-server")}
+}
+
+func (l *serverLog) fatal() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.first
+}
+
+func (l *serverLog) Noticef(format string, v ...any) { l.log.Debug(fmt.Sprintf(format, v...)) }
+func (l *serverLog) Warnf(format string, v ...any)   { l.log.Warn(fmt.Sprintf(format, v...)) }
+func (l *serverLog) Errorf(format string, v ...any)  { l.log.Error(fmt.Sprintf(format, v...)) }
+func (l *serverLog) Debugf(string, ...any)           {}
+func (l *serverLog) Tracef(string, ...any)           {}
+
+func (l *serverLog) Fatalf(format string, v ...any) {
+	err := fmt.Errorf(format, v...)
+	l.log.Error(err.Error())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.first == nil {
+		l.first = err
+	}
 }

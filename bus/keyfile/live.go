@@ -12,8 +12,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Live are the keys in a file that may be rotated while an engine runs. It
-// is an engine.Signer. Its methods may be called from several goroutines.
+// Live has the keys of a file that can be rotated while an engine runs. It is an
+// engine.Signer. Its methods may be called from several goroutines.
 type Live struct {
 	path string
 	now  atomic.Pointer[Keys]
@@ -26,21 +26,21 @@ func NewLive(path string, k *Keys) *Live {
 	return l
 }
 
-// Now are the keys in force.
+// Now returns the current keys.
 func (l *Live) Now() *Keys { return l.now.Load() }
 
-// SigningKey is what grants are signed with now.
+// SigningKey is the key that signs grants now.
 func (l *Live) SigningKey() ed25519.PrivateKey { return l.Now().Signer() }
 
-// InForce reports whether grants of a signing key are good.
+// InForce reports whether grants of a signing key are valid.
 func (l *Live) InForce(id string) bool { return l.Now().InForce(id) }
 
 // Ring has every signing key, for workers to follow.
 func (l *Live) Ring() toolcall.KeyRing { return l.Now().Ring() }
 
-// Reload reads the file again. before, if it says something new, is called
-// before the new keys sign anything. Keys of another space are refused, and on
-// an error those in force stay.
+// Reload reads the file again and calls before with changed keys before they sign
+// anything. It refuses keys of another space. After an error the current keys
+// stay.
 func (l *Live) Reload(before func(*Keys) error) (changed bool, err error) {
 	k, err := Load(l.path)
 	if err != nil {
@@ -49,7 +49,7 @@ func (l *Live) Reload(before func(*Keys) error) (changed bool, err error) {
 	now := l.Now()
 	switch {
 	case k.id != now.id || k.mac != now.mac:
-		return false, &message.Error{Code: message.CodeInvalid, Op: "reload engine keys", What: l.path + " has the keys " + k.id + ", this engine runs with " + now.id, Hint: "put the space's own file back"}
+		return false, &message.Error{Code: message.CodeInvalid, Op: "reload engine keys", What: l.path + " has the keys " + k.id + ", but this engine runs with " + now.id, Hint: "restore the space's own file"}
 	case k.sameRing(now):
 		return false, nil
 	}
@@ -66,10 +66,9 @@ func (k *Keys) sameRing(other *Keys) bool {
 	})
 }
 
-// Follower tells a worker which engine keys to trust: those in files, which
-// are trusted as they are, and those that follow from them by what engines say
-// over NATS, which is believed only as far as a trusted key vouches for it. It is
-// an executor.KeySource. Its methods may be called from several goroutines.
+// Follower knows which engine keys a worker trusts: those in files, and successors
+// that a trusted key vouches for over NATS. It is an executor.KeySource. Its
+// methods may be called from several goroutines.
 type Follower struct {
 	paths []string
 	ring  func(context.Context) (toolcall.KeyRing, error)
@@ -79,15 +78,14 @@ type Follower struct {
 	retired map[string]bool
 }
 
-// NewFollower reads files (see [LoadPublic]) and asks ring, if it is not nil,
-// for the keys that engines announce: normally [bus.Worker.Keys].
+// NewFollower reads files (see [LoadPublic]) and asks ring, if not nil, for the
+// keys that engines announce: normally [bus.Worker.Keys].
 func NewFollower(paths []string, ring func(context.Context) (toolcall.KeyRing, error)) *Follower {
 	return &Follower{paths: paths, ring: ring}
 }
 
-// Keys gives the keys that are trusted now. Engines that do not answer are no
-// error: what was learned before stays. A key that is known to be retired never
-// comes back.
+// Keys returns the keys that are trusted now. Without a reply from engines,
+// earlier keys stay. A retired key never returns.
 func (f *Follower) Keys(ctx context.Context) (toolcall.KeySet, error) {
 	known, err := LoadPublic(f.paths...)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// keys takes a key file's contents, or says why they are no keys.
+// keys decodes a key file, or says why it cannot.
 func (f keyFile) keys() (k *Keys, why string) {
 	var mac, seed [32]byte
 	const notKeys = "its keys are not 32 bytes in base64url"
@@ -37,7 +37,7 @@ func (f keyFile) keys() (k *Keys, why string) {
 	for _, s := range f.Keys {
 		pub, err := s.Key()
 		if err != nil {
-			return nil, "the signing key " + errtext.Quote(s.ID) + " is not the one of that id"
+			return nil, "the signing key " + errtext.Quote(s.ID) + " does not match its id"
 		}
 		k.ring = append(k.ring, s.EngineKey)
 		if s.Seed == "" && !s.Retired.IsZero() {
@@ -48,7 +48,7 @@ func (f keyFile) keys() (k *Keys, why string) {
 		}
 		key := ed25519.NewKeyFromSeed(seed[:])
 		if !pub.Equal(key.Public()) {
-			return nil, "the secret of the signing key " + errtext.Quote(s.ID) + " is that of another"
+			return nil, "the secret of the signing key " + errtext.Quote(s.ID) + " belongs to another key"
 		}
 		k.secrets[s.ID], k.sign = key, key
 	}
@@ -61,7 +61,7 @@ func (f keyFile) keys() (k *Keys, why string) {
 	return k, ""
 }
 
-// file is what a key file holds; of the first version as long as that will do.
+// file encodes the keys, in version 1 while there is one signing key.
 func (k *Keys) file() keyFile {
 	f := keyFile{V: 2, ID: k.id, MAC: base64.RawURLEncoding.EncodeToString(k.mac[:])}
 	if len(k.ring) == 1 {
@@ -84,8 +84,8 @@ func (k *Keys) clone() *Keys {
 	return &c
 }
 
-// Rotated gives keys with a fresh signing key. The one before vouches for it,
-// and grants that it has signed stay good until it is retired.
+// Rotated returns keys with a new signing key, which the previous one vouches for.
+// Grants of the previous key stay valid until it is retired.
 func (k *Keys) Rotated(now time.Time) (*Keys, error) {
 	pub, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -100,8 +100,8 @@ func (k *Keys) Rotated(now time.Time) (*Keys, error) {
 	return out, nil
 }
 
-// Retired gives keys among which the grants of the signing key id are not good
-// any more. Its secret is gone. The key that signs now cannot be retired.
+// Retired returns keys in which the grants of the signing key id are invalid and
+// its secret is deleted. The current signing key cannot be retired.
 func (k *Keys) Retired(id string, now time.Time) (*Keys, error) {
 	const op = "retire key"
 	i := slices.IndexFunc(k.ring, func(e toolcall.EngineKey) bool { return e.ID == id })
@@ -109,9 +109,9 @@ func (k *Keys) Retired(id string, now time.Time) (*Keys, error) {
 	case i < 0:
 		return nil, &message.Error{Code: message.CodeNotFound, Op: op, What: "there is no signing key " + errtext.Quote(id), Hint: "askance keys list shows them"}
 	case id == k.SigningID():
-		return nil, &message.Error{Code: message.CodeConflict, Op: op, What: id + " is the key that signs now", Hint: "rotate first"}
+		return nil, &message.Error{Code: message.CodeConflict, Op: op, What: id + " is the current signing key", Hint: "rotate first"}
 	case !k.ring[i].Retired.IsZero():
-		return nil, &message.Error{Code: message.CodeConflict, Op: op, What: id + " is retired already", Hint: "there is nothing to do"}
+		return nil, &message.Error{Code: message.CodeConflict, Op: op, What: id + " is already retired", Hint: "there is nothing to do"}
 	}
 	out := k.clone()
 	if err := out.ring[i].Retire(now.UTC().Truncate(time.Second), k.sign); err != nil {

@@ -1,0 +1,92 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Error codes of the JetStream API, of which nats.go exports only some.
+const (
+	codeNoMessage          = 10037
+	codeInsufficient       = 10023 // the server's or account's store is full
+	codeStorageExceeded    = 10047
+	codeMemoryExceeded     = 10028
+	codeSubjectOverlap     = 10065
+	codeWrongLastSequence  = 10071 // compare-and-swap lost; names the present sequence
+	codeStoreFailed        = 10077 // with Discard New: the stream is full, or the message too large
+	codeMessageTooLarge    = 10054
+	codeDuplicateInProcess = 10158 // the same message id is being stored right now
+	codeWrongLastConstant  = 10164 // compare-and-swap lost inside the replication pipeline
+	codeNotLeader          = 10009
+	codeClusterUnavailable = 10008
+	codeNotClustered       = 10074 // replicas without a cluster
+	codeNoPeers            = 10005 // a cluster with fewer servers than replicas
+)
+
+// isConflict reports whether a compare-and-swap lost.
+func isConflict(code int) bool {
+	return code == codeWrongLastSequence || code == codeWrongLastConstant
+}
+
+// isInPipeline reports whether a compare-and-swap lost against a message that is
+// about to be stored.
+func isInPipeline(err error) bool {
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && int(api.ErrorCode) == codeWrongLastConstant
+}
+
+func isFull(code int, description string) bool {
+	switch code {
+	case codeInsufficient, codeStorageExceeded, codeMemoryExceeded:
+		return true
+	case codeStoreFailed:
+		return strings.Contains(description, "maximum bytes") || strings.Contains(description, "no space left")
+	}
+	return false
+}
+
+// isTooLarge reports whether the message can never be stored.
+func isTooLarge(code int, description string) bool {
+	return code == codeMessageTooLarge || code == codeStoreFailed && strings.Contains(description, "too large")
+}
+
+// isTransient reports whether the same request, which was not carried out, may
+// succeed soon.
+func isTransient(code int) bool {
+	return code == codeDuplicateInProcess || code == codeNotLeader || code == codeClusterUnavailable
+}
+
+// apiError classifies the failure of a JetStream request that changes no journal.
+func apiError(op, what string, err error) *message.Error {
+	e := &message.Error{Code: message.CodeInternal, Op: op, What: what, Err: err}
+	var api *jetstream.APIError
+	switch {
+	case errors.As(err, &api) && isFull(int(api.ErrorCode), api.Description):
+		e.Code, e.Hint = message.CodeFull, "give the server more room, or delete what is not needed"
+	case errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamNotFound:
+		e.Code, e.Hint = message.CodeUnavailable, "check whether the stream was deleted"
+	case errors.As(err, &api) && api.Code == 503,
+		errors.Is(err, nats.ErrTimeout), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled),
+		errors.Is(err, nats.ErrNoResponders), isDisconnected(err):
+		e.Code, e.Hint = message.CodeUnavailable, "check that NATS runs with JetStream and that this user can use it"
+	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
+		e.Code, e.Hint = message.CodeUnavailable, "enable JetStream in the NATS server"
+	}
+	return e
+}
+
+// isDisconnected reports whether the client has no usable connection. A failed
+// request was not sent, except with ErrDisconnected.
+func isDisconnected(err error) bool {
+	for _, e := range []error{nats.ErrConnectionClosed, nats.ErrDisconnected, nats.ErrReconnectBufExceeded, nats.ErrConnectionDraining, nats.ErrConnectionReconnecting} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,129 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/askance-dev/askance/bus/internal/errtext"
+	"github.com/askance-dev/askance/bus/keyfile"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/proof"
+	"github.com/askance-dev/askance/toolcall"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// checkpoints reads the signed checkpoints of a journal.
+type checkpoints struct {
+	store    reader // of the ledger's stream
+	space    toolcall.SpaceID
+	signing  func() *keyfile.Keys
+	optional bool // a missing stream has no checkpoints
+}
+
+// newest is the last checkpoint of the ledger.
+type newest struct {
+	checkpoint *proof.Checkpoint // nil: there is none
+	sealed     *proof.Sealed     // the checkpoint with its entries
+	seq        uint64            // of the last message in the stream
+}
+
+func (n newest) to() uint64 {
+	if n.checkpoint == nil {
+		return 0
+	}
+	return n.checkpoint.To
+}
+
+// lastLeaf is the leaf of the last signed record.
+func (n newest) lastLeaf() proof.Hash {
+	if n.sealed == nil {
+		return proof.Hash{}
+	}
+	entries, err := n.sealed.Entries()
+	if err != nil || len(entries) == 0 || entries[len(entries)-1].Subject == "" {
+		return proof.Hash{}
+	}
+	return entries[len(entries)-1].Leaf()
+}
+
+// newest reads the last checkpoint from the leader and skips what no engine wrote.
+// Only earlier messages whose sequence is higher than the best number so far can
+// have a newer checkpoint.
+func (k checkpoints) newest(ctx context.Context) (newest, error) {
+	const op = "read ledger"
+	m, err := k.store.get(ctx, getRequest{LastFor: checkpointSubject(k.space)})
+	if errors.Is(err, errNone) || k.optional && errors.Is(err, jetstream.ErrStreamNotFound) {
+		return newest{}, nil
+	}
+	if err != nil {
+		return newest{}, apiError(op, "stream "+k.store.stream, err)
+	}
+	out := newest{seq: m.seq}
+	retired := k.signing().RetirementTimes()
+	for doubt := false; ; {
+		s, err := k.genuine(m)
+		if err != nil {
+			return newest{}, err
+		}
+		var c *proof.Checkpoint
+		if s != nil {
+			c = &s.Checkpoint
+		}
+		switch best := out.checkpoint; {
+		case c == nil || retired.Check(*c, nil) != nil:
+		case best == nil || c.Number > best.Number || doubt && c.Number < best.Number && retired.Check(*best, c) != nil:
+			out.checkpoint, out.sealed = c, s
+			_, doubt = retired[c.KeyID] // what stands before it says whether its key was retired by then
+		case c.Number < best.Number:
+			doubt = false
+		}
+		if m.seq <= 1 || out.checkpoint != nil && m.seq-1 <= out.checkpoint.Number && !doubt {
+			return out, nil
+		}
+		if m, err = k.store.getSeq(ctx, m.seq-1); err != nil {
+			return newest{}, apiError(op, "stream "+k.store.stream, err)
+		}
+	}
+}
+
+// genuine returns the checkpoint in a message, nil if there is none. An unknown
+// key is an error: signing behind its checkpoints would begin a second history.
+func (k checkpoints) genuine(m stored) (*proof.Sealed, error) {
+	s, err := proof.DecodeSealed(m.data)
+	if err != nil {
+		return nil, nil //nolint:nilerr // verification reports it
+	}
+	c := s.Checkpoint
+	keys := k.signing().VerificationKeys()
+	if _, known := keys[c.KeyID]; !known {
+		return nil, &message.Error{Code: message.CodeForeignStream, Op: "read ledger", What: fmt.Sprintf("the engine key %s, which is unknown here, signed the last checkpoints", errtext.Quote(c.KeyID)), Hint: "add it to the engine's former keys"}
+	}
+	if c.Space == k.space && c.Verify(keys) == nil {
+		return &s, nil
+	}
+	return nil, nil
+}
+
+// losses reads the accepted losses from the checkpoints.
+func (k checkpoints) losses(ctx context.Context, through uint64) ([]proof.Loss, error) {
+	var out []proof.Loss
+	for at := uint64(0); at < through; {
+		found, seen, err := k.store.page(ctx, ">", at, maxPage)
+		if err != nil {
+			return nil, apiError("read ledger", "stream "+k.store.stream, err)
+		}
+		for _, m := range found {
+			s, err := k.genuine(m)
+			if err != nil {
+				return nil, err
+			}
+			if s != nil && s.Checkpoint.Loss != nil {
+				out = append(out, *s.Checkpoint.Loss)
+			}
+		}
+		at = seen
+	}
+	return out, nil
+}

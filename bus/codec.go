@@ -1,0 +1,243 @@
+package bus
+
+import (
+	"cmp"
+	"crypto/hmac"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/askance-dev/askance/message/proof"
+
+	"github.com/askance-dev/askance/bus/internal/errtext"
+	"github.com/askance-dev/askance/bus/keyfile"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+	"github.com/nats-io/nats.go"
+)
+
+// maxStoredBytes limits what is decoded of a stored record.
+const maxStoredBytes = 64 << 20
+
+type stored struct {
+	subject string
+	seq     uint64
+	time    time.Time
+	header  nats.Header
+	data    []byte
+}
+
+// errUnreadable: an engine of another version wrote this genuine event record.
+var errUnreadable = errors.New("an engine of another version wrote it")
+
+// errMisfit: the record names our key, but its MAC is wrong.
+var errMisfit = errors.New("its MAC is wrong")
+
+func isUnreadable(r toolcall.JournalEntry) bool { return errors.Is(r.Invalid, errUnreadable) }
+
+// codec decodes the messages of a space's journal and verifies who wrote them.
+type codec struct {
+	space toolcall.SpaceID
+	keys  *keyfile.Keys
+}
+
+// record decodes a stored message. Invalid says why no engine with our keys wrote
+// it, or why it is unreadable; Key is then only its place.
+func (c codec) record(m stored) toolcall.JournalEntry {
+	r := toolcall.JournalEntry{Seq: m.seq, Time: m.time}
+	s, err := ParseSubject(m.subject)
+	if err != nil {
+		r.Invalid = err
+		return r
+	}
+	r.Key = placeOf(s)
+	if s.Kind == KindEvent {
+		c.event(&r, s, m)
+		return r
+	}
+	f, err := c.eventRecord(s, m)
+	if errors.Is(err, errUnreadable) {
+		r.Invalid = &message.Error{Code: message.CodeUnavailable, Op: fmt.Sprintf("read record %d on %s", m.seq, m.subject), What: "this engine cannot read the record", Hint: "use an engine of the version that wrote it; until then nothing changes its call", Err: err}
+		return r
+	}
+	if err != nil {
+		r.Invalid = &message.Error{Code: message.CodeInvalid, Op: fmt.Sprintf("verify record %d on %s", m.seq, m.subject), What: "no engine of this space wrote it", Hint: "the record is ignored; find out who can publish on this subject", Err: err}
+		return r
+	}
+	r.Key, r.Record = f.Key(), f
+	return r
+}
+
+// placeOf is the key in a subject, without ids that are hashes there.
+func placeOf(s Subject) toolcall.Key {
+	session, _ := s.Session.ID()
+	reply, _ := s.Reply.ID()
+	call, _ := s.Call.ID()
+	lease, _ := s.Standing.ID()
+	return toolcall.Key{Space: s.Space, Session: message.SessionID(session), Reply: message.ReplyID(reply), Call: message.CallID(call), Standing: toolcall.StandingID(lease)}
+}
+
+// eventRecord verifies and decodes an event record. Every header and the subject
+// must agree with the body or be covered by the MAC.
+func (c codec) eventRecord(s Subject, m stored) (*toolcall.EventRecord, error) {
+	if !s.isRecord() {
+		return nil, fmt.Errorf("its subject is not that of an event record")
+	}
+	if err := c.checkMAC(s, m); err != nil {
+		return nil, err
+	}
+	var f toolcall.EventRecord
+	if err := strictjson.Unmarshal(m.data, &f, strictjson.MaxBytes(maxStoredBytes)); err != nil {
+		return nil, errtext.Because(errUnreadable, cmp.Or(checkVersion(m.data), err))
+	}
+	switch {
+	case f.V != toolcall.RecordVersion:
+		return nil, errtext.Because(errUnreadable, checkVersion(m.data))
+	case !s.names(f.Key(), f.WorkQueue()):
+		return nil, fmt.Errorf("%w: its body belongs to %s", errUnreadable, errtext.Quote(f.Key().String()))
+	case first(m.header, headerID) != f.ID:
+		return nil, fmt.Errorf("its message id is not its event record id")
+	case first(m.header, HeaderKind) != f.Kind():
+		return nil, fmt.Errorf("its kind header is not its kind")
+	}
+	return &f, nil
+}
+
+// checkVersion says which version a record has, if it is not the one that this
+// program reads and the record says so.
+func checkVersion(body []byte) error {
+	var f struct {
+		V int `json:"v"`
+	}
+	if strictjson.UnmarshalOpen(body, &f, strictjson.MaxBytes(maxStoredBytes)) != nil || f.V == toolcall.RecordVersion {
+		return nil
+	}
+	return fmt.Errorf("it has event record version %d, this program reads version %d", f.V, toolcall.RecordVersion)
+}
+
+func (c codec) checkMAC(s Subject, m stored) error {
+	text := first(m.header, HeaderMAC)
+	if text == "" {
+		return fmt.Errorf("it has no MAC")
+	}
+	id, mac64, _ := strings.Cut(text, " ")
+	if id != c.keys.ID() {
+		return fmt.Errorf("its MAC is from the unknown key %s", errtext.Quote(id))
+	}
+	mac, err := strictBase64.DecodeString(mac64)
+	if err != nil {
+		return fmt.Errorf("its MAC is not base64url")
+	}
+	// Without these two headers the server did not check what the record follows.
+	prev, err := strconv.ParseUint(first(m.header, headerPrev), 10, 64)
+	if err != nil || first(m.header, headerFilter) != string(s.entity()) {
+		return fmt.Errorf("it was stored without the compare-and-swap of its entity")
+	}
+	if prev >= m.seq {
+		return fmt.Errorf("it claims to follow the later sequence %d", prev)
+	}
+	if want := c.keys.RecordMAC(m.subject, prev, m.data); !hmac.Equal(mac, want[:]) {
+		return errMisfit
+	}
+	return nil
+}
+
+// event decodes a streamed event into r. Events have no MAC: only engines can
+// publish them, and they change no call.
+func (c codec) event(r *toolcall.JournalEntry, s Subject, m stored) {
+	runtime, _ := s.Who.ID()
+	session, ok1 := eventID(s.Session, first(m.header, headerSession))
+	reply, ok2 := eventID(s.Reply, first(m.header, headerReply))
+	if runtime == "" || !ok1 || !ok2 {
+		r.Invalid = &message.Error{Code: message.CodeInvalid, Op: fmt.Sprintf("read event %d on %s", m.seq, m.subject), What: "its headers do not name the runtime, session and reply of its subject"}
+		return
+	}
+	r.Key = toolcall.Key{Space: s.Space, Session: message.SessionID(session), Reply: message.ReplyID(reply)}
+	r.Runtime = runtime
+	if err := strictjson.Check(m.data, strictjson.MaxBytes(maxStoredBytes)); err != nil {
+		r.Invalid = &message.Error{Code: message.CodeInvalid, Op: fmt.Sprintf("read event %d on %s", m.seq, m.subject), What: "it is not JSON", Err: err}
+		return
+	}
+	r.Event = m.data
+}
+
+// eventID is the id of a token, or of the header if the token is a hash.
+func eventID(t Token, header string) (string, bool) {
+	if id, ok := t.ID(); ok {
+		return id, true
+	}
+	b, err := base64.RawURLEncoding.DecodeString(header)
+	if err != nil || !t.Is(string(b)) {
+		return "", false
+	}
+	return string(b), true
+}
+
+// first is the only value of a header, "" if it has several.
+func first(h nats.Header, name string) string {
+	if v := h[name]; len(v) == 1 {
+		return v[0]
+	}
+	return ""
+}
+
+// The headers of a stored message: NATS checks its own, readers check ours.
+const (
+	HeaderKind = "Askance-Kind" // an event record's kind, so that a reader may filter without decoding
+	HeaderMAC  = "Askance-MAC"  // "<key id> <base64url HMAC-SHA256>" of an event record
+	// HeaderShown says what auditors may see: "whole", or the SHA-256 of the
+	// redacted body.
+	HeaderShown = proof.HeaderShown
+
+	headerID     = "Nats-Msg-Id"                                 // the event record's id
+	headerPrev   = "Nats-Expected-Last-Subject-Sequence"         // last sequence of the entity
+	headerFilter = "Nats-Expected-Last-Subject-Sequence-Subject" // the entity's filter
+
+	// True ids of an event whose subject has only hashes; base64url.
+	headerSession = "Askance-Session"
+	headerReply   = "Askance-Reply"
+)
+
+// recordMsg is a reused message with the headers of an event record, whose values
+// are set in place.
+type recordMsg struct {
+	nats.Msg
+	kind, mac, id, prev, filter, shown []string
+	macText                            []byte
+}
+
+var recordMsgs = sync.Pool{New: func() any {
+	v := make([]string, 6)
+	m := &recordMsg{kind: v[0:1:1], mac: v[1:2:2], id: v[2:3:3], prev: v[3:4:4], filter: v[4:5:5], shown: v[5:6:6]}
+	m.Header = nats.Header{HeaderKind: m.kind, HeaderMAC: m.mac, headerID: m.id, headerPrev: m.prev, headerFilter: m.filter, HeaderShown: m.shown}
+	return m
+}}
+
+func (m *recordMsg) fill(f *toolcall.EventRecord, subject string, entity Entity, body []byte) {
+	m.Subject, m.Data = subject, body
+	m.kind[0], m.id[0], m.filter[0] = f.Kind(), f.ID, string(entity)
+	m.shown[0] = proof.ShownWhole
+	if f.Call != nil && f.Call.Hides() {
+		m.shown[0] = proof.MarkOf(proof.Shown(body, true))
+	}
+}
+
+// follow sets the sequence that the event record follows, and the MAC over it.
+func (m *recordMsg) follow(keys *keyfile.Keys, prev uint64) {
+	sum := keys.RecordMAC(m.Subject, prev, m.Data)
+	m.macText = append(append(m.macText[:0], keys.ID()...), ' ')
+	m.macText = base64.RawURLEncoding.AppendEncode(m.macText, sum[:])
+	m.mac[0] = string(m.macText)
+	m.prev[0] = strconv.FormatUint(prev, 10)
+}
+
+func (m *recordMsg) free() {
+	m.Subject, m.Data = "", nil
+	recordMsgs.Put(m)
+}

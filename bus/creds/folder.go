@@ -1,0 +1,342 @@
+// Package creds makes NATS logins with the least rights of each role.
+//
+// A [Folder] holds a NATS operator, one account and the list of its users; it
+// adds and revokes logins. [Trust] is the public part, by which an embedded
+// server or any other NATS server lets in the users of the folder and no one
+// else. CREDENTIALS.md in package bus describes the folder.
+//
+// Several processes can change a folder at the same time: each change holds a
+// lock. The package does not connect to a server.
+package creds
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/askance-dev/askance/bus/internal/secretfile"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nkeys"
+)
+
+// The files of a credentials folder. Servers need no secrets; those that make
+// logins are in a folder of their own, which can be kept elsewhere.
+const (
+	operatorJWT  = "operator.jwt"
+	accountJWT   = "account.jwt"
+	systemJWT    = "system.jwt"
+	ledgerFile   = "users.json"
+	engineCreds  = "engine.creds"
+	operatorSeed = "secrets/operator.nk"
+	accountSeed  = "secrets/account.nk"
+	credsLock    = "creds.lock"
+)
+
+const (
+	opNewFolder  = "create credentials folder"
+	opNewLogin   = "add a login"
+	opEndLogin   = "revoke a login"
+	opReadFolder = "read credentials folder"
+)
+
+// Folder issues logins: it has a NATS operator with one account and the list of
+// its users. Every change locks the folder, so several processes can make changes.
+// It holds no secrets in memory.
+type Folder struct{ dir string }
+
+type ledger struct {
+	V     int    `json:"v"` // 1
+	Users []User `json:"users"`
+}
+
+// Init creates a folder with a new operator and account and a login for the
+// engines. It refuses an existing one with CodeConflict.
+func Init(ctx context.Context, dir string) (*Folder, error) {
+	c := &Folder{dir: dir}
+	if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(accountSeed)), 0o700); err != nil {
+		return nil, secretfile.Error(opNewFolder, dir, err)
+	}
+	return c, c.runLocked(ctx, opNewFolder, func() error {
+		if _, err := os.Stat(c.path(operatorJWT)); err == nil {
+			return &message.Error{Code: message.CodeConflict, Op: opNewFolder, What: dir + " already has credentials", Hint: "add users with askance creds add, or choose another folder"}
+		}
+		if err := c.makeAccount(); err != nil {
+			return secretfile.Error(opNewFolder, dir, err)
+		}
+		_, err := c.add(User{Role: toolcall.RoleEngine, Name: EngineName}, time.Now())
+		return err
+	})
+}
+
+// Open opens a folder of Init.
+func Open(dir string) (*Folder, error) {
+	c := &Folder{dir: dir}
+	_, err := c.Users()
+	return c, err
+}
+
+// Users lists everyone who ever got a login, in that order.
+func (c *Folder) Users() ([]User, error) {
+	b, err := secretfile.Read(opReadFolder, c.path(ledgerFile), true)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, c.missing(opReadFolder)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var l ledger
+	if err := strictjson.Unmarshal(b, &l, strictjson.MaxBytes(secretfile.MaxBytes)); err != nil || l.V != 1 {
+		return nil, &message.Error{Code: message.CodeInvalid, Op: opReadFolder, What: c.path(ledgerFile) + " is not a list of users of version 1", Hint: "restore it from a copy", Err: err}
+	}
+	return l.Users, nil
+}
+
+// Add creates a login with the least rights of its role and returns the path of
+// its file. It refuses a user with a login in force with CodeConflict, unless
+// replace is set, which revokes that login.
+func (c *Folder) Add(ctx context.Context, u User, replace bool) (path string, err error) {
+	err = c.runLocked(ctx, opNewLogin, func() error {
+		now := time.Now()
+		all, err := c.Users()
+		if err != nil {
+			return err
+		}
+		if err := u.check(all, now); err != nil {
+			return err
+		}
+		if slices.ContainsFunc(all, func(o User) bool { return o.isSame(u) && o.Revoked.IsZero() }) {
+			if !replace {
+				return &message.Error{Code: message.CodeConflict, Op: opNewLogin, What: u.String() + " already has a login", Hint: "replace it with --replace, or revoke it first"}
+			}
+			if err := c.revoke(u, now); err != nil {
+				return err
+			}
+		}
+		path, err = c.add(u, now)
+		return err
+	})
+	return path, err
+}
+
+// Revoke revokes every login of a principal. A server that gets the new account
+// refuses them and ends their connections. CodeNotFound if none is in force.
+func (c *Folder) Revoke(ctx context.Context, u User) error {
+	return c.runLocked(ctx, opEndLogin, func() error { return c.revoke(u, time.Now()) })
+}
+
+func (c *Folder) path(name string) string { return filepath.Join(c.dir, filepath.FromSlash(name)) }
+
+// runLocked runs f while no other process changes the folder.
+func (c *Folder) runLocked(ctx context.Context, op string, f func() error) error {
+	err := secretfile.Lock(ctx, op, c.path(credsLock), f)
+	if _, serr := os.Stat(c.dir); errors.Is(serr, fs.ErrNotExist) {
+		return c.missing(op)
+	}
+	return err
+}
+
+func (c *Folder) missing(op string) error {
+	return &message.Error{Code: message.CodeNotFound, Op: op, What: c.dir + " has no credentials", Hint: "create them with askance creds init", Err: fs.ErrNotExist}
+}
+
+// add writes the list before the login: an unlisted login could not be revoked.
+func (c *Folder) add(u User, now time.Time) (string, error) {
+	account, err := c.seed(accountSeed)
+	if err != nil {
+		return "", err
+	}
+	defer account.Wipe()
+	u.Issued = now.UTC().Truncate(time.Second)
+	login, err := u.newLogin(account)
+	if err != nil {
+		return "", message.Errorf(message.CodeInternal, opNewLogin, "make a login: %w", err)
+	}
+	all, err := c.Users()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	if err := c.writeLedger(append(all, u)); err != nil {
+		return "", err
+	}
+	path := u.file(c.dir)
+	if err := secretfile.Replace(path, login, 0o600); err != nil {
+		return "", secretfile.Error(opNewLogin, path, err)
+	}
+	return path, nil
+}
+
+// revoke changes the account before the list: what is listed as revoked is
+// revoked.
+func (c *Folder) revoke(u User, now time.Time) error {
+	all, err := c.Users()
+	if err != nil {
+		return err
+	}
+	var keys []string
+	for i, o := range all {
+		if o.isSame(u) && o.Revoked.IsZero() {
+			keys = append(keys, o.Key)
+			all[i].Revoked = now.UTC().Truncate(time.Second)
+		}
+	}
+	if len(keys) == 0 {
+		return &message.Error{Code: message.CodeNotFound, Op: opEndLogin, What: u.String() + " has no login", Hint: "askance creds list shows them"}
+	}
+	if err := c.changeAccount(func(a *jwt.AccountClaims) {
+		for _, key := range keys {
+			a.RevokeAt(key, now.Add(time.Second)) // the login's own time has no fractions
+		}
+	}); err != nil {
+		return err
+	}
+	if err := c.writeLedger(all); err != nil {
+		return err
+	}
+	if err := os.Remove(u.file(c.dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return secretfile.Error(opEndLogin, u.file(c.dir), err)
+	}
+	return nil
+}
+
+func (c *Folder) writeLedger(users []User) error {
+	b, err := strictjson.Marshal(ledger{V: 1, Users: users})
+	if err == nil {
+		err = secretfile.Replace(c.path(ledgerFile), b, 0o600)
+	}
+	if err != nil {
+		return secretfile.Error("write the list of users", c.path(ledgerFile), err)
+	}
+	return nil
+}
+
+// seed reads a secret key and clears its text.
+func (c *Folder) seed(name string) (nkeys.KeyPair, error) {
+	const op = "read the account's secret"
+	b, err := secretfile.Read(op, c.path(name), true)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := nkeys.FromSeed([]byte(strings.TrimSpace(string(b))))
+	clear(b)
+	if err != nil {
+		return nil, &message.Error{Code: message.CodeInvalid, Op: op, What: c.path(name) + " is not a secret key", Hint: "restore it from a copy"}
+	}
+	return pair, nil
+}
+
+// readPublic reads a public file of the folder.
+func (c *Folder) readPublic(name string) (string, error) {
+	b, err := secretfile.Read(opReadFolder, c.path(name), false)
+	if err != nil {
+		return "", fmt.Errorf("credentials folder: %w", err)
+	}
+	return strings.TrimSpace(string(b)), nil
+}
+
+// makeAccount writes a new operator, its system account, which administers a
+// cluster, and the account of all spaces.
+func (c *Folder) makeAccount() error {
+	operator, err := nkeys.CreateOperator()
+	if err != nil {
+		return err
+	}
+	account, err := nkeys.CreateAccount()
+	if err != nil {
+		return err
+	}
+	system, err := nkeys.CreateAccount()
+	if err != nil {
+		return err
+	}
+	defer func() { operator.Wipe(); account.Wipe(); system.Wipe() }()
+	if err := c.writeSeed(operatorSeed, operator); err != nil {
+		return err
+	}
+	if err := c.writeSeed(accountSeed, account); err != nil {
+		return err
+	}
+	if err := c.writeAccounts(operator, account, system); err != nil {
+		return err
+	}
+	return c.writeOperator(operator, system)
+}
+
+func (c *Folder) writeSeed(name string, pair nkeys.KeyPair) error {
+	seed, err := pair.Seed()
+	if err != nil {
+		return err
+	}
+	return secretfile.Replace(c.path(name), append(slices.Clone(seed), '\n'), 0o600)
+}
+
+func (c *Folder) writeAccounts(operator, account, system nkeys.KeyPair) error {
+	pub, err := account.PublicKey()
+	if err != nil {
+		return err
+	}
+	claims := jwt.NewAccountClaims(pub)
+	claims.Name = "askance"
+	claims.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: jwt.NoLimit, DiskStorage: jwt.NoLimit, Streams: jwt.NoLimit, Consumer: jwt.NoLimit}
+	if err := c.writeJWT(accountJWT, claims, operator); err != nil {
+		return err
+	}
+	if pub, err = system.PublicKey(); err != nil {
+		return err
+	}
+	claims = jwt.NewAccountClaims(pub)
+	claims.Name = "SYS"
+	return c.writeJWT(systemJWT, claims, operator)
+}
+
+func (c *Folder) writeOperator(operator, system nkeys.KeyPair) error {
+	pub, err := operator.PublicKey()
+	if err != nil {
+		return err
+	}
+	claims := jwt.NewOperatorClaims(pub)
+	claims.Name = "askance"
+	if claims.SystemAccount, err = system.PublicKey(); err != nil {
+		return err
+	}
+	return c.writeJWT(operatorJWT, claims, operator)
+}
+
+func (c *Folder) writeJWT(name string, claims jwt.Claims, by nkeys.KeyPair) error {
+	token, err := claims.Encode(by)
+	if err != nil {
+		return err
+	}
+	return secretfile.Replace(c.path(name), []byte(token+"\n"), 0o644)
+}
+
+// changeAccount signs the changed account.
+func (c *Folder) changeAccount(change func(*jwt.AccountClaims)) error {
+	operator, err := c.seed(operatorSeed)
+	if err != nil {
+		return err
+	}
+	defer operator.Wipe()
+	token, err := c.readPublic(accountJWT)
+	if err != nil {
+		return err
+	}
+	claims, err := jwt.DecodeAccountClaims(token)
+	if err != nil {
+		return &message.Error{Code: message.CodeInvalid, Op: opReadFolder, What: c.path(accountJWT) + " is not an account", Hint: "restore it from a copy", Err: err}
+	}
+	change(claims)
+	if err := c.writeJWT(accountJWT, claims, operator); err != nil {
+		return secretfile.Error("write the account", c.path(accountJWT), err)
+	}
+	return nil
+}

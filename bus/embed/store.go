@@ -1,0 +1,250 @@
+package embed
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/askance-dev/askance/bus/internal/errtext"
+	"github.com/askance-dev/askance/bus/internal/secretfile"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/gofrs/flock"
+)
+
+// Why an embedded server cannot use its folder, for errors.Is.
+var (
+	ErrStoreLocked     = errors.New("store folder is in use")
+	ErrStoreUnwritable = errors.New("store folder cannot be written")
+)
+
+// lockName is the file that a running server locks; the operating system unlocks
+// it when the process dies. Two servers on one folder would destroy it, and NATS
+// does not prevent that.
+const lockName = "askance.lock"
+
+// lockPatience is how long a folder may stay locked before it counts as used.
+const lockPatience = time.Second
+
+func lockStore(dir string) (*flock.Flock, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, unwritable(dir, err)
+	}
+	if err := probe(dir); err != nil {
+		return nil, unwritable(dir, err)
+	}
+	l := flock.New(filepath.Join(dir, lockName), flock.SetPermissions(0o600))
+	// A process that the killed owner was starting holds the lock until exec.
+	ctx, cancel := context.WithTimeout(context.Background(), lockPatience)
+	defer cancel()
+	ok, err := l.TryLockContext(ctx, lockPatience/100)
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return nil, unwritable(dir, err)
+	}
+	if !ok {
+		return nil, &message.Error{Code: message.CodeUnavailable, Op: opStore, What: "another process uses " + dir, Hint: "stop it, or choose another folder", Err: ErrStoreLocked}
+	}
+	return l, nil
+}
+
+// probe writes a file, because permission bits do not show a read-only file
+// system.
+func probe(dir string) error {
+	f, err := os.CreateTemp(dir, ".askance-probe-*")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+func unwritable(dir string, err error) error {
+	code, hint := message.CodeInvalid, "make it writable for this user, or choose another folder"
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		code = message.CodeForbidden
+	case secretfile.IsDiskFull(err):
+		code, hint = message.CodeFull, "free disk space"
+	}
+	return &message.Error{Code: code, Op: opStore, What: dir + " cannot be written", Hint: hint, Err: errtext.Because(ErrStoreUnwritable, err)}
+}
+
+// ErrStoreTrust: a store that was served with credentials needs them again.
+var ErrStoreTrust = errors.New("the store was served with credentials")
+
+const (
+	// openAccount is the account of servers without logins.
+	openAccount = "$G"
+	// trustMark is the file that marks a store as served with credentials.
+	trustMark = "askance.trust"
+)
+
+// moveJournals moves the journals of a store to an account. NATS keeps streams in
+// a folder per account; a store of askance has one account at a time, so that no
+// change of credentials loses a journal.
+func moveJournals(store, account string) error {
+	root := filepath.Join(store, "jetstream")
+	others, err := otherAccounts(root, account)
+	switch {
+	case err != nil:
+		return unwritable(root, err)
+	case len(others) == 0:
+		return nil
+	case len(others) > 1:
+		return &message.Error{Code: message.CodeInvalid, Op: opStore, What: root + " has journals of several accounts", Hint: "leave one of " + strings.Join(others, ", ") + " there"}
+	}
+	to := filepath.Join(root, account)
+	err = os.RemoveAll(to) // it has no journals
+	if err == nil {
+		err = os.Rename(filepath.Join(root, others[0]), to)
+	}
+	if err == nil {
+		err = secretfile.SyncFolder(root)
+	}
+	if err != nil {
+		return unwritable(to, err)
+	}
+	return nil
+}
+
+const opStore = "open store folder"
+
+// otherAccounts are the accounts with journals if this one has none.
+func otherAccounts(root, account string) ([]string, error) {
+	found, err := os.ReadDir(root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var others []string
+	for _, e := range found {
+		streams, err := os.ReadDir(filepath.Join(root, e.Name(), "streams"))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return nil, err
+		case len(streams) == 0: // an account without journals
+		case e.Name() == account:
+			return nil, nil
+		default:
+			others = append(others, e.Name())
+		}
+	}
+	return others, err
+}
+
+// checkTrust refuses to open to clients without a login a store that was served
+// with credentials. reachable: other processes can connect.
+func checkTrust(store string, trusted, reachable, reopen bool) error {
+	mark := filepath.Join(store, trustMark)
+	_, err := os.Stat(mark)
+	marked := err == nil
+	switch {
+	case trusted && !marked:
+		err = secretfile.Replace(mark, []byte("served with credentials\n"), 0o600)
+	case marked && !trusted && reachable && !reopen:
+		return &message.Error{Code: message.CodeForbidden, Op: opStore, What: store + " was served with credentials; without them any client could act under any name", Hint: "name the credentials folder", Err: ErrStoreTrust}
+	case marked && !trusted && reachable:
+		err = os.Remove(mark)
+	case errors.Is(err, fs.ErrNotExist):
+		err = nil
+	}
+	if err != nil {
+		return unwritable(mark, err)
+	}
+	return nil
+}
+
+// dropIndexes deletes the indexes of streams, and their consumers, which engines
+// create again from the records.
+func dropIndexes(store string) error {
+	streams := filepath.Join(store, "jetstream", "*", "streams", "*")
+	var err error
+	for _, pattern := range []string{filepath.Join(streams, "msgs", "index.db"), filepath.Join(streams, "obs")} {
+		found, gerr := filepath.Glob(pattern)
+		err = errors.Join(err, gerr)
+		for _, path := range found {
+			err = errors.Join(err, os.RemoveAll(path))
+		}
+	}
+	if err != nil {
+		return unwritable(store, err)
+	}
+	return nil
+}
+
+// setAsideMeta renames the description of every stream that the server refused, so
+// that a new stream there can have its own.
+func (s *Server) setAsideMeta(store string) error {
+	z, err := s.now().Jsz(&server.JSzOptions{Accounts: true, Streams: true})
+	if err != nil {
+		return &message.Error{Code: message.CodeInternal, Op: opStore, What: "the server cannot list its streams", Hint: "check its log", Err: err}
+	}
+	taken := map[string]bool{}
+	for _, account := range z.AccountDetails {
+		for _, stream := range account.Streams {
+			taken[filepath.Join(account.Id, "streams", stream.Name)] = true
+		}
+	}
+	root := filepath.Join(store, "jetstream")
+	found, err := filepath.Glob(filepath.Join(root, "*", "streams", "*", server.JetStreamMetaFile))
+	for _, path := range found {
+		if folder, ferr := filepath.Rel(root, filepath.Dir(path)); ferr != nil || !taken[folder] {
+			err = errors.Join(err, ferr, os.Rename(path, path+".damaged"))
+		}
+	}
+	if err != nil {
+		return unwritable(store, err)
+	}
+	return nil
+}
+
+// storeLimit is how large a store may become. It includes the used space, so that
+// a restart at the limit does not lower it.
+func storeLimit(o Options) (int64, error) {
+	free, known := freeDisk(o.StoreDir)
+	if o.MaxStore > 0 || !known {
+		return o.MaxStore, nil
+	}
+	used, err := bytesIn(filepath.Join(o.StoreDir, "jetstream"))
+	if err != nil {
+		return 0, unwritable(o.StoreDir, err)
+	}
+	return max(1, used+free/4*3), nil
+}
+
+// bytesIn is the size of the files in a folder, 0 if it is missing.
+func bytesIn(dir string) (sum int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			sum += info.Size()
+		}
+		return err
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return sum, err
+}
+
+// Room is how much can be stored within the limit and the free disk space.
+func (s *Server) Room() bus.Room {
+	info, err := s.now().Jsz(&server.JSzOptions{})
+	if err != nil || info.Disabled {
+		return bus.Room{} // not known
+	}
+	r := bus.Room{Free: info.Config.MaxStore - int64(info.Store), Bound: info.Config.MaxStore}
+	if free, known := freeDisk(s.opts.StoreDir); known {
+		r.Free = min(r.Free, free)
+	}
+	return r
+}

@@ -1,0 +1,245 @@
+package bus
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/proof"
+	"github.com/askance-dev/askance/toolcall"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// FlawKind names a way in which a journal differs from its checkpoints and its
+// anchor.
+type FlawKind string
+
+// The kinds of flaw.
+const (
+	FlawJournalGone FlawKind = "journal_gone" // the stream is not there, or was made again
+	FlawTail        FlawKind = "tail_missing" // the journal ends before what is known
+	FlawHole        FlawKind = "hole"         // records inside the journal are gone
+	FlawChanged     FlawKind = "changed"      // another record stands where a known one stood
+	FlawUnreadable  FlawKind = "unreadable"   // the server counts a record and cannot read it
+	FlawProof       FlawKind = "proof_damaged"
+	FlawAnchor      FlawKind = "anchor_missing" // used keys, and neither anchor nor journal
+	FlawBadAnchor   FlawKind = "anchor_damaged" // the anchor file cannot be believed
+)
+
+// Flaw is one difference between a journal and what is known of it.
+type Flaw struct {
+	Kind    FlawKind `json:"kind"`
+	From    uint64   `json:"from_seq,omitzero"`
+	Through uint64   `json:"through_seq,omitzero"`
+	What    string   `json:"what"`
+}
+
+func (f Flaw) rangeOf() proof.Range { return proof.Range{From: f.From, Through: f.Through} }
+
+// String describes the flaw in one line.
+func (f Flaw) String() string { return f.What }
+
+// Exam is the result of an examination of a journal.
+type Exam struct {
+	Space   toolcall.SpaceID `json:"space"`
+	OK      bool             `json:"ok"`
+	First   uint64           `json:"first_seq"` // of the journal as it is
+	Last    uint64           `json:"last_seq"`
+	Records uint64           `json:"records"`
+	// Anchor is the path of the anchor, Known the highest record that it knows.
+	Anchor  string    `json:"anchor,omitzero"`
+	Known   uint64    `json:"known_seq,omitzero"`
+	KnownAt time.Time `json:"known_at,omitzero"`
+	// Checkpoint is the number of the last checkpoint. Signed is the last sequence
+	// that it, or the anchor's checkpoint, covers.
+	Checkpoint uint64 `json:"checkpoint,omitzero"`
+	Signed     uint64 `json:"signed_seq,omitzero"`
+	// LastAt is when the last remaining record was stored.
+	LastAt time.Time `json:"last_at,omitzero"`
+	// Losses are those that operators accepted.
+	Losses []proof.Loss `json:"losses,omitzero"`
+	Flaws  []Flaw       `json:"flaws"`
+	// Lost has the subjects of missing signed records.
+	Lost []string `json:"lost_subjects,omitzero"`
+
+	stream, proofs *jetstream.StreamInfo // nil: not there
+	last           newest
+	missing        ranges // accepted before
+	moved          bool   // the anchor knows less than an operator has accepted since
+}
+
+// Error is the refusal to continue the journal, nil if it has no flaw.
+func (x *Exam) Error() error {
+	if len(x.Flaws) == 0 {
+		return nil
+	}
+	const most = 3
+	var parts []string
+	for _, f := range x.Flaws[:min(most, len(x.Flaws))] {
+		parts = append(parts, f.What)
+	}
+	if more := len(x.Flaws) - most; more > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more faults", more))
+	}
+	if names := x.LostNames(); len(names) > 0 {
+		const most = 5
+		text := "signed records are missing of " + strings.Join(names[:min(most, len(names))], ", ")
+		if more := len(names) - most; more > 0 {
+			text += fmt.Sprintf(" and %d more", more)
+		}
+		parts = append(parts, text)
+	}
+	return &message.Error{Code: message.CodeDamaged, Op: "check journal", What: "the journal of the space " + string(x.Space) + " is damaged: " + strings.Join(parts, "; "),
+		Hint: "nothing runs on it: restore a backup of the journal, or look with askance journal check and decide with askance journal accept-loss"}
+}
+
+// LostNames are the calls, replies and sessions of the lost subjects.
+func (x *Exam) LostNames() []string {
+	var names []string
+	for _, s := range x.Lost {
+		names = append(names, NameOf(s))
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func (x *Exam) flaw(kind FlawKind, from, through uint64, format string, args ...any) {
+	x.Flaws = append(x.Flaws, Flaw{Kind: kind, From: from, Through: through, What: fmt.Sprintf(format, args...)})
+}
+
+// isExplained reports whether a later accepted loss covers the anchor's mark.
+func (x *Exam) isExplained(high highMark) bool {
+	for _, l := range x.Losses {
+		if high.at != 0 && l.At.After(high.time()) && (l.Covers(high.seq) || l.Known >= high.seq) {
+			return true
+		}
+	}
+	return false
+}
+
+// addMissingStream adds the flaw of a journal without a stream.
+func (x *Exam) addMissingStream(found anchorState, anchored bool) {
+	known := max(x.Known, x.Signed)
+	switch {
+	case x.proofs != nil:
+		x.flaw(FlawJournalGone, min(1, known), known, "its stream is gone, the checkpoints are still there (records 1 to %d were signed)", x.Signed)
+	case found == anchorAbsent && anchored:
+		x.flaw(FlawAnchor, 0, 0, "these engine keys were used before, and there is neither a journal nor an anchor at %s; for a new space with old keys, askance journal accept-loss begins the journal", x.Anchor)
+	case found == anchorMade:
+		x.flaw(FlawJournalGone, min(1, known), known, "its stream and its checkpoints are gone, and the anchor knows of records up to %d", known)
+	}
+}
+
+// compareCounts compares the stream's own count with what is known.
+func (x *Exam) compareCounts(known uint64) {
+	if x.Last < known {
+		signed := ""
+		if x.Signed > x.Last {
+			signed = fmt.Sprintf(", %d of them signed", x.Signed-x.Last)
+		}
+		when := ""
+		if !x.KnownAt.IsZero() {
+			when = ", the last one of " + x.KnownAt.Format(time.RFC3339)
+		}
+		x.flaw(FlawTail, x.Last+1, known, "%s at the end (%d in all%s%s)", missingText(proof.Range{From: x.Last + 1, Through: known}), known-x.Last, signed, when)
+	}
+	if x.hasHoles() {
+		x.flaw(FlawHole, 0, 0, "%d records are missing inside the journal, which has %d of %d", x.Last-x.Records-x.missing.count(), x.Records, x.Last)
+	}
+}
+
+func missingText(r proof.Range) string {
+	if r.From == r.Through {
+		return "record " + r.String() + " is missing"
+	}
+	return "records " + r.String() + " are missing"
+}
+
+// hasHoles reports whether sequences are missing that no operator accepted.
+func (x *Exam) hasHoles() bool { return x.Records+x.missing.count() != x.Last }
+
+// isInHole reports whether a flaw covers seq.
+func (x *Exam) isInHole(seq uint64) bool {
+	return slices.ContainsFunc(x.Flaws, func(f Flaw) bool { return f.From <= seq && seq <= f.Through })
+}
+
+// patience is how long a journal may seem damaged while its servers elect a
+// leader.
+func (x *Exam) patience() time.Duration {
+	for _, info := range []*jetstream.StreamInfo{x.stream, x.proofs} {
+		if info != nil && info.Config.Replicas > 1 {
+			return goneAfter
+		}
+	}
+	return 0
+}
+
+// AddFlaw adds what was found elsewhere, such as an unreadable anchor.
+func (x *Exam) AddFlaw(kind FlawKind, what string) {
+	x.OK = false
+	x.flaw(kind, 0, 0, "%s", what)
+}
+
+// ranges are sorted, separate runs of sequences without records, accepted by an
+// operator.
+type ranges []proof.Range
+
+func (r ranges) count() uint64 {
+	n := uint64(0)
+	for _, x := range r {
+		n += x.Through - x.From + 1
+	}
+	return n
+}
+
+// has reports whether it covers every sequence from … through.
+func (r ranges) has(from, through uint64) bool {
+	for _, x := range r {
+		if x.Has(from) {
+			if through <= x.Through {
+				return true
+			}
+			from = x.Through + 1
+		}
+	}
+	return false
+}
+
+func (r ranges) with(more ...proof.Range) ranges {
+	all := append(slices.Clone(r), more...)
+	slices.SortFunc(all, func(a, b proof.Range) int { return int(int64(a.From) - int64(b.From)) })
+	var out ranges
+	for _, x := range all {
+		if n := len(out); n > 0 && x.From <= out[n-1].Through+1 {
+			out[n-1].Through = max(out[n-1].Through, x.Through)
+			continue
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// without returns the sequences of list that r does not cover.
+func (r ranges) without(list ...proof.Range) ranges {
+	var out ranges
+	for _, x := range list {
+		for _, known := range r {
+			if known.Through < x.From || known.From > x.Through {
+				continue
+			}
+			if known.From > x.From {
+				out = append(out, proof.Range{From: x.From, Through: known.From - 1})
+			}
+			x.From = known.Through + 1
+			if x.From > x.Through {
+				break
+			}
+		}
+		if x.From <= x.Through {
+			out = append(out, x)
+		}
+	}
+	return out
+}

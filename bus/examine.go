@@ -1,0 +1,284 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/askance-dev/askance/message/proof"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// examine compares the journal, which may be missing, with its checkpoints and its
+// anchor. An error means that the comparison failed.
+func (g *guard) examine(ctx context.Context) (*Exam, error) {
+	x := &Exam{Space: g.codec.space, Flaws: []Flaw{}}
+	// The known end is read first: a record written meanwhile is no flaw.
+	head, high := g.anchor.known()
+	if seen := g.high.Load(); seen > high.seq {
+		high = highMark{seq: seen}
+	}
+	if g.anchor != nil {
+		x.Anchor = g.anchor.path
+	}
+	var err error
+	if x.proofs, err = g.checkpoints.store.info(ctx); err != nil {
+		return nil, err
+	}
+	if err := g.examineProof(ctx, x, head); err != nil {
+		return nil, err
+	}
+	if x.stream, err = g.store.info(ctx); err != nil {
+		return nil, err
+	}
+	if x.stream != nil {
+		st := x.stream.State
+		x.First, x.Last, x.Records = st.FirstSeq, st.LastSeq, st.Msgs
+	}
+	if x.isExplained(high) {
+		x.moved, high = true, highMark{}
+	}
+	x.Known = high.seq
+	if high.at != 0 {
+		x.KnownAt = high.time()
+	}
+	x.Signed = max(x.Signed, x.last.to())
+	if x.stream == nil {
+		x.addMissingStream(g.anchor.found(), g.anchor != nil)
+	} else if err := g.examineRecords(ctx, x, high); err != nil {
+		return nil, err
+	}
+	if len(x.Flaws) > 0 {
+		x.Lost = g.lostSubjects(ctx, x)
+	}
+	x.OK = len(x.Flaws) == 0
+	g.missing.Store(x.missing.count())
+	return x, nil
+}
+
+// examineProof compares the checkpoints with the anchor and reads the accepted
+// losses.
+func (g *guard) examineProof(ctx context.Context, x *Exam, head anchorHead) error {
+	x.Signed = head.To
+	if x.proofs == nil {
+		if head.Number > 0 {
+			x.flaw(FlawProof, 0, 0, "the stream of checkpoints is gone, and the anchor knows of %d", head.Number)
+		}
+		return nil
+	}
+	st := x.proofs.State
+	unsigned := g.anchor == nil || g.anchor.found() != anchorAbsent // a missing anchor explains nothing
+	if unsigned && st.Msgs == 0 && st.LastSeq == 1 && head.Number == 0 {
+		return nil // a full disk stopped the server after it counted its first record
+	}
+	if st.Msgs != st.LastSeq {
+		x.flaw(FlawProof, 0, 0, "%d of %d stored checkpoints are gone", st.LastSeq-st.Msgs, st.LastSeq)
+	}
+	var err error
+	x.last, err = g.checkpoints.newest(ctx)
+	switch {
+	case errors.Is(err, errNone) || err == nil && st.LastSeq > 0 && x.last.seq < st.LastSeq:
+		x.flaw(FlawProof, 0, 0, "the last stored checkpoint cannot be read")
+		return nil
+	case err != nil:
+		return err
+	}
+	c := x.last.checkpoint
+	if c != nil {
+		x.Checkpoint = c.Number
+		if c.Losses > 0 {
+			if x.Losses, err = g.acceptedLosses(ctx, c.Losses, x.last.seq); err != nil {
+				return err
+			}
+			for _, loss := range x.Losses {
+				x.missing = x.missing.with(loss.Missing...)
+			}
+		}
+	}
+	restarted := slices.ContainsFunc(x.Losses, func(l proof.Loss) bool { return head.Number > 0 && l.Checkpoints >= head.Number && l.At.After(head.At) })
+	switch {
+	case restarted:
+		x.Signed, x.moved = 0, true
+	case c == nil && head.Number > 0:
+		x.flaw(FlawProof, 0, 0, "no checkpoint is there, and the anchor knows of %d", head.Number)
+	case c != nil && c.Number < head.Number:
+		x.flaw(FlawProof, 0, 0, "the last checkpoint is %d, and the anchor knows of %d", c.Number, head.Number)
+	case c != nil && c.Number == head.Number:
+		if hash, err := c.Hash(); err != nil || hash != head.Hash {
+			x.flaw(FlawProof, 0, 0, "checkpoint %d is another one than the anchor knows", c.Number)
+		}
+	}
+	return nil
+}
+
+// acceptedLosses reads the losses again only when there is one more.
+func (g *guard) acceptedLosses(ctx context.Context, n, through uint64) ([]proof.Loss, error) {
+	g.lossMu.Lock()
+	defer g.lossMu.Unlock()
+	if uint64(len(g.losses)) == n {
+		return g.losses, nil
+	}
+	found, err := g.checkpoints.losses(ctx, through)
+	if err == nil {
+		g.losses = found
+	}
+	return found, err
+}
+
+// examineRecords compares the stream with what is known of it.
+func (g *guard) examineRecords(ctx context.Context, x *Exam, high highMark) error {
+	known := max(high.seq, x.Signed)
+	x.compareCounts(known)
+	if x.hasHoles() {
+		if err := g.nameHoles(ctx, x); err != nil {
+			return err
+		}
+	}
+	if x.Records == 0 {
+		return nil
+	}
+	for _, look := range []struct {
+		seq  uint64
+		leaf proof.Hash
+		what string
+	}{
+		{x.last.to(), x.last.lastLeaf(), "that the last checkpoint signed"},
+		{high.seq, high.leaf, "that was acknowledged"},
+		{x.Last, proof.Hash{}, "at the end"},
+	} {
+		if look.seq == 0 || look.seq > x.Last || look.seq < x.First || x.missing.has(look.seq, look.seq) {
+			continue
+		}
+		m, err := g.store.getSeq(ctx, look.seq)
+		switch {
+		case errors.Is(err, errNone):
+			if !x.isInHole(look.seq) {
+				x.flaw(FlawUnreadable, look.seq, look.seq, "record %d cannot be read", look.seq)
+			}
+		case err != nil:
+			return apiError("check journal", fmt.Sprintf("record %d", look.seq), err)
+		case !look.leaf.IsZero() && leafOf(m) != look.leaf:
+			x.flaw(FlawChanged, look.seq, look.seq, "record %d is another one than the one %s", look.seq, look.what)
+		case look.seq == x.Last:
+			x.LastAt = m.time
+		}
+	}
+	return nil
+}
+
+// nameHoles replaces the count of missing records by their sequences.
+func (g *guard) nameHoles(ctx context.Context, x *Exam) error {
+	gone, err := g.findHoles(ctx, x)
+	if err != nil || len(gone) == 0 {
+		return err
+	}
+	x.Flaws = slices.DeleteFunc(x.Flaws, func(f Flaw) bool { return f.Kind == FlawHole })
+	for i, r := range gone {
+		if i == proof.MaxFindings {
+			break
+		}
+		x.flaw(FlawHole, r.From, r.Through, "%s", missingText(r))
+	}
+	return nil
+}
+
+// findHoles returns the missing sequences that no operator accepted.
+func (g *guard) findHoles(ctx context.Context, x *Exam) (ranges, error) {
+	ctx, cancel := withDefault(ctx, giveUpAfter)
+	defer cancel()
+	st, err := g.store.js.Stream(ctx, g.store.stream)
+	if err != nil {
+		return nil, apiError("check journal", "stream "+g.store.stream, err)
+	}
+	info, err := st.Info(ctx, jetstream.WithDeletedDetails(true))
+	if err != nil {
+		return nil, apiError("check journal", "stream "+g.store.stream, err)
+	}
+	var gone ranges
+	if first := info.State.FirstSeq; first > 1 {
+		gone = append(gone, proof.Range{From: 1, Through: first - 1})
+	}
+	for _, seq := range info.State.Deleted {
+		if n := len(gone); n > 0 && gone[n-1].Through+1 == seq {
+			gone[n-1].Through = seq
+			continue
+		}
+		gone = append(gone, proof.Range{From: seq, Through: seq})
+	}
+	return x.missing.without(gone.with()...), nil
+}
+
+// maxLost limits the subjects in an Exam.
+const maxLost = 10000
+
+// lostSubjects reads from the checkpoints which signed records are missing. It
+// skips unreadable checkpoints: the list is for people.
+func (g *guard) lostSubjects(ctx context.Context, x *Exam) []string {
+	if x.proofs == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, giveUpAfter)
+	defer cancel()
+	first := uint64(1 << 63)
+	var gone ranges
+	for _, f := range x.Flaws {
+		if f.From > 0 && f.Kind != FlawChanged {
+			gone = append(gone, f.rangeOf())
+			first = min(first, f.From)
+		}
+	}
+	seen := map[string]bool{}
+	for at := x.proofs.State.LastSeq; at > 0 && len(seen) < maxLost && len(gone) > 0; at-- {
+		m, err := g.checkpoints.store.getSeq(ctx, at)
+		if err != nil {
+			continue
+		}
+		s, err := g.checkpoints.genuine(m)
+		if err != nil || s == nil {
+			continue
+		}
+		entries, err := s.Entries()
+		if err != nil {
+			continue
+		}
+		for i, e := range entries {
+			seq := s.Checkpoint.From + uint64(i)
+			if e.Subject != "" && slices.ContainsFunc(gone, func(r proof.Range) bool { return r.Has(seq) }) {
+				seen[e.Subject] = true
+			}
+		}
+		if s.Checkpoint.From <= first {
+			break
+		}
+	}
+	out := make([]string, 0, len(seen))
+	for s := range seen {
+		out = append(out, s)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// admit examines the journal while it is opened, and again while the servers of a
+// replicated stream may be electing a leader.
+func (g *guard) admit(ctx context.Context, want jetstream.StreamConfig) (*Exam, error) {
+	const op = "open journal"
+	for began := time.Now(); ; {
+		info, err := g.store.info(ctx)
+		if err == nil && info != nil {
+			err = checkStream(op, info.Config, want)
+		}
+		if err != nil {
+			return nil, err
+		}
+		x, err := g.examine(ctx)
+		if err != nil || x.OK || g.inspect {
+			return x, err
+		}
+		if time.Since(began) > x.patience() || !sleep(ctx, time.Second) {
+			return nil, x.Error()
+		}
+	}
+}

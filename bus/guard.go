@@ -1,0 +1,175 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/proof"
+)
+
+// guard keeps a journal from being continued after it lost records: it compares
+// the stream with its checkpoints and its anchor, and ends a damaged journal.
+type guard struct {
+	store       reader
+	codec       codec
+	checkpoints checkpoints
+	anchor      *Anchor
+	inspect     bool
+	health      func() error
+
+	high    atomic.Uint64   // the highest sequence that was acknowledged or delivered
+	missing atomic.Uint64   // sequences without a record that operators accepted
+	ended   context.Context //nolint:containedctx // the life of the journal: it ends when records are lost
+	finish  context.CancelCauseFunc
+
+	lossMu sync.Mutex // guards losses
+	losses []proof.Loss
+}
+
+func newGuard(store reader, c codec, o JournalOptions) *guard {
+	kept := reader{nc: store.nc, js: store.js, stream: LedgerName(c.space)}
+	g := &guard{store: store, codec: c, checkpoints: checkpoints{store: kept, space: c.space, signing: o.Keys, optional: true}, anchor: o.Anchor, inspect: o.Inspect, health: o.Health}
+	g.ended, g.finish = context.WithCancelCause(context.Background())
+	return g
+}
+
+// settleAnchor creates or updates the anchor of an undamaged journal.
+func (g *guard) settleAnchor(x *Exam, log *slog.Logger) error {
+	g.high.Store(max(x.Known, x.Last))
+	if g.anchor == nil || g.inspect {
+		return nil
+	}
+	found := g.anchor.found()
+	if found == anchorMade && !x.moved {
+		return g.anchor.noteCheckpoint(x.last.checkpoint)
+	}
+	if x.Last > 0 && log != nil {
+		log.Warn("an anchor was made for a journal that has records: a loss before now can only be seen by its checkpoints", "anchor", g.anchor.path, "records", x.Records, "signed", x.Signed)
+	}
+	return g.anchor.make(x.last.checkpoint, highMark{seq: x.Last, at: time.Now().UnixNano()})
+}
+
+// end ends the journal for good: nothing is written to it or read from it.
+func (g *guard) end(err error) { g.finish(err) }
+
+// cause is why the journal ended, nil while it is open.
+func (g *guard) cause() error {
+	if g.ended.Err() == nil {
+		return nil
+	}
+	return context.Cause(g.ended)
+}
+
+// endAt ends the journal because of an acknowledgement that only a damaged journal
+// can give. before is the highest sequence known when the write began.
+func (g *guard) endAt(seq, before uint64) error {
+	err := &message.Error{Code: message.CodeDamaged, Op: "check journal", What: fmt.Sprintf("the journal of the space %s lost records: %d was written last, and the next record became %d", g.codec.space, before, seq),
+		Hint: "nothing runs on it: restore a backup of the journal, or look with askance journal check and decide with askance journal accept-loss"}
+	g.end(err)
+	return err
+}
+
+// noteStored notes an acknowledged sequence, which must be behind every sequence
+// known before.
+func (g *guard) noteStored(seq, before uint64, leaf proof.Hash) error {
+	if seq <= before {
+		return g.endAt(seq, before)
+	}
+	g.raise(seq, leaf)
+	return nil
+}
+
+// raise notes the highest known record.
+func (g *guard) raise(seq uint64, leaf proof.Hash) {
+	for {
+		high := g.high.Load()
+		if seq <= high {
+			return
+		}
+		if g.high.CompareAndSwap(high, seq) {
+			g.anchor.raise(seq, leaf)
+			return
+		}
+	}
+}
+
+// check examines the journal of a running engine, and ends it if it is damaged and
+// no election explains that.
+func (g *guard) check(ctx context.Context) (*Exam, error) {
+	if err := g.anchor.failure(); err != nil {
+		g.end(err)
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, watchLook) // several requests, to a server that may be busy
+	defer cancel()
+	x, err := g.examine(ctx)
+	if err == nil && !x.OK {
+		err = g.ignoreBroken(x)
+	}
+	if err != nil || x.OK || g.inspect {
+		return x, err
+	}
+	if x.patience() == 0 {
+		g.end(x.Error())
+	}
+	return x, x.Error()
+}
+
+// ignoreBroken removes the flaws of streams that the server could not write: it
+// counts a record before it writes it.
+func (g *guard) ignoreBroken(x *Exam) error {
+	h, ok := errors.AsType[*HealthError](g.health())
+	if !ok {
+		return nil
+	}
+	if slices.Contains(h.Broken, LedgerName(g.codec.space)) {
+		x.Flaws = slices.DeleteFunc(x.Flaws, func(f Flaw) bool { return f.Kind == FlawProof })
+		x.OK = len(x.Flaws) == 0
+	}
+	if !x.OK && slices.Contains(h.Broken, g.store.stream) {
+		return &message.Error{Code: message.CodeUnavailable, Op: "check journal", What: "the server cannot write the journal and cannot tell what it has", Hint: restartHint, Err: h}
+	}
+	return nil
+}
+
+// checkCount ensures that the journal still has every record, because only then is
+// a missing entity a new one. It usually costs one request.
+func (g *guard) checkCount(ctx context.Context) error {
+	if err := g.cause(); err != nil || g.inspect {
+		return err
+	}
+	high := g.high.Load()
+	info, err := g.store.info(ctx)
+	if err != nil {
+		return err
+	}
+	if info != nil && info.State.LastSeq >= high && info.State.Msgs+g.missing.Load() == info.State.LastSeq {
+		return nil
+	}
+	_, err = g.check(ctx)
+	return err
+}
+
+func (g *guard) writable() error {
+	if g.inspect {
+		return &message.Error{Code: message.CodeForbidden, Op: "write to journal", What: "the journal was opened to be inspected", Hint: "start an engine"}
+	}
+	return g.cause()
+}
+
+// broken is why the server does not write the stream any more, nil if that is not
+// known.
+func (g *guard) broken() error {
+	err := g.health()
+	if h, ok := errors.AsType[*HealthError](err); ok && slices.Contains(h.Broken, g.store.stream) {
+		return err
+	}
+	return nil
+}
