@@ -280,7 +280,7 @@ type Base64Source struct {
 // URLSource points to the bytes. URL is absolute; it is normalised, as the
 // WHATWG URL standard does, whenever it is read or written.
 type URLSource struct {
-	URL       string `json:"url" wire:"required,url"`
+	URL       string `json:"url" wire:"required,rule=url"`
 	MediaType string `json:"media_type" wire:"required"`
 }
 

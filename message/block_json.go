@@ -2,9 +2,11 @@ package message
 
 import (
 	"bytes"
+	"reflect"
 	"strconv"
 
 	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message/internal/wire"
 )
 
 // newBlock is the discriminator table; nil for types that are not known.
@@ -26,29 +28,29 @@ func newBlock(t BlockType) Block {
 	return nil
 }
 
-// block decodes a block by its type member, which must be there: to guess a
+// readBlock reads a block by its type member, which must be there: to guess a
 // block's type from its members would make an attacker's choice of it.
-func (c Codec) block(raw []byte) (Block, error) {
+func readBlock(r *wire.Reader, raw []byte) (Block, error) {
 	members, t, err := readType(raw)
 	if err != nil {
 		return nil, err
 	}
 	b := newBlock(BlockType(t))
 	if b == nil {
-		if c.RefuseUnknown {
+		if r.Codec.(Codec).RefuseUnknown {
 			return nil, strictjson.Wrong(strictjson.ErrType, "unknown block type %.60q", t)
 		}
 		return unknownBlock(BlockType(t), members, raw), nil
 	}
-	return b, c.fields(members, b)
+	return b, r.Members(members, reflect.ValueOf(b).Elem())
 }
 
 func unknownBlock(t BlockType, members []strictjson.Member, raw []byte) *UnknownBlock {
 	return &UnknownBlock{Kind: t, ID: strictjson.TextMember(members, "id"), Raw: bytes.Clone(raw)}
 }
 
-// content decodes a string or a list of blocks.
-func (c Codec) content(raw []byte) (Content, error) {
+// readContent reads a string or a list of blocks.
+func readContent(r *wire.Reader, raw []byte) (Content, error) {
 	if strictjson.KindOf(raw) == "string" {
 		s, err := strictjson.Text(raw)
 		return Content{Text: s}, err
@@ -59,7 +61,7 @@ func (c Codec) content(raw []byte) (Content, error) {
 	}
 	blocks := make([]Block, len(items))
 	for i, item := range items {
-		b, err := c.block(item.Value)
+		b, err := readBlock(r, item.Value)
 		if err == nil && !contentHolds(b.Type()) {
 			err = strictjson.Wrong(strictjson.ErrType, "a %s block cannot stand here, only text and data", b.Type())
 		}
@@ -71,15 +73,15 @@ func (c Codec) content(raw []byte) (Content, error) {
 	return Content{Blocks: blocks}, nil
 }
 
-// source decodes a source. Without a type, the one of data and url that is
+// readSource reads a source. Without a type, the one of data and url that is
 // there says which it is.
-func (c Codec) source(raw []byte) (Source, error) {
+func readSource(r *wire.Reader, raw []byte) (Source, error) {
 	members, err := strictjson.Members(raw)
 	if err != nil {
 		return nil, err
 	}
 	var t string
-	if hasMember(members, discriminator) {
+	if hasMember(members, wire.TypeMember) {
 		t, err = typeMember(members)
 	} else {
 		t, err = guessSource(members)
@@ -89,10 +91,10 @@ func (c Codec) source(raw []byte) (Source, error) {
 		return nil, err
 	case t == string(SourceBase64):
 		s := new(Base64Source)
-		return s, c.fields(members, s)
+		return s, r.Members(members, reflect.ValueOf(s).Elem())
 	case t == string(SourceURL):
 		s := new(URLSource)
-		return s, c.fields(members, s)
+		return s, r.Members(members, reflect.ValueOf(s).Elem())
 	default:
 		return nil, strictjson.Wrong(strictjson.ErrType, "source type %.60q is none of base64, url", t)
 	}
@@ -105,7 +107,7 @@ func guessSource(members []strictjson.Member) (string, error) {
 	case url && !data:
 		return string(SourceURL), nil
 	default:
-		return "", strictjson.Wrong(strictjson.ErrMissingMember, "%q, and exactly one of data and url", discriminator)
+		return "", strictjson.Wrong(strictjson.ErrMissingMember, "%q, and exactly one of data and url", wire.TypeMember)
 	}
 }
 
@@ -131,15 +133,15 @@ func readType(raw []byte) ([]strictjson.Member, string, error) {
 // typeMember returns the discriminator, which must be a string.
 func typeMember(members []strictjson.Member) (string, error) {
 	for _, m := range members {
-		if m.Name == discriminator {
+		if m.Name == wire.TypeMember {
 			s, err := strictjson.Text(m.Value)
 			if err != nil {
-				return "", strictjson.Within(err, "decode", "/"+discriminator, int64(m.Offset))
+				return "", strictjson.Within(err, "decode", "/"+wire.TypeMember, int64(m.Offset))
 			}
 			return s, nil
 		}
 	}
-	return "", strictjson.Wrong(strictjson.ErrMissingMember, "%q", discriminator)
+	return "", strictjson.Wrong(strictjson.ErrMissingMember, "%q", wire.TypeMember)
 }
 
 // typeName is the discriminator of a struct of this package.

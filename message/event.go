@@ -72,7 +72,7 @@ type EventHeader struct {
 	CreatedAt string         `json:"created_at" wire:"now"` // see [Timestamp]
 	Metadata  map[string]any `json:"metadata"`
 	// Reply is reply_id. CUSTOM has none on the wire and ignores it.
-	Reply ReplyID `json:"reply_id" wire:"required,reply"`
+	Reply ReplyID `json:"reply_id" wire:"required,aftertype"`
 }
 
 // Header returns h itself.

@@ -2,6 +2,7 @@ package message
 
 import (
 	"bytes"
+	"reflect"
 
 	"github.com/askance-dev/askance/internal/strictjson"
 )
@@ -72,8 +73,8 @@ func newEvent(t EventType) Event {
 // Known reports whether t is one of the 28 types of AgentScope 2.0.
 func (t EventType) Known() bool { return newEvent(t) != nil }
 
-// event decodes an event by its type member.
-func (c Codec) event(raw []byte) (Event, error) {
+// decodeEvent decodes an event by its type member.
+func (c Codec) decodeEvent(raw []byte) (Event, error) {
 	members, t, err := readType(raw)
 	if err != nil {
 		return nil, err
@@ -85,7 +86,7 @@ func (c Codec) event(raw []byte) (Event, error) {
 		}
 		return unknownEvent(EventType(t), members, raw), nil
 	}
-	return e, c.fields(members, e)
+	return e, c.reader().Members(members, reflect.ValueOf(e).Elem())
 }
 
 // unknownEvent reads the header as far as it looks like one.

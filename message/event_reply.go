@@ -55,7 +55,7 @@ type UserInterrupt struct {
 // Custom is CUSTOM: a notification of an application. It belongs to no reply and cannot be
 // appended to a message.
 type Custom struct {
-	EventHeader `wire:"noreply"`
+	EventHeader `wire:"without=reply_id"`
 	Name        string         `json:"name" wire:"required"`
 	Value       map[string]any `json:"value"`
 }

@@ -47,7 +47,7 @@ func FuzzDecodeEvent(f *testing.F) {
 		if err != nil {
 			return
 		}
-		codectest.Stable(t, e, 0, roomy.DecodeEvent)
+		codectest.Stable(t, e, 0, Event.MarshalJSON, roomy.DecodeEvent)
 	})
 }
 
@@ -63,7 +63,7 @@ func FuzzDecodeMsg(f *testing.F) {
 		if err != nil {
 			return
 		}
-		codectest.Stable(t, m, 0, roomy.DecodeMsg)
+		codectest.Stable(t, m, 0, (*Msg).MarshalJSON, roomy.DecodeMsg)
 	})
 }
 

@@ -1,6 +1,8 @@
 package message
 
-// Every type decodes and encodes itself by its plan (msg_wire.go), so that it
+import "reflect"
+
+// Every type decodes and encodes itself by its plan (package wire), so that it
 // works inside structs of other packages and with any JSON library. Decoding
 // uses the zero Codec.
 
@@ -173,7 +175,7 @@ func (x ExternalExecutionResult) MarshalJSON() ([]byte, error) { return marshal(
 func (x *ExternalExecutionResult) UnmarshalJSON(data []byte) error { return unmarshal(data, x) }
 
 // MarshalJSON returns the bytes of Raw.
-func (e UnknownEvent) MarshalJSON() ([]byte, error) { return appendRaw(nil, e.Raw) }
+func (e UnknownEvent) MarshalJSON() ([]byte, error) { return format.AppendRaw(nil, e.Raw) }
 
 // UnmarshalJSON keeps data as Raw; its type must be there.
 func (e *UnknownEvent) UnmarshalJSON(data []byte) error {
@@ -255,16 +257,18 @@ func (x *PermissionContext) UnmarshalJSON(data []byte) error { return unmarshal(
 func (x *PermissionRule) UnmarshalJSON(data []byte) error { return unmarshal(data, x) }
 
 // MarshalJSON implements json.Marshaler.
-func (c Content) MarshalJSON() ([]byte, error) { return appendContent(nil, c) }
+func (c Content) MarshalJSON() ([]byte, error) {
+	return writeContent(&format, nil, reflect.ValueOf(c))
+}
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (c *Content) UnmarshalJSON(data []byte) (err error) {
-	*c, err = Codec{}.content(data)
+	*c, err = readContent(Codec{}.reader(), data)
 	return err
 }
 
 // MarshalJSON returns the bytes of Raw.
-func (b UnknownBlock) MarshalJSON() ([]byte, error) { return appendRaw(nil, b.Raw) }
+func (b UnknownBlock) MarshalJSON() ([]byte, error) { return format.AppendRaw(nil, b.Raw) }
 
 // UnmarshalJSON keeps data as Raw; its type must be there.
 func (b *UnknownBlock) UnmarshalJSON(data []byte) error {

@@ -44,12 +44,12 @@ func (c Codec) DecodeMsg(data []byte) (*Msg, error) {
 
 // DecodeBlock decodes one content block by its type.
 func (c Codec) DecodeBlock(data []byte) (Block, error) {
-	return checkAndDecode(c, "decode block", data, c.block)
+	return checkAndDecode(c, "decode block", data, func(data []byte) (Block, error) { return readBlock(c.reader(), data) })
 }
 
 // DecodeEvent decodes one event by its type.
 func (c Codec) DecodeEvent(data []byte) (Event, error) {
-	return checkAndDecode(c, "decode event", data, c.event)
+	return checkAndDecode(c, "decode event", data, c.decodeEvent)
 }
 
 // DecodeMsg decodes a message with the zero Codec.

@@ -141,7 +141,7 @@ func factoryRow(c Codec, kind string, input []byte) (*Msg, error) {
 			}
 			content = List()
 			for _, it := range items {
-				b, err := c.block(it.Value)
+				b, err := readBlock(c.reader(), it.Value)
 				if err != nil {
 					return nil, err
 				}

@@ -39,7 +39,7 @@ func (s *stream) send(events ...wire.Event) error {
 		}
 		e, _ = s.peer.Adapt(e)
 		if err := s.order.Check(e); err != nil {
-			s.log.Error("an event out of order was held back", "event", e.Type(), "err", err)
+			s.log.Error("an event out of order was held back", "event", wire.TypeOf(e), "err", err)
 			s.ended = true
 			return s.write(&wire.RunError{Message: "the run cannot be shown any further; connect again", Code: new(string(message.CodeInternal))})
 		}
@@ -60,7 +60,7 @@ func (s *stream) write(e wire.Event) (err error) {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("encode %s: %w", e.Type(), err)
+		return fmt.Errorf("encode %s: %w", wire.TypeOf(e), err)
 	}
 	s.history.Apply(e)
 	switch e.(type) {

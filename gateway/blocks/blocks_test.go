@@ -155,18 +155,18 @@ func TestReconnect(t *testing.T) {
 	}
 	for {
 		f := e.next()
-		if start, ok := f.(*blockstream.BlockStart); ok && start.Block.Type() == blockstream.BlockApprovalRequest {
+		if start, ok := f.(*blockstream.BlockStart); ok && blockstream.BlockTypeOf(start.Block) == blockstream.BlockApprovalRequest {
 			t.Error("a resolved card is shown")
 		}
-		if f.Type() == blockstream.FrameMessageStop {
+		if blockstream.FrameTypeOf(f) == blockstream.FrameMessageStop {
 			break
 		}
 	}
 	e.send(&blockstream.Subscribe{Session: "s1", LastEventID: c.last})
 	wait[*blockstream.Subscribed](e)
 	e.send(&blockstream.PingCommand{})
-	if f := e.next(); f.Type() != blockstream.FramePong {
-		t.Errorf("behind the last frame comes %s", f.Type())
+	if f := e.next(); blockstream.FrameTypeOf(f) != blockstream.FramePong {
+		t.Errorf("behind the last frame comes %s", blockstream.FrameTypeOf(f))
 	}
 }
 

@@ -44,7 +44,7 @@ func (c *conn) command(ctx context.Context, cancel context.CancelFunc, data []by
 	case *blockstream.Approval:
 		return c.approve(ctx, p, cmd)
 	default:
-		return c.failText(ctx, message.CodeInvalid, "the server does not take "+string(cmd.Type()), "see BLOCKS.md")
+		return c.failText(ctx, message.CodeInvalid, "the server does not take "+string(blockstream.CommandTypeOf(cmd)), "see BLOCKS.md")
 	}
 }
 

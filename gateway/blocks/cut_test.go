@@ -13,13 +13,14 @@ import (
 	"github.com/askance-dev/askance/gateway/blocks"
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/message/blockstream"
+	"github.com/askance-dev/askance/message/blockstream/blocktest"
 )
 
 // TestCommandThatBreaksOff: a command whose last frame never came does nothing,
 // also where the frames before it have all of its JSON.
 func TestCommandThatBreaksOff(t *testing.T) {
 	s := newStage(t, blocks.Config{})
-	b, err := blockstream.AppendCommand(nil, &blockstream.Chat{Session: "s1", Text: "say hi"})
+	b, err := blocktest.EncodeCommand(&blockstream.Chat{Session: "s1", Text: "say hi"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -138,7 +138,7 @@ func (c *client) read() (blockstream.Frame, error) {
 
 func (c *client) send(cmd blockstream.Command) {
 	c.t.Helper()
-	b, err := blockstream.AppendCommand(nil, cmd)
+	b, err := blocktest.EncodeCommand(cmd)
 	if err != nil {
 		c.t.Fatal(err)
 	}

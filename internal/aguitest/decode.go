@@ -124,7 +124,7 @@ func (d *Decoder) translate(kind agui.EventType, data []byte, seen *[]agui.Devia
 	default:
 		return nil, nil
 	}
-	*seen = append(*seen, agui.Deviation{Kind: agui.DeviationRetired, Path: "/type", What: string(kind) + ", read as " + string(e.Type())})
+	*seen = append(*seen, agui.Deviation{Kind: agui.DeviationRetired, Path: "/type", What: string(kind) + ", read as " + string(agui.TypeOf(e))})
 	return e, rewrite(data, e, id, seen)
 }
 
@@ -132,9 +132,9 @@ func (d *Decoder) translate(kind agui.EventType, data []byte, seen *[]agui.Devia
 // has is an unknown member of the retired event.
 func rewrite(data []byte, e agui.Event, id string, seen *[]agui.Deviation) []byte {
 	quote := func(text string) []byte { return must(strictjson.AppendString(nil, text)) }
-	out := append([]byte(`{"type":`), quote(string(e.Type()))...)
+	out := append([]byte(`{"type":`), quote(string(agui.TypeOf(e)))...)
 	out = append(append(out, `,"messageId":`...), quote(id)...)
-	if e.Type() == agui.TypeReasoningMessageStart {
+	if agui.TypeOf(e) == agui.TypeReasoningMessageStart {
 		out = append(out, `,"role":"reasoning"`...)
 	}
 	for _, m := range must(strictjson.Members(data)) {
@@ -142,7 +142,7 @@ func rewrite(data []byte, e agui.Event, id string, seen *[]agui.Deviation) []byt
 		case m.Name == "type":
 		case m.Name == "messageId", m.Name == "role":
 			*seen = append(*seen, agui.Deviation{Kind: agui.DeviationMember, Path: "/" + m.Name, What: "unknown member"})
-		case m.Name == "title" && e.Type() == agui.TypeReasoningStart:
+		case m.Name == "title" && agui.TypeOf(e) == agui.TypeReasoningStart:
 			*seen = append(*seen, agui.Deviation{Kind: agui.DeviationRetired, Path: "/title", What: "a title, which nothing can carry: " + string(m.Value)})
 		default:
 			out = append(append(out, ','), quote(m.Name)...)

@@ -16,8 +16,7 @@ const maxMethods = 30
 
 // manyMethods are the types that are still over the limit. A number here only shrinks.
 var manyMethods = map[string]int{
-	"bus.Journal":   62,
-	"message.Codec": 37,
+	"bus.Journal": 62,
 }
 
 // A type with too many methods holds several parts, each with a state of its own.

@@ -29,11 +29,11 @@ type chunk struct {
 func chunkOf(e Event) (chunk, bool) {
 	switch e := e.(type) {
 	case *TextMessageChunk:
-		return chunk{Tagged: e.Tagged, kind: e.Type(), id: e.MessageID, role: e.Role, name: e.Name, delta: e.Delta}, true
+		return chunk{Tagged: e.Tagged, kind: TypeOf(e), id: e.MessageID, role: e.Role, name: e.Name, delta: e.Delta}, true
 	case *ToolCallChunk:
-		return chunk{Tagged: e.Tagged, kind: e.Type(), id: e.ToolCallID, tool: e.ToolCallName, parent: e.ParentMessageID, delta: e.Delta}, true
+		return chunk{Tagged: e.Tagged, kind: TypeOf(e), id: e.ToolCallID, tool: e.ToolCallName, parent: e.ParentMessageID, delta: e.Delta}, true
 	case *ReasoningMessageChunk:
-		return chunk{Tagged: e.Tagged, kind: e.Type(), id: e.MessageID, delta: e.Delta}, true
+		return chunk{Tagged: e.Tagged, kind: TypeOf(e), id: e.MessageID, delta: e.Delta}, true
 	default:
 		return chunk{}, false
 	}

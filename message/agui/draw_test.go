@@ -237,7 +237,7 @@ func drawSubagentOutcome(t *rapid.T) agui.SubagentOutcome {
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := drawEvent(t)
-		roundTrip(t, e, aguitest.NewEvent(e.Type()))
+		roundTrip(t, e, aguitest.NewEvent(agui.TypeOf(e)))
 	})
 	rapid.Check(t, func(t *rapid.T) { roundTrip(t, drawInput(t), new(agui.RunInput)) })
 }

@@ -34,8 +34,8 @@ func TestFramesAreRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			a, _ := want.MarshalJSON()
-			b, _ := got.MarshalJSON()
+			a, _ := agui.AppendJSON(nil, want)
+			b, _ := agui.AppendJSON(nil, got)
 			if !bytes.Equal(a, b) {
 				t.Fatalf("got %s, want %s", b, a)
 			}

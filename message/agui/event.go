@@ -1,6 +1,11 @@
 package agui
 
-import "github.com/askance-dev/askance/message"
+import (
+	"errors"
+	"reflect"
+
+	"github.com/askance-dev/askance/message"
+)
 
 // EventType is the discriminator of an event, in AG-UI's words.
 type EventType string
@@ -42,6 +47,7 @@ const (
 
 // Event is one event of a stream. The set is closed: a pointer to one of the 31
 // structs named after the wire (TEXT_MESSAGE_START is *TextMessageStart).
+// [TypeOf] gives its type, [AppendJSON] and [AppendFrame] write it.
 //
 // Optional members are pointers, and nil slices and nil raw JSON where a
 // comment says so: nil is absent, anything else is written, "" too. AG-UI has no
@@ -49,39 +55,35 @@ const (
 //
 //sumtype:decl
 type Event interface {
-	// Type is the discriminator.
-	Type() EventType
 	// Common gives access to what all events share.
 	Common() *Base
 	Object
 }
 
+// TypeOf is the discriminator of an event.
+func TypeOf(e Event) EventType { return eventTypes[reflect.TypeOf(e)] }
+
 // Base is what all events may carry.
 type Base struct {
-	Timestamp *int64          // milliseconds since 1970; within ±(2^53-1)
-	RawEvent  message.RawJSON // the event that this one was made from; nil: absent
-	Metadata  message.RawJSON // an object; nil: absent. The key "ag-ui" is the protocol's own
+	Timestamp *int64          `json:"timestamp"`              // milliseconds since 1970; within ±(2^53-1)
+	RawEvent  message.RawJSON `json:"rawEvent" wire:"rescue"` // the event that this one was made from; nil: absent
+	Metadata  message.RawJSON `json:"metadata" wire:"object"` // nil: absent. The key "ag-ui" is the protocol's own
 }
 
 // Common returns b itself.
 func (b *Base) Common() *Base { return b }
 
-func (b *Base) base(s *shape) {
-	s.integerOpt("timestamp", &b.Timestamp, -maxSafe)
-	s.rescueNull("rawEvent")
-	s.rawOpt("rawEvent", &b.RawEvent)
-	s.objectOpt("metadata", &b.Metadata)
+func (*Base) isObject() {}
+
+// MarshalJSON refuses: only [AppendJSON] writes an event with its type.
+func (*Base) MarshalJSON() ([]byte, error) {
+	return nil, errors.New("encode AG-UI event: encoding/json cannot write it; use agui.AppendJSON")
 }
 
 // Tagged is Base for the events that may belong to a subagent.
 type Tagged struct {
 	Base
-	SubagentRunID *string // the invocation whose work this is; nil: the agent itself, or unsaid
-}
-
-func (t *Tagged) taggedFields(s *shape) {
-	t.base(s)
-	s.textOpt("subagentRunId", &t.SubagentRunID)
+	SubagentRunID *string `json:"subagentRunId"` // the invocation whose work this is; nil: the agent itself, or unsaid
 }
 
 // Events makes an empty event of each type: the whole vocabulary of AG-UI 1.0.
@@ -118,3 +120,12 @@ var Events = map[EventType]func() Event{
 	TypeSubagentFinished:        func() Event { return new(SubagentFinished) },
 	TypeSubagentError:           func() Event { return new(SubagentError) },
 }
+
+// eventTypes is the reverse of [Events].
+var eventTypes = func() map[reflect.Type]EventType {
+	types := map[reflect.Type]EventType{}
+	for t, build := range Events {
+		types[reflect.TypeOf(build())] = t
+	}
+	return types
+}()

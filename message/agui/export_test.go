@@ -2,15 +2,15 @@ package agui
 
 // The closed lists and bounds that generators of tests draw from.
 var (
-	Roles             = roles
-	TextRoles         = textRoles
-	PartTypes         = partTypes
-	SourceTypes       = sourceTypes
-	PatchOps          = patchOps
-	OutcomeTypes      = outcomeTypes
-	SubagentOutcomes  = subagentOutcomes
-	EncryptedSubtypes = encryptedSubtypes
-	ResumeStatuses    = resumeStatuses
+	Roles             = []Role{RoleDeveloper, RoleSystem, RoleUser, RoleAssistant, RoleTool, RoleReasoning, RoleActivity}
+	TextRoles         = []Role{RoleDeveloper, RoleSystem, RoleAssistant, RoleUser}
+	PartTypes         = []PartType{PartText, PartImage, PartAudio, PartVideo, PartDocument}
+	SourceTypes       = []SourceType{SourceData, SourceURL, SourceFile}
+	PatchOps          = []PatchOpType{PatchAdd, PatchRemove, PatchReplace, PatchMove, PatchCopy, PatchTest}
+	OutcomeTypes      = []OutcomeType{OutcomeSuccess, OutcomeInterrupt, OutcomeCancelled}
+	SubagentOutcomes  = []SubagentOutcomeType{SubagentSuccess, SubagentSuspended}
+	EncryptedSubtypes = []EncryptedSubtype{EncryptedToolCall, EncryptedMessage}
+	ResumeStatuses    = []ResumeStatus{ResumeResolved, ResumeCancelled}
 )
 
 // MaxSafe is the largest integer of the wire.

@@ -23,6 +23,8 @@ var hostile = []string{
 	`{"threadId":"","runId":"","messages":[{"id":"","role":"user","content":[{"type":"binary","mimeType":"a/b","url":"x","filename":"\u0000"}]}],"state":null,"tools":null}`,
 }
 
+func encodeObject[T agui.Object](v T) ([]byte, error) { return agui.AppendJSON(nil, v) }
+
 // FuzzDecodeEvent reads what the client would. What was read is written as
 // something that the strict decoder takes, and stays the same.
 func FuzzDecodeEvent(f *testing.F) {
@@ -38,7 +40,7 @@ func FuzzDecodeEvent(f *testing.F) {
 		if err != nil || e == nil {
 			return
 		}
-		codectest.Stable(t, e, agui.MaxFrameBytes, aguitest.DecodeEvent)
+		codectest.Stable(t, e, agui.MaxFrameBytes, encodeObject, aguitest.DecodeEvent)
 	})
 }
 
@@ -54,7 +56,7 @@ func FuzzDecodeRunInput(f *testing.F) {
 			return
 		}
 		d := agui.Decoder{Strict: true}
-		codectest.Stable(t, in, agui.MaxFrameBytes, func(data []byte) (*agui.RunInput, error) {
+		codectest.Stable(t, in, agui.MaxFrameBytes, encodeObject, func(data []byte) (*agui.RunInput, error) {
 			back := new(agui.RunInput)
 			return back, d.Decode(data, back)
 		})

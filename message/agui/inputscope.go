@@ -89,7 +89,7 @@ func scopeBlock(p Part) message.Block {
 		}
 	case SourceFile:
 	}
-	raw, err := appendWith(nil, "AG-UI part", p.fields)
+	raw, err := format.Append(nil, &p)
 	if err != nil {
 		raw = nil
 	}

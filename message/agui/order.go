@@ -41,7 +41,7 @@ func (e *OrderError) Error() string {
 }
 
 func orderError(rule Rule, e Event, format string, args ...any) error {
-	return &OrderError{Rule: rule, Event: e.Type(), What: fmt.Sprintf(format, args...)}
+	return &OrderError{Rule: rule, Event: TypeOf(e), What: fmt.Sprintf(format, args...)}
 }
 
 // owner is whose work an item is: a subagent's, or, untagged, the agent's own.

@@ -1,9 +1,6 @@
 package agui
 
-import (
-	"github.com/askance-dev/askance/internal/strictjson"
-	"github.com/askance-dev/askance/message"
-)
+import "github.com/askance-dev/askance/message"
 
 // OutcomeType is the discriminator of an outcome.
 type OutcomeType string
@@ -16,28 +13,26 @@ const (
 	OutcomeCancelled OutcomeType = "cancelled" // stopped on purpose; new in 1.0
 )
 
-var outcomeTypes = []OutcomeType{OutcomeSuccess, OutcomeInterrupt, OutcomeCancelled}
-
 // Outcome is why a run ended.
 type Outcome struct {
-	Type OutcomeType
+	Type OutcomeType `json:"type" wire:"variant"`
 	// PendingToolCallIDs of a success name the client's tools that the client is
 	// to run now; new in 1.0. nil: absent, the client finds out alone.
-	PendingToolCallIDs []string
+	PendingToolCallIDs []string `json:"pendingToolCallIds" wire:"when=success"`
 	// Interrupts of an interrupt, at least one.
-	Interrupts []Interrupt
+	Interrupts []Interrupt `json:"interrupts" wire:"required,when=interrupt"`
 }
 
 // Interrupt is an approval request that the run waits for.
 type Interrupt struct {
-	ID             string // unique in the thread
-	Reason         string // an open word; see the Reason constants
-	Message        *string
-	ToolCallID     *string
-	ResponseSchema message.RawJSON // an object; nil: absent
-	ExpiresAt      *string         // RFC 3339
-	Metadata       message.RawJSON // an object; nil: absent
-	SubagentRunID  *string
+	ID             string          `json:"id"`     // unique in the thread
+	Reason         string          `json:"reason"` // an open word; see the Reason constants
+	Message        *string         `json:"message"`
+	ToolCallID     *string         `json:"toolCallId"`
+	ResponseSchema message.RawJSON `json:"responseSchema" wire:"object"` // nil: absent
+	ExpiresAt      *string         `json:"expiresAt"`                    // RFC 3339
+	Metadata       message.RawJSON `json:"metadata" wire:"object"`       // nil: absent
+	SubagentRunID  *string         `json:"subagentRunId"`
 }
 
 // The reasons that this package gives and knows.
@@ -49,14 +44,14 @@ const (
 // TokenUsage is what the calls of one model cost. Input and output are totals,
 // the others parts of them; nil is not known, which is not 0.
 type TokenUsage struct {
-	Provider              *string
-	Model                 *string
-	InputTokens           *int64
-	OutputTokens          *int64
-	TotalTokens           *int64
-	ReasoningTokens       *int64
-	CachedInputTokens     *int64
-	CacheWriteInputTokens *int64
+	Provider              *string `json:"provider"`
+	Model                 *string `json:"model"`
+	InputTokens           *int64  `json:"inputTokens" wire:"least=0"`
+	OutputTokens          *int64  `json:"outputTokens" wire:"least=0"`
+	TotalTokens           *int64  `json:"totalTokens" wire:"least=0"`
+	ReasoningTokens       *int64  `json:"reasoningTokens" wire:"least=0"`
+	CachedInputTokens     *int64  `json:"cachedInputTokens" wire:"least=0"`
+	CacheWriteInputTokens *int64  `json:"cacheWriteInputTokens" wire:"least=0"`
 }
 
 // SubagentOutcomeType is the discriminator of a subagent's outcome.
@@ -70,8 +65,8 @@ const (
 
 // SubagentOutcome is why a subagent's part of a run ended.
 type SubagentOutcome struct {
-	Type         SubagentOutcomeType
-	InterruptIDs []string // of a suspended one; nil: absent
+	Type         SubagentOutcomeType `json:"type" wire:"variant"`
+	InterruptIDs []string            `json:"interruptIds" wire:"when=suspended"` // nil: absent
 }
 
 // EncryptedSubtype says what a sealed value belongs to.
@@ -82,54 +77,3 @@ const (
 	EncryptedMessage  EncryptedSubtype = "message"
 	EncryptedToolCall EncryptedSubtype = "tool-call"
 )
-
-var (
-	encryptedSubtypes = []EncryptedSubtype{EncryptedToolCall, EncryptedMessage}
-	subagentOutcomes  = []SubagentOutcomeType{SubagentSuccess, SubagentSuspended}
-)
-
-func (o *Outcome) fields(s *shape) {
-	variant(s, "type", &o.Type, outcomeTypes)
-	switch o.Type {
-	case OutcomeSuccess:
-		s.textsOpt("pendingToolCallIds", &o.PendingToolCallIDs)
-	case OutcomeInterrupt:
-		list(s, "interrupts", &o.Interrupts, (*Interrupt).fields)
-		if s.err == nil && len(o.Interrupts) == 0 {
-			s.fail("interrupts", -1, strictjson.Wrong(strictjson.ErrType, "an interrupt needs at least one approval request"))
-		}
-	case OutcomeCancelled:
-	}
-	s.refuseUnused("pendingToolCallIds", o.Type != OutcomeSuccess && o.PendingToolCallIDs != nil, "this outcome")
-	s.refuseUnused("interrupts", o.Type != OutcomeInterrupt && o.Interrupts != nil, "this outcome")
-}
-
-func (i *Interrupt) fields(s *shape) {
-	s.text("id", &i.ID)
-	s.text("reason", &i.Reason)
-	s.textOpt("message", &i.Message)
-	s.textOpt("toolCallId", &i.ToolCallID)
-	s.objectOpt("responseSchema", &i.ResponseSchema)
-	s.textOpt("expiresAt", &i.ExpiresAt)
-	s.objectOpt("metadata", &i.Metadata)
-	s.textOpt("subagentRunId", &i.SubagentRunID)
-}
-
-func (u *TokenUsage) fields(s *shape) {
-	s.textOpt("provider", &u.Provider)
-	s.textOpt("model", &u.Model)
-	s.integerOpt("inputTokens", &u.InputTokens, 0)
-	s.integerOpt("outputTokens", &u.OutputTokens, 0)
-	s.integerOpt("totalTokens", &u.TotalTokens, 0)
-	s.integerOpt("reasoningTokens", &u.ReasoningTokens, 0)
-	s.integerOpt("cachedInputTokens", &u.CachedInputTokens, 0)
-	s.integerOpt("cacheWriteInputTokens", &u.CacheWriteInputTokens, 0)
-}
-
-func (o *SubagentOutcome) fields(s *shape) {
-	variant(s, "type", &o.Type, subagentOutcomes)
-	if o.Type == SubagentSuspended {
-		s.textsOpt("interruptIds", &o.InterruptIDs)
-	}
-	s.refuseUnused("interruptIds", o.Type != SubagentSuspended && o.InterruptIDs != nil, "this outcome")
-}

@@ -163,7 +163,7 @@ func TestChunksExpandOnce(t *testing.T) {
 			for _, e := range events {
 				again, err := twice.Expand(e)
 				if err != nil || len(again) != 1 || again[0] != e {
-					t.Fatalf("%s came out as %v, %v", e.Type(), again, err)
+					t.Fatalf("%s came out as %v, %v", agui.TypeOf(e), again, err)
 				}
 			}
 		}

@@ -2,12 +2,110 @@ package blockstream
 
 import (
 	"errors"
+	"reflect"
+	"slices"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
-	"github.com/askance-dev/askance/message/internal/object"
+	"github.com/askance-dev/askance/message/internal/wire"
 )
+
+// format is what the stream has beyond the tags of its structs.
+var format = wire.Format{
+	Name:   func(v any) string { return names[reflect.TypeOf(v)] },
+	Words:  func(t reflect.Type) []string { return words[t] },
+	Rules:  map[string]func(string) (string, error){"content": checkContent},
+	Types:  map[reflect.Type]wire.Type{reflect.TypeFor[Decision](): {Read: readDecision, Write: writeStruct}},
+	Verify: verify,
+}
+
+func writeStruct(f *wire.Format, dst []byte, v reflect.Value) ([]byte, error) {
+	return f.Append(dst, v.Addr().Interface())
+}
+
+// names are the types on the wire. Of the deltas only two have one; the others
+// are known by their members.
+var names = map[reflect.Type]string{
+	reflect.TypeFor[*MessageStart]():    string(FrameMessageStart),
+	reflect.TypeFor[*MessageDelta]():    string(FrameMessageDelta),
+	reflect.TypeFor[*MessageStop]():     string(FrameMessageStop),
+	reflect.TypeFor[*BlockStart]():      string(FrameBlockStart),
+	reflect.TypeFor[*BlockDelta]():      string(FrameBlockDelta),
+	reflect.TypeFor[*BlockStop]():       string(FrameBlockStop),
+	reflect.TypeFor[*Connected]():       string(FrameConnected),
+	reflect.TypeFor[*AuthOK]():          string(FrameAuthOK),
+	reflect.TypeFor[*Subscribed]():      string(FrameSubscribed),
+	reflect.TypeFor[*Pong]():            string(FramePong),
+	reflect.TypeFor[*Error]():           string(FrameError),
+	reflect.TypeFor[*Thinking]():        string(BlockThinking),
+	reflect.TypeFor[*Text]():            string(BlockText),
+	reflect.TypeFor[*ToolUse]():         string(BlockToolUse),
+	reflect.TypeFor[*ToolResult]():      string(BlockToolResult),
+	reflect.TypeFor[*FileProcessing]():  string(BlockFileProcessing),
+	reflect.TypeFor[*ApprovalRequest](): string(BlockApprovalRequest),
+	reflect.TypeFor[*ApprovalResult]():  string(BlockApprovalResult),
+	reflect.TypeFor[*TextDelta]():       "text_delta",
+	reflect.TypeFor[*ThinkingDelta]():   "thinking_delta",
+	reflect.TypeFor[*Auth]():            string(CommandAuth),
+	reflect.TypeFor[*Subscribe]():       string(CommandSubscribe),
+	reflect.TypeFor[*Chat]():            string(CommandChat),
+	reflect.TypeFor[*Stop]():            string(CommandStop),
+	reflect.TypeFor[*Approval]():        string(CommandApproval),
+	reflect.TypeFor[*PingCommand]():     string(CommandPing),
+	reflect.TypeFor[*PongCommand]():     string(CommandPong),
+}
+
+var words = map[reflect.Type][]string{
+	reflect.TypeFor[DisplayMode]():   {string(ModeAgent), string(ModeChat)},
+	reflect.TypeFor[SessionStatus](): {string(StatusRunning), string(StatusCompleted)},
+	reflect.TypeFor[ResultStatus]():  {string(ResultSuccess), string(ResultError)},
+	reflect.TypeFor[DecisionType]():  {string(DecisionApprove), string(DecisionEdit), string(DecisionReject), string(DecisionRespond)},
+}
+
+// FrameTypeOf is the discriminator of a frame.
+func FrameTypeOf(f Frame) FrameType { return FrameType(names[reflect.TypeOf(f)]) }
+
+// BlockTypeOf is the discriminator of a block.
+func BlockTypeOf(b ContentBlock) BlockType { return BlockType(names[reflect.TypeOf(b)]) }
+
+// CommandTypeOf is the discriminator of a command.
+func CommandTypeOf(c Command) CommandType { return CommandType(names[reflect.TypeOf(c)]) }
+
+func checkContent(text string) (string, error) {
+	if n := utf8.RuneCountInString(text); n > MaxContent {
+		return "", strictjson.Wrong(strictjson.ErrTooLarge, "%d characters, the limit is %d", n, MaxContent)
+	}
+	return text, nil
+}
+
+// verify checks what concerns more than one member.
+func verify(v any, reading bool) error {
+	switch v := v.(type) {
+	case *Decision:
+		return v.check()
+	case *Approval:
+		if reading && len(v.Decisions) == 0 {
+			return strictjson.Wrong(strictjson.ErrMissingMember, "%q, with one item for each action", "decisions")
+		}
+	}
+	return nil
+}
+
+// AppendFrame appends a frame as it travels. It fails on values that the format
+// has no place for: text that is not UTF-8, arguments that are no object, a
+// result longer than [MaxContent].
+func AppendFrame(dst []byte, f Frame) ([]byte, error) {
+	if f == nil {
+		return dst, message.Errorf(message.CodeInvalid, "encode frame", "there is no frame")
+	}
+	out, err := format.Append(dst, f)
+	if err != nil {
+		return dst, message.Errorf(message.CodeInvalid, "encode frame", "%w", err)
+	}
+	return out, nil
+}
 
 // Limits of what is decoded.
 const (
@@ -26,38 +124,67 @@ var ErrUnknownCommand = errors.New("unknown command")
 // be known, elsewhere unknown ones are dropped; unknown types are refused with
 // [ErrUnknownCommand].
 func DecodeCommand(data []byte) (Command, error) {
-	if err := strictjson.Check(data, strictjson.MaxBytes(MaxCommandBytes)); err != nil {
-		return nil, message.DecodeError("decode command", err)
+	err := strictjson.Check(data, strictjson.MaxBytes(MaxCommandBytes))
+	var c Command
+	if err == nil {
+		c, err = readCommand(data)
 	}
-	c, err := command(data)
 	if err != nil {
 		return nil, message.DecodeError("decode command", err)
 	}
 	return c, nil
 }
 
-func command(raw []byte) (Command, error) {
-	r := object.Read(raw)
-	switch t := CommandType(r.Text("type")); {
-	case r.Err() != nil:
-		return nil, r.Err()
-	case t == CommandAuth:
-		return &Auth{Token: r.Text("token")}, r.Err()
-	case t == CommandSubscribe:
-		return &Subscribe{Session: message.SessionID(r.Text("session_id")), LastEventID: r.TextOr("last_event_id", "")}, r.Err()
-	case t == CommandChat:
-		return chat(r)
-	case t == CommandStop:
-		return &Stop{Session: message.SessionID(r.TextOr("session_id", "")), MessageID: message.ReplyID(r.TextOr("message_id", ""))}, r.Err()
-	case t == CommandApproval:
-		return approval(r)
-	case t == CommandPing:
-		return &PingCommand{}, nil
-	case t == CommandPong:
-		return &PongCommand{}, nil
-	default:
-		return nil, &strictjson.Error{Op: "decode", Path: "/type", Offset: -1, Err: unknownError{string(t)}}
+func readCommand(raw []byte) (Command, error) {
+	members, err := strictjson.Members(raw)
+	if err != nil {
+		return nil, err
 	}
+	var head struct {
+		Type CommandType `json:"type" wire:"required"`
+	}
+	r := wire.Reader{Format: &format}
+	if err := r.Read(raw, &head); err != nil {
+		return nil, err
+	}
+	c := newCommand(head.Type)
+	if c == nil {
+		return nil, &strictjson.Error{Op: "decode", Path: "/type", Offset: -1, Err: unknownError{string(head.Type)}}
+	}
+	if err := r.Members(members, reflect.ValueOf(c).Elem()); err != nil {
+		return nil, err
+	}
+	if chat, ok := c.(*Chat); ok && chat.Text == "" && len(chat.ContentURLs) == 0 && !saysText(members) {
+		return nil, strictjson.Wrong(strictjson.ErrMissingMember, "%q", "message")
+	}
+	return c, nil
+}
+
+func newCommand(t CommandType) Command {
+	switch t {
+	case CommandAuth:
+		return new(Auth)
+	case CommandSubscribe:
+		return new(Subscribe)
+	case CommandChat:
+		return new(Chat)
+	case CommandStop:
+		return new(Stop)
+	case CommandApproval:
+		return new(Approval)
+	case CommandPing:
+		return new(PingCommand)
+	case CommandPong:
+		return new(PongCommand)
+	}
+	return nil
+}
+
+// saysText reports whether a chat has a text, which may be empty.
+func saysText(members []strictjson.Member) bool {
+	return slices.ContainsFunc(members, func(m strictjson.Member) bool {
+		return (m.Name == "message" || m.Name == "content" || m.Name == "text") && string(m.Value) != "null"
+	})
 }
 
 // unknownError is both a wrong type and an unknown command.
@@ -67,50 +194,3 @@ func (e unknownError) Error() string {
 	return ErrUnknownCommand.Error() + " " + strconv.Quote(e.name[:min(len(e.name), 60)])
 }
 func (unknownError) Unwrap() []error { return []error{ErrUnknownCommand, strictjson.ErrType} }
-
-func chat(r *object.Reader) (*Chat, error) {
-	c := &Chat{Session: message.SessionID(r.TextOr("session_id", ""))}
-	said := 0
-	for _, name := range []string{"message", "content", "text"} {
-		if r.Has(name) {
-			c.Text = r.Text(name)
-			said++
-		}
-	}
-	r.Items("content_urls", func(raw []byte) error {
-		u, err := strictjson.Text(raw)
-		if len(c.ContentURLs) == MaxContentURLs {
-			return strictjson.Wrong(strictjson.ErrTooLarge, "over %d urls", MaxContentURLs)
-		}
-		c.ContentURLs = append(c.ContentURLs, u)
-		return err
-	})
-	switch {
-	case said > 1:
-		r.Fail(strictjson.ErrDuplicateName, "more than one of message, content and text")
-	case said == 0 && len(c.ContentURLs) == 0:
-		r.Fail(strictjson.ErrMissingMember, "%q", "message")
-	}
-	return c, r.Err()
-}
-
-func approval(r *object.Reader) (*Approval, error) {
-	r.Only("type", "approval_key", "session_id", "message_id", "decisions")
-	a := &Approval{
-		Key:       r.TextOr("approval_key", ""),
-		Session:   message.SessionID(r.TextOr("session_id", "")),
-		MessageID: message.ReplyID(r.TextOr("message_id", "")),
-	}
-	r.Items("decisions", func(raw []byte) error {
-		if len(a.Decisions) == MaxDecisions {
-			return strictjson.Wrong(strictjson.ErrTooLarge, "over %d decisions", MaxDecisions)
-		}
-		d, err := decision(raw)
-		a.Decisions = append(a.Decisions, d)
-		return err
-	})
-	if len(a.Decisions) == 0 {
-		r.Fail(strictjson.ErrMissingMember, "%q, with one item for each action", "decisions")
-	}
-	return a, r.Err()
-}

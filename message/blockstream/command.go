@@ -18,48 +18,45 @@ const (
 )
 
 // Command is one JSON object that the client sends in a text frame of its own.
-// The set is closed: a pointer to one of the structs below.
+// The set is closed: a pointer to one of the structs below. [CommandTypeOf] gives
+// its type.
 //
 //sumtype:decl
-type Command interface {
-	// Type is the discriminator.
-	Type() CommandType
-	// MarshalJSON gives the command as it travels.
-	MarshalJSON() ([]byte, error)
-
-	isCommand()
-}
+type Command interface{ isCommand() }
 
 // Auth gives the token, the answer to connected.
-type Auth struct{ Token string }
+type Auth struct {
+	Token string `json:"token" wire:"required"`
+}
 
 // Subscribe asks for a session's frames behind LastEventID; "": all there are.
 type Subscribe struct {
-	Session     message.SessionID
-	LastEventID string
+	Session     message.SessionID `json:"session_id" wire:"required"`
+	LastEventID string            `json:"last_event_id" wire:"omit,null"`
 }
 
 // Chat is what a person says. Text travels as message; content and text are
 // read, too.
 type Chat struct {
-	Session     message.SessionID // "": a new one
-	Text        string
-	ContentURLs []string
+	Session     message.SessionID `json:"session_id" wire:"omit,null"` // "": a new one
+	Text        string            `json:"message" wire:"null,or=content text"`
+	ContentURLs []string          `json:"content_urls" wire:"omitempty,null,most=64"`
 }
 
 // Stop ends the running turn.
 type Stop struct {
-	Session   message.SessionID
-	MessageID message.ReplyID
+	Session   message.SessionID `json:"session_id" wire:"omit,null"`
+	MessageID message.ReplyID   `json:"message_id" wire:"omit,null"`
 }
 
 // Approval answers an approval_request. Only Decisions must be there; a key is
 // needed when more than one request is open.
 type Approval struct {
-	Key       string // approval_key
-	Session   message.SessionID
-	MessageID message.ReplyID
-	Decisions []Decision
+	Key       string            `json:"approval_key" wire:"omit,null"`
+	Session   message.SessionID `json:"session_id" wire:"omit,null"`
+	MessageID message.ReplyID   `json:"message_id" wire:"omit,null"`
+	Decisions []Decision        `json:"decisions" wire:"null,most=256"`
+	_         struct{}          `wire:"closed"`
 }
 
 // PingCommand asks for a pong.
@@ -67,27 +64,6 @@ type PingCommand struct{}
 
 // PongCommand answers a ping.
 type PongCommand struct{}
-
-// Type returns CommandAuth.
-func (*Auth) Type() CommandType { return CommandAuth }
-
-// Type returns CommandSubscribe.
-func (*Subscribe) Type() CommandType { return CommandSubscribe }
-
-// Type returns CommandChat.
-func (*Chat) Type() CommandType { return CommandChat }
-
-// Type returns CommandStop.
-func (*Stop) Type() CommandType { return CommandStop }
-
-// Type returns CommandApproval.
-func (*Approval) Type() CommandType { return CommandApproval }
-
-// Type returns CommandPing.
-func (*PingCommand) Type() CommandType { return CommandPing }
-
-// Type returns CommandPong.
-func (*PongCommand) Type() CommandType { return CommandPong }
 
 func (*Auth) isCommand()        {}
 func (*Subscribe) isCommand()   {}

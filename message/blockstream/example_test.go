@@ -21,7 +21,7 @@ func Example() {
 		panic(err)
 	}
 	for _, f := range frames {
-		fmt.Println(f.Type())
+		fmt.Println(blockstream.FrameTypeOf(f))
 	}
 	cmd, err := blockstream.DecodeCommand([]byte(`{"type":"approval","decisions":[{"type":"edit","edited_action":{"name":"refund","args":{"cents":400}}}]}`))
 	if err != nil {

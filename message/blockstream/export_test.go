@@ -5,3 +5,6 @@ func (m *Mapper) Close() []Frame {
 	m.endTurn("")
 	return m.flush()
 }
+
+// EncodeCommand writes a command as clients send it.
+func EncodeCommand(c Command) ([]byte, error) { return format.Append(nil, c) }

@@ -1,6 +1,10 @@
 package blockstream
 
-import "github.com/askance-dev/askance/message"
+import (
+	"errors"
+
+	"github.com/askance-dev/askance/message"
+)
 
 // FrameType is the discriminator of a frame that the server sends.
 type FrameType string
@@ -23,20 +27,11 @@ const (
 )
 
 // Frame is one JSON object that the server sends in a text frame of its own.
-// The set is closed: a pointer to one of the structs below.
+// The set is closed: a pointer to one of the structs below. [FrameTypeOf] gives
+// its type, [AppendFrame] writes it.
 //
 //sumtype:decl
 type Frame interface {
-	// Type is the discriminator.
-	Type() FrameType
-	// MarshalJSON gives the frame as it travels.
-	MarshalJSON() ([]byte, error)
-
-	headed
-}
-
-// headed is what every frame has from its [Header]. It closes the set.
-type headed interface {
 	// Head gives access to what all frames share.
 	Head() *Header
 
@@ -45,17 +40,22 @@ type headed interface {
 
 // Header is what every frame may carry; empty members are not written.
 type Header struct {
-	// EventID is where a subscriber goes on, see [Cursor].
-	EventID string
 	// MessageID names the turn. Readers must not require it: most frames of the
 	// original do not show it.
-	MessageID message.ReplyID
+	MessageID message.ReplyID `json:"message_id" wire:"omit"`
+	// EventID is where a subscriber continues, see [Cursor].
+	EventID string `json:"event_id" wire:"omit"`
 }
 
 // Head returns h itself.
 func (h *Header) Head() *Header { return h }
 
 func (*Header) isFrame() {}
+
+// MarshalJSON refuses: only [AppendFrame] writes a frame with its type.
+func (*Header) MarshalJSON() ([]byte, error) {
+	return nil, errors.New("encode frame: encoding/json cannot write it; use blockstream.AppendFrame")
+}
 
 // DisplayMode says whether a turn shows the model's reasoning.
 type DisplayMode string
@@ -71,11 +71,11 @@ func (m DisplayMode) Valid() bool { return m == ModeAgent || m == ModeChat }
 
 // MessageStart opens a turn. Clients forget every block of the turn before.
 type MessageStart struct {
+	Session          message.SessionID `json:"session_id" wire:"required"`
+	Timestamp        float64           `json:"timestamp" wire:"required"` // Unix seconds
+	DisplayMode      DisplayMode       `json:"display_mode" wire:"required"`
+	NewFromShareLink bool              `json:"is_new_session_from_share"`
 	Header
-	Session          message.SessionID
-	Timestamp        float64 // Unix seconds
-	DisplayMode      DisplayMode
-	NewFromShareLink bool // is_new_session_from_share
 }
 
 // StopEndTurn is the only stop reason that is documented.
@@ -83,37 +83,37 @@ const StopEndTurn = "end_turn"
 
 // MessageDelta comes when no further block follows.
 type MessageDelta struct {
+	StopReason string `json:"stop_reason" wire:"omit,null,group=delta"`
 	Header
-	StopReason string
 }
 
 // MessageStop closes a turn; only then clients leave "streaming".
 type MessageStop struct {
+	DurationMS int64 `json:"duration_ms" wire:"null"`
 	Header
-	DurationMS int64
 }
 
 // BlockStart opens the block with that index: 0, 1, … over all blocks of a
 // turn, from 0 in each turn.
 type BlockStart struct {
+	Index int          `json:"index" wire:"required,least=0,most=1073741824"`
+	Block ContentBlock `json:"content_block" wire:"required"`
 	Header
-	Index int
-	Block ContentBlock
 }
 
 // BlockDelta adds to the open block with that index.
 type BlockDelta struct {
+	Index int   `json:"index" wire:"required,least=0,most=1073741824"`
+	Delta Delta `json:"delta" wire:"required"`
 	Header
-	Index int
-	Delta Delta
 }
 
 // BlockStop closes the block with that index. Final, of text blocks only, says
 // that it is the last answer of the turn.
 type BlockStop struct {
+	Index int  `json:"index" wire:"required,least=0,most=1073741824"`
+	Final bool `json:"is_final" wire:"omit,null"` // written when true
 	Header
-	Index int
-	Final bool // is_final, written when true
 }
 
 // Connected is the server's first frame; the client authenticates next.
@@ -133,9 +133,9 @@ const (
 
 // Subscribed answers the subscribe command; the replay follows.
 type Subscribed struct {
+	Session message.SessionID `json:"session_id" wire:"omit,null"`
+	Status  SessionStatus     `json:"status" wire:"required"`
 	Header
-	Session message.SessionID // "" is not written
-	Status  SessionStatus
 }
 
 // Pong answers the ping command.
@@ -161,41 +161,24 @@ const (
 
 // Error tells one client that its command had no effect. It changes no block.
 type Error struct {
+	Code        ErrorCode `json:"code" wire:"required"`
+	Message     string    `json:"message" wire:"null"`
+	ApprovalKey string    `json:"approval_key" wire:"omit,null"` // the approval it is about
 	Header
-	Code        ErrorCode
-	Message     string
-	ApprovalKey string // the approval it is about; "" is not written
 }
 
-// Type returns FrameMessageStart.
-func (*MessageStart) Type() FrameType { return FrameMessageStart }
-
-// Type returns FrameMessageDelta.
-func (*MessageDelta) Type() FrameType { return FrameMessageDelta }
-
-// Type returns FrameMessageStop.
-func (*MessageStop) Type() FrameType { return FrameMessageStop }
-
-// Type returns FrameBlockStart.
-func (*BlockStart) Type() FrameType { return FrameBlockStart }
-
-// Type returns FrameBlockDelta.
-func (*BlockDelta) Type() FrameType { return FrameBlockDelta }
-
-// Type returns FrameBlockStop.
-func (*BlockStop) Type() FrameType { return FrameBlockStop }
-
-// Type returns FrameConnected.
-func (*Connected) Type() FrameType { return FrameConnected }
-
-// Type returns FrameAuthOK.
-func (*AuthOK) Type() FrameType { return FrameAuthOK }
-
-// Type returns FrameSubscribed.
-func (*Subscribed) Type() FrameType { return FrameSubscribed }
-
-// Type returns FramePong.
-func (*Pong) Type() FrameType { return FramePong }
-
-// Type returns FrameError.
-func (*Error) Type() FrameType { return FrameError }
+// The codes with which the server closes a socket. Closing never affects the
+// run: a socket is only a viewer. Heartbeat is the original's; the others are
+// RFC 6455's and, from 4000 on, ours.
+const (
+	CloseNormal          = 1000 // the client is done
+	CloseGoingAway       = 1001 // the server stops: reconnect
+	CloseUnsupported     = 1003 // a binary frame
+	CloseTooBig          = 1009 // a command over the size limit
+	CloseInternal        = 1011 // a defect of ours: reconnect
+	CloseTryAgain        = 1013 // too many connections, or no engine: reconnect later
+	CloseUnauthenticated = 4001 // no auth in time, or a wrong token: do not reconnect with it
+	CloseForbidden       = 4003 // may not see this session
+	CloseHeartbeat       = 4008 // no sign of life in time: reconnect
+	CloseTooSlow         = 4013 // the client reads slower than frames come: reconnect
+)

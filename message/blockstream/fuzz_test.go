@@ -19,12 +19,14 @@ func FuzzDecodeFrame(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		v, err := blocktest.DecodeFrame(data)
 		if err == nil {
-			codectest.Stable(t, v, 0, func(data []byte) (blockstream.Frame, error) {
+			codectest.Stable(t, v, 0, encodeFrame, func(data []byte) (blockstream.Frame, error) {
 				return blocktest.DecodeLarge(data, 16<<20) // what grew while it was written
 			})
 		}
 	})
 }
+
+func encodeFrame(f blockstream.Frame) ([]byte, error) { return blockstream.AppendFrame(nil, f) }
 
 // FuzzDecodeCommand also tries every decision that can be read on an approval request:
 // it never changes the tool, and approves only by the word.
@@ -42,7 +44,7 @@ func FuzzDecodeCommand(f *testing.F) {
 		if err != nil {
 			return
 		}
-		codectest.Stable(t, v, blockstream.MaxCommandBytes, blockstream.DecodeCommand)
+		codectest.Stable(t, v, blockstream.MaxCommandBytes, blockstream.EncodeCommand, blockstream.DecodeCommand)
 		a, ok := v.(*blockstream.Approval)
 		if !ok {
 			return

@@ -57,7 +57,10 @@ type Output struct {
 }
 
 // DataPart is binary content in an output. URL is "" if the bytes came with it.
-type DataPart struct{ MediaType, URL string }
+type DataPart struct {
+	MediaType string `json:"media_type"`
+	URL       string `json:"url" wire:"omit"`
+}
 
 // Mapper turns the events of one session into frames, and commands back into
 // answers. It is a fold: the same events give the same frames. It knows one

@@ -135,7 +135,7 @@ func lines(t testing.TB, frames []blockstream.Frame) string {
 		if err != nil {
 			t.Fatalf("%s: %v", raw, err)
 		}
-		if again, err := back.MarshalJSON(); err != nil || string(again) != string(raw) {
+		if again, err := blockstream.AppendFrame(nil, back); err != nil || string(again) != string(raw) {
 			t.Errorf("not stable: %v\n%s\n%s", err, raw, again)
 		}
 		if id := f.Head().MessageID; id != "" {

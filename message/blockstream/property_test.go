@@ -131,7 +131,7 @@ func fold(t *rapid.T, events []message.Event) ([]string, []blockstream.Asked) {
 	frames = append(frames, m.Close()...)
 	var out []string
 	for _, f := range frames {
-		raw, err := f.MarshalJSON()
+		raw, err := blockstream.AppendFrame(nil, f)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,7 +166,7 @@ func TestTextSurvives(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, f := range frames {
-				raw, err := f.MarshalJSON()
+				raw, err := blockstream.AppendFrame(nil, f)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
-	"github.com/askance-dev/askance/message/internal/object"
 )
 
 // call is a tool call of the turn.
@@ -37,6 +36,18 @@ func (o *output) add(text string) {
 		o.shown.WriteString(first(text, room))
 	}
 	o.chars += utf8.RuneCountInString(text)
+}
+
+// MaxContent is how many characters (Unicode code points) of a tool's output a
+// frame holds. The whole output stays where it is; see [ToolResult.Artifact].
+const MaxContent = 500
+
+// Cut gives the first MaxContent characters of s and reports whether that is
+// not all of it. A character is never split; nothing marks the cut in the text
+// itself.
+func Cut(s string) (string, bool) {
+	shown := first(s, MaxContent)
+	return shown, len(shown) < len(s)
 }
 
 // first gives the first n characters.
@@ -251,6 +262,16 @@ func (m *Mapper) result(t *turn, id message.CallID, o *output, state message.Too
 	m.block(b)
 }
 
+type outputReference struct {
+	Type       string          `json:"type"`
+	MessageID  message.ReplyID `json:"message_id"`
+	ToolUseID  message.CallID  `json:"tool_use_id"`
+	State      string          `json:"state"`
+	Characters int             `json:"characters"`
+	Truncated  bool            `json:"truncated"`
+	Data       []DataPart      `json:"data"`
+}
+
 // Reference is the artifact of a result whose frame does not hold all of it:
 // where the rest belongs, how long it is, what data came with it. It is nil if
 // the frame holds everything.
@@ -258,20 +279,10 @@ func (o Output) Reference() message.RawJSON {
 	if o.Characters <= MaxContent && len(o.Data) == 0 {
 		return nil
 	}
-	w := object.Write(nil)
-	w.Text("type", "tool_output")
-	w.Text("message_id", string(o.MessageID))
-	w.Text("tool_use_id", string(o.ToolUseID))
-	w.Text("state", string(o.State))
-	w.Int("characters", int64(o.Characters))
-	w.Bool("truncated", o.Characters > MaxContent)
-	w.Array("data", len(o.Data), func(dst []byte, i int) ([]byte, error) {
-		w := object.Write(dst)
-		w.Text("media_type", o.Data[i].MediaType)
-		w.TextIf("url", o.Data[i].URL)
-		return w.End()
+	raw, err := format.Append(nil, &outputReference{
+		Type: "tool_output", MessageID: o.MessageID, ToolUseID: o.ToolUseID, State: string(o.State),
+		Characters: o.Characters, Truncated: o.Characters > MaxContent, Data: o.Data,
 	})
-	raw, err := w.End()
 	if err != nil {
 		return nil // text that is not UTF-8: nothing can be said about it in JSON
 	}

@@ -26,7 +26,7 @@ type Checker struct {
 // Frame checks the next frame.
 func (c *Checker) Frame(f blockstream.Frame) error {
 	if why := c.wrong(f); why != "" {
-		return message.Errorf(message.CodeInvalid, "check frames", "%s: %s", f.Type(), why)
+		return message.Errorf(message.CodeInvalid, "check frames", "%s: %s", blockstream.FrameTypeOf(f), why)
 	}
 	return nil
 }
@@ -66,7 +66,7 @@ func (c *Checker) wrong(f blockstream.Frame) string {
 		if c.open == nil || f.Index != c.next-1 {
 			return fmt.Sprintf("block %d is not open", f.Index)
 		}
-		if f.Final && c.open.Type() != blockstream.BlockText {
+		if f.Final && blockstream.BlockTypeOf(c.open) != blockstream.BlockText {
 			return "is_final of a block that is no text"
 		}
 		c.open = nil
@@ -129,7 +129,7 @@ func fits(b blockstream.ContentBlock, d blockstream.Delta, n int) string {
 	case *blockstream.ToolUse, *blockstream.ToolResult: // sent whole
 	}
 	if !ok {
-		return fmt.Sprintf("%T for a %s block", d, b.Type())
+		return fmt.Sprintf("%T for a %s block", d, blockstream.BlockTypeOf(b))
 	}
 	return ""
 }

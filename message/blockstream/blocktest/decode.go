@@ -1,17 +1,25 @@
 package blocktest
 
 import (
-	"strconv"
+	"reflect"
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/blockstream"
-	"github.com/askance-dev/askance/message/internal/object"
+	"github.com/askance-dev/askance/message/internal/wire"
 )
 
 // MaxFrameBytes bounds a frame: the largest input of a call is 256 KiB and an
 // approval_request carries it twice.
 const MaxFrameBytes = 1 << 20
+
+// format reads what package blockstream writes, by the same tags.
+var format = wire.Format{Name: commandName, Types: map[reflect.Type]wire.Type{
+	reflect.TypeFor[blockstream.ContentBlock](): {Read: readBlock},
+	reflect.TypeFor[blockstream.Delta]():        {Read: readDelta},
+	reflect.TypeFor[blockstream.ReviewConfig](): {Read: readReviewConfig},
+	reflect.TypeFor[message.PermissionRule]():   {Read: readRule},
+}}
 
 // DecodeFrame decodes one frame. It drops members that it does not know and
 // refuses a frame that [blockstream.AppendFrame] could not write.
@@ -33,97 +41,127 @@ func DecodeLarge(data []byte, limit int) (blockstream.Frame, error) {
 	return f, nil
 }
 
+var (
+	frames = []blockstream.Frame{
+		&blockstream.MessageStart{}, &blockstream.MessageDelta{}, &blockstream.MessageStop{},
+		&blockstream.BlockStart{}, &blockstream.BlockDelta{}, &blockstream.BlockStop{},
+		&blockstream.Connected{}, &blockstream.AuthOK{}, &blockstream.Subscribed{}, &blockstream.Pong{}, &blockstream.Error{},
+	}
+	blocks = []blockstream.ContentBlock{
+		&blockstream.Thinking{}, &blockstream.Text{}, &blockstream.ToolUse{}, &blockstream.ToolResult{},
+		&blockstream.FileProcessing{}, &blockstream.ApprovalRequest{}, &blockstream.ApprovalResult{},
+	}
+)
+
+// readType reads the type of an object, which must be there.
+func readType(r *wire.Reader, raw []byte) (string, error) {
+	var head struct {
+		Type string `json:"type" wire:"required"`
+	}
+	err := r.Read(raw, &head)
+	return head.Type, err
+}
+
+// empty makes a new value of the type that v points to.
+func empty[T any](v T) T { return reflect.New(reflect.TypeOf(v).Elem()).Interface().(T) }
+
 func readFrame(raw []byte) (blockstream.Frame, error) {
-	r := object.Read(raw)
-	t := blockstream.FrameType(r.Text("type"))
-	h := blockstream.Header{EventID: r.TextOr("event_id", ""), MessageID: message.ReplyID(r.TextOr("message_id", ""))}
-	if err := r.Err(); err != nil {
+	r := &wire.Reader{Format: &format}
+	name, err := readType(r, raw)
+	if err != nil {
 		return nil, err
 	}
-	switch t {
-	case blockstream.FrameMessageStart:
-		f := &blockstream.MessageStart{
-			Header: h, Session: message.SessionID(r.Text("session_id")), Timestamp: readNumber(r, "timestamp"),
-			DisplayMode: blockstream.DisplayMode(r.Text("display_mode")), NewFromShareLink: readBool(r, "is_new_session_from_share", false),
+	for _, f := range frames {
+		if string(blockstream.FrameTypeOf(f)) == name {
+			f = empty(f)
+			return f, r.Read(raw, f)
 		}
-		return f, r.Err()
-	case blockstream.FrameMessageDelta:
-		f := &blockstream.MessageDelta{Header: h}
-		r.Need("delta", func(raw []byte) error {
-			d := object.Read(raw)
-			f.StopReason = d.TextOr("stop_reason", "")
-			return d.Err()
-		})
-		return f, r.Err()
-	case blockstream.FrameMessageStop:
-		return &blockstream.MessageStop{Header: h, DurationMS: readInt(r, "duration_ms")}, r.Err()
-	case blockstream.FrameBlockStart:
-		f := &blockstream.BlockStart{Header: h, Index: readIndex(r)}
-		r.Need("content_block", into(&f.Block, readBlock))
-		return f, r.Err()
-	case blockstream.FrameBlockDelta:
-		f := &blockstream.BlockDelta{Header: h, Index: readIndex(r)}
-		r.Need("delta", into(&f.Delta, readDelta))
-		return f, r.Err()
-	case blockstream.FrameBlockStop:
-		return &blockstream.BlockStop{Header: h, Index: readIndex(r), Final: readBool(r, "is_final", false)}, r.Err()
-	case blockstream.FrameConnected:
-		return &blockstream.Connected{Header: h}, nil
-	case blockstream.FrameAuthOK:
-		return &blockstream.AuthOK{Header: h}, nil
-	case blockstream.FramePong:
-		return &blockstream.Pong{Header: h}, nil
-	case blockstream.FrameSubscribed:
-		f := &blockstream.Subscribed{Header: h, Session: message.SessionID(r.TextOr("session_id", "")), Status: blockstream.SessionStatus(r.Text("status"))}
-		return f, r.Err()
-	case blockstream.FrameError:
-		f := &blockstream.Error{Header: h, Code: blockstream.ErrorCode(r.Text("code")), Message: r.TextOr("message", ""), ApprovalKey: r.TextOr("approval_key", "")}
-		return f, r.Err()
 	}
-	return nil, strictjson.Wrong(strictjson.ErrType, "unknown frame %.60q", string(t))
+	return nil, strictjson.Wrong(strictjson.ErrType, "unknown frame %.60q", name)
 }
 
-// into makes a member decoder of a value decoder.
-func into[T any](dst *T, decode func([]byte) (T, error)) func([]byte) error {
-	return func(raw []byte) (err error) {
-		*dst, err = decode(raw)
+func readBlock(r *wire.Reader, raw []byte, v reflect.Value) error {
+	name, err := readType(r, raw)
+	if err != nil {
 		return err
 	}
-}
-
-// maxIndex keeps an index an int everywhere; no turn comes near it.
-const maxIndex = 1 << 30
-
-func readIndex(r *object.Reader) int {
-	var i int64
-	r.Need("index", into(&i, strictjson.Int))
-	if i < 0 || i > maxIndex {
-		r.Fail(strictjson.ErrType, "index %d", i)
+	for _, b := range blocks {
+		if string(blockstream.BlockTypeOf(b)) == name {
+			b = empty(b)
+			v.Set(reflect.ValueOf(b))
+			return r.Read(raw, b)
+		}
 	}
-	return int(i)
+	return strictjson.Wrong(strictjson.ErrType, "unknown block %.60q", name)
 }
 
-// readInt is an integer, or 0 if there is none or null.
-func readInt(r *object.Reader, name string) (i int64) {
-	r.May(name, into(&i, strictjson.Int))
-	return i
+// readDelta tells deltas apart by type, or by the members that only one kind
+// has. It refuses more than one kind at once, because clients look for each.
+func readDelta(r *wire.Reader, raw []byte, v reflect.Value) error {
+	var has struct {
+		Type    string          `json:"type" wire:"null"`
+		Actions message.RawJSON `json:"action_requests" wire:"any,null"`
+		Decided message.RawJSON `json:"decisions" wire:"any,null"`
+		Status  message.RawJSON `json:"status" wire:"any,null"`
+	}
+	if err := r.Read(raw, &has); err != nil {
+		return err
+	}
+	var kinds []blockstream.Delta
+	switch has.Type {
+	case "":
+	case "text_delta":
+		kinds = append(kinds, &blockstream.TextDelta{})
+	case "thinking_delta":
+		kinds = append(kinds, &blockstream.ThinkingDelta{})
+	default:
+		return strictjson.Wrong(strictjson.ErrType, "unknown delta %.60q", has.Type)
+	}
+	if has.Actions != nil {
+		kinds = append(kinds, &blockstream.ApprovalDelta{})
+	}
+	if has.Decided != nil {
+		kinds = append(kinds, &blockstream.DecisionsDelta{})
+	}
+	if has.Status != nil {
+		kinds = append(kinds, &blockstream.FileDelta{})
+	}
+	if len(kinds) != 1 {
+		return strictjson.Wrong(strictjson.ErrType, "a delta of %d kinds at once", len(kinds))
+	}
+	v.Set(reflect.ValueOf(kinds[0]))
+	return r.Read(raw, kinds[0])
 }
 
-func readBool(r *object.Reader, name string, alt bool) bool {
-	b := alt
-	r.May(name, into(&b, strictjson.Bool))
-	return b
+// readReviewConfig reads how an action is reviewed: without a word, by approval.
+func readReviewConfig(r *wire.Reader, raw []byte, v reflect.Value) error {
+	members, err := strictjson.Members(raw)
+	if err != nil {
+		return err
+	}
+	err = r.Members(members, v)
+	c := v.Addr().Interface().(*blockstream.ReviewConfig)
+	c.RequireApproval = c.RequireApproval || !hasMember(members, "require_approval")
+	return err
 }
 
-func readNumber(r *object.Reader, name string) (f float64) {
-	r.Need(name, func(raw []byte) (err error) {
-		if k := strictjson.KindOf(raw); k != "number" {
-			return strictjson.Wrong(strictjson.ErrType, "want number, got %s", k)
+func hasMember(members []strictjson.Member, name string) bool {
+	for _, m := range members {
+		if m.Name == name {
+			return true
 		}
-		if f, err = strconv.ParseFloat(string(raw), 64); err != nil {
-			return strictjson.Wrong(strictjson.ErrType, "number %.40s is too large", raw)
-		}
-		return nil
-	})
-	return f
+	}
+	return false
 }
+
+func readRule(_ *wire.Reader, raw []byte, v reflect.Value) error {
+	return v.Addr().Interface().(*message.PermissionRule).UnmarshalJSON(raw)
+}
+
+func commandName(v any) string {
+	c, _ := v.(blockstream.Command)
+	return string(blockstream.CommandTypeOf(c))
+}
+
+// EncodeCommand writes a command as clients send it.
+func EncodeCommand(c blockstream.Command) ([]byte, error) { return format.Append(nil, c) }

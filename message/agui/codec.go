@@ -1,0 +1,283 @@
+package agui
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/internal/wire"
+)
+
+// format is AG-UI's use of JSON: an absent member for nothing, never null, and
+// integers that JavaScript holds exactly.
+var format = wire.Format{
+	NilIsAbsent: true, OneLine: true, SafeInts: true, PlaceMissing: true,
+	Name: func(v any) string {
+		e, _ := v.(Event)
+		return string(TypeOf(e))
+	},
+	Words: func(t reflect.Type) []string { return words[t] },
+	Rules: map[string]func(string) (string, error){"pointer": checkPointer},
+	Types: map[reflect.Type]wire.Type{
+		reflect.TypeFor[Content](): {Read: readContent, Write: writeContent},
+		reflect.TypeFor[Part]():    {Read: readPart, Write: writePart},
+	},
+	Verify: verify,
+}
+
+// words are the closed lists of AG-UI.
+var words = map[reflect.Type][]string{
+	reflect.TypeFor[Role]():                {"developer", "system", "user", "assistant", "tool", "reasoning", "activity"},
+	reflect.TypeFor[PartType]():            {"text", "image", "audio", "video", "document"},
+	reflect.TypeFor[SourceType]():          {"data", "url", "file"},
+	reflect.TypeFor[OutcomeType]():         {"success", "interrupt", "cancelled"},
+	reflect.TypeFor[SubagentOutcomeType](): {"success", "suspended"},
+	reflect.TypeFor[EncryptedSubtype]():    {"tool-call", "message"},
+	reflect.TypeFor[PatchOpType]():         {"add", "remove", "replace", "move", "copy", "test"},
+	reflect.TypeFor[ResumeStatus]():        {"resolved", "cancelled"},
+}
+
+// maxSafe is the largest integer of the wire.
+const maxSafe = wire.MaxSafe
+
+// Object is what AG-UI transfers as one JSON object: an [Event] or a *[RunInput].
+type Object interface{ isObject() }
+
+// AppendJSON appends the object as one line of JSON: an event's type first, no
+// null for an absent member, every required member. AG-UI's 1.0 client takes
+// the line unchanged. An object that has no such form, for example an interrupt
+// without an approval request, is an error, and dst is returned unchanged.
+func AppendJSON(dst []byte, v Object) ([]byte, error) {
+	out, err := format.Append(dst, v)
+	if err != nil {
+		return dst, message.DecodeError("encode "+describe(v), err)
+	}
+	return out, nil
+}
+
+// describe returns the name of an object for errors.
+func describe(v Object) string {
+	if _, ok := v.(Event); ok {
+		return "AG-UI event"
+	}
+	return "run input"
+}
+
+// AppendFrame appends the event as one frame of server-sent events: "data: ",
+// the JSON, and an empty line. dst comes back as it was if the event cannot be
+// written, or if it is longer than [MaxFrameBytes], over which a client ends
+// the run.
+func AppendFrame(dst []byte, e Event) ([]byte, error) {
+	out, err := AppendJSON(append(dst, "data: "...), e)
+	if err != nil {
+		return dst, err
+	}
+	if out = append(out, '\n', '\n'); len(out)-len(dst) > MaxFrameBytes {
+		return dst, message.Errorf(message.CodeTooLarge, "encode AG-UI event", "a %s of %d bytes, the limit of a frame is %d", TypeOf(e), len(out)-len(dst), MaxFrameBytes)
+	}
+	return out, nil
+}
+
+// MaxFrameBytes is the longest input or event that AG-UI's own client takes.
+const MaxFrameBytes = 10 << 20
+
+// DeviationKind classifies what a tolerant reader passes over.
+type DeviationKind string
+
+// The kinds of deviations from AG-UI 1.0, and what the reader does about each.
+const (
+	DeviationMember  DeviationKind = "unknown_member"  // the member is dropped
+	DeviationVariant DeviationKind = "unknown_variant" // the object is dropped, where the rest can do without it
+	DeviationNull    DeviationKind = "null"            // the member is absent
+	DeviationRetired DeviationKind = "retired"         // read as its successor
+)
+
+// Deviation is one point in which an input departs from AG-UI 1.0 and was read
+// all the same.
+type Deviation struct {
+	Kind DeviationKind
+	Path string // JSON pointer; "" is the whole input
+	What string
+}
+
+// Decoder reads inputs and events as AG-UI's own client does before its
+// sequence checks. It accepts what the client accepts, repairs and reports what
+// the client repairs, and refuses what makes a run fail there.
+//
+// The zero value is ready to use.
+type Decoder struct {
+	// Strict refuses what the schema of 1.0 refuses: nulls, retired and unknown
+	// variants. Unknown members are dropped either way, as the specification
+	// says.
+	Strict bool
+	// OnDeviation, if set, receives each deviation of an input that was read.
+	OnDeviation func(Deviation)
+}
+
+// DecodeRunInput reads a run's input as a server must. It drops unknown members
+// and takes the nulls of older clients as absent. Everything else that is wrong
+// is an error, and the server refuses the request with a status of 4xx.
+func DecodeRunInput(data []byte) (*RunInput, error) {
+	in := new(RunInput)
+	var d Decoder
+	if err := d.Decode(data, in); err != nil {
+		return nil, err
+	}
+	return in, nil
+}
+
+// Decode reads one JSON object into v. The object must be what v is: an event
+// has the type of v. Errors are *[message.Error]s whose cause names the place;
+// after an error v has no defined content.
+func (d *Decoder) Decode(data []byte, v Object) error {
+	r := wire.Reader{Format: &format, Lenient: !d.Strict, Noting: d.OnDeviation != nil}
+	err := strictjson.Check(data, strictjson.MaxBytes(MaxFrameBytes))
+	if err == nil {
+		err = r.Read(data, v)
+	}
+	if err != nil {
+		return message.DecodeError("decode "+describe(v), err)
+	}
+	for _, n := range r.Notes {
+		d.OnDeviation(Deviation{DeviationKind(n.Kind), n.Path, n.What})
+	}
+	return nil
+}
+
+// checkPointer accepts a JSON pointer (RFC 6901).
+func checkPointer(p string) (string, error) {
+	wrong := p != "" && p[0] != '/'
+	for i := 0; i < len(p); i++ {
+		wrong = wrong || p[i] == '~' && (i+1 == len(p) || p[i+1] != '0' && p[i+1] != '1')
+	}
+	if wrong {
+		return "", strictjson.Wrong(strictjson.ErrType, "%.60q is no JSON pointer", p)
+	}
+	return p, nil
+}
+
+// verify checks what concerns more than one member.
+func verify(v any, reading bool) error {
+	at := func(name string, fault error, format string, args ...any) error {
+		op := "encode"
+		if reading {
+			op = "decode"
+		}
+		return strictjson.Within(strictjson.Wrong(fault, format, args...), op, "/"+name, -1)
+	}
+	switch v := v.(type) {
+	case *Message:
+		needs := v.Role != RoleAssistant && v.Role != RoleActivity
+		switch {
+		case needs && v.Content == nil:
+			return at("content", strictjson.ErrMissingMember, "%q", "content")
+		case v.Content != nil && v.Content.Parts != nil && v.Role != RoleUser && v.Role != RoleTool:
+			return at("content", strictjson.ErrType, "want string, got array")
+		}
+	case *Source:
+		if v.Type == SourceData && v.MimeType == nil {
+			return at("mimeType", strictjson.ErrMissingMember, "%q", "mimeType")
+		}
+	case *Outcome:
+		if v.Type == OutcomeInterrupt && len(v.Interrupts) == 0 {
+			return at("interrupts", strictjson.ErrType, "an interrupt needs at least one approval request")
+		}
+	}
+	return nil
+}
+
+// readContent reads a string or a list of parts.
+func readContent(r *wire.Reader, raw []byte, v reflect.Value) (err error) {
+	c := v.Addr().Interface().(*Content)
+	switch kind := strictjson.KindOf(raw); kind {
+	case "string":
+		c.Text, err = strictjson.Text(raw)
+	case "array":
+		err = r.Value(raw, reflect.ValueOf(&c.Parts).Elem())
+		c.Parts = slices.DeleteFunc(c.Parts, func(p Part) bool { return p.legacy && isRepeated(p, c.Parts) })
+	default:
+		err = strictjson.Wrong(strictjson.ErrType, "want string or array, got %s", kind)
+	}
+	return err
+}
+
+func writeContent(f *wire.Format, dst []byte, v reflect.Value) ([]byte, error) {
+	c := v.Addr().Interface().(*Content)
+	if c.Parts == nil {
+		return strictjson.AppendString(dst, c.Text)
+	}
+	return f.AppendValue(dst, reflect.ValueOf(&c.Parts).Elem())
+}
+
+// deviationRetired is the kind of what is read as its successor.
+const deviationRetired = string(DeviationRetired)
+
+// readPart reads a part. A lenient reader also takes the retired binary part.
+func readPart(r *wire.Reader, raw []byte, v reflect.Value) error {
+	members, err := strictjson.Members(raw)
+	if err != nil {
+		return err
+	}
+	p := v.Addr().Interface().(*Part)
+	if r.Lenient && p.readBinary(members) {
+		r.Note(deviationRetired, "a binary part, read as "+string(p.Type))
+		return nil
+	}
+	for _, m := range members {
+		if m.Name == "metadata" && string(m.Value) == "null" && strictjson.TextMember(members, "type") == string(PartText) {
+			return strictjson.Within(strictjson.Wrong(strictjson.ErrType, "want anything but null"), "decode", "/metadata", int64(m.Offset))
+		}
+	}
+	return r.Members(members, v)
+}
+
+func writePart(f *wire.Format, dst []byte, v reflect.Value) ([]byte, error) {
+	return f.Append(dst, v.Addr().Interface())
+}
+
+// readBinary reads the retired binary part as the media part that took its
+// place. One that has neither data nor url is of no known kind.
+func (p *Part) readBinary(in []strictjson.Member) bool {
+	if strictjson.TextMember(in, "type") != string(partBinary) {
+		return false
+	}
+	mime, name := strictjson.TextMember(in, "mimeType"), strictjson.TextMember(in, "filename")
+	data, url := strictjson.TextMember(in, "data"), strictjson.TextMember(in, "url")
+	if mime == "" || data == "" && url == "" {
+		return false
+	}
+	p.Type, p.legacy = mediaPart(mime), true
+	p.Source = &Source{Type: SourceData, Value: data, MimeType: &mime}
+	if data == "" {
+		p.Source.Type, p.Source.Value = SourceURL, url
+	}
+	if name != "" {
+		quoted, _ := strictjson.AppendString([]byte(`{"filename":`), name)
+		p.Metadata = append(quoted, '}')
+	}
+	return true
+}
+
+// mediaPart is the kind of part that holds media of a type.
+func mediaPart(mime string) PartType {
+	kind, _, _ := strings.Cut(mime, "/")
+	switch kind {
+	case "image", "audio", "video":
+		return PartType(kind)
+	}
+	return PartDocument
+}
+
+// isRepeated reports whether a part that was read from a binary one also stands
+// there in the present form: senders of that time wrote both.
+func isRepeated(p Part, parts []Part) bool {
+	for _, o := range parts {
+		if !o.legacy && o.Type == p.Type && o.Source != nil && o.Source.Type == p.Source.Type &&
+			o.Source.Value == p.Source.Value && o.Source.MimeType != nil && *o.Source.MimeType == *p.Source.MimeType {
+			return true
+		}
+	}
+	return false
+}

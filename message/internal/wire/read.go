@@ -1,0 +1,242 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+)
+
+// Extra is a member that is passed through because the struct has no field for it.
+type Extra struct {
+	Name  string
+	Value json.RawMessage
+}
+
+// Reader reads one input. It is not safe for concurrent use.
+type Reader struct {
+	Format *Format
+	Codec  any // what the functions of the format need to know
+	// Lenient takes null for missing members where tags say so, and drops
+	// objects of an unknown variant where the rest can do without them.
+	Lenient bool
+	Noting  bool   // departures are wanted
+	Notes   []Note // the departures
+	path    []string
+}
+
+// Note is one point in which an input departs from its format.
+type Note struct{ Kind, Path, What string }
+
+// The kinds of notes that this package makes.
+const (
+	NoteMember  = "unknown_member"
+	NoteVariant = "unknown_variant"
+	NoteNull    = "null"
+)
+
+// Note records a departure at the place that is being read.
+func (r *Reader) Note(kind, what string) { r.noteAt("", kind, what) }
+
+func (r *Reader) noteAt(step, kind, what string) {
+	if r.Noting {
+		r.Notes = append(r.Notes, Note{kind, strings.Join(r.path, "") + step, what})
+	}
+}
+
+// within reads a value at a place, which only notes need.
+func (r *Reader) within(step string, read func() error) error {
+	if !r.Noting {
+		return read()
+	}
+	r.path = append(r.path, step)
+	err := read()
+	r.path = r.path[:len(r.path)-1]
+	return err
+}
+
+// attempt reads a value that the rest can do without.
+func (r *Reader) attempt(step string, read func() error) (dropped bool, err error) {
+	mark := len(r.Notes)
+	if err = r.within(step, read); !r.Lenient || !errors.Is(err, ErrVariant) {
+		return false, err
+	}
+	r.Notes = r.Notes[:mark]
+	r.noteAt(step, NoteVariant, err.Error())
+	return true, nil
+}
+
+// Read reads an object into the struct that v points to.
+func (r *Reader) Read(raw []byte, v any) error { return r.Struct(raw, reflect.ValueOf(v).Elem()) }
+
+// Struct reads an object into a struct.
+func (r *Reader) Struct(raw []byte, s reflect.Value) error {
+	members, err := strictjson.Members(raw)
+	if err != nil {
+		return err
+	}
+	return r.Members(members, s)
+}
+
+// Members reads the members of one object into a struct.
+func (r *Reader) Members(members []strictjson.Member, s reflect.Value) error {
+	s.SetZero()
+	if err := r.members(r.Format.planOf(s.Type()), members, s); err != nil {
+		return err
+	}
+	if r.Format.Verify != nil {
+		return r.Format.Verify(s.Addr().Interface(), true)
+	}
+	return nil
+}
+
+// Value reads a value by its Go type.
+func (r *Reader) Value(raw []byte, v reflect.Value) error {
+	return r.Format.valueType(v.Type(), noTag).Read(r, raw, v)
+}
+
+func (r *Reader) object(p *plan, raw []byte, s reflect.Value) error {
+	members, err := strictjson.Members(raw)
+	if err != nil {
+		return err
+	}
+	return r.members(p, members, s)
+}
+
+func (r *Reader) members(p *plan, members []strictjson.Member, s reflect.Value) error {
+	var room [32]int // of most structs: which member of the input each member of the plan is
+	found := room[:]
+	if len(p.members) > len(found) {
+		found = make([]int, len(p.members))
+	}
+	for k := range members {
+		i, known := p.byName[members[k].Name]
+		for ; known && i >= 0; i = p.members[i].next {
+			if found[i] > 0 && string(members[k].Value) != "null" {
+				if first := members[found[i]-1]; string(first.Value) != "null" {
+					return strictjson.Wrong(strictjson.ErrDuplicateName, "both %q and %q", first.Name, members[k].Name)
+				}
+			}
+			if found[i] == 0 || string(members[k].Value) != "null" {
+				found[i] = k + 1
+			}
+		}
+	}
+	for i := range p.members {
+		m := &p.members[i]
+		if !m.exists(p, s) {
+			continue
+		}
+		if found[i] == 0 {
+			if err := r.missing(m, s); err != nil {
+				if r.Format.PlaceMissing {
+					err = strictjson.Within(err, "decode", m.step, -1)
+				}
+				return err
+			}
+			continue
+		}
+		in := members[found[i]-1]
+		if err := r.member(m, in.Value, s); err != nil {
+			return strictjson.Within(err, "decode", strictjson.Step(in.Name), int64(in.Offset))
+		}
+	}
+	if p.open {
+		return nil
+	}
+	return r.rest(p, members, s)
+}
+
+// rest keeps, refuses or notes the members that have no field of their own.
+func (r *Reader) rest(p *plan, members []strictjson.Member, s reflect.Value) error {
+	for _, in := range members {
+		i, known := p.byName[in.Name]
+		for known && i >= 0 && !p.members[i].exists(p, s) {
+			i = p.members[i].next
+		}
+		switch {
+		case known && i >= 0:
+		case p.extra != nil:
+			f := s.FieldByIndex(p.extra)
+			f.Set(reflect.Append(f, reflect.ValueOf(Extra{in.Name, bytes.Clone(in.Value)}).Convert(f.Type().Elem())))
+		case p.closed:
+			err := strictjson.Wrong(strictjson.ErrUnknownMember, "%.60q", in.Name)
+			return strictjson.Within(err, "decode", strictjson.Step(in.Name), int64(in.Offset))
+		default:
+			r.noteAt(strictjson.Step(in.Name), NoteMember, "unknown member")
+		}
+	}
+	return nil
+}
+
+func (r *Reader) member(m *member, raw []byte, s reflect.Value) error {
+	if m.constant {
+		got, err := strictjson.Text(raw)
+		if err == nil && got != m.word {
+			err = strictjson.Wrong(strictjson.ErrType, "%s is %.60q, want %q", m.name, got, m.word)
+		}
+		return err
+	}
+	f := m.field(s)
+	if string(raw) == "null" {
+		if m.null {
+			return nil
+		}
+		if m.rescue && r.Lenient {
+			r.noteAt(m.step, NoteNull, "null for an absent member")
+			return r.missing(m, s)
+		}
+	}
+	if m.copy != "" {
+		return m.checkCopy(r, raw, f)
+	}
+	read := func() error { return m.typ.Read(r, raw, f) }
+	if m.required {
+		return r.within(m.step, read)
+	}
+	dropped, err := r.attempt(m.step, read)
+	if dropped {
+		f.SetZero()
+	}
+	return err
+}
+
+// checkCopy refuses a member that is not what it repeats.
+func (m *member) checkCopy(r *Reader, raw []byte, f reflect.Value) error {
+	v := reflect.New(f.Type()).Elem()
+	err := m.typ.Read(r, raw, v)
+	if err == nil && v.Interface() != f.Interface() {
+		err = strictjson.Wrong(strictjson.ErrType, "%s is not what it repeats", m.name)
+	}
+	return err
+}
+
+// missing fills in a member that the input does not have.
+func (r *Reader) missing(m *member, s reflect.Value) error {
+	switch {
+	case m.variant:
+		return m.typ.Read(r, nil, m.field(s))
+	case m.required && m.copy == "":
+		return strictjson.Wrong(strictjson.ErrMissingMember, "%q", m.name)
+	case m.constant, m.inner != nil:
+	case m.generate != "":
+		setText(m.field(s), r.Format.Generate(r, m.generate))
+	case m.word != "":
+		m.field(s).SetString(m.word)
+	case m.empty && m.field(s).Type().Elem().Kind() != reflect.Uint8:
+		m.field(s).Set(reflect.MakeSlice(m.field(s).Type(), 0, 0))
+	}
+	return nil
+}
+
+// setText sets a string or a *string.
+func setText(f reflect.Value, text string) {
+	if f.Kind() == reflect.Pointer {
+		f.Set(reflect.ValueOf(&text))
+		return
+	}
+	f.SetString(text)
+}
