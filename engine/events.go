@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/engine/internal/store"
-	"github.com/askance-dev/askance/internal/capacity"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -36,7 +35,7 @@ var streamed = map[message.EventType]bool{
 func (st *streams) emitEvents(ctx context.Context, by toolcall.Principal, r toolcall.EmitRequest) (toolcall.EmitReply, error) {
 	reply := toolcall.Key{Space: st.space, Session: r.Session, Reply: r.Reply}
 	if err := checkReplyKey(reply); err != nil {
-		return toolcall.EmitReply{}, opError("emit", err)
+		return toolcall.EmitReply{}, err
 	}
 	if len(r.Events) == 0 || len(r.Events) > store.PageRecords {
 		return toolcall.EmitReply{}, &message.Error{Code: message.CodeInvalid, Op: "emit", What: fmt.Sprintf("%d events in one request", len(r.Events)), Hint: fmt.Sprintf("send 1 to %d", store.PageRecords)}
@@ -45,15 +44,15 @@ func (st *streams) emitEvents(ctx context.Context, by toolcall.Principal, r tool
 	for i, raw := range r.Events {
 		var err error
 		if events[i], err = checkEvent(raw, reply); err != nil {
-			return toolcall.EmitReply{}, opError("emit", fmt.Errorf("events[%d]: %w", i, err))
+			return toolcall.EmitReply{}, fmt.Errorf("events[%d]: %w", i, err)
 		}
 	}
 	if err := st.sessions.bindSession(ctx, by, reply.SessionKey()); err != nil {
-		return toolcall.EmitReply{}, opError("emit", err)
+		return toolcall.EmitReply{}, err
 	}
 	seq, err := st.journal.AppendEvent(ctx, by.Name, reply, events)
 	if err != nil {
-		return toolcall.EmitReply{}, opError("emit", err)
+		return toolcall.EmitReply{}, err
 	}
 	return toolcall.EmitReply{Seq: seq}, nil
 }
@@ -100,48 +99,28 @@ func (st *streams) readEvents(ctx context.Context, p *Port, r toolcall.EventsReq
 	if r.Limit <= 0 || r.Limit > store.PageRecords {
 		r.Limit = store.PageRecords
 	}
-	timer := time.NewTimer(min(maxHold, time.Duration(r.WaitMS)*time.Millisecond))
-	defer timer.Stop()
 	out := toolcall.EventsReply{Events: []toolcall.SequencedEvent{}, Next: r.After}
-	var moved <-chan struct{} // asked for only if there is nothing to give
-	leave := func() {}
-	defer func() { leave() }()
-	for {
-		records, next, err := st.journal.Read(ctx, session, out.Next, r.Limit)
-		if err != nil {
-			return out, opError("events", err)
-		}
-		out.Next = next
-		for _, rec := range records {
-			if err := st.appendEvents(ctx, p, &out, rec, r.Reply); err != nil {
-				return out, opError("events", err)
+	err := st.holdRequest(ctx, "events", session, min(maxHold, time.Duration(r.WaitMS)*time.Millisecond), func() (bool, error) {
+		for {
+			records, next, err := st.journal.Read(ctx, session, out.Next, r.Limit)
+			if err != nil {
+				return false, err
+			}
+			out.Next = next
+			for _, rec := range records {
+				if err := st.appendEvents(ctx, p, &out, rec, r.Reply); err != nil {
+					return false, err
+				}
+			}
+			if len(out.Events) > 0 || len(records) < r.Limit || r.WaitMS <= 0 {
+				return len(out.Events) > 0 || r.WaitMS <= 0, nil
 			}
 		}
-		if len(out.Events) > 0 || r.WaitMS <= 0 {
-			return out, nil
-		}
-		if len(records) == r.Limit {
-			continue // only event records without events so far
-		}
-		if moved == nil {
-			moved, leave = st.view.Watch(session)
-			continue
-		}
-		resume := capacity.Rest(ctx)
-		select {
-		case <-moved:
-			moved = nil
-			if err := resume(); err != nil {
-				return out, givenUpError("events", err)
-			}
-		case <-timer.C:
-			return out, nil
-		case <-ctx.Done():
-			return out, nil
-		case <-st.store.Following().Done():
-			return out, st.blindError("events")
-		}
+	})
+	if ctx.Err() != nil {
+		err = nil // who asked has gone; what was read is good
 	}
+	return out, err
 }
 
 func (st *streams) appendEvents(ctx context.Context, p *Port, out *toolcall.EventsReply, rec toolcall.JournalEntry, reply message.ReplyID) error {

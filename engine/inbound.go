@@ -68,12 +68,12 @@ func deliverConfirm(ctx context.Context, c Client, session message.SessionID, ev
 		if err := checkConfirm(i, r, call); err != nil {
 			return opError("deliver", err)
 		}
-		responses = append(responses, confirmAnswer(call, r, shown))
+		responses = append(responses, confirmResponse(call, r, shown))
 	}
 	if len(responses) == 0 {
 		return &message.Error{Code: message.CodeInvalid, Op: "deliver", What: "confirm_results is empty", Hint: "answer at least one approval request"}
 	}
-	return answerAll(ctx, c, responses)
+	return submitAll(ctx, c, responses)
 }
 
 // DeliverResponses carries out answers to open approval requests of one reply. It checks
@@ -92,10 +92,10 @@ func DeliverResponses(ctx context.Context, c Client, session message.SessionID, 
 			return &message.Error{Code: message.CodeDigest, Op: "deliver", Call: toolcall.ErrorCall(call), What: fmt.Sprintf("decisions[%d]: the approval request about %s changed after it was shown", i, a.Call), Hint: "read the messages again and decide about the new approval request"}
 		}
 	}
-	return answerAll(ctx, c, responses)
+	return submitAll(ctx, c, responses)
 }
 
-func answerAll(ctx context.Context, c Client, responses []toolcall.Response) error {
+func submitAll(ctx context.Context, c Client, responses []toolcall.Response) error {
 	for _, a := range responses {
 		if _, err := c.SubmitResponse(ctx, a); err != nil {
 			return err
@@ -136,7 +136,7 @@ func noRequest(ctx context.Context, c Client, at string, key toolcall.Key) error
 	return e
 }
 
-func confirmAnswer(call *toolcall.Call, r message.ConfirmResult, shown func(message.CallID) string) toolcall.Response {
+func confirmResponse(call *toolcall.Call, r message.ConfirmResult, shown func(message.CallID) string) toolcall.Response {
 	a := toolcall.Response{Key: call.Key, Kind: toolcall.ResponseReject, Digest: call.Digest}
 	if shown != nil {
 		a.Digest = shown(call.Call)

@@ -20,7 +20,7 @@ type operators struct {
 func (o *operators) resolveCall(ctx context.Context, by toolcall.Principal, r toolcall.ResolveRequest) (*toolcall.Call, error) {
 	r.Space = o.space
 	if err := checkResolve(r); err != nil {
-		return nil, opError("resolve", err)
+		return nil, err
 	}
 	return o.update(ctx, "resolve", r.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
 		c, now := m.Call(), stamp()
@@ -61,7 +61,7 @@ func checkResolve(r toolcall.ResolveRequest) error {
 func (o *operators) revokeCall(ctx context.Context, by toolcall.Principal, r toolcall.RevokeRequest) (*toolcall.Call, error) {
 	r.Space = o.space
 	if err := r.Key.Validate(); err != nil {
-		return nil, opError("revoke", err)
+		return nil, err
 	}
 	if len(r.Reason) > toolcall.MaxTextBytes {
 		return nil, &message.Error{Code: message.CodeTooLarge, Op: "revoke", What: fmt.Sprintf("reason has %d bytes, the limit is %d", len(r.Reason), toolcall.MaxTextBytes), Hint: "shorten it"}
@@ -78,14 +78,14 @@ func (o *operators) revokeCall(ctx context.Context, by toolcall.Principal, r too
 func (o *operators) reportResult(ctx context.Context, by toolcall.Principal, r toolcall.ReportRequest) (*toolcall.Call, error) {
 	r.Space = o.space
 	if err := r.Key.Validate(); err != nil {
-		return nil, opError("report", err)
+		return nil, err
 	}
 	if r.Result.ID != "" && r.Result.ID != r.Call {
 		return nil, &message.Error{Code: message.CodeInvalid, Op: "report", What: "the result's id is not the call's", Hint: "tool_result.id equals the id of the call"}
 	}
 	digest, err := checkResult(&r.Result)
 	if err != nil {
-		return nil, opError("report", err)
+		return nil, err
 	}
 	return o.update(ctx, "report", r.Key, by, func(_ context.Context, m *toolcall.Machine) error {
 		c := m.Call()

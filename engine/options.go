@@ -7,53 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
+	"github.com/askance-dev/askance/engine/internal/schedule"
 	"github.com/askance-dev/askance/engine/internal/store"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/toolcall"
 )
-
-// Policy decides about calls. *permission.Bundle and *permission.Live are
-// policies. Decide must never return allow for what it could not decide.
-type Policy interface {
-	Decide(ctx context.Context, r permission.Request) permission.Decision
-	// Denied reports whether a deny rule in force now is about the call: asked
-	// again before a call that was allowed under an older bundle begins.
-	Denied(ctx context.Context, r permission.Request) (permission.Decision, bool)
-	// Hash is the content hash of the bundle in force.
-	Hash() string
-
-	// What else the engine needs to know is part of every policy: a wrapper that
-	// left one of these out would show what is to be hidden, or forget what holds
-	// a standing approval back.
-	Rememberer
-	Redactor
-	Explainer
-}
-
-// Rememberer says for which calls a standing approval answers. Every Policy does.
-type Rememberer interface {
-	// Covers reports whether remembered allow rules cover a call; nil: they do.
-	Covers(ctx context.Context, r permission.Request, rules []message.PermissionRule) error
-	// Values gives what a call has at each of the paths.
-	Values(ctx context.Context, r permission.Request, paths []string) (map[string]string, error)
-}
-
-// Redactor says beforehand whether rules hide anything: then arguments that a
-// runtime streams are not shown until their call is decided. Every Policy does.
-type Redactor interface {
-	// Redacts reports whether a rule in force may hide a part of arguments.
-	Redacts() bool
-}
-
-// Explainer tells how a decision comes about.
-type Explainer interface {
-	// Explain decides about a call as Decide does and gives the reasons, rule by
-	// rule. What rules redact of the arguments is not in it.
-	Explain(ctx context.Context, r permission.Request) *permission.Explanation
-}
 
 type config struct {
 	id        string
@@ -262,3 +224,139 @@ func (k oneKey) SigningKey() ed25519.PrivateKey { return ed25519.PrivateKey(k) }
 
 // InForce implements Signer.
 func (oneKey) InForce(string) bool { return true }
+
+// Directory knows which groups people are in. Groups is called from many
+// goroutines, with a principal that a transport has authenticated, when a
+// approval request can be answered by groups; it must return soon after ctx ends. An
+// error, or an answer after ctx ended, means no groups: the person may still
+// answer as themselves.
+type Directory interface {
+	Groups(ctx context.Context, by toolcall.Principal) (Membership, error)
+}
+
+// Membership is a person's groups, and where they come from: it is kept with
+// the vote. No group has an empty name.
+type Membership struct {
+	Groups []string
+	Source string // such as "file" or "oidc"
+}
+
+// StaticDirectory has the groups of each person by name. It must not be
+// changed while an engine uses it.
+type StaticDirectory map[string][]string
+
+// Groups implements Directory.
+func (d StaticDirectory) Groups(_ context.Context, by toolcall.Principal) (Membership, error) {
+	return Membership{Groups: d[by.Name], Source: "static"}, nil
+}
+
+// WithDirectory sets who knows the groups of people. Without one no person is in
+// any group.
+func WithDirectory(d Directory) Option {
+	return func(c *config) error {
+		if d == nil {
+			return errors.New("directory is nil")
+		}
+		c.directory = d
+		return nil
+	}
+}
+
+// directoryTime is how long a directory may take.
+const directoryTime = 2 * time.Second
+
+// groupsOf asks the directory; a failure there gives no groups.
+func (c *core) groupsOf(ctx context.Context, by toolcall.Principal) (groups []string, source string, err error) {
+	if c.cfg.directory == nil {
+		return nil, "", nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, directoryTime)
+	defer cancel()
+	m, err := c.cfg.directory.Groups(ctx, by)
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		c.log.Warn("the groups of a person are not known", "by", by.String(), "error", err)
+		return nil, "", err
+	}
+	groups = slices.DeleteFunc(slices.Clone(m.Groups), func(g string) bool { return g == "" })
+	slices.Sort(groups)
+	return slices.Compact(groups), m.Source, nil
+}
+
+// Tool is what the engine knows of a tool. The zero values of the durations
+// mean the defaults named at each.
+type Tool struct {
+	permission.Tool // name, schema, annotations and the tool's own check
+
+	Description string
+	Placement   toolcall.Placement // default local
+	// ConcurrencySafe tools of one proposal run independently; the others run
+	// serially, as AgentScope does it.
+	ConcurrencySafe bool
+
+	Lease        time.Duration // an owner silent for so long counts as dead; default 10 s, at least MinLease
+	Timeout      time.Duration // longest run of one attempt; 0: none
+	OfferTimeout time.Duration // an unstarted item is offered again after this; default 10 min
+	QueueTimeout time.Duration // unstarted for so long, the call is handed to a person; 0: waits for ever
+	MaxAttempts  int           // of an idempotent tool, then it is a dead letter; default 3
+	Backoff      time.Duration // before attempt 2; doubles with each further one; default 1 s
+}
+
+// Defaults of Tool.
+const (
+	DefaultLease        = 10 * time.Second
+	DefaultOfferTimeout = 10 * time.Minute
+	DefaultMaxAttempts  = 3
+	DefaultBackoff      = time.Second
+
+	// MinLease is the shortest lease: an engine notices its own pauses from 200 ms
+	// on, and the owner beats four times in a lease.
+	MinLease = toolcall.MinLease
+
+	maxOfferTimeout = 6 * time.Hour
+	maxBackoff      = 5 * time.Minute
+)
+
+// CheckLease refuses a lease that heartbeats cannot keep. Zero is the default.
+func CheckLease(lease time.Duration) error {
+	if lease > 0 && lease < MinLease {
+		return fmt.Errorf("the lease %s is too short for heartbeats to keep it; use %s or more", lease, MinLease)
+	}
+	return nil
+}
+
+func (t Tool) withDefaults() Tool {
+	if t.Placement == "" {
+		t.Placement = toolcall.PlaceLocal
+	}
+	if t.Lease <= 0 {
+		t.Lease = DefaultLease
+	}
+	if t.OfferTimeout <= 0 {
+		t.OfferTimeout = DefaultOfferTimeout
+	}
+	if t.MaxAttempts <= 0 {
+		t.MaxAttempts = DefaultMaxAttempts
+	}
+	if t.Backoff <= 0 {
+		t.Backoff = DefaultBackoff
+	}
+	return t
+}
+
+// offerFor grows with each fruitless offer, so that a call that waits for days
+// writes few event records.
+func (t Tool) offerFor(offers int) time.Duration {
+	return schedule.Double(t.OfferTimeout, offers, max(t.OfferTimeout, maxOfferTimeout))
+}
+
+// backoff is the pause before the attempt after number n.
+func (t Tool) backoff(n int) time.Duration {
+	return schedule.Double(t.Backoff, n-1, max(t.Backoff, maxBackoff))
+}
+
+// heartbeat is how often an owner is asked to give a sign of life: three may
+// be lost before the lease is.
+func heartbeat(lease time.Duration) time.Duration { return max(lease/4, time.Millisecond) }

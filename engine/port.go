@@ -83,7 +83,7 @@ var handlers = map[string]handler{
 	api.Emit.Name:      handle(api.Emit, (*Port).emit),
 	api.Interrupt.Name: handle(api.Interrupt, (*Port).interrupt),
 
-	api.SubmitResponse.Name:         handle(api.SubmitResponse, (*Port).answer),
+	api.SubmitResponse.Name:         handle(api.SubmitResponse, (*Port).submitResponse),
 	api.Revoke.Name:                 handle(api.Revoke, (*Port).revoke),
 	api.Resolve.Name:                handle(api.Resolve, (*Port).resolve),
 	api.RevokeStandingApproval.Name: handle(api.RevokeStandingApproval, (*Port).revokeStandingApproval),
@@ -124,7 +124,10 @@ func (p *Port) Call(ctx context.Context, op *api.Operation, request any) (any, e
 		return nil, err
 	}
 	out, err := do(ctx, p, request)
-	return out, p.showError(err)
+	if err != nil {
+		err = p.showError(opError(op.Name, err))
+	}
+	return out, err
 }
 
 func (p *Port) propose(ctx context.Context, r toolcall.ProposeRequest) (toolcall.ProposeReply, error) {
@@ -132,7 +135,7 @@ func (p *Port) propose(ctx context.Context, r toolcall.ProposeRequest) (toolcall
 	return toolcall.ProposeReply{Calls: p.showCalls(calls)}, err
 }
 
-func (p *Port) answer(ctx context.Context, a toolcall.Response) (*toolcall.Call, error) {
+func (p *Port) submitResponse(ctx context.Context, a toolcall.Response) (*toolcall.Call, error) {
 	c, err := p.e.responses.Take(ctx, p.by, a)
 	return p.showOne(c, err)
 }
@@ -143,7 +146,7 @@ func (p *Port) report(ctx context.Context, r toolcall.ReportRequest) (*toolcall.
 }
 
 func (p *Port) interrupt(ctx context.Context, r toolcall.InterruptRequest) (toolcall.InterruptReply, error) {
-	if err := p.e.sessions.checkSession(ctx, "interrupt", p.by, r.Session); err != nil {
+	if err := p.e.sessions.checkSession(ctx, p.by, r.Session); err != nil {
 		return toolcall.InterruptReply{}, err
 	}
 	calls, err := p.e.replies.interruptReply(ctx, p.by, r)
@@ -165,14 +168,14 @@ func (p *Port) emit(ctx context.Context, r toolcall.EmitRequest) (toolcall.EmitR
 }
 
 func (p *Port) events(ctx context.Context, r toolcall.EventsRequest) (toolcall.EventsReply, error) {
-	if err := p.e.sessions.checkSession(ctx, "events", p.by, r.Session); err != nil {
+	if err := p.e.sessions.checkSession(ctx, p.by, r.Session); err != nil {
 		return toolcall.EventsReply{}, err
 	}
 	return p.e.streams.readEvents(ctx, p, r)
 }
 
 func (p *Port) wait(ctx context.Context, r toolcall.WaitRequest) (toolcall.WaitReply, error) {
-	if err := p.e.sessions.checkSession(ctx, "wait", p.by, r.Session); err != nil {
+	if err := p.e.sessions.checkSession(ctx, p.by, r.Session); err != nil {
 		return toolcall.WaitReply{}, err
 	}
 	out, err := p.e.reader.waitForCalls(ctx, r)
@@ -199,11 +202,7 @@ func (p *Port) info(context.Context, struct{}) (toolcall.InfoReply, error) {
 }
 
 func (p *Port) load(ctx context.Context, r toolcall.LoadRequest) (toolcall.LoadReply, error) {
-	out, err := p.e.reader.reportLoad(ctx, r)
-	if err != nil {
-		return out, opError("load", err)
-	}
-	return out, nil
+	return p.e.reader.reportLoad(ctx, r)
 }
 
 func (p *Port) start(ctx context.Context, r toolcall.StartRequest) (toolcall.StartReply, error) {
@@ -223,11 +222,7 @@ func (p *Port) result(ctx context.Context, r toolcall.ResultRequest) (toolcall.R
 }
 
 func (p *Port) explain(ctx context.Context, r toolcall.ExplainRequest) (toolcall.ExplainReply, error) {
-	out, err := p.e.reader.explainCall(ctx, r)
-	if err != nil {
-		return toolcall.ExplainReply{}, opError("explain", err)
-	}
-	return out, nil
+	return p.e.reader.explainCall(ctx, r)
 }
 
 func (p *Port) standingApprovals(_ context.Context, r toolcall.StandingApprovalsRequest) (toolcall.StandingApprovalsReply, error) {
@@ -235,19 +230,11 @@ func (p *Port) standingApprovals(_ context.Context, r toolcall.StandingApprovals
 }
 
 func (p *Port) showStandingApproval(ctx context.Context, r toolcall.ShowStandingApprovalRequest) (toolcall.ShowStandingApprovalReply, error) {
-	rep, err := p.e.standing.Show(ctx, r.ID)
-	if err != nil {
-		return rep, opError("show_standing_approval", err)
-	}
-	return rep, nil
+	return p.e.standing.Show(ctx, r.ID)
 }
 
 func (p *Port) revokeStandingApproval(ctx context.Context, r toolcall.RevokeStandingApprovalRequest) (*toolcall.StandingApproval, error) {
-	l, err := p.e.standing.Revoke(ctx, p.by, r)
-	if err != nil {
-		return nil, opError("revoke_standing_approval", err)
-	}
-	return l, nil
+	return p.e.standing.Revoke(ctx, p.by, r)
 }
 
 // What rules redact is seen by the runtime that proposed the call and by

@@ -15,6 +15,7 @@ import (
 	"github.com/askance-dev/askance/engine/internal/store"
 	"github.com/askance-dev/askance/internal/jcs"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -37,7 +38,7 @@ func (p *proposer) propose(ctx context.Context, by toolcall.Principal, r toolcal
 	reply := calls[0].ReplyKey()
 	if len(calls) > 1 || !p.judge.IsSafe(calls[0].Tool) { // else nothing is written before the call itself
 		if err := p.checkConflicts(ctx, by, calls); err != nil {
-			return nil, opError("propose", err)
+			return nil, err
 		}
 	}
 	if err := p.sessions.bindSession(ctx, by, reply.SessionKey()); err != nil {
@@ -81,7 +82,7 @@ func (p *proposer) checkConflicts(ctx context.Context, by toolcall.Principal, ca
 // looked up or written.
 func (p *proposer) newCalls(by toolcall.Principal, r toolcall.ProposeRequest) ([]*toolcall.Call, error) {
 	bad := func(code message.Code, what, hint string) error {
-		return &message.Error{Code: code, Op: "propose", What: what, Hint: hint}
+		return &message.Error{Code: code, What: what, Hint: hint}
 	}
 	switch {
 	case len(r.Calls) == 0:
@@ -98,7 +99,7 @@ func (p *proposer) newCalls(by toolcall.Principal, r toolcall.ProposeRequest) ([
 		key := toolcall.Key{Space: p.space, Session: r.Session, Reply: r.Reply, Call: b.ID}
 		at := fmt.Sprintf("tool_calls[%d]", i)
 		if err := key.Validate(); err != nil {
-			return nil, opError("propose", fmt.Errorf("%s: %w", at, err))
+			return nil, fmt.Errorf("%s: %w", at, err)
 		}
 		switch {
 		case seen[b.ID]:
@@ -128,7 +129,7 @@ func (p *proposer) newCalls(by toolcall.Principal, r toolcall.ProposeRequest) ([
 func (p *proposer) checkExternal(tools []string) error {
 	for i, name := range tools {
 		if t, known := p.tools[name]; known && t.Placement != toolcall.PlaceExternal {
-			return &message.Error{Code: message.CodeInvalid, Op: "propose", What: fmt.Sprintf("external_tools[%d]: the tool %s is not run by the runtime: its placement is %s", i, name, t.Placement), Hint: "give the runtime's own tool another name"}
+			return &message.Error{Code: message.CodeInvalid, What: fmt.Sprintf("external_tools[%d]: the tool %s is not run by the runtime: its placement is %s", i, name, t.Placement), Hint: "give the runtime's own tool another name"}
 		}
 	}
 	return nil
@@ -165,7 +166,7 @@ func (p *proposer) planBatch(ctx context.Context, by toolcall.Principal, calls [
 	}
 	plan, err := p.storePlan(ctx, by, calls[0].ReplyKey(), plan)
 	if err != nil {
-		return opError("propose", err)
+		return err
 	}
 	for i, c := range calls {
 		c.Batch = toolcall.Batch{Number: plan.Number, Group: plan.Groups[i], Index: i}
@@ -204,13 +205,13 @@ func (p *proposer) storePlan(ctx context.Context, by toolcall.Principal, reply t
 func (p *proposer) proposeOne(ctx context.Context, by toolcall.Principal, c *toolcall.Call, earlier []*toolcall.Call) (*toolcall.Call, error) {
 	defer p.enterStep()()
 	if known, err := p.knownCall(ctx, c.Key); err != nil {
-		return nil, opError("propose", err)
+		return nil, err
 	} else if known != nil {
 		return checkSameProposal(c, known)
 	}
 	m := toolcall.Load(nil)
 	if err := m.Step(toolcall.Proposed{Base: stamp(), Call: c}); err != nil {
-		return nil, opError("propose", err)
+		return nil, err
 	}
 	err := decide.ErrUndecided
 	if !p.batches.isGated(c) {
@@ -219,23 +220,23 @@ func (p *proposer) proposeOne(ctx context.Context, by toolcall.Principal, c *too
 	if errors.Is(err, decide.ErrUndecided) {
 		p.noteRedaction(ctx, m.Call())
 	} else if err != nil {
-		return nil, opError("propose", err)
+		return nil, err
 	}
 	given, err := p.responses.Assign(m.Call())
 	if err != nil {
-		return nil, opError("propose", err)
+		return nil, err
 	}
 	defer given()
 	next, err := p.writeFirst(ctx, m, by)
 	if errors.Is(err, message.ErrConflict) {
 		known, lerr := p.store.LastCall(ctx, c.Key)
 		if lerr != nil {
-			return nil, opError("propose", lerr)
+			return nil, lerr
 		}
 		return checkSameProposal(c, known)
 	}
 	if err != nil {
-		return nil, opError("propose", err)
+		return nil, err
 	}
 	return next, nil
 }
@@ -316,4 +317,49 @@ func (p *proposer) beginLater(ctx context.Context, m *toolcall.Machine, sent tim
 			return
 		}
 	}
+}
+
+// preview decides calls with the current policy as a proposal would, each on its
+// own, and records nothing.
+func (p *Port) preview(ctx context.Context, r toolcall.ProposeRequest) (api.PreviewReply, error) {
+	if err := p.e.sessions.checkSession(ctx, p.by, r.Session); err != nil {
+		return api.PreviewReply{}, err
+	}
+	if p.e.policy.Hash() == "" {
+		return api.PreviewReply{}, &message.Error{Code: message.CodeUnavailable, Op: api.Preview.Name, What: "no policy is in force here", Hint: "ask an engine: start askance serve"}
+	}
+	by := p.by
+	if by.Role != toolcall.RoleRuntime { // the rules see the runtime of the session
+		by = toolcall.Principal{Role: toolcall.RoleRuntime, Name: p.e.view.Runtime(toolcall.Key{Space: p.e.space, Session: r.Session})}
+	}
+	calls, err := p.e.proposer.newCalls(by, r)
+	if err != nil {
+		return api.PreviewReply{}, err
+	}
+	out := api.PreviewReply{Bundle: p.e.policy.Hash(), Calls: make([]api.PreviewedCall, len(calls))}
+	for i, c := range calls {
+		out.Calls[i] = p.e.proposer.previewCall(ctx, c)
+	}
+	return out, nil
+}
+
+func (p *proposer) previewCall(ctx context.Context, c *toolcall.Call) api.PreviewedCall {
+	out := api.PreviewedCall{Call: c.Call, Tool: c.Tool, Refused: p.judge.Unfit(c)}
+	if out.Refused != "" {
+		return out
+	}
+	v := p.standing.Consult(ctx, c)
+	if by, standing := p.standing.ResponseFor(ctx, c, v.Decision, couldSpend); standing != "" {
+		v.Decision, v.StandingApprovals = by, []toolcall.StandingID{standing}
+	}
+	decision := decide.DecisionWithRun(v.Decision)
+	decide.NoteStandingApprovals(&decision, v.StandingApprovals)
+	out.Decision = &decision
+	return out
+}
+
+// couldSpend reports why a standing approval could not be used for a call.
+func couldSpend(_ context.Context, l *toolcall.StandingApproval, c *toolcall.Call, amount string) error {
+	_, err := l.Spend(c.Key, c.Input, amount, stamp().At)
+	return err
 }

@@ -47,7 +47,7 @@ func (q *reader) listCalls(ctx context.Context, by toolcall.Principal, r toolcal
 	case r.Session != "" && view.WantsFinished(r): // the view forgets
 		calls, err := q.store.SessionCalls(ctx, session)
 		if err != nil {
-			return toolcall.ListReply{}, opError("list", err)
+			return toolcall.ListReply{}, err
 		}
 		slices.SortFunc(calls, inOrderOfProposal)
 		for _, c := range calls {
@@ -58,7 +58,7 @@ func (q *reader) listCalls(ctx context.Context, by toolcall.Principal, r toolcal
 		}
 	case r.Session != "":
 		if err := q.store.Freshen(ctx, session); err != nil {
-			return toolcall.ListReply{}, opError("list", err)
+			return toolcall.ListReply{}, err
 		}
 		fallthrough
 	default:
@@ -112,13 +112,13 @@ func (q *reader) listPastCalls(ctx context.Context, by toolcall.Principal, r too
 		err := q.journal.Watch(watching, after, seen)
 		stop(errCollected)
 		if !errors.Is(err, errCollected) {
-			return toolcall.ListReply{}, opError("list", err)
+			return toolcall.ListReply{}, err
 		}
 		for i, key := range seen.keys {
 			after = seen.seqs[i]
 			c, err := q.store.CallOrNil(ctx, key)
 			if err != nil {
-				return toolcall.ListReply{}, opError("list", err)
+				return toolcall.ListReply{}, err
 			}
 			if c == nil || !view.IsListed(c, by, r) {
 				continue
@@ -136,11 +136,11 @@ func (q *reader) listPastCalls(ctx context.Context, by toolcall.Principal, r too
 func (q *reader) showCall(ctx context.Context, by toolcall.Principal, r toolcall.ShowRequest) (toolcall.ShowReply, error) {
 	r.Space = q.space
 	if err := r.Key.Validate(); err != nil {
-		return toolcall.ShowReply{}, opError("show", err)
+		return toolcall.ShowReply{}, err
 	}
 	records, err := q.journal.History(ctx, r.Key)
 	if err != nil {
-		return toolcall.ShowReply{}, opError("show", err)
+		return toolcall.ShowReply{}, err
 	}
 	out := toolcall.ShowReply{History: []toolcall.HistoryEntry{}}
 	for _, rec := range records {

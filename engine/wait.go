@@ -19,7 +19,7 @@ const maxHold = 30 * time.Second
 func (q *reader) waitForCalls(ctx context.Context, r toolcall.WaitRequest) (toolcall.WaitReply, error) {
 	reply := toolcall.Key{Space: q.space, Session: r.Session, Reply: r.Reply}
 	if err := checkWait(reply, r.Calls); err != nil {
-		return toolcall.WaitReply{}, opError("wait", err)
+		return toolcall.WaitReply{}, err
 	}
 	switch r.Until {
 	case "":
@@ -34,51 +34,54 @@ func (q *reader) waitForCalls(ctx context.Context, r toolcall.WaitRequest) (tool
 	}
 	if len(r.Calls) == 0 {
 		if err := q.store.Freshen(ctx, reply.SessionKey()); err != nil {
-			return toolcall.WaitReply{}, opError("wait", err)
+			return toolcall.WaitReply{}, err
 		}
 	}
-	timer := time.NewTimer(hold)
+	var out toolcall.WaitReply
+	err := q.holdRequest(ctx, "wait", reply, hold, func() (bool, error) {
+		calls, err := q.callsToWaitFor(ctx, reply, r.Calls)
+		if err == nil && len(calls) == 0 { // done, if there is such a reply
+			err = q.store.CheckReply(ctx, reply)
+		}
+		out = toolcall.WaitReply{Calls: calls, Done: err == nil && !slices.ContainsFunc(calls, func(c *toolcall.Call) bool { return !q.isWaitOver(c, r.Until) })}
+		return out.Done, err
+	})
+	return out, err
+}
+
+// holdRequest holds a request until look reports that it is done, fails, or the
+// time is over. It looks at once and after each change of the reply or session key.
+func (c *core) holdRequest(ctx context.Context, op string, key toolcall.Key, most time.Duration, look func() (done bool, err error)) error {
+	timer := time.NewTimer(most)
 	defer timer.Stop()
 	var moved <-chan struct{} // asked for only if the first look does not end the wait
 	leave := func() {}
 	defer func() { leave() }()
 	for {
-		calls, err := q.callsToWaitFor(ctx, reply, r.Calls)
-		if err != nil {
-			return toolcall.WaitReply{}, opError("wait", err)
-		}
-		if len(calls) == 0 { // done, if there is such a reply
-			if err := q.store.CheckReply(ctx, reply); err != nil {
-				return toolcall.WaitReply{}, opError("wait", err)
-			}
-		}
-		out := toolcall.WaitReply{Calls: calls, Done: true}
-		for _, c := range calls {
-			out.Done = out.Done && q.isWaitOver(c, r.Until)
-		}
-		if out.Done {
-			return out, nil
+		if done, err := look(); err != nil {
+			return err
+		} else if done {
+			return nil
 		}
 		if moved == nil {
-			moved, leave = q.view.Watch(reply)
+			moved, leave = c.view.Watch(key)
 			continue
 		}
-		resume := capacity.Rest(ctx)
+		resume, over := capacity.Rest(ctx), false
 		select {
 		case <-moved:
 			moved = nil
-			if err := resume(); err != nil {
-				return out, givenUpError("wait", err)
-			}
 		case <-timer.C:
-			if err := resume(); err != nil {
-				return out, givenUpError("wait", err)
-			}
-			return out, nil
+			over = true
 		case <-ctx.Done():
-			return out, givenUpError("wait", context.Cause(ctx))
-		case <-q.store.Following().Done():
-			return out, q.blindError("wait")
+			return givenUpError(op, context.Cause(ctx))
+		case <-c.store.Following().Done():
+			return c.blindError(op)
+		}
+		if err := resume(); err != nil {
+			return givenUpError(op, err)
+		} else if over {
+			return nil
 		}
 	}
 }

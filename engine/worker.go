@@ -95,7 +95,7 @@ func (w *workers) checkOwner(op string, key *toolcall.Key, claim string) error {
 		return &message.Error{Code: message.CodeInvalid, Op: op, What: "claim is empty or over 128 bytes", Hint: "send a random id of your own"}
 	}
 	if err := key.Validate(); err != nil {
-		return opError(op, err)
+		return err
 	}
 	return nil
 }
@@ -131,7 +131,7 @@ func (w *workers) renewClaim(ctx context.Context, by toolcall.Principal, queue t
 	if c == nil || !isOwner(c, by, r.Attempt, r.Claim) {
 		var err error
 		if c, err = w.store.LastCall(ctx, r.Key); err != nil {
-			return toolcall.HeartbeatReply{}, opError("heartbeat", err)
+			return toolcall.HeartbeatReply{}, err
 		}
 	}
 	if err := checkQueue("heartbeat", c, queue); err != nil {
@@ -189,7 +189,7 @@ func (w *workers) storeResultOf(ctx context.Context, by toolcall.Principal, queu
 	}
 	digest, err := checkResult(&r.Result)
 	if err != nil {
-		return toolcall.ResultReply{}, opError("result", err)
+		return toolcall.ResultReply{}, err
 	}
 	c, err := w.update(ctx, "result", r.Key, by, func(_ context.Context, m *toolcall.Machine) error {
 		c := m.Call()
@@ -213,7 +213,7 @@ func (w *workers) storeResultOf(ctx context.Context, by toolcall.Principal, queu
 		owner, nerr := w.noteLateResult(ctx, by, r, digest)
 		switch {
 		case nerr != nil:
-			return toolcall.ResultReply{}, opError("result", nerr)
+			return toolcall.ResultReply{}, nerr
 		case owner:
 			return toolcall.ResultReply{State: c.State}, nil
 		}

@@ -6,68 +6,68 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// attempt takes the events that concern running the call. The attempt's number
+// applyToAttempt takes the events that concern running the call. The attempt's number
 // is the fence: an event that names another one is refused as superseded.
-func (m *Machine) attempt(ev Event) error {
+func (m *Machine) applyToAttempt(ev Event) error {
 	c := m.call
 	switch ev := ev.(type) {
 	case Submitted:
 		c.Attempt = ev.Attempt
 		return m.move(CauseSubmit)
 	case Started:
-		return m.started(ev)
+		return m.applyStart(ev)
 	case Offered:
-		return m.offered(ev)
+		return m.applyOffer(ev)
 	case Lost:
-		if err := m.fence(CauseLose, ev.Attempt); err != nil {
+		if err := m.checkAttempt(CauseLose, ev.Attempt); err != nil {
 			return err
 		}
 		c.RetryAt = ev.RetryAt
 		return m.move(CauseLose)
 	case Returned:
-		return m.returned(ev)
+		return m.applyReturn(ev)
 	case Suspended:
-		if err := m.fence(CauseSuspend, ev.Attempt); err != nil {
+		if err := m.checkAttempt(CauseSuspend, ev.Attempt); err != nil {
 			return err
 		}
 		c.Blocked, c.RetryAt = ev.Blocked, time.Time{}
 		return m.move(CauseSuspend)
 	case Resulted:
-		return m.resulted(ev)
+		return m.applyResult(ev)
 	case Resolved:
-		return m.settled(ev)
+		return m.applyResolution(ev)
 	default:
 		return &message.Error{Code: message.CodeInternal, Op: "step", What: "unknown event"}
 	}
 }
 
-func (m *Machine) fence(cause Cause, number int) error {
+func (m *Machine) checkAttempt(cause Cause, number int) error {
 	if m.call.State == finished {
-		return wrongState(m.call.Clone(), cause)
+		return stateError(m.call.Clone(), cause)
 	}
 	if number != m.call.Attempt.Number {
-		return superseded(m.call.Clone(), cause, "another attempt is the present one")
+		return supersededError(m.call.Clone(), cause, "another attempt is the present one")
 	}
 	return nil
 }
 
-// started binds the attempt. The first local start makes attempt 1 itself:
-// nothing was offered to anybody.
-func (m *Machine) started(ev Started) error {
+// applyStart binds the attempt. The first local start makes attempt 1 itself:
+// there was no offer.
+func (m *Machine) applyStart(ev Started) error {
 	c := m.call
 	if c.State == allowed && c.Attempt.Number == 0 && ev.Attempt == 1 {
 		c.Attempt = Attempt{Number: 1, OfferedAt: ev.At}
 	}
-	if err := m.fence(CauseStart, ev.Attempt); err != nil {
+	if err := m.checkAttempt(CauseStart, ev.Attempt); err != nil {
 		return err
 	}
 	switch {
 	case c.Started():
-		return superseded(c.Clone(), CauseStart, "the attempt has an owner")
+		return supersededError(c.Clone(), CauseStart, "the attempt has an owner")
 	case c.Blocked != NotBlocked:
-		return superseded(c.Clone(), CauseStart, "the call waits for a person to resolve it")
+		return supersededError(c.Clone(), CauseStart, "the call waits for a person to resolve it")
 	case !c.RetryAt.IsZero():
-		return superseded(c.Clone(), CauseStart, "the attempt was given up")
+		return supersededError(c.Clone(), CauseStart, "the attempt was given up")
 	case ev.Claim == "" || ev.Worker == "":
 		return &message.Error{Code: message.CodeInvalid, Op: "start", What: "worker or claim is empty"}
 	}
@@ -77,31 +77,31 @@ func (m *Machine) started(ev Started) error {
 	return m.move(CauseStart)
 }
 
-func (m *Machine) offered(ev Offered) error {
+func (m *Machine) applyOffer(ev Offered) error {
 	c := m.call
 	switch {
 	case ev.Attempt.Number == c.Attempt.Number && c.Started():
-		return superseded(c.Clone(), CauseOffer, "the attempt has an owner")
+		return supersededError(c.Clone(), CauseOffer, "the attempt has an owner")
 	case ev.Attempt.Number == c.Attempt.Number && !c.RetryAt.IsZero():
-		return superseded(c.Clone(), CauseOffer, "the attempt was given up")
+		return supersededError(c.Clone(), CauseOffer, "the attempt was given up")
 	case ev.Attempt.Number != c.Attempt.Number && ev.Attempt.Number != c.Attempt.Number+1:
-		return superseded(c.Clone(), CauseOffer, "attempts are counted one by one")
+		return supersededError(c.Clone(), CauseOffer, "attempts are counted one by one")
 	case ev.Attempt.Number == c.Attempt.Number+1 && c.RetryAt.IsZero() && c.Blocked == NotBlocked:
-		return superseded(c.Clone(), CauseOffer, "the present attempt has not been given up")
+		return supersededError(c.Clone(), CauseOffer, "the present attempt has not been given up")
 	}
 	c.Attempt, c.RetryAt, c.Blocked = ev.Attempt, time.Time{}, NotBlocked
 	return m.move(CauseOffer)
 }
 
-// returned takes the owner from an attempt that never began, also while the
+// applyReturn takes the owner from an attempt that never began, also while the
 // call is blocked: only its owner knows that nothing happened.
-func (m *Machine) returned(ev Returned) error {
+func (m *Machine) applyReturn(ev Returned) error {
 	c := m.call
-	if err := m.fence(CauseReturn, ev.Attempt); err != nil {
+	if err := m.checkAttempt(CauseReturn, ev.Attempt); err != nil {
 		return err
 	}
 	if !c.Started() || ev.Claim != c.Attempt.Claim {
-		return superseded(c.Clone(), CauseReturn, "the attempt is not the owner's to give back")
+		return supersededError(c.Clone(), CauseReturn, "the attempt is not the owner's to give back")
 	}
 	c.Blocked, c.RetryAt = NotBlocked, ev.RetryAt
 	c.Begun--
@@ -110,28 +110,28 @@ func (m *Machine) returned(ev Returned) error {
 	return m.move(CauseReturn)
 }
 
-// resulted accepts the result of the present attempt from its owner, also
+// applyResult accepts the result of the present attempt from its owner, also
 // while the call is blocked: the owner knows better than any guess.
-func (m *Machine) resulted(ev Resulted) error {
+func (m *Machine) applyResult(ev Resulted) error {
 	c := m.call
-	if err := m.fence(CauseResult, ev.Attempt); err != nil {
+	if err := m.checkAttempt(CauseResult, ev.Attempt); err != nil {
 		return err
 	}
 	if c.Placement != PlaceExternal && (!c.Started() || ev.Claim != c.Attempt.Claim) {
-		return superseded(c.Clone(), CauseResult, "the result is not the owner's")
+		return supersededError(c.Clone(), CauseResult, "the result is not the owner's")
 	}
 	if err := m.move(CauseResult); err != nil {
 		return err
 	}
 	r := ev.Result
 	c.ResultDigest = ev.Digest
-	m.done(&r)
+	m.setResult(&r)
 	return nil
 }
 
-func (m *Machine) settled(ev Resolved) error {
+func (m *Machine) applyResolution(ev Resolved) error {
 	c := m.call
-	if err := m.fence(CauseResolve, ev.Attempt); err != nil {
+	if err := m.checkAttempt(CauseResolve, ev.Attempt); err != nil {
 		return err
 	}
 	if c.Blocked == NotBlocked {
@@ -142,6 +142,6 @@ func (m *Machine) settled(ev Resolved) error {
 		return err
 	}
 	r := ev.Result
-	m.done(&r)
+	m.setResult(&r)
 	return nil
 }

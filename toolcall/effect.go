@@ -19,8 +19,8 @@ const (
 	EffectFinished Effect = "finished"
 )
 
-// effects compares the call before and after one record.
-func effects(before, after *Call) []Effect {
+// effectsOf compares the call before and after one record.
+func effectsOf(before, after *Call) []Effect {
 	var out []Effect
 	if before != nil && before.State == asking && (after.State != asking || after.Digest != before.Digest) {
 		out = append(out, EffectClosed)

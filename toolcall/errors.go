@@ -22,8 +22,8 @@ func (e *TransitionError) Error() string {
 
 // wrongState gives the border's error for a step that the table does not
 // have. A finished call has a code of its own, because callers treat it
-// differently: somebody else was first.
-func wrongState(c *Call, cause Cause) error {
+// differently: another party was first.
+func stateError(c *Call, cause Cause) error {
 	te := &TransitionError{Call: c.Key, State: c.State, Cause: cause}
 	e := &message.Error{Code: message.CodeState, Op: string(cause), Err: te, Call: ErrorCall(c),
 		What: "the call does not take this now", Hint: "look at its present state and try again"}
@@ -33,7 +33,7 @@ func wrongState(c *Call, cause Cause) error {
 	return e
 }
 
-func superseded(c *Call, cause Cause, what string) error {
+func supersededError(c *Call, cause Cause, what string) error {
 	return &message.Error{Code: message.CodeSuperseded, Op: string(cause), What: what, Call: ErrorCall(c),
 		Hint: "stop: another attempt or owner counts"}
 }

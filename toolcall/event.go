@@ -40,8 +40,8 @@ type (
 		Digest    string
 		Suggested []message.PermissionRule
 		Placement Placement
-		// EditCounts: whoever made these arguments with an edit in the same event record
-		// has thereby approved this approval request.
+		// EditCounts: the edit in the same event record is also an approval of this
+		// approval request by its editor.
 		EditCounts bool
 		// Terms are what that person wants remembered with it, and StandingApprovals what this
 		// lets remember if it allows the call.
@@ -84,8 +84,8 @@ type (
 		Input    string
 		Remember []message.PermissionRule
 	}
-	// Voted is a person's word that leaves the approval request open: an approval beside
-	// which others are needed, or Kind skip or delegate.
+	// Voted is a person's word that leaves the approval request open: an approval that
+	// needs further ones, or Kind skip or delegate.
 	Voted struct {
 		Base
 		Vote Vote
@@ -155,7 +155,7 @@ type (
 		Attempt int
 		Result  message.ToolResultBlock
 	}
-	// Revoked takes back a call that nobody has started.
+	// Revoked ends an allowed call that has not started.
 	Revoked struct {
 		Base
 		Reason string

@@ -25,9 +25,9 @@ var machines = sync.Pool{New: func() any {
 	return fsm.NewFSM(string(none), desc, nil)
 }}
 
-// next asks the looplab machine where cause leads from state. A step that
+// nextState asks the looplab machine where cause leads from state. A step that
 // stays in its state is a step like any other.
-func next(state message.ToolCallState, cause Cause) (message.ToolCallState, bool) {
+func nextState(state message.ToolCallState, cause Cause) (message.ToolCallState, bool) {
 	f := machines.Get().(*fsm.FSM)
 	defer machines.Put(f)
 	f.SetState(string(state))
@@ -72,7 +72,7 @@ func (m *Machine) Path() []Step { return m.path }
 func (m *Machine) Explanation() message.RawJSON { return m.why }
 
 // Effects is what the engine has to do once the event record is durable.
-func (m *Machine) Effects() []Effect { return effects(m.before, m.call) }
+func (m *Machine) Effects() []Effect { return effectsOf(m.before, m.call) }
 
 // Step takes one event. On an error, a *message.Error, the machine is as it
 // was. Several steps may be taken before the event record is written.
@@ -80,7 +80,7 @@ func (m *Machine) Step(ev Event) error {
 	saved, steps, why := *m.call, len(m.path), m.why
 	err := m.apply(ev)
 	if err == nil && !canFollow(saved.Phase(), m.call.Phase()) {
-		err = wrongState(saved.Clone(), Cause(m.call.Cause))
+		err = stateError(saved.Clone(), Cause(m.call.Cause))
 	}
 	if err != nil {
 		*m.call, m.path, m.why = saved, m.path[:steps], why
@@ -95,9 +95,9 @@ func (m *Machine) Step(ev Event) error {
 
 // move takes the arrow cause, or says that there is none.
 func (m *Machine) move(cause Cause) error {
-	to, ok := next(m.call.State, cause)
+	to, ok := nextState(m.call.State, cause)
 	if !ok {
-		return wrongState(m.call.Clone(), cause)
+		return stateError(m.call.Clone(), cause)
 	}
 	m.path = append(m.path, Step{Cause: string(cause), From: m.call.State, To: to})
 	if to == asking || to == finished && m.call.State != allowed && m.call.State != submitted {
@@ -120,7 +120,7 @@ func (m *Machine) apply(ev Event) error {
 	case Refused:
 		return m.finish(CauseRefuse, message.ToolResultError, ev.Text, ev.At)
 	case Decided:
-		return m.decided(ev)
+		return m.applyDecision(ev)
 	case Hidden:
 		c.Behind = ev.Behind
 		return m.move(CauseHide)
@@ -132,25 +132,25 @@ func (m *Machine) apply(ev Event) error {
 		c.Decision, m.why = &d, ev.Explanation
 		return m.finish(CauseDeny, message.ToolResultDenied, deniedText(c.Tool, d), ev.At)
 	case Responded:
-		return m.answered(ev)
+		return m.applyResponse(ev)
 	case Edited:
-		return m.edited(ev)
+		return m.applyEdit(ev)
 	case Voted:
-		return m.voted(ev)
+		return m.applyVote(ev)
 	case Escalated:
-		return m.escalated(ev)
+		return m.applyEscalation(ev)
 	case Expired:
 		return m.finish(CauseExpire, message.ToolResultDenied, expiredText(c.Tool), ev.At)
 	case Interrupted:
 		return m.finish(CauseInterrupt, message.ToolResultInterrupted, cmp.Or(ev.Text, interruptedText), ev.At)
 	case Revoked:
-		return m.revoked(ev)
+		return m.applyRevocation(ev)
 	default:
-		return m.attempt(ev)
+		return m.applyToAttempt(ev)
 	}
 }
 
-func (m *Machine) decided(ev Decided) error {
+func (m *Machine) applyDecision(ev Decided) error {
 	c := m.call
 	d, q := ev.Decision, ev.Request
 	c.Decision, c.Request, c.Digest, c.Suggested = &d, &q, ev.Digest, ev.Suggested
@@ -176,7 +176,7 @@ func (ev Decided) Counted(v Vote) Vote {
 	return v
 }
 
-func (m *Machine) revoked(ev Revoked) error {
+func (m *Machine) applyRevocation(ev Revoked) error {
 	if m.call.Started() {
 		return &message.Error{Code: message.CodeState, Op: "revoke", Call: ErrorCall(m.call),
 			What: "the call has been started", Hint: "interrupt the reply to cancel it"}
@@ -193,12 +193,12 @@ func (m *Machine) finish(cause Cause, state message.ToolResultState, text string
 		return err
 	}
 	r := TextResult(m.call, state, text, at)
-	m.done(&r)
+	m.setResult(&r)
 	return nil
 }
 
-// done puts the result in place and takes away what only an open call has.
-func (m *Machine) done(r *message.ToolResultBlock) {
+// setResult sets the result and clears what only an open call has.
+func (m *Machine) setResult(r *message.ToolResultBlock) {
 	m.call.Result = r
 	m.call.Behind, m.call.Blocked, m.call.RetryAt = "", NotBlocked, time.Time{}
 }

@@ -139,7 +139,7 @@ func TestRefusedSteps(t *testing.T) {
 		{"result before the start", started[:3], toolcall.Resulted{Base: base(3), Attempt: 1}, message.ErrSuperseded},
 		{"revoke after the start", started, toolcall.Revoked{Base: base(3)}, message.ErrState},
 		{"resolve what is not held", started, toolcall.Resolved{Base: base(3), Attempt: 1}, message.ErrState},
-		{"new attempt beside a running one", started, toolcall.Offered{Base: base(3), Attempt: toolcall.Attempt{Number: 2}}, message.ErrSuperseded},
+		{"new attempt next to a running one", started, toolcall.Offered{Base: base(3), Attempt: toolcall.Attempt{Number: 2}}, message.ErrSuperseded},
 		{"given back by another", started, toolcall.Returned{Base: base(3), Attempt: 1, Claim: "y"}, message.ErrSuperseded},
 		{"given back before the start", started[:3], toolcall.Returned{Base: base(3), Attempt: 1}, message.ErrSuperseded},
 		{"an older attempt given back", started, toolcall.Returned{Base: base(3), Attempt: 0, Claim: "x"}, message.ErrSuperseded},

@@ -8,7 +8,7 @@ import (
 // the table and returns the call's state. It is what proves that a history is
 // one the machine could have written: steps that the table lacks, gaps, a
 // changed identity, a moved finished call, a dispatch without an allow or an
-// approval without everybody who must are errors. A note changes nothing.
+// approval without all required approvers are errors. A note changes nothing.
 func Replay(records []*EventRecord) (*Call, error) {
 	var cur *Call
 	for i, f := range records {
@@ -21,7 +21,7 @@ func Replay(records []*EventRecord) (*Call, error) {
 			}
 			continue
 		}
-		if err := follows(cur, f); err != nil {
+		if err := checkNext(cur, f); err != nil {
 			return nil, fmt.Errorf("event record %d (%s) of %s: %w", i, f.Kind(), f.Call.Key, err)
 		}
 		cur = f.Call
@@ -29,8 +29,8 @@ func Replay(records []*EventRecord) (*Call, error) {
 	return cur, nil
 }
 
-// follows checks that f is a possible next event record after cur.
-func follows(cur *Call, f *EventRecord) error {
+// checkNext checks that f is a possible next event record after cur.
+func checkNext(cur *Call, f *EventRecord) error {
 	c, state, count := f.Call, none, 0
 	if cur != nil {
 		state, count = cur.State, cur.Records
@@ -42,12 +42,12 @@ func follows(cur *Call, f *EventRecord) error {
 		return fmt.Errorf("no step was taken")
 	}
 	for _, s := range f.Path {
-		to, ok := next(state, Cause(s.Cause))
+		to, ok := nextState(state, Cause(s.Cause))
 		if !ok || s.From != state || s.To != to {
 			return fmt.Errorf("the table has no step %q from %q to %q", s.Cause, s.From, s.To)
 		}
 		if Cause(s.Cause) == CauseApprove && !c.Tally().Agreed {
-			return fmt.Errorf("it was approved without everybody who must")
+			return fmt.Errorf("it was approved without all required approvers")
 		}
 		state = to
 	}

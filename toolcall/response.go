@@ -4,8 +4,8 @@ import "github.com/askance-dev/askance/message"
 
 // This file takes what people say about an open approval request.
 
-// answered checks the fence of every answer, the digest, before anything else.
-func (m *Machine) answered(ev Responded) error {
+// applyResponse checks the fence of every answer, the digest, before anything else.
+func (m *Machine) applyResponse(ev Responded) error {
 	c := m.call
 	if err := m.CheckRequest(ev.Vote.Digest); err != nil {
 		return err
@@ -14,7 +14,7 @@ func (m *Machine) answered(ev Responded) error {
 	switch ev.Vote.Kind {
 	case ResponseApprove:
 		if !c.Tally().Agreed {
-			return &message.Error{Code: message.CodeInternal, Op: "submit_response", What: "not everybody who must has approved", Hint: "the approval request stays open"}
+			return &message.Error{Code: message.CodeInternal, Op: "submit_response", What: "not all required approvers approved", Hint: "the approval request stays open"}
 		}
 		c.Remember, c.StandingApprovals = ev.Remember, ev.StandingApprovals
 		return m.move(CauseApprove)
@@ -31,8 +31,8 @@ func unknownKind(k ResponseKind, hint string) error {
 	return &message.Error{Code: message.CodeInvalid, Op: "submit_response", What: "unknown kind of answer " + string(k), Hint: hint}
 }
 
-// voted takes a word that leaves the approval request open.
-func (m *Machine) voted(ev Voted) error {
+// applyVote takes a word that leaves the approval request open.
+func (m *Machine) applyVote(ev Voted) error {
 	c := m.call
 	if err := m.CheckRequest(ev.Vote.Digest); err != nil {
 		return err
@@ -41,7 +41,7 @@ func (m *Machine) voted(ev Voted) error {
 	switch ev.Vote.Kind {
 	case ResponseApprove:
 		if c.Tally().Agreed {
-			return &message.Error{Code: message.CodeInternal, Op: "submit_response", What: "everybody who must has approved, and the approval request stays open", Hint: "approve it"}
+			return &message.Error{Code: message.CodeInternal, Op: "submit_response", What: "all required approvers approved, and the approval request stays open", Hint: "approve it"}
 		}
 		return m.move(CauseVote)
 	case ResponseSkip:
@@ -53,12 +53,12 @@ func (m *Machine) voted(ev Voted) error {
 	}
 }
 
-// escalated notes how far the plan of the approval request has come; it never goes
+// applyEscalation notes how far the plan of the approval request has come; it never goes
 // back.
-func (m *Machine) escalated(ev Escalated) error {
+func (m *Machine) applyEscalation(ev Escalated) error {
 	c := m.call
 	if c.State != asking {
-		return wrongState(c.Clone(), CauseEscalate)
+		return stateError(c.Clone(), CauseEscalate)
 	}
 	if c.Request == nil || ev.Step <= c.Step || ev.Step > len(c.Request.Requirement.Plan()) {
 		return &message.Error{Code: message.CodeInternal, Op: "escalate", What: "the approval request's plan has no such next step", Hint: "read the call again"}
@@ -67,7 +67,7 @@ func (m *Machine) escalated(ev Escalated) error {
 	return m.move(CauseEscalate)
 }
 
-func (m *Machine) edited(ev Edited) error {
+func (m *Machine) applyEdit(ev Edited) error {
 	if err := m.CheckRequest(ev.Vote.Digest); err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (m *Machine) edited(ev Edited) error {
 func (m *Machine) CheckRequest(digest string) error {
 	c := m.call
 	if c.State != asking {
-		return wrongState(c.Clone(), CauseApprove)
+		return stateError(c.Clone(), CauseApprove)
 	}
 	if digest != c.Digest {
 		return &message.Error{Code: message.CodeDigest, Op: "submit_response", Call: ErrorCall(c),

@@ -29,7 +29,7 @@ func rejectedText(tool string, v Vote) string {
 }
 
 func expiredText(tool string) string {
-	return fmt.Sprintf("<system-reminder>The execution of tool %q is denied: nobody answered in time.</system-reminder>", tool)
+	return fmt.Sprintf("<system-reminder>The execution of tool %q is denied: no approver answered in time.</system-reminder>", tool)
 }
 
 func revokedText(tool, reason string) string {

@@ -15,7 +15,7 @@ const (
 	CauseAsk       Cause = "ask"       // the policy said ask
 	CauseAllow     Cause = "allow"     // the policy said allow
 	CauseHide      Cause = "hide"      // the open approval request of another call may answer this one too
-	CauseApprove   Cause = "approve"   // everybody who must has approved exactly what was asked
+	CauseApprove   Cause = "approve"   // all required approvers approved exactly what was asked
 	CauseVote      Cause = "vote"      // (ours) a person approved, and others must as well
 	CauseSkip      Cause = "skip"      // (ours) a person leaves the approval request to others
 	CauseDelegate  Cause = "delegate"  // (ours) a person names who should answer instead
@@ -23,16 +23,16 @@ const (
 	CauseEdit      Cause = "edit"      // (ours) a person changed the arguments: decided again
 	CauseReject    Cause = "reject"    // a person refused
 	CauseRespond   Cause = "respond"   // (ours) a person gave the result instead of the tool
-	CauseExpire    Cause = "expire"    // (ours) nobody answered in time
-	CauseSubmit    Cause = "submit"    // handed to somebody outside the engine
+	CauseExpire    Cause = "expire"    // (ours) no approver answered in time
+	CauseSubmit    Cause = "submit"    // handed to a worker or an external party
 	CauseStart     Cause = "start"     // (ours) an owner took the attempt: durable before the effect
-	CauseOffer     Cause = "offer"     // (ours) a further attempt, or the same offered anew
+	CauseOffer     Cause = "offer"     // (ours) a further attempt, or the same offered again
 	CauseLose      Cause = "lose"      // (ours) the owner of the attempt fell silent
 	CauseReturn    Cause = "return"    // (ours) the owner never began the attempt and gave it back
 	CauseSuspend   Cause = "suspend"   // (ours) no progress without a person
 	CauseResult    Cause = "result"    // the owner brought the result
-	CauseResolve   Cause = "resolve"   // (ours) a person said what became of a blocked call
-	CauseRevoke    Cause = "revoke"    // (ours) an approval taken back before the start
+	CauseResolve   Cause = "resolve"   // (ours) a person said the outcome of a blocked call
+	CauseRevoke    Cause = "revoke"    // (ours) an approval was revoked before the start
 	CauseInterrupt Cause = "interrupt" // the reply was interrupted
 )
 
@@ -72,16 +72,16 @@ func Table() []Transition {
 		{CauseSkip, states{asking}, asking, "a person leaves the approval request to others"},
 		{CauseDelegate, states{asking}, asking, "a person hands the approval request over"},
 		{CauseEscalate, states{asking}, asking, "further people are asked"},
-		{CauseApprove, states{asking}, allowed, "everybody who must has approved what was asked"},
+		{CauseApprove, states{asking}, allowed, "all required approvers approved what was asked"},
 		{CauseEdit, states{asking}, pending, "edited arguments are decided again"},
 		{CauseReject, states{asking}, finished, "a person refused"},
 		{CauseRespond, states{asking}, finished, "a person answered for the tool"},
-		{CauseExpire, states{asking}, finished, "nobody answered in time"},
+		{CauseExpire, states{asking}, finished, "no approver answered in time"},
 		{CauseSubmit, states{allowed}, submitted, "handed to a worker or an external party"},
 		{CauseStart, states{allowed}, allowed, "a local attempt has an owner"},
 		{CauseStart, states{submitted}, submitted, "a worker owns the attempt"},
 		{CauseOffer, states{allowed}, allowed, "a further local attempt"},
-		{CauseOffer, states{submitted}, submitted, "a further attempt, or the same offered anew"},
+		{CauseOffer, states{submitted}, submitted, "a further attempt, or the same offered again"},
 		{CauseLose, states{allowed}, allowed, "the owner fell silent; tried again later"},
 		{CauseLose, states{submitted}, submitted, "the worker fell silent; tried again later"},
 		{CauseReturn, states{allowed}, allowed, "the engine gave a local attempt back before it began; tried again later"},
@@ -89,8 +89,8 @@ func Table() []Transition {
 		{CauseSuspend, states{allowed}, allowed, "waits for a person to resolve it"},
 		{CauseSuspend, states{submitted}, submitted, "waits for a person to resolve it"},
 		{CauseResult, states{allowed, submitted}, finished, "the owner brought the result"},
-		{CauseResolve, states{allowed, submitted}, finished, "a person said what became of it"},
-		{CauseRevoke, states{allowed, submitted}, finished, "taken back before the start"},
+		{CauseResolve, states{allowed, submitted}, finished, "a person said its outcome"},
+		{CauseRevoke, states{allowed, submitted}, finished, "the approval was revoked before the start"},
 		{CauseInterrupt, states{pending, asking, allowed, submitted}, finished, "the reply was interrupted"},
 	}
 }

@@ -46,7 +46,7 @@ func (l *Ledger) Admit(call toolcall.Key, who, to string, now time.Time) (done f
 		if limit.most <= 0 {
 			continue
 		}
-		if n := l.answered(who, now, limit.window); n >= limit.most {
+		if n := l.countResponse(who, now, limit.window); n >= limit.most {
 			return nil, overLimit(fmt.Sprintf("%s has answered %d approval requests within %s, the limit is %d", who, n, limit.words, limit.most), "look at the next one for longer, and try again")
 		}
 	}
@@ -65,7 +65,7 @@ func (l *Ledger) Admit(call toolcall.Key, who, to string, now time.Time) (done f
 }
 
 // answered is how many answers of a person count in the window that ends now.
-func (l *Ledger) answered(who string, now time.Time, window time.Duration) int {
+func (l *Ledger) countResponse(who string, now time.Time, window time.Duration) int {
 	seen := within(l.accepted[who], now, window)
 	if c := l.sums.people[who]; c != nil { // those of other engines too
 		seen = max(seen, within(c.recent, now, window))

@@ -1,7 +1,24 @@
+// Package reviewers folds a journal into what each reviewer has to do and what
+// they have done: open approval requests, answers, how long they took, how many were
+// approvals, and how many came sooner than one can read. It also holds the
+// limits of reviewers, which bound how much one person answers and is given.
+//
+// A [Ledger] is fed with event records; what it says is a function of them alone. Its
+// memory is bounded by the number of open approval requests, and for people and groups
+// by [MaxNames]: times are kept in logarithmic buckets, from which the median
+// follows to within five per cent. The latest [MaxLog] answers are kept one by
+// one, so that windows can be asked for; [Read] folds a journal for a window that
+// reaches further back.
+//
+// An approval request's clock begins with the fact that asks it; asked again, it begins
+// again. A vote counts once, however often its event record arrives. A vote on a
+// approval request that the ledger never saw open does not count.
 package reviewers
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -129,3 +146,40 @@ func reports(of map[string]*counts, now time.Time) []toolcall.ReviewerLoad {
 	}
 	return out
 }
+
+// Journal is what Read reads. engine.Journal has it.
+type Journal interface {
+	// Watch delivers every record above after, in order, until ctx ends.
+	Watch(ctx context.Context, after uint64, sink toolcall.Sink) error
+}
+
+// errCaughtUp ends a fold.
+var errCaughtUp = errors.New("the end of the journal is reached")
+
+// Read folds a whole journal, with the answers of a window alone (see Within).
+// It takes as long as reading the journal does.
+func Read(ctx context.Context, j Journal, since, until time.Time) (*Ledger, error) {
+	ctx, done := context.WithCancelCause(ctx)
+	defer done(nil)
+	f := &fold{ledger: Within(since, until), end: func() { done(errCaughtUp) }}
+	if err := j.Watch(ctx, 0, f); !errors.Is(err, errCaughtUp) {
+		return nil, err
+	}
+	return f.ledger, nil
+}
+
+// fold feeds a ledger. It is a toolcall.Sink.
+type fold struct {
+	ledger *Ledger
+	end    func()
+}
+
+// Record implements toolcall.Sink.
+func (f *fold) Record(r toolcall.JournalEntry) {
+	if r.Record != nil && r.Record.Call != nil {
+		f.ledger.Record(r.Record)
+	}
+}
+
+// CaughtUp implements toolcall.Sink.
+func (f *fold) CaughtUp() { f.end() }

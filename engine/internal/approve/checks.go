@@ -16,19 +16,17 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Check is one thing that a response has to pass.
-type Check struct {
-	Name   string
-	Wants  string
-	Else   string // what happens to a response that does not pass
-	passes func(ctx context.Context, r *response) error
+// check is one thing that a response has to pass.
+type check struct {
+	name  string
+	wants string
+	other string // what happens to a response that does not pass
+	pass  func(ctx context.Context, r *response) error
 }
 
-func (c Check) pass(ctx context.Context, r *response) error { return c.passes(ctx, r) }
-
-// checks are all checks in their order. Who may answer comes before what the
-// approval request is, so that only those who may answer learn about it.
-var checks = []Check{
+// checks are all checks in their order. Who may respond comes before what the
+// approval request is, so that only those who may respond learn about it.
+var checks = []check{
 	{"resent", "this response was not taken before, by its id", "the call as it stands; the same id for another response is a `conflict`", checkResent},
 	{"approver", "the person is among those who may answer, and not the requester where rules exclude them", "`forbidden`", checkApprover},
 	{"in time", "the deadline has not passed and the reply is not interrupted", "the approval request ends, and the response is refused as `finished`", checkInTime},
@@ -109,7 +107,7 @@ func checkKind(_ context.Context, r *response) error {
 		return nil
 	}
 	req, name := r.call.Request.Requirement, r.voter.by.Name
-	approves := r.in.Kind == toolcall.ResponseApprove && !decide.IsEdit(r.call, r.in)
+	approves := r.in.Kind == toolcall.ResponseApprove && !r.isEdit()
 	alone := r.vote
 	alone.Kind, alone.Digest = toolcall.ResponseApprove, r.call.Digest
 	switch {
@@ -162,7 +160,7 @@ func checkRules(_ context.Context, r *response) error {
 // checkTerms completes what is to be remembered. What an edit wants remembered is
 // held against the edited call, later.
 func checkTerms(ctx context.Context, r *response) (err error) {
-	if r.in.Remember == nil || decide.IsEdit(r.call, r.in) || r.call.Request == nil {
+	if r.in.Remember == nil || r.isEdit() || r.call.Request == nil {
 		return nil
 	}
 	r.vote.Remember, err = r.Standing.CompleteTerms(ctx, r.call, *r.in.Remember, r.now)
@@ -182,7 +180,7 @@ func checkLastWord(_ context.Context, r *response) error {
 			last = &v
 		}
 	}
-	edits := decide.IsEdit(r.call, r.in)
+	edits := r.isEdit()
 	switch {
 	case last == nil, r.vote.Kind == toolcall.ResponseReject, edits && last.Kind == toolcall.ResponseApprove:
 		return nil
@@ -326,4 +324,84 @@ func (l *limit) end(err error) {
 	if errors.Is(err, message.ErrOverLimit) {
 		l.ledger.Refused()
 	}
+}
+
+// StepAt is how many instants of the approval request's plan have come: by the clock,
+// or by the record if the clock was set back.
+func StepAt(c *toolcall.Call, now time.Time) int {
+	if c.Request == nil {
+		return 0
+	}
+	n := 0
+	for _, at := range c.Request.Requirement.Plan() {
+		if now.Before(at) {
+			break
+		}
+		n++
+	}
+	return max(n, c.Step)
+}
+
+// escalateTo puts on record that the plan of an open approval request has come to a
+// step, if that is news.
+func escalateTo(m *toolcall.Machine, step int, now toolcall.Base) error {
+	if c := m.Call(); c.State != message.ToolCallAsking || step <= c.Step {
+		return nil
+	}
+	return m.Step(toolcall.Escalated{Base: now, Step: step})
+}
+
+// PassTime takes the step that is due for an open approval request: it expires, or
+// further people are asked.
+func (s *Responses) PassTime(ctx context.Context, key toolcall.Key) error {
+	_, err := s.Update(ctx, "expire", key, s.Self, func(_ context.Context, m *toolcall.Machine) error {
+		c, now := m.Call(), base()
+		switch step := StepAt(c, now.At); {
+		case c.State != message.ToolCallAsking:
+			return store.ErrNoChange
+		case HasExpired(c, now.At):
+			return m.Step(toolcall.Expired{Base: now})
+		case step > c.Step:
+			return escalateTo(m, step, now)
+		}
+		return store.ErrNoChange
+	})
+	return err
+}
+
+// NextLook is when time does something to an open approval request again; zero: never.
+// People are reminded of it at every interval remind; 0: never.
+func NextLook(c *toolcall.Call, now time.Time, remind time.Duration) time.Time {
+	r := c.Request.Requirement
+	next := r.Ends()
+	if plan := r.Plan(); c.Step < len(plan) {
+		next = earlierOf(next, plan[c.Step])
+	}
+	if remind > 0 {
+		next = earlierOf(next, reminder(c, now, remind))
+	}
+	return next
+}
+
+// reminder is when people are reminded of an approval request next, after now: at every
+// full interval since something was said about it.
+func reminder(c *toolcall.Call, now time.Time, every time.Duration) time.Time {
+	return c.UpdatedAt.Add(max(now.Sub(c.UpdatedAt), 0).Truncate(every) + every)
+}
+
+// earlierOf is the earlier of two times; zero is none.
+func earlierOf(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// HasExpired reports whether the time of an open approval request is over.
+func HasExpired(c *toolcall.Call, now time.Time) bool {
+	if c.State != message.ToolCallAsking || c.Request == nil {
+		return false
+	}
+	d := c.Request.Requirement.Ends()
+	return !d.IsZero() && !now.Before(d)
 }

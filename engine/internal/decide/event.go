@@ -2,9 +2,14 @@ package decide
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
+	"slices"
+	"time"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -92,4 +97,221 @@ func NoteStandingApprovals(d *toolcall.Decision, on []toolcall.StandingID) {
 	if d.Standing = on[0]; len(on) > 1 {
 		d.Besides = on[1:]
 	}
+}
+
+// ShowsHidden reports whether edited arguments have something left in a place that
+// was hidden from their author and would not be hidden any more. The decision
+// about them may repeat it in its texts, so that nothing of it is kept.
+func ShowsHidden(before *toolcall.ApprovalRequest, edited string, redact []string) bool {
+	if before == nil || before.Salt == "" {
+		return false
+	}
+	return slices.ContainsFunc(before.Hidden, func(path string) bool {
+		place := toolcall.ApprovalRequest{Input: edited, Hidden: []string{path}, Salt: before.Salt}
+		return !slices.Contains(redact, path) && place.Redacted().Input != edited
+	})
+}
+
+// MakeEventAgain makes the event of a decision about edited arguments. What the same
+// rules of the same bundle ask goes on in the plan of the approval request before: an
+// edit gains no time.
+func (j *Judge) MakeEventAgain(c *toolcall.Call, asked *toolcall.Decision, d permission.Decision, now time.Time) (toolcall.Decided, error) {
+	same := d.Behavior == message.BehaviorAsk && sameAsk(asked, d)
+	if !same || asked.Bundle != d.Bundle || c.Request == nil {
+		ev, err := j.MakeEvent(c, d, now)
+		ev.EditCounts = same || d.Behavior == message.BehaviorAllow
+		return ev, err
+	}
+	r := c.Request.Requirement
+	if r.ExcludeEditor {
+		r.Editors = editorsOf(c)
+	}
+	ev, err := j.makeEventFor(c, d, now, r)
+	ev.Step, ev.EditCounts = c.Step, true
+	return ev, err
+}
+
+// EditSuffices reports whether the editor's approval is all that the approval request
+// about the edited arguments needs.
+func EditSuffices(ev toolcall.Decided, vote toolcall.Vote) bool {
+	vote.Edited, vote.Made, vote.Step = true, ev.Digest, ev.Step
+	return ev.Request.Requirement.Tally([]toolcall.Vote{vote}, ev.Digest, ev.Step).Agreed
+}
+
+// sameAsk reports whether a decision asks for the same reasons as before: the
+// same rules of any bundle, or no rule and the same step. Where several
+// rules ask, Rule is only the first of them, and Reason names them all; so it
+// must be the same to the letter. What failed to be evaluated then may fail
+// again, and nothing else.
+func sameAsk(before *toolcall.Decision, now permission.Decision) bool {
+	if before == nil || before.Rule != now.Rule || before.Source != SourceOf(now) || before.Reason != now.Reason {
+		return false
+	}
+	return !slices.ContainsFunc(now.Errors, func(re permission.RuleError) bool {
+		return !slices.Contains(before.Errors, re.Error())
+	})
+}
+
+// MakeEvent makes the machine's event of a decision about a call, with the approval request
+// that the answer is bound to.
+func (j *Judge) MakeEvent(c *toolcall.Call, d permission.Decision, now time.Time) (toolcall.Decided, error) {
+	return j.makeEventFor(c, d, now, IssueRequirement(c, d, now))
+}
+
+// makeEventFor is MakeEvent with the requirement of the approval request.
+func (j *Judge) makeEventFor(c *toolcall.Call, d permission.Decision, now time.Time, r toolcall.Requirement) (toolcall.Decided, error) {
+	q := toolcall.ApprovalRequest{
+		V: 1, Key: c.Key, Tool: c.Tool, Input: c.Input, Text: d.Message,
+		Rule: d.Rule, Source: SourceOf(d), Reason: d.Reason, Bundle: d.Bundle,
+		Requirement: r, Hidden: d.Redact,
+	}
+	if len(q.Hidden) > 0 {
+		q.Salt = newSalt()
+	}
+	digest, err := q.Digest()
+	if err != nil {
+		return toolcall.Decided{}, err
+	}
+	return toolcall.Decided{
+		Base: toolcall.Base{At: now}, Decision: DecisionWithRun(d), Request: q, Digest: digest,
+		Suggested: d.Suggested, Placement: j.placementFor(c, d),
+	}, nil
+}
+
+// IssueRequirement makes the requirement of an approval request about c: the whole plan is fixed
+// now, and who is excluded by name.
+func IssueRequirement(c *toolcall.Call, d permission.Decision, now time.Time) toolcall.Requirement {
+	r := d.Requirement.Issue(now)
+	if r.Users == nil {
+		r.Users = []string{}
+	}
+	r.Remember = rememberLimits(d.Requirement.Remember)
+	if r.ExcludeRequester {
+		r.Requester = c.Runtime
+	}
+	if r.ExcludeEditor {
+		r.Editors = editorsOf(c)
+	}
+	return r
+}
+
+// editorsOf are those who changed the call's arguments since it was proposed.
+func editorsOf(c *toolcall.Call) []string {
+	var out []string
+	for _, v := range c.Votes {
+		if v.Edited && !slices.Contains(out, v.By.Name) {
+			out = append(out, v.By.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// SourceOf names where a decision comes from: the rule's source, or the step of
+// the procedure where no rule decided.
+func SourceOf(d permission.Decision) string {
+	if d.Source != "" {
+		return d.Source
+	}
+	return string(d.Step)
+}
+
+// StoredDecision is the decision as event records keep it.
+func StoredDecision(d permission.Decision) toolcall.Decision {
+	out := toolcall.Decision{Behavior: d.Behavior, Rule: d.Rule, Source: SourceOf(d), Reason: d.Reason, Message: d.Message, Bundle: d.Bundle}
+	for _, re := range d.Errors {
+		out.Errors = append(out.Errors, re.Error())
+	}
+	return out
+}
+
+// rememberLimits is how far the rules that ask let the answer be remembered, for
+// the approval request.
+func rememberLimits(r *permission.Remember) *toolcall.RememberLimits {
+	if r == nil {
+		return nil
+	}
+	return &toolcall.RememberLimits{Same: slices.Clone(r.Scope), TTLMS: r.TTL.Milliseconds(), Uses: r.Uses}
+}
+
+// newSalt makes the salt under which an approval request hides values.
+func newSalt() string {
+	b := make([]byte, 16)
+	_, _ = rand.Read(b) // never fails (crypto/rand)
+	return hex.EncodeToString(b)
+}
+
+// DecisionWithRun is the decision as event records keep it, with what the rules say about the
+// run: the engine that goes on with the call after a crash must know.
+func DecisionWithRun(d permission.Decision) toolcall.Decision {
+	out := StoredDecision(d)
+	if d.Behavior == message.BehaviorDeny {
+		return out
+	}
+	out.Route = d.Executor.Subject
+	if t := d.Executor.Timeout; t > 0 {
+		out.TimeoutMS = max(t.Milliseconds(), 1)
+	}
+	return out
+}
+
+// placementFor is where a call that is decided so runs: what rules route goes to
+// workers, also of a tool that runs in the engine otherwise.
+func (j *Judge) placementFor(c *toolcall.Call, d permission.Decision) toolcall.Placement {
+	if d.Behavior != message.BehaviorDeny && d.Executor.Subject != "" {
+		return toolcall.PlaceRemote
+	}
+	return j.placement(c)
+}
+
+// Enforce denies what the rules want to be run in a way that the engine has no
+// power over: an external call is run by the agent's own runtime or frontend,
+// and what a rule says about the run would have no effect. ok: it is left
+// as it is.
+func (j *Judge) Enforce(c *toolcall.Call, d permission.Decision) (out permission.Decision, ok bool) {
+	var what, why string
+	switch x := d.Executor; {
+	case d.Behavior == message.BehaviorDeny:
+		return d, true
+	case x.Subject != "" && toolcall.CheckRoute(x.Subject) != nil:
+		what, why = "workers of a subject", "that is no subject to route calls to"
+	case x == (permission.Executor{}) || j.placement(c) != toolcall.PlaceExternal:
+		return d, true
+	case x.Subject != "":
+		what, why = "workers on "+x.Subject, "the tool runs outside of askance: the runtime that proposes its calls runs them"
+	default:
+		what, why = "a timeout of its run", "the tool runs outside of askance: the runtime that proposes its calls runs them"
+	}
+	d.Behavior, d.Suggested, d.Requirement, d.Executor = message.BehaviorDeny, nil, permission.Requirement{}, permission.Executor{}
+	d.Reason += "; denied, because a rule demands " + what + ", and " + why
+	d.Message = "Permission denied: the policy requires " + what + " for the tool " + c.Tool + ", and " + why + "."
+	return d, false
+}
+
+// Deadline is when an attempt of the call that starts now must end: the time
+// of the tool or that of the rules that matched, the shorter one. Zero:
+// never.
+func (j *Judge) Deadline(c *toolcall.Call, start time.Time) time.Time {
+	limit := j.tools[c.Tool].Timeout
+	if d := c.Decision; d != nil && d.TimeoutMS > 0 {
+		if rules := time.Duration(d.TimeoutMS) * time.Millisecond; limit <= 0 || rules < limit {
+			limit = rules
+		}
+	}
+	if limit <= 0 {
+		return time.Time{}
+	}
+	return start.Add(limit)
+}
+
+// placement is where a call is to run. What its proposal said of a tool that
+// the engine did not know holds for good.
+func (j *Judge) placement(c *toolcall.Call) toolcall.Placement {
+	if c.Placement == toolcall.PlaceExternal {
+		return c.Placement
+	}
+	if t, known := j.tools[c.Tool]; known {
+		return t.Placement
+	}
+	return toolcall.PlaceLocal
 }

@@ -1,3 +1,11 @@
+// Package schedule is what the engine knows of time: when it has to look at an
+// entity again ([Timers]), when it last heard of the owners of running attempts
+// ([Liveness]), how long it pauses between attempts ([Pauses], [Double]), and
+// which clocks differ from its own ([Clocks]).
+//
+// A timer only causes a look: what is due is decided from the journal and written
+// by compare-and-swap, so that a doubled or stale timer is harmless. Each type
+// guards itself; all methods may be called from many goroutines.
 package schedule
 
 import (
@@ -106,4 +114,98 @@ func (h *dueHeap) Pop() any {
 	d := old[len(old)-1]
 	*h = old[:len(old)-1]
 	return d
+}
+
+// Double gives d doubled so many times, at most limit.
+func Double(d time.Duration, times int, limit time.Duration) time.Duration {
+	for ; times > 0 && d < limit; times-- {
+		d *= 2
+	}
+	return min(d, limit)
+}
+
+// Pauses are the pauses between attempts at something that has to succeed: each
+// is twice as long as the one before.
+type Pauses struct {
+	Next time.Duration // the first pause, then the one that follows
+	Most time.Duration // no pause is longer
+}
+
+// Wait pauses and reports whether to try again: false if ctx ended first.
+func (p *Pauses) Wait(ctx context.Context) bool {
+	timer := time.NewTimer(p.Next)
+	defer timer.Stop()
+	p.Next = Double(p.Next, 1, p.Most)
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Liveness remembers when each running attempt was last heard of by this
+// replica. A replica may call an owner dead only after it has itself listened
+// for a whole lease, so what it has not heard of counts from when it began to
+// listen.
+type Liveness struct {
+	mu    sync.Mutex // guards heard
+	heard map[toolcall.Key]beat
+}
+
+type beat struct {
+	attempt int
+	at      time.Time
+}
+
+// NewLiveness makes a Liveness that has heard of no owner.
+func NewLiveness() *Liveness { return &Liveness{heard: map[toolcall.Key]beat{}} }
+
+// Hear notes a sign of life.
+func (l *Liveness) Hear(key toolcall.Key, attempt int, at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if b := l.heard[key]; attempt > b.attempt || attempt == b.attempt && at.After(b.at) {
+		l.heard[key] = beat{attempt, at}
+	}
+}
+
+// LastHeard is the latest sign of life of an attempt; if there is none, the
+// listening begins now.
+func (l *Liveness) LastHeard(key toolcall.Key, attempt int, now time.Time) time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := l.heard[key]
+	if b.attempt != attempt {
+		b = beat{attempt, now}
+		l.heard[key] = b
+	}
+	return b.at
+}
+
+// Excuse does not count a pause of this process as listening: an owner that was heard
+// of before it is taken to have been heard of that much later.
+func (l *Liveness) Excuse(pause time.Duration, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key, b := range l.heard {
+		if b.at = b.at.Add(pause); b.at.After(now) {
+			b.at = now
+		}
+		l.heard[key] = b
+	}
+}
+
+// isListening reports whether an attempt is listened for.
+func (l *Liveness) isListening() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.heard) > 0
+}
+
+// Forget drops a call that is not running any more.
+func (l *Liveness) Forget(key toolcall.Key) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.heard, key)
 }

@@ -1,3 +1,11 @@
+// Package standing is what approvers let answer for later calls: standing approvals
+// with a scope, an end and a number of uses, and the suggested rules that an answer
+// accepted as they are.
+//
+// [Approvals] completes and checks what an approver wants remembered, makes the
+// rule when the call is allowed, and lets it answer for later calls. A use is on
+// record before anything is allowed by it. What cannot be read or written allows
+// nothing: a person is asked.
 package standing
 
 import (
@@ -53,3 +61,78 @@ func (s *Approvals) request(c *toolcall.Call) permission.Request {
 
 // now is the time as the journal keeps it: without a monotonic reading.
 func now() time.Time { return time.Now().UTC().Round(0) }
+
+// Consult asks the policy about a call with the standing approvals of its session,
+// and gives the standing approvals of those without which it would not be allowed: each is in
+// force as the journal has it. Of what cannot be read a person is asked. What the
+// engine cannot carry out as the rules demand is denied.
+func (s *Approvals) Consult(ctx context.Context, c *toolcall.Call) decide.Verdict {
+	v := s.consultRules(ctx, c)
+	var ok bool
+	if v.Decision, ok = s.Judge.Enforce(c, v.Decision); !ok {
+		v.StandingApprovals = nil
+	}
+	return v
+}
+
+func (s *Approvals) consultRules(ctx context.Context, c *toolcall.Call) decide.Verdict {
+	for {
+		rules := s.View.SessionRules(c.SessionKey())
+		d, why := s.Judge.DecideAndExplain(ctx, s.Snapshot(c, view.WithoutStandingApprovals(rules)))
+		on := s.reliesOn(ctx, c, d, rules)
+		ended, err := s.hasEnded(ctx, on)
+		switch {
+		case err == nil && !ended:
+			return decide.Verdict{Decision: d, Why: why, StandingApprovals: on, Known: len(rules)}
+		case err == nil && len(s.View.SessionRules(c.SessionKey())) < len(rules):
+			continue // the view knows by now which one has ended
+		case err != nil:
+			s.Log.Warn("standing approvals cannot be looked at and do not count", "call", c.Key.String(), "error", err)
+		}
+		d, why = s.Judge.DecideAndExplain(ctx, s.Snapshot(c, nil))
+		return decide.Verdict{Decision: d, Why: why, Known: len(rules)}
+	}
+}
+
+// reliesOn gives the standing approvals of the session's rules without which a decision
+// would not allow: the oldest one that suffices, or else every one about the
+// tool, if some of them cover the call together.
+func (s *Approvals) reliesOn(ctx context.Context, c *toolcall.Call, d permission.Decision, rules []view.SessionRule) []toolcall.StandingID {
+	if d.Behavior != message.BehaviorAllow || d.Step != permission.StepAllowRule {
+		return nil
+	}
+	byStanding := map[toolcall.StandingID][]message.PermissionRule{}
+	var ids []toolcall.StandingID
+	for _, r := range rules {
+		if r.ToolName != c.Tool {
+			continue
+		}
+		if byStanding[r.Standing] == nil {
+			ids = append(ids, r.Standing)
+		}
+		byStanding[r.Standing] = append(byStanding[r.Standing], r.PermissionRule)
+	}
+	allows := func(rules []message.PermissionRule) bool {
+		return s.Judge.Decide(ctx, s.Snapshot(c, rules)).Behavior == message.BehaviorAllow
+	}
+	if len(ids) == 0 || d.Rule != permission.SessionRuleName && allows(nil) {
+		return nil
+	}
+	for _, id := range ids {
+		if allows(byStanding[id]) {
+			return []toolcall.StandingID{id}
+		}
+	}
+	return ids
+}
+
+// hasEnded reports whether one of the standing approvals is revoked, as the journal has it.
+func (s *Approvals) hasEnded(ctx context.Context, ids []toolcall.StandingID) (bool, error) {
+	for _, id := range ids {
+		why, err := s.endedReason(ctx, id)
+		if err != nil || why != "" {
+			return why != "", err
+		}
+	}
+	return false, nil
+}

@@ -1,17 +1,20 @@
+// Package store is the engine's hand on the journal: [Store] follows it into the
+// view, reads what the view may lack, and writes.
+//
+// [Update] is the one way in which an entity moves: decide from its last event
+// record, append the next one by compare-and-swap, and decide again if another
+// writer was first. A write whose outcome is unknown is looked up, so that a lost
+// acknowledgement never becomes a second decision.
 package store
 
 import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
-	"github.com/askance-dev/askance/engine/internal/schedule"
 	"github.com/askance-dev/askance/engine/internal/view"
-	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -76,72 +79,6 @@ func (s *Store) CaughtUp() <-chan struct{} { return s.caughtUp }
 // Following ends, with the reason, when the journal is not followed any more:
 // what waits for news would wait for ever.
 func (s *Store) Following() context.Context { return s.following }
-
-// NewRecord makes an event record of this engine, without content.
-func (s *Store) NewRecord(by toolcall.Principal, at time.Time) *toolcall.EventRecord {
-	return &toolcall.EventRecord{V: toolcall.RecordVersion, ID: RandomHex(16), By: by, At: at, Engine: s.engine}
-}
-
-// Append stores one event record and takes it into the view. An event record whose write failed or
-// may still arrive is left to the watch, which reads it like any other.
-func (s *Store) Append(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error) {
-	s.own.put(f)
-	seq, err := s.write(ctx, f, prev)
-	if err != nil {
-		s.own.take(f.ID)
-		return 0, err
-	}
-	s.view.Apply(f, seq)
-	return seq, nil
-}
-
-// write stores one record. When the outcome is unknown it asks the journal whether
-// the event record is there, for as long as the caller has patience.
-func (s *Store) write(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error) {
-	var unsure error // an earlier sending may have arrived, or may still arrive
-	for pauses := (schedule.Pauses{Next: 10 * time.Millisecond, Most: time.Second}); ; {
-		seq, err := s.journal.Append(ctx, f, prev)
-		if errors.Is(err, message.ErrUnknownOutcome) {
-			unsure = err
-		}
-		if unsure == nil || err == nil {
-			return seq, err
-		}
-		moved, at, lerr := s.find(ctx, f, prev)
-		switch {
-		case lerr == nil && at > 0:
-			return at, nil
-		case lerr == nil && moved:
-			return 0, &message.Error{Code: message.CodeConflict, Op: "append", What: fmt.Sprintf("%s has moved on", f.Key()), Hint: "read its last event record and decide again"}
-		case !errors.Is(err, message.ErrUnknownOutcome) && !errors.Is(err, message.ErrConflict):
-			return 0, unsure // this sending was refused; that says nothing about the one before
-		}
-		if !pauses.Wait(ctx) { // it is not there yet, or cannot be read: the same event record again is harmless
-			return 0, unsure
-		}
-	}
-}
-
-// find looks whether an entity has moved on from prev, and where f stands if f moved
-// it: others may have written after it.
-func (s *Store) find(ctx context.Context, f *toolcall.EventRecord, prev uint64) (moved bool, at uint64, err error) {
-	r, err := s.journal.Last(ctx, f.Key())
-	switch {
-	case errors.Is(err, message.ErrNotFound):
-		return false, 0, nil
-	case err != nil || r.Seq == prev:
-		return false, 0, err
-	case r.Record != nil && r.Record.ID == f.ID:
-		return true, r.Seq, nil
-	}
-	history, err := s.journal.History(ctx, f.Key())
-	for _, r := range history {
-		if r.Record != nil && r.Record.ID == f.ID {
-			return true, r.Seq, nil
-		}
-	}
-	return true, 0, err
-}
 
 // apply takes an event record that was read into the view, and tells if it was news.
 func (s *Store) apply(f *toolcall.EventRecord, seq uint64) {

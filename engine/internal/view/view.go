@@ -1,3 +1,11 @@
+// Package view is what an engine knows of the journal: a projection in memory of
+// calls, replies, sessions and standing approvals.
+//
+// [View] may lag, and is never the ground of a decision: every write is checked
+// by compare-and-swap against the journal. What is read from it without a write
+// is monotonic. A finished call stays finished, a bound session stays bound, an
+// interrupted reply stays interrupted. A View guards itself; its values are
+// shared and must not be changed.
 package view
 
 import (
@@ -21,7 +29,7 @@ type View struct {
 	seq       uint64       // everything up to here has been seen by the watch
 	calls     map[toolcall.Key]*toolcall.Call
 	orders    orders           // of calls
-	held      int              // calls that wait for an operator
+	blocked   int              // calls that wait for an operator
 	Reviewers reviewers.Ledger // fed with what is news; has a lock of its own
 	replies   map[toolcall.Key]*replyView
 	sessions  map[toolcall.Key]*sessionView
@@ -105,7 +113,7 @@ func (v *View) applyCall(f *toolcall.EventRecord, seq uint64) bool {
 	r := v.reply(c.ReplyKey())
 	v.calls[c.Key] = c
 	v.orders.put(c)
-	v.held += isBlocked(c) - isBlocked(old)
+	v.blocked += isBlocked(c) - isBlocked(old)
 	if old == nil {
 		v.insert(r, c)
 	}
@@ -369,10 +377,10 @@ func isBlocked(c *toolcall.Call) int {
 }
 
 // Counts are the open calls and those of them that wait for an operator.
-func (v *View) Counts() (open, held int) {
+func (v *View) Counts() (open, blocked int) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	return v.orders.open.len(), v.held
+	return v.orders.open.len(), v.blocked
 }
 
 // List fills a page with the listed calls in memory. It visits the page and what
@@ -432,4 +440,55 @@ func (v *View) CountUpTo(c *toolcall.Call) int {
 		}
 	}
 	return n
+}
+
+// SessionRule is a suggested rule that an answer accepted as it is, and the
+// lease by which it can be revoked.
+type SessionRule struct {
+	message.PermissionRule
+	Standing toolcall.StandingID
+}
+
+// remember takes over the rules of a call, once: a call that was forgotten can
+// come back.
+func (s *sessionView) remember(c *toolcall.Call, standing toolcall.StandingID) {
+	if _, have := s.from[c.Key]; have {
+		return
+	}
+	if s.from == nil {
+		s.from = map[toolcall.Key]struct{}{}
+	}
+	s.from[c.Key] = struct{}{}
+	for _, r := range c.Remember {
+		s.rules = append(s.rules, SessionRule{r, standing})
+	}
+}
+
+// SessionRules are the standing approvals of a session that are not known to be
+// revoked.
+func (v *View) SessionRules(session toolcall.Key) []SessionRule {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	s := v.sessions[session]
+	if s == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(s.rules), func(r SessionRule) bool {
+		l := v.Book.Get(r.Standing)
+		return l == nil || l.Revoked != nil
+	})
+}
+
+// Rules are sessionRules as the policy is asked with them.
+func (v *View) Rules(session toolcall.Key) []message.PermissionRule {
+	return WithoutStandingApprovals(v.SessionRules(session))
+}
+
+// WithoutStandingApprovals are the rules alone, as the policy is asked with them.
+func WithoutStandingApprovals(rules []SessionRule) []message.PermissionRule {
+	out := make([]message.PermissionRule, len(rules))
+	for i, r := range rules {
+		out[i] = r.PermissionRule
+	}
+	return slices.Clip(out)
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
+	"github.com/askance-dev/askance/engine/internal/schedule"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -162,4 +164,116 @@ func OpError(op string, err error) error {
 // from it.
 func unreadableError(key toolcall.Key, why error) error {
 	return &message.Error{Code: message.CodeInternal, Op: "last", What: fmt.Sprintf("the last event record of %s is not readable", key), Hint: "see that all engines of the space have its keys and one version", Err: why}
+}
+
+// NewRecord makes an event record of this engine, without content.
+func (s *Store) NewRecord(by toolcall.Principal, at time.Time) *toolcall.EventRecord {
+	return &toolcall.EventRecord{V: toolcall.RecordVersion, ID: RandomHex(16), By: by, At: at, Engine: s.engine}
+}
+
+// Append stores one event record and takes it into the view. An event record whose write failed or
+// may still arrive is left to the watch, which reads it like any other.
+func (s *Store) Append(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error) {
+	s.own.put(f)
+	seq, err := s.write(ctx, f, prev)
+	if err != nil {
+		s.own.take(f.ID)
+		return 0, err
+	}
+	s.view.Apply(f, seq)
+	return seq, nil
+}
+
+// write stores one record. When the outcome is unknown it asks the journal whether
+// the event record is there, for as long as the caller has patience.
+func (s *Store) write(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error) {
+	var unsure error // an earlier sending may have arrived, or may still arrive
+	for pauses := (schedule.Pauses{Next: 10 * time.Millisecond, Most: time.Second}); ; {
+		seq, err := s.journal.Append(ctx, f, prev)
+		if errors.Is(err, message.ErrUnknownOutcome) {
+			unsure = err
+		}
+		if unsure == nil || err == nil {
+			return seq, err
+		}
+		moved, at, lerr := s.find(ctx, f, prev)
+		switch {
+		case lerr == nil && at > 0:
+			return at, nil
+		case lerr == nil && moved:
+			return 0, &message.Error{Code: message.CodeConflict, Op: "append", What: fmt.Sprintf("%s has moved on", f.Key()), Hint: "read its last event record and decide again"}
+		case !errors.Is(err, message.ErrUnknownOutcome) && !errors.Is(err, message.ErrConflict):
+			return 0, unsure // this sending was refused; that says nothing about the one before
+		}
+		if !pauses.Wait(ctx) { // it is not there yet, or cannot be read: the same event record again is harmless
+			return 0, unsure
+		}
+	}
+}
+
+// find looks whether an entity has moved on from prev, and where f stands if f moved
+// it: others may have written after it.
+func (s *Store) find(ctx context.Context, f *toolcall.EventRecord, prev uint64) (moved bool, at uint64, err error) {
+	r, err := s.journal.Last(ctx, f.Key())
+	switch {
+	case errors.Is(err, message.ErrNotFound):
+		return false, 0, nil
+	case err != nil || r.Seq == prev:
+		return false, 0, err
+	case r.Record != nil && r.Record.ID == f.ID:
+		return true, r.Seq, nil
+	}
+	history, err := s.journal.History(ctx, f.Key())
+	for _, r := range history {
+		if r.Record != nil && r.Record.ID == f.ID {
+			return true, r.Seq, nil
+		}
+	}
+	return true, 0, err
+}
+
+// inFlight holds the event records that this engine is writing, by id. The watch applies
+// them from memory when it meets them, in the journal's order, instead of
+// decoding what the journal sends back.
+//
+// Invariant: an entry is a write whose outcome is open, or a stored event record that
+// the watch has not met. When the watch has ended there is none.
+type inFlight struct {
+	mu      sync.Mutex // guards all below
+	records map[string]*toolcall.EventRecord
+	ended   bool
+}
+
+// put keeps a copy: the writer may be sending the event record once more while the watch
+// gives the call its place in the journal.
+func (o *inFlight) put(f *toolcall.EventRecord) {
+	copied := *f
+	if f.Call != nil {
+		copied.Call = f.Call.Clone()
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.ended {
+		return
+	}
+	if o.records == nil {
+		o.records = map[string]*toolcall.EventRecord{}
+	}
+	o.records[f.ID] = &copied
+}
+
+// take returns the event record and removes it; nil if there is none with this id.
+func (o *inFlight) take(id string) *toolcall.EventRecord {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	f := o.records[id]
+	delete(o.records, id)
+	return f
+}
+
+// end removes everything: the watch has ended and takes nothing more.
+func (o *inFlight) end() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.records, o.ended = nil, true
 }

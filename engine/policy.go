@@ -9,6 +9,46 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
+// Policy decides about calls. *permission.Bundle and *permission.Live are
+// policies. Decide must never return allow for what it could not decide.
+type Policy interface {
+	Decide(ctx context.Context, r permission.Request) permission.Decision
+	// Denied reports whether a deny rule in force now is about the call: asked
+	// again before a call that was allowed under an older bundle begins.
+	Denied(ctx context.Context, r permission.Request) (permission.Decision, bool)
+	// Hash is the content hash of the bundle in force.
+	Hash() string
+
+	// What else the engine needs to know is part of every policy: a wrapper that
+	// left one of these out would show what is to be hidden, or forget what holds
+	// a standing approval back.
+	Rememberer
+	Redactor
+	Explainer
+}
+
+// Rememberer says for which calls a standing approval answers. Every Policy does.
+type Rememberer interface {
+	// Covers reports whether remembered allow rules cover a call; nil: they do.
+	Covers(ctx context.Context, r permission.Request, rules []message.PermissionRule) error
+	// Values gives what a call has at each of the paths.
+	Values(ctx context.Context, r permission.Request, paths []string) (map[string]string, error)
+}
+
+// Redactor says beforehand whether rules hide anything: then arguments that a
+// runtime streams are not shown until their call is decided. Every Policy does.
+type Redactor interface {
+	// Redacts reports whether a rule in force may hide a part of arguments.
+	Redacts() bool
+}
+
+// Explainer tells how a decision comes about.
+type Explainer interface {
+	// Explain decides about a call as Decide does and gives the reasons, rule by
+	// rule. What rules redact of the arguments is not in it.
+	Explain(ctx context.Context, r permission.Request) *permission.Explanation
+}
+
 // Duties are what this engine carries out of the requirements of rules. Give
 // them to the policy as permission.Options.Enforced: rules that need more are
 // refused then, instead of being weaker than they read.
