@@ -16,6 +16,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 	"github.com/askance-dev/askance/internal/clitest"
@@ -227,15 +229,21 @@ func write(t testing.TB, path, text string) {
 	}
 }
 
-// bot is a runtime of the served engine.
-func (s *served) bot() *bus.Client {
+// connection is one of a client with a name.
+func (s *served) connection(name string) *nats.Conn {
 	s.t.Helper()
-	nc, err := bus.Connect(s.t.Context(), s.url, bus.ConnectOptions{Principal: "bot"})
+	nc, err := bus.Connect(s.t.Context(), s.url, bus.ConnectOptions{Principal: name})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(nc.Close)
-	c, err := bus.NewClient(nc, "default", toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})
+	return nc
+}
+
+// bot is a runtime of the served engine.
+func (s *served) bot() *bus.Client {
+	s.t.Helper()
+	c, err := bus.NewClient(s.connection("bot"), "default", toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -48,6 +48,13 @@ func (d *detailScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 	case "x":
 		d.raw = !d.raw
 		return nil
+	case "i":
+		if q == nil {
+			return nil
+		}
+		s := newExplain(q.call)
+		m.push(s)
+		return s.ask(m)
 	case "n", "tab", "p", "shift+tab":
 		d.neighbour(m, k.String() == "n" || k.String() == "tab")
 		return nil

@@ -18,6 +18,7 @@ type Engine interface {
 	SubmitResponse(ctx context.Context, r toolcall.Response) (*toolcall.Call, error)
 	StandingApprovals(ctx context.Context, r toolcall.StandingApprovalsRequest) (toolcall.StandingApprovalsReply, error)
 	ShowStandingApproval(ctx context.Context, r toolcall.ShowStandingApprovalRequest) (toolcall.ShowStandingApprovalReply, error)
+	Explain(ctx context.Context, r toolcall.ExplainRequest) (toolcall.ExplainReply, error)
 	RevokeStandingApproval(ctx context.Context, r toolcall.RevokeStandingApprovalRequest) (*toolcall.StandingApproval, error)
 }
 

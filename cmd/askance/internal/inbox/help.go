@@ -30,6 +30,7 @@ var helpKeys = [][2]string{
 	{"w", "edit the standing approval: rules, scope, end, number of calls, budget"},
 	{"0", "remove the standing approval"},
 	{"x", "arguments as a tree or raw"},
+	{"i", "explain how the policy decided, rule by rule"},
 	{"n p", "next, previous request"},
 	{"space up down", "scroll"},
 	{"esc", "back"},

@@ -118,6 +118,10 @@ func (m *model) told(msg tea.Msg) tea.Cmd {
 			if r, ok := msg.(standingApprovalsMsg); ok {
 				s.take(r)
 			}
+		case *explainScreen:
+			if r, ok := msg.(explainedMsg); ok {
+				s.take(m, r)
+			}
 		case *standingApprovalScreen:
 			if r, ok := msg.(standingApprovalMsg); ok {
 				s.take(r)

@@ -26,6 +26,10 @@ type fakeEngine struct {
 	listed            int
 }
 
+func (*fakeEngine) Explain(context.Context, toolcall.ExplainRequest) (toolcall.ExplainReply, error) {
+	return toolcall.ExplainReply{}, message.ErrUnavailable
+}
+
 func (f *fakeEngine) List(context.Context, toolcall.ListRequest) (toolcall.ListReply, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

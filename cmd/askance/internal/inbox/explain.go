@@ -1,0 +1,79 @@
+package inbox
+
+import (
+	"context"
+	"strings"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/explain"
+	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/internal/reveal"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// explainScreen shows how a call was decided and how the current policy decides it, in
+// the words of askance show --explain.
+type explainScreen struct {
+	call   *toolcall.Call
+	lines  []string // nil until the engine has answered
+	scroll scroll
+}
+
+// explainedMsg has the explanation of a call.
+type explainedMsg struct {
+	key   toolcall.Key
+	reply toolcall.ExplainReply
+	err   error
+}
+
+func newExplain(c *toolcall.Call) *explainScreen { return &explainScreen{call: c} }
+
+func (s *explainScreen) holds(k toolcall.Key) bool { return k == s.call.Key }
+
+// ask asks the engine for the explanation, in the background.
+func (s *explainScreen) ask(m *model) tea.Cmd {
+	parent, engine, key := m.ctx, m.cfg.Engine, s.call.Key
+	return func() tea.Msg {
+		ctx, cancel := context.WithTimeout(parent, askWithin)
+		defer cancel()
+		r, err := engine.Explain(ctx, toolcall.ExplainRequest{V: 1, Key: key})
+		return explainedMsg{key, r, err}
+	}
+}
+
+func (s *explainScreen) take(m *model, r explainedMsg) {
+	if r.key != s.call.Key {
+		return
+	}
+	text, err := "", r.err
+	if err == nil {
+		text, err = explain.Reply(m.out, r.reply)
+	}
+	if err != nil {
+		text = m.out.Bad("Cannot load the explanation: " + reveal.Line(asked.Refusal(err)))
+	}
+	s.lines = strings.Split(strings.TrimRight(text, "\n"), "\n")
+}
+
+func (s *explainScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
+	switch key := k.String(); key {
+	case "esc", "q", "left", "i":
+		m.pop()
+	default:
+		s.scroll.key(key)
+	}
+	return nil
+}
+
+func (s *explainScreen) view(m *model, w, h int) (title string, body []string, keys string) {
+	title = "Explanation: " + reveal.Line(s.call.Tool) + "  " + reveal.Line(string(s.call.Call))
+	if s.lines == nil {
+		return title, []string{"", m.out.Dim("  loading")}, "esc back"
+	}
+	var lines []string
+	for _, l := range s.lines {
+		lines = append(lines, wrap(l, w)...)
+	}
+	return title, s.scroll.view(m, nil, lines, w, h), "space more  ? help  esc back"
+}
