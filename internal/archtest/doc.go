@@ -3,7 +3,7 @@
 //
 // [Rules] is the table of allowed imports, with the reason of every row.
 // [Table.Check] judges one import, [Reach] finds how a package comes to depend
-// on another, [Table.Markdown] draws the table for ARCHITECTURE.md. They are
+// on another, [Table.Markdown] draws the table for docs/imports.md. They are
 // plain functions over plain values, so that the tests can also hand them made-up
 // imports and see them refused.
 //

@@ -14,11 +14,23 @@ var update = flag.Bool("update", false, "write the import table and the state di
 
 func TestDocuments(t *testing.T) {
 	states := "```mermaid\n" + archtest.StateDiagram() + "```\n"
+	tree := os.DirFS(root(t))
+	parts, err := archtest.EnginePicture(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	walks, err := archtest.WalkPicture(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
 	tests := []struct{ file, block, want string }{
 		{"README.md", "states", states},
+		{"ARCHITECTURE.md", "modules", archtest.Rules().ModulePicture()},
+		{"ARCHITECTURE.md", "engine", parts},
 		{"ARCHITECTURE.md", "states", states},
-		{"ARCHITECTURE.md", "phases", archtest.PhaseTable()},
-		{"ARCHITECTURE.md", "imports", archtest.Rules().Markdown()},
+		{"ARCHITECTURE.md", "walks", walks},
+		{"docs/phases.md", "phases", archtest.PhaseTable()},
+		{"docs/imports.md", "imports", archtest.Rules().Markdown()},
 	}
 	for _, tt := range tests {
 		t.Run(tt.file+" "+tt.block, func(t *testing.T) {
@@ -68,5 +80,13 @@ func TestEveryExampleHasAReadme(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(root(t), s.Folder, "README.md")); err != nil {
 			t.Errorf("%s: %v; say in a few lines what it shows and how to run it", s.Folder, err)
 		}
+	}
+}
+
+// The architecture is read in one sitting.
+func TestArchitectureIsShort(t *testing.T) {
+	const most = 2500
+	if n := len(strings.Fields(read(t, filepath.Join(root(t), "ARCHITECTURE.md")))); n > most {
+		t.Errorf("ARCHITECTURE.md has %d words, the limit is %d: move reasons to docs/decisions.md", n, most)
 	}
 }

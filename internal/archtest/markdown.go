@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Markdown draws the table for ARCHITECTURE.md.
+// Markdown draws the table for docs/imports.md.
 func (t Table) Markdown() string {
 	var b strings.Builder
 	b.WriteString("| package | may import | third party | why |\n|---|---|---|---|\n")
