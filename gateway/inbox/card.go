@@ -14,22 +14,22 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// card is one call with all that there is to know about it.
+// card is the page of one call.
 type card struct {
 	ID, Href string
 	Back     string
 	Call     *toolcall.Call
 	State    state
 	Title    string
-	Open     bool   // its approval request can be answered
-	Over     string // what became of it; "" while it is open
-	Forged   string // why it must not be answered
-	NotYours string // why this person may not answer
+	Open     bool   // its approval request is open
+	Over     string // the outcome; "" while it is open
+	Forged   string // why no one may respond
+	NotYours string // why this person may not respond
 	MyVote   string
 
 	Needs    []need
 	Excluded []string
-	Signed   bool // approvals count only with the approver's own signature, which browsers do not make
+	Signed   bool // approvals need the approver's signature, which browsers cannot make
 	Votes    []vote
 	Asked    time.Time
 	Ends     time.Time
@@ -45,7 +45,7 @@ type card struct {
 
 	Actions []action
 	Panel   *panel
-	Manage  []action // what an operator can do
+	Manage  []action // of operators
 
 	Result            string
 	ResultOK          bool
@@ -61,24 +61,24 @@ type card struct {
 	Now       time.Time
 }
 
-// need is a circle of people that must agree.
+// need is a group of approvers that must agree.
 type need struct {
 	From      string
 	Rule      string
 	Approved  []string
-	Approvers []string // with how their names were established
+	Approvers []string // with how their names were authenticated
 	Quorum    int
-	Missing   []int // one for each who is missing, for the template
+	Missing   []int // one for each missing approval, for the template
 }
 
-// vote is what somebody said.
+// vote is one response.
 type vote struct {
 	Name, Said, Words, Auth string
 	At                      time.Time
 	Good, Bad, Earlier      bool
 }
 
-// action is something to do with the approval request.
+// action is a button.
 type action struct{ Do, Label, Key, Tone, Href string }
 
 func (in *Inbox) call(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
@@ -86,7 +86,7 @@ func (in *Inbox) call(w http.ResponseWriter, r *http.Request, p *gateway.Peer) e
 	s := in.shell(r, p, "inbox", "askance inbox")
 	k, err := keyOf(q, p.Space.ID)
 	if err != nil {
-		return in.failed(w, s, err)
+		return in.fail(w, s, err)
 	}
 	f := &form{Do: q.Get("do"), Digest: q.Get("digest")}
 	return in.showCall(r.Context(), w, p, s, k, q, f, http.StatusOK)
@@ -96,18 +96,18 @@ func (in *Inbox) call(w http.ResponseWriter, r *http.Request, p *gateway.Peer) e
 func (in *Inbox) showCall(ctx context.Context, w http.ResponseWriter, p *gateway.Peer, s shell, k toolcall.Key, q url.Values, f *form, status int) error {
 	side, err := in.side(ctx, p, filterOf(q), k)
 	if err != nil {
-		return in.failed(w, s, err)
+		return in.fail(w, s, err)
 	}
 	s.Side = side
 	c, err := in.card(ctx, p, k, q, f)
 	if err != nil {
-		return in.failed(w, s, err)
+		return in.fail(w, s, err)
 	}
 	if s.Flash == nil && q.Get("sent") != "" {
-		s.Flash = sent(c.Call, p.Name, q.Get("sent"))
+		s.Flash = sentFlash(c.Call, p.Name, q.Get("sent"))
 	}
 	if s.Flash != nil {
-		s.Flash.Next = next(side, c.ID)
+		s.Flash.Next = nextRequest(side, c.ID)
 	}
 	s.Title = c.Call.Tool + ": " + c.State.Word + " – askance"
 	return in.write(w, status, "card", struct {
@@ -116,9 +116,8 @@ func (in *Inbox) showCall(ctx context.Context, w http.ResponseWriter, p *gateway
 	}{s, c})
 }
 
-// next is the address of an approval request that waits for this person, after the one
-// that was answered.
-func next(s *side, id string) string {
+// nextRequest is the address of the next approval request that waits for this person.
+func nextRequest(s *side, id string) string {
 	after := false
 	first := ""
 	for _, r := range s.Rows {
@@ -155,8 +154,8 @@ func (in *Inbox) card(ctx context.Context, p *gateway.Peer, k toolcall.Key, q ur
 		Origin: asked.Origin(call), Args: argumentsOf(call.Input), Redacted: call.Hides(), Suggest: call.Suggested, StandingApprovals: call.StandingApprovals,
 		Steps: stepsOf(shown.History), Blocked: blockedText(call), ExplainAt: address(k, base, "explain", "1"),
 	}
-	c.request(p, shown.History)
-	c.execution(in.progress.of(k))
+	c.addRequest(p, shown.History)
+	c.addExecution(in.progress.linesOf(k))
 	c.Session, err = readTimeline(ctx, client, call)
 	if err != nil {
 		return nil, err
@@ -164,16 +163,16 @@ func (in *Inbox) card(ctx context.Context, p *gateway.Peer, k toolcall.Key, q ur
 	if c.Session.Proposed != "" && !c.Redacted {
 		c.Changed = diff(c.Session.Proposed, call.Input)
 	}
-	c.actions(p, base)
-	c.panel(p, f)
+	c.addActions(p, base)
+	c.openPanel(p, f)
 	if q.Get("explain") != "" {
 		c.Explained = explain(ctx, client, call)
 	}
 	return c, nil
 }
 
-// approval request is what was asked, and where it stands.
-func (c *card) request(p *gateway.Peer, history []toolcall.HistoryEntry) {
+// addRequest adds the approval request and its state.
+func (c *card) addRequest(p *gateway.Peer, history []toolcall.HistoryEntry) {
 	call := c.Call
 	c.Title = call.Tool
 	if call.Request == nil {
@@ -212,7 +211,7 @@ func (c *card) request(p *gateway.Peer, history []toolcall.HistoryEntry) {
 	}
 }
 
-// lastMover is who brought the call to where it is.
+// lastMover is the author of the last transition.
 func lastMover(history []toolcall.HistoryEntry) string {
 	for _, h := range slices.Backward(history) {
 		if h.Note == nil {
@@ -233,10 +232,10 @@ func votesOf(c *toolcall.Call) []vote {
 	return out
 }
 
-// execution is what runs, and what came of it.
-func (c *card) execution(lines []line) {
+// addExecution adds the progress and the result.
+func (c *card) addExecution(lines []line) {
 	call := c.Call
-	c.Running = call.State == message.ToolCallAllowed || call.State == message.ToolCallSubmitted // in any phase from ready to blocked
+	c.Running = call.State == message.ToolCallAllowed || call.State == message.ToolCallSubmitted // from ready to blocked
 	if c.Running || len(lines) > 0 {
 		c.Progress = lines
 	}
@@ -245,10 +244,10 @@ func (c *card) execution(lines []line) {
 	}
 }
 
-// actions are what this person can do.
-func (c *card) actions(p *gateway.Peer, base url.Values) {
+// addActions adds the buttons that this person may use.
+func (c *card) addActions(p *gateway.Peer, base url.Values) {
 	k := c.Call.Key
-	request := c.Call.Digest // a form that is asked for by it goes stale with it, where a page is read again
+	request := c.Call.Digest // a form that names it becomes stale with it
 	add := func(to *[]action, do, label, key, tone string) {
 		*to = append(*to, action{do, label, key, tone, address(k, base, "do", do, "digest", request) + "#act"})
 	}
@@ -274,8 +273,7 @@ func (c *card) actions(p *gateway.Peer, base url.Values) {
 	}
 }
 
-// state is where a call stands, in words and with a tone: ask, work, good, bad
-// or plain.
+// state is the phase of a call with a tone: ask, work, good, bad or plain.
 type state struct{ Word, Tone string }
 
 func stateOf(c *toolcall.Call) state {
@@ -315,10 +313,10 @@ func blockedText(c *toolcall.Call) string {
 	return ""
 }
 
-// maxArguments bounds the tree of arguments: what is larger is shown as text.
+// maxArguments bounds the tree of arguments: larger ones are shown as text.
 const maxArguments = 3000
 
-// arguments are JSON for people: as a tree, or as it came.
+// arguments are JSON for people: as a tree, and raw.
 type arguments struct {
 	Tree  []asked.Argument // nil: only Raw
 	Raw   string
@@ -333,7 +331,7 @@ func argumentsOf(input string) arguments {
 // change is one line of a difference; Mark is "+", "-" or " ".
 type change struct{ Mark, Text string }
 
-// diff is what an edit changes: nothing if both inputs say the same.
+// diff returns the lines that an edit changes; none if both inputs are equal.
 func diff(before, after string) []change {
 	var out []change
 	for _, l := range asked.Changes(before, after) {

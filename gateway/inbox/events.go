@@ -14,26 +14,26 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// tick is how often a stream says that it is alive. The script takes a stream
-// that is silent for more than twice as long for dead.
+// tick is the interval of keep-alive events. The script reconnects after a silence of
+// more than twice as long.
 const tick = 10 * time.Second
 
-// changed says that a page may be old.
+// changed reports that a page may be out of date.
 type changed struct {
 	ID  string `json:"id"`           // of the call, as domID has it
-	Say string `json:"say,omitzero"` // for people, where an approval request opened or ended
+	Say string `json:"say,omitzero"` // announced when an approval request opens or ends
 	New bool   `json:"new,omitzero"` // an approval request opened
-	By  string `json:"by,omitzero"`  // who moved it
+	By  string `json:"by,omitzero"`  // who changed it
 }
 
-// progressed is a line of a running call.
+// progressed is a progress line of a running call.
 type progressed struct {
 	ID   string `json:"id"`
 	Line line   `json:"line"`
 }
 
-// events tells a page what changes, until it goes away. What it has missed
-// before, and while it was too slow, it reads by loading itself again.
+// events streams changes to a page. The page reloads after it connects, so it sees
+// what it missed before.
 func (in *Inbox) events(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	if _, err := p.Reader(); err != nil {
 		return err
@@ -52,8 +52,8 @@ func (in *Inbox) events(w http.ResponseWriter, r *http.Request, p *gateway.Peer)
 	return nil
 }
 
-// follow writes until the reader is gone, the server stops or the reader was
-// too slow: then it comes back, and reads everything again.
+// follow writes until the reader disconnects or is too slow, or the server stops. The
+// page then reconnects and reloads.
 func (in *Inbox) follow(out *gateway.SSE, f *follower) {
 	err := out.Event("", "ready", []byte("{}"))
 	timer := time.NewTicker(tick)
@@ -70,17 +70,17 @@ func (in *Inbox) follow(out *gateway.SSE, f *follower) {
 	}
 }
 
-// follower brings the changes of a space to one stream.
+// follower passes the changes of a space to one stream.
 type follower struct {
 	changes chan gateway.Change
-	ready   chan struct{} // closed when nothing can be missed any more
-	ended   chan struct{} // closed when no more changes come
+	ready   chan struct{} // closed when it is subscribed
+	ended   chan struct{} // closed when the subscription ends
 }
 
 func (f *follower) run(ctx context.Context, feeds *gateway.Feeds) {
 	defer close(f.ended)
 	subscribed := func() error { close(f.ready); return nil }
-	_ = feeds.Changes(ctx, subscribed, func(c gateway.Change) error { // its end is what matters
+	_ = feeds.Changes(ctx, subscribed, func(c gateway.Change) error { // its error only ends the stream
 		select {
 		case f.changes <- c:
 			return nil
@@ -90,10 +90,9 @@ func (f *follower) run(ctx context.Context, feeds *gateway.Feeds) {
 	})
 }
 
-// tell writes one change.
 func (in *Inbox) tell(out *gateway.SSE, c gateway.Change) error {
 	if c.Progress != nil {
-		l := in.progress.note(*c.Progress)
+		l := in.progress.add(*c.Progress)
 		return out.JSON("progress", progressed{domID(c.Progress.Key), l})
 	}
 	ev := changed{ID: domID(c.Call.Key), By: reveal.Line(c.By.Name)}
@@ -108,21 +107,21 @@ func (in *Inbox) tell(out *gateway.SSE, c gateway.Change) error {
 
 var _ gateway.Surface = (*Inbox)(nil)
 
-// Bounds of what is kept of running calls.
+// Bounds of the stored progress.
 const (
 	keptCalls = 200
 	keptLines = 100
 )
 
-// line is a line of progress, made visible.
+// line is a progress line, made visible.
 type line struct {
 	Attempt int    `json:"attempt"`
 	N       int    `json:"n"`
 	Text    string `json:"text"`
 }
 
-// progress keeps the last lines of running calls for pages that come later.
-// They are kept as long as somebody watches, and nowhere else.
+// progress stores the last lines of running calls for later pages, as long as a page
+// is open.
 type progress struct {
 	mu    sync.Mutex // guards what follows
 	lines map[toolcall.Key][]line
@@ -131,8 +130,8 @@ type progress struct {
 
 func newProgress() *progress { return &progress{lines: map[toolcall.Key][]line{}} }
 
-// note keeps a line. Every stream brings it: it is kept once.
-func (p *progress) note(r toolcall.ProgressRequest) line {
+// add stores a line once, though every stream adds it.
+func (p *progress) add(r toolcall.ProgressRequest) line {
 	l := line{Attempt: r.Attempt, N: r.N, Text: reveal.Text(r.Text)}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -155,8 +154,8 @@ func (p *progress) note(r toolcall.ProgressRequest) line {
 	return l
 }
 
-// of are the lines of a call.
-func (p *progress) of(k toolcall.Key) []line {
+// linesOf returns the lines of a call.
+func (p *progress) linesOf(k toolcall.Key) []line {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.lines[k])

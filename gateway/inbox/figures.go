@@ -13,13 +13,13 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// outcomes are what can become of an approval request, in the order of the chart.
+// outcomes are the outcomes of approval requests, in the order of the chart.
 var outcomes = []choice{
 	{"approved", "approved"}, {"edited", "approved as edited"}, {"answered", "responded with a result"},
 	{"rejected", "rejected or denied"}, {"expired", "expired or interrupted"}, {"open", "open"},
 }
 
-// spans are the classes of answer times.
+// spans are the classes of response times.
 var spans = []struct {
 	Label string
 	Below time.Duration
@@ -28,11 +28,11 @@ var spans = []struct {
 	{"1 h", time.Hour}, {"1 day", 24 * time.Hour}, {"longer", 1 << 62},
 }
 
-// figuresView is the page of numbers.
+// figuresView is the page Insights.
 type figuresView struct {
 	shell
 	By     string // hour, day
-	Other  string // address of the other one
+	Other  string // the page with the other unit
 	Total  map[string]int
 	Asked  int
 	Median string
@@ -44,7 +44,7 @@ type figuresView struct {
 	People []reviewer
 }
 
-// reviewer is a line of the table of people.
+// reviewer is a row of the table of reviewers.
 type reviewer struct {
 	toolcall.ReviewerLoad
 	Group  bool
@@ -53,7 +53,7 @@ type reviewer struct {
 	Fast   int // percent
 }
 
-// figures shows approval requests, outcomes and answer times.
+// figures shows approval requests, outcomes and response times.
 func (in *Inbox) figures(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	v := figuresView{shell: in.shell(r, p, "figures", "Insights – askance"), By: "hour", Other: pathFigures + "?by=day", Total: map[string]int{}, Kinds: outcomes}
 	step := time.Hour
@@ -64,25 +64,25 @@ func (in *Inbox) figures(w http.ResponseWriter, r *http.Request, p *gateway.Peer
 	if err != nil {
 		return err
 	}
-	calls, err := requests(r.Context(), c)
+	calls, err := listRequested(r.Context(), c)
 	if err != nil {
-		return in.failed(w, v.shell, err)
+		return in.fail(w, v.shell, err)
 	}
-	v.count(calls, step)
+	v.addCharts(calls, step)
 	if v.Load, err = c.Load(r.Context(), toolcall.LoadRequest{V: 1}); err != nil {
-		return in.failed(w, v.shell, err)
+		return in.fail(w, v.shell, err)
 	}
-	v.reviewers()
+	v.addReviewers()
 	return in.write(w, http.StatusOK, "figures", v)
 }
 
-// approval requests are the calls of late about which people were asked.
-func requests(ctx context.Context, c engine.Client) ([]*toolcall.Call, error) {
+// listRequested returns recent calls with an approval request.
+func listRequested(ctx context.Context, c engine.Client) ([]*toolcall.Call, error) {
 	open, err := engine.ListAll(ctx, c, toolcall.ListRequest{V: 1}, maxListed)
 	if err != nil {
 		return nil, err
 	}
-	past, err := lately(ctx, c)
+	past, err := listFinished(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -92,8 +92,8 @@ func requests(ctx context.Context, c engine.Client) ([]*toolcall.Call, error) {
 // bars is how many columns the chart over time has.
 const bars = 24
 
-// count sorts approval requests into the columns of both charts.
-func (v *figuresView) count(calls []*toolcall.Call, step time.Duration) {
+// addCharts counts approval requests in the columns of both charts.
+func (v *figuresView) addCharts(calls []*toolcall.Call, step time.Duration) {
 	end := v.Now.UTC().Truncate(step).Add(step)
 	over := make([]column, bars)
 	layout := "15:04"
@@ -135,7 +135,7 @@ func (v *figuresView) count(calls []*toolcall.Call, step time.Duration) {
 	v.Over, v.Times = layOut("Approval requests by "+v.By+" (UTC)", v.By, over), layOut("Response times", "within", times)
 }
 
-func (v *figuresView) reviewers() {
+func (v *figuresView) addReviewers() {
 	for _, of := range [][]toolcall.ReviewerLoad{v.Load.People, v.Load.Groups} {
 		for _, l := range of {
 			r := reviewer{ReviewerLoad: l, Group: len(v.Load.Groups) > 0 && &of[0] == &v.Load.Groups[0], Median: "–", Rate: int(l.ApproveRate()*100 + 0.5), Fast: int(l.FastShare()*100 + 0.5)}
@@ -153,7 +153,7 @@ type column struct {
 	Parts map[string]int
 }
 
-// Sum is how many there are in all.
+// Sum is the total of the column.
 func (c column) Sum() int {
 	n := 0
 	for _, p := range c.Parts {
@@ -162,11 +162,10 @@ func (c column) Sum() int {
 	return n
 }
 
-// chart is a stack of bars, laid out: the template only writes it down. The
-// same numbers stand in a table beside it.
+// chart is a laid-out stacked bar chart. The page has the same numbers as a table.
 type chart struct {
 	Title   string
-	Head    string // of the first column of the table
+	Head    string // header of the table's first column
 	Columns []column
 	W, H    int
 	Bars    []bar
@@ -200,7 +199,7 @@ const (
 	gapShare                 = 0.22 // of a column
 )
 
-// layOut places the bars of columns.
+// layOut makes the chart of columns.
 func layOut(title, head string, columns []column) chart {
 	c := chart{Title: title, Head: head, Columns: columns, W: chartW, H: chartH, Empty: true}
 	most := 0
@@ -235,8 +234,8 @@ func layOut(title, head string, columns []column) chart {
 	return c
 }
 
-// niceStep is the distance of the lines behind the bars: 1, 2 or 5 times a power
-// of ten, so that there are at most five of them.
+// niceStep is the distance of the grid lines, 1, 2 or 5 times a power of ten, for at
+// most five lines.
 func niceStep(most int) int {
 	if most <= 4 {
 		return 1

@@ -1,31 +1,28 @@
 // Package inbox is the web inbox: the open approval requests of a space in a browser,
-// each with what its answer binds, and the means to answer it.
+// each with what a response covers, and forms to respond.
 //
 //	gateway.New(gateway.Config{Surfaces: []gateway.Surface{inbox.New()}, …})
 //
-// Pages are made on the server (html/template) and work without a script for
-// looking, approving and rejecting. A small script of our own makes them live:
-// a stream of server-sent events says that something has changed, the script
-// asks for the same page again and exchanges what differs. INBOX.md is for
-// users.
+// The server makes the pages (html/template), and all of them work without a
+// script. A small script makes them live: a stream of server-sent events reports
+// changes, and the script loads the page again and replaces what differs. INBOX.md
+// is for users.
 //
 // # Guarantees
 //
-//   - What strangers wrote (arguments, names, reasons, output) is text, never
-//     markup, and characters that mislead are visible (internal/reveal).
-//   - An answer carries the digest of the approval request that was on the page. If the
-//     approval request has been resolved or asked anew meanwhile, nothing is sent on and
-//     the page says who was first and how.
-//   - Before an approval request is shown for an answer, its digest is computed from what
-//     is shown.
-//   - The pages load nothing from elsewhere and run nothing inline: the content
-//     security policy allows our own files only.
+//   - Untrusted values (arguments, names, reasons, output) are text, never markup,
+//     and misleading characters are visible (internal/reveal).
+//   - A response carries the digest of the approval request on the page. If the
+//     request changed or was decided meanwhile, nothing is sent and the page says
+//     who decided it and how.
+//   - The digest of a request is computed from what the page shows.
+//   - The content security policy allows only files of this server: nothing inline,
+//     nothing from other hosts.
 //
 // # What it does not do
 //
-// It keeps nothing but the last progress lines of running calls, in memory. Who
-// somebody is, and whether a request that changes something came from one of
-// these pages, is checked by package gateway.
+// It stores nothing but the last progress lines of running calls, in memory. Package
+// gateway authenticates people, and checks that a form came from one of these pages.
 package inbox
 
 import (
@@ -38,19 +35,19 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Inbox is the surface. Make one with New. It may be used from many goroutines.
+// Inbox is the surface. It is safe for concurrent use.
 type Inbox struct {
 	pages    *template.Template
 	assets   *assets
 	progress *progress
 	now      func() time.Time
-	links    *webhook.Links // nil: none lead here
+	links    *webhook.Links // may be nil
 }
 
-// Option changes the inbox.
+// Option configures the inbox.
 type Option func(*Inbox)
 
-// WithLinks has the inbox take the links of webhooks. nil is none.
+// WithLinks has the inbox accept the links of webhooks; nil: it refuses them.
 func WithLinks(l *webhook.Links) Option { return func(in *Inbox) { in.links = l } }
 
 // New makes the inbox.
@@ -63,7 +60,7 @@ func New(opts ...Option) *Inbox {
 	return in
 }
 
-// people are those for whom the inbox is. A runtime has a surface of its own.
+// people are the roles that use the inbox.
 var people = gateway.Only(toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor)
 
 // Paths of the inbox.
@@ -91,7 +88,7 @@ func (in *Inbox) Routes() []gateway.Route {
 	return []gateway.Route{
 		get("/{$}", "The page of open approval requests.", in.list),
 		get(pathCall, "The page of one call.", in.call),
-		get(webhook.LinkPath, "The page of an approval request, with the response of a link prepared.", in.fromLink),
+		get(webhook.LinkPath, "The page of an approval request, with the response of a link prepared.", in.showLink),
 		get(pathRules, "The page of standing approvals.", in.rules),
 		get(pathFigures, "The page of requests, outcomes and response times.", in.figures),
 		stream,

@@ -65,7 +65,7 @@ func TestReject(t *testing.T) {
 	k := w.A.Ask("s1", "r1", "c1")
 	b.goTo(callPath(k))
 	b.press("r")
-	b.see("Text for the model")
+	b.see("Feedback for the model")
 	b.write("#feedback", "too much <b>for</b> today")
 	b.click("#panel .main-action")
 	b.see("You rejected", "Closed: rejected by ann (test-cookie): too much <b>for</b> today")

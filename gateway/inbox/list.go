@@ -29,7 +29,7 @@ const (
 	showDone    = "done"
 )
 
-// filter says which calls are listed. It stands in the address of every page.
+// filter selects the listed calls. Every page has it in its address.
 type filter struct {
 	Show  string
 	Words string
@@ -45,7 +45,7 @@ func filterOf(q url.Values) filter {
 	return f
 }
 
-// values are the filter as parameters; what is as usual is left out.
+// values are the filter as parameters without the defaults.
 func (f filter) values() url.Values {
 	q := url.Values{}
 	if f.Show != showOpen {
@@ -63,7 +63,6 @@ func (f filter) values() url.Values {
 	return q
 }
 
-// listAddress is the page of the list.
 func (f filter) listAddress() string {
 	if q := f.values().Encode(); q != "" {
 		return pathList + "?" + q
@@ -71,14 +70,14 @@ func (f filter) listAddress() string {
 	return pathList
 }
 
-// side is the list beside a page.
+// side is the list next to a page.
 type side struct {
 	Filter filter
 	Tabs   []tab
 	Tools  []string
 	Rows   []row
 	More   int // further rows that match
-	Open   int // open approval requests, filters or not
+	Open   int // open approval requests, with or without filters
 	New    uint64
 	Clear  string // address without filters, if there are any
 	Now    time.Time
@@ -90,7 +89,6 @@ type tab struct {
 	Selected          bool
 }
 
-// row is one call of the list.
 type row struct {
 	ID, Href string
 	Tool     string
@@ -107,13 +105,13 @@ func (in *Inbox) list(w http.ResponseWriter, r *http.Request, p *gateway.Peer) e
 	s := in.shell(r, p, "inbox", "askance inbox")
 	side, err := in.side(r.Context(), p, filterOf(r.URL.Query()), toolcall.Key{})
 	if err != nil {
-		return in.failed(w, s, err)
+		return in.fail(w, s, err)
 	}
 	s.Side = side
 	return in.write(w, http.StatusOK, "list", struct{ shell }{s})
 }
 
-// side makes the list. selected is the call whose page it stands beside.
+// side makes the list. selected is the call of the page.
 func (in *Inbox) side(ctx context.Context, p *gateway.Peer, f filter, selected toolcall.Key) (*side, error) {
 	c, err := p.Reader()
 	if err != nil {
@@ -125,24 +123,24 @@ func (in *Inbox) side(ctx context.Context, p *gateway.Peer, f filter, selected t
 	}
 	by := map[string][]*toolcall.Call{}
 	for _, call := range open {
-		by[showOf(call)] = append(by[showOf(call)], call)
+		by[tabOf(call)] = append(by[tabOf(call)], call)
 	}
 	if f.Show == showDone {
-		if by[showDone], err = lately(ctx, c); err != nil {
+		if by[showDone], err = listFinished(ctx, c); err != nil {
 			return nil, err
 		}
 	}
 	out := &side{Filter: f, Open: len(by[showOpen]), Now: in.now()}
-	out.tabs(f, by)
-	out.rows(p, by[f.Show], selected)
+	out.addTabs(f, by)
+	out.addRows(p, by[f.Show], selected)
 	if g := (filter{Show: f.Show}); g != f {
 		out.Clear = g.listAddress()
 	}
 	return out, nil
 }
 
-// showOf is the tab of an open call.
-func showOf(c *toolcall.Call) string {
+// tabOf is the tab of an open call.
+func tabOf(c *toolcall.Call) string {
 	switch c.Phase() {
 	case toolcall.PhaseAsking:
 		return showOpen
@@ -151,11 +149,11 @@ func showOf(c *toolcall.Call) string {
 	case toolcall.PhaseReady, toolcall.PhaseQueued, toolcall.PhaseRunning, toolcall.PhaseRetrying:
 		return showRunning
 	default:
-		return "" // it waits for another call
+		return "" // waits for another call
 	}
 }
 
-func (s *side) tabs(f filter, by map[string][]*toolcall.Call) {
+func (s *side) addTabs(f filter, by map[string][]*toolcall.Call) {
 	for _, t := range []struct{ name, label string }{{showOpen, "Open"}, {showRunning, "Running"}, {showBlocked, "Blocked"}, {showDone, "Finished"}} {
 		g := f
 		g.Show = t.name
@@ -167,8 +165,8 @@ func (s *side) tabs(f filter, by map[string][]*toolcall.Call) {
 	}
 }
 
-// rows are the calls that match.
-func (s *side) rows(p *gateway.Peer, calls []*toolcall.Call, selected toolcall.Key) {
+// addRows adds the calls that match.
+func (s *side) addRows(p *gateway.Peer, calls []*toolcall.Call, selected toolcall.Key) {
 	match := matcher(s.Filter.Words)
 	base := s.Filter.values()
 	for _, c := range calls {
@@ -212,7 +210,7 @@ func rowOf(c *toolcall.Call, p *gateway.Peer, mine bool, base url.Values, select
 	return r
 }
 
-// matcher gives the test for a filter: every word of it must occur somewhere.
+// matcher returns the test of a filter: each of its words must occur.
 func matcher(filter string) func(*toolcall.Call) bool {
 	words := strings.Fields(strings.ToLower(filter))
 	return func(c *toolcall.Call) bool {
@@ -228,12 +226,11 @@ func matcher(filter string) func(*toolcall.Call) bool {
 	}
 }
 
-// recentRecords is how many event records back the list of resolved calls reaches in a
-// long journal.
+// recentRecords is how many event records back the list of finished calls reaches.
 const recentRecords = 6000
 
-// lately gives the finished calls of late, the newest first.
-func lately(ctx context.Context, c engine.Client) ([]*toolcall.Call, error) {
+// listFinished returns recently finished calls, the newest first.
+func listFinished(ctx context.Context, c engine.Client) ([]*toolcall.Call, error) {
 	r := toolcall.ListRequest{V: 1, All: true, States: []message.ToolCallState{message.ToolCallFinished}}
 	page, err := c.List(ctx, r)
 	if err != nil {
@@ -258,8 +255,8 @@ func lately(ctx context.Context, c engine.Client) ([]*toolcall.Call, error) {
 	return out, nil
 }
 
-// lastProposed looks for the place of the call that was proposed last: lists
-// begin at a place, and the journal may be long.
+// lastProposed searches for the sequence of the newest call: a list starts at a
+// sequence, and the journal may be long.
 func lastProposed(ctx context.Context, c engine.Client, r toolcall.ListRequest, known uint64) (uint64, error) {
 	r.Limit = 1
 	beyond := func(at uint64) (uint64, error) {
@@ -271,7 +268,7 @@ func lastProposed(ctx context.Context, c engine.Client, r toolcall.ListRequest, 
 		return page.Calls[0].First, nil
 	}
 	low, step := known, uint64(recentRecords)
-	for { // the first place beyond which there is nothing
+	for { // double the step until no call follows
 		next, err := beyond(low + step)
 		if err != nil {
 			return 0, err

@@ -26,30 +26,30 @@ import (
 //go:embed templates
 var pageFiles embed.FS
 
-// policy lets pages load our own files and nothing else. Scripts may make
-// markup only through the one policy that app.js names.
+// policy allows only files of this server. Scripts make markup only through the
+// policy that page.js creates.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'; trusted-types askance"
 
-// themeCookie keeps a person's choice of light or dark; it is no secret.
+// themeCookie stores the choice of light or dark.
 const themeCookie = "askance_theme"
 
-// shell is what every page has.
+// shell is the data of every page.
 type shell struct {
 	Title, Nav       string
 	Who, Space, Role string
-	Theme            string // light, dark, or "": as the system has it
+	Theme            string // light, dark, or "": the system's
 	CSRF             string
 	CSS, JS, Icon    string
 	Now              time.Time
 	Approver         bool
 	Operator         bool
 	Flash            *flash
-	Side             *side // the list beside the page; nil: none
+	Side             *side // the list next to the page; may be nil
 	Login            bool  // the person can log out
 }
 
-// flash is what became of what the person has just done.
+// flash reports the outcome of what the person did.
 type flash struct {
 	Tone string // good, bad
 	Text string
@@ -77,43 +77,43 @@ func roles(p *gateway.Peer) string {
 	return strings.Join(out, ", ")
 }
 
-// loadPages parses what is embedded; a mistake there ends the first test.
+// loadPages parses the embedded templates; a mistake there ends the first test.
 func loadPages() *template.Template {
 	return template.Must(template.New("").Funcs(functions()).ParseFS(pageFiles, "templates/*.html"))
 }
 
-// write answers with a page. Nothing is written if it cannot be made.
+// write replies with a page, or writes nothing if the page cannot be made.
 func (in *Inbox) write(w http.ResponseWriter, status int, name string, view any) error {
 	var b bytes.Buffer
 	if err := in.pages.ExecuteTemplate(&b, name, view); err != nil {
 		return message.Errorf(message.CodeInternal, "page "+name, "%w", err)
 	}
-	secure(w.Header())
+	setPageHeaders(w.Header())
 	w.WriteHeader(status)
 	_, err := w.Write(b.Bytes())
 	return err
 }
 
-func secure(h http.Header) {
+func setPageHeaders(h http.Header) {
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Security-Policy", policy)
 	h.Set("Cache-Control", "no-store")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Permissions-Policy", "camera=(), microphone=(), geolocation=()")
-	h.Set("Referrer-Policy", "same-origin") // with less, browsers hide the origin of forms
+	h.Set("Referrer-Policy", "same-origin") // a stricter one hides the origin of forms
 	h.Set("X-Content-Type-Options", "nosniff")
 }
 
 //go:embed assets
 var assetFiles embed.FS
 
-// assetPath is where assets are, below a folder named after their content.
+// assetPath is the folder of assets; below it a folder is named after their content.
 const assetPath = "/assets/"
 
 // assets are the files that pages use.
 type assets struct {
-	build string // of all content: a new build has new addresses
+	build string // hash of all content: a new build has new addresses
 	files map[string][]byte
 }
 
@@ -123,7 +123,6 @@ var contentTypes = map[string]string{
 	".svg": "image/svg+xml",
 }
 
-// loadAssets reads what is embedded: it is there.
 func loadAssets() *assets {
 	a := &assets{files: map[string][]byte{}}
 	sum := sha256.New()
@@ -138,15 +137,14 @@ func loadAssets() *assets {
 	return a
 }
 
-// url is the address of an asset.
 func (a *assets) url(name string) string { return assetPath + a.build + "/" + name }
 
-// asset serves one. Its address changes with its content, so it may be kept.
+// asset serves an asset. Its address changes with its content, so caches may keep it.
 func (in *Inbox) asset(w http.ResponseWriter, r *http.Request, _ *gateway.Peer) error {
 	name := r.PathValue("file")
 	b, ok := in.assets.files[name]
 	if !ok || r.PathValue("build") != in.assets.build {
-		return &message.Error{Code: message.CodeNotFound, Op: "asset", What: "there is no such file", Hint: "load the page again"}
+		return &message.Error{Code: message.CodeNotFound, Op: "asset", What: "this server has no such file", Hint: "load the page again"}
 	}
 	h := w.Header()
 	h.Set("Content-Type", contentTypes[path.Ext(name)])
@@ -156,7 +154,7 @@ func (in *Inbox) asset(w http.ResponseWriter, r *http.Request, _ *gateway.Peer) 
 	return err
 }
 
-// functions are those that templates call.
+// functions are the functions of the templates.
 func functions() template.FuncMap {
 	return template.FuncMap{
 		"line":    func(s any) template.HTML { return markup(reveal.Line(fmt.Sprint(s))) },
@@ -178,12 +176,11 @@ func functions() template.FuncMap {
 	}
 }
 
-// oddMark is how package reveal writes a character that is not shown as itself.
-// Nobody else can write one: the brackets are marked, too.
+// oddMark is how package reveal writes a misleading character. No input can imitate
+// it, because reveal marks the brackets, too.
 var oddMark = regexp.MustCompile(`‹(U\+[0-9A-F]{4,6}|0x[0-9A-F]{2})›`)
 
-// markup makes HTML of a text that package reveal has gone over, with its marks
-// set apart.
+// markup makes HTML from a text of package reveal and highlights its marks.
 func markup(revealed string) template.HTML {
 	var b strings.Builder
 	at := 0
@@ -197,10 +194,10 @@ func markup(revealed string) template.HTML {
 	return template.HTML(b.String()) //nolint:gosec // every piece was escaped above
 }
 
-// safe is for text that package asked or reveal has made visible already.
+// safe is markup for text that package asked or reveal has made visible.
 func safe(s string) template.HTML { return markup(s) }
 
-// initial is the dead letter of a person's badge.
+// initial is the letter on a person's badge.
 func initial(name string) string {
 	for _, r := range reveal.Line(name) {
 		return strings.ToUpper(string(r))
@@ -208,14 +205,14 @@ func initial(name string) string {
 	return "?"
 }
 
-// domID names the call in pages and events. Ids of calls may contain anything.
+// domID names a call in pages and events; ids of calls may contain any character.
 func domID(k toolcall.Key) string {
 	sum := sha256.Sum256([]byte(k.IdempotencyKey()))
 	return "c" + hex.EncodeToString(sum[:8])
 }
 
-// address is the page of a call. more are further parameters, in pairs; those
-// without a value are left out.
+// address is the page of a call. more has further parameters in pairs; those without
+// a value are left out.
 func address(k toolcall.Key, base url.Values, more ...string) string {
 	q := url.Values{}
 	maps.Copy(q, base)
@@ -230,7 +227,6 @@ func address(k toolcall.Key, base url.Values, more ...string) string {
 	return pathCall + "?" + q.Encode()
 }
 
-// keyOf reads the address of a call.
 func keyOf(q url.Values, space toolcall.SpaceID) (toolcall.Key, error) {
 	k := toolcall.Key{Space: space, Session: message.SessionID(q.Get("session")), Reply: message.ReplyID(q.Get("reply")), Call: message.CallID(q.Get("call"))}
 	return k, k.Validate()

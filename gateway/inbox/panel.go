@@ -18,7 +18,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// What can be done with a call.
+// The actions on a call.
 const (
 	doApprove   = "approve"
 	doEdit      = "edit"
@@ -31,10 +31,10 @@ const (
 	doInterrupt = "interrupt"
 )
 
-// form is what a person has filled in. Nothing in it is trusted.
+// form is a form that a person sent. Nothing in it is trusted.
 type form struct {
 	Do       string
-	Digest   string // of the approval request that was on the page
+	Digest   string // of the approval request on the page
 	Input    string
 	Feedback string
 	Output   string
@@ -44,33 +44,33 @@ type form struct {
 	Rules    []int  // which of the suggested ones
 	Contents map[int]string
 	Scope    string
-	Last     string // how long: a duration, or "" for as long as the policy permits
+	Last     string // a duration; "": as long as the policy permits
 	Uses     string
 	Path     string // of a budget
 	Limit    string
 
 	Link string // the token of the link that led here
 
-	Outcome string // of a settlement
+	Outcome string // of a resolved call
 	Attempt int
 }
 
-// panel is the form of one action, open beneath the approval request.
+// panel is the open form of one action.
 type panel struct {
 	form
 	Verb    string
-	Stale   string // why nothing can be sent any more
+	Stale   string // why the form cannot be sent; "": it can
 	Faults  []fault
 	Diff    []change
 	Ruled   []ruleChoice
 	Limits  *toolcall.RememberLimits
-	CanTerm bool // what may be remembered can be bounded
+	CanTerm bool // a standing approval may have limits
 	Hidden  bool
 	Post    string
 	Back    string // the page without the form
 }
 
-// ruleChoice is a rule that can be remembered.
+// ruleChoice is a rule that a standing approval may contain.
 type ruleChoice struct {
 	Index   int
 	Text    string
@@ -78,9 +78,9 @@ type ruleChoice struct {
 	Chosen  bool
 }
 
-// panel opens the form that f names, for the approval request as it is now. A form that
-// was filled in for another one is shown as stale.
-func (c *card) panel(p *gateway.Peer, f *form) {
+// openPanel opens the form that f names for the present approval request. A form for
+// another request is shown as stale.
+func (c *card) openPanel(p *gateway.Peer, f *form) {
 	if f == nil || f.Do == "" {
 		return
 	}
@@ -108,10 +108,10 @@ func (c *card) panel(p *gateway.Peer, f *form) {
 	}
 	v.Digest = c.Call.Digest
 	if f.Do == doEdit {
-		c.edit(p, v)
+		c.fillEdit(p, v)
 	}
 	if f.Do == doApprove || f.Do == doEdit {
-		c.remember(v)
+		c.offerStanding(v)
 	}
 }
 
@@ -125,17 +125,17 @@ func orWord(s, other string) string {
 // Rows is how many lines the field of an edit shows.
 func (v *panel) Rows() int { return min(24, max(6, strings.Count(v.Input, "\n")+3)) }
 
-// edit fills the form of an edit.
-func (c *card) edit(p *gateway.Peer, v *panel) {
+// fillEdit fills the form of an edit.
+func (c *card) fillEdit(p *gateway.Peer, v *panel) {
 	if v.Input == "" {
 		v.Input = asked.Editable(c.Call.Input)
 		return
 	}
-	v.Faults, v.Diff = judge(p.Space, c.Call, v.Input)
+	v.Faults, v.Diff = checkInput(p.Space, c.Call, v.Input)
 }
 
-// remember offers what the policy lets be remembered with an approval.
-func (c *card) remember(v *panel) {
+// offerStanding offers the standing approvals that the policy permits.
+func (c *card) offerStanding(v *panel) {
 	q := c.Call.Request
 	if q == nil || c.Redacted {
 		return
@@ -157,10 +157,9 @@ func (c *card) remember(v *panel) {
 	}
 }
 
-// readForm reads a form that was sent.
 func readForm(r *http.Request) (*form, error) {
 	if err := r.ParseForm(); err != nil {
-		return nil, &message.Error{Code: message.CodeInvalid, Op: "read form", What: "the form cannot be read", Hint: "load the page again", Err: err}
+		return nil, &message.Error{Code: message.CodeInvalid, Op: "read form", What: "the form is not valid", Hint: "load the page again", Err: err}
 	}
 	q := r.PostForm
 	f := &form{
@@ -169,11 +168,11 @@ func readForm(r *http.Request) (*form, error) {
 		Remember: q.Get("remember"), Scope: q.Get("scope"), Last: q.Get("last"), Uses: strings.TrimSpace(q.Get("uses")),
 		Path: strings.TrimSpace(q.Get("budget_path")), Limit: strings.TrimSpace(q.Get("budget_limit")), Outcome: q.Get("outcome"), Link: q.Get("link"), Contents: map[int]string{},
 	}
-	f.Attempt, _ = strconv.Atoi(q.Get("attempt")) // 0 is none, which the engine refuses
+	f.Attempt, _ = strconv.Atoi(q.Get("attempt")) // 0: none, which the engine refuses
 	for _, text := range q["rule"] {
 		i, err := strconv.Atoi(text)
 		if err != nil || i < 0 || i >= toolcall.MaxStandingRules {
-			return nil, &message.Error{Code: message.CodeInvalid, Op: "read form", What: "rule is no number of a rule", Hint: "load the page again"}
+			return nil, &message.Error{Code: message.CodeInvalid, Op: "read form", What: "the form selects an unknown rule", Hint: "load the page again"}
 		}
 		f.Rules = append(f.Rules, i)
 		if q.Has("content_" + text) {
@@ -206,9 +205,8 @@ func inputOf(f *form) *string {
 	return &f.Input
 }
 
-// answerOf makes the answer of a form, for a call as it is now; the digest is
-// that of the form.
-func answerOf(f *form, k toolcall.Key, suggested []message.PermissionRule, now time.Time) (toolcall.Response, error) {
+// responseOf makes the response of a form; the digest is that of the form.
+func responseOf(f *form, k toolcall.Key, suggested []message.PermissionRule, now time.Time) (toolcall.Response, error) {
 	a := toolcall.Response{V: 1, Key: k, Digest: f.Digest, Kind: kindOf(f.Do), Input: inputOf(f)}
 	switch f.Do {
 	case doReject:
@@ -220,13 +218,13 @@ func answerOf(f *form, k toolcall.Key, suggested []message.PermissionRule, now t
 	case doSkip:
 		a.Note = f.Note
 	case doApprove, doEdit:
-		return a, f.terms(&a, suggested, now)
+		return a, f.addTerms(&a, suggested, now)
 	}
 	return a, nil
 }
 
-// terms are what is to be remembered.
-func (f *form) terms(a *toolcall.Response, suggested []message.PermissionRule, now time.Time) error {
+// addTerms adds the standing approval to a response.
+func (f *form) addTerms(a *toolcall.Response, suggested []message.PermissionRule, now time.Time) error {
 	if f.Remember == "" {
 		return nil
 	}
@@ -273,7 +271,7 @@ func (f *form) terms(a *toolcall.Response, suggested []message.PermissionRule, n
 	return nil
 }
 
-// button is what a form is sent with.
+// button sends a form.
 type button struct {
 	Panel       *panel
 	Label, Tone string
@@ -282,8 +280,8 @@ type button struct {
 // choice is an option of a list.
 type choice struct{ Value, Label string }
 
-// scopes are for whom a rule can be remembered. Without a rule that lets it be
-// remembered, it is for the session at most.
+// scopes are the possible scopes of a standing approval. Without limits from a rule,
+// it ends with the session.
 func scopes(limits *toolcall.RememberLimits) []choice {
 	all := []toolcall.StandingScope{toolcall.ScopeSession, toolcall.ScopeCallLike, toolcall.ScopeAgent, toolcall.ScopeUser, toolcall.ScopeSpace}
 	if limits == nil {
@@ -296,21 +294,20 @@ func scopes(limits *toolcall.RememberLimits) []choice {
 	return out
 }
 
-// lasts are for how long.
+// lasts are the offered durations of a standing approval.
 var lasts = []choice{{"", "as long as the policy permits"}, {"15m", "15 minutes"}, {"1h", "1 hour"}, {"8h", "8 hours"}, {"24h", "1 day"}, {"168h", "7 days"}}
 
-// fault is what is wrong with arguments, and where: a JSON pointer.
+// fault is an error in arguments; At is a JSON pointer.
 type fault struct{ At, Text string }
 
-// faulty is an error that knows several places: that of package permission.
+// faulty is an error with several places, such as that of package permission.
 type faulty interface {
 	error
 	Faults() iter.Seq2[string, string]
 }
 
-// check judges arguments while they are edited: what the tool's schema says,
-// and what they change. Nothing is decided by it: the engine looks again when
-// they are sent.
+// check checks arguments while a person edits them: against the tool's schema, and
+// what they change. It decides nothing: the engine checks a response again.
 func (in *Inbox) check(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	f, err := readForm(r)
 	if err != nil {
@@ -331,18 +328,18 @@ func (in *Inbox) check(w http.ResponseWriter, r *http.Request, p *gateway.Peer) 
 		return err
 	}
 	v := panel{form: *f}
-	v.Faults, v.Diff = judge(p.Space, shown.Call, f.Input)
+	v.Faults, v.Diff = checkInput(p.Space, shown.Call, f.Input)
 	return in.write(w, http.StatusOK, "verdict", v)
 }
 
-// judge gives what is wrong with edited arguments, and what they change.
-func judge(space *gateway.Space, c *toolcall.Call, input string) ([]fault, []change) {
+// checkInput returns the faults of edited arguments, and what they change.
+func checkInput(space *gateway.Space, c *toolcall.Call, input string) ([]fault, []change) {
 	if err := asked.CheckInput(input); err != nil {
 		return []fault{faultOf(err)}, nil
 	}
 	changes := diff(asked.Editable(c.Input), input)
 	i := slices.IndexFunc(space.Tools, func(t engine.Tool) bool { return t.Name == c.Tool })
-	if i < 0 || space.Tools[i].Schema == nil || c.Hides() { // hidden values are put back by the engine, and judged then
+	if i < 0 || space.Tools[i].Schema == nil || c.Hides() { // the engine restores hidden values and then checks
 		return nil, changes
 	}
 	err := space.Tools[i].Schema.Validate([]byte(input))

@@ -17,15 +17,15 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// answerWithin bounds one answer.
+// answerWithin bounds the time of one response.
 const answerWithin = 20 * time.Second
 
-// deed does what a form asks for, and gives the call as it is then.
-type deed func(ctx context.Context, k toolcall.Key, f *form) (*toolcall.Call, error)
+// operation carries out a form and returns the call.
+type operation func(ctx context.Context, k toolcall.Key, f *form) (*toolcall.Call, error)
 
-// carryOut reads a form, does what it says and goes back to the page of the
-// call: with what became of it, or with what is wrong and the form as it was.
-func (in *Inbox) carryOut(w http.ResponseWriter, r *http.Request, p *gateway.Peer, do deed) error {
+// carryOut reads a form, carries it out and redirects to the page of the call. On an
+// error it shows the page with the error and the form.
+func (in *Inbox) carryOut(w http.ResponseWriter, r *http.Request, p *gateway.Peer, do operation) error {
 	f, err := readForm(r)
 	if err != nil {
 		return err
@@ -33,7 +33,7 @@ func (in *Inbox) carryOut(w http.ResponseWriter, r *http.Request, p *gateway.Pee
 	s := in.shell(r, p, "inbox", "askance inbox")
 	k, err := keyOf(r.PostForm, p.Space.ID)
 	if err != nil {
-		return in.failed(w, s, err)
+		return in.fail(w, s, err)
 	}
 	back := filterOf(r.PostForm).values()
 	ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
@@ -56,26 +56,26 @@ func (in *Inbox) answer(w http.ResponseWriter, r *http.Request, p *gateway.Peer)
 		if err != nil {
 			return nil, err
 		}
-		if err := f.complete(); err != nil {
+		if err := f.check(); err != nil {
 			return nil, err
 		}
-		suggested, err := f.ready(ctx, c, k)
+		suggested, err := f.checkRequest(ctx, c, k)
 		if err != nil {
 			return nil, err
 		}
-		a, err := answerOf(f, k, suggested, in.now())
+		a, err := responseOf(f, k, suggested, in.now())
 		if err != nil {
 			return nil, err
 		}
-		if err := in.spend(ctx, c, p.Name, f, a); err != nil {
+		if err := in.useLink(ctx, c, p.Name, f, a); err != nil {
 			return nil, err
 		}
 		return c.SubmitResponse(ctx, a)
 	})
 }
 
-// complete checks what the engine would take, but no person means.
-func (f *form) complete() error {
+// check refuses what the engine would accept but no person intends.
+func (f *form) check() error {
 	bad := func(what, hint string) error {
 		return &message.Error{Code: message.CodeInvalid, Op: "submit_response", What: what, Hint: hint}
 	}
@@ -95,9 +95,9 @@ func (f *form) complete() error {
 	return nil
 }
 
-// ready looks at the approval request before something is sent that depends on what it
-// offers: the suggested rules, and that an edit changes something.
-func (f *form) ready(ctx context.Context, c engine.Client, k toolcall.Key) ([]message.PermissionRule, error) {
+// checkRequest reads the approval request that a form depends on: it returns the
+// suggested rules and refuses an edit without a change.
+func (f *form) checkRequest(ctx context.Context, c engine.Client, k toolcall.Key) ([]message.PermissionRule, error) {
 	if f.Do != doEdit && f.Remember == "" {
 		return nil, nil
 	}
@@ -142,7 +142,7 @@ func (in *Inbox) interrupt(w http.ResponseWriter, r *http.Request, p *gateway.Pe
 	})
 }
 
-// manager is the role in which somebody takes back and interrupts.
+// manager is the role in which a person revokes and interrupts.
 func manager(p *gateway.Peer) toolcall.Role {
 	if p.Has(toolcall.RoleOperator) {
 		return toolcall.RoleOperator
@@ -150,8 +150,8 @@ func manager(p *gateway.Peer) toolcall.Role {
 	return toolcall.RoleApprover
 }
 
-// sent says where a call stands after what this person has done.
-func sent(c *toolcall.Call, who, do string) *flash {
+// sentFlash reports the state of a call after this person's action.
+func sentFlash(c *toolcall.Call, who, do string) *flash {
 	switch do {
 	case doResolve:
 		return &flash{Tone: "good", Text: "Resolved: the call is " + string(c.State) + "."}
@@ -173,8 +173,8 @@ func sent(c *toolcall.Call, who, do string) *flash {
 	return nil
 }
 
-// failed shows an error as a page.
-func (in *Inbox) failed(w http.ResponseWriter, s shell, err error) error {
+// fail shows an error as a page.
+func (in *Inbox) fail(w http.ResponseWriter, s shell, err error) error {
 	problem := gateway.ProblemOf(err)
 	if errors.Is(err, message.ErrForbidden) {
 		problem.Hint = orWord(problem.Hint, "ask an administrator for the required role")
@@ -187,10 +187,10 @@ func (in *Inbox) failed(w http.ResponseWriter, s shell, err error) error {
 	}{s, problem, filterOf(url.Values{}).listAddress()})
 }
 
-// openLink reads the token of a link. It changes nothing.
+// openLink reads the token of a link and changes nothing.
 func (in *Inbox) openLink(token string, space toolcall.SpaceID) (k toolcall.Key, f *form, err error) {
 	if in.links == nil {
-		return k, nil, &message.Error{Code: message.CodeNotFound, Op: "open link", What: "the link is not valid here", Hint: "find the request in the inbox"}
+		return k, nil, &message.Error{Code: message.CodeNotFound, Op: "open link", What: "this server accepts no links", Hint: "find the request in the inbox"}
 	}
 	l, err := in.links.Open(token, space)
 	if err != nil {
@@ -203,22 +203,21 @@ func (in *Inbox) openLink(token string, space toolcall.SpaceID) (k toolcall.Key,
 	return l.Key, f, nil
 }
 
-// fromLink is where the links of webhooks lead: the page of the approval request, with the
-// decision prepared. It decides nothing: programs that look at links come here
-// as well.
-func (in *Inbox) fromLink(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+// showLink is the target of webhook links: the page of the approval request with the
+// decision prepared. It decides nothing, because programs open links, too.
+func (in *Inbox) showLink(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	s := in.shell(r, p, "inbox", "askance inbox")
 	k, f, err := in.openLink(r.URL.Query().Get("token"), p.Space.ID)
 	if err != nil {
-		return in.failed(w, s, err)
+		return in.fail(w, s, err)
 	}
 	return in.showCall(r.Context(), w, p, s, k, url.Values{}, f, http.StatusOK)
 }
 
-// spend uses up the link by which somebody came, just before its answer goes to
-// the engine: whoever sees that the answer would be refused does not use it up.
-// Groups only the engine knows, so that its refusal of somebody may.
-func (in *Inbox) spend(ctx context.Context, c engine.Client, who string, f *form, a toolcall.Response) error {
+// useLink uses up the link of a form right before its response goes to the engine. A
+// response that would be refused does not use it up, except where only the engine
+// knows the groups.
+func (in *Inbox) useLink(ctx context.Context, c engine.Client, who string, f *form, a toolcall.Response) error {
 	if f.Link == "" {
 		return nil
 	}
@@ -228,7 +227,7 @@ func (in *Inbox) spend(ctx context.Context, c engine.Client, who string, f *form
 		return err
 	}
 	if k != a.Key || is.Digest != a.Digest || is.Do != f.Do {
-		return &message.Error{Code: message.CodeInvalid, Op: "use link", What: "the link is for another response", Hint: "follow it again"}
+		return &message.Error{Code: message.CodeInvalid, Op: "use link", What: "the link is for another response", Hint: "open it again"}
 	}
 	shown, err := c.Show(ctx, toolcall.ShowRequest{V: 1, Key: k})
 	if err != nil {
@@ -243,7 +242,7 @@ func (in *Inbox) spend(ctx context.Context, c engine.Client, who string, f *form
 	}
 	err = in.links.Use(ctx, token, link)
 	if errors.Is(err, message.ErrConflict) {
-		f.Do, f.Link = "", "" // what is left is the approval request itself
+		f.Do, f.Link = "", "" // the approval request itself is still open
 	}
 	return err
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// standingApprovalView is a standing approval.
+// standingApprovalView is a standing approval on its page.
 type standingApprovalView struct {
 	*toolcall.StandingApproval
 	State  toolcall.StandingState
@@ -23,10 +23,10 @@ type standingApprovalView struct {
 	Left   string
 	From   string
 	By     string
-	Revoke bool // this person may end it
+	Revoke bool // this person may revoke it
 }
 
-// rules is the page of what is remembered.
+// rules is the page of standing approvals.
 func (in *Inbox) rules(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	s := in.shell(r, p, "rules", "Standing approvals – askance")
 	c, err := p.Reader()
@@ -36,7 +36,7 @@ func (in *Inbox) rules(w http.ResponseWriter, r *http.Request, p *gateway.Peer) 
 	all := r.URL.Query().Get("all") != ""
 	page, err := c.StandingApprovals(r.Context(), toolcall.StandingApprovalsRequest{V: 1, All: all})
 	if err != nil {
-		return in.failed(w, s, err)
+		return in.fail(w, s, err)
 	}
 	out := make([]standingApprovalView, 0, len(page.StandingApprovals))
 	for _, l := range page.StandingApprovals {
@@ -70,7 +70,7 @@ func standingApprovalOf(l *toolcall.StandingApproval, p *gateway.Peer, s shell) 
 	return v
 }
 
-// revokeRule ends a standing approval.
+// revokeRule revokes a standing approval.
 func (in *Inbox) revokeRule(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	if _, err := readForm(r); err != nil {
 		return err
@@ -78,22 +78,22 @@ func (in *Inbox) revokeRule(w http.ResponseWriter, r *http.Request, p *gateway.P
 	s := in.shell(r, p, "rules", "Standing approvals – askance")
 	c, err := p.As(manager(p))
 	if err != nil {
-		return in.failed(w, s, err)
+		return in.fail(w, s, err)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
 	defer cancel()
 	if _, err := c.RevokeStandingApproval(ctx, toolcall.RevokeStandingApprovalRequest{V: 1, ID: toolcall.StandingID(r.PostForm.Get("standing_approval"))}); err != nil {
-		return in.failed(w, s, err)
+		return in.fail(w, s, err)
 	}
 	http.Redirect(w, r, pathRules+"?all=1", http.StatusSeeOther)
 	return nil
 }
 
-// explanation is how the policy of now judges a call, as far as a page shows
-// it. Problem is set where it cannot be told.
+// explanation is how the current policy decides a call. Problem says why there is
+// none.
 type explanation struct {
 	Problem           string                    `json:"-"`
-	StandingApprovals []toolcall.StandingStatus `json:"-"` // that the decision on record relies on
+	StandingApprovals []toolcall.StandingStatus `json:"-"` // on which the recorded decision relies
 
 	Decision string   `json:"decision"`
 	Mode     string   `json:"mode"`
@@ -133,7 +133,7 @@ type piece struct {
 	Why     string `json:"why"`
 }
 
-// explain asks the engine, which leaves out what rules hide.
+// explain asks the engine, which leaves out redacted values.
 func explain(ctx context.Context, client engine.Client, c *toolcall.Call) *explanation {
 	out, err := client.Explain(ctx, toolcall.ExplainRequest{V: 1, Key: c.Key})
 	switch {
@@ -142,11 +142,11 @@ func explain(ctx context.Context, client engine.Client, c *toolcall.Call) *expla
 	case out.Withheld != "":
 		return &explanation{Problem: "No explanation: " + out.Withheld}
 	case len(out.Trace) == 0:
-		return &explanation{Problem: "Not available: this server has no policy that explains itself."}
+		return &explanation{Problem: "No explanation: this server has no policy that can explain a decision."}
 	}
 	e := &explanation{StandingApprovals: out.StandingApprovals}
 	if err := strictjson.UnmarshalOpen(out.Trace, e); err != nil {
-		return &explanation{Problem: "The explanation cannot be read."}
+		return &explanation{Problem: "No explanation: the server returned one that this page cannot read."}
 	}
 	return e
 }

@@ -53,14 +53,14 @@ func stepsOf(history []toolcall.HistoryEntry) []step {
 	return out
 }
 
-// timeline is what happened in a session, as its events tell it.
+// timeline is the history of a session from its events.
 type timeline struct {
 	Items    []item
-	Earlier  bool   // there was more before
-	Proposed string // the input of the call as the model wrote it; "" if it was not streamed
+	Earlier  bool   // earlier items are left out
+	Proposed string // the call's input as the model wrote it; "": it was not streamed
 }
 
-// item is one thing that happened.
+// item is one event of a timeline.
 type item struct {
 	Kind string // text, thinking, call, asked, answered, output, end, user
 	Who  string
@@ -68,7 +68,7 @@ type item struct {
 	At   string
 	Href string
 	Tone string
-	This bool // it is about the call of the page
+	This bool // it concerns the call of the page
 }
 
 // readTimeline reads the events of the call's session.
@@ -103,10 +103,10 @@ func readTimeline(ctx context.Context, c engine.Client, call *toolcall.Call) (ti
 	return out, nil
 }
 
-// teller makes items of events.
+// teller makes items from events.
 type teller struct {
 	call    toolcall.Key
-	runtime string // whose session it is, as authenticated
+	runtime string // the authenticated runtime of the session
 	agent   string
 	items   []item
 	texts   map[string]int // block id: its item
@@ -119,8 +119,8 @@ func (t *teller) add(ev message.Event, i item) {
 	t.items = append(t.items, i)
 }
 
-// about is an item that leads to a call.
-func (t *teller) about(ev message.Event, id message.CallID, i item) {
+// addCall adds an item with a link to a call.
+func (t *teller) addCall(ev message.Event, id message.CallID, i item) {
 	k := t.call
 	k.Reply, k.Call = ev.ReplyID(), id
 	i.This = k == t.call
@@ -135,9 +135,9 @@ func (t *teller) tell(ev message.Event) {
 	case *message.ReplyStart:
 		t.agent = ev.Name
 	case *message.TextBlockDelta:
-		t.say(ev, "text", ev.BlockID, ev.Delta)
+		t.addText(ev, "text", ev.BlockID, ev.Delta)
 	case *message.ThinkingBlockDelta:
-		t.say(ev, "thinking", ev.BlockID, ev.Delta)
+		t.addText(ev, "thinking", ev.BlockID, ev.Delta)
 	case *message.ToolCallStart:
 		t.start(ev)
 	case *message.ToolCallDelta:
@@ -146,7 +146,7 @@ func (t *teller) tell(ev message.Event) {
 		}
 	case *message.RequireUserConfirm:
 		for _, c := range ev.ToolCalls {
-			t.about(ev, c.ID, item{Kind: "asked", Who: c.Name, Text: "approval requested for", Tone: "ask"})
+			t.addCall(ev, c.ID, item{Kind: "asked", Who: c.Name, Text: "approval requested for", Tone: "ask"})
 		}
 	case *message.UserConfirmResult:
 		for _, c := range ev.ConfirmResults {
@@ -154,25 +154,25 @@ func (t *teller) tell(ev message.Event) {
 			if c.Confirmed {
 				text, tone = "approved", "good"
 			}
-			t.about(ev, c.ToolCall.ID, item{Kind: "answered", Who: c.ToolCall.Name, Text: text, Tone: tone})
+			t.addCall(ev, c.ToolCall.ID, item{Kind: "answered", Who: c.ToolCall.Name, Text: text, Tone: tone})
 		}
 	case *message.ToolResultStart:
 		t.tools[callOf(ev, ev.ToolCallID)] = ev.ToolCallName
 	case *message.ToolResultTextDelta:
-		t.say(ev, "output", callOf(ev, ev.ToolCallID), ev.Delta)
+		t.addText(ev, "output", callOf(ev, ev.ToolCallID), ev.Delta)
 	case *message.ToolResultEnd:
 		tone := "good"
 		if ev.State != message.ToolResultSuccess {
 			tone = "bad"
 		}
-		t.about(ev, ev.ToolCallID, item{Kind: "end", Who: t.tools[callOf(ev, ev.ToolCallID)], Text: string(ev.State) + ":", Tone: tone})
+		t.addCall(ev, ev.ToolCallID, item{Kind: "end", Who: t.tools[callOf(ev, ev.ToolCallID)], Text: string(ev.State) + ":", Tone: tone})
 	case *message.Custom:
-		t.user(ev)
+		t.addUser(ev)
 	case *message.UserInterrupt:
 		t.add(ev, item{Kind: "end", Text: "interrupted", Tone: "bad"})
 	case *message.ReplyEnd:
 		t.add(ev, item{Kind: "end", Who: t.agent, Text: "reply ended", Tone: "plain"})
-	default: // nothing for people
+	default: // not shown
 	}
 }
 
@@ -181,13 +181,12 @@ func (t *teller) start(ev *message.ToolCallStart) {
 		t.inputs[ev.ToolCallID] = new(strings.Builder)
 	}
 	t.tools[callOf(ev, ev.ToolCallID)] = ev.ToolCallName
-	t.about(ev, ev.ToolCallID, item{Kind: "call", Who: ev.ToolCallName, Text: "proposed", Tone: "work"})
+	t.addCall(ev, ev.ToolCallID, item{Kind: "call", Who: ev.ToolCallName, Text: "proposed", Tone: "work"})
 }
 
-// user tells what a person wrote, if that is what the event is about. Who wrote it
-// is whose session it is: what the record says of that, the runtime could have
-// made up.
-func (t *teller) user(ev *message.Custom) {
+// addUser adds the messages of a person. Their author is the runtime of the session,
+// because the runtime could invent the name in the record.
+func (t *teller) addUser(ev *message.Custom) {
 	turn, ok := agent.ParseRecord(ev)
 	if !ok {
 		return
@@ -202,7 +201,7 @@ func callOf(ev message.Event, id message.CallID) string {
 	return string(ev.ReplyID()) + "\x00" + string(id)
 }
 
-// textOf is what a message says.
+// textOf is the text of a message.
 func textOf(m *message.Msg) string {
 	var b strings.Builder
 	for _, block := range m.Content {
@@ -213,8 +212,8 @@ func textOf(m *message.Msg) string {
 	return b.String()
 }
 
-// say adds to a text that is being written.
-func (t *teller) say(ev message.Event, kind, block, delta string) {
+// addText extends a streamed text.
+func (t *teller) addText(ev message.Event, kind, block, delta string) {
 	id := kind + "\x00" + string(ev.ReplyID()) + "\x00" + block
 	i, ok := t.texts[id]
 	if !ok {

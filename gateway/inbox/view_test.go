@@ -81,7 +81,7 @@ func TestTerms(t *testing.T) {
 	suggested := []message.PermissionRule{{ToolName: "bash", RuleContent: &text, Behavior: message.BehaviorAllow, Source: "suggested"}, {ToolName: "bash", Behavior: message.BehaviorAllow}}
 	answer := func(f form) (toolcall.Response, error) {
 		f.Do, f.Digest = doApprove, "sha256:1"
-		return answerOf(&f, toolcall.Key{}, suggested, now)
+		return responseOf(&f, toolcall.Key{}, suggested, now)
 	}
 	a, err := answer(form{Remember: "terms", Rules: []int{0}, Contents: map[int]string{0: "rm /tmp/a/b:*"}, Scope: "session", Last: "1h", Uses: "3", Path: "args.n", Limit: "10"})
 	if err != nil {

@@ -20,10 +20,10 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// unsure is the pause where it cannot be told whether an approval request is still open.
+// unsure is the pause after the state of an approval request could not be read.
 const unsure = 15 * time.Second
 
-// deliver deals with one event record for one destination.
+// deliver sends one event record to one destination.
 func (w *Webhooks) deliver(ctx context.Context, d *Destination, dl toolcall.Delivery) {
 	n := w.noticeOf(d, dl.Record)
 	if n == nil {
@@ -31,14 +31,14 @@ func (w *Webhooks) deliver(ctx context.Context, d *Destination, dl toolcall.Deli
 		return
 	}
 	log := w.cfg.Log.With("destination", d.Name, "id", n.ID, "type", n.Type, "attempt", dl.Attempt)
-	current, err := w.current(ctx, n)
+	current, err := w.isCurrent(ctx, n)
 	switch {
 	case err != nil:
-		log.Debug("whether an approval request is open cannot be told", "err", err)
+		log.Debug("cannot read the state of an approval request", "err", err)
 		w.again(dl, unsure)
 		return
 	case !current:
-		log.Debug("an approval request is not open any more; nobody is told")
+		log.Debug("an approval request is no longer open; nothing is sent")
 		w.resolve(ctx, dl)
 		return
 	}
@@ -47,13 +47,13 @@ func (w *Webhooks) deliver(ctx context.Context, d *Destination, dl toolcall.Deli
 	switch {
 	case err == nil:
 		w.resolve(ctx, dl)
-	case ctx.Err() != nil: // the gateway stops: somebody else goes on
+	case ctx.Err() != nil: // the gateway stops: another one continues
 		w.again(dl, 0)
 	case errors.As(err, &failed) && !failed.final && dl.Attempt < d.Attempts:
-		log.Info("a webhook was not taken", "err", err)
+		log.Info("a webhook was not accepted", "err", err)
 		w.again(dl, w.pause(dl.Attempt, failed.after))
 	default:
-		log.Warn("a webhook is given up", "err", err)
+		log.Warn("a webhook failed for the last time", "err", err)
 		w.addDeadLetter(ctx, d, dl, err)
 	}
 }
@@ -61,39 +61,38 @@ func (w *Webhooks) deliver(ctx context.Context, d *Destination, dl toolcall.Deli
 func (w *Webhooks) addDeadLetter(ctx context.Context, d *Destination, dl toolcall.Delivery, cause error) {
 	err := w.cfg.Outbox.AddDeadLetter(ctx, toolcall.DeadLetter{Destination: d.Name, Seq: dl.Record.Seq, Attempts: dl.Attempt, Error: cause.Error(), At: time.Now().UTC()})
 	if err != nil {
-		w.cfg.Log.Error("a dead letter cannot be kept; the message is tried again", "destination", d.Name, "seq", dl.Record.Seq, "err", err)
+		w.cfg.Log.Error("cannot store a dead letter; the message is sent again", "destination", d.Name, "seq", dl.Record.Seq, "err", err)
 		w.again(dl, w.pause(dl.Attempt, 0))
 		return
 	}
 	w.resolve(ctx, dl)
 }
 
-// resolve is done with a record. If that does not reach the outbox, it comes again:
-// at least once is what is promised.
+// resolve removes a delivery. If the outbox does not learn of it, the delivery comes
+// again.
 func (w *Webhooks) resolve(ctx context.Context, dl toolcall.Delivery) {
 	if err := dl.Done(ctx); err != nil {
-		w.cfg.Log.Debug("a delivery is not resolved; it comes again", "seq", dl.Record.Seq, "err", err)
+		w.cfg.Log.Debug("cannot resolve a delivery; it comes again", "seq", dl.Record.Seq, "err", err)
 	}
 }
 
 func (w *Webhooks) again(dl toolcall.Delivery, pause time.Duration) {
 	if err := dl.Again(pause); err != nil {
-		w.cfg.Log.Debug("a delivery is not put back; it comes again", "seq", dl.Record.Seq, "err", err)
+		w.cfg.Log.Debug("cannot reschedule a delivery; it comes again", "seq", dl.Record.Seq, "err", err)
 	}
 }
 
-// maxAfter bounds what a receiver may ask for with Retry-After.
+// maxAfter bounds Retry-After.
 const maxAfter = time.Hour
 
-// pause is the time until the attempt after this one: up to a tenth longer than
-// it must be, so that not all come at once.
+// pause is the time until the next attempt, with up to a tenth of random delay.
 func (w *Webhooks) pause(attempt int, after time.Duration) time.Duration {
 	p := w.cfg.Pauses[min(max(attempt, 1), len(w.cfg.Pauses))-1]
 	p = max(p, min(after, maxAfter))
-	return p + rand.N(p/10+1) //nolint:gosec // G404: spreading load is no secret
+	return p + rand.N(p/10+1) //nolint:gosec // G404: spreading load needs no secret
 }
 
-// maxAnswer bounds what is read of an answer, to use the connection again.
+// maxAnswer bounds how much of a reply is read to reuse the connection.
 const maxAnswer = 64 << 10
 
 func newClient(t http.RoundTripper) *http.Client {
@@ -106,26 +105,25 @@ func newClient(t http.RoundTripper) *http.Client {
 	return &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// failure is why a message was not taken. It shows neither the address nor what
-// the receiver said.
+// failure is why a message was not accepted. It has neither the address nor the
+// receiver's reply.
 type failure struct {
 	what  string
-	final bool          // trying again is of no use
-	after time.Duration // what the receiver asks for
+	final bool          // a retry is useless
+	after time.Duration // the receiver's Retry-After
 }
 
 func (f *failure) Error() string { return f.what }
 
-// send makes one attempt. Its errors are failures.
+// send makes one attempt. Its errors are failures, as those of post.
 func (w *Webhooks) send(ctx context.Context, d *Destination, n *Notice) error {
-	body, err := d.write(n)
+	body, err := d.encode(n)
 	if err != nil {
-		return &failure{what: "the message cannot be written: " + err.Error(), final: true}
+		return &failure{what: "the message cannot be encoded: " + err.Error(), final: true}
 	}
 	return post(ctx, w.client, d, n.ID, body)
 }
 
-// post carries a message to a destination. Its errors are failures.
 func post(ctx context.Context, client *http.Client, d *Destination, id string, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, d.Timeout)
 	defer cancel()
@@ -146,11 +144,11 @@ func post(ctx context.Context, client *http.Client, d *Destination, id string, b
 		return &failure{what: plainError(ctx, err)}
 	}
 	defer func() { _ = res.Body.Close() }()                         // only read
-	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxAnswer)) // the status has said it all
-	return judge(res, at)
+	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxAnswer)) // only the status matters
+	return checkReply(res, at)
 }
 
-// plainError is what went wrong without the address, which may be a secret.
+// plainError describes an error without the address, which may be a secret.
 func plainError(ctx context.Context, err error) string {
 	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		return "the receiver did not answer in time"
@@ -161,7 +159,7 @@ func plainError(ctx context.Context, err error) string {
 	return "the receiver could not be reached: " + err.Error()
 }
 
-func judge(res *http.Response, now time.Time) error {
+func checkReply(res *http.Response, now time.Time) error {
 	code := res.StatusCode
 	if code >= 200 && code < 300 {
 		return nil
@@ -169,7 +167,7 @@ func judge(res *http.Response, now time.Time) error {
 	f := &failure{what: "the receiver answered " + strconv.Itoa(code)}
 	switch {
 	case code == http.StatusGone:
-		f.final, f.what = true, f.what+": it wants no more of them"
+		f.final, f.what = true, f.what+": it wants no more messages"
 	case code >= 300 && code < 400:
 		f.what += ": redirections are not followed"
 	case code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable:
@@ -178,7 +176,7 @@ func judge(res *http.Response, now time.Time) error {
 	return f
 }
 
-// retryAfter reads the header in both of its forms; 0 is none.
+// retryAfter reads both forms of the header; 0: none.
 func retryAfter(text string, now time.Time) time.Duration {
 	if n, err := strconv.Atoi(text); err == nil {
 		return time.Duration(min(max(n, 0), int(maxAfter/time.Second))) * time.Second
@@ -190,19 +188,19 @@ func retryAfter(text string, now time.Time) time.Duration {
 	return max(0, at.Sub(now))
 }
 
-// write gives the body of a message in the destination's format.
-func (d *Destination) write(n *Notice) ([]byte, error) {
+// encode encodes a message in the destination's format.
+func (d *Destination) encode(n *Notice) ([]byte, error) {
 	if d.Format == FormatSlack {
-		return slack(n)
+		return encodeSlack(n)
 	}
 	return n.encode()
 }
 
-// Routes implements gateway.Surface: there are none. The API serves dead letters
-// to operators.
+// Routes implements gateway.Surface: there are none, because the API serves dead
+// letters.
 func (*Webhooks) Routes() []gateway.Route { return nil }
 
-// Space is whose event records are told.
+// Space is the space whose event records are sent.
 func (w *Webhooks) Space() toolcall.SpaceID { return w.cfg.Space.ID }
 
 // DeadLetters are the dead letters of the space.
@@ -210,24 +208,24 @@ func (w *Webhooks) DeadLetters(ctx context.Context) ([]toolcall.DeadLetter, erro
 	return w.cfg.Outbox.DeadLetters(ctx)
 }
 
-// Fate is what became of a dead letter.
+// Fate is the outcome of an operation on a dead letter.
 type Fate string
 
 // The fates.
 const (
 	FateDelivered Fate = "delivered"
-	FateStale     Fate = "stale" // its approval request is not open any more; nobody was told
+	FateStale     Fate = "stale" // its approval request is no longer open; nothing was sent
 	FateDropped   Fate = "dropped"
 )
 
-// Drop forgets a dead letter. ErrNotFound if there is none.
+// Drop deletes a dead letter. ErrNotFound if there is none.
 func (w *Webhooks) Drop(ctx context.Context, destination string, seq uint64) (Fate, error) {
 	return FateDropped, w.cfg.Outbox.RemoveDeadLetter(ctx, destination, seq)
 }
 
-// Retry makes one more attempt for a dead letter, now. An approval request that is not
-// open any more is told to nobody. ErrUnavailable if it was not taken: the
-// letter stays, with the new error. ErrNotFound if there is none.
+// Retry makes one more attempt now. An approval request that is no longer open is not
+// sent. ErrUnavailable: it was not accepted, and the dead letter stays with the new
+// error. ErrNotFound: there is no such dead letter.
 func (w *Webhooks) Retry(ctx context.Context, destination string, seq uint64) (Fate, error) {
 	const op = "retry a dead letter"
 	letters, err := w.cfg.Outbox.DeadLetters(ctx)
@@ -236,11 +234,11 @@ func (w *Webhooks) Retry(ctx context.Context, destination string, seq uint64) (F
 	}
 	i := slices.IndexFunc(letters, func(l toolcall.DeadLetter) bool { return l.Destination == destination && l.Seq == seq })
 	if i < 0 {
-		return "", &message.Error{Code: message.CodeNotFound, Op: op, What: "there is no such dead letter", Hint: "list them"}
+		return "", &message.Error{Code: message.CodeNotFound, Op: op, What: "there is no dead letter " + strconv.FormatUint(seq, 10) + " for " + strconv.Quote(destination), Hint: "list the dead letters (askance webhooks list)"}
 	}
 	d := w.byName[destination]
 	if d == nil {
-		return "", &message.Error{Code: message.CodeNotFound, Op: op, What: "there is no destination " + strconv.Quote(destination) + " any more", Hint: "add it to the webhooks file again, or drop the dead letter"}
+		return "", &message.Error{Code: message.CodeNotFound, Op: op, What: "the webhooks file has no destination " + strconv.Quote(destination), Hint: "add it again, or drop the dead letter"}
 	}
 	record, err := w.cfg.Outbox.Record(ctx, seq)
 	if err != nil {
@@ -248,37 +246,36 @@ func (w *Webhooks) Retry(ctx context.Context, destination string, seq uint64) (F
 	}
 	fate := FateDelivered
 	if n := w.noticeOf(d, record); n == nil {
-		fate = FateStale // the destination does not ask for it any more
-	} else if current, err := w.current(ctx, n); err != nil {
+		fate = FateStale // the destination no longer wants it
+	} else if current, err := w.isCurrent(ctx, n); err != nil {
 		return "", err
 	} else if !current {
 		fate = FateStale
 	} else if err := w.send(ctx, d, n); err != nil {
 		l := letters[i]
 		l.Attempts, l.Error, l.At = l.Attempts+1, err.Error(), time.Now().UTC()
-		return "", errors.Join(&message.Error{Code: message.CodeUnavailable, Op: op, What: err.Error(), Hint: "mend the receiver, then try again"}, w.cfg.Outbox.AddDeadLetter(ctx, l))
+		return "", errors.Join(&message.Error{Code: message.CodeUnavailable, Op: op, What: err.Error(), Hint: "fix the receiver, then try again"}, w.cfg.Outbox.AddDeadLetter(ctx, l))
 	}
 	return fate, w.cfg.Outbox.RemoveDeadLetter(ctx, destination, seq)
 }
 
-// TypePing is the type of the message that Try sends.
+// TypePing is the type of a test message.
 const TypePing = "ping"
 
-// ping is the body of a trial message.
+// ping is the body of a test message.
 type ping struct {
 	Type      string    `json:"type"`
 	ID        string    `json:"id"`
 	Timestamp time.Time `json:"timestamp"`
 }
 
-// Try sends one trial message to a destination, signed as all are, and gives
-// its id. The error says why it was not taken; it shows neither the address nor
-// what the receiver said. t carries the request; nil: a transport of its own.
+// Try sends one signed test message to a destination and returns its id. The error
+// says why it was not accepted, without the address and the reply. t may be nil.
 func Try(ctx context.Context, d Destination, t http.RoundTripper) (id string, err error) {
 	if err := Check([]Destination{d}); err != nil {
 		return "", err
 	}
-	d.defaults()
+	d.setDefaults()
 	p := ping{Type: TypePing, ID: "msg_ping_" + uuid.NewString(), Timestamp: time.Now().UTC()}
 	body, err := strictjson.Marshal(p)
 	if d.Format == FormatSlack {

@@ -18,7 +18,7 @@ import (
 // approval request that stays open do not.
 func TestDelivery(t *testing.T) {
 	w := gatewaytest.New(t)
-	_, rc := begin(t, w, nil)
+	_, rc := shorten(t, w, nil)
 	k := w.A.Propose("s1", "r1", "c1", gatewaytest.Deploy, `{"version":"1.2"}`).Key
 	q := rc.next()
 	n := q.notice
@@ -47,7 +47,7 @@ func TestDelivery(t *testing.T) {
 // What rules redact never leaves.
 func TestRedacted(t *testing.T) {
 	w := gatewaytest.New(t)
-	_, rc := begin(t, w, nil)
+	_, rc := shorten(t, w, nil)
 	k := w.A.Propose("s1", "r1", "c1", gatewaytest.Login, `{"user":"u","password":"hunter2"}`).Key
 	for range 2 {
 		g := rc.next()
@@ -63,7 +63,7 @@ func TestRedacted(t *testing.T) {
 // A destination is told of what it asked for.
 func TestFilter(t *testing.T) {
 	w := gatewaytest.New(t)
-	_, rc := begin(t, w, func(d *webhook.Destination) {
+	_, rc := shorten(t, w, func(d *webhook.Destination) {
 		d.Events, d.Tools = []webhook.Event{webhook.EventRequest}, []string{"pay", "sh*"}
 	})
 	w.A.Propose("s1", "r1", "c1", gatewaytest.Echo, `{}`)
@@ -98,7 +98,7 @@ func TestRetry(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := gatewaytest.New(t)
-			_, rc := begin(t, w, func(d *webhook.Destination) {
+			_, rc := shorten(t, w, func(d *webhook.Destination) {
 				d.Timeout = 200 * time.Millisecond
 				d.Secrets = append(d.Secrets, secret(t, old))
 			})
@@ -131,7 +131,7 @@ func TestRetry(t *testing.T) {
 // An approval request that is resolved meanwhile is not told late.
 func TestStale(t *testing.T) {
 	w := gatewaytest.New(t)
-	h, rc := begin(t, w, func(d *webhook.Destination) { d.Attempts = 1 })
+	h, rc := shorten(t, w, func(d *webhook.Destination) { d.Attempts = 1 })
 	_ = h
 	seen := 0
 	rc.answer(func(rw http.ResponseWriter, _ *http.Request, g got) {
@@ -175,7 +175,7 @@ func deadLetters(t *testing.T, w *gatewaytest.World, n int) []toolcall.DeadLette
 // dropped. 410 is the last attempt whatever the number.
 func TestDeadLetters(t *testing.T) {
 	w := gatewaytest.New(t)
-	h, rc := begin(t, w, func(d *webhook.Destination) { d.Attempts = 3 })
+	h, rc := shorten(t, w, func(d *webhook.Destination) { d.Attempts = 3 })
 	status := http.StatusBadGateway
 	rc.answer(func(rw http.ResponseWriter, _ *http.Request, _ got) { rw.WriteHeader(status) })
 	k := w.A.Ask("s1", "r1", "c1")

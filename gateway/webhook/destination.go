@@ -15,17 +15,17 @@ import (
 	"time"
 )
 
-// Event is a kind of news.
+// Event is a kind of message that a destination may want.
 type Event string
 
 // The events that a destination may ask for.
 const (
-	EventRequest    Event = "request"    // an approval request is open, or was asked anew
-	EventEscalation Event = "escalation" // further people are asked
-	EventOutcome    Event = "outcome"    // a call is finished, however
+	EventRequest    Event = "request"    // an approval request opened or changed
+	EventEscalation Event = "escalation" // more people are asked
+	EventOutcome    Event = "outcome"    // a call finished in any way
 )
 
-// Format is how a message is written.
+// Format is the format of messages.
 type Format string
 
 // The formats.
@@ -43,52 +43,49 @@ const (
 	MaxDestinations = 64
 )
 
-// Destination is who is told what. The zero values of Format, Timeout and
-// Attempts stand for their defaults.
+// Destination is a receiver of messages. Zero values of Format, Timeout and Attempts
+// are their defaults.
 type Destination struct {
-	// Name is that of the durable consumer: letters, digits, _ and -. A new name
-	// begins anew.
+	// Name names the durable consumer: letters, digits, _ and -. A new name starts a
+	// new one.
 	Name string
-	// URL is where messages go: https, or http on loopback.
-	URL string
-	// Secrets sign; the receiver takes any one of them, so that they can be
-	// replaced without a gap. FormatSlack needs none.
-	Secrets []Secret
-	// Events are what it is told of; at least one.
-	Events []Event
-	// Tools are the names of tools, * at the end for all that begin so; none: all.
-	Tools    []string
+	URL  string // https, or http on loopback
+	// Secrets sign each message; a receiver accepts any of them, so they can be
+	// rotated. FormatSlack needs none.
+	Secrets  []Secret
+	Events   []Event  // at least one
+	Tools    []string // names, or prefixes with * at the end; none: all
 	Format   Format
 	Timeout  time.Duration // of one attempt
 	Attempts int
 }
 
-// String gives the name alone: an address may be a secret.
+// String is only the name: an address may be a secret.
 func (d Destination) String() string { return "destination " + d.Name }
 
-// GoString gives the name alone.
+// GoString is String.
 func (d Destination) GoString() string { return d.String() }
 
-// Check reports what cannot work. Errors show no address and no secret.
+// Check checks destinations. Errors have no address and no secret.
 func Check(all []Destination) error {
 	if len(all) > MaxDestinations {
-		return fmt.Errorf("%d destinations are more than %d", len(all), MaxDestinations)
+		return fmt.Errorf("%d destinations are too many: name at most %d", len(all), MaxDestinations)
 	}
 	names := map[string]bool{}
 	for _, d := range all {
-		d.defaults()
+		d.setDefaults()
 		if err := d.check(); err != nil {
 			return fmt.Errorf("destination %.80q: %w", d.Name, err)
 		}
 		if names[d.Name] {
-			return fmt.Errorf("destination %q is there twice", d.Name)
+			return fmt.Errorf("destination %q occurs twice: rename or remove one", d.Name)
 		}
 		names[d.Name] = true
 	}
 	return nil
 }
 
-func (d *Destination) defaults() {
+func (d *Destination) setDefaults() {
 	if d.Format == "" {
 		d.Format = FormatAskance
 	}
@@ -106,48 +103,47 @@ func (d *Destination) check() error {
 	case d.Name == "" || len(d.Name) > 64 || strings.Trim(d.Name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "":
 		return fmt.Errorf("name: %.80q: use letters, digits, _ and -, at most 64", d.Name)
 	case d.Format != FormatAskance && d.Format != FormatSlack:
-		return fmt.Errorf("format: %.40q is neither askance nor slack", string(d.Format))
+		return fmt.Errorf("format: %.40q is unknown: write askance or slack", string(d.Format))
 	case d.Format == FormatAskance && len(d.Secrets) == 0:
-		return errors.New("secrets: none: a receiver could not tell our messages from those of others")
+		return errors.New("secrets: none, so a receiver could not verify messages: add one")
 	case len(d.Events) == 0:
-		return errors.New("events: none of request, escalation, outcome")
+		return errors.New("events: none: name request, escalation or outcome")
 	case d.Timeout < 0 || d.Timeout > MaxTimeout:
-		return fmt.Errorf("timeout: %s is not within 0 and %s", d.Timeout, MaxTimeout)
+		return fmt.Errorf("timeout: %s is not between 0 and %s", d.Timeout, MaxTimeout)
 	case d.Attempts < 0 || d.Attempts > MaxAttempts:
-		return fmt.Errorf("attempts: %d is not within 1 and %d", d.Attempts, MaxAttempts)
+		return fmt.Errorf("attempts: %d is not between 1 and %d", d.Attempts, MaxAttempts)
 	}
 	for _, e := range d.Events {
 		if !slices.Contains(known, e) {
-			return fmt.Errorf("events: %.40q is none of request, escalation, outcome", string(e))
+			return fmt.Errorf("events: %.40q is unknown: name request, escalation or outcome", string(e))
 		}
 	}
 	for _, t := range d.Tools {
 		if t == "" || strings.Contains(strings.TrimSuffix(t, "*"), "*") {
-			return fmt.Errorf("tools: %.80q: write a name, with * at the end for all that begin so", t)
+			return fmt.Errorf("tools: %.80q: write a name, or a prefix with * at the end", t)
 		}
 	}
 	return checkURL(d.URL)
 }
 
-// checkURL says nothing of the address itself.
+// checkURL checks an address; its errors do not contain it.
 func checkURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || u.Fragment != "":
-		return errors.New("url: is no address like https://receiver.example/path, without a user and #")
+		return errors.New("url: is not valid: write it as https://receiver.example/path, without a user and #")
 	case u.Scheme == "https":
 		return nil
 	case u.Scheme != "http":
-		return errors.New("url: is neither https nor http")
+		return errors.New("url: is neither https nor http: use https")
 	}
 	host := u.Hostname()
 	if ip, err := netip.ParseAddr(host); host == "localhost" || err == nil && ip.Unmap().IsLoopback() {
 		return nil
 	}
-	return errors.New("url: http beyond this machine would show calls to the network; use https")
+	return errors.New("url: http to another machine would expose calls to the network: use https")
 }
 
-// wants reports whether the destination is told of an event about a tool.
 func (d *Destination) wants(e Event, tool string) bool {
 	return slices.Contains(d.Events, e) && (len(d.Tools) == 0 || slices.ContainsFunc(d.Tools, func(t string) bool {
 		prefix, all := strings.CutSuffix(t, "*")
@@ -170,12 +166,11 @@ const (
 
 const secretPrefix = "whsec_"
 
-// Secret is what a destination's messages are signed with. It never prints
-// itself. The zero value is none.
+// Secret signs a destination's messages. It is never printed. The zero value is none.
 type Secret struct{ key string }
 
-// ParseSecret reads "whsec_" and the base64 of 24 to 64 bytes. Errors do not
-// show the text.
+// ParseSecret reads "whsec_" and the base64 of 24 to 64 bytes. Errors do not contain
+// the text.
 func ParseSecret(text string) (Secret, error) {
 	rest, ok := strings.CutPrefix(strings.TrimSpace(text), secretPrefix)
 	if !ok {
@@ -183,7 +178,7 @@ func ParseSecret(text string) (Secret, error) {
 	}
 	key, err := base64.StdEncoding.DecodeString(rest)
 	if err != nil {
-		return Secret{}, errors.New("what follows whsec_ is no base64")
+		return Secret{}, errors.New("the text after whsec_ is not base64")
 	}
 	if len(key) < minSecret || len(key) > maxSecret {
 		return Secret{}, fmt.Errorf("the secret has %d bytes and needs %d to %d", len(key), minSecret, maxSecret)
@@ -191,17 +186,16 @@ func ParseSecret(text string) (Secret, error) {
 	return Secret{string(key)}, nil
 }
 
-// Format writes nothing of the secret, whatever the verb.
+// Format writes a placeholder for every verb.
 func (Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("whsec_…")) }
 
-// LogValue writes nothing of the secret.
+// LogValue is a placeholder.
 func (Secret) LogValue() slog.Value { return slog.StringValue("whsec_…") }
 
-// MarshalText writes nothing of the secret.
+// MarshalText writes a placeholder.
 func (Secret) MarshalText() ([]byte, error) { return []byte("whsec_…"), nil }
 
-// Sign is the value of the signature header for a message: one signature by
-// each secret.
+// Sign returns the signature header of a message: one signature for each secret.
 func Sign(secrets []Secret, id string, at time.Time, body []byte) string {
 	out := make([]string, len(secrets))
 	for i, s := range secrets {

@@ -9,4 +9,4 @@ func (w *Webhooks) Pause(attempt int, header string, now time.Time) time.Duratio
 }
 
 // Slack is for tests of the format.
-var Slack = slack
+var Slack = encodeSlack

@@ -164,10 +164,10 @@ func TestFollowRefused(t *testing.T) {
 		status     int
 		text       string
 	}{
-		"forged":        {"alpha.ann", token + "A", http.StatusForbidden, "was not made here"},
-		"nothing":       {"alpha.ann", "", http.StatusForbidden, "was not made here"},
-		"late":          {"alpha.ann", late, http.StatusConflict, "was good until"},
-		"another space": {"beta.ann", token, http.StatusForbidden, "was not made here"},
+		"forged":        {"alpha.ann", token + "A", http.StatusForbidden, "or not of this server"},
+		"nothing":       {"alpha.ann", "", http.StatusForbidden, "or not of this server"},
+		"late":          {"alpha.ann", late, http.StatusConflict, "this link expired at"},
+		"another space": {"beta.ann", token, http.StatusForbidden, "or not of this server"},
 		"auditor":       {"alpha.audie", token, http.StatusOK, "Only approvers can respond"},
 		"worker":        {"alpha.wendy", token, http.StatusForbidden, ""},
 	} {
@@ -208,7 +208,7 @@ func TestFollowOnce(t *testing.T) {
 		t.Fatalf("first: %d, %d votes", r.status, l.votes(k))
 	}
 	r := l.confirm("alpha.bob", bob, nil)
-	if r.status != http.StatusConflict || l.votes(k) != 1 || !strings.Contains(r.text, "This link has been used before") && !strings.Contains(r.text, "this link has been used before") || strings.Contains(r.text, `name="link"`) {
+	if r.status != http.StatusConflict || l.votes(k) != 1 || !strings.Contains(r.text, "This link was already used") && !strings.Contains(r.text, "this link was already used") || strings.Contains(r.text, `name="link"`) {
 		t.Errorf("second: %d, %d votes\n%s", r.status, l.votes(k), r.text)
 	}
 	if !strings.Contains(r.text, `data-do="approve"`) {

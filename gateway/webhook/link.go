@@ -15,44 +15,40 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// LinkPath is where links lead: the inbox serves it.
+// LinkPath is the path of links; the inbox serves it.
 const LinkPath = "/inbox/link"
 
-// LinkLife is how long links are good if nothing else is said.
+// LinkLife is how long links are valid by default.
 const LinkLife = 7 * 24 * time.Hour
 
-// maxLink bounds tokens: a browser and its log-in page must be able to carry
-// one.
+// maxLink bounds tokens, which browsers and the log-in page carry in addresses.
 const maxLink = 2048
 
 var encoding = base64.RawURLEncoding
 
-// linkDomain keeps a link's MAC from being one of anything else.
+// linkDomain separates the MAC of links from any other.
 const linkDomain = "askance-link-v1\x00"
 
-// LinksConfig says how links are made. All but Life and Now are required.
+// LinksConfig configures Links. All but Life and Now are required.
 type LinksConfig struct {
-	Space toolcall.SpaceID
-	// Key authenticates links; every gateway of the space has the same one.
-	Key [32]byte
-	// Public is the URL by which browsers reach the gateway.
-	Public string
-	// UseOnce reports whether a token is used for the first time, in any process
-	// of the space, and remembers it for ttl.
+	Space  toolcall.SpaceID
+	Key    [32]byte // authenticates links; shared by every gateway of the space
+	Public string   // the URL at which browsers reach the gateway
+	// UseOnce reports whether this is the first use of a token in any process of the
+	// space, and remembers it for ttl.
 	UseOnce func(ctx context.Context, token string, ttl time.Duration) (first bool, err error)
 	Life    time.Duration // 0: LinkLife
 	Now     func() time.Time
 }
 
-// Links makes and opens links of one space. It may be used from many
-// goroutines.
+// Links makes and opens the links of one space. It is safe for concurrent use.
 type Links struct{ cfg LinksConfig }
 
 // NewLinks checks the configuration.
 func NewLinks(cfg LinksConfig) (*Links, error) {
 	u, err := url.Parse(cfg.Public)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || cfg.UseOnce == nil || cfg.Space == "" || cfg.Key == [32]byte{} {
-		return nil, errors.New("webhook: links need a space, a key, a public URL and UseOnce")
+		return nil, errors.New("webhook: the space, key, public URL or UseOnce of links is missing: set all of them")
 	}
 	if cfg.Life <= 0 {
 		cfg.Life = LinkLife
@@ -64,20 +60,19 @@ func NewLinks(cfg LinksConfig) (*Links, error) {
 	return &Links{cfg}, nil
 }
 
-// Link is one decision about one approval request, prepared. It says nothing about who
-// follows it.
+// Link is a prepared decision about one approval request. It names no person.
 type Link struct {
 	Key    toolcall.Key
 	Digest string
 	// Kind is ResponseApprove or ResponseReject.
 	Kind    toolcall.ResponseKind
 	Expires time.Time
-	// Destination and Seq say with which message it was sent.
+	// Destination and Seq name the message that has it.
 	Destination string
 	Seq         uint64
 }
 
-// body is a link as the token has it.
+// body is the content of a token.
 type body struct {
 	V           int                   `json:"v"`
 	Key         toolcall.Key          `json:"key"`
@@ -88,7 +83,7 @@ type body struct {
 	Seq         uint64                `json:"seq"`
 }
 
-// Token makes the token of a link: the same link, the same token.
+// Token makes the token of a link. Equal links have equal tokens.
 func (l *Links) Token(link Link) (string, error) {
 	b, err := strictjson.Marshal(body{1, link.Key, link.Digest, link.Kind, link.Expires.Unix(), link.Destination, link.Seq})
 	if err != nil {
@@ -108,16 +103,15 @@ func (l *Links) mac(text string) []byte {
 	return m.Sum(nil)
 }
 
-// address is where a token is followed.
 func (l *Links) address(token string) string {
 	return l.cfg.Public + LinkPath + "?" + url.Values{"token": {token}}.Encode()
 }
 
-// of makes the links of a notice.
-func (l *Links) of(destination string, n *Notice) *LinkSet {
+// makeSet makes the links of a notice.
+func (l *Links) makeSet(destination string, n *Notice) *LinkSet {
 	k := n.Call.Key
 	set := &LinkSet{Request: l.cfg.Public + "/inbox/call?" + url.Values{"session": {string(k.Session)}, "reply": {string(k.Reply)}, "call": {string(k.Call)}}.Encode()}
-	if n.Waiting == nil || !n.asks() {
+	if n.Waiting == nil || !n.isRequest() {
 		return set
 	}
 	link := Link{Key: k, Digest: n.Call.Digest, Expires: n.Timestamp.Add(l.cfg.Life), Destination: destination, Seq: n.Seq}
@@ -126,18 +120,18 @@ func (l *Links) of(destination string, n *Notice) *LinkSet {
 	}
 	for kind, to := range map[toolcall.ResponseKind]*string{toolcall.ResponseApprove: &set.Approve, toolcall.ResponseReject: &set.Reject} {
 		link.Kind = kind
-		if token, err := l.Token(link); err == nil { // without one there is still the approval request's page
+		if token, err := l.Token(link); err == nil { // otherwise only the request's page is linked
 			*to = l.address(token)
 		}
 	}
 	return set
 }
 
-// Open reads a token for somebody in a space. It changes nothing. Errors:
-// ErrForbidden if it is not one of this space's, ErrFinished if it is too old.
+// Open reads a token and changes nothing. ErrForbidden: it is not of this space.
+// ErrFinished: it has expired.
 func (l *Links) Open(token string, space toolcall.SpaceID) (Link, error) {
 	const op = "open link"
-	foreign := &message.Error{Code: message.CodeForbidden, Op: op, What: "this link was not made here, or is not whole any more", Hint: "follow it from the message itself, or look for the approval request in the inbox"}
+	foreign := &message.Error{Code: message.CodeForbidden, Op: op, What: "this link is incomplete, or not of this server", Hint: "open it from the original message, or find the approval request in the inbox"}
 	text, sum, ok := strings.Cut(token, ".")
 	if !ok || len(token) > maxLink || !hmac.Equal([]byte(sum), []byte(encoding.EncodeToString(l.mac(text)))) || space != l.cfg.Space {
 		return Link{}, foreign
@@ -152,22 +146,22 @@ func (l *Links) Open(token string, space toolcall.SpaceID) (Link, error) {
 	}
 	link := Link{b.Key, b.Digest, b.Kind, time.Unix(b.Expires, 0).UTC(), b.Destination, b.Seq}
 	if !l.cfg.Now().Before(link.Expires) {
-		return link, &message.Error{Code: message.CodeFinished, Op: op, What: "this link was good until " + link.Expires.Format(time.RFC1123), Hint: "look for the approval request in the inbox"}
+		return link, &message.Error{Code: message.CodeFinished, Op: op, What: "this link expired at " + link.Expires.Format(time.RFC1123), Hint: "find the approval request in the inbox"}
 	}
 	return link, nil
 }
 
-// Use spends a token that Open has read. ErrConflict if somebody has used it
-// before, in any process of the space.
+// Use uses up a token that Open has read. ErrConflict: it was used before, in any
+// process of the space.
 func (l *Links) Use(ctx context.Context, token string, link Link) error {
 	const op = "use link"
 	text, _, _ := strings.Cut(token, ".")
 	first, err := l.cfg.UseOnce(ctx, text, link.Expires.Sub(l.cfg.Now())+time.Minute)
 	switch {
 	case err != nil:
-		return &message.Error{Code: message.CodeUnavailable, Op: op, What: "whether this link was used before cannot be told now", Hint: "try again, or answer in the inbox", Err: err}
+		return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the server cannot check whether this link was used before", Hint: "try again, or respond in the inbox", Err: err}
 	case !first:
-		return &message.Error{Code: message.CodeConflict, Op: op, What: "this link has been used before, and each is good for one answer", Hint: "the approval request is answered in the inbox"}
+		return &message.Error{Code: message.CodeConflict, Op: op, What: "this link was already used, and each link is valid for one response", Hint: "respond to the approval request in the inbox"}
 	}
 	return nil
 }

@@ -16,13 +16,12 @@ const (
 	TypeCallFinished     = "call.finished"
 )
 
-// MaxNotice bounds the body of a message in bytes; what does not fit is left
-// out and named in Notice.Cut.
+// MaxNotice bounds the body of a message in bytes. Notice.Cut names what is left out.
 const MaxNotice = 256 << 10
 
 // Notice is a message in the format askance.
 type Notice struct {
-	// Type is one of the Type constants; ID the same over retries.
+	// Type is one of the Type constants; retries keep the ID.
 	Type string `json:"type"`
 	ID   string `json:"id"`
 	// Seq orders the notices of a space; Timestamp is when it happened.
@@ -31,21 +30,21 @@ type Notice struct {
 	Space     toolcall.SpaceID   `json:"space"`
 	By        toolcall.Principal `json:"by"`   // who caused it
 	Call      *toolcall.Call     `json:"call"` // redacted as rules say
-	// Waiting says who must still agree; only of approval requests.
+	// Waiting says whose approval is missing; only in approval requests.
 	Waiting *toolcall.Waiting `json:"waiting,omitzero"`
 	Links   *LinkSet          `json:"links,omitzero"`
-	// Cut are paths of texts that were left out because the message was too long.
+	// Cut are the paths of texts that were left out because of MaxNotice.
 	Cut []string `json:"cut,omitzero"`
 }
 
-// LinkSet is where people go. Approve and Reject are only of open approval requests.
+// LinkSet has the links of a message; Approve and Reject only of open requests.
 type LinkSet struct {
 	Request string `json:"request"`
 	Approve string `json:"approve,omitzero"`
 	Reject  string `json:"reject,omitzero"`
 }
 
-// eventOf sorts an event record; "" is of no interest to anybody.
+// eventOf returns the event of a record; "": none.
 func eventOf(f *toolcall.EventRecord) Event {
 	switch {
 	case f == nil || f.Call == nil || f.Note != nil:
@@ -66,8 +65,7 @@ func eventOf(f *toolcall.EventRecord) Event {
 
 var types = map[Event]string{EventRequest: TypeRequestOpened, EventEscalation: TypeRequestEscalated, EventOutcome: TypeCallFinished}
 
-// noticeOf makes the notice of a record for a destination; nil if it is not to
-// be told.
+// noticeOf makes the notice of a record; nil: the destination does not want it.
 func (w *Webhooks) noticeOf(d *Destination, r toolcall.JournalEntry) *Notice {
 	if r.Invalid != nil || r.Record == nil {
 		return nil
@@ -87,15 +85,15 @@ func (w *Webhooks) noticeOf(d *Destination, r toolcall.JournalEntry) *Notice {
 		n.Waiting = &waiting
 	}
 	if w.cfg.Links != nil {
-		n.Links = w.cfg.Links.of(d.Name, n)
+		n.Links = w.cfg.Links.makeSet(d.Name, n)
 	}
 	return n
 }
 
-// asks reports whether it is about an open approval request.
-func (n *Notice) asks() bool { return n.Type != TypeCallFinished }
+// isRequest reports whether it is about an open approval request.
+func (n *Notice) isRequest() bool { return n.Type != TypeCallFinished }
 
-// encode writes the notice. Long texts are left out, the longest kind first.
+// encode encodes the notice and leaves out long texts, the longest kind first.
 func (n *Notice) encode() ([]byte, error) {
 	b, err := strictjson.Marshal(n)
 	if err != nil || len(b) <= MaxNotice {

@@ -8,7 +8,7 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 )
 
-// What Slack takes, in characters; bytes are never fewer.
+// Limits of Slack in characters; there are never fewer bytes.
 const (
 	slackHeader  = 150
 	slackSection = 2900
@@ -19,8 +19,7 @@ const (
 
 // slackMessage is the payload of an incoming webhook.
 type slackMessage struct {
-	// Text is what notifications show; Slack reads no marks in it.
-	Text   string       `json:"text"`
+	Text   string       `json:"text"` // shown in notifications; Slack reads no marks in it
 	Marks  bool         `json:"mrkdwn"`
 	Unfurl bool         `json:"unfurl_links"`
 	Blocks []slackBlock `json:"blocks"`
@@ -33,14 +32,13 @@ type slackBlock struct {
 }
 
 type slackText struct {
-	Type string `json:"type"`
-	Text string `json:"text"`
-	// Verbatim keeps Slack from finding names and links in the text.
-	Verbatim *bool `json:"verbatim,omitzero"`
-	Emoji    *bool `json:"emoji,omitzero"`
+	Type     string `json:"type"`
+	Text     string `json:"text"`
+	Verbatim *bool  `json:"verbatim,omitzero"` // no names and links in the text
+	Emoji    *bool  `json:"emoji,omitzero"`
 }
 
-// slackElement is a button, or a text of a context.
+// slackElement is a button or a text.
 type slackElement struct {
 	Type     string `json:"type"`
 	Text     any    `json:"text,omitzero"` // a slackText of buttons, a string of texts
@@ -50,15 +48,15 @@ type slackElement struct {
 	ActionID string `json:"action_id,omitzero"`
 }
 
-// slack writes a notice for Slack. Nothing that comes from a call is read as a
-// mark by Slack: plain text everywhere, and code in which nothing can end it.
-func slack(n *Notice) ([]byte, error) {
+// encodeSlack encodes a notice for Slack. Slack reads no marks in values of a call:
+// they are plain text, or code that they cannot end.
+func encodeSlack(n *Notice) ([]byte, error) {
 	title := map[string]string{TypeRequestOpened: "Approval needed", TypeRequestEscalated: "Approval still needed", TypeCallFinished: "Finished"}[n.Type]
-	title += ": " + reveal.Line(begin(n.Call.Tool))
+	title += ": " + reveal.Line(shorten(n.Call.Tool))
 	m := slackMessage{Text: slackEscape(title, slackHeader), Blocks: []slackBlock{{Type: "header", Text: plainText(title, slackHeader)}}}
 	add := func(b slackBlock) { m.Blocks = append(m.Blocks, b) }
-	if n.Call.Request != nil && n.asks() {
-		text := reveal.Text(begin(n.Call.Request.Text))
+	if n.Call.Request != nil && n.isRequest() {
+		text := reveal.Text(shorten(n.Call.Request.Text))
 		m.Text = slackEscape(title+"\n"+text, slackContext)
 		add(slackBlock{Type: "section", Text: plainText(text, slackSection)})
 	}
@@ -76,24 +74,24 @@ func plainText(s string, limit int) *slackText {
 	return &slackText{Type: "plain_text", Text: slackEscape(s, limit), Emoji: new(false)}
 }
 
-// slackWhy says why it asks, who must agree and until when; or what came of it.
+// slackWhy has the reason, the required approvers and the deadline, or the outcome.
 func slackWhy(n *Notice) []slackElement {
 	var lines []string
-	if n.asks() {
+	if n.isRequest() {
 		lines = append(lines, asked.Why(n.Call)...)
 		for _, need := range asked.Needs(n.Call) {
 			lines = append(lines, "Needs "+need)
 		}
 		if n.Waiting != nil && !n.Waiting.Ends.IsZero() {
-			lines = append(lines, "Denied if nobody has agreed by "+n.Waiting.Ends.UTC().Format("2006-01-02 15:04 MST"))
+			lines = append(lines, "Denied without approval by "+n.Waiting.Ends.UTC().Format("2006-01-02 15:04 MST"))
 		}
-		lines = append(lines, "Asked by "+asked.Origin(n.Call))
+		lines = append(lines, "Requested by "+asked.Origin(n.Call))
 	} else {
 		lines = append(lines, slackOutcome(n))
 	}
 	var out []slackElement
 	for _, l := range lines[:min(len(lines), slackLines)] {
-		out = append(out, slackElement{Type: "plain_text", Text: slackEscape(reveal.Line(begin(l)), slackContext), Emoji: new(false)})
+		out = append(out, slackElement{Type: "plain_text", Text: slackEscape(reveal.Line(shorten(l)), slackContext), Emoji: new(false)})
 	}
 	return out
 }
@@ -127,18 +125,18 @@ func slackButtons(l *LinkSet) []slackElement {
 	return out
 }
 
-// slackCode shows arguments as code. A backtick in JSON stands inside of a
-// string, where its escape says the same and ends nothing.
+// slackCode shows arguments as code. A backtick occurs only in JSON strings, where
+// its escape is equal and does not end the code.
 func slackCode(input string) string {
-	text := reveal.Text(strings.ReplaceAll(reveal.Escape(begin(input)), "`", `\u0060`))
+	text := reveal.Text(strings.ReplaceAll(reveal.Escape(shorten(input)), "`", `\u0060`))
 	if strings.TrimSpace(text) == "" {
 		text = "(nothing to show)"
 	}
 	return "```\n" + slackEscape(text, slackSection-10) + "\n```"
 }
 
-// begin is enough of a text for what is shown of it.
-func begin(s string) string {
+// shorten cuts a text to more than what is shown of it.
+func shorten(s string) string {
 	if len(s) <= 2*slackSection {
 		return s
 	}
@@ -147,12 +145,12 @@ func begin(s string) string {
 
 var slackEntities = map[rune]string{'&': "&amp;", '<': "&lt;", '>': "&gt;"}
 
-// slackEscape takes their meaning from the three characters that have one in
-// Slack, and cuts what is longer than limit bytes afterwards.
+// slackEscape escapes the three special characters of Slack and cuts the result to
+// limit bytes.
 func slackEscape(s string, limit int) string {
 	const more = " …"
 	var b strings.Builder
-	safe := 0 // up to here there is room for more
+	safe := 0 // the length at which the mark still fits
 	for _, r := range s {
 		e, special := slackEntities[r]
 		if !special {
@@ -166,7 +164,7 @@ func slackEscape(s string, limit int) string {
 			safe = b.Len()
 		}
 	}
-	if b.Len() == 0 { // Slack takes no empty text
+	if b.Len() == 0 { // Slack refuses an empty text
 		return " "
 	}
 	return b.String()

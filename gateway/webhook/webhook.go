@@ -1,30 +1,28 @@
-// Package webhook tells programs elsewhere of approval requests and outcomes: each
-// destination gets them by HTTP POST, signed by the scheme of Standard Webhooks,
-// tried again over hours, and kept as dead letters when nothing helped. Messages
-// about an approval request carry links by which a person comes to the inbox with the
-// decision prepared.
+// Package webhook sends approval requests and outcomes to other programs by HTTP
+// POST, signed as Standard Webhooks, retried for hours, and stored as dead letters
+// after the last attempt. A message about an approval request has links that open the
+// inbox with the decision prepared.
 //
 //	links, err := webhook.NewLinks(webhook.LinksConfig{…})
 //	hooks, err := webhook.New(webhook.Config{Space: space, Outbox: outbox, Destinations: destinations, Links: links})
-//	// hooks is a gateway.Background: hand it to gateway.New; hand links to the inbox.
+//	// hooks is a gateway.Background: pass it to gateway.New, and links to the inbox.
 //
 // # Guarantees
 //
-//   - At least once, under an id that stays the same over retries, restarts and
-//     several gateways: webhook-id. What is due is kept by the Outbox, never by
-//     this process.
-//   - What rules redact never leaves. Secrets and addresses of destinations stand
-//     in no log, no error and no dead letter.
-//   - An approval request that is resolved, or was asked anew, is not sent late.
-//   - A link decides nothing by being opened, names nobody, and is used once in
-//     the whole space: whoever follows it must be logged in, may answer or not by
-//     their own name, and confirms.
+//   - At least once, with an id (webhook-id) that retries, restarts and several
+//     gateways keep. The Outbox stores pending messages, never this process.
+//   - Redacted values are never sent. No log, error or dead letter has a secret or
+//     address of a destination.
+//   - An approval request that was decided or has changed is not sent late.
+//   - Opening a link decides nothing. A link names no person and is used once in the
+//     whole space: the person who follows it logs in, must be an approver, and
+//     confirms.
 //   - Redirections are not followed.
 //
 // # What it does not do
 //
-// Order: what was refused once may come after what happened later; seq in the
-// message says in which order things happened.
+// It does not keep the order: a retried message may come after a later one. seq in
+// the message gives the order.
 package webhook
 
 import (
@@ -40,29 +38,25 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Config says who is told. Space and Outbox are required.
+// Config configures Webhooks. Space and Outbox are required.
 type Config struct {
 	Space        *gateway.Space
 	Outbox       Outbox
 	Destinations []Destination
-	// Links makes links to the inbox; nil: messages have none.
-	Links *Links
-	// Transport carries requests; nil: one of its own.
-	Transport http.RoundTripper
-	// Pauses between attempts; the last one stands for all that follow. nil:
-	// DefaultPauses.
-	Pauses []time.Duration
-	Log    *slog.Logger
+	Links        *Links            // to the inbox; nil: messages have none
+	Transport    http.RoundTripper // nil: a new one
+	Pauses       []time.Duration   // between attempts; the last one repeats; nil: DefaultPauses
+	Log          *slog.Logger
 }
 
-// DefaultPauses are those between the attempts: with eight, the last is about
-// sixteen hours after the first.
+// DefaultPauses are the pauses between attempts: the eighth attempt is about sixteen
+// hours after the first.
 func DefaultPauses() []time.Duration {
 	return []time.Duration{5 * time.Second, time.Minute, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 8 * time.Hour}
 }
 
-// Webhooks delivers in the background of a gateway, and knows what was given up:
-// give it to the API, too, which serves that to operators. It may be used from many goroutines.
+// Webhooks delivers in the background of a gateway and has the dead letters, which the
+// API serves to operators. It is safe for concurrent use.
 type Webhooks struct {
 	cfg    Config
 	byName map[string]*Destination
@@ -71,10 +65,10 @@ type Webhooks struct {
 
 var _ gateway.Background = (*Webhooks)(nil)
 
-// New checks the destinations.
+// New checks the configuration.
 func New(cfg Config) (*Webhooks, error) {
 	if cfg.Space == nil || cfg.Outbox == nil {
-		return nil, errors.New("webhook: a space and an outbox are required")
+		return nil, errors.New("webhook: the space or the outbox is missing: set Config.Space and Config.Outbox")
 	}
 	if err := Check(cfg.Destinations); err != nil {
 		return nil, err
@@ -87,7 +81,7 @@ func New(cfg Config) (*Webhooks, error) {
 	}
 	w := &Webhooks{cfg: cfg, byName: map[string]*Destination{}, client: newClient(cfg.Transport)}
 	for _, d := range cfg.Destinations {
-		d.defaults()
+		d.setDefaults()
 		w.byName[d.Name] = &d
 	}
 	return w, nil
@@ -100,20 +94,20 @@ func (w *Webhooks) Run(ctx context.Context, _ *gateway.Server) {
 		wg.Go(func() {
 			err := w.cfg.Outbox.Follow(ctx, name, func(ctx context.Context, dl toolcall.Delivery) { w.deliver(ctx, d, dl) })
 			if ctx.Err() == nil {
-				w.cfg.Log.Error("a webhook's destination is told nothing", "destination", name, "err", err)
+				w.cfg.Log.Error("a webhook destination gets no messages", "destination", name, "err", err)
 			}
 		})
 	}
 	wg.Wait()
 }
 
-// self is in whose name it looks whether an approval request is still open.
+// self is the principal that checks whether an approval request is still open.
 var self = toolcall.Principal{Role: toolcall.RoleAuditor, Name: "askance-webhooks", Auth: "in-process"}
 
-// current reports whether a notice is still true: an approval request may have been
-// resolved or asked anew since.
-func (w *Webhooks) current(ctx context.Context, n *Notice) (bool, error) {
-	if !n.asks() {
+// isCurrent reports whether a notice is still true: its approval request may have been
+// decided or changed since.
+func (w *Webhooks) isCurrent(ctx context.Context, n *Notice) (bool, error) {
+	if !n.isRequest() {
 		return true, nil
 	}
 	shown, err := w.cfg.Space.As(self).Show(ctx, toolcall.ShowRequest{V: 1, Key: n.Call.Key})
@@ -126,16 +120,14 @@ func (w *Webhooks) current(ctx context.Context, n *Notice) (bool, error) {
 	return shown.Call.State == message.ToolCallAsking && shown.Call.Digest == n.Call.Digest, nil
 }
 
-// Outbox keeps what each destination is still to be told. bus.Outbox is one.
-// Its methods may be called from several goroutines.
+// Outbox stores the pending messages of each destination, as bus.Outbox does. It is
+// safe for concurrent use.
 type Outbox interface {
-	// Follow hands out event records for a destination until ctx ends. f runs in
-	// goroutines of its own and resolves each delivery.
+	// Follow calls f, in separate goroutines, with event records for a destination
+	// until ctx ends. f resolves each delivery.
 	Follow(ctx context.Context, destination string, f func(context.Context, toolcall.Delivery)) error
 	// Record reads one event record again.
 	Record(ctx context.Context, seq uint64) (toolcall.JournalEntry, error)
-	// Bury keeps a delivery that is given up, Dig takes it out, and Letters lists
-	// what is buried.
 	AddDeadLetter(ctx context.Context, l toolcall.DeadLetter) error
 	RemoveDeadLetter(ctx context.Context, destination string, seq uint64) error
 	DeadLetters(ctx context.Context) ([]toolcall.DeadLetter, error)

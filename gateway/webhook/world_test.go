@@ -158,7 +158,7 @@ func run(t *testing.T, h *webhook.Webhooks) (stop func()) {
 }
 
 // begin is a space whose destination hears.
-func begin(t *testing.T, w *gatewaytest.World, change func(*webhook.Destination)) (*webhook.Webhooks, *receiver) {
+func shorten(t *testing.T, w *gatewaytest.World, change func(*webhook.Destination)) (*webhook.Webhooks, *receiver) {
 	t.Helper()
 	rc := newReceiver(t)
 	d := everything(t, rc.url)

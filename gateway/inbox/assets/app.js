@@ -9,16 +9,16 @@ const $ = (id) => document.getElementById(id);
 const say = (text) => { $('said').textContent = ''; requestAnimationFrame(() => { $('said').textContent = text; }); };
 
 const seen = new Set(); // digests of approval requests whose arguments were on the screen to their end
-let visit = 0; // counts what was asked for: an answer that is overtaken is dropped
+let visit = 0; // counts page requests: a reply to an older one is dropped
 let sending = false;
 
-/** Goes to a page of ours without loading everything anew. */
+/** Opens a page of this server without a full load. */
 async function go(url, { push = true, focus = true, options } = {}) {
   const mine = ++visit;
   try {
     const page = await ask(url, options);
     if (mine !== visit) return;
-    if (!page.doc.querySelector('#main[data-page]')) { location.href = page.url; return; } // a log-in
+    if (!page.doc.querySelector('#main[data-page]')) { location.href = page.url; return; } // the log-in page
     const hash = new URL(url, location).hash;
     const stays = options && new URL(page.url).pathname === new URL(url, location).pathname; // a form that was not accepted
     if (push && !stays) history.pushState(null, '', page.url.split('#')[0] + (options ? '' : hash));
@@ -31,11 +31,11 @@ async function go(url, { push = true, focus = true, options } = {}) {
   }
 }
 
-// Where the focus goes: into the form, or to the heading.
+// Moves the focus into the form, or to the heading.
 function land() {
   const field = document.querySelector('#panel textarea, #panel input:not([type=hidden]):not([type=radio]):not([type=checkbox]):not(.terms-only):not(.terms-only *)');
   const target = ($('panel') && (field?.offsetParent ? field : document.querySelector('#panel .main-action:not(:disabled), #panel [data-close]'))) || $('title') || $('main');
-  if (unread()) { // all of it comes before the button
+  if (unread()) { // the arguments come before the button
     $('args').scrollIntoView({ block: 'start' });
     $('args-title').focus({ preventScroll: true });
     return;
@@ -44,8 +44,7 @@ function land() {
   $('panel')?.scrollIntoView({ block: 'nearest' });
 }
 
-// Whether the arguments to be approved are more than a screen, and were not
-// looked through.
+// Whether the arguments are longer than the screen and were not read to the end.
 const unread = () => document.querySelector('#panel.do-approve [name=digest]') && !seen.has(digest()) && $('args').offsetHeight > innerHeight * 0.8;
 
 function fail(text) {
@@ -54,7 +53,7 @@ function fail(text) {
   box.replaceChildren(Object.assign(document.createElement('p'), { className: 'flash bad', textContent: text }));
 }
 
-// ---- staying up to date
+// ---- live updates
 
 let wanted, last = 0;
 
@@ -64,7 +63,7 @@ async function refresh() {
   last = Date.now();
   try {
     const page = await ask(here);
-    if (mine !== visit || here !== location.href || sending) { later(); return true; } // the page is another one by now
+    if (mine !== visit || here !== location.href || sending) { later(); return true; } // the person opened another page meanwhile
     if (new URL(page.url).pathname !== location.pathname) { location.href = page.url; return true; }
     show(page.doc);
     ready();
@@ -74,7 +73,7 @@ async function refresh() {
   }
 }
 
-// Changes come in bursts: one look for all of them.
+// Changes come in bursts: one request for all of them.
 function later() {
   clearTimeout(wanted);
   const slow = document.body.dataset.nav === 'figures' ? 5000 : 400;
@@ -94,7 +93,7 @@ function progressed({ id, line }) {
   if (end) log.scrollTop = log.scrollHeight;
 }
 
-// Nothing is sent from a page that may be old.
+// A page that may be out of date sends nothing.
 function told(live) {
   document.body.classList.toggle('offline', !live);
   guard();
@@ -126,8 +125,8 @@ function watchEnd() {
   watcher.observe(end);
 }
 
-// The address says for which approval request a form was opened: read again after the
-// approval request has changed, it is a page that says so, and not a form for the new one.
+// Puts the digest of the form's request into the address: after the request has
+// changed, a reload shows that, and not a form for the new request.
 function pin() {
   const url = new URL(location);
   if (!digest() || !url.searchParams.get('do') || url.searchParams.has('digest') || $('panel').dataset.form.endsWith('stale')) return;
@@ -135,7 +134,7 @@ function pin() {
   history.replaceState(history.state, '', url);
 }
 
-/** What every new piece of a page needs. */
+/** Prepares new parts of a page. */
 function ready() {
   pin();
   tick(expired);
@@ -157,14 +156,14 @@ function checkLater(area) {
   checking = setTimeout(() => check(area), 200);
 }
 
-// check asks the server what it thinks of edited arguments.
+// Has the server check edited arguments.
 async function check(area) {
   const text = area.value;
   try {
     const res = await fetch(area.dataset.check, { method: 'POST', body: new URLSearchParams(new FormData(area.form)), headers: { Accept: 'text/html' } });
     if (area.value !== text || !res.ok) return;
     $('verdict')?.replaceChildren(...piece(await res.text()));
-  } catch { return; } // the stream says that there is no connection
+  } catch { return; } // the stream reports a lost connection
   area.setAttribute('aria-invalid', document.querySelector('#verdict .faults') ? 'true' : 'false');
   guard();
 }
@@ -193,7 +192,7 @@ function filterNow() {
   refresh();
 }
 
-// ---- listening
+// ---- events of the page
 
 document.addEventListener('click', (e) => {
   const a = e.target.closest('a[href]');

@@ -1,5 +1,4 @@
-// Times that go on. The server says the instants, the clock of this machine is
-// corrected by what the server said when it made the page.
+// Running times. The server sends instants; this computes what is shown.
 
 const units = [[86400, 'd', 3600, 'h'], [3600, 'h', 60, 'm'], [60, 'm', 1, 's']];
 
@@ -11,7 +10,7 @@ function span(s) {
   return `${s}s`;
 }
 
-/** Moves all clocks; over is called once for each deadline that passes. */
+/** Updates all times; calls over once for each deadline that passes. */
 export function tick(over) {
   const now = Date.now();
   for (const el of document.querySelectorAll('[data-since]')) put(el, span((now - Date.parse(el.dataset.since)) / 1000) + ' ago');

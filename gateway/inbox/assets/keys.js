@@ -1,11 +1,11 @@
-// Keyboard shortcuts. They work nowhere where somebody writes.
+// Keyboard shortcuts. They do not work in text fields.
 
 const $ = (id) => document.getElementById(id);
 const writes = (el) => el.matches('input:not([type=checkbox]):not([type=radio]), textarea, select, [contenteditable]');
 
 function rows() { return [...document.querySelectorAll('.row')]; }
 
-// The row of the cursor: the one with the focus, else the selected one.
+// Moves from the focused row, or else from the selected one.
 function move(step) {
   const all = rows();
   if (!all.length) return;
@@ -32,7 +32,7 @@ const plain = {
   '?': () => $('help').showModal(),
 };
 
-/** Listens for keys. */
+/** Handles keys. */
 export function listen() {
   document.addEventListener('keydown', (e) => {
     if (e.isComposing || $('help').open) return;

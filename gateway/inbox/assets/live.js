@@ -1,12 +1,12 @@
-// The stream that says that something has changed. It carries no state: after
-// it was down the page is read again as a whole.
+// The stream that reports changes. It carries no state: after a reconnect the whole
+// page is read again.
 
 const silence = 25000; // the server ticks every ten seconds
 let source, watchdog, retry, pause = 500;
 
 const word = { on: 'live', down: 'not connected', off: 'not live' };
 
-/** Whether the page can be believed to be up to date. */
+/** Whether the page is up to date. */
 export let live = false;
 
 function turn(state, told) {
@@ -19,9 +19,9 @@ function turn(state, told) {
 }
 
 /**
- * Opens the stream, again and again. changed is called with each change,
- * progress with each line, told with whether the stream is there; back when it
- * has come (back): everything must be read again then.
+ * Opens the stream and reopens it. Calls changed with each change, progress with
+ * each line, told with whether it is connected, and back after it connects: then
+ * the page must be read again.
  */
 export function open({ changed, progress, told, back }) {
   const again = () => {
@@ -44,7 +44,7 @@ export function open({ changed, progress, told, back }) {
     source.addEventListener('changed', (e) => { heard(); changed(JSON.parse(e.data)); });
     source.addEventListener('progress', (e) => { heard(); progress(JSON.parse(e.data)); });
     source.onerror = () => {
-      if (source.readyState === EventSource.CLOSED) back(); // refused: the page itself says why, or leads to the log-in
+      if (source.readyState === EventSource.CLOSED) back(); // refused: the page shows why, or redirects to the log-in
       again();
     };
     heard();

@@ -1,26 +1,26 @@
-// Exchanging pages: the server makes every page, and this puts what differs
-// into the one that is open, so that focus, forms and scroll positions stay.
+// Updates the open page: the server makes every page, and this replaces what differs,
+// so focus, forms and scroll positions stay.
 
-// The one place where text becomes markup. It comes from our own server, which
-// has escaped it, and a parsed document runs nothing.
+// The only place where text becomes markup. Our server has escaped it, and a parsed
+// document runs no script.
 const rules = window.trustedTypes?.createPolicy('askance', { createHTML: (text) => text });
 const parse = (text) => new DOMParser().parseFromString(rules ? rules.createHTML(text) : text, 'text/html');
 
 const $ = (id) => document.getElementById(id);
 
-// What the server sent for an element: scripts change what is shown (clocks,
-// disabled buttons), so elements are compared by what they were made of.
+// What the server sent for an element. Scripts change elements (clocks, disabled
+// buttons), so the sent text is compared.
 const origin = new WeakMap();
 const made = (el) => origin.get(el) ?? el.outerHTML;
 const keep = (el) => { origin.set(el, el.outerHTML); return el; };
 
-/** Begins with the page as it was loaded. */
+/** Records the page as it was loaded. */
 export function remember() {
   for (const el of document.querySelectorAll('[data-region]')) keep(el);
   for (const el of document.querySelectorAll('.rows > li')) keep(el);
 }
 
-/** Asks the server for a page. Its answer is a page whatever the status. */
+/** Requests a page. A reply with any status is a page. */
 export async function ask(url, options = {}) {
   const res = await fetch(url, { credentials: 'same-origin', redirect: 'follow', ...options, headers: { Accept: 'text/html', ...options.headers } });
   if (!(res.headers.get('Content-Type') ?? '').startsWith('text/html')) {
@@ -33,9 +33,9 @@ export async function ask(url, options = {}) {
   return { doc: parse(await res.text()), url: res.url, status: res.status };
 }
 
-let fresh; // whether a person asked for what comes, and not a change
+let fresh; // whether a person, and not a change, requested the page
 
-/** Puts a page into the one that is open. */
+/** Updates the open page to another one. */
 export function show(doc, asked = false) {
   fresh = asked;
   const focused = document.activeElement?.id;
@@ -65,8 +65,7 @@ export function show(doc, asked = false) {
   if (focused && document.activeElement?.id !== focused) $(focused)?.focus({ preventScroll: true });
 }
 
-// The filter is a form that somebody may be writing in: it stays, save for what
-// the address says when it was not touched.
+// A person may be typing in the filter: only fields without the focus are updated.
 function side(then) {
   const tools = then.querySelector('#tool'), mine = then.querySelector('#mine'), q = then.querySelector('#q');
   if (!$('tool') || !tools) return;
@@ -85,7 +84,7 @@ function exchangeAll(now, then) {
   }
 }
 
-// Regions of a main part: those that stay are exchanged, others come and go.
+// Replaces, adds and removes the regions of a main part.
 function regions(now, then) {
   const children = [...then.children];
   const wanted = new Set(children.map((c) => c.id).filter(Boolean));
@@ -105,7 +104,7 @@ function regions(now, then) {
   }
 }
 
-// A form that is open stays as long as it is about the same approval request.
+// An open form stays as long as it is for the same approval request.
 function form(old, next) {
   const open = old.querySelector('[data-form]'), then = next.querySelector('[data-form]');
   if (open && then && open.dataset.form === then.dataset.form) return;
@@ -116,7 +115,7 @@ function form(old, next) {
   old.replaceWith(next);
   if (draft) {
     const box = Object.assign(document.createElement('details'), { open: true });
-    box.append(Object.assign(document.createElement('summary'), { textContent: 'Your text, which was not sent' }));
+    box.append(Object.assign(document.createElement('summary'), { textContent: 'Your text (not sent)' }));
     box.append(Object.assign(document.createElement('pre'), { className: 'raw', textContent: draft, tabIndex: 0 }));
     next.querySelector('#gone')?.after(box);
   }
@@ -129,7 +128,7 @@ function drafts(open) {
 function exchange(old, next) {
   if (old.id === 'rows-box' && old.querySelector('.rows') && next.querySelector('.rows')) return list(old, next);
   if (made(old) === next.outerHTML && !(fresh && old.id === 'flash')) return;
-  if (old.id === 'flash' && !fresh && !next.textContent.trim()) return; // what a person was told stays until they go on
+  if (old.id === 'flash' && !fresh && !next.textContent.trim()) return; // a message to the person stays until their next action
   for (const d of old.querySelectorAll('details[id]')) {
     const same = next.querySelector('#' + CSS.escape(d.id));
     if (same && d.dataset.touched) { same.open = d.open; same.dataset.touched = '1'; }
@@ -140,14 +139,13 @@ function exchange(old, next) {
   old.replaceWith(next);
 }
 
-// Lines of progress that came by the stream stay, though the server may have
-// forgotten them.
+// Progress lines from the stream stay, even if the server no longer has them.
 function merge(log, then) {
   const have = new Set([...then.children].map((l) => l.dataset.n));
   for (const l of [...log.children]) if (!have.has(l.dataset.n)) then.append(l);
 }
 
-// Rows are exchanged one by one: what is the same stays, with its focus.
+// Replaces rows one by one: an equal row stays, with its focus.
 function list(old, next) {
   const rows = old.querySelector('.rows'), then = [...next.querySelectorAll('.rows > li')];
   const byId = new Map([...rows.children].map((li) => [li.firstElementChild.id, li]));
@@ -175,5 +173,5 @@ function list(old, next) {
   if (moreThen) rows.after(moreThen);
 }
 
-/** Parses a piece of a page. */
+/** Parses a part of a page. */
 export const piece = (text) => [...parse(text).body.childNodes];

@@ -301,7 +301,7 @@ func TestHTTPSocketFlags(t *testing.T) {
 	fails(t, cli.ExitUsage, "no user", serve("--http-socket", sock, "--http-socket-role", "no-such-user=approver")...)
 	fails(t, cli.ExitUsage, "no role", serve("--http-socket", sock, "--http-socket-role", "0=boss")...)
 	fails(t, cli.ExitUsage, "no such group", serve("--http-socket", sock, "--http-socket-group", "no-such-group")...)
-	fails(t, cli.ExitConflict, "is no socket", serve("--http-socket", file)...)
+	fails(t, cli.ExitConflict, "is not a socket", serve("--http-socket", file)...)
 }
 
 // copyProgram puts the test binary where other users can run it.

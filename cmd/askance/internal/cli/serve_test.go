@@ -104,7 +104,7 @@ func TestServeLooksFirst(t *testing.T) {
 		{cli.ExitUsage, "--http 8787 is not host:port", []string{"--http", "8787"}},
 		{cli.ExitUsage, "--http-url inbox.example is not a URL", []string{"--http-url", "inbox.example"}},
 		{cli.ExitUsage, "--http-origin", []string{"--http-origin", "app.example/x"}},
-		{cli.ExitUsage, "is no role", []string{"--oidc-issuer", "https://id.example", "--oidc-client", "c", "--oidc-role", "a=king"}},
+		{cli.ExitUsage, "is not a role", []string{"--oidc-issuer", "https://id.example", "--oidc-client", "c", "--oidc-role", "a=king"}},
 		{cli.ExitUsage, "--oidc-issuer id.example is not a URL", []string{"--oidc-issuer", "id.example", "--oidc-client", "c", "--oidc-role", "a=approver"}},
 		{cli.ExitUsage, "is not host:port", []string{"--metrics", "9464"}},
 		{cli.ExitNotFound, "operator.jwt", []string{"--creds-dir", "empty"}},
