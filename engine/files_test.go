@@ -46,8 +46,8 @@ func TestFilesOfACall(t *testing.T) {
 	defer func() { _ = e.Close() }()
 	bot, ann := e.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"}), e.As(toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann"})
 	worker := e.Worker(toolcall.Principal{Role: toolcall.RoleWorker, Name: "wk"}, toolcall.Queue{Tool: "t"})
-	var table strings.Builder
-	table.WriteString("| step | files of package engine, in the order in which they are entered |\n|---|---|\n")
+	var picture strings.Builder
+	picture.WriteString("```mermaid\nflowchart LR\n")
 	var c *toolcall.Call
 	var grant *toolcall.Grant
 	for _, step := range []struct {
@@ -80,12 +80,20 @@ func TestFilesOfACall(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", step.name, err)
 		}
-		fmt.Fprintf(&table, "| %s | %s |\n", step.name, strings.Join(files, ", "))
+		fmt.Fprintf(&picture, "    subgraph %s\n", step.name)
+		for i, f := range files {
+			fmt.Fprintf(&picture, "    %s%d[%s]\n", step.name, i, f)
+			if i > 0 {
+				fmt.Fprintf(&picture, "    %[1]s%[2]d --> %[1]s%[3]d\n", step.name, i-1, i)
+			}
+		}
+		picture.WriteString("    end\n")
 		if step.name == "response" && len(files) > mostFilesOfResponse {
 			t.Errorf("a response enters %d files, want at most %d: %q", len(files), mostFilesOfResponse, files)
 		}
 	}
-	wantBlock(t, "../ARCHITECTURE.md", "files", table.String())
+	picture.WriteString("```\n")
+	wantBlock(t, "../ARCHITECTURE.md", "files", picture.String())
 }
 
 func wantBlock(t *testing.T, path, block, want string) {
