@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Error codes of the JetStream API, of which nats.go exports only some.
+// Error codes of the JetStream API; nats.go exports only some of them.
 const (
 	codeNoMessage          = 10037
 	codeInsufficient       = 10023 // the server's or account's store is full

@@ -179,8 +179,8 @@ func TestAppendFaults(t *testing.T) {
 		{"ack lost once", []string{"stored, ack lost"}, nil, 1},
 		{"publish lost once", []string{"lost"}, nil, 1},
 		{"lost and lost ack", []string{"lost", "stored, ack lost", "lost"}, nil, 1},
-		{"nobody there at first", []string{"no responders", "no responders", "in process"}, nil, 1},
-		{"nobody there", repeat("no responders", 99), message.ErrUnavailable, 0},
+		{"no responders at first", []string{"no responders", "no responders", "in process"}, nil, 1},
+		{"no responders", repeat("no responders", 99), message.ErrUnavailable, 0},
 		{"never an answer", repeat("lost", 99), message.ErrUnknownOutcome, 0},
 		{"stored, never an ack", append([]string{"stored, ack lost"}, repeat("lost", 99)...), message.ErrUnknownOutcome, 1},
 		{"full", []string{"full"}, message.ErrFull, 0},
@@ -264,8 +264,8 @@ func TestFullIsCertain(t *testing.T) {
 	}
 }
 
-// Another engine wrote while our acknowledgement was lost: that is a conflict
-// for certain, whatever happened to our publish.
+// Another engine wrote while our acknowledgement was lost: that is certainly a
+// conflict.
 func TestAppendLostThenOvertaken(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {

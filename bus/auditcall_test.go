@@ -55,7 +55,7 @@ func TestCallRecordsAndCovering(t *testing.T) {
 	if sealed, err = bus.Covering(t.Context(), w.l, []uint64{500}); err != nil || len(sealed) != 0 {
 		t.Errorf("Covering what is not signed = %d, %v", len(sealed), err)
 	}
-	if _, err := bus.CallRecords(t.Context(), w.l, callKey("nobody")); !errors.Is(err, message.ErrNotFound) {
+	if _, err := bus.CallRecords(t.Context(), w.l, callKey("unknown")); !errors.Is(err, message.ErrNotFound) {
 		t.Errorf("CallRecords of no call: %v", err)
 	}
 }

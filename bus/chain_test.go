@@ -30,8 +30,8 @@ func ledgerOf(t testing.TB, j *bus.Journal) *bus.Ledger {
 	return l
 }
 
-// Each event record carries the leaf of the one before it in its entity, whichever engine
-// wrote that.
+// Each event record has the leaf of the one before it in its entity, from any
+// engine.
 func TestRecordsAreChained(t *testing.T) {
 	b := bustest.New(t)
 	one, two := b.Journal("test"), b.Journal("test")

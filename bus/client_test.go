@@ -256,7 +256,7 @@ func TestHintsAndProgress(t *testing.T) {
 	stop()
 }
 
-// A runtime that starts anew finds its calls by session and goes on.
+// A restarted runtime finds its calls by session and continues.
 func TestRuntimeFindsItsCallsAgain(t *testing.T) {
 	w := newWorld(t)
 	w.engine(bus.ServiceOptions{})

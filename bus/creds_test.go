@@ -145,8 +145,8 @@ func TestCredsRefuse(t *testing.T) {
 	if _, err := creds.Init(t.Context(), dir); !errors.Is(err, message.ErrConflict) {
 		t.Errorf("a second init: %v", err)
 	}
-	if err := c.Revoke(t.Context(), creds.User{Space: "test", Role: toolcall.RoleAuditor, Name: "nobody"}); !errors.Is(err, message.ErrNotFound) {
-		t.Errorf("revoking nobody: %v", err)
+	if err := c.Revoke(t.Context(), creds.User{Space: "test", Role: toolcall.RoleAuditor, Name: "unknown"}); !errors.Is(err, message.ErrNotFound) {
+		t.Errorf("revoking an unknown user: %v", err)
 	}
 	if _, err := creds.Open(t.TempDir()); !errors.Is(err, message.ErrNotFound) {
 		t.Errorf("a folder without credentials: %v", err)
@@ -195,8 +195,8 @@ func TestTrustOfAnotherOperator(t *testing.T) {
 	}
 }
 
-// Nobody gets in without a login, with that of another folder, with a login of
-// which only the token is known, or after it was revoked or has expired.
+// The server refuses connections without a login, with one of another folder, with
+// the token alone, and with a revoked or expired one.
 func TestOnlyLoginsGetIn(t *testing.T) {
 	c, dir := initCreds(t)
 	foreign, _ := initCreds(t)
@@ -217,7 +217,7 @@ func TestOnlyLoginsGetIn(t *testing.T) {
 			t.Errorf("%s: %v, want forbidden", what, err)
 		}
 	}
-	refused("nobody", bus.ConnectOptions{Principal: "ann"})
+	refused("no login", bus.ConnectOptions{Principal: "ann"})
 	refused("a password", bus.ConnectOptions{Principal: "ann", User: "ann", Password: "pw"})
 	refused("another folder's login", bus.ConnectOptions{Principal: "ann", CredsFile: stranger})
 	refused("a token with another's key", bus.ConnectOptions{Principal: "ann", CredsFile: stolen})

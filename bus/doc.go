@@ -1,12 +1,12 @@
-// Package bus carries askance over NATS: the journal on a JetStream stream, the
-// requests of runtimes, people and workers, and an embedded server. It is the
-// only package that knows NATS. It satisfies the interfaces that engine and
-// executor declare without importing either.
+// Package bus carries askance over NATS: the journal on a JetStream stream, and the
+// requests of runtimes, people and workers. It satisfies the interfaces that engine
+// and executor declare, and imports neither. Packages below it have the keys
+// (keyfile), the logins (creds) and the embedded server (embed).
 //
 // # An engine on NATS
 //
-// [embed.Start] runs a server in the process, [Connect] reaches one elsewhere.
-// [OpenJournal] gives the engine its store, [Serve] answers requests with it:
+// embed.Start runs a server in the process, [Connect] reaches one elsewhere.
+// [OpenJournal] opens the journal, [Serve] answers requests:
 //
 //	srv, err := embed.Start(ctx, embed.Options{StoreDir: "data/nats", Listen: "127.0.0.1:4222"})
 //	…
@@ -42,39 +42,35 @@
 // clients and workers in other languages; [Table] and [Operations] have the
 // same as data.
 //
-// # What holds
+// # Guarantees
 //
-//   - An event record is stored only if its entity still ends where the writer believes. The
-//     compare-and-swap is guarded by one filter per entity ([Entity]), so of any
-//     number of engines one wins. ErrConflict, ErrFull, ErrTooLarge and
-//     ErrUnavailable of [Journal.Append] mean that nothing was written; whenever
-//     that is not certain the error is ErrUnknownOutcome.
-//   - What no engine of the space wrote is never taken for an event record: each carries a
-//     MAC over its subject, what it follows and its body. It is reported
-//     ([message.Record.Invalid]), passed over, and blocks nothing. A genuine event record
-//     that this version cannot read is not passed over: its call stays as it is
-//     until an engine comes that can.
-//   - A request is carried out for the principal in its subject, which NATS
-//     permissions guard ([PermissionsFor]), and only if the answer goes to that
-//     principal's own inbox. Nobody but engines may use JetStream: it answers to
-//     wherever it is told, in its own name, even onto its own API.
-//   - Nothing is evicted: a full stream refuses, the last part of a bounded one is
-//     kept for finishing what has begun. A stream that something else made, or
-//     that was weakened, is refused and left as it is.
-//   - Connections, watches, clients and workers outlive restarts of the server and
-//     of engines; a [Journal.Watch] leaves no gap and repeats nothing.
-//   - Ids may be any text: they are encoded, so that none can add a token or a
-//     wildcard to a subject.
+//   - An event record is stored only if its entity still ends where the writer
+//     believes. One filter per entity ([Entity]) guards the compare-and-swap, so one
+//     of any number of engines wins.
+//   - ErrConflict, ErrFull, ErrTooLarge and ErrUnavailable of [Journal.Append] mean
+//     that nothing was written. If that is not certain, the error is
+//     ErrUnknownOutcome.
+//   - A message that no engine of the space wrote never counts as an event record:
+//     each one has a MAC over its subject, its predecessor and its body. Readers
+//     report and skip it. They do not skip a genuine event record of a newer
+//     version: its call stays unchanged until an engine can read it.
+//   - A request is executed for the principal in its subject, which NATS permissions
+//     guard ([PermissionsFor]), and only if the reply goes to that principal's inbox.
+//     Only engines can use JetStream, because it replies to any subject in its own
+//     name, even to its own API.
+//   - Nothing is evicted: a full stream refuses writes, and the last part of a bounded
+//     one is reserved for calls that have begun. A stream that something else created,
+//     or that was weakened, is refused and stays unchanged.
+//   - Connections, watches, clients and workers survive restarts of the server and of
+//     engines. [Journal.Watch] leaves no gap and repeats nothing.
+//   - Ids can be any text: their encoding adds no token and no wildcard to a subject.
 //
 // # What it does not do
 //
-// It decides nothing and keeps no state of calls. Who is who is the server's to
-// know: [PermissionsFor] says what a principal needs, and [creds.Folder] makes logins
-// with just that, for an embedded server ([embed.Options.Trust]) and for others
-// (CREDENTIALS.md). Without logins everybody who reaches the server acts as
-// whoever they name themselves. Tasks of one tool can be
-// acknowledged by every worker of that tool, so an acknowledgement proves
-// nothing; only the engine's answer to a start does. Event records are collected into
-// one write per call, not several calls' into one; a [Publisher] that does that
-// can be put in.
+// It decides nothing and has no state of calls. The server authenticates names:
+// package creds makes logins with the rights of [PermissionsFor] for embedded and
+// other servers (CREDENTIALS.md). Without logins, each client acts under the name
+// that it gives. Every worker of a tool can acknowledge the tool's tasks, so an
+// acknowledgement proves nothing; only the engine's reply to a start does. A
+// [Publisher] can collect the event records of several calls into one write.
 package bus

@@ -39,7 +39,7 @@ func TestStartServerRefuses(t *testing.T) {
 		{"no folder", embed.Options{}, message.ErrInvalid},
 		{"a file in the way", embed.Options{StoreDir: file}, embed.ErrStoreUnwritable},
 		{"a folder below a file", embed.Options{StoreDir: filepath.Join(file, "x")}, embed.ErrStoreUnwritable},
-		{"a folder that nobody may write", embed.Options{StoreDir: "/proc/askance"}, embed.ErrStoreUnwritable},
+		{"a read-only folder", embed.Options{StoreDir: "/proc/askance"}, embed.ErrStoreUnwritable},
 		{"an unknown durability", embed.Options{StoreDir: dir, Durability: "hopeful"}, message.ErrInvalid},
 		{"quorum of one", embed.Options{StoreDir: dir, Durability: bus.DurabilityQuorum}, message.ErrInvalid},
 		{"a negative limit", embed.Options{StoreDir: dir, MaxStore: -1}, message.ErrInvalid},
@@ -56,7 +56,7 @@ func TestStartServerRefuses(t *testing.T) {
 			}
 		})
 	}
-	// Whoever failed has let go of the folder.
+	// A failed start unlocks the folder.
 	s, err := embed.Start(t.Context(), embed.Options{StoreDir: dir})
 	if err != nil {
 		t.Fatal(err)
@@ -131,13 +131,13 @@ func TestConnectRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	const closed = "127.0.0.1:1" // nobody is given this port by chance
+	const closed = "127.0.0.1:1" // the system does not assign this port
 	for _, tc := range []struct {
 		name, url, principal string
 		want                 error
 	}{
-		{"nobody listens", "nats://me:hunter2@" + closed, "p", message.ErrUnavailable},
-		{"nobody speaks", "nats://hunter2@" + silent.Addr().String(), "p", message.ErrUnavailable},
+		{"no listener", "nats://me:hunter2@" + closed, "p", message.ErrUnavailable},
+		{"a silent listener", "nats://hunter2@" + silent.Addr().String(), "p", message.ErrUnavailable},
 		{"no principal", "nats://" + closed, "", message.ErrInvalid},
 		{"a name that is too long", "nats://" + closed, longID, message.ErrTooLarge},
 		{"no URL", "nats://me:hunter2@\x7f", "p", message.ErrInvalid},
@@ -176,8 +176,8 @@ func TestConnectCancelled(t *testing.T) {
 	}
 }
 
-// A server that accepts and never speaks keeps nobody beyond the end of the
-// context, and the error says where and what to do.
+// Connect to a server that accepts and never speaks ends with the context, and
+// the error says where and what to do.
 func TestConnectCancelledWhileTheServerIsSilent(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -200,7 +200,7 @@ func TestConnectCancelledWhileTheServerIsSilent(t *testing.T) {
 	if e := message.AsError("", err); !errors.Is(err, cause) || !errors.Is(err, message.ErrUnavailable) || !strings.Contains(e.What, url) || e.Hint == "" {
 		t.Errorf("%v, want unavailable with the cause, the URL and a hint", err)
 	}
-	if d := time.Since(receive(t, cancelled)); d > 4*time.Second { // by itself it gives up after 5 s
+	if d := time.Since(receive(t, cancelled)); d > 4*time.Second { // its own limit is 5 s
 		t.Errorf("gave up %v after the end of the context", d)
 	}
 }

@@ -40,7 +40,7 @@ func TestErrorsFitAMessage(t *testing.T) {
 	}
 }
 
-// An envelope is what a codec makes of it, whatever the body.
+// An envelope equals what a codec makes of it, for any body.
 func TestEnvelopesAreJSON(t *testing.T) {
 	type request struct {
 		V    int    `json:"v"`

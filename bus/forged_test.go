@@ -16,8 +16,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// genuine reads the stored messages of an entity with their headers, as somebody
-// who may read the stream could.
+// genuine reads the stored messages of an entity with their headers, as
+// any reader of the stream could.
 func genuine(t *testing.T, nc *nats.Conn, stream string, seq uint64) *nats.Msg {
 	t.Helper()
 	js, err := jetstream.New(nc)
@@ -35,7 +35,7 @@ func genuine(t *testing.T, nc *nats.Conn, stream string, seq uint64) *nats.Msg {
 	return &nats.Msg{Subject: raw.Subject, Header: raw.Header, Data: raw.Data}
 }
 
-// store publishes as somebody who may publish event records but has no engine key.
+// store publishes with the right to publish event records but without the engine key.
 func store(t *testing.T, nc *nats.Conn, m *nats.Msg) uint64 {
 	t.Helper()
 	reply, err := nc.RequestMsgWithContext(t.Context(), m)
@@ -86,8 +86,8 @@ const (
 
 func keyOf(h nats.Header) string { return strings.Fields(h.Get(bus.HeaderMAC))[0] }
 
-// forgedBus has a reply with one event record and a call with two, the genuine second
-// of which it gives.
+// forgedBus has a reply with one event record and a call with two, and returns the second
+// record of the call.
 func forgedBus(t *testing.T) (*bustest.Bus, *bus.Journal, *nats.Msg) {
 	b := bustest.New(t)
 	j := b.Journal("test")
@@ -152,8 +152,8 @@ func TestMovedRecordIsNotBelieved(t *testing.T) {
 	mustAppend(t, j, callRecord("g1", callKey("c2"), message.ToolCallPending, "propose"), 0)
 }
 
-// Somebody who knows an event record's id cannot make the engine believe that the event record
-// is stored.
+// The id of an event record is not enough to make the engine believe that the
+// event record is stored.
 func TestSquattedMessageID(t *testing.T) {
 	b := bustest.New(t)
 	j := b.Journal("test")
@@ -192,7 +192,7 @@ func TestStatusLookalikes(t *testing.T) {
 	}
 }
 
-// Whoever has other keys cannot read the journal as event records, nor write into it.
+// An engine with other keys can neither read the event records nor write any.
 func TestOtherKeysAreForeign(t *testing.T) {
 	b, _, _ := forgedBus(t)
 	keys, err := keyfile.New()

@@ -182,7 +182,7 @@ func TestLiveKeys(t *testing.T) {
 		changed, err := l.Reload(func(next *keyfile.Keys) error {
 			told++
 			if l.Now().SigningID() != signs || next == l.Now() {
-				t.Errorf("%s: the new keys sign before anybody was told", what)
+				t.Errorf("%s: the new keys sign before they are announced", what)
 			}
 			return before
 		})
@@ -192,7 +192,7 @@ func TestLiveKeys(t *testing.T) {
 	}
 	step("nothing new", nil, false, false)
 	next := changed(t, path, rotate)
-	step("nobody can be told", errors.New("disk full"), false, true)
+	step("the announcement fails", errors.New("disk full"), false, true)
 	step("a rotation", nil, true, false)
 	if string(l.SigningKey()) != string(next.Signer()) || !l.InForce(k.ID()) || len(l.Ring()) != 2 {
 		t.Error("the new key does not sign")
@@ -259,7 +259,7 @@ func TestKeyFollower(t *testing.T) {
 	fake = nil
 	reload(changed(t, path, func(k *keyfile.Keys) (*keyfile.Keys, error) { return k.Retired(first.ID(), at) }))
 	trusts("the first is retired", second.SigningID())
-	// Whoever stole the first key cannot bring it back, nor a successor of it.
+	// A thief of the first key can restore neither it nor a successor.
 	ring := first.Ring()
 	theirs, err := first.Rotated(time.Now())
 	if err != nil {
@@ -270,7 +270,7 @@ func TestKeyFollower(t *testing.T) {
 	fake = nil
 	third := reload(changed(t, path, rotate))
 	trusts("after another rotation", second.SigningID(), third.SigningID())
-	// Files say what is trusted without anybody's word.
+	// Files are trusted without a signature.
 	if err := third.WritePublic(pub); err != nil {
 		t.Fatal(err)
 	}

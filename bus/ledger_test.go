@@ -117,8 +117,8 @@ func (w *ledgered) stream(name string) jetstream.Stream {
 	return st
 }
 
-// again makes the journal's stream anew, with its messages as change leaves
-// them: what somebody does who has every right in NATS, but no engine key.
+// again creates the journal's stream again with the messages that change returns:
+// an attack with every right in NATS, but without the engine key.
 func (w *ledgered) again(change func([]*nats.Msg) []*nats.Msg) {
 	w.t.Helper()
 	js := jetStream(w.t, w.Bus)
@@ -192,7 +192,7 @@ func TestTamperedStream(t *testing.T) {
 		call string
 		late bool // found by the chain alone, too
 	}{
-		{"changed in a stream made anew", func(w *ledgered) {
+		{"changed in a new stream", func(w *ledgered) {
 			w.again(func(m []*nats.Msg) []*nats.Msg { m[4] = forged(m[4], ""); return m })
 		}, proof.Changed, 5, "s1/r1/c1", true},
 		{"removed in place", func(w *ledgered) {
@@ -205,7 +205,7 @@ func TestTamperedStream(t *testing.T) {
 				w.t.Fatal(err)
 			}
 		}, proof.Removed, 9, "s1/r1/c2", false},
-		{"removed in a stream made anew", func(w *ledgered) {
+		{"removed in a new stream", func(w *ledgered) {
 			w.again(func(m []*nats.Msg) []*nats.Msg { return slices.Delete(m, 7, 8) })
 		}, proof.Removed, 8, "s1/r1/c1", false},
 		{"inserted behind a call", func(w *ledgered) {
@@ -219,7 +219,7 @@ func TestTamperedStream(t *testing.T) {
 			m.Header.Del(bus.HeaderMAC)
 			store(w.t, w.Conn("forger"), m)
 		}, proof.Inserted, 10, "s1/r1/c2", true},
-		{"inserted in a stream made anew", func(w *ledgered) {
+		{"inserted in a new stream", func(w *ledgered) {
 			w.again(func(m []*nats.Msg) []*nats.Msg {
 				f := forged(m[5], "forged")
 				f.Subject = "askance.v1.test.record.s1.r1.c9.f"
@@ -271,7 +271,7 @@ func TestTamperedStream(t *testing.T) {
 	}
 }
 
-// ledgerAgain makes the ledger's stream anew with its checkpoints in that order,
+// ledgerAgain creates the ledger's stream again with its checkpoints in that order,
 // by their numbers.
 func (w *ledgered) ledgerAgain(order ...uint64) {
 	w.t.Helper()
@@ -298,8 +298,8 @@ func (w *ledgered) ledgerAgain(order ...uint64) {
 	w.open()
 }
 
-// What was done to the ledger is found; if journal and ledger both went back to
-// an older day, by whoever kept a checkpoint of a later one.
+// Verification finds every change of the ledger. If journal and ledger both went
+// back to an older day, a copy of a later checkpoint shows it.
 func TestTamperedLedger(t *testing.T) {
 	signed := func(t *testing.T) *ledgered {
 		t.Helper()
@@ -332,7 +332,7 @@ func TestTamperedLedger(t *testing.T) {
 		w.again(func(m []*nats.Msg) []*nats.Msg { return m[:10] })
 		w.found2(proof.RolledBack)
 		w.ledgerAgain(1, 2)
-		if r := w.verify(); !r.OK { // nobody could tell
+		if r := w.verify(); !r.OK { // no one could tell
 			t.Errorf("found %v", r.Findings)
 		}
 		r := verifyAgainst(t, w.l, proof.Options{Keys: toolcall.NewKeySet(w.Keys().Public()), Anchor: anchor})
@@ -431,8 +431,8 @@ func TestPurgedStream(t *testing.T) {
 	}
 }
 
-// Checkpoints of somebody without the engine's key are found, and engines go on
-// behind them as if they were not there.
+// Verification finds checkpoints without the engine's key, and engines continue
+// behind them.
 func TestForgedCheckpoint(t *testing.T) {
 	w := newLedgered(t)
 	first := w.sign()
@@ -489,7 +489,7 @@ func (w *ledgered) found2(kinds ...proof.Kind) {
 	}
 }
 
-// A ledger signed by a key that is not known is not begun anew.
+// An engine does not begin a new ledger behind one of an unknown key.
 func TestLedgerOfAnotherKey(t *testing.T) {
 	w := newLedgered(t)
 	first := w.sign()
@@ -578,8 +578,8 @@ func TestLargeJournal(t *testing.T) {
 	}
 }
 
-// An auditor with nothing but an auditor's rights reads and verifies over NATS;
-// nobody else may.
+// An auditor with only an auditor's rights reads and verifies over NATS; no other
+// role can.
 func TestAuditOverNATS(t *testing.T) {
 	w := withPeople(t)
 	j := w.Journal("test")

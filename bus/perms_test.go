@@ -49,7 +49,7 @@ var (
 	}
 )
 
-// What nobody of them may publish; besides, nobody may what another one may.
+// What none of them can publish; none can publish what another one can, either.
 var (
 	otherTool        = bus.ConsumerName(toolcall.Queue{Tool: otherJob})
 	nobodyMayPublish = []string{
@@ -163,8 +163,8 @@ func leastPermissions(t *testing.T, w *world, people []toolcall.Principal) {
 			t.Fatal(err)
 		}
 	}
-	all := func(nobody []string, may map[string][]string) []string {
-		list := slices.Clone(nobody)
+	all := func(none []string, may map[string][]string) []string {
+		list := slices.Clone(none)
 		for _, subjects := range may {
 			list = append(list, subjects...)
 		}

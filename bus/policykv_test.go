@@ -205,7 +205,7 @@ func TestLivePolicyFromABucket(t *testing.T) {
 		ended <- p.Follow(ctx, func() {
 			select {
 			case changes <- struct{}{}:
-			default: // nobody has looked yet since the last one
+			default: // the last one was not read yet
 			}
 		})
 	}()

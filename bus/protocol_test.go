@@ -23,7 +23,7 @@ import (
 
 const protocolPage = "PROTOCOL.md"
 
-var update = flag.Bool("update", false, "write what is generated of PROTOCOL.md anew")
+var update = flag.Bool("update", false, "write the generated parts of PROTOCOL.md")
 
 // What the page says of subjects, rights, operations, settings, codes and
 // bodies is what the code does.
@@ -226,8 +226,8 @@ func TestOperationsAreServed(t *testing.T) {
 	}
 }
 
-// settings is a table of what a server says of a stream or consumer, less
-// what the server adds by itself.
+// settings is a table of the server's settings of a stream or consumer, without
+// what the server adds.
 func settings(t *testing.T, config any) string {
 	t.Helper()
 	b, err := json.Marshal(config)

@@ -49,8 +49,8 @@ func TestQueueRefuses(t *testing.T) {
 	}
 }
 
-// No two queues share a subject, a queue or rights, whatever their tools are
-// called; and what stands in a subject is read back as it was.
+// No two queues share a subject, a consumer or rights for any names of tools, and
+// every queue is readable in a subject.
 func TestQueuesAreInjective(t *testing.T) {
 	name := rapid.OneOf(rapid.StringMatching(`[-~=._a]{1,4}`), rapid.StringN(1, 20, 180), rapid.Just(strings.Repeat(".", 180)), rapid.Just(strings.Repeat("x", 200)))
 	queue := rapid.Custom(func(t *rapid.T) toolcall.Queue {

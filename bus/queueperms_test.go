@@ -169,8 +169,7 @@ func refusedTo(t *testing.T, nc *nats.Conn, subject string) {
 	}
 }
 
-// Each queue has its own queue, so calls of a tool that nobody routes wait for
-// nobody, and nobody's workers keep another queue's calls from theirs.
+// Each queue has its own consumer, so no queue delays the calls of another one.
 func TestQueuesAreQueuesOfTheirOwn(t *testing.T) {
 	w := queues(t)
 	w.engineOf(routedSpace(), bus.ServiceOptions{})
@@ -193,7 +192,7 @@ func TestQueuesAreQueuesOfTheirOwn(t *testing.T) {
 	}
 }
 
-// A task that somebody puts into another queue, as it is, is none there.
+// A task that was copied into another queue does not run there.
 func TestTaskInAnotherQueue(t *testing.T) {
 	w := queues(t)
 	w.engineOf(routedSpace(), bus.ServiceOptions{})

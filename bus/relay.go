@@ -112,7 +112,7 @@ func notNow(err error) error {
 }
 
 // pullState classifies a reply of the server. A task has an acknowledgement
-// subject, whatever its headers.
+// subject, with any headers.
 func pullState(m *nats.Msg) TaskState {
 	if strings.HasPrefix(m.Reply, ackPrefix) {
 		return TaskHere

@@ -59,8 +59,7 @@ func TestAckRefusesWhatIsNoTask(t *testing.T) {
 	}
 }
 
-// A worker that is gone when its task comes costs nobody time: the task goes
-// back at once.
+// A task for a worker that has gone returns to the queue at once.
 func TestTaskOfAWorkerThatHasGone(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -80,7 +79,7 @@ func TestTaskOfAWorkerThatHasGone(t *testing.T) {
 		synctest.Wait()
 		gone.Close()
 		mustAppend(t, j, workRecord("f1", callKey("c1"), job), 0)
-		synctest.Wait() // it is on its way to nobody
+		synctest.Wait() // its worker has gone
 		began := time.Now()
 		if task := next(t, w.worker(job, "wk")); task.Record.ID != "f1" || time.Since(began) > time.Second {
 			t.Errorf("task %s after %v", task.Record.ID, time.Since(began))
@@ -204,9 +203,9 @@ func TestNextWithoutRights(t *testing.T) {
 	}
 }
 
-// What JetStream would do for a worker with rights of its own, and why it has
-// none: it deletes the journal, in nobody's name. Should this test fail one
-// day, the server checks reply subjects, and the rule may be looked at again.
+// JetStream would delete the journal for a worker with JetStream rights, so workers
+// have none. If this test fails one day, the server checks reply subjects, and the
+// rule can change.
 func TestServerAnswersOntoItsOwnAPI(t *testing.T) {
 	w := newWorld(t, bustest.Listening(), bustest.With(func(o *embed.Options) {
 		o.Users = []embed.User{{Name: "wk", Password: "pw", Permissions: bus.Permissions{Publish: []string{"$JS.API.CONSUMER.MSG.NEXT.ASKANCE_test.w_job"}, Subscribe: []string{"_INBOX_wk.>"}}}}

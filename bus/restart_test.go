@@ -13,7 +13,7 @@ import (
 )
 
 // NATS is stopped and started again under an engine, a runtime that waits, an
-// approver and a worker: nobody is started anew, and everything goes on.
+// approver and a worker: all of them continue without a restart.
 func TestEverybodySurvivesAServerRestart(t *testing.T) {
 	w := newWorld(t, bustest.Listening())
 	w.engineOn(w.Dial("engine"), testSpace(), bus.ServiceOptions{})

@@ -92,7 +92,7 @@ func certPool(path string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// pin accepts only the certificate in a file, whatever names it has.
+// pin accepts only the certificate in a file, under any name.
 func pin(config *tls.Config, path string) error {
 	b, err := secretfile.Read(opTLS, path, false)
 	if err != nil {

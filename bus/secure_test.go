@@ -15,7 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// toHere dials this machine, whatever the host.
+// toHere dials this machine for any host.
 type toHere struct{ t *testing.T }
 
 func (d toHere) Dial(network, address string) (net.Conn, error) {

@@ -14,9 +14,9 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// An edit around hidden values whose answer is lost is not edited twice, and
-// whoever sent it hears that it counts: the approval request that it made has other
-// marks, so that neither digest nor arguments tell it.
+// An edit around hidden values whose reply is lost does not edit twice, and its
+// sender gets the result. The new approval request has other marks, so neither
+// digest nor arguments identify the edit.
 func TestLostAnswerToHiddenEdit(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {

@@ -120,7 +120,7 @@ func TestClientRoles(t *testing.T) {
 		t.Errorf("a client for a worker: %v", err)
 	}
 	if _, err := bus.NewClient(w.Conn("x"), "test", toolcall.Principal{Role: toolcall.RoleRuntime, Name: "y"}); !errors.Is(err, message.ErrInvalid) {
-		t.Errorf("a client on somebody else's connection: %v", err)
+		t.Errorf("a client on another principal's connection: %v", err)
 	}
 }
 
@@ -162,9 +162,8 @@ func (s *spy) all() []string {
 }
 
 // A request with a foreign reply subject is dropped unanswered, from every
-// role and whatever the subject: the engine's answer would be a message that
-// the sender may not publish itself. On fake time, so that "no answer comes"
-// can be waited for.
+// role and on every subject: the engine's reply would be a message that the
+// sender itself cannot publish. Fake time lets the test wait for the missing reply.
 func TestForeignReplySubjects(t *testing.T) {
 	body := map[bus.Kind]string{
 		bus.KindPropose:      `{"v":1,"op":"propose","body":{"session_id":"s9","reply_id":"r9","tool_calls":[{"type":"tool_call","id":"c9","name":"echo","input":"{}"}]}}`,
@@ -302,7 +301,7 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// A worker that names a call of another tool is refused, whatever it claims.
+// A worker that names a call of another tool is refused for any claim.
 func TestWorkerIsBoundToItsTool(t *testing.T) {
 	w := newWorld(t)
 	w.engine(bus.ServiceOptions{})

@@ -14,9 +14,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Workers of one tool may take each other's tasks off the queue: nothing is
-// lost by it, whatever they say and whenever, for a task only says that there
-// is something to start, and is offered again until somebody has started it.
+// Workers of one tool can take each other's tasks off the queue without losing
+// calls: the engine offers a call again until a worker has started it.
 func TestSiblingsLoseNothing(t *testing.T) {
 	const offered = 2 * time.Minute
 	for _, verb := range []bus.AckVerb{bus.AckDone, bus.AckDrop, bus.AckRelease} {
@@ -48,7 +47,7 @@ func TestSiblingsLoseNothing(t *testing.T) {
 							t.Fatal(err)
 						}
 					}
-					// The first task of the tool's queue has a name that anybody can guess.
+					// The first task of the tool's queue has a predictable name.
 					guess := `{"v":1,"op":"ack","body":{"task":"` + guessedTask(t, w) + `","verb":"` + string(verb) + `"}}`
 					_ = rawRequest(t, sibling, "askance.v1.test.work.job.wk2.ack", guess)
 					if !started { // as if its own worker had died as well: it comes again

@@ -12,8 +12,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// What is remembered on terms, from end to end and through days of fake time:
-// listed and shown to people, ended by the clock, revoked by whoever gave it.
+// Standing approvals from end to end through days of fake time: people list and
+// show them, the clock ends them, and their author revokes them.
 func TestStandingApprovalsOverNATS(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {

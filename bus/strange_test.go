@@ -98,7 +98,7 @@ func strangeCall(t *testing.T, w *world, name string, key toolcall.Key) {
 	}
 }
 
-// Somebody who writes subjects by hand cannot name what no id encodes to.
+// A subject with a token that no id encodes to is refused.
 func TestSubjectsThatNoIDGives(t *testing.T) {
 	w := newWorld(t)
 	w.engine(bus.ServiceOptions{})

@@ -243,7 +243,7 @@ func TestFullStream(t *testing.T) {
 	if last, err := j.Last(t.Context(), open); err != nil || last.Seq != prev {
 		t.Errorf("Last = %d, %v; want %d", last.Seq, err, prev)
 	}
-	// Somebody makes room.
+	// An operator makes room.
 	js := jetStream(t, b)
 	cfg := stream(t, b).CachedInfo().Config
 	cfg.MaxBytes = 8 << 20

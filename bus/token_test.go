@@ -99,7 +99,7 @@ func FuzzToken(f *testing.F) {
 				t.Fatalf("ParseToken(Encode(%q)) = %q, %v", s, parsed, err)
 			}
 		}
-		// The other way: whatever parses is the token of the id it names.
+		// The other way: what parses is the token of the id that it names.
 		if parsed, err := bus.ParseToken(s); err == nil {
 			if id, ok := parsed.ID(); ok && bus.Encode(id) != parsed {
 				t.Fatalf("ParseToken(%q) names %q, whose token is %q", s, id, bus.Encode(id))

@@ -43,8 +43,8 @@ func untilRefused(t *testing.T, nc *nats.Conn) context.Context {
 	return ctx
 }
 
-// A NATS user that lacks rights is told so: nobody is left to believe that a
-// service answers, that hints will come or that a request may have arrived.
+// A NATS user that lacks rights gets an error, instead of waiting for a service,
+// for hints or for a reply.
 func TestRefusedByNATSIsTold(t *testing.T) {
 	auditor := toolcall.Principal{Role: toolcall.RoleAuditor, Name: "eve"}
 	guest := toolcall.Principal{Role: "guest", Name: "guest"}

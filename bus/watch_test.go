@@ -178,7 +178,7 @@ func TestWatchNoticesAnotherJournal(t *testing.T) {
 		if err := js.DeleteStream(t.Context(), "ASKANCE_test"); err != nil {
 			t.Fatal(err)
 		}
-		b.Journal("test") // somebody makes it anew
+		b.Journal("test") // another engine creates it again
 		select {
 		case err := <-done:
 			if !errors.Is(err, message.ErrDamaged) {

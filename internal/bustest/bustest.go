@@ -80,8 +80,8 @@ func (b *Bus) start() {
 }
 
 // Restart stops the server and starts it again on the same folder and, if it
-// listens, the same port. Connections made by Dial come back by themselves,
-// those made by Conn do not. Nobody else may use b meanwhile.
+// listens, the same port. Connections of Dial reconnect, those of Conn do
+// not. No other goroutine may use b meanwhile.
 func (b *Bus) Restart() {
 	b.t.Helper()
 	b.Close()

@@ -7,10 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// Ports that systems give to nobody by themselves. A server that is stopped and
-// started again must find its port free, and one of the others may have been
-// given to somebody meanwhile: to the listener of another test, or to an
-// outgoing connection.
+// Ports that systems do not assign. A restarted server must find its port free; the
+// system could assign another port to a listener or a connection meanwhile.
 const (
 	firstPort = 10_000
 	ports     = 10_000
@@ -20,8 +18,8 @@ const (
 
 var lastPort atomic.Uint32
 
-// freeAddress is a loopback address that nobody listens on and that no other
-// test of this process was given.
+// freeAddress is a loopback address without a listener, which no other test of this
+// process got.
 func freeAddress() string {
 	for range ports {
 		n := uint32(os.Getpid())*portsEach + lastPort.Add(1)

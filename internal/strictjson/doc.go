@@ -1,8 +1,7 @@
 // Package strictjson reads JSON that came from outside, and writes ours.
 //
 // The standard decoder accepts "Behavior" for "behavior", lets the last of two
-// equal names win, replaces broken UTF-8 and ignores members that nobody asked
-// for. Between a checker and a runner that disagree on such input, something
+// equal names win, replaces broken UTF-8 and ignores unknown members. Between a checker and a runner that disagree on such input, something
 // runs that was not allowed. This package is therefore the only decoder of
 // outside input in the module:
 //
@@ -18,11 +17,11 @@
 //     are refused when they do not fit, all others become float64.
 //
 // Every failure is an [*Error]: what went wrong (a sentinel), where (a JSON
-// pointer and a byte offset) and how to mend it.
+// pointer and a byte offset) and what to do.
 //
 // [Marshal] is the one encoding of our own output: members in a fixed order,
 // nil slices as [], nil maps as {}, no HTML escapes. It is deterministic, but
-// not RFC 8785; whatever is hashed or signed goes through internal/jcs.
+// not RFC 8785; internal/jcs encodes what is hashed or signed.
 //
 // A type that decodes itself takes part through UnmarshalJSON as usual; the
 // option to refuse unknown members does not reach into it, the other checks

@@ -14,7 +14,7 @@ type own string
 
 func (o own) MarshalJSON() ([]byte, error) { return []byte(o), nil }
 
-// fixed has members that what is beside them may repeat.
+// fixed has members whose names the inlined map may repeat.
 type fixed struct {
 	A    any            `json:"a"`
 	B    any            `json:"b,omitzero"`
@@ -47,7 +47,7 @@ func anyValue(depth int) *rapid.Generator[any] {
 		case 6:
 			return rapid.MapOfN(name, anyValue(depth-1), 0, 3).Draw(t, "map")
 		default:
-			return fixed{anyValue(depth-1).Draw(t, "a"), anyValue(depth-1).Draw(t, "b"), rapid.MapOfN(name, anyValue(depth-1), 0, 2).Draw(t, "beside")}
+			return fixed{anyValue(depth-1).Draw(t, "a"), anyValue(depth-1).Draw(t, "b"), rapid.MapOfN(name, anyValue(depth-1), 0, 2).Draw(t, "rest")}
 		}
 	})
 }

@@ -24,7 +24,7 @@ var (
 	ErrType          = errors.New("wrong type")
 )
 
-// hints says how to mend each fault.
+// hints says what to do about each fault.
 var hints = []struct {
 	err  error
 	hint string

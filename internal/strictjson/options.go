@@ -10,7 +10,7 @@ const (
 )
 
 // hardMaxDepth keeps every recursive step of the decoder below within a small
-// stack, whatever MaxDepth asks for.
+// stack for any MaxDepth.
 const hardMaxDepth = 10_000
 
 // An Option changes a limit.

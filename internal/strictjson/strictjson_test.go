@@ -271,7 +271,7 @@ func TestErrorTextIsBounded(t *testing.T) {
 	}
 }
 
-// Whatever Unmarshal accepts, Check accepts, and the other way round for any;
+// What Unmarshal accepts, Check accepts, and the other way round for any;
 // and what was accepted survives encoding.
 func FuzzUnmarshal(f *testing.F) {
 	for _, s := range []string{`{}`, `{"a":[1,-0,1e2,"\ud83d\ude00",null,true]}`, `{"a":1,"a":2}`, "\"\xff\"", `[[[`, `{"a":9223372036854775808}`, ` 1 2`, `"\ud800"`} {

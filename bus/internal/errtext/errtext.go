@@ -15,7 +15,7 @@ func Quote(s string) string {
 	return strconv.Quote(s)
 }
 
-// Because joins two errors, each of which may be nil, in one line.
+// Because joins two errors in one line; either one may be nil.
 func Because(err, cause error) error {
 	switch {
 	case err == nil:

@@ -1,4 +1,4 @@
-// Package secretfile reads and replaces small files, most of which hold secrets.
+// Package secretfile reads and replaces small files with or without secrets.
 //
 // A secret file that other users can read is refused. A file is written
 // completely or not at all, and survives a power loss.

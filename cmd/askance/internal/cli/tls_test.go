@@ -68,11 +68,11 @@ func TestServeTLS(t *testing.T) {
 	url := "tls://127.0.0.1:" + port
 	ok(t, "list", "--nats", url, "--nats-ca", cert, "--creds", ann)
 	ok(t, "audit", "verify", "--data", data, "--nats", "nats://127.0.0.1:"+port, "--nats-ca", cert, "--creds", eve)
-	fails(t, cli.ExitForbidden, "not one to believe", "list", "--nats", url, "--nats-ca", other, "--creds", ann)
-	fails(t, cli.ExitForbidden, "not one to believe", "list", "--nats", url, "--creds", ann)
-	fails(t, cli.ExitUsage, "no certificate in PEM", "list", "--nats", url, "--nats-ca", key, "--creds", ann)
+	fails(t, cli.ExitForbidden, "is not trusted", "list", "--nats", url, "--nats-ca", other, "--creds", ann)
+	fails(t, cli.ExitForbidden, "is not trusted", "list", "--nats", url, "--creds", ann)
+	fails(t, cli.ExitUsage, "no PEM certificate", "list", "--nats", url, "--nats-ca", key, "--creds", ann)
 	write(t, filepath.Join(data, "nats.crt"), read(t, other))
-	fails(t, cli.ExitForbidden, "not one to believe", "list", "--data", data, "--as", "olga")
+	fails(t, cli.ExitForbidden, "is not trusted", "list", "--data", data, "--as", "olga")
 	s.stop()
 	if err := os.Chmod(key, 0o644); err != nil {
 		t.Fatal(err)
