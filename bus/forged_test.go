@@ -63,20 +63,20 @@ var forgeries = []struct {
 }{
 	{"no MAC", func(h nats.Header, _ *nats.Msg) { h.Del(bus.HeaderMAC) }, "no MAC"},
 	{"no headers at all", func(_ nats.Header, m *nats.Msg) { m.Header = nil }, "no MAC"},
-	{"bad MAC", func(h nats.Header, _ *nats.Msg) { h.Set(bus.HeaderMAC, keyOf(h)+" "+strings.Repeat("A", 43)) }, "does not fit"},
+	{"bad MAC", func(h nats.Header, _ *nats.Msg) { h.Set(bus.HeaderMAC, keyOf(h)+" "+strings.Repeat("A", 43)) }, "MAC is wrong"},
 	{"MAC that is no base64", func(h nats.Header, _ *nats.Msg) { h.Set(bus.HeaderMAC, keyOf(h)+" ?") }, "not base64url"},
 	{"two MACs", func(h nats.Header, _ *nats.Msg) { h.Add(bus.HeaderMAC, h.Get(bus.HeaderMAC)) }, "no MAC"},
 	{"MAC of another key", func(h nats.Header, _ *nats.Msg) {
 		h.Set(bus.HeaderMAC, "0123456789abcdef "+strings.Fields(h.Get(bus.HeaderMAC))[1])
 	}, "unknown key"},
-	{"MAC of another predecessor", func(nats.Header, *nats.Msg) {}, "does not fit"},
-	{"body that is no JSON", func(_ nats.Header, m *nats.Msg) { m.Data = []byte("rm -rf /") }, "does not fit"},
-	{"replayed without compare-and-swap", func(h nats.Header, _ *nats.Msg) { h.Del(headerPrev); h.Del(headerFilter) }, "without the entity's compare-and-swap"},
+	{"MAC of another predecessor", func(nats.Header, *nats.Msg) {}, "MAC is wrong"},
+	{"body that is no JSON", func(_ nats.Header, m *nats.Msg) { m.Data = []byte("rm -rf /") }, "MAC is wrong"},
+	{"replayed without compare-and-swap", func(h nats.Header, _ *nats.Msg) { h.Del(headerPrev); h.Del(headerFilter) }, "without the compare-and-swap of its entity"},
 	{"replayed under another filter", func(h nats.Header, _ *nats.Msg) {
 		// The very event record again, guarded by a subject that still ends at sequence 1.
 		h.Set(headerPrev, "1")
 		h.Set(headerFilter, "askance.v1.test.record.s1.r1.-.>")
-	}, "without the entity's compare-and-swap"},
+	}, "without the compare-and-swap of its entity"},
 }
 
 const (

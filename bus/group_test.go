@@ -199,7 +199,7 @@ func TestEngineThatHungJoinsAgain(t *testing.T) {
 		}
 		time.Sleep(15 * time.Second)
 		log.lines <- "" // nothing more was said
-		if said := []string{<-log.lines, <-log.lines}; !strings.HasPrefix(said[0], log.at) || !strings.HasPrefix(said[1], "this engine did not run") {
+		if said := []string{<-log.lines, <-log.lines}; !strings.HasPrefix(said[0], log.at) || !strings.HasPrefix(said[1], "this engine was paused") {
 			t.Errorf("the engine that hung said %q", said)
 		}
 	})

@@ -512,7 +512,7 @@ func TestLedgerOfAnotherKey(t *testing.T) {
 	}
 	store(t, w.Conn("other"), &nats.Msg{Subject: "askance.v1.test.proof.checkpoint", Data: body})
 	mustAppend(t, w.j, callRecord("x1", callKey("x"), message.ToolCallPending, "propose"), 0)
-	if c, err := w.l.Checkpoint(t.Context()); err == nil || !strings.Contains(err.Error(), "not known here") {
+	if c, err := w.l.Checkpoint(t.Context()); err == nil || !strings.Contains(err.Error(), "unknown here") {
 		t.Errorf("Checkpoint = %+v, %v", c, err)
 	}
 }
@@ -597,7 +597,7 @@ func TestAuditOverNATS(t *testing.T) {
 		t.Errorf("verify = %+v", r)
 	}
 	for _, role := range []toolcall.Role{toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleRuntime} {
-		if _, err := w.client(role, "x").Records(t.Context(), bus.RecordsRequest{}); err == nil || !strings.Contains(err.Error(), "may not") {
+		if _, err := w.client(role, "x").Records(t.Context(), bus.RecordsRequest{}); err == nil || !strings.Contains(err.Error(), "cannot do this") {
 			t.Errorf("a %s reads records: %v", role, err)
 		}
 	}

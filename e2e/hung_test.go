@@ -43,7 +43,7 @@ func TestHungEngine(t *testing.T) {
 	if p99 := after.quantile(0.99); p99 > 2*time.Second {
 		t.Errorf("when the hung engine runs again, p99 of requests is %s, want at most 2s", p99)
 	}
-	if !strings.Contains(string(hung.tail(64<<10)), "did not run for some seconds") {
+	if !strings.Contains(string(hung.tail(64<<10)), "was paused for some seconds") {
 		t.Error("the engine that was stopped did not notice it")
 	}
 	if during.rate < 0.8*alone.rate {
