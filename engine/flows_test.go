@@ -163,7 +163,7 @@ func (a *agent) restart() {
 }
 
 func verdict(check string) func(permission.Call) permission.ToolVerdict {
-	answers := map[string]permission.CheckResponses{
+	answers := map[string]permission.CheckResult{
 		"passthrough": permission.CheckPassthrough, "allow": permission.CheckAllow, "deny": permission.CheckDeny,
 		"ask": permission.CheckAsk, "ask_immune": permission.CheckAskImmune,
 	}

@@ -37,7 +37,7 @@ type vector struct {
 	} `json:"expect"`
 }
 
-var checkAnswers = map[string]permission.CheckResponses{
+var checkAnswers = map[string]permission.CheckResult{
 	"": permission.CheckPassthrough, "passthrough": permission.CheckPassthrough, "allow": permission.CheckAllow,
 	"deny": permission.CheckDeny, "ask": permission.CheckAsk, "ask_immune": permission.CheckAskImmune,
 }

@@ -147,7 +147,6 @@ func toolVars(name string, t *Tool) map[string]any {
 
 // Rules for the tools of a server, written "server/*".
 
-// serverOf is the server that a tool pattern names.
 func serverOf(pattern string) (string, bool) {
 	server, ok := strings.CutSuffix(pattern, "/*")
 	return server, ok && server != "" && !strings.Contains(server, "*")
@@ -155,7 +154,6 @@ func serverOf(pattern string) (string, bool) {
 
 func isServerPattern(pattern string) bool { _, ok := serverOf(pattern); return ok }
 
-// isAbout reports whether the rule names the tool of a server.
 func (r *Rule) isAbout(tool, server string) bool {
 	return slices.ContainsFunc(r.Tools, func(name string) bool {
 		if s, ok := serverOf(name); ok {
@@ -165,7 +163,6 @@ func (r *Rule) isAbout(tool, server string) bool {
 	})
 }
 
-// severalTools reports whether the rule names more than one tool, or a server.
 func (r *Rule) severalTools() bool {
 	return len(r.Tools) > 1 || slices.ContainsFunc(r.Tools, isServerPattern)
 }
@@ -211,9 +208,9 @@ func (c *compiler) toolsOfServer(r *Rule, server string) []string {
 	return out
 }
 
-// namedAfter reports whether an undeclared tool's name says that it is of the
+// isNamedAfter reports whether an undeclared tool's name says that it is of the
 // server. Deny and ask rules rely on it, so it takes every form in use.
-func namedAfter(tool, server string) bool {
+func isNamedAfter(tool, server string) bool {
 	for _, form := range []string{"mcp__" + server + "__", server + ".", server + "/", server + "__"} {
 		if strings.HasPrefix(tool, form) {
 			return true
@@ -225,7 +222,7 @@ func namedAfter(tool, server string) bool {
 // addServers adds the rules for undeclared tools that are about this one.
 func (t *toolRules) addServers(rules []*compiledRule) {
 	for _, r := range rules {
-		if t.tool == nil && namedAfter(t.name, r.server) {
+		if t.tool == nil && isNamedAfter(t.name, r.server) {
 			t.addRules(r)
 		}
 	}

@@ -24,7 +24,6 @@ const (
 // checker reports what is wrong with rules apart from their expressions.
 type checker struct{ *compiler }
 
-// checkRule reports what is wrong with a rule apart from its expressions.
 func (c checker) checkRule(r *Rule) {
 	c.checkName(r)
 	c.checkTools(r)
@@ -154,7 +153,6 @@ func (c checker) checkKind(r *Rule) {
 	}
 }
 
-// checkPeople checks names of people and groups under key.
 func (c checker) checkPeople(r *Rule, key string, a Approvers) {
 	if !a.isNamed() && (r.at.Has(key+".users") || r.at.Has(key+".groups")) {
 		c.faultOf(ProblemPeople, r, key, key, "names no person", "name users or groups; without either list any approver may answer")

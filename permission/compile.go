@@ -59,7 +59,6 @@ func compile(policy Policy, opts Options, found problems) (*Bundle, error) {
 	return c.finish()
 }
 
-// compiler carries what the steps of one compilation share.
 type compiler struct {
 	opts     Options
 	compiled map[exprKey]compiledExpr // what precompile has done
@@ -110,7 +109,6 @@ func (c *compiler) newTool(name string, t *Tool) *toolRules {
 	return tr
 }
 
-// addRule checks one rule and compiles it for each of its tools.
 func (c *compiler) addRule(given *Rule) {
 	r := *given // the bundle keeps its own copy
 	r.Tools = slices.Clone(r.Tools)
@@ -284,7 +282,7 @@ func schemaOf(t *Tool) *Schema {
 
 func (c *compiler) addFault(r *Rule, field, msg, hint string) { c.faultAs(r, field, field, msg, hint) }
 
-// faultAs is fault with a place of its own: that of the key at.
+// faultAs is addFault with a place of its own: that of the key at.
 func (c *compiler) faultAs(r *Rule, field, at, msg, hint string) {
 	c.faultOf("", r, field, at, msg, hint)
 }

@@ -23,14 +23,13 @@ func (b *Bundle) Decide(ctx context.Context, req Request) Decision {
 // of the same request, and returns its own; nil for a bundle without a policy.
 func (b *Bundle) decideAfter(ctx context.Context, req *Request, before *evaluation) (Decision, *evaluation) {
 	if b == nil || !b.ready {
-		return deniedWithoutPolicy(*req), nil
+		return denyWithoutPolicy(*req), nil
 	}
 	e := b.evaluate(ctx, req, before)
 	defer e.run.Close()
 	return e.decider().decide(), e
 }
 
-// decider takes the steps of one decision.
 type decider struct {
 	*evaluation
 	// failedDenies are deny rules that failed and ask instead.
@@ -101,7 +100,7 @@ func (e *decider) decideWithoutRule() (Decision, bool) {
 // a decision of deny, or of ask where a deny rule could not be evaluated.
 func (b *Bundle) Denied(ctx context.Context, req Request) (Decision, bool) {
 	if b == nil || !b.ready {
-		return deniedWithoutPolicy(req), true
+		return denyWithoutPolicy(req), true
 	}
 	e := b.evaluate(ctx, &req, nil)
 	defer e.run.Close()
@@ -127,7 +126,7 @@ func (e *decider) decideDenied() (Decision, bool) {
 
 const noPolicyReason = "no policy is loaded and the tool is not known to be read-only"
 
-func deniedWithoutPolicy(req Request) Decision {
+func denyWithoutPolicy(req Request) Decision {
 	return Decision{Behavior: message.BehaviorDeny, Step: StepNoPolicy, Mode: req.Mode, Reason: noPolicyReason,
 		Message: denialText(req.Tool, noPolicyReason)}
 }
@@ -199,7 +198,6 @@ func (e *decider) taintedDecision() Decision {
 	return d
 }
 
-// checkStep asks the tool itself.
 func (e *decider) checkStep() (Decision, bool) {
 	check := e.tr.check()
 	if check == nil {
@@ -282,7 +280,6 @@ func (e *decider) decideByMode() Decision {
 	}
 }
 
-// suggestRules are the allow rules to offer with an approval request.
 func (e *decider) suggestRules() []message.PermissionRule {
 	if e.tr.matcher == nil {
 		return []message.PermissionRule{{ToolName: e.req.Tool, Behavior: message.BehaviorAllow, Source: "suggested"}}

@@ -80,12 +80,10 @@ func (b *Bundle) readsAs(other *Bundle) bool {
 	return same && b.limits == other.limits
 }
 
-// addError records an error of a rule.
 func (e *evaluation) addError(rule, field string, err error) {
 	e.errors = append(e.errors, RuleError{Rule: rule, Field: field, Msg: display.Visible(display.Shorten(err.Error(), display.MaxErrorText)), Err: err})
 }
 
-// addFault records an error outside the rules.
 func (e *evaluation) addFault(field string, err error) {
 	e.tainted = true
 	e.addError("", field, err)
@@ -105,7 +103,7 @@ func (e *evaluation) matchRule(r *compiledRule) (matched, failed bool) {
 		e.addError(r.rule.Name, "rule_content", r.broken)
 		return false, true
 	}
-	if r.server != "" && !namedAfter(e.req.Tool, r.server) {
+	if r.server != "" && !isNamedAfter(e.req.Tool, r.server) {
 		return false, false
 	}
 	if r.pattern == nil && r.when == nil {
@@ -177,7 +175,6 @@ func (e *evaluation) sessionPattern(content string, behavior message.Behavior) (
 	return p, err
 }
 
-// kind is nil for a tool without one.
 func (t *toolRules) kind() Kind {
 	if t.tool == nil {
 		return nil
@@ -185,7 +182,6 @@ func (t *toolRules) kind() Kind {
 	return t.tool.Kind
 }
 
-// check is the tool's own check; nil: it has none.
 func (t *toolRules) check() func(Call) ToolVerdict {
 	switch {
 	case t.tool == nil:
@@ -197,7 +193,6 @@ func (t *toolRules) check() func(Call) ToolVerdict {
 	}
 }
 
-// prepareCall lets the kind read the call, once.
 func (e *evaluation) prepareCall() {
 	k := e.tr.kind()
 	if k == nil {
@@ -273,7 +268,7 @@ func (e *decider) jointAllow() (Decision, bool) {
 	var patterns []Pattern
 	for _, list := range [][]*compiledRule{e.tr.allow, e.sessionRules(message.BehaviorAllow)} {
 		for _, r := range list {
-			if r.pattern != nil && r.broken == nil && r.rule.isEnforced() && e.conditionHolds(r) {
+			if r.pattern != nil && r.broken == nil && r.rule.isEnforced() && e.isConditionTrue(r) {
 				rules, patterns = append(rules, r), append(patterns, r.pattern)
 			}
 		}
@@ -298,7 +293,6 @@ func (e *decider) jointAllow() (Decision, bool) {
 	return e.allow(StepAllowRule, covers[0], "each of its parts is covered by one of the rules "+ruleNames(covers)), true
 }
 
-// findCovering asks a matcher which patterns cover a call together.
 func findCovering(joint JointMatcher, c Call, patterns []Pattern) ([]int, error) {
 	return callSafely(func() ([]int, error) {
 		by, err := joint.Covered(c, patterns)
@@ -309,8 +303,7 @@ func findCovering(joint JointMatcher, c Call, patterns []Pattern) ([]int, error)
 	})
 }
 
-// conditionHolds evaluates a rule's condition without its content.
-func (e *evaluation) conditionHolds(r *compiledRule) bool {
+func (e *evaluation) isConditionTrue(r *compiledRule) bool {
 	if r.when == nil {
 		return true
 	}

@@ -57,7 +57,7 @@ type Explanation struct {
 // What it shows of the input is shortened, without what a rule's redact names.
 func (b *Bundle) Explain(ctx context.Context, req Request) *Explanation {
 	if b == nil || !b.ready {
-		return explanationOf(deniedWithoutPolicy(req))
+		return explanationOf(denyWithoutPolicy(req))
 	}
 	began := time.Now() //nolint:forbidigo // how long it took is part of the answer, and decides nothing
 	e := b.evaluate(ctx, &req, nil)
@@ -102,7 +102,6 @@ func (b *Bundle) traceRest(ctx context.Context, req Request, t *tracer) {
 	}
 }
 
-// aboutOthers names the rules that are about other tools than those of tr.
 func (b *Bundle) aboutOthers(tr *toolRules) []string {
 	here := map[string]bool{}
 	for _, r := range slices.Concat(tr.deny, tr.ask, tr.allow) {
@@ -163,7 +162,6 @@ func nearMiss(x *Explanation) string {
 	return ""
 }
 
-// operandText lists the values of a part's variables.
 func operandText(b *Because) string {
 	var parts []string
 	for name, v := range b.Operands {
@@ -247,7 +245,6 @@ func shownMap(v traits.Mapper, depth int) any {
 	return out
 }
 
-// shownText is a value of shownValue in words.
 func shownText(v any) string {
 	b, err := strictjson.Marshal(v)
 	if err != nil {

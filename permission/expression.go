@@ -70,7 +70,6 @@ func Inspect(policy Policy, opts Options) []*Expression {
 	return out
 }
 
-// checkedTerms are the terms that compile.
 func (c *compiler) checkedTerms() map[string]*cel.Ast {
 	out := map[string]*cel.Ast{}
 	for i := range c.terms {
@@ -128,7 +127,6 @@ type compiledExpr struct {
 	faults  []celrule.Fault
 }
 
-// exprJob is an expression to compile.
 type exprJob struct {
 	exprKey
 	args *schema.Type
@@ -199,13 +197,11 @@ func argsOf(t *Tool) *schema.Type {
 // Terms are variables whose values are worked out when a rule first asks for
 // them, at most once in a decision. An error in one is an error in the rule.
 
-// maxTerms bounds the vocabulary of a bundle.
 const maxTerms = 500
 
 // variableNames are the variables of conditions; cmd for shell tools alone.
 var variableNames = []string{"tool", "args", "caller", "ctx", "cmd"}
 
-// declareTerms compiles the vocabulary of a policy.
 func (c *compiler) declareTerms(vocabulary []Term) {
 	if len(vocabulary) == 0 {
 		return
@@ -261,7 +257,6 @@ func (c *compiler) termFault(t *Term, line, col int, msg, hint string) {
 	c.problems.add(Problem{File: t.at.FileName(), Line: line, Col: col, Field: "vocabulary." + display.Visible(display.Shorten(t.Name, display.MaxReasonExpr)), Msg: msg, Hint: hint})
 }
 
-// badTermName says why something cannot be the name of a term.
 func badTermName(env *cel.Env, name string) string {
 	if !rulefile.TermName.MatchString(name) {
 		return "is no name: use letters, digits and _"
@@ -281,7 +276,6 @@ func badTermName(env *cel.Env, name string) string {
 	return ""
 }
 
-// termEnv is the language of terms.
 func termEnv() (*cel.Env, error) {
 	base, err := celrule.BaseEnv()
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"github.com/askance-dev/askance/permission/internal/celrule"
 )
 
-// hasHandling reports whether the rule says how calls are treated.
 func (r *Rule) hasHandling() bool {
 	return len(r.Redact) > 0 || r.Executor != Executor{} || r.Audit == AuditFull
 }
@@ -83,7 +82,6 @@ func (e *evaluation) watchRules() []Watched {
 	return out
 }
 
-// hiddenText stands for a text that is not shown.
 const hiddenText = "[redacted]"
 
 // maskValue copies a value without what lies at the paths: texts and elements of
@@ -122,7 +120,6 @@ func maskValue(v any, paths redact.Paths) any {
 	}
 }
 
-// isLeaf reports whether a value has nothing below it.
 func isLeaf(v any) bool {
 	switch v.(type) {
 	case map[string]any, []any:

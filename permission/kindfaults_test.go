@@ -151,7 +151,7 @@ func TestReasonsOfRequests(t *testing.T) {
 // a call.
 type unclear struct {
 	faulty
-	answer permission.CheckResponses
+	answer permission.CheckResult
 }
 
 func (unclear) Compile(_ string, b message.Behavior) (permission.Pattern, error) {
@@ -182,7 +182,7 @@ func TestRulesInDoubt(t *testing.T) {
 	ask, deny := message.BehaviorAsk, message.BehaviorDeny
 	for _, row := range []struct {
 		name   string
-		answer permission.CheckResponses
+		answer permission.CheckResult
 		rules  []permission.Rule
 		want   map[permission.Mode]message.Behavior
 		step   permission.Step // in default mode

@@ -183,7 +183,6 @@ func (l *Live) recordUnreadable(err error) error {
 	return err
 }
 
-// recordLoad counts how a load ended.
 func (l *Live) recordLoad(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -194,7 +193,6 @@ func (l *Live) recordLoad(err error) {
 	l.loads, l.loaded = l.loads+1, time.Now()
 }
 
-// digestOf hashes the names, layers and contents of files.
 func digestOf(files []File) (sum [sha256.Size]byte) {
 	h := sha256.New()
 	for _, f := range files {
@@ -265,7 +263,6 @@ type RuleCount struct {
 	Failed uint64 `json:"failed"`
 }
 
-// counters count by rule without locks.
 type counters struct {
 	rules sync.Map // name to *counter
 	calls atomic.Uint64
@@ -290,7 +287,6 @@ func asCounter(v any) *counter {
 	return c
 }
 
-// countDecision counts one decision.
 func (c *counters) countDecision(d *Decision) {
 	c.calls.Add(1)
 	if d.Rule != "" {
@@ -324,7 +320,6 @@ func (c *counters) keepRules(b *Bundle) {
 	})
 }
 
-// snapshot lists the rules that have done something, by name.
 func (c *counters) snapshot() []RuleCount {
 	out := []RuleCount{}
 	c.rules.Range(func(name, v any) bool {

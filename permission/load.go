@@ -204,7 +204,7 @@ func (f *filePolicy) addFault(found *problems, field, msg, hint string) {
 	f.faultAs(found, field, field, msg, hint)
 }
 
-// faultAs is fault with a place of its own: that of the key at.
+// faultAs is addFault with a place of its own: that of the key at.
 func (f *filePolicy) faultAs(found *problems, field, at, msg, hint string) {
 	line, col := f.at.Start(at)
 	found.add(Problem{File: f.at.FileName(), Line: line, Col: col, Field: field, Msg: msg, Hint: hint})
@@ -216,7 +216,6 @@ type Source interface {
 	Read(ctx context.Context) ([]File, error)
 }
 
-// opRead is what errors of reading call it.
 const opRead = "read rule files"
 
 // Paths is a Source of files and folders. Of a folder it reads the files that
@@ -233,8 +232,6 @@ func Paths(paths ...string) Source { return &pathSource{paths: slices.Clone(path
 // and time have not changed: some file systems have coarse clocks.
 const rereadEvery = 16
 
-// pathSource keeps what it has read, to save reading files that have not
-// changed.
 type pathSource struct {
 	paths []string
 

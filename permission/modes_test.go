@@ -64,7 +64,7 @@ var modeTable = []struct {
 		[5]string{"ask+S fallback_ask", "ask+S fallback_ask", "deny fallback_explore", "allow fallback_bypass", "deny fallback_dont_ask"}},
 }
 
-func answers(a permission.CheckResponses) func(permission.Call) permission.ToolVerdict {
+func answers(a permission.CheckResult) func(permission.Call) permission.ToolVerdict {
 	return func(permission.Call) permission.ToolVerdict { return permission.ToolVerdict{Answer: a} }
 }
 

@@ -164,7 +164,7 @@ func drawWorld(t *rapid.T) world {
 
 // drawKind gives the tool a check, or a kind that works, fails or does not know.
 func (w *world) drawKind(t *rapid.T) {
-	answer := permission.CheckResponses(rapid.IntRange(0, 6).Draw(t, "check"))
+	answer := permission.CheckResult(rapid.IntRange(0, 6).Draw(t, "check"))
 	switch rapid.IntRange(0, 5).Draw(t, "kind") {
 	case 0:
 		part := rapid.SampledFrom([]string{"", "prepare", "read-only", "check", "answer", "suggest"}).Draw(t, "part")

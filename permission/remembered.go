@@ -33,10 +33,9 @@ func (b *Bundle) Covers(ctx context.Context, req Request, rules []message.Permis
 	if err := e.checkObjection(); err != nil {
 		return err
 	}
-	return e.coveredBySession()
+	return e.checkSessionRules()
 }
 
-// checkObjection is what the tool's own check has against a call.
 func (e *evaluation) checkObjection() error {
 	check := e.tr.check()
 	if check == nil {
@@ -54,8 +53,7 @@ func (e *evaluation) checkObjection() error {
 	}
 }
 
-// coveredBySession looks at the allow rules of the request alone.
-func (e *evaluation) coveredBySession() error {
+func (e *evaluation) checkSessionRules() error {
 	why := errors.New("the rule is about other calls")
 	var patterns []Pattern
 	for _, r := range e.sessionRules(message.BehaviorAllow) {
@@ -169,7 +167,6 @@ func (l *Live) Values(ctx context.Context, req Request, scope []string) (map[str
 	return l.Bundle().Values(ctx, req, scope)
 }
 
-// parsePath reads a path into the call.
 func parsePath(text string) (redact.Path, error) {
 	p, err := redact.Parse(text)
 	if err != nil {

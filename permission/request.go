@@ -91,7 +91,6 @@ type modeRow struct {
 	fallback      outcome
 }
 
-// outcome is how a decision without a deciding rule ends.
 type outcome uint8
 
 const (
@@ -165,7 +164,6 @@ var DefaultLimits = Limits{
 // usualInput are the bounds of an input by DefaultLimits, made once.
 var usualInput = []strictjson.Option{strictjson.MaxBytes(usualBytes), strictjson.MaxDepth(usualDepth)}
 
-// ofInput are the bounds of an input.
 func (l Limits) ofInput() []strictjson.Option {
 	if l.InputBytes == usualBytes && l.InputDepth == usualDepth {
 		return usualInput
@@ -173,7 +171,6 @@ func (l Limits) ofInput() []strictjson.Option {
 	return []strictjson.Option{strictjson.MaxBytes(l.InputBytes), strictjson.MaxDepth(l.InputDepth)}
 }
 
-// withDefaults replaces zero fields by their defaults.
 func (l Limits) withDefaults() Limits {
 	return Limits{
 		RuleCost:     cmp.Or(l.RuleCost, DefaultLimits.RuleCost),
@@ -184,7 +181,6 @@ func (l Limits) withDefaults() Limits {
 	}
 }
 
-// expressions are the bounds of the expressions of one decision.
 func (l Limits) expressions(unhurried bool) celrule.Bounds {
 	b := celrule.Bounds{RuleCost: l.RuleCost, DecisionCost: l.DecisionCost, Time: l.Deadline, InputBytes: l.InputBytes}
 	if unhurried {

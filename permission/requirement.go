@@ -25,7 +25,6 @@ type Approvers struct {
 	ExcludeEditor bool
 }
 
-// isNamed reports whether the approvers are a choice of people.
 func (a Approvers) isNamed() bool { return len(a.Users)+len(a.Groups) > 0 }
 
 // Escalation lets further people answer an approval request that has been open for a
@@ -99,7 +98,6 @@ const (
 	DutyAudit            Duty = "audit"
 )
 
-// basicDuties are what every engine carries out.
 var basicDuties = []Duty{DutyUsers, DutyExpiry}
 
 // Requirement says what an ask needs: what all matching rules require
@@ -379,8 +377,8 @@ type handling struct {
 	conflict string // two rules that name different executors
 }
 
-// addRule joins a rule into the handling of a call. Those that could not be
-// evaluated hide what they name.
+// addRule joins a rule into the handling of a call; one that could not be
+// evaluated hides what it names.
 func (h *handling) addRule(r *Rule, failed bool) {
 	for _, text := range r.Redact {
 		if p, err := parsePath(text); err == nil && !slices.Contains(h.redact, text) {

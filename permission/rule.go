@@ -98,7 +98,6 @@ func (r *Rule) FieldPlace(key string) Place {
 	return Place{File: r.at.FileName(), Line: line, Col: col}
 }
 
-// placeOf is where a thing begins in its file.
 func placeOf(o *rulefile.Origin) Place {
 	line, col := o.Start("")
 	return Place{File: o.FileName(), Line: line, Col: col}
@@ -115,7 +114,6 @@ const (
 	EnforcementAudit   Enforcement = "audit"   // says so in the record alone
 )
 
-// isEnforced reports whether the rule takes part in decisions.
 func (r *Rule) isEnforced() bool {
 	return r.Enforcement == "" || r.Enforcement == EnforcementEnforce
 }
@@ -129,7 +127,6 @@ const (
 	OnErrorDeny OnError = "deny"
 )
 
-// onError is the rule's effective OnError.
 func (r *Rule) onError() OnError {
 	switch {
 	case r.OnError != "":

@@ -12,7 +12,6 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// policyOf makes a policy of the keys of one file.
 func policyOf(doc *rulefile.File, layer Layer) filePolicy {
 	out := filePolicy{layer: layer, at: doc.At}
 	if !doc.Sound {
@@ -36,7 +35,6 @@ func policyOf(doc *rulefile.File, layer Layer) filePolicy {
 	return out
 }
 
-// filePolicy is what one file says.
 type filePolicy struct {
 	Policy
 	layer   Layer
@@ -44,7 +42,6 @@ type filePolicy struct {
 	at      *rulefile.Origin
 }
 
-// ruleOf makes a rule of its keys and of the defaults of its file.
 func ruleOf(r *rulefile.Rule, file *rulefile.File, layer Layer) Rule {
 	out := Rule{
 		Name: r.Name, Description: r.Description, Tools: slices.Concat(r.Tool, r.ToolName),
@@ -67,7 +64,6 @@ func ruleOf(r *rulefile.Rule, file *rulefile.File, layer Layer) Rule {
 	return out
 }
 
-// fillDefaults takes what the rule leaves out from the defaults of its file.
 func (r *Rule) fillDefaults(file *rulefile.File) {
 	def := &file.Defaults
 	if r.Source == "" {
@@ -251,12 +247,10 @@ func (e *LoadError) Error() string {
 	return b.String()
 }
 
-// problems collects faults while a policy is read and compiled.
 type problems []Problem
 
 func (ps *problems) add(p Problem) { *ps = append(*ps, p) }
 
-// err is nil or the LoadError of what was collected.
 func (ps problems) err() error {
 	if len(ps) == 0 {
 		return nil

@@ -149,7 +149,6 @@ func (s *Schema) Fields(structType string) []Field {
 	return out
 }
 
-// describe takes over what the schema's text says and conditions do not see.
 func (f *Field) describe(node map[string]any) {
 	f.Format, _ = node["format"].(string)
 	f.Description, _ = node["description"].(string)
@@ -171,7 +170,6 @@ func (f *Field) describe(node map[string]any) {
 	}
 }
 
-// structName is the struct type of a value or of its elements.
 func structName(t *schema.Type) string {
 	for range celrule.MaxNestedLoops + 1 {
 		switch {

@@ -65,7 +65,6 @@ type Verdict struct {
 
 func verdictOf(d *Decision) Verdict { return Verdict{d.Behavior, d.Step, d.Rule} }
 
-// shadow is a candidate policy that the live one is compared with.
 type shadow struct {
 	live *Live
 	now  atomic.Pointer[comparison]
@@ -84,7 +83,6 @@ func newShadow(none *Bundle, options LiveOptions) *shadow {
 	return &shadow{live: l}
 }
 
-// comparison is of one pair of bundles.
 type comparison struct {
 	live, shadow        *Bundle
 	compared, differing atomic.Uint64
@@ -114,7 +112,6 @@ func (s *shadow) of(live, candidate *Bundle) *comparison {
 	}
 }
 
-// compare lets the shadow decide what the live policy has read and decided.
 func (s *shadow) compare(ctx context.Context, live *Bundle, req *Request, d *Decision, read *evaluation) {
 	candidate := s.live.Bundle()
 	if candidate.noRules || live.noRules || ctx.Err() != nil {

@@ -47,28 +47,27 @@ func FromSpecifiers(s Specifiers, opts Options) (Policy, error) {
 			policy.Rules = append(policy.Rules, rules...)
 		}
 	}
-	policy.Rules = sameOnce(policy.Rules)
+	policy.Rules = dropDuplicates(policy.Rules)
 	if found.err() != nil {
 		return Policy{}, found.err()
 	}
-	return checkedImport(policy, opts)
+	return checkImport(policy, opts)
 }
 
 // ImportContext is FromContext with the rules checked against the tools: an
 // unknown tool, or content that nothing gives a meaning, is a *LoadError.
 func ImportContext(c message.PermissionContext, opts Options) (Policy, error) {
-	return checkedImport(FromContext(c), opts)
+	return checkImport(FromContext(c), opts)
 }
 
-func checkedImport(p Policy, opts Options) (Policy, error) {
+func checkImport(p Policy, opts Options) (Policy, error) {
 	if _, err := Compile(p, opts); err != nil {
 		return Policy{}, err
 	}
 	return p, nil
 }
 
-// sameOnce drops rules that were given twice.
-func sameOnce(rules []Rule) []Rule {
+func dropDuplicates(rules []Rule) []Rule {
 	var out []Rule
 	for _, r := range rules {
 		if !slices.ContainsFunc(out, func(o Rule) bool { return o.Name == r.Name }) {
@@ -107,7 +106,6 @@ func (im importer) rules(text string, b message.Behavior) ([]Rule, error) {
 	return im.specifiedRules(base, tools[0], spec)
 }
 
-// tools are what the name of a specifier stands for.
 func (im importer) tools(name string, b message.Behavior) ([]string, error) {
 	mcp, isMCP := strings.CutPrefix(name, "mcp__")
 	server, tool, hasTool := strings.Cut(mcp, "__")
@@ -160,7 +158,6 @@ var (
 	parameter    = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*):(.*)$`)
 )
 
-// specifiedRules makes the rules of a specifier in brackets.
 func (im importer) specifiedRules(base Rule, name, spec string) ([]Rule, error) {
 	tool := im.tool(name)
 	switch {
@@ -229,7 +226,6 @@ func takesURL(tool *Tool) bool {
 	return fields["url"] != nil && fields["url"].Kind == schema.KindString && fields["domain"] == nil
 }
 
-// parameterRules read name:value.
 func parameterRules(base Rule, tool *Tool, name, value string) ([]Rule, error) {
 	if name == "domain" && takesURL(tool) && !strings.Contains(strings.TrimPrefix(value, "*."), "*") {
 		return hostRules(base, tool, value), nil

@@ -80,23 +80,23 @@ type Call struct {
 
 // ToolVerdict is the outcome of a tool's own check.
 type ToolVerdict struct {
-	Answer CheckResponses
+	Answer CheckResult
 	// Message is shown to the person or told to the model; may be empty.
 	Message string
 	// Step names the part of the check that answered; empty: StepToolCheck.
 	Step Step
 }
 
-// CheckResponses is what a tool says about a call to it. The zero value leaves the
+// CheckResult is what a tool says about a call to it. The zero value leaves the
 // call to the rules and the mode.
-type CheckResponses uint8
+type CheckResult uint8
 
 // The answers. CheckAskImmune asks even where an allow rule matches; bypass
 // mode ignores it, as in AgentScope. CheckUncovered is a weaker form of it: no
 // allow rule matches, and the mode decides as about any call without one, so
 // that the approval request reads as one that nothing has been said about.
 const (
-	CheckPassthrough CheckResponses = iota
+	CheckPassthrough CheckResult = iota
 	CheckAllow
 	CheckDeny
 	CheckAsk

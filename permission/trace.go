@@ -87,7 +87,6 @@ func newTracer(hidden []redact.Path) *tracer {
 	return &tracer{byRule: map[*compiledRule]*Traced{}, hidden: hidden, reached: true}
 }
 
-// rule traces one rule.
 func (t *tracer) rule(e *evaluation, r *compiledRule) (matched, failed bool) {
 	tr := &Traced{Rule: r.rule.Name, Source: r.rule.Source, Behavior: r.rule.Behavior, Reached: t.reached}
 	if !r.rule.isEnforced() {
@@ -147,7 +146,6 @@ func (t *tracer) pieces(pieces []Piece) []Piece {
 	return out
 }
 
-// condition evaluates a condition with its parts.
 func (t *tracer) condition(e *evaluation, r *compiledRule) (bool, error) {
 	tr := t.current
 	ast, p, err := r.when.Traceable(e.run.Bounds)
@@ -190,7 +188,6 @@ func (t *tracer) condition(e *evaluation, r *compiledRule) (bool, error) {
 	return bool(b), nil
 }
 
-// part is one part of a condition with what the evaluation left behind.
 func (t *tracer) part(ast *cel.Ast, e celast.Expr, state interpreter.EvalState, r *Rule) Because {
 	b := Because{Expr: celrule.TextOf(ast, e), File: r.at.FileName(), ordering: celrule.IsOrdering(e)}
 	line, col := celrule.StartOf(ast, e)

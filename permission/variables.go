@@ -114,7 +114,6 @@ func setKnown[T comparable](vars map[string]any, name string, value T) {
 	}
 }
 
-// term is the value of a term in this decision.
 func (v *variables) term(name string) (any, bool) {
 	p := v.bundle.terms[name]
 	if p == nil {

@@ -10,7 +10,6 @@ import (
 // syntax tree, as upstream does, weaknesses included. bash.go adds what upstream
 // misses.
 
-// commandPath is a path that a command or a redirect names.
 type commandPath struct{ by, path string }
 
 // fields are the words of a text as Python splits them.
@@ -200,7 +199,6 @@ var dangerousTexts = []string{
 	"rm -rf", "sudo rm", "dd", "mkfs", "fdisk", "format", "chmod 777", "chmod -R 777", "chown -R", "kill -9", "> /dev/",
 }
 
-// dangerousText is the first of them that the line contains.
 func dangerousText(line string) string {
 	line = strings.Join(fields(line), " ")
 	for _, p := range dangerousTexts {
@@ -281,8 +279,6 @@ const (
 
 var reserved = []string{"if", "elif", "while", "until", "for", "case", "select", "time", "coproc", "function", "()"}
 
-// isShallow reports whether a text is within the bounds, quoted parts
-// included.
 func isShallow(text string) bool {
 	if len(text) > maxText || strings.Count(text, "`") > maxDepth {
 		return false

@@ -12,7 +12,6 @@ import (
 // bash is a tool that runs a line of shell text, its argument command.
 type bash struct{ Config }
 
-// bashCall is one call of it, read once.
 type bashCall struct {
 	err    error // the command is not text
 	text   string
@@ -67,13 +66,12 @@ func (b bash) Check(c permission.Call) permission.ToolVerdict {
 	if v, found := p.findDanger(); found {
 		return v
 	}
-	if editsFreely(c.Mode) && p.editsInside() && p.provenEdits() {
+	if editsFreely(c.Mode) && p.editsInside() && p.areProvenEdits() {
 		return permission.ToolVerdict{Answer: permission.CheckAllow, Step: StepWorkingDirectory, Message: "all it changes is in a working directory"}
 	}
 	return permission.ToolVerdict{}
 }
 
-// findDanger finds what no allow rule can allow.
 func (p *bashCall) findDanger() (permission.ToolVerdict, bool) {
 	if p.tree.dynamic != "" {
 		return immuneVerdict(StepInjection, "the command has a "+p.tree.dynamic+": what it runs is not known before it runs"), true
@@ -103,7 +101,7 @@ func (p *bashCall) findUnseen() (permission.ToolVerdict, bool) {
 			return uncoveredVerdict("the command works on the sensitive path " + f), true
 		}
 	}
-	if r := p.provenRemoval(); r != "" {
+	if r := p.findProvenRemoval(); r != "" {
 		return uncoveredVerdict("the command removes " + r), true
 	}
 	return permission.ToolVerdict{}, false
@@ -136,8 +134,7 @@ func (p *bashCall) unseenPaths() []string {
 // upstream does not know.
 var fileWriters = setOf("tee install truncate unlink shred")
 
-// provenRemoval looks for removals that upstream does not see.
-func (p *bashCall) provenRemoval() string {
+func (p *bashCall) findProvenRemoval() string {
 	for _, c := range p.allCommands() {
 		if name := programOf(c); name != "rm" && name != "rmdir" && name != "unlink" && name != "shred" {
 			continue
@@ -173,12 +170,10 @@ func (p *bashCall) fromFolders(paths []string) []string {
 	return out
 }
 
-// allCommands are those of the line and those that stand in them.
 func (p *bashCall) allCommands() []shell.Command {
 	return slices.Concat(p.line.Commands, p.line.Nested)
 }
 
-// programOf is the name of the program, without its folder.
 func programOf(c shell.Command) string {
 	if len(c.Argv) == 0 || !c.Argv[0].Fixed {
 		return ""
@@ -225,15 +220,15 @@ func (b bashPattern) Notice() string {
 	if b.shell.NamesFiles() {
 		out = append(out, "each * means files, a host or a word, with options between them; in AgentScope it means any text")
 	}
-	if !b.trusts && b.unknownProgram() {
+	if !b.trusts && b.namesUnknownProgram() {
 		out = append(out, "what the options of the program do is not known, so that only the command without further arguments is allowed; "+
 			"add trust_options: true if all of them are harmless")
 	}
 	return strings.Join(out, "; ")
 }
 
-// unknownProgram tries the rule on its own words with one more.
-func (b bashPattern) unknownProgram() bool {
+// namesUnknownProgram tries the rule on its own words with one more.
+func (b bashPattern) namesUnknownProgram() bool {
 	words := b.content.text
 	if b.content.whole != nil {
 		return false
@@ -242,7 +237,6 @@ func (b bashPattern) unknownProgram() bool {
 	return slices.ContainsFunc(cover.Commands, func(c shell.CommandCoverage) bool { return !c.Covered && c.Why.Code == shell.CodeNoTable })
 }
 
-// bashPattern is the content of one rule.
 type bashPattern struct {
 	bash
 	content content

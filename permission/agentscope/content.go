@@ -64,7 +64,6 @@ func (c content) match(line string) bool {
 	}
 }
 
-// hasStar reports whether a star stands for any text.
 func hasStar(s string) bool {
 	for i := 0; i < len(s); i++ {
 		switch s[i] {

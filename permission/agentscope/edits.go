@@ -39,9 +39,9 @@ func (p *bashCall) editsInside() bool {
 	return len(paths) > 0 && !slices.ContainsFunc(paths, func(f commandPath) bool { return !p.places.isInside(f.path) })
 }
 
-// provenEdits proves what upstream takes for granted: that every command of the
+// areProvenEdits proves what upstream takes for granted: that every command of the
 // line is an edit program or changes nothing, and works on nothing outside.
-func (p *bashCall) provenEdits() bool {
+func (p *bashCall) areProvenEdits() bool {
 	for _, r := range p.line.Reasons {
 		switch r.Code {
 		case shell.CodeExpansion, shell.CodeGlob, shell.CodeRedirect: // looked at one by one
@@ -49,12 +49,12 @@ func (p *bashCall) provenEdits() bool {
 			return false
 		}
 	}
-	if len(p.line.Nested) > 0 || p.throughLinks() {
+	if len(p.line.Nested) > 0 || p.goesThroughLinks() {
 		return false
 	}
 	for i, c := range p.line.Commands {
 		last := i == len(p.line.Commands)-1
-		if !p.provenEdit(c) && (!last || !movesOnly(c)) {
+		if !p.isProvenEdit(c) && (!last || !movesOnly(c)) {
 			return false
 		}
 	}
@@ -67,8 +67,8 @@ func movesOnly(c shell.Command) bool {
 	return len(c.Argv) == 2 && c.Argv[0].Fixed && c.Argv[0].Text == "cd" && c.Argv[1].Fixed && len(c.Assigns)+len(c.Redirects) == 0
 }
 
-func (p *bashCall) provenEdit(c shell.Command) bool {
-	if len(c.Argv) == 0 || !c.Argv[0].Fixed || len(c.Assigns) > 0 || slices.ContainsFunc(c.Redirects, func(r string) bool { return !p.provenRedirect(r) }) {
+func (p *bashCall) isProvenEdit(c shell.Command) bool {
+	if len(c.Argv) == 0 || !c.Argv[0].Fixed || len(c.Assigns) > 0 || slices.ContainsFunc(c.Redirects, func(r string) bool { return !p.isProvenRedirect(r) }) {
 		return false
 	}
 	name := c.Argv[0].Text
@@ -100,7 +100,7 @@ func (p *bashCall) provenEdit(c shell.Command) bool {
 			if strings.Trim(w.Text[1:], program.letters) != "" {
 				return false
 			}
-		case !p.provenInside(name, w):
+		case !p.isProvenInside(name, w):
 			return false
 		}
 	}
@@ -111,13 +111,12 @@ func (p *bashCall) provenEdit(c shell.Command) bool {
 // a descriptor that stands for another.
 var fileRedirect = regexp.MustCompile(`^([0-9]*(?:>>|>\||>|<)[ \t]*([A-Za-z0-9_./~-]+)|[0-9]*>&[0-9])$`)
 
-// provenRedirect reports whether a redirect touches nothing outside.
-func (p *bashCall) provenRedirect(redirect string) bool {
+func (p *bashCall) isProvenRedirect(redirect string) bool {
 	m := fileRedirect.FindStringSubmatch(redirect)
 	if m == nil {
 		return false
 	}
-	return m[2] == "" || !otherHome(m[2]) && p.places.isInside(m[2]) && !p.places.isDangerous(m[2])
+	return m[2] == "" || !isOtherHome(m[2]) && p.places.isInside(m[2]) && !p.places.isDangerous(m[2])
 }
 
 // withoutTarget takes the option off that says which folder is copied to; the
@@ -147,9 +146,9 @@ var tameGlob = regexp.MustCompile(`^~?[A-Za-z0-9_./]*[A-Za-z0-9_.*?-]*$`)
 // other folder.
 var ending = regexp.MustCompile(`\.[A-Za-z0-9]+$`)
 
-// provenInside says whether all that a word stands for is inside a working
+// isProvenInside says whether all that a word stands for is inside a working
 // directory, and is no option.
-func (p *bashCall) provenInside(program string, w shell.Word) bool {
+func (p *bashCall) isProvenInside(program string, w shell.Word) bool {
 	if w.Fixed {
 		return w.Text != "" && p.places.isInside(w.Text) && !p.places.isDangerous(w.Text)
 	}
@@ -157,7 +156,7 @@ func (p *bashCall) provenInside(program string, w shell.Word) bool {
 	if i := strings.LastIndexByte(w.Text, '/'); i >= 0 {
 		folder, last = w.Text[:i], w.Text[i+1:]
 	}
-	if !tameGlob.MatchString(w.Text) || otherHome(w.Text) || strings.ContainsAny(folder, "*?") || strings.HasPrefix(w.Text, "-") || last == ".." {
+	if !tameGlob.MatchString(w.Text) || isOtherHome(w.Text) || strings.ContainsAny(folder, "*?") || strings.HasPrefix(w.Text, "-") || last == ".." {
 		return false
 	}
 	if folder == "" && strings.IndexAny(last, "*?") == 0 && (program == "sed" || (program == "cp" || program == "mv") && !ending.MatchString(last)) {
@@ -231,10 +230,10 @@ func tameScript(s string) bool { return tameScripts.MatchString(s) }
 // Links are followed before anything runs. This file looks for paths that may lead
 // elsewhere by the time they are used.
 
-// throughLinks reports whether an edit may go through a link that lies elsewhere
+// goesThroughLinks reports whether an edit may go through a link that lies elsewhere
 // when the line is judged: below what the line itself moves or copies, or in a
 // folder under the name of a file that is copied into it.
-func (p *bashCall) throughLinks() bool {
+func (p *bashCall) goesThroughLinks() bool {
 	if p.places.links == nil {
 		return false
 	}
@@ -284,7 +283,6 @@ func (p *bashCall) copiesOut(sources []string, to string) bool {
 	})
 }
 
-// plainOperands are the arguments of a command that are no options.
 func plainOperands(c shell.Command) []string {
 	var out []string
 	for _, w := range c.Argv[min(1, len(c.Argv)):] {

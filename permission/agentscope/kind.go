@@ -92,7 +92,6 @@ func (c Config) text(call permission.Call, name string) (string, error) {
 	}
 }
 
-// malformedVerdict is the verdict on arguments that are not what the tool takes.
 func malformedVerdict(err error) permission.ToolVerdict {
 	return permission.ToolVerdict{Answer: permission.CheckAskImmune, Message: err.Error()}
 }
@@ -107,18 +106,14 @@ func uncoveredVerdict(why string) permission.ToolVerdict {
 	return permission.ToolVerdict{Answer: permission.CheckUncovered, Message: why}
 }
 
-// suggestRule is one rule to offer with an approval request.
 func suggestRule(c permission.Call, content *string) message.PermissionRule {
 	return message.PermissionRule{ToolName: c.Tool, RuleContent: content, Behavior: message.BehaviorAllow, Source: "suggested"}
 }
 
-// editsFreely reports whether the mode lets tools edit inside the working
-// directories.
 func editsFreely(m permission.Mode) bool {
 	return m == permission.ModeAcceptEdits || m == permission.ModeDontAsk
 }
 
-// pathPattern is the content of a rule about paths.
 type pathPattern struct {
 	content string
 	narrow  bool // it means less than upstream
@@ -212,7 +207,7 @@ func (f file) Check(c permission.Call) permission.ToolVerdict {
 	if at.leadsToDanger(path) {
 		return uncoveredVerdict("a link may lead to a sensitive file from " + path)
 	}
-	if editsFreely(c.Mode) && at.isInside(path) && at.provenInside(path) {
+	if editsFreely(c.Mode) && at.isInside(path) && at.isProvenInside(path) {
 		return permission.ToolVerdict{Answer: permission.CheckAllow, Step: StepWorkingDirectory, Message: "the file is in a working directory"}
 	}
 	return permission.ToolVerdict{}
@@ -280,10 +275,8 @@ func (s search) wellFormed(c permission.Call) error {
 	return errors.Join(badPath, badPattern)
 }
 
-// path is the folder as it is given.
 func (s search) path(c permission.Call) (string, error) { return s.text(c, "path") }
 
-// folder is where the call searches.
 func (s search) folder(c permission.Call) (string, error) {
 	path, err := s.path(c)
 	if path == "" {

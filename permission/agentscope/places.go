@@ -9,7 +9,6 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// places resolve the paths of one call.
 type places struct {
 	cwd, home string
 	dirs      []string // the working directories, cwd first
@@ -32,7 +31,6 @@ var dangerousFiles = []string{
 
 var dangerousFolders = []string{".git", ".vscode", ".idea", ".ssh"}
 
-// expandHome replaces a leading ~ by the home directory.
 func (p places) expandHome(name string) string {
 	home := p.home
 	rest, ok := strings.CutPrefix(name, "~")
@@ -50,7 +48,6 @@ func (p places) expandHome(name string) string {
 	return "/"
 }
 
-// absolute is the cleaned path, from the working directory on.
 func (p places) absolute(name string) string {
 	if !strings.HasPrefix(name, "/") {
 		name = p.cwd + "/" + name
@@ -108,16 +105,16 @@ func (p places) isVital(name string) bool {
 // This file compares the file that a path means with the contents of rules.
 // Upstream compares the text of the path.
 
-// otherHome reports whether a path begins with the home of another user, whose
+// isOtherHome reports whether a path begins with the home of another user, whose
 // place is unknown.
-func otherHome(name string) bool {
+func isOtherHome(name string) bool {
 	first, _, _ := strings.Cut(name, "/")
 	return strings.HasPrefix(first, "~") && first != "~" && first != "~root"
 }
 
-// provenInside is inside for programs that may or may not expand a leading ~.
-func (p places) provenInside(name string) bool {
-	if otherHome(name) {
+// isProvenInside is inside for programs that may or may not expand a leading ~.
+func (p places) isProvenInside(name string) bool {
+	if isOtherHome(name) {
 		return false
 	}
 	if strings.HasPrefix(name, "~") && (p.home == "" || !p.isInside("./"+name)) {
@@ -180,7 +177,6 @@ func (p places) spellings(name string) (abs, rel []string) {
 // links only the tool itself can follow.
 var ownProcess = regexp.MustCompile(`^/+proc/+(?:[^/]+|[^/]+/+task/+[^/]+)/+(cwd|root)((?:/.*)?)$`)
 
-// relativeTo is an absolute path as seen from a directory it lies in.
 func relativeTo(abs, dir string) (string, bool) {
 	dir = path.Clean("/" + dir)
 	if abs == dir {
@@ -218,10 +214,8 @@ func matchAny(names []string, contents ...string) bool {
 	})
 }
 
-// fromRoot is a content as seen from the root.
 func (p places) fromRoot(content string) string { return path.Clean("/" + p.cwd + "/" + content) }
 
-// leadsOut reports whether a cleaned path leads out of where it begins.
 func leadsOut(clean string) bool { return clean == ".." || strings.HasPrefix(clean, "../") }
 
 // isAllowed reports whether an allow rule of that content, which matches the
@@ -229,7 +223,7 @@ func leadsOut(clean string) bool { return clean == ".." || strings.HasPrefix(cle
 // it begins speaks of files in the working directories.
 func (p places) isAllowed(content, name string) bool {
 	literal, expanded := path.Clean("/"+p.absolute(name)), path.Clean("/"+p.absolute(p.expandHome(name)))
-	if strings.HasPrefix(name, "~") && p.home == "" || otherHome(name) {
+	if strings.HasPrefix(name, "~") && p.home == "" || isOtherHome(name) {
 		return false
 	}
 	target, ok := p.followLinks(name)
@@ -250,7 +244,7 @@ func (p places) isAllowed(content, name string) bool {
 	case strings.HasPrefix(content, "../"):
 		return matchName(p.fromRoot(content), literal) && p.isMeant(p.fromRoot(content), expanded, target)
 	}
-	return p.allowedBelow(content, literal) && p.allowedBelow(content, expanded) && p.allowedBelow(content, target)
+	return p.isAllowedBelow(content, literal) && p.isAllowedBelow(content, expanded) && p.isAllowedBelow(content, target)
 }
 
 // isMeant reports whether an absolute content is about a file and where a link
@@ -259,7 +253,7 @@ func (p places) isMeant(content, file, target string) bool {
 	return matchName(content, file) && (matchName(content, target) || matchName(p.realContent(content), target))
 }
 
-func (p places) allowedBelow(content, abs string) bool {
+func (p places) isAllowedBelow(content, abs string) bool {
 	content = strings.TrimPrefix(content, "./")
 	return slices.ContainsFunc(p.dirs, func(d string) bool {
 		dir, ok := p.followLinks(d)

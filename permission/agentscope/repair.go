@@ -34,7 +34,6 @@ var repairs = []struct {
 	}},
 }
 
-// repair changes the line where the parser stopped, if it is known how.
 func (t *tree) repair(line string, fault syntax.ParseError) (string, bool) {
 	for _, m := range repairs {
 		if out := []byte(line); strings.Contains(fault.Text, m.complaint) && m.repair(t, out, int(fault.Pos.Offset())) {
@@ -240,7 +239,6 @@ func (t *tree) addUnclosed(text string, at int) {
 	}
 }
 
-// inQuotes reports whether a quote is open at the end of a text.
 func inQuotes(text string) bool { return strings.Count(text, `"`)%2 == 1 }
 
 // withoutSet is the name of a command; nil if it has none. The grammar takes a
@@ -257,9 +255,9 @@ func (t *tree) withoutSet(call *syntax.CallExpr) *syntax.Word {
 	return call.Args[1]
 }
 
-// lostDash reports whether a word is a last - that the grammar loses, because a
+// isLostDash reports whether a word is a last - that the grammar loses, because a
 // document or a numbered descriptor follows.
-func (t *tree) lostDash(call *syntax.CallExpr, w *syntax.Word, redirs []*syntax.Redirect) bool {
+func (t *tree) isLostDash(call *syntax.CallExpr, w *syntax.Word, redirs []*syntax.Redirect) bool {
 	if w.Lit() != "-" || w != call.Args[len(call.Args)-1] {
 		return false
 	}

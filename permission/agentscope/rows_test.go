@@ -64,7 +64,7 @@ type verdict struct {
 
 func decisions(t *testing.T) []decided { return rows[decided](t, "agentscope/permission.jsonl", 146) }
 
-var answers = map[string]permission.CheckResponses{
+var answers = map[string]permission.CheckResult{
 	"": permission.CheckPassthrough, "passthrough": permission.CheckPassthrough, "allow": permission.CheckAllow,
 	"deny": permission.CheckDeny, "ask": permission.CheckAsk, "ask_immune": permission.CheckAskImmune,
 }

@@ -45,7 +45,6 @@ func sedFault(line string) string {
 	return ""
 }
 
-// sedCall is how upstream reads the arguments of sed.
 type sedCall struct {
 	flags          string
 	scripts, files []string
@@ -90,7 +89,6 @@ var (
 	sedNumbers = regexp.MustCompile(`^[0-9]+(,[0-9]+)?p\n?$`)
 )
 
-// scriptFault judges one script of sed.
 func scriptFault(script string, quiet bool) string {
 	switch {
 	case sedWrites.MatchString(script):

@@ -30,7 +30,6 @@ type tree struct {
 	nothings []int // where a command stands that is none
 }
 
-// command is one simple command.
 type command struct {
 	span
 	nested  bool // it stands inside of another command
@@ -209,7 +208,7 @@ func (t *tree) readCall(s *syntax.Stmt, call *syntax.CallExpr, nested bool) {
 	}
 	t.readExpansions(name, true)
 	for _, w := range call.Args[slices.Index(call.Args, name)+1:] {
-		if t.lostDash(call, w, s.Redirs) {
+		if t.isLostDash(call, w, s.Redirs) {
 			continue
 		}
 		if followsRedirect(name, w, s.Redirs) { // the grammar takes it for one more target

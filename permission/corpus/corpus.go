@@ -57,7 +57,6 @@ type Verdict struct {
 // ErrLine marks a line of a file that is no call.
 var ErrLine = errors.New("not a recorded call")
 
-// line is a call as files have it: one JSON object a line.
 type line struct {
 	Name        string           `json:"name"`
 	Tool        string           `json:"tool"`
@@ -194,7 +193,6 @@ func recordedVerdict(d *toolcall.Decision) *Verdict {
 	return v
 }
 
-// rememberedRules are the rules that the session had when a call was proposed.
 func rememberedRules(calls []*toolcall.Call, at *toolcall.Call) []message.PermissionRule {
 	var out []message.PermissionRule
 	for _, c := range calls {

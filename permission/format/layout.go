@@ -8,7 +8,6 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// layout moves the lines of a file.
 type layout struct {
 	lines []string // from 0
 	// quoted are the lines inside a text of several lines, where a # is no
@@ -28,7 +27,6 @@ type block struct {
 	value      ast.Node
 }
 
-// file lays out the whole file.
 func (l *layout) file(top *ast.MappingNode) string {
 	l.markTexts(top)
 	blocks, head := l.blocks(top, 0, len(l.lines))
@@ -100,7 +98,6 @@ func (l *layout) commentsBefore(line, floor, indent int) int {
 	return start
 }
 
-// items lays out the items of rules or tests.
 func (l *layout) items(seq *ast.SequenceNode, b block, order []string) []string {
 	var out []string
 	starts := make([]int, len(seq.Values)+1)
@@ -173,7 +170,6 @@ func (l *layout) item(item ast.Node, start, end int, order []string) []string {
 	return append(out, behind...)
 }
 
-// isComment reports whether a line is empty but for a comment.
 func (l *layout) isComment(line int) bool {
 	text := strings.TrimSpace(l.lines[line])
 	return text == "" || strings.HasPrefix(text, "#")
@@ -225,7 +221,6 @@ func (t textLines) Visit(n ast.Node) ast.Visitor {
 	return t
 }
 
-// keyIndent is how far the key on a line is indented, behind its dash.
 func (l *layout) keyIndent(line int) int {
 	n := leadingBlanks(l.lines[line])
 	for strings.HasPrefix(l.lines[line][n:], "- ") {
@@ -243,7 +238,6 @@ func (l *layout) lastMarked(from int) int {
 	return i - 1
 }
 
-// shift indents a line by some more, or less.
 func (l *layout) shift(line string, by int, inText bool) string {
 	switch {
 	case strings.TrimSpace(line) == "":
@@ -269,7 +263,6 @@ func (l *layout) trimmedLine(start, end int) []string { return l.shiftedLine(sta
 
 func leadingBlanks(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
 
-// squeezeBlanks takes out repeated empty lines, and those at both ends.
 func squeezeBlanks(lines []string) []string {
 	var out []string
 	for _, line := range lines {

@@ -15,7 +15,6 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// checkCalls looks at calls of text functions.
 func (c *expr) checkCalls() {
 	c.eachCall(func(e celast.Expr, name string) {
 		all := args(e.AsCall())
@@ -126,7 +125,7 @@ func textBegins(e celast.Expr, with *regexp.Regexp) bool {
 // allowsByText reports whether the rule allows lines of a shell by their text
 // alone: nothing else in it looks at the commands that they are made of.
 func (c *expr) allowsByText() bool {
-	return isAllow(c.Rule) && !c.Rule.IKnow && !hasContent(c.Rule) && decidingRules(c.Rule) && !c.readsVariable("cmd")
+	return isAllow(c.Rule) && !c.Rule.IKnow && !hasContent(c.Rule) && isDeciding(c.Rule) && !c.readsVariable("cmd")
 }
 
 // readsVariable reports whether the expression names a variable, itself or by a term.
@@ -172,7 +171,6 @@ func fitsOperator(re *syntax.Regexp) bool {
 	}
 }
 
-// isCommand reports whether a field is the command line of a shell tool.
 func (c *expr) isCommand(field string) bool {
 	return field == "command" && c.isShell(c.Tool)
 }
@@ -275,7 +273,6 @@ func (c *expr) checkComparisons() {
 	})
 }
 
-// checkEqual judges a comparison of a field with a literal.
 func (c *expr) checkEqual(field, literal celast.Expr) {
 	if literal.Kind() != celast.LiteralKind {
 		return
@@ -285,7 +282,7 @@ func (c *expr) checkEqual(field, literal celast.Expr) {
 		return // what stands for a missing field need not be one of its values
 	}
 	value := literal.AsLiteral()
-	if len(f.JSONTypes) > 0 && !slices.ContainsFunc(f.JSONTypes, func(t string) bool { return ofType(value, t) }) {
+	if len(f.JSONTypes) > 0 && !slices.ContainsFunc(f.JSONTypes, func(t string) bool { return isOfType(value, t) }) {
 		c.report(NeverEqual, Error, literal, fmt.Sprintf("%s is %s in every call, never equal to %s", c.text(field), oneOf(f.JSONTypes), c.text(literal)),
 			"compare with a value of its type")
 		return
@@ -307,7 +304,7 @@ func selectedPath(e celast.Expr) celast.Expr {
 	}
 }
 
-func ofType(v ref.Val, jsonType string) bool {
+func isOfType(v ref.Val, jsonType string) bool {
 	switch v.(type) {
 	case types.String, types.Bytes:
 		return jsonType == "string"

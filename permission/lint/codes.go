@@ -189,7 +189,6 @@ func NewRecord(tools []permission.Tool) Record {
 	return r
 }
 
-// checkDrift compares the present state with the recorded one.
 func (l *linter) checkDrift() {
 	before := l.opts.Recorded
 	if before == nil {

@@ -26,7 +26,6 @@ func (c *expr) checkConstant() {
 	}
 }
 
-// foldedValue is the value of an expression that folds to a constant.
 func (c *expr) foldedValue() (value, constant bool) {
 	folding, err := cel.NewConstantFoldingOptimizer()
 	if err != nil {
@@ -73,7 +72,6 @@ func (c *expr) contradictsItself() bool {
 	return false
 }
 
-// equationOf takes x == literal apart.
 func (c *expr) equationOf(e celast.Expr) (left, right string, ok bool) {
 	if !isCall(e, "_==_") {
 		return "", "", false
@@ -111,10 +109,8 @@ func (c *expr) isEmptyRange() bool {
 	return false
 }
 
-// turned is the comparison with its sides changed.
 var turned = map[string]string{"_<_": ">", "_<=_": ">=", "_>_": "<", "_>=_": "<="}
 
-// boundOf takes x > 9 apart, and 9 < x.
 func (c *expr) boundOf(e celast.Expr) (name, op string, n float64, ok bool) {
 	if e.Kind() != celast.CallKind || turned[e.AsCall().FunctionName()] == "" {
 		return "", "", 0, false
@@ -212,7 +208,6 @@ var mirrored = map[string]string{
 	operators.Equals: operators.Equals, operators.NotEquals: operators.NotEquals,
 }
 
-// saysNotEmpty reports whether a comparison is false for an empty list.
 func (c *expr) saysNotEmpty(part celast.Expr, list string) bool {
 	if part.Kind() != celast.CallKind || part.AsCall().IsMemberFunction() || len(part.AsCall().Args()) != 2 {
 		return false

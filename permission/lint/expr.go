@@ -11,7 +11,6 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// expr is an expression under examination.
 type expr struct {
 	*linter
 	*permission.Expression
@@ -30,14 +29,12 @@ func (c *expr) text(e celast.Expr) string {
 
 func (c *expr) typeOf(e celast.Expr) *types.Type { return c.AST.NativeRep().GetType(e.ID()) }
 
-// report adds a finding at the place of a part of the expression.
 func (c *expr) report(code Code, level Level, e celast.Expr, msg, hint string) {
 	line, col := permission.StartOf(c.AST, e)
 	c.found = append(c.found, Finding{Code: code, Level: level, Rule: c.Rule.Name, Field: c.Field,
 		Place: c.Place(line, col), Msg: msg, Hint: hint})
 }
 
-// eachPart calls f for every part, the whole first.
 func (c *expr) eachPart(f func(celast.Expr)) {
 	celast.PreOrderVisit(c.root(), celast.NewExprVisitor(f))
 }
@@ -70,7 +67,6 @@ func args(call celast.CallExpr) []celast.Expr {
 	return call.Args()
 }
 
-// textLiteral is the value of a text literal.
 func textLiteral(e celast.Expr) (string, bool) {
 	if e.Kind() != celast.LiteralKind {
 		return "", false
@@ -79,7 +75,6 @@ func textLiteral(e celast.Expr) (string, bool) {
 	return string(s), ok
 }
 
-// declaredField is what the schema says about a selected field of args.
 func (c *expr) declaredField(e celast.Expr) (permission.Field, bool) {
 	if c.Declared == nil || c.Declared.Schema == nil {
 		return permission.Field{}, false
@@ -114,7 +109,6 @@ func (c *expr) declaredField(e celast.Expr) (permission.Field, bool) {
 	return permission.Field{}, false
 }
 
-// eachCall gives every call of one of the functions.
 func (c *expr) eachCall(f func(e celast.Expr, name string)) {
 	c.eachPart(func(e celast.Expr) {
 		if e.Kind() == celast.CallKind {

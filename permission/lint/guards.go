@@ -24,7 +24,6 @@ func (g guards) with(paths ...string) guards {
 	return out
 }
 
-// guardCheck looks for fields that a condition reads and that may be absent.
 type guardCheck struct{ *expr }
 
 // checkGuards looks for fields that a call may lack and that nothing guards. An
@@ -57,7 +56,6 @@ func (c guardCheck) checkGuards() {
 	})
 }
 
-// termOf is the expression that a name of the vocabulary stands for.
 func (c guardCheck) termOf(e celast.Expr) (*expr, bool) {
 	if e.Kind() != celast.IdentKind || c.Terms[e.AsIdent()] == nil {
 		return nil, false
@@ -86,7 +84,6 @@ func (c guardCheck) provedByCondition() []string {
 	return nil
 }
 
-// walkGuarded walks an expression with what is known to be there.
 func (c guardCheck) walkGuarded(e celast.Expr, known guards, report unguarded) {
 	if term, ok := c.termOf(e); ok {
 		guardCheck{term}.walkGuarded(term.root(), known, func(in *expr, field, _ celast.Expr) { report(in, field, e) })

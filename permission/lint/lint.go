@@ -64,7 +64,7 @@ type Coverage interface {
 func Run(files []permission.File, opts Options) *Report {
 	l := &linter{opts: opts}
 	_, err := permission.Load(files, opts.Options)
-	l.problems(err)
+	l.addProblems(err)
 	policy, err := permission.Parse(files...)
 	if err != nil {
 		return newReport(l.found, 0) // Load has said why
@@ -72,17 +72,16 @@ func Run(files []permission.File, opts Options) *Report {
 	l.policy = policy
 	l.expressions = permission.Inspect(policy, opts.Options)
 	for i := range policy.Rules {
-		l.rule(&policy.Rules[i])
+		l.checkRule(&policy.Rules[i])
 	}
 	for _, x := range l.expressions {
-		l.expression(x)
+		l.checkExpression(x)
 	}
-	l.pairs()
+	l.checkPairs()
 	l.checkDrift()
 	return newReport(l.found, len(policy.Rules))
 }
 
-// linter is one run.
 type linter struct {
 	opts        Options
 	policy      permission.Policy
@@ -91,8 +90,7 @@ type linter struct {
 	refused     map[string]bool // rules and codes of what keeps the policy from loading
 }
 
-// problems takes over what keeps the policy from loading.
-func (l *linter) problems(err error) {
+func (l *linter) addProblems(err error) {
 	var refused *permission.LoadError
 	if !errors.As(err, &refused) {
 		return
@@ -108,7 +106,6 @@ func (l *linter) problems(err error) {
 	}
 }
 
-// codeOf sorts what keeps a policy from loading.
 func codeOf(p permission.Problem) Code {
 	switch p.Kind {
 	case permission.ProblemName:
@@ -135,7 +132,6 @@ func fieldMsg(field, msg string) string {
 	return field + ": " + msg
 }
 
-// add reports something about a key of a rule.
 func (l *linter) add(code Code, level Level, r *permission.Rule, field, msg, hint string) {
 	if l.refused[r.Name+" "+string(code)] {
 		return // the loader has said it better
@@ -147,8 +143,7 @@ func (l *linter) add(code Code, level Level, r *permission.Rule, field, msg, hin
 	l.found = append(l.found, Finding{Code: code, Level: level, Rule: r.Name, Field: field, Place: place, Msg: msg, Hint: hint})
 }
 
-// rule makes the checks that need no expression.
-func (l *linter) rule(r *permission.Rule) {
+func (l *linter) checkRule(r *permission.Rule) {
 	l.checkTools(r)
 	l.checkMode(r)
 	l.checkBroad(r)
@@ -160,8 +155,7 @@ func (l *linter) rule(r *permission.Rule) {
 	l.checkTests(r)
 }
 
-// expression makes the checks of one expression, for one tool.
-func (l *linter) expression(x *permission.Expression) {
+func (l *linter) checkExpression(x *permission.Expression) {
 	c := &expr{linter: l, Expression: x}
 	if x.Field == "when" {
 		c.checkConstant()
@@ -174,7 +168,7 @@ func (l *linter) expression(x *permission.Expression) {
 	c.checkComparisons()
 }
 
-func decidingRules(r *permission.Rule) bool {
+func isDeciding(r *permission.Rule) bool {
 	return r.Enforcement == "" || r.Enforcement == permission.EnforcementEnforce
 }
 
@@ -184,23 +178,20 @@ func isAllow(r *permission.Rule) bool { return r.Behavior == message.BehaviorAll
 func (l *linter) tools(r *permission.Rule) []permission.Tool {
 	var out []permission.Tool
 	for _, t := range l.opts.Tools {
-		if slices.ContainsFunc(r.Tools, func(pattern string) bool { return names(pattern, t) }) {
+		if slices.ContainsFunc(r.Tools, func(pattern string) bool { return matchesTool(pattern, t) }) {
 			out = append(out, t)
 		}
 	}
 	return out
 }
 
-// names reports whether a rule's tool name is about the tool.
-func names(pattern string, t permission.Tool) bool {
+func matchesTool(pattern string, t permission.Tool) bool {
 	return pattern == permission.AnyTool || pattern == t.Name || (t.Server != "" && pattern == t.Server+"/*")
 }
 
-// precedence is the order in which rules are heard.
 var precedence = map[message.Behavior]int{message.BehaviorDeny: 1, message.BehaviorAsk: 2, message.BehaviorAllow: 3}
 
-// pairs looks for rules that another one leaves nothing to do.
-func (l *linter) pairs() {
+func (l *linter) checkPairs() {
 	parts := l.conditions()
 	for i := range l.policy.Rules {
 		later := &l.policy.Rules[i]
@@ -222,7 +213,7 @@ func (l *linter) pairs() {
 // checkReadOnly looks for allow rules that are meant to allow a part of what is
 // allowed as a whole: the calls of tools that are declared read-only.
 func (l *linter) checkReadOnly(r *permission.Rule) {
-	if !isAllow(r) || !decidingRules(r) || r.When == "" && !hasContent(r) {
+	if !isAllow(r) || !isDeciding(r) || r.When == "" && !hasContent(r) {
 		return
 	}
 	tools := l.tools(r)
@@ -236,7 +227,7 @@ func (l *linter) checkReadOnly(r *permission.Rule) {
 // heardBefore reports whether a rule decides in place of another that is about
 // the same calls. Ask rules ask together, so that none of them hides another.
 func (l *linter) heardBefore(a, b *permission.Rule, first bool) bool {
-	if !decidingRules(a) || !decidingRules(b) {
+	if !isDeciding(a) || !isDeciding(b) {
 		return false
 	}
 	x, y := precedence[a.Behavior], precedence[b.Behavior]
@@ -273,14 +264,12 @@ func (l *linter) checkCovers(a, b *permission.Rule, parts map[*permission.Rule][
 	return !slices.ContainsFunc(parts[a], func(part string) bool { return !slices.Contains(parts[b], part) })
 }
 
-// onServer reports whether a rule about a server is about one of its tools.
 func (l *linter) onServer(r *permission.Rule, tool string) bool {
 	return slices.ContainsFunc(l.opts.Tools, func(t permission.Tool) bool {
 		return t.Name == tool && t.Server != "" && slices.Contains(r.Tools, t.Server+"/*")
 	})
 }
 
-// conditions are the parts of each rule's condition.
 func (l *linter) conditions() map[*permission.Rule][]string {
 	out := map[*permission.Rule][]string{}
 	for _, x := range l.expressions {

@@ -12,7 +12,6 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// checkApprovers counts the people who may answer.
 func (l *linter) checkApprovers(r *permission.Rule) {
 	if r.Behavior != message.BehaviorAsk {
 		return
@@ -49,7 +48,7 @@ func (l *linter) people(r *permission.Rule) ([]string, bool) {
 		return slices.Compact(people), known
 	}
 	if anyApprover {
-		people = isEverybody(dir)
+		people = allPeople(dir)
 	}
 	people = append(people, l.namedPeople(r, "approvers", r.Approvers)...)
 	for i, step := range r.Escalation {
@@ -63,7 +62,7 @@ func (l *linter) people(r *permission.Rule) ([]string, bool) {
 // the directory does not have.
 func (l *linter) namedPeople(r *permission.Rule, field string, a permission.Approvers) []string {
 	dir := l.opts.Directory
-	people, all := slices.Clone(a.Users), isEverybody(dir)
+	people, all := slices.Clone(a.Users), allPeople(dir)
 	for _, u := range a.Users {
 		if !slices.Contains(all, u) {
 			l.add(Approvers, Error, r, field, "there is no person "+u, "correct the name")
@@ -79,7 +78,7 @@ func (l *linter) namedPeople(r *permission.Rule, field string, a permission.Appr
 	return people
 }
 
-func isEverybody(d *Directory) []string {
+func allPeople(d *Directory) []string {
 	out := slices.Clone(d.Users)
 	for _, members := range d.Groups {
 		out = append(out, members...)
@@ -88,7 +87,6 @@ func isEverybody(d *Directory) []string {
 	return slices.Compact(out)
 }
 
-// checkRedact looks each path up in the schemas of the rule's tools.
 func (l *linter) checkRedact(r *permission.Rule) {
 	tools := l.tools(r)
 	for _, path := range r.Redact {
@@ -141,20 +139,20 @@ func (l *linter) checkTimes(r *permission.Rule) {
 		expiry = l.policy.Expiry
 	}
 	if limit := l.opts.RunLimit; limit > 0 && expiry > limit {
-		l.add(Times, Error, r, "expiry", fmt.Sprintf("the approval request may stay open for %s, and a run ends after %s", isShort(expiry), isShort(limit)), "make it shorter")
+		l.add(Times, Error, r, "expiry", fmt.Sprintf("the approval request may stay open for %s, and a run ends after %s", shortText(expiry), shortText(limit)), "make it shorter")
 	}
 	if limit := l.opts.ExecutorLimit; limit > 0 && r.Executor.Timeout > limit {
-		l.add(Times, Error, r, "executor", fmt.Sprintf("the timeout of %s is longer than the %s that an execution may take", isShort(r.Executor.Timeout), isShort(limit)), "make it shorter")
+		l.add(Times, Error, r, "executor", fmt.Sprintf("the timeout of %s is longer than the %s that an execution may take", shortText(r.Executor.Timeout), shortText(limit)), "make it shorter")
 	}
 	for _, step := range r.Escalation {
 		if expiry > 0 && step.After >= expiry {
-			l.add(Times, Error, r, "escalation", fmt.Sprintf("the step after %s never comes: the approval request expires after %s", isShort(step.After), isShort(expiry)),
+			l.add(Times, Error, r, "escalation", fmt.Sprintf("the step after %s never comes: the approval request expires after %s", shortText(step.After), shortText(expiry)),
 				"make it earlier, or the expiry longer")
 		}
 	}
 }
 
-func isShort(d time.Duration) string {
+func shortText(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
 		s = strings.TrimSuffix(s, "0s")
@@ -165,7 +163,6 @@ func isShort(d time.Duration) string {
 	return s
 }
 
-// checkTests looks for rules that no test exercises.
 func (l *linter) checkTests(r *permission.Rule) {
 	cov := l.opts.Coverage
 	if cov == nil {
@@ -186,7 +183,6 @@ func (l *linter) checkTests(r *permission.Rule) {
 	}
 }
 
-// checkTools looks for what is not declared.
 func (l *linter) checkTools(r *permission.Rule) {
 	if len(l.opts.Tools) == 0 {
 		if !slices.Contains(r.Tools, permission.AnyTool) {
@@ -206,7 +202,6 @@ func (l *linter) checkTools(r *permission.Rule) {
 	}
 }
 
-// checkUntyped looks for conditions on arguments that no schema declares.
 func (c *expr) checkUntyped() {
 	if c.Declared == nil || c.Declared.Schema != nil {
 		return
@@ -218,7 +213,6 @@ func (c *expr) checkUntyped() {
 	}
 }
 
-// checkMode looks for rules that the policy's mode never comes to.
 func (l *linter) checkMode(r *permission.Rule) {
 	switch {
 	case l.policy.Mode == permission.ModeExplore && isAllow(r):

@@ -37,7 +37,7 @@ func (l *linter) isShell(tool string) bool {
 
 // checkBroad looks for allow rules that are about every call of a tool.
 func (l *linter) checkBroad(r *permission.Rule) {
-	if !isAllow(r) || r.When != "" || hasContent(r) || r.IKnow || !decidingRules(r) {
+	if !isAllow(r) || r.When != "" || hasContent(r) || r.IKnow || !isDeciding(r) {
 		return
 	}
 	for _, t := range l.broadTools(r) {
@@ -56,7 +56,6 @@ func (l *linter) checkBroad(r *permission.Rule) {
 	}
 }
 
-// broadTools are the tools that a rule is about, declared or not.
 func (l *linter) broadTools(r *permission.Rule) []permission.Tool {
 	out := l.tools(r)
 	for _, name := range r.Tools {
@@ -69,7 +68,6 @@ func (l *linter) broadTools(r *permission.Rule) []permission.Tool {
 
 func hasContent(r *permission.Rule) bool { return r.RuleContent != nil && *r.RuleContent != "" }
 
-// checkContent judges the rule_content of shell tools.
 func (l *linter) checkContent(r *permission.Rule) {
 	if !hasContent(r) || !slices.ContainsFunc(r.Tools, l.isShell) {
 		return
@@ -84,27 +82,27 @@ func (l *linter) checkContent(r *permission.Rule) {
 		}
 	}
 	switch {
-	case strings.HasSuffix(content, ":*"), exactCommand(content):
+	case strings.HasSuffix(content, ":*"), isExactCommand(content):
 	case !strings.Contains(content, "*"):
 		l.add(Boundary, Warning, r, "rule_content", "without * the text is looked for anywhere in the command: "+content+" is found inside longer words",
 			"write "+content+":*")
 	case strings.ContainsAny(content, "|;&<>") && !strings.ContainsAny(content, `'"\`):
 		l.add(Boundary, Warning, r, "rule_content", "has an operator, so that only a line written in just this way is meant: a blank more or less gets around it",
 			"name the program: curl:*")
-	case gluedStar(content):
+	case hasGluedStar(content):
 		l.add(Boundary, Warning, r, "rule_content", "the * goes on inside a word: "+content+" is about longer names too",
 			"put a space before the *, or write :*")
 	}
 }
 
-// exactCommand reports whether a content names a whole command with options:
+// isExactCommand reports whether a content names a whole command with options:
 // allow rules take it as words.
-func exactCommand(content string) bool {
+func isExactCommand(content string) bool {
 	return strings.Contains(content, " ") && !strings.Contains(content, "*")
 }
 
-// gluedStar reports whether a star follows a letter of a name.
-func gluedStar(content string) bool {
+// hasGluedStar reports whether a star follows a letter of a name.
+func hasGluedStar(content string) bool {
 	for i := 1; i < len(content); i++ {
 		if content[i] == '*' && content[i-1] != ' ' && content[i-1] != '\\' && content[i-1] != '/' && content[i-1] != '*' {
 			return true
@@ -113,7 +111,6 @@ func gluedStar(content string) bool {
 	return false
 }
 
-// runsProgram is the interpreter that a rule content is about.
 func runsProgram(content string) string {
 	words := strings.Fields(strings.TrimSuffix(content, ":*"))
 	if len(words) == 0 {

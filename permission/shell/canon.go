@@ -18,7 +18,7 @@ func canonicalArguments(program string, args []Word) []Word {
 	case "kill", "pkill", "killall":
 		return normalizeSignals(args)
 	case "git":
-		return gitForm(args)
+		return canonicalGit(args)
 	case "npm":
 		return replaceFirst(args, npmCommand)
 	case "helm":
@@ -28,7 +28,7 @@ func canonicalArguments(program string, args []Word) []Word {
 	case "kubectl", "oc":
 		return normalizeResources(args)
 	case "terraform", "tofu":
-		return findDestroyer(args)
+		return canonicalDestroy(args)
 	case "chmod":
 		return replaceFirst(args, chmodMode)
 	case "tar":
@@ -109,7 +109,7 @@ func normalizeSignals(args []Word) []Word {
 	return out
 }
 
-func findDestroyer(args []Word) []Word {
+func canonicalDestroy(args []Word) []Word {
 	if !slices.ContainsFunc(args, func(a Word) bool { return a.Text == "-destroy" || a.Text == "--destroy" }) {
 		return args
 	}
@@ -132,15 +132,15 @@ func chmodMode(mode string) string {
 		return plain
 	case len(plain) == 4 && strings.HasSuffix(plain, "777") && strings.Trim(plain[:1], "1234567") == "" && plain[0] != '1': // 1777 is a shared folder
 		return "777"
-	case openToAll(mode):
+	case opensToAll(mode):
 		return "777"
 	}
 	return ""
 }
 
-// openToAll says whether a mode in letters lets all do everything:
+// opensToAll says whether a mode in letters lets all do everything:
 // u=rwx,go=rwx.
-func openToAll(mode string) bool {
+func opensToAll(mode string) bool {
 	var given strings.Builder
 	for clause := range strings.SplitSeq(mode, ",") {
 		at := strings.IndexAny(clause, "+=")
@@ -256,14 +256,14 @@ var kindNames = map[string]string{
 	"sc": "storageclass", "ep": "endpoint", "ev": "event", "csr": "certificatesigningrequest", "pc": "priorityclass",
 }
 
-// gitForm writes the sub-commands of git that do the same in the same way.
-func gitForm(args []Word) []Word {
+// canonicalGit writes the sub-commands of git that do the same in the same way.
+func canonicalGit(args []Word) []Word {
 	for i, a := range args {
 		switch {
 		case a.Text == "push":
-			return hasForce(args, i)
+			return canonicalPush(args, i)
 		case a.Text == "branch":
-			return findDeleted(args)
+			return canonicalBranch(args)
 		case a.Text == "send-pack" || a.Text == "http-push" || a.Text == "subtree" && holdsWord(args[i+1:], "push") || a.Text == "for-each-repo" && holdsWord(args[i+1:], "push"):
 			return append([]Word{{Text: "push", Fixed: true}}, args[i+1:]...)
 		}
@@ -275,9 +275,9 @@ func holdsWord(args []Word, word string) bool {
 	return slices.ContainsFunc(args, func(a Word) bool { return a.Fixed && a.Text == word })
 }
 
-// hasForce writes +main as -f, and refspecs as the branch that is pushed to:
+// canonicalPush writes +main as -f, and refspecs as the branch that is pushed to:
 // HEAD:refs/heads/main is main.
-func hasForce(args []Word, push int) []Word {
+func canonicalPush(args []Word, push int) []Word {
 	out := slices.Clone(args)
 	force := false
 	for i := push + 1; i < len(out); i++ {
@@ -298,7 +298,7 @@ func hasForce(args []Word, push int) []Word {
 	return out
 }
 
-func findDeleted(args []Word) []Word {
+func canonicalBranch(args []Word) []Word {
 	has := func(letter byte, long string) bool {
 		return slices.ContainsFunc(args, func(a Word) bool {
 			return isCluster(a.Text) && strings.IndexByte(a.Text, letter) > 0 || len(a.Text) > 3 && strings.HasPrefix(long, a.Text)
@@ -332,7 +332,6 @@ func npmCommand(word string) string {
 	return found
 }
 
-// npmNames has every command under all of its names.
 var npmNames = func() map[string]string {
 	names := map[string]string{}
 	for name := range strings.FieldsSeq("access adduser audit bugs cache completion config dedupe deprecate diff dist-tag docs doctor edit exec " +

@@ -66,7 +66,6 @@ func coverOne(c *Command, allow []*Pattern) CommandCoverage {
 	return out
 }
 
-// permitsCommand says whether a pattern that names a command covers its arguments.
 func (p *Pattern) permitsCommand(c *Command) (Reason, bool) {
 	because := func(code Code, format string, args ...any) (Reason, bool) {
 		return Reason{Code: code, Offset: c.Offset, Detail: fmt.Sprintf(format, args...)}, false
@@ -81,7 +80,7 @@ func (p *Pattern) permitsCommand(c *Command) (Reason, bool) {
 	if p.kind == wildcard && len(p.tokens) == 0 && strings.Trim(p.text, "* ") != "" && changesThings(name) {
 		return because(CodeOption, "the rule names no program, and %s changes files", name) // "* --help" on rm x --help
 	}
-	if word := p.joinedOption(c, name); word != "" {
+	if word := p.findJoinedOption(c, name); word != "" {
 		return because(CodeOption, "%s makes one text of its arguments for another shell, in which %s is no plain word", name, clipText(word))
 	}
 	if p.trust {
@@ -97,7 +96,6 @@ func (p *Pattern) permitsCommand(c *Command) (Reason, bool) {
 	return Reason{}, true
 }
 
-// changesThings says whether a program is there to change files or processes.
 func changesThings(name string) bool {
 	p, ok := files[name]
 	return ok && p.read == nil && name != "readlink" && name != "realpath"
@@ -114,10 +112,10 @@ var joins = map[string]string{
 
 const operators = ";&|<>()$`\\\"'\n*?[]{}~!#"
 
-// joinedOption finds an argument that the program would hand to a shell as more
+// findJoinedOption finds an argument that the program would hand to a shell as more
 // than a word. A rule such as "ssh host:*", which names no command there, means
 // any.
-func (p *Pattern) joinedOption(c *Command, name string) string {
+func (p *Pattern) findJoinedOption(c *Command, name string) string {
 	special, ok := joins[name]
 	if !ok || name == "ssh" && p.needsStart() && len(p.tokens) <= 2 {
 		return ""
@@ -160,7 +158,6 @@ func (l *Line) checkFolder() {
 // rule about files means that, so its words are compared with those of the
 // command as well.
 
-// fileWord is one word of a wildcard.
 type fileWord struct {
 	kind   fileWordKind
 	expr   *regexp.Regexp
@@ -211,7 +208,6 @@ func readFileWords(pattern string) (fileWords, error) {
 	return words, nil
 }
 
-// starPlaces are the places of the stars that stand for text.
 func starPlaces(word string) []int {
 	var at []int
 	for i := 0; i < len(word); i++ {
@@ -286,7 +282,6 @@ func hostStar(word string, i int) string {
 // maxFileWords bounds the words of the pattern times those of the command.
 const maxFileWords = 1 << 14
 
-// coverWords says whether the words are those of the command.
 func (f fileWords) coverWords(argv []Word) bool {
 	if len(f) == 0 {
 		return true
@@ -304,7 +299,6 @@ func (f fileWords) coverWords(argv []Word) bool {
 	return ends[len(argv)]
 }
 
-// extend goes on by one word of the pattern.
 func (w fileWord) extend(ends []bool, argv []Word) []bool {
 	next := make([]bool, len(ends))
 	open := false // the word of the pattern may go on
@@ -338,7 +332,6 @@ func (w fileWord) matchesWord(arg Word) bool {
 	return w.kind != fileName || !leavesFolder(arg) && !(w.references && strings.Contains(arg.Text, ":"))
 }
 
-// leavesFolder says whether a path or URL may lead out of its folder.
 func leavesFolder(arg Word) bool {
 	text := strings.ReplaceAll(strings.ToLower(arg.Text), "%2e", ".")
 	return slices.ContainsFunc(strings.FieldsFunc(text, func(r rune) bool { return r == '/' || r == '\\' }), func(segment string) bool {

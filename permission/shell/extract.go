@@ -20,7 +20,6 @@ const (
 	maxWrappers = 50        // programs that run one another, and brackets around them
 )
 
-// extractor finds the commands of one line.
 type extractor struct {
 	line   *Line
 	text   string // that is being read
@@ -32,13 +31,10 @@ type extractor struct {
 	work   *work
 }
 
-// runFinder finds what a command runs in turn.
 type runFinder struct{ *extractor }
 
-// textFinder finds commands in texts that a program is given.
 type textFinder struct{ *extractor }
 
-// fileFinder finds commands in files that the text writes and runs.
 type fileFinder struct{ *extractor }
 
 // readLine reads the line as bash and as sh do. It returns the commands that sh
@@ -133,7 +129,6 @@ func parse(text string, lang syntax.LangVariant) (stmts []*syntax.Stmt, err erro
 	return stmts, err
 }
 
-// canAfford says whether a text is small and flat enough to be parsed.
 func (x *extractor) canAfford(text string) bool {
 	if len(text) > min(maxText, x.budget) || x.level > maxLevels {
 		return false
@@ -178,7 +173,6 @@ func (x *extractor) offsetInLine(offset int) int {
 	return offset
 }
 
-// source is a node as written.
 func (x *extractor) source(n syntax.Node) string {
 	from, to := int(n.Pos().Offset()), int(n.End().Offset())
 	if from < 0 || to > len(x.text) || from > to {
@@ -236,7 +230,6 @@ func (x *extractor) printedWords(c *syntax.BinaryCmd) []Word {
 	return words
 }
 
-// kind names a command that is no plain call.
 func kind(c syntax.Command) (Code, string) {
 	switch c.(type) {
 	case *syntax.FuncDecl:
@@ -253,7 +246,6 @@ func kind(c syntax.Command) (Code, string) {
 	return CodeControl, "only calls joined by && || ; | and newlines can be covered"
 }
 
-// readCall adds one simple command of the line itself.
 func (x *extractor) readCall(c *syntax.CallExpr, redirs []*syntax.Redirect, offset int, piped bool) {
 	cmd, why := x.makeCommand(c, redirs, offset)
 	cmd.piped, cmd.heard, x.heard = piped || isFedByFile(redirs), x.heard, nil
@@ -270,7 +262,6 @@ func (x *extractor) readCall(c *syntax.CallExpr, redirs []*syntax.Redirect, offs
 	x.readExpansions(c, redirs)
 }
 
-// readExpansions looks for commands in the words of a call.
 func (x *extractor) readExpansions(c *syntax.CallExpr, redirs []*syntax.Redirect) {
 	if c != nil && (len(c.Assigns) > 0 || slices.ContainsFunc(c.Args, holdsNodes)) {
 		x.addNested(c, nil, false)
@@ -328,7 +319,6 @@ func (c *Command) program() (string, bool) {
 	return programName(c.Argv[0].Text), true
 }
 
-// base is a path's last element.
 func base(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
 // readRedirects notes those that touch more than /dev/null and the standard

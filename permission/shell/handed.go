@@ -89,7 +89,6 @@ func (x textFinder) readPieces(words []Word) {
 // pieces are the ends of two texts that become one.
 var pieces = regexp.MustCompile(`"[ \t]*[.+]?[ \t]*"|'[ \t]*[.+]?[ \t]*'`)
 
-// isText says whether something looks like more than one word to a shell.
 func isText(s string) bool { return strings.ContainsAny(s, " \t\n;&|'\"\\$`") }
 
 // assignmentsOf gives the NAME=value of an assignment as the program gets it.
@@ -207,7 +206,6 @@ func (p program) unlistedArguments(args []Word) (rest []Word, unlisted bool) {
 	return nil, false
 }
 
-// usedEntries are the entries of the program and of the sub-command that is called.
 func (p program) usedEntries(args []Word) []program {
 	entries := []program{p}
 	for _, a := range args {
@@ -325,8 +323,7 @@ func isDevice(path string) bool {
 	return strings.HasPrefix(path, "/dev/") || strings.HasPrefix(path, "/proc/")
 }
 
-// itsInput says whether an argument stands for what a program reads.
-func itsInput(arg string) bool { return arg == "-" || isDevice(arg) }
+func isOwnInput(arg string) bool { return arg == "-" || isDevice(arg) }
 
 func readsCode(name string, args []Word) bool {
 	files := 0
@@ -334,7 +331,7 @@ func readsCode(name string, args []Word) bool {
 		switch {
 		case a.Fixed && leadsToShell(a.Text):
 			return true
-		case a.Fixed && itsInput(a.Text):
+		case a.Fixed && isOwnInput(a.Text):
 			if interpreters[name] && !readsData[name] && files == 0 { // python3 - arg
 				return true
 			}
@@ -365,7 +362,6 @@ func leadsToShell(word string) bool {
 	return shells[programName(word)] || word == "su" || word == "eval"
 }
 
-// shortOption says whether a cluster of short options has one of the letters.
 func shortOption(args []Word, letters string) bool {
 	for _, a := range args {
 		if isCluster(a.Text) && strings.ContainsAny(a.Text, letters) {
@@ -383,9 +379,9 @@ func scriptFromInput(args []Word) bool {
 	for i, a := range args {
 		_, value, given := strings.Cut(a.Text, "=")
 		switch {
-		case strings.HasPrefix(a.Text, "--f") && given && itsInput(value):
+		case strings.HasPrefix(a.Text, "--f") && given && isOwnInput(value):
 			return true
-		case (strings.HasPrefix(a.Text, "--f") || isCluster(a.Text) && strings.HasSuffix(a.Text, "f")) && i+1 < len(args) && itsInput(args[i+1].Text):
+		case (strings.HasPrefix(a.Text, "--f") || isCluster(a.Text) && strings.HasSuffix(a.Text, "f")) && i+1 < len(args) && isOwnInput(args[i+1].Text):
 			return true
 		case isCluster(a.Text) && (strings.HasSuffix(a.Text, "f-") || strings.Contains(a.Text, "f/dev/") || strings.Contains(a.Text, "f/proc/")):
 			return true

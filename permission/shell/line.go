@@ -231,8 +231,6 @@ func (h *Hidden) String() string {
 	return fmt.Sprintf("%s U+%04X at byte %d", h.What, h.Char, h.Offset)
 }
 
-// findHidden returns the first character that a person cannot see, nil if
-// there is none.
 func findHidden(text string) *Hidden {
 	for i := 0; i < len(text); {
 		if c := text[i]; c >= ' ' && c < 0x7f || c == '\n' || c == '\t' {

@@ -72,7 +72,6 @@ const (
 	yes
 )
 
-// matchCommand says whether the pattern is about a command.
 func (p *Pattern) matchCommand(c *Command) response {
 	if len(c.Argv) == 0 {
 		return no
@@ -208,7 +207,6 @@ func (p *Pattern) matchesWithin(words []Word, left *int) bool {
 	return false
 }
 
-// mayName says whether a word can name the program, in some spelling.
 func mayName(token, word string) bool {
 	return sameProgram(spellNames([]Word{{Text: token, Fixed: true}})[0].Text, spellNames([]Word{{Text: word, Fixed: true}})[0].Text)
 }
@@ -228,7 +226,7 @@ func (l *Line) addSeenElsewhere() {
 		for _, c := range list[:min(len(list), maxMoved)] {
 			if name, ok := c.program(); ok && !changesFolder[name] {
 				for _, f := range folders {
-					if moved, ok := c.seenFrom(f); ok {
+					if moved, ok := c.viewFrom(f); ok {
 						l.moved = append(l.moved, moved)
 					}
 				}
@@ -281,9 +279,9 @@ func (c *Command) changesTo() string {
 	return ""
 }
 
-// seenFrom is the command with its operands below a folder; false if it has none
+// viewFrom is the command with its operands below a folder; false if it has none
 // that could be.
-func (c *Command) seenFrom(folder string) (Command, bool) {
+func (c *Command) viewFrom(folder string) (Command, bool) {
 	out := *c
 	out.Argv = make([]Word, len(c.Argv))
 	changed := false

@@ -63,7 +63,6 @@ var tabled = func() map[string]bool {
 	return all
 }()
 
-// otherNames are names under which a program is installed, too.
 var otherNames = map[string]string{
 	"sudo-rs": "sudo", "su-rs": "su", "kubecolor": "kubectl", "microk8s.kubectl": "kubectl", "hub": "git",
 	"nc.openbsd": "nc", "nc.traditional": "nc", "vim.basic": "vim", "vim.tiny": "vim", "vim.nox": "vim", "vim.gtk3": "vim",
@@ -95,7 +94,6 @@ func firstByte(program string) byte {
 	return name[0] | 0x20
 }
 
-// withoutVersion is python of python3.12.
 func withoutVersion(name string) string {
 	if plain := strings.TrimRight(name, "0123456789.-"); versioned[plain] {
 		return plain
@@ -137,7 +135,6 @@ func spellNames(argv []Word) []Word {
 	return slices.Concat([]Word{{Text: first, Fixed: true}, {Text: second, Fixed: true}}, argv[1:])
 }
 
-// fixedWords makes words of tokens.
 func fixedWords(tokens []string) []Word {
 	words := make([]Word, len(tokens))
 	for i, t := range tokens {
@@ -166,7 +163,6 @@ func (x runFinder) addPowerNames(cmd Command, name string) {
 // powerOptions are the ends that a machine can come to, as shutdown calls them.
 var powerOptions = map[string]string{"poweroff": "-P", "reboot": "-r", "halt": "-H"}
 
-// powerVerb is what a command does to the machine, "" for nothing.
 func powerVerb(name string, args []Word) string {
 	switch name {
 	case "poweroff", "reboot", "halt":
@@ -193,7 +189,6 @@ func powerVerb(name string, args []Word) string {
 	return ""
 }
 
-// firstOf is what the first argument that stands in a table is there.
 func firstOf(args []Word, table map[string]string) string {
 	for _, a := range args {
 		if to := table[a.Text]; a.Fixed && to != "" {

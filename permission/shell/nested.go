@@ -39,7 +39,7 @@ func (x *extractor) addNested(node syntax.Node, via []string, piped bool) {
 				}
 			}
 		default:
-			if evaluatedTwice(n) {
+			if isEvaluatedTwice(n) {
 				textFinder{x}.splitCrudely(strings.TrimLeft(x.source(n), "$("))
 			}
 		}
@@ -47,9 +47,9 @@ func (x *extractor) addNested(node syntax.Node, via []string, piped bool) {
 	})
 }
 
-// evaluatedTwice says whether a node has arithmetic, in which an index is
+// isEvaluatedTwice says whether a node has arithmetic, in which an index is
 // evaluated once more, quoted or not.
-func evaluatedTwice(n syntax.Node) bool {
+func isEvaluatedTwice(n syntax.Node) bool {
 	switch n := n.(type) {
 	case *syntax.LetClause, *syntax.ArithmCmd, *syntax.ArithmExp, *syntax.CStyleLoop:
 		return true
@@ -87,7 +87,6 @@ func isFedByFile(redirs []*syntax.Redirect) bool {
 	return false
 }
 
-// addStatement adds what one statement runs directly.
 func (x *extractor) addStatement(s *syntax.Stmt, via []string, piped bool) {
 	switch c := s.Cmd.(type) {
 	case nil:
@@ -119,14 +118,12 @@ func (x *extractor) readInput(r *syntax.Redirect) *Word {
 	return &text
 }
 
-// addNestedCall adds a call that stands inside something else.
 func (x *extractor) addNestedCall(c *syntax.CallExpr, s *syntax.Stmt, via []string, piped bool) {
 	cmd, _ := x.makeCommand(c, s.Redirs, int(s.Pos().Offset()))
 	cmd.Via, cmd.piped = via, piped || isFedByFile(s.Redirs)
 	x.addCommand(cmd)
 }
 
-// addDeclaration adds export, declare and others as the commands that they are.
 func (x *extractor) addDeclaration(d *syntax.DeclClause, s *syntax.Stmt, via []string) {
 	cmd := Command{Offset: x.offsetInLine(int(s.Pos().Offset())), Via: via, Argv: []Word{{Text: d.Variant.Value, Fixed: true}}}
 	for _, a := range d.Args {
@@ -153,7 +150,6 @@ func (x *extractor) joinVia(outer, path []string) []string {
 	return via
 }
 
-// viaName says how a node leads to the commands in it.
 func viaName(n syntax.Node) string {
 	switch n := n.(type) {
 	case *syntax.CmdSubst:
@@ -185,7 +181,6 @@ func viaName(n syntax.Node) string {
 	return ""
 }
 
-// addCommand keeps a nested command and looks for further ones behind it.
 func (x *extractor) addCommand(cmd Command) {
 	if len(x.line.Nested) >= maxAll || len(cmd.Via) > maxWrappers {
 		x.addUnclear(CodeTooMany, cmd.Offset, "more commands, or more of them in one another, than can be looked at")
@@ -196,7 +191,6 @@ func (x *extractor) addCommand(cmd Command) {
 	runFinder{x}.addRunBy(cmd)
 }
 
-// work is what all readings within one line share.
 type work struct {
 	inners map[textKey]*Line // texts in the line that have been read
 	// steps counts what has been done: bytes given to a parser or split into
@@ -236,8 +230,7 @@ func (x *extractor) readInner(text string, offset int, fed bool) *Line {
 	return in.line.at(offset)
 }
 
-// at is the line of a text that stands at one offset, moved to another one.
-// What it returns may be changed.
+// at is the line at another offset, a copy that may be changed.
 func (l *Line) at(offset int) *Line {
 	moved := *l
 	for _, list := range []*[]Command{&moved.Commands, &moved.Nested} {

@@ -44,7 +44,6 @@ type program struct {
 var looksBad = strings.Fields("exec command program pager editor script shell hook plugin config output rcfile init-file " +
 	"eval preload registry cmd helper log-file logfile write template profile rsh proxy require import module")
 
-// isKnown says whether the table has the program.
 func isKnown(name string) bool {
 	_, ok := programs[name]
 	return ok
@@ -80,7 +79,6 @@ func (p program) refuseArguments(name string, args []Word, outer []program) stri
 	return sub.refuseArguments(name+" "+args[i].Text, args[i+1:], chain)
 }
 
-// argumentsBefore counts the words that stand before the sub-command.
 func (p program) argumentsBefore(args []Word) int {
 	i := 0
 	for i < len(args) && args[i].Fixed {
@@ -117,7 +115,6 @@ func (p program) arguments(name string, args []Word, chain []program) string {
 	return ""
 }
 
-// judgeOption says what speaks against one option of a command.
 func judgeOption(chain []program, arg string) string {
 	name, _, _ := strings.Cut(arg, "=")
 	long := strings.HasPrefix(arg, "--")
@@ -144,7 +141,6 @@ func judgeOption(chain []program, arg string) string {
 	return ""
 }
 
-// isSuspicious says whether a part of the name of a long option speaks against it.
 func isSuspicious(chain []program, name string) bool {
 	parts := looksBad
 	for _, c := range chain {
@@ -155,7 +151,6 @@ func isSuspicious(chain []program, name string) bool {
 	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(name, part) })
 }
 
-// option says what an argument that begins with a dash does.
 func (p program) option(arg string) string {
 	switch {
 	case p.only != "" && !p.isAmong(p.only, arg):
@@ -194,7 +189,6 @@ func (p program) isAmong(options, arg string) bool {
 	return isCluster(arg) && strings.ContainsAny(arg[1:], letters(options)) || arg[0] == '+' && isListed(options, "+")
 }
 
-// onlyLetters says whether all short options of a cluster are covered.
 func (p program) onlyLetters(cluster string) bool {
 	allowed := letters(p.only)
 	for i := range len(cluster) {
@@ -208,10 +202,8 @@ func (p program) onlyLetters(cluster string) bool {
 	return true
 }
 
-// isCluster says whether an argument is one or more short options.
 func isCluster(arg string) bool { return len(arg) > 1 && arg[0] == '-' && arg[1] != '-' }
 
-// letters are the short options of a list.
 func letters(options string) string {
 	var b strings.Builder
 	for o := range strings.FieldsSeq(options) {
@@ -327,17 +319,17 @@ func noTargetFile(args []Word) string {
 // lintsOnly refuses what cargo clippy hands on to the compiler but for levels of
 // lints: -o, --emit and @file write, -C linker= runs.
 func lintsOnly(args []Word) string {
-	return handsOn(args, "-A -W -D -F --allow --warn --deny --forbid --cap-lints", true)
+	return checkHandedOn(args, "-A -W -D -F --allow --warn --deny --forbid --cap-lints", true)
 }
 
 // checksOnly refuses what cargo fmt hands on to the formatter except options that only check.
 func checksOnly(args []Word) string {
-	return handsOn(args, "--check -l -v -q --files-with-diff --verbose --quiet", false)
+	return checkHandedOn(args, "--check -l -v -q --files-with-diff --verbose --quiet", false)
 }
 
-// handsOn looks at what stands behind "--": only these options are let through,
+// checkHandedOn looks at what stands behind "--": only these options are let through,
 // that each take the next word if valued is set.
-func handsOn(args []Word, options string, valued bool) string {
+func checkHandedOn(args []Word, options string, valued bool) string {
 	i := 0
 	for i < len(args) && args[i].Text != "--" {
 		i++

@@ -84,7 +84,6 @@ func unescape(content string) (string, bool) {
 	return b.String(), true
 }
 
-// compileExpressions compiles a wildcard.
 func (p *Pattern) compileExpressions() (err error) {
 	p.glob = readGlob(p.text)
 	head := p.glob.pieces[0]
@@ -160,7 +159,6 @@ func (p *Pattern) namesProgram(c *Command) bool {
 	return true
 }
 
-// matchesExactly says whether the pattern is the whole command, word by word.
 func (p *Pattern) matchesExactly(c *Command) bool {
 	return p.kind == literal && len(p.tokens) == len(c.Argv) && p.namesProgram(c)
 }
@@ -215,7 +213,6 @@ func readGlob(content string) glob {
 	return g
 }
 
-// matchesText says whether the whole text is one of the glob.
 func (g glob) matchesText(text string) bool {
 	text, ok := strings.CutPrefix(text, g.pieces[0])
 	if !ok {

@@ -19,7 +19,6 @@ type plainWord struct {
 	glob bool
 }
 
-// plainCommand is one simple command of a plain line.
 type plainCommand struct {
 	words []plainWord
 	// piped: it reads what the command before it writes.
@@ -40,17 +39,17 @@ func readPlain(text string) (cmds []plainCommand, ok bool) {
 	for open := false; ; {
 		r.skipBlanks()
 		if r.pos == len(r.text) {
-			return r.cmds, !open && r.end(false)
+			return r.cmds, !open && r.endCommand(false)
 		}
 		switch c := r.text[r.pos]; c {
 		case '\n':
 			r.pos++
-			if len(r.cur.words) > 0 && !r.end(false) {
+			if len(r.cur.words) > 0 && !r.endCommand(false) {
 				return nil, false
 			}
 		case ';':
 			r.pos++
-			if len(r.cur.words) == 0 || !r.end(false) || r.at(";&") {
+			if len(r.cur.words) == 0 || !r.endCommand(false) || r.at(";&") {
 				return nil, false
 			}
 		case '&', '|':
@@ -59,13 +58,13 @@ func readPlain(text string) (cmds []plainCommand, ok bool) {
 			if single {
 				r.pos--
 			}
-			if single && c == '&' || r.at("&|;") || len(r.cur.words) == 0 || !r.end(single) {
+			if single && c == '&' || r.at("&|;") || len(r.cur.words) == 0 || !r.endCommand(single) {
 				return nil, false
 			}
 			open = true
 			continue
 		default:
-			if !r.word() {
+			if !r.readWord() {
 				return nil, false
 			}
 			open = false
@@ -73,12 +72,10 @@ func readPlain(text string) (cmds []plainCommand, ok bool) {
 	}
 }
 
-// at says whether one of the characters is next.
 func (r *plainReader) at(chars string) bool {
 	return r.pos < len(r.text) && strings.IndexByte(chars, r.text[r.pos]) >= 0
 }
 
-// skipBlanks skips blanks, continued lines and comments.
 func (r *plainReader) skipBlanks() {
 	for r.pos < len(r.text) {
 		switch {
@@ -100,8 +97,8 @@ func (r *plainReader) skipBlanks() {
 	}
 }
 
-// end closes a command; piped says that the next one reads its output.
-func (r *plainReader) end(piped bool) bool {
+// endCommand closes a command; piped says that the next one reads its output.
+func (r *plainReader) endCommand(piped bool) bool {
 	if len(r.cur.words) > 0 {
 		first := r.cur.words[0]
 		if first.text == "" || first.glob || reserved[first.text] {
@@ -113,8 +110,7 @@ func (r *plainReader) end(piped bool) bool {
 	return true
 }
 
-// word reads one word, or one redirect.
-func (r *plainReader) word() bool {
+func (r *plainReader) readWord() bool {
 	start := r.pos
 	if r.pos+1 < len(r.text) && isDigit(r.text[r.pos]) && (r.text[r.pos+1] == '>' || r.text[r.pos+1] == '<') {
 		r.pos++ // dash takes one digit only
@@ -122,12 +118,12 @@ func (r *plainReader) word() bool {
 	if r.at("<>") {
 		// A redirect without a command would still be one, and a redirect
 		// before the command is rare.
-		return len(r.cur.words) > 0 && r.redirect()
+		return len(r.cur.words) > 0 && r.readRedirect()
 	}
 	if r.at("#") {
 		return false // only right after a continued line
 	}
-	w, ok := r.literal()
+	w, ok := r.readLiteral()
 	if !ok || r.pos == start || r.at("()") {
 		return false
 	}
@@ -145,8 +141,7 @@ func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
-// redirect reads an operator and its target.
-func (r *plainReader) redirect() bool {
+func (r *plainReader) readRedirect() bool {
 	switch rest := r.text[r.pos:]; {
 	case strings.HasPrefix(rest, ">&1"), strings.HasPrefix(rest, ">&2"):
 		r.pos += 3
@@ -159,12 +154,11 @@ func (r *plainReader) redirect() bool {
 	for r.at(" \t") {
 		r.pos++
 	}
-	w, ok := r.literal()
+	w, ok := r.readLiteral()
 	return ok && !w.glob && w.text == "/dev/null"
 }
 
-// literal reads the parts of one word. It ends before a blank or an operator.
-func (r *plainReader) literal() (plainWord, bool) {
+func (r *plainReader) readLiteral() (plainWord, bool) {
 	var w plainWord
 	var b strings.Builder
 	brace := false
@@ -183,12 +177,12 @@ func (r *plainReader) literal() (plainWord, bool) {
 			r.pos += end + 2
 			continue
 		case c == '"':
-			if !r.doubleQuoted(&b) {
+			if !r.readDoubleQuoted(&b) {
 				return w, false
 			}
 			continue
 		case c == '\\':
-			if !r.escape(&b) {
+			if !r.readEscape(&b) {
 				return w, false
 			}
 			continue
@@ -228,8 +222,7 @@ func isRooted(text string) bool {
 	return strings.HasPrefix(text, "/") || strings.HasPrefix(text, "./")
 }
 
-// escape reads a backslash and what follows it, outside quotes.
-func (r *plainReader) escape(b *strings.Builder) bool {
+func (r *plainReader) readEscape(b *strings.Builder) bool {
 	r.pos++
 	c, size := utf8.DecodeRuneInString(r.text[r.pos:])
 	if size == 0 || oddRune(c) {
@@ -242,9 +235,9 @@ func (r *plainReader) escape(b *strings.Builder) bool {
 	return true
 }
 
-// doubleQuoted reads "...". A "$" in it is plain only where no shell could take
+// readDoubleQuoted reads "...". A "$" in it is plain only where no shell could take
 // it for an expansion.
-func (r *plainReader) doubleQuoted(b *strings.Builder) bool {
+func (r *plainReader) readDoubleQuoted(b *strings.Builder) bool {
 	for r.pos++; r.pos < len(r.text); r.pos++ {
 		c := r.text[r.pos]
 		switch c {

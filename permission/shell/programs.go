@@ -22,7 +22,6 @@ func mergeTables(tables ...map[string]program) map[string]program {
 // that is not covered does.
 func alwaysTrue([]Word) bool { return true }
 
-// texts print what they are told, what they read, or what the system is.
 var texts = map[string]program{
 	"echo": {read: alwaysTrue, steady: true}, "true": {read: alwaysTrue, steady: true}, "false": {read: alwaysTrue, steady: true},
 	":": {}, "pwd": {read: alwaysTrue, steady: true}, "cd": {read: alwaysTrue, steady: true},
@@ -79,7 +78,6 @@ var files = map[string]program{
 	},
 }
 
-// searches look for files and in files.
 var searches = map[string]program{
 	"grep": {read: alwaysTrue, steady: true}, "egrep": {}, "fgrep": {},
 	"find": {
@@ -132,7 +130,6 @@ var git = program{
 	},
 }
 
-// readsConfig refuses git config unless it is told to read.
 func readsConfig(args []Word) string {
 	for _, a := range args {
 		if strings.HasPrefix(a.Text, "--get") || a.Text == "--list" || a.Text == "-l" {
@@ -168,8 +165,6 @@ func listsRefs(letters, options, listing string) func([]Word) bool {
 	}
 }
 
-// refOptions are options that git branch and git tag have in common and that
-// change nothing.
 const refOptions = "--ignore-case --sort --format --column --no-column --color --no-color --omit-empty " +
 	"--contains --no-contains --merged --no-merged --points-at"
 
@@ -292,7 +287,6 @@ var terraform = program{
 	},
 }
 
-// asks print what the machine is and what runs on it.
 var asks = map[string]program{
 	"lscpu": {}, "lsblk": {}, "lsmod": {}, "who": {}, "w": {}, "last": {}, "cal": {}, "pgrep": {}, "printenv": {}, "getent": {}, "getconf": {},
 	"locale": {}, "hostname": {only: "-f -s -i -I -d -A --fqdn --short --ip-address --all-ip-addresses --domain", check: noOperand},

@@ -2,7 +2,6 @@ package shell
 
 import "strings"
 
-// builders compile, test and install.
 var builders = map[string]program{
 	"go": {
 		whole: true, folder: true,

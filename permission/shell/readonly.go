@@ -53,7 +53,6 @@ func (l *Line) bashOnly() bool {
 	return found
 }
 
-// isQuiet says whether a line that is not static changes nothing as bash reads it.
 func (l *Line) isQuiet() bool {
 	for _, r := range l.Reasons {
 		switch r.Code {
@@ -68,7 +67,6 @@ func (l *Line) isQuiet() bool {
 	return len(l.stmts) > 0 && isQuiet(l.stmts)
 }
 
-// printsOnly says whether all commands of a static line are read-only.
 func (l *Line) printsOnly() bool {
 	for i := range l.Commands {
 		if !l.Commands[i].readOnly() {
@@ -85,7 +83,6 @@ func isClosed(text, quote string) bool {
 	return l.Static() && !slices.ContainsFunc(l.Commands, func(c Command) bool { return !programs[c.Argv[0].Text].steady })
 }
 
-// readOnly says whether a static command changes nothing.
 func (c *Command) readOnly() bool {
 	p, ok := programs[c.Argv[0].Text]
 	if !ok {
@@ -106,7 +103,6 @@ func (c *Command) readOnly() bool {
 	return p.read != nil && p.read(args)
 }
 
-// isQuiet says whether statements that are not static change nothing.
 func isQuiet(stmts []*syntax.Stmt) bool {
 	for _, s := range stmts {
 		if s.Coprocess || s.Disown || !areQuietRedirects(s.Redirs) || !isQuietCommand(s.Cmd) {

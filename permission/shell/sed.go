@@ -135,7 +135,6 @@ func sedReplace(s string) (rest string, ok bool) {
 	return strings.TrimLeft(s, "gpI0123456789"), true
 }
 
-// sedPart skips to behind the delimiter.
 func sedPart(s string, end byte) (rest string, ok bool) {
 	for i := 0; i < len(s); i++ {
 		switch s[i] {

@@ -41,7 +41,6 @@ func (w Word) mayBe(token string) response {
 	return no
 }
 
-// matchInOrder compares word by word.
 func matchInOrder(tokens, args []Word) response {
 	for i, t := range tokens {
 		switch {
@@ -56,7 +55,6 @@ func matchInOrder(tokens, args []Word) response {
 	return yes
 }
 
-// parts are arguments without their order.
 type parts struct {
 	operands []string
 	before   []bool // an option stands right before the operand
@@ -65,7 +63,6 @@ type parts struct {
 	unknown  int // operands before the first word that is not known; -1 if all are
 }
 
-// splitParts takes arguments apart.
 func splitParts(program string, args []Word) parts {
 	p := parts{unknown: -1}
 	option, ended := false, false
@@ -116,7 +113,6 @@ func matchNormal(program string, tokens, args []Word, form func(string, []Word) 
 	return no
 }
 
-// hasOptions says whether all options of a pattern are given.
 func (p parts) hasOptions(program string, want parts) bool {
 	for i := range len(want.letters) {
 		if !p.hasLetter(program, want.letters[i]) {
@@ -139,7 +135,7 @@ func (p parts) hasLetter(program string, letter byte) bool {
 		if short != string(letter) {
 			continue
 		}
-		if len(long) == 1 && strings.Contains(p.letters, long) || len(long) > 1 && p.givenOptions("-"+long) {
+		if len(long) == 1 && strings.Contains(p.letters, long) || len(long) > 1 && p.hasLongOption("-"+long) {
 			return true
 		}
 	}
@@ -147,15 +143,15 @@ func (p parts) hasLetter(program string, letter byte) bool {
 }
 
 func (p parts) hasLong(program, long string) bool {
-	if p.givenOptions(long) {
+	if p.hasLongOption(long) {
 		return true
 	}
 	short := synonyms[program][strings.TrimPrefix(long, "-")]
 	return short != "" && p.hasLetter(program, short[0])
 }
 
-// givenOptions says whether a long option is there, in full or abbreviated.
-func (p parts) givenOptions(long string) bool {
+// hasLongOption says whether a long option is there, in full or abbreviated.
+func (p parts) hasLongOption(long string) bool {
 	for _, l := range p.long {
 		if l == long || len(l) > 1 && strings.HasPrefix(long, l) {
 			return true
@@ -188,7 +184,6 @@ func (p parts) hasOperands(program string, want parts) response {
 	return best
 }
 
-// from compares the operands from one on with the wanted ones.
 func (p parts) from(program string, i int, want []string) response {
 	for first := i; len(want) > 0; i++ {
 		switch {

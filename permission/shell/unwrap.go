@@ -29,7 +29,7 @@ func (x runFinder) addRunBy(cmd Command) {
 
 func (x runFinder) addRunners(cmd Command, name string) {
 	switch {
-	case name == "command" && len(cmd.Argv) > 1 && (shortWith(cmd.Argv[1].Text, 'v') || shortWith(cmd.Argv[1].Text, 'V')):
+	case name == "command" && len(cmd.Argv) > 1 && (hasShortOption(cmd.Argv[1].Text, 'v') || hasShortOption(cmd.Argv[1].Text, 'V')):
 		// only asks where a program lies
 	case shells[name]:
 		x.readShell(cmd, name)
@@ -114,7 +114,6 @@ func via(cmd Command, name string) []string {
 	return append(slices.Clip(cmd.Via), name)
 }
 
-// addFrom adds the command that begins at an argument.
 func (x runFinder) addFrom(cmd Command, argv []Word, name string) {
 	if len(argv) == 0 {
 		return
@@ -165,10 +164,10 @@ func (x runFinder) readShell(cmd Command, name string) {
 			return
 		}
 		switch {
-		case shortWith(w.Text, 'c'):
+		case hasShortOption(w.Text, 'c'):
 			x.readTexts(cmd, cmd.Argv[i+2:])
 			return
-		case shortWith(w.Text, 's') || w.Text == "-":
+		case hasShortOption(w.Text, 's') || w.Text == "-":
 		case strings.HasPrefix(w.Text, "-") || strings.HasPrefix(w.Text, "+"):
 			continue
 		case i > 0 && endsWithOptionName(cmd.Argv[i].Text): // the value of -o, --rcfile
@@ -190,12 +189,12 @@ func (x runFinder) readShell(cmd Command, name string) {
 	}
 }
 
-func shortWith(arg string, letter byte) bool {
+func hasShortOption(arg string, letter byte) bool {
 	return len(arg) > 1 && (arg[0] == '-' || arg[0] == '+') && arg[1] != '-' && strings.IndexByte(arg, letter) > 0
 }
 
 func endsWithOptionName(arg string) bool {
-	return arg == "--rcfile" || arg == "--init-file" || shortWith(arg, 'o') || shortWith(arg, 'O')
+	return arg == "--rcfile" || arg == "--init-file" || hasShortOption(arg, 'o') || hasShortOption(arg, 'O')
 }
 
 // readTexts reads the first argument that is no option as the text of sh -c, and
@@ -212,7 +211,6 @@ func (x runFinder) readTexts(cmd Command, args []Word) {
 	}
 }
 
-// readsText says whether a command reads a text.
 func (c *Command) readsText() bool { return c.piped || len(c.input) > 0 }
 
 // readEval joins its arguments and reads them as a text.
@@ -240,7 +238,6 @@ func (x runFinder) checkSourced(cmd Command, name string) {
 	}
 }
 
-// addFindExec adds the commands of -exec and its like.
 func (x runFinder) addFindExec(cmd Command) {
 	for i := 1; i < len(cmd.Argv); i++ {
 		if !cmd.Argv[i].Fixed {
@@ -255,12 +252,12 @@ func (x runFinder) addFindExec(cmd Command) {
 		begin := i + 1
 		for i++; i < len(cmd.Argv) && cmd.Argv[i].Text != ";" && cmd.Argv[i].Text != "+"; i++ {
 		}
-		x.addFrom(cmd, withNames(cmd.Argv[begin:i]), "find -exec")
+		x.addFrom(cmd, markNames(cmd.Argv[begin:i]), "find -exec")
 	}
 }
 
-// withNames are the words of a command in which find puts names for {}.
-func withNames(words []Word) []Word {
+// markNames are the words of a command in which find puts names for {}.
+func markNames(words []Word) []Word {
 	if !slices.ContainsFunc(words, func(w Word) bool { return w.Fixed && strings.Contains(w.Text, "{}") }) {
 		return slices.Clip(words)
 	}

@@ -25,7 +25,6 @@ func (x *extractor) readWords(args []*syntax.Word) (words []Word, why []Reason) 
 	return words, why
 }
 
-// wordReader puts the parts of one word together.
 type wordReader struct {
 	text   strings.Builder
 	raw    string // as written
@@ -41,14 +40,13 @@ type wordReader struct {
 
 func (x *extractor) readWordOf(w *syntax.Word) *wordReader { return readWord(w, x.source(w)) }
 
-// readWord reads one word that is written as raw.
 func readWord(w *syntax.Word, raw string) *wordReader {
 	r := &wordReader{offset: int(w.Pos().Offset()), raw: raw}
 	for _, part := range w.Parts {
-		r.part(part)
+		r.readPart(part)
 	}
 	if r.braces > 0 && (strings.Contains(r.raw, ",") || strings.Contains(r.raw, "..")) {
-		r.because(CodeBraces, "the shell may make several words of "+clipText(r.raw))
+		r.addReason(CodeBraces, "the shell may make several words of "+clipText(r.raw))
 		if !r.headed || len(r.before) < len(r.head) {
 			r.head, r.headed = r.before, true
 		}
@@ -58,33 +56,32 @@ func readWord(w *syntax.Word, raw string) *wordReader {
 	return r
 }
 
-// isKnown notes that what is known of the word ends here.
-func (r *wordReader) isKnown() {
+func (r *wordReader) endKnown() {
 	if !r.headed {
 		r.head, r.headed = r.text.String(), true
 	}
 }
 
-func (r *wordReader) because(code Code, detail string) {
+func (r *wordReader) addReason(code Code, detail string) {
 	r.why = append(r.why, Reason{Code: code, Offset: r.offset, Detail: detail})
 }
 
-func (r *wordReader) part(part syntax.WordPart) {
+func (r *wordReader) readPart(part syntax.WordPart) {
 	switch p := part.(type) {
 	case *syntax.Lit:
-		r.literal(p.Value)
+		r.readLiteral(p.Value)
 	case *syntax.SglQuoted:
-		r.single(p)
+		r.readSingleQuoted(p)
 	case *syntax.DblQuoted:
 		if p.Dollar {
-			r.because(CodeQuoting, `$"..." is translated by bash alone`)
+			r.addReason(CodeQuoting, `$"..." is translated by bash alone`)
 		}
 		for _, inner := range p.Parts {
 			if lit, ok := inner.(*syntax.Lit); ok {
 				r.readQuoted(lit.Value)
 				continue
 			}
-			r.part(inner)
+			r.readPart(inner)
 		}
 	case *syntax.CmdSubst:
 		r.addUnknown(CodeSubst, "$(...) runs another command")
@@ -100,21 +97,21 @@ func (r *wordReader) part(part syntax.WordPart) {
 }
 
 func (r *wordReader) addUnknown(code Code, detail string) {
-	r.isKnown()
+	r.endKnown()
 	r.open = true
-	r.because(code, detail)
+	r.addReason(code, detail)
 }
 
-// single reads '...' and bash's $'...', which sh reads otherwise.
-func (r *wordReader) single(p *syntax.SglQuoted) {
+// readSingleQuoted reads '...' and bash's $'...', which sh reads otherwise.
+func (r *wordReader) readSingleQuoted(p *syntax.SglQuoted) {
 	if !p.Dollar {
 		r.text.WriteString(p.Value)
 		return
 	}
-	r.because(CodeQuoting, "$'...' hides its text, and sh reads it differently")
+	r.addReason(CodeQuoting, "$'...' hides its text, and sh reads it differently")
 	value, _, err := expand.Format(&expand.Config{}, p.Value, nil)
 	if err != nil {
-		r.isKnown()
+		r.endKnown()
 		r.open = true
 		return
 	}
@@ -129,7 +126,7 @@ func (x *extractor) readDocument(d *syntax.Redirect) Word {
 		lit, ok := part.(*syntax.Lit)
 		switch {
 		case !ok:
-			r.part(part)
+			r.readPart(part)
 		case plain:
 			r.text.WriteString(lit.Value)
 		default:
@@ -139,8 +136,7 @@ func (x *extractor) readDocument(d *syntax.Redirect) Word {
 	return r.result()
 }
 
-// literal reads characters outside quotes.
-func (r *wordReader) literal(s string) {
+func (r *wordReader) readLiteral(s string) {
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; c {
 		case '\\':
@@ -150,7 +146,7 @@ func (r *wordReader) literal(s string) {
 			}
 			continue
 		case '*', '?', '[':
-			r.star(c)
+			r.noteStar(c)
 		case '~':
 			if before := r.text.String(); before == "" || strings.HasSuffix(before, "=") || strings.HasSuffix(before, ":") {
 				r.addUnknown(CodeExpansion, "~ stands for a folder")
@@ -164,19 +160,18 @@ func (r *wordReader) literal(s string) {
 	}
 }
 
-// star notes a character of a glob. "[" alone is the program of that name.
-func (r *wordReader) star(c byte) {
+// noteStar notes a character of a glob. "[" alone is the program of that name.
+func (r *wordReader) noteStar(c byte) {
 	if c == '[' && r.raw == "[" {
 		return
 	}
 	if !r.glob && !isRooted(r.text.String()) {
-		r.because(CodeGlob, "the names of files take the place of "+clipText(r.raw)+", and a name can be an option")
+		r.addReason(CodeGlob, "the names of files take the place of "+clipText(r.raw)+", and a name can be an option")
 	}
-	r.isKnown()
+	r.endKnown()
 	r.glob = true
 }
 
-// readQuoted reads characters inside double quotes.
 func (r *wordReader) readQuoted(s string) {
 	for i := 0; i < len(s); i++ {
 		if s[i] == '\\' && i+1 < len(s) && strings.IndexByte("$`\"\\\n", s[i+1]) >= 0 {
@@ -214,14 +209,13 @@ func (r *wordReader) spelledText(w *syntax.Word) []Word {
 		}
 		text := &wordReader{raw: r.raw}
 		for _, part := range one.Parts {
-			text.part(part)
+			text.readPart(part)
 		}
 		words = append(words, Word{Text: text.text.String(), Fixed: true})
 	}
 	return words
 }
 
-// clipText shortens a text for a message.
 func clipText(s string) string {
 	const most = 40
 	if len(s) <= most {

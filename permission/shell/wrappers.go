@@ -16,7 +16,6 @@ type wrapper struct {
 	assigns  bool     // NAME=value may stand before the command
 }
 
-// isWrapper says whether a program is a wrapper.
 func isWrapper(name string) bool {
 	_, ok := wrappers[name]
 	return ok
@@ -129,7 +128,6 @@ func (w wrapper) skip(args []Word) ([]Word, bool) {
 	return args[i:], true
 }
 
-// option says whether an option is known and takes the next word.
 func (w wrapper) option(arg string) (separate, ok bool) {
 	if strings.HasPrefix(arg, "--") {
 		name, _, given := strings.Cut(arg, "=")
@@ -152,7 +150,6 @@ func (w wrapper) option(arg string) (separate, ok bool) {
 	return false, true
 }
 
-// setOf makes a set of words.
 func setOf(words string) map[string]bool {
 	s := map[string]bool{}
 	for w := range strings.FieldsSeq(words) {

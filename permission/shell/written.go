@@ -58,13 +58,11 @@ func (x fileFinder) checkWritten(stmts []*syntax.Stmt) {
 // it runs.
 const maxTargets = 64
 
-// printers print the text that they are given.
 var printers = setOf("echo printf print")
 
 // copiers print no more than they read.
 var copiers = setOf("cat tee")
 
-// addPrinted takes texts that are printed for commands.
 func (x fileFinder) addPrinted(words []Word) {
 	runFinder(x).guessCommands(words)
 	if len(words) > 1 && strings.Contains(words[0].Text, "%s") { // printf 'r%s' m
@@ -111,7 +109,6 @@ var writesTo = map[syntax.RedirOperator]bool{
 	syntax.RdrOut: true, syntax.AppOut: true, syntax.RdrClob: true, syntax.RdrAll: true, syntax.AppAll: true, syntax.RdrInOut: true,
 }
 
-// onlyPrints says whether all calls in a statement print what the text says.
 func (x fileFinder) onlyPrints(s *syntax.Stmt) bool {
 	only := true
 	syntax.Walk(s, func(n syntax.Node) bool {
@@ -153,7 +150,6 @@ func (x fileFinder) addSaved(c *syntax.CallExpr, targets map[string]bool) bool {
 	return name == "tee"
 }
 
-// savers write files that their arguments name.
 var savers = setOf("tee curl wget dd sed gsed awk gawk mawk sort")
 
 // scriptWrites finds in a script of sed or awk what writes a file.
@@ -164,7 +160,6 @@ var readsScript = setOf("sed gsed awk gawk mawk nawk")
 
 func notInName(r rune) bool { return strings.ContainsRune(" \t\n\"'=;{}<>()|&,", r) }
 
-// addCopies adds the copies of files that are written.
 func (x fileFinder) addCopies(words []Word, targets map[string]bool) {
 	if len(words) < 2 || !slices.ContainsFunc(words, func(w Word) bool { return targets[path.Clean(w.Text)] }) {
 		return
@@ -174,7 +169,6 @@ func (x fileFinder) addCopies(words []Word, targets map[string]bool) {
 	}
 }
 
-// runsOne says whether a command runs one of the files.
 func (c *Command) runsOne(files map[string]bool) bool {
 	if len(files) == 0 {
 		return false
@@ -247,7 +241,6 @@ func loadsFile(name string, files map[string]bool) bool {
 	return false
 }
 
-// loaders are the programs that look for a file of that name.
 var loaders = map[string]string{
 	"Makefile": "make gmake", "makefile": "make gmake", "GNUmakefile": "make gmake", "package.json": "npm pnpm yarn npx bun", "conftest.py": "pytest py.test",
 	".bashrc": "bash", ".bash_profile": "bash", ".bash_login": "bash", ".profile": "bash sh dash", ".zshrc": "zsh", ".zshenv": "zsh", ".gitconfig": "git",

@@ -44,7 +44,6 @@ func (r *Report) rule(rule *permission.Rule) {
 	r.byName[rule.Name] = c
 }
 
-// cover counts what one test exercised.
 func (r *Report) cover(x *permission.Explanation) {
 	for _, t := range x.Trace {
 		c := r.byName[t.Rule]

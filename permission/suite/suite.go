@@ -92,7 +92,6 @@ func Run(ctx context.Context, policy permission.Policy, bundle *permission.Bundl
 	return r
 }
 
-// faults compares a decision with what is expected of it.
 func faults(want permission.Expect, got permission.Decision) []Fault {
 	var out []Fault
 	differ := func(what, want, got string) {

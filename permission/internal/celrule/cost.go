@@ -19,7 +19,6 @@ import (
 // stopped at run time.
 const typicalSize = 256
 
-// sizeHints tells the cost estimator how large the variables can get.
 type sizeHints struct {
 	args      *schema.Type // nil: nothing is declared
 	unlimited uint64       // size of what has no declared limit
@@ -55,7 +54,6 @@ func (h sizeHints) EstimateSize(node cost.AstNode) *cost.SizeEstimate {
 	return &cost.SizeEstimate{Min: 0, Max: size}
 }
 
-// variable is the declared type of a variable, nil if there is none.
 func (h sizeHints) variable(name string) *schema.Type {
 	if name == "args" {
 		return h.args
@@ -63,7 +61,6 @@ func (h sizeHints) variable(name string) *schema.Type {
 	return sizedVariables[name]
 }
 
-// sizedVariables are the variables other than args that contain lists.
 var sizedVariables = map[string]*schema.Type{
 	"caller": {Kind: schema.KindStruct, Fields: map[string]*schema.Type{"roles": textList}},
 	"cmd":    cmdSizes,
@@ -73,13 +70,11 @@ var sizedVariables = map[string]*schema.Type{
 
 var textList = &schema.Type{Kind: schema.KindList, MaxLen: -1, Elem: &schema.Type{Kind: schema.KindString, MaxLen: -1}}
 
-// maxCost is the highest cost that evaluating the expression can have.
 func maxCost(env *cel.Env, ast *cel.Ast, hints sizeHints) (uint64, error) {
 	est, err := env.EstimateCost(ast, hints)
 	return est.Max, err
 }
 
-// loops reports whether the expression iterates over something.
 func hasLoops(ast *cel.Ast) bool {
 	root := celast.NavigateAST(ast.NativeRep())
 	return len(celast.MatchSubset(celast.MatchDescendants(root, celast.AllMatcher()),
@@ -146,7 +141,6 @@ func simpleCall(call celast.CallExpr) (uint64, bool) {
 	}
 }
 
-// literalLen is the size of a constant; false for anything else.
 func literalLen(e celast.Expr) (uint64, bool) {
 	if e.Kind() != celast.LiteralKind {
 		return 0, false
@@ -157,7 +151,7 @@ func literalLen(e celast.Expr) (uint64, bool) {
 	return 1, true
 }
 
-// dearHint says what makes an expression dear: fields that may be long by their
+// costHint says what makes an expression expensive: fields that may be long by their
 // schema, or lists and maps that it does not describe.
 func costHint(ast *cel.Ast, args *schema.Type) string {
 	var long, open []string
@@ -183,7 +177,6 @@ func costHint(ast *cel.Ast, args *schema.Type) string {
 	return "work grows with characters and elements: " + strings.Join(slices.Compact(found), ", ") + "; declare less in the tool's schema, or do less with it"
 }
 
-// argsPath are the names of a selection that begins at args, plain or optional.
 func argsPath(e celast.Expr) []string {
 	switch e.Kind() {
 	case celast.SelectKind:

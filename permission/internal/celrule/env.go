@@ -37,7 +37,6 @@ const (
 	ArgsType        = schema.RootName
 )
 
-// fixedTypes are the struct types that are the same for every tool.
 var fixedTypes = map[string]map[string]*cel.Type{
 	ToolType: {
 		"name":        cel.StringType,
@@ -226,7 +225,7 @@ func CelType(t *schema.Type) *cel.Type {
 	}
 }
 
-// celElem is celType for the inside of a list or map. Lists of lists that
+// celElem is CelType for the inside of a list or map. Lists of lists that
 // contain themselves have no CEL type; they are dyn from the second level on.
 func celElem(t *schema.Type) *cel.Type {
 	if t.Kind == schema.KindList || t.Kind == schema.KindMap {

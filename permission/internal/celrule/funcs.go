@@ -38,7 +38,6 @@ func Functions() []Function {
 	return out
 }
 
-// ownFunction is a function with its overloads and what they cost.
 type ownFunction struct {
 	name, signature, doc string
 	overloads            []overload
@@ -63,7 +62,6 @@ var (
 	textAnd  = []*cel.Type{cel.StringType, cel.ListType(cel.StringType)}
 )
 
-// functionOptions declare all of them, with the checks of literals.
 func functionOptions() []cel.EnvOption {
 	var opts []cel.EnvOption
 	var models []cost.OverloadModel
@@ -96,7 +94,6 @@ func scanList(arg int, limit uint64) cost.QuantityExpr {
 	return cost.Mul(cost.Length(cost.Arg(arg)), cost.Sum(cost.Const(1), cost.Const(limit/10)))
 }
 
-// ofText wraps a function of one text.
 func ofText[T any](f func(string) (T, error)) cel.OverloadOpt {
 	return cel.UnaryBinding(func(v ref.Val) ref.Val {
 		s, ok := v.(types.String)
@@ -108,7 +105,6 @@ func ofText[T any](f func(string) (T, error)) cel.OverloadOpt {
 	})
 }
 
-// ofTexts wraps a function of two texts.
 func ofTexts[T any](f func(a, b string) (T, error)) cel.OverloadOpt {
 	return cel.BinaryBinding(func(v, w ref.Val) ref.Val {
 		a, ok := v.(types.String)
@@ -121,7 +117,6 @@ func ofTexts[T any](f func(a, b string) (T, error)) cel.OverloadOpt {
 	})
 }
 
-// ofTextAndList wraps a function of a text and a list of texts.
 func ofTextAndList[T any](f func(a string, list []string) (T, error)) cel.OverloadOpt {
 	return cel.BinaryBinding(func(v, w ref.Val) ref.Val {
 		a, ok := v.(types.String)
@@ -160,7 +155,6 @@ func resultOf(out any, err error) ref.Val {
 	}
 }
 
-// pathFunctions compare paths without touching files.
 func pathFunctions() []ownFunction {
 	text := func(id string, f func(string) (string, error)) []overload {
 		return []overload{{id: id, args: oneText, result: cel.StringType, bind: ofText(f), cost: scanCost(0, paths.MaxLen), size: cost.Length(cost.Arg(0))}}
@@ -240,7 +234,6 @@ func isAbs(p string) (bool, error) {
 	return strings.HasPrefix(clean, "/"), err
 }
 
-// urlFunctions take URLs apart as every program does that opens them.
 func urlFunctions() []ownFunction {
 	one := func(name, doc string, result *cel.Type, bind cel.OverloadOpt, size cost.QuantityExpr) ownFunction {
 		return ownFunction{name: "url." + name, signature: "url." + name + "(string) -> " + result.String(), doc: doc,

@@ -30,10 +30,8 @@ type guard struct {
 	texts []string    // of a list
 }
 
-// maxGuards bounds what is looked at before CEL is asked.
 const maxGuards = 4
 
-// guardsOf finds the guards of a checked condition.
 func guardsOf(ast *cel.Ast) []guard {
 	var out []guard
 	for _, part := range Conjuncts(ast.NativeRep().Expr()) {
@@ -81,7 +79,6 @@ var mirrored = map[string]string{
 	operators.Greater: operators.Less, operators.GreaterEquals: operators.LessEquals,
 }
 
-// constant takes over the constant that the field is compared with.
 func (g *guard) takeConstant(e celast.Expr) bool {
 	switch e.Kind() {
 	case celast.LiteralKind:
@@ -313,7 +310,6 @@ func Operands(e celast.Expr) []celast.Expr {
 	return out
 }
 
-// pathRoot is the variable that a path of fields, keys and indexes starts at.
 func pathRoot(e celast.Expr) (string, bool) {
 	switch e.Kind() {
 	case celast.IdentKind:

@@ -73,7 +73,6 @@ func Variables() map[string]string {
 	return out
 }
 
-// typeText is a type as rules know it.
 func typeText(t *cel.Type) string {
 	return strings.NewReplacer("google.protobuf.Timestamp", "timestamp", "google.protobuf.Duration", "duration").Replace(t.String())
 }
@@ -146,7 +145,6 @@ func (v literalValidator) argument(i int, arg celast.Expr, issues *cel.Issues) {
 	}
 }
 
-// zoneFunctions take a time zone.
 var zoneFunctions = []string{"getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear", "getFullYear", "getHours",
 	"getMilliseconds", "getMinutes", "getMonth", "getSeconds"}
 

@@ -89,7 +89,6 @@ type Program struct {
 	traced traceable
 }
 
-// expression is the text of a program and what it was compiled in.
 type expression struct {
 	Env  *cel.Env
 	Text string
@@ -142,7 +141,7 @@ func Compile(env *cel.Env, text string, want *cel.Type, args *schema.Type, limit
 	return p, nil
 }
 
-// tooDear refuses an expression that costs too much on a call of usual size.
+// findCostFault refuses an expression that costs too much on a usual call.
 // What is proved to be cheap on every call needs no second look.
 func (p *Program) findCostFault(env *cel.Env, ast *cel.Ast, args *schema.Type, limits Bounds) *Fault {
 	if p.bound > 0 {
@@ -247,7 +246,7 @@ func (p *Program) Details(r *Run) (v ref.Val, det *cel.EvalDetails, err error) {
 	return v, det, stopCause(ctx, err, r.Bounds)
 }
 
-// cause puts our own sentinels on errors of cel-go that stop an evaluation.
+// stopCause puts our own sentinels on errors of cel-go that stop an evaluation.
 func stopCause(ctx context.Context, err error, limits Bounds) error {
 	var cancelled interpreter.EvalCancelledError
 	switch {
@@ -333,7 +332,6 @@ func (p *Program) Traceable(limits Bounds) (*cel.Ast, *Program, error) {
 	return p.traced.ast, p.traced.prg, p.traced.err
 }
 
-// exprScope is what an expression can name, for hints.
 type exprScope struct {
 	env  *cel.Env
 	args *schema.Type

@@ -60,7 +60,6 @@ func (x Expression) Explain() (unknownName bool, hint string) {
 	return false, find(messages, x.Message)
 }
 
-// explainSelection is about a field of a value that has no fields.
 func (x Expression) explainSelection(name string) string {
 	switch {
 	case name == "size":
@@ -73,7 +72,6 @@ func (x Expression) explainSelection(name string) string {
 	return "the value before it has no fields"
 }
 
-// explainField is about a field that its struct does not have.
 func (x Expression) explainField(name string) string {
 	path := pathBefore.FindString(strings.TrimSuffix(x.Before, "?"))
 	if asked := pathInHas.FindStringSubmatch(x.Rest); path == "has" && asked != nil {
@@ -89,7 +87,6 @@ func (x Expression) explainField(name string) string {
 	return path + " has " + List(names)
 }
 
-// explainName is about a variable or function that does not exist.
 func (x Expression) explainName(name string) string {
 	if strings.HasPrefix(x.Rest, "(") {
 		if strings.HasSuffix(strings.TrimSuffix(x.Before, name), ".") {

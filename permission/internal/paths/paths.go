@@ -29,7 +29,6 @@ func (e *Error) Error() string { return "path " + e.Msg }
 
 func fault(msg string) error { return &Error{msg} }
 
-// check refuses what cannot be compared.
 func check(p string) error {
 	switch {
 	case p == "":
@@ -121,7 +120,6 @@ func WithinAny(p string, dirs []string) (bool, error) {
 	return found, nil
 }
 
-// isBelow compares two cleaned absolute paths.
 func isBelow(inner, outer string) bool {
 	if outer == "/" {
 		return true

@@ -30,7 +30,7 @@ func (d *reader) decode(n ast.Node, prefix string, into any) bool {
 
 func (d *reader) decodeStruct(n ast.Node, prefix string, into reflect.Value) bool {
 	keys := keysOf(into.Type())
-	m, ok := d.mapping(n, prefix, keyNames(keys))
+	m, ok := d.readMapping(n, prefix, keyNames(keys))
 	if !ok {
 		return false
 	}
@@ -47,7 +47,6 @@ func (d *reader) decodeStruct(n ast.Node, prefix string, into reflect.Value) boo
 	return true
 }
 
-// keyTags are the tags of one key; see keys.go.
 type keyTags struct {
 	name, doc, hint, need, null string
 	words                       []string
@@ -107,17 +106,17 @@ func (d *reader) decodeValue(n ast.Node, field string, k keyTags, into reflect.V
 	}
 	switch {
 	case into.Type() == durationType:
-		into.SetInt(int64(d.duration(n, field)))
+		into.SetInt(int64(d.readDuration(n, field)))
 	case into.Kind() == reflect.String:
-		into.SetString(d.word(n, field, k))
+		into.SetString(d.readWord(n, field, k))
 	case into.Kind() == reflect.Bool:
-		into.SetBool(d.boolean(n, field))
+		into.SetBool(d.readBool(n, field))
 	case into.Kind() == reflect.Int:
-		into.SetInt(int64(d.integer(n, field, k.min)))
+		into.SetInt(int64(d.readInteger(n, field, k.min)))
 	case into.Kind() == reflect.Struct:
 		d.decodeStruct(n, field, into)
 	case into.Kind() == reflect.Slice && into.Type().Elem().Kind() == reflect.String:
-		into.Set(reflect.ValueOf(d.texts(n, field)))
+		into.Set(reflect.ValueOf(d.readTexts(n, field)))
 	default:
 		d.decodeList(n, field, into)
 	}
@@ -139,7 +138,7 @@ func (d *reader) decodePointer(n ast.Node, field string, k keyTags, into reflect
 }
 
 func (d *reader) decodeList(n ast.Node, field string, into reflect.Value) {
-	items, ok := d.list(n, field)
+	items, ok := d.readList(n, field)
 	if !ok {
 		return
 	}
@@ -152,9 +151,8 @@ func (d *reader) decodeList(n ast.Node, field string, into reflect.Value) {
 	into.Set(list)
 }
 
-// word reads a text that may have to be one of some words.
-func (d *reader) word(n ast.Node, field string, k keyTags) string {
-	s, ok := d.text(n, field)
+func (d *reader) readWord(n ast.Node, field string, k keyTags) string {
+	s, ok := d.readText(n, field)
 	switch {
 	case !ok:
 	case len(k.words) > 0 && !slices.Contains(k.words, s):
@@ -174,8 +172,7 @@ func OrList(words []string) string {
 	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
 }
 
-// integer reads a whole number of at least low.
-func (d *reader) integer(n ast.Node, field string, low int) int {
+func (d *reader) readInteger(n ast.Node, field string, low int) int {
 	i, ok := n.(*ast.IntegerNode)
 	if !ok {
 		hint := ""
@@ -198,22 +195,21 @@ var decimal = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)
 // exponent is a number that YAML 1.1 takes for a text.
 var exponent = regexp.MustCompile(`^[-+]?(\.[0-9]+|[0-9]+\.?[0-9]*)[eE][-+]?[0-9]+$`)
 
-// plainNumber reports whether an integer is written as all programs read it:
+// isPlainNumber reports whether an integer is written as all programs read it:
 // 010 is eight to some and ten to others, 1_0 a text to some.
 func isPlainNumber(n *ast.IntegerNode) bool { return decimal.MatchString(n.GetToken().Value) }
 
-// maxInteger bounds the numbers of people, uses and tries in a rule file.
 const maxInteger = 1_000_000
 
 // MaxTime bounds times in rule files: one year; longer is most likely a slip.
 const MaxTime = 366 * 24 * time.Hour
 
-func (d *reader) duration(n ast.Node, field string) time.Duration {
+func (d *reader) readDuration(n ast.Node, field string) time.Duration {
 	if i, ok := n.(*ast.IntegerNode); ok {
 		d.addFault(n, field, fmt.Sprintf("%v has no unit", i.Value), "write for example 90s, 15m or 24h")
 		return 0
 	}
-	s, ok := d.text(n, field)
+	s, ok := d.readText(n, field)
 	if !ok {
 		return 0
 	}
@@ -225,7 +221,7 @@ func (d *reader) duration(n ast.Node, field string) time.Duration {
 	return t
 }
 
-// note remembers where the value of a key stands.
+// notePlace remembers where the value of a key stands.
 func (d *reader) notePlace(field string, n ast.Node) {
 	if d.places == nil {
 		return

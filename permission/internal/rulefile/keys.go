@@ -189,7 +189,6 @@ type Key struct {
 // written.
 func Keys() []Key { return structKeys(reflect.TypeFor[File](), "") }
 
-// keyPaths are the paths of all keys of rule files.
 func keyPaths() []string {
 	keys := Keys()
 	out := make([]string, len(keys))
@@ -222,7 +221,6 @@ func structKeys(t reflect.Type, prefix string) []Key {
 	return out
 }
 
-// keyType is the type of a key in words.
 func keyType(t reflect.Type) string {
 	if t.Kind() == reflect.Pointer {
 		return keyType(t.Elem())

@@ -139,7 +139,6 @@ func (s *sourceFile) align(f fieldOrigin, line, col int) (int, int, bool) {
 	return cur.line, cur.col, true // the end of the text
 }
 
-// cursor is a place in a file.
 type cursor struct {
 	file      *sourceFile
 	line, col int
@@ -185,7 +184,6 @@ func (c *cursor) skipSpace(style rune) {
 	}
 }
 
-// next reads one character of the value.
 func (c *cursor) next(style rune) (rune, bool) {
 	if c.atEnd() {
 		return 0, false

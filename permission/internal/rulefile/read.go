@@ -129,7 +129,7 @@ func (r *Rule) readNode(d *reader, n ast.Node, field string) {
 	r.Sound = len(*d.found) == before
 }
 
-// alias lets a key stand for another one, in the places of faults too.
+// readAlias lets a key stand for another one, in the places of faults too.
 func (r *Rule) readAlias(d *reader, n ast.Node, key, means string, both bool) {
 	if both {
 		d.addFault(n, key, "is given together with "+means+", which means the same", "keep one of them")

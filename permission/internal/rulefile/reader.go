@@ -23,7 +23,7 @@ type Fault struct {
 	Msg, Hint   string
 }
 
-// fileReader takes YAML nodes apart strictly and reports what does not fit.
+// reader takes YAML nodes apart strictly and reports what does not fit.
 type reader struct {
 	file     *sourceFile
 	found    *[]Fault
@@ -66,9 +66,9 @@ func pairsOrNil(n ast.Node) ([]*ast.MappingValueNode, bool) {
 	}
 }
 
-// mapping gives the values of a mapping by key. Keys must be among known; a nil
+// readMapping gives the values of a mapping by key. Keys must be among known; a nil
 // known accepts every key.
-func (d *reader) mapping(n ast.Node, field string, known []string) (map[string]ast.Node, bool) {
+func (d *reader) readMapping(n ast.Node, field string, known []string) (map[string]ast.Node, bool) {
 	pairs, ok := pairsOrNil(n)
 	if !ok {
 		d.addFault(n, field, "is "+nodeName(n)+", want keys and values", hint.Shape(field))
@@ -97,8 +97,8 @@ func (d *reader) mapping(n ast.Node, field string, known []string) (map[string]a
 	return out, true
 }
 
-// list gives the elements of a list.
-func (d *reader) list(n ast.Node, field string) ([]ast.Node, bool) {
+// readList gives the elements of a list.
+func (d *reader) readList(n ast.Node, field string) ([]ast.Node, bool) {
 	seq, ok := n.(*ast.SequenceNode)
 	if !ok {
 		d.addFault(n, field, "is "+nodeName(n)+", want a list", `begin each element with "- "`)
@@ -107,9 +107,9 @@ func (d *reader) list(n ast.Node, field string) ([]ast.Node, bool) {
 	return seq.Values, true
 }
 
-// text gives a text. Numbers, booleans and null are not text: 0x10 and no mean
+// readText gives a text. Numbers, booleans and null are not text: 0x10 and no mean
 // something else to other readers.
-func (d *reader) text(n ast.Node, field string) (string, bool) {
+func (d *reader) readText(n ast.Node, field string) (string, bool) {
 	switch v := n.(type) {
 	case *ast.StringNode:
 		return v.Value, true
@@ -121,27 +121,27 @@ func (d *reader) text(n ast.Node, field string) (string, bool) {
 	}
 }
 
-// texts gives a list of texts; a single text is a list of one.
-func (d *reader) texts(n ast.Node, field string) []string {
+// readTexts gives a list of texts; a single text is a list of one.
+func (d *reader) readTexts(n ast.Node, field string) []string {
 	if _, ok := n.(*ast.SequenceNode); !ok {
-		s, ok := d.text(n, field)
+		s, ok := d.readText(n, field)
 		if !ok {
 			return nil
 		}
 		return []string{s}
 	}
-	items, _ := d.list(n, field)
+	items, _ := d.readList(n, field)
 	out := make([]string, 0, len(items))
 	for i, item := range items {
 		d.notePlace(fmt.Sprintf("%s[%d]", field, i), item)
-		if s, ok := d.text(item, field); ok {
+		if s, ok := d.readText(item, field); ok {
 			out = append(out, s)
 		}
 	}
 	return out
 }
 
-func (d *reader) boolean(n ast.Node, field string) bool {
+func (d *reader) readBool(n ast.Node, field string) bool {
 	b, ok := n.(*ast.BoolNode)
 	if !ok {
 		d.addFault(n, field, "is "+nodeName(n)+", want true or false", boolHint(n))
@@ -207,7 +207,6 @@ func joinField(parent, name string) string {
 
 // Types of keys that read their values themselves.
 
-// versionDoc is the version of the format.
 type version int
 
 func (v *version) readNode(d *reader, n ast.Node, field string) {
@@ -222,7 +221,6 @@ func (v *version) readNode(d *reader, n ast.Node, field string) {
 	*v = 1
 }
 
-// termsDoc are terms by their names.
 type terms []Term
 
 // Term is one term.
@@ -232,13 +230,13 @@ type Term struct {
 }
 
 func (t *terms) readNode(d *reader, n ast.Node, field string) {
-	m, ok := d.mapping(n, field, nil)
+	m, ok := d.readMapping(n, field, nil)
 	if !ok {
 		return
 	}
 	for _, name := range mapOrder(n) {
 		at := joinField(field, name)
-		if s, ok := d.text(m[name], at); ok {
+		if s, ok := d.readText(m[name], at); ok {
 			line, col := placeOf(m[name])
 			o := &Origin{File: d.file, Line: line, Col: col, fields: map[string]fieldOrigin{}}
 			o.fields["expr"] = fieldOrigin{line: line, col: col, text: s}
@@ -259,11 +257,10 @@ func mapOrder(n ast.Node) []string {
 	return out
 }
 
-// timeDoc is an instant.
 type instant struct{ time.Time }
 
 func (t *instant) readNode(d *reader, n ast.Node, field string) {
-	s, ok := d.text(n, field)
+	s, ok := d.readText(n, field)
 	if !ok {
 		return
 	}
@@ -277,7 +274,7 @@ func (t *instant) readNode(d *reader, n ast.Node, field string) {
 type jsonObject []byte
 
 func (j *jsonObject) readNode(d *reader, n ast.Node, field string) {
-	v, ok := d.value(n, field)
+	v, ok := d.readValue(n, field)
 	if !ok {
 		return
 	}
@@ -293,8 +290,8 @@ func (j *jsonObject) readNode(d *reader, n ast.Node, field string) {
 	*j = text
 }
 
-// value is a YAML value as JSON knows it. Integers keep their digits.
-func (d *reader) value(n ast.Node, field string) (any, bool) {
+// readValue is a YAML value as JSON knows it. Integers keep their digits.
+func (d *reader) readValue(n ast.Node, field string) (any, bool) {
 	switch v := n.(type) {
 	case *ast.NullNode:
 		return nil, true
@@ -321,14 +318,14 @@ func (d *reader) value(n ast.Node, field string) (any, bool) {
 			d.addFault(n, field, "is a number of more than 64 bits", "put it in quotes if it is a text, or give the arguments as JSON text: input")
 			return nil, false
 		}
-		return d.text(n, field)
+		return d.readText(n, field)
 	case *ast.SequenceNode:
-		return d.values(v, field)
+		return d.readValues(v, field)
 	case *ast.MappingNode, *ast.MappingValueNode:
-		m, ok := d.mapping(n, field, nil)
+		m, ok := d.readMapping(n, field, nil)
 		out := make(map[string]any, len(m))
 		for name, sub := range m {
-			sv, fine := d.value(sub, joinField(field, name))
+			sv, fine := d.readValue(sub, joinField(field, name))
 			out[name], ok = sv, ok && fine
 		}
 		return out, ok
@@ -337,10 +334,10 @@ func (d *reader) value(n ast.Node, field string) (any, bool) {
 	return nil, false
 }
 
-func (d *reader) values(n *ast.SequenceNode, field string) (any, bool) {
+func (d *reader) readValues(n *ast.SequenceNode, field string) (any, bool) {
 	out, ok := make([]any, len(n.Values)), true
 	for i, item := range n.Values {
-		v, fine := d.value(item, field+"["+strconv.Itoa(i)+"]")
+		v, fine := d.readValue(item, field+"["+strconv.Itoa(i)+"]")
 		out[i], ok = v, ok && fine
 	}
 	return out, ok

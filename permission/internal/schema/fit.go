@@ -119,7 +119,7 @@ func (t *Type) fitsStruct(m map[string]any) bool {
 		return true
 	}
 	for name := range m {
-		if t.Fields[name] == nil && (t.closed || t.twin(name) != nil) {
+		if t.Fields[name] == nil && (t.closed || t.findTwin(name) != nil) {
 			return false
 		}
 	}
@@ -160,7 +160,7 @@ func (t *Type) convertItems(items []any) *Error {
 	for i := range items {
 		out, err := t.Elem.convert(items[i])
 		if err != nil {
-			return err.below(strconv.Itoa(i))
+			return err.prefixPath(strconv.Itoa(i))
 		}
 		items[i] = out
 	}
@@ -173,8 +173,8 @@ func (t *Type) convertMembers(m map[string]any) *Error {
 		if t.Kind == KindStruct {
 			var declared bool
 			if sub, declared = t.Fields[name]; !declared {
-				if err := t.twin(name); err != nil {
-					return err.below(name)
+				if err := t.findTwin(name); err != nil {
+					return err.prefixPath(name)
 				}
 			}
 		}
@@ -183,16 +183,16 @@ func (t *Type) convertMembers(m map[string]any) *Error {
 		}
 		out, err := sub.convert(v)
 		if err != nil {
-			return err.below(name)
+			return err.prefixPath(name)
 		}
 		m[name] = out // of an existing key: safe while ranging
 	}
 	return nil
 }
 
-// twin refuses a member that is a declared one but for its case: rules would see
+// findTwin refuses a member that is a declared one but for its case: rules would see
 // "amount", and a tool whose decoder does not care would take "Amount".
-func (t *Type) twin(name string) *Error {
+func (t *Type) findTwin(name string) *Error {
 	twin := ""
 	for declared := range t.Fields {
 		if strings.EqualFold(declared, name) && (twin == "" || declared < twin) {
@@ -223,8 +223,8 @@ func inputFault(msg string) *Error {
 	return &Error{Violations: []Violation{{Msg: msg}}}
 }
 
-// below puts a conversion error below the member or element of that name.
-func (e *Error) below(name string) *Error {
+// prefixPath puts a conversion error below the member or element of that name.
+func (e *Error) prefixPath(name string) *Error {
 	e.Violations[0].Pointer = "/" + pointerEscaper.Replace(name) + e.Violations[0].Pointer
 	return e
 }

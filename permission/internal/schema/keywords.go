@@ -80,7 +80,6 @@ func (w *wordReader) schema(v any, at string) {
 	}
 }
 
-// readSchemasIn looks at the schemas that a keyword has.
 func (w *wordReader) readSchemasIn(name string, v any, at string) {
 	switch name {
 	case "additionalProperties", "additionalItems", "items", "contains", "propertyNames", "not", "if", "then", "else",
@@ -100,7 +99,6 @@ func (w *wordReader) readSchemasIn(name string, v any, at string) {
 	}
 }
 
-// fault says what is wrong with a keyword, "" if nothing is.
 func (w *wordReader) fault(name string) string {
 	since, known := schemaKeywords[name]
 	switch {
@@ -167,7 +165,6 @@ func isLikely(name, word string, distance int) bool {
 	}
 }
 
-// plainWord is a name without the ways of writing words together.
 func plainWord(name string) string {
 	return strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "").Replace(name))
 }

@@ -287,10 +287,8 @@ func (s *Schema) collectPaths(t *Type, v any, out *[]string) {
 	}
 }
 
-// pathFormat is the format of a text that is the path of a file.
 const pathFormat = "path"
 
-// pathNodes finds the nodes that the schema's text calls paths.
 func pathNodes(root *Type, raw []byte) map[*Type]bool {
 	doc, err := strictjson.Object(raw, strictjson.MaxBytes(MaxBytes))
 	if err != nil {

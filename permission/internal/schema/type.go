@@ -47,7 +47,6 @@ type Type struct {
 	kinds  uint     // of a value that may be of several kinds: a bit for each; 0: any
 }
 
-// member is one of the fields of a struct.
 type member struct {
 	name string
 	is   *Type
@@ -152,7 +151,6 @@ func (b *typeBuilder) build(s *jsonschema.Schema, name string) *Type {
 	return t
 }
 
-// textsOf are the texts among the values of an enum; nil if there is none.
 func textsOf(e *jsonschema.Enum) []string {
 	if e == nil {
 		return nil

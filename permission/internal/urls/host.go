@@ -13,7 +13,6 @@ const (
 	maxLabel = 63
 )
 
-// cleanHost gives the one form of a host, and whether it is an address.
 func cleanHost(text string) (string, bool, error) {
 	switch {
 	case text == "":

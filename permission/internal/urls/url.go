@@ -53,7 +53,6 @@ type URL struct {
 	path string
 }
 
-// defaultPorts are those of schemes with an authority.
 var defaultPorts = map[string]int{"http": 80, "https": 443, "ws": 80, "wss": 443, "ftp": 21, "ssh": 22, "git": 9418, "nats": 4222}
 
 // hostless are schemes whose URLs lead to no host, also where others
@@ -91,7 +90,7 @@ func Parse(text string) (URL, error) {
 	if end < 0 {
 		end = len(rest)
 	}
-	if err := u.authority(rest[:end]); err != nil {
+	if err := u.readAuthority(rest[:end]); err != nil {
 		return URL{}, err
 	}
 	u.path = rest[end:]
@@ -113,8 +112,7 @@ func validScheme(s string) bool {
 	return s != ""
 }
 
-// authority reads user@host:port.
-func (u *URL) authority(text string) error {
+func (u *URL) readAuthority(text string) error {
 	switch strings.Count(text, "@") {
 	case 0:
 	case 1:
