@@ -28,10 +28,10 @@ func (c checker) checkRule(r *Rule) {
 	c.checkName(r)
 	c.checkTools(r)
 	if content, _ := r.content(); len(content) > maxRuleContent {
-		c.addFault(r, "rule_content", "is longer than 8 KiB", "")
+		c.addFault(r, "rule_content", "is longer than 8 KiB", "split the rule")
 	}
 	if len(r.Description) > maxDescription {
-		c.addFault(r, "description", "is longer than 4 KiB", "")
+		c.addFault(r, "description", "is longer than 4 KiB", "shorten it; details belong in a comment")
 	}
 	switch r.OnError {
 	case "", OnErrorAsk, OnErrorDeny:
@@ -50,7 +50,7 @@ func (c checker) checkRule(r *Rule) {
 	case "":
 		c.addFault(r, "behavior", "is missing", "want deny, ask or allow")
 	default:
-		c.addFault(r, "behavior", "is "+display.Quoted(string(r.Behavior))+", want deny, ask or allow", "")
+		c.addFault(r, "behavior", "is "+display.Quoted(string(r.Behavior))+", want deny, ask or allow", "write behavior: deny, ask or allow")
 	}
 	c.checkRequirement(r)
 }
@@ -62,9 +62,9 @@ func (c checker) checkName(r *Rule) {
 	case r.Name == SessionRuleName:
 		c.addFault(r, "name", "is reserved for rules of a session", "choose another name")
 	case len(r.Name) > maxRuleName:
-		c.addFault(r, "name", "is longer than 256 bytes", "")
+		c.addFault(r, "name", "is longer than 256 bytes", "shorten it")
 	case !utf8.ValidString(r.Name) || strings.ContainsFunc(r.Name, isUnprintable):
-		c.addFault(r, "name", "contains control characters", "")
+		c.addFault(r, "name", "contains control characters", "write it with visible characters")
 	}
 }
 
@@ -83,11 +83,11 @@ func (c checker) checkTools(r *Rule) {
 	for i, name := range r.Tools {
 		switch {
 		case name == "":
-			c.addFault(r, "tool_name", "is empty", "")
+			c.addFault(r, "tool_name", "is empty", "name the tool")
 		case name != AnyTool && strings.Contains(name, "*") && !isServerPattern(name):
 			c.addFault(r, "tool_name", display.Quoted(name)+" is a pattern, names are exact", cmp.Or(hint.Tool(display.Quoted(name)), "list the tools, or write server/* for those of a server"))
 		case slices.Contains(r.Tools[:i], name):
-			c.addFault(r, "tool_name", display.Quoted(name)+" is listed twice", "")
+			c.addFault(r, "tool_name", display.Quoted(name)+" is listed twice", "remove one of them")
 		}
 	}
 }
@@ -115,11 +115,11 @@ func (c checker) checkWords(r *Rule) {
 		{"audit.level", string(r.Audit), []string{"standard", "full"}},
 	} {
 		if w.word != "" && !slices.Contains(w.want, w.word) {
-			c.addFault(r, w.key, "is "+display.Quoted(w.word)+", want "+rulefile.OrList(w.want), "")
+			c.addFault(r, w.key, "is "+display.Quoted(w.word)+", want "+rulefile.OrList(w.want), "write one of these, or leave the key out")
 		}
 	}
 	if r.Layer.rank() < 0 {
-		c.addFault(r, "layer", "is "+display.Quoted(string(r.Layer))+", want managed, project, user or run", "")
+		c.addFault(r, "layer", "is "+display.Quoted(string(r.Layer))+", want managed, project, user or run", "write one of these, or leave the layer out")
 	}
 	if r.Locked && !r.isEnforced() {
 		c.addFault(r, "enforcement", "a locked rule must be enforced", "remove locked or enforcement")
@@ -149,7 +149,7 @@ func (c checker) checkKind(r *Rule) {
 		}
 	}
 	if _, has := r.content(); r.TrustOptions && !has && !deny && !ask {
-		c.addFault(r, "trust_options", "needs a rule_content that names the program", "")
+		c.addFault(r, "trust_options", "needs a rule_content that names the program", "add rule_content, for example \"terraform plan:*\"")
 	}
 }
 
@@ -165,9 +165,9 @@ func (c checker) checkPeople(r *Rule, key string, a Approvers) {
 		for i, name := range list.names {
 			switch at := fmt.Sprintf("%s[%d]", field, i); {
 			case strings.TrimSpace(name) == "":
-				c.faultAs(r, field, at, "contains an empty name", "")
+				c.faultAs(r, field, at, "contains an empty name", "remove it")
 			case slices.Contains(list.names[:i], name):
-				c.faultAs(r, field, at, display.Quoted(name)+" is listed twice", "")
+				c.faultAs(r, field, at, display.Quoted(name)+" is listed twice", "remove one of them")
 			}
 		}
 	}
@@ -176,7 +176,7 @@ func (c checker) checkPeople(r *Rule, key string, a Approvers) {
 // checkQuorum refuses a quorum that can never be reached.
 func (c checker) checkQuorum(r *Rule) {
 	if r.Quorum < 0 {
-		c.addFault(r, "quorum", "is negative", "")
+		c.addFault(r, "quorum", "is negative", "write how many people must approve, at least 1")
 	}
 	people, finite := r.Approvers.people(r.Escalation)
 	if finite && r.Quorum > len(people) {
@@ -196,7 +196,7 @@ func (a Approvers) people(escalation []Escalation) ([]string, bool) {
 
 func (c checker) checkTime(r *Rule) {
 	if r.Expiry < 0 || r.Expiry > rulefile.MaxTime {
-		c.addFault(r, "expiry", "must be between 0 and one year", "")
+		c.addFault(r, "expiry", "must be between 0 and one year", "write for example 15m or 24h")
 	}
 	expiry := r.Expiry
 	if expiry == 0 {
@@ -209,7 +209,7 @@ func (c checker) checkTime(r *Rule) {
 		case !e.To.isNamed() && !r.at.Has(key+".to.users") && !r.at.Has(key+".to.groups"):
 			c.addFault(r, key+".to", "names no person", "name users or groups")
 		case e.After <= 0 || e.After > rulefile.MaxTime:
-			c.addFault(r, key+".after", "must be between 0 and one year", "")
+			c.addFault(r, key+".after", "must be between 0 and one year", "write for example 15m or 24h")
 		case i > 0 && e.After <= r.Escalation[i-1].After:
 			c.addFault(r, key+".after", "is not later than the step before", "put the steps in order")
 		case expiry > 0 && e.After >= expiry:
@@ -232,15 +232,15 @@ func (c checker) checkRemember(r *Rule) {
 		return
 	}
 	if m.TTL <= 0 || m.TTL > rulefile.MaxTime {
-		c.addFault(r, "remember.ttl", "must be between 0 and one year", "")
+		c.addFault(r, "remember.ttl", "must be between 0 and one year", "write for example 15m or 24h")
 	}
 	if m.Uses < 0 {
-		c.addFault(r, "remember.max_uses", "is negative", "")
+		c.addFault(r, "remember.max_uses", "is negative", "write how many calls it may answer, or leave it out")
 	}
 	for i, text := range m.Scope {
 		at := fmt.Sprintf("remember.scope[%d]", i)
 		if slices.Contains(m.Scope[:i], text) {
-			c.faultAs(r, "remember.scope", at, display.Quoted(text)+" is listed twice", "")
+			c.faultAs(r, "remember.scope", at, display.Quoted(text)+" is listed twice", "remove one of them")
 		} else if err := c.checkScope(r, text); err != nil {
 			c.faultAs(r, "remember.scope", at, err.Error(), "")
 		}
@@ -251,7 +251,7 @@ func (c checker) checkRedact(r *Rule) {
 	for i, text := range r.Redact {
 		at := fmt.Sprintf("redact[%d]", i)
 		if slices.Contains(r.Redact[:i], text) {
-			c.faultAs(r, "redact", at, display.Quoted(text)+" is listed twice", "")
+			c.faultAs(r, "redact", at, display.Quoted(text)+" is listed twice", "remove one of them")
 		} else if err := c.checkHidden(r, text); err != nil {
 			c.faultOf(ProblemPath, r, "redact", at, err.Error(), "")
 		}
@@ -264,18 +264,18 @@ const maxSubject = 256
 func (c checker) checkExecutor(r *Rule) {
 	x := r.Executor
 	if x.Timeout < 0 || x.Timeout > rulefile.MaxTime {
-		c.addFault(r, "executor.timeout", "must be between 0 and one year", "")
+		c.addFault(r, "executor.timeout", "must be between 0 and one year", "write for example 15m or 24h")
 	}
 	switch {
 	case x.Subject == "":
 	case len(x.Subject) > maxSubject:
-		c.addFault(r, "executor.subject", "is longer than 256 bytes", "")
+		c.addFault(r, "executor.subject", "is longer than 256 bytes", "write for example exec.payments")
 	case strings.ContainsAny(x.Subject, "*>"):
 		c.addFault(r, "executor.subject", "contains a wildcard", "name one subject")
 	case slices.Contains(strings.Split(x.Subject, "."), "") || strings.ContainsFunc(x.Subject, notInSubject):
 		c.addFault(r, "executor.subject", display.Quoted(x.Subject)+" is no subject", "write for example exec.payments")
 	case strings.HasPrefix(x.Subject, "$") || strings.HasPrefix(x.Subject, "_INBOX."):
-		c.addFault(r, "executor.subject", "is reserved for the message system", "")
+		c.addFault(r, "executor.subject", "is reserved for the message system", "write for example exec.payments")
 	}
 }
 

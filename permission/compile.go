@@ -41,16 +41,16 @@ func compile(policy Policy, opts Options, found problems) (*Bundle, error) {
 	c.bundle.mode, c.bundle.expiry = policy.Mode, policy.Expiry
 	if policy.Mode != "" {
 		if _, err := ParseMode(string(policy.Mode)); err != nil {
-			c.problems.add(Problem{Field: "defaults.mode", Msg: err.Error()})
+			c.problems.add(Problem{Field: "defaults.mode", Msg: err.Error(), Hint: "write one of these, or leave it out"})
 		}
 	}
 	c.bundle.shell = cmp.Or(policy.Shell, defaultShell)
 	if !slices.Contains(shells, c.bundle.shell) {
-		c.problems.add(Problem{Field: "defaults.shell", Msg: "is " + display.Quoted(policy.Shell) + ", want " + rulefile.OrList(shells)})
+		c.problems.add(Problem{Field: "defaults.shell", Msg: "is " + display.Quoted(policy.Shell) + ", want " + rulefile.OrList(shells), Hint: "write one of these, or leave it out"})
 	}
 	c.declareTerms(policy.Vocabulary)
 	if policy.Expiry < 0 {
-		c.problems.add(Problem{Field: "defaults.expiry", Msg: "is negative"})
+		c.problems.add(Problem{Field: "defaults.expiry", Msg: "is negative", Hint: "write for example 15m or 24h"})
 	}
 	c.precompile(policy.Rules)
 	for i := range policy.Rules {
@@ -86,9 +86,9 @@ func newCompiler(opts Options, found problems) *compiler {
 		t := opts.Tools[i] // a copy: the caller may change its own
 		switch {
 		case t.Name == "" || t.Name == AnyTool:
-			c.problems.add(Problem{Field: "tools", Msg: fmt.Sprintf("a tool cannot be named %q", t.Name)})
+			c.problems.add(Problem{Field: "tools", Msg: fmt.Sprintf("a tool cannot be named %q", t.Name), Hint: "give it the name that calls use"})
 		case c.bundle.byTool[t.Name] != nil:
-			c.problems.add(Problem{Field: "tools", Msg: fmt.Sprintf("tool %s is declared twice", display.Quoted(t.Name))})
+			c.problems.add(Problem{Field: "tools", Msg: fmt.Sprintf("tool %s is declared twice", display.Quoted(t.Name)), Hint: "remove one of the declarations"})
 		default:
 			c.bundle.byTool[t.Name] = c.newTool(t.Name, &t)
 		}
@@ -215,7 +215,7 @@ func (c *compiler) compileField(r *Rule, field, text string, want *cel.Type, too
 	}
 	env, err := c.envOf(tool)
 	if err != nil {
-		c.addFault(r, field, "no CEL environment: "+err.Error(), "")
+		c.addFault(r, field, "no CEL environment: "+err.Error(), "report it: the schema of the tool cannot be typed")
 		return nil
 	}
 	done, ok := c.compiled[exprKey{env, text, want}]

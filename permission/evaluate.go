@@ -232,7 +232,7 @@ func (c *compiler) finishPattern(r *Rule, tr *toolRules, p Pattern) Pattern {
 	if r.TrustOptions {
 		t, ok := p.(OptionTruster)
 		if !ok {
-			c.addFault(r, "trust_options", "has no meaning for "+display.Quoted(tr.name)+", whose rules know no options", "")
+			c.addFault(r, "trust_options", "has no meaning for "+display.Quoted(tr.name)+", whose rules know no options", "remove it")
 			return nil
 		}
 		p = t.TrustOptions()

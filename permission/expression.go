@@ -212,7 +212,7 @@ func (c *compiler) declareTerms(vocabulary []Term) {
 		return
 	}
 	if len(vocabulary) > maxTerms {
-		c.problems.add(Problem{Field: "vocabulary", Msg: fmt.Sprintf("has more than %d terms", maxTerms)})
+		c.problems.add(Problem{Field: "vocabulary", Msg: fmt.Sprintf("has more than %d terms", maxTerms), Hint: "write terms that few rules use into these rules"})
 		return
 	}
 	c.bundle.terms = map[string]*celrule.Program{}
@@ -223,7 +223,7 @@ func (c *compiler) declareTerms(vocabulary []Term) {
 
 func (c *compiler) declareTerm(env *cel.Env, t *Term) {
 	if msg := badTermName(env, t.Name); msg != "" {
-		c.termFault(t, 0, 0, msg, "")
+		c.termFault(t, 0, 0, msg, "rename it, for example office_hours")
 		return
 	}
 	if c.bundle.terms[t.Name] != nil {

@@ -288,7 +288,7 @@ func (c *expr) checkEqual(field, literal celast.Expr) {
 		return
 	}
 	if len(f.Enum) > 0 && !slices.ContainsFunc(f.Enum, func(v any) bool { return sameValue(value, v) }) {
-		c.report(NeverEqual, Error, literal, fmt.Sprintf("%s is one of %v in every call, never %s", c.text(field), f.Enum, c.text(literal)), "")
+		c.report(NeverEqual, Error, literal, fmt.Sprintf("%s is one of %v in every call, never %s", c.text(field), f.Enum, c.text(literal)), "compare with one of its values")
 	}
 }
 

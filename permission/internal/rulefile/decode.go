@@ -184,7 +184,7 @@ func (d *reader) readInteger(n ast.Node, field string, low int) int {
 	}
 	v, err := strconv.Atoi(i.GetToken().Value)
 	if err != nil || v < low || v > maxInteger || !isPlainNumber(i) {
-		d.addFault(n, field, fmt.Sprintf("is %s, want a whole number from %d to %d", i.GetToken().Value, low, maxInteger), "")
+		d.addFault(n, field, fmt.Sprintf("is %s, want a whole number from %d to %d", i.GetToken().Value, low, maxInteger), "write one in this range, without a leading 0")
 		return 0
 	}
 	return v

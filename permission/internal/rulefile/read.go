@@ -50,7 +50,7 @@ func parseYAML(text []byte, found *[]Fault) (body ast.Node, ok bool) {
 	// able to take the engine down.
 	defer func() {
 		if r := recover(); r != nil {
-			body, ok = nil, fail(0, 0, fmt.Sprintf("cannot be read as YAML: %v", r), "")
+			body, ok = nil, fail(0, 0, fmt.Sprintf("cannot be read as YAML: %v", r), "check the quotes and the indentation")
 		}
 	}()
 	switch {
@@ -84,7 +84,7 @@ func parseYAML(text []byte, found *[]Fault) (body ast.Node, ok bool) {
 		pos := ye.GetToken().Position
 		return nil, fail(pos.Line, pos.Column, ye.GetMessage(), hint.Line(ye.GetMessage(), lineOf(text, pos.Line)))
 	case err != nil:
-		return nil, fail(0, 0, err.Error(), "")
+		return nil, fail(0, 0, err.Error(), "check the quotes and the indentation")
 	case len(file.Docs) == 0 || file.Docs[0].Body == nil:
 		return nil, fail(1, 1, "the file is empty", "it needs version, name and rules")
 	case len(file.Docs) > 1:
@@ -120,7 +120,7 @@ func (r *Rule) readNode(d *reader, n ast.Node, field string) {
 	r.At = d.originOf(n)
 	if _, ok := pairsOrNil(n); !ok {
 		d.ruleName = ""
-		d.addFault(n, field, "is "+nodeName(n)+", want keys and values", "")
+		d.addFault(n, field, "is "+nodeName(n)+", want keys and values", `begin each rule with "- name: "`)
 		return
 	}
 	d.decode(n, "", r)
@@ -157,7 +157,7 @@ func nameIn(n ast.Node) string {
 func (t *Test) readNode(d *reader, n ast.Node, field string) {
 	before := len(*d.found)
 	if _, ok := pairsOrNil(n); !ok {
-		d.addFault(n, field, "is "+nodeName(n)+", want keys and values", "")
+		d.addFault(n, field, "is "+nodeName(n)+", want keys and values", `begin each test with "- name: "`)
 		return
 	}
 	outer := d.places

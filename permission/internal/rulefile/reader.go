@@ -83,7 +83,7 @@ func (d *reader) readMapping(n ast.Node, field string, known []string) (map[stri
 		}
 		name := key.Value
 		if out[name] != nil {
-			d.addFault(key, joinField(field, name), "is given twice", "")
+			d.addFault(key, joinField(field, name), "is given twice", "remove one of them")
 			return nil, false
 		}
 		out[name] = kv.Value
@@ -284,7 +284,7 @@ func (j *jsonObject) readNode(d *reader, n ast.Node, field string) {
 	}
 	text, err := strictjson.Marshal(v)
 	if err != nil {
-		d.addFault(n, field, "cannot be written as JSON: "+err.Error(), "")
+		d.addFault(n, field, "cannot be written as JSON: "+err.Error(), "give the arguments as JSON text: input")
 		return
 	}
 	*j = text
@@ -330,7 +330,7 @@ func (d *reader) readValue(n ast.Node, field string) (any, bool) {
 		}
 		return out, ok
 	}
-	d.addFault(n, field, "is "+nodeName(n)+", which JSON does not have", "")
+	d.addFault(n, field, "is "+nodeName(n)+", which JSON does not have", "write the value out, or put it in quotes")
 	return nil, false
 }
 
