@@ -13,48 +13,29 @@
 //
 //	version: 1
 //	name: payments-prod            # the source of the rules below
-//	defaults:
-//	  mode: default                # for requests that name no mode
-//	  on_error: ask                # or deny; for deny and ask rules
-//	  expiry: 15m                  # of approval requests
-//	vocabulary:                    # names for use in conditions
-//	  office_hours: ctx.now.getHours() >= 8 && ctx.now.getHours() < 18
 //	rules:
-//	  - name: refund-large         # unique; stands in every decision
-//	    description: Refunds above 500 EUR need finance.
+//	  - name: refund-large         # unique; named in every decision
 //	    tool: stripe.refund        # exact name, list of names, server/*, or "*"
-//	    when: args.amount_cents > 50000 && !office_hours
+//	    when: args.amount_cents > 50000
 //	    behavior: ask              # deny, ask or allow
-//	    message: "'Refund ' + string(args.amount_cents / 100) + ' EUR?'"
 //	    approvers: {groups: [finance], exclude_requester: true}
 //	    quorum: 2
-//	    redact: [args.card.*]
-//	  - name: git-status
-//	    tool: Bash
-//	    match: {agentscope: "git status:*"}  # what the tool's Matcher understands
-//	    behavior: allow
-//	tests:
-//	  - name: large refunds ask two people
-//	    call: {tool: stripe.refund, args: {amount_cents: 60000}}
-//	    expect: {behavior: ask, rule: refund-large, quorum: 2}
 //
 // Only deny and ask rules may be about "*"; one about server/* is about the
 // declared tools of that server and, if it denies or asks, about undeclared ones
-// whose names begin with mcp__server__, server. or server/. tool_name is the
-// same as tool, rule_content the same as match.agentscope.
+// whose names begin with mcp__server__, server. or server/.
 //
 // Keys are strict: what is unknown or given twice refuses the file, and so does
 // any other fault in any rule; [LoadError] lists all of them with file, line
-// and column. The tests decide nothing; package permission/suite runs them.
+// and column. Tests in a file decide nothing; package permission/suite runs them.
+// A [File] has a [Layer]; layers do not decide between rules: a file can only
+// take out rules of higher layers by name, unless they are locked.
 //
 // # What rules require
 //
-// An ask rule says who may answer (approvers, quorum, escalation), until when
-// (expiry, on_expiry) and what the answer covers (remember). Any rule says what
-// is hidden from people and records (redact) and what is kept (audit), and an
-// ask or allow rule where the call runs (executor). This package checks,
-// joins and states all that in the [Decision]; others carry it out. What they
-// do not carry out is a load error: see [Duty] and [Options].Enforced.
+// This package checks, joins and states in the [Decision] what rules require of
+// approvers and of the run; others carry it out. What they do not carry out is a
+// load error: see [Duty] and [Options].Enforced.
 //
 // All ask rules that match, or fail, ask together, as strictly as the strictest:
 //
@@ -73,48 +54,25 @@
 // A rule with enforcement warn or audit decides nothing: its matches are in
 // [Decision].Watched.
 //
-// # Layers
-//
-// A [File] is of a [Layer]: managed, project, user or run.
-// Layers do not decide between rules. A file can take out rules of higher
-// layers by name (disable: [name]), unless they are locked, and then give the
-// name to a rule of its own. Everything else adds: no file can loosen a rule,
-// redefine a term or change the mode of another.
-//
 // # Conditions
 //
-// when is a CEL expression of type bool, message one of type string, over
+// when is a CEL expression of type bool, message one of type string, over args,
+// tool, caller, ctx, cmd for tools of a [ShellKind], and the terms of the
+// vocabulary. What a request does not know of its caller and run is absent: a
+// rule that asks for it fails, unless it guards it with has() or args.?field.
 //
-//	args    the input; typed by the tool's JSON Schema if it has one
-//	tool    name, server, schema_hash, annotations.{read_only, destructive, idempotent, open_world}
-//	caller  agent, user, space, session, reply, roles, tenant, run_id, parent_agent
-//	ctx     mode, now, cwd, working_dirs, resolved, attempt, calls_this_run
-//	cmd     static, calls[].{argv, assigns, redirects, via}, reasons; for tools of a ShellKind
-//
-// and the terms of the vocabulary, which are expressions over tool, caller and
-// ctx. What a request does not know of roles, tenant, run_id, parent_agent, attempt
-// and calls_this_run is absent: a rule that asks for it fails. cmd.calls has every
-// command of the line, those behind wrappers and in substitutions too.
-//
-// The language is CEL with its standard library, optional values
-// (args.?note.orValue("")), the strings, lists, sets, math, network, regex,
-// bindings and two-variable comprehension extensions at fixed versions, and
-// [Functions] for paths and URLs, which refuse what programs read in several
-// ways ([PathError], [URLError]). There are no clocks, files or networks: the
-// same request gets the same answer. Symbolic links are followed before, by
-// [Request.Resolve], and are seen in ctx.resolved. Integers keep their 64 bits,
+// The language is CEL at fixed versions with [Functions] for paths and URLs, which
+// refuse what programs read in several ways ([PathError], [URLError]). There are
+// no clocks, files or networks: the same request gets the same answer. Symbolic
+// links are followed before, by [Request.Resolve]. Integers keep their 64 bits;
 // an input that would lose digits is refused, and so is one with a member that
-// differs from a declared one in case alone; a field that is absent is an error
-// unless the rule guards it with has() or args.?field. Fields that the schema
-// does not name are reached with dyn(args). With a rule for "*" args is an
-// untyped map.
+// differs from a declared one in case alone.
 //
 // The cost of an expression is either proved at load to be small for every
 // input that the schema admits, or measured and limited at run time ([Limits]).
 // A part that compares a field with a constant, joined to the others by &&, is
-// looked at first and alone: where it is false the rule is passed over without
-// CEL, and the other parts do not count. A thousand rules cost a few
-// microseconds; module permission/benchpeers has figures.
+// looked at first: where it is false the rule is passed over without CEL.
+// Module permission/benchpeers has figures.
 //
 // # Precedence
 //
@@ -134,12 +92,11 @@
 //	6 otherwise                   ask+S    ask+S         deny     allow    deny
 //
 // S are suggested rules, - is not consulted. The table is AgentScope's, with one
-// difference: an ask rule never turns a denial into an approval request, of a rule, a tool or a mode.
-// What the tool's check denies in step 4 stays denied, and so does (*) in
-// explore mode what is not proven read-only. So neither a deny nor an ask rule
-// that is added ever loosens anything. In AgentScope a person who answers the
-// approval request is asked in place of those. Where it is unknown before a line runs
-// whether a deny or ask rule is about it, the line is never allowed without a
+// difference: an ask rule never turns a denial of a rule, a tool or a mode into an
+// approval request. What the tool's check denies in step 4 stays denied, and so
+// does (*) in explore mode what is not proven read-only. So no deny or ask rule
+// that is added ever loosens anything. Where it is unknown before a line runs
+// whether a deny or ask rule is about it, the line is never allowed without an
 // approval request; if a later step asks or denies, that step answers.
 //
 // # Failing closed
@@ -168,26 +125,19 @@
 //
 // A tool of a [Kind], such as a shell, has calls that are proven read-only, a
 // check of its own, and rules with content. Package permission/agentscope has
-// the kinds of AgentScope's tools: Bash, Read, Write, Edit, Glob, Grep,
-// PowerShell, MCP and functions. Allow rules may cover a call together, each a
-// part of it ([JointMatcher]). What a rule means less than its author may
-// expect is a [Notice] of the bundle.
-//
-// # Differences from AgentScope
-//
-// agentscope/DEVIATIONS.md lists those of its own tools. A rule with content for
-// a tool without a matcher is a load error; upstream lets it never match, so
-// that a deny rule silently does nothing. Bad input is never allowed.
+// the kinds of AgentScope's tools and, in DEVIATIONS.md, where they differ. Allow
+// rules may cover a call together, each a part of it ([JointMatcher]). A rule with
+// content for a tool without a matcher is a load error; upstream lets it never
+// match. What a rule means less than its author may expect is a [Notice].
 //
 // # Living policies
 //
 // [Live] reloads a policy while calls are decided and swaps it whole; every
 // decision carries the hash of the bundle that made it. A bad policy raises an
 // alarm and leaves the last good one in force. A [Live] can have a shadow, a
-// candidate that decides nothing: on which calls it would differ is counted and
-// listed. A rule with enforcement warn or audit does the same for itself: the
-// decision is the one without it, and [Decision].Watched tells that it matched.
-// [Live.Status] has all of it, and what each rule has decided and failed at.
+// candidate that decides nothing and whose differences [Live.Status] lists. A rule
+// with enforcement warn or audit decides nothing; [Decision].Watched says that it
+// matched.
 //
 // # Concurrency
 //

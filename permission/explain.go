@@ -3,6 +3,7 @@ package permission
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -163,15 +164,38 @@ func nearMiss(x *Explanation) string {
 }
 
 func operandText(b *Because) string {
-	var parts []string
-	for name, v := range b.Operands {
-		parts = append(parts, name+" is "+shownText(v))
-	}
-	if len(parts) == 0 {
+	if len(b.Operands) == 0 {
 		return ""
 	}
-	slices.Sort(parts)
-	return "; " + strings.Join(parts, ", ")
+	return "; " + strings.Join(b.operands(), ", ")
+}
+
+// operands are the variables in the part with their values, sorted.
+func (b *Because) operands() []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(b.Operands)) {
+		text, err := strictjson.Marshal(b.Operands[name])
+		if err != nil {
+			text = fmt.Append(nil, b.Operands[name])
+		}
+		out = append(out, name+" is "+string(text))
+	}
+	return out
+}
+
+// String is the part with its value and those of its variables.
+func (b *Because) String() string {
+	text := b.Expr
+	switch {
+	case b.Error != "":
+		text += " fails: " + b.Error
+	case b.Value != nil:
+		text += fmt.Sprintf(" is %v", *b.Value)
+	}
+	if _, whole := b.Operands[b.Expr]; len(b.Operands) == 0 || whole {
+		return text
+	}
+	return text + " (" + strings.Join(b.operands(), ", ") + ")"
 }
 
 // Bounds on values that are shown to people.
@@ -243,12 +267,4 @@ func shownMap(v traits.Mapper, depth int) any {
 		out[fmt.Sprint(key.Value())] = shownValue(v.Get(key), depth+1)
 	}
 	return out
-}
-
-func shownText(v any) string {
-	b, err := strictjson.Marshal(v)
-	if err != nil {
-		return fmt.Sprint(v)
-	}
-	return string(b)
 }

@@ -15,8 +15,10 @@ import (
 
 	"github.com/askance-dev/askance/permission/internal/celrule"
 	"github.com/askance-dev/askance/permission/internal/display"
+	"github.com/askance-dev/askance/permission/internal/paths"
 	"github.com/askance-dev/askance/permission/internal/rulefile"
 	"github.com/askance-dev/askance/permission/internal/schema"
+	"github.com/askance-dev/askance/permission/internal/urls"
 )
 
 // Expression is a condition or a message as the compiler sees it, for programs
@@ -206,7 +208,7 @@ func (c *compiler) declareTerms(vocabulary []Term) {
 	if len(vocabulary) == 0 {
 		return
 	}
-	env, err := termEnv()
+	env, err := celrule.TermEnv()
 	if err != nil {
 		c.problems.add(Problem{Field: "vocabulary", Msg: "no CEL environment: " + err.Error()})
 		return
@@ -276,19 +278,6 @@ func badTermName(env *cel.Env, name string) string {
 	return ""
 }
 
-func termEnv() (*cel.Env, error) {
-	base, err := celrule.BaseEnv()
-	if err != nil {
-		return nil, err
-	}
-	return base.Extend(
-		cel.CustomTypeProvider(celrule.NewTypeProvider(base.CELTypeProvider(), nil)),
-		cel.Variable("tool", cel.ObjectType(celrule.ToolType)),
-		cel.Variable("caller", cel.ObjectType(celrule.CallerType)),
-		cel.Variable("ctx", cel.ObjectType(celrule.ContextType)),
-	)
-}
-
 // Why a rule could not be evaluated, for errors.Is on a RuleError.
 var (
 	ErrCostLimit = celrule.ErrCostLimit
@@ -297,27 +286,17 @@ var (
 
 // PathError is the cause of a RuleError where a text is no path that every
 // program reads alike.
-type PathError = celrule.PathError
+type PathError = paths.Error
 
 // URLError is the cause of a RuleError where a text is no URL that every
 // program reads alike. It does not repeat the URL, which may hold a password.
-type URLError = celrule.URLError
+type URLError = urls.Error
 
 // Function describes a function that rules have in addition to those of CEL.
-type Function struct {
-	Name      string // as rules write it, path.within
-	Signature string // path.within(string, string | list(string)) -> bool
-	Doc       string
-}
+type Function = celrule.Function
 
 // Functions lists them by name.
-func Functions() []Function {
-	var out []Function
-	for _, f := range celrule.Functions() {
-		out = append(out, Function(f))
-	}
-	return out
-}
+func Functions() []Function { return celrule.Functions() }
 
 // Variables lists what is the same for every tool: the members of tool, caller
 // and ctx, and those of cmd, which rules about shell tools have; by path, with

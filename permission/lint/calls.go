@@ -265,9 +265,9 @@ func (c *expr) checkComparisons() {
 				}
 			}
 		default:
-			if turned[name] != "" {
+			if mirrored[name] != "" {
 				c.checkClock(call.Args()[0], call.Args()[1], name)
-				c.checkClock(call.Args()[1], call.Args()[0], "_"+turned[name]+"_")
+				c.checkClock(call.Args()[1], call.Args()[0], mirrored[name])
 			}
 		}
 	})

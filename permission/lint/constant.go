@@ -2,7 +2,6 @@ package lint
 
 import (
 	"slices"
-	"strings"
 
 	"cel.dev/cel-go/cel"
 	celast "cel.dev/cel-go/common/ast"
@@ -94,10 +93,10 @@ func (c *expr) isEmptyRange() bool {
 		if !ok {
 			continue
 		}
-		if low, known := above[name]; op[0] == '>' && (!known || n > low) {
+		if low, known := above[name]; op[1] == '>' && (!known || n > low) {
 			above[name] = n
 		}
-		if high, known := below[name]; op[0] == '<' && (!known || n < high) {
+		if high, known := below[name]; op[1] == '<' && (!known || n < high) {
 			below[name] = n
 		}
 		low, hasLow := above[name]
@@ -109,16 +108,14 @@ func (c *expr) isEmptyRange() bool {
 	return false
 }
 
-var turned = map[string]string{"_<_": ">", "_<=_": ">=", "_>_": "<", "_>=_": "<="}
-
 func (c *expr) boundOf(e celast.Expr) (name, op string, n float64, ok bool) {
-	if e.Kind() != celast.CallKind || turned[e.AsCall().FunctionName()] == "" {
+	if e.Kind() != celast.CallKind || mirrored[e.AsCall().FunctionName()] == "" {
 		return "", "", 0, false
 	}
 	a, b := e.AsCall().Args()[0], e.AsCall().Args()[1]
-	op = strings.Trim(e.AsCall().FunctionName(), "_")
+	op = e.AsCall().FunctionName()
 	if a.Kind() == celast.LiteralKind {
-		a, b, op = b, a, turned[e.AsCall().FunctionName()]
+		a, b, op = b, a, mirrored[op]
 	}
 	if b.Kind() != celast.LiteralKind {
 		return "", "", 0, false

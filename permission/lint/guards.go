@@ -132,24 +132,13 @@ func (c guardCheck) mayBeMissing(e celast.Expr) bool {
 func (c guardCheck) walkGuardedCall(e celast.Expr, known guards, report unguarded) {
 	call := e.AsCall()
 	switch call.FunctionName() {
-	case operators.LogicalAnd:
-		parts := allOf(e)
+	case operators.LogicalAnd, operators.LogicalOr:
+		parts := joinedParts(e, call.FunctionName())
 		for i, part := range parts {
 			inner := known
 			for j, other := range parts {
 				if i != j {
-					inner = inner.with(c.provedFields(other, true)...)
-				}
-			}
-			c.walkGuarded(part, inner, report)
-		}
-	case operators.LogicalOr:
-		parts := anyOf(e)
-		for i, part := range parts {
-			inner := known
-			for j, other := range parts {
-				if i != j {
-					inner = inner.with(c.provedFields(other, false)...)
+					inner = inner.with(c.provedFields(other, call.FunctionName() == operators.LogicalAnd)...)
 				}
 			}
 			c.walkGuarded(part, inner, report)

@@ -23,57 +23,43 @@ func isWrapper(name string) bool {
 
 // wrappers are known precisely, so that "xargs grep rm" is no rm. An option
 // that is not listed makes every argument a possible command.
-var wrappers = map[string]wrapper{
+var wrappers = addBare(bareWrappers, map[string]wrapper{
 	"env": {flags: "iv0", values: "uC", long: []string{"--ignore-environment", "--null", "--debug"}, longs: []string{"--unset", "--chdir"}, assigns: true},
 	"sudo": {flags: "AbEHkKnPS", values: "ugpCDRThrt", long: []string{"--preserve-env", "--set-home", "--non-interactive", "--stdin"},
 		longs: []string{"--user", "--group", "--prompt", "--chdir", "--host"}, assigns: true},
 	"doas":    {flags: "Ln", values: "uC"},
 	"timeout": {flags: "v", values: "ks", long: []string{"--preserve-status", "--foreground", "--verbose"}, longs: []string{"--kill-after", "--signal"}, own: 1},
 	"nice":    {flags: "0123456789", values: "n", longs: []string{"--adjustment"}},
-	"nohup":   {},
 	"stdbuf":  {values: "ioe", longs: []string{"--input", "--output", "--error"}},
 	"time":    {flags: "apqvlhV", values: "fo", long: []string{"--portability", "--verbose", "--append"}, longs: []string{"--format", "--output"}},
 	"command": {flags: "p"},
-	"builtin": {},
 	"exec":    {flags: "cl", values: "a"},
 	"xargs": {flags: "0prtxo", values: "IEdLnPsa", optional: "iel", long: []string{"--null", "--interactive", "--no-run-if-empty", "--verbose", "--exit", "--replace", "--max-lines", "--eof"},
 		longs: []string{"--arg-file", "--delimiter", "--max-args", "--max-procs", "--max-chars"}},
-	"setsid":           {flags: "cfw", long: []string{"--ctty", "--fork", "--wait"}},
-	"ionice":           {flags: "t", values: "cn", long: []string{"--ignore"}, longs: []string{"--class", "--classdata"}},
-	"taskset":          {flags: "a", own: 1},
-	"chrt":             {}, // its priority is optional, and is then taken for the program
-	"chroot":           {longs: []string{"--userspec", "--groups"}, own: 1},
-	"flock":            {flags: "sxneuo", values: "wE", long: []string{"--shared", "--exclusive", "--nonblock", "--close"}, longs: []string{"--timeout", "--wait"}, own: 1},
-	"arch":             {}, // of macOS
-	"busybox":          {},
-	"toybox":           {},
-	"npx":              {flags: "yq", long: []string{"--yes", "--no-install", "--quiet", "--no"}},
-	"bunx":             {},
-	"uvx":              {},
-	"pnpx":             {},
-	"unbuffer":         {},
-	"caffeinate":       {flags: "dimsu", values: "tw"},
-	"firejail":         {},
-	"strace":           {flags: "fqcCrtTvxy", values: "eopsSu"},
-	"ltrace":           {flags: "fcCrtT", values: "eops"},
-	"valgrind":         {},
-	"setarch":          {flags: "R"},
-	"faketime":         {own: 1},
-	"proot":            {},
-	"fakeroot":         {},
-	"catchsegv":        {},
-	"dbus-run-session": {},
-	"systemd-run":      {},
-	"systemd-inhibit":  {},
-	"rlwrap":           {},
-	"torsocks":         {},
-	"proxychains":      {flags: "q", values: "f"},
-	"chronic":          {},
-	"ts":               {},
-	"numactl":          {},
-	"prlimit":          {},
-	"unshare":          {},
-	"nsenter":          {},
+	"setsid":      {flags: "cfw", long: []string{"--ctty", "--fork", "--wait"}},
+	"ionice":      {flags: "t", values: "cn", long: []string{"--ignore"}, longs: []string{"--class", "--classdata"}},
+	"taskset":     {flags: "a", own: 1},
+	"chroot":      {longs: []string{"--userspec", "--groups"}, own: 1},
+	"flock":       {flags: "sxneuo", values: "wE", long: []string{"--shared", "--exclusive", "--nonblock", "--close"}, longs: []string{"--timeout", "--wait"}, own: 1},
+	"npx":         {flags: "yq", long: []string{"--yes", "--no-install", "--quiet", "--no"}},
+	"caffeinate":  {flags: "dimsu", values: "tw"},
+	"strace":      {flags: "fqcCrtTvxy", values: "eopsSu"},
+	"ltrace":      {flags: "fcCrtT", values: "eops"},
+	"setarch":     {flags: "R"},
+	"faketime":    {own: 1},
+	"proxychains": {flags: "q", values: "f"},
+})
+
+// bareWrappers have no options that are known. The priority of chrt is optional,
+// and is then taken for the program; arch is that of macOS.
+const bareWrappers = "arch builtin bunx busybox catchsegv chronic chrt dbus-run-session fakeroot firejail nohup nsenter numactl pnpx prlimit proot " +
+	"rlwrap systemd-inhibit systemd-run torsocks toybox ts unbuffer unshare uvx valgrind"
+
+func addBare(names string, table map[string]wrapper) map[string]wrapper {
+	for name := range strings.FieldsSeq(names) {
+		table[name] = wrapper{}
+	}
+	return table
 }
 
 // replacedWord is the mark that xargs replaces by what it reads; empty for none.

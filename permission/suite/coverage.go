@@ -1,13 +1,9 @@
 package suite
 
 import (
-	"fmt"
-	"maps"
 	"reflect"
 	"slices"
-	"strings"
 
-	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 )
@@ -188,36 +184,7 @@ func RuleText(t *permission.Traced) string {
 		text += "does not match"
 	}
 	if b := t.Because; b != nil {
-		text += ": " + BecauseText(b)
+		text += ": " + b.String()
 	}
 	return text
-}
-
-// BecauseText is a part of a rule with its value and those of its variables.
-func BecauseText(b *permission.Because) string {
-	text := b.Expr
-	switch {
-	case b.Error != "":
-		text += " fails: " + b.Error
-	case b.Value != nil:
-		text += fmt.Sprintf(" is %v", *b.Value)
-	}
-	var values []string
-	for _, name := range slices.Sorted(maps.Keys(b.Operands)) {
-		if name != b.Expr {
-			values = append(values, name+" is "+value(b.Operands[name]))
-		}
-	}
-	if len(values) > 0 {
-		text += " (" + strings.Join(values, ", ") + ")"
-	}
-	return text
-}
-
-func value(v any) string {
-	b, err := strictjson.Marshal(v)
-	if err != nil {
-		return fmt.Sprint(v)
-	}
-	return string(b)
 }

@@ -30,15 +30,15 @@ const (
 
 // Names of the struct types that rules see.
 const (
-	ToolType        = "askance.Tool"
+	toolType        = "askance.Tool"
 	annotationsType = "askance.Annotations"
-	CallerType      = "askance.Caller"
-	ContextType     = "askance.Context"
+	callerType      = "askance.Caller"
+	contextType     = "askance.Context"
 	ArgsType        = schema.RootName
 )
 
 var fixedTypes = map[string]map[string]*cel.Type{
-	ToolType: {
+	toolType: {
 		"name":        cel.StringType,
 		"server":      cel.StringType,
 		"schema_hash": cel.StringType,
@@ -50,7 +50,7 @@ var fixedTypes = map[string]map[string]*cel.Type{
 		"idempotent":  cel.BoolType,
 		"open_world":  cel.BoolType,
 	},
-	CallerType: {
+	callerType: {
 		"agent":   cel.StringType,
 		"user":    cel.StringType,
 		"space":   cel.StringType,
@@ -62,7 +62,7 @@ var fixedTypes = map[string]map[string]*cel.Type{
 		"run_id":       cel.StringType,
 		"parent_agent": cel.StringType,
 	},
-	ContextType: {
+	contextType: {
 		"mode":         cel.StringType,
 		"now":          cel.TimestampType,
 		"cwd":          cel.StringType,
@@ -117,23 +117,29 @@ var BaseEnv = sync.OnceValues(func() (*cel.Env, error) {
 // ToolEnv is the language with the variables, args typed by the schema. A nil
 // type makes args a map of anything.
 func ToolEnv(declared *schema.Type, more ...cel.EnvOption) (*cel.Env, error) {
-	base, err := BaseEnv()
-	if err != nil {
-		return nil, err
-	}
 	args := cel.MapType(cel.StringType, cel.DynType)
 	structs := map[string]*schema.Type{}
 	if declared != nil {
 		args = CelType(declared)
 		declared.Structs(structs)
 	}
+	return extendBase(structs, append(more, cel.Variable("args", args))...)
+}
+
+// TermEnv is the language of terms, which serve all tools and see no arguments.
+func TermEnv() (*cel.Env, error) { return extendBase(nil) }
+
+func extendBase(structs map[string]*schema.Type, more ...cel.EnvOption) (*cel.Env, error) {
+	base, err := BaseEnv()
+	if err != nil {
+		return nil, err
+	}
 	// The provider must come by Extend: together with OptionalTypes it fails.
 	return base.Extend(append(more,
-		cel.CustomTypeProvider(NewTypeProvider(base.CELTypeProvider(), structs)),
-		cel.Variable("tool", cel.ObjectType(ToolType)),
-		cel.Variable("args", args),
-		cel.Variable("caller", cel.ObjectType(CallerType)),
-		cel.Variable("ctx", cel.ObjectType(ContextType)),
+		cel.CustomTypeProvider(newTypeProvider(base.CELTypeProvider(), structs)),
+		cel.Variable("tool", cel.ObjectType(toolType)),
+		cel.Variable("caller", cel.ObjectType(callerType)),
+		cel.Variable("ctx", cel.ObjectType(contextType)),
 	)...)
 }
 
@@ -145,10 +151,7 @@ type typeProvider struct {
 	fields map[string]map[string]*cel.Type
 }
 
-// NewTypeProvider adds the struct types of schemas to those of base.
-//
-//nolint:revive // used as a types.Provider alone
-func NewTypeProvider(base types.Provider, structs map[string]*schema.Type) *typeProvider {
+func newTypeProvider(base types.Provider, structs map[string]*schema.Type) *typeProvider {
 	p := &typeProvider{Provider: base, fields: make(map[string]map[string]*cel.Type, len(structs))}
 	for name, t := range structs {
 		fields := make(map[string]*cel.Type, len(t.Fields))

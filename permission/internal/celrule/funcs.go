@@ -14,14 +14,6 @@ import (
 	"github.com/askance-dev/askance/permission/internal/urls"
 )
 
-// PathError is the cause of a RuleError where a text is no path that every
-// program reads alike.
-type PathError = paths.Error
-
-// URLError is the cause of a RuleError where a text is no URL that every
-// program reads alike. It does not repeat the URL, which may hold a password.
-type URLError = urls.Error
-
 // Function describes a function that rules have in addition to those of CEL.
 type Function struct {
 	Name      string // as rules write it, path.within

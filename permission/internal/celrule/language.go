@@ -47,9 +47,7 @@ func signature(name string, member bool, args []*cel.Type, result *cel.Type) str
 	return name + "(" + strings.Join(names, ", ") + ") -> " + typeText(result)
 }
 
-// Variables lists what is the same for every tool: the members of tool, caller
-// and ctx, and those of cmd, which rules about shell tools have; by path, with
-// their types.
+// Variables is that of package permission.
 func Variables() map[string]string {
 	out := map[string]string{}
 	var walk func(path, structType string)
@@ -66,9 +64,9 @@ func Variables() map[string]string {
 			out[path+"."+name] = typeText(t)
 		}
 	}
-	walk("tool", ToolType)
-	walk("caller", CallerType)
-	walk("ctx", ContextType)
+	walk("tool", toolType)
+	walk("caller", callerType)
+	walk("ctx", contextType)
 	walk("cmd", CommandType)
 	return out
 }
@@ -77,9 +75,7 @@ func typeText(t *cel.Type) string {
 	return strings.NewReplacer("google.protobuf.Timestamp", "timestamp", "google.protobuf.Duration", "duration").Replace(t.String())
 }
 
-// LanguageHash names what conditions mean: it changes with every function,
-// overload and variable, so that a policy whose tests passed under another one
-// should be tested again. "" if there is no language at all.
+// LanguageHash is that of package permission.
 func LanguageHash() string {
 	overloads, err := Overloads()
 	if err != nil {
@@ -103,9 +99,7 @@ func LanguageHash() string {
 // unknownVariables are absent where the request does not say what they are.
 var unknownVariables = []string{"caller.parent_agent", "caller.roles", "caller.run_id", "caller.tenant", "ctx.attempt", "ctx.calls_this_run"}
 
-// MayBeMissing reports whether a variable, by its path in Variables, is absent
-// where the request does not know it. A rule guards it as an optional field of
-// args, or fails.
+// MayBeMissing is that of package permission.
 func MayBeMissing(path string) bool { return slices.Contains(unknownVariables, path) }
 
 // literalValidator checks the constant arguments of a function when a rule is

@@ -205,42 +205,25 @@ func segments(clean string) []string {
 	return strings.Split(clean, "/")
 }
 
-// matchSegments takes time in proportion to the product of the lengths: of
-// several "**" only the last one is ever tried again.
 func matchSegments(path, pattern []string) bool {
-	retryPath, retryPattern := -1, -1
-	i, j := 0, 0
-	for i < len(path) {
-		switch {
-		case j < len(pattern) && pattern[j] == "**":
-			retryPath, retryPattern = i, j
-			j++
-		case j < len(pattern) && matchText(path[i], pattern[j]):
-			i, j = i+1, j+1
-		case retryPattern >= 0:
-			retryPath++
-			i, j = retryPath, retryPattern+1
-		default:
-			return false
-		}
-	}
-	for j < len(pattern) && pattern[j] == "**" {
-		j++
-	}
-	return j == len(pattern)
+	return matchWild(path, pattern, "**", matchText)
 }
 
-// matchText is the same for the characters of one segment.
 func matchText(text, pattern string) bool {
-	t, p := []rune(text), []rune(pattern)
+	return matchWild([]rune(text), []rune(pattern), '*', func(r, p rune) bool { return p == '?' || p == r })
+}
+
+// matchWild takes time in proportion to the product of the lengths: of several
+// wildcards only the last one is ever tried again.
+func matchWild[T comparable](text, pattern []T, wild T, fits func(text, pattern T) bool) bool {
 	retryText, retryPattern := -1, -1
 	i, j := 0, 0
-	for i < len(t) {
+	for i < len(text) {
 		switch {
-		case j < len(p) && p[j] == '*':
+		case j < len(pattern) && pattern[j] == wild:
 			retryText, retryPattern = i, j
 			j++
-		case j < len(p) && (p[j] == '?' || p[j] == t[i]):
+		case j < len(pattern) && fits(text[i], pattern[j]):
 			i, j = i+1, j+1
 		case retryPattern >= 0:
 			retryText++
@@ -249,8 +232,8 @@ func matchText(text, pattern string) bool {
 			return false
 		}
 	}
-	for j < len(p) && p[j] == '*' {
+	for j < len(pattern) && pattern[j] == wild {
 		j++
 	}
-	return j == len(p)
+	return j == len(pattern)
 }
