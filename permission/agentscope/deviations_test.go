@@ -20,12 +20,12 @@ var update = flag.Bool("update", false, "rewrite DEVIATIONS.md")
 // for one that is not listed, and for one listed that agrees; and
 // TestUntaggedRowsDoHarm shows of each what upstream's answer lets happen.
 var untagged = map[string]string{
-	"deny_prefix_not_first": "a deny rule sees every simple command of a line, not the first alone: what it denies would be one answer, " +
-		"or in bypass mode nothing, away from running",
-	"allow_glob_dotdot": "an allow rule speaks of the file that a path means: `..` leads out of the folder that it names, " +
-		"and a file would be written that no rule allows",
-	"touch_quoted_outside": "an argument in quotes is a path, too, and this one is outside of the working directories: " +
-		"a file would be written there that no rule and no mode allows",
+	"deny_prefix_not_first": "a deny rule applies to every simple command of a line, not only to the first: in AgentScope one approval, " +
+		"or in bypass mode none, would run what the rule denies",
+	"allow_glob_dotdot": "an allow rule applies to the file that a path resolves to: `..` leads out of the rule's folder, " +
+		"and AgentScope would write a file that no rule allows",
+	"touch_quoted_outside": "an argument in quotes is a path, too, and this one is outside the working directories: " +
+		"AgentScope would write a file that no rule and no mode allows",
 }
 
 // looseness orders behaviors.
@@ -99,8 +99,8 @@ func TestDeviations(t *testing.T) {
 
 const head = `# Where askance differs from AgentScope's own tools
 
-For authors of policies who know AgentScope's rules. The tests write this page
-from the recorded rows in testdata/agentscope; do not edit it.
+For authors of policies who know AgentScope's rules: where askance decides otherwise.
+A test generates this page from the recorded rows in testdata/agentscope; do not edit it.
 
 `
 
@@ -132,9 +132,9 @@ func decisionTables(t *testing.T, b *strings.Builder) {
 			tagged = append(tagged, line)
 		}
 	}
-	fmt.Fprintf(b, "## Decisions\n\n%d of %d rows. The first table has the rows that the recording itself marks as unsafe or odd, "+
-		"the second those that it does not mark. TestUntaggedRowsDoHarm runs each of the second table in bash, and shows that upstream's answer "+
-		"would let happen what no rule allows.\n\n", len(tagged)+len(others), len(rows))
+	fmt.Fprintf(b, "## Decisions\n\n%d of %d rows differ. The recording marks the rows of the first table as unsafe or odd. "+
+		"It does not mark those of the second; TestUntaggedRowsDoHarm runs each of them in bash and shows that AgentScope's decision "+
+		"would let something happen that no rule allows.\n\n", len(tagged)+len(others), len(rows))
 	for _, part := range [][]string{tagged, others} {
 		b.WriteString("| call, and rules | mode | AgentScope | askance | why |\n|---|---|---|---|---|\n" + strings.Join(part, "") + "\n")
 	}
@@ -164,7 +164,7 @@ func answer(v verdict) string {
 }
 
 func analysisTable(t *testing.T, b *strings.Builder) {
-	b.WriteString("## Parts of a command\n\nAgentScope counts bytes and cuts characters, so every piece after a character of several bytes is shifted.\n\n" +
+	b.WriteString("## Parts of a command\n\nAgentScope counts bytes but cuts characters, so every part after a multi-byte character is shifted.\n\n" +
 		"| command | AgentScope | askance |\n|---|---|---|\n")
 	for _, row := range analyses(t) {
 		row.Quirk = ""
@@ -193,8 +193,8 @@ func matchTable(t *testing.T, b *strings.Builder) {
 	}
 	slices.Sort(lines)
 	lines = slices.Compact(lines)
-	fmt.Fprintf(b, "## Contents of rules\n\n%d of %d rows. An allow rule means less than in AgentScope, a deny or ask rule more; "+
-		"where it is unknown before it runs, a deny or ask rule may match, and the call is asked about.\n\n", len(lines), len(rows))
+	fmt.Fprintf(b, "## Contents of rules\n\n%d of %d rows differ. An allow rule matches less than in AgentScope, a deny or ask rule more. "+
+		"If askance cannot know what a command does before it runs, a deny or ask rule may match, and the call is asked about.\n\n", len(lines), len(rows))
 	b.WriteString("| tool | content | input | AgentScope | as an allow rule | as a deny or ask rule |\n|---|---|---|---|---|---|\n" + strings.Join(lines, ""))
 }
 
