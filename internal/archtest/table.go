@@ -86,7 +86,7 @@ func core() []Row {
 			Folder: "message/blockstream/blocktest",
 			Own:    []string{"message", "message/blockstream"},
 			Proof:  true,
-			Why:    "the client half of the content-block stream reads objects as the codecs below message do; only tests import it",
+			Why:    "the client half of the content-block stream reads by the tags of its frames; only tests import it",
 		},
 		{
 			Folder:    "message/proof",

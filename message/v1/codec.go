@@ -2,11 +2,13 @@ package v1
 
 import (
 	"errors"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
-	"github.com/askance-dev/askance/message/internal/object"
+	"github.com/askance-dev/askance/message/internal/wire"
 )
 
 // Why a dict is none of this package's. Each arrives inside a
@@ -61,11 +63,14 @@ func (c Codec) reportLoss(row int, id, what string) {
 func (c Codec) DecodeMsgs(data []byte) ([]*Msg, error) {
 	return decode(c, "decode 1.x messages", data, maxDepth+1, func(data []byte) ([]*Msg, error) {
 		list := []*Msg{}
-		err := object.Each(data, func(raw []byte) error {
-			m, err := c.msg(raw)
+		items, err := strictjson.Items(data)
+		for i := 0; i < len(items) && err == nil; i++ {
+			var m *Msg
+			if m, err = c.msg(items[i].Value); err != nil {
+				err = strictjson.Within(err, "decode", "/"+strconv.Itoa(i), int64(items[i].Offset))
+			}
 			list = append(list, m)
-			return err
-		})
+		}
 		return list, err
 	})
 }
@@ -83,55 +88,66 @@ func decode[T any](c Codec, op string, data []byte, depth int, read func([]byte)
 			return v, nil
 		}
 	}
-	code := message.CodeInvalid
-	if errors.Is(err, strictjson.ErrTooLarge) {
-		code = message.CodeTooLarge
-	}
-	return none, message.Errorf(code, op, "%w", err)
+	return none, message.DecodeError(op, err)
 }
 
 // detect goes by the members that only one age has.
-func detect(r *object.Reader) (Dialect, error) {
+func detect(members []strictjson.Member) (Dialect, error) {
 	switch {
-	case r.There("__module__"):
+	case has(members, "__module__"):
 		return V01, nil
-	case r.There("__type"):
+	case has(members, "__type"):
 		return V1, wrongAge(ErrIs00)
-	case r.There("created_at"), r.There("finished_at"):
+	case has(members, "created_at"), has(members, "finished_at"):
 		return V1, wrongAge(ErrIs20)
 	}
-	var err error
-	r.May("content", func(raw []byte) error {
-		if strictjson.KindOf(raw) != "array" {
-			return nil
+	for _, m := range members {
+		if m.Name != "content" || strictjson.KindOf(m.Value) != "array" {
+			continue
 		}
-		return object.Each(raw, func(raw []byte) error {
-			if strictjson.KindOf(raw) != "object" {
-				return nil // refused when it is read
-			}
-			b := object.Read(raw)
-			switch t := typeOf(b); t {
+		blocks, err := strictjson.Items(m.Value)
+		if err != nil {
+			return V1, err
+		}
+		for _, b := range blocks {
+			inner, _ := strictjson.Members(b.Value) // what is no object is refused when it is read
+			switch strictjson.TextMember(inner, wire.TypeMember) {
 			case "tool_call", "data", "hint":
-				err = wrongAge(ErrIs20)
+				return V1, wrongAge(ErrIs20)
 			}
-			return b.Err()
-		})
-	})
-	if err == nil {
-		err = r.Err()
+		}
 	}
-	return V1, err
+	return V1, nil
+}
+
+// has reports whether a member is there, null included.
+func has(members []strictjson.Member, name string) bool {
+	return slices.ContainsFunc(members, func(m strictjson.Member) bool { return m.Name == name })
 }
 
 func wrongAge(err error) error { return &strictjson.Error{Op: "decode", Offset: -1, Err: err} }
 
-// typeOf is a block's type, "" if it has none that is text.
-func typeOf(b *object.Reader) string {
-	for _, m := range b.Members() {
-		if m.Name == "type" && strictjson.KindOf(m.Value) == "string" {
-			t, _ := strictjson.Text(m.Value)
-			return t
-		}
-	}
-	return ""
-}
+// The rows of the table in doc.go that are told to Codec.OnLoss.
+const (
+	rowOnlyV1    = 1
+	rowFile      = 2
+	rowOutput    = 3
+	rowMediaType = 4
+	rowURL       = 5
+	rowExtra     = 6
+	rowUnknown   = 7
+	rowRawInput  = 8
+	rowResults   = 9
+	rowSystem    = 10
+	rowReserved  = 11
+	rowMsgFields = 20
+	rowBlock     = 21
+	rowResult    = 23
+	rowRunning   = 24
+	rowHint      = 25
+	rowData      = 26
+	rowInput     = 27
+)
+
+// RowCallState is the row of what FromMsgs puts into metadata.askance.
+const RowCallState = 22

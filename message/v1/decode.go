@@ -2,280 +2,354 @@ package v1
 
 import (
 	"bytes"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
-	"github.com/askance-dev/askance/message/internal/object"
+	"github.com/askance-dev/askance/message/internal/wire"
 )
 
-// Everything in this file returns *strictjson.Error, with places seen from the
-// value that was passed in.
+// format is the use of JSON of both dialects; a Reader's Codec is the [Dialect]
+// that is read.
+var format = wire.Format{
+	Name: func(v any) string {
+		switch b := v.(type) {
+		case *MediaBlock, *UnknownBlock: // their type is their own
+			return ""
+		case Block:
+			return string(b.Type())
+		}
+		return ""
+	},
+	Types: map[reflect.Type]wire.Type{
+		reflect.TypeFor[Block]():                  {Read: readBlock, Write: writeBlock},
+		reflect.TypeFor[Content]():                {Read: readContent, Write: writeContent},
+		reflect.TypeFor[content01]():              {Read: readContent01, Write: writeContent01},
+		reflect.TypeFor[Output]():                 {Read: readOutput, Write: writeOutput},
+		reflect.TypeFor[message.PermissionRule](): {Read: readRule},
+	},
+}
+
+// dict1 is a dict of 1.x. Members that it does not have are dropped.
+type dict1 struct {
+	ID           *string         `json:"id"` // nil: generated
+	Name         string          `json:"name" wire:"required"`
+	Role         message.MsgRole `json:"role" wire:"required,in=user assistant system"`
+	Content      Content         `json:"content" wire:"required"`
+	Metadata     message.RawJSON `json:"metadata" wire:"any,null,default={}"`
+	Timestamp    *string         `json:"timestamp"` // nil: generated
+	InvocationID string          `json:"invocation_id" wire:"null,omit"`
+}
+
+// dict01 is a dict of 0.1.x. More members are a TypeError there.
+type dict01 struct {
+	Module    string          `json:"__module__" wire:"required"`
+	Class     string          `json:"__name__" wire:"required"`
+	ID        string          `json:"id" wire:"required"`
+	Name      string          `json:"name" wire:"required"`
+	Role      message.MsgRole `json:"role" wire:"required,in=user assistant system"`
+	Content   content01       `json:"content" wire:"required"`
+	Metadata  message.RawJSON `json:"metadata" wire:"any,null"`
+	Timestamp string          `json:"timestamp" wire:"required"`
+	URL       message.RawJSON `json:"url" wire:"any,omit"` // of 0.1.0 to 0.1.2
+	_         struct{}        `wire:"closed"`
+}
+
+// content01 is a content that may be null, and with a url any value.
+type content01 Content
 
 func (c Codec) msg(raw []byte) (*Msg, error) {
-	r := object.Read(raw)
-	if err := r.Err(); err != nil {
+	members, err := strictjson.Members(raw)
+	if err != nil {
 		return nil, err
 	}
-	d, err := detect(r)
+	d, err := detect(members)
 	if err != nil {
 		return nil, err
 	}
 	if d == V01 {
-		return msg01(r)
+		return msg01(members)
 	}
-	return c.msg1(r)
+	return c.msg1(members)
 }
 
-// msg1 reads a dict of 1.x. Members that it does not know are dropped.
-func (c Codec) msg1(r *object.Reader) (*Msg, error) {
-	m := &Msg{Name: r.Text("name"), Role: role(r), InvocationID: r.TextOr("invocation_id", "")}
-	if m.ID = r.TextOr("id", ""); !r.Has("id") {
-		m.ID = c.newID()
+func (c Codec) msg1(members []strictjson.Member) (*Msg, error) {
+	var d dict1
+	r := wire.Reader{Format: &format, Codec: V1}
+	if err := r.Members(members, reflect.ValueOf(&d).Elem()); err != nil {
+		return nil, err
 	}
-	if m.Timestamp = r.TextOr("timestamp", ""); !r.Has("timestamp") {
-		m.Timestamp = c.now()
+	m := &Msg{Name: d.Name, Role: d.Role, Content: d.Content, Metadata: d.Metadata, InvocationID: d.InvocationID}
+	if d.ID == nil {
+		d.ID = new(c.newID())
 	}
-	r.Need("content", func(raw []byte) (err error) {
-		switch k := strictjson.KindOf(raw); k {
-		case "string":
-			m.Content.Text, err = strictjson.Text(raw)
-		case "array":
-			m.Content.Blocks, err = blocks(raw, block1)
-		default:
-			err = strictjson.Wrong(strictjson.ErrType, "want string or array, got %s", k)
-		}
-		return err
-	})
-	m.Metadata = metadata(r)
-	if !r.There("metadata") {
-		m.Metadata = message.RawJSON("{}")
+	if d.Timestamp == nil {
+		d.Timestamp = new(c.now())
 	}
-	return m, r.Err()
+	m.ID, m.Timestamp = *d.ID, *d.Timestamp
+	return m, nil
 }
 
-// members01 are the only members of a 0.1.x dict; more are a TypeError there.
-var members01 = []string{"__module__", "__name__", "id", "name", "role", "content", "metadata", "timestamp", "url"}
-
-// msg01 reads a dict of 0.1.x.
-func msg01(r *object.Reader) (*Msg, error) {
-	r.Only(members01...)
-	if module, name := r.Text("__module__"), r.Text("__name__"); r.Err() == nil && (!strings.HasPrefix(module, "agentscope.") || name != "Msg") {
-		r.Fail(strictjson.ErrType, "%.60q of %.60q is no agentscope Msg", name, module)
+func msg01(members []strictjson.Member) (*Msg, error) {
+	var d dict01
+	r := wire.Reader{Format: &format, Codec: reading01{anyContent: has(members, "url")}}
+	if err := r.Members(members, reflect.ValueOf(&d).Elem()); err != nil {
+		return nil, err
 	}
-	if r.Has("metadata") && strictjson.KindOf(r.Raw("metadata", "")) != "object" {
-		r.Need("metadata", func(raw []byte) error { // a level is added when it is written as V1
-			return strictjson.Check(raw, strictjson.MaxBytes(len(raw)), strictjson.MaxDepth(maxDepth-2))
-		})
-	}
-	m := &Msg{Dialect: V01, ID: r.Text("id"), Name: r.Text("name"), Role: role(r), Timestamp: r.Text("timestamp"), Metadata: metadata(r)}
-	if r.There("url") {
-		m.Content = readOldContent(r)
-		return m, r.Err()
-	}
-	r.Need("content", func(raw []byte) (err error) {
-		switch k := strictjson.KindOf(raw); k {
-		case "null":
-			m.Content = List()
-		case "string":
-			m.Content.Text, err = strictjson.Text(raw)
-		case "array":
-			m.Content.Blocks, err = blocks(raw, block01)
-		default:
-			err = strictjson.Wrong(strictjson.ErrType, "want string or array, got %s", k)
+	m := &Msg{Dialect: V01, ID: d.ID, Name: d.Name, Role: d.Role, Content: Content(d.Content), Metadata: d.Metadata, Timestamp: d.Timestamp}
+	switch {
+	case !strings.HasPrefix(d.Module, "agentscope.") || d.Class != "Msg":
+		return nil, strictjson.Wrong(strictjson.ErrType, "%.60q of %.60q is no agentscope Msg", d.Class, d.Module)
+	case d.Metadata != nil && strictjson.KindOf(d.Metadata) != "object": // a level is added when it is written as V1
+		if err := strictjson.Check(d.Metadata, strictjson.MaxBytes(len(d.Metadata)), strictjson.MaxDepth(maxDepth-2)); err != nil {
+			return nil, strictjson.Within(err, "decode", "/metadata", -1)
 		}
-		return err
-	})
-	return m, r.Err()
+	}
+	if has(members, "url") {
+		if !has(members, "metadata") {
+			return nil, strictjson.Wrong(strictjson.ErrMissingMember, "%q", "metadata")
+		}
+		return m, m.addURLs(d.URL)
+	}
+	return m, nil
 }
 
-// readOldContent reads the content of 0.1.0 to 0.1.2, any JSON value, and the urls
-// beside it.
-func readOldContent(r *object.Reader) Content {
-	var c Content
-	r.Need("metadata", func([]byte) error { return nil }) // exactly these members
-	r.Need("content", func(raw []byte) (err error) {
-		switch strictjson.KindOf(raw) {
-		case "string":
-			c.Text, err = strictjson.Text(raw)
-		case "array":
-			if c.Blocks, err = blocks(raw, block01); err != nil {
-				c, err = Content{Text: string(raw)}, nil // a value like others
-			}
-		case "null":
-			c = List()
-		default:
-			c.Text = string(raw)
-		}
-		return err
-	})
+// reading01 is the Codec of a Reader of 0.1.x; anyContent is for 0.1.0 to 0.1.2,
+// where a content could be any value.
+type reading01 struct{ anyContent bool }
+
+// addURLs adds the urls that 0.1.0 to 0.1.2 wrote next to the content.
+func (m *Msg) addURLs(raw message.RawJSON) error {
 	var urls []string
-	r.May("url", func(raw []byte) error {
-		if strictjson.KindOf(raw) == "string" {
-			u, err := strictjson.Text(raw)
-			urls = append(urls, u)
-			return err
-		}
-		return object.Each(raw, func(raw []byte) error {
-			u, err := strictjson.Text(raw)
-			urls = append(urls, u)
-			return err
-		})
-	})
-	if len(urls) > 0 && !c.IsList() {
-		c = List(&TextBlock{Text: c.Text})
+	var err error
+	switch strictjson.KindOf(raw) {
+	case "null":
+	case "string":
+		urls = make([]string, 1)
+		urls[0], err = strictjson.Text(raw)
+	default:
+		err = (&wire.Reader{Format: &format}).Value(raw, reflect.ValueOf(&urls).Elem())
+	}
+	if err != nil {
+		return strictjson.Within(err, "decode", "/url", -1)
+	}
+	if len(urls) > 0 && !m.Content.IsList() {
+		m.Content = List(&TextBlock{Text: m.Content.Text})
 	}
 	for _, u := range urls {
-		c.Blocks = append(c.Blocks, &MediaBlock{Kind: kindOf(guess(u, "")), URL: u})
+		m.Content.Blocks = append(m.Content.Blocks, &MediaBlock{Kind: kindOf(guess(u, "")), URL: u})
 	}
-	return c
+	return nil
 }
 
-func role(r *object.Reader) message.MsgRole {
-	s := message.MsgRole(r.Text("role"))
-	if !s.Valid() {
-		r.Fail(strictjson.ErrType, "role %.60q is none of user, assistant, system", string(s))
-	}
-	return s
-}
-
-// metadata is any value; null is nil.
-func metadata(r *object.Reader) message.RawJSON {
-	if !r.Has("metadata") {
-		return nil
-	}
-	return r.Raw("metadata", "")
-}
-
-func blocks(raw []byte, read func(*object.Reader, []byte) (Block, error)) ([]Block, error) {
+func readBlocks(r *wire.Reader, raw []byte) ([]Block, error) {
 	list := []Block{}
-	err := object.Each(raw, func(raw []byte) error {
-		r := object.Read(raw)
-		if err := r.Err(); err != nil {
-			return err
-		}
-		b, err := read(r, raw)
-		list = append(list, b)
-		return err
-	})
+	err := r.Value(raw, reflect.ValueOf(&list).Elem())
 	return list, err
 }
 
-// block01 reads a block of 0.1.x: only what it knows, without extra members.
-func block01(r *object.Reader, _ []byte) (Block, error) {
-	switch t := BlockType(r.Text("type")); t {
-	case BlockText:
-		return &TextBlock{Text: r.Text("text")}, r.Err()
-	case BlockImage, BlockAudio, BlockVideo, BlockFile:
-		return &MediaBlock{Kind: t, URL: r.Text("url")}, r.Err()
-	case BlockToolUse:
-		return toolUse(r), r.Err()
-	case BlockToolResult:
-		b := &ToolResultBlock{ID: message.CallID(r.Text("id")), Name: r.TextOr("name", "")}
-		r.Need("output", func(raw []byte) (err error) {
-			if strictjson.KindOf(raw) == "string" {
-				b.Output.Text, err = strictjson.Text(raw)
-				return err
-			}
-			b.Output.Raw = bytes.Clone(raw)
-			return nil
-		})
-		return b, r.Err()
+func readContent(r *wire.Reader, raw []byte, v reflect.Value) (err error) {
+	c := v.Addr().Interface().(*Content)
+	switch kind := strictjson.KindOf(raw); kind {
+	case "string":
+		c.Text, err = strictjson.Text(raw)
+	case "array":
+		c.Blocks, err = readBlocks(r, raw)
 	default:
-		r.Fail(strictjson.ErrType, "block type %.60q is not of 0.1.x", string(t))
-		return nil, r.Err()
+		err = strictjson.Wrong(strictjson.ErrType, "want string or array, got %s", kind)
 	}
+	return err
 }
 
-// block1 reads a block of 1.x. What has no known type is kept unread.
-func block1(r *object.Reader, raw []byte) (Block, error) {
-	switch t := BlockType(typeOf(r)); t {
-	case BlockText:
-		return &TextBlock{Text: r.Text("text"), Extra: extra(r, "text")}, r.Err()
-	case BlockThinking:
-		return &ThinkingBlock{Thinking: r.Text("thinking"), Extra: extra(r, "thinking")}, r.Err()
-	case BlockImage, BlockAudio, BlockVideo, BlockFile:
-		return media(r, t)
-	case BlockToolUse:
-		b := toolUse(r)
-		b.RawInput, b.Extra = r.TextPtr("raw_input"), extra(r, "id", "name", "input", "raw_input")
-		return b, r.Err()
-	case BlockToolResult:
-		return toolResult(r)
-	default:
-		return &UnknownBlock{Kind: t, Raw: bytes.Clone(raw)}, nil
+func readContent01(r *wire.Reader, raw []byte, v reflect.Value) error {
+	c := v.Addr().Interface().(*content01)
+	if strictjson.KindOf(raw) == "null" {
+		*c = content01(List())
+		return nil
 	}
+	err := readContent(r, raw, reflect.ValueOf((*Content)(c)).Elem())
+	if err != nil && r.Codec.(reading01).anyContent {
+		*c, err = content01{Text: string(raw)}, nil
+	}
+	return err
 }
 
-func toolUse(r *object.Reader) *ToolUseBlock {
-	b := &ToolUseBlock{ID: message.CallID(r.Text("id")), Name: r.Text("name"), Input: r.Raw("input", "object")}
-	if b.Input == nil {
-		r.Fail(strictjson.ErrMissingMember, "%q, an object", "input")
+func writeContent(f *wire.Format, dst []byte, v reflect.Value) ([]byte, error) {
+	c := v.Addr().Interface().(*Content)
+	if !c.IsList() {
+		return strictjson.AppendString(dst, c.Text)
 	}
-	return b
+	return f.AppendValue(dst, reflect.ValueOf(&c.Blocks).Elem())
 }
 
-func toolResult(r *object.Reader) (Block, error) {
-	b := &ToolResultBlock{ID: message.CallID(r.Text("id")), Name: r.TextOr("name", ""), Extra: extra(r, "id", "name", "output")}
-	r.Need("output", func(raw []byte) (err error) {
-		switch k := strictjson.KindOf(raw); k {
-		case "string":
-			b.Output.Text, err = strictjson.Text(raw)
-		case "array":
-			b.Output.Blocks, err = blocks(raw, func(r *object.Reader, raw []byte) (Block, error) {
-				switch BlockType(typeOf(r)) {
-				case BlockToolUse, BlockToolResult:
-					return nil, strictjson.Wrong(strictjson.ErrType, "a tool block inside a result")
-				}
-				return block1(r, raw)
-			})
-		default:
-			err = strictjson.Wrong(strictjson.ErrType, "want string or array, got %s", k)
-		}
+func writeContent01(f *wire.Format, dst []byte, v reflect.Value) ([]byte, error) {
+	return writeContent(f, dst, reflect.ValueOf((*Content)(v.Addr().Interface().(*content01))).Elem())
+}
+
+// readOutput reads what a tool gave: text, in 1.x blocks, in 0.1.x any value.
+func readOutput(r *wire.Reader, raw []byte, v reflect.Value) error {
+	o := v.Addr().Interface().(*Output)
+	if _, old := r.Codec.(reading01); old && strictjson.KindOf(raw) != "string" {
+		o.Raw = bytes.Clone(raw)
+		return nil
+	}
+	var c Content
+	if err := readContent(r, raw, reflect.ValueOf(&c).Elem()); err != nil {
 		return err
-	})
-	return b, r.Err()
-}
-
-// media reads a source, or the flat url of the older dialect.
-func media(r *object.Reader, t BlockType) (Block, error) {
-	b := &MediaBlock{Kind: t, Extra: extra(r, "source", "url")}
-	switch source, flat := r.There("source"), r.There("url"); {
-	case source && flat:
-		r.Fail(strictjson.ErrDuplicateName, "both %q and %q", "source", "url")
-	case flat:
-		b.URL = r.Text("url")
-	default:
-		r.Need("source", func(raw []byte) error {
-			s := object.Read(raw)
-			switch t := s.Text("type"); t {
-			case "url":
-				b.URL = s.Text("url")
-			case "base64":
-				b.Data, b.MediaType = s.Text("data"), s.Text("media_type")
-				if b.MediaType == "" {
-					s.Fail(strictjson.ErrType, "media_type is empty")
-				}
-			default:
-				s.Fail(strictjson.ErrType, "source type %.60q is none of url, base64", t)
-			}
-			return s.Err()
-		})
 	}
-	return b, r.Err()
-}
-
-// extra keeps the members that the block type does not have.
-func extra(r *object.Reader, own ...string) []message.Member {
-	var out []message.Member
-	for _, m := range r.Members() {
-		if m.Name != "type" && !slices.Contains(own, m.Name) {
-			out = append(out, message.Member{Name: m.Name, Value: bytes.Clone(m.Value)})
+	for i, b := range c.Blocks {
+		if b.Type() == BlockToolUse || b.Type() == BlockToolResult {
+			err := strictjson.Wrong(strictjson.ErrType, "a tool block inside a result")
+			return strictjson.Within(err, "decode", "/"+strconv.Itoa(i), -1)
 		}
 	}
-	return out
+	o.Text, o.Blocks = c.Text, c.Blocks
+	return nil
+}
+
+func writeOutput(f *wire.Format, dst []byte, v reflect.Value) ([]byte, error) {
+	o := v.Addr().Interface().(*Output)
+	if o.Raw != nil {
+		return f.AppendRaw(dst, o.Raw)
+	}
+	return writeContent(f, dst, reflect.ValueOf(&Content{Text: o.Text, Blocks: o.Blocks}).Elem())
+}
+
+// readBlock reads a block. What has no type that 1.x knows is kept unread.
+func readBlock(r *wire.Reader, raw []byte, v reflect.Value) error {
+	members, err := strictjson.Members(raw)
+	if err != nil {
+		return err
+	}
+	_, old := r.Codec.(reading01)
+	var b Block
+	switch t := BlockType(strictjson.TextMember(members, wire.TypeMember)); {
+	case t == BlockText:
+		b = new(TextBlock)
+	case t == BlockThinking && !old:
+		b = new(ThinkingBlock)
+	case slices.Contains(mediaTypes, t):
+		b = &MediaBlock{Kind: t}
+	case t == BlockToolUse:
+		b = new(ToolUseBlock)
+	case t == BlockToolResult:
+		b = new(ToolResultBlock)
+	case old:
+		return strictjson.Wrong(strictjson.ErrType, "block type %.60q is not of 0.1.x", string(t))
+	default:
+		b = &UnknownBlock{Kind: t, Raw: bytes.Clone(raw)}
+	}
+	v.Set(reflect.ValueOf(b))
+	switch b := b.(type) {
+	case *UnknownBlock:
+		return nil
+	case *MediaBlock:
+		err = b.read(r, members)
+	default:
+		err = r.Members(members, reflect.ValueOf(b).Elem())
+	}
+	if old {
+		dropExtra(b)
+	}
+	return err
+}
+
+// dropExtra takes away what blocks of 0.1.x do not have.
+func dropExtra(b Block) {
+	switch b := b.(type) {
+	case *TextBlock:
+		b.Extra = nil
+	case *MediaBlock:
+		b.Extra = nil
+	case *ToolUseBlock:
+		b.Extra, b.RawInput = nil, nil
+	case *ToolResultBlock:
+		b.Extra = nil
+	case *ThinkingBlock, *UnknownBlock:
+	}
+}
+
+var mediaTypes = []BlockType{BlockImage, BlockAudio, BlockVideo, BlockFile}
+
+// media is a MediaBlock on the wire: with a source, or in 0.1.x a flat url.
+type media struct {
+	Type   BlockType        `json:"type" wire:"in=image audio video file"`
+	URL    message.RawJSON  `json:"url" wire:"any,omit"`
+	Source message.RawJSON  `json:"source" wire:"any,omit"`
+	Extra  []message.Member `json:"-" wire:"extra"`
+}
+
+type source struct {
+	Type      string `json:"type" wire:"variant,in=url base64"`
+	URL       string `json:"url" wire:"required,when=url"`
+	MediaType string `json:"media_type" wire:"required,when=base64"`
+	Data      string `json:"data" wire:"required,when=base64"`
+}
+
+func (b *MediaBlock) read(r *wire.Reader, members []strictjson.Member) (err error) {
+	var m media
+	if err := r.Members(members, reflect.ValueOf(&m).Elem()); err != nil {
+		return err
+	}
+	b.Extra = m.Extra
+	_, old := r.Codec.(reading01)
+	switch {
+	case m.URL != nil && m.Source != nil && !old:
+		return strictjson.Wrong(strictjson.ErrDuplicateName, "both %q and %q", "source", "url")
+	case m.URL != nil:
+		if b.URL, err = strictjson.Text(m.URL); err != nil {
+			return strictjson.Within(err, "decode", "/url", -1)
+		}
+		return nil
+	case m.Source == nil || old:
+		return strictjson.Wrong(strictjson.ErrMissingMember, "%q", "source")
+	}
+	var s source
+	if err := r.Read(m.Source, &s); err != nil {
+		return strictjson.Within(err, "decode", "/source", -1)
+	}
+	if s.Type == "base64" && s.MediaType == "" {
+		return strictjson.Within(strictjson.Wrong(strictjson.ErrType, "media_type is empty"), "decode", "/source", -1)
+	}
+	b.URL, b.Data, b.MediaType = s.URL, s.Data, s.MediaType
+	return nil
+}
+
+func writeBlock(f *wire.Format, dst []byte, v reflect.Value) ([]byte, error) {
+	switch b := v.Interface().(type) {
+	case nil:
+		return dst, strictjson.Wrong(strictjson.ErrMissingMember, "there is no block")
+	case *UnknownBlock:
+		return f.AppendRaw(dst, b.Raw)
+	case *MediaBlock:
+		return b.write(f, dst)
+	default:
+		return f.Append(dst, b)
+	}
+}
+
+func (b *MediaBlock) write(f *wire.Format, dst []byte) (out []byte, err error) {
+	m := &media{Type: b.Kind, Extra: b.Extra}
+	switch {
+	case b.flat:
+		m.URL, err = strictjson.AppendString(nil, b.URL)
+	case b.URL != "" || b.MediaType == "":
+		m.Source, err = f.Append(nil, &source{Type: "url", URL: b.URL})
+	default:
+		m.Source, err = f.Append(nil, &source{Type: "base64", MediaType: b.MediaType, Data: b.Data})
+	}
+	if err != nil {
+		return dst, err
+	}
+	return f.Append(dst, m)
+}
+
+func readRule(_ *wire.Reader, raw []byte, v reflect.Value) error {
+	return v.Addr().Interface().(*message.PermissionRule).UnmarshalJSON(raw)
 }
 
 // now is a timestamp of 1.x.

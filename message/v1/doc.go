@@ -68,7 +68,7 @@
 //	 7* blocks without a type, or of an unknown  kept in an assistant's message with a type,
 //	    one                                      else dropped; also 2.0 to 1.x
 //	 8* raw_input that is other JSON than input  raw_input counts
-//	 9* results after another message, beside    go to the message with their call, so their
+//	 9* results after another message, next to   go to the message with their call, so their
 //	    other content, or of no call             place is lost; of no call: to the assistant's
 //	                                             message before, or one of their own
 //	10* media in a system dict                   a user's message

@@ -1,11 +1,8 @@
 package v1
 
 import (
-	"errors"
-
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
-	"github.com/askance-dev/askance/message/internal/object"
 )
 
 // AppendMsg appends a dict in the codec's dialect. What it writes, DecodeMsgs
@@ -19,42 +16,46 @@ func (c Codec) AppendMsg(dst []byte, m *Msg) ([]byte, error) {
 }
 
 func (c Codec) appendMsg(dst []byte, m *Msg) ([]byte, error) {
-	if m == nil || !m.Role.Valid() {
-		return dst, strictjson.Wrong(strictjson.ErrType, "there is no message, or its role is none of user, assistant, system")
+	if m == nil {
+		return dst, strictjson.Wrong(strictjson.ErrMissingMember, "there is no message")
 	}
-	w := object.Write(dst)
+	content := Content{Text: m.Content.Text, Blocks: c.inDialect(m, m.Content.Blocks)}
+	at := c.timestamp(m.Timestamp)
+	var out []byte
+	var err error
 	if c.Dialect == V01 {
-		w.Text("__module__", "agentscope.message.msg")
-		w.Text("__name__", "Msg")
+		out, err = format.Append(dst, &dict01{
+			Module: "agentscope.message.msg", Class: "Msg", ID: m.ID, Name: m.Name, Role: m.Role,
+			Content: content01(content), Metadata: m.Metadata, Timestamp: at,
+		})
+	} else {
+		d := &dict1{ID: &m.ID, Name: m.Name, Role: m.Role, Content: content, Metadata: m.Metadata, Timestamp: &at}
+		if m.Metadata != nil && strictjson.KindOf(m.Metadata) != "object" {
+			d.Metadata, err = asObject(m.Metadata)
+		}
+		if err == nil {
+			out, err = format.Append(dst, d)
+		}
 	}
-	w.Text("id", m.ID)
-	w.Text("name", m.Name)
-	w.Text("role", string(m.Role))
-	w.Put("content", func(dst []byte) ([]byte, error) {
-		if !m.Content.IsList() {
-			return strictjson.AppendString(dst, m.Content.Text)
-		}
-		return c.appendBlocks(dst, m, m.Content.Blocks)
-	})
-	w.Put("metadata", func(dst []byte) ([]byte, error) {
-		if c.Dialect == V1 && m.Metadata != nil && strictjson.KindOf(m.Metadata) != "object" {
-			v := object.Write(dst)
-			v.Raw("value", m.Metadata)
-			return v.End()
-		}
-		return object.Raw(dst, m.Metadata)
-	})
-	w.Text("timestamp", c.timestamp(m.Timestamp))
-	out, err := w.End()
-	if err == nil {
-		err = strictjson.Check(out[len(dst):], strictjson.MaxBytes(len(out)), strictjson.MaxDepth(maxDepth)) // or nobody could read it
+	if err == nil { // what is nested more deeply could not be read
+		err = strictjson.Check(out[len(dst):], strictjson.MaxBytes(len(out)), strictjson.MaxDepth(maxDepth))
 	}
 	return out, err
 }
 
-// appendBlocks writes the blocks that the dialect has.
-func (c Codec) appendBlocks(dst []byte, m *Msg, list []Block) ([]byte, error) {
-	var kept []Block
+// asObject makes an object of metadata that is none.
+func asObject(raw message.RawJSON) (message.RawJSON, error) {
+	return format.Append(nil, &struct {
+		Value message.RawJSON `json:"value" wire:"any"`
+	}{raw})
+}
+
+// inDialect gives the blocks that the dialect has; nil for no list.
+func (c Codec) inDialect(m *Msg, list []Block) []Block {
+	if list == nil {
+		return nil
+	}
+	out := []Block{}
 	for _, b := range list {
 		if c.Dialect == V01 {
 			b = c.to01(m, b)
@@ -62,14 +63,23 @@ func (c Codec) appendBlocks(dst []byte, m *Msg, list []Block) ([]byte, error) {
 			b = c.to1(m, b)
 		}
 		if b != nil {
-			kept = append(kept, b)
+			out = append(out, b)
 		}
 	}
-	return object.Array(dst, len(kept), func(dst []byte, i int) ([]byte, error) { return c.appendBlock(dst, m, kept[i]) })
+	return out
 }
 
 // to1 gives the block that 1.x has for b.
 func (c Codec) to1(m *Msg, b Block) Block {
+	if r, ok := b.(*ToolResultBlock); ok {
+		out := *r
+		out.Output.Blocks = c.inDialect(m, r.Output.Blocks)
+		if r.Output.Raw != nil {
+			c.reportLoss(rowOutput, m.ID, "that an output was JSON and no text")
+			out.Output = Output{Text: string(r.Output.Raw)}
+		}
+		return &out
+	}
 	media, ok := b.(*MediaBlock)
 	if !ok || media.Kind != BlockFile {
 		return b
@@ -94,7 +104,7 @@ func (c Codec) to01(m *Msg, b Block) Block {
 	case *MediaBlock:
 		c.loseExtra(m, b.Extra)
 		d := *b
-		d.Extra = nil
+		d.Extra, d.flat = nil, true
 		if d.URL == "" && b.MediaType != "" {
 			d.URL = "data:" + b.MediaType + ";base64," + b.Data
 		}
@@ -107,7 +117,9 @@ func (c Codec) to01(m *Msg, b Block) Block {
 		return &ToolUseBlock{ID: b.ID, Name: b.Name, Input: b.Input}
 	case *ToolResultBlock:
 		c.loseExtra(m, b.Extra)
-		return &ToolResultBlock{ID: b.ID, Name: b.Name, Output: b.Output}
+		out := ToolResultBlock{ID: b.ID, Name: b.Name, Output: b.Output}
+		out.Output.Blocks = c.inDialect(m, b.Output.Blocks)
+		return &out
 	case *UnknownBlock:
 		c.reportLoss(rowOnlyV1, m.ID, "a block of type "+string(b.Kind))
 		return nil
@@ -118,86 +130,5 @@ func (c Codec) to01(m *Msg, b Block) Block {
 func (c Codec) loseExtra(m *Msg, extra []message.Member) {
 	for _, x := range extra {
 		c.reportLoss(rowOnlyV1, m.ID, "the member "+x.Name+" of a block")
-	}
-}
-
-func (c Codec) appendBlock(dst []byte, m *Msg, b Block) ([]byte, error) {
-	if u, ok := b.(*UnknownBlock); ok {
-		return object.Raw(dst, u.Raw)
-	}
-	w := object.Write(dst)
-	w.Text("type", string(b.Type()))
-	switch b := b.(type) {
-	case *TextBlock:
-		w.Text("text", b.Text)
-		writeExtra(w, b.Extra)
-	case *ThinkingBlock:
-		w.Text("thinking", b.Thinking)
-		writeExtra(w, b.Extra)
-	case *MediaBlock:
-		c.writeMedia(w, b)
-	case *ToolUseBlock:
-		w.Text("id", string(b.ID))
-		w.Text("name", b.Name)
-		w.Put("input", func(dst []byte) ([]byte, error) {
-			if strictjson.KindOf(b.Input) != "object" {
-				return dst, strictjson.Wrong(strictjson.ErrType, "want object")
-			}
-			return object.Raw(dst, b.Input)
-		})
-		if b.RawInput != nil {
-			w.Text("raw_input", *b.RawInput)
-		}
-		writeExtra(w, b.Extra)
-	case *ToolResultBlock:
-		w.Text("id", string(b.ID))
-		w.Text("name", b.Name)
-		w.Put("output", func(dst []byte) ([]byte, error) { return c.appendOutput(dst, m, b.Output) })
-		writeExtra(w, b.Extra)
-	case *UnknownBlock: // above
-	}
-	return w.End()
-}
-
-func (c Codec) writeMedia(w *object.Writer, b *MediaBlock) {
-	switch {
-	case b.Kind != BlockImage && b.Kind != BlockAudio && b.Kind != BlockVideo && b.Kind != BlockFile:
-		w.Put("source", func(dst []byte) ([]byte, error) { return dst, errKind })
-	case c.Dialect == V01:
-		w.Text("url", b.URL)
-	case b.URL != "" || b.MediaType == "":
-		w.Object("source", func(w *object.Writer) {
-			w.Text("type", "url")
-			w.Text("url", b.URL)
-		})
-	default:
-		w.Object("source", func(w *object.Writer) {
-			w.Text("type", "base64")
-			w.Text("media_type", b.MediaType)
-			w.Text("data", b.Data)
-		})
-	}
-	writeExtra(w, b.Extra)
-}
-
-var errKind = errors.New("a media block is an image, audio, video or file")
-
-func (c Codec) appendOutput(dst []byte, m *Msg, o Output) ([]byte, error) {
-	switch {
-	case o.Raw != nil && c.Dialect == V01:
-		return object.Raw(dst, o.Raw)
-	case o.Raw != nil:
-		c.reportLoss(rowOutput, m.ID, "that an output was JSON and no text")
-		return strictjson.AppendString(dst, string(o.Raw))
-	case o.Blocks != nil:
-		return c.appendBlocks(dst, m, o.Blocks)
-	default:
-		return strictjson.AppendString(dst, o.Text)
-	}
-}
-
-func writeExtra(w *object.Writer, extra []message.Member) {
-	for _, m := range extra {
-		w.Raw(m.Name, m.Value)
 	}
 }

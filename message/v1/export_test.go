@@ -1,8 +1,7 @@
 package v1
 
 import (
-	"github.com/askance-dev/askance/message"
-	"github.com/askance-dev/askance/message/internal/object"
+	"github.com/askance-dev/askance/internal/strictjson"
 )
 
 // DecodeMsg decodes one dict.
@@ -15,11 +14,17 @@ func DecodeMsg(data []byte) (*Msg, error) { return Codec{}.DecodeMsg(data) }
 
 // AppendMsgs appends a list of dicts.
 func (c Codec) AppendMsgs(dst []byte, list []*Msg) ([]byte, error) {
-	out, err := object.Array(dst, len(list), func(dst []byte, i int) ([]byte, error) { return c.appendMsg(dst, list[i]) })
-	if err != nil {
-		return dst, message.Errorf(message.CodeInvalid, "encode messages", "%w", err)
+	out := append(dst, '[')
+	for i, m := range list {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		var err error
+		if out, err = c.AppendMsg(out, m); err != nil {
+			return dst, err
+		}
 	}
-	return out, nil
+	return append(out, ']'), nil
 }
 
 // MarshalJSON gives the dict in the dialect in which it was read.
@@ -28,10 +33,10 @@ func (m *Msg) MarshalJSON() ([]byte, error) { return Codec{Dialect: m.Dialect}.A
 // Detect tells the dialect of a dict.
 func Detect(data []byte) (Dialect, error) {
 	return decode(Codec{}, "detect dialect", data, maxDepth, func(data []byte) (Dialect, error) {
-		r := object.Read(data)
-		if err := r.Err(); err != nil {
+		members, err := strictjson.Members(data)
+		if err != nil {
 			return V1, err
 		}
-		return detect(r)
+		return detect(members)
 	})
 }

@@ -64,7 +64,7 @@ func (s *splitter) media(b *message.DataBlock) Block {
 	return &TextBlock{}
 }
 
-// call writes the input as an object, and beside it what the model sent
+// call writes the input as an object, and next to it what the model sent
 // wherever the object does not lead back to it, byte for byte.
 func (s *splitter) call(b *message.ToolCallBlock) Block {
 	if b.State != message.ToolCallFinished && b.State != message.ToolCallPending || len(b.SuggestedRules) > 0 {

@@ -39,7 +39,7 @@ func FuzzDecodeMsg(f *testing.F) {
 	})
 }
 
-// FuzzConvert converts whatever can be read, there and back. No call becomes
+// FuzzConvert converts every input that can be read, there and back. No call becomes
 // allowed, and every step can be written and read.
 func FuzzConvert(f *testing.F) {
 	f.Add([]byte("[" + seed + "]"))

@@ -86,14 +86,14 @@ type Block interface {
 
 // TextBlock is text.
 type TextBlock struct {
-	Text  string
-	Extra []message.Member
+	Text  string           `json:"text" wire:"required"`
+	Extra []message.Member `json:"-" wire:"extra"`
 }
 
 // ThinkingBlock is a model's reasoning.
 type ThinkingBlock struct {
-	Thinking string
-	Extra    []message.Member
+	Thinking string           `json:"thinking" wire:"required"`
+	Extra    []message.Member `json:"-" wire:"extra"`
 }
 
 // MediaBlock is an image, audio, video or file block: URL is set, or Data
@@ -104,25 +104,27 @@ type MediaBlock struct {
 	Data      string
 	MediaType string
 	Extra     []message.Member
+
+	flat bool // it is written as 0.1.x does
 }
 
 // ToolUseBlock is a tool call. RawInput is the input as the model sent it; V1
 // has it since 1.0.14.
 type ToolUseBlock struct {
-	ID       message.CallID
-	Name     string
-	Input    message.RawJSON // an object
-	RawInput *string
-	Extra    []message.Member
+	ID       message.CallID   `json:"id" wire:"required"`
+	Name     string           `json:"name" wire:"required"`
+	Input    message.RawJSON  `json:"input" wire:"required,object"`
+	RawInput *string          `json:"raw_input" wire:"omit"`
+	Extra    []message.Member `json:"-" wire:"extra"`
 }
 
 // ToolResultBlock is the result of the call with that id. Name may be missing
 // in V01.
 type ToolResultBlock struct {
-	ID     message.CallID
-	Name   string
-	Output Output
-	Extra  []message.Member
+	ID     message.CallID   `json:"id" wire:"required"`
+	Name   string           `json:"name" wire:"null"`
+	Output Output           `json:"output" wire:"required"`
+	Extra  []message.Member `json:"-" wire:"extra"`
 }
 
 // Output is a string, a list of blocks if Blocks is not nil, or, in V01, any

@@ -5,7 +5,6 @@ import (
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
-	"github.com/askance-dev/askance/message/internal/object"
 )
 
 // reserved is the member of a 2.0 message's metadata that remembers its dicts;
@@ -56,9 +55,7 @@ func metadataOf(m *Msg) map[string]any {
 	}
 	raw := m.Metadata
 	if strictjson.KindOf(raw) != "object" {
-		w := object.Write(nil)
-		w.Raw("value", raw)
-		raw, _ = w.End()
+		raw, _ = asObject(raw) // it was checked when it was read
 	}
 	v, err := strictjson.Object(raw, strictjson.MaxBytes(math.MaxInt), strictjson.KeepBigIntegers())
 	if err != nil {

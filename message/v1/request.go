@@ -1,9 +1,12 @@
 package v1
 
 import (
+	"reflect"
+	"strconv"
+
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
-	"github.com/askance-dev/askance/message/internal/object"
+	"github.com/askance-dev/askance/message/internal/wire"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -33,24 +36,39 @@ type link struct {
 
 // linkOf reads a dict's link.
 func linkOf(m *Msg) (link, bool) {
-	r := ours(m)
-	if r == nil || !r.Has("reply_id") {
+	members := ownMembers(m)
+	if strictjson.KindOf(memberOf(members, "reply_id")) == "null" || !has(members, "reply_id") {
 		return link{}, false
 	}
-	l := link{Reply: message.ReplyID(r.Text("reply_id")), Part: int(r.IntOr("part", 0))}
-	return l, r.Err() == nil && l.Part >= 0
+	var in struct {
+		Reply message.ReplyID `json:"reply_id" wire:"required"`
+		Part  int             `json:"part" wire:"null,least=0"`
+	}
+	err := (&wire.Reader{Format: &format}).Members(members, reflect.ValueOf(&in).Elem())
+	return link{in.Reply, in.Part}, err == nil
 }
 
-// ours is metadata.askance, nil if there is none.
-func ours(m *Msg) *object.Reader {
+// ownMembers are the members of metadata.askance, nil if there is none.
+func ownMembers(m *Msg) []strictjson.Member {
 	if strictjson.KindOf(m.Metadata) != "object" {
 		return nil
 	}
-	raw := object.Read(m.Metadata).Raw(own, "")
+	members, _ := strictjson.Members(m.Metadata)
+	raw := memberOf(members, own)
 	if strictjson.KindOf(raw) != "object" {
 		return nil
 	}
-	return object.Read(raw)
+	members, _ = strictjson.Members(raw)
+	return members
+}
+
+func memberOf(members []strictjson.Member, name string) []byte {
+	for _, m := range members {
+		if m.Name == name {
+			return m.Value
+		}
+	}
+	return nil
 }
 
 // request is what metadata.askance says about the open calls among the blocks,
@@ -76,58 +94,62 @@ func (s *splitter) request(blocks []message.Block) map[string]any {
 	return map[string]any{"request_id": s.m.ID, "calls": calls}
 }
 
-func rules(r *object.Reader, name string) []message.PermissionRule {
-	var out []message.PermissionRule
-	r.Items(name, func(raw []byte) error {
-		var rule message.PermissionRule
-		err := rule.UnmarshalJSON(raw)
-		out = append(out, rule)
-		return err
-	})
-	return out
-}
-
 // DecisionsOf reads the decisions of a user's dict, nil if it has none. What
 // the dict's text says is never a decision. Members and words that are not
 // known refuse the whole.
 func DecisionsOf(m *Msg) (*Decisions, error) {
-	r := ours(m)
-	if r == nil || !r.There("decisions") {
+	members := ownMembers(m)
+	if !has(members, "decisions") {
 		return nil, nil
 	}
 	if m.Role != message.RoleUser {
 		return nil, message.Errorf(message.CodeForbidden, "read decisions", "message %.60q: only a user's message can decide, this is the %s's", m.ID, m.Role)
 	}
-	r.Only("request_id", "decisions", "reply_id", "part")
-	d := &Decisions{RequestID: r.Text("request_id")}
-	r.Need("decisions", func(raw []byte) error {
-		return object.Each(raw, func(raw []byte) error {
-			item, err := decisionOf(raw)
-			d.Items = append(d.Items, item)
-			return err
-		})
-	})
-	if len(d.Items) == 0 {
-		r.Fail(strictjson.ErrMissingMember, "no decision")
+	var in struct {
+		RequestID string           `json:"request_id" wire:"required"`
+		Decisions []spokenDecision `json:"decisions" wire:"required"`
+		Reply     message.RawJSON  `json:"reply_id" wire:"any"`
+		Part      message.RawJSON  `json:"part" wire:"any"`
+		_         struct{}         `wire:"closed"`
 	}
-	if err := r.Err(); err != nil {
+	err := (&wire.Reader{Format: &format}).Members(members, reflect.ValueOf(&in).Elem())
+	d := &Decisions{RequestID: in.RequestID}
+	for i := 0; i < len(in.Decisions) && err == nil; i++ {
+		item := in.Decisions[i].decision()
+		if err = item.check(); err != nil {
+			err = strictjson.Within(err, "decode", "/decisions/"+strconv.Itoa(i), -1)
+		}
+		d.Items = append(d.Items, item)
+	}
+	if err == nil && len(d.Items) == 0 {
+		err = strictjson.Wrong(strictjson.ErrMissingMember, "no decision")
+	}
+	if err != nil {
 		return nil, message.Errorf(message.CodeInvalid, "read decisions", "message %.60q: %w", m.ID, err)
 	}
 	return d, nil
 }
 
-func decisionOf(raw []byte) (Decision, error) {
-	r := object.Read(raw)
-	r.Only("tool_use_id", "digest", "type", "input", "message", "rules")
-	d := Decision{ToolUseID: message.CallID(r.Text("tool_use_id")), Digest: r.Text("digest"), Type: toolcall.ResponseKind(r.Text("type")), Message: r.TextOr("message", ""), Rules: rules(r, "rules")}
-	if input := r.Raw("input", "object"); input != nil {
-		text := string(input)
-		d.Input = &text
+// spokenDecision is a [Decision] as a dict has it.
+type spokenDecision struct {
+	ToolUseID message.CallID           `json:"tool_use_id" wire:"required"`
+	Digest    string                   `json:"digest" wire:"required"`
+	Type      toolcall.ResponseKind    `json:"type" wire:"required"`
+	Input     message.RawJSON          `json:"input" wire:"object,null"`
+	Message   string                   `json:"message" wire:"null"`
+	Rules     []message.PermissionRule `json:"rules" wire:"null"`
+	_         struct{}                 `wire:"closed"`
+}
+
+func (s *spokenDecision) decision() Decision {
+	d := Decision{ToolUseID: s.ToolUseID, Digest: s.Digest, Type: s.Type, Message: s.Message}
+	if s.Input != nil {
+		d.Input = new(string(s.Input))
 	}
-	if r.Err() != nil {
-		return d, r.Err()
+	if len(s.Rules) > 0 {
+		d.Rules = s.Rules
 	}
-	return d, d.check()
+	return d
 }
 
 // check refuses what could be meant in two ways.

@@ -181,7 +181,7 @@ func (j *joiner) user(m *Msg, list []Block, from message.MsgRole) error {
 		}
 	}
 	if len(results) > 0 {
-		j.c.reportLoss(rowResults, m.ID, "that results stood beside other content")
+		j.c.reportLoss(rowResults, m.ID, "that results stood next to other content")
 		j.results(m, results)
 		j.group = nil
 	}

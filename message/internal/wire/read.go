@@ -224,6 +224,8 @@ func (r *Reader) missing(m *member, s reflect.Value) error {
 	case m.constant, m.inner != nil:
 	case m.generate != "":
 		setText(m.field(s), r.Format.Generate(r, m.generate))
+	case m.word != "" && m.field(s).Kind() == reflect.Slice:
+		m.field(s).SetBytes([]byte(m.word))
 	case m.word != "":
 		m.field(s).SetString(m.word)
 	case m.empty && m.field(s).Type().Elem().Kind() != reflect.Uint8:
