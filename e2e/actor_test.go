@@ -30,7 +30,7 @@ const (
 )
 
 // client is one connection of one principal. Its methods try again until
-// somebody has answered for good, as programs that use askance do.
+// there is a final answer, as programs that use askance do.
 type client struct {
 	engine.Client
 	w    *world
@@ -83,7 +83,7 @@ func persist[T any](limit time.Duration, what string, f func(ctx context.Context
 		}
 		select {
 		case <-deadline.C: // a tick may be due as well
-			return out, tries, fmt.Errorf("%s: nobody answers: %w", what, err)
+			return out, tries, fmt.Errorf("%s: no engine answers: %w", what, err)
 		default:
 		}
 		<-pause.C

@@ -2,7 +2,7 @@ package e2e_test
 
 import "testing"
 
-// TestAnythingKilled kills whatever the seed says, in the middle of traffic:
+// TestAnythingKilled kills the processes that the seed names, during traffic:
 // NATS, one of two engines, or one of four workers.
 func TestAnythingKilled(t *testing.T) {
 	t.Parallel()

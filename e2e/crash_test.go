@@ -49,7 +49,7 @@ func (s *stage) round(p point, i int) strike {
 	struck := key(session, reply, "struck")
 	request := proposal(session, reply,
 		s.block("struck", tool, s.struckInput(p)),
-		s.block("beside", s.dice.tool(), s.input(false)),
+		s.block("neighbor", s.dice.tool(), s.input(false)),
 		s.block("asks", s.dice.tool(), s.input(true)),
 		s.block("never", s.dice.tool(), effect.Input{N: s.pick(1e6), Forbid: true}),
 	)

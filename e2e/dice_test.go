@@ -9,9 +9,8 @@ import (
 	"github.com/askance-dev/askance/e2e/internal/effect"
 )
 
-// dice are seeded random numbers. Everybody who acts at the same time as others
-// has dice of their own, so that the same seed gives everybody the same numbers
-// whoever is quicker.
+// dice are seeded random numbers. Each actor has its own dice, so that one seed
+// gives each the same numbers in every order of their steps.
 type dice struct {
 	mu  sync.Mutex // guards rng
 	rng *rand.Rand

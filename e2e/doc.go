@@ -5,7 +5,7 @@
 //
 // # What must hold
 //
-// After every test, whatever died in it:
+// After every test, with any processes killed in it:
 //
 //   - The tool ran only under an attempt whose start was in the journal before,
 //     after an allow, with the very bytes that were decided on, and once per
@@ -27,7 +27,7 @@
 //
 // At each point 20 kills must come in time; those that came too early or too
 // late, as the journal tells afterwards, are not counted. Each round also has a
-// call beside the struck one, one that asks and one that is denied. The processes
+// call next to the struck one, one that asks and one that is denied. The processes
 // go on with the same data from kill to kill.
 //
 //	point              killed  the struck call then                                kills
@@ -74,7 +74,7 @@
 //
 // TestOneRequest is about people: one approval request on six surfaces at once (the
 // published AG-UI client, content blocks, AgentScope, the web inbox in Chromium,
-// the terminal inbox, plain NATS), each of which wins once, and a kill. It needs
+// the terminal inbox, plain NATS); each wins once, and a kill. It needs
 // Node with the packages of gateway/testdata/node, and Chromium.
 //
 // # Running

@@ -74,7 +74,7 @@ func TestFrozenEngine(t *testing.T) {
 }
 
 // TestFrozenAlone stops the only engine, with the NATS server inside, for longer
-// than a lease, while tools run that outlast it. Whomever it takes for dead when
+// than a lease, while tools run that outlast it. An owner that it takes for dead when
 // it wakes, their effects count once.
 func TestFrozenAlone(t *testing.T) {
 	t.Parallel()
@@ -121,16 +121,16 @@ func TestFrozenEngineRunAgain(t *testing.T) {
 
 // runAgainUntraced resolves the calls that have been held for a second, and of
 // which no attempt has left a trace, as to be run again.
-func (s *stage) runAgainUntraced() (settled int) {
+func (s *stage) runAgainUntraced() (resolved int) {
 	s.t.Helper()
 	runs := s.marks(effect.RunsFile)
 	for _, c := range s.obs.all() {
 		if c.Blocked == toolcall.BlockedUnknown && time.Since(c.UpdatedAt) > time.Second && len(runs[c.IdempotencyKey()]) == 0 {
 			s.must(s.operator.resolve(c, toolcall.OutcomeRunAgain))
-			settled++
+			resolved++
 		}
 	}
-	return settled
+	return resolved
 }
 
 // started proposes one call and waits until its tool runs.
@@ -153,12 +153,12 @@ func (s *stage) givenUp(k toolcall.Key) {
 	})
 	took, lost := time.Since(began), busy()
 	if took > lease+time.Second+slack+lost {
-		s.t.Errorf("%s: it took %s to notice a silent owner, of which the machine was too busy for %s, want the lease of %s and a second", describe(s.obs.call(k)), took, lost, lease)
+		s.t.Errorf("%s: it took %s to notice a silent owner (the machine was too busy for %s of that), want the lease of %s and a second", describe(s.obs.call(k)), took, lost, lease)
 	}
 }
 
 // busy tells, when it is called in the end, for how long the machine kept
-// somebody waiting who wanted next to nothing: a moment of a processor and a few
+// a process waiting that wanted next to nothing: a moment of a processor and a few
 // bytes on the disk, again and again.
 func (s *stage) busy() (lost func() time.Duration) {
 	s.t.Helper()

@@ -12,7 +12,7 @@ import (
 
 // TestInterruptKilled kills the engine while it carries out an interrupt,
 // before or after the interrupt is durable: in the end every call of the reply
-// has ended and the reply, too, without anybody answering anything.
+// has ended and the reply, too, without any response.
 func TestInterruptKilled(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

@@ -159,7 +159,7 @@ func (o *observer) await(what string, mind func(), ok func() bool) {
 	}
 }
 
-// until waits until ok holds, looking anew after every record and, because ok
+// until waits until ok holds, looking again after every record and, because ok
 // may look elsewhere too, every now and then. It reports false when patience is
 // at its end.
 func (o *observer) until(ok func() bool) bool {

@@ -174,7 +174,7 @@ func (s *stage) mayReport(held *toolcall.Call) bool {
 	return time.Since(held.UpdatedAt) < ownersTime && s.owned(held.Attempt)
 }
 
-// owned reports whether whoever started an attempt lives still: the engine with
+// owned reports whether the owner of an attempt still lives: the engine with
 // that id, or the worker of that name since before the start.
 func (w *world) owned(a toolcall.Attempt) bool {
 	w.t.Helper()

@@ -47,7 +47,7 @@ func onWire(kind bus.Kind) func(*world, toolcall.Key) *sighting {
 	return func(w *world, k toolcall.Key) *sighting { return w.onRequest(kind, k) }
 }
 
-// resting gives strikes at which the struck call was in that state and nobody
+// resting gives strikes at which the struck call was in that state and no process
 // had started it.
 func resting(state message.ToolCallState) func(strike) bool {
 	return func(s strike) bool {
@@ -61,7 +61,7 @@ func running(s strike) bool { return s.causes[toolcall.CauseStart] && !s.causes[
 // stored gives strikes after the result.
 func stored(s strike) bool { return s.causes[toolcall.CauseResult] }
 
-// unanswered gives strikes before the answer to a request of which the engine
+// unanswered gives strikes before the answer to a request that the engine
 // had to store cause: it had not, or the request was sent again.
 func unanswered(cause toolcall.Cause) func(strike) bool {
 	return func(s strike) bool { return !s.causes[cause] || s.sight.n.Load() > 1 }

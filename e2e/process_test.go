@@ -214,7 +214,7 @@ func (p *process) stop() {
 	p.life = nil
 }
 
-// died says how the process ended by itself, or nil while it runs.
+// died says how the process ended unasked, or nil while it runs.
 func (p *process) died() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -227,7 +227,7 @@ func (p *process) died() error {
 		if p.again(l) {
 			return nil
 		}
-		return fmt.Errorf("%s ended by itself: %w\n%s", p.name, cmp.Or(l.err, errors.New("exit status 0")), p.tail(2<<10))
+		return fmt.Errorf("%s ended unasked: %w\n%s", p.name, cmp.Or(l.err, errors.New("exit status 0")), p.tail(2<<10))
 	default:
 		return nil
 	}

@@ -16,7 +16,7 @@ const receiptsEach = 2
 
 // proved has an auditor prove everything, with the command that auditors use: the
 // journal is what engines wrote, each event record in its chain and under a checkpoint,
-// whatever was killed while it was written or signed; and what became of calls is
+// for all kills while it was written or signed; and the outcome of calls is
 // proved by files alone.
 func (w *world) proved() {
 	w.t.Helper()

@@ -148,7 +148,7 @@ func (s *aguiSurface) answer(q approval) {
 	}
 }
 
-func (s *aguiSurface) settled(q approval, _ bool) ending {
+func (s *aguiSurface) waitForOutcome(q approval, _ bool) ending {
 	s.h.t.Helper()
 	r := s.connect(q.session)
 	if len(r.Interrupts) != 0 {
@@ -166,7 +166,7 @@ func (s *aguiSurface) settled(q approval, _ bool) ending {
 // tells: an AG-UI message has no place for the rest.
 func (*aguiSurface) tells(e ending, _ bool) ending { return ending{Output: e.Output} }
 
-// late says the opposite of whatever was decided: the same answer is no conflict.
+// late says the opposite of the decision: the same answer is no conflict.
 func (s *aguiSurface) late(q approval) conflict {
 	s.h.t.Helper()
 	yes := s.h.ending(q).Verdict == "reject"

@@ -159,7 +159,7 @@ func (s *blocksSurface) answer(q approval) {
 	s.decide(q, map[string]any{"type": "reject", "message": "too much"})
 }
 
-func (s *blocksSurface) settled(q approval, now bool) ending {
+func (s *blocksSurface) waitForOutcome(q approval, now bool) ending {
 	s.h.t.Helper()
 	c := s.socks[q.session]
 	if !now {

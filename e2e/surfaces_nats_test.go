@@ -124,7 +124,7 @@ func (s *natsSurface) answer(q approval) {
 	}
 }
 
-func (s *natsSurface) settled(q approval, _ bool) ending {
+func (s *natsSurface) waitForOutcome(q approval, _ bool) ending {
 	s.h.t.Helper()
 	r := s.request("query", "wait", map[string]any{"session_id": q.session, "reply_id": q.reply, "timeout_ms": soon.Milliseconds()})
 	if r.Error != nil || !r.Body.Done || len(r.Body.Calls) != 1 || len(r.Body.Calls[0].Votes) != 1 {

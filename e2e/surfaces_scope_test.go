@@ -138,7 +138,7 @@ func (s *scopeSurface) answer(q approval) {
 	}
 }
 
-func (s *scopeSurface) settled(q approval, now bool) ending {
+func (s *scopeSurface) waitForOutcome(q approval, now bool) ending {
 	s.h.t.Helper()
 	st := s.streams[q.session]
 	if !now {

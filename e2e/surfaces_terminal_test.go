@@ -53,7 +53,7 @@ var (
 	termStory   = regexp.MustCompile(`(?m)^ +response +.*?(approve|reject|respond)\b.* by approver ([a-z]+)`)
 )
 
-func (s *terminalSurface) settled(q approval, now bool) ending {
+func (s *terminalSurface) waitForOutcome(q approval, now bool) ending {
 	s.h.t.Helper()
 	if !now {
 		return s.story(q)
@@ -127,7 +127,7 @@ func (s *terminalSurface) late(q approval) conflict {
 
 func (*terminalSurface) tooLate() conflict { return conflict{Code: "finished", By: "yes"} }
 
-// reconnect: the inbox comes back by itself.
+// reconnect: the inbox comes back unasked.
 func (s *terminalSurface) reconnect() {
 	s.h.t.Helper()
 	s.Until("the engine", func(screen string) bool { return !strings.Contains(screen, "no connection for") })

@@ -33,7 +33,7 @@ type conflict struct {
 }
 
 // surface is a way to see and answer approval requests: a client as its users have it,
-// with somebody in front of it.
+// with a person in front of it.
 type surface interface {
 	// who is the name under which it answers.
 	who() string
@@ -43,7 +43,7 @@ type surface interface {
 	answer(q approval)
 	// resolved waits until it shows how the approval request ended. now is what it tells
 	// while it follows the approval request; otherwise it has come back since.
-	settled(q approval, now bool) ending
+	waitForOutcome(q approval, now bool) ending
 	// late answers what was shown before.
 	late(q approval) conflict
 	// tells is an ending in the words of the surface's format.
@@ -133,7 +133,7 @@ func (h *house) agree(all []surface, q approval, winner surface, now bool) endin
 // same checks that a surface shows the ending, as far as it can.
 func (h *house) same(s surface, q approval, e ending, now bool) {
 	h.t.Helper()
-	if got, want := s.settled(q, now), s.tells(e, now); got != want {
+	if got, want := s.waitForOutcome(q, now), s.tells(e, now); got != want {
 		h.t.Errorf("%s shows that %s ended as %+v, want %+v", s.who(), q.session, got, want)
 	}
 }

@@ -68,7 +68,7 @@ func (s *webSurface) eval(js string) string {
 	return v
 }
 
-// until waits for a condition of the page, whichever is there by then.
+// until waits for a condition of the page.
 func (s *webSurface) until(js string) {
 	s.h.t.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, soon)
@@ -156,7 +156,7 @@ var (
 	verdicts   = map[string]string{"approv": "approve", "reject": "reject", "respond": "respond"}
 )
 
-func (s *webSurface) settled(q approval, now bool) ending {
+func (s *webSurface) waitForOutcome(q approval, now bool) ending {
 	s.h.t.Helper()
 	if !now {
 		s.goTo(q.page(""))

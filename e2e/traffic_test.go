@@ -10,7 +10,7 @@ import (
 )
 
 // traffic is bots that propose and an approver that answers, all the time,
-// whatever dies around them.
+// while processes around them die.
 type traffic struct {
 	s     *stage
 	turns atomic.Int64 // proposals that were carried through
@@ -19,7 +19,7 @@ type traffic struct {
 	bots   sync.WaitGroup
 	done   chan struct{} // closed when the bots have ended
 	person sync.WaitGroup
-	gone   chan struct{} // closed when nobody answers approval requests any more
+	gone   chan struct{} // closed when no approver is left
 	once   sync.Once
 }
 
@@ -89,7 +89,7 @@ func (tr *traffic) turn(c client, d *dice, session, reply string) error {
 	})
 	switch {
 	case isClosed(tr.gone):
-		return nil // whoever answers has said why
+		return nil // the one who answers has said why
 	case !ok:
 		return fmt.Errorf("the calls of %s/%s neither ended nor are held\n%s", session, reply, s.obs.open())
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// verify holds the journal, read anew, against the tool's files and against
+// verify compares the journal, read again, with the tool's files and against
 // what was acknowledged. Every call must be finished, unless open is set: then
-// it may also wait for somebody.
+// it may also wait for a person.
 func (w *world) verify(open bool) {
 	w.t.Helper()
 	v := &verifier{w: w, runs: w.marks(effect.RunsFile), effects: w.marks(effect.EffectsFile)}
@@ -160,7 +160,7 @@ func (v *verifier) onlyAllowed(c *toolcall.Call, marks []effect.Mark, starts map
 		s, ok := starts[m.Attempt]
 		switch {
 		case !ok:
-			v.w.t.Errorf("%s: the tool ran attempt %d, which nobody was allowed to start", describe(c), m.Attempt)
+			v.w.t.Errorf("%s: the tool ran attempt %d, which no owner was allowed to start", describe(c), m.Attempt)
 		case m.At.Before(s.at):
 			v.w.t.Errorf("%s: the tool ran %s before its start was stored", describe(c), s.at.Sub(m.At))
 		case c.Input != c.Request.Input:
@@ -257,7 +257,7 @@ func (v *verifier) ended(c *toolcall.Call, effects int, open bool) {
 	}
 }
 
-// waits reports whether an open call waits for a person, by itself or behind a
+// waits reports whether an open call waits for a person, alone or behind a
 // call of its reply that does.
 func (v *verifier) waits(c *toolcall.Call) bool {
 	if waitsItself(c) {

@@ -9,7 +9,7 @@ import (
 
 // TestTwoWorkers has two workers for each tool and kills one or the other in
 // mid-run: no item of a tool that is not idempotent ever runs twice, and while
-// nobody dies each attempt has one worker.
+// no process dies each attempt has one worker.
 func TestTwoWorkers(t *testing.T) {
 	t.Parallel()
 	const rounds = 20

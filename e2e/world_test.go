@@ -27,7 +27,7 @@ const (
 	// lease of every tool: silence after which an owner counts as dead.
 	lease = 800 * ms
 	// slack is what processes may add to a bound that is checked, besides the time
-	// that the machine had for nobody: see busy.
+	// that the machine had for no process: see busy.
 	slack = 2 * time.Second
 
 	ms = time.Millisecond
@@ -106,7 +106,7 @@ func (w *world) process(name, sign string, argv ...string) *process {
 	return p
 }
 
-// mind ends the test if a process ended that nobody killed.
+// mind ends the test if a process ended that the test did not kill.
 func (w *world) mind() {
 	w.t.Helper()
 	w.mu.Lock()
@@ -209,7 +209,7 @@ func (w *world) killAt(p *process, seen <-chan struct{}, spread time.Duration, w
 // connections: a client that reconnects to one of those may meet itself.
 var nextPort atomic.Uint32
 
-// freePort is a loopback port that nobody listens on and that no other test of
+// freePort is a loopback port that no process listens on and that no other test of
 // this run was given.
 func freePort(t testing.TB) int {
 	t.Helper()

@@ -32,7 +32,7 @@
 //   - Nothing begins before the fact that allows it is durable.
 //   - The arguments that run are, byte for byte, those that were decided: the
 //     digest of the approval request goes into the answer and the grant.
-//   - A call that people must allow begins when everybody who must has approved
+//   - A call that people must allow begins when all required approvers have approved
 //     exactly these arguments; APPROVALS.md has the rules. What rules redact is
 //     shown only to the call's runtime and its worker.
 //   - An attempt is started once. If its owner falls silent for a lease, an

@@ -20,7 +20,7 @@ func (e *Engine) Membership(ctx context.Context, by toolcall.Principal) (Members
 	return Membership{Groups: groups, Source: source}, err
 }
 
-// Meeting is a policy of which the engine carries out these duties alone.
+// Meeting is a policy whose duties are the only ones that the engine carries out.
 func Meeting(p Policy, met ...permission.Duty) Policy { return dutiful{p, met} }
 
 // StepAt is how far the plan of a call's approval request has come.
@@ -29,6 +29,6 @@ var StepAt = approve.StepAt
 // ShownText is what people see of a worker's line.
 var ShownText = shownText
 
-// KeepResponses bounds what the ledger of reviewers has at hand for windows; to be
+// KeepResponses bounds what the ledger of reviewers keeps for windows; to be
 // set before Start.
 func (e *Engine) KeepResponses(n int) { e.view.Reviewers.Keep(n) }

@@ -24,7 +24,7 @@ func rememberCases() []engineCase {
 		{"revoked where another replica lags", revokedElsewhere},
 		{"what it allowed and did not begin is revoked", revokedTakesBack},
 		{"terms that are refused", refusedTerms},
-		{"everybody who must agrees to the same terms", sameTermsAll},
+		{"all required approvers agree to the same terms", sameTermsAll},
 		{"it outlives an engine", standingApprovalStays},
 		{"a use that cannot be written is not granted", useNotWritten},
 		{"a crash between a use and what it allows", crashAfterUse},

@@ -49,7 +49,7 @@ func TestApproverSignatures(t *testing.T) {
 		{"the engine's word", func(*testing.T, *toolcall.EventRecord) []toolcall.Approval {
 			return []toolcall.Approval{{By: toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann"}, At: time.Now()}}
 		}, 0},
-		{"nobody", func(*testing.T, *toolcall.EventRecord) []toolcall.Approval { return []toolcall.Approval{} }, 0},
+		{"no approver", func(*testing.T, *toolcall.EventRecord) []toolcall.Approval { return []toolcall.Approval{} }, 0},
 		{"a key of the engine's own", func(t *testing.T, f *toolcall.EventRecord) []toolcall.Approval {
 			return sign(t, *f.Call.Request, "ann", stranger, time.Hour)
 		}, 0},

@@ -49,8 +49,8 @@ func newID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// cancelled ends the handler's context for the engine.
-func (a *attempt) cancelled(reason string) {
+// cancelFor ends the handler's context for the engine.
+func (a *attempt) cancelFor(reason string) {
 	cause := ErrCancelled
 	if reason != "" {
 		cause = fmt.Errorf("%w: %s", ErrCancelled, line(reason))
@@ -99,9 +99,9 @@ func (a *attempt) run(ctx, handlers context.Context, leave toolcall.StartReply) 
 		a.giveBack(handlers, line(err.Error()))
 		return
 	case stopping:
-		// We broke it off, nobody asked for that: no result is the truth. The lease
+		// We broke it off, no one asked for that: without a result the record stays true. The lease
 		// runs out, and the engine retries or asks a person as for a dead worker.
-		a.w.owe(a)
+		a.w.noteUndelivered(a)
 		return
 	}
 	a.deliver(handlers, toolcall.ResultRequest{Result: res})
@@ -123,7 +123,7 @@ func (a *attempt) logRun(res message.ToolResultBlock, err error) {
 // deliver sends the outcome until the engine has answered, with heartbeats still
 // going so that the lease holds. Only a worker that has to stop gives up.
 func (a *attempt) deliver(handlers context.Context, req toolcall.ResultRequest) {
-	ctx, release := delayed(handlers, resultGrace, ErrStopping)
+	ctx, release := withDelayedEnd(handlers, resultGrace, ErrStopping)
 	defer release()
 	req.V, req.Key, req.Attempt, req.Claim = 1, a.id.Key, a.id.Attempt, a.id.Claim
 	state, replaced := req.Result.State, req.NotBegun != ""
@@ -139,7 +139,7 @@ func (a *attempt) deliver(handlers context.Context, req toolcall.ResultRequest) 
 		case unfit:
 			a.log.Error("the engine refused the result", "err", err)
 			if replaced {
-				a.w.owe(a)
+				a.w.noteUndelivered(a)
 				return
 			}
 			// Without any result the call would look like one of a dead worker.
@@ -150,7 +150,7 @@ func (a *attempt) deliver(handlers context.Context, req toolcall.ResultRequest) 
 		a.log.Warn("the result is not answered yet, sending it again", "err", err)
 		if !b.wait(ctx) {
 			a.log.Error("the result was given up", "state", state, "err", err)
-			a.w.owe(a)
+			a.w.noteUndelivered(a)
 			return
 		}
 	}
@@ -172,4 +172,103 @@ func request[Q, R any](ctx context.Context, limit time.Duration, do func(context
 	ctx, stop := context.WithTimeout(ctx, limit)
 	defer stop()
 	return do(ctx, q)
+}
+
+// fallbackHeartbeat is used when the engine named neither an interval nor a
+// lease.
+const fallbackHeartbeat = 5 * time.Second
+
+// beatInterval is how often to beat: as the engine asked, and three times in a
+// lease at least.
+func beatInterval(leave toolcall.StartReply) time.Duration {
+	every := time.Duration(0)
+	for _, d := range []time.Duration{time.Duration(leave.HeartbeatMS) * time.Millisecond, time.Duration(leave.LeaseMS) * time.Millisecond / 3} {
+		if d > 0 && (every == 0 || d < every) {
+			every = d
+		}
+	}
+	if every == 0 {
+		return fallbackHeartbeat
+	}
+	return every
+}
+
+// beat keeps the lease until ctx ends or the attempt is stale, and passes the
+// engine's cancel and stale on to the handler. No answer changes nothing: the
+// run goes on through an outage of the engine, which decides when it is back.
+func (a *attempt) beat(ctx context.Context, leave toolcall.StartReply) {
+	every := beatInterval(leave)
+	// One lost beat must not cost the next one its turn: the engine hears a beat
+	// when it arrives, whether or not its answer comes in time.
+	limit := min(every, a.w.requestTimeout)
+	// The start is the first sign of life: after a late answer the next is due.
+	due := time.NewTimer(max(0, every-elapsed(a.lease.Load().since)))
+	defer due.Stop()
+	select {
+	case <-due.C:
+	case <-ctx.Done():
+		return
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		sent := time.Now()
+		reply, err := a.sendBeat(ctx, limit)
+		if a.hearReply(reply, err) {
+			return
+		}
+		if err == nil && a.began.Load() && !a.w.command { // before that only the signed start counts
+			a.lease.Store(&lease{since: sent, length: a.lease.Load().length})
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// sendBeat sends one heartbeat, and measures this worker's clock by the answer.
+func (a *attempt) sendBeat(ctx context.Context, limit time.Duration) (toolcall.HeartbeatReply, error) {
+	sent := time.Now()
+	reply, err := request(ctx, limit, a.w.transport.Heartbeat, a.w.clock.on(a.id))
+	if err == nil {
+		a.w.clock.measure(a.w.log, sent, time.Now(), reply.At)
+	}
+	return reply, err
+}
+
+// reportClock measures this worker's clock and tells the engines, so that people
+// see why a grant that is valid there starts nothing here.
+func (a *attempt) reportClock(ctx context.Context) {
+	for range 2 { // the first measures, the second tells
+		if _, err := a.sendBeat(ctx, a.w.requestTimeout); err != nil {
+			a.log.Debug("the clock could not be compared with the engine's", "err", err)
+			return
+		}
+	}
+}
+
+// hearReply acts on the answer to a heartbeat and reports whether it was the last.
+func (a *attempt) hearReply(reply toolcall.HeartbeatReply, err error) (last bool) {
+	switch code(err) {
+	case message.CodeSuperseded, message.CodeFinished, message.CodeNotFound:
+		reply.Stale = true
+	case message.CodeInterrupted:
+		reply.Cancel = true
+	default:
+		if err != nil {
+			a.log.Debug("a heartbeat was not answered", "err", err)
+			return false
+		}
+	}
+	if reply.Stale {
+		a.log.Warn("the attempt is stale", "reason", reply.Reason)
+		a.cancel(ErrStale)
+		return true
+	}
+	if reply.Cancel {
+		a.cancelFor(reply.Reason)
+	}
+	return false
 }

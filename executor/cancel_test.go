@@ -60,7 +60,7 @@ func TestCancelForAnotherClaimIsIgnored(t *testing.T) {
 	bubble(t, slow(time.Second), func(r *rig) {
 		k := r.offer("call-1")
 		synctest.Wait()
-		r.engine.Shortcut(toolcall.HeartbeatRequest{V: 1, Key: k, Attempt: 1, Claim: "somebody else's"}, "")
+		r.engine.Shortcut(toolcall.HeartbeatRequest{V: 1, Key: k, Attempt: 1, Claim: "another worker's"}, "")
 		r.engine.Shortcut(toolcall.HeartbeatRequest{V: 1, Key: k, Attempt: 2, Claim: r.engine.Call(k).Claim}, "")
 		r.wantResult(k, message.ToolResultSuccess, "ok")
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,7 +36,7 @@ const DefaultGrace = 5 * time.Second
 // The program sees only a short list of the worker's environment (the names
 // in Inherited), what Env and PassEnv add, and about its call:
 //
-//	ASKANCE_IDEMPOTENCY_KEY  hand it on to whatever has the effect
+//	ASKANCE_IDEMPOTENCY_KEY  pass it to the system that has the effect
 //	ASKANCE_INPUT_BYTES      length of the input, for programs with pipes inside
 //	ASKANCE_TOOL  ASKANCE_ATTEMPT
 //	ASKANCE_SPACE  ASKANCE_SESSION_ID  ASKANCE_REPLY_ID  ASKANCE_CALL_ID
@@ -46,7 +47,7 @@ const DefaultGrace = 5 * time.Second
 //
 // On Unix it leads a process group of its own. When the context ends the group
 // gets SIGTERM, and SIGKILL after the grace; when the program has ended,
-// whatever is left of its group gets SIGKILL, so that nothing runs on after
+// the rest of its group gets SIGKILL, so that nothing runs on after
 // the result. A process that leaves the group (setsid) escapes both. On Linux
 // the program is killed when the worker dies, however it dies, but not what it
 // started itself; and the rest of a cancelled group keeps its grace after the
@@ -99,7 +100,7 @@ func (c Command) Handler() (Handler, error) {
 		return nil, fmt.Errorf("command %s: %w", c.Argv[0], err)
 	}
 	argv, dir, grace := slices.Clone(c.Argv), c.Dir, c.Grace
-	env := slices.Concat(inherited(os.Environ(), c.PassEnv), c.Env)
+	env := slices.Concat(pickEnvironment(os.Environ(), c.PassEnv), c.Env)
 	return func(ctx context.Context, t Task) (Output, error) {
 		cmd := exec.CommandContext(context.WithoutCancel(ctx), path) // runCommand ends it, with its group
 		cmd.Args, cmd.Dir = argv, dir
@@ -114,8 +115,8 @@ func (c Command) Handler() (Handler, error) {
 	}, nil
 }
 
-// inherited picks what a program may see of environ.
-func inherited(environ, pass []string) []string {
+// pickEnvironment picks what a program may see of environ.
+func pickEnvironment(environ, pass []string) []string {
 	var kept []string
 	for _, pair := range environ {
 		name, _, _ := strings.Cut(pair, "=")
@@ -144,4 +145,51 @@ func taskEnv(t Task) []string {
 		"ASKANCE_REPLY_ID=" + string(t.Call.Reply),
 		"ASKANCE_CALL_ID=" + string(t.Call.Call),
 	}
+}
+
+// errNotStarted is the error of a program that got no input and never began.
+var errNotStarted = errors.New("the program was not started")
+
+// sealInput gives a file with all of b, at offset 0, for a program that has not
+// started yet. The caller calls release when the program has ended.
+//
+// Invariant: the file is complete and never changes, so the end of this process
+// cannot cut it. No pipe has that property.
+func sealInput(b []byte) (in *os.File, release func(), err error) {
+	if len(b) == 0 {
+		return nil, nil, fmt.Errorf("%w: the call has no arguments, not even {}. Propose the call again with arguments", errNotStarted)
+	}
+	in, release, err = memoryInput(b)
+	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrPermission) { // an old kernel, or a sandbox
+		in, release, err = fileInput(b)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: cannot store its input of %d bytes: %w. Free memory, temporary space or file descriptors on that machine and propose the call again", errNotStarted, len(b), err)
+	}
+	return in, release, nil
+}
+
+// fileInput keeps b in a temporary file. Only the returned descriptor reaches
+// it, except where the system refuses to remove the name of an open file.
+func fileInput(b []byte) (in *os.File, release func(), err error) {
+	w, err := os.CreateTemp("", "askance-input-") // mode 0600
+	if err != nil {
+		return nil, nil, err
+	}
+	in, err = os.Open(w.Name())
+	removed := os.Remove(w.Name()) == nil
+	release = func() {
+		_ = in.Close() // it was only read
+		if !removed {
+			_ = os.Remove(w.Name()) // a process that left the group may still hold it
+		}
+	}
+	if err == nil {
+		_, err = w.Write(b)
+	}
+	if err = errors.Join(err, w.Close()); err != nil {
+		release()
+		return nil, nil, err
+	}
+	return in, release, nil
 }

@@ -215,7 +215,7 @@ func TestCancelledCommandDiesWithItsGroup(t *testing.T) {
 	}
 }
 
-// A program that ends by itself leaves nothing running, and what it left
+// A program that ends leaves nothing running, and what it left
 // behind does not hold up its result.
 func TestEndedCommandLeavesNothingBehind(t *testing.T) {
 	f := newFamily(t)

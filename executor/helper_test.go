@@ -27,7 +27,7 @@ type rig struct {
 	ran    chan error   // what Worker.Run returned
 }
 
-// bubble runs f with a started worker, on fake time. Whatever f leaves running
+// bubble runs f with a started worker, on fake time. What f leaves running
 // fails the test.
 func bubble(t *testing.T, h executor.Handler, f func(*rig), opts ...executor.WorkerOption) {
 	t.Helper()

@@ -22,7 +22,7 @@ func TestUnreadOutput(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got bytes.Buffer
-	rest := unread(r, &got)
+	rest := readRest(r, &got)
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}

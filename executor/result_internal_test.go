@@ -26,7 +26,7 @@ func wireLen(t interface{ Fatal(...any) }, r message.ToolResultBlock) int {
 	return len(b)
 }
 
-// FuzzResultText: whatever bytes a tool produces, the result can be written,
+// FuzzResultText: for all bytes that a tool produces, the result can be written,
 // fits, and keeps what it can. The limit is a small one, for speed.
 func FuzzResultText(f *testing.F) {
 	const limit = 4 << 10
@@ -155,7 +155,7 @@ func TestResultIsACopy(t *testing.T) {
 	}
 }
 
-// A handler's own deadline is its failure, whatever cause it was given.
+// A handler's own deadline is its failure, for every cause.
 func TestDeadlineIsAnErrorNotAnInterruption(t *testing.T) {
 	ctx, stop := context.WithTimeoutCause(t.Context(), 0, errors.New("the attempt ran into its deadline"))
 	defer stop()

@@ -13,7 +13,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// slow works for d, whatever its context says.
+// slow works for d, and ignores its context.
 func slow(d time.Duration) executor.Handler {
 	return func(context.Context, executor.Task) (executor.Output, error) {
 		time.Sleep(d)
@@ -23,7 +23,7 @@ func slow(d time.Duration) executor.Handler {
 
 func TestUnansweredResultIsRepeated(t *testing.T) {
 	for name, fault := range map[string]executortest.Fault{
-		"reply lost": executortest.ReplyLost, "request lost": executortest.Silent, "nobody there": executortest.Down,
+		"reply lost": executortest.ReplyLost, "request lost": executortest.Silent, "no engine": executortest.Down,
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, ok, func(r *rig) {

@@ -45,7 +45,7 @@ func check(f *toolcall.EventRecord, queue toolcall.Queue, keys toolcall.KeySet, 
 	}
 	g := c.Attempt.Grant
 	if err := g.VerifyQueue(keys, *c.Request, queue, c.Attempt.Number, now); err != nil {
-		return untimely(g, f, keys, queue, now, err)
+		return markUntimely(g, f, keys, queue, now, err)
 	}
 	if g.IdempotencyKey != c.Key.IdempotencyKey() {
 		return refuse("the grant's idempotency key is not the call's")
@@ -54,19 +54,19 @@ func check(f *toolcall.EventRecord, queue toolcall.Queue, keys toolcall.KeySet, 
 }
 
 // errUnknownKey says something about this worker's keys and nothing about the
-// task: another worker may have the key, or this one once it is mended.
+// task: another worker may have the key, or this one after its keys are corrected.
 var errUnknownKey = errors.New("an engine key that this worker does not know,")
 
-// A genuine grant outside its time is nobody's fault: to refuse the call would
-// end it because the queue was long or a clock is off.
+// A genuine grant outside its time must not end the call: the queue was long, or
+// a clock is wrong.
 var (
 	errExpired = errors.New("the engine offers the call again")
 	errEarly   = errors.New("it may run later")
 )
 
-// untimely marks err, with which g was found wanting at now, if time is all
+// markUntimely marks err, with which g was found wanting at now, if time is all
 // that is wrong with g.
-func untimely(g *toolcall.Grant, f *toolcall.EventRecord, keys toolcall.KeySet, queue toolcall.Queue, now time.Time, err error) error {
+func markUntimely(g *toolcall.Grant, f *toolcall.EventRecord, keys toolcall.KeySet, queue toolcall.Queue, now time.Time, err error) error {
 	if g == nil || !g.NotBefore.Before(g.Expires) || g.VerifyQueue(keys, *f.Call.Request, queue, f.Call.Attempt.Number, g.NotBefore) != nil {
 		return err
 	}
@@ -169,10 +169,10 @@ func (a *attempt) prove(ctx context.Context, reply toolcall.StartReply, req tool
 type verdict int
 
 const (
-	unanswered verdict = iota // nobody answered, or not for good: ask again
+	unanswered verdict = iota // no final answer: ask again
 	unproven                  // what answered is not proved to be an engine: ask again
 	granted                   // the start is durable and ours, or our refusal noted
-	gone                      // the attempt needs nobody any more
+	gone                      // the attempt is over
 	notOurs                   // the engine will not let this worker start it
 	taken                     // the result is stored, or noted as too late
 	unfit                     // the engine will never store this result
@@ -227,7 +227,7 @@ func (w *Worker) ack(ctx context.Context, task toolcall.Task) {
 	})
 }
 
-// release gives the task back. If that fails it comes back by itself, later.
+// release gives the task back. If that fails, the queue delivers it again later.
 func (w *Worker) release(task toolcall.Task, delay time.Duration) {
 	if task.Release == nil {
 		return

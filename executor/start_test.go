@@ -13,7 +13,7 @@ import (
 
 func TestUnansweredStartIsRepeatedWithTheSameClaim(t *testing.T) {
 	for name, fault := range map[string]executortest.Fault{
-		"reply lost": executortest.ReplyLost, "request lost": executortest.Silent, "nobody there": executortest.Down,
+		"reply lost": executortest.ReplyLost, "request lost": executortest.Silent, "no engine": executortest.Down,
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, ok, func(r *rig) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -21,7 +22,7 @@ import (
 //
 //   - an Output and no error: the Output's own state, normally success, even
 //     when ctx ended meanwhile: the effect is there and the record says so;
-//   - an error: state error, its text after whatever the Output holds;
+//   - an error: state error, its text after what the Output holds;
 //   - an error after ctx ended: state interrupted, or error at the deadline;
 //   - a panic: state error.
 type Handler func(ctx context.Context, t Task) (Output, error)
@@ -33,7 +34,7 @@ type Task struct {
 	// Input is the raw JSON to run with, byte for byte what was decided.
 	Input json.RawMessage
 	// IdempotencyKey is the same for every attempt of this call and for no other
-	// call. Hand it on to whatever has the effect.
+	// call. Pass it to the system that has the effect.
 	IdempotencyKey string
 	Attempt        int // 1, 2, …
 
@@ -70,3 +71,28 @@ func (t Task) Decode(v any) error {
 	}
 	return nil
 }
+
+// Output is what a tool produced. The zero value is the empty text and
+// success. Text and Textf make one.
+type Output struct {
+	// Content is a text, or a list of text and data blocks (message.List). Text that is not
+	// UTF-8 is repaired (U+FFFD for each broken sequence). What would make the
+	// result, as JSON, larger than toolcall.MaxOutputBytes is cut and makes it an
+	// error, see OutputError.
+	Content message.Content
+	// State is success when empty. Error, interrupted and denied are the others
+	// that a tool may say of itself; anything else makes the result an error.
+	State message.ToolResultState
+	// Metadata goes into the result unread. It counts for the size.
+	Metadata map[string]any
+
+	// dropped counts bytes that the producer did not keep, because they were
+	// over the limit already.
+	dropped int
+}
+
+// Text is a successful output.
+func Text(s string) Output { return Output{Content: message.Content{Text: s}} }
+
+// Textf is Text with fmt.Sprintf.
+func Textf(format string, args ...any) Output { return Text(fmt.Sprintf(format, args...)) }

@@ -71,9 +71,9 @@ func (t *trust) forKey(ctx context.Context, id string) (keys toolcall.KeySet, er
 // several goroutines. On an error the task is given back.
 type ApproverSource func() (toolcall.ApproverList, error)
 
-// approved checks the approvers' own signatures, if the worker wants them. The
+// checkSignatures checks the approvers' own signatures, if the worker wants them. The
 // grant has been verified.
-func (s ApproverSource) approved(f *toolcall.EventRecord, now time.Time) error {
+func (s ApproverSource) checkSignatures(f *toolcall.EventRecord, now time.Time) error {
 	if s == nil {
 		return nil
 	}

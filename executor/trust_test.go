@@ -56,7 +56,7 @@ func TestRotatedKeys(t *testing.T) {
 		r.wantResult(signed("before", r.engine), message.ToolResultSuccess, "ok")
 		unknown := signed("unknown", next)
 		r.wantRuns(1)
-		r.wantTask(unknown, 0, 1) // given back, for somebody who knows the key
+		r.wantTask(unknown, 0, 1) // given back, for a worker that knows the key
 
 		src.set(nil, r.engine.Keys(), next.Keys())
 		time.Sleep(2 * time.Second)

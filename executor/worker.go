@@ -81,7 +81,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		return ErrClosed
 	}
 	defer close(w.done)
-	handlers, release := delayed(fetch, w.drainTimeout, ErrStopping)
+	handlers, release := withDelayedEnd(fetch, w.drainTimeout, ErrStopping)
 	defer release()
 	stopCancels := w.transport.Cancels(w.cancel)
 
@@ -138,7 +138,7 @@ func (w *Worker) end(cause error) error {
 	if len(w.owed) > 0 {
 		w.err = &UndeliveredError{Attempts: w.owed}
 	}
-	if permanent(cause) {
+	if isPermanent(cause) {
 		w.err = errors.Join(fmt.Errorf("executor: take work of tool %s: %w", w.tool, cause), w.err)
 	}
 	return w.err
@@ -155,7 +155,7 @@ func (w *Worker) slot(fetch, handlers context.Context) {
 			b = backoff{}
 			w.handle(fetch, handlers, task)
 		case fetch.Err() != nil:
-		case permanent(err):
+		case isPermanent(err):
 			w.fail(err)
 		default:
 			w.log.Warn("cannot take work, trying again", "err", err)
@@ -164,8 +164,8 @@ func (w *Worker) slot(fetch, handlers context.Context) {
 	}
 }
 
-// permanent reports whether asking for work again is pointless.
-func permanent(err error) bool {
+// isPermanent reports whether asking for work again is pointless.
+func isPermanent(err error) bool {
 	return errors.Is(err, message.ErrForbidden)
 }
 
@@ -193,7 +193,7 @@ func (w *Worker) handle(fetch, handlers context.Context, task toolcall.Task) {
 	now := time.Now()
 	refusal := check(task.Record, toolcall.Queue{Tool: w.tool, Route: w.route}, keys, now)
 	if refusal == nil {
-		refusal = w.approvers.approved(task.Record, now)
+		refusal = w.approvers.checkSignatures(task.Record, now)
 	}
 	if refusal != nil {
 		a.log.Error("a task will not be run", "err", refusal)
@@ -227,13 +227,40 @@ func (w *Worker) cancel(r toolcall.HeartbeatRequest, reason string) {
 	a := w.attempts[r]
 	w.mu.Unlock()
 	if a != nil {
-		a.cancelled(reason)
+		a.cancelFor(reason)
 	}
 }
 
-// owe notes an outcome that the engine will not hear of.
-func (w *Worker) owe(a *attempt) {
+// noteUndelivered notes an outcome that the engine will not hear of.
+func (w *Worker) noteUndelivered(a *attempt) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.owed = append(w.owed, a.id)
+}
+
+// Transport is how a Worker reaches the engine, under the name and tool that
+// it was made for. bus has the one over NATS, executortest one in memory. All
+// methods may be called from several goroutines at once.
+//
+// The requests return a *message.Error when the engine answered with one. Any
+// other error, and CodeUnavailable, means that no engine answered and that the
+// request may or may not have arrived: the Worker sends it again.
+type Transport interface {
+	// Next waits for a task of the tool, one per call, until ctx ends. The
+	// task stays in the caller's hands until it is acknowledged or released; the
+	// journal may deliver it again meanwhile.
+	Next(ctx context.Context) (toolcall.Task, error)
+	// Start claims an attempt, or refuses it. The same claim sent again gets the
+	// same permission. The Worker checks the engine's signature on the reply.
+	Start(ctx context.Context, r toolcall.StartRequest) (toolcall.StartReply, error)
+	// Heartbeat says that the attempt is alive and brings back cancel and stale.
+	Heartbeat(ctx context.Context, r toolcall.HeartbeatRequest) (toolcall.HeartbeatReply, error)
+	// Progress passes a line on, best effort.
+	Progress(ctx context.Context, r toolcall.ProgressRequest) error
+	// Result returns once the engine has stored the result, or that nothing ran, or noted that it came
+	// too late. The same result sent again gets the same answer.
+	Result(ctx context.Context, r toolcall.ResultRequest) (toolcall.ResultReply, error)
+	// Cancels delivers the engine's cancel shortcuts to f, which does not block,
+	// until stop is called. Losing one costs at most a heartbeat.
+	Cancels(f func(r toolcall.HeartbeatRequest, reason string)) (stop func())
 }

@@ -124,7 +124,7 @@ func TestHiddenDigest(t *testing.T) {
 
 // A redacted call shows the values nowhere.
 func TestRedactedCall(t *testing.T) {
-	const secret = "tell-nobody"
+	const secret = "tell-no-one"
 	content := secret
 	rules := []message.PermissionRule{{ToolName: "pay", RuleContent: &content, Behavior: message.BehaviorAllow}}
 	q := hiding(`{"pin":"` + secret + `"}`)

@@ -10,7 +10,7 @@ import (
 // What a tool repeats of hidden values is blotted out wherever the result has
 // text, also a part of a hidden object and the longer of two alike.
 func TestHiddenInResults(t *testing.T) {
-	const secret = "tell-nobody"
+	const secret = "tell-no-one"
 	for name, c := range map[string]*Call{
 		"inside an object": {Input: `{"card":{"number":"` + secret + `"}}`, Redact: []string{"args.card"}, Result: &message.ToolResultBlock{Output: message.Content{Text: "paid with " + secret}}},
 		"inside a list":    {Input: `{"card":[{"number":"` + secret + `"}]}`, Redact: []string{"args.card"}, Result: &message.ToolResultBlock{Output: message.Content{Text: "paid with " + secret}}},
@@ -18,7 +18,7 @@ func TestHiddenInResults(t *testing.T) {
 		"metadata":         {Input: `{"a":"` + secret + `"}`, Redact: []string{"args.a"}, Result: &message.ToolResultBlock{Metadata: map[string]any{"k": []any{map[string]any{secret: "x " + secret}}}}},
 		"an address":       {Input: `{"a":"` + secret + `"}`, Redact: []string{"args.a"}, Result: &message.ToolResultBlock{Output: message.List(&message.DataBlock{Name: new("of " + secret), Source: &message.URLSource{URL: "https://a.example/?t=" + secret}})}},
 	} {
-		if text := encoded(t, &EventRecord{Call: c.Redacted()}); strings.Contains(text, "nobody") {
+		if text := encoded(t, &EventRecord{Call: c.Redacted()}); strings.Contains(text, "no-one") {
 			t.Errorf("%s shows %s", name, text)
 		}
 		if text := encoded(t, &EventRecord{Call: c}); !strings.Contains(text, secret) {
@@ -29,9 +29,9 @@ func TestHiddenInResults(t *testing.T) {
 
 // What is no object has no places that rules could name: nothing of it shows.
 func TestHiddenInOtherThanObjects(t *testing.T) {
-	for _, input := range []string{`"{\"pin\":\"tell-nobody\"}"`, `["tell-nobody"]`, ` "tell-nobody"`, `tell-nobody`, `{"pin":"tell-nobody"}`, " {\"pin\":\"tell-nobody\"}"} {
+	for _, input := range []string{`"{\"pin\":\"tell-no-one\"}"`, `["tell-no-one"]`, ` "tell-no-one"`, `tell-no-one`, `{"pin":"tell-no-one"}`, " {\"pin\":\"tell-no-one\"}"} {
 		c := &Call{Input: input, Redact: []string{"args.pin"}, Cause: "refuse", Result: &message.ToolResultBlock{}}
-		if text := encoded(t, &EventRecord{Call: c.Redacted()}); strings.Contains(text, "nobody") {
+		if text := encoded(t, &EventRecord{Call: c.Redacted()}); strings.Contains(text, "no-one") {
 			t.Errorf("%s shows %s", input, text)
 		}
 	}

@@ -16,7 +16,7 @@ const (
 	ResponseReject  ResponseKind = "reject"
 	ResponseRespond ResponseKind = "respond" // the approver gives the result, the tool does not run
 	// ResponseSkip and ResponseDelegate leave the approval request to others; Delegate
-	// names who should look at it. Neither lets anybody answer who could not.
+	// names who should look at it. Neither lets a person respond who could not.
 	ResponseSkip     ResponseKind = "skip"
 	ResponseDelegate ResponseKind = "delegate"
 )

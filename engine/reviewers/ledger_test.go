@@ -34,7 +34,7 @@ func (s *story) record() *toolcall.EventRecord {
 	return &toolcall.EventRecord{Call: &c, At: s.at}
 }
 
-// says adds somebody's word, so long after the start.
+// says adds a person's vote, so long after the start.
 func (s *story) says(after time.Duration, v toolcall.Vote) *story {
 	s.at = start.Add(after)
 	v.At, v.Digest = s.at, s.call.Digest
@@ -64,8 +64,8 @@ func TestLedger(t *testing.T) {
 	ops := toolcall.Requirement{Quorum: 2, Approvers: []toolcall.ApproverSet{{Rule: "large", Groups: []string{"ops"}, Users: []string{"ann", "bob"}}}}
 	s := asks("a", ops)
 	l.Record(s.record())
-	anybody := asks("b", toolcall.Requirement{})
-	l.Record(anybody.record())
+	anyone := asks("b", toolcall.Requirement{})
+	l.Record(anyone.record())
 	r := l.Report(start)
 	if r.Open != 2 || r.Unassigned != 1 || person(r, "ann").Open != 1 || person(r, "bob").Open != 1 || find(r.Groups, "ops").Open != 1 {
 		t.Fatalf("after the approval requests: %+v", r)
@@ -77,7 +77,7 @@ func TestLedger(t *testing.T) {
 		t.Errorf("after ann's approval it does not wait for bob alone: %+v", r)
 	}
 	l.Record(s.says(10*time.Second, by("bob", toolcall.ResponseApprove)).ends().record())
-	l.Record(anybody.says(30*time.Second, by("bob", toolcall.ResponseReject)).ends().record())
+	l.Record(anyone.says(30*time.Second, by("bob", toolcall.ResponseReject)).ends().record())
 
 	r = l.Report(start.Add(61 * time.Second))
 	want := toolcall.LoadReply{
@@ -96,7 +96,7 @@ func TestLedger(t *testing.T) {
 	}
 }
 
-// An edit that asks again begins a new approval request: the clock starts anew, and
+// An edit that asks again begins a new approval request: the clock starts again, and
 // what was said about the old one is counted once.
 func TestLedgerAskedAnew(t *testing.T) {
 	var l reviewers.Ledger
@@ -144,7 +144,7 @@ func TestLedgerPassesOver(t *testing.T) {
 	}
 }
 
-// Names are bounded, whatever stands in approval requests.
+// Names are bounded for all approval requests.
 func TestLedgerBoundsNames(t *testing.T) {
 	var l reviewers.Ledger
 	for i := range 3 * reviewers.MaxNames {
@@ -157,7 +157,7 @@ func TestLedgerBoundsNames(t *testing.T) {
 	}
 }
 
-// The ledger against plain sums over all answers: whatever the order of calls,
+// The ledger against plain sums over all answers: for every order of calls,
 // and with every event record twice.
 func TestLedgerAgainstSums(t *testing.T) {
 	names := []string{"ann", "bob", "eve"}

@@ -7,9 +7,9 @@
 //	func TestHandlersOverNATS(t *testing.T) { executortest.Run(t, newOverNATS) }
 //
 // [Engine] is the engine's side of the worker protocol in memory, with faults
-// on demand (requests lost, replies lost, nobody there), for testing a Worker
+// on demand (requests lost, replies lost, no engine), for testing a Worker
 // or a tool of one's own without a network. It hands a task out as often as
-// it is offered, and never again by itself.
+// it is offered, and never again unless asked.
 //
 // Nothing here is meant for programs other than tests.
 package executortest

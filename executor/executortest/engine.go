@@ -148,7 +148,7 @@ func (e *Engine) Shortcut(r toolcall.HeartbeatRequest, reason string) {
 	}
 }
 
-// Supersede makes the present attempt stale: whoever runs it is too late.
+// Supersede makes the present attempt stale: the worker that runs it is too late.
 func (e *Engine) Supersede(k toolcall.Key) {
 	e.update(func() {
 		s := e.state(k)

@@ -40,7 +40,7 @@ type Request struct {
 // Fault is what goes wrong with one request.
 type Fault int
 
-// The faults. None answers; Down: nobody is there and the worker is told so at
+// The faults. None answers; Down: no engine is there and the worker is told so at
 // once; Silent: the request is lost and the worker waits in vain; ReplyLost:
 // the engine did it, but the worker waits in vain.
 const (

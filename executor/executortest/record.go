@@ -49,7 +49,7 @@ func (e *Engine) Attempt(id message.CallID, input string, n int) *toolcall.Event
 	return f
 }
 
-// Sign computes the digest of the event record's approval request anew and signs its grant,
+// Sign computes the digest of the event record's approval request again and signs its grant,
 // for a test that has changed either and wants an honest engine to stand for
 // it. It panics when the approval request has no digest, which is a fault of the test.
 func (e *Engine) Sign(f *toolcall.EventRecord) {

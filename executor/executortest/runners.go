@@ -32,7 +32,7 @@ type Outcome struct {
 	Progress []string // the lines that arrived, in the order of their numbers
 }
 
-// Local runs tools through a Registry, as an engine does beside itself.
+// Local runs tools through a Registry, as an engine does in its process.
 func Local(t *testing.T, tool string, h executor.Handler) Runner {
 	r := &local{tool: tool}
 	if err := r.registry.Register(tool, h); err != nil {

@@ -130,7 +130,7 @@ func testLimits(t *testing.T, start New) {
 }
 
 func testCancel(t *testing.T, start New) {
-	why := errors.New("nobody needs it any more")
+	why := errors.New("no one needs it any more")
 	cases := []struct {
 		name  string
 		end   func(ctx context.Context) (executor.Output, error)

@@ -7,7 +7,7 @@
 // It appends a line to DIR/runs.log when it begins and one to DIR/effects.log
 // as its effect. An idempotent one looks for its key first, under a lock. Both
 // take as long before and after the effect as the input says, so that kills
-// hit all of it. As long as it runs it shares a lock, so that whoever wants to
+// hit all of it. As long as it runs it shares a lock, so that a process that wants to
 // know what it has done can wait until it does nothing any more: see [Idle].
 //
 // It records what it read also when that is empty, cut or no JSON, and has its
@@ -15,7 +15,7 @@
 // such lines.
 //
 // A line is one write, so that a kill cannot halve it, and is synced. Effects are
-// written under a lock: whoever reads while another one writes may see half of a
+// written under a lock: a reader may see half of a
 // line that crosses a page. Nothing keeps one that is not idempotent from having its effect twice: to show that is
 // what it is for.
 package effect
@@ -63,7 +63,7 @@ type Input struct {
 	Pad    string `json:"pad,omitzero"`
 }
 
-// Mark is one line of the tool's files: which attempt of which call, when, and
+// Mark is one line of the tool's files: the call and its attempt, when, and
 // what it was run with.
 type Mark struct {
 	Key     string // the idempotency key

@@ -28,11 +28,11 @@ func TestViewKnowsItsGaps(t *testing.T) {
 		v.Apply(done("other", message.CallID(fmt.Sprint("c", i))), uint64(2+i))
 	}
 	if len(v.CallsOf(reply)) != 0 || len(v.calls) != 2 {
-		t.Fatalf("%d calls are at hand, want 2 of the other reply", len(v.calls))
+		t.Fatalf("%d calls are in memory, want 2 of the other reply", len(v.calls))
 	}
 	v.Apply(done("r", "b"), 10)
 	if v.HasAllOf(reply) || v.ReplyPhase(reply) != "" {
-		t.Error("the view takes a reply for whole of which it has forgotten a call")
+		t.Error("the view has forgotten a call of the reply and says that it has all")
 	}
 }
 
@@ -57,7 +57,7 @@ func TestViewRemembersRulesOfAllowed(t *testing.T) {
 		want int
 	}{
 		{"no path", nil, 0},
-		{"asked anew", []toolcall.Step{{From: asking, To: message.ToolCallPending}, {From: message.ToolCallPending, To: asking}}, 0},
+		{"asked again", []toolcall.Step{{From: asking, To: message.ToolCallPending}, {From: message.ToolCallPending, To: asking}}, 0},
 		{"rejected", []toolcall.Step{{From: asking, To: message.ToolCallFinished}}, 0},
 		{"approved", []toolcall.Step{{From: asking, To: allowed}}, 1},
 		{"started", []toolcall.Step{{From: submitted, To: submitted}}, 1},
@@ -72,7 +72,7 @@ func TestViewRemembersRulesOfAllowed(t *testing.T) {
 	}
 }
 
-// Calls stand in the order of their first event records, whichever is known first.
+// Calls stand in the order of their first event records, in any order they become known.
 func TestViewOrdersCalls(t *testing.T) {
 	v := New(10)
 	for _, seq := range []uint64{3, 1, 4, 2} {
@@ -85,7 +85,7 @@ func TestViewOrdersCalls(t *testing.T) {
 	}
 }
 
-// What nobody waits on any more leaves nothing behind, whether it moved or not.
+// What no request waits on any more leaves nothing behind, whether it moved or not.
 func TestViewForgetsWhoWaited(t *testing.T) {
 	v := New(2)
 	reply := toolcall.Key{Space: "x", Session: "s", Reply: "r"}
@@ -114,11 +114,11 @@ func TestViewForgetsWhoWaited(t *testing.T) {
 		t.Error("who left before takes away what came after")
 	}
 	for i := range 100 {
-		_, leave := v.Watch(toolcall.Key{Space: "x", Session: message.SessionID(fmt.Sprint("nobody", i))})
+		_, leave := v.Watch(toolcall.Key{Space: "x", Session: message.SessionID(fmt.Sprint("unknown", i))})
 		leave()
 	}
 	leaveAgain()
 	if len(v.changed) != 0 {
-		t.Errorf("%d are kept for nobody", len(v.changed))
+		t.Errorf("%d are kept for no request", len(v.changed))
 	}
 }

@@ -5,16 +5,23 @@ package executor
 import (
 	"io"
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
+// terminateGroup asks the program and what it started to end.
+func terminateGroup(p *os.Process) { _ = syscall.Kill(-p.Pid, syscall.SIGTERM) }
+
+// killGroup ends them. A group without members is no error.
+func killGroup(p *os.Process) { _ = syscall.Kill(-p.Pid, syscall.SIGKILL) }
+
 // maxUnread is the largest pipe that Linux lets a user make.
 const maxUnread = 1 << 20
 
-// unread gives a function that copies to w what the pipe holds when it is
+// readRest gives a function that copies to w what the pipe holds when it is
 // called, without waiting for more. The pipe itself may be closed before.
-func unread(r *os.File, w io.Writer) func() {
+func readRest(r *os.File, w io.Writer) func() {
 	fd := -1
 	if c, err := r.SyscallConn(); err == nil {
 		_ = c.Control(func(p uintptr) {

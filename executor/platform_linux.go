@@ -4,9 +4,30 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
+
+// ownGroup makes the program lead a process group, and die with the worker.
+func ownGroup(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+// pPID is waitid's P_PID, which package syscall does not have.
+const pPID = 1
+
+// awaitEnd waits for the program's end without reaping it. It reports false
+// where the kernel cannot do that.
+func awaitEnd(pid int) bool {
+	for {
+		_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, pPID, uintptr(pid), 0, syscall.WEXITED|syscall.WNOWAIT, 0, 0)
+		if errno != syscall.EINTR {
+			return errno == 0
+		}
+	}
+}
 
 // inputSeals let neither this process nor the program change the input.
 const inputSeals = unix.F_SEAL_WRITE | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL

@@ -3,6 +3,8 @@
 package executor
 
 import (
+	"errors"
+	"os"
 	"os/exec"
 	"syscall"
 )
@@ -14,3 +16,6 @@ func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: t
 // awaitEnd: waiting without reaping is not portable here. The group is killed
 // in the instant after the program was reaped.
 func awaitEnd(int) bool { return false }
+
+// memoryInput: these systems have no memory that can be sealed.
+func memoryInput([]byte) (*os.File, func(), error) { return nil, nil, errors.ErrUnsupported }

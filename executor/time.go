@@ -1,0 +1,164 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// lease is the time that the engine grants before it counts a silent owner as
+// dead, as this worker's own clocks measure it.
+type lease struct {
+	since  time.Time // before the sending that was stored: the engine began to count no earlier
+	length time.Duration
+}
+
+// errNotBegun says that nothing of the attempt ran here, and nothing will.
+var errNotBegun = errors.New("the attempt was not begun")
+
+// mayBegin refuses to begin what the engine may have given up, or may give up
+// before it hears a first heartbeat.
+func (l lease) mayBegin() error {
+	if l.length < toolcall.MinLease {
+		return fmt.Errorf("%w: the engine's lease of %s is shorter than the %s that a worker can keep; give the tool a longer lease", errNotBegun, l.length, toolcall.MinLease)
+	}
+	if past := elapsed(l.since); past > toolcall.BeginWithin(l.length) {
+		return fmt.Errorf("%w: %s of the lease of %s had passed", errNotBegun, past.Round(time.Millisecond), l.length)
+	}
+	return nil
+}
+
+func elapsed(t time.Time) time.Duration { return toolcall.Elapsed(t, time.Now()) }
+
+// maxBegun bounds how many grants a worker remembers.
+const maxBegun = 1 << 16
+
+// begunGrants remembers the grants whose attempts have begun in this process,
+// until they expire. An expired grant begins nothing.
+type begunGrants struct {
+	mu    sync.Mutex // guards what follows
+	known map[string]time.Time
+	order []string // oldest first
+}
+
+// add notes a grant and reports whether it is the first time.
+func (b *begunGrants) add(g *toolcall.Grant, now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, again := b.known[g.Nonce]; again {
+		return false
+	}
+	if b.known == nil {
+		b.known = map[string]time.Time{}
+	}
+	for len(b.order) > 0 && (len(b.order) >= maxBegun || now.After(b.known[b.order[0]])) {
+		delete(b.known, b.order[0])
+		b.order = b.order[1:]
+	}
+	b.known[g.Nonce] = g.Expires
+	b.order = append(b.order, g.Nonce)
+	return true
+}
+
+// clockTolerance is how far a worker's clock may differ before it is told.
+const clockTolerance = time.Second
+
+// clock is what a worker knows of its clock against the engines'. It is measured
+// by the time in an engine's reply, which lies between sending and receiving.
+type clock struct {
+	mu            sync.Mutex // guards all below
+	ahead, within time.Duration
+	off           bool
+}
+
+// measure takes over a reply and logs once per change.
+func (k *clock) measure(log *slog.Logger, sent, received, engine time.Time) {
+	if engine.IsZero() { // of an engine that does not tell
+		return
+	}
+	within := received.Sub(sent) / 2
+	ahead := sent.Add(within).Sub(engine)
+	off := ahead.Abs()-within > clockTolerance
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	was := k.off
+	if was && !off && within > clockTolerance {
+		return // on its way for too long to tell that the clocks agree
+	}
+	k.ahead, k.within, k.off = ahead, within, off
+	switch {
+	case off && !was:
+		log.Warn("this machine's clock differs from the engine's: correct it, or grants are not valid here when they should be", "ahead", ahead.Round(time.Millisecond).String(), "within", within.String())
+	case was && !off:
+		log.Info("this machine's clock agrees with the engine's again")
+	}
+}
+
+// on tells an engine of the clock, with a heartbeat.
+func (k *clock) on(r toolcall.HeartbeatRequest) toolcall.HeartbeatRequest {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.off {
+		r.ClockMS, r.ClockWithinMS = k.ahead.Milliseconds(), k.within.Milliseconds()
+	}
+	return r
+}
+
+// Waiting between tries: doubled from the first to the last, each wait drawn
+// from its upper half so that workers which lost the same engine do not all
+// come back in the same instant.
+const (
+	backoffFirst = 100 * time.Millisecond
+	backoffLast  = 10 * time.Second
+)
+
+// backoff counts tries. The zero value is ready; it is not safe for concurrent
+// use.
+type backoff struct{ last time.Duration }
+
+// next is how long to wait now.
+func (b *backoff) next() time.Duration {
+	b.last = min(max(2*b.last, backoffFirst), backoffLast)
+	return b.last/2 + rand.N(b.last/2+1)
+}
+
+// wait waits and reports whether to try again; ctx ends it early.
+func (b *backoff) wait(ctx context.Context) bool {
+	t := time.NewTimer(b.next())
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// withDelayedEnd makes a context that ends d after parent did, with the cause given.
+// release frees it and waits for its goroutine.
+func withDelayedEnd(parent context.Context, d time.Duration, cause error) (ctx context.Context, release func()) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(parent))
+	ended := make(chan struct{})
+	stop := context.AfterFunc(parent, func() {
+		defer close(ended)
+		t := time.NewTimer(d)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			cancel(cause)
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func() {
+		cancel(nil)
+		if !stop() {
+			<-ended
+		}
+	}
+}
