@@ -14,7 +14,7 @@ import (
 
 const head = `# Reference of rule files
 
-Made from the code by ` + "`make generate`" + `; a test compares it. [GUIDE.md](GUIDE.md) is the way in, and [doc.go](doc.go) has the order of the steps, the modes, and what happens where something cannot be evaluated.
+For authors of policies: every key, variable, function and lint code. ` + "`make generate`" + ` writes this page from the code, and a test compares it. Begin with [GUIDE.md](GUIDE.md); [doc.go](doc.go) describes the order of the steps, the modes, and failed evaluations.
 
 `
 

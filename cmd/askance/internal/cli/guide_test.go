@@ -15,34 +15,38 @@ import (
 	"github.com/askance-dev/askance/internal/clitest"
 )
 
-// TestGuide does what permission/GUIDE.md says, in its order, in an empty
-// folder. It writes the files that a reader is told to save, runs every command,
-// and compares what each prints with what the page shows (-update writes that).
+// TestGuide does what permission/GUIDE.md and then COOKBOOK.md say, in their
+// order, in an empty folder. It writes the files that a reader is told to save,
+// runs every command, and compares what each prints with what the page shows
+// (-update writes that).
 func TestGuide(t *testing.T) {
 	root := filepath.Join(clitest.Testdata, "../../../../..")
-	page := filepath.Join(root, "permission/GUIDE.md")
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
 	clean(t)
 	g := &guide{t: t, root: root, bin: t.TempDir()}
 	t.Setenv("PATH", g.bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 	t.Setenv("ASKANCE_LISTEN", "127.0.0.1:0") // the usual port may be in use here
-	got := g.follow(string(text))
-	if *clitest.Update {
-		write(t, page, got)
-		return
-	}
-	if got != string(text) {
-		t.Errorf("%s shows other output than the commands print (go test -update rewrites it)\n%s", page, firstDifference(string(text), got))
-	}
-	if g.commands < 15 || g.files < 8 {
-		t.Errorf("found %d commands and %d files; the page has more, so the search is broken", g.commands, g.files)
+	for _, name := range []string{"permission/GUIDE.md", "permission/COOKBOOK.md"} {
+		g.commands, g.files = 0, 0
+		page := filepath.Join(root, name)
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := g.follow(string(text))
+		if *clitest.Update {
+			write(t, page, got)
+			continue
+		}
+		if got != string(text) {
+			t.Errorf("%s shows other output than the commands print (go test -update rewrites it)\n%s", name, firstDifference(string(text), got))
+		}
+		if g.commands < 11 || g.files < 4 {
+			t.Errorf("found %d commands and %d files in %s; the page has more, so the search is broken", g.commands, g.files, name)
+		}
 	}
 }
 
-// guide is a walk through the page.
+// guide is a walk through the pages.
 type guide struct {
 	t               *testing.T
 	root, bin       string
