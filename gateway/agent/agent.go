@@ -29,7 +29,7 @@ type Agent interface {
 type Info struct {
 	Name        string `json:"name"`
 	Description string `json:"description"`
-	Tools       []Tool `json:"tools"` // those that it may call by itself
+	Tools       []Tool `json:"tools"` // those that it calls without the frontend
 }
 
 // Tool is a tool as a model is told of it.

@@ -66,8 +66,8 @@ func (o *openBlocks) calls() []message.CallID {
 	return out
 }
 
-// closing are the events that end what is open.
-func (o *openBlocks) closing(reply message.ReplyID) []message.Event {
+// closeEvents are the events that end what is open.
+func (o *openBlocks) closeEvents(reply message.ReplyID) []message.Event {
 	var out []message.Event
 	for _, p := range o.parts {
 		h := message.NewHeader(reply)

@@ -70,7 +70,7 @@ func (t *turn) propose(ctx context.Context, calls []message.ToolCallBlock) error
 	for _, tool := range t.rec.Tools {
 		req.External = append(req.External, tool.Name)
 	}
-	return again(ctx, func() error {
+	return retry(ctx, func() error {
 		_, err := t.as().Propose(ctx, req)
 		return err
 	})
@@ -84,7 +84,7 @@ func (t *turn) wait(ctx context.Context, calls []message.ToolCallBlock) ([]*tool
 	}
 	for {
 		var w toolcall.WaitReply
-		err := again(ctx, func() (err error) {
+		err := retry(ctx, func() (err error) {
 			w, err = t.as().Wait(ctx, req)
 			return err
 		})
@@ -92,13 +92,13 @@ func (t *turn) wait(ctx context.Context, calls []message.ToolCallBlock) ([]*tool
 		case err != nil:
 			return nil, err
 		case w.Done:
-			return w.Calls, t.over(ctx, w.Calls)
+			return w.Calls, t.checkInterrupted(ctx, w.Calls)
 		}
 	}
 }
 
-// over is the error of a turn whose calls ended because it was interrupted.
-func (t *turn) over(ctx context.Context, calls []*toolcall.Call) error {
+// checkInterrupted is the error of a turn whose calls ended because it was interrupted.
+func (t *turn) checkInterrupted(ctx context.Context, calls []*toolcall.Call) error {
 	interrupted := false
 	for _, c := range calls {
 		interrupted = interrupted || c.Result == nil || c.Result.State == message.ToolResultInterrupted
@@ -118,15 +118,15 @@ func (t *turn) over(ctx context.Context, calls []*toolcall.Call) error {
 }
 
 // closeLoose ends what has begun in the reply and not ended. A tool call that is
-// not complete, or with all also one that nobody proposed, is proposed without
-// arguments: it gets a result, and cannot run.
+// not complete is proposed without arguments: it gets a result and cannot run.
+// all includes complete calls that were never proposed.
 func (t *turn) closeLoose(ctx context.Context, all bool) error {
 	if err := t.sync(ctx); err != nil {
 		return err
 	}
 	t.mu.Lock()
 	r := t.reply()
-	events := r.blocks.closing(t.note.Reply)
+	events := r.blocks.closeEvents(t.note.Reply)
 	loose := r.blocks.calls()
 	var unanswered []message.ToolCallBlock
 	if r.msg != nil {
@@ -152,7 +152,7 @@ func (t *turn) giveUp(ctx context.Context, calls []message.ToolCallBlock, which 
 			continue
 		}
 		key := toolcall.Key{Session: t.note.Session, Reply: t.note.Reply, Call: c.ID}
-		err := again(ctx, func() error {
+		err := retry(ctx, func() error {
 			_, err := t.as().Show(ctx, toolcall.ShowRequest{Key: key})
 			return err
 		})

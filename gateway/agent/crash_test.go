@@ -16,7 +16,7 @@ import (
 )
 
 // dying is an engine for a process that is killed: of its writes only so many
-// reach the journal, then nothing does, and nobody hears an answer. With lost the
+// reach the journal, then nothing does, and no caller gets a reply. With lost the
 // last one is written and its answer is lost.
 type dying struct {
 	engine.Client
@@ -31,7 +31,7 @@ func (d dying) write(f func() error) error {
 	case n < 0:
 		return errKilled
 	case n == 0 && d.lost:
-		_ = f() // nobody hears of it
+		_ = f() // the caller gets no reply
 		return errKilled
 	}
 	return f()

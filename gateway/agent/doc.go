@@ -1,7 +1,7 @@
 // Package agent is how an agent runtime plugs into the gateway: a message of a
 // user goes in, events come out. An [Agent] answers; a [Runner] drives its
-// turns, keeps them in the journal, waits for people without holding anybody's
-// connection, and goes on with open turns after a restart.
+// turns, keeps them in the journal, waits for people without holding a
+// connection, and continues open turns after a restart.
 //
 //	runner, err := agent.New(agent.Config{As: space.As, Agents: []agent.Agent{bot}})
 //	…
@@ -11,7 +11,7 @@
 //
 // A surface starts a turn and then only watches the events of the session; the
 // turn does not care who watches. Approval requests that the agent's calls raise are
-// answered wherever somebody is entitled to.
+// answered on any surface by those who have the right.
 //
 // # A turn in the journal
 //
@@ -23,8 +23,8 @@
 //	REPLY_END
 //
 // The first record of a session that finds no turn open opens one; a record
-// that comes while one is open is void, whoever wrote it, for every reader
-// alike. So a session has one open turn, also when two processes begin one at
+// that comes while one is open is void for every
+// reader. So a session has one open turn, also when two processes begin one at
 // the same moment: the loser finds out by reading, and answers with
 // [OpenTurnError]. A reply's id follows from the session and the id of the user's
 // message: the same message sent twice is one turn.
@@ -60,6 +60,6 @@
 //
 // # What it does not do
 //
-// It decides nothing about calls, keeps no state beside the journal, and sends
-// nothing to anybody.
+// It decides nothing about calls, keeps no state outside the journal, and sends
+// nothing to people.
 package agent

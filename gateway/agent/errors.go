@@ -54,8 +54,8 @@ func (e *OpenTurnError) Unwrap() error {
 	}
 }
 
-// shown is an agent's error as the reply's end shows it.
-func shown(err error) *message.ErrorInfo {
+// errorInfoOf is an agent's error as the reply's end shows it.
+func errorInfoOf(err error) *message.ErrorInfo {
 	if f, ok := errors.AsType[*ReplyError](err); ok {
 		if !f.Type.Valid() {
 			return &message.ErrorInfo{Type: message.ErrorUnknown, Message: f.What}

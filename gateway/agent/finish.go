@@ -14,11 +14,11 @@ func (t *turn) finish(ctx context.Context, failed error) error {
 	if err := t.end(ctx, failed); err != nil && !errors.Is(err, message.ErrInterrupted) && !errors.Is(err, ErrInterrupted) {
 		return err
 	}
-	return t.notes.closed(ctx, t.note)
+	return t.notes.recordClosed(ctx, t.note)
 }
 
 func (t *turn) end(ctx context.Context, failed error) error {
-	if err := t.stillOpen(ctx); err != nil {
+	if err := t.checkOpen(ctx); err != nil {
 		return err
 	}
 	if err := t.closeLoose(ctx, true); err != nil {
@@ -27,14 +27,14 @@ func (t *turn) end(ctx context.Context, failed error) error {
 	if closed, err := t.interruptOpen(ctx, failed); closed || err != nil {
 		return err
 	}
-	if err := t.stillOpen(ctx); err != nil {
+	if err := t.checkOpen(ctx); err != nil {
 		return err
 	}
-	return t.send(ctx, t.ending(failed)...)
+	return t.send(ctx, t.endEvents(failed)...)
 }
 
-// stillOpen is an error if the reply was interrupted, or ended.
-func (t *turn) stillOpen(ctx context.Context) error {
+// checkOpen is an error if the reply was interrupted, or ended.
+func (t *turn) checkOpen(ctx context.Context) error {
 	if err := t.sync(ctx); err != nil {
 		return err
 	}
@@ -47,10 +47,10 @@ func (t *turn) stillOpen(ctx context.Context) error {
 }
 
 // interruptOpen interrupts the reply if calls of it are still open: its agent
-// has left them, and nobody would see what becomes of them.
+// no longer waits for them.
 func (t *turn) interruptOpen(ctx context.Context, failed error) (bool, error) {
 	var open toolcall.ListReply
-	err := again(ctx, func() (err error) {
+	err := retry(ctx, func() (err error) {
 		open, err = t.as().List(ctx, toolcall.ListRequest{V: 1, Session: t.note.Session, Reply: t.note.Reply})
 		return err
 	})
@@ -59,16 +59,16 @@ func (t *turn) interruptOpen(ctx context.Context, failed error) (bool, error) {
 	}
 	reason := "the agent ended its reply without waiting"
 	if failed != nil {
-		reason = shown(failed).Message
+		reason = errorInfoOf(failed).Message
 	}
-	return true, again(ctx, func() error {
+	return true, retry(ctx, func() error {
 		_, err := t.as().Interrupt(ctx, toolcall.InterruptRequest{V: 1, Session: t.note.Session, Reply: t.note.Reply, Reason: reason})
 		return err
 	})
 }
 
-// ending are the last events of the reply.
-func (t *turn) ending(failed error) []message.Event {
+// endEvents are the last events of the reply.
+func (t *turn) endEvents(failed error) []message.Event {
 	end := &message.ReplyEnd{EventHeader: message.NewHeader(t.note.Reply), Session: t.note.Session, FinishedReason: message.FinishedCompleted}
 	switch {
 	case failed == nil:
@@ -76,7 +76,7 @@ func (t *turn) ending(failed error) []message.Event {
 		end.FinishedReason = message.FinishedExceedMaxIters
 		return []message.Event{&message.ExceedMaxIters{EventHeader: message.NewHeader(t.note.Reply), Name: t.rec.Agent}, end}
 	default:
-		end.FinishedReason, end.Error = message.FinishedError, shown(failed)
+		end.FinishedReason, end.Error = message.FinishedError, errorInfoOf(failed)
 	}
 	return []message.Event{end}
 }

@@ -37,16 +37,16 @@ type notes struct {
 	id string
 }
 
-// port is the engine for one principal, asked for anew for each request: the
+// port is the engine for one principal, looked up for each request: the
 // engine may be replaced while a turn waits.
 type port func() engine.Client
 
 func (n notes) session() message.SessionID { return message.SessionID("askance.turns/" + n.id) }
 
-func (n notes) opened(ctx context.Context, t note) error { return n.write(ctx, noteOpened, t) }
-func (n notes) closed(ctx context.Context, t note) error { return n.write(ctx, noteClosed, t) }
+func (n notes) recordOpened(ctx context.Context, t note) error { return n.write(ctx, noteOpened, t) }
+func (n notes) recordClosed(ctx context.Context, t note) error { return n.write(ctx, noteClosed, t) }
 
-// bind makes the notes' session this runner's, before anybody else can have it.
+// bind makes the notes' session this runner's, before another principal can have it.
 func (n notes) bind(ctx context.Context) error {
 	e, err := custom(noteStarts, struct {
 		V int `json:"v"`
@@ -56,7 +56,7 @@ func (n notes) bind(ctx context.Context) error {
 	}
 	err = emit(ctx, n.as, n.session(), "turns", e)
 	if errors.Is(err, message.ErrForeign) {
-		return &message.Error{Code: message.CodeForeign, Op: "start runner", What: "the session " + string(n.session()) + " is somebody else's", Hint: "give the runner another ID", Err: err}
+		return &message.Error{Code: message.CodeForeign, Op: "start runner", What: "the session " + string(n.session()) + " belongs to another principal", Hint: "give the runner another ID", Err: err}
 	}
 	return err
 }
@@ -142,14 +142,14 @@ func emit(ctx context.Context, as port, session message.SessionID, reply message
 		}
 		req.Events = append(req.Events, raw)
 	}
-	return again(ctx, func() error {
+	return retry(ctx, func() error {
 		_, err := as().Emit(ctx, req)
 		return err
 	})
 }
 
-// again repeats a request that may be repeated until an engine has answered.
-func again(ctx context.Context, request func() error) error {
+// retry repeats a request that may be repeated until an engine has answered.
+func retry(ctx context.Context, request func() error) error {
 	for {
 		err := request()
 		switch {

@@ -51,7 +51,7 @@ func ParseRecord(e message.Event) (*Record, bool) {
 	r := Record(in.bare)
 	r.Messages = make([]*message.Msg, len(in.Messages))
 	for i, raw := range in.Messages {
-		m, err := sameForAll(c.ID).DecodeMsg(raw)
+		m, err := stableCodec(c.ID).DecodeMsg(raw)
 		if err != nil || m.ID == "" {
 			return nil, false
 		}
@@ -60,8 +60,8 @@ func ParseRecord(e message.Event) (*Record, bool) {
 	return &r, true
 }
 
-// sameForAll decodes what a stranger has left incomplete alike for every reader.
-func sameForAll(id string) message.Codec {
+// stableCodec decodes what a stranger has left incomplete alike for every reader.
+func stableCodec(id string) message.Codec {
 	n := 0
 	return message.Codec{
 		Now:   func() time.Time { return time.Unix(0, 0).UTC() },

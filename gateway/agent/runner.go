@@ -15,8 +15,8 @@ import (
 )
 
 // Principal is the name under which runners keep their notes, each in a session
-// of its own, "askance.turns/" and its ID. Nobody else may have that name in a
-// space with a runner: who has it could make a runner act as anybody.
+// of its own, "askance.turns/" and its ID. No other principal may have that name in a
+// space with a runner: its holder could make the runner act as any user.
 const Principal = "askance-gateway"
 
 // Config says what a Runner runs.
@@ -114,12 +114,12 @@ func (r *Runner) resume(ctx context.Context, n note) error {
 		return err
 	}
 	if thread.Open != n.Reply { // it ended, or was never begun
-		return r.notes.closed(ctx, n)
+		return r.notes.recordClosed(ctx, n)
 	}
 	rec := thread.replies[n.Reply].turn
 	a := r.agents[rec.Agent]
 	if a == nil {
-		a = missing(rec.Agent)
+		a = missingAgent(rec.Agent)
 	}
 	r.begin(n, rec, thread, a)
 	return nil
@@ -164,11 +164,11 @@ func (r *Runner) begin(n note, rec *Record, thread *Thread, a Agent) {
 }
 
 // missing stands for an agent that is not there any more.
-type missing string
+type missingAgent string
 
-func (m missing) Info() Info { return Info{Name: string(m)} }
+func (m missingAgent) Info() Info { return Info{Name: string(m)} }
 
-func (m missing) Run(context.Context, Turn) error {
+func (m missingAgent) Run(context.Context, Turn) error {
 	return &ReplyError{Type: message.ErrorSetup, What: "the agent " + string(m) + " is not available any more"}
 }
 

@@ -26,7 +26,7 @@ func TestTurn(t *testing.T) {
 	}
 }
 
-// TestParallel: calls of one line and those beside it do not wait for each
+// TestParallel: calls of one line and those next to it do not wait for each
 // other, and their results come in the order of the calls.
 func TestParallel(t *testing.T) {
 	s := newStage(t)
@@ -68,7 +68,7 @@ func TestRefused(t *testing.T) {
 		want    error
 	}{
 		{"an approver", toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann"}, "s", "bot", one, message.ErrForbidden},
-		{"nobody", toolcall.Principal{Role: toolcall.RoleRuntime}, "s", "bot", one, message.ErrForbidden},
+		{"no name", toolcall.Principal{Role: toolcall.RoleRuntime}, "s", "bot", one, message.ErrForbidden},
 		{"the runner itself", toolcall.Principal{Role: toolcall.RoleRuntime, Name: agent.Principal}, "s", "bot", one, message.ErrForbidden},
 		{"no such agent", user(), "s", "other", one, message.ErrNotFound},
 		{"no session", user(), "", "bot", one, message.ErrInvalid},
@@ -87,7 +87,7 @@ func TestRefused(t *testing.T) {
 	s.ended("s")
 	robot := toolcall.Principal{Role: toolcall.RoleRuntime, Name: gatewaytest.Robot}
 	if _, err := s.runner.Start(t.Context(), robot, "s", "bot", one); !errors.Is(err, message.ErrForeign) {
-		t.Errorf("somebody else's session: %v", err)
+		t.Errorf("the session of another principal: %v", err)
 	}
 }
 

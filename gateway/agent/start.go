@@ -26,10 +26,10 @@ type Input struct {
 
 // Start begins a turn: the agent of that name answers the user by, who must
 // have the role of a runtime. It returns when the messages are durable; the turn
-// goes on by itself. The same messages sent again are the same turn.
+// continues after that. The same messages sent again are the same turn.
 //
 // Errors: *OpenTurnError while a turn of the session is open; message.ErrForeign
-// if the session is somebody else's; message.ErrNotFound if there is no such
+// if the session belongs to another principal; message.ErrNotFound if there is no such
 // agent.
 func (r *Runner) Start(ctx context.Context, by toolcall.Principal, session message.SessionID, name string, in Input) (message.ReplyID, error) {
 	in.Tools = slices.Clone(in.Tools)
@@ -46,10 +46,10 @@ func (r *Runner) Start(ctx context.Context, by toolcall.Principal, session messa
 	if err := thread.read(ctx, r.cfg.As(by), session); err != nil {
 		return "", err
 	}
-	if known, err := r.known(ctx, by, session, thread, rec); known || err != nil {
+	if known, err := r.findTurn(ctx, by, session, thread, rec); known || err != nil {
 		return rec.Reply, err
 	}
-	if rec.Messages, err = unsaid(thread, in.Messages); err != nil {
+	if rec.Messages, err = dropKnown(thread, in.Messages); err != nil {
 		return "", err
 	}
 	// From here on the turn may be on record, so it is seen through even if the
@@ -62,7 +62,7 @@ func (r *Runner) Start(ctx context.Context, by toolcall.Principal, session messa
 // startTimeout bounds how long Start waits for the engine to store a turn.
 const startTimeout = 15 * time.Second
 
-// check looks at a request by itself.
+// check checks a request without the session.
 func (r *Runner) check(by toolcall.Principal, session message.SessionID, name string, in Input) (Agent, error) {
 	bad := func(code message.Code, what, hint string) error {
 		return &message.Error{Code: code, Op: "start turn", What: what, Hint: hint}
@@ -95,9 +95,9 @@ func (r *Runner) check(by toolcall.Principal, session message.SessionID, name st
 	return a, nil
 }
 
-// known reports whether the turn was begun before. While another one is open
-// nothing is: a turn of ours that nobody runs is taken up.
-func (r *Runner) known(ctx context.Context, by toolcall.Principal, session message.SessionID, thread *Thread, rec *Record) (bool, error) {
+// findTurn reports whether the turn was begun before. While another one is open
+// none begins; an open turn of this runner that does not run is resumed.
+func (r *Runner) findTurn(ctx context.Context, by toolcall.Principal, session message.SessionID, thread *Thread, rec *Record) (bool, error) {
 	if thread.Open != "" && thread.replies[thread.Open].turn.Runner == r.cfg.ID {
 		if err := r.takeUp(ctx, note{V: 1, Session: session, Reply: thread.Open, By: by}); err != nil {
 			return false, err
@@ -118,7 +118,7 @@ func (r *Runner) takeUp(ctx context.Context, n note) error {
 	if r.Running(n.Session, n.Reply) {
 		return nil
 	}
-	if err := r.notes.opened(ctx, n); err != nil {
+	if err := r.notes.recordOpened(ctx, n); err != nil {
 		return err
 	}
 	return r.resume(ctx, n)
@@ -127,21 +127,21 @@ func (r *Runner) takeUp(ctx context.Context, n note) error {
 func (r *Runner) sameTurn(old, rec *Record) error {
 	if old != nil && old.Agent == rec.Agent {
 		last, again := old.Messages[len(old.Messages)-1], rec.Messages[len(rec.Messages)-1]
-		if last.ID == again.ID && same(last, again) {
+		if last.ID == again.ID && saysSame(last, again) {
 			return nil
 		}
 	}
 	return &message.Error{Code: message.CodeConflict, Op: "start turn", What: "the reply " + string(rec.Reply) + " was begun with another message", Hint: "give each message an id of its own"}
 }
 
-// unsaid leaves out what the session knows.
-func unsaid(thread *Thread, msgs []*message.Msg) ([]*message.Msg, error) {
+// dropKnown leaves out what the session knows.
+func dropKnown(thread *Thread, msgs []*message.Msg) ([]*message.Msg, error) {
 	var out []*message.Msg
 	for i, m := range msgs {
 		switch known := thread.said[m.ID]; {
 		case known == nil:
 			out = append(out, m)
-		case !same(known, m):
+		case !saysSame(known, m):
 			return nil, &message.Error{Code: message.CodeConflict, Op: "start turn", What: fmt.Sprintf("messages[%d]: the message %s was sent before with other content", i, m.ID), Hint: "what was said cannot be changed; send a new message"}
 		}
 	}
@@ -151,13 +151,13 @@ func unsaid(thread *Thread, msgs []*message.Msg) ([]*message.Msg, error) {
 	return out, nil
 }
 
-// same compares what two messages say; ids and times of blocks do not matter.
-func same(a, b *message.Msg) bool {
-	return a.Role == b.Role && slices.Equal(said(a), said(b))
+// saysSame compares what two messages say; ids and times of blocks do not matter.
+func saysSame(a, b *message.Msg) bool {
+	return a.Role == b.Role && slices.Equal(contentWords(a), contentWords(b))
 }
 
-// said is what a user's message consists of, in a form that can be compared.
-func said(m *message.Msg) []string {
+// contentWords is what a user's message consists of, in a form that can be compared.
+func contentWords(m *message.Msg) []string {
 	var out []string
 	for _, b := range m.Content {
 		switch b := b.(type) {
@@ -183,12 +183,12 @@ func (r *Runner) open(ctx context.Context, n note, rec *Record, thread *Thread, 
 	if err != nil {
 		return err
 	}
-	if err := r.notes.opened(ctx, n); err != nil {
+	if err := r.notes.recordOpened(ctx, n); err != nil {
 		return err
 	}
 	if err := emit(ctx, r.port(n.By), n.Session, n.Reply, event); err != nil {
 		if !errors.Is(err, message.ErrUnavailable) && !errors.Is(err, message.ErrUnknownOutcome) && ctx.Err() == nil {
-			return errors.Join(err, r.notes.closed(ctx, n)) // nothing was written
+			return errors.Join(err, r.notes.recordClosed(ctx, n)) // nothing was written
 		}
 		return &message.Error{Code: message.CodeUnavailable, Op: "start turn", What: "it cannot be told whether the message was stored", Hint: "send the same message again", Err: err}
 	}
@@ -199,7 +199,7 @@ func (r *Runner) open(ctx context.Context, n note, rec *Record, thread *Thread, 
 		if old := thread.replies[n.Reply]; old != nil && old.turn != nil {
 			return nil
 		}
-		return errors.Join(&OpenTurnError{Session: n.Session, Reply: thread.Open}, r.notes.closed(ctx, n))
+		return errors.Join(&OpenTurnError{Session: n.Session, Reply: thread.Open}, r.notes.recordClosed(ctx, n))
 	}
 	r.begin(n, thread.replies[n.Reply].turn, thread, a)
 	return nil

@@ -9,7 +9,7 @@ import (
 )
 
 // Stop interrupts what goes on in a session: its open turn or, where a runtime
-// works by itself, the reply of its first open call. It gives the reply, "" if
+// works without a runner, the reply of its first open call. It gives the reply, "" if
 // nothing goes on.
 func Stop(ctx context.Context, c engine.Client, session message.SessionID) (message.ReplyID, error) {
 	t, err := ReadThread(ctx, c, session)

@@ -24,7 +24,7 @@ type Thread struct {
 	said    map[string]*message.Msg // the messages of turns, by id
 }
 
-// reply is what is known of a reply beside its message.
+// reply is what is known of a reply in addition to its message.
 type reply struct {
 	msg         *message.Msg
 	turn        *Record // nil: it was not begun by a Runner
@@ -41,7 +41,7 @@ func ReadThread(ctx context.Context, c engine.Client, session message.SessionID)
 	return t, t.read(ctx, c, session)
 }
 
-// NewThread makes a thread of which nothing was read; see [Thread.Add].
+// NewThread makes a thread without events; see [Thread.Add].
 func NewThread() *Thread {
 	return &Thread{Messages: []*message.Msg{}, replies: map[message.ReplyID]*reply{}, said: map[string]*message.Msg{}}
 }

@@ -36,7 +36,7 @@ func (t *turn) Input() map[string]message.RawJSON { return t.rec.Input }
 func (t *turn) run(ctx context.Context) {
 	running, cancel := context.WithCancelCause(ctx)
 	var watcher sync.WaitGroup
-	from := t.thread.Through // nobody else works with the thread yet
+	from := t.thread.Through // no other goroutine has the thread yet
 	watcher.Go(func() { t.watch(running, from, cancel) })
 	err := t.answer(running)
 	cancel(nil)
@@ -57,7 +57,7 @@ func (t *turn) answer(ctx context.Context) (err error) {
 			err = fmt.Errorf("panic: %v", p)
 		}
 	}()
-	if err := t.mend(ctx); err != nil {
+	if err := t.repair(ctx); err != nil {
 		return err
 	}
 	err = t.agent.Run(ctx, t)
@@ -67,8 +67,8 @@ func (t *turn) answer(ctx context.Context) (err error) {
 	return err
 }
 
-// mend begins the reply, or makes whole what a process before left of it.
-func (t *turn) mend(ctx context.Context) error {
+// repair begins the reply, or completes what an earlier process left of it.
+func (t *turn) repair(ctx context.Context) error {
 	if err := t.sync(ctx); err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (t *turn) mend(ctx context.Context) error {
 func (t *turn) watch(ctx context.Context, after uint64, cancel context.CancelCauseFunc) {
 	for ctx.Err() == nil {
 		var page toolcall.EventsReply
-		err := again(ctx, func() (err error) {
+		err := retry(ctx, func() (err error) {
 			page, err = t.as().Events(ctx, toolcall.EventsRequest{Session: t.note.Session, Reply: t.note.Reply, After: after, WaitMS: 25_000})
 			return err
 		})
@@ -108,7 +108,7 @@ func (t *turn) watch(ctx context.Context, after uint64, cancel context.CancelCau
 // Conversation implements Turn.
 func (t *turn) Conversation(ctx context.Context) ([]*message.Msg, error) {
 	fresh := NewThread()
-	if err := again(ctx, func() error { return fresh.read(ctx, t.as(), t.note.Session) }); err != nil {
+	if err := retry(ctx, func() error { return fresh.read(ctx, t.as(), t.note.Session) }); err != nil {
 		return nil, err
 	}
 	if r := fresh.replies[t.note.Reply]; r != nil && r.msg != nil && len(r.msg.Content) == 0 {
@@ -154,7 +154,7 @@ func (t *turn) send(ctx context.Context, events ...message.Event) error {
 func (t *turn) sync(ctx context.Context) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return again(ctx, func() error { return t.thread.read(ctx, t.as(), t.note.Session) })
+	return retry(ctx, func() error { return t.thread.read(ctx, t.as(), t.note.Session) })
 }
 
 // reply is the reply as it stood at the last sync.

@@ -84,7 +84,7 @@ func TestShown(t *testing.T) {
 	if p.Call == nil || p.Call.Digest != now.Digest {
 		t.Errorf("the refusal does not have the present approval request: %+v", p)
 	}
-	// Somebody whom this server has shown nothing may return what is asked now, or
+	// A client to which this server has shown nothing can return what is asked now, or
 	// must look; nothing else.
 	s.refused(bob, "POST", path, confirm(old, true), message.CodeConflict)
 	s.refused(bob, "POST", path, confirm(old, true, func(r *message.ConfirmResult) { r.ToolCall.Input = `{"version":"3"}` }), message.CodeConflict)

@@ -7,7 +7,7 @@ import (
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 )
 
-// TestWhoSaysIt: a message has the name of who sent it, whatever its body says.
+// TestWhoSaysIt: a message has the name of its sender, even if its body names another.
 func TestWhoSaysIt(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

@@ -199,7 +199,7 @@ func TestBadInput(t *testing.T) {
 	} {
 		s.refused(s.me(), "POST", "/chat", body, message.CodeInvalid)
 	}
-	s.refused(s.me(), "POST", "/chat", `{"agent_id":"nobody","session_id":"s1","input":{"role":"user","name":"me","content":[{"type":"text","text":"hi"}]}}`, message.CodeNotFound)
+	s.refused(s.me(), "POST", "/chat", `{"agent_id":"unknown","session_id":"s1","input":{"role":"user","name":"me","content":[{"type":"text","text":"hi"}]}}`, message.CodeNotFound)
 	s.refused(s.me(), "POST", "/chat", `{"agent_id":"bot","session_id":"s1","input":{"type":"hello"}}`, message.CodeForbidden)
 	s.refused(s.me(), "POST", "/sessions/s1/events", `{"type":"TEXT_BLOCK_START","reply_id":"r1","block_id":"b"}`, message.CodeForbidden)
 	s.refused(s.me(), "POST", "/sessions/s1/events", `{"type":"REPLY_END","reply_id":"r1","session_id":"s1"}`, message.CodeForbidden)

@@ -46,7 +46,7 @@ func newStage(t *testing.T) *stage {
 	return &stage{World: w, t: t}
 }
 
-// me is somebody with every role, in space A.
+// me is a peer with every role, in space A.
 func (s *stage) me() *http.Client { return s.A.HTTP(gatewaytest.Everything) }
 
 // send sends a request and gives status and body.

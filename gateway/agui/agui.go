@@ -18,7 +18,7 @@ const (
 	// nothing.
 	DefaultKeepAlive = 15 * time.Second
 	// DefaultGrace is how long a run with open approval requests waits for calls that
-	// are running beside them before it ends with the approval requests.
+	// still run before it ends with the approval requests.
 	DefaultGrace = 5 * time.Second
 	// DefaultPatience is how long a run stays open while nothing but a worker is
 	// busy and says nothing. Then it ends with an interrupt that anyone may

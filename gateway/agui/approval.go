@@ -32,7 +32,7 @@ func (q requests) put(b *message.ToolCallBlock, i *wire.Interrupt) {
 // asked. It returns false if the approval request is not any more the one that was put.
 func (q *request) fill(c *toolcall.Call, id string, mayRespond bool) (asked, bool) {
 	out := asked{ID: id, Call: c.Call, Digest: c.Digest}
-	if c.State != message.ToolCallAsking || c.Request == nil || c.Input != q.block.Input || !out.genuine() {
+	if c.State != message.ToolCallAsking || c.Request == nil || c.Input != q.block.Input || !out.isGenuine() {
 		return asked{}, false
 	}
 	i := q.interrupt
@@ -43,7 +43,7 @@ func (q *request) fill(c *toolcall.Call, id string, mayRespond bool) (asked, boo
 		text = "Allow " + c.Tool + "?"
 	}
 	if !mayRespond {
-		text += " " + whoMust(w)
+		text += " " + describeWaiting(w)
 	}
 	i.Message = &text
 	i.ResponseSchema = responseSchema(len(c.Suggested) > 0)
@@ -95,8 +95,8 @@ type requestMeta struct {
 	MayRespond bool `json:"mayRespond"`
 }
 
-// whoMust says for whom an approval request waits.
-func whoMust(w toolcall.Waiting) string {
+// describeWaiting says for whom an approval request waits.
+func describeWaiting(w toolcall.Waiting) string {
 	var who []string
 	for _, p := range w.Parts {
 		var of []string

@@ -309,7 +309,7 @@ func TestClientConversation(t *testing.T) {
 }
 
 // turns: calls and blocks of all turns keep apart, though the model numbers them
-// anew each time.
+// again each time.
 func turns(c *scenario) {
 	a := c.everybody()
 	want := ""
@@ -327,7 +327,7 @@ func turns(c *scenario) {
 	a.resume(entry(e.Interrupts[0], no)).fine(c.T)
 }
 
-// tools: the client runs its own, also beside an approval request.
+// tools: the client runs its own, also next to an approval request.
 func tools(c *scenario) {
 	a := c.everybody()
 	mine := []any{map[string]any{"name": "lookup", "description": "Looks it up.", "parameters": map[string]any{"type": "object"}}}

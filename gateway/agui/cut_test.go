@@ -9,7 +9,7 @@ import (
 	wire "github.com/askance-dev/askance/message/agui"
 )
 
-// TestCutAnywhere cuts a run after each of its events. Whoever comes back, with
+// TestCutAnywhere cuts a run after each of its events. A client that returns, with
 // what they had or with nothing, ends with the same conversation, and the call
 // runs once.
 func TestCutAnywhere(t *testing.T) {

@@ -14,17 +14,17 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// overtakenEvent is the name of the CUSTOM event which tells a client that an
-// answer of its came to nothing: somebody, or time, had decided otherwise.
+// overtakenEvent is the name of the CUSTOM event which tells a client that its
+// response had no effect: another person, or the deadline, decided first.
 const overtakenEvent = "askance.overtaken"
 
 // plan is what a run is to show.
 type plan struct {
-	tale    *tale  // what was before
-	from    uint64 // cursor from which the run follows
-	restate bool   // tell the client all of it, whatever it has
-	done    bool   // nothing is to follow
-	notes   []settled
+	projection *projection // what was before
+	from       uint64      // cursor from which the run follows
+	restate    bool        // send the whole conversation, even what the client has
+	done       bool        // nothing is to follow
+	notes      []settled
 }
 
 // openTurnError says that a message has to wait for the turn before.
@@ -33,8 +33,8 @@ type openTurnError struct {
 	through uint64
 }
 
-func (e *openTurnError) Error() string { return busy().Error() }
-func (e *openTurnError) Unwrap() error { return busy() }
+func (e *openTurnError) Error() string { return busyError().Error() }
+func (e *openTurnError) Unwrap() error { return busyError() }
 
 // decide finds out what a run is to do, and does it: answers approval requests, brings
 // results, begins a turn. A *refusedError is one that the client hears of in the
@@ -45,7 +45,7 @@ func (r *run) decide(ctx context.Context, t *thread, connect bool) (*plan, error
 	if connect {
 		return r.attach(t, true), nil
 	}
-	st, err := stand(ctx, r.owner, t)
+	st, err := readStanding(ctx, r.owner, t)
 	if err != nil {
 		return nil, err
 	}
@@ -54,38 +54,37 @@ func (r *run) decide(ctx context.Context, t *thread, connect bool) (*plan, error
 		return nil, refuse(err)
 	}
 	r.noteStrays(res)
-	now := t.tell(t.through, r.run())
+	now := t.project(t.through, r.run())
 	brought := r.results(now)
-	notes := st.overtaken(r.in.Resume)
+	notes := st.listOvertaken(r.in.Resume)
 	if !again {
 		if err := r.answer(ctx, st, res); err != nil {
 			return nil, refuse(err)
 		}
-		if err := r.bring(ctx, now.reply, brought); err != nil {
+		if err := r.deliverResults(ctx, now.reply, brought); err != nil {
 			return nil, refuse(err)
 		}
 	}
 	switch {
 	case len(brought) > 0 || len(res.Answers)+len(res.Replayed)+len(res.Overtaken) > 0:
-		p := r.goOn(t, st, now, brought)
-		p.notes = append(notes, r.late(st, res)...)
+		p := r.continueReply(t, st, now, brought)
+		p.notes = append(notes, r.listLost(st, res)...)
 		return p, nil
-	case len(t.fresh(r.in)) > 0:
+	case len(t.newMessages(r.in)) > 0:
 		return r.begin(ctx, t, now)
 	}
 	return r.attach(t, false), nil
 }
 
-// late are the answers that somebody was faster with while they were carried
-// out.
-func (r *run) late(st *standing, res *wire.Resumption) []settled {
+// listLost lists the responses that others overtook while this run submitted its own.
+func (r *run) listLost(st *standing, res *wire.Resumption) []settled {
 	var lost []wire.ResumeEntry
 	for _, a := range res.Answers {
 		if !a.Abandoned && !r.answered[a.Interrupt.ID] {
 			lost = append(lost, a.Entry)
 		}
 	}
-	return st.overtaken(lost)
+	return st.listOvertaken(lost)
 }
 
 // run is what the mapper is to know. The calls and messages of earlier replies
@@ -96,7 +95,7 @@ func (r *run) run() wire.Run {
 	return of
 }
 
-// noteStrays keeps a trace of answers to what nobody asked.
+// noteStrays logs responses to interrupts that the thread never had.
 func (r *run) noteStrays(res *wire.Resumption) {
 	for _, e := range res.Strays {
 		r.log.Warn("an answer to an interrupt that the thread never had was left aside", "interrupt", e.InterruptID, "status", string(e.Status))
@@ -104,56 +103,56 @@ func (r *run) noteStrays(res *wire.Resumption) {
 }
 
 // results are what the client brings for its own tools.
-func (r *run) results(now *tale) []message.ToolResultBlock {
+func (r *run) results(now *projection) []message.ToolResultBlock {
 	if now.mapper == nil || now.mapper.Ended() {
 		return nil
 	}
 	return r.in.ToolResults(now.mapper.Pending())
 }
 
-// bring hands results of the client's tools to the engine. Those that are there
+// deliverResults hands results of the client's tools to the engine. Those that are there
 // already are left alone.
-func (r *run) bring(ctx context.Context, reply message.ReplyID, results []message.ToolResultBlock) error {
+func (r *run) deliverResults(ctx context.Context, reply message.ReplyID, results []message.ToolResultBlock) error {
 	for _, b := range results {
 		ev := &message.ExternalExecutionResult{EventHeader: message.NewHeader(reply), ExecutionResults: []message.ToolResultBlock{b}}
 		err := engine.Deliver(ctx, r.owner, r.session, ev, nil)
-		if err != nil && !overtook(err) && !errors.Is(err, message.ErrNotFound) {
+		if err != nil && !isOvertaken(err) && !errors.Is(err, message.ErrNotFound) {
 			return err
 		}
 	}
 	return nil
 }
 
-// goOn goes on from where the client was given the word. If it has seen
+// continueReply goes on from where the client was given the word. If it has seen
 // something of what came since, it is told where things stand instead.
-func (r *run) goOn(t *thread, st *standing, now *tale, brought []message.ToolResultBlock) *plan {
+func (r *run) continueReply(t *thread, st *standing, now *projection, brought []message.ToolResultBlock) *plan {
 	at := st.last()
 	if _, oldest := st.epoch(r.in.Resume); oldest >= 0 {
 		at = st.parks[oldest]
 	}
-	p := &plan{tale: now, from: t.through}
+	p := &plan{projection: now, from: t.through}
 	if at != nil {
-		then := t.tell(at.Through, r.run())
-		if !beyond(r.in.Messages, then.history.Messages(), now.history.Messages()) {
-			p.tale, p.from = then, at.Through
+		then := t.project(at.Through, r.run())
+		if !hasSeenMore(r.in.Messages, then.history.Messages(), now.history.Messages()) {
+			p.projection, p.from = then, at.Through
 		}
 	}
-	if p.tale.mapper == nil || p.tale.mapper.Ended() {
+	if p.projection.mapper == nil || p.projection.mapper.Ended() {
 		p.done = true
 		return p
 	}
-	if len(brought) > 0 && len(p.tale.open) == 0 {
-		p.tale.knows(brought)
+	if len(brought) > 0 && len(p.projection.open) == 0 {
+		p.projection.omitResults(brought)
 	}
 	return p
 }
 
 // begin begins a turn with what the person has said.
-func (r *run) begin(ctx context.Context, t *thread, now *tale) (*plan, error) {
+func (r *run) begin(ctx context.Context, t *thread, now *projection) (*plan, error) {
 	if open := t.open(); open != "" {
-		return r.first(ctx, t, open)
+		return r.handleOpenTurn(ctx, t, open)
 	}
-	fresh := t.fresh(r.in)
+	fresh := t.newMessages(r.in)
 	in, err := r.turnInput(fresh)
 	if err != nil {
 		return nil, err
@@ -166,16 +165,16 @@ func (r *run) begin(ctx context.Context, t *thread, now *tale) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	now.said(in.Messages)
+	now.addMessages(in.Messages)
 	now.begin(reply)
-	return &plan{tale: now, from: t.through}, nil
+	return &plan{projection: now, from: t.through}, nil
 }
 
-// first is what happens to a message while a turn is open. If that waits for
+// handleOpenTurn is what happens to a message while a turn is open. If that waits for
 // people, they are asked, and the message is taken by the next run. Calls that
 // the client was to run and did not are given up. For anything else the message
 // has to wait.
-func (r *run) first(ctx context.Context, t *thread, open message.ReplyID) (*plan, error) {
+func (r *run) handleOpenTurn(ctx context.Context, t *thread, open message.ReplyID) (*plan, error) {
 	calls, err := engine.ListAll(ctx, r.owner, toolcall.ListRequest{Session: r.session, Reply: open}, 0)
 	if err != nil {
 		return nil, err
@@ -184,7 +183,7 @@ func (r *run) first(ctx context.Context, t *thread, open message.ReplyID) (*plan
 	switch {
 	case slices.ContainsFunc(calls, waits):
 		return r.attach(t, false), nil
-	case len(calls) > 0 && !slices.ContainsFunc(calls, func(c *toolcall.Call) bool { return !r.clients(c) }):
+	case len(calls) > 0 && !slices.ContainsFunc(calls, func(c *toolcall.Call) bool { return !r.isClientCall(c) }):
 		_, err := r.owner.Interrupt(ctx, toolcall.InterruptRequest{Session: r.session, Reply: open, Reason: r.peer.Name + " went on without it"})
 		if err != nil {
 			return nil, err
@@ -195,8 +194,8 @@ func (r *run) first(ctx context.Context, t *thread, open message.ReplyID) (*plan
 
 // attach shows where the thread stands, and follows what is under way.
 func (r *run) attach(t *thread, restate bool) *plan {
-	now := t.tell(t.through, r.run())
-	p := &plan{tale: now, from: t.through, restate: restate}
+	now := t.project(t.through, r.run())
+	p := &plan{projection: now, from: t.through, restate: restate}
 	switch {
 	case t.open() == "":
 		p.done = true

@@ -60,7 +60,7 @@ func TestConnectToNothing(t *testing.T) {
 	}
 }
 
-// TestDisconnect: the turn goes on without its client; whoever comes later gets
+// TestDisconnect: the turn continues without its client; a later client gets
 // the rest of it, once.
 func TestDisconnect(t *testing.T) {
 	s := newStage(t)
@@ -113,7 +113,7 @@ func TestAbortAndSay(t *testing.T) {
 	}
 }
 
-// TestMessageDuringRequest: whoever does not know of an open approval request and says
+// TestMessageDuringRequest: a client that does not know of an open approval request and says
 // something is shown the approval request.
 func TestMessageDuringRequest(t *testing.T) {
 	s := newStage(t)
@@ -142,9 +142,9 @@ func (s *stage) until(thread string, n int) {
 	}
 }
 
-// TestBesideOthers: an approval request does not wait for ever for a call beside it; what
+// TestNextToOthers: an approval request does not wait for ever for another call; what
 // that brings is shown by the next run.
-func TestBesideOthers(t *testing.T) {
+func TestNextToOthers(t *testing.T) {
 	s := newStage(t, func(c *agui.Config) { c.Grace = 100 * time.Millisecond })
 	c := s.client(gatewaytest.Everything, "t").said(pay, "also slow {}")
 	c.talk().is(t, "interrupt")
@@ -193,13 +193,13 @@ func TestClientTools(t *testing.T) {
 		}
 		result(0, "red", nil)
 		c.talk().is(t, "success") // the other one is still waited for
-		result(1, "nobody there", new("closed"))
+		result(1, "no client there", new("closed"))
 		c.talk().is(t, "success")
 		want := `user: call lookup {"of":3} | also lookup {"of":4}
 assistant: lookup{"of":3} lookup{"of":4}
 tool: red
-tool: nobody there
-assistant: lookup: success: red | lookup: error: nobody there
+tool: no client there
+assistant: lookup: success: red | lookup: error: no client there
 `
 		if c.words() != want {
 			t.Errorf("the client has\n%s", c.words())

@@ -8,7 +8,7 @@ import (
 	wire "github.com/askance-dev/askance/message/agui"
 )
 
-// FuzzInput reads what anybody may POST. Whatever is taken has ids, can be
+// FuzzInput reads any body of a POST. An input that is accepted has ids, can be
 // compared with any conversation, and is given to the agent as valid messages.
 func FuzzInput(f *testing.F) {
 	for _, seed := range []string{
@@ -34,22 +34,22 @@ func FuzzInput(f *testing.F) {
 		if in.ThreadID == "" || len(in.Messages) > MaxMessages {
 			t.Fatal("taken without a thread, or with too much")
 		}
-		want := merged(in.Messages, had)
+		want := mergeMessages(in.Messages, had)
 		for _, m := range had {
 			if m.Role == wire.RoleAssistant && counterpart(want, m) < 0 {
 				t.Fatalf("the agent's message %s is lost", m.ID)
 			}
 		}
 		h := wire.NewHistory(in.Messages)
-		for _, s := range restating(in.Messages, want) {
+		for _, s := range planSnapshots(in.Messages, want) {
 			h.Apply(&wire.MessagesSnapshot{Messages: s})
 		}
-		if unique(want) && unique(in.Messages) && lacks(h.Messages(), want) {
+		if unique(want) && unique(in.Messages) && needsSnapshot(h.Messages(), want) {
 			t.Fatal("a client that was told everything still lacks something")
 		}
 		r := &run{in: in}
 		r.peer = peerOfTests
-		input, err := r.turnInput((&thread{users: map[string]bool{}}).fresh(in))
+		input, err := r.turnInput((&thread{users: map[string]bool{}}).newMessages(in))
 		if err != nil {
 			return
 		}

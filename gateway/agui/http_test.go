@@ -79,7 +79,7 @@ func TestRefusedRequests(t *testing.T) {
 		status                int
 		code                  message.Code
 	}{
-		{"nobody", "", "/agui", body(), 401, message.CodeForbidden},
+		{"no credentials", "", "/agui", body(), 401, message.CodeForbidden},
 		{"an approver", gatewaytest.Ann, "/agui", body(), 403, message.CodeForbidden},
 		{"a worker", gatewaytest.Wendy, "/agui", body(), 403, message.CodeForbidden},
 		{"an auditor connects", gatewaytest.Audie, "/agui/connect", body(), 403, message.CodeForbidden},
@@ -97,7 +97,7 @@ func TestRefusedRequests(t *testing.T) {
 		{"a resume of a wrong type", gatewaytest.Bot, "/agui", body("resume", `"x"`), 400, message.CodeInvalid},
 		{"a status of a resume", gatewaytest.Bot, "/agui", body("resume", `[{"interruptId":"x","status":"done"}]`), 400, message.CodeInvalid},
 		{"another major", gatewaytest.Bot, "/agui", body("protocolVersion", `"2.0"`), 400, message.CodeInvalid},
-		{"no such agent", gatewaytest.Bot, "/agui/agents/nobody", body(), 404, message.CodeNotFound},
+		{"no such agent", gatewaytest.Bot, "/agui/agents/unknown", body(), 404, message.CodeNotFound},
 		{"a long thread", gatewaytest.Bot, "/agui", body("threadId", `"`+strings.Repeat("x", toolcall.MaxIDBytes+1)+`"`), 413, message.CodeTooLarge},
 		{"many messages", gatewaytest.Bot, "/agui", body("messages", "["+many+"]"), 413, message.CodeTooLarge},
 		{"a large body", gatewaytest.Bot, "/agui", body("state", `"`+strings.Repeat("x", agui.MaxBody)+`"`), 413, message.CodeTooLarge},

@@ -56,8 +56,8 @@ func mediaPart(b *message.DataBlock) wire.Part {
 	return wire.Part{Type: wire.PartText}
 }
 
-// local reports whether a message is one that clients keep for themselves.
-func local(m wire.Message) bool {
+// isLocal reports whether a message is one that clients keep for themselves.
+func isLocal(m wire.Message) bool {
 	return m.Role == wire.RoleActivity || m.Role == wire.RoleReasoning
 }
 
@@ -70,16 +70,16 @@ func counterpart(list []wire.Message, m wire.Message) int {
 	})
 }
 
-// lacks reports whether a client that has the messages have must be told of
+// needsSnapshot reports whether a client that has the messages have must be told of
 // something in want, or of their order.
-func lacks(have, want []wire.Message) bool {
+func needsSnapshot(have, want []wire.Message) bool {
 	at := -1
 	for _, w := range want {
-		if local(w) {
+		if isLocal(w) {
 			continue
 		}
 		i := counterpart(have, w)
-		if i <= at || w.Role == wire.RoleAssistant && !sameWords(have[i], w) {
+		if i <= at || w.Role == wire.RoleAssistant && !hasSameText(have[i], w) {
 			return true
 		}
 		at = i
@@ -87,7 +87,7 @@ func lacks(have, want []wire.Message) bool {
 	return false
 }
 
-func sameWords(a, b wire.Message) bool {
+func hasSameText(a, b wire.Message) bool {
 	text := func(m wire.Message) string {
 		if m.Content == nil {
 			return ""
@@ -99,9 +99,9 @@ func sameWords(a, b wire.Message) bool {
 	})
 }
 
-// beyond reports whether the client has something of now that was not there
+// hasSeenMore reports whether the client has something of now that was not there
 // then: it saw a part of what came between.
-func beyond(have, then, now []wire.Message) bool {
+func hasSeenMore(have, then, now []wire.Message) bool {
 	return slices.ContainsFunc(now, func(m wire.Message) bool {
 		if m.Role == wire.RoleUser || counterpart(then, m) >= 0 {
 			return false
@@ -110,10 +110,10 @@ func beyond(have, then, now []wire.Message) bool {
 	})
 }
 
-// merged is the conversation as the server has it, with what only the client
+// mergeMessages is the conversation as the server has it, with what only the client
 // has at the places where it has it, and its own words and results as it has
 // them.
-func merged(have, want []wire.Message) []wire.Message {
+func mergeMessages(have, want []wire.Message) []wire.Message {
 	out := slices.Clone(want)
 	for i, m := range out {
 		if at := counterpart(have, m); m.Role != wire.RoleAssistant && at >= 0 {
@@ -132,7 +132,7 @@ func merged(have, want []wire.Message) []wire.Message {
 			at = j + 1
 			continue
 		}
-		if local(m) || m.Role == wire.RoleAssistant || m.Role == wire.RoleTool {
+		if isLocal(m) || m.Role == wire.RoleAssistant || m.Role == wire.RoleTool {
 			continue // words of the agent that it has not said
 		}
 		if i > last {
@@ -144,10 +144,10 @@ func merged(have, want []wire.Message) []wire.Message {
 	return out
 }
 
-// restating are the snapshots that give a client the messages want, in their
+// planSnapshots are the snapshots that give a client the messages want, in their
 // order. A snapshot leaves messages that the client has where it has them; where
 // that is not their place, a shorter one takes them away first.
-func restating(have, want []wire.Message) [][]wire.Message {
+func planSnapshots(have, want []wire.Message) [][]wire.Message {
 	h := wire.NewHistory(have)
 	h.Apply(&wire.MessagesSnapshot{Messages: want})
 	same := 0

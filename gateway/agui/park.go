@@ -14,9 +14,8 @@ import (
 // process: which ones the client holds is known from it alone.
 const parkEvent = "askance.agui.park"
 
-// park is its value. It has no arguments, not even a hash of them, and no answers:
-// whoever may read the session's events reads those where the rules hide what is
-// to be hidden.
+// park is its value. It has no arguments, not even a hash of them, and no
+// responses: every reader of the session can read it, rules hide nothing of it.
 type park struct {
 	V     int             `json:"v"` // 1
 	Run   string          `json:"run_id"`
@@ -52,16 +51,15 @@ func parkOf(e *message.Custom) *park {
 	if err := strictjson.Unmarshal(text, p); err != nil || p.V != 1 || p.Reply == "" {
 		return nil
 	}
-	if slices.ContainsFunc(p.Asked, func(a asked) bool { return !a.genuine() }) {
+	if slices.ContainsFunc(p.Asked, func(a asked) bool { return !a.isGenuine() }) {
 		return nil
 	}
 	return p
 }
 
-// genuine reports whether the interrupt's own id says what the record says of
-// it: whoever could write a record could not have an answer to one approval request
-// taken for one to another.
-func (a asked) genuine() bool {
+// isGenuine reports whether the id of the interrupt agrees with the record: a
+// forged record cannot turn a response to one request into one to another.
+func (a asked) isGenuine() bool {
 	event, call, ok := strings.Cut(a.ID, "/")
 	if a.Digest == "" {
 		return true // no approval request
@@ -93,8 +91,8 @@ func (p *park) find(id string) (asked, bool) {
 	return asked{}, false
 }
 
-// same reports whether two records say the same of what is waited for.
-func (p *park) same(o *park) bool {
+// equals reports whether two records say the same of what is waited for.
+func (p *park) equals(o *park) bool {
 	if o == nil || p.Reply != o.Reply || len(p.Asked) != len(o.Asked) || len(p.Tools) != len(o.Tools) {
 		return false
 	}

@@ -33,7 +33,7 @@ func TestParkRecord(t *testing.T) {
 		}
 		return parkOf(ev.(*message.Custom))
 	}
-	if got := read(good()); !reflect.DeepEqual(got, good()) || !got.same(good()) {
+	if got := read(good()); !reflect.DeepEqual(got, good()) || !got.equals(good()) {
 		t.Errorf("read back as %+v", got)
 	}
 	for name, change := range map[string]func(*park){

@@ -15,7 +15,7 @@ import (
 // happened was shown by now. calls are those without a result, as they stand.
 func (f *follower) park(ctx context.Context, calls []*toolcall.Call) error {
 	rec := &park{V: 1, Run: f.in.RunID, Reply: f.reply, Through: f.seq}
-	someone := slices.ContainsFunc(calls, f.needsSomeone)
+	someone := slices.ContainsFunc(calls, f.needsPerson)
 	held := map[string]string{}
 	for _, c := range calls {
 		switch {
@@ -31,8 +31,8 @@ func (f *follower) park(ctx context.Context, calls []*toolcall.Call) error {
 				return nil
 			}
 			rec.Asked = append(rec.Asked, a)
-		case f.clients(c):
-			if !f.handed(c.Call) {
+		case f.isClientCall(c):
+			if !f.isHandedOver(c.Call) {
 				return nil // the client has not been told yet
 			}
 		case c.State == message.ToolCallSubmitted && (!someone || c.Phase() == toolcall.PhaseBlocked):
@@ -46,11 +46,11 @@ func (f *follower) park(ctx context.Context, calls []*toolcall.Call) error {
 	if len(rec.Asked) == 0 && len(rec.Tools) == 0 {
 		return nil
 	}
-	return f.end(ctx, rec, held)
+	return f.recordAndEnd(ctx, rec, held)
 }
 
-// handed reports whether a call of the client's tools was handed to it.
-func (f *follower) handed(id message.CallID) bool {
+// isHandedOver reports whether a call of the client's tools was handed to it.
+func (f *follower) isHandedOver(id message.CallID) bool {
 	for _, b := range f.mapper.Pending() {
 		if b.ID == id {
 			return true
@@ -59,27 +59,27 @@ func (f *follower) handed(id message.CallID) bool {
 	return false
 }
 
-// end records what is asked, then ends the run with it: an interrupt that nobody
-// remembers could not be answered. While no engine answers it waits. held are
-// the words for interrupts about calls that make no progress.
-func (f *follower) end(ctx context.Context, rec *park, held map[string]string) error {
-	if !rec.same(f.parked) {
+// recordAndEnd records what is asked, then ends the run: a response to an
+// interrupt without a record would be refused. While no engine answers it waits.
+// held are the texts of interrupts about blocked calls.
+func (f *follower) recordAndEnd(ctx context.Context, rec *park, held map[string]string) error {
+	if !rec.equals(f.parked) {
 		raw, err := rec.event()
 		if err != nil {
 			return message.Errorf(message.CodeInternal, "run", "record the interrupts: %w", err)
 		}
 		_, err = f.owner.Emit(ctx, toolcall.EmitRequest{Session: f.session, Reply: f.reply, Events: []message.RawJSON{raw}})
 		if errors.Is(err, message.ErrUnavailable) || errors.Is(err, message.ErrUnknownOutcome) {
-			return nil // the lookout comes again
+			return nil // the parkWatcher comes again
 		}
 		if err != nil {
 			return err
 		}
 		f.parked = rec
 	}
-	events := f.mapper.Park(f.restated()...)
+	events := f.mapper.Park(f.restate()...)
 	if end, ok := events[len(events)-1].(*wire.RunFinished); ok && end.Outcome != nil && end.Outcome.Type == wire.OutcomeInterrupt {
-		if end.Outcome.Interrupts = shown(end.Outcome.Interrupts, rec, held); len(end.Outcome.Interrupts) == 0 {
+		if end.Outcome.Interrupts = dropUnrecorded(end.Outcome.Interrupts, rec, held); len(end.Outcome.Interrupts) == 0 {
 			end.Outcome = pendingTools(rec.Tools, f.of.Peer)
 		}
 	}
@@ -95,8 +95,8 @@ func pendingTools(ids []string, peer wire.Peer) *wire.Outcome {
 	return out
 }
 
-// shown keeps the interrupts that are on record.
-func shown(all []wire.Interrupt, rec *park, held map[string]string) []wire.Interrupt {
+// dropUnrecorded keeps the interrupts that are on record.
+func dropUnrecorded(all []wire.Interrupt, rec *park, held map[string]string) []wire.Interrupt {
 	all = slices.DeleteFunc(all, func(i wire.Interrupt) bool {
 		_, ok := rec.find(i.ID)
 		return !ok
@@ -109,9 +109,9 @@ func shown(all []wire.Interrupt, rec *park, held map[string]string) []wire.Inter
 	return all
 }
 
-// restated are the snapshots that clients before 1.0 want before an interrupt.
+// restate are the snapshots that clients before 1.0 want before an interrupt.
 // The state is the client's own: agents here have none.
-func (f *follower) restated() []wire.Event {
+func (f *follower) restate() []wire.Event {
 	state := f.in.State
 	if state == nil {
 		state = message.RawJSON("{}")
@@ -119,9 +119,8 @@ func (f *follower) restated() []wire.Event {
 	return []wire.Event{&wire.StateSnapshot{Snapshot: state}, f.out.history.Snapshot()}
 }
 
-// interruptID names an approval request within the thread. The same approval request keeps its
-// id however often it is shown, until an answer to it was taken: if it is open
-// even then, because others must agree, it is put anew.
+// interruptID names an approval request within the thread. A request keeps its id
+// until a response to it was accepted; one that still needs others gets a new id.
 func (r *run) interruptID(q *request, c *toolcall.Call) string {
 	if r.parked == nil {
 		return q.id

@@ -32,7 +32,7 @@ func (chatting) Token(_ *http.Request, token string) (*gateway.Identity, error) 
 	return &gateway.Identity{Name: name, Space: toolcall.SpaceID(space), Roles: []toolcall.Role{toolcall.RoleRuntime, toolcall.RoleApprover}, Auth: "test"}, nil
 }
 
-// TestTwoMustAgree: the first approval is taken, and the approval request put anew for
+// TestTwoMustAgree: the first approval counts, and the approval request is shown again to
 // the second; the first person is told for whom it waits.
 func TestTwoMustAgree(t *testing.T) {
 	s := newStageIn(t, []gatewaytest.Option{gatewaytest.Auth(chatting{})})
@@ -91,7 +91,7 @@ func expiringAfter(after time.Duration) gatewaytest.Option {
 	return gatewaytest.Policy(strings.Replace(gatewaytest.Rules, "tool: [ship, browse], behavior: ask}", "tool: [ship, browse], behavior: ask, expiry: "+after.String()+"}", 1))
 }
 
-// TestExpired: an approval request that nobody answered in time can be cancelled, not
+// TestExpired: an approval request that expired can be cancelled, not
 // answered, and does not block who does not know of it.
 func TestExpired(t *testing.T) {
 	for _, version := range []string{wire.Version, ""} {
@@ -125,7 +125,7 @@ func TestExpired(t *testing.T) {
 	}
 }
 
-// TestEditAsksAgain: what somebody edits elsewhere is another approval request, which
+// TestEditAsksAgain: an edit on another surface makes a new approval request, which
 // the client was not shown and cannot have answered.
 func TestEditAsksAgain(t *testing.T) {
 	s := newStageIn(t, []gatewaytest.Option{gatewaytest.Auth(chatting{})})
@@ -150,7 +150,7 @@ func TestEditAsksAgain(t *testing.T) {
 	}
 }
 
-// told is an agent that says what it was told beside the message.
+// told is an agent that says what it was told in addition to the message.
 type told struct{}
 
 func (told) Info() agent.Info { return agent.Info{Name: "told"} }

@@ -80,7 +80,7 @@ func agentURL(name string) string { return "/agui/agents/" + url.PathEscape(name
 func (r *run) turnInput(fresh []*wire.Message) (agent.Input, error) {
 	in := agent.Input{Input: map[string]message.RawJSON{}}
 	for _, m := range fresh {
-		msg, err := r.said(m)
+		msg, err := r.userMsg(m)
 		if err != nil {
 			return in, err
 		}
@@ -97,8 +97,8 @@ func (r *run) turnInput(fresh []*wire.Message) (agent.Input, error) {
 	return in, nil
 }
 
-// said is a message of the person, or of the program in front of them.
-func (r *run) said(m *wire.Message) (*message.Msg, error) {
+// userMsg is a message of the person, or of the program in front of them.
+func (r *run) userMsg(m *wire.Message) (*message.Msg, error) {
 	if m.Role == wire.RoleUser {
 		return m.UserMsg(message.Codec{}, r.peer.Name)
 	}
@@ -131,9 +131,9 @@ func (f *follower) origin() message.RawJSON {
 	return object(map[string]any{"agentscope": of})
 }
 
-// owned refuses a thread of somebody else, in words that do not say whether it
+// hideForeign refuses the thread of another principal without saying whether it
 // exists.
-func owned(err error) error {
+func hideForeign(err error) error {
 	if errors.Is(err, message.ErrForeign) {
 		return &message.Error{Code: message.CodeForbidden, Op: "run", What: "the thread is not yours", Hint: "begin a thread with an id of your own"}
 	}

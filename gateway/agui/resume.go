@@ -15,7 +15,7 @@ import (
 
 // Causes of calls that matter here; package toolcall has them all.
 const (
-	causeExpire    = "expire"    // nobody answered in time
+	causeExpire    = "expire"    // the request expired
 	causeInterrupt = "interrupt" // the reply was interrupted
 )
 
@@ -26,8 +26,8 @@ type standing struct {
 	calls map[message.CallID]*toolcall.Call // of the last park's reply
 }
 
-// stand reads where a thread stands. c is the engine for its owner.
-func stand(ctx context.Context, c engine.Client, t *thread) (*standing, error) {
+// readStanding reads where a thread stands. c is the engine for its owner.
+func readStanding(ctx context.Context, c engine.Client, t *thread) (*standing, error) {
 	st := &standing{parks: t.parks, calls: map[message.CallID]*toolcall.Call{}}
 	last := t.lastPark()
 	if last == nil {
@@ -43,7 +43,7 @@ func stand(ctx context.Context, c engine.Client, t *thread) (*standing, error) {
 	return st, nil
 }
 
-// last is where the thread last gave the word to somebody.
+// last is the newest record of a run that waits.
 func (st *standing) last() *park {
 	return lastOf(st.parks)
 }
@@ -118,15 +118,15 @@ func (st *standing) resume(entries []wire.ResumeEntry, now time.Time) (r *wire.R
 	if newest >= 0 && newest < len(st.parks)-1 {
 		return &wire.Resumption{Replayed: entries}, true, nil
 	}
-	if err := st.late(entries); err != nil {
+	if err := st.refuseLate(entries); err != nil {
 		return nil, false, err
 	}
 	r, err = st.thread().Resume(entries, now)
 	return r, false, err
 }
 
-// late refuses answers to approval requests that ended because nobody answered in time.
-func (st *standing) late(entries []wire.ResumeEntry) error {
+// refuseLate refuses responses to approval requests that expired.
+func (st *standing) refuseLate(entries []wire.ResumeEntry) error {
 	for _, e := range entries {
 		if st.last() == nil || e.Status != wire.ResumeResolved {
 			continue
@@ -139,7 +139,7 @@ func (st *standing) late(entries []wire.ResumeEntry) error {
 	return nil
 }
 
-// resolved is what became of an interrupt that somebody else decided, or time.
+// resolved is the outcome of an interrupt that others, or the deadline, decided.
 type settled struct {
 	Interrupt string
 	Call      message.CallID
@@ -157,8 +157,8 @@ func (s settled) members() map[string]any {
 	return out
 }
 
-// overtaken are the entries that say otherwise than was decided.
-func (st *standing) overtaken(entries []wire.ResumeEntry) []settled {
+// listOvertaken are the entries that say otherwise than was decided.
+func (st *standing) listOvertaken(entries []wire.ResumeEntry) []settled {
 	var out []settled
 	for _, e := range entries {
 		for _, p := range st.parks {
@@ -168,7 +168,7 @@ func (st *standing) overtaken(entries []wire.ResumeEntry) []settled {
 				continue
 			}
 			s := settled{Interrupt: a.ID, Call: a.Call, Cause: c.Cause}
-			v := decision(c, a.Digest)
+			v := lastDecision(c, a.Digest)
 			if v != nil {
 				s.Cause, s.By, s.Auth = string(v.Kind), v.By.Name, v.By.Auth
 			}
@@ -180,8 +180,8 @@ func (st *standing) overtaken(entries []wire.ResumeEntry) []settled {
 	return out
 }
 
-// decision is the last word on an approval request; nil if nobody had one.
-func decision(c *toolcall.Call, digest string) *toolcall.Vote {
+// lastDecision is the vote that decided an approval request; nil if there is none.
+func lastDecision(c *toolcall.Call, digest string) *toolcall.Vote {
 	for _, v := range slices.Backward(c.Votes) {
 		if v.Digest == digest && v.Kind != toolcall.ResponseSkip && v.Kind != toolcall.ResponseDelegate {
 			return &v
@@ -214,9 +214,9 @@ func agrees(e wire.ResumeEntry, v *toolcall.Vote, c *toolcall.Call) bool {
 	return inputHash(string(said.Edited)) == inputHash(c.Input)
 }
 
-// answer carries out a run's answers, in the order of the approval requests, and stops
-// at the first that is refused. Somebody else may be faster with one of them:
-// then that decision stands.
+// answer submits the responses of a run in the order of the approval requests and
+// stops at the first that is refused. If another person was faster, their
+// decision stands.
 func (r *run) answer(ctx context.Context, st *standing, res *wire.Resumption) error {
 	if len(res.Answers) == 0 {
 		return nil
@@ -236,8 +236,8 @@ func (r *run) answer(ctx context.Context, st *standing, res *wire.Resumption) er
 		}
 		r.answered[a.Interrupt.ID] = true
 		_, err = approver.SubmitResponse(ctx, answerTo(st.calls[asked.Call], asked, a))
-		if overtook(err) {
-			r.lost(st, asked, err)
+		if isOvertaken(err) {
+			r.noteLost(st, asked, err)
 		} else if err != nil {
 			return err
 		}
@@ -245,16 +245,16 @@ func (r *run) answer(ctx context.Context, st *standing, res *wire.Resumption) er
 	return nil
 }
 
-// lost takes what the error says of the call, so that the client hears of it.
-func (r *run) lost(st *standing, a asked, err error) {
+// noteLost takes what the error says of the call, so that the client hears of it.
+func (r *run) noteLost(st *standing, a asked, err error) {
 	delete(r.answered, a.ID)
 	if c := toolcall.CallOf(err); c != nil {
 		st.calls[a.Call] = c
 	}
 }
 
-// overtook reports whether an answer came to nothing because another was there.
-func overtook(err error) bool {
+// isOvertaken reports whether an answer came to nothing because another was there.
+func isOvertaken(err error) bool {
 	for _, target := range []error{message.ErrFinished, message.ErrState, message.ErrDigest, message.ErrConflict} {
 		if errors.Is(err, target) {
 			return true
@@ -270,7 +270,7 @@ func answerTo(c *toolcall.Call, q asked, a wire.Response) toolcall.Response {
 	out := toolcall.Response{Key: c.Key, Kind: toolcall.ResponseReject, Digest: q.Digest, Feedback: a.Feedback}
 	switch {
 	case a.Abandoned:
-		out.Feedback = "nobody answered"
+		out.Feedback = "The request was cancelled."
 	case a.Approved:
 		out.Kind, out.Feedback, out.Rules = toolcall.ResponseApprove, "", a.Rules
 		if a.Edited != nil && inputHash(string(a.Edited)) != inputHash(c.Input) {

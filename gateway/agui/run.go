@@ -50,16 +50,16 @@ func ownerOf(p *gateway.Peer) *gateway.Peer {
 
 // start sends the beginning of the run and, if the client lacks something of
 // what was before, the conversation.
-func (f *follower) start(w *tale, always bool) error {
+func (f *follower) start(w *projection, always bool) error {
 	err := f.out.send(&wire.RunStarted{
 		Base:     wire.Base{Metadata: f.origin()},
 		ThreadID: f.in.ThreadID, RunID: f.in.RunID, ProtocolVersion: new(wire.Version), ParentRunID: f.in.ParentRunID,
 	})
 	want := w.history.Messages()
-	if err != nil || !always && !lacks(f.in.Messages, want) {
+	if err != nil || !always && !needsSnapshot(f.in.Messages, want) {
 		return err
 	}
-	for _, messages := range restating(f.in.Messages, merged(f.in.Messages, want)) {
+	for _, messages := range planSnapshots(f.in.Messages, mergeMessages(f.in.Messages, want)) {
 		if err := f.out.send(&wire.MessagesSnapshot{Messages: messages}); err != nil {
 			return err
 		}
@@ -86,31 +86,31 @@ func (f *follower) follow(ctx context.Context) error {
 	}()
 	alive := time.NewTicker(f.s.cfg.KeepAlive)
 	defer alive.Stop()
-	watch := newLookout(f)
+	watch := newParkWatcher(f)
 	defer watch.stop()
-	watch.look(ctx)
+	watch.restart(ctx)
 	for !f.out.ended {
 		var err error
 		select {
 		case b := <-batches:
 			err = f.take(b)
-			watch.look(ctx)
+			watch.restart(ctx)
 		case calls := <-watch.parked:
 			err = f.park(ctx, calls)
-			watch.again(ctx)
+			watch.retry(ctx)
 		case <-alive.C:
 			err = f.out.sse.KeepAlive()
 		case err = <-done:
 		}
 		if err != nil {
-			return f.stopped(ctx, err)
+			return f.endEarly(ctx, err)
 		}
 	}
 	return nil
 }
 
-// stopped ends a run that cannot be followed any further. The turn goes on.
-func (f *follower) stopped(ctx context.Context, err error) error {
+// endEarly ends a run that cannot be followed any further. The turn goes on.
+func (f *follower) endEarly(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		if err = gateway.Ended(ctx); err == nil {
 			return nil // the client is gone
@@ -126,7 +126,7 @@ func (f *follower) take(b gateway.EventBatch) error {
 		if err != nil {
 			return message.Errorf(message.CodeInternal, "run", "the event at %d cannot be read: %w", e.Seq, err)
 		}
-		if err := f.one(ev); err != nil {
+		if err := f.mapEvent(ev); err != nil {
 			return err
 		}
 	}
@@ -134,9 +134,9 @@ func (f *follower) take(b gateway.EventBatch) error {
 	return nil
 }
 
-// one maps one event. Those of other replies are not of this run.
-func (f *follower) one(ev message.Event) error {
-	if id := ev.ReplyID(); ours(ev) || id != "" && id != f.reply {
+// mapEvent maps one event. Those of other replies are not of this run.
+func (f *follower) mapEvent(ev message.Event) error {
+	if id := ev.ReplyID(); isBookkeeping(ev) || id != "" && id != f.reply {
 		return nil
 	}
 	f.calls.note(ev)

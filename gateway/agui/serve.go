@@ -71,30 +71,30 @@ func refuse(err error) error {
 }
 
 func (r *run) serve(ctx context.Context, w http.ResponseWriter, l *load, connect bool) error {
-	next, err := r.decided(ctx, l, connect)
+	next, err := r.decideWhenFree(ctx, l, connect)
 	if refused, ok := errors.AsType[*refusedError](err); ok {
-		r.logged(newStream(w, r.in, r.of.Peer, r.log).send(runError(refused.err)))
+		r.logEarlyEnd(newStream(w, r.in, r.of.Peer, r.log).send(runError(refused.err)))
 		return nil
 	}
 	if err != nil {
-		return owned(err)
+		return hideForeign(err)
 	}
 	f := &follower{run: r, out: newStream(w, r.in, r.of.Peer, r.log)}
-	r.logged(f.play(ctx, next))
+	r.logEarlyEnd(f.play(ctx, next))
 	return nil
 }
 
-// logged notes why a stream ended before its run: the client has gone, or is
+// logEarlyEnd notes why a stream ended before its run: the client has gone, or is
 // too slow.
-func (r *run) logged(err error) {
+func (r *run) logEarlyEnd(err error) {
 	if err != nil {
 		r.log.Debug("a stream ended before its run", "err", err)
 	}
 }
 
-// decided decides, if need be after the turn before has ended.
-func (r *run) decided(ctx context.Context, l *load, connect bool) (*plan, error) {
-	wait, cancel := context.WithTimeoutCause(ctx, waitForTurn, busy())
+// decideWhenFree decides, if need be after the turn before has ended.
+func (r *run) decideWhenFree(ctx context.Context, l *load, connect bool) (*plan, error) {
+	wait, cancel := context.WithTimeoutCause(ctx, waitForTurn, busyError())
 	defer cancel()
 	for {
 		next, err := r.decideAlone(ctx, l, connect)
@@ -102,17 +102,17 @@ func (r *run) decided(ctx context.Context, l *load, connect bool) (*plan, error)
 		if !ok {
 			return next, err
 		}
-		if err := r.unwatched(ctx, l); err != nil {
+		if err := r.waitForOtherClient(ctx, l); err != nil {
 			return nil, err
 		}
-		if err := r.over(wait, open); err != nil {
+		if err := r.waitForTurnEnd(wait, open); err != nil {
 			return nil, err
 		}
 	}
 }
 
 func (r *run) decideAlone(ctx context.Context, l *load, connect bool) (*plan, error) {
-	release, err := l.alone(ctx)
+	release, err := l.lockDeciding(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -124,28 +124,28 @@ func (r *run) decideAlone(ctx context.Context, l *load, connect bool) (*plan, er
 	return r.decide(ctx, t, connect)
 }
 
-// unwatched refuses a run while another of the thread has a client. One whose
+// waitForOtherClient refuses a run while another of the thread has a client. One whose
 // client has just gone ends in a moment.
-func (r *run) unwatched(ctx context.Context, l *load) error {
+func (r *run) waitForOtherClient(ctx context.Context, l *load) error {
 	deadline := time.NewTimer(waitForClient)
 	defer deadline.Stop()
 	for {
-		others, left := r.s.threads.others(l)
+		others, left := r.s.threads.hasOtherRuns(l)
 		if !others {
 			return nil
 		}
 		select {
 		case <-left:
 		case <-deadline.C:
-			return busy()
+			return busyError()
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
 }
 
-// over waits until a turn ends, or until somebody is to answer.
-func (r *run) over(ctx context.Context, turn *openTurnError) error {
+// waitForTurnEnd waits until a turn ends or asks for a response.
+func (r *run) waitForTurnEnd(ctx context.Context, turn *openTurnError) error {
 	for after := turn.through; ctx.Err() == nil; {
 		page, err := r.owner.Events(ctx, toolcall.EventsRequest{Session: r.session, Reply: turn.reply, After: after, WaitMS: 10_000})
 		if err != nil {
@@ -164,13 +164,13 @@ func (r *run) over(ctx context.Context, turn *openTurnError) error {
 		}
 		after = page.Next
 	}
-	return cmp.Or(context.Cause(ctx), busy())
+	return cmp.Or(context.Cause(ctx), busyError())
 }
 
 // play sends the run.
 func (f *follower) play(ctx context.Context, p *plan) error {
-	f.reply = p.tale.reply
-	if err := f.start(p.tale, p.restate); err != nil {
+	f.reply = p.projection.reply
+	if err := f.start(p.projection, p.restate); err != nil {
 		return err
 	}
 	for _, n := range p.notes {
@@ -181,9 +181,9 @@ func (f *follower) play(ctx context.Context, p *plan) error {
 	if p.done {
 		return f.out.send(&wire.RunFinished{ThreadID: f.in.ThreadID, RunID: f.in.RunID, Outcome: &wire.Outcome{Type: wire.OutcomeSuccess}})
 	}
-	if err := f.out.send(p.tale.open...); err != nil {
+	if err := f.out.send(p.projection.open...); err != nil {
 		return err
 	}
-	f.mapper, f.calls, f.asked, f.seq = p.tale.mapper, p.tale.calls, p.tale.asked, p.from
+	f.mapper, f.calls, f.asked, f.seq = p.projection.mapper, p.projection.calls, p.projection.asked, p.from
 	return f.follow(ctx)
 }

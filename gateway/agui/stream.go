@@ -12,7 +12,7 @@ import (
 )
 
 // stream is the answer to one request: the events of one run, in an order that
-// AG-UI allows, the last of which ends it.
+// AG-UI allows. The last event ends the run.
 type stream struct {
 	sse     *gateway.SSE
 	peer    wire.Peer

@@ -28,7 +28,7 @@ type thread struct {
 
 	ended map[message.ReplyID]bool
 	users map[string]bool // ids of the users' messages
-	tools map[string]bool // tools that frontends brought: nobody else has them
+	tools map[string]bool // tools that frontends brought
 }
 
 // readThread reads a whole session as its owner has it. An unknown one is empty.
@@ -67,7 +67,7 @@ func (t *thread) add(e toolcall.SequencedEvent) error {
 	case *message.Custom:
 		if len(t.turns.Turns) > before {
 			en.turn = t.turns.Turns[before]
-			t.begun(en.turn)
+			t.noteTurn(en.turn)
 		}
 		if en.park = parkOf(ev); en.park != nil {
 			t.parks = append(t.parks, en.park)
@@ -80,7 +80,7 @@ func (t *thread) add(e toolcall.SequencedEvent) error {
 	return nil
 }
 
-func (t *thread) begun(r *agent.Record) {
+func (t *thread) noteTurn(r *agent.Record) {
 	for _, m := range r.Messages {
 		t.users[m.ID] = true
 	}
@@ -103,10 +103,10 @@ func lastOf(parks []*park) *park {
 	return parks[len(parks)-1]
 }
 
-// fresh are the messages of the person, and of the program in front of them,
+// newMessages are the messages of the person, and of the program in front of them,
 // that the session does not have yet. The agent's are kept here: what a client
 // says that it said is not asked.
-func (t *thread) fresh(in *wire.RunInput) []*wire.Message {
+func (t *thread) newMessages(in *wire.RunInput) []*wire.Message {
 	var out []*wire.Message
 	person := false
 	for i := range in.Messages {

@@ -14,7 +14,7 @@ type threadKey struct {
 	session message.SessionID
 }
 
-// threads are those that somebody follows here.
+// threads are those that clients follow on this server.
 type threads struct {
 	mu   sync.Mutex
 	open map[threadKey]*load
@@ -24,7 +24,7 @@ type threads struct {
 type load struct {
 	watchers int
 	runs     int           // those of them that may begin or resume something
-	left     chan struct{} // closed, and made anew, when one of them leaves
+	left     chan struct{} // closed and replaced when a watcher leaves
 	// deciding is held by the one request that looks at the thread and acts on
 	// it: answers are taken one request at a time.
 	deciding chan struct{}
@@ -63,21 +63,21 @@ func (t *threads) leave(k threadKey, runs bool) {
 	}
 }
 
-// others reports whether further runs of the thread are under way, and gives
+// hasOtherRuns reports whether further runs of the thread are under way, and gives
 // what is closed when one ends.
-func (t *threads) others(l *load) (bool, <-chan struct{}) {
+func (t *threads) hasOtherRuns(l *load) (bool, <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return l.runs > 1, l.left
 }
 
-// busy refuses a second run of a thread.
-func busy() error {
+// busyError refuses a second run of a thread.
+func busyError() error {
 	return &message.Error{Code: message.CodeConflict, Op: "run", What: "a run of this thread is under way", Hint: "wait for its end, or POST to /agui/connect to follow it"}
 }
 
-// alone waits for the right to act on the thread.
-func (l *load) alone(ctx context.Context) (release func(), err error) {
+// lockDeciding waits for the right to act on the thread.
+func (l *load) lockDeciding(ctx context.Context) (release func(), err error) {
 	select {
 	case l.deciding <- struct{}{}:
 		return func() { <-l.deciding }, nil

@@ -64,7 +64,7 @@ func newStageIn(t *testing.T, world []gatewaytest.Option, opts ...func(*agui.Con
 	return s
 }
 
-// again replaces the runner, as when the gateway's process starts anew. The
+// again replaces the runner, as when the gateway's process restarts. The
 // runners map is the surface's own.
 func (s *stage) again() {
 	s.t.Helper()

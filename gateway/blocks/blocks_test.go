@@ -121,7 +121,7 @@ func TestReconnect(t *testing.T) {
 		ids = append(ids, c.last)
 	}
 	key := ask.ApprovalKey
-	// The approval request is shown to whoever comes, however they come.
+	// The approval request is shown to every client, however it connects.
 	for _, id := range ids {
 		d := s.me("")
 		d.send(&blockstream.Subscribe{Session: "s1", LastEventID: id})
@@ -147,7 +147,7 @@ func TestReconnect(t *testing.T) {
 	if d.last != c.last {
 		t.Errorf("one is at %s, the other at %s", d.last, c.last)
 	}
-	// Nobody is shown a card that is resolved.
+	// No client is shown a card that is resolved.
 	e := s.me("")
 	e.send(&blockstream.Subscribe{Session: "s1"})
 	if sub := wait[*blockstream.Subscribed](e); sub.Status != blockstream.StatusCompleted {
@@ -204,7 +204,7 @@ func auth(t *testing.T, s *stage) {
 	if _, res, err := s.try(s.A.Token(gatewaytest.Wendy), ""); err == nil || res.StatusCode != http.StatusForbidden {
 		t.Errorf("a worker: %v %v", res, err)
 	}
-	// Runtimes see their own sessions, nobody sees another space's.
+	// Runtimes see their own sessions, and no principal sees those of another space.
 	s.A.Ask("s1", "r1", "c1")
 	c = s.dial(s.A.Token(gatewaytest.Robot), "")
 	c.send(&blockstream.Subscribe{Session: "s1"})
@@ -382,7 +382,7 @@ func TestPlainHTTP(t *testing.T) {
 	}
 }
 
-// TestExpiry has an approval request end by itself: everybody is told, and it cannot be
+// TestExpiry lets an approval request expire: every client is told, and it cannot be
 // answered any more.
 func TestExpiry(t *testing.T) {
 	t.Parallel()

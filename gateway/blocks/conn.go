@@ -17,7 +17,7 @@ import (
 const (
 	// writeTime is how long a client may take for one frame.
 	writeTime = 10 * time.Second
-	// queueFrames is how many frames wait for a client; whoever produces more
+	// queueFrames is how many frames wait for a client; a producer of more
 	// waits too.
 	queueFrames = 256
 )
@@ -94,7 +94,7 @@ func (c *conn) read(ctx context.Context, cancel context.CancelFunc) {
 	}
 }
 
-// end notes why the socket is closed, if nobody has yet, and ends the
+// end notes why the socket is closed, if no other reason is noted, and ends the
 // connection.
 func (c *conn) end(cancel context.CancelFunc, code websocket.StatusCode, why string) {
 	c.mu.Lock()

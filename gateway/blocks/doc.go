@@ -13,13 +13,13 @@
 // # Guarantees
 //
 //   - A socket is only a viewer: closing it affects nothing.
-//   - After subscribe every open approval request of the session is shown once, whatever
-//     its age; one that was answered before is not.
-//   - A subscriber with last_event_id gets the frames behind it, as long as these
-//     need no card taken back; otherwise, and without one, the present turn from
+//   - After subscribe the server shows every open approval request of the session
+//     once, of any age, and none that has its response.
+//   - A subscriber with last_event_id gets the frames after it if every card that
+//     they show is still open; otherwise, and without one, the present turn from
 //     its message_start.
 //   - An approval answers the approval requests as this connection was sent them.
-//   - A client that is silent to pings is cut off with 4008, one that reads too
-//     slowly with 4013; both reconnect.
-//   - Bad commands are answered by an error frame and have no effect.
+//   - The server closes a client that does not answer pings with 4008, one that
+//     reads too slowly with 4013; both reconnect.
+//   - An error frame answers a bad command, which has no effect.
 package blocks

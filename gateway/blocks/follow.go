@@ -311,7 +311,7 @@ func lastTurn(past []sequenced) (begin int, running bool) {
 }
 
 // clean reports whether what is behind the client's place can be sent as it was:
-// the place is in the last turn, and no card is shown there that nobody can
+// the place is in the last turn, and it shows no card that no one can
 // answer any more.
 func (s *subscription) clean(past []sequenced, begin int, open []*toolcall.Call) bool {
 	if begin < len(past) && s.last.Seq < past[begin].seq || len(past) > 0 && s.last.Seq > past[len(past)-1].seq {

@@ -16,8 +16,8 @@
 //
 // # Guarantees
 //
-//   - [Convert] refuses a dict of which AgentScope 2.0 would lose a part, with the
-//     part and the message in the error.
+//   - [Convert] refuses a dict if AgentScope 2.0 would lose a part of it; the error
+//     names the part and the message.
 //   - [Encode] reports everything that a dict has no place for.
 //   - A text is never a decision: only metadata.askance.decisions is, and each
 //     decision names the digest of the approval request that its author saw. See package

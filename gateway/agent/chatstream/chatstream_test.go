@@ -220,7 +220,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// TestCutOff: calls of a completion that did not end by itself have no end.
+// TestCutOff: calls of a completion that was cut off have no end.
 func TestCutOff(t *testing.T) {
 	for reason, complete := range map[string]bool{"stop": true, "tool_calls": true, "length": false, "content_filter": false, "function_call": false, "insufficient_system_resource": false} {
 		events, _, err := turns(`data: {"model":"m","choices":[{"index":0,"delta":{"reasoning_content":"hm","content":"Hi"}}]}` + "\n\n" +

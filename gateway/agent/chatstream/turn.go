@@ -48,7 +48,7 @@ func (t *Turn) Calls() []message.ToolCallBlock { return t.calls }
 // FinishReason is the model's word on why it stopped; "" before it came.
 func (t *Turn) FinishReason() string { return t.finish }
 
-// Complete reports whether the model stopped by itself: only then its calls may
+// Complete reports whether the model finished: only then its calls may
 // be proposed.
 func (t *Turn) Complete() bool { return t.finish == "stop" || t.finish == "tool_calls" }
 

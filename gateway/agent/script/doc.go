@@ -13,7 +13,7 @@
 //	say TEXT          a text block
 //	think TEXT        a thinking block
 //	stream N [MS]     a text block of N pieces, MS milliseconds apart
-//	call TOOL [JSON]  a tool call; the lines also TOOL [JSON] below it run beside
+//	call TOOL [JSON]  a tool call; the lines also TOOL [JSON] below it run next to
 //	                  it; then a text block with their results
 //	fail TYPE TEXT    the reply ends with that error
 //	panic             the agent panics

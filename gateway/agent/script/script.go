@@ -29,7 +29,7 @@ type Agent struct {
 var _ agent.Agent = (*Agent)(nil)
 
 // New makes an agent of that name. tools are those that it tells of; it calls
-// whatever a line names.
+// any tool that a line names.
 func New(name string, tools ...agent.Tool) *Agent { return &Agent{name: name, tools: tools} }
 
 // Info implements agent.Agent.
@@ -91,7 +91,7 @@ func parse(msgs []*message.Msg, reply message.ReplyID) (steps []step, done *mess
 	return steps, done
 }
 
-// single is the step of a line that stands by itself; nil if it is none.
+// single is the step of a line that needs no others; nil if it is none.
 func single(word, rest string) step {
 	switch word {
 	case "say":

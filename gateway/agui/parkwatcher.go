@@ -33,22 +33,21 @@ func (p *pending) note(e message.Event) {
 	}
 }
 
-// lookout finds out when a reply can go on no further without people or the
-// client.
-type lookout struct {
+// parkWatcher finds out when a reply cannot continue without people or the client.
+type parkWatcher struct {
 	f      *follower
 	parked chan []*toolcall.Call // the calls without a result, as they were then
 	cancel context.CancelFunc
 	done   chan struct{}
-	vain   time.Duration // pause before the next look, after some in vain
+	pause  time.Duration // before the next wait, after some that changed nothing
 }
 
-func newLookout(f *follower) *lookout {
-	return &lookout{f: f, parked: make(chan []*toolcall.Call), cancel: func() {}}
+func newParkWatcher(f *follower) *parkWatcher {
+	return &parkWatcher{f: f, parked: make(chan []*toolcall.Call), cancel: func() {}}
 }
 
 // stop ends the look that is being taken.
-func (l *lookout) stop() {
+func (l *parkWatcher) stop() {
 	l.cancel()
 	if l.done != nil {
 		<-l.done
@@ -56,20 +55,19 @@ func (l *lookout) stop() {
 	}
 }
 
-// look begins anew, after something has happened.
-func (l *lookout) look(ctx context.Context) {
-	l.vain = 0
+// restart starts a new wait after an event.
+func (l *parkWatcher) restart(ctx context.Context) {
+	l.pause = 0
 	l.begin(ctx)
 }
 
-// again looks once more although nothing has happened: what the last look found
-// was not the time to end the run.
-func (l *lookout) again(ctx context.Context) {
-	l.vain = min(max(2*l.vain, 10*time.Millisecond), 2*time.Second)
+// retry looks waits again after a result that did not end the run.
+func (l *parkWatcher) retry(ctx context.Context) {
+	l.pause = min(max(2*l.pause, 10*time.Millisecond), 2*time.Second)
 	l.begin(ctx)
 }
 
-func (l *lookout) begin(ctx context.Context) {
+func (l *parkWatcher) begin(ctx context.Context) {
 	l.stop()
 	if len(l.f.calls) == 0 || l.f.out.ended {
 		return
@@ -78,11 +76,11 @@ func (l *lookout) begin(ctx context.Context) {
 	done := make(chan struct{})
 	l.done = done
 	req := toolcall.WaitRequest{Session: l.f.session, Reply: l.f.reply, Calls: slices.Clone(l.f.calls), Until: toolcall.UntilParked}
-	vain := l.vain
+	wait := l.pause
 	go func() {
 		defer close(done)
-		pause(ctx, vain)
-		calls := l.f.s.patient(ctx, l.f.run, req)
+		pause(ctx, wait)
+		calls := l.f.s.waitUntilParked(ctx, l.f.run, req)
 		if calls == nil {
 			return
 		}
@@ -93,9 +91,9 @@ func (l *lookout) begin(ctx context.Context) {
 	}()
 }
 
-// patient waits until the run should end; nil if ctx ends before. Whatever
-// happens meanwhile is an event, with which the look begins anew.
-func (s *Surface) patient(ctx context.Context, r *run, req toolcall.WaitRequest) []*toolcall.Call {
+// waitUntilParked waits until the run should end; nil if ctx ends before. Each
+// event restarts the wait.
+func (s *Surface) waitUntilParked(ctx context.Context, r *run, req toolcall.WaitRequest) []*toolcall.Call {
 	began := time.Now()
 	for ctx.Err() == nil {
 		early := s.cfg.Grace - time.Since(began)
@@ -107,12 +105,12 @@ func (s *Surface) patient(ctx context.Context, r *run, req toolcall.WaitRequest)
 		out, err := r.owner.Wait(ctx, req)
 		if err != nil || len(out.Calls) == 0 {
 			if errors.Is(err, message.ErrNotFound) && early <= 0 {
-				req.Calls = known(ctx, r, req) // one was begun and never proposed
+				req.Calls = dropUnknown(ctx, r, req) // one was begun and never proposed
 			}
 			pause(ctx, 50*time.Millisecond)
 			continue
 		}
-		if slices.ContainsFunc(out.Calls, r.needsSomeone) {
+		if slices.ContainsFunc(out.Calls, r.needsPerson) {
 			if out.Done || time.Since(began) >= s.cfg.Grace {
 				return out.Calls
 			}
@@ -132,8 +130,8 @@ func (s *Surface) patient(ctx context.Context, r *run, req toolcall.WaitRequest)
 // maxHold is how long one request waits at the engine.
 const maxHold = 20 * time.Second
 
-// known are the calls that the engine knows.
-func known(ctx context.Context, r *run, req toolcall.WaitRequest) []message.CallID {
+// dropUnknown are the calls that the engine knows.
+func dropUnknown(ctx context.Context, r *run, req toolcall.WaitRequest) []message.CallID {
 	return slices.DeleteFunc(slices.Clone(req.Calls), func(id message.CallID) bool {
 		_, err := r.owner.Show(ctx, toolcall.ShowRequest{Key: toolcall.Key{Session: req.Session, Reply: req.Reply, Call: id}})
 		return errors.Is(err, message.ErrNotFound)
@@ -149,17 +147,17 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// needsSomeone reports whether a call waits for a person or for the client.
-func (r *run) needsSomeone(c *toolcall.Call) bool {
-	return c.Phase() == toolcall.PhaseAsking || c.Phase() == toolcall.PhaseBlocked || r.clients(c)
+// needsPerson reports whether a call waits for a person or for the client.
+func (r *run) needsPerson(c *toolcall.Call) bool {
+	return c.Phase() == toolcall.PhaseAsking || c.Phase() == toolcall.PhaseBlocked || r.isClientCall(c)
 }
 
-// clients reports whether a call waits for the client to run it.
-func (r *run) clients(c *toolcall.Call) bool {
+// isClientCall reports whether a call waits for the client to run it.
+func (r *run) isClientCall(c *toolcall.Call) bool {
 	return c.State == message.ToolCallSubmitted && c.Placement == toolcall.PlaceExternal && r.of.ClientTools[c.Tool]
 }
 
-// onlyWorkers reports whether the calls wait for workers, and for nobody else.
+// onlyWorkers reports whether all calls wait for workers.
 func (r *run) onlyWorkers(calls []*toolcall.Call) bool {
 	return !slices.ContainsFunc(calls, func(c *toolcall.Call) bool { return c.State != message.ToolCallSubmitted })
 }

@@ -8,54 +8,53 @@ import (
 	wire "github.com/askance-dev/askance/message/agui"
 )
 
-// tale is a thread told in the words of AG-UI, up to a point of it: what a
-// client has that saw everything up to there.
-type tale struct {
+// projection is a thread as AG-UI events, up to a cursor: what a client has that
+// saw everything up to there.
+type projection struct {
 	history *wire.History
 	reply   message.ReplyID // the latest
 	mapper  *wire.Mapper    // of the latest reply; nil: there is none
 	open    []wire.Event    // what began the items that are open there
 	calls   pending
 	asked   requests
-	run     wire.Run // of which the calls are those of earlier replies
+	run     wire.Run // its Calls are those of earlier replies
 }
 
-// tell tells the thread up to the cursor until. run is the run that goes on
-// from there.
-func (t *thread) tell(until uint64, run wire.Run) *tale {
-	out := &tale{history: wire.NewHistory(nil), run: run}
+// project maps the thread up to the cursor until. run continues from there.
+func (t *thread) project(until uint64, run wire.Run) *projection {
+	out := &projection{history: wire.NewHistory(nil), run: run}
 	parks := t.parks
 	for _, e := range t.entries {
 		if e.seq > until {
 			break
 		}
 		for ; len(parks) > 0 && parks[0].Through < e.seq; parks = parks[1:] {
-			out.passed(parks[0])
+			out.crossPark(parks[0])
 		}
 		out.take(e)
 	}
 	for ; len(parks) > 0 && parks[0].Through <= until; parks = parks[1:] {
-		out.passed(parks[0])
+		out.crossPark(parks[0])
 	}
 	return out
 }
 
-// passed goes over the border between two runs of a reply.
-func (l *tale) passed(p *park) {
+// crossPark goes over the border between two runs of a reply.
+func (l *projection) crossPark(p *park) {
 	if l.mapper == nil || l.reply != p.Reply || l.mapper.Ended() {
 		return
 	}
 	l.mapper, l.open = l.mapper.Next(l.run), nil
-	l.mapper.Start() // each run has its own beginning, which is not of the tale
+	l.mapper.Start() // each run has its own beginning, which is not of the projection
 }
 
-func (l *tale) take(e entry) {
+func (l *projection) take(e entry) {
 	if e.turn != nil {
-		l.said(e.turn.Messages)
+		l.addMessages(e.turn.Messages)
 		return
 	}
 	id := e.event.ReplyID()
-	if id == "" && (l.mapper == nil || ours(e.event)) {
+	if id == "" && (l.mapper == nil || isBookkeeping(e.event)) {
 		return
 	}
 	if id != "" && (l.mapper == nil || id != l.reply) {
@@ -71,7 +70,7 @@ func (l *tale) take(e entry) {
 // begin goes on to the next reply. Calls of earlier ones are over and done with;
 // what the client says of calls and messages is not asked, so that the ids are
 // always the same.
-func (l *tale) begin(id message.ReplyID) {
+func (l *projection) begin(id message.ReplyID) {
 	l.run.Calls, l.run.Messages = map[string]bool{}, map[string]bool{}
 	for _, m := range l.history.Messages() {
 		l.run.Messages[m.ID] = true
@@ -84,8 +83,8 @@ func (l *tale) begin(id message.ReplyID) {
 	l.mapper.Start()
 }
 
-// knows has the mapper leave out results that the client has brought itself.
-func (l *tale) knows(brought []message.ToolResultBlock) {
+// omitResults has the mapper leave out results that the client has brought itself.
+func (l *projection) omitResults(brought []message.ToolResultBlock) {
 	run := l.run
 	run.Calls = maps.Clone(run.Calls)
 	for wireID, c := range l.mapper.Pending() {
@@ -97,16 +96,16 @@ func (l *tale) knows(brought []message.ToolResultBlock) {
 	l.mapper.Start()
 }
 
-// said adds messages of a person.
-func (l *tale) said(messages []*message.Msg) {
+// addMessages adds messages of a person.
+func (l *projection) addMessages(messages []*message.Msg) {
 	for _, m := range messages {
 		l.history.Apply(&wire.RunStarted{Input: &wire.RunInput{Messages: []wire.Message{userMessage(m)}}})
 	}
 }
 
-// ours reports whether an event is of askance's own bookkeeping, which no
+// isBookkeeping reports whether an event is of askance's own bookkeeping, which no
 // client is to see.
-func ours(e message.Event) bool {
+func isBookkeeping(e message.Event) bool {
 	c, ok := e.(*message.Custom)
 	return ok && c.Own()
 }
