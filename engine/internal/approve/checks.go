@@ -27,16 +27,16 @@ type check struct {
 // checks are all checks in their order. Who may respond comes before what the
 // approval request is, so that only those who may respond learn about it.
 var checks = []check{
-	{"resent", "this response was not taken before, by its id", "the call as it stands; the same id for another response is a `conflict`", checkResent},
-	{"approver", "the person is among those who may answer, and not the requester where rules exclude them", "`forbidden`", checkApprover},
-	{"in time", "the deadline has not passed and the reply is not interrupted", "the approval request ends, and the response is refused as `finished`", checkInTime},
-	{"same approval request", "the call is asking, and the response names the digest of the open approval request", "`digest_mismatch`, `state` or `finished`, with the call as it stands", checkRequest},
-	{"redaction", "edited arguments keep the marks of hidden values in their places", "`invalid`", revealInput},
-	{"kind", "what the kind demands: a person to delegate to who can answer; arguments that the approver has not edited; a valid signature; an approval request that one person can answer alone", "`forbidden` or `invalid`", checkKind},
-	{"suggested rules", "each rule to remember is exactly one that the approval request suggests", "`forbidden`", checkRules},
-	{"terms", "what is to be remembered on terms covers this call and is within what the policy lets be remembered", "`forbidden` or `invalid`", checkTerms},
-	{"last word", "the person has not said the same before, and becomes more careful only", "the call as it stands, or `conflict`", checkLastWord},
-	{"limits", "the person, and the one who is named, are within the limits of reviewers", "`over_limit`", checkLimits},
+	{"resent", "the `response_id` is new", "returns the call as it stands; a known id with another response is a `conflict`", checkResent},
+	{"approver", "the requirement accepts the person, who is not an excluded requester", "`forbidden`", checkApprover},
+	{"in time", "the deadline has not passed, and the reply is not interrupted", "the request ends, and the response is refused as `finished`", checkInTime},
+	{"same approval request", "the call is asking, and the response names the digest of the open request", "`digest_mismatch`, `state` or `finished`, with the call as it stands", checkRequest},
+	{"redaction", "edited arguments keep the marks of redacted values in their places", "`invalid`", revealInput},
+	{"kind", "`delegate` names a person who can respond; `approve` has a valid signature if one is needed, and is not by an excluded editor; `respond` is by a person who could approve alone", "`forbidden` or `invalid`", checkKind},
+	{"suggested rules", "each rule to remember is exactly one that the request suggests", "`forbidden`", checkRules},
+	{"terms", "the limits of what to remember cover this call and are within those of the policy", "`forbidden` or `invalid`", checkTerms},
+	{"last word", "the response differs from the person's last one and is more careful", "the call as it stands, or `conflict`", checkLastWord},
+	{"limits", "the person, and the one that `delegate` names, are within the limits of reviewers", "`over_limit`", checkLimits},
 }
 
 // checkResent ends a response that was taken before and is only sent again,

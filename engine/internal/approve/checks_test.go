@@ -28,7 +28,7 @@ const (
 // The documentation has the checks that the engine makes, in their order.
 func TestDocument(t *testing.T) {
 	var table strings.Builder
-	table.WriteString("| | check | wants | else |\n|---|---|---|---|\n")
+	table.WriteString("| | check | passes if | otherwise |\n|---|---|---|---|\n")
 	for i, c := range checks {
 		fmt.Fprintf(&table, "| %d | %s | %s | %s |\n", i+1, c.name, c.wants, c.other)
 	}
