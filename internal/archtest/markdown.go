@@ -13,11 +13,27 @@ func (t Table) Markdown() string {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", r.name(), r.own(), r.libraries(), r.Why)
 	}
 	fmt.Fprintf(&b, "\nEvery package but the examples may use %s.\n", codes(t.Shared, " and "))
-	fmt.Fprintf(&b, "Tests may use %s; no code that is not a test reaches them.\n", codes(t.TestLibraries, " and "))
+	fmt.Fprintf(&b, "Tests may use %s; no other code may.\n", codes(t.TestLibraries, ", "))
+	b.WriteString(t.forbidden())
+	return b.String()
+}
+
+// forbidden says what folders never import, one line for all that have the same list.
+func (t Table) forbidden() string {
+	folders, order := map[string][]string{}, []string(nil)
 	for _, r := range t.Rows {
-		if len(r.Never) > 0 {
-			fmt.Fprintf(&b, "%s never imports %s.\n", r.name(), codes(r.Never, ", "))
+		if len(r.Never) == 0 {
+			continue
 		}
+		list := codes(r.Never, ", ")
+		if folders[list] == nil {
+			order = append(order, list)
+		}
+		folders[list] = append(folders[list], r.name())
+	}
+	var b strings.Builder
+	for _, list := range order {
+		fmt.Fprintf(&b, "\nNever imported by %s: %s.\n", strings.Join(folders[list], ", "), list)
 	}
 	return b.String()
 }
