@@ -1,9 +1,8 @@
 // Package api is the table of the operations that askance offers.
 //
-// A row says of one operation its name, its request and its reply, who may use
-// it, which capacity it takes, and on which transports it exists. [Table] has
-// every row. The engine in process, the NATS service and client, the HTTP API
-// with its OpenAPI document and the documentation are made by loops over it.
+// A row has an operation's name, request, reply, roles, capacity and transports.
+// [Table] has every row. The engine in process, the NATS service and client, the HTTP
+// API with its OpenAPI document and the documentation loop over it.
 //
 //	reply, err := api.List.Call(ctx, client, toolcall.ListRequest{})
 //
@@ -12,13 +11,12 @@
 //
 // # How to add an operation
 //
-// Declare its request, its reply and its row here, add the row to the table,
-// and carry it out in package engine. Tests fail until every transport that the
-// row names has it.
+// Declare its request, its reply and its row here, add the row to the table, and
+// implement it in package engine. Tests fail until every transport of the row has it.
 //
 // # What it does not do
 //
-// It decides nothing and checks nothing: the engine checks the role.
+// It decides and checks nothing: the engine checks the role.
 package api
 
 import (
@@ -31,9 +29,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Caller carries operations out for one principal. Call may be called from many
-// goroutines. request and reply have the types of the row; an error can come
-// with a reply.
+// Caller carries out operations for one principal. It is safe for concurrent use.
+// request and reply have the types of the row; an error can come with a reply.
 type Caller interface {
 	Call(ctx context.Context, op *Operation, request any) (reply any, err error)
 }
@@ -47,18 +44,18 @@ const (
 	ClassDecide              // writes what a runtime, approver or operator decides
 	ClassWork                // belongs to a worker that runs a call
 	ClassRead                // reads and replies at once
-	ClassWait                // reads, and rests until there is news
-	ClassOffer               // a worker that waits for an item
+	ClassWait                // reads, and waits for changes
+	ClassOffer               // a worker that waits for a task
 )
 
-// Classes are all of them, in the order of their values.
+// Classes are all classes, in the order of their values.
 var Classes = []Class{ClassStop, ClassDecide, ClassWork, ClassRead, ClassWait, ClassOffer}
 
 func (c Class) String() string {
 	return [...]string{"stop", "decide", "work", "read", "wait", "offer"}[c]
 }
 
-// Holds reports whether an operation of the class can rest until there is news.
+// Holds reports whether an operation of the class can wait for changes.
 func (c Class) Holds() bool { return c == ClassWait || c == ClassOffer }
 
 // Operation is a row of the table.
@@ -67,15 +64,13 @@ type Operation struct {
 	Class Class
 	// Roles may use it. A peer with several of them acts in the first.
 	Roles   []toolcall.Role
-	Changes bool // it can leave something behind
-	// NATS names for each role the kind of subject on which it sends the operation;
-	// empty: it does not exist over NATS.
+	Changes bool // it can write
+	// NATS has for each role the kind of its subject; empty: not over NATS.
 	NATS map[toolcall.Role]string
-	// HTTP is its route; nil: it does not exist over HTTP.
-	HTTP *HTTP
+	HTTP *HTTP // the route; nil: not over HTTP
 
 	request, reply reflect.Type
-	version        []int // where the request keeps its version; nil: nowhere
+	version        []int // the field of the request's version; nil: none
 	decode         func(parts [][]byte, options []strictjson.Option) (any, error)
 	decodeReply    func([]byte, []strictjson.Option) (any, error)
 	hold           func(request any, longest int64) any
@@ -85,16 +80,12 @@ type Operation struct {
 
 // HTTP is the route of an operation.
 type HTTP struct {
-	// ID names it in the OpenAPI document.
-	ID string
-	// Method, and Path with the members of the request that stand in it.
-	Method, Path string
+	ID           string // in the OpenAPI document
+	Method, Path string // Path contains members of the request
 	Tag          string
 	Summary, Doc string
-	// Params are the members of the request that stand in the query.
-	Params []Param
-	// Stream: it can answer with server-sent events.
-	Stream bool
+	Params       []Param // the members of the request in the query
+	Stream       bool    // it can reply with server-sent events
 }
 
 // Param is a query parameter.
@@ -103,14 +94,14 @@ type Param struct {
 	Member string // of the request; "": the name of the parameter
 	Doc    string
 	Type   string // string, integer, boolean
-	Many   bool   // it can be given several times
+	Many   bool   // it can occur several times
 	Words  []string
 }
 
 // Op is an operation with its types.
 type Op[Req, Rep any] struct{ *Operation }
 
-// Define makes an operation of a row.
+// Define adds the types of its request and reply to a row.
 func Define[Req, Rep any](o Operation) Op[Req, Rep] {
 	o.request, o.reply = reflect.TypeFor[Req](), reflect.TypeFor[Rep]()
 	if f, ok := o.request.FieldByName("V"); ok {
@@ -133,9 +124,9 @@ func Define[Req, Rep any](o Operation) Op[Req, Rep] {
 	return Op[Req, Rep]{&o}
 }
 
-// held says where the request keeps how long it may be held, in milliseconds;
+// withHold sets the request's field for how long it may be held, in milliseconds;
 // always: 0 means as long as possible.
-func (o Op[Req, Rep]) held(at func(*Req) *int64, always bool) Op[Req, Rep] {
+func (o Op[Req, Rep]) withHold(at func(*Req) *int64, always bool) Op[Req, Rep] {
 	o.hold = func(request any, longest int64) any {
 		r, ok := request.(Req)
 		if ms := at(&r); ok && (*ms > longest || always && *ms <= 0) {
@@ -146,9 +137,9 @@ func (o Op[Req, Rep]) held(at func(*Req) *int64, always bool) Op[Req, Rep] {
 	return o
 }
 
-// paged says where the request keeps the size of a page, and how many a reply
-// has.
-func (o Op[Req, Rep]) paged(limit func(*Req) *int, count func(Rep) int) Op[Req, Rep] {
+// withPages sets the request's field for the size of a page, and how to count the
+// items of a reply.
+func (o Op[Req, Rep]) withPages(limit func(*Req) *int, count func(Rep) int) Op[Req, Rep] {
 	o.halve = func(request, reply any) (any, bool) {
 		r, _ := request.(Req)
 		rep, ok := reply.(Rep)
@@ -165,8 +156,8 @@ func (o Op[Req, Rep]) paged(limit func(*Req) *int, count func(Rep) int) Op[Req, 
 	return o
 }
 
-// fromOutside sets what a transport refuses of requests from outside.
-func (o Op[Req, Rep]) fromOutside(check func(Req) error) Op[Req, Rep] {
+// withCheck sets the check of requests from outside.
+func (o Op[Req, Rep]) withCheck(check func(Req) error) Op[Req, Rep] {
 	o.check = func(request any) error {
 		r, _ := request.(Req)
 		return check(r)
@@ -174,7 +165,7 @@ func (o Op[Req, Rep]) fromOutside(check func(Req) error) Op[Req, Rep] {
 	return o
 }
 
-// Call carries the operation out.
+// Call carries out the operation.
 func (o Op[Req, Rep]) Call(ctx context.Context, c Caller, r Req) (Rep, error) {
 	out, err := c.Call(ctx, o.Operation, r)
 	rep, ok := out.(Rep)
@@ -184,10 +175,10 @@ func (o Op[Req, Rep]) Call(ctx context.Context, c Caller, r Req) (Rep, error) {
 	return rep, err
 }
 
-// Types are those of the request and the reply; an empty struct: none.
+// Types are the types of the request and the reply; an empty struct: none.
 func (o *Operation) Types() (request, reply reflect.Type) { return o.request, o.reply }
 
-// Version is the version of a request; 0: it names none.
+// Version is the version of a request; 0: none.
 func (o *Operation) Version(request any) int {
 	v := reflect.ValueOf(request)
 	if o.version == nil || v.Type() != o.request {
@@ -196,20 +187,18 @@ func (o *Operation) Version(request any) int {
 	return int(v.FieldByIndex(o.version).Int())
 }
 
-// Decode reads a request of at most so many bytes strictly. Later parts add
-// members to earlier ones.
+// Decode strictly reads a request of at most so many bytes. Later parts add members to
+// earlier ones.
 func (o *Operation) Decode(most int, parts ...[]byte) (any, error) {
 	return o.decode(parts, []strictjson.Option{strictjson.MaxBytes(most)})
 }
 
-// DecodeReply reads a reply of at most so many bytes and drops members that it
-// does not know.
+// DecodeReply reads a reply of at most so many bytes and ignores unknown members.
 func (o *Operation) DecodeReply(most int, data []byte) (any, error) {
 	return o.decodeReply(data, []strictjson.Option{strictjson.MaxBytes(most)})
 }
 
-// Hold bounds how long a request may be held, if it is of an operation that
-// holds requests.
+// Hold bounds how long a request may be held, if its operation holds requests.
 func (o *Operation) Hold(request any, longestMS int64) any {
 	if o.hold == nil {
 		return request
@@ -217,8 +206,8 @@ func (o *Operation) Hold(request any, longestMS int64) any {
 	return o.hold(request, longestMS)
 }
 
-// Halve makes a request for a smaller page out of one whose reply was too
-// large; false: there is none.
+// Halve returns a request for half the page after a reply that was too large; false:
+// there is none.
 func (o *Operation) Halve(request, reply any) (any, bool) {
 	if o.halve == nil {
 		return nil, false
@@ -226,7 +215,7 @@ func (o *Operation) Halve(request, reply any) (any, bool) {
 	return o.halve(request, reply)
 }
 
-// Check refuses what only askance's own programs may request.
+// Check refuses requests that only askance's own programs may send.
 func (o *Operation) Check(request any) error {
 	if o.check == nil {
 		return nil

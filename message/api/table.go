@@ -50,7 +50,7 @@ var (
 			},
 			Summary: "Wait for calls",
 			Doc:     "A long poll: the reply comes when all calls have resolved, or when the time is over."},
-	}).held(func(r *toolcall.WaitRequest) *int64 { return &r.TimeoutMS }, true)
+	}).withHold(func(r *toolcall.WaitRequest) *int64 { return &r.TimeoutMS }, true)
 	Report = Define[toolcall.ReportRequest, *toolcall.Call](Operation{
 		Name: "report", Class: ClassDecide, Changes: true, Roles: []toolcall.Role{toolcall.RoleRuntime, toolcall.RoleOperator},
 		NATS: map[toolcall.Role]string{toolcall.RoleRuntime: "propose", toolcall.RoleOperator: "operate"},
@@ -63,7 +63,7 @@ var (
 		HTTP: &HTTP{ID: "emitEvents", Method: "POST", Path: replyPath + "/events", Tag: "sessions",
 			Summary: "Stream events",
 			Doc:     "AgentScope events of the reply: text, thinking, model calls. askance makes those of tool calls."},
-	}).fromOutside(toolcall.EmitRequest.Foreign)
+	}).withCheck(toolcall.EmitRequest.Foreign)
 	Interrupt = Define[toolcall.InterruptRequest, toolcall.InterruptReply](Operation{
 		Name: "interrupt", Class: ClassStop, Changes: true, Roles: []toolcall.Role{toolcall.RoleOperator, toolcall.RoleApprover, toolcall.RoleRuntime},
 		// A runtime has a subject for it that never queues behind its proposals.
@@ -121,7 +121,7 @@ var (
 			},
 			Summary: "List calls",
 			Doc:     "In the order in which they were proposed. Without all, only open ones. A page can be short, or empty, and have a next: continue until there is none."},
-	}).paged(func(r *toolcall.ListRequest) *int { return &r.Limit }, func(r toolcall.ListReply) int { return len(r.Calls) })
+	}).withPages(func(r *toolcall.ListRequest) *int { return &r.Limit }, func(r toolcall.ListReply) int { return len(r.Calls) })
 	Show = Define[toolcall.ShowRequest, toolcall.ShowReply](Operation{
 		Name: "show", Class: ClassRead, Roles: readers, NATS: onRead,
 		HTTP: &HTTP{ID: "showCall", Method: "GET", Path: callPath, Tag: "calls",
@@ -151,8 +151,8 @@ var (
 			},
 			Summary: "Read events",
 			Doc:     "The session's AgentScope events in journal order. With Accept: text/event-stream it is a stream without an end; each event has an id from which Last-Event-ID continues. Otherwise it is one page of JSON, held for wait_ms until there is something."},
-	}).held(func(r *toolcall.EventsRequest) *int64 { return &r.WaitMS }, false).
-		paged(func(r *toolcall.EventsRequest) *int { return &r.Limit }, func(r toolcall.EventsReply) int { return len(r.Events) })
+	}).withHold(func(r *toolcall.EventsRequest) *int64 { return &r.WaitMS }, false).
+		withPages(func(r *toolcall.EventsRequest) *int { return &r.Limit }, func(r toolcall.EventsReply) int { return len(r.Events) })
 	Info = Define[struct{}, toolcall.InfoReply](Operation{
 		Name: "info", Class: ClassRead, Roles: everyone, NATS: onRead,
 		HTTP: &HTTP{ID: "info", Method: "GET", Path: "/v1/info", Tag: "space",
@@ -176,7 +176,7 @@ var (
 			},
 			Summary: "List standing approvals",
 			Doc:     "What approvers let askance remember with a response."},
-	}).paged(func(r *toolcall.StandingApprovalsRequest) *int { return &r.Limit }, func(r toolcall.StandingApprovalsReply) int { return len(r.StandingApprovals) })
+	}).withPages(func(r *toolcall.StandingApprovalsRequest) *int { return &r.Limit }, func(r toolcall.StandingApprovalsReply) int { return len(r.StandingApprovals) })
 	ShowStandingApproval = Define[toolcall.ShowStandingApprovalRequest, toolcall.ShowStandingApprovalReply](Operation{
 		Name: "show_standing_approval", Class: ClassRead, Roles: overseers, NATS: onOversee,
 		HTTP: &HTTP{ID: "showStandingApproval", Method: "GET", Path: rulePath, Tag: "standing_approvals",

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// window is how far records may have moved to be still recognised as moved.
+// window is how far a moved record may be from its signed place to be recognized.
 const window = 4096
 
-// slot is one place of the journal: as it was signed, or as it is.
+// slot is one place of the journal, signed or present.
 type slot struct {
 	seq     uint64
 	leaf    Hash
@@ -17,23 +17,22 @@ type slot struct {
 	invalid string
 }
 
-// difference is one way in which what is differs from what was signed.
+// difference is one difference between the signed and the present journal.
 type difference struct {
 	kind    Kind
-	was, is slot // which of the two is set depends on the kind
+	was, is slot // the kind determines which are set
 }
 
-// aligned is the outcome of aligning two windows.
+// aligned is the result of align.
 type aligned struct {
-	was, is int // how much of each is resolved
+	was, is int // how many slots of each are resolved
 	diffs   []difference
 }
 
-// align compares what was signed with what is, up to the last record that both
-// have in the same order. all: there is nothing behind the windows. Records
-// that are in both and in order are the longest such sequence; what is in both
-// and not among them was moved; of what is left between two of them, pairs were
-// changed, the rest was removed or inserted.
+// align compares the signed with the present records, up to the last record that both
+// have in the same order. all: nothing follows the windows. The longest common
+// subsequence is in order; other common records were moved; of the rest between two
+// records in order, pairs were changed, and what remains was removed or inserted.
 func align(was, is []slot, all bool, moved map[Hash]slot) aligned {
 	at := map[Hash][]int{}
 	for i := range was {
@@ -59,13 +58,13 @@ func align(was, is []slot, all bool, moved map[Hash]slot) aligned {
 		if next >= 0 {
 			endWas, endIs = match[next], next
 		}
-		a.segment(was[i:endWas], is[j:endIs], matched[i:endWas], match[j:endIs], was, moved)
+		a.resolveSegment(was[i:endWas], is[j:endIs], matched[i:endWas], match[j:endIs], was, moved)
 		i, j = endWas+1, endIs+1
 		if next < 0 || i > a.was {
 			break
 		}
 	}
-	for k := a.is; k < len(is); k++ { // what is behind comes again
+	for k := a.is; k < len(is); k++ { // the next call sees these again
 		if m := match[k]; m >= 0 && m < a.was {
 			moved[is[k].leaf] = was[m]
 		}
@@ -73,14 +72,14 @@ func align(was, is []slot, all bool, moved map[Hash]slot) aligned {
 	return a
 }
 
-// segment resolves what stands between two records that are in order.
-func (a *aligned) segment(was, is []slot, matched []bool, match []int, all []slot, moved map[Hash]slot) {
+// resolveSegment resolves the slots between two records that are in order.
+func (a *aligned) resolveSegment(was, is []slot, matched []bool, match []int, all []slot, moved map[Hash]slot) {
 	var lost, fresh []slot
 	for i, w := range was {
 		if matched[i] {
 			continue
 		}
-		if _, met := moved[w.leaf]; met { // further up
+		if _, met := moved[w.leaf]; met { // at an earlier place
 			delete(moved, w.leaf)
 			continue
 		}
@@ -112,8 +111,8 @@ func (a *aligned) segment(was, is []slot, matched []bool, match []int, all []slo
 	}
 }
 
-// longestRun gives the indices of the longest increasing subsequence of match,
-// leaving out -1.
+// longestRun returns the indices of the longest increasing subsequence of match
+// without -1.
 func longestRun(match []int) []int {
 	var tops []int // index of the smallest last element of a subsequence of each length
 	prev := make([]int, len(match))
@@ -142,13 +141,12 @@ func longestRun(match []int) []int {
 	return out
 }
 
-// finding puts a difference into words.
 func (d difference) finding() Finding {
 	switch d.kind {
 	case Changed:
-		f := Finding{Kind: Changed, Seq: d.is.seq, Subject: d.was.subject, Checkpoint: d.was.number, What: "it is not what was signed"}
+		f := Finding{Kind: Changed, Seq: d.is.seq, Subject: d.was.subject, Checkpoint: d.was.number, What: "it is not the signed record"}
 		if d.is.subject != d.was.subject {
-			f.What = "a record of " + d.is.subject + " stands where it was signed"
+			f.What = "a record of " + d.is.subject + " is at its signed place"
 		}
 		if d.is.seq != d.was.seq {
 			f.What += fmt.Sprintf("; its place was %d", d.was.seq)

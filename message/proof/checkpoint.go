@@ -20,7 +20,7 @@ import (
 // MaxRecords is the most records that one checkpoint covers.
 const MaxRecords = 4096
 
-// Checkpoint is an engine's signed word for a range of its journal.
+// Checkpoint is an engine's signed statement about a range of its journal.
 type Checkpoint struct {
 	V       int              `json:"v"`      // 1
 	KeyID   string           `json:"key_id"` // which engine key signed
@@ -40,10 +40,10 @@ type Checkpoint struct {
 	Sig    string `json:"sig,omitzero"` // base64url Ed25519 over the rest
 }
 
-// checkpointDomain keeps a checkpoint's signature from being any other.
+// checkpointDomain separates signatures of checkpoints from any other.
 const checkpointDomain = "askance-checkpoint-v1\n"
 
-// signedText is what the signature is over.
+// signedText is the signed text.
 func (c Checkpoint) signedText() ([]byte, error) {
 	c.Sig = ""
 	b, err := jcs.Marshal(c)
@@ -64,8 +64,8 @@ func (c *Checkpoint) Sign(key ed25519.PrivateKey) error {
 	return nil
 }
 
-// Hash names the checkpoint: the next one carries it, and an auditor keeps it.
-// It is over what was signed.
+// Hash is the hash of the signed text. The next checkpoint carries it, and an auditor
+// keeps it.
 func (c Checkpoint) Hash() (Hash, error) {
 	b, err := c.signedText()
 	if err != nil {
@@ -74,7 +74,7 @@ func (c Checkpoint) Hash() (Hash, error) {
 	return sha256.Sum256(b), nil
 }
 
-// Size is the number of sequences in the range.
+// Size is the number of sequences of the range.
 func (c Checkpoint) Size() uint64 { return c.To - c.From + 1 }
 
 // Covers reports whether a sequence is in the range.
@@ -85,17 +85,16 @@ func (c Checkpoint) String() string {
 	return fmt.Sprintf("checkpoint %d over %d to %d", c.Number, c.From, c.To)
 }
 
-// Verify checks the form and the signature: it is the word of one of these
-// keys. Any doubt is an error with CodeForbidden, or CodeInvalid for a form
-// that no engine writes.
+// Verify checks the form and the signature by one of the keys. Any doubt is an error
+// with CodeForbidden, or CodeInvalid for a form that no engine writes.
 func (c Checkpoint) Verify(keys toolcall.KeySet) error {
 	const op = "verify checkpoint"
-	if err := c.form(); err != nil {
+	if err := c.checkForm(); err != nil {
 		return err
 	}
 	pub, ok := keys[c.KeyID]
 	if !ok || len(pub) != ed25519.PublicKeySize {
-		return &message.Error{Code: message.CodeForbidden, Op: op, What: fmt.Sprintf("%s is signed by the unknown engine key %q", c, c.KeyID), Hint: "give the public keys of the space's engines, former ones too"}
+		return &message.Error{Code: message.CodeForbidden, Op: op, What: fmt.Sprintf("%s is signed by the unknown engine key %q", c, c.KeyID), Hint: "pass the public keys of all engines of the space, former ones too"}
 	}
 	sig, err := base64.RawURLEncoding.Strict().DecodeString(c.Sig)
 	if err != nil {
@@ -106,13 +105,13 @@ func (c Checkpoint) Verify(keys toolcall.KeySet) error {
 		return err
 	}
 	if !ed25519.Verify(pub, b, sig) {
-		return &message.Error{Code: message.CodeForbidden, Op: op, What: "the signature of " + c.String() + " does not fit", Hint: "it was changed, or forged"}
+		return &message.Error{Code: message.CodeForbidden, Op: op, What: "the signature of " + c.String() + " does not match", Hint: "do not trust it: it was changed or forged"}
 	}
 	return nil
 }
 
-// form checks everything that can be checked without a key.
-func (c Checkpoint) form() error {
+// checkForm checks everything that needs no key.
+func (c Checkpoint) checkForm() error {
 	var bad string
 	switch {
 	case c.V != 1:
@@ -124,15 +123,15 @@ func (c Checkpoint) form() error {
 	case c.Records > c.To-c.From+1:
 		bad = "it counts more records than its range has"
 	case (c.Number == 1) != c.Prev.IsZero():
-		bad = "only the first follows none"
+		bad = "it names no checkpoint before it, or the first one names one"
 	default:
 		return nil
 	}
 	return &message.Error{Code: message.CodeInvalid, Op: "read checkpoint", What: bad}
 }
 
-// Follows checks that c is the checkpoint right after prev: its number, its
-// range, and the hash that it carries. Nil prev: c is the first one.
+// Follows checks that c is the checkpoint right after prev by its number, range and
+// hash. Nil prev: c is the first one.
 func (c Checkpoint) Follows(prev *Checkpoint) error {
 	bad := func(format string, args ...any) error {
 		return &message.Error{Code: message.CodeConflict, Op: "follow checkpoints", What: fmt.Sprintf(format, args...)}
@@ -150,23 +149,23 @@ func (c Checkpoint) Follows(prev *Checkpoint) error {
 	case c.Space != prev.Space:
 		return bad("checkpoint %d is of the space %q, the one before of %q", c.Number, c.Space, prev.Space)
 	case c.Number != prev.Number+1:
-		return bad("checkpoint %d stands after checkpoint %d", c.Number, prev.Number)
+		return bad("checkpoint %d comes after checkpoint %d", c.Number, prev.Number)
 	case c.From != prev.To+1:
 		return bad("%s does not begin where %s ends", c, prev)
 	case c.Prev != hash:
-		return bad("%s follows another checkpoint %d than the one that is there", c, prev.Number)
+		return bad("%s follows another checkpoint %d than the present one", c, prev.Number)
 	}
 	return nil
 }
 
-// Entry is what a checkpoint keeps of a record, so that its leaf outlives it.
+// Entry is what a checkpoint stores of a record, so that the leaf outlives the record.
 // An absent record has no subject.
 type Entry struct {
 	Subject string
 	Content Hash
 }
 
-// Leaf is the record's leaf.
+// Leaf is the leaf of the record.
 func (e Entry) Leaf() Hash {
 	if e.Subject == "" {
 		return Absent()
@@ -174,26 +173,24 @@ func (e Entry) Leaf() Hash {
 	return Leaf(e.Subject, e.Content)
 }
 
-// Sealed is a checkpoint as it is stored: with what its leaves are made of.
+// Sealed is a stored checkpoint, with the parts of its leaves.
 type Sealed struct {
 	Checkpoint Checkpoint `json:"checkpoint"`
 	// Subjects are the records' subjects, each with a line feed after it,
 	// compressed (RFC 1951); an absent record has an empty line.
 	Subjects []byte `json:"subjects"`
-	// Contents are the records' content hashes, 32 bytes each; zero for an absent
-	// record.
+	// Contents are the records' content hashes of 32 bytes, zero for an absent record.
 	Contents []byte `json:"contents"`
 }
 
 const (
 	// MaxSealedBytes bounds a stored checkpoint.
 	MaxSealedBytes = 16 << 20
-	// maxSubject is the longest subject that a checkpoint takes in. NATS allows
-	// none over 4 KiB.
+	// maxSubject is the longest subject; NATS permits at most 4 KiB.
 	maxSubject = 4096
 )
 
-// Seal completes c (number, range, space and time are set) over its entries and
+// Seal completes c, whose number, range, space and time are set, with its entries and
 // signs it.
 func Seal(c Checkpoint, entries []Entry, key ed25519.PrivateKey) (Sealed, error) {
 	fail := func(what string, err error) (Sealed, error) {
@@ -205,7 +202,7 @@ func Seal(c Checkpoint, entries []Entry, key ed25519.PrivateKey) (Sealed, error)
 	contents := make([]byte, 0, len(entries)*len(Hash{}))
 	for i, e := range entries {
 		if len(e.Subject) > maxSubject || strings.ContainsAny(e.Subject, "\n") {
-			return fail("a subject is none", nil)
+			return fail("a subject is not valid", nil)
 		}
 		if e.Subject == "" {
 			e.Content = Hash{}
@@ -217,8 +214,8 @@ func Seal(c Checkpoint, entries []Entry, key ed25519.PrivateKey) (Sealed, error)
 		leaves[i] = e.Leaf()
 	}
 	c.Root = Root(leaves)
-	if uint64(len(entries)) != c.Size() || c.form() != nil {
-		return fail("the entries are not those of the range", c.form())
+	if uint64(len(entries)) != c.Size() || c.checkForm() != nil {
+		return fail("the entries are not those of the range", c.checkForm())
 	}
 	packed, err := deflate(names.String())
 	if err != nil {
@@ -242,7 +239,7 @@ func deflate(text string) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Encode is the stored form.
+// Encode returns the stored form.
 func (s Sealed) Encode() ([]byte, error) {
 	b, err := strictjson.Marshal(s)
 	if err != nil {
@@ -251,15 +248,14 @@ func (s Sealed) Encode() ([]byte, error) {
 	return b, nil
 }
 
-// DecodeSealed reads a stored checkpoint. What comes back has the form of one;
-// whether it is genuine Checkpoint.Verify says, and Entries whether the leaves
-// are those that were signed.
+// DecodeSealed reads a stored checkpoint and checks its form. Checkpoint.Verify checks
+// the signature, and Entries the leaves.
 func DecodeSealed(b []byte) (Sealed, error) {
 	var s Sealed
 	if err := strictjson.Unmarshal(b, &s, strictjson.MaxBytes(MaxSealedBytes)); err != nil {
 		return Sealed{}, &message.Error{Code: message.CodeInvalid, Op: "read checkpoint", What: "it is not a stored checkpoint", Err: err}
 	}
-	if err := s.Checkpoint.form(); err != nil {
+	if err := s.Checkpoint.checkForm(); err != nil {
 		return Sealed{}, err
 	}
 	if uint64(len(s.Contents)) != s.Checkpoint.Size()*uint64(len(Hash{})) {
@@ -268,11 +264,10 @@ func DecodeSealed(b []byte) (Sealed, error) {
 	return s, nil
 }
 
-// Entries takes the leaves' parts out again and makes sure that they have the
-// root that was signed.
+// Entries returns the entries and checks that they have the signed root.
 func (s Sealed) Entries() ([]Entry, error) {
 	n := int(s.Checkpoint.Size()) // at most MaxRecords
-	if s.Checkpoint.form() != nil || len(s.Contents) != n*len(Hash{}) {
+	if s.Checkpoint.checkForm() != nil || len(s.Contents) != n*len(Hash{}) {
 		return nil, badEntries("it has not one content hash for each sequence")
 	}
 	limit := int64(n) * (maxSubject + 1)
@@ -296,16 +291,16 @@ func (s Sealed) Entries() ([]Entry, error) {
 		}
 	}
 	if Root(leaves) != s.Checkpoint.Root || present != s.Checkpoint.Records {
-		return nil, badEntries("its records do not have the root that was signed")
+		return nil, badEntries("its records do not have the signed root")
 	}
 	return out, nil
 }
 
 func badEntries(what string) error {
-	return &message.Error{Code: message.CodeForbidden, Op: "read checkpoint", What: what, Hint: "it was changed, or forged"}
+	return &message.Error{Code: message.CodeForbidden, Op: "read checkpoint", What: what, Hint: "do not trust it: it was changed or forged"}
 }
 
-// Leaves are the leaves of entries, in order.
+// Leaves returns the leaves of entries, in order.
 func Leaves(entries []Entry) []Hash {
 	out := make([]Hash, len(entries))
 	for i, e := range entries {
@@ -314,29 +309,28 @@ func Leaves(entries []Entry) []Hash {
 	return out
 }
 
-// Retired says, by key id, when engine keys were retired. What they signed until
-// then stays good.
+// Retired has, by key id, when engine keys were retired. Earlier signatures stay
+// valid.
 type Retired map[string]time.Time
 
-// hearing is within which time of a retirement an engine hears of it.
-const hearing = time.Minute
+// noticeTime is how long after a retirement an engine may not know of it.
+const noticeTime = time.Minute
 
-// Over reports whether a key was retired at a time, and every engine knew it.
-func (r Retired) Over(keyID string, at time.Time) bool {
+// IsRetired reports whether a key was retired at a time and every engine knew it.
+func (r Retired) IsRetired(keyID string, at time.Time) bool {
 	end, is := r[keyID]
-	return is && at.After(end.Add(hearing))
+	return is && at.After(end.Add(noticeTime))
 }
 
-// Check refuses a checkpoint that was signed when its key was retired already:
-// by its own time, or by that of the genuine checkpoint before it, if that is
-// known. The holder of a retired key can write any time into a checkpoint, but none
-// behind which it stands.
+// Check refuses a checkpoint that was signed after its key was retired: by its own
+// time, or by that of the genuine checkpoint before it, if known. The holder of a
+// retired key can forge its time, but not the time of the checkpoint before it.
 func (r Retired) Check(c Checkpoint, before *Checkpoint) error {
 	at := c.At
 	if before != nil && before.At.After(at) {
 		at = before.At
 	}
-	if !r.Over(c.KeyID, at) {
+	if !r.IsRetired(c.KeyID, at) {
 		return nil
 	}
 	return &message.Error{Code: message.CodeForbidden, Op: "verify checkpoint", What: fmt.Sprintf("%s is signed by the engine key %s, which was retired at %s, before", c, c.KeyID, r[c.KeyID].UTC().Format(time.RFC3339)), Hint: "find out who has the retired key"}

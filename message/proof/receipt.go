@@ -12,45 +12,42 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Receipt proves what became of one call, without a server: the call's event records as
-// they were stored, each with its way to the root of a signed checkpoint.
+// Receipt proves the history of one call without a server: it has the call's stored
+// event records, each with its path to the root of a signed checkpoint.
 type Receipt struct {
 	Kind string `json:"type"` // "askance-receipt"
 	V    int    `json:"v"`    // 1
-	// Made is when the receipt was made, by the clock of its maker. Nothing
-	// proves it, and Check does not show it.
+	// Made is the maker's time. It is not proved, and Check does not return it.
 	Made time.Time `json:"made_at"`
 	toolcall.Key
-	// Story repeats what the event records say. It is derived from them, and a receipt
-	// whose story is another one is refused.
+	// Story summarizes the event records. Check refuses a receipt with another story.
 	Story       Story        `json:"story"`
 	Records     []Proved     `json:"event_records"`
 	Checkpoints []Checkpoint `json:"checkpoints"`
 }
 
-// Proved is a record and its way to the root of a checkpoint.
+// Proved is a record with its path to the root of a checkpoint.
 type Proved struct {
 	Record
 	Checkpoint uint64 `json:"checkpoint"` // its number
 	Path       []Hash `json:"path"`       // RFC 6962 inclusion proof
 }
 
-// Story is what the event records of a call say.
+// Story summarizes the event records of a call.
 type Story struct {
-	Records  int                   `json:"event_records"` // how many there are, remarks included
-	Tool     string                `json:"tool_name"`
-	State    message.ToolCallState `json:"state"`
-	Cause    string                `json:"cause"` // of the last step
-	Requests []Asked               `json:"requests"`
-	Votes    []toolcall.Vote       `json:"votes"` // each says how its author was authenticated
-	Attempts []toolcall.Attempt    `json:"attempts"`
-	Grants   []toolcall.Grant      `json:"grants"`
-	// ResultState and ResultDigest are those of the end.
+	Records      int                     `json:"event_records"` // their number, with notes
+	Tool         string                  `json:"tool_name"`
+	State        message.ToolCallState   `json:"state"`
+	Cause        string                  `json:"cause"` // of the last step
+	Requests     []Asked                 `json:"requests"`
+	Votes        []toolcall.Vote         `json:"votes"` // with how each author was authenticated
+	Attempts     []toolcall.Attempt      `json:"attempts"`
+	Grants       []toolcall.Grant        `json:"grants"`
 	ResultState  message.ToolResultState `json:"result_state,omitzero"`
 	ResultDigest string                  `json:"result_digest,omitzero"`
 }
 
-// Asked is an approval request with the digest that answers and grants name.
+// Asked is an approval request with the digest that responses and grants name.
 type Asked struct {
 	Digest  string                   `json:"digest"`
 	Request toolcall.ApprovalRequest `json:"request"`
@@ -61,7 +58,7 @@ const (
 	kindHeader  = "Askance-Kind"
 	// MaxReceiptBytes bounds a receipt file.
 	MaxReceiptBytes = 64 << 20
-	// maxPath is more than any tree of MaxRecords leaves needs.
+	// maxPath exceeds the depth of a tree of MaxRecords leaves.
 	maxPath = 16
 )
 
@@ -74,7 +71,7 @@ func MakeReceipt(key toolcall.Key, records []Record, sealed []Sealed, now time.T
 	for _, f := range records {
 		s := findCovering(sealed, f.Seq)
 		if s == nil {
-			return nil, &message.Error{Code: message.CodeConflict, Op: op, What: fmt.Sprintf("the record %d is not signed yet", f.Seq), Hint: "askance audit checkpoint has it signed"}
+			return nil, &message.Error{Code: message.CodeConflict, Op: op, What: fmt.Sprintf("the record %d is not signed yet", f.Seq), Hint: "sign it with askance audit checkpoint"}
 		}
 		c := s.Checkpoint
 		if leaves[c.Number] == nil {
@@ -90,12 +87,12 @@ func MakeReceipt(key toolcall.Key, records []Record, sealed []Sealed, now time.T
 			return nil, err
 		}
 		if !f.BodyHash.IsZero() && string(f.Body()) == RedactedWhole {
-			return nil, &message.Error{Code: message.CodeConflict, Op: op, What: fmt.Sprintf("of the record %d nothing may be shown, so that a receipt would tell nothing", f.Seq), Hint: "have an engine of the release that wrote it make the receipt"}
+			return nil, &message.Error{Code: message.CodeConflict, Op: op, What: fmt.Sprintf("nothing of the record %d may be shown, so a receipt would prove nothing", f.Seq), Hint: "make the receipt with an engine of the release that wrote it"}
 		}
-		f.Time = time.Time{} // it is not proved
+		f.Time = time.Time{} // not proved
 		r.Records = append(r.Records, Proved{Record: f, Checkpoint: c.Number, Path: path})
 	}
-	read, err := r.read()
+	read, err := r.decodeRecords()
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +109,7 @@ func findCovering(sealed []Sealed, seq uint64) *Sealed {
 	return nil
 }
 
-// Encode is the receipt as a file.
+// Encode encodes the receipt as a file.
 func (r *Receipt) Encode() ([]byte, error) {
 	b, err := strictjson.Marshal(r)
 	if err == nil && len(b) > MaxReceiptBytes {
@@ -124,22 +121,21 @@ func (r *Receipt) Encode() ([]byte, error) {
 	return b, nil
 }
 
-// DecodeReceipt reads a receipt strictly. What comes back has the form of one;
-// whether it proves anything Check says.
+// DecodeReceipt reads a receipt and checks its form. Check verifies it.
 func DecodeReceipt(b []byte) (*Receipt, error) {
 	var r Receipt
 	if err := strictjson.Unmarshal(b, &r, strictjson.MaxBytes(MaxReceiptBytes)); err != nil {
-		return nil, &message.Error{Code: message.CodeInvalid, Op: "read receipt", What: "the file is no receipt", Err: err}
+		return nil, &message.Error{Code: message.CodeInvalid, Op: "read receipt", What: "the file is not a receipt", Hint: "use a file of askance audit receipt", Err: err}
 	}
-	return &r, r.form()
+	return &r, r.checkForm()
 }
 
-// form checks what can be checked without looking at hashes.
-func (r *Receipt) form() error {
+// checkForm checks everything but hashes.
+func (r *Receipt) checkForm() error {
 	var bad string
 	switch {
 	case r.Kind != receiptKind || r.V != 1:
-		bad = "it is no askance-receipt of version 1"
+		bad = "it is not an askance-receipt of version 1"
 	case r.Made.IsZero():
 		bad = "it does not say when it was made"
 	case r.Key.Validate() != nil:
@@ -154,18 +150,18 @@ func (r *Receipt) form() error {
 		f := &r.Records[i]
 		f.Entity, used[f.Checkpoint] = r.Key.String(), true
 		if i > 0 && f.Seq <= r.Records[i-1].Seq {
-			bad = "its event records do not stand in their order"
+			bad = "its event records are not in order"
 		}
 		if len(f.Path) > maxPath || f.Invalid != "" || f.Altered || !f.Time.IsZero() {
-			bad = "an event record carries what no receipt has"
+			bad = "an event record has members that no receipt has"
 		}
 	}
 	for i, c := range r.Checkpoints {
 		if i > 0 && c.Number <= r.Checkpoints[i-1].Number {
-			bad = "its checkpoints do not stand in their order"
+			bad = "its checkpoints are not in order"
 		}
 		if !used[c.Number] {
-			bad = "it has a checkpoint that none of its event records stands under"
+			bad = "it has a checkpoint that covers none of its event records"
 		}
 	}
 	if bad != "" {
@@ -175,25 +171,25 @@ func (r *Receipt) form() error {
 }
 
 func refuse(format string, args ...any) error {
-	return &message.Error{Code: message.CodeForbidden, Op: "check receipt", What: fmt.Sprintf(format, args...), Hint: "the receipt proves nothing: it was changed, or forged"}
+	return &message.Error{Code: message.CodeForbidden, Op: "check receipt", What: fmt.Sprintf(format, args...), Hint: "do not trust the receipt: it was changed or forged"}
 }
 
-// read decodes the event records as they stand in the receipt.
-func (r *Receipt) read() ([]*toolcall.EventRecord, error) {
+// decodeRecords decodes the event records of the receipt.
+func (r *Receipt) decodeRecords() ([]*toolcall.EventRecord, error) {
 	out := make([]*toolcall.EventRecord, len(r.Records))
 	for i := range r.Records {
 		rec := &r.Records[i]
 		if why := rec.findUnproved(); why != "" || rec.isWithheld() || !rec.BodyHash.IsZero() && string(rec.Body()) == RedactedWhole {
-			return nil, refuse("of the event record at %d nothing that is shown is proved: %s", rec.Seq, cmp.Or(why, "nothing is shown"))
+			return nil, refuse("the event record at %d shows nothing that is proved: %s", rec.Seq, cmp.Or(why, "nothing is shown"))
 		}
 		var f toolcall.EventRecord
 		if err := strictjson.Unmarshal(rec.Body(), &f, strictjson.MaxBytes(maxRecord)); err != nil {
-			return nil, refuse("the event record at %d cannot be read: %v", rec.Seq, err)
+			return nil, refuse("cannot decode the event record at %d: %v", rec.Seq, err)
 		}
 		ids := rec.Header["Nats-Msg-Id"]
 		switch {
 		case f.V != toolcall.RecordVersion || f.Call == nil:
-			return nil, refuse("the record at %d is no event record of a call with version %d", rec.Seq, toolcall.RecordVersion)
+			return nil, refuse("the record at %d is not an event record of a call with version %d", rec.Seq, toolcall.RecordVersion)
 		case f.Call.Key != r.Key:
 			return nil, refuse("the event record at %d is of the call %s", rec.Seq, f.Call.Key)
 		case len(ids) != 1 || ids[0] != f.ID:
@@ -206,7 +202,6 @@ func (r *Receipt) read() ([]*toolcall.EventRecord, error) {
 	return out, nil
 }
 
-// storyOf tells what the event records say.
 func storyOf(records []*toolcall.EventRecord) Story {
 	s := Story{Records: len(records), Requests: []Asked{}, Votes: []toolcall.Vote{}, Attempts: []toolcall.Attempt{}, Grants: []toolcall.Grant{}}
 	asked, granted := map[string]bool{}, map[string]bool{}
@@ -229,14 +224,14 @@ func storyOf(records []*toolcall.EventRecord) Story {
 			granted[g.Sig] = true
 			s.Grants = append(s.Grants, *g)
 		}
-		s.attempt(c.Attempt)
+		s.addAttempt(c.Attempt)
 	}
 	return s
 }
 
-// attempt takes an attempt in as its last event record has it.
-func (s *Story) attempt(a toolcall.Attempt) {
-	a.Grant = nil // it stands among the grants
+// addAttempt adds an attempt, or replaces it by its later state.
+func (s *Story) addAttempt(a toolcall.Attempt) {
+	a.Grant = nil // it is among the grants
 	switch n := len(s.Attempts); {
 	case a.Number == 0:
 	case n > 0 && s.Attempts[n-1].Number == a.Number:
@@ -250,29 +245,28 @@ func (s *Story) attempt(a toolcall.Attempt) {
 type Checked struct {
 	Key   toolcall.Key `json:"call"`
 	Story Story        `json:"story"`
-	// Event records are in order, and none is missing between the first and the last.
+	// Records are in order and without a gap.
 	Records []*toolcall.EventRecord `json:"-"`
 	Count   int                     `json:"event_records"`
 	First   uint64                  `json:"first_seq"`
 	Last    uint64                  `json:"last_seq"`
-	// KeyIDs are the engine keys that signed the checkpoints.
+	// KeyIDs are the engine keys of the checkpoints.
 	KeyIDs []string `json:"key_ids"`
-	// Unchained event records, at the beginning, are of a release that linked none.
+	// Unchained counts event records at the start of a release without links.
 	Unchained int `json:"unchained,omitzero"`
-	// Redacted event records show less than was stored; the engine that stored them said
-	// what, and what is shown is proved like the rest.
+	// Redacted counts event records that show less than was stored; what they show is
+	// proved, too.
 	Redacted int `json:"redacted,omitzero"`
 	// Whole: the receipt begins with the call's first record.
 	Whole bool `json:"from_the_beginning"`
-	// Ended: the call is finished, and nothing can follow but remarks.
+	// Ended: the call is finished, so only notes can follow.
 	Ended bool `json:"ended"`
 }
 
-// Check refuses a receipt in which anything does not fit: signatures, hashes,
-// places, links, digests, grants, or the story. Any doubt is an error.
-// retired says which of the keys sign no more; nil: none.
+// Check verifies the signatures, hashes, places, links, digests, grants and the story
+// of a receipt. Any doubt is an error. retired may be nil.
 func (r *Receipt) Check(keys toolcall.KeySet, retired Retired) (*Checked, error) {
-	if err := r.form(); err != nil {
+	if err := r.checkForm(); err != nil {
 		return nil, err
 	}
 	out := &Checked{Key: r.Key, Story: r.Story, Count: len(r.Records), First: r.Records[0].Seq, Last: r.Records[len(r.Records)-1].Seq}
@@ -285,7 +279,7 @@ func (r *Receipt) Check(keys toolcall.KeySet, retired Retired) (*Checked, error)
 			return nil, err
 		}
 	}
-	if out.Records, err = r.read(); err != nil {
+	if out.Records, err = r.decodeRecords(); err != nil {
 		return nil, err
 	}
 	if err := r.checkLinks(out); err != nil {
@@ -295,13 +289,13 @@ func (r *Receipt) Check(keys toolcall.KeySet, retired Retired) (*Checked, error)
 		return nil, err
 	}
 	if !isSame(storyOf(out.Records), r.Story) {
-		return nil, refuse("what the receipt tells is not what its event records say")
+		return nil, refuse("the story of the receipt is not that of its event records")
 	}
 	out.Ended = r.Story.State == message.ToolCallFinished
 	return out, nil
 }
 
-// checkSignatures checks the checkpoints and gives them by number.
+// checkSignatures verifies the checkpoints and returns them by number.
 func (r *Receipt) checkSignatures(keys toolcall.KeySet, retired Retired, out *Checked) (map[uint64]*Checkpoint, error) {
 	by := map[uint64]*Checkpoint{}
 	ids := map[string]bool{}
@@ -325,16 +319,16 @@ func (r *Receipt) checkSignatures(keys toolcall.KeySet, retired Retired, out *Ch
 	return by, nil
 }
 
-// checkInclusion checks that the record stands where a checkpoint has it.
+// checkInclusion checks that a checkpoint has the record at its place.
 func (p *Proved) checkInclusion(signed map[uint64]*Checkpoint) error {
 	c := signed[p.Checkpoint]
 	switch {
 	case c == nil:
-		return refuse("the checkpoint of the event record at %d is not there", p.Seq)
+		return refuse("the checkpoint of the event record at %d is missing", p.Seq)
 	case !c.Covers(p.Seq):
 		return refuse("%s does not cover the event record at %d", c, p.Seq)
 	case !Included(p.Leaf(), p.Seq-c.From, c.Size(), p.Path, c.Root):
-		return refuse("the event record at %d is not the one that was signed", p.Seq)
+		return refuse("the event record at %d is not the signed one", p.Seq)
 	}
 	return nil
 }
@@ -349,7 +343,7 @@ func (r *Receipt) checkLinks(out *Checked) error {
 		}
 		switch link := f.Prev; {
 		case link == nil && chained:
-			return refuse("the event record at %d does not say what it follows", rec.Seq)
+			return refuse("the event record at %d has no link", rec.Seq)
 		case link == nil:
 			out.Unchained++
 			continue
@@ -358,16 +352,16 @@ func (r *Receipt) checkLinks(out *Checked) error {
 		case link.Seq == 0 && i > 0:
 			return refuse("the event record at %d begins the call again", rec.Seq)
 		case i > 0 && (link.Seq != r.Records[i-1].Seq || link.Hash != r.Records[i-1].Leaf().String()):
-			return refuse("the event record at %d follows another one than the receipt has before it", rec.Seq)
+			return refuse("the event record at %d does not follow the one before it in the receipt", rec.Seq)
 		case i == 0:
-			return refuse("the receipt leaves out what the event record at %d follows", rec.Seq)
+			return refuse("the receipt lacks the record that the event record at %d follows", rec.Seq)
 		}
 		chained = true
 	}
 	return nil
 }
 
-// checkBinding checks that what was asked, answered and granted is one and the same.
+// checkBinding checks that requests, votes and grants belong together.
 func (r *Receipt) checkBinding(records []*toolcall.EventRecord, keys toolcall.KeySet, retired Retired) error {
 	asked := map[string]bool{}
 	for i, f := range records {
@@ -375,13 +369,13 @@ func (r *Receipt) checkBinding(records []*toolcall.EventRecord, keys toolcall.Ke
 		if q := c.Request; q != nil {
 			digest, err := q.Digest()
 			if err != nil || digest != c.Digest || q.Key != r.Key || q.Tool != c.Tool {
-				return refuse("the approval request in the event record at %d has not the digest that was answered", seq)
+				return refuse("the approval request in the event record at %d does not have the digest of the call", seq)
 			}
 			asked[digest] = true
 		}
 		for _, v := range c.Votes {
 			if !asked[v.Digest] {
-				return refuse("a vote of %s in the event record at %d answers an approval request that was not asked", v.By, seq)
+				return refuse("a vote of %s in the event record at %d responds to a request that the receipt lacks", v.By, seq)
 			}
 		}
 		g := c.Attempt.Grant
@@ -389,16 +383,16 @@ func (r *Receipt) checkBinding(records []*toolcall.EventRecord, keys toolcall.Ke
 			continue
 		}
 		if c.Request == nil || c.Input != c.Request.Input {
-			return refuse("what was granted in the event record at %d is not what was asked", seq)
+			return refuse("the granted arguments in the event record at %d are not the requested ones", seq)
 		}
 		if err := g.Signed(keys); err != nil {
-			return refuse("the grant in the event record at %d is not good: %v", seq, err)
+			return refuse("the grant in the event record at %d is not valid: %v", seq, err)
 		}
-		if retired.Over(g.KeyID, g.NotBefore) {
-			return refuse("the grant in the event record at %d is signed by a key that was retired before", seq)
+		if retired.IsRetired(g.KeyID, g.NotBefore) {
+			return refuse("the grant in the event record at %d is signed with a key that was already retired", seq)
 		}
 		if g.V != 1 || g.Digest != c.Digest || g.Key != r.Key || g.Tool != c.Tool || g.Attempt != c.Attempt.Number || g.Bundle != c.Request.Bundle {
-			return refuse("the grant in the event record at %d was given for something else", seq)
+			return refuse("the grant in the event record at %d is for another call or request", seq)
 		}
 	}
 	return nil

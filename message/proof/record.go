@@ -51,42 +51,40 @@ func ParseHash(text string) (Hash, error) {
 // IsZero reports whether there is no hash.
 func (h Hash) IsZero() bool { return h == Hash{} }
 
-// Record is one stored message of a journal, as it is handed to an auditor. The
-// body is kept as text, not as JSON, so that no tool that formats a file
-// can change it.
+// Record is one stored message of a journal, as an auditor gets it. The body is text
+// and not JSON, so that no formatting tool changes it.
 type Record struct {
 	Seq uint64 `json:"seq,omitzero"` // its place in the journal
 	// Time is when the server stored it. It is not proved.
 	Time    time.Time `json:"time,omitzero"`
 	Subject string    `json:"subject"`
-	// Header has the headers that mean something to a reader of the journal.
+	// Header has the meaningful headers.
 	Header map[string][]string `json:"header,omitzero"`
 	Text   string              `json:"body,omitzero"`        // the exact body, if it is UTF-8
 	Binary []byte              `json:"body_base64,omitzero"` // the exact body, if it is not
-	// BodyHash is the SHA-256 of the true body of a record whose body was
-	// redacted. It stands for the body in the proof.
+	// BodyHash is the SHA-256 of the original body of a redacted record. It replaces the
+	// body in the proof.
 	BodyHash Hash `json:"body_hash,omitzero"`
-	// Redacted names what was taken out: paths into the arguments, as rules write
-	// them; "delta" for a piece of streamed arguments, "*" for all.
+	// Redacted names what was removed: paths into the arguments, as rules write them;
+	// "delta" for a part of streamed arguments, "*" for all.
 	Redacted []string `json:"redacted,omitzero"`
-	// Invalid is why the engines of the space do not believe the record, by the
-	// word of the reader that had their key. Altered: it bears their mark, and
-	// the mark does not fit.
+	// Invalid is why the engines of the space do not believe the record, by a reader
+	// with their key. Altered: it has their MAC, and the MAC does not match.
 	Invalid string `json:"invalid,omitzero"`
 	Altered bool   `json:"altered,omitzero"`
-	// Tree is the tree of event records that the record belongs to, "" for none. The reader of
-	// records derives it from the subject.
+	// Entity is the entity of an event record, "" for none. The reader of records
+	// derives it from the subject.
 	Entity string `json:"-"`
 }
 
 const (
-	// RedactedDelta is what is left of an event with a piece of streamed arguments.
+	// RedactedDelta is what remains of an event with a part of streamed arguments.
 	RedactedDelta = `{"type":"TOOL_CALL_DELTA"}`
-	// RedactedWhole is what is left of an event record that must not be shown.
+	// RedactedWhole is what remains of an event record that must not be shown.
 	RedactedWhole = `{}`
 )
 
-// SetBody puts in the exact body.
+// SetBody sets the exact body.
 func (r *Record) SetBody(b []byte) {
 	r.Text, r.Binary, r.BodyHash = "", nil, Hash{}
 	if utf8.Valid(b) {
@@ -96,7 +94,7 @@ func (r *Record) SetBody(b []byte) {
 	}
 }
 
-// Body is the body as it is here: exact unless BodyHash is set.
+// Body is the present body: exact unless BodyHash is set.
 func (r *Record) Body() []byte {
 	if r.Binary != nil {
 		return r.Binary
@@ -104,7 +102,7 @@ func (r *Record) Body() []byte {
 	return []byte(r.Text)
 }
 
-// Content is the hash of the record's headers and true body.
+// Content is the hash of the record's headers and original body.
 func (r *Record) Content() Hash {
 	body := r.BodyHash
 	switch {
@@ -120,15 +118,15 @@ func (r *Record) Content() Hash {
 // Leaf is the record's hash in chains and checkpoints.
 func (r *Record) Leaf() Hash { return Leaf(r.Subject, r.Content()) }
 
-// The texts that keep each kind of hash from being any other.
+// The domains of the kinds of hashes.
 const (
 	contentDomain = "askance-content-v1\n"
 	recordDomain  = "askance-record-v1\n"
 	absentDomain  = "askance-absent-v1\n"
 )
 
-// Content hashes the headers that mean something and the body of a message.
-// Everything has its length before it, so that no part can flow into the next.
+// Content hashes the meaningful headers and the body of a message. A length precedes
+// each part, so that no two messages have the same encoding.
 func Content(header map[string][]string, body []byte) Hash {
 	return content(header, sha256.Sum256(body))
 }
@@ -154,32 +152,31 @@ func Leaf(subject string, content Hash) Hash {
 	return Hash(rfc6962.DefaultHasher.HashLeaf(append(b, content[:]...)))
 }
 
-// Absent is the leaf of a sequence at which there was no record any more when
-// the checkpoint was made.
+// Absent is the leaf of a sequence without a record when the checkpoint was made.
 func Absent() Hash { return Hash(rfc6962.DefaultHasher.HashLeaf([]byte(absentDomain))) }
 
 func appendText(b []byte, s string) []byte {
 	return append(binary.BigEndian.AppendUint32(b, uint32(len(s))), s...)
 }
 
-// LinkTo is the link of an event record that follows the record at seq with this leaf.
+// LinkTo returns the link to the record at seq with this leaf.
 func LinkTo(seq uint64, leaf Hash) *toolcall.Link {
 	return &toolcall.Link{Seq: seq, Hash: leaf.String()}
 }
 
-// BodyHash is the hash that stands for a body that is not shown.
+// BodyHash is the hash of a body that is not shown.
 func BodyHash(body []byte) Hash { return sha256.Sum256(body) }
 
 var ranges = compact.RangeFactory{Hash: rfc6962.DefaultHasher.HashChildren}
 
 // Root is the RFC 6962 Merkle root over leaves in their order.
 func Root(leaves []Hash) Hash {
-	root, _ := build(leaves, nil)
+	root, _ := buildTree(leaves, nil)
 	return root
 }
 
-// build computes the root and shows every node of the tree to visit.
-func build(leaves []Hash, visit compact.VisitFn) (Hash, error) {
+// buildTree computes the root and calls visit with every node.
+func buildTree(leaves []Hash, visit compact.VisitFn) (Hash, error) {
 	if len(leaves) == 0 {
 		return Hash(rfc6962.DefaultHasher.EmptyRoot()), nil
 	}
@@ -196,8 +193,7 @@ func build(leaves []Hash, visit compact.VisitFn) (Hash, error) {
 	return Hash(root), nil
 }
 
-// Path is the RFC 6962 inclusion proof of the leaf at index: the hashes next to
-// the way from it to the root.
+// Path is the RFC 6962 inclusion proof of the leaf at index.
 func Path(leaves []Hash, index uint64) ([]Hash, error) {
 	fail := func(err error) ([]Hash, error) {
 		return nil, &message.Error{Code: message.CodeInvalid, Op: "prove inclusion", What: "there is no such leaf", Err: err}
@@ -210,7 +206,7 @@ func Path(leaves []Hash, index uint64) ([]Hash, error) {
 	for _, id := range need.IDs {
 		found[id] = nil
 	}
-	if _, err := build(leaves, func(id compact.NodeID, hash []byte) {
+	if _, err := buildTree(leaves, func(id compact.NodeID, hash []byte) {
 		if _, want := found[id]; want {
 			found[id] = hash
 		}
@@ -232,8 +228,7 @@ func Path(leaves []Hash, index uint64) ([]Hash, error) {
 	return out, nil
 }
 
-// Included reports whether path leads from the leaf at index to the root of a
-// tree of size leaves.
+// Included reports whether path proves the leaf at index in a tree of size leaves.
 func Included(leaf Hash, index, size uint64, path []Hash, root Hash) bool {
 	hashes := make([][]byte, len(path))
 	for i := range path {

@@ -8,25 +8,22 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// HeaderShown is the header in which an engine says, as it stores a record, what
-// may be shown of it: ShownWhole, or the SHA-256 of the redacted body. As every
-// header of ours it is under the record's hash. So who hands a record on can
-// redact it in this one way only, and each byte that is shown is proved.
+// HeaderShown is the header in which an engine stores what may be shown of a record:
+// ShownWhole, or the SHA-256 of the redacted body. The record's hash covers it, so a
+// record can be redacted in this one way only, and each shown byte is proved.
 const HeaderShown = "Askance-Shown"
 
-// ShownWhole says that a record is shown as it is.
+// ShownWhole means that the whole record may be shown.
 const ShownWhole = "whole"
 
-// streamedArguments is in every event with a piece of a call's arguments. Pieces
-// cannot be redacted one by one; the event records have the arguments as a whole.
+// streamedArguments is in every event with a part of a call's arguments. Parts cannot
+// be redacted separately; the event records have the whole arguments.
 var streamedArguments = []byte(`TOOL_CALL_DELTA`)
 
-// Shown gives the body that may be shown of a record, and what was taken out of
-// it; nothing was if what is nil. Of an event record that this program cannot read
-// nothing is shown: what in it is hidden cannot be said.
+// Shown returns the body that may be shown of a record, and what was removed from it;
+// nil: nothing. Of an event record that cannot be decoded nothing is shown.
 //
-// The hash of what it gives is stored: of a body that is in a journal it must
-// always give the same.
+// Invariant: its result for a stored body never changes, because journals have its hash.
 func Shown(body []byte, record bool) (shown []byte, what []string) {
 	if !record {
 		if bytes.Contains(body, streamedArguments) {
@@ -47,10 +44,10 @@ func Shown(body []byte, record bool) (shown []byte, what []string) {
 	if err != nil {
 		return whole()
 	}
-	return shown, hiddenIn(&f)
+	return shown, hiddenPaths(&f)
 }
 
-// MarkOf is the value of HeaderShown for a body that is shown so.
+// MarkOf is the value of HeaderShown for a result of Shown.
 func MarkOf(shown []byte, what []string) string {
 	if what == nil {
 		return ShownWhole
@@ -58,9 +55,9 @@ func MarkOf(shown []byte, what []string) string {
 	return BodyHash(shown).String()
 }
 
-// Redact takes out of a record what rules hide. The record carries the hash of
-// its true body then, by which it is proved. If what may be shown is not what
-// the engine that wrote it said, or it did not say, nothing is.
+// Redact removes what rules hide and sets the hash of the original body, which proves
+// the record. Nothing is shown unless the engine that wrote it permitted exactly this
+// result.
 func (r *Record) Redact() {
 	if !r.BodyHash.IsZero() {
 		return
@@ -71,8 +68,8 @@ func (r *Record) Redact() {
 	switch {
 	case what == nil:
 		return
-	case !marked && r.Entity == "": // nothing is left of it anyway
-	case mark == ShownWhole && what[0] == "*": // of a later engine, which hides nothing of it
+	case !marked && r.Entity == "": // nothing remains of it
+	case mark == ShownWhole && what[0] == "*": // a later engine hides nothing of it
 		return
 	case mark != MarkOf(shown, what):
 		shown, what = []byte(RedactedWhole), []string{"*"}
@@ -82,7 +79,7 @@ func (r *Record) Redact() {
 	r.BodyHash, r.Redacted = hash, what
 }
 
-// mark is what the engine said may be shown. Earlier ones said nothing.
+// mark is the value of HeaderShown; earlier engines wrote none.
 func (r *Record) mark() (string, bool) {
 	values := r.Header[HeaderShown]
 	if len(values) != 1 {
@@ -91,14 +88,14 @@ func (r *Record) mark() (string, bool) {
 	return values[0], true
 }
 
-// isWithheld reports whether nothing is shown of the record, though its engine
-// says that something may be.
+// isWithheld reports whether nothing of the record is shown, although its engine
+// permits it.
 func (r *Record) isWithheld() bool {
 	mark, marked := r.mark()
 	return !r.BodyHash.IsZero() && marked && string(r.Body()) == RedactedWhole && mark != BodyHash(r.Body()).String()
 }
 
-// findUnproved says what of a record is shown without a proof; "" if nothing is.
+// findUnproved says what is shown of a record without a proof; "": nothing.
 func (r *Record) findUnproved() string {
 	redacted := !r.BodyHash.IsZero()
 	mark, marked := r.mark()
@@ -106,23 +103,23 @@ func (r *Record) findUnproved() string {
 	case r.Text != "" && r.Binary != nil:
 		return "it has two bodies"
 	case !redacted && len(r.Redacted) > 0:
-		return "it names what was taken out, and nothing was"
+		return "it names removed values, and none were removed"
 	case !redacted:
 		return ""
 	case r.isWithheld():
 	case marked && mark != BodyHash(r.Body()).String():
-		return "it is said to be redacted, and what is shown is not what the engine that wrote it lets be shown"
+		return "it is marked as redacted, but shows other values than its engine permits"
 	case !marked && string(r.Body()) != RedactedWhole && (r.Entity != "" || string(r.Body()) != RedactedDelta):
-		return "it is said to be redacted, and nothing proves what is shown of it"
+		return "it is marked as redacted, but nothing proves what it shows"
 	}
-	if !slices.Equal(r.Redacted, r.findTaken()) {
-		return "it is redacted in another way than it says"
+	if !slices.Equal(r.Redacted, r.findRemoved()) {
+		return "its redacted values are not those that it names"
 	}
 	return ""
 }
 
-// findTaken is what was taken out of a redacted record, by what is left.
-func (r *Record) findTaken() []string {
+// findRemoved derives what was removed from a redacted record from what remains.
+func (r *Record) findRemoved() []string {
 	switch body := string(r.Body()); {
 	case body == RedactedWhole:
 		return []string{"*"}
@@ -130,14 +127,14 @@ func (r *Record) findTaken() []string {
 		return []string{"delta"}
 	}
 	var f toolcall.EventRecord
-	if err := strictjson.UnmarshalOpen(r.Body(), &f, strictjson.MaxBytes(maxRecord)); err != nil { // a later release may say more
+	if err := strictjson.UnmarshalOpen(r.Body(), &f, strictjson.MaxBytes(maxRecord)); err != nil { // a later release may have more members
 		return nil
 	}
-	return hiddenIn(&f)
+	return hiddenPaths(&f)
 }
 
-// hiddenIn are the paths that rules hide of an event record, in order.
-func hiddenIn(f *toolcall.EventRecord) []string {
+// hiddenPaths are the paths that rules hide in an event record, sorted.
+func hiddenPaths(f *toolcall.EventRecord) []string {
 	if f.Call == nil {
 		return nil
 	}

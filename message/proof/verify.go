@@ -9,36 +9,29 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Options say what an auditor knows beforehand.
+// Options are what an auditor knows.
 type Options struct {
 	Space toolcall.SpaceID
-	// Keys are the public keys of the space's engines, former ones too. Required.
-	Keys toolcall.KeySet
-	// Retired says when some of them were retired.
-	Retired Retired
-	// First and Last bound the journal as its store says: the first sequence that
-	// is still there, and the last that was ever given out. Last 0: not known.
-	First, Last uint64
-	// PurgedThrough says that the records up to there were purged on purpose.
-	PurgedThrough uint64
-	// Partial: the records are a selection.
-	Partial bool
-	// Anchor is a checkpoint that must be there.
-	Anchor Anchor
-	// Losses are those that the checkpoints record: see the function Losses.
-	Losses []Loss
-	// Name gives a subject as people read it, session/reply/call. Nil: "".
-	Name func(subject string) string
-	// Progress, if set, hears now and then how far it is.
-	Progress func(seq uint64)
+	// Keys are the public keys of the space's engines, also former ones. Required.
+	Keys    toolcall.KeySet
+	Retired Retired // when some of the keys were retired
+	// First is the first stored sequence and Last the last assigned one, by the store;
+	// Last 0: not known.
+	First, Last   uint64
+	PurgedThrough uint64 // the records up to here were purged on purpose
+	Partial       bool   // the records are a selection
+	Anchor        Anchor // a checkpoint that must be present
+	Losses        []Loss // of the checkpoints: see the function Losses
+	// Name returns a subject as session/reply/call; may be nil.
+	Name     func(subject string) string
+	Progress func(seq uint64) // called from time to time; may be nil
 }
 
-// Verify holds a journal against its checkpoints and the chains of its calls.
-// checkpoints yields the stored checkpoints in their order, records the records
-// by rising sequence. What is wrong with the journal is in the report; an error
-// is one of reading it, as the sequences gave it.
+// Verify compares a journal with its checkpoints and the chains of its calls.
+// checkpoints and records yield both in order. The report has the findings; an error is
+// one of the iterators.
 //
-// Memory: some thousand records, and about 100 bytes for each call.
+// It needs memory for some thousand records and about 100 bytes for each call.
 func Verify(checkpoints iter.Seq2[[]byte, error], records iter.Seq2[Record, error], o Options) (*Report, error) {
 	v := &verifier{o: o, rep: &Report{Space: o.Space, First: max(1, o.First), Partial: o.Partial, Losses: o.Losses, Findings: []Finding{}}, moved: map[Hash]slot{}, known: map[uint64]bool{}}
 	v.chain = newChains(v.rep.First, v.rep)
@@ -49,12 +42,12 @@ func Verify(checkpoints iter.Seq2[[]byte, error], records iter.Seq2[Record, erro
 	defer stop()
 	run := v.checkWhole
 	if o.Partial {
-		run = v.selection
+		run = v.checkSelection
 	}
 	if err := run(); err != nil {
 		return nil, err
 	}
-	v.finish()
+	v.addChainFindings()
 	return v.rep, nil
 }
 
@@ -65,18 +58,18 @@ type verifier struct {
 
 	nextCheckpoint func() ([]byte, error, bool)
 	nextRecord     func() (Record, error, bool)
-	was, is        []slot // read ahead
+	was, is        []slot // signed and present ones, read ahead
 	wasEnd, isEnd  bool
 	last           *Checkpoint
 	anchored       bool
 	skip           [][2]uint64     // ranges whose checkpoint could not be opened
-	moved          map[Hash]slot   // records that are far from their signed place
-	known          map[uint64]bool // sequences that a difference is about
+	moved          map[Hash]slot   // records far from their signed place
+	known          map[uint64]bool // sequences with a difference
 	doubts         []Finding
 }
 
-// checkSignature makes sure that n signed places are read, or all there are.
-func (v *verifier) checkSignature(n int) error {
+// readSigned reads ahead until n signed places are known, or all.
+func (v *verifier) readSigned(n int) error {
 	for len(v.was) < n && !v.wasEnd {
 		raw, err, ok := v.nextCheckpoint()
 		switch {
@@ -85,14 +78,14 @@ func (v *verifier) checkSignature(n int) error {
 		case err != nil:
 			return err
 		default:
-			v.checkpoint(raw)
+			v.addCheckpoint(raw)
 		}
 	}
 	return nil
 }
 
-// checkpoint takes a checkpoint in, if it is one.
-func (v *verifier) checkpoint(raw []byte) {
+// addCheckpoint verifies and adds a checkpoint.
+func (v *verifier) addCheckpoint(raw []byte) {
 	s, err := DecodeSealed(raw)
 	c := s.Checkpoint
 	if err == nil {
@@ -110,14 +103,14 @@ func (v *verifier) checkpoint(raw []byte) {
 	}
 	if err := c.Follows(v.last); err != nil {
 		v.rep.add(Finding{Kind: LostCheckpoint, Checkpoint: c.Number, Seq: c.From, Through: c.To, What: err.Error()})
-		if v.last != nil && c.From <= v.last.To { // an old one again
+		if v.last != nil && c.From <= v.last.To { // an old one
 			return
 		}
 	}
-	v.accept(s)
+	v.addEntries(s)
 }
 
-func (v *verifier) accept(s Sealed) {
+func (v *verifier) addEntries(s Sealed) {
 	c := s.Checkpoint
 	hash, _ := c.Hash() // it was signed, so it has a form
 	v.last = &c
@@ -145,11 +138,11 @@ func (v *verifier) accept(s Sealed) {
 
 // reportGone reports a record that was not there when its range was signed.
 func (v *verifier) reportGone(at slot) {
-	v.add(Finding{Kind: Removed, Seq: at.seq, Checkpoint: at.number, What: "it was gone already when its range was signed"})
+	v.add(Finding{Kind: Removed, Seq: at.seq, Checkpoint: at.number, What: "it was already gone when its range was signed"})
 }
 
-// checkPresent makes sure that n records are read, or all there are.
-func (v *verifier) checkPresent(n int) error {
+// readPresent reads ahead until n records are known, or all.
+func (v *verifier) readPresent(n int) error {
 	for len(v.is) < n && !v.isEnd {
 		r, err, ok := v.nextRecord()
 		switch {
@@ -158,16 +151,16 @@ func (v *verifier) checkPresent(n int) error {
 		case err != nil:
 			return err
 		default:
-			v.record(&r)
+			v.addRecord(&r)
 		}
 	}
 	return nil
 }
 
-func (v *verifier) record(r *Record) {
+func (v *verifier) addRecord(r *Record) {
 	leaf := r.Leaf()
 	if v.rep.Records > 0 && r.Seq <= v.rep.Last {
-		v.addDoubt(Finding{Kind: Reordered, Seq: r.Seq, Subject: r.Subject, What: fmt.Sprintf("it stands behind the record at %d", v.rep.Last)})
+		v.addDoubt(Finding{Kind: Reordered, Seq: r.Seq, Subject: r.Subject, What: fmt.Sprintf("it comes after the record at %d", v.rep.Last)})
 	}
 	v.rep.Records++
 	v.rep.Last = max(v.rep.Last, r.Seq)
@@ -184,7 +177,7 @@ func (v *verifier) record(r *Record) {
 		}
 		v.addDoubt(Finding{Kind: kind, Seq: r.Seq, Subject: r.Subject, What: r.Invalid})
 	}
-	v.chain.see(r, leaf, v.add)
+	v.chain.add(r, leaf, v.add)
 	for _, s := range v.skip {
 		if s[0] <= r.Seq && r.Seq <= s[1] {
 			v.rep.Uncovered++
@@ -194,7 +187,7 @@ func (v *verifier) record(r *Record) {
 	v.is = append(v.is, slot{seq: r.Seq, leaf: leaf, subject: r.Subject, invalid: r.Invalid})
 }
 
-// addDoubt keeps a finding for the end, unless a checkpoint explains it by then.
+// addDoubt stores a finding that a checkpoint may still explain.
 func (v *verifier) addDoubt(f Finding) {
 	v.doubts = append(v.doubts[:min(len(v.doubts), MaxFindings)], f)
 }
@@ -202,14 +195,14 @@ func (v *verifier) addDoubt(f Finding) {
 // checkWhole compares a journal that has everything.
 func (v *verifier) checkWhole() error {
 	for {
-		if err := v.checkSignature(1); err != nil {
+		if err := v.readSigned(1); err != nil {
 			return err
 		}
-		if err := v.checkPresent(1); err != nil {
+		if err := v.readPresent(1); err != nil {
 			return err
 		}
 		switch {
-		case len(v.was) == 0: // the rest was never signed
+		case len(v.was) == 0: // the rest was not signed
 			v.rep.Uncovered += uint64(len(v.is))
 			v.is = v.is[:0]
 			if v.isEnd {
@@ -227,16 +220,16 @@ func (v *verifier) checkWhole() error {
 	}
 }
 
-// findDifferences looks ahead to find out what happened.
+// findDifferences reads ahead and resolves the differences.
 func (v *verifier) findDifferences() error {
-	if err := v.checkSignature(window); err != nil {
+	if err := v.readSigned(window); err != nil {
 		return err
 	}
-	if err := v.checkPresent(window); err != nil {
+	if err := v.readPresent(window); err != nil {
 		return err
 	}
 	was, is := v.was[:min(len(v.was), window)], v.is[:min(len(v.is), window)]
-	if v.wasEnd && len(is) > len(was) && len(was) < window { // what follows the last checkpoint is no insertion
+	if v.wasEnd && len(is) > len(was) && len(was) < window { // records after the last checkpoint are not insertions
 		is = is[:v.countCandidates(was, is)]
 	}
 	a := align(was, is, v.wasEnd && len(was) == len(v.was) || v.isEnd && len(is) == len(v.is), v.moved)
@@ -252,8 +245,8 @@ func (v *verifier) findDifferences() error {
 	return nil
 }
 
-// countCandidates is how many of the present records can be about signed ones: those up
-// to the last that was signed, or up to the last signed sequence.
+// countCandidates counts the present records up to the last signed one, or up to the
+// last signed sequence.
 func (v *verifier) countCandidates(was, is []slot) int {
 	leaves := make(map[Hash]bool, len(was))
 	for _, w := range was {
@@ -270,7 +263,7 @@ func (v *verifier) countCandidates(was, is []slot) int {
 
 // reportLostEnd reports that the journal ends before what was signed.
 func (v *verifier) reportLostEnd(at slot) {
-	kind, what := RolledBack, fmt.Sprintf("the journal ends at %d, and this was signed", v.rep.Last)
+	kind, what := RolledBack, fmt.Sprintf("the journal ends at %d, before this signed record", v.rep.Last)
 	if v.o.Last >= at.seq {
 		kind, what = Removed, "it was signed there and is gone"
 	}
@@ -284,7 +277,7 @@ func (v *verifier) reportLostEnd(at slot) {
 // endsBefore reports whether the finding ends right before seq.
 func (f Finding) endsBefore(seq uint64) bool { return max(f.Seq, f.Through)+1 == seq }
 
-// skipPurged passes over what is signed and was purged from the front.
+// skipPurged skips signed records that were purged from the start.
 func (v *verifier) skipPurged() {
 	from, n := v.was[0].seq, 0
 	for n < len(v.was) && v.was[n].seq < v.rep.First {
@@ -299,24 +292,24 @@ func (v *verifier) skipPurged() {
 		v.rep.Findings[k-1].Through = through
 		return
 	}
-	v.add(Finding{Kind: Purged, Seq: max(from, v.o.PurgedThrough+1), Through: through, What: "the records are gone, only their proof is kept; say so if that was done on purpose"})
+	v.add(Finding{Kind: Purged, Seq: max(from, v.o.PurgedThrough+1), Through: through, What: "the records are gone, and only their proof is left; if you purged them, say so"})
 }
 
-// selection compares an export that was filtered: each record with what was
-// signed at its place.
-func (v *verifier) selection() error {
+// checkSelection compares each record of a filtered export with what was signed at its
+// place.
+func (v *verifier) checkSelection() error {
 	for {
-		if err := v.checkPresent(1); err != nil || len(v.is) == 0 {
-			for err == nil && !v.wasEnd { // the remaining checkpoints count, too
+		if err := v.readPresent(1); err != nil || len(v.is) == 0 {
+			for err == nil && !v.wasEnd { // the remaining checkpoints count
 				v.was = v.was[:0]
-				err = v.checkSignature(1)
+				err = v.readSigned(1)
 			}
 			return err
 		}
 		s := v.is[0]
 		v.is = v.is[1:]
 		for {
-			if err := v.checkSignature(1); err != nil {
+			if err := v.readSigned(1); err != nil {
 				return err
 			}
 			if len(v.was) == 0 || v.was[0].seq >= s.seq {
@@ -337,12 +330,12 @@ func (v *verifier) selection() error {
 	}
 }
 
-// finish weighs what the chains say: what a checkpoint has explained is not
-// said twice.
-func (v *verifier) finish() {
+// addChainFindings adds the findings of the chains that no checkpoint explains, and
+// completes the report.
+func (v *verifier) addChainFindings() {
 	if v.o.Last > v.rep.Last {
 		if v.o.Last > v.rep.CoverTo && !v.o.Partial {
-			v.add(Finding{Kind: Truncated, Seq: max(v.rep.Last, v.rep.CoverTo) + 1, Through: v.o.Last, What: "these sequences were given out, and nothing is there"})
+			v.add(Finding{Kind: Truncated, Seq: max(v.rep.Last, v.rep.CoverTo) + 1, Through: v.o.Last, What: "these sequences were assigned, and their records are missing"})
 		}
 		v.rep.Last = max(v.rep.Last, v.o.Last)
 	}
@@ -367,18 +360,18 @@ func (v *verifier) finish() {
 		}
 	}
 	if v.rep.Checkpoints == 0 && v.rep.Records > 0 {
-		v.add(Finding{Kind: NoCheckpoint, What: "no checkpoint vouches for this journal"})
+		v.add(Finding{Kind: NoCheckpoint, What: "no checkpoint covers this journal"})
 	}
 	if v.o.Anchor != (Anchor{}) && !v.anchored {
-		v.add(Finding{Kind: LostCheckpoint, Checkpoint: v.o.Anchor.Number, What: "the checkpoint " + v.o.Anchor.String() + ", which was there once, is not there"})
+		v.add(Finding{Kind: LostCheckpoint, Checkpoint: v.o.Anchor.Number, What: "the checkpoint " + v.o.Anchor.String() + ", which an auditor saw, is missing"})
 	}
 	slices.SortStableFunc(v.rep.Findings, func(a, b Finding) int { return cmp.Compare(a.Seq, b.Seq) })
 	v.rep.OK = v.rep.Found == 0
 }
 
-// add names the call of a finding and keeps it.
+// add adds a finding with its call, unless an accepted loss explains it.
 func (v *verifier) add(f Finding) {
-	if f.acceptedBy(v.o.Losses) {
+	if f.isAccepted(v.o.Losses) {
 		v.rep.Explained++
 		return
 	}

@@ -1,13 +1,12 @@
-// Package redact reads the paths by which rules hide arguments, and says which
-// values lie on them. It is the one place that decides what a path means: the
-// approval request that is shown, the texts about it and the records all hide the same.
+// Package redact reads the paths by which rules hide arguments, and finds the values on
+// them. It alone decides what a path means, so approval requests, texts and records hide
+// the same values.
 //
 //	path, err := redact.Parse(`args.card["number"]`)
 //	hidden, below := redact.Below(path).Member("card", false)
 //
-// A path that names a member of a list means that member of every element. Where
-// a path leads into a value that has nothing below it, it hides the whole value:
-// hiding too much is the safe side.
+// A path that names a member of a list means that member of every element. A path into
+// a value without members hides the whole value: hiding too much is safe.
 package redact
 
 import (
@@ -16,10 +15,10 @@ import (
 	"strings"
 )
 
-// Any is the step to every member of an object or element of a list.
+// Any is the step to every member or element.
 const Any = "*"
 
-// maxSteps is deeper than any input can be.
+// maxSteps exceeds the depth of any input.
 const maxSteps = 64
 
 // Path is a path such as args.card.number: a variable and the steps from it.
@@ -28,8 +27,7 @@ type Path struct {
 	Steps []string
 }
 
-// Parse reads a path. Names that are no words are written args["odd name"]. The
-// error says what is wrong without the text.
+// Parse reads a path; args["odd name"] quotes a name. Errors do not contain the text.
 func Parse(text string) (Path, error) {
 	end := strings.IndexAny(text, ".[")
 	if end < 0 {
@@ -45,7 +43,7 @@ func Parse(text string) (Path, error) {
 		p.Steps = append(p.Steps, step)
 	}
 	if len(p.Steps) > maxSteps {
-		return Path{}, errors.New("the path is too long")
+		return Path{}, errors.New("the path has too many steps: use at most 64")
 	}
 	return p, nil
 }
@@ -58,7 +56,7 @@ func parseStep(rest string) (step, after string, err error) {
 		}
 		after, ok = strings.CutPrefix(quoted[len(prefix):], "]")
 		if !ok {
-			return "", "", errors.New("a ] is missing")
+			return "", "", errors.New(`a ] is missing: write ["odd name"]`)
 		}
 		step, err = strconv.Unquote(prefix)
 		return step, after, err
@@ -75,17 +73,17 @@ func parseStep(rest string) (step, after string, err error) {
 	return step, rest[end:], nil
 }
 
-// Paths are what is left of paths below some value.
+// Paths are the remaining steps of paths below a value.
 type Paths []remainder
 
 type remainder struct {
 	steps []string
-	// wide: the path reached the elements of a list by its star alone. It hides
-	// what it names there, and no value on the way.
+	// wide: the path reached elements of a list only by its star. It hides what it names
+	// there, and no value above.
 	wide bool
 }
 
-// Below are the paths from the variable itself. Each path has a step.
+// Below returns the paths below their variable. Each path has a step.
 func Below(paths ...Path) Paths {
 	out := make(Paths, len(paths))
 	for i, p := range paths {
@@ -94,8 +92,8 @@ func Below(paths ...Path) Paths {
 	return out
 }
 
-// Member reports whether the paths hide a member of an object, and what is left
-// of them below it. leaf says that the member has nothing below it.
+// Member reports whether the paths hide a member of an object, and returns those below
+// it. leaf: the member has no members.
 func (p Paths) Member(name string, leaf bool) (hidden bool, below Paths) {
 	for _, r := range p {
 		if r.steps[0] != name && r.steps[0] != Any {
@@ -118,8 +116,7 @@ func (p Paths) Element(i int, leaf bool) (hidden bool, below Paths) {
 	return hidden, below
 }
 
-// namesMember reports whether the next step is the name of a member, and not
-// the number of an element or a star.
+// namesMember reports whether the next step is the name of a member.
 func (r remainder) namesMember() bool {
 	return !r.wide && strings.Trim(r.steps[0], "0123456789") != "" && r.steps[0] != Any
 }
