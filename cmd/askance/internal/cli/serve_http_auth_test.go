@@ -299,7 +299,7 @@ func TestHTTPSocketFlags(t *testing.T) {
 	fails(t, cli.ExitUsage, "need --http-socket", serve("--http", "off", "--http-socket-role", "ann=approver")...)
 	fails(t, cli.ExitUsage, "USER=ROLE", serve("--http-socket", sock, "--http-socket-role", "ann")...)
 	fails(t, cli.ExitUsage, "no user", serve("--http-socket", sock, "--http-socket-role", "no-such-user=approver")...)
-	fails(t, cli.ExitUsage, "no role", serve("--http-socket", sock, "--http-socket-role", "0=boss")...)
+	fails(t, cli.ExitUsage, "is not a role", serve("--http-socket", sock, "--http-socket-role", "0=boss")...)
 	fails(t, cli.ExitUsage, "no such group", serve("--http-socket", sock, "--http-socket-group", "no-such-group")...)
 	fails(t, cli.ExitConflict, "is not a socket", serve("--http-socket", file)...)
 }

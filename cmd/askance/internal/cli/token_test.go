@@ -64,9 +64,9 @@ func TestTokens(t *testing.T) {
 			t.Fatal("a revoked token is still good")
 		}
 	}
-	fails(t, cli.ExitNotFound, "no token in force", "token", "revoke", "ann", "--data", data)
+	fails(t, cli.ExitNotFound, "no valid token", "token", "revoke", "ann", "--data", data)
 	fails(t, cli.ExitUsage, "--role", "token", "create", "cy", "--data", data)
-	fails(t, cli.ExitUsage, "no role", "token", "create", "cy", "--role", "engine", "--data", data)
+	fails(t, cli.ExitUsage, "is not a role", "token", "create", "cy", "--role", "engine", "--data", data)
 	fails(t, cli.ExitUsage, "one name", "token", "create", "--data", data)
 }
 

@@ -129,7 +129,7 @@ func TestWebhooksCommands(t *testing.T) {
 	if out := ok(t, "webhooks", "drop", "bot", seq, "--url", s.http); out != "Dropped.\n" {
 		t.Errorf("drop: %s", out)
 	}
-	fails(t, cli.ExitNotFound, "no such dead letter", "webhooks", "retry", "bot", seq, "--url", s.http)
+	fails(t, cli.ExitNotFound, "there is no dead letter", "webhooks", "retry", "bot", seq, "--url", s.http)
 	fails(t, cli.ExitUsage, "is not a message number", "webhooks", "retry", "bot", "x", "--url", s.http)
 	fails(t, cli.ExitUnavailable, "does not respond", "webhooks", "list", "--url", "http://127.0.0.1:1")
 	fails(t, cli.ExitUnavailable, "is not an askance gateway", "webhooks", "list", "--url", srv.URL)

@@ -69,14 +69,14 @@ func TestParseRefused(t *testing.T) {
 		head + "  - {name: a, url: https://x.example, events: [request], secrets: [{file: /none/there}]}": "secrets: open /none/there",
 		head + "  - {name: a, url: https://x.example, events: [request], secrets: [" + secret + "]}":      "",
 		head + "  - {name: a, format: slack, events: [request]}":                                          "give one of url, url_file and url_env",
-		head + "  - {name: a, format: slack, url_env: ODD, events: [request]}":                            "url: is no address",
+		head + "  - {name: a, format: slack, url_env: ODD, events: [request]}":                            "url: is not valid",
 		head + "  - {name: a, format: slack, url: https://x.example, url_env: ODD, events: [request]}":    "give one of url",
 		head + "  - {name: a, format: slack, url: https://x.example, events: [request], timeout: x}":      "timeout",
 		head + "  - {name: a, format: slack, url: https://x.example, events: [request], attempts: 0}":     "attempts: 0 is below 1",
 		head + "  - {name: a, format: slack, url: https://x.example, events: [request], hidden: 1}":       "unknown field",
 		head + "  - {name: a, format: slack, url: https://x.example, events: [request], name: b}":         "",
-		head + "  - {name: a, format: slack, url: https://x.example, events: [asked]}":                    "none of request",
-		head + "  - &x {name: a, format: slack, url: https://x.example, events: [request]}\n  - *x":       "is there twice",
+		head + "  - {name: a, format: slack, url: https://x.example, events: [asked]}":                    "name request",
+		head + "  - &x {name: a, format: slack, url: https://x.example, events: [request]}\n  - *x":       "occurs twice",
 		"# " + strings.Repeat("x", textfile.MaxBytes):                                                     "longer than 1 MiB",
 	} {
 		all, err := hookfile.Parse("hooks.yaml", []byte(text))
