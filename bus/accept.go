@@ -1,12 +1,14 @@
 package bus
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"strings"
 	"time"
 
 	"github.com/askance-dev/askance/bus/internal/errtext"
-
 	"github.com/askance-dev/askance/internal/capacity"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
@@ -118,9 +120,7 @@ func (s *Service) execute(ctx context.Context, op *api.Operation, who caller, bo
 		if err != nil {
 			return err
 		}
-		b, err := encodeReply(op.Name, reply, s.maxReply())
-		if err == nil {
-			s.respond(m, b)
+		if err = s.reply(m, op.Name, reply); err == nil {
 			return nil
 		}
 		smaller, ok := op.Halve(request, reply)
@@ -133,6 +133,15 @@ func (s *Service) execute(ctx context.Context, op *api.Operation, who caller, bo
 
 // maxReply is how large a reply may be.
 func (s *Service) maxReply() int { return int(s.nc.MaxPayload()) }
+
+// reply encodes and sends the reply to a request.
+func (s *Service) reply(m *nats.Msg, op string, body any) error {
+	b, err := encodeReply(op, body, s.maxReply())
+	if err == nil {
+		s.respond(m, b)
+	}
+	return err
+}
 
 func (s *Service) respond(m *nats.Msg, b []byte) {
 	if err := s.nc.Publish(m.Reply, b); err != nil { // the client asks again
@@ -172,4 +181,88 @@ func (s *Service) hear(worker string, data []byte) {
 	if beat, ok := request.(toolcall.HeartbeatRequest); ok && err == nil {
 		s.o.Observer.ObserveHeartbeat(worker, beat)
 	}
+}
+
+const (
+	// maxPendingBytes limits what the client library queues for one subscription.
+	// Beyond it the library drops messages of all senders.
+	maxPendingBytes = 256 << 20
+	// opHintBytes is how far into a request its op is searched.
+	opHintBytes = 64
+)
+
+// observed limits the heartbeats that this engine hears for another; one is read
+// after the other.
+var observed = capacity.Limit{Run: 1, Running: 1 << 20, Stay: 8192, Bytes: 32 << 20}
+
+// pools creates the capacity of each class.
+func (o ServiceOptions) pools() capacity.Set {
+	limits := capacity.Default()
+	set := func(c api.Class, run, stay int) {
+		l := limits[c]
+		l.Run, l.Stay = cmp.Or(max(0, run), l.Run), cmp.Or(max(0, stay), l.Stay)
+		limits[c] = l
+	}
+	set(api.ClassDecide, o.MaxActs, 0)
+	set(api.ClassRead, o.MaxReads, 0)
+	set(api.ClassWork, o.MaxWork, 0)
+	set(api.ClassWait, 0, o.MaxHeld)
+	set(api.ClassOffer, o.MaxNext, o.MaxNext)
+	return capacity.NewSet(limits)
+}
+
+// hintClass guesses the class of a request without decoding it. A request without
+// its op at the start counts as a read.
+func hintClass(data []byte) api.Class {
+	head := data[:min(len(data), opHintBytes)]
+	_, rest, ok := bytes.Cut(head, []byte(`"op"`))
+	if !ok {
+		return api.ClassRead
+	}
+	rest, ok = bytes.CutPrefix(bytes.TrimLeft(rest, " :\t\r\n"), []byte(`"`))
+	op, _, end := bytes.Cut(rest, []byte(`"`))
+	if !ok || !end {
+		return api.ClassRead
+	}
+	return classOf(string(op))
+}
+
+// submit queues a request, or refuses it now.
+func (s *Service) submit(class api.Class, c conversation, who caller, m *nats.Msg) {
+	if !s.begin() {
+		s.refuseLoad(m, capacity.ErrClosed)
+		return
+	}
+	err := s.pools[class].Submit(who.principal.Name, len(m.Data), func(place *capacity.Place, err error) {
+		defer s.wg.Done()
+		if err != nil {
+			s.refuseLoad(m, err)
+			return
+		}
+		defer place.Leave()
+		s.run(class, c, who, m, place)
+	})
+	if err != nil {
+		s.wg.Done()
+		s.refuseLoad(m, err)
+	}
+}
+
+// begin counts a request unless the service is closed.
+func (s *Service) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.wg.Add(1)
+	}
+	return !s.closed
+}
+
+// refuseLoad tells the sender to try again.
+func (s *Service) refuseLoad(m *nats.Msg, why error) {
+	e := &message.Error{Code: message.CodeUnavailable, Op: "request", What: "the engine is stopping", Hint: "try again; another engine answers"}
+	if !errors.Is(why, capacity.ErrClosed) {
+		e.What, e.Hint = "the engine is overloaded: "+why.Error(), "send fewer requests at once, and try again later"
+	}
+	s.respond(m, encodeError("request", e, s.maxReply()))
 }

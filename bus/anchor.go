@@ -9,14 +9,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/askance-dev/askance/bus/internal/errtext"
 	"github.com/askance-dev/askance/bus/internal/secretfile"
 	"github.com/askance-dev/askance/bus/keyfile"
-
 	"github.com/askance-dev/askance/internal/plainfile"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
@@ -77,10 +75,8 @@ const (
 	// all.
 	anchorBlock = 512
 	anchorText  = "askance anchor of a journal that was not made yet\n"
-	// The mark is "mark <20 digits> <64 hex> <20 digits> <64 hex>\n".
-	markPrefix = "mark "
-	markBody   = len(markPrefix) + 20 + 1 + 64 + 1 + 20 + 1
-	markSize   = markBody + 64 + 1
+	markFormat  = "mark %020d %x %020d "
+	markBody    = 5 + 20 + 1 + 64 + 1 + 20 + 1
 )
 
 // CreateAnchor notes at path that no journal exists yet, unless a file is there.
@@ -183,41 +179,22 @@ func (a *Anchor) markMAC(body []byte) [sha256.Size]byte {
 }
 
 func (a *Anchor) putMark(block []byte, m highMark) {
-	for i := range block {
-		block[i] = ' '
+	b := fmt.Appendf(block[:0], markFormat, m.seq, m.leaf[:], m.at)
+	b = fmt.Appendf(b, "%x\n", a.markMAC(b))
+	for len(b) < len(block)-1 {
+		b = append(b, ' ')
 	}
-	block[len(block)-1] = '\n'
-	b := append(block[:0], markPrefix...)
-	b = appendDigits(b, m.seq)
-	b = append(b, ' ')
-	b = hex.AppendEncode(b, m.leaf[:])
-	b = append(b, ' ')
-	b = appendDigits(b, uint64(m.at))
-	b = append(b, ' ')
-	mac := a.markMAC(b)
-	_ = append(hex.AppendEncode(b, mac[:]), '\n')
-}
-
-func appendDigits(b []byte, n uint64) []byte {
-	var d [20]byte
-	for i := len(d) - 1; i >= 0; i-- {
-		d[i] = byte('0' + n%10)
-		n /= 10
-	}
-	return append(b, d[:]...)
+	_ = append(b, '\n')
 }
 
 // parseMark reads exactly what putMark writes.
 func (a *Anchor) parseMark(block []byte) (highMark, bool) {
 	var m highMark
-	text := string(block[:markSize])
-	seq, err := strconv.ParseUint(text[len(markPrefix):][:20], 10, 64)
-	leaf, lerr := hex.DecodeString(text[len(markPrefix)+21:][:64])
-	at, terr := strconv.ParseInt(text[len(markPrefix)+86:][:20], 10, 64)
-	if err != nil || lerr != nil || terr != nil {
+	var leaf []byte
+	if n, err := fmt.Sscanf(string(block), markFormat, &m.seq, &leaf, &m.at); err != nil || n != 3 || len(leaf) != len(m.leaf) {
 		return m, false
 	}
-	m = highMark{seq: seq, leaf: proof.Hash(leaf), at: at}
+	m.leaf = proof.Hash(leaf)
 	var want [anchorBlock]byte
 	a.putMark(want[:], m)
 	return m, hmac.Equal(want[:], block)

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/askance-dev/askance/bus/keyfile"
-
 	"github.com/askance-dev/askance/message/proof"
 )
 

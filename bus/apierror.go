@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/askance-dev/askance/message"
@@ -83,10 +84,6 @@ func apiError(op, what string, err error) *message.Error {
 // isDisconnected reports whether the client has no usable connection. A failed
 // request was not sent, except with ErrDisconnected.
 func isDisconnected(err error) bool {
-	for _, e := range []error{nats.ErrConnectionClosed, nats.ErrDisconnected, nats.ErrReconnectBufExceeded, nats.ErrConnectionDraining, nats.ErrConnectionReconnecting} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	lost := []error{nats.ErrConnectionClosed, nats.ErrDisconnected, nats.ErrReconnectBufExceeded, nats.ErrConnectionDraining, nats.ErrConnectionReconnecting}
+	return slices.ContainsFunc(lost, func(e error) bool { return errors.Is(err, e) })
 }

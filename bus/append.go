@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/askance-dev/askance/bus/internal/errtext"
-
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 const (
@@ -291,4 +289,65 @@ func (a *appending) resolve(ctx context.Context, cause error) verdict {
 		what += fmt.Sprintf(", %d was stored after it", t.other)
 	}
 	return verdict{final: true, err: a.fail(message.CodeConflict, what, "read the last event record and decide again", cause)}
+}
+
+// Write is one event record on its way to the stream.
+type Write struct {
+	// Entity is the entity of the event record. A batch must not have two writes
+	// of one entity: the server's compare-and-swap ignores the rest of the batch.
+	Entity Entity
+	// Msg carries the compare-and-swap and the message id in its headers. The
+	// caller owns it again when Publish returns.
+	Msg *nats.Msg
+}
+
+// Ack is the server's confirmation that a write is stored.
+type Ack struct {
+	Stream    string
+	Seq       uint64
+	Duplicate bool // a message with this id was stored before, at Seq
+}
+
+// Publisher stores writes, one by one or in batches. Publish may be called from
+// many goroutines and returns when the write is stored. After a
+// *jetstream.APIError nothing was stored; any other error leaves that open.
+type Publisher interface {
+	Publish(ctx context.Context, w Write) (Ack, error)
+}
+
+// Direct is the Publisher that sends each write in its own request.
+type Direct struct{ nc *nats.Conn }
+
+// NewDirect publishes on nc.
+func NewDirect(nc *nats.Conn) Direct { return Direct{nc} }
+
+// Publish implements Publisher.
+func (d Direct) Publish(ctx context.Context, w Write) (Ack, error) {
+	reply, err := d.nc.RequestMsgWithContext(ctx, w.Msg)
+	if err != nil {
+		return Ack{}, err
+	}
+	return parseAck(reply.Data)
+}
+
+type ackReply struct {
+	Error     *jetstream.APIError `json:"error"`
+	Stream    string              `json:"stream"`
+	Seq       uint64              `json:"seq"`
+	Duplicate bool                `json:"duplicate"`
+	Count     int                 `json:"count"` // of a batch
+}
+
+func parseAck(data []byte) (Ack, error) {
+	var r ackReply
+	if err := strictjson.UnmarshalOpen(data, &r); err != nil {
+		return Ack{}, fmt.Errorf("the server's acknowledgement: %w", err)
+	}
+	if r.Error != nil {
+		return Ack{}, r.Error
+	}
+	if r.Stream == "" || r.Seq == 0 {
+		return Ack{}, fmt.Errorf("the reply to the publish is not from a stream: %s", errtext.Quote(string(data)))
+	}
+	return Ack{Stream: r.Stream, Seq: r.Seq, Duplicate: r.Duplicate}, nil
 }

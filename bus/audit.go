@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/askance-dev/askance/bus/internal/errtext"
-
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
 	"github.com/askance-dev/askance/toolcall"
@@ -146,11 +145,7 @@ func (s *Service) auditRecords(ctx context.Context, _ caller, r RecordsRequest, 
 		for i := range rep.Records {
 			RedactRecord(&rep.Records[i])
 		}
-		b, err := encodeReply("records", rep, s.maxReply())
-		if err == nil || len(rep.Records) <= 1 {
-			if err == nil {
-				s.respond(m, b)
-			}
+		if err = s.reply(m, opRecords.Name, rep); err == nil || len(rep.Records) <= 1 {
 			return err
 		}
 	}
@@ -165,11 +160,7 @@ func (s *Service) auditCheckpoint(ctx context.Context, _ caller, _ CheckpointReq
 	if err != nil {
 		return err
 	}
-	b, err := encodeReply("checkpoint", CheckpointReply{c}, s.maxReply())
-	if err == nil {
-		s.respond(m, b)
-	}
-	return err
+	return s.reply(m, opCheckpoint.Name, CheckpointReply{c})
 }
 
 // Records reads stored messages through an engine, which redacts them. Only an

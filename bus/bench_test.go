@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/askance-dev/askance/bus/embed"
-
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/embed"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"

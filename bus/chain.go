@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"github.com/askance-dev/askance/bus/internal/errtext"
-
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
 	"github.com/askance-dev/askance/toolcall"
@@ -24,8 +23,6 @@ type chain struct {
 
 	mu     sync.Mutex // guards all below
 	leaves map[uint64]proof.Hash
-	oldest []uint64 // ring of sequences; leaves may lack some
-	next   int
 }
 
 // put adds the leaf of the event record at seq and drops its predecessor's, which
@@ -37,12 +34,11 @@ func (c *chain) put(seq uint64, leaf proof.Hash, before uint64) {
 		c.leaves = map[uint64]proof.Hash{}
 	}
 	delete(c.leaves, before)
-	if len(c.oldest) < chainSize {
-		c.oldest = append(c.oldest, seq)
-	} else {
-		delete(c.leaves, c.oldest[c.next])
-		c.oldest[c.next] = seq
-		c.next = (c.next + 1) % chainSize
+	if len(c.leaves) >= chainSize {
+		for old := range c.leaves {
+			delete(c.leaves, old)
+			break
+		}
 	}
 	c.leaves[seq] = leaf
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/askance-dev/askance/bus/internal/errtext"
 	"github.com/askance-dev/askance/bus/keyfile"
-
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
 	"github.com/askance-dev/askance/toolcall"

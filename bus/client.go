@@ -3,18 +3,17 @@ package bus
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
-	"github.com/askance-dev/askance/internal/strictjson"
-	"github.com/askance-dev/askance/toolcall"
-	"github.com/nats-io/nuid"
-
 	"github.com/askance-dev/askance/bus/internal/errtext"
-
+	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nuid"
 )
 
 const (
@@ -302,12 +301,7 @@ func untilHold(end time.Time) time.Duration {
 }
 
 func allFinished(calls []*toolcall.Call) bool {
-	for _, c := range calls {
-		if c.Open() {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(calls, (*toolcall.Call).Open)
 }
 
 // emit gives each event an id before it is sent.

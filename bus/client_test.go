@@ -10,9 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/askance-dev/askance/bus/embed"
-
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/embed"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"

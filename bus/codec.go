@@ -11,13 +11,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/askance-dev/askance/message/proof"
-
 	"github.com/askance-dev/askance/bus/internal/errtext"
 	"github.com/askance-dev/askance/bus/keyfile"
-
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/proof"
 	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 )

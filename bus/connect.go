@@ -1,11 +1,18 @@
 package bus
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -14,7 +21,6 @@ import (
 
 	"github.com/askance-dev/askance/bus/internal/errtext"
 	"github.com/askance-dev/askance/bus/internal/secretfile"
-
 	"github.com/askance-dev/askance/message"
 	"github.com/nats-io/nats.go"
 )
@@ -122,12 +128,8 @@ func connect(ctx context.Context, rawURL string, o ConnectOptions, more ...nats.
 
 // nats returns the client options of every connection.
 func (o ConnectOptions) nats() []nats.Option {
-	name := o.Name
-	if name == "" {
-		name = o.Principal
-	}
 	opts := []nats.Option{
-		nats.Name(name),
+		nats.Name(cmp.Or(o.Name, o.Principal)),
 		nats.CustomInboxPrefix(InboxPrefix(o.Principal)),
 		nats.MaxReconnects(-1),
 		nats.CustomReconnectDelay(reconnectDelay),
@@ -156,11 +158,11 @@ func jitter(d time.Duration) time.Duration {
 	return d/2 + rand.N(d/2+1)
 }
 
+// noLog is the logger of those that have none.
+var noLog = slog.New(slog.DiscardHandler)
+
 func logOptions(log *slog.Logger) []nats.Option {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
-	log = log.With("component", "nats")
+	log = cmp.Or(log, noLog).With("component", "nats")
 	return []nats.Option{
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil { // nil: closed on purpose
@@ -213,19 +215,30 @@ func (d *firstDial) over() {
 	}
 }
 
-func checkURLs(raw string) error {
+// parseURLs reads the server URLs; an unreadable one is nil.
+func parseURLs(raw string) []*url.URL {
+	var out []*url.URL
 	for u := range strings.SplitSeq(raw, ",") {
 		u = strings.TrimSpace(u)
 		if !strings.Contains(u, "://") {
 			u = "nats://" + u
 		}
-		// The parser's error would repeat the password.
-		p, err := url.Parse(u)
-		if err != nil || p.Host == "" {
+		p, err := url.Parse(u) // the error would repeat the password
+		if err != nil {
+			p = nil
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+func checkURLs(raw string) error {
+	for _, u := range parseURLs(raw) {
+		if u == nil || u.Host == "" {
 			return &message.Error{Code: message.CodeInvalid, Op: "connect to NATS", What: "a server URL is unreadable", Hint: "write nats://host:port, several with commas"}
 		}
-		if !slices.Contains([]string{"nats", "tls", "ws", "wss"}, p.Scheme) {
-			return &message.Error{Code: message.CodeInvalid, Op: "connect to NATS", What: "a server URL begins with " + errtext.Quote(p.Scheme+"://") + ", which NATS does not support", Hint: "write nats://host:port, or tls, ws or wss"}
+		if !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme) {
+			return &message.Error{Code: message.CodeInvalid, Op: "connect to NATS", What: "a server URL begins with " + errtext.Quote(u.Scheme+"://") + ", which NATS does not support", Hint: "write nats://host:port, or tls, ws or wss"}
 		}
 	}
 	return nil
@@ -235,18 +248,105 @@ func checkURLs(raw string) error {
 // unreadable URL becomes "xxxxx".
 func RedactURL(raw string) string {
 	var out []string
-	for u := range strings.SplitSeq(raw, ",") {
-		u = strings.TrimSpace(u)
-		if !strings.Contains(u, "://") {
-			u = "nats://" + u
+	for _, u := range parseURLs(raw) {
+		text := "xxxxx"
+		if u != nil {
+			u.User, u.RawQuery, u.Fragment = nil, "", ""
+			text = u.String()
 		}
-		p, err := url.Parse(u)
-		if err != nil {
-			out = append(out, "xxxxx")
-			continue
-		}
-		p.User, p.RawQuery, p.Fragment = nil, "", ""
-		out = append(out, p.String())
+		out = append(out, text)
 	}
 	return strings.Join(out, ",")
+}
+
+// OnLoopback reports whether only this machine reaches a host. A name other than
+// localhost can stand for any address.
+func OnLoopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// allOnLoopback reports whether all servers are on this machine.
+func allOnLoopback(raw string) bool {
+	return !slices.ContainsFunc(parseURLs(raw), func(u *url.URL) bool {
+		if u == nil {
+			return true
+		}
+		ip, err := netip.ParseAddr(u.Hostname())
+		return !OnLoopback(u.Hostname()) && (err != nil || !ip.IsUnspecified()) // an unspecified address dials this machine
+	})
+}
+
+// secure returns the client options that encrypt a connection with a named
+// certificate, or with a login beyond this machine.
+func (o ConnectOptions) secure(rawURL string) ([]nats.Option, error) {
+	named := o.CAFile != "" || o.ServerCert != ""
+	wanted := (o.CredsFile != "" || o.User != "") && !allOnLoopback(rawURL) && !o.PlainText
+	if !named && !wanted {
+		return nil, nil
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	switch {
+	case o.CAFile != "":
+		pool, err := certPool(o.CAFile)
+		if err != nil {
+			return nil, err
+		}
+		config.RootCAs = pool
+	case o.ServerCert != "":
+		if err := pin(config, o.ServerCert); err != nil {
+			return nil, err
+		}
+	}
+	return []nats.Option{nats.Secure(config)}, nil
+}
+
+const opTLS = "use TLS"
+
+// isCertificateError reports whether a connection failed for the server's
+// certificate.
+func isCertificateError(err error) bool {
+	_, is := errors.AsType[*tls.CertificateVerificationError](err)
+	return is || errors.Is(err, errPinned)
+}
+
+var errPinned = errors.New("the server has another certificate")
+
+func certPool(path string) (*x509.CertPool, error) {
+	b, err := secretfile.Read(opTLS, path, false)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(b) {
+		return nil, badPEM(path)
+	}
+	return pool, nil
+}
+
+// pin accepts only the certificate in a file, under any name.
+func pin(config *tls.Config, path string) error {
+	b, err := secretfile.Read(opTLS, path, false)
+	if err != nil {
+		return err
+	}
+	block, _ := pem.Decode(b)
+	if block == nil || block.Type != "CERTIFICATE" {
+		return badPEM(path)
+	}
+	config.InsecureSkipVerify = true // VerifyConnection is stricter
+	config.VerifyConnection = func(s tls.ConnectionState) error {
+		if len(s.PeerCertificates) == 0 || !bytes.Equal(s.PeerCertificates[0].Raw, block.Bytes) {
+			return fmt.Errorf("%w than %s", errPinned, path)
+		}
+		return nil
+	}
+	return nil
+}
+
+func badPEM(path string) error {
+	return &message.Error{Code: message.CodeInvalid, Op: opTLS, What: path + " has no PEM certificate", Hint: "name a file with -----BEGIN CERTIFICATE-----"}
 }

@@ -7,9 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/askance-dev/askance/bus/keyfile"
-
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
 	"github.com/nats-io/nats-server/v2/server"

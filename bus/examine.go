@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -80,7 +81,7 @@ func (g *guard) examineProof(ctx context.Context, x *Exam, head anchorHead) erro
 	x.last, err = g.checkpoints.newest(ctx)
 	switch {
 	case errors.Is(err, errNone) || err == nil && st.LastSeq > 0 && x.last.seq < st.LastSeq:
-		x.flaw(FlawProof, 0, 0, "the last stored checkpoint cannot be read")
+		x.flaw(FlawProof, 0, 0, "the last stored checkpoint is unreadable")
 		return nil
 	case err != nil:
 		return err
@@ -102,12 +103,12 @@ func (g *guard) examineProof(ctx context.Context, x *Exam, head anchorHead) erro
 	case restarted:
 		x.Signed, x.moved = 0, true
 	case c == nil && head.Number > 0:
-		x.flaw(FlawProof, 0, 0, "no checkpoint is there, and the anchor knows of %d", head.Number)
+		x.flaw(FlawProof, 0, 0, "there is no checkpoint, and the anchor knows of %d", head.Number)
 	case c != nil && c.Number < head.Number:
 		x.flaw(FlawProof, 0, 0, "the last checkpoint is %d, and the anchor knows of %d", c.Number, head.Number)
 	case c != nil && c.Number == head.Number:
 		if hash, err := c.Hash(); err != nil || hash != head.Hash {
-			x.flaw(FlawProof, 0, 0, "checkpoint %d is another one than the anchor knows", c.Number)
+			x.flaw(FlawProof, 0, 0, "checkpoint %d differs from the one that the anchor knows", c.Number)
 		}
 	}
 	return nil
@@ -155,12 +156,12 @@ func (g *guard) examineRecords(ctx context.Context, x *Exam, high highMark) erro
 		switch {
 		case errors.Is(err, errNone):
 			if !x.isInHole(look.seq) {
-				x.flaw(FlawUnreadable, look.seq, look.seq, "record %d cannot be read", look.seq)
+				x.flaw(FlawUnreadable, look.seq, look.seq, "record %d is unreadable", look.seq)
 			}
 		case err != nil:
 			return apiError("check journal", fmt.Sprintf("record %d", look.seq), err)
 		case !look.leaf.IsZero() && leafOf(m) != look.leaf:
-			x.flaw(FlawChanged, look.seq, look.seq, "record %d is another one than the one %s", look.seq, look.what)
+			x.flaw(FlawChanged, look.seq, look.seq, "record %d differs from the one %s", look.seq, look.what)
 		case look.seq == x.Last:
 			x.LastAt = m.time
 		}
@@ -201,10 +202,6 @@ func (g *guard) findHoles(ctx context.Context, x *Exam) (ranges, error) {
 		gone = append(gone, proof.Range{From: 1, Through: first - 1})
 	}
 	for _, seq := range info.State.Deleted {
-		if n := len(gone); n > 0 && gone[n-1].Through+1 == seq {
-			gone[n-1].Through = seq
-			continue
-		}
 		gone = append(gone, proof.Range{From: seq, Through: seq})
 	}
 	return x.missing.without(gone.with()...), nil
@@ -253,10 +250,7 @@ func (g *guard) lostSubjects(ctx context.Context, x *Exam) []string {
 			break
 		}
 	}
-	out := make([]string, 0, len(seen))
-	for s := range seen {
-		out = append(out, s)
-	}
+	out := slices.AppendSeq(make([]string, 0, len(seen)), maps.Keys(seen))
 	slices.Sort(out)
 	return out
 }

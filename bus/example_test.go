@@ -7,10 +7,9 @@ import (
 	"os"
 	"time"
 
+	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/embed"
 	"github.com/askance-dev/askance/bus/keyfile"
-
-	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"

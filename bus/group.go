@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/bus/internal/errtext"
-
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"

@@ -17,9 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/askance-dev/askance/bus/keyfile"
-
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"

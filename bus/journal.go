@@ -7,7 +7,6 @@ import (
 
 	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/toolcall"
-
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )

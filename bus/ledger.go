@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,11 +69,8 @@ func ledgerConfig(space toolcall.SpaceID, keyID string, o StreamOptions) jetstre
 // OpenLedger opens the ledger of a journal's space and creates its stream if there
 // is none.
 func OpenLedger(ctx context.Context, j *Journal, o LedgerOptions) (*Ledger, error) {
-	l := &Ledger{j: j, o: o, log: o.Logger, kept: j.guard.checkpoints}
+	l := &Ledger{j: j, o: o, log: cmp.Or(o.Logger, noLog), kept: j.guard.checkpoints}
 	l.kept.optional = o.Existing
-	if l.log == nil {
-		l.log = slog.New(slog.DiscardHandler)
-	}
 	if o.Existing {
 		return l, nil
 	}
@@ -238,13 +236,7 @@ const (
 )
 
 func (p Pace) withDefaults() Pace {
-	if p.Every <= 0 {
-		p.Every = time.Minute
-	}
-	if p.Records <= 0 {
-		p.Records = 1024
-	}
-	return p
+	return Pace{Every: cmp.Or(max(0, p.Every), time.Minute), Records: cmp.Or(max(0, p.Records), 1024)}
 }
 
 // Run signs the journal as it grows until ctx ends, and returns the cause. No call

@@ -14,13 +14,10 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/bus/internal/errtext"
-
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // Outbox hands the journal's event records to destinations outside. Each
@@ -244,33 +241,22 @@ func (o *Outbox) RemoveDeadLetter(ctx context.Context, destination string, seq u
 // DeadLetters lists the failed deliveries by destination and sequence.
 func (o *Outbox) DeadLetters(ctx context.Context) ([]toolcall.DeadLetter, error) {
 	const op = "list failed deliveries"
-	w, err := o.kv.Watch(ctx, "dead.>", jetstream.IgnoreDeletes())
-	if err != nil {
-		return nil, apiError(op, "bucket "+o.name, err)
-	}
-	defer func() { _ = w.Stop() }() // nothing more is wanted from it
 	out := []toolcall.DeadLetter{}
-	for {
-		select {
-		case <-ctx.Done():
-			return nil, apiError(op, "bucket "+o.name, context.Cause(ctx))
-		case e, ok := <-w.Updates():
-			switch {
-			case !ok:
-				return nil, apiError(op, "bucket "+o.name, nats.ErrDisconnected)
-			case e == nil: // the listing is complete
-				slices.SortFunc(out, func(a, b toolcall.DeadLetter) int {
-					return cmp.Or(cmp.Compare(a.Destination, b.Destination), cmp.Compare(a.Seq, b.Seq))
-				})
-				return out, nil
-			}
-			var l toolcall.DeadLetter
-			if err := strictjson.Unmarshal(e.Value(), &l); err != nil {
-				return nil, &message.Error{Code: message.CodeInvalid, Op: op, What: "the entry " + e.Key() + " of bucket " + o.name + " is not a failed delivery", Hint: "find out who writes there", Err: err}
-			}
-			out = append(out, l)
+	err := readBucket(ctx, op, o.kv, "dead.>", func(e jetstream.KeyValueEntry) error {
+		var l toolcall.DeadLetter
+		if err := strictjson.Unmarshal(e.Value(), &l); err != nil {
+			return &message.Error{Code: message.CodeInvalid, Op: op, What: "the entry " + e.Key() + " of bucket " + o.name + " is not a failed delivery", Hint: "find out who writes there", Err: err}
 		}
+		out = append(out, l)
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
+	slices.SortFunc(out, func(a, b toolcall.DeadLetter) int {
+		return cmp.Or(cmp.Compare(a.Destination, b.Destination), cmp.Compare(a.Seq, b.Seq))
+	})
+	return out, nil
 }
 
 // UseOnce reports whether a one-time token is used for the first time in any

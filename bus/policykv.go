@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"github.com/askance-dev/askance/bus/internal/errtext"
-
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
@@ -202,28 +201,36 @@ func (b *PolicyBucket) Read(ctx context.Context) ([]PolicyFile, error) {
 
 func (b *PolicyBucket) list(ctx context.Context) ([]PolicyFile, error) {
 	op := "read " + b.what + "s"
-	w, err := b.kv.WatchAll(ctx, jetstream.IgnoreDeletes())
-	if err != nil {
-		return nil, apiError(op, "bucket "+b.name, err)
-	}
-	defer func() { _ = w.Stop() }() // the files have been read, or an error says why not
 	var files []PolicyFile
+	err := readBucket(ctx, op, b.kv, ">", func(e jetstream.KeyValueEntry) error {
+		files = append(files, PolicyFile{Name: e.Key(), Data: e.Value(), Revision: e.Revision()})
+		return b.checkName(op, e.Key())
+	})
+	slices.SortFunc(files, func(x, y PolicyFile) int { return strings.Compare(x.Name, y.Name) })
+	return files, err
+}
+
+// readBucket visits every entry of a bucket that matches the filter.
+func readBucket(ctx context.Context, op string, kv jetstream.KeyValue, filter string, visit func(jetstream.KeyValueEntry) error) error {
+	w, err := kv.Watch(ctx, filter, jetstream.IgnoreDeletes())
+	if err != nil {
+		return apiError(op, "bucket "+kv.Bucket(), err)
+	}
+	defer func() { _ = w.Stop() }() // the listing is complete or failed
 	for {
 		select {
 		case <-ctx.Done():
-			return nil, apiError(op, "bucket "+b.name, context.Cause(ctx))
+			return apiError(op, "bucket "+kv.Bucket(), context.Cause(ctx))
 		case e, ok := <-w.Updates():
-			if !ok {
-				return nil, &message.Error{Code: message.CodeUnavailable, Op: op, What: "bucket " + b.name + " stopped answering"}
+			switch {
+			case !ok:
+				return apiError(op, "bucket "+kv.Bucket(), nats.ErrDisconnected)
+			case e == nil:
+				return nil // the listing is complete
 			}
-			if e == nil { // the listing is complete
-				slices.SortFunc(files, func(x, y PolicyFile) int { return strings.Compare(x.Name, y.Name) })
-				return files, nil
+			if err := visit(e); err != nil {
+				return err
 			}
-			if err := b.checkName(op, e.Key()); err != nil {
-				return nil, err
-			}
-			files = append(files, PolicyFile{Name: e.Key(), Data: e.Value(), Revision: e.Revision()})
 		}
 	}
 }

@@ -10,10 +10,9 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/bus/internal/errtext"
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // queueSign joins the tokens of a tool and a route; no name's token has it.

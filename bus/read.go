@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/bus/internal/errtext"
-
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/bus/keyfile"
-
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
@@ -62,9 +61,9 @@ func (g *guard) readAll(ctx context.Context, x *Exam) error {
 	}
 	for _, r := range bad {
 		x.OK = false
-		what := "record %s cannot be read"
+		what := "record %s is unreadable"
 		if r.From != r.Through {
-			what = "records %s cannot be read"
+			what = "records %s are unreadable"
 		}
 		x.flaw(FlawUnreadable, r.From, r.Through, what, r)
 	}

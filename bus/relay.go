@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/bus/internal/errtext"
-
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -100,11 +99,7 @@ func (s *Service) keys(_ context.Context, _ caller, _ KeysRequest, m *nats.Msg) 
 	if s.o.Keys != nil {
 		r.Keys = s.o.Keys()
 	}
-	b, err := encodeReply("keys", r, s.maxReply())
-	if err == nil {
-		s.respond(m, b)
-	}
-	return err
+	return s.reply(m, opKeys.Name, r)
 }
 
 func notNow(err error) error {
@@ -260,11 +255,7 @@ func (s *Service) ack(ctx context.Context, who caller, r AckRequest, m *nats.Msg
 	if _, err := s.nc.RequestWithContext(ctx, r.Task, ackBody(r.Verb, delay)); err != nil {
 		return apiError(op, "a task of "+who.queue.String(), err)
 	}
-	b, err := encodeReply(op, struct{}{}, s.maxReply())
-	if err == nil {
-		s.respond(m, b)
-	}
-	return err
+	return s.reply(m, op, struct{}{})
 }
 
 // maxDelay is the longest pause of a task.

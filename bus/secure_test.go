@@ -8,9 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/askance-dev/askance/bus/embed"
-
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/embed"
 	"github.com/askance-dev/askance/message"
 	"github.com/nats-io/nats.go"
 )

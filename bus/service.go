@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -100,13 +101,8 @@ func Serve(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, surface f
 	if err := CheckSpace(space); err != nil {
 		return nil, err
 	}
-	s := &Service{nc: nc, space: space, surface: surface, o: o, log: o.Logger}
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
-	}
-	if s.o.Auth == "" {
-		s.o.Auth = AuthSubject
-	}
+	s := &Service{nc: nc, space: space, surface: surface, o: o, log: cmp.Or(o.Logger, noLog)}
+	s.o.Auth = cmp.Or(o.Auth, AuthSubject)
 	s.group = newGroup(s)
 	s.acting, s.stopAct = context.WithCancelCause(context.WithoutCancel(ctx))
 	s.held, s.stopHeld = context.WithCancelCause(s.acting)
@@ -163,20 +159,15 @@ func (s *Service) Close() {
 		s.pools.Close()
 		s.group.wg.Wait()
 		s.group.tell(Presence{Leaving: true})
-		s.leaveQueue()
+		ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
+		defer cancel()
+		s.finish(ctx, slices.Concat(s.subs, s.group.subs))
 		late := time.AfterFunc(closeGrace, func() { s.stopAct(ErrServiceClosed) })
 		defer late.Stop()
 		s.wg.Wait()
 		s.stopAct(ErrServiceClosed)
 	})
 	s.wg.Wait()
-}
-
-// leaveQueue removes the service from the queue group.
-func (s *Service) leaveQueue() {
-	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
-	defer cancel()
-	s.finish(ctx, slices.Concat(s.subs, s.group.subs))
 }
 
 // finish ends subscriptions and handles the requests that the server sent before.

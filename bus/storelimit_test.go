@@ -5,9 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/askance-dev/askance/bus/embed"
-
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/embed"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"

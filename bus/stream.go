@@ -5,12 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/askance-dev/askance/bus/internal/errtext"
-
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go/jetstream"
@@ -51,7 +51,7 @@ func streamConfig(space toolcall.SpaceID, keyID string, o StreamOptions) jetstre
 		Storage:     jetstream.FileStorage,
 		Replicas:    max(1, o.Replicas),
 		MaxMsgs:     -1, MaxConsumers: -1, MaxMsgsPerSubject: -1, MaxMsgSize: -1,
-		MaxBytes:           orNone(o.MaxBytes),
+		MaxBytes:           cmp.Or(max(0, o.MaxBytes), -1),
 		Duplicates:         duplicateWindow,
 		AllowDirect:        true,
 		AllowAtomicPublish: true,
@@ -60,13 +60,6 @@ func streamConfig(space toolcall.SpaceID, keyID string, o StreamOptions) jetstre
 			metaRecords: strconv.Itoa(toolcall.RecordVersion), metaSpace: string(space), metaKey: keyID,
 		},
 	}
-}
-
-func orNone(n int64) int64 {
-	if n <= 0 {
-		return -1
-	}
-	return n
 }
 
 // ensureStream creates the space's stream or checks the existing one. Several
@@ -124,15 +117,8 @@ func weaknesses(have, want jetstream.StreamConfig) []string {
 			out = append(out, fmt.Sprintf(format, args...))
 		}
 	}
-	subjects := len(have.Subjects) == len(want.Subjects)
-	for _, w := range want.Subjects {
-		found := false
-		for _, h := range have.Subjects {
-			found = found || h == w
-		}
-		subjects = subjects && found
-	}
-	check(subjects, "its subjects are %q, they must be %q", have.Subjects, want.Subjects)
+	isMissing := func(s string) bool { return !slices.Contains(have.Subjects, s) }
+	check(len(have.Subjects) == len(want.Subjects) && !slices.ContainsFunc(want.Subjects, isMissing), "its subjects are %q, they must be %q", have.Subjects, want.Subjects)
 	check(have.Retention == want.Retention, "its retention is %s, it must be %s", have.Retention, want.Retention)
 	check(have.Storage == want.Storage, "its storage is %s, it must be %s", have.Storage, want.Storage)
 	check(have.Discard == want.Discard, "it discards old records when full, it must refuse new ones")

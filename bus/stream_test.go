@@ -9,9 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/askance-dev/askance/bus/embed"
-
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/embed"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"

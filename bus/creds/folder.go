@@ -21,7 +21,6 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/bus/internal/secretfile"
-
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -246,69 +245,41 @@ func (c *Folder) readPublic(name string) (string, error) {
 // makeAccount writes a new operator, its system account, which administers a
 // cluster, and the account of all spaces.
 func (c *Folder) makeAccount() error {
-	operator, err := nkeys.CreateOperator()
-	if err != nil {
-		return err
+	var pairs [3]nkeys.KeyPair
+	var public [3]string
+	for i, create := range []func() (nkeys.KeyPair, error){nkeys.CreateOperator, nkeys.CreateAccount, nkeys.CreateAccount} {
+		pair, err := create()
+		if err != nil {
+			return err
+		}
+		defer pair.Wipe()
+		pairs[i] = pair
+		if public[i], err = pair.PublicKey(); err != nil {
+			return err
+		}
 	}
-	account, err := nkeys.CreateAccount()
-	if err != nil {
-		return err
+	for i, name := range []string{operatorSeed, accountSeed} {
+		seed, err := pairs[i].Seed()
+		if err == nil {
+			err = secretfile.Replace(c.path(name), append(slices.Clone(seed), '\n'), 0o600)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	system, err := nkeys.CreateAccount()
-	if err != nil {
-		return err
+	operator, account, system := jwt.NewOperatorClaims(public[0]), jwt.NewAccountClaims(public[1]), jwt.NewAccountClaims(public[2])
+	operator.Name, account.Name, system.Name = "askance", "askance", "SYS"
+	operator.SystemAccount = public[2]
+	account.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: jwt.NoLimit, DiskStorage: jwt.NoLimit, Streams: jwt.NoLimit, Consumer: jwt.NoLimit}
+	for _, f := range []struct {
+		name   string
+		claims jwt.Claims
+	}{{accountJWT, account}, {systemJWT, system}, {operatorJWT, operator}} { // the operator's file completes the folder
+		if err := c.writeJWT(f.name, f.claims, pairs[0]); err != nil {
+			return err
+		}
 	}
-	defer func() { operator.Wipe(); account.Wipe(); system.Wipe() }()
-	if err := c.writeSeed(operatorSeed, operator); err != nil {
-		return err
-	}
-	if err := c.writeSeed(accountSeed, account); err != nil {
-		return err
-	}
-	if err := c.writeAccounts(operator, account, system); err != nil {
-		return err
-	}
-	return c.writeOperator(operator, system)
-}
-
-func (c *Folder) writeSeed(name string, pair nkeys.KeyPair) error {
-	seed, err := pair.Seed()
-	if err != nil {
-		return err
-	}
-	return secretfile.Replace(c.path(name), append(slices.Clone(seed), '\n'), 0o600)
-}
-
-func (c *Folder) writeAccounts(operator, account, system nkeys.KeyPair) error {
-	pub, err := account.PublicKey()
-	if err != nil {
-		return err
-	}
-	claims := jwt.NewAccountClaims(pub)
-	claims.Name = "askance"
-	claims.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: jwt.NoLimit, DiskStorage: jwt.NoLimit, Streams: jwt.NoLimit, Consumer: jwt.NoLimit}
-	if err := c.writeJWT(accountJWT, claims, operator); err != nil {
-		return err
-	}
-	if pub, err = system.PublicKey(); err != nil {
-		return err
-	}
-	claims = jwt.NewAccountClaims(pub)
-	claims.Name = "SYS"
-	return c.writeJWT(systemJWT, claims, operator)
-}
-
-func (c *Folder) writeOperator(operator, system nkeys.KeyPair) error {
-	pub, err := operator.PublicKey()
-	if err != nil {
-		return err
-	}
-	claims := jwt.NewOperatorClaims(pub)
-	claims.Name = "askance"
-	if claims.SystemAccount, err = system.PublicKey(); err != nil {
-		return err
-	}
-	return c.writeJWT(operatorJWT, claims, operator)
+	return nil
 }
 
 func (c *Folder) writeJWT(name string, claims jwt.Claims, by nkeys.KeyPair) error {

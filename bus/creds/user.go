@@ -10,7 +10,6 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/internal/errtext"
 	"github.com/askance-dev/askance/bus/internal/secretfile"
-
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/jwt/v2"

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/askance-dev/askance/bus"
-
 	"github.com/nats-io/nats-server/v2/server"
 )
 
@@ -44,18 +43,11 @@ func (s *Server) stop() error {
 	if broken == nil {
 		return nil
 	}
-	var err error
+	var indexes []string
 	for _, stream := range broken.Broken {
-		found, gerr := filepath.Glob(filepath.Join(s.opts.StoreDir, "jetstream", "*", "streams", stream, "msgs", "index.db"))
-		err = errors.Join(err, gerr)
-		for _, path := range found {
-			err = errors.Join(err, os.Remove(path))
-		}
+		indexes = append(indexes, filepath.Join("*", "streams", stream, "msgs", "index.db"))
 	}
-	if err != nil {
-		return unwritable(s.opts.StoreDir, err)
-	}
-	return nil
+	return removeInStore(s.opts.StoreDir, indexes...)
 }
 
 // hasRoom reports whether the reserved part can be written. It really writes it,

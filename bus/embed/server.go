@@ -9,6 +9,7 @@
 package embed
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/pem"
@@ -24,7 +25,6 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/creds"
 	"github.com/askance-dev/askance/bus/internal/errtext"
-
 	"github.com/askance-dev/askance/message"
 	"github.com/gofrs/flock"
 	"github.com/nats-io/nats-server/v2/server"
@@ -348,10 +348,7 @@ type serverLog struct {
 }
 
 func newServerLog(log *slog.Logger) *serverLog {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
-	return &serverLog{log: log.With("component", "nats-server")}
+	return &serverLog{log: cmp.Or(log, slog.New(slog.DiscardHandler)).With("component", "nats-server")}
 }
 
 func (l *serverLog) fatal() error {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/internal/secretfile"
-
 	"github.com/askance-dev/askance/message"
 )
 

@@ -10,13 +10,11 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/bus"
-	"github.com/nats-io/nats-server/v2/server"
-
 	"github.com/askance-dev/askance/bus/internal/errtext"
 	"github.com/askance-dev/askance/bus/internal/secretfile"
-
 	"github.com/askance-dev/askance/message"
 	"github.com/gofrs/flock"
+	"github.com/nats-io/nats-server/v2/server"
 )
 
 // Why an embedded server cannot use its folder, for errors.Is.
@@ -163,10 +161,15 @@ func checkTrust(store string, trusted, reachable, reopen bool) error {
 // dropIndexes deletes the indexes of streams, and their consumers, which engines
 // create again from the records.
 func dropIndexes(store string) error {
-	streams := filepath.Join(store, "jetstream", "*", "streams", "*")
+	stream := filepath.Join("*", "streams", "*")
+	return removeInStore(store, filepath.Join(stream, "msgs", "index.db"), filepath.Join(stream, "obs"))
+}
+
+// removeInStore removes what matches the patterns below the streams' folder.
+func removeInStore(store string, patterns ...string) error {
 	var err error
-	for _, pattern := range []string{filepath.Join(streams, "msgs", "index.db"), filepath.Join(streams, "obs")} {
-		found, gerr := filepath.Glob(pattern)
+	for _, pattern := range patterns {
+		found, gerr := filepath.Glob(filepath.Join(store, "jetstream", pattern))
 		err = errors.Join(err, gerr)
 		for _, path := range found {
 			err = errors.Join(err, os.RemoveAll(path))

@@ -1,9 +1,9 @@
 // Package strictjson reads JSON that came from outside, and writes ours.
 //
 // The standard decoder accepts "Behavior" for "behavior", lets the last of two
-// equal names win, replaces broken UTF-8 and ignores unknown members. Between a checker and a runner that disagree on such input, something
-// runs that was not allowed. This package is therefore the only decoder of
-// outside input in the module:
+// equal names win, replaces broken UTF-8 and ignores unknown members. If a checker
+// and a runner disagree on such input, something runs that was not allowed. This
+// package is therefore the only decoder of outside input in the module:
 //
 //   - member names match exactly, case included;
 //   - a name may occur once in an object;
