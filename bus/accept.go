@@ -65,7 +65,7 @@ func (s *Service) accept(c conversation, m *nats.Msg) {
 		s.respond(m, encodeError("request", tooLargeRequest("request", n), s.maxReply()))
 		return
 	}
-	s.submit(hintClass(m.Data), c, who, m)
+	s.submit(guessClass(m.Data), c, who, m)
 }
 
 // run decodes and executes a request. class is that of its place.
@@ -211,9 +211,9 @@ func (o ServiceOptions) pools() capacity.Set {
 	return capacity.NewSet(limits)
 }
 
-// hintClass guesses the class of a request without decoding it. A request without
+// guessClass guesses the class of a request without decoding it. A request without
 // its op at the start counts as a read.
-func hintClass(data []byte) api.Class {
+func guessClass(data []byte) api.Class {
 	head := data[:min(len(data), opHintBytes)]
 	_, rest, ok := bytes.Cut(head, []byte(`"op"`))
 	if !ok {

@@ -200,8 +200,8 @@ func (a *Anchor) parseMark(block []byte) (highMark, bool) {
 	return m, hmac.Equal(want[:], block)
 }
 
-// known returns zero values for a journal that does not exist yet.
-func (a *Anchor) known() (anchorHead, highMark) {
+// marks returns zero values for a journal that does not exist yet.
+func (a *Anchor) marks() (anchorHead, highMark) {
 	if a == nil {
 		return anchorHead{}, highMark{}
 	}
@@ -210,8 +210,8 @@ func (a *Anchor) known() (anchorHead, highMark) {
 	return a.head, a.high
 }
 
-// found is what was at the path when the anchor was opened.
-func (a *Anchor) found() anchorState {
+// foundState is what was at the path when the anchor was opened.
+func (a *Anchor) foundState() anchorState {
 	if a == nil {
 		return anchorAbsent
 	}
@@ -220,8 +220,8 @@ func (a *Anchor) found() anchorState {
 	return a.state
 }
 
-// make replaces the file by a new anchor.
-func (a *Anchor) make(c *proof.Checkpoint, high highMark) error {
+// create replaces the file by a new anchor.
+func (a *Anchor) create(c *proof.Checkpoint, high highMark) error {
 	if a == nil {
 		return nil
 	}

@@ -15,7 +15,7 @@ func BenchmarkAnchorRaise(b *testing.B) {
 		b.Fatal(err)
 	}
 	a := NewAnchor(filepath.Join(b.TempDir(), "anchor"), "test", keys)
-	if err := a.make(nil, highMark{}); err != nil {
+	if err := a.create(nil, highMark{}); err != nil {
 		b.Fatal(err)
 	}
 	defer a.Close()

@@ -52,7 +52,7 @@ func (j *Journal) Append(ctx context.Context, f *toolcall.EventRecord, prev uint
 	}
 	seq, err := a.run(ctx)
 	if err == nil {
-		j.room.wrote(len(a.msg.Data) + len(a.msg.Subject) + headerRoom/8)
+		j.room.noteWritten(len(a.msg.Data) + len(a.msg.Subject) + headerRoom/8)
 	}
 	return seq, err
 }
@@ -167,7 +167,7 @@ func (a *appending) verifyDuplicate(ctx context.Context, seq uint64) error {
 	if err != nil {
 		return err
 	}
-	if r := a.j.codec.record(m); r.Invalid != nil || r.Record == nil || r.Record.ID != a.record.ID || r.Key != a.key {
+	if r := a.j.codec.decode(m); r.Invalid != nil || r.Record == nil || r.Record.ID != a.record.ID || r.Key != a.key {
 		return errIDTaken
 	}
 	return nil
@@ -258,7 +258,7 @@ func (a *appending) judgeSilence(ctx context.Context) verdict {
 	if broken == nil {
 		return verdict{wait: true}
 	}
-	switch t, err := a.j.tail(ctx, a.entity, a.prev, a.record.ID); {
+	switch t, err := a.j.readTail(ctx, a.entity, a.prev, a.record.ID); {
 	case err != nil:
 		return verdict{wait: true}
 	case t.own != 0:
@@ -272,7 +272,7 @@ func (a *appending) judgeSilence(ctx context.Context) verdict {
 // messages that no engine wrote. It writes behind those, so that they cannot block
 // a call.
 func (a *appending) resolve(ctx context.Context, cause error) verdict {
-	t, err := a.j.tail(ctx, a.entity, a.prev, a.record.ID)
+	t, err := a.j.readTail(ctx, a.entity, a.prev, a.record.ID)
 	switch {
 	case err != nil:
 		return verdict{wait: true}

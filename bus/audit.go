@@ -93,7 +93,7 @@ func (l *Ledger) records(ctx context.Context, r RecordsRequest, room int) (Recor
 	if r.After >= state.LastSeq {
 		return out, nil
 	}
-	found, through, err := from.page(ctx, filter, r.After, r.Limit)
+	found, through, err := from.readPage(ctx, filter, r.After, r.Limit)
 	if err != nil {
 		return RecordsReply{}, apiError("records", "stream "+from.stream, err)
 	}
@@ -103,17 +103,17 @@ func (l *Ledger) records(ctx context.Context, r RecordsRequest, room int) (Recor
 			out.Next = m.seq - 1
 			break
 		}
-		out.Records = append(out.Records, l.j.codec.proofRecord(m))
+		out.Records = append(out.Records, l.j.codec.toProofRecord(m))
 	}
 	return out, nil
 }
 
-func (c codec) proofRecord(m stored) proof.Record {
+func (c codec) toProofRecord(m stored) proof.Record {
 	r := proof.Record{Seq: m.seq, Time: m.time, Subject: m.subject, Header: provedHeader(m.header), Entity: EntityIn(m.subject)}
 	r.SetBody(m.data)
 	s, err := ParseSubject(m.subject)
 	if err == nil && s.isRecord() {
-		if _, err = c.eventRecord(s, m); errors.Is(err, errUnreadable) {
+		if _, err = c.decodeEventRecord(s, m); errors.Is(err, errUnreadable) {
 			err = nil // a newer engine's
 		}
 	}

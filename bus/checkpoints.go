@@ -47,10 +47,10 @@ func (n newest) lastLeaf() proof.Hash {
 	return entries[len(entries)-1].Leaf()
 }
 
-// newest reads the last checkpoint from the leader and skips what no engine wrote.
+// readNewest reads the last checkpoint from the leader and skips what no engine wrote.
 // Only earlier messages whose sequence is higher than the best number so far can
 // have a newer checkpoint.
-func (k checkpoints) newest(ctx context.Context) (newest, error) {
+func (k checkpoints) readNewest(ctx context.Context) (newest, error) {
 	const op = "read ledger"
 	m, err := k.store.get(ctx, getRequest{LastFor: checkpointSubject(k.space)})
 	if errors.Is(err, errNone) || k.optional && errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -62,7 +62,7 @@ func (k checkpoints) newest(ctx context.Context) (newest, error) {
 	out := newest{seq: m.seq}
 	retired := k.signing().RetirementTimes()
 	for doubt := false; ; {
-		s, err := k.genuine(m)
+		s, err := k.verify(m)
 		if err != nil {
 			return newest{}, err
 		}
@@ -87,9 +87,9 @@ func (k checkpoints) newest(ctx context.Context) (newest, error) {
 	}
 }
 
-// genuine returns the checkpoint in a message, nil if there is none. An unknown
+// verify returns the checkpoint in a message, nil if there is none. An unknown
 // key is an error: signing behind its checkpoints would begin a second history.
-func (k checkpoints) genuine(m stored) (*proof.Sealed, error) {
+func (k checkpoints) verify(m stored) (*proof.Sealed, error) {
 	s, err := proof.DecodeSealed(m.data)
 	if err != nil {
 		return nil, nil //nolint:nilerr // verification reports it
@@ -105,16 +105,16 @@ func (k checkpoints) genuine(m stored) (*proof.Sealed, error) {
 	return nil, nil
 }
 
-// losses reads the accepted losses from the checkpoints.
-func (k checkpoints) losses(ctx context.Context, through uint64) ([]proof.Loss, error) {
+// readLosses reads the accepted losses from the checkpoints.
+func (k checkpoints) readLosses(ctx context.Context, through uint64) ([]proof.Loss, error) {
 	var out []proof.Loss
 	for at := uint64(0); at < through; {
-		found, seen, err := k.store.page(ctx, ">", at, maxPage)
+		found, seen, err := k.store.readPage(ctx, ">", at, maxPage)
 		if err != nil {
 			return nil, apiError("read ledger", "stream "+k.store.stream, err)
 		}
 		for _, m := range found {
-			s, err := k.genuine(m)
+			s, err := k.verify(m)
 			if err != nil {
 				return nil, err
 			}

@@ -121,7 +121,7 @@ func ask(ctx context.Context, nc *nats.Conn, subject string, op *api.Operation, 
 			return reply, unsure, err
 		}
 		if nc.IsClosed() || !sleep(ctx, jitter(pause)) {
-			return nil, unsure, unanswered(ctx, nc, op, unsure, err)
+			return nil, unsure, noReplyError(ctx, nc, op, unsure, err)
 		}
 	}
 }
@@ -173,7 +173,7 @@ func askOnce(ctx context.Context, nc *nats.Conn, subject string, op *api.Operati
 		case <-again.C:
 		}
 		if refused := violation(nc, before, subject); refused != nil {
-			return nil, sent, notAllowed(op.Name, refused)
+			return nil, sent, forbiddenError(op.Name, refused)
 		}
 		if err != nil {
 			return nil, sent, err
@@ -194,7 +194,7 @@ func askError(op string, sent int, err error) error {
 	return errtext.Because(errUnanswered, err)
 }
 
-func unanswered(ctx context.Context, nc *nats.Conn, op *api.Operation, unsure bool, err error) error {
+func noReplyError(ctx context.Context, nc *nats.Conn, op *api.Operation, unsure bool, err error) error {
 	err = errtext.Because(err, violation(nc, nil, nc.Opts.InboxPrefix+".")) // then no answer can ever come
 	var e *message.Error
 	switch {

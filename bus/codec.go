@@ -45,9 +45,9 @@ type codec struct {
 	keys  *keyfile.Keys
 }
 
-// record decodes a stored message. Invalid says why no engine with our keys wrote
+// decode decodes a stored message. Invalid says why no engine with our keys wrote
 // it, or why it is unreadable; Key is then only its place.
-func (c codec) record(m stored) toolcall.JournalEntry {
+func (c codec) decode(m stored) toolcall.JournalEntry {
 	r := toolcall.JournalEntry{Seq: m.seq, Time: m.time}
 	s, err := ParseSubject(m.subject)
 	if err != nil {
@@ -56,10 +56,10 @@ func (c codec) record(m stored) toolcall.JournalEntry {
 	}
 	r.Key = placeOf(s)
 	if s.Kind == KindEvent {
-		c.event(&r, s, m)
+		c.decodeEvent(&r, s, m)
 		return r
 	}
-	f, err := c.eventRecord(s, m)
+	f, err := c.decodeEventRecord(s, m)
 	if errors.Is(err, errUnreadable) {
 		r.Invalid = &message.Error{Code: message.CodeUnavailable, Op: fmt.Sprintf("read record %d on %s", m.seq, m.subject), What: "this engine cannot read the record", Hint: "use an engine of the version that wrote it; until then nothing changes its call", Err: err}
 		return r
@@ -81,9 +81,9 @@ func placeOf(s Subject) toolcall.Key {
 	return toolcall.Key{Space: s.Space, Session: message.SessionID(session), Reply: message.ReplyID(reply), Call: message.CallID(call), Standing: toolcall.StandingID(lease)}
 }
 
-// eventRecord verifies and decodes an event record. Every header and the subject
+// decodeEventRecord verifies and decodes an event record. Every header and the subject
 // must agree with the body or be covered by the MAC.
-func (c codec) eventRecord(s Subject, m stored) (*toolcall.EventRecord, error) {
+func (c codec) decodeEventRecord(s Subject, m stored) (*toolcall.EventRecord, error) {
 	if !s.isRecord() {
 		return nil, fmt.Errorf("its subject is not that of an event record")
 	}
@@ -146,9 +146,9 @@ func (c codec) checkMAC(s Subject, m stored) error {
 	return nil
 }
 
-// event decodes a streamed event into r. Events have no MAC: only engines can
+// decodeEvent decodes a streamed event into r. Events have no MAC: only engines can
 // publish them, and they change no call.
-func (c codec) event(r *toolcall.JournalEntry, s Subject, m stored) {
+func (c codec) decodeEvent(r *toolcall.JournalEntry, s Subject, m stored) {
 	runtime, _ := s.Who.ID()
 	session, ok1 := eventID(s.Session, first(m.header, headerSession))
 	reply, ok2 := eventID(s.Reply, first(m.header, headerReply))

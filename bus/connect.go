@@ -78,7 +78,7 @@ func Connect(ctx context.Context, rawURL string, o ConnectOptions) (*nats.Conn, 
 	if err := checkURLs(rawURL); err != nil {
 		return nil, err
 	}
-	secure, err := o.secure(rawURL)
+	secure, err := o.tlsOptions(rawURL)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func connect(ctx context.Context, rawURL string, o ConnectOptions, more ...nats.
 	opts = append(opts, more...)
 	opts = append(opts, o.Extra...)
 	nc, err := nats.Connect(rawURL, opts...)
-	d.over()
+	d.finish()
 	if err == nil {
 		return nc, nil
 	}
@@ -195,7 +195,7 @@ type firstDial struct {
 	spare []func() bool // calls off the cutting
 }
 
-// Dial implements nats.CustomDialer. Until over it is called from one goroutine.
+// Dial implements nats.CustomDialer. Until finish it is called from one goroutine.
 func (d *firstDial) Dial(network, address string) (net.Conn, error) {
 	dialer := net.Dialer{Timeout: dialTimeout}
 	if d.done.Load() {
@@ -208,7 +208,7 @@ func (d *firstDial) Dial(network, address string) (net.Conn, error) {
 	return conn, err
 }
 
-func (d *firstDial) over() {
+func (d *firstDial) finish() {
 	d.done.Store(true)
 	for _, stop := range d.spare {
 		stop()
@@ -280,9 +280,9 @@ func allOnLoopback(raw string) bool {
 	})
 }
 
-// secure returns the client options that encrypt a connection with a named
+// tlsOptions returns the client options that encrypt a connection with a named
 // certificate, or with a login beyond this machine.
-func (o ConnectOptions) secure(rawURL string) ([]nats.Option, error) {
+func (o ConnectOptions) tlsOptions(rawURL string) ([]nats.Option, error) {
 	named := o.CAFile != "" || o.ServerCert != ""
 	wanted := (o.CredsFile != "" || o.User != "") && !allOnLoopback(rawURL) && !o.PlainText
 	if !named && !wanted {

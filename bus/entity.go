@@ -125,11 +125,7 @@ func NameOf(subject string) string {
 		if t == "" {
 			break
 		}
-		id, ok := t.ID()
-		if !ok {
-			id = string(t)
-		}
-		parts = append(parts, id)
+		parts = append(parts, t.text())
 	}
 	return strings.Join(parts, "/")
 }

@@ -105,7 +105,7 @@ func (j *Journal) sendEvents(ctx context.Context, msgs []*nats.Msg) (uint64, err
 		if err := j.store.nc.PublishMsg(m); err != nil {
 			return 0, err
 		}
-		j.room.wrote(len(m.Data) + len(m.Subject) + headerRoom/8)
+		j.room.noteWritten(len(m.Data) + len(m.Subject) + headerRoom/8)
 	}
 	var seq uint64
 	for range msgs { // one stream answers in the order in which it stored

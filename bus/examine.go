@@ -17,7 +17,7 @@ import (
 func (g *guard) examine(ctx context.Context) (*Exam, error) {
 	x := &Exam{Space: g.codec.space, Flaws: []Flaw{}}
 	// The known end is read first: a record written meanwhile is no flaw.
-	head, high := g.anchor.known()
+	head, high := g.anchor.marks()
 	if seen := g.high.Load(); seen > high.seq {
 		high = highMark{seq: seen}
 	}
@@ -47,7 +47,7 @@ func (g *guard) examine(ctx context.Context) (*Exam, error) {
 	}
 	x.Signed = max(x.Signed, x.last.to())
 	if x.stream == nil {
-		x.addMissingStream(g.anchor.found(), g.anchor != nil)
+		x.addMissingStream(g.anchor.foundState(), g.anchor != nil)
 	} else if err := g.examineRecords(ctx, x, high); err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (g *guard) examineProof(ctx context.Context, x *Exam, head anchorHead) erro
 		return nil
 	}
 	st := x.proofs.State
-	unsigned := g.anchor == nil || g.anchor.found() != anchorAbsent // a missing anchor explains nothing
+	unsigned := g.anchor == nil || g.anchor.foundState() != anchorAbsent // a missing anchor explains nothing
 	if unsigned && st.Msgs == 0 && st.LastSeq == 1 && head.Number == 0 {
 		return nil // a full disk stopped the server after it counted its first record
 	}
@@ -78,7 +78,7 @@ func (g *guard) examineProof(ctx context.Context, x *Exam, head anchorHead) erro
 		x.flaw(FlawProof, 0, 0, "%d of %d stored checkpoints are gone", st.LastSeq-st.Msgs, st.LastSeq)
 	}
 	var err error
-	x.last, err = g.checkpoints.newest(ctx)
+	x.last, err = g.checkpoints.readNewest(ctx)
 	switch {
 	case errors.Is(err, errNone) || err == nil && st.LastSeq > 0 && x.last.seq < st.LastSeq:
 		x.flaw(FlawProof, 0, 0, "the last stored checkpoint is unreadable")
@@ -121,7 +121,7 @@ func (g *guard) acceptedLosses(ctx context.Context, n, through uint64) ([]proof.
 	if uint64(len(g.losses)) == n {
 		return g.losses, nil
 	}
-	found, err := g.checkpoints.losses(ctx, through)
+	found, err := g.checkpoints.readLosses(ctx, through)
 	if err == nil {
 		g.losses = found
 	}
@@ -232,7 +232,7 @@ func (g *guard) lostSubjects(ctx context.Context, x *Exam) []string {
 		if err != nil {
 			continue
 		}
-		s, err := g.checkpoints.genuine(m)
+		s, err := g.checkpoints.verify(m)
 		if err != nil || s == nil {
 			continue
 		}

@@ -24,10 +24,10 @@ type guard struct {
 	inspect     bool
 	health      func() error
 
-	high    atomic.Uint64   // the highest sequence that was acknowledged or delivered
-	missing atomic.Uint64   // sequences without a record that operators accepted
-	ended   context.Context //nolint:containedctx // the life of the journal: it ends when records are lost
-	finish  context.CancelCauseFunc
+	high    atomic.Uint64           // the highest sequence that was acknowledged or delivered
+	missing atomic.Uint64           // sequences without a record that operators accepted
+	ended   context.Context         //nolint:containedctx // the life of the journal: it ends when records are lost
+	finish  context.CancelCauseFunc // ends the journal for good
 
 	lossMu sync.Mutex // guards losses
 	losses []proof.Loss
@@ -46,18 +46,15 @@ func (g *guard) settleAnchor(x *Exam, log *slog.Logger) error {
 	if g.anchor == nil || g.inspect {
 		return nil
 	}
-	found := g.anchor.found()
+	found := g.anchor.foundState()
 	if found == anchorMade && !x.moved {
 		return g.anchor.noteCheckpoint(x.last.checkpoint)
 	}
 	if x.Last > 0 && log != nil {
 		log.Warn("an anchor was made for a journal that has records: a loss before now can only be seen by its checkpoints", "anchor", g.anchor.path, "records", x.Records, "signed", x.Signed)
 	}
-	return g.anchor.make(x.last.checkpoint, highMark{seq: x.Last, at: time.Now().UnixNano()})
+	return g.anchor.create(x.last.checkpoint, highMark{seq: x.Last, at: time.Now().UnixNano()})
 }
-
-// end ends the journal for good: nothing is written to it or read from it.
-func (g *guard) end(err error) { g.finish(err) }
 
 // cause is why the journal ended, nil while it is open.
 func (g *guard) cause() error {
@@ -72,7 +69,7 @@ func (g *guard) cause() error {
 func (g *guard) endAt(seq, before uint64) error {
 	err := &message.Error{Code: message.CodeDamaged, Op: "check journal", What: fmt.Sprintf("the journal of the space %s lost records: %d was written last, and the next record became %d", g.codec.space, before, seq),
 		Hint: "nothing runs on it: restore a backup of the journal, or look with askance journal check and decide with askance journal accept-loss"}
-	g.end(err)
+	g.finish(err)
 	return err
 }
 
@@ -104,7 +101,7 @@ func (g *guard) raise(seq uint64, leaf proof.Hash) {
 // no election explains that.
 func (g *guard) check(ctx context.Context) (*Exam, error) {
 	if err := g.anchor.failure(); err != nil {
-		g.end(err)
+		g.finish(err)
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, watchLook) // several requests, to a server that may be busy
@@ -117,7 +114,7 @@ func (g *guard) check(ctx context.Context) (*Exam, error) {
 		return x, err
 	}
 	if x.patience() == 0 {
-		g.end(x.Error())
+		g.finish(x.Error())
 	}
 	return x, x.Error()
 }

@@ -74,10 +74,10 @@ func OpenLedger(ctx context.Context, j *Journal, o LedgerOptions) (*Ledger, erro
 	if o.Existing {
 		return l, nil
 	}
-	return l, l.make(ctx)
+	return l, l.createStream(ctx)
 }
 
-func (l *Ledger) make(ctx context.Context) error {
+func (l *Ledger) createStream(ctx context.Context) error {
 	_, err := ensure(ctx, l.j.store.js, "open ledger", ledgerConfig(l.j.space, l.j.codec.keys.ID(), l.o.Stream))
 	return err
 }
@@ -86,14 +86,14 @@ func (l *Ledger) make(ctx context.Context) error {
 // the last checkpoint, nil for an empty journal. After an interruption the next
 // call continues.
 func (l *Ledger) Checkpoint(ctx context.Context) (*proof.Checkpoint, error) {
-	return l.cover(ctx, 0)
+	return l.signAll(ctx, 0)
 }
 
-func (l *Ledger) cover(ctx context.Context, pause time.Duration) (*proof.Checkpoint, error) {
+func (l *Ledger) signAll(ctx context.Context, pause time.Duration) (*proof.Checkpoint, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.o.Existing {
-		if err := l.make(ctx); err != nil {
+		if err := l.createStream(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -124,7 +124,7 @@ func (l *Ledger) cover(ctx context.Context, pause time.Duration) (*proof.Checkpo
 
 // refresh reads the last checkpoint and notes it in the anchor. l.mu is held.
 func (l *Ledger) refresh(ctx context.Context) (err error) {
-	if l.last, err = l.kept.newest(ctx); err != nil {
+	if l.last, err = l.kept.readNewest(ctx); err != nil {
 		return err
 	}
 	return l.j.guard.anchor.noteCheckpoint(l.last.checkpoint)
@@ -143,7 +143,7 @@ func (l *Ledger) seal(ctx context.Context, state jetstream.StreamState) (proof.S
 	if l.loss != nil {
 		c.Loss, c.Losses = l.loss, c.Losses+1
 	}
-	entries, err := l.entries(ctx, c.From, state.LastSeq)
+	entries, err := l.readEntries(ctx, c.From, state.LastSeq)
 	if err != nil {
 		return proof.Sealed{}, err
 	}
@@ -151,13 +151,13 @@ func (l *Ledger) seal(ctx context.Context, state jetstream.StreamState) (proof.S
 	return proof.Seal(c, entries, l.kept.signing().Signer())
 }
 
-// entries reads the entries of one checkpoint from the journal.
-func (l *Ledger) entries(ctx context.Context, from, through uint64) ([]proof.Entry, error) {
+// readEntries reads the entries of one checkpoint from the journal.
+func (l *Ledger) readEntries(ctx context.Context, from, through uint64) ([]proof.Entry, error) {
 	room := int(l.j.store.nc.MaxPayload()) / 2
 	through = min(through, from+proof.MaxRecords-1)
 	var out []proof.Entry
 	for next := from; next <= through; {
-		found, seen, err := l.j.store.page(ctx, ">", next-1, int(min(maxPage, through-next+1)))
+		found, seen, err := l.j.store.readPage(ctx, ">", next-1, int(min(maxPage, through-next+1)))
 		if err != nil {
 			return nil, apiError("checkpoint", "read the journal", err)
 		}
@@ -248,7 +248,7 @@ func (l *Ledger) Run(ctx context.Context, p Pace) error {
 	for {
 		due, err := l.isDue(ctx, p)
 		if err == nil && due {
-			_, err = l.cover(ctx, sealPause)
+			_, err = l.signAll(ctx, sealPause)
 		}
 		if err != nil && ctx.Err() == nil {
 			l.log.Warn("cannot sign a checkpoint of the journal, will try again", "err", err)

@@ -104,11 +104,8 @@ func TestNextLeavesNewerTasksAlone(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
-		j := w.Journal("test")
+		j := w.journalWithQueue(t, job)
 		w.tasks()
-		if err := j.EnsureQueue(t.Context(), toolcall.Queue{Tool: job}); err != nil {
-			t.Fatal(err)
-		}
 		for _, body := range []string{"{" + ofVersion(toolcall.RecordVersion+1) + `,"id":"f1","call":{"in":"another form"}}`, "{" + ofVersion(toolcall.RecordVersion+1) + `,"id":"f1"}`} {
 			m := nats.NewMsg("askance.v1.test.record.s1.r1.c1.w.job")
 			m.Data = []byte(body)

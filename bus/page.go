@@ -19,7 +19,7 @@ import (
 // maxPage is the most records that one call of Read returns.
 const maxPage = 1000
 
-// batchRequest asks any replica for many messages; page adds what a follower
+// batchRequest asks any replica for many messages; readPage adds what a follower
 // lacks.
 type batchRequest struct {
 	Seq     uint64 `json:"seq"`
@@ -27,9 +27,9 @@ type batchRequest struct {
 	Batch   int    `json:"batch"`
 }
 
-// page reads up to limit messages of a filter after a sequence. through is the
+// readPage reads up to limit messages of a filter after a sequence. through is the
 // last sequence that it covers: MaxUint64 at the leader's end.
-func (rd reader) page(ctx context.Context, filter string, after uint64, limit int) (found []stored, through uint64, err error) {
+func (rd reader) readPage(ctx context.Context, filter string, after uint64, limit int) (found []stored, through uint64, err error) {
 	head, err := rd.next(ctx, filter, after)
 	if errors.Is(err, errNone) {
 		return nil, math.MaxUint64, nil
@@ -39,7 +39,7 @@ func (rd reader) page(ctx context.Context, filter string, after uint64, limit in
 	}
 	found = []stored{head}
 	if limit > 1 {
-		more, err := rd.batch(ctx, filter, head.seq+1, limit-1)
+		more, err := rd.readBatch(ctx, filter, head.seq+1, limit-1)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -61,8 +61,8 @@ func (rd reader) page(ctx context.Context, filter string, after uint64, limit in
 	}
 }
 
-// batch reads several messages with one direct get.
-func (rd reader) batch(ctx context.Context, filter string, from uint64, n int) ([]stored, error) {
+// readBatch reads several messages with one direct get.
+func (rd reader) readBatch(ctx context.Context, filter string, from uint64, n int) ([]stored, error) {
 	ask, err := strictjson.Marshal(batchRequest{Seq: from, NextFor: filter, Batch: n})
 	if err != nil {
 		return nil, err
@@ -70,14 +70,14 @@ func (rd reader) batch(ctx context.Context, filter string, from uint64, n int) (
 	ctx, cancel := withDefault(ctx, giveUpAfter)
 	defer cancel()
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
-		out, err := rd.batchOnce(ctx, ask, n)
+		out, err := rd.readBatchOnce(ctx, ask, n)
 		if err == nil || rd.nc.IsClosed() || !sleep(ctx, jitter(pause)) {
 			return out, err
 		}
 	}
 }
 
-func (rd reader) batchOnce(ctx context.Context, ask []byte, n int) ([]stored, error) {
+func (rd reader) readBatchOnce(ctx context.Context, ask []byte, n int) ([]stored, error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
 	inbox := rd.nc.NewInbox()
@@ -155,12 +155,12 @@ func (j *Journal) History(ctx context.Context, key toolcall.Key) ([]toolcall.Jou
 	}
 	var out []toolcall.JournalEntry
 	for after := uint64(0); after != math.MaxUint64; {
-		found, through, err := j.store.page(ctx, string(entity), after, maxPage)
+		found, through, err := j.store.readPage(ctx, string(entity), after, maxPage)
 		if err != nil {
 			return nil, apiError("read history", errtext.Quote(key.String()), err)
 		}
 		for _, m := range found {
-			out = append(out, j.codec.record(m))
+			out = append(out, j.codec.decode(m))
 		}
 		after = through
 	}
@@ -181,7 +181,7 @@ func (j *Journal) Read(ctx context.Context, session toolcall.Key, after uint64, 
 	if limit <= 0 || limit > maxPage {
 		limit = maxPage
 	}
-	end, err := j.store.end(ctx)
+	end, err := j.store.readEnd(ctx)
 	if err != nil {
 		return nil, after, apiError(op, errtext.Quote(session.String()), err)
 	}
@@ -190,7 +190,7 @@ func (j *Journal) Read(ctx context.Context, session toolcall.Key, after uint64, 
 	}
 	var out []toolcall.JournalEntry
 	for after < end && len(out) < limit {
-		found, through, err := j.pages(ctx, Encode(string(session.Session)), after, limit-len(out))
+		found, through, err := j.readPages(ctx, Encode(string(session.Session)), after, limit-len(out))
 		if err != nil {
 			return nil, after, apiError(op, errtext.Quote(session.String()), err)
 		}
@@ -199,7 +199,7 @@ func (j *Journal) Read(ctx context.Context, session toolcall.Key, after uint64, 
 			if m.seq > after {
 				break
 			}
-			if out = append(out, j.codec.record(m)); len(out) == limit {
+			if out = append(out, j.codec.decode(m)); len(out) == limit {
 				return out, m.seq, nil
 			}
 		}
@@ -207,15 +207,15 @@ func (j *Journal) Read(ctx context.Context, session toolcall.Key, after uint64, 
 	return out, after, nil
 }
 
-// pages reads and merges records and events. Both are complete up to through.
-func (j *Journal) pages(ctx context.Context, session Token, after uint64, limit int) ([]stored, uint64, error) {
+// readPages reads and merges records and events. Both are complete up to through.
+func (j *Journal) readPages(ctx context.Context, session Token, after uint64, limit int) ([]stored, uint64, error) {
 	filters := [2]string{sessionRecordsFilter(j.space, session), sessionEventsFilter(j.space, session)}
 	var found [2][]stored
 	var through [2]uint64
 	var errs [2]error
 	var wg sync.WaitGroup
 	for i, f := range filters {
-		wg.Go(func() { found[i], through[i], errs[i] = j.store.page(ctx, f, after, limit) })
+		wg.Go(func() { found[i], through[i], errs[i] = j.store.readPage(ctx, f, after, limit) })
 	}
 	wg.Wait()
 	if err := errtext.Because(errs[0], errs[1]); err != nil {

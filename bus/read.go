@@ -146,15 +146,15 @@ func (rd reader) next(ctx context.Context, filter string, after uint64) (stored,
 
 // Head is the sequence of the journal's last record, 0 if it has none.
 func (j *Journal) Head(ctx context.Context) (uint64, error) {
-	seq, err := j.store.end(ctx)
+	seq, err := j.store.readEnd(ctx)
 	if err != nil {
 		return 0, apiError("read the journal's end", "stream "+j.store.stream, err)
 	}
 	return seq, nil
 }
 
-// end is the sequence of the stream's last message, 0 if it has none.
-func (rd reader) end(ctx context.Context) (uint64, error) {
+// readEnd is the sequence of the stream's last message, 0 if it has none.
+func (rd reader) readEnd(ctx context.Context) (uint64, error) {
 	m, err := rd.get(ctx, getRequest{LastFor: ">"})
 	if !errors.Is(err, errNone) {
 		return m.seq, err
@@ -173,9 +173,9 @@ type tailState struct {
 	foreign uint64 // the last message that no engine wrote
 }
 
-// tail reads what follows prev in the entity, up to the first event record: only
+// readTail reads what follows prev in the entity, up to the first event record: only
 // that one can be written after prev.
-func (j *Journal) tail(ctx context.Context, entity Entity, prev uint64, id string) (tailState, error) {
+func (j *Journal) readTail(ctx context.Context, entity Entity, prev uint64, id string) (tailState, error) {
 	var t tailState
 	for at := prev; ; {
 		m, err := j.store.next(ctx, string(entity), at)
@@ -186,7 +186,7 @@ func (j *Journal) tail(ctx context.Context, entity Entity, prev uint64, id strin
 			return t, err
 		}
 		at = m.seq
-		switch r := j.codec.record(m); {
+		switch r := j.codec.decode(m); {
 		case r.Invalid != nil && !isUnreadable(r):
 			t.foreign = m.seq
 		case r.Record != nil && r.Record.ID == id:
@@ -210,7 +210,7 @@ func (j *Journal) Last(ctx context.Context, key toolcall.Key) (toolcall.JournalE
 	}
 	m, err := j.store.get(ctx, getRequest{LastFor: string(entity)})
 	if err == nil {
-		r := j.codec.record(m)
+		r := j.codec.decode(m)
 		switch {
 		case isUnreadable(r):
 			return toolcall.JournalEntry{}, r.Invalid

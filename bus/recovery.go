@@ -38,7 +38,7 @@ func (g *guard) readAll(ctx context.Context, x *Exam) error {
 	for at := uint64(0); at < x.Last; {
 		if single == 0 {
 			page, end := context.WithTimeout(ctx, attemptTimeout)
-			found, through, err := g.store.page(page, ">", at, maxPage)
+			found, through, err := g.store.readPage(page, ">", at, maxPage)
 			end()
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
@@ -110,7 +110,7 @@ var errUnreadableRecord = errors.New("the server counts a record that it cannot 
 // sequence, so that no sequence is used twice.
 func (r *Recovery) Prepare(ctx context.Context) error {
 	x := r.Exam
-	head, high := r.j.guard.anchor.known()
+	head, high := r.j.guard.anchor.marks()
 	known := max(x.Known, x.Signed, x.Last, head.To, high.seq)
 	r.loss.Known = known
 	want := streamConfig(r.j.space, r.j.codec.keys.ID(), StreamOptions{})
@@ -228,12 +228,12 @@ func (r *Recovery) Journal() *Journal { return r.j }
 // Survivors visits every remaining record in order.
 func (r *Recovery) Survivors(ctx context.Context, visit func(toolcall.JournalEntry) error) error {
 	for after := uint64(0); ; {
-		found, through, err := r.j.store.page(ctx, ">", after, maxPage)
+		found, through, err := r.j.store.readPage(ctx, ">", after, maxPage)
 		if err != nil {
 			return apiError("accept loss", "read the journal", err)
 		}
 		for _, m := range found {
-			if err := visit(r.j.codec.record(m)); err != nil {
+			if err := visit(r.j.codec.decode(m)); err != nil {
 				return err
 			}
 		}
@@ -262,13 +262,7 @@ func (r *Recovery) CloseLost(ctx context.Context, subject string, build func(too
 	case !errors.Is(err, errNone):
 		return false, apiError("accept loss", "read "+string(entity), err)
 	}
-	name := func(t Token) string {
-		if id, ok := t.ID(); ok {
-			return id
-		}
-		return string(t)
-	}
-	f := build(toolcall.Key{Space: s.Space, Session: message.SessionID(name(s.Session)), Reply: message.ReplyID(name(s.Reply)), Call: message.CallID(name(s.Call))})
+	f := build(toolcall.Key{Space: s.Space, Session: message.SessionID(s.Session.text()), Reply: message.ReplyID(s.Reply.text()), Call: message.CallID(s.Call.text())})
 	f.Prev = &toolcall.Link{}
 	body, err := strictjson.Marshal(f)
 	if err != nil {
@@ -303,7 +297,7 @@ func (r *Recovery) Finish(ctx context.Context, by, reason, engine string, closed
 	if err != nil {
 		return nil, err
 	}
-	return c, anchor.make(c, highMark{seq: state.LastSeq, at: time.Now().UnixNano()})
+	return c, anchor.create(c, highMark{seq: state.LastSeq, at: time.Now().UnixNano()})
 }
 
 // Loss is what Finish signs, as far as it is known.

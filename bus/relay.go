@@ -49,18 +49,15 @@ func (s *Service) next(ctx context.Context, who caller, r NextRequest, m *nats.M
 	if err != nil {
 		return err
 	}
-	answers := make(chan *nats.Msg, 64)
-	inbox := s.nc.NewInbox()
-	sub, err := s.nc.ChanSubscribe(inbox, answers)
+	p, err := startPull(s.nc, nextSubject(s.space, who.queue), body)
 	if err != nil {
 		return notNow(err)
 	}
-	defer s.giveUp(sub, answers)
-	lost := s.nc.StatusChanged(nats.DISCONNECTED, nats.RECONNECTING, nats.CLOSED)
-	defer s.nc.RemoveStatusListener(lost)
-	if err := s.nc.PublishRequest(nextSubject(s.space, who.queue), inbox, body); err != nil {
-		return notNow(err)
-	}
+	defer p.end(func(late *nats.Msg) {
+		if stateOf(late) == TaskHere {
+			s.acknowledge(late.Reply, AckRelease, 0)
+		}
+	})
 	quiet := maxSilence
 	if ask.Heartbeat == 0 {
 		quiet += wait
@@ -69,24 +66,24 @@ func (s *Service) next(ctx context.Context, who caller, r NextRequest, m *nats.M
 	defer silence.Stop()
 	for {
 		select {
-		case got := <-answers:
-			state := pullState(got)
+		case got := <-p.replies:
+			state := stateOf(got)
 			switch state {
 			case TaskHere:
-				return s.hand(ctx, who, inbox, answers, got, m)
+				return s.handOver(ctx, who, p, got, m)
 			case taskRefused:
 				return notNow(fmt.Errorf("status %s %s", first(got.Header, "Status"), first(got.Header, "Description")))
 			}
 			// With a reply subject NATS reports "no responders" if the worker has
 			// gone, which ends the request.
-			s.say(m, inbox, NextReply{State: state})
+			s.sendState(m, p.inbox, NextReply{State: state})
 			if state != TaskWaiting {
 				return nil
 			}
 			silence.Reset(maxSilence)
 		case <-silence.C:
 			return notNow(errors.New("the server is silent"))
-		case <-lost:
+		case <-p.lost:
 			return notNow(nats.ErrDisconnected)
 		case <-ctx.Done():
 			return notNow(context.Cause(ctx))
@@ -106,9 +103,9 @@ func notNow(err error) error {
 	return &message.Error{Code: message.CodeUnavailable, Op: "next", What: "cannot fetch a task now", Hint: "try again", Err: err}
 }
 
-// pullState classifies a reply of the server. A task has an acknowledgement
+// stateOf classifies a reply of the server. A task has an acknowledgement
 // subject, with any headers.
-func pullState(m *nats.Msg) TaskState {
+func stateOf(m *nats.Msg) TaskState {
 	if strings.HasPrefix(m.Reply, ackPrefix) {
 		return TaskHere
 	}
@@ -125,9 +122,9 @@ func pullState(m *nats.Msg) TaskState {
 
 const taskRefused TaskState = ""
 
-// say sends one of several replies. Without a listener the server reports that to
+// sendState sends one of several replies. Without a listener the server reports that to
 // inbox.
-func (s *Service) say(m *nats.Msg, inbox string, r NextReply) {
+func (s *Service) sendState(m *nats.Msg, inbox string, r NextReply) {
 	b, err := encodeReply("next", r, s.maxReply())
 	if err == nil {
 		err = s.nc.PublishRequest(m.Reply, inbox, b)
@@ -137,18 +134,18 @@ func (s *Service) say(m *nats.Msg, inbox string, r NextReply) {
 	}
 }
 
-// hand gives a task to the worker that asked with m, or back to the queue if the
+// handOver gives a task to the worker that asked with m, or back to the queue if the
 // worker has gone.
-func (s *Service) hand(ctx context.Context, who caller, inbox string, answers <-chan *nats.Msg, task, m *nats.Msg) error {
+func (s *Service) handOver(ctx context.Context, who caller, p *pulling, task, m *nats.Msg) error {
 	if err := s.checkTask(who.queue, task); err != nil {
 		s.log.Error("dropped a message of the queue that is not a task", "subject", errtext.Quote(task.Subject), "err", err)
 		s.acknowledge(task.Reply, AckDrop, 0)
-		s.say(m, inbox, NextReply{State: TaskNone})
+		s.sendState(m, p.inbox, NextReply{State: TaskNone})
 		return nil
 	}
 	b, err := encodeReply("next", NextReply{State: TaskHere, Subject: task.Subject, Task: task.Reply, Delivered: countDeliveries(task.Reply), Record: forWorker(task.Data)}, s.maxReply())
 	if err == nil {
-		err = s.nc.PublishRequest(m.Reply, inbox, b)
+		err = s.nc.PublishRequest(m.Reply, p.inbox, b)
 	}
 	if err != nil {
 		s.acknowledge(task.Reply, AckRelease, maxPause)
@@ -158,8 +155,8 @@ func (s *Service) hand(ctx context.Context, who caller, inbox string, answers <-
 	defer cancel()
 	for {
 		select {
-		case got := <-answers:
-			if pullState(got) == TaskNoQueue { // "no responders": the worker has gone
+		case got := <-p.replies:
+			if stateOf(got) == TaskNoQueue { // "no responders": the worker has gone
 				s.acknowledge(task.Reply, AckRelease, 0)
 				return nil
 			}
@@ -203,21 +200,6 @@ func forWorker(body []byte) []byte {
 		out = append(append(strconv.AppendQuote(out, m.Name), ':'), m.Value...)
 	}
 	return append(out, '}')
-}
-
-// giveUp ends a request for a task and releases a late one.
-func (s *Service) giveUp(sub *nats.Subscription, answers <-chan *nats.Msg) {
-	_ = sub.Unsubscribe() // fails only on a dead connection
-	for {
-		select {
-		case m := <-answers:
-			if pullState(m) == TaskHere {
-				s.acknowledge(m.Reply, AckRelease, 0)
-			}
-		default:
-			return
-		}
-	}
 }
 
 // acknowledge sends the queue the fate of a task without waiting; if that is lost,

@@ -77,9 +77,9 @@ func (r *room) update(limits []Room) {
 	}
 }
 
-func (r *room) full() bool { return r.keep > 0 && r.slack <= r.since }
+func (r *room) isFull() bool { return r.keep > 0 && r.slack <= r.since }
 
-func (r *room) wrote(n int) {
+func (r *room) noteWritten(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.since += int64(n)
@@ -89,7 +89,7 @@ func (r *room) wrote(n int) {
 func (r *room) check(ctx context.Context) error {
 	r.mu.Lock()
 	fresh := time.Since(r.read) < roomMaxAge && (r.keep == 0 || r.since <= r.keep/roomFraction)
-	full := r.full()
+	full := r.isFull()
 	if !fresh {
 		r.read = time.Now() // one caller reads; meanwhile the others use the last reading
 	}
@@ -106,7 +106,7 @@ func (r *room) check(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.update(limits)
-	if r.full() {
+	if r.isFull() {
 		return errHeadRoom
 	}
 	return nil

@@ -120,7 +120,7 @@ func Serve(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, surface f
 	}
 	if err := violation(nc, before, s.subjects()...); err != nil {
 		s.Close()
-		return nil, notAllowed("serve", err)
+		return nil, forbiddenError("serve", err)
 	}
 	s.group.wg.Go(func() { s.group.run(s.held) })
 	return s, nil

@@ -150,7 +150,7 @@ func subscribe(ctx context.Context, nc *nats.Conn, filter Subject, f func(s Subj
 	}
 	if err := violation(nc, before, filter.String()); err != nil {
 		stop()
-		return nil, notAllowed("subscribe", err)
+		return nil, forbiddenError("subscribe", err)
 	}
 	return stop, nil
 }
@@ -177,7 +177,7 @@ func violation(nc *nats.Conn, before error, subjects ...string) error {
 	return nil
 }
 
-// notAllowed is the error for a refusal by NATS.
-func notAllowed(op string, err error) *message.Error {
+// forbiddenError is the error for a refusal by NATS.
+func forbiddenError(op string, err error) *message.Error {
 	return &message.Error{Code: message.CodeForbidden, Op: op, What: "NATS does not permit this user to", Hint: "grant what bus/PROTOCOL.md lists for the role, or use another login", Err: err}
 }

@@ -141,7 +141,7 @@ func weaknesses(have, want jetstream.StreamConfig) []string {
 func streamError(ctx context.Context, js jetstream.JetStream, op string, want jetstream.StreamConfig, err error) error {
 	var api *jetstream.APIError
 	if errors.As(err, &api) && api.ErrorCode == codeSubjectOverlap {
-		return &message.Error{Code: message.CodeForeignStream, Op: op, What: "cannot create stream " + want.Name + ": " + overlapping(ctx, js, want.Subjects) + " already stores the subjects " + fmt.Sprint(want.Subjects),
+		return &message.Error{Code: message.CodeForeignStream, Op: op, What: "cannot create stream " + want.Name + ": " + findOverlap(ctx, js, want.Subjects) + " already stores the subjects " + fmt.Sprint(want.Subjects),
 			Hint: "remove those subjects from the other stream, or choose another space", Err: err}
 	}
 	if api != nil && (api.ErrorCode == codeNotClustered || api.ErrorCode == codeNoPeers) {
@@ -151,7 +151,7 @@ func streamError(ctx context.Context, js jetstream.JetStream, op string, want je
 	return apiError(op, "stream "+want.Name, err)
 }
 
-func overlapping(ctx context.Context, js jetstream.JetStream, subjects []string) string {
+func findOverlap(ctx context.Context, js jetstream.JetStream, subjects []string) string {
 	for _, s := range subjects {
 		if name, err := js.StreamNameBySubject(ctx, s); err == nil {
 			return "stream " + name

@@ -6,6 +6,7 @@ import (
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
+	"github.com/nats-io/nats.go"
 )
 
 // NextRequest asks for one task. Several NextReply answer it, until one has
@@ -63,6 +64,43 @@ type AckRequest struct {
 	Task    string  `json:"task"`
 	Verb    AckVerb `json:"verb"`
 	DelayMS int64   `json:"delay_ms,omitzero"` // with nak: not again before
+}
+
+// pulling is one request for a task and the subscription to its replies.
+type pulling struct {
+	nc      *nats.Conn
+	sub     *nats.Subscription
+	inbox   string
+	replies chan *nats.Msg
+	lost    chan nats.Status
+}
+
+func startPull(nc *nats.Conn, subject string, body []byte) (*pulling, error) {
+	p := &pulling{nc: nc, inbox: nc.NewInbox(), replies: make(chan *nats.Msg, 64)}
+	var err error
+	if p.sub, err = nc.ChanSubscribe(p.inbox, p.replies); err != nil {
+		return nil, err
+	}
+	p.lost = nc.StatusChanged(nats.DISCONNECTED, nats.RECONNECTING, nats.CLOSED)
+	if err := nc.PublishRequest(subject, p.inbox, body); err != nil {
+		p.end(func(*nats.Msg) {})
+		return nil, err
+	}
+	return p, nil
+}
+
+// end ends the request and passes late replies to release.
+func (p *pulling) end(release func(*nats.Msg)) {
+	_ = p.sub.Unsubscribe() // fails only on a dead connection
+	p.nc.RemoveStatusListener(p.lost)
+	for {
+		select {
+		case m := <-p.replies:
+			release(m)
+		default:
+			return
+		}
+	}
 }
 
 // ackPrefix begins the acknowledgement subjects of JetStream, which name tasks.

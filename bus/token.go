@@ -86,6 +86,14 @@ func (t Token) ID() (id string, ok bool) {
 	return string(b), true
 }
 
+// text is the id, or the token itself if it is a hash.
+func (t Token) text() string {
+	if id, ok := t.ID(); ok {
+		return id
+	}
+	return string(t)
+}
+
 // Is reports whether t is the token of id.
 func (t Token) Is(id string) bool { return t != "" && Encode(id) == t }
 

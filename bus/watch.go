@@ -158,7 +158,7 @@ func (w *watcher) probe(ctx context.Context) error {
 	}
 	x.flaw(FlawUnreadable, next, next, "record %d is unreadable", next)
 	if x.patience() == 0 {
-		w.j.guard.end(x.Error())
+		w.j.guard.finish(x.Error())
 	}
 	return x.Error()
 }
@@ -194,7 +194,7 @@ func (w *watcher) step(ctx context.Context) bool {
 
 func (w *watcher) deliver(m stored) {
 	if choosy, ok := w.sink.(toolcall.ChoosySink); !ok || choosy.Wants(m.seq, m.header.Get(headerID), m.time) {
-		w.sink.Record(w.j.codec.record(m))
+		w.sink.Record(w.j.codec.decode(m))
 	}
 	w.at = m.seq
 	if w.caughtUp {

@@ -264,6 +264,21 @@ func (s dataFolder) serve(t testing.TB) error {
 	}
 }
 
+// recreateStream deletes the journal's stream and creates an empty one.
+func recreateStream(t testing.TB, js jetstream.JetStream) {
+	t.Helper()
+	st, err := js.Stream(t.Context(), "ASKANCE_test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := js.DeleteStream(t.Context(), "ASKANCE_test"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.CreateStream(t.Context(), st.CachedInfo().Config); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A journal that loses records under an open engine is noticed by the engine's own
 // next write, or before what is not there is taken for new.
 func TestLiveJournalNoticesALoss(t *testing.T) {
@@ -272,18 +287,7 @@ func TestLiveJournalNoticesALoss(t *testing.T) {
 		name string
 		lose func(t testing.TB, js jetstream.JetStream)
 	}{
-		{"stream made again", func(t testing.TB, js jetstream.JetStream) {
-			st, err := js.Stream(t.Context(), "ASKANCE_test")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := js.DeleteStream(t.Context(), "ASKANCE_test"); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := js.CreateStream(t.Context(), st.CachedInfo().Config); err != nil {
-				t.Fatal(err)
-			}
-		}},
+		{"stream created again", recreateStream},
 		{"purged", func(t testing.TB, js jetstream.JetStream) {
 			st, err := js.Stream(t.Context(), "ASKANCE_test")
 			if err == nil {
@@ -333,16 +337,7 @@ func TestAcknowledgementBelowWhatWasKnown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st, err := js.Stream(t.Context(), "ASKANCE_test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := js.DeleteStream(t.Context(), "ASKANCE_test"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := js.CreateStream(t.Context(), st.CachedInfo().Config); err != nil {
-		t.Fatal(err)
-	}
+	recreateStream(t, js)
 	if seq, err := o.journal.Append(t.Context(), callRecord("again", callKey("c2"), message.ToolCallPending, "propose"), 0); !errors.Is(err, message.ErrDamaged) {
 		t.Errorf("a call that is gone was stored again at %d: %v", seq, err)
 	}

@@ -136,7 +136,7 @@ func (w *Worker) Next(ctx context.Context) (toolcall.Task, error) {
 		case ctx.Err() != nil && err != nil:
 			return toolcall.Task{}, &message.Error{Code: message.CodeUnavailable, Op: "next task", What: "no task came for " + w.queue.String(), Err: context.Cause(ctx)}
 		case err == nil:
-			task, err := w.task(got)
+			task, err := w.decodeTask(got)
 			if err == nil {
 				return task, nil
 			}
@@ -180,42 +180,34 @@ func (w *Worker) pull(ctx context.Context) (NextReply, error) {
 	if err != nil {
 		return NextReply{}, err
 	}
-	answers := make(chan *nats.Msg, 64)
-	inbox := w.nc.NewInbox()
-	sub, err := w.nc.ChanSubscribe(inbox, answers)
+	before, subject := w.nc.LastError(), w.subject(KindNext)
+	p, err := startPull(w.nc, subject, data)
 	if err != nil {
 		return NextReply{}, err
 	}
-	defer w.giveUp(sub, answers)
-	before := w.nc.LastError()
-	lost := w.nc.StatusChanged(nats.DISCONNECTED, nats.RECONNECTING, nats.CLOSED)
-	defer w.nc.RemoveStatusListener(lost)
-	subject := w.subject(KindNext)
-	if err := w.nc.PublishRequest(subject, inbox, data); err != nil {
-		return NextReply{}, err
-	}
+	defer p.end(w.release)
 	silence := time.NewTimer(hearGone) // a refusal by NATS arrives within it
 	heard := time.Now()
 	defer silence.Stop()
 	for {
 		select {
-		case m := <-answers:
-			got, err := nextReply(m)
+		case m := <-p.replies:
+			got, err := decodeNextReply(m)
 			if err != nil || got.State == TaskHere {
 				return got, err
 			}
 			silence.Reset(maxSilence)
 			heard = time.Now()
 		case <-silence.C:
-			if err := violation(w.nc, before, subject, inbox); err != nil {
-				return NextReply{}, notAllowed(opNext.Name, err)
+			if err := violation(w.nc, before, subject, p.inbox); err != nil {
+				return NextReply{}, forbiddenError(opNext.Name, err)
 			}
 			if rest := maxSilence - time.Since(heard); rest > 0 {
 				silence.Reset(rest)
 				continue
 			}
 			return NextReply{}, errors.New("the engine is silent")
-		case <-lost:
+		case <-p.lost:
 			return NextReply{}, nats.ErrDisconnected
 		case <-ctx.Done():
 			return NextReply{}, context.Cause(ctx)
@@ -223,8 +215,8 @@ func (w *Worker) pull(ctx context.Context) (NextReply, error) {
 	}
 }
 
-// nextReply decodes one reply; waiting is not an error.
-func nextReply(m *nats.Msg) (NextReply, error) {
+// decodeNextReply decodes one reply; waiting is not an error.
+func decodeNextReply(m *nats.Msg) (NextReply, error) {
 	if len(m.Data) == 0 && first(m.Header, "Status") == "503" {
 		return NextReply{}, errNoQueue // or no engine
 	}
@@ -244,25 +236,17 @@ func nextReply(m *nats.Msg) (NextReply, error) {
 	return r, fmt.Errorf("the engine answered %s", errtext.Quote(string(r.State)))
 }
 
-// giveUp ends the request and releases a task that came too late.
-func (w *Worker) giveUp(sub *nats.Subscription, answers <-chan *nats.Msg) {
-	_ = sub.Unsubscribe() // fails only on a dead connection
-	for {
-		select {
-		case m := <-answers:
-			if got, err := nextReply(m); err == nil && got.State == TaskHere {
-				// without it the task returns after ackWait
-				_ = w.tell(opAck.Operation, AckRequest{V: ProtocolVersion, Task: got.Task, Verb: AckRelease})
-			}
-		default:
-			return
-		}
+// release returns a task that came too late. A lost release returns it after
+// ackWait.
+func (w *Worker) release(m *nats.Msg) {
+	if got, err := decodeNextReply(m); err == nil && got.State == TaskHere {
+		_ = w.tell(opAck.Operation, AckRequest{V: ProtocolVersion, Task: got.Task, Verb: AckRelease})
 	}
 }
 
-// task decodes a task and checks that it belongs to this queue. The grant decides
+// decodeTask decodes a task and checks that it belongs to this queue. The grant decides
 // whether it may run.
-func (w *Worker) task(got NextReply) (toolcall.Task, error) {
+func (w *Worker) decodeTask(got NextReply) (toolcall.Task, error) {
 	s, err := ParseSubject(got.Subject)
 	if err != nil {
 		return toolcall.Task{}, err
@@ -272,10 +256,10 @@ func (w *Worker) task(got NextReply) (toolcall.Task, error) {
 	}
 	var f toolcall.EventRecord
 	if err := strictjson.Unmarshal(got.Record, &f, strictjson.MaxBytes(maxStoredBytes)); err != nil {
-		return toolcall.Task{}, errtext.Because(newerTask(got.Record), err)
+		return toolcall.Task{}, errtext.Because(checkNewer(got.Record), err)
 	}
 	if f.V > toolcall.RecordVersion {
-		return toolcall.Task{}, newerTask(got.Record)
+		return toolcall.Task{}, checkNewer(got.Record)
 	}
 	if f.V != toolcall.RecordVersion || !s.names(f.Key(), f.WorkQueue()) {
 		return toolcall.Task{}, errors.New("its body is not the submitted event record that its subject names")
@@ -294,8 +278,8 @@ func (w *Worker) task(got NextReply) (toolcall.Task, error) {
 	}, nil
 }
 
-// newerTask is errNewerTask if the body has a later version, else nil.
-func newerTask(body []byte) error {
+// checkNewer is errNewerTask if the body has a later version, else nil.
+func checkNewer(body []byte) error {
 	var f struct {
 		V int `json:"v"`
 	}

@@ -147,11 +147,8 @@ func TestNextReleaseAndRedelivery(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
-		j := w.Journal("test")
+		j := w.journalWithQueue(t, job)
 		w.tasks()
-		if err := j.EnsureQueue(t.Context(), toolcall.Queue{Tool: job}); err != nil {
-			t.Fatal(err)
-		}
 		mustAppend(t, j, workRecord("f1", callKey("c1"), job), 0)
 		wk := w.worker(job, "wk")
 		first := next(t, wk)
@@ -184,11 +181,8 @@ func TestNextGivenUpLosesNothing(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
-		j := w.Journal("test")
+		j := w.journalWithQueue(t, job)
 		w.tasks()
-		if err := j.EnsureQueue(t.Context(), toolcall.Queue{Tool: job}); err != nil {
-			t.Fatal(err)
-		}
 		wk := w.worker(job, "wk")
 		for range 20 {
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -224,11 +218,8 @@ func TestNextGivenUpLosesNothing(t *testing.T) {
 // not met again.
 func TestNextSkipsWhatIsNoTask(t *testing.T) {
 	w := newWorld(t)
-	j := w.Journal("test")
+	j := w.journalWithQueue(t, job)
 	w.tasks()
-	if err := j.EnsureQueue(t.Context(), toolcall.Queue{Tool: job}); err != nil {
-		t.Fatal(err)
-	}
 	nc := w.Conn("forger")
 	for _, body := range []string{"", "{", `{"v":2}`, `{"v":2,"id":"x","call":{"space":"test","session_id":"s1","reply_id":"r1","tool_call_id":"zz","tool_name":"job"}}`} {
 		for _, status := range []string{"", "100", "404", "503"} {

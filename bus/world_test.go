@@ -148,6 +148,16 @@ func (w *world) clientOn(nc *nats.Conn, role toolcall.Role, name string) *bus.Cl
 	return c
 }
 
+// journalWithQueue opens the journal and creates the queue of a tool.
+func (w *world) journalWithQueue(t testing.TB, tool string) *bus.Journal {
+	t.Helper()
+	j := w.Journal("test")
+	if err := j.EnsureQueue(t.Context(), toolcall.Queue{Tool: tool}); err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
 // tasks serves requests for tasks alone: there is no engine behind it.
 func (w *world) tasks() {
 	w.t.Helper()

@@ -33,10 +33,10 @@ const lockPatience = time.Second
 
 func lockStore(dir string) (*flock.Flock, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, unwritable(dir, err)
+		return nil, unwritableError(dir, err)
 	}
 	if err := probe(dir); err != nil {
-		return nil, unwritable(dir, err)
+		return nil, unwritableError(dir, err)
 	}
 	l := flock.New(filepath.Join(dir, lockName), flock.SetPermissions(0o600))
 	// A process that the killed owner was starting holds the lock until exec.
@@ -44,7 +44,7 @@ func lockStore(dir string) (*flock.Flock, error) {
 	defer cancel()
 	ok, err := l.TryLockContext(ctx, lockPatience/100)
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		return nil, unwritable(dir, err)
+		return nil, unwritableError(dir, err)
 	}
 	if !ok {
 		return nil, &message.Error{Code: message.CodeUnavailable, Op: opStore, What: "another process uses " + dir, Hint: "stop it, or choose another folder", Err: ErrStoreLocked}
@@ -62,7 +62,7 @@ func probe(dir string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-func unwritable(dir string, err error) error {
+func unwritableError(dir string, err error) error {
 	code, hint := message.CodeInvalid, "make it writable for this user, or choose another folder"
 	switch {
 	case errors.Is(err, fs.ErrPermission):
@@ -91,7 +91,7 @@ func moveJournals(store, account string) error {
 	others, err := otherAccounts(root, account)
 	switch {
 	case err != nil:
-		return unwritable(root, err)
+		return unwritableError(root, err)
 	case len(others) == 0:
 		return nil
 	case len(others) > 1:
@@ -106,7 +106,7 @@ func moveJournals(store, account string) error {
 		err = secretfile.SyncFolder(root)
 	}
 	if err != nil {
-		return unwritable(to, err)
+		return unwritableError(to, err)
 	}
 	return nil
 }
@@ -153,7 +153,7 @@ func checkTrust(store string, trusted, reachable, reopen bool) error {
 		err = nil
 	}
 	if err != nil {
-		return unwritable(mark, err)
+		return unwritableError(mark, err)
 	}
 	return nil
 }
@@ -176,7 +176,7 @@ func removeInStore(store string, patterns ...string) error {
 		}
 	}
 	if err != nil {
-		return unwritable(store, err)
+		return unwritableError(store, err)
 	}
 	return nil
 }
@@ -202,7 +202,7 @@ func (s *Server) setAsideMeta(store string) error {
 		}
 	}
 	if err != nil {
-		return unwritable(store, err)
+		return unwritableError(store, err)
 	}
 	return nil
 }
@@ -216,7 +216,7 @@ func storeLimit(o Options) (int64, error) {
 	}
 	used, err := bytesIn(filepath.Join(o.StoreDir, "jetstream"))
 	if err != nil {
-		return 0, unwritable(o.StoreDir, err)
+		return 0, unwritableError(o.StoreDir, err)
 	}
 	return max(1, used+free/4*3), nil
 }
