@@ -35,11 +35,11 @@ func TestCheck(t *testing.T) {
 		{"wiring", "cmd/askance", own + "bus", code, ""},
 		{"an example", "examples/embedded", own + "engine", code, ""},
 
-		{"an adapter from the engine", "engine", own + "bus", code, "it declares the interfaces it needs"},
+		{"an adapter from the engine", "engine", own + "bus", code, "it declares the interfaces that adapters satisfy"},
 		{"an adapter from a test inside the engine", "engine", own + "bus", inside, "engine/x.go imports bus"},
 		{"an adapter from an external test", "engine", own + "bus", external, ""},
-		{"the engine from the policy", "permission", own + "engine", code, "it knows no engine"},
-		{"the policy from the machine", "toolcall", own + "permission", code, "how it moves"},
+		{"the engine from the policy", "permission", own + "engine", code, "without an engine it can also judge"},
+		{"the policy from the machine", "toolcall", own + "permission", code, "the state machine of a call"},
 		{"the engine from an adapter", "bus", own + "engine", code, "without knowing either"},
 		{"upwards", "message", own + "toolcall", code, "no dependency on the rest"},
 		{"anything from the root", ".", own + "engine", code, "the root package is documentation"},
@@ -63,10 +63,10 @@ func TestCheck(t *testing.T) {
 		{"a conformance suite in wiring", "cmd/askance", own + "executor/executortest", code, "wiring"},
 		{"the proof in wiring", "cmd/askance", own + "e2e", code, "wiring"},
 
-		{"internal from an example", "examples/embedded", own + "internal/strictjson", code, "a user cannot import internal/"},
+		{"internal from an example", "examples/embedded", own + "internal/strictjson", code, "users copy examples, and cannot import internal/"},
 		{"the client half of a codec in a test", "gateway/blocks", own + "message/blockstream/blocktest", external, ""},
 		{"the client half of a codec in code", "gateway/blocks", own + "message/blockstream/blocktest", code, "decides nothing"},
-		{"internal from an example's test", "examples/embedded", own + "internal/bustest", external, "a user cannot import internal/"},
+		{"internal from an example's test", "examples/embedded", own + "internal/bustest", external, "users copy examples, and cannot import internal/"},
 		{"internal from wiring", "cmd/askance", own + "internal/archive", code, "wiring"},
 
 		{"the network from a codec", "message", "net/http", code, "never"},
