@@ -143,7 +143,7 @@ func (at *attempts) mustNotBegin(ctx context.Context, m *toolcall.Machine) (bool
 	case c.Phase() != toolcall.PhaseBlocked: // what the attempt before did is not known, and it may not be tried again
 		return true, m.Step(toolcall.Suspended{Base: stamp(), Attempt: c.Attempt.Number, Blocked: toolcall.BlockedUnknown})
 	}
-	return true, &message.Error{Code: message.CodeForbidden, Call: toolcall.ErrorCall(c), What: "the call is denied by now: " + d.Reason, Hint: "resolve it as happened or did_not_happen"}
+	return true, &message.Error{Code: message.CodeForbidden, Call: toolcall.ErrorCall(c), What: "the current policy denies the call: " + d.Reason, Hint: "resolve it as happened or did_not_happen"}
 }
 
 // loseAttempt declares the owner of an attempt dead. An idempotent tool is tried

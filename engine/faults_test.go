@@ -52,16 +52,9 @@ func cutAfter(e *replica, which func(*toolcall.EventRecord) bool) fault {
 	}
 }
 
-// limiter is a journal that can be made full, as engine.Memory can.
-type limiter interface{ Limit(n int) }
-
 // fill makes the journal refuse writes until the function that it returns is
 // called.
 func (w *world) fill(engines ...*replica) (lift func()) {
-	if j, ok := w.journal.(limiter); ok {
-		j.Limit(len(w.records()))
-		return func() { j.Limit(0) }
-	}
 	full := &message.Error{Code: message.CodeFull, Op: "append", What: "the journal is full, nothing was written"}
 	for _, e := range engines {
 		e.cord.onAppend(refuse(func(*toolcall.EventRecord) bool { return true }, full))

@@ -90,7 +90,7 @@ func (k *keeper) followRecord(f *toolcall.EventRecord) {
 	}
 }
 
-// lookAtReply is what replyLater asked for.
+// lookAtReply takes the look that lookLater set.
 func (k *keeper) lookAtReply(ctx context.Context, reply toolcall.Key) {
 	if state, seq := k.view.ReplyState(reply); state != nil && state.Phase != toolcall.ReplyOpen {
 		k.replies.closeReply(ctx, reply, seq)

@@ -22,7 +22,6 @@ type Memory struct {
 	records []memoryRecord
 	last    map[toolcall.Key]uint64 // sequence of each entity's last event record
 	grown   chan struct{}           // closed and replaced with every record
-	limit   int                     // 0: none; records, for tests of a full store
 }
 
 // readable is what can be read back; requests are bounded far below it.
@@ -40,14 +39,6 @@ type memoryRecord struct {
 // NewMemory makes an empty journal.
 func NewMemory() *Memory {
 	return &Memory{last: map[toolcall.Key]uint64{}, grown: make(chan struct{})}
-}
-
-// Limit makes the journal refuse records beyond n with ErrFull; 0 lifts the
-// limit. It lets programs and tests meet a full store.
-func (m *Memory) Limit(n int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.limit = n
 }
 
 // Durability implements Journal.
@@ -68,7 +59,7 @@ func (m *Memory) Append(ctx context.Context, f *toolcall.EventRecord, prev uint6
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.checkWritable(ctx, 1); err != nil {
+	if err := checkNotGivenUp(ctx); err != nil {
 		return 0, err
 	}
 	key := f.Key()
@@ -96,7 +87,7 @@ func (m *Memory) link(prev uint64) *toolcall.Link {
 func (m *Memory) AppendEvent(ctx context.Context, runtime string, reply toolcall.Key, events []message.RawJSON) (uint64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.checkWritable(ctx, len(events)); err != nil {
+	if err := checkNotGivenUp(ctx); err != nil {
 		return 0, err
 	}
 	seq := uint64(len(m.records))
@@ -106,12 +97,9 @@ func (m *Memory) AppendEvent(ctx context.Context, runtime string, reply toolcall
 	return seq, nil
 }
 
-func (m *Memory) checkWritable(ctx context.Context, n int) error {
+func checkNotGivenUp(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return &message.Error{Code: message.CodeUnavailable, Op: "append", What: "the request was given up, nothing was written", Hint: "ask again", Err: context.Cause(ctx)}
-	}
-	if m.limit > 0 && len(m.records)+n > m.limit {
-		return &message.Error{Code: message.CodeFull, Op: "append", What: "the journal is full, nothing was written", Hint: "raise the store's limit"}
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func (p *Port) checkRight(ctx context.Context, op *api.Operation, request any) e
 	case p.by.Name == "" || len(p.by.Name) > toolcall.MaxIDBytes:
 		return &message.Error{Code: message.CodeForbidden, Op: op.Name, What: "the principal has no usable name", Hint: "authenticate"}
 	case !slices.Contains(op.Roles, p.by.Role):
-		return &message.Error{Code: message.CodeForbidden, Op: op.Name, What: "role " + string(p.by.Role) + " may not do this", Hint: "use a principal with one of the roles that may"}
+		return &message.Error{Code: message.CodeForbidden, Op: op.Name, What: "role " + string(p.by.Role) + " cannot use this operation", Hint: "use a principal with a permitted role"}
 	case p.e.closing.Load():
 		return &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: "the engine is stopped", Hint: "try another replica"}
 	case p.e.store.Following().Err() != nil:
@@ -259,7 +259,7 @@ func (p *Port) showCall(c *toolcall.Call) *toolcall.Call {
 	return c
 }
 
-// showCalls is redacted for several.
+// showCalls is showCall for several.
 func (p *Port) showCalls(calls []*toolcall.Call) []*toolcall.Call {
 	out := make([]*toolcall.Call, 0, len(calls))
 	for _, c := range calls {
@@ -291,7 +291,7 @@ func (p *Port) showError(err error) error {
 }
 
 // shownText is a line that a worker says about a call as those see it who may
-// not see what rules redact: literal repetitions of it are blotted out.
+// not see what rules redact: literal repetitions of hidden values are removed.
 func shownText(c *toolcall.Call, text string) string {
 	said := c.Clone()
 	said.Cause, said.Result = "", &message.ToolResultBlock{Output: message.Content{Text: text}}

@@ -94,13 +94,13 @@ func (rp *replies) waitForView(ctx context.Context, seq uint64) error {
 	case err == nil:
 		return nil
 	case rp.store.Following().Err() != nil:
-		return &message.Error{Code: message.CodeUnavailable, What: "this engine does not go on; the interrupt is stored and will be carried out by another", Hint: "ask again", Err: err}
+		return &message.Error{Code: message.CodeUnavailable, What: "this engine stopped following the journal; the interrupt is stored, and another engine carries it out", Hint: "ask again", Err: err}
 	}
-	return &message.Error{Code: message.CodeUnavailable, What: "the journal is not being followed fast enough; the interrupt is stored and will be carried out", Hint: "ask again"}
+	return &message.Error{Code: message.CodeUnavailable, What: "this engine lags behind the journal; the interrupt is stored and takes effect", Hint: "ask again"}
 }
 
-// closeCalls ends the open calls of an interrupted reply in the order of their
-// proposalDigest, then the reply itself. It returns what the interrupt at seq closed,
+// closeCalls ends the open calls of an interrupted reply in the order in which
+// they were proposed, then the reply itself. It returns what the interrupt at seq closed,
 // also where another engine did it.
 func (rp *replies) closeCalls(ctx context.Context, by toolcall.Principal, reply toolcall.Key, seq uint64) ([]*toolcall.Call, error) {
 	var out []*toolcall.Call

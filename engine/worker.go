@@ -41,20 +41,20 @@ func (w *workers) startAttempt(ctx context.Context, by toolcall.Principal, queue
 		t := w.tool(c.Tool)
 		switch {
 		case c.Open() && c.Placement != toolcall.PlaceRemote:
-			return &message.Error{Code: message.CodeState, Op: "start", What: "the call is not a worker's to run: there is no grant for it", Hint: "start only calls that were offered"}
+			return &message.Error{Code: message.CodeState, Op: "start", What: "the call does not run on a worker", Hint: "start only tasks that the queue delivered"}
 		case isOwner(c, by, r.Attempt, r.Claim) && (c.Phase() == toolcall.PhaseBlocked || c.Phase() == toolcall.PhaseRetrying):
 			// An operator who resolves it now may see that nothing has happened, and have it run again.
-			return &message.Error{Code: message.CodeSuperseded, Op: "start", What: "the attempt was given up while its owner was silent", Hint: "do not begin; drop the item"}
+			return &message.Error{Code: message.CodeSuperseded, Op: "start", What: "the attempt was given up because its worker was silent", Hint: "do not begin; drop the task"}
 		case c.Started() && isOwner(c, by, r.Attempt, r.Claim):
 			return errNoChange
 		case c.Open() && r.Nonce != "" && c.Attempt.Grant != nil && c.Attempt.Number == r.Attempt && c.Attempt.Grant.Nonce != r.Nonce:
-			return &message.Error{Code: message.CodeSuperseded, Op: "start", What: "the attempt was offered again with another grant", Hint: "drop the item"}
+			return &message.Error{Code: message.CodeSuperseded, Op: "start", What: "the attempt was offered again with another grant", Hint: "drop the task"}
 		case c.Open() && c.Attempt.Number == r.Attempt && !c.Started() && r.Refuse != "":
 			return m.Step(toolcall.Revoked{Base: stamp(), Reason: "worker " + by.Name + " refused: " + clipText(r.Refuse)})
 		case c.Open() && c.Attempt.Grant != nil && !time.Now().Before(c.Attempt.Grant.Expires):
-			return &message.Error{Code: message.CodeSuperseded, Op: "start", What: "the grant has expired", Hint: "drop the item; it is offered again"}
+			return &message.Error{Code: message.CodeSuperseded, Op: "start", What: "the grant has expired", Hint: "drop the task; it is offered again"}
 		case w.attempts.hasStaleGrant(c):
-			return &message.Error{Code: message.CodeSuperseded, Op: "start", What: "the key that signed the grant was retired", Hint: "drop the item; it is offered again"}
+			return &message.Error{Code: message.CodeSuperseded, Op: "start", What: "the key that signed the grant was retired", Hint: "drop the task; it is offered again"}
 		}
 		if c.Phase() == toolcall.PhaseQueued {
 			if stop, err := w.attempts.mustNotBegin(ctx, m); stop || err != nil {
@@ -83,7 +83,7 @@ func (w *workers) startAttempt(ctx context.Context, by toolcall.Principal, queue
 
 // finishedError answers an owner, or one who would be, of a finished call.
 func finishedError(op string, c *toolcall.Call) error {
-	return &message.Error{Code: message.CodeFinished, Op: op, Call: toolcall.ErrorCall(c), What: "the call is finished (" + c.Cause + ")", Hint: "do not run it; drop the item"}
+	return &message.Error{Code: message.CodeFinished, Op: op, Call: toolcall.ErrorCall(c), What: "the call is finished (" + c.Cause + ")", Hint: "do not run it; drop the task"}
 }
 
 // maxClaim bounds the ids that owners give to claims and requests.
@@ -107,7 +107,7 @@ func checkQueue(op string, c *toolcall.Call, queue toolcall.Queue) error {
 	case queue.Tool == "" || own == queue:
 		return nil
 	case own.Tool != queue.Tool:
-		return &message.Error{Code: message.CodeForbidden, Op: op, What: "the call is of another tool", Hint: "a worker acts for its own tool only"}
+		return &message.Error{Code: message.CodeForbidden, Op: op, What: "the call belongs to another tool", Hint: "a worker acts for its own tool only"}
 	}
 	return &message.Error{Code: message.CodeForbidden, Op: op, What: "the rules route the call to other workers of the tool", Hint: "a worker acts for its own route only"}
 }
@@ -165,7 +165,7 @@ func (w *workers) passProgress(_ context.Context, by toolcall.Principal, queue t
 	}
 	c := w.view.Call(r.Key)
 	if c == nil || !c.Open() || !isOwner(c, by, r.Attempt, r.Claim) || checkQueue("progress", c, queue) != nil {
-		return &message.Error{Code: message.CodeSuperseded, Op: "progress", What: "not the present owner of an open call", Hint: "stop"}
+		return &message.Error{Code: message.CodeSuperseded, Op: "progress", What: "this worker does not own the attempt", Hint: "stop"}
 	}
 	w.liveness.Hear(c.Key, c.Attempt.Number, time.Now())
 	r.Text = clipText(shownText(c, r.Text))
@@ -233,7 +233,7 @@ func (w *workers) giveBack(ctx context.Context, by toolcall.Principal, queue too
 		case err != nil:
 			return err
 		case c.Open() && !isOwner(c, by, r.Attempt, r.Claim):
-			return &message.Error{Code: message.CodeSuperseded, Op: "result", What: "another owner or attempt is the present one", Hint: "drop the attempt"}
+			return &message.Error{Code: message.CodeSuperseded, Op: "result", What: "another worker or attempt owns the call now", Hint: "drop the attempt"}
 		case c.Phase() == toolcall.PhaseRetrying:
 			return errNoChange
 		}

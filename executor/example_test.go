@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/executor/executortest"
@@ -48,7 +49,7 @@ func ExampleRegistry() {
 // package bus in real life, one in memory here.
 func ExampleWorker() {
 	engine := executortest.NewEngine("greet")
-	w, err := executor.NewWorker(engine, "greet", greet, engine.Keys(), executor.WithLogger(slog.New(slog.DiscardHandler)))
+	w, err := executor.NewWorker(engine, "greet", greet, engine.Keys(), executor.WithLogger(slog.New(slog.DiscardHandler)), executor.WithDrainTimeout(time.Second))
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -26,7 +26,7 @@ func (e *TransitionError) Error() string {
 func stateError(c *Call, cause Cause) error {
 	te := &TransitionError{Call: c.Key, State: c.State, Cause: cause}
 	e := &message.Error{Code: message.CodeState, Op: string(cause), Err: te, Call: ErrorCall(c),
-		What: "the call does not take this now", Hint: "look at its present state and try again"}
+		What: "the state of the call does not permit this step", Hint: "show the call, and try again if it is still needed"}
 	if c.State == finished {
 		e.Code, e.What, e.Hint = message.CodeFinished, "the call is finished and never moves again", "nothing to do: see its result"
 	}

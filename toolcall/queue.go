@@ -49,7 +49,7 @@ func Queues(tools, routes []string) []Queue {
 // 256 bytes of UTF-8. The error has CodeInvalid.
 func CheckRoute(route string) error {
 	if route == "" || len(route) > MaxRouteBytes || !utf8.ValidString(route) {
-		return &message.Error{Code: message.CodeInvalid, Op: "check route", What: fmt.Sprintf("%.80q is no subject to route calls to", route), Hint: "name one of at most 256 bytes, for example exec.payments"}
+		return &message.Error{Code: message.CodeInvalid, Op: "check route", What: fmt.Sprintf("%.80q is not a subject that calls can be routed to", route), Hint: "name one of at most 256 bytes, for example exec.payments"}
 	}
 	return nil
 }

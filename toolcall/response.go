@@ -28,7 +28,7 @@ func (m *Machine) applyResponse(ev Responded) error {
 }
 
 func unknownKind(k ResponseKind, hint string) error {
-	return &message.Error{Code: message.CodeInvalid, Op: "submit_response", What: "unknown kind of answer " + string(k), Hint: hint}
+	return &message.Error{Code: message.CodeInvalid, Op: "submit_response", What: "unknown kind of response " + string(k), Hint: hint}
 }
 
 // applyVote takes a word that leaves the approval request open.

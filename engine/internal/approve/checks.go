@@ -52,7 +52,7 @@ func checkResent(_ context.Context, r *response) error {
 	case r.call.Votes[i].Kind == r.in.Kind && r.call.Votes[i].Digest == r.in.Digest:
 		return store.ErrNoChange
 	}
-	return &message.Error{Code: message.CodeConflict, Call: toolcall.ErrorCall(r.call), What: "another answer of " + r.voter.by.Name + " to this call has the same response_id", Hint: "give each answer an id of its own"}
+	return &message.Error{Code: message.CodeConflict, Call: toolcall.ErrorCall(r.call), What: "another response of " + r.voter.by.Name + " to this call has the same response_id", Hint: "give each response an id of its own"}
 }
 
 // checkApprover looks at the requirement as it was first issued, and makes the
@@ -65,11 +65,11 @@ func checkApprover(ctx context.Context, r *response) error {
 	req, name := r.call.Request.Requirement, r.voter.by.Name
 	switch accepted := req.Accepts(r.vote); {
 	case !accepted && req.ExcludeRequester && name == req.Requester:
-		return decide.Forbid(name+" is the requester of this call and may not answer for it", "ask another approver")
+		return decide.Forbid(name+" requested this call and cannot respond to its approval request", "ask another approver")
 	case !accepted && r.voter.err != nil:
-		return decide.Forbid("the groups of "+name+" cannot be looked up now, and without them "+name+" is not among those who may answer this approval request", "try again when the directory answers")
+		return decide.Forbid("the groups of "+name+" cannot be looked up now, and without them "+name+" is not an approver of this approval request", "try again when the directory answers")
 	case !accepted:
-		return decide.Forbid(name+" is not among those who may answer this approval request", "ask one of them")
+		return decide.Forbid(name+" is not an approver of this approval request", "ask one of them")
 	}
 	return nil
 }
@@ -114,7 +114,7 @@ func checkKind(_ context.Context, r *response) error {
 	case r.in.Kind == toolcall.ResponseDelegate:
 		return checkDelegate(req, name, r.in.To)
 	case approves && req.ExcludeEditor && slices.Contains(req.Editors, name):
-		return decide.Forbid(name+" has edited these arguments and may not approve them", "ask another approver, or reject")
+		return decide.Forbid(name+" edited these arguments and cannot approve them", "ask another approver, or reject")
 	case approves && (req.Signed || r.in.Signature != nil):
 		return checkSignature(r)
 	case r.in.Kind == toolcall.ResponseRespond && !req.Tally([]toolcall.Vote{alone}, r.call.Digest, alone.Step).Agreed:
@@ -127,7 +127,7 @@ func checkKind(_ context.Context, r *response) error {
 // it. What groups they are in is looked at when they answer.
 func checkDelegate(r toolcall.Requirement, from, to string) error {
 	if to == from {
-		return &message.Error{Code: message.CodeInvalid, What: "an approval request is handed over to another person", Hint: "skip, or name another person"}
+		return &message.Error{Code: message.CodeInvalid, What: "you cannot delegate an approval request to yourself", Hint: "skip, or name another person"}
 	}
 	if r.NeedsGroups() {
 		return nil
@@ -137,14 +137,14 @@ func checkDelegate(r toolcall.Requirement, from, to string) error {
 			return nil
 		}
 	}
-	return decide.Forbid(to+" is not among those who may answer this approval request", "name one of them")
+	return decide.Forbid(to+" is not an approver of this approval request", "name one of them")
 }
 
 // checkSignature checks the approver's own signature. The engine keeps no person
 // from cheating by that, but tells an honest approver what no worker would believe.
 func checkSignature(r *response) error {
 	if r.vote.Signature == nil {
-		return decide.Forbid("this approval request takes your own signature", "approve it with --sign-key, or leave it to an approver who has a key")
+		return decide.Forbid("this approval request needs your own signature", "approve it with --sign-key, or leave it to an approver who has a key")
 	}
 	var keys toolcall.ApproverKeys
 	if r.Keys != nil {
@@ -190,7 +190,7 @@ func checkLastWord(_ context.Context, r *response) error {
 	case last.Kind == toolcall.ResponseApprove && r.vote.Kind != toolcall.ResponseApprove:
 		return nil
 	}
-	return &message.Error{Code: message.CodeConflict, Call: toolcall.ErrorCall(r.call), What: r.vote.By.Name + " has answered this approval request before: " + string(last.Kind), Hint: "it can still be rejected; else leave it to the others"}
+	return &message.Error{Code: message.CodeConflict, Call: toolcall.ErrorCall(r.call), What: r.vote.By.Name + " has responded to this approval request before: " + string(last.Kind), Hint: "reject it, or leave it to the other approvers"}
 }
 
 // checkLimits comes last: it counts the response.
@@ -206,10 +206,10 @@ func checkLimits(_ context.Context, r *response) error {
 func checkRoom(c *toolcall.Call, vote toolcall.Vote) error {
 	b, err := strictjson.Marshal(append(slices.Clone(c.Votes), vote))
 	if err != nil {
-		return &message.Error{Code: message.CodeInvalid, What: "the answer has no JSON form", Hint: "use valid UTF-8", Err: err}
+		return &message.Error{Code: message.CodeInvalid, What: "the response has no JSON form", Hint: "use valid UTF-8", Err: err}
 	}
 	if len(b) > toolcall.MaxVotesBytes {
-		return &message.Error{Code: message.CodeTooLarge, Call: toolcall.ErrorCall(c), What: fmt.Sprintf("the answers to this call would have %d bytes, the limit is %d", len(b), toolcall.MaxVotesBytes), Hint: "reject it, or let it expire"}
+		return &message.Error{Code: message.CodeTooLarge, Call: toolcall.ErrorCall(c), What: fmt.Sprintf("the responses to this call would have %d bytes, the limit is %d", len(b), toolcall.MaxVotesBytes), Hint: "reject it, or let it expire"}
 	}
 	return nil
 }

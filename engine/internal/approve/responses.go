@@ -63,7 +63,7 @@ func (s *Responses) Take(ctx context.Context, by toolcall.Principal, a toolcall.
 	})
 	r.limit.end(err)
 	if err == nil && r.late {
-		return nil, &message.Error{Code: message.CodeFinished, Op: "submit_response", Call: toolcall.ErrorCall(c), What: "the answer came too late: the approval request is over (" + c.Cause + ")", Hint: "nothing to do: see the call's result"}
+		return nil, &message.Error{Code: message.CodeFinished, Op: "submit_response", Call: toolcall.ErrorCall(c), What: "the response came too late: the approval request has ended (" + c.Cause + ")", Hint: "nothing to do: see the call's result"}
 	}
 	return c, err
 }
@@ -134,7 +134,7 @@ func (s *Responses) CheckRevoke(ctx context.Context, by toolcall.Principal, c *t
 		return nil
 	}
 	if !c.Request.Requirement.Accepts(s.voter(by).vote(ctx, c, toolcall.Response{}, now())) {
-		return decide.Forbid(by.Name+" is not among those who may answer for this call", "ask one of them, or an operator")
+		return decide.Forbid(by.Name+" is not an approver of this call", "ask one of them, or an operator")
 	}
 	return nil
 }

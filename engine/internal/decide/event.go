@@ -274,7 +274,7 @@ func (j *Judge) Enforce(c *toolcall.Call, d permission.Decision) (out permission
 	case d.Behavior == message.BehaviorDeny:
 		return d, true
 	case x.Subject != "" && toolcall.CheckRoute(x.Subject) != nil:
-		what, why = "workers of a subject", "that is no subject to route calls to"
+		what, why = "workers of a subject", "that is not a subject that calls can be routed to"
 	case x == (permission.Executor{}) || j.placement(c) != toolcall.PlaceExternal:
 		return d, true
 	case x.Subject != "":

@@ -65,7 +65,7 @@ func Update[T any](ctx context.Context, s *Store, op string, e Entity[T], step f
 		}
 		known = false
 	}
-	return state, 0, &message.Error{Code: message.CodeConflict, Op: op, What: "too many others are writing to " + e.Key.String(), Hint: "try again"}
+	return state, 0, &message.Error{Code: message.CodeConflict, Op: op, What: "too many engines write to " + e.Key.String(), Hint: "try again"}
 }
 
 // Change says how a call moves on: it takes steps on the machine, or none and
@@ -163,7 +163,7 @@ func OpError(op string, err error) error {
 // unreadableError: the last event record of an entity is there, and this engine cannot go on
 // from it.
 func unreadableError(key toolcall.Key, why error) error {
-	return &message.Error{Code: message.CodeInternal, Op: "last", What: fmt.Sprintf("the last event record of %s is not readable", key), Hint: "see that all engines of the space have its keys and one version", Err: why}
+	return &message.Error{Code: message.CodeInternal, Op: "last", What: fmt.Sprintf("the last event record of %s is not readable", key), Hint: "give all engines of the space the same keys and version", Err: why}
 }
 
 // NewRecord makes an event record of this engine, without content.

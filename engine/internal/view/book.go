@@ -38,7 +38,7 @@ func (b *Book) addGranted(standings []toolcall.StandingApproval) {
 	}
 }
 
-// Apply takes in an event record of a lease and reports whether it was news.
+// apply takes in an event record of a standing approval and reports whether it was news.
 func (b *Book) apply(l *toolcall.StandingApproval, seq uint64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -51,7 +51,7 @@ func (b *Book) apply(l *toolcall.StandingApproval, seq uint64) bool {
 	return true
 }
 
-// put stores a lease. b.mu is held.
+// put stores a standing approval. b.mu is held.
 func (b *Book) put(l *toolcall.StandingApproval) {
 	if b.standingApprovals[l.ID] == nil {
 		b.grown++
@@ -84,14 +84,14 @@ func (b *Book) dropEnded(now time.Time) {
 	}
 }
 
-// Get is a lease as far as it is known here, or nil. It must not be changed.
+// Get is a standing approval as far as it is known here, or nil. It must not be changed.
 func (b *Book) Get(id toolcall.StandingID) *toolcall.StandingApproval {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	return b.standingApprovals[id]
 }
 
-// OfTool gives the leases about a tool that may answer for a call: first those
+// OfTool gives the standing approvals about a tool that may answer for a call: first those
 // that have answered for it already, then those that cost nothing, then the
 // oldest.
 func (b *Book) OfTool(tool, mark string, now time.Time) []*toolcall.StandingApproval {
@@ -123,7 +123,7 @@ func (b *Book) OfTool(tool, mark string, now time.Time) []*toolcall.StandingAppr
 	return out
 }
 
-// All gives every lease in memory, by id.
+// All gives every standing approval in memory, by id.
 func (b *Book) All() []*toolcall.StandingApproval {
 	b.mu.RLock()
 	defer b.mu.RUnlock()

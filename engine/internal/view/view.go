@@ -347,7 +347,7 @@ func (v *View) CallsOf(key toolcall.Key) []*toolcall.Call {
 	return out
 }
 
-// HasAllOf reports whether ofReply has every call of the reply that the view has
+// HasAllOf reports whether CallsOf has every call of the reply that the view has
 // seen.
 func (v *View) HasAllOf(key toolcall.Key) bool {
 	v.mu.RLock()
@@ -442,8 +442,8 @@ func (v *View) CountUpTo(c *toolcall.Call) int {
 	return n
 }
 
-// SessionRule is a suggested rule that an answer accepted as it is, and the
-// lease by which it can be revoked.
+// SessionRule is a suggested rule that a response accepted as it is, and the
+// standing approval by which it can be revoked.
 type SessionRule struct {
 	message.PermissionRule
 	Standing toolcall.StandingID
@@ -479,7 +479,7 @@ func (v *View) SessionRules(session toolcall.Key) []SessionRule {
 	})
 }
 
-// Rules are sessionRules as the policy is asked with them.
+// Rules are SessionRules as the policy is asked with them.
 func (v *View) Rules(session toolcall.Key) []message.PermissionRule {
 	return WithoutStandingApprovals(v.SessionRules(session))
 }
