@@ -43,16 +43,15 @@ type Request struct {
 // ParentAgent is not known: rules that ask for it cannot be evaluated, unless
 // they guard it with has().
 type Caller struct {
-	Agent   string
-	User    string // on whose behalf
-	Space   toolcall.SpaceID
-	Session message.SessionID
-	Reply   message.ReplyID
-	Roles   []string // nil: not known; empty: none
-	Tenant  string
-	RunID   string
-	// ParentAgent is the agent that started this one.
-	ParentAgent string
+	Agent       string            `json:"agent"`
+	User        string            `json:"user"` // on whose behalf
+	Space       toolcall.SpaceID  `json:"space"`
+	Session     message.SessionID `json:"session"`
+	Reply       message.ReplyID   `json:"reply"`
+	Roles       []string          `json:"roles"` // nil: not known; empty: none
+	Tenant      string            `json:"tenant"`
+	RunID       string            `json:"run_id"`
+	ParentAgent string            `json:"parent_agent"` // that started this one
 }
 
 // Mode is AgentScope's permission mode: what happens to a call that no rule

@@ -9,7 +9,6 @@ import (
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission/internal/rulefile"
-	"github.com/askance-dev/askance/toolcall"
 )
 
 func policyOf(doc *rulefile.File, layer Layer) filePolicy {
@@ -106,20 +105,13 @@ func testOf(t *rulefile.Test) Test {
 		},
 		Call: TestCall{
 			Tool: c.Tool, Args: args, Mode: c.Mode, Now: c.Now.Time, Cwd: c.Cwd, WorkingDirs: c.WorkingDirs,
-			Attempt: c.Attempt, CallsThisRun: c.CallsThisRun, Caller: callerOf(c.Caller),
+			Attempt: c.Attempt, CallsThisRun: c.CallsThisRun, Caller: Caller(c.Caller),
 		},
 	}
 	for _, r := range c.SessionRules {
 		out.Call.SessionRules = append(out.Call.SessionRules, message.PermissionRule(r))
 	}
 	return out
-}
-
-func callerOf(c rulefile.Caller) Caller {
-	return Caller{
-		Agent: c.Agent, User: c.User, Space: toolcall.SpaceID(c.Space), Session: message.SessionID(c.Session),
-		Reply: message.ReplyID(c.Reply), Roles: c.Roles, Tenant: c.Tenant, RunID: c.RunID, ParentAgent: c.ParentAgent,
-	}
 }
 
 // Test is a call with the decision that the policy must give it. Tests stand in

@@ -58,28 +58,16 @@ type Verdict struct {
 var ErrLine = errors.New("not a recorded call")
 
 type line struct {
-	Name        string           `json:"name"`
-	Tool        string           `json:"tool"`
-	Args        json.RawMessage  `json:"args"`
-	Caller      caller           `json:"caller"`
-	Mode        permission.Mode  `json:"mode"`
-	Now         time.Time        `json:"now"`
-	Cwd         string           `json:"cwd"`
-	WorkingDirs []string         `json:"working_dirs"`
-	Behavior    message.Behavior `json:"behavior"`
-	Rule        string           `json:"rule"`
-}
-
-type caller struct {
-	Agent       string            `json:"agent"`
-	User        string            `json:"user"`
-	Space       toolcall.SpaceID  `json:"space"`
-	Session     message.SessionID `json:"session"`
-	Reply       message.ReplyID   `json:"reply"`
-	Roles       []string          `json:"roles"`
-	Tenant      string            `json:"tenant"`
-	RunID       string            `json:"run_id"`
-	ParentAgent string            `json:"parent_agent"`
+	Name        string            `json:"name"`
+	Tool        string            `json:"tool"`
+	Args        json.RawMessage   `json:"args"`
+	Caller      permission.Caller `json:"caller"`
+	Mode        permission.Mode   `json:"mode"`
+	Now         time.Time         `json:"now"`
+	Cwd         string            `json:"cwd"`
+	WorkingDirs []string          `json:"working_dirs"`
+	Behavior    message.Behavior  `json:"behavior"`
+	Rule        string            `json:"rule"`
 }
 
 // Read reads a file of calls, one JSON object a line, in which only tool is
@@ -134,7 +122,7 @@ func ReadCall(data []byte) (Call, error) {
 	}
 	c := Call{Name: l.Name, Request: permission.Request{
 		Tool: l.Tool, Input: l.Args, Mode: l.Mode, Now: l.Now, Cwd: l.Cwd, WorkingDirs: l.WorkingDirs,
-		Caller: permission.Caller(l.Caller),
+		Caller: l.Caller,
 	}}
 	if l.Behavior != "" {
 		c.Recorded = &Verdict{Behavior: l.Behavior, Rule: l.Rule}

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 
@@ -150,35 +151,21 @@ func (x *extractor) joinVia(outer, path []string) []string {
 	return via
 }
 
+// viaNames say how nodes lead to the commands in them.
+var viaNames = map[reflect.Type]string{
+	reflect.TypeFor[*syntax.CmdSubst](): "$(...)", reflect.TypeFor[*syntax.ProcSubst](): "<(...)",
+	reflect.TypeFor[*syntax.Subshell](): "(...)", reflect.TypeFor[*syntax.Block](): "{...}",
+	reflect.TypeFor[*syntax.IfClause](): "if", reflect.TypeFor[*syntax.WhileClause](): "while",
+	reflect.TypeFor[*syntax.ForClause](): "for", reflect.TypeFor[*syntax.CaseClause](): "case",
+	reflect.TypeFor[*syntax.FuncDecl](): "function", reflect.TypeFor[*syntax.TimeClause](): "time",
+	reflect.TypeFor[*syntax.CoprocClause](): "coproc",
+}
+
 func viaName(n syntax.Node) string {
-	switch n := n.(type) {
-	case *syntax.CmdSubst:
-		if n.Backquotes {
-			return "`...`"
-		}
-		return "$(...)"
-	case *syntax.ProcSubst:
-		return "<(...)"
-	case *syntax.Subshell:
-		return "(...)"
-	case *syntax.Block:
-		return "{...}"
-	case *syntax.IfClause:
-		return "if"
-	case *syntax.WhileClause:
-		return "while"
-	case *syntax.ForClause:
-		return "for"
-	case *syntax.CaseClause:
-		return "case"
-	case *syntax.FuncDecl:
-		return "function"
-	case *syntax.TimeClause:
-		return "time"
-	case *syntax.CoprocClause:
-		return "coproc"
+	if c, ok := n.(*syntax.CmdSubst); ok && c.Backquotes {
+		return "`...`"
 	}
-	return ""
+	return viaNames[reflect.TypeOf(n)]
 }
 
 func (x *extractor) addCommand(cmd Command) {

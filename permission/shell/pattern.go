@@ -61,27 +61,12 @@ func Compile(content string) (*Pattern, error) {
 		p.tokens = strings.Fields(p.text)
 		return p, nil
 	}
-	if text, ok := unescape(content); ok {
-		p.kind, p.text, p.tokens = literal, text, strings.Fields(text)
+	if pieces := splitStars(content); len(pieces) == 1 {
+		p.kind, p.text, p.tokens = literal, pieces[0], strings.Fields(pieces[0])
 		return p, nil
 	}
 	p.kind, p.text = wildcard, content
 	return p, p.compileExpressions()
-}
-
-// unescape gives the text of a content without stars; false if it has one.
-func unescape(content string) (string, bool) {
-	var b strings.Builder
-	for i := 0; i < len(content); i++ {
-		switch c := content[i]; {
-		case c == '*':
-			return "", false
-		case c == '\\' && i+1 < len(content) && (content[i+1] == '*' || content[i+1] == '\\'):
-			i++
-		}
-		b.WriteByte(content[i])
-	}
-	return b.String(), true
 }
 
 func (p *Pattern) compileExpressions() (err error) {
@@ -193,24 +178,27 @@ type glob struct {
 	rest bool
 }
 
-// readGlob takes the pieces of a wildcard apart; \* and \\ are characters.
 func readGlob(content string) glob {
 	body, rest := strings.CutSuffix(content, " *")
-	g := glob{rest: rest}
+	return glob{pieces: splitStars(body), rest: rest}
+}
+
+// splitStars gives the text between the stars; \* and \\ are characters.
+func splitStars(text string) []string {
+	var pieces []string
 	var piece strings.Builder
-	for i := 0; i < len(body); i++ {
-		switch c := body[i]; {
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
 		case c == '*':
-			g.pieces = append(g.pieces, piece.String())
+			pieces = append(pieces, piece.String())
 			piece.Reset()
 			continue
-		case c == '\\' && i+1 < len(body) && (body[i+1] == '*' || body[i+1] == '\\'):
+		case c == '\\' && i+1 < len(text) && (text[i+1] == '*' || text[i+1] == '\\'):
 			i++
 		}
-		piece.WriteByte(body[i])
+		piece.WriteByte(text[i])
 	}
-	g.pieces = append(g.pieces, piece.String())
-	return g
+	return append(pieces, piece.String())
 }
 
 func (g glob) matchesText(text string) bool {

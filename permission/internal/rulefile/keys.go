@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // The keys of a rule file as Go types: the one list of keys from which rule
@@ -150,15 +151,15 @@ type sessionRule struct {
 
 // Caller is on whose behalf a test makes its call.
 type Caller struct {
-	Agent       string   `key:"agent" doc:"Name of the agent."`
-	User        string   `key:"user" doc:"On whose behalf."`
-	Space       string   `key:"space" doc:"Space."`
-	Session     string   `key:"session" doc:"Session."`
-	Reply       string   `key:"reply" doc:"Reply."`
-	Tenant      string   `key:"tenant" doc:"Tenant."`
-	Roles       []string `key:"roles" doc:"Roles."`
-	RunID       string   `key:"run_id" doc:"Run."`
-	ParentAgent string   `key:"parent_agent" doc:"The agent that started this one."`
+	Agent       string            `key:"agent" doc:"Name of the agent."`
+	User        string            `key:"user" doc:"On whose behalf."`
+	Space       toolcall.SpaceID  `key:"space" doc:"Space."`
+	Session     message.SessionID `key:"session" doc:"Session."`
+	Reply       message.ReplyID   `key:"reply" doc:"Reply."`
+	Roles       []string          `key:"roles" doc:"Roles."`
+	Tenant      string            `key:"tenant" doc:"Tenant."`
+	RunID       string            `key:"run_id" doc:"Run."`
+	ParentAgent string            `key:"parent_agent" doc:"The agent that started this one."`
 }
 
 type expectDoc struct {

@@ -74,9 +74,9 @@ func cleanIPv6(text string) (string, bool, error) {
 // number: then "0x7f.1", "2130706433" and "0177.0.0.1" are all 127.0.0.1.
 func isNumeric(label string) bool {
 	if hex, ok := strings.CutPrefix(label, "0x"); ok {
-		return strings.IndexFunc(hex, func(r rune) bool { return r >= 0x80 || !isHex(byte(r)) }) < 0
+		return strings.Trim(hex, "0123456789abcdefABCDEF") == ""
 	}
-	return label != "" && strings.IndexFunc(label, func(r rune) bool { return r < '0' || r > '9' }) < 0
+	return label != "" && strings.Trim(label, "0123456789") == ""
 }
 
 func validLabel(l string) bool {
@@ -117,11 +117,11 @@ func toASCII(name string) (string, error) {
 }
 
 // Hosts is a list of hosts to compare URLs with.
-type Hosts []HostEntry
+type Hosts []hostEntry
 
-// HostEntry is one entry of a list: a name, the names below one, an address,
+// hostEntry is one entry of a list: a name, the names below one, an address,
 // or a range of addresses; on every port or on one.
-type HostEntry struct {
+type hostEntry struct {
 	name   string       // exact; "" with below or a range
 	below  string       // ".example.com" for *.example.com
 	prefix netip.Prefix // of a range
@@ -149,8 +149,8 @@ func ParseHosts(entries []string) (Hosts, error) {
 	return hosts, nil
 }
 
-func parseEntry(text string) (HostEntry, error) {
-	var e HostEntry
+func parseEntry(text string) (hostEntry, error) {
+	var e hostEntry
 	if len(text) > 4*maxName {
 		return e, fault("list has an entry that is too long")
 	}
@@ -192,26 +192,26 @@ func parseEntry(text string) (HostEntry, error) {
 	return e, nil
 }
 
-func parseRange(text string) (HostEntry, error) {
+func parseRange(text string) (hostEntry, error) {
 	port := 0
 	if slash, colon := strings.LastIndexByte(text, '/'), strings.LastIndexByte(text, ':'); colon > slash { // 10.0.0.0/8:8443
 		var err error
 		if port, err = parsePort(text[colon+1:]); err != nil {
-			return HostEntry{}, err
+			return hostEntry{}, err
 		}
 		text = text[:colon]
 	}
 	p, err := netip.ParsePrefix(text)
 	if err != nil {
-		return HostEntry{}, fault("list has an entry with a / that is no range of addresses; hosts have no path")
+		return hostEntry{}, fault("list has an entry with a / that is no range of addresses; hosts have no path")
 	}
 	if p != p.Masked() {
-		return HostEntry{}, fault("list has a range whose address has bits outside its mask")
+		return hostEntry{}, fault("list has a range whose address has bits outside its mask")
 	}
 	if p.Addr().Is4In6() {
-		return HostEntry{}, fault("list has a range of IPv4 addresses written as IPv6; write it as IPv4")
+		return hostEntry{}, fault("list has a range of IPv4 addresses written as IPv6; write it as IPv4")
 	}
-	return HostEntry{prefix: p, port: port}, nil
+	return hostEntry{prefix: p, port: port}, nil
 }
 
 // Has reports whether the URL's host, and port where the entry has one, is on
@@ -225,7 +225,7 @@ func (hs Hosts) Has(u URL) bool {
 	return false
 }
 
-func (e HostEntry) has(u URL) bool {
+func (e hostEntry) has(u URL) bool {
 	if e.port != 0 && e.port != u.Port {
 		return false
 	}

@@ -248,10 +248,11 @@ func unescape(text string) (string, error) {
 	for i := 0; i < len(text); i++ {
 		c, escaped := text[i], false
 		if c == '%' {
-			if i+2 >= len(text) || !isHex(text[i+1]) || !isHex(text[i+2]) {
+			n, err := strconv.ParseUint(text[i+1:min(i+3, len(text))], 16, 8)
+			if err != nil || i+2 >= len(text) {
 				return "", fault("has a percent sign without two hexadecimal digits")
 			}
-			c, escaped = unhex(text[i+1])<<4|unhex(text[i+2]), true
+			c, escaped = byte(n), true
 			i += 2
 		}
 		switch {
@@ -260,31 +261,14 @@ func unescape(text string) (string, error) {
 		case c < 0x80 && (!escaped || isUnreserved(c)):
 			b.WriteByte(c)
 		default:
-			b.Write([]byte{'%', upperHex[c>>4], upperHex[c&15]})
+			fmt.Fprintf(&b, "%%%02X", c)
 		}
 	}
 	return b.String(), nil
 }
 
-const upperHex = "0123456789ABCDEF"
-
 func isUnreserved(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-._~", c) >= 0
-}
-
-func isHex(c byte) bool {
-	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
-}
-
-func unhex(c byte) byte {
-	switch {
-	case c <= '9':
-		return c - '0'
-	case c <= 'F':
-		return c - 'A' + 10
-	default:
-		return c - 'a' + 10
-	}
 }
 
 func isASCII(s string) bool {
