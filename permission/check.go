@@ -273,7 +273,7 @@ func (c checker) checkExecutor(r *Rule) {
 	case strings.ContainsAny(x.Subject, "*>"):
 		c.addFault(r, "executor.subject", "contains a wildcard", "name one subject")
 	case slices.Contains(strings.Split(x.Subject, "."), "") || strings.ContainsFunc(x.Subject, notInSubject):
-		c.addFault(r, "executor.subject", display.Quoted(x.Subject)+" is no subject", "write for example exec.payments")
+		c.addFault(r, "executor.subject", display.Quoted(x.Subject)+" is not a subject", "write for example exec.payments")
 	case strings.HasPrefix(x.Subject, "$") || strings.HasPrefix(x.Subject, "_INBOX."):
 		c.addFault(r, "executor.subject", "is reserved for the message system", "write for example exec.payments")
 	}

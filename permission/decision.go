@@ -148,7 +148,7 @@ func denialText(tool, why string) string {
 }
 
 // ask asks for all of the given rules at once, those that match and those that
-// failed; the first one gives the decision its name. Where no person may answer
+// failed; the first one gives the decision its name. Where no person can answer
 // for all of them, it denies.
 func (e *decider) ask(matching, failing []*compiledRule) Decision {
 	rules, step := slices.Concat(matching, failing), StepRule

@@ -237,7 +237,7 @@ func (c *compiler) declareTerm(env *cel.Env, t *Term) {
 		want = checked.OutputType()
 	}
 	if want.IsExactType(cel.DynType) {
-		c.termFault(t, 1, 1, "has no certain type", "convert it, for example with string(…)")
+		c.termFault(t, 1, 1, "has an unknown type", "convert it, for example with string(…)")
 		return
 	}
 	p, faults := celrule.Compile(env, t.Expr, want, nil, c.bundle.limits.expressions(false))
@@ -261,7 +261,7 @@ func (c *compiler) termFault(t *Term, line, col int, msg, hint string) {
 
 func badTermName(env *cel.Env, name string) string {
 	if !rulefile.TermName.MatchString(name) {
-		return "is no name: use letters, digits and _"
+		return "is not a valid name: use letters, digits and _"
 	}
 	if slices.Contains(variableNames, name) {
 		return "is the name of a variable"

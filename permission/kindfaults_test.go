@@ -120,7 +120,7 @@ func TestErrorsShowNothingHidden(t *testing.T) {
 	}
 }
 
-// A denial because no person may answer tells of the errors, too.
+// A denial because no person can answer tells of the errors, too.
 func TestErrorsOfARequestThatNobodyCanAnswer(t *testing.T) {
 	one, other, failing := rule("a", "ask", ""), rule("b", "ask", ""), rule("c", "ask", "args.missing == 1")
 	one.Approvers.Users, other.Approvers.Users = []string{"ann"}, []string{"bob"}

@@ -178,7 +178,7 @@ func TestPathsOfLayers(t *testing.T) {
 
 func TestUnknownLayerIsNamed(t *testing.T) {
 	_, err := permission.Paths("org=" + filepath.Join(t.TempDir(), "rules.yaml")).Read(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "org is no layer; layers are managed, project, user and run") || !errors.Is(err, fs.ErrNotExist) {
+	if err == nil || !strings.Contains(err.Error(), "org is not a layer; layers are managed, project, user and run") || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Read = %v", err)
 	}
 }

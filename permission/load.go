@@ -295,7 +295,7 @@ func (s *pathSource) listNames() ([]File, error) {
 		layer, path := CutLayer(path)
 		info, err := os.Stat(path)
 		if word, _, ok := strings.Cut(path, "="); ok && err != nil {
-			return nil, &message.Error{Code: message.CodeInvalid, Op: opRead, What: display.Quoted(word) + " is no layer; layers are managed, project, user and run", Hint: "name one of them, or leave it out", Err: err}
+			return nil, &message.Error{Code: message.CodeInvalid, Op: opRead, What: display.Quoted(word) + " is not a layer; layers are managed, project, user and run", Hint: "name one of them, or leave it out", Err: err}
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", opRead, err)

@@ -170,7 +170,7 @@ func (l *Live) Values(ctx context.Context, req Request, scope []string) (map[str
 func parsePath(text string) (redact.Path, error) {
 	p, err := redact.Parse(text)
 	if err != nil {
-		return p, fmt.Errorf("%s is no path: %w", display.Quoted(text), err)
+		return p, fmt.Errorf("%s is not a path: %w", display.Quoted(text), err)
 	}
 	return p, nil
 }

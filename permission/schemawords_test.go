@@ -25,7 +25,7 @@ func TestMisspelledKeywordsAreRefused(t *testing.T) {
 	} {
 		at := "/properties/a"
 		_, err := permission.CompileSchema(fmt.Appendf(nil, `{"type": "object", "properties": {"a": {%q: {}}}}`, name))
-		want := fmt.Sprintf("at %s/%s: is no keyword of JSON Schema and checks nothing (did you mean %s?", at, name, meant)
+		want := fmt.Sprintf("at %s/%s: is not a keyword of JSON Schema and checks nothing (did you mean %s?", at, name, meant)
 		if !errors.Is(err, permission.ErrSchema) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}

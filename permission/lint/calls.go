@@ -239,7 +239,7 @@ func (c *expr) checkClock(part, literal celast.Expr, operator string) {
 		never = n < bounds.low
 	}
 	if never {
-		c.report(NeverEqual, Error, literal, fmt.Sprintf("%s() is a number from %d to %d in every call, never what is asked of %s",
+		c.report(NeverEqual, Error, literal, fmt.Sprintf("%s() is a number from %d to %d, so that comparing it with %s has one result in every call",
 			call.FunctionName(), bounds.low, bounds.high, c.text(literal)), bounds.remark)
 	}
 }

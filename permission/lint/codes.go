@@ -50,7 +50,7 @@ func Codes() []Description { return append(aboutExpressions(), aboutRules()...) 
 
 func aboutExpressions() []Description {
 	return []Description{
-		{Expression, "error", "The file, or an expression in it, cannot be read: YAML, CEL syntax, types, a result that is no bool.",
+		{Expression, "error", "The file, or an expression in it, cannot be read: YAML, CEL syntax, types, a result that is not a bool.",
 			"The whole policy is refused.", "The message names the place and what was expected there."},
 		{UnknownName, "error; warning for a tool without a schema", "A variable, or a field of args, that does not exist.",
 			"A misspelled field would be missing in every call.", "`askance policy vars TOOL` prints what there is. Give tools an input_schema."},
@@ -60,8 +60,8 @@ func aboutExpressions() []Description {
 			"It switches the approval request off for good.", "Add a condition, or say i_know: true."},
 		{AlwaysFalse, "error", "A rule whose condition is false for every call.",
 			"It reads like protection and does nothing.", "Correct the condition, or remove the rule."},
-		{Shadowed, "warning; error for an allow rule after a deny rule", "A rule that never decides, because another about the same calls is heard first, or because its tools are read-only and allowed without it.",
-			"Deny is heard before ask, ask before allow, in every order of the file; what is declared read_only is allowed unless a rule denies or asks.",
+		{Shadowed, "warning; error for an allow rule after a deny rule", "A rule that never decides, because another about the same calls is checked first, or because its tools are read-only and allowed without it.",
+			"Deny rules are checked before ask rules, and those before allow rules, in any order of the file; what is declared read_only is allowed unless a rule denies or asks.",
 			"Remove it, or narrow the other one; of a read-only tool deny the calls that must not be."},
 		{Unreachable, "warning", "A rule that the policy's own mode never comes to, such as an allow rule in mode explore.",
 			"It reads as if it did something.", "Change defaults.mode, or remove the rule."},

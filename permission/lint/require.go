@@ -23,7 +23,7 @@ func (l *linter) checkApprovers(r *permission.Rule) {
 	}
 	switch {
 	case len(people) == 0:
-		l.add(Approvers, Error, r, "approvers", "no person may answer", "name people, or a group with members")
+		l.add(Approvers, Error, r, "approvers", "no person can answer", "name people, or a group with members")
 	case len(people) < need:
 		l.add(Approvers, Error, r, "approvers", fmt.Sprintf("%d may answer (%s), and %d are needed", len(people), strings.Join(people, ", "), need),
 			"name more people, or a smaller quorum")
@@ -186,7 +186,7 @@ func (l *linter) checkTests(r *permission.Rule) {
 func (l *linter) checkTools(r *permission.Rule) {
 	if len(l.opts.Tools) == 0 {
 		if !slices.Contains(r.Tools, permission.AnyTool) {
-			l.add(UnknownTool, Warning, r, "tool_name", "there is no list of tools to look the name up in", "name the tools file with --tools")
+			l.add(UnknownTool, Warning, r, "tool_name", "no tools are declared, so that the name cannot be checked", "name the tools file with --tools")
 		}
 		return
 	}

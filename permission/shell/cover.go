@@ -81,7 +81,7 @@ func (p *Pattern) permitsCommand(c *Command) (Reason, bool) {
 		return because(CodeOption, "the rule names no program, and %s changes files", name) // "* --help" on rm x --help
 	}
 	if word := p.findJoinedOption(c, name); word != "" {
-		return because(CodeOption, "%s makes one text of its arguments for another shell, in which %s is no plain word", name, clipText(word))
+		return because(CodeOption, "%s makes one text of its arguments for another shell, in which %s is not a plain word", name, clipText(word))
 	}
 	if p.trust {
 		return Reason{}, true

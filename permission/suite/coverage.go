@@ -177,9 +177,9 @@ func RuleText(t *permission.Traced) string {
 	case t.Matched && t.Reached:
 		text += "matches"
 	case t.Matched:
-		text += "was not asked any more, and would match"
+		text += "was not needed, and would match"
 	case !t.Reached:
-		text += "was not asked any more, and would not match"
+		text += "was not needed, and would not match"
 	default:
 		text += "does not match"
 	}

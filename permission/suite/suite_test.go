@@ -73,7 +73,7 @@ func TestFailing(t *testing.T) {
 		why          string
 	}{
 		{"behavior", "{behavior: allow}", []suite.Fault{{What: "behavior", Want: "allow", Got: "ask"}},
-			"rule small (allow) was not asked any more, and would not match: args.cents <= 100 is false (args.cents is 500)"},
+			"rule small (allow) was not needed, and would not match: args.cents <= 100 is false (args.cents is 500)"},
 		{"rule", "{rule: never}", []suite.Fault{{What: "rule", Want: "never", Got: "large"}},
 			"rule never (deny) does not match: args.cents > 1000 is false (args.cents is 500)"},
 		{"no rule", "{rule: null}", []suite.Fault{{What: "rule", Want: "none", Got: "large"}}, "decided by rule: rule large"},

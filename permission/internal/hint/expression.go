@@ -252,7 +252,7 @@ var messages = []line{
 	{`invalid duration argument`, `write for example duration("24h"); the units are h, m, s and ms`},
 	{`invalid argument to has\(\)`, "has takes one field: has(args.x)"},
 	{`argument must be a simple name`, "name the element first: LIST.exists(x, x == …)"},
-	{`'askance.Args' cannot be range`, "args is no list: name its fields, as args.x"},
+	{`'askance.Args' cannot be range`, "args is not a list: name its fields, as args.x"},
 	{`invalid int literal`, "whole numbers have at most 64 bits"},
 	{`reserved identifier`, "the word has no meaning here; put a text in quotes"},
 }

@@ -97,7 +97,7 @@ func variables(b *strings.Builder) error {
 }
 
 func functions(b *strings.Builder) error {
-	b.WriteString("\n## Functions\n\nPaths and URLs, as every program reads them. What no two programs read alike is an error, and the rule falls to its safe side.\n\n| Function | Meaning |\n|---|---|\n")
+	b.WriteString("\n## Functions\n\nPaths and URLs, as every program reads them. What programs read in different ways is an error, and the rule then fails on its safe side.\n\n| Function | Meaning |\n|---|---|\n")
 	own := map[string]bool{}
 	for _, f := range permission.Functions() {
 		own[f.Name] = true
@@ -161,7 +161,7 @@ var variableDocs = map[string]string{
 	"cmd.static":                   "Only of shell tools: everything that the line runs is known before it runs.",
 	"cmd.reasons":                  "Why it is not static.",
 	"cmd.calls[i].argv":            "Words of one command of the line, the program first.",
-	"cmd.calls[i].assigns":         "Variables that stand before it.",
+	"cmd.calls[i].assigns":         "Variables that are set for it.",
 	"cmd.calls[i].redirects":       "Its redirections.",
-	"cmd.calls[i].via":             "What the command stands behind, such as sudo or a substitution.",
+	"cmd.calls[i].via":             "What runs the command, such as sudo or a substitution.",
 }

@@ -215,7 +215,7 @@ func (d *reader) readDuration(n ast.Node, field string) time.Duration {
 	}
 	t, err := time.ParseDuration(s)
 	if err != nil || t < time.Millisecond || t > MaxTime {
-		d.addFault(n, field, display.Quoted(s)+" is no time between 1ms and one year", "write for example 90s, 15m or 24h")
+		d.addFault(n, field, display.Quoted(s)+" is not a time between 1ms and one year", "write for example 90s, 15m or 24h")
 		return 0
 	}
 	return t

@@ -266,7 +266,7 @@ func (t *instant) readNode(d *reader, n ast.Node, field string) {
 	}
 	var err error
 	if t.Time, err = time.Parse(time.RFC3339, s); err != nil {
-		d.addFault(n, field, display.Quoted(s)+" is no time", "write for example 2026-11-21T09:00:00Z")
+		d.addFault(n, field, display.Quoted(s)+" is not a time", "write for example 2026-11-21T09:00:00Z")
 	}
 }
 
@@ -299,7 +299,7 @@ func (d *reader) readValue(n ast.Node, field string) (any, bool) {
 		return v.Value, true
 	case *ast.IntegerNode:
 		if !isPlainNumber(v) {
-			d.addFault(n, field, "is "+v.GetToken().Value+", which not all programs read alike", "write it with the digits 0 to 9 and no leading 0")
+			d.addFault(n, field, "is "+v.GetToken().Value+", which programs read in different ways", "write it with the digits 0 to 9 and no leading 0")
 			return nil, false
 		}
 		return v.Value, true
@@ -311,7 +311,7 @@ func (d *reader) readValue(n ast.Node, field string) (any, bool) {
 	case *ast.StringNode, *ast.LiteralNode:
 		t := n.GetToken()
 		if t.Type == token.StringType && exponent.MatchString(t.Value) {
-			d.addFault(n, field, "is "+t.Value+", which not all programs read alike", "write the number out, or put it in quotes if it is a text")
+			d.addFault(n, field, "is "+t.Value+", which programs read in different ways", "write the number out, or put it in quotes if it is a text")
 			return nil, false
 		}
 		if t.Type == token.StringType && decimal.MatchString(t.Value) {

@@ -113,7 +113,7 @@ func (w *wordReader) fault(name string) string {
 		return "this keyword checks nothing in draft 2020-12; use " + goneKeywords[name] + ", or name an earlier draft in $schema"
 	}
 	if meant := meantKeyword(name); meant != "" {
-		return "is no keyword of JSON Schema and checks nothing (" + hint.DidYouMean(meant) + " what is your own begins with x-)"
+		return "is not a keyword of JSON Schema and checks nothing (" + hint.DidYouMean(meant) + " names of your own begin with x-)"
 	}
 	return ""
 }

@@ -34,7 +34,7 @@ func cleanHost(text string) (string, bool, error) {
 	if isNumeric(labels[len(labels)-1]) {
 		addr, err := netip.ParseAddr(name)
 		if err != nil || !addr.Is4() {
-			return "", false, fault("has a number as host that is no plain IPv4 address")
+			return "", false, fault("has a number as host that is not a plain IPv4 address")
 		}
 		return addr.String(), true, nil
 	}
@@ -156,7 +156,7 @@ func parseEntry(text string) (hostEntry, error) {
 	}
 	for i := range len(text) {
 		if c := text[i]; c <= ' ' || c == 0x7f || strings.IndexByte(`\@?#`, c) >= 0 {
-			return e, fault("list has an entry that is no host")
+			return e, fault("list has an entry that is not a host")
 		}
 	}
 	if strings.Contains(text, "/") {
@@ -203,7 +203,7 @@ func parseRange(text string) (hostEntry, error) {
 	}
 	p, err := netip.ParsePrefix(text)
 	if err != nil {
-		return hostEntry{}, fault("list has an entry with a / that is no range of addresses; hosts have no path")
+		return hostEntry{}, fault("list has an entry with a / that is not a range of addresses; hosts have no path")
 	}
 	if p != p.Masked() {
 		return hostEntry{}, fault("list has a range whose address has bits outside its mask")

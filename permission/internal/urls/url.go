@@ -158,7 +158,7 @@ func splitPort(text string) (host, port string, err error) {
 func parsePort(text string) (int, error) {
 	for _, c := range []byte(text) {
 		if c < '0' || c > '9' {
-			return 0, fault("has a port that is no number")
+			return 0, fault("has a port that is not a number")
 		}
 	}
 	n, err := strconv.ParseUint(text, 10, 16)

@@ -90,7 +90,7 @@ func TestServeLooksFirst(t *testing.T) {
 		{cli.ExitUsage, "bad.yaml:2", []string{"--policy", "bad.yaml"}},
 		{cli.ExitUsage, "bad.yaml:1", []string{"--policy", "bad.yaml", "--policy-bucket"}},
 		{cli.ExitUsage, "empty contains no .yaml or .yml file", []string{"--policy", "empty"}},
-		{cli.ExitUsage, "projct is no layer", []string{"--policy", "projct=rules.yaml"}},
+		{cli.ExitUsage, "projct is not a layer", []string{"--policy", "projct=rules.yaml"}},
 		{cli.ExitNotFound, "none.yaml", []string{"--policy", "none.yaml"}},
 		{cli.ExitUsage, "bad.yaml:2", []string{"--tools", "bad.yaml"}},
 		{cli.ExitUsage, "bad.yaml:2", []string{"--directory", "bad.yaml"}},

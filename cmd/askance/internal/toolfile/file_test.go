@@ -104,7 +104,7 @@ func TestFaultsSayWhereAndHow(t *testing.T) {
 		{"placement", head + "    placement: Remote", "t.yaml:4:16: tool a: placement is"},
 		{"twice", head + "  - name: a", "t.yaml:4:11: tool a: is declared twice"},
 		{"type of a property", head + "    input_schema:\n      properties:\n        n: {type: int}", "t.yaml:6:19: tool a: input_schema: compile schema: invalid JSON Schema: it does not fit the metaschema: at /properties/n/type: "},
-		{"misspelled keyword of a schema", head + "    input_schema:\n      properties:\n        n: {maxLenght: 5}", "t.yaml:6:24: tool a: input_schema: compile schema: invalid JSON Schema: at /properties/n/maxLenght: is no keyword of JSON Schema and checks nothing (did you mean maxLength?"},
+		{"misspelled keyword of a schema", head + "    input_schema:\n      properties:\n        n: {maxLenght: 5}", "t.yaml:6:24: tool a: input_schema: compile schema: invalid JSON Schema: at /properties/n/maxLenght: is not a keyword of JSON Schema and checks nothing (did you mean maxLength?"},
 		{"not a list", "version: 1\ntools: {a: {}}", "t.yaml:2:"},
 		{"list at the top", "- name: a", "t.yaml:1:1: is a list, want keys and values"},
 	} {
