@@ -58,7 +58,7 @@ func run(ctx context.Context, o options) error {
 	defer h.Close()
 	bot, err := react.New(react.Config{
 		Name: "openai-agent", Description: "Works with the files of a folder.", System: system,
-		BaseURL: o.baseURL, APIKey: os.Getenv("OPENAI_API_KEY"), Model: o.model, Tools: described(),
+		BaseURL: o.baseURL, APIKey: os.Getenv("OPENAI_API_KEY"), Model: o.model, Tools: describeTools(),
 	})
 	if err != nil {
 		return err

@@ -41,7 +41,7 @@ func modelServer(t *testing.T) string {
 
 func newRunner(t *testing.T, h *house) *agent.Runner {
 	t.Helper()
-	bot, err := react.New(react.Config{Name: "openai-agent", BaseURL: modelServer(t), Model: "m", Tools: described()})
+	bot, err := react.New(react.Config{Name: "openai-agent", BaseURL: modelServer(t), Model: "m", Tools: describeTools()})
 	if err != nil {
 		t.Fatal(err)
 	}

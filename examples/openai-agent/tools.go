@@ -40,8 +40,8 @@ var toolbox = []tool{
 	{"delete_file", "Deletes a file.", onlyPath, remove},
 }
 
-// described is the toolbox as a model is told of it.
-func described() []agent.Tool {
+// describeTools is the toolbox as a model is told of it.
+func describeTools() []agent.Tool {
 	var out []agent.Tool
 	for _, t := range toolbox {
 		out = append(out, agent.Tool{Name: t.name, Description: t.about, Parameters: message.RawJSON(t.schema)})

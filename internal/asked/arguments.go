@@ -123,16 +123,16 @@ func label(name string) string {
 
 // Editable is what a person gets to edit: the same JSON, laid out, with what
 // misleads as escapes.
-func Editable(input string) string { return reveal.Escape(indented(input)) }
+func Editable(input string) string { return reveal.Escape(indentJSON(input)) }
 
 // Laid is arguments as they came, over several lines where they are JSON, and
 // made visible.
-func Laid(input string) string { return reveal.Text(indented(input)) }
+func Laid(input string) string { return reveal.Text(indentJSON(input)) }
 
 // Changes are what an edit changes: the lines of both inputs, laid out alike and
 // made visible, marked "- ", "+ " and "  ". There are none if both say the same.
 func Changes(before, after string) []string {
-	was, is := indented(before), indented(after)
+	was, is := indentJSON(before), indentJSON(after)
 	if was == is {
 		return nil
 	}
@@ -155,8 +155,8 @@ func CheckInput(text string) error {
 	return nil
 }
 
-// indented lays JSON out, and leaves what is none.
-func indented(input string) string {
+// indentJSON lays JSON out, and leaves what is none.
+func indentJSON(input string) string {
 	var b bytes.Buffer
 	if json.Indent(&b, []byte(input), "", "  ") != nil {
 		return input

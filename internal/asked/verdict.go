@@ -9,7 +9,7 @@ import (
 // the call last, or "" if that is not known.
 func Verdict(c *toolcall.Call, by string) string {
 	v, voted := LastVote(c)
-	if !voted || !decides(c, v) {
+	if !voted || !endsRequest(c, v) {
 		switch toolcall.Cause(c.Cause) {
 		case toolcall.CauseExpire:
 			return "expired: no decision in time"
@@ -30,8 +30,8 @@ func Verdict(c *toolcall.Call, by string) string {
 	return text
 }
 
-// decides reports whether the call's last vote ended its approval request.
-func decides(c *toolcall.Call, v toolcall.Vote) bool {
+// endsRequest reports whether the call's last vote ended its approval request.
+func endsRequest(c *toolcall.Call, v toolcall.Vote) bool {
 	return v.Kind == toolcall.ResponseReject || v.Kind == toolcall.ResponseRespond || c.Tally().Agreed
 }
 

@@ -10,7 +10,7 @@ const maxLines = 1000
 // longest common subsequence.
 func Lines(a, b []string) []string {
 	if len(a) > maxLines || len(b) > maxLines {
-		return append(marked("- ", a), marked("+ ", b)...)
+		return append(markLines("- ", a), markLines("+ ", b)...)
 	}
 	// common[i][j] is how many lines a[i:] and b[j:] have in common.
 	common := make([][]int, len(a)+1)
@@ -41,10 +41,10 @@ func Lines(a, b []string) []string {
 			j++
 		}
 	}
-	return append(append(out, marked("- ", a[i:])...), marked("+ ", b[j:])...)
+	return append(append(out, markLines("- ", a[i:])...), markLines("+ ", b[j:])...)
 }
 
-func marked(mark string, lines []string) []string {
+func markLines(mark string, lines []string) []string {
 	out := make([]string, 0, len(lines))
 	for _, l := range lines {
 		out = append(out, mark+l)

@@ -36,8 +36,8 @@ var relatives = []struct {
 	{unicode.Canadian_Aboriginal, ""},
 }
 
-// relative is the index of r's script in relatives, or -1.
-func relative(r rune) int {
+// relativeOf is the index of r's script in relatives, or -1.
+func relativeOf(r rune) int {
 	if r < 0x370 {
 		return -1
 	}
@@ -54,7 +54,7 @@ func relative(r rune) int {
 func nativeScripts(s string) map[int]bool {
 	native := map[int]bool{}
 	for _, r := range s {
-		if i := relative(r); i >= 0 && relatives[i].alike != "" && !strings.ContainsRune(relatives[i].alike, r) {
+		if i := relativeOf(r); i >= 0 && relatives[i].alike != "" && !strings.ContainsRune(relatives[i].alike, r) {
 			native[i] = true
 		}
 	}
@@ -69,7 +69,7 @@ func judge(word string, native map[int]bool) func(rune) bool {
 	var ascii, foreignDigit, other bool // other: a dead letter that imitates nothing
 	scripts := map[int]bool{}
 	for _, r := range word {
-		i := relative(r)
+		i := relativeOf(r)
 		switch {
 		case r < 0x80 && unicode.IsLetter(r):
 			ascii = true
@@ -90,7 +90,7 @@ func judge(word string, native map[int]bool) func(rune) bool {
 	hideLetters := latin || len(scripts) > 1 || !other
 	return func(r rune) bool {
 		switch {
-		case relative(r) >= 0:
+		case relativeOf(r) >= 0:
 			return hideLetters
 		case r >= 0x80 && unicode.IsDigit(r):
 			return latin || !other && len(scripts) == 0

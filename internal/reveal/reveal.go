@@ -9,16 +9,16 @@ import (
 
 // Line reveals a text that is shown on one line: line breaks and tabs become
 // marks, too.
-func Line(s string) string { return marked(s, false) }
+func Line(s string) string { return markText(s, false) }
 
 // Text reveals a text of several lines. Line breaks stay; a tab becomes four
 // spaces, since where it leads depends on the terminal.
-func Text(s string) string { return spread(marked(s, true)) }
+func Text(s string) string { return expandTabs(markText(s, true)) }
 
-func spread(s string) string { return strings.ReplaceAll(s, "\t", "    ") }
+func expandTabs(s string) string { return strings.ReplaceAll(s, "\t", "    ") }
 
 // Hidden reports whether a character of s would become a mark in Text.
-func Hidden(s string) bool { return !plain(s) && marked(s, true) != s }
+func Hidden(s string) bool { return !isPlain(s) && markText(s, true) != s }
 
 // Mark is how a character is written that is not shown as itself.
 func Mark(r rune) string { return fmt.Sprintf("‹U+%04X›", r) }
@@ -31,12 +31,12 @@ func Escape(s string) string {
 		if !Hidden(s) {
 			return s
 		}
-		s = escaped(s, func(_ rune, hidden bool) bool { return hidden })
+		s = escapeRunes(s, func(_ rune, hidden bool) bool { return hidden })
 	}
-	return escaped(s, func(r rune, _ bool) bool { return r >= 0x80 })
+	return escapeRunes(s, func(r rune, _ bool) bool { return r >= 0x80 })
 }
 
-func escaped(s string, which func(r rune, hidden bool) bool) string {
+func escapeRunes(s string, which func(r rune, hidden bool) bool) string {
 	var b strings.Builder
 	each(s, func(piece string, r rune, hidden bool) {
 		switch {
@@ -52,8 +52,8 @@ func escaped(s string, which func(r rune, hidden bool) bool) string {
 	return b.String()
 }
 
-func marked(s string, lines bool) string {
-	if plain(s) {
+func markText(s string, lines bool) string {
+	if isPlain(s) {
 		return s
 	}
 	var b strings.Builder
@@ -75,8 +75,8 @@ func marker(b *strings.Builder, lines bool) func(piece string, r rune, hidden bo
 	}
 }
 
-// plain reports whether s is printable ASCII throughout: most texts are.
-func plain(s string) bool {
+// isPlain reports whether s is printable ASCII throughout: most texts are.
+func isPlain(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {
 			return false
@@ -118,7 +118,7 @@ func (w *walk) word(word, after string, f func(piece string, r rune, hidden bool
 			w.piled = 0
 		}
 		broken := r == utf8.RuneError && n == 1
-		hidden := broken || Invisible(r) || imitates(r, w.before, next) || alike(r) || loose(r, w.before, w.piled)
+		hidden := broken || Invisible(r) || imitates(r, w.before, next) || alike(r) || isLoose(r, w.before, w.piled)
 		f(piece, r, hidden)
 		w.before = r
 	}
@@ -158,9 +158,9 @@ func Invisible(r rune) bool {
 		unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) || unicode.Is(unicode.Variation_Selector, r)
 }
 
-// loose reports whether a combining mark strikes its letter out, encloses it,
+// isLoose reports whether a combining mark strikes its letter out, encloses it,
 // has none, or is one too many.
-func loose(r, before rune, piled int) bool {
+func isLoose(r, before rune, piled int) bool {
 	if !unicode.IsMark(r) {
 		return false
 	}

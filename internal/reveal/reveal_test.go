@@ -80,8 +80,8 @@ func back(s string) string {
 	})
 }
 
-// interesting draws texts with much of what the package is about.
-func interesting() *rapid.Generator[string] {
+// interestingText draws texts with much of what the package is about.
+func interestingText() *rapid.Generator[string] {
 	odd := rapid.SampledFrom([]rune("aZ09 _-\n\t\x1b\r\u009b\u202e\u200b\u0430\u03bf\u0301\u0336‹›U+ｒ\u2044–٥ध日\U0001d42b\U000e0041\ufffd"))
 	return rapid.OneOf(
 		rapid.Map(rapid.SliceOf(odd), func(r []rune) string { return string(r) }),
@@ -92,7 +92,7 @@ func interesting() *rapid.Generator[string] {
 
 func TestNothingIsLost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		in := interesting().Draw(t, "text")
+		in := interestingText().Draw(t, "text")
 		shown := reveal.Line(in)
 		if got := back(shown); got != in {
 			t.Fatalf("%q is shown as %q, which reads %q", in, shown, got)
@@ -107,7 +107,7 @@ func TestNothingIsLost(t *testing.T) {
 
 func TestEscapeKeepsJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		in := strings.ToValidUTF8(interesting().Draw(t, "text"), "?")
+		in := strings.ToValidUTF8(interestingText().Draw(t, "text"), "?")
 		raw, err := json.Marshal(in)
 		if err != nil {
 			t.Fatal(err)
@@ -123,8 +123,8 @@ func TestEscapeKeepsJSON(t *testing.T) {
 	})
 }
 
-// streamed shows a text cut into pieces of so many bytes.
-func streamed(text string, pieces []int) string {
+// streamText shows a text cut into pieces of so many bytes.
+func streamText(text string, pieces []int) string {
 	var s reveal.Stream
 	var b strings.Builder
 	for _, n := range pieces {
@@ -154,7 +154,7 @@ func TestStream(t *testing.T) {
 				for i := range pieces {
 					pieces[i] = size
 				}
-				if got := streamed(tc.in, pieces); got != tc.want {
+				if got := streamText(tc.in, pieces); got != tc.want {
 					t.Errorf("in pieces of %d: %q, want %q", size, got, tc.want)
 				}
 			}
@@ -164,13 +164,13 @@ func TestStream(t *testing.T) {
 
 func TestStreamMarksNoLess(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		in := strings.ReplaceAll(interesting().Draw(t, "text"), "\t", " ")
-		got := streamed(in, rapid.SliceOf(rapid.IntRange(0, 9)).Draw(t, "pieces"))
+		in := strings.ReplaceAll(interestingText().Draw(t, "text"), "\t", " ")
+		got := streamText(in, rapid.SliceOf(rapid.IntRange(0, 9)).Draw(t, "pieces"))
 		if back(got) != in {
 			t.Fatalf("%q is shown as %q, which reads %q", in, got, back(got))
 		}
 		for whole, shown := reveal.Text(in), got; whole != ""; {
-			w, s := leading(whole), leading(shown)
+			w, s := leadingText(whole), leadingText(shown)
 			if len(w) > utf8.UTFMax && s != w {
 				t.Fatalf("%q is shown as %q, in pieces as %q", in, reveal.Text(in), got)
 			}
@@ -179,8 +179,8 @@ func TestStreamMarksNoLess(t *testing.T) {
 	})
 }
 
-// leading is the first mark or character of a shown text.
-func leading(s string) string {
+// leadingText is the first mark or character of a shown text.
+func leadingText(s string) string {
 	if at := mark.FindStringIndex(s); at != nil && at[0] == 0 {
 		return s[:at[1]]
 	}

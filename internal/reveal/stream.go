@@ -41,14 +41,14 @@ func (s *Stream) show(piece string, end bool) string {
 	for len(text) > 0 {
 		n := wordLen(text)
 		last := n == len(text)
-		if !end && (last && n <= maxHeld && !s.long || !whole(text) || !last && !whole(text[n:])) {
+		if !end && (last && n <= maxHeld && !s.long || !isWhole(text) || !last && !isWhole(text[n:])) {
 			break
 		}
 		s.word(text[:n], text[n:], last && !end, &b)
 		text = text[n:]
 	}
 	s.held = text
-	return spread(b.String())
+	return expandTabs(b.String())
 }
 
 // word shows a word, or a part of one that is too long.
@@ -59,5 +59,5 @@ func (s *Stream) word(word, after string, part bool, b *strings.Builder) {
 	s.walk.word(word, after, func(piece string, r rune, hidden bool) { show(piece, r, hidden || s.long && r >= utf8.RuneSelf) })
 }
 
-// whole reports whether a text does not begin with a part of a character.
-func whole(text string) bool { return utf8.FullRuneInString(text) }
+// isWhole reports whether a text does not begin with a part of a character.
+func isWhole(text string) bool { return utf8.FullRuneInString(text) }

@@ -75,9 +75,9 @@ func (a *Agent) Run(ctx context.Context, t agent.Turn) error {
 			return err
 		}
 		said := reply(msgs, t.Reply())
-		calls := unanswered(said)
+		calls := openCalls(said)
 		if len(calls) == 0 {
-			if asked(said) >= a.cfg.MaxTurns {
+			if countAsked(said) >= a.cfg.MaxTurns {
 				return agent.ErrMaxIters
 			}
 			if calls, err = a.ask(ctx, t, msgs, names, said); err != nil || len(calls) == 0 {
@@ -99,9 +99,9 @@ func reply(msgs []*message.Msg, id message.ReplyID) *message.Msg {
 	return &message.Msg{}
 }
 
-// unanswered are the calls of a reply that have no result: the process stopped
+// openCalls are the calls of a reply that have no result: the process stopped
 // while they were open.
-func unanswered(m *message.Msg) []message.ToolCallBlock {
+func openCalls(m *message.Msg) []message.ToolCallBlock {
 	var out []message.ToolCallBlock
 	for _, c := range message.BlocksOf[*message.ToolCallBlock](m) {
 		if r := m.ToolResult(c.ID); r == nil || r.State == message.ToolResultRunning {
@@ -111,8 +111,8 @@ func unanswered(m *message.Msg) []message.ToolCallBlock {
 	return out
 }
 
-// asked counts how often the model was asked for a reply: its rounds of calls.
-func asked(m *message.Msg) int {
+// countAsked counts how often the model was asked for a reply: its rounds of calls.
+func countAsked(m *message.Msg) int {
 	n := 0
 	for _, r := range rounds(m) {
 		if len(r.calls) > 0 {
@@ -138,7 +138,7 @@ func (a *Agent) ask(ctx context.Context, t agent.Turn, msgs []*message.Msg, name
 	if err := stream(ctx, t, chatstream.NewReader(body), turn, names); err != nil {
 		return nil, err
 	}
-	if err := stopped(turn); err != nil {
+	if err := stopError(turn); err != nil {
 		return nil, err
 	}
 	calls := turn.Calls()
@@ -164,7 +164,7 @@ func stream(ctx context.Context, t agent.Turn, r *chatstream.Reader, turn *chats
 			events, err = turn.Add(chunk)
 		}
 		if err != nil {
-			return broken(ctx, err)
+			return breakError(ctx, err)
 		}
 		for _, e := range events {
 			if s, ok := e.(*message.ToolCallStart); ok {
@@ -182,8 +182,8 @@ func stream(ctx context.Context, t agent.Turn, r *chatstream.Reader, turn *chats
 	}
 }
 
-// broken is the error of an answer that cannot be read to its end.
-func broken(ctx context.Context, err error) error {
+// breakError is the error of an answer that cannot be read to its end.
+func breakError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -196,8 +196,8 @@ func broken(ctx context.Context, err error) error {
 	return &agent.ReplyError{Type: message.ErrorConnection, What: "the model's answer broke off", Err: err}
 }
 
-// stopped is an error if the model did not come to its end.
-func stopped(turn *chatstream.Turn) error {
+// stopError is an error if the model did not come to its end.
+func stopError(turn *chatstream.Turn) error {
 	switch reason := turn.FinishReason(); {
 	case turn.Complete():
 		return nil

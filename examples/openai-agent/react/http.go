@@ -88,7 +88,7 @@ func (a *Agent) send(ctx context.Context, body []byte) (answer io.ReadCloser, wa
 	}
 	defer res.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBody)) // as much as there is
-	return nil, retryAfter(res), refused(res, text)
+	return nil, retryAfter(res), refusalError(res, text)
 }
 
 // streams reports whether an answer of that type may be a stream: not all
@@ -98,8 +98,8 @@ func streams(contentType string) bool {
 	return err != nil || media == "text/event-stream" || media == "text/plain" || media == "application/octet-stream"
 }
 
-// refused is the error of an answer that is none.
-func refused(res *http.Response, body []byte) error {
+// refusalError is the error of an answer that is none.
+func refusalError(res *http.Response, body []byte) error {
 	if res.StatusCode == http.StatusOK {
 		if said := chatstream.ParseServerError(body); said != nil {
 			return &agent.ReplyError{Type: message.ErrorUpstream, What: clip(said.Error())}

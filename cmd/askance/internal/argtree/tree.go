@@ -74,7 +74,6 @@ type renderer struct {
 	lines []string
 }
 
-// nodes shows siblings with their values in one column.
 func (r *renderer) nodes(all []asked.Argument, depth int) {
 	column := 0
 	for _, n := range all {
@@ -89,7 +88,6 @@ func (r *renderer) nodes(all []asked.Argument, depth int) {
 	}
 }
 
-// node shows one node without its children.
 func (r *renderer) node(n asked.Argument, indent, column int) {
 	at := indent
 	if n.Name != "" {

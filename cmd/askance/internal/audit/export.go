@@ -51,12 +51,12 @@ func (e *Exporting) write(w *bufio.Writer, s *Source) (uint64, error) {
 		return e.table(w, s)
 	}
 	head := line{Type: "export", V: 1, Space: s.Space, First: s.First, Last: s.Last}
-	if !e.Filter.all() { // where a selection begins and ends, nothing proves
+	if !e.Filter.isEmpty() { // where a selection begins and ends, nothing proves
 		head.Filter, head.First, head.Last = &e.Filter, 0, 0
 	}
 	end := line{Type: "end"}
 	err := put(w, &head)
-	for r, rerr := range merged(s) {
+	for r, rerr := range mergeRecords(s) {
 		if err == nil {
 			err = rerr
 		}
@@ -79,7 +79,6 @@ func (e *Exporting) write(w *bufio.Writer, s *Source) (uint64, error) {
 	return end.Records, err
 }
 
-// table writes CSV.
 func (e *Exporting) table(w io.Writer, s *Source) (uint64, error) {
 	out := csv.NewWriter(w)
 	n := uint64(0)
@@ -103,7 +102,6 @@ func (e *Exporting) table(w io.Writer, s *Source) (uint64, error) {
 	return n, err
 }
 
-// row redacts a record, reads it, and says whether it is selected.
 func (e *Exporting) row(r *proof.Record) (Row, bool) {
 	if e.Progress != nil {
 		e.Progress(r.Seq)
@@ -139,8 +137,8 @@ func lastOf(c *proof.Record) uint64 {
 	return s.Checkpoint.To
 }
 
-// merged gives each checkpoint behind the records that it covers.
-func merged(s *Source) iter.Seq2[stored, error] {
+// mergeRecords gives each checkpoint behind the records that it covers.
+func mergeRecords(s *Source) iter.Seq2[stored, error] {
 	return func(yield func(stored, error) bool) {
 		next, stop := iter.Pull2(s.Checkpoints())
 		defer stop()
@@ -185,8 +183,7 @@ type Filter struct {
 	NoEvents bool      `json:"no_events,omitzero"`
 }
 
-// all reports whether nothing is left out.
-func (f *Filter) all() bool {
+func (f *Filter) isEmpty() bool {
 	return f.Session == "" && f.Reply == "" && f.Since.IsZero() && f.Until.IsZero() && !f.NoEvents && !f.records()
 }
 
@@ -195,7 +192,6 @@ func (f *Filter) records() bool {
 	return f.Call != "" || f.Tool != "" || f.Approver != "" || len(f.States) > 0 || len(f.Causes) > 0
 }
 
-// match reports whether the row is selected.
 func (f *Filter) match(row *Row) bool {
 	is := func(want, have string) bool { return want == "" || want == have }
 	switch {

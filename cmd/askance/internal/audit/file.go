@@ -15,7 +15,6 @@ import (
 	"github.com/askance-dev/askance/message/proof"
 )
 
-// maxLine bounds a line of an export.
 const maxLine = 3 * maxBody / 2
 
 // OpenFile looks at an export in JSON Lines. The file is read when the source
@@ -39,7 +38,6 @@ func OpenFile(path string) (*Source, error) {
 	return s, nil
 }
 
-// errEnd: the file ended.
 var errEnd = errors.New("the file ended")
 
 // lines gives the records of a type. What is wrong with the end of the file is
@@ -65,7 +63,7 @@ func (s *Source) lines(path, kind string) iter.Seq2[proof.Record, error] {
 				err = s.check(l, n)
 			}
 			if err == nil && l.Type == "end" {
-				err = ended(in, n)
+				err = checkEnd(in, n)
 			}
 			if err != nil {
 				yield(proof.Record{}, fmt.Errorf("%s: %w", path, err))
@@ -96,8 +94,8 @@ func badLine(n int, what string) error {
 	return &message.Error{Code: message.CodeInvalid, Op: fmt.Sprintf("read line %d of an export", n), What: what}
 }
 
-// ended makes sure that nothing is behind the last line.
-func ended(in *bufio.Reader, n int) error {
+// checkEnd makes sure that nothing is behind the last line.
+func checkEnd(in *bufio.Reader, n int) error {
 	if _, err := in.ReadByte(); !errors.Is(err, io.EOF) {
 		return badLine(n+1, "something stands behind the end of the export")
 	}
@@ -111,7 +109,7 @@ func (l *line) head() error {
 		return badLine(1, "it is not the first line of an export of version 1")
 	case bus.CheckSpace(l.Space) != nil:
 		return badLine(1, "it names no space")
-	case l.Filter != nil && (l.Filter.all() || l.First != 0 || l.Last != 0):
+	case l.Filter != nil && (l.Filter.isEmpty() || l.First != 0 || l.Last != 0):
 		return badLine(1, "it is the head of a selection, and says nothing about what was selected, or too much")
 	case *l != line{Type: l.Type, V: l.V, Space: l.Space, First: l.First, Last: l.Last, Filter: l.Filter}:
 		return badLine(1, "it has members that the head has not")
@@ -145,7 +143,7 @@ func (s *Source) check(l *line, n int) error {
 	case l.Record == nil:
 		return badLine(n, "it has no record")
 	case l.Type == "checkpoint":
-		return bare(l.Record, n)
+		return checkBare(l.Record, n)
 	}
 	return s.record(l, n)
 }
@@ -174,8 +172,8 @@ func (s *Source) record(l *line, n int) error {
 	return nil
 }
 
-// bare makes sure that of a checkpoint there is nothing but what it signs.
-func bare(r *proof.Record, n int) error {
+// checkBare makes sure that of a checkpoint there is nothing but what it signs.
+func checkBare(r *proof.Record, n int) error {
 	if r.Text != "" && r.Binary != nil || r.Header != nil || r.Redacted != nil ||
 		r.Seq != 0 || !r.Time.IsZero() || r.Subject != "" || !r.BodyHash.IsZero() || r.Invalid != "" || r.Altered {
 		return badLine(n, "it has members that a checkpoint has not")

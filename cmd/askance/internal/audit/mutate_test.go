@@ -26,9 +26,9 @@ var (
 	at     = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 )
 
-// signed is a journal of an open call, one with hidden arguments and an event,
+// newSigned is a journal of an open call, one with hidden arguments and an event,
 // of which the first records are signed.
-func signed(t testing.TB, through int) *audit.Source {
+func newSigned(t testing.TB, through int) *audit.Source {
 	t.Helper()
 	var records []proof.Record
 	last := map[string]proof.Record{}
@@ -88,9 +88,9 @@ func all(records ...proof.Record) func() iter.Seq2[proof.Record, error] {
 	}
 }
 
-// told is everything that an export tells whoever verifies it: the report, and
+// verifyText is everything that an export tells whoever verifies it: the report, and
 // the records but for when the server stored them, which nothing proves.
-func told(t testing.TB, path string, lines [][]byte) (text string, found bool) {
+func verifyText(t testing.TB, path string, lines [][]byte) (text string, found bool) {
 	t.Helper()
 	if err := os.WriteFile(path, bytes.Join(lines, nil), 0o600); err != nil {
 		t.Fatal(err)
@@ -135,19 +135,19 @@ func TestExportMutations(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var file bytes.Buffer
-			if _, err := audit.Export(&file, signed(t, tc.through), audit.Exporting{Filter: tc.filter}); err != nil {
+			if _, err := audit.Export(&file, newSigned(t, tc.through), audit.Exporting{Filter: tc.filter}); err != nil {
 				t.Fatal(err)
 			}
 			path := filepath.Join(t.TempDir(), "journal.jsonl")
 			lines := bytes.SplitAfter(bytes.TrimSuffix(file.Bytes(), []byte("\n")), []byte("\n"))
 			lines[len(lines)-1] = append(lines[len(lines)-1], '\n')
-			want, found := told(t, path, lines)
+			want, found := verifyText(t, path, lines)
 			if found {
 				t.Fatalf("the export itself: %s", want)
 			}
 			tried, caught := 0, 0
 			try := func(what string, changed [][]byte) {
-				got, found := told(t, path, changed)
+				got, found := verifyText(t, path, changed)
 				tried++
 				if found {
 					caught++

@@ -104,14 +104,12 @@ func idOf(t bus.Token) string {
 	return string(t)
 }
 
-// columns are those of CSV, in order.
 var columns = []string{
 	"seq", "stored_at", "at", "kind", "session_id", "reply_id", "tool_call_id", "tool_name", "state", "causes",
 	"by_role", "by_name", "by_auth", "runtime", "agent", "rule", "bundle", "digest", "votes", "attempt", "worker",
 	"result_state", "result_digest", "leaf", "redacted", "invalid",
 }
 
-// cells are the row's values for columns.
 func (row *Row) cells() []string {
 	cells := []string{
 		strconv.FormatUint(row.Seq, 10), stamp(row.StoredAt), stamp(row.At), row.Kind, row.Session, row.Reply, row.Call, row.Tool, row.State, strings.Join(row.Causes, " "),

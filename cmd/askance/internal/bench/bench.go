@@ -164,7 +164,6 @@ func (b *bench) run(ctx context.Context, report *Report) error {
 	return nil
 }
 
-// compare fills in the ratios.
 func (o *Outcome) compare(raw Raw) {
 	if o.RecordsPerCall == 0 {
 		return
@@ -252,7 +251,6 @@ func (b *bench) key(caller int) toolcall.Key {
 	return toolcall.Key{Session: message.SessionID("s" + strconv.Itoa(caller)), Reply: message.ReplyID("r" + n), Call: "c"}
 }
 
-// records is how many records the journal has.
 func (b *bench) records(ctx context.Context) (uint64, error) {
 	s, err := b.js.Stream(ctx, bus.StreamName(space))
 	if err != nil {

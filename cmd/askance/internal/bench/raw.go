@@ -22,7 +22,6 @@ const (
 	stall = 30 * time.Second
 )
 
-// rawJournal is a stream like the journal's, for bare records.
 type rawJournal struct {
 	js     jetstream.JetStream
 	body   []byte
@@ -100,7 +99,6 @@ func (r *rawJournal) sequential(ctx context.Context, d time.Duration, progress f
 	return float64(times.count()) / time.Since(began).Seconds(), times, nil
 }
 
-// measure runs both and keeps the better figures of this run and those before.
 func (r *rawJournal) measure(ctx context.Context, best *Raw, d time.Duration, progress func(string, float64)) error {
 	p, err := r.pipelined(ctx, d, func(f float64) { progress("bare, pipelined", f) })
 	if err != nil {

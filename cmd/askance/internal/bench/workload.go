@@ -11,18 +11,16 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// workload is one way of a call through the engine.
 type workload struct {
 	name, what  string
 	concurrency int // 0: the configured
 	call        func(ctx context.Context, b *bench, key toolcall.Key) error
 }
 
-// workloads, in the order in which they run.
 var workloads = []workload{
-	{"local-1", "allowed, run beside the engine; one call at a time", 1, local},
-	{"local", "allowed, run beside the engine", 0, local},
-	{"full", "asked, approved, run by a worker over NATS, result stored", 0, full},
+	{"local-1", "allowed, run by the engine; one call at a time", 1, runLocal},
+	{"local", "allowed, run by the engine", 0, runLocal},
+	{"full", "asked, approved, run by a worker over NATS, result stored", 0, runFull},
 }
 
 // Workloads are the names of all workloads.
@@ -70,7 +68,7 @@ tools:
     input_schema: {type: object, required: [n], properties: {n: {type: integer}}}
 `
 
-func local(ctx context.Context, b *bench, key toolcall.Key) error {
+func runLocal(ctx context.Context, b *bench, key toolcall.Key) error {
 	c, err := b.propose(ctx, key, localTool)
 	if err != nil {
 		return err
@@ -78,7 +76,7 @@ func local(ctx context.Context, b *bench, key toolcall.Key) error {
 	return b.finished(ctx, c)
 }
 
-func full(ctx context.Context, b *bench, key toolcall.Key) error {
+func runFull(ctx context.Context, b *bench, key toolcall.Key) error {
 	c, err := b.propose(ctx, key, remoteTool)
 	if err != nil {
 		return err
@@ -104,7 +102,6 @@ func (b *bench) propose(ctx context.Context, key toolcall.Key, tool string) (*to
 	return r.Calls[0], nil
 }
 
-// finished waits for the result and wants a success.
 func (b *bench) finished(ctx context.Context, c *toolcall.Call) error {
 	for c.Open() {
 		r, err := b.runtime.Wait(ctx, toolcall.WaitRequest{V: 1, Session: c.Session, Reply: c.Reply, Calls: []message.CallID{c.Call}})

@@ -29,7 +29,6 @@ A finished call is found if no open call has the id. askance list --all shows
 finished calls.
 `
 
-// address is how a command line names a call.
 type address struct {
 	arg            string
 	session, reply string
@@ -46,7 +45,6 @@ type AmbiguousError struct {
 	Candidates []*toolcall.Call
 }
 
-// maxCandidates bounds what is listed.
 const maxCandidates = 10
 
 // Error lists the candidates in the form in which they can be given.
@@ -63,10 +61,8 @@ func (e *AmbiguousError) Error() string {
 	return b.String()
 }
 
-// completionTimeout bounds what a shell completion may take.
 const completionTimeout = 2 * time.Second
 
-// keyPath is the address of a call in one word.
 func keyPath(k toolcall.Key) string {
 	return string(k.Session) + "/" + string(k.Reply) + "/" + string(k.Call)
 }
@@ -111,7 +107,6 @@ func (ad *address) requests() []toolcall.ListRequest {
 	return out
 }
 
-// oneCall is the argument check of commands about one call.
 func oneCall(ad *address) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != 1 || args[0] == "" {

@@ -92,7 +92,6 @@ func openAuditSource(ctx context.Context, env *environment, args []string) (s *a
 	return s, l.Close, nil
 }
 
-// newAuditBar shows the progress of a command on a terminal.
 func newAuditBar(env *environment, what string, last uint64) (progress func(seq uint64), done func()) {
 	if env.json || !env.err.Terminal() || last == 0 {
 		return nil, func() {}
@@ -214,7 +213,6 @@ The memory use is constant. The output file appears when it is complete.`,
 	return c
 }
 
-// parseTime reads the time of a flag.
 func parseTime(flag, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil

@@ -134,7 +134,6 @@ func checkReceipt(path string, keys toolcall.KeySet, retired proof.Retired) (*pr
 	return checked, nil
 }
 
-// receiptText describes what a receipt proves and what it does not.
 func receiptText(out *term.Out, c *proof.Checked) string {
 	story := &c.Story
 	s := newSheet(out, 9, fmt.Sprintf("%s %s, %s", out.Name(term.SafeLine(keyPath(c.Key))), out.Bold(term.SafeLine(story.Tool)), story.State))
@@ -168,7 +167,6 @@ func receiptText(out *term.Out, c *proof.Checked) string {
 	return s.String()
 }
 
-// approversText names the approvers that a grant lists.
 func approversText(out *term.Out, approvals []toolcall.Approval) string {
 	var b strings.Builder
 	for _, by := range approvals {
@@ -177,7 +175,6 @@ func approversText(out *term.Out, approvals []toolcall.Approval) string {
 	return b.String()
 }
 
-// unprovenTexts are what a receipt does not prove.
 func unprovenTexts(c *proof.Checked) []string {
 	var out []string
 	if !c.Ended {

@@ -25,7 +25,7 @@ import (
 // audited is a served journal with a few calls.
 func audited(t *testing.T) *served {
 	t.Helper()
-	clean(t)
+	cleanEnvironment(t)
 	s := serve(t)
 	s.propose("r1", "c1", "ship", `{"cents":5}`)
 	s.propose("r1", "=c2", "pay", `{"cents":500}`)
@@ -45,7 +45,7 @@ func report(t *testing.T, code int, args ...string) proof.Report {
 	return decode[proof.Report](t, r.out)
 }
 
-func has(r proof.Report, kind proof.Kind, seq uint64) bool {
+func hasFinding(r proof.Report, kind proof.Kind, seq uint64) bool {
 	return slices.ContainsFunc(r.Findings, func(f proof.Finding) bool { return f.Kind == kind && (seq == 0 || f.Seq == seq) })
 }
 
@@ -90,10 +90,10 @@ func TestAuditVerify(t *testing.T) {
 	if err := keys.WritePublic(other); err != nil {
 		t.Fatal(err)
 	}
-	if r := report(t, cli.ExitFindings, file, "--key", other); !has(r, proof.BadCheckpoint, 0) || !has(r, proof.NoCheckpoint, 0) {
+	if r := report(t, cli.ExitFindings, file, "--key", other); !hasFinding(r, proof.BadCheckpoint, 0) || !hasFinding(r, proof.NoCheckpoint, 0) {
 		t.Errorf("with another key: %v", r.Findings)
 	}
-	if r := report(t, cli.ExitFindings, file, "--key", key, "--anchor", "99:"+live.Anchor.Hash.String()); !has(r, proof.LostCheckpoint, 0) {
+	if r := report(t, cli.ExitFindings, file, "--key", key, "--anchor", "99:"+live.Anchor.Hash.String()); !hasFinding(r, proof.LostCheckpoint, 0) {
 		t.Errorf("with another anchor: %v", r.Findings)
 	}
 	ok(t, "audit", "verify", file, "--key", other, "--key", key)
@@ -141,10 +141,10 @@ func TestAuditFindsTampering(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "journal.jsonl")
 			write(t, file, strings.Join(tc.do(slices.Clone(lines)), ""))
 			r := report(t, cli.ExitFindings, file, "--key", key)
-			if !has(r, tc.kind, 0) {
+			if !hasFinding(r, tc.kind, 0) {
 				t.Fatalf("found %v, want %s", r.Findings, tc.kind)
 			}
-			if tc.kind == proof.Changed && (!has(r, tc.kind, seq) || r.Findings[0].Call != "s1/r1/c3") {
+			if tc.kind == proof.Changed && (!hasFinding(r, tc.kind, seq) || r.Findings[0].Call != "s1/r1/c3") {
 				t.Errorf("found %v, want it at %d of s1/r1/c3", r.Findings, seq)
 			}
 			out := run(t, "audit", "verify", file, "--key", key)
@@ -175,7 +175,7 @@ func TestAuditFindsDeletion(t *testing.T) {
 	if err := st.DeleteMsg(t.Context(), 3); err != nil {
 		t.Fatal(err)
 	}
-	if r := report(t, cli.ExitFindings, "--data", s.data); !has(r, proof.Removed, 3) || !strings.HasPrefix(r.Findings[0].Call, "s1/r1/") {
+	if r := report(t, cli.ExitFindings, "--data", s.data); !hasFinding(r, proof.Removed, 3) || !strings.HasPrefix(r.Findings[0].Call, "s1/r1/") {
 		t.Errorf("found %v", r.Findings)
 	}
 }
@@ -236,7 +236,7 @@ func TestAuditExport(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, file, strings.Replace(string(b), `\\\"cents\\\":5`, `\\\"cents\\\":6`, 1))
-	if r := report(t, cli.ExitFindings, file, "--data", s.data); !has(r, proof.Changed, 0) {
+	if r := report(t, cli.ExitFindings, file, "--data", s.data); !hasFinding(r, proof.Changed, 0) {
 		t.Errorf("a changed selection: %v", r.Findings)
 	}
 	fails(t, cli.ExitUsage, "use jsonl or csv", "audit", "export", "--format", "xml")
@@ -318,7 +318,7 @@ func TestAuditAcrossKeys(t *testing.T) {
 // A server that is killed again and again while it signs loses nothing of the
 // proof, and the next one goes on.
 func TestAuditSurvivesKills(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "rules.yaml"), testRules)
 	write(t, filepath.Join(dir, "tools.yaml"), testTools)

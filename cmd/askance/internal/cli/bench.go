@@ -77,7 +77,6 @@ func runBench(ctx context.Context, env *environment, cfg bench.Config) error {
 	return env.print(r, benchText(env.out, r))
 }
 
-// newBenchBar shows the progress of a benchmark on a terminal.
 func newBenchBar(env *environment, cfg *bench.Config) (done func()) {
 	if env.json || !env.err.Terminal() {
 		return func() {}
@@ -119,7 +118,6 @@ func number(f float64) string {
 	return s
 }
 
-// micros writes a duration given in microseconds.
 func micros(us float64) string {
 	if us >= 10_000 {
 		return fmt.Sprintf("%.1fms", us/1000)

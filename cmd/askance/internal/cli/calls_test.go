@@ -13,7 +13,7 @@ import (
 )
 
 func TestListAndShow(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	s := serve(t)
 	if out := ok(t, "list", "--data", s.data); out != "No open calls.\n" {
 		t.Errorf("list printed %q", out)
@@ -53,7 +53,7 @@ func TestListAndShow(t *testing.T) {
 // A list takes phases as a filter, and every call in a reply has its phase. The
 // journal stores none.
 func TestListByPhase(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	s := serve(t)
 	s.propose("r1", "c-ask", "pay", `{"cents":500}`)
 	s.propose("r2", "c-queued", "outside", `{}`)
@@ -78,7 +78,7 @@ func TestListByPhase(t *testing.T) {
 
 // A preview decides as a proposal does and leaves nothing behind.
 func TestPreview(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	s := serve(t)
 	for input, want := range map[string]string{`{"cents":5}`: "allow", `{"cents":500}`: "ask", `{"cents":9999}`: "deny", `{"cents":"x"}`: "refused"} {
 		if out := ok(t, "preview", "pay", "--args", input, "--data", s.data); !strings.HasPrefix(out, want+" pay: ") {
@@ -97,7 +97,7 @@ func TestPreview(t *testing.T) {
 }
 
 func TestAddresses(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	s := serve(t)
 	s.propose("r1", "c", "pay", `{"cents":500}`)
 	s.propose("r2", "c", "pay", `{"cents":600}`)
@@ -131,7 +131,7 @@ func TestAddresses(t *testing.T) {
 }
 
 func TestResponses(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	s := serve(t)
 	digest := s.propose("r1", "c1", "ship", `{"cents":500}`).Digest
 
@@ -180,7 +180,7 @@ func TestResponses(t *testing.T) {
 }
 
 func TestEdit(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	s := serve(t)
 	s.propose("r1", "c1", "ship", `{"cents":500}`)
 	fails(t, cli.ExitUsage, "no JSON object", "edit", "c1", "--input", "[1]", "--yes", "--data", s.data)
@@ -206,7 +206,7 @@ func TestEdit(t *testing.T) {
 }
 
 func TestInterruptAndResolve(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	s := serve(t)
 	s.propose("r1", "c1", "pay", `{"cents":500}`)
 	s.propose("r1", "c2", "pay", `{"cents":5}`)
@@ -224,7 +224,7 @@ func TestInterruptAndResolve(t *testing.T) {
 }
 
 func TestUnavailable(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	s := serve(t)
 	fails(t, cli.ExitUnavailable, "cannot reach nats://127.0.0.1:1", "list", "--nats", "nats://127.0.0.1:1")
 	fails(t, cli.ExitUnavailable, "cannot reach nats://127.0.0.1:1", "serve", "--nats", "nats://user:secret@127.0.0.1:1", "--data", t.TempDir())
@@ -243,7 +243,7 @@ func TestUnavailable(t *testing.T) {
 }
 
 func TestBadFiles(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	dir := t.TempDir()
 	bad := filepath.Join(dir, "bad.yaml")
 	write(t, bad, "version: 1\nname: x\nrules:\n  - {name: a, tool_name: pay, behavior: allow, when: args.cents <}\n")

@@ -34,7 +34,6 @@ func wantArgs(n int, want string) cobra.PositionalArgs {
 	}
 }
 
-// noArgs is cobra.NoArgs as a usage error.
 func noArgs(_ *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return usagef("unexpected argument %q", args[0])
@@ -42,7 +41,6 @@ func noArgs(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// completeWords completes the first argument of a command, or a flag.
 func completeWords(words ...string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -63,7 +61,6 @@ type operation[Req, Rep any] struct {
 	text    func(*term.Out, Req, Rep) string
 }
 
-// run is the body of the command.
 func (o operation[Req, Rep]) run(env *environment) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		l, err := env.connect(c.Context(), o.role)

@@ -91,7 +91,6 @@ type config struct {
 	Slots            int      `flag:"slots" default:"1" help:"calls of each tool that a worker runs at the same time"`
 }
 
-// setting is one field of config and what its tags say.
 type setting struct {
 	index       int
 	flag        string
@@ -103,7 +102,6 @@ type setting struct {
 	choices []string
 }
 
-// settings are all settings, in the order of the fields.
 var settings = readTags()
 
 func readTags() []setting {
@@ -137,7 +135,6 @@ func (s setting) usage() string {
 	return text
 }
 
-// reference is the row of the setting in the list of all settings.
 func (s setting) reference() string {
 	text := fmt.Sprintf("  --%s, %s, %s\n      %s", s.flag, s.key(), s.env(), s.usage())
 	if s.def != "" {
@@ -185,7 +182,6 @@ func (cfg *config) bindFlag(c *cobra.Command, f *pflag.FlagSet, field any, help 
 	}
 }
 
-// settingAt finds the setting of a field by its address.
 func (cfg *config) settingAt(field any) setting {
 	v := reflect.ValueOf(cfg).Elem()
 	for _, s := range settings {
@@ -226,7 +222,6 @@ func (s setting) define(f *pflag.FlagSet, field any, help string) {
 	}
 }
 
-// texts are the values of a field as a settings file has them; none if it is zero.
 func (s setting) texts(v reflect.Value) []string {
 	f := v.Field(s.index)
 	switch {
@@ -238,7 +233,6 @@ func (s setting) texts(v reflect.Value) []string {
 	return []string{fmt.Sprint(f.Interface())}
 }
 
-// dir is the data folder.
 func (cfg *config) dir() string {
 	if cfg.Data != "" {
 		return cfg.Data
@@ -252,7 +246,6 @@ func (cfg *config) dir() string {
 
 func (cfg *config) spaceID() toolcall.SpaceID { return toolcall.SpaceID(cfg.Space) }
 
-// reviewerLimits are the limits of one reviewer.
 func (cfg *config) reviewerLimits() toolcall.ReviewerLimits {
 	return toolcall.ReviewerLimits{PerMinute: cfg.ReviewerPerMinute, PerHour: cfg.ReviewerPerHour, MaxOpen: cfg.ReviewerMaxOpen}
 }
@@ -270,7 +263,6 @@ func defaultData(home string) string {
 	return filepath.Join(home, ".local", "share", "askance")
 }
 
-// userName is the user who runs the program, as the operating system says it.
 func userName() string {
 	if u, err := user.Current(); err == nil && u.Username != "" {
 		return filepath.Base(u.Username) // on Windows the domain comes before it

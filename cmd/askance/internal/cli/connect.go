@@ -150,7 +150,6 @@ func lastRunConfig(env *environment, dir node.Dir, last *config) (node.Config, e
 	return cfg, err
 }
 
-// inUse explains a locked store.
 func inUse(err error) error {
 	if !errors.Is(err, embed.ErrStoreLocked) {
 		return err

@@ -16,7 +16,6 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// giving are the flags of askance creds.
 type giving struct {
 	tools    []string
 	subjects []string
@@ -55,7 +54,6 @@ func addCredsFlags(env *environment, c *cobra.Command) *cobra.Command {
 	return c
 }
 
-// credsFolder is the credentials folder.
 func credsFolder(env *environment) (string, error) {
 	switch {
 	case env.cfg.CredsDir != "":
@@ -119,7 +117,6 @@ each.`,
 	return c
 }
 
-// credUser takes a login from the arguments.
 func credUser(env *environment, g giving, args []string) creds.User {
 	u := creds.User{Space: env.cfg.spaceID(), Role: toolcall.Role(args[0]), Name: args[1], Tools: g.tools, Routes: g.subjects}
 	if g.lifetime != 0 {
@@ -247,7 +244,6 @@ func loginsTable(out *term.Out, users []creds.User) string {
 	return tableText(out, []string{"ROLE", "NAME", "SPACE", "STATE", "TOOLS"}, rows)
 }
 
-// validity is the state of a login or token.
 func validity(revoked, expires time.Time, inForce bool) string {
 	switch {
 	case !revoked.IsZero():

@@ -27,7 +27,7 @@ func credFile(t *testing.T, data string, args ...string) string {
 // TestCreds: with credentials, everybody is who their login says, and nobody
 // gets in without.
 func TestCreds(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	dir := t.TempDir()
 	data := filepath.Join(dir, "data")
 	write(t, filepath.Join(dir, "rules.yaml"), testRules)

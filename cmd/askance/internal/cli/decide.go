@@ -90,7 +90,6 @@ func (d *responding) respond(ctx context.Context, verb string, build func(*respo
 	return env.print(after, outcomeText(env.out, after)+"\n")
 }
 
-// mustAsk refuses calls without an open approval request.
 func mustAsk(c *toolcall.Call) error {
 	if c.State == message.ToolCallAsking {
 		return nil
@@ -105,12 +104,10 @@ func mustAsk(c *toolcall.Call) error {
 	return e
 }
 
-// outcomeLine is the text of an operation that replies with a call.
 func outcomeLine[Req any](out *term.Out, _ Req, after *toolcall.Call) string {
 	return outcomeText(out, after) + "\n"
 }
 
-// outcomeText describes a call in one line after an operation.
 func outcomeText(out *term.Out, c *toolcall.Call) string {
 	head := out.Name(term.SafeLine(string(c.Call))) + " is " + phasePaint(out, c)(string(c.Phase()))
 	if c.State == message.ToolCallAsking {

@@ -18,7 +18,6 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// playing are the flags of askance demo.
 type playing struct {
 	yes    bool
 	script string
@@ -73,7 +72,6 @@ func demoTool() *cobra.Command {
 	}
 }
 
-// demoConfig checks the flags and finds a data folder and this program.
 func demoConfig(env *environment, p playing) (demo.Config, error) {
 	cfg := demo.Config{
 		Dir: node.Dir(env.cfg.Data), Space: "default", Pace: p.pace,
@@ -102,7 +100,6 @@ func demoConfig(env *environment, p playing) (demo.Config, error) {
 	return cfg, err
 }
 
-// teller prints a demo: as a story, or as JSON lines.
 type teller interface {
 	toolcall.Sink
 	Progress(c *toolcall.Call, p toolcall.ProgressRequest)

@@ -20,7 +20,6 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// scriptName is the approver in the journal if no person is asked.
 const scriptName = "demo-script"
 
 // thinking is the delay of the script's approval, which shows that other calls
@@ -89,7 +88,6 @@ func (k *asker) SubmitResponse(ctx context.Context, c *toolcall.Call, refused er
 	return k.details(ctx, c, choice)
 }
 
-// details asks for the text that belongs to a choice.
 func (k *asker) details(ctx context.Context, c *toolcall.Call, choice string) (toolcall.Response, error) {
 	text := ""
 	switch choice {
@@ -108,7 +106,6 @@ func (k *asker) details(ctx context.Context, c *toolcall.Call, choice string) (t
 	return toolcall.Response{Kind: toolcall.ResponseApprove}, nil
 }
 
-// storyTeller prints a demo for people.
 type storyTeller struct {
 	*story.Story
 	env *environment

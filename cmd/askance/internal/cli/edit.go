@@ -15,7 +15,6 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// readEditedInput gives the new arguments, from the flag or from the editor.
 func readEditedInput(ctx context.Context, env *environment, call *toolcall.Call, flag string) (text string, err error) {
 	if flag != "" {
 		text, err = env.readText("--input", flag, toolcall.MaxInputBytes)
@@ -32,7 +31,6 @@ func readEditedInput(ctx context.Context, env *environment, call *toolcall.Call,
 	return text, nil
 }
 
-// openEditor lets the person edit a text in their own editor.
 func openEditor(ctx context.Context, text string) (string, error) {
 	dir, err := os.MkdirTemp("", "askance-edit-")
 	if err != nil {
@@ -59,7 +57,6 @@ func openEditor(ctx context.Context, text string) (string, error) {
 	return string(b), nil
 }
 
-// editor is the person's editor and its arguments.
 func editor() []string {
 	for _, name := range []string{"VISUAL", "EDITOR"} {
 		if argv := strings.Fields(os.Getenv(name)); len(argv) > 0 {
@@ -69,7 +66,6 @@ func editor() []string {
 	return []string{"vi"}
 }
 
-// diffText paints removed and added lines.
 func diffText(on *term.Out, lines []string) string {
 	var b strings.Builder
 	for _, l := range lines {

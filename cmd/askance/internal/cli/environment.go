@@ -29,7 +29,6 @@ type environment struct {
 	log *slog.Logger
 }
 
-// report prints an error.
 func (env *environment) report(err error) {
 	if env.json {
 		_ = writeJSON(env.err, documentOf(err)) // nowhere to report that to
@@ -61,7 +60,6 @@ func shownAttr(_ []string, at slog.Attr) slog.Attr {
 	return at
 }
 
-// isInteractive reports whether the command can ask a person.
 func (env *environment) isInteractive() bool {
 	return !env.json && term.IsTerminal(env.in) && env.err.Terminal() && os.Getenv("TERM") != "dumb"
 }

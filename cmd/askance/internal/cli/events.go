@@ -117,7 +117,6 @@ func printEvent(env *environment, ev toolcall.SequencedEvent) error {
 	return env.printf("%s %s %s\n", env.out.Dim(fmt.Sprintf("%6d", ev.Seq)), env.out.Work(fmt.Sprintf("%-26s", e.Type())), term.Clip(eventText(e), max(40, env.out.Width()-36)))
 }
 
-// eventText is what an event says, in one line.
 func eventText(e message.Event) string {
 	switch e := e.(type) {
 	case *message.ReplyStart:

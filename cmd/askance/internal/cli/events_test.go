@@ -15,7 +15,7 @@ import (
 )
 
 func TestEvents(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	s := serve(t)
 	fails(t, cli.ExitNotFound, "the journal has no calls", "events", "tail", "--once", "--data", s.data)
 	s.propose("r1", "c1", "ship", `{"cents":5}`)
@@ -48,7 +48,7 @@ func TestEvents(t *testing.T) {
 
 // TestTailFollows begins before there is anything and sees what comes.
 func TestTailFollows(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	s := serve(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

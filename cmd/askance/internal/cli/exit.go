@@ -28,7 +28,6 @@ const (
 	ExitInterrupted = 130
 )
 
-// exitCodes documents them, for `askance help exit-codes`.
 var exitCodes = []struct {
 	code int
 	what string
@@ -107,7 +106,6 @@ func exitCodeOf(code message.Code) int {
 	return ExitError
 }
 
-// errorDocument is an error as --json prints it.
 type errorDocument struct {
 	Error errorBody `json:"error"`
 }
@@ -151,7 +149,6 @@ func exitCodeHelp() string {
 	return b.String()
 }
 
-// otherCode sorts errors of the operating system.
 func otherCode(err error) int {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -23,13 +23,13 @@ import (
 const explainedRules = memoryRules + `  - {name: cap, tool_name: pay, behavior: deny, when: args.cents > 9000, locked: true}
   - {name: boss, tool_name: boss, behavior: ask, approvers: {users: [boss]}}
   - {name: recorded, tool_name: pay, behavior: ask, when: args.cents == 777, audit: {level: full}, message: "'An odd sum?'"}
-  - {name: secret, tool_name: outside, behavior: ask, when: has(args.pin), redact: [args.pin]}
+  - {name: secret, tool_name: outside, behavior: ask, when: hasFinding(args.pin), redact: [args.pin]}
 `
 
 // NATS, HTTP, the command line, the terminal inbox and the web inbox give one
 // explanation of a call: recorded, redacted or based on a standing approval.
 func TestSameExplanation(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	s := serveRules(t, explainedRules)
 	first := s.propose("r1", "c-first", "pay", `{"cents":500}`)
 	ok(t, "approve", "c-first", "--remember", "--scope", "space", "--yes", "--as", "ann", "--data", s.data)

@@ -21,7 +21,7 @@ import (
 // (-update writes that).
 func TestGuide(t *testing.T) {
 	root := filepath.Join(clitest.Testdata, "../../../../..")
-	clean(t)
+	cleanEnvironment(t)
 	g := &guide{t: t, root: root, bin: t.TempDir()}
 	t.Setenv("PATH", g.bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 	t.Setenv("ASKANCE_LISTEN", "127.0.0.1:0") // the usual port may be in use here

@@ -23,7 +23,7 @@ var commands = []string{
 }
 
 func TestHelp(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	t.Setenv("XDG_DATA_HOME", "")
 	t.Setenv("USER", "somebody")
 	var all strings.Builder
@@ -45,7 +45,7 @@ func TestHelp(t *testing.T) {
 }
 
 func TestUsageErrors(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	for _, tc := range []struct {
 		says string
 		args string
@@ -84,7 +84,7 @@ func TestUsageErrors(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	if out := ok(t, "version"); !strings.HasPrefix(out, "askance ") || !strings.Contains(out, "go1.") {
 		t.Errorf("version printed %q", out)
 	}
@@ -97,7 +97,7 @@ func TestVersion(t *testing.T) {
 }
 
 func TestCompletionScripts(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		if out := ok(t, "completion", shell); !strings.Contains(out, "askance") {
 			t.Errorf("no completion for %s", shell)

@@ -30,14 +30,12 @@ operator accept the loss. They work on a journal that no engine uses.`,
 	}, newJournalCheckCommand(env), newJournalAcceptLossCommand(env))
 }
 
-// addDamagedFlags adds the flags that say which journal it is.
 func addDamagedFlags(env *environment, c *cobra.Command) {
 	env.cfg.bindJournal(c)
 	env.cfg.bindAs(c, &env.cfg.Keys, "key file of the space's engines (default that of the last run, or engine.key in the data folder)")
 	env.cfg.bindAs(c, &env.cfg.Anchor, "anchor file (default that of the last run, or anchors/SPACE in the data folder)")
 }
 
-// findDamagedJournal completes what the flags say from the last run.
 func findDamagedJournal(env *environment) (node.Damaged, error) {
 	d := node.Damaged{Dir: node.Dir(env.cfg.dir()), Space: env.cfg.spaceID()}
 	if d.Dir == "" {
@@ -94,7 +92,6 @@ records are missing.`,
 	return c
 }
 
-// examText describes an examination.
 func examText(out *term.Out, x *bus.Exam) string {
 	s := newSheet(out, 10, out.Bold("Journal of the space "+term.SafeLine(string(x.Space))))
 	s.rowf("records", "%s, the last one is %d", count(x.Records, "record", "records"), x.Last)
@@ -186,7 +183,6 @@ of the same file. The command changes nothing before you confirm.`,
 	return c
 }
 
-// confirmLoss shows the loss and asks for confirmation.
 func confirmLoss(ctx context.Context, env *environment, x *bus.Exam, yes bool) error {
 	if yes {
 		return nil

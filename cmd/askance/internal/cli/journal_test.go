@@ -66,7 +66,7 @@ func TestAuditKnowsTheAnchor(t *testing.T) {
 	}
 	r := run(t, "audit", "verify", "--json", "--data", s.data)
 	rep := decode[proof.Report](t, r.out)
-	if r.code != cli.ExitFindings || !has(rep, proof.RolledBack, 0) {
+	if r.code != cli.ExitFindings || !hasFinding(rep, proof.RolledBack, 0) {
 		t.Errorf("exit %d, %+v", r.code, rep.Findings)
 	}
 }

@@ -31,7 +31,6 @@ read the file again every second.`,
 	return c
 }
 
-// engineKeyFile is the key file.
 func engineKeyFile(env *environment) (string, error) {
 	switch {
 	case env.cfg.Keys != "":

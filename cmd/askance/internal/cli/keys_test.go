@@ -19,7 +19,7 @@ type keyList struct {
 // TestKeys: a running engine signs with a new key, calls that wait with a
 // retired key's grant are offered anew, and workers' files have what is good.
 func TestKeys(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	s := serve(t)
 	grant := func(id string) string {
 		t.Helper()

@@ -107,7 +107,6 @@ func callsTable(out *term.Out, r toolcall.ListRequest, reply toolcall.ListReply)
 	return tableText(out, []string{"PHASE", "CALL", "TOOL", "SESSION/REPLY", "AGE", "WHAT"}, rows)
 }
 
-// phasePaint gives the colour of a call's phase.
 func phasePaint(out *term.Out, c *toolcall.Call) func(string) string {
 	switch c.Phase() {
 	case toolcall.PhaseAsking, toolcall.PhaseBlocked:
@@ -156,7 +155,6 @@ func waitsFor(c *toolcall.Call) string {
 	}
 }
 
-// age is a duration in its largest unit.
 func age(d time.Duration) string {
 	switch d = max(0, d); {
 	case d < time.Minute:
@@ -200,7 +198,6 @@ func waitingRows(out *term.Out, c *toolcall.Call, row func(label, text string)) 
 	}
 }
 
-// partText is one group of people that must agree.
 func partText(out *term.Out, p toolcall.Part, t toolcall.Tally) string {
 	text := fmt.Sprintf("%d of %s", t.Quorum, people(p.Users, p.Groups))
 	if p.Rule != "" {
@@ -215,7 +212,6 @@ func partText(out *term.Out, p toolcall.Part, t toolcall.Tally) string {
 	return text + ", " + out.Ask(fmt.Sprintf("%d missing", p.Missing))
 }
 
-// people names users and groups; none are all approvers.
 func people(users, groups []string) string {
 	var out []string
 	if len(users) > 0 {
@@ -232,7 +228,6 @@ func people(users, groups []string) string {
 
 func moment(t time.Time) string { return t.Local().Format(time.DateTime) }
 
-// voteText is one response, and whether it still counts.
 func voteText(c *toolcall.Call, v toolcall.Vote) string {
 	text := fmt.Sprintf("%s by %s, %s", v.Kind, term.SafeLine(asked.Actor(v.By)), moment(v.At))
 	if v.Edited {

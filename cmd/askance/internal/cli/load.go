@@ -47,7 +47,6 @@ askance serve limits reviewers with --reviewer-per-minute, --reviewer-per-hour a
 	return c
 }
 
-// loadWindow reads the window of --since and --until.
 func loadWindow(since, until string, now time.Time) (toolcall.LoadRequest, error) {
 	r := toolcall.LoadRequest{V: 1}
 	var err error
@@ -82,7 +81,6 @@ func ago(flag, text string, now time.Time) (time.Time, error) {
 	return at.UTC(), nil
 }
 
-// loadText is the load as a table, with totals and limits.
 func loadText(out *term.Out, _ toolcall.LoadRequest, r toolcall.LoadReply) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d open approval requests, %d of them for any approver\n", r.Open, r.Unassigned)
@@ -116,7 +114,7 @@ func loadRow(out *term.Out, name string, r toolcall.ReviewerLoad, lastMinute, la
 	approved, median, fast := "-", "-", "-"
 	if r.Responded > 0 {
 		approved = percent(r.ApproveRate())
-		median = took(time.Duration(r.MedianMS) * time.Millisecond)
+		median = durationText(time.Duration(r.MedianMS) * time.Millisecond)
 		if fast = percent(r.FastShare()); r.FastShare() >= hasty {
 			fast = out.Bad(fast)
 		}
@@ -126,8 +124,8 @@ func loadRow(out *term.Out, name string, r toolcall.ReviewerLoad, lastMinute, la
 
 func percent(share float64) string { return fmt.Sprintf("%.0f%%", 100*share) }
 
-// took is a duration with a precision of about five percent.
-func took(d time.Duration) string {
+// durationText is a duration with a precision of about five percent.
+func durationText(d time.Duration) string {
 	switch {
 	case d < 10*time.Second:
 		return d.Round(100 * time.Millisecond).String()
@@ -137,7 +135,6 @@ func took(d time.Duration) string {
 	return age(d)
 }
 
-// windowText describes the window of the responses; "" without one.
 func windowText(r toolcall.LoadReply) string {
 	var out []string
 	if !r.Since.IsZero() {

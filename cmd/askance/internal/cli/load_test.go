@@ -22,7 +22,7 @@ func limitedServe(t *testing.T, more ...string) *served {
 }
 
 func TestLoad(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	s := limitedServe(t, "--reviewer-per-minute", "2", "--reviewer-max-open", "5")
 	if out := ok(t, "load", "--data", s.data, "--as", "eve"); !strings.Contains(out, "0 open approval requests") || !strings.Contains(out, "There are no responses yet") {
 		t.Errorf("of nothing: %s", out)
@@ -98,7 +98,7 @@ func TestLoad(t *testing.T) {
 }
 
 func TestServeMetrics(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	s := limitedServe(t, "--metrics", ":0", "--metrics-window", "30m")
 	s.propose("r1", "c1", "boss", `{}`)
 	if !strings.HasPrefix(s.metrics, "http://127.0.0.1:") {

@@ -36,8 +36,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// clean keeps the settings of whoever runs the tests out of them.
-func clean(t *testing.T) {
+// cleanEnvironment keeps the settings of whoever runs the tests out of them.
+func cleanEnvironment(t *testing.T) {
 	t.Helper()
 	for _, pair := range os.Environ() {
 		if name, _, _ := strings.Cut(pair, "="); strings.HasPrefix(name, "ASKANCE_") {

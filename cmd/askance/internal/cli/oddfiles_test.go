@@ -170,7 +170,7 @@ func TestHandedOver(t *testing.T) {
 // TestUnreadableCredentials: a credentials folder that cannot be looked at does
 // not count as none, because the server would then ask no client for a login.
 func TestUnreadableCredentials(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	data := t.TempDir()
 	if err := os.Symlink("creds", filepath.Join(data, "creds")); err != nil {
 		t.Fatal(err)
@@ -185,7 +185,7 @@ const hostile = "\x1b[2Jp\u0430y\u202epal\u200b"
 // TestHostileText holds every command that shows what agents and people wrote
 // to the one way in which that is shown.
 func TestHostileText(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	s := serveRules(t, strings.Replace(testRules, "rules:", "rules:\n  - {name: odd, tool_name: outside, behavior: ask, when: 'size(args) > 0', message: \"'Run ' + args.what + '?'\"}", 1))
 	id := "c-" + hostile
 	input := `{"what":"` + strings.ReplaceAll(hostile, "\x1b", `\u001b`) + `"}`

@@ -36,7 +36,6 @@ permission/GUIDE.md leads from an empty folder to a tested policy in ten minutes
 	)
 }
 
-// policyFiles are the files of a policy and its tools.
 type policyFiles struct {
 	cfg *config
 
@@ -53,7 +52,6 @@ func (p *policyFiles) toolsFlag(c *cobra.Command) {
 	_ = c.MarkFlagFilename("tools", "yaml", "yml")
 }
 
-// completeRules completes the names of rule files.
 func completeRules(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
 }
@@ -61,7 +59,6 @@ func completeRules(*cobra.Command, []string, string) ([]string, cobra.ShellCompD
 // anyRuleFiles are the arguments of a command about one policy.
 func anyRuleFiles(*cobra.Command, []string) error { return nil }
 
-// policySource is a policy as it was read, with its load options.
 type policySource struct {
 	files []permission.File
 	opts  permission.Options
@@ -118,7 +115,6 @@ func readRuleFiles(ctx context.Context, env *environment, paths []string) ([]per
 	return append(files, once...), err
 }
 
-// standardInput names that source in messages.
 const standardInput = "standard input"
 
 // options are those of an engine with these tools, without its time limits.
@@ -137,7 +133,6 @@ func (p *policyFiles) options() (permission.Options, error) {
 	return opts, nil
 }
 
-// load compiles the policy.
 func (s policySource) load() (permission.Policy, *permission.Bundle, error) {
 	b, err := permission.Load(s.files, s.opts)
 	if err != nil {
@@ -147,7 +142,6 @@ func (s policySource) load() (permission.Policy, *permission.Bundle, error) {
 	return policy, b, err
 }
 
-// completeTools completes the names of declared tools.
 func (p *policyFiles) completeTools(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	opts, err := p.options()
 	if err != nil {

@@ -14,7 +14,6 @@ import (
 	"github.com/askance-dev/askance/permission/corpus"
 )
 
-// explaining are the flags of askance policy explain.
 type explaining struct {
 	policyFiles
 	tool, args, call, test, now string
@@ -87,13 +86,11 @@ func (s policySource) declares(tool string) bool {
 	return len(s.opts.Tools) == 0 || slices.ContainsFunc(s.opts.Tools, func(t permission.Tool) bool { return t.Name == tool })
 }
 
-// explanation is what --json prints.
 type explanation struct {
 	*permission.Explanation
 	DurationUS int64 `json:"duration_us"`
 }
 
-// explainRequest reads the call to explain.
 func explainRequest(env *environment, x explaining, policy permission.Policy) (permission.Request, error) {
 	var req permission.Request
 	switch {
@@ -123,7 +120,6 @@ func explainRequest(env *environment, x explaining, policy permission.Policy) (p
 	return x.when(req)
 }
 
-// when fills in mode and time.
 func (x explaining) when(req permission.Request) (permission.Request, error) {
 	if x.cfg.Mode != "" {
 		mode, err := permission.ParseMode(x.cfg.Mode)

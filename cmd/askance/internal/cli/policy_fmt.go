@@ -18,7 +18,6 @@ import (
 	"github.com/askance-dev/askance/permission/format"
 )
 
-// formatted is the result of askance policy fmt for one file.
 type formatted struct {
 	File    string `json:"file"`
 	Changed bool   `json:"changed"`
@@ -111,7 +110,6 @@ func formatFiles(ctx context.Context, env *environment, p policyFiles, args []st
 	return nil
 }
 
-// rewriteFile shows and writes a formatted file.
 func rewriteFile(env *environment, f permission.File, out []byte, check, diff bool) error {
 	if !env.json {
 		if err := env.printf("%s\n", term.SafeLine(f.Name)); err != nil {

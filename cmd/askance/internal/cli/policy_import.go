@@ -19,7 +19,6 @@ import (
 	"github.com/askance-dev/askance/permission/format"
 )
 
-// importing are the flags of askance policy import.
 type importing struct {
 	policyFiles
 	name, output string
@@ -189,7 +188,6 @@ func importableRules(env *environment, s permission.Specifiers, opts permission.
 	})
 }
 
-// texts reads a list of strings.
 func texts(key string, v any) ([]string, error) {
 	items, ok := v.([]any)
 	if !ok {

@@ -19,7 +19,6 @@ import (
 	"github.com/askance-dev/askance/permission/suite"
 )
 
-// linting are the flags of askance policy lint.
 type linting struct {
 	policyFiles
 	recorded                string

@@ -22,7 +22,6 @@ import (
 	"github.com/askance-dev/askance/permission/suite"
 )
 
-// putting are the flags of askance policy put.
 type putting struct {
 	policyFiles
 	remove []string
@@ -166,7 +165,6 @@ func (p putting) after(there []bus.PolicyFile, files []permission.File) ([]permi
 	return out, nil
 }
 
-// loadTested loads a policy and runs its tests.
 func loadTested(ctx context.Context, files []permission.File, opts permission.Options) (*permission.Bundle, error) {
 	policy, bundle, err := policySource{files: files, opts: opts}.load()
 	if err != nil {

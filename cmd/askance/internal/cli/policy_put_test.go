@@ -27,7 +27,7 @@ func putFile(t *testing.T, path, rule, behavior, expected string) string {
 // TestPolicyPut: what is put into the bucket is in force, what does not load or
 // fails its tests is not put.
 func TestPolicyPut(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	dir := t.TempDir()
 	tools, data := filepath.Join(dir, "tools.yaml"), filepath.Join(dir, "data")
 	write(t, tools, testTools)
@@ -83,7 +83,7 @@ func TestPolicyPut(t *testing.T) {
 // TestLayersOffline: what answers an approval request later, without a server, finds the
 // files of the last run in their layers.
 func TestLayersOffline(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	dir := t.TempDir()
 	rules, tools := filepath.Join(dir, "rules.yaml"), filepath.Join(dir, "tools.yaml")
 	write(t, rules, testRules)

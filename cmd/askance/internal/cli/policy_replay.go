@@ -17,7 +17,6 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// calling are the flags that select the calls of a comparison.
 type calling struct {
 	cfg           *config
 	file, session string
@@ -133,7 +132,6 @@ still differ for other calls.`,
 	return c
 }
 
-// readCalls reads the calls of a comparison.
 func readCalls(ctx context.Context, env *environment, q calling) ([]corpus.Call, error) {
 	var calls []corpus.Call
 	var err error

@@ -16,7 +16,6 @@ import (
 	"github.com/askance-dev/askance/permission/suite"
 )
 
-// policyTesting are the flags of askance policy test.
 type policyTesting struct {
 	policyFiles
 	record        string
@@ -95,15 +94,15 @@ func writeRecord(path string, r lint.Record) error {
 
 func complete(r *suite.Report) bool {
 	for _, rule := range r.Rules {
-		if len(uncovered(r, rule)) > 0 {
+		if len(missingTests(r, rule)) > 0 {
 			return false
 		}
 	}
 	return true
 }
 
-// uncovered lists what the tests do not cover of one rule.
-func uncovered(r *suite.Report, c *suite.RuleCoverage) []string {
+// missingTests lists what the tests do not cover of one rule.
+func missingTests(r *suite.Report, c *suite.RuleCoverage) []string {
 	switch {
 	case c.Matched == 0 && c.Spared == 0:
 		return []string{"is not covered by a test"}
@@ -121,7 +120,7 @@ func suiteText(out *term.Out, r *suite.Report, verbose bool) string {
 	}
 	full := 0
 	for _, c := range r.Rules {
-		missing := uncovered(r, c)
+		missing := missingTests(r, c)
 		if len(missing) == 0 {
 			full++
 		}

@@ -15,7 +15,7 @@ import (
 // in, and goes there.
 func policyFolder(t *testing.T) {
 	t.Helper()
-	clean(t)
+	cleanEnvironment(t)
 	from := filepath.Join(clitest.Testdata, "shop")
 	entries, err := os.ReadDir(from)
 	if err != nil {
@@ -162,7 +162,7 @@ func TestPolicyRecord(t *testing.T) {
 
 // TestPolicyReplayOfAJournal replays what an engine decided, from its journal.
 func TestPolicyReplayOfAJournal(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	s := serve(t)
 	s.propose("r1", "c1", "ship", `{"cents":5}`)
 	s.propose("r1", "c2", "ship", `{"cents":500}`)

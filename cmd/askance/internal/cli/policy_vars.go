@@ -13,7 +13,6 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// variable is a name that conditions can use.
 type variable struct {
 	Path        string `json:"path"`
 	Type        string `json:"type"`
@@ -24,7 +23,6 @@ type variable struct {
 	Description string `json:"description,omitzero"`
 }
 
-// vocabulary is the result with --json.
 type vocabulary struct {
 	Tool      string                `json:"tool,omitzero"`
 	Typed     bool                  `json:"typed"` // the tool has a schema
@@ -77,7 +75,6 @@ required may be missing: guard it with has(args.x), or write args.?x.orValue(…
 // maxVarDepth bounds schemas that contain themselves.
 const maxVarDepth = 6
 
-// argVariables lists the fields of a struct type and those below them.
 func argVariables(s *permission.Schema, structType, path string, depth int) []variable {
 	out := []variable{}
 	if depth == maxVarDepth {
@@ -102,7 +99,6 @@ func argVariables(s *permission.Schema, structType, path string, depth int) []va
 	return out
 }
 
-// commonVariables are the variables that do not depend on the tool.
 func commonVariables() []variable {
 	all := permission.Variables()
 	out := []variable{}
@@ -161,7 +157,6 @@ func varLine(out *term.Out, v variable) string {
 	return text + "\n"
 }
 
-// unknownToolError lists the declared tools.
 func unknownToolError(name string, tools []permission.Tool) error {
 	if len(tools) == 0 {
 		return usagef("there is no tool %s; pass the file that declares it with --tools", name)

@@ -26,7 +26,6 @@ func (env *environment) print(v any, text string) error {
 	return err
 }
 
-// printf writes to the standard output.
 func (env *environment) printf(format string, args ...any) error {
 	_, err := fmt.Fprintf(env.out, format, args...)
 	return err
@@ -52,7 +51,6 @@ func (env *environment) printDocument(v any) error {
 	return err
 }
 
-// writeJSON writes one JSON document on one line.
 func writeJSON(w io.Writer, v any) error {
 	b, err := strictjson.Marshal(v)
 	if err != nil {
@@ -121,7 +119,6 @@ type sheet struct {
 	width int // of the labels
 }
 
-// newSheet begins a sheet with a heading.
 func newSheet(out *term.Out, width int, heading string) *sheet {
 	s := &sheet{out: out, width: width}
 	s.line(heading)
@@ -141,7 +138,6 @@ func (s *sheet) rowf(label, format string, args ...any) {
 	s.row(label, fmt.Sprintf(format, args...))
 }
 
-// count is a number and its noun.
 func count(n uint64, one, many string) string {
 	if n == 1 {
 		return "1 " + one

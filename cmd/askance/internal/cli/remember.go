@@ -65,7 +65,6 @@ func (m *memory) into(response *toolcall.Response, call *toolcall.Call, now time
 	return nil
 }
 
-// signing is the key of an approver and the lifetime of its signatures.
 type signing struct {
 	cfg   *config
 	cmd   *cobra.Command // whose flags they are
@@ -77,7 +76,6 @@ func (s *signing) flags() {
 	s.cmd.Flags().DurationVar(&s.lasts, "sign-for", 24*time.Hour, "lifetime of the signature: no worker starts the call after it")
 }
 
-// signer signs approvals with the key of --sign-key.
 type signer struct {
 	key   ed25519.PrivateKey
 	as    string

@@ -60,7 +60,6 @@ func Main(ctx context.Context, std IO, args []string) int {
 	return ExitCode(err)
 }
 
-// newRootCommand is the command tree.
 func newRootCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "askance",
@@ -120,7 +119,6 @@ Start with askance demo.`,
 	return c
 }
 
-// prepare fills in the settings and starts the log, before a command runs.
 func (env *environment) prepare(c *cobra.Command) error {
 	if err := env.applySettings(c); err != nil {
 		return err
@@ -147,7 +145,6 @@ func (env *environment) prepare(c *cobra.Command) error {
 	return nil
 }
 
-// helpTopics are pages that belong to no command.
 func helpTopics() []*cobra.Command {
 	return []*cobra.Command{
 		{Use: "exit-codes", Short: "Meaning of the exit codes", Long: exitCodeHelp()},

@@ -16,7 +16,7 @@ import (
 )
 
 func TestWorkerRunsACommand(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	s := serve(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	var errs bytes.Buffer
@@ -46,7 +46,7 @@ func TestWorkerRunsACommand(t *testing.T) {
 
 // TestOffline answers in a folder in which no server runs any more.
 func TestOffline(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	s := serve(t)
 	s.propose("r1", "c1", "pay", `{"cents":500}`)
 	s.propose("r1", "c2", "ship", `{"cents":500}`)
@@ -86,7 +86,7 @@ func TestOffline(t *testing.T) {
 }
 
 func TestServeWithoutPolicyAsks(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "tools.yaml"), testTools)
 	s := serveOn(t, filepath.Join(dir, "data"), "--tools", filepath.Join(dir, "tools.yaml"))
@@ -97,7 +97,7 @@ func TestServeWithoutPolicyAsks(t *testing.T) {
 
 // TestStopIsQuick: somebody who only looks must not hold up a stop for long.
 func TestStopIsQuick(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	s := serve(t)
 	began := time.Now()
 	s.stop()
@@ -107,7 +107,7 @@ func TestStopIsQuick(t *testing.T) {
 }
 
 func TestDemo(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	data := filepath.Join(t.TempDir(), "demo")
 	began := time.Now()
 	out := ok(t, "demo", "--yes", "--data", data, "--pace", "0s", "--durability", "cached")
@@ -146,7 +146,7 @@ func TestDemo(t *testing.T) {
 }
 
 func TestDemoJSON(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	data := filepath.Join(t.TempDir(), "demo")
 	var types []string
 	var summary struct {
@@ -185,7 +185,7 @@ func TestDemoJSON(t *testing.T) {
 }
 
 func TestBench(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	r := decode[struct {
 		Durability string
 		Raw        struct {

@@ -15,7 +15,6 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// serving is what askance serve is told besides its settings.
 type serving struct {
 	insecure  bool
 	pace      bus.Pace

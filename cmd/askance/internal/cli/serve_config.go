@@ -14,7 +14,6 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// serveConfig checks the settings of the engine.
 func serveConfig(env *environment, s serving) (node.Config, error) {
 	set := &env.cfg
 	cfg := node.Config{
@@ -127,7 +126,6 @@ func openBeyondLoopback(cfg node.Config) bool {
 	return cfg.CredsDir == "" && beyondLoopback(cfg)
 }
 
-// beyondLoopback reports whether other machines can reach the embedded server.
 func beyondLoopback(cfg node.Config) bool {
 	if cfg.NATS != "" || cfg.Listen == "" {
 		return false
@@ -136,7 +134,6 @@ func beyondLoopback(cfg node.Config) bool {
 	return err == nil && !bus.OnLoopback(host) // the server refuses an invalid address
 }
 
-// checkTLS refuses contradictory TLS settings.
 func checkTLS(cfg node.Config) error {
 	switch {
 	case (cfg.Cert == "") != (cfg.Key == ""):
@@ -149,7 +146,6 @@ func checkTLS(cfg node.Config) error {
 	return nil
 }
 
-// recordRun records the settings of an engine in its data folder.
 func recordRun(cfg node.Config, policy []string, tools string) error {
 	run := config{
 		Space: string(cfg.Space), Keys: cfg.Keys, Anchor: cfg.Anchor, Policy: policy, PolicyBucket: cfg.PolicyBucket, Tools: tools, Mode: string(cfg.Mode),

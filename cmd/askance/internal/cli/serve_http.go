@@ -17,13 +17,10 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// maxSecret bounds a file with a secret, in bytes.
 const maxSecret = 16 << 10
 
-// withoutHTTP reports whether the settings leave the gateway out.
 func (cfg *config) withoutHTTP() bool { return cfg.HTTP == web.Off && cfg.HTTPSocket == "" }
 
-// webConfig makes the configuration of the gateway from the settings.
 func webConfig(env *environment, dir node.Dir, s serving) (web.Config, error) {
 	set := &env.cfg
 	cfg := web.Config{
@@ -57,7 +54,6 @@ func webConfig(env *environment, dir node.Dir, s serving) (web.Config, error) {
 	return cfg, err
 }
 
-// provider fills in the OpenID Connect provider.
 func (cfg *config) provider(o *auth.OIDCConfig) error {
 	o.Issuer, o.ClientID, o.Audience = cfg.OIDCIssuer, cfg.OIDCClient, cfg.OIDCAudience
 	o.NameClaim, o.GroupsClaim = cfg.OIDCNameClaim, cfg.OIDCGroupsClaim

@@ -59,7 +59,7 @@ func (s *served) call(args ...string) *toolcall.Call {
 // TestHTTPDemandsTokensOnceLoginsExist: askance creds init closes HTTP to all
 // requests without a token, in the server that runs and in the next one.
 func TestHTTPDemandsTokensOnceLoginsExist(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	s := serve(t)
 	c := s.propose("r1", "c1", "pay", `{"cents":500}`)
 	if code, text := s.send(http.MethodGet, "/v1/whoami", ""); code != http.StatusOK || !strings.Contains(text, "http-loopback") {
@@ -119,7 +119,7 @@ func TestHTTPDemandsTokensOnceLoginsExist(t *testing.T) {
 
 // TestLocalUserFillsNoQuorum: one process on the machine is one approver.
 func TestLocalUserFillsNoQuorum(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	s := serveRules(t, "version: 1\nname: two\nrules:\n  - {name: two, tool_name: pay, behavior: ask, quorum: 2}\n")
 	c := s.propose("r1", "c1", "pay", `{"cents":500}`)
 	for _, path := range []string{"", "?name=bob", "?user=bob"} {
@@ -146,7 +146,7 @@ func TestLocalUserFillsNoQuorum(t *testing.T) {
 
 // TestHTTPOriginNeedsCredentials at the start of serve.
 func TestHTTPOriginNeedsCredentials(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	data := filepath.Join(t.TempDir(), "data")
 	args := []string{"serve", "--data", data, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-origin", "https://app.example"}
 	fails(t, cli.ExitUsage, "needs tokens or a provider", args...)
@@ -215,7 +215,7 @@ func asUser(t *testing.T, binary string, uid uint32, args ...string) (int, strin
 
 // TestHTTPSocket: the kernel says who sends a request, and TCP demands tokens.
 func TestHTTPSocket(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	dir, err := os.MkdirTemp("", "askance") //nolint:usetesting // other users cannot enter t.TempDir
 	if err != nil {
 		t.Fatal(err)
@@ -287,7 +287,7 @@ func TestHTTPSocket(t *testing.T) {
 
 // TestHTTPSocketFlags refuses what could not be as it was asked for.
 func TestHTTPSocketFlags(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	data := t.TempDir()
 	file := filepath.Join(data, "file")
 	write(t, file, "")

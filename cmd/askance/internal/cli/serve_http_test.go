@@ -34,7 +34,7 @@ func fetch(t *testing.T, url string) (int, string) {
 // TestServeHTTP: the gateway listens on loopback, says where, and is not there
 // if it is turned off.
 func TestServeHTTP(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	s := serveOn(t, filepath.Join(t.TempDir(), "data"))
 	for _, path := range []string{"/healthz", "/readyz"} {
 		if code, text := fetch(t, s.http+path); code != http.StatusOK || text != "ok\n" {
@@ -48,7 +48,7 @@ func TestServeHTTP(t *testing.T) {
 
 // TestServeHTTPTakesAFreePort: two engines on one machine need no flags.
 func TestServeHTTPTakesAFreePort(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	one := serveOn(t, filepath.Join(t.TempDir(), "data"), "--http", "")
 	two := serveOn(t, filepath.Join(t.TempDir(), "data"), "--http", "")
 	if one.http == "" || two.http == "" || one.http == two.http {
@@ -58,7 +58,7 @@ func TestServeHTTPTakesAFreePort(t *testing.T) {
 
 // TestServeHTTPStaysOnLoopback without credentials.
 func TestServeHTTPStaysOnLoopback(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	data := filepath.Join(t.TempDir(), "data")
 	for _, address := range []string{"0.0.0.0:0", "[::]:0", "192.0.2.1:0", "inbox.example:0"} {
 		fails(t, cli.ExitUsage, "may act as you", "serve", "--data", data, "--listen", "127.0.0.1:0", "--http", address, "--http-insecure")
@@ -91,7 +91,7 @@ func chat(t *testing.T, server, thread, id, text string) string {
 // TestServeDemoAgent talks with the agent without a model, is asked about its
 // call, answers on the command line, and finds the reply after a restart.
 func TestServeDemoAgent(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	data, tools := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "tools.yaml")
 	write(t, tools, "version: 1\ntools:\n  - {name: pay, placement: external}\n")
 	s := serveOn(t, data, "--tools", tools, "--demo-agent")

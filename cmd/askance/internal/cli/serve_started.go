@@ -104,7 +104,6 @@ func durabilityText(out *term.Out, cfg node.Config, c bus.DurabilityClaim) strin
 	return string(c.Durability) + " (" + term.SafeLine(c.Why) + ")"
 }
 
-// loginsText says who can connect.
 func loginsText(out *term.Out, cfg node.Config, auth string) string {
 	switch {
 	case cfg.CredsDir != "":

@@ -18,7 +18,7 @@ import (
 // TestServeStaysOnLoopback: the embedded server proves nobody's name, so that
 // other machines reach it only if somebody said so.
 func TestServeStaysOnLoopback(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	data := filepath.Join(t.TempDir(), "data")
 	for _, listen := range []string{"0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:0", "server.example:0"} {
 		fails(t, cli.ExitUsage, "can act under any name", "serve", "--data", data, "--listen", listen)
@@ -35,7 +35,7 @@ func TestServeStaysOnLoopback(t *testing.T) {
 
 // TestServeSaysThatItIsOpen starts a server beyond loopback on purpose.
 func TestServeSaysThatItIsOpen(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	s := serveOn(t, filepath.Join(t.TempDir(), "data"), "--listen", "0.0.0.0:0", "--insecure")
 	if !s.open {
 		t.Error("serve does not say that it is open beyond loopback")
@@ -45,7 +45,7 @@ func TestServeSaysThatItIsOpen(t *testing.T) {
 // TestServeRefusesAPolicyInOneDocument: at a cold start no last good policy
 // stays in force, so nothing is logged beside the error.
 func TestServeRefusesAPolicyInOneDocument(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	dir := t.TempDir()
 	bad := filepath.Join(dir, "bad.yaml")
 	write(t, bad, "version: 1\nname: x\nrules: [{name: a, behavior: perhaps}]\n")
@@ -64,7 +64,7 @@ func TestServeRefusesAPolicyInOneDocument(t *testing.T) {
 // port is bound or the data folder is made. An address that is taken is said
 // before the journal is begun.
 func TestServeLooksFirst(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	write(t, "bad.yaml", "version: 1\nrules: [{name: x}]\n")
 	write(t, "tools.yaml", testTools)
 	write(t, "rules.yaml", testRules)
@@ -123,7 +123,7 @@ func TestServeLooksFirst(t *testing.T) {
 // TestServeClaimsNoMoreThanIsKnown: a server elsewhere does not tell when it
 // syncs, so serve claims the least unless its operator states more.
 func TestServeClaimsNoMoreThanIsKnown(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	elsewhere, err := embed.Start(t.Context(), embed.Options{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", Durability: bus.DurabilityCached}) // syncs every two minutes
 	if err != nil {
 		t.Fatal(err)
@@ -152,7 +152,7 @@ func TestServeClaimsNoMoreThanIsKnown(t *testing.T) {
 
 // TestSlips: what an operator gets to read who names the wrong thing.
 func TestSlips(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	write(t, "file", "x")
 	write(t, "space.yaml", "space: Big Space\n")
 	for _, tc := range []struct {
@@ -177,7 +177,7 @@ func TestSlips(t *testing.T) {
 // TestDirectory: a group's approval request is answered by whoever is in the group when
 // they answer, and the vote says who named the group.
 func TestDirectory(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	dir := t.TempDir()
 	rules, tools, people := filepath.Join(dir, "rules.yaml"), filepath.Join(dir, "tools.yaml"), filepath.Join(dir, "people.yaml")
 	write(t, rules, "version: 1\nname: test\nrules:\n  - {name: money, tool_name: pay, behavior: ask, approvers: {groups: [finance]}}\n")

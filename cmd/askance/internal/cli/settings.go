@@ -24,8 +24,7 @@ const (
 	settingsFile = "askance.yaml"
 	// lastRun, in a data folder, has the settings with which the engine there last
 	// ran: commands that open the folder without a server decide by the same policy.
-	lastRun = "last-run.yaml"
-	// maxSettings bounds a settings file.
+	lastRun     = "last-run.yaml"
 	maxSettings = 64 << 10
 )
 
@@ -107,7 +106,6 @@ func readLastRun(dir string) (*config, error) {
 	return &last, nil
 }
 
-// writeLastRun records what an engine runs with, for readLastRun.
 func writeLastRun(dir string, run config) error {
 	here, err := os.Getwd()
 	if err != nil {
@@ -145,7 +143,6 @@ func (s setting) set(flags *pflag.FlagSet, where string, values []string) error 
 	return nil
 }
 
-// valueError says which value a flag, a variable or a key in a file takes.
 func valueError(where string, err error) error {
 	bad, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {
@@ -251,7 +248,6 @@ func scalars(v any) ([]string, error) {
 	return out, nil
 }
 
-// settingsHelp is the reference of all settings.
 func settingsHelp() string {
 	var b strings.Builder
 	b.WriteString(`A flag wins over the environment, and the environment wins over the settings file.

@@ -14,7 +14,7 @@ import (
 )
 
 // resolved gives what a command's settings come to.
-func settled(t *testing.T, args ...string) (*environment, error) {
+func loadSettings(t *testing.T, args ...string) (*environment, error) {
 	t.Helper()
 	env := &environment{}
 	c := &cobra.Command{Use: "x"}
@@ -34,7 +34,7 @@ func TestSettingsPrecedence(t *testing.T) {
 	}
 	t.Setenv("ASKANCE_SPACE", "from-env")
 	t.Setenv("ASKANCE_AS", "from-env")
-	env, err := settled(t, "--as", "from-flag")
+	env, err := loadSettings(t, "--as", "from-flag")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestSettingsPrecedence(t *testing.T) {
 		t.Errorf("slots = %d", env.cfg.Slots)
 	}
 	t.Setenv("ASKANCE_POLICY", "x,y")
-	env, err = settled(t)
+	env, err = loadSettings(t)
 	if diff := cmp.Diff([]string{"x", "y"}, env.cfg.Policy); err != nil || diff != "" {
 		t.Errorf("policy from the environment: %v %s", err, diff)
 	}
@@ -70,13 +70,13 @@ func TestSettingsFaults(t *testing.T) {
 			if err := replaceFile(settingsFile, []byte(tc.text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			_, err := settled(t)
+			_, err := loadSettings(t)
 			if err == nil || !strings.Contains(err.Error(), tc.want) || ExitCode(err) != ExitUsage {
 				t.Errorf("settings = %v (exit %d), want %q", err, ExitCode(err), tc.want)
 			}
 		})
 	}
-	if _, err := settled(t, "--config", "none.yaml"); ExitCode(err) != ExitNotFound {
+	if _, err := loadSettings(t, "--config", "none.yaml"); ExitCode(err) != ExitNotFound {
 		t.Errorf("a settings file that was named and is not there: %v", err)
 	}
 }

@@ -120,7 +120,6 @@ func callText(out *term.Out, c *toolcall.Call) string {
 	return s.String()
 }
 
-// runsText is where and how long a call runs by the rules.
 func runsText(d *toolcall.Decision) string {
 	var parts []string
 	if d.Route != "" {
@@ -167,7 +166,6 @@ func historyText(out *term.Out, entries []toolcall.HistoryEntry) string {
 	return b.String()
 }
 
-// shown is what show --json prints.
 type shown struct {
 	toolcall.ShowReply
 	Explain *toolcall.ExplainReply `json:"explain,omitzero"`

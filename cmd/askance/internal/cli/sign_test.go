@@ -15,7 +15,7 @@ import (
 // TestSignedApproval: where the rule says so, a call runs when its approver has
 // signed it, and a worker that insists runs nothing else.
 func TestSignedApproval(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	write(t, at("rules.yaml"), "version: 1\nname: test\nrules:\n  - {name: money, tool_name: pay, when: args.cents > 100, behavior: ask, signed: true}\n  - {name: small, tool_name: pay, when: args.cents <= 100, behavior: allow}\n")

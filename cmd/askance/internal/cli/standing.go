@@ -44,7 +44,6 @@ func newStandingListCommand(env *environment) *cobra.Command {
 	return c
 }
 
-// listStandingApprovals reads all pages.
 func listStandingApprovals(ctx context.Context, c api.Caller, r toolcall.StandingApprovalsRequest) (toolcall.StandingApprovalsReply, error) {
 	out := toolcall.StandingApprovalsReply{StandingApprovals: []*toolcall.StandingApproval{}}
 	for {
@@ -92,7 +91,6 @@ func newStandingShowCommand(env *environment) *cobra.Command {
 
 var oneStanding = wantArgs(1, "one standing approval; askance standing list shows the ids")
 
-// standingApprovalText is a standing approval in full.
 func standingApprovalText(out *term.Out, _ toolcall.ShowStandingApprovalRequest, r toolcall.ShowStandingApprovalReply) string {
 	l := r.Standing
 	s := newSheet(out, 10, out.Name(term.SafeLine(string(l.ID)))+", "+explain.State(out, l))

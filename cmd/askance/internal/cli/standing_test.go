@@ -24,7 +24,7 @@ rules:
 `
 
 func TestRememberOnTerms(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	s := serveRules(t, memoryRules)
 	at := []string{"--data", s.data, "--as", "ann"}
 	if out := ok(t, append([]string{"standing", "list"}, at...)...); out != "No standing approvals.\n" {

@@ -48,7 +48,7 @@ func certificate(t *testing.T) (cert, key string) {
 // With a certificate the embedded server speaks TLS alone: the commands of its
 // data folder know it by what it left there, others by who vouches for it.
 func TestServeTLS(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	cert, key := certificate(t)
 	other, _ := certificate(t)
 	data := filepath.Join(t.TempDir(), "data")
@@ -91,7 +91,7 @@ func read(t *testing.T, path string) string {
 
 // A login that others can read is refused wherever it is used.
 func TestOpenSecrets(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	data := filepath.Join(t.TempDir(), "data")
 	ok(t, "creds", "init", "--data", data)
 	ann := credFile(t, data, "approver", "ann")

@@ -13,7 +13,6 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// tokening are the flags of askance token.
 type tokening struct {
 	roles    []string
 	lifetime time.Duration
@@ -44,7 +43,6 @@ func addTokenFlags(env *environment, c *cobra.Command) *cobra.Command {
 	return c
 }
 
-// tokenFile is the token file.
 func tokenFile(env *environment) (string, error) {
 	switch {
 	case env.cfg.HTTPTokens != "":

@@ -32,7 +32,7 @@ func askHTTP(t *testing.T, url, token string) int {
 
 // TestTokens: made, used at a server, listed, revoked while it runs.
 func TestTokens(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	data := filepath.Join(t.TempDir(), "data")
 	made := run(t, "token", "create", "ann", "--role", "approver", "--data", data)
 	ann := strings.TrimSpace(made.out)
@@ -72,7 +72,7 @@ func TestTokens(t *testing.T) {
 
 // TestServeHTTPBeyondLoopback needs tokens or a provider, and TLS.
 func TestServeHTTPBeyondLoopback(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	data := filepath.Join(t.TempDir(), "data")
 	ann := strings.TrimSpace(ok(t, "token", "create", "ann", "--role", "approver", "--data", data))
 	fails(t, cli.ExitUsage, "without TLS", "serve", "--data", data, "--listen", "127.0.0.1:0", "--http", "0.0.0.0:0")
@@ -99,7 +99,7 @@ func TestServeHTTPBeyondLoopback(t *testing.T) {
 // TestServeOIDC: a provider that does not answer keeps nobody from starting,
 // and lets in nobody.
 func TestServeOIDC(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	s := serveOn(t, filepath.Join(t.TempDir(), "data"), "--oidc-issuer", "http://127.0.0.1:1", "--oidc-client", "askance", "--oidc-role", "people=of=ours=approver")
 	if code, text := fetch(t, s.http+"/login"); code != http.StatusOK || !strings.Contains(text, "/auth/oidc/start") {
 		t.Errorf("/login: %d %s", code, text)
@@ -114,7 +114,7 @@ func TestServeOIDC(t *testing.T) {
 // TestTokenFileThatCannotBeUsed keeps a server from starting: it must not fall
 // back to letting everybody in.
 func TestTokenFileThatCannotBeUsed(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	data := filepath.Join(t.TempDir(), "data")
 	ok(t, "token", "create", "ann", "--role", "approver", "--data", data)
 	path := filepath.Join(data, "tokens.json")

@@ -12,8 +12,8 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 )
 
-// ours are the commands but for cobra's own, hidden ones, and help topics.
-func ours() map[string]*cobra.Command {
+// ownCommands are the commands but for cobra's own, hidden ones, and help topics.
+func ownCommands() map[string]*cobra.Command {
 	out := cli.Tree()
 	for name, c := range out {
 		if strings.HasPrefix(name, "completion") || name == "help" || c.Hidden || c.IsAdditionalHelpTopicCommand() {
@@ -25,7 +25,7 @@ func ours() map[string]*cobra.Command {
 
 // Whatever command is added has its place in the help's golden file.
 func TestEveryCommandIsListed(t *testing.T) {
-	for _, name := range slices.Sorted(maps.Keys(ours())) {
+	for _, name := range slices.Sorted(maps.Keys(ownCommands())) {
 		if !slices.Contains(commands, name) {
 			t.Errorf("askance %s is not in the list of commands of this package's tests", name)
 		}
@@ -35,8 +35,8 @@ func TestEveryCommandIsListed(t *testing.T) {
 // Every command has a help with examples that can be called, prints JSON if told
 // to, completes, and says what is wrong with exit code 2 and nothing else.
 func TestEveryCommand(t *testing.T) {
-	clean(t)
-	all := ours()
+	cleanEnvironment(t)
+	all := ownCommands()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		t.Run("askance "+name, func(t *testing.T) {
 			c, words := all[name], strings.Fields(name)

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// build says what this program was built from.
 type build struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitzero"`

@@ -26,7 +26,7 @@ rules:
 
 // Several people have to agree, and every command says who has and who must.
 func TestSeveralAgree(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "rules.yaml"), quorumRules)
 	write(t, filepath.Join(dir, "tools.yaml"), testTools)

@@ -24,7 +24,6 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// gate is a gateway that a command uses over HTTP.
 type gate struct{ url, tokenFile string }
 
 // Bounds of requests to a gateway.

@@ -65,7 +65,7 @@ func hear(t *testing.T, news chan told, call string) told {
 // TestServeWebhooks: approval requests are told, a link leads to the inbox, and a
 // restart loses neither what was asked meanwhile nor what the link is good for.
 func TestServeWebhooks(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	file, news := listenFor(t)
 	data, tools := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "tools.yaml")
 	write(t, tools, "version: 1\ntools:\n  - {name: pay, placement: external}\n  - {name: warm, placement: external}\n")
@@ -92,7 +92,7 @@ func TestServeWebhooks(t *testing.T) {
 }
 
 func TestServeWebhooksRefused(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	data, file := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "hooks.yaml")
 	write(t, file, "version: 1\ndestinations:\n  - {name: bot, url: https://x.example, events: [request]}\n")
 	fails(t, cli.ExitUsage, "secrets: none", "serve", "--data", data, "--listen", "127.0.0.1:0", "--webhooks", file)
@@ -102,7 +102,7 @@ func TestServeWebhooksRefused(t *testing.T) {
 
 // TestWebhooksCommands: what was given up is listed, tried again, and dropped.
 func TestWebhooksCommands(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	var status atomic.Int32
 	status.Store(http.StatusGone)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(int(status.Load())) }))
@@ -138,7 +138,7 @@ func TestWebhooksCommands(t *testing.T) {
 // A server that is killed after the receiver has a message, and before that is
 // on record, sends it again under the same id.
 func TestWebhooksSurviveAKill(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	dir := t.TempDir()
 	ids, hold, held := make(chan string, 1000), make(chan struct{}), atomic.Bool{}
 	held.Store(true)
@@ -180,7 +180,7 @@ func TestWebhooksSurviveAKill(t *testing.T) {
 
 // A trial message is signed, comes once, and what came back is said.
 func TestWebhooksTest(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	var status atomic.Int32
 	status.Store(http.StatusNoContent)
 	news := make(chan string, 10)
@@ -226,7 +226,7 @@ func TestSlackExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	examples += "/"
-	clean(t)
+	cleanEnvironment(t)
 	news := make(chan string, 1000)
 	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		b, err := io.ReadAll(r.Body)

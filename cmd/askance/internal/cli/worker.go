@@ -21,7 +21,6 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// working are the flags of askance worker.
 type working struct {
 	tools    []string
 	subjects []string
@@ -152,7 +151,6 @@ func approverList(paths []string) (toolcall.ApproverList, error) {
 	return toolcall.ApproverList{Keys: d.Keys(), Groups: d.Members()}, nil
 }
 
-// queuesText says which calls a worker runs.
 func queuesText(w working) string {
 	if len(w.subjects) == 0 {
 		return fmt.Sprintf("%q", w.tools)
@@ -160,7 +158,6 @@ func queuesText(w working) string {
 	return fmt.Sprintf("%q on %q", w.tools, w.subjects)
 }
 
-// newWorkers creates one worker for each tool and subject, all on one connection.
 func newWorkers(env *environment, nc *nats.Conn, keys toolcall.KeySet, handler executor.Handler, w working) ([]*executor.Worker, error) {
 	var out []*executor.Worker
 	for _, queue := range toolcall.Queues(w.tools, w.subjects) {

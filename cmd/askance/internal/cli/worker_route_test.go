@@ -54,7 +54,7 @@ func process(t *testing.T, args ...string) (first string) {
 // Calls that a rule routes run at the workers of its subject alone, each a
 // process with no more rights than its login gives.
 func TestRoutedCallEndToEnd(t *testing.T) {
-	clean(t)
+	cleanEnvironment(t)
 	dir := t.TempDir()
 	data, rules, tools := filepath.Join(dir, "data"), filepath.Join(dir, "rules.yaml"), filepath.Join(dir, "tools.yaml")
 	write(t, rules, routeRules)

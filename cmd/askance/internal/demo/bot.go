@@ -28,7 +28,6 @@ type Bot struct {
 	seq   uint64 // of the last streamed event
 }
 
-// retryPause is the pause after no engine answered.
 const retryPause = 250 * time.Millisecond
 
 // Play plays all turns of the recording as one reply and returns the sequence
@@ -55,7 +54,6 @@ func (b *Bot) Play(ctx context.Context, stream io.Reader) (uint64, error) {
 	return b.seq, err
 }
 
-// turn streams one completion and gives the calls that the model wants.
 func (b *Bot) turn(ctx context.Context, r *chatstream.Reader) ([]message.ToolCallBlock, error) {
 	t := chatstream.NewTurn(b.codec, b.Reply)
 	for {
@@ -112,7 +110,6 @@ func (b *Bot) run(ctx context.Context, calls []message.ToolCallBlock) error {
 	}
 }
 
-// emit streams events to the journal.
 func (b *Bot) emit(ctx context.Context, events ...message.Event) error {
 	if len(events) == 0 {
 		return nil

@@ -38,7 +38,6 @@ func (d *Demo) check(ctx context.Context, c engine.Client, r *Result) ([]Check, 
 	return append(out, order, ledger, logs), nil
 }
 
-// checkMessage compares the rebuilt message with the journal's calls.
 func checkMessage(r *Result) Check {
 	check := Check{What: fmt.Sprintf("the message rebuilt from %d events has the result of every call", r.Events), OK: true}
 	for _, c := range r.Calls {
@@ -71,7 +70,6 @@ func checkOrder(ctx context.Context, c engine.Client, calls []*toolcall.Call) (C
 	return check, nil
 }
 
-// checkLedger says that each refund that ran is booked once, and no other.
 func (d *Demo) checkLedger(calls []*toolcall.Call) (Check, error) {
 	check := Check{What: "the ledger has every refund that ran once, and no other", OK: true}
 	booked, err := ReadLedger(d.path(workspace) + "/" + Ledger)

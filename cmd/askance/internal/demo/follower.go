@@ -10,7 +10,6 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// errAnswered is why an approval request's context ends.
 var errAnswered = errors.New("the approval request is closed")
 
 // follower is a toolcall.Sink: it passes the records of one reply on and knows
@@ -55,7 +54,6 @@ func (f *follower) Record(r toolcall.JournalEntry) {
 	}
 }
 
-// reached waits until the record with that sequence has been passed on.
 func (f *follower) reached(ctx context.Context, seq uint64) error {
 	return f.until(ctx, func() bool { return f.told >= seq })
 }
@@ -78,7 +76,6 @@ func (f *follower) whileOpen(ctx context.Context, c *toolcall.Call) (open contex
 	return open, func() { end(context.Canceled); <-done }
 }
 
-// until waits for a condition, which is asked with f.mu held.
 func (f *follower) until(ctx context.Context, ok func() bool) error {
 	for {
 		f.mu.Lock()

@@ -39,7 +39,6 @@ func (r *Result) OK() bool {
 	return true
 }
 
-// errPlayed ends what runs beside the bot.
 var errPlayed = errors.New("the script is over")
 
 // Play plays the script to its end and checks what came of it.
@@ -107,7 +106,6 @@ func (d *Demo) result(ctx context.Context, last uint64, took time.Duration) (*Re
 	return r, err
 }
 
-// approve answers each approval request that opens.
 func (d *Demo) approve(ctx context.Context, f *follower) error {
 	client := d.as(toolcall.RoleApprover, d.cfg.Approver.Name())
 	for {

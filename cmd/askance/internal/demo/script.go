@@ -51,7 +51,6 @@ func copyScript(script fs.FS, dir string) error {
 	return nil
 }
 
-// readScript reads the files that a script consists of.
 func readScript(script fs.FS, dir string) ([]scriptFile, error) {
 	var files []scriptFile
 	err := fs.WalkDir(script, ".", func(name string, e fs.DirEntry, err error) error {

@@ -16,7 +16,6 @@ import (
 	"github.com/askance-dev/askance/executor"
 )
 
-// workerLog, in the data folder, has what the worker process says.
 const workerLog = "worker.log"
 
 // workerGrace is how long the worker process has to end before it is killed.
@@ -78,7 +77,6 @@ func (w *worker) stop() error {
 	return err
 }
 
-// maxLog bounds what read_log returns.
 const maxLog = 256 << 10
 
 // Register adds the tools that run beside the engine, on a workspace folder.
@@ -113,7 +111,6 @@ func readLog(workspace string) executor.Handler {
 	}
 }
 
-// shell runs one command line in the workspace, for as long as it may.
 func shell(workspace string) executor.Handler {
 	return func(ctx context.Context, t executor.Task) (executor.Output, error) {
 		var args struct {

@@ -18,7 +18,6 @@ import (
 // WorkerTools are the tools of the demo's worker process.
 var WorkerTools = []string{"refund", "restart_service"}
 
-// step is how long one step of a worker's tool takes.
 const step = 150 * time.Millisecond
 
 // Call is one attempt as a program that runs for askance worker gets it.
@@ -43,7 +42,6 @@ func RunTool(ctx context.Context, c Call) error {
 	return fmt.Errorf("the demo's worker has no tool %q", c.Tool)
 }
 
-// steps reports progress, one line at a time.
 func (c Call) steps(ctx context.Context, lines ...string) error {
 	for _, l := range lines {
 		if _, err := fmt.Fprintln(c.Progress, l); err != nil {
@@ -155,7 +153,6 @@ func appendLine(path string, b Booking) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// restart writes down when a service was last restarted.
 func restart(ctx context.Context, c Call) error {
 	var args struct {
 		Service string `json:"service"`

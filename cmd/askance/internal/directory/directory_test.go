@@ -27,7 +27,7 @@ func key(b byte) string {
 	return toolcall.FormatPublicKey(pub.(ed25519.PublicKey))
 }
 
-func named(texts ...string) []directory.Named {
+func newNamed(texts ...string) []directory.Named {
 	var out []directory.Named
 	for i, text := range texts {
 		out = append(out, directory.Named{Name: string(rune('a'+i)) + ".yaml", Data: []byte(text)})
@@ -36,7 +36,7 @@ func named(texts ...string) []directory.Named {
 }
 
 func TestParse(t *testing.T) {
-	d, err := directory.Parse(named(
+	d, err := directory.Parse(newNamed(
 		"version: 1\ngroups:\n  ops: [bob, ann]\n  finance: [ann, ann]\n  empty: []\napprovers:\n  ann: {keys: ['"+key(1)+"', '"+key(2)+"']}\n",
 		"version: 1\ngroups:\n  legal: [ann]\napprovers:\n  ann: {keys: ['"+key(1)+"']}\n")...)
 	if err != nil {
@@ -74,7 +74,7 @@ func TestParseRefuses(t *testing.T) {
 		"too long":          "version: 1\n#" + strings.Repeat("x", textfile.MaxBytes),
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, err := directory.Parse(named(text)...)
+			d, err := directory.Parse(newNamed(text)...)
 			if _, ok := errors.AsType[*textfile.Error](err); !ok || d != nil {
 				t.Errorf("%v, %v; want a refusal that names the file", d, err)
 			}

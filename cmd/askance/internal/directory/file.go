@@ -122,12 +122,12 @@ func (d *Directory) add(named Named) error {
 }
 
 func (d *Directory) addGroup(group string, names []string) error {
-	if err := plain("group", group); err != nil {
+	if err := checkName("group", group); err != nil {
 		return err
 	}
 	d.grouped = true
 	for _, name := range names {
-		if err := plain("member", name); err != nil {
+		if err := checkName("member", name); err != nil {
 			return fmt.Errorf("groups: %s: %w", group, err)
 		}
 		d.groups[name] = append(d.groups[name], group)
@@ -136,7 +136,7 @@ func (d *Directory) addGroup(group string, names []string) error {
 }
 
 func (d *Directory) addKeys(name string, texts []string) error {
-	if err := plain("approver", name); err != nil {
+	if err := checkName("approver", name); err != nil {
 		return err
 	}
 	keys := d.keys[name]
@@ -168,7 +168,7 @@ func (d *Directory) owner(key ed25519.PublicKey) string {
 	return ""
 }
 
-func plain(what, name string) error {
+func checkName(what, name string) error {
 	switch {
 	case name == "":
 		return fmt.Errorf("a %s has no name", what)

@@ -67,7 +67,7 @@ func (l *Live) Reload(ctx context.Context) (changed bool, err error) {
 			source = "file+nats-kv"
 		}
 	}
-	if before := l.now.Load(); before != nil && same(before.files, files) {
+	if before := l.now.Load(); before != nil && isSame(before.files, files) {
 		return false, nil
 	}
 	d, err := Parse(files...)
@@ -78,7 +78,7 @@ func (l *Live) Reload(ctx context.Context) (changed bool, err error) {
 	return true, nil
 }
 
-func same(a, b []Named) bool {
+func isSame(a, b []Named) bool {
 	if len(a) != len(b) {
 		return false
 	}

@@ -182,7 +182,7 @@ func requirementText(e *permission.Explanation) string {
 		text += " by " + strings.Join(r.Users, " or ")
 	}
 	for _, set := range r.Approvers {
-		text += " by " + strings.Join(append(slices.Clone(set.Users), prefixed("group ", set.Groups)...), " or ")
+		text += " by " + strings.Join(append(slices.Clone(set.Users), addPrefix("group ", set.Groups)...), " or ")
 	}
 	if r.ExcludeRequester {
 		text += ", not by the requester,"
@@ -196,7 +196,7 @@ func requirementText(e *permission.Explanation) string {
 	return term.SafeLine(text)
 }
 
-func prefixed(prefix string, names []string) []string {
+func addPrefix(prefix string, names []string) []string {
 	out := make([]string, len(names))
 	for i, n := range names {
 		out[i] = prefix + n

@@ -33,7 +33,6 @@ import (
 	"github.com/askance-dev/askance/gateway/webhook"
 )
 
-// maxSecret bounds the file of a secret.
 const maxSecret = 4096
 
 // source is where a secret stands.
@@ -42,7 +41,6 @@ type source struct {
 	Env  string `yaml:"env"`
 }
 
-// entry is a destination as the file spells it.
 type entry struct {
 	Name     string          `yaml:"name"`
 	URL      string          `yaml:"url"`

@@ -31,7 +31,6 @@ type composeScreen struct {
 	area   *textarea.Model // instead of fields, for a result
 }
 
-// field is a line to fill in.
 type field struct {
 	label string
 	must  bool
@@ -101,7 +100,6 @@ func (s *composeScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 	return update(&s.fields[s.at].in, k)
 }
 
-// next goes to the next field, or on.
 func (s *composeScreen) next(m *model) tea.Cmd {
 	f := &s.fields[s.at]
 	text := strings.TrimSpace(f.in.Value())
@@ -162,7 +160,6 @@ func newInput(prompt string, limit int) textinput.Model {
 	return in
 }
 
-// newArea is a sheet to write on.
 func newArea(limit int) textarea.Model {
 	a := textarea.New()
 	a.Prompt, a.CharLimit, a.ShowLineNumbers, a.MaxHeight = "│ ", limit, false, 0
@@ -186,7 +183,6 @@ func update(in *textinput.Model, k tea.Msg) tea.Cmd {
 	return cmd
 }
 
-// updateArea is update for a sheet.
 func updateArea(a *textarea.Model, k tea.Msg) tea.Cmd {
 	var cmd tea.Cmd
 	*a, cmd = a.Update(k)
@@ -206,7 +202,6 @@ func scrub(s string) string {
 	}, s)
 }
 
-// editedMsg: the editor has ended.
 type editedMsg struct {
 	draft *draftResponse
 	dir   string
@@ -214,7 +209,6 @@ type editedMsg struct {
 	err   error
 }
 
-// editFile is the file that the editor gets.
 const editFile = "input.json"
 
 // edit opens the arguments in the person's editor. The inbox leaves the
@@ -240,8 +234,8 @@ func (m *model) edit(d *draftResponse) tea.Cmd {
 	return tea.ExecProcess(cmd, func(err error) tea.Msg { return editedMsg{d, dir, given, err} })
 }
 
-// edited takes what the person wrote to where it can be compared and sent.
-func (m *model) edited(e editedMsg) tea.Cmd {
+// takeEdited takes what the person wrote to where it can be compared and sent.
+func (m *model) takeEdited(e editedMsg) tea.Cmd {
 	defer func() { _ = os.RemoveAll(e.dir) }() // in the system's folder for such things
 	text, err := e.result()
 	if err != nil {

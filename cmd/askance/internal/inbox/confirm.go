@@ -87,7 +87,6 @@ func (s *confirmScreen) view(m *model, w, h int) (title string, body []string, k
 	return title, body, keys
 }
 
-// lines are what the answer does, and what its digest stands for.
 func (d *draftResponse) lines(m *model, w int) []string {
 	f := records{width: w, dim: m.out.Dim}
 	a := d.response
@@ -108,10 +107,10 @@ func (d *draftResponse) lines(m *model, w int) []string {
 	}
 	if a.Kind == toolcall.ResponseApprove && a.Input == nil {
 		f.lines = append(f.lines, m.out.Ask("These arguments run:"))
-		f.lines = append(f.lines, indented(argtree.Render(d.call.Input, w-2, m.out.Name))...)
+		f.lines = append(f.lines, indentLines(argtree.Render(d.call.Input, w-2, m.out.Name))...)
 	}
 	f.lines = append(f.lines, m.out.Ask("The request that the digest covers:"))
-	f.lines = append(f.lines, indented(bound(m, d.call.Request, w-2))...)
+	f.lines = append(f.lines, indentLines(bound(m, d.call.Request, w-2))...)
 	f.add("digest", a.Digest)
 	return f.lines
 }
@@ -132,7 +131,6 @@ func bound(m *model, q *toolcall.ApprovalRequest, w int) []string {
 	return argtree.Render(string(b), w, m.out.Name)
 }
 
-// diff is what an edit changes.
 func (d *draftResponse) diff(m *model, w int) []string {
 	var out []string
 	for _, l := range asked.Changes(d.call.Input, *d.response.Input) {

@@ -12,7 +12,6 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// detailScreen is one approval request with all that there is to know about it.
 type detailScreen struct {
 	request toolcall.Key
 	digest  string // of the approval request that the person has seen here
@@ -36,8 +35,8 @@ func newDetail(q *request) *detailScreen {
 
 func (d *detailScreen) holds(k toolcall.Key) bool { return k == d.request }
 
-// anew reports whether another approval request is open than the one that was shown.
-func (d *detailScreen) anew(q *request) bool { return q.open() && q.call.Digest != d.digest }
+// hasChanged reports whether another approval request is open than the one that was shown.
+func (d *detailScreen) hasChanged(q *request) bool { return q.open() && q.call.Digest != d.digest }
 
 func (d *detailScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 	q := m.qs.get(d.request)
@@ -65,14 +64,13 @@ func (d *detailScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 	if q == nil || !q.open() {
 		return nil
 	}
-	if d.anew(q) { // the first key after it only says that it was seen
+	if d.hasChanged(q) { // the first key after it only says that it was seen
 		d.digest, d.wish = q.call.Digest, newWish(q.call)
 		return nil
 	}
 	return d.answer(m, q, k.String())
 }
 
-// answer begins an answer to the approval request that is shown.
 func (d *detailScreen) answer(m *model, q *request, key string) tea.Cmd {
 	if d.remember(m, q, key) {
 		return nil
@@ -112,9 +110,9 @@ func (d *detailScreen) remember(m *model, q *request, key string) bool {
 	case len(key) == 1 && i >= 0 && i < len(d.wish.offers):
 		d.wish.toggle(i)
 	case key == "0":
-		d.wish.none(q.call)
+		d.wish.clear(q.call)
 	case key == "w":
-		if why := d.wish.fixed(); why != "" {
+		if why := d.wish.obstacle(); why != "" {
 			m.say(m.out.Bad, "%s", why)
 			return true
 		}
@@ -125,7 +123,6 @@ func (d *detailScreen) remember(m *model, q *request, key string) bool {
 	return true
 }
 
-// neighbour shows the next or the previous approval request of the list.
 func (d *detailScreen) neighbour(m *model, next bool) {
 	rows := m.list.rows(m)
 	m.list.at = d.request
@@ -148,7 +145,7 @@ func (d *detailScreen) view(m *model, w, h int) (title string, body []string, ke
 	c := q.call
 	title = reveal.Line(c.Tool) + "  " + reveal.Line(string(c.Call))
 	keys = "a approve  e edit  r reject  h delegate  t respond  ? keys  esc back"
-	if d.wish.fixed() == "" {
+	if d.wish.obstacle() == "" {
 		keys = "a approve  e edit  r reject  w standing approval  h delegate  t respond  ? keys  esc back"
 	}
 	switch {
@@ -156,7 +153,7 @@ func (d *detailScreen) view(m *model, w, h int) (title string, body []string, ke
 		keys = "esc back  n next"
 	case asked.MayRespond(c, m.cfg.Who) == asked.No:
 		keys = "you are not an approver  esc back  n next"
-	case d.anew(q):
+	case d.hasChanged(q):
 		keys = "any key: review the changed request  esc back"
 	}
 	lines := d.lines(m, q, w)
@@ -169,7 +166,7 @@ func (d *detailScreen) head(m *model, q *request, w int) []string {
 	switch {
 	case !q.open():
 		out = paintAll(m.out.Bad, wrap("Closed: "+reveal.Line(q.over)+". It needs no response.", w))
-	case d.anew(q):
+	case d.hasChanged(q):
 		out = paintAll(m.out.Ask, wrap("This request changed after you opened it: review it again.", w))
 	}
 	if q.call.Request == nil {
@@ -183,7 +180,6 @@ func (d *detailScreen) head(m *model, q *request, w int) []string {
 	return append(out, m.out.Ask(fit(first, w)))
 }
 
-// lines are all that there is to know.
 func (d *detailScreen) lines(m *model, q *request, w int) []string {
 	c := q.call
 	f := records{width: w, dim: m.out.Dim}
@@ -202,7 +198,7 @@ func (d *detailScreen) lines(m *model, q *request, w int) []string {
 	}
 	d.args.lay(m, c, w, d.raw)
 	f.lines = append(f.lines, m.out.Dim(d.argsTitle()))
-	f.lines = append(f.lines, indented(d.args.lines)...)
+	f.lines = append(f.lines, indentLines(d.args.lines)...)
 	if q.open() {
 		f.add("remember", d.wish.lines()...)
 	}

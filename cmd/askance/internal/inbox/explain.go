@@ -20,7 +20,6 @@ type explainScreen struct {
 	scroll scroll
 }
 
-// explainedMsg has the explanation of a call.
 type explainedMsg struct {
 	key   toolcall.Key
 	reply toolcall.ExplainReply
@@ -31,7 +30,6 @@ func newExplain(c *toolcall.Call) *explainScreen { return &explainScreen{call: c
 
 func (s *explainScreen) holds(k toolcall.Key) bool { return k == s.call.Key }
 
-// ask asks the engine for the explanation, in the background.
 func (s *explainScreen) ask(m *model) tea.Cmd {
 	parent, engine, key := m.ctx, m.cfg.Engine, s.call.Key
 	return func() tea.Msg {

@@ -35,9 +35,7 @@ const (
 	gather = 40 * time.Millisecond
 	// manyHints at once are answered by one list.
 	manyHints = 16
-	// askWithin bounds one request.
 	askWithin = 3 * time.Second
-	// maxListed bounds what is kept, and shown.
 	maxListed = 2000
 )
 

@@ -44,7 +44,6 @@ var helpKeys = [][2]string{
 	{"", "ctrl+c quits at once."},
 }
 
-// helpLines lays the keys out in two columns.
 func helpLines(w int) []string {
 	const column = 16
 	var out []string
@@ -62,7 +61,6 @@ func helpLines(w int) []string {
 	return out
 }
 
-// helpScreen lists the keys.
 type helpScreen struct{ scroll scroll }
 
 func (s *helpScreen) holds(toolcall.Key) bool { return false }

@@ -35,7 +35,7 @@ func wrap(line string, w int) []string {
 	return strings.Split(ansi.Wrap(line, w, ""), "\n")
 }
 
-func indented(lines []string) []string {
+func indentLines(lines []string) []string {
 	out := make([]string, 0, len(lines))
 	for _, l := range lines {
 		out = append(out, "  "+l)
@@ -60,7 +60,6 @@ type scroll struct {
 	end  bool // the last line was on the screen
 }
 
-// key moves, and reports whether the key was for it.
 func (s *scroll) key(k string) bool {
 	if k == " " {
 		k = "pgdown"
@@ -122,7 +121,6 @@ func (c columns) line(mark, tool, call, age, left, what string) string {
 	return strings.TrimRight(text+cell(age, c.age)+" "+cell(left, c.left)+" "+fit(what, c.what), " ")
 }
 
-// cell cuts or fills a text to n columns.
 func cell(s string, n int) string {
 	s = fit(s, n)
 	return s + strings.Repeat(" ", max(0, n-ansi.StringWidth(s)))
@@ -133,7 +131,7 @@ func (m *model) View() string {
 	switch {
 	case m.width == 0:
 		return "" // the terminal has not said how large it is
-	case m.small():
+	case m.isSmall():
 		text := fmt.Sprintf("%dx%d is too small,\n%dx%d is enough.\nq quits", m.width, m.height, minWidth, minHeight)
 		return frame(strings.Split(text, "\n"), m.width, m.height)
 	}
@@ -161,7 +159,6 @@ func frame(lines []string, w, h int) string {
 	return strings.Join(lines, "\n")
 }
 
-// fit cuts a painted line to w columns.
 func fit(line string, w int) string { return ansi.Truncate(line, w, "…") }
 
 // fitKeys leaves out the last of what keys do until the rest fits, but never
@@ -176,7 +173,6 @@ func fitKeys(keys string, w int) string {
 	return fit(strings.Join(all, "  "), w)
 }
 
-// titleLine has the title on the left and the state of the inbox on the right.
 func (m *model) titleLine(title string) string {
 	right := m.state()
 	left := fit(title, max(0, m.width-ansi.StringWidth(right)-2))

@@ -31,7 +31,6 @@ func newList() *listScreen {
 
 func (l *listScreen) holds(toolcall.Key) bool { return false }
 
-// rows are the approval requests that are shown.
 func (l *listScreen) rows(m *model) []*request {
 	match := matcher(l.filter.Value())
 	return m.qs.sorted(func(q *request) bool {
@@ -88,7 +87,6 @@ func (l *listScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 	return nil
 }
 
-// keyRow is about the selected approval request.
 func (l *listScreen) keyRow(m *model, k tea.KeyMsg, rows []*request) tea.Cmd {
 	if len(rows) == 0 {
 		return nil
@@ -220,7 +218,6 @@ func (l *listScreen) nothing(m *model) string {
 	return "No open approval requests. New requests appear automatically."
 }
 
-// line is one approval request.
 func (l *listScreen) line(m *model, q *request, c columns) string {
 	key := q.call.Key
 	mark := "  "

@@ -54,7 +54,6 @@ func newModel(ctx context.Context, cfg Config, f *feed) *model {
 	return &model{ctx: ctx, cfg: cfg, out: cfg.Out, feed: f, list: newList(), now: time.Now()}
 }
 
-// tickMsg moves the clock.
 type tickMsg time.Time
 
 func tick() tea.Cmd {
@@ -79,15 +78,15 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tea.KeyMsg:
 		return m, m.key(msg)
 	case listedMsg:
-		m.answers()
+		m.noteAnswer()
 		m.more = !msg.complete
-		for _, k := range m.qs.listed(msg.calls, msg.complete, m.now) {
+		for _, k := range m.qs.takeList(msg.calls, msg.complete, m.now) {
 			m.feed.look(k)
 		}
 	case sawMsg:
-		m.answers()
+		m.noteAnswer()
 		if msg.call == nil {
-			m.qs.unknown(msg.key, m.now)
+			m.qs.markGone(msg.key, m.now)
 		} else {
 			m.qs.take(msg.call, msg.by, m.now)
 		}
@@ -99,16 +98,16 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case sentMsg:
 		return m, m.sent(msg)
 	case editedMsg:
-		return m, m.edited(msg)
+		return m, m.takeEdited(msg)
 	default:
-		return m, m.told(msg)
+		return m, m.passToScreens(msg)
 	}
 	return m, nil
 }
 
-// told takes in what was heard about standing approvals, for the screens that
+// passToScreens takes in what was heard about standing approvals, for the screens that
 // show them.
-func (m *model) told(msg tea.Msg) tea.Cmd {
+func (m *model) passToScreens(msg tea.Msg) tea.Cmd {
 	if r, ok := msg.(takenBackMsg); ok {
 		return m.takenBack(r)
 	}
@@ -131,8 +130,8 @@ func (m *model) told(msg tea.Msg) tea.Cmd {
 	return nil
 }
 
-// answers notes that the engine has answered.
-func (m *model) answers() { m.loaded, m.trouble = true, nil }
+// noteAnswer notes that the engine has answered.
+func (m *model) noteAnswer() { m.loaded, m.trouble = true, nil }
 
 // holds reports whether a screen still shows an approval request.
 func (m *model) holds(k toolcall.Key) bool {
@@ -144,7 +143,6 @@ func (m *model) holds(k toolcall.Key) bool {
 	return false
 }
 
-// top is the screen that is shown.
 func (m *model) top() screen {
 	if n := len(m.stack); n > 0 {
 		return m.stack[n-1]
@@ -161,12 +159,11 @@ func (m *model) pop() {
 	}
 }
 
-// key gives a key to the screen that is shown.
 func (m *model) key(k tea.KeyMsg) tea.Cmd {
-	if k.Type == tea.KeyCtrlC || m.small() && k.String() == "q" {
+	if k.Type == tea.KeyCtrlC || m.isSmall() && k.String() == "q" {
 		return tea.Quit
 	}
-	if m.small() {
+	if m.isSmall() {
 		return nil // whoever cannot read must not decide
 	}
 	s := m.top()
@@ -204,7 +201,7 @@ func (m *model) each(runes []rune) tea.Cmd {
 // writer is a screen on which keys are letters.
 type writer interface{ writes() }
 
-func (m *model) small() bool { return m.width < minWidth || m.height < minHeight }
+func (m *model) isSmall() bool { return m.width < minWidth || m.height < minHeight }
 
 // say shows what happened, until the next thing does.
 func (m *model) say(paint func(string) string, format string, args ...any) {

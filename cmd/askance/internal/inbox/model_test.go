@@ -107,8 +107,8 @@ func asking(t testing.TB, id string, change func(*toolcall.ApprovalRequest)) *to
 	return c
 }
 
-// shown is a program with these approval requests on a terminal of 80x24.
-func shown(t *testing.T, calls ...*toolcall.Call) (*model, *fakeEngine) {
+// newShown is a program with these approval requests on a terminal of 80x24.
+func newShown(t *testing.T, calls ...*toolcall.Call) (*model, *fakeEngine) {
 	t.Helper()
 	e := &fakeEngine{calls: map[toolcall.Key]*toolcall.Call{}}
 	cfg := Config{Engine: e, Who: "ann", Out: term.New(&strings.Builder{}), Editor: []string{"true"}}
@@ -151,7 +151,7 @@ func run(m *model, cmd tea.Cmd) {
 func TestForgedDigest(t *testing.T) {
 	c := asking(t, "c", nil)
 	c.Request.Input = `{"cents":1000000}`
-	m, e := shown(t, c)
+	m, e := newShown(t, c)
 	screen := types(m, "\ra  y")
 	if !strings.Contains(screen, "does not match the approval") || len(e.responses) != 0 {
 		t.Errorf("answers %v\n%s", e.responses, screen)
@@ -162,7 +162,7 @@ func TestForgedDigest(t *testing.T) {
 }
 
 func TestPasteDecidesNothing(t *testing.T) {
-	m, e := shown(t, asking(t, "c", nil))
+	m, e := newShown(t, asking(t, "c", nil))
 	m.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("\raly"), Paste: true})
 	types(m, "\ra")
 	m.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("y"), Paste: true})
@@ -176,7 +176,7 @@ func TestPasteDecidesNothing(t *testing.T) {
 }
 
 func TestTooSmallDecidesNothing(t *testing.T) {
-	m, e := shown(t, asking(t, "c", nil))
+	m, e := newShown(t, asking(t, "c", nil))
 	types(m, "\ra")
 	m.Update(tea.WindowSizeMsg{Width: minWidth - 1, Height: 24})
 	types(m, "y")
@@ -189,7 +189,7 @@ func TestTooSmallDecidesNothing(t *testing.T) {
 
 // Keys that arrive in one piece are keys all the same, also esc before others.
 func TestKeysInOnePiece(t *testing.T) {
-	m, _ := shown(t, asking(t, "a", nil), asking(t, "b", nil))
+	m, _ := newShown(t, asking(t, "a", nil), asking(t, "b", nil))
 	m.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("jl")})
 	if d, ok := m.top().(*detailScreen); !ok || d.request.Call != "b" {
 		t.Errorf("jl shows %T", m.top())
@@ -215,7 +215,7 @@ func TestRefusals(t *testing.T) {
 		{"anything else", errors.New("pipe \x1b[2J broke"), "Not accepted: pipe ‹U+001B›[2J broke"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			m, e := shown(t, asking(t, "c", nil))
+			m, e := newShown(t, asking(t, "c", nil))
 			e.err = tc.err
 			if screen := types(m, "\ray"); !strings.Contains(screen, tc.want) {
 				t.Errorf("no %q on\n%s", tc.want, screen)
@@ -225,7 +225,7 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestTroubleIsShown(t *testing.T) {
-	m, _ := shown(t, asking(t, "c", nil))
+	m, _ := newShown(t, asking(t, "c", nil))
 	m.Update(troubleMsg{errors.New("gone")})
 	m.Update(tickMsg(m.now.Add(12 * time.Second)))
 	if screen := m.View(); !strings.Contains(screen, "no connection for 12s") {
@@ -239,7 +239,7 @@ func TestTroubleIsShown(t *testing.T) {
 
 // Whatever the keys and the size, the screen is filled and never overflows.
 func TestViewFits(t *testing.T) {
-	m, e := shown(t, asking(t, "a", func(q *toolcall.ApprovalRequest) { q.Text, q.Rule = strings.Repeat("long ", 50), "" }), asking(t, "b", nil))
+	m, e := newShown(t, asking(t, "a", func(q *toolcall.ApprovalRequest) { q.Text, q.Rule = strings.Repeat("long ", 50), "" }), asking(t, "b", nil))
 	m.qs.all[toolcall.Key{Space: "default", Session: "s", Reply: "r", Call: "a"}].call.Suggested = []message.PermissionRule{terms.Allow("pay", strings.Repeat("x", 200))}
 	long := strings.Repeat("git push ", 30)
 	e.standingApprovals = []*toolcall.StandingApproval{{ID: "sta_1", Tool: "Bash", Terms: toolcall.StandingTerms{Scope: toolcall.ScopeSpace, Rules: []message.PermissionRule{terms.Allow("Bash", long)}}, GrantedBy: []toolcall.Vote{{By: toolcall.Principal{Name: long}}}}}

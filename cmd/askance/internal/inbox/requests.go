@@ -65,9 +65,9 @@ func (qs *requests) take(c *toolcall.Call, by string, now time.Time) {
 	}
 }
 
-// listed takes in a list of open approval requests. If it is complete, the result is
+// takeList takes in a list of open approval requests. If it is complete, the result is
 // which of those on the screen are not on it: what became of them must be asked.
-func (qs *requests) listed(calls []*toolcall.Call, complete bool, now time.Time) (missing []toolcall.Key) {
+func (qs *requests) takeList(calls []*toolcall.Call, complete bool, now time.Time) (missing []toolcall.Key) {
 	have := map[toolcall.Key]bool{}
 	for _, c := range calls {
 		have[c.Key] = true
@@ -85,8 +85,8 @@ func (qs *requests) listed(calls []*toolcall.Call, complete bool, now time.Time)
 	return missing
 }
 
-// unknown notes that the engine knows no such call.
-func (qs *requests) unknown(k toolcall.Key, now time.Time) {
+// markGone notes that the engine knows no such call.
+func (qs *requests) markGone(k toolcall.Key, now time.Time) {
 	if q := qs.all[k]; q != nil && q.open() {
 		q.over, q.overAt = "gone: the engine no longer has it", now
 	}

@@ -82,14 +82,14 @@ func TestListedFindsTheMissing(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	var qs requests
 	a, b := asking(t, "a", nil), asking(t, "b", nil)
-	qs.listed([]*toolcall.Call{a, b}, true, now)
-	if got := qs.listed([]*toolcall.Call{b}, false, now); got != nil {
+	qs.takeList([]*toolcall.Call{a, b}, true, now)
+	if got := qs.takeList([]*toolcall.Call{b}, false, now); got != nil {
 		t.Errorf("a part of the list says that %v are missing", got)
 	}
-	if got := qs.listed([]*toolcall.Call{b}, true, now); len(got) != 1 || got[0] != a.Key {
+	if got := qs.takeList([]*toolcall.Call{b}, true, now); len(got) != 1 || got[0] != a.Key {
 		t.Errorf("missing: %v", got)
 	}
-	qs.unknown(a.Key, now)
+	qs.markGone(a.Key, now)
 	if q := qs.get(a.Key); q.open() {
 		t.Error("an unknown call is open")
 	}
@@ -104,8 +104,8 @@ func TestMatcher(t *testing.T) {
 	}
 }
 
-// posted gathers what a feed says.
-func posted(t *testing.T, e *fakeEngine, hints Hints) (*feed, <-chan tea.Msg) {
+// collectPosts gathers what a feed says.
+func collectPosts(t *testing.T, e *fakeEngine, hints Hints) (*feed, <-chan tea.Msg) {
 	t.Helper()
 	ch := make(chan tea.Msg, 100)
 	f := newFeed(Config{Engine: e, Hints: hints}, func(m tea.Msg) { ch <- m })
@@ -118,7 +118,7 @@ func TestFeed(t *testing.T) {
 		e := &fakeEngine{calls: map[toolcall.Key]*toolcall.Call{c.Key: c}}
 		var hint func(toolcall.Key, bool)
 		stopped := false
-		f, got := posted(t, e, func(_ context.Context, h func(toolcall.Key, bool)) (func(), error) {
+		f, got := collectPosts(t, e, func(_ context.Context, h func(toolcall.Key, bool)) (func(), error) {
 			hint = h
 			return func() { stopped = true }, nil
 		})
@@ -160,7 +160,7 @@ func TestFeed(t *testing.T) {
 func TestFeedFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &fakeEngine{}
-		f, got := posted(t, e, nil)
+		f, got := collectPosts(t, e, nil)
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		go f.run(ctx)

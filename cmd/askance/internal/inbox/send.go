@@ -33,7 +33,7 @@ func (m *model) send(d *draftResponse) tea.Cmd {
 func (m *model) post(d *draftResponse, walk *walkScreen) tea.Cmd {
 	parent, engine := m.ctx, m.cfg.Engine
 	var sign *Signer
-	if d.signs(m) {
+	if d.isSigned(m) {
 		sign = m.cfg.Signer
 	}
 	return func() tea.Msg {
@@ -89,19 +89,19 @@ type Signer struct {
 	Sign func(call *toolcall.Call, now time.Time) (*toolcall.ApproverSignature, error)
 }
 
-// signs reports whether an answer goes with a signature: an approval of exactly
+// isSigned reports whether an answer goes with a signature: an approval of exactly
 // what was asked. A signature covers no edit, and no rules to remember.
-func (d *draftResponse) signs(m *model) bool {
+func (d *draftResponse) isSigned(m *model) bool {
 	a := d.response
 	return m.cfg.Signer != nil && a.Kind == toolcall.ResponseApprove && a.Input == nil && len(a.Rules) == 0 && a.Remember == nil
 }
 
-// unsigned says why an approval must not be sent: the approval request takes a
+// missingSignature says why an approval must not be sent: the approval request takes a
 // signature, and there would be none; "" if it may be.
-func (d *draftResponse) unsigned(m *model) string {
+func (d *draftResponse) missingSignature(m *model) string {
 	a := d.response
 	switch {
-	case a.Kind != toolcall.ResponseApprove || a.Input != nil || !d.call.Request.Requirement.Signed || d.signs(m):
+	case a.Kind != toolcall.ResponseApprove || a.Input != nil || !d.call.Request.Requirement.Signed || d.isSigned(m):
 		return ""
 	case m.cfg.Signer == nil:
 		return "This request requires your signature: start the inbox with --sign-key FILE (askance keys approver creates a key)."
@@ -111,7 +111,7 @@ func (d *draftResponse) unsigned(m *model) string {
 
 // obstacle says why an answer must not be sent; "" if it may be.
 func (d *draftResponse) obstacle(m *model) string {
-	for _, bad := range []string{d.stale(m), asked.Forged(d.call, d.response.Digest), d.unsigned(m)} {
+	for _, bad := range []string{d.stale(m), asked.Forged(d.call, d.response.Digest), d.missingSignature(m)} {
 		if bad != "" {
 			return bad
 		}
@@ -121,7 +121,7 @@ func (d *draftResponse) obstacle(m *model) string {
 
 // signature says with what an approval is signed.
 func (d *draftResponse) signature(m *model) []string {
-	if !d.signs(m) {
+	if !d.isSigned(m) {
 		return nil
 	}
 	s := m.cfg.Signer

@@ -11,8 +11,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// signed is a world in which ann has a key of her own, and where its file is.
-func signed(t *testing.T) (w *world, key string) {
+// newSigned is a world in which ann has a key of her own, and where its file is.
+func newSigned(t *testing.T) (w *world, key string) {
 	t.Helper()
 	w = newDir(t)
 	key = filepath.Join(w.dir, "ann.key")
@@ -29,7 +29,7 @@ func signed(t *testing.T) (w *world, key string) {
 // Where a rule takes the approver's own signature, the inbox gives it, and asks
 // for nothing besides.
 func TestSign(t *testing.T) {
-	w, key := signed(t)
+	w, key := newSigned(t)
 	c := w.ask("call_1", "sell", `{"what":"all"}`)
 	for _, tc := range []struct {
 		name  string
@@ -73,7 +73,7 @@ func TestSign(t *testing.T) {
 
 // Without a key, the inbox says how to come by one and sends nothing.
 func TestSignWithoutKey(t *testing.T) {
-	w, _ := signed(t)
+	w, _ := newSigned(t)
 	c := w.ask("call_1", "sell", `{}`)
 	x := w.inbox(80, 24)
 	x.See("call_1")

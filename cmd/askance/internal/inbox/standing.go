@@ -41,7 +41,6 @@ func (s *standingApprovalScreen) tick(m *model) tea.Cmd {
 	return s.ask(m)
 }
 
-// ask asks the engine how it stands, in the background.
 func (s *standingApprovalScreen) ask(m *model) tea.Cmd {
 	s.asked = m.now
 	parent, engine, id := m.ctx, m.cfg.Engine, s.standing.ID

@@ -52,7 +52,6 @@ func (s *standingApprovalsScreen) tick(m *model) tea.Cmd {
 	return s.ask(m)
 }
 
-// ask asks the engine for what is in force, in the background.
 func (s *standingApprovalsScreen) ask(m *model) tea.Cmd {
 	s.asked = m.now
 	parent, engine := m.ctx, m.cfg.Engine

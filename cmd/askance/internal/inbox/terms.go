@@ -33,7 +33,7 @@ type termsField struct {
 func newTerms(d *detailScreen) *termsScreen {
 	s := &termsScreen{detail: d, wish: d.wish}
 	s.wish.offers = slices.Clone(d.wish.offers)
-	if !s.wish.any() {
+	if !s.wish.hasAny() {
 		for i := range s.wish.offers {
 			s.wish.offers[i].on = true
 		}

@@ -68,13 +68,13 @@ func newWish(c *toolcall.Call) wish {
 	return w
 }
 
-// any reports whether anything is to be remembered.
-func (w *wish) any() bool {
+// hasAny reports whether anything is to be remembered.
+func (w *wish) hasAny() bool {
 	return slices.ContainsFunc(w.offers, func(o offer) bool { return o.on })
 }
 
-// none takes the wish back, words and all.
-func (w *wish) none(c *toolcall.Call) { *w = newWish(c) }
+// clear takes the wish back, words and all.
+func (w *wish) clear(c *toolcall.Call) { *w = newWish(c) }
 
 // toggle ticks an offered rule, or takes the tick away.
 func (w *wish) toggle(i int) {
@@ -83,16 +83,16 @@ func (w *wish) toggle(i int) {
 	}
 }
 
-// plain reports whether the rules go as they were offered, for the session and
+// isPlain reports whether the rules go as they were offered, for the session and
 // without counting: the way that every client of AgentScope has.
-func (w *wish) plain() bool {
+func (w *wish) isPlain() bool {
 	return w.limits == nil && w.scope == toolcall.ScopeSession && w.until+w.uses+w.budget == "" &&
 		!slices.ContainsFunc(w.offers, func(o offer) bool { return o.on && o.content != contentOf(o.rule) })
 }
 
-// fixed says why the offered rules can be taken only as they are; "" if they
+// obstacle says why the offered rules can be taken only as they are; "" if they
 // can be had on terms. It is the engine who decides; this saves the asking.
-func (w *wish) fixed() string {
+func (w *wish) obstacle() string {
 	switch {
 	case w.hidden:
 		return "Rules hide arguments of this call, so that it permits no standing approval."
@@ -142,14 +142,14 @@ func (w *wish) terms(now time.Time) (*toolcall.StandingTerms, error) {
 
 // into completes an approval.
 func (w *wish) into(a *toolcall.Response, now time.Time) error {
-	if !w.any() {
+	if !w.hasAny() {
 		return nil
 	}
 	t, err := w.terms(now)
 	if err != nil {
 		return err
 	}
-	if w.plain() {
+	if w.isPlain() {
 		a.Rules = t.Rules
 	} else {
 		a.Remember = t
@@ -171,7 +171,7 @@ func (w *wish) lines() []string {
 		}
 		out = append(out, text)
 	}
-	if w.any() && !w.plain() {
+	if w.hasAny() && !w.isPlain() {
 		out = append(out, w.text())
 	}
 	return out

@@ -27,16 +27,13 @@ type Engine interface {
 	Load(ctx context.Context, r toolcall.LoadRequest) (toolcall.LoadReply, error)
 }
 
-// scrapeTime bounds one scrape.
 const scrapeTime = 5 * time.Second
 
-// collector reads an engine for each scrape. It is a prometheus.Collector.
 type collector struct {
 	engine Engine
 	recent time.Duration
 }
 
-// who are the labels of a reviewer.
 var who = []string{"kind", "name"}
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
@@ -119,8 +116,8 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	ch <- gauge(window, int(c.recent.Seconds()))
-	recent(ch, "person", late.People)
-	recent(ch, "group", late.Groups)
+	collectRecent(ch, "person", late.People)
+	collectRecent(ch, "group", late.Groups)
 }
 
 func reviewers(ch chan<- prometheus.Metric, kind string, all []toolcall.ReviewerLoad) {
@@ -134,8 +131,8 @@ func reviewers(ch chan<- prometheus.Metric, kind string, all []toolcall.Reviewer
 	}
 }
 
-// recent shows those who have answered within the window.
-func recent(ch chan<- prometheus.Metric, kind string, all []toolcall.ReviewerLoad) {
+// collectRecent shows those who have answered within the window.
+func collectRecent(ch chan<- prometheus.Metric, kind string, all []toolcall.ReviewerLoad) {
 	for _, r := range all {
 		if r.Responded+r.Passed == 0 {
 			continue

@@ -72,7 +72,6 @@ func (n *connection) serverOptions() embed.Options {
 	return o
 }
 
-// connectToSystem connects to the system account of an existing server.
 func (n *connection) connectToSystem(ctx context.Context) (*nats.Conn, error) {
 	o := n.connecting(creds.EngineName)
 	o.CredsFile = n.cfg.SystemCreds
@@ -181,7 +180,6 @@ func (n *connection) Connect(ctx context.Context, principal string) (*nats.Conn,
 // Conn is the connection on which the journal writes.
 func (n *connection) Conn() *nats.Conn { return n.conn }
 
-// readServer reads who may log in to the embedded server, and its certificate.
 func (n *connection) readServer() (err error) {
 	if n.cfg.NATS != "" {
 		return nil

@@ -33,7 +33,6 @@ func (d Dir) Anchor(space toolcall.SpaceID) string {
 
 func (d Dir) anchors() string { return filepath.Join(string(d), "anchors") }
 
-// hasAnchors reports whether a journal of any space was made in this folder.
 func (d Dir) hasAnchors() bool {
 	found, err := os.ReadDir(d.anchors())
 	return err == nil && len(found) > 0
@@ -51,7 +50,6 @@ func (d Dir) Endpoint() string { return filepath.Join(string(d), "endpoint") }
 // Certificate is the file with the embedded server's certificate, if it has TLS.
 func (d Dir) Certificate() string { return filepath.Join(string(d), "nats.crt") }
 
-// maxEndpoint bounds what is read of an endpoint file.
 const maxEndpoint = 1024
 
 // URL is where the folder's server can be reached, or "" if none says that it
@@ -98,7 +96,6 @@ func (d Dir) writeEndpoint(url string, certificate []byte) error {
 	return nil
 }
 
-// replace writes a file whole or not at all.
 func (d Dir) replace(path, text string) error {
 	tmp, err := os.CreateTemp(string(d), ".new-*")
 	if err != nil {

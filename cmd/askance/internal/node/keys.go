@@ -10,7 +10,6 @@ import (
 	"github.com/askance-dev/askance/internal/plainfile"
 )
 
-// keyring has the keys of the space's engines.
 type keyring struct {
 	cfg     *Config
 	keys    *keyfile.Keys // as they were at the start: event records need no others
@@ -45,7 +44,6 @@ func (n *keyring) openKeys(context.Context) (err error) {
 	return nil
 }
 
-// anchorPath is the file that remembers how far the journal was.
 func (n *keyring) anchorPath() string {
 	if n.cfg.Anchor != "" {
 		return n.cfg.Anchor

@@ -146,7 +146,6 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	return n, nil
 }
 
-// onClose adds what undoes a step.
 func (n *Node) onClose(f func() error) { n.down = append(n.down, f) }
 
 // Close stops taking requests, lets running local calls end, and closes the

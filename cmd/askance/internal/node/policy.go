@@ -16,14 +16,12 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// reloadEvery is how often the files that may change are looked at.
 const reloadEvery = time.Second
 
 // resolveFor is how long a bucket must be at rest before its rules are loaded:
 // files that are put one after the other belong together.
 const resolveFor = 250 * time.Millisecond
 
-// policy is the policy in force, and how it is kept up to date.
 type policy struct {
 	engine.Policy
 	live   *permission.Live  // nil: there are no rule files

@@ -18,8 +18,8 @@ func policyText(behavior string) []byte {
 	return []byte("version: 1\nname: kv\nrules:\n  - {name: r, tool_name: upper, behavior: " + behavior + "}\n")
 }
 
-// until looks at the status until it is as wanted.
-func until(t *testing.T, n *node.Node, what string, ok func(permission.Status) bool) permission.Status {
+// waitForStatus looks at the status until it is as wanted.
+func waitForStatus(t *testing.T, n *node.Node, what string, ok func(permission.Status) bool) permission.Status {
 	t.Helper()
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
@@ -61,15 +61,15 @@ func TestPolicyFromTheBucket(t *testing.T) {
 		}
 	}
 	put(policyText("allow"))
-	good := until(t, n, "a policy in the bucket", func(s permission.Status) bool { return s.Alarm == "" && s.Rules == 1 })
+	good := waitForStatus(t, n, "a policy in the bucket", func(s permission.Status) bool { return s.Alarm == "" && s.Rules == 1 })
 	propose(t, n, "c1", "upper", `{}`)
 	put([]byte("rules: ["))
-	bad := until(t, n, "a bad policy in the bucket", func(s permission.Status) bool { return s.Alarm != "" })
+	bad := waitForStatus(t, n, "a bad policy in the bucket", func(s permission.Status) bool { return s.Alarm != "" })
 	if bad.Bundle != good.Bundle || bad.Refused <= good.Refused || !strings.Contains(bad.Alarm, "main.yaml") {
 		t.Errorf("after a bad policy: %+v", bad)
 	}
 	put(policyText("deny"))
-	until(t, n, "a mended policy", func(s permission.Status) bool { return s.Alarm == "" && s.Bundle != good.Bundle })
+	waitForStatus(t, n, "a mended policy", func(s permission.Status) bool { return s.Alarm == "" && s.Bundle != good.Bundle })
 }
 
 func TestShadowIsCompared(t *testing.T) {
@@ -81,7 +81,7 @@ func TestShadowIsCompared(t *testing.T) {
 	cfg.Shadow = []string{shadow}
 	n := start(t, cfg)
 	propose(t, n, "c1", "upper", `{}`)
-	s := until(t, n, "a difference", func(s permission.Status) bool { return s.Shadow.Differing > 0 })
+	s := waitForStatus(t, n, "a difference", func(s permission.Status) bool { return s.Shadow.Differing > 0 })
 	if d := s.Shadow.Differences[0]; d.Tool != "upper" || d.Live.Behavior != message.BehaviorAllow || d.Shadow.Behavior != message.BehaviorAsk || d.Session != "s" {
 		t.Errorf("%+v", d)
 	}
@@ -125,7 +125,7 @@ tools:
 	n := start(t, cfg)
 	propose(t, n, "c1", "upper", `{"path": "`+dir+`/work/x"}`)
 	propose(t, n, "c2", "upper", `{"path": "`+dir+`/work/out/x"}`)
-	s := until(t, n, "two decisions", func(s permission.Status) bool { return s.Calls >= 2 })
+	s := waitForStatus(t, n, "two decisions", func(s permission.Status) bool { return s.Calls >= 2 })
 	for _, c := range s.ByRule {
 		if c.Decided == 0 || c.Failed != 0 {
 			t.Errorf("%+v", c)

@@ -14,7 +14,6 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// sources are several places with rule files that make one policy.
 type sources []permission.Source
 
 // Read implements permission.Source.
@@ -30,7 +29,6 @@ func (s sources) Read(ctx context.Context) ([]permission.File, error) {
 	return all, nil
 }
 
-// inBucket reads the rule files of a bucket.
 type inBucket struct{ bucket *bus.PolicyBucket }
 
 // Read implements permission.Source.

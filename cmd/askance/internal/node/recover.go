@@ -29,7 +29,6 @@ type Damaged struct {
 	NATS func(context.Context) (*nats.Conn, error)
 }
 
-// session is an open connection to the journal's server, with what belongs to it.
 type session struct {
 	nc     *nats.Conn
 	keys   *keyfile.Keys
@@ -167,10 +166,8 @@ func (d Damaged) AcceptLoss(ctx context.Context, a Acceptance) (*Accepted, error
 	return out, nil
 }
 
-// lostText is the result of a call whose records may be lost.
 const lostText = "The journal lost records. This call may have run. Check its effect, then propose it again as a new call if it is still needed."
 
-// closing ends everything whose later records may be lost.
 type closing struct {
 	r      *bus.Recovery
 	by     toolcall.Principal
@@ -239,7 +236,6 @@ func (c *closing) record() *toolcall.EventRecord {
 	return &toolcall.EventRecord{V: toolcall.RecordVersion, ID: fmt.Sprintf("loss-%d-%d", c.at.UnixNano(), c.n), By: c.by, At: c.at, Engine: creds.EngineName}
 }
 
-// interrupt finishes an open call.
 func (c *closing) interrupt(ctx context.Context, call *toolcall.Call) error {
 	seq := call.Seq
 	m := toolcall.Load(call)
@@ -256,7 +252,6 @@ func (c *closing) interrupt(ctx context.Context, call *toolcall.Call) error {
 	return nil
 }
 
-// endReply ends a reply: an interrupt of it may be among what is lost.
 func (c *closing) endReply(ctx context.Context, key toolcall.Key, replies map[toolcall.Key]*toolcall.EventRecord, heads map[toolcall.Key]uint64) error {
 	state := toolcall.ReplyState{Key: key}
 	if f := replies[key]; f != nil {

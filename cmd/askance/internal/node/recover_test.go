@@ -21,8 +21,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// counted starts a node whose local tool counts its runs.
-func counted(t *testing.T, cfg node.Config, ran *atomic.Int64) (*node.Node, error) {
+// startCounted starts a node whose local tool counts its runs.
+func startCounted(t *testing.T, cfg node.Config, ran *atomic.Int64) (*node.Node, error) {
 	t.Helper()
 	cfg.Local = new(executor.Registry)
 	err := cfg.Local.Register("nobody", func(context.Context, executor.Task) (executor.Output, error) {
@@ -41,15 +41,15 @@ func counted(t *testing.T, cfg node.Config, ran *atomic.Int64) (*node.Node, erro
 
 func mustCounted(t *testing.T, cfg node.Config, ran *atomic.Int64) *node.Node {
 	t.Helper()
-	n, err := counted(t, cfg, ran)
+	n, err := startCounted(t, cfg, ran)
 	if err != nil {
 		t.Fatalf("start: %v", err)
 	}
 	return n
 }
 
-// again proposes calls that were proposed before, and gives what came of each.
-func again(t *testing.T, n *node.Node, tool string, ids ...string) []string {
+// proposeAgain proposes calls that were proposed before, and gives what came of each.
+func proposeAgain(t *testing.T, n *node.Node, tool string, ids ...string) []string {
 	t.Helper()
 	bot := n.Engine().As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})
 	var out []string
@@ -115,19 +115,19 @@ func TestAcceptLoss(t *testing.T) {
 			cfg := config(t)
 			ran := new(atomic.Int64)
 			n := mustCounted(t, cfg, ran)
-			again(t, n, "nobody", "a", "b")
+			proposeAgain(t, n, "nobody", "a", "b")
 			if _, err := n.Ledger().Checkpoint(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			again(t, n, "remote", "open")
-			again(t, n, "nobody", "c", "d")
+			proposeAgain(t, n, "remote", "open")
+			proposeAgain(t, n, "nobody", "c", "d")
 			if err := n.Close(); err != nil {
 				t.Fatal(err)
 			}
 			if err := c.damage(cfg.Dir); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := counted(t, cfg, ran); !errors.Is(err, message.ErrDamaged) {
+			if _, err := startCounted(t, cfg, ran); !errors.Is(err, message.ErrDamaged) {
 				t.Fatalf("a damaged journal: %v", err)
 			}
 			d := node.Damaged{Dir: cfg.Dir, Space: cfg.Space}
@@ -157,7 +157,7 @@ func TestAcceptLoss(t *testing.T) {
 			n = mustCounted(t, cfg, ran)
 			signedLost := c.name != "journal and proof deleted" && c.name != "store and anchor deleted"
 			if signedLost {
-				out := append(again(t, n, "nobody", "a", "b", "c", "d"), again(t, n, "remote", "open")...)
+				out := append(proposeAgain(t, n, "nobody", "a", "b", "c", "d"), proposeAgain(t, n, "remote", "open")...)
 				t.Log(out)
 				if ran.Load() != before {
 					t.Errorf("%d calls ran a second time: %v", ran.Load()-before, out)

@@ -17,7 +17,6 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// signals are what the engine sends beside the journal.
 func (n *Node) signals() engine.Signals {
 	return tee{Signals: bus.NewSignals(n.conn, n.cfg.Space, n.cfg.Log), n: n}
 }
@@ -179,7 +178,6 @@ func (n *Node) readFiles(ctx context.Context) (err error) {
 	return n.cfg.Checked(ctx)
 }
 
-// openPolicy loads the policy of which a bucket has a part.
 func (n *Node) openPolicy(ctx context.Context) (err error) {
 	if n.cfg.PolicyBucket {
 		n.policy, err = loadPolicy(ctx, &n.cfg, n.conn)
@@ -201,7 +199,6 @@ func (n *Node) readDirectory(ctx context.Context) (err error) {
 	return err
 }
 
-// openDirectory adds what a bucket says of groups.
 func (n *Node) openDirectory(ctx context.Context) error {
 	if !n.cfg.DirectoryBucket {
 		return nil

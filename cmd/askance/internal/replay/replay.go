@@ -40,7 +40,7 @@ func Message(ctx context.Context, c engine.Client, session message.SessionID, re
 		b := replies[ev.ReplyID()]
 		if b == nil {
 			b = new(Rebuilt)
-			if b.Msg, err = empty(ev); err != nil {
+			if b.Msg, err = newMessage(ev); err != nil {
 				return err
 			}
 			replies[ev.ReplyID()], last = b, b
@@ -58,7 +58,7 @@ func Message(ctx context.Context, c engine.Client, session message.SessionID, re
 // edits notes what calls are asked, confirmed or run with, if that is no longer
 // what the model streamed.
 func (b *Rebuilt) edits(ev message.Event) {
-	for _, c := range named(ev) {
+	for _, c := range namedCalls(ev) {
 		i := slices.IndexFunc(b.Msg.Content, func(block message.Block) bool {
 			t, ok := block.(*message.ToolCallBlock)
 			return ok && t.ID == c.ID
@@ -77,8 +77,8 @@ func (b *Rebuilt) edits(ev message.Event) {
 	}
 }
 
-// named gives the calls that an event carries as a whole.
-func named(ev message.Event) []message.ToolCallBlock {
+// namedCalls gives the calls that an event carries as a whole.
+func namedCalls(ev message.Event) []message.ToolCallBlock {
 	if ask, ok := ev.(*message.RequireUserConfirm); ok {
 		return ask.ToolCalls
 	}
@@ -94,8 +94,8 @@ func named(ev message.Event) []message.ToolCallBlock {
 	return out
 }
 
-// empty is the message that a reply's events build, before the first of them.
-func empty(first message.Event) (*message.Msg, error) {
+// newMessage is the message that a reply's events build, before the first of them.
+func newMessage(first message.Event) (*message.Msg, error) {
 	name, role := "assistant", message.RoleAssistant
 	if start, ok := first.(*message.ReplyStart); ok {
 		name, role = start.Name, start.Role
@@ -110,8 +110,7 @@ func empty(first message.Event) (*message.Msg, error) {
 
 const (
 	// hold is how long an engine keeps a request for events that are yet to come.
-	hold = 20 * time.Second
-	// retryPause is the pause after no engine answered.
+	hold       = 20 * time.Second
 	retryPause = 500 * time.Millisecond
 )
 

@@ -35,7 +35,6 @@ func Message(out *term.Out, m *message.Msg, edited map[message.CallID]string) er
 	return err
 }
 
-// editedText is the line below a call that was edited, or "".
 func editedText(out *term.Out, call *message.ToolCallBlock, edited map[message.CallID]string) string {
 	input, ok := edited[call.ID]
 	if !ok {
@@ -51,9 +50,9 @@ func blockText(out *term.Out, block message.Block) string {
 	line := func(s string) string { return kind + term.Clip(s, width) + "\n" }
 	switch b := block.(type) {
 	case *message.TextBlock:
-		return kind + wrapped(term.Safe(b.Text), width) + "\n"
+		return kind + wrapText(term.Safe(b.Text), width) + "\n"
 	case *message.ThinkingBlock:
-		return kind + wrapped(term.Safe(b.Thinking), width) + "\n"
+		return kind + wrapText(term.Safe(b.Thinking), width) + "\n"
 	case *message.HintBlock:
 		return line(outputLine(b.Hint))
 	case *message.DataBlock:
@@ -74,8 +73,7 @@ func blockText(out *term.Out, block message.Block) string {
 	return line(term.SafeLine(string(block.Type())))
 }
 
-// wrapped breaks text so that it fits beside the kind.
-func wrapped(text string, width int) string {
+func wrapText(text string, width int) string {
 	var b strings.Builder
 	w := term.Wrapper{Out: func(s string) { b.WriteString(s) }, Width: min(width, 80)}
 	w.Write(text)

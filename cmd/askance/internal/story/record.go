@@ -11,7 +11,6 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// event record tells each step of a record. s.mu is held.
 func (s *Story) record(f *toolcall.EventRecord) {
 	at := s.stamp(f.At)
 	switch {
@@ -38,7 +37,6 @@ func (s *Story) step(at string, f *toolcall.EventRecord, step toolcall.Step) {
 // told is what one step says: a word, the line after it, and perhaps a second.
 type told struct{ word, rest, more string }
 
-// lineOf words one step of a record.
 func lineOf(out *term.Out, f *toolcall.EventRecord, cause toolcall.Cause) told {
 	c := f.Call
 	word := func(paint func(string) string, w string) string { return paint(pad(w, wordWidth)) + " " }
@@ -68,14 +66,13 @@ func lineOf(out *term.Out, f *toolcall.EventRecord, cause toolcall.Cause) told {
 	return runLine(out, f, cause, word)
 }
 
-// runLine words the steps of an execution.
 func runLine(out *term.Out, f *toolcall.EventRecord, cause toolcall.Cause, word func(func(string) string, string) string) told {
 	c := f.Call
 	switch cause {
 	case toolcall.CauseSubmit, toolcall.CauseOffer:
-		return told{word: word(out.Work, "submitted"), rest: submitted(c)}
+		return told{word: word(out.Work, "submitted"), rest: submitText(c)}
 	case toolcall.CauseStart:
-		return told{word: word(out.Work, "started"), rest: started(c)}
+		return told{word: word(out.Work, "started"), rest: startText(c)}
 	case toolcall.CauseLose:
 		return told{word: word(out.Bad, "lost"), rest: fmt.Sprintf("attempt %d fell silent, tried again in %s", c.Attempt.Number, c.RetryAt.Sub(f.At).Round(time.Millisecond))}
 	case toolcall.CauseReturn:
@@ -83,7 +80,7 @@ func runLine(out *term.Out, f *toolcall.EventRecord, cause toolcall.Cause, word 
 	case toolcall.CauseSuspend:
 		return told{word: word(out.Ask, "blocked"), rest: BlockedText(c.Blocked)}
 	case toolcall.CauseResult:
-		return told{word: word(paintResult(out, c), string(c.Result.State)), rest: took(c, f.At) + resultLine(c)}
+		return told{word: word(paintResult(out, c), string(c.Result.State)), rest: tookText(c, f.At) + resultLine(c)}
 	case toolcall.CauseResolve:
 		return told{word: word(out.Good, "resolved"), rest: "by " + term.SafeLine(asked.Who(f.By)) + ": " + resultLine(c)}
 	case toolcall.CauseExpire:
@@ -92,7 +89,7 @@ func runLine(out *term.Out, f *toolcall.EventRecord, cause toolcall.Cause, word 
 	return told{word: word(out.Bad, string(cause)), rest: resultLine(c)} // revoke, interrupt
 }
 
-func submitted(c *toolcall.Call) string {
+func submitText(c *toolcall.Call) string {
 	if c.Placement == toolcall.PlaceExternal {
 		return "to whoever reports the result"
 	}
@@ -106,14 +103,14 @@ func submitted(c *toolcall.Call) string {
 	return text
 }
 
-func started(c *toolcall.Call) string {
+func startText(c *toolcall.Call) string {
 	if c.Placement == toolcall.PlaceLocal {
 		return "beside the engine"
 	}
 	return "by worker " + term.SafeLine(c.Attempt.Worker)
 }
 
-func took(c *toolcall.Call, at time.Time) string {
+func tookText(c *toolcall.Call, at time.Time) string {
 	if c.Attempt.StartedAt.IsZero() {
 		return ""
 	}

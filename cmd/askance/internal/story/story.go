@@ -123,7 +123,6 @@ func (s *Story) line(stamp, name, word, rest string) {
 	s.put(s.out.Dim(stamp) + "  " + s.out.Name(name) + " " + word + rest + "\n")
 }
 
-// more continues the line before in the last column.
 func (s *Story) more(word, rest string) {
 	s.put(strings.Repeat(" ", timeWidth+2+nameWidth+1) + word + rest + "\n")
 }

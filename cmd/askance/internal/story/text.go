@@ -44,7 +44,6 @@ func feedback(c *toolcall.Call) string {
 	return ""
 }
 
-// resultLine is a call's result in one line.
 func resultLine(c *toolcall.Call) string {
 	if c.Result == nil {
 		return ""

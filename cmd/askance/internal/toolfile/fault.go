@@ -18,8 +18,8 @@ var otherKeys = map[string]string{
 	"destructiveHint": "destructive", "idempotentHint": "idempotent", "openWorldHint": "open_world", "mcp_server": "server", "type": "kind",
 }
 
-// hinted adds to an unknown key what may be meant by it.
-func hinted(err error) error {
+// addHint adds to an unknown key what may be meant by it.
+func addHint(err error) error {
 	f, ok := errors.AsType[*textfile.FaultError](err)
 	switch {
 	case !ok || f.Key == "":
@@ -46,9 +46,9 @@ var (
 	schemaPointer = regexp.MustCompile(`at (/[^ :]*): `)
 )
 
-// placed says where in the file a fault of a tool is: at the key with which it
+// addPlace says where in the file a fault of a tool is: at the key with which it
 // begins, for a schema at the member of it, else at the tool.
-func placed(data []byte, tool int, err error) error {
+func addPlace(data []byte, tool int, err error) error {
 	path := fmt.Sprintf("$.tools[%d]", tool)
 	f := &textfile.FaultError{Msg: err.Error(), Err: err}
 	key := firstWord.FindString(f.Msg)

@@ -47,7 +47,6 @@ type Tool struct {
 	Command []string
 }
 
-// entry is a tool as the file spells it.
 type entry struct {
 	Name            string             `yaml:"name"`
 	Description     string             `yaml:"description"`
@@ -90,7 +89,6 @@ type file struct {
 	Tools   []entry `yaml:"tools"`
 }
 
-// kind is what the file is called in errors.
 const kind = "tools file"
 
 // Load reads a tools file.
@@ -110,7 +108,7 @@ func Parse(name string, data []byte) ([]Tool, error) {
 	}
 	var f file
 	if err := textfile.DecodeYAML(data, &f); err != nil {
-		return nil, fault("", hinted(err))
+		return nil, fault("", addHint(err))
 	}
 	if err := textfile.CheckVersion(f.Version); err != nil {
 		return nil, fault("", err)
@@ -119,15 +117,15 @@ func Parse(name string, data []byte) ([]Tool, error) {
 	seen := map[string]bool{}
 	for i, e := range f.Tools {
 		if e.Name == "" {
-			return nil, fault("", placed(data, i, fmt.Errorf("tools[%d] has no name", i)))
+			return nil, fault("", addPlace(data, i, fmt.Errorf("tools[%d] has no name", i)))
 		}
 		if seen[e.Name] {
-			return nil, fault("tool "+e.Name, placed(data, i, errors.New("is declared twice")))
+			return nil, fault("tool "+e.Name, addPlace(data, i, errors.New("is declared twice")))
 		}
 		seen[e.Name] = true
 		t, err := e.tool()
 		if err != nil {
-			return nil, fault("tool "+e.Name, placed(data, i, err))
+			return nil, fault("tool "+e.Name, addPlace(data, i, err))
 		}
 		tools = append(tools, t)
 	}
@@ -183,7 +181,6 @@ func (e entry) check(p toolcall.Placement) error {
 	return nil
 }
 
-// kind gives the tool what is known of all tools of its kind.
 func (e entry) kind(t *engine.Tool) error {
 	c := agentscope.Config{Home: e.Home}
 	switch {

@@ -49,7 +49,6 @@ func (w *Web) authenticator() (*auth.Auth, error) {
 	return auth.New(cfg)
 }
 
-// openTokens reads the token file, or waits for the one that may come.
 func (w *Web) openTokens() (err error) {
 	switch {
 	case w.cfg.Tokens != "":

@@ -21,10 +21,8 @@ import (
 // maxConns is how many connections are served at once; more wait.
 const maxConns = 8192
 
-// maxPEM bounds the files for TLS.
 const maxPEM = 1 << 20
 
-// hostPort is where to listen.
 func (c Config) hostPort() (host, port string, err error) {
 	address := c.Address
 	if address == "" {
@@ -82,17 +80,15 @@ func Listen(ctx context.Context, cfg Config) (net.Listener, error) {
 	if err != nil {
 		return nil, cannotListen(cfg.Address, err)
 	}
-	l = limited(l)
+	l = limitListener(l)
 	if cert == nil {
 		return l, nil
 	}
 	return tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{*cert}, MinVersion: tls.VersionTLS12}), nil
 }
 
-// limited lets maxConns connections in at once.
-func limited(l net.Listener) net.Listener { return netutil.LimitListener(l, maxConns) }
+func limitListener(l net.Listener) net.Listener { return netutil.LimitListener(l, maxConns) }
 
-// cannotListen says why an address cannot be had.
 func cannotListen(address string, err error) error {
 	e := &message.Error{Code: message.CodeUnavailable, Op: "http", What: "cannot listen at " + address, Hint: "choose another address with --http", Err: err}
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -116,7 +112,6 @@ type Socket struct {
 // NeedsSocket is the error of flags about a socket without one.
 const NeedsSocket = "--http-socket-group and --http-socket-role need --http-socket"
 
-// checkSocket reports an *Error if the socket cannot be as it was asked for.
 func (c Config) checkSocket() error {
 	s := c.Socket
 	if s.Path == "" {
@@ -152,7 +147,6 @@ func (s Socket) gid() (int, error) {
 	return gid, nil
 }
 
-// peers says who the users of the socket are.
 func (c Config) peers() (*auth.UnixPeers, error) {
 	space := toolcall.SpaceID("default") // not known yet
 	if c.Space != nil {
@@ -175,7 +169,7 @@ func ListenSocket(ctx context.Context, cfg Config) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return limited(l), nil
+	return limitListener(l), nil
 }
 
 // SocketPath is the path of the Unix socket; "" without one.

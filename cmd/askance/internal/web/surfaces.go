@@ -20,7 +20,6 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// surfaces is everything that askance serve serves over HTTP.
 func (w *Web) surfaces() ([]gateway.Surface, error) {
 	about := api.Config{Version: w.cfg.Version}
 	var background []gateway.Surface
@@ -120,7 +119,6 @@ type Outbox interface {
 	UseOnce(ctx context.Context, token string, ttl time.Duration) (first bool, err error)
 }
 
-// openWebhooks opens what destinations need, if there are any.
 func (w *Web) openWebhooks(ctx context.Context) (err error) {
 	if len(w.cfg.Webhooks) == 0 {
 		return nil

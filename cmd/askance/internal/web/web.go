@@ -160,14 +160,12 @@ func Serve(ctx context.Context, cfg Config) (*Web, error) {
 	return w, nil
 }
 
-// serve serves at one listener until the server is closed.
 func (w *Web) serve(l net.Listener) {
 	if err := w.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		w.failed <- fmt.Errorf("the gateway cannot go on: %w", err)
 	}
 }
 
-// closeListeners closes what was opened; nothing was served.
 func (w *Web) closeListeners() {
 	for _, l := range []net.Listener{w.listener, w.socket} {
 		if l != nil {
@@ -213,7 +211,6 @@ func (w *Web) URL() string {
 // Failed delivers an error when the gateway cannot go on.
 func (w *Web) Failed() <-chan error { return w.failed }
 
-// drain is how long requests may take to end.
 const drain = 5 * time.Second
 
 // Close ends streams, waits a while for requests to end, and stops. It may be
