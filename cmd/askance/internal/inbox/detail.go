@@ -131,7 +131,7 @@ func (d *detailScreen) neighbour(m *model, next bool) {
 	if next {
 		step = 1
 	}
-	m.list.move(rows, step)
+	m.list.move(len(rows), step, keyOf(rows))
 	if len(rows) > 0 {
 		*d = *newDetail(rows[m.list.row])
 	}

@@ -31,13 +31,11 @@ func newExplain(c *toolcall.Call) *explainScreen { return &explainScreen{call: c
 func (s *explainScreen) holds(k toolcall.Key) bool { return k == s.call.Key }
 
 func (s *explainScreen) ask(m *model) tea.Cmd {
-	parent, engine, key := m.ctx, m.cfg.Engine, s.call.Key
-	return func() tea.Msg {
-		ctx, cancel := context.WithTimeout(parent, askWithin)
-		defer cancel()
+	key := s.call.Key
+	return m.inBackground(askWithin, func(ctx context.Context, engine Engine) tea.Msg {
 		r, err := engine.Explain(ctx, toolcall.ExplainRequest{V: 1, Key: key})
 		return explainedMsg{key, r, err}
-	}
+	})
 }
 
 func (s *explainScreen) take(m *model, r explainedMsg) {

@@ -197,3 +197,34 @@ func (m *model) state() string {
 	}
 	return m.out.Good(text)
 }
+
+// picker is the selection on a list whose rows come and go.
+type picker[K comparable] struct {
+	at    K   // the selected row
+	row   int // where it was, for when it leaves
+	first int // the first row that is shown
+	page  int // rows that fit
+}
+
+// choose puts the selection on one of n rows and brings it into view.
+func (p *picker[K]) choose(n int, key func(int) K) {
+	i := 0
+	for i < n && key(i) != p.at {
+		i++
+	}
+	if i == n {
+		i = min(p.row, n-1)
+	}
+	p.row = max(0, i)
+	if p.at = *new(K); i >= 0 {
+		p.at = key(i)
+	}
+	p.first = max(0, min(p.first, n-p.page))
+	p.first = max(min(p.first, p.row), p.row-p.page+1)
+}
+
+func (p *picker[K]) move(n, d int, key func(int) K) {
+	if p.row = max(0, min(n-1, p.row+d)); n > 0 {
+		p.at = key(p.row)
+	}
+}

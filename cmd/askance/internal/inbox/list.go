@@ -1,8 +1,6 @@
 package inbox
 
 import (
-	"slices"
-
 	"github.com/charmbracelet/bubbles/textinput"
 	tea "github.com/charmbracelet/bubbletea"
 
@@ -13,10 +11,7 @@ import (
 
 // listScreen is the approval requests, one on a line. It is always at the bottom.
 type listScreen struct {
-	at       toolcall.Key // the selected approval request
-	row      int          // where it was, for when it leaves
-	first    int          // the first row that is shown
-	page     int          // rows that fit
+	picker[toolcall.Key]
 	filter   textinput.Model
 	typing   bool // the filter is being written
 	mine     bool // only what this person may answer
@@ -24,7 +19,7 @@ type listScreen struct {
 }
 
 func newList() *listScreen {
-	l := &listScreen{filter: newInput("filter: ", 200), page: 1, selected: map[toolcall.Key]bool{}}
+	l := &listScreen{filter: newInput("filter: ", 200), picker: picker[toolcall.Key]{page: 1}, selected: map[toolcall.Key]bool{}}
 	l.filter.Blur()
 	return l
 }
@@ -38,19 +33,10 @@ func (l *listScreen) rows(m *model) []*request {
 	})
 }
 
-// resolve puts the selection on a row that is there, and shows it.
-func (l *listScreen) resolve(rows []*request) {
-	i := slices.IndexFunc(rows, func(q *request) bool { return q.call.Key == l.at })
-	if i < 0 {
-		i = min(l.row, len(rows)-1)
-	}
-	l.row, l.at = max(0, i), toolcall.Key{}
-	if i >= 0 {
-		l.at = rows[i].call.Key
-	}
-	l.first = max(0, min(l.first, len(rows)-l.page))
-	l.first = min(l.first, l.row)
-	l.first = max(l.first, l.row-l.page+1)
+func (l *listScreen) resolve(rows []*request) { l.choose(len(rows), keyOf(rows)) }
+
+func keyOf(rows []*request) func(int) toolcall.Key {
+	return func(i int) toolcall.Key { return rows[i].call.Key }
 }
 
 func (l *listScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
@@ -79,7 +65,7 @@ func (l *listScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 		return tea.ClearScreen
 	default:
 		if d, ok := moves(k.String(), l.page); ok {
-			l.move(rows, d)
+			l.move(len(rows), d, keyOf(rows))
 			return nil
 		}
 		return l.keyRow(m, k, rows)
@@ -101,7 +87,7 @@ func (l *listScreen) keyRow(m *model, k tea.KeyMsg, rows []*request) tea.Cmd {
 		} else if q.open() {
 			l.selected[q.call.Key] = true
 		}
-		l.move(rows, 1)
+		l.move(len(rows), 1, keyOf(rows))
 	case "b":
 		l.walk(m, q)
 	}
@@ -139,13 +125,6 @@ func (l *listScreen) keyFilter(k tea.KeyMsg) tea.Cmd {
 	return update(&l.filter, k)
 }
 
-func (l *listScreen) move(rows []*request, d int) {
-	l.row = max(0, min(len(rows)-1, l.row+d))
-	if len(rows) > 0 {
-		l.at = rows[l.row].call.Key
-	}
-}
-
 // onward selects the next approval request that this person may answer, if there is one
 // below.
 func (l *listScreen) onward(m *model) {
@@ -153,7 +132,7 @@ func (l *listScreen) onward(m *model) {
 	l.resolve(rows)
 	for i := l.row; i < len(rows); i++ {
 		if rows[i].open() && asked.MayRespond(rows[i].call, m.cfg.Who) != asked.No {
-			l.move(rows, i-l.row)
+			l.move(len(rows), i-l.row, keyOf(rows))
 			return
 		}
 	}

@@ -108,8 +108,8 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 // passToScreens takes in what was heard about standing approvals, for the screens that
 // show them.
 func (m *model) passToScreens(msg tea.Msg) tea.Cmd {
-	if r, ok := msg.(takenBackMsg); ok {
-		return m.takenBack(r)
+	if r, ok := msg.(revokedMsg); ok {
+		return m.showRevoked(r)
 	}
 	for _, s := range m.stack {
 		switch s := s.(type) {
@@ -206,4 +206,14 @@ func (m *model) isSmall() bool { return m.width < minWidth || m.height < minHeig
 // say shows what happened, until the next thing does.
 func (m *model) say(paint func(string) string, format string, args ...any) {
 	m.status = paint(reveal.Line(fmt.Sprintf(format, args...)))
+}
+
+// inBackground asks the engine outside the program's loop.
+func (m *model) inBackground(within time.Duration, f func(context.Context, Engine) tea.Msg) tea.Cmd {
+	parent, engine := m.ctx, m.cfg.Engine
+	return func() tea.Msg {
+		ctx, cancel := context.WithTimeout(parent, within)
+		defer cancel()
+		return f(ctx, engine)
+	}
 }

@@ -141,7 +141,7 @@ func run(m *model, cmd tea.Cmd) {
 		return
 	}
 	switch msg := cmd().(type) {
-	case sentMsg, standingApprovalsMsg, standingApprovalMsg, takenBackMsg:
+	case sentMsg, standingApprovalsMsg, standingApprovalMsg, revokedMsg:
 		m.Update(msg)
 	}
 }

@@ -34,11 +34,11 @@ const (
 // may be old, doubled and in any order: the highest sequence of a call counts.
 type requests struct {
 	all  map[toolcall.Key]*request
-	past map[toolcall.Key]settled
+	past map[toolcall.Key]closedRequest
 }
 
-// resolved remembers an approval request that left.
-type settled struct {
+// closedRequest remembers an approval request that left.
+type closedRequest struct {
 	seq uint64
 	at  time.Time
 }
@@ -46,7 +46,7 @@ type settled struct {
 // take takes in the state of a call. by is who moved it last, if that is known.
 func (qs *requests) take(c *toolcall.Call, by string, now time.Time) {
 	if qs.all == nil {
-		qs.all, qs.past = map[toolcall.Key]*request{}, map[toolcall.Key]settled{}
+		qs.all, qs.past = map[toolcall.Key]*request{}, map[toolcall.Key]closedRequest{}
 	}
 	if c.Seq < qs.past[c.Key].seq {
 		return
@@ -61,7 +61,7 @@ func (qs *requests) take(c *toolcall.Call, by string, now time.Time) {
 		if q.overAt.IsZero() {
 			q.overAt = now
 		}
-		qs.past[c.Key] = settled{c.Seq, now}
+		qs.past[c.Key] = closedRequest{c.Seq, now}
 	}
 }
 

@@ -31,14 +31,11 @@ func (m *model) send(d *draftResponse) tea.Cmd {
 
 // post sends an answer in the background.
 func (m *model) post(d *draftResponse, walk *walkScreen) tea.Cmd {
-	parent, engine := m.ctx, m.cfg.Engine
 	var sign *Signer
 	if d.isSigned(m) {
 		sign = m.cfg.Signer
 	}
-	return func() tea.Msg {
-		ctx, cancel := context.WithTimeout(parent, answerWithin)
-		defer cancel()
+	return m.inBackground(answerWithin, func(ctx context.Context, engine Engine) tea.Msg {
 		a := d.response
 		if sign != nil {
 			var err error
@@ -48,7 +45,7 @@ func (m *model) post(d *draftResponse, walk *walkScreen) tea.Cmd {
 		}
 		call, err := engine.SubmitResponse(ctx, a)
 		return sentMsg{d, call, err, walk}
-	}
+	})
 }
 
 // sent takes in what the engine said.

@@ -2,12 +2,14 @@ package inbox
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/charmbracelet/bubbles/textinput"
 	tea "github.com/charmbracelet/bubbletea"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/reveal"
@@ -43,13 +45,11 @@ func (s *standingApprovalScreen) tick(m *model) tea.Cmd {
 
 func (s *standingApprovalScreen) ask(m *model) tea.Cmd {
 	s.asked = m.now
-	parent, engine, id := m.ctx, m.cfg.Engine, s.standing.ID
-	return func() tea.Msg {
-		ctx, cancel := context.WithTimeout(parent, askWithin)
-		defer cancel()
+	id := s.standing.ID
+	return m.inBackground(askWithin, func(ctx context.Context, engine Engine) tea.Msg {
 		r, err := engine.ShowStandingApproval(ctx, toolcall.ShowStandingApprovalRequest{V: 1, ID: id})
 		return standingApprovalMsg{r, err}
-	}
+	})
 }
 
 // take takes in what the engine said. What is shown stays if it says nothing.
@@ -65,7 +65,7 @@ func (s *standingApprovalScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 		m.pop()
 	case "d":
 		if s.standing.Revoked == nil {
-			m.push(newTakeBack(s.standing))
+			m.push(newRevoke(s.standing))
 		}
 	default:
 		s.scroll.key(key)
@@ -138,29 +138,29 @@ func callPath(k toolcall.Key) string {
 	return reveal.Line(string(k.Session) + "/" + string(k.Reply) + "/" + string(k.Call))
 }
 
-// takeBackScreen takes a standing approval back: first why, then a last look.
-type takeBackScreen struct {
+// revokeScreen revokes a standing approval: first the reason, then a confirmation.
+type revokeScreen struct {
 	standing *toolcall.StandingApproval
 	reason   textinput.Model
 	sure     bool // the reason is written
 }
 
-func newTakeBack(l *toolcall.StandingApproval) *takeBackScreen {
-	return &takeBackScreen{standing: l, reason: newInput("> ", toolcall.MaxTextBytes/4)}
+func newRevoke(l *toolcall.StandingApproval) *revokeScreen {
+	return &revokeScreen{standing: l, reason: newInput("> ", toolcall.MaxTextBytes/4)}
 }
 
-// takenBackMsg is what became of it.
-type takenBackMsg struct {
+// revokedMsg is what became of it.
+type revokedMsg struct {
 	id       toolcall.StandingID
 	standing *toolcall.StandingApproval
 	err      error
 }
 
-func (s *takeBackScreen) writes() {}
+func (s *revokeScreen) writes() {}
 
-func (s *takeBackScreen) holds(toolcall.Key) bool { return false }
+func (s *revokeScreen) holds(toolcall.Key) bool { return false }
 
-func (s *takeBackScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
+func (s *revokeScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 	switch {
 	case k.Type == tea.KeyEsc:
 		m.pop()
@@ -177,19 +177,16 @@ func (s *takeBackScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 	return nil
 }
 
-func (s *takeBackScreen) send(m *model) tea.Cmd {
-	parent, engine := m.ctx, m.cfg.Engine
+func (s *revokeScreen) send(m *model) tea.Cmd {
 	r := toolcall.RevokeStandingApprovalRequest{V: 1, ID: s.standing.ID, Reason: strings.TrimSpace(s.reason.Value())}
-	return func() tea.Msg {
-		ctx, cancel := context.WithTimeout(parent, answerWithin)
-		defer cancel()
+	return m.inBackground(answerWithin, func(ctx context.Context, engine Engine) tea.Msg {
 		l, err := engine.RevokeStandingApproval(ctx, r)
-		return takenBackMsg{r.ID, l, err}
-	}
+		return revokedMsg{r.ID, l, err}
+	})
 }
 
-// takenBack says what became of it, and asks for the truth.
-func (m *model) takenBack(r takenBackMsg) tea.Cmd {
+// showRevoked says what became of it, and asks for the truth.
+func (m *model) showRevoked(r revokedMsg) tea.Cmd {
 	if r.err != nil {
 		m.say(m.out.Bad, "Not revoked: %s", asked.Refusal(r.err))
 	} else {
@@ -204,7 +201,7 @@ func (m *model) takenBack(r takenBackMsg) tea.Cmd {
 	return nil
 }
 
-func (s *takeBackScreen) view(m *model, w, _ int) (title string, body []string, keys string) {
+func (s *revokeScreen) view(m *model, w, _ int) (title string, body []string, keys string) {
 	s.reason.Width = max(1, w-4)
 	body = append(body, m.out.Dim("Reason, for the journal (optional)"), s.reason.View(), "")
 	keys = "enter continue  esc back"
@@ -212,4 +209,157 @@ func (s *takeBackScreen) view(m *model, w, _ int) (title string, body []string, 
 		keys = "y revoke it now  esc back"
 	}
 	return "Revoke " + reveal.Line(string(s.standing.ID)) + "?", append(body, standingApprovalLines(m, s.standing, w)...), keys
+}
+
+// alive is a screen that wants to be told of the time.
+type alive interface {
+	tick(m *model) tea.Cmd
+}
+
+// standingApprovalsScreen is the standing approvals that are in force, one on a line.
+type standingApprovalsScreen struct {
+	all     []*toolcall.StandingApproval
+	more    bool // there are more than are kept
+	known   bool // the engine has answered once
+	trouble error
+	asked   time.Time // the last time that the engine was asked
+	picker[toolcall.StandingID]
+}
+
+// standingApprovalsMsg has the standing approvals as the engine knows them.
+type standingApprovalsMsg struct {
+	standingApprovals []*toolcall.StandingApproval
+	more              bool
+	err               error
+}
+
+func newStandingApprovals() *standingApprovalsScreen {
+	return &standingApprovalsScreen{picker: picker[toolcall.StandingID]{page: 1}}
+}
+
+func (s *standingApprovalsScreen) holds(toolcall.Key) bool { return false }
+
+// tick asks again now and then.
+func (s *standingApprovalsScreen) tick(m *model) tea.Cmd {
+	if m.now.Sub(s.asked) < every {
+		return nil
+	}
+	return s.ask(m)
+}
+
+func (s *standingApprovalsScreen) ask(m *model) tea.Cmd {
+	s.asked = m.now
+	return m.inBackground(askWithin, func(ctx context.Context, engine Engine) tea.Msg {
+		var out standingApprovalsMsg
+		r := toolcall.StandingApprovalsRequest{V: 1}
+		for {
+			page, err := engine.StandingApprovals(ctx, r)
+			if err != nil {
+				return standingApprovalsMsg{err: err}
+			}
+			out.standingApprovals = append(out.standingApprovals, page.StandingApprovals...)
+			r.After = page.Next
+			if out.more = r.After != "" && len(out.standingApprovals) >= maxListed; out.more || r.After == "" {
+				return out
+			}
+		}
+	})
+}
+
+// take takes in what the engine said.
+func (s *standingApprovalsScreen) take(r standingApprovalsMsg) {
+	s.trouble = r.err
+	if r.err != nil {
+		return
+	}
+	s.known, s.all, s.more = true, r.standingApprovals, r.more
+	slices.SortStableFunc(s.all, func(a, b *toolcall.StandingApproval) int { return a.GrantedAt.Compare(b.GrantedAt) })
+}
+
+func (s *standingApprovalsScreen) resolve() { s.choose(len(s.all), s.keyOf) }
+
+func (s *standingApprovalsScreen) keyOf(i int) toolcall.StandingID { return s.all[i].ID }
+
+func (s *standingApprovalsScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
+	s.resolve()
+	key := k.String()
+	if key == "esc" || key == "q" || key == "left" {
+		m.pop()
+		return nil
+	}
+	if d, ok := moves(key, s.page); ok && len(s.all) > 0 {
+		s.move(len(s.all), d, s.keyOf)
+		return nil
+	}
+	if len(s.all) == 0 {
+		return nil
+	}
+	switch l := s.all[s.row]; key {
+	case "enter", "right", "l":
+		d := newStandingApproval(l)
+		m.push(d)
+		return d.ask(m)
+	case "d":
+		m.push(newRevoke(l))
+	}
+	return nil
+}
+
+func (s *standingApprovalsScreen) view(m *model, w, h int) (title string, body []string, keys string) {
+	s.resolve()
+	title = "Standing approvals: " + fmt.Sprint(len(s.all)) + " in force"
+	if s.more {
+		title += ", and more (see askance standing list)"
+	}
+	switch {
+	case s.trouble != nil:
+		body = paintAll(m.out.Bad, wrap("Cannot load them: "+reveal.Line(asked.Refusal(s.trouble)), w))
+	case !s.known:
+		return title, []string{"", m.out.Dim("  loading")}, "esc back"
+	case len(s.all) == 0:
+		return title, []string{"", m.out.Dim("  No standing approvals: the policy and the approvers decide every call.")}, "esc back"
+	}
+	s.page = max(1, h-len(body)-1)
+	s.resolve()
+	c := standingApprovalColumns(s.all, w)
+	body = append(body, m.out.Dim(c.line("  ", "ALLOWS", "BY", "LEFT", "LIMITS")))
+	for i, l := range s.all[s.first:] {
+		if i == s.page {
+			break
+		}
+		mark, paint := "  ", func(t string) string { return t }
+		if l.ID == s.at {
+			mark, paint = "> ", m.out.Bold
+		}
+		if l.State(m.now) != toolcall.StandingActive {
+			paint = m.out.Dim
+		}
+		body = append(body, paint(c.line(mark, asked.Allows(l), asked.Grantors(l), asked.Until(l.Terms.Until, m.now), stateText(l, m.now)+reveal.Line(l.Text()))))
+	}
+	return title, body, "enter open  d revoke  ? help  esc back"
+}
+
+// stateText says that a rule is not in force any more.
+func stateText(l *toolcall.StandingApproval, now time.Time) string {
+	if s := l.State(now); s != toolcall.StandingActive {
+		return "(" + string(s) + ") "
+	}
+	return ""
+}
+
+// standingApprovalWidths are the widths of the list's columns.
+type standingApprovalWidths struct{ rule, by, left, terms int }
+
+func standingApprovalColumns(all []*toolcall.StandingApproval, w int) standingApprovalWidths {
+	c := standingApprovalWidths{rule: 6, by: 2, left: 6}
+	for _, l := range all {
+		c.rule, c.by = max(c.rule, ansi.StringWidth(asked.Allows(l))), max(c.by, ansi.StringWidth(asked.Grantors(l)))
+	}
+	c.rule, c.by = min(c.rule, w*2/5), min(c.by, w/6)
+	c.terms = max(0, w-2-c.rule-c.by-c.left-3)
+	return c
+}
+
+func (c standingApprovalWidths) line(mark, rule, by, left, terms string) string {
+	return strings.TrimRight(fmt.Sprintf("%s%s %s %s %s", mark, cell(rule, c.rule), cell(by, c.by), cell(left, c.left), fit(terms, c.terms)), " ")
 }
