@@ -132,7 +132,7 @@ func TestServe(t *testing.T) {
 		t.Error(err)
 	}
 	if err := serve(t.Context(), h, runner, "0.0.0.0:0", nil); err == nil {
-		t.Error("it serves everybody")
+		t.Error("it serves every address")
 	}
 }
 

@@ -30,7 +30,7 @@ func serve(ctx context.Context, h *house, runner *agent.Runner, address string, 
 		return err
 	}
 	if ip, ok := l.Addr().(*net.TCPAddr); !ok || !ip.IP.IsLoopback() {
-		return errors.Join(errors.New("listen on loopback: whoever reaches this port may act as you"), l.Close())
+		return errors.Join(errors.New("this address is not on loopback, and everyone who reaches it could act as you: listen on 127.0.0.1"), l.Close())
 	}
 	server := gateway.HTTP(gw, h.log)
 	failed := make(chan error, 1)

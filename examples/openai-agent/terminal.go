@@ -142,7 +142,7 @@ func (t *terminal) show(ctx context.Context, ev message.Event) (ended bool, err 
 	return false, nil
 }
 
-// ask puts an open approval request to the person. Whoever answers elsewhere first wins.
+// ask shows an open approval request to the person. The first answer on any surface wins.
 func (t *terminal) ask(ctx context.Context, reply message.ReplyID, id message.CallID) error {
 	key := toolcall.Key{Session: t.session, Reply: reply, Call: id}
 	shown, err := t.person.Show(ctx, toolcall.ShowRequest{Key: key})

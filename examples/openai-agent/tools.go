@@ -32,7 +32,7 @@ const (
 	pathAndAll = `{"type":"object","properties":{"path":{"type":"string","minLength":1},"content":{"type":"string"}},"required":["path","content"],"additionalProperties":false}`
 )
 
-// toolbox is all tools. Paths cannot leave the folder, whatever links it has.
+// toolbox is all tools. Paths cannot leave the folder, through links either.
 var toolbox = []tool{
 	{"list_files", "Lists a folder. The folder itself is \".\".", onlyPath, list},
 	{"read_file", "Reads a text file.", onlyPath, read},

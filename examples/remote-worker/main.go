@@ -21,7 +21,7 @@ func refund(_ context.Context, t executor.Task) (executor.Output, error) {
 		Cents int64  `json:"cents"`
 	}
 	if err := t.Decode(&in); err != nil {
-		return executor.Output{}, err // the model reads it and can mend the call
+		return executor.Output{}, err // the model reads it and can correct the call
 	}
 	t.Progressf("refunding %d cents of order %s", in.Cents, in.Order)
 	// A real bank gets t.IdempotencyKey, so that a repeated attempt pays once.

@@ -143,8 +143,7 @@ func Changes(before, after string) []string {
 	return out
 }
 
-// CheckInput says why no engine takes a text for the new arguments of a call,
-// whatever the tool.
+// CheckInput refuses a text that no tool can take as new arguments.
 func CheckInput(text string) error {
 	if len(text) > toolcall.MaxInputBytes {
 		return fmt.Errorf("the new arguments have %d bytes, the limit is %d", len(text), toolcall.MaxInputBytes)

@@ -94,7 +94,7 @@ func orUnknown(name string) string {
 	return reveal.Line(name)
 }
 
-// People names those of whom one is asked.
+// People names the users and groups that are asked.
 func People(users, groups []string) string {
 	var out []string
 	for _, g := range groups {

@@ -49,13 +49,13 @@ func TestNeeds(t *testing.T) {
 		may  asked.May
 		want string
 	}{
-		{"anybody", toolcall.Requirement{}, asked.Yes, "0 of 1 from any approver"},
+		{"any approver", toolcall.Requirement{}, asked.Yes, "0 of 1 from any approver"},
 		{"others", toolcall.Requirement{Users: []string{"bob", "eve"}}, asked.No, "0 of 1 from bob, eve"},
 		{"me", toolcall.Requirement{Users: []string{"ann"}}, asked.Yes, "0 of 1 from ann"},
 		{"a group", toolcall.Requirement{Approvers: []toolcall.ApproverSet{{Rule: "large", Groups: []string{"ops"}}}, Quorum: 2}, asked.Perhaps, "0 of 2 from group ops (rule large)"},
 		{"mine, of two parts", toolcall.Requirement{Approvers: []toolcall.ApproverSet{{Rule: "a", Users: []string{"ann"}}, {Rule: "b", Users: []string{"bob"}}}}, asked.Yes, "0 of 1 from ann (rule a)|0 of 1 from bob (rule b)"},
 		{"my own request", toolcall.Requirement{ExcludeRequester: true, Requester: "ann"}, asked.No, "0 of 1 from any approver|ann requested this and cannot approve it"},
-		{"nobody's request", toolcall.Requirement{ExcludeRequester: true}, asked.No, "0 of 1 from any approver|an unknown person requested this and cannot approve it"},
+		{"an unknown requester", toolcall.Requirement{ExcludeRequester: true}, asked.No, "0 of 1 from any approver|an unknown person requested this and cannot approve it"},
 		{"editors", toolcall.Requirement{ExcludeEditor: true, Editors: []string{"bob"}, Deadline: soon}, asked.Yes, "0 of 1 from any approver|bob edited this and cannot approve it"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -11,7 +11,7 @@
 //     fraction slash, dashes at the beginning of a word;
 //   - combining marks that strike text out, that pile up, or that have nothing
 //     to stand on;
-//   - the brackets of the marks themselves, so that nobody can write one.
+//   - the brackets of the marks themselves, so that no text can contain one.
 //
 // Text in other scripts stays as it is: a Russian sentence is shown, a Russian
 // letter in an English word is not. (Scripts most of whose letters look Latin,

@@ -27,7 +27,7 @@ func Mark(r rune) string { return fmt.Sprintf("‹U+%04X›", r) }
 // result is the same JSON text, and shows what it says; s must be JSON, in
 // which such characters stand inside of strings only.
 func Escape(s string) string {
-	for range 4 { // what an escape stands beside can be suspicious for that
+	for range 4 { // an escape can make its neighbour suspicious
 		if !Hidden(s) {
 			return s
 		}

@@ -150,7 +150,7 @@ func retryAfter(res *http.Response) time.Duration {
 	return 0
 }
 
-// errIdle ends an answer of which nothing came for too long.
+// errIdle ends an answer that sent nothing for too long.
 var errIdle = errors.New("nothing came for " + idleTimeout.String())
 
 // patient is a body that is given up when nothing comes for idleTimeout.

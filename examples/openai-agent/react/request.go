@@ -106,7 +106,7 @@ type round struct {
 	results map[message.CallID]*message.ToolResultBlock
 }
 
-// rounds takes a reply apart: whatever follows a result is a new answer.
+// rounds splits a reply: what follows a result is a new answer.
 func rounds(m *message.Msg) []round {
 	var out []round
 	cur := round{results: map[message.CallID]*message.ToolResultBlock{}}

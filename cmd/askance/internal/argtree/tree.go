@@ -101,7 +101,7 @@ func (r *renderer) node(n asked.Argument, indent, column int) {
 	}
 	last := names[len(names)-1]
 	left, used := head+r.name(last), indent+ansi.StringWidth(last)
-	if n.Name != "" && n.Value != "" && used+1 > at { // no room beside so long a name
+	if n.Name != "" && n.Value != "" && used+1 > at { // the name leaves no room for the value
 		r.lines = append(r.lines, left)
 		left, used = "", 0
 	}

@@ -72,7 +72,7 @@ b  1`},
 	}
 }
 
-// Whatever comes, lines fit and hold nothing that a terminal would obey.
+// For any input, lines fit and hold nothing that a terminal would obey.
 func TestRenderIsHarmless(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := rapid.OneOf(rapid.String(), rapid.Map(value(3), func(v any) string {

@@ -48,7 +48,7 @@ func record(t testing.TB, id, tool string) string {
 	return string(b)
 }
 
-// Whatever a name is, no cell of CSV begins a formula, and each is read back.
+// For any name, no cell of CSV begins a formula, and each is read back.
 func TestCSVHasNoFormulas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tool := rapid.StringMatching("[=+\\-@ \t\r\n\u00a0\uff1d\"',;a-z0-9|!]{0,12}").Draw(t, "tool")
@@ -169,7 +169,7 @@ func TestOpenFileRefuses(t *testing.T) {
 	}
 }
 
-// Whatever a file says, reading it ends, and with records that have a place.
+// Reading any file ends, and with records that have a place.
 func FuzzLines(f *testing.F) {
 	var out bytes.Buffer
 	if _, err := audit.Export(&out, source(record(f, "f1", "pay"), "rubbish"), audit.Exporting{}); err != nil {

@@ -27,7 +27,7 @@ var (
 )
 
 // newSigned is a journal of an open call, one with hidden arguments and an event,
-// of which the first records are signed.
+// whose first records are signed.
 func newSigned(t testing.TB, through int) *audit.Source {
 	t.Helper()
 	var records []proof.Record
@@ -88,7 +88,7 @@ func all(records ...proof.Record) func() iter.Seq2[proof.Record, error] {
 	}
 }
 
-// verifyText is everything that an export tells whoever verifies it: the report, and
+// verifyText is everything that an export tells a verifier: the report, and
 // the records but for when the server stored them, which nothing proves.
 func verifyText(t testing.TB, path string, lines [][]byte) (text string, found bool) {
 	t.Helper()
@@ -119,14 +119,14 @@ func verifyText(t testing.TB, path string, lines [][]byte) (text string, found b
 	return string(b), false
 }
 
-// Whatever of an export is changed, left out, added or moved, it is found, or the
+// Any change, removal, addition or move in an export is found, or the
 // export tells what it told.
 func TestExportMutations(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		through int // is signed
 		filter  audit.Filter
-		lines   []int // of which every member is changed; each kind of line once
+		lines   []int // every member of them is changed; each kind of line once
 	}{
 		"signed":      {6, audit.Filter{}, []int{0, 3, 4, 5, 6, 7, 8}},
 		"in part":     {3, audit.Filter{}, []int{0, 5, 7, 8}},

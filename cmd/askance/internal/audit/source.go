@@ -2,7 +2,7 @@
 // that was exported to a file; and it writes exports.
 //
 // A [Source] gives stored records and checkpoints in their order. [Source.Verify]
-// holds one against the other, whatever the source. [Export] writes a source as
+// compares the two for any source. [Export] writes a source as
 // JSON Lines, which are a source again ([OpenFile]), or as CSV for people:
 //
 //	{"type":"export","v":1,"space":"default","first_seq":1,"last_seq":42}
@@ -13,7 +13,7 @@
 // A record's body is its exact text; event record repeats in short what it says, for
 // those who read the file with other tools. A selection ([Filter]) leaves
 // records out and keeps all checkpoints: each record can still be proved, only
-// not that none is missing. Memory is constant, whatever the size.
+// not that none is missing. Memory is constant for any size.
 package audit
 
 import (
@@ -26,7 +26,7 @@ import (
 )
 
 // Source is a journal to look at. Records and Checkpoints may be called again
-// and begin anew.
+// and start again.
 type Source struct {
 	Space       toolcall.SpaceID
 	First, Last uint64 // as the store says; see proof.Options

@@ -25,7 +25,7 @@ const (
 type rawJournal struct {
 	js     jetstream.JetStream
 	body   []byte
-	next   atomic.Uint64         // makes subjects that nobody has used
+	next   atomic.Uint64         // makes new subjects
 	failed atomic.Pointer[error] // the first publish of a pipeline that was refused
 }
 

@@ -24,7 +24,7 @@ func newGroup(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// wantArgs takes n arguments, none of which is empty.
+// wantArgs takes n arguments that are not empty.
 func wantArgs(n int, want string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != n || slices.Contains(args, "") {

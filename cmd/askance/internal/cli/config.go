@@ -24,7 +24,7 @@ import (
 //	flag     name of the flag; ASKANCE_ with the name in capitals is the variable,
 //	         the name with underscores is the key in the settings file
 //	help     what the setting is, for --help and for the reference
-//	default  value of a command that nobody gave one
+//	default  value without a flag, a variable or a key
 //	absent   what a command does without a value
 //	path     the value names a file, or rule files that may have a layer before them
 //	choices  every value that the setting takes

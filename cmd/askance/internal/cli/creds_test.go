@@ -24,8 +24,8 @@ func credFile(t *testing.T, data string, args ...string) string {
 	return to
 }
 
-// TestCreds: with credentials, everybody is who their login says, and nobody
-// gets in without.
+// TestCreds: with credentials, the login names each person, and no
+// connection works without one.
 func TestCreds(t *testing.T) {
 	cleanEnvironment(t)
 	dir := t.TempDir()
@@ -36,7 +36,7 @@ func TestCreds(t *testing.T) {
 	fails(t, cli.ExitConflict, "already has credentials", "creds", "init", "--data", data)
 	fails(t, cli.ExitUsage, "--tool", "creds", "add", "worker", "wk", "--data", data)
 	ann, bob, bot := credFile(t, data, "approver", "ann"), credFile(t, data, "approver", "bob", "--expires", "1h"), credFile(t, data, "runtime", "bot")
-	// Whoever works on the data folder itself has the logins that lie there.
+	// A command on the data folder uses the logins in it.
 	ok(t, "creds", "add", "operator", "olga", "--data", data)
 
 	// With logins it may listen anywhere, if plain text is permitted.

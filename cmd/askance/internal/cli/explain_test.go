@@ -23,7 +23,7 @@ import (
 const explainedRules = memoryRules + `  - {name: cap, tool_name: pay, behavior: deny, when: args.cents > 9000, locked: true}
   - {name: boss, tool_name: boss, behavior: ask, approvers: {users: [boss]}}
   - {name: recorded, tool_name: pay, behavior: ask, when: args.cents == 777, audit: {level: full}, message: "'An odd sum?'"}
-  - {name: secret, tool_name: outside, behavior: ask, when: hasFinding(args.pin), redact: [args.pin]}
+  - {name: secret, tool_name: outside, behavior: ask, when: has(args.pin), redact: [args.pin]}
 `
 
 // NATS, HTTP, the command line, the terminal inbox and the web inbox give one

@@ -25,7 +25,7 @@ var commands = []string{
 func TestHelp(t *testing.T) {
 	cleanEnvironment(t)
 	t.Setenv("XDG_DATA_HOME", "")
-	t.Setenv("USER", "somebody")
+	t.Setenv("USER", "someone")
 	var all strings.Builder
 	for _, c := range commands {
 		args := append(strings.Fields(c), "--help")
@@ -105,7 +105,7 @@ func TestCompletionScripts(t *testing.T) {
 	}
 }
 
-// defaultName takes the name of whoever runs the tests out of the help.
+// defaultName takes the name of the user who runs the tests out of the help.
 var defaultName = func() *strings.Replacer {
 	u, err := user.Current()
 	if err != nil {

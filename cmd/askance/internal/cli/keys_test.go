@@ -17,7 +17,7 @@ type keyList struct {
 }
 
 // TestKeys: a running engine signs with a new key, calls that wait with a
-// retired key's grant are offered anew, and workers' files have what is good.
+// retired key's grant are offered again, and workers' files have what is good.
 func TestKeys(t *testing.T) {
 	cleanEnvironment(t)
 	s := serve(t)

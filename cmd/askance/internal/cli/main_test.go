@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// cleanEnvironment keeps the settings of whoever runs the tests out of them.
+// cleanEnvironment keeps the settings of the user who runs the tests out of them.
 func cleanEnvironment(t *testing.T) {
 	t.Helper()
 	for _, pair := range os.Environ() {

@@ -146,7 +146,7 @@ func TestHandedOver(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = r.Close() })
 		go func() {
-			_, _ = w.Write(text) // nobody may read it
+			_, _ = w.Write(text) // the reader can be gone
 			_ = w.Close()
 		}()
 		return fmt.Sprintf("/dev/fd/%d", r.Fd())
@@ -179,7 +179,7 @@ func TestUnreadableCredentials(t *testing.T) {
 }
 
 // hostile has an escape sequence, a Cyrillic letter in a Latin word, a turn of
-// direction, and a character that nobody sees.
+// direction, and an invisible character.
 const hostile = "\x1b[2Jp\u0430y\u202epal\u200b"
 
 // TestHostileText holds every command that shows what agents and people wrote

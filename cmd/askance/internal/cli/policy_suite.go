@@ -29,7 +29,7 @@ func newPolicyTestCommand(env *environment) *cobra.Command {
 		Short: "Run the tests of rule files and measure their coverage",
 		Long: `Runs every test of the rule files. A failed test shows the expected result, the actual
 result and the reason. Then the command lists what no test covers: rules, and the parts
-of their conditions between &&, each of which should be true in one test and false in
+of their conditions between &&; each part should be true in one test and false in
 another.
 
 Ends with exit code 7 if a test fails, with --full also if something is not covered. A

@@ -95,7 +95,7 @@ func TestServeWithoutPolicyAsks(t *testing.T) {
 	}
 }
 
-// TestStopIsQuick: somebody who only looks must not hold up a stop for long.
+// TestStopIsQuick: a reader must not hold up a stop for long.
 func TestStopIsQuick(t *testing.T) {
 	cleanEnvironment(t)
 	s := serve(t)

@@ -61,7 +61,7 @@ func TestServeHTTPStaysOnLoopback(t *testing.T) {
 	cleanEnvironment(t)
 	data := filepath.Join(t.TempDir(), "data")
 	for _, address := range []string{"0.0.0.0:0", "[::]:0", "192.0.2.1:0", "inbox.example:0"} {
-		fails(t, cli.ExitUsage, "may act as you", "serve", "--data", data, "--listen", "127.0.0.1:0", "--http", address, "--http-insecure")
+		fails(t, cli.ExitUsage, "could act as you", "serve", "--data", data, "--listen", "127.0.0.1:0", "--http", address, "--http-insecure")
 	}
 	fails(t, cli.ExitUsage, "go together", "serve", "--data", data, "--http-cert", "x.pem")
 }

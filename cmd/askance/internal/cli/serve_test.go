@@ -15,8 +15,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// TestServeStaysOnLoopback: the embedded server proves nobody's name, so that
-// other machines reach it only if somebody said so.
+// TestServeStaysOnLoopback: the embedded server authenticates no name, so that
+// other machines reach it only if a flag permits it.
 func TestServeStaysOnLoopback(t *testing.T) {
 	cleanEnvironment(t)
 	data := filepath.Join(t.TempDir(), "data")
@@ -43,7 +43,7 @@ func TestServeSaysThatItIsOpen(t *testing.T) {
 }
 
 // TestServeRefusesAPolicyInOneDocument: at a cold start no last good policy
-// stays in force, so nothing is logged beside the error.
+// stays in force, so only the error is logged.
 func TestServeRefusesAPolicyInOneDocument(t *testing.T) {
 	cleanEnvironment(t)
 	dir := t.TempDir()
@@ -60,7 +60,7 @@ func TestServeRefusesAPolicyInOneDocument(t *testing.T) {
 	}
 }
 
-// TestServeLooksFirst: whatever is wrong with what serve is told is said before a
+// TestServeLooksFirst: serve reports every wrong flag and file before a
 // port is bound or the data folder is made. An address that is taken is said
 // before the journal is begun.
 func TestServeLooksFirst(t *testing.T) {
@@ -174,7 +174,7 @@ func TestSlips(t *testing.T) {
 	}
 }
 
-// TestDirectory: a group's approval request is answered by whoever is in the group when
+// TestDirectory: a group's approval request is answered by a member of the group when
 // they answer, and the vote says who named the group.
 func TestDirectory(t *testing.T) {
 	cleanEnvironment(t)

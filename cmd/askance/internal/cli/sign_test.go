@@ -21,7 +21,7 @@ func TestSignedApproval(t *testing.T) {
 	write(t, at("rules.yaml"), "version: 1\nname: test\nrules:\n  - {name: money, tool_name: pay, when: args.cents > 100, behavior: ask, signed: true}\n  - {name: small, tool_name: pay, when: args.cents <= 100, behavior: allow}\n")
 	write(t, at("tools.yaml"), testTools)
 	public := strings.TrimSpace(ok(t, "keys", "approver", at("ann.key")))
-	fails(t, cli.ExitConflict, "there already", "keys", "approver", at("ann.key"))
+	fails(t, cli.ExitConflict, "already exists", "keys", "approver", at("ann.key"))
 	ok(t, "keys", "approver", at("other.key"))
 	write(t, at("people.yaml"), "version: 1\napprovers: {ann: {keys: ['"+public+"']}}\n")
 	s := serveOn(t, at("data"), "--policy", at("rules.yaml"), "--tools", at("tools.yaml"), "--directory", at("people.yaml"))
@@ -41,12 +41,12 @@ func TestSignedApproval(t *testing.T) {
 	fails(t, cli.ExitForbidden, "own signature", approve...)
 	fails(t, cli.ExitForbidden, "not one of theirs", append(approve, "--sign-key", at("other.key"))...)
 	fails(t, cli.ExitUsage, "must be positive", append(approve, "--sign-key", at("ann.key"), "--sign-for", "0s")...)
-	fails(t, cli.ExitUsage, "no approver key", append(approve, "--sign-key", at("rules.yaml"))...)
+	fails(t, cli.ExitUsage, "not an approver key", append(approve, "--sign-key", at("rules.yaml"))...)
 	ok(t, append(approve, "--sign-key", at("ann.key"))...)
 	if c := s.finished("c1"); c.Result.State != message.ToolResultSuccess {
 		t.Errorf("the signed call ended with %s: %s", c.Result.State, c.Result.Output.String())
 	}
-	// What a rule allowed nobody has signed.
+	// A call that a rule allowed has no signature.
 	s.propose("r1", "c2", "pay", `{"cents":5}`)
 	if c := s.finished("c2"); c.Result.State == message.ToolResultSuccess || !strings.Contains(c.Result.Output.String(), "have not signed") {
 		t.Errorf("the unsigned call ended with %s: %s", c.Result.State, c.Result.Output.String())

@@ -96,8 +96,8 @@ func TestServeHTTPBeyondLoopback(t *testing.T) {
 	}
 }
 
-// TestServeOIDC: a provider that does not answer keeps nobody from starting,
-// and lets in nobody.
+// TestServeOIDC: a provider that does not answer does not keep serve from starting,
+// and lets in no request.
 func TestServeOIDC(t *testing.T) {
 	cleanEnvironment(t)
 	s := serveOn(t, filepath.Join(t.TempDir(), "data"), "--oidc-issuer", "http://127.0.0.1:1", "--oidc-client", "askance", "--oidc-role", "people=of=ours=approver")

@@ -23,7 +23,7 @@ func ownCommands() map[string]*cobra.Command {
 	return out
 }
 
-// Whatever command is added has its place in the help's golden file.
+// Every command has its place in the golden file of the help.
 func TestEveryCommandIsListed(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(ownCommands())) {
 		if !slices.Contains(commands, name) {

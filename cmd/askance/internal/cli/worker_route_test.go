@@ -121,7 +121,7 @@ func TestRoutedCallEndToEnd(t *testing.T) {
 	if x := decode[struct{ Explain toolcall.ExplainReply }](t, ok(t, "show", "c1", "--explain", "--json", "--data", data, "--as", "ann")).Explain; len(x.Recorded) == 0 || !strings.Contains(string(x.Recorded), `"trace"`) {
 		t.Errorf("the explanation on record is %s", x.Recorded)
 	}
-	// With its login a worker reaches no other queue, whatever it asks for.
+	// With its login a worker reaches no other queue.
 	fails(t, cli.ExitForbidden, "", "worker", "--nats", url, "--creds", plain, "--data", filepath.Join(dir, "w"), "--engine-key", filepath.Join(data, "engine.pub"), "--tool", "pay", "--subject", "exec.payments", "--", "cat")
 	fails(t, cli.ExitForbidden, "", "worker", "--nats", url, "--creds", routed, "--data", filepath.Join(dir, "w"), "--engine-key", filepath.Join(data, "engine.pub"), "--tool", "pay", "--", "cat")
 	fails(t, cli.ExitUsage, "no subject to route calls to", "worker", "--tool", "pay", "--subject", "", "--", "cat")

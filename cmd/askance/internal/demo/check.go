@@ -20,7 +20,7 @@ type Check struct {
 	Why  string `json:"why,omitzero"` // if it is not
 }
 
-// check looks at the effects and the journal, not at what anybody said.
+// check compares the effects with the journal.
 func (d *Demo) check(ctx context.Context, c engine.Client, r *Result) ([]Check, error) {
 	out := []Check{checkMessage(r)}
 	order, err := checkOrder(ctx, c, r.Calls)

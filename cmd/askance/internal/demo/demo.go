@@ -42,7 +42,7 @@ const (
 )
 
 // Approver answers open approval requests. Answer is called from one goroutine, for one
-// approval request at a time; its ctx ends when somebody else has answered. An error
+// approval request at a time; its ctx ends when another person has answered. An error
 // ends the demo and leaves the approval request open. refused is why the answer before
 // was not accepted, nil the first time.
 type Approver interface {

@@ -87,7 +87,7 @@ func TestToolFaults(t *testing.T) {
 	}
 }
 
-// local runs one of the tools beside the engine.
+// local runs one of the tools in the engine's process.
 func local(t *testing.T, workspace, tool, input string) message.ToolResultBlock {
 	t.Helper()
 	var r executor.Registry
@@ -208,7 +208,7 @@ func TestBotStopsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestOpenReplacesNothing: the folder may have somebody's own policy in it.
+// TestOpenReplacesNothing: the folder can hold the user's own policy.
 func TestOpenReplacesNothing(t *testing.T) {
 	for _, name := range []string{"policy.yaml", "tools.yaml", "stream.sse", "workspace/logs/checkout.log"} {
 		t.Run(name, func(t *testing.T) {

@@ -50,7 +50,7 @@ func (f *follower) Record(r toolcall.JournalEntry) {
 	f.moved = make(chan struct{})
 	f.mu.Unlock()
 	if ours && r.Record != nil && r.Record.Call != nil && r.Record.Note == nil && r.Record.Call.State == message.ToolCallAsking {
-		f.asked <- r.Record.Call // has room, unless somebody edits one call hundreds of times
+		f.asked <- r.Record.Call // has room, unless a person edits one call hundreds of times
 	}
 }
 

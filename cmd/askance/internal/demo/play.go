@@ -21,7 +21,7 @@ type Result struct {
 	Data    string            `json:"data"`
 	Elapsed int64             `json:"elapsed_ms"`
 	Records uint64            `json:"records"` // in the journal, sessions and earlier plays included
-	Events  int               `json:"events"`  // of which the message was rebuilt
+	Events  int               `json:"events"`  // from which the message was rebuilt
 	Calls   []*toolcall.Call  `json:"calls"`
 	Checks  []Check           `json:"checks"`
 	Message *message.Msg      `json:"message"` // rebuilt from the events alone
@@ -121,7 +121,7 @@ func (d *Demo) approve(ctx context.Context, f *follower) error {
 }
 
 // answer asks the approver until an answer is accepted, or the approval request is
-// closed by somebody else.
+// closed by another person.
 func (d *Demo) answer(ctx context.Context, client engine.Client, f *follower, c *toolcall.Call) error {
 	open, stop := f.whileOpen(ctx, c)
 	defer stop()
@@ -142,7 +142,7 @@ func (d *Demo) answer(ctx context.Context, client engine.Client, f *follower, c 
 		case errors.Is(err, message.ErrInvalid), errors.Is(err, message.ErrTooLarge):
 			refused = err // for instance edited arguments that break the schema
 		case errors.Is(err, message.ErrFinished), errors.Is(err, message.ErrState), errors.Is(err, message.ErrDigest), errors.Is(err, message.ErrConflict):
-			return nil // somebody else was first
+			return nil // another person was first
 		default:
 			return err
 		}

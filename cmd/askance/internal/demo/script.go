@@ -18,7 +18,7 @@ type scriptFile struct {
 }
 
 // copyScript copies the files of a script that are not in dir yet. The folder
-// may be anybody's, so everything is looked at before anything is written: a
+// may hold other files, so everything is read before anything is written: a
 // file with another content is an error, and never replaced.
 func copyScript(script fs.FS, dir string) error {
 	files, err := readScript(script, dir)

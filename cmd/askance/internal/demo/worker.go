@@ -79,7 +79,7 @@ func (w *worker) stop() error {
 
 const maxLog = 256 << 10
 
-// Register adds the tools that run beside the engine, on a workspace folder.
+// Register adds the tools that run in the engine's process, on a workspace folder.
 func Register(r *executor.Registry, workspace string) error {
 	return errors.Join(
 		r.Register("read_log", readLog(workspace)),
@@ -87,7 +87,7 @@ func Register(r *executor.Registry, workspace string) error {
 	)
 }
 
-// readLog reads a file of the workspace, whatever links and dots its path has.
+// readLog reads a file of the workspace; links and dots cannot leave the folder.
 func readLog(workspace string) executor.Handler {
 	return func(_ context.Context, t executor.Task) (executor.Output, error) {
 		var args struct {

@@ -133,7 +133,7 @@ func TestLive(t *testing.T) {
 	write("groups: {root: [ann]}")
 	step("a bad file", true, false, "finance")
 	put("version: 1\ngroups: {root: [ann]}")
-	step("a good bucket beside the bad file", true, false, "finance")
+	step("a good bucket and the bad file", true, false, "finance")
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}

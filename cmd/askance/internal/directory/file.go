@@ -9,7 +9,7 @@
 //
 // Files are read strictly: an unknown key or a name without a meaning refuses
 // the whole file. [Live] looks at them again and again; what cannot be read
-// changes nothing, and the last good state stays. Somebody who is taken out of a
+// changes nothing, and the last good state stays. A person who is removed from a
 // group stays out: there is no state between two good ones.
 package directory
 

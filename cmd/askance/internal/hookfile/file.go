@@ -3,7 +3,7 @@
 //
 //	version: 1
 //	destinations:
-//	  - name: ops-bot                     # letters, digits, _ and -; a new name begins anew
+//	  - name: ops-bot                     # letters, digits, _ and -; a new name starts from now
 //	    url: https://bot.example/askance  # or url_file, url_env
 //	    secrets:                          # several while one is replaced
 //	      - {file: /etc/askance/ops-bot.secret}

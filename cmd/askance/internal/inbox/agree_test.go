@@ -13,7 +13,7 @@ import (
 )
 
 // Two people of a group must agree: the inbox says who did and who must, counts
-// down to the escalation, and shows a hidden argument to nobody.
+// down to the escalation, and shows no hidden argument.
 func TestSeveralMustAgree(t *testing.T) {
 	w := newWorld(t)
 	c := w.ask("call_1", "wire", `{"to":"acme","pin":"0000-secret"}`)

@@ -238,7 +238,7 @@ func (l *listScreen) what(m *model, q *request) string {
 	if asked.MayRespond(q.call, m.cfg.Who) == asked.No {
 		return "(not yours) " + text
 	}
-	if v, ok := asked.LastOn(q.call); ok { // somebody else's
+	if v, ok := asked.LastOn(q.call); ok {
 		return "(" + reveal.Line(v.By.Name+" "+asked.Said(v)) + ") " + text
 	}
 	return text

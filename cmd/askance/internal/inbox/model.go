@@ -22,10 +22,10 @@ const (
 type screen interface {
 	// key is told of a key that was pressed.
 	key(m *model, k tea.KeyMsg) tea.Cmd
-	// view gives the title, the body in lines of any number, of which the first
-	// are shown, and what the keys do. w and h are the body's columns and rows.
+	// view gives the title, the body, whose first lines are shown, and what the keys
+	// do. w and h are the body's columns and rows.
 	view(m *model, w, h int) (title string, body []string, keys string)
-	// holds is the approval request that must stay at hand while the screen is there.
+	// holds is the approval request that must be kept while the screen is open.
 	holds(k toolcall.Key) bool
 }
 
@@ -164,7 +164,7 @@ func (m *model) key(k tea.KeyMsg) tea.Cmd {
 		return tea.Quit
 	}
 	if m.isSmall() {
-		return nil // whoever cannot read must not decide
+		return nil // a person who cannot read must not decide
 	}
 	s := m.top()
 	_, writes := s.(writer)

@@ -210,7 +210,7 @@ func TestRefusals(t *testing.T) {
 		err  error
 		want string
 	}{
-		{"somebody was first", &message.Error{Code: message.CodeFinished, What: "finished", Call: toolcall.ErrorCall(won)}, "Not accepted: too late, it was rejected by bob: no"},
+		{"another person was first", &message.Error{Code: message.CodeFinished, What: "finished", Call: toolcall.ErrorCall(won)}, "Not accepted: too late, it was rejected by bob: no"},
 		{"not allowed", &message.Error{Code: message.CodeForbidden, What: "ann may not", Hint: "ask bob"}, "Not accepted: ann may not (ask bob)"},
 		{"anything else", errors.New("pipe \x1b[2J broke"), "Not accepted: pipe ‹U+001B›[2J broke"},
 	} {
@@ -237,7 +237,7 @@ func TestTroubleIsShown(t *testing.T) {
 	}
 }
 
-// Whatever the keys and the size, the screen is filled and never overflows.
+// For any keys and any size, the screen is filled and never overflows.
 func TestViewFits(t *testing.T) {
 	m, e := newShown(t, asking(t, "a", func(q *toolcall.ApprovalRequest) { q.Text, q.Rule = strings.Repeat("long ", 50), "" }), asking(t, "b", nil))
 	m.qs.all[toolcall.Key{Space: "default", Session: "s", Reply: "r", Call: "a"}].call.Suggested = []message.PermissionRule{terms.Allow("pay", strings.Repeat("x", 200))}

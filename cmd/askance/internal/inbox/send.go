@@ -58,7 +58,7 @@ func (m *model) sent(s sentMsg) tea.Cmd {
 	if call != nil {
 		m.qs.take(call, "", m.now)
 	}
-	m.feed.look(s.draft.call.Key) // the truth, whatever was said
+	m.feed.look(s.draft.call.Key) // the reply can be older than the journal
 	if s.walk != nil {
 		return s.walk.sent(m, s)
 	}

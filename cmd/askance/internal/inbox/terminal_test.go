@@ -182,11 +182,11 @@ func TestAskedAnew(t *testing.T) {
 	input := `{"order_id":"A-1042","cents":777}`
 	after := w.answer(c, func(a *toolcall.Response) { a.Input = &input })
 	if after.State != message.ToolCallAsking || after.Digest == c.Digest {
-		t.Fatalf("it does not ask anew: %+v", after)
+		t.Fatalf("it does not ask again: %+v", after)
 	}
 	x.See("This request changed after you opened it", "Nothing was sent")
 	x.Press("  y")
-	golden(t, "anew", x.Press(esc, "This request changed after you opened it", "777"))
+	golden(t, "changed", x.Press(esc, "This request changed after you opened it", "777"))
 	x.Press("a", "a approve") // the first key only says that it was seen
 	x.Press("a", "777")
 	x.Press("  ", "y approve  esc")

@@ -50,7 +50,7 @@ func TestRememberEditedRule(t *testing.T) {
 	}
 }
 
-// What the engine refuses can be mended and sent again.
+// What the engine refuses can be corrected and sent again.
 func TestRememberTooWide(t *testing.T) {
 	w := newWorld(t)
 	w.ask("call_1", "Bash", `{"command":"git push origin main"}`)
@@ -174,7 +174,7 @@ func TestStandingApprovals(t *testing.T) {
 	x.Press(esc, "call_3")
 }
 
-// Whoever gave a rule takes it back: what it allowed and did not begin goes too.
+// The person who granted a standing approval revokes it, and its calls that did not begin.
 func TestTakeBackOwn(t *testing.T) {
 	w := newWorld(t)
 	w.ask("call_1", "buy", `{"cents":300,"shop":"acme"}`)
@@ -206,7 +206,7 @@ func TestTakeBackOwn(t *testing.T) {
 
 // On 60 columns and 20 rows nothing that is needed is lost: who and what stands
 // on each line, every screen names the way on and the way back, and an edit, a
-// search and an answer by somebody else work as on a large screen.
+// search and an answer by another person work as on a large screen.
 func TestNarrow(t *testing.T) {
 	w := newWorld(t)
 	c := w.ask("call_1", "pay", `{"cents":1900,"lines":[{"sku":"A-1","note":"one that is longer than what a narrow screen has"}],"to":"ACME"}`)

@@ -161,7 +161,7 @@ func (s *walkScreen) view(m *model, w, h int) (title string, body []string, keys
 	if s.approve {
 		return "Approve " + asked.Count(len(s.taken), "request") + "?", body, "y approve all  r reject all  esc cancel"
 	}
-	return "One response to " + asked.Count(len(s.taken), "request") + ", each of which you reviewed", body, "a approve all  r reject all  esc cancel"
+	return "One response to " + asked.Count(len(s.taken), "request") + "; you reviewed each", body, "a approve all  r reject all  esc cancel"
 }
 
 func (s *walkScreen) viewShown(m *model, w, h int) (title string, body []string, keys string) {

@@ -23,7 +23,7 @@ type Server struct {
 	wg       sync.WaitGroup
 }
 
-// Gauge is a number of the process beside those of the engine. Value may be
+// Gauge is a number of the process, in addition to those of the engine. Value may be
 // called from several goroutines.
 type Gauge struct {
 	Name, Help string // the name without askance_

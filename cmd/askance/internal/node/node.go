@@ -43,8 +43,8 @@ type Config struct {
 
 	// Listen is the address of the embedded server; "" opens no socket.
 	Listen string
-	// CredsDir is a credentials folder: the embedded server lets in those who have
-	// a login of it, and nobody else. "": whoever reaches it acts as anybody.
+	// CredsDir is a credentials folder: only its logins can connect to the embedded
+	// server. "": every connection can use any name.
 	CredsDir string
 	// Reopen permits to leave CredsDir out where it was used before.
 	Reopen bool
@@ -119,7 +119,7 @@ type Node struct {
 	journal *bus.Journal
 	ledger  *bus.Ledger
 	policy  policy
-	people  *directory.Live // nil: nobody is in any group
+	people  *directory.Live // nil: there are no groups
 	engine  *engine.Engine
 	heard   gateway.Listeners // of progress
 	failed  chan error        // why the node cannot go on; has room for one

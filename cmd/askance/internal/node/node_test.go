@@ -27,7 +27,7 @@ version: 1
 tools:
   - {name: upper, command: [tr, a-z, A-Z], concurrency_safe: true}
   - {name: remote, placement: remote, concurrency_safe: true}
-  - {name: nobody, concurrency_safe: true}
+  - {name: unserved, concurrency_safe: true}
 `
 
 // config is a node on a new folder with a policy that allows everything.
@@ -39,7 +39,7 @@ func config(t *testing.T) node.Config {
 		t.Fatal(err)
 	}
 	policy := filepath.Join(dir, "policy.yaml")
-	text := "version: 1\nname: p\nrules:\n  - {name: all, tool_name: [upper, remote, nobody], behavior: allow, audit: {level: full}}\n"
+	text := "version: 1\nname: p\nrules:\n  - {name: all, tool_name: [upper, remote, unserved], behavior: allow, audit: {level: full}}\n"
 	if err := os.WriteFile(policy, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -109,11 +109,11 @@ func TestOneProcessAtATime(t *testing.T) {
 		t.Errorf("a second engine on the folder: %v", err)
 	}
 	if _, err := node.OpenReader(t.Context(), cfg.Dir, "", "default", "ann"); !errors.Is(err, embed.ErrStoreLocked) {
-		t.Errorf("a reader beside the engine: %v", err)
+		t.Errorf("a reader while the engine runs: %v", err)
 	}
 }
 
-// TestForeignKeys: an engine with other keys runs neither beside one nor after
+// TestForeignKeys: an engine with other keys runs neither together with one nor after
 // it, and workers keep the public key of the stream.
 func TestForeignKeys(t *testing.T) {
 	cfg := config(t)
@@ -133,7 +133,7 @@ func TestForeignKeys(t *testing.T) {
 	if _, err := node.Start(t.Context(), other); !errors.Is(err, embed.ErrStoreLocked) {
 		t.Errorf("a second engine with other keys: %v", err)
 	}
-	unchanged("beside the engine")
+	unchanged("while the engine runs")
 	if err := n.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestReader(t *testing.T) {
 	}
 	n := start(t, cfg)
 	propose(t, n, "c1", "remote", `{}`)
-	propose(t, n, "c2", "nobody", `{}`)
+	propose(t, n, "c2", "unserved", `{}`)
 	propose(t, n, "c3", "unknown", `{}`)
 	explained, err := n.Engine().As(toolcall.Principal{Role: toolcall.RoleAuditor, Name: "ann"}).Explain(t.Context(), toolcall.ExplainRequest{V: 1, Key: toolcall.Key{Space: "default", Session: "s", Reply: "r", Call: "c1"}})
 	if err != nil {
@@ -235,12 +235,12 @@ func TestReader(t *testing.T) {
 func TestOfflineRunsNothing(t *testing.T) {
 	cfg := config(t)
 	n := start(t, cfg)
-	propose(t, n, "c2", "nobody", `{}`)
+	propose(t, n, "c2", "unserved", `{}`)
 	if err := n.Close(); err != nil {
 		t.Fatal(err)
 	}
 	for i := range cfg.Tools { // by now there is a command for it
-		if cfg.Tools[i].Name == "nobody" {
+		if cfg.Tools[i].Name == "unserved" {
 			cfg.Tools[i].Command = []string{"cat"}
 		}
 	}

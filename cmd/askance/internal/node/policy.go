@@ -29,7 +29,7 @@ type policy struct {
 }
 
 // PolicyOptions are those that an engine with these tools loads its policy with.
-// Whatever judges a policy beforehand must use the same.
+// Checks of a policy before it is in force must use the same.
 func PolicyOptions(tools []toolfile.Tool) permission.Options {
 	opts := permission.Options{AllowUnknownTools: len(tools) == 0, Enforced: engine.Duties()}
 	for _, t := range tools {
@@ -89,7 +89,7 @@ func loadPolicy(ctx context.Context, cfg *Config, conn *nats.Conn) (policy, erro
 }
 
 // readPolicy loads the policy, unless a bucket has a part of it: then what each
-// file says by itself must be in order.
+// file says on its own must be in order.
 func readPolicy(ctx context.Context, cfg *Config) (p policy, err error) {
 	if !cfg.PolicyBucket {
 		return loadPolicy(ctx, cfg, nil)
@@ -106,7 +106,7 @@ func readPolicy(ctx context.Context, cfg *Config) (p policy, err error) {
 }
 
 // alarm logs what a reload has run into; good: a policy is in force. fatal: an
-// engine does not start without one, and whoever starts it gets the error.
+// engine does not start without one, and its caller gets the error.
 func alarm(log *slog.Logger, err error, good, fatal bool) {
 	_, shadow := errors.AsType[*permission.ShadowError](err)
 	switch {
@@ -128,11 +128,11 @@ func (p policy) watch(ctx context.Context, log *slog.Logger) {
 	}
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	beside, stop := context.WithCancel(ctx)
+	watching, stop := context.WithCancel(ctx)
 	defer stop()
-	wg.Go(func() { p.report(beside, log) })
+	wg.Go(func() { p.report(watching, log) })
 	if p.bucket != nil {
-		wg.Go(func() { p.follow(beside, log) })
+		wg.Go(func() { p.follow(watching, log) })
 	}
 	if err := p.live.Watch(ctx, reloadEvery); err != nil && !errors.Is(err, context.Cause(ctx)) {
 		log.Error("the policy is not watched any more", "error", err)
@@ -200,7 +200,7 @@ func (r *reporter) say(s permission.Status) {
 		return
 	}
 	if s.Shadow.Differing < r.differs {
-		r.differs = 0 // compared anew
+		r.differs = 0 // a new comparison
 	}
 	if s.Shadow.Differing == r.differs {
 		return

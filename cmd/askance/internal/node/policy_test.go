@@ -37,7 +37,7 @@ func waitForStatus(t *testing.T, n *node.Node, what string, ok func(permission.S
 }
 
 // An engine starts on an empty bucket and denies; what is put there comes into
-// force by itself, and a bad policy leaves the last good one.
+// force without a restart, and a bad policy leaves the last good one.
 func TestPolicyFromTheBucket(t *testing.T) {
 	cfg := config(t)
 	cfg.Policy, cfg.PolicyBucket = nil, true
@@ -69,7 +69,7 @@ func TestPolicyFromTheBucket(t *testing.T) {
 		t.Errorf("after a bad policy: %+v", bad)
 	}
 	put(policyText("deny"))
-	waitForStatus(t, n, "a mended policy", func(s permission.Status) bool { return s.Alarm == "" && s.Bundle != good.Bundle })
+	waitForStatus(t, n, "a corrected policy", func(s permission.Status) bool { return s.Alarm == "" && s.Bundle != good.Bundle })
 }
 
 func TestShadowIsCompared(t *testing.T) {
@@ -88,7 +88,7 @@ func TestShadowIsCompared(t *testing.T) {
 	cfg = config(t)
 	cfg.Policy, cfg.Shadow = nil, []string{shadow}
 	if _, err := node.Start(t.Context(), cfg); err == nil {
-		t.Error("a shadow beside no policy is accepted")
+		t.Error("a shadow policy without a policy in force is accepted")
 	}
 }
 

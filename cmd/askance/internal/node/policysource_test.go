@@ -45,7 +45,7 @@ func TestABucketIsLoadedWhenItIsAtRest(t *testing.T) {
 		}
 		after(time.Hour)
 		want("nothing has changed")
-		for range 5 { // each change waits anew
+		for range 5 { // each change starts the wait again
 			changed <- struct{}{}
 			after(resolveFor - time.Millisecond)
 			want("changes go on")

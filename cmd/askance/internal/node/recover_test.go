@@ -25,7 +25,7 @@ import (
 func startCounted(t *testing.T, cfg node.Config, ran *atomic.Int64) (*node.Node, error) {
 	t.Helper()
 	cfg.Local = new(executor.Registry)
-	err := cfg.Local.Register("nobody", func(context.Context, executor.Task) (executor.Output, error) {
+	err := cfg.Local.Register("unserved", func(context.Context, executor.Task) (executor.Output, error) {
 		ran.Add(1)
 		return executor.Output{}, nil
 	})
@@ -115,12 +115,12 @@ func TestAcceptLoss(t *testing.T) {
 			cfg := config(t)
 			ran := new(atomic.Int64)
 			n := mustCounted(t, cfg, ran)
-			proposeAgain(t, n, "nobody", "a", "b")
+			proposeAgain(t, n, "unserved", "a", "b")
 			if _, err := n.Ledger().Checkpoint(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			proposeAgain(t, n, "remote", "open")
-			proposeAgain(t, n, "nobody", "c", "d")
+			proposeAgain(t, n, "unserved", "c", "d")
 			if err := n.Close(); err != nil {
 				t.Fatal(err)
 			}
@@ -157,7 +157,7 @@ func TestAcceptLoss(t *testing.T) {
 			n = mustCounted(t, cfg, ran)
 			signedLost := c.name != "journal and proof deleted" && c.name != "store and anchor deleted"
 			if signedLost {
-				out := append(proposeAgain(t, n, "nobody", "a", "b", "c", "d"), proposeAgain(t, n, "remote", "open")...)
+				out := append(proposeAgain(t, n, "unserved", "a", "b", "c", "d"), proposeAgain(t, n, "remote", "open")...)
 				t.Log(out)
 				if ran.Load() != before {
 					t.Errorf("%d calls ran a second time: %v", ran.Load()-before, out)
@@ -168,7 +168,7 @@ func TestAcceptLoss(t *testing.T) {
 				t.Errorf("open calls: %+v, %v", rep.Calls, err)
 			}
 			bot := n.Engine().As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})
-			if _, err := bot.Propose(t.Context(), toolcall.ProposeRequest{V: 1, Session: "new", Reply: "r", Calls: []message.ToolCallBlock{{ID: "new", Name: "nobody", Input: `{}`}}}); err != nil {
+			if _, err := bot.Propose(t.Context(), toolcall.ProposeRequest{V: 1, Session: "new", Reply: "r", Calls: []message.ToolCallBlock{{ID: "new", Name: "unserved", Input: `{}`}}}); err != nil {
 				t.Errorf("a new call: %v", err)
 			}
 			if err := n.Close(); err != nil {

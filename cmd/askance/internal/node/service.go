@@ -36,8 +36,8 @@ func (t tee) Progress(c *toolcall.Call, p toolcall.ProgressRequest) {
 	t.Signals.Progress(c, p)
 }
 
-// serve takes requests from NATS. Whoever sends one is who the subject says,
-// which NATS permissions guard.
+// serve takes requests from NATS. The subject names the sender, and NATS permissions
+// guard the subject.
 func (n *Node) serve(ctx context.Context) error {
 	surface := func(p toolcall.Principal, queue toolcall.Queue) api.Caller {
 		if p.Role == toolcall.RoleWorker {

@@ -89,7 +89,7 @@ func TestMessage(t *testing.T) {
 }
 
 // TestMessageOfAnEditedCall: the format keeps the model's arguments; those that a
-// person put in their place are known beside it.
+// person put in their place are known in addition.
 func TestMessageOfAnEditedCall(t *testing.T) {
 	eng, bot := newEngine(t)
 	defer func() { _ = eng.Close() }()

@@ -84,14 +84,14 @@ func runLine(out *term.Out, f *toolcall.EventRecord, cause toolcall.Cause, word 
 	case toolcall.CauseResolve:
 		return told{word: word(out.Good, "resolved"), rest: "by " + term.SafeLine(asked.Who(f.By)) + ": " + resultLine(c)}
 	case toolcall.CauseExpire:
-		return told{word: word(out.Bad, "expired"), rest: "nobody answered in time"}
+		return told{word: word(out.Bad, "expired"), rest: "no approver responded in time"}
 	}
 	return told{word: word(out.Bad, string(cause)), rest: resultLine(c)} // revoke, interrupt
 }
 
 func submitText(c *toolcall.Call) string {
 	if c.Placement == toolcall.PlaceExternal {
-		return "to whoever reports the result"
+		return "to the runtime that reports the result"
 	}
 	text := "to the workers of " + term.SafeLine(c.Tool)
 	if c.Attempt.Grant != nil {
@@ -105,7 +105,7 @@ func submitText(c *toolcall.Call) string {
 
 func startText(c *toolcall.Call) string {
 	if c.Placement == toolcall.PlaceLocal {
-		return "beside the engine"
+		return "in the engine's process"
 	}
 	return "by worker " + term.SafeLine(c.Attempt.Worker)
 }

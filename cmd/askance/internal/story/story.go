@@ -35,7 +35,7 @@ type Story struct {
 	start time.Time
 
 	mu     sync.Mutex // guards all below, and the order of what is written
-	held   int        // > 0: somebody else writes to the terminal
+	held   int        // > 0: a prompt writes to the terminal
 	queue  strings.Builder
 	text   term.Wrapper // of the text block that is being told
 	words  reveal.Stream

@@ -85,7 +85,7 @@ func TestWordsOfTheModel(t *testing.T) {
 	clitest.Golden(t, "words", tell(t,
 		event(t, &message.ModelCallStart{EventHeader: h, ModelName: "m"}),
 		event(t, &message.TextBlockDelta{EventHeader: h, BlockID: "b", Delta: "I will refund the second char"}),
-		event(t, &message.TextBlockDelta{EventHeader: h, BlockID: "b", Delta: "ge, and I will do so now\x1b[31m, if nobody minds that.\nReally."}),
+		event(t, &message.TextBlockDelta{EventHeader: h, BlockID: "b", Delta: "ge, and I will do so now\x1b[31m, if you agree.\nReally."}),
 		record(call(), "propose"),
 		event(t, &message.ThinkingBlockDelta{EventHeader: h, BlockID: "t", Delta: "thinking"}),
 		event(t, &message.ThinkingBlockEnd{EventHeader: h, BlockID: "t"}),
@@ -102,7 +102,7 @@ func TestHold(t *testing.T) {
 	first()
 	first() // once more does no harm
 	if b.Len() > 0 {
-		t.Errorf("told while somebody was asked: %s", b.String())
+		t.Errorf("told while a person was asked: %s", b.String())
 	}
 	second()
 	if !strings.HasPrefix(b.String(), "one\n") || !strings.Contains(b.String(), "two") {

@@ -1,7 +1,7 @@
 // Package term is how askance writes to people: one Out for each stream, in
 // colour only where a terminal is on the other side and NO_COLOR is not set.
 //
-// Whatever comes from a model, a tool or another person passes through Safe or
+// All text of a model, a tool or another person passes through Safe or
 // SafeLine before it is shown. Otherwise a tool call could carry escape
 // sequences that paint another command over the one that a person is asked
 // about, or letters that look like others. What becomes visible, and how, is
@@ -99,7 +99,7 @@ func (o *Out) Dim(s string) string { return o.paint(grey, s) }
 // Bold makes a heading.
 func (o *Out) Bold(s string) string { return o.render.NewStyle().Bold(true).Render(s) }
 
-// Safe makes text harmless for a terminal and for whoever reads it there, as
+// Safe makes text harmless for a terminal and its reader, as
 // [reveal.Text] does for the inboxes: the same text looks the same everywhere.
 func Safe(s string) string { return reveal.Text(s) }
 

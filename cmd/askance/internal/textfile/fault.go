@@ -18,7 +18,7 @@ type FaultError struct {
 	Line, Col int    // from 1; 0: not known
 	Key       string // an unknown key
 	Msg       string
-	Hint      string // how to mend it
+	Hint      string // how to correct it
 	Err       error  // cause; may be nil
 }
 

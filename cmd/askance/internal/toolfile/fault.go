@@ -14,7 +14,7 @@ import (
 // otherKeys are keys of other formats for tools, with ours.
 var otherKeys = map[string]string{
 	"schema": "input_schema", "inputSchema": "input_schema", "parameters": "input_schema", "args": "input_schema", "arguments": "input_schema",
-	"annotations": "read_only, destructive, idempotent, open_world beside name", "readOnlyHint": "read_only", "readonly": "read_only",
+	"annotations": "read_only, destructive, idempotent, open_world next to name", "readOnlyHint": "read_only", "readonly": "read_only",
 	"destructiveHint": "destructive", "idempotentHint": "idempotent", "openWorldHint": "open_world", "mcp_server": "server", "type": "kind",
 }
 

@@ -6,11 +6,11 @@
 //	    description: Pays a charge back.
 //	    placement: remote        # local (default), remote, external
 //	    idempotent: true         # a lost attempt is tried again under the same key
-//	    concurrency_safe: true   # runs beside other safe calls of one proposal
+//	    concurrency_safe: true   # runs at the same time as other safe calls of one proposal
 //	    read_only: false         # true allows it wherever no rule is about it
 //	    lease: 10s               # silence after which the owner counts as dead; 500ms or more
 //	    timeout: 1m              # longest run of one attempt
-//	    offer_timeout: 10m       # an item that nobody started is offered again
+//	    offer_timeout: 10m       # a task that no worker started is offered again
 //	    queue_timeout: 1h        # then it is handed to a person
 //	    max_attempts: 3          # of an idempotent tool
 //	    backoff: 1s              # before the second attempt, then doubling

@@ -89,7 +89,7 @@ func TestParseFaults(t *testing.T) {
 }
 
 // TestFaultsSayWhereAndHow: a fault has its place, in the form that editors
-// open, and says how to mend it.
+// open, and says how to correct it.
 func TestFaultsSayWhereAndHow(t *testing.T) {
 	const head = "version: 1\ntools:\n  - name: a\n"
 	for _, tc := range []struct{ name, text, want string }{

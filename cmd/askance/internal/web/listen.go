@@ -61,7 +61,7 @@ func (c Config) certificate() (*tls.Certificate, error) {
 }
 
 // Listen binds the address of the gateway, so that it is known to be free before
-// anything else is begun. Whoever connects waits until [Serve].
+// anything else is begun. Connections wait until [Serve].
 func Listen(ctx context.Context, cfg Config) (net.Listener, error) {
 	host, port, err := cfg.hostPort()
 	if err != nil {

@@ -40,7 +40,7 @@ func (w *wired) form(c *http.Client, path string, form url.Values) (int, string)
 }
 
 // TestApproverIsWhoLoggedIn: from the log-in page to the vote in the journal,
-// which carries the name of the token whatever else the form says.
+// which carries the name of the token, not one from the form.
 func TestApproverIsWhoLoggedIn(t *testing.T) {
 	w := wire(t)
 	jar, err := cookiejar.New(nil)

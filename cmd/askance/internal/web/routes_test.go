@@ -142,8 +142,8 @@ func path(r gateway.Route) string {
 // queries are tried with every route: nothing, and the ids of A's approval request.
 var queries = []string{"", "?session=s1&session_id=s1&reply=r1&call=c1&space=alpha&agent=" + DemoAgent}
 
-// letsIn reports whether somebody is let in: only then may a request be held,
-// and whoever is not must be told so, however slow the machine is.
+// letsIn reports whether a peer is let in: only then may a request be held,
+// and all others must be refused, however slow the machine is.
 func letsIn(r gateway.Route, who string) bool {
 	if r.Access.Public {
 		return true
@@ -265,7 +265,7 @@ func (w *wired) own(r gateway.Route, query string) (shows int) {
 	return shows
 }
 
-// hides fails if an answer to somebody outside of A has anything of A in it.
+// hides fails if an answer to a peer outside of A has anything of A in it.
 func (w *wired) hides(r gateway.Route, who, text string) {
 	w.t.Helper()
 	if strings.Contains(text, marker) || strings.Contains(text, w.call.Digest) && !strings.Contains(text, "idempotency") {

@@ -90,7 +90,7 @@ type Web struct {
 	links    *webhook.Links // nil without webhooks
 }
 
-// Error says that a gateway would be open in a way that nobody asked for.
+// Error says that a gateway would be open in a way that no flag permits.
 type Error struct{ What string }
 
 func (e *Error) Error() string { return e.What }
@@ -103,9 +103,9 @@ func (c Config) strangers() error {
 	}
 	switch {
 	case c.Tokens == "" && c.OIDC.Issuer == "":
-		return &Error{"--http " + c.Address + " is not a loopback address, and nobody would have to say who they are: whoever reaches it may act as you, approve calls included; make tokens with askance token create, name a provider with --oidc-issuer, or listen on 127.0.0.1"}
+		return &Error{"--http " + c.Address + " is not a loopback address, and there is no authentication: everyone who reaches it could act as you and approve calls; create tokens with askance token create, name a provider with --oidc-issuer, or listen on 127.0.0.1"}
 	case c.Cert == "" && !c.Insecure:
-		return &Error{"--http " + c.Address + " is not a loopback address, and without TLS the network sees every token: give --http-cert and --http-key, or say --http-insecure if a proxy in front has TLS"}
+		return &Error{"--http " + c.Address + " is not a loopback address, and without TLS the network sees every token: pass --http-cert and --http-key, or --http-insecure if a proxy in front has TLS"}
 	}
 	return nil
 }
