@@ -7,65 +7,42 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 )
 
-// newEvent is the discriminator table; nil for types that are not known.
+// newEvents makes an empty event of each type.
+var newEvents = map[EventType]func() Event{
+	EventReplyStart:               func() Event { return new(ReplyStart) },
+	EventReplyEnd:                 func() Event { return new(ReplyEnd) },
+	EventModelCallStart:           func() Event { return new(ModelCallStart) },
+	EventModelCallEnd:             func() Event { return new(ModelCallEnd) },
+	EventTextBlockStart:           func() Event { return new(TextBlockStart) },
+	EventTextBlockDelta:           func() Event { return new(TextBlockDelta) },
+	EventTextBlockEnd:             func() Event { return new(TextBlockEnd) },
+	EventThinkingBlockStart:       func() Event { return new(ThinkingBlockStart) },
+	EventThinkingBlockDelta:       func() Event { return new(ThinkingBlockDelta) },
+	EventThinkingBlockEnd:         func() Event { return new(ThinkingBlockEnd) },
+	EventDataBlockStart:           func() Event { return new(DataBlockStart) },
+	EventDataBlockDelta:           func() Event { return new(DataBlockDelta) },
+	EventDataBlockEnd:             func() Event { return new(DataBlockEnd) },
+	EventHintBlock:                func() Event { return new(HintBlockEvent) },
+	EventToolCallStart:            func() Event { return new(ToolCallStart) },
+	EventToolCallDelta:            func() Event { return new(ToolCallDelta) },
+	EventToolCallEnd:              func() Event { return new(ToolCallEnd) },
+	EventToolResultStart:          func() Event { return new(ToolResultStart) },
+	EventToolResultTextDelta:      func() Event { return new(ToolResultTextDelta) },
+	EventToolResultDataDelta:      func() Event { return new(ToolResultDataDelta) },
+	EventToolResultEnd:            func() Event { return new(ToolResultEnd) },
+	EventExceedMaxIters:           func() Event { return new(ExceedMaxIters) },
+	EventRequireUserConfirm:       func() Event { return new(RequireUserConfirm) },
+	EventUserConfirmResult:        func() Event { return new(UserConfirmResult) },
+	EventRequireExternalExecution: func() Event { return new(RequireExternalExecution) },
+	EventExternalExecutionResult:  func() Event { return new(ExternalExecutionResult) },
+	EventUserInterrupt:            func() Event { return new(UserInterrupt) },
+	EventCustom:                   func() Event { return new(Custom) },
+}
+
+// newEvent makes an empty event; nil for types that are not known.
 func newEvent(t EventType) Event {
-	switch t {
-	case EventReplyStart:
-		return new(ReplyStart)
-	case EventReplyEnd:
-		return new(ReplyEnd)
-	case EventModelCallStart:
-		return new(ModelCallStart)
-	case EventModelCallEnd:
-		return new(ModelCallEnd)
-	case EventTextBlockStart:
-		return new(TextBlockStart)
-	case EventTextBlockDelta:
-		return new(TextBlockDelta)
-	case EventTextBlockEnd:
-		return new(TextBlockEnd)
-	case EventThinkingBlockStart:
-		return new(ThinkingBlockStart)
-	case EventThinkingBlockDelta:
-		return new(ThinkingBlockDelta)
-	case EventThinkingBlockEnd:
-		return new(ThinkingBlockEnd)
-	case EventDataBlockStart:
-		return new(DataBlockStart)
-	case EventDataBlockDelta:
-		return new(DataBlockDelta)
-	case EventDataBlockEnd:
-		return new(DataBlockEnd)
-	case EventHintBlock:
-		return new(HintBlockEvent)
-	case EventToolCallStart:
-		return new(ToolCallStart)
-	case EventToolCallDelta:
-		return new(ToolCallDelta)
-	case EventToolCallEnd:
-		return new(ToolCallEnd)
-	case EventToolResultStart:
-		return new(ToolResultStart)
-	case EventToolResultTextDelta:
-		return new(ToolResultTextDelta)
-	case EventToolResultDataDelta:
-		return new(ToolResultDataDelta)
-	case EventToolResultEnd:
-		return new(ToolResultEnd)
-	case EventExceedMaxIters:
-		return new(ExceedMaxIters)
-	case EventRequireUserConfirm:
-		return new(RequireUserConfirm)
-	case EventUserConfirmResult:
-		return new(UserConfirmResult)
-	case EventRequireExternalExecution:
-		return new(RequireExternalExecution)
-	case EventExternalExecutionResult:
-		return new(ExternalExecutionResult)
-	case EventUserInterrupt:
-		return new(UserInterrupt)
-	case EventCustom:
-		return new(Custom)
+	if build := newEvents[t]; build != nil {
+		return build()
 	}
 	return nil
 }

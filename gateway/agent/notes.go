@@ -74,27 +74,21 @@ func (n notes) write(ctx context.Context, name string, t note) error {
 func (n notes) open(ctx context.Context) ([]note, error) {
 	var order []turnKey
 	open := map[turnKey]note{}
-	for after := uint64(0); ; {
-		page, err := n.as().Events(ctx, toolcall.EventsRequest{Session: n.session(), After: after, Limit: pageRecords})
-		if err != nil {
-			return nil, err
+	_, err := EachEvent(ctx, n.as(), toolcall.EventsRequest{Session: n.session()}, func(seq uint64, e message.Event) error {
+		name, t, err := readNote(e)
+		switch {
+		case err != nil:
+			return fmt.Errorf("the note at %d: %w", seq, err)
+		case name == noteOpened:
+			order = append(order, t.key())
+			open[t.key()] = t
+		case name == noteClosed:
+			delete(open, t.key())
 		}
-		for _, e := range page.Events {
-			name, t, err := readNote(e.Event)
-			switch {
-			case err != nil:
-				return nil, fmt.Errorf("the note at %d: %w", e.Seq, err)
-			case name == noteOpened:
-				order = append(order, t.key())
-				open[t.key()] = t
-			case name == noteClosed:
-				delete(open, t.key())
-			}
-		}
-		if len(page.Events) == 0 && page.Next-after < pageRecords {
-			break
-		}
-		after = page.Next
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	var out []note
 	for _, k := range order {
@@ -106,12 +100,8 @@ func (n notes) open(ctx context.Context) ([]note, error) {
 	return out, nil
 }
 
-func readNote(raw message.RawJSON) (string, note, error) {
+func readNote(e message.Event) (string, note, error) {
 	var t note
-	e, err := message.DecodeEvent(raw)
-	if err != nil {
-		return "", t, err
-	}
 	c, ok := e.(*message.Custom)
 	if !ok || c.Name != noteOpened && c.Name != noteClosed {
 		return "", t, nil

@@ -49,26 +49,38 @@ func NewThread() *Thread {
 // pageRecords is how many records of the journal are read at once.
 const pageRecords = 1000
 
-// read takes in what was written since the last time.
-func (t *Thread) read(ctx context.Context, c engine.Client, session message.SessionID) error {
-	for {
-		page, err := c.Events(ctx, toolcall.EventsRequest{Session: session, After: t.Through, Limit: pageRecords})
+// EachEvent calls f with every event of a request that the journal has now, and
+// returns the cursor after the last page that f accepted.
+func EachEvent(ctx context.Context, c engine.Client, r toolcall.EventsRequest, f func(seq uint64, e message.Event) error) (uint64, error) {
+	for r.Limit = pageRecords; ; {
+		page, err := c.Events(ctx, r)
 		if err != nil {
-			return err
+			return r.After, err
 		}
 		for _, e := range page.Events {
 			ev, err := message.DecodeEvent(e.Event)
 			if err != nil {
-				return message.Errorf(message.CodeInternal, "read session", "the event at %d cannot be read: %w", e.Seq, err)
+				return r.After, message.Errorf(message.CodeInternal, "read session", "the event at %d cannot be read: %w", e.Seq, err)
 			}
-			t.Add(ev)
+			if err := f(e.Seq, ev); err != nil {
+				return r.After, err
+			}
 		}
-		full := page.Next-t.Through >= pageRecords // else the page cannot have been full
-		t.Through = page.Next
+		full := page.Next-r.After >= pageRecords // else the page cannot have been full
+		r.After = page.Next
 		if len(page.Events) == 0 && !full {
-			return nil
+			return r.After, nil
 		}
 	}
+}
+
+// read takes in what was written since the last time.
+func (t *Thread) read(ctx context.Context, c engine.Client, session message.SessionID) (err error) {
+	t.Through, err = EachEvent(ctx, c, toolcall.EventsRequest{Session: session, After: t.Through}, func(_ uint64, e message.Event) error {
+		t.Add(e)
+		return nil
+	})
+	return err
 }
 
 // Add takes in the next event of the session.

@@ -57,13 +57,14 @@ func (s *Surface) messages(w http.ResponseWriter, r *http.Request, p *gateway.Pe
 // what was shown.
 func (s *Surface) dicts(w http.ResponseWriter, r *http.Request, c engine.Client, kind string) error {
 	t, asked := agent.NewThread(), map[callOf]*message.RequireUserConfirm{}
-	through, err := eachEvent(r.Context(), c, toolcall.EventsRequest{Session: sessionOf(r)}, func(_ uint64, ev message.Event) {
+	through, err := agent.EachEvent(r.Context(), c, toolcall.EventsRequest{Session: sessionOf(r)}, func(_ uint64, ev message.Event) error {
 		t.Add(ev)
 		if ask, ok := ev.(*message.RequireUserConfirm); ok {
 			for _, b := range ask.ToolCalls {
 				asked[callOf{ask.Reply, b.ID}] = ask
 			}
 		}
+		return nil
 	})
 	if err != nil {
 		return err

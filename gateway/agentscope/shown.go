@@ -8,6 +8,7 @@ import (
 
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/gateway/agent"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -50,7 +51,8 @@ type callOf struct {
 	call  message.CallID
 }
 
-// approval request is what was shown: its input by a hash, since inputs may be long.
+// request is an approval request that was shown: its input by a hash, since
+// inputs may be long.
 type request struct {
 	digest string
 	input  [sha256.Size]byte
@@ -146,12 +148,13 @@ func (s *shown) answered(ctx context.Context, p *gateway.Peer, c engine.Client, 
 // askedOf reads from the journal what was asked about the calls of a reply.
 func askedOf(ctx context.Context, c engine.Client, session message.SessionID, reply message.ReplyID) (map[message.CallID][]request, error) {
 	out := map[message.CallID][]request{}
-	_, err := eachEvent(ctx, c, toolcall.EventsRequest{Session: session, Reply: reply}, func(_ uint64, ev message.Event) {
+	_, err := agent.EachEvent(ctx, c, toolcall.EventsRequest{Session: session, Reply: reply}, func(_ uint64, ev message.Event) error {
 		if ask, ok := ev.(*message.RequireUserConfirm); ok {
 			for _, b := range ask.ToolCalls {
 				out[b.ID] = append(out[b.ID], asRequest(ask.RequestDigest(), b.Input))
 			}
 		}
+		return nil
 	})
 	return out, err
 }

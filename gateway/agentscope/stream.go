@@ -68,7 +68,7 @@ func begin(r *http.Request, c engine.Client, session message.SessionID) (gateway
 // not ended; the session's end if there is none.
 func currentTurn(ctx context.Context, c engine.Client, session message.SessionID) (gateway.Cursor, error) {
 	begun, ended := map[message.ReplyID]uint64{}, map[message.ReplyID]bool{}
-	through, err := eachEvent(ctx, c, toolcall.EventsRequest{Session: session}, func(seq uint64, ev message.Event) {
+	through, err := agent.EachEvent(ctx, c, toolcall.EventsRequest{Session: session}, func(seq uint64, ev message.Event) error {
 		reply := ev.ReplyID()
 		if rec, ok := agent.ParseRecord(ev); ok {
 			reply = rec.Reply
@@ -80,35 +80,10 @@ func currentTurn(ctx context.Context, c engine.Client, session message.SessionID
 		if _, known := begun[reply]; reply != "" && !known && !ended[reply] {
 			begun[reply] = seq - 1
 		}
+		return nil
 	})
 	for _, before := range begun {
 		through = min(through, before)
 	}
 	return gateway.Cursor{Seq: through}, err
-}
-
-// pageRecords is how many records of the journal are read at once.
-const pageRecords = 1000
-
-// eachEvent reads all events of a request that are there now, and gives the
-// place behind them.
-func eachEvent(ctx context.Context, c engine.Client, r toolcall.EventsRequest, f func(seq uint64, ev message.Event)) (through uint64, err error) {
-	for r.Limit = pageRecords; ; {
-		page, err := c.Events(ctx, r)
-		if err != nil {
-			return r.After, err
-		}
-		for _, e := range page.Events {
-			ev, err := message.DecodeEvent(e.Event)
-			if err != nil {
-				return r.After, message.Errorf(message.CodeInternal, "read session", "the event at %d cannot be read: %w", e.Seq, err)
-			}
-			f(e.Seq, ev)
-		}
-		full := page.Next-r.After >= pageRecords // else the page cannot have been full
-		r.After = page.Next
-		if len(page.Events) == 0 && !full {
-			return r.After, nil
-		}
-	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// approval requests are those that a reply has put, by call, as the mapper will send
-// them. What the events do not say of them is filled in when the run ends.
+// requests are the approval requests of a reply, by call, as the mapper will send
+// them. The end of the run fills in what the events do not say.
 type requests map[message.CallID]*request
 
 type request struct {

@@ -26,7 +26,7 @@ func userMessage(m *message.Msg) wire.Message {
 			parts = append(parts, wire.Part{Type: wire.PartText, Text: b.Text})
 		case *message.DataBlock:
 			plain = false
-			parts = append(parts, mediaPart(b))
+			parts = append(parts, wire.MediaPart(b))
 		default: // a person sends no other
 		}
 	}
@@ -36,24 +36,6 @@ func userMessage(m *message.Msg) wire.Message {
 	}
 	out.Content = &wire.Content{Parts: parts}
 	return out
-}
-
-func mediaPart(b *message.DataBlock) wire.Part {
-	kind := func(mime string) wire.PartType {
-		major, _, _ := strings.Cut(mime, "/")
-		switch major {
-		case "image", "audio", "video":
-			return wire.PartType(major)
-		}
-		return wire.PartDocument
-	}
-	switch s := b.Source.(type) {
-	case *message.Base64Source:
-		return wire.Part{Type: kind(s.MediaType), ID: &b.ID, Source: &wire.Source{Type: wire.SourceData, Value: s.Data, MimeType: &s.MediaType}}
-	case *message.URLSource:
-		return wire.Part{Type: kind(s.MediaType), ID: &b.ID, Source: &wire.Source{Type: wire.SourceURL, Value: s.URL, MimeType: &s.MediaType}}
-	}
-	return wire.Part{Type: wire.PartText}
 }
 
 // isLocal reports whether a message is one that clients keep for themselves.

@@ -37,30 +37,17 @@ func readThread(ctx context.Context, c engine.Client, session message.SessionID)
 		session: session, turns: agent.NewThread(),
 		ended: map[message.ReplyID]bool{}, users: map[string]bool{}, tools: map[string]bool{},
 	}
-	for {
-		page, err := c.Events(ctx, toolcall.EventsRequest{Session: session, After: t.through})
-		if err != nil {
-			return nil, err
-		}
-		for _, e := range page.Events {
-			if err := t.add(e); err != nil {
-				return nil, err
-			}
-		}
-		if page.Next == t.through {
-			return t, nil
-		}
-		t.through = page.Next
-	}
+	through, err := agent.EachEvent(ctx, c, toolcall.EventsRequest{Session: session}, func(seq uint64, e message.Event) error {
+		t.add(seq, e)
+		return nil
+	})
+	t.through = through
+	return t, err
 }
 
 // add takes in the next event.
-func (t *thread) add(e toolcall.SequencedEvent) error {
-	ev, err := message.DecodeEvent(e.Event)
-	if err != nil {
-		return message.Errorf(message.CodeInternal, "read thread", "the event at %d cannot be read: %w", e.Seq, err)
-	}
-	en := entry{seq: e.Seq, event: ev}
+func (t *thread) add(seq uint64, ev message.Event) {
+	en := entry{seq: seq, event: ev}
 	before := len(t.turns.Turns)
 	t.turns.Add(ev)
 	switch ev := ev.(type) {
@@ -77,7 +64,6 @@ func (t *thread) add(e toolcall.SequencedEvent) error {
 	default:
 	}
 	t.entries = append(t.entries, en)
-	return nil
 }
 
 func (t *thread) noteTurn(r *agent.Record) {

@@ -42,11 +42,6 @@ var Glossary = []Term{
 	{"space", "one tenant: a journal with its engines, keys and people", "toolcall.SpaceID", nil},
 }
 
-// glossaryExempt are folders in which an old name means something else.
-var glossaryExempt = map[string][]string{
-	"message/agui": {"lane", "lanes"}, // places of messages that are drawn side by side in a test
-}
-
 // GlossaryPage is the page of the names.
 func GlossaryPage() string {
 	var b strings.Builder
@@ -78,9 +73,6 @@ func OldNames(root, file string) ([]string, error) {
 	check := func(at token.Pos, name string) {
 		for _, word := range nameWord.FindAllString(name, -1) {
 			word = strings.ToLower(word)
-			if slices.Contains(glossaryExempt[filepath.ToSlash(filepath.Dir(rel))], word) {
-				continue
-			}
 			for _, t := range Glossary {
 				if slices.Contains(t.Was, word) {
 					found = append(found, fmt.Sprintf("%s:%d: %s: say %s", filepath.ToSlash(rel), set.Position(at).Line, name, t.Name))

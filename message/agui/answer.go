@@ -83,8 +83,8 @@ func (a *Response) member(m strictjson.Member) (err error) {
 	return err
 }
 
-// checkOffer checks the answer against what the approval request's schema offers. A
-// approval request without a schema offers a plain yes or no.
+// checkOffer checks the response against what the schema of the request offers;
+// without a schema that is a plain yes or no.
 func (a *Response) checkOffer() error {
 	var schema struct {
 		Properties map[string]json.RawMessage `json:"properties"`

@@ -2,15 +2,15 @@ package agui
 
 // Chunks turns the chunk events of a stream, which stand for start, content and
 // end together, into those three, as the client does in front of its sequence
-// checks. Other events pass, and close what chunks left open in their queue. The
+// checks. Other events pass, and close what chunks of their owner left open. The
 // zero value is ready to use; each stream has its own.
 type Chunks struct {
-	lanes map[owner]*lane
-	order []owner // in which queues were opened
+	runs  map[owner]*chunkRun
+	order []owner // in which their items began
 }
 
-// queue is the item that chunks of one owner are writing.
-type lane struct {
+// chunkRun is the item that the chunks of one owner are writing.
+type chunkRun struct {
 	kind   EventType // of the chunks
 	id     string
 	opener chunk
@@ -63,12 +63,12 @@ func (c *Chunks) Expand(e Event) ([]Event, error) {
 }
 
 func (c *Chunks) chunk(e Event, ch chunk) ([]Event, error) {
-	at, err := c.lane(e, ch)
+	at, err := c.findOwner(e, ch)
 	if err != nil {
 		return nil, err
 	}
 	var out []Event
-	open := c.lanes[at]
+	open := c.runs[at]
 	if open != nil && open.kind == ch.kind && (ch.id == nil || *ch.id == open.id) {
 		if err := open.agrees(e, ch); err != nil {
 			return nil, err
@@ -78,7 +78,7 @@ func (c *Chunks) chunk(e Event, ch chunk) ([]Event, error) {
 		if ch.id == nil || ch.kind == TypeToolCallChunk && ch.tool == nil {
 			return nil, orderError(RuleChunk, e, "the first chunk lacks its id or name")
 		}
-		open = &lane{kind: ch.kind, id: *ch.id, opener: ch}
+		open = &chunkRun{kind: ch.kind, id: *ch.id, opener: ch}
 		c.open(at, open)
 		out = append(out, open.start())
 	}
@@ -88,11 +88,11 @@ func (c *Chunks) chunk(e Event, ch chunk) ([]Event, error) {
 	return out, nil
 }
 
-// queue finds the queue in which a chunk belongs.
-func (c *Chunks) lane(e Event, ch chunk) (owner, error) {
+// findOwner finds the owner whose item a chunk belongs to.
+func (c *Chunks) findOwner(e Event, ch chunk) (owner, error) {
 	tag := ownerOf(ch.SubagentRunID)
 	if ch.id != nil {
-		for at, l := range c.lanes {
+		for at, l := range c.runs {
 			if l.kind != ch.kind || l.id != *ch.id {
 				continue
 			}
@@ -103,11 +103,11 @@ func (c *Chunks) lane(e Event, ch chunk) (owner, error) {
 		}
 		return tag, nil
 	}
-	if tag.tagged || c.lanes[owner{}] != nil && c.lanes[owner{}].kind == ch.kind {
+	if tag.tagged || c.runs[owner{}] != nil && c.runs[owner{}].kind == ch.kind {
 		return tag, nil
 	}
 	n := 0
-	for at, l := range c.lanes {
+	for at, l := range c.runs {
 		if l.kind == ch.kind {
 			n, tag = n+1, at
 		}
@@ -118,21 +118,21 @@ func (c *Chunks) lane(e Event, ch chunk) (owner, error) {
 	return tag, nil
 }
 
-func (c *Chunks) open(at owner, l *lane) {
-	if c.lanes == nil {
-		c.lanes = map[owner]*lane{}
+func (c *Chunks) open(at owner, l *chunkRun) {
+	if c.runs == nil {
+		c.runs = map[owner]*chunkRun{}
 	}
-	c.lanes[at] = l
+	c.runs[at] = l
 	c.order = append(c.order, at)
 }
 
-// end closes what a queue has open.
+// end closes the open item of an owner.
 func (c *Chunks) end(at owner) []Event {
-	l := c.lanes[at]
+	l := c.runs[at]
 	if l == nil {
 		return nil
 	}
-	delete(c.lanes, at)
+	delete(c.runs, at)
 	for i, o := range c.order {
 		if o == at {
 			c.order = append(c.order[:i:i], c.order[i+1:]...)
@@ -151,7 +151,7 @@ func (c *Chunks) end(at owner) []Event {
 }
 
 // agrees checks that a later chunk does not say otherwise than the first.
-func (l *lane) agrees(e Event, ch chunk) error {
+func (l *chunkRun) agrees(e Event, ch chunk) error {
 	role := RoleAssistant
 	if l.opener.role != nil {
 		role = *l.opener.role
@@ -170,7 +170,7 @@ func (l *lane) agrees(e Event, ch chunk) error {
 	return nil
 }
 
-func (l *lane) start() Event {
+func (l *chunkRun) start() Event {
 	t := Tagged{Base: Base{Timestamp: l.opener.Timestamp, Metadata: l.opener.Metadata}, SubagentRunID: l.opener.SubagentRunID}
 	switch o := l.opener; l.kind {
 	case TypeToolCallChunk:
@@ -186,7 +186,7 @@ func (l *lane) start() Event {
 	}
 }
 
-func (l *lane) content(ch chunk) Event {
+func (l *chunkRun) content(ch chunk) Event {
 	t := ch.Tagged
 	if t.SubagentRunID == nil {
 		t.SubagentRunID = l.opener.SubagentRunID

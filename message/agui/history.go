@@ -78,9 +78,9 @@ func (h *History) apply(e Event) {
 	case *ToolCallStart:
 		h.call(e)
 	case *ToolCallArgs:
-		h.argue(e, e.ToolCallID, e.Delta)
+		h.appendArguments(e, e.ToolCallID, e.Delta)
 	case *ToolCallEnd:
-		h.argue(e, e.ToolCallID, "")
+		h.appendArguments(e, e.ToolCallID, "")
 	case *ToolCallResult:
 		h.result(e)
 	case *ActivitySnapshot:
@@ -206,7 +206,7 @@ func (h *History) call(e *ToolCallStart) {
 	h.messages[i].ToolCalls = append(h.messages[i].ToolCalls, c)
 }
 
-func (h *History) argue(e Event, id, delta string) {
+func (h *History) appendArguments(e Event, id, delta string) {
 	if c, _ := h.findCall(id); c != nil {
 		c.Arguments += delta
 		merge(&c.Metadata, e)

@@ -210,7 +210,7 @@ func resultContent(c message.Content) Content {
 		case *message.TextBlock:
 			parts = append(parts, Part{Type: PartText, Text: b.Text})
 		case *message.DataBlock:
-			parts = append(parts, dataPart(b))
+			parts = append(parts, MediaPart(b))
 		case *message.UnknownBlock:
 			parts = append(parts, Part{Type: PartText, Text: string(b.Raw)})
 		default: // no other block can stand in a result
@@ -219,7 +219,8 @@ func resultContent(c message.Content) Content {
 	return Content{Parts: parts}
 }
 
-func dataPart(b *message.DataBlock) Part {
+// MediaPart is the part that shows a data block.
+func MediaPart(b *message.DataBlock) Part {
 	p := Part{ID: &b.ID, Source: &Source{Type: SourceURL}}
 	switch s := b.Source.(type) {
 	case *message.Base64Source:
@@ -256,7 +257,7 @@ func (m *callMapper) mapTurn(e message.Event) (out []Event) {
 	return out
 }
 
-// ask holds an approval request back until the reply parks: AG-UI asks by ending the run.
+// ask holds an approval request until the reply parks: AG-UI asks by ending the run.
 func (m *callMapper) ask(e message.Event, b *message.ToolCallBlock) []Event {
 	out := m.showCall(e, b)
 	m.resolve(b.ID)
@@ -269,10 +270,9 @@ func (m *callMapper) ask(e message.Event, b *message.ToolCallBlock) []Event {
 	return append(out, m.state(b.ID, message.ToolCallAsking)...)
 }
 
-// approval request is the interrupt of a call. The schema of the answer offers what is
-// possible: edits always, rules where some were suggested. The arguments that
-// are asked about are in the metadata, because an edit may have made others of
-// those that were streamed.
+// request makes the interrupt of a call. Its schema offers edits always, rules
+// where some were suggested. The metadata has the arguments to review, which an
+// edit may have changed since they were streamed.
 func (m *callMapper) request(e message.Event, b *message.ToolCallBlock) *Interrupt {
 	asked := map[string]any{"toolCallId": string(b.ID), "toolName": b.Name, "arguments": b.Input}
 	if len(b.SuggestedRules) > 0 {
@@ -285,7 +285,7 @@ func (m *callMapper) request(e message.Event, b *message.ToolCallBlock) *Interru
 	}
 }
 
-// ResponseSchema is the schema of the answer to an approval request about a call: a
+// ResponseSchema is the schema of the response to an approval request: a
 // boolean approved and, where they are offered, an object editedArgs, which
 // takes the place of all arguments, and a list of rules to remember.
 func ResponseSchema(edits, rules bool) message.RawJSON {
@@ -299,7 +299,7 @@ func ResponseSchema(edits, rules bool) message.RawJSON {
 	return message.RawJSON(s + `},"required":["approved"]}`)
 }
 
-// answer takes an approval request back that was answered elsewhere.
+// answer removes an approval request that was answered on another surface.
 func (m *callMapper) answer(r *message.ConfirmResult) []Event {
 	m.resolve(r.ToolCall.ID)
 	if r.Confirmed {

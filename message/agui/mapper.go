@@ -57,9 +57,9 @@ type Mapping struct {
 	// Zone is where times without a zone are from, as AgentScope writes them;
 	// nil: UTC.
 	Zone *time.Location
-	// Approval request, if set, changes how an approval request is put. It is called once for each
-	// call of a REQUIRE_USER_CONFIRM, with the interrupt as it would be sent. The
-	// id must stay unique in the thread.
+	// Request, if set, changes the interrupt of an approval request. It is called
+	// once for each call of a REQUIRE_USER_CONFIRM; the id must stay unique in the
+	// thread.
 	Request func(call *message.ToolCallBlock, i *Interrupt)
 	// CallStates shows the state of each call as an activity "askance.call".
 	CallStates bool

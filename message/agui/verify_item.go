@@ -6,28 +6,28 @@ func (v *Verifier) item(e Event) error {
 	case *TextMessageStart:
 		return v.startText(e)
 	case *TextMessageContent:
-		return v.goOn(e, RuleText, item{itemText, e.MessageID}, false)
+		return v.continueItem(e, RuleText, item{itemText, e.MessageID}, false)
 	case *TextMessageEnd:
-		return v.goOn(e, RuleText, item{itemText, e.MessageID}, true)
+		return v.continueItem(e, RuleText, item{itemText, e.MessageID}, true)
 	case *ToolCallStart:
 		return v.startCall(e)
 	case *ToolCallArgs:
-		return v.goOn(e, RuleCall, item{itemCall, e.ToolCallID}, false)
+		return v.continueItem(e, RuleCall, item{itemCall, e.ToolCallID}, false)
 	case *ToolCallEnd:
 		v.calls[e.ToolCallID] = true
-		return v.goOn(e, RuleCall, item{itemCall, e.ToolCallID}, true)
+		return v.continueItem(e, RuleCall, item{itemCall, e.ToolCallID}, true)
 	case *ToolCallResult:
 		return v.result(e)
 	case *ReasoningStart:
 		return v.start(e, RuleReasoning, item{itemSpan, e.MessageID})
 	case *ReasoningEnd:
-		return v.goOn(e, RuleReasoning, item{itemSpan, e.MessageID}, true)
+		return v.continueItem(e, RuleReasoning, item{itemSpan, e.MessageID}, true)
 	case *ReasoningMessageStart:
 		return v.startThought(e)
 	case *ReasoningMessageContent:
-		return v.goOn(e, RuleReasoning, item{itemThought, e.MessageID}, false)
+		return v.continueItem(e, RuleReasoning, item{itemThought, e.MessageID}, false)
 	case *ReasoningMessageEnd:
-		return v.goOn(e, RuleReasoning, item{itemThought, e.MessageID}, true)
+		return v.continueItem(e, RuleReasoning, item{itemThought, e.MessageID}, true)
 	default:
 		return v.checkOwnerOnly(e)
 	}
@@ -88,7 +88,7 @@ func (v *Verifier) start(e Event, rule Rule, at item) error {
 	return nil
 }
 
-func (v *Verifier) goOn(e Event, rule Rule, at item, last bool) error {
+func (v *Verifier) continueItem(e Event, rule Rule, at item, last bool) error {
 	if !v.open[at] {
 		return orderError(rule, e, "%s %.60q is not open", at.kind, at.id)
 	}

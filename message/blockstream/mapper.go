@@ -26,8 +26,8 @@ type Config struct {
 	Location *time.Location
 	// Label is what people read of a call; nil: the tool's name.
 	Label func(tool, input string) string
-	// Approval request tells what the event that asked does not say; nil: nothing. It
-	// must be about the approval request with this very input, or be the zero value.
+	// OpenRequest tells what the event of an approval request does not say; nil:
+	// nothing. It must be about the request with this very input, or be zero.
 	OpenRequest func(key toolcall.Key, tool, input string) OpenRequest
 	// DecidedBy names who decided about a call; nil: no name is shown.
 	DecidedBy func(key toolcall.Key) string
