@@ -16,10 +16,9 @@ type attempts struct {
 	replies *replies
 }
 
-// beginAllowed takes an allowed call as far as it goes within the same event record: a local
-// call is started by this engine, any other is submitted. A call that relies on
-// standing approvals begins only once it is on record that it is allowed: the one who
-// revokes such a rule finds it there, and of the two who write next one wins.
+// beginAllowed starts an allowed call here, or submits it, within the same event
+// record. One that relies on a standing approval begins in a record of its own, so
+// that a revocation finds it allowed and one of the two writes wins.
 func (at *attempts) beginAllowed(m *toolcall.Machine) error {
 	c := m.Call()
 	if len(c.Decision.StandingApprovals()) > 0 && c.Placement != toolcall.PlaceRemote { // a worker asks to start
@@ -35,7 +34,7 @@ func (at *attempts) beginAttempt(m *toolcall.Machine) error {
 	switch c.Placement {
 	case toolcall.PlaceLocal:
 		if !at.canRun(c.Tool) {
-			return nil // stays allowed until a replica that has the tool starts it
+			return nil // stays allowed until an engine that has the tool starts it
 		}
 		return m.Step(at.localStart(c, t, base, 1))
 	case toolcall.PlaceExternal:
@@ -78,9 +77,8 @@ func (at *attempts) makeOffer(c *toolcall.Call, t Tool, number, offers int, now 
 // takes a fresh grant for one from the future.
 const clockSkew = 5 * time.Second
 
-// approvals lists who agreed to the very approval request that the grant names, as its
-// requirement counts them; else the policy through this engine. Who edited into
-// an approval request that asked for other reasons did not agree to it.
+// approvals lists who approved the request that the grant names; if there is none,
+// the policy through this engine.
 func approvals(c *toolcall.Call, engine toolcall.Principal, now time.Time) []toolcall.Approval {
 	out := []toolcall.Approval{}
 	for _, v := range c.Tally().Approvals {
@@ -95,9 +93,8 @@ func approvals(c *toolcall.Call, engine toolcall.Principal, now time.Time) []too
 	return out
 }
 
-// startAllowed begins a call that is on record as allowed and has not begun: the
-// replica that allowed it could not run it, or the call relies on remembered
-// rules, which are looked at once more only now.
+// startAllowed begins a call that is on record as allowed: the engine that allowed
+// it could not run it, or its standing approvals are read once more.
 func (at *attempts) startAllowed(ctx context.Context, key toolcall.Key) (*toolcall.Call, error) {
 	return at.update(ctx, "start", key, at.self(), func(ctx context.Context, m *toolcall.Machine) error {
 		c := m.Call()
@@ -114,11 +111,9 @@ func (at *attempts) startAllowed(ctx context.Context, key toolcall.Key) (*toolca
 	})
 }
 
-// mustNotBegin is asked right before an attempt begins: a reply that was
-// interrupted or a deny rule that came into force since the decision ends the
-// call instead. If an earlier attempt was started, only a person can end it. An
-// interrupt that is written after the call's last event record need not be seen here:
-// it closes the call itself before it is acknowledged.
+// mustNotBegin ends the call right before an attempt begins if its reply was
+// interrupted or a deny rule came into force. After an earlier attempt only a
+// person can end it. A later interrupt closes the call itself.
 func (at *attempts) mustNotBegin(ctx context.Context, m *toolcall.Machine) (bool, error) {
 	c := m.Call()
 	phase, err := at.replies.phaseAt(ctx, c.ReplyKey(), c.Seq)
@@ -147,8 +142,7 @@ func (at *attempts) mustNotBegin(ctx context.Context, m *toolcall.Machine) (bool
 }
 
 // loseAttempt declares the owner of an attempt dead. An idempotent tool is tried
-// again with the same key; any other has an unknown outcome and waits for a
-// person: running it again would be a guess.
+// again with the same key; any other call has an unknown outcome.
 func (at *attempts) loseAttempt(ctx context.Context, seen *toolcall.Call) error {
 	_, err := at.update(ctx, "lose", seen.Key, at.self(), func(_ context.Context, m *toolcall.Machine) error {
 		c := m.Call()

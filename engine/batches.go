@@ -17,9 +17,8 @@ type decider struct {
 	attempts *attempts
 }
 
-// decideCall decides a pending call within the machine. What it would ask waits,
-// with decide.ErrUndecided, for earlier calls behind whose approval request it may come to
-// hide.
+// decideCall decides a pending call within the machine. decide.ErrUndecided: it
+// waits for earlier calls whose approval request may also cover it.
 func (d *decider) decideCall(ctx context.Context, m *toolcall.Machine, earlier []*toolcall.Call) error {
 	c := m.Call()
 	if text := d.judge.Unfit(c); text != "" {
@@ -85,14 +84,12 @@ const (
 	gateUnsure             // something that may never bring news: look again after a while
 )
 
-// patience, in graces, is how long calls wait for one that was planned before
-// them and that no runtime proposes: a proposal breaks off when its engine dies or
-// its runtime gives it up.
+// patience, in graces, is how long calls wait for an earlier planned call that no
+// runtime proposes: its engine died, or its runtime gave up.
 const patience = 10
 
 // isGated reports whether a pending call has to wait for other calls of its
-// reply. It reads the view: what it waits for (calls being finished) never
-// becomes untrue again, so a lagging view only waits a little longer.
+// reply. A finished call stays finished, so a lagging view only waits longer.
 func (b *batches) isGated(c *toolcall.Call) bool { return b.gateOf(c) != gateOpen }
 
 func (b *batches) gateOf(c *toolcall.Call) gate {
@@ -105,11 +102,8 @@ func (b *batches) gateOf(c *toolcall.Call) gate {
 		return gateUnsure // it has not reached the view
 	}
 	if len(plan.Batches) > c.Batch.Number && (c.Seq == 0 || c.First > seq && time.Since(c.ProposedAt) < b.cfg.grace) {
-		// It comes late: others may have given it up, and begin just now. That they
-		// found no event record of it, and their own first event record, are of two entities, which no
-		// write compares; a grace is the time in which what they began arrives here.
-		// To begin without it, where patience had not ended by the clock of this
-		// replica, would trust that no other's is ahead.
+		// It comes late: other engines may go on without it just now, and no write
+		// compares its entity with theirs. Within a grace, what they began arrives here.
 		return gateUnsure
 	}
 	known := map[message.CallID]*toolcall.Call{}
@@ -134,10 +128,8 @@ func (b *batches) gateOf(c *toolcall.Call) gate {
 	return gateOpen
 }
 
-// gateBehind reports whether c has to wait for the call id that was planned before
-// it: s, if the view holds it. The journal is asked about one that the view
-// does not hold: it is finished and was dropped, or was never written. given
-// says that it is too late for that.
+// gateBehind reports whether c has to wait for the earlier planned call id: s, or
+// nil if the view has dropped or never had it. given: patience with it has ended.
 func (b *batches) gateBehind(c, s *toolcall.Call, id message.CallID, given bool) gate {
 	switch {
 	case s != nil && s.Open():
@@ -198,10 +190,8 @@ func (b *batches) advanceReply(ctx context.Context, reply toolcall.Key) {
 	}
 }
 
-// catchUp gives the watch, and acknowledgements that are on their way, a moment to
-// bring everything that came before the pending calls of a reply: a request
-// reads a call from the journal ahead of the watch. It returns the sequence up
-// to which the view then has the reply.
+// catchUp gives the watch a moment to bring what came before the pending calls of
+// a reply. It returns the sequence up to which the view then has the reply.
 func (b *batches) catchUp(ctx context.Context, reply toolcall.Key) (seen uint64) {
 	var first uint64
 	for _, c := range b.view.CallsOf(reply) {

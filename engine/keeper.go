@@ -23,9 +23,8 @@ type keeper struct {
 	responses *approve.Responses
 }
 
-// performEffects does what an event record of this replica calls for. Nothing here may fail
-// the request that wrote the event record: what is lost here is derived again from the
-// journal. sent is a time before the event record was sent.
+// performEffects performs the effects of this engine's own record, sent after sent.
+// What is lost here is derived again from the journal, so no request fails by it.
 func (k *keeper) performEffects(c *toolcall.Call, effects []toolcall.Effect, sent time.Time) {
 	if c.Open() {
 		k.runs.cancelRuns(c, ErrFinishedElsewhere) // attempts before the present one
@@ -44,8 +43,7 @@ func (k *keeper) performEffects(c *toolcall.Call, effects []toolcall.Effect, sen
 		}
 	}
 	k.setTimers(c, 0)
-	// A call that waits for nothing (any more): what it waited for ended while
-	// this event record was being written, and the engine that ended it did not see the call yet.
+	// What the call waits for may have ended while this record was written.
 	missed := false
 	if c.State == message.ToolCallPending {
 		missed = !k.batches.isStuck(c)
@@ -66,9 +64,8 @@ func hasEnded(effects []toolcall.Effect) bool {
 	return false
 }
 
-// followRecord takes note of an event record that another replica (or this one, before a
-// restart) wrote. Its writer performs the effects; this replica only sets its
-// timers, so that it can step in if the writer does not live to do so.
+// followRecord sets the timers for a record of another engine, or of this one before
+// a restart: it steps in if the writer dies before it performs the effects.
 func (k *keeper) followRecord(f *toolcall.EventRecord) {
 	c := f.Call
 	switch {

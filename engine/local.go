@@ -53,8 +53,7 @@ func (rs *runs) runCall(c *toolcall.Call, sent time.Time) {
 	if rs.ctx.Err() != nil || rs.running[id] != nil {
 		return // not run: the lease passes, and the attempt counts as lost
 	}
-	// The replica that ends a call takes that into the view first and cancels the
-	// run then; if the run is not entered yet, it must see it here.
+	// The engine that ends a call updates the view first, and cancels runs after it.
 	now := rs.view.Call(c.Key)
 	if now == nil || !isOwner(now, rs.self(), c.Attempt.Number, c.Attempt.Claim) || !now.Open() {
 		return
@@ -129,8 +128,7 @@ func (rs *runs) runAttempt(ctx context.Context, c *toolcall.Call) {
 	rs.deliverResult(toolcall.ResultRequest{Key: c.Key, Attempt: c.Attempt.Number, Claim: c.Attempt.Claim, Result: res})
 }
 
-// progressSender passes the lines of a local attempt on, numbered and in order,
-// from all goroutines.
+// progressSender passes the lines of a local attempt on, numbered and in order.
 func (rs *runs) progressSender(c *toolcall.Call) func(text string) {
 	var mu sync.Mutex // guards n, and the order of the lines
 	n := 0
@@ -157,8 +155,7 @@ func (rs *runs) sendBeats(tool string, r toolcall.HeartbeatRequest, lease time.D
 	}
 }
 
-// deliverResult stores a local result, again and again while the journal cannot be
-// reached, like a worker would.
+// deliverResult stores a local result, and tries again while there is no journal.
 func (rs *runs) deliverResult(r toolcall.ResultRequest) {
 	ctx, unfit := context.WithoutCancel(rs.ctx), false
 	for pauses := (schedule.Pauses{Next: 50 * time.Millisecond, Most: 5 * time.Second}); ; {

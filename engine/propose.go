@@ -146,9 +146,8 @@ func proposalDigest(tool, input string) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// planBatch orders the calls of a proposal that contains a tool which is not
-// concurrency-safe: the plan goes into the reply's own entity before any of the
-// calls. Independent calls need none.
+// planBatch writes the order of a proposal with a serial tool into the reply's own
+// entity, before any of its calls. Independent calls need no plan.
 func (p *proposer) planBatch(ctx context.Context, by toolcall.Principal, calls []*toolcall.Call) error {
 	plan := toolcall.BatchPlan{}
 	serial, group := false, 0
@@ -271,9 +270,8 @@ func checkSameProposal(c, known *toolcall.Call) (*toolcall.Call, error) {
 	return known, nil
 }
 
-// writeFirst stores a call's first record. The reply's own entity is looked at
-// after it and before anything begins here: an interrupt that was written
-// meanwhile did not see this call, so this call has to see the interrupt.
+// writeFirst stores a call's first record, then reads the reply before anything
+// begins: an interrupt written meanwhile did not see this call.
 func (p *proposer) writeFirst(ctx context.Context, m *toolcall.Machine, by toolcall.Principal) (*toolcall.Call, error) {
 	c := m.Call()
 	seq, sent, err := p.store.AppendFirst(ctx, m, by)
@@ -297,8 +295,8 @@ func (p *proposer) writeFirst(ctx context.Context, m *toolcall.Machine, by toolc
 	return c, nil
 }
 
-// beginLater performs the effects of a first event record once it is known that the
-// reply was not interrupted meanwhile: the journal could not be read at once.
+// beginLater performs the effects of a first record once the reply can be read and
+// was not interrupted.
 func (p *proposer) beginLater(ctx context.Context, m *toolcall.Machine, sent time.Time) {
 	c := m.Call()
 	for pauses := (schedule.Pauses{Next: 20 * time.Millisecond, Most: time.Second}); ; {

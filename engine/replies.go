@@ -19,9 +19,8 @@ type replies struct{ *core }
 // the journal itself.
 const lagLimit = 50 * time.Millisecond
 
-// phaseAt is the phase of a reply when the event record seq was written, or later. A
-// view that has seen that event record has seen every interrupt before it; no reading
-// is needed.
+// phaseAt is the phase of a reply when the event record seq was written, or later.
+// A view that has reached seq has every interrupt before it.
 func (rp *replies) phaseAt(ctx context.Context, reply toolcall.Key, seq uint64) (toolcall.ReplyPhase, error) {
 	wait, cancel := context.WithTimeout(ctx, lagLimit)
 	defer cancel()
@@ -34,10 +33,9 @@ func (rp *replies) phaseAt(ctx context.Context, reply toolcall.Key, seq uint64) 
 	return state.Phase, err
 }
 
-// interruptReply writes the interrupt to the reply's own entity first, then closes
-// every open call of the reply, then the reply. A proposal that was written
-// before the interrupt is seen here; one that is written after it reads the
-// interrupt and closes itself.
+// interruptReply writes the interrupt to the reply's own entity, then closes its
+// open calls, then the reply. A proposal written after the interrupt sees it and
+// closes itself.
 func (rp *replies) interruptReply(ctx context.Context, by toolcall.Principal, r toolcall.InterruptRequest) ([]*toolcall.Call, error) {
 	reply := toolcall.Key{Space: rp.space, Session: r.Session, Reply: r.Reply}
 	if err := checkReplyKey(reply); err != nil {
@@ -59,9 +57,8 @@ func (rp *replies) interruptReply(ctx context.Context, by toolcall.Principal, r 
 	return rp.closeCalls(ctx, by, reply, seq)
 }
 
-// markInterrupted stores the interrupt and returns its sequence. An interrupt
-// of a reply that is interrupted already is carried on, not refused; ended says
-// that nothing is left to carry on.
+// markInterrupted stores the interrupt, unless the reply has one, and returns its
+// sequence. ended: an earlier interrupt has closed everything.
 func (rp *replies) markInterrupted(ctx context.Context, by toolcall.Principal, reply toolcall.Key, reason string) (seq uint64, ended bool, err error) {
 	state, at, err := store.Update(ctx, rp.store, "interrupt", rp.store.Reply(reply), func(ctx context.Context, state toolcall.ReplyState) (*toolcall.EventRecord, error) {
 		if state.Phase != toolcall.ReplyOpen {
@@ -136,9 +133,8 @@ func (rp *replies) endReply(ctx context.Context, reply toolcall.Key) error {
 	return err
 }
 
-// closeReply carries out an interrupt whose writer did not live to do so, and
-// closes a call that was written without knowledge of the interrupt by an
-// engine that did not live to see it.
+// closeReply finishes an interrupt whose engine died, and closes a call whose
+// engine died before it saw the interrupt.
 func (rp *replies) closeReply(ctx context.Context, reply toolcall.Key, seq uint64) {
 	if rp.view.WaitFor(seq) != nil {
 		rp.lookLater(reply) // not seen to the end; a job does not wait for the watch

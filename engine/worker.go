@@ -173,9 +173,8 @@ func (w *workers) passProgress(_ context.Context, by toolcall.Principal, queue t
 	return nil
 }
 
-// storeResult stores the result of the present attempt. The same result again gets
-// the same answer; one that its owner brings too late is noted and changes
-// nothing; one of any other sender is refused.
+// storeResult stores the result of the present attempt. A late result of an owner is
+// noted and changes nothing.
 func (w *workers) storeResult(ctx context.Context, by toolcall.Principal, r toolcall.ResultRequest) (toolcall.ResultReply, error) {
 	return w.storeResultOf(ctx, by, toolcall.Queue{}, r)
 }
@@ -248,9 +247,8 @@ func (w *workers) giveBack(ctx context.Context, by toolcall.Principal, queue too
 	return toolcall.ResultReply{Stored: true, State: c.State}, nil
 }
 
-// noteLateResult records a result that came too late, once for each attempt, and
-// reports whether its sender ever owned that attempt. Strangers are not noted:
-// they could fill the journal.
+// noteLateResult records a late result once for each attempt, and reports whether
+// its sender ever owned the attempt. Other senders could fill the journal.
 func (w *workers) noteLateResult(ctx context.Context, by toolcall.Principal, r toolcall.ResultRequest, digest string) (owner bool, err error) {
 	late := store.Entity[[]toolcall.JournalEntry]{Key: r.Key, Read: func(ctx context.Context) ([]toolcall.JournalEntry, uint64, error) {
 		history, err := w.journal.History(ctx, r.Key)

@@ -19,11 +19,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// View is what an engine knows of the journal: a projection that may lag and
-// is never the ground of a decision alone. Every write is checked by
-// compare-and-swap against the journal, and what the view is read for without
-// one is monotonic (a finished call stays finished, a bound session stays
-// bound, an interrupted reply stays interrupted).
+// View is what an engine knows of the journal. The package comment says what may be
+// read from it.
 type View struct {
 	mu        sync.RWMutex // guards all below; never held across I/O
 	seq       uint64       // everything up to here has been seen by the watch
