@@ -107,16 +107,20 @@ func (c codec) decodeEventRecord(s Subject, m stored) (*toolcall.EventRecord, er
 	return &f, nil
 }
 
-// checkVersion says which version a record has, if it is not the one that this
-// program reads and the record says so.
+// checkVersion says which version a record has, if this program reads another one.
 func checkVersion(body []byte) error {
+	if v, ok := versionOf(body); ok && v != toolcall.RecordVersion {
+		return fmt.Errorf("it has event record version %d, this program reads version %d", v, toolcall.RecordVersion)
+	}
+	return nil
+}
+
+func versionOf(body []byte) (version int, ok bool) {
 	var f struct {
 		V int `json:"v"`
 	}
-	if strictjson.UnmarshalOpen(body, &f, strictjson.MaxBytes(maxStoredBytes)) != nil || f.V == toolcall.RecordVersion {
-		return nil
-	}
-	return fmt.Errorf("it has event record version %d, this program reads version %d", f.V, toolcall.RecordVersion)
+	err := strictjson.UnmarshalOpen(body, &f, strictjson.MaxBytes(maxStoredBytes))
+	return f.V, err == nil
 }
 
 func (c codec) checkMAC(s Subject, m stored) error {

@@ -104,7 +104,7 @@ func TestNextLeavesNewerTasksAlone(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
-		j := w.journalWithQueue(t, job)
+		j := w.journalWithQueue(t)
 		w.tasks()
 		for _, body := range []string{"{" + ofVersion(toolcall.RecordVersion+1) + `,"id":"f1","call":{"in":"another form"}}`, "{" + ofVersion(toolcall.RecordVersion+1) + `,"id":"f1"}`} {
 			m := nats.NewMsg("askance.v1.test.record.s1.r1.c1.w.job")

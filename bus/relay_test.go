@@ -64,7 +64,7 @@ func TestTaskOfAWorkerThatHasGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
 		w.tasks()
-		j := w.journalWithQueue(t, job)
+		j := w.journalWithQueue(t)
 		gone, err := w.Connect(t.Context(), bus.ConnectOptions{Principal: "gone"})
 		if err != nil {
 			t.Fatal(err)
@@ -89,7 +89,7 @@ func TestNextOutlivesItsEngine(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
-		j := w.journalWithQueue(t, job)
+		j := w.journalWithQueue(t)
 		doomed, err := w.Connect(t.Context(), bus.ConnectOptions{Principal: "engine"})
 		if err != nil {
 			t.Fatal(err)
@@ -123,7 +123,7 @@ func TestWaitingSlotsAreBounded(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
-		j := w.journalWithQueue(t, job)
+		j := w.journalWithQueue(t)
 		s, err := bus.Serve(t.Context(), w.Conn("engine"), "test", nil, bus.ServiceOptions{MaxNext: 1})
 		if err != nil {
 			t.Fatal(err)
@@ -200,7 +200,7 @@ func TestServerAnswersOntoItsOwnAPI(t *testing.T) {
 	w := newWorld(t, bustest.Listening(), bustest.With(func(o *embed.Options) {
 		o.Users = []embed.User{{Name: "wk", Password: "pw", Permissions: bus.Permissions{Publish: []string{"$JS.API.CONSUMER.MSG.NEXT.ASKANCE_test.w_job"}, Subscribe: []string{"_INBOX_wk.>"}}}}
 	}))
-	w.journalWithQueue(t, job)
+	w.journalWithQueue(t)
 	nc := as(t, w, toolcall.Principal{Name: "wk"})
 	if err := nc.PublishMsg(&nats.Msg{Subject: "$JS.API.CONSUMER.MSG.NEXT.ASKANCE_test.w_job", Reply: "$JS.API.STREAM.DELETE.ASKANCE_test", Data: []byte(`{"batch":1,"no_wait":true}`)}); err != nil {
 		t.Fatal(err)

@@ -280,11 +280,8 @@ func (w *Worker) decodeTask(got NextReply) (toolcall.Task, error) {
 
 // checkNewer is errNewerTask if the body has a later version, else nil.
 func checkNewer(body []byte) error {
-	var f struct {
-		V int `json:"v"`
-	}
-	if strictjson.UnmarshalOpen(body, &f, strictjson.MaxBytes(maxStoredBytes)) == nil && f.V > toolcall.RecordVersion {
-		return fmt.Errorf("%w: event record version %d, this worker reads %d", errNewerTask, f.V, toolcall.RecordVersion)
+	if v, _ := versionOf(body); v > toolcall.RecordVersion {
+		return fmt.Errorf("%w: event record version %d, this worker reads %d", errNewerTask, v, toolcall.RecordVersion)
 	}
 	return nil
 }

@@ -147,7 +147,7 @@ func TestNextReleaseAndRedelivery(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
-		j := w.journalWithQueue(t, job)
+		j := w.journalWithQueue(t)
 		w.tasks()
 		mustAppend(t, j, workRecord("f1", callKey("c1"), job), 0)
 		wk := w.worker(job, "wk")
@@ -181,7 +181,7 @@ func TestNextGivenUpLosesNothing(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
-		j := w.journalWithQueue(t, job)
+		j := w.journalWithQueue(t)
 		w.tasks()
 		wk := w.worker(job, "wk")
 		for range 20 {
@@ -218,7 +218,7 @@ func TestNextGivenUpLosesNothing(t *testing.T) {
 // not met again.
 func TestNextSkipsWhatIsNoTask(t *testing.T) {
 	w := newWorld(t)
-	j := w.journalWithQueue(t, job)
+	j := w.journalWithQueue(t)
 	w.tasks()
 	nc := w.Conn("forger")
 	for _, body := range []string{"", "{", `{"v":2}`, `{"v":2,"id":"x","call":{"space":"test","session_id":"s1","reply_id":"r1","tool_call_id":"zz","tool_name":"job"}}`} {

@@ -148,11 +148,11 @@ func (w *world) clientOn(nc *nats.Conn, role toolcall.Role, name string) *bus.Cl
 	return c
 }
 
-// journalWithQueue opens the journal and creates the queue of a tool.
-func (w *world) journalWithQueue(t testing.TB, tool string) *bus.Journal {
+// journalWithQueue opens the journal and creates the queue of the tool job.
+func (w *world) journalWithQueue(t testing.TB) *bus.Journal {
 	t.Helper()
 	j := w.Journal("test")
-	if err := j.EnsureQueue(t.Context(), toolcall.Queue{Tool: tool}); err != nil {
+	if err := j.EnsureQueue(t.Context(), toolcall.Queue{Tool: job}); err != nil {
 		t.Fatal(err)
 	}
 	return j

@@ -248,16 +248,19 @@ func (c *Folder) makeAccount() error {
 	var pairs [3]nkeys.KeyPair
 	var public [3]string
 	for i, create := range []func() (nkeys.KeyPair, error){nkeys.CreateOperator, nkeys.CreateAccount, nkeys.CreateAccount} {
-		pair, err := create()
+		var err error
+		if pairs[i], err = create(); err == nil {
+			public[i], err = pairs[i].PublicKey()
+		}
 		if err != nil {
 			return err
 		}
-		defer pair.Wipe()
-		pairs[i] = pair
-		if public[i], err = pair.PublicKey(); err != nil {
-			return err
-		}
 	}
+	defer func() {
+		for _, pair := range pairs {
+			pair.Wipe()
+		}
+	}()
 	for i, name := range []string{operatorSeed, accountSeed} {
 		seed, err := pairs[i].Seed()
 		if err == nil {

@@ -73,7 +73,7 @@ func unwritableError(dir string, err error) error {
 	return &message.Error{Code: code, Op: opStore, What: dir + " cannot be written", Hint: hint, Err: errtext.Because(ErrStoreUnwritable, err)}
 }
 
-// ErrStoreTrust: a store that was served with credentials needs them again.
+// ErrStoreTrust says that a store that was served with credentials needs them.
 var ErrStoreTrust = errors.New("the store was served with credentials")
 
 const (
