@@ -79,7 +79,7 @@ func (v *visit) admit(r *http.Request, id *Identity) (*Peer, error) {
 		return nil, err
 	}
 	v.peer = p
-	if !v.route.Access.Admits(p) {
+	if !v.route.Access.admits(p) {
 		return nil, &message.Error{Code: message.CodeForbidden, Op: "authorize", What: p.Name + " may not use " + v.route.Method + " " + v.route.Path, Hint: "use credentials with a role that may use it"}
 	}
 	if !v.s.limits.takeRequest(p, alters(v.route, r)) {

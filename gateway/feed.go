@@ -45,8 +45,8 @@ type Feeds struct {
 	listening chan struct{} // closed while the journal is followed
 }
 
-// NewFeeds makes the feeds of a space. Run runs them.
-func NewFeeds(space *Space, log *slog.Logger) *Feeds {
+// newFeeds makes the feeds of a space. Run runs them.
+func newFeeds(space *Space, log *slog.Logger) *Feeds {
 	return &Feeds{space: space, log: log, subs: map[*changes]struct{}{}, rooms: map[roomKey]*room{}, listening: make(chan struct{})}
 }
 

@@ -66,7 +66,7 @@ func (v *visit) panicked(p any) {
 	}
 	v.s.cfg.Log.Error("a request panicked", "id", v.id, "panic", p, "stack", string(debug.Stack()))
 	if !v.w.wrote() {
-		WriteProblem(v.w, errPanicked)
+		writeProblem(v.w, errPanicked)
 	}
 }
 
@@ -121,7 +121,7 @@ func (v *visit) fail(err error) {
 	if p := ProblemOf(err); p.Status == http.StatusInternalServerError {
 		v.s.cfg.Log.Error("a request failed", "id", v.id, "route", v.route.Path, "err", err)
 	}
-	WriteProblem(v.w, err)
+	writeProblem(v.w, err)
 }
 
 // refuse replies to a request that was not admitted.
@@ -154,7 +154,7 @@ func replyUnmatched(w http.ResponseWriter, r *http.Request, h http.Handler) {
 		w.Header().Set("Allow", probe.Header().Get("Allow"))
 		Problem{Type: "about:blank", Title: http.StatusText(probe.status), Status: probe.status, Code: message.CodeInvalid, Detail: "this path does not accept " + r.Method, Hint: "use one of " + probe.Header().Get("Allow")}.write(w)
 	case http.StatusNotFound:
-		WriteProblem(w, &message.Error{Code: message.CodeNotFound, Op: "route", What: "no route has this path", Hint: "see /docs for the routes"})
+		writeProblem(w, &message.Error{Code: message.CodeNotFound, Op: "route", What: "no route has this path", Hint: "see /docs for the routes"})
 	default:
 		h.ServeHTTP(w, r) // a redirection to the path's canonical form
 	}

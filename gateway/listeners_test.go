@@ -9,7 +9,7 @@ import (
 
 func TestListeners(t *testing.T) {
 	var l gateway.Listeners
-	l.Tell(toolcall.ProgressRequest{Text: "nobody listens"})
+	l.Tell(toolcall.ProgressRequest{Text: "no listener"})
 	var first, second []string
 	stopFirst := l.Add(func(p toolcall.ProgressRequest) { first = append(first, p.Text) })
 	stopSecond := l.Add(func(p toolcall.ProgressRequest) { second = append(second, p.Text) })

@@ -11,11 +11,11 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// CSRFHeader and CSRFField carry Identity.CSRF, the proof that one of our pages
+// CSRFHeader and csrfField carry Identity.CSRF, the proof that one of our pages
 // made a request.
 const (
 	CSRFHeader = "X-CSRF-Token"
-	CSRFField  = "csrf"
+	csrfField  = "csrf"
 )
 
 // origins says whose pages may use the server from a browser.
@@ -62,7 +62,7 @@ func (o *origins) preflight(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	if !allowed {
-		WriteProblem(w, errOrigin(origin))
+		writeProblem(w, errOrigin(origin))
 		return true
 	}
 	h.Set("Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE")
@@ -123,7 +123,7 @@ func (o *origins) check(route *Route, r *http.Request, id *Identity) error {
 		if err := r.ParseForm(); err != nil {
 			return &message.Error{Code: message.CodeInvalid, Op: "check origin", What: "the form is incomplete or cannot be read", Hint: "load the page again", Err: err}
 		}
-		proof = r.PostForm.Get(CSRFField)
+		proof = r.PostForm.Get(csrfField)
 	}
 	if subtle.ConstantTimeCompare([]byte(proof), []byte(id.CSRF)) != 1 {
 		return &message.Error{Code: message.CodeForbidden, Op: "check origin", What: "the request does not prove that a page of this server made it", Hint: "load the page again; a program sends Authorization: Bearer TOKEN and no cookie"}

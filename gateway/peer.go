@@ -97,8 +97,8 @@ func (p *Peer) As(role toolcall.Role) (engine.Client, error) {
 // the whole space first. A runtime sees only its sessions, but unredacted.
 var readingOrder = []toolcall.Role{toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor, toolcall.RoleRuntime}
 
-// ReadRole is the role in which the peer reads; "": it may not.
-func (p *Peer) ReadRole() toolcall.Role {
+// readRole is the role in which the peer reads; "": it may not.
+func (p *Peer) readRole() toolcall.Role {
 	for _, r := range readingOrder {
 		if p.Has(r) {
 			return r
@@ -107,8 +107,8 @@ func (p *Peer) ReadRole() toolcall.Role {
 	return ""
 }
 
-// Reader returns the engine for the peer in its ReadRole.
-func (p *Peer) Reader() (engine.Client, error) { return p.As(p.ReadRole()) }
+// Reader returns the engine for the peer in its readRole.
+func (p *Peer) Reader() (engine.Client, error) { return p.As(p.readRole()) }
 
 // Stopper returns the engine for the peer in the widest role that may interrupt: a
 // runtime interrupts only its own sessions.

@@ -223,8 +223,8 @@ func ProblemOf(err error) Problem {
 	return p
 }
 
-// WriteProblem replies to a request with an error.
-func WriteProblem(w http.ResponseWriter, err error) {
+// writeProblem replies to a request with an error.
+func writeProblem(w http.ResponseWriter, err error) {
 	ProblemOf(err).write(w)
 }
 

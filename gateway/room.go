@@ -44,7 +44,7 @@ type room struct {
 // enter returns the room of a session; a new one begins after at.
 func (f *Feeds) enter(p *Peer, session message.SessionID, at uint64) *room {
 	key := roomKey{session: session}
-	if p.ReadRole() == toolcall.RoleRuntime {
+	if p.readRole() == toolcall.RoleRuntime {
 		key.runtime = p.Name
 	}
 	f.mu.Lock()

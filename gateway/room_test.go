@@ -195,7 +195,7 @@ func TestAThousandWatchers(t *testing.T) {
 }
 
 // TestReconnectStorm: watchers leave and come back all the time, and the engine
-// is replaced meanwhile; nobody misses anything or gets it twice.
+// is replaced meanwhile; no reader misses an event or gets it twice.
 func TestReconnectStorm(t *testing.T) {
 	const watchers, events = 30, 40
 	w := gatewaytest.New(t, gatewaytest.Surfaces(watching))
@@ -324,7 +324,7 @@ func TestSlowReader(t *testing.T) {
 	})
 }
 
-// TestSlowBody: whoever sends half a request is not waited for.
+// TestSlowBody: the server does not wait for the rest of a request.
 func TestSlowBody(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -354,7 +354,7 @@ func TestSlowBody(t *testing.T) {
 }
 
 // TestSlowResponse: a peer that takes its answer slowly does not lose the next
-// request of its connection, whether or not the first had a body that nobody
+// request of its connection, whether or not the first had a body that no handler
 // read.
 func TestSlowResponse(t *testing.T) {
 	for name, request := range map[string]string{

@@ -113,7 +113,7 @@ func (s *Server) begin() {
 	run, stop := context.WithCancelCause(context.Background())
 	s.run, s.stop = func() context.Context { return run }, stop
 	for _, space := range s.cfg.Spaces {
-		f := NewFeeds(space, s.cfg.Log)
+		f := newFeeds(space, s.cfg.Log)
 		s.spaces[space.ID], s.feeds[space.ID] = space, f
 		s.wg.Go(func() { f.Run(run) })
 	}
@@ -201,9 +201,9 @@ func Only(roles ...toolcall.Role) Access { return Access{Roles: roles} }
 // Readers admits every role that reads a space: all but workers.
 var Readers = Only(toolcall.RoleRuntime, toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor)
 
-// Admits reports whether the peer may use the route; nil is a request without
+// admits reports whether the peer may use the route; nil is a request without
 // credentials.
-func (a Access) Admits(p *Peer) bool {
+func (a Access) admits(p *Peer) bool {
 	if a.Public {
 		return true
 	}

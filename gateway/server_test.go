@@ -107,7 +107,7 @@ var approvers = gateway.Only(toolcall.RoleApprover)
 func TestWhoMay(t *testing.T) {
 	s := newServer(t, gateway.Config{Login: "/login"},
 		gateway.Route{Method: http.MethodGet, Path: "/calls", Access: approvers, Serve: answer("calls")},
-		gateway.Route{Method: http.MethodGet, Path: "/nobody", Serve: answer("never")},
+		gateway.Route{Method: http.MethodGet, Path: "/no-access", Serve: answer("never")},
 		gateway.Route{Method: http.MethodGet, Path: "/open", Access: gateway.Everybody, Serve: answer("open")},
 	)
 	for _, tt := range []struct {
@@ -119,7 +119,7 @@ func TestWhoMay(t *testing.T) {
 		{"/calls", "other", 403},
 		{"/calls", "wrong", 401},
 		{"/calls", "", 401},
-		{"/nobody", "ann", 403},
+		{"/no-access", "ann", 403},
 		{"/open", "", 200},
 		{"/open", "bot", 200},
 		{"/open", "wrong", 401},
@@ -148,7 +148,7 @@ func TestWhoMay(t *testing.T) {
 	}
 }
 
-// TestAmbient: what a browser sends by itself proves nothing about who made the
+// TestAmbient: what a browser sends automatically proves nothing about who made the
 // page.
 func TestAmbient(t *testing.T) {
 	s := newServer(t, gateway.Config{Origins: []string{"https://app.example"}},

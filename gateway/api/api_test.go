@@ -250,7 +250,7 @@ func TestIdempotencyKey(t *testing.T) {
 		t.Errorf("sent again: %d %s\nthen %d %s", first.status, first.body, again.status, again.body)
 	}
 	w.refused(ann, post, callPath(k)+"/response", strings.Replace(body, "approve", "reject", 1), http.StatusConflict, message.CodeConflict, "Idempotency-Key", "one")
-	// Another person's key is another key, and without one it is carried out anew.
+	// Another person's key is another key, and without one it is carried out again.
 	w.refused(w.A.HTTP(gatewaytest.Bob), post, callPath(k)+"/response", body, http.StatusConflict, message.CodeFinished, "Idempotency-Key", "one")
 	w.A.Finished(k)
 	w.refused(ann, post, callPath(k)+"/response", body, http.StatusConflict, message.CodeFinished)
@@ -279,7 +279,7 @@ func TestPages(t *testing.T) {
 	for _, tt := range []struct {
 		query string
 		want  int
-	}{{"limit=3", 14}, {"limit=3&tool_name=pay", 7}, {"limit=7&tool_name=pay", 7}, {"tool_name=pay&agent=nobody", 0}, {"session_id=s2", 0}, {"limit=1&tool_call_id=log3", 1}} {
+	}{{"limit=3", 14}, {"limit=3&tool_name=pay", 7}, {"limit=7&tool_name=pay", 7}, {"tool_name=pay&agent=none", 0}, {"session_id=s2", 0}, {"limit=1&tool_call_id=log3", 1}} {
 		var got []message.CallID
 		path := "/v1/calls?" + tt.query
 		for path != "" {

@@ -47,7 +47,7 @@ func addDeadLetter(t *testing.T, w *world, call string) (path string, seq uint64
 	return "/v1/webhooks/dead/bot/" + strconv.FormatUint(seq, 10), seq
 }
 
-// Operators of the space, and nobody else, see what was given up, try it again
+// Only operators of the space see what was given up, try it again
 // and drop it.
 func TestDeadLetters(t *testing.T) {
 	t.Parallel()

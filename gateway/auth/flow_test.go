@@ -309,7 +309,7 @@ func TestOIDCRefuses(t *testing.T) {
 			t.Errorf("%s: %d", path, code)
 		}
 	}
-	// Somebody else's answer of the provider, in this browser.
+	// The provider's reply to another person, in this browser.
 	stop := *c
 	stop.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	_, _, begun := g.do(&stop, http.MethodGet, "/auth/oidc/start", nil)
@@ -425,12 +425,12 @@ func TestIDTokenIsNoBearer(t *testing.T) {
 	}
 }
 
-// TestEmptyLogIn: a form without a token changes nothing for whoever is logged in.
+// TestEmptyLogIn: a form without a token changes nothing for a person who is logged in.
 func TestEmptyLogIn(t *testing.T) {
 	g := newGate(t, map[string][]toolcall.Role{"*": approver})
 	c := g.browser()
 	if code, _, _ := g.do(c, http.MethodPost, "/login", url.Values{"token": {""}}); code != http.StatusUnauthorized {
-		t.Errorf("nobody with nothing: %d", code)
+		t.Errorf("no session and no token: %d", code)
 	}
 	g.do(c, http.MethodPost, "/login", url.Values{"token": {g.ann}})
 	before, _ := g.self(c)

@@ -10,7 +10,7 @@ import (
 	"github.com/askance-dev/askance/gateway/auth"
 )
 
-// FuzzTokens: no token file and no header lets in anybody by accident.
+// FuzzTokens: no malformed token file or header admits a request.
 func FuzzTokens(f *testing.F) {
 	const good = `{"version":1,"tokens":[{"id":"0123456789abcdef","name":"ann","space":"s","roles":["approver"],"hash":"sha256:0000000000000000000000000000000000000000000000000000000000000000","created":"2026-01-01T00:00:00Z"}]}`
 	f.Add([]byte(good), "Bearer askance_0123456789abcdef_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA")

@@ -67,10 +67,8 @@ func NewOIDC(cfg OIDCConfig) (*OIDC, error) {
 		return nil, errors.New("oidc: no group has a role, so no person could log in: give roles to groups")
 	}
 	for group, of := range cfg.Roles {
-		for _, role := range of {
-			if !slices.Contains(roles, role) {
-				return nil, fmt.Errorf("oidc: group %s: %s is not a role", quote(group), quote(string(role)))
-			}
+		if err := checkRoles(of); err != nil {
+			return nil, fmt.Errorf("oidc: group %s: %w", quote(group), err)
 		}
 	}
 	for _, d := range []struct {

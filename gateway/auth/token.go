@@ -31,8 +31,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// ViaToken is how a vote records that a token named its author.
-const ViaToken = "http-token"
+// viaToken is how a vote records that a token named its author.
+const viaToken = "http-token"
 
 // Token is the stored form of a token: all but the secret.
 type Token struct {
@@ -141,12 +141,19 @@ func (t Token) check() error {
 	case len(t.Roles) == 0:
 		return fmt.Errorf("%s has no roles", quote(t.Name))
 	}
-	for _, r := range t.Roles {
+	if err := checkRoles(t.Roles); err != nil {
+		return err
+	}
+	return checkName(t.Name)
+}
+
+func checkRoles(all []toolcall.Role) error {
+	for _, r := range all {
 		if !slices.Contains(roles, r) {
 			return fmt.Errorf("%s is not a role: use runtime, approver, worker, operator or auditor", quote(string(r)))
 		}
 	}
-	return checkName(t.Name)
+	return nil
 }
 
 // checkName refuses names that a reader could mistake for others.

@@ -184,5 +184,5 @@ func (t *Tokens) Token(_ *http.Request, token string) (*gateway.Identity, error)
 	if !h.InForce(time.Now()) {
 		return nil, refusal("the token of "+quote(h.Name)+" has expired or was revoked", "ask for a new one")
 	}
-	return &gateway.Identity{Name: h.Name, Space: h.Space, Roles: h.Roles, Auth: ViaToken, Expires: h.Expires, Revoked: h.over}, nil
+	return &gateway.Identity{Name: h.Name, Space: h.Space, Roles: h.Roles, Auth: viaToken, Expires: h.Expires, Revoked: h.over}, nil
 }

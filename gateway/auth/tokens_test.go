@@ -85,8 +85,8 @@ func TestTokenLife(t *testing.T) {
 	if err != nil {
 		t.Errorf("another token: %v", err)
 	}
-	if _, err := auth.RevokeTokens(t.Context(), path, "nobody"); !errors.Is(err, message.ErrNotFound) {
-		t.Errorf("revoke nobody: %v", err)
+	if _, err := auth.RevokeTokens(t.Context(), path, "unknown"); !errors.Is(err, message.ErrNotFound) {
+		t.Errorf("revoke an unknown name: %v", err)
 	}
 	write(t, path, "{")
 	if err := tokens.Reload(); err == nil {
@@ -100,7 +100,7 @@ func TestTokenLife(t *testing.T) {
 }
 
 // TestTokenFileInTrouble: a deleted file takes all tokens back at the second
-// look, one that cannot be read after a minute; a file that is mended in time
+// look, one that cannot be read after a minute; a file that is fixed in time
 // changes nothing.
 func TestTokenFileInTrouble(t *testing.T) {
 	const look = time.Second
@@ -139,7 +139,7 @@ func TestTokenFileInTrouble(t *testing.T) {
 				restore()
 				time.Sleep(look)
 				if _, err := tokens.Token(nil, secret); err != nil || tokens.Trouble() != "" || over(id) {
-					t.Fatalf("mended in time: %v, trouble %q, over %v", err, tokens.Trouble(), over(id))
+					t.Fatalf("fixed in time: %v, trouble %q, over %v", err, tokens.Trouble(), over(id))
 				}
 
 				tc.spoil(t, path)
@@ -150,7 +150,7 @@ func TestTokenFileInTrouble(t *testing.T) {
 				restore()
 				time.Sleep(look)
 				if _, err := tokens.Token(nil, secret); err != nil || tokens.Trouble() != "" {
-					t.Fatalf("mended at last: %v, trouble %q", err, tokens.Trouble())
+					t.Fatalf("fixed at last: %v, trouble %q", err, tokens.Trouble())
 				}
 			})
 		})

@@ -22,9 +22,9 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// ViaUnixPeer, with the uid, is how a vote records that the kernel named the user
+// viaUnixPeer, with the uid, is how a vote records that the kernel named the user
 // who connected to a Unix socket.
-const ViaUnixPeer = "unix-peer:"
+const viaUnixPeer = "unix-peer:"
 
 // EveryPeer names, for NewUnixPeers, all users who may open the socket.
 const EveryPeer = "*"
@@ -48,10 +48,8 @@ func NewUnixPeers(space toolcall.SpaceID, owner uint32, ownerName string, rolesO
 	u := &UnixPeers{space: space, roles: map[uint32][]toolcall.Role{owner: allRoles}}
 	u.names.Store(owner, ownerName)
 	for name, all := range rolesOf {
-		for _, role := range all {
-			if !slices.Contains(roles, role) {
-				return nil, fmt.Errorf("%s is not a role: use runtime, approver, worker, operator or auditor", quote(string(role)))
-			}
+		if err := checkRoles(all); err != nil {
+			return nil, err
 		}
 		if name == EveryPeer {
 			u.every = all
@@ -96,7 +94,7 @@ func (u *UnixPeers) identify(uid uint32, r *http.Request) (*gateway.Identity, er
 	if err := checkName(name); err != nil {
 		return nil, refusal(err.Error(), "ask the operator of the machine for another user name")
 	}
-	return &gateway.Identity{Name: name, Space: u.space, Roles: has, Auth: fmt.Sprint(ViaUnixPeer, uid), Ambient: true}, nil
+	return &gateway.Identity{Name: name, Space: u.space, Roles: has, Auth: fmt.Sprint(viaUnixPeer, uid), Ambient: true}, nil
 }
 
 // name returns the name of a user, or uid-N for one that the machine does not know.
@@ -134,7 +132,7 @@ type peerAddr struct{ uid uint32 }
 func (peerAddr) Network() string { return "unix" }
 
 // String names the user, so limits for one address are limits for one user.
-func (a peerAddr) String() string { return fmt.Sprint(ViaUnixPeer, a.uid) }
+func (a peerAddr) String() string { return fmt.Sprint(viaUnixPeer, a.uid) }
 
 // peerConn is a connection of a known user.
 type peerConn struct {

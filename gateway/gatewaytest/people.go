@@ -24,7 +24,7 @@ const (
 // Names are all names.
 var Names = []string{Bot, Robot, Ann, Bob, Cy, Olga, Audie, Wendy}
 
-// Everything is somebody with every role but worker: the frontend of a small
+// Everything is a person with every role but worker: the frontend of a small
 // team, that runs agents and answers approval requests.
 const Everything = "everything"
 

@@ -14,7 +14,7 @@ import (
 const (
 	Echo   = "echo"        // local, allowed: answers with its input
 	Slow   = "slow"        // local, allowed: says "step 1" and waits for Space.Release
-	Pay    = "pay"         // local, asks anybody; {"to": string, "amount": integer}; may be remembered
+	Pay    = "pay"         // local, asks any approver; {"to": string, "amount": integer}; may be remembered
 	Deploy = "deploy"      // local, asks two of the group ops: Ann and Bob
 	Login  = "login"       // local, asks; args.password is hidden
 	Drop   = "drop"        // local, denied
@@ -59,7 +59,7 @@ func tools(t testing.TB) []engine.Tool {
 	}{
 		{Echo, "Repeats its input.", toolcall.PlaceLocal, ""},
 		{Slow, "Takes its time.", toolcall.PlaceLocal, ""},
-		{Pay, "Pays somebody.", toolcall.PlaceLocal, paySchema},
+		{Pay, "Pays a person.", toolcall.PlaceLocal, paySchema},
 		{Deploy, "Puts a version into production.", toolcall.PlaceLocal, ""},
 		{Login, "Logs in somewhere.", toolcall.PlaceLocal, loginSchema},
 		{Drop, "Drops a table.", toolcall.PlaceLocal, ""},

@@ -125,7 +125,7 @@ func (s *Space) Outbox() *bus.Outbox {
 	return o
 }
 
-// Followed waits until somebody follows the outbox for a destination: it is told
+// Followed waits until a gateway follows the outbox for a destination: it is told
 // of all that happens from then on.
 func (s *Space) Followed(destination string) {
 	t := s.w.t
@@ -143,7 +143,7 @@ func (s *Space) Followed(destination string) {
 			return
 		}
 		if !errors.Is(err, jetstream.ErrConsumerNotFound) {
-			t.Fatalf("nobody follows the outbox for %s: %v", destination, err)
+			t.Fatalf("no gateway follows the outbox for %s: %v", destination, err)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // TestAskedAnew: a form that is open when its approval request is replaced by another one
-// is never turned into a form for that: whoever is about to press its button has
+// is never turned into a form for that: a person who is about to press its button has
 // not seen it.
 func TestAskedAnew(t *testing.T) {
 	for _, way := range []string{"by its button", "by its address"} {

@@ -8,7 +8,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// TestAuthors: what a session's runtime records as said by somebody else is shown
+// TestAuthors: what a session's runtime records as said by another person is shown
 // as its own.
 func TestAuthors(t *testing.T) {
 	w := world(t)

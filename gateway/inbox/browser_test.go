@@ -93,7 +93,7 @@ type tab struct {
 	allowed  []string // trouble that a test expects
 }
 
-// open opens a tab of somebody of space A, 1280 pixels wide.
+// open opens a tab of a person of space A, 1280 pixels wide.
 func open(t *testing.T, w *gatewaytest.World, who string) *tab {
 	t.Helper()
 	b := &tab{t: t, w: w}
@@ -135,14 +135,14 @@ func (b *tab) expect(trouble string) {
 	b.allowed = append(b.allowed, trouble)
 }
 
-// quiet fails if the tab asked anybody else for anything, or something on it
+// quiet fails if the tab sent a request to another server, or something on it
 // went wrong: a violation of the content security policy is in the console.
 func (b *tab) quiet() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, r := range b.requests {
 		if !strings.HasPrefix(r, b.w.URL+"/") && r != "about:blank" {
-			b.t.Errorf("a request to somebody else: %s", r)
+			b.t.Errorf("a request to another server: %s", r)
 		}
 	}
 next:
@@ -295,7 +295,7 @@ func await[T any](b *tab, js string) T {
 	return v
 }
 
-// write puts a text into a field, as somebody who selects all and types.
+// write puts a text into a field, as a person who selects all and types.
 func (b *tab) write(selector, text string) {
 	b.t.Helper()
 	b.until(fmt.Sprintf("document.querySelector(%q)?.offsetParent", selector))

@@ -72,7 +72,7 @@ func TestKeyboard(t *testing.T) {
 	b.gone("#panel")
 	b.press("r")
 	b.until(`document.activeElement.id === "feedback"`)
-	b.press("n", "o", "a") // no shortcuts where somebody writes
+	b.press("n", "o", "a") // no shortcuts in a text field
 	b.send()
 	b.see("You rejected")
 	if c := w.A.Finished(first); !strings.Contains(c.Result.Output.String(), "noa") {
@@ -96,12 +96,12 @@ func TestKeyboard(t *testing.T) {
 	b.press(kb.Escape)
 	b.until(`location.pathname === "/"`)
 	if c := w.A.Show(third); len(c.Votes) != 0 {
-		t.Errorf("somebody has answered: %+v", c.Votes)
+		t.Errorf("there is a response: %+v", c.Votes)
 	}
 }
 
 // Without the stream nothing can be sent, and the page says so. It comes back
-// by itself and has what it missed.
+// automatically and has what it missed.
 func TestOffline(t *testing.T) {
 	w := world(t)
 	b := open(t, w, gatewaytest.Ann)

@@ -176,7 +176,7 @@ func TestQuorum(t *testing.T) {
 	w.A.Finished(k)
 }
 
-// Somebody else answers while a form is open: the card says who and what, the
+// Another approver responds while a form is open: the card says who and what, the
 // button is gone, and what was written stays to be read.
 func TestAnotherWins(t *testing.T) {
 	w := world(t)

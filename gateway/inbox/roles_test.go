@@ -11,7 +11,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// An operator takes back what nobody has started, and ends a reply.
+// An operator revokes a call that has not started, and interrupts a reply.
 func TestManage(t *testing.T) {
 	w := world(t)
 	b := open(t, w, gatewaytest.Olga)
@@ -35,7 +35,7 @@ func TestManage(t *testing.T) {
 	b.see("Closed: interrupted by olga")
 }
 
-// ask sends a request as a browser of somebody would, of the space alpha.
+// ask sends a request as a browser does, of a person of the space alpha.
 func ask(t *testing.T, w *gatewaytest.World, who, method, path string, form url.Values) (int, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, w.URL+path, strings.NewReader(form.Encode()))
@@ -56,7 +56,7 @@ func ask(t *testing.T, w *gatewaytest.World, who, method, path string, form url.
 	return res.StatusCode, string(body)
 }
 
-// Who may not answer cannot, whatever they send, and nobody sees or answers
+// A person without the role cannot respond with any request, and no one sees or answers
 // another space's approval requests.
 func TestWhoMayWhat(t *testing.T) {
 	w := world(t)

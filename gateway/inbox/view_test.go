@@ -15,7 +15,7 @@ import (
 
 var oddTag = regexp.MustCompile(`<mark class="odd" title="[^"<>]*">[^<>&]*</mark>`)
 
-// Whatever a stranger writes, markup makes text of it: but for the marks of its
+// markup makes text of every untrusted value: but for the marks of its
 // own there is no tag, and nothing is lost.
 func TestMarkupIsText(t *testing.T) {
 	line := functions()["line"].(func(any) template.HTML)

@@ -134,10 +134,10 @@ func post(ctx context.Context, client *http.Client, d *Destination, id string, b
 	at := time.Now()
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "askance-webhook/1")
-	req.Header.Set(HeaderID, id)
-	req.Header.Set(HeaderTimestamp, strconv.FormatInt(at.Unix(), 10))
+	req.Header.Set(headerID, id)
+	req.Header.Set(headerTimestamp, strconv.FormatInt(at.Unix(), 10))
 	if len(d.Secrets) > 0 {
-		req.Header.Set(HeaderSignature, Sign(d.Secrets, id, at, body))
+		req.Header.Set(headerSignature, Sign(d.Secrets, id, at, body))
 	}
 	res, err := client.Do(req)
 	if err != nil {
@@ -259,8 +259,8 @@ func (w *Webhooks) Retry(ctx context.Context, destination string, seq uint64) (F
 	return fate, w.cfg.Outbox.RemoveDeadLetter(ctx, destination, seq)
 }
 
-// TypePing is the type of a test message.
-const TypePing = "ping"
+// typePing is the type of a test message.
+const typePing = "ping"
 
 // ping is the body of a test message.
 type ping struct {
@@ -276,7 +276,7 @@ func Try(ctx context.Context, d Destination, t http.RoundTripper) (id string, er
 		return "", err
 	}
 	d.setDefaults()
-	p := ping{Type: TypePing, ID: "msg_ping_" + uuid.NewString(), Timestamp: time.Now().UTC()}
+	p := ping{Type: typePing, ID: "msg_ping_" + uuid.NewString(), Timestamp: time.Now().UTC()}
 	body, err := strictjson.Marshal(p)
 	if d.Format == FormatSlack {
 		body, err = strictjson.Marshal(slackMessage{Text: "A trial message of askance", Blocks: []slackBlock{

@@ -172,7 +172,7 @@ func deadLetters(t *testing.T, w *gatewaytest.World, n int) []toolcall.DeadLette
 }
 
 // After the last attempt a dead letter lies there, until it is tried by hand or
-// dropped. 410 is the last attempt whatever the number.
+// dropped. 410 is the last attempt at any number.
 func TestDeadLetters(t *testing.T) {
 	w := gatewaytest.New(t)
 	h, rc := shorten(t, w, func(d *webhook.Destination) { d.Attempts = 3 })

@@ -36,11 +36,11 @@ const (
 
 // Defaults and bounds of destinations.
 const (
-	DefaultTimeout  = 15 * time.Second
-	MaxTimeout      = time.Minute
-	DefaultAttempts = 8
+	defaultTimeout  = 15 * time.Second
+	maxTimeout      = time.Minute
+	defaultAttempts = 8
 	MaxAttempts     = 20
-	MaxDestinations = 64
+	maxDestinations = 64
 )
 
 // Destination is a receiver of messages. Zero values of Format, Timeout and Attempts
@@ -68,8 +68,8 @@ func (d Destination) GoString() string { return d.String() }
 
 // Check checks destinations. Errors have no address and no secret.
 func Check(all []Destination) error {
-	if len(all) > MaxDestinations {
-		return fmt.Errorf("%d destinations are too many: name at most %d", len(all), MaxDestinations)
+	if len(all) > maxDestinations {
+		return fmt.Errorf("%d destinations are too many: name at most %d", len(all), maxDestinations)
 	}
 	names := map[string]bool{}
 	for _, d := range all {
@@ -90,10 +90,10 @@ func (d *Destination) setDefaults() {
 		d.Format = FormatAskance
 	}
 	if d.Timeout == 0 {
-		d.Timeout = DefaultTimeout
+		d.Timeout = defaultTimeout
 	}
 	if d.Attempts == 0 {
-		d.Attempts = DefaultAttempts
+		d.Attempts = defaultAttempts
 	}
 }
 
@@ -108,8 +108,8 @@ func (d *Destination) check() error {
 		return errors.New("secrets: none, so a receiver could not verify messages: add one")
 	case len(d.Events) == 0:
 		return errors.New("events: none: name request, escalation or outcome")
-	case d.Timeout < 0 || d.Timeout > MaxTimeout:
-		return fmt.Errorf("timeout: %s is not between 0 and %s", d.Timeout, MaxTimeout)
+	case d.Timeout < 0 || d.Timeout > maxTimeout:
+		return fmt.Errorf("timeout: %s is not between 0 and %s", d.Timeout, maxTimeout)
 	case d.Attempts < 0 || d.Attempts > MaxAttempts:
 		return fmt.Errorf("attempts: %d is not between 1 and %d", d.Attempts, MaxAttempts)
 	}
@@ -153,9 +153,9 @@ func (d *Destination) wants(e Event, tool string) bool {
 
 // Headers of the Standard Webhooks scheme.
 const (
-	HeaderID        = "webhook-id"
-	HeaderTimestamp = "webhook-timestamp"
-	HeaderSignature = "webhook-signature"
+	headerID        = "webhook-id"
+	headerTimestamp = "webhook-timestamp"
+	headerSignature = "webhook-signature"
 )
 
 // Bounds of a secret's length in bytes, as the scheme has them.

@@ -107,7 +107,7 @@ func (l *linked) confirm(who string, p page, change func(url.Values)) page {
 
 func (l *linked) votes(k toolcall.Key) int { return len(l.A.Show(k).Votes) }
 
-// Opening a link, however often and by whomever, decides nothing; confirming it
+// Opening a link, however often and by any person, decides nothing; confirming it
 // does, once, in the name of who is logged in.
 func TestFollow(t *testing.T) {
 	l := newLinked(t)
@@ -181,7 +181,7 @@ func TestFollowRefused(t *testing.T) {
 	}
 }
 
-// An approval request that was asked anew is not answered by an old link.
+// An old link does not respond to a request that has changed.
 func TestFollowChanged(t *testing.T) {
 	l := newLinked(t)
 	k := l.A.Propose("s1", "r1", "c1", gatewaytest.Deploy, `{"v":1}`).Key

@@ -18,8 +18,8 @@ import (
 // LinkPath is the path of links; the inbox serves it.
 const LinkPath = "/inbox/link"
 
-// LinkLife is how long links are valid by default.
-const LinkLife = 7 * 24 * time.Hour
+// linkLife is how long links are valid by default.
+const linkLife = 7 * 24 * time.Hour
 
 // maxLink bounds tokens, which browsers and the log-in page carry in addresses.
 const maxLink = 2048
@@ -37,7 +37,7 @@ type LinksConfig struct {
 	// UseOnce reports whether this is the first use of a token in any process of the
 	// space, and remembers it for ttl.
 	UseOnce func(ctx context.Context, token string, ttl time.Duration) (first bool, err error)
-	Life    time.Duration // 0: LinkLife
+	Life    time.Duration // 0: linkLife
 	Now     func() time.Time
 }
 
@@ -51,7 +51,7 @@ func NewLinks(cfg LinksConfig) (*Links, error) {
 		return nil, errors.New("webhook: the space, key, public URL or UseOnce of links is missing: set all of them")
 	}
 	if cfg.Life <= 0 {
-		cfg.Life = LinkLife
+		cfg.Life = linkLife
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now

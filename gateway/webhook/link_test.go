@@ -75,7 +75,7 @@ func TestLink(t *testing.T) {
 	}
 }
 
-// Whatever is not whole, ours, and of now opens nothing.
+// Only a whole, genuine and current token opens a link.
 func TestLinkRefused(t *testing.T) {
 	u := &used{}
 	l := linksAt(t, "alpha", linkKey, noon, u)
@@ -113,7 +113,7 @@ func TestLinkRefused(t *testing.T) {
 		}
 	}
 	if _, err := l.Open(token, "beta"); !errors.Is(err, message.ErrForbidden) {
-		t.Errorf("by somebody of another space: %v", err)
+		t.Errorf("by a person of another space: %v", err)
 	}
 	late := linksAt(t, "alpha", linkKey, noon.Add(time.Hour), u)
 	if _, err := late.Open(token, "alpha"); !errors.Is(err, message.ErrFinished) {

@@ -12,12 +12,12 @@ import (
 // The types of notices.
 const (
 	TypeRequestOpened    = "request.opened"
-	TypeRequestEscalated = "request.escalated"
+	typeRequestEscalated = "request.escalated"
 	TypeCallFinished     = "call.finished"
 )
 
-// MaxNotice bounds the body of a message in bytes. Notice.Cut names what is left out.
-const MaxNotice = 256 << 10
+// maxNotice bounds the body of a message in bytes. Notice.Cut names what is left out.
+const maxNotice = 256 << 10
 
 // Notice is a message in the format askance.
 type Notice struct {
@@ -33,7 +33,7 @@ type Notice struct {
 	// Waiting says whose approval is missing; only in approval requests.
 	Waiting *toolcall.Waiting `json:"waiting,omitzero"`
 	Links   *LinkSet          `json:"links,omitzero"`
-	// Cut are the paths of texts that were left out because of MaxNotice.
+	// Cut are the paths of texts that were left out because of maxNotice.
 	Cut []string `json:"cut,omitzero"`
 }
 
@@ -63,7 +63,7 @@ func eventOf(f *toolcall.EventRecord) Event {
 	return EventRequest
 }
 
-var types = map[Event]string{EventRequest: TypeRequestOpened, EventEscalation: TypeRequestEscalated, EventOutcome: TypeCallFinished}
+var types = map[Event]string{EventRequest: TypeRequestOpened, EventEscalation: typeRequestEscalated, EventOutcome: TypeCallFinished}
 
 // noticeOf makes the notice of a record; nil: the destination does not want it.
 func (w *Webhooks) noticeOf(d *Destination, r toolcall.JournalEntry) *Notice {
@@ -96,7 +96,7 @@ func (n *Notice) isRequest() bool { return n.Type != TypeCallFinished }
 // encode encodes the notice and leaves out long texts, the longest kind first.
 func (n *Notice) encode() ([]byte, error) {
 	b, err := strictjson.Marshal(n)
-	if err != nil || len(b) <= MaxNotice {
+	if err != nil || len(b) <= maxNotice {
 		return b, err
 	}
 	short := *n
@@ -111,7 +111,7 @@ func (n *Notice) encode() ([]byte, error) {
 		short.Call.Result = nil
 		short.Cut = append(short.Cut, "call.result")
 	}
-	if b, err = strictjson.Marshal(short); err != nil || len(b) <= MaxNotice {
+	if b, err = strictjson.Marshal(short); err != nil || len(b) <= maxNotice {
 		return b, err
 	}
 	short.Call = &toolcall.Call{Key: n.Call.Key, Tool: n.Call.Tool, State: n.Call.State, Digest: n.Call.Digest, UpdatedAt: n.Call.UpdatedAt, ProposedAt: n.Call.ProposedAt}

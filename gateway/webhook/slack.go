@@ -51,7 +51,7 @@ type slackElement struct {
 // encodeSlack encodes a notice for Slack. Slack reads no marks in values of a call:
 // they are plain text, or code that they cannot end.
 func encodeSlack(n *Notice) ([]byte, error) {
-	title := map[string]string{TypeRequestOpened: "Approval needed", TypeRequestEscalated: "Approval still needed", TypeCallFinished: "Finished"}[n.Type]
+	title := map[string]string{TypeRequestOpened: "Approval needed", typeRequestEscalated: "Approval still needed", TypeCallFinished: "Finished"}[n.Type]
 	title += ": " + reveal.Line(shorten(n.Call.Tool))
 	m := slackMessage{Text: slackEscape(title, slackHeader), Blocks: []slackBlock{{Type: "header", Text: plainText(title, slackHeader)}}}
 	add := func(b slackBlock) { m.Blocks = append(m.Blocks, b) }

@@ -111,7 +111,7 @@ func TestSlackHostile(t *testing.T) {
 	}
 }
 
-// Whatever its length, a message is one that Slack takes.
+// Slack accepts a message of any length.
 func TestSlackLong(t *testing.T) {
 	for _, piece := range []string{"<", "&", "x", "é", "😀", "`", "\n"} {
 		long := strings.Repeat(piece, 100_000)

@@ -45,13 +45,13 @@ type Config struct {
 	Destinations []Destination
 	Links        *Links            // to the inbox; nil: messages have none
 	Transport    http.RoundTripper // nil: a new one
-	Pauses       []time.Duration   // between attempts; the last one repeats; nil: DefaultPauses
+	Pauses       []time.Duration   // between attempts; the last one repeats; nil: defaultPauses
 	Log          *slog.Logger
 }
 
-// DefaultPauses are the pauses between attempts: the eighth attempt is about sixteen
+// defaultPauses are the pauses between attempts: the eighth attempt is about sixteen
 // hours after the first.
-func DefaultPauses() []time.Duration {
+func defaultPauses() []time.Duration {
 	return []time.Duration{5 * time.Second, time.Minute, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 8 * time.Hour}
 }
 
@@ -74,7 +74,7 @@ func New(cfg Config) (*Webhooks, error) {
 		return nil, err
 	}
 	if len(cfg.Pauses) == 0 {
-		cfg.Pauses = DefaultPauses()
+		cfg.Pauses = defaultPauses()
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)

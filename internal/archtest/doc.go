@@ -17,7 +17,8 @@
 //   - the import table or the state diagram in the documents is not the one in
 //     the code;
 //   - a file names this machine, its registries, or files outside the module;
-//   - a copied test vector is not the original, where the original is at hand.
+//   - the product is larger than its ceilings;
+//   - a copied test vector is not the original, where the original is available.
 //
 // After a change of the table or of the state machine,
 //

@@ -15,13 +15,13 @@ import (
 var vectorFolders = []string{"agentscope", "policy", "ag-ui"}
 
 // The vectors are recorded elsewhere and copied into the packages that run
-// them. Where the originals lie beside the module, the copies are compared with
+// them. Where the originals lie next to the module, the copies are compared with
 // them byte for byte.
 func TestVectorsAreTheOriginals(t *testing.T) {
 	dir := root(t)
 	origin := filepath.Join(dir, "../shared/spec/vectors")
 	if _, err := os.Stat(origin); err != nil {
-		t.Logf("the originals are not at hand, nothing compared: %v", err)
+		t.Logf("the originals are not available, nothing compared: %v", err)
 		return
 	}
 	files, err := archtest.Files(t.Context(), dir)
@@ -56,7 +56,7 @@ func drift(module, origin fs.FS, file string) string {
 		return file + ": " + err.Error()
 	}
 	if !bytes.Equal(got, want) {
-		return file + ": differs from its original: copy it again, and mend the code, not the vectors"
+		return file + ": differs from its original: copy it again, and fix the code, not the vectors"
 	}
 	return ""
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/askance-dev/askance/internal/archtest"
 )
 
-// A target that nobody lists is never fuzzed, and `go test -fuzz` is content
+// A target that is not listed is never fuzzed, and `go test -fuzz` is content
 // with a name that matches nothing. So the Makefile's list and the tree are
 // compared both ways.
 func TestFuzzTargetsAreListed(t *testing.T) {

@@ -54,7 +54,7 @@ func TestNoTestLibraryInCode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := map[string]bool{} // what git ignores is nobody's code
+	own := map[string]bool{} // what git ignores is not part of the module
 	for _, s := range sources(t) {
 		own[strings.TrimSuffix(archtest.Module+"/"+s.Folder, "/.")] = true
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/askance-dev/askance/internal/archtest"
 )
 
-// outside is the one folder beside the module that a test may look into; see
+// outside is the one folder next to the module that a test may read; see
 // drift_test.go, which alone may name it.
 const outside = ".." + "/shared"
 
@@ -57,7 +57,7 @@ func foreignWords(file, text string, words []string) []string {
 	return out
 }
 
-// standsIn says whether a path or a host stands in a text by itself and not as
+// standsIn says whether a text has a path or a host separately and not as
 // a part of a longer one, as /src/app does in lib/src/app or /src/apple.
 func standsIn(text, word string) bool {
 	if !strings.Contains(text, word) {

@@ -184,8 +184,8 @@ type Sealed struct {
 }
 
 const (
-	// MaxSealedBytes bounds a stored checkpoint.
-	MaxSealedBytes = 16 << 20
+	// maxSealedBytes bounds a stored checkpoint.
+	maxSealedBytes = 16 << 20
 	// maxSubject is the longest subject; NATS permits at most 4 KiB.
 	maxSubject = 4096
 )
@@ -252,7 +252,7 @@ func (s Sealed) Encode() ([]byte, error) {
 // the signature, and Entries the leaves.
 func DecodeSealed(b []byte) (Sealed, error) {
 	var s Sealed
-	if err := strictjson.Unmarshal(b, &s, strictjson.MaxBytes(MaxSealedBytes)); err != nil {
+	if err := strictjson.Unmarshal(b, &s, strictjson.MaxBytes(maxSealedBytes)); err != nil {
 		return Sealed{}, &message.Error{Code: message.CodeInvalid, Op: "read checkpoint", What: "it is not a stored checkpoint", Err: err}
 	}
 	if err := s.Checkpoint.checkForm(); err != nil {
@@ -316,8 +316,8 @@ type Retired map[string]time.Time
 // noticeTime is how long after a retirement an engine may not know of it.
 const noticeTime = time.Minute
 
-// IsRetired reports whether a key was retired at a time and every engine knew it.
-func (r Retired) IsRetired(keyID string, at time.Time) bool {
+// isRetired reports whether a key was retired at a time and every engine knew it.
+func (r Retired) isRetired(keyID string, at time.Time) bool {
 	end, is := r[keyID]
 	return is && at.After(end.Add(noticeTime))
 }
@@ -330,7 +330,7 @@ func (r Retired) Check(c Checkpoint, before *Checkpoint) error {
 	if before != nil && before.At.After(at) {
 		at = before.At
 	}
-	if !r.IsRetired(c.KeyID, at) {
+	if !r.isRetired(c.KeyID, at) {
 		return nil
 	}
 	return &message.Error{Code: message.CodeForbidden, Op: "verify checkpoint", What: fmt.Sprintf("%s is signed by the engine key %s, which was retired at %s, before", c, c.KeyID, r[c.KeyID].UTC().Format(time.RFC3339)), Hint: "find out who has the retired key"}

@@ -388,7 +388,7 @@ func (r *Receipt) checkBinding(records []*toolcall.EventRecord, keys toolcall.Ke
 		if err := g.Signed(keys); err != nil {
 			return refuse("the grant in the event record at %d is not valid: %v", seq, err)
 		}
-		if retired.IsRetired(g.KeyID, g.NotBefore) {
+		if retired.isRetired(g.KeyID, g.NotBefore) {
 			return refuse("the grant in the event record at %d is signed with a key that was already retired", seq)
 		}
 		if g.V != 1 || g.Digest != c.Digest || g.Key != r.Key || g.Tool != c.Tool || g.Attempt != c.Attempt.Number || g.Bundle != c.Request.Bundle {

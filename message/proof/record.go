@@ -78,8 +78,8 @@ type Record struct {
 }
 
 const (
-	// RedactedDelta is what remains of an event with a part of streamed arguments.
-	RedactedDelta = `{"type":"TOOL_CALL_DELTA"}`
+	// redactedDelta is what remains of an event with a part of streamed arguments.
+	redactedDelta = `{"type":"TOOL_CALL_DELTA"}`
 	// RedactedWhole is what remains of an event record that must not be shown.
 	RedactedWhole = `{}`
 )

@@ -27,7 +27,7 @@ var streamedArguments = []byte(`TOOL_CALL_DELTA`)
 func Shown(body []byte, record bool) (shown []byte, what []string) {
 	if !record {
 		if bytes.Contains(body, streamedArguments) {
-			return []byte(RedactedDelta), []string{"delta"}
+			return []byte(redactedDelta), []string{"delta"}
 		}
 		return body, nil
 	}
@@ -109,7 +109,7 @@ func (r *Record) findUnproved() string {
 	case r.isWithheld():
 	case marked && mark != BodyHash(r.Body()).String():
 		return "it is marked as redacted, but shows other values than its engine permits"
-	case !marked && string(r.Body()) != RedactedWhole && (r.Entity != "" || string(r.Body()) != RedactedDelta):
+	case !marked && string(r.Body()) != RedactedWhole && (r.Entity != "" || string(r.Body()) != redactedDelta):
 		return "it is marked as redacted, but nothing proves what it shows"
 	}
 	if !slices.Equal(r.Redacted, r.findRemoved()) {
