@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 
 	"cel.dev/cel-go/cel"
-	"cel.dev/cel-go/common/ast"
 	celast "cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/types"
 
@@ -267,7 +266,7 @@ func badTermName(env *cel.Env, name string) string {
 		return "is the name of a variable"
 	}
 	parsed, issues := env.Parse(name)
-	if issues.Err() != nil || parsed.NativeRep().Expr().Kind() != ast.IdentKind {
+	if issues.Err() != nil || parsed.NativeRep().Expr().Kind() != celast.IdentKind {
 		return "is a word of CEL itself"
 	}
 	for function := range env.Functions() {

@@ -305,22 +305,22 @@ func joinRequirements(rules []*Rule, failed bool) Requirement {
 }
 
 // addApprovers narrows who may answer to those whom the rule accepts as well.
-func (req *Requirement) addApprovers(r *Rule) {
-	a := r.Approvers
+func (r *Requirement) addApprovers(rule *Rule) {
+	a := rule.Approvers
 	switch {
 	case !a.isNamed():
-	case len(a.Groups) == 0 && len(r.Escalation) == 0:
-		if req.Users != nil {
-			req.Users = slices.DeleteFunc(req.Users, func(u string) bool { return !slices.Contains(a.Users, u) })
+	case len(a.Groups) == 0 && len(rule.Escalation) == 0:
+		if r.Users != nil {
+			r.Users = slices.DeleteFunc(r.Users, func(u string) bool { return !slices.Contains(a.Users, u) })
 		} else {
-			req.Users = slices.Sorted(slices.Values(a.Users))
+			r.Users = slices.Sorted(slices.Values(a.Users))
 		}
 	default:
-		req.Approvers = append(req.Approvers, ApproverSet{
-			Rule: r.Name, Users: slices.Sorted(slices.Values(a.Users)), Groups: slices.Sorted(slices.Values(a.Groups)),
-			Escalation: slices.Clone(r.Escalation),
+		r.Approvers = append(r.Approvers, ApproverSet{
+			Rule: rule.Name, Users: slices.Sorted(slices.Values(a.Users)), Groups: slices.Sorted(slices.Values(a.Groups)),
+			Escalation: slices.Clone(rule.Escalation),
 		})
-		slices.SortFunc(req.Approvers, func(x, y ApproverSet) int { return cmp.Compare(x.Rule, y.Rule) })
+		slices.SortFunc(r.Approvers, func(x, y ApproverSet) int { return cmp.Compare(x.Rule, y.Rule) })
 	}
 }
 
@@ -350,18 +350,18 @@ func joinRemember(so *Remember, r *Rule, first bool) *Remember {
 // hasEnoughPeople reports whether enough people can be left to answer: of the plain
 // lists, and of each set, which agree each for itself. Where groups take part
 // this is unknown.
-func (req *Requirement) hasEnoughPeople(requester string) bool {
+func (r *Requirement) hasEnoughPeople(requester string) bool {
 	left := func(people []string) bool {
 		n := len(people)
-		if req.ExcludeRequester && slices.Contains(people, requester) {
+		if r.ExcludeRequester && slices.Contains(people, requester) {
 			n--
 		}
-		return n >= req.quorum()
+		return n >= r.quorum()
 	}
-	if req.Users != nil && !left(req.Users) {
+	if r.Users != nil && !left(r.Users) {
 		return false
 	}
-	return !slices.ContainsFunc(req.Approvers, func(s ApproverSet) bool {
+	return !slices.ContainsFunc(r.Approvers, func(s ApproverSet) bool {
 		people, known := (Approvers{Users: s.Users, Groups: s.Groups}).people(s.Escalation)
 		return known && !left(people)
 	})

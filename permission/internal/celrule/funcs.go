@@ -148,31 +148,17 @@ func resultOf(out any, err error) ref.Val {
 }
 
 func pathFunctions() []ownFunction {
-	text := func(id string, f func(string) (string, error)) []overload {
-		return []overload{{id: id, args: oneText, result: cel.StringType, bind: ofText(f), cost: scanCost(0, paths.MaxLen), size: cost.Length(cost.Arg(0))}}
+	one := func(name, doc string, f func(string) (string, error)) ownFunction {
+		return ownFunction{name: "path." + name, signature: "path." + name + "(string) -> string", doc: doc, overloads: []overload{{
+			id: "path_" + name, args: oneText, result: cel.StringType, bind: ofText(f), cost: scanCost(0, paths.MaxLen), size: cost.Length(cost.Arg(0)),
+		}}}
 	}
 	both := cost.Sum(scanCost(0, paths.MaxLen), scanCost(1, paths.MaxLen))
 	return []ownFunction{
-		{
-			name: "path.base", signature: "path.base(string) -> string",
-			doc:       `Last segment of the cleaned path: path.base("/a/b/..") is "a".`,
-			overloads: text("path_base", paths.Base),
-		},
-		{
-			name: "path.clean", signature: "path.clean(string) -> string",
-			doc:       `The path without ".", ".." and doubled separators; links are not followed.`,
-			overloads: text("path_clean", paths.Clean),
-		},
-		{
-			name: "path.dir", signature: "path.dir(string) -> string",
-			doc:       `The cleaned path without its last segment.`,
-			overloads: text("path_dir", paths.Dir),
-		},
-		{
-			name: "path.ext", signature: "path.ext(string) -> string",
-			doc:       `The last segment from its last dot on: path.ext("/a/b.tar.gz") is ".gz"; "" for none and for ".env".`,
-			overloads: text("path_ext", paths.Ext),
-		},
+		one("base", `Last segment of the cleaned path: path.base("/a/b/..") is "a".`, paths.Base),
+		one("clean", `The path without ".", ".." and doubled separators; links are not followed.`, paths.Clean),
+		one("dir", `The cleaned path without its last segment.`, paths.Dir),
+		one("ext", `The last segment from its last dot on: path.ext("/a/b.tar.gz") is ".gz"; "" for none and for ".env".`, paths.Ext),
 		{
 			name: "path.isAbs", signature: "path.isAbs(string) -> bool",
 			doc: `Whether the path is absolute.`,
