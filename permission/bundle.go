@@ -112,7 +112,6 @@ func (t *toolRules) sortRules() {
 	}
 }
 
-// compiledRule is a rule made ready for one tool, or for any tool.
 type compiledRule struct {
 	rule    *Rule
 	when    *celrule.Program // nil: always true
@@ -123,7 +122,6 @@ type compiledRule struct {
 	reason  string           // why it applies when it does
 }
 
-// toolVars is the variable tool.
 func toolVars(name string, t *Tool) map[string]any {
 	if t == nil {
 		t = &Tool{}
@@ -219,7 +217,6 @@ func isNamedAfter(tool, server string) bool {
 	return false
 }
 
-// addServers adds the rules for undeclared tools that are about this one.
 func (t *toolRules) addServers(rules []*compiledRule) {
 	for _, r := range rules {
 		if t.tool == nil && isNamedAfter(t.name, r.server) {

@@ -173,7 +173,6 @@ func (c checker) checkPeople(r *Rule, key string, a Approvers) {
 	}
 }
 
-// checkQuorum refuses a quorum that can never be reached.
 func (c checker) checkQuorum(r *Rule) {
 	if r.Quorum < 0 {
 		c.addFault(r, "quorum", "is negative", "write how many people must approve, at least 1")
@@ -258,7 +257,6 @@ func (c checker) checkRedact(r *Rule) {
 	}
 }
 
-// maxSubject bounds an executor's subject, in bytes.
 const maxSubject = 256
 
 func (c checker) checkExecutor(r *Rule) {
@@ -281,7 +279,6 @@ func (c checker) checkExecutor(r *Rule) {
 
 func notInSubject(r rune) bool { return r == ' ' || isUnprintable(r) }
 
-// checkDuties refuses what the engine does not carry out.
 func (c checker) checkDuties(r *Rule) {
 	enforced := c.opts.Enforced
 	if enforced == nil {

@@ -267,7 +267,6 @@ func (c *compiler) envOf(t *Tool) (*cel.Env, error) {
 	return env, err
 }
 
-// envKey is all by which the environments of tools differ.
 type envKey struct {
 	args  *schema.Type
 	shell bool

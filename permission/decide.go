@@ -183,7 +183,6 @@ func (e *decider) askStep() (Decision, bool) {
 	return d, true
 }
 
-// taintedDecision ends a call about which something outside the rules failed.
 func (e *decider) taintedDecision() Decision {
 	// Rules may have failed before, where the tool's own code is what has tainted.
 	reason := e.errors[max(0, slices.IndexFunc(e.errors, func(r RuleError) bool { return r.Rule == "" }))].Error()

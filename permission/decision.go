@@ -187,7 +187,6 @@ func (e *decider) denyUnattended(r *compiledRule) Decision {
 	return d
 }
 
-// askFallback asks without a rule.
 func (e *decider) askFallback(step Step, reason string) Decision {
 	if e.row.converts || !e.row.known {
 		return e.denyUnattended(nil)
@@ -230,7 +229,6 @@ func (e *decider) cannotAsk(rules []*compiledRule, why string) Decision {
 	return d
 }
 
-// askText is what the person sees: what each rule has to say.
 func (e *decider) askText(matching, failing []*compiledRule) string {
 	var lines []string
 	for _, r := range matching {

@@ -29,7 +29,6 @@ type evaluation struct {
 	trace *tracer // of Explain; nil while deciding
 }
 
-// errInput stands for the input's own error in conditions that need it.
 var errInput = errors.New("the input cannot be evaluated")
 
 // evaluate begins a decision. before is an evaluation of the same request by

@@ -170,7 +170,6 @@ func operandText(b *Because) string {
 	return "; " + strings.Join(b.operands(), ", ")
 }
 
-// operands are the variables in the part with their values, sorted.
 func (b *Because) operands() []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(b.Operands)) {
@@ -205,7 +204,6 @@ const (
 	maxShownDepth = 4
 )
 
-// shownValue is a CEL value as JSON shows it, shortened.
 func shownValue(v ref.Val, depth int) any {
 	switch v := v.(type) {
 	case types.Bool:

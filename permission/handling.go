@@ -32,7 +32,6 @@ func (e *evaluation) joinHandling() *handling {
 	return &e.how
 }
 
-// handleAll adds rules that are about the call only together with others.
 func (e *evaluation) handleAll(rules []*compiledRule) {
 	h := e.joinHandling()
 	for _, r := range rules {

@@ -132,7 +132,6 @@ func (l *Live) Watch(ctx context.Context, interval time.Duration) error {
 	return context.Cause(ctx)
 }
 
-// sourceCheck returns the function that looks at the source for Watch.
 func (l *Live) sourceCheck() func(context.Context) error {
 	var seen [sha256.Size]byte
 	checkShadow := func(context.Context) {}

@@ -148,7 +148,6 @@ func (t *tree) readControl(c syntax.Command, nested bool) {
 	t.readInside(c, nested)
 }
 
-// readInside looks at the commands and the expansions below a node.
 func (t *tree) readInside(n syntax.Node, nested bool) {
 	first := true
 	syntax.Walk(n, func(n syntax.Node) bool {
@@ -247,7 +246,6 @@ func (t *tree) readArgument(c *command, w *syntax.Word) {
 // number is what the grammar calls so; such an argument is no word.
 var number = regexp.MustCompile(`^-?(0x)?[0-9]+(#[0-9A-Za-z@_]+)?$`)
 
-// plainWord says whether a word is one unquoted literal.
 func plainWord(w *syntax.Word) bool {
 	if len(w.Parts) != 1 {
 		return false
@@ -256,7 +254,6 @@ func plainWord(w *syntax.Word) bool {
 	return ok && (lit.Value == "{" || !strings.ContainsAny(lit.Value, "{}")) && !strings.HasPrefix(lit.Value, "[")
 }
 
-// readExpansions looks for what cannot be analysed in a word.
 func (t *tree) readExpansions(w *syntax.Word, nested bool) {
 	syntax.Walk(w, func(n syntax.Node) bool {
 		switch n := n.(type) {

@@ -102,7 +102,6 @@ func lineOf(data []byte, line int) string {
 	return string(lines[line-1])
 }
 
-// secondDocument is the line on which the second document of a file begins.
 func secondDocument(file *ast.File) int {
 	if start := file.Docs[1].Start; start != nil && start.Position != nil {
 		return start.Position.Line
@@ -140,7 +139,6 @@ func (r *Rule) readAlias(d *reader, n ast.Node, key, means string, both bool) {
 	}
 }
 
-// nameIn is the name of a rule, for the faults of its other keys.
 func nameIn(n ast.Node) string {
 	pairs, _ := pairsOrNil(n)
 	for _, kv := range pairs {

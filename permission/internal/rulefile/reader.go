@@ -97,7 +97,6 @@ func (d *reader) readMapping(n ast.Node, field string, known []string) (map[stri
 	return out, true
 }
 
-// readList gives the elements of a list.
 func (d *reader) readList(n ast.Node, field string) ([]ast.Node, bool) {
 	seq, ok := n.(*ast.SequenceNode)
 	if !ok {
@@ -163,13 +162,11 @@ func (d *reader) pathOf(field string) string {
 	}
 }
 
-// originOf is where a thing begins, and its keys as they are read.
 func (d *reader) originOf(n ast.Node) *Origin {
 	line, col := placeOf(n)
 	return &Origin{File: d.file, Line: line, Col: col, fields: d.places, aliases: map[string]string{}}
 }
 
-// boolHint is for a value that should be true or false.
 func boolHint(n ast.Node) string {
 	if s, ok := n.(*ast.StringNode); ok {
 		return hint.Bool(s.Value)
@@ -245,7 +242,6 @@ func (t *terms) readNode(d *reader, n ast.Node, field string) {
 	}
 }
 
-// mapOrder lists the keys of a mapping in the order of the file.
 func mapOrder(n ast.Node) []string {
 	var out []string
 	pairs, _ := pairsOrNil(n)
@@ -270,7 +266,6 @@ func (t *instant) readNode(d *reader, n ast.Node, field string) {
 	}
 }
 
-// jsonObject is an object as JSON text.
 type jsonObject []byte
 
 func (j *jsonObject) readNode(d *reader, n ast.Node, field string) {

@@ -82,7 +82,6 @@ func stepsOf(v any) int {
 	}
 }
 
-// subschemas are the nodes that a node leads to.
 func subschemas(s *jsonschema.Schema) []*jsonschema.Schema {
 	out := []*jsonschema.Schema{s.Ref, s.RecursiveRef, s.Not, s.If, s.Then, s.Else, s.PropertyNames, s.UnevaluatedProperties,
 		s.Contains, s.Items2020, s.UnevaluatedItems, s.ContentSchema}
@@ -135,7 +134,6 @@ func hasRoamingReference(s *jsonschema.Schema, seen map[*jsonschema.Schema]bool)
 	return false
 }
 
-// hasInnerID reports whether a part of a schema's document has an id.
 func hasInnerID(v any, depth int) bool {
 	switch v := v.(type) {
 	case map[string]any:
