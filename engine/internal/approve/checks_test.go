@@ -66,6 +66,7 @@ func TestChecks(t *testing.T) {
 		call  func(c *toolcall.Call, q *toolcall.ApprovalRequest)
 		in    toolcall.Response
 		state toolcall.ReplyPhase
+		full  bool   // the person is at the limit
 		at    string // the check that it fails; "": none
 		want  error
 	}{
@@ -129,7 +130,7 @@ func TestChecks(t *testing.T) {
 		{name: "more careful than before", call: func(c *toolcall.Call, _ *toolcall.ApprovalRequest) {
 			c.Votes = []toolcall.Vote{said(toolcall.ResponseApprove)}
 		}, in: toolcall.Response{Kind: toolcall.ResponseReject, Digest: "d"}},
-		{name: "over the limit", at: "limits", want: message.ErrOverLimit, state: "full", in: toolcall.Response{Kind: toolcall.ResponseApprove, Digest: "d"}},
+		{name: "over the limit", at: "limits", want: message.ErrOverLimit, full: true, in: toolcall.Response{Kind: toolcall.ResponseApprove, Digest: "d"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			c := &toolcall.Call{
@@ -140,15 +141,15 @@ func TestChecks(t *testing.T) {
 				row.call(c, c.Request)
 			}
 			v := view.New(10)
-			switch row.state {
-			case "full":
+			if row.full {
 				v.Reviewers.Limit(toolcall.ReviewerLimits{PerMinute: 1})
 				done, err := v.Reviewers.Admit(toolcall.Key{Space: "x", Session: "s", Reply: "r", Call: "other"}, "ann", "", at)
 				if err != nil {
 					t.Fatal(err)
 				}
 				done(true)
-			case toolcall.ReplyInterrupted:
+			}
+			if row.state != "" {
 				v.Apply(&toolcall.EventRecord{Reply: &toolcall.ReplyState{Key: c.ReplyKey(), Phase: row.state}}, 1)
 			}
 			s := New(Parts{
