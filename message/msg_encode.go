@@ -13,7 +13,7 @@ import (
 func marshal(v any) ([]byte, error) { return format.Append(nil, v) }
 
 func writeBlock(f *wire.Format, dst []byte, v reflect.Value) ([]byte, error) {
-	b, _ := v.Interface().(Block)
+	b, _ := reflect.TypeAssert[Block](v)
 	return appendBlock(f, dst, b)
 }
 

@@ -69,7 +69,7 @@ func isWord(s, list string) bool {
 }
 
 func wordsOf(t reflect.Type) []string {
-	if w, ok := reflect.Zero(t).Interface().(word); ok {
+	if w, ok := reflect.TypeAssert[word](reflect.Zero(t)); ok {
 		return strings.Split(w.words(), ", ")
 	}
 	return nil

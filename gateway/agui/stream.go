@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	wire "github.com/askance-dev/askance/message/agui"
 )
@@ -85,4 +86,13 @@ func runError(err error) *wire.RunError {
 		text += " (" + p.Hint + ")"
 	}
 	return &wire.RunError{Message: text, Code: new(string(p.Code))}
+}
+
+// object writes an object of members that JSON can hold.
+func object(members map[string]any) message.RawJSON {
+	raw, err := strictjson.Marshal(members)
+	if err != nil {
+		return message.RawJSON("{}")
+	}
+	return raw
 }

@@ -50,6 +50,9 @@ type Object interface{ isObject() }
 // the line unchanged. An object that has no such form, for example an interrupt
 // without an approval request, is an error, and dst is returned unchanged.
 func AppendJSON(dst []byte, v Object) ([]byte, error) {
+	if e, ok := v.(Event); ok && TypeOf(e) == "" {
+		return dst, message.Errorf(message.CodeInvalid, "encode AG-UI event", "a %T is no event", v)
+	}
 	out, err := format.Append(dst, v)
 	if err != nil {
 		return dst, message.DecodeError("encode "+describe(v), err)

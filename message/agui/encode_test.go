@@ -49,6 +49,7 @@ func TestFramesAreRead(t *testing.T) {
 // An event that cannot be written leaves nothing behind.
 func TestAppendFrameRefuses(t *testing.T) {
 	for _, e := range []agui.Event{
+		&agui.Base{},
 		&agui.StateSnapshot{},
 		&agui.TextMessageEnd{MessageID: "\xff"},
 		&agui.RunFinished{Outcome: &agui.Outcome{Type: agui.OutcomeInterrupt}},
@@ -57,7 +58,7 @@ func TestAppendFrameRefuses(t *testing.T) {
 		&agui.TextMessageStart{Role: new(agui.RoleTool)},
 		&agui.TextMessageEnd{Tagged: agui.Tagged{Base: agui.Base{Metadata: message.RawJSON("null")}}},
 		&agui.TextMessageEnd{Tagged: agui.Tagged{Base: agui.Base{Metadata: message.RawJSON("{")}}},
-		&agui.TextMessageEnd{Tagged: agui.Tagged{Base: agui.Base{Timestamp: new(int64(agui.MaxSafe + 1))}}},
+		&agui.TextMessageEnd{Tagged: agui.Tagged{Base: agui.Base{Timestamp: new(agui.MaxSafe + 1)}}},
 		&agui.ActivitySnapshot{Content: message.RawJSON("[]")},
 		&agui.StateDelta{Delta: []agui.PatchOp{{Op: agui.PatchAdd}}},
 		&agui.StateDelta{Delta: []agui.PatchOp{{Op: agui.PatchRemove, Path: "a"}}},

@@ -97,7 +97,7 @@ func verify(v any, reading bool) error {
 // has no place for: text that is not UTF-8, arguments that are no object, a
 // result longer than [MaxContent].
 func AppendFrame(dst []byte, f Frame) ([]byte, error) {
-	if f == nil {
+	if FrameTypeOf(f) == "" {
 		return dst, message.Errorf(message.CodeInvalid, "encode frame", "there is no frame")
 	}
 	out, err := format.Append(dst, f)

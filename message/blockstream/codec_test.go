@@ -225,7 +225,7 @@ func TestAppendRefuses(t *testing.T) {
 	block := func(b blockstream.ContentBlock) blockstream.Frame { return &blockstream.BlockStart{Block: b} }
 	delta := func(d blockstream.Delta) blockstream.Frame { return &blockstream.BlockDelta{Delta: d} }
 	for i, f := range []blockstream.Frame{
-		nil,
+		nil, &blockstream.Header{},
 		&blockstream.MessageStart{DisplayMode: "loud"},
 		&blockstream.Subscribed{Status: "x"},
 		block(nil), delta(nil),

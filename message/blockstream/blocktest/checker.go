@@ -73,6 +73,7 @@ func (c *Checker) wrong(f blockstream.Frame) string {
 		return ""
 	case *blockstream.Connected, *blockstream.AuthOK, *blockstream.Subscribed, *blockstream.Pong, *blockstream.Error:
 		return ""
+	case *blockstream.Header:
 	}
 	return "there is no frame"
 }
