@@ -9,10 +9,9 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/creds"
 	"github.com/askance-dev/askance/bus/embed"
-
-	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/gateway"

@@ -9,9 +9,8 @@ import (
 	"os"
 	"os/signal"
 
-	"github.com/askance-dev/askance/bus/keyfile"
-
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/executor"
 )
 

@@ -11,10 +11,10 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// May is whether a person may answer.
+// May is whether a person can respond.
 type May int
 
-// A person may answer, may not, or may if they are in one of the groups, which
+// A person can respond, cannot, or can if they are in one of the groups, which
 // only the engine knows.
 const (
 	No May = iota

@@ -67,7 +67,7 @@ const (
 	FateApproved  Fate = "approved"
 	FateEdited    Fate = "edited"   // approved with other arguments
 	FateResponded Fate = "answered" // instead of the tool
-	FateRejected  Fate = "rejected" // by a person, or by the policy after an answer
+	FateRejected  Fate = "rejected" // by a person, or by the policy after a response
 	FateExpired   Fate = "expired"  // or interrupted
 )
 

@@ -1,4 +1,4 @@
-// Package asked words approval requests and answers for people: who must agree, what
+// Package asked words approval requests and responses for people: who must agree, what
 // was said, how long there is, what became of it, which arguments run and what
 // an edit changes in them. The commands, the terminal inbox and the web inbox
 // share it, so that all say the same.

@@ -8,7 +8,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Verb says what sending an answer does.
+// Verb says what sending a response does.
 func Verb(a toolcall.Response) string {
 	switch a.Kind {
 	case toolcall.ResponseApprove:
@@ -44,7 +44,7 @@ func Refusal(err error) string {
 	return text
 }
 
-// Outcome says where an answered call stands.
+// Outcome says where a call stands after a response.
 func Outcome(a toolcall.Response, c *toolcall.Call) string {
 	if c == nil {
 		return "sent"

@@ -11,11 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/askance-dev/askance/bus/keyfile"
-
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"

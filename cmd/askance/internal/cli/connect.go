@@ -10,12 +10,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/askance-dev/askance/bus/creds"
-	"github.com/askance-dev/askance/bus/embed"
-
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/creds"
+	"github.com/askance-dev/askance/bus/embed"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
 	"github.com/askance-dev/askance/engine"

@@ -7,10 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/askance-dev/askance/bus/creds"
-
 	"github.com/spf13/cobra"
 
+	"github.com/askance-dev/askance/bus/creds"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/toolcall"
@@ -55,13 +54,7 @@ func addCredsFlags(env *environment, c *cobra.Command) *cobra.Command {
 }
 
 func credsFolder(env *environment) (string, error) {
-	switch {
-	case env.cfg.CredsDir != "":
-		return env.cfg.CredsDir, nil
-	case env.cfg.dir() == "":
-		return "", usagef("there is no home folder for the data folder: pass --data or --creds-dir")
-	}
-	return node.Dir(env.cfg.dir()).Creds(), nil
+	return env.fileOr("creds-dir", env.cfg.CredsDir, node.Dir.Creds)
 }
 
 func newCredsInitCommand(env *environment) *cobra.Command {

@@ -32,7 +32,7 @@ type scripted struct{}
 // Name implements demo.Approver.
 func (scripted) Name() string { return scriptName }
 
-// Answer implements demo.Approver.
+// SubmitResponse implements demo.Approver.
 func (scripted) SubmitResponse(ctx context.Context, _ *toolcall.Call, refused error) (toolcall.Response, error) {
 	if refused != nil {
 		return toolcall.Response{}, refused
@@ -62,7 +62,7 @@ const (
 	chooseLeave = "leave"
 )
 
-// Answer implements demo.Approver. The story pauses while it asks.
+// SubmitResponse implements demo.Approver. The story pauses while it asks.
 func (k *asker) SubmitResponse(ctx context.Context, c *toolcall.Call, refused error) (toolcall.Response, error) {
 	release := k.story.Hold()
 	defer release()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/charmbracelet/huh"
 
+	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/message"
@@ -58,6 +59,17 @@ func shownAttr(_ []string, at slog.Attr) slog.Attr {
 		}
 	}
 	return at
+}
+
+// fileOr is the file or folder of a flag, or else the one of the data folder.
+func (env *environment) fileOr(flag, given string, own func(node.Dir) string) (string, error) {
+	switch {
+	case given != "":
+		return given, nil
+	case env.cfg.dir() == "":
+		return "", usagef("there is no home folder for the data folder: pass --data or --%s", flag)
+	}
+	return own(node.Dir(env.cfg.dir())), nil
 }
 
 func (env *environment) isInteractive() bool {

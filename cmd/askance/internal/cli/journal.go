@@ -7,12 +7,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/askance-dev/askance/bus/creds"
-
 	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/creds"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/toolcall"

@@ -4,10 +4,9 @@ import (
 	"context"
 	"time"
 
-	"github.com/askance-dev/askance/bus/keyfile"
-
 	"github.com/spf13/cobra"
 
+	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -32,13 +31,7 @@ read the file again every second.`,
 }
 
 func engineKeyFile(env *environment) (string, error) {
-	switch {
-	case env.cfg.Keys != "":
-		return env.cfg.Keys, nil
-	case env.cfg.dir() == "":
-		return "", usagef("there is no home folder for the data folder: pass --data or --keys")
-	}
-	return node.Dir(env.cfg.dir()).Keys(), nil
+	return env.fileOr("keys", env.cfg.Keys, node.Dir.Keys)
 }
 
 func newKeysListCommand(env *environment) *cobra.Command {

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/askance-dev/askance/bus/keyfile"
-
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 	"github.com/askance-dev/askance/internal/reveal"
 	"github.com/askance-dev/askance/toolcall"

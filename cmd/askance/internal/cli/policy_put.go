@@ -8,12 +8,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/askance-dev/askance/bus/creds"
-
 	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/creds"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/internal/asked"

@@ -5,10 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/askance-dev/askance/bus/keyfile"
-
 	"github.com/spf13/cobra"
 
+	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/terms"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"

@@ -8,9 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/askance-dev/askance/bus/embed"
-
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/embed"
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -190,7 +189,7 @@ func TestDirectory(t *testing.T) {
 	write(t, people, "version: 1\ngroups: {finance: [bob]}\n")
 	s := serveOn(t, data, "--policy", rules, "--tools", tools, "--directory", people)
 	s.propose("r1", "c1", "pay", `{"cents":500}`)
-	fails(t, cli.ExitForbidden, "not among those who may answer", "approve", "c1", "--yes", "--data", s.data, "--as", "ann")
+	fails(t, cli.ExitForbidden, "is not an approver of this approval request", "approve", "c1", "--yes", "--data", s.data, "--as", "ann")
 	write(t, people, "version: 1\ngroups: {finance: [ann]}\n")
 	for { // within a second
 		if r := run(t, "approve", "c1", "--yes", "--data", s.data, "--as", "ann"); r.code == cli.ExitOK {

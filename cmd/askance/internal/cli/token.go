@@ -44,13 +44,7 @@ func addTokenFlags(env *environment, c *cobra.Command) *cobra.Command {
 }
 
 func tokenFile(env *environment) (string, error) {
-	switch {
-	case env.cfg.HTTPTokens != "":
-		return env.cfg.HTTPTokens, nil
-	case env.cfg.dir() == "":
-		return "", usagef("there is no home folder for the data folder: pass --data or --http-tokens")
-	}
-	return node.Dir(env.cfg.dir()).Tokens(), nil
+	return env.fileOr("http-tokens", env.cfg.HTTPTokens, node.Dir.Tokens)
 }
 
 func newTokenCreateCommand(env *environment, t *tokening) *cobra.Command {

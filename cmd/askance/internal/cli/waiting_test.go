@@ -44,11 +44,11 @@ func TestSeveralAgree(t *testing.T) {
 		return append(args, "--as", name, "--data", s.data)
 	}
 	has(ok(t, as("ann", "show", "c")...), "2 of ann, bob, cy (rule two), 2 missing", "the requester bot", "max can respond, too", "then the call is denied")
-	fails(t, cli.ExitForbidden, "not among those", as("max", "approve", "c", "--yes")...)
+	fails(t, cli.ExitForbidden, "is not an approver of this approval request", as("max", "approve", "c", "--yes")...)
 	fails(t, cli.ExitForbidden, "requester", as("bot", "approve", "c", "--yes")...)
 	has(ok(t, as("ann", "approve", "c", "--yes")...), "1 approved, 1 missing", "waiting for other approvers")
 	has(ok(t, as("ann", "list")...), "[1 approved, 1 missing] Pay?")
-	fails(t, cli.ExitForbidden, "not among those", as("ann", "delegate", "c", "--to", "zoe", "--yes")...)
+	fails(t, cli.ExitForbidden, "is not an approver of this approval request", as("ann", "delegate", "c", "--to", "zoe", "--yes")...)
 	has(ok(t, as("cy", "delegate", "c", "--to", "bob", "--note", "yours", "--yes")...), "waiting for other approvers")
 	has(ok(t, as("bob", "edit", "c", "--input", `{"cents":400}`, "--yes")...), "needs another approval", "1 approved, 1 missing")
 	has(ok(t, as("bob", "show", "c")...), "void: the arguments changed", "approved by bob (NATS, not authenticated), 1 missing", "delegate by approver cy", "yours")

@@ -8,12 +8,11 @@ import (
 	"io/fs"
 	"sync"
 
-	"github.com/askance-dev/askance/bus/keyfile"
-
 	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/directory"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/executor"

@@ -41,9 +41,9 @@ const (
 	Session    = message.SessionID("incident")
 )
 
-// Approver answers open approval requests. Answer is called from one goroutine, for one
-// approval request at a time; its ctx ends when another person has answered. An error
-// ends the demo and leaves the approval request open. refused is why the answer before
+// Approver responds to open approval requests. SubmitResponse is called from one goroutine, for one
+// approval request at a time; its ctx ends when another person has responded. An error
+// ends the demo and leaves the approval request open. refused is why the response before
 // was not accepted, nil the first time.
 type Approver interface {
 	Name() string

@@ -10,7 +10,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-var errAnswered = errors.New("the approval request is closed")
+var errClosed = errors.New("the approval request is closed")
 
 // follower is a toolcall.Sink: it passes the records of one reply on and knows
 // which approval requests are open.
@@ -58,7 +58,7 @@ func (f *follower) reached(ctx context.Context, seq uint64) error {
 	return f.until(ctx, func() bool { return f.told >= seq })
 }
 
-// whileOpen gives a context that ends with errAnswered when the approval request of c
+// whileOpen gives a context that ends with errClosed when the approval request of c
 // is closed. stop ends the watch.
 func (f *follower) whileOpen(ctx context.Context, c *toolcall.Call) (open context.Context, stop func()) {
 	open, end := context.WithCancelCause(ctx)
@@ -70,7 +70,7 @@ func (f *follower) whileOpen(ctx context.Context, c *toolcall.Call) (open contex
 			return now.State != message.ToolCallAsking || now.Digest != c.Digest
 		})
 		if closed == nil {
-			end(errAnswered)
+			end(errClosed)
 		}
 	}()
 	return open, func() { end(context.Canceled); <-done }

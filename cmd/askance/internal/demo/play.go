@@ -55,7 +55,7 @@ func (d *Demo) Play(ctx context.Context) (*Result, error) {
 			over(fmt.Errorf("follow the journal: %w", err))
 		}
 	})
-	wg.Go(func() { // approval requests are answered
+	wg.Go(func() { // the approver responds
 		if err := d.approve(playing, f); playing.Err() == nil {
 			over(err)
 		}
@@ -111,7 +111,7 @@ func (d *Demo) approve(ctx context.Context, f *follower) error {
 	for {
 		select {
 		case c := <-f.asked:
-			if err := d.answer(ctx, client, f, c); err != nil {
+			if err := d.respond(ctx, client, f, c); err != nil {
 				return err
 			}
 		case <-ctx.Done():
@@ -120,9 +120,9 @@ func (d *Demo) approve(ctx context.Context, f *follower) error {
 	}
 }
 
-// answer asks the approver until an answer is accepted, or the approval request is
+// respond asks the approver until a response is accepted, or the approval request is
 // closed by another person.
-func (d *Demo) answer(ctx context.Context, client engine.Client, f *follower, c *toolcall.Call) error {
+func (d *Demo) respond(ctx context.Context, client engine.Client, f *follower, c *toolcall.Call) error {
 	open, stop := f.whileOpen(ctx, c)
 	defer stop()
 	var refused error

@@ -63,7 +63,7 @@ func TestHandOver(t *testing.T) {
 		t.Errorf("the vote is %+v", v)
 	}
 	x.Press("a", "y approve  esc")
-	x.Press("y", "Not accepted: ann has answered this approval request before") // the engine's word
+	x.Press("y", "Not accepted: ann has responded to this approval request") // the engine's word
 }
 
 func TestStandAside(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// composeScreen asks for what goes with an answer: feedback, a result, a name
+// composeScreen asks for what goes with a response: feedback, a result, a name
 // or a note. The same words go with every draft.
 type composeScreen struct {
 	drafts []*draftResponse

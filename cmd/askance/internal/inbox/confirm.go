@@ -12,7 +12,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// draftResponse is an answer that was not sent yet, to the approval request as it was
+// draftResponse is a response that was not sent yet, to the approval request as it was
 // shown.
 type draftResponse struct {
 	call     *toolcall.Call
@@ -23,7 +23,7 @@ func newDraft(c *toolcall.Call, kind toolcall.ResponseKind) *draftResponse {
 	return &draftResponse{call: c, response: toolcall.Response{V: 1, Key: c.Key, Digest: c.Digest, Kind: kind}}
 }
 
-// stale says why the answer must not be sent any more; "" if it may be.
+// stale says why the response must not be sent any more; "" if it may be.
 func (d *draftResponse) stale(m *model) string {
 	q := m.qs.get(d.call.Key)
 	switch {
@@ -38,7 +38,7 @@ func (d *draftResponse) stale(m *model) string {
 }
 
 // confirmScreen shows exactly what the digest of an approval request stands for, and
-// what an answer does, before it is sent.
+// what a response does, before it is sent.
 type confirmScreen struct {
 	draft  *draftResponse
 	scroll scroll

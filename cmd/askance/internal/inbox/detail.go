@@ -68,10 +68,10 @@ func (d *detailScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 		d.digest, d.wish = q.call.Digest, newWish(q.call)
 		return nil
 	}
-	return d.answer(m, q, k.String())
+	return d.respond(m, q, k.String())
 }
 
-func (d *detailScreen) answer(m *model, q *request, key string) tea.Cmd {
+func (d *detailScreen) respond(m *model, q *request, key string) tea.Cmd {
 	if d.remember(m, q, key) {
 		return nil
 	}

@@ -14,7 +14,7 @@ type listScreen struct {
 	picker[toolcall.Key]
 	filter   textinput.Model
 	typing   bool // the filter is being written
-	mine     bool // only what this person may answer
+	mine     bool // only requests that this person can respond to
 	selected map[toolcall.Key]bool
 }
 
@@ -94,7 +94,7 @@ func (l *listScreen) keyRow(m *model, k tea.KeyMsg, rows []*request) tea.Cmd {
 	return nil
 }
 
-// walk begins a bulk answer: for what is selected, or for all that is similar.
+// walk begins a bulk response: for what is selected, or for all that is similar.
 func (l *listScreen) walk(m *model, q *request) {
 	var all []*request
 	if len(l.selected) > 0 {
@@ -125,7 +125,7 @@ func (l *listScreen) keyFilter(k tea.KeyMsg) tea.Cmd {
 	return update(&l.filter, k)
 }
 
-// onward selects the next approval request that this person may answer, if there is one
+// onward selects the next approval request that this person can respond to, if there is one
 // below.
 func (l *listScreen) onward(m *model) {
 	rows := l.rows(m)

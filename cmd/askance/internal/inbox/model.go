@@ -47,7 +47,7 @@ type model struct {
 	trouble error
 	since   time.Time // of the trouble
 	status  string    // what happened last, painted
-	sending int       // answers under way
+	sending int       // responses under way
 }
 
 func newModel(ctx context.Context, cfg Config, f *feed) *model {

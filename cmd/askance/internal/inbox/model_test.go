@@ -8,11 +8,12 @@ import (
 	"testing"
 	"time"
 
+	tea "github.com/charmbracelet/bubbletea"
+
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/cmd/askance/internal/terms"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
-	tea "github.com/charmbracelet/bubbletea"
 )
 
 // fakeEngine knows calls and takes every answer.

@@ -18,14 +18,14 @@ type request struct {
 	overAt time.Time // when this inbox learnt of that
 }
 
-// open reports whether it can still be answered.
+// open reports whether it still needs a response.
 func (q *request) open() bool { return q.over == "" }
 
 const (
 	// linger is how long a resolved approval request stays on the list, so that a person
 	// who looks at it sees what became of it.
 	linger = 5 * time.Second
-	// memory is how long a resolved approval request is remembered, so that an answer of
+	// memory is how long a resolved approval request is remembered, so that a reply of
 	// the engine that is older than what is known cannot open it again.
 	memory = 2 * time.Minute
 )

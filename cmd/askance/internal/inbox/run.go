@@ -51,7 +51,7 @@ import (
 type Config struct {
 	Engine Engine
 	Hints  Hints // nil: the list is asked for now and then
-	// Who answers, as the engine knows them.
+	// Who responds, as the engine knows them.
 	Who   string
 	Space toolcall.SpaceID
 	// Session, if set, leaves the approval requests of all others out.

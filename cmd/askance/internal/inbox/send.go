@@ -5,16 +5,16 @@ import (
 	"errors"
 	"time"
 
+	tea "github.com/charmbracelet/bubbletea"
+
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
-	tea "github.com/charmbracelet/bubbletea"
 )
 
-// answerWithin bounds the sending of one answer.
-const answerWithin = 20 * time.Second
+const sendWithin = 20 * time.Second
 
-// sentMsg is what became of an answer.
+// sentMsg is what became of a response.
 type sentMsg struct {
 	draft *draftResponse
 	call  *toolcall.Call
@@ -22,20 +22,19 @@ type sentMsg struct {
 	walk  *walkScreen // that it belongs to, or nil
 }
 
-// send sends one answer.
 func (m *model) send(d *draftResponse) tea.Cmd {
 	m.sending++
 	m.say(m.out.Dim, "Sending: %s %s", asked.Verb(d.response), d.call.Call)
 	return m.post(d, nil)
 }
 
-// post sends an answer in the background.
+// post sends a response in the background.
 func (m *model) post(d *draftResponse, walk *walkScreen) tea.Cmd {
 	var sign *Signer
 	if d.isSigned(m) {
 		sign = m.cfg.Signer
 	}
-	return m.inBackground(answerWithin, func(ctx context.Context, engine Engine) tea.Msg {
+	return m.inBackground(sendWithin, func(ctx context.Context, engine Engine) tea.Msg {
 		a := d.response
 		if sign != nil {
 			var err error
@@ -86,7 +85,7 @@ type Signer struct {
 	Sign func(call *toolcall.Call, now time.Time) (*toolcall.ApproverSignature, error)
 }
 
-// isSigned reports whether an answer goes with a signature: an approval of exactly
+// isSigned reports whether a response has a signature: an approval of exactly
 // what was asked. A signature covers no edit, and no rules to remember.
 func (d *draftResponse) isSigned(m *model) bool {
 	a := d.response
@@ -106,7 +105,7 @@ func (d *draftResponse) missingSignature(m *model) string {
 	return "This request requires your signature, which cannot cover a standing approval: 0 removes it."
 }
 
-// obstacle says why an answer must not be sent; "" if it may be.
+// obstacle says why a response must not be sent; "" if it may be.
 func (d *draftResponse) obstacle(m *model) string {
 	for _, bad := range []string{d.stale(m), asked.Forged(d.call, d.response.Digest), d.missingSignature(m)} {
 		if bad != "" {

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/askance-dev/askance/bus/keyfile"
-
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"

@@ -179,7 +179,7 @@ func (s *revokeScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 
 func (s *revokeScreen) send(m *model) tea.Cmd {
 	r := toolcall.RevokeStandingApprovalRequest{V: 1, ID: s.standing.ID, Reason: strings.TrimSpace(s.reason.Value())}
-	return m.inBackground(answerWithin, func(ctx context.Context, engine Engine) tea.Msg {
+	return m.inBackground(sendWithin, func(ctx context.Context, engine Engine) tea.Msg {
 		l, err := engine.RevokeStandingApproval(ctx, r)
 		return revokedMsg{r.ID, l, err}
 	})

@@ -11,13 +11,13 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// walkScreen answers several approval requests with the same words, after each of them
+// walkScreen responds to several approval requests with the same words, after each of them
 // was shown: first one after the other, then the choice, then what became of
 // each.
 type walkScreen struct {
 	keys   []toolcall.Key
 	at     int              // len(keys): all were shown
-	taken  []*draftResponse // seen, and to be answered
+	taken  []*draftResponse // reviewed and included
 	left   int              // seen, and left out
 	draft  *draftResponse   // that is shown
 	scroll scroll
@@ -42,7 +42,7 @@ func (s *walkScreen) holds(k toolcall.Key) bool {
 }
 
 // show makes the draft of the approval request whose turn it is. Approval requests that were
-// resolved meanwhile, or are others' to answer, have none.
+// resolved meanwhile, or have other approvers, have none.
 func (s *walkScreen) show(m *model) {
 	for s.draft == nil && s.at < len(s.keys) {
 		q := m.qs.get(s.keys[s.at])
@@ -103,7 +103,6 @@ func (s *walkScreen) keyShown(m *model, key string) {
 	}
 }
 
-// sendAll sends one answer after the other.
 func (s *walkScreen) sendAll(m *model, drafts []*draftResponse) tea.Cmd {
 	s.queue, s.results = drafts, []string{}
 	return s.sendNext(m)

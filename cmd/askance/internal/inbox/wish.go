@@ -188,7 +188,7 @@ func (w *wish) text() string {
 	return strings.Join(out, ", ")
 }
 
-// bounds says how far the rules that ask let an answer be remembered; "" where
+// bounds says which standing approvals the rules that ask permit; "" where
 // no rule asks.
 func (w *wish) bounds() string {
 	if w.limits == nil {
@@ -197,7 +197,7 @@ func (w *wish) bounds() string {
 	return "The rule permits a standing approval " + asked.Limits(w.limits) + "."
 }
 
-// termsText is what an answer lets remember, as it will be sent.
+// termsText is the standing approval as it will be sent.
 func termsText(t *toolcall.StandingTerms, now time.Time) []string {
 	var out []string
 	for _, r := range t.Rules {

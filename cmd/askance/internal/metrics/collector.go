@@ -1,11 +1,11 @@
 // Package metrics shows an engine to Prometheus: its open calls, its policy, and
 // the load of its reviewers, as text at /metrics.
 //
-// The counters and the time to answer count from the beginning of the journal,
+// The counters and the response time count from the beginning of the journal,
 // so that rates over any window are Prometheus's to take. The gauges named
-// askance_reviewer_recent_* are about the answers of a window that ends with the
+// askance_reviewer_recent_* are about the responses of a window that ends with the
 // scrape, an hour unless askance serve --metrics-window says otherwise; who has
-// not answered within it is left out.
+// not responded within it is left out.
 //
 // Nothing is counted here. Each scrape reads what the engine knows, so a scrape
 // costs one pass over the reviewers, and no scrape costs nothing. The names of
@@ -53,7 +53,7 @@ var (
 	others       = desc("reviewers_not_shown", "Reviewers and groups without metrics of their own.")
 
 	reviewerOpen = desc("reviewer_open_requests", "Open approval requests for this person or group.", who...)
-	answers      = desc("reviewer_responses_total", "Responses by kind: approve, reject, respond; pass counts skipped and delegated requests.", "kind", "name", "response")
+	responses    = desc("reviewer_responses_total", "Responses by kind: approve, reject, respond; pass counts skipped and delegated requests.", "kind", "name", "response")
 	tooSoon      = desc("reviewer_responses_within_2s_total", "Responses within two seconds, too soon to read the request.", who...)
 	tookTime     = desc("reviewer_response_seconds", "Time from request to response, since the start of the journal; the median within 5 %.", who...)
 	limit        = desc("reviewer_limit", "Limits for one reviewer: responses per_minute and per_hour, and max_open requests.", "limit")
@@ -67,7 +67,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (c collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{up, build, openCalls, blockedCalls, clockAhead, policyError, openAsked, unassigned, refused, others, reviewerOpen, answers, tooSoon, tookTime, limit, window, recentResponses, recentApprove, recentFast, recentMedian} {
+	for _, d := range []*prometheus.Desc{up, build, openCalls, blockedCalls, clockAhead, policyError, openAsked, unassigned, refused, others, reviewerOpen, responses, tooSoon, tookTime, limit, window, recentResponses, recentApprove, recentFast, recentMedian} {
 		ch <- d
 	}
 }
@@ -123,22 +123,22 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 func reviewers(ch chan<- prometheus.Metric, kind string, all []toolcall.ReviewerLoad) {
 	for _, r := range all {
 		ch <- gauge(reviewerOpen, r.Open, kind, r.Name)
-		for answer, n := range byKind(r) {
-			ch <- counter(answers, n, kind, r.Name, answer)
+		for response, n := range byKind(r) {
+			ch <- counter(responses, n, kind, r.Name, response)
 		}
 		ch <- counter(tooSoon, r.Within2S, kind, r.Name)
 		ch <- prometheus.MustNewConstSummary(tookTime, uint64(max(0, r.Responded)), seconds(r.TotalMS), map[float64]float64{0.5: seconds(r.MedianMS)}, kind, r.Name)
 	}
 }
 
-// collectRecent shows those who have answered within the window.
+// collectRecent shows the reviewers who responded within the window.
 func collectRecent(ch chan<- prometheus.Metric, kind string, all []toolcall.ReviewerLoad) {
 	for _, r := range all {
 		if r.Responded+r.Passed == 0 {
 			continue
 		}
-		for answer, n := range byKind(r) {
-			ch <- gauge(recentResponses, n, kind, r.Name, answer)
+		for response, n := range byKind(r) {
+			ch <- gauge(recentResponses, n, kind, r.Name, response)
 		}
 		if r.Responded == 0 {
 			continue

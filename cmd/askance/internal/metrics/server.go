@@ -31,7 +31,7 @@ type Gauge struct {
 }
 
 // Handler shows an engine, the process, and what is its own. recent is how far
-// back the metrics of recent answers reach.
+// back the metrics of recent responses reach.
 func Handler(e Engine, recent time.Duration, own ...Gauge) http.Handler {
 	all := prometheus.NewRegistry()
 	for _, g := range own {

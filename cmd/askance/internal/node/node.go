@@ -87,7 +87,7 @@ type Config struct {
 	// Remind is how often inboxes are told of an approval request about which nothing is
 	// said; 0: never.
 	Remind time.Duration
-	// Reviewers are the limits of those who answer.
+	// Reviewers are the limits of approvers.
 	Reviewers toolcall.ReviewerLimits
 	// Local has Go functions for local tools. Commands of Tools are added to it.
 	Local *executor.Registry

@@ -5,13 +5,12 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/askance-dev/askance/bus/creds"
-	"github.com/askance-dev/askance/bus/embed"
-	"github.com/askance-dev/askance/bus/keyfile"
-
 	"github.com/nats-io/nats.go"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/creds"
+	"github.com/askance-dev/askance/bus/embed"
+	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"

@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/askance-dev/askance/bus/creds"
-	"github.com/askance-dev/askance/bus/embed"
-	"github.com/askance-dev/askance/bus/keyfile"
-
 	"github.com/nats-io/nats.go"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/creds"
+	"github.com/askance-dev/askance/bus/embed"
+	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
 	"github.com/askance-dev/askance/toolcall"

@@ -86,8 +86,8 @@ func namedCalls(ev message.Event) []message.ToolCallBlock {
 		return run.ToolCalls
 	}
 	var out []message.ToolCallBlock
-	if answer, ok := ev.(*message.UserConfirmResult); ok {
-		for _, r := range answer.ConfirmResults {
+	if result, ok := ev.(*message.UserConfirmResult); ok {
+		for _, r := range result.ConfirmResults {
 			out = append(out, r.ToolCall)
 		}
 	}

@@ -61,7 +61,7 @@ func lineOf(out *term.Out, f *toolcall.EventRecord, cause toolcall.Cause) told {
 	case toolcall.CauseReject:
 		return told{word: word(out.Bad, "rejected"), rest: "by " + by + feedback(c)}
 	case toolcall.CauseRespond:
-		return told{word: word(out.Good, "answered"), rest: "by " + by + " instead of the tool"}
+		return told{word: word(out.Good, "responded"), rest: "by " + by + " instead of the tool"}
 	}
 	return runLine(out, f, cause, word)
 }

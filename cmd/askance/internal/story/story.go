@@ -34,12 +34,12 @@ type Story struct {
 	out   *term.Out
 	start time.Time
 
-	mu     sync.Mutex // guards all below, and the order of what is written
-	held   int        // > 0: a prompt writes to the terminal
-	queue  strings.Builder
-	text   term.Wrapper // of the text block that is being told
-	words  reveal.Stream
-	inText bool
+	mu      sync.Mutex // guards all below, and the order of what is written
+	prompts int        // > 0: a prompt writes to the terminal
+	queue   strings.Builder
+	text    term.Wrapper // of the text block that is being told
+	words   reveal.Stream
+	inText  bool
 }
 
 // New tells to out; times are shown as seconds since start.
@@ -86,13 +86,13 @@ func (s *Story) Say(text string) {
 func (s *Story) Hold() (release func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.held++
+	s.prompts++
 	var once sync.Once
 	return func() {
 		once.Do(func() {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			if s.held--; s.held == 0 {
+			if s.prompts--; s.prompts == 0 {
 				text := s.queue.String()
 				s.queue.Reset()
 				s.put(text)
@@ -104,7 +104,7 @@ func (s *Story) Hold() (release func()) {
 // put writes, or keeps for later. s.mu is held. A terminal that has gone away
 // is no reason to stop the work that is being told.
 func (s *Story) put(text string) {
-	if s.held > 0 {
+	if s.prompts > 0 {
 		s.queue.WriteString(text)
 		return
 	}

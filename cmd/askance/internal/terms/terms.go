@@ -1,5 +1,5 @@
-// Package terms reads the terms on which people want an answer remembered, as
-// they write them on a command line or in the inbox.
+// Package terms reads the limits of a standing approval, as people write them on a
+// command line or in the inbox.
 package terms
 
 import (
@@ -58,7 +58,7 @@ func Uses(text string) (int, error) {
 // none, nil.
 func Budget(text string) (*toolcall.Budget, error) {
 	if text == "" {
-		return nil, nil //nolint:nilnil // no budget is one of the answers
+		return nil, nil //nolint:nilnil // documented: no budget
 	}
 	path, limit, ok := strings.Cut(text, "=")
 	path, limit = strings.TrimSpace(path), strings.TrimSpace(limit)
