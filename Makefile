@@ -79,7 +79,7 @@ NODE_READY := $(NODE_DIR)/node_modules/.package-lock.json
 ALONE := $(patsubst %/main.go,%,$(wildcard examples/embedded/main.go examples/policy-file/main.go))
 
 # The linter is built once, from its pinned version and with this Go, into the
-# user's cache folder beside Go's own.
+# user's cache folder next to Go's own.
 LINT_VERSION := v2.15.0
 LINT_DIR = $(dir $(shell $(GO) env GOCACHE))askance/golangci-lint-$(LINT_VERSION)-$(shell $(GO) env GOVERSION)
 LINT = $(LINT_DIR)/golangci-lint
@@ -149,7 +149,7 @@ fuzz: ## Fuzz each target for FUZZTIME (a count like 100000x, or 1m).
 	  n=$$((n+1)); folder=$${target%%:*}; name=$${target##*:}; \
 	  echo "-- $$n/$(words $(FUZZ)) $$folder $$name"; \
 	  $(GO) test "./$$folder" -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x -timeout 30m 2>&1 | tee "$$log"; \
-	  grep -q '^fuzz: elapsed' "$$log" || { echo "$$folder has no fuzz target $$name; mend the list FUZZ in the Makefile"; exit 1; }; \
+	  grep -q '^fuzz: elapsed' "$$log" || { echo "$$folder has no fuzz target $$name; correct the list FUZZ in the Makefile"; exit 1; }; \
 	done
 
 .PHONY: examples
@@ -159,7 +159,7 @@ examples: ## Run the examples that need nothing else, and the tests of all of th
 	$(GO) test -count=1 -timeout 5m ./examples/...
 
 .PHONY: demo
-demo: ## Play the demo without asking anybody.
+demo: ## Play the demo without questions.
 	$(call step,demo)
 	$(GO) run ./cmd/askance demo --yes </dev/null
 
@@ -169,7 +169,7 @@ bench: ## Run the benchmarks, then askance bench with BENCHFLAGS.
 	$(GO) run ./cmd/askance bench $(BENCHFLAGS)
 
 .PHONY: bench-peers
-bench-peers: ## Measure decisions beside Cedar and OPA, in a module of its own.
+bench-peers: ## Measure decisions next to Cedar and OPA, in a module of its own.
 	cd permission/benchpeers && $(GO) test -count=1 . && $(GO) run .
 
 .PHONY: campaign

@@ -36,7 +36,7 @@
 //     Begin here to embed askance in a Go program.
 //   - [github.com/askance-dev/askance/bus]: the journal and the requests on NATS,
 //     with a server inside the process or one elsewhere.
-//   - [github.com/askance-dev/askance/executor]: runs tools, beside the engine or
+//   - [github.com/askance-dev/askance/executor]: runs tools, in the process of the engine or
 //     as a remote worker.
 //   - cmd/askance: the command. Begin there to see it work: askance demo.
 //   - examples/: a program of about forty lines for each way to use it.

@@ -137,7 +137,7 @@ func (*ExternalExecutionResult) Type() EventType { return EventExternalExecution
 
 // RequestEventID is the id of a REQUIRE_USER_CONFIRM that askance makes: any
 // id, and behind it the digest of the approval request. AgentScope's confirms carry no
-// digest; who shows the event to somebody answers with this one, and no other.
+// digest; a response to the event names this digest.
 func RequestEventID(id, digest string) string {
 	hex, ok := strings.CutPrefix(digest, "sha256:")
 	if !ok {

@@ -218,12 +218,12 @@ func TestTokenLogIn(t *testing.T) {
 func TestCookies(t *testing.T) {
 	g := newGate(t, map[string][]toolcall.Role{"*": approver})
 	c := &http.Client{Transport: rewrite(strings.TrimPrefix(g.URL, "http://")), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	_, _, res := g.do(c, http.MethodPost, "/login", url.Values{"token": {g.ann}, "next": {"//evil.example/"}}, "Cookie", "askance-session=chosen-by-somebody")
+	_, _, res := g.do(c, http.MethodPost, "/login", url.Values{"token": {g.ann}, "next": {"//evil.example/"}}, "Cookie", "askance-session=chosen-by-an-attacker")
 	if len(res.Cookies()) != 1 || res.Header.Get("Location") != "/" {
 		t.Fatalf("%v, to %q", res.Cookies(), res.Header.Get("Location"))
 	}
 	cookie := res.Cookies()[0]
-	if cookie.Value == "chosen-by-somebody" || !cookie.HttpOnly || cookie.SameSite != http.SameSiteLaxMode || cookie.MaxAge <= 0 || cookie.MaxAge > 12*3600 {
+	if cookie.Value == "chosen-by-an-attacker" || !cookie.HttpOnly || cookie.SameSite != http.SameSiteLaxMode || cookie.MaxAge <= 0 || cookie.MaxAge > 12*3600 {
 		t.Errorf("the cookie is %v", cookie)
 	}
 	secure, err := auth.New(auth.Config{Tokens: g.tokens, Secure: true})
