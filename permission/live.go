@@ -101,7 +101,7 @@ func (l *Live) Denied(ctx context.Context, req Request) (Decision, bool) {
 
 // Err says why the newest policy was refused; nil when it is in force.
 func (l *Live) Err() error {
-	err, _ := l.files.Fault()
+	_, err := l.files.Fault()
 	return err
 }
 

@@ -124,7 +124,7 @@ func (t *Tokens) Watch(ctx context.Context, every time.Duration) {
 
 // endUnread ends all tokens once the file could not be read for too long.
 func (t *Tokens) endUnread(err error, now time.Time) {
-	fault, since := t.file.Fault()
+	since, fault := t.file.Fault()
 	gone := errors.Is(err, fs.ErrNotExist)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -144,7 +144,7 @@ func (t *Tokens) logFault(err error) {
 	t.mu.RLock()
 	over := t.over
 	t.mu.RUnlock()
-	_, since := t.file.Fault()
+	since, _ := t.file.Fault()
 	switch {
 	case err == nil:
 		t.log.Info("the token file can be read again", "file", t.path)
@@ -155,7 +155,7 @@ func (t *Tokens) logFault(err error) {
 
 // Trouble says why the file cannot be read; "" if it can.
 func (t *Tokens) Trouble() string {
-	if err, _ := t.file.Fault(); err != nil {
+	if _, err := t.file.Fault(); err != nil {
 		return err.Error()
 	}
 	return ""

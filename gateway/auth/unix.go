@@ -113,7 +113,7 @@ func (u *UnixPeers) name(uid uint32) string {
 // peerKey is the context key of a connection's user.
 type peerKey struct{}
 
-// ConnContext, for http.Server, records the user of a connection from ListenUnix.
+// ConnContext is for http.Server: it records the user of a connection from ListenUnix.
 func ConnContext(ctx context.Context, c net.Conn) context.Context {
 	if at, ok := c.RemoteAddr().(peerAddr); ok {
 		return context.WithValue(ctx, peerKey{}, at.uid)

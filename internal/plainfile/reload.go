@@ -64,8 +64,8 @@ func (r *Reloader) Watch(ctx context.Context, every time.Duration, reload func(c
 
 // Fault is why the last reload failed, and since when reloads have failed; nil after
 // one that succeeded.
-func (r *Reloader) Fault() (err error, since time.Time) {
+func (r *Reloader) Fault() (since time.Time, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.fault, r.since
+	return r.since, r.fault
 }

@@ -35,7 +35,7 @@ func TestReloaderReportsWhatIsNew(t *testing.T) {
 		if took := time.Since(start); took != 7*time.Second {
 			t.Errorf("seven looks took %v, want 7s", took)
 		}
-		if err, _ := r.Fault(); err != nil {
+		if _, err := r.Fault(); err != nil {
 			t.Errorf("an error after the end is remembered: %v", err)
 		}
 		if err := r.Reload(t.Context(), func(context.Context) error { return a }); !errors.Is(err, a) {
@@ -44,7 +44,7 @@ func TestReloaderReportsWhatIsNew(t *testing.T) {
 		since := time.Now()
 		time.Sleep(time.Second)
 		_ = r.Reload(t.Context(), func(context.Context) error { return b })
-		if err, at := r.Fault(); !errors.Is(err, b) || !at.Equal(since) {
+		if at, err := r.Fault(); !errors.Is(err, b) || !at.Equal(since) {
 			t.Errorf("Fault = %v since %v, want %v since %v", err, at, b, since)
 		}
 	})
