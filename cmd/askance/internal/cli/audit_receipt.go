@@ -162,7 +162,7 @@ func receiptText(out *term.Out, c *proof.Checked) string {
 	}
 	s.line(out.Good(proved))
 	for _, text := range unprovenTexts(c) {
-		fmt.Fprintf(s, "%s %s\n", out.Dim("Not proved:"), text)
+		s.line(fmt.Sprintf("%s %s", out.Dim("Not proved:"), text))
 	}
 	return s.String()
 }

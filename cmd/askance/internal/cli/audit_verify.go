@@ -140,7 +140,7 @@ func verificationText(out *term.Out, r *proof.Report) string {
 		s.line(findingText(out, f))
 	}
 	if more := r.Found - len(r.Findings); more > 0 {
-		fmt.Fprintf(s, "… and %d more\n", more)
+		s.line(fmt.Sprintf("… and %d more", more))
 	}
 	return s.String()
 }

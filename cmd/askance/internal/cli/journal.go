@@ -109,15 +109,15 @@ func examText(out *term.Out, x *bus.Exam) string {
 		return s.String()
 	}
 	for _, f := range x.Flaws {
-		fmt.Fprintf(s, "%s %s\n", out.Bad(string(f.Kind)), term.SafeLine(f.What))
+		s.line(fmt.Sprintf("%s %s", out.Bad(string(f.Kind)), term.SafeLine(f.What)))
 	}
 	const most = 20
 	names := x.LostNames()
 	for _, name := range names[:min(most, len(names))] {
-		fmt.Fprintf(s, "%s signed records of %s\n", out.Bad("lost"), out.Name(term.SafeLine(name)))
+		s.line(fmt.Sprintf("%s signed records of %s", out.Bad("lost"), out.Name(term.SafeLine(name))))
 	}
 	if more := len(names) - most; more > 0 {
-		fmt.Fprintf(s, "… and %d more\n", more)
+		s.line(fmt.Sprintf("… and %d more", more))
 	}
 	has := func(is func(bus.Flaw) bool) bool { return slices.ContainsFunc(x.Flaws, is) }
 	if has(func(f bus.Flaw) bool { return f.Kind == bus.FlawUnreadable }) {

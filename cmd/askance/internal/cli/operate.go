@@ -110,11 +110,12 @@ starts afterwards, and workers get the order to stop running calls.`,
 				return toolcall.InterruptRequest{V: 1, Session: session, Reply: reply, Reason: reason}, err
 			},
 			text: func(out *term.Out, r toolcall.InterruptRequest, reply toolcall.InterruptReply) string {
-				text := fmt.Sprintf("Reply %s interrupted, %d open calls ended.\n", term.SafeLine(string(r.Session)+"/"+string(r.Reply)), len(reply.Calls))
+				var text strings.Builder
+				fmt.Fprintf(&text, "Reply %s interrupted, %d open calls ended.\n", term.SafeLine(string(r.Session)+"/"+string(r.Reply)), len(reply.Calls))
 				for _, call := range reply.Calls {
-					text += outcomeText(out, call) + "\n"
+					text.WriteString(outcomeText(out, call) + "\n")
 				}
-				return text
+				return text.String()
 			},
 		}.run(env),
 	}

@@ -199,10 +199,10 @@ func printPut(env *environment, bucket string, b *permission.Bundle, files []per
 	if dry {
 		verb = "would hold"
 	}
-	text := ""
+	var text strings.Builder
 	for _, name := range names {
-		text += env.out.Name(term.SafeLine(name)) + "\n"
+		text.WriteString(env.out.Name(term.SafeLine(name)) + "\n")
 	}
-	text += fmt.Sprintf("%s %s %s with %s: %s\n", bucket, verb, asked.Count(len(names), "file"), asked.Count(b.Rules(), "rule"), b.Hash())
-	return env.print(map[string]any{"bucket": bucket, "files": names, "rules": b.Rules(), "bundle": b.Hash(), "stored": !dry}, text)
+	fmt.Fprintf(&text, "%s %s %s with %s: %s\n", bucket, verb, asked.Count(len(names), "file"), asked.Count(b.Rules(), "rule"), b.Hash())
+	return env.print(map[string]any{"bucket": bucket, "files": names, "rules": b.Rules(), "bundle": b.Hash(), "stored": !dry}, text.String())
 }

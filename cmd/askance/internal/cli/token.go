@@ -149,11 +149,11 @@ with it stay.`,
 			if err != nil {
 				return err
 			}
-			text := ""
+			var text strings.Builder
 			for _, r := range revoked {
-				text += fmt.Sprintf("Revoked: %s of %s.\n", r.ID, term.SafeLine(r.Name))
+				fmt.Fprintf(&text, "Revoked: %s of %s.\n", r.ID, term.SafeLine(r.Name))
 			}
-			return env.print(map[string]any{"tokens": revoked}, text)
+			return env.print(map[string]any{"tokens": revoked}, text.String())
 		},
 	})
 }

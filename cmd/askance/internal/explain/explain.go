@@ -125,6 +125,7 @@ func Policy(out *term.Out, e *permission.Explanation) string {
 	return b.String()
 }
 
+// Behavior paints a decision.
 func Behavior(out *term.Out, b message.Behavior) string {
 	switch b {
 	case message.BehaviorAllow:
