@@ -31,7 +31,7 @@ func PhaseTable() []PhaseRow {
 		{waiting, "not decided: other calls of the reply come first", "the runtime that proposes it, an approver who edits it",
 			next{waiting, asking, ready, finished}, "until the calls before it finish, or the approval request that also covers it closes"},
 		{asking, "people are asked", "the engine, if the policy asks",
-			next{asking, waiting, ready, finished}, "until people answer, or until the deadline of the approval request, which denies it; without a deadline it has no limit"},
+			next{asking, waiting, ready, finished}, "until people respond, or until the deadline of the approval request, which denies it; without a deadline it has no limit"},
 		{ready, "allowed, and an engine has to begin it", "the policy, the last approver, a retry of a local call",
 			next{queued, running, finished}, "at once on the engine that decided it, after the grace (1 s) on any other engine that has the tool"},
 		{queued, "waits for a worker, or for the result of an external tool", "the engine that hands it out",
@@ -43,7 +43,7 @@ func PhaseTable() []PhaseRow {
 		{blocked, "needs an operator: the outcome is unknown, the retries are exhausted, or there is no worker", "the engine",
 			next{ready, queued, retrying, finished}, "until an operator resolves it, or its owner reports after all; it has no limit"},
 		{finished, "has its result", "the sender of the result, or the one who ends the call",
-			nil, "for ever"},
+			nil, "it has no end"},
 	}
 }
 

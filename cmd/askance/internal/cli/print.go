@@ -130,7 +130,7 @@ func (s *sheet) line(text string) { s.WriteString(text + "\n") }
 // row adds a labelled row, unless its text is empty.
 func (s *sheet) row(label, text string) {
 	if text != "" {
-		fmt.Fprintf(s, "  %s %s\n", s.out.Dim(fmt.Sprintf("%-*s", s.width, label)), text)
+		_, _ = fmt.Fprintf(s, "  %s %s\n", s.out.Dim(fmt.Sprintf("%-*s", s.width, label)), text)
 	}
 }
 
