@@ -11,7 +11,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// stored reads the records of a journal as an auditor does.
+// storedRecords reads the records of a journal as an auditor does.
 func storedRecords(t *testing.T, j *bus.Journal) []proof.Record {
 	t.Helper()
 	rep, err := ledgerOf(t, j).Records(t.Context(), bus.RecordsRequest{})

@@ -12,7 +12,7 @@ import (
 )
 
 // Every request is {"v":1,"op":"…","body":{…}}, every reply {"v":1,"body":{…}} or
-// {"v":1,"error":{…}}. Bodies are types of package message.
+// {"v":1,"error":{…}}. Bodies are types of packages message and toolcall.
 type requestEnvelope struct {
 	V    int             `json:"v"`
 	Op   string          `json:"op"`

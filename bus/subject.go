@@ -52,7 +52,7 @@ type Row struct {
 	Layout string
 	Writer string // who may publish
 	Reader string // who may subscribe
-	// Payload is the body: a type of package message, or "request" for what
+	// Payload is the body: a type of package message or toolcall, or "request" for what
 	// [Operations] lists. Only requests get replies.
 	Payload string
 	What    string

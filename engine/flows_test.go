@@ -225,7 +225,7 @@ func (a *agent) step(s flowStep) ([]json.RawMessage, error) {
 	return a.receive(), nil
 }
 
-// resolved waits until nothing of the reply runs and reports whether every call
+// settled waits until nothing of the reply runs and reports whether every call
 // of it is finished.
 func (a *agent) settled() bool {
 	r, err := a.runtime().Wait(a.t.Context(), toolcall.WaitRequest{Session: "sess-1", Reply: a.reply, Until: toolcall.UntilParked})

@@ -222,7 +222,7 @@ func sameLoad(t *rapid.T, what string, got []toolcall.ReviewerLoad, want map[str
 	}
 }
 
-// event records are all that the journal has.
+// recordsOf returns all records of the journal.
 func recordsOf(t *rapid.T, j *engine.Memory) []*toolcall.EventRecord {
 	ctx, done := context.WithCancelCause(context.Background())
 	end := errors.New("end")

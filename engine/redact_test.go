@@ -32,7 +32,7 @@ func pinRule() permission.Rule {
 	return permission.Rule{Name: "pin", Tools: []string{deploy, note, typed}, Behavior: message.BehaviorAsk, Redact: []string{"args.pin"}}
 }
 
-// everybody reads what they can of the space as one text.
+// sees returns everything that a principal can read of the space, as one text.
 func (r *replica) sees(role toolcall.Role) string {
 	r.w.Helper()
 	p := r.as(role, "bot")

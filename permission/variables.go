@@ -185,7 +185,7 @@ func notNil(list []string) []string {
 	return list
 }
 
-// value is what the path leads to; false if it leads nowhere.
+// Field returns the value that the path leads to; false if it leads nowhere.
 func (v *variables) Field(path []string) (any, bool) {
 	var at any = v.call.Input
 	if path[0] != "args" {

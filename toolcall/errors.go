@@ -20,7 +20,7 @@ func (e *TransitionError) Error() string {
 	return fmt.Sprintf("call %s is %s and does not take %q", e.Call, e.State, string(e.Cause))
 }
 
-// wrongState gives the border's error for a step that the table does not
+// stateError returns the border's error for a step that the table does not
 // have. A finished call has a code of its own, because callers treat it
 // differently: another party was first.
 func stateError(c *Call, cause Cause) error {

@@ -96,7 +96,7 @@ func (j *journalTest) key(session, reply, call string) toolcall.Key {
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC)
 
-// event record makes the n-th event record of a call: its proposal, then one hide after the
+// record makes the n-th event record of a call: its proposal, then one hide after the
 // other, so that the history is a possible one.
 func (j *journalTest) record(key toolcall.Key, n int) *toolcall.EventRecord {
 	c := &toolcall.Call{

@@ -35,7 +35,7 @@ type sums struct {
 	others map[string]struct{} // names beyond MaxNames, as many again
 }
 
-// approval request is one that is open.
+// request is an open approval request.
 type request struct {
 	digest string
 	asks   *toolcall.Requirement // shared with the call's event record

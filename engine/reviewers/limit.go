@@ -64,7 +64,7 @@ func (l *Ledger) Admit(call toolcall.Key, who, to string, now time.Time) (done f
 	}, nil
 }
 
-// answered is how many answers of a person count in the window that ends now.
+// countResponse returns how many responses of a person count in the window that ends now.
 func (l *Ledger) countResponse(who string, now time.Time, window time.Duration) int {
 	seen := within(l.accepted[who], now, window)
 	if c := l.sums.people[who]; c != nil { // those of other engines too

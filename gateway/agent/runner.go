@@ -163,7 +163,7 @@ func (r *Runner) begin(n note, rec *Record, thread *Thread, a Agent) {
 	})
 }
 
-// missing stands for an agent that is not there any more.
+// missingAgent stands for an agent that was removed.
 type missingAgent string
 
 func (m missingAgent) Info() Info { return Info{Name: string(m)} }

@@ -140,7 +140,7 @@ type interrupt struct {
 	}
 }
 
-// agent is an HttpAgent of the client.
+// nodeAgent is an HttpAgent of the client.
 type nodeAgent struct {
 	n    *node
 	name string

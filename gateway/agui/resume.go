@@ -139,7 +139,7 @@ func (st *standing) refuseLate(entries []wire.ResumeEntry) error {
 	return nil
 }
 
-// resolved is the outcome of an interrupt that others, or the deadline, decided.
+// settled is the outcome of an interrupt that others, or the deadline, decided.
 type settled struct {
 	Interrupt string
 	Call      message.CallID

@@ -135,7 +135,7 @@ func (c *client) input(resume ...wire.ResumeEntry) *wire.RunInput {
 	return in
 }
 
-// answer is what came of a request.
+// response is the reply to a request.
 type response struct {
 	status  int
 	problem gateway.Problem

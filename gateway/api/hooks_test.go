@@ -36,7 +36,7 @@ func hooksOf(t *testing.T, g *gatewaytest.World) (*webhook.Webhooks, *atomic.Int
 	return h, status
 }
 
-// bury gives up a message about an open approval request.
+// addDeadLetter gives up a message about an open approval request.
 func addDeadLetter(t *testing.T, w *world, call string) (path string, seq uint64) {
 	t.Helper()
 	seq = w.A.Show(w.A.Ask("s1", "r1", call)).Seq

@@ -53,7 +53,7 @@ func newWorldWith(t *testing.T, more func(*gatewaytest.World, *api.Config), opts
 	return w
 }
 
-// answer is what came back.
+// response is what came back.
 type response struct {
 	status int
 	header http.Header

@@ -155,7 +155,7 @@ func TestStale(t *testing.T) {
 	deadLetters(t, w, 0)
 }
 
-// buried waits until there are so many dead letters.
+// deadLetters waits until there are so many dead letters.
 func deadLetters(t *testing.T, w *gatewaytest.World, n int) []toolcall.DeadLetter {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), gatewaytest.Patience)

@@ -157,7 +157,7 @@ func run(t *testing.T, h *webhook.Webhooks) (stop func()) {
 	return stop
 }
 
-// begin is a space whose destination hears.
+// shorten makes a space whose destination hears.
 func shorten(t *testing.T, w *gatewaytest.World, change func(*webhook.Destination)) (*webhook.Webhooks, *receiver) {
 	t.Helper()
 	rc := newReceiver(t)

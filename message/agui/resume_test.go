@@ -12,7 +12,7 @@ import (
 	"github.com/askance-dev/askance/message/agui"
 )
 
-// approval request is an open interrupt about the call c-ID.
+// request is an open interrupt about the call c-ID.
 func request(id string, edits, rules bool) agui.Interrupt {
 	return agui.Interrupt{
 		ID: id, Reason: agui.ReasonToolCall, ToolCallID: new("c-" + id), ResponseSchema: agui.ResponseSchema(edits, rules),

@@ -23,7 +23,7 @@ type model struct {
 	size    int // of the pieces in which streams are sent; 0: whole
 }
 
-// answer is what the server does with one request.
+// response is what the server does with one request.
 type response struct {
 	file   string // in testdata
 	status int    // default 200

@@ -187,7 +187,7 @@ func (f *Filter) isEmpty() bool {
 	return f.Session == "" && f.Reply == "" && f.Since.IsZero() && f.Until.IsZero() && !f.NoEvents && !f.records()
 }
 
-// event records reports whether there is a condition that only event records can meet.
+// records reports whether there is a condition that only event records can meet.
 func (f *Filter) records() bool {
 	return f.Call != "" || f.Tool != "" || f.Approver != "" || len(f.States) > 0 || len(f.Causes) > 0
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// resolved gives what a command's settings come to.
+// loadSettings returns the settings of a command.
 func loadSettings(t *testing.T, args ...string) (*environment, error) {
 	t.Helper()
 	env := &environment{}

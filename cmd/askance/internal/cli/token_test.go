@@ -12,7 +12,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 )
 
-// ask sends a GET with a token.
+// askHTTP sends a GET with a token.
 func askHTTP(t *testing.T, url, token string) int {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)

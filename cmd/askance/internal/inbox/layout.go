@@ -11,7 +11,7 @@ import (
 	"github.com/askance-dev/askance/internal/reveal"
 )
 
-// event records lays out labels and what they name, in two columns.
+// records lays out labels and what they name, in two columns.
 type records struct {
 	width int
 	dim   func(string) string

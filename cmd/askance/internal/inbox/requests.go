@@ -11,7 +11,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// approval request is one that is or was open.
+// request is an approval request that is or was open.
 type request struct {
 	call   *toolcall.Call
 	over   string    // what became of it; "" while it is open
@@ -30,7 +30,7 @@ const (
 	memory = 2 * time.Minute
 )
 
-// approval requests is what the inbox knows. The zero value is empty. What it takes in
+// requests holds what the inbox knows. The zero value is empty. What it takes in
 // may be old, doubled and in any order: the highest sequence of a call counts.
 type requests struct {
 	all  map[toolcall.Key]*request

@@ -143,7 +143,7 @@ func (w *world) proposes(id, tool, input string) *toolcall.Call {
 	return r.Calls[0]
 }
 
-// lease is the one standing approval that there is.
+// standingApproval returns the only standing approval.
 func (w *world) standingApproval(all bool) *toolcall.StandingApproval {
 	w.t.Helper()
 	r, err := w.node.Engine().As(toolcall.Principal{Role: toolcall.RoleAuditor, Name: "eve"}).StandingApprovals(w.t.Context(), toolcall.StandingApprovalsRequest{V: 1, All: all})

@@ -229,7 +229,7 @@ func (c *closing) run(ctx context.Context) error {
 	return nil
 }
 
-// event record begins an event record of the operator.
+// record begins an event record of the operator.
 func (c *closing) record() *toolcall.EventRecord {
 	c.n++
 	return &toolcall.EventRecord{V: toolcall.RecordVersion, ID: fmt.Sprintf("loss-%d-%d", c.at.UnixNano(), c.n), By: c.by, At: c.at, Engine: creds.EngineName}
