@@ -85,8 +85,16 @@ func (t *Timers) Run(ctx context.Context, l *Liveness, fire func(Due)) {
 		}
 		t.slow = wait > pulse
 		t.mu.Unlock()
+		type look struct {
+			key toolcall.Key
+			seq uint64
+		}
+		fired := map[look]bool{} // one look does for all timers of a record that are due
 		for _, d := range ready {
-			fire(d)
+			if l := (look{d.Key, d.Seq}); !fired[l] {
+				fired[l] = true
+				fire(d)
+			}
 		}
 		if len(ready) > 0 {
 			expected = now.Add(idle)
