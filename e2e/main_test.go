@@ -75,10 +75,15 @@ func run(m *testing.M) (code int, err error) {
 func seedOf(text, replay string) (uint64, error) {
 	if replay != "" {
 		notes, err := readNotes(replay)
-		if err != nil || len(notes) == 0 || notes[0].Seed == 0 {
-			return 0, fmt.Errorf("%s=%q is no transcript: %w", replayVar, replay, err)
+		if err != nil {
+			return 0, fmt.Errorf("%s=%q: %w", replayVar, replay, err)
 		}
-		return notes[0].Seed, nil
+		for _, n := range notes { // actors may note what they do before the campaign does
+			if n.Did == "campaign" && n.Seed != 0 {
+				return n.Seed, nil
+			}
+		}
+		return 0, fmt.Errorf("%s=%q is not the transcript of a campaign", replayVar, replay)
 	}
 	if text == "" {
 		return uint64(time.Now().UnixNano()), nil

@@ -151,3 +151,20 @@ func keepTranscript(t testing.TB, dir string) {
 	}
 	t.Errorf("the transcript has %d lines; make campaign REPLAY=%s repeats its strikes", len(notes), f.Name())
 }
+
+// An actor may note what it does before the campaign notes its seed.
+func TestSeedOfTranscript(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "transcript.jsonl")
+	lines := `{"at":"2026-01-01T00:00:00Z","who":"runtime-a","did":"begin","on":"r0"}
+{"at":"2026-01-01T00:00:01Z","who":"campaign","did":"campaign","seed":9,"ms":12000}
+`
+	if err := os.WriteFile(path, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := seedOf("", path); err != nil || n != 9 {
+		t.Errorf("seed %d, %v, want 9", n, err)
+	}
+	if _, err := seedOf("", path+".missing"); err == nil {
+		t.Error("a missing transcript has a seed")
+	}
+}
