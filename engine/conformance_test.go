@@ -63,6 +63,7 @@ func runEngine(t *testing.T, open newJournal) {
 		cases []engineCase
 	}{
 		{"propose", proposeCases()},
+		{"requester", requesterCases()},
 		{"batch", batchCases()},
 		{"hidden", hiddenCases()},
 		{"submit_response", answerCases()},

@@ -226,16 +226,17 @@ func (k oneKey) SigningKey() ed25519.PrivateKey { return ed25519.PrivateKey(k) }
 func (oneKey) InForce(string) bool { return true }
 
 // Directory knows which groups people are in. Groups is called from many
-// goroutines, with a principal that a transport has authenticated, when a
-// approval request can be answered by groups; it must return soon after ctx ends. An
-// error, or an answer after ctx ended, means no groups: the person may still
-// answer as themselves.
+// goroutines, with a principal that a transport has authenticated, when an
+// approval request can be answered by groups, and when rules may read the groups of
+// a requester; it must return soon after ctx ends. An error, or an answer after ctx
+// ended, means no groups: the person may still answer as themselves.
 type Directory interface {
 	Groups(ctx context.Context, by toolcall.Principal) (Membership, error)
 }
 
 // Membership is a person's groups, and where they come from: it is kept with
-// the vote. No group has an empty name.
+// the vote or the call. Without groups and source it is not known. No group has an
+// empty name.
 type Membership struct {
 	Groups []string
 	Source string // such as "file" or "oidc"
@@ -259,6 +260,32 @@ func WithDirectory(d Directory) Option {
 		}
 		c.directory = d
 		return nil
+	}
+}
+
+// maxRequesterGroups bounds the groups that records of a call carry, in bytes.
+const maxRequesterGroups = 8 << 10
+
+// noteRequester notes the groups of the requester with their calls where rules may
+// read them. Rules that need groups which are not known fail closed.
+func (c *core) noteRequester(ctx context.Context, by toolcall.Principal, calls []*toolcall.Call) {
+	if !c.policy.ReadsGroups() {
+		return
+	}
+	groups, source, err := c.groupsOf(ctx, by)
+	size := 0
+	for _, g := range groups {
+		size += len(g)
+	}
+	switch {
+	case err != nil || source == "" && len(groups) == 0: // no directory, and no credentials that name groups
+		return
+	case size > maxRequesterGroups:
+		c.log.Warn("the requester is in too many groups for conditions on groups", "by", by.String(), "bytes", size, "limit", maxRequesterGroups)
+		return
+	}
+	for _, call := range calls {
+		call.Groups, call.GroupsFrom = append([]string{}, groups...), source
 	}
 }
 

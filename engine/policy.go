@@ -24,6 +24,7 @@ type Policy interface {
 	// a standing approval back.
 	Rememberer
 	Redactor
+	GroupReader
 	Explainer
 }
 
@@ -40,6 +41,12 @@ type Rememberer interface {
 type Redactor interface {
 	// Redacts reports whether a rule in force may hide a part of arguments.
 	Redacts() bool
+}
+
+// GroupReader says beforehand whether rules may read the groups of the requester: the
+// directory is asked for them only then. Every Policy does.
+type GroupReader interface {
+	ReadsGroups() bool
 }
 
 // Explainer tells how a decision comes about.

@@ -129,6 +129,8 @@ func (p *policy) Values(ctx context.Context, r permission.Request, paths []strin
 
 func (p *policy) Hash() string { return p.now.Load().Hash() }
 
+func (p *policy) ReadsGroups() bool { return p.now.Load().ReadsGroups() }
+
 func (p *policy) Redacts() bool { return p.now.Load().Redacts() }
 
 func (p *policy) Explain(ctx context.Context, r permission.Request) *permission.Explanation {

@@ -35,6 +35,7 @@ func (p *proposer) propose(ctx context.Context, by toolcall.Principal, r toolcal
 	if err != nil {
 		return nil, err
 	}
+	p.noteRequester(ctx, by, calls)
 	reply := calls[0].ReplyKey()
 	if len(calls) > 1 || !p.judge.IsSafe(calls[0].Tool) { // else nothing is written before the call itself
 		if err := p.checkConflicts(ctx, by, calls); err != nil {
@@ -334,6 +335,7 @@ func (p *Port) preview(ctx context.Context, r toolcall.ProposeRequest) (api.Prev
 	if err != nil {
 		return api.PreviewReply{}, err
 	}
+	p.e.noteRequester(ctx, by, calls)
 	out := api.PreviewReply{Bundle: p.e.policy.Hash(), Calls: make([]api.PreviewedCall, len(calls))}
 	for i, c := range calls {
 		out.Calls[i] = p.e.proposer.previewCall(ctx, c)

@@ -33,11 +33,13 @@ type Bundle struct {
 	ready     bool // false for the zero Bundle
 	noRules   bool // made by noPolicy: stands in until a policy loads
 	rules     int
-	names     []string              // of the rules, sorted
-	tools     []Tool                // as Options.Tools
-	byTool    map[string]*toolRules // tools that are declared or named by a rule
-	others    *toolRules            // every other tool: the rules for any tool
-	notices   []Notice
+	// readsGroups: an expression may read the groups of the caller.
+	readsGroups bool
+	names       []string              // of the rules, sorted
+	tools       []Tool                // as Options.Tools
+	byTool      map[string]*toolRules // tools that are declared or named by a rule
+	others      *toolRules            // every other tool: the rules for any tool
+	notices     []Notice
 }
 
 // Hash is "sha256:" and the hex SHA-256 of everything that decides: rules,

@@ -318,7 +318,7 @@ func (c *compiler) finish() (*Bundle, error) {
 		c.problems.add(Problem{Msg: "the policy has no canonical form: " + err.Error()})
 		return nil, c.problems.err()
 	}
-	b.hash, b.rules, b.ready = hash, len(c.rules), true
+	b.hash, b.rules, b.ready, b.readsGroups = hash, len(c.rules), true, c.readsGroups()
 	for _, r := range c.rules {
 		b.names = append(b.names, r.Name)
 	}

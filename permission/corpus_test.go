@@ -51,6 +51,7 @@ type caseCaller struct {
 	Session message.SessionID `yaml:"session"`
 	Reply   message.ReplyID   `yaml:"reply"`
 	Roles   []string          `yaml:"roles"`
+	Groups  []string          `yaml:"groups"`
 	Tenant  string            `yaml:"tenant"`
 	RunID   string            `yaml:"run_id"`
 

@@ -98,7 +98,7 @@ func TestHints(t *testing.T) {
 		{"text as a time", when(`args.order > ctx.now`), "timestamp(args.x)"},
 		{"bool as text", when(`(args.cents > 5) == "true"`), "without quotes"},
 		{"tool", when(`tool == "refund"`), "tool.name"},
-		{"groups of the caller", when(`"x" in caller.groups`), "caller.user and caller.agent"},
+		{"group of the caller", when(`"x" in caller.group`), "did you mean groups?"},
 		{"max", when(`math.max(args.cents, 5) > 3`), "math.greatest"},
 		{"abs", when(`abs(args.cents) > 3`), "math.abs"},
 		{"two lines", when("args.cents > 3\n      args.order == \"x\""), "join conditions with && or ||"},

@@ -48,7 +48,8 @@ type Caller struct {
 	Space       toolcall.SpaceID  `json:"space"`
 	Session     message.SessionID `json:"session"`
 	Reply       message.ReplyID   `json:"reply"`
-	Roles       []string          `json:"roles"` // nil: not known; empty: none
+	Roles       []string          `json:"roles"`  // nil: not known; empty: none
+	Groups      []string          `json:"groups"` // of User, as authenticated; nil: not known; empty: none
 	Tenant      string            `json:"tenant"`
 	RunID       string            `json:"run_id"`
 	ParentAgent string            `json:"parent_agent"` // that started this one

@@ -63,13 +63,13 @@ rules:
 // What the request does not say cannot be compared with: a rule that tries
 // fails, and falls closed.
 func TestUnknownVariables(t *testing.T) {
-	for _, when := range []string{`caller.tenant != "x"`, `caller.run_id != "x"`, `caller.parent_agent != "x"`, `ctx.attempt > 0`, `ctx.calls_this_run > 0`} {
+	for _, when := range []string{`caller.tenant != "x"`, `caller.run_id != "x"`, `caller.parent_agent != "x"`, `!("x" in caller.groups)`, `ctx.attempt > 0`, `ctx.calls_this_run > 0`} {
 		b := compile(t, permission.Options{}, rule("r", message.BehaviorAllow, when))
 		if d := decide(b, permission.ModeBypass, `{}`); d.Behavior != message.BehaviorAsk || len(d.Errors) != 1 {
 			t.Errorf("%s: %s, errors %v", when, d.Behavior, d.Errors)
 		}
 		req := permission.Request{Tool: "t", Input: []byte(`{}`), Attempt: 1, CallsThisRun: 3,
-			Caller: permission.Caller{Tenant: "a", RunID: "b", ParentAgent: "c"}}
+			Caller: permission.Caller{Tenant: "a", RunID: "b", ParentAgent: "c", Groups: []string{}}}
 		if d := b.Decide(context.Background(), req); d.Behavior != message.BehaviorAllow {
 			t.Errorf("%s, known: %s, errors %v", when, d.Behavior, d.Errors)
 		}

@@ -3,6 +3,8 @@ package permission
 import (
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
@@ -78,6 +80,9 @@ func (v *variables) caller() map[string]any {
 		if c.Roles != nil {
 			v.callerVar["roles"] = c.Roles
 		}
+		if c.Groups != nil {
+			v.callerVar["groups"] = c.Groups
+		}
 		setKnown(v.callerVar, "tenant", c.Tenant)
 		setKnown(v.callerVar, "run_id", c.RunID)
 		setKnown(v.callerVar, "parent_agent", c.ParentAgent)
@@ -103,6 +108,23 @@ func withoutResolved(ctx map[string]any) map[string]any {
 	out := maps.Clone(ctx)
 	delete(out, "resolved")
 	return out
+}
+
+// ReadsGroups reports whether an expression may read the groups of the caller.
+func (b *Bundle) ReadsGroups() bool { return b != nil && b.readsGroups }
+
+// ReadsGroups reports whether a policy in force, the shadow included, may read the
+// groups of the caller.
+func (l *Live) ReadsGroups() bool {
+	return l.Bundle().ReadsGroups() || l.shadow != nil && l.shadow.live.Bundle().ReadsGroups()
+}
+
+// readsGroups finds the name in the text of any expression: no expression reads the
+// field without naming it.
+func (c *compiler) readsGroups() bool {
+	names := func(text string) bool { return strings.Contains(text, "groups") }
+	return slices.ContainsFunc(c.rules, func(r *Rule) bool { return names(r.When) || names(r.Message) }) ||
+		slices.ContainsFunc(c.terms, func(t Term) bool { return names(t.Expr) })
 }
 
 // setKnown leaves out what the request does not say, so that a rule that asks

@@ -37,15 +37,20 @@ const (
 // (Clone) before a change.
 type Call struct {
 	Key
-	Runtime string                `json:"runtime"`         // the runtime that proposed it
-	Agent   string                `json:"agent,omitzero"`  // the agent's name, as the runtime gave it
-	Tool    string                `json:"tool_name"`       // never changes
-	Input   string                `json:"input"`           // raw JSON as it will run, after an approver's edit
-	State   message.ToolCallState `json:"state"`           // AgentScope's word
-	InPhase Phase                 `json:"phase,omitzero"`  // set in replies and never stored; Phase computes it
-	Cause   string                `json:"cause"`           // the last transition that was taken
-	Batch   Batch                 `json:"batch,omitzero"`  // its place in the reply
-	Behind  message.CallID        `json:"behind,omitzero"` // pending behind the open approval request of this call
+	Runtime string `json:"runtime"`        // the runtime that proposed it
+	Agent   string `json:"agent,omitzero"` // the agent's name, as the runtime gave it
+	// Groups are those of the runtime's user when it proposed the call, as its
+	// credentials or the directory name them, and GroupsFrom is where they come from.
+	// nil: not known, or no rule reads them.
+	Groups     []string              `json:"requester_groups,omitzero"`
+	GroupsFrom string                `json:"requester_groups_from,omitzero"`
+	Tool       string                `json:"tool_name"`       // never changes
+	Input      string                `json:"input"`           // raw JSON as it will run, after an approver's edit
+	State      message.ToolCallState `json:"state"`           // AgentScope's word
+	InPhase    Phase                 `json:"phase,omitzero"`  // set in replies and never stored; Phase computes it
+	Cause      string                `json:"cause"`           // the last transition that was taken
+	Batch      Batch                 `json:"batch,omitzero"`  // its place in the reply
+	Behind     message.CallID        `json:"behind,omitzero"` // pending behind the open approval request of this call
 	// Proposal is the digest of what was proposed (tool and raw input): the same
 	// ids with another digest is a conflict.
 	Proposal string `json:"proposal"`

@@ -91,7 +91,7 @@ func (j *Judge) Request(s Snapshot) permission.Request {
 	c := s.Call
 	return permission.Request{
 		Tool: c.Tool, Input: []byte(c.Input),
-		Caller:  permission.Caller{Agent: c.Agent, User: c.Runtime, Space: j.settings.Space, Session: c.Session, Reply: c.Reply, RunID: string(c.Reply)},
+		Caller:  permission.Caller{Agent: c.Agent, User: c.Runtime, Space: j.settings.Space, Session: c.Session, Reply: c.Reply, RunID: string(c.Reply), Groups: c.Groups},
 		Attempt: max(c.Attempt.Number, 1), CallsThisRun: s.Count,
 		Mode: j.settings.Mode, Now: s.Now, Cwd: j.settings.Cwd, WorkingDirs: j.settings.WorkingDirs, SessionRules: s.Rules,
 	}

@@ -15,7 +15,7 @@ import (
 
 // LanguageVersion names the environment below. It is part of every bundle hash,
 // so change it with any option, library version or variable.
-const LanguageVersion = "askance-cel-2"
+const LanguageVersion = "askance-cel-3"
 
 // Limits on the text of one expression. What fits is far more than a rule that
 // people can review.
@@ -57,6 +57,7 @@ var fixedTypes = map[string]map[string]*cel.Type{
 		"session": cel.StringType,
 		"reply":   cel.StringType,
 		"roles":   cel.ListType(cel.StringType),
+		"groups":  cel.ListType(cel.StringType),
 
 		"tenant":       cel.StringType,
 		"run_id":       cel.StringType,

@@ -97,7 +97,7 @@ func LanguageHash() string {
 }
 
 // unknownVariables are absent where the request does not say what they are.
-var unknownVariables = []string{"caller.parent_agent", "caller.roles", "caller.run_id", "caller.tenant", "ctx.attempt", "ctx.calls_this_run"}
+var unknownVariables = []string{"caller.groups", "caller.parent_agent", "caller.roles", "caller.run_id", "caller.tenant", "ctx.attempt", "ctx.calls_this_run"}
 
 // MayBeMissing is that of package permission.
 func MayBeMissing(path string) bool { return slices.Contains(unknownVariables, path) }

@@ -170,7 +170,8 @@ math.trunc <- trunc
 // variables are names of other languages for variables.
 const variables words = `
 args <- input params parameters arguments arg request
-caller.roles <- role groups
+caller.roles <- role
+caller.groups <- group
 caller.user <- requester username principal
 ctx.now <- time
 ctx.now.getHours() <- hour

@@ -143,6 +143,7 @@ var variableDocs = map[string]string{
 	"tool.annotations.idempotent":  "Declared to do the same if it is done twice.",
 	"tool.annotations.open_world":  "Declared to reach the world outside.",
 	"caller.agent":                 "Agent that makes the call.",
+	"caller.groups":                "Groups of the user, from the credentials of the request or the directory; may be missing: without either an engine does not know them.",
 	"caller.parent_agent":          "Agent that started it; may be missing: an engine does not know it.",
 	"caller.user":                  "On whose behalf.",
 	"caller.tenant":                "Tenant; may be missing: an engine does not know it.",

@@ -157,6 +157,7 @@ type Caller struct {
 	Session     message.SessionID `key:"session" doc:"Session."`
 	Reply       message.ReplyID   `key:"reply" doc:"Reply."`
 	Roles       []string          `key:"roles" doc:"Roles."`
+	Groups      []string          `key:"groups" doc:"Groups of the user."`
 	Tenant      string            `key:"tenant" doc:"Tenant."`
 	RunID       string            `key:"run_id" doc:"Run."`
 	ParentAgent string            `key:"parent_agent" doc:"The agent that started this one."`

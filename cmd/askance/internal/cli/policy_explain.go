@@ -51,6 +51,7 @@ replay --help), or as the name of a test in the rule files with --test.`,
 	f.StringVar(&x.caller.User, "user", "", "user who requests the call")
 	f.StringVar(&x.caller.Agent, "agent", "", "agent that proposes the call")
 	f.StringVar(&x.caller.Tenant, "tenant", "", "tenant of the caller")
+	f.StringSliceVar(&x.caller.Groups, "group", nil, "group of that user; may be repeated")
 	f.StringSliceVar(&x.caller.Roles, "role", nil, "role of the caller; may be repeated")
 	f.StringVar((*string)(&x.caller.Session), "session", "", "session of the call")
 	_ = c.RegisterFlagCompletionFunc("tool", x.completeTools)

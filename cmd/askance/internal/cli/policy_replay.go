@@ -37,7 +37,7 @@ const callsHelp = `A line of a file of calls is
   {"tool": "refund", "args": {"cents": 900}, "behavior": "allow", "rule": "small"}
 
 where behavior and rule are the recorded decision. Optional members: name, caller
-(agent, user, space, session, reply, roles, tenant, run_id, parent_agent), mode, now,
+(agent, user, space, session, reply, roles, groups, tenant, run_id, parent_agent), mode, now,
 cwd and working_dirs.`
 
 func newPolicyReplayCommand(env *environment) *cobra.Command {
