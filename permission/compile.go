@@ -105,6 +105,9 @@ func (c *compiler) newTool(name string, t *Tool) *toolRules {
 		c.problems.add(Problem{Field: "tools", Msg: "tool " + display.Quoted(name) + " has a kind, and a check or a matcher of its own",
 			Hint: "the kind does the work of both; leave one of them out"})
 	}
+	if err := t.CheckKind(); err != nil {
+		c.problems.add(Problem{Field: "tools", Msg: "tool " + display.Quoted(name) + ": " + err.Error()})
+	}
 	tr.matcher = t.Kind
 	return tr
 }

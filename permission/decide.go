@@ -202,6 +202,9 @@ func (e *decider) checkStep() (Decision, bool) {
 	if check == nil {
 		return Decision{}, false
 	}
+	if e.unread != nil {
+		return e.decideUncovered(e.unread.Error())
+	}
 	v, err := callSafely(func() (ToolVerdict, error) { return check(e.call), nil })
 	if err != nil {
 		e.addError("", "check", err)
@@ -300,7 +303,9 @@ func (e *decider) suggestRules() []message.PermissionRule {
 // call.
 func (e *decider) isDoubtful(asking, failing []*compiledRule) bool {
 	return len(asking) == 0 && len(failing) > 0 && !e.tainted &&
-		!slices.ContainsFunc(e.errors, func(r RuleError) bool { return !errors.Is(r.Err, shell.ErrUnclear) })
+		!slices.ContainsFunc(e.errors, func(r RuleError) bool {
+			return !errors.Is(r.Err, shell.ErrUnclear) && !errors.Is(r.Err, ErrUnclear)
+		})
 }
 
 // decideDoubtful answers a doubtful call as if no rule were about it, but that what

@@ -22,6 +22,8 @@ type evaluation struct {
 	tainted bool
 	// unsure: an allow rule failed; the mode's fallback must not allow.
 	unsure bool
+	// unread says that the kind cannot find the command or path of the call.
+	unread error
 	// how is what handling has found, once it has looked.
 	how    handling
 	looked bool
@@ -69,7 +71,9 @@ func (e *evaluation) readInput(before *evaluation) {
 	}
 	if e.inputErr != nil {
 		e.addFault(e.inputField, e.inputErr)
+		return
 	}
+	e.unread = e.findArgument()
 }
 
 // readsAs reports whether two bundles read the input of every call alike: they
@@ -113,6 +117,10 @@ func (e *evaluation) matchRule(r *compiledRule) (matched, failed bool) {
 		return false, true
 	}
 	if r.pattern != nil {
+		if e.unread != nil {
+			e.addError(r.rule.Name, "rule_content", e.unread)
+			return false, true
+		}
 		ok, err := callSafely(func() (bool, error) { return r.pattern.Match(e.call) })
 		if err != nil {
 			e.addError(r.rule.Name, "rule_content", err)
@@ -211,7 +219,7 @@ func (e *evaluation) readOnly() string {
 		return "the tool is read-only"
 	}
 	k := e.tr.kind()
-	if k == nil || e.tainted {
+	if k == nil || e.tainted || e.unread != nil {
 		return ""
 	}
 	proven, err := callSafely(func() (bool, error) { return k.ReadOnly(e.call), nil })
@@ -260,7 +268,7 @@ func (b *Bundle) Notices() []Notice {
 // all together the whole. It runs after none did so alone.
 func (e *decider) jointAllow() (Decision, bool) {
 	joint, ok := e.tr.matcher.(JointMatcher)
-	if !ok || e.inputErr != nil {
+	if !ok || e.inputErr != nil || e.unread != nil {
 		return Decision{}, false
 	}
 	var rules []*compiledRule

@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -162,7 +163,7 @@ func (im importer) specifiedRules(base Rule, name, spec string) ([]Rule, error) 
 	tool := im.tool(name)
 	switch {
 	case slices.Contains(commandTools, name) || shellKind(tool) != nil:
-		return commandRules(base, spec), nil
+		return commandRules(base, tool, spec), nil
 	case slices.Contains(pathTools, name):
 		return pathRules(base, spec)
 	}
@@ -191,12 +192,12 @@ func withContent(base Rule, content string) Rule {
 
 // commandRules read a command line. An allow without * means exactly that line;
 // as rule content it would allow further arguments.
-func commandRules(base Rule, spec string) []Rule {
+func commandRules(base Rule, tool *Tool, spec string) []Rule {
 	if prefix, ok := strings.CutSuffix(spec, " *"); ok && !strings.Contains(prefix, "*") {
 		return []Rule{withContent(base, prefix+":*")}
 	}
 	if base.Behavior == message.BehaviorAllow && !strings.Contains(spec, "*") {
-		base.When = "args.command == " + strconv.Quote(spec)
+		base.When = "args." + cmp.Or(argumentOf(tool).Name, "command") + " == " + strconv.Quote(spec)
 		return []Rule{base}
 	}
 	return []Rule{withContent(base, spec)}

@@ -121,6 +121,10 @@ type Matcher interface {
 var ErrNoContent = errors.New("content has no meaning for a tool of this kind, so that the rule would never match: " +
 	"leave it out to match every call, or use when")
 
+// ErrUnclear is what Match of a Pattern wraps where it is unknown before the call
+// runs whether the rule is about it. Then a deny or ask rule asks about what would be allowed.
+var ErrUnclear = errors.New("it is unknown before the call runs whether the rule is about it")
+
 // Pattern is a compiled rule content.
 type Pattern interface {
 	// Match reports whether the rule is about this call. An error falls closed

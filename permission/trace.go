@@ -110,7 +110,7 @@ func (t *tracer) rule(e *evaluation, r *compiledRule) (matched, failed bool) {
 	if x, ok := r.pattern.(Explainer); ok && e.inputErr == nil {
 		pieces, err := callSafely(func() ([]Piece, error) { return x.Explain(e.call), nil })
 		if err == nil {
-			tr.Shell = t.pieces(pieces)
+			tr.Shell = t.pieces(e, pieces)
 		}
 	}
 	return tr.Matched, tr.Failed
@@ -135,11 +135,11 @@ func contentReason(r *compiledRule, matched bool) *Because {
 	return b
 }
 
-func (t *tracer) pieces(pieces []Piece) []Piece {
+func (t *tracer) pieces(e *evaluation, pieces []Piece) []Piece {
 	out := make([]Piece, len(pieces))
 	for i, p := range pieces {
 		out[i] = Piece{Text: display.Visible(display.Shorten(p.Text, display.MaxReasonExpr)), Covered: p.Covered, Why: display.Visible(display.Shorten(p.Why, display.MaxErrorText))}
-		if isHidden(t.hidden, []string{"args", "command"}) {
+		if isHidden(t.hidden, []string{"args", argumentOf(e.tr.tool).Name}) {
 			out[i].Text, out[i].Why = hiddenText, ""
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/askance-dev/askance/permission/shell"
 )
 
-// bash is a tool that runs a line of shell text, its argument command.
+// bash is a tool that runs a line of shell text, one of its arguments.
 type bash struct{ Config }
 
 type bashCall struct {
@@ -22,8 +22,13 @@ type bashCall struct {
 
 func (b bash) Name() string { return b.name(Bash) }
 
+// Argument implements permission.ArgumentKind.
+func (b bash) Argument() permission.Argument {
+	return b.argument("command", "command", "description")
+}
+
 func (b bash) Prepare(c permission.Call) any {
-	text, err := b.text(c, "command")
+	text, err := b.text(c, b.Argument().Name)
 	return &bashCall{err: err, text: text, tree: parseTree(text), line: shell.Parse(text), places: b.places(c)}
 }
 

@@ -59,7 +59,6 @@
 // # Limits
 //
 // Only [Config].Links looks at files. Between the decision and the run a link
-// can change. The kinds know the names of AgentScope's arguments; a tool that
-// calls them otherwise needs a condition instead. They may be used by any
-// number of goroutines.
+// can change. The kinds know the names of AgentScope's arguments; [Config].Argument
+// names another one. They may be used by any number of goroutines.
 package agentscope

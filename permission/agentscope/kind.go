@@ -1,6 +1,7 @@
 package agentscope
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -65,7 +66,11 @@ func New(name string, c Config) (permission.Kind, error) {
 	if !ok {
 		return nil, fmt.Errorf("%w %q, use one of %s", ErrUnknownKind, name, strings.Join(Names(), ", "))
 	}
-	return maker(c), nil
+	k := maker(c)
+	if _, reads := k.(permission.ArgumentKind); c.Argument != "" && !reads {
+		return nil, fmt.Errorf("%s reads no argument, so that argument: %s has no meaning; remove it", name, c.Argument)
+	}
+	return k, nil
 }
 
 // name is a kind's name with all that makes it decide differently.
@@ -76,6 +81,9 @@ func (c Config) name(kind string) string {
 	}
 	if c.Links != nil {
 		name += " links"
+	}
+	if c.Argument != "" {
+		name += " argument=" + c.Argument
 	}
 	return name
 }
@@ -145,6 +153,14 @@ type Config struct {
 	// nil looks at no file: right for tools that run on another machine, where a
 	// link can lead out of the directory unseen.
 	Links Links
+	// Argument is the name of the argument that has the command or the path; "":
+	// AgentScope's, which is command, file_path or path.
+	Argument string
+}
+
+// argument describes the argument that the kinds of AgentScope call usual.
+func (c Config) argument(usual, what string, others string) permission.Argument {
+	return permission.Argument{Name: cmp.Or(c.Argument, usual), What: what, Others: strings.Fields(others)}
 }
 
 // plain is a tool with no known property but its name: a function, a tool of
@@ -176,7 +192,7 @@ func (k plain) Suggest(c permission.Call) []message.PermissionRule {
 	return []message.PermissionRule{suggestRule(c, nil)}
 }
 
-// file is a tool that reads or writes the file of its argument file_path.
+// file is a tool that reads or writes the file of one argument.
 type file struct {
 	Config
 	kind   string
@@ -185,15 +201,22 @@ type file struct {
 
 func (f file) Name() string { return f.name(f.kind) }
 
+// Argument implements permission.ArgumentKind.
+func (f file) Argument() permission.Argument {
+	return f.argument("file_path", "path", "content old_string new_string edits")
+}
+
+func (f file) path(c permission.Call) (string, error) { return f.text(c, f.Argument().Name) }
+
 func (file) Prepare(permission.Call) any { return nil }
 
 func (f file) ReadOnly(c permission.Call) bool {
-	_, err := f.text(c, "file_path")
+	_, err := f.path(c)
 	return !f.writes && err == nil
 }
 
 func (f file) Check(c permission.Call) permission.ToolVerdict {
-	path, err := f.text(c, "file_path")
+	path, err := f.path(c)
 	switch {
 	case err != nil:
 		return malformedVerdict(err)
@@ -215,7 +238,7 @@ func (f file) Check(c permission.Call) permission.ToolVerdict {
 
 // Suggest offers a rule for the folder of the file.
 func (f file) Suggest(c permission.Call) []message.PermissionRule {
-	path, err := f.text(c, "file_path")
+	path, err := f.path(c)
 	if err != nil || path == "" {
 		return nil
 	}
@@ -232,7 +255,7 @@ func (f file) Compile(content string, behavior message.Behavior) (permission.Pat
 	allows := behavior == message.BehaviorAllow
 	raw := allows && !f.writes
 	match := func(c permission.Call) (bool, error) {
-		path, err := f.text(c, "file_path")
+		path, err := f.path(c)
 		switch {
 		case err != nil || path == "":
 			return false, err
@@ -247,7 +270,7 @@ func (f file) Compile(content string, behavior message.Behavior) (permission.Pat
 	return pathPattern{content: content, narrow: allows && !raw, match: match}, nil
 }
 
-// search is a tool that looks for files or text below its argument path, or
+// search is a tool that looks for files or text below the folder of one argument, or
 // below the current folder.
 type search struct {
 	Config
@@ -255,6 +278,13 @@ type search struct {
 }
 
 func (s search) Name() string { return s.name(s.kind) }
+
+// Argument implements permission.ArgumentKind.
+func (s search) Argument() permission.Argument {
+	a := s.argument("path", "path", "pattern glob include exclude type output_mode")
+	a.Default = true
+	return a
+}
 
 func (search) Prepare(permission.Call) any { return nil }
 
@@ -275,7 +305,7 @@ func (s search) wellFormed(c permission.Call) error {
 	return errors.Join(badPath, badPattern)
 }
 
-func (s search) path(c permission.Call) (string, error) { return s.text(c, "path") }
+func (s search) path(c permission.Call) (string, error) { return s.text(c, s.Argument().Name) }
 
 func (s search) folder(c permission.Call) (string, error) {
 	path, err := s.path(c)

@@ -13,6 +13,7 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
 )
 
 func (c *expr) checkCalls() {
@@ -171,8 +172,15 @@ func fitsOperator(re *syntax.Regexp) bool {
 	}
 }
 
+// isCommand reports whether a member of the arguments is the line of a shell tool.
 func (c *expr) isCommand(field string) bool {
-	return field == "command" && c.isShell(c.Tool)
+	name := "command"
+	for _, t := range c.opts.Tools {
+		if k, ok := t.Kind.(permission.ArgumentKind); ok && t.Name == c.Tool {
+			name = k.Argument().Name
+		}
+	}
+	return field == name && c.isShell(c.Tool)
 }
 
 func isPath(format, field string) bool {

@@ -25,6 +25,8 @@ func addHint(err error) error {
 	case !ok || f.Key == "":
 	case f.Key == "name" || f.Key == "rules": // of the file: a tool has a name
 		f.Hint = "this looks like a rule file, which is named as an argument, or with --policy"
+	case f.Key == "compat":
+		f.Hint = "askance reads every kind in its strict way (permission/agentscope/DEVIATIONS.md); remove the key"
 	case otherKeys[f.Key] != "":
 		f.Hint = "did you mean " + otherKeys[f.Key] + "?"
 	default:

@@ -17,6 +17,7 @@
 //	    input_schema: {type: object}
 //	  - name: Bash
 //	    kind: bash               # what AgentScope's rules mean for it; see package permission/agentscope
+//	    argument: cmd            # the argument that has the command or the path, if it has another name than AgentScope's
 //	    home: /home/dev          # home folder of the user as whom it runs; local tools have this engine's
 //	  - name: uptime
 //	    command: [uptime, -p]    # only of local tools: the program that runs it
@@ -53,6 +54,7 @@ type entry struct {
 	Server          string             `yaml:"server"`
 	Kind            string             `yaml:"kind"`
 	Home            string             `yaml:"home"`
+	Argument        string             `yaml:"argument"`
 	InputSchema     map[string]any     `yaml:"input_schema"`
 	Placement       toolcall.Placement `yaml:"placement"`
 	Idempotent      bool               `yaml:"idempotent"`
@@ -163,7 +165,7 @@ func (e entry) tool() (Tool, error) {
 	if t.Schema, err = permission.CompileSchema(raw); err != nil {
 		return t, fmt.Errorf("input_schema: %w", err)
 	}
-	return t, nil
+	return t, t.CheckKind()
 }
 
 func (e entry) check(p toolcall.Placement) error {
@@ -182,10 +184,12 @@ func (e entry) check(p toolcall.Placement) error {
 }
 
 func (e entry) kind(t *engine.Tool) error {
-	c := agentscope.Config{Home: e.Home}
+	c := agentscope.Config{Home: e.Home, Argument: e.Argument}
 	switch {
 	case e.Kind == "" && e.Home != "":
 		return errors.New("home is only for tools with a kind")
+	case e.Kind == "" && e.Argument != "":
+		return errors.New("argument is only for tools with a kind")
 	case e.Kind == "":
 		return nil
 	}
