@@ -66,6 +66,7 @@ FUZZ := \
   permission:FuzzSpecifiers \
   permission/format:FuzzSource \
   permission/lint:FuzzRun \
+  permission/shell:FuzzBash \
   permission/shell:FuzzCompile \
   permission/shell:FuzzParse \
   permission/internal/paths:FuzzWithin \

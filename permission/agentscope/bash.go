@@ -109,6 +109,9 @@ func (p *bashCall) findUnseen() (permission.ToolVerdict, bool) {
 	if r := p.findProvenRemoval(); r != "" {
 		return uncoveredVerdict("the command removes " + r), true
 	}
+	if why := p.line.Unread(); why != nil {
+		return uncoveredVerdict("a part of the command could not be read: " + why.Detail), true
+	}
 	return permission.ToolVerdict{}, false
 }
 

@@ -47,7 +47,8 @@
 // .git and others), removing the root, home, a folder of the root or all of a
 // folder. Such an approval request is bypass-immune. The decision's Step names the part.
 // Where quotes, wrappers or links hide such a thing from AgentScope, the approval request
-// is the plain one of the mode; no allow rule answers it either.
+// is the plain one of the mode; no allow rule answers it either. The same holds
+// for a line of which a part cannot be read.
 //
 // # Approval requests that one answer resolves
 //

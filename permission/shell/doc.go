@@ -48,7 +48,8 @@
 // into a file that it then runs is read as well. Behind a program or a sub-command
 // that is not known any argument may be the command. Where the line is not known
 // before it runs, a text that is piped or read into a shell included,
-// [Pattern.Matches] returns an [ErrUnclear].
+// [Pattern.Matches] returns an [ErrUnclear]. [Line.Unread] says whether a part of
+// it was not read at all.
 //
 // # What it does not do
 //

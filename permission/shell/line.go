@@ -112,6 +112,18 @@ func (c *Command) join(quote string) string {
 // that allow rules may cover it. Lines beyond the limits are not.
 func (l *Line) Static() bool { return len(l.Reasons) == 0 }
 
+// Unread says why a part of the line, or of a text that it hands to a shell, was
+// not read to its end; nil if all of it was. Commands may stand in that part.
+func (l *Line) Unread() *Reason {
+	i := slices.IndexFunc(l.unclear, func(r Reason) bool {
+		return r.Code == CodeSyntax || r.Code == CodeTooLong || r.Code == CodeTooMany
+	})
+	if i < 0 {
+		return nil
+	}
+	return &l.unclear[i]
+}
+
 // Parse analyses a command line. It accepts every text: what is wrong with it
 // stands in the result.
 func Parse(text string) *Line {

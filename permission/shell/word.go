@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/expand"
@@ -140,8 +141,9 @@ func (r *wordReader) readLiteral(s string) {
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; c {
 		case '\\':
-			i++
-			if i < len(s) && s[i] != '\n' {
+			if i++; i == len(s) { // the last character of the line
+				r.text.WriteByte(c)
+			} else if s[i] != '\n' {
 				r.text.WriteByte(s[i])
 			}
 			continue
@@ -202,7 +204,7 @@ func (r *wordReader) spelledText(w *syntax.Word) []Word {
 	if !syntax.SplitBraces(&list) {
 		return nil
 	}
-	var words []Word
+	words := []Word{}
 	for one, err := range expand.BracesSeq(&expand.Config{}, &list) {
 		if err != nil {
 			return nil
@@ -210,6 +212,10 @@ func (r *wordReader) spelledText(w *syntax.Word) []Word {
 		text := &wordReader{raw: r.raw}
 		for _, part := range one.Parts {
 			text.readPart(part)
+		}
+		quoted := slices.ContainsFunc(one.Parts, func(p syntax.WordPart) bool { _, plain := p.(*syntax.Lit); return !plain })
+		if text.text.Len() == 0 && !quoted {
+			continue // {a,} is one word
 		}
 		words = append(words, Word{Text: text.text.String(), Fixed: true})
 	}
