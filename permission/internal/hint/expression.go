@@ -77,8 +77,8 @@ func (x Expression) explainField(name string) string {
 	if asked := pathInHas.FindStringSubmatch(x.Rest); path == "has" && asked != nil {
 		path = asked[1]
 	}
-	if path == "caller" && (strings.HasPrefix(name, "group") || strings.HasPrefix(name, "team")) {
-		return "groups are of approvers; a condition knows caller.user and caller.agent"
+	if path == "caller" && strings.HasPrefix(name, "team") {
+		return "did you mean groups?"
 	}
 	names, known := x.Scope.Fields(path)
 	if hint := DidYouMean(Nearest(name, names)); hint != "" || !known || len(names) == 0 {
