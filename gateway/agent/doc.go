@@ -26,7 +26,8 @@
 // that comes while one is open is void for every
 // reader. So a session has one open turn, also when two processes begin one at
 // the same moment: the loser finds out by reading, and answers with
-// [OpenTurnError]. A reply's id follows from the session and the id of the user's
+// [OpenTurnError]. A turn that is to wait instead (Input.Queue) is first recorded as
+// CUSTOM askance.turn.queued, and begins when the turns before it have ended. A reply's id follows from the session and the id of the user's
 // message: the same message sent twice is one turn.
 //
 // A turn belongs to the user who began it: the agent acts, in the engine's eyes,

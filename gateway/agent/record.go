@@ -12,13 +12,16 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// TurnEvent is the name of the CUSTOM event with which a turn begins.
-const TurnEvent = "askance.turn"
+// Names of the CUSTOM events of a turn. Their value is a Record.
+const (
+	TurnEvent   = "askance.turn"        // the turn begins
+	QueuedEvent = "askance.turn.queued" // the turn is to begin after those before it
+)
 
 // maxRecord bounds a turn's record, in bytes of JSON.
 const maxRecord = toolcall.MaxRequestBytes - 16<<10
 
-// Record is the value of a TurnEvent: what a user sent, and what the turn needs
+// Record is the value of these events: what a user sent, and what the turn needs
 // to go on in another process.
 type Record struct {
 	V     int             `json:"v"` // 1
@@ -35,9 +38,11 @@ type Record struct {
 
 // ParseRecord reads a turn's record from an event. It returns false if the
 // event is another one, or no record that this version can use.
-func ParseRecord(e message.Event) (*Record, bool) {
+func ParseRecord(e message.Event) (*Record, bool) { return parseRecord(e, TurnEvent) }
+
+func parseRecord(e message.Event, name string) (*Record, bool) {
 	c, ok := e.(*message.Custom)
-	if !ok || c.Name != TurnEvent {
+	if !ok || c.Name != name {
 		return nil, false
 	}
 	type bare Record
@@ -69,9 +74,9 @@ func stableCodec(id string) message.Codec {
 	}
 }
 
-// event is the record as it is kept.
-func (r *Record) event() (message.Event, error) {
-	return custom(TurnEvent, r)
+// event is the record as the event of that name.
+func (r *Record) event(name string) (message.Event, error) {
+	return custom(name, r)
 }
 
 func custom(name string, v any) (message.Event, error) {

@@ -113,15 +113,11 @@ func (r *Runner) resume(ctx context.Context, n note) error {
 	if err := thread.read(ctx, r.cfg.As(n.By), n.Session); err != nil {
 		return err
 	}
-	if thread.Open != n.Reply { // it ended, or was never begun
+	rec := thread.current(n.Reply)
+	if rec == nil { // it ended, or was never begun
 		return r.notes.recordClosed(ctx, n)
 	}
-	rec := thread.replies[n.Reply].turn
-	a := r.agents[rec.Agent]
-	if a == nil {
-		a = missingAgent(rec.Agent)
-	}
-	r.begin(n, rec, thread, a)
+	r.begin(n, rec, thread)
 	return nil
 }
 
@@ -144,7 +140,11 @@ func (r *Runner) Running(session message.SessionID, reply message.ReplyID) bool 
 
 // begin runs a turn on a goroutine of its own, unless it runs already or the
 // runner stops.
-func (r *Runner) begin(n note, rec *Record, thread *Thread, a Agent) {
+func (r *Runner) begin(n note, rec *Record, thread *Thread) {
+	a := r.agents[rec.Agent]
+	if a == nil {
+		a = missingAgent(rec.Agent)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ctx.Err() != nil || r.turns[n.key()] != nil {

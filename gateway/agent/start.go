@@ -23,19 +23,25 @@ type Input struct {
 	Input map[string]message.RawJSON
 	// Reply is the reply's id; by default it follows from the last message's id.
 	Reply message.ReplyID
+	// Queue has the turn wait for the session's open turn, where Start would refuse
+	// it otherwise.
+	Queue bool
 }
 
 // Start begins a turn: the agent of that name answers the user by, who must
 // have the role of a runtime. It returns when the messages are durable; the turn
 // continues after that. The same messages sent again are the same turn.
 //
-// Errors: *OpenTurnError while a turn of the session is open; message.ErrForeign
+// Errors: *OpenTurnError while a turn of the session is open, unless Input.Queue is
+// set; message.ErrForeign
 // if the session belongs to another principal; message.ErrNotFound if there is no such
 // agent.
 func (r *Runner) Start(ctx context.Context, by toolcall.Principal, session message.SessionID, name string, in Input) (message.ReplyID, error) {
 	in.Tools = slices.Clone(in.Tools)
-	a, err := r.check(by, session, name, in)
-	if err != nil {
+	for i := range in.Tools {
+		in.Tools[i].Client = true
+	}
+	if err := r.Check(by, session, name, in); err != nil {
 		return "", err
 	}
 	rec := &Record{V: 1, Reply: in.Reply, Agent: name, Runner: r.cfg.ID, By: by.Name, Messages: in.Messages, Tools: in.Tools, Input: in.Input}
@@ -50,65 +56,82 @@ func (r *Runner) Start(ctx context.Context, by toolcall.Principal, session messa
 	if known, err := r.findTurn(ctx, by, session, thread, rec); known || err != nil {
 		return rec.Reply, err
 	}
+	name = QueuedEvent
+	if !in.Queue {
+		name = TurnEvent
+		if busy := thread.Busy(); busy != "" {
+			return rec.Reply, &OpenTurnError{Session: session, Reply: busy}
+		}
+	}
+	var err error
 	if rec.Messages, err = dropKnown(thread, in.Messages); err != nil {
+		return "", err
+	}
+	event, err := rec.event(name)
+	if err != nil {
 		return "", err
 	}
 	// From here on the turn may be on record, so it is seen through even if the
 	// request is given up.
 	sure, cancel := context.WithTimeout(r.ctx, startTimeout)
 	defer cancel()
-	return rec.Reply, r.open(sure, n, rec, thread, a)
+	return rec.Reply, r.open(sure, n, event, thread)
 }
 
 // startTimeout bounds how long Start waits for the engine to store a turn.
 const startTimeout = 15 * time.Second
 
-// check checks a request without the session.
-func (r *Runner) check(by toolcall.Principal, session message.SessionID, name string, in Input) (Agent, error) {
+// Check is the error of a Start with these arguments that no session could take.
+func (r *Runner) Check(by toolcall.Principal, session message.SessionID, name string, in Input) error {
 	bad := func(code message.Code, what, hint string) error {
 		return &message.Error{Code: code, Op: "start turn", What: what, Hint: hint}
 	}
-	a := r.agents[name]
 	switch {
 	case by.Role != toolcall.RoleRuntime || by.Name == "" || by.Name == Principal:
-		return nil, bad(message.CodeForbidden, by.String()+" does not talk to agents", "use credentials with the role runtime")
-	case a == nil:
-		return nil, bad(message.CodeNotFound, fmt.Sprintf("there is no agent %q", name), "look at the list of agents")
+		return bad(message.CodeForbidden, by.String()+" does not talk to agents", "use credentials with the role runtime")
+	case r.agents[name] == nil:
+		return bad(message.CodeNotFound, fmt.Sprintf("there is no agent %q", name), "look at the list of agents")
 	case session == "":
-		return nil, bad(message.CodeInvalid, "session_id is empty", "name the session")
+		return bad(message.CodeInvalid, "session_id is empty", "name the session")
 	case len(in.Messages) == 0:
-		return nil, bad(message.CodeInvalid, "there is no message", "send what the user says")
+		return bad(message.CodeInvalid, "there is no message", "send what the user says")
 	}
 	for i, m := range in.Messages {
 		if m == nil || m.ID == "" || m.Role != message.RoleUser && m.Role != message.RoleSystem {
-			return nil, bad(message.CodeInvalid, fmt.Sprintf("messages[%d] is not a message of a user or a system with an id", i), "send only what the user says; the agent's messages are kept here")
+			return bad(message.CodeInvalid, fmt.Sprintf("messages[%d] is not a message of a user or a system with an id", i), "send only what the user says; the agent's messages are kept here")
 		}
 		if err := m.Validate(); err != nil {
-			return nil, fmt.Errorf("messages[%d]: %w", i, err)
+			return fmt.Errorf("messages[%d]: %w", i, err)
 		}
 	}
 	for i, t := range in.Tools {
 		if t.Name == "" || slices.Contains(r.cfg.Tools, t.Name) || slices.ContainsFunc(in.Tools[:i], func(o Tool) bool { return o.Name == t.Name }) {
-			return nil, bad(message.CodeInvalid, fmt.Sprintf("tools[%d]: the name %q is empty or taken", i, t.Name), "give the frontend's tool a name of its own")
+			return bad(message.CodeInvalid, fmt.Sprintf("tools[%d]: the name %q is empty or taken", i, t.Name), "give the frontend's tool a name of its own")
 		}
-		in.Tools[i].Client = true
 	}
-	return a, nil
+	return nil
 }
 
-// findTurn reports whether the turn was begun before. While another one is open
-// none begins; an open turn of this runner that does not run is resumed.
+// findTurn reports whether the turn was begun, or queued, before. The session's
+// turns of this runner that do not run are resumed.
 func (r *Runner) findTurn(ctx context.Context, by toolcall.Principal, session message.SessionID, thread *Thread, rec *Record) (bool, error) {
-	if thread.Open != "" && thread.replies[thread.Open].turn.Runner == r.cfg.ID {
-		if err := r.takeUp(ctx, note{V: 1, Session: session, Reply: thread.Open, By: by}); err != nil {
+	waiting := thread.Queue
+	if thread.Open != "" {
+		waiting = append([]*Record{thread.replies[thread.Open].turn}, waiting...)
+	}
+	for _, t := range waiting {
+		if t.Runner != r.cfg.ID {
+			continue
+		}
+		if err := r.takeUp(ctx, note{V: 1, Session: session, Reply: t.Reply, By: by}); err != nil {
 			return false, err
 		}
 	}
 	if old := thread.replies[rec.Reply]; old != nil {
 		return true, r.sameTurn(old.turn, rec)
 	}
-	if thread.Open != "" {
-		return false, &OpenTurnError{Session: session, Reply: thread.Open}
+	if old := thread.queued(rec.Reply); old != nil {
+		return true, r.sameTurn(old, rec)
 	}
 	return false, nil
 }
@@ -178,12 +201,8 @@ func contentWords(m *message.Msg) []string {
 }
 
 // open stores the record of a new turn and runs it, if it is the session's open
-// turn then.
-func (r *Runner) open(ctx context.Context, n note, rec *Record, thread *Thread, a Agent) error {
-	event, err := rec.event()
-	if err != nil {
-		return err
-	}
+// turn then, or waits to be.
+func (r *Runner) open(ctx context.Context, n note, event message.Event, thread *Thread) error {
 	if err := r.notes.recordOpened(ctx, n); err != nil {
 		return err
 	}
@@ -196,13 +215,14 @@ func (r *Runner) open(ctx context.Context, n note, rec *Record, thread *Thread, 
 	if err := thread.read(ctx, r.cfg.As(n.By), n.Session); err != nil {
 		return err
 	}
-	if thread.Open != n.Reply { // another process was faster; or this turn is over already
+	rec := thread.current(n.Reply)
+	if rec == nil { // another process was faster; or this turn is over already
 		if old := thread.replies[n.Reply]; old != nil && old.turn != nil {
 			return nil
 		}
-		return errors.Join(&OpenTurnError{Session: n.Session, Reply: thread.Open}, r.notes.recordClosed(ctx, n))
+		return errors.Join(&OpenTurnError{Session: n.Session, Reply: thread.Busy()}, r.notes.recordClosed(ctx, n))
 	}
-	r.begin(n, thread.replies[n.Reply].turn, thread, a)
+	r.begin(n, rec, thread)
 	return nil
 }
 
@@ -214,7 +234,7 @@ func Stop(ctx context.Context, c engine.Client, session message.SessionID) (mess
 	if err != nil {
 		return "", err
 	}
-	reply := t.Open
+	reply := t.Busy()
 	if reply == "" {
 		open, err := c.List(ctx, toolcall.ListRequest{Session: session, Limit: 1})
 		if err != nil {

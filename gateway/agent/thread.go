@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"slices"
 
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
@@ -17,6 +18,8 @@ type Thread struct {
 	Turns []*Record
 	// Open is the reply of the open turn; "" if there is none.
 	Open message.ReplyID
+	// Queue are the turns that begin one after the other once Open has ended.
+	Queue []*Record
 	// Through is the cursor behind the last event that was read.
 	Through uint64
 
@@ -89,6 +92,10 @@ func (t *Thread) Add(e message.Event) {
 		t.open(rec)
 		return
 	}
+	if rec, ok := parseRecord(e, QueuedEvent); ok {
+		t.enqueue(rec)
+		return
+	}
 	if e.ReplyID() == "" {
 		return
 	}
@@ -104,16 +111,77 @@ func (t *Thread) Add(e message.Event) {
 		if t.Open == e.ReplyID() {
 			t.Open = ""
 		}
+		t.dequeue(e.ReplyID())
 	default:
 	}
 	_ = message.Append(r.msg, e) // what does not fit changes nothing, for every reader alike
 }
 
-// open opens a turn, unless the record is void.
-func (t *Thread) open(rec *Record) {
-	if r := t.replies[rec.Reply]; t.Open != "" || r != nil && (r.turn != nil || r.ended) {
+// Busy is the reply that a new turn must wait for: the open one, or the first of
+// the queue; "" if there is none.
+func (t *Thread) Busy() message.ReplyID {
+	if t.Open == "" && len(t.Queue) > 0 {
+		return t.Queue[0].Reply
+	}
+	return t.Open
+}
+
+// maxQueue bounds the turns that wait in one session.
+const maxQueue = 16
+
+// queued is the record of a turn that waits; nil if it does not.
+func (t *Thread) queued(id message.ReplyID) *Record {
+	for _, rec := range t.Queue {
+		if rec.Reply == id {
+			return rec
+		}
+	}
+	return nil
+}
+
+// current is the record of a turn that is open or waits; nil if it is neither.
+func (t *Thread) current(id message.ReplyID) *Record {
+	if t.Open == id && id != "" {
+		return t.replies[id].turn
+	}
+	return t.queued(id)
+}
+
+// enqueue takes in a turn that is to wait, unless the record is void.
+func (t *Thread) enqueue(rec *Record) {
+	if r := t.replies[rec.Reply]; len(t.Queue) >= maxQueue || t.queued(rec.Reply) != nil || r != nil && (r.turn != nil || r.ended) {
 		return
 	}
+	t.Queue = append(t.Queue, rec)
+	for _, m := range rec.Messages {
+		if t.said[m.ID] == nil {
+			t.said[m.ID] = m
+		}
+	}
+}
+
+// dequeue removes a turn from the queue.
+func (t *Thread) dequeue(id message.ReplyID) {
+	rec := t.queued(id)
+	if rec == nil {
+		return
+	}
+	t.Queue = slices.DeleteFunc(t.Queue, func(o *Record) bool { return o == rec })
+	for _, m := range rec.Messages {
+		if t.said[m.ID] == m {
+			delete(t.said, m.ID)
+		}
+	}
+}
+
+// open opens a turn, unless the record is void: a turn is open, or another one is
+// the next of the queue.
+func (t *Thread) open(rec *Record) {
+	r := t.replies[rec.Reply]
+	if busy := t.Busy(); t.Open != "" || busy != "" && busy != rec.Reply || r != nil && (r.turn != nil || r.ended) {
+		return
+	}
+	t.dequeue(rec.Reply)
 	t.Open = rec.Reply
 	t.Turns = append(t.Turns, rec)
 	for _, m := range rec.Messages {
@@ -122,7 +190,7 @@ func (t *Thread) open(rec *Record) {
 			t.Messages = append(t.Messages, m)
 		}
 	}
-	if r := t.replies[rec.Reply]; r != nil {
+	if r != nil {
 		r.turn = rec
 		return
 	}

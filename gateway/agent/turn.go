@@ -38,7 +38,10 @@ func (t *turn) run(ctx context.Context) {
 	var watcher sync.WaitGroup
 	from := t.thread.Through // no other goroutine has the thread yet
 	watcher.Go(func() { t.watch(running, from, cancel) })
-	err := t.answer(running)
+	err := t.waitForPlace(running)
+	if err == nil {
+		err = t.answer(running)
+	}
 	cancel(nil)
 	watcher.Wait()
 	if ctx.Err() != nil {
@@ -46,6 +49,35 @@ func (t *turn) run(ctx context.Context) {
 	}
 	if err := t.finish(ctx, err); err != nil && ctx.Err() == nil {
 		t.log.Error("the end of a turn could not be stored; the next process does it", "err", err)
+	}
+}
+
+// waitForPlace waits until the turn is the session's open one, which it becomes
+// once the turns before it have ended.
+func (t *turn) waitForPlace(ctx context.Context) error {
+	for {
+		if err := t.sync(ctx); err != nil {
+			return err
+		}
+		switch {
+		case t.thread.Open == t.note.Reply:
+			return nil
+		case t.thread.queued(t.note.Reply) == nil:
+			return ErrInterrupted
+		case t.thread.Busy() == t.note.Reply:
+			event, err := t.rec.event(TurnEvent)
+			if err == nil {
+				err = t.send(ctx, event)
+			}
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		next := toolcall.EventsRequest{Session: t.note.Session, After: t.thread.Through, WaitMS: 25_000}
+		if err := retry(ctx, func() error { _, err := t.as().Events(ctx, next); return err }); err != nil {
+			return err
+		}
 	}
 }
 
@@ -158,4 +190,9 @@ func (t *turn) sync(ctx context.Context) error {
 }
 
 // reply is the reply as it stood at the last sync.
-func (t *turn) reply() *reply { return t.thread.replies[t.note.Reply] }
+func (t *turn) reply() *reply {
+	if r := t.thread.replies[t.note.Reply]; r != nil {
+		return r
+	}
+	return &reply{} // it still waits for its place
+}

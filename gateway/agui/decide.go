@@ -24,6 +24,7 @@ type plan struct {
 	from       uint64      // cursor from which the run follows
 	restate    bool        // send the whole conversation, even what the client has
 	done       bool        // nothing is to follow
+	queued     bool        // another reply follows this one
 	notes      []settled
 }
 
@@ -57,23 +58,81 @@ func (r *run) decide(ctx context.Context, t *thread, connect bool) (*plan, error
 	now := t.project(t.through, r.run())
 	brought := r.results(now)
 	notes := st.listOvertaken(r.in.Resume)
+	if len(brought)+len(res.Answers)+len(res.Replayed)+len(res.Overtaken) == 0 {
+		if len(t.newMessages(r.in)) > 0 {
+			return r.begin(ctx, t, now)
+		}
+		return r.attach(t, false), nil
+	}
+	turn, err := r.nextTurn(t)
+	if err != nil {
+		return nil, err
+	}
 	if !again {
 		if err := r.answer(ctx, st, res); err != nil {
 			return nil, refuse(err)
 		}
-		if err := r.deliverResults(ctx, now.reply, brought); err != nil {
+		if err := r.deliverResults(ctx, now.reply, r.completeResults(now, brought, turn)); err != nil {
 			return nil, refuse(err)
 		}
 	}
-	switch {
-	case len(brought) > 0 || len(res.Answers)+len(res.Replayed)+len(res.Overtaken) > 0:
-		p := r.continueReply(t, st, now, brought)
-		p.notes = append(notes, r.listLost(st, res)...)
-		return p, nil
-	case len(t.newMessages(r.in)) > 0:
-		return r.begin(ctx, t, now)
+	p := r.continueReply(t, st, now, brought)
+	p.notes = append(notes, r.listLost(st, res)...)
+	return p, r.enqueue(ctx, t, turn, p)
+}
+
+// nextTurn is the turn that a person's message begins which comes together with
+// responses or results; nil if there is none. It is checked before those count.
+func (r *run) nextTurn(t *thread) (*agent.Input, error) {
+	fresh := t.newMessages(r.in)
+	if len(fresh) == 0 {
+		return nil, nil
 	}
-	return r.attach(t, false), nil
+	in, err := r.turnInput(fresh)
+	if err != nil {
+		return nil, err
+	}
+	in.Queue = true
+	return &in, r.runner.Check(r.principal(), r.session, r.agent, in)
+}
+
+// enqueue has the turn begin after the reply that continues, and has the plan show
+// both.
+func (r *run) enqueue(ctx context.Context, t *thread, turn *agent.Input, p *plan) error {
+	p.queued = len(t.turnsAfter(p.from)) > 0
+	if turn == nil {
+		return nil
+	}
+	reply, err := r.runner.Start(ctx, r.principal(), r.session, r.agent, *turn)
+	if err != nil {
+		return err
+	}
+	if p.queued = true; p.done {
+		p.projection.addMessages(turn.Messages)
+		p.projection.begin(reply)
+		p.done, p.queued = false, false
+	}
+	return nil
+}
+
+// principal is the peer as the one who talks to the agent.
+func (r *run) principal() toolcall.Principal {
+	return toolcall.Principal{Role: toolcall.RoleRuntime, Name: r.peer.Name, Auth: r.peer.Auth}
+}
+
+// completeResults adds to what the client brings a result for every other call that
+// was handed to it, if the person goes on to another turn: the client gave those up.
+func (r *run) completeResults(now *projection, brought []message.ToolResultBlock, turn *agent.Input) []message.ToolResultBlock {
+	if turn == nil || now.mapper == nil || now.mapper.Ended() {
+		return brought
+	}
+	all := slices.Clone(brought)
+	for _, c := range now.mapper.Pending() {
+		if !slices.ContainsFunc(brought, func(b message.ToolResultBlock) bool { return b.ID == c.ID }) {
+			all = append(all, message.ToolResultBlock{ID: c.ID, Name: c.Name, State: message.ToolResultError, Output: message.Content{Text: "The user went on without a result of this call."}})
+		}
+	}
+	return all
 }
 
 // listLost lists the responses that others overtook while this run submitted its own.
@@ -142,14 +201,16 @@ func (r *run) continueReply(t *thread, st *standing, now *projection, brought []
 		return p
 	}
 	if len(brought) > 0 && len(p.projection.open) == 0 {
-		p.projection.omitResults(brought)
+		for _, b := range brought {
+			p.projection.mapper.OmitResult(b.ID)
+		}
 	}
 	return p
 }
 
 // begin begins a turn with what the person has said.
 func (r *run) begin(ctx context.Context, t *thread, now *projection) (*plan, error) {
-	if open := t.open(); open != "" {
+	if open := t.turns.Busy(); open != "" {
 		return r.handleOpenTurn(ctx, t, open)
 	}
 	fresh := t.newMessages(r.in)
@@ -157,8 +218,7 @@ func (r *run) begin(ctx context.Context, t *thread, now *projection) (*plan, err
 	if err != nil {
 		return nil, err
 	}
-	by := toolcall.Principal{Role: toolcall.RoleRuntime, Name: r.peer.Name, Auth: r.peer.Auth}
-	reply, err := r.runner.Start(ctx, by, r.session, r.agent, in)
+	reply, err := r.runner.Start(ctx, r.principal(), r.session, r.agent, in)
 	if other, ok := errors.AsType[*agent.OpenTurnError](err); ok {
 		return nil, &openTurnError{other.Reply, t.through}
 	}
@@ -195,8 +255,12 @@ func (r *run) handleOpenTurn(ctx context.Context, t *thread, open message.ReplyI
 // attach shows where the thread stands, and follows what is under way.
 func (r *run) attach(t *thread, restate bool) *plan {
 	now := t.project(t.through, r.run())
-	p := &plan{projection: now, from: t.through, restate: restate}
+	p := &plan{projection: now, from: t.through, restate: restate, queued: len(t.turns.Queue) > 0}
 	switch {
+	case t.open() == "" && p.queued:
+		now.addMessages(t.turns.Queue[0].Messages)
+		now.begin(t.turns.Queue[0].Reply)
+		p.queued = len(t.turns.Queue) > 1
 	case t.open() == "":
 		p.done = true
 	case now.mapper == nil || now.reply != t.open():

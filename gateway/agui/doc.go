@@ -42,6 +42,9 @@
 //	by a peer without the right     RUN_ERROR forbidden; the approval request is still open
 //	all cancelled                   interrupts the reply; the run ends cancelled
 //
+// A message of the person that comes with responses or results begins a turn that waits
+// for the reply; the run shows both.
+//
 // The run submits its responses in order. If the engine refuses one, those before
 // it stand, and the client can send the same resume again.
 // If a rule requires several approvals, the run asks the other approvers again.

@@ -117,6 +117,9 @@ func (p *park) equals(o *park) bool {
 // park ends the run because people or the client are to answer, if all that has
 // happened was shown by now. calls are those without a result, as they stand.
 func (f *follower) park(ctx context.Context, calls []*toolcall.Call) error {
+	if err := f.deliverApproved(ctx); err != nil {
+		return err
+	}
 	rec := &park{V: 1, Run: f.in.RunID, Reply: f.reply, Through: f.seq}
 	someone := slices.ContainsFunc(calls, f.needsPerson)
 	held := map[string]string{}
@@ -135,8 +138,8 @@ func (f *follower) park(ctx context.Context, calls []*toolcall.Call) error {
 			}
 			rec.Asked = append(rec.Asked, a)
 		case f.isClientCall(c):
-			if !f.isHandedOver(c.Call) {
-				return nil // the client has not been told yet
+			if !f.isHandedOver(c.Call) || f.brings(c.Call) {
+				return nil // the client has not been told yet, or its result is on the way
 			}
 		case c.State == message.ToolCallSubmitted && (!someone || c.Phase() == toolcall.PhaseBlocked):
 			rec.Asked = append(rec.Asked, asked{ID: f.busyID(c.Call), Call: c.Call})

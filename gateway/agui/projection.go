@@ -1,7 +1,6 @@
 package agui
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/askance-dev/askance/message"
@@ -80,19 +79,6 @@ func (l *projection) begin(id message.ReplyID) {
 	}
 	l.reply, l.open, l.calls, l.asked = id, nil, nil, requests{}
 	l.mapper = wire.NewMapper(l.run, wire.Mapping{Request: l.asked.put})
-	l.mapper.Start()
-}
-
-// omitResults has the mapper leave out results that the client has brought itself.
-func (l *projection) omitResults(brought []message.ToolResultBlock) {
-	run := l.run
-	run.Calls = maps.Clone(run.Calls)
-	for wireID, c := range l.mapper.Pending() {
-		if slices.ContainsFunc(brought, func(b message.ToolResultBlock) bool { return b.ID == c.ID }) {
-			run.Calls[wireID] = true
-		}
-	}
-	l.mapper = l.mapper.Next(run)
 	l.mapper.Start()
 }
 

@@ -241,6 +241,9 @@ func (r *run) answer(ctx context.Context, st *standing, res *wire.Resumption) er
 		} else if err != nil {
 			return err
 		}
+		if err == nil && a.Approved {
+			r.approved[asked.Call] = false
+		}
 	}
 	return nil
 }

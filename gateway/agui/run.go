@@ -2,7 +2,10 @@ package agui
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/askance-dev/askance/engine"
@@ -25,8 +28,9 @@ type run struct {
 	session message.SessionID
 	log     *slog.Logger
 
-	answered map[string]bool // interrupts that this run has answered
-	parked   *park           // the last one of the thread
+	answered map[string]bool         // interrupts that this run has answered
+	approved map[message.CallID]bool // calls that this run has approved; true: their result is delivered, too
+	parked   *park                   // the last one of the thread
 }
 
 // follower shows a run to its client: what was before, then what comes.
@@ -38,6 +42,7 @@ type follower struct {
 	seq    uint64  // cursor behind the last event that was mapped
 	calls  pending // calls of the reply that have no result yet
 	asked  requests
+	queued bool // another reply follows this one
 }
 
 // ownerOf is the peer as owner of its threads alone: so it reads, and no other
@@ -93,7 +98,7 @@ func (f *follower) follow(ctx context.Context) error {
 		var err error
 		select {
 		case b := <-batches:
-			err = f.take(b)
+			err = f.take(ctx, b)
 			watch.restart(ctx)
 		case calls := <-watch.parked:
 			err = f.park(ctx, calls)
@@ -120,24 +125,27 @@ func (f *follower) endEarly(ctx context.Context, err error) error {
 }
 
 // take maps what has come.
-func (f *follower) take(b gateway.EventBatch) error {
+func (f *follower) take(ctx context.Context, b gateway.EventBatch) error {
 	for _, e := range b.Events {
 		ev, err := message.DecodeEvent(e.Event)
 		if err != nil {
 			return message.Errorf(message.CodeInternal, "run", "the event at %d cannot be read: %w", e.Seq, err)
 		}
-		if err := f.mapEvent(ev); err != nil {
+		if err := f.mapEvent(ctx, e.Seq, ev); err != nil {
 			return err
 		}
 	}
 	f.seq = b.Through
-	return nil
+	return f.deliverApproved(ctx)
 }
 
 // mapEvent maps one event. Those of other replies are not of this run.
-func (f *follower) mapEvent(ev message.Event) error {
+func (f *follower) mapEvent(ctx context.Context, seq uint64, ev message.Event) error {
 	if id := ev.ReplyID(); isBookkeeping(ev) || id != "" && id != f.reply {
 		return nil
+	}
+	if end, ok := ev.(*message.ReplyEnd); ok && f.queued {
+		return f.goOn(ctx, seq, end)
 	}
 	f.calls.note(ev)
 	for _, e := range f.mapper.Map(ev) {
@@ -149,4 +157,72 @@ func (f *follower) mapEvent(ev message.Event) error {
 		}
 	}
 	return nil
+}
+
+// replyEndEvent is the name of the CUSTOM event which says how a reply ended whose
+// run goes on with the next one.
+const replyEndEvent = "askance.reply_end"
+
+// goOn ends a reply within the run, and begins the one that waited for its end.
+func (f *follower) goOn(ctx context.Context, seq uint64, end *message.ReplyEnd) error {
+	t, err := readThread(ctx, f.owner, f.session)
+	if err != nil {
+		return err
+	}
+	turns := t.turnsAfter(seq)
+	if len(turns) == 0 { // it was interrupted while it waited
+		f.queued = false
+		return f.mapEvent(ctx, seq, end)
+	}
+	value := map[string]any{"replyId": string(end.Reply), "finishedReason": string(end.FinishedReason)}
+	if end.Error != nil {
+		value["error"] = map[string]any{"type": string(end.Error.Type), "message": end.Error.Message}
+	}
+	closing, usage := f.mapper.Leave()
+	if err := f.out.send(append(closing, &wire.Custom{Name: replyEndEvent, Value: object(value)})...); err != nil {
+		return err
+	}
+	f.of.Usage = usage
+	next := t.project(seq, f.run.run())
+	next.addMessages(turns[0].Messages)
+	next.begin(turns[0].Reply)
+	f.reply, f.mapper, f.calls, f.asked = next.reply, next.mapper, next.calls, next.asked
+	f.queued = len(turns) > 1
+	return nil
+}
+
+// deliverApproved delivers the results that the client brings together with the
+// approval of their calls: it has run those on its own.
+func (f *follower) deliverApproved(ctx context.Context) error {
+	for _, b := range f.approvedResults() {
+		if f.approved[b.ID] {
+			continue
+		}
+		err := f.deliverResults(ctx, f.reply, []message.ToolResultBlock{b})
+		if errors.Is(err, message.ErrUnavailable) || errors.Is(err, message.ErrUnknownOutcome) {
+			return nil // the parkWatcher comes again
+		}
+		if err != nil {
+			return err
+		}
+		f.mapper.OmitResult(b.ID)
+		f.approved[b.ID] = true
+	}
+	return nil
+}
+
+// approvedResults are the results that the client brings for calls which this run has
+// approved, and which wait for them.
+func (f *follower) approvedResults() []message.ToolResultBlock {
+	if len(f.approved) == 0 {
+		return nil
+	}
+	waiting := f.mapper.Pending()
+	maps.DeleteFunc(waiting, func(_ string, c message.ToolCallBlock) bool { _, ok := f.approved[c.ID]; return !ok })
+	return f.in.ToolResults(waiting)
+}
+
+// brings reports whether the client brings the result of a call that was approved.
+func (f *follower) brings(id message.CallID) bool {
+	return slices.ContainsFunc(f.approvedResults(), func(b message.ToolResultBlock) bool { return b.ID == id })
 }

@@ -51,7 +51,7 @@ func (s *Surface) serve(w http.ResponseWriter, req *http.Request, p *gateway.Pee
 	r := &run{
 		s: s, in: in, of: of, peer: p, owner: owner, runner: runner, agent: name, session: key.session,
 		log:      s.log.With("thread", in.ThreadID, "run", in.RunID, "peer", p.Name),
-		answered: map[string]bool{},
+		answered: map[string]bool{}, approved: map[message.CallID]bool{},
 	}
 	return r.serve(req.Context(), w, l, connect)
 }
@@ -185,5 +185,6 @@ func (f *follower) play(ctx context.Context, p *plan) error {
 		return err
 	}
 	f.mapper, f.calls, f.asked, f.seq = p.projection.mapper, p.projection.calls, p.projection.asked, p.from
+	f.queued = p.queued
 	return f.follow(ctx)
 }

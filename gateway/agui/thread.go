@@ -48,13 +48,16 @@ func readThread(ctx context.Context, c engine.Client, session message.SessionID)
 // add takes in the next event.
 func (t *thread) add(seq uint64, ev message.Event) {
 	en := entry{seq: seq, event: ev}
-	before := len(t.turns.Turns)
+	before, queued := len(t.turns.Turns), len(t.turns.Queue)
 	t.turns.Add(ev)
 	switch ev := ev.(type) {
 	case *message.Custom:
 		if len(t.turns.Turns) > before {
 			en.turn = t.turns.Turns[before]
 			t.noteTurn(en.turn)
+		}
+		if len(t.turns.Queue) > queued {
+			t.noteTurn(t.turns.Queue[queued])
 		}
 		if en.park = parkOf(ev); en.park != nil {
 			t.parks = append(t.parks, en.park)
@@ -77,6 +80,17 @@ func (t *thread) noteTurn(r *agent.Record) {
 
 // open is the reply that has not ended; "" if there is none.
 func (t *thread) open() message.ReplyID { return t.turns.Open }
+
+// turnsAfter are the turns that began after the cursor seq, or are to begin.
+func (t *thread) turnsAfter(seq uint64) []*agent.Record {
+	var out []*agent.Record
+	for _, e := range t.entries {
+		if e.seq > seq && e.turn != nil {
+			out = append(out, e.turn)
+		}
+	}
+	return append(out, t.turns.Queue...)
+}
 
 // lastPark is where the open reply last gave the word to people or the client;
 // nil if it has not.

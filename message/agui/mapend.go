@@ -88,6 +88,13 @@ func (m *Mapper) Park(before ...Event) []Event {
 	return append(out, m.finish(Base{Timestamp: m.at}, outcome)...)
 }
 
+// Leave ends the mapping of a reply whose run goes on with another one: it closes
+// what is open, and gives the usage for [Run].Usage.
+func (m *Mapper) Leave() ([]Event, []TokenUsage) {
+	m.ended = true
+	return m.closeOpen(), m.model.usage
+}
+
 // busyInterrupt is the interrupt of a call that a worker is running. The run's id makes
 // its own unique in the thread.
 func (m *Mapper) busyInterrupt(id message.CallID) Interrupt {

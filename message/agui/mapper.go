@@ -22,6 +22,8 @@ type Run struct {
 	// Messages are ids that messages of earlier replies have: a block of the same
 	// id gets another one.
 	Messages map[string]bool
+	// Usage is what earlier replies of the run have cost.
+	Usage []TokenUsage
 	// Abandons says that the run cancels all that the thread waited for. A peer
 	// before 1.0, which has no cancelled outcome, then gets a success: a RUN_ERROR
 	// would leave it waiting.
@@ -118,7 +120,7 @@ func NewMapper(run Run, opt Mapping) *Mapper {
 	}
 	maps.Copy(s.used, run.Messages)
 	return &Mapper{
-		scope: s, blocks: blockMapper{s}, model: modelMapper{scope: s},
+		scope: s, blocks: blockMapper{s}, model: modelMapper{scope: s, usage: slices.Clone(run.Usage)},
 		calls: callMapper{scope: s, known: map[message.CallID]*callState{}},
 	}
 }
@@ -148,6 +150,12 @@ func (m *Mapper) Pending() map[string]message.ToolCallBlock {
 		}
 	}
 	return out
+}
+
+// OmitResult leaves out the result of a call that the client brings itself.
+func (m *Mapper) OmitResult(id message.CallID) {
+	c, _ := m.calls.findShown(id)
+	c.answered = true
 }
 
 // Ended reports whether the run has its RUN_FINISHED or RUN_ERROR. Events that

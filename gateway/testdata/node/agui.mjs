@@ -4,7 +4,7 @@
 //   {"do":"new","agent":"a","url":…,"headers":…,"thread":…,"messages":[…]}
 //   {"do":"run","agent":"a","say":"text","tools":[…],"resume":[…],"forget":true,"abortAt":"TEXT_MESSAGE_CONTENT"}
 //
-// say adds a message of the person, results add messages as they are, forget
+// results add messages as they are, say adds a message of the person, forget
 // drops the interrupts that the client holds, url and state are set before the
 // run.
 import { createInterface } from 'node:readline';
@@ -36,10 +36,10 @@ async function run(command) {
   if (command.forget) agent.pendingInterrupts = [];
   if (command.url) agent.url = command.url;
   if (command.state) agent.state = command.state;
+  for (const m of command.results ?? []) agent.addMessage(m);
   if (command.say !== undefined) {
     agent.addMessage({ id: `${agent.threadId}-u${agent.messages.length}`, role: 'user', content: command.say });
   }
-  for (const m of command.results ?? []) agent.addMessage(m);
   const seen = { types: [], runErrors: [], custom: [], calls: [], outcome: null };
   const failed = [];
   const subscriber = {
