@@ -100,7 +100,7 @@ func TestResponsesPerMinute(t *testing.T) {
 			t.Errorf("a minute later: %v", err)
 		}
 		r, err := reviewer(e, "ann").Load(t.Context(), toolcall.LoadRequest{V: 1})
-		if err != nil || r.Refused != 1 || r.Open != 0 || len(r.People) != 3 || r.People[0].Responded != 3 || r.People[0].LastMinute != 1 {
+		if err != nil || r.Refused != 1 || r.Open != 0 || len(r.People) != 3 || r.People[0].Answered != 3 || r.People[0].LastMinute != 1 {
 			t.Errorf("load: %+v, %v", r, err)
 		}
 	})
@@ -133,7 +133,7 @@ func TestResponsesPerMinuteAtOnce(t *testing.T) {
 		}
 		wg.Wait()
 		r, err := reviewer(e, "eve").Load(t.Context(), toolcall.LoadRequest{})
-		if err != nil || r.People[0].Responded != 7 || r.Open != 57 || r.Refused != 57 {
+		if err != nil || r.People[0].Answered != 7 || r.Open != 57 || r.Refused != 57 {
 			t.Errorf("%+v, %v", r, err)
 		}
 	})

@@ -123,12 +123,12 @@ func loadOf(name string, all []given, has func(given) bool) toolcall.ReviewerLoa
 		case toolcall.ResponseReject:
 			out.Rejected++
 		case toolcall.ResponseRespond:
-			out.ForTool++
+			out.Responded++
 		default:
 			out.Passed++
 			continue
 		}
-		out.Responded++
+		out.Answered++
 		out.TotalMS += g.took.Milliseconds()
 		if g.took <= 2*time.Second {
 			out.Within2S++

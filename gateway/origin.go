@@ -131,7 +131,7 @@ func (o *origins) check(route *Route, r *http.Request, id *Identity) error {
 	return nil
 }
 
-// checkPublic is check for requests without credentials, such as a log-in: another
+// checkPublic is check for requests without credentials, such as a login: another
 // site must not log a person in under another name.
 func (o *origins) checkPublic(route *Route, r *http.Request) error {
 	if !alters(route, r) {

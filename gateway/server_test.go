@@ -177,8 +177,8 @@ func TestAmbient(t *testing.T) {
 		"reading":                   {"GET", "/calls", []string{cookie, "session=cookie"}, 200},
 		"reading from another site": {"GET", "/calls", []string{cookie, "session=cookie", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors"}, 403},
 		"going there from another":  {"GET", "/calls", []string{cookie, "session=cookie", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate"}, 200},
-		"a log-in by another site":  {"POST", "/login", []string{"Origin", "https://evil.example"}, 403},
-		"a log-in by our page":      {"POST", "/login", []string{"Origin", "http://gate.example"}, 200},
+		"a login by another site":   {"POST", "/login", []string{"Origin", "https://evil.example"}, 403},
+		"a login by our page":       {"POST", "/login", []string{"Origin", "http://gate.example"}, 200},
 		"a socket of another site":  {"GET", "/calls", []string{"Authorization", "Bearer ann", "Upgrade", "websocket", "Origin", "https://evil.example"}, 403},
 		"a socket of our page":      {"GET", "/calls", []string{"Authorization", "Bearer ann", "Upgrade", "websocket", "Origin", "http://gate.example"}, 200},
 		"a socket of a program":     {"GET", "/calls", []string{"Authorization", "Bearer ann", "Upgrade", "websocket"}, 200},
@@ -325,11 +325,11 @@ func streamsEnd(t *testing.T) {
 			}
 			for token, ok := range map[string]bool{"wrong": false} {
 				if _, err := gateway.Login(r, token); (err == nil) != ok {
-					t.Errorf("log-in with %s: %v", token, err)
+					t.Errorf("login with %s: %v", token, err)
 				}
 			}
 			if _, err := gateway.Login(r, "bot"); err != nil {
-				t.Errorf("log-in: %v", err)
+				t.Errorf("login: %v", err)
 			}
 			entered <- struct{}{}
 			<-r.Context().Done()

@@ -76,10 +76,10 @@ type ReviewerLoad struct {
 	Open int `json:"open"`
 	// Answered counts approvals, rejections and results given for a tool, in all
 	// and by kind. A group's are those of its members, to approval requests that ask it.
-	Responded int `json:"answered"`
+	Answered  int `json:"answered"`
 	Approved  int `json:"approved"`
 	Rejected  int `json:"rejected"`
-	ForTool   int `json:"responded"`
+	Responded int `json:"responded"`
 	Passed    int `json:"passed"` // left to others or handed over; not among Answered
 	// MedianMS is the median time from the approval request to the answer, to within 5 %.
 	MedianMS int64 `json:"median_ms"`
@@ -96,10 +96,10 @@ type ReviewerLoad struct {
 
 // ApproveRate is the share of approvals among the answers, from 0 to 1; 0 if
 // there are none.
-func (r ReviewerLoad) ApproveRate() float64 { return shareOf(r.Approved, r.Responded) }
+func (r ReviewerLoad) ApproveRate() float64 { return shareOf(r.Approved, r.Answered) }
 
 // FastShare is the share of answers that came within two seconds.
-func (r ReviewerLoad) FastShare() float64 { return shareOf(r.Within2S, r.Responded) }
+func (r ReviewerLoad) FastShare() float64 { return shareOf(r.Within2S, r.Answered) }
 
 func shareOf(n, of int) float64 {
 	if of == 0 {

@@ -30,14 +30,14 @@ func (c *counts) vote(kind toolcall.ResponseKind, took time.Duration) {
 	case toolcall.ResponseReject:
 		c.load.Rejected++
 	case toolcall.ResponseRespond:
-		c.load.ForTool++
+		c.load.Responded++
 	case toolcall.ResponseSkip, toolcall.ResponseDelegate:
 		c.load.Passed++
 		return
 	default:
 		return
 	}
-	c.load.Responded++
+	c.load.Answered++
 	c.load.TotalMS += took.Milliseconds()
 	if took <= tooSoon {
 		c.load.Within2S++
@@ -50,34 +50,34 @@ func (c *counts) vote(kind toolcall.ResponseKind, took time.Duration) {
 const maxRecent = 10_000
 
 // note remembers when an answer came.
-func (c *counts) note(at time.Time) { c.recent = remember(c.recent, at) }
+func (c *counts) note(at time.Time) { c.recent = addRecent(c.recent, at) }
 
-// remember adds an instant to those that are kept, in their order, and drops
+// addRecent adds an instant to those that are kept, in their order, and drops
 // what is no longer needed. Clocks of engines differ, so an instant may be
 // earlier than one that is known.
-func remember(recent []time.Time, at time.Time) []time.Time {
+func addRecent(recent []time.Time, at time.Time) []time.Time {
 	i := len(recent)
 	for i > 0 && recent[i-1].After(at) {
 		i--
 	}
 	recent = slices.Insert(recent, i, at)
-	return recent[max(since(recent, at, kept), len(recent)-maxRecent):]
+	return recent[max(firstWithin(recent, at, kept), len(recent)-maxRecent):]
 }
 
-// within is how many of the instants are in the window that ends at now.
-func within(recent []time.Time, now time.Time, window time.Duration) int {
-	return len(recent) - since(recent, now, window)
+// countWithin is how many of the instants are in the window that ends at now.
+func countWithin(recent []time.Time, now time.Time, window time.Duration) int {
+	return len(recent) - firstWithin(recent, now, window)
 }
 
-// since is the index of the first instant in the window that ends at now.
-func since(recent []time.Time, now time.Time, window time.Duration) int {
+// firstWithin is the index of the first instant in the window that ends at now.
+func firstWithin(recent []time.Time, now time.Time, window time.Duration) int {
 	return sort.Search(len(recent), func(i int) bool { return now.Sub(recent[i]) < window })
 }
 
 func (c *counts) report(name string, now time.Time) toolcall.ReviewerLoad {
 	out := c.load
 	out.Name, out.MedianMS = name, c.took.median().Milliseconds()
-	out.LastMinute, out.LastHour = within(c.recent, now, time.Minute), within(c.recent, now, time.Hour)
+	out.LastMinute, out.LastHour = countWithin(c.recent, now, time.Minute), countWithin(c.recent, now, time.Hour)
 	return out
 }
 

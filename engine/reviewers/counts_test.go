@@ -17,7 +17,7 @@ func TestRecentInstants(t *testing.T) {
 		for range rapid.IntRange(0, 40).Draw(t, "answers") {
 			at := began.Add(time.Duration(rapid.IntRange(0, 120).Draw(t, "minute")) * time.Minute)
 			all = append(all, at)
-			recent = remember(recent, at)
+			recent = addRecent(recent, at)
 			all = slices.DeleteFunc(all, func(o time.Time) bool { return at.Sub(o) >= kept })
 			if want := slices.SortedFunc(slices.Values(all), time.Time.Compare); !slices.Equal(recent, want) {
 				t.Fatalf("kept are %v, want %v", recent, want)
@@ -30,7 +30,7 @@ func TestRecentInstants(t *testing.T) {
 						want++
 					}
 				}
-				if n := within(recent, now, window); n != want {
+				if n := countWithin(recent, now, window); n != want {
 					t.Fatalf("%d instants of %v are within %s of %s, want %d", n, recent, window, now, want)
 				}
 			}
@@ -44,12 +44,12 @@ func TestRecentInstantsAreBounded(t *testing.T) {
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for range 3 * maxRecent {
 		at = at.Add(time.Millisecond)
-		recent = remember(recent, at)
+		recent = addRecent(recent, at)
 	}
-	if n := within(recent, at, kept); n != maxRecent || cap(recent) > 3*maxRecent {
+	if n := countWithin(recent, at, kept); n != maxRecent || cap(recent) > 3*maxRecent {
 		t.Errorf("%d are kept in room for %d, want %d", n, cap(recent), maxRecent)
 	}
-	if n := within(recent, at, time.Second); n != 1000 {
+	if n := countWithin(recent, at, time.Second); n != 1000 {
 		t.Errorf("%d within a second, want 1000", n)
 	}
 }

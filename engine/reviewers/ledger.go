@@ -68,7 +68,7 @@ func (l *Ledger) Record(f *toolcall.EventRecord) {
 		if l.open == nil {
 			l.open = map[toolcall.Key]*request{}
 		}
-		q = &request{since: opened(f)}
+		q = &request{since: openedAt(f)}
 		l.open[c.Key] = q
 	} else if q.digest != c.Digest {
 		q.since = f.At
@@ -79,8 +79,8 @@ func (l *Ledger) Record(f *toolcall.EventRecord) {
 	l.onRecord(c.Key)
 }
 
-// opened is when the approval request of a call opened that was not known before.
-func opened(f *toolcall.EventRecord) time.Time {
+// openedAt is when the approval request of a call opened that was not known before.
+func openedAt(f *toolcall.EventRecord) time.Time {
 	if len(f.Call.Votes) > 0 { // the event records before are missing
 		return f.Call.ProposedAt
 	}
@@ -132,7 +132,7 @@ func (s *sums) counts(of *map[string]*counts, name string) *counts {
 // vote counts a vote for the person, and for those of the asked groups in which
 // they were. When it came counts for the limits, in any window.
 func (l *Ledger) vote(q *request, v toolcall.Vote) {
-	e := entry{at: v.At, kind: v.Kind, took: max(0, v.At.Sub(q.since)), who: v.By.Name, groups: asks(q.asks, v)}
+	e := entry{at: v.At, kind: v.Kind, took: max(0, v.At.Sub(q.since)), who: v.By.Name, groups: requiredFor(q.asks, v)}
 	if l.span.holds(e.at) {
 		l.sums.vote(e)
 	}
@@ -142,8 +142,8 @@ func (l *Ledger) vote(q *request, v toolcall.Vote) {
 	}
 }
 
-// asks are those groups of the voter that the approval request asked as they voted.
-func asks(r *toolcall.Requirement, v toolcall.Vote) []string {
+// requiredFor are those groups of the voter that the approval request asked as they voted.
+func requiredFor(r *toolcall.Requirement, v toolcall.Vote) []string {
 	if r == nil || len(v.Groups) == 0 {
 		return nil
 	}
@@ -155,7 +155,7 @@ func asks(r *toolcall.Requirement, v toolcall.Vote) []string {
 			}
 		}
 	}
-	return once(out)
+	return removeDuplicates(out)
 }
 
 func (s *sums) vote(e entry) {
@@ -193,10 +193,10 @@ func waitsFor(c *toolcall.Call) (people, groups []string) {
 		}
 	}
 	people = slices.DeleteFunc(people, func(n string) bool { _, has := spoken[n]; return has })
-	return once(people), once(groups)
+	return removeDuplicates(people), removeDuplicates(groups)
 }
 
-func once(names []string) []string {
+func removeDuplicates(names []string) []string {
 	slices.Sort(names)
 	return slices.Clip(slices.Compact(names))
 }

@@ -22,7 +22,7 @@ type story struct {
 	at   time.Time
 }
 
-func asks(id string, r toolcall.Requirement) *story {
+func requiredFor(id string, r toolcall.Requirement) *story {
 	return &story{at: start, call: toolcall.Call{
 		Key: toolcall.Key{Session: "s", Reply: "r", Call: message.CallID(id)}, State: message.ToolCallAsking, Digest: "d1",
 		Request: &toolcall.ApprovalRequest{Requirement: r}, ProposedAt: start.Add(-time.Second),
@@ -62,9 +62,9 @@ func find(all []toolcall.ReviewerLoad, name string) toolcall.ReviewerLoad {
 func TestLedger(t *testing.T) {
 	var l reviewers.Ledger
 	ops := toolcall.Requirement{Quorum: 2, Approvers: []toolcall.ApproverSet{{Rule: "large", Groups: []string{"ops"}, Users: []string{"ann", "bob"}}}}
-	s := asks("a", ops)
+	s := requiredFor("a", ops)
 	l.Record(s.record())
-	anyone := asks("b", toolcall.Requirement{})
+	anyone := requiredFor("b", toolcall.Requirement{})
 	l.Record(anyone.record())
 	r := l.Report(start)
 	if r.Open != 2 || r.Unassigned != 1 || person(r, "ann").Open != 1 || person(r, "bob").Open != 1 || find(r.Groups, "ops").Open != 1 {
@@ -83,10 +83,10 @@ func TestLedger(t *testing.T) {
 	want := toolcall.LoadReply{
 		At: start.Add(61 * time.Second),
 		People: []toolcall.ReviewerLoad{
-			{Name: "ann", Responded: 1, Approved: 1, Within2S: 1, TotalMS: 1000, MedianMS: 1002, LastHour: 1},
-			{Name: "bob", Responded: 2, Approved: 1, Rejected: 1, TotalMS: 40000, MedianMS: 9871, LastMinute: 2, LastHour: 2},
+			{Name: "ann", Answered: 1, Approved: 1, Within2S: 1, TotalMS: 1000, MedianMS: 1002, LastHour: 1},
+			{Name: "bob", Answered: 2, Approved: 1, Rejected: 1, TotalMS: 40000, MedianMS: 9871, LastMinute: 2, LastHour: 2},
 		},
-		Groups: []toolcall.ReviewerLoad{{Name: "ops", Responded: 1, Approved: 1, Within2S: 1, TotalMS: 1000, MedianMS: 1002}},
+		Groups: []toolcall.ReviewerLoad{{Name: "ops", Answered: 1, Approved: 1, Within2S: 1, TotalMS: 1000, MedianMS: 1002}},
 	}
 	if diff := cmp.Diff(want, r); diff != "" {
 		t.Error(diff)
@@ -100,7 +100,7 @@ func TestLedger(t *testing.T) {
 // what was said about the old one is counted once.
 func TestLedgerAskedAnew(t *testing.T) {
 	var l reviewers.Ledger
-	s := asks("a", toolcall.Requirement{})
+	s := requiredFor("a", toolcall.Requirement{})
 	l.Record(s.record())
 	edit := by("ann", toolcall.ResponseApprove)
 	edit.Edited = true
@@ -110,20 +110,20 @@ func TestLedgerAskedAnew(t *testing.T) {
 	l.Record(s.says(time.Hour+time.Second, by("bob", toolcall.ResponseApprove)).ends().record())
 	l.Record(s.record()) // once more
 	r := l.Report(s.at)
-	if ann, bob := person(r, "ann"), person(r, "bob"); ann.TotalMS != 3600_000 || bob.TotalMS != 1000 || ann.Responded+bob.Responded != 2 {
+	if ann, bob := person(r, "ann"), person(r, "bob"); ann.TotalMS != 3600_000 || bob.TotalMS != 1000 || ann.Answered+bob.Answered != 2 {
 		t.Errorf("%+v", r.People)
 	}
 }
 
 func TestLedgerPassedOn(t *testing.T) {
 	var l reviewers.Ledger
-	s := asks("a", toolcall.Requirement{Users: []string{"ann", "bob"}})
+	s := requiredFor("a", toolcall.Requirement{Users: []string{"ann", "bob"}})
 	l.Record(s.record())
 	over := by("ann", toolcall.ResponseDelegate)
 	over.To = "bob"
 	l.Record(s.says(time.Second, over).record())
 	r := l.Report(s.at)
-	if ann, bob := person(r, "ann"), person(r, "bob"); ann.Open != 0 || ann.Passed != 1 || ann.Responded != 0 || bob.Open != 1 {
+	if ann, bob := person(r, "ann"), person(r, "bob"); ann.Open != 0 || ann.Passed != 1 || ann.Answered != 0 || bob.Open != 1 {
 		t.Errorf("%+v", r.People)
 	}
 	l.Record(s.says(2*time.Second, by("bob", toolcall.ResponseSkip)).record())
@@ -135,10 +135,10 @@ func TestLedgerPassedOn(t *testing.T) {
 func TestLedgerPassesOver(t *testing.T) {
 	var l reviewers.Ledger
 	l.Record(&toolcall.EventRecord{Reply: &toolcall.ReplyState{}})
-	noted := asks("a", toolcall.Requirement{}).record()
+	noted := requiredFor("a", toolcall.Requirement{}).record()
 	noted.Note = &toolcall.Note{What: "late_result"}
 	l.Record(noted)
-	l.Record(asks("b", toolcall.Requirement{}).says(0, by("ann", toolcall.ResponseReject)).ends().record()) // never seen open
+	l.Record(requiredFor("b", toolcall.Requirement{}).says(0, by("ann", toolcall.ResponseReject)).ends().record()) // never seen open
 	if r := l.Report(start); r.Open != 0 || len(r.People) != 0 {
 		t.Errorf("%+v", r)
 	}
@@ -148,7 +148,7 @@ func TestLedgerPassesOver(t *testing.T) {
 func TestLedgerBoundsNames(t *testing.T) {
 	var l reviewers.Ledger
 	for i := range 3 * reviewers.MaxNames {
-		s := asks(fmt.Sprint(i), toolcall.Requirement{Users: []string{fmt.Sprintf("user%d", i)}})
+		s := requiredFor(fmt.Sprint(i), toolcall.Requirement{Users: []string{fmt.Sprintf("user%d", i)}})
 		l.Record(s.record())
 		l.Record(s.says(time.Second, by(fmt.Sprintf("user%d", i), toolcall.ResponseReject)).ends().record())
 	}
@@ -168,7 +168,7 @@ func TestLedgerAgainstSums(t *testing.T) {
 		sums := map[string]toolcall.ReviewerLoad{}
 		var calls []*story
 		for i := range rapid.IntRange(1, 30).Draw(t, "calls") {
-			s := asks(fmt.Sprint(i), toolcall.Requirement{})
+			s := requiredFor(fmt.Sprint(i), toolcall.Requirement{})
 			l.Record(s.record())
 			calls = append(calls, s)
 		}
@@ -189,12 +189,12 @@ func TestLedgerAgainstSums(t *testing.T) {
 			case toolcall.ResponseReject:
 				sum.Rejected++
 			case toolcall.ResponseRespond:
-				sum.ForTool++
+				sum.Responded++
 			default:
 				sum.Passed++
 			}
 			if kind != toolcall.ResponseSkip {
-				sum.Responded++
+				sum.Answered++
 				sum.TotalMS += after.Milliseconds()
 				if after <= 2*time.Second {
 					sum.Within2S++

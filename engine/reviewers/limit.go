@@ -66,9 +66,9 @@ func (l *Ledger) Admit(call toolcall.Key, who, to string, now time.Time) (done f
 
 // countResponse returns how many responses of a person count in the window that ends now.
 func (l *Ledger) countResponse(who string, now time.Time, window time.Duration) int {
-	seen := within(l.accepted[who], now, window)
+	seen := countWithin(l.accepted[who], now, window)
 	if c := l.sums.people[who]; c != nil { // those of other engines too
-		seen = max(seen, within(c.recent, now, window))
+		seen = max(seen, countWithin(c.recent, now, window))
 	}
 	return seen + l.flying[who]
 }
@@ -90,13 +90,13 @@ func (l *Ledger) Assign(call toolcall.Key, r toolcall.Requirement) (done func(),
 		if len(p.Users) == 0 || len(p.Groups) > 0 {
 			continue
 		}
-		users := once(p.Users)
+		users := removeDuplicates(p.Users)
 		free := slices.DeleteFunc(slices.Clone(users), func(n string) bool { _, full := l.full(n); return full })
 		if len(free) < min(max(r.Quorum, 1), len(users)) {
 			return nil, overLimit(fmt.Sprintf("those who may answer it (%s) have as many open approval requests as one reviewer may have: the limit is %d", strings.Join(users, ", "), l.limits.MaxOpen), "propose the call again when they have answered some")
 		}
 	}
-	return l.give(call, once(all)...), nil
+	return l.give(call, removeDuplicates(all)...), nil
 }
 
 // full reports whether a person may be given no further approval request, and how many
@@ -150,11 +150,11 @@ func (l *Ledger) done(who string, at time.Time, taken bool) {
 		delete(l.flying, who)
 	}
 	if taken {
-		l.accepted[who] = remember(l.accepted[who], at)
+		l.accepted[who] = addRecent(l.accepted[who], at)
 	}
 	if len(l.accepted) > MaxNames {
 		for name, recent := range l.accepted {
-			if within(recent, at, kept) == 0 {
+			if countWithin(recent, at, kept) == 0 {
 				delete(l.accepted, name)
 			}
 		}

@@ -51,7 +51,7 @@ func TestPerMinute(t *testing.T) {
 func TestPerMinuteOfOthers(t *testing.T) {
 	var l reviewers.Ledger
 	l.Limit(toolcall.ReviewerLimits{PerMinute: 1})
-	s := asks("a", toolcall.Requirement{})
+	s := requiredFor("a", toolcall.Requirement{})
 	l.Record(s.record())
 	l.Record(s.says(time.Second, by("ann", toolcall.ResponseReject)).ends().record())
 	if _, err := l.Admit(call, "ann", "", start.Add(time.Minute)); !errors.Is(err, message.ErrOverLimit) {
@@ -68,7 +68,7 @@ func TestMaxOpen(t *testing.T) {
 	if _, err := l.Admit(call, "ann", "bob", start); err != nil {
 		t.Errorf("nothing is open yet: %v", err)
 	}
-	l.Record(asks("a", toolcall.Requirement{Users: []string{"bob"}}).record())
+	l.Record(requiredFor("a", toolcall.Requirement{Users: []string{"bob"}}).record())
 	if _, err := l.Admit(call, "ann", "bob", start); !errors.Is(err, message.ErrOverLimit) {
 		t.Errorf("bob gets more than one: %v", err)
 	}

@@ -111,7 +111,7 @@ func (l *Ledger) Window(since, until, now time.Time) (toolcall.LoadReply, bool) 
 		}
 	}
 	for name, c := range l.sums.people {
-		if within(c.recent, now, kept) == 0 {
+		if countWithin(c.recent, now, kept) == 0 {
 			continue
 		}
 		if n := in.counts(&in.people, name); n != nil {
@@ -124,7 +124,7 @@ func (l *Ledger) Window(since, until, now time.Time) (toolcall.LoadReply, bool) 
 func (l *Ledger) report(in *sums, s span, now time.Time) toolcall.LoadReply {
 	out := toolcall.LoadReply{
 		At: now, Since: s.since, Until: s.until, Open: len(l.open), Limits: l.limits, Refused: l.refused,
-		People: reports(in.people, now), Groups: reports(in.groups, now), Others: len(in.others),
+		People: listLoads(in.people, now), Groups: listLoads(in.groups, now), Others: len(in.others),
 	}
 	for _, q := range l.open {
 		if len(q.people)+len(q.groups) == 0 {
@@ -132,14 +132,14 @@ func (l *Ledger) report(in *sums, s span, now time.Time) toolcall.LoadReply {
 		}
 	}
 	if s != (span{}) { // who has nothing to do with it
-		out.People, out.Groups = slices.DeleteFunc(out.People, idle), slices.DeleteFunc(out.Groups, idle)
+		out.People, out.Groups = slices.DeleteFunc(out.People, isIdle), slices.DeleteFunc(out.Groups, isIdle)
 	}
 	return out
 }
 
-func idle(r toolcall.ReviewerLoad) bool { return r == (toolcall.ReviewerLoad{Name: r.Name}) }
+func isIdle(r toolcall.ReviewerLoad) bool { return r == (toolcall.ReviewerLoad{Name: r.Name}) }
 
-func reports(of map[string]*counts, now time.Time) []toolcall.ReviewerLoad {
+func listLoads(of map[string]*counts, now time.Time) []toolcall.ReviewerLoad {
 	out := make([]toolcall.ReviewerLoad, 0, len(of))
 	for _, name := range slices.SortedFunc(maps.Keys(of), cmp.Compare[string]) {
 		out = append(out, of[name].report(name, now))

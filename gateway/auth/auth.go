@@ -3,7 +3,7 @@
 //
 //   - "http-token": a bearer token from a file that holds only hashes of tokens,
 //     with a name, a space and roles ([Tokens]);
-//   - "oidc:<issuer>": a log-in at an OpenID Connect provider, or a JWT that the
+//   - "oidc:<issuer>": a login at an OpenID Connect provider, or a JWT that the
 //     provider signed for this audience ([OIDC]);
 //   - "unix-peer:<uid>": the user of the process that connected to a Unix socket,
 //     as the kernel names it ([UnixPeers]);

@@ -48,7 +48,7 @@ func answering() gateway.Surface {
 	}}}
 }
 
-// gate is a gateway with log-ins.
+// gate is a gateway with logins.
 type gate struct {
 	*gatewaytest.World
 	t        *testing.T
@@ -162,13 +162,13 @@ func TestTokenLogIn(t *testing.T) {
 	}
 	code, text, res := g.do(c, http.MethodGet, "/auth/session", nil, "Accept", "text/html")
 	if code != http.StatusOK || !strings.Contains(text, `name="token"`) || res.Request.URL.Path != "/login" || strings.Contains(res.Header.Get("Content-Security-Policy"), "unsafe") {
-		t.Errorf("the log-in page: %d at %s", code, res.Request.URL)
+		t.Errorf("the login page: %d at %s", code, res.Request.URL)
 	}
 	if code, text, _ := g.do(c, http.MethodPost, "/login", url.Values{"token": {"wrong"}}); code != http.StatusUnauthorized || !strings.Contains(text, "role=\"alert\"") {
 		t.Errorf("a wrong token: %d %s", code, text)
 	}
 	if code, _, _ := g.do(c, http.MethodPost, "/login", url.Values{"token": {g.ann}}, "Origin", "https://evil.example"); code != http.StatusForbidden {
-		t.Errorf("a log-in by another site: %d", code)
+		t.Errorf("a login by another site: %d", code)
 	}
 	g.do(c, http.MethodPost, "/login", url.Values{"token": {g.ann}, "next": {"/auth/session"}})
 	s, code := g.self(c)
@@ -213,7 +213,7 @@ func TestTokenLogIn(t *testing.T) {
 	}
 }
 
-// TestCookies: what they promise, and that a log-in takes no number that was
+// TestCookies: what they promise, and that a login takes no number that was
 // there before.
 func TestCookies(t *testing.T) {
 	g := newGate(t, map[string][]toolcall.Role{"*": approver})
@@ -244,11 +244,11 @@ func TestOIDCLogIn(t *testing.T) {
 	g.provider.is(map[string]any{"sub": "1", "email": "dora@example.org", "email_verified": true, "groups": []string{"approvers", "ops"}})
 	c := g.browser()
 	if code, text, _ := g.do(c, http.MethodGet, "/login?next=/auth/session", nil); code != http.StatusOK || !strings.Contains(text, "/auth/oidc/start?next=%2Fauth%2Fsession") {
-		t.Errorf("the log-in page has no way to the provider: %s", text)
+		t.Errorf("the login page has no way to the provider: %s", text)
 	}
 	code, _, res := g.do(c, http.MethodGet, "/auth/oidc/start?next=/auth/session", nil)
 	if code != http.StatusOK || res.Request.URL.Path != "/auth/session" {
-		t.Fatalf("the log-in ended at %s with %d", res.Request.URL, code)
+		t.Fatalf("the login ended at %s with %d", res.Request.URL, code)
 	}
 	s, _ := g.self(c)
 	if want := "oidc:" + g.provider.URL; s.Name != "dora@example.org" || s.Auth != want || !slices.Equal(s.Roles, approver) || !slices.Equal(s.Groups, []string{"approvers", "ops"}) {
@@ -355,12 +355,12 @@ func TestBearerJWT(t *testing.T) {
 	}
 }
 
-// TestIDTokenIsNoBearer: what a browser got for a log-in lets no program in; an
+// TestIDTokenIsNoBearer: what a browser got for a login lets no program in; an
 // access token does, also of a provider that does not write its type.
 func TestIDTokenIsNoBearer(t *testing.T) {
 	g := newGate(t, map[string][]toolcall.Role{"approvers": approver})
 	if code, _, _ := g.do(g.browser(), http.MethodGet, "/auth/oidc/start", nil); code != http.StatusOK && code != http.StatusNotFound {
-		t.Fatalf("the log-in: %d", code)
+		t.Fatalf("the login: %d", code)
 	}
 	g.provider.mu.Lock()
 	ofLogin := g.provider.last
@@ -377,7 +377,7 @@ func TestIDTokenIsNoBearer(t *testing.T) {
 		token string
 		want  int
 	}{
-		"the ID token of a log-in":          {ofLogin, http.StatusUnauthorized},
+		"the ID token of a login":           {ofLogin, http.StatusUnauthorized},
 		"no type, no nonce":                 {sign("", nil), http.StatusUnauthorized},
 		"JWT, no nonce":                     {sign("JWT", nil), http.StatusUnauthorized},
 		"a scope and a nonce":               {sign("JWT", map[string]any{"scope": "x", "nonce": "n"}), http.StatusUnauthorized},
@@ -458,7 +458,7 @@ func TestProviderIsDown(t *testing.T) {
 	g.provider.down = true
 	g.provider.mu.Unlock()
 	if code, text, _ := g.do(g.browser(), http.MethodGet, "/auth/oidc/start", nil); code != http.StatusServiceUnavailable || !strings.Contains(text, "cannot be reached") {
-		t.Errorf("a log-in: %d %s", code, text)
+		t.Errorf("a login: %d %s", code, text)
 	}
 	if code, _, _ := g.do(g.browser(), http.MethodPost, "/vote/x", nil, "Authorization", "Bearer a.b.c"); code != http.StatusServiceUnavailable {
 		t.Errorf("a JWT: %d", code)
@@ -485,10 +485,10 @@ func TestLocalUserIsOne(t *testing.T) {
 		t.Errorf("at first: %s", got)
 	}
 	if code, text, _ := g.do(g.browser(), http.MethodPost, g.URL+"/login", url.Values{"name": {"bob"}, "token": {"bob"}, "next": {"/auth/session"}}); code != http.StatusForbidden || !strings.Contains(text, "askance token create") {
-		t.Errorf("log-in as bob: %d %s", code, text)
+		t.Errorf("login as bob: %d %s", code, text)
 	}
 	if got := who(); got != "me http-loopback false" {
-		t.Errorf("after the log-in: %s", got)
+		t.Errorf("after the login: %s", got)
 	}
 	for _, value := range []string{"carla", "me", ""} {
 		if code, text, _ := g.do(g.browser(), http.MethodPost, g.URL+"/vote/c1", nil, "Askance-As", value); code != http.StatusForbidden || !strings.Contains(text, "askance token create") {

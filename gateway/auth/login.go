@@ -35,15 +35,15 @@ const LoginPath = "/login"
 // Routes implements gateway.Surface.
 func (a *Auth) Routes() []gateway.Route {
 	out := []gateway.Route{
-		{Method: http.MethodGet, Path: LoginPath, Access: gateway.Everybody, Doc: "The log-in page.", Serve: a.showLogin},
+		{Method: http.MethodGet, Path: LoginPath, Access: gateway.Everybody, Doc: "The login page.", Serve: a.showLogin},
 		{Method: http.MethodPost, Path: LoginPath, Access: gateway.Readers, OwnAuth: true, MaxBody: 64 << 10, Doc: "Logs in with a token and sets a cookie.", Serve: a.login},
 		{Method: http.MethodPost, Path: "/logout", Access: gateway.Everybody, Doc: "Logs this browser out.", Serve: a.logout},
-		{Method: http.MethodGet, Path: "/auth/login.css", Access: gateway.Everybody, Doc: "The log-in page's style.", Serve: style},
+		{Method: http.MethodGet, Path: "/auth/login.css", Access: gateway.Everybody, Doc: "The login page's style.", Serve: style},
 		{Method: http.MethodGet, Path: "/auth/session", Access: gateway.Readers, Doc: "The name and roles of the session, and the proof that forms must carry.", Serve: whoami},
 	}
 	if a.cfg.OIDC != nil {
 		out = append(out,
-			gateway.Route{Method: http.MethodGet, Path: attemptPath + "start", Access: gateway.Everybody, Doc: "Begins a log-in at the identity provider.", Serve: a.start},
+			gateway.Route{Method: http.MethodGet, Path: attemptPath + "start", Access: gateway.Everybody, Doc: "Begins a login at the identity provider.", Serve: a.start},
 			gateway.Route{Method: http.MethodGet, Path: attemptPath + "callback", Access: gateway.Everybody, Doc: "The redirect from the identity provider.", Serve: a.callback})
 	}
 	return out
@@ -66,7 +66,7 @@ func (a *Auth) showLogin(w http.ResponseWriter, r *http.Request, p *gateway.Peer
 	return a.page(w, r, http.StatusOK, nil)
 }
 
-// page shows the log-in page, with what went wrong.
+// page shows the login page, with what went wrong.
 func (a *Auth) page(w http.ResponseWriter, r *http.Request, status int, wrong error) error {
 	data := struct {
 		Next, Wrong, Hint, Issuer, Start, User string
@@ -100,7 +100,7 @@ func (a *Auth) login(w http.ResponseWriter, r *http.Request, p *gateway.Peer) er
 	}
 	next := localPath(r.PostFormValue("next"))
 	if a.IsOpen() {
-		return a.page(w, r, http.StatusForbidden, refusal("every request from this machine acts as "+a.cfg.Local.Name+", and a log-in cannot choose another name", "make a token with askance token create NAME --role approver, then log in with it"))
+		return a.page(w, r, http.StatusForbidden, refusal("every request from this machine acts as "+a.cfg.Local.Name+", and a login cannot choose another name", "make a token with askance token create NAME --role approver, then log in with it"))
 	}
 	token := strings.TrimSpace(r.PostFormValue("token"))
 	if token == "" && p != nil && p.Ambient { // the present session continues
@@ -181,7 +181,7 @@ const (
 	sessionCookie = "askance-session"
 )
 
-// sessions are the log-ins of browsers, in memory: a restart ends them. A browser
+// sessions are the logins of browsers, in memory: a restart ends them. A browser
 // holds only a random id. It is safe for concurrent use.
 type sessions struct {
 	life   time.Duration
@@ -191,7 +191,7 @@ type sessions struct {
 	all map[[sha256.Size]byte]*session
 }
 
-// session is one log-in.
+// session is one login.
 type session struct {
 	id   gateway.Identity
 	key  [sha256.Size]byte

@@ -130,7 +130,7 @@ func (o *OIDC) authenticate(ctx context.Context, token string) (*gateway.Identit
 	}
 	var said claims
 	if err := verified.Claims(&said); err != nil || !isAccessToken(token, said, verified.Audience, o.cfg.ClientID) {
-		return nil, refusal("the provider's token is not an access token, or does not say so", "send an access token for the audience "+o.cfg.Audience+", not the ID token of a log-in; one without the type at+jwt needs a scope, a client_id, or an audience other than the client id (askance serve --oidc-audience)")
+		return nil, refusal("the provider's token is not an access token, or does not say so", "send an access token for the audience "+o.cfg.Audience+", not the ID token of a login; one without the type at+jwt needs a scope, a client_id, or an audience other than the client id (askance serve --oidc-audience)")
 	}
 	id, err := o.identity(verified)
 	if err == nil {

@@ -50,7 +50,7 @@ func (a *Auth) callback(w http.ResponseWriter, r *http.Request, _ *gateway.Peer)
 	http.SetCookie(w, a.attemptCookie("", -1)) // valid once
 	id, next, err := a.exchange(r)
 	if err != nil {
-		a.cfg.Log.Info("a log-in at the identity provider failed", "err", err)
+		a.cfg.Log.Info("a login at the identity provider failed", "err", err)
 		status := gateway.StatusOf(message.AsError("", err).Code)
 		if status != http.StatusServiceUnavailable {
 			status = http.StatusForbidden
@@ -63,7 +63,7 @@ func (a *Auth) callback(w http.ResponseWriter, r *http.Request, _ *gateway.Peer)
 }
 
 func (a *Auth) exchange(r *http.Request) (*gateway.Identity, string, error) {
-	again := "start the log-in again"
+	again := "start the login again"
 	c, err := r.Cookie(attemptCookie)
 	if err != nil {
 		return nil, "", refusal(errSeal.Error(), again)
@@ -75,9 +75,9 @@ func (a *Auth) exchange(r *http.Request) (*gateway.Identity, string, error) {
 	q := r.URL.Query()
 	switch {
 	case subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(at.State)) != 1:
-		return nil, "", refusal("the provider's reply belongs to another log-in", again)
+		return nil, "", refusal("the provider's reply belongs to another login", again)
 	case q.Get("error") != "":
-		return nil, "", refusal("the provider refused the log-in: "+quote(q.Get("error")), again)
+		return nil, "", refusal("the provider refused the login: "+quote(q.Get("error")), again)
 	}
 	o := a.cfg.OIDC
 	p, err := o.discover(r.Context())
@@ -95,14 +95,14 @@ func (a *Auth) exchange(r *http.Request) (*gateway.Identity, string, error) {
 	raw, _ := token.Extra("id_token").(string)
 	verified, err := p.VerifierContext(ctx, &oidc.Config{ClientID: o.cfg.ClientID}).Verify(ctx, raw)
 	if err != nil || subtle.ConstantTimeCompare([]byte(verified.Nonce), []byte(at.Nonce)) != 1 {
-		return nil, "", &message.Error{Code: message.CodeForbidden, Op: "authenticate", What: "the provider's token is not valid for this log-in", Hint: again, Err: err}
+		return nil, "", &message.Error{Code: message.CodeForbidden, Op: "authenticate", What: "the provider's token is not valid for this login", Hint: again, Err: err}
 	}
 	id, err := o.identity(verified)
 	return id, at.Next, err
 }
 
 // sealer encrypts and authenticates what a browser carries for us. Its key lasts as
-// long as the process: a restart ends open log-ins.
+// long as the process: a restart ends open logins.
 type sealer struct{ aead cipher.AEAD }
 
 func newSealer() *sealer {
@@ -118,7 +118,7 @@ func newSealer() *sealer {
 	panic("auth: AES-256-GCM: " + err.Error()) // a key of 32 bytes is always valid
 }
 
-// attempt is a started log-in at the provider.
+// attempt is a started login at the provider.
 type attempt struct {
 	State    string    `json:"state"`
 	Nonce    string    `json:"nonce"`
@@ -135,7 +135,7 @@ func (s *sealer) seal(a attempt) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, b, nil)), nil //nolint:gosec // G407: this AEAD makes random nonces itself
 }
 
-var errSeal = errors.New("the log-in was not started in this browser, or is too old")
+var errSeal = errors.New("the login was not started in this browser, or is too old")
 
 func (s *sealer) unseal(text string, now time.Time) (a attempt, err error) {
 	b, err := base64.RawURLEncoding.DecodeString(text)

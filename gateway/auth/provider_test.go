@@ -75,7 +75,7 @@ func (p *provider) json(w http.ResponseWriter, v any) {
 	}
 }
 
-// authorize is the provider's log-in of a person who agrees at once.
+// authorize is the provider's login of a person who agrees at once.
 func (p *provider) authorize(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	if q.Get("response_type") != "code" || q.Get("client_id") != clientID || q.Get("code_challenge_method") != "S256" || q.Get("code_challenge") == "" || q.Get("nonce") == "" {

@@ -15,7 +15,7 @@ import (
 
 // outcomes are the outcomes of approval requests, in the order of the chart.
 var outcomes = []choice{
-	{"approved", "approved"}, {"edited", "approved as edited"}, {"answered", "responded with a result"},
+	{"approved", "approved"}, {"edited", "approved as edited"}, {"responded", "responded with a result"},
 	{"rejected", "rejected or denied"}, {"expired", "expired or interrupted"}, {"open", "open"},
 }
 
@@ -139,7 +139,7 @@ func (v *figuresView) addReviewers() {
 	for _, of := range [][]toolcall.ReviewerLoad{v.Load.People, v.Load.Groups} {
 		for _, l := range of {
 			r := reviewer{ReviewerLoad: l, Group: len(v.Load.Groups) > 0 && &of[0] == &v.Load.Groups[0], Median: "–", Rate: int(l.ApproveRate()*100 + 0.5), Fast: int(l.FastShare()*100 + 0.5)}
-			if l.Responded > 0 {
+			if l.Answered > 0 {
 				r.Median = asked.Span(time.Duration(l.MedianMS) * time.Millisecond)
 			}
 			v.People = append(v.People, r)

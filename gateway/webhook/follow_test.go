@@ -114,7 +114,7 @@ func TestFollow(t *testing.T) {
 	k := l.A.Ask("s1", "r1", "c1")
 	token := l.token(k, toolcall.ResponseApprove)
 	if p := l.open("", token); p.status != http.StatusSeeOther || !strings.HasPrefix(p.location, "/login?next=") || !strings.Contains(p.location, url.QueryEscape(token)) {
-		t.Errorf("without a log-in: %d %s", p.status, p.location)
+		t.Errorf("without a login: %d %s", p.status, p.location)
 	}
 	var p page
 	for range 3 {

@@ -21,7 +21,7 @@ const LinkPath = "/inbox/link"
 // linkLife is how long links are valid by default.
 const linkLife = 7 * 24 * time.Hour
 
-// maxLink bounds tokens, which browsers and the log-in page carry in addresses.
+// maxLink bounds tokens, which browsers and the login page carry in addresses.
 const maxLink = 2048
 
 var encoding = base64.RawURLEncoding

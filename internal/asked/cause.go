@@ -65,10 +65,10 @@ type Fate string
 const (
 	FateOpen      Fate = "open"
 	FateApproved  Fate = "approved"
-	FateEdited    Fate = "edited"   // approved with other arguments
-	FateResponded Fate = "answered" // instead of the tool
-	FateRejected  Fate = "rejected" // by a person, or by the policy after a response
-	FateExpired   Fate = "expired"  // or interrupted
+	FateEdited    Fate = "edited"    // approved with other arguments
+	FateResponded Fate = "responded" // instead of the tool
+	FateRejected  Fate = "rejected"  // by a person, or by the policy after a response
+	FateExpired   Fate = "expired"   // or interrupted
 )
 
 // FateOf is what became of the call's approval request.

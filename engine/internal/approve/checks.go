@@ -378,14 +378,14 @@ func NextLook(c *toolcall.Call, now time.Time, remind time.Duration) time.Time {
 		next = earlierOf(next, plan[c.Step])
 	}
 	if remind > 0 {
-		next = earlierOf(next, reminder(c, now, remind))
+		next = earlierOf(next, nextReminder(c, now, remind))
 	}
 	return next
 }
 
-// reminder is when people are reminded of an approval request next, after now: at every
+// nextReminder is when people are reminded of an approval request next, after now: at every
 // full interval since something was said about it.
-func reminder(c *toolcall.Call, now time.Time, every time.Duration) time.Time {
+func nextReminder(c *toolcall.Call, now time.Time, every time.Duration) time.Time {
 	return c.UpdatedAt.Add(max(now.Sub(c.UpdatedAt), 0).Truncate(every) + every)
 }
 

@@ -101,7 +101,7 @@ func (s *Approvals) Revoke(ctx context.Context, by toolcall.Principal, r toolcal
 	var shown toolcall.StandingApproval
 	l, seq, err := store.Update(ctx, s.Store, "revoke_standing_approval", entity, func(_ context.Context, l *toolcall.StandingApproval) (*toolcall.EventRecord, error) {
 		if by.Role == toolcall.RoleApprover && !slices.ContainsFunc(l.GrantedBy, func(v toolcall.Vote) bool { return v.By.Name == by.Name }) {
-			return nil, decide.Forbid(by.Name+" has not given this standing approval", "ask "+grantors(l)+" or an operator")
+			return nil, decide.Forbid(by.Name+" has not given this standing approval", "ask "+nameGrantors(l)+" or an operator")
 		}
 		now := now()
 		switch state := l.State(now); state {

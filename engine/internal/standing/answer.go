@@ -42,13 +42,13 @@ func (s *Approvals) ResponseFor(ctx context.Context, c *toolcall.Call, d permiss
 		}
 		out := d
 		out.Behavior, out.Suggested, out.Requirement = message.BehaviorAllow, nil, permission.Requirement{}
-		out.Reason = "remembered as " + string(l.ID) + " by " + grantors(l) + "; " + d.Reason
+		out.Reason = "remembered as " + string(l.ID) + " by " + nameGrantors(l) + "; " + d.Reason
 		return out, l.ID
 	}
 	return d, ""
 }
 
-func grantors(l *toolcall.StandingApproval) string {
+func nameGrantors(l *toolcall.StandingApproval) string {
 	names := make([]string, len(l.GrantedBy))
 	for i, v := range l.GrantedBy {
 		names[i] = v.By.Name
@@ -112,7 +112,7 @@ func (s *Approvals) ruleLets(ctx context.Context, req permission.Request, l *too
 		return false
 	}
 	for path, value := range values {
-		if shorten(value) != l.Same[path] {
+		if shortenValue(value) != l.Same[path] {
 			return false
 		}
 	}

@@ -207,7 +207,7 @@ func (s *Approvals) Grant(ctx context.Context, c *toolcall.Call, now time.Time) 
 		return nil, decide.Forbid("what must be the same in later calls cannot be read from this one: "+err.Error(), "approve the call without remembering it")
 	}
 	for path, value := range l.Same {
-		l.Same[path] = shorten(value)
+		l.Same[path] = shortenValue(value)
 	}
 	return []toolcall.StandingApproval{l}, nil
 }
@@ -222,8 +222,8 @@ func withinOf(rules, suggested []message.PermissionRule) []message.PermissionRul
 	return nil
 }
 
-// shorten keeps a value as it is, or a long one by its digest.
-func shorten(value string) string {
+// shortenValue keeps a value as it is, or a long one by its digest.
+func shortenValue(value string) string {
 	if len(value) <= 256 {
 		return value
 	}

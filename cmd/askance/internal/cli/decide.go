@@ -197,7 +197,7 @@ func newRejectCommand(env *environment) *cobra.Command {
 		Example: `  askance reject call_42 --feedback "refund only the shipping"
   askance reject call_42 --yes`,
 	}, "Reject", func(d *responding, f *pflag.FlagSet) {
-		f.StringVar(&d.feedback, "feedback", "", "text for the model")
+		f.StringVar(&d.feedback, "feedback", "", "feedback for the model")
 	}, func(d *responding, _ context.Context, _ *toolcall.Call) (toolcall.Response, error) {
 		return toolcall.Response{Kind: toolcall.ResponseReject, Feedback: d.feedback}, nil
 	})

@@ -97,7 +97,7 @@ func (k *asker) details(ctx context.Context, c *toolcall.Call, choice string) (t
 		k.env.notef("%s", diffText(k.env.err, asked.Changes(c.Input, text)))
 		return toolcall.Response{Kind: toolcall.ResponseApprove, Input: &text}, err
 	case string(toolcall.ResponseReject):
-		err := k.env.runForm(ctx, huh.NewInput().Title("Text for the model").Value(&text))
+		err := k.env.runForm(ctx, huh.NewInput().Title("Feedback for the model").Value(&text))
 		return toolcall.Response{Kind: toolcall.ResponseReject, Feedback: text}, err
 	case string(toolcall.ResponseRespond):
 		err := k.env.runForm(ctx, huh.NewInput().Title("Result").Value(&text))

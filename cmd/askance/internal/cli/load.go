@@ -112,14 +112,14 @@ const hasty = 0.5
 
 func loadRow(out *term.Out, name string, r toolcall.ReviewerLoad, lastMinute, lastHour string) []string {
 	approved, median, fast := "-", "-", "-"
-	if r.Responded > 0 {
+	if r.Answered > 0 {
 		approved = percent(r.ApproveRate())
 		median = durationText(time.Duration(r.MedianMS) * time.Millisecond)
 		if fast = percent(r.FastShare()); r.FastShare() >= hasty {
 			fast = out.Bad(fast)
 		}
 	}
-	return []string{name, fmt.Sprint(r.Open), fmt.Sprint(r.Responded), approved, median, fast, lastMinute, lastHour, fmt.Sprint(r.Passed)}
+	return []string{name, fmt.Sprint(r.Open), fmt.Sprint(r.Answered), approved, median, fast, lastMinute, lastHour, fmt.Sprint(r.Passed)}
 }
 
 func percent(share float64) string { return fmt.Sprintf("%.0f%%", 100*share) }

@@ -38,7 +38,7 @@ func TestLoad(t *testing.T) {
 	if r.Open != 2 || r.Unassigned != 1 || len(r.People) != 2 || r.Limits.PerMinute != 2 {
 		t.Fatalf("load: %+v", r)
 	}
-	if ann, boss := r.People[0], r.People[1]; ann.Name != "ann" || ann.Responded != 2 || ann.Approved != 1 || boss.Name != "boss" || boss.Open != 1 {
+	if ann, boss := r.People[0], r.People[1]; ann.Name != "ann" || ann.Answered != 2 || ann.Approved != 1 || boss.Name != "boss" || boss.Open != 1 {
 		t.Errorf("load: %+v", r.People)
 	}
 	text := ok(t, "reviewers", "--data", s.data)
@@ -56,7 +56,7 @@ func TestLoad(t *testing.T) {
 		r := decode[toolcall.LoadReply](t, ok(t, append([]string{"load", "--json", "--data", s.data}, strings.Fields(tc.window)...)...))
 		n := 0
 		for _, p := range r.People {
-			n += p.Responded
+			n += p.Answered
 		}
 		if n != tc.answered || r.Open != 2 || r.Since.IsZero() && r.Until.IsZero() {
 			t.Errorf("%s: %d answers, %d open, want %d and 2", tc.window, n, r.Open, tc.answered)
@@ -82,7 +82,7 @@ func TestLoad(t *testing.T) {
 	s.stop()
 	fails(t, cli.ExitUnavailable, "the limit is 2", "approve", "c3", "--data", s.data, "--as", "ann", "--yes")
 	for _, since := range []string{"", "1h"} {
-		if r := decode[toolcall.LoadReply](t, ok(t, "load", "--json", "--data", s.data, "--since", since)); r.Open != 2 || r.People[0].Responded != 2 {
+		if r := decode[toolcall.LoadReply](t, ok(t, "load", "--json", "--data", s.data, "--since", since)); r.Open != 2 || r.People[0].Answered != 2 {
 			t.Errorf("without a server: %+v", r)
 		}
 	}

@@ -51,7 +51,7 @@ func newCompose(drafts []*draftResponse) *composeScreen {
 	case toolcall.ResponseSkip:
 		s.fields = []field{note}
 	default:
-		s.fields = []field{{label: "Text for the model (optional)", set: func(a *toolcall.Response, t string) { a.Feedback = t }}}
+		s.fields = []field{{label: "Feedback for the model (optional)", set: func(a *toolcall.Response, t string) { a.Feedback = t }}}
 	}
 	for i := range s.fields {
 		s.fields[i].in = newInput("> ", toolcall.MaxTextBytes/4)

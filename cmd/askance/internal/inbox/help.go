@@ -22,7 +22,7 @@ var helpKeys = [][2]string{
 	{"", "REQUEST"},
 	{"a", "approve exactly these arguments"},
 	{"e", "edit the arguments in $VISUAL or $EDITOR and approve them; the policy decides again"},
-	{"r", "reject, with a text for the model"},
+	{"r", "reject, with feedback for the model"},
 	{"t", "respond: supply the result instead of the tool"},
 	{"h", "delegate to another person, with a note"},
 	{"s", "skip, with a note: other approvers decide"},

@@ -80,7 +80,7 @@ func TestSignWithoutKey(t *testing.T) {
 	x.Press("a", "requires your signature", "--sign-key FILE")
 	x.Press("  y", "esc back")
 	x.Press(esc, "Sell?")
-	x.Press("r", "Text for the model") // to say no takes none
+	x.Press("r", "Feedback for the model") // to say no takes none
 	x.Press(enter, "y reject")
 	if now := w.call(c); len(now.Votes) != 0 {
 		t.Fatalf("votes %+v", now.Votes)

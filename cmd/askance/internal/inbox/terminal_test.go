@@ -116,7 +116,7 @@ func TestReject(t *testing.T) {
 	x := w.inbox(80, 24)
 	x.See("call_1")
 	x.Press(enter, "A-1042")
-	x.Press("r", "Text for the model")
+	x.Press("r", "Feedback for the model")
 	x.Press("too much? \u202e\u200b", "> too much?") // what is pasted and not seen is left out
 	golden(t, "reject", x.Press(enter, "Reject: pay", "feedback", "y reject"))
 	x.Press("y", "rejected by ann (NATS, not authenticated): too much?")
@@ -148,7 +148,7 @@ func TestAnotherSurfaceWins(t *testing.T) {
 	}{
 		{"detail", "", "why"},
 		{"confirm", "a  ", "y approve"},
-		{"compose", "r", "Text for the model"},
+		{"compose", "r", "Feedback for the model"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := w.pay("call_"+tc.name, 1900)
@@ -235,7 +235,7 @@ func TestBulkRejectOfSelected(t *testing.T) {
 	x.Press("y", "2 of 2: soon  call_2", "y include")
 	w.answer(a, func(*toolcall.Response) {}) // one of them is lost meanwhile
 	x.Press("y", "One response to 2 requests")
-	x.Press("r", "Text for the model")
+	x.Press("r", "Feedback for the model")
 	x.Press("later"+enter, "call_1", "approved by bob", "call_2", "rejected, the call is finished")
 	w.voted(a, "bob", toolcall.ResponseApprove)
 	w.voted(b, "ann", toolcall.ResponseReject)

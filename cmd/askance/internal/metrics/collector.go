@@ -127,20 +127,20 @@ func reviewers(ch chan<- prometheus.Metric, kind string, all []toolcall.Reviewer
 			ch <- counter(responses, n, kind, r.Name, response)
 		}
 		ch <- counter(tooSoon, r.Within2S, kind, r.Name)
-		ch <- prometheus.MustNewConstSummary(tookTime, uint64(max(0, r.Responded)), seconds(r.TotalMS), map[float64]float64{0.5: seconds(r.MedianMS)}, kind, r.Name)
+		ch <- prometheus.MustNewConstSummary(tookTime, uint64(max(0, r.Answered)), seconds(r.TotalMS), map[float64]float64{0.5: seconds(r.MedianMS)}, kind, r.Name)
 	}
 }
 
 // collectRecent shows the reviewers who responded within the window.
 func collectRecent(ch chan<- prometheus.Metric, kind string, all []toolcall.ReviewerLoad) {
 	for _, r := range all {
-		if r.Responded+r.Passed == 0 {
+		if r.Answered+r.Passed == 0 {
 			continue
 		}
 		for response, n := range byKind(r) {
 			ch <- gauge(recentResponses, n, kind, r.Name, response)
 		}
-		if r.Responded == 0 {
+		if r.Answered == 0 {
 			continue
 		}
 		for d, v := range map[*prometheus.Desc]float64{recentApprove: r.ApproveRate(), recentFast: r.FastShare(), recentMedian: seconds(r.MedianMS)} {
@@ -150,7 +150,7 @@ func collectRecent(ch chan<- prometheus.Metric, kind string, all []toolcall.Revi
 }
 
 func byKind(r toolcall.ReviewerLoad) map[string]int {
-	return map[string]int{"approve": r.Approved, "reject": r.Rejected, "respond": r.ForTool, "pass": r.Passed}
+	return map[string]int{"approve": r.Approved, "reject": r.Rejected, "respond": r.Responded, "pass": r.Passed}
 }
 
 func seconds(ms int64) float64 { return float64(ms) / 1000 }

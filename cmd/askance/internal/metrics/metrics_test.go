@@ -27,12 +27,12 @@ func (e engine) Load(_ context.Context, r toolcall.LoadRequest) (toolcall.LoadRe
 			return toolcall.LoadReply{}, message.ErrInvalid
 		}
 		return toolcall.LoadReply{
-			People: []toolcall.ReviewerLoad{{Name: "ann", Responded: 2, Approved: 1, Rejected: 1, Within2S: 1, MedianMS: 2500}, {Name: "bob", Open: 3}, {Name: "eve", Passed: 1}},
+			People: []toolcall.ReviewerLoad{{Name: "ann", Answered: 2, Approved: 1, Rejected: 1, Within2S: 1, MedianMS: 2500}, {Name: "bob", Open: 3}, {Name: "eve", Passed: 1}},
 		}, e.err
 	}
 	return toolcall.LoadReply{
 		Open: 5, Unassigned: 2, Refused: 3, Limits: toolcall.ReviewerLimits{PerHour: 60},
-		People: []toolcall.ReviewerLoad{{Name: "ann \"x\"\n", Open: 3, Responded: 4, Approved: 3, Rejected: 1, Within2S: 2, MedianMS: 1500, TotalMS: 9000}},
+		People: []toolcall.ReviewerLoad{{Name: "ann \"x\"\n", Open: 3, Answered: 4, Approved: 3, Rejected: 1, Within2S: 2, MedianMS: 1500, TotalMS: 9000}},
 		Groups: []toolcall.ReviewerLoad{{Name: "ops", Open: 1}},
 	}, e.err
 }

@@ -109,7 +109,7 @@ func (n *Node) openEngine(ctx context.Context) error {
 		engine.WithWorkingDirs(n.cfg.Cwd, n.cfg.WorkingDirs...), engine.WithReminders(n.cfg.Remind),
 		engine.WithReviewerLimits(n.cfg.Reviewers),
 	}
-	groups := gateway.Directory{} // what the log-ins of people over HTTP say of them
+	groups := gateway.Directory{} // what the logins of people over HTTP say of them
 	if n.people != nil {
 		groups.Next = n.people
 		opts = append(opts, engine.WithApproverKeys(n.people.ApproverKeys))

@@ -93,7 +93,7 @@ func (w *Web) Logins() string {
 		ways = append(ways, "tokens of "+file)
 	}
 	if w.cfg.OIDC.Issuer != "" {
-		ways = append(ways, "log-ins at "+w.cfg.OIDC.Issuer)
+		ways = append(ways, "logins at "+w.cfg.OIDC.Issuer)
 	}
 	if len(ways) == 0 {
 		return "closed: every request needs a token, and none exists (askance token create NAME --role approver)"

@@ -39,7 +39,7 @@ func (w *wired) form(c *http.Client, path string, form url.Values) (int, string)
 	return res.StatusCode, string(b)
 }
 
-// TestApproverIsWhoLoggedIn: from the log-in page to the vote in the journal,
+// TestApproverIsWhoLoggedIn: from the login page to the vote in the journal,
 // which carries the name of the token, not one from the form.
 func TestApproverIsWhoLoggedIn(t *testing.T) {
 	w := wire(t)
@@ -49,10 +49,10 @@ func TestApproverIsWhoLoggedIn(t *testing.T) {
 	}
 	c := &http.Client{Jar: jar}
 	if code, text := w.form(c, "/", nil); code != http.StatusOK || !strings.Contains(text, `action="/login"`) {
-		t.Fatalf("a stranger gets %d and no log-in page", code)
+		t.Fatalf("a stranger gets %d and no login page", code)
 	}
 	if code, text := w.form(c, "/login", url.Values{"token": {w.secrets["approver of A"]}, "next": {"/"}}); code != http.StatusOK || !strings.Contains(text, marker) {
-		t.Fatalf("after the log-in: %d", code)
+		t.Fatalf("after the login: %d", code)
 	}
 	_, text := w.form(c, "/auth/session", nil)
 	var self struct{ CSRF string }
