@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,8 +28,12 @@ type Argument struct {
 }
 
 // CheckKind returns an error if the kind of the tool reads an argument that the
-// schema of the tool does not declare: no rule would ever match a call.
+// schema of the tool does not declare: no rule would ever match a call. An
+// OpaqueKind of a read-only tool is an error as well.
 func (t *Tool) CheckKind() error {
+	if _, opaque := t.Kind.(OpaqueKind); opaque && t.ReadOnly {
+		return errors.New("read_only: no one can tell what a shell of Windows runs; remove read_only, and allow calls by rules with when")
+	}
 	k, ok := t.Kind.(ArgumentKind)
 	root := t.Schema.root()
 	if !ok || root == nil || root.Kind != schema.KindStruct {

@@ -12,6 +12,7 @@ import (
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission/internal/display"
 	"github.com/askance-dev/askance/permission/internal/hint"
+	"github.com/askance-dev/askance/permission/internal/paths"
 	"github.com/askance-dev/askance/permission/internal/schema"
 )
 
@@ -279,6 +280,9 @@ func pathRules(base Rule, spec string) ([]Rule, error) {
 		return nil, err
 	}
 	if base.Behavior == message.BehaviorAllow {
+		if paths.IsForeign(pattern) {
+			return nil, errors.New("is a path of Windows, which no allow rule covers; write it relative to the working directory, with /")
+		}
 		if before, _, _ := strings.Cut(pattern, "**"); strings.Contains(before, "*") {
 			return nil, errors.New("its * would match across folders here; write ** for that, or a rule with when")
 		}

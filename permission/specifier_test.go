@@ -120,6 +120,7 @@ func TestSpecifiersRefused(t *testing.T) {
 		{"allow", "Reed", "there is no tool Reed; did you mean Read?"},
 		{"deny", "mcp__github__serch", "there is no tool mcp__github__serch"},
 		{"deny", "mcp__gitlab__*", "there is no tool"},
+		{"allow", `Read(C:\src\**)`, "is a path of Windows, which no allow rule covers"},
 		{"allow", "*", "a pattern over tool names would allow"},
 		{"allow", "mcp__*", "a pattern over tool names would allow"},
 		{"allow", "mcp__git*__search", "a pattern over tool names would allow"},

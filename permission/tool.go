@@ -53,6 +53,13 @@ type Kind interface {
 	Check(Call) ToolVerdict
 }
 
+// OpaqueKind is a Kind of tools that run text which nothing here can read, such as
+// PowerShell. Such a tool cannot be declared read-only.
+type OpaqueKind interface {
+	Kind
+	Opaque()
+}
+
 // JointMatcher is a Matcher whose allow rules can cover a call together, each
 // of them a part of it: the commands of one shell line, for example.
 type JointMatcher interface {

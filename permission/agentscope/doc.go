@@ -13,6 +13,7 @@
 //	write edit  file_path        fnmatch of the path           never
 //	glob grep   path, pattern    fnmatch of the path           always
 //	powershell  command          none                          never
+//	cmd         command          none                          never
 //	mcp         any              none                          as the tool is declared
 //	function    any              none                          as the tool is declared
 //
@@ -38,6 +39,10 @@
 //   - Edits without an approval request, in the modes accept_edits and dont_ask, are
 //     proven for every command and every argument.
 //   - A character that a person cannot see denies.
+//   - Where a tool may run on Windows, deny and ask rules know each spelling of a path
+//     there, and a path that only Windows reads, such as C:\x, is covered by no allow
+//     rule with content, is in no working directory, and is not read-only.
+//     [Config].Home tells the system.
 //
 // # What is asked about in any case
 //

@@ -116,7 +116,7 @@ func (p *bashCall) isProvenRedirect(redirect string) bool {
 	if m == nil {
 		return false
 	}
-	return m[2] == "" || !isOtherHome(m[2]) && p.places.isInside(m[2]) && !p.places.isDangerous(m[2])
+	return m[2] == "" || !isOtherHome(m[2]) && p.places.isEditable(m[2])
 }
 
 // withoutTarget takes the option off that says which folder is copied to; the
@@ -150,7 +150,7 @@ var ending = regexp.MustCompile(`\.[A-Za-z0-9]+$`)
 // directory, and is no option.
 func (p *bashCall) isProvenInside(program string, w shell.Word) bool {
 	if w.Fixed {
-		return w.Text != "" && p.places.isInside(w.Text) && !p.places.isDangerous(w.Text)
+		return w.Text != "" && p.places.isEditable(w.Text)
 	}
 	folder, last := "", w.Text
 	if i := strings.LastIndexByte(w.Text, '/'); i >= 0 {
@@ -167,7 +167,7 @@ func (p *bashCall) isProvenInside(program string, w shell.Word) bool {
 			return false
 		}
 	}
-	return p.places.isInside(w.Text) && !p.places.isDangerous(w.Text)
+	return p.places.isEditable(w.Text)
 }
 
 // sedFiles takes the options and the scripts off the arguments of sed, if they

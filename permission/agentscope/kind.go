@@ -9,6 +9,7 @@ import (
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/permission/internal/paths"
 )
 
 // The parts of the kinds' checks that a decision can name as its step.
@@ -31,6 +32,7 @@ const (
 	Glob       = "glob"
 	Grep       = "grep"
 	PowerShell = "powershell"
+	Cmd        = "cmd"
 	MCP        = "mcp"
 	Function   = "function"
 )
@@ -42,7 +44,8 @@ var makers = map[string]func(Config) permission.Kind{
 	Edit:       func(c Config) permission.Kind { return file{c, Edit, true} },
 	Glob:       func(c Config) permission.Kind { return search{c, Glob} },
 	Grep:       func(c Config) permission.Kind { return search{c, Grep} },
-	PowerShell: func(c Config) permission.Kind { return plain{c, PowerShell} },
+	PowerShell: func(c Config) permission.Kind { return opaque{plain{c, PowerShell}} },
+	Cmd:        func(c Config) permission.Kind { return opaque{plain{c, Cmd}} },
 	MCP:        func(c Config) permission.Kind { return plain{c, MCP} },
 	Function:   func(c Config) permission.Kind { return plain{c, Function} },
 }
@@ -124,6 +127,7 @@ func editsFreely(m permission.Mode) bool {
 
 type pathPattern struct {
 	content string
+	allows  bool
 	narrow  bool // it means less than upstream
 	match   func(permission.Call) (bool, error)
 }
@@ -133,6 +137,9 @@ func (p pathPattern) Match(c permission.Call) (bool, error) { return p.match(c) 
 
 // Notice says where an allow rule means less than upstream.
 func (p pathPattern) Notice() string {
+	if p.allows && paths.IsForeign(p.content) {
+		return "allows no call: it is a path of Windows, and no allow rule covers such paths; use a relative content, or when"
+	}
 	if !p.narrow || strings.HasPrefix(p.content, "/") || strings.HasPrefix(p.content, "~/") || strings.HasPrefix(p.content, "../") {
 		return ""
 	}
@@ -163,9 +170,8 @@ func (c Config) argument(usual, what string, others string) permission.Argument 
 	return permission.Argument{Name: cmp.Or(c.Argument, usual), What: what, Others: strings.Fields(others)}
 }
 
-// plain is a tool with no known property but its name: a function, a tool of
-// an MCP server, PowerShell. Every call asks, unless the tool is declared
-// read-only.
+// plain is a tool with no known property but its name: a function, or a tool of
+// an MCP server. Every call asks, unless the tool is declared read-only.
 type plain struct {
 	Config
 	kind string
@@ -186,11 +192,17 @@ func (k plain) Compile(string, message.Behavior) (permission.Pattern, error) {
 }
 
 func (k plain) Suggest(c permission.Call) []message.PermissionRule {
-	if k.kind == PowerShell {
-		return nil // a rule for all of PowerShell is too much to offer
-	}
 	return []message.PermissionRule{suggestRule(c, nil)}
 }
+
+// opaque is a shell of Windows. Nothing reads its lines, so that no rule content
+// covers one; a rule for all of it is too much to offer.
+type opaque struct{ plain }
+
+// Opaque implements permission.OpaqueKind.
+func (opaque) Opaque() {}
+
+func (opaque) Suggest(permission.Call) []message.PermissionRule { return nil }
 
 // file is a tool that reads or writes the file of one argument.
 type file struct {
@@ -211,8 +223,8 @@ func (f file) path(c permission.Call) (string, error) { return f.text(c, f.Argum
 func (file) Prepare(permission.Call) any { return nil }
 
 func (f file) ReadOnly(c permission.Call) bool {
-	_, err := f.path(c)
-	return !f.writes && err == nil
+	path, err := f.path(c)
+	return !f.writes && err == nil && f.isPlain(path)
 }
 
 func (f file) Check(c permission.Call) permission.ToolVerdict {
@@ -239,7 +251,7 @@ func (f file) Check(c permission.Call) permission.ToolVerdict {
 // Suggest offers a rule for the folder of the file.
 func (f file) Suggest(c permission.Call) []message.PermissionRule {
 	path, err := f.path(c)
-	if err != nil || path == "" {
+	if err != nil || path == "" || !f.isPlain(path) {
 		return nil
 	}
 	content := "**"
@@ -259,15 +271,15 @@ func (f file) Compile(content string, behavior message.Behavior) (permission.Pat
 		switch {
 		case err != nil || path == "":
 			return false, err
-		case raw || !matchName(content, path) && allows:
-			return matchName(content, path), nil
-		case allows:
-			return f.places(c).isAllowed(content, path), nil
+		case !allows:
+			return f.places(c).isDenied(content, path)
+		case !f.isPlain(path) || !matchName(content, path):
+			return false, nil
 		default:
-			return f.places(c).isNamed(content, path), nil
+			return raw || f.places(c).isCovered(content, path), nil
 		}
 	}
-	return pathPattern{content: content, narrow: allows && !raw, match: match}, nil
+	return pathPattern{content: content, allows: allows, narrow: allows && !raw, match: match}, nil
 }
 
 // search is a tool that looks for files or text below the folder of one argument, or
@@ -289,7 +301,12 @@ func (s search) Argument() permission.Argument {
 func (search) Prepare(permission.Call) any { return nil }
 
 func (s search) ReadOnly(c permission.Call) bool {
-	return s.wellFormed(c) == nil
+	if s.wellFormed(c) != nil {
+		return false
+	}
+	folder, _ := s.path(c)
+	looked, _ := s.text(c, "pattern")
+	return s.isPlain(folder) && (s.kind != Glob || s.isPlain(looked))
 }
 
 func (s search) Check(c permission.Call) permission.ToolVerdict {
@@ -318,7 +335,7 @@ func (s search) folder(c permission.Call) (string, error) {
 // Suggest offers a rule for the folder.
 func (s search) Suggest(c permission.Call) []message.PermissionRule {
 	folder, err := s.folder(c)
-	if err != nil {
+	if err != nil || !s.ReadOnly(c) {
 		return nil
 	}
 	content := strings.TrimRight(s.places(c).absolute(folder), `/\`) + "/**"
@@ -335,13 +352,18 @@ func (s search) Compile(content string, behavior message.Behavior) (permission.P
 			return false, err
 		}
 		raw, at := s.matchText(content, c, folder, looked), s.places(c)
-		if raw || behavior == message.BehaviorAllow {
-			return raw, nil
+		if behavior == message.BehaviorAllow {
+			return raw && s.ReadOnly(c), nil
+		}
+		denied, err := at.isDenied(content, folder)
+		if raw || denied || s.kind != Glob || looked == "" {
+			return raw || denied, err
 		}
 		// What Glob looks for may name the folder, too.
-		return at.isNamed(content, folder) || s.kind == Glob && looked != "" && at.isNamed(content, pathBelow(folder, looked)), nil
+		below, badBelow := at.isDenied(content, pathBelow(folder, looked))
+		return below, errors.Join(err, badBelow)
 	}
-	return pathPattern{content: content, match: match}, nil
+	return pathPattern{content: content, allows: behavior == message.BehaviorAllow, match: match}, nil
 }
 
 // matchText is upstream's: it matches the given path, then for Glob what it looks
@@ -355,7 +377,7 @@ func (s search) matchText(content string, c permission.Call, folder, looked stri
 }
 
 func pathBelow(folder, name string) string {
-	if strings.HasPrefix(name, "/") {
+	if strings.HasPrefix(name, "/") || paths.IsForeign(name) && !strings.HasPrefix(name, ".") {
 		return name
 	}
 	return folder + "/" + name

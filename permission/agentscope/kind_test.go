@@ -26,7 +26,7 @@ func TestNew(t *testing.T) {
 	if _, err := New("zsh", Config{}); !errors.Is(err, ErrUnknownKind) {
 		t.Errorf("zsh: %v", err)
 	}
-	if len(Names()) != 9 || !slices.IsSorted(Names()) {
+	if len(Names()) != 10 || !slices.IsSorted(Names()) {
 		t.Errorf("kinds %v", Names())
 	}
 }
@@ -92,7 +92,7 @@ func TestAbsentArguments(t *testing.T) {
 }
 
 func TestContentOfPlainKinds(t *testing.T) {
-	for _, kind := range []string{PowerShell, MCP, Function} {
+	for _, kind := range []string{PowerShell, Cmd, MCP, Function} {
 		if _, err := mustNew(kind, Config{}).Compile("x", message.BehaviorDeny); err == nil {
 			t.Errorf("%s: a content without a meaning is accepted", kind)
 		}

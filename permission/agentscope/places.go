@@ -13,10 +13,11 @@ type places struct {
 	cwd, home string
 	dirs      []string // the working directories, cwd first
 	links     Links
+	posix     bool
 }
 
 func (c Config) places(call permission.Call) places {
-	return places{cwd: call.Cwd, home: c.Home, dirs: append([]string{call.Cwd}, call.WorkingDirs...), links: c.Links}
+	return places{cwd: call.Cwd, home: c.Home, dirs: append([]string{call.Cwd}, call.WorkingDirs...), links: c.Links, posix: c.isPOSIX()}
 }
 
 // dangerousFiles and dangerousFolders are those that hold credentials, or what
@@ -112,7 +113,7 @@ func isOtherHome(name string) bool {
 	return strings.HasPrefix(first, "~") && first != "~" && first != "~root"
 }
 
-// isProvenInside is inside for programs that may or may not expand a leading ~.
+// isProvenInside is isEditable for programs that may or may not expand a leading ~.
 func (p places) isProvenInside(name string) bool {
 	if isOtherHome(name) {
 		return false
@@ -120,33 +121,14 @@ func (p places) isProvenInside(name string) bool {
 	if strings.HasPrefix(name, "~") && (p.home == "" || !p.isInside("./"+name)) {
 		return false
 	}
-	return p.isInside(name)
+	return p.isEditable(name)
 }
 
 // leadsToDanger reports whether a link leads to a sensitive file, or some file
 // system takes the name for that of one.
 func (p places) leadsToDanger(name string) bool {
 	target, ok := p.followLinks(name)
-	return !ok || p.isDangerous(target) || p.isDangerous(plainName(name)) || p.isDangerous(plainName(target))
-}
-
-// plainName is a path as file systems that ignore the case and the ends of names
-// take it: ".git." and "GIT~1" are .git there, and so is ".gıt" with another i.
-func plainName(name string) string {
-	parts := strings.Split(name, "/")
-	for i, part := range parts {
-		part = strings.ToLower(strings.ToUpper(part))
-		if part == "." || part == ".." {
-			continue
-		}
-		part, _, _ = strings.Cut(part, ":") // a stream of NTFS
-		part = strings.TrimRight(part, ". ")
-		if short, _, ok := strings.Cut(part, "~"); ok && (short == "git" || short == "ssh") {
-			part = "." + short
-		}
-		parts[i] = part
-	}
-	return strings.Join(parts, "/")
+	return !ok || p.isDangerous(target) || p.readsAsDanger(name) || p.readsAsDanger(target)
 }
 
 // spellings are the ways to write the file that a path means, cleaned, with ~

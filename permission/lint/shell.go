@@ -31,7 +31,8 @@ var writers = []string{"Write", "Edit", "MultiEdit", "NotebookEdit"}
 func (l *linter) isShell(tool string) bool {
 	return slices.Contains(shells, tool) || slices.ContainsFunc(l.opts.Tools, func(t permission.Tool) bool {
 		_, shell := t.Kind.(permission.ShellKind)
-		return t.Name == tool && shell
+		_, opaque := t.Kind.(permission.OpaqueKind)
+		return t.Name == tool && (shell || opaque)
 	})
 }
 

@@ -4,8 +4,10 @@
 //	ok, err := paths.Within("/srv/app/../secrets/k", "/srv/app") // false
 //
 // It refuses what programs read in several ways: NUL and other control
-// characters, backslashes, a leading "~". A relative path names a file only
-// together with a folder; see [Join].
+// characters, backslashes, drives, a leading "~" or "//". Where Windows or a file
+// system without case reads a path differently, a comparison whose result depends
+// on that is an error; see [Fold]. A relative path names a file only together with
+// a folder; see [Join].
 //
 // Cleaning is textual. Where a folder on the way is a symbolic link, "a/../b"
 // and the file system may disagree, and a path inside a folder may lead out of
@@ -39,6 +41,10 @@ func check(p string) error {
 		return fault("begins with ~, which some programs replace by a home folder")
 	case strings.IndexByte(p, '\\') >= 0:
 		return fault("contains a backslash, which some programs read as a separator")
+	case hasDrive(p):
+		return fault("begins with a drive, which only Windows reads as one")
+	case strings.HasPrefix(p, "//"):
+		return fault("begins with //, which some systems read as the name of another machine")
 	case strings.IndexFunc(p, hasHidden) >= 0:
 		return fault("contains characters that cannot be seen")
 	}
@@ -99,7 +105,7 @@ func Within(p, dir string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return isBelow(inner, outer), nil
+	return isBelow(inner, outer)
 }
 
 // WithinAny reports whether p is one of dirs or below one. All must be
@@ -115,12 +121,35 @@ func WithinAny(p string, dirs []string) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		found = found || isBelow(inner, outer)
+		below, err := isBelow(inner, outer)
+		if err != nil {
+			return false, err
+		}
+		found = found || below
 	}
 	return found, nil
 }
 
-func isBelow(inner, outer string) bool {
+// isBelow compares as written and folded.
+func isBelow(inner, outer string) (bool, error) {
+	innerFolded, err := Fold(inner)
+	if err != nil {
+		return false, err
+	}
+	outerFolded, err := Fold(outer)
+	if err != nil {
+		return false, err
+	}
+	below := hasPrefix(inner, outer)
+	if below != hasPrefix(innerFolded, outerFolded) {
+		return false, errTwoReadings
+	}
+	return below, nil
+}
+
+var errTwoReadings = fault("has a name in other case, or with a dot, blank or colon at its end, which systems read differently")
+
+func hasPrefix(inner, outer string) bool {
 	if outer == "/" {
 		return true
 	}
@@ -131,7 +160,17 @@ func isBelow(inner, outer string) bool {
 // Base is the last segment of the cleaned path, "/" for the root.
 func Base(p string) (string, error) {
 	c, err := Clean(p)
-	return path.Base(c), err
+	if err != nil {
+		return "", err
+	}
+	folded, err := Fold(c)
+	if err != nil {
+		return "", err
+	}
+	if path.Base(folded) != foldCase(path.Base(c)) {
+		return "", errTwoReadings
+	}
+	return path.Base(c), nil
 }
 
 // Dir is the cleaned path without its last segment.
@@ -171,7 +210,15 @@ func Match(p, pattern string) (bool, error) {
 	if (c[0] == '/') != (pattern[0] == '/') {
 		return false, fault("and its pattern must both be absolute or both relative")
 	}
-	return matchSegments(segments(c), segments(pattern)), nil
+	folded, err := Fold(c)
+	if err != nil {
+		return false, err
+	}
+	matches := matchSegments(segments(c), segments(pattern))
+	if matches != matchSegments(segments(folded), segments(FoldPattern(pattern))) {
+		return false, errTwoReadings
+	}
+	return matches, nil
 }
 
 // MaxPattern is the longest pattern, in bytes: matching takes time in

@@ -18,7 +18,8 @@
 //	  - name: Bash
 //	    kind: bash               # what AgentScope's rules mean for it; see package permission/agentscope
 //	    argument: cmd            # the argument that has the command or the path, if it has another name than AgentScope's
-//	    home: /home/dev          # home folder of the user as whom it runs; local tools have this engine's
+//	    home: /home/dev          # home folder of the user as whom it runs, which also tells the system (C:\Users\dev is
+//	                             # Windows; none: unknown); local tools have this engine's
 //	  - name: uptime
 //	    command: [uptime, -p]    # only of local tools: the program that runs it
 //	    input_schema: {type: object, additionalProperties: false}
@@ -31,6 +32,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"time"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
@@ -156,7 +158,7 @@ func (e entry) tool() (Tool, error) {
 		return t, err
 	}
 	if e.InputSchema == nil {
-		return t, nil
+		return t, t.CheckKind()
 	}
 	raw, err := strictjson.Marshal(e.InputSchema)
 	if err != nil {
@@ -203,8 +205,14 @@ func (e entry) kind(t *engine.Tool) error {
 	if t.Kind, err = agentscope.New(e.Kind, c); err != nil {
 		return fmt.Errorf("kind: %w", err)
 	}
+	if e.Kind == agentscope.Bash && otherShell.MatchString(e.Name) {
+		return fmt.Errorf("kind: bash reads lines as a POSIX shell does, and %s does not; use powershell or cmd", e.Name)
+	}
 	return nil
 }
+
+// otherShell finds the names of shells whose lines mean something else than in bash.
+var otherShell = regexp.MustCompile(`(?i)^cmd(\.exe)?$|(^|[^a-z])(powershell|pwsh)($|[^a-z])`)
 
 func (e entry) times(t *engine.Tool) error {
 	for _, d := range []struct {

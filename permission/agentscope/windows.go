@@ -1,0 +1,149 @@
+package agentscope
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+
+	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/permission/internal/paths"
+)
+
+// The home folder says on which system a tool runs. Where it is not known, or is that
+// of Windows, no path that Windows reads otherwise than the text says is allowed by
+// a rule or a mode; deny and ask rules look at every spelling of a path.
+// Package permission/internal/paths knows the spellings.
+
+// windowsHome finds homes in folders that shells for Windows give to drives.
+var windowsHome = regexp.MustCompile(`^/(mnt/|cygdrive/)?[A-Za-z](/|$)`)
+
+// macHomes has the home folders of macOS, whose file systems have no case.
+const macHomes = "/Users/"
+
+// isPOSIX reports whether tools of this configuration certainly do not run on Windows.
+func (c Config) isPOSIX() bool {
+	return strings.HasPrefix(c.Home, "/") && !windowsHome.MatchString(c.Home)
+}
+
+// isPlain reports whether the system of the tool reads the text of a path as it says,
+// but for the case and the ends of names.
+func (c Config) isPlain(name string) bool {
+	_, err := paths.Fold(name)
+	return c.isPOSIX() || name == "" || err == nil && !paths.IsForeign(name)
+}
+
+// fold is the one spelling of a path; "" stays "".
+func (p places) fold(name string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	return paths.Fold(p.expandHome(strings.ReplaceAll(name, `\`, "/")))
+}
+
+// folded are the places in their one spelling. Their links are not followed.
+func (p places) folded() (places, error) {
+	out := places{}
+	var err error
+	if out.cwd, err = p.fold(p.cwd); err != nil {
+		return out, err
+	}
+	if out.home, err = p.fold(p.home); err != nil {
+		return out, err
+	}
+	for _, d := range p.dirs {
+		dir, err := p.fold(d)
+		if err != nil {
+			return out, err
+		}
+		out.dirs = append(out.dirs, dir)
+	}
+	return out, nil
+}
+
+// isDenied reports whether a deny or ask rule of that content is about a path in
+// any spelling. An error says that the text does not tell which file it is.
+func (p places) isDenied(content, name string) (bool, error) {
+	if p.isNamed(content, name) {
+		return true, nil
+	}
+	if p.posix && !strings.HasPrefix(p.home, macHomes) {
+		return false, nil
+	}
+	denied, err := p.isDeniedFolded(content, name)
+	if err == nil || p.posix {
+		return denied, nil
+	}
+	return false, fmt.Errorf("%w: %w", permission.ErrUnclear, err)
+}
+
+func (p places) isDeniedFolded(content, name string) (bool, error) {
+	all, err := p.folded()
+	if err != nil {
+		return false, err
+	}
+	names := []string{name}
+	if target, ok := p.followLinks(name); ok {
+		names = append(names, target)
+	}
+	for _, n := range names {
+		folded, err := p.fold(n)
+		if err != nil {
+			return false, err
+		}
+		for _, c := range contentSpellings(p.expandHome(strings.ReplaceAll(content, `\`, "/"))) {
+			if all.isNamed(c, folded) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// contentSpellings are a content without its drive, and with the folder that shells
+// for Windows give to the drive: /c, /mnt/c, /cygdrive/c.
+func contentSpellings(content string) []string {
+	folded := paths.FoldPattern(content)
+	if drive := paths.Drive(content); drive != "" {
+		below := path.Join("/", drive, folded)
+		return []string{folded, below, "/mnt" + below, "/cygdrive" + below}
+	}
+	if folder := windowsHome.FindString(folded); strings.HasSuffix(folder, "/") {
+		return []string{folded, folded[len(folder)-1:]}
+	}
+	return []string{folded}
+}
+
+// isCovered reports whether an allow rule of that content, which matches the text
+// of a path, means the file as the system of the tool reads it.
+func (p places) isCovered(content, name string) bool {
+	if p.posix || !p.isAllowed(content, name) {
+		return p.isAllowed(content, name)
+	}
+	all, err := p.folded()
+	if err != nil {
+		return false
+	}
+	folded, err := p.fold(name)
+	return err == nil && all.isAllowed(paths.FoldPattern(content), folded)
+}
+
+// isEditable reports whether an edit of a file needs no approval where the mode
+// allows edits in the working directories.
+func (p places) isEditable(name string) bool {
+	if !p.isInside(name) || p.isDangerous(name) {
+		return false
+	}
+	folded, err := p.fold(name)
+	return p.posix || err == nil && !paths.IsForeign(name) && !p.isDangerous(folded)
+}
+
+// readsAsDanger reports whether some system takes a path for that of a sensitive
+// file, or may do so.
+func (p places) readsAsDanger(name string) bool {
+	folded, err := p.fold(name)
+	return err != nil && !p.posix || err == nil && p.isDangerous(folded) || shortDanger.MatchString(name)
+}
+
+// shortDanger finds the names that NTFS gives to .git and .ssh. Linux mounts it, too.
+var shortDanger = regexp.MustCompile(`(?i)(^|[/\\])(git|ssh)~`)
