@@ -71,8 +71,11 @@ func (p *Pattern) permitsCommand(c *Command) (Reason, bool) {
 		return Reason{Code: code, Offset: c.Offset, Detail: fmt.Sprintf(format, args...)}, false
 	}
 	name := base(c.Argv[0].Text)
-	if c.piped && runsInput(name) {
+	if c.piped && runsInput(name, c.Argv) {
 		return because(CodeOption, "%s runs what the command before it writes", name)
+	}
+	if word := p.findRelative(c); c.moved && word != "" {
+		return because(CodeFolder, "the rule speaks of %s in the working folder, and the line changes to another", clipText(word))
 	}
 	if p.matchesExactly(c) {
 		return Reason{}, true
@@ -128,29 +131,12 @@ func (p *Pattern) findJoinedOption(c *Command, name string) string {
 	return ""
 }
 
-// runsInput says whether a program may run what it reads. Of the interpreters
-// awk always has its program in its arguments.
-func runsInput(name string) bool {
-	return name != "awk" && (isWrapper(name) || shells[name] || interpreters[name] || schedules[name])
-}
-
-// checkFolder asks about lines that change the folder and then use a program that
-// is configured by the folder it runs in.
-func (l *Line) checkFolder() {
-	changes := slices.ContainsFunc(l.Commands, func(c Command) bool {
-		name, ok := c.program()
-		return ok && changesFolder[name]
-	})
-	if !changes {
-		return
-	}
-	for _, list := range [][]Command{l.Commands, l.Nested} {
-		for i := range list {
-			if name, _ := list[i].program(); programs[name].folder {
-				l.addReason(CodeFolder, list[i].Offset, name+" is configured by the folder that the line changes to")
-			}
-		}
-	}
+// runsInput says whether a program may run what it reads, here or on another
+// machine. Of the interpreters awk always has its program in its arguments.
+func runsInput(name string, argv []Word) bool {
+	name = programName(name)
+	return name != "awk" && (isWrapper(name) || shells[name] || interpreters[name] || schedules[name] || statements[name] ||
+		readsCommands[name] || runsOnOther(name, argv) || readsCode(name, argv[1:]))
 }
 
 // A star in a wildcard stands for any text, blanks included: "rm /tmp/*" is also

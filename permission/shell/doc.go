@@ -33,7 +33,9 @@
 // files below /tmp and for options, not for other files. A program without an
 // entry is covered only by a rule that is the whole command, or by one with
 // [Pattern.TrustOptions]. cd together with a program that is configured by its
-// folder, such as git, is asked about.
+// folder, such as git, is asked about, and so is a command after cd if its rule
+// names a relative file. A program that may run what it reads is not covered
+// behind a pipe.
 //
 // # What a deny or ask rule is about
 //

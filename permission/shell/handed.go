@@ -20,6 +20,11 @@ func (x textFinder) readHanded(text string) {
 func (x textFinder) readAside(w Word, value string) {
 	before := len(x.line.Nested)
 	x.readValue(w, value)
+	x.dropUnnamed(before)
+}
+
+// dropUnnamed drops the commands found since then whose program is not known at all.
+func (x textFinder) dropUnnamed(before int) {
 	added := slices.DeleteFunc(x.line.Nested[before:], func(c Command) bool {
 		return len(c.Argv) > 0 && !c.Argv[0].Fixed && c.Argv[0].head == ""
 	})

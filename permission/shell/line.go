@@ -63,6 +63,7 @@ type Command struct {
 	Via []string
 
 	piped    bool   // it reads what another command writes, or a file
+	moved    bool   // it runs in another folder than the line
 	input    []Word // texts that it reads: <<EOF and <<<
 	heard    []Word // what the command before it prints, where that is known
 	assigned []Word // Assigns, as the program gets them

@@ -97,10 +97,39 @@ func (p *Pattern) matchCommand(c *Command) response {
 	if len(p.options) > 0 && sameStart(p.options, c.Argv) == yes {
 		return yes
 	}
+	if p.isAboutFile() && c.mayNameFile(p) {
+		return maybe
+	}
 	if start != no && (slices.ContainsFunc(c.Argv, func(w Word) bool { return !w.Fixed }) || c.readsUnknown()) {
 		return maybe
 	}
 	return no
+}
+
+// isAboutFile says whether a wildcard is about the name of a file, whichever program
+// gets it: *.env*.
+func (p *Pattern) isAboutFile() bool {
+	name := strings.Trim(p.text, "*")
+	return p.kind == wildcard && len(p.tokens) == 0 && p.text[0] == '*' && name != "" && name[0] != '-' &&
+		strings.ContainsAny(name, "./") && !strings.ContainsAny(name, " \t")
+}
+
+// mayNameFile says whether a command may work on a file of that name: it spells it in
+// other case, which some file systems ignore, or it reads all files of a folder.
+func (c *Command) mayNameFile(p *Pattern) bool {
+	lower := readGlob(strings.ToLower(p.text))
+	if slices.ContainsFunc(c.Argv, func(w Word) bool { return lower.matchesText(strings.ToLower(w.Text)) }) {
+		return true
+	}
+	switch name, _ := c.program(); name {
+	case "rg", "ag", "ack":
+		return true
+	case "grep", "egrep", "fgrep":
+		return shortOption(c.Argv[1:], "rR") || slices.ContainsFunc(c.Argv[1:], func(w Word) bool {
+			return strings.HasPrefix(w.Text, "--r") || strings.HasPrefix(w.Text, "--dereference-r") || strings.HasSuffix(w.Text, "recurse")
+		})
+	}
+	return false
 }
 
 // readsUnknown says whether a program gets statements and it is unknown what they

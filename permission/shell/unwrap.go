@@ -65,8 +65,13 @@ func (x runFinder) addRunners(cmd Command, name string) {
 				textFinder(x).splitCrudely(w.Text)
 			}
 		}
+		before := len(x.line.Nested)
 		x.guessCommands(splitOptions(valued[withoutVersion(name)], cmd.Argv[1:]))
+		if readsData[name] || name == "perl" || name == "php" { // $3 is a variable of the code
+			textFinder(x).dropUnnamed(before)
+		}
 		textFinder(x).readPieces(slices.Concat(cmd.Argv[1:], cmd.input))
+		x.checkComputed(cmd, name)
 		if cmd.piped && slices.ContainsFunc(cmd.Argv[1:], func(w Word) bool { return codeRuns.MatchString(w.Text) }) {
 			x.addUnclear(CodeExpansion, cmd.Offset, name+" may run what it reads")
 		}
@@ -91,6 +96,9 @@ func (x runFinder) addRunners(cmd Command, name string) {
 			x.guessCommands(cmd.input)
 		}
 		x.checkRenamed(cmd, name)
+		if name == "go" && slices.ContainsFunc(cmd.Argv, func(w Word) bool { return strings.Contains(w.Text, "<(") }) {
+			x.addUnclear(CodeSubst, cmd.Offset, "go may run what another command writes")
+		}
 	}
 }
 
@@ -106,7 +114,8 @@ func runsOnOther(name string, argv []Word) bool {
 
 // runsElsewhere are the sub-commands that run what stands behind them.
 var runsElsewhere = map[string]string{
-	"docker": "exec run create", "kubectl": "exec run debug create",
+	"docker": "exec run create attach", "kubectl": "exec run debug create attach", "podman": "exec run create attach", "nerdctl": "exec run create",
+	"oc": "exec run debug rsh", "lxc": "exec", "incus": "exec",
 	"npm": "exec x run create", "pnpm": "exec dlx run create", "yarn": "exec dlx run create",
 }
 

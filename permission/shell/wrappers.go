@@ -166,7 +166,7 @@ var (
 	schedules = setOf("at batch crontab parallel")
 	// readsCommands are programs that take commands from their input, with and
 	// without a file to work on.
-	readsCommands = setOf("ed ex m4 gdb lldb")
+	readsCommands = setOf("ed ex m4 gdb lldb sftp ftp lftp smbclient telnet fdisk sfdisk parted")
 	// changesShell are builtins after which the rest of the line is another
 	// one, and those that run their arguments as a text.
 	changesShell = setOf("alias unalias set unset hash source . eval exec trap enable shopt builtin command export declare " +

@@ -1,0 +1,64 @@
+package shell
+
+import (
+	"slices"
+	"strings"
+)
+
+// This file asks about lines that change the folder: after it the names that a
+// rule speaks of, and the files that configure a program, are other ones.
+
+// checkFolder marks the commands after a change of the folder, and asks about
+// programs that are configured by the folder they run in.
+func (l *Line) checkFolder() {
+	first := slices.IndexFunc(l.Commands, func(c Command) bool {
+		name, ok := c.program()
+		return ok && changesFolder[name]
+	})
+	if first < 0 {
+		return
+	}
+	for i := range l.Commands[first:] {
+		l.Commands[first+i].moved = i > 0
+	}
+	for _, list := range [][]Command{l.Commands, l.Nested} {
+		for i := range list {
+			if name, _ := list[i].program(); programs[name].folder {
+				l.addReason(CodeFolder, list[i].Offset, name+" is configured by the folder that the line changes to")
+			}
+		}
+	}
+}
+
+// findRelative finds a word of an allow rule that may name a file of the working
+// folder, or a folder from which the command's program comes; "" if there is none.
+func (p *Pattern) findRelative(c *Command) string {
+	if program := c.Argv[0].Text; strings.Contains(program, "/") && program[0] != '/' {
+		return program
+	}
+	name, _ := c.program()
+	if printers[name] {
+		return ""
+	}
+	known := programs[name]
+	for i, word := range strings.Fields(p.text) {
+		sub, listed := known.subs[word]
+		switch {
+		case i == 0 || strings.Trim(word, "*") == "":
+		case listed:
+			known = sub
+		case word[0] == '-':
+			if _, value, given := strings.Cut(word, "="); given && isRelative(value) {
+				return word
+			}
+		case isRelative(word):
+			return word
+		}
+	}
+	return ""
+}
+
+// isRelative says whether a word may name a file below the folder that a program runs in.
+func isRelative(word string) bool {
+	return word != "" && !strings.ContainsAny(word[:1], "/~") && !strings.Contains(word, "://")
+}
