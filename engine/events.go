@@ -17,6 +17,7 @@ import (
 type streams struct {
 	*core
 	sessions *sessions
+	replies  *replies
 }
 
 // streamed are the events that a runtime may stream. All others are derived
@@ -41,40 +42,57 @@ func (st *streams) emitEvents(ctx context.Context, by toolcall.Principal, r tool
 		return toolcall.EmitReply{}, &message.Error{Code: message.CodeInvalid, Op: "emit", What: fmt.Sprintf("%d events in one request", len(r.Events)), Hint: fmt.Sprintf("send 1 to %d", store.PageRecords)}
 	}
 	events := make([]message.RawJSON, len(r.Events))
+	end := -1
 	for i, raw := range r.Events {
 		var err error
-		if events[i], err = checkEvent(raw, reply); err != nil {
+		var kind message.EventType
+		if events[i], kind, err = checkEvent(raw, reply); err != nil {
 			return toolcall.EmitReply{}, fmt.Errorf("events[%d]: %w", i, err)
 		}
+		if kind == message.EventReplyEnd && end < 0 {
+			end = i
+		}
+	}
+	if end >= 0 && end < len(events)-1 {
+		return toolcall.EmitReply{}, &message.Error{Code: message.CodeInvalid, Op: "emit", What: fmt.Sprintf("events[%d] follows the REPLY_END of its reply", end+1), Hint: "send REPLY_END last"}
 	}
 	if err := st.sessions.bindSession(ctx, by, reply.SessionKey()); err != nil {
 		return toolcall.EmitReply{}, err
 	}
-	seq, err := st.journal.AppendEvent(ctx, by.Name, reply, events)
-	if err != nil {
-		return toolcall.EmitReply{}, err
+	var seq uint64
+	var err error
+	streamed, ends := events, end >= 0
+	if ends {
+		streamed = events[:end]
 	}
-	return toolcall.EmitReply{Seq: seq}, nil
+	if len(streamed) > 0 {
+		seq, err = st.journal.AppendEvent(ctx, by.Name, reply, streamed)
+	}
+	if err == nil && ends {
+		seq, err = st.replies.completeReply(ctx, by, reply, events[end])
+	}
+	return toolcall.EmitReply{Seq: seq}, err
 }
 
 // checkEvent checks one event of a runtime and completes it: what it leaves
 // out (id, time, defaults) is fixed here, so that every reader gets the same
 // event.
-func checkEvent(raw message.RawJSON, reply toolcall.Key) (message.RawJSON, error) {
+func checkEvent(raw message.RawJSON, reply toolcall.Key) (message.RawJSON, message.EventType, error) {
 	ev, err := message.DecodeEvent(raw)
 	if err != nil {
-		return nil, &message.Error{Code: message.CodeInvalid, What: "not an AgentScope event", Hint: "stream events of AgentScope 2.0", Err: err}
+		return nil, "", &message.Error{Code: message.CodeInvalid, What: "not an AgentScope event", Hint: "stream events of AgentScope 2.0", Err: err}
 	}
 	if !streamed[ev.Type()] {
-		return nil, &message.Error{Code: message.CodeForbidden, What: "a runtime does not stream " + string(ev.Type()), Hint: "askance derives it from the journal"}
+		return nil, "", &message.Error{Code: message.CodeForbidden, What: "a runtime does not stream " + string(ev.Type()), Hint: "askance derives it from the journal"}
 	}
 	if ev.Type() != message.EventCustom && ev.ReplyID() != reply.Reply {
-		return nil, &message.Error{Code: message.CodeInvalid, What: "reply_id is not that of the request", Hint: "stream the events of each reply in requests of their own"}
+		return nil, "", &message.Error{Code: message.CodeInvalid, What: "reply_id is not that of the request", Hint: "stream the events of each reply in requests of their own"}
 	}
 	if s, named := sessionOf(ev); named && s != reply.Session {
-		return nil, &message.Error{Code: message.CodeInvalid, What: "session_id is not that of the request", Hint: "stream the events of each session in requests of their own"}
+		return nil, "", &message.Error{Code: message.CodeInvalid, What: "session_id is not that of the request", Hint: "stream the events of each session in requests of their own"}
 	}
-	return json.Marshal(ev)
+	full, err := json.Marshal(ev)
+	return full, ev.Type(), err
 }
 
 // sessionOf is the session that an event names, if it names one.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -25,6 +26,74 @@ func interruptCases() []engineCase {
 		{"an interrupt whose engine dies", interruptEngineDies},
 		{"a proposal whose engine dies during an interrupt", proposerDies},
 		{"interrupted twice", interruptedTwice},
+		{"an interrupt after the end", interruptAfterEnd},
+		{"an interrupt that races the end", interruptEndRace},
+	}
+}
+
+const replyEnd = `{"type":"REPLY_END","session_id":"s","finished_reason":"completed","error":null}`
+
+// replyEnds counts the ends of a reply, and those that are no completion.
+func (r *replica) replyEnds(reply message.ReplyID) (all, interrupted int) {
+	r.w.Helper()
+	page, err := r.bot().Events(r.w.Context(), toolcall.EventsRequest{Session: "s", Reply: reply})
+	r.w.must(err)
+	for _, e := range page.Events {
+		if strings.Contains(string(e.Event), `"REPLY_END"`) {
+			all++
+			if !strings.Contains(string(e.Event), `"completed"`) {
+				interrupted++
+			}
+		}
+	}
+	return all, interrupted
+}
+
+// interruptAfterEnd: calls that the runtime left open are closed, and the reply stays
+// completed.
+func interruptAfterEnd(w *world) {
+	e := w.engine()
+	q := e.ask("b", pay, `{"amount":500}`)
+	w.must(e.emit(replyEnd))
+	w.must(e.emit(replyEnd)) // sent again
+	for range 2 {
+		w.engine().interrupt()
+	}
+	w.wantResult(e.finished(q.Key), message.ToolResultInterrupted, "interrupted")
+	if all, interrupted := e.replyEnds("r"); all != 1 || interrupted != 0 {
+		w.Errorf("%d ends, %d of them interrupted", all, interrupted)
+	}
+	if got := types(w, e.events(0, 0)); strings.Contains(got, "USER_INTERRUPT") {
+		w.Errorf("the events are\n%s", got)
+	}
+}
+
+// interruptEndRace: a reply ends once, as the first of the two says.
+func interruptEndRace(w *world) {
+	a, b := w.engine(), w.engine()
+	for round := range 30 {
+		reply := message.ReplyID(fmt.Sprint("r", round))
+		emit := func(kind string) error {
+			raw := message.RawJSON(fmt.Sprintf(`{"type":%q,"reply_id":%q,"session_id":"s","name":"bot","finished_reason":"completed"}`, kind, reply))
+			_, err := a.bot().Emit(w.Context(), toolcall.EmitRequest{Session: "s", Reply: reply, Events: []message.RawJSON{raw}})
+			return err
+		}
+		w.must(emit("REPLY_START"))
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if err := emit("REPLY_END"); err != nil {
+				w.Errorf("emit: %v", err)
+			}
+		})
+		wg.Go(func() {
+			if _, err := b.bot().Interrupt(w.Context(), toolcall.InterruptRequest{Session: "s", Reply: reply}); err != nil {
+				w.Errorf("interrupt: %v", err)
+			}
+		})
+		wg.Wait()
+		if all, _ := a.replyEnds(reply); all != 1 {
+			w.Fatalf("the reply has %d ends:\n%s", all, types(w, a.events(0, 0)))
+		}
 	}
 }
 

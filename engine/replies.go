@@ -58,10 +58,10 @@ func (rp *replies) interruptReply(ctx context.Context, by toolcall.Principal, r 
 }
 
 // markInterrupted stores the interrupt, unless the reply has one, and returns its
-// sequence. ended: an earlier interrupt has closed everything.
+// sequence. ended: the reply has ended, by its runtime or an earlier interrupt.
 func (rp *replies) markInterrupted(ctx context.Context, by toolcall.Principal, reply toolcall.Key, reason string) (seq uint64, ended bool, err error) {
 	state, at, err := store.Update(ctx, rp.store, "interrupt", rp.store.Reply(reply), func(ctx context.Context, state toolcall.ReplyState) (*toolcall.EventRecord, error) {
-		if state.Phase != toolcall.ReplyOpen {
+		if state.Over() {
 			return nil, errNoChange
 		}
 		if len(state.Batches) == 0 && len(rp.view.CallsOf(reply)) == 0 {
@@ -76,12 +76,30 @@ func (rp *replies) markInterrupted(ctx context.Context, by toolcall.Principal, r
 	})
 	switch {
 	case errors.Is(err, errNoChange):
-		return at, state.Phase == toolcall.ReplyEnded, nil
+		return at, state.Completed || state.Phase == toolcall.ReplyEnded, nil
 	case err != nil:
 		return 0, false, err
 	}
 	rp.lookLater(reply) // in case that this request is given up before all is closed
 	return at, false, nil
+}
+
+// completeReply stores the REPLY_END of a runtime, unless the reply has one. Invariant:
+// a reply has one REPLY_END, the first that is recorded.
+func (rp *replies) completeReply(ctx context.Context, by toolcall.Principal, reply toolcall.Key, end message.RawJSON) (uint64, error) {
+	_, at, err := store.Update(ctx, rp.store, "emit", rp.store.Reply(reply), func(_ context.Context, state toolcall.ReplyState) (*toolcall.EventRecord, error) {
+		if state.Over() {
+			return nil, errNoChange
+		}
+		state.Completed = true
+		f := rp.store.NewRecord(by, stamp().At)
+		f.Reply, f.End = &state, end
+		return f, nil
+	})
+	if errors.Is(err, errNoChange) {
+		return at, nil
+	}
+	return at, err
 }
 
 // waitForView waits until the view has seen everything up to seq.

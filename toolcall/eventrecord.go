@@ -35,6 +35,8 @@ type EventRecord struct {
 	Session  *SessionState     `json:"session,omitzero"`
 	Standing *StandingApproval `json:"standing_approval,omitzero"`
 	Note     *Note             `json:"note,omitzero"`
+	// End is the REPLY_END with which a runtime completes the reply.
+	End message.RawJSON `json:"end,omitzero"`
 	// Explanation is how the policy came to the decision that this event record records,
 	// where rules want that kept: what askance policy explain --json gives, less
 	// what rules redact, with truncated: true where it was too large. Workers do
@@ -59,6 +61,8 @@ func (f *EventRecord) Kind() string {
 	switch {
 	case f.Note != nil:
 		return "note"
+	case f.End != nil:
+		return "reply_completed"
 	case f.Reply != nil:
 		return "reply_" + string(f.Reply.Phase)
 	case f.Session != nil:
@@ -109,6 +113,9 @@ type Note struct {
 // ReplyPhase is where a reply's own entity stands.
 type ReplyPhase string
 
+// Over reports whether the reply has its REPLY_END, or gets it from an interrupt.
+func (s *ReplyState) Over() bool { return s.Completed || s.Phase != ReplyOpen }
+
 // The phases of a reply. A reply without event records of its own is open.
 const (
 	ReplyOpen        ReplyPhase = "open"        // holds batches
@@ -122,6 +129,9 @@ type ReplyState struct {
 	Phase   ReplyPhase  `json:"phase"`
 	Batches []BatchPlan `json:"batches,omitzero"`
 	Reason  string      `json:"reason,omitzero"` // of the interrupt
+	// Completed: the runtime ended the reply before an interrupt did, which can
+	// close only calls from now on.
+	Completed bool `json:"completed,omitzero"`
 }
 
 // BatchPlan orders the calls of one proposal that contains a tool which must

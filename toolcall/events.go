@@ -46,7 +46,10 @@ func (p *projection) add(e message.Event) { p.out = append(p.out, e) }
 
 func (p *projection) reply(r *ReplyState) {
 	switch r.Phase {
-	case ReplyOpen: // begun by the runtime, whose event it is
+	case ReplyOpen: // begun and ended by the runtime, whose events these are
+		if end, err := message.DecodeEvent(p.record.End); p.record.End != nil && err == nil {
+			p.add(end)
+		}
 	case ReplyInterrupted:
 		p.add(&message.UserInterrupt{EventHeader: p.header(r.Reply)})
 	case ReplyEnded:

@@ -89,6 +89,9 @@ func (v *View) Apply(f *toolcall.EventRecord, seq uint64) bool {
 			return false
 		}
 		r.state, r.seq, r.at = f.Reply, seq, time.Now()
+		if f.Reply.Completed && len(r.calls) == 0 {
+			delete(v.replies, f.Reply.Key) // a reply without calls is of no more interest
+		}
 		v.wake(f.Reply.Key)
 		return true
 	case f.Standing != nil:

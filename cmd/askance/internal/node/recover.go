@@ -256,7 +256,7 @@ func (c *closing) endReply(ctx context.Context, key toolcall.Key, replies map[to
 	if f := replies[key]; f != nil {
 		state = *f.Reply
 	}
-	if state.Phase == toolcall.ReplyEnded {
+	if state.Completed || state.Phase == toolcall.ReplyEnded {
 		return nil
 	}
 	state.Phase, state.Reason = toolcall.ReplyEnded, lostText

@@ -16,6 +16,8 @@ func (s *Story) record(f *toolcall.EventRecord) {
 	switch {
 	case f.Note != nil && f.Call != nil:
 		s.line(at, string(f.Call.Call), s.out.Dim(pad(f.Note.What, wordWidth)+" "), "noted, nothing changed")
+	case f.End != nil:
+		s.event(f.End)
 	case f.Reply != nil && f.Reply.Phase == toolcall.ReplyInterrupted:
 		s.line(at, string(f.Reply.Reply), s.out.Bad(pad("interrupt", wordWidth)+" "), "by "+term.SafeLine(f.By.Name))
 	case f.Call != nil:
