@@ -158,9 +158,9 @@ func TestPathsOfLayers(t *testing.T) {
 		}
 		return path
 	}
-	a, b := write("a.yaml", "1"), write("user=b.yaml", "2")
+	a, b := write("a.yaml", "1\n"), write("user=b.yaml", "2\n")
 	files, err := permission.Paths("managed="+a, b, b).Read(t.Context())
-	want := []permission.File{{Name: a, Data: []byte("1"), Layer: permission.LayerManaged}, {Name: b, Data: []byte("2")}}
+	want := []permission.File{{Name: a, Data: []byte("1\n"), Layer: permission.LayerManaged}, {Name: b, Data: []byte("2\n")}}
 	if err != nil || !cmp.Equal(files, want) {
 		t.Errorf("Read = %+v, %v; want %+v", files, err, want)
 	}

@@ -215,7 +215,7 @@ func TestWatch(t *testing.T) {
 		w.want(t, "seen twice", message.BehaviorDeny)
 
 		for i := range 4 { // a file that keeps changing is not loaded
-			write(t, w.file("a.yaml"), rulesFile("allow")+strings.Repeat("#", i+1))
+			write(t, w.file("a.yaml"), rulesFile("allow")+strings.Repeat("#\n", i+1))
 			looks(1)
 			w.want(t, "while it changes", message.BehaviorDeny)
 		}

@@ -155,7 +155,8 @@ type Noticer interface {
 }
 
 // Notice is something that the author of a rule should know, though it is no
-// fault: the rule means less than the same rule does elsewhere, for example.
+// fault: the rule means less than the same rule does elsewhere, for example, or a
+// file of a folder is not read, which is of no rule.
 type Notice struct {
 	Place
 	Rule string
@@ -166,6 +167,9 @@ type Notice struct {
 // String names the place, the rule and what is to be known.
 func (n Notice) String() string {
 	where := "rule " + n.Rule
+	if n.Rule == "" {
+		return n.File + " " + n.Text
+	}
 	if n.File != "" {
 		where = fmt.Sprintf("%s:%d:%d: %s", n.File, n.Line, n.Col, where)
 	}

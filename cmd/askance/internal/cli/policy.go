@@ -60,8 +60,9 @@ func completeRules(*cobra.Command, []string, string) ([]string, cobra.ShellCompD
 func anyRuleFiles(*cobra.Command, []string) error { return nil }
 
 type policySource struct {
-	files []permission.File
-	opts  permission.Options
+	files   []permission.File
+	ignored []permission.Notice // what is in the folders, too
+	opts    permission.Options
 }
 
 // readPolicy reads the rule files and the tools. Arguments win over --policy and the
@@ -79,13 +80,13 @@ func readPolicy(ctx context.Context, env *environment, p *policyFiles, args []st
 	if s.opts, err = p.options(); err != nil {
 		return s, err
 	}
-	s.files, err = readRuleFiles(ctx, env, paths)
+	s.files, s.ignored, err = readRuleFiles(ctx, env, paths)
 	return s, err
 }
 
 // readRuleFiles reads rule files once: also standard input and process substitution,
 // which an engine could not read again.
-func readRuleFiles(ctx context.Context, env *environment, paths []string) ([]permission.File, error) {
+func readRuleFiles(ctx context.Context, env *environment, paths []string) ([]permission.File, []permission.Notice, error) {
 	var once []permission.File
 	var again []string
 	for _, path := range paths {
@@ -104,15 +105,16 @@ func readRuleFiles(ctx context.Context, env *environment, paths []string) ([]per
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		once = append(once, f)
 	}
 	if len(again) == 0 {
-		return once, nil
+		return once, nil, nil
 	}
-	files, err := permission.Paths(again...).Read(ctx)
-	return append(files, once...), err
+	source := permission.Paths(again...)
+	files, err := source.Read(ctx)
+	return append(files, once...), source.Ignored(), err
 }
 
 const standardInput = "standard input"

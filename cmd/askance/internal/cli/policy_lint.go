@@ -73,6 +73,7 @@ func runLint(ctx context.Context, env *environment, l linting, args []string) er
 			return err
 		}
 	}
+	printNotices(env, s.ignored)
 	if policy, b, err := s.load(); err == nil {
 		opts.Coverage = suite.Run(ctx, policy, b)
 		printNotices(env, b.Notices())
@@ -91,7 +92,7 @@ func runLint(ctx context.Context, env *environment, l linting, args []string) er
 }
 
 // printNotices prints what can surprise an author: rules that mean less here than the
-// same text means elsewhere.
+// same text means elsewhere, and files that are not read.
 func printNotices(env *environment, notices []permission.Notice) {
 	for _, n := range notices {
 		env.notef("note: %s\n", term.SafeLine(n.String()))

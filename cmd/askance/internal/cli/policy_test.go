@@ -233,3 +233,17 @@ func TestLintTellsNotices(t *testing.T) {
 		t.Errorf("exit %d, standard error %q", r.code, r.err)
 	}
 }
+
+// TestLintNamesIgnoredFiles: a file of the folder that is not read is told of.
+func TestLintNamesIgnoredFiles(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "rules.yaml"), "version: 1\nname: x\nrules: []\n")
+	write(t, filepath.Join(dir, ".more.yaml"), "version: 1\nname: x\nrules: []\n")
+	if r := run(t, "policy", "lint", dir); r.code != cli.ExitOK || !strings.Contains(r.err, "note: "+filepath.Join(dir, ".more.yaml")+" is ignored because it is hidden") {
+		t.Errorf("exit %d, standard error %q", r.code, r.err)
+	}
+	write(t, filepath.Join(dir, "rules.yaml"), "version: 1\nname: x\nrules: []")
+	if r := run(t, "policy", "lint", dir); r.code == cli.ExitOK || !strings.Contains(r.err, "may be half written: it ends within a line") {
+		t.Errorf("exit %d, standard error %q", r.code, r.err)
+	}
+}

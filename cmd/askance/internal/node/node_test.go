@@ -269,10 +269,20 @@ func TestNoticesAndWorkingDirs(t *testing.T) {
 	}
 	var log bytes.Buffer
 	cfg.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	folder := t.TempDir()
+	for _, name := range []string{"p.yaml", ".p.yaml.swp"} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg.Policy = []string{folder}
 	cfg.Cwd, cfg.Mode = t.TempDir(), "accept_edits"
 	n := start(t, cfg)
 	if !strings.Contains(log.String(), "rule=sources") || !strings.Contains(log.String(), "working directories") {
 		t.Errorf("the log does not tell what the rule means:\n%s", log.String())
+	}
+	if !strings.Contains(log.String(), ".p.yaml.swp") || !strings.Contains(log.String(), "hidden") {
+		t.Errorf("the log does not tell which file is not read:\n%s", log.String())
 	}
 	propose(t, n, "inside", "Write", `{"file_path": "a.txt"}`)
 	propose(t, n, "outside", "Write", `{"file_path": "/nowhere/a.txt"}`)

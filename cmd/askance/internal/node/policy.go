@@ -74,6 +74,9 @@ func loadPolicy(ctx context.Context, cfg *Config, conn *nats.Conn) (policy, erro
 		Loaded: func(b *permission.Bundle) {
 			good.Store(true)
 			log.Info("policy loaded", "rules", b.Rules(), "hash", b.Hash())
+			for _, n := range sources.Ignored() {
+				log.Warn("a file in a policy folder is not read", "file", n.File, "notice", n.Text)
+			}
 			for _, n := range b.Notices() {
 				log.Warn("a rule may mean less than its author expects", "rule", n.Rule, "tool", n.Tool, "file", n.File, "line", n.Line, "notice", n.Text)
 			}

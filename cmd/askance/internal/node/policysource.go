@@ -29,6 +29,17 @@ func (s sources) Read(ctx context.Context) ([]permission.File, error) {
 	return all, nil
 }
 
+// Ignored are the files that the sources found in folders and did not read.
+func (s sources) Ignored() []permission.Notice {
+	var all []permission.Notice
+	for _, source := range s {
+		if paths, ok := source.(*permission.PathSource); ok {
+			all = append(all, paths.Ignored()...)
+		}
+	}
+	return all
+}
+
 type inBucket struct{ bucket *bus.PolicyBucket }
 
 // Read implements permission.Source.

@@ -1,0 +1,227 @@
+package permission
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/askance-dev/askance/internal/plainfile"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission/internal/display"
+)
+
+// Source gives the rule files of a policy. Live calls Read from one goroutine
+// at a time. An error keeps the last good policy.
+type Source interface {
+	Read(ctx context.Context) ([]File, error)
+}
+
+const (
+	opRead     = "read rule files"
+	opReadFile = "read rule file"
+)
+
+// Paths is a Source of files and folders. Of a folder it reads the files that end in
+// .yaml or .yml, except hidden ones; a subfolder is an error. A path may begin with its
+// layer, as in managed=/etc/askance/policy.yaml. Every file must be a regular one: it is
+// read again and again.
+//
+// A file that may be half written is an error, which keeps the last good policy: one
+// that ends within a line, one that is the beginning of its former version, and one
+// that lost the line "..." at its end. A file that ends with "..." is complete.
+func Paths(paths ...string) *PathSource { return &PathSource{paths: slices.Clone(paths)} }
+
+// rereadEvery is after how many reads a file is read again although its size
+// and time have not changed: some file systems have coarse clocks.
+const rereadEvery = 16
+
+// PathSource is what [Paths] returns.
+type PathSource struct {
+	paths []string
+
+	mu      sync.Mutex // guards what follows
+	reads   int
+	known   map[string]knownFile // what Read returned last, also of files that are gone
+	ignored []Notice
+}
+
+type knownFile struct {
+	size    int64
+	modTime time.Time
+	data    []byte
+}
+
+// Ignored are the files that the last Read found in folders and did not read.
+func (s *PathSource) Ignored() []Notice {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.ignored)
+}
+
+// Read implements Source.
+func (s *PathSource) Read(ctx context.Context) ([]File, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.paths) == 0 {
+		return nil, &message.Error{Code: message.CodeInvalid, Op: opRead, What: "no paths are given", Hint: "name rule files, or the folder that they are in"}
+	}
+	names, err := s.listNames()
+	if err != nil {
+		return nil, err
+	}
+	s.reads++
+	known := maps.Clone(s.known)
+	if known == nil {
+		known = map[string]knownFile{}
+	}
+	files := make([]File, 0, len(names))
+	for _, named := range names {
+		name := named.Name
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("%s: %w", opRead, context.Cause(ctx))
+		}
+		k, err := s.readFile(name)
+		if err != nil {
+			return nil, err
+		}
+		known[name] = k
+		files = append(files, File{Name: name, Data: k.data, Layer: named.Layer})
+	}
+	s.known = known
+	return files, nil
+}
+
+// CutLayer takes the layer off a path as [Paths] takes it, managed=rules.yaml;
+// "" if none stands there.
+func CutLayer(path string) (Layer, string) {
+	word, rest, ok := strings.Cut(path, "=")
+	if l := Layer(word); ok && word != "" && l.rank() >= 0 {
+		return l, rest
+	}
+	return "", path
+}
+
+// listNames lists the files in a fixed order, each once. Their data is not read.
+func (s *PathSource) listNames() ([]File, error) {
+	var names []File
+	s.ignored = nil
+	for _, path := range s.paths {
+		layer, path := CutLayer(path)
+		info, err := os.Stat(path)
+		if word, _, ok := strings.Cut(path, "="); ok && err != nil {
+			return nil, &message.Error{Code: message.CodeInvalid, Op: opRead, What: display.Quoted(word) + " is not a layer; layers are managed, project, user and run", Hint: "name one of them, or leave it out", Err: err}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", opRead, err)
+		}
+		if !info.IsDir() {
+			names = append(names, File{Name: path, Layer: layer})
+			continue
+		}
+		inside, err := s.listFolder(path)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range inside {
+			names = append(names, File{Name: name, Layer: layer})
+		}
+	}
+	slices.SortFunc(names, func(a, b File) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Layer, b.Layer)) })
+	names = slices.CompactFunc(names, func(a, b File) bool { return a.Name == b.Name && a.Layer == b.Layer })
+	for i := range names[1:] {
+		if names[i].Name == names[i+1].Name {
+			return nil, &message.Error{Code: message.CodeInvalid, Op: opRead, What: names[i].Name + " is given as of two layers", Hint: "name it once"}
+		}
+	}
+	return names, nil
+}
+
+// listFolder lists the rule files of a folder.
+func (s *PathSource) listFolder(path string) ([]string, error) {
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", opRead, err)
+	}
+	var names []string
+	for _, e := range entries {
+		name := filepath.Join(path, e.Name())
+		ext := strings.ToLower(filepath.Ext(name))
+		switch {
+		case strings.HasPrefix(e.Name(), ".."): // the versions that Kubernetes keeps of a folder
+		case e.Name()[0] == '.':
+			s.ignored = append(s.ignored, Notice{Place: Place{File: name}, Text: "is ignored because it is hidden"})
+		case leadsToFolder(name, e):
+			return nil, &message.Error{Code: message.CodeInvalid, Op: opRead, What: name + " is a folder, not a file, and subfolders are not read", Hint: "name it as a path of its own, or move it elsewhere"}
+		case ext == ".yaml" || ext == ".yml":
+			names = append(names, name)
+		default:
+			s.ignored = append(s.ignored, Notice{Place: Place{File: name}, Text: "is ignored because it does not end in .yaml or .yml"})
+		}
+	}
+	if len(names) == 0 {
+		return nil, &message.Error{Code: message.CodeInvalid, Op: opRead, What: path + " contains no .yaml or .yml file", Hint: "name rule files, or the folder that they are in"}
+	}
+	return names, nil
+}
+
+func leadsToFolder(name string, e fs.DirEntry) bool {
+	if e.Type()&fs.ModeSymlink == 0 {
+		return e.IsDir()
+	}
+	info, err := os.Stat(name)
+	return err == nil && info.IsDir()
+}
+
+func (s *PathSource) readFile(name string) (knownFile, error) {
+	f, info, err := plainfile.Open(name)
+	if err != nil {
+		return knownFile{}, fmt.Errorf("%s: %w", opReadFile, err)
+	}
+	defer func() { _ = f.Close() }() // only read: nothing can be lost
+	before, seen := s.known[name]
+	if seen && before.size == info.Size() && before.modTime.Equal(info.ModTime()) && s.reads%rereadEvery != 0 {
+		return before, nil
+	}
+	// One byte over the limit is enough for the parser to refuse the file.
+	data, err := io.ReadAll(io.LimitReader(f, MaxFileBytes+1))
+	if err != nil {
+		return knownFile{}, fmt.Errorf("%s: %w", opReadFile, err)
+	}
+	if why, hint := halfWritten(data, before.data); why != "" {
+		return knownFile{}, &message.Error{Code: message.CodeInvalid, Op: opReadFile, What: name + " may be half written: it " + why, Hint: hint}
+	}
+	return knownFile{size: info.Size(), modTime: info.ModTime(), data: data}, nil
+}
+
+// halfWritten says why data may be only a part of a rule file; before is the former
+// version, nil for none.
+func halfWritten(data, before []byte) (why, hint string) {
+	const end = "end the complete file with the line ..."
+	switch {
+	case hasEnd(data) || len(data) > MaxFileBytes:
+		return "", ""
+	case len(data) > 0 && data[len(data)-1] != '\n':
+		return "ends within a line", "end the file with a newline"
+	case hasEnd(before):
+		return "does not end with the line ... as its former version does", end
+	case len(data) < len(before) && bytes.HasPrefix(before, data):
+		return "is the beginning of its former version", end
+	}
+	return "", ""
+}
+
+// hasEnd reports whether a file ends with the line with which YAML ends a document.
+func hasEnd(data []byte) bool {
+	data = bytes.TrimRight(data, "\r\n")
+	return bytes.HasSuffix(data, []byte("\n...")) || bytes.HasSuffix(data, []byte("\r..."))
+}
