@@ -94,7 +94,7 @@ func (t *toolRules) addRules(rules ...*compiledRule) {
 			t.watched = append(t.watched, r)
 			continue
 		}
-		if r.rule.hasHandling() {
+		if r.rule.hasHandling() && !r.protects {
 			t.handlers = append(t.handlers, r)
 		}
 		switch b := r.rule.Behavior; {
@@ -115,13 +115,14 @@ func (t *toolRules) sortRules() {
 }
 
 type compiledRule struct {
-	rule    *Rule
-	when    *celrule.Program // nil: always true
-	message *celrule.Program // nil: a standard text
-	pattern Pattern          // nil: matches every call of the tool
-	server  string           // of a rule for undeclared tools: what their names must say; "": any
-	broken  error            // the rule cannot be evaluated at all; only of session rules
-	reason  string           // why it applies when it does
+	rule     *Rule
+	when     *celrule.Program // nil: always true
+	message  *celrule.Program // nil: a standard text
+	pattern  Pattern          // nil: matches every call of the tool
+	server   string           // of a rule for undeclared tools: what their names must say; "": any
+	protects bool             // it is a rule about another tool that protects files from this one
+	broken   error            // the rule cannot be evaluated at all; only of session rules
+	reason   string           // why it applies when it does
 }
 
 func toolVars(name string, t *Tool) map[string]any {

@@ -67,6 +67,7 @@ type compiler struct {
 	names    map[string]*Rule
 	anyTool  []*compiledRule
 	servers  []*compiledRule // deny and ask rules for undeclared tools of a server
+	paths    []pathRule      // deny and ask rules that are about files of several tools
 	envs     map[envKey]*cel.Env
 	terms    []Term
 	termVars []cel.EnvOption
@@ -132,7 +133,11 @@ func (c *compiler) addRule(given *Rule) {
 	}
 	c.rules = append(c.rules, &r)
 	if r.anyTool() {
-		if cr := c.compileRule(&r, nil); cr != nil {
+		switch cr := c.compileRule(&r, nil); {
+		case cr == nil:
+		case hasContent(&r):
+			c.addPathRule(&r, cr, nil)
+		default:
 			c.anyTool = append(c.anyTool, cr)
 		}
 		return
@@ -147,8 +152,11 @@ func (c *compiler) addRule(given *Rule) {
 			return // one tool's problems are enough to see what is wrong
 		}
 		tr.addRules(cr)
+		c.addPathRule(&r, cr, tr)
 	}
 }
+
+func hasContent(r *Rule) bool { _, ok := r.content(); return ok }
 
 // toolBucket is the bucket of a tool that a rule names, nil if there must be none.
 func (c *compiler) toolBucket(r *Rule, name string) *toolRules {
@@ -177,7 +185,7 @@ func (c *compiler) toolBucket(r *Rule, name string) *toolRules {
 func (c *compiler) compileRule(r *Rule, tr *toolRules) *compiledRule {
 	before := len(c.problems)
 	cr := &compiledRule{rule: r, reason: ruleReason(r)}
-	if content, ok := r.content(); ok {
+	if content, ok := r.content(); ok && !r.anyTool() {
 		cr.pattern = c.compileContent(r, tr, content)
 	}
 	var tool *Tool
@@ -298,6 +306,7 @@ func (c *compiler) faultOf(kind ProblemKind, r *Rule, field, at, msg, hint strin
 // finish sorts the index, adds the rules for any tool to every bucket and
 // names the bundle by its content.
 func (c *compiler) finish() (*Bundle, error) {
+	c.spreadPathRules()
 	if err := c.problems.err(); err != nil {
 		return nil, err
 	}

@@ -21,7 +21,8 @@
 //	    approvers: {groups: [finance], exclude_requester: true}
 //	    quorum: 2
 //
-// Only deny and ask rules may be about "*"; one about server/* is about the
+// Only deny and ask rules may be about "*", and with content they are about files, whatever
+// the tool ([PathKind]); one about server/* is about the
 // declared tools of that server and, if it denies or asks, about undeclared ones
 // whose names begin with mcp__server__, server. or server/.
 //

@@ -157,11 +157,18 @@ func (e *evaluation) sessionRules(behavior message.Behavior) []*compiledRule {
 	var out []*compiledRule
 	for i := range e.req.SessionRules {
 		sr := &e.req.SessionRules[i]
-		if sr.ToolName != e.req.Tool || sr.Behavior != behavior {
+		other := sr.ToolName != e.req.Tool
+		if sr.Behavior != behavior || other && behavior == message.BehaviorAllow {
 			continue
 		}
 		r := &Rule{Name: SessionRuleName, RuleContent: sr.RuleContent, Behavior: behavior, Source: sr.Source}
 		cr := &compiledRule{rule: r, reason: ruleReason(r)}
+		if other {
+			if cr.pattern, cr.broken = e.sessionPathPattern(sr); cr.pattern != nil || cr.broken != nil {
+				out = append(out, cr)
+			}
+			continue
+		}
 		if content, ok := r.content(); ok {
 			cr.pattern, cr.broken = e.sessionPattern(content, behavior)
 		}
@@ -249,11 +256,15 @@ func (c *compiler) finishPattern(r *Rule, tr *toolRules, p Pattern) Pattern {
 		return p
 	}
 	if text := n.Notice(); text != "" {
-		at := Place{File: r.at.FileName()}
-		at.Line, at.Col = r.at.Start("rule_content")
-		c.bundle.notices = append(c.bundle.notices, Notice{Place: at, Rule: r.Name, Tool: tr.name, Text: text})
+		c.addNotice(r, tr.name, text)
 	}
 	return p
+}
+
+func (c *compiler) addNotice(r *Rule, tool, text string) {
+	at := Place{File: r.at.FileName()}
+	at.Line, at.Col = r.at.Start("rule_content")
+	c.bundle.notices = append(c.bundle.notices, Notice{Place: at, Rule: r.Name, Tool: tool, Text: text})
 }
 
 // Notices are what the authors of the rules should know. They decide nothing.

@@ -102,7 +102,9 @@ func (im importer) rules(text string, b message.Behavior) ([]Rule, error) {
 		return []Rule{base}, nil
 	case spec == "":
 		return nil, errors.New("the specifier is empty; write the tool's name alone for every call of it")
-	case len(tools) != 1 || tools[0] == AnyTool || isServerPattern(tools[0]):
+	case tools[0] == AnyTool: // the files, whatever the tool
+		return pathRules(base, spec)
+	case len(tools) != 1 || isServerPattern(tools[0]):
 		return nil, errors.New("a specifier needs the name of one tool")
 	}
 	return im.specifiedRules(base, tools[0], spec)

@@ -1,6 +1,8 @@
 package agentscope
 
 import (
+	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -208,8 +210,19 @@ func (b bash) Suggest(c permission.Call) []message.PermissionRule {
 // Compile reads the content of a rule.
 func (b bash) Compile(text string, behavior message.Behavior) (permission.Pattern, error) {
 	pattern, err := shell.Compile(text)
-	return bashPattern{bash: b, content: compileContent(text), shell: pattern, allow: behavior == message.BehaviorAllow}, err
+	out := bashPattern{bash: b, content: compileContent(text), shell: pattern, allow: behavior == message.BehaviorAllow}
+	if err != nil || out.allow || !homeWord.MatchString(text) {
+		return out, err
+	}
+	if b.Home == "" {
+		return nil, errNoHome
+	}
+	out.expanded, err = shell.Compile(homeWord.ReplaceAllString(text, "${1}"+strings.ReplaceAll(b.Home, "$", "$$")+"${2}"))
+	return out, err
 }
+
+// homeWord finds a ~ that stands for the home folder in a command.
+var homeWord = regexp.MustCompile(`(^|[\s=:'"])~(/|[\s:'"]|$)`)
 
 // TrustOptions implements permission.OptionTruster.
 func (b bashPattern) TrustOptions() permission.Pattern {
@@ -250,8 +263,10 @@ type bashPattern struct {
 	bash
 	content content
 	shell   *shell.Pattern
-	allow   bool
-	trusts  bool
+	// expanded has the home folder in place of ~; nil if the content of a deny or ask rule has none.
+	expanded *shell.Pattern
+	allow    bool
+	trusts   bool
 }
 
 // Match is narrower than upstream's for an allow rule, which has to cover every
@@ -268,9 +283,16 @@ func (b bashPattern) Match(c permission.Call) (bool, error) {
 		return whole && (b.isEverything() || p.line.Covers([]*shell.Pattern{b.shell})), nil
 	case whole || p.text == "":
 		return whole, nil
-	default:
-		return b.shell.Matches(p.line)
 	}
+	ok, err := b.shell.Matches(p.line)
+	if !ok && b.expanded != nil {
+		also, bad := b.expanded.Matches(p.line)
+		ok, err = also, cmp.Or(err, bad)
+	}
+	if ok {
+		return true, nil
+	}
+	return false, err
 }
 
 // isEverything reports whether the rule is about all commands, as one without a

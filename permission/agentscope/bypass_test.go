@@ -23,7 +23,6 @@ type bypass struct {
 var elsewhere = map[string]string{
 	"dev-06 default":  "the text rm -rf asks, in quotes too",
 	"dev-06 dont_ask": "the text rm -rf asks, in quotes too",
-	"dev-53 dont_ask": "a plain sed -i in the working directory is an edit that the mode allows",
 }
 
 // The attempts to get a command past allow rules end as they should, through

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
 )
 
 var update = flag.Bool("update", false, "rewrite DEVIATIONS.md")
@@ -26,6 +27,23 @@ var untagged = map[string]string{
 		"and AgentScope would write a file that no rule allows",
 	"touch_quoted_outside": "an argument in quotes is a path, too, and this one is outside the working directories: " +
 		"AgentScope would write a file that no rule and no mode allows",
+	"write_in_cwd/dont_ask": "dont_ask never allows what default mode asks about: AgentScope would write the file, and no rule allows it",
+	"mv_in_cwd/dont_ask":    "dont_ask never allows what default mode asks about: AgentScope would move the file, and no rule allows it",
+}
+
+// listed names the deviation that a recorded row shows, of those that rows without a
+// note have; "" for the others. DEVIATIONS.md lists them.
+func (d decided) listed() string {
+	protects := func(r message.PermissionRule) bool {
+		return r.ToolName == d.Tool && r.Behavior != message.BehaviorAllow && r.RuleContent != nil && *r.RuleContent != ""
+	}
+	switch {
+	case d.Mode == permission.ModeDontAsk && d.Expect.Behavior == message.BehaviorAllow && d.Expect.Step == StepWorkingDirectory:
+		return "edit_in_dont_ask"
+	case (d.Tool == "Grep" || d.Tool == "Glob") && d.Expect.Step == permission.StepReadOnly && slices.ContainsFunc(d.Rules, protects):
+		return "search_above_a_rule"
+	}
+	return ""
 }
 
 // looseness orders behaviors.
@@ -104,10 +122,22 @@ A test generates this page from the recorded rows in testdata/agentscope; do not
 
 `
 
+// classes are the deviations that whole classes of calls show.
+const classes = `## Modes and searches
+
+Three differences hold for every call of their kind; TestRecordedDecisions compares them with the recorded rows.
+
+- Mode dont_ask allows only what default mode allows. AgentScope also allows edits in working directories there.
+- A search by Glob or Grep that may find a file which a deny or ask rule is about is asked about. AgentScope compares the rule with the folder alone.
+- A deny or ask rule with content about a tool of kind read is also about the calls of bash, edit, glob and grep that can show what is in the file. In AgentScope it is about its own tool.
+
+`
+
 func deviations(t *testing.T) string {
 	var b strings.Builder
 	b.WriteString(head)
 	decisionTables(t, &b)
+	b.WriteString(classes)
 	analysisTable(t, &b)
 	matchTable(t, &b)
 	return b.String()

@@ -9,7 +9,7 @@
 //
 //	kind        arguments        a rule's content              read-only
 //	bash        command          git status:*, git * main      as the command
-//	read        file_path        fnmatch of the path           always
+//	read        file_path        fnmatch of the path           always, where no rule protects the file
 //	write edit  file_path        fnmatch of the path           never
 //	glob grep   path, pattern    fnmatch of the path           always
 //	powershell  command          none                          never
@@ -36,8 +36,12 @@
 //   - Paths are compared as what they mean: cleaned, absolute and relative, links
 //     followed. An allow rule about writing whose content does not say where it
 //     begins, with /, ~/ or ../, speaks of files in the working directories only.
-//   - Edits without an approval request, in the modes accept_edits and dont_ask, are
-//     proven for every command and every argument.
+//   - Edits without an approval request, in mode accept_edits, are proven for every
+//     command and every argument. In mode dont_ask upstream allows them, too; here
+//     dont_ask never allows what default mode asks about.
+//   - A deny or ask rule about a tool of kind read protects the files from every kind
+//     that can show what is in them: bash, edit, glob and grep. A search that may find
+//     one of the files, and a line that may read one, is asked about.
 //   - A character that a person cannot see denies.
 //   - Where a tool may run on Windows, deny and ask rules know each spelling of a path
 //     there, and a path that only Windows reads, such as C:\x, is covered by no allow

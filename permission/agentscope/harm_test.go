@@ -25,6 +25,10 @@ var harms = map[string]harm{
 	"deny_prefix_not_first": {run: func(row decided, _ string) string { return row.argument("command") }, left: "ran", text: "git push\n"},
 	"allow_glob_dotdot": {run: func(row decided, root string) string { return `printf x > "` + root + row.argument("file_path") + `"` },
 		left: "etc/x", text: "x"},
+	"write_in_cwd/dont_ask": {run: func(row decided, root string) string { return `printf x > "` + root + row.argument("file_path") + `"` },
+		left: "workspace/project/a.py", text: "x"},
+	"mv_in_cwd/dont_ask": {run: func(row decided, _ string) string { return "mkdir sub; printf x > a.txt; " + row.argument("command") },
+		left: "workspace/project/sub/b.txt", text: "x"},
 	"touch_quoted_outside": {run: func(row decided, root string) string {
 		return strings.ReplaceAll(row.argument("command"), "/etc/", root+"/etc/")
 	}, left: "etc/x"},

@@ -121,9 +121,9 @@ func suggestRule(c permission.Call, content *string) message.PermissionRule {
 	return message.PermissionRule{ToolName: c.Tool, RuleContent: content, Behavior: message.BehaviorAllow, Source: "suggested"}
 }
 
-func editsFreely(m permission.Mode) bool {
-	return m == permission.ModeAcceptEdits || m == permission.ModeDontAsk
-}
+// editsFreely reports whether edits in working directories need no rule. Upstream has
+// dont_ask here, too, which would allow there what default mode asks about.
+func editsFreely(m permission.Mode) bool { return m == permission.ModeAcceptEdits }
 
 type pathPattern struct {
 	content string
@@ -258,6 +258,9 @@ func (f file) Suggest(c permission.Call) []message.PermissionRule {
 	if i := strings.LastIndexByte(path, '/'); i >= 0 {
 		content = strings.TrimRight(path[:i], `/\`) + "/**"
 	}
+	if f.checkHome(content, message.BehaviorAllow) != nil {
+		return nil // the rule would not load
+	}
 	return []message.PermissionRule{suggestRule(c, &content)}
 }
 
@@ -279,7 +282,7 @@ func (f file) Compile(content string, behavior message.Behavior) (permission.Pat
 			return raw || f.places(c).isCovered(content, path), nil
 		}
 	}
-	return pathPattern{content: content, allows: allows, narrow: allows && !raw, match: match}, nil
+	return pathPattern{content: content, allows: allows, narrow: allows && !raw, match: match}, f.checkHome(content, behavior)
 }
 
 // search is a tool that looks for files or text below the folder of one argument, or
@@ -356,14 +359,16 @@ func (s search) Compile(content string, behavior message.Behavior) (permission.P
 			return raw && s.ReadOnly(c), nil
 		}
 		denied, err := at.isDenied(content, folder)
-		if raw || denied || s.kind != Glob || looked == "" {
+		if s.kind == Glob && looked != "" { // what Glob looks for may name the folder, too
+			below, bad := at.isDenied(content, pathBelow(folder, looked))
+			denied, err = denied || below, errors.Join(err, bad)
+		}
+		if raw || denied || err != nil {
 			return raw || denied, err
 		}
-		// What Glob looks for may name the folder, too.
-		below, badBelow := at.isDenied(content, pathBelow(folder, looked))
-		return below, errors.Join(err, badBelow)
+		return s.reaches(content, c, folder, looked)
 	}
-	return pathPattern{content: content, allows: behavior == message.BehaviorAllow, match: match}, nil
+	return pathPattern{content: content, allows: behavior == message.BehaviorAllow, match: match}, s.checkHome(content, behavior)
 }
 
 // matchText is upstream's: it matches the given path, then for Glob what it looks

@@ -148,7 +148,7 @@ func TestNotices(t *testing.T) {
 		{"Write", Write, "../src/**", message.BehaviorAllow, ""},
 		{"Grep", Grep, "src/**", message.BehaviorAllow, ""},
 	} {
-		b := compile(t, permission.Tool{Name: tc.tool, Kind: mustNew(tc.kind, Config{})},
+		b := compile(t, permission.Tool{Name: tc.tool, Kind: mustNew(tc.kind, Config{Home: "/home/dev"})},
 			message.PermissionRule{ToolName: tc.tool, RuleContent: &tc.content, Behavior: tc.behavior})
 		var got []string
 		for _, n := range b.Notices() {

@@ -32,6 +32,10 @@ func (o oracle) argument(c permission.Call, name string) (string, error) {
 	return "", errors.New(name + " is not text")
 }
 
+func upstreamEditsFreely(m permission.Mode) bool {
+	return m == permission.ModeAcceptEdits || m == permission.ModeDontAsk
+}
+
 func isFalseInPython(v any) bool {
 	r := reflect.ValueOf(v)
 	if r.Kind() == reflect.Slice || r.Kind() == reflect.Map {
@@ -67,7 +71,7 @@ func (o oracle) check(c permission.Call) permission.ToolVerdict {
 		case path == "":
 		case at.isDangerous(path):
 			return immuneVerdict(StepDangerousPath, "")
-		case editsFreely(c.Mode) && at.isInside(path):
+		case upstreamEditsFreely(c.Mode) && at.isInside(path):
 			return permission.ToolVerdict{Answer: permission.CheckAllow, Step: StepWorkingDirectory}
 		}
 	}
@@ -92,7 +96,7 @@ func (o oracle) checkBash(c permission.Call) permission.ToolVerdict {
 		return immuneVerdict(StepDangerousPath, "")
 	case t.removal(at) != "":
 		return immuneVerdict(StepDangerousRemoval, "")
-	case editsFreely(c.Mode) && edits.editsInside():
+	case upstreamEditsFreely(c.Mode) && edits.editsInside():
 		return permission.ToolVerdict{Answer: permission.CheckAllow, Step: StepWorkingDirectory}
 	}
 	return permission.ToolVerdict{}

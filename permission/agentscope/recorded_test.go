@@ -16,9 +16,11 @@ type further struct {
 	Stricter string `json:"stricter"` // why we differ
 }
 
-// The oracle gives upstream's answer, and so do we where no reason is noted. In
-// explore mode we deny what an ask rule is about, unless it is read-only.
+// The oracle gives upstream's answer, and so do we where no reason is noted and no
+// deviation is listed. In explore mode we deny what an ask rule is about, unless it is
+// read-only.
 func TestRecordedDecisions(t *testing.T) {
+	listed := map[string]int{}
 	for _, row := range rows[further](t, "recorded/permission.jsonl", 500) {
 		if diff := cmp.Diff(row.Expect, row.upstream(t)); diff != "" {
 			t.Errorf("%s %s in %s, oracle (-upstream +oracle):\n%s", row.Name, row.call(), row.Mode, diff)
@@ -29,12 +31,22 @@ func TestRecordedDecisions(t *testing.T) {
 			want = verdict{Behavior: message.BehaviorDeny, Step: permission.StepFallbackExplore}
 		}
 		diff := cmp.Diff(want, got)
+		if class := row.listed(); class != "" && row.Stricter == "" && diff != "" {
+			listed[class]++
+			if got.Behavior == message.BehaviorAllow {
+				t.Errorf("%s %s in %s: allowed by %s", row.Name, row.call(), row.Mode, got.Step)
+			}
+			diff = ""
+		}
 		if (diff != "") != (row.Stricter != "") {
 			t.Errorf("%s %s in %s, noted as stricter %q (-upstream +ours):\n%s", row.Name, row.call(), row.Mode, row.Stricter, diff)
 		}
 		if looseness[got.Behavior] > looseness[row.Expect.Behavior] {
 			t.Errorf("%s %s in %s: %s, upstream %s", row.Name, row.call(), row.Mode, got.Behavior, row.Expect.Behavior)
 		}
+	}
+	if listed["search_above_a_rule"] != 12 || listed["edit_in_dont_ask"] == 0 {
+		t.Errorf("the rows of listed deviations are %v", listed)
 	}
 }
 

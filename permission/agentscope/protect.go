@@ -1,0 +1,393 @@
+package agentscope
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/permission/internal/paths"
+	"github.com/askance-dev/askance/permission/shell"
+)
+
+// This file says which calls a rule about files is about, whatever tool reaches them.
+
+// Files implements permission.PathKind.
+func (opaque) Files() permission.FileUse { return permission.FilesShown }
+
+// CompilePath implements permission.PathKind. Nothing reads the lines, so that each of
+// them may reach the file.
+func (o opaque) CompilePath(content string, _ bool) (permission.Pattern, error) {
+	return pathPattern{content: content, match: func(permission.Call) (bool, error) {
+		return false, fmt.Errorf("%w: no rule can read the lines of %s", permission.ErrUnclear, o.kind)
+	}}, nil
+}
+
+var (
+	errNoHome    = errors.New("has ~, and the home folder of the tool is not known; write home: /home/NAME in the tools file, or the whole path")
+	errOtherHome = errors.New("begins with the home folder of another user, which is not known; write the whole path")
+)
+
+// checkHome returns an error for a content whose home folder is not known: the rule
+// would never match.
+func (c Config) checkHome(content string, behavior message.Behavior) error {
+	switch {
+	case isOtherHome(content) && behavior != message.BehaviorAllow:
+		return errOtherHome
+	case strings.HasPrefix(content, "~") && !isOtherHome(content) && c.Home == "":
+		return errNoHome
+	default:
+		return nil
+	}
+}
+
+// Files implements permission.PathKind.
+func (f file) Files() permission.FileUse {
+	switch f.kind {
+	case Read:
+		return permission.FilesRead
+	case Edit:
+		return permission.FilesShown
+	default:
+		return permission.FilesWritten
+	}
+}
+
+// CompilePath implements permission.PathKind.
+func (f file) CompilePath(content string, _ bool) (permission.Pattern, error) {
+	return f.Compile(content, message.BehaviorDeny)
+}
+
+// Files implements permission.PathKind.
+func (search) Files() permission.FileUse { return permission.FilesShown }
+
+// CompilePath implements permission.PathKind.
+func (s search) CompilePath(content string, _ bool) (permission.Pattern, error) {
+	return s.Compile(content, message.BehaviorDeny)
+}
+
+// reaches reports whether a search may find what a deny or ask rule is about. An
+// error says that only the search can tell.
+func (s search) reaches(content string, c permission.Call, folder, looked string) (bool, error) {
+	at := s.places(c)
+	if at.holdsOnly(content, folder) {
+		return true, nil
+	}
+	found := folder + "/*"
+	if s.kind == Glob && looked != "" {
+		found = widenGlob(pathBelow(folder, looked))
+	}
+	if at.mayMeet(content, found) {
+		return false, fmt.Errorf("%w: the search in %s may find %s", permission.ErrUnclear, folder, content)
+	}
+	return false, nil
+}
+
+// widenGlob is a pattern in which * stands for any text, as in contents, that finds
+// at least what a glob finds.
+func widenGlob(glob string) string {
+	if i := strings.IndexAny(glob, `[{\!@+(`); i >= 0 {
+		glob = glob[:i] + "*"
+	}
+	return strings.ReplaceAll(glob, "**/", "*")
+}
+
+// holdsOnly reports whether a rule is about everything below a folder.
+func (p places) holdsOnly(content, folder string) bool {
+	denied, err := p.isDenied(content, folder+"/\x01")
+	return denied && err == nil
+}
+
+// mayMeet reports whether a content and a glob can match the same path, as any system
+// reads it that the tool may run on.
+func (p places) mayMeet(content, glob string) bool {
+	if p.meets(content, glob) {
+		return true
+	}
+	if p.posix && !strings.HasPrefix(p.home, macHomes) {
+		return false
+	}
+	all, err := p.folded()
+	if err != nil {
+		return true
+	}
+	content = p.expandHome(strings.ReplaceAll(content, `\`, "/"))
+	glob = paths.FoldPattern(p.expandHome(strings.ReplaceAll(glob, `\`, "/")))
+	return slices.ContainsFunc(contentSpellings(content), func(c string) bool { return all.meets(c, glob) })
+}
+
+func (p places) meets(content, glob string) bool {
+	abs, rel := p.spellings(glob)
+	full := p.expandHome(content)
+	clean := path.Clean(full)
+	if strings.HasPrefix(clean, "/") {
+		return meetAny(abs, full, clean)
+	}
+	contents := []string{content}
+	for _, d := range p.dirs {
+		contents = append(contents, path.Clean("/"+d+"/"+content))
+	}
+	return meetAny(abs, contents...) || meetAny(rel, content, clean)
+}
+
+func meetAny(globs []string, contents ...string) bool {
+	return slices.ContainsFunc(globs, func(g string) bool {
+		return slices.ContainsFunc(contents, func(c string) bool { return patternsMeet(c, g) })
+	})
+}
+
+// maxMeet bounds the product of the lengths of two patterns that are compared.
+const maxMeet = 1 << 20
+
+// patternsMeet reports whether some text matches both a content and a glob, whose *
+// is any text and whose other characters are themselves.
+func patternsMeet(content, glob string) bool {
+	if len(content)*len(glob) > maxMeet {
+		return true // which no author writes
+	}
+	g := []rune(glob)
+	// reached[i] has the places in the content after which the first i of the glob can stand.
+	at := map[int]bool{0: true}
+	closeStars := func(at map[int]bool) {
+		for p := range at {
+			for p < len(content) && content[p] == '*' {
+				p++
+				at[p] = true
+			}
+		}
+	}
+	closeStars(at)
+	for _, r := range g {
+		next := map[int]bool{}
+		for p := range at {
+			switch {
+			case r == '*': // any text: every later place of the content
+				for q := p; q <= len(content); q++ {
+					next[q] = true
+				}
+			case p < len(content) && content[p] == '*':
+				next[p] = true
+			case r == '?':
+				if p < len(content) {
+					next[p+elementWidth(content[p:])] = true
+				}
+			default:
+				if width, ok := matchOne(content[p:], r); ok {
+					next[p+width] = true
+				}
+			}
+		}
+		closeStars(next)
+		if at = next; len(at) == 0 {
+			return false
+		}
+	}
+	return at[len(content)]
+}
+
+// elementWidth is the length of the character or set that a pattern begins with.
+func elementWidth(pattern string) int {
+	if pattern[0] == '[' {
+		if end := closingBracket(pattern); end > 0 {
+			return end + 1
+		}
+	}
+	for i := range pattern {
+		if i > 0 {
+			return i
+		}
+	}
+	return len(pattern)
+}
+
+// linePaths are the paths that a line may reach.
+type linePaths struct {
+	named   []string // certainly named, as they are in every folder that the line changes to
+	globs   []string // patterns and folders below which a program reads everything
+	removed []string // folders that a program changes with all that they hold
+	unknown string   // a word whose value is only known when the line runs; "" if there is none
+}
+
+// Files implements permission.PathKind.
+func (bash) Files() permission.FileUse { return permission.FilesShown }
+
+// CompilePath implements permission.PathKind.
+func (b bash) CompilePath(content string, reading bool) (permission.Pattern, error) {
+	return linePattern{b, content, reading}, b.checkHome(content, message.BehaviorDeny)
+}
+
+type linePattern struct {
+	bash
+	content string
+	reading bool
+}
+
+// Match implements permission.Pattern.
+func (l linePattern) Match(c permission.Call) (bool, error) {
+	p := l.prepared(c)
+	if p.err != nil {
+		return false, p.err
+	}
+	found := p.paths()
+	for _, name := range found.named {
+		denied, err := p.places.isDenied(l.content, name)
+		if denied {
+			return true, nil
+		}
+		if err != nil && (paths.IsForeign(name) || strings.Contains(name, "~")) { // other texts are no paths
+			found.unknown = name
+		}
+	}
+	globs := found.globs
+	if !l.reading {
+		globs = slices.Concat(globs, found.removed)
+	}
+	for _, glob := range globs {
+		if p.places.mayMeet(l.content, glob) {
+			return false, fmt.Errorf("%w: %s may be %s", permission.ErrUnclear, glob, l.content)
+		}
+	}
+	if found.unknown != "" {
+		return false, fmt.Errorf("%w: %s may be %s", permission.ErrUnclear, found.unknown, l.content)
+	}
+	return false, nil
+}
+
+var (
+	// printers open no file that their arguments name.
+	printers = setOf("echo printf true false pwd : export unset exit return break continue shift local declare readonly read set test [ [[ sleep kill wait date whoami id uname hostname")
+	// walkers read or copy folders with all that they hold; deepWalkers only with an option.
+	walkers     = setOf("rg ag ack ugrep tar zip 7z 7za rsync mv ln docker podman cpio pax bsdtar unison rclone restic borg")
+	deepWalkers = setOf("grep egrep fgrep zgrep cp scp diff sftp")
+	// removers change folders with all that they hold.
+	removers = setOf("rm chmod chown chgrp shred find mv rmdir")
+	// here are walkers that begin in the current folder if no folder is given.
+	here = setOf("rg ag ack ugrep grep egrep fgrep")
+	// coders run a text among their arguments.
+	coders = regexp.MustCompile(`^(python|perl|ruby|node|nodejs|deno|bun|php|lua|awk|gawk|mawk|nawk|tclsh|osascript|jq|sqlite|psql|mysql|vi|vim|emacs|ed|ex|sed|gsed)[0-9.]*$`)
+	deep   = regexp.MustCompile(`^(-[A-Za-z]*[rRa][A-Za-z]*|--(recursive|archive|dereference-recursive|directories=recurse))$`)
+	// inCode cuts the texts out of code that may be paths.
+	inCode = regexp.MustCompile("[\\s\"'`(){}<>;|&,=]+")
+)
+
+// paths finds the paths that the line may reach.
+func (p *bashCall) paths() linePaths {
+	var out linePaths
+	folders := p.folders(&out)
+	add := func(to *[]string, name string) {
+		*to = append(*to, name)
+		if strings.HasPrefix(name, "/") || strings.HasPrefix(name, "~") {
+			return
+		}
+		for _, f := range folders {
+			*to = append(*to, f+"/"+name)
+		}
+	}
+	for _, r := range p.tree.redirects {
+		p.addWord(&out, add, r.of(p.text), false)
+	}
+	for _, c := range p.allCommands() {
+		for _, r := range c.Redirects {
+			p.addWord(&out, add, strings.TrimLeft(r, "0123456789<>&| \t"), false)
+		}
+		p.addCommand(&out, add, c)
+	}
+	if slices.ContainsFunc(p.line.Reasons, func(r shell.Reason) bool { return r.Code == shell.CodeSyntax || r.Code == shell.CodeTooLong }) {
+		out.unknown = "a line that cannot be read"
+		for _, w := range inCode.Split(p.text, -1) {
+			add(&out.named, w)
+		}
+	}
+	return out
+}
+
+// folders are those that the line changes to.
+func (p *bashCall) folders(out *linePaths) []string {
+	all := p.line.Folders(p.places.cwd)
+	for _, c := range p.allCommands() {
+		args := c.Argv
+		for i, w := range args {
+			if i+1 < len(args) && (w.Text == "-C" || w.Text == "--directory") && args[i+1].Fixed {
+				all = append(all, p.places.absolute(args[i+1].Text))
+			}
+		}
+		if name := programOf(c); name != "cd" && name != "pushd" {
+			continue
+		}
+		switch {
+		case len(args) == 1:
+			all = append(all, p.places.expandHome("~"))
+		case args[1].Fixed && args[1].Text != "-":
+		case strings.HasPrefix(args[1].Text, "~") && !strings.ContainsAny(args[1].Text, "$`*?["):
+			all = append(all, p.places.expandHome(args[1].Text))
+		default:
+			out.unknown = args[1].Text
+		}
+	}
+	return all
+}
+
+func (p *bashCall) addCommand(out *linePaths, add func(*[]string, string), c shell.Command) {
+	name := programOf(c)
+	if printers[name] || len(c.Argv) == 0 {
+		return
+	}
+	isDeep := slices.ContainsFunc(c.Argv[1:], func(w shell.Word) bool { return deep.MatchString(w.Text) })
+	walks := walkers[name] || deepWalkers[name] && isDeep || name == "git" && len(c.Argv) > 1 && (c.Argv[1].Text == "grep" || c.Argv[1].Text == "archive")
+	operands := 0
+	for _, w := range c.Argv[1:] {
+		p.addWord(out, add, w.Text, w.Fixed)
+		if w.Fixed && coders.MatchString(name) && inCode.MatchString(w.Text) {
+			for _, part := range inCode.Split(w.Text, -1) {
+				add(&out.named, part)
+			}
+		}
+		if strings.HasPrefix(w.Text, "-") {
+			continue
+		}
+		operands++
+		for _, part := range strings.Split(w.Text, ":") {
+			if walks {
+				add(&out.globs, part+"/*")
+			} else if removers[name] {
+				add(&out.removed, part+"/*")
+			}
+		}
+	}
+	if walks && (operands < 2 && here[name] || name == "git") {
+		add(&out.globs, "*")
+	}
+}
+
+// addWord adds what a word may name: all of it, and what stands behind a sign by which
+// programs take a path: --file=x, @x, host:x, -fx.
+func (p *bashCall) addWord(out *linePaths, add func(*[]string, string), word string, fixed bool) {
+	text := word
+	if !fixed {
+		text = trimQuotes(strings.NewReplacer("${HOME}", "~", "$HOME", "~", "${PWD}", ".", "$PWD", ".").Replace(word))
+		if strings.ContainsAny(text, "$`") || strings.HasPrefix(text, "<(") || text == "..." || text == "{}" {
+			out.unknown = word
+			return
+		}
+	}
+	names := []string{text}
+	if len(text) > 2 && text[0] == '-' && text[1] != '-' {
+		names = append(names, text[2:])
+	}
+	for i, r := range text {
+		if strings.ContainsRune("=:,@", r) && !strings.HasPrefix(text[i:], "://") {
+			names = append(names, text[i+1:])
+		}
+	}
+	for _, n := range names {
+		n = strings.TrimPrefix(n, "file://")
+		add(&out.named, n)
+		if !fixed && strings.ContainsAny(n, "*?[{") {
+			add(&out.globs, widenGlob(n))
+		}
+	}
+}
