@@ -132,14 +132,14 @@ func shellOf(x *Explanation) []Piece {
 		if out == nil {
 			out = slices.Clone(t.Shell)
 			for i := range out {
-				if out[i].Covered {
+				if out[i].Covered && out[i].Why == "" {
 					out[i].Why = "by rule " + t.Rule
 				}
 			}
 			continue
 		}
 		for i, p := range t.Shell {
-			if i < len(out) && p.Covered && !out[i].Covered {
+			if i < len(out) && p.Covered && p.Why == "" && !strings.HasPrefix(out[i].Why, "by rule ") {
 				out[i] = Piece{Text: p.Text, Covered: true, Why: "by rule " + t.Rule}
 			}
 		}

@@ -237,7 +237,7 @@ func (b bashPattern) Notice() string {
 	}
 	var out []string
 	if !b.content.prefix && b.content.whole == nil {
-		out = append(out, "allows commands that begin with these words; in AgentScope it allows every line that contains the text")
+		out = append(out, "allows exactly this line; in AgentScope it allows every line that contains the text")
 	}
 	if b.shell.NamesFiles() {
 		out = append(out, "each * means files, a host or a word, with options between them; in AgentScope it means any text")
@@ -311,8 +311,11 @@ func (b bashPattern) Explain(c permission.Call) []permission.Piece {
 	var out []permission.Piece
 	for _, one := range cover.Commands {
 		piece := permission.Piece{Text: one.Command.String(), Covered: one.Covered}
-		if !one.Covered {
+		switch {
+		case !one.Covered:
 			piece.Why = one.Why.String()
+		case one.By < 0:
+			piece.Why = "changes nothing and needs no rule"
 		}
 		out = append(out, piece)
 	}
@@ -343,7 +346,9 @@ func (b bash) Covered(c permission.Call, patterns []permission.Pattern) ([]int, 
 	}
 	by := []int{whole}
 	for _, one := range p.line.Cover(all).Commands {
-		by = append(by, at[one.By])
+		if one.By >= 0 {
+			by = append(by, at[one.By])
+		}
 	}
 	slices.Sort(by)
 	return slices.Compact(by), nil

@@ -1,6 +1,8 @@
 package shell_test
 
 import (
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/askance-dev/askance/permission/shell"
@@ -20,6 +22,28 @@ func TestAllows(t *testing.T) {
 		}
 	})
 	if n < 190 {
+		t.Errorf("only %d rows were read", n)
+	}
+}
+
+// The lines that people run every day need no more rules than they seem to.
+func TestEveryday(t *testing.T) {
+	text, err := os.ReadFile("testdata/everyday.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for row := range strings.Lines(string(text)) {
+		rule, line, ok := strings.Cut(strings.TrimSpace(row), " | ")
+		if !ok || row[0] == '#' {
+			continue
+		}
+		n++
+		if c := shell.Parse(line).Cover(patterns(t, rule)); !c.Covered {
+			t.Errorf("%q does not cover %q: %+v", rule, line, c)
+		}
+	}
+	if n < 150 {
 		t.Errorf("only %d rows were read", n)
 	}
 }

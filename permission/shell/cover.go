@@ -23,30 +23,48 @@ type CommandCoverage struct {
 	Command Command
 	Covered bool
 	// By is the index of the first pattern that covers the command, or of the
-	// first that names it without covering it; -1 if none names it.
+	// first that names it without covering it; -1 if none names it. A command that
+	// is proved to change nothing needs none.
 	By int
 	// Why says why the command is not covered.
 	Why Reason
 }
 
 // Cover decides whether allow rules of these contents together cover the line.
-// They do if everything the line runs is known before it runs and every simple
-// command is covered by one of them. A pattern covers a command if its words
-// are the first words of the command (of a wildcard: if it matches the whole
-// command), and no argument makes the program run another one, write a file
-// that the rule does not name, or load configuration.
+// They do if a literal is the whole line, or if everything the line runs is known
+// before it runs, at least one of its simple commands is covered by a pattern and
+// the others are covered or proved to change nothing. A literal covers the command
+// that it is; any other pattern a command whose first words are the pattern's (of
+// a wildcard: that it matches as a whole), if the table lists all its options.
 func (l *Line) Cover(allow []*Pattern) Coverage {
-	c := Coverage{Reasons: l.Reasons, Covered: l.Static(), Commands: make([]CommandCoverage, len(l.Commands))}
-	for i := range l.Commands {
-		c.Commands[i] = coverOne(&l.Commands[i], allow)
-		c.Covered = c.Covered && c.Commands[i].Covered
+	c := Coverage{Reasons: l.Reasons, Commands: make([]CommandCoverage, len(l.Commands))}
+	if whole := slices.IndexFunc(allow, func(p *Pattern) bool { return p.isWholeLine(l) }); whole >= 0 {
+		for i := range l.Commands {
+			c.Commands[i] = CommandCoverage{Command: l.Commands[i], Covered: true, By: whole}
+		}
+		c.Reasons, c.Covered = nil, true
+		return c
 	}
+	all, named := l.Static(), false
+	for i := range l.Commands {
+		one := coverOne(&l.Commands[i], allow)
+		c.Commands[i], all, named = one, all && one.Covered, named || one.Covered && one.By >= 0
+	}
+	c.Covered = all && named
 	return c
 }
 
 // Covers reports whether Cover finds the line covered.
 func (l *Line) Covers(allow []*Pattern) bool {
-	return l.Static() && !slices.ContainsFunc(l.Commands, func(c Command) bool { return !coverOne(&c, allow).Covered })
+	if slices.ContainsFunc(allow, func(p *Pattern) bool { return p.isWholeLine(l) }) {
+		return true
+	}
+	named := false
+	return l.Static() && !slices.ContainsFunc(l.Commands, func(c Command) bool {
+		one := coverOne(&c, allow)
+		named = named || one.Covered && one.By >= 0
+		return !one.Covered
+	}) && named
 }
 
 func coverOne(c *Command, allow []*Pattern) CommandCoverage {
@@ -63,6 +81,9 @@ func coverOne(c *Command, allow []*Pattern) CommandCoverage {
 			out.By, out.Why = i, why
 		}
 	}
+	if name, ok := c.program(); ok && !changesFolder[name] && c.readOnly() {
+		return CommandCoverage{Command: *c, Covered: true, By: -1}
+	}
 	return out
 }
 
@@ -77,11 +98,11 @@ func (p *Pattern) permitsCommand(c *Command) (Reason, bool) {
 	if word := p.findRelative(c); c.moved && word != "" {
 		return because(CodeFolder, "the rule speaks of %s in the working folder, and the line changes to another", clipText(word))
 	}
-	if p.matchesExactly(c) {
+	if p.kind == literal {
+		if extra := c.Argv[len(p.words()):]; len(extra) > 0 && !p.plansOnly(c) {
+			return because(CodeOption, "the rule has no %s; it covers exactly what it says", clipText(extra[0].Text))
+		}
 		return Reason{}, true
-	}
-	if p.kind == wildcard && len(p.tokens) == 0 && strings.Trim(p.text, "* ") != "" && changesThings(name) {
-		return because(CodeOption, "the rule names no program, and %s changes files", name) // "* --help" on rm x --help
 	}
 	if word := p.findJoinedOption(c, name); word != "" {
 		return because(CodeOption, "%s makes one text of its arguments for another shell, in which %s is not a plain word", name, clipText(word))
@@ -89,19 +110,38 @@ func (p *Pattern) permitsCommand(c *Command) (Reason, bool) {
 	if p.trust {
 		return Reason{}, true
 	}
-	why, known := findRefused(c.Argv)
+	r := p.review(c)
+	why, known := r.refuse()
 	switch {
 	case !known:
-		return because(CodeNoTable, "%s; a rule covers it only as the whole command, or with trust_options", why)
+		return because(CodeNoTable, "%s; a rule covers it only as the whole command, with options, or with trust_options", why)
 	case why != "":
 		return because(CodeOption, "%s", why)
 	}
 	return Reason{}, true
 }
 
-func changesThings(name string) bool {
-	p, ok := files[name]
-	return ok && p.read == nil && name != "readlink" && name != "realpath"
+// review is what the pattern leaves to be looked at in a command that it names.
+func (p *Pattern) review(c *Command) review {
+	r := review{argv: c.Argv, first: len(p.tokens), last: len(c.Argv), added: p.added}
+	if p.kind == wildcard {
+		r.last = max(len(c.Argv)-p.trailing, 0)
+		r.bare = r.first == 0 && p.text[0] == '*' && strings.Trim(p.text, "* ") != ""
+		if n := len(p.files); n > 0 {
+			r.written = strings.Fields(p.text)
+		} else if p.completes != nil {
+			r.starred, r.like = len(strings.Fields(p.text))-1, p.completes.matchesWord
+		}
+	}
+	return r
+}
+
+// plansOnly says whether the options beyond a literal are those of a command that
+// only shows what another one would do.
+func (p *Pattern) plansOnly(c *Command) bool {
+	r := review{argv: c.Argv, first: len(p.words()), last: len(c.Argv)}
+	why, known := r.refuse()
+	return known && why == "" && r.entry.plans && !slices.ContainsFunc(c.Argv[r.first:], func(w Word) bool { return !isCluster(w.Text) })
 }
 
 // joins are programs that make one text of their arguments and give it to a
@@ -116,11 +156,10 @@ var joins = map[string]string{
 const operators = ";&|<>()$`\\\"'\n*?[]{}~!#"
 
 // findJoinedOption finds an argument that the program would hand to a shell as more
-// than a word. A rule such as "ssh host:*", which names no command there, means
-// any.
+// than a word.
 func (p *Pattern) findJoinedOption(c *Command, name string) string {
 	special, ok := joins[name]
-	if !ok || name == "ssh" && p.needsStart() && len(p.tokens) <= 2 {
+	if !ok || p.trust {
 		return ""
 	}
 	for _, w := range c.Argv[1:] {
@@ -139,6 +178,8 @@ func runsInput(name string, argv []Word) bool {
 		readsCommands[name] || runsOnOther(name, argv) || readsCode(name, argv[1:]))
 }
 
+func isConfigured(name string) bool { return isKnown(name) && programs[name].folder }
+
 // A star in a wildcard stands for any text, blanks included: "rm /tmp/*" is also
 // the text of rm /tmp/x /etc and of rm /tmp/../etc. No author of an allow
 // rule about files means that, so its words are compared with those of the
@@ -150,6 +191,7 @@ type fileWord struct {
 	folder string // as far as it is written
 	// references: in such a word a colon leads elsewhere, and the pattern has none.
 	references bool
+	dashes     bool // the pattern itself begins with a dash
 }
 
 type fileWordKind uint8
@@ -158,19 +200,17 @@ const (
 	oneWord  fileWordKind = iota // exactly one word
 	anyWords                     // "*": any number of words
 	longWord                     // "run*" at the end: one word, and all that follows
-	fileName                     // "/tmp/*", "*.log", "https://host/*": files, and options between them
+	fileName                     // "/tmp/*", "*.log", "https://host/*": files
 )
 
 // fileWords are the words of a wildcard that names files; nil if it does not.
 type fileWords []fileWord
 
-func readFileWords(pattern string) (fileWords, error) {
-	var words fileWords
-	names := false
+func readFileWords(pattern string) (words fileWords, names bool, err error) {
 	all := strings.Fields(pattern)
 	for i, text := range all {
 		star := starPlaces(text)
-		w := fileWord{references: takesReferences[all[0]] && !strings.Contains(text, ":")}
+		w := fileWord{dashes: text[0] == '-', references: takesReferences[all[0]] && !strings.Contains(text, ":")}
 		switch {
 		case strings.Trim(text, "*") == "":
 			w.kind = anyWords
@@ -182,16 +222,12 @@ func readFileWords(pattern string) (fileWords, error) {
 		case len(star) > 0:
 			w.kind = longWord
 		}
-		var err error
 		if w.expr, err = regexp.Compile("^(?s:" + wordExpression(text, i > 0 && takesURLs[all[0]]) + ")$"); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		words = append(words, w)
 	}
-	if !names {
-		return nil, nil
-	}
-	return words, nil
+	return words, names, nil
 }
 
 func starPlaces(word string) []int {
@@ -299,7 +335,7 @@ func (w fileWord) extend(ends []bool, argv []Word) []bool {
 		case ends[i-1] && w.matchesWord(argv[i-1]):
 			open = true
 		case open && w.kind == longWord:
-		case open && w.kind == fileName && (w.matchesWord(argv[i-1]) || plainOption(argv[i-1])):
+		case open && w.kind == fileName && w.matchesWord(argv[i-1]):
 		default:
 			open = false
 		}
@@ -315,7 +351,7 @@ func (w fileWord) matchesWord(arg Word) bool {
 		return false
 	}
 	arg.Text = strings.TrimPrefix(arg.Text, w.folder)
-	return w.kind != fileName || !leavesFolder(arg) && !(w.references && strings.Contains(arg.Text, ":"))
+	return w.kind != fileName || !leavesFolder(arg) && !(w.references && strings.Contains(arg.Text, ":")) && (w.dashes || !leadingDash(arg.Text))
 }
 
 func leavesFolder(arg Word) bool {
@@ -323,9 +359,4 @@ func leavesFolder(arg Word) bool {
 	return slices.ContainsFunc(strings.FieldsFunc(text, func(r rune) bool { return r == '/' || r == '\\' }), func(segment string) bool {
 		return segment == ".." || !arg.Fixed && strings.HasPrefix(segment, ".") && segment != "." // .* is also ..
 	})
-}
-
-// plainOption says whether a word is an option that names no file.
-func plainOption(w Word) bool {
-	return w.Fixed && len(w.Text) > 1 && w.Text[0] == '-' && !strings.ContainsAny(w.Text, "/\\") && !strings.Contains(w.Text, "..")
 }

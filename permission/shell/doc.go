@@ -24,18 +24,21 @@
 // except to /dev/null and between descriptors, assignments, and builtins that
 // change the shell. [Line.Reasons] tells them.
 //
-// A command is covered by a rule whose words are its first words, literally:
-// ./git is not git. The option table then says what the program's arguments do:
-// an option that runs another program, writes a file that the rule does not
-// name or loads configuration is not covered, under none of its abbreviations
-// and in no cluster of short options, and neither are sub-commands that the
-// table does not list. In a wildcard such as "rm /tmp/*" the star stands for
-// files below /tmp and for options, not for other files. A program without an
-// entry is covered only by a rule that is the whole command, or by one with
-// [Pattern.TrustOptions]. cd together with a program that is configured by its
-// folder, such as git, is asked about, and so is a command after cd if its rule
-// names a relative file. A program that may run what it reads is not covered
-// behind a pipe.
+// A rule without :* and star covers the command or the line that it is, word for
+// word, operators included. Any other rule covers a command that begins with its
+// words, literally: ./git is not git. What follows has to be in the option table,
+// options.txt, which lists for each program and sub-command the options and
+// operands that a rule admits; everything else is asked about. An option that the
+// rule writes is not taken back or given again with another value, and of a choice
+// such as -n and -A at most one stands in a command. A rule that ends among the
+// options before a sub-command covers none. In a wildcard such as "rm /tmp/*" the
+// star stands for files below /tmp, not for options. A program without a line is
+// covered only by a rule that is the whole command, or by one with
+// [Pattern.TrustOptions]. Commands that are proved to change nothing need no rule
+// beside one that covers another command of the line. cd together with a program
+// that is configured by its folder, such as git, is asked about, and so is a command
+// after cd if its rule names a relative file. A program that may run what it reads
+// is not covered behind a pipe.
 //
 // # What a deny or ask rule is about
 //

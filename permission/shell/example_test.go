@@ -32,7 +32,7 @@ func ExampleLine_Cover() {
 	// "git status; touch x" covered: false
 	//    touch x: no allow rule names touch x (no_rule)
 	// "git log --output=x" covered: false
-	//    git log --output=x: git log --output=x writes or removes something that the rule does not name (option)
+	//    git log --output=x: git log has the option --output=x, which is not among those that a rule admits (option)
 	// "git status > x" covered: false
 	//    line: redirects to or from something other than /dev/null: > x (redirect)
 }

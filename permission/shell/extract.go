@@ -91,7 +91,7 @@ func sameAll(a, b *Line, same func(Command, Command) bool) bool {
 func sameWork(a, b Command) bool {
 	name, ok := a.program()
 	other, too := b.program()
-	return sameArgv(a, b) || ok && too && a.Argv[0] == b.Argv[0] && name == other && programs[name].steady
+	return sameArgv(a, b) || ok && too && a.Argv[0] == b.Argv[0] && name == other && isSteady(name)
 }
 
 // adoptCommands adds what was found in another text, or by another shell, to the nested
@@ -209,7 +209,11 @@ func (x *extractor) readStatement(s *syntax.Stmt, piped bool) {
 		}
 		x.readStatement(c.X, piped)
 		x.heard = x.printedWords(c)
+		right := len(x.line.Commands)
 		x.readStatement(c.Y, c.Op == syntax.Pipe || c.Op == syntax.PipeAll)
+		if right < len(x.line.Commands) {
+			x.line.Commands[right].joint = c.Op.String()
+		}
 	default:
 		code, detail := kind(c)
 		x.line.addReason(code, offset, detail)

@@ -23,7 +23,7 @@ func (l *Line) checkFolder() {
 	}
 	for _, list := range [][]Command{l.Commands, l.Nested} {
 		for i := range list {
-			if name, _ := list[i].program(); programs[name].folder {
+			if name, _ := list[i].program(); isConfigured(name) {
 				l.addReason(CodeFolder, list[i].Offset, name+" is configured by the folder that the line changes to")
 			}
 		}
@@ -42,10 +42,10 @@ func (p *Pattern) findRelative(c *Command) string {
 	}
 	known := programs[name]
 	for i, word := range strings.Fields(p.text) {
-		sub, listed := known.subs[word]
+		sub := known.sub(word)
 		switch {
 		case i == 0 || strings.Trim(word, "*") == "":
-		case listed:
+		case sub != nil:
 			known = sub
 		case word[0] == '-':
 			if _, value, given := strings.Cut(word, "="); given && isRelative(value) {

@@ -152,8 +152,10 @@ func (x textFinder) readOptions(cmd Command) {
 		if i == 0 || !w.Fixed || len(w.Text) < 2 || w.Text[0] != '-' && w.Text[0] != '+' {
 			continue
 		}
-		e := slices.IndexFunc(entries, func(e program) bool { return e.isAmong(e.runs, w.Text) })
-		if e < 0 {
+		if w.Text == "--" {
+			break
+		}
+		if slices.ContainsFunc(entries, func(e *entry) bool { return e.admitsOption(w.Text) }) {
 			continue
 		}
 		if name == "fd" || name == "fdfind" { // all that follows is the command
@@ -168,7 +170,7 @@ func (x textFinder) readOptions(cmd Command) {
 			runFinder(x).addFrom(cmd, argv, name)
 			return
 		}
-		x.readNamedOption(entries[e], w.Text, cmd.Argv[i+1:])
+		x.readNamedOption(w.Text, cmd.Argv[i+1:])
 	}
 	if name == "tar" && len(cmd.Argv) > 1 && cmd.Argv[1].Text != "" && cmd.Argv[1].Text[0] != '-' && strings.ContainsAny(cmd.Argv[1].Text, "IF") {
 		for _, w := range cmd.Argv[2:min(len(cmd.Argv), 6)] { // tar cIf 'rm x' a.tar
@@ -177,18 +179,16 @@ func (x textFinder) readOptions(cmd Command) {
 	}
 }
 
-// readNamedOption looks at one option that names a program: in the same word, or in the
-// one behind it.
-func (x textFinder) readNamedOption(p program, option string, rest []Word) {
+// readNamedOption looks at one option that may name a program: in the same word, or
+// in the one behind it.
+func (x textFinder) readNamedOption(option string, rest []Word) {
 	if _, value, given := strings.Cut(option, "="); given {
 		x.readHanded(value)
 	}
 	x.readHanded(strings.TrimLeft(option, "-+!"))
 	if isCluster(option) {
-		for _, letter := range []byte(letters(p.runs)) {
-			if i := strings.IndexByte(option[1:], letter); i >= 0 {
-				x.readHanded(option[i+2:])
-			}
+		for i := 2; i < min(len(option), 6); i++ {
+			x.readHanded(option[i:])
 		}
 	}
 	if len(rest) > 0 {
@@ -196,27 +196,49 @@ func (x textFinder) readNamedOption(p program, option string, rest []Word) {
 	}
 }
 
+// admitsOption says whether an allow rule would admit the option, or each of its
+// letters.
+func (e *entry) admitsOption(arg string) bool {
+	for e.any || len(arg) > 1 {
+		o, rest := e.find(arg)
+		if e.any || o != nil && (rest == "" || o.value != noValue) {
+			return true
+		}
+		if o == nil {
+			return false
+		}
+		arg = arg[:1] + rest
+	}
+	return true
+}
+
 // unlistedArguments are the arguments of a sub-command that the table does not list, which
 // may run them; unlisted is false for one that it lists.
-func (p program) unlistedArguments(args []Word) (rest []Word, unlisted bool) {
+func (e *entry) unlistedArguments(args []Word) (rest []Word, unlisted bool) {
 	for i, a := range args {
-		if a.Fixed && strings.HasPrefix(a.Text, "-") {
-			continue
-		}
-		if _, listed := p.subs[a.Text]; p.subs == nil || listed && a.Fixed {
+		switch sub := e.subs[a.Text]; {
+		case len(e.subs) == 0:
 			return nil, false
+		case a.Fixed && strings.HasPrefix(a.Text, "-"):
+		case sub == nil || !a.Fixed:
+			return args[i+1:], true
+		default:
+			e = sub
 		}
-		return args[i+1:], true
 	}
 	return nil, false
 }
 
-func (p program) usedEntries(args []Word) []program {
-	entries := []program{p}
+// usedEntries are the entries of the program and of its sub-commands.
+func (e *entry) usedEntries(args []Word) []*entry {
+	entries := []*entry{e.variant(args)}
 	for _, a := range args {
-		if sub, ok := p.subs[a.Text]; ok {
-			sub.whole = p.whole
-			return append(entries, sub)
+		if sub := e.subs[a.Text]; sub != nil {
+			e = sub
+			entries = append(entries, e.variant(args))
+		}
+		if e.behind != nil {
+			entries = append(entries, e.behind)
 		}
 	}
 	return entries
@@ -248,7 +270,7 @@ func (x runFinder) readGit(cmd Command) {
 	if sub == len(args) {
 		return
 	}
-	if _, listed := git.subs[args[sub].Text]; !listed || !args[sub].Fixed {
+	if programs["git"].subs[args[sub].Text] == nil || !args[sub].Fixed {
 		x.guessCommands(args[sub+1:])
 		return
 	}

@@ -64,6 +64,7 @@ type Command struct {
 
 	piped    bool   // it reads what another command writes, or a file
 	moved    bool   // it runs in another folder than the line
+	joint    string // the operator before it: && || |
 	input    []Word // texts that it reads: <<EOF and <<<
 	heard    []Word // what the command before it prints, where that is known
 	assigned []Word // Assigns, as the program gets them

@@ -1,348 +1,513 @@
 package shell
 
 import (
-	"cmp"
+	_ "embed"
+	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 )
 
-// program is what is known of one program, so that an allow rule for it covers
-// its own work and nothing else: no option that runs another program, writes a
-// file that no rule names, or loads configuration. Lists of options are
-// separated by blanks; "-o" means every cluster of short options with an o in
-// it, "--output" also its abbreviations.
-type program struct {
-	runs   string // options that run another program
-	writes string // options that write a file
-	loads  string // options that load configuration or code
-	fine   string // long options that only look dangerous, or like the beginning of one that is
-	only   string // if set, the only options that are covered
-	values string // letters of only that take the rest of the word as their value
-	// whole: options are whole words after one or two dashes, as of find and go.
-	whole bool
-	// subs are the sub-commands that are covered, nil if the program has none.
-	// What stands in the lists above holds for all of them.
-	subs map[string]program
-	// globals are options that may stand before the sub-command, pairs those of
-	// them that take the next word.
-	globals, pairs string
-	// parts are what in the name of a long option speaks against it, in addition to
-	// looksBad.
-	parts string
-	// check looks at the arguments; it returns what speaks against them.
-	check func(args []Word) string
-
-	read   func(args []Word) bool // such a call changes nothing; nil: it may
-	steady bool                   // no argument makes it change anything
-	folder bool                   // the folder that it runs in configures it
+// entry is what an allow rule with :* or a wildcard admits of one command: one
+// line of options.txt, which describes its words.
+type entry struct {
+	attributes
+	options  map[string]*option
+	digits   *option // -#
+	operands []operandClass
+	many     bool   // any number of the last operand
+	behind   *entry // what stands behind --
+	check    func([]Word) string
+	subs     map[string]*entry
+	variants []variant
+	listed   bool // it has a line of its own, not only sub-commands or variants
 }
 
-// looksBad are parts of names of long options that, of any program, are not
-// covered unless its entry says that they are fine.
-var looksBad = strings.Fields("exec command program pager editor script shell hook plugin config output rcfile init-file " +
-	"eval preload registry cmd helper log-file logfile write template profile rsh proxy require import module")
+// attributes are the words of a line without signs.
+type attributes struct{ reads, lists, steady, folder, onedash, plans, remote, any, plus bool }
 
-func isKnown(name string) bool {
-	_, ok := programs[name]
-	return ok
+type variant struct {
+	options []string
+	entry   *entry
 }
 
-// findRefused says what speaks against an allow rule that covers the command by
-// its first words; known is false if nothing is known of the program.
-func findRefused(argv []Word) (why string, known bool) {
-	name := argv[0].Text
-	p, ok := programs[name]
-	if !ok {
+type operandClass struct {
+	name   string
+	admits func(string) bool
+}
+
+type option struct {
+	name     string
+	slot     string // the choice that it belongs to, or its name without --no-
+	once     bool   // of its choice at most one stands in a command, once
+	ruleOnly bool
+	value    valueKind
+	admits   func(string) bool // nil: any value
+}
+
+type valueKind uint8
+
+const (
+	noValue valueKind = iota
+	oneValue
+	gluedValue // in the same word, or none
+)
+
+//go:embed options.txt
+var optionLines string
+
+// programs is the option table, by program and below it by sub-command.
+var programs, _ = mustReadTable(optionLines)
+
+func mustReadTable(lines string) (map[string]*entry, map[string]string) {
+	table, sets := map[string]*entry{}, map[string]string{}
+	for line := range strings.Lines(lines) {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		at := strings.IndexByte(line[1:], ':') + 1 // the name of : is one
+		name, words := line[:at], strings.TrimSpace(line[at+1:])
+		if name[0] == '$' {
+			sets[name] = words
+			continue
+		}
+		if err := addLine(table, sets, name, words); err != nil {
+			panic(fmt.Sprintf("options.txt: %s: %v", name, err))
+		}
+	}
+	return table, sets
+}
+
+// addLine adds one line of the table. Two lines for one command are an error.
+func addLine(table map[string]*entry, sets map[string]string, name, words string) error {
+	var e *entry
+	level := table
+	for word := range strings.FieldsSeq(name) {
+		if strings.HasPrefix(word, "-") {
+			v, err := newEntry(strings.Fields(name)[0], words, sets)
+			e.variants = append(e.variants, variant{strings.Split(word, "|"), v})
+			return err
+		}
+		if e = level[word]; e == nil {
+			e = &entry{subs: map[string]*entry{}}
+			level[word] = e
+		}
+		level = e.subs
+	}
+	read, err := newEntry(strings.Fields(name)[0], words, sets)
+	if err != nil || e.listed {
+		return errors.Join(err, alreadyListed(e.listed))
+	}
+	read.subs, read.variants, read.listed = e.subs, e.variants, true
+	*e = *read
+	return nil
+}
+
+func alreadyListed(is bool) error {
+	if is {
+		return errors.New("has two lines")
+	}
+	return nil
+}
+
+// newEntry reads the words of a line about a command of the program.
+func newEntry(program, words string, sets map[string]string) (*entry, error) {
+	e := &entry{options: map[string]*option{}}
+	at := e
+	for word := range strings.FieldsSeq(words) {
+		if word == "--" {
+			at.behind = &entry{options: map[string]*option{}}
+			at = at.behind
+			continue
+		}
+		if err := at.addWord(program, word, sets); err != nil {
+			return nil, err
+		}
+	}
+	return e, nil
+}
+
+func (e *entry) addWord(program, word string, sets map[string]string) error {
+	flags := map[string]*bool{"reads": &e.reads, "lists": &e.lists, "steady": &e.steady, "folder": &e.folder, "onedash": &e.onedash,
+		"plans": &e.plans, "remote": &e.remote, "-*": &e.any}
+	switch flag := flags[word]; {
+	case flag != nil:
+		*flag = true
+		e.reads = e.reads || e.steady
+	case word[0] == '$':
+		words, ok := sets[word]
+		if !ok {
+			return fmt.Errorf("there is no line %s", word)
+		}
+		for w := range strings.FieldsSeq(words) {
+			if err := e.addWord(program, w, sets); err != nil {
+				return err
+			}
+		}
+	case word[0] == '%':
+		if e.check = argumentChecks[word[1:]]; e.check == nil {
+			return fmt.Errorf("there is no check %s", word)
+		}
+	case word[0] == '<':
+		name, ok := strings.CutSuffix(word, "...")
+		name = strings.Trim(name, "<>")
+		if e.many || classes[name] == nil || word[1:1+len(name)] != name {
+			return fmt.Errorf("%s is no operand; write one of %s", word, classNames())
+		}
+		e.many, e.operands = ok, append(e.operands, operandClass{name, classes[name]})
+	default:
+		return e.addChoice(program, strings.Split(word, ","))
+	}
+	return nil
+}
+
+func (e *entry) addChoice(program string, words []string) error {
+	first := ""
+	for _, word := range words {
+		o, err := newOption(word)
+		if err != nil {
+			return err
+		}
+		o.once = len(words) > 1
+		if first == "" {
+			first = o.slot
+		}
+		if o.once {
+			o.slot = first
+		}
+		o.slot = program + " " + o.slot
+		e.plus = e.plus || o.name[0] == '+'
+		if o.name == "-#" {
+			e.digits = o
+		}
+		e.options[o.name] = o
+	}
+	return nil
+}
+
+func newOption(word string) (*option, error) {
+	o := &option{}
+	word, o.ruleOnly = strings.CutPrefix(word, "!")
+	name, value, valued := strings.Cut(word, "=")
+	if len(name) < 2 || name[0] != '-' && name[0] != '+' || strings.ContainsAny(name, "<>|?") {
+		return nil, fmt.Errorf("%q is no option, no <class> of operands and no attribute", word)
+	}
+	o.name, o.slot = name, name
+	if rest, ok := strings.CutPrefix(name, "--no-"); ok {
+		o.slot = "--" + rest
+	}
+	if !valued {
+		return o, nil
+	}
+	o.value = oneValue
+	if rest, ok := strings.CutPrefix(value, "?"); ok {
+		value, o.value = rest, gluedValue
+	}
+	switch class, ok := strings.CutPrefix(value, "<"); {
+	case ok:
+		if o.admits = classes[strings.TrimSuffix(class, ">")]; o.admits == nil {
+			return nil, fmt.Errorf("%s is no class; write one of %s", value, classNames())
+		}
+	case value != "":
+		allowed := strings.Split(value, "|")
+		o.admits = func(v string) bool { return slices.Contains(allowed, v) }
+	}
+	return o, nil
+}
+
+// sub is the entry of a sub-command; nil if there is none.
+func (e *entry) sub(word string) *entry {
+	if e == nil {
+		return nil
+	}
+	return e.subs[word]
+}
+
+// find finds the option that an argument begins with; rest is what follows a
+// letter in the same word.
+func (e *entry) find(arg string) (o *option, rest string) {
+	name, _, _ := strings.Cut(arg, "=")
+	switch {
+	case e.onedash && arg[0] == '-':
+		if o = e.options["-"+strings.TrimLeft(name, "-")]; o == nil && strings.HasPrefix(name, "--") {
+			o = e.options[name]
+		}
+	case arg[0] == '+' || strings.HasPrefix(arg, "--"):
+		o = e.options[name]
+	default:
+		if o = e.options[name]; o == nil && len(arg) > 2 {
+			o, rest = e.options[arg[:2]], arg[2:]
+		}
+	}
+	if o == nil && e.digits != nil && isDigits(arg[1:]) {
+		return e.digits, ""
+	}
+	return o, rest
+}
+
+// review looks at the words of one command and says what speaks against a rule
+// that names its first words.
+type review struct {
+	argv        []Word
+	first, last int // the words before first and from last on stand in the rule
+	written     []string
+	added       *entry // the rule's own options
+	partial     bool   // argv is only the rule's words
+	bare        bool   // the rule names no program: no operands and no options
+	starred     int    // the word that the star at the end of the rule completes; 0: none
+	like        func(Word) bool
+
+	entry    *entry // the one that the command ended in
+	operands int
+	given    []givenOption
+	space    [8]givenOption
+}
+
+type givenOption struct {
+	*option
+	own   bool // by the rule
+	fixed bool // with its value, by the rule
+}
+
+// refuse says what speaks against the command; known is false if the table has
+// no line for it.
+func (r *review) refuse() (why string, known bool) {
+	r.given = r.space[:0]
+	name := r.argv[0].Text
+	e := programs[name]
+	if e == nil && r.added == nil {
 		return "what the options of " + clipText(name) + " do is not known", false
 	}
-	return p.refuseArguments(name, argv[1:], nil), true
+	if e == nil {
+		e = &entry{listed: true}
+	}
+	if why = r.walk(e, 1); why != "" {
+		return clipText(strings.TrimSpace(r.path())) + " " + why, true
+	}
+	if e = r.entry; e.check != nil && !r.partial {
+		if what := e.check(r.argv[r.begin():]); what != "" {
+			return name + ": " + what, true
+		}
+	}
+	return "", true
 }
 
-// refuseArguments looks at the arguments of the program or of one of its sub-commands.
-// outer are the entries of the commands around it.
-func (p program) refuseArguments(name string, args []Word, outer []program) string {
-	p.whole = p.whole || len(outer) > 0 && outer[0].whole
-	chain := append(outer, p)
-	if p.subs == nil {
-		return p.arguments(name, args, chain)
-	}
-	i := p.argumentsBefore(args)
-	if i >= len(args) {
-		return p.arguments(name, nil, chain)
-	}
-	sub, ok := p.subs[args[i].Text]
-	if !ok || !args[i].Fixed {
-		return fmt.Sprintf("%s %s can do more than its name says", name, clipText(args[i].Text))
-	}
-	return sub.refuseArguments(name+" "+args[i].Text, args[i+1:], chain)
-}
-
-func (p program) argumentsBefore(args []Word) int {
-	i := 0
-	for i < len(args) && args[i].Fixed {
-		name, _, given := strings.Cut(args[i].Text, "=")
-		switch {
-		case isListed(p.pairs, name) && !given:
-			i += 2
-		case isListed(p.pairs, name), isListed(p.globals, args[i].Text):
-			i++
-		default:
-			return i
-		}
-	}
-	return i
-}
-
-func (p program) arguments(name string, args []Word, chain []program) string {
-	for _, a := range args {
-		if !a.Fixed || len(a.Text) < 2 || a.Text[0] != '-' && a.Text[0] != '+' {
-			continue
-		}
-		if what := judgeOption(chain, a.Text); what != "" {
-			return fmt.Sprintf("%s %s %s", name, clipText(a.Text), what)
-		}
-	}
-	for _, c := range chain {
-		if c.check == nil {
-			continue
-		}
-		if what := c.check(args); what != "" {
-			return name + ": " + what
-		}
-	}
-	return ""
-}
-
-func judgeOption(chain []program, arg string) string {
-	name, _, _ := strings.Cut(arg, "=")
-	long := strings.HasPrefix(arg, "--")
-	for _, c := range chain {
-		if long && isListed(c.fine, name) {
-			return ""
-		}
-	}
-	spelled := arg // kubectl and npm take --cache_dir for --cache-dir
-	if long {
-		spelled = strings.ReplaceAll(name, "_", "-") + arg[len(name):]
-	}
-	for _, c := range chain {
-		if what := cmp.Or(c.option(arg), c.option(spelled)); what != "" {
-			return what
-		}
-		if long && isListed(c.only, name) {
-			return ""
-		}
-	}
-	if name, _, _ = strings.Cut(spelled, "="); long && isSuspicious(chain, name) {
-		return "may run a program, write a file or load configuration"
-	}
-	return ""
-}
-
-func isSuspicious(chain []program, name string) bool {
-	parts := looksBad
-	for _, c := range chain {
-		if c.parts != "" {
-			parts = slices.Concat(parts, strings.Fields(c.parts))
-		}
-	}
-	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(name, part) })
-}
-
-func (p program) option(arg string) string {
-	switch {
-	case p.only != "" && !p.isAmong(p.only, arg):
-		return "is not among the options that are covered"
-	case p.isAmong(p.runs, arg):
-		return "runs another program"
-	case p.isAmong(p.writes, arg):
-		return "writes or removes something that the rule does not name"
-	case p.isAmong(p.loads, arg):
-		return "loads configuration or code"
-	}
-	return ""
-}
-
-// isAmong says whether an argument uses one of the options. With p.only, it says
-// whether it uses nothing else.
-func (p program) isAmong(options, arg string) bool {
-	if options == "" {
-		return false
-	}
-	name, _, _ := strings.Cut(arg, "=")
-	if p.whole {
-		return isListed(options, "-"+strings.TrimLeft(name, "-"))
-	}
-	if p.only == options {
-		return isListed(options, name) || isCluster(arg) && p.onlyLetters(arg[1:])
-	}
-	if strings.HasPrefix(name, "--") || len(name) > 3 {
-		long := "--" + strings.TrimLeft(name, "-+")
-		for o := range strings.FieldsSeq(options) {
-			if strings.HasPrefix(o, "--") && len(long) > 2 && strings.HasPrefix(o, long) {
-				return true
+// begin is where the arguments of the last sub-command begin.
+func (r *review) begin() int {
+	e := programs[r.argv[0].Text]
+	for i := 1; i < len(r.argv) && e != nil && e != r.entry; i++ {
+		if sub := e.subs[r.argv[i].Text]; sub != nil {
+			if e = sub; e == r.entry || slices.ContainsFunc(e.variants, func(v variant) bool { return v.entry == r.entry }) {
+				return i + 1
 			}
 		}
 	}
-	return isCluster(arg) && strings.ContainsAny(arg[1:], letters(options)) || arg[0] == '+' && isListed(options, "+")
+	return 1
 }
 
-func (p program) onlyLetters(cluster string) bool {
-	allowed := letters(p.only)
-	for i := range len(cluster) {
+func (r *review) path() string {
+	return strings.Join((&Command{Argv: r.argv[:min(r.begin(), len(r.argv))]}).Args(), " ")
+}
+
+func (r *review) owns(i int) bool { return i < r.first || i >= r.last }
+
+// walk goes through the words from i on, of the command that e is about.
+func (r *review) walk(e *entry, i int) string {
+	e = e.variant(r.argv[i:])
+	r.entry = e
+	from := i
+	for ; i < len(r.argv); i++ {
+		w := r.argv[i]
 		switch {
-		case strings.IndexByte(allowed, cluster[i]) < 0:
-			return false
-		case strings.IndexByte(p.values, cluster[i]) >= 0:
-			return true
+		case w.Fixed && w.Text == "--":
+			if e.behind != nil {
+				e, r.operands = e.behind, 0
+			} else {
+				e = &entry{operands: e.operands, many: e.many, listed: true}
+			}
+		case w.Fixed && len(w.Text) > 1 && (w.Text[0] == '-' || w.Text[0] == '+' && e.plus):
+			next, why := r.takeOption(e, i)
+			if why != "" {
+				return why
+			}
+			i = next
+		case len(e.subs) > 0:
+			sub := e.subs[w.Text]
+			switch {
+			case sub != nil && w.Fixed && r.endsInOptions(from, i):
+				return "is more than the rule names: write the rule with the sub-command"
+			case sub != nil && w.Fixed:
+				return r.walk(sub, i+1)
+			case r.added != nil && r.owns(i):
+			default:
+				return clipText(w.Text) + " can do more than its name says"
+			}
+		case e.remote && r.operands == len(e.operands):
+			return r.walkRemote(i)
+		default:
+			if why := r.takeOperand(e, i); why != "" {
+				return why
+			}
 		}
 	}
-	return true
+	if !e.listed && r.added == nil && len(r.entry.options) == 0 {
+		return "can do more than its name says"
+	}
+	return ""
+}
+
+// variant is the entry for calls that have one of certain options; before all
+// operands, where the option makes that the call changes nothing.
+func (e *entry) variant(args []Word) *entry {
+	for _, v := range e.variants {
+		for _, a := range args {
+			name, _, _ := strings.Cut(a.Text, "=")
+			option := a.Fixed && len(name) > 1 && name[0] == '-'
+			if name == "--" || v.entry.reads && !option {
+				break
+			}
+			if option && slices.ContainsFunc(v.options, func(o string) bool { return o == name || v.hasLetter(name, o) }) {
+				return v.entry
+			}
+		}
+	}
+	return e
+}
+
+// hasLetter says whether a cluster of letters has that of the option.
+func (v variant) hasLetter(name, option string) bool {
+	return !v.entry.onedash && isCluster(name) && len(option) == 2 && strings.IndexByte(name, option[1]) > 0
+}
+
+// endsInOptions says whether the rule ends among the options before the
+// sub-command at i: "kubectl -n dev" says nothing of what is done there.
+func (r *review) endsInOptions(from, i int) bool {
+	return from < r.first && !r.owns(i) && slices.ContainsFunc(r.argv[from:r.first], func(w Word) bool { return strings.HasPrefix(w.Text, "-") })
+}
+
+// walkRemote looks at a command for another machine as at one of its own. The
+// rule has to name its program.
+func (r *review) walkRemote(i int) string {
+	if !r.owns(i) {
+		return "runs " + clipText(r.argv[i].Text) + " elsewhere, which the rule does not name"
+	}
+	inner := review{argv: r.argv[i:], first: max(r.first-i, 0), last: r.last - i, written: r.written, partial: r.partial}
+	if inner.first >= len(inner.argv) || inner.last <= 0 { // all of it stands in the rule
+		return ""
+	}
+	why, _ := inner.refuse()
+	return why
+}
+
+func (r *review) takeOperand(e *entry, i int) string {
+	w, n := r.argv[i], r.operands
+	r.operands++
+	if r.added != nil && len(r.added.operands) > 0 {
+		e = r.added
+		n = i - r.first
+	}
+	switch {
+	case r.owns(i):
+		return ""
+	case r.bare:
+		return "does more than print its own help: the rule names no program"
+	case n >= len(e.operands) && !e.many:
+		return clipText(w.Text) + " is an argument that the rule does not name"
+	}
+	n = min(n, len(e.operands)-1)
+	switch class := e.operands[n]; {
+	case !w.Fixed && (!e.many || n < len(e.operands)-1 || class.name != "any" && class.name != "local"):
+		return clipText(w.Text) + " can stand for several arguments"
+	case !class.admits(w.Text):
+		return clipText(w.Text) + " is no <" + class.name + ">, and the rule does not name it"
+	case r.starred > 0 && i > r.starred && !r.like(w) && n == min(r.operands-1-(i-r.starred), len(e.operands)-1):
+		return clipText(w.Text) + " is another than the rule names"
+	}
+	return ""
+}
+
+// takeOption looks at the option, or the cluster of letters, at i. It returns the
+// place of its last word.
+func (r *review) takeOption(e *entry, i int) (next int, why string) {
+	arg := r.argv[i].Text
+	own := r.owns(i) || slices.Contains(r.written, arg)
+	if e.any && !r.bare {
+		return i, ""
+	}
+	for at := arg; ; {
+		o, rest := e.find(at)
+		if r.added != nil {
+			if a, more := r.added.find(at); a != nil {
+				o, rest = a, more
+			}
+		}
+		switch {
+		case o == nil && own && i == r.first-1 && r.last >= r.first && (r.partial || i+1 < len(r.argv)) && !strings.Contains(arg, "="):
+			return i, "has the option " + clipText(arg) + ", which may take what follows as its value"
+		case o == nil && own:
+			return i, ""
+		case o == nil || o.ruleOnly && !own || r.bare && !own:
+			return i, "has the option " + clipText(arg) + ", which is not among those that a rule admits"
+		case r.conflicts(o, own):
+			return i, "has " + clipText(arg) + " beside what the rule or the line says of it already"
+		}
+		value, given := rest, rest != ""
+		if rest == "" {
+			_, value, given = strings.Cut(at, "=")
+		}
+		fixed := own && o.value != noValue
+		switch {
+		case o.value == noValue && rest != "": // a cluster
+			r.given = append(r.given, givenOption{o, own, false})
+			at = at[:1] + rest
+			continue
+		case o.value == noValue && given && !own:
+			return i, "has " + clipText(arg) + " with a value that it does not take"
+		case o.value == oneValue && !given:
+			if i++; i < len(r.argv) {
+				value, given = r.argv[i].Text, true
+				fixed = r.owns(i)
+				if !r.argv[i].Fixed || !r.owns(i) && leadingDash(value) {
+					return i, "has " + clipText(value) + " where " + clipText(arg) + " takes a value"
+				}
+				if o.ruleOnly && !r.owns(i) {
+					return i, "has a value of " + clipText(arg) + " that the rule does not name"
+				}
+			}
+		}
+		if given && !(own && fixed) && o.admits != nil && !o.admits(value) {
+			return i, "has " + clipText(arg) + " with the value " + clipText(value)
+		}
+		r.given = append(r.given, givenOption{o, own, fixed})
+		return i, ""
+	}
+}
+
+func leadingDash(value string) bool {
+	return len(value) > 1 && value[0] == '-' && !isDigits(value[1:2])
+}
+
+// conflicts says whether the option takes back, or says again, what the rule says,
+// or is the second of a choice.
+func (r *review) conflicts(o *option, own bool) bool {
+	return slices.ContainsFunc(r.given, func(g givenOption) bool {
+		return g.slot == o.slot && !(own && g.own) && (o.once || g.name != o.name || (own || g.fixed) && g.value != noValue)
+	}) || !own && strings.HasPrefix(o.name, "--no-") && slices.ContainsFunc(r.argv[:min(r.first, len(r.argv))], func(w Word) bool {
+		name, _, _ := strings.Cut(w.Text, "=")
+		return "--no-"+strings.TrimPrefix(name, "--") == o.name
+	})
 }
 
 func isCluster(arg string) bool { return len(arg) > 1 && arg[0] == '-' && arg[1] != '-' }
 
-func letters(options string) string {
-	var b strings.Builder
-	for o := range strings.FieldsSeq(options) {
-		if len(o) == 2 && o[0] == '-' {
-			b.WriteByte(o[1])
-		}
-	}
-	return b.String()
-}
+func isKnown(name string) bool { return programs[name] != nil }
 
-func isListed(list, word string) bool {
-	return slices.Contains(strings.Fields(list), word)
-}
+func isSteady(name string) bool { return isKnown(name) && programs[name].steady }
+
+func isListed(list, word string) bool { return slices.Contains(strings.Fields(list), word) }
 
 // operands are the arguments that are no options. A dash alone is one.
 func operands(args []Word) []Word {
-	var out []Word
-	for _, a := range args {
-		if !a.Fixed || len(a.Text) < 2 || a.Text[0] != '-' {
-			out = append(out, a)
-		}
-	}
-	return out
-}
-
-// oneOption is for interpreters that may be asked for their version only.
-func oneOption(args []Word) string {
-	if len(args) != 1 {
-		return "runs code"
-	}
-	return noOperand(args)
-}
-
-func noOperand(args []Word) string {
-	if len(operands(args)) > 0 {
-		return "runs " + clipText(operands(args)[0].Text)
-	}
-	return ""
-}
-
-// oneOperand is for programs whose second operand is a file to be written. The
-// value of an option counts as an operand: rather too many than too few.
-func oneOperand(args []Word) string {
-	ops := operands(args)
-	if len(ops) > 1 || len(ops) == 1 && !ops[0].Fixed {
-		return "a second file is written"
-	}
-	return ""
-}
-
-// printfFormat refuses %n, with which bash sets the variable that an argument
-// names, PATH included.
-func printfFormat(args []Word) string {
-	for _, a := range args {
-		if !a.Fixed || setsVariable.MatchString(a.Text) {
-			return "%n sets a variable"
-		}
-	}
-	return ""
-}
-
-var setsVariable = regexp.MustCompile(`%[^a-zA-Z%]*[hljzLtq]*n`)
-
-func dateOperands(args []Word) string {
-	for _, a := range operands(args) {
-		if a.Fixed && len(a.Text) > 0 && strings.Trim(a.Text, "0123456789.") == "" {
-			return "a number sets the clock"
-		}
-	}
-	return ""
-}
-
-// tarArguments looks at the old form "tar xf a.tar" and at remote archives.
-func tarArguments(args []Word) string {
-	if len(args) > 0 && args[0].Fixed && !strings.HasPrefix(args[0].Text, "-") {
-		if strings.ContainsAny(args[0].Text, "xIFATXgruML") {
-			return clipText(args[0].Text) + " extracts, runs a program, or loads a list"
-		}
-	}
-	for _, a := range args {
-		if strings.Contains(a.Text, ":") {
-			return "an archive on another machine is reached by running a program"
-		}
-	}
-	return ""
-}
-
-// awkProgram lets programs through that can neither start others nor write.
-func awkProgram(args []Word) string {
-	for _, a := range args {
-		if strings.ContainsAny(a.Text, "|>@") || strings.Contains(a.Text, "\\\n") || strings.Contains(a.Text, "system") || strings.Contains(a.Text, "getline") {
-			return "the program can run others or write files"
-		}
-	}
-	return ""
-}
-
-// noTargetFile refuses targets of cargo that are files: such a file names the
-// linker.
-func noTargetFile(args []Word) string {
-	for i, a := range args {
-		value, given := strings.CutPrefix(a.Text, "--target=")
-		if a.Text == "--target" && i+1 < len(args) {
-			value, given = args[i+1].Text, true
-		}
-		if given && (strings.Contains(value, "/") || strings.HasSuffix(value, ".json")) {
-			return clipText(value) + " names the linker"
-		}
-	}
-	return ""
-}
-
-// lintsOnly refuses what cargo clippy hands on to the compiler but for levels of
-// lints: -o, --emit and @file write, -C linker= runs.
-func lintsOnly(args []Word) string {
-	return checkHandedOn(args, "-A -W -D -F --allow --warn --deny --forbid --cap-lints", true)
-}
-
-// checksOnly refuses what cargo fmt hands on to the formatter except options that only check.
-func checksOnly(args []Word) string {
-	return checkHandedOn(args, "--check -l -v -q --files-with-diff --verbose --quiet", false)
-}
-
-// checkHandedOn looks at what stands behind "--": only these options are let through,
-// that each take the next word if valued is set.
-func checkHandedOn(args []Word, options string, valued bool) string {
-	i := 0
-	for i < len(args) && args[i].Text != "--" {
-		i++
-	}
-	for i++; i < len(args); i++ {
-		name, _, given := strings.Cut(args[i].Text, "=")
-		short := valued && len(name) > 2 && strings.HasPrefix(name, "-") && isListed(options, name[:2]) // -Dwarnings
-		if !args[i].Fixed || !isListed(options, name) && !short {
-			return clipText(args[i].Text) + " is handed on to another program"
-		}
-		if valued && !given && !short {
-			i++
-		}
-	}
-	return ""
+	return slices.DeleteFunc(slices.Clone(args), func(a Word) bool { return a.Fixed && len(a.Text) > 1 && a.Text[0] == '-' })
 }

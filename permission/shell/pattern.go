@@ -3,6 +3,7 @@ package shell
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -17,7 +18,7 @@ var ErrUnclear = errors.New("what the line runs is not known before it runs")
 //
 //	git status:*    prefix: git status, with any further arguments
 //	git * main      wildcard: * is any text; \* is a star
-//	npm install     literal
+//	npm install     literal: exactly this line, or this command of a line
 //
 // It means less in an allow rule than in a deny or ask rule: see [Line.Cover]
 // and [Pattern.Matches]. Patterns may be used by several goroutines.
@@ -29,7 +30,14 @@ type Pattern struct {
 	glob    glob      // of a wildcard: over the raw line, newlines included, or one command
 	files   fileWords // of a wildcard that names files or URLs
 	options []string  // of a wildcard: its words, if but for options it begins a command
+	exact   *Line     // of a literal: the line that it is
 	trust   bool
+	added   *entry // the options that the rule itself lists
+
+	// Of a wildcard: how many words stand behind its last star, and its last word if
+	// that goes on with a star.
+	trailing  int
+	completes *fileWord
 }
 
 type patternKind uint8
@@ -63,13 +71,14 @@ func Compile(content string) (*Pattern, error) {
 	}
 	if pieces := splitStars(content); len(pieces) == 1 {
 		p.kind, p.text, p.tokens = literal, pieces[0], strings.Fields(pieces[0])
+		p.exact = Parse(p.text)
 		return p, nil
 	}
 	p.kind, p.text = wildcard, content
 	return p, p.compileExpressions()
 }
 
-func (p *Pattern) compileExpressions() (err error) {
+func (p *Pattern) compileExpressions() error {
 	p.glob = readGlob(p.text)
 	head := p.glob.pieces[0]
 	p.tokens = strings.Fields(head)
@@ -77,8 +86,18 @@ func (p *Pattern) compileExpressions() (err error) {
 		p.tokens = p.tokens[:len(p.tokens)-1] // the word goes on
 	}
 	p.options = dropStars(p.text)
-	if p.files, err = readFileWords(p.text); err != nil {
+	files, names, err := readFileWords(p.text)
+	if err != nil {
 		return fmt.Errorf("%w: %w", ErrPattern, err)
+	}
+	words := strings.Fields(p.text)
+	for p.trailing < len(words) && len(starPlaces(words[len(words)-1-p.trailing])) == 0 {
+		p.trailing++
+	}
+	if last := len(files) - 1; names {
+		p.files = files
+	} else if last > 0 && files[last].kind == longWord && strings.Count(p.text, "*") == 1 {
+		p.completes = &files[last]
 	}
 	return nil
 }
@@ -129,6 +148,10 @@ func (p *Pattern) namesProgram(c *Command) bool {
 	if len(c.Argv) == 0 {
 		return false
 	}
+	if p.kind == literal {
+		words := p.words()
+		return len(words) > 0 && len(c.Argv) >= len(words) && slices.Equal(c.Argv[:len(words)], words)
+	}
 	if !p.needsStart() {
 		text := c.join("\"' \t\n") // so that no word passes for two
 		return !strings.Contains(text, "\n") && p.glob.matchesText(text) && p.files.coverWords(c.Argv)
@@ -144,13 +167,39 @@ func (p *Pattern) namesProgram(c *Command) bool {
 	return true
 }
 
-func (p *Pattern) matchesExactly(c *Command) bool {
-	return p.kind == literal && len(p.tokens) == len(c.Argv) && p.namesProgram(c)
+// words are those of a literal that is one plain command; nil for any other.
+func (p *Pattern) words() []Word {
+	if len(p.exact.Commands) != 1 || !p.exact.Static() {
+		return nil
+	}
+	return p.exact.Commands[0].Argv
+}
+
+// isWholeLine says whether the line is the one that a literal states. What is not
+// plain calls has to be written alike, and nothing of it may depend on the machine.
+func (p *Pattern) isWholeLine(l *Line) bool {
+	if p.kind != literal || len(l.Commands) != len(p.exact.Commands) {
+		return false
+	}
+	if l.Static() {
+		return p.exact.Static() && slices.EqualFunc(l.Commands, p.exact.Commands, func(a, b Command) bool {
+			return a.joint == b.joint && sameArgv(a, b)
+		})
+	}
+	return strings.TrimSpace(l.Text) == strings.TrimSpace(p.text) && !slices.ContainsFunc(l.Reasons, func(r Reason) bool { return !stated[r.Code] })
+}
+
+// stated are the reasons that say nothing against a line that a rule has as it is.
+var stated = map[Code]bool{
+	CodeAssignment: true, CodeRedirect: true, CodeControl: true, CodeNegation: true, CodeBackground: true, CodeDeclaration: true, CodeFolder: true,
 }
 
 // Notice says, for the author of an allow rule, where the pattern covers less
 // than AgentScope's matching of the same content; empty if it does not.
 func (p *Pattern) Notice() string {
+	if p.kind == literal {
+		return "covers exactly this line, not every line that holds it"
+	}
 	if len(p.tokens) == 0 {
 		return "names no program before the first *: covers only programs whose options are known"
 	}
@@ -158,14 +207,13 @@ func (p *Pattern) Notice() string {
 	for i, t := range p.tokens {
 		argv[i] = Word{Text: t, Fixed: true}
 	}
-	why, known := findRefused(argv)
+	r := review{argv: argv, first: len(argv), last: len(argv), added: p.added, partial: true}
+	why, known := r.refuse()
 	switch {
 	case p.trust:
 		return ""
 	case !known, why != "":
 		return why + ": covers the command only if the content is the whole of it, or with trust_options"
-	case p.kind == literal:
-		return "covers commands that begin with these words, not every line that holds them"
 	}
 	return ""
 }

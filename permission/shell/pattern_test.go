@@ -37,7 +37,8 @@ func TestNames(t *testing.T) {
 		{"git log --format=*", "git log --format=%h", true},
 		{"git show HEAD~*", "git show HEAD~1", true},
 		{"npm install", "npm install", true},
-		{"npm install", "npm install x", true},
+		{"npm install", "npm install x", false},
+		{"npm install", "npm  'install' | tail -5", true},
 		{"npm install", "npm installx", false},
 		{"ls", "curl x; ls", false},
 		{"l*", "ls", true},
@@ -70,10 +71,10 @@ func TestNotice(t *testing.T) {
 	for content, want := range map[string]string{
 		"git status:*":    "",
 		"git * main":      "",
-		"npm install":     "begin with these words",
+		"npm install":     "exactly this line",
 		"unknown x:*":     "not known",
 		"git rebase:*":    "more than its name says",
-		"find . -delete":  "whole of it",
+		"find . -delete":  "exactly this line",
 		"* --version":     "names no program",
 		"sort --output:*": "whole of it",
 	} {

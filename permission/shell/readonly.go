@@ -80,27 +80,13 @@ func (l *Line) printsOnly() bool {
 // arguments are.
 func isClosed(text, quote string) bool {
 	l := Parse(text + quote)
-	return l.Static() && !slices.ContainsFunc(l.Commands, func(c Command) bool { return !programs[c.Argv[0].Text].steady })
+	return l.Static() && !slices.ContainsFunc(l.Commands, func(c Command) bool { return !isSteady(c.Argv[0].Text) })
 }
 
 func (c *Command) readOnly() bool {
-	p, ok := programs[c.Argv[0].Text]
-	if !ok {
-		return false
-	}
-	if why, _ := findRefused(c.Argv); why != "" {
-		return false
-	}
-	args := c.Argv[1:]
-	for p.subs != nil && len(args) > 0 {
-		if !isListed(p.globals, args[0].Text) {
-			if p, ok = p.subs[args[0].Text]; !ok {
-				return false
-			}
-		}
-		args = args[1:]
-	}
-	return p.read != nil && p.read(args)
+	r := review{argv: c.Argv, first: 1, last: len(c.Argv)}
+	why, known := r.refuse()
+	return known && why == "" && (r.entry.reads || r.entry.lists && r.operands == 0)
 }
 
 func isQuiet(stmts []*syntax.Stmt) bool {
@@ -170,7 +156,7 @@ func isQuietCall(args []*syntax.Word) bool {
 		static = static && words != nil
 		cmd.Argv = append(cmd.Argv, words...)
 	}
-	return programs[name.Text].steady || static && cmd.readOnly()
+	return isSteady(name.Text) || static && cmd.readOnly()
 }
 
 // standInWords are words that can be looked at in the place of one: the word itself

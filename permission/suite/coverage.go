@@ -62,7 +62,7 @@ func (r *Report) cover(x *permission.Explanation) {
 // is about a piece of it alone.
 func joinsRules(t *permission.Traced, x *permission.Explanation) bool {
 	return x.Step == permission.StepAllowRule && t.Behavior == message.BehaviorAllow &&
-		slices.ContainsFunc(t.Shell, func(p permission.Piece) bool { return p.Covered })
+		slices.ContainsFunc(t.Shell, func(p permission.Piece) bool { return p.Covered && p.Why == "" })
 }
 
 // isAsExpected reports whether an allow rule is about a call that is allowed without
