@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/askance-dev/askance/permission/internal/display"
 	"github.com/askance-dev/askance/permission/internal/hint"
@@ -75,6 +76,13 @@ func parseFile(f File, found *problems) (filePolicy, bool) {
 // that rule files are read into. It accepts every file that Parse accepts, and
 // some more: it does not know tools, nor what one key means for another.
 func EditorSchema() []byte { return rulefile.EditorSchema() }
+
+// ParseDuration reads a duration as rule files have it: that of time.ParseDuration, and
+// days of 24 hours, which come first: 7d, 1d12h.
+func ParseDuration(text string) (time.Duration, error) { return rulefile.ParseDuration(text) }
+
+// FormatDuration writes a duration for people, in a form that ParseDuration reads.
+func FormatDuration(d time.Duration) string { return rulefile.FormatDuration(d) }
 
 // Layer is whose policy a file is. Layers never decide between rules: a deny
 // of any layer denies. They say who may take out whose rules: a file can

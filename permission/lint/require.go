@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	celast "cel.dev/cel-go/common/ast"
 
@@ -139,28 +138,17 @@ func (l *linter) checkTimes(r *permission.Rule) {
 		expiry = l.policy.Expiry
 	}
 	if limit := l.opts.RunLimit; limit > 0 && expiry > limit {
-		l.add(Times, Error, r, "expiry", fmt.Sprintf("the approval request may stay open for %s, and a run ends after %s", shortText(expiry), shortText(limit)), "make it shorter")
+		l.add(Times, Error, r, "expiry", fmt.Sprintf("the approval request may stay open for %s, and a run ends after %s", permission.FormatDuration(expiry), permission.FormatDuration(limit)), "make it shorter")
 	}
 	if limit := l.opts.ExecutorLimit; limit > 0 && r.Executor.Timeout > limit {
-		l.add(Times, Error, r, "executor", fmt.Sprintf("the timeout of %s is longer than the %s that an execution may take", shortText(r.Executor.Timeout), shortText(limit)), "make it shorter")
+		l.add(Times, Error, r, "executor", fmt.Sprintf("the timeout of %s is longer than the %s that an execution may take", permission.FormatDuration(r.Executor.Timeout), permission.FormatDuration(limit)), "make it shorter")
 	}
 	for _, step := range r.Escalation {
 		if expiry > 0 && step.After >= expiry {
-			l.add(Times, Error, r, "escalation", fmt.Sprintf("the step after %s never comes: the approval request expires after %s", shortText(step.After), shortText(expiry)),
+			l.add(Times, Error, r, "escalation", fmt.Sprintf("the step after %s never comes: the approval request expires after %s", permission.FormatDuration(step.After), permission.FormatDuration(expiry)),
 				"make it earlier, or the expiry longer")
 		}
 	}
-}
-
-func shortText(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
 }
 
 func (l *linter) checkTests(r *permission.Rule) {

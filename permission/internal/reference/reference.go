@@ -64,7 +64,7 @@ func keys(b *strings.Builder) {
 			fmt.Fprintf(b, "| %s | %s | %s |\n", code(strings.TrimPrefix(k.Path, s.prefix)), cell(value), cell(k.Doc))
 		}
 	}
-	b.WriteString("\nA duration is written as 90s, 15m or 24h.\n")
+	b.WriteString("\nA duration is written as 90s, 15m, 24h or 7d; days come first, as in 1d12h.\n")
 }
 
 // section is the part of the file that a key belongs to.

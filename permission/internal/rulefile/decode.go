@@ -204,18 +204,20 @@ const maxInteger = 1_000_000
 // MaxTime bounds times in rule files: one year; longer is most likely a slip.
 const MaxTime = 366 * 24 * time.Hour
 
+const durationHint = "write for example 90s, 15m, 24h or 7d"
+
 func (d *reader) readDuration(n ast.Node, field string) time.Duration {
 	if i, ok := n.(*ast.IntegerNode); ok {
-		d.addFault(n, field, fmt.Sprintf("%v has no unit", i.Value), "write for example 90s, 15m or 24h")
+		d.addFault(n, field, fmt.Sprintf("%v has no unit", i.Value), durationHint)
 		return 0
 	}
 	s, ok := d.readText(n, field)
 	if !ok {
 		return 0
 	}
-	t, err := time.ParseDuration(s)
+	t, err := ParseDuration(s)
 	if err != nil || t < time.Millisecond || t > MaxTime {
-		d.addFault(n, field, display.Quoted(s)+" is not a time between 1ms and one year", "write for example 90s, 15m or 24h")
+		d.addFault(n, field, display.Quoted(s)+" is not a time between 1ms and one year", durationHint)
 		return 0
 	}
 	return t

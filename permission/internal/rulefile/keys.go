@@ -280,7 +280,7 @@ var editorTypes = map[reflect.Type]map[string]any{
 	reflect.TypeFor[terms]():      {"type": "object", "additionalProperties": map[string]any{"type": "string"}, "propertyNames": map[string]any{"pattern": TermName.String()}},
 	reflect.TypeFor[instant]():    {"type": "string", "format": "date-time"},
 	reflect.TypeFor[jsonObject](): {"type": "object"},
-	durationType:                  {"type": "string", "pattern": `^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))*$`},
+	durationType:                  {"type": "string", "pattern": `^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d)(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))*$`},
 }
 
 func structSchema(t reflect.Type) map[string]any {

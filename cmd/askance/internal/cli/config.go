@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/web"
+	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -211,9 +212,9 @@ func (s setting) define(f *pflag.FlagSet, field any, help string) {
 	case *time.Duration:
 		var d time.Duration
 		if s.def != "" {
-			d, err = time.ParseDuration(s.def)
+			d, err = permission.ParseDuration(s.def)
 		}
-		f.DurationVar(p, s.flag, d, help)
+		durationVar(f, p, s.flag, d, help)
 	default:
 		err = fmt.Errorf("a setting cannot be a %T", field)
 	}

@@ -104,7 +104,7 @@ each.`,
 	env.cfg.bindAs(c, &env.cfg.Space, "space in which the login is valid")
 	f.StringArrayVar(&g.tools, "tool", nil, "tool that a worker runs; may be repeated")
 	f.StringArrayVar(&g.subjects, "subject", nil, "subject to which rules route calls: the worker gets only those; may be repeated")
-	f.DurationVar(&g.lifetime, "expires", 0, "lifetime of the login, such as 720h (default unlimited)")
+	durationVar(f, &g.lifetime, "expires", 0, "lifetime of the login, such as 30d (default unlimited)")
 	f.BoolVar(&g.replace, "replace", false, "revoke the existing login of that name")
 	c.ValidArgsFunction = completeRoles
 	return c
@@ -120,7 +120,7 @@ func credUser(env *environment, g giving, args []string) creds.User {
 
 func runCredsAdd(ctx context.Context, env *environment, g giving, args []string) error {
 	if g.lifetime < 0 {
-		return usagef("--expires is negative, use a time such as 720h")
+		return usagef("--expires is negative, use a time such as 30d")
 	}
 	creds, err := openCreds(env)
 	if err != nil {

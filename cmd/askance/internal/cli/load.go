@@ -10,6 +10,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/internal/reveal"
 	"github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -68,7 +69,7 @@ func ago(flag, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+	if d, err := permission.ParseDuration(text); err == nil && d >= 0 {
 		return now.Add(-d).UTC().Round(0), nil
 	}
 	if day, err := time.ParseInLocation(time.DateOnly, text, time.Local); err == nil {
@@ -76,7 +77,7 @@ func ago(flag, text string, now time.Time) (time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return at, usagef("--%s is %q, use a duration such as 24h, a day such as 2026-03-01, or a time such as 2026-03-01T12:00:00Z", flag, text)
+		return at, usagef("--%s is %q, use a duration such as 24h or 7d, a day such as 2026-03-01, or a time such as 2026-03-01T12:00:00Z", flag, text)
 	}
 	return at.UTC(), nil
 }

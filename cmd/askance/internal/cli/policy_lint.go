@@ -52,8 +52,8 @@ Ends with exit code 7 if there are errors, with --strict also for warnings.`,
 	f := c.Flags()
 	env.cfg.bindAs(c, &env.cfg.Directory, "file with people and groups, to count approvers: that of askance serve --directory; may be repeated")
 	f.StringVar(&l.recorded, "recorded", "", "file of askance policy test --record, to find later changes")
-	f.DurationVar(&l.runLimit, "run-limit", 0, "longest lifetime of a run, to check expiries")
-	f.DurationVar(&l.executorLimit, "executor-limit", 0, "longest execution, to check timeouts")
+	durationVar(f, &l.runLimit, "run-limit", 0, "longest lifetime of a run, to check expiries")
+	durationVar(f, &l.executorLimit, "executor-limit", 0, "longest execution, to check timeouts")
 	f.BoolVar(&l.strict, "strict", false, "treat warnings as errors")
 	f.BoolVar(&l.codes, "codes", false, "print all codes without a policy")
 	return c

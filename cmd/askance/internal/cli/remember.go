@@ -72,7 +72,7 @@ type signing struct {
 
 func (s *signing) flags() {
 	s.cfg.bind(s.cmd, &s.cfg.SignKey)
-	s.cmd.Flags().DurationVar(&s.lasts, "sign-for", 24*time.Hour, "lifetime of the signature: no worker starts the call after it")
+	durationVar(s.cmd.Flags(), &s.lasts, "sign-for", 24*time.Hour, "lifetime of the signature: no worker starts the call after it")
 }
 
 type signer struct {

@@ -69,7 +69,7 @@ second signal stops it at once. Neither loses acknowledged records.`,
 		&cfg.OIDCIssuer, &cfg.OIDCClient, &cfg.OIDCSecretFile, &cfg.OIDCAudience, &cfg.OIDCNameClaim, &cfg.OIDCGroupsClaim, &cfg.OIDCRoles)
 	f := c.Flags()
 	f.BoolVar(&s.insecure, "insecure", false, "use no credentials, and let the embedded server listen anywhere: everyone who reaches it can act under any name")
-	f.DurationVar(&s.pace.Every, "checkpoint-every", time.Minute, "sign the journal at least this often, if it has new records")
+	durationVar(f, &s.pace.Every, "checkpoint-every", time.Minute, "sign the journal at least this often, if it has new records")
 	f.IntVar(&s.pace.Records, "checkpoint-records", 1024, "sign the journal after this many new records, too")
 	f.BoolVar(&s.demoAgent, "demo-agent", false, "let frontends talk to an agent without a model, named "+web.DemoAgent+", that does what the lines of a message say: \"call TOOL {…}\", \"say TEXT\"; it calls any tool that a message names")
 	f.StringVar(&s.agentID, "agent-id", "", "name of this process in the replies of its agents, so that its successor continues them (default gateway; with --nats the host's name)")

@@ -65,7 +65,7 @@ A server that started without a token file reads the new file at once.`,
 	f := c.Flags()
 	env.cfg.bindAs(c, &env.cfg.Space, "space in which the token is valid")
 	f.StringArrayVar(&t.roles, "role", nil, "role of its owner: runtime, approver, operator, auditor or worker; may be repeated")
-	f.DurationVar(&t.lifetime, "expires", 0, "lifetime of the token, such as 720h (default unlimited)")
+	durationVar(f, &t.lifetime, "expires", 0, "lifetime of the token, such as 30d (default unlimited)")
 	_ = c.RegisterFlagCompletionFunc("role", cobra.FixedCompletions([]string{"runtime", "approver", "operator", "auditor", "worker"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
@@ -75,7 +75,7 @@ func runTokenCreate(env *environment, c *cobra.Command, t tokening, name string)
 	case len(t.roles) == 0:
 		return usagef("--role is missing: pass a role of %s, for instance --role approver", name)
 	case t.lifetime < 0:
-		return usagef("--expires is negative, use a time such as 720h")
+		return usagef("--expires is negative, use a time such as 30d")
 	}
 	path, err := tokenFile(env)
 	if err != nil {

@@ -192,7 +192,7 @@ func requirementText(e *permission.Explanation) string {
 		text += ", not by a person who edits the arguments,"
 	}
 	if r.Expiry > 0 {
-		text += " within " + shortDuration(r.Expiry)
+		text += " within " + permission.FormatDuration(r.Expiry)
 	}
 	return term.SafeLine(text)
 }
@@ -203,18 +203,6 @@ func addPrefix(prefix string, names []string) []string {
 		out[i] = prefix + n
 	}
 	return out
-}
-
-// shortDuration leaves out what is zero: 1h, not 1h0m0s.
-func shortDuration(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
 }
 
 // readTrace reads an explanation as far as it is printed.

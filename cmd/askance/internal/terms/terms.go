@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -32,12 +33,12 @@ func Until(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	if d, err := time.ParseDuration(text); err == nil && d > 0 {
+	if d, err := permission.ParseDuration(text); err == nil && d > 0 {
 		return now.Add(d).UTC().Round(0), nil
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("is %q, write a duration such as 2h, or a time such as 2026-01-31T18:00:00Z", text)
+		return time.Time{}, fmt.Errorf("is %q, write a duration such as 2h or 7d, or a time such as 2026-01-31T18:00:00Z", text)
 	}
 	return at.UTC(), nil
 }

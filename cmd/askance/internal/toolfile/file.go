@@ -81,9 +81,9 @@ func (d duration) value(key string) (time.Duration, error) {
 	if d == "" {
 		return 0, nil
 	}
-	v, err := time.ParseDuration(string(d))
+	v, err := permission.ParseDuration(string(d))
 	if err != nil || v < 0 {
-		return 0, fmt.Errorf("%s: %.40q is no time of 0 or more, write for example 90s, 15m or 24h", key, string(d))
+		return 0, fmt.Errorf("%s: %.40q is no time of 0 or more, write for example 90s, 15m, 24h or 7d", key, string(d))
 	}
 	return v, nil
 }
