@@ -51,7 +51,8 @@
 // git-push, docker container rm, kubectl delete ns, npm pub, systemctl reboot.
 // Files are seen from the folders that the line changes to, and what a line writes
 // into a file that it then runs is read as well. Behind a program or a sub-command
-// that is not known any argument may be the command. Where the line is not known
+// that is not known any argument may be the command, but for programs with words of
+// their own: make rm and aws s3 rm run no rm. Where the line is not known
 // before it runs, a text that is piped or read into a shell included,
 // [Pattern.Matches] returns an [ErrUnclear]. [Line.Unread] says whether a part of
 // it was not read at all.

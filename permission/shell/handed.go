@@ -185,14 +185,20 @@ func (x textFinder) readNamedOption(option string, rest []Word) {
 	if _, value, given := strings.Cut(option, "="); given {
 		x.readHanded(value)
 	}
-	x.readHanded(strings.TrimLeft(option, "-+!"))
+	if !strings.HasPrefix(option, "--") {
+		x.readHanded(strings.TrimLeft(option, "-+!"))
+	}
 	if isCluster(option) {
 		for i := 2; i < min(len(option), 6); i++ {
 			x.readHanded(option[i:])
 		}
 	}
-	if len(rest) > 0 {
+	switch {
+	case len(rest) == 0:
+	case mayNameProgram(option):
 		x.readHanded(rest[0].Text)
+	default:
+		x.readValue(rest[0], rest[0].Text)
 	}
 }
 

@@ -60,13 +60,16 @@ func (x runFinder) addRunners(cmd Command, name string) {
 			x.guessCommands(cmd.Argv[1:])
 		}
 	case interpreters[name]:
+		own := hasOwnWords(name, cmd.Argv[1:])
 		for _, list := range [][]Word{cmd.Argv[1:], cmd.input} {
 			for _, w := range list {
-				textFinder(x).splitCrudely(w.Text)
+				if !own || !isOwnWord(w) {
+					textFinder(x).splitCrudely(w.Text)
+				}
 			}
 		}
 		before := len(x.line.Nested)
-		x.guessCommands(splitOptions(valued[withoutVersion(name)], cmd.Argv[1:]))
+		x.guessArguments(cmd, name, splitOptions(valued[withoutVersion(name)], cmd.Argv[1:]))
 		if readsData[name] || name == "perl" || name == "php" { // $3 is a variable of the code
 			textFinder(x).dropUnnamed(before)
 		}
@@ -84,7 +87,7 @@ func (x runFinder) addRunners(cmd Command, name string) {
 	case isWrapper(name):
 		x.skipWrapper(cmd, name, wrappers[name])
 	case !isKnown(name) || runsOnOther(name, cmd.Argv):
-		x.guessCommands(cmd.Argv[1:])
+		x.guessArguments(cmd, name, cmd.Argv[1:])
 		x.guessCommands(cmd.input)
 		if statements[name] {
 			x.guessCommands(cmd.heard)
@@ -92,7 +95,7 @@ func (x runFinder) addRunners(cmd Command, name string) {
 		x.checkCode(cmd, name)
 	default:
 		if rest, unlisted := programs[name].unlistedArguments(cmd.Argv[1:]); unlisted {
-			x.guessCommands(rest)
+			x.guessArguments(cmd, name, rest)
 			x.guessCommands(cmd.input)
 		}
 		x.checkRenamed(cmd, name)

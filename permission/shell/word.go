@@ -162,9 +162,9 @@ func (r *wordReader) readLiteral(s string) {
 	}
 }
 
-// noteStar notes a character of a glob. "[" alone is the program of that name.
+// noteStar notes a character of a glob. "[" and "[[" alone are words that begin tests.
 func (r *wordReader) noteStar(c byte) {
-	if c == '[' && r.raw == "[" {
+	if c == '[' && (r.raw == "[" || r.raw == "[[") {
 		return
 	}
 	if !r.glob && !isRooted(r.text.String()) {
