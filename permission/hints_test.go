@@ -126,7 +126,7 @@ func TestHints(t *testing.T) {
 		{"list of conditions", head + "    when: [a, b]\n", "join conditions with &&"},
 		{"no condition", head + "    when:\n", "leave the key out"},
 		{"always", head + "    when: true\n", "leave when out to mean every call"},
-		{"time without unit", head + "    expiry: 30\n", "write for example 90s, 15m or 24h"},
+		{"time without unit", head + "    expiry: 30\n", "write for example 90s, 15m, 24h or 7d"},
 		{"yes", head + "    locked: yes\n", "write true, without quotes"},
 		{"off", head + "    locked: off\n", "write false, without quotes"},
 		{"version as text", strings.Replace(head, "version: 1", `version: "1"`, 1), "without quotes"},

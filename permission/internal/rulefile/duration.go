@@ -16,7 +16,7 @@ func ParseDuration(text string) (time.Duration, error) {
 		return time.ParseDuration(text)
 	}
 	whole, err := time.ParseDuration(days + "h")
-	if err != nil || whole > math.MaxInt64/24 || whole < math.MinInt64/24 {
+	if err != nil || strings.Trim(days, "+-.0123456789") != "" || whole > math.MaxInt64/24 || whole < math.MinInt64/24 {
 		return 0, fmt.Errorf("%.40q is not a duration", text)
 	}
 	whole *= 24
