@@ -77,7 +77,7 @@ NODE_DIR := gateway/testdata/node
 NODE_READY := $(NODE_DIR)/node_modules/.package-lock.json
 
 # The example programs that need no other process; the tests run the rest.
-ALONE := $(patsubst %/main.go,%,$(wildcard examples/embedded/main.go examples/policy-file/main.go))
+ALONE := $(patsubst %/main.go,%,$(wildcard examples/policy-file/main.go))
 
 # The linter is built once, from its pinned version and with this Go, into the
 # user's cache folder next to Go's own.

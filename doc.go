@@ -1,28 +1,32 @@
-// Package askance is documentation: the module is a human-in-the-loop tool
-// orchestration engine, and its parts are the packages below.
+// Package askance runs the tools of an AI agent inside a Go program: a policy
+// decides which calls run, people are asked about the rest, and each allowed call
+// runs once. [Open] starts an engine with a policy and Go functions, and
+// [Caller.Call] returns the result of a call, or says why there is none:
 //
-// An agent proposes tool calls. Policies decide: allow, deny, or ask. People
-// approve, edit, reject or answer what was asked. Workers run what was allowed.
+//	app, err := askance.Open(ctx, askance.Rules(policy), []askance.Tool{
+//		askance.Func("refund", "Pay an order back.", refund), // func(context.Context, RefundInput) (RefundOutput, error)
+//	}, askance.Approver("ann", ask), askance.Data("./data"))
+//	if err != nil { … }
+//	defer app.Close()
+//	result, err := app.Call(ctx, "refund", RefundInput{Order: "A-1042"})
 //
-//	 agent runtime                      people                     workers
-//	       │ propose                      ▲ │ approve, edit,          ▲ │ start,
-//	       ▼                         ask  │ ▼ reject, respond         │ ▼ result
-//	┌────────────────────────────────────────────────────────────────────────┐
-//	│ engine     pending ──▶ asking ──▶ allowed ──▶ submitted ──▶ finished   │
-//	│               │                                                        │
-//	│               └─ permission: rules with CEL conditions, deny over ask  │
-//	│                  over allow, every error on the safe side              │
-//	└───────────────────────────────────┬────────────────────────────────────┘
-//	                                    ▼ one event record per transition, by compare-and-swap
-//	              journal: memory, or one JetStream stream of NATS
+// examples/embedded is a whole program. Package engine has what this package leaves
+// out: several calls of one model turn with an order between them, streamed events,
+// external tools.
 //
-// # The promise
+// # Guarantees
 //
-// Nothing runs that was not allowed; exactly what was seen is what runs; it
-// runs once; every step survives a crash and can be proved afterwards. Where
-// that needs something of the tool (an idempotency key that it honours), the
-// packages say so, and without it a call whose outcome is unknown waits for a
-// person instead of being guessed.
+//   - Nothing runs that was not allowed; exactly what was reviewed is what runs; every
+//     step is on record first. Where that needs something of the tool (an idempotency
+//     key that it honours), the options say so. Without it a call whose outcome is
+//     unknown waits for an operator: [ErrUnknownOutcome].
+//   - Every error of a call is a *[CallError] with a text for the model. errors.Is
+//     finds [ErrDenied], [ErrRejected] and the others.
+//   - When the context of a call ends, the call is interrupted, unless [KeepOpen].
+//   - Calls do not wait for each other, also where a tool's function calls tools.
+//   - With [Data], calls that were open when the program closed or crashed continue
+//     when it opens the folder again. The same call under the same [ID] runs once.
+//   - [NewCaller] calls tools through an engine elsewhere, over NATS.
 //
 // # Where to look
 //
@@ -33,13 +37,12 @@
 //     state machine.
 //   - [github.com/askance-dev/askance/permission]: rules, conditions, decisions.
 //   - [github.com/askance-dev/askance/engine]: joins the three on a journal.
-//     Begin here to embed askance in a Go program.
 //   - [github.com/askance-dev/askance/bus]: the journal and the requests on NATS,
 //     with a server inside the process or one elsewhere.
 //   - [github.com/askance-dev/askance/executor]: runs tools, in the process of the engine or
 //     as a remote worker.
 //   - cmd/askance: the command. Begin there to see it work: askance demo.
-//   - examples/: a program of about forty lines for each way to use it.
+//   - examples/: a program for each way to use it.
 //
 // ARCHITECTURE.md says why it is built so.
 package askance

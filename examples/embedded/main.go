@@ -1,5 +1,5 @@
-// Command embedded runs an engine inside a Go program: one tool, one rule that
-// asks, one person who answers.
+// Command embedded runs an engine inside a Go program, with two tools and a person
+// who is asked in the terminal.
 package main
 
 import (
@@ -7,53 +7,60 @@ import (
 	"fmt"
 	"log"
 
-	"github.com/askance-dev/askance/engine"
-	"github.com/askance-dev/askance/executor"
-	"github.com/askance-dev/askance/message"
-	"github.com/askance-dev/askance/permission"
-	"github.com/askance-dev/askance/toolcall"
+	"github.com/askance-dev/askance"
 )
 
 const policy = `
 version: 1
 name: shop
 rules:
-  - {name: small-refunds, tool_name: refund, behavior: allow, when: "args.cents <= 5000"}
-  - {name: large-refunds, tool_name: refund, behavior: ask, when: "args.cents > 5000"}
+  - {name: lookups, tool_name: find_order, behavior: allow}
+  - {name: refunds, tool_name: refund, behavior: ask}
 `
+
+type order struct {
+	ID string `json:"id" jsonschema:"the number on the invoice"`
+}
+
+type payment struct {
+	Order string `json:"order"`
+	Cents int    `json:"cents"`
+}
+
+func findOrder(_ context.Context, in order) (payment, error) {
+	return payment{Order: in.ID, Cents: 19900}, nil
+}
+
+func refund(_ context.Context, in payment) (string, error) {
+	return fmt.Sprintf("refunded %d cents of order %s", in.Cents, in.Order), nil
+}
+
+func ask(_ context.Context, r askance.Request) askance.Response {
+	fmt.Printf("%s %s: approve? [y/n] ", r.Tool, r.Input)
+	var answer string
+	if _, err := fmt.Scanln(&answer); err != nil || answer != "y" {
+		return askance.Reject("the shop says no")
+	}
+	return askance.Approve()
+}
 
 func main() {
 	ctx := context.Background()
-	schema := must(permission.CompileSchema([]byte(`{"type":"object","properties":{"cents":{"type":"integer"}},"required":["cents"]}`)))
-	refund := permission.Tool{Name: "refund", Schema: schema}
-	bundle := must(permission.Load([]permission.File{{Name: "shop.yaml", Data: []byte(policy)}}, permission.Options{Tools: []permission.Tool{refund}}))
-
-	var tools executor.Registry
-	check(tools.Register("refund", func(_ context.Context, t executor.Task) (executor.Output, error) {
-		return executor.Textf("refunded %s", t.Input), nil
-	}))
-	eng := must(engine.New("default", engine.NewMemory(), bundle, []engine.Tool{{Tool: refund}}, engine.WithExecutor(&tools)))
-	check(eng.Start(ctx))
-	defer eng.Close()
-
-	bot := eng.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})
-	call := message.ToolCallBlock{ID: "call-1", Name: "refund", Input: `{"cents":19900}`}
-	r := must(bot.Propose(ctx, toolcall.ProposeRequest{Session: "s1", Reply: "r1", Calls: []message.ToolCallBlock{call}}))
-	fmt.Println(r.Calls[0].State, "because of", r.Calls[0].Decision.Rule)
-
-	ann := eng.As(toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann"})
-	must(ann.SubmitResponse(ctx, toolcall.Response{Key: r.Calls[0].Key, Kind: toolcall.ResponseApprove, Digest: r.Calls[0].Digest}))
-	done := must(bot.Wait(ctx, toolcall.WaitRequest{Session: "s1", Reply: "r1"}))
-	fmt.Println(done.Calls[0].State, done.Calls[0].Result.State, done.Calls[0].Result.Output)
-}
-
-func must[T any](v T, err error) T {
-	check(err)
-	return v
-}
-
-func check(err error) {
+	app, err := askance.Open(ctx, askance.Rules(policy), []askance.Tool{
+		askance.Func("find_order", "Find an order.", findOrder),
+		askance.Func("refund", "Pay an order back.", refund),
+	}, askance.Approver("ann", ask))
 	if err != nil {
 		log.Fatal(err)
 	}
+	defer app.Close()
+	found, err := app.Call(ctx, "find_order", order{ID: "A-1042"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	paid, err := app.Call(ctx, "refund", found.Output) // a person decides
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(paid.Output)
 }

@@ -34,6 +34,7 @@ func TestCheck(t *testing.T) {
 		{"shared by all", "executor", own + "internal/strictjson", code, ""},
 		{"wiring", "cmd/askance", own + "bus", code, ""},
 		{"an example", "examples/embedded", own + "engine", code, ""},
+		{"the root", ".", own + "engine", code, ""},
 
 		{"an adapter from the engine", "engine", own + "bus", code, "it declares the interfaces that adapters satisfy"},
 		{"an adapter from a test inside the engine", "engine", own + "bus", inside, "engine/x.go imports bus"},
@@ -42,7 +43,7 @@ func TestCheck(t *testing.T) {
 		{"the policy from the machine", "toolcall", own + "permission", code, "the state machine of a call"},
 		{"the engine from an adapter", "bus", own + "engine", code, "without knowing either"},
 		{"upwards", "message", own + "toolcall", code, "no dependency on the rest"},
-		{"anything from the root", ".", own + "engine", code, "the root package is documentation"},
+		{"a surface from the root", ".", own + "gateway", code, "the short way into a Go program"},
 		{"the root from below", "message", archtest.Module, code, "no dependency on the rest"},
 
 		{"an unlisted library", "engine", "github.com/google/uuid", code, "third party: none"},

@@ -60,8 +60,10 @@ func Rules() Table {
 func core() []Row {
 	return []Row{
 		{
-			Folder: ".",
-			Why:    "the root package is documentation",
+			Folder:    ".",
+			Own:       []string{"message", "message/api", "toolcall", "permission", "engine", "executor", "bus", "bus/keyfile", "bus/creds", "bus/embed"},
+			Libraries: []string{"github.com/google/jsonschema-go", "github.com/nats-io/nats.go"},
+			Why:       "the short way into a Go program: it joins engine, executor and bus, and makes schemas of Go types",
 		},
 		{
 			Folder:    "message",

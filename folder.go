@@ -1,0 +1,133 @@
+package askance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/creds"
+	"github.com/askance-dev/askance/bus/embed"
+	"github.com/askance-dev/askance/bus/keyfile"
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// folder is a data folder with the journal of an app, and the server that has it.
+type folder struct {
+	path    string
+	space   toolcall.SpaceID
+	log     *slog.Logger
+	keys    *keyfile.Live
+	server  *embed.Server
+	conn    *nats.Conn
+	anchor  *bus.Anchor
+	journal *bus.Journal
+	ledger  *bus.Ledger
+	service *bus.Service // nil: no other process can connect
+	stop    context.CancelFunc
+	wg      sync.WaitGroup
+}
+
+// openFolder opens a data folder, or makes one. What it returns with an error must
+// be closed, too.
+func openFolder(ctx context.Context, o options) (*folder, error) {
+	f := &folder{path: o.data, space: o.space, log: o.log}
+	if err := os.MkdirAll(f.path, 0o700); err != nil {
+		return f, fmt.Errorf("make the data folder: %w", err)
+	}
+	keyPath, anchorPath := filepath.Join(f.path, "engine.key"), filepath.Join(f.path, "anchors", string(f.space))
+	keys, err := bus.LoadOrCreateSpaceKeys(keyPath, anchorPath)
+	if err != nil {
+		return f, err
+	}
+	f.keys = keyfile.NewLive(keyPath, keys)
+	if f.server, err = embed.Start(ctx, embed.Options{StoreDir: filepath.Join(f.path, "nats"), Listen: o.listen, Logger: f.log}); err != nil {
+		return f, err
+	}
+	if f.conn, err = f.server.Connect(ctx, bus.ConnectOptions{Principal: creds.EngineName, Logger: f.log}); err != nil {
+		return f, err
+	}
+	if f.anchor, err = bus.OpenAnchor(anchorPath, f.space, keys); err != nil {
+		return f, err
+	}
+	f.journal, err = bus.OpenJournal(ctx, f.conn, f.space, keys, bus.JournalOptions{
+		Durability: f.server.Durability(), Health: f.server.Health, Room: f.server.Room, Keys: f.keys.Now, Anchor: f.anchor, Logger: f.log,
+	})
+	if err != nil {
+		return f, err
+	}
+	if f.ledger, err = bus.OpenLedger(ctx, f.journal, bus.LedgerOptions{Engine: creds.EngineName, Logger: f.log}); err != nil {
+		return f, err
+	}
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	f.stop = stop
+	f.wg.Go(func() { _ = f.ledger.Run(running, bus.Pace{}) }) // ends with running, and logs all else
+	return f, keys.WritePublic(filepath.Join(f.path, "engine.pub"))
+}
+
+func (f *folder) signals() engine.Signals { return bus.NewSignals(f.conn, f.space, f.log) }
+
+func (f *folder) endpoint() string { return filepath.Join(f.path, "endpoint") }
+
+// serve takes requests of other processes, and tells the askance command where.
+func (f *folder) serve(ctx context.Context, e *engine.Engine) (err error) {
+	surface := func(p toolcall.Principal, queue toolcall.Queue) api.Caller {
+		if p.Role == toolcall.RoleWorker {
+			return e.Worker(p, queue)
+		}
+		return e.As(p)
+	}
+	f.service, err = bus.Serve(ctx, f.conn, f.space, surface, bus.ServiceOptions{Observer: e, Auth: bus.AuthSubject, Ledger: f.ledger, Keys: f.keys.Ring, Logger: f.log})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(f.endpoint(), []byte(f.server.URL()+"\n"), 0o600)
+}
+
+// stopServing takes no more requests of other processes.
+func (f *folder) stopServing() error {
+	if f.service == nil {
+		return nil
+	}
+	f.service.Close()
+	if err := os.Remove(f.endpoint()); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// lastSealTimeout bounds the last checkpoint.
+const lastSealTimeout = time.Second
+
+// close signs the end of the journal and stops the server.
+func (f *folder) close() error {
+	var err error
+	if f.stop != nil {
+		f.stop()
+		f.wg.Wait()
+		ctx, cancel := context.WithTimeout(context.Background(), lastSealTimeout)
+		defer cancel()
+		if _, serr := f.ledger.Checkpoint(ctx); serr != nil {
+			f.log.Warn("the end of the journal was not signed; the next engine will do so", "err", serr)
+		}
+	}
+	if f.anchor != nil {
+		err = errors.Join(err, f.anchor.Close())
+	}
+	if f.conn != nil {
+		f.conn.Close()
+	}
+	if f.server != nil {
+		f.server.Close()
+	}
+	return err
+}
