@@ -2,8 +2,10 @@ package permission_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
+	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/permission/agentscope"
@@ -54,6 +56,42 @@ rules:
 		if d.Behavior != tc.want || d.Rule != tc.rule || len(d.Errors) > 0 {
 			t.Errorf("%s: %s by %q, errors %v; want %s by %q", tc.command, d.Behavior, d.Rule, d.Errors, tc.want, tc.rule)
 		}
+	}
+}
+
+// Conditions know of options what rules with content know.
+func TestAdmittedOptions(t *testing.T) {
+	programs := []string{"git", "go", "ls", "find", "curl", "sort", "npm", "mytool", "rm", "python3"}
+	when := `cmd.static && size(cmd.calls) > 0 && cmd.calls.all(c, c.argv[0] in ["` + strings.Join(programs, `", "`) + `"] && c.options_admitted)`
+	conditions := compile(t, shellOptions(t), permission.Rule{Name: "r", Tools: []string{"Bash"}, Behavior: message.BehaviorAllow, When: when})
+	var contents []permission.Rule
+	for _, p := range programs {
+		content := p + ":*"
+		contents = append(contents, permission.Rule{Name: p, Tools: []string{"Bash"}, Behavior: message.BehaviorAllow, RuleContent: &content})
+	}
+	rules := compile(t, shellOptions(t), contents...)
+	admitted := 0
+	for _, line := range []string{
+		"git status", "git commit -m 'a; b'", "git -c core.pager=x log", "git log --output=x", "git grep --open-files-in-pager=x y", "git push origin main",
+		"go test ./...", "go test -exec x ./...", "go vet -vettool=x", "go build -o /etc/x", "ls -la", "find . -name x", "find . -delete", "find . -exec rm {} +",
+		"curl http://h.test", "curl -o x http://h.test", "sort x", "sort -o x x", "npm test", "npm --prefix /x test", "mytool x", "mytool", "rm a", "python3 x.py",
+		"ls && git status", "ls; curl -K x", "ls > x", "X=1 ls", "ls $X", "ls | sort", "ls | python3", "env ls",
+	} {
+		input, err := strictjson.Marshal(map[string]any{"command": line})
+		if err != nil {
+			t.Fatal(err)
+		}
+		req := permission.Request{Tool: "Bash", Input: input, Mode: permission.ModeDefault, Cwd: "/w"}
+		want, got := rules.Decide(t.Context(), req), conditions.Decide(t.Context(), req)
+		if got.Behavior != want.Behavior {
+			t.Errorf("%s: %s by conditions, %s by contents", line, got.Behavior, want.Behavior)
+		}
+		if got.Behavior == message.BehaviorAllow && got.Step == permission.StepAllowRule {
+			admitted++
+		}
+	}
+	if admitted < 4 {
+		t.Errorf("conditions admit the options of %d lines", admitted)
 	}
 }
 

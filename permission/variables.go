@@ -183,12 +183,14 @@ func (v *variables) command() (any, bool) {
 // commandVar shows a line to conditions. The nested commands are among the
 // calls: a condition that looks at all of them must see those behind env too.
 func commandVar(line *shell.Line) map[string]any {
+	static := line.Static() && line.Hidden == nil
 	calls := make([]any, 0, len(line.Commands)+len(line.Nested))
 	for _, list := range [][]shell.Command{line.Commands, line.Nested} {
 		for i := range list {
 			calls = append(calls, map[string]any{
 				"argv": list[i].Args(), "assigns": notNil(list[i].Assigns),
 				"redirects": notNil(list[i].Redirects), "via": notNil(list[i].Via),
+				"options_admitted": static && list[i].AdmitsOptions(),
 			})
 		}
 	}
@@ -196,7 +198,7 @@ func commandVar(line *shell.Line) map[string]any {
 	for i, r := range line.Reasons {
 		reasons[i] = string(r.Code)
 	}
-	return map[string]any{"static": line.Static() && line.Hidden == nil, "calls": calls, "reasons": reasons}
+	return map[string]any{"static": static, "calls": calls, "reasons": reasons}
 }
 
 // notNil is a list that is not null, which CEL would not take for a list.

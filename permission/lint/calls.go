@@ -28,9 +28,16 @@ func (c *expr) checkCalls() {
 			c.checkLinePattern(e, all[0], all[1])
 		case "startsWith", "endsWith", "contains":
 			c.checkText(e, all[0], all[1], name)
+		case "split", "substring", "charAt", "indexOf", "lastIndexOf", "replace", "regex.extract", "regex.extractAll", "regex.replace":
+			if c.Field == "when" && c.isCommand(lastName(all[0])) && c.allowsByText() {
+				c.report(Boundary, Error, e, name+"() takes the line apart as text: quotes, and a command after a ;, get around it", textHint)
+			}
 		}
 	})
 }
+
+// textHint is what to write in place of a condition on the text of a command line.
+const textHint = "use rule_content, or cmd.static && cmd.calls.all(c, … && c.options_admitted); or say i_know: true"
 
 // checkPattern wants a pattern that is about the whole text.
 func (c *expr) checkPattern(e, pattern celast.Expr) {
@@ -89,8 +96,7 @@ func (c *expr) checkText(e, target, with celast.Expr, function string) {
 	f, _ := c.declaredField(target)
 	switch {
 	case c.isCommand(name) && c.allowsByText():
-		c.report(Boundary, Warning, e, function+"() looks at a part of the line only: the rest, such as a command after a ;, is allowed too",
-			"use rule_content, or cmd.static && cmd.calls.all(…); or say i_know: true")
+		c.report(Boundary, Error, e, function+"() looks at a part of the line only: the rest, such as a command after a ;, is allowed too", textHint)
 	case c.isCommand(name):
 		if text, ok := textLiteral(with); ok && function == "startsWith" && !strings.HasSuffix(text, " ") {
 			c.report(Boundary, Warning, e, "startsWith(\""+text+"\") is about every program whose name begins so",
@@ -126,7 +132,7 @@ func textBegins(e celast.Expr, with *regexp.Regexp) bool {
 // allowsByText reports whether the rule allows lines of a shell by their text
 // alone: nothing else in it looks at the commands that they are made of.
 func (c *expr) allowsByText() bool {
-	return isAllow(c.Rule) && !c.Rule.IKnow && !hasContent(c.Rule) && isDeciding(c.Rule) && !c.readsVariable("cmd")
+	return isAllow(c.Rule) && !c.Rule.IKnow && !hasContent(c.Rule) && isDeciding(c.Rule) && !commandCheck{c}.readsCalls()
 }
 
 // readsVariable reports whether the expression names a variable, itself or by a term.
@@ -147,8 +153,7 @@ func (c *expr) checkLinePattern(e, target, pattern celast.Expr) {
 		return
 	}
 	if re, err := syntax.Parse(text, syntax.Perl); err == nil && fitsOperator(re) {
-		c.report(Boundary, Warning, e, "the pattern "+text+" leaves room for a further command, after a ; or in $(…)",
-			"use rule_content, or cmd.static && cmd.calls.all(…); or say i_know: true")
+		c.report(Boundary, Error, e, "the pattern "+text+" leaves room for a further command, after a ; or in $(…)", textHint)
 	}
 }
 

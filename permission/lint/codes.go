@@ -34,6 +34,9 @@ const (
 	Times       Code = "L18"
 	Untested    Code = "L19"
 	Drift       Code = "L20"
+	OpenOptions Code = "L21"
+	NotStatic   Code = "L22"
+	NoKind      Code = "L23"
 )
 
 // Description says what a code is about.
@@ -84,7 +87,7 @@ func aboutRules() []Description {
 	return []Description{
 		{Interpreter, "error unless i_know", "An allow rule for a program that runs other programs: shells, interpreters, runners.",
 			"Allowing python or xargs allows everything.", "Allow the exact command, or say i_know: true."},
-		{Boundary, "warning", "Shell text matched without the end of a word, or with an operator in it, or allowed by what the line begins with.",
+		{Boundary, "warning; error in an allow rule that reads a command line as text, unless i_know", "Shell text matched without the end of a word, or with an operator in it, or allowed by what the line begins with.",
 			"`git*` is about gitk too, and startsWith('rm') about rmdir; `curl * | sh` misses `curl x|sh`; startsWith('git ') allows `git status; anything`.",
 			"Write the prefix form: git status:*."},
 		{Approvers, "error", "An approval request that no person, or fewer people than its quorum, can answer.",
@@ -97,6 +100,13 @@ func aboutRules() []Description {
 			"A failure of it would stay unnoticed.", "Add a test for which it applies, and one for which it does not."},
 		{Drift, "error", "The language or a tool's schema has changed since the tests were last recorded.",
 			"The same text may mean something else now.", "Run `askance policy test --record` and review what changed."},
+		{OpenOptions, "error unless i_know", "An allow rule that looks at the commands of a line and leaves their options open, or does not look at all of them.",
+			"`go test -exec x` and `git -c alias.x='!y' x` run any program; a second command is not covered by what the first one is.",
+			"Write cmd.calls.all(c, … && c.options_admitted), or compare the whole c.argv, or use rule_content."},
+		{NotStatic, "error unless i_know", "An allow rule that looks at the commands of a line and does not ask for cmd.static.",
+			"Redirections, variables, $(…) and what bash and sh read differently are allowed, too.", "Add cmd.static &&."},
+		{NoKind, "warning", "A rule about a tool that takes a command line and has no kind.",
+			"Rules can only compare the line as text, which `env rm`, `cd x; rm y` and quotes get around.", "Give the tool a kind, such as bash, in the tools file."},
 	}
 }
 

@@ -7,10 +7,10 @@
 //		fmt.Println(f)
 //	}
 //
-// Each kind of finding has a code, L01 to L20, that never changes its meaning;
+// Each kind of finding has a code, L01 to L23, that never changes its meaning;
 // [Codes] describes them all. An [Error] is something that no policy in force
 // should have, a [Warning] may be meant so. A rule with i_know: true is spared
-// what its author has to know (L04 and L14).
+// what its author has to know (L04, L14, L21 and L22).
 //
 // The findings are the same for the same input, and sorted by place. Lint looks
 // at nothing but what it is given: what it is not told, such as the tools or the
@@ -78,6 +78,7 @@ func Run(files []permission.File, opts Options) *Report {
 		l.checkExpression(x)
 	}
 	l.checkPairs()
+	l.checkShellsWithoutKind()
 	l.checkDrift()
 	return newReport(l.found, len(policy.Rules))
 }
@@ -161,6 +162,7 @@ func (l *linter) checkExpression(x *permission.Expression) {
 		c.checkConstant()
 		c.checkLoops()
 		c.checkCommandWords()
+		commandCheck{c}.checkCommandParts()
 		c.checkUntyped()
 	}
 	guardCheck{c}.checkGuards()

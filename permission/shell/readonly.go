@@ -311,3 +311,14 @@ func plainDocument(r *syntax.Redirect) bool {
 	}
 	return true
 }
+
+// AdmitsOptions reports whether an allow rule for the program, such as git:*, covers the
+// command: nothing in its arguments makes it run another program, write a file that
+// the rule does not name, or load configuration.
+func (c *Command) AdmitsOptions() bool {
+	if len(c.Argv) == 0 || !c.Argv[0].Fixed || len(c.Assigns) > 0 {
+		return false
+	}
+	p, err := Compile(c.Argv[0].Text + ":*")
+	return err == nil && coverOne(c, []*Pattern{p}).Covered
+}

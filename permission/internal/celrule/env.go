@@ -15,7 +15,7 @@ import (
 
 // LanguageVersion names the environment below. It is part of every bundle hash,
 // so change it with any option, library version or variable.
-const LanguageVersion = "askance-cel-3"
+const LanguageVersion = "askance-cel-4"
 
 // Limits on the text of one expression. What fits is far more than a rule that
 // people can review.
@@ -257,6 +257,8 @@ var simpleCommandFields = map[string]*cel.Type{
 	"assigns":   cel.ListType(cel.StringType),
 	"redirects": cel.ListType(cel.StringType),
 	"via":       cel.ListType(cel.StringType),
+	// whether an allow rule for the program, as git:*, covers the arguments
+	"options_admitted": cel.BoolType,
 }
 
 // Usual sizes of command lines, by which the cost of a condition is judged at
