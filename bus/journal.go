@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/bus/keyfile"
+	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -135,6 +136,24 @@ func (j *Journal) Durability() string { return string(j.Claim().Durability) }
 
 // Claim is Durability with the reason.
 func (j *Journal) Claim() DurabilityClaim { return *j.claims.now.Load() }
+
+// Ready is why the journal takes no new calls now: it lost records, its server does
+// not answer or cannot write, or the store is full. nil: it takes them.
+func (j *Journal) Ready(ctx context.Context) error {
+	if err := j.guard.writable(); err != nil {
+		return err
+	}
+	if err := j.guard.broken(); err != nil {
+		return &message.Error{Code: message.CodeFull, Op: "ready", What: "the store does not write any more", Hint: restartHint, Err: err}
+	}
+	if err := j.guard.checkCount(ctx); err != nil {
+		return err
+	}
+	if err := j.room.check(ctx); err != nil {
+		return &message.Error{Code: message.CodeFull, Op: "ready", What: "new calls are refused", Hint: "let open calls finish, then make room: " + growHint, Err: err}
+	}
+	return nil
+}
 
 // Reserve sets the function that tells how many bytes the open calls still need.
 // The journal keeps them free in addition to the head-room.

@@ -10,6 +10,7 @@ import (
 	"github.com/askance-dev/askance/internal/capacity"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // strangerError marks a failed authentication: the reply is 401.
@@ -167,7 +168,40 @@ func (b bounded) Call(ctx context.Context, op *api.Operation, request any) (any,
 	if !reads && b.peer.ended() {
 		return nil, errEnded
 	}
-	return b.c.Call(capacity.With(ctx, place), op, request)
+	return b.callInTime(capacity.With(ctx, place), op, request)
+}
+
+// Bounds of one operation: a journal that hangs must not hold a request forever.
+const (
+	answerWithin = 15 * time.Second
+	holdAtMost   = 30 * time.Second // what an engine may hold a waiting request, in addition
+)
+
+// errSlow is the cause with which an operation ends that takes too long.
+var errSlow = errors.New("the operation took too long")
+
+// callInTime gives an operation up after its time. A read that was cut short is no
+// answer; a change that was carried out is one.
+func (b bounded) callInTime(ctx context.Context, op *api.Operation, request any) (any, error) {
+	limit := answerWithin
+	if r, is := request.(toolcall.EventsRequest); op.Class == api.ClassWait && (!is || r.WaitMS > 0) {
+		limit += holdAtMost
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errSlow)
+	defer cancel()
+	out, err := b.c.Call(ctx, op, request)
+	if !errors.Is(context.Cause(ctx), errSlow) || err == nil && op.Changes {
+		return out, err
+	}
+	for _, known := range []error{message.ErrUnavailable, message.ErrUnknownOutcome, message.ErrFull} {
+		if errors.Is(err, known) {
+			return nil, err
+		}
+	}
+	if op.Changes {
+		return nil, &message.Error{Code: message.CodeUnknownOutcome, Op: op.Name, What: "the journal did not answer in time, and the request may have taken effect", Hint: "look at the present state before you send it again", Err: err}
+	}
+	return nil, &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: "the journal did not answer in time", Hint: "try again, and look at /readyz", Err: err}
 }
 
 // heldPlace is the place of a read whose reply is not sent yet. The zero value has

@@ -133,6 +133,9 @@ type Space struct {
 	// Progress calls f, from one goroutine, with progress lines of running calls
 	// until stop is called. Best effort; nil: there are none.
 	Progress func(f func(toolcall.ProgressRequest)) (stop func())
+	// Ready is why the journal takes no new calls now; nil: it does. It may be nil
+	// itself: then only the engine is asked.
+	Ready func(context.Context) error
 	// Tools are the engine's tools, for their schemas and descriptions.
 	Tools []engine.Tool
 }

@@ -44,6 +44,8 @@ func (r *Runner) Start(ctx context.Context, by toolcall.Principal, session messa
 	if err := r.Check(by, session, name, in); err != nil {
 		return "", err
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, errNoAnswer)
+	defer cancel()
 	rec := &Record{V: 1, Reply: in.Reply, Agent: name, Runner: r.cfg.ID, By: by.Name, Messages: in.Messages, Tools: in.Tools, Input: in.Input}
 	if rec.Reply == "" {
 		rec.Reply = replyID(session, in.Messages[len(in.Messages)-1].ID)
@@ -73,13 +75,16 @@ func (r *Runner) Start(ctx context.Context, by toolcall.Principal, session messa
 	}
 	// From here on the turn may be on record, so it is seen through even if the
 	// request is given up.
-	sure, cancel := context.WithTimeout(r.ctx, startTimeout)
-	defer cancel()
+	sure, done := context.WithTimeoutCause(r.ctx, startTimeout, errNoAnswer)
+	defer done()
 	return rec.Reply, r.open(sure, n, event, thread)
 }
 
-// startTimeout bounds how long Start waits for the engine to store a turn.
+// startTimeout bounds how long Start waits for the engine, once to read the session
+// and once to store a turn.
 const startTimeout = 15 * time.Second
+
+var errNoAnswer error = &message.Error{Code: message.CodeUnavailable, Op: "start turn", What: "the engine did not answer in time", Hint: "send the same message again"}
 
 // Check is the error of a Start with these arguments that no session could take.
 func (r *Runner) Check(by toolcall.Principal, session message.SessionID, name string, in Input) error {

@@ -57,6 +57,9 @@ const pageRecords = 1000
 func EachEvent(ctx context.Context, c engine.Client, r toolcall.EventsRequest, f func(seq uint64, e message.Event) error) (uint64, error) {
 	for r.Limit = pageRecords; ; {
 		page, err := c.Events(ctx, r)
+		if err == nil && ctx.Err() != nil {
+			err = context.Cause(ctx) // the page was cut short
+		}
 		if err != nil {
 			return r.After, err
 		}

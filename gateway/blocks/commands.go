@@ -2,6 +2,7 @@ package blocks
 
 import (
 	"context"
+	"errors"
 	"mime"
 	"net/url"
 	"path"
@@ -74,10 +75,15 @@ func (c *conn) chat(ctx context.Context, p *gateway.Peer, cmd *blockstream.Chat)
 	if c.subscribed() != session && !c.subscribe(ctx, p, session, "") {
 		return false
 	}
-	if err := c.begin(ctx, p, session, cmd); err != nil {
-		return c.fail(ctx, err, "")
+	err := c.begin(ctx, p, session, cmd)
+	if err == nil {
+		return true
 	}
-	return true
+	f := blockstream.ErrorFrame(err, "")
+	if _, open := errors.AsType[*agent.OpenTurnError](err); open {
+		f.Code = blockstream.CodeTurnOpen
+	}
+	return c.send(ctx, f)
 }
 
 func (c *conn) begin(ctx context.Context, p *gateway.Peer, session message.SessionID, cmd *blockstream.Chat) error {

@@ -20,6 +20,8 @@ const (
 	// queueFrames is how many frames wait for a client; a producer of more
 	// waits too.
 	queueFrames = 256
+	// queueCommands is how many commands wait for the one that is carried out.
+	queueCommands = 16
 )
 
 // conn is one socket.
@@ -75,9 +77,24 @@ func (c *conn) run(ctx context.Context) {
 	c.read(ctx, cancel)
 }
 
-// read carries out commands. It ends when the socket is closed: ending its
-// context would cut the socket off without saying why.
+// read hands over commands and hears signs of life, also while a command takes long.
+// It ends when the socket is closed: ending its context would cut the socket off
+// without saying why.
 func (c *conn) read(ctx context.Context, cancel context.CancelFunc) {
+	commands, done := make(chan []byte, queueCommands), make(chan struct{})
+	go func() {
+		defer close(done)
+		for data := range commands {
+			if !c.command(ctx, cancel, data) {
+				cancel()
+				return
+			}
+		}
+	}()
+	defer func() { // what has arrived is carried out
+		close(commands)
+		<-done
+	}()
 	for {
 		kind, data, err := c.ws.Read(context.WithoutCancel(ctx))
 		if err != nil {
@@ -88,7 +105,9 @@ func (c *conn) read(ctx context.Context, cancel context.CancelFunc) {
 			c.end(cancel, blockstream.CloseUnsupported, "commands are text frames")
 			return
 		}
-		if !c.command(ctx, cancel, data) {
+		select {
+		case commands <- data:
+		case <-ctx.Done():
 			return
 		}
 	}

@@ -28,6 +28,7 @@ type Space struct {
 	w        *World
 	nc       *nats.Conn
 	journal  *bus.Journal
+	fault    *faulty
 	tools    []engine.Tool
 	released chan struct{}
 	progress gateway.Listeners
@@ -46,8 +47,10 @@ func (w *World) space(id toolcall.SpaceID) *Space {
 	if s.journal, err = bus.OpenJournal(w.t.Context(), s.nc, id, w.keys, bus.JournalOptions{Durability: bus.DurabilityCached}); err != nil {
 		w.t.Fatalf("open the journal of %s: %v", id, err)
 	}
+	s.fault = &faulty{Journal: s.journal}
 	s.start()
 	w.t.Cleanup(s.stop)
+	w.t.Cleanup(func() { s.Break(Works) })
 	return s
 }
 
@@ -65,7 +68,7 @@ func (w *World) conn(principal string) *nats.Conn {
 func (s *Space) start() {
 	t := s.w.t
 	t.Helper()
-	e, err := engine.New(s.ID, s.journal, policy(t, s.w.o.rules, s.tools), s.tools,
+	e, err := engine.New(s.ID, s.fault, policy(t, s.w.o.rules, s.tools), s.tools,
 		engine.WithExecutor(local(t, s.released)), engine.WithDirectory(gateway.Directory{Next: people}), engine.WithSigningKey(s.w.keys.Signer()),
 		engine.WithSignals(tee{bus.NewSignals(s.nc, s.ID, nil), s}), engine.WithDrain(0))
 	if err == nil {
@@ -109,7 +112,7 @@ func (s *Space) Release() { s.release.Do(func() { close(s.released) }) }
 
 // Gateway is the space as a gateway takes it. It stays good across Restart.
 func (s *Space) Gateway() *gateway.Space {
-	return &gateway.Space{ID: s.ID, As: s.As, Watch: s.journal.WatchNew, Progress: s.progress.Add, Tools: s.tools}
+	return &gateway.Space{ID: s.ID, As: s.As, Watch: s.journal.WatchNew, Progress: s.progress.Add, Tools: s.tools, Ready: s.fault.ready}
 }
 
 // Journal is the space's journal.

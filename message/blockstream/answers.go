@@ -189,7 +189,11 @@ func codeOf(err error, code message.Code) ErrorCode {
 		return CodeApprovalResolved
 	case message.CodeDigest:
 		return CodeApprovalChanged
-	case message.CodeUnavailable, message.CodeFull, message.CodeUnknownOutcome:
+	case message.CodeOverLimit:
+		return CodeOverLimit
+	case message.CodeFull, message.CodeForeignStream:
+		return CodeFull
+	case message.CodeUnavailable, message.CodeUnknownOutcome, message.CodeDamaged:
 		return CodeUnavailable
 	}
 	return CodeInternal

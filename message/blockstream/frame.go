@@ -155,9 +155,33 @@ const (
 	CodeApprovalResolved ErrorCode = "APPROVAL_ALREADY_RESOLVED" // another answer was first
 	CodeApprovalExpired  ErrorCode = "APPROVAL_EXPIRED"          // it ended without an answer
 	CodeApprovalChanged  ErrorCode = "APPROVAL_CHANGED"          // the approval request is another one by now
+	CodeTurnOpen         ErrorCode = "TURN_IN_PROGRESS"          // the session has an open turn
+	CodeOverLimit        ErrorCode = "OVER_LIMIT"                // too much at once
+	CodeFull             ErrorCode = "STORE_FULL"                // the store has no room
 	CodeUnavailable      ErrorCode = "UNAVAILABLE"               // try again later
 	CodeInternal         ErrorCode = "INTERNAL"                  // a defect of ours
 )
+
+// ErrorCodes says what each code means and what a client does, in two sentences.
+var ErrorCodes = []struct {
+	Code      ErrorCode
+	Means, Do string
+}{
+	{CodeInvalidCommand, "the command is malformed or too large", "correct it"},
+	{CodeUnauthenticated, "the connection has no credentials yet", "send `auth` first"},
+	{CodeForbidden, "the credentials lack the role, or the session belongs to another user", "use other credentials"},
+	{CodeNotFound, "no session is followed, or none has the id", "`subscribe` to a session that exists"},
+	{CodeTurnOpen, "`chat`: the session's turn has not ended, and the message was not taken", "answer what it asks, or `stop` it; then send the message again"},
+	{CodeApprovalUnknown, "no approval request of the session has the key", "send the key of the card"},
+	{CodeApprovalUnclear, "several requests are open, or another card was resolved meanwhile", "name the `approval_key`"},
+	{CodeApprovalResolved, "another response was first", "show the `approval_result`"},
+	{CodeApprovalExpired, "the request expired without a response", "show the `approval_result`"},
+	{CodeApprovalChanged, "the request changed since it was shown", "show the new card, and respond to that"},
+	{CodeOverLimit, "the user sends too much, or has too much open", "wait, then send it again"},
+	{CodeFull, "the server's store is full, and nothing was stored", "tell an operator"},
+	{CodeUnavailable, "the server cannot tell whether the command took effect, or cannot carry it out now", "look at what is shown, then send it again"},
+	{CodeInternal, "the server failed; its log has the reason", "tell an operator"},
+}
 
 // Error tells one client that its command had no effect. It changes no block.
 type Error struct {

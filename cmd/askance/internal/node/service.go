@@ -60,6 +60,7 @@ func (n *Node) Gateway() *gateway.Space {
 		As:       func(p toolcall.Principal) engine.Client { return n.engine.As(p) },
 		Watch:    n.journal.WatchNew,
 		Progress: n.heard.Add,
+		Ready:    n.journal.Ready,
 	}
 	for _, t := range n.cfg.Tools {
 		s.Tools = append(s.Tools, t.Tool)

@@ -32,6 +32,7 @@ type wired struct {
 	t       *testing.T
 	secrets map[string]string // by who
 	call    *toolcall.Call    // an open approval request of A
+	more    []gatewaytest.Option
 }
 
 // credentials of the test, besides "" and "wrong".
@@ -57,9 +58,9 @@ var people = []struct {
 	{who: "revoked", space: "alpha", role: toolcall.RoleApprover, bad: true},
 }
 
-func wire(t *testing.T) *wired {
+func wire(t *testing.T, more ...gatewaytest.Option) *wired {
 	t.Helper()
-	w := &wired{t: t, secrets: map[string]string{"": "", "wrong": "askance_0000000000000000_0000000000000000000000000000000000000000000"}}
+	w := &wired{t: t, more: more, secrets: map[string]string{"": "", "wrong": "askance_0000000000000000_0000000000000000000000000000000000000000000"}}
 	path := filepath.Join(t.TempDir(), "tokens.json")
 	for _, p := range people {
 		token := auth.Token{Name: string(p.role), Space: p.space, Roles: []toolcall.Role{p.role}}
@@ -90,7 +91,7 @@ func (w *wired) serve(cfg Config) {
 	if web.auth, err = web.authenticator(); err != nil {
 		t.Fatal(err)
 	}
-	w.World = gatewaytest.New(t, gatewaytest.Auth(web.auth), gatewaytest.With(func(c *gateway.Config) { c.Login, c.Limits.Failures = auth.LoginPath, 1e6 }), gatewaytest.Surfaces(func(world *gatewaytest.World) []gateway.Surface {
+	w.World = gatewaytest.New(t, append(w.more, gatewaytest.Auth(web.auth), gatewaytest.With(func(c *gateway.Config) { c.Login, c.Limits.Failures = auth.LoginPath, 1e6 }), gatewaytest.Surfaces(func(world *gatewaytest.World) []gateway.Surface {
 		web.cfg.Space = world.A.Gateway()
 		for _, s := range world.Spaces() {
 			r, err := agent.New(agent.Config{As: s.Gateway().As, Agents: []agent.Agent{script.New(DemoAgent)}})
@@ -105,7 +106,7 @@ func (w *wired) serve(cfg Config) {
 			t.Fatal(err)
 		}
 		return all
-	}))
+	}))...)
 	w.seed()
 }
 

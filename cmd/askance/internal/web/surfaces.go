@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -95,15 +96,27 @@ func (w *Web) health() gateway.Surface {
 		{Method: http.MethodGet, Path: "/healthz", Access: gateway.Everybody, Doc: "Whether the process answers.", Serve: func(rw http.ResponseWriter, _ *http.Request, _ *gateway.Peer) error {
 			return ok(rw)
 		}},
-		{Method: http.MethodGet, Path: "/readyz", Access: gateway.Everybody, Doc: "Whether the engine works.", Serve: func(rw http.ResponseWriter, r *http.Request, _ *gateway.Peer) error {
+		{Method: http.MethodGet, Path: "/readyz", Access: gateway.Everybody, Doc: "Whether the engine works and its journal takes new calls.", Serve: func(rw http.ResponseWriter, r *http.Request, _ *gateway.Peer) error {
 			by := toolcall.Principal{Role: toolcall.RoleAuditor, Name: "askance-ready", Auth: "in-process"}
-			if _, err := w.cfg.Space.As(by).Info(r.Context()); err != nil {
-				return &message.Error{Code: message.CodeUnavailable, Op: "ready", What: "the engine does not work now", Hint: "try again", Err: err}
+			ctx, cancel := context.WithTimeout(r.Context(), readyWithin)
+			defer cancel()
+			_, err := w.cfg.Space.As(by).Info(ctx)
+			if err == nil && w.cfg.Space.Ready != nil {
+				err = w.cfg.Space.Ready(ctx)
 			}
-			return ok(rw)
+			switch {
+			case err == nil:
+				return ok(rw)
+			case errors.Is(err, message.ErrFull):
+				return &message.Error{Code: message.CodeFull, Op: "ready", What: "the journal is full: new calls are refused", Hint: "free disk space, or raise the limit of the store", Err: err}
+			}
+			return &message.Error{Code: message.CodeUnavailable, Op: "ready", What: "the engine does not work now", Hint: "try again", Err: err}
 		}},
 	}
 }
+
+// readyWithin bounds an answer of /readyz.
+const readyWithin = 5 * time.Second
 
 func ok(rw http.ResponseWriter) error {
 	rw.Header().Set("Content-Type", "text/plain; charset=utf-8")

@@ -1,0 +1,166 @@
+package web
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/askance-dev/askance/gateway/gatewaytest"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// within is how long a request may take while the journal is broken: less than what
+// the server gives a reply.
+const within = 50 * time.Second
+
+// probe is a request that needs the journal, by a person of space A.
+type probe struct {
+	role  string
+	path  string // without wildcards; "": the route's
+	body  string
+	kind  string // of the body; "": JSON
+	reads bool   // it writes nothing here, so a full journal answers it
+	old   bool   // memory may have the answer
+}
+
+// noJournal are the routes that ask the journal nothing.
+var noJournal = map[string]bool{
+	"GET /healthz": true, "GET /login": true, "POST /login": true, "POST /logout": true, "GET /auth/login.css": true, "GET /auth/session": true,
+	"GET /assets/{build}/{file}": true, "GET /v1/info": true, "GET /v1/whoami": true, "GET /v1/tools": true, "GET /openapi.json": true,
+	"GET /docs": true, "GET /agui": true, "GET /agentscope/agents": true, "POST /inbox/check": true, "GET /inbox/link": true,
+	"POST /v1/sessions/{session_id}/replies/{reply_id}/preview": true,
+	// The outbox of webhooks is a stream of its own.
+	"GET /v1/webhooks/dead": true, "POST /v1/webhooks/dead/{destination}/{seq}/retry": true, "DELETE /v1/webhooks/dead/{destination}/{seq}": true,
+	// Tested by its own client: see TestBlocksWithABrokenJournal.
+	"GET /blocks": true,
+}
+
+// probes has a good request for every other route.
+func (w *wired) probes() map[string]probe {
+	answer := `{"kind":"approve","digest":"` + w.call.Digest + `"}`
+	form := func(more ...string) string {
+		v := url.Values{"session": {"s1"}, "reply": {"r1"}, "call": {"c1"}, "digest": {w.call.Digest}}
+		for i := 0; i < len(more); i += 2 {
+			v.Set(more[i], more[i+1])
+		}
+		return v.Encode()
+	}
+	const web = "application/x-www-form-urlencoded"
+	const run = `{"threadId":"m","runId":"x","messages":[{"id":"u1","role":"user","content":"say hi"}],"tools":[],"context":[]}`
+	const chat = `{"agent_id":"demo","session_id":"new","input":{"id":"u1","name":"me","role":"user","content":[{"type":"text","id":"b","text":"say hi"}],"metadata":{},"created_at":"2026-01-01T00:00:00","usage":null}}`
+	const stop = `{"type":"USER_INTERRUPT","reply_id":"r1"}`
+	return map[string]probe{
+		"GET /readyz":                {},
+		"GET /{$}":                   {role: "approver", reads: true, old: true},
+		"GET /inbox/call":            {role: "approver", path: "/inbox/call?" + form(), reads: true},
+		"GET /inbox/rules":           {role: "approver", reads: true, old: true},
+		"GET /inbox/figures":         {role: "approver", reads: true, old: true},
+		"GET /inbox/events":          {role: "approver", reads: true, old: true},
+		"POST /inbox/response":       {role: "approver", body: form("do", "approve"), kind: web},
+		"POST /inbox/resolve":        {role: "operator", body: form("do", "resolve", "outcome", "did_not_happen", "attempt", "1", "note", "x"), kind: web, reads: true},
+		"POST /inbox/revoke":         {role: "operator", body: form("do", "revoke"), kind: web, reads: true},
+		"POST /inbox/interrupt":      {role: "operator", body: form("do", "interrupt"), kind: web},
+		"POST /inbox/rules/revoke":   {role: "operator", body: "standing_approval=x", kind: web, reads: true},
+		"GET /v1/calls":              {role: "approver", reads: true, old: true},
+		"GET /v1/calls/stream":       {role: "approver", reads: true, old: true},
+		"GET /v1/load":               {role: "approver", reads: true, old: true},
+		"GET /v1/standing-approvals": {role: "approver", reads: true, old: true},
+		"POST /agui":                 {role: "runtime", body: run},
+		"POST /agui/agents/{agent}":  {role: "runtime", body: run},
+		"POST /agui/connect":         {role: "runtime", body: run, reads: true},
+		"POST /agentscope/chat":      {role: "runtime", body: chat},
+		"POST /agentscope/chat/{$}":  {role: "runtime", body: chat},
+		"POST /v1/sessions/{session_id}/replies/{reply_id}/calls": {role: "runtime", path: "/v1/sessions/m/replies/r2/calls",
+			body: `{"tool_calls":[{"type":"tool_call","id":"n","name":"pay","input":"{\"to\":\"x\",\"amount\":1}"}]}`},
+		"GET /v1/sessions/{session_id}/replies/{reply_id}/wait":          {role: "runtime", path: "/v1/sessions/m/replies/r/wait", reads: true},
+		"POST /v1/calls/{session_id}/{reply_id}/{tool_call_id}/result":   {role: "runtime", path: "/v1/calls/m/r/out/result", body: `{"result":{"type":"tool_result","id":"out","name":"lookup","state":"success","output":"x"}}`},
+		"POST /v1/sessions/{session_id}/replies/{reply_id}/events":       {role: "runtime", path: "/v1/sessions/m/replies/r/events", body: `{"events":[{"type":"CUSTOM","name":"x","value":{}}]}`},
+		"POST /v1/sessions/{session_id}/replies/{reply_id}/interrupt":    {role: "runtime", path: "/v1/sessions/m/replies/r/interrupt", body: `{}`},
+		"POST /v1/calls/{session_id}/{reply_id}/{tool_call_id}/response": {role: "approver", body: answer},
+		"POST /v1/calls/{session_id}/{reply_id}/{tool_call_id}/revoke":   {role: "operator", body: `{}`, reads: true},
+		"POST /v1/calls/{session_id}/{reply_id}/{tool_call_id}/resolve":  {role: "operator", body: `{"attempt":1,"outcome":"did_not_happen","note":"x"}`, reads: true},
+		"POST /v1/standing-approvals/{standing_approval_id}/revoke":      {role: "operator", body: `{}`, reads: true},
+		"GET /v1/standing-approvals/{standing_approval_id}":              {role: "approver", reads: true},
+		"GET /v1/calls/{session_id}/{reply_id}/{tool_call_id}":           {role: "approver", reads: true},
+		"GET /v1/calls/{session_id}/{reply_id}/{tool_call_id}/explain":   {role: "approver", reads: true},
+		"GET /v1/sessions/{session_id}/events":                           {role: "approver", reads: true},
+		"GET /agentscope/sessions/{session_id}/stream":                   {role: "approver", reads: true},
+		"GET /agentscope/sessions/{session_id}/messages":                 {role: "approver", reads: true},
+		"POST /agentscope/sessions/{session_id}/events":                  {role: "approver", body: stop},
+		"POST /agentscope/sessions/{session_id}/interrupt":               {role: "approver", body: `{}`},
+	}
+}
+
+// send sends a probe and gives the status.
+func (w *wired) send(method, path string, p probe) (int, string) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), within)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, w.URL+path, strings.NewReader(p.body))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if p.kind != "" {
+		req.Header.Set("Content-Type", p.kind)
+	}
+	secret := ""
+	if p.role != "" {
+		secret = w.secrets[p.role+" of A"]
+	}
+	res, err := w.WithToken(secret).Do(req)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer res.Body.Close()
+	if res.StatusCode == http.StatusOK && strings.Contains(res.Header.Get("Content-Type"), "event-stream") {
+		return res.StatusCode, ""
+	}
+	b, _ := io.ReadAll(res.Body)
+	return res.StatusCode, string(b)
+}
+
+// TestEveryRouteWithABrokenJournal: every request is answered in time, and none that
+// needs the journal as if it had been carried out. A route that is added anywhere is
+// tested here.
+func TestEveryRouteWithABrokenJournal(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		w := wire(t, gatewaytest.In(dir), gatewaytest.Piped())
+		runtime := w.A.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "runtime", Auth: "test"})
+		_, err := runtime.Propose(t.Context(), toolcall.ProposeRequest{Session: "m", Reply: "r", Calls: []message.ToolCallBlock{
+			{ID: "out", Name: gatewaytest.Lookup, Input: `{}`}, {ID: "ask", Name: gatewaytest.Pay, Input: `{"to":"x","amount":1}`},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		probes := w.probes()
+		for _, r := range w.Gateway.Routes() {
+			name := r.Method + " " + r.Path
+			p, known := probes[name]
+			if known == noJournal[name] {
+				t.Errorf("%s: the table must have a request for it, or say that it needs no journal", name)
+				continue
+			}
+			if p.path == "" {
+				p.path = path(r)
+			}
+			for fault, want := range map[gatewaytest.Fault]int{gatewaytest.Hangs: http.StatusServiceUnavailable, gatewaytest.Refuses: http.StatusServiceUnavailable, gatewaytest.Full: http.StatusInsufficientStorage} {
+				w.A.Break(fault)
+				code, text := w.send(r.Method, p.path, p)
+				w.A.Break(gatewaytest.Works)
+				switch {
+				case !known && code != 0 && code < 500, code == want, fault == gatewaytest.Full && p.reads && code < 500 && code != 0, p.old && code == http.StatusOK:
+				default:
+					t.Errorf("%s, fault %d: %d, want %d\n%.300s", name, fault, code, want, text)
+				}
+			}
+		}
+	})
+}

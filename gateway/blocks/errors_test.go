@@ -1,0 +1,138 @@
+package blocks_test
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/gateway/blocks"
+	"github.com/askance-dev/askance/gateway/gatewaytest"
+	"github.com/askance-dev/askance/message/blockstream"
+)
+
+var update = flag.Bool("update", false, "write the table of codes into BLOCKS.md")
+
+// TestCodesDocument: BLOCKS.md has every code that the source declares.
+func TestCodesDocument(t *testing.T) {
+	var table strings.Builder
+	table.WriteString("| code | reason | what to do |\n|---|---|---|\n")
+	known := map[blockstream.ErrorCode]bool{}
+	for _, c := range blockstream.ErrorCodes {
+		known[c.Code] = true
+		fmt.Fprintf(&table, "| `%s` | %s | %s |\n", c.Code, c.Means, c.Do)
+	}
+	src, err := parser.ParseFile(token.NewFileSet(), "../../message/blockstream/frame.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := 0
+	ast.Inspect(src, func(n ast.Node) bool {
+		v, ok := n.(*ast.ValueSpec)
+		if !ok {
+			return true
+		}
+		if id, ok := v.Type.(*ast.Ident); ok && id.Name == "ErrorCode" {
+			declared++
+			if text, err := strconv.Unquote(v.Values[0].(*ast.BasicLit).Value); err != nil || !known[blockstream.ErrorCode(text)] {
+				t.Errorf("ErrorCodes lacks %s", v.Names[0].Name)
+			}
+		}
+		return true
+	})
+	if declared != len(blockstream.ErrorCodes) {
+		t.Errorf("%d codes are declared, %d are described", declared, len(blockstream.ErrorCodes))
+	}
+	page, err := os.ReadFile("BLOCKS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, _ := strings.Cut(string(page), "<!-- codes:begin -->\n")
+	_, after, found := strings.Cut(rest, "<!-- codes:end -->")
+	if !found {
+		t.Fatal("BLOCKS.md has no place for the codes")
+	}
+	want := before + "<!-- codes:begin -->\n" + table.String() + "<!-- codes:end -->" + after
+	switch {
+	case want == string(page):
+	case *update:
+		err = os.WriteFile("BLOCKS.md", []byte(want), 0o644)
+	default:
+		t.Error("the codes in BLOCKS.md are not those of the source; run go test ./gateway/blocks -run TestCodesDocument -update")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestChatWhileTurnIsOpen: the refusal of a message is told from that of a response.
+func TestChatWhileTurnIsOpen(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, blocks.Config{})
+	c := s.me("")
+	c.send(&blockstream.Chat{Session: "s1", Text: payLine})
+	card := block[*blockstream.ApprovalRequest](c)
+	c.send(&blockstream.Chat{Session: "s1", Text: "say more"})
+	if e := wait[*blockstream.Error](c); e.Code != blockstream.CodeTurnOpen {
+		t.Errorf("refused as %+v", e)
+	}
+	c.send(decide(card.ApprovalKey, yes))
+	wait[*blockstream.MessageStop](c)
+	c.send(&blockstream.Chat{Session: "s1", Text: "say more"})
+	wait[*blockstream.MessageStart](c)
+}
+
+// TestBlocksWithABrokenJournal: every command is answered in time.
+func TestBlocksWithABrokenJournal(t *testing.T) {
+	inBubble(t, blocks.Config{}, func(t *testing.T, s *stage) {
+		c := s.me("")
+		c.send(&blockstream.Chat{Session: "s1", Text: payLine})
+		card := block[*blockstream.ApprovalRequest](c)
+		for fault, want := range map[gatewaytest.Fault]blockstream.ErrorCode{
+			gatewaytest.Hangs: blockstream.CodeUnavailable, gatewaytest.Refuses: blockstream.CodeUnavailable, gatewaytest.Full: blockstream.CodeFull,
+		} {
+			for _, cmd := range []blockstream.Command{
+				decide(card.ApprovalKey, yes), &blockstream.Stop{}, &blockstream.Chat{Session: "s1", Text: "say more"}, &blockstream.Chat{Session: "other", Text: "say more"}, &blockstream.Subscribe{Session: "s1"},
+			} {
+				c := s.me("")
+				c.send(&blockstream.Subscribe{Session: "s1"})
+				block[*blockstream.ApprovalRequest](c)
+				s.A.Break(fault)
+				began := time.Now()
+				c.send(cmd)
+				e := c.answer()
+				s.A.Break(gatewaytest.Works)
+				reads := blockstream.CommandTypeOf(cmd) == "subscribe"
+				if reads && fault == gatewaytest.Full {
+					continue // it is read all the same
+				}
+				open := e.Code == blockstream.CodeTurnOpen && fault == gatewaytest.Full
+				if e.Code != want && !open || time.Since(began) > time.Minute {
+					t.Errorf("fault %d, %+v: %+v after %s", fault, cmd, e, time.Since(began))
+				}
+			}
+		}
+	})
+}
+
+// answer is the next error or pong: what comes between is left out.
+func (c *client) answer() blockstream.Error {
+	c.t.Helper()
+	c.send(&blockstream.PingCommand{})
+	var e blockstream.Error
+	for {
+		switch f := c.next().(type) {
+		case *blockstream.Error:
+			e = *f
+		case *blockstream.Pong:
+			return e
+		default:
+		}
+	}
+}
