@@ -118,10 +118,13 @@ func checkConfirm(i int, r message.ConfirmResult, call *toolcall.Call) error {
 // noRequest is the refusal of an answer to a call without an open approval request:
 // with the call as it stands, if there is one.
 func noRequest(ctx context.Context, c Client, at string, key toolcall.Key) error {
-	e := &message.Error{
-		Code: message.CodeNotFound, Op: "deliver",
-		What: fmt.Sprintf("%s: no approval request is open for the call %s", at, key.Call), Hint: "look at the open calls",
-	}
+	return notWaiting(ctx, c, fmt.Sprintf("%s: no approval request is open for the call %s", at, key.Call), key)
+}
+
+// notWaiting is the refusal of what a call does not wait for: that it has finished, if
+// it has.
+func notWaiting(ctx context.Context, c Client, what string, key toolcall.Key) error {
+	e := &message.Error{Code: message.CodeNotFound, Op: "deliver", What: what, Hint: "look at the open calls"}
 	shown, err := c.Show(ctx, toolcall.ShowRequest{Key: key})
 	switch {
 	case errors.Is(err, message.ErrNotFound) || errors.Is(err, message.ErrInvalid):
@@ -158,7 +161,8 @@ func deliverResults(ctx context.Context, c Client, session message.SessionID, ev
 	for i, r := range ev.ExecutionResults {
 		call := open[r.ID]
 		if call == nil || call.Placement != toolcall.PlaceExternal {
-			return &message.Error{Code: message.CodeNotFound, Op: "deliver", What: fmt.Sprintf("execution_results[%d]: no external call %s waits for a result", i, r.ID), Hint: "look at the open calls"}
+			what := fmt.Sprintf("execution_results[%d]: no external call %s waits for a result", i, r.ID)
+			return notWaiting(ctx, c, what, toolcall.Key{Session: session, Reply: ev.Reply, Call: r.ID})
 		}
 		if slices.ContainsFunc(ev.ExecutionResults[:i], func(o message.ToolResultBlock) bool { return o.ID == r.ID }) {
 			return &message.Error{Code: message.CodeInvalid, Op: "deliver", What: fmt.Sprintf("execution_results[%d]: a second result for %s", i, r.ID), Hint: "send one result for each call"}

@@ -27,10 +27,15 @@ type ChatBody struct {
 
 // ChatReply says that it has been taken.
 type ChatReply struct {
-	Status  string            `json:"status"` // started, or accepted for an answer
+	Status  string            `json:"status"` // of chat: started, as AgentScope has it; else accepted or interrupted
 	Session message.SessionID `json:"session_id"`
 	Reply   message.ReplyID   `json:"reply_id,omitzero"`
 }
+
+const (
+	statusStarted  = "started"
+	statusAccepted = "accepted"
+)
 
 // read reads a request's body.
 func read(r *http.Request) ([]byte, error) {
@@ -66,7 +71,7 @@ func (s *Surface) chat(w http.ResponseWriter, r *http.Request, p *gateway.Peer) 
 			return invalid("input: "+err.Error(), "send a message, or one of the three answers")
 		}
 		if head.Type != nil && !msgv1.IsSent(r) {
-			return s.take(w, r, p, body.Session, body.Input)
+			return s.take(w, r, p, body.Session, body.Input, statusStarted)
 		}
 		return s.say(w, r, p, body, []message.RawJSON{body.Input})
 	case "array":
@@ -148,7 +153,7 @@ func (s *Surface) start(w http.ResponseWriter, r *http.Request, p *gateway.Peer,
 	if err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, ChatReply{Status: "started", Session: body.Session, Reply: reply})
+	return answer(w, http.StatusOK, ChatReply{Status: statusStarted, Session: body.Session, Reply: reply})
 }
 
 // events takes an answer.
@@ -157,11 +162,11 @@ func (s *Surface) events(w http.ResponseWriter, r *http.Request, p *gateway.Peer
 	if err != nil {
 		return err
 	}
-	return s.take(w, r, p, sessionOf(r), b)
+	return s.take(w, r, p, sessionOf(r), b, statusAccepted)
 }
 
 // take carries out an answer.
-func (s *Surface) take(w http.ResponseWriter, r *http.Request, p *gateway.Peer, session message.SessionID, raw []byte) error {
+func (s *Surface) take(w http.ResponseWriter, r *http.Request, p *gateway.Peer, session message.SessionID, raw []byte, status string) error {
 	ev, err := message.DecodeEvent(raw)
 	if err != nil {
 		return message.Errorf(message.CodeInvalid, "submit_response", "this is no event of AgentScope 2.0: %w", err)
@@ -180,7 +185,7 @@ func (s *Surface) take(w http.ResponseWriter, r *http.Request, p *gateway.Peer, 
 	if err := engine.Deliver(r.Context(), c, session, ev, shown); err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, ChatReply{Status: "accepted", Session: session, Reply: ev.ReplyID()})
+	return answer(w, http.StatusOK, ChatReply{Status: status, Session: session, Reply: ev.ReplyID()})
 }
 
 // decide carries out the decisions of an AgentScope 1.x message.
@@ -196,7 +201,7 @@ func (s *Surface) decide(w http.ResponseWriter, r *http.Request, p *gateway.Peer
 	if err := engine.DeliverResponses(r.Context(), c, session, message.ReplyID(d.RequestID), responses); err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, ChatReply{Status: "accepted", Session: session, Reply: message.ReplyID(d.RequestID)})
+	return answer(w, http.StatusOK, ChatReply{Status: statusStarted, Session: session, Reply: message.ReplyID(d.RequestID)})
 }
 
 // clientFor is the engine in the role that an answer needs.

@@ -1,6 +1,7 @@
 package agentscope_test
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 
@@ -92,5 +93,48 @@ func TestShown(t *testing.T) {
 	s.ok(ann, "POST", path, confirm(fresh, true), nil)
 	if c := s.A.Finished(deploy.Key); c.Input != input || c.Result.State != message.ToolResultSuccess {
 		t.Errorf("the call is %+v", c)
+	}
+}
+
+// TestSecondResult: row 15. Of two results of an external call the second is told that
+// the first stands.
+func TestSecondResult(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	r := s.say("s1", "u1", "call lookup {}")
+	next, end := s.stream(s.me(), "s1", "?after=0", "")
+	defer end()
+	until(next, message.EventRequireExternalExecution)
+	result := func(text string) message.Event {
+		return &message.ExternalExecutionResult{EventHeader: message.NewHeader(r), ExecutionResults: []message.ToolResultBlock{
+			{ID: "call-1-1", Name: gatewaytest.Lookup, State: message.ToolResultSuccess, Output: message.Content{Text: text}},
+		}}
+	}
+	s.ok(s.me(), "POST", "/sessions/s1/events", result("first"), nil)
+	p := s.refused(s.me(), "POST", "/sessions/s1/events", result("second"), message.CodeFinished)
+	if p.Status != http.StatusConflict || p.Call == nil || p.Call.Result.Output.String() != "first" {
+		t.Errorf("refused as %+v", p)
+	}
+	unknown := &message.ExternalExecutionResult{EventHeader: message.NewHeader(r), ExecutionResults: []message.ToolResultBlock{{ID: "other", Name: gatewaytest.Lookup, State: message.ToolResultSuccess}}}
+	s.refused(s.me(), "POST", "/sessions/s1/events", unknown, message.CodeNotFound)
+}
+
+// TestNoSessionRoutes: row 14. A session begins with its first message, and its history
+// has its status.
+func TestNoSessionRoutes(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	for _, method := range []string{"GET", "POST"} {
+		s.refused(s.me(), method, "/sessions", struct{}{}, message.CodeNotFound)
+	}
+	r := s.say("fresh", "u1", `call pay {"to":"acme","amount":1}`)
+	next, end := s.stream(s.me(), "fresh", "?after=0", "")
+	defer end()
+	until(next, message.EventRequireUserConfirm)
+	var history struct {
+		Open message.ReplyID `json:"open_reply_id"`
+	}
+	if s.ok(s.me(), "GET", "/sessions/fresh/messages", nil, &history); history.Open != r {
+		t.Errorf("the open reply is %q, want %q", history.Open, r)
 	}
 }

@@ -115,7 +115,7 @@ func TestDicts(t *testing.T) {
 	}
 	// An edit is decided again; here the policy asks about the new arguments.
 	var taken agentscope.ChatReply
-	if status := s.send1(s.A.HTTP(gatewaytest.Ann), "POST", "/chat", decides(asks, calls[0].Digest, `"approve","input":{"to":"acme","amount":2}`), &taken); status != http.StatusOK || taken.Status != "accepted" || taken.Reply != began.Reply {
+	if status := s.send1(s.A.HTTP(gatewaytest.Ann), "POST", "/chat", decides(asks, calls[0].Digest, `"approve","input":{"to":"acme","amount":2}`), &taken); status != http.StatusOK || taken.Status != "started" || taken.Reply != began.Reply {
 		t.Fatalf("%d %+v", status, taken)
 	}
 	next, end := s.stream(s.me(), "s1", "?after=0", "")
@@ -173,7 +173,7 @@ func TestDictsHide(t *testing.T) {
 		t.Fatalf("%+v %s", asks, asks.Content)
 	}
 	var taken agentscope.ChatReply
-	if s.send1(s.A.HTTP(gatewaytest.Ann), "POST", "/chat", decides(asks, asks.Metadata.Askance.Calls[0].Digest, `"approve"`), &taken); taken.Status != "accepted" {
+	if s.send1(s.A.HTTP(gatewaytest.Ann), "POST", "/chat", decides(asks, asks.Metadata.Askance.Calls[0].Digest, `"approve"`), &taken); taken.Status != "started" {
 		t.Errorf("%+v", taken)
 	}
 }

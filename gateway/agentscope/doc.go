@@ -45,4 +45,8 @@
 //	12  input null runs an interrupted turn again nothing to do: turns go on by themselves
 //	13  text and thinking of an agent that ends   kept: the events are the truth
 //	    by an error may be lost
+//	14  its web client creates, lists and pages   no such routes: a session begins with its first
+//	    sessions, and asks for their status       message, messages has open_reply_id, and the
+//	                                              calls of all sessions are in /v1/calls
+//	15  a second external result is queued        409 finished, with the call: the first one stands
 package agentscope

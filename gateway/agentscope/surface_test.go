@@ -157,7 +157,7 @@ func TestExternal(t *testing.T) {
 	if got := fold(t, reply, frames); !strings.Contains(got, "found it") {
 		t.Errorf("the result is not in %s", got)
 	}
-	s.refused(s.me(), "POST", "/sessions/s1/events", result, message.CodeNotFound)
+	s.refused(s.me(), "POST", "/sessions/s1/events", result, message.CodeFinished)
 }
 
 // TestInterrupt ends a turn in both ways.
