@@ -277,5 +277,5 @@ func brokenText(w *world) {
 	r := startRequest(c, "x")
 	r.Refuse = strings.Repeat("é", toolcall.MaxTextBytes) // is cut, between two characters
 	_, err := e.worker("w1").Start(ctx, r)
-	w.wantErr(err, message.ErrFinished)
+	w.wantErr(err, message.ErrSuperseded)
 }

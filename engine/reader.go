@@ -174,7 +174,7 @@ func (q *reader) describeEngine() toolcall.InfoReply {
 		out.Tools = append(out.Tools, name)
 	}
 	sort.Strings(out.Tools)
-	out.Open, out.Blocked = q.view.Counts()
+	out.Open, out.Blocked, out.Returned = q.view.Counts()
 	for _, key := range q.clocks.ReportedCalls() {
 		if c := q.view.Call(key); c != nil && q.clocks.Mark(c).Blocked == toolcall.BlockedClock {
 			out.Blocked++

@@ -50,7 +50,7 @@ func (w *workers) startAttempt(ctx context.Context, by toolcall.Principal, queue
 		case c.Open() && r.Nonce != "" && c.Attempt.Grant != nil && c.Attempt.Number == r.Attempt && c.Attempt.Grant.Nonce != r.Nonce:
 			return &message.Error{Code: message.CodeSuperseded, Op: "start", What: "the attempt was offered again with another grant", Hint: "drop the task"}
 		case c.Open() && c.Attempt.Number == r.Attempt && !c.Started() && r.Refuse != "":
-			return m.Step(toolcall.Revoked{Base: stamp(), Reason: "worker " + by.Name + " refused: " + clipText(r.Refuse)})
+			return w.returnTask(m, toolcall.Returned{Attempt: r.Attempt, Rejected: true, Worker: by.Name, Reason: r.Refuse})
 		case c.Open() && c.Attempt.Grant != nil && !time.Now().Before(c.Attempt.Grant.Expires):
 			return &message.Error{Code: message.CodeSuperseded, Op: "start", What: "the grant has expired", Hint: "drop the task; it is offered again"}
 		case w.attempts.hasStaleGrant(c):
@@ -71,6 +71,9 @@ func (w *workers) startAttempt(ctx context.Context, by toolcall.Principal, queue
 		return toolcall.StartReply{}, err
 	case !c.Open():
 		return toolcall.StartReply{}, finishedError("start", c)
+	case r.Refuse != "" && !c.Started():
+		w.logReturn(c)
+		return toolcall.StartReply{}, &message.Error{Code: message.CodeSuperseded, Op: "start", Call: toolcall.ErrorCall(c), What: "the task was returned because this worker rejected it", Hint: "drop the task; another attempt is offered later"}
 	}
 	w.liveness.Hear(c.Key, c.Attempt.Number, time.Now())
 	reply := toolcall.StartReply{
@@ -220,8 +223,25 @@ func (w *workers) storeResultOf(ctx context.Context, by toolcall.Principal, queu
 	return toolcall.ResultReply{}, err
 }
 
-// giveBack believes the owner that it never began the attempt. The call is then
-// offered again as a new attempt, also if its tool is not idempotent.
+// returnTask has a call offered again later that a worker did not begin, also if its
+// tool is not idempotent. After too many returns in a row an operator has to look.
+func (w *workers) returnTask(m *toolcall.Machine, ev toolcall.Returned) error {
+	c := m.Call()
+	ev.Base, ev.Reason = stamp(), clipText(ev.Reason)
+	times := c.TimesReturned() + 1
+	ev.RetryAt = ev.At.Add(w.tool(c.Tool).backoff(times))
+	if err := m.Step(ev); err != nil || times < toolcall.MaxReturns {
+		return err
+	}
+	return m.Step(toolcall.Suspended{Base: ev.Base, Attempt: ev.Attempt, Blocked: toolcall.BlockedReturned})
+}
+
+func (w *workers) logReturn(c *toolcall.Call) {
+	w.log.Warn("a worker returned a task that it did not begin", "call", c.Key.String(), "tool", c.Tool, "attempt", c.Attempt.Number,
+		"worker", c.Returned.Worker, "times", c.Returned.Times, "phase", c.Phase(), "reason", shownText(c, c.Returned.Reason))
+}
+
+// giveBack believes the owner that it never began the attempt.
 func (w *workers) giveBack(ctx context.Context, by toolcall.Principal, queue toolcall.Queue, r toolcall.ResultRequest) (toolcall.ResultReply, error) {
 	if !reflect.ValueOf(r.Result).IsZero() {
 		return toolcall.ResultReply{}, &message.Error{Code: message.CodeInvalid, Op: "result", What: "not_begun and result are both set", Hint: "send the result if the tool ran, else not_begun alone"}
@@ -236,14 +256,13 @@ func (w *workers) giveBack(ctx context.Context, by toolcall.Principal, queue too
 		case c.Phase() == toolcall.PhaseRetrying:
 			return errNoChange
 		}
-		base := stamp()
-		return m.Step(toolcall.Returned{Base: base, Attempt: r.Attempt, Claim: r.Claim, RetryAt: base.At.Add(w.tool(c.Tool).backoff(r.Attempt))})
+		return w.returnTask(m, toolcall.Returned{Attempt: r.Attempt, Claim: r.Claim, Worker: by.Name, Reason: r.NotBegun})
 	})
 	if err != nil {
 		return toolcall.ResultReply{}, err
 	}
 	w.liveness.Forget(c.Key)
-	w.log.Warn("a worker gave an attempt back before it began", "call", c.Key.String(), "attempt", r.Attempt, "worker", by.Name, "reason", clipText(r.NotBegun))
+	w.logReturn(c)
 	return toolcall.ResultReply{Stored: true, State: c.State}, nil
 }
 

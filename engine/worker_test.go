@@ -22,7 +22,8 @@ func workerCases() []engineCase {
 		{"the same claim again", sameClaim},
 		{"another claim is superseded", otherClaim},
 		{"of many claims one wins", oneClaimWins},
-		{"a worker refuses", workerRefuses},
+		{"a worker rejects a task", workerRejects},
+		{"workers reject a task too often", workersRejectTooOften},
 		{"only remote calls are started by workers", startOnlyRemote},
 		{"a worker of another tool", otherTool},
 		{"a dead worker, idempotent", deadWorkerIdempotent},
@@ -197,20 +198,67 @@ func oneClaimWins(w *world) {
 	w.wantPath(c.Key, "propose+allow+submit start")
 }
 
-func workerRefuses(w *world) {
+// workerRejects: a worker that cannot check a grant ends no call. Another worker gets
+// the next attempt, and people see who returned the task.
+func workerRejects(w *world) {
 	e := w.engine()
 	c := e.submit("c", remote)
 	r := startRequest(c, "x")
-	r.Refuse = "the grant is forged"
+	r.Refuse = "no such engine key"
 	_, err := e.worker("w1").Start(w.Context(), r)
-	w.wantErr(err, message.ErrFinished)
-	w.wantResult(e.finished(c.Key), message.ToolResultDenied, "the grant is forged")
+	w.wantErr(err, message.ErrSuperseded)
+	rep, err := e.operator().Show(w.Context(), toolcall.ShowRequest{Key: c.Key})
+	w.must(err)
+	if got := rep.Call; !got.Open() || got.Returned == nil || got.Returned.Worker != "w1" || got.Returned.Reason != "no such engine key" || got.Returned.Times != 1 {
+		w.Errorf("the call is %s with the return %+v", got.Phase(), got.Returned)
+	}
+	info, err := e.operator().Info(w.Context())
+	w.must(err)
+	if info.Returned != 1 {
+		w.Errorf("%d calls count as returned, want 1", info.Returned)
+	}
+	size := len(w.records())
+	_, err = e.worker("w1").Start(w.Context(), r) // the answer was lost
+	w.wantErr(err, message.ErrSuperseded)
+	w.wantSize(size)
+	next := e.waitFor(c.Key, "offered again", func(c *toolcall.Call) bool { return c.Phase() == toolcall.PhaseQueued })
+	e.start(next, "w2", "y")
+	_, err = e.worker("w2").Result(w.Context(), resultRequest(next, "y", "done"))
+	w.must(err)
+	w.wantResult(e.finished(c.Key), message.ToolResultSuccess, "done")
+	w.wantPath(c.Key, "propose+allow+submit return offer start result")
 	begun := e.submit("d", remote)
 	e.start(begun, "w1", "x")
 	r = startRequest(begun, "y")
 	r.Refuse = "mine"
 	_, err = e.worker("w2").Start(w.Context(), r)
 	w.wantErr(err, message.ErrSuperseded)
+}
+
+// workersRejectTooOften: retries are bounded; then the call waits for an operator, who
+// can have it run again.
+func workersRejectTooOften(w *world) {
+	e := w.engine()
+	c := e.submit("c", remote)
+	for n := 1; n <= toolcall.MaxReturns; n++ {
+		r := startRequest(c, fmt.Sprint("x", n))
+		r.Refuse = "no such engine key"
+		_, err := e.worker("w1").Start(w.Context(), r)
+		w.wantErr(err, message.ErrSuperseded)
+		c = e.waitFor(c.Key, "offered again or blocked", func(c *toolcall.Call) bool {
+			return c.Phase() == toolcall.PhaseQueued || c.Phase() == toolcall.PhaseBlocked
+		})
+		if blocked := c.Blocked == toolcall.BlockedReturned; blocked != (n == toolcall.MaxReturns) {
+			w.Fatalf("after %d returns the call is %s (%s)", n, c.Phase(), c.Blocked)
+		}
+	}
+	_, err := e.operator().Resolve(w.Context(), toolcall.ResolveRequest{Key: c.Key, Attempt: c.Attempt.Number, Outcome: toolcall.OutcomeRunAgain})
+	w.must(err)
+	c = e.waitFor(c.Key, "offered again", func(c *toolcall.Call) bool { return c.Phase() == toolcall.PhaseQueued })
+	if c.Returned != nil {
+		w.Errorf("the new attempt has the return %+v", c.Returned)
+	}
+	e.start(c, "w2", "y")
 }
 
 // startOnlyRemote: local calls run inside an engine, external ones nowhere. No

@@ -89,13 +89,12 @@ func TestApproverSignatures(t *testing.T) {
 	}
 }
 
-// A worker that cannot look up its approvers gives the task back: that says
-// nothing about the call.
+// A worker that cannot look up its approvers rejects the task, which ends no call.
 func TestApproversUnknown(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
 		k := r.offer("call-1")
 		synctest.Wait()
 		r.wantRuns(0)
-		r.wantTask(k, 0, 1)
+		r.wantTask(k, 1, 0)
 	}, executor.WithApprovers(func() (toolcall.ApproverList, error) { return toolcall.ApproverList{}, errors.New("disk on fire") }))
 }

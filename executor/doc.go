@@ -35,8 +35,9 @@
 //  1. It takes a task only for a free slot.
 //  2. It checks the engine's signature on the grant, the digest recomputed from
 //     the bytes that it will run, the tool, the call and the attempt. It refuses
-//     a task that fails, and drops one whose grant has expired. It gives a task
-//     back, with an error in the log, if it does not know the grant's key.
+//     a task that fails, also for a key that it does not know, and tells the engine
+//     why: the engine offers the call again later. The worker then rests before the
+//     next task. It drops a task whose grant has expired.
 //  3. It asks the engine to start, with a claim id of its own, until an engine
 //     signed the answer to this very request. It calls the handler only after
 //     that, and once for each claim and grant.

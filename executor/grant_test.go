@@ -1,6 +1,7 @@
 package executor_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -193,18 +194,35 @@ func TestUntimelyGrants(t *testing.T) {
 	}
 }
 
-// A worker that lacks the engine's key runs nothing, and ends nothing either: the
-// task stays for a worker that has it.
+// A worker that lacks the engine's key runs nothing, and says so: the engine offers the
+// call again, to a worker that has the key.
 func TestUnknownEngineKey(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
 		f := r.engine.Record("call-1", `{"n":1}`)
 		executortest.NewEngine(tool).Sign(f)
 		r.engine.Offer(f)
+		_, err := r.engine.Wait(r.t.Context(), f.Call.Key)
+		if err == nil || !strings.Contains(err.Error(), "engine key that this worker does not know") {
+			t.Errorf("the engine heard %v, want that the key is unknown", err)
+		}
 		synctest.Wait()
 		r.wantRuns(0)
-		r.wantTask(f.Call.Key, 0, 1)
-		if n := len(r.engine.Requests(executortest.OpStart)); n != 0 {
-			t.Errorf("%d starts were requested, want none", n)
+		r.wantTask(f.Call.Key, 1, 0)
+	})
+}
+
+// A worker that rejects one task after another rests between them, so that others get
+// them first; an honest task ends that.
+func TestWorkerThatRejectsRests(t *testing.T) {
+	bubble(t, ok, func(r *rig) {
+		for n := range 12 {
+			f := r.engine.Record(message.CallID(fmt.Sprint("call-", n)), `{"n":1}`)
+			executortest.NewEngine(tool).Sign(f)
+			r.engine.Offer(f)
+		}
+		time.Sleep(2 * time.Second)
+		if n := len(r.engine.Requests(executortest.OpStart)); n < 3 || n > 6 {
+			t.Errorf("it rejected %d tasks in two seconds, want 3 to 6", n)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"sync/atomic"
@@ -285,6 +286,20 @@ func TestForgedStartReplies(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A Command whose program cannot start is a mistake of this worker: the call goes to
+// another one.
+func TestCommandThatCannotStartIsGivenBack(t *testing.T) {
+	command, err := executor.Command{Argv: []string{os.Args[0]}, Dir: filepath.Join(t.TempDir(), "missing")}.Handler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bubble(t, command, func(r *rig) {
+		k := r.offer("call-1")
+		time.Sleep(time.Minute)
+		r.wantNotBegun(k, 1, "start ")
+	}, executor.WithCommand())
 }
 
 // change makes a value another one.

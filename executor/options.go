@@ -70,8 +70,8 @@ func WithApprovers(s ApproverSource) WorkerOption {
 func WithRoute(subject string) WorkerOption { return option(func(c *config) { c.route = subject }) }
 
 // WithCommand says that the worker's Handler is a Command's own, with nothing
-// around it. When the Command does not start its program because the lease has
-// passed, nothing ran, and the attempt is given back. Without this option the
+// around it. When the Command cannot start its program, or the lease has passed
+// before, nothing ran, and the attempt is given back. Without this option the
 // call then ends with an error, as a Handler around the Command may have acted.
 func WithCommand() WorkerOption { return option(func(c *config) { c.command = true }) }
 

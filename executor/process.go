@@ -39,7 +39,9 @@ func runCommand(ctx context.Context, cmd *exec.Cmd, grace time.Duration, t Task)
 		err = t.mayBegin()
 	}
 	if err == nil {
-		err = cmd.Start()
+		if err = cmd.Start(); err != nil {
+			err = notStarted{err}
+		}
 	}
 	if err != nil {
 		return Output{}, fmt.Errorf("start %s: %w", cmd.Args[0], err)
@@ -61,6 +63,14 @@ func runCommand(ctx context.Context, cmd *exec.Cmd, grace time.Duration, t Task)
 	}
 	return out.output(), err
 }
+
+// notStarted says that the program did not start, so that nothing ran.
+type notStarted struct{ error }
+
+func (e notStarted) Unwrap() error { return e.error }
+
+// Is implements the interface of errors.Is.
+func (e notStarted) Is(target error) bool { return target == errNotBegun } //nolint:errorlint // errors.Is compares targets
 
 // process is a started program.
 type process struct {

@@ -14,8 +14,8 @@ import (
 // yet, so that another one gets to it first.
 const notOursDelay = 10 * time.Second
 
-// check says why the task must not be run, or nil. errUnknownKey, errExpired and
-// errEarly are no reasons to refuse the call for good. The grant's signature
+// check says why the task must not be run, or nil; after errExpired and errEarly the
+// task is not rejected. The grant's signature
 // covers the digest of the approval request, so after it the approval request's key, tool and
 // input are what was decided; the call is blocked to the same, because it is what
 // people see.
@@ -31,7 +31,7 @@ func check(f *toolcall.EventRecord, queue toolcall.Queue, keys toolcall.KeySet, 
 		if !now.Before(g.Expires) { // else it would come again for ever; nothing is lost if that is a lie
 			return fmt.Errorf("check task of %s: the grant has expired, %w", c.Key, errExpired)
 		}
-		return fmt.Errorf("check task of %s: the grant is signed by %w %.64q; give this worker that engine's public key if it is to trust it", c.Key, errUnknownKey, g.KeyID)
+		return refuse(fmt.Sprintf("the grant is signed by an engine key that this worker does not know, %.64q; give the worker that engine's public key if it is to trust it", g.KeyID))
 	}
 	switch q := c.Request; {
 	case q == nil:
@@ -52,10 +52,6 @@ func check(f *toolcall.EventRecord, queue toolcall.Queue, keys toolcall.KeySet, 
 	}
 	return nil
 }
-
-// errUnknownKey says something about this worker's keys and nothing about the
-// task: another worker may have the key, or this one after its keys are corrected.
-var errUnknownKey = errors.New("an engine key that this worker does not know,")
 
 // A genuine grant outside its time must not end the call: the queue was long, or
 // a clock is wrong.
@@ -92,7 +88,7 @@ func (a *attempt) start(ctx context.Context, refusal error) (toolcall.StartReply
 	case errors.Is(refusal, errExpired): // its next offer is a task of its own
 		a.w.ack(ctx, a.task)
 		return toolcall.StartReply{}, false
-	case errors.Is(refusal, errEarly), errors.Is(refusal, errUnknownKey), errors.Is(refusal, errUnknownApprovers):
+	case errors.Is(refusal, errEarly):
 		a.w.release(a.task, notOursDelay)
 		return toolcall.StartReply{}, false
 	}
@@ -127,7 +123,7 @@ func (a *attempt) start(ctx context.Context, refusal error) (toolcall.StartReply
 		case gone:
 			a.log.Debug("nothing to start any more", "err", err)
 			a.w.ack(ctx, a.task)
-			if code(err) == message.CodeSuperseded && elapsed(first) >= toolcall.MinLease { // perhaps ours, and given up
+			if refusal == nil && code(err) == message.CodeSuperseded && elapsed(first) >= toolcall.MinLease { // perhaps ours, and given up
 				a.giveBack(ctx, "an earlier start was never answered")
 			}
 			return reply, false
@@ -171,7 +167,7 @@ type verdict int
 const (
 	unanswered verdict = iota // no final answer: ask again
 	unproven                  // what answered is not proved to be an engine: ask again
-	granted                   // the start is durable and ours, or our refusal noted
+	granted                   // the start is durable and ours
 	gone                      // the attempt is over
 	notOurs                   // the engine will not let this worker start it
 	taken                     // the result is stored, or noted as too late

@@ -2,7 +2,6 @@ package executor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -68,7 +67,7 @@ func (t *trust) forKey(ctx context.Context, id string) (keys toolcall.KeySet, er
 }
 
 // ApproverSource knows whom the worker believes; called for every task, from
-// several goroutines. On an error the task is given back.
+// several goroutines. On an error the worker rejects the task.
 type ApproverSource func() (toolcall.ApproverList, error)
 
 // checkSignatures checks the approvers' own signatures, if the worker wants them. The
@@ -79,11 +78,7 @@ func (s ApproverSource) checkSignatures(f *toolcall.EventRecord, now time.Time) 
 	}
 	list, err := s()
 	if err != nil {
-		return fmt.Errorf("%w: %w", errUnknownApprovers, err)
+		return fmt.Errorf("this worker cannot look up whom to believe: %w", err)
 	}
 	return list.Verify(f.Call.Attempt.Grant, *f.Call.Request, now)
 }
-
-// errUnknownApprovers says something about this worker and nothing about the
-// task.
-var errUnknownApprovers = errors.New("this worker cannot look up whom to believe")

@@ -56,7 +56,7 @@ func TestRotatedKeys(t *testing.T) {
 		r.wantResult(signed("before", r.engine), message.ToolResultSuccess, "ok")
 		unknown := signed("unknown", next)
 		r.wantRuns(1)
-		r.wantTask(unknown, 0, 1) // given back, for a worker that knows the key
+		r.wantTask(unknown, 1, 0) // the engine offers the call again, to a worker that knows the key
 
 		src.set(nil, r.engine.Keys(), next.Keys())
 		time.Sleep(2 * time.Second)
@@ -67,11 +67,11 @@ func TestRotatedKeys(t *testing.T) {
 		src.set(nil, next.Keys())
 		time.Sleep(11 * time.Second)
 		retired := signed("retired", r.engine)
-		r.wantTask(retired, 0, 1)
+		r.wantTask(retired, 1, 0)
 		r.wantRuns(3)
 		src.set(errors.New("disk on fire"), r.engine.Keys())
 		time.Sleep(11 * time.Second)
-		r.wantTask(signed("still retired", r.engine), 0, 1)
+		r.wantTask(signed("still retired", r.engine), 1, 0)
 		r.wantResult(signed("still good", next), message.ToolResultSuccess, "ok")
 		r.wantRuns(4)
 	}, executor.WithKeySource(src))

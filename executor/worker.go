@@ -152,8 +152,11 @@ func (w *Worker) slot(fetch, handlers context.Context) {
 		task, err := w.transport.Next(fetch)
 		switch {
 		case err == nil:
-			b = backoff{}
-			w.handle(fetch, handlers, task)
+			if w.handle(fetch, handlers, task) {
+				b = backoff{}
+			} else {
+				b.wait(fetch) // what is wrong here is not wrong at other workers
+			}
 		case fetch.Err() != nil:
 		case isPermanent(err):
 			w.fail(err)
@@ -169,17 +172,18 @@ func isPermanent(err error) bool {
 	return errors.Is(err, message.ErrForbidden)
 }
 
-// handle sees one task through: checked, claimed, run, answered for.
-func (w *Worker) handle(fetch, handlers context.Context, task toolcall.Task) {
+// handle sees one task through: checked, claimed, run, answered for. It returns false
+// for a task that this worker rejects.
+func (w *Worker) handle(fetch, handlers context.Context, task toolcall.Task) bool {
 	if fetch.Err() != nil {
 		w.release(task, 0)
-		return
+		return true
 	}
 	if task.Record == nil || task.Record.Call == nil {
 		// If it was a real one the engine offers it again.
 		w.log.Error("dropped a task that names no call")
 		w.ack(handlers, task)
-		return
+		return true
 	}
 	a, ctx := newAttempt(handlers, w, task)
 	defer a.cancel(nil)
@@ -196,7 +200,7 @@ func (w *Worker) handle(fetch, handlers context.Context, task toolcall.Task) {
 		refusal = w.approvers.checkSignatures(task.Record, now)
 	}
 	if refusal != nil {
-		a.log.Error("a task will not be run", "err", refusal)
+		a.log.Error("this worker cannot run a task", "err", refusal)
 	}
 	reply, ok := a.start(handlers, refusal)
 	switch {
@@ -206,6 +210,7 @@ func (w *Worker) handle(fetch, handlers context.Context, task toolcall.Task) {
 	default:
 		a.run(ctx, handlers, reply)
 	}
+	return refusal == nil || errors.Is(refusal, errEarly) || errors.Is(refusal, errExpired)
 }
 
 func (w *Worker) track(a *attempt) {

@@ -89,22 +89,31 @@ func (m *Machine) applyOffer(ev Offered) error {
 	case ev.Attempt.Number == c.Attempt.Number+1 && c.RetryAt.IsZero() && c.Blocked == NotBlocked:
 		return supersededError(c.Clone(), CauseOffer, "the present attempt has not been given up")
 	}
+	if c.Blocked == BlockedReturned { // an operator has it tried again
+		c.Returned = nil
+	}
 	c.Attempt, c.RetryAt, c.Blocked = ev.Attempt, time.Time{}, NotBlocked
 	return m.move(CauseOffer)
 }
 
 // applyReturn takes the owner from an attempt that never began, also while the
-// call is blocked: only its owner knows that nothing happened.
+// call is blocked: only its owner knows that nothing happened. A rejected task has
+// no owner yet.
 func (m *Machine) applyReturn(ev Returned) error {
 	c := m.call
 	if err := m.checkAttempt(CauseReturn, ev.Attempt); err != nil {
 		return err
 	}
-	if !c.Started() || ev.Claim != c.Attempt.Claim {
+	switch {
+	case ev.Rejected && c.Phase() != PhaseQueued:
+		return supersededError(c.Clone(), CauseReturn, "the task is not in the queue any more")
+	case !ev.Rejected && (!c.Started() || ev.Claim != c.Attempt.Claim):
 		return supersededError(c.Clone(), CauseReturn, "the attempt is not the owner's to give back")
+	case !ev.Rejected:
+		c.Begun--
 	}
+	c.Returned = &TaskReturn{Worker: ev.Worker, Reason: ev.Reason, At: ev.At, Times: c.TimesReturned() + 1}
 	c.Blocked, c.RetryAt = NotBlocked, ev.RetryAt
-	c.Begun--
 	c.Attempt.Worker, c.Attempt.Claim, c.Attempt.StartedAt = "", "", time.Time{}
 	c.Attempt.LeaseMS, c.Attempt.Deadline = 0, time.Time{}
 	return m.move(CauseReturn)

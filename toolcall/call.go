@@ -1,6 +1,7 @@
 package toolcall
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -27,6 +28,7 @@ const (
 	BlockedUnknown    Blocked = "unknown"     // its owner died after the start and the tool is not idempotent
 	BlockedDeadLetter Blocked = "dead_letter" // every permitted attempt was lost
 	BlockedNoWorker   Blocked = "no_worker"   // no worker started it within the queue deadline
+	BlockedReturned   Blocked = "returned"    // workers returned its task MaxReturns times in a row
 	// BlockedClock is shown and never stored: a worker's clock is off so far that the
 	// grant is not valid there. It ends when the clock is corrected.
 	BlockedClock Blocked = "clock"
@@ -76,6 +78,8 @@ type Call struct {
 	// BlockedReason says more about a hold that is shown and not stored.
 	BlockedReason string    `json:"blocked_reason,omitzero"`
 	RetryAt       time.Time `json:"retry_at,omitzero"` // when the next attempt is offered
+	// Returned says which worker returned the last task, and why.
+	Returned *TaskReturn `json:"returned,omitzero"`
 
 	Result *message.ToolResultBlock `json:"result,omitzero"`
 	// ResultDigest is the SHA-256 of the result as its sender gave it: the same
@@ -94,6 +98,41 @@ type Call struct {
 	// Seq is the journal sequence of the call's last record. It is not part of the
 	// event record: the reader sets it (see At).
 	Seq uint64 `json:"seq,omitzero"`
+}
+
+// MaxReturns is how often workers can return the tasks of a call before an operator
+// has to look.
+const MaxReturns = 8
+
+// TaskReturn says that a worker did not begin an attempt, for a reason of its own
+// such as a missing engine key.
+type TaskReturn struct {
+	Worker string    `json:"worker"`
+	Reason string    `json:"reason"`
+	At     time.Time `json:"at"`
+	Times  int       `json:"times"` // in a row, this one included
+}
+
+// TimesReturned is how often in a row workers have returned the tasks of the call.
+func (c *Call) TimesReturned() int {
+	if c.Returned == nil {
+		return 0
+	}
+	return c.Returned.Times
+}
+
+// ReturnText says who returned the last task and why, while that keeps the call
+// from running; else "".
+func (c *Call) ReturnText() string {
+	switch c.Phase() {
+	case PhaseQueued, PhaseRetrying, PhaseBlocked:
+	default:
+		return ""
+	}
+	if c.Returned == nil {
+		return ""
+	}
+	return fmt.Sprintf("worker %s returned the task (%d of %d times): %s", c.Returned.Worker, c.Returned.Times, MaxReturns, c.Returned.Reason)
 }
 
 // At notes the sequence at which the fact that carries c stands.

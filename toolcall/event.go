@@ -125,13 +125,17 @@ type (
 		Attempt int
 		RetryAt time.Time
 	}
-	// Returned says that the owner never began the attempt and never will. A
-	// further attempt follows at RetryAt.
+	// Returned says that a worker never began the attempt and never will: its owner,
+	// or one that rejects the task (Rejected) and so never owns the attempt. A further
+	// attempt follows at RetryAt.
 	Returned struct {
 		Base
-		Attempt int
-		Claim   string
-		RetryAt time.Time
+		Attempt  int
+		Claim    string
+		Rejected bool
+		Worker   string
+		Reason   string
+		RetryAt  time.Time
 	}
 	// Suspended holds a call for a person.
 	Suspended struct {

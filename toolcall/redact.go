@@ -65,7 +65,13 @@ func (c *Call) Redacted() *Call {
 		}
 		d.Request = &shown
 	}
-	d.Result = hideInResult(c.Result, hiddenTexts(c.Input, paths))
+	texts := hiddenTexts(c.Input, paths)
+	d.Result = hideInResult(c.Result, texts)
+	if c.Returned != nil {
+		r := *c.Returned
+		r.Reason = hideInResult(&message.ToolResultBlock{Output: message.Content{Text: r.Reason}}, texts).Output.Text
+		d.Returned = &r
+	}
 	d.Suggested, d.Remember, d.StandingApprovals = nil, nil, nil // patterns are made of arguments
 	d.Votes = slices.Clone(c.Votes)
 	for i := range d.Votes {

@@ -261,7 +261,10 @@ type InfoReply struct {
 	Clocks  []ClockReading `json:"clocks,omitzero"`
 	Open    int            `json:"open"` // open calls
 	Blocked int            `json:"blocked"`
-	Tools   []string       `json:"tools"`
+	// Returned counts the open calls that do not run because workers returned their
+	// tasks.
+	Returned int      `json:"returned,omitzero"`
+	Tools    []string `json:"tools"`
 }
 
 // ClockReading is how a clock differs from that of the engine that answers.
@@ -285,7 +288,8 @@ type StartRequest struct {
 	// Nonce is that of the grant that the worker checked: a start that arrives
 	// after the attempt was offered again with another grant is superseded.
 	Nonce string `json:"grant_nonce,omitzero"`
-	// Refuse, if set, says why the worker will not run it (a bad grant).
+	// Refuse, if set, says why the worker cannot run it, such as an engine key that it
+	// does not know. The call stays open: its task is returned and offered again.
 	Refuse string `json:"refuse,omitzero"`
 }
 

@@ -28,7 +28,7 @@ const (
 	CauseStart     Cause = "start"     // (ours) an owner took the attempt: durable before the effect
 	CauseOffer     Cause = "offer"     // (ours) a further attempt, or the same offered again
 	CauseLose      Cause = "lose"      // (ours) the owner of the attempt fell silent
-	CauseReturn    Cause = "return"    // (ours) the owner never began the attempt and gave it back
+	CauseReturn    Cause = "return"    // (ours) a worker did not begin the attempt and returned it
 	CauseSuspend   Cause = "suspend"   // (ours) no progress without a person
 	CauseResult    Cause = "result"    // the owner brought the result
 	CauseResolve   Cause = "resolve"   // (ours) a person said the outcome of a blocked call
@@ -85,7 +85,7 @@ func Table() []Transition {
 		{CauseLose, states{allowed}, allowed, "the owner fell silent; tried again later"},
 		{CauseLose, states{submitted}, submitted, "the worker fell silent; tried again later"},
 		{CauseReturn, states{allowed}, allowed, "the engine gave a local attempt back before it began; tried again later"},
-		{CauseReturn, states{submitted}, submitted, "the worker gave the attempt back before it began; tried again later"},
+		{CauseReturn, states{submitted}, submitted, "a worker returned the attempt before it began; tried again later"},
 		{CauseSuspend, states{allowed}, allowed, "waits for a person to resolve it"},
 		{CauseSuspend, states{submitted}, submitted, "waits for a person to resolve it"},
 		{CauseResult, states{allowed, submitted}, finished, "the owner brought the result"},

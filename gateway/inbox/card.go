@@ -306,6 +306,8 @@ func blockedText(c *toolcall.Call) string {
 		return "Every permitted attempt was lost."
 	case toolcall.BlockedNoWorker:
 		return "No worker took it in time."
+	case toolcall.BlockedReturned:
+		return "A " + c.ReturnText() + ". Correct the worker, then resolve the call."
 	case toolcall.BlockedClock:
 		return c.BlockedReason
 	case toolcall.NotBlocked:

@@ -22,18 +22,18 @@ import (
 // View is what an engine knows of the journal. The package comment says what may be
 // read from it.
 type View struct {
-	mu        sync.RWMutex // guards all below; never held across I/O
-	seq       uint64       // everything up to here has been seen by the watch
-	calls     map[toolcall.Key]*toolcall.Call
-	orders    orders           // of calls
-	blocked   int              // calls that wait for an operator
-	Reviewers reviewers.Ledger // fed with what is news; has a lock of its own
-	replies   map[toolcall.Key]*replyView
-	sessions  map[toolcall.Key]*sessionView
-	recent    []toolcall.Key // finished calls still in calls, oldest first
-	changed   map[toolcall.Key]*watched
-	waiting   []waiter // for the watch
-	keep      int      // finished calls kept in memory
+	mu                sync.RWMutex // guards all below; never held across I/O
+	seq               uint64       // everything up to here has been seen by the watch
+	calls             map[toolcall.Key]*toolcall.Call
+	orders            orders           // of calls
+	blocked, returned int              // calls that wait for an operator
+	Reviewers         reviewers.Ledger // fed with what is news; has a lock of its own
+	replies           map[toolcall.Key]*replyView
+	sessions          map[toolcall.Key]*sessionView
+	recent            []toolcall.Key // finished calls still in calls, oldest first
+	changed           map[toolcall.Key]*watched
+	waiting           []waiter // for the watch
+	keep              int      // finished calls kept in memory
 
 	// Hashes of the replies whose finished calls were all forgotten. Two replies
 	// with one hash cost a needless look into the journal.
@@ -114,6 +114,7 @@ func (v *View) applyCall(f *toolcall.EventRecord, seq uint64) bool {
 	v.calls[c.Key] = c
 	v.orders.put(c)
 	v.blocked += isBlocked(c) - isBlocked(old)
+	v.returned += isReturned(c) - isReturned(old)
 	if old == nil {
 		v.insert(r, c)
 	}
@@ -376,11 +377,20 @@ func isBlocked(c *toolcall.Call) int {
 	return 0
 }
 
-// Counts are the open calls and those of them that wait for an operator.
-func (v *View) Counts() (open, blocked int) {
+// isReturned counts an open call that does not run because workers returned its task.
+func isReturned(c *toolcall.Call) int {
+	if c != nil && c.ReturnText() != "" {
+		return 1
+	}
+	return 0
+}
+
+// Counts are the open calls, those of them that wait for an operator, and those whose
+// tasks workers returned.
+func (v *View) Counts() (open, blocked, returned int) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	return v.orders.open.len(), v.blocked
+	return v.orders.open.len(), v.blocked, v.returned
 }
 
 // List fills a page with the listed calls in memory. It visits the page and what

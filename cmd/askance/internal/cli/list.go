@@ -142,7 +142,11 @@ func waitsFor(c *toolcall.Call) string {
 		}
 		return "waiting for earlier calls of its reply"
 	case toolcall.PhaseRetrying:
-		return "retry at " + c.RetryAt.Local().Format(time.TimeOnly)
+		text := "retry at " + c.RetryAt.Local().Format(time.TimeOnly)
+		if why := c.ReturnText(); why != "" {
+			text += ", " + term.SafeLine(why)
+		}
+		return text
 	case toolcall.PhaseRunning:
 		return "running on " + term.SafeLine(c.Attempt.Worker)
 	case toolcall.PhaseQueued:

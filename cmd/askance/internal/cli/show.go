@@ -112,6 +112,7 @@ func callText(out *term.Out, c *toolcall.Call) string {
 	if at := c.Attempt; at.Number > 0 {
 		row("attempt", attemptText(c))
 	}
+	row("returned", term.SafeLine(c.ReturnText()))
 	row("blocked", story.BlockedDetail(c))
 	if c.Result != nil {
 		row("result", string(c.Result.State))

@@ -45,6 +45,7 @@ var (
 	build        = desc("build_info", "Always 1; the labels describe the engine.", "version", "engine", "space", "durability")
 	openCalls    = desc("open_calls", "Calls that are not finished.")
 	blockedCalls = desc("blocked_calls", "Calls that wait for an operator to resolve them.")
+	returned     = desc("returned_calls", "Open calls that do not run because workers returned their tasks; askance list says which worker and why.")
 	clockAhead   = desc("clock_ahead_seconds", "How far a clock is ahead of the engine's, if it differs: of a worker, or of the journal's server. Negative: behind.", "who")
 	policyError  = desc("policy_error", "1 while the last policy could not be loaded and an older one is in force.")
 	openAsked    = desc("open_requests", "Open approval requests.")
@@ -67,7 +68,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (c collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{up, build, openCalls, blockedCalls, clockAhead, policyError, openAsked, unassigned, refused, others, reviewerOpen, responses, tooSoon, tookTime, limit, window, recentResponses, recentApprove, recentFast, recentMedian} {
+	for _, d := range []*prometheus.Desc{up, build, openCalls, blockedCalls, returned, clockAhead, policyError, openAsked, unassigned, refused, others, reviewerOpen, responses, tooSoon, tookTime, limit, window, recentResponses, recentApprove, recentFast, recentMedian} {
 		ch <- d
 	}
 }
@@ -96,6 +97,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	ch <- gauge(build, 1, info.Version, info.Engine, string(info.Space), info.Durability)
 	ch <- gauge(openCalls, info.Open)
 	ch <- gauge(blockedCalls, info.Blocked)
+	ch <- gauge(returned, info.Returned)
 	for _, r := range info.Clocks {
 		ch <- prometheus.MustNewConstMetric(clockAhead, prometheus.GaugeValue, float64(r.AheadMS)/1000, r.Who)
 	}

@@ -78,7 +78,7 @@ func runLine(out *term.Out, f *toolcall.EventRecord, cause toolcall.Cause, word 
 	case toolcall.CauseLose:
 		return told{word: word(out.Bad, "lost"), rest: fmt.Sprintf("attempt %d fell silent, tried again in %s", c.Attempt.Number, c.RetryAt.Sub(f.At).Round(time.Millisecond))}
 	case toolcall.CauseReturn:
-		return told{word: word(out.Bad, "returned"), rest: fmt.Sprintf("owner did not begin attempt %d, tried again in %s", c.Attempt.Number, c.RetryAt.Sub(f.At).Round(time.Millisecond))}
+		return told{word: word(out.Bad, "returned"), rest: fmt.Sprintf("attempt %d, %s", c.Attempt.Number, returnText(f))}
 	case toolcall.CauseSuspend:
 		return told{word: word(out.Ask, "blocked"), rest: BlockedText(c.Blocked)}
 	case toolcall.CauseResult:
@@ -89,6 +89,18 @@ func runLine(out *term.Out, f *toolcall.EventRecord, cause toolcall.Cause, word 
 		return told{word: word(out.Bad, "expired"), rest: "no approver responded in time"}
 	}
 	return told{word: word(out.Bad, string(cause)), rest: resultLine(c)} // revoke, interrupt
+}
+
+// returnText says who did not begin an attempt and why, and what follows.
+func returnText(f *toolcall.EventRecord) string {
+	c, next := f.Call, "an operator has to look"
+	if !c.RetryAt.IsZero() {
+		next = "tried again in " + c.RetryAt.Sub(f.At).Round(time.Millisecond).String()
+	}
+	if r := c.Returned; r != nil {
+		return term.SafeLine(fmt.Sprintf("worker %s did not begin it, %s: %s", r.Worker, next, r.Reason))
+	}
+	return "its owner did not begin it, " + next
 }
 
 func submitText(c *toolcall.Call) string {

@@ -77,8 +77,11 @@ func outputLine(o message.Content) string {
 
 // BlockedDetail says why a call is blocked: its own reason, if it has one.
 func BlockedDetail(c *toolcall.Call) string {
-	if c.BlockedReason != "" {
+	switch {
+	case c.BlockedReason != "":
 		return term.SafeLine(c.BlockedReason)
+	case c.Blocked == toolcall.BlockedReturned:
+		return term.SafeLine(c.ReturnText()) + ": correct the worker, then resolve it"
 	}
 	return BlockedText(c.Blocked)
 }
@@ -92,6 +95,8 @@ func BlockedText(h toolcall.Blocked) string {
 		return "every permitted attempt was lost: resolve it"
 	case toolcall.BlockedNoWorker:
 		return "no worker took it in time: resolve it"
+	case toolcall.BlockedReturned:
+		return "workers returned its task too often: correct them, then resolve it"
 	case toolcall.BlockedClock:
 		return "the clock of its worker is off: correct it"
 	case toolcall.NotBlocked:
