@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -38,7 +39,8 @@ const (
 	askRemote = "ask_remote" // remote, asks
 	external  = "external"   // external, allowed
 	askOut    = "ask_out"    // external, asks
-	shell     = "shell"      // local, no rule: asks, and suggests a rule for each command
+	shell     = "shell"      // local, no rule: asks, and suggests a wide rule for each command
+	bash      = "bash"       // as shell, with the rules that its kind suggests
 )
 
 var typedSchema = `{"type":"object","required":["n"],"additionalProperties":false,"properties":{"n":{"type":"integer"}}}`
@@ -48,7 +50,7 @@ func tools(t testing.TB) []engine.Tool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bash, err := agentscope.New(agentscope.Bash, agentscope.Config{})
+	kind, err := agentscope.New(agentscope.Bash, agentscope.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,8 +71,27 @@ func tools(t testing.TB) []engine.Tool {
 		tool(block, nil), tool(blockOnce, at(toolcall.PlaceLocal, brief, false)), tool(blockIdem, at(toolcall.PlaceLocal, brief, true)), tool(blockTurn, unsafe),
 		tool(remote, at(toolcall.PlaceRemote, 0, false)), tool(once, at(toolcall.PlaceRemote, brief, false)), tool(dies, at(toolcall.PlaceRemote, brief, false)), tool(idem, at(toolcall.PlaceRemote, brief, true)),
 		tool(askRemote, at(toolcall.PlaceRemote, 0, false)), tool(external, at(toolcall.PlaceExternal, 0, false)), tool(askOut, at(toolcall.PlaceExternal, 0, false)),
-		tool(shell, func(e *engine.Tool) { e.Kind = bash }),
+		tool(shell, func(e *engine.Tool) { e.Kind = wideOffers{kind.(jointShell)} }), tool(bash, func(e *engine.Tool) { e.Kind = kind }),
 	}
+}
+
+type jointShell interface {
+	permission.ShellKind
+	permission.JointMatcher
+}
+
+// wideOffers suggests rules that cover more than the call, which approvers narrow and
+// which answer other calls.
+type wideOffers struct{ jointShell }
+
+func (k wideOffers) Suggest(c permission.Call) []message.PermissionRule {
+	var out []message.PermissionRule
+	for _, cmd := range k.Line(c).Commands {
+		words := cmd.Args()
+		content := strings.Join(words[:min(2, len(words))], " ") + ":*"
+		out = append(out, message.PermissionRule{ToolName: c.Tool, RuleContent: &content, Behavior: message.BehaviorAllow, Source: "suggested"})
+	}
+	return out
 }
 
 // rules are the policy of the tests. pay is allowed up to 100, asks above, asks

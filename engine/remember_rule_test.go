@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"strconv"
 	"strings"
 	"time"
 
@@ -331,6 +332,7 @@ func rememberPlainCases() []engineCase {
 		{"revoked where another replica lags", plainRevokedElsewhere},
 		{"two of them together", plainTogether},
 		{"next to a rule of the policy that allows", plainNotNeeded},
+		{"a command answers itself and no other", plainOfACommand},
 		{"when the journal cannot be read", plainUnreadable},
 		{"of a call that hides arguments", plainHidden},
 		{"a decision is explained with its standing approvals", standingApprovalsExplained},
@@ -358,6 +360,33 @@ func command(id message.CallID, line string) message.ToolCallBlock {
 func (r *replica) askCommand(id message.CallID, line string) *toolcall.Call {
 	r.w.Helper()
 	return r.ask(id, shell, `{"command":"`+line+`"}`)
+}
+
+// A remembered command runs again, and nothing else of its program does: neither in
+// another namespace nor with another sub-command, option or target.
+func plainOfACommand(w *world) {
+	e := w.engine()
+	for line, others := range map[string][]string{
+		"kubectl -n dev get pods":   {"kubectl -n prod delete deploy --all", "kubectl -n prod get pods", "kubectl -n dev get pods -A", "kubectl -n dev get secrets"},
+		"git --no-pager fetch":      {"git --no-pager push", "git --no-pager fetch --all"},
+		"npm run lint && make dist": {"npm run lint && make deploy", "npm run lint; make dist", "make dist"},
+	} {
+		id := message.CallID(strings.Map(func(r rune) rune { return max(r, '-') }, strings.ReplaceAll(line, "&", "-")))
+		q := e.ask(id, bash, `{"command":"`+line+`"}`)
+		if len(q.Suggested) != 1 {
+			w.Fatalf("%s: suggested are %v", line, q.Suggested)
+		}
+		l := e.accept(q)
+		again := e.propose(call(id+"-2", bash, `{"command":"`+line+`"}`))[0]
+		w.wantBy(again, l.ID)
+		w.wantResult(e.finished(again.Key), message.ToolResultSuccess, "ran")
+		for i, other := range others {
+			c := e.propose(call(id+message.CallID("-other-"+strconv.Itoa(i)), bash, `{"command":"`+other+`"}`))[0]
+			if c.State != message.ToolCallAsking {
+				w.Errorf("after %q was remembered, %q is %s", line, other, c.State)
+			}
+		}
+	}
 }
 
 func plainIsStandingApproval(w *world) {

@@ -84,54 +84,8 @@ func (t *tree) paths() []commandPath {
 
 func trimQuotes(s string) string { return strings.Trim(s, `'"`) }
 
-// maxSuggestions is how many commands of a line a suggestion is made for.
-const maxSuggestions = 5
-
 // safeCommands need no rule of their own.
 var safeCommands = setOf("echo cat ls pwd cd true false printf grep tee")
-
-// safeVariables may stand before a command for which a rule is suggested.
-var safeVariables = setOf("NODE_ENV PYTHONUNBUFFERED RUST_LOG LANG TERM NO_COLOR FORCE_COLOR DEBUG VERBOSE CI PATH HOME USER SHELL " +
-	"EDITOR PAGER TZ LC_ALL LC_CTYPE COLUMNS LINES CLICOLOR CLICOLOR_FORCE")
-
-// prefixes are the beginnings of commands for which rules are suggested: the
-// program and its first plain argument.
-func (t *tree) prefixes() []string {
-	if trimSpace(t.text) == "" {
-		return nil
-	}
-	var out []string
-	commands := t.subcommands()
-	for _, text := range commands[:min(len(commands), maxSuggestions)] {
-		if p := t.prefix(text); p != "" && !slices.Contains(out, p) {
-			out = append(out, p)
-		}
-	}
-	return out
-}
-
-// prefix is the suggested beginning of one command, cut as the whole line is.
-func (t *tree) prefix(text string) string {
-	command := parseTree(text)
-	if len(command.commands) == 0 {
-		return ""
-	}
-	if t.chars != nil {
-		command = command.cutByChar()
-	}
-	c := command.commands[0]
-	for _, a := range c.assigns {
-		name, _, _ := strings.Cut(command.cutSpan(a), "=")
-		if !safeVariables[name] {
-			return ""
-		}
-	}
-	name := command.cutSpan(c.name)
-	if safeCommands[strings.ToLower(name)] || len(c.words) == 0 {
-		return ""
-	}
-	return name + " " + command.cutSpan(c.words[0])
-}
 
 // readOnlyCommands begin the commands that upstream takes for read-only.
 var readOnlyCommands = []string{

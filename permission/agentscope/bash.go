@@ -193,18 +193,18 @@ func programOf(c shell.Command) string {
 	return name[strings.LastIndexByte(name, '/')+1:]
 }
 
-// Suggest offers a rule for the beginning of each command.
+// Suggest offers the rule that covers this line and nothing beyond it. Upstream
+// offers the first two words of each command with anything behind them.
 func (b bash) Suggest(c permission.Call) []message.PermissionRule {
 	p := b.prepared(c)
 	if p.err != nil {
 		return nil
 	}
-	var out []message.PermissionRule
-	for _, prefix := range p.tree.prefixes() {
-		content := prefix + ":*"
-		out = append(out, suggestRule(c, &content))
+	content := p.line.Offer()
+	if _, danger := p.findDanger(); danger || content == "" {
+		return nil
 	}
-	return out
+	return []message.PermissionRule{suggestRule(c, &content)}
 }
 
 // Compile reads the content of a rule.

@@ -182,9 +182,9 @@ func TestJointRules(t *testing.T) {
 	}
 }
 
-// The rules that an approval request suggests answer other calls, as the engine groups
-// them, but none that hides more behind the same beginning.
-func TestSuggestionsAnswerOtherCalls(t *testing.T) {
+// The rule that an approval request suggests answers the same call again and no
+// other.
+func TestSuggestionsAnswerTheCall(t *testing.T) {
 	b := compile(t, permission.Tool{Name: "Bash", Kind: mustNew(Bash, Config{})})
 	ask := func(command string, rules []message.PermissionRule) permission.Decision {
 		return b.Decide(context.Background(), permission.Request{Tool: "Bash", Input: []byte(`{"command": "` + command + `"}`),
@@ -195,11 +195,12 @@ func TestSuggestionsAnswerOtherCalls(t *testing.T) {
 	for _, r := range first.Suggested {
 		contents = append(contents, *r.RuleContent)
 	}
-	if diff := cmp.Diff([]string{"npm run:*"}, contents); diff != "" {
+	if diff := cmp.Diff([]string{"npm run build"}, contents); diff != "" {
 		t.Fatal(diff)
 	}
 	for command, want := range map[string]message.Behavior{
-		"npm run test": message.BehaviorAllow, "npm run x && curl h | sh": message.BehaviorAsk, "npm publish": message.BehaviorAsk, "rm -rf x": message.BehaviorAsk,
+		"npm run build": message.BehaviorAllow, "npm run build | tail -5": message.BehaviorAllow,
+		"npm run test": message.BehaviorAsk, "npm run build --script-shell=x": message.BehaviorAsk, "npm run x && curl h | sh": message.BehaviorAsk, "npm publish": message.BehaviorAsk, "rm -rf x": message.BehaviorAsk,
 	} {
 		if d := ask(command, first.Suggested); d.Behavior != want {
 			t.Errorf("%s: %s, want %s", command, d.Behavior, want)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+	"strings"
 
 	"pgregory.net/rapid"
 
@@ -130,12 +131,17 @@ func (o oracle) suggest(c permission.Call) []message.PermissionRule {
 		return makers[o.kind](o.Config).Suggest(c)
 	}
 	text, err := o.argument(c, "command")
+	if err != nil {
+		return []message.PermissionRule{}
+	}
+	return suggestPrefixes(c, o.tree(text))
+}
+
+func suggestPrefixes(c permission.Call, tr *tree) []message.PermissionRule {
 	out := []message.PermissionRule{}
-	for _, prefix := range o.tree(text).prefixes() {
+	for _, prefix := range tr.prefixes() {
 		content := prefix + ":*"
-		if err == nil {
-			out = append(out, suggestRule(c, &content))
-		}
+		out = append(out, suggestRule(c, &content))
 	}
 	return out
 }
@@ -218,4 +224,50 @@ func decodeInput(t rapid.TB, input []byte) map[string]any {
 		t.Fatal(err)
 	}
 	return out
+}
+
+// maxSuggestions is how many commands of a line a suggestion is made for.
+const maxSuggestions = 5
+
+// safeVariables may stand before a command for which a rule is suggested.
+var safeVariables = setOf("NODE_ENV PYTHONUNBUFFERED RUST_LOG LANG TERM NO_COLOR FORCE_COLOR DEBUG VERBOSE CI PATH HOME USER SHELL " +
+	"EDITOR PAGER TZ LC_ALL LC_CTYPE COLUMNS LINES CLICOLOR CLICOLOR_FORCE")
+
+// prefixes are the beginnings of commands for which rules are suggested: the
+// program and its first plain argument.
+func (t *tree) prefixes() []string {
+	if trimSpace(t.text) == "" {
+		return nil
+	}
+	var out []string
+	commands := t.subcommands()
+	for _, text := range commands[:min(len(commands), maxSuggestions)] {
+		if p := t.prefix(text); p != "" && !slices.Contains(out, p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// prefix is the suggested beginning of one command, cut as the whole line is.
+func (t *tree) prefix(text string) string {
+	command := parseTree(text)
+	if len(command.commands) == 0 {
+		return ""
+	}
+	if t.chars != nil {
+		command = command.cutByChar()
+	}
+	c := command.commands[0]
+	for _, a := range c.assigns {
+		name, _, _ := strings.Cut(command.cutSpan(a), "=")
+		if !safeVariables[name] {
+			return ""
+		}
+	}
+	name := command.cutSpan(c.name)
+	if safeCommands[strings.ToLower(name)] || len(c.words) == 0 {
+		return ""
+	}
+	return name + " " + command.cutSpan(c.words[0])
 }

@@ -114,7 +114,38 @@ func (d decided) decide(t *testing.T) verdict {
 		t.Fatalf("%s: %v", d.Name, err)
 	}
 	got := b.Decide(context.Background(), d.request())
+	if d.Tool == "Bash" {
+		d.checkOffers(t, got.Suggested)
+	}
 	return verdict{got.Behavior, got.Suggested, got.BypassImmune, got.Step}
+}
+
+// checkOffers reports offered rules that do not cover the very call.
+func (d decided) checkOffers(t *testing.T, offers []message.PermissionRule) {
+	t.Helper()
+	b, err := permission.Compile(permission.Policy{}, permission.Options{Tools: d.tools()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, offer := range offers {
+		if err := b.Covers(t.Context(), d.request(), []message.PermissionRule{offer}); err != nil {
+			t.Errorf("%s: the offered rule %q does not cover the call: %v", d.Name, deref(offer.RuleContent), err)
+		}
+	}
+}
+
+// asUpstream is our verdict with the offers in upstream's form, from our parts of
+// the command. Our own are other ones; see checkOffers.
+func (d decided) asUpstream(got verdict) verdict {
+	var input struct{ Command string }
+	if d.Tool != "Bash" || got.Suggested == nil {
+		return got
+	}
+	got.Suggested = []message.PermissionRule{}
+	if json.Unmarshal(d.Input, &input) == nil {
+		got.Suggested = suggestPrefixes(permission.Call{Tool: d.Tool}, parseTree(input.Command))
+	}
+	return got
 }
 
 // upstream gives AgentScope's verdict on a row, as the oracle has it.

@@ -67,6 +67,28 @@ func (l *Line) Covers(allow []*Pattern) bool {
 	}) && named
 }
 
+// Offer is the content of the narrowest allow rule that covers the line: its one
+// command that is not proved to change nothing, or the whole line. "" if none does.
+func (l *Line) Offer() string {
+	texts := []string{strings.TrimSpace(l.Text)}
+	var changing []string
+	for i := range l.Commands {
+		if c := &l.Commands[i]; len(c.Argv) > 0 && !c.readOnly() {
+			changing = append(changing, c.String())
+		}
+	}
+	if len(changing) == 1 && len(l.Commands) > 1 && strings.Contains(l.Text, changing[0]) {
+		texts = append(changing, texts...)
+	}
+	for _, text := range texts {
+		content := strings.NewReplacer(`\`, `\\`, `*`, `\*`).Replace(text)
+		if p, err := Compile(content); err == nil && l.Covers([]*Pattern{p}) {
+			return content
+		}
+	}
+	return ""
+}
+
 func coverOne(c *Command, allow []*Pattern) CommandCoverage {
 	out := CommandCoverage{Command: *c, By: -1, Why: Reason{Code: CodeNoRule, Offset: c.Offset, Detail: "no allow rule names " + clipText(c.String())}}
 	for i, p := range allow {

@@ -93,3 +93,67 @@ func TestCoverGrows(t *testing.T) {
 		}
 	})
 }
+
+// What is offered to remember covers the very line, and no line with another word,
+// one word more or another command.
+func TestOffers(t *testing.T) {
+	word := rapid.OneOf(rapid.SampledFrom([]string{"-n", "dev", "get", "--all", "-o=x", "'a b'", `"c*d"`, "x:*", `'\'`, "'\\*'", "--", "é", "a=b", "./x", "prod"}))
+	command := rapid.Custom(func(t *rapid.T) string {
+		program := rapid.SampledFrom([]string{"kubectl", "git", "ssh", "gh", "npm", "rm", "mytool", "A=1 make", "time make", "cd"}).Draw(t, "program")
+		return strings.Join(append([]string{program}, rapid.SliceOfN(word, 1, 5).Draw(t, "words")...), " ")
+	})
+	offered := 0
+	rapid.Check(t, func(t *rapid.T) {
+		line := strings.Join(rapid.SliceOfN(command, 1, 3).Draw(t, "commands"), rapid.SampledFrom([]string{" && ", "; ", " | head -1; "}).Draw(t, "joint"))
+		offer := shell.Parse(line).Offer()
+		if offer == "" {
+			return
+		}
+		offered++
+		p, err := shell.Compile(offer)
+		if err != nil || !shell.Parse(line).Covers([]*shell.Pattern{p}) {
+			t.Fatalf("%q is offered %q, which does not cover it: %v", line, offer, err)
+		}
+		other := rapid.SampledFrom([]string{line + " --all", line + " -n prod", line + " && rm -r x", "rm -r x; " + line,
+			strings.Replace(line, " ", " -x ", 1), line + " $(x)"}).Draw(t, "other")
+		if shell.Parse(other).Covers([]*shell.Pattern{p}) {
+			t.Fatalf("%q is offered %q, which covers %q", line, offer, other)
+		}
+	})
+	if offered == 0 {
+		t.Error("nothing was offered")
+	}
+}
+
+// The offers of everyday calls settle them and leave what stands beside them open.
+func TestOffersOfCalls(t *testing.T) {
+	for _, tt := range []struct{ line, offer, beside string }{
+		{"kubectl -n dev get pods", "kubectl -n dev get pods", "kubectl -n prod delete deploy --all"},
+		{"git --no-pager fetch", "git --no-pager fetch", "git --no-pager push"},
+		{"ssh prod uptime", "ssh prod uptime", "ssh prod rm -r /data"},
+		{"gh -R a/b pr create", "gh -R a/b pr create", "gh -R a/b repo delete"},
+		{"npm run x", "npm run x", "npm run deploy"},
+		{"rm -r x", "rm -r x", "rm -r x y"},
+		{"rm *.o", "", ""},
+		{"rm 'a*b'", `rm 'a\*b'`, "rm axb"},
+		{"npm test | tail -5", "npm test", "npm test -- --reporter=x"},
+		{"cd web && npm test", "cd web && npm test", "cd /tmp && npm test"},
+		{"make > out.txt", "make > out.txt", "make > /etc/passwd"},
+		{"A=1 make", "A=1 make", "make"},
+		{"for i in 1 2; do make; done", "for i in 1 2; do make; done", "make"},
+		{"rm $X", "", ""},
+		{"rm `x`", "", ""},
+	} {
+		offer := shell.Parse(tt.line).Offer()
+		if offer != tt.offer {
+			t.Errorf("%q is offered %q, want %q", tt.line, offer, tt.offer)
+		}
+		if offer == "" {
+			continue
+		}
+		allow := patterns(t, offer)
+		if !shell.Parse(tt.line).Covers(allow) || shell.Parse(tt.beside).Covers(allow) {
+			t.Errorf("%q is offered %q: it has to cover that and not %q", tt.line, offer, tt.beside)
+		}
+	}
+}

@@ -21,31 +21,31 @@ const (
 // answers for is exactly that.
 func TestRememberEditedRule(t *testing.T) {
 	w := newWorld(t)
-	c := w.ask("call_1", "Bash", `{"command":"git push origin main"}`)
+	c := w.ask("call_1", "Write", `{"file_path":"/srv/docs/a.md"}`)
 	x := w.inbox(80, 24)
 	x.See("call_1")
-	x.Press(enter, "git push origin main")
-	x.Press("G", "1 [ ] allow Bash: git push:*")
-	golden(t, "terms", x.Press("w", "Scope: < session >", "Until", "offered: git push:*", "> git push:*"))
+	x.Press(enter, "/srv/docs/a.md")
+	x.Press("G", "1 [ ] allow Write: /srv/docs/**")
+	golden(t, "terms", x.Press("w", "Scope: < session >", "Until", "offered: /srv/docs/**", "> /srv/docs/**"))
 	x.Press(" ", "< call_like >")
 	x.Press(right, "< session >")
 	x.Press(down+"tomorrow"+down+"2"+down+down, "> tomorrow")
-	x.Press(ctrlU+"git push origin:*", "> git push origin:*")
+	x.Press(ctrlU+"/srv/docs/a**", "> /srv/docs/a**")
 	x.Press(ctrlS, "Cannot continue: the end is \"tomorrow\"")
 	x.Press(up+up+up+ctrlU+"2h", "> 2h")
-	golden(t, "terms-done", x.Press(ctrlS, "1 [x] allow Bash: git push origin:* (yours; offered:", "scope session, until 2h, uses 2"))
-	golden(t, "terms-confirm", x.Press("a", "remember allow Bash: git push origin:*", "for 2 later"))
+	golden(t, "terms-done", x.Press(ctrlS, "1 [x] allow Write: /srv/docs/a** (yours; offered:", "scope session, until 2h, uses 2"))
+	golden(t, "terms-confirm", x.Press("a", "remember allow Write: /srv/docs/a**", "for 2 later"))
 	x.Press("  G", "y approve  esc")
 	x.Press("y", "approved by ann")
 	w.voted(c, "ann", toolcall.ResponseApprove)
 	l := w.standingApproval(false)
-	if left := time.Until(l.Terms.Until); l.Terms.Uses != 2 || left > 2*time.Hour || left < time.Hour || len(l.Terms.Rules) != 1 || *l.Terms.Rules[0].RuleContent != "git push origin:*" {
+	if left := time.Until(l.Terms.Until); l.Terms.Uses != 2 || left > 2*time.Hour || left < time.Hour || len(l.Terms.Rules) != 1 || *l.Terms.Rules[0].RuleContent != "/srv/docs/a**" {
 		t.Errorf("remembered %+v", l.Terms)
 	}
-	if got := w.proposes("call_2", "Bash", `{"command":"git push origin dev"}`); got.State == message.ToolCallAsking {
+	if got := w.proposes("call_2", "Write", `{"file_path":"/srv/docs/ab.md"}`); got.State == message.ToolCallAsking {
 		t.Errorf("what is covered is %s", got.State)
 	}
-	if got := w.proposes("call_3", "Bash", `{"command":"git push fork dev"}`); got.State != message.ToolCallAsking {
+	if got := w.proposes("call_3", "Write", `{"file_path":"/srv/docs/b.md"}`); got.State != message.ToolCallAsking {
 		t.Errorf("what was narrowed away is %s", got.State)
 	}
 }
@@ -53,19 +53,19 @@ func TestRememberEditedRule(t *testing.T) {
 // What the engine refuses can be corrected and sent again.
 func TestRememberTooWide(t *testing.T) {
 	w := newWorld(t)
-	w.ask("call_1", "Bash", `{"command":"git push origin main"}`)
+	w.ask("call_1", "Write", `{"file_path":"/srv/docs/a.md"}`)
 	x := w.inbox(80, 40)
 	x.See("call_1")
-	x.Press(enter, "1 [ ] allow Bash: git push:*")
-	x.Press("w", "> git push:*")
-	x.Press(down+down+down+down+ctrlU+"git:*"+enter, "1 [x] allow Bash: git:* (yours")
+	x.Press(enter, "1 [ ] allow Write: /srv/docs/**")
+	x.Press("w", "> /srv/docs/**")
+	x.Press(down+down+down+down+ctrlU+"/srv/**"+enter, "1 [x] allow Write: /srv/** (yours")
 	x.Press("a", "y approve  esc")
 	x.Press("y", "Not accepted", "not proven to be narrower")
-	x.Press("w", "> git:*")
-	x.Press(down+down+down+down+ctrlU+"git push origin main:*"+enter, "git push origin main:* (yours")
+	x.Press("w", "> /srv/**")
+	x.Press(down+down+down+down+ctrlU+"/srv/docs/a.md"+enter, "/srv/docs/a.md (yours")
 	x.Press("a", "y approve  esc")
 	x.Press("y", "approved by ann")
-	if l := w.standingApproval(false); *l.Terms.Rules[0].RuleContent != "git push origin main:*" {
+	if l := w.standingApproval(false); *l.Terms.Rules[0].RuleContent != "/srv/docs/a.md" {
 		t.Errorf("remembered %+v", l.Terms)
 	}
 }

@@ -37,6 +37,7 @@ tools:
   - {name: buy, placement: external, concurrency_safe: true, input_schema: {type: object, properties: {cents: {type: integer}, shop: {type: string}}}}
   - {name: sell, placement: external, concurrency_safe: true}
   - {name: Bash, kind: bash, placement: external, concurrency_safe: true, input_schema: {type: object, required: [command], properties: {command: {type: string}}}}
+  - {name: Write, kind: write, placement: external, concurrency_safe: true, input_schema: {type: object, required: [file_path], properties: {file_path: {type: string}}}}
   - {name: soon, placement: external, concurrency_safe: true}
   - {name: wire, placement: external, concurrency_safe: true, input_schema: {type: object, properties: {pin: {type: string}, to: {type: string}}}}
 `
