@@ -351,20 +351,22 @@ func (s search) Compile(content string, behavior message.Behavior) (permission.P
 	match := func(c permission.Call) (bool, error) {
 		folder, badPath := s.folder(c)
 		looked, badPattern := s.text(c, "pattern")
-		if err := errors.Join(badPath, badPattern); err != nil {
-			return false, err
-		}
-		raw, at := s.matchText(content, c, folder, looked), s.places(c)
+		raw, at, bad := s.matchText(content, c, folder, looked), s.places(c), errors.Join(badPath, badPattern)
 		if behavior == message.BehaviorAllow {
-			return raw && s.ReadOnly(c), nil
+			return raw && bad == nil && s.ReadOnly(c), bad
 		}
+		// Upstream takes an argument of another type for absent.
 		denied, err := at.isDenied(content, folder)
+		err = errors.Join(err, bad)
 		if s.kind == Glob && looked != "" { // what Glob looks for may name the folder, too
 			below, bad := at.isDenied(content, pathBelow(folder, looked))
 			denied, err = denied || below, errors.Join(err, bad)
 		}
-		if raw || denied || err != nil {
-			return raw || denied, err
+		if raw || denied {
+			return true, nil
+		}
+		if err != nil {
+			return false, err
 		}
 		return s.reaches(content, c, folder, looked)
 	}
