@@ -23,15 +23,17 @@ import (
 // flow is one row of agent_flows.jsonl: a recorded run of AgentScope's own
 // agent loop with a scripted model.
 type flow struct {
-	Name      string                   `json:"name"`
-	Tools     []flowTool               `json:"tools"`
-	Mode      string                   `json:"mode"`
-	Rules     []message.PermissionRule `json:"rules"`
-	Turns     []json.RawMessage        `json:"model_turns"`
-	Steps     []flowStep               `json:"steps"`
-	After     map[string][]any         `json:"rules_after"`
-	ReplayMsg json.RawMessage          `json:"replay_msg"`
-	Context   *message.Msg             `json:"context_msg"`
+	Name  string                   `json:"name"`
+	Tools []flowTool               `json:"tools"`
+	Mode  string                   `json:"mode"`
+	Rules []message.PermissionRule `json:"rules"`
+	Turns []json.RawMessage        `json:"model_turns"`
+	Steps []flowStep               `json:"steps"`
+	// After are the rules of each behavior at the end: what the agent began with, and
+	// what was remembered.
+	After     map[string][]message.PermissionRule `json:"rules_after"`
+	ReplayMsg json.RawMessage                     `json:"replay_msg"`
+	Context   *message.Msg                        `json:"context_msg"`
 }
 
 type flowTool struct {
@@ -93,18 +95,28 @@ func runFlow(t *testing.T, f flow) {
 	}
 	a.checkReplay()
 	a.checkContext()
-	if got, want := len(a.eng.Remembered("sess-1")), len(f.After["allow_rules"])-allowRules(f.Rules); got != want {
-		t.Errorf("%d rules were remembered, upstream %d", got, want)
-	}
+	a.checkRules()
 }
 
-func allowRules(rules []message.PermissionRule) (n int) {
-	for _, r := range rules {
-		if r.Behavior == message.BehaviorAllow {
-			n++
+// checkRules compares the rules at the end one by one.
+func (a *agent) checkRules() {
+	got, want := map[string]int{}, map[string]int{}
+	count := func(in map[string]int, rules []message.PermissionRule) {
+		for _, r := range rules {
+			in[string(must(json.Marshal(r)))]++
 		}
 	}
-	return n
+	count(got, a.flow.Rules)
+	count(got, a.eng.Remembered("sess-1"))
+	for _, list := range []string{"allow_rules", "deny_rules", "ask_rules"} {
+		if _, known := a.flow.After[list]; !known {
+			a.t.Fatalf("the row has no %s", list)
+		}
+		count(want, a.flow.After[list])
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		a.t.Errorf("rules at the end differ (-upstream +ours):\n%s", diff)
+	}
 }
 
 // agent is the runtime of the test: a scripted model in AgentScope's loop,
@@ -119,6 +131,7 @@ type agent struct {
 	replies int
 	turn    int
 	all     []json.RawMessage // events of the first reply, in order
+	last    []json.RawMessage // events of the last one
 }
 
 func newAgent(t *testing.T, f flow) *agent {
@@ -203,7 +216,7 @@ func (a *agent) step(s flowStep) ([]json.RawMessage, error) {
 			}
 		}
 		a.replies++
-		a.reply = message.ReplyID(fmt.Sprintf("reply-%d", a.replies))
+		a.reply, a.last = message.ReplyID(fmt.Sprintf("reply-%d", a.replies)), nil
 		a.emit(`{"type":"REPLY_START","session_id":"sess-1","name":"bot"}`)
 		a.loop()
 		return a.receive(), nil
@@ -324,6 +337,9 @@ func (a *agent) receive() []json.RawMessage {
 		if head.Reply == "reply-1" {
 			a.all = append(a.all, e.Event)
 		}
+		if head.Reply == a.reply {
+			a.last = append(a.last, e.Event)
+		}
 		switch head.Type {
 		case "USER_CONFIRM_RESULT", "EXTERNAL_EXECUTION_RESULT", "USER_INTERRUPT":
 		default:
@@ -340,11 +356,17 @@ func (a *agent) checkReplay() {
 	if err := json.Unmarshal(a.flow.ReplayMsg, &want); err != nil {
 		a.t.Fatal(err)
 	}
-	got, err := message.AssistantMsg("bot", message.List(), message.WithID("reply-1"))
-	if err != nil {
-		a.t.Fatal(err)
+	got := a.fold("reply-1", a.all)
+	w, g := []json.RawMessage{a.flow.ReplayMsg}, []json.RawMessage{must(json.Marshal(got))}
+	if diff := cmp.Diff(comparableEvents(a.t, nil, w), comparableEvents(a.t, nil, g)); diff != "" {
+		a.t.Errorf("replayed message differs (-upstream +ours):\n%s", diff)
 	}
-	for _, raw := range a.all {
+}
+
+// fold builds the message of a reply from its events.
+func (a *agent) fold(reply message.ReplyID, events []json.RawMessage) *message.Msg {
+	got := must(message.AssistantMsg("bot", message.List(), message.WithID(string(reply))))
+	for _, raw := range events {
 		ev, err := message.DecodeEvent(raw)
 		if err != nil {
 			a.t.Fatal(err)
@@ -353,17 +375,44 @@ func (a *agent) checkReplay() {
 			a.t.Fatal(err)
 		}
 	}
-	w, g := []json.RawMessage{a.flow.ReplayMsg}, []json.RawMessage{must(json.Marshal(got))}
-	if diff := cmp.Diff(comparableEvents(a.t, nil, w), comparableEvents(a.t, nil, g)); diff != "" {
-		a.t.Errorf("replayed message differs (-upstream +ours):\n%s", diff)
-	}
+	return got
 }
 
-// checkContext compares what upstream's own context says of the calls with
-// what the journal says: the arguments that ran, and the state.
+// ourTexts are the texts of results that are ours and not upstream's, by upstream's.
+var ourTexts = map[string]string{
+	`<system-reminder>The execution of tool "ask" is denied by user!</system-reminder>`: `<system-reminder>The execution of tool "ask" is denied by the user dev.</system-reminder>`,
+	"custom": "Permission denied for no (custom).",
+	"Permission denied for ask (dont_ask mode - user not available)": "Permission denied for ask (dont_ask mode: no approver is available).",
+}
+
+// content is what a message says: its texts, and the results of its calls.
+func content(m *message.Msg, ours map[string]string) (out []string) {
+	for _, b := range m.Content {
+		switch b := b.(type) {
+		case *message.TextBlock:
+			out = append(out, "text "+b.Text)
+		case *message.ToolResultBlock:
+			text := b.Output.String()
+			if other, differs := ours[text]; differs {
+				text = other
+			}
+			// Not its name: upstream's is the sender's, ours that of the tool.
+			out = append(out, fmt.Sprintf("result %s %s %s", b.ID, b.State, text))
+		default: // calls are compared with the journal
+		}
+	}
+	slices.Sort(out) // results of concurrent calls come in any order
+	return out
+}
+
+// checkContext compares what upstream's own context says with what the journal says:
+// the arguments that ran, the state, the results and the texts of the last reply.
 func (a *agent) checkContext() {
 	if a.flow.Context == nil {
 		return
+	}
+	if diff := cmp.Diff(content(a.flow.Context, ourTexts), content(a.fold(a.reply, a.last), nil)); diff != "" {
+		a.t.Errorf("results and texts differ (-upstream +ours):\n%s", diff)
 	}
 	for _, b := range message.BlocksOf[*message.ToolCallBlock](a.flow.Context) {
 		c := a.call(b.ID)

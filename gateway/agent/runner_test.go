@@ -75,6 +75,8 @@ func TestRefused(t *testing.T) {
 		{"no message", user(), "s", "bot", agent.Input{}, message.ErrInvalid},
 		{"a nil message", user(), "s", "bot", agent.Input{Messages: []*message.Msg{nil}}, message.ErrInvalid},
 		{"the agent's words", user(), "s", "bot", agent.Input{Messages: []*message.Msg{{ID: "x", Role: message.RoleAssistant}}}, message.ErrInvalid},
+		{"a link that runs a script", user(), "s", "bot", agent.Input{Messages: []*message.Msg{links(t, "javascript:alert(1)")}}, message.ErrInvalid},
+		{"a file", user(), "s", "bot", agent.Input{Messages: []*message.Msg{links(t, "file:///etc/passwd")}}, message.ErrInvalid},
 		{"an engine's tool", user(), "s", "bot", with(agent.Tool{Name: gatewaytest.Pay}), message.ErrInvalid},
 		{"a tool twice", user(), "s", "bot", with(agent.Tool{Name: "a"}, agent.Tool{Name: "a"}), message.ErrInvalid},
 		{"a tool without a name", user(), "s", "bot", with(agent.Tool{}), message.ErrInvalid},
@@ -89,6 +91,16 @@ func TestRefused(t *testing.T) {
 	if _, err := s.runner.Start(t.Context(), robot, "s", "bot", one); !errors.Is(err, message.ErrForeign) {
 		t.Errorf("the session of another principal: %v", err)
 	}
+}
+
+// links is a message with a URL.
+func links(t *testing.T, url string) *message.Msg {
+	t.Helper()
+	m, err := message.UserMsg("me", message.List(message.NewData(&message.URLSource{URL: url, MediaType: "text/html"})), message.WithID("m1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
 }
 
 func TestConflict(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"time"
 
@@ -108,6 +109,9 @@ func (r *Runner) Check(by toolcall.Principal, session message.SessionID, name st
 		if err := m.Validate(); err != nil {
 			return fmt.Errorf("messages[%d]: %w", i, err)
 		}
+		if u := foreignURL(m); u != "" {
+			return bad(message.CodeInvalid, fmt.Sprintf("messages[%d]: %.60q is not a web address", i, u), "send a URL that begins with https:// or http://, or the content")
+		}
 	}
 	for i, t := range in.Tools {
 		if t.Name == "" || slices.Contains(r.cfg.Tools, t.Name) || slices.ContainsFunc(in.Tools[:i], func(o Tool) bool { return o.Name == t.Name }) {
@@ -115,6 +119,21 @@ func (r *Runner) Check(by toolcall.Principal, session message.SessionID, name st
 		}
 	}
 	return nil
+}
+
+// foreignURL is a URL of a message that frontends must not make a link of, such as
+// javascript:; "" if there is none.
+func foreignURL(m *message.Msg) string {
+	for _, b := range message.BlocksOf[*message.DataBlock](m) {
+		src, ok := b.Source.(*message.URLSource)
+		if !ok {
+			continue
+		}
+		if u, err := url.Parse(src.URL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return src.URL
+		}
+	}
+	return ""
 }
 
 // findTurn reports whether the turn was begun, or queued, before. The session's

@@ -101,6 +101,7 @@ func TestRefusedRequests(t *testing.T) {
 		{"a long thread", gatewaytest.Bot, "/agui", body("threadId", `"`+strings.Repeat("x", toolcall.MaxIDBytes+1)+`"`), 413, message.CodeTooLarge},
 		{"many messages", gatewaytest.Bot, "/agui", body("messages", "["+many+"]"), 413, message.CodeTooLarge},
 		{"a large body", gatewaytest.Bot, "/agui", body("state", `"`+strings.Repeat("x", agui.MaxBody)+`"`), 413, message.CodeTooLarge},
+		{"a link that runs a script", gatewaytest.Bot, "/agui", body("messages", `[{"id":"u1","role":"user","content":[{"type":"image","source":{"type":"url","value":"javascript:alert(1)"}}]}]`), 400, message.CodeInvalid},
 		{"a tool of the engine", gatewaytest.Bot, "/agui", body("tools", `[{"name":"pay","description":""}]`), 400, message.CodeInvalid},
 	} {
 		t.Run(of.name, func(t *testing.T) {

@@ -349,6 +349,8 @@ func (w *writer) operation(o *op) map[string]any {
 	}
 	if o.Stream {
 		content["text/event-stream"] = map[string]any{"schema": map[string]any{"type": "string"}}
+	}
+	if o.Stream && o.ID != "watchCalls" { // its events have no ids
 		params = append(params, map[string]any{"name": "Last-Event-ID", "in": "header", "description": "The id of the last event that was received.", "schema": map[string]any{"type": "string"}})
 	}
 	out := map[string]any{

@@ -2,14 +2,18 @@ package web
 
 import (
 	"context"
+	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -163,4 +167,76 @@ func TestEveryRouteWithABrokenJournal(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestRequiredMembers: the OpenAPI document requires those members of a body without which
+// the server refuses it. A broken journal keeps good requests from doing anything.
+func TestRequiredMembers(t *testing.T) {
+	w := wire(t)
+	var doc struct {
+		Paths map[string]map[string]struct {
+			RequestBody struct {
+				Content map[string]struct {
+					Schema struct {
+						Ref string `json:"$ref"`
+					}
+				}
+			} `json:"requestBody"`
+			Parameters []struct{ Name string }
+		}
+		Components struct {
+			Schemas map[string]struct{ Required []string }
+		}
+	}
+	_, text := w.send(http.MethodGet, "/openapi.json", probe{})
+	if err := json.Unmarshal([]byte(text), &doc); err != nil {
+		t.Fatal(err)
+	}
+	w.A.Break(gatewaytest.Refuses)
+	bodies := 0
+	for name, p := range w.probes() {
+		method, pattern, _ := strings.Cut(name, " ")
+		op, known := doc.Paths[pattern][strings.ToLower(method)]
+		content, has := op.RequestBody.Content["application/json"]
+		if !known || !has {
+			continue
+		}
+		if p.path == "" {
+			p.path = path(gateway.Route{Path: pattern})
+		}
+		schema := strings.TrimPrefix(content.Schema.Ref, "#/components/schemas/")
+		var body map[string]any
+		if err := json.Unmarshal([]byte(p.body), &body); err != nil {
+			t.Fatal(err)
+		}
+		bodies++
+		for member := range body {
+			less := maps.Clone(body)
+			delete(less, member)
+			raw, err := json.Marshal(less)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.body = string(raw)
+			code, text := w.send(method, p.path, p)
+			required := slices.Contains(doc.Components.Schemas[schema].Required, member)
+			if member == "attempt" { // it is compared with the call, which is not read here
+				continue
+			}
+			if required != (code == http.StatusBadRequest) {
+				t.Errorf("%s without %s: %d, required %v\n%.200s", name, member, code, required, text)
+			}
+		}
+	}
+	if bodies < 6 {
+		t.Errorf("%d bodies were tried", bodies)
+	}
+	for pattern, ops := range doc.Paths {
+		for _, op := range ops {
+			resumes := slices.ContainsFunc(op.Parameters, func(p struct{ Name string }) bool { return p.Name == "Last-Event-ID" })
+			if want := pattern == "/v1/sessions/{session_id}/events"; resumes && !want {
+				t.Errorf("%s takes Last-Event-ID, and its events have no ids", pattern)
+			}
+		}
+	}
 }
