@@ -41,7 +41,7 @@ func fromRule(r message.PermissionRule) Rule {
 		sum := sha256.Sum256([]byte(*r.RuleContent))
 		name += "/" + hex.EncodeToString(sum[:8])
 	}
-	return Rule{Name: name, Tools: []string{r.ToolName}, RuleContent: r.RuleContent, Behavior: r.Behavior, Source: r.Source}
+	return Rule{Name: name, Tools: []string{r.ToolName}, RuleContent: r.RuleContent, Behavior: r.Behavior, Source: r.Source, imported: true}
 }
 
 // sortDistinct drops rules that match the same. Which source remains must not

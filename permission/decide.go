@@ -225,6 +225,12 @@ func (e *decider) checkStep() (Decision, bool) {
 		if e.row.ignoresImmune {
 			return Decision{}, false
 		}
+		if v.Coverable {
+			own := func(r *compiledRule) bool { return r.pattern == nil || r.rule.imported }
+			if d, ok := e.allowBy(slices.DeleteFunc(slices.Clone(e.tr.allow), own)); ok {
+				return d, true
+			}
+		}
 		return e.askImmune(step, reason), true
 	case CheckUncovered:
 		return e.decideUncovered(reason)
@@ -256,16 +262,18 @@ func (e *decider) decideUncovered(reason string) (Decision, bool) {
 // allowStep looks for an allow rule. One that fails does not match, and keeps
 // the mode from allowing.
 func (e *decider) allowStep() (Decision, bool) {
-	for _, list := range [][]*compiledRule{e.tr.allow, e.sessionRules(message.BehaviorAllow)} {
-		for _, r := range list {
-			matched, failed := e.traceMatch(r)
-			if matched {
-				return e.allow(StepAllowRule, r, r.reason), true
-			}
-			e.unsure = e.unsure || failed
+	return e.allowBy(slices.Concat(e.tr.allow, e.sessionRules(message.BehaviorAllow)))
+}
+
+func (e *decider) allowBy(rules []*compiledRule) (Decision, bool) {
+	for _, r := range rules {
+		matched, failed := e.traceMatch(r)
+		if matched {
+			return e.allow(StepAllowRule, r, r.reason), true
 		}
+		e.unsure = e.unsure || failed
 	}
-	return e.jointAllow()
+	return e.jointAllow(rules)
 }
 
 func (e *decider) decideByMode() Decision {

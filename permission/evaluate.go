@@ -251,6 +251,9 @@ func (c *compiler) finishPattern(r *Rule, tr *toolRules, p Pattern) Pattern {
 		}
 		p = t.TrustOptions()
 	}
+	if own, ok := p.(PolicyPattern); ok && !r.imported {
+		p = own.OfPolicy()
+	}
 	n, ok := p.(Noticer)
 	if !ok {
 		return p
@@ -277,18 +280,16 @@ func (b *Bundle) Notices() []Notice {
 
 // jointAllow looks for allow rules that each cover a part of the call, and
 // all together the whole. It runs after none did so alone.
-func (e *decider) jointAllow() (Decision, bool) {
+func (e *decider) jointAllow(among []*compiledRule) (Decision, bool) {
 	joint, ok := e.tr.matcher.(JointMatcher)
 	if !ok || e.inputErr != nil || e.unread != nil {
 		return Decision{}, false
 	}
 	var rules []*compiledRule
 	var patterns []Pattern
-	for _, list := range [][]*compiledRule{e.tr.allow, e.sessionRules(message.BehaviorAllow)} {
-		for _, r := range list {
-			if r.pattern != nil && r.broken == nil && r.rule.isEnforced() && e.isConditionTrue(r) {
-				rules, patterns = append(rules, r), append(patterns, r.pattern)
-			}
+	for _, r := range among {
+		if r.pattern != nil && r.broken == nil && r.rule.isEnforced() && e.isConditionTrue(r) {
+			rules, patterns = append(rules, r), append(patterns, r.pattern)
 		}
 	}
 	if len(rules) < 2 {

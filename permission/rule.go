@@ -84,6 +84,8 @@ type Rule struct {
 	// IKnow accepts what lint refuses in this rule.
 	IKnow bool
 
+	// imported rules are AgentScope's and never mean more than there.
+	imported bool
 	// at is where the rule stands in a file; nil for rules made in Go.
 	at *rulefile.Origin
 }

@@ -92,6 +92,9 @@ type ToolVerdict struct {
 	Message string
 	// Step names the part of the check that answered; empty: StepToolCheck.
 	Step Step
+	// Coverable: a content rule of a policy that covers the call answers a
+	// CheckAskImmune. Rules of AgentScope's form and of sessions do not.
+	Coverable bool
 }
 
 // CheckResult is what a tool says about a call to it. The zero value leaves the
@@ -144,6 +147,13 @@ type Pattern interface {
 type OptionTruster interface {
 	Pattern
 	TrustOptions() Pattern
+}
+
+// PolicyPattern is a Pattern that means more in a rule of a policy than in one of
+// AgentScope, where it never allows what is asked about there.
+type PolicyPattern interface {
+	Pattern
+	OfPolicy() Pattern
 }
 
 // Noticer is a Pattern whose author may expect another meaning.

@@ -80,9 +80,25 @@ func (b bash) Check(c permission.Call) permission.ToolVerdict {
 }
 
 func (p *bashCall) findDanger() (permission.ToolVerdict, bool) {
-	if p.tree.dynamic != "" {
-		return immuneVerdict(StepInjection, "the command has a "+p.tree.dynamic+": what it runs is not known before it runs"), true
+	v, found := p.findKnownDanger()
+	if p.tree.dynamic == "" {
+		return v, found
 	}
+	dynamic := immuneVerdict(StepInjection, "the command has a "+p.tree.dynamic+": what it runs is not known before it runs")
+	dynamic.Coverable = !found && !p.mayHideDanger()
+	return dynamic, true
+}
+
+// mayHideDanger reports whether a part of the text that need not be an argument, such
+// as the value of a variable, is a sensitive path, or one that a program removes.
+func (p *bashCall) mayHideDanger() bool {
+	removes := slices.ContainsFunc(p.allCommands(), func(c shell.Command) bool { return removers[programOf(c)] || fileRemovers[programOf(c)] })
+	return slices.ContainsFunc(strings.FieldsFunc(p.text, func(r rune) bool { return strings.ContainsRune(" \t\n;|&()<>\"'`=${},:", r) }), func(part string) bool {
+		return p.places.isDangerous(part) || removes && p.places.isVital(part)
+	})
+}
+
+func (p *bashCall) findKnownDanger() (permission.ToolVerdict, bool) {
 	if t := dangerousText(p.text); t != "" {
 		return immuneVerdict(StepDangerousCommand, "the command contains "+t), true
 	}
@@ -145,9 +161,12 @@ func (p *bashCall) unseenPaths() []string {
 // upstream does not know.
 var fileWriters = setOf("tee install truncate unlink shred")
 
+// fileRemovers are programs that remove what they are given.
+var fileRemovers = setOf("rm rmdir unlink shred")
+
 func (p *bashCall) findProvenRemoval() string {
 	for _, c := range p.allCommands() {
-		if name := programOf(c); name != "rm" && name != "rmdir" && name != "unlink" && name != "shred" {
+		if !fileRemovers[programOf(c)] {
 			continue
 		}
 		for _, w := range c.Argv[1:] {
@@ -267,6 +286,14 @@ type bashPattern struct {
 	expanded *shell.Pattern
 	allow    bool
 	trusts   bool
+	ofPolicy bool // the rule stands in a policy, and is not AgentScope's
+}
+
+// OfPolicy implements permission.PolicyPattern: an allow rule also covers what
+// AgentScope asks about, if every command of the line is covered.
+func (b bashPattern) OfPolicy() permission.Pattern {
+	b.ofPolicy = true
+	return b
 }
 
 // Match is narrower than upstream's for an allow rule, which has to cover every
@@ -282,8 +309,10 @@ func (b bashPattern) Match(c permission.Call) (bool, error) {
 	}
 	whole := b.content.match(p.text)
 	switch {
+	case b.allow && b.isEverything() && b.ofPolicy:
+		return p.tree.dynamic == "" || p.line.NamesPrograms(), nil
 	case b.allow:
-		return whole && (b.isEverything() || p.line.Covers([]*shell.Pattern{b.shell})), nil
+		return (whole || b.ofPolicy) && (b.isEverything() || p.line.Covers([]*shell.Pattern{b.shell})), nil
 	case whole || p.text == "":
 		return whole, nil
 	}
@@ -335,19 +364,32 @@ func (b bash) Covered(c permission.Call, patterns []permission.Pattern) ([]int, 
 	if p.err != nil {
 		return nil, p.err
 	}
-	all, at, whole := make([]*shell.Pattern, 0, len(patterns)), make([]int, 0, len(patterns)), -1
+	var all, own []*shell.Pattern
+	var at, ownAt []int
+	whole := -1
 	for i, q := range patterns {
-		if bp, ok := q.(bashPattern); ok {
-			all, at = append(all, bp.shell), append(at, i)
-			if whole < 0 && bp.content.match(p.text) {
-				whole = i
-			}
+		bp, ok := q.(bashPattern)
+		if !ok {
+			continue
+		}
+		all, at = append(all, bp.shell), append(at, i)
+		if bp.ofPolicy {
+			own, ownAt = append(own, bp.shell), append(ownAt, i)
+		}
+		if whole < 0 && bp.content.match(p.text) {
+			whole = i
 		}
 	}
-	if whole < 0 || !p.line.Covers(all) {
+	if whole < 0 { // AgentScope's rules are about no such line
+		all, at = own, ownAt
+	}
+	if !p.line.Covers(all) {
 		return nil, nil
 	}
-	by := []int{whole}
+	var by []int
+	if whole >= 0 {
+		by = append(by, whole)
+	}
 	for _, one := range p.line.Cover(all).Commands {
 		if one.By >= 0 {
 			by = append(by, at[one.By])

@@ -30,6 +30,9 @@
 //   - An allow rule covers a line if every command of it is covered by a rule,
 //     options included; several rules may do so together. The content * covers
 //     every line, as a rule without a content does.
+//   - An allow rule of a policy, not one in AgentScope's form or of a session, also
+//     covers substitutions and control flow. The content * does so if every program
+//     of the line is known before it runs, any other if the commands are plain.
 //   - A deny or ask rule is about a line if it is about any command in it, in
 //     any order of options and behind wrappers. Where this is unknown before it
 //     runs, the call is asked about.

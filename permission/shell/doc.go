@@ -19,7 +19,8 @@
 // runs is known before it runs, and each of its simple commands is covered by
 // some rule. Three readings have to agree: the parser's for bash, its for sh,
 // and a small reader of our own that knows the common language only. What is
-// not plain calls joined by && || ; | and newlines is asked about, and so are
+// not plain calls joined by && || ; | and newlines, or standing in if, while, for,
+// case, a group or a subshell, is asked about, and so are
 // substitutions, expansions, globs that do not begin with ./ or /, redirects
 // except to /dev/null and between descriptors, assignments, and builtins that
 // change the shell. [Line.Reasons] tells them.

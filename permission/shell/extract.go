@@ -247,7 +247,7 @@ func kind(c syntax.Command) (Code, string) {
 	case *syntax.TimeClause:
 		return CodeControl, "time is a word of bash and a program of sh"
 	}
-	return CodeControl, "only calls joined by && || ; | and newlines can be covered"
+	return CodeControl, "a part of the control flow is more than plain commands"
 }
 
 func (x *extractor) readCall(c *syntax.CallExpr, redirs []*syntax.Redirect, offset int, piped bool) {

@@ -50,6 +50,7 @@ type Line struct {
 	stmts, posix []*syntax.Stmt
 	agreed       bool
 	broken       bool
+	flows        bool // it is static, with control flow
 }
 
 // Command is one simple command.
@@ -151,6 +152,7 @@ func parseCounted(text string) (*Line, int) {
 		l.addReason(CodeEmpty, 0, "there is no command")
 	}
 	l.compareWithPosix(posix)
+	x.readFlow()
 	l.checkFolder()
 	l.addSeenElsewhere()
 	slices.SortStableFunc(l.Reasons, func(a, b Reason) int { return a.Offset - b.Offset })

@@ -191,7 +191,8 @@ func powerVerb(name string, args []Word) string {
 
 func firstOf(args []Word, table map[string]string) string {
 	for _, a := range args {
-		if to := table[a.Text]; a.Fixed && to != "" {
+		unit := strings.TrimPrefix(strings.TrimSuffix(a.Text, ".service"), "systemd-")
+		if to := table[unit]; a.Fixed && to != "" {
 			return to
 		}
 	}

@@ -108,8 +108,8 @@ func TestReasons(t *testing.T) {
 		{"ls 'x", shell.CodeSyntax, 0},
 		{"ls 12>&1", shell.CodeShells, 0},
 		{"ls & ls", shell.CodeBackground, 0},
-		{"ls; ! ls", shell.CodeNegation, 4},
-		{"ls; (ls)", shell.CodeControl, 4},
+		{"ls; ! ls $X", shell.CodeNegation, 4},
+		{"ls; (ls $X)", shell.CodeControl, 4},
 		{"f() { ls; }", shell.CodeFunction, 0},
 		{"ls > x", shell.CodeRedirect, 3},
 		{"ls; A=1 ls", shell.CodeAssignment, 4},
@@ -136,7 +136,7 @@ func TestReasons(t *testing.T) {
 			t.Errorf("%.40q: no %s at %d: %+v", tt.line, tt.code, tt.offset, l.Reasons)
 		}
 	}
-	for _, line := range []string{"echo ./*", "ls /x/[ab]?", "echo a 2>&1 >/dev/null", "[ -f x ]", "echo {} {a}", "echo 'é' x~"} {
+	for _, line := range []string{"echo ./*", "ls /x/[ab]?", "echo a 2>&1 >/dev/null", "[ -f x ]", "! ls", "(ls; if ls; then ls; fi)", "echo {} {a}", "echo 'é' x~"} {
 		if l := shell.Parse(line); !l.Static() {
 			t.Errorf("%q is not static: %+v", line, l.Reasons)
 		}

@@ -22,7 +22,7 @@ func (l *Line) ReadOnly() bool {
 	switch {
 	case l.Hidden != nil || len(l.Text) > MaxBytes:
 		return false
-	case l.Static():
+	case l.Static() && !l.flows:
 		return l.printsOnly()
 	case l.broken:
 		return isClosed(l.Text, "'") || isClosed(l.Text, `"`)
