@@ -276,9 +276,9 @@ func around() []Row {
 				"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/charmbracelet/huh",
 				"github.com/charmbracelet/lipgloss", "github.com/charmbracelet/bubbletea", "github.com/charmbracelet/bubbles",
 				"github.com/charmbracelet/x/ansi", "github.com/prometheus/client_golang", "github.com/schollz/progressbar/v3", "github.com/knadh/koanf",
-				"golang.org/x/term", "github.com/goccy/go-yaml", "github.com/google/uuid", "github.com/nats-io/nats.go", "golang.org/x/net/netutil",
+				"golang.org/x/term", "github.com/goccy/go-yaml", "github.com/google/uuid", "github.com/nats-io/nats.go", "golang.org/x/net/netutil", "github.com/modelcontextprotocol/go-sdk",
 			},
-			Why: "wiring: it joins the public packages and talks to people (nats.go: bench measures the bare connection)",
+			Why: "wiring: it joins the public packages and talks to people (nats.go: bench measures the bare connection; go-sdk: import lists the tools of MCP servers)",
 		},
 		{
 			Folder:    "examples",

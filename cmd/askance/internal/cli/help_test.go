@@ -15,6 +15,7 @@ var commands = []string{
 	"events", "events tail", "events replay",
 	"audit", "audit verify", "audit checkpoint", "audit receipt", "audit check", "audit export",
 	"policy", "policy lint", "policy test", "policy explain", "policy replay", "policy diff", "policy fmt", "policy vars", "policy schema", "policy import", "policy put",
+	"tools", "tools import",
 	"creds", "creds init", "creds add", "creds list", "creds revoke", "creds config",
 	"webhooks", "webhooks list", "webhooks retry", "webhooks drop", "webhooks test",
 	"token", "token create", "token list", "token revoke",

@@ -15,8 +15,14 @@ import (
 // in, and goes there.
 func policyFolder(t *testing.T) {
 	t.Helper()
+	folderOf(t, "shop")
+}
+
+// folderOf makes a folder with the files of one of testdata, and goes there.
+func folderOf(t *testing.T, name string) {
+	t.Helper()
 	cleanEnvironment(t)
-	from := filepath.Join(clitest.Testdata, "shop")
+	from := filepath.Join(clitest.Testdata, name)
 	entries, err := os.ReadDir(from)
 	if err != nil {
 		t.Fatal(err)

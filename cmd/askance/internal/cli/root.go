@@ -106,7 +106,7 @@ Start with askance demo.`,
 		{"run", []*cobra.Command{newDemoCommand(env), newServeCommand(env), newWorkerCommand(env), newWebhooksCommand(env), newBenchCommand(env)}},
 		{"calls", []*cobra.Command{newInboxCommand(env), newListCommand(env), newLoadCommand(env), newShowCommand(env), newPreviewCommand(env), newApproveCommand(env), newEditCommand(env), newRejectCommand(env), newResultCommand(env), newDelegateCommand(env), newResolveCommand(env), newInterruptCommand(env), newRevokeCommand(env), newStandingCommand(env), newEventsCommand(env)}},
 		{"proof", []*cobra.Command{newAuditCommand(env), newJournalCommand(env)}},
-		{"policy", []*cobra.Command{newPolicyCommand(env)}},
+		{"policy", []*cobra.Command{newPolicyCommand(env), newToolsCommand(env)}},
 		{"trust", []*cobra.Command{newCredsCommand(env), newTokenCommand(env), newKeysCommand(env)}},
 		{"about", []*cobra.Command{newVersionCommand(env)}},
 	} {

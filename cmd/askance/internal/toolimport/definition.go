@@ -1,0 +1,155 @@
+package toolimport
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+)
+
+// hostedError says that the provider of the model runs a tool: no call of it
+// reaches askance.
+type hostedError struct{ kind string }
+
+func (e *hostedError) Error() string {
+	return fmt.Sprintf("of type %q left out: the provider of the model runs it, and no policy sees it", e.kind)
+}
+
+// noParameters is the schema of a function that takes nothing.
+const noParameters = `{"type":"object","properties":{},"additionalProperties":false}`
+
+// readDefinition reads one tool of a list: an MCP tool, or a function as a model
+// API takes it.
+func readDefinition(data []byte) (*Definition, error) {
+	members, err := strictjson.Members(data)
+	if err != nil {
+		return nil, err
+	}
+	kind := strictjson.TextMember(members, "type")
+	has := func(name string) bool {
+		for _, m := range members {
+			if m.Name == name {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case has("inputSchema"):
+		return readMCP(members)
+	case kind == "function" && has("function"):
+		return readWrapped(members)
+	case kind == "function":
+		return readFunction(members, "parameters")
+	case has("input_schema") && (kind == "" || kind == "custom"):
+		return readFunction(members, "input_schema")
+	case kind != "":
+		return nil, &hostedError{kind}
+	}
+	return nil, errors.New("is no tool: it has neither inputSchema, input_schema nor the type function")
+}
+
+// readWrapped reads {"type": "function", "function": {…}}.
+func readWrapped(members []strictjson.Member) (*Definition, error) {
+	var d *Definition
+	var notes []string
+	for _, m := range members {
+		switch m.Name {
+		case "type":
+		case "function":
+			inner, err := strictjson.Members(m.Value)
+			if err != nil {
+				return nil, fmt.Errorf("function: %w", err)
+			}
+			if d, err = readFunction(inner, "parameters"); err != nil {
+				return nil, fmt.Errorf("function: %w", err)
+			}
+		default:
+			notes = append(notes, "ignored: "+m.Name)
+		}
+	}
+	d.Notes = append(d.Notes, notes...)
+	return d, nil
+}
+
+// readFunction reads a function whose schema is the member of that name.
+func readFunction(members []strictjson.Member, schema string) (*Definition, error) {
+	d := &Definition{Schema: []byte(noParameters)}
+	for _, m := range members {
+		var err error
+		switch m.Name {
+		case "type":
+		case "name":
+			d.Name, err = strictjson.Text(m.Value)
+		case "description":
+			d.Description, err = strictjson.Text(m.Value)
+		case schema:
+			if strictjson.KindOf(m.Value) != "null" {
+				d.Schema = m.Value
+			}
+		default:
+			d.Notes = append(d.Notes, "ignored: "+m.Name)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", m.Name, err)
+		}
+	}
+	return d, nil
+}
+
+// readMCP reads a tool of an MCP server.
+func readMCP(members []strictjson.Member) (*Definition, error) {
+	yes := true
+	d := &Definition{}
+	for _, m := range members {
+		var err error
+		switch m.Name {
+		case "name":
+			d.Name, err = strictjson.Text(m.Value)
+		case "description":
+			d.Description, err = strictjson.Text(m.Value)
+		case "title":
+			var title string
+			title, err = strictjson.Text(m.Value)
+			d.Notes = append(d.Notes, "title: "+title)
+		case "inputSchema":
+			d.Schema = m.Value
+		case "annotations":
+			err = d.readAnnotations(m.Value)
+		default:
+			d.Notes = append(d.Notes, "ignored: "+m.Name)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", m.Name, err)
+		}
+	}
+	// The specification's defaults: a tool that says nothing may destroy and reach out.
+	d.Destructive, d.OpenWorld = cmp.Or(d.Destructive, &yes), cmp.Or(d.OpenWorld, &yes)
+	return d, nil
+}
+
+func (d *Definition) readAnnotations(data []byte) error {
+	members, err := strictjson.Members(data)
+	if err != nil {
+		return err
+	}
+	for _, m := range members {
+		into := map[string]**bool{"readOnlyHint": &d.ReadOnly, "destructiveHint": &d.Destructive, "idempotentHint": &d.Idempotent, "openWorldHint": &d.OpenWorld}[m.Name]
+		switch {
+		case into != nil:
+			v, err := strictjson.Bool(m.Value)
+			if err != nil {
+				return fmt.Errorf("%s: %w", m.Name, err)
+			}
+			*into = &v
+		case m.Name == "title":
+			title, _ := strictjson.Text(m.Value)
+			d.Notes = append(d.Notes, "title: "+title)
+		default:
+			d.Notes = append(d.Notes, "ignored: annotations."+m.Name+" "+strings.TrimSpace(string(m.Value)))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,177 @@
+package toolimport
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"os/exec"
+	"slices"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/internal/strictjson"
+)
+
+// maxPages bounds the list of a server that always has another page.
+const maxPages = 1000
+
+// FromCommand lists the tools of an MCP server that is started for it.
+func FromCommand(ctx context.Context, argv []string) (*Found, error) {
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	stderr := &tail{}
+	cmd.Stderr = stderr
+	found, err := list(ctx, &mcp.CommandTransport{Command: cmd})
+	if err != nil {
+		if said := stderr.String(); said != "" {
+			err = fmt.Errorf("%w; the server said: %s", err, term.SafeLine(said))
+		}
+		return nil, fmt.Errorf("list the tools of %s: %w", argv[0], err)
+	}
+	return found, nil
+}
+
+// FromURL lists the tools of an MCP server over HTTP. token is a bearer token, ""
+// for none.
+func FromURL(ctx context.Context, url, token string) (*Found, error) {
+	client := &http.Client{
+		Transport:     bearer{token},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // a token is for one place
+	}
+	return list(ctx, &mcp.StreamableClientTransport{Endpoint: url, HTTPClient: client, DisableStandaloneSSE: true, MaxRetries: -1, MaxEventSize: MaxBytes})
+}
+
+// list reads all pages. The SDK speaks the protocol; the definitions are those of
+// the messages, because the SDK reads numbers of a schema as floats.
+func list(ctx context.Context, t mcp.Transport) (*Found, error) {
+	rec := &recorder{Transport: t}
+	client := mcp.NewClient(&mcp.Implementation{Name: "askance", Version: "1"}, &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}})
+	session, err := client.Connect(ctx, rec, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = session.Close() }() // it has said what there is to know
+	found, cursor := &Found{}, ""
+	for range maxPages {
+		r, err := session.ListTools(ctx, &mcp.ListToolsParams{Cursor: cursor})
+		if err != nil {
+			return nil, err
+		}
+		page, err := rec.page()
+		if err != nil {
+			return nil, err
+		}
+		page.keepValid(r.Tools)
+		found.Tools, found.Notes = append(found.Tools, page.Tools...), append(found.Notes, page.Notes...)
+		if cursor = r.NextCursor; cursor == "" {
+			return found, nil
+		}
+	}
+	return nil, fmt.Errorf("the list has more than %d pages", maxPages)
+}
+
+// keepValid leaves out the tools that the SDK dropped: the protocol says that a
+// client must not use them.
+func (f *Found) keepValid(valid []*mcp.Tool) {
+	f.Tools = slices.DeleteFunc(f.Tools, func(d Definition) bool {
+		is := slices.ContainsFunc(valid, func(t *mcp.Tool) bool { return t.Name == d.Name })
+		if !is {
+			f.Notes = append(f.Notes, "left out: "+d.Name+" is invalid in the protocol, so clients must not use it")
+		}
+		return !is
+	})
+}
+
+// recorder keeps the last list of tools that a server sent.
+type recorder struct {
+	mcp.Transport
+	mu   sync.Mutex // guards last
+	last []byte
+}
+
+// Connect implements mcp.Transport.
+func (r *recorder) Connect(ctx context.Context) (mcp.Connection, error) {
+	c, err := r.Transport.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return recorded{c, r}, nil
+}
+
+// page reads the last list.
+func (r *recorder) page() (*Found, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := strictjson.Check(r.last, strictjson.MaxBytes(MaxBytes)); err != nil {
+		return nil, err
+	}
+	members, err := strictjson.Members(r.last)
+	if err != nil {
+		return nil, err
+	}
+	for i := range members {
+		if members[i].Name == "nextCursor" {
+			members[i].Name = "_meta" // the caller reads the next page
+		}
+	}
+	return readToolsMember(members)
+}
+
+type recorded struct {
+	mcp.Connection
+	rec *recorder
+}
+
+// Read implements mcp.Connection.
+func (c recorded) Read(ctx context.Context) (jsonrpc.Message, error) {
+	m, err := c.Connection.Read(ctx)
+	if r, ok := m.(*jsonrpc.Response); ok && err == nil {
+		members, merr := strictjson.Members(r.Result)
+		for _, member := range members {
+			if merr == nil && member.Name == "tools" {
+				c.rec.mu.Lock()
+				c.rec.last = bytes.Clone(r.Result)
+				c.rec.mu.Unlock()
+			}
+		}
+	}
+	return m, err
+}
+
+// bearer sends a token with each request.
+type bearer struct{ token string }
+
+// RoundTrip implements http.RoundTripper.
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	if b.token != "" {
+		r = r.Clone(r.Context())
+		r.Header.Set("Authorization", "Bearer "+b.token)
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// tail keeps the end of what a server writes to its standard error.
+type tail struct {
+	mu  sync.Mutex // guards end
+	end []byte
+}
+
+const maxTail = 500
+
+// Write implements io.Writer.
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.end = append(t.end, p...)
+	t.end = t.end[max(0, len(t.end)-maxTail):]
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(bytes.TrimSpace(t.end))
+}
