@@ -65,6 +65,7 @@ type compiler struct {
 	bundle   *Bundle
 	rules    []*Rule
 	names    map[string]*Rule
+	frontend map[string]bool // undeclared tools that rules say frontends bring
 	anyTool  []*compiledRule
 	servers  []*compiledRule // deny and ask rules for undeclared tools of a server
 	paths    []pathRule      // deny and ask rules that are about files of several tools
@@ -80,6 +81,7 @@ func newCompiler(opts Options, found problems) *compiler {
 		bundle: &Bundle{limits: opts.Limits.withDefaults(), unhurried: opts.Unhurried, tools: opts.Tools,
 			byTool: map[string]*toolRules{}, others: &toolRules{}},
 		names:    map[string]*Rule{},
+		frontend: map[string]bool{},
 		envs:     map[envKey]*cel.Env{},
 		problems: found,
 	}
@@ -115,7 +117,7 @@ func (c *compiler) newTool(name string, t *Tool) *toolRules {
 
 func (c *compiler) addRule(given *Rule) {
 	r := *given // the bundle keeps its own copy
-	r.Tools = slices.Clone(r.Tools)
+	r.Tools = c.frontendTools(r.Tools)
 	r.Approvers.Users = slices.Clone(r.Approvers.Users)
 	if given.RuleContent != nil {
 		content := *given.RuleContent
@@ -158,13 +160,31 @@ func (c *compiler) addRule(given *Rule) {
 
 func hasContent(r *Rule) bool { _, ok := r.content(); return ok }
 
+// Frontend before a tool's name says that agents' frontends bring the tool with their
+// requests, so that no tools file declares it.
+const Frontend = "frontend/"
+
+// frontendTools gives the names of a rule as calls have them. What is declared as it is
+// written, and the tools of a server, stay as they are.
+func (c *compiler) frontendTools(names []string) []string {
+	out := slices.Clone(names)
+	for i, name := range out {
+		own, is := strings.CutPrefix(name, Frontend)
+		if !is || own == "" || own == AnyTool || c.bundle.byTool[name] != nil || c.bundle.byTool[own] != nil && !c.frontend[own] {
+			continue
+		}
+		c.frontend[own], out[i] = true, own
+	}
+	return out
+}
+
 // toolBucket is the bucket of a tool that a rule names, nil if there must be none.
 func (c *compiler) toolBucket(r *Rule, name string) *toolRules {
 	tr := c.bundle.byTool[name]
 	if tr != nil {
 		return tr
 	}
-	if len(c.opts.Tools) > 0 && !c.opts.AllowUnknownTools {
+	if len(c.opts.Tools) > 0 && !c.opts.AllowUnknownTools && !c.frontend[name] {
 		known := make([]string, 0, len(c.opts.Tools))
 		for _, t := range c.opts.Tools {
 			known = append(known, t.Name)

@@ -18,8 +18,8 @@ type Rule struct {
 	// Name is unique in a bundle and appears in every decision and record.
 	Name        string
 	Description string
-	// Tools are exact, case-sensitive tool names, servers written "server/*",
-	// or AnyTool alone.
+	// Tools are exact, case-sensitive tool names, tools that frontends bring written
+	// "frontend/name", servers written "server/*", or AnyTool alone.
 	Tools []string
 	// RuleContent is matched by the tool's Matcher. nil and "" match every call.
 	RuleContent *string

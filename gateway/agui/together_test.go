@@ -174,3 +174,25 @@ func TestMessageOfALostRun(t *testing.T) {
 		t.Errorf("the client has\n%s", words)
 	}
 }
+
+// TestClientUndeclaredTool: a rule names a tool that only the frontend knows. Where it
+// allows, the run ends as a success with the calls that the client is to run.
+func TestClientUndeclaredTool(t *testing.T) {
+	rules := gatewaytest.Rules + "  - {name: picks, tool: frontend/picker, behavior: allow, when: args.of < 9}\n"
+	for _, alias := range []string{"agui-1", "agui-0"} {
+		t.Run(alias, func(t *testing.T) {
+			s, n := newStageIn(t, []gatewaytest.Option{gatewaytest.Policy(rules)}), startNode(t, alias)
+			a := n.agent(s, gatewaytest.Everything, "t")
+			e := a.run(map[string]any{"say": `call picker {"of":2}`, "tools": picker}).fine(t)
+			if len(e.Interrupts) != 0 || e.Outcome["type"] != "success" || (e.Outcome["pendingToolCallIds"] != nil) != (alias == "agui-1") || len(e.Calls) != 1 {
+				t.Fatalf("ended with %v, open %+v, calls %+v", e.Outcome, e.Interrupts, e.Calls)
+			}
+			result := map[string]any{"id": "picked", "role": "tool", "toolCallId": e.Messages[len(e.Messages)-1].ToolCalls[0].ID, "content": "red"}
+			e = wantSuccess(t, a.run(map[string]any{"results": []any{result}, "tools": picker}))
+			wantLines(t, e, "picker: success: red")
+			if e = a.run(map[string]any{"say": `call picker {"of":10}`, "tools": picker}).fine(t); len(e.Interrupts) != 1 {
+				t.Errorf("where the rule says nothing: %v", e.Outcome)
+			}
+		})
+	}
+}

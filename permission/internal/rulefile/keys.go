@@ -53,7 +53,7 @@ type defaults struct {
 type Rule struct {
 	Name         string           `key:"name" doc:"Unique and stable; named in every decision and record."`
 	Description  string           `key:"description" filled:"yes" doc:"For people; shown where there is no message."`
-	Tool         []string         `key:"tool" doc:"Exact tool names, server/* for the tools of a server, or * in deny and ask rules."`
+	Tool         []string         `key:"tool" doc:"Exact tool names, server/* for the tools of a server, frontend/NAME for a tool that agents' frontends bring and no tools file declares, or * in deny and ask rules."`
 	ToolName     []string         `key:"tool_name" doc:"The same as tool."`
 	RuleContent  *string          `key:"rule_content" null:"nil" doc:"AgentScope's content, which the tool gives a meaning; null and empty match every call."`
 	Match        matchDoc         `key:"match" doc:"Other ways to say which calls are meant."`
