@@ -60,7 +60,7 @@ func (j *Journal) Append(ctx context.Context, f *toolcall.EventRecord, prev uint
 // isForNewCalls reports whether an event record begins a call or prepares one: a
 // session's runtime, or the plan of an open reply.
 func isForNewCalls(f *toolcall.EventRecord, prev uint64) bool {
-	return f.Call != nil && prev == 0 || f.Session != nil || f.Reply != nil && f.Reply.Phase == toolcall.ReplyOpen && f.End == nil
+	return f.Call != nil && prev == 0 || f.Session != nil || f.Budget != nil || f.Reply != nil && f.Reply.Phase == toolcall.ReplyOpen && f.End == nil
 }
 
 const (

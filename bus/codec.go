@@ -77,8 +77,8 @@ func placeOf(s Subject) toolcall.Key {
 	session, _ := s.Session.ID()
 	reply, _ := s.Reply.ID()
 	call, _ := s.Call.ID()
-	lease, _ := s.Standing.ID()
-	return toolcall.Key{Space: s.Space, Session: message.SessionID(session), Reply: message.ReplyID(reply), Call: message.CallID(call), Standing: toolcall.StandingID(lease)}
+	name, _ := s.Name.ID()
+	return toolcall.Key{Space: s.Space, Session: message.SessionID(session), Reply: message.ReplyID(reply), Call: message.CallID(call), Entity: toolcall.EntityName(name)}
 }
 
 // decodeEventRecord verifies and decodes an event record. Every header and the subject

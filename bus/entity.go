@@ -8,8 +8,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Entity is the filter over all event records of one call, reply, session or
-// standing approval. Every compare-and-swap on it uses these bytes: with two
+// Entity is the filter over all event records of one call, reply, session, standing
+// approval or budget. Every compare-and-swap on it uses these bytes: with two
 // filters two writers could win.
 type Entity string
 
@@ -24,8 +24,8 @@ func EntityOf(k toolcall.Key) (Entity, error) {
 
 // recordSubject is the subject of an event record; only tasks have a queue.
 func recordSubject(k toolcall.Key, queue toolcall.Queue) (Subject, error) {
-	if k.Standing != "" {
-		return standingApprovalSubject(k, queue)
+	if k.Entity != "" {
+		return namedSubject(k, queue)
 	}
 	s := Subject{Space: k.Space, Kind: KindRecord, Session: Encode(string(k.Session)), Reply: Encode(string(k.Reply)), Call: Encode(string(k.Call)), Tool: EncodeQueue(queue)}
 	work := queue != (toolcall.Queue{})
@@ -42,17 +42,18 @@ func recordSubject(k toolcall.Key, queue toolcall.Queue) (Subject, error) {
 	return s, CheckSpace(k.Space)
 }
 
-func standingApprovalSubject(k toolcall.Key, queue toolcall.Queue) (Subject, error) {
-	s := Subject{Space: k.Space, Kind: KindStandingRecord, Standing: Encode(string(k.Standing))}
-	if queue != (toolcall.Queue{}) || k != (toolcall.Key{Space: k.Space, Standing: k.Standing}) {
-		return Subject{}, &message.Error{Code: message.CodeInvalid, Op: "name event record", What: "the key " + errtext.Quote(k.String()) + " names no entity", Hint: "set only the space and the standing approval"}
+// namedSubject is that of a standing approval or of a budget.
+func namedSubject(k toolcall.Key, queue toolcall.Queue) (Subject, error) {
+	s := Subject{Space: k.Space, Kind: KindNamedRecord, Name: Encode(string(k.Entity))}
+	if queue != (toolcall.Queue{}) || k != (toolcall.Key{Space: k.Space, Entity: k.Entity}) {
+		return Subject{}, &message.Error{Code: message.CodeInvalid, Op: "name event record", What: "the key " + errtext.Quote(k.String()) + " names no entity", Hint: "set only the space and the standing approval or budget"}
 	}
 	return s, CheckSpace(k.Space)
 }
 
 func (s Subject) entity() Entity {
-	if s.Kind == KindStandingRecord {
-		return Entity(root + string(s.Space) + ".record.-.-." + string(s.Standing) + ".>")
+	if s.Kind == KindNamedRecord {
+		return Entity(root + string(s.Space) + ".record.-.-." + string(s.Name) + ".>")
 	}
 	reply, call := s.Reply, s.Call
 	if reply == "" {
@@ -66,7 +67,7 @@ func (s Subject) entity() Entity {
 
 func (s Subject) isRecord() bool {
 	switch s.Kind {
-	case KindRecord, KindWork, KindReplyRecord, KindSessionRecord, KindStandingRecord:
+	case KindRecord, KindWork, KindReplyRecord, KindSessionRecord, KindNamedRecord:
 		return true
 	}
 	return false
@@ -121,7 +122,7 @@ func NameOf(subject string) string {
 		return ""
 	}
 	var parts []string
-	for _, t := range []Token{s.Session, s.Reply, s.Call} {
+	for _, t := range []Token{s.Session + s.Name, s.Reply, s.Call} {
 		if t == "" {
 			break
 		}

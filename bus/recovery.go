@@ -249,8 +249,9 @@ func (r *Recovery) Survivors(ctx context.Context, visit func(toolcall.JournalEnt
 // has records. build gets hashes for names that are stored as hashes.
 func (r *Recovery) CloseLost(ctx context.Context, subject string, build func(toolcall.Key) *toolcall.EventRecord) (bool, error) {
 	s, err := ParseSubject(subject)
-	if err != nil || !s.isRecord() || s.Kind == KindStandingRecord {
-		return false, nil // no event record of a call, reply or session
+	name := toolcall.EntityName(s.Name.text())
+	if err != nil || !s.isRecord() || name != "" && !name.IsBudget() {
+		return false, nil // a standing approval is revoked where its call is read
 	}
 	if s.Kind == KindWork {
 		s.Kind, s.Tool = KindRecord, ""
@@ -262,7 +263,7 @@ func (r *Recovery) CloseLost(ctx context.Context, subject string, build func(too
 	case !errors.Is(err, errNone):
 		return false, apiError("accept loss", "read "+string(entity), err)
 	}
-	f := build(toolcall.Key{Space: s.Space, Session: message.SessionID(s.Session.text()), Reply: message.ReplyID(s.Reply.text()), Call: message.CallID(s.Call.text())})
+	f := build(toolcall.Key{Space: s.Space, Session: message.SessionID(s.Session.text()), Reply: message.ReplyID(s.Reply.text()), Call: message.CallID(s.Call.text()), Entity: name})
 	f.Prev = &toolcall.Link{}
 	body, err := strictjson.Marshal(f)
 	if err != nil {

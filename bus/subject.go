@@ -18,7 +18,7 @@ const (
 	KindWork
 	KindReplyRecord
 	KindSessionRecord
-	KindStandingRecord
+	KindNamedRecord
 	KindEvent
 	KindPropose
 	KindInterrupt
@@ -66,7 +66,7 @@ const request = "request"
 // order of tokens. Rows with a literal in the place of a token precede those
 // without.
 var table = []Row{
-	{KindStandingRecord, "record.-.-.<standing>.f", "engines", "engines", "EventRecord", "a standing approval's own event records: its uses, and that it was revoked", ""},
+	{KindNamedRecord, "record.-.-.<name>.f", "engines", "engines", "EventRecord", "the own event records of a standing approval (its uses, and that it was revoked) or of a budget (what calls have taken from it)", ""},
 	{KindSessionRecord, "record.<session>.-.-.f", "engines", "engines", "EventRecord", "the session's own event records: which runtime it is bound to", ""},
 	{KindReplyRecord, "record.<session>.<reply>.-.f", "engines", "engines", "EventRecord", "the reply's own event records: batches, interrupted, ended, completed", ""},
 	{KindRecord, "record.<session>.<reply>.<call>.f", "engines", "engines", "EventRecord", "the journal of a call: every event record but tasks", ""},
@@ -101,14 +101,14 @@ var layouts = func() map[Kind][]string {
 
 // Subject is a decoded subject. Kind decides which fields are set.
 type Subject struct {
-	Space    toolcall.SpaceID
-	Kind     Kind
-	Session  Token
-	Reply    Token
-	Call     Token
-	Tool     Token // of the queue: the tool, or the tool and a route
-	Standing Token
-	Who      Token // the runtime, approver, operator, worker or other principal it names
+	Space   toolcall.SpaceID
+	Kind    Kind
+	Session Token
+	Reply   Token
+	Call    Token
+	Tool    Token // of the queue: the tool, or the tool and a route
+	Name    Token // of a standing approval or a budget
+	Who     Token // the runtime, approver, operator, worker or other principal it names
 }
 
 func (s *Subject) field(name string) *Token {
@@ -121,8 +121,8 @@ func (s *Subject) field(name string) *Token {
 		return &s.Call
 	case "<tool>":
 		return &s.Tool
-	case "<standing>":
-		return &s.Standing
+	case "<name>":
+		return &s.Name
 	case "<runtime>", "<principal>", "<approver>", "<operator>", "<auditor>", "<worker>", "<engine>":
 		return &s.Who
 	}

@@ -25,7 +25,7 @@ func (d *decider) decideCall(ctx context.Context, m *toolcall.Machine, earlier [
 		d.noteRedaction(ctx, c)
 		return m.Step(toolcall.Refused{Base: stamp(), Text: text})
 	}
-	v := d.standing.Consult(ctx, c)
+	v := d.standing.Consult(ctx, c, d.budgets.Take)
 	if by, standing := d.standing.ResponseFor(ctx, c, v.Decision, d.standing.Spend); standing != "" {
 		v.Decision, v.StandingApprovals = by, []toolcall.StandingID{standing}
 	}

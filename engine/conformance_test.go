@@ -73,6 +73,7 @@ func runEngine(t *testing.T, open newJournal) {
 		{"remember an edit", rememberEditCases()},
 		{"remember plain rules", rememberPlainCases()},
 		{"revoke while something begins", revokeRaceCases()},
+		{"budget", budgetCases()},
 		{"quorum", quorumCases()},
 		{"redact", redactCases()},
 		{"interrupt", interruptCases()},

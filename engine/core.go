@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/askance-dev/askance/engine/internal/budget"
 	"github.com/askance-dev/askance/engine/internal/decide"
 	"github.com/askance-dev/askance/engine/internal/schedule"
 	"github.com/askance-dev/askance/engine/internal/standing"
@@ -33,6 +34,7 @@ type core struct {
 	hooks    store.Hooks
 	judge    *decide.Judge
 	standing *standing.Approvals
+	budgets  *budget.Budgets
 	timers   *schedule.Timers
 	liveness *schedule.Liveness
 	clocks   *schedule.Clocks
@@ -79,6 +81,7 @@ func newCore(space toolcall.SpaceID, journal Journal, policy Policy, tools []Too
 			c.hooks.Written(call, effects, sent)
 		},
 	})
+	c.budgets = &budget.Budgets{Space: space, Self: c.self(), Store: c.store, Log: c.log}
 	return c, nil
 }
 

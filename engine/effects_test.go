@@ -180,6 +180,7 @@ func (w *world) audit() {
 	entities := map[toolcall.Key][]*toolcall.EventRecord{}
 	records := w.records()
 	w.auditStandingApprovals(records)
+	w.auditBudgets(records)
 	for _, rec := range records {
 		switch {
 		case rec.Invalid != nil:

@@ -285,7 +285,7 @@ func (c *core) noteRequester(ctx context.Context, by toolcall.Principal, calls [
 		return
 	}
 	for _, call := range calls {
-		call.Groups, call.GroupsFrom = append([]string{}, groups...), source
+		call.Requester = &toolcall.Requester{Groups: append([]string{}, groups...), From: source}
 	}
 }
 

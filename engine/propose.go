@@ -348,7 +348,7 @@ func (p *proposer) previewCall(ctx context.Context, c *toolcall.Call) api.Previe
 	if out.Refused != "" {
 		return out
 	}
-	v := p.standing.Consult(ctx, c)
+	v := p.standing.Consult(ctx, c, p.budgets.Look)
 	if by, standing := p.standing.ResponseFor(ctx, c, v.Decision, couldSpend); standing != "" {
 		v.Decision, v.StandingApprovals = by, []toolcall.StandingID{standing}
 	}

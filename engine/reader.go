@@ -241,7 +241,11 @@ func (q *reader) explainCall(ctx context.Context, r toolcall.ExplainRequest) (to
 	if out.Recorded, err = q.recordedExplanation(ctx, c); err != nil {
 		return toolcall.ExplainReply{}, err
 	}
-	out.Trace, out.Withheld, err = q.judge.Trace(ctx, q.snapshot(c))
+	s := q.snapshot(c)
+	if q.policy.Hash() != "" {
+		s = s.WithBudgets(q.standing.Consult(ctx, c, q.budgets.Look).Exhausted)
+	}
+	out.Trace, out.Withheld, err = q.judge.Trace(ctx, s)
 	return out, err
 }
 

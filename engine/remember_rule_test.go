@@ -455,7 +455,7 @@ func plainUnreadable(w *world) {
 	e := w.engine()
 	l := e.accept(e.askCommand("a", "npm install x"))
 	e.cord.onLast(func(key toolcall.Key) error {
-		if key.Standing != "" {
+		if key.Entity != "" {
 			return cutError("last")
 		}
 		return nil

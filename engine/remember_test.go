@@ -324,7 +324,7 @@ func useNotWritten(w *world) {
 	free := e.remember(e.ask("f", note, `{}`), toolcall.StandingTerms{})
 	e.finished(w.key("f"))
 	e.cord.onLast(func(key toolcall.Key) error {
-		if key.Standing != "" {
+		if key.Entity != "" {
 			return cutError("last")
 		}
 		return nil

@@ -24,15 +24,15 @@ func requesterGroups(w *world) {
 	}
 	w.policy.use(w, rules...)
 	known := w.engine(engine.WithDirectory(engine.StaticDirectory{"bot": {"support", "contractors"}}))
-	if c := known.propose(call("a", deploy, `{"n":1}`))[0]; c.Decision.Rule != "support" || len(c.Groups) != 2 || c.GroupsFrom != "static" {
-		w.Errorf("a member's call is decided %+v, with groups %v from %q", c.Decision, c.Groups, c.GroupsFrom)
+	if c := known.propose(call("a", deploy, `{"n":1}`))[0]; c.Decision.Rule != "support" || len(c.Groups()) != 2 || c.Requester.From != "static" {
+		w.Errorf("a member's call is decided %+v, with groups %v of %+v", c.Decision, c.Groups(), c.Requester)
 	}
 	if c := known.propose(call("b", echo, `{}`))[0]; c.Decision.Rule == "insiders" || c.State != message.ToolCallAsking {
 		w.Errorf("a contractor's call is %s by %+v", c.State, c.Decision)
 	}
 	stranger := w.engine(engine.WithDirectory(engine.StaticDirectory{}))
-	if c := stranger.propose(call("c", echo, `{}`))[0]; c.Decision.Rule != "insiders" || c.Groups == nil {
-		w.Errorf("the call of one in no group is decided %+v with groups %#v", c.Decision, c.Groups)
+	if c := stranger.propose(call("c", echo, `{}`))[0]; c.Decision.Rule != "insiders" || c.Groups() == nil {
+		w.Errorf("the call of one in no group is decided %+v with groups %#v", c.Decision, c.Groups())
 	}
 	for name, dir := range map[string]engine.Directory{
 		"no source": noSource{}, "an error": directoryFunc(func(context.Context) ([]string, error) { return []string{"support"}, errors.New("down") }),
@@ -40,14 +40,14 @@ func requesterGroups(w *world) {
 	} {
 		e := w.engine(engine.WithDirectory(dir))
 		for _, tool := range []string{deploy, echo} {
-			if c := e.propose(call(message.CallID(name+tool), tool, `{"n":1}`))[0]; c.State != message.ToolCallAsking || c.Groups != nil {
-				w.Errorf("%s: the call of %s is %s, groups %#v", name, tool, c.State, c.Groups)
+			if c := e.propose(call(message.CallID(name+tool), tool, `{"n":1}`))[0]; c.State != message.ToolCallAsking || c.Groups() != nil {
+				w.Errorf("%s: the call of %s is %s, groups %#v", name, tool, c.State, c.Groups())
 			}
 		}
 	}
 	w.policy.use(w, permission.Rule{Name: "all", Tools: []string{deploy}, Behavior: message.BehaviorAllow})
-	if c := known.propose(call("d", deploy, `{"n":2}`))[0]; c.Groups != nil {
-		w.Errorf("no rule reads the groups, and the call has %v", c.Groups)
+	if c := known.propose(call("d", deploy, `{"n":2}`))[0]; c.Groups() != nil {
+		w.Errorf("no rule reads the groups, and the call has %v", c.Groups())
 	}
 }
 

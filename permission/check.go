@@ -100,6 +100,7 @@ func (c checker) checkRequirement(r *Rule) {
 	c.checkTime(r)
 	c.checkRemember(r)
 	c.checkRedact(r)
+	c.checkBudget(r)
 	c.checkExecutor(r)
 	c.checkDuties(r)
 }
@@ -142,6 +143,7 @@ func (c checker) checkKind(r *Rule) {
 		{"escalation", len(r.Escalation) > 0, ask, "ask"},
 		{"remember", r.Remember != nil, ask, "ask"},
 		{"executor", r.Executor != Executor{}, !deny, "ask and allow"},
+		{"budget", r.Budget != nil, !deny && !ask, "allow"},
 		{"trust_options", r.TrustOptions, !deny && !ask, "allow"},
 	} {
 		if k.given && !k.fit {
@@ -313,5 +315,6 @@ func (r *Rule) duties() []Duty {
 	add(DutyExecutorSubject, r.Executor.Subject != "")
 	add(DutyExecutorTimeout, r.Executor.Timeout > 0)
 	add(DutyAudit, r.Audit == AuditFull)
+	add(DutyBudget, r.Budget != nil)
 	return out
 }

@@ -36,6 +36,8 @@ type decider struct {
 	failedDenies []*compiledRule
 	// doubt: it is only not clear whether the rules that ask are about the call.
 	doubt bool
+	// full are the budgets without room that rules about the call have.
+	full []string
 }
 
 func (e *evaluation) decider() *decider { return &decider{evaluation: e} }
@@ -260,20 +262,38 @@ func (e *decider) decideUncovered(reason string) (Decision, bool) {
 }
 
 // allowStep looks for an allow rule. One that fails does not match, and keeps
-// the mode from allowing.
+// the mode from allowing. A rule with a budget must cover the call alone.
 func (e *decider) allowStep() (Decision, bool) {
 	return e.allowBy(slices.Concat(e.tr.allow, e.sessionRules(message.BehaviorAllow)))
 }
 
 func (e *decider) allowBy(rules []*compiledRule) (Decision, bool) {
+	var bounded []*compiledRule
 	for _, r := range rules {
+		if r.rule.Budget != nil {
+			bounded = append(bounded, r)
+			continue
+		}
 		matched, failed := e.traceMatch(r)
 		if matched {
 			return e.allow(StepAllowRule, r, r.reason), true
 		}
 		e.unsure = e.unsure || failed
 	}
-	return e.jointAllow(rules)
+	if d, ok := e.jointAllow(rules); ok {
+		return d, true
+	}
+	for _, r := range bounded { // last: what another rule allows takes nothing
+		matched, failed := e.traceMatch(r)
+		e.unsure = e.unsure || failed
+		if !matched {
+			continue
+		}
+		if d, ok := e.allowWithin(r); ok {
+			return d, true
+		}
+	}
+	return Decision{}, false
 }
 
 func (e *decider) decideByMode() Decision {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission/internal/display"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Step names the part of the decision procedure that decided. It is a name, not
@@ -64,6 +65,10 @@ type Decision struct {
 	Executor Executor `json:"executor"`
 	// Audit says how much is kept about the call.
 	Audit AuditLevel `json:"audit"`
+	// Budget is what the engine must take from the budget of the rule before it allows
+	// the call; only of an allow. Without room it decides again, with the rule in
+	// Request.Exhausted.
+	Budget *toolcall.BudgetClaim `json:"budget,omitzero"`
 	// Layer is that of the rule that decided.
 	Layer Layer `json:"layer"`
 	// Watched are the matches of rules that warn or audit only.
@@ -82,7 +87,7 @@ type Watched struct {
 // RuleError is something that could not be evaluated during a decision.
 type RuleError struct {
 	Rule  string `json:"rule"`  // "" where it is not about one rule
-	Field string `json:"field"` // "when", "message", "rule_content", "input", "check", "mode" or "context"
+	Field string `json:"field"` // "when", "message", "rule_content", "budget", "input", "check", "mode" or "context"
 	Msg   string `json:"msg"`
 	// Err is the cause, for errors.Is with ErrCostLimit and ErrDeadline and
 	// errors.As with *SchemaError. It does not travel.
@@ -192,7 +197,7 @@ func (e *decider) askFallback(step Step, reason string) Decision {
 		return e.denyUnattended(nil)
 	}
 	d := e.decision(message.BehaviorAsk, step, nil, reason)
-	d.Message = display.Quoted(e.req.Tool) + " needs approval: " + reason + "."
+	d.Message = display.Quoted(e.req.Tool) + " needs approval: " + reason + "." + e.budgetText()
 	d.Requirement = Requirement{Expiry: e.bundle.expiry}
 	d.Suggested = e.suggestRules()
 	d.Errors = e.errors

@@ -288,7 +288,7 @@ func (e *decider) jointAllow(among []*compiledRule) (Decision, bool) {
 	var rules []*compiledRule
 	var patterns []Pattern
 	for _, r := range among {
-		if r.pattern != nil && r.broken == nil && r.rule.isEnforced() && e.isConditionTrue(r) {
+		if r.pattern != nil && r.broken == nil && r.rule.Budget == nil && r.rule.isEnforced() && e.isConditionTrue(r) {
 			rules, patterns = append(rules, r), append(patterns, r.pattern)
 		}
 	}

@@ -37,6 +37,9 @@ type Request struct {
 	// SessionRules are rules remembered for this session, of any behavior.
 	// They join the bundle's, with the same precedence.
 	SessionRules []message.PermissionRule
+	// Exhausted are the rules whose budget has no room for the call: they allow
+	// nothing. Of all others the decision says what the call takes.
+	Exhausted []Exhausted
 }
 
 // Caller is who proposes the call. What is empty of Tenant, RunID and

@@ -96,6 +96,7 @@ const (
 	DutyExecutorSubject  Duty = "executor.subject"
 	DutyExecutorTimeout  Duty = "executor.timeout"
 	DutyAudit            Duty = "audit"
+	DutyBudget           Duty = "budget"
 )
 
 var basicDuties = []Duty{DutyUsers, DutyExpiry}
@@ -278,6 +279,9 @@ func (d Decision) Duties() []Duty {
 	}
 	if d.Audit == AuditFull {
 		out = append(out, DutyAudit)
+	}
+	if d.Budget != nil {
+		out = append(out, DutyBudget)
 	}
 	return out
 }

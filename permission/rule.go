@@ -68,6 +68,9 @@ type Rule struct {
 	// Remember says what an approval may cover beyond its call; nil: nothing.
 	Remember *Remember
 
+	// Budget bounds what an allow rule allows; nil: nothing does.
+	Budget *Budget
+
 	// What holds for a matching call whether or not it is asked about.
 
 	// Redact are paths into the arguments that are hidden from people, records

@@ -59,6 +59,9 @@ func ruleOf(r *rulefile.Rule, file *rulefile.File, layer Layer) Rule {
 	if r.Remember != nil {
 		out.Remember = &Remember{Scope: r.Remember.Scope, TTL: r.Remember.TTL, Uses: r.Remember.MaxUses}
 	}
+	if b := r.Budget; b != nil {
+		out.Budget = &Budget{Sum: b.Sum, AtMost: string(b.AtMost), Calls: b.Calls, Per: b.Per, Every: b.Every}
+	}
 	out.fillDefaults(file)
 	return out
 }
@@ -105,7 +108,7 @@ func testOf(t *rulefile.Test) Test {
 		},
 		Call: TestCall{
 			Tool: c.Tool, Args: args, Mode: c.Mode, Now: c.Now.Time, Cwd: c.Cwd, WorkingDirs: c.WorkingDirs,
-			Attempt: c.Attempt, CallsThisRun: c.CallsThisRun, Caller: Caller(c.Caller),
+			Attempt: c.Attempt, CallsThisRun: c.CallsThisRun, Caller: Caller(c.Caller), Exhausted: c.Exhausted,
 		},
 	}
 	for _, r := range c.SessionRules {
@@ -140,11 +143,17 @@ type TestCall struct {
 	Attempt      int
 	CallsThisRun int
 	SessionRules []message.PermissionRule
+	// Exhausted are the names of rules whose budget has no room.
+	Exhausted []string
 }
 
 // Request is the call as a policy is asked about it.
 func (c TestCall) Request() Request {
-	return Request{Tool: c.Tool, Input: c.Args, Caller: c.Caller, Mode: c.Mode, Now: c.Now, Cwd: c.Cwd,
+	var exhausted []Exhausted
+	for _, name := range c.Exhausted {
+		exhausted = append(exhausted, Exhausted{Rule: name, Why: "the test says so"})
+	}
+	return Request{Exhausted: exhausted, Tool: c.Tool, Input: c.Args, Caller: c.Caller, Mode: c.Mode, Now: c.Now, Cwd: c.Cwd,
 		WorkingDirs: c.WorkingDirs, Attempt: c.Attempt, CallsThisRun: c.CallsThisRun, SessionRules: c.SessionRules}
 }
 

@@ -41,6 +41,9 @@ type Traced struct {
 	Conjuncts []Because `json:"conjuncts"`
 	// Shell shows what rule_content makes of a command, piece by piece.
 	Shell []Piece `json:"shell"`
+	// Budget says what the call takes from the rule's budget, or why it gets nothing; ""
+	// where that was not looked at.
+	Budget string `json:"budget,omitzero"`
 	// Cost is what evaluating the condition took, in cel-go's units.
 	Cost uint64 `json:"cost"`
 }

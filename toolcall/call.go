@@ -41,18 +41,15 @@ type Call struct {
 	Key
 	Runtime string `json:"runtime"`        // the runtime that proposed it
 	Agent   string `json:"agent,omitzero"` // the agent's name, as the runtime gave it
-	// Groups are those of the runtime's user when it proposed the call, as its
-	// credentials or the directory name them, and GroupsFrom is where they come from.
-	// nil: not known, or no rule reads them.
-	Groups     []string              `json:"requester_groups,omitzero"`
-	GroupsFrom string                `json:"requester_groups_from,omitzero"`
-	Tool       string                `json:"tool_name"`       // never changes
-	Input      string                `json:"input"`           // raw JSON as it will run, after an approver's edit
-	State      message.ToolCallState `json:"state"`           // AgentScope's word
-	InPhase    Phase                 `json:"phase,omitzero"`  // set in replies and never stored; Phase computes it
-	Cause      string                `json:"cause"`           // the last transition that was taken
-	Batch      Batch                 `json:"batch,omitzero"`  // its place in the reply
-	Behind     message.CallID        `json:"behind,omitzero"` // pending behind the open approval request of this call
+	// Requester is what is known of the runtime's user; nil: nothing, or no rule reads it.
+	Requester *Requester            `json:"requester,omitzero"`
+	Tool      string                `json:"tool_name"`       // never changes
+	Input     string                `json:"input"`           // raw JSON as it will run, after an approver's edit
+	State     message.ToolCallState `json:"state"`           // AgentScope's word
+	InPhase   Phase                 `json:"phase,omitzero"`  // set in replies and never stored; Phase computes it
+	Cause     string                `json:"cause"`           // the last transition that was taken
+	Batch     Batch                 `json:"batch,omitzero"`  // its place in the reply
+	Behind    message.CallID        `json:"behind,omitzero"` // pending behind the open approval request of this call
 	// Proposal is the digest of what was proposed (tool and raw input): the same
 	// ids with another digest is a conflict.
 	Proposal string `json:"proposal"`
@@ -135,6 +132,13 @@ func (c *Call) ReturnText() string {
 	return fmt.Sprintf("worker %s returned the task (%d of %d times): %s", c.Returned.Worker, c.Returned.Times, MaxReturns, c.Returned.Reason)
 }
 
+// Requester is what the credentials of a proposal, or the directory, say of the user
+// on whose behalf it is made.
+type Requester struct {
+	Groups []string `json:"groups"`
+	From   string   `json:"groups_from"` // where they come from, as in a Vote
+}
+
 // At notes the sequence at which the fact that carries c stands.
 func (c *Call) At(seq uint64) {
 	if c.Seq == seq {
@@ -149,6 +153,14 @@ func (c *Call) At(seq uint64) {
 // Clone copies the call so that the copy can be changed. Pointed-to values and
 // slices are shared and must be replaced, not written to.
 func (c *Call) Clone() *Call { d := *c; return &d }
+
+// Groups are those of the requester; nil: not known.
+func (c *Call) Groups() []string {
+	if c.Requester == nil {
+		return nil
+	}
+	return c.Requester.Groups
+}
 
 // Open reports whether the call can still move.
 func (c *Call) Open() bool { return c.State != message.ToolCallFinished }
@@ -171,6 +183,8 @@ type Decision struct {
 	// Route is the subject on which workers take the call, if rules say so: only
 	// a worker of that route may run it.
 	Route string `json:"route,omitzero"`
+	// Budget is what the call has taken from the budget of the rule that allowed it.
+	Budget *BudgetUse `json:"budget,omitzero"`
 	// Lease is the standing approval that allowed what the policy asks about.
 	Standing StandingID `json:"standing_approval_id,omitzero"`
 	// Besides are further standing approvals without which it would not have been

@@ -20,7 +20,7 @@ type Step struct {
 
 // EventRecord is one durable record of the journal: one transition of one entity, with
 // everything that is needed to carry on from it. Exactly one of Call, Reply,
-// Session and Lease is set; a Note goes with a Call that it leaves as it was.
+// Session, Standing and Budget is set; a Note goes with a Call that it leaves as it was.
 type EventRecord struct {
 	V  int    `json:"v"`
 	ID string `json:"id"` // unique; a retry after a lost acknowledgement carries the same
@@ -34,6 +34,7 @@ type EventRecord struct {
 	Reply    *ReplyState       `json:"reply,omitzero"`
 	Session  *SessionState     `json:"session,omitzero"`
 	Standing *StandingApproval `json:"standing_approval,omitzero"`
+	Budget   *BudgetState      `json:"budget,omitzero"`
 	Note     *Note             `json:"note,omitzero"`
 	// End is the REPLY_END with which a runtime completes the reply.
 	End message.RawJSON `json:"end,omitzero"`
@@ -71,6 +72,10 @@ func (f *EventRecord) Kind() string {
 		return "standing_revoke"
 	case f.Standing != nil:
 		return "standing_use"
+	case f.Budget != nil && f.Budget.Use != nil:
+		return "budget_use"
+	case f.Budget != nil:
+		return "budget"
 	case len(f.Path) > 0:
 		return f.Path[len(f.Path)-1].Cause
 	}
@@ -88,6 +93,8 @@ func (f *EventRecord) Key() Key {
 		return f.Session.Key
 	case f.Standing != nil:
 		return f.Standing.Key()
+	case f.Budget != nil:
+		return f.Budget.Key()
 	}
 	return Key{}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"strings"
 
 	"github.com/askance-dev/askance/message"
 )
@@ -12,14 +13,21 @@ import (
 // Key is the identity of a call: call ids come from models and repeat across
 // replies, so only all four parts together name one. A Key without Call names
 // the reply's own entity of event records, one without Reply too the session's. A Key with
-// a Lease and nothing else besides the space names that lease's entity.
+// an Entity and nothing else besides the space names a standing approval or a budget.
 type Key struct {
-	Space    SpaceID           `json:"space"`
-	Session  message.SessionID `json:"session_id"`
-	Reply    message.ReplyID   `json:"reply_id,omitzero"`
-	Call     message.CallID    `json:"tool_call_id,omitzero"`
-	Standing StandingID        `json:"-"` // of no call: it does not travel
+	Space   SpaceID           `json:"space"`
+	Session message.SessionID `json:"session_id"`
+	Reply   message.ReplyID   `json:"reply_id,omitzero"`
+	Call    message.CallID    `json:"tool_call_id,omitzero"`
+	Entity  EntityName        `json:"-"` // of no call: it does not travel
 }
+
+// EntityName names an entity that belongs to no session: it is a StandingID or a
+// BudgetID, whose beginnings differ.
+type EntityName string
+
+// IsBudget reports whether the entity is a budget.
+func (n EntityName) IsBudget() bool { return strings.HasPrefix(string(n), budgetPrefix) }
 
 // MaxIDBytes bounds each part of a Key. Longer ids are refused, not cut: two
 // different ids must never become one.
@@ -64,8 +72,8 @@ func (k Key) Validate() error {
 
 // String is for people and logs; it is not parsed back.
 func (k Key) String() string {
-	if k.Standing != "" {
-		return string(k.Space) + "/" + string(k.Standing)
+	if k.Entity != "" {
+		return string(k.Space) + "/" + string(k.Entity)
 	}
 	s := string(k.Space) + "/" + string(k.Session)
 	if k.Reply != "" {

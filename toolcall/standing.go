@@ -162,7 +162,7 @@ func NewStandingID(call Key, digest string) StandingID {
 }
 
 // Key is that of the standing approval's own entity.
-func (l *StandingApproval) Key() Key { return Key{Space: l.Space, Standing: l.ID} }
+func (l *StandingApproval) Key() Key { return Key{Space: l.Space, Entity: EntityName(l.ID)} }
 
 // Counted reports whether its uses are counted.
 func (l *StandingApproval) Counted() bool { return l.Terms.Uses > 0 }
@@ -354,6 +354,10 @@ func subtract(left, amount string) (string, error) {
 	if a.Cmp(b) < 0 {
 		return "", errors.New("the call needs " + amount)
 	}
-	text := a.Sub(a, b).FloatString(amountPlaces)
-	return strings.TrimRight(strings.TrimRight(text, "0"), "."), nil
+	return formatAmount(a.Sub(a, b)), nil
+}
+
+// formatAmount writes a number with at most amountPlaces places, exactly.
+func formatAmount(r *big.Rat) string {
+	return strings.TrimRight(strings.TrimRight(r.FloatString(amountPlaces), "0"), ".")
 }

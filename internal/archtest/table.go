@@ -170,6 +170,12 @@ func core() []Row {
 			Why:    "a standing approval is an entity, and the policy judges each use",
 		},
 		{
+			Folder: "engine/internal/budget",
+			Own:    []string{"message", "toolcall", "engine/internal/store"},
+			Never:  noSockets,
+			Why:    "a budget is an entity; the policy says what a call claims, and this package takes it",
+		},
+		{
 			Folder: "engine/internal/approve",
 			Own:    []string{"message", "toolcall", "permission", "engine/reviewers", "engine/internal/decide", "engine/internal/standing", "engine/internal/store", "engine/internal/view"},
 			Never:  noSockets,
@@ -177,7 +183,7 @@ func core() []Row {
 		},
 		{
 			Folder: "engine",
-			Own:    []string{"engine/reviewers", "engine/internal/schedule", "engine/internal/view", "engine/internal/store", "engine/internal/decide", "engine/internal/standing", "engine/internal/approve", "message", "message/api", "message/proof", "toolcall", "permission", "internal/capacity"},
+			Own:    []string{"engine/reviewers", "engine/internal/schedule", "engine/internal/view", "engine/internal/store", "engine/internal/decide", "engine/internal/budget", "engine/internal/standing", "engine/internal/approve", "message", "message/api", "message/proof", "toolcall", "permission", "internal/capacity"},
 			Never:  noSockets,
 			Why:    "it declares the interfaces that adapters satisfy, so it runs the same on memory and on NATS",
 		},

@@ -13,7 +13,8 @@
 //
 // A journal keeps the call, who made it and what was decided, but neither the
 // working directory nor the mode nor the symbolic links of that day; they are
-// what the caller of Replay says they are. Policies that ask for more than the
+// what the caller of Replay says they are. Every budget has room, because what was
+// left of it is not known either. Policies that ask for more than the
 // corpus has can fail, closed, where the engine did not.
 package corpus
 
@@ -163,7 +164,7 @@ func FromJournal(calls []*toolcall.Call) []Call {
 			Name: string(c.Session) + "/" + string(c.Reply) + "/" + string(c.Call),
 			Request: permission.Request{
 				Tool: c.Tool, Input: []byte(c.Input), Now: c.ProposedAt.UTC(), SessionRules: rememberedRules(sorted, c),
-				Caller: permission.Caller{Agent: c.Agent, User: c.Runtime, Space: c.Space, Session: c.Session, Reply: c.Reply, Groups: c.Groups},
+				Caller: permission.Caller{Agent: c.Agent, User: c.Runtime, Space: c.Space, Session: c.Session, Reply: c.Reply, Groups: c.Groups()},
 			},
 			Recorded: recordedVerdict(c.Decision),
 		})

@@ -186,5 +186,8 @@ func RuleText(t *permission.Traced) string {
 	if b := t.Because; b != nil {
 		text += ": " + b.String()
 	}
+	if t.Budget != "" {
+		text += "; its budget " + t.Budget
+	}
 	return text
 }

@@ -177,7 +177,7 @@ func (s *Responses) approveEdited(ctx context.Context, r *response) error {
 		}
 		return &message.Error{Code: message.CodeInvalid, What: text, Hint: "correct the edited arguments; the approval request is still open"}
 	}
-	v := s.Standing.Consult(ctx, c)
+	v := s.Standing.Consult(ctx, c, standing.TakeNothing)
 	d := v.Decision
 	if decide.ShowsHidden(before, c.Input, d.Redact) {
 		return decide.Forbid("rules would no longer hide all that they hide of this call", "leave alone what they go by, or take out what they hide")

@@ -219,6 +219,9 @@ func SourceOf(d permission.Decision) string {
 // StoredDecision is the decision as event records keep it.
 func StoredDecision(d permission.Decision) toolcall.Decision {
 	out := toolcall.Decision{Behavior: d.Behavior, Rule: d.Rule, Source: SourceOf(d), Reason: d.Reason, Message: d.Message, Bundle: d.Bundle}
+	if b := d.Budget; b != nil && d.Behavior == message.BehaviorAllow {
+		out.Budget = &toolcall.BudgetUse{ID: b.ID(), Amount: b.Amount}
+	}
 	for _, re := range d.Errors {
 		out.Errors = append(out.Errors, re.Error())
 	}

@@ -60,6 +60,10 @@ type Snapshot struct {
 	Rules []message.PermissionRule // remembered in the call's session
 	Count int                      // calls of the reply up to this one; 0: not known
 	Now   time.Time
+	// Budgets: rules with a budget may allow, but for those of Exhausted. Without it
+	// they allow nothing, because this decision takes nothing from a budget.
+	Budgets   bool
+	Exhausted []permission.Exhausted
 	// Earlier are the calls of the reply that were proposed before this one, as they
 	// stand. Only a call that would be asked about needs them.
 	Earlier []*toolcall.Call
@@ -71,12 +75,19 @@ func (s Snapshot) With(rules []message.PermissionRule) Snapshot {
 	return s
 }
 
+// WithBudgets is the snapshot for a decision that takes from budgets.
+func (s Snapshot) WithBudgets(exhausted []permission.Exhausted) Snapshot {
+	s.Budgets, s.Exhausted = true, exhausted
+	return s
+}
+
 // Verdict is what the policy says about a call.
 type Verdict struct {
 	Decision          permission.Decision
 	Why               *permission.Explanation // of the policy's own decision, where rules want it kept
 	StandingApprovals []toolcall.StandingID   // standing approvals without which it would not be allowed
 	Known             int                     // how many rules the session had
+	Exhausted         []permission.Exhausted  // rules whose budget has no room for the call
 }
 
 // Asks reports whether people would be asked, and an answer could cover other
@@ -89,9 +100,14 @@ func (v Verdict) Asks() bool {
 // Request is what the policy is asked about a call.
 func (j *Judge) Request(s Snapshot) permission.Request {
 	c := s.Call
+	exhausted := s.Exhausted
+	if !s.Budgets {
+		exhausted = permission.EveryBudget("")
+	}
 	return permission.Request{
-		Tool: c.Tool, Input: []byte(c.Input),
-		Caller:  permission.Caller{Agent: c.Agent, User: c.Runtime, Space: j.settings.Space, Session: c.Session, Reply: c.Reply, RunID: string(c.Reply), Groups: c.Groups},
+		Exhausted: exhausted,
+		Tool:      c.Tool, Input: []byte(c.Input),
+		Caller:  permission.Caller{Agent: c.Agent, User: c.Runtime, Space: j.settings.Space, Session: c.Session, Reply: c.Reply, RunID: string(c.Reply), Groups: c.Groups()},
 		Attempt: max(c.Attempt.Number, 1), CallsThisRun: s.Count,
 		Mode: j.settings.Mode, Now: s.Now, Cwd: j.settings.Cwd, WorkingDirs: j.settings.WorkingDirs, SessionRules: s.Rules,
 	}

@@ -91,7 +91,7 @@ func (s *Approvals) Revoke(ctx context.Context, by toolcall.Principal, r toolcal
 	if len(r.Reason) > toolcall.MaxTextBytes {
 		return nil, &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("reason has %d bytes, the limit is %d", len(r.Reason), toolcall.MaxTextBytes), Hint: "shorten it"}
 	}
-	entity := store.Entity[*toolcall.StandingApproval]{Key: toolcall.Key{Space: s.Space, Standing: r.ID}, Read: func(ctx context.Context) (*toolcall.StandingApproval, uint64, error) {
+	entity := store.Entity[*toolcall.StandingApproval]{Key: toolcall.Key{Space: s.Space, Entity: toolcall.EntityName(r.ID)}, Read: func(ctx context.Context) (*toolcall.StandingApproval, uint64, error) {
 		l, err := s.Last(ctx, r.ID)
 		if err != nil {
 			return nil, 0, err

@@ -62,23 +62,52 @@ func (s *Approvals) request(c *toolcall.Call) permission.Request {
 // now is the time as the journal keeps it: without a monotonic reading.
 func now() time.Time { return time.Now().UTC().Round(0) }
 
+// Take takes from the budget of a rule what a call claims; it gives why the rule does
+// not allow the call, or "".
+type Take func(ctx context.Context, c *toolcall.Call, claim toolcall.BudgetClaim) (why string)
+
+// TakeNothing is the Take of decisions that spend nothing.
+func TakeNothing(context.Context, *toolcall.Call, toolcall.BudgetClaim) string {
+	return "no budget is used for arguments that an approver edits"
+}
+
+// maxExhausted bounds how many rules without room one decision tries.
+const maxExhausted = 32
+
 // Consult asks the policy about a call with the standing approvals of its session,
 // and gives the standing approvals of those without which it would not be allowed: each is in
 // force as the journal has it. Of what cannot be read a person is asked. What the
-// engine cannot carry out as the rules demand is denied.
-func (s *Approvals) Consult(ctx context.Context, c *toolcall.Call) decide.Verdict {
-	v := s.consultRules(ctx, c)
-	var ok bool
-	if v.Decision, ok = s.Judge.Enforce(c, v.Decision); !ok {
-		v.StandingApprovals = nil
+// engine cannot carry out as the rules demand is denied. A rule whose budget has no
+// room, as take says, does not allow.
+func (s *Approvals) Consult(ctx context.Context, c *toolcall.Call, take Take) decide.Verdict {
+	var exhausted []permission.Exhausted
+	for {
+		v := s.consultRules(ctx, c, exhausted)
+		v.Exhausted = exhausted
+		var ok bool
+		if v.Decision, ok = s.Judge.Enforce(c, v.Decision); !ok {
+			v.StandingApprovals = nil
+		}
+		claim := v.Decision.Budget
+		if v.Decision.Behavior != message.BehaviorAllow || claim == nil {
+			return v
+		}
+		why := take(ctx, c, *claim)
+		switch {
+		case why == "":
+			return v
+		case len(exhausted) >= maxExhausted:
+			exhausted = permission.EveryBudget(why)
+		default:
+			exhausted = append(exhausted, permission.Exhausted{Rule: claim.Rule, Why: why})
+		}
 	}
-	return v
 }
 
-func (s *Approvals) consultRules(ctx context.Context, c *toolcall.Call) decide.Verdict {
+func (s *Approvals) consultRules(ctx context.Context, c *toolcall.Call, exhausted []permission.Exhausted) decide.Verdict {
 	for {
 		rules := s.View.SessionRules(c.SessionKey())
-		d, why := s.Judge.DecideAndExplain(ctx, s.Snapshot(c, view.WithoutStandingApprovals(rules)))
+		d, why := s.Judge.DecideAndExplain(ctx, s.Snapshot(c, view.WithoutStandingApprovals(rules)).WithBudgets(exhausted))
 		on := s.reliesOn(ctx, c, d, rules)
 		ended, err := s.hasEnded(ctx, on)
 		switch {
@@ -89,7 +118,7 @@ func (s *Approvals) consultRules(ctx context.Context, c *toolcall.Call) decide.V
 		case err != nil:
 			s.Log.Warn("standing approvals cannot be looked at and do not count", "call", c.Key.String(), "error", err)
 		}
-		d, why = s.Judge.DecideAndExplain(ctx, s.Snapshot(c, nil))
+		d, why = s.Judge.DecideAndExplain(ctx, s.Snapshot(c, nil).WithBudgets(exhausted))
 		return decide.Verdict{Decision: d, Why: why, Known: len(rules)}
 	}
 }
@@ -98,7 +127,7 @@ func (s *Approvals) consultRules(ctx context.Context, c *toolcall.Call) decide.V
 // would not allow: the oldest one that suffices, or else every one about the
 // tool, if some of them cover the call together.
 func (s *Approvals) reliesOn(ctx context.Context, c *toolcall.Call, d permission.Decision, rules []view.SessionRule) []toolcall.StandingID {
-	if d.Behavior != message.BehaviorAllow || d.Step != permission.StepAllowRule {
+	if d.Behavior != message.BehaviorAllow || d.Step != permission.StepAllowRule || d.Budget != nil {
 		return nil
 	}
 	byStanding := map[toolcall.StandingID][]message.PermissionRule{}

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"errors"
+	"slices"
+	"time"
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -101,6 +103,25 @@ func (s *Store) LastStandingApproval(ctx context.Context, known *toolcall.Standi
 	l := *r.Record.Standing
 	l.Seq = r.Seq
 	return &l, nil
+}
+
+// LastBudget reads a budget from the journal, with the time at which the journal
+// stored its last record. A budget without records has spent nothing.
+func (s *Store) LastBudget(ctx context.Context, key toolcall.Key) (*toolcall.BudgetState, time.Time, uint64, error) {
+	r, err := s.journal.Last(ctx, key)
+	if errors.Is(err, message.ErrNotFound) {
+		return &toolcall.BudgetState{ID: toolcall.BudgetID(key.Entity), Space: key.Space}, time.Time{}, 0, nil
+	}
+	if err != nil {
+		return nil, time.Time{}, 0, err
+	}
+	if r.Record == nil || r.Record.Budget == nil || r.Time.IsZero() {
+		return nil, time.Time{}, 0, unreadableError(key, r.Invalid)
+	}
+	state := *r.Record.Budget
+	state.Parts = slices.Clone(state.Parts)
+	state.StoredAt(r.Time.UTC())
+	return &state, r.Time.UTC(), r.Seq, nil
 }
 
 // LastOf reads the history of a call that has a readable last record.

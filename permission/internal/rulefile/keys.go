@@ -74,6 +74,7 @@ type Rule struct {
 	Redact       []string         `key:"redact" doc:"Paths into the arguments that people and records must not show, as args.card.*"`
 	Executor     executorDoc      `key:"executor" doc:"How the call runs once it is allowed."`
 	Audit        auditDoc         `key:"audit" doc:"What is kept about the call."`
+	Budget       *budgetDoc       `key:"budget" doc:"How much an allow rule allows. Beyond it the rule does not apply."`
 	TrustOptions bool             `key:"trust_options" doc:"Lets an allow rule cover all options of an unknown program."`
 	IKnow        bool             `key:"i_know" doc:"Accepts what lint refuses in this rule."`
 
@@ -113,6 +114,14 @@ type executorDoc struct {
 	Timeout time.Duration `key:"timeout" doc:"Longest run of one attempt; the tool's own timeout holds as well. An external tool cannot be bound, and its call is denied."`
 }
 
+type budgetDoc struct {
+	Calls  int           `key:"calls" min:"1" doc:"How many calls the rule allows; any number if left out."`
+	Sum    string        `key:"sum" filled:"yes" doc:"Path of a numeric argument whose values are added up, as args.cents. A value that is no decimal number from 0 on is not allowed."`
+	AtMost amount        `key:"at_most" doc:"Most that the sum can be: a decimal number, in the unit of the argument, which is kept exactly."`
+	Per    []string      `key:"per" words:"session,agent,requester,tool" doc:"What has a budget of its own: each session, agent of a requester, requester or tool. One for all calls of the rule if left out."`
+	Every  time.Duration `key:"every" doc:"The period: the limits hold in any period of this length. What is spent never returns if left out."`
+}
+
 type auditDoc struct {
 	Level string `key:"level" words:"standard,full" doc:"standard keeps the event records; full the explanation of the decision as well, in the event record of the decision, without what is redacted."`
 }
@@ -140,6 +149,7 @@ type callDoc struct {
 	Attempt      int                    `key:"attempt" min:"1" doc:"Number of the try."`
 	CallsThisRun int                    `key:"calls_this_run" min:"1" doc:"Calls of the run, this one included."`
 	SessionRules []sessionRule          `key:"session_rules" doc:"Rules that the session remembers."`
+	Exhausted    []string               `key:"exhausted" doc:"Names of rules whose budget has no room. Others have room."`
 }
 
 type sessionRule struct {
@@ -236,6 +246,8 @@ func keyType(t reflect.Type) string {
 		return "time"
 	case reflect.TypeFor[jsonObject]():
 		return "JSON object"
+	case reflect.TypeFor[amount]():
+		return "decimal number"
 	case durationType:
 		return "duration"
 	}
@@ -280,6 +292,7 @@ var editorTypes = map[reflect.Type]map[string]any{
 	reflect.TypeFor[terms]():      {"type": "object", "additionalProperties": map[string]any{"type": "string"}, "propertyNames": map[string]any{"pattern": TermName.String()}},
 	reflect.TypeFor[instant]():    {"type": "string", "format": "date-time"},
 	reflect.TypeFor[jsonObject](): {"type": "object"},
+	reflect.TypeFor[amount]():     {"type": []string{"number", "string"}, "minimum": 0, "pattern": `^(0|[1-9][0-9]{0,17})(\.[0-9]{1,9})?$`},
 	durationType:                  {"type": "string", "pattern": `^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d)(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))*$`},
 }
 
@@ -326,7 +339,7 @@ func keySchema(t reflect.Type, k keyTags) map[string]any {
 	case reflect.Struct:
 		return structSchema(t)
 	default:
-		return listSchema(t.Elem())
+		return listSchema(t.Elem(), keyTags{words: k.words})
 	}
 }
 
@@ -342,8 +355,8 @@ func textSchema(k keyTags) map[string]any {
 }
 
 // listSchema is that of a list. A list of texts may be a single text.
-func listSchema(elem reflect.Type) map[string]any {
-	items := keySchema(elem, keyTags{})
+func listSchema(elem reflect.Type, k keyTags) map[string]any {
+	items := keySchema(elem, k)
 	list := map[string]any{"type": "array", "items": items}
 	if elem.Kind() != reflect.String {
 		return list

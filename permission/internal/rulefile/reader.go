@@ -13,6 +13,7 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/permission/internal/display"
 	"github.com/askance-dev/askance/permission/internal/hint"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Fault is one fault in a rule file.
@@ -216,6 +217,24 @@ func (v *version) readNode(d *reader, n ast.Node, field string) {
 		return
 	}
 	*v = 1
+}
+
+// amount is a decimal number as it is written.
+type amount string
+
+func (a *amount) readNode(d *reader, n ast.Node, field string) {
+	text := ""
+	switch v := n.(type) {
+	case *ast.StringNode:
+		text = v.Value
+	case *ast.IntegerNode, *ast.FloatNode:
+		text = v.GetToken().Value
+	}
+	if err := toolcall.CheckAmount(text); err != nil {
+		d.addFault(n, field, "is "+nodeName(n)+" "+display.Quoted(n.GetToken().Value)+", want a decimal number from 0 on, without exponent", "write for example 500 or 99.95")
+		return
+	}
+	*a = amount(text)
 }
 
 type terms []Term

@@ -31,7 +31,7 @@ func (t *Type) fit(v any) (any, bool) {
 	case bool:
 		return v, t.allows(KindBool)
 	case nil:
-		return v, t.Kind == kindDyn && t.allows(kindDyn)
+		return v, t.Kind == KindDyn && t.allows(KindDyn)
 	case []any:
 		return v, t.allows(KindList) && t.fitsList(val)
 	case map[string]any:
@@ -45,7 +45,7 @@ func (t *Type) fit(v any) (any, bool) {
 }
 
 func (t *Type) allows(kind Kind) bool {
-	if t.Kind != kindDyn {
+	if t.Kind != KindDyn {
 		return t.Kind == kind
 	}
 	return t.kinds == 0 || t.kinds&(1<<kind) != 0 || kind == KindInt && t.kinds&(1<<KindDouble) != 0
@@ -80,7 +80,7 @@ func (t *Type) fitsMap(m map[string]any) bool {
 	if t.closed && len(m) > 0 {
 		return false
 	}
-	if t.Elem == nil || t.Elem.Kind == kindDyn && t.Elem.kinds == 0 {
+	if t.Elem == nil || t.Elem.Kind == KindDyn && t.Elem.kinds == 0 {
 		return true
 	}
 	for name, v := range m {

@@ -16,7 +16,7 @@ type Kind uint8
 
 // The kinds.
 const (
-	kindDyn Kind = iota // anything: the schema does not say, or says several things
+	KindDyn Kind = iota // anything: the schema does not say, or says several things
 	KindString
 	KindInt
 	KindDouble
@@ -111,7 +111,7 @@ func hasOnly(s *jsonschema.Schema, fields []string) bool {
 	return true
 }
 
-var kindNames = map[string]Kind{"string": KindString, "integer": KindInt, "number": KindDouble, "boolean": KindBool, "array": KindList, "object": KindMap, "null": kindDyn}
+var kindNames = map[string]Kind{"string": KindString, "integer": KindInt, "number": KindDouble, "boolean": KindBool, "array": KindList, "object": KindMap, "null": KindDyn}
 
 func (b *typeBuilder) build(s *jsonschema.Schema, name string) *Type {
 	s = b.followReference(s)
@@ -246,7 +246,7 @@ func (t *Type) Structs(into map[string]*Type) {
 // HasPath reports whether values of the type can have something at the path. Where
 // the type does not say, they can.
 func (t *Type) HasPath(steps []string) bool {
-	if t == nil || t.Kind == kindDyn || len(steps) == 0 {
+	if t == nil || t.Kind == KindDyn || len(steps) == 0 {
 		return true
 	}
 	step, rest := steps[0], steps[1:]

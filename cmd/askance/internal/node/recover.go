@@ -181,7 +181,8 @@ type closing struct {
 func (c *closing) run(ctx context.Context) error {
 	open := map[toolcall.Key]*toolcall.Call{}
 	replies := map[toolcall.Key]*toolcall.EventRecord{}
-	heads := map[toolcall.Key]uint64{} // last event record of replies and standing approvals
+	heads := map[toolcall.Key]uint64{} // last event record of replies, standing approvals and budgets
+	budgets := map[toolcall.Key]*toolcall.BudgetState{}
 	approvals := map[toolcall.StandingID]*toolcall.StandingApproval{}
 	err := c.r.Survivors(ctx, func(r toolcall.JournalEntry) error {
 		f := r.Record
@@ -202,6 +203,8 @@ func (c *closing) run(ctx context.Context) error {
 			replies[f.Key()], heads[f.Key()] = f, r.Seq
 		case f.Standing != nil:
 			approvals[f.Standing.ID], heads[f.Key()] = f.Standing, r.Seq
+		case f.Budget != nil:
+			budgets[f.Key()], heads[f.Key()] = f.Budget, r.Seq
 		}
 		return nil //nolint:nilerr // a record that cannot be read closes nothing
 	})
@@ -210,6 +213,13 @@ func (c *closing) run(ctx context.Context) error {
 	}
 	for _, l := range approvals {
 		if err := c.revoke(ctx, l, heads[l.Key()]); err != nil {
+			return err
+		}
+	}
+	for key, state := range budgets { // their last spendings may be among what is lost
+		f := c.record()
+		f.Budget = toolcall.LoseBudget(key, state)
+		if _, err := c.r.Journal().Append(ctx, f, heads[key]); err != nil {
 			return err
 		}
 	}
@@ -300,6 +310,8 @@ func (c *closing) closeLost(ctx context.Context, subject string, replies map[too
 	done, err := c.r.CloseLost(ctx, subject, func(key toolcall.Key) *toolcall.EventRecord {
 		f := c.record()
 		switch {
+		case key.Entity != "":
+			f.Budget = toolcall.LoseBudget(key, nil)
 		case key.Call != "":
 			m := toolcall.Load(nil)
 			stepError = errors.Join(

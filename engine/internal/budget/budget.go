@@ -1,0 +1,133 @@
+// Package budget takes what calls spend from the budgets of rules, before the calls
+// are allowed.
+//
+// [Budgets.Take] is a compare-and-swap on the budget's own entity, so that engines
+// cannot overspend together. The journal's clock alone makes room: a record counts
+// from the time at which it was stored.
+package budget
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/askance-dev/askance/engine/internal/store"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// Budgets are the budgets of a space, as one engine works with them.
+type Budgets struct {
+	Space toolcall.SpaceID
+	Self  toolcall.Principal // the engine
+	Store *store.Store
+	Log   *slog.Logger
+}
+
+// entity is a budget with the time at which the journal stored it.
+type entity struct {
+	*toolcall.BudgetState
+	at time.Time
+}
+
+// errAskTime ends an update that can only be decided at a later time of the journal.
+var errAskTime = errors.New("the journal's time is needed")
+
+// Take takes what a call claims from a budget and gives "", or why the rule does not
+// allow the call. What the call has taken before is not taken again.
+func (b *Budgets) Take(ctx context.Context, c *toolcall.Call, claim toolcall.BudgetClaim) string {
+	err := b.spend(ctx, c, claim)
+	if errors.Is(err, errAskTime) {
+		if err = b.askTime(ctx, claim); err == nil {
+			err = b.spend(ctx, c, claim)
+		}
+	}
+	return b.reason(c, claim, err)
+}
+
+// Look tells what Take would say now, and takes nothing.
+func (b *Budgets) Look(ctx context.Context, c *toolcall.Call, claim toolcall.BudgetClaim) string {
+	have, _, err := b.read(ctx, claim)
+	if err == nil {
+		clock := now()
+		_, err = have.Spend(claim, c.Key, c.Input, later(have.at, clock), clock)
+	}
+	return b.reason(c, claim, err)
+}
+
+func (b *Budgets) spend(ctx context.Context, c *toolcall.Call, claim toolcall.BudgetClaim) error {
+	_, _, err := store.Update(ctx, b.Store, "spend", b.entity(claim), func(_ context.Context, have entity) (*toolcall.EventRecord, error) {
+		clock := now()
+		next, err := have.Spend(claim, c.Key, c.Input, have.at, clock)
+		switch {
+		case err != nil:
+			if _, later := have.Spend(claim, c.Key, c.Input, clock, clock); later == nil && clock.After(have.at) {
+				return nil, errAskTime
+			}
+			return nil, err
+		case next == nil:
+			return nil, store.ErrNoChange
+		}
+		return b.record(next, clock), nil
+	})
+	if errors.Is(err, store.ErrNoChange) {
+		return nil
+	}
+	return err
+}
+
+// askTime writes a record that changes nothing: the time at which the journal stores
+// it says what has expired. The clock of an engine may be ahead.
+func (b *Budgets) askTime(ctx context.Context, claim toolcall.BudgetClaim) error {
+	_, _, err := store.Update(ctx, b.Store, "spend", b.entity(claim), func(_ context.Context, have entity) (*toolcall.EventRecord, error) {
+		same := *have.BudgetState
+		same.Use = nil
+		return b.record(&same, now()), nil
+	})
+	return err
+}
+
+func (b *Budgets) record(state *toolcall.BudgetState, at time.Time) *toolcall.EventRecord {
+	f := b.Store.NewRecord(b.Self, at)
+	f.Budget = state
+	return f
+}
+
+func (b *Budgets) entity(claim toolcall.BudgetClaim) store.Entity[entity] {
+	return store.Entity[entity]{Key: b.key(claim), Read: func(ctx context.Context) (entity, uint64, error) { return b.read(ctx, claim) }}
+}
+
+func (b *Budgets) key(claim toolcall.BudgetClaim) toolcall.Key {
+	return toolcall.Key{Space: b.Space, Entity: toolcall.EntityName(claim.ID())}
+}
+
+func (b *Budgets) read(ctx context.Context, claim toolcall.BudgetClaim) (entity, uint64, error) {
+	state, at, seq, err := b.Store.LastBudget(ctx, b.key(claim))
+	return entity{state, at}, seq, err
+}
+
+// reason is why a budget gives nothing, for people; "" without an error.
+func (b *Budgets) reason(c *toolcall.Call, claim toolcall.BudgetClaim, err error) string {
+	if err == nil {
+		return ""
+	}
+	b.Log.Info("a budget has no room for a call", "budget", string(claim.ID()), "rule", claim.Rule, "call", c.Key.String(), "error", err)
+	if r, ok := errors.AsType[*toolcall.BudgetRefusal](err); ok {
+		return r.Error()
+	}
+	if errors.Is(err, errAskTime) {
+		return "the clock of the engine is ahead of the journal's"
+	}
+	return "what was spent cannot be read or written (" + string(message.AsError("spend", err).Code) + ")"
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// now is the time as the journal keeps it: without a monotonic reading.
+func now() time.Time { return time.Now().UTC().Round(0) }
