@@ -117,11 +117,10 @@ func (e *evaluation) matchRule(r *compiledRule) (matched, failed bool) {
 		return false, true
 	}
 	if r.pattern != nil {
-		if e.unread != nil {
-			e.addError(r.rule.Name, "rule_content", e.unread)
-			return false, true
-		}
 		ok, err := callSafely(func() (bool, error) { return r.pattern.Match(e.call) })
+		if e.unread != nil && (!ok || r.rule.Behavior == message.BehaviorAllow) { // a deny rule for * needs no argument
+			err = e.unread
+		}
 		if err != nil {
 			e.addError(r.rule.Name, "rule_content", err)
 			return false, true

@@ -20,6 +20,8 @@ var commandParts = []string{
 	"ls", "ls -la", "git status", "git push origin", "npm run build", "rm -rf x", "rm a", "rm '/usr'", "touch a", `touch "/etc/x"`, "mkdir a/b",
 	"mv a ../b", "cp a b", "sed -i s/a/b/ f", "sed '1e x' f", "echo $X", "echo $(id)", "tee f", "cat .env", "find . -delete", "sudo rm x", "cd /tmp",
 	"python x.py", "X=1 ls", "LANG=C ls", "chmod 644 .env", "{ ls; }", "(ls)", "ls 'open", "é x", "echo \u202e", "rm *.o", "touch ~/x",
+	"if true; then ls; fi", "for f in a b; do git status; done", "while ls; do git push; done", "case x in x) ls;; esac", "! ls", "[ -f a ]", "X=$(date)",
+	"a[1]=2 rm a", "`)`", "fi", "cat <<E\nx\nE\n", "echo x | psql app", "until git status; do :; done", "f() { ls; }", "for ((;;)); do ls; done", "[[ -f a ]]", "time ls",
 }
 
 var joiners = []string{" && ", "; ", " | ", "\n", " & ", " || ", " > ", " "}
@@ -32,7 +34,7 @@ func genCommand(t *rapid.T) string {
 	return out
 }
 
-var bashContents = []string{"ls:*", "git:*", "git push:*", "npm run:*", "rm:*", "npm", "git *", "* x", "touch:*", "echo:*", "cd:*", "x"}
+var bashContents = []string{"ls:*", "git:*", "git push:*", "npm run:*", "rm:*", "npm", "git *", "* x", "touch:*", "echo:*", "cd:*", "x", "*", "**", "if:*", "for *", "psql:*", "* done", "! ls"}
 
 func genRules(t *rapid.T, tool string, contents []string) []message.PermissionRule {
 	var out []message.PermissionRule

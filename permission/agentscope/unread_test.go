@@ -3,6 +3,7 @@ package agentscope
 import (
 	"testing"
 
+	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 )
 
@@ -30,6 +31,17 @@ func TestUnreadLinesAreNotCovered(t *testing.T) {
 	for _, command := range []string{"ls", "echo 'rm -r /etc'", "bash -c 'ls -l'", "git commit -m 'a (b'", "a=(1 2)", "cat <<E\n)\nE"} {
 		if d := decideLine(t, command, permission.ModeDefault, bashRule("allow", "")); d.Behavior != "allow" {
 			t.Errorf("%q under allow of all: %s by %s: %s", command, d.Behavior, d.Step, d.Reason)
+		}
+	}
+}
+
+// A deny rule for everything denies a call without the argument, as in AgentScope.
+func TestDenyRulesNeedNoArgument(t *testing.T) {
+	for _, content := range []string{"*", ":*", "**"} {
+		upstream, ours := decideBoth(t, "Bash", []message.PermissionRule{bashRule("deny", content)},
+			permission.Request{Tool: "Bash", Input: []byte(`{"cmd": "ls"}`), Mode: permission.ModeDefault, Cwd: "/workspace/project"})
+		if upstream.Behavior != "deny" || ours.Behavior != "deny" {
+			t.Errorf("deny %q: %s by %s, upstream %s", content, ours.Behavior, ours.Step, upstream.Behavior)
 		}
 	}
 }

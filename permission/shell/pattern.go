@@ -181,8 +181,8 @@ func (p *Pattern) isWholeLine(l *Line) bool {
 	if p.kind != literal || len(l.Commands) != len(p.exact.Commands) {
 		return false
 	}
-	if l.Static() {
-		return p.exact.Static() && slices.EqualFunc(l.Commands, p.exact.Commands, func(a, b Command) bool {
+	if l.Static() && !l.flows {
+		return p.exact.Static() && !p.exact.flows && slices.EqualFunc(l.Commands, p.exact.Commands, func(a, b Command) bool {
 			return a.joint == b.joint && sameArgv(a, b)
 		})
 	}
