@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -150,6 +151,15 @@ func TestHTTPOriginNeedsCredentials(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	args := []string{"serve", "--data", data, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-origin", "https://app.example"}
 	fails(t, cli.ExitUsage, "needs tokens or a provider", args...)
+	plain := args[:len(args)-2]
+	t.Setenv("ASKANCE_HTTP_ORIGIN", "https://app.example")
+	fails(t, cli.ExitUsage, "needs tokens or a provider", plain...)
+	t.Setenv("ASKANCE_HTTP_ORIGIN", "")
+	settings := filepath.Join(t.TempDir(), "askance.yaml")
+	if err := os.WriteFile(settings, []byte("http_origin: [https://app.example]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, cli.ExitUsage, "needs tokens or a provider", append(slices.Clone(plain), "--config", settings)...)
 	ok(t, "creds", "init", "--data", data)
 	fails(t, cli.ExitUsage, "askance token create", args...)
 	ok(t, "token", "create", "ann", "--role", "approver", "--data", data)

@@ -1,0 +1,46 @@
+package web
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestSnippets runs the clients of the pages as they are pasted, on loopback without
+// tokens.
+func TestSnippets(t *testing.T) {
+	w := &wired{t: t, secrets: map[string]string{"": ""}}
+	w.serve(Config{User: "me", DefaultTokens: filepath.Join(t.TempDir(), "tokens.json")})
+	for _, c := range []struct{ page, kind, end, want string }{
+		{"../../../../gateway/agui/AGUI.md", "js", "", "Pay 42 to acme?"},
+		{"../../../../gateway/api/API.md", "sh", "# Follow changes.", `"kind":"approve"`},
+	} {
+		t.Run(c.kind, func(t *testing.T) {
+			page, err := os.ReadFile(c.page)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, rest, _ := strings.Cut(string(page), "```"+c.kind+"\n")
+			code, _, found := strings.Cut(rest, "```")
+			if !found {
+				t.Fatalf("%s has no client", c.page)
+			}
+			if c.end != "" {
+				code, _, _ = strings.Cut(code, c.end) // a stream has no end
+			}
+			code = strings.ReplaceAll(code, "http://127.0.0.1:8787", w.URL)
+			cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", code)
+			if c.kind == "js" {
+				cmd = exec.CommandContext(t.Context(), "node", "--input-type=module", "-")
+				cmd.Stdin = strings.NewReader(strings.ReplaceAll(code, "'@ag-ui/client'", "'agui-1'"))
+				cmd.Dir = "../../../../gateway/testdata/node"
+			}
+			out, err := cmd.CombinedOutput()
+			if text := strings.ReplaceAll(string(out), `"kind": "`, `"kind":"`); err != nil || !strings.Contains(text, c.want) {
+				t.Errorf("%v, want %s in\n%s", err, c.want, text)
+			}
+		})
+	}
+}
