@@ -10,10 +10,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/askance-dev/askance"
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -114,6 +117,35 @@ func TestOpenCallsContinueAfterACrash(t *testing.T) {
 	if r, err := app.Call(t.Context(), "read", text{Text: "it"}, askance.ID("a-read")); err != nil || r.Output != "it was read" {
 		t.Errorf("the resolved call = %+v, %v", r, err)
 	}
+}
+
+// restarting is an engine that is away for a while during a wait.
+type restarting struct {
+	engine.Client
+	away int
+}
+
+// Wait implements engine.Client.
+func (r *restarting) Wait(ctx context.Context, w toolcall.WaitRequest) (toolcall.WaitReply, error) {
+	if r.away--; r.away >= 0 {
+		return toolcall.WaitReply{}, &message.Error{Code: message.CodeUnavailable, What: "no engine replied"}
+	}
+	return r.Client.Wait(ctx, w)
+}
+
+func TestCallOutlivesTheEngine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		app := open(t, echo, echo, askance.Approver("ann", func(context.Context, askance.Request) askance.Response {
+			time.Sleep(time.Minute)
+			return askance.Approve()
+		}))
+		client := app.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})
+		r, err := askance.NewCaller(&restarting{client, 10}, "s").Call(t.Context(), "write", text{Text: "it"})
+		if err != nil || r.Output != "echo it" {
+			t.Errorf("Call = %+v, %v", r, err)
+		}
+		_ = app.Close()
+	})
 }
 
 // A caller in another process uses the engine of an app over NATS, and outlives it.

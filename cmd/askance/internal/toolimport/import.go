@@ -15,6 +15,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/token"
+
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/internal/strictjson"
 )
@@ -77,6 +80,11 @@ func asJSON(data []byte) ([]byte, error) {
 		return nil, errors.New("the document is empty")
 	}
 	if data[0] != '{' && data[0] != '[' {
+		for _, t := range lexer.Tokenize(string(data)) {
+			if t.Type == token.AliasType { // a few lines of them can stand for gigabytes
+				return nil, fmt.Errorf("line %d has a YAML alias: write out what it stands for, or convert the document to JSON", t.Position.Line)
+			}
+		}
 		var doc any
 		if err := textfile.DecodeYAML(data, &doc); err != nil {
 			return nil, err
