@@ -13,6 +13,7 @@ import (
 	"github.com/askance-dev/askance/engine/internal/schedule"
 	"github.com/askance-dev/askance/engine/internal/store"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -36,6 +37,7 @@ type config struct {
 	keep         int
 	version      string
 	policyErr    func() error
+	policyStatus func() (api.PolicyStatusReply, error)
 }
 
 // Option changes an engine's configuration. The constructor reports bad ones.
@@ -182,6 +184,12 @@ func WithVersion(v string) Option { return func(c *config) error { c.version = v
 // WithPolicyError gives Info the present load error of the policy, if any.
 func WithPolicyError(f func() error) Option {
 	return func(c *config) error { c.policyErr = f; return nil }
+}
+
+// WithPolicyStatus gives PolicyStatus what the policy has to say; without it, the reply
+// names the policy in force and nothing else.
+func WithPolicyStatus(f func() (api.PolicyStatusReply, error)) Option {
+	return func(c *config) error { c.policyStatus = f; return nil }
 }
 
 // noSignals is the Signals of an engine without listeners.

@@ -94,6 +94,7 @@ var handlers = map[string]handler{
 	api.Preview.Name:              handle(api.Preview, (*Port).preview),
 	api.Events.Name:               handle(api.Events, (*Port).events),
 	api.Info.Name:                 handle(api.Info, (*Port).info),
+	api.PolicyStatus.Name:         handle(api.PolicyStatus, describePolicy),
 	api.Load.Name:                 handle(api.Load, (*Port).load),
 	api.Standings.Name:            handle(api.Standings, (*Port).standingApprovals),
 	api.ShowStandingApproval.Name: handle(api.ShowStandingApproval, (*Port).showStandingApproval),

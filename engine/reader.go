@@ -11,6 +11,7 @@ import (
 	"github.com/askance-dev/askance/engine/internal/view"
 	"github.com/askance-dev/askance/engine/reviewers"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -162,6 +163,18 @@ func (q *reader) showCall(ctx context.Context, by toolcall.Principal, r toolcall
 	if out.Call == nil || by.Role == toolcall.RoleRuntime && out.Call.Runtime != by.Name {
 		return toolcall.ShowReply{}, &message.Error{Code: message.CodeNotFound, Op: "show", What: "no call " + r.Key.String() + " is known", Hint: "list the calls of the session"}
 	}
+	return out, nil
+}
+
+func describePolicy(p *Port, _ context.Context, _ struct{}) (api.PolicyStatusReply, error) {
+	out := api.PolicyStatusReply{Bundle: p.e.policy.Hash(), Files: []api.PolicyFile{}, Ignored: []string{}, ByRule: []api.PolicyRuleCount{}}
+	if status := p.e.reader.cfg.policyStatus; status != nil {
+		var err error
+		if out, err = status(); err != nil {
+			return out, &message.Error{Code: message.CodeInternal, Op: api.PolicyStatus.Name, What: "the status of the policy is unreadable", Err: err}
+		}
+	}
+	out.Engine = p.e.reader.cfg.id
 	return out, nil
 }
 

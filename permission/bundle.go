@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,7 +36,7 @@ type Bundle struct {
 	rules     int
 	// readsGroups: an expression may read the groups of the caller.
 	readsGroups bool
-	names       []string              // of the rules, sorted
+	known       map[string]knownRule  // the rules, by name
 	tools       []Tool                // as Options.Tools
 	byTool      map[string]*toolRules // tools that are declared or named by a rule
 	others      *toolRules            // every other tool: the rules for any tool
@@ -310,6 +311,36 @@ func hashedRuleOf(r *Rule) hashedRule {
 }
 
 func sortedNames(names []string) []string { return slices.Sorted(slices.Values(names)) }
+
+// knownRule tells a rule from another one of its name.
+type knownRule struct {
+	behavior message.Behavior
+	sum      [sha256.Size]byte
+}
+
+// describeRules gives what tells the rules apart, their vocabulary included.
+func describeRules(terms []Term, rules []*Rule) (map[string]knownRule, error) {
+	out := make(map[string]knownRule, len(rules))
+	sorted := slices.SortedFunc(slices.Values(terms), func(x, y Term) int { return cmp.Compare(x.Name, y.Name) })
+	for _, r := range rules {
+		form, err := jcs.Marshal(hashedRuleOf(r))
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range sorted {
+			form = fmt.Appendf(form, "%q=%q", t.Name, t.Expr)
+		}
+		out[r.Name] = knownRule{r.Behavior, sha256.Sum256(form)}
+	}
+	return out, nil
+}
+
+// isUnchanged reports whether both bundles have a rule, and the same one.
+func (b *Bundle) isUnchanged(before *Bundle, rule string) bool {
+	now, ok := b.known[rule]
+	was, had := before.known[rule]
+	return ok && had && now == was
+}
 
 // contentHash hashes what a bundle is compiled from. Rules and tools must be
 // sorted by name.

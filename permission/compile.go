@@ -351,8 +351,9 @@ func (c *compiler) finish() (*Bundle, error) {
 		return nil, c.problems.err()
 	}
 	b.hash, b.rules, b.ready, b.readsGroups = hash, len(c.rules), true, c.readsGroups()
-	for _, r := range c.rules {
-		b.names = append(b.names, r.Name)
+	if b.known, err = describeRules(c.terms, c.rules); err != nil {
+		c.problems.add(Problem{Msg: "the policy has no canonical form: " + err.Error()})
+		return nil, c.problems.err()
 	}
 	return b, nil
 }

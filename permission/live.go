@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"slices"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/internal/plainfile"
+	"github.com/askance-dev/askance/message"
 )
 
 // Live holds the policy in force and replaces it while calls are decided. A
@@ -36,6 +38,7 @@ type Live struct {
 	digest [sha256.Size]byte
 
 	mu      sync.Mutex // guards what follows
+	inForce []PolicyFile
 	loaded  time.Time
 	loads   uint64
 	refused uint64
@@ -163,8 +166,10 @@ func (l *Live) loadFiles(files []File) error {
 	b, err := Load(files, l.options.Options)
 	l.digest, l.tried = digestOf(files), true
 	if err == nil {
-		l.current.Store(b)
-		l.counts.keepRules(b)
+		l.counts.keepRules(l.current.Swap(b), b)
+		l.mu.Lock()
+		l.inForce = describeFiles(files)
+		l.mu.Unlock()
 	}
 	l.recordLoad(err)
 	if err == nil && l.options.Loaded != nil {
@@ -190,6 +195,15 @@ func (l *Live) recordLoad(err error) {
 		return
 	}
 	l.loads, l.loaded = l.loads+1, time.Now()
+}
+
+func describeFiles(files []File) []PolicyFile {
+	out := make([]PolicyFile, len(files))
+	for i, f := range files {
+		sum := sha256.Sum256(f.Data)
+		out[i] = PolicyFile{Name: f.Name, Layer: cmp.Or(f.Layer, LayerProject), Digest: "sha256:" + hex.EncodeToString(sum[:])}
+	}
+	return out
 }
 
 func digestOf(files []File) (sum [sha256.Size]byte) {
@@ -218,8 +232,13 @@ type Status struct {
 	Rules  int    `json:"rules"`
 	// Loaded is when it came into force; zero before the first good policy.
 	Loaded time.Time `json:"loaded"`
+	// Files are those of the policy in force, Ignored what else is in their folders.
+	Files   []PolicyFile `json:"files"`
+	Ignored []string     `json:"ignored"`
 	// Alarm says why the newest policy was refused; "" when it is in force.
-	Alarm string `json:"alarm"`
+	// AlarmSince is when reloads began to fail.
+	Alarm      string    `json:"alarm"`
+	AlarmSince time.Time `json:"alarm_since,omitzero"`
 	// Loads and Refused count the policies that came into force and the
 	// attempts that failed.
 	Loads   uint64 `json:"loads"`
@@ -234,25 +253,42 @@ type Status struct {
 	Shadow *ShadowStatus `json:"shadow,omitzero"`
 }
 
+// PolicyFile is a file of the policy in force.
+type PolicyFile struct {
+	Name   string `json:"name"`
+	Layer  Layer  `json:"layer"`
+	Digest string `json:"digest"` // "sha256:" and the hex SHA-256 of its bytes
+}
+
 // Status is a snapshot. Its parts may be a few decisions apart.
 func (l *Live) Status() Status {
 	b := l.Bundle()
-	s := Status{Bundle: b.Hash(), Rules: b.Rules(), Calls: l.counts.calls.Load(), Failures: l.counts.other.Load(), ByRule: l.counts.snapshot()}
+	s := Status{Bundle: b.Hash(), Rules: b.Rules(), Calls: l.counts.calls.Load(), Failures: l.counts.other.Load(), ByRule: l.counts.snapshot(b), Ignored: []string{}}
 	l.mu.Lock()
-	s.Loaded, s.Loads, s.Refused = l.loaded, l.loads, l.refused
+	s.Loaded, s.Loads, s.Refused, s.Files = l.loaded, l.loads, l.refused, append([]PolicyFile{}, l.inForce...)
 	l.mu.Unlock()
-	if err := l.Err(); err != nil {
-		s.Alarm = err.Error()
+	if since, err := l.files.Fault(); err != nil {
+		s.Alarm, s.AlarmSince = err.Error(), since
+	}
+	if source, ok := l.source.(interface{ Ignored() []Notice }); ok {
+		for _, n := range source.Ignored() {
+			s.Ignored = append(s.Ignored, n.String())
+		}
 	}
 	if l.shadow != nil {
-		s.Shadow = l.shadow.status()
+		s.Shadow = l.shadow.status(b)
 	}
 	return s
 }
 
-// RuleCount is what one rule has done since it came into force under its name.
+// RuleCount is what one rule has done since it came into force as it is. A reload
+// that does not change the rule changes nothing here.
 type RuleCount struct {
 	Rule string `json:"rule"`
+	// Behavior is absent of the rules of sessions, which are counted as one.
+	Behavior message.Behavior `json:"behavior,omitzero"`
+	// Since is when the rule came into force.
+	Since time.Time `json:"since,omitzero"`
 	// Decided is how often it decided a call.
 	Decided uint64 `json:"decided"`
 	// Watched is how often it matched while it only warned or audited.
@@ -268,13 +304,16 @@ type counters struct {
 	other atomic.Uint64 // failures that are not of one rule: bad input, a tool's check
 }
 
-type counter struct{ decided, watched, failed atomic.Uint64 }
+type counter struct {
+	since                    time.Time
+	decided, watched, failed atomic.Uint64
+}
 
 func (c *counters) of(rule string) *counter {
 	if found, ok := c.rules.Load(rule); ok {
 		return asCounter(found)
 	}
-	found, _ := c.rules.LoadOrStore(rule, new(counter))
+	found, _ := c.rules.LoadOrStore(rule, &counter{since: time.Now().UTC().Round(0)})
 	return asCounter(found)
 }
 
@@ -308,23 +347,27 @@ func (c *counters) countDecision(d *Decision) {
 	}
 }
 
-// keepRules drops the counters of rules that are gone, so that renaming rules for
-// years takes no memory.
-func (c *counters) keepRules(b *Bundle) {
+// keepRules drops the counters of rules that are gone or changed, and begins those of
+// new rules.
+func (c *counters) keepRules(before, now *Bundle) {
 	c.rules.Range(func(name, _ any) bool {
-		if rule, _ := name.(string); rule != SessionRuleName && !slices.Contains(b.names, rule) {
+		if rule, _ := name.(string); rule != SessionRuleName && !now.isUnchanged(before, rule) {
 			c.rules.Delete(name)
 		}
 		return true
 	})
+	for rule := range now.known {
+		c.of(rule)
+	}
 }
 
-func (c *counters) snapshot() []RuleCount {
+func (c *counters) snapshot(b *Bundle) []RuleCount {
 	out := []RuleCount{}
 	c.rules.Range(func(name, v any) bool {
 		n := asCounter(v)
 		rule, _ := name.(string)
-		out = append(out, RuleCount{Rule: rule, Decided: n.decided.Load(), Watched: n.watched.Load(), Failed: n.failed.Load()})
+		out = append(out, RuleCount{Rule: rule, Behavior: b.known[rule].behavior, Since: n.since,
+			Decided: n.decided.Load(), Watched: n.watched.Load(), Failed: n.failed.Load()})
 		return true
 	})
 	slices.SortFunc(out, func(a, b RuleCount) int { return cmp.Compare(a.Rule, b.Rule) })

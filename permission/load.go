@@ -81,6 +81,9 @@ func EditorSchema() []byte { return rulefile.EditorSchema() }
 // days of 24 hours, which come first: 7d, 1d12h.
 func ParseDuration(text string) (time.Duration, error) { return rulefile.ParseDuration(text) }
 
+// DurationPattern is the form of positive durations, for JSON Schemas.
+const DurationPattern = rulefile.DurationPattern
+
 // FormatDuration writes a duration for people, in a form that ParseDuration reads.
 func FormatDuration(d time.Duration) string { return rulefile.FormatDuration(d) }
 

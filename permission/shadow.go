@@ -31,8 +31,9 @@ type ShadowStatus struct {
 	Rules  int    `json:"rules"`
 	// Alarm says why the newest shadow policy was refused; "" when it is used.
 	Alarm string `json:"alarm"`
-	// Compared counts the calls that both of the present policies decided,
-	// Differing those on which they differ. Both start at 0 with a new policy.
+	// Compared counts the calls that both policies decided, Differing those on which
+	// they differ. Both survive a reload that leaves a rule of each policy unchanged;
+	// differences by a rule that is changed or gone are dropped, also from Differing.
 	Compared  uint64 `json:"compared"`
 	Differing uint64 `json:"differing"`
 	// Differences are the kinds of differing verdicts, the most frequent first;
@@ -105,11 +106,46 @@ func (s *shadow) of(live, candidate *Bundle) *comparison {
 		if c != nil && c.live == live && c.shadow == candidate {
 			return c
 		}
-		fresh := &comparison{live: live, shadow: candidate, kinds: map[differenceKey]*Difference{}}
+		fresh := c.carryOver(live, candidate)
 		if s.now.CompareAndSwap(c, fresh) {
 			return fresh
 		}
 	}
+}
+
+// carryOver begins the comparison of two bundles with what still holds of the former one.
+func (c *comparison) carryOver(live, candidate *Bundle) *comparison {
+	fresh := &comparison{live: live, shadow: candidate, kinds: map[differenceKey]*Difference{}}
+	if c == nil || !live.sharesRule(c.live) || !candidate.sharesRule(c.shadow) {
+		return fresh
+	}
+	fresh.compared.Store(c.compared.Load())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key, d := range c.kinds {
+		// Without a rule the shadow decided because none was about the call: another
+		// shadow may have one.
+		byShadow := candidate.hash == c.shadow.hash || candidate.isUnchanged(c.shadow, key.shadow.Rule)
+		if byShadow && (key.live.Rule == "" || live.isUnchanged(c.live, key.live.Rule)) {
+			kept := *d
+			fresh.kinds[key] = &kept
+			fresh.differing.Add(d.Count)
+		}
+	}
+	return fresh
+}
+
+// sharesRule reports whether the bundles are the same, or have an unchanged rule.
+func (b *Bundle) sharesRule(before *Bundle) bool {
+	if b == before || b.hash == before.hash {
+		return true
+	}
+	for rule := range b.known {
+		if b.isUnchanged(before, rule) {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *shadow) compare(ctx context.Context, live *Bundle, req *Request, d *Decision, read *evaluation) {
@@ -146,16 +182,16 @@ func (c *comparison) addDifference(req *Request, live, own *Decision) {
 	diff.Last, diff.Session, diff.Reply = req.Now, req.Caller.Session, req.Caller.Reply
 }
 
-func (s *shadow) status() *ShadowStatus {
+func (s *shadow) status(live *Bundle) *ShadowStatus {
 	b := s.live.Bundle()
 	out := &ShadowStatus{Bundle: b.Hash(), Rules: b.Rules(), Differences: []Difference{}}
 	if err := s.live.Err(); err != nil {
 		out.Alarm = err.Error()
 	}
-	c := s.now.Load()
-	if c == nil || c.shadow != b {
+	if s.now.Load() == nil {
 		return out
 	}
+	c := s.of(live, b)
 	out.Compared, out.Differing = c.compared.Load(), c.differing.Load()
 	c.mu.Lock()
 	defer c.mu.Unlock()

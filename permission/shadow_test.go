@@ -82,8 +82,8 @@ func TestShadowSharesTheReading(t *testing.T) {
 	}
 }
 
-// A new policy in force restarts the comparison, like a new shadow: the old
-// figures are about another pair.
+// A policy that shares no rule with the former one restarts the comparison, like such
+// a shadow: the old figures are about another pair.
 func TestComparisonIsOfOnePair(t *testing.T) {
 	p, source, _, _ := liveOn(t, policyText(ruleText("all", "allow", "")), policyText(ruleText("none", "deny", "")))
 	for range 3 {
@@ -189,5 +189,51 @@ func TestDifferencesAreSorted(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// Counts of a rule survive reloads that leave it as it is, also those of the shadow.
+func TestCountsSurviveReloads(t *testing.T) {
+	liveRules := []string{ruleText("small", "allow", "args.x < 10"), ruleText("big", "ask", "args.x >= 10")}
+	candidate := []string{ruleText("one", "deny", "args.x == 1"), ruleText("most", "deny", "args.x == 11")}
+	p, source, shadow, _ := liveOn(t, policyText(liveRules...), policyText(candidate...))
+	for range 3 {
+		ask(p, `{"x": 1}`)
+		ask(p, `{"x": 11}`)
+		ask(p, `{"x": 2}`) // asked for by no rule of the shadow
+	}
+	figures := func() string {
+		s := p.Status().Shadow
+		out := fmt.Sprintf("%d of %d:", s.Differing, s.Compared)
+		for _, d := range s.Differences {
+			out += fmt.Sprintf(" %s/%s=%d", d.Live.Rule, d.Shadow.Rule, d.Count)
+		}
+		return out
+	}
+	for _, step := range []struct {
+		name    string
+		set     func()
+		want    string
+		decided uint64 // by rule small
+	}{
+		{"nothing", func() {}, "9 of 9: big/most=3 small/=3 small/one=3", 6},
+		{"a rule more in force", func() { source.set(policyText(append(liveRules, ruleText("more", "deny", "args.x == 99"))...)) }, "9 of 9: big/most=3 small/=3 small/one=3", 6},
+		{"a rule more in the shadow", func() { shadow.set(policyText(append(candidate, ruleText("more", "deny", "args.x == 2"))...)) }, "6 of 9: big/most=3 small/one=3", 6},
+		{"another rule of the shadow", func() { shadow.set(policyText(candidate[0], ruleText("most", "deny", "args.x > 10"))) }, "3 of 9: small/one=3", 6},
+		{"another rule in force", func() { source.set(policyText(ruleText("small", "allow", "args.x < 9"), liveRules[1])) }, "0 of 9:", 0},
+		{"nothing in common", func() { shadow.set(policyText(ruleText("new", "deny", ""))) }, "0 of 0:", 0},
+	} {
+		step.set()
+		if err := p.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := figures(); got != step.want {
+			t.Errorf("after %s: %s, want %s", step.name, got, step.want)
+		}
+		for _, r := range p.Status().ByRule {
+			if r.Rule == "small" && (r.Decided != step.decided || r.Behavior != message.BehaviorAllow || r.Since.IsZero()) {
+				t.Errorf("after %s: %+v, want %d", step.name, r, step.decided)
+			}
+		}
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/askance-dev/askance/message"
 	operation "github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/toolcall"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // recordedRules keep how each decision came about.
@@ -117,5 +119,24 @@ func TestSamePreview(t *testing.T) {
 	w.refused(w.A.HTTP(gatewaytest.Wendy), post, "/v1/sessions/s1/replies/r1/preview", string(body), http.StatusForbidden, message.CodeForbidden)
 	if list, err := w.A.Client(gatewaytest.Ann).List(t.Context(), toolcall.ListRequest{All: true}); err != nil || len(list.Calls) != 0 {
 		t.Errorf("previews left %+v, %v", list.Calls, err)
+	}
+}
+
+// Every transport tells the status of the policy alike.
+func TestSamePolicyStatus(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	want, err := operation.PolicyStatus.Call(t.Context(), w.A.Client(gatewaytest.Audie), struct{}{})
+	if err != nil || want.Bundle == "" || want.Engine == "" {
+		t.Fatalf("%+v, %v", want, err)
+	}
+	remote, err := operation.PolicyStatus.Call(t.Context(), w.A.NATS(gatewaytest.Audie), struct{}{})
+	var got operation.PolicyStatusReply
+	w.ok(w.A.HTTP(gatewaytest.Audie), "GET", "/v1/policy", "", &got)
+	if diff := cmp.Diff([]operation.PolicyStatusReply{want, want}, []operation.PolicyStatusReply{remote, got}); err != nil || diff != "" {
+		t.Errorf("%v, (-engine +NATS, HTTP):\n%s", err, diff)
+	}
+	if _, err := operation.PolicyStatus.Call(t.Context(), w.A.Client(gatewaytest.Bot), struct{}{}); err == nil {
+		t.Error("a runtime may read the status of the policy")
 	}
 }

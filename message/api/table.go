@@ -159,6 +159,12 @@ var (
 			Summary: "Describe the engine",
 			Doc:     "Which engine answers, how durable its writes are, and the current policy."},
 	})
+	PolicyStatus = Define[struct{}, PolicyStatusReply](Operation{
+		Name: "policy_status", Class: ClassRead, Roles: overseers, NATS: onOversee,
+		HTTP: &HTTP{ID: "policyStatus", Method: "GET", Path: "/v1/policy", Tag: "space",
+			Summary: "Show the policy in force",
+			Doc:     "Its files, since when it is in force, the error of the last reload, and what each rule and the shadow policy decided in the engine that answers."},
+	})
 	Load = Define[toolcall.LoadRequest, toolcall.LoadReply](Operation{
 		Name: "load", Class: ClassRead, Roles: overseers, NATS: onOversee,
 		HTTP: &HTTP{ID: "reviewerLoad", Method: "GET", Path: "/v1/load", Tag: "space",
@@ -211,7 +217,7 @@ func Table() []*Operation {
 	return []*Operation{
 		Propose.Operation, Wait.Operation, Report.Operation, Emit.Operation, Interrupt.Operation,
 		SubmitResponse.Operation, Revoke.Operation, Resolve.Operation, RevokeStandingApproval.Operation,
-		List.Operation, Show.Operation, Explain.Operation, Preview.Operation, Events.Operation, Info.Operation, Load.Operation, Standings.Operation, ShowStandingApproval.Operation,
+		List.Operation, Show.Operation, Explain.Operation, Preview.Operation, Events.Operation, Info.Operation, PolicyStatus.Operation, Load.Operation, Standings.Operation, ShowStandingApproval.Operation,
 		Start.Operation, Heartbeat.Operation, Progress.Operation, Result.Operation,
 	}
 }

@@ -7,6 +7,9 @@ import (
 	"time"
 )
 
+// DurationPattern is the form of positive durations, for JSON Schemas.
+const DurationPattern = `^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d)(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))*$`
+
 const day = 24 * time.Hour
 
 // ParseDuration is time.ParseDuration with days of 24 hours, which come first: 7d, 1d12h.

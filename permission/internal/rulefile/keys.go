@@ -293,7 +293,7 @@ var editorTypes = map[reflect.Type]map[string]any{
 	reflect.TypeFor[instant]():    {"type": "string", "format": "date-time"},
 	reflect.TypeFor[jsonObject](): {"type": "object"},
 	reflect.TypeFor[amount]():     {"type": []string{"number", "string"}, "minimum": 0, "pattern": `^(0|[1-9][0-9]{0,17})(\.[0-9]{1,9})?$`},
-	durationType:                  {"type": "string", "pattern": `^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d)(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))*$`},
+	durationType:                  {"type": "string", "pattern": DurationPattern},
 }
 
 func structSchema(t reflect.Type) map[string]any {

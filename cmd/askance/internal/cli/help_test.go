@@ -14,7 +14,7 @@ var commands = []string{
 	"standing", "standing list", "standing show", "standing revoke",
 	"events", "events tail", "events replay",
 	"audit", "audit verify", "audit checkpoint", "audit receipt", "audit check", "audit export",
-	"policy", "policy lint", "policy test", "policy explain", "policy replay", "policy diff", "policy fmt", "policy vars", "policy schema", "policy import", "policy put",
+	"policy", "policy lint", "policy test", "policy explain", "policy replay", "policy diff", "policy fmt", "policy vars", "policy schema", "policy import", "policy put", "policy status",
 	"tools", "tools import",
 	"creds", "creds init", "creds add", "creds list", "creds revoke", "creds config",
 	"webhooks", "webhooks list", "webhooks retry", "webhooks drop", "webhooks test",

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/permission"
 )
@@ -170,17 +171,30 @@ func unknownToolError(name string, tools []permission.Tool) error {
 
 func newPolicySchemaCommand(env *environment) *cobra.Command {
 	return &cobra.Command{
-		Use:   "schema",
-		Short: "Print the JSON Schema of rule files for editors",
-		Long: `Prints the JSON Schema of rule files. Editors use it to complete keys, to describe them
-and to mark misspelled ones. It covers only the structure of a file: askance policy
-lint checks the conditions and the tools.`,
+		Use:   "schema [rules|tools]",
+		Short: "Print the JSON Schema of rule files or tools files for editors",
+		Long: `Prints the JSON Schema of rule files, or of tools files. Editors use it to complete keys,
+to describe them and to mark misspelled ones. It covers only the structure of a file:
+askance policy lint checks the conditions and the tools.
+
+permission/REFERENCE.md and permission/TOOLS.md describe the same keys.`,
 		Example: `  askance policy schema > policy.schema.json
+  askance policy schema tools > tools.schema.json
   # first line of a rule file, for editors with the YAML language server:
   # yaml-language-server: $schema=./policy.schema.json`,
-		Args: noArgs,
-		RunE: func(*cobra.Command, []string) error {
-			_, err := env.out.Write(permission.EditorSchema())
+		ValidArgs: []string{"rules", "tools"},
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 || len(args) == 1 && args[0] != "rules" && args[0] != "tools" {
+				return usagef("name one kind of file: rules or tools")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			schema := permission.EditorSchema()
+			if len(args) == 1 && args[0] == "tools" {
+				schema = toolfile.EditorSchema()
+			}
+			_, err := env.out.Write(schema)
 			return err
 		},
 	}

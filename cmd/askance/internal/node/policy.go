@@ -13,6 +13,8 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
 	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/permission"
 )
 
@@ -148,6 +150,19 @@ func (p policy) rules() int {
 		return -1
 	}
 	return p.live.Bundle().Rules()
+}
+
+// status is the policy's own status in the form of the operation: the JSON of both
+// has the same members.
+func (p policy) status() (out api.PolicyStatusReply, err error) {
+	if p.live == nil {
+		return api.PolicyStatusReply{Bundle: p.Hash(), Files: []api.PolicyFile{}, Ignored: []string{}, ByRule: []api.PolicyRuleCount{}}, nil
+	}
+	text, err := strictjson.Marshal(p.live.Status())
+	if err != nil {
+		return out, err
+	}
+	return out, strictjson.Unmarshal(text, &out)
 }
 
 func (p policy) loadError() error {

@@ -51,26 +51,26 @@ type Tool struct {
 }
 
 type entry struct {
-	Name            string             `yaml:"name"`
-	Description     string             `yaml:"description"`
-	Server          string             `yaml:"server"`
-	Kind            string             `yaml:"kind"`
-	Home            string             `yaml:"home"`
-	Argument        string             `yaml:"argument"`
-	InputSchema     map[string]any     `yaml:"input_schema"`
-	Placement       toolcall.Placement `yaml:"placement"`
-	Idempotent      bool               `yaml:"idempotent"`
-	ConcurrencySafe bool               `yaml:"concurrency_safe"`
-	ReadOnly        bool               `yaml:"read_only"`
-	Destructive     bool               `yaml:"destructive"`
-	OpenWorld       bool               `yaml:"open_world"`
-	Lease           duration           `yaml:"lease"`
-	Timeout         duration           `yaml:"timeout"`
-	OfferTimeout    duration           `yaml:"offer_timeout"`
-	QueueTimeout    duration           `yaml:"queue_timeout"`
-	MaxAttempts     int                `yaml:"max_attempts"`
-	Backoff         duration           `yaml:"backoff"`
-	Command         []string           `yaml:"command"`
+	Name            string             `yaml:"name" doc:"The name that calls and rules use."`
+	Description     string             `yaml:"description" doc:"For people and models."`
+	Server          string             `yaml:"server" doc:"The MCP server or group that the tool comes from; rules for SERVER/* match it."`
+	Kind            string             `yaml:"kind" doc:"Its arguments have a known meaning that rules can name; see GUIDE.md."`
+	Home            string             `yaml:"home" doc:"With a kind: the home folder of the user as whom it runs, which also tells whether it runs on Windows. A local tool has the engine's."`
+	Argument        string             `yaml:"argument" doc:"With a kind: the argument that has the command or the path, if it has another name than AgentScope's."`
+	InputSchema     map[string]any     `yaml:"input_schema" doc:"JSON Schema of the arguments. A call that does not fit it is never allowed without an approval."`
+	Placement       toolcall.Placement `yaml:"placement" doc:"Who runs it: local is the engine (the default), remote are workers, external is the agent's own runtime."`
+	Idempotent      bool               `yaml:"idempotent" doc:"A lost attempt is tried again under the same key."`
+	ConcurrencySafe bool               `yaml:"concurrency_safe" doc:"It runs at the same time as other safe calls of one proposal."`
+	ReadOnly        bool               `yaml:"read_only" doc:"It changes nothing: its calls are allowed unless a rule denies or asks."`
+	Destructive     bool               `yaml:"destructive" doc:"Rules see it as tool.annotations.destructive."`
+	OpenWorld       bool               `yaml:"open_world" doc:"Rules see it as tool.annotations.open_world."`
+	Lease           duration           `yaml:"lease" doc:"Silence after which the owner of an attempt counts as lost; 500ms or more."`
+	Timeout         duration           `yaml:"timeout" doc:"Longest run of one attempt."`
+	OfferTimeout    duration           `yaml:"offer_timeout" doc:"After this time, a task that no worker started is offered again."`
+	QueueTimeout    duration           `yaml:"queue_timeout" doc:"After this time in the queue, a call needs an operator."`
+	MaxAttempts     int                `yaml:"max_attempts" doc:"Attempts of an idempotent tool."`
+	Backoff         duration           `yaml:"backoff" doc:"Pause before the second attempt; each further one is twice as long."`
+	Command         []string           `yaml:"command" doc:"Program that runs a local tool, with its arguments."`
 }
 
 // duration is read as text: the YAML library's own errors about times do not

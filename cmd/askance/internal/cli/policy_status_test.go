@@ -1,0 +1,68 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
+)
+
+// TestPolicyStatus: what is in force in a running engine, what its rules did, and why
+// a newer policy is not in force.
+func TestPolicyStatus(t *testing.T) {
+	cleanEnvironment(t)
+	dir := t.TempDir()
+	rules, shadow, tools := filepath.Join(dir, "policy"), filepath.Join(dir, "shadow.yaml"), filepath.Join(dir, "tools.yaml")
+	if err := os.Mkdir(rules, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(rules, "rules.yaml"), testRules)
+	write(t, filepath.Join(rules, "rules.yaml~"), testRules)
+	write(t, shadow, "version: 1\nname: candidate\nrules:\n  - {name: never-pay, tool: pay, behavior: deny}\n")
+	write(t, tools, testTools)
+	s := serveOn(t, filepath.Join(dir, "data"), "--policy", rules, "--shadow", shadow, "--tools", tools)
+	s.propose("r1", "c1", "pay", `{"cents":500}`)
+	status := func() api.PolicyStatusReply {
+		return decode[api.PolicyStatusReply](t, ok(t, "policy", "status", "--json", "--data", s.data))
+	}
+	r := status()
+	if r.Engine == "" || r.Bundle == "" || r.Rules == 0 || len(r.ByRule) != r.Rules || r.Loaded.IsZero() || r.Calls != 1 || r.Alarm != "" || len(r.Ignored) != 1 || len(r.Files) != 1 ||
+		r.Files[0].Name != filepath.Join(rules, "rules.yaml") || r.Files[0].Layer != "project" || !strings.HasPrefix(r.Files[0].Digest, "sha256:") {
+		t.Errorf("%+v", r)
+	}
+	decided := uint64(0)
+	for _, c := range r.ByRule {
+		decided += c.Decided
+		if c.Behavior == "" || c.Since.IsZero() {
+			t.Errorf("%+v", c)
+		}
+	}
+	if decided != 1 || r.Shadow == nil || r.Shadow.Differing != 1 || len(r.Shadow.Differences) != 1 || r.Shadow.Differences[0].Shadow.Behavior != message.BehaviorDeny {
+		t.Errorf("%d decided, %+v", decided, r.Shadow)
+	}
+	text := ok(t, "policy", "status", "--data", s.data)
+	for _, want := range []string{r.Bundle, "rules.yaml (project) sha256:", "rules.yaml~ is ignored", "1 decided, 0 could not be evaluated", "DECIDED", "1 of 1 calls would be decided differently", "deny (never-pay)"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	write(t, filepath.Join(rules, "rules.yaml"), "rules: [")
+	for look := time.NewTicker(50 * time.Millisecond); ; <-look.C {
+		if now := status(); now.Alarm != "" {
+			if now.Bundle != r.Bundle || now.AlarmSince.IsZero() || now.Refused == 0 || !strings.Contains(now.Alarm, "half written") {
+				t.Errorf("%+v", now)
+			}
+			break
+		}
+		if t.Context().Err() != nil {
+			t.Fatal("a bad policy is not reported")
+		}
+	}
+	if text := ok(t, "policy", "status", "--data", s.data); !strings.Contains(text, "the newest policy is refused since") || !strings.Contains(text, "half written") {
+		t.Errorf("status prints\n%s", text)
+	}
+}

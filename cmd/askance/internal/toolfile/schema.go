@@ -1,0 +1,126 @@
+package toolfile
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/permission/agentscope"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// EditorSchema is the JSON Schema of tools files (draft 7), for editors. It is made
+// from the type that tools files are read into, and knows no relation between keys.
+func EditorSchema() []byte {
+	tool := map[string]any{"type": "object", "additionalProperties": false, "required": []string{"name"}, "properties": map[string]any{}}
+	properties := map[string]any{}
+	for _, k := range keys() {
+		properties[k.name] = k.schema()
+	}
+	tool["properties"] = properties
+	s := map[string]any{
+		"$schema": "http://json-schema.org/draft-07/schema#", "title": "askance tools file",
+		"type": "object", "additionalProperties": false, "required": []string{"version"},
+		"properties": map[string]any{
+			"version": map[string]any{"enum": []int{1}, "description": "Version of the format: 1."},
+			"tools":   map[string]any{"type": "array", "items": tool, "description": "The tools. Names are unique."},
+		},
+	}
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(s); err != nil {
+		return nil // it has nothing but texts and numbers
+	}
+	return out.Bytes()
+}
+
+// key is a key of a tool.
+type key struct {
+	name, doc string
+	field     reflect.Type
+}
+
+func keys() []key {
+	var out []key
+	for f := range reflect.TypeFor[entry]().Fields() {
+		out = append(out, key{f.Tag.Get("yaml"), f.Tag.Get("doc"), f.Type})
+	}
+	return out
+}
+
+// words are the values that a key can have; nil: any.
+func (k key) words() []string {
+	switch {
+	case k.field == reflect.TypeFor[toolcall.Placement]():
+		return []string{string(toolcall.PlaceLocal), string(toolcall.PlaceRemote), string(toolcall.PlaceExternal)}
+	case k.name == "kind":
+		return agentscope.Names()
+	}
+	return nil
+}
+
+func (k key) schema() map[string]any {
+	s := map[string]any{"description": k.doc}
+	switch {
+	case k.field == reflect.TypeFor[duration]():
+		s["type"], s["pattern"] = "string", permission.DurationPattern
+	case k.field.Kind() == reflect.Bool:
+		s["type"] = "boolean"
+	case k.field.Kind() == reflect.Int:
+		s["type"], s["minimum"] = "integer", 0
+	case k.field.Kind() == reflect.Map:
+		s["type"] = "object"
+	case k.field.Kind() == reflect.Slice:
+		s["type"], s["items"] = "array", map[string]any{"type": "string"}
+	default:
+		s["type"] = "string"
+	}
+	if words := k.words(); words != nil {
+		s["enum"] = words
+	}
+	return s
+}
+
+// value says in one word or list what a key takes.
+func (k key) value() string {
+	switch {
+	case k.words() != nil:
+		return strings.Join(k.words(), ", ")
+	case k.field == reflect.TypeFor[duration]():
+		return "duration"
+	case k.field.Kind() == reflect.Bool:
+		return "true or false"
+	case k.field.Kind() == reflect.Int:
+		return "number"
+	case k.field.Kind() == reflect.Map:
+		return "JSON Schema"
+	case k.field.Kind() == reflect.Slice:
+		return "list of text"
+	}
+	return "text"
+}
+
+const referenceHead = `# Reference of tools files
+
+For operators and authors of policies: every key of the file that declares the tools of an engine (` + "`askance serve --tools`" + `). A test generates this page from the code; do not edit it. Begin with [GUIDE.md](GUIDE.md#2-declare-the-tools); ` + "`askance policy schema tools`" + ` writes a JSON Schema for editors.
+
+A tools file is YAML or JSON, at most 1 MiB. It has ` + "`version: 1`" + ` and a list ` + "`tools`" + `. Unknown keys and keys that are given twice are errors. A duration is written as 90s, 15m, 24h or 7d.
+
+| Key of a tool | Value | Meaning |
+|---|---|---|
+`
+
+// Reference is the page that describes the keys.
+func Reference() string {
+	var b strings.Builder
+	b.WriteString(referenceHead)
+	for _, k := range keys() {
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", k.name, k.value(), strings.ReplaceAll(k.doc, "|", `\|`))
+	}
+	return b.String()
+}

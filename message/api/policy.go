@@ -1,0 +1,79 @@
+package api
+
+import (
+	"time"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// PolicyStatusReply is how the policy of one engine is doing: what is in force, and
+// what it has decided. Each engine counts its own decisions, from its start on.
+type PolicyStatusReply struct {
+	Engine string `json:"engine"`
+	Bundle string `json:"bundle"` // the hash of the policy in force
+	Rules  int    `json:"rules"`
+	// Loaded is when the policy came into force; zero before the first good one.
+	Loaded time.Time `json:"loaded"`
+	// Files are those of the policy in force, Ignored what else is in their folders.
+	Files   []PolicyFile `json:"files"`
+	Ignored []string     `json:"ignored"`
+	// Alarm says why the newest policy was refused, "" when it is in force; AlarmSince
+	// is when reloads began to fail.
+	Alarm      string    `json:"alarm"`
+	AlarmSince time.Time `json:"alarm_since,omitzero"`
+	Loads      uint64    `json:"loads"`   // policies that came into force
+	Refused    uint64    `json:"refused"` // reloads that failed
+	Calls      uint64    `json:"calls"`   // decisions
+	// Failures counts what could not be evaluated and is not of one rule, such as bad input.
+	Failures uint64            `json:"failures"`
+	ByRule   []PolicyRuleCount `json:"by_rule"`
+	// Shadow is absent where there is no shadow policy.
+	Shadow *ShadowPolicyStatus `json:"shadow,omitzero"`
+}
+
+// PolicyFile is a rule file of the policy in force.
+type PolicyFile struct {
+	Name   string `json:"name"`
+	Layer  string `json:"layer"`
+	Digest string `json:"digest"`
+}
+
+// PolicyRuleCount is what one rule has done since it came into force as it is.
+type PolicyRuleCount struct {
+	Rule     string           `json:"rule"`
+	Behavior message.Behavior `json:"behavior,omitzero"` // absent of the rules of sessions
+	Since    time.Time        `json:"since,omitzero"`
+	Decided  uint64           `json:"decided"` // calls that it decided
+	Watched  uint64           `json:"watched"` // matches while it only warned or audited
+	Failed   uint64           `json:"failed"`  // times that it could not be evaluated
+}
+
+// ShadowPolicyStatus is what a shadow policy would have done.
+type ShadowPolicyStatus struct {
+	Bundle      string             `json:"bundle"`
+	Rules       int                `json:"rules"`
+	Alarm       string             `json:"alarm"`
+	Compared    uint64             `json:"compared"`
+	Differing   uint64             `json:"differing"`
+	Differences []PolicyDifference `json:"differences"` // the most frequent first
+	Unlisted    uint64             `json:"unlisted"`    // calls of kinds beyond the first 200
+}
+
+// PolicyDifference is a kind of call on which the policy in force and its shadow differ.
+type PolicyDifference struct {
+	Tool    string                 `json:"tool"`
+	Mode    message.PermissionMode `json:"mode"`
+	Live    PolicyVerdict          `json:"live"`
+	Shadow  PolicyVerdict          `json:"shadow"`
+	Count   uint64                 `json:"count"`
+	Last    time.Time              `json:"last"`
+	Session message.SessionID      `json:"session"` // of the last call
+	Reply   message.ReplyID        `json:"reply"`
+}
+
+// PolicyVerdict is the short form of a decision.
+type PolicyVerdict struct {
+	Behavior message.Behavior `json:"behavior"`
+	Step     string           `json:"step"`
+	Rule     string           `json:"rule"`
+}
