@@ -144,14 +144,19 @@ func (c checker) checkKind(r *Rule) {
 		{"remember", r.Remember != nil, ask, "ask"},
 		{"executor", r.Executor != Executor{}, !deny, "ask and allow"},
 		{"budget", r.Budget != nil, !deny && !ask, "allow"},
+		{"options", r.Options != "", !deny && !ask, "allow"},
 		{"trust_options", r.TrustOptions, !deny && !ask, "allow"},
 	} {
 		if k.given && !k.fit {
 			c.addFault(r, k.key, "is only for "+k.rules+" rules", "remove it")
 		}
 	}
-	if _, has := r.content(); r.TrustOptions && !has && !deny && !ask {
-		c.addFault(r, "trust_options", "needs a rule_content that names the program", "add rule_content, for example \"terraform plan:*\"")
+	if _, has := r.content(); !has && !deny && !ask {
+		for _, key := range []string{"options", "trust_options"} {
+			if key == "options" && r.Options != "" || key == "trust_options" && r.TrustOptions {
+				c.addFault(r, key, "needs a rule_content that names the program", "add rule_content, for example \"terraform plan:*\"")
+			}
+		}
 	}
 }
 

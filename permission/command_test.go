@@ -104,6 +104,31 @@ func TestCommandOfOtherTools(t *testing.T) {
 	}
 }
 
+// A rule file adds options to the listed ones, for that rule alone. What no table
+// could have is refused with the rule.
+func TestOptionsOfARule(t *testing.T) {
+	load := func(options, behavior string) (*permission.Bundle, error) {
+		return permission.Load([]permission.File{{Name: "rules.yaml", Data: []byte("version: 1\nname: x\nrules:\n  - {name: r, tool: Bash, rule_content: 'mytool:*', options: '" + options + "', behavior: " + behavior + "}\n")}}, shellOptions(t))
+	}
+	b, err := load("--fix --ext=ts|js <local>...", "allow")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for command, want := range map[string]message.Behavior{
+		"mytool --fix --ext ts src": message.BehaviorAllow, "mytool --ext=sh": message.BehaviorAsk,
+		"mytool --exec x": message.BehaviorAsk, "mytool /etc": message.BehaviorAsk, "othertool --fix": message.BehaviorAsk,
+	} {
+		if d := b.Decide(t.Context(), permission.Request{Tool: "Bash", Input: []byte(`{"command": "` + command + `"}`)}); d.Behavior != want {
+			t.Errorf("%s: %s, want %s", command, d.Behavior, want)
+		}
+	}
+	for options, behavior := range map[string]string{"<none>": "allow", "reads": "allow", "--fix": "deny"} {
+		if _, err := load(options, behavior); err == nil {
+			t.Errorf("options %q of a rule that is %s are accepted", options, behavior)
+		}
+	}
+}
+
 func TestTrustOptions(t *testing.T) {
 	run := func(trust bool) message.Behavior {
 		content := "mytool:*"

@@ -242,13 +242,24 @@ func (e *evaluation) readOnly() string {
 // finishPattern tells a pattern what the rule says about it, and the rule's
 // author what the pattern has to say.
 func (c *compiler) finishPattern(r *Rule, tr *toolRules, p Pattern) Pattern {
-	if r.TrustOptions {
+	for _, key := range []string{"options", "trust_options"} {
+		if key == "options" && r.Options == "" || key == "trust_options" && !r.TrustOptions {
+			continue
+		}
 		t, ok := p.(OptionTruster)
 		if !ok {
-			c.addFault(r, "trust_options", "has no meaning for "+display.Quoted(tr.name)+", whose rules know no options", "remove it")
+			c.addFault(r, key, "has no meaning for "+display.Quoted(tr.name)+", whose rules know no options", "remove it")
 			return nil
 		}
-		p = t.TrustOptions()
+		if key == "trust_options" {
+			p = t.TrustOptions()
+			continue
+		}
+		var err error
+		if p, err = t.AddOptions(r.Options); err != nil {
+			c.addFault(r, key, err.Error(), "list options and operands as options.txt does, for example \"--fix --ext= <local>...\"")
+			return nil
+		}
 	}
 	if own, ok := p.(PolicyPattern); ok && !r.imported {
 		p = own.OfPolicy()

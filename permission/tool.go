@@ -143,10 +143,11 @@ type Pattern interface {
 }
 
 // OptionTruster is a Pattern of an allow rule that looks at the options of
-// programs, and can be told not to: by the rule's trust_options.
+// programs. The rule's options add some, its trust_options admit all.
 type OptionTruster interface {
 	Pattern
 	TrustOptions() Pattern
+	AddOptions(words string) (Pattern, error)
 }
 
 // PolicyPattern is a Pattern that means more in a rule of a policy than in one of

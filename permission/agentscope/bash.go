@@ -249,6 +249,13 @@ func (b bashPattern) TrustOptions() permission.Pattern {
 	return b
 }
 
+// AddOptions implements permission.OptionTruster.
+func (b bashPattern) AddOptions(words string) (permission.Pattern, error) {
+	var err error
+	b.shell, err = b.shell.AddOptions(words)
+	return b, err
+}
+
 // Notice says where an allow rule means less than upstream.
 func (b bashPattern) Notice() string {
 	if !b.allow {
@@ -263,7 +270,7 @@ func (b bashPattern) Notice() string {
 	}
 	if !b.trusts && b.namesUnknownProgram() {
 		out = append(out, "what the options of the program do is not known, so that only the command without further arguments is allowed; "+
-			"add trust_options: true if all of them are harmless")
+			"add options with those that are harmless, or trust_options: true if all of them are")
 	}
 	return strings.Join(out, "; ")
 }

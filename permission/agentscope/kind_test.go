@@ -138,7 +138,7 @@ func TestNotices(t *testing.T) {
 	}{
 		{"Bash", Bash, "npm install", message.BehaviorAllow, "in AgentScope it allows every line"},
 		{"Bash", Bash, "git status:*", message.BehaviorAllow, ""},
-		{"Bash", Bash, "my-own-tool:*", message.BehaviorAllow, "add trust_options"},
+		{"Bash", Bash, "my-own-tool:*", message.BehaviorAllow, "trust_options: true"},
 		{"Bash", Bash, "rm /tmp/*", message.BehaviorAllow, "means files"},
 		{"Bash", Bash, "git log *", message.BehaviorAllow, ""},
 		{"Bash", Bash, "rm /tmp/*", message.BehaviorDeny, ""},

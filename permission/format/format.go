@@ -39,7 +39,7 @@ var (
 	fileOrder = []string{"version", "name", "description", "defaults", "vocabulary", "disable", "rules", "tests"}
 	ruleOrder = []string{"name", "description", "tool", "tool_name", "rule_content", "match", "behavior", "when", "message", "source",
 		"on_error", "locked", "enforcement", "approvers", "quorum", "expiry", "on_expiry", "escalation", "remember", "redact",
-		"executor", "audit", "trust_options", "i_know"}
+		"executor", "audit", "options", "trust_options", "i_know"}
 	testOrder = []string{"name", "description", "call", "expect"}
 )
 

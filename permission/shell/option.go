@@ -57,7 +57,7 @@ const (
 var optionLines string
 
 // programs is the option table, by program and below it by sub-command.
-var programs, _ = mustReadTable(optionLines)
+var programs, wordSets = mustReadTable(optionLines)
 
 func mustReadTable(lines string) (map[string]*entry, map[string]string) {
 	table, sets := map[string]*entry{}, map[string]string{}
@@ -152,7 +152,7 @@ func (e *entry) addWord(program, word string, sets map[string]string) error {
 	case word[0] == '<':
 		name, ok := strings.CutSuffix(word, "...")
 		name = strings.Trim(name, "<>")
-		if e.many || classes[name] == nil || word[1:1+len(name)] != name {
+		if e.many || classes[name] == nil || !strings.HasPrefix(word, "<"+name+">") {
 			return fmt.Errorf("%s is no operand; write one of %s", word, classNames())
 		}
 		e.many, e.operands = ok, append(e.operands, operandClass{name, classes[name]})
@@ -260,6 +260,7 @@ type review struct {
 
 	entry    *entry // the one that the command ended in
 	operands int
+	free     int // operands that the rule's own list admits
 	given    []givenOption
 	space    [8]givenOption
 }
@@ -321,9 +322,12 @@ func (r *review) walk(e *entry, i int) string {
 		w := r.argv[i]
 		switch {
 		case w.Fixed && w.Text == "--":
-			if e.behind != nil {
+			switch {
+			case r.added != nil && r.added.behind != nil:
+				e, r.operands, r.free, r.added = r.added.behind, 0, 0, nil
+			case e.behind != nil:
 				e, r.operands = e.behind, 0
-			} else {
+			default:
 				e = &entry{operands: e.operands, many: e.many, listed: true}
 			}
 		case w.Fixed && len(w.Text) > 1 && (w.Text[0] == '-' || w.Text[0] == '+' && e.plus):
@@ -340,6 +344,8 @@ func (r *review) walk(e *entry, i int) string {
 			case sub != nil && w.Fixed:
 				return r.walk(sub, i+1)
 			case r.added != nil && r.owns(i):
+				e = &entry{listed: true}
+				r.entry = e
 			default:
 				return clipText(w.Text) + " can do more than its name says"
 			}
@@ -403,9 +409,9 @@ func (r *review) walkRemote(i int) string {
 func (r *review) takeOperand(e *entry, i int) string {
 	w, n := r.argv[i], r.operands
 	r.operands++
-	if r.added != nil && len(r.added.operands) > 0 {
-		e = r.added
-		n = i - r.first
+	if !r.owns(i) && r.added != nil && len(r.added.operands) > 0 {
+		e, n = r.added, r.free
+		r.free++
 	}
 	switch {
 	case r.owns(i):

@@ -1,6 +1,7 @@
 package shell_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -397,6 +398,45 @@ func TestOptionTable(t *testing.T) {
 			if !l.Covers(trusted) {
 				t.Errorf("%q: not even a rule that trusts options covers it", line)
 			}
+		}
+	}
+}
+
+// A rule lists further options and operands for its command, and no more than that.
+func TestAddOptions(t *testing.T) {
+	for _, tt := range []struct {
+		rule, options, line string
+		want                bool
+	}{
+		{"mytool:*", "--fix --ext= <local>...", "mytool --fix --ext .ts src a", true},
+		{"mytool:*", "--fix --ext= <local>...", "mytool src --ext=.ts", true},
+		{"mytool:*", "--fix --ext= <local>...", "mytool --out x", false},
+		{"mytool:*", "--fix --ext= <local>...", "mytool /etc", false},
+		{"mytool:*", "--fix", "mytool --fix", true},
+		{"mytool:*", "--fix", "mytool src", false},
+		{"mytool run:*", "-v <word>", "mytool run -v x", true},
+		{"mytool run:*", "-v <word>", "mytool run x y", false},
+		{"docker run:*", "--rm -e= <image> <any>...", "docker run --rm -e A=1 acme/x ls", true},
+		{"docker run:*", "--rm -e= <image> <any>...", "docker run --privileged acme/x", false},
+		{"docker run:*", "--rm -e= <image> <any>...", "docker exec x y", false},
+		{"npm test:*", "-- --reporter=dot|spec", "npm test -- --reporter=dot", true},
+		{"npm test:*", "-- --reporter=dot|spec", "npm test -- --reporter=./x.js", false},
+		{"git push:*", "--force", "git push --force origin main", true},
+		{"git push:*", "--force", "git push --mirror", false},
+		{"kubectl -n dev get:*", "--raw=", "kubectl -n dev get pods -n prod", false},
+	} {
+		p, err := patterns(t, tt.rule)[0].AddOptions(tt.options)
+		if err != nil {
+			t.Errorf("%s: %v", tt.options, err)
+			continue
+		}
+		if got := shell.Parse(tt.line).Cover([]*shell.Pattern{p}); got.Covered != tt.want {
+			t.Errorf("%q with %q on %q: %v, want %v: %+v", tt.rule, tt.options, tt.line, got.Covered, tt.want, got)
+		}
+	}
+	for rule, options := range map[string]string{"npm test": "-v", "* --x": "-v", "a:*": "<nothing>", "b:*": "fix", "c:*": "reads", "d:*": "-*", "e:*": "--x=<", "f:*": "$none", "g:*": "%awk", "h:*": "<any"} {
+		if _, err := patterns(t, rule)[0].AddOptions(options); !errors.Is(err, shell.ErrPattern) {
+			t.Errorf("%q takes the options %q: %v", rule, options, err)
 		}
 	}
 }

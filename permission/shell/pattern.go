@@ -113,6 +113,24 @@ func (p *Pattern) TrustOptions() *Pattern {
 	return &q
 }
 
+// AddOptions returns a pattern that, in an allow rule, admits these options and
+// operands beside the listed ones, in the words of options.txt.
+func (p *Pattern) AddOptions(words string) (*Pattern, error) {
+	if p.kind == literal || len(p.tokens) == 0 {
+		return nil, fmt.Errorf("%w: options need a program and :* or * behind it", ErrPattern)
+	}
+	added, err := newEntry(p.tokens[0], words, wordSets)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrPattern, err)
+	}
+	if (added.attributes != attributes{onedash: added.onedash, plus: added.plus}) || added.check != nil {
+		return nil, fmt.Errorf("%w: a rule lists options and operands, and nothing else", ErrPattern)
+	}
+	q := *p
+	q.added = added
+	return &q, nil
+}
+
 // dropStars gives the words of a wildcard without the stars between them, if
 // what follows these are options: "git push * --force" is about the option
 // wherever it stands. nil for any other.

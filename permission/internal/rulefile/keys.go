@@ -75,6 +75,7 @@ type Rule struct {
 	Executor     executorDoc      `key:"executor" doc:"How the call runs once it is allowed."`
 	Audit        auditDoc         `key:"audit" doc:"What is kept about the call."`
 	Budget       *budgetDoc       `key:"budget" doc:"How much an allow rule allows. Beyond it the rule does not apply."`
+	Options      string           `key:"options" doc:"Options and operands that an allow rule for a command admits beside the listed ones."`
 	TrustOptions bool             `key:"trust_options" doc:"Lets an allow rule cover all options of an unknown program."`
 	IKnow        bool             `key:"i_know" doc:"Accepts what lint refuses in this rule."`
 
