@@ -12,7 +12,7 @@ import (
 
 // vectorFolders are the folders of testdata that hold copies of recorded
 // vectors, under the names that they have at their origin.
-var vectorFolders = []string{"agentscope", "policy", "ag-ui"}
+var vectorFolders = []string{"agentscope", "policy", "ag-ui", "shell-dodges"}
 
 // The vectors are recorded elsewhere and copied into the packages that run
 // them. Where the originals lie next to the module, the copies are compared with

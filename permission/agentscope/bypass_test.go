@@ -3,6 +3,7 @@ package agentscope
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/askance-dev/askance/message"
@@ -57,6 +58,44 @@ func TestBypasses(t *testing.T) {
 			if d.Behavior != want {
 				t.Errorf("%s in %s: %q is %s by %s, want %s: %s", row.Name, mode, row.Command, d.Behavior, d.Step, want, row.Why)
 			}
+		}
+	}
+}
+
+// attack is a row of shell-dodges/dodges.jsonl; its README says what it means.
+type attack struct {
+	Command   string           `json:"command"`
+	AllowRule string           `json:"allow_rule"` // several are separated by " | "
+	DenyRule  string           `json:"deny_rule"`
+	Verdict   message.Behavior `json:"verdict"`
+	Why       string           `json:"why"`
+}
+
+// The attacks end no looser than recorded through the whole decision, and harmless
+// lines are allowed.
+func TestAttacks(t *testing.T) {
+	strict := map[message.Behavior]int{message.BehaviorAllow: 0, message.BehaviorAsk: 1, message.BehaviorDeny: 2}
+	for i, row := range rows[attack](t, "shell-dodges/dodges.jsonl", 382) {
+		var rules []message.PermissionRule
+		for _, content := range strings.Split(row.AllowRule, " | ") {
+			rules = append(rules, message.PermissionRule{ToolName: "Bash", RuleContent: &content, Behavior: message.BehaviorAllow, Source: "user"})
+		}
+		if row.DenyRule != "" {
+			rules = append(rules, message.PermissionRule{ToolName: "Bash", RuleContent: &row.DenyRule, Behavior: message.BehaviorDeny, Source: "user"})
+		}
+		b, err := permission.Compile(fromRules(rules), permission.Options{
+			Tools: []permission.Tool{{Name: "Bash", Kind: mustNew(Bash, Config{Home: "/home/dev"})}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		input, err := json.Marshal(map[string]string{"command": row.Command})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := b.Decide(t.Context(), permission.Request{Tool: "Bash", Input: input, Mode: permission.ModeDefault, Cwd: "/workspace/project"})
+		if strict[d.Behavior] < strict[row.Verdict] || row.Verdict == message.BehaviorAllow && d.Behavior != row.Verdict {
+			t.Errorf("row %d: %q under allow %q and deny %q: %s by %s, want %s: %s",
+				i+1, row.Command, row.AllowRule, row.DenyRule, d.Behavior, d.Step, row.Verdict, row.Why)
 		}
 	}
 }
