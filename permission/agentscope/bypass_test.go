@@ -77,7 +77,7 @@ func TestAttacks(t *testing.T) {
 	strict := map[message.Behavior]int{message.BehaviorAllow: 0, message.BehaviorAsk: 1, message.BehaviorDeny: 2}
 	for i, row := range rows[attack](t, "shell-dodges/dodges.jsonl", 382) {
 		var rules []message.PermissionRule
-		for _, content := range strings.Split(row.AllowRule, " | ") {
+		for content := range strings.SplitSeq(row.AllowRule, " | ") {
 			rules = append(rules, message.PermissionRule{ToolName: "Bash", RuleContent: &content, Behavior: message.BehaviorAllow, Source: "user"})
 		}
 		if row.DenyRule != "" {

@@ -13,7 +13,8 @@ import (
 type entry struct {
 	attributes
 	options  map[string]*option
-	digits   *option // -#
+	sets     []*entry // the $sets that it names
+	digits   *option  // -#
 	operands []operandClass
 	many     bool   // any number of the last operand
 	behind   *entry // what stands behind --
@@ -59,8 +60,14 @@ var optionLines string
 // programs is the option table, by program and below it by sub-command.
 var programs, wordSets = mustReadTable(optionLines)
 
+// lineReader reads the words of lines. It reads a $set once for each program.
+type lineReader struct {
+	sets map[string]string
+	read map[string]*entry
+}
+
 func mustReadTable(lines string) (map[string]*entry, map[string]string) {
-	table, sets := map[string]*entry{}, map[string]string{}
+	table, r := map[string]*entry{}, lineReader{map[string]string{}, map[string]*entry{}}
 	for line := range strings.Lines(lines) {
 		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
@@ -69,23 +76,23 @@ func mustReadTable(lines string) (map[string]*entry, map[string]string) {
 		at := strings.IndexByte(line[1:], ':') + 1 // the name of : is one
 		name, words := line[:at], strings.TrimSpace(line[at+1:])
 		if name[0] == '$' {
-			sets[name] = words
+			r.sets[name] = words
 			continue
 		}
-		if err := addLine(table, sets, name, words); err != nil {
+		if err := r.addLine(table, name, words); err != nil {
 			panic(fmt.Sprintf("options.txt: %s: %v", name, err))
 		}
 	}
-	return table, sets
+	return table, r.sets
 }
 
 // addLine adds one line of the table. Two lines for one command are an error.
-func addLine(table map[string]*entry, sets map[string]string, name, words string) error {
+func (r lineReader) addLine(table map[string]*entry, name, words string) error {
 	var e *entry
 	level := table
 	for word := range strings.FieldsSeq(name) {
 		if strings.HasPrefix(word, "-") {
-			v, err := newEntry(strings.Fields(name)[0], words, sets)
+			v, err := r.newEntry(strings.Fields(name)[0], words)
 			e.variants = append(e.variants, variant{strings.Split(word, "|"), v})
 			return err
 		}
@@ -95,11 +102,11 @@ func addLine(table map[string]*entry, sets map[string]string, name, words string
 		}
 		level = e.subs
 	}
-	read, err := newEntry(strings.Fields(name)[0], words, sets)
+	read, err := r.newEntry(strings.Fields(name)[0], words)
 	if err != nil || e.listed {
 		return errors.Join(err, alreadyListed(e.listed))
 	}
-	read.subs, read.variants, read.listed = e.subs, e.variants, true
+	read.subs, read.variants = e.subs, e.variants
 	*e = *read
 	return nil
 }
@@ -112,8 +119,8 @@ func alreadyListed(is bool) error {
 }
 
 // newEntry reads the words of a line about a command of the program.
-func newEntry(program, words string, sets map[string]string) (*entry, error) {
-	e := &entry{options: map[string]*option{}}
+func (r lineReader) newEntry(program, words string) (*entry, error) {
+	e := &entry{options: map[string]*option{}, listed: true}
 	at := e
 	for word := range strings.FieldsSeq(words) {
 		if word == "--" {
@@ -121,30 +128,22 @@ func newEntry(program, words string, sets map[string]string) (*entry, error) {
 			at = at.behind
 			continue
 		}
-		if err := at.addWord(program, word, sets); err != nil {
+		if err := r.addWord(at, program, word); err != nil {
 			return nil, err
 		}
 	}
 	return e, nil
 }
 
-func (e *entry) addWord(program, word string, sets map[string]string) error {
-	flags := map[string]*bool{"reads": &e.reads, "lists": &e.lists, "steady": &e.steady, "folder": &e.folder, "onedash": &e.onedash,
-		"plans": &e.plans, "remote": &e.remote, "-*": &e.any}
-	switch flag := flags[word]; {
-	case flag != nil:
+func (r lineReader) addWord(e *entry, program, word string) error {
+	if flag := e.flag(word); flag != nil {
 		*flag = true
 		e.reads = e.reads || e.steady
+		return nil
+	}
+	switch {
 	case word[0] == '$':
-		words, ok := sets[word]
-		if !ok {
-			return fmt.Errorf("there is no line %s", word)
-		}
-		for w := range strings.FieldsSeq(words) {
-			if err := e.addWord(program, w, sets); err != nil {
-				return err
-			}
-		}
+		return r.addSet(e, program, word)
 	case word[0] == '%':
 		if e.check = argumentChecks[word[1:]]; e.check == nil {
 			return fmt.Errorf("there is no check %s", word)
@@ -158,6 +157,50 @@ func (e *entry) addWord(program, word string, sets map[string]string) error {
 		e.many, e.operands = ok, append(e.operands, operandClass{name, classes[name]})
 	default:
 		return e.addChoice(program, strings.Split(word, ","))
+	}
+	return nil
+}
+
+// flag is the attribute of that name; nil if there is none.
+func (e *entry) flag(word string) *bool {
+	switch word {
+	case "reads":
+		return &e.reads
+	case "lists":
+		return &e.lists
+	case "steady":
+		return &e.steady
+	case "folder":
+		return &e.folder
+	case "onedash":
+		return &e.onedash
+	case "plans":
+		return &e.plans
+	case "remote":
+		return &e.remote
+	case "-*":
+		return &e.any
+	}
+	return nil
+}
+
+func (r lineReader) addSet(e *entry, program, name string) error {
+	set := r.read[program+name]
+	if words, ok := r.sets[name]; !ok {
+		return fmt.Errorf("there is no line %s", name)
+	} else if set == nil {
+		var err error
+		if set, err = r.newEntry(program, words); err != nil {
+			return err
+		}
+		r.read[program+name] = set
+	}
+	e.sets, e.plus, e.onedash = append(e.sets, set), e.plus || set.plus, e.onedash || set.onedash
+	if len(set.operands) > 0 {
+		e.operands, e.many = append(e.operands, set.operands...), set.many
+	}
+	if e.digits == nil {
+		e.digits = set.digits
 	}
 	return nil
 }
@@ -230,20 +273,28 @@ func (e *entry) find(arg string) (o *option, rest string) {
 	name, _, _ := strings.Cut(arg, "=")
 	switch {
 	case e.onedash && arg[0] == '-':
-		if o = e.options["-"+strings.TrimLeft(name, "-")]; o == nil && strings.HasPrefix(name, "--") {
-			o = e.options[name]
+		if o = e.option("-" + strings.TrimLeft(name, "-")); o == nil && strings.HasPrefix(name, "--") {
+			o = e.option(name)
 		}
 	case arg[0] == '+' || strings.HasPrefix(arg, "--"):
-		o = e.options[name]
+		o = e.option(name)
 	default:
-		if o = e.options[name]; o == nil && len(arg) > 2 {
-			o, rest = e.options[arg[:2]], arg[2:]
+		if o = e.option(name); o == nil && len(arg) > 2 {
+			o, rest = e.option(arg[:2]), arg[2:]
 		}
 	}
 	if o == nil && e.digits != nil && isDigits(arg[1:]) {
 		return e.digits, ""
 	}
 	return o, rest
+}
+
+func (e *entry) option(name string) *option {
+	o := e.options[name]
+	for i := 0; o == nil && i < len(e.sets); i++ {
+		o = e.sets[i].option(name)
+	}
+	return o
 }
 
 // review looks at the words of one command and says what speaks against a rule
@@ -357,7 +408,7 @@ func (r *review) walk(e *entry, i int) string {
 			}
 		}
 	}
-	if !e.listed && r.added == nil && len(r.entry.options) == 0 {
+	if !r.entry.listed && r.added == nil {
 		return "can do more than its name says"
 	}
 	return ""

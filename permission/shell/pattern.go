@@ -119,7 +119,7 @@ func (p *Pattern) AddOptions(words string) (*Pattern, error) {
 	if p.kind == literal || len(p.tokens) == 0 {
 		return nil, fmt.Errorf("%w: options need a program and :* or * behind it", ErrPattern)
 	}
-	added, err := newEntry(p.tokens[0], words, wordSets)
+	added, err := lineReader{wordSets, map[string]*entry{}}.newEntry(p.tokens[0], words)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrPattern, err)
 	}
@@ -187,7 +187,7 @@ func (p *Pattern) namesProgram(c *Command) bool {
 
 // words are those of a literal that is one plain command; nil for any other.
 func (p *Pattern) words() []Word {
-	if len(p.exact.Commands) != 1 || !p.exact.Static() {
+	if len(p.exact.Commands) != 1 || !p.exact.Static() || p.exact.flows {
 		return nil
 	}
 	return p.exact.Commands[0].Argv
