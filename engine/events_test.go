@@ -319,7 +319,8 @@ func deliver(w *world) {
 		{confirm(yes, message.ConfirmResult{ToolCall: message.ToolCallBlock{ID: "unknown", Name: pay}}), message.ErrNotFound},
 		{confirm(message.ConfirmResult{Confirmed: true, ToolCall: block(q, pay, q.Input), Rules: []message.PermissionRule{{ToolName: rm, Behavior: message.BehaviorAllow}}}), message.ErrForbidden},
 		{results(ran("x"), ran("x")), message.ErrInvalid},
-		{results(ran("x"), ran("a")), message.ErrNotFound},
+		{results(ran("x"), ran("a")), message.ErrState}, // a call that waits for a person
+		{results(ran("x"), ran("unknown")), message.ErrNotFound},
 		{&message.ReplyEnd{EventHeader: message.EventHeader{Reply: "r"}}, message.ErrInvalid},
 	} {
 		port := e.ann()
