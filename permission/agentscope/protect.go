@@ -149,8 +149,7 @@ func patternsMeet(content, glob string) bool {
 	if len(content)*len(glob) > maxMeet {
 		return true // which no author writes
 	}
-	g := []rune(glob)
-	// reached[i] has the places in the content after which the first i of the glob can stand.
+	// at has the places in the content that a text can lead to which the glob so far matches.
 	at := map[int]bool{0: true}
 	closeStars := func(at map[int]bool) {
 		for p := range at {
@@ -161,7 +160,7 @@ func patternsMeet(content, glob string) bool {
 		}
 	}
 	closeStars(at)
-	for _, r := range g {
+	for _, r := range glob {
 		next := map[int]bool{}
 		for p := range at {
 			switch {
@@ -350,7 +349,7 @@ func (p *bashCall) addCommand(out *linePaths, add func(*[]string, string), c she
 			continue
 		}
 		operands++
-		for _, part := range strings.Split(w.Text, ":") {
+		for part := range strings.SplitSeq(w.Text, ":") {
 			if walks {
 				add(&out.globs, part+"/*")
 			} else if removers[name] {

@@ -41,14 +41,14 @@ func (c commandCheck) checkCommandParts() {
 // demands reports whether the expression is true only where a part is true that the
 // check accepts.
 func (c commandCheck) demands(e celast.Expr, accepts func(celast.Expr) bool) bool {
-	any := func(part celast.Expr) bool { return c.demands(part, accepts) }
+	holds := func(part celast.Expr) bool { return c.demands(part, accepts) }
 	switch {
 	case isCall(e, operators.LogicalAnd):
-		return slices.ContainsFunc(allOf(e), any)
+		return slices.ContainsFunc(allOf(e), holds)
 	case isCall(e, operators.LogicalOr):
-		return !slices.ContainsFunc(anyOf(e), func(part celast.Expr) bool { return !any(part) })
+		return !slices.ContainsFunc(anyOf(e), func(part celast.Expr) bool { return !holds(part) })
 	case isCall(e, operators.Conditional):
-		return any(e.AsCall().Args()[1]) && any(e.AsCall().Args()[2])
+		return holds(e.AsCall().Args()[1]) && holds(e.AsCall().Args()[2])
 	default:
 		return accepts(e)
 	}

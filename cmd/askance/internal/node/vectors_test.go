@@ -67,6 +67,7 @@ func TestRecordedDecisionsOfTheProduct(t *testing.T) {
 					c.AskRules = lists
 				case message.BehaviorAllow:
 					c.AllowRules = lists
+				case message.BehaviorPassthrough: // decides nothing
 				}
 				one := permission.FromContext(c)
 				if _, err := permission.Compile(one, opts); err == nil { // the others are about no call upstream
