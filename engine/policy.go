@@ -64,7 +64,7 @@ func Duties() []permission.Duty {
 		permission.DutyUsers, permission.DutyGroups, permission.DutyExcludeRequester, permission.DutyExcludeEditor, permission.DutyQuorum, permission.DutySigned,
 		permission.DutyExpiry, permission.DutyOnExpiry, permission.DutyEscalation,
 		permission.DutyRedact, permission.DutyRemember,
-		permission.DutyExecutorSubject, permission.DutyExecutorTimeout, permission.DutyAudit, permission.DutyBudget,
+		permission.DutyExecutorSubject, permission.DutyExecutorTimeout, permission.DutyAudit, permission.DutyBudget, permission.DutyRecheck,
 	}
 }
 

@@ -143,6 +143,7 @@ func (c checker) checkKind(r *Rule) {
 		{"escalation", len(r.Escalation) > 0, ask, "ask"},
 		{"remember", r.Remember != nil, ask, "ask"},
 		{"executor", r.Executor != Executor{}, !deny, "ask and allow"},
+		{"recheck", r.Recheck, !deny, "ask and allow"},
 		{"budget", r.Budget != nil, !deny && !ask, "allow"},
 		{"options", r.Options != "", !deny && !ask, "allow"},
 		{"trust_options", r.TrustOptions, !deny && !ask, "allow"},
@@ -150,6 +151,9 @@ func (c checker) checkKind(r *Rule) {
 		if k.given && !k.fit {
 			c.addFault(r, k.key, "is only for "+k.rules+" rules", "remove it")
 		}
+	}
+	if r.Recheck && r.When == "" {
+		c.addFault(r, "recheck", "needs a condition", "add when, for example \"ctx.now.getHours() < 18\"")
 	}
 	if _, has := r.content(); !has && !deny && !ask {
 		for _, key := range []string{"options", "trust_options"} {
@@ -321,5 +325,6 @@ func (r *Rule) duties() []Duty {
 	add(DutyExecutorTimeout, r.Executor.Timeout > 0)
 	add(DutyAudit, r.Audit == AuditFull)
 	add(DutyBudget, r.Budget != nil)
+	add(DutyRecheck, r.Recheck)
 	return out
 }

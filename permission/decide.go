@@ -115,6 +115,9 @@ func (e *decider) decideDenied() (Decision, bool) {
 	if d, ok := e.denyStep(); ok {
 		return d, true
 	}
+	if name, failed := failsRecheck(e.evaluation); failed {
+		return e.deny(StepRule, nil, "the condition of rule "+display.Quoted(name)+" does not hold any more"), true
+	}
 	switch {
 	case e.bundle.noRules && e.readOnly() == "":
 		return e.deny(StepNoPolicy, nil, noPolicyReason), true

@@ -69,6 +69,9 @@ type Decision struct {
 	// the call; only of an allow. Without room it decides again, with the rule in
 	// Request.Exhausted.
 	Budget *toolcall.BudgetClaim `json:"budget,omitzero"`
+	// Recheck names rules whose conditions must hold again when the call begins (see
+	// Request.Recheck).
+	Recheck []string `json:"recheck,omitzero"`
 	// Layer is that of the rule that decided.
 	Layer Layer `json:"layer"`
 	// Watched are the matches of rules that warn or audit only.
@@ -127,10 +130,38 @@ func (e *decider) allow(step Step, r *compiledRule, reason string) Decision {
 	}
 	d := e.decision(message.BehaviorAllow, step, r, reason)
 	if r != nil {
-		d.Message = e.ruleText(r)
+		d.Message, d.Recheck = e.ruleText(r), recheckOf(r)
 	}
 	d.Errors = e.errors
 	return d
+}
+
+// recheckOf names the rules whose conditions must hold again.
+func recheckOf(rules ...*compiledRule) []string {
+	var out []string
+	for _, r := range rules {
+		if r.rule.Recheck {
+			out = append(out, r.rule.Name)
+		}
+	}
+	return out
+}
+
+// failsRecheck finds a rule whose condition must hold again and does not, or that is
+// not about the call any more.
+func failsRecheck(e *evaluation) (name string, failed bool) {
+	for _, name := range e.req.Recheck {
+		named := func(r *compiledRule) bool { return r.rule.Name == name }
+		rules := slices.Concat(e.tr.ask, e.tr.allow)
+		i := slices.IndexFunc(rules, named)
+		if i < 0 {
+			return name, true
+		}
+		if matched, failed := e.matchRule(rules[i]); !matched || failed {
+			return name, true
+		}
+	}
+	return "", false
 }
 
 func (e *decider) deny(step Step, r *compiledRule, reason string) Decision {
@@ -177,7 +208,7 @@ func (e *decider) ask(matching, failing []*compiledRule) Decision {
 		d.Reason += "; also " + ruleNames(rules[1:])
 	}
 	d.Message = e.askText(matching, failing)
-	d.Requirement = req
+	d.Requirement, d.Recheck = req, recheckOf(rules...)
 	d.Suggested = e.suggestRules()
 	d.Errors = e.errors
 	return d

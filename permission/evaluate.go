@@ -319,7 +319,9 @@ func (e *decider) jointAllow(among []*compiledRule) (Decision, bool) {
 		covers[i] = rules[at]
 	}
 	e.handleAll(covers)
-	return e.allow(StepAllowRule, covers[0], "each of its parts is covered by one of the rules "+ruleNames(covers)), true
+	d := e.allow(StepAllowRule, covers[0], "each of its parts is covered by one of the rules "+ruleNames(covers))
+	d.Recheck = recheckOf(covers...)
+	return d, true
 }
 
 func findCovering(joint JointMatcher, c Call, patterns []Pattern) ([]int, error) {

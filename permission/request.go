@@ -40,6 +40,9 @@ type Request struct {
 	// Exhausted are the rules whose budget has no room for the call: they allow
 	// nothing. Of all others the decision says what the call takes.
 	Exhausted []Exhausted
+	// Recheck are rules whose conditions must still hold: Denied denies a call about
+	// which one of them is not any more, or cannot be evaluated.
+	Recheck []string
 }
 
 // Caller is who proposes the call. What is empty of Tenant, RunID and

@@ -97,6 +97,7 @@ const (
 	DutyExecutorTimeout  Duty = "executor.timeout"
 	DutyAudit            Duty = "audit"
 	DutyBudget           Duty = "budget"
+	DutyRecheck          Duty = "recheck"
 )
 
 var basicDuties = []Duty{DutyUsers, DutyExpiry}
@@ -282,6 +283,9 @@ func (d Decision) Duties() []Duty {
 	}
 	if d.Budget != nil {
 		out = append(out, DutyBudget)
+	}
+	if len(d.Recheck) > 0 {
+		out = append(out, DutyRecheck)
 	}
 	return out
 }

@@ -68,6 +68,8 @@ type Rule struct {
 	// Remember says what an approval may cover beyond its call; nil: nothing.
 	Remember *Remember
 
+	// Recheck: the condition must hold again when the call begins, or it is denied.
+	Recheck bool
 	// Budget bounds what an allow rule allows; nil: nothing does.
 	Budget *Budget
 

@@ -48,7 +48,7 @@ func ruleOf(r *rulefile.Rule, file *rulefile.File, layer Layer) Rule {
 		OnError: OnError(r.OnError), Locked: r.Locked, Layer: layer, Enforcement: Enforcement(r.Enforcement),
 		Approvers: Approvers(r.Approvers), Quorum: r.Quorum, Signed: r.Signed, Expiry: r.Expiry, OnExpiry: OnExpiry(r.OnExpiry),
 		Redact: r.Redact, Executor: Executor(r.Executor), Audit: AuditLevel(r.Audit.Level),
-		Options: r.Options, TrustOptions: r.TrustOptions, IKnow: r.IKnow, at: r.At,
+		Options: r.Options, Recheck: r.Recheck, TrustOptions: r.TrustOptions, IKnow: r.IKnow, at: r.At,
 	}
 	if r.Match.AgentScope != nil {
 		out.RuleContent = r.Match.AgentScope

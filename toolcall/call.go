@@ -183,6 +183,8 @@ type Decision struct {
 	// Route is the subject on which workers take the call, if rules say so: only
 	// a worker of that route may run it.
 	Route string `json:"route,omitzero"`
+	// Recheck names rules whose conditions must hold again when the call begins.
+	Recheck []string `json:"recheck,omitzero"`
 	// Budget is what the call has taken from the budget of the rule that allowed it.
 	Budget *BudgetUse `json:"budget,omitzero"`
 	// Lease is the standing approval that allowed what the policy asks about.

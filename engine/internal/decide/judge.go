@@ -142,10 +142,14 @@ const laterDenial = "the policy denies it by now; why is hidden with the argumen
 func (j *Judge) IsDeniedNow(ctx context.Context, s Snapshot) (permission.Decision, bool) {
 	c := s.Call
 	same := c.Decision != nil && c.Decision.Bundle == j.policy.Hash()
-	if same && s.Now.Sub(c.UpdatedAt) < decisionHolds {
+	req := j.Request(s)
+	if c.Decision != nil {
+		req.Recheck = c.Decision.Recheck
+	}
+	if same && len(req.Recheck) == 0 && s.Now.Sub(c.UpdatedAt) < decisionHolds {
 		return permission.Decision{}, false
 	}
-	d, denied := j.policy.Denied(ctx, j.Request(s))
+	d, denied := j.policy.Denied(ctx, req)
 	denied = denied && (!same || d.Behavior == message.BehaviorDeny)
 	if !HidesAll(d.Redact, HiddenOf(c)) { // its texts may repeat what was hidden until now
 		d.Reason, d.Message, d.Errors = laterDenial, "Permission denied for "+c.Tool+" ("+laterDenial+").", nil

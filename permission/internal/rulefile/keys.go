@@ -74,6 +74,7 @@ type Rule struct {
 	Redact       []string         `key:"redact" doc:"Paths into the arguments that people and records must not show, as args.card.*"`
 	Executor     executorDoc      `key:"executor" doc:"How the call runs once it is allowed."`
 	Audit        auditDoc         `key:"audit" doc:"What is kept about the call."`
+	Recheck      bool             `key:"recheck" doc:"The condition of an ask or allow rule must hold again when the call begins; else the call is denied."`
 	Budget       *budgetDoc       `key:"budget" doc:"How much an allow rule allows. Beyond it the rule does not apply."`
 	Options      string           `key:"options" doc:"Options and operands that an allow rule for a command admits beside the listed ones."`
 	TrustOptions bool             `key:"trust_options" doc:"Lets an allow rule cover all options of an unknown program."`

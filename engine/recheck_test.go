@@ -1,0 +1,51 @@
+package engine_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// A rule with recheck lets a call begin only while its condition still holds: when
+// the last approver agrees, and when a worker starts it.
+func TestRecheck(t *testing.T) {
+	for _, recheck := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			tool := engine.Tool{Tool: permission.Tool{Name: deploy}, Placement: toolcall.PlaceExternal, ConcurrencySafe: true}
+			policy, err := permission.Compile(permission.Policy{Rules: []permission.Rule{{
+				Name: "early", Tools: []string{deploy}, Behavior: message.BehaviorAsk, Recheck: recheck, When: `ctx.now < timestamp("2000-01-01T01:00:00Z")`,
+			}}}, permission.Options{Tools: []permission.Tool{tool.Tool}, Enforced: engine.Duties()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, err := engine.New("sp", engine.NewMemory(), policy, []engine.Tool{tool})
+			if err == nil {
+				err = e.Start(t.Context())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = e.Close() }()
+			for i, wait := range []time.Duration{0, 2 * time.Hour} {
+				id := message.CallID([]string{"soon", "late"}[i])
+				out, err := e.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"}).Propose(t.Context(), request(call(id, deploy, `{}`)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(wait)
+				c, err := e.As(toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann"}).SubmitResponse(t.Context(), approve(out.Calls[0]))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if runs := c.State == message.ToolCallSubmitted; runs != (wait == 0 || !recheck) {
+					t.Errorf("recheck %v, after %s: the call is %s (%s)", recheck, wait, c.State, c.Cause)
+				}
+			}
+		})
+	}
+}
