@@ -32,6 +32,7 @@ const (
 type pullRequest struct {
 	Expires   int64 `json:"expires"` // nanoseconds, as the others
 	Batch     int   `json:"batch"`
+	NoWait    bool  `json:"no_wait,omitzero"`
 	Heartbeat int64 `json:"idle_heartbeat,omitzero"`
 }
 
@@ -169,11 +170,15 @@ func (s *Service) handOver(ctx context.Context, who caller, p *pulling, task, m 
 // checkTask ensures that a task can be handed over. The worker checks whether it
 // may run.
 func (s *Service) checkTask(queue toolcall.Queue, task *nats.Msg) error {
+	return checkTask(s.space, queue, task)
+}
+
+func checkTask(space toolcall.SpaceID, queue toolcall.Queue, task *nats.Msg) error {
 	subject, err := ParseSubject(task.Subject)
 	if err != nil {
 		return err
 	}
-	if subject.Kind != KindWork || subject.Space != s.space || subject.Tool != EncodeQueue(queue) {
+	if subject.Kind != KindWork || subject.Space != space || subject.Tool != EncodeQueue(queue) {
 		return errors.New("it is not a task of this tool")
 	}
 	return strictjson.Check(task.Data, strictjson.MaxBytes(maxStoredBytes))

@@ -61,7 +61,7 @@ func (w *Worker) subject(k Kind) string {
 // Progress.
 func (w *Worker) Call(ctx context.Context, op *api.Operation, request any) (any, error) {
 	if op == api.Progress.Operation {
-		return struct{}{}, w.tell(op, request)
+		return toolcall.ProgressReply{}, w.tell(op, request)
 	}
 	kind, err := kindFor(op, toolcall.RoleWorker)
 	if err != nil {

@@ -17,9 +17,10 @@ import (
 type Port struct {
 	api.Methods
 	api.WorkerMethods
-	e     *Engine
-	by    toolcall.Principal
-	queue toolcall.Queue // of a worker; none: any
+	e      *Engine
+	by     toolcall.Principal
+	queues []toolcall.Queue // of a worker; none: any
+	relays bool             // passes heartbeats on, which only this engine hears
 }
 
 var (
@@ -41,7 +42,17 @@ func (e *Engine) As(by toolcall.Principal) *Port {
 // Worker is As for a worker that may act only for one queue.
 func (e *Engine) Worker(by toolcall.Principal, queue toolcall.Queue) *Port {
 	p := e.As(by)
-	p.queue = queue
+	if queue.Tool != "" {
+		p.queues = []toolcall.Queue{queue}
+	}
+	return p
+}
+
+// RemoteWorker is As for a worker that may act only for some queues, and whose requests
+// no other engine hears, as over HTTP. Without a queue it may do nothing.
+func (e *Engine) RemoteWorker(by toolcall.Principal, queues []toolcall.Queue) *Port {
+	p := e.As(by)
+	p.queues, p.relays = append([]toolcall.Queue{{}}, queues...), true // the zero queue is no call's
 	return p
 }
 
@@ -103,6 +114,15 @@ var handlers = map[string]handler{
 	api.Heartbeat.Name: handle(api.Heartbeat, (*Port).heartbeat),
 	api.Progress.Name:  handle(api.Progress, (*Port).progress),
 	api.Result.Name:    handle(api.Result, (*Port).result),
+	api.Next.Name: handle(api.Next, func(p *Port, ctx context.Context, r toolcall.NextTasksRequest) (toolcall.NextTasksReply, error) {
+		return p.e.workers.takeTasks(ctx, p.queues, r)
+	}),
+	api.Ack.Name: handle(api.Ack, func(p *Port, ctx context.Context, r toolcall.AckTaskRequest) (toolcall.AckTaskReply, error) {
+		return toolcall.AckTaskReply{}, p.e.workers.ackTask(ctx, p.queues, r)
+	}),
+	api.Keys.Name: handle(api.Keys, func(p *Port, _ context.Context, _ struct{}) (toolcall.EngineKeysReply, error) {
+		return p.e.workers.engineKeys(), nil
+	}),
 }
 
 func handle[Req, Rep any](op api.Op[Req, Rep], do func(*Port, context.Context, Req) (Rep, error)) handler {
@@ -207,19 +227,23 @@ func (p *Port) load(ctx context.Context, r toolcall.LoadRequest) (toolcall.LoadR
 }
 
 func (p *Port) start(ctx context.Context, r toolcall.StartRequest) (toolcall.StartReply, error) {
-	return p.e.workers.startAttempt(ctx, p.by, p.queue, r)
+	return p.e.workers.startAttempt(ctx, p.by, p.queues, r)
 }
 
 func (p *Port) heartbeat(ctx context.Context, r toolcall.HeartbeatRequest) (toolcall.HeartbeatReply, error) {
-	return p.e.workers.takeHeartbeat(ctx, p.by, p.queue, r)
+	rep, err := p.e.workers.takeHeartbeat(ctx, p.by, p.queues, r)
+	if err == nil && p.relays {
+		p.e.workers.relayHeartbeat(p.by, r)
+	}
+	return rep, err
 }
 
-func (p *Port) progress(ctx context.Context, r toolcall.ProgressRequest) (struct{}, error) {
-	return struct{}{}, p.e.workers.passProgress(ctx, p.by, p.queue, r)
+func (p *Port) progress(ctx context.Context, r toolcall.ProgressRequest) (toolcall.ProgressReply, error) {
+	return toolcall.ProgressReply{}, p.e.workers.passProgress(ctx, p.by, p.queues, r)
 }
 
 func (p *Port) result(ctx context.Context, r toolcall.ResultRequest) (toolcall.ResultReply, error) {
-	return p.e.workers.storeResultOf(ctx, p.by, p.queue, r)
+	return p.e.workers.storeResultOf(ctx, p.by, p.queues, r)
 }
 
 func (p *Port) explain(ctx context.Context, r toolcall.ExplainRequest) (toolcall.ExplainReply, error) {

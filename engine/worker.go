@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/askance-dev/askance/engine/internal/store"
@@ -24,7 +25,7 @@ type workers struct {
 
 // startAttempt binds the present attempt of a remote call to a worker. The same claim
 // asked again gets the same answer.
-func (w *workers) startAttempt(ctx context.Context, by toolcall.Principal, queue toolcall.Queue, r toolcall.StartRequest) (toolcall.StartReply, error) {
+func (w *workers) startAttempt(ctx context.Context, by toolcall.Principal, queues []toolcall.Queue, r toolcall.StartRequest) (toolcall.StartReply, error) {
 	if err := w.checkOwner("start", &r.Key, r.Claim); err != nil {
 		return toolcall.StartReply{}, err
 	}
@@ -35,7 +36,7 @@ func (w *workers) startAttempt(ctx context.Context, by toolcall.Principal, queue
 	c, err := w.update(ctx, "start", r.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
 		c := m.Call()
 		fresh = false
-		if err := checkQueue("start", c, queue); err != nil {
+		if err := checkQueue("start", c, queues); err != nil {
 			return err
 		}
 		t := w.tool(c.Tool)
@@ -103,13 +104,14 @@ func (w *workers) checkOwner(op string, key *toolcall.Key, claim string) error {
 	return nil
 }
 
-// checkQueue keeps a worker to the queue for which it is authenticated; none: to
+// checkQueue keeps a worker to the queues for which it is authenticated; none: to
 // nothing, in process.
-func checkQueue(op string, c *toolcall.Call, queue toolcall.Queue) error {
-	switch own := c.Queue(); {
-	case queue.Tool == "" || own == queue:
+func checkQueue(op string, c *toolcall.Call, queues []toolcall.Queue) error {
+	own := c.Queue()
+	switch {
+	case len(queues) == 0 || slices.Contains(queues, own):
 		return nil
-	case own.Tool != queue.Tool:
+	case !slices.ContainsFunc(queues, func(q toolcall.Queue) bool { return q.Tool == own.Tool }):
 		return &message.Error{Code: message.CodeForbidden, Op: op, What: "the call belongs to another tool", Hint: "a worker acts for its own tool only"}
 	}
 	return &message.Error{Code: message.CodeForbidden, Op: op, What: "the rules route the call to other workers of the tool", Hint: "a worker acts for its own route only"}
@@ -117,8 +119,8 @@ func checkQueue(op string, c *toolcall.Call, queue toolcall.Queue) error {
 
 // takeHeartbeat writes nothing: it renews the lease in memory and tells the worker
 // whether to go on.
-func (w *workers) takeHeartbeat(ctx context.Context, by toolcall.Principal, queue toolcall.Queue, r toolcall.HeartbeatRequest) (toolcall.HeartbeatReply, error) {
-	rep, err := w.renewClaim(ctx, by, queue, r)
+func (w *workers) takeHeartbeat(ctx context.Context, by toolcall.Principal, queues []toolcall.Queue, r toolcall.HeartbeatRequest) (toolcall.HeartbeatReply, error) {
+	rep, err := w.renewClaim(ctx, by, queues, r)
 	if err == nil {
 		rep.At = time.Now().UTC()
 		w.clocks.Hear(by.Name, r, w.view.Call(r.Key))
@@ -126,7 +128,7 @@ func (w *workers) takeHeartbeat(ctx context.Context, by toolcall.Principal, queu
 	return rep, err
 }
 
-func (w *workers) renewClaim(ctx context.Context, by toolcall.Principal, queue toolcall.Queue, r toolcall.HeartbeatRequest) (toolcall.HeartbeatReply, error) {
+func (w *workers) renewClaim(ctx context.Context, by toolcall.Principal, queues []toolcall.Queue, r toolcall.HeartbeatRequest) (toolcall.HeartbeatReply, error) {
 	if err := w.checkOwner("heartbeat", &r.Key, r.Claim); err != nil {
 		return toolcall.HeartbeatReply{}, err
 	}
@@ -137,7 +139,7 @@ func (w *workers) renewClaim(ctx context.Context, by toolcall.Principal, queue t
 			return toolcall.HeartbeatReply{}, err
 		}
 	}
-	if err := checkQueue("heartbeat", c, queue); err != nil {
+	if err := checkQueue("heartbeat", c, queues); err != nil {
 		return toolcall.HeartbeatReply{}, err
 	}
 	switch {
@@ -162,12 +164,12 @@ func isOwner(c *toolcall.Call, by toolcall.Principal, attempt int, claim string)
 }
 
 // passProgress passes a line on; it is kept nowhere.
-func (w *workers) passProgress(_ context.Context, by toolcall.Principal, queue toolcall.Queue, r toolcall.ProgressRequest) error {
+func (w *workers) passProgress(_ context.Context, by toolcall.Principal, queues []toolcall.Queue, r toolcall.ProgressRequest) error {
 	if err := w.checkOwner("progress", &r.Key, r.Claim); err != nil {
 		return err
 	}
 	c := w.view.Call(r.Key)
-	if c == nil || !c.Open() || !isOwner(c, by, r.Attempt, r.Claim) || checkQueue("progress", c, queue) != nil {
+	if c == nil || !c.Open() || !isOwner(c, by, r.Attempt, r.Claim) || checkQueue("progress", c, queues) != nil {
 		return &message.Error{Code: message.CodeSuperseded, Op: "progress", What: "this worker does not own the attempt", Hint: "stop"}
 	}
 	w.liveness.Hear(c.Key, c.Attempt.Number, time.Now())
@@ -179,15 +181,15 @@ func (w *workers) passProgress(_ context.Context, by toolcall.Principal, queue t
 // storeResult stores the result of the present attempt. A late result of an owner is
 // noted and changes nothing.
 func (w *workers) storeResult(ctx context.Context, by toolcall.Principal, r toolcall.ResultRequest) (toolcall.ResultReply, error) {
-	return w.storeResultOf(ctx, by, toolcall.Queue{}, r)
+	return w.storeResultOf(ctx, by, nil, r)
 }
 
-func (w *workers) storeResultOf(ctx context.Context, by toolcall.Principal, queue toolcall.Queue, r toolcall.ResultRequest) (toolcall.ResultReply, error) {
+func (w *workers) storeResultOf(ctx context.Context, by toolcall.Principal, queues []toolcall.Queue, r toolcall.ResultRequest) (toolcall.ResultReply, error) {
 	if err := w.checkOwner("result", &r.Key, r.Claim); err != nil {
 		return toolcall.ResultReply{}, err
 	}
 	if r.NotBegun != "" {
-		return w.giveBack(ctx, by, queue, r)
+		return w.giveBack(ctx, by, queues, r)
 	}
 	digest, err := checkResult(&r.Result)
 	if err != nil {
@@ -195,7 +197,7 @@ func (w *workers) storeResultOf(ctx context.Context, by toolcall.Principal, queu
 	}
 	c, err := w.update(ctx, "result", r.Key, by, func(_ context.Context, m *toolcall.Machine) error {
 		c := m.Call()
-		if err := checkQueue("result", c, queue); err != nil {
+		if err := checkQueue("result", c, queues); err != nil {
 			return err
 		}
 		if isOwner(c, by, r.Attempt, r.Claim) && c.IsResult(digest) && !c.Open() {
@@ -242,13 +244,13 @@ func (w *workers) logReturn(c *toolcall.Call) {
 }
 
 // giveBack believes the owner that it never began the attempt.
-func (w *workers) giveBack(ctx context.Context, by toolcall.Principal, queue toolcall.Queue, r toolcall.ResultRequest) (toolcall.ResultReply, error) {
+func (w *workers) giveBack(ctx context.Context, by toolcall.Principal, queues []toolcall.Queue, r toolcall.ResultRequest) (toolcall.ResultReply, error) {
 	if !reflect.ValueOf(r.Result).IsZero() {
 		return toolcall.ResultReply{}, &message.Error{Code: message.CodeInvalid, Op: "result", What: "not_begun and result are both set", Hint: "send the result if the tool ran, else not_begun alone"}
 	}
 	c, err := w.update(ctx, "result", r.Key, by, func(_ context.Context, m *toolcall.Machine) error {
 		c := m.Call()
-		switch err := checkQueue("result", c, queue); {
+		switch err := checkQueue("result", c, queues); {
 		case err != nil:
 			return err
 		case c.Open() && !isOwner(c, by, r.Attempt, r.Claim):

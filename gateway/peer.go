@@ -31,6 +31,8 @@ type Identity struct {
 	// our pages made it. CSRF is that proof.
 	Ambient bool
 	CSRF    string
+	// Queues are those for which the identity may act as a worker; none: it may not.
+	Queues []toolcall.Queue
 	// Expires ends the identity and its streams; zero: never.
 	Expires time.Time
 	// Revoked is closed when the identity ends earlier; nil: never.
@@ -83,7 +85,14 @@ func (p *Peer) As(role toolcall.Role) (engine.Client, error) {
 	if !p.Has(role) {
 		return nil, &message.Error{Code: message.CodeForbidden, Op: "authorize", What: p.Name + " does not have the role " + string(role), Hint: "use credentials that have it"}
 	}
-	var c api.Caller = p.Space.As(toolcall.Principal{Role: role, Name: p.Name, Auth: p.Auth})
+	by := toolcall.Principal{Role: role, Name: p.Name, Auth: p.Auth}
+	var c api.Caller = noWork{p.Name}
+	switch {
+	case role != toolcall.RoleWorker:
+		c = p.Space.As(by)
+	case p.Space.Worker != nil && len(p.Queues) > 0:
+		c = p.Space.Worker(by, p.Queues)
+	}
 	if p.pools != nil {
 		c = bounded{c: c, pools: p.pools, peer: p}
 	}
@@ -91,6 +100,14 @@ func (p *Peer) As(role toolcall.Role) (engine.Client, error) {
 		c = grouped{c, claimed{name: p.Name, auth: p.Auth, Membership: engine.Membership{Groups: p.Groups, Source: p.GroupsFrom}}}
 	}
 	return api.Methods{Caller: c}, nil
+}
+
+// noWork refuses every operation of a worker without tools.
+type noWork struct{ name string }
+
+// Call implements api.Caller.
+func (n noWork) Call(_ context.Context, op *api.Operation, _ any) (any, error) {
+	return nil, &message.Error{Code: message.CodeForbidden, Op: op.Name, What: "the credentials of " + n.name + " name no tool that this server has workers for", Hint: "make a token with askance token create NAME --role worker --tool TOOL"}
 }
 
 // readingOrder is the order in which roles are tried for reading: those that see
@@ -127,6 +144,9 @@ type Space struct {
 	ID toolcall.SpaceID
 	// As returns the engine for an authenticated principal, as Engine.As does.
 	As func(toolcall.Principal) engine.Client
+	// Worker returns the engine for a worker of some queues, as Engine.RemoteWorker does;
+	// nil: there are no workers over HTTP.
+	Worker func(p toolcall.Principal, queues []toolcall.Queue) api.Caller
 	// Watch calls sink.CaughtUp once it is listening and then delivers every new
 	// record, in order and from one goroutine, until ctx ends or the journal fails.
 	Watch func(ctx context.Context, sink toolcall.Sink) error

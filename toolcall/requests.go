@@ -293,6 +293,47 @@ type StartRequest struct {
 	Refuse string `json:"refuse,omitzero"`
 }
 
+// NextTasksRequest asks for tasks of one queue, over HTTP.
+type NextTasksRequest struct {
+	V      int    `json:"v,omitzero"`
+	Tool   string `json:"tool_name"`
+	Route  string `json:"subject,omitzero"` // to which rules route calls; the token has to name it
+	Limit  int    `json:"limit,omitzero"`   // default 1, maximum 64: ask only for what can start at once
+	WaitMS int64  `json:"wait_ms,omitzero"` // how long the request is held at most; default and maximum 30000
+}
+
+// NextTasksReply has the tasks; none came if it is empty.
+type NextTasksReply struct {
+	Tasks []OfferedTask `json:"tasks"`
+}
+
+// OfferedTask is a task for a worker that has 10 seconds to start it. After that the
+// queue offers it again.
+type OfferedTask struct {
+	Task      string          `json:"task"`               // names it in an AckTaskRequest
+	Delivered int             `json:"delivered,omitzero"` // how often it was handed out, this time included
+	Record    message.RawJSON `json:"record"`             // the submitted event record, with the call and its grant
+}
+
+// AckTaskRequest takes a task off its queue after the start was answered, or returns
+// it.
+type AckTaskRequest struct {
+	V       int    `json:"v,omitzero"`
+	Tool    string `json:"tool_name"`
+	Route   string `json:"subject,omitzero"`
+	Task    string `json:"task"`
+	Return  bool   `json:"return,omitzero"`   // offer it again
+	DelayMS int64  `json:"delay_ms,omitzero"` // with return: not before
+}
+
+// AckTaskReply says that the queue has confirmed it.
+type AckTaskReply struct{}
+
+// EngineKeysReply has the engines' signing keys, oldest first.
+type EngineKeysReply struct {
+	Keys KeyRing `json:"keys"`
+}
+
 // HeartbeatRequest says that an attempt is alive. A worker that may not start an
 // attempt because of its clock sends one, too, and expects no lease.
 type HeartbeatRequest struct {
@@ -325,6 +366,9 @@ type ProgressRequest struct {
 	N       int    `json:"n"` // 1, 2, … within the attempt
 	Text    string `json:"text"`
 }
+
+// ProgressReply says that the line was passed on.
+type ProgressReply struct{}
 
 // ResultRequest brings the result of an attempt; it is sent again until
 // answered.

@@ -159,6 +159,7 @@ func TestStory(t *testing.T) {
 	w.refused(ann, get, "/v1/calls/s1/r1/none/explain", "", http.StatusNotFound, message.CodeNotFound)
 
 	paths, _ := w.doc["paths"].(map[string]any)
+	workStory(t, w)
 	for _, item := range paths {
 		for _, o := range item.(map[string]any) {
 			id, _ := o.(map[string]any)["operationId"].(string)

@@ -247,6 +247,9 @@ func (w *writer) body(b *body) map[string]any {
 		delete(properties, name)
 	}
 	required, _ := copied["required"].([]any)
+	if f, ok := b.FieldByName("Key"); ok && f.Anonymous { // every request with a Key names a call
+		required = append(slices.Clone(required), "reply_id", "tool_call_id")
+	}
 	copied["required"] = slices.DeleteFunc(slices.Clone(required), func(name any) bool { return slices.Contains(b.without, fmt.Sprint(name)) })
 	if about, ok := copied["description"].(string); ok {
 		copied["description"] = strings.Replace(about, typeName(b), b.name(), 1)

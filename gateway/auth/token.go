@@ -36,14 +36,18 @@ const viaToken = "http-token"
 
 // Token is the stored form of a token: all but the secret.
 type Token struct {
-	ID      string           `json:"id"`
-	Name    string           `json:"name"`
-	Space   toolcall.SpaceID `json:"space"`
-	Roles   []toolcall.Role  `json:"roles"`
-	Hash    string           `json:"hash"` // "sha256:" and hex, of the whole token
-	Created time.Time        `json:"created"`
-	Expires time.Time        `json:"expires,omitzero"` // zero: never
-	Revoked time.Time        `json:"revoked,omitzero"` // zero: not revoked
+	ID    string           `json:"id"`
+	Name  string           `json:"name"`
+	Space toolcall.SpaceID `json:"space"`
+	Roles []toolcall.Role  `json:"roles"`
+	// Tools and Subjects are those for which a worker's token is good. Subjects are the
+	// routes of rules; without one the token is for calls that no rule routes.
+	Tools    []string  `json:"tools,omitzero"`
+	Subjects []string  `json:"subjects,omitzero"`
+	Hash     string    `json:"hash"` // "sha256:" and hex, of the whole token
+	Created  time.Time `json:"created"`
+	Expires  time.Time `json:"expires,omitzero"` // zero: never
+	Revoked  time.Time `json:"revoked,omitzero"` // zero: not revoked
 }
 
 // InForce reports whether the token is valid at a time.
@@ -53,7 +57,7 @@ func (t Token) InForce(at time.Time) bool {
 
 // isSame reports whether the token grants the same as another.
 func (t Token) isSame(o Token) bool {
-	return t.Hash == o.Hash && t.Name == o.Name && t.Space == o.Space && t.Expires.Equal(o.Expires) && t.Revoked.Equal(o.Revoked) && slices.Equal(t.Roles, o.Roles)
+	return t.Hash == o.Hash && t.Name == o.Name && t.Space == o.Space && t.Expires.Equal(o.Expires) && t.Revoked.Equal(o.Revoked) && slices.Equal(t.Roles, o.Roles) && slices.Equal(t.Tools, o.Tools) && slices.Equal(t.Subjects, o.Subjects)
 }
 
 type file struct {
@@ -144,7 +148,28 @@ func (t Token) check() error {
 	if err := checkRoles(t.Roles); err != nil {
 		return err
 	}
+	if err := t.checkTools(); err != nil {
+		return err
+	}
 	return checkName(t.Name)
+}
+
+// checkTools checks what a worker's token is bound to.
+func (t Token) checkTools() error {
+	switch {
+	case len(t.Tools) > 0 && !slices.Contains(t.Roles, toolcall.RoleWorker):
+		return fmt.Errorf("%s has tools without the role worker", quote(t.Name))
+	case len(t.Subjects) > 0 && len(t.Tools) == 0:
+		return fmt.Errorf("%s has subjects without tools", quote(t.Name))
+	case slices.Contains(t.Tools, ""):
+		return fmt.Errorf("%s has a tool without a name", quote(t.Name))
+	}
+	for _, s := range t.Subjects {
+		if err := toolcall.CheckRoute(s); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func checkRoles(all []toolcall.Role) error {

@@ -14,6 +14,7 @@ import (
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/internal/plainfile"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Tokens checks bearer tokens against a file that it follows. A token that was
@@ -184,5 +185,5 @@ func (t *Tokens) Token(_ *http.Request, token string) (*gateway.Identity, error)
 	if !h.InForce(time.Now()) {
 		return nil, refusal("the token of "+quote(h.Name)+" has expired or was revoked", "ask for a new one")
 	}
-	return &gateway.Identity{Name: h.Name, Space: h.Space, Roles: h.Roles, Auth: viaToken, Expires: h.Expires, Revoked: h.over}, nil
+	return &gateway.Identity{Name: h.Name, Space: h.Space, Roles: h.Roles, Queues: toolcall.Queues(h.Tools, h.Subjects), Auth: viaToken, Expires: h.Expires, Revoked: h.over}, nil
 }

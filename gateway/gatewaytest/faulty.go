@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 
-	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -25,7 +25,7 @@ func (s *Space) Break(f Fault) { s.fault.kind.Store(int32(f)) }
 
 // faulty is a journal that can be broken.
 type faulty struct {
-	engine.Journal
+	*bus.Journal
 	kind atomic.Int32
 }
 

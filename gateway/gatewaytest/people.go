@@ -66,6 +66,7 @@ func newTokens() *tokens {
 		for _, name := range append(Names, Everything) {
 			t.byToken[string(space)+":"+name] = &gateway.Identity{Name: name, Space: space, Roles: Roles(name), Auth: AuthToken}
 		}
+		t.byToken[string(space)+":"+Wendy].Queues = toolcall.Queues([]string{Job, Frail}, nil)
 	}
 	return t
 }

@@ -112,7 +112,7 @@ func (s *Space) Release() { s.release.Do(func() { close(s.released) }) }
 
 // Gateway is the space as a gateway takes it. It stays good across Restart.
 func (s *Space) Gateway() *gateway.Space {
-	return &gateway.Space{ID: s.ID, As: s.As, Watch: s.journal.WatchNew, Progress: s.progress.Add, Tools: s.tools, Ready: s.fault.ready}
+	return &gateway.Space{ID: s.ID, As: s.As, Worker: s.worker, Watch: s.journal.WatchNew, Progress: s.progress.Add, Tools: s.tools, Ready: s.fault.ready}
 }
 
 // Journal is the space's journal.
@@ -156,6 +156,13 @@ func (s *Space) As(by toolcall.Principal) engine.Client {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.engine.As(by)
+}
+
+// worker is the engine of now for a worker over HTTP.
+func (s *Space) worker(by toolcall.Principal, queues []toolcall.Queue) api.Caller {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.engine.RemoteWorker(by, queues)
 }
 
 // tee lets the gateway hear of progress.

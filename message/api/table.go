@@ -191,14 +191,40 @@ var (
 	})
 )
 
-// What a worker does with its calls. Each has a subject of its own: the tool and
-// the worker stand in it.
+// What a worker does with its calls. Over NATS each has a subject of its own: the tool
+// and the worker stand in it.
 var (
-	Start     = Define[toolcall.StartRequest, toolcall.StartReply](ofWorkers("start", true))
-	Heartbeat = Define[toolcall.HeartbeatRequest, toolcall.HeartbeatReply](ofWorkers("heartbeat", false))
-	Progress  = Define[toolcall.ProgressRequest, struct{}](ofWorkers("progress", true))
-	Result    = Define[toolcall.ResultRequest, toolcall.ResultReply](ofWorkers("result", true))
+	Start = Define[toolcall.StartRequest, toolcall.StartReply](ofWorkers("start", true, "startTask",
+		"Start a task", "Claims the attempt, or rejects it with refuse. Run only after a reply whose signature you checked. The same claim again gets the same answer; superseded and finished mean that there is nothing to run."))
+	Heartbeat = Define[toolcall.HeartbeatRequest, toolcall.HeartbeatReply](ofWorkers("heartbeat", false, "sendHeartbeat",
+		"Renew the lease of a task", "The reply says whether to cancel the run."))
+	Progress = Define[toolcall.ProgressRequest, toolcall.ProgressReply](ofWorkers("progress", true, "sendProgress",
+		"Report progress", "A line for the people who watch the call."))
+	Result = Define[toolcall.ResultRequest, toolcall.ResultReply](ofWorkers("result", true, "sendResult",
+		"Report the result of a task", "Send it until it is answered. With not_begun the call is offered again."))
 )
+
+// What a worker needs of the queue, over HTTP. On NATS the service has operations of
+// its own for it.
+var (
+	Next = Define[toolcall.NextTasksRequest, toolcall.NextTasksReply](Operation{
+		Name: "next_tasks", Class: ClassOffer, Roles: onlyWorker,
+		HTTP: workHTTP("next", "takeTasks", "Take tasks", "A long poll for tasks of one tool. The token has to name the tool."),
+	}).withHold(func(r *toolcall.NextTasksRequest) *int64 { return &r.WaitMS }, true)
+	Ack = Define[toolcall.AckTaskRequest, toolcall.AckTaskReply](Operation{
+		Name: "ack_task", Class: ClassWork, Roles: onlyWorker,
+		HTTP: workHTTP("ack", "ackTask", "Take a task off the queue", "After the answer to its start; or return it unstarted."),
+	})
+	Keys = Define[struct{}, toolcall.EngineKeysReply](Operation{
+		Name: "engine_keys", Class: ClassWork, Roles: onlyWorker,
+		HTTP: &HTTP{ID: "engineKeys", Method: "GET", Path: "/v1/work/keys", Tag: "work",
+			Summary: "List the engines' keys", Doc: "The Ed25519 keys that sign grants and start replies. Pin one of them; it vouches for the others."},
+	})
+)
+
+func workHTTP(name, id, summary, doc string) *HTTP {
+	return &HTTP{ID: id, Method: "POST", Path: "/v1/work/" + name, Tag: "work", Summary: summary, Doc: doc}
+}
 
 func phaseWords() []string {
 	var out []string
@@ -208,8 +234,8 @@ func phaseWords() []string {
 	return out
 }
 
-func ofWorkers(name string, changes bool) Operation {
-	return Operation{Name: name, Class: ClassWork, Changes: changes, Roles: onlyWorker, NATS: map[toolcall.Role]string{toolcall.RoleWorker: name}}
+func ofWorkers(name string, changes bool, id, summary, doc string) Operation {
+	return Operation{Name: name, Class: ClassWork, Changes: changes, Roles: onlyWorker, NATS: map[toolcall.Role]string{toolcall.RoleWorker: name}, HTTP: workHTTP(name, id, summary, doc)}
 }
 
 // Table has every operation of the engine.
@@ -218,7 +244,7 @@ func Table() []*Operation {
 		Propose.Operation, Wait.Operation, Report.Operation, Emit.Operation, Interrupt.Operation,
 		SubmitResponse.Operation, Revoke.Operation, Resolve.Operation, RevokeStandingApproval.Operation,
 		List.Operation, Show.Operation, Explain.Operation, Preview.Operation, Events.Operation, Info.Operation, PolicyStatus.Operation, Load.Operation, Standings.Operation, ShowStandingApproval.Operation,
-		Start.Operation, Heartbeat.Operation, Progress.Operation, Result.Operation,
+		Start.Operation, Heartbeat.Operation, Progress.Operation, Result.Operation, Next.Operation, Ack.Operation, Keys.Operation,
 	}
 }
 

@@ -15,6 +15,8 @@ import (
 
 type tokening struct {
 	roles    []string
+	tools    []string
+	subjects []string
 	lifetime time.Duration
 }
 
@@ -57,6 +59,7 @@ it into the login page.
 
 A server that started without a token file reads the new file at once.`,
 		Example: `  askance token create ann --role approver
+  askance token create refunds --role worker --tool refund
   askance token create team-app --role runtime --role approver --space team
   askance token create ci --role auditor --expires 24h --json`,
 		Args: wantArgs(1, "one name, for instance: ann"),
@@ -65,6 +68,8 @@ A server that started without a token file reads the new file at once.`,
 	f := c.Flags()
 	env.cfg.bindAs(c, &env.cfg.Space, "space in which the token is valid")
 	f.StringArrayVar(&t.roles, "role", nil, "role of its owner: runtime, approver, operator, auditor or worker; may be repeated")
+	f.StringArrayVar(&t.tools, "tool", nil, "with --role worker: tool whose calls it may run; may be repeated")
+	f.StringArrayVar(&t.subjects, "subject", nil, "with --tool: subject to which rules route calls; may be repeated")
 	durationVar(f, &t.lifetime, "expires", 0, "lifetime of the token, such as 30d (default unlimited)")
 	_ = c.RegisterFlagCompletionFunc("role", cobra.FixedCompletions([]string{"runtime", "approver", "operator", "auditor", "worker"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
@@ -81,7 +86,7 @@ func runTokenCreate(env *environment, c *cobra.Command, t tokening, name string)
 	if err != nil {
 		return err
 	}
-	token := auth.Token{Name: name, Space: env.cfg.spaceID()}
+	token := auth.Token{Name: name, Space: env.cfg.spaceID(), Tools: t.tools, Subjects: t.subjects}
 	for _, r := range t.roles {
 		token.Roles = append(token.Roles, toolcall.Role(r))
 	}

@@ -61,6 +61,7 @@ askance_open_calls 7
 askance_open_requests 5
 askance_open_requests_unassigned 2
 askance_policy_error 1
+askance_returned_calls 0
 askance_reviewer_limit{limit="per_hour"} 60
 askance_reviewer_limit_refusals_total 3
 askance_reviewer_open_requests{kind="group",name="ops"} 1

@@ -56,8 +56,11 @@ func (n *Node) serve(ctx context.Context) error {
 // Gateway is the space as package gateway serves it.
 func (n *Node) Gateway() *gateway.Space {
 	s := &gateway.Space{
-		ID:       n.cfg.Space,
-		As:       func(p toolcall.Principal) engine.Client { return n.engine.As(p) },
+		ID: n.cfg.Space,
+		As: func(p toolcall.Principal) engine.Client { return n.engine.As(p) },
+		Worker: func(p toolcall.Principal, queues []toolcall.Queue) api.Caller {
+			return n.engine.RemoteWorker(p, queues)
+		},
 		Watch:    n.journal.WatchNew,
 		Progress: n.heard.Add,
 		Ready:    n.journal.Ready,

@@ -41,6 +41,8 @@ var noJournal = map[string]bool{
 	"POST /v1/sessions/{session_id}/replies/{reply_id}/preview": true,
 	// The outbox of webhooks is a stream of its own.
 	"GET /v1/webhooks/dead": true, "POST /v1/webhooks/dead/{destination}/{seq}/retry": true, "DELETE /v1/webhooks/dead/{destination}/{seq}": true,
+	// The queue of tasks is a consumer of its own, and progress is kept nowhere.
+	"POST /v1/work/next": true, "POST /v1/work/ack": true, "GET /v1/work/keys": true, "POST /v1/work/progress": true,
 	// Tested by its own client: see TestBlocksWithABrokenJournal.
 	"GET /blocks": true,
 }
@@ -96,8 +98,11 @@ func (w *wired) probes() map[string]probe {
 		"GET /v1/sessions/{session_id}/events":                           {role: "approver", reads: true},
 		"GET /agentscope/sessions/{session_id}/stream":                   {role: "approver", reads: true},
 		"GET /agentscope/sessions/{session_id}/messages":                 {role: "approver", reads: true},
-		"POST /agentscope/sessions/{session_id}/events":                  {role: "approver", body: stop},
-		"POST /agentscope/sessions/{session_id}/interrupt":               {role: "approver", body: `{}`},
+		"POST /v1/work/start":                              {role: "worker", body: `{"session_id":"m","reply_id":"r","tool_call_id":"x","attempt":1,"claim":"x"}`, reads: true},
+		"POST /v1/work/heartbeat":                          {role: "worker", body: `{"session_id":"m","reply_id":"r","tool_call_id":"x","attempt":1,"claim":"x"}`, reads: true},
+		"POST /v1/work/result":                             {role: "worker", body: `{"session_id":"m","reply_id":"r","tool_call_id":"x","attempt":1,"claim":"x","not_begun":"x"}`, reads: true},
+		"POST /agentscope/sessions/{session_id}/events":    {role: "approver", body: stop},
+		"POST /agentscope/sessions/{session_id}/interrupt": {role: "approver", body: `{}`},
 	}
 }
 
@@ -220,7 +225,7 @@ func TestRequiredMembers(t *testing.T) {
 			p.body = string(raw)
 			code, text := w.send(method, p.path, p)
 			required := slices.Contains(doc.Components.Schemas[schema].Required, member)
-			if member == "attempt" { // it is compared with the call, which is not read here
+			if member == "attempt" || member == "not_begun" { // one is compared with the call, which is not read here; the other stands for a result
 				continue
 			}
 			if required != (code == http.StatusBadRequest) {

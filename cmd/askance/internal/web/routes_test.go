@@ -64,6 +64,9 @@ func wire(t *testing.T, more ...gatewaytest.Option) *wired {
 	path := filepath.Join(t.TempDir(), "tokens.json")
 	for _, p := range people {
 		token := auth.Token{Name: string(p.role), Space: p.space, Roles: []toolcall.Role{p.role}}
+		if p.role == toolcall.RoleWorker {
+			token.Tools = []string{gatewaytest.Job}
+		}
 		if p.expiry != 0 {
 			token.Expires = time.Now().Add(p.expiry)
 		}

@@ -1,0 +1,100 @@
+package bus
+
+import (
+	"context"
+	"time"
+
+	"github.com/askance-dev/askance/bus/internal/errtext"
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+	"github.com/nats-io/nats.go"
+)
+
+// moreWait is how long the server has to send tasks that are there.
+const moreWait = time.Second
+
+// TakeTasks implements engine.TaskQueue. A client that asks again soon gets a task
+// before one that asks later.
+func (j *Journal) TakeTasks(ctx context.Context, queue toolcall.Queue, limit int, wait time.Duration) ([]toolcall.OfferedTask, error) {
+	out, err := j.pullTasks(ctx, queue, pullRequest{Expires: wait.Nanoseconds(), Batch: 1}, wait+maxSilence)
+	if len(out) == 0 || err != nil || limit <= 1 {
+		return out, err
+	}
+	more, err := j.pullTasks(ctx, queue, pullRequest{Batch: limit - 1, NoWait: true}, moreWait)
+	if ctx.Err() != nil { // the client has gone
+		j.returnTasks(out)
+		return nil, err
+	}
+	return append(out, more...), nil // an error only means that there are no more now
+}
+
+// pullTasks sends one request and collects its tasks until the server says that there
+// are no more.
+func (j *Journal) pullTasks(ctx context.Context, queue toolcall.Queue, ask pullRequest, patience time.Duration) (out []toolcall.OfferedTask, err error) {
+	body, err := strictjson.Marshal(ask)
+	if err != nil {
+		return nil, err
+	}
+	nc := j.queues.js.Conn()
+	p, err := startPull(nc, nextSubject(j.space, queue), body)
+	if err != nil {
+		return nil, notNow(err)
+	}
+	defer p.end(func(late *nats.Msg) {
+		if stateOf(late) == TaskHere {
+			_ = nc.Publish(late.Reply, ackBody(AckRelease, 0)) // else it comes again after ackWait
+		}
+	})
+	over := time.NewTimer(patience)
+	defer over.Stop()
+	for len(out) < ask.Batch {
+		select {
+		case m := <-p.replies:
+			switch stateOf(m) {
+			case TaskWaiting:
+			case TaskHere:
+				if err := checkTask(j.space, queue, m); err != nil {
+					_ = nc.Publish(m.Reply, ackBody(AckDrop, 0)) // else it comes again
+					return out, nil
+				}
+				out = append(out, toolcall.OfferedTask{Task: m.Reply, Delivered: countDeliveries(m.Reply), Record: forWorker(m.Data)})
+			case TaskNone, TaskNoQueue:
+				return out, nil
+			default:
+				return out, notNow(nil)
+			}
+		case <-over.C:
+			return out, nil
+		case <-p.lost:
+			return out, notNow(nats.ErrDisconnected)
+		case <-ctx.Done():
+			j.returnTasks(out)
+			return nil, notNow(context.Cause(ctx))
+		}
+	}
+	return out, nil
+}
+
+func (j *Journal) returnTasks(tasks []toolcall.OfferedTask) {
+	for _, t := range tasks {
+		_ = j.queues.js.Conn().Publish(t.Task, ackBody(AckRelease, 0)) // else it comes again after ackWait
+	}
+}
+
+// AckTask implements engine.TaskQueue.
+func (j *Journal) AckTask(ctx context.Context, queue toolcall.Queue, r toolcall.AckTaskRequest) error {
+	if !isTask(r.Task, StreamName(j.space), ConsumerName(queue)) {
+		return &message.Error{Code: message.CodeInvalid, Op: "ack", What: errtext.Quote(r.Task) + " is not a task of this tool", Hint: "send the task member of the reply to next"}
+	}
+	body := ackBody(AckDone, 0)
+	if r.Return {
+		body = ackBody(AckRelease, time.Duration(min(max(0, r.DelayMS), maxDelay.Milliseconds()))*time.Millisecond)
+	}
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	if _, err := j.queues.js.Conn().RequestWithContext(ctx, r.Task, body); err != nil {
+		return apiError("ack", "a task of "+queue.String(), err)
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+package engine
+
+import (
+	"context"
+	"crypto/ed25519"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// TaskQueue is a Journal from which an engine takes tasks for workers that cannot
+// reach it. All methods may be called from many goroutines at once.
+type TaskQueue interface {
+	// TakeTasks waits for a task of the queue, and returns it with more that are there,
+	// at most limit; none after wait. A task that arrives after ctx has ended goes back.
+	TakeTasks(ctx context.Context, queue toolcall.Queue, limit int, wait time.Duration) ([]toolcall.OfferedTask, error)
+	// AckTask takes a task off the queue, or returns it.
+	AckTask(ctx context.Context, queue toolcall.Queue, r toolcall.AckTaskRequest) error
+}
+
+// taskQueue is the queue that a request names, if the worker may act for it.
+func (w *workers) taskQueue(op string, queues []toolcall.Queue, queue toolcall.Queue) (TaskQueue, error) {
+	if len(queues) > 0 && !slices.Contains(queues, queue) || queue.Tool == "" {
+		return nil, &message.Error{Code: message.CodeForbidden, Op: op, What: "this worker may not act for the queue " + queue.String(), Hint: "name a tool of its token, and its subject if the token has subjects"}
+	}
+	if _, known := w.tools[queue.Tool]; !known {
+		return nil, &message.Error{Code: message.CodeNotFound, Op: op, What: fmt.Sprintf("the engine has no tool %q", queue.Tool), Hint: "declare it in the tools file, with placement remote"}
+	}
+	tasks, ok := w.journal.(TaskQueue)
+	if !ok {
+		return nil, &message.Error{Code: message.CodeState, Op: op, What: "the journal of this engine has no queues", Hint: "run askance serve"}
+	}
+	return tasks, nil
+}
+
+// MaxTasks is how many tasks one request can take.
+const MaxTasks = 64
+
+func (w *workers) takeTasks(ctx context.Context, queues []toolcall.Queue, r toolcall.NextTasksRequest) (toolcall.NextTasksReply, error) {
+	queue := toolcall.Queue{Tool: r.Tool, Route: r.Route}
+	tasks, err := w.taskQueue("next", queues, queue)
+	if err == nil {
+		err = w.journal.EnsureQueue(ctx, queue)
+	}
+	if err != nil {
+		return toolcall.NextTasksReply{}, err
+	}
+	out, err := tasks.TakeTasks(ctx, queue, min(max(r.Limit, 1), MaxTasks), time.Duration(max(r.WaitMS, 1))*time.Millisecond)
+	return toolcall.NextTasksReply{Tasks: append([]toolcall.OfferedTask{}, out...)}, err
+}
+
+func (w *workers) ackTask(ctx context.Context, queues []toolcall.Queue, r toolcall.AckTaskRequest) error {
+	queue := toolcall.Queue{Tool: r.Tool, Route: r.Route}
+	tasks, err := w.taskQueue("ack", queues, queue)
+	if err != nil {
+		return err
+	}
+	return tasks.AckTask(ctx, queue, r)
+}
+
+// engineKeys are the keys with which engines sign, as far as this engine knows them.
+func (w *workers) engineKeys() toolcall.EngineKeysReply {
+	if all, ok := w.cfg.signer.(interface{ Ring() toolcall.KeyRing }); ok {
+		return toolcall.EngineKeysReply{Keys: all.Ring()}
+	}
+	public, _ := w.cfg.signer.SigningKey().Public().(ed25519.PublicKey)
+	return toolcall.EngineKeysReply{Keys: toolcall.KeyRing{{ID: toolcall.KeyID(public), Public: toolcall.FormatPublicKey(public)}}}
+}
+
+// relayHeartbeat lets the other engines hear a heartbeat: they would else count the
+// worker as dead.
+func (w *workers) relayHeartbeat(by toolcall.Principal, r toolcall.HeartbeatRequest) {
+	if c := w.view.Call(r.Key); c != nil {
+		w.cfg.signals.Beat(c.Tool, by.Name, r)
+	}
+}

@@ -1,0 +1,217 @@
+package api_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/gateway/gatewaytest"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// python starts testdata/worker.py for a tool; instead replaces the tool's own line.
+func (w *world) python(tool, instead string) *exec.Cmd {
+	w.t.Helper()
+	source, err := os.ReadFile("testdata/worker.py")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	program := string(source)
+	if instead != "" {
+		program = strings.Replace(program, "    return json.dumps(arguments)", "    "+instead, 1)
+	}
+	c := exec.CommandContext(context.WithoutCancel(w.t.Context()), "python3", "-c", program, w.URL, "alpha:"+gatewaytest.Wendy, tool)
+	c.Stderr = os.Stderr
+	w.t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() }) // it may have ended
+	return c
+}
+
+// until waits for a state of a call.
+func (w *world) until(k toolcall.Key, ok func(*toolcall.Call) bool) *toolcall.Call {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), gatewaytest.Patience)
+	defer cancel()
+	operator := w.A.Client(gatewaytest.Olga)
+	for {
+		rep, err := operator.Show(ctx, toolcall.ShowRequest{Key: k})
+		if err != nil {
+			w.t.Fatalf("show %s: %v", k, err)
+		}
+		if ok(rep.Call) {
+			return rep.Call
+		}
+		if _, err := operator.Wait(ctx, toolcall.WaitRequest{Session: k.Session, Reply: k.Reply, TimeoutMS: 50}); err != nil {
+			w.t.Fatalf("wait for %s, which is %s: %v", k, rep.Call.Phase(), err)
+		}
+	}
+}
+
+// The worker of the guide needs no more than the standard library of Python.
+func TestPythonWorker(t *testing.T) {
+	w := newWorld(t)
+	if err := w.python(gatewaytest.Job, "").Start(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		k := w.A.Propose("s", "r", fmt.Sprint("é/", i), gatewaytest.Job, fmt.Sprintf(`{"n": %d}`, i)).Key
+		c := w.until(k, func(c *toolcall.Call) bool { return !c.Open() })
+		if want := fmt.Sprintf(`{"n": %d}`, i); c.Result.State != message.ToolResultSuccess || c.Result.Output.String() != want || c.Attempt.Worker != gatewaytest.Wendy {
+			t.Errorf("worker %s brought %s %q, want %q", c.Attempt.Worker, c.Result.State, c.Result.Output.String(), want)
+		}
+	}
+}
+
+// A worker over HTTP that is killed in the middle of a run leaves the same behind as
+// one over NATS: an unknown outcome, for an operator.
+func TestKilledPythonWorker(t *testing.T) {
+	w := newWorld(t)
+	p := w.python(gatewaytest.Frail, `print("runs", flush=True); time.sleep(3600)`)
+	out, err := p.StdoutPipe()
+	if err == nil {
+		err = p.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := w.A.Propose("s", "r", "c", gatewaytest.Frail, `{}`).Key
+	if !bufio.NewScanner(out).Scan() {
+		t.Fatal("the tool never ran")
+	}
+	if err := p.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	c := w.until(k, func(c *toolcall.Call) bool { return c.Phase() == toolcall.PhaseBlocked || !c.Open() })
+	if c.Blocked != toolcall.BlockedUnknown || c.Begun != 1 {
+		t.Errorf("the call is %s (%s), begun %d times", c.Phase(), c.Blocked, c.Begun)
+	}
+}
+
+type owned struct {
+	Session message.SessionID `json:"session_id"`
+	Reply   message.ReplyID   `json:"reply_id"`
+	Call    message.CallID    `json:"tool_call_id"`
+	Attempt int               `json:"attempt"`
+	Claim   string            `json:"claim"`
+	Request string            `json:"request,omitzero"`
+	Nonce   string            `json:"grant_nonce,omitzero"`
+	Refuse  string            `json:"refuse,omitzero"`
+	N       int               `json:"n,omitzero"`
+	Text    string            `json:"text,omitzero"`
+	Result  json.RawMessage   `json:"result,omitzero"`
+}
+
+func (o owned) text() string { b, _ := json.Marshal(o); return string(b) }
+
+// take takes up to so many tasks of Job, and takes those of other sessions off the
+// queue.
+func (w *world) take(limit int) []toolcall.OfferedTask {
+	w.t.Helper()
+	var out []toolcall.OfferedTask
+	for len(out) == 0 {
+		var rep toolcall.NextTasksReply
+		w.ok(w.A.HTTP(gatewaytest.Wendy), "POST", "/v1/work/next", fmt.Sprintf(`{"tool_name": "job", "limit": %d, "wait_ms": 10000}`, limit), &rep)
+		for _, task := range rep.Tasks {
+			if ownedBy(w.t, task).Session == "work" {
+				out = append(out, task)
+				continue
+			}
+			w.ok(w.A.HTTP(gatewaytest.Wendy), "POST", "/v1/work/ack", fmt.Sprintf(`{"tool_name": "job", "task": %q}`, task.Task), nil)
+		}
+	}
+	return out
+}
+
+func ownedBy(t *testing.T, task toolcall.OfferedTask) owned {
+	t.Helper()
+	var f toolcall.EventRecord
+	if err := json.Unmarshal(task.Record, &f); err != nil {
+		t.Fatal(err)
+	}
+	c := f.Call
+	return owned{Session: c.Session, Reply: c.Reply, Call: c.Call, Attempt: c.Attempt.Number, Claim: "x", Request: "1", Nonce: c.Attempt.Grant.Nonce}
+}
+
+// workStory is one task from the queue to its result, and what a worker may not do.
+// TestStory runs it.
+func workStory(t *testing.T, w *world) {
+	t.Helper()
+	wendy := w.A.HTTP(gatewaytest.Wendy)
+	first := w.A.Propose("work", "r", "c1", gatewaytest.Job, `{"n":1}`)
+	w.A.Propose("work", "r", "c2", gatewaytest.Job, `{"n":2}`)
+	tasks := w.take(8)
+	for len(tasks) < 2 {
+		tasks = append(tasks, w.take(8)...)
+	}
+
+	// The keys verify the grant and the reply to the start.
+	var keys toolcall.EngineKeysReply
+	w.ok(wendy, "GET", "/v1/work/keys", "", &keys)
+	if len(keys.Keys) != 1 {
+		t.Fatalf("the engine has the keys %+v", keys)
+	}
+	public, err := toolcall.ParsePublicKey(keys.Keys[0].Public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trusted := toolcall.NewKeySet(public)
+	own := ownedBy(t, tasks[0])
+	if err := first.Attempt.Grant.Verify(trusted, *first.Request, first.Tool, first.Attempt.Number, first.Attempt.OfferedAt); err != nil {
+		t.Errorf("the grant: %v", err)
+	}
+	var started toolcall.StartReply
+	w.ok(wendy, "POST", "/v1/work/start", own.text(), &started)
+	if err := started.Verify(trusted, toolcall.StartRequest{Key: first.Key, Attempt: 1, Claim: "x", Request: "1", Nonce: own.Nonce}, first.Attempt.Grant); err != nil {
+		t.Errorf("the reply to the start: %v", err)
+	}
+	w.ok(wendy, "POST", "/v1/work/start", own.text(), &started) // the answer was lost
+	ack := func(task toolcall.OfferedTask, more string) string {
+		b, _ := json.Marshal(task.Task)
+		return fmt.Sprintf(`{"tool_name": "job", "task": %s%s}`, b, more)
+	}
+	w.ok(wendy, "POST", "/v1/work/ack", ack(tasks[0], ""), nil)
+	plain := own
+	plain.Request, plain.Nonce = "", ""
+	w.ok(wendy, "POST", "/v1/work/heartbeat", plain.text(), nil)
+	line := plain
+	line.N, line.Text = 1, "half"
+	w.ok(wendy, "POST", "/v1/work/progress", line.text(), nil)
+	done := plain
+	done.Result = json.RawMessage(`{"type":"tool_result","id":"c1","name":"job","output":"ok","state":"success"}`)
+	w.ok(wendy, "POST", "/v1/work/result", done.text(), nil)
+	w.ok(wendy, "POST", "/v1/work/result", done.text(), nil) // the answer was lost
+	late := own
+	late.Claim = "y"
+	if p := w.refused(wendy, "POST", "/v1/work/start", late.text(), 409, message.CodeFinished); p.Call == nil || p.Call.Open() {
+		t.Errorf("a late start got the call %+v", p.Call)
+	}
+
+	// A returned task and a rejected one end no call.
+	w.ok(wendy, "POST", "/v1/work/ack", ack(tasks[1], `, "return": true`), nil)
+	again := w.take(1)[0]
+	if again.Delivered != 2 {
+		t.Errorf("the returned task was delivered %d times, want 2", again.Delivered)
+	}
+	reject := ownedBy(t, again)
+	reject.Refuse = "no such engine key"
+	if p := w.refused(wendy, "POST", "/v1/work/start", reject.text(), 409, message.CodeSuperseded); p.Call == nil || p.Call.Returned == nil {
+		t.Errorf("the rejected task has the call %+v", p.Call)
+	}
+	w.ok(wendy, "POST", "/v1/work/ack", ack(again, ""), nil)
+	if next := ownedBy(t, w.take(1)[0]); next.Attempt != 2 {
+		t.Errorf("attempt %d is offered after a rejection, want 2", next.Attempt)
+	}
+
+	// A token is good for its tools only, and only as a worker.
+	w.refused(wendy, "POST", "/v1/work/next", `{"tool_name": "ship"}`, 403, message.CodeForbidden)
+	w.refused(wendy, "POST", "/v1/work/next", `{"tool_name": "job", "subject": "exec.payments"}`, 403, message.CodeForbidden)
+	w.refused(wendy, "POST", "/v1/work/ack", strings.Replace(ack(tasks[0], ""), `"job"`, `"frail"`, 1), 400, message.CodeInvalid)
+	w.refused(w.A.HTTP(gatewaytest.Bot), "POST", "/v1/work/next", `{"tool_name": "job"}`, 403, message.CodeForbidden)
+	w.refused(wendy, "POST", "/v1/work/start", strings.Replace(own.text(), "{", `{"space":"beta",`, 1), 400, message.CodeInvalid)
+	w.refused(w.B.HTTP(gatewaytest.Wendy), "POST", "/v1/work/heartbeat", plain.text(), 404, message.CodeNotFound)
+}
