@@ -41,6 +41,11 @@ func TestStory(t *testing.T) {
 	}
 	var info toolcall.InfoReply
 	w.ok(bot, get, "/v1/info", "", &info)
+	var policy operation.PolicyStatusReply
+	w.ok(olga, get, "/v1/policy", "", &policy)
+	if policy.Bundle == "" {
+		t.Errorf("the policy in force is %+v", policy)
+	}
 	var tools api.ToolsReply
 	w.ok(bot, get, "/v1/tools", "", &tools)
 	if i := slices.IndexFunc(tools.Tools, func(x api.Tool) bool { return x.Name == gatewaytest.Pay }); i < 0 || !strings.Contains(string(tools.Tools[i].InputSchema), "amount") {
