@@ -258,7 +258,7 @@ func budgetPeriod(t *testing.T, j slowJournal) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = e.Close() }()
+		t.Cleanup(func() { _ = e.Close() })
 		engines = append(engines, e)
 	}
 	for i, step := range []struct {

@@ -99,13 +99,15 @@ var handlers = map[string]handler{
 	api.Resolve.Name:                handle(api.Resolve, (*Port).resolve),
 	api.RevokeStandingApproval.Name: handle(api.RevokeStandingApproval, (*Port).revokeStandingApproval),
 
-	api.List.Name:                 handle(api.List, (*Port).list),
-	api.Show.Name:                 handle(api.Show, (*Port).show),
-	api.Explain.Name:              handle(api.Explain, (*Port).explain),
-	api.Preview.Name:              handle(api.Preview, (*Port).preview),
-	api.Events.Name:               handle(api.Events, (*Port).events),
-	api.Info.Name:                 handle(api.Info, (*Port).info),
-	api.PolicyStatus.Name:         handle(api.PolicyStatus, describePolicy),
+	api.List.Name:    handle(api.List, (*Port).list),
+	api.Show.Name:    handle(api.Show, (*Port).show),
+	api.Explain.Name: handle(api.Explain, (*Port).explain),
+	api.Preview.Name: handle(api.Preview, (*Port).preview),
+	api.Events.Name:  handle(api.Events, (*Port).events),
+	api.Info.Name:    handle(api.Info, (*Port).info),
+	api.PolicyStatus.Name: handle(api.PolicyStatus, func(p *Port, _ context.Context, _ struct{}) (api.PolicyStatusReply, error) {
+		return p.e.reader.describePolicy()
+	}),
 	api.Load.Name:                 handle(api.Load, (*Port).load),
 	api.Standings.Name:            handle(api.Standings, (*Port).standingApprovals),
 	api.ShowStandingApproval.Name: handle(api.ShowStandingApproval, (*Port).showStandingApproval),

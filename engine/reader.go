@@ -166,15 +166,15 @@ func (q *reader) showCall(ctx context.Context, by toolcall.Principal, r toolcall
 	return out, nil
 }
 
-func describePolicy(p *Port, _ context.Context, _ struct{}) (api.PolicyStatusReply, error) {
-	out := api.PolicyStatusReply{Bundle: p.e.policy.Hash(), Files: []api.PolicyFile{}, Ignored: []string{}, ByRule: []api.PolicyRuleCount{}}
-	if status := p.e.reader.cfg.policyStatus; status != nil {
+func (q *reader) describePolicy() (api.PolicyStatusReply, error) {
+	out := api.PolicyStatusReply{Bundle: q.policy.Hash(), Files: []api.PolicyFile{}, Ignored: []string{}, ByRule: []api.PolicyRuleCount{}}
+	if status := q.cfg.policyStatus; status != nil {
 		var err error
 		if out, err = status(); err != nil {
 			return out, &message.Error{Code: message.CodeInternal, Op: api.PolicyStatus.Name, What: "the status of the policy is unreadable", Err: err}
 		}
 	}
-	out.Engine = p.e.reader.cfg.id
+	out.Engine = q.cfg.id
 	return out, nil
 }
 

@@ -40,7 +40,7 @@ func runCommand(ctx context.Context, cmd *exec.Cmd, grace time.Duration, t Task)
 	}
 	if err == nil {
 		if err = cmd.Start(); err != nil {
-			err = notStarted{err}
+			err = notStartedError{err}
 		}
 	}
 	if err != nil {
@@ -64,13 +64,13 @@ func runCommand(ctx context.Context, cmd *exec.Cmd, grace time.Duration, t Task)
 	return out.output(), err
 }
 
-// notStarted says that the program did not start, so that nothing ran.
-type notStarted struct{ error }
+// notStartedError says that the program did not start, so that nothing ran.
+type notStartedError struct{ error }
 
-func (e notStarted) Unwrap() error { return e.error }
+func (e notStartedError) Unwrap() error { return e.error }
 
 // Is implements the interface of errors.Is.
-func (e notStarted) Is(target error) bool { return target == errNotBegun } //nolint:errorlint // errors.Is compares targets
+func (e notStartedError) Is(target error) bool { return target == errNotBegun }
 
 // process is a started program.
 type process struct {

@@ -55,14 +55,15 @@ func TestFilesOfAFolder(t *testing.T) {
 
 // A subfolder may have deny rules that its author expects to be in force.
 func TestSubfoldersAreRefused(t *testing.T) {
-	for name, make := range map[string]func(string) error{
+	elsewhere := t.TempDir()
+	for name, create := range map[string]func(string) error{
 		"folder":      func(path string) error { return os.Mkdir(path, 0o700) },
 		"folder.yaml": func(path string) error { return os.Mkdir(path, 0o700) },
-		"link":        func(path string) error { return os.Symlink(os.TempDir(), path) },
+		"link":        func(path string) error { return os.Symlink(elsewhere, path) },
 	} {
 		dir := t.TempDir()
 		write(t, filepath.Join(dir, "a.yaml"), rulesFile("allow"))
-		if err := make(filepath.Join(dir, name)); err != nil {
+		if err := create(filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
 		_, err := permission.Paths(dir).Read(t.Context())

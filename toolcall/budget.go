@@ -101,14 +101,14 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// BudgetRefusal says why a call gets nothing from a budget.
-type BudgetRefusal struct {
+// BudgetError says why a call gets nothing from a budget.
+type BudgetError struct {
 	Text string
 	Room time.Time // when there is room for the call; zero: not by time alone
 }
 
 // Error is for people.
-func (r *BudgetRefusal) Error() string {
+func (r *BudgetError) Error() string {
 	if r.Room.IsZero() {
 		return r.Text
 	}
@@ -163,7 +163,7 @@ func (b BudgetClaim) fits(parts []BudgetPart, calls int, amount string) error {
 	if b.Sum != "" {
 		for _, text := range []string{amount, b.AtMost} {
 			if err := CheckAmount(text); err != nil {
-				return &BudgetRefusal{Text: fmt.Sprintf("the amount at %s cannot be counted: %v", b.Sum, err)}
+				return &BudgetError{Text: fmt.Sprintf("the amount at %s cannot be counted: %v", b.Sum, err)}
 			}
 		}
 	}
@@ -171,7 +171,7 @@ func (b BudgetClaim) fits(parts []BudgetPart, calls int, amount string) error {
 	if !full {
 		return nil
 	}
-	out := &BudgetRefusal{Text: text}
+	out := &BudgetError{Text: text}
 	if empty, _ := b.isOver(nil, calls, amount); empty || b.every() <= 0 {
 		return out
 	}
@@ -225,11 +225,11 @@ func (b BudgetClaim) Text() string {
 	if b.Calls > 0 {
 		limits = append(limits, fmt.Sprintf("1 of at most %d calls", b.Calls))
 	}
-	text := "takes " + strings.Join(limits, " and ") + b.period()
+	parts := []string{"takes " + strings.Join(limits, " and ") + b.period()}
 	for pair := range slices.Chunk(b.For, 2) {
-		text += ", for " + strings.Join(pair, " ")
+		parts = append(parts, "for "+strings.Join(pair, " "))
 	}
-	return text
+	return strings.Join(parts, ", ")
 }
 
 // parseAmount reads what CheckAmount accepts; all else is nothing.

@@ -111,7 +111,7 @@ func TestBudgetCountsACallOnce(t *testing.T) {
 	if err := l.take(t, smaller, "c", noon, noon); err == nil {
 		t.Error("the call fits into a limit below what it took")
 	}
-	var refusal *toolcall.BudgetRefusal
+	var refusal *toolcall.BudgetError
 	err := l.take(t, claim, "d", noon.Add(10*time.Minute), noon.Add(10*time.Minute))
 	if !errors.As(err, &refusal) || !strings.Contains(err.Error(), "6 of 10 spent in 1h, and the call takes 6; room for this call from 2026-01-02 13:00:00 UTC") {
 		t.Errorf("refused with %v", err)

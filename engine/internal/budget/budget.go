@@ -113,7 +113,7 @@ func (b *Budgets) reason(c *toolcall.Call, claim toolcall.BudgetClaim, err error
 		return ""
 	}
 	b.Log.Info("a budget has no room for a call", "budget", string(claim.ID()), "rule", claim.Rule, "call", c.Key.String(), "error", err)
-	if r, ok := errors.AsType[*toolcall.BudgetRefusal](err); ok {
+	if r, ok := errors.AsType[*toolcall.BudgetError](err); ok {
 		return r.Error()
 	}
 	if errors.Is(err, errAskTime) {

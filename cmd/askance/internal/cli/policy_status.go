@@ -28,7 +28,7 @@ Each engine counts its own decisions since it started. The first line names the 
 that answers.`,
 		Example: `  askance policy status
   askance policy status --json
-  askance policy status --server nats://nats.example:4222 --creds auditor.creds`,
+  askance policy status --nats nats://nats.internal:4222 --creds auditor.creds`,
 		Args: noArgs,
 		RunE: operation[struct{}, api.PolicyStatusReply]{role: toolcall.RoleAuditor, call: api.PolicyStatus.Call, request: always(&struct{}{}), text: policyStatusText}.run(env),
 	}
