@@ -95,7 +95,8 @@ func (p dutiful) denyUnmet(d permission.Decision) permission.Decision {
 func (p dutiful) Explain(ctx context.Context, r permission.Request) *permission.Explanation {
 	x := p.Policy.Explain(ctx, r)
 	if d := p.denyUnmet(x.Decided); d.Behavior != x.Decided.Behavior {
-		x.Decided, x.Decision, x.Reason, x.Message, x.Requirement = d, d.Behavior, d.Reason, d.Message, d.Requirement
+		x.Decided, x.Decision, x.Reason, x.Message = d, d.Behavior, d.Reason, d.Message
+		x.Requirement, x.Suggested = d.Requirement, d.Suggested
 	}
 	return x
 }

@@ -314,10 +314,13 @@ func (e *decider) decideByMode() Decision {
 }
 
 func (e *decider) suggestRules() []message.PermissionRule {
+	if e.inputErr != nil {
+		return []message.PermissionRule{} // such a call is asked about in any case
+	}
 	if e.tr.matcher == nil {
 		return []message.PermissionRule{{ToolName: e.req.Tool, Behavior: message.BehaviorAllow, Source: "suggested"}}
 	}
-	if e.inputErr != nil || len(e.joinHandling().hidden) > 0 {
+	if len(e.joinHandling().hidden) > 0 {
 		return []message.PermissionRule{} // one made from hidden arguments would show them
 	}
 	rules, err := callSafely(func() ([]message.PermissionRule, error) { return e.tr.matcher.Suggest(e.call), nil })

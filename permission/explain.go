@@ -32,6 +32,8 @@ type Explanation struct {
 	Message  string           `json:"message"`
 
 	Requirement Requirement `json:"requirement"`
+	// Suggested are the rules that the approval request offers to remember.
+	Suggested []message.PermissionRule `json:"suggested_rules"`
 	// Trace has every rule that is about the tool: first those that were looked
 	// at, in that order, then the others.
 	Trace []*Traced `json:"trace"`
@@ -84,7 +86,7 @@ func (b *Bundle) Explain(ctx context.Context, req Request) *Explanation {
 func explanationOf(d Decision) *Explanation {
 	return &Explanation{
 		Decided: d, Decision: d.Behavior, Mode: d.Mode, Rule: d.Rule, Source: d.Source, Bundle: d.Bundle, Step: d.Step,
-		Reason: d.Reason, Message: d.Message, Requirement: d.Requirement, Errors: d.Errors,
+		Reason: d.Reason, Message: d.Message, Requirement: d.Requirement, Suggested: d.Suggested, Errors: d.Errors,
 	}
 }
 

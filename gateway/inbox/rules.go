@@ -95,16 +95,18 @@ type explanation struct {
 	Problem           string                    `json:"-"`
 	StandingApprovals []toolcall.StandingStatus `json:"-"` // on which the recorded decision relies
 
-	Decision string   `json:"decision"`
-	Mode     string   `json:"mode"`
-	Rule     string   `json:"rule"`
-	Source   string   `json:"source"`
-	Step     string   `json:"step"`
-	Reason   string   `json:"reason"`
-	Message  string   `json:"message"`
-	NearMiss string   `json:"near_miss"`
-	Trace    []traced `json:"trace"`
-	Shell    []piece  `json:"shell"`
+	Decision string `json:"decision"`
+	Mode     string `json:"mode"`
+	Rule     string `json:"rule"`
+	Source   string `json:"source"`
+	Step     string `json:"step"`
+	Reason   string `json:"reason"`
+	Message  string `json:"message"`
+	NearMiss string `json:"near_miss"`
+	// Suggested are the rules that the approval request offers to remember.
+	Suggested []message.PermissionRule `json:"suggested_rules"`
+	Trace     []traced                 `json:"trace"`
+	Shell     []piece                  `json:"shell"`
 }
 
 type traced struct {
@@ -131,6 +133,15 @@ type piece struct {
 	Text    string `json:"text"`
 	Covered bool   `json:"covered"`
 	Why     string `json:"why"`
+}
+
+// Offers words the suggested rules.
+func (e *explanation) Offers() []string {
+	out := make([]string, len(e.Suggested))
+	for i, r := range e.Suggested {
+		out[i] = asked.RuleText(r)
+	}
+	return out
 }
 
 // explain asks the engine, which leaves out redacted values.

@@ -14,6 +14,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/explain"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/internal/termtest"
 	"github.com/askance-dev/askance/message"
@@ -133,11 +134,15 @@ func (s *served) checkWebExplanation(c *toolcall.Call, want toolcall.ExplainRepl
 	parts := []string{want.Withheld}
 	if want.Withheld == "" {
 		var e struct {
-			Decision, Reason string
-			NearMiss         string `json:"near_miss"`
-			Trace            []struct {
-				Rule, Behavior  string
-				Matched, Failed bool
+			Decision  string                   `json:"decision"`
+			Reason    string                   `json:"reason"`
+			NearMiss  string                   `json:"near_miss"`
+			Suggested []message.PermissionRule `json:"suggested_rules"`
+			Trace     []struct {
+				Rule     string `json:"rule"`
+				Behavior string `json:"behavior"`
+				Matched  bool   `json:"matched"`
+				Failed   bool   `json:"failed"`
 			}
 		}
 		if err := strictjson.UnmarshalOpen(want.Trace, &e); err != nil {
@@ -150,6 +155,12 @@ func (s *served) checkWebExplanation(c *toolcall.Call, want toolcall.ExplainRepl
 				verb = "could not be evaluated"
 			}
 			parts = append(parts, r.Behavior+" "+r.Rule+" "+verb)
+		}
+		if (e.Decision == "ask") != (len(e.Suggested) > 0) {
+			s.t.Errorf("the explanation of %s offers %+v with the decision %s", c.Call, e.Suggested, e.Decision)
+		}
+		for _, r := range e.Suggested {
+			parts = append(parts, "can be remembered: "+asked.RuleText(r))
 		}
 		for _, l := range want.StandingApprovals {
 			parts = append(parts, string(l.Standing.ID)+" , which is "+string(l.State)+" now")

@@ -97,6 +97,9 @@ func Policy(out *term.Out, e *permission.Explanation) string {
 	if need := requirementText(e); need != "" {
 		fmt.Fprintf(&b, "  needs %s\n", need)
 	}
+	for _, r := range e.Suggested {
+		fmt.Fprintf(&b, "  can be remembered: %s\n", asked.RuleText(r))
+	}
 	for i, t := range e.Trace {
 		branch := "├─"
 		if i == len(e.Trace)-1 {
