@@ -49,3 +49,45 @@ func TestRecheck(t *testing.T) {
 		})
 	}
 }
+
+// A task that waits in its queue begins only while the condition of its rule holds.
+func TestRecheckAtTheStart(t *testing.T) {
+	for _, wait := range []time.Duration{0, 2 * time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			tool := engine.Tool{Tool: permission.Tool{Name: deploy}, Placement: toolcall.PlaceRemote, ConcurrencySafe: true}
+			policy, err := permission.Compile(permission.Policy{Rules: []permission.Rule{{
+				Name: "early", Tools: []string{deploy}, Behavior: message.BehaviorAllow, Recheck: true, When: `ctx.now < timestamp("2000-01-01T01:00:00Z")`,
+			}}}, permission.Options{Tools: []permission.Tool{tool.Tool}, Enforced: engine.Duties()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, err := engine.New("sp", engine.NewMemory(), policy, []engine.Tool{tool})
+			if err == nil {
+				err = e.Start(t.Context())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = e.Close() }()
+			out, err := e.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"}).Propose(t.Context(), request(call("c", deploy, `{}`)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			time.Sleep(wait)
+			c := out.Calls[0]
+			worker := e.As(toolcall.Principal{Role: toolcall.RoleWorker, Name: "w"})
+			_, err = worker.Start(t.Context(), toolcall.StartRequest{Key: c.Key, Attempt: 1, Claim: "claim"})
+			if (err == nil) != (wait == 0) {
+				t.Errorf("after %s the start gives %v", wait, err)
+			}
+			shown, err := e.As(toolcall.Principal{Role: toolcall.RoleOperator, Name: "olga"}).Show(t.Context(), toolcall.ShowRequest{Key: c.Key})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if denied := shown.Call.Result != nil && shown.Call.Result.State == message.ToolResultDenied; denied != (wait > 0) {
+				t.Errorf("after %s the call is %s (%s)", wait, shown.Call.State, shown.Call.Cause)
+			}
+		})
+	}
+}
