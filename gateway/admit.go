@@ -184,7 +184,7 @@ var errSlow = errors.New("the operation took too long")
 // answer; a change that was carried out is one.
 func (b bounded) callInTime(ctx context.Context, op *api.Operation, request any) (any, error) {
 	limit := answerWithin
-	if r, is := request.(toolcall.EventsRequest); op.Class == api.ClassWait && (!is || r.WaitMS > 0) {
+	if r, is := request.(toolcall.EventsRequest); op.Class.Holds() && (!is || r.WaitMS > 0) {
 		limit += holdAtMost
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errSlow)
