@@ -269,6 +269,8 @@ var (
 	// coders run a text among their arguments.
 	coders = regexp.MustCompile(`^(python|perl|ruby|node|nodejs|deno|bun|php|lua|awk|gawk|mawk|nawk|tclsh|osascript|jq|sqlite|psql|mysql|vi|vim|emacs|ed|ex|sed|gsed)[0-9.]*$`)
 	deep   = regexp.MustCompile(`^(-[A-Za-z]*[rRa][A-Za-z]*|--(recursive|archive|dereference-recursive|directories=recurse))$`)
+	// runsEach are the options of fd that run a program.
+	runsEach = regexp.MustCompile(`^(-[A-Za-z0-9]*[xX].*|--exec.*)$`)
 	// inCode cuts the texts out of code that may be paths.
 	inCode = regexp.MustCompile("[\\s\"'`(){}<>;|&,=]+")
 )
@@ -336,6 +338,11 @@ func (p *bashCall) addCommand(out *linePaths, add func(*[]string, string), c she
 		return
 	}
 	isDeep := slices.ContainsFunc(c.Argv[1:], func(w shell.Word) bool { return deep.MatchString(w.Text) })
+	if name == "fd" || name == "fdfind" { // with -x it runs a program for each file that it finds
+		if slices.ContainsFunc(c.Argv[1:], func(w shell.Word) bool { return runsEach.MatchString(w.Text) }) {
+			add(&out.globs, "*")
+		}
+	}
 	walks := walkers[name] || deepWalkers[name] && isDeep || name == "git" && len(c.Argv) > 1 && (c.Argv[1].Text == "grep" || c.Argv[1].Text == "archive")
 	operands := 0
 	for _, w := range c.Argv[1:] {
@@ -372,6 +379,13 @@ func (p *bashCall) addWord(out *linePaths, add func(*[]string, string), word str
 			out.unknown = word
 			return
 		}
+	}
+	if user, rest, _ := strings.Cut(text, "/"); len(user) > 1 && user[0] == '~' {
+		if user != "~+" { // ~-, ~1, or the home folder of a user, which may be ours
+			out.unknown = word
+			return
+		}
+		text = "./" + rest
 	}
 	names := []string{text}
 	if len(text) > 2 && text[0] == '-' && text[1] != '-' {
