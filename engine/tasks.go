@@ -73,6 +73,7 @@ func (w *workers) engineKeys() toolcall.EngineKeysReply {
 // relayHeartbeat lets the other engines hear a heartbeat: they would else count the
 // worker as dead.
 func (w *workers) relayHeartbeat(by toolcall.Principal, r toolcall.HeartbeatRequest) {
+	r.Space = w.space
 	if c := w.view.Call(r.Key); c != nil {
 		w.cfg.signals.Beat(c.Tool, by.Name, r)
 	}
