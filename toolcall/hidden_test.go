@@ -36,3 +36,14 @@ func TestHiddenInOtherThanObjects(t *testing.T) {
 		}
 	}
 }
+
+// What a call took from a budget is one of its arguments.
+func TestHiddenAmount(t *testing.T) {
+	c := &Call{Input: `{"cents":"4711"}`, Redact: []string{"args.cents"}, Decision: &Decision{Budget: &BudgetUse{ID: "bud_1", Amount: "4711"}}}
+	if text := encoded(t, &EventRecord{Call: c.Redacted()}); strings.Contains(text, "4711") || !strings.Contains(text, "bud_1") {
+		t.Errorf("the redacted call is %s", text)
+	}
+	if c.Decision.Budget.Amount != "4711" {
+		t.Error("the call itself was changed")
+	}
+}

@@ -72,6 +72,11 @@ func (c *Call) Redacted() *Call {
 		r.Reason = hideInResult(&message.ToolResultBlock{Output: message.Content{Text: r.Reason}}, texts).Output.Text
 		d.Returned = &r
 	}
+	if c.Decision != nil && c.Decision.Budget != nil {
+		decision := *c.Decision
+		decision.Budget = &BudgetUse{ID: c.Decision.Budget.ID} // the amount is an argument
+		d.Decision = &decision
+	}
 	d.Suggested, d.Remember, d.StandingApprovals = nil, nil, nil // patterns are made of arguments
 	d.Votes = slices.Clone(c.Votes)
 	for i := range d.Votes {

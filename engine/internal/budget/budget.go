@@ -112,10 +112,12 @@ func (b *Budgets) reason(c *toolcall.Call, claim toolcall.BudgetClaim, err error
 	if err == nil {
 		return ""
 	}
-	b.Log.Info("a budget has no room for a call", "budget", string(claim.ID()), "rule", claim.Rule, "call", c.Key.String(), "error", err)
-	if r, ok := errors.AsType[*toolcall.BudgetError](err); ok {
+	log := b.Log.With("budget", string(claim.ID()), "rule", claim.Rule, "call", c.Key.String())
+	if r, ok := errors.AsType[*toolcall.BudgetError](err); ok { // its text has amounts, which rules may redact
+		log.Info("a budget has no room for a call", "room_at", r.Room)
 		return r.Error()
 	}
+	log.Info("a budget has no room for a call", "error", err)
 	if errors.Is(err, errAskTime) {
 		return "the clock of the engine is ahead of the journal's"
 	}
