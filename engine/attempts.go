@@ -133,7 +133,7 @@ func (at *attempts) mustNotBegin(ctx context.Context, m *toolcall.Machine) (bool
 	switch {
 	case !denied:
 		return false, nil
-	case !c.Started():
+	case c.Begun == 0 && !c.Started():
 		return true, m.Step(toolcall.Revoked{Base: stamp(), Reason: d.Reason})
 	case c.Phase() != toolcall.PhaseBlocked: // what the attempt before did is not known, and it may not be tried again
 		return true, m.Step(toolcall.Suspended{Base: stamp(), Attempt: c.Attempt.Number, Blocked: toolcall.BlockedUnknown})

@@ -91,3 +91,51 @@ func TestRecheckAtTheStart(t *testing.T) {
 		})
 	}
 }
+
+// A worker that asks to start a further attempt when the condition holds no more may
+// not run, and what the lost attempt before did stays an open question.
+func TestRecheckAfterALostAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tool := engine.Tool{Tool: permission.Tool{Name: deploy, Idempotent: true}, Placement: toolcall.PlaceRemote, ConcurrencySafe: true, Lease: 10 * time.Second}
+		policy, err := permission.Compile(permission.Policy{Rules: []permission.Rule{{
+			Name: "early", Tools: []string{deploy}, Behavior: message.BehaviorAllow, Recheck: true, When: `ctx.now < timestamp("2000-01-01T01:05:00Z")`,
+		}}}, permission.Options{Tools: []permission.Tool{tool.Tool}, Enforced: engine.Duties()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := engine.New("sp", engine.NewMemory(), policy, []engine.Tool{tool})
+		if err == nil {
+			err = e.Start(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = e.Close() }()
+		out, err := e.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"}).Propose(t.Context(), request(call("c", deploy, `{}`)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		worker := e.As(toolcall.Principal{Role: toolcall.RoleWorker, Name: "w"})
+		if _, err := worker.Start(t.Context(), startRequest(out.Calls[0], "x")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(66 * time.Minute) // the lease ends at once, and the second attempt waits in the queue
+		show := func() *toolcall.Call {
+			rep, err := e.As(toolcall.Principal{Role: toolcall.RoleOperator, Name: "olga"}).Show(t.Context(), toolcall.ShowRequest{Key: out.Calls[0].Key})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return rep.Call
+		}
+		second := show()
+		if second.Phase() != toolcall.PhaseQueued || second.Attempt.Number != 2 {
+			t.Fatalf("the call is %s in attempt %d", second.Phase(), second.Attempt.Number)
+		}
+		if reply, err := worker.Start(t.Context(), startRequest(second, "y")); err == nil {
+			t.Errorf("the worker may start: %+v", reply)
+		}
+		if c := show(); c.Blocked != toolcall.BlockedUnknown {
+			t.Errorf("the call is %s (%s, %q)", c.Phase(), c.Cause, c.Blocked)
+		}
+	})
+}
