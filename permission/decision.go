@@ -157,7 +157,10 @@ func failsRecheck(e *evaluation) (name string, failed bool) {
 		if i < 0 {
 			return name, true
 		}
-		if matched, failed := e.matchRule(rules[i]); !matched || failed {
+		if matched, failed := e.matchRule(rules[i]); matched && !failed {
+			continue
+		}
+		if !slices.Contains(e.findJointRules(slices.Concat(e.tr.allow, e.sessionRules(message.BehaviorAllow))), rules[i]) {
 			return name, true
 		}
 	}

@@ -291,9 +291,21 @@ func (b *Bundle) Notices() []Notice {
 // jointAllow looks for allow rules that each cover a part of the call, and
 // all together the whole. It runs after none did so alone.
 func (e *decider) jointAllow(among []*compiledRule) (Decision, bool) {
+	covers := e.findJointRules(among)
+	if len(covers) == 0 {
+		return Decision{}, false
+	}
+	e.handleAll(covers)
+	d := e.allow(StepAllowRule, covers[0], "each of its parts is covered by one of the rules "+ruleNames(covers))
+	d.Recheck = recheckOf(covers...)
+	return d, true
+}
+
+// findJointRules gives the rules that cover the call together; none: they do not.
+func (e *evaluation) findJointRules(among []*compiledRule) []*compiledRule {
 	joint, ok := e.tr.matcher.(JointMatcher)
 	if !ok || e.inputErr != nil || e.unread != nil {
-		return Decision{}, false
+		return nil
 	}
 	var rules []*compiledRule
 	var patterns []Pattern
@@ -303,25 +315,19 @@ func (e *decider) jointAllow(among []*compiledRule) (Decision, bool) {
 		}
 	}
 	if len(rules) < 2 {
-		return Decision{}, false
+		return nil
 	}
 	by, err := findCovering(joint, e.call, patterns)
 	if err != nil {
 		e.addError(rules[0].rule.Name, "rule_content", err)
 		e.unsure = true
-		return Decision{}, false
-	}
-	if len(by) == 0 {
-		return Decision{}, false
+		return nil
 	}
 	covers := make([]*compiledRule, len(by))
 	for i, at := range by {
 		covers[i] = rules[at]
 	}
-	e.handleAll(covers)
-	d := e.allow(StepAllowRule, covers[0], "each of its parts is covered by one of the rules "+ruleNames(covers))
-	d.Recheck = recheckOf(covers...)
-	return d, true
+	return covers
 }
 
 func findCovering(joint JointMatcher, c Call, patterns []Pattern) ([]int, error) {
