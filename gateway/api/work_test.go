@@ -215,3 +215,23 @@ func workStory(t *testing.T, w *world) {
 	w.refused(wendy, "POST", "/v1/work/start", strings.Replace(own.text(), "{", `{"space":"beta",`, 1), 400, message.CodeInvalid)
 	w.refused(w.B.HTTP(gatewaytest.Wendy), "POST", "/v1/work/heartbeat", plain.text(), 404, message.CodeNotFound)
 }
+
+// A worker whose start was answered too late does not begin: the call may belong to
+// another one by then. It gives the attempt back, and the next one runs.
+func TestLatePythonWorker(t *testing.T) {
+	w := newWorld(t)
+	p := w.python(gatewaytest.Frail, `print("runs", flush=True); return "ran"`)
+	const program = 2 // python3 -c PROGRAM
+	p.Args[program] = strings.Replace(p.Args[program], "sent = time.monotonic(), time.time()", "sent = time.monotonic() - (0 if attempt[\"number\"] > 1 else 3600), time.time()", 1)
+	if !strings.Contains(p.Args[program], "3600)") {
+		t.Fatalf("the program is %q", p.Args)
+	}
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	k := w.A.Propose("s", "r", "c", gatewaytest.Frail, `{}`).Key
+	c := w.until(k, func(c *toolcall.Call) bool { return !c.Open() || c.Phase() == toolcall.PhaseBlocked })
+	if c.Open() || c.Attempt.Number != 2 || c.Begun != 1 {
+		t.Errorf("the call is %s in attempt %d, begun %d times", c.Phase(), c.Attempt.Number, c.Begun)
+	}
+}

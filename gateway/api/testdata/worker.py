@@ -24,9 +24,13 @@ def work(task):
     call = task["record"]["call"]
     attempt = call["attempt"]
     own = {k: call[k] for k in ("session_id", "reply_id", "tool_call_id")} | {"attempt": attempt["number"], "claim": secrets.token_hex(16)}
+    sent = time.monotonic(), time.time()  # one clock stops when the machine sleeps, the other can be set
     started = ask("start", own | {"request": secrets.token_hex(16), "grant_nonce": attempt["grant"]["nonce"]})
     ask("ack", {"tool_name": tool, "task": task["task"]})
     if started is None:
+        return
+    if max(time.monotonic() - sent[0], time.time() - sent[1]) * 1000 > 0.75 * started["lease_ms"]:
+        ask("result", own | {"not_begun": "the start was answered too late"})
         return
     done = threading.Event()
     def beat():
