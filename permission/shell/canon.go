@@ -275,13 +275,14 @@ func holdsWord(args []Word, word string) bool {
 	return slices.ContainsFunc(args, func(a Word) bool { return a.Fixed && a.Text == word })
 }
 
-// canonicalPush writes +main as -f, and refspecs as the branch that is pushed to:
-// HEAD:refs/heads/main is main.
+// canonicalPush writes +main as -f, which --mirror means as well, and refspecs as
+// the branch that is pushed to: HEAD:refs/heads/main is main.
 func canonicalPush(args []Word, push int) []Word {
 	out := slices.Clone(args)
 	force := false
 	for i := push + 1; i < len(out); i++ {
 		text := out[i].Text
+		force = force || len(text) > 2 && strings.HasPrefix("--mirror", text)
 		if !out[i].Fixed || strings.HasPrefix(text, "-") || strings.Contains(text, "://") {
 			continue
 		}

@@ -14,6 +14,7 @@ var classes = map[string]func(string) bool{
 	"package": func(s string) bool { return isLocal(s) && !strings.Contains(s, ":") },
 	"word":    func(s string) bool { return plainWords.MatchString(s) && !strings.HasSuffix(s, ".json") },
 	"name":    regexp.MustCompile(`^\w[\w.:-]*$`).MatchString,
+	"formula": regexp.MustCompile(`^\w[\w+-]*(?:@[\d.]+)?$`).MatchString,
 	"script":  regexp.MustCompile(`^\w[\w.:/-]*$`).MatchString,
 	"image":   regexp.MustCompile(`^\w[\w.:/@-]*$`).MatchString,
 	"target":  regexp.MustCompile(`^[\w.][\w.:/%+-]*$`).MatchString,

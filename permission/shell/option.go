@@ -51,7 +51,8 @@ type valueKind uint8
 const (
 	noValue valueKind = iota
 	oneValue
-	gluedValue // in the same word, or none
+	gluedValue  // in the same word, or none
+	switchedOff // =false in the same word: alone the option is true
 )
 
 //go:embed options.txt
@@ -252,6 +253,9 @@ func newOption(word string) (*option, error) {
 		if o.admits = classes[strings.TrimSuffix(class, ">")]; o.admits == nil {
 			return nil, fmt.Errorf("%s is no class; write one of %s", value, classNames())
 		}
+	case value == "false" && o.value == oneValue:
+		o.value = switchedOff
+		o.admits = func(v string) bool { return v == value }
 	case value != "":
 		allowed := strings.Split(value, "|")
 		o.admits = func(v string) bool { return slices.Contains(allowed, v) }
@@ -521,6 +525,8 @@ func (r *review) takeOption(e *entry, i int) (next int, why string) {
 			continue
 		case o.value == noValue && given && !own:
 			return i, "has " + clipText(arg) + " with a value that it does not take"
+		case o.value == switchedOff && !given && !own:
+			return i, "has " + clipText(arg) + " without =false"
 		case o.value == oneValue && !given:
 			if i++; i < len(r.argv) {
 				value, given = r.argv[i].Text, true

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// sedScript lets scripts through that print or replace, and nothing else: sed
+// sedScript lets scripts through that print, delete or replace lines, and nothing else: sed
 // has commands that run programs and write files. What is taken for the script
 // may be too much: every argument but the files after it is looked at.
 func sedScript(args []Word) string {
@@ -15,7 +15,7 @@ func sedScript(args []Word) string {
 	}
 	for _, s := range scripts {
 		if !plainSed(s) {
-			return "the script " + clipText(s) + " is more than a plain print or s///"
+			return "the script " + clipText(s) + " is more than a plain p, d or s///"
 		}
 	}
 	return ""
@@ -65,7 +65,7 @@ func sedScripts(args []Word) (scripts []string, ok bool) {
 	return scripts, true
 }
 
-// plainSed reads a script of p and s commands, separated by ";" or newlines.
+// plainSed reads a script of p, d and s commands, separated by ";" or newlines.
 func plainSed(script string) bool {
 	if strings.Contains(script, "[") && strings.ContainsAny(script, ";\n") {
 		return false // in brackets seds differ about where a part ends
@@ -86,7 +86,7 @@ func plainSed(script string) bool {
 	}
 }
 
-// sedCommand reads [address[,address]]p or s///flags and returns what follows.
+// sedCommand reads [address[,address]]p, d or s///flags and returns what follows.
 func sedCommand(s string) (rest string, ok bool) {
 	s, ok = sedAddress(s)
 	if ok && strings.HasPrefix(s, ",") {
@@ -97,7 +97,7 @@ func sedCommand(s string) (rest string, ok bool) {
 		return "", false
 	}
 	switch s[0] {
-	case 'p':
+	case 'p', 'd':
 		return s[1:], true
 	case 's':
 		return sedReplace(s[1:])
