@@ -22,7 +22,7 @@ func (f workerCaller) Call(ctx context.Context, _ *api.Operation, _ any) (any, e
 // journal.
 func TestTasksAreAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		space := stillSpace("s")
+		space := stillSpace()
 		space.Worker = func(toolcall.Principal, []toolcall.Queue) api.Caller {
 			return workerCaller(func(ctx context.Context) (any, error) {
 				select {

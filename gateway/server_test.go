@@ -42,9 +42,9 @@ func (a fakeAuth) Token(_ *http.Request, token string) (*gateway.Identity, error
 }
 
 // stillSpace is a space in which nothing happens.
-func stillSpace(id toolcall.SpaceID) *gateway.Space {
+func stillSpace() *gateway.Space {
 	return &gateway.Space{
-		ID: id, As: func(toolcall.Principal) engine.Client { return nil },
+		ID: "s", As: func(toolcall.Principal) engine.Client { return nil },
 		Watch: func(ctx context.Context, sink toolcall.Sink) error {
 			sink.CaughtUp()
 			<-ctx.Done()
@@ -68,7 +68,7 @@ func newServer(t *testing.T, cfg gateway.Config, routes ...gateway.Route) *serve
 		"other":  {Name: "ann", Space: "elsewhere", Roles: []toolcall.Role{toolcall.RoleApprover}},
 		"cookie": {Name: "ann", Space: "s", Roles: []toolcall.Role{toolcall.RoleApprover}, Ambient: true, CSRF: "proof"},
 	}}
-	cfg.Spaces, cfg.Auth, cfg.Surfaces = []*gateway.Space{stillSpace("s")}, s.auth, append(cfg.Surfaces, gateway.Routes(routes))
+	cfg.Spaces, cfg.Auth, cfg.Surfaces = []*gateway.Space{stillSpace()}, s.auth, append(cfg.Surfaces, gateway.Routes(routes))
 	cfg.Log = slog.New(slog.NewTextHandler(s.log, nil))
 	var err error
 	if s.Server, err = gateway.New(cfg); err != nil {
@@ -208,7 +208,7 @@ func TestCORS(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"*", "https://*.example", "https://app.example/", "app.example", ""} {
-		if _, err := gateway.New(gateway.Config{Spaces: []*gateway.Space{stillSpace("s")}, Auth: fakeAuth{}, Origins: []string{bad}}); err == nil {
+		if _, err := gateway.New(gateway.Config{Spaces: []*gateway.Space{stillSpace()}, Auth: fakeAuth{}, Origins: []string{bad}}); err == nil {
 			t.Errorf("the origin %q is taken", bad)
 		}
 	}
@@ -367,7 +367,7 @@ func streamsEnd(t *testing.T) {
 
 func TestRoutesAreUnique(t *testing.T) {
 	r := gateway.Route{Method: http.MethodGet, Path: "/x", Access: gateway.Everybody, Serve: answer("x")}
-	if _, err := gateway.New(gateway.Config{Spaces: []*gateway.Space{stillSpace("s")}, Auth: fakeAuth{}, Surfaces: []gateway.Surface{gateway.Routes{r, r}}}); err == nil {
+	if _, err := gateway.New(gateway.Config{Spaces: []*gateway.Space{stillSpace()}, Auth: fakeAuth{}, Surfaces: []gateway.Surface{gateway.Routes{r, r}}}); err == nil {
 		t.Error("a route may be there twice")
 	}
 }
