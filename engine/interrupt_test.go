@@ -28,6 +28,7 @@ func interruptCases() []engineCase {
 		{"interrupted twice", interruptedTwice},
 		{"an interrupt after the end", interruptAfterEnd},
 		{"an interrupt that races the end", interruptEndRace},
+		{"an interrupt of a call proposed after the end", interruptLateCall},
 	}
 }
 
@@ -47,6 +48,18 @@ func (r *replica) replyEnds(reply message.ReplyID) (all, interrupted int) {
 		}
 	}
 	return all, interrupted
+}
+
+// interruptLateCall: an engine whose view lags closes what another engine took.
+func interruptLateCall(w *world) {
+	e, other := w.engine(), w.engine()
+	w.must(e.emit(replyEnd))
+	other.interrupt() // nothing is open, and the view of the other engine has the end
+	catchUp := other.cord.lag()
+	q := e.ask("b", pay, `{"amount":500}`)
+	other.interrupt()
+	catchUp()
+	w.wantResult(e.finished(q.Key), message.ToolResultInterrupted, "interrupted")
 }
 
 // interruptAfterEnd: calls that the runtime left open are closed, and the reply stays

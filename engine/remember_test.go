@@ -324,7 +324,7 @@ func useNotWritten(w *world) {
 	free := e.remember(e.ask("f", note, `{}`), toolcall.StandingTerms{})
 	e.finished(w.key("f"))
 	e.cord.onLast(func(key toolcall.Key) error {
-		if key.Entity != "" {
+		if key.Entity == free.Key().Entity { // the reply stays readable
 			return cutError("last")
 		}
 		return nil

@@ -53,6 +53,10 @@ func (rp *replies) interruptReply(ctx context.Context, by toolcall.Principal, r 
 	}
 	if ended {
 		seq = math.MaxUint64 // an earlier interrupt has closed, and told, what there was
+		// No record orders this request behind calls that other engines took.
+		if err := rp.store.Freshen(ctx, reply.SessionKey()); err != nil {
+			return nil, err
+		}
 	}
 	return rp.closeCalls(ctx, by, reply, seq)
 }
