@@ -139,3 +139,46 @@ func TestRecheckAfterALostAttempt(t *testing.T) {
 		}
 	})
 }
+
+// A worker may say that it never began when the engine has given the attempt up
+// already: that changes nothing.
+func TestNotBegunAfterTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tool := engine.Tool{Tool: permission.Tool{Name: deploy, Idempotent: true}, Placement: toolcall.PlaceRemote, ConcurrencySafe: true, Lease: 10 * time.Second}
+		policy, err := permission.Compile(permission.Policy{Rules: []permission.Rule{{Name: "all", Tools: []string{deploy}, Behavior: message.BehaviorAllow}}},
+			permission.Options{Tools: []permission.Tool{tool.Tool}, Enforced: engine.Duties()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := engine.New("sp", engine.NewMemory(), policy, []engine.Tool{tool})
+		if err == nil {
+			err = e.Start(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = e.Close() }()
+		out, err := e.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"}).Propose(t.Context(), request(call("c", deploy, `{}`)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		worker := e.As(toolcall.Principal{Role: toolcall.RoleWorker, Name: "w"})
+		if _, err := worker.Start(t.Context(), startRequest(out.Calls[0], "x")); err != nil {
+			t.Fatal(err)
+		}
+		for range 600 {
+			time.Sleep(100 * time.Millisecond)
+			shown, err := e.As(toolcall.Principal{Role: toolcall.RoleOperator, Name: "olga"}).Show(t.Context(), toolcall.ShowRequest{Key: out.Calls[0].Key})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if shown.Call.Phase() == toolcall.PhaseRetrying {
+				if _, err := worker.Result(t.Context(), notBegun(out.Calls[0], "x")); err != nil {
+					t.Errorf("Result = %v", err)
+				}
+				return
+			}
+		}
+		t.Error("the attempt is never given up")
+	})
+}

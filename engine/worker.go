@@ -242,6 +242,9 @@ func (w *workers) returnTask(m *toolcall.Machine, ev toolcall.Returned) error {
 }
 
 func (w *workers) logReturn(c *toolcall.Call) {
+	if c.Returned == nil {
+		return
+	}
 	w.log.Warn("a worker returned a task that it did not begin", "call", c.Key.String(), "tool", c.Tool, "attempt", c.Attempt.Number,
 		"worker", c.Returned.Worker, "times", c.Returned.Times, "phase", c.Phase(), "reason", shownText(c, c.Returned.Reason))
 }
@@ -251,23 +254,28 @@ func (w *workers) giveBack(ctx context.Context, by toolcall.Principal, queues []
 	if !reflect.ValueOf(r.Result).IsZero() {
 		return toolcall.ResultReply{}, &message.Error{Code: message.CodeInvalid, Op: "result", What: "not_begun and result are both set", Hint: "send the result if the tool ran, else not_begun alone"}
 	}
+	var stored bool
 	c, err := w.update(ctx, "result", r.Key, by, func(_ context.Context, m *toolcall.Machine) error {
 		c := m.Call()
+		stored = false
 		switch err := checkQueue("result", c, queues); {
 		case err != nil:
 			return err
 		case c.Open() && !isOwner(c, by, r.Attempt, r.Claim):
 			return &message.Error{Code: message.CodeSuperseded, Op: "result", What: "another worker or attempt owns the call now", Hint: "drop the attempt"}
 		case c.Phase() == toolcall.PhaseRetrying:
-			return errNoChange
+			return errNoChange // the engine has given the attempt up, or has this return
 		}
+		stored = true
 		return w.returnTask(m, toolcall.Returned{Attempt: r.Attempt, Claim: r.Claim, Worker: by.Name, Reason: r.NotBegun})
 	})
 	if err != nil {
 		return toolcall.ResultReply{}, err
 	}
 	w.liveness.Forget(c.Key)
-	w.logReturn(c)
+	if stored {
+		w.logReturn(c)
+	}
 	return toolcall.ResultReply{Stored: true, State: c.State}, nil
 }
 
