@@ -17,20 +17,9 @@ func TestRecheck(t *testing.T) {
 	for _, recheck := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			tool := engine.Tool{Tool: permission.Tool{Name: deploy}, Placement: toolcall.PlaceExternal, ConcurrencySafe: true}
-			policy, err := permission.Compile(permission.Policy{Rules: []permission.Rule{{
+			e := startWithRule(t, tool, permission.Rule{
 				Name: "early", Tools: []string{deploy}, Behavior: message.BehaviorAsk, Recheck: recheck, When: `ctx.now < timestamp("2000-01-01T01:00:00Z")`,
-			}}}, permission.Options{Tools: []permission.Tool{tool.Tool}, Enforced: engine.Duties()})
-			if err != nil {
-				t.Fatal(err)
-			}
-			e, err := engine.New("sp", engine.NewMemory(), policy, []engine.Tool{tool})
-			if err == nil {
-				err = e.Start(t.Context())
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = e.Close() }()
+			})
 			for i, wait := range []time.Duration{0, 2 * time.Hour} {
 				id := message.CallID([]string{"soon", "late"}[i])
 				out, err := e.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"}).Propose(t.Context(), request(call(id, deploy, `{}`)))
@@ -55,20 +44,9 @@ func TestRecheckAtTheStart(t *testing.T) {
 	for _, wait := range []time.Duration{0, 2 * time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
 			tool := engine.Tool{Tool: permission.Tool{Name: deploy}, Placement: toolcall.PlaceRemote, ConcurrencySafe: true}
-			policy, err := permission.Compile(permission.Policy{Rules: []permission.Rule{{
+			e := startWithRule(t, tool, permission.Rule{
 				Name: "early", Tools: []string{deploy}, Behavior: message.BehaviorAllow, Recheck: true, When: `ctx.now < timestamp("2000-01-01T01:00:00Z")`,
-			}}}, permission.Options{Tools: []permission.Tool{tool.Tool}, Enforced: engine.Duties()})
-			if err != nil {
-				t.Fatal(err)
-			}
-			e, err := engine.New("sp", engine.NewMemory(), policy, []engine.Tool{tool})
-			if err == nil {
-				err = e.Start(t.Context())
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = e.Close() }()
+			})
 			out, err := e.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"}).Propose(t.Context(), request(call("c", deploy, `{}`)))
 			if err != nil {
 				t.Fatal(err)
@@ -97,20 +75,9 @@ func TestRecheckAtTheStart(t *testing.T) {
 func TestRecheckAfterALostAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tool := engine.Tool{Tool: permission.Tool{Name: deploy, Idempotent: true}, Placement: toolcall.PlaceRemote, ConcurrencySafe: true, Lease: 10 * time.Second}
-		policy, err := permission.Compile(permission.Policy{Rules: []permission.Rule{{
+		e := startWithRule(t, tool, permission.Rule{
 			Name: "early", Tools: []string{deploy}, Behavior: message.BehaviorAllow, Recheck: true, When: `ctx.now < timestamp("2000-01-01T01:05:00Z")`,
-		}}}, permission.Options{Tools: []permission.Tool{tool.Tool}, Enforced: engine.Duties()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		e, err := engine.New("sp", engine.NewMemory(), policy, []engine.Tool{tool})
-		if err == nil {
-			err = e.Start(t.Context())
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = e.Close() }()
+		})
 		out, err := e.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"}).Propose(t.Context(), request(call("c", deploy, `{}`)))
 		if err != nil {
 			t.Fatal(err)
@@ -145,19 +112,7 @@ func TestRecheckAfterALostAttempt(t *testing.T) {
 func TestNotBegunAfterTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tool := engine.Tool{Tool: permission.Tool{Name: deploy, Idempotent: true}, Placement: toolcall.PlaceRemote, ConcurrencySafe: true, Lease: 10 * time.Second}
-		policy, err := permission.Compile(permission.Policy{Rules: []permission.Rule{{Name: "all", Tools: []string{deploy}, Behavior: message.BehaviorAllow}}},
-			permission.Options{Tools: []permission.Tool{tool.Tool}, Enforced: engine.Duties()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		e, err := engine.New("sp", engine.NewMemory(), policy, []engine.Tool{tool})
-		if err == nil {
-			err = e.Start(t.Context())
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = e.Close() }()
+		e := startWithRule(t, tool, permission.Rule{Name: "all", Tools: []string{deploy}, Behavior: message.BehaviorAllow})
 		out, err := e.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"}).Propose(t.Context(), request(call("c", deploy, `{}`)))
 		if err != nil {
 			t.Fatal(err)
@@ -181,4 +136,22 @@ func TestNotBegunAfterTheLease(t *testing.T) {
 		}
 		t.Error("the attempt is never given up")
 	})
+}
+
+// startWithRule starts an engine with one tool and one rule; the test's end closes it.
+func startWithRule(t *testing.T, tool engine.Tool, rule permission.Rule) *engine.Engine {
+	t.Helper()
+	policy, err := permission.Compile(permission.Policy{Rules: []permission.Rule{rule}}, permission.Options{Tools: []permission.Tool{tool.Tool}, Enforced: engine.Duties()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := engine.New("sp", engine.NewMemory(), policy, []engine.Tool{tool})
+	if err == nil {
+		err = e.Start(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close() })
+	return e
 }

@@ -125,9 +125,9 @@ func TestOffers(t *testing.T) {
 	}
 }
 
-// The offers of everyday calls settle them and leave what stands beside them open.
+// The offers of everyday calls settle them and leave their neighbors open.
 func TestOffersOfCalls(t *testing.T) {
-	for _, tt := range []struct{ line, offer, beside string }{
+	for _, tt := range []struct{ line, offer, neighbor string }{
 		{"kubectl -n dev get pods", "kubectl -n dev get pods", "kubectl -n prod delete deploy --all"},
 		{"git --no-pager fetch", "git --no-pager fetch", "git --no-pager push"},
 		{"ssh prod uptime", "ssh prod uptime", "ssh prod rm -r /data"},
@@ -152,8 +152,8 @@ func TestOffersOfCalls(t *testing.T) {
 			continue
 		}
 		allow := patterns(t, offer)
-		if !shell.Parse(tt.line).Covers(allow) || shell.Parse(tt.beside).Covers(allow) {
-			t.Errorf("%q is offered %q: it has to cover that and not %q", tt.line, offer, tt.beside)
+		if !shell.Parse(tt.line).Covers(allow) || shell.Parse(tt.neighbor).Covers(allow) {
+			t.Errorf("%q is offered %q: it has to cover that and not %q", tt.line, offer, tt.neighbor)
 		}
 	}
 }
