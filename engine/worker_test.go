@@ -217,11 +217,11 @@ func workerRejects(w *world) {
 	if info.Returned != 1 {
 		w.Errorf("%d calls count as returned, want 1", info.Returned)
 	}
+	next := e.waitFor(c.Key, "offered again", func(c *toolcall.Call) bool { return c.Phase() == toolcall.PhaseQueued })
 	size := len(w.records())
 	_, err = e.worker("w1").Start(w.Context(), r) // the answer was lost
 	w.wantErr(err, message.ErrSuperseded)
 	w.wantSize(size)
-	next := e.waitFor(c.Key, "offered again", func(c *toolcall.Call) bool { return c.Phase() == toolcall.PhaseQueued })
 	e.start(next, "w2", "y")
 	_, err = e.worker("w2").Result(w.Context(), resultRequest(next, "y", "done"))
 	w.must(err)
