@@ -73,8 +73,8 @@ FUZZ := \
   permission/internal/urls:FuzzParse
 
 # Published clients that the gateway is tested with. npm writes the file last.
-NODE_DIR := gateway/testdata/node
-NODE_READY := $(NODE_DIR)/node_modules/.package-lock.json
+NODE_DIRS := gateway/testdata/node gateway/mcp/judge/testdata/node
+NODE_READY := $(NODE_DIRS:%=%/node_modules/.package-lock.json)
 
 # The example programs that need no other process; the tests run the rest.
 ALONE := $(patsubst %/main.go,%,$(wildcard examples/policy-file/main.go))
@@ -135,10 +135,10 @@ race: node ## Run all tests, with the race detector where there is a C compiler.
 .PHONY: node
 node: $(NODE_READY) ## Install the published clients that the gateway is tested with.
 
-$(NODE_READY): $(NODE_DIR)/package.json $(NODE_DIR)/package-lock.json
+$(NODE_READY): %/node_modules/.package-lock.json: %/package.json %/package-lock.json
 	$(call step,published clients)
 	@command -v node >/dev/null && command -v npm >/dev/null || { echo "Node.js 20 or later and npm are needed: run make deps"; exit 1; }
-	cd $(NODE_DIR) && npm ci
+	cd $* && npm ci
 	@touch $@
 
 # No match is no failure for `go test -fuzz`: hence the look for its own report.

@@ -1,0 +1,170 @@
+package judge_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// eras are the two protocols, by the revision whose requirements judge each, and
+// the flags with which the everything server speaks it over HTTP.
+var eras = []struct {
+	revision string
+	flags    []string
+	least    int // checks that pass bare: a suite that runs nothing must not pass
+}{
+	{"2026-07-28", nil, 160},
+	{"2025-11-25", []string{"-stateless=false"}, 80},
+}
+
+// checks are the results of a run: how often each check of each scenario passed
+// and did not.
+type checks map[string]struct{ passed, failed int }
+
+func (c checks) passed() (n int) {
+	for _, x := range c {
+		n += x.passed
+	}
+	return n
+}
+
+// judge runs the published suite against a server.
+func judge(t *testing.T, url, revision string) checks {
+	t.Helper()
+	out := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), "node", "--import", "./node20.mjs", "node_modules/@modelcontextprotocol/conformance/dist/index.js",
+		"server", "--url", url, "--requirements", revision, "--output-dir", out)
+	cmd.Dir = nodeFolder
+	// The exit code says whether scored scenarios failed; the comparison reads all checks.
+	printed, runErr := cmd.CombinedOutput()
+	files, err := filepath.Glob(filepath.Join(out, "*", "checks.json"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("the suite wrote no checks: %v %v\n%s\nIf a package is missing, run make node.", runErr, err, printed)
+	}
+	found := checks{}
+	date := regexp.MustCompile(`-\d{4}-\d{2}-\d{2}T[0-9-]+Z$`)
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []struct{ ID, Status, ErrorMessage string }
+		if err := json.NewDecoder(bytes.NewReader(raw)).Decode(&all); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		scenario := date.ReplaceAllString(filepath.Base(filepath.Dir(file)), "")
+		for _, c := range all {
+			x := found[scenario+" "+c.ID]
+			switch c.Status {
+			case "SUCCESS":
+				x.passed++
+			case "FAILURE":
+				x.failed++
+				if testing.Verbose() {
+					t.Logf("%s %s: %s", scenario, c.ID, c.ErrorMessage)
+				}
+			}
+			found[scenario+" "+c.ID] = x
+		}
+	}
+	return found
+}
+
+// lost are the checks that pass less often, or fail more often, than they do bare.
+func lost(bare, behind checks) (lines []string) {
+	for name, b := range bare {
+		if g := behind[name]; g.passed < b.passed || g.failed > b.failed {
+			lines = append(lines, fmt.Sprintf("%s: bare %d passed, %d failed; behind %d passed, %d failed", name, b.passed, b.failed, g.passed, g.failed))
+		}
+	}
+	for name, g := range behind {
+		if _, known := bare[name]; !known && g.failed > 0 {
+			lines = append(lines, fmt.Sprintf("%s: not checked bare; behind %d failed", name, g.failed))
+		}
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// everything starts the server that the suite knows, and gives its URL.
+func everything(t *testing.T, flags ...string) string {
+	t.Helper()
+	address := freeAddress(t)
+	p := command(t, nil, slices.Concat([]string{bin.everything, "-http", address}, flags)...).start()
+	p.says(`listening at`)
+	answers(t, "http://"+address)
+	return "http://" + address
+}
+
+// freeAddress is a port that was free: the everything server does not say which
+// one it takes.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return strings.Replace(l.Addr().String(), "127.0.0.1", "localhost", 1)
+}
+
+// answers waits until a server accepts connections.
+func answers(t *testing.T, url string) {
+	t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		res, err := http.Get(url)
+		if err == nil {
+			_ = res.Body.Close()
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s does not answer: %v", url, err)
+		}
+	}
+}
+
+// TestConformance: each check of the published suite that passes against the bare
+// server passes against it behind the gateway.
+func TestConformance(t *testing.T) {
+	for _, era := range eras {
+		t.Run(era.revision, func(t *testing.T) {
+			server := everything(t, era.flags...)
+			bare := judge(t, server, era.revision)
+			if n := bare.passed(); n < era.least {
+				t.Fatalf("%d checks pass against the bare server, want %d at least", n, era.least)
+			}
+			t.Logf("bare: %d checks pass", bare.passed())
+		})
+	}
+}
+
+// TestConformanceComparison: a check that fails behind the gateway, or is missing,
+// is a loss.
+func TestConformanceComparison(t *testing.T) {
+	type n = struct{ passed, failed int }
+	bare := checks{"a": n{2, 0}, "b": n{1, 0}, "c": n{0, 1}}
+	for _, c := range []struct {
+		behind checks
+		lost   int
+	}{
+		{bare, 0},
+		{checks{"a": n{2, 0}, "b": n{1, 0}, "c": n{1, 0}, "d": n{1, 0}}, 0},
+		{checks{"a": n{1, 1}, "b": n{1, 0}, "c": n{0, 1}}, 1},
+		{checks{"a": n{2, 0}, "c": n{0, 1}}, 1},
+		{checks{"a": n{2, 0}, "b": n{1, 0}, "c": n{0, 2}, "d": n{0, 1}}, 2},
+	} {
+		if got := lost(bare, c.behind); len(got) != c.lost {
+			t.Errorf("lost(%v) = %q, want %d", c.behind, got, c.lost)
+		}
+	}
+}
