@@ -19,6 +19,7 @@ func queryCases() []engineCase {
 	return []engineCase{
 		{"wait until finished", waitFinished},
 		{"wait until parked", waitParked},
+		{"wait until runnable", waitRunnable},
 		{"wait is refused or ends", waitEnds},
 		{"list filters", listFilters},
 		{"list pages stay whole while calls end", listPages},
@@ -122,6 +123,22 @@ func waitParked(w *world) {
 	w.effects.release(w.key("g"))
 	if out := e.wait(toolcall.UntilParked, patience); !out.Done {
 		w.Error("all are parked again, and the wait goes on")
+	}
+}
+
+func waitRunnable(w *world) {
+	e := w.engine()
+	e.propose(call("a", external, `{}`), call("no", rm, `{}`))
+	if out := e.wait(toolcall.UntilRunnable, patience); !out.Done || len(out.Calls) != 2 {
+		w.Errorf("one call is its runtime's to run, one is denied: done %v", out.Done)
+	}
+	e.propose(call("ask", pay, `{"amount":500}`))
+	if out := e.wait(toolcall.UntilRunnable, 10*time.Millisecond); out.Done {
+		w.Error("a call that a person must approve is taken for one to run")
+	}
+	e.propose(call("b", remote, `{}`))
+	if out := e.wait(toolcall.UntilRunnable, 10*time.Millisecond, "b"); out.Done {
+		w.Error("a call that waits for a worker is taken for one that its runtime runs")
 	}
 }
 

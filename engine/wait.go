@@ -24,9 +24,9 @@ func (q *reader) waitForCalls(ctx context.Context, r toolcall.WaitRequest) (tool
 	switch r.Until {
 	case "":
 		r.Until = toolcall.UntilFinished
-	case toolcall.UntilFinished, toolcall.UntilParked:
+	case toolcall.UntilFinished, toolcall.UntilParked, toolcall.UntilRunnable:
 	default:
-		return toolcall.WaitReply{}, &message.Error{Code: message.CodeInvalid, Op: "wait", What: "until is " + string(r.Until), Hint: "use finished or parked"}
+		return toolcall.WaitReply{}, &message.Error{Code: message.CodeInvalid, Op: "wait", What: "until is " + string(r.Until), Hint: "use finished, parked or runnable"}
 	}
 	hold := maxHold
 	if r.TimeoutMS > 0 {
@@ -116,8 +116,13 @@ func (q *reader) callsToWaitFor(ctx context.Context, reply toolcall.Key, ids []m
 // isWaitOver reports whether a wait for the call is over.
 func (q *reader) isWaitOver(c *toolcall.Call, until toolcall.WaitUntil) bool {
 	phase := c.Phase()
-	if phase == toolcall.PhaseFinished || until != toolcall.UntilParked {
-		return phase == toolcall.PhaseFinished
+	switch {
+	case phase == toolcall.PhaseFinished:
+		return true
+	case until == toolcall.UntilRunnable:
+		return phase == toolcall.PhaseQueued && c.Placement == toolcall.PlaceExternal
+	case until == toolcall.UntilFinished:
+		return false
 	}
 	switch phase {
 	case toolcall.PhaseWaiting:

@@ -181,6 +181,7 @@ type WaitUntil string
 const (
 	UntilFinished WaitUntil = "finished" // every call is finished
 	UntilParked   WaitUntil = "parked"   // every call is finished, or waits for a person or a result from outside
+	UntilRunnable WaitUntil = "runnable" // every call is finished, or allowed and its runtime has to run it
 )
 
 // WaitRequest waits for calls of a reply. Without Calls it means all calls of

@@ -45,7 +45,7 @@ var (
 		HTTP: &HTTP{ID: "waitForCalls", Method: "GET", Path: replyPath + "/wait", Tag: "sessions",
 			Params: []Param{
 				{Name: "tool_call_id", Member: "tool_call_ids", Type: "string", Many: true, Doc: "Only these calls; may be repeated. Without it, all that the reply has so far."},
-				{Name: "until", Type: "string", Doc: "finished (default), or parked: finished or waiting for someone outside the engine.", Words: []string{"finished", "parked"}},
+				{Name: "until", Type: "string", Doc: "finished (default); parked: finished or waiting for someone outside the engine; runnable: finished, or allowed and yours to run.", Words: []string{"finished", "parked", "runnable"}},
 				{Name: "timeout_ms", Type: "integer", Doc: "How long the request is held at most; default and maximum 30000. Ask again while done is false."},
 			},
 			Summary: "Wait for calls",
