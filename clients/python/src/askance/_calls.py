@@ -1,0 +1,118 @@
+"""The operations of a client that are about no single model response."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from . import _json
+from ._core import GateCore, Json, Op, Requests, Send, call_path, read_calls, segment
+from ._errors import Invalid
+from ._outcomes import Allowed, Answered, Denied, Proposal
+
+KINDS = ("approve", "reject", "respond", "skip", "delegate")
+
+
+def find_key(call: Any) -> tuple[str, str, str]:
+    """Give session, reply and call id of a call, an outcome or a triple."""
+    if isinstance(call, (Allowed, Answered, Denied)):
+        call = call.call
+    if isinstance(call, Mapping):
+        call = (call.get("session_id"), call.get("reply_id"), call.get("tool_call_id"))
+    if (
+        isinstance(call, Sequence)
+        and not isinstance(call, str)
+        and len(call) == 3
+        and all(isinstance(p, str) for p in call)
+    ):
+        return call[0], call[1], call[2]
+    raise Invalid(
+        f"cannot name the call {call!r:.80}",
+        code="invalid",
+        hint="Pass a call, or (session_id, reply_id, tool_call_id)",
+    )
+
+
+@dataclass
+class ClientCore:
+    """Reads and answers calls."""
+
+    requests: Requests
+
+    def list_requests(self, session: str, tool: str) -> Op[list[Json]]:
+        """List the open approval requests, page by page."""
+        query = [("state", "asking")]
+        query += [("session_id", session)] if session else []
+        query += [("tool_name", tool)] if tool else []
+        return (yield from self.list_calls(query))
+
+    def list_calls(self, query: Sequence[tuple[str, str]]) -> Op[list[Json]]:
+        out: list[Json] = []
+        after = 0
+        while True:
+            page = [("after", str(after))] if after else []
+            body = yield from self.requests.get("list calls", "/v1/calls", [*query, *page])
+            out += read_calls("list calls", body)
+            following = body.get("next", 0)
+            if not isinstance(following, int) or following <= after:
+                return out
+            after = following
+
+    def respond(
+        self,
+        call: Any,
+        kind: str,
+        digest: str,
+        input: str | Mapping[str, Any] | None,
+        feedback: str,
+        output: str | None,
+        note: str,
+        to: str,
+        remember: Mapping[str, Any] | None,
+    ) -> Op[Json]:
+        """Respond to an approval request; the digest says exactly which one was seen."""
+        if kind not in KINDS:
+            raise Invalid(f"cannot respond with {kind!r}", code="invalid", hint="Use " + ", ".join(KINDS))
+        if not digest and isinstance(call, Mapping):
+            digest = str(call.get("digest") or "")
+        if not digest:
+            raise Invalid(
+                "cannot respond: the digest of the request is missing",
+                code="invalid",
+                hint="Pass the call that client.requests() lists",
+            )
+        more = {"feedback": feedback, "note": note, "to": to, "remember": dict(remember) if remember else None}
+        body: Json = {"digest": digest, "kind": kind} | {k: v for k, v in more.items() if v}
+        if input is not None:
+            body["input"] = _json.input_text(input)
+        if output is not None:
+            body["output"] = output
+        key = find_key(call)
+        return (yield from self.requests.post(f"respond to the call {key[2]}", call_path(*key) + "/response", body))
+
+    def show(self, call: Any) -> Op[Json]:
+        key = find_key(call)
+        return (yield from self.requests.get(f"show the call {key[2]}", call_path(*key)))
+
+    def preview(self, name: str, input: Any, session: str) -> Op[Json]:
+        """Preview one call, in a reply that nothing is ever proposed to."""
+        gate = GateCore(self.requests, session or "preview", "preview-" + secrets.token_hex(8))
+        [proposal] = gate.identify([Proposal(name, input)])
+        body = yield from gate.preview([proposal])
+        return read_calls("preview calls", body)[0]
+
+    def whoami(self) -> Op[Json]:
+        return (yield from self.requests.get("read the credentials", "/v1/whoami"))
+
+    def events(self, session: str, reply: str) -> Send:
+        query = (("reply_id", reply),) if reply else ()
+        return Send(
+            f"follow the session {session}", "GET", f"/v1/sessions/{segment(session, 'session id')}/events", query
+        )
+
+    def calls_stream(self, session: str, tool: str) -> Send:
+        query = [("session_id", session)] if session else []
+        query += [("tool_name", tool)] if tool else []
+        return Send("follow the calls", "GET", "/v1/calls/stream", tuple(query))

@@ -1,0 +1,416 @@
+"""What the client does, without doing it: generators that yield effects.
+
+A synchronous and an asynchronous driver carry the effects out, so that both
+clients share every decision.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import secrets
+import struct
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, Union
+from urllib.parse import quote
+
+from . import _json
+from ._errors import AskanceError, Invalid, Unavailable, Unfinished, make_invalid_reply, make_problem
+from ._outcomes import Allowed, Answered, Denied, Outcome, Proposal, read_outcome, read_text, write_output
+
+T = TypeVar("T")
+Json = dict[str, Any]
+
+HOLD_MS = 30_000  # how long the server holds a wait
+PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0)  # between repetitions of a request, in seconds
+
+
+@dataclass(frozen=True)
+class Send:
+    """One HTTP request; the driver replies with a Reply, or raises Unavailable."""
+
+    what: str
+    method: str
+    path: str
+    query: tuple[tuple[str, str], ...] = ()
+    body: Json | None = None
+    key: str = ""
+    held: float = 0.0
+
+
+@dataclass(frozen=True)
+class Sleep:
+    """A pause."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Invoke:
+    """A call of the user's function; the driver replies with what it returns."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One HTTP response."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+Effect = Union[Send, Sleep, Invoke]
+Op = Generator[Effect, Any, T]
+
+
+def segment(part: str, name: str) -> str:
+    """Percent-encode an id; those that no URL can name are refused before anything is proposed."""
+    if part in ("", ".", ".."):
+        raise Invalid(f"cannot use {part!r} as {name}: no URL can name it", code="invalid", hint="Choose another id")
+    try:
+        return quote(part, safe="$&+:=@")
+    except UnicodeEncodeError as err:
+        raise Invalid(
+            f"cannot use the {name}: it is no valid Unicode", code="invalid", hint="Choose another id"
+        ) from err
+
+
+def call_path(session: str, reply: str, call: str) -> str:
+    return f"/v1/calls/{segment(session, 'session id')}/{segment(reply, 'reply id')}/{segment(call, 'call id')}"
+
+
+def reply_path(session: str, reply: str) -> str:
+    return f"/v1/sessions/{segment(session, 'session id')}/replies/{segment(reply, 'reply id')}"
+
+
+def derive_id(reply: str, index: int, name: str, text: str) -> str:
+    """Derive the id of a call without one; the same proposal has the same id after a restart."""
+    with contextlib.suppress(ValueError):
+        text = _json.canonicalize(_json.parse(text))
+    content = _json.canonicalize(["askance-call-v1", reply, index, name, text])
+    return "call_" + hashlib.sha256(content.encode()).hexdigest()[:32]
+
+
+def idempotency_key(call: Mapping[str, Any]) -> str:
+    """The key to hand to the system that has the effect: the same for every attempt of a call."""
+    digest = hashlib.sha256(b"askance-idempotency-v1\x00")
+    for name in ("space", "session_id", "reply_id", "tool_call_id"):
+        part = str(call[name]).encode()
+        digest.update(struct.pack(">Q", len(part)) + part)
+    return "ak_" + digest.hexdigest()
+
+
+def read_reply(what: str, reply: Reply) -> Json:
+    """Read a reply as a JSON object; anything else is an error."""
+    headers = {name.lower(): value for name, value in reply.headers.items()}
+    media = headers.get("content-type", "").split(";")[0].strip().lower()
+    success = 200 <= reply.status < 300
+    body: object = None
+    if media == ("application/json" if success else "application/problem+json"):
+        try:
+            body = _json.parse(reply.body)
+        except ValueError:
+            body = None
+    if not success:
+        after = headers.get("retry-after", "")
+        raise make_problem(what, reply.status, body, float(after) if after.isdigit() else None)
+    if not isinstance(body, dict):
+        raise make_invalid_reply(what, "the reply is no JSON object", reply.status)
+    return body
+
+
+@dataclass
+class Requests:
+    """Builds requests and repeats those that can be repeated."""
+
+    patience: float = 30.0
+    clock: Callable[[], float] = field(default=time.monotonic)
+
+    def send(self, send: Send) -> Op[Json]:
+        """Send a request; repeat it with the same key while it is not answered, for patience seconds."""
+        end = self.clock() + self.patience + send.held
+        tries = 0
+        while True:
+            try:
+                return read_reply(send.what, (yield send))
+            except AskanceError as err:
+                if not (err.retryable or err.code == "unknown_outcome"):
+                    raise
+                pause = max(PAUSES[min(tries, len(PAUSES) - 1)], err.retry_after or 0.0)
+                tries += 1
+                if self.clock() + pause >= end:
+                    raise
+                yield Sleep(pause)
+
+    def post(self, what: str, path: str, body: Json, *, key: bool = True) -> Op[Json]:
+        return self.send(Send(what, "POST", path, body=body, key=secrets.token_hex(16) if key else ""))
+
+    def get(self, what: str, path: str, query: Sequence[tuple[str, str]] = (), held: float = 0.0) -> Op[Json]:
+        return self.send(Send(what, "GET", path, tuple(query), held=held))
+
+
+def read_calls(what: str, body: Json) -> list[Json]:
+    calls = body.get("calls")
+    if not isinstance(calls, list) or not all(isinstance(c, dict) for c in calls):
+        raise make_invalid_reply(what, "the reply lists no calls")
+    return calls
+
+
+@dataclass
+class GateCore:
+    """The calls of one model response: propose, wait, claim, run, report."""
+
+    requests: Requests
+    session: str
+    reply: str
+    agent: str = ""
+    parent: Json | None = None
+    own: frozenset[str] | None = None
+    idempotent: frozenset[str] = frozenset()
+    counts: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.base = reply_path(self.session, self.reply)
+
+    @classmethod
+    def make(
+        cls, requests: Requests, session: str, reply: str, agent: str, parent: Any, tools: Sequence[Any] | None
+    ) -> GateCore:
+        """Make the gate's core from the arguments of client.gate."""
+        own, idempotent = [], []
+        for tool in tools or ():
+            if isinstance(tool, Mapping):
+                name, harmless = str(tool["name"]), bool(tool.get("idempotent"))
+            else:
+                name, harmless = tool.spec.name, tool.spec.hints["idempotent"]
+            own.append(name)
+            idempotent += [name] if harmless else []
+        return cls(
+            requests, session, reply, agent, parent, None if tools is None else frozenset(own), frozenset(idempotent)
+        )
+
+    def identify(self, proposals: Sequence[Proposal]) -> list[Proposal]:
+        """Give each proposal its id and the exact text of its arguments."""
+        out = []
+        for proposal in proposals:
+            text, call = _json.input_text(proposal.input), proposal.id
+            if not call:
+                seen = (proposal.name, derive_id(self.reply, 0, proposal.name, text))
+                index = self.counts.get(seen, 0)
+                self.counts[seen] = index + 1
+                call = derive_id(self.reply, index, proposal.name, text)
+            segment(call, "call id")
+            out.append(Proposal(proposal.name, text, call))
+        if len({p.id for p in out}) != len(out):
+            raise Invalid(
+                "cannot propose the calls: an id occurs twice", code="invalid", hint="Give each call its own id"
+            )
+        return out
+
+    def body(self, proposals: Sequence[Proposal]) -> Json:
+        """The body of a proposal. Without declared tools, every call is this runtime's to run."""
+        names = dict.fromkeys(p.name for p in proposals)
+        out: Json = {
+            "tool_calls": [{"type": "tool_call", "id": p.id, "name": p.name, "input": p.input} for p in proposals]
+        }
+        external = [n for n in names if self.own is None or n in self.own]
+        if self.agent:
+            out["agent"] = self.agent
+        if external:
+            out["external_tools"] = external
+        return out
+
+    def propose(self, proposals: Sequence[Proposal]) -> Op[list[Json]]:
+        """Propose calls and return their present state, in order."""
+        what = f"propose calls of reply {self.reply}"
+        calls = read_calls(what, (yield from self.requests.post(what, self.base + "/calls", self.body(proposals))))
+        return self.match(what, proposals, calls)
+
+    def preview(self, proposals: Sequence[Proposal]) -> Op[Json]:
+        """Ask what the policy would decide; nothing is proposed."""
+        return (yield from self.requests.post("preview calls", self.base + "/preview", self.body(proposals), key=False))
+
+    def match(self, what: str, proposals: Sequence[Proposal], calls: Sequence[Json]) -> list[Json]:
+        """Find the call of each proposal by its id and name, never by its position."""
+        by_id = {c.get("tool_call_id"): c for c in calls}
+        out = []
+        for p in proposals:
+            call = by_id.get(p.id)
+            if call is None or (call.get("session_id"), call.get("reply_id")) != (self.session, self.reply):
+                raise make_invalid_reply(what, f"the reply lacks the call {p.id}")
+            if p.name and call.get("tool_name") != p.name:
+                raise make_invalid_reply(what, f"the call {p.id} in the reply is one of another tool")
+            out.append(call)
+        return out
+
+    def wait(self, ids: Sequence[str], timeout: float | None, until: str = "runnable") -> Op[list[Json]]:
+        """Wait until each call is finished or this runtime's to run; return the state at the timeout at the latest."""
+        end = None if timeout is None else self.requests.clock() + timeout
+        what = f"wait for calls of reply {self.reply}"
+        while True:
+            left = HOLD_MS if end is None else min(HOLD_MS, max(1, int(1000 * (end - self.requests.clock()))))
+            query = [("tool_call_id", i) for i in ids] + [("until", until), ("timeout_ms", str(left))]
+            body = yield from self.requests.get(what, self.base + "/wait", query, held=left / 1000)
+            calls = read_calls(what, body)
+            if ids:
+                calls = self.match(what, [Proposal("", "", i) for i in ids], calls)
+            if body.get("done") is True or (end is not None and self.requests.clock() >= end):
+                return calls
+
+    def decide(self, proposals: Sequence[Proposal], timeout: float | None) -> Op[list[Outcome]]:
+        """Propose calls and wait until each is decided; claim those that are allowed."""
+        proposals = self.identify(proposals)
+        calls = yield from self.propose(proposals)
+        undecided = [p for p, c in zip(proposals, calls) if read_outcome(c, p.name) is None]
+        if undecided:
+            waited = self.match("wait", undecided, (yield from self.wait([p.id for p in undecided], timeout)))
+            by_id = {c["tool_call_id"]: c for c in waited}
+            calls = [by_id.get(p.id, c) for p, c in zip(proposals, calls)]
+        out: list[Outcome] = []
+        for p, c in zip(proposals, calls):
+            outcome = read_outcome(c, p.name)
+            if outcome is None:
+                raise Unavailable(
+                    f"cannot decide the call {p.id} of {p.name}: it still waits ({c.get('phase') or c.get('state')})",
+                    code="timeout",
+                    call=c,
+                    hint="Call again with the same id to go on waiting",
+                )
+            out.append(outcome)
+        for outcome in out:
+            if isinstance(outcome, Allowed):
+                yield from self.claim(outcome)
+        return out
+
+    def claim(self, allowed: Allowed) -> Op[None]:
+        """Claim the run of a call in the journal: only the first claim of an attempt may run."""
+        if allowed.name in self.idempotent:
+            return
+        call = allowed.call
+        mine = {
+            "tool_call_id": allowed.id,
+            "attempt": (call.get("attempt") or {}).get("number", 1),
+            "claim": secrets.token_hex(16),
+        }
+        what = f"begin the call {allowed.id}"
+        event = {"type": "CUSTOM", "name": "call.begin", "value": mine}
+        stored = yield from self.requests.post(what, self.base + "/events", {"events": [event]})
+        after, path = (
+            max(0, int(call.get("first_seq", 1)) - 1),
+            f"/v1/sessions/{segment(self.session, 'session id')}/events",
+        )
+        while True:
+            query = [("reply_id", self.reply), ("after", str(after)), ("wait_ms", "5000")]
+            page = yield from self.requests.get(what, path, query, held=5)
+            first = find_claim(what, page, mine)
+            if first == mine["claim"]:
+                return
+            if first is not None:
+                raise Unfinished(
+                    f"cannot run the call {allowed.id} of {allowed.name}: another process began it and did not report",
+                    code="unfinished",
+                    call=call,
+                    hint="Find out what it did, then report the result or resolve the call",
+                )
+            if not isinstance(page.get("next"), int) or page["next"] <= after:
+                raise make_invalid_reply(what, f"the journal does not have the event {stored.get('seq')}")
+            after = page["next"]
+
+    def report(self, call: str, name: str, output: object, state: str) -> Op[Json]:
+        """Report the result of a call that this runtime ran."""
+        if state not in ("success", "error", "interrupted"):
+            raise Invalid(
+                f"cannot report the state {state!r}", code="invalid", hint="Use success, error or interrupted"
+            )
+        result = {"type": "tool_result", "id": call, "name": name, "output": write_output(output), "state": state}
+        path = call_path(self.session, self.reply, call) + "/result"
+        return (yield from self.requests.post(f"report the result of the call {call}", path, {"result": result}))
+
+    def run(self, allowed: Allowed, function: Callable[[Any], Any]) -> Op[Any]:
+        """Run an allowed call once and report what came of it; its exception is raised after the report."""
+        allowed.begin()
+        try:
+            value = yield Invoke(function, (allowed.input,))
+        except Exception as err:
+            yield from self.report(allowed.id, allowed.name, describe(err), "error")
+            raise
+        except GeneratorExit:
+            raise
+        except BaseException as err:
+            yield from self.report(allowed.id, allowed.name, f"the run was interrupted: {describe(err)}", "interrupted")
+            raise
+        try:
+            write_output(value)
+        except Invalid as err:
+            yield from self.report(
+                allowed.id, allowed.name, f"the tool ran, but its output is not JSON: {err}", "error"
+            )
+            raise
+        yield from self.report(allowed.id, allowed.name, value, "success")
+        return value
+
+    def execute(self, proposal: Proposal, function: Callable[[Any], Any], timeout: float | None) -> Op[ToolResult]:
+        """Do all of it for one call; every failure becomes a text for the model."""
+        [proposal] = self.identify([proposal])
+        ran = False
+        try:
+            [outcome] = yield from self.decide([proposal], timeout)
+            if isinstance(outcome, Denied):
+                return ToolResult(proposal.id, proposal.name, outcome.text, outcome.state)
+            if isinstance(outcome, Answered):
+                return ToolResult(proposal.id, proposal.name, outcome.output, "success", outcome.output)
+            ran = True
+            value = yield from self.run(outcome, function)
+            return ToolResult(proposal.id, proposal.name, read_text(write_output(value)), "success", value)
+        except AskanceError as err:
+            prefix = "" if ran else "The tool did not run: "
+            return ToolResult(proposal.id, proposal.name, prefix + str(err), "error", error=err)
+        except Exception as err:
+            return ToolResult(proposal.id, proposal.name, describe(err), "error", error=err)
+
+    def interrupt(self, reason: str) -> Op[list[Json]]:
+        """End every open call of the reply."""
+        what = f"interrupt the reply {self.reply}"
+        body: Json = {"reason": reason} if reason else {}
+        return read_calls(what, (yield from self.requests.post(what, self.base + "/interrupt", body)))
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """What a model gets for its call: ``text``, and whether the tool succeeded."""
+
+    id: str
+    name: str
+    text: str
+    state: str
+    value: Any = None
+    error: Exception | None = None
+
+
+def describe(err: BaseException) -> str:
+    return str(err) or type(err).__name__
+
+
+def find_claim(what: str, page: Json, mine: Mapping[str, Any]) -> str | None:
+    """Find the first claim of this call and attempt on a page of events."""
+    events = page.get("events")
+    if not isinstance(events, list):
+        raise make_invalid_reply(what, "the reply lists no events")
+    for item in events:
+        event = item.get("event") if isinstance(item, dict) else None
+        if not isinstance(event, dict):
+            raise make_invalid_reply(what, "the reply has an event that cannot be read")
+        if event.get("type") != "CUSTOM" or event.get("name") != "call.begin":
+            continue
+        value = event.get("value")
+        if isinstance(value, dict) and (value.get("tool_call_id"), value.get("attempt")) == (
+            mine["tool_call_id"],
+            mine["attempt"],
+        ):
+            return str(value.get("claim"))
+    return None

@@ -1,0 +1,89 @@
+"""Settings of a connection, and requests as httpx takes them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+import httpx
+
+from . import _json
+from ._core import Reply, Send
+from ._errors import Invalid, Unavailable
+
+DEFAULT_URL = "http://127.0.0.1:8787"
+CONNECT_SECONDS = 10.0
+SILENCE_SECONDS = 45.0
+ANSWER_SECONDS = 35.0  # the server answers after 30 at the latest
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Where the server is and who we are."""
+
+    url: str
+    token: str
+
+    @classmethod
+    def read(cls, url: str | None, token: str | None) -> Settings:
+        """Take the settings from the arguments, or from ASKANCE_URL and ASKANCE_TOKEN."""
+        url = (url or os.environ.get("ASKANCE_URL") or DEFAULT_URL).rstrip("/")
+        token = token if token is not None else os.environ.get("ASKANCE_TOKEN", "")
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:
+            raise Invalid(f"cannot use the URL {url!r}", code="invalid", hint="Write it as https://host:port")
+        if not token.isascii() or not token.isprintable():
+            raise Invalid(
+                "cannot use the token: it has other than printable ASCII letters",
+                code="invalid",
+                hint="Set ASKANCE_TOKEN",
+            )
+        return cls(url, token)
+
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}"} if self.token else {}
+
+    def target(self, send: Send) -> str:
+        query = urlencode(send.query, quote_via=quote)
+        return self.url + send.path + (f"?{query}" if query else "")
+
+    def arguments(self, send: Send) -> dict[str, Any]:
+        """The arguments of httpx for a request."""
+        headers = self.headers() | {"Accept": "application/json, application/problem+json"}
+        if send.key:
+            headers["Idempotency-Key"] = send.key
+        out: dict[str, Any] = {
+            "method": send.method,
+            "url": self.target(send),
+            "headers": headers,
+            "timeout": httpx.Timeout(ANSWER_SECONDS + send.held, connect=CONNECT_SECONDS),
+        }
+        if send.body is not None:
+            headers["Content-Type"] = "application/json"
+            out["content"] = _json.write(send.body).encode()
+        return out
+
+    def stream(self, send: Send, headers: dict[str, str]) -> dict[str, Any]:
+        """The arguments of httpx for a stream; the server sends something every 15 seconds."""
+        return {
+            "method": send.method,
+            "url": self.target(send),
+            "headers": self.headers() | headers,
+            "timeout": httpx.Timeout(SILENCE_SECONDS, connect=CONNECT_SECONDS),
+        }
+
+
+def read_response(response: httpx.Response) -> Reply:
+    return Reply(response.status_code, dict(response.headers), response.content)
+
+
+def make_unreachable(what: str, url: str, err: Exception) -> Unavailable:
+    """Make the error for a request that got no response."""
+    return Unavailable(
+        f"cannot {what}: askance at {url} does not answer ({str(err) or type(err).__name__})",
+        code="unreachable",
+        retryable=True,
+        hint="Check that askance serve runs and that the URL is right",
+    )
