@@ -18,15 +18,15 @@ const moreWait = time.Second
 // before one that asks later.
 func (j *Journal) TakeTasks(ctx context.Context, queue toolcall.Queue, limit int, wait time.Duration) ([]toolcall.OfferedTask, error) {
 	out, err := j.pullTasks(ctx, queue, pullRequest{Expires: wait.Nanoseconds(), Batch: 1}, wait+maxSilence)
-	if len(out) == 0 || err != nil || limit <= 1 {
-		return out, err
+	if len(out) > 0 && err == nil && limit > 1 {
+		more, _ := j.pullTasks(ctx, queue, pullRequest{Batch: limit - 1, NoWait: true}, moreWait) // an error: there are no more now
+		out = append(out, more...)
 	}
-	more, err := j.pullTasks(ctx, queue, pullRequest{Batch: limit - 1, NoWait: true}, moreWait)
 	if ctx.Err() != nil { // the client has gone
 		j.returnTasks(out)
-		return nil, err
+		return nil, notNow(context.Cause(ctx))
 	}
-	return append(out, more...), nil // an error only means that there are no more now
+	return out, err
 }
 
 // pullTasks sends one request and collects its tasks until the server says that there

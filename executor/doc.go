@@ -27,7 +27,7 @@
 //		return w.Run(ctx) // until ctx ends, then drains
 //	}
 //
-// The transport over NATS is in package bus. [Command] makes a Handler of any
+// The transport over NATS is in package bus, the one over HTTP in executor/httpwork. [Command] makes a Handler of any
 // program. [Registry] runs the same handlers inside the engine's process.
 //
 // # What a worker does with a task

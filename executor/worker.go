@@ -244,8 +244,8 @@ func (w *Worker) noteUndelivered(a *attempt) {
 }
 
 // Transport is how a Worker reaches the engine, under the name and tool that
-// it was made for. bus has the one over NATS, executortest one in memory. All
-// methods may be called from several goroutines at once.
+// it was made for. bus has the one over NATS, executor/httpwork the one over HTTP,
+// executortest one in memory. All methods may be called from several goroutines at once.
 //
 // The requests return a *message.Error when the engine answered with one. Any
 // other error, and CodeUnavailable, means that no engine answered and that the

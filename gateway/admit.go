@@ -189,7 +189,15 @@ func (b bounded) callInTime(ctx context.Context, op *api.Operation, request any)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errSlow)
 	defer cancel()
+	if op.Class.Holds() {
+		var stop func()
+		ctx, stop = b.untilEnd(ctx)
+		defer stop()
+	}
 	out, err := b.c.Call(ctx, op, request)
+	if cause := context.Cause(ctx); errors.Is(cause, errRevoked) && err != nil {
+		return nil, errEnded
+	}
 	if !errors.Is(context.Cause(ctx), errSlow) || err == nil && op.Changes {
 		return out, err
 	}
@@ -202,6 +210,25 @@ func (b bounded) callInTime(ctx context.Context, op *api.Operation, request any)
 		return nil, &message.Error{Code: message.CodeUnknownOutcome, Op: op.Name, What: "the journal did not answer in time, and the request may have taken effect", Hint: "look at the present state before you send it again", Err: err}
 	}
 	return nil, &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: "the journal did not answer in time", Hint: "try again, and look at /readyz", Err: err}
+}
+
+// untilEnd makes a context that also ends when the credentials are revoked, or the
+// server stops: a task that arrives later goes to another worker.
+func (b bounded) untilEnd(ctx context.Context) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stopping := func() bool { return true }
+	if v, ok := ctx.Value(visitKey{}).(*visit); ok {
+		stopping = context.AfterFunc(v.s.run(), func() { cancel(errClosing) })
+	}
+	over := make(chan struct{})
+	go func() {
+		select {
+		case <-b.peer.Revoked:
+			cancel(errRevoked)
+		case <-over:
+		}
+	}()
+	return ctx, func() { close(over); stopping(); cancel(nil) }
 }
 
 // heldPlace is the place of a read whose reply is not sent yet. The zero value has

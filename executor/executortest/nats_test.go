@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/engine"
@@ -25,12 +26,13 @@ import (
 func TestMain(m *testing.M) { bustest.Main(m) }
 
 // natsRunner is the real thing: an engine that allows everything, a worker and
-// a runtime, each on its own connection to one server.
+// a runtime, on one server.
 type natsRunner struct {
 	t       *testing.T
 	tool    string
 	runtime *bus.Client
 	calls   atomic.Int32
+	lost    atomic.Int32 // attempts that an engine counted as lost
 
 	mu      sync.Mutex // guards what follows
 	lines   map[toolcall.Key][]toolcall.ProgressRequest
@@ -38,28 +40,48 @@ type natsRunner struct {
 	changed chan struct{} // closed and replaced with every result
 }
 
-// overNATS starts one server; every Runner has a space of its own on it.
+// overNATS runs workers over NATS.
 func overNATS(t *testing.T) executortest.New {
+	return over(t, func(r *natsRunner, b *bustest.Bus, space toolcall.SpaceID, _ *engine.Engine) (executor.Transport, error) {
+		return bus.NewWorker(connect(r.t, b, "worker"), space, r.tool, "worker", nil)
+	})
+}
+
+// connectWorker connects the worker of a runner.
+type connectWorker func(*natsRunner, *bustest.Bus, toolcall.SpaceID, *engine.Engine) (executor.Transport, error)
+
+// over starts one server; every Runner has a space of its own on it.
+func over(t *testing.T, worker connectWorker) executortest.New {
 	b := bustest.New(t)
 	var spaces atomic.Int32
 	return func(t *testing.T, tool string, h executor.Handler) executortest.Runner {
 		space := toolcall.SpaceID(fmt.Sprint("space-", spaces.Add(1)))
-		r := &natsRunner{
-			t: t, tool: tool, changed: make(chan struct{}),
-			lines: map[toolcall.Key][]toolcall.ProgressRequest{}, results: map[toolcall.Key]message.ToolResultBlock{},
-		}
-		r.startEngine(b, space)
-		r.startWorker(b, space, h)
-		nc := connect(t, b, "runtime")
-		var err error
-		if r.runtime, err = bus.NewClient(nc, space, toolcall.Principal{Role: toolcall.RoleRuntime, Name: "runtime"}); err != nil {
+		r := newRunner(t, b, space, tool)
+		e, _ := r.startEngine(b, space)
+		transport, err := worker(r, b, space, e)
+		if err != nil {
 			t.Fatal(err)
 		}
+		r.startWorker(transport, b, h)
 		return r
 	}
 }
 
-func (r *natsRunner) startEngine(b *bustest.Bus, space toolcall.SpaceID) {
+// newRunner has a runtime, and neither an engine nor a worker.
+func newRunner(t *testing.T, b *bustest.Bus, space toolcall.SpaceID, tool string) *natsRunner {
+	t.Helper()
+	r := &natsRunner{
+		t: t, tool: tool, changed: make(chan struct{}),
+		lines: map[toolcall.Key][]toolcall.ProgressRequest{}, results: map[toolcall.Key]message.ToolResultBlock{},
+	}
+	var err error
+	if r.runtime, err = bus.NewClient(connect(t, b, "runtime"), space, toolcall.Principal{Role: toolcall.RoleRuntime, Name: "runtime"}); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (r *natsRunner) startEngine(b *bustest.Bus, space toolcall.SpaceID) (e *engine.Engine, stop func()) {
 	t := r.t
 	nc := connect(t, b, "engine")
 	j, err := bus.OpenJournal(t.Context(), nc, space, b.Keys(), bus.JournalOptions{})
@@ -73,7 +95,7 @@ func (r *natsRunner) startEngine(b *bustest.Bus, space toolcall.SpaceID) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := engine.New(space, j, policy, []engine.Tool{{Tool: known, Placement: toolcall.PlaceRemote, ConcurrencySafe: true}},
+	e, err = engine.New(space, j, policy, []engine.Tool{{Tool: known, Placement: toolcall.PlaceRemote, ConcurrencySafe: true, Lease: time.Second}},
 		engine.WithSignals(heard{bus.NewSignals(nc, space, nil), r}), engine.WithSigningKey(b.Keys().Signer()))
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +103,6 @@ func (r *natsRunner) startEngine(b *bustest.Bus, space toolcall.SpaceID) {
 	if err := e.Start(context.WithoutCancel(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = e.Close() }) // always nil
 	s, err := bus.Serve(context.WithoutCancel(t.Context()), nc, space, func(p toolcall.Principal, queue toolcall.Queue) api.Caller {
 		if p.Role == toolcall.RoleWorker {
 			return e.Worker(p, queue)
@@ -91,24 +112,22 @@ func (r *natsRunner) startEngine(b *bustest.Bus, space toolcall.SpaceID) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.Close)
+	stop = sync.OnceFunc(func() { s.Close(); _ = e.Close() }) // always nil
+	t.Cleanup(stop)
 
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	ctx, unwatch := context.WithCancel(context.WithoutCancel(t.Context()))
 	watched := make(chan error, 1)
 	go func() { watched <- j.Watch(ctx, 0, r) }()
 	t.Cleanup(func() {
-		stop()
+		unwatch()
 		if err := <-watched; !errors.Is(err, context.Canceled) {
 			t.Errorf("Watch: %v", err)
 		}
 	})
+	return e, stop
 }
 
-func (r *natsRunner) startWorker(b *bustest.Bus, space toolcall.SpaceID, h executor.Handler) {
-	transport, err := bus.NewWorker(connect(r.t, b, "worker"), space, r.tool, "worker", nil)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+func (r *natsRunner) startWorker(transport executor.Transport, b *bustest.Bus, h executor.Handler) {
 	w, err := executor.NewWorker(transport, r.tool, h, toolcall.NewKeySet(b.Keys().Public()),
 		executor.WithSlots(2), executor.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
@@ -181,6 +200,9 @@ func (r *natsRunner) Record(rec toolcall.JournalEntry) {
 	f := rec.Record
 	if f == nil || f.Call == nil {
 		return
+	}
+	if slices.ContainsFunc(f.Path, func(s toolcall.Step) bool { return s.Cause == string(toolcall.CauseSuspend) }) {
+		r.lost.Add(1)
 	}
 	res := f.Call.Result
 	switch {

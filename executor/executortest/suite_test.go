@@ -12,6 +12,7 @@ import (
 func TestLocal(t *testing.T)    { executortest.Run(t, executortest.Local) }
 func TestRemote(t *testing.T)   { executortest.Run(t, executortest.Remote) }
 func TestOverNATS(t *testing.T) { executortest.Run(t, overNATS(t)) }
+func TestOverHTTP(t *testing.T) { executortest.Run(t, overHTTP(t)) }
 
 // Where no network is in between, no line of progress is lost.
 func TestProgressIsComplete(t *testing.T) {

@@ -5,12 +5,18 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/askance-dev/askance/gateway/api"
 	"github.com/askance-dev/askance/gateway/gatewaytest"
+	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -234,4 +240,41 @@ func TestLatePythonWorker(t *testing.T) {
 	if c.Open() || c.Attempt.Number != 2 || c.Begun != 1 {
 		t.Errorf("the call is %s in attempt %d, begun %d times", c.Phase(), c.Attempt.Number, c.Begun)
 	}
+}
+
+// Tasks for workers that have disconnected while they waited go to others at once.
+func TestDisconnectedWorkers(t *testing.T) {
+	dir := bustest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldWith(t, func(*gatewaytest.World, *api.Config) {}, gatewaytest.In(dir), gatewaytest.Piped())
+		next := func(limit int) (*http.Request, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(t.Context())
+			r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.URL+"/v1/work/next", strings.NewReader(fmt.Sprintf(`{"tool_name": "job", "limit": %d}`, limit)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Content-Type", "application/json")
+			return r, cancel
+		}
+		var gone sync.WaitGroup
+		for i := range 8 {
+			r, cancel := next(i % 3)
+			gone.Go(func() {
+				if res, err := w.A.HTTP(gatewaytest.Wendy).Do(r); err == nil {
+					_ = res.Body.Close() // it has no task
+					t.Errorf("a request that was cancelled got %s", res.Status)
+				}
+			})
+			synctest.Wait()
+			cancel()
+		}
+		gone.Wait()
+		w.A.Propose("work", "r", "c1", gatewaytest.Job, `{}`)
+		began := time.Now()
+		task := w.take(1)[0]
+		if d := time.Since(began); d > time.Second {
+			t.Errorf("the task came after %s", d)
+		}
+		w.ok(w.A.HTTP(gatewaytest.Wendy), "POST", "/v1/work/ack", fmt.Sprintf(`{"tool_name": "job", "task": %q}`, task.Task), nil)
+	})
 }

@@ -237,6 +237,11 @@ func around() []Row {
 			Why:       "a worker is small: it verifies a grant and runs a tool, over a transport that it declares (x/sys: the sealed memory that a program reads its input from)",
 		},
 		{
+			Folder: "executor/httpwork",
+			Own:    []string{"message", "message/api", "toolcall"},
+			Why:    "the worker protocol over HTTP with the standard library: a worker of it links neither NATS nor the gateway",
+		},
+		{
 			Folder:    "bus",
 			Own:       []string{"message", "toolcall", "message/api", "message/proof", "bus/keyfile", "bus/internal", "internal/plainfile", "internal/capacity"},
 			Libraries: []string{"github.com/nats-io/nats.go", "github.com/nats-io/nuid"},

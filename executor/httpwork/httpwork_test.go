@@ -1,0 +1,208 @@
+package httpwork_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/askance-dev/askance/executor"
+	"github.com/askance-dev/askance/executor/httpwork"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+var _ executor.Transport = (*httpwork.Transport)(nil)
+
+const token = "the-secret"
+
+func good() (string, error) { return token, nil }
+
+// transport is one to a server that replies as f does.
+func transport(t *testing.T, f http.HandlerFunc) *httpwork.Transport {
+	t.Helper()
+	srv := httptest.NewServer(f)
+	t.Cleanup(srv.Close)
+	return dial(t, httpwork.Config{URL: srv.URL, Queue: toolcall.Queue{Tool: "job"}, Token: good})
+}
+
+func dial(t *testing.T, c httpwork.Config) *httpwork.Transport {
+	t.Helper()
+	tr, err := httpwork.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tr
+}
+
+func problem(status int, code message.Code) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/problem+json; charset=utf-8")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, `{"type":"about:blank","title":"x","status":1,"detail":"what","hint":"how","code":"`+string(code)+`","later":true}`)
+	}
+}
+
+func body(status int, kind, text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", kind)
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, text)
+	}
+}
+
+// Only what an engine can have said is final for an attempt.
+func TestReplies(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		reply http.HandlerFunc
+		code  message.Code // "": no engine answered
+	}{
+		{"finished", problem(409, message.CodeFinished), message.CodeFinished},
+		{"forbidden", problem(403, message.CodeForbidden), message.CodeForbidden},
+		{"a refused token", problem(401, message.CodeForbidden), ""},
+		{"a problem without a code", problem(409, ""), ""},
+		{"a proxy's refusal", body(403, "text/html", "<h1>Forbidden</h1>"), ""},
+		{"a proxy's JSON", body(404, "application/json", `{"code":"finished"}`), ""},
+		{"a proxy without a server", body(502, "text/plain", "bad gateway"), ""},
+		{"a page", body(200, "text/html", "<h1>Log in</h1>"), ""},
+		{"an empty object", body(200, "application/json", `{}`), ""},
+		{"half a reply", body(200, "application/json", `{"stored":true,`), ""},
+		{"a broken connection", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, ""},
+		{"a redirection", func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+		}, ""},
+		{"an endless reply", body(200, "application/json", `{"stored":true,"state":"`+strings.Repeat("x", 17<<20)+`"}`), ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tr := transport(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path != "/v1/work/result" || r.Header.Get("Authorization") != "Bearer "+token {
+					t.Errorf("%s with the token %q", r.URL, r.Header.Get("Authorization"))
+				}
+				tt.reply(w, r)
+			})
+			_, err := tr.Result(t.Context(), toolcall.ResultRequest{Key: toolcall.Key{Space: "space", Session: "s"}})
+			e, is := errors.AsType[*message.Error](err)
+			if err == nil || is != (tt.code != "") || is && (e.Code != tt.code || e.What != "what" || e.Hint != "how") {
+				t.Errorf("Result = %v, want the code %q", err, tt.code)
+			}
+			if strings.Contains(err.Error(), token) {
+				t.Errorf("the error has the token: %v", err)
+			}
+		})
+	}
+}
+
+// A token that the server refuses ends a worker that waits, and the token is read
+// again for each request.
+func TestToken(t *testing.T) {
+	var wants atomic.Value
+	wants.Store("first")
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer "+wants.Load().(string) {
+			problem(401, message.CodeForbidden)(w, r)
+			return
+		}
+		body(200, "application/json", `{"cancel":true}`)(w, r)
+	}))
+	t.Cleanup(srv.Close)
+	has, broken := "first", error(nil)
+	tr := dial(t, httpwork.Config{URL: srv.URL + "/", Queue: toolcall.Queue{Tool: "job"}, Token: func() (string, error) { return has, broken }})
+	for _, token := range []string{"first", "second"} {
+		has = token
+		wants.Store(token)
+		if rep, err := tr.Heartbeat(t.Context(), toolcall.HeartbeatRequest{}); err != nil || !rep.Cancel {
+			t.Errorf("the token %s: %+v, %v", token, rep, err)
+		}
+	}
+	wants.Store("third")
+	if _, err := tr.Next(t.Context()); !errors.Is(err, message.ErrForbidden) {
+		t.Errorf("Next with a refused token = %v", err)
+	}
+	broken = errors.New("no such file")
+	if _, err := tr.Next(t.Context()); !errors.Is(err, broken) || errors.Is(err, message.ErrForbidden) {
+		t.Errorf("Next without a token = %v", err)
+	}
+}
+
+// fakeTasks answers requests for tasks in turn, and records what became of them.
+type fakeTasks struct {
+	replies []string
+	asked   int
+	acks    []string
+}
+
+func (f *fakeTasks) RoundTrip(r *http.Request) (*http.Response, error) {
+	text, _ := io.ReadAll(r.Body)
+	out := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader("{}")), Request: r}
+	if r.URL.Path == "/prefix/v1/work/ack" {
+		f.acks = append(f.acks, string(text))
+		return out, nil
+	}
+	reply := `{"tasks":[]}`
+	if f.asked++; f.asked <= len(f.replies) {
+		reply = f.replies[f.asked-1]
+	}
+	if reply == "busy" {
+		out.StatusCode, reply = http.StatusTooManyRequests, `{"code":"over_limit","detail":"too many"}`
+		out.Header = http.Header{"Content-Type": {"application/problem+json"}, "Retry-After": {"7"}}
+	}
+	out.Body = io.NopCloser(strings.NewReader(reply))
+	return out, nil
+}
+
+// What is no task never reaches the worker, and a server that answers at once is not
+// asked without pause.
+func TestNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeTasks{replies: []string{
+			`{"tasks":[]}`,
+			`{"tasks":[{"task":"t1","record":{"v":99,"call":{}}}]}`,
+			`{"tasks":[{"task":"t2","record":{"v":2,"what":1}}]}`,
+			`{"tasks":[{"task":"t3","record":[]}]}`,
+			`busy`,
+		}}
+		tr := dial(t, httpwork.Config{URL: "http://h/prefix", Queue: toolcall.Queue{Tool: "job", Route: "exec.x"}, Token: good, Client: &http.Client{Transport: f}})
+		began := time.Now()
+		if task, err := tr.Next(t.Context()); !errors.Is(err, message.ErrOverLimit) {
+			t.Errorf("Next = %+v, %v", task, err)
+		}
+		if d := time.Since(began); d != 11*time.Second {
+			t.Errorf("it took %s, want a second for each of 4 replies and the 7 that the server asked for", d)
+		}
+		want := []string{
+			`{"tool_name":"job","subject":"exec.x","task":"t1","return":true,"delay_ms":10000}`,
+			`{"tool_name":"job","subject":"exec.x","task":"t2"}`, `{"tool_name":"job","subject":"exec.x","task":"t3"}`,
+		}
+		if strings.Join(f.acks, "\n") != strings.Join(want, "\n") {
+			t.Errorf("acknowledged\n%s\nwant\n%s", strings.Join(f.acks, "\n"), strings.Join(want, "\n"))
+		}
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		if _, err := tr.Next(ctx); !errors.Is(err, message.ErrUnavailable) || f.asked > 66 {
+			t.Errorf("Next without tasks = %v after %d requests in a minute", err, f.asked)
+		}
+	})
+}
+
+func TestNewRefuses(t *testing.T) {
+	for name, c := range map[string]httpwork.Config{
+		"no URL":     {Queue: toolcall.Queue{Tool: "job"}, Token: good},
+		"a scheme":   {URL: "nats://h", Queue: toolcall.Queue{Tool: "job"}, Token: good},
+		"a password": {URL: "https://u:p@h", Queue: toolcall.Queue{Tool: "job"}, Token: good},
+		"a query":    {URL: "https://h?token=1", Queue: toolcall.Queue{Tool: "job"}, Token: good},
+		"no host":    {URL: "https:///x", Queue: toolcall.Queue{Tool: "job"}, Token: good},
+		"no tool":    {URL: "https://h", Token: good},
+		"no token":   {URL: "https://h", Queue: toolcall.Queue{Tool: "job"}},
+	} {
+		if tr, err := httpwork.New(c); !errors.Is(err, message.ErrInvalid) {
+			t.Errorf("%s: %+v, %v", name, tr, err)
+		}
+	}
+}
