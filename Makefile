@@ -30,6 +30,7 @@ FUZZ := \
   cmd/askance/internal/audit:FuzzLines \
   gateway/agent:FuzzThread \
   gateway/agent/chatstream:FuzzTurns \
+  gateway/agenthook/dialect:FuzzDecode \
   gateway/agui:FuzzInput \
   gateway/webhook:FuzzLink \
   cmd/askance/internal/hookfile:FuzzParse \

@@ -2,8 +2,6 @@ package engine
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,7 +11,6 @@ import (
 	"github.com/askance-dev/askance/engine/internal/decide"
 	"github.com/askance-dev/askance/engine/internal/schedule"
 	"github.com/askance-dev/askance/engine/internal/store"
-	"github.com/askance-dev/askance/internal/jcs"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/toolcall"
@@ -117,7 +114,7 @@ func (p *proposer) newCalls(by toolcall.Principal, r toolcall.ProposeRequest) ([
 			return nil, bad(message.CodeTooLarge, fmt.Sprintf("agent has %d bytes, the limit is %d", len(r.Agent), toolcall.MaxIDBytes), "shorten it")
 		}
 		seen[b.ID] = true
-		c := &toolcall.Call{Key: key, Runtime: by.Name, Agent: r.Agent, Tool: b.Name, Input: b.Input, Proposal: proposalDigest(b.Name, b.Input)}
+		c := &toolcall.Call{Key: key, Runtime: by.Name, Agent: r.Agent, Tool: b.Name, Input: b.Input, Proposal: toolcall.ProposalDigest(b.Name, b.Input)}
 		if slices.Contains(r.External, b.Name) {
 			c.Placement = toolcall.PlaceExternal
 		}
@@ -134,17 +131,6 @@ func (p *proposer) checkExternal(tools []string) error {
 		}
 	}
 	return nil
-}
-
-// proposalDigest is the digest that tells the same call proposed again from another
-// one under the same ids.
-func proposalDigest(tool, input string) string {
-	b, err := jcs.Marshal([]string{tool, input})
-	if err != nil { // invalid UTF-8: hash the parts as they are
-		b = fmt.Appendf(nil, "%d:%s%s", len(tool), tool, input)
-	}
-	sum := sha256.Sum256(b)
-	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
 // planBatch writes the order of a proposal with a serial tool into the reply's own

@@ -1,10 +1,13 @@
 package toolcall
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/askance-dev/askance/internal/jcs"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -160,6 +163,17 @@ func (c *Call) Groups() []string {
 		return nil
 	}
 	return c.Requester.Groups
+}
+
+// ProposalDigest is the digest that tells the same call proposed again from another
+// one under the same ids.
+func ProposalDigest(tool, input string) string {
+	b, err := jcs.Marshal([]string{tool, input})
+	if err != nil { // invalid UTF-8: hash the parts as they are
+		b = fmt.Appendf(nil, "%d:%s%s", len(tool), tool, input)
+	}
+	sum := sha256.Sum256(b)
+	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
 // Open reports whether the call can still move.

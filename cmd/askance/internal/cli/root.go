@@ -50,12 +50,16 @@ func Main(ctx context.Context, std IO, args []string) int {
 	root.SetIn(std.In)
 	root.SetOut(std.Out)
 	root.SetErr(std.Err)
-	err := root.ExecuteContext(ctx)
+	ran, err := root.ExecuteContextC(ctx)
 	if err != nil && ctx.Err() != nil && errors.Is(context.Cause(ctx), errSignal) && !errors.Is(err, errSignal) {
 		err = fmt.Errorf("%w: %w", errSignal, err)
 	}
-	if err != nil {
-		env.report(err)
+	if err == nil {
+		return ExitOK
+	}
+	env.report(err)
+	if ran.Annotations[blockOnFailure] != "" {
+		return ExitUsage
 	}
 	return ExitCode(err)
 }
@@ -103,7 +107,7 @@ Start with askance demo.`,
 		group string
 		cmds  []*cobra.Command
 	}{
-		{"run", []*cobra.Command{newDemoCommand(env), newServeCommand(env), newWorkerCommand(env), newWebhooksCommand(env), newBenchCommand(env)}},
+		{"run", []*cobra.Command{newDemoCommand(env), newServeCommand(env), newWorkerCommand(env), newHookCommand(env), newWebhooksCommand(env), newBenchCommand(env)}},
 		{"calls", []*cobra.Command{newInboxCommand(env), newListCommand(env), newLoadCommand(env), newShowCommand(env), newPreviewCommand(env), newApproveCommand(env), newEditCommand(env), newRejectCommand(env), newResultCommand(env), newDelegateCommand(env), newResolveCommand(env), newInterruptCommand(env), newRevokeCommand(env), newStandingCommand(env), newEventsCommand(env)}},
 		{"proof", []*cobra.Command{newAuditCommand(env), newJournalCommand(env)}},
 		{"policy", []*cobra.Command{newPolicyCommand(env), newToolsCommand(env)}},
@@ -120,6 +124,9 @@ Start with askance demo.`,
 }
 
 func (env *environment) prepare(c *cobra.Command) error {
+	if c.Annotations[blockOnFailure] != "" {
+		return nil // it reads no settings: the agent whose calls it blocks could write them
+	}
 	if err := env.applySettings(c); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -60,6 +61,7 @@ func (w *wired) probes() map[string]probe {
 	const web = "application/x-www-form-urlencoded"
 	const run = `{"threadId":"m","runId":"x","messages":[{"id":"u1","role":"user","content":"say hi"}],"tools":[],"context":[]}`
 	const chat = `{"agent_id":"demo","session_id":"new","input":{"id":"u1","name":"me","role":"user","content":[{"type":"text","id":"b","text":"say hi"}],"metadata":{},"created_at":"2026-01-01T00:00:00","usage":null}}`
+	const event = `{"session_id":"h","hook_event_name":%q,"tool_name":"lookup","tool_input":{},"tool_use_id":"h"}`
 	const stop = `{"type":"USER_INTERRUPT","reply_id":"r1"}`
 	return map[string]probe{
 		"GET /readyz":                {},
@@ -103,6 +105,9 @@ func (w *wired) probes() map[string]probe {
 		"POST /v1/work/result":                             {role: "worker", body: `{"session_id":"m","reply_id":"r","tool_call_id":"x","attempt":1,"claim":"x","not_begun":"x"}`, reads: true},
 		"POST /agentscope/sessions/{session_id}/events":    {role: "approver", body: stop},
 		"POST /agentscope/sessions/{session_id}/interrupt": {role: "approver", body: `{}`},
+		"POST /v1/hooks/claude-code":                       {role: "runtime", path: "/v1/hooks/claude-code?status=true", body: fmt.Sprintf(event, "PreToolUse")},
+		"POST /v1/hooks/codex":                             {role: "runtime", path: "/v1/hooks/codex?status=true", body: fmt.Sprintf(event, "PreToolUse")},
+		"POST /v1/hooks/gemini":                            {role: "runtime", path: "/v1/hooks/gemini?status=true", body: fmt.Sprintf(event, "BeforeTool")},
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/agent"
 	"github.com/askance-dev/askance/gateway/agent/script"
+	"github.com/askance-dev/askance/gateway/agenthook"
 	"github.com/askance-dev/askance/gateway/agentscope"
 	"github.com/askance-dev/askance/gateway/agui"
 	"github.com/askance-dev/askance/gateway/api"
@@ -44,6 +45,7 @@ func (w *Web) surfaces() ([]gateway.Surface, error) {
 		w.auth,
 		inbox.New(inbox.WithLinks(w.links)),
 		rest,
+		agenthook.New(w.public()),
 		chat,
 		agentscope.New(agentscope.Config{Runners: w.runners}),
 		blocks.New(blocks.Config{Runners: w.runners}),

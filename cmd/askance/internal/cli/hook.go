@@ -1,0 +1,137 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/hook"
+	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
+	"github.com/askance-dev/askance/cmd/askance/internal/web"
+	"github.com/askance-dev/askance/gateway/agenthook/dialect"
+)
+
+// hooking has the flags of the hook commands.
+type hooking struct {
+	url, tokenFile string
+	timeout        time.Duration
+	onAllow        string
+	dryRun         bool
+}
+
+func newHookCommand(env *environment) *cobra.Command {
+	subs := []*cobra.Command{}
+	for _, d := range dialect.Dialects() {
+		subs = append(subs, newHookRelayCommand(env, d))
+	}
+	group := newGroup(&cobra.Command{
+		Use:   "hook",
+		Short: "Decide about the tool calls of coding agents",
+		Long: `Connects the hooks of Claude Code, Codex and Gemini CLI with askance serve: the policy
+decides about each tool call of the agent, and people approve what the policy asks about.`,
+		Example: `  askance hook claude-code --url https://askance.example --token-file agent.token <event.json`,
+	}, subs...)
+	group.RunE = func(*cobra.Command, []string) error { // help and success would let the tool run
+		return usagef("name the agent: askance hook claude-code, codex or gemini")
+	}
+	return group
+}
+
+// agentNames are the names of the agents for people.
+var agentNames = map[dialect.Dialect]string{dialect.ClaudeCode: "Claude Code", dialect.Codex: "Codex", dialect.Gemini: "Gemini CLI"}
+
+// blockOnFailure marks commands that end with exit code 2 on every failure: on any
+// other code the agent runs the tool.
+const blockOnFailure = "block-on-failure"
+
+func newHookRelayCommand(env *environment, d dialect.Dialect) *cobra.Command {
+	var h hooking
+	c := &cobra.Command{
+		Use:   string(d),
+		Short: "Answer one hook event of " + agentNames[d],
+		Long: `Reads one hook event of ` + agentNames[d] + ` from standard input, has the server decide about the
+call, and prints the answer in the agent's format and nothing else. The agent starts this
+command.
+
+The command waits until the call is decided. 5 s before the agent's timeout it denies the
+call with a link to the request, which stays open: the same call again gets the decision.
+Every failure ends with exit code 2 and a reason, which blocks the call.
+
+It reads no settings file, because the agent can write one. The token is that of a
+runtime.`,
+		Example:     "  askance hook " + string(d) + " --url https://askance.example --token-file agent.token <event.json",
+		Annotations: map[string]string{blockOnFailure: "true"},
+		Args:        noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return runHook(env, c, d, h)
+		},
+	}
+	addHookFlags(c, &h, d.Timeout())
+	c.Flags().BoolVar(&h.dryRun, "dry-run", false, "record nothing: allow what the policy allows, and deny the rest")
+	return c
+}
+
+// addHookFlags adds the flags that say where the server is and how calls are answered.
+func addHookFlags(c *cobra.Command, h *hooking, timeout time.Duration) {
+	f := c.Flags()
+	f.StringVar(&h.url, "url", "", "URL of the server (default $ASKANCE_URL, or http://"+web.DefaultAddress+")")
+	f.StringVar(&h.tokenFile, "token-file", "", "file with the runtime's token (default $ASKANCE_TOKEN has the token)")
+	durationVar(f, &h.timeout, "timeout", timeout, "how long the agent lets the hook run, as in its settings")
+	f.StringVar(&h.onAllow, "on-allow", "allow", "for allowed calls: allow (the agent does not ask again), or pass (its own rules and prompts decide)")
+	_ = c.RegisterFlagCompletionFunc("on-allow", cobra.FixedCompletions([]string{"allow", "pass"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// client makes the client of an agent's hook.
+func (h hooking) client(d dialect.Dialect) (hook.Client, error) {
+	c := hook.Client{
+		Dialect: d, URL: cmp.Or(h.url, os.Getenv("ASKANCE_URL"), "http://"+web.DefaultAddress), Token: os.Getenv("ASKANCE_TOKEN"),
+		Timeout: h.timeout, Pass: h.onAllow == "pass", DryRun: h.dryRun,
+	}
+	if h.onAllow != "allow" && h.onAllow != "pass" {
+		return c, usagef("--on-allow is %q, use allow or pass", h.onAllow)
+	}
+	if h.tokenFile != "" {
+		b, err := textfile.ReadHanded("token file", h.tokenFile, maxSecret)
+		if err != nil {
+			return c, err
+		}
+		c.Token = strings.TrimSpace(string(b))
+	}
+	return c, nil
+}
+
+// runHook answers one event. Nothing is printed before the answer is whole.
+func runHook(env *environment, c *cobra.Command, d dialect.Dialect, h hooking) (err error) {
+	began := time.Now()
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("askance hook failed and blocks this call: %v; report it as a defect", p)
+		}
+	}()
+	client, err := h.client(d)
+	if err != nil {
+		return err
+	}
+	event, err := io.ReadAll(io.LimitReader(env.in, dialect.MaxEventBytes+1))
+	if err != nil {
+		return fmt.Errorf("this tool call is blocked: the event on standard input cannot be read: %w", err)
+	}
+	if len(event) > dialect.MaxEventBytes {
+		return errors.New("this tool call is blocked: the event on standard input is too large; make a smaller call")
+	}
+	answer, err := client.Answer(c.Context(), event, began)
+	if err != nil {
+		return err
+	}
+	if len(answer) == 0 {
+		return nil
+	}
+	_, err = env.out.Write(append(answer, '\n'))
+	return err
+}

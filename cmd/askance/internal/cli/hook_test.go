@@ -1,0 +1,303 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/cli"
+	"github.com/askance-dev/askance/gateway/agenthook/dialect"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+const agentRules = `
+version: 1
+name: agent
+rules:
+  - {name: look, tool: [frontend/Read], behavior: allow}
+  - {name: shell, tool: [frontend/Bash], behavior: ask}
+  - {name: never, tool: [frontend/Write], behavior: deny, message: "'no files'"}
+`
+
+// beforeTool is an event before a tool, in a session of the dialect.
+func beforeTool(d dialect.Dialect, id, tool string) string {
+	name := map[dialect.Dialect]string{dialect.Gemini: "BeforeTool"}[d]
+	if name == "" {
+		name = "PreToolUse"
+	}
+	return fmt.Sprintf(`{"session_id":%q,"hook_event_name":%q,"tool_name":%q,"tool_input":{"command":"make"},"tool_use_id":%q}`, d, name, tool, id)
+}
+
+// hookProcess starts askance hook as an agent does, with the event on its input.
+func hookProcess(t *testing.T, d dialect.Dialect, event string, args ...string) (c *exec.Cmd, out, errs *bytes.Buffer) {
+	t.Helper()
+	c = exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], append([]string{"hook", string(d)}, args...)...)
+	out, errs = new(bytes.Buffer), new(bytes.Buffer)
+	c.Stdin, c.Stdout, c.Stderr = strings.NewReader(event), out, errs
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Process.Kill() }) // it may have ended
+	return c, out, errs
+}
+
+// runsTool reports whether the agent runs the tool after its hook ended so: by exit code 0
+// and what it printed, or by any exit code but 2.
+func runsTool(d dialect.Dialect, code int, out string) bool {
+	switch {
+	case code == 2:
+		return false
+	case code != 0:
+		return true
+	case d == dialect.Gemini:
+		return !strings.Contains(out, `"decision":"deny"`)
+	}
+	return !strings.Contains(out, `"permissionDecision":"deny"`)
+}
+
+// fakeServer is what a hook finds in the place of askance.
+func fakeServer(t *testing.T, h http.HandlerFunc) string {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
+	return s.URL
+}
+
+// TestHookFailsClosed: whatever fails, the agent does not run the tool, and its model
+// reads why.
+func TestHookFailsClosed(t *testing.T) {
+	cleanEnvironment(t)
+	refused, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = refused.Close() // nothing listens there now
+	hangs := func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-r.Context().Done()
+	}
+	says := func(status int, kind, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", kind)
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, body)
+		}
+	}
+	allow := `{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow"},"decision":"allow"}`
+	good := func(d dialect.Dialect) string { return beforeTool(d, "c1", "Read") }
+	rows := []struct {
+		name  string
+		url   string
+		event func(dialect.Dialect) string
+		says  string
+		args  []string
+	}{
+		{"server down", "http://" + refused.Addr().String(), good, "does not respond", nil},
+		{"server hangs until the agent's timeout", fakeServer(t, hangs), good, "in time", []string{"--timeout", "6s"}},
+		{"server crashes", fakeServer(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }), good, "does not respond", nil},
+		{"server crashes within its answer", fakeServer(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Askance-Invocation", r.Header.Get("Askance-Invocation"))
+			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("Content-Length", "1000")
+			_, _ = io.WriteString(w, allow)
+		}), good, "does not respond", nil},
+		{"engine down", fakeServer(t, says(503, "application/problem+json", `{"status":503,"code":"unavailable","detail":"the journal did not answer","hint":"try again"}`)), good, "the journal did not answer", nil},
+		{"another server allows", fakeServer(t, says(200, "application/json", allow)), good, "no answer of askance", nil},
+		{"another server is silent", fakeServer(t, says(204, "", "")), good, "no answer of askance", nil},
+		{"a proxy answers", fakeServer(t, says(502, "text/html", "<html>")), good, "no answer of askance", nil},
+		{"a redirection", fakeServer(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) }), good, "no answer of askance", nil},
+		{"garbage in the answer", fakeServer(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Askance-Invocation", r.Header.Get("Askance-Invocation"))
+			says(200, "application/json", allow+"garbage")(w, r)
+		}), good, "no answer of askance", nil},
+		{"garbage in the event", fakeServer(t, hangs), func(dialect.Dialect) string { return "hello" }, "the event is not valid", nil},
+		{"an empty event", fakeServer(t, hangs), func(dialect.Dialect) string { return "" }, "the event is not valid", nil},
+		{"an unknown event", fakeServer(t, hangs), func(d dialect.Dialect) string {
+			return strings.NewReplacer("PreToolUse", "PreTool", "BeforeTool", "PreTool").Replace(good(d))
+		}, `the event "PreTool" is unknown`, nil},
+		{"a member twice", fakeServer(t, hangs), func(d dialect.Dialect) string {
+			return strings.Replace(good(d), `"tool_name"`, `"tool_name":"Bash","tool_name"`, 1)
+		}, "the event is not valid", nil},
+		{"a flag that does not exist", fakeServer(t, hangs), good, "unknown flag", []string{"--tineout", "6s"}},
+		{"a token file that does not exist", fakeServer(t, hangs), good, "no such file", []string{"--token-file", "/nonexistent/token"}},
+		{"a timeout below the margin", fakeServer(t, hangs), good, "--timeout is 3s", []string{"--timeout", "3s"}},
+		{"a URL that is none", "localhost:8787", good, "the URL of the gateway", nil},
+	}
+	var checks []func()
+	for _, row := range rows {
+		for _, d := range dialect.Dialects() {
+			c, out, errs := hookProcess(t, d, row.event(d), append([]string{"--url", row.url}, row.args...)...)
+			checks = append(checks, func() {
+				_ = c.Wait() // the code says it
+				if runsTool(d, c.ProcessState.ExitCode(), out.String()) {
+					t.Errorf("%s, %s: exit %d and %q let the tool run", row.name, d, c.ProcessState.ExitCode(), out)
+				}
+				if out.Len() > 0 || !strings.Contains(errs.String(), row.says) {
+					t.Errorf("%s, %s: printed %q and the reason %q, want %q", row.name, d, out, errs, row.says)
+				}
+			})
+		}
+	}
+	for _, check := range checks {
+		check()
+	}
+	t.Run("no agent named", func(t *testing.T) {
+		fails(t, cli.ExitUsage, "name the agent", "hook")
+		fails(t, cli.ExitUsage, "unknown command", "hook", "claude")
+	})
+}
+
+// panics is an input that crashes its reader.
+type panics struct{}
+
+func (panics) Read([]byte) (int, error) { panic("defect") }
+
+// TestHookCrash: a defect of the command blocks the call, and so does a signal.
+func TestHookCrash(t *testing.T) {
+	cleanEnvironment(t)
+	for _, d := range dialect.Dialects() {
+		var out, errs bytes.Buffer
+		if code := cli.Main(t.Context(), cli.IO{In: panics{}, Out: &out, Err: &errs}, []string{"hook", string(d)}); code != 2 || out.Len() > 0 || !strings.Contains(errs.String(), "defect") {
+			t.Errorf("%s: exit %d, printed %q and %q", d, code, &out, &errs)
+		}
+	}
+	asked := make(chan struct{}, 1)
+	url := fakeServer(t, func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		asked <- struct{}{}
+		<-r.Context().Done()
+	})
+	for _, d := range dialect.Dialects() {
+		c, out, errs := hookProcess(t, d, beforeTool(d, "c1", "Read"), "--url", url)
+		<-asked
+		if err := c.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		if _ = c.Wait(); c.ProcessState.ExitCode() != 2 || out.Len() > 0 || errs.Len() == 0 {
+			t.Errorf("%s after SIGTERM: exit %d, printed %q and %q", d, c.ProcessState.ExitCode(), out, errs)
+		}
+	}
+}
+
+// TestHook: against a real server, with real processes. A hook that is killed leaves
+// its request to the next call with the same arguments.
+func TestHook(t *testing.T) {
+	cleanEnvironment(t)
+	s := serveRules(t, agentRules)
+	end := func(c *exec.Cmd, out, errs *bytes.Buffer) (int, string) {
+		t.Helper()
+		_ = c.Wait() // the code says it
+		if c.ProcessState.ExitCode() == 0 && errs.Len() > 0 {
+			t.Errorf("printed %q", errs)
+		}
+		return c.ProcessState.ExitCode(), out.String()
+	}
+	asking := func(d dialect.Dialect) *toolcall.Call {
+		t.Helper()
+		for ctx, cancel := context.WithTimeout(t.Context(), time.Minute); ; {
+			r := decode[toolcall.ListReply](t, ok(t, "list", "--json", "--session", string(d), "--state", "asking", "--data", s.data))
+			if len(r.Calls) == 1 {
+				cancel()
+				return r.Calls[0]
+			}
+			if ctx.Err() != nil {
+				t.Fatalf("%d requests are open", len(r.Calls))
+			}
+		}
+	}
+	for _, d := range dialect.Dialects() {
+		if code, out := end(hookProcess(t, d, beforeTool(d, "c1", "Read"), "--url", s.http)); code != 0 || !runsTool(d, code, out) || d == dialect.Codex && out != "" {
+			t.Errorf("%s: an allowed call: exit %d, printed %q", d, code, out)
+		}
+		if code, out := end(hookProcess(t, d, beforeTool(d, "c2", "Write"), "--url", s.http)); code != 0 || runsTool(d, code, out) || !strings.Contains(out, "no files") {
+			t.Errorf("%s: a denied call: exit %d, printed %q", d, code, out)
+		}
+		c, out, _ := hookProcess(t, d, beforeTool(d, "c3", "Bash"), "--url", s.http)
+		call := asking(d)
+		if err := c.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if _ = c.Wait(); out.Len() > 0 {
+			t.Errorf("%s: a killed hook printed %q", d, out)
+		}
+		waitReleased(t, s, d)
+		ok(t, "approve", string(call.Call), "--session", string(d), "--yes", "--data", s.data)
+		if code, out := end(hookProcess(t, d, beforeTool(d, "c4", "Bash"), "--url", s.http)); code != 0 || !runsTool(d, code, out) {
+			t.Errorf("%s: the next call after the approval: exit %d, printed %q", d, code, out)
+		}
+		after := strings.NewReplacer("PreToolUse", "PostToolUse", "BeforeTool", "AfterTool", `"tool_use_id"`, `"tool_response":"built","tool_use_id"`).Replace(beforeTool(d, "c4", "Bash"))
+		if code, out := end(hookProcess(t, d, after, "--url", s.http)); code != 0 || out != "" {
+			t.Errorf("%s: a result: exit %d, printed %q", d, code, out)
+		}
+		if got := decode[toolcall.ShowReply](t, ok(t, "show", string(call.Call), "--session", string(d), "--json", "--data", s.data)).Call; got.Result == nil || got.Result.Output.String() != "built" {
+			t.Errorf("%s: the result is %+v", d, got.Result)
+		}
+	}
+}
+
+// waitReleased waits until the server noticed that a hook is gone.
+func waitReleased(t *testing.T, s *served, d dialect.Dialect) {
+	t.Helper()
+	for {
+		code, text := s.send(http.MethodGet, "/v1/sessions/"+string(d)+"/events?wait_ms=1000", "")
+		if code != http.StatusOK {
+			t.Fatalf("%d %s", code, text)
+		}
+		if strings.Contains(text, "hook.released") {
+			return
+		}
+	}
+}
+
+// TestHookToken: the command reads its token from a file or the environment, and a
+// token of another role decides nothing.
+func TestHookToken(t *testing.T) {
+	cleanEnvironment(t)
+	s := serveRules(t, agentRules)
+	files := map[string]string{}
+	for _, role := range []string{"runtime", "approver"} {
+		files[role] = filepath.Join(t.TempDir(), role)
+		write(t, files[role], ok(t, "token", "create", role, "--role", role, "--data", s.data))
+	}
+	event := beforeTool(dialect.ClaudeCode, "c1", "Read")
+	for { // the running server looks at the file each second
+		if r := runWith(t, event, "hook", "claude-code", "--url", s.http, "--token-file", files["approver"]); !strings.Contains(r.err, "token is unknown") {
+			break
+		}
+	}
+	if r := runWith(t, event, "hook", "claude-code", "--url", s.http); r.code != 2 || !strings.Contains(r.err, "no credentials") {
+		t.Errorf("without a token: exit %d, %s", r.code, r.err)
+	}
+	if r := runWith(t, event, "hook", "claude-code", "--url", s.http, "--token-file", files["runtime"]); r.code != 0 || !json.Valid([]byte(r.out)) {
+		t.Errorf("a runtime: exit %d, %s%s", r.code, r.out, r.err)
+	}
+	if r := runWith(t, event, "hook", "claude-code", "--url", s.http, "--token-file", files["approver"]); r.code != 2 || r.out != "" || !strings.Contains(r.err, "approver may not use") {
+		t.Errorf("an approver: exit %d, %s%s", r.code, r.out, r.err)
+	}
+	b, err := os.ReadFile(files["runtime"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("ASKANCE_TOKEN", strings.TrimSpace(string(b)))
+	t.Setenv("ASKANCE_URL", s.http)
+	if r := runWith(t, event, "hook", "claude-code"); r.code != 0 || !strings.Contains(r.out, `"permissionDecision":"allow"`) {
+		t.Errorf("by the environment: exit %d, %s%s", r.code, r.out, r.err)
+	}
+	// A settings file in the project is the agent's to write: it is not read.
+	write(t, "askance.yaml", "no_such_setting: true\n")
+	if r := runWith(t, event, "hook", "claude-code"); r.code != 0 {
+		t.Errorf("with a broken settings file in the folder: exit %d, %s", r.code, r.err)
+	}
+}

@@ -1,0 +1,239 @@
+package dialect
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/askance-dev/askance/internal/jcs"
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+)
+
+// Verdict is what was decided about an event.
+type Verdict struct {
+	// Behavior is allow; every other one denies.
+	Behavior message.Behavior
+	Reason   string
+	// Input are the whole arguments that may run; "": those of the event.
+	Input string
+	// Pass leaves an allowed call to the agent's own rules and prompts.
+	Pass bool
+}
+
+// maxReason bounds reasons: Claude Code writes longer ones to a file.
+const maxReason = 9000
+
+type claudeAnswer struct {
+	Output any `json:"hookSpecificOutput"`
+}
+
+type beforeOutput struct {
+	Event    string          `json:"hookEventName"`
+	Decision string          `json:"permissionDecision"`
+	Reason   string          `json:"permissionDecisionReason,omitzero"`
+	Input    message.RawJSON `json:"updatedInput,omitzero"`
+}
+
+type promptOutput struct {
+	Event    string         `json:"hookEventName"`
+	Decision promptDecision `json:"decision"`
+}
+
+type promptDecision struct {
+	Behavior string          `json:"behavior"`
+	Message  string          `json:"message,omitzero"`
+	Input    message.RawJSON `json:"updatedInput,omitzero"`
+}
+
+type geminiAnswer struct {
+	Decision string        `json:"decision"`
+	Reason   string        `json:"reason,omitzero"`
+	Output   *geminiOutput `json:"hookSpecificOutput,omitzero"`
+}
+
+type geminiOutput struct {
+	Input map[string]message.RawJSON `json:"tool_input"`
+}
+
+// Encode writes the answer to an event; empty: the agent must read nothing. An
+// allowance that the dialect cannot express is an error.
+func Encode(ev *Event, v Verdict) ([]byte, error) {
+	if ev.Kind == After {
+		return nil, nil
+	}
+	allow := v.Behavior == message.BehaviorAllow
+	reason := cleanReason(v.Reason)
+	var input message.RawJSON // the edited one
+	if allow && v.Input != "" {
+		changed, err := isChanged(ev.Input, v.Input)
+		if err != nil {
+			return nil, err
+		}
+		if changed {
+			input = message.RawJSON(v.Input)
+		}
+	}
+	var answer any
+	switch {
+	case ev.Dialect == Gemini:
+		a, err := geminiOf(ev, allow, reason, input)
+		if err != nil {
+			return nil, err
+		}
+		answer = a
+	case ev.Kind == Prompt:
+		a, err := promptOf(ev, allow, reason, input)
+		if a == nil || err != nil {
+			return nil, err
+		}
+		answer = claudeAnswer{a}
+	case !allow:
+		answer = claudeAnswer{beforeOutput{Event: ev.Name, Decision: "deny", Reason: reason}}
+	case ev.Dialect == Codex && input == nil:
+		return nil, nil // a bare allow is an error there, and the tool would run
+	case ev.Dialect == Codex:
+		answer = claudeAnswer{beforeOutput{Event: ev.Name, Decision: "allow", Input: input}}
+	case v.Pass && input == nil, ev.Tool == askUser && input == nil:
+		return nil, nil // its own rules decide, and an answer to its user's question is not ours to make up
+	case v.Pass:
+		answer = claudeAnswer{beforeOutput{Event: ev.Name, Decision: "ask", Reason: reason, Input: input}}
+	default:
+		if ev.Tool == "ExitPlanMode" && input == nil { // an allow without it still asks
+			input = ev.Input
+		}
+		answer = claudeAnswer{beforeOutput{Event: ev.Name, Decision: "allow", Reason: reason, Input: input}}
+	}
+	return strictjson.Marshal(answer)
+}
+
+// promptOf answers where the agent would ask its user; nil leaves it to that prompt.
+func promptOf(ev *Event, allow bool, reason string, input message.RawJSON) (any, error) {
+	out := promptOutput{Event: ev.Name, Decision: promptDecision{Behavior: "deny", Message: reason}}
+	switch {
+	case !allow:
+	case ev.Dialect == Codex && input != nil:
+		return nil, notExpressible("Codex takes changed arguments only before it asks for permission")
+	default:
+		out.Decision = promptDecision{Behavior: "allow", Input: input}
+	}
+	return out, nil
+}
+
+// geminiOf answers Gemini, which merges the members of tool_input over its own.
+func geminiOf(ev *Event, allow bool, reason string, input message.RawJSON) (*geminiAnswer, error) {
+	if !allow {
+		return &geminiAnswer{Decision: "deny", Reason: reason}, nil
+	}
+	out := &geminiAnswer{Decision: "allow"}
+	if input == nil {
+		return out, nil
+	}
+	var before, after map[string]message.RawJSON
+	if err := strictjson.Unmarshal(ev.Input, &before); err != nil {
+		return nil, err
+	}
+	if err := strictjson.Unmarshal(input, &after); err != nil {
+		return nil, err
+	}
+	for name := range before {
+		if _, stays := after[name]; !stays {
+			return nil, notExpressible("the approver removed the argument " + name + ", and Gemini CLI can only change or add arguments")
+		}
+	}
+	out.Output = &geminiOutput{Input: map[string]message.RawJSON{}}
+	for _, name := range slices.Sorted(maps.Keys(after)) {
+		old, known := before[name]
+		changed, err := isChanged(old, string(after[name]))
+		if !known || err != nil || changed {
+			out.Output.Input[name] = after[name]
+		}
+	}
+	return out, nil
+}
+
+func notExpressible(what string) error {
+	return &message.Error{Code: message.CodeInvalid, Op: "answer hook", What: what, Hint: "propose the call with the changed arguments"}
+}
+
+// cleanReason makes a reason that every agent accepts: not empty, valid and short.
+func cleanReason(text string) string {
+	text = strings.TrimSpace(strings.ToValidUTF8(text, "�"))
+	text = strings.TrimSuffix(strings.TrimPrefix(text, "<system-reminder>"), "</system-reminder>")
+	if len(text) > maxReason {
+		text = strings.ToValidUTF8(text[:maxReason], "") + " …"
+	}
+	if text == "" {
+		return "askance gives no reason"
+	}
+	return text
+}
+
+// isChanged reports whether two JSON texts differ in content.
+func isChanged(before message.RawJSON, after string) (bool, error) {
+	if string(before) == after {
+		return false, nil
+	}
+	a, err := jcs.Canonicalize(before)
+	if err != nil {
+		return true, nil //nolint:nilerr // what has no canonical form is sent whole
+	}
+	b, err := jcs.Canonicalize([]byte(after))
+	if err != nil {
+		return true, strictjson.Check([]byte(after))
+	}
+	return !bytes.Equal(a, b), nil
+}
+
+// SameInput reports whether two arguments have the same content.
+func SameInput(a, b string) bool {
+	changed, err := isChanged(message.RawJSON(a), b)
+	return err == nil && !changed
+}
+
+// askUser is the tool with which Claude Code asks its user.
+const askUser = "AskUserQuestion"
+
+// AnswerInPlace puts an answer that a person gave into the arguments of a tool that
+// only asks the agent's user. "": the tool is another one, or the answer does not fit.
+func AnswerInPlace(ev *Event, output string) string {
+	if ev.Dialect != ClaudeCode || ev.Tool != askUser {
+		return ""
+	}
+	var input map[string]message.RawJSON
+	var asked []map[string]message.RawJSON
+	if strictjson.Unmarshal(ev.Input, &input) != nil || strictjson.UnmarshalOpen(input["questions"], &asked) != nil {
+		return ""
+	}
+	known := map[string]bool{}
+	var text string
+	for _, a := range asked {
+		if strictjson.Unmarshal(a["question"], &text) != nil {
+			return ""
+		}
+		known[text] = true
+	}
+	answers := map[string]string{}
+	if err := strictjson.Unmarshal([]byte(output), &answers); err != nil {
+		if len(asked) != 1 {
+			return ""
+		}
+		answers = map[string]string{text: output}
+	}
+	for q := range answers {
+		if !known[q] {
+			return ""
+		}
+	}
+	b, err := strictjson.Marshal(answers)
+	if err != nil || len(answers) == 0 {
+		return ""
+	}
+	input["answers"] = b
+	b, err = strictjson.Marshal(input)
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}

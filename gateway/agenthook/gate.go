@@ -1,0 +1,234 @@
+package agenthook
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/url"
+	"strings"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/gateway/agenthook/dialect"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// gate decides about one event.
+type gate struct {
+	c          engine.Client
+	feeds      *gateway.Feeds
+	ev         *dialect.Event
+	o          Options
+	invocation message.CallID // the id of a call for which the agent has none
+	public     string
+}
+
+func (g *gate) session() message.SessionID { return message.SessionID(g.ev.Session) }
+
+// id is the call of the event: the agent's id, or that of the invocation.
+func (g *gate) id() message.CallID {
+	return cmp.Or(message.CallID(g.ev.Call), g.invocation)
+}
+
+// key names the call of the event. Calls of one prompt are one reply, so that a
+// request about one of them can also answer the others.
+func (g *gate) key() toolcall.Key {
+	return toolcall.Key{Session: g.session(), Reply: message.ReplyID(cmp.Or(g.ev.Turn, string(g.id()))), Call: g.id()}
+}
+
+func (g *gate) decide(ctx context.Context) (dialect.Verdict, error) {
+	switch {
+	case g.o.DryRun:
+		return g.preview(ctx)
+	case g.ev.Kind == dialect.After:
+		return dialect.Verdict{}, g.report(ctx)
+	}
+	call, err := g.find(ctx)
+	if err == nil && call == nil {
+		call, err = g.propose(ctx)
+	}
+	if err != nil {
+		return dialect.Verdict{}, err
+	}
+	wait, cancel := context.WithTimeout(ctx, g.o.Hold)
+	defer cancel()
+	call, err = g.await(wait, call)
+	if isDecided(call) {
+		return g.verdict(call), nil
+	}
+	if wait.Err() == nil {
+		return dialect.Verdict{}, err
+	}
+	// The agent waits no longer. A later call with the same arguments may take this
+	// one up, unless its release cannot be recorded.
+	releaseErr := g.release(context.WithoutCancel(ctx), call)
+	if ctx.Err() != nil {
+		return dialect.Verdict{}, errors.Join(context.Cause(ctx), releaseErr)
+	}
+	return dialect.Verdict{Behavior: message.BehaviorDeny, Reason: g.waitingText(call)}, nil
+}
+
+// find looks for the call of the event: the same id again, or an earlier call with the
+// same arguments for which no agent waits any more. nil: there is none.
+func (g *gate) find(ctx context.Context) (*toolcall.Call, error) {
+	shown, err := g.c.Show(ctx, toolcall.ShowRequest{Key: g.key()})
+	switch {
+	case err == nil:
+		return shown.Call, g.checkSame(shown.Call)
+	case !errors.Is(err, message.ErrNotFound):
+		return nil, err
+	}
+	open, err := g.openCalls(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range open {
+		if c.Call == g.id() {
+			return c, g.checkSame(c)
+		}
+	}
+	for _, c := range open {
+		if g.ev.Kind == dialect.Prompt && isDecided(c) && dialect.SameInput(c.Input, string(g.ev.Input)) {
+			return c, nil // the event before the tool decided it
+		}
+		if c.Proposal != g.proposal() {
+			continue
+		}
+		if mine, err := g.claim(ctx, c); err != nil || mine {
+			return c, err
+		}
+	}
+	return nil, nil //nolint:nilnil // documented: there is none
+}
+
+// openCalls are the open calls of the tool in the session that agents run.
+func (g *gate) openCalls(ctx context.Context) ([]*toolcall.Call, error) {
+	all, err := engine.ListAll(ctx, g.c, toolcall.ListRequest{Session: g.session(), Tool: g.ev.Tool}, 0)
+	if err != nil {
+		return nil, err
+	}
+	var out []*toolcall.Call
+	for _, c := range all {
+		if c.Open() && c.Tool == g.ev.Tool {
+			out = append(out, c)
+		}
+	}
+	return out, nil
+}
+
+func (g *gate) proposal() string { return toolcall.ProposalDigest(g.ev.Tool, string(g.ev.Input)) }
+
+// checkSame refuses an id that stands for another call.
+func (g *gate) checkSame(c *toolcall.Call) error {
+	if c.Proposal == g.proposal() {
+		return nil
+	}
+	return &message.Error{Code: message.CodeConflict, Op: "decide hook event", What: "the call " + string(c.Call) + " was proposed with other arguments", Hint: "the agent must give each call its own id"}
+}
+
+func (g *gate) proposeRequest() toolcall.ProposeRequest {
+	k := g.key()
+	return toolcall.ProposeRequest{
+		Session: k.Session, Reply: k.Reply, Agent: g.ev.Agent, External: []string{g.ev.Tool},
+		Calls: []message.ToolCallBlock{{ID: k.Call, Name: g.ev.Tool, Input: string(g.ev.Input), State: message.ToolCallPending}},
+	}
+}
+
+func (g *gate) propose(ctx context.Context) (*toolcall.Call, error) {
+	r, err := g.c.Propose(ctx, g.proposeRequest())
+	if err != nil {
+		return nil, err
+	}
+	return r.Calls[0], nil
+}
+
+// preview decides without a record.
+func (g *gate) preview(ctx context.Context) (dialect.Verdict, error) {
+	r, err := api.Preview.Call(ctx, g.c, g.proposeRequest())
+	if err != nil {
+		return dialect.Verdict{}, err
+	}
+	p := r.Calls[0]
+	v := dialect.Verdict{Behavior: message.BehaviorDeny, Reason: "dry run: the call is refused: " + p.Refused}
+	if p.Decision != nil {
+		v.Reason = "dry run: the policy says " + string(p.Decision.Behavior) + ": " + p.Decision.Reason
+		if p.Decision.Behavior == message.BehaviorAllow {
+			v.Behavior = message.BehaviorAllow
+		}
+	}
+	return v, nil
+}
+
+func isDecided(c *toolcall.Call) bool {
+	return c != nil && c.State != message.ToolCallPending && c.State != message.ToolCallAsking
+}
+
+var errDecided = errors.New("the call is decided")
+
+// await waits until the call is decided, or ctx ends. It always returns the call.
+func (g *gate) await(ctx context.Context, call *toolcall.Call) (*toolcall.Call, error) {
+	key := call.Key
+	for !isDecided(call) && ctx.Err() == nil {
+		look := func() error {
+			shown, err := g.c.Show(ctx, toolcall.ShowRequest{Key: key})
+			if err != nil {
+				return err
+			}
+			if call = shown.Call; isDecided(call) {
+				return errDecided
+			}
+			return nil
+		}
+		err := g.feeds.Changes(ctx, look, func(c gateway.Change) error {
+			if c.Call == nil || c.Call.Key != key || !isDecided(c.Call) {
+				return nil
+			}
+			return look() // a change has the call as others see it
+		})
+		if err != nil && !errors.Is(err, errDecided) && !errors.Is(err, gateway.ErrBehind) && ctx.Err() == nil {
+			return call, err
+		}
+	}
+	return call, context.Cause(ctx)
+}
+
+// verdict is what a decided call means for the agent.
+func (g *gate) verdict(c *toolcall.Call) dialect.Verdict {
+	switch {
+	case c.Open():
+		return dialect.Verdict{Behavior: message.BehaviorAllow, Input: c.Input, Pass: g.o.Pass, Reason: allowedText(c)}
+	case c.Cause == string(toolcall.CauseRespond):
+		output := c.Result.Output.String()
+		if input := dialect.AnswerInPlace(g.ev, output); input != "" {
+			return dialect.Verdict{Behavior: message.BehaviorAllow, Input: input}
+		}
+		return dialect.Verdict{Behavior: message.BehaviorDeny, Reason: "The tool did not run. A person gave its result instead:\n" + output}
+	case c.Cause == string(toolcall.CauseResult):
+		return dialect.Verdict{Behavior: message.BehaviorDeny, Reason: "This call ran already, and its result is recorded. Make a new call if it must run again."}
+	}
+	return dialect.Verdict{Behavior: message.BehaviorDeny, Reason: c.Result.Output.String()}
+}
+
+func allowedText(c *toolcall.Call) string {
+	var names []string
+	for _, v := range c.Votes {
+		if v.Kind == toolcall.ResponseApprove {
+			names = append(names, v.By.Name)
+		}
+	}
+	switch {
+	case len(names) > 0:
+		return "approved in askance by " + strings.Join(names, ", ")
+	case c.Decision != nil && c.Decision.Rule != "":
+		return "allowed by the askance rule " + c.Decision.Rule
+	}
+	return "allowed by askance"
+}
+
+// waitingText tells the model what to do about a call that is still open.
+func (g *gate) waitingText(c *toolcall.Call) string {
+	link := g.public + "/inbox/call?" + url.Values{"session": {string(c.Session)}, "reply": {string(c.Reply)}, "call": {string(c.Call)}}.Encode()
+	return "This call is still waiting for approval: " + link + " . The request stays open. Try again later with exactly the same arguments."
+}

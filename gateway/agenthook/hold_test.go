@@ -1,0 +1,54 @@
+package agenthook
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/gateway/agenthook/dialect"
+	"github.com/askance-dev/askance/gateway/gatewaytest"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// overtaken is a client before each of whose events another one writes the same event
+// with its own call as the holder.
+type overtaken struct{ engine.Client }
+
+func (o overtaken) Emit(ctx context.Context, r toolcall.EmitRequest) (toolcall.EmitReply, error) {
+	first := r
+	first.Events = []message.RawJSON{message.RawJSON(strings.Replace(string(r.Events[0]), `"holder":"late"`, `"holder":"early"`, 1))}
+	if _, err := o.Client.Emit(ctx, first); err != nil {
+		return toolcall.EmitReply{}, err
+	}
+	return o.Client.Emit(ctx, r)
+}
+
+// Of two claims the first in the journal counts, whenever it was read.
+func TestFirstClaimCounts(t *testing.T) {
+	w := gatewaytest.New(t, gatewaytest.Surfaces(func(*gatewaytest.World) []gateway.Surface { return []gateway.Surface{New("")} }))
+	call := w.A.Propose("s", "r", "c", gatewaytest.Browse, `{}`)
+	bot := w.A.Client(gatewaytest.Bot)
+	of := func(id string, c engine.Client) *gate {
+		return &gate{c: c, ev: &dialect.Event{Dialect: dialect.ClaudeCode, Session: "s", Call: id, Tool: gatewaytest.Browse, Input: message.RawJSON(`{}`)}}
+	}
+	claim := func(id string, c engine.Client, want bool) {
+		t.Helper()
+		if mine, err := of(id, c).claim(t.Context(), call); err != nil || mine != want {
+			t.Errorf("claim of %s: %t, %v", id, mine, err)
+		}
+	}
+	claim("other", bot, false) // its hook still waits
+	if err := of("other", bot).release(t.Context(), call); err != nil {
+		t.Fatal(err)
+	}
+	claim("other", bot, false) // only the holder releases
+	if err := of("c", bot).release(t.Context(), call); err != nil {
+		t.Fatal(err)
+	}
+	claim("late", overtaken{bot}, false)
+	claim("early", bot, true)
+	claim("other", bot, false)
+}

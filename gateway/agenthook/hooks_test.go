@@ -1,0 +1,481 @@
+package agenthook_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/gateway/agenthook"
+	"github.com/askance-dev/askance/gateway/agenthook/dialect"
+	"github.com/askance-dev/askance/gateway/gatewaytest"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+func TestMain(m *testing.M) { gatewaytest.Main(m) }
+
+const rules = `version: 1
+name: agents
+rules:
+  - {name: look, tool: [frontend/Read, frontend/ls], behavior: allow}
+  - {name: shell, tool: [frontend/Bash, frontend/AskUserQuestion], behavior: ask}
+  - {name: never, tool: frontend/Write, behavior: deny, message: '"nothing is written here"'}
+`
+
+type world struct {
+	*gatewaytest.World
+	t *testing.T
+}
+
+func newWorld(t *testing.T, opts ...gatewaytest.Option) *world {
+	t.Helper()
+	w := gatewaytest.New(t, append([]gatewaytest.Option{gatewaytest.Policy(rules), gatewaytest.Surfaces(func(*gatewaytest.World) []gateway.Surface {
+		return []gateway.Surface{agenthook.New("https://askance.example")}
+	})}, opts...)...)
+	return &world{w, t}
+}
+
+// answer is what a hook read.
+type answer struct {
+	Status int
+	Text   string
+
+	Output struct {
+		Event    string         `json:"hookEventName"`
+		Decision string         `json:"permissionDecision"`
+		Reason   string         `json:"permissionDecisionReason"`
+		Input    map[string]any `json:"updatedInput"`
+		ToolIn   map[string]any `json:"tool_input"`
+		Prompt   struct {
+			Behavior string         `json:"behavior"`
+			Message  string         `json:"message"`
+			Input    map[string]any `json:"updatedInput"`
+		} `json:"decision"`
+	} `json:"hookSpecificOutput"`
+	Decision string `json:"decision"`
+	Reason   string `json:"reason"`
+}
+
+// send sends an event as Bot.
+func (w *world) send(ctx context.Context, d dialect.Dialect, o agenthook.Options, event string) (answer, error) {
+	return w.sendWith(ctx, w.A.HTTP(gatewaytest.Bot), d, o, event)
+}
+
+func (w *world) sendWith(ctx context.Context, client *http.Client, d dialect.Dialect, o agenthook.Options, event string) (answer, error) {
+	var a answer
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.URL+agenthook.Path(d)+"?"+o.Query().Encode(), strings.NewReader(event))
+	if err != nil {
+		return a, err
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return a, err
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		return a, err
+	}
+	a.Status, a.Text = res.StatusCode, string(b)
+	if len(b) > 0 {
+		err = json.NewDecoder(bytes.NewReader(b)).Decode(&a)
+	}
+	return a, err
+}
+
+func (w *world) ask(d dialect.Dialect, event string) answer {
+	w.t.Helper()
+	a, err := w.send(w.t.Context(), d, agenthook.Options{}, event)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return a
+}
+
+// later sends an event whose answer waits for a person.
+func (w *world) later(d dialect.Dialect, event string) func() answer {
+	w.t.Helper()
+	got := make(chan answer, 1)
+	failed := make(chan error, 1)
+	go func() {
+		a, err := w.send(w.t.Context(), d, agenthook.Options{}, event)
+		failed <- err
+		got <- a
+	}()
+	return func() answer {
+		w.t.Helper()
+		if err := <-failed; err != nil {
+			w.t.Fatal(err)
+		}
+		return <-got
+	}
+}
+
+// pre is an event before a tool, of Claude Code unless d says otherwise.
+func pre(d dialect.Dialect, id, tool, input string) string {
+	if d == dialect.Gemini {
+		return fmt.Sprintf(`{"session_id":"s","hook_event_name":"BeforeTool","timestamp":"t","tool_name":%q,"tool_input":%s}`, tool, input)
+	}
+	turn := map[dialect.Dialect]string{dialect.ClaudeCode: "prompt_id", dialect.Codex: "turn_id"}[d]
+	return fmt.Sprintf(`{"session_id":"s",%q:"p","hook_event_name":"PreToolUse","tool_name":%q,"tool_input":%s,"tool_use_id":%q}`, turn, tool, input, id)
+}
+
+func post(d dialect.Dialect, id, tool, input, response string) string {
+	e := strings.Replace(pre(d, id, tool, input), "PreToolUse", "PostToolUse", 1)
+	e = strings.Replace(e, "BeforeTool", "AfterTool", 1)
+	return strings.TrimSuffix(e, "}") + `,"tool_response":` + response + "}"
+}
+
+// asking waits for the one open approval request of the session.
+func (w *world) asking() *toolcall.Call {
+	w.t.Helper()
+	return w.list(1, message.ToolCallAsking)[0]
+}
+
+func (w *world) list(n int, state message.ToolCallState) []*toolcall.Call {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), gatewaytest.Patience)
+	defer cancel()
+	for {
+		r, err := w.A.Client(gatewaytest.Olga).List(ctx, toolcall.ListRequest{Session: "s", States: []message.ToolCallState{state}, All: true})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if len(r.Calls) == n {
+			return r.Calls
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-ctx.Done():
+			w.t.Fatalf("%d calls are %s, want %d", len(r.Calls), state, n)
+		}
+	}
+}
+
+func eventsText(r toolcall.EventsReply) string {
+	var b strings.Builder
+	for _, e := range r.Events {
+		b.Write(e.Event)
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// allowed reports whether the agent would run the tool.
+func allowed(d dialect.Dialect, a answer) bool {
+	if d == dialect.Gemini {
+		return a.Status == http.StatusOK && a.Decision == "allow"
+	}
+	if d == dialect.Codex && a.Status == http.StatusNoContent {
+		return true
+	}
+	return a.Status == http.StatusOK && a.Output.Decision == "allow"
+}
+
+// denied is the reason of a denial; "": there is none.
+func denied(d dialect.Dialect, a answer) string {
+	switch {
+	case d == dialect.Gemini && a.Decision == "deny":
+		return a.Reason
+	case d != dialect.Gemini && a.Output.Decision == "deny":
+		return a.Output.Reason
+	}
+	return ""
+}
+
+// The policy and people decide, in every dialect; what runs is what was decided.
+func TestDecisions(t *testing.T) {
+	for _, d := range dialect.Dialects() {
+		t.Run(string(d), func(t *testing.T) {
+			w := newWorld(t)
+			input := `{ "command" : "ls -l" }`
+			if a := w.ask(d, pre(d, "c1", "ls", input)); !allowed(d, a) {
+				t.Errorf("an allowed call: %+v", a)
+			}
+			if c := w.list(1, message.ToolCallSubmitted)[0]; c.Input != input || c.Agent != string(d) || c.Placement != toolcall.PlaceExternal {
+				t.Errorf("recorded %q of %q, placed %s; want the bytes of the event", c.Input, c.Agent, c.Placement)
+			}
+			if why := denied(d, w.ask(d, pre(d, "c2", "Write", `{"file_path":"/x"}`))); !strings.Contains(why, "nothing is written here") {
+				t.Errorf("a denied call: %q", why)
+			}
+
+			got := w.later(d, pre(d, "c3", "Bash", `{"command":"make"}`))
+			w.A.Approve(gatewaytest.Ann, w.asking().Key)
+			if a := got(); !allowed(d, a) {
+				t.Errorf("an approved call: %+v", a)
+			}
+			got = w.later(d, pre(d, "c4", "Bash", `{"command":"rm -rf /"}`))
+			w.A.Reject(gatewaytest.Ann, w.asking().Key, "not that folder")
+			if why := denied(d, got()); !strings.Contains(why, "not that folder") || strings.Contains(why, "<") {
+				t.Errorf("a rejected call: %q", why)
+			}
+			got = w.later(d, pre(d, "c5", "Bash", `{"command":"push","force":true}`))
+			edited := `{"command":"push --dry-run","force":true}`
+			w.A.SubmitResponse(gatewaytest.Ann, toolcall.Response{Key: w.asking().Key, Kind: toolcall.ResponseApprove, Input: &edited})
+			a := got()
+			changed := a.Output.Input
+			if d == dialect.Gemini {
+				changed = a.Output.ToolIn
+			} else if changed["force"] != true {
+				t.Errorf("the arguments are not whole: %v", changed)
+			}
+			if !allowed(d, a) || changed["command"] != "push --dry-run" {
+				t.Errorf("an edited call: %+v", a)
+			}
+			got = w.later(d, pre(d, "c6", "Bash", `{"command":"date"}`))
+			w.A.SubmitResponse(gatewaytest.Ann, toolcall.Response{Key: w.asking().Key, Kind: toolcall.ResponseRespond, Output: "it is Monday"})
+			if why := denied(d, got()); !strings.Contains(why, "it is Monday") {
+				t.Errorf("a call with a response in the tool's place: %q", why)
+			}
+		})
+	}
+}
+
+// The result of a call reaches the journal, also where the agent gives calls no id.
+func TestResults(t *testing.T) {
+	for _, d := range dialect.Dialects() {
+		t.Run(string(d), func(t *testing.T) {
+			w := newWorld(t)
+			input := `{"command":"ls"}`
+			if a := w.ask(d, pre(d, "c1", "ls", input)); !allowed(d, a) {
+				t.Fatalf("an allowed call: %+v", a)
+			}
+			for range 2 { // the second changes nothing
+				if a := w.ask(d, post(d, "c1", "ls", `{"command": "ls"}`, `"a.txt"`)); a.Status != http.StatusNoContent {
+					t.Fatalf("a result: %+v", a)
+				}
+			}
+			c := w.list(1, message.ToolCallFinished)[0]
+			if c.Result.State != message.ToolResultSuccess || c.Result.Output.String() != "a.txt" {
+				t.Errorf("recorded %s %q", c.Result.State, c.Result.Output.String())
+			}
+			if d != dialect.Gemini {
+				if why := denied(d, w.ask(d, pre(d, "c1", "ls", input))); !strings.Contains(why, "ran already") {
+					t.Errorf("the same call after its result: %q", why)
+				}
+			}
+		})
+	}
+}
+
+// When the agent's time is over the request stays open, and exactly one later call with
+// the same arguments gets the decision.
+func TestDeadline(t *testing.T) {
+	for _, d := range dialect.Dialects() {
+		t.Run(string(d), func(t *testing.T) {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, gatewaytest.In(dir), gatewaytest.Piped())
+				began := time.Now()
+				why := denied(d, w.ask(d, pre(d, "c1", "Bash", `{"command":"make"}`)))
+				if took, want := time.Since(began), d.Timeout()-dialect.Margin; took < want || took > want+time.Second {
+					t.Errorf("the denial came after %s, want %s", took, want)
+				}
+				c := w.asking()
+				if !strings.Contains(why, "still waiting for approval: https://askance.example/inbox/call?call="+string(c.Call)) {
+					t.Errorf("the denial says %q", why)
+				}
+				got := w.later(d, pre(d, "c2", "Bash", `{"command":"make"}`))
+				synctest.Wait()
+				if other := w.asking(); other.Call != c.Call {
+					t.Errorf("the second call opened another request: %s", other.Call)
+				}
+				w.A.Approve(gatewaytest.Ann, c.Key)
+				if a := got(); !allowed(d, a) {
+					t.Errorf("after the approval: %+v", a)
+				}
+				got = w.later(d, pre(d, "c3", "Bash", `{"command":"make"}`))
+				if other := w.asking(); other.Call == c.Call {
+					t.Error("a third call runs on the same approval")
+				}
+				w.A.Reject(gatewaytest.Ann, w.asking().Key, "once is enough")
+				if why := denied(d, got()); !strings.Contains(why, "once is enough") {
+					t.Errorf("the third call: %q", why)
+				}
+				if a := w.ask(d, post(d, "c2", "Bash", `{"command":"make"}`, `"built"`)); a.Status != http.StatusNoContent {
+					t.Errorf("the result: %+v", a)
+				}
+				if end := w.A.Finished(c.Key); end.Result.Output.String() != "built" {
+					t.Errorf("the result of the call that was taken up is %q", end.Result.Output.String())
+				}
+			})
+		})
+	}
+}
+
+// Of many retries at once one takes up the request that waits.
+func TestOneRetryClaims(t *testing.T) {
+	w := newWorld(t)
+	d := dialect.ClaudeCode
+	a, err := w.send(t.Context(), d, agenthook.Options{Hold: time.Millisecond}, pre(d, "c0", "Bash", `{"command":"make"}`))
+	if err != nil || denied(d, a) == "" {
+		t.Fatalf("%+v %v", a, err)
+	}
+	first := w.asking()
+	w.A.Approve(gatewaytest.Ann, first.Key)
+	const n = 8
+	client, start := w.A.HTTP(gatewaytest.Bot), make(chan struct{})
+	var ready, done sync.WaitGroup
+	ran := make(chan bool, n)
+	for i := range n {
+		ready.Add(1)
+		done.Go(func() {
+			ready.Done()
+			<-start
+			a, err := w.sendWith(t.Context(), client, d, agenthook.Options{Hold: time.Second}, pre(d, fmt.Sprint("r", i), "Bash", `{"command":"make"}`))
+			if err != nil {
+				t.Error(err)
+			}
+			ran <- allowed(d, a)
+		})
+	}
+	ready.Wait()
+	close(start)
+	done.Wait()
+	close(ran)
+	runs := 0
+	for r := range ran {
+		if r {
+			runs++
+		}
+	}
+	if runs != 1 {
+		t.Errorf("%d calls run on one approval", runs)
+	}
+}
+
+// A hook that is killed leaves its request to the next call with the same arguments.
+func TestKilledHook(t *testing.T) {
+	w := newWorld(t)
+	d := dialect.ClaudeCode
+	ctx, kill := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if _, err := w.send(ctx, d, agenthook.Options{}, pre(d, "c1", "Bash", `{"command":"make"}`)); err == nil {
+			t.Error("a killed hook got an answer")
+		}
+	}()
+	c := w.asking()
+	kill()
+	<-done
+	for { // the server notices the end a moment later
+		r, err := w.A.Client(gatewaytest.Bot).Events(t.Context(), toolcall.EventsRequest{Session: "s", WaitMS: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(eventsText(r), "hook.released") {
+			break
+		}
+	}
+	w.A.Approve(gatewaytest.Ann, c.Key)
+	if a := w.ask(d, pre(d, "c2", "Bash", `{"command":"make"}`)); !allowed(d, a) {
+		t.Errorf("the next call: %+v", a)
+	}
+}
+
+// What ran without an allowance is on record.
+func TestRanUnasked(t *testing.T) {
+	w := newWorld(t)
+	d := dialect.ClaudeCode
+	if denied(d, w.ask(d, pre(d, "c1", "Write", `{}`))) == "" {
+		t.Fatal("not denied")
+	}
+	for _, event := range []string{post(d, "c1", "Write", `{}`, `"done"`), post(d, "c9", "Bash", `{"command":"x"}`, `"done"`)} {
+		if a := w.ask(d, event); a.Status != http.StatusNoContent {
+			t.Fatalf("a result: %+v", a)
+		}
+	}
+	r, err := w.A.Client(gatewaytest.Bot).Events(t.Context(), toolcall.EventsRequest{Session: "s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(eventsText(r), "hook.ran_unasked"); n != 2 {
+		t.Errorf("%d events, want 2:\n%s", n, eventsText(r))
+	}
+}
+
+// Where a person is asked by the agent itself, the decision before the tool counts.
+func TestPermissionRequest(t *testing.T) {
+	w := newWorld(t)
+	d := dialect.Codex
+	request := func(input string) string {
+		return `{"session_id":"s","turn_id":"p","hook_event_name":"PermissionRequest","tool_name":"Bash","tool_input":` + input + `}`
+	}
+	got := w.later(d, pre(d, "c1", "Bash", `{"command":"make"}`))
+	w.A.Approve(gatewaytest.Ann, w.asking().Key)
+	if a := got(); !allowed(d, a) {
+		t.Fatalf("%+v", a)
+	}
+	if a := w.ask(d, request(`{"command": "make"}`)); a.Output.Prompt.Behavior != "allow" {
+		t.Errorf("the prompt about an approved call: %+v", a)
+	}
+	got = w.later(d, request(`{"command":"make","description":"network-access example.com"}`))
+	w.A.Reject(gatewaytest.Ann, w.asking().Key, "no network")
+	if a := got(); a.Output.Prompt.Behavior != "deny" || !strings.Contains(a.Output.Prompt.Message, "no network") {
+		t.Errorf("a prompt about more than was approved: %+v", a)
+	}
+}
+
+// An answer to the agent's question to its user stands in the place of the tool.
+func TestAnswerInPlace(t *testing.T) {
+	w := newWorld(t)
+	d := dialect.ClaudeCode
+	got := w.later(d, pre(d, "c1", "AskUserQuestion", `{"questions":[{"question":"Which colour?","options":[]}]}`))
+	w.A.SubmitResponse(gatewaytest.Ann, toolcall.Response{Key: w.asking().Key, Kind: toolcall.ResponseRespond, Output: "blue"})
+	a := got()
+	answers, _ := a.Output.Input["answers"].(map[string]any)
+	if !allowed(d, a) || answers["Which colour?"] != "blue" || a.Output.Input["questions"] == nil {
+		t.Errorf("%+v", a)
+	}
+}
+
+// Every failure is a denial for an agent, and an error for the command.
+func TestFailures(t *testing.T) {
+	w := newWorld(t)
+	d := dialect.ClaudeCode
+	w.A.Break(gatewaytest.Refuses)
+	event := pre(d, "c1", "Read", `{}`)
+	if why := denied(d, w.ask(d, event)); !strings.Contains(why, "askance could not decide about this call") {
+		t.Errorf("an agent reads %q", why)
+	}
+	if a, err := w.send(t.Context(), d, agenthook.Options{Status: true}, event); err != nil || a.Status != http.StatusServiceUnavailable {
+		t.Errorf("the command reads %+v %v", a, err)
+	}
+	w.A.Break(gatewaytest.Works)
+	if a := w.ask(d, event); !allowed(d, a) {
+		t.Errorf("afterwards: %+v", a)
+	}
+	for _, bad := range []string{"", "{", `{"session_id":"s"}`, strings.Replace(event, "PreToolUse", "Stop", 1), strings.Replace(event, `"c1"`, `""`, 1)} {
+		if a, err := w.send(t.Context(), d, agenthook.Options{}, bad); err != nil || a.Status != http.StatusBadRequest {
+			t.Errorf("%q: %+v %v", bad, a, err)
+		}
+	}
+	if why := denied(d, w.ask(d, pre(d, "c1", "Read", `{"file_path":"/other"}`))); !strings.Contains(why, "other arguments") {
+		t.Errorf("another call with the same id: %q", why)
+	}
+}
+
+// A dry run decides and records nothing.
+func TestDryRun(t *testing.T) {
+	w := newWorld(t)
+	for tool, want := range map[string]string{"Read": "allow", "Bash": "deny", "Write": "deny"} {
+		a, err := w.send(t.Context(), dialect.ClaudeCode, agenthook.Options{DryRun: true}, pre(dialect.ClaudeCode, "c1", tool, `{}`))
+		if err != nil || a.Output.Decision != want {
+			t.Errorf("%s: %+v %v", tool, a, err)
+		}
+	}
+	r, err := w.A.Client(gatewaytest.Olga).List(t.Context(), toolcall.ListRequest{All: true})
+	if err != nil || len(r.Calls) != 0 {
+		t.Errorf("recorded %d calls, %v", len(r.Calls), err)
+	}
+}
