@@ -21,7 +21,7 @@ type decider struct {
 // waits for earlier calls whose approval request may also cover it.
 func (d *decider) decideCall(ctx context.Context, m *toolcall.Machine, earlier []*toolcall.Call) error {
 	c := m.Call()
-	if text := d.judge.Unfit(c); text != "" {
+	if text := d.judge.Unfit(d.snapshotWith(c, nil)); text != "" {
 		d.noteRedaction(ctx, c)
 		return m.Step(toolcall.Refused{Base: stamp(), Text: text})
 	}

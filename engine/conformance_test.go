@@ -64,6 +64,7 @@ func runEngine(t *testing.T, open newJournal) {
 	}{
 		{"propose", proposeCases()},
 		{"requester", requesterCases()},
+		{"declare", declareCases()},
 		{"batch", batchCases()},
 		{"hidden", hiddenCases()},
 		{"submit_response", answerCases()},

@@ -39,6 +39,8 @@ type core struct {
 	liveness *schedule.Liveness
 	clocks   *schedule.Clocks
 
+	definitions definitions
+
 	looksMu sync.Mutex            // guards looks
 	looks   map[toolcall.Key]bool // replies with a look that waits for its moment
 }
@@ -93,12 +95,12 @@ func (c *core) update(ctx context.Context, op string, key toolcall.Key, by toolc
 
 // snapshot is a call as it is decided now.
 func (c *core) snapshot(call *toolcall.Call) decide.Snapshot {
-	return c.snapshotWith(call, c.view.Rules(call.SessionKey()))
+	return c.snapshotWith(call, c.view.Rules(call))
 }
 
 // snapshotWith is snapshot with these rules of the session.
 func (c *core) snapshotWith(call *toolcall.Call, rules []message.PermissionRule) decide.Snapshot {
-	return decide.Snapshot{Call: call, Rules: rules, Count: c.view.CountUpTo(call), Now: stamp().At}
+	return decide.Snapshot{Call: call, Definition: c.definition(call), Rules: rules, Count: c.view.CountUpTo(call), Now: stamp().At}
 }
 
 // noteRedaction notes what rules hide of a call that is kept undecided.

@@ -56,7 +56,7 @@ func (st *streams) emitEvents(ctx context.Context, by toolcall.Principal, r tool
 	if end >= 0 && end < len(events)-1 {
 		return toolcall.EmitReply{}, &message.Error{Code: message.CodeInvalid, Op: "emit", What: fmt.Sprintf("events[%d] follows the REPLY_END of its reply", end+1), Hint: "send REPLY_END last"}
 	}
-	if err := st.sessions.bindSession(ctx, by, reply.SessionKey()); err != nil {
+	if _, err := st.sessions.bindSession(ctx, by, reply.SessionKey()); err != nil {
 		return toolcall.EmitReply{}, err
 	}
 	var seq uint64

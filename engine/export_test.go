@@ -11,7 +11,7 @@ import (
 
 // Remembered gives the rules that answers of a session left behind.
 func (e *Engine) Remembered(s message.SessionID) []message.PermissionRule {
-	return e.view.Rules(toolcall.Key{Space: e.space, Session: s})
+	return e.view.Rules(&toolcall.Call{Key: toolcall.Key{Space: e.space, Session: s}})
 }
 
 // Membership asks the engine's directory.

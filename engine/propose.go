@@ -28,18 +28,25 @@ type proposer struct {
 }
 
 func (p *proposer) propose(ctx context.Context, by toolcall.Principal, r toolcall.ProposeRequest) ([]*toolcall.Call, error) {
-	calls, err := p.newCalls(by, r)
+	calls, declared, err := p.newCalls(by, r)
 	if err != nil {
 		return nil, err
 	}
 	p.noteRequester(ctx, by, calls)
 	reply := calls[0].ReplyKey()
+	if err := p.placeCalls(ctx, r, calls); err != nil {
+		return nil, err
+	}
 	if len(calls) > 1 || !p.judge.IsSafe(calls[0].Tool) { // else nothing is written before the call itself
 		if err := p.checkConflicts(ctx, by, calls); err != nil {
 			return nil, err
 		}
 	}
-	if err := p.sessions.bindSession(ctx, by, reply.SessionKey()); err != nil {
+	session, err := p.sessions.bindSession(ctx, by, reply.SessionKey(), declared...)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.defineTools(ctx, session, calls); err != nil {
 		return nil, err
 	}
 	if err := p.planBatch(ctx, by, calls); err != nil {
@@ -76,9 +83,18 @@ func (p *proposer) checkConflicts(ctx context.Context, by toolcall.Principal, ca
 	return nil
 }
 
-// newCalls checks all calls of a proposal, before anything is
-// looked up or written.
-func (p *proposer) newCalls(by toolcall.Principal, r toolcall.ProposeRequest) ([]*toolcall.Call, error) {
+// newCalls checks all calls and definitions of a proposal, before anything is looked
+// up or written.
+func (p *proposer) newCalls(by toolcall.Principal, r toolcall.ProposeRequest) ([]*toolcall.Call, []*toolcall.DeclaredTool, error) {
+	declared, err := p.declareTools(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	calls, err := p.checkCalls(by, r, declared)
+	return calls, declared, err
+}
+
+func (p *proposer) checkCalls(by toolcall.Principal, r toolcall.ProposeRequest, declared []*toolcall.DeclaredTool) ([]*toolcall.Call, error) {
 	bad := func(code message.Code, what, hint string) error {
 		return &message.Error{Code: code, What: what, Hint: hint}
 	}
@@ -88,7 +104,7 @@ func (p *proposer) newCalls(by toolcall.Principal, r toolcall.ProposeRequest) ([
 	case len(r.Calls) > toolcall.MaxCallsPerTurn:
 		return nil, bad(message.CodeTooLarge, fmt.Sprintf("%d calls in one proposal, the limit is %d", len(r.Calls), toolcall.MaxCallsPerTurn), "propose them in several requests")
 	}
-	if err := p.checkExternal(r.External); err != nil {
+	if err := p.checkExternal("external_tools", r.External...); err != nil {
 		return nil, err
 	}
 	seen := map[message.CallID]bool{}
@@ -114,20 +130,29 @@ func (p *proposer) newCalls(by toolcall.Principal, r toolcall.ProposeRequest) ([
 			return nil, bad(message.CodeTooLarge, fmt.Sprintf("agent has %d bytes, the limit is %d", len(r.Agent), toolcall.MaxIDBytes), "shorten it")
 		}
 		seen[b.ID] = true
-		c := &toolcall.Call{Key: key, Runtime: by.Name, Agent: r.Agent, Tool: b.Name, Input: b.Input, Proposal: toolcall.ProposalDigest(b.Name, b.Input)}
+		c := &toolcall.Call{Key: key, Runtime: by.Name, Agent: r.Agent, Tool: b.Name, Input: b.Input}
+		var more []string
 		if slices.Contains(r.External, b.Name) {
 			c.Placement = toolcall.PlaceExternal
 		}
+		if i := slices.IndexFunc(declared, func(t *toolcall.DeclaredTool) bool { return t.Name == b.Name }); i >= 0 {
+			c.Placement, c.Definition = toolcall.PlaceExternal, &toolcall.DefinitionRef{Hash: declared[i].Hash}
+			more = append(more, "definition "+declared[i].Hash)
+		}
+		if r.Parent != nil {
+			more = append(more, "parent", string(r.Parent.Session), string(r.Parent.Reply), string(r.Parent.Call))
+		}
+		c.Proposal = toolcall.ProposalDigest(b.Name, b.Input, more...)
 		out = append(out, c)
 	}
 	return out, nil
 }
 
 // checkExternal refuses that a proposal takes a tool away from those who run it.
-func (p *proposer) checkExternal(tools []string) error {
+func (p *proposer) checkExternal(member string, tools ...string) error {
 	for i, name := range tools {
 		if t, known := p.tools[name]; known && t.Placement != toolcall.PlaceExternal {
-			return &message.Error{Code: message.CodeInvalid, What: fmt.Sprintf("external_tools[%d]: the tool %s is not run by the runtime: its placement is %s", i, name, t.Placement), Hint: "give the runtime's own tool another name"}
+			return &message.Error{Code: message.CodeInvalid, What: fmt.Sprintf("%s[%d]: the tool %s is not run by the runtime: its placement is %s", member, i, name, t.Placement), Hint: "give the runtime's own tool another name"}
 		}
 	}
 	return nil
@@ -314,10 +339,20 @@ func (p *Port) preview(ctx context.Context, r toolcall.ProposeRequest) (api.Prev
 		return api.PreviewReply{}, &message.Error{Code: message.CodeUnavailable, Op: api.Preview.Name, What: "no policy is in force here", Hint: "ask an engine: start askance serve"}
 	}
 	by := p.by
+	session, _ := p.e.view.Session(toolcall.Key{Space: p.e.space, Session: r.Session})
 	if by.Role != toolcall.RoleRuntime { // the rules see the runtime of the session
-		by = toolcall.Principal{Role: toolcall.RoleRuntime, Name: p.e.view.Runtime(toolcall.Key{Space: p.e.space, Session: r.Session})}
+		by = toolcall.Principal{Role: toolcall.RoleRuntime, Name: session.Runtime}
 	}
-	calls, err := p.e.proposer.newCalls(by, r)
+	calls, declared, err := p.e.proposer.newCalls(by, r)
+	if err == nil {
+		err = p.e.proposer.placeCalls(ctx, r, calls)
+	}
+	if err == nil {
+		session, _, err = session.With(declared)
+	}
+	if err == nil {
+		err = p.e.proposer.defineTools(ctx, session, calls)
+	}
 	if err != nil {
 		return api.PreviewReply{}, err
 	}
@@ -330,7 +365,7 @@ func (p *Port) preview(ctx context.Context, r toolcall.ProposeRequest) (api.Prev
 }
 
 func (p *proposer) previewCall(ctx context.Context, c *toolcall.Call) api.PreviewedCall {
-	out := api.PreviewedCall{Call: c.Call, Tool: c.Tool, Refused: p.judge.Unfit(c)}
+	out := api.PreviewedCall{Call: c.Call, Tool: c.Tool, Definition: c.Definition, Refused: p.judge.Unfit(p.snapshot(c))}
 	if out.Refused != "" {
 		return out
 	}

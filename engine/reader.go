@@ -163,7 +163,8 @@ func (q *reader) showCall(ctx context.Context, by toolcall.Principal, r toolcall
 	if out.Call == nil || by.Role == toolcall.RoleRuntime && out.Call.Runtime != by.Name {
 		return toolcall.ShowReply{}, &message.Error{Code: message.CodeNotFound, Op: "show", What: "no call " + r.Key.String() + " is known", Hint: "list the calls of the session"}
 	}
-	return out, nil
+	out.Definition, err = q.declaredTool(ctx, out.Call)
+	return out, err
 }
 
 func (q *reader) describePolicy() (api.PolicyStatusReply, error) {
@@ -242,7 +243,7 @@ func (q *reader) explainCall(ctx context.Context, r toolcall.ExplainRequest) (to
 	case c == nil:
 		return toolcall.ExplainReply{}, &message.Error{Code: message.CodeNotFound, What: "no call " + r.Key.String() + " is known", Hint: "list the calls of the session"}
 	}
-	out := toolcall.ExplainReply{Key: c.Key, State: c.State, Decision: c.Decision, StandingApprovals: []toolcall.StandingStatus{}}
+	out := toolcall.ExplainReply{Key: c.Key, State: c.State, Definition: c.Definition, Parent: c.Parent, Decision: c.Decision, StandingApprovals: []toolcall.StandingStatus{}}
 	now := stamp().At
 	for _, id := range c.Decision.StandingApprovals() {
 		l, err := q.standing.Last(ctx, id)

@@ -188,36 +188,50 @@ func checkReplyKey(reply toolcall.Key) error {
 // sessions binds each session to the runtime that used it first.
 type sessions struct{ *core }
 
-// bindSession makes the session this runtime's at its first use, and refuses
-// every other runtime from then on.
-func (s *sessions) bindSession(ctx context.Context, by toolcall.Principal, session toolcall.Key) error {
-	owner := s.view.Runtime(session)
-	if owner == "" {
-		binding := store.Entity[string]{
-			Key:   session,
-			Known: func() (string, uint64, bool) { return "", 0, true }, // the write tells whether it was bound
-			Read:  func(ctx context.Context) (string, uint64, error) { return s.store.LastRuntime(ctx, session) },
+// bindSession makes the session this runtime's at its first use, and refuses every
+// other runtime from then on. It stores the definitions that the session lacks.
+func (s *sessions) bindSession(ctx context.Context, by toolcall.Principal, session toolcall.Key, tools ...*toolcall.DeclaredTool) (toolcall.SessionState, error) {
+	var next toolcall.SessionState
+	var news bool
+	own := func(state toolcall.SessionState) (err error) {
+		if state.Runtime != "" && state.Runtime != by.Name {
+			return foreignSessionError(session.Session)
 		}
-		bound, _, err := store.Update(ctx, s.store, "propose", binding, func(_ context.Context, bound string) (*toolcall.EventRecord, error) {
-			if bound != "" {
-				return nil, errNoChange
-			}
-			f := s.store.NewRecord(by, stamp().At)
-			f.Session = &toolcall.SessionState{Key: session, Runtime: by.Name}
-			return f, nil
-		})
-		switch {
-		case err == nil:
-			return nil
-		case !errors.Is(err, errNoChange):
-			return err
+		state.Key = session
+		next, news, err = state.With(tools)
+		return err
+	}
+	known, seq := s.view.Session(session)
+	if err := own(known); err == nil && known.Runtime != "" && !news || known.Runtime != "" && known.Runtime != by.Name {
+		return next, err
+	}
+	binding := store.Entity[toolcall.SessionState]{
+		Key:   session,
+		Known: func() (toolcall.SessionState, uint64, bool) { return known, seq, true }, // the write tells whether it was bound
+		Read: func(ctx context.Context) (toolcall.SessionState, uint64, error) {
+			return s.store.LastSession(ctx, session)
+		},
+	}
+	var f *toolcall.EventRecord
+	_, seq, err := store.Update(ctx, s.store, "propose", binding, func(_ context.Context, state toolcall.SessionState) (*toolcall.EventRecord, error) {
+		if err := own(state); err != nil {
+			return nil, err
 		}
-		owner = bound
+		if state.Runtime != "" && !news {
+			return nil, errNoChange
+		}
+		f = s.store.NewRecord(by, stamp().At)
+		next.Runtime = by.Name
+		f.Session = &next
+		return f, nil
+	})
+	switch {
+	case errors.Is(err, errNoChange):
+		return next, nil
+	case err == nil:
+		s.view.Apply(f, seq) // the calls are decided by it
 	}
-	if owner != by.Name {
-		return foreignSessionError(session.Session)
-	}
-	return nil
+	return next, err
 }
 
 // checkSession keeps runtimes to the sessions that are bound to them. An unknown
@@ -227,14 +241,14 @@ func (s *sessions) checkSession(ctx context.Context, by toolcall.Principal, id m
 		return nil
 	}
 	session := toolcall.Key{Space: s.space, Session: id}
-	owner := s.view.Runtime(session)
-	if owner == "" { // perhaps only the view has not seen it yet
+	state, _ := s.view.Session(session)
+	if state.Runtime == "" { // perhaps only the view has not seen it yet
 		var err error
-		if owner, _, err = s.store.LastRuntime(ctx, session); err != nil {
+		if state, _, err = s.store.LastSession(ctx, session); err != nil {
 			return err
 		}
 	}
-	if owner != "" && owner != by.Name {
+	if state.Runtime != "" && state.Runtime != by.Name {
 		return foreignSessionError(id)
 	}
 	return nil

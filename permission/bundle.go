@@ -126,9 +126,14 @@ type compiledRule struct {
 	reason   string           // why it applies when it does
 }
 
-func toolVars(name string, t *Tool) map[string]any {
+func toolVars(name string, t *Tool, d *Definition) map[string]any {
 	if t == nil {
 		t = &Tool{}
+	}
+	if d == nil {
+		d = &Definition{}
+	} else { // a claim can only make rules stricter here
+		t = &Tool{Schema: d.Schema, Destructive: d.Claims.Destructive, OpenWorld: d.Claims.OpenWorld}
 	}
 	hash := ""
 	if t.Schema != nil {
@@ -138,6 +143,14 @@ func toolVars(name string, t *Tool) map[string]any {
 		"name":        name,
 		"server":      t.Server,
 		"schema_hash": hash,
+		"hash":        d.Hash,
+		"changed":     d.Changed,
+		"claims": map[string]any{
+			"read_only":   d.Claims.ReadOnly,
+			"destructive": d.Claims.Destructive,
+			"idempotent":  d.Claims.Idempotent,
+			"open_world":  d.Claims.OpenWorld,
+		},
 		"annotations": map[string]any{
 			"read_only":   t.ReadOnly,
 			"destructive": t.Destructive,

@@ -100,7 +100,7 @@ func newCompiler(opts Options, found problems) *compiler {
 }
 
 func (c *compiler) newTool(name string, t *Tool) *toolRules {
-	tr := &toolRules{name: name, tool: t, matcher: c.opts.Matchers[name], vars: toolVars(name, t)}
+	tr := &toolRules{name: name, tool: t, matcher: c.opts.Matchers[name], vars: toolVars(name, t, nil)}
 	if t == nil || t.Kind == nil {
 		return tr
 	}

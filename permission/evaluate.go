@@ -54,8 +54,19 @@ func (b *Bundle) evaluate(ctx context.Context, req *Request, before *evaluation)
 	if err := ctx.Err(); err != nil {
 		e.addFault("context", context.Cause(ctx))
 	}
+	if d := e.definition(); d != nil && d.Err != nil {
+		e.addFault("definition", d.Err)
+	}
 	e.readInput(before)
 	return e
+}
+
+// schema is that of the tool, or the one that the caller's program declares.
+func (e *evaluation) schema() *Schema {
+	if d := e.definition(); d != nil {
+		return d.Schema
+	}
+	return e.tr.schema()
 }
 
 // readInput decodes the input, lays it on the schema and lets the tool's kind read
@@ -64,7 +75,7 @@ func (e *evaluation) readInput(before *evaluation) {
 	if before != nil && before.call.Mode == e.call.Mode && before.bundle.readsAs(e.bundle) {
 		e.call.Input, e.call.Prepared = before.call.Input, before.call.Prepared
 		e.inputErr, e.inputField = before.inputErr, before.inputField
-	} else if e.call.Input, e.inputErr = e.tr.schema().decode(e.req.Input, e.bundle.limits); e.inputErr != nil {
+	} else if e.call.Input, e.inputErr = e.schema().decode(e.req.Input, e.bundle.limits); e.inputErr != nil {
 		e.inputField = "input"
 	} else {
 		e.prepareCall()

@@ -201,7 +201,7 @@ func argsOf(t *Tool) *schema.Type {
 const maxTerms = 500
 
 // variableNames are the variables of conditions; cmd for shell tools alone.
-var variableNames = []string{"tool", "args", "caller", "ctx", "cmd"}
+var variableNames = []string{"tool", "args", "caller", "call", "ctx", "cmd"}
 
 func (c *compiler) declareTerms(vocabulary []Term) {
 	if len(vocabulary) == 0 {

@@ -17,6 +17,12 @@ type Request struct {
 	Input []byte // the raw JSON object that would run, after every rewrite
 	// Caller comes from authenticated event records, never from the input.
 	Caller Caller
+	// Definition is what the caller's program declares of the tool; nil: nothing. It
+	// counts only of a tool that is not declared in Options.Tools.
+	Definition *Definition
+	// Parent is the call within which this one is made, Depth how many are around it.
+	Parent *Parent
+	Depth  int
 	// Mode of the session; empty: the bundle's.
 	Mode Mode
 	// Now is ctx.now for the rules. The package never reads a clock itself,
@@ -59,6 +65,32 @@ type Caller struct {
 	Tenant      string            `json:"tenant"`
 	RunID       string            `json:"run_id"`
 	ParentAgent string            `json:"parent_agent"` // that started this one
+}
+
+// Definition is what a caller's program declares of a tool that it runs itself. The
+// schema is applied to the arguments. The rest is for rules: no claim allows a call
+// unless a rule reads it from tool.claims.
+type Definition struct {
+	Hash    string
+	Changed bool // the session began with another definition of the tool
+	Schema  *Schema
+	Claims  Claims
+	// Err says why the definition is not known: the call cannot be evaluated then.
+	Err error
+}
+
+// Claims are what a definition says of all calls of a tool.
+type Claims struct{ ReadOnly, Destructive, Idempotent, OpenWorld bool }
+
+// Parent is a call within which others are made, such as the one that started a
+// sub-agent.
+type Parent struct {
+	Tool    string            `json:"tool"`
+	User    string            `json:"user"` // on whose behalf it was made
+	Agent   string            `json:"agent"`
+	Session message.SessionID `json:"session"`
+	Reply   message.ReplyID   `json:"reply"`
+	Call    message.CallID    `json:"id"`
 }
 
 // Mode is AgentScope's permission mode: what happens to a call that no rule

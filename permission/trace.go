@@ -279,7 +279,7 @@ func (t *toolRules) hiddenPaths() []redact.Path {
 func isHidden(paths []redact.Path, variable []string) bool {
 	switch variable[0] {
 	case "args":
-	case "tool", "caller":
+	case "tool", "caller", "call":
 		return false
 	case "ctx":
 		return len(paths) > 0 && (len(variable) == 1 || variable[1] == "resolved")

@@ -27,8 +27,8 @@ type variables struct {
 	// shownArgs stand for the arguments while a text for people is made.
 	shownArgs map[string]any
 
-	toolVar, callerVar, ctxVar, cmdVar map[string]any
-	terms                              map[string]ref.Val
+	toolVar, callerVar, callVar, ctxVar, cmdVar map[string]any
+	terms                                       map[string]ref.Val
 }
 
 var _ interpreter.Activation = (*variables)(nil)
@@ -45,6 +45,8 @@ func (v *variables) ResolveName(name string) (any, bool) {
 		return v.tool(), true
 	case "caller":
 		return v.caller(), true
+	case "call":
+		return v.place(), true
 	case "ctx":
 		if v.shownArgs != nil {
 			return withoutResolved(v.context()), true
@@ -60,14 +62,36 @@ func (v *variables) ResolveName(name string) (any, bool) {
 // Parent implements the CEL activation.
 func (*variables) Parent() interpreter.Activation { return nil }
 
+// definition is what the caller's program declares of the tool, where that counts.
+func (v *variables) definition() *Definition {
+	if v.tr.tool != nil {
+		return nil
+	}
+	return v.req.Definition
+}
+
 func (v *variables) tool() map[string]any {
-	if v.tr.vars != nil {
+	d := v.definition()
+	if v.tr.vars != nil && d == nil {
 		return v.tr.vars
 	}
 	if v.toolVar == nil {
-		v.toolVar = toolVars(v.req.Tool, nil)
+		v.toolVar = toolVars(v.req.Tool, nil, d)
 	}
 	return v.toolVar
+}
+
+// place is the variable call: where the call stands among calls within each other.
+func (v *variables) place() map[string]any {
+	if v.callVar == nil {
+		v.callVar = map[string]any{"depth": v.req.Depth}
+		if p := v.req.Parent; p != nil {
+			v.callVar["parent"] = map[string]any{
+				"tool": p.Tool, "user": p.User, "agent": p.Agent, "session": string(p.Session), "reply": string(p.Reply), "id": string(p.Call),
+			}
+		}
+	}
+	return v.callVar
 }
 
 func (v *variables) caller() map[string]any {

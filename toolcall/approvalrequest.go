@@ -17,6 +17,8 @@ type ApprovalRequest struct {
 	Key
 	Tool  string `json:"tool_name"`
 	Input string `json:"input"` // the raw JSON text that will run, after every rewrite
+	// Definition is what the runtime declared of the tool.
+	Definition *DefinitionRef `json:"definition,omitzero"`
 	// Text is what the person sees above the arguments.
 	Text        string      `json:"text"`
 	Rule        string      `json:"rule"`   // name of the rule that decided; "" for the fallback

@@ -53,6 +53,11 @@ type Call struct {
 	Cause     string                `json:"cause"`           // the last transition that was taken
 	Batch     Batch                 `json:"batch,omitzero"`  // its place in the reply
 	Behind    message.CallID        `json:"behind,omitzero"` // pending behind the open approval request of this call
+	// Definition is what the runtime declared of the tool; nil: nothing, or the engine
+	// knows the tool.
+	Definition *DefinitionRef `json:"definition,omitzero"`
+	// Parent is the call within which this one was made; nil: none.
+	Parent *Parent `json:"parent,omitzero"`
 	// Proposal is the digest of what was proposed (tool and raw input): the same
 	// ids with another digest is a conflict.
 	Proposal string `json:"proposal"`
@@ -166,11 +171,14 @@ func (c *Call) Groups() []string {
 }
 
 // ProposalDigest is the digest that tells the same call proposed again from another
-// one under the same ids.
-func ProposalDigest(tool, input string) string {
-	b, err := jcs.Marshal([]string{tool, input})
+// one under the same ids. more is what else was proposed: a definition, a parent.
+func ProposalDigest(tool, input string, more ...string) string {
+	b, err := jcs.Marshal(append([]string{tool, input}, more...))
 	if err != nil { // invalid UTF-8: hash the parts as they are
 		b = fmt.Appendf(nil, "%d:%s%s", len(tool), tool, input)
+		for _, part := range more {
+			b = fmt.Appendf(b, "\x00%d:%s", len(part), part)
+		}
 	}
 	sum := sha256.Sum256(b)
 	return "sha256:" + hex.EncodeToString(sum[:])

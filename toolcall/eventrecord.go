@@ -153,6 +153,8 @@ type BatchPlan struct {
 type SessionState struct {
 	Key
 	Runtime string `json:"runtime"`
+	// Tools are the definitions that the runtime declared, in the order in which they came.
+	Tools []*DeclaredTool `json:"tools,omitzero"`
 }
 
 // JournalEntry is one entry of the journal as a reader gets it: an event record, or an event

@@ -13,6 +13,9 @@ type ExplainRequest struct {
 type ExplainReply struct {
 	Key
 	State message.ToolCallState `json:"state"`
+	// Definition and Parent are those of the call.
+	Definition *DefinitionRef `json:"definition,omitzero"`
+	Parent     *Parent        `json:"parent,omitzero"`
 	// Decision is the one on record; absent of a call that is not decided yet.
 	Decision *Decision `json:"decision,omitzero"`
 	// Standing approvals are the standing approvals that the decision relies on, as they stand

@@ -38,6 +38,13 @@ type ProposeRequest struct {
 	// as about any other, and once it is allowed it waits for a Report. A tool
 	// that the engine knows to run elsewhere is refused.
 	External []string `json:"external_tools,omitzero"`
+	// Tools defines tools that the runtime or its frontend runs, and names them as External
+	// does. A definition holds for the session: later proposals need not repeat it.
+	// A tool that the engine knows keeps the engine's definition.
+	Tools []ToolDefinition `json:"tools,omitzero"`
+	// Parent is the call within which these calls are made, such as the one that started
+	// a sub-agent. Their reply is another one.
+	Parent *ParentKey `json:"parent,omitzero"`
 }
 
 // ProposeReply has the present state of each proposed call, in order.
@@ -159,6 +166,8 @@ type ShowReply struct {
 	History []HistoryEntry `json:"history"`
 	// Waiting says what the open approval request waits for, as in ListReply.
 	Waiting *Waiting `json:"waiting,omitzero"`
+	// Definition is what the runtime declared of the tool.
+	Definition *DeclaredTool `json:"definition,omitzero"`
 }
 
 // HistoryEntry is one line of a call's history.

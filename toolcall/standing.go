@@ -98,10 +98,13 @@ const (
 // whose event records, each with the full state, are its uses and its revocation: all
 // written by compare-and-swap, so that no use is spent twice.
 type StandingApproval struct {
-	ID    StandingID    `json:"standing_approval_id"`
-	Space SpaceID       `json:"space"`
-	Tool  string        `json:"tool_name"`
-	Terms StandingTerms `json:"terms"` // complete
+	ID    StandingID `json:"standing_approval_id"`
+	Space SpaceID    `json:"space"`
+	Tool  string     `json:"tool_name"`
+	// Definition is the hash of what the runtime had declared of the tool: under another
+	// definition it is another tool.
+	Definition string        `json:"definition_hash,omitzero"`
+	Terms      StandingTerms `json:"terms"` // complete
 	// Plain: suggested rules that were accepted as they are. The policy counts
 	// them among the rules of the session; they have no end but a revocation, and
 	// no uses are counted.
@@ -296,7 +299,7 @@ func (c *Call) PlainStandingApproval() (l StandingApproval, ok bool) {
 		return StandingApproval{}, false
 	}
 	l = StandingApproval{
-		ID: NewStandingID(c.Key, "plain\x00"+c.Digest), Space: c.Space, Tool: c.Tool, Plain: true,
+		ID: NewStandingID(c.Key, "plain\x00"+c.Digest), Space: c.Space, Tool: c.Tool, Definition: c.DefinitionHash(), Plain: true,
 		Terms:   StandingTerms{Rules: c.Remember, Scope: ScopeSession},
 		Session: c.Session, User: c.Runtime, Agent: c.Agent,
 		From: c.Key, Digest: c.Digest,

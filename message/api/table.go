@@ -259,6 +259,8 @@ type PreviewReply struct {
 type PreviewedCall struct {
 	Call message.CallID `json:"tool_call_id"`
 	Tool string         `json:"tool_name"`
+	// Definition is what the runtime declared of the tool.
+	Definition *toolcall.DefinitionRef `json:"definition,omitzero"`
 	// Refused says why the call never reaches the policy: an unknown tool, or input
 	// that does not fit it.
 	Refused string `json:"refused,omitzero"`

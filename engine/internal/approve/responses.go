@@ -109,7 +109,7 @@ func (s *Responses) leaveOpen(r *response) error {
 // requirement allows the call, unless a deny rule came into force since.
 func (s *Responses) approve(ctx context.Context, r *response) error {
 	c := r.call
-	now := s.Snapshot(c, s.View.Rules(c.SessionKey()))
+	now := s.Snapshot(c, s.View.Rules(c))
 	if d, denied := s.Judge.IsDeniedNow(ctx, now); denied {
 		return r.m.Step(toolcall.Denied{Base: toolcall.Base{At: r.vote.At}, Decision: decide.StoredDecision(d), Vote: &r.vote, Explanation: s.Judge.WhyDenied(ctx, now, d)})
 	}
@@ -171,7 +171,7 @@ func (s *Responses) approveEdited(ctx context.Context, r *response) error {
 	if err := m.Step(toolcall.Edited{Base: base(), Vote: vote, Input: *r.in.Input, Remember: vote.Rules}); err != nil {
 		return err
 	}
-	if text := s.Judge.Unfit(c); text != "" {
+	if text := s.Judge.Unfit(s.Snapshot(c, nil)); text != "" {
 		if c.Hides() {
 			text = "the edited arguments of the tool " + c.Tool + " do not fit it; why is hidden with the arguments"
 		}

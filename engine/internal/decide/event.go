@@ -50,7 +50,7 @@ func (j *Judge) Event(ctx context.Context, s Snapshot, v Verdict) (toolcall.Even
 // at once would be noise.
 func (j *Judge) hiddenBehind(ctx context.Context, s Snapshot) message.CallID {
 	for _, o := range s.Earlier {
-		if o.State != message.ToolCallAsking || len(o.Suggested) == 0 || !j.isTogether(o, s.Call) {
+		if o.State != message.ToolCallAsking || len(o.Suggested) == 0 || !j.isTogether(o, s.Call) || o.Tool == s.Call.Tool && o.DefinitionHash() != s.Call.DefinitionHash() {
 			continue
 		}
 		rules := append(append([]message.PermissionRule(nil), s.Rules...), o.Suggested...)
@@ -161,7 +161,7 @@ func (j *Judge) MakeEvent(c *toolcall.Call, d permission.Decision, now time.Time
 // makeEventFor is MakeEvent with the requirement of the approval request.
 func (j *Judge) makeEventFor(c *toolcall.Call, d permission.Decision, now time.Time, r toolcall.Requirement) (toolcall.Decided, error) {
 	q := toolcall.ApprovalRequest{
-		V: 1, Key: c.Key, Tool: c.Tool, Input: c.Input, Text: d.Message,
+		V: 1, Key: c.Key, Tool: c.Tool, Definition: c.Definition, Input: c.Input, Text: d.Message,
 		Rule: d.Rule, Source: SourceOf(d), Reason: d.Reason, Bundle: d.Bundle,
 		Requirement: r, Hidden: d.Redact,
 	}

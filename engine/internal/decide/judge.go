@@ -56,10 +56,12 @@ func NewJudge(p Policy, tools map[string]Tool, s Settings) *Judge {
 
 // Snapshot is all that a decision about a call depends on, besides the policy.
 type Snapshot struct {
-	Call  *toolcall.Call
-	Rules []message.PermissionRule // remembered in the call's session
-	Count int                      // calls of the reply up to this one; 0: not known
-	Now   time.Time
+	Call *toolcall.Call
+	// Definition is what the runtime declared of the tool; nil: nothing.
+	Definition *permission.Definition
+	Rules      []message.PermissionRule // remembered in the call's session
+	Count      int                      // calls of the reply up to this one; 0: not known
+	Now        time.Time
 	// Budgets: rules with a budget may allow, but for those of Exhausted. Without it
 	// they allow nothing, because this decision takes nothing from a budget.
 	Budgets   bool
@@ -104,13 +106,26 @@ func (j *Judge) Request(s Snapshot) permission.Request {
 	if !s.Budgets {
 		exhausted = permission.EveryBudget("")
 	}
+	parent := parentOf(c)
+	caller := permission.Caller{Agent: c.Agent, User: c.Runtime, Space: j.settings.Space, Session: c.Session, Reply: c.Reply, RunID: string(c.Reply), Groups: c.Groups()}
+	if parent != nil {
+		caller.ParentAgent = parent.Agent
+	}
 	return permission.Request{
-		Exhausted: exhausted,
-		Tool:      c.Tool, Input: []byte(c.Input),
-		Caller:  permission.Caller{Agent: c.Agent, User: c.Runtime, Space: j.settings.Space, Session: c.Session, Reply: c.Reply, RunID: string(c.Reply), Groups: c.Groups()},
+		Exhausted: exhausted, Definition: s.Definition, Depth: c.Depth(), Parent: parent,
+		Tool: c.Tool, Input: []byte(c.Input),
+		Caller:  caller,
 		Attempt: max(c.Attempt.Number, 1), CallsThisRun: s.Count,
 		Mode: j.settings.Mode, Now: s.Now, Cwd: j.settings.Cwd, WorkingDirs: j.settings.WorkingDirs, SessionRules: s.Rules,
 	}
+}
+
+func parentOf(c *toolcall.Call) *permission.Parent {
+	p := c.Parent
+	if p == nil {
+		return nil
+	}
+	return &permission.Parent{Tool: p.Tool, User: p.Runtime, Agent: p.Agent, Session: p.Session, Reply: p.Reply, Call: p.Call}
 }
 
 // Decide asks the policy about a call.
@@ -161,8 +176,12 @@ func (j *Judge) IsDeniedNow(ctx context.Context, s Snapshot) (permission.Decisio
 // Unfit says why a call cannot be decided at all, in words for the model: an
 // unknown tool that no runtime offered to run, or input that is no JSON object or
 // breaks the tool's schema. "" is fit.
-func (j *Judge) Unfit(c *toolcall.Call) string {
+func (j *Judge) Unfit(s Snapshot) string {
+	c := s.Call
 	t, ok := j.tools[c.Tool]
+	if !ok && s.Definition != nil {
+		t.Schema = s.Definition.Schema
+	}
 	if !ok && c.Placement != toolcall.PlaceExternal {
 		return fmt.Sprintf("ToolNotFoundError: The tool named '%s' doesn't exist.", c.Tool)
 	}

@@ -58,6 +58,9 @@ func nameGrantors(l *toolcall.StandingApproval) string {
 
 // isInScope reports whether a call is one of those that the scope means.
 func isInScope(l *toolcall.StandingApproval, c *toolcall.Call) bool {
+	if l.Definition != c.DefinitionHash() {
+		return false
+	}
 	switch l.Terms.Scope {
 	case toolcall.ScopeCallLike:
 		return c.Session == l.Session && argumentsOf(c.Input) == l.Arguments

@@ -182,7 +182,7 @@ func (s *Approvals) Grant(ctx context.Context, c *toolcall.Call, now time.Time) 
 		}
 	}
 	l := toolcall.StandingApproval{
-		ID: toolcall.NewStandingID(c.Key, c.Digest), Space: s.Space, Tool: c.Tool, Terms: *by[0].Remember,
+		ID: toolcall.NewStandingID(c.Key, c.Digest), Space: s.Space, Tool: c.Tool, Definition: c.DefinitionHash(), Terms: *by[0].Remember,
 		Rule: c.Request.Rule, Source: c.Request.Source, Reason: c.Request.Reason,
 		Session: c.Session, User: c.Runtime, Agent: c.Agent, Arguments: argumentsOf(c.Input),
 		From: c.Key, Digest: c.Digest, GrantedAt: now,

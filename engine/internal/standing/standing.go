@@ -56,7 +56,7 @@ func New(p Parts) *Approvals { return &Approvals{p} }
 
 // request is what the policy is asked about a call with the rules of its session.
 func (s *Approvals) request(c *toolcall.Call) permission.Request {
-	return s.Judge.Request(s.Snapshot(c, s.View.Rules(c.SessionKey())))
+	return s.Judge.Request(s.Snapshot(c, s.View.Rules(c)))
 }
 
 // now is the time as the journal keeps it: without a monotonic reading.
@@ -106,14 +106,14 @@ func (s *Approvals) Consult(ctx context.Context, c *toolcall.Call, take Take) de
 
 func (s *Approvals) consultRules(ctx context.Context, c *toolcall.Call, exhausted []permission.Exhausted) decide.Verdict {
 	for {
-		rules := s.View.SessionRules(c.SessionKey())
+		rules := s.View.SessionRules(c)
 		d, why := s.Judge.DecideAndExplain(ctx, s.Snapshot(c, view.WithoutStandingApprovals(rules)).WithBudgets(exhausted))
 		on := s.reliesOn(ctx, c, d, rules)
 		ended, err := s.hasEnded(ctx, on)
 		switch {
 		case err == nil && !ended:
 			return decide.Verdict{Decision: d, Why: why, StandingApprovals: on, Known: len(rules)}
-		case err == nil && len(s.View.SessionRules(c.SessionKey())) < len(rules):
+		case err == nil && len(s.View.SessionRules(c)) < len(rules):
 			continue // the view knows by now which one has ended
 		case err != nil:
 			s.Log.Warn("standing approvals cannot be looked at and do not count", "call", c.Key.String(), "error", err)

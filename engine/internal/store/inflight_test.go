@@ -115,7 +115,8 @@ func TestOwnRecordsAreNotRead(t *testing.T) {
 		f := binding(s)
 		seq, err := s.Append(t.Context(), f, 0)
 		synctest.Wait()
-		if err != nil || compared != 1 || v.Sequence() != seq || v.Runtime(f.Session.Key) != "bot" {
+		state, _ := v.Session(f.Session.Key)
+		if err != nil || compared != 1 || v.Sequence() != seq || state.Runtime != "bot" {
 			t.Errorf("%v; compared %d times, the view is at %d of %d", err, compared, v.Sequence(), seq)
 		}
 	})

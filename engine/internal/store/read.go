@@ -69,21 +69,21 @@ func (s *Store) LastReply(ctx context.Context, reply toolcall.Key) (toolcall.Rep
 	return *r.Record.Reply, r.Seq, nil
 }
 
-// LastRuntime reads from the journal to which runtime a session is bound; "" if it
-// is bound to none.
-func (s *Store) LastRuntime(ctx context.Context, session toolcall.Key) (string, uint64, error) {
+// LastSession reads a session's own entity from the journal; without a runtime it is
+// bound to none.
+func (s *Store) LastSession(ctx context.Context, session toolcall.Key) (toolcall.SessionState, uint64, error) {
 	r, err := s.journal.Last(ctx, session)
 	if errors.Is(err, message.ErrNotFound) {
-		return "", 0, nil
+		return toolcall.SessionState{Key: session}, 0, nil
 	}
 	if err != nil {
-		return "", 0, err
+		return toolcall.SessionState{}, 0, err
 	}
 	if r.Record == nil || r.Record.Session == nil {
-		return "", 0, unreadableError(session, r.Invalid)
+		return toolcall.SessionState{}, 0, unreadableError(session, r.Invalid)
 	}
 	s.view.Apply(r.Record, r.Seq)
-	return r.Record.Session.Runtime, r.Seq, nil
+	return *r.Record.Session, r.Seq, nil
 }
 
 // LastStandingApproval reads a standing approval from the journal. known is what the view has:

@@ -54,7 +54,8 @@ func TestUpdate(t *testing.T) {
 			reads := 0
 			e := store.Entity[string]{Key: session, Read: func(ctx context.Context) (string, uint64, error) {
 				reads++
-				return s.LastRuntime(ctx, session)
+				state, seq, err := s.LastSession(ctx, session)
+				return state.Runtime, seq, err
 			}}
 			if tt.known {
 				e.Known = func() (string, uint64, bool) { return "", 0, true }

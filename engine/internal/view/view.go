@@ -30,7 +30,8 @@ type View struct {
 	Reviewers         reviewers.Ledger // fed with what is news; has a lock of its own
 	replies           map[toolcall.Key]*replyView
 	sessions          map[toolcall.Key]*sessionView
-	recent            []toolcall.Key // finished calls still in calls, oldest first
+	tools             map[string]*toolcall.DeclaredTool // by hash
+	recent            []toolcall.Key                    // finished calls still in calls, oldest first
 	changed           map[toolcall.Key]*watched
 	waiting           []waiter // for the watch
 	keep              int      // finished calls kept in memory
@@ -61,16 +62,17 @@ type replyView struct {
 }
 
 type sessionView struct {
-	runtime string
-	rules   []SessionRule             // remembered from answers, in journal order
-	from    map[toolcall.Key]struct{} // the calls whose rules are among them
+	state toolcall.SessionState     // zero: not bound
+	seq   uint64                    // of the state
+	rules []SessionRule             // remembered from answers, in journal order
+	from  map[toolcall.Key]struct{} // the calls whose rules are among them
 }
 
 // New makes an empty view that keeps so many finished calls.
 func New(keep int) *View {
 	return &View{
 		calls: map[toolcall.Key]*toolcall.Call{}, replies: map[toolcall.Key]*replyView{},
-		sessions: map[toolcall.Key]*sessionView{}, changed: map[toolcall.Key]*watched{}, keep: keep, orders: newOrders(),
+		sessions: map[toolcall.Key]*sessionView{}, tools: map[string]*toolcall.DeclaredTool{}, changed: map[toolcall.Key]*watched{}, keep: keep, orders: newOrders(),
 		seed: maphash.MakeSeed(), gone: map[uint64]struct{}{}, Book: newBook(),
 	}
 }
@@ -97,9 +99,26 @@ func (v *View) Apply(f *toolcall.EventRecord, seq uint64) bool {
 	case f.Standing != nil:
 		return v.Book.apply(f.Standing, seq)
 	case f.Session != nil:
-		v.session(f.Session.Key).runtime = f.Session.Runtime
+		s := v.session(f.Session.Key)
+		if seq <= s.seq {
+			return false
+		}
+		s.state, s.seq = v.shareTools(*f.Session), seq
 	}
 	return true
+}
+
+// shareTools lets sessions that declare the same tools share the memory for them.
+func (v *View) shareTools(s toolcall.SessionState) toolcall.SessionState {
+	s.Tools = slices.Clone(s.Tools)
+	for i, t := range s.Tools {
+		if known := v.tools[t.Hash]; known != nil {
+			s.Tools[i] = known
+		} else {
+			v.tools[t.Hash] = t
+		}
+	}
+	return s
 }
 
 func (v *View) applyCall(f *toolcall.EventRecord, seq uint64) bool {
@@ -288,14 +307,21 @@ func (v *View) Call(key toolcall.Key) *toolcall.Call {
 	return v.calls[key]
 }
 
-// Runtime is the runtime that a session is bound to, or "".
-func (v *View) Runtime(session toolcall.Key) string {
+// Session is a session's own entity and its sequence; zero if it is not known here.
+func (v *View) Session(session toolcall.Key) (toolcall.SessionState, uint64) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	if s := v.sessions[session]; s != nil {
-		return s.runtime
+		return s.state, s.seq
 	}
-	return ""
+	return toolcall.SessionState{}, 0
+}
+
+// Tool is the definition of a tool that has this hash; nil: not known here.
+func (v *View) Tool(hash string) *toolcall.DeclaredTool {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.tools[hash]
 }
 
 // ReplyState is the last known event record of a reply's own entity and its sequence.
@@ -474,24 +500,24 @@ func (s *sessionView) remember(c *toolcall.Call, standing toolcall.StandingID) {
 	}
 }
 
-// SessionRules are the standing approvals of a session that are not known to be
-// revoked.
-func (v *View) SessionRules(session toolcall.Key) []SessionRule {
+// SessionRules are the standing approvals of a call's session that are not known to be
+// revoked. Those of the call's tool under another definition are left out.
+func (v *View) SessionRules(c *toolcall.Call) []SessionRule {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	s := v.sessions[session]
+	s := v.sessions[c.SessionKey()]
 	if s == nil {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(s.rules), func(r SessionRule) bool {
 		l := v.Book.Get(r.Standing)
-		return l == nil || l.Revoked != nil
+		return l == nil || l.Revoked != nil || l.Tool == c.Tool && l.Definition != c.DefinitionHash()
 	})
 }
 
 // Rules are SessionRules as the policy is asked with them.
-func (v *View) Rules(session toolcall.Key) []message.PermissionRule {
-	return WithoutStandingApprovals(v.SessionRules(session))
+func (v *View) Rules(c *toolcall.Call) []message.PermissionRule {
+	return WithoutStandingApprovals(v.SessionRules(c))
 }
 
 // WithoutStandingApprovals are the rules alone, as the policy is asked with them.

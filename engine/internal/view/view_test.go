@@ -42,7 +42,7 @@ func TestViewRemembersRulesOnce(t *testing.T) {
 	for i := range uint64(10) {
 		v.Apply(done("r", message.CallID(fmt.Sprint("c", i%2)), message.PermissionRule{ToolName: "t"}), 1+i)
 	}
-	if n := len(v.Rules(session)); n != 2 {
+	if n := len(v.Rules(&toolcall.Call{Key: session})); n != 2 {
 		t.Errorf("two calls left %d rules", n)
 	}
 }
@@ -66,7 +66,7 @@ func TestViewRemembersRulesOfAllowed(t *testing.T) {
 		v, f := New(1), done("r", "c", message.PermissionRule{ToolName: "t"})
 		f.Path = row.path
 		v.Apply(f, 1)
-		if n := len(v.Rules(f.Call.SessionKey())); n != row.want {
+		if n := len(v.Rules(f.Call)); n != row.want {
 			t.Errorf("%s: %d rules count, want %d", row.name, n, row.want)
 		}
 	}

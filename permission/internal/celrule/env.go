@@ -15,7 +15,7 @@ import (
 
 // LanguageVersion names the environment below. It is part of every bundle hash,
 // so change it with any option, library version or variable.
-const LanguageVersion = "askance-cel-4"
+const LanguageVersion = "askance-cel-5"
 
 // Limits on the text of one expression. What fits is far more than a rule that
 // people can review.
@@ -32,7 +32,10 @@ const (
 const (
 	toolType        = "askance.Tool"
 	annotationsType = "askance.Annotations"
+	claimsType      = "askance.Claims"
 	callerType      = "askance.Caller"
+	callType        = "askance.Call"
+	parentType      = "askance.Parent"
 	contextType     = "askance.Context"
 	ArgsType        = schema.RootName
 )
@@ -43,12 +46,23 @@ var fixedTypes = map[string]map[string]*cel.Type{
 		"server":      cel.StringType,
 		"schema_hash": cel.StringType,
 		"annotations": cel.ObjectType(annotationsType),
+		"hash":        cel.StringType,
+		"changed":     cel.BoolType,
+		"claims":      cel.ObjectType(claimsType),
 	},
-	annotationsType: {
-		"read_only":   cel.BoolType,
-		"destructive": cel.BoolType,
-		"idempotent":  cel.BoolType,
-		"open_world":  cel.BoolType,
+	annotationsType: annotationFields,
+	claimsType:      annotationFields,
+	callType: {
+		"depth":  cel.IntType,
+		"parent": cel.ObjectType(parentType),
+	},
+	parentType: {
+		"tool":    cel.StringType,
+		"user":    cel.StringType,
+		"agent":   cel.StringType,
+		"session": cel.StringType,
+		"reply":   cel.StringType,
+		"id":      cel.StringType,
 	},
 	callerType: {
 		"agent":   cel.StringType,
@@ -76,6 +90,13 @@ var fixedTypes = map[string]map[string]*cel.Type{
 	},
 	CommandType:       commandFields,
 	simpleCommandType: simpleCommandFields,
+}
+
+var annotationFields = map[string]*cel.Type{
+	"read_only":   cel.BoolType,
+	"destructive": cel.BoolType,
+	"idempotent":  cel.BoolType,
+	"open_world":  cel.BoolType,
 }
 
 // BaseEnv is the language without the variables. Library versions are pinned,
@@ -140,6 +161,7 @@ func extendBase(structs map[string]*schema.Type, more ...cel.EnvOption) (*cel.En
 		cel.CustomTypeProvider(newTypeProvider(base.CELTypeProvider(), structs)),
 		cel.Variable("tool", cel.ObjectType(toolType)),
 		cel.Variable("caller", cel.ObjectType(callerType)),
+		cel.Variable("call", cel.ObjectType(callType)),
 		cel.Variable("ctx", cel.ObjectType(contextType)),
 	)...)
 }

@@ -135,7 +135,7 @@ func fieldPath(e celast.Expr) ([]string, bool) {
 	switch e.Kind() {
 	case celast.IdentKind:
 		switch name := e.AsIdent(); name {
-		case "args", "caller", "ctx", "tool":
+		case "args", "call", "caller", "ctx", "tool":
 			return []string{name}, true
 		}
 	case celast.SelectKind:

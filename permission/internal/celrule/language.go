@@ -66,6 +66,7 @@ func Variables() map[string]string {
 	}
 	walk("tool", toolType)
 	walk("caller", callerType)
+	walk("call", callType)
 	walk("ctx", contextType)
 	walk("cmd", CommandType)
 	return out
@@ -97,10 +98,12 @@ func LanguageHash() string {
 }
 
 // unknownVariables are absent where the request does not say what they are.
-var unknownVariables = []string{"caller.groups", "caller.parent_agent", "caller.roles", "caller.run_id", "caller.tenant", "ctx.attempt", "ctx.calls_this_run"}
+var unknownVariables = []string{"call.parent", "caller.groups", "caller.parent_agent", "caller.roles", "caller.run_id", "caller.tenant", "ctx.attempt", "ctx.calls_this_run"}
 
 // MayBeMissing is that of package permission.
-func MayBeMissing(path string) bool { return slices.Contains(unknownVariables, path) }
+func MayBeMissing(path string) bool {
+	return slices.ContainsFunc(unknownVariables, func(v string) bool { return path == v || strings.HasPrefix(path, v+".") })
+}
 
 // literalValidator checks the constant arguments of a function when a rule is
 // loaded: an entry that can never be read would fail every call instead.

@@ -352,7 +352,7 @@ func (s exprScope) Variables() []string {
 
 // Fields implements hint.Scope.
 func (s exprScope) Fields(path string) ([]string, bool) {
-	structs := map[string]string{"caller": callerType, "ctx": contextType, "tool": toolType, "cmd": CommandType, "tool.annotations": annotationsType}
+	structs := map[string]string{"caller": callerType, "ctx": contextType, "tool": toolType, "cmd": CommandType, "tool.annotations": annotationsType, "tool.claims": claimsType, "call": callType, "call.parent": parentType}
 	if typ, ok := structs[path]; ok {
 		return sortedKeys(fixedTypes[typ]), true
 	}

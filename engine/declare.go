@@ -1,0 +1,185 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// declareTools checks the definitions of a proposal. Those of tools that the engine
+// knows do not count.
+func (p *proposer) declareTools(r toolcall.ProposeRequest) ([]*toolcall.DeclaredTool, error) {
+	var out []*toolcall.DeclaredTool
+	names := map[string]bool{}
+	for i, d := range r.Tools {
+		at := fmt.Sprintf("tools[%d]", i)
+		t, err := toolcall.Declare(d)
+		if err != nil {
+			return nil, errorAt(at, err)
+		}
+		if names[d.Name] {
+			return nil, &message.Error{Code: message.CodeInvalid, What: at + ": the tool " + d.Name + " is declared twice", Hint: "declare each tool of a proposal once"}
+		}
+		names[d.Name] = true
+		if _, known := p.tools[d.Name]; known {
+			if err := p.checkExternal(at, d.Name); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if def := p.definitions.compile(&t); def.Err != nil {
+			return nil, &message.Error{Code: message.CodeInvalid, What: fmt.Sprintf("%s: the input_schema of the tool %s does not compile: %v", at, d.Name, def.Err), Hint: "correct the schema: JSON Schema 2020-12, as the tools file takes it", Err: def.Err}
+		}
+		out = append(out, &t)
+	}
+	return out, nil
+}
+
+// defineTools notes what the session knows of the tools that the calls name. What an
+// earlier proposal declared is read from the journal: another engine may have taken it.
+func (p *proposer) defineTools(ctx context.Context, session toolcall.SessionState, calls []*toolcall.Call) error {
+	fresh := false
+	for _, c := range calls {
+		if _, known := p.tools[c.Tool]; known {
+			continue
+		}
+		if c.Definition == nil && !fresh {
+			last, _, err := p.store.LastSession(ctx, c.SessionKey())
+			if err != nil {
+				return err
+			}
+			if len(last.Tools) > len(session.Tools) {
+				session = last
+			}
+			fresh = true
+		}
+		t := session.Newest(c.Tool)
+		if c.Definition != nil {
+			t = session.Tool(c.Definition.Hash)
+		}
+		if t != nil {
+			c.Placement, c.Definition = toolcall.PlaceExternal, session.Ref(t)
+		}
+	}
+	return nil
+}
+
+// placeCalls notes within which call the calls of a proposal are made.
+func (p *proposer) placeCalls(ctx context.Context, r toolcall.ProposeRequest, calls []*toolcall.Call) error {
+	if r.Parent == nil {
+		return nil
+	}
+	key := toolcall.Key{Space: p.space, Session: r.Parent.Session, Reply: r.Parent.Reply, Call: r.Parent.Call}
+	if err := key.Validate(); err != nil {
+		return errorAt("parent", err)
+	}
+	if key.ReplyKey() == calls[0].ReplyKey() {
+		return &message.Error{Code: message.CodeInvalid, What: "parent: the call " + string(key.Call) + " belongs to the reply of the proposed calls", Hint: "give the calls that are made within a call a reply of their own"}
+	}
+	around, err := p.store.LastCall(ctx, key)
+	if errors.Is(err, message.ErrNotFound) {
+		return &message.Error{Code: message.CodeNotFound, What: "parent: no call " + key.String() + " is known", Hint: "name the call that started the sub-agent, or leave parent out"}
+	}
+	if err != nil {
+		return err
+	}
+	parent, err := around.AsParent()
+	if err != nil && !p.areKnown(ctx, calls) { // what was proposed before keeps its state
+		return errorAt("parent", err)
+	}
+	for _, c := range calls {
+		c.Parent = parent
+	}
+	return nil
+}
+
+// areKnown reports whether all calls of a proposal were proposed before.
+func (p *proposer) areKnown(ctx context.Context, calls []*toolcall.Call) bool {
+	for _, c := range calls {
+		if known, err := p.store.CallOrNil(ctx, c.Key); err != nil || known == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// errorAt says in an error which member of the request it is about.
+func errorAt(member string, err error) error {
+	e := *message.AsError("", err)
+	e.What = member + ": " + e.What
+	return &e
+}
+
+// maxCompiled bounds the compiled definitions in memory.
+const maxCompiled = 1024
+
+// definitions compiles what runtimes declare of their tools.
+type definitions struct {
+	mu       sync.Mutex // guards compiled
+	compiled map[string]permission.Definition
+}
+
+// compile gives a definition as the policy sees it; Err says that its schema does not
+// compile.
+func (d *definitions) compile(t *toolcall.DeclaredTool) permission.Definition {
+	if known, ok := d.find(t.Hash); ok {
+		return known
+	}
+	out := permission.Definition{Hash: t.Hash, Claims: permission.Claims(t.Annotations)}
+	if len(t.InputSchema) > 0 {
+		out.Schema, out.Err = permission.CompileSchema(t.InputSchema)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.compiled == nil || len(d.compiled) >= maxCompiled {
+		d.compiled = map[string]permission.Definition{}
+	}
+	d.compiled[t.Hash] = out
+	return out
+}
+
+// find gives a definition that was compiled before.
+func (d *definitions) find(hash string) (permission.Definition, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out, ok := d.compiled[hash]
+	return out, ok
+}
+
+// definition is what the runtime declared of a call's tool, for the policy; nil: nothing.
+func (c *core) definition(call *toolcall.Call) *permission.Definition {
+	ref := call.Definition
+	if ref == nil {
+		return nil
+	}
+	out, ok := c.definitions.find(ref.Hash)
+	if !ok {
+		if t, err := c.declaredTool(c.ctx, call); t != nil {
+			out = c.definitions.compile(t)
+		} else {
+			out = permission.Definition{Hash: ref.Hash, Err: errors.Join(errNoDefinition, err)}
+		}
+	}
+	out.Changed = ref.Changed()
+	return &out
+}
+
+// declaredTool is the definition under which a call is decided; nil: none is known.
+func (c *core) declaredTool(ctx context.Context, call *toolcall.Call) (*toolcall.DeclaredTool, error) {
+	if call.Definition == nil {
+		return nil, nil
+	}
+	if t := c.view.Tool(call.Definition.Hash); t != nil {
+		return t, nil
+	}
+	state, _, err := c.store.LastSession(ctx, call.SessionKey())
+	return state.Tool(call.Definition.Hash), err
+}
+
+// errNoDefinition is the fault of a call whose tool the policy cannot be told of.
+var errNoDefinition = errors.New("the definition of the tool is not in the journal")

@@ -1,0 +1,128 @@
+package toolcall
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+
+	"github.com/askance-dev/askance/internal/jcs"
+	"github.com/askance-dev/askance/message"
+)
+
+// Limits on what runtimes declare of their tools.
+const (
+	MaxDefinitions      = 256       // of one session, changed ones included
+	MaxDefinitionBytes  = 64 << 10  // one definition in its canonical form
+	MaxDefinitionsBytes = 384 << 10 // all definitions of a session
+)
+
+// ToolDefinition is what a runtime declares of a tool that it runs itself. It is a
+// claim: the tools that the engine knows are not defined by it.
+type ToolDefinition struct {
+	Name        string `json:"name"`
+	Description string `json:"description,omitzero"`
+	// InputSchema is a JSON Schema (2020-12) of the input; without it any object fits.
+	InputSchema message.RawJSON `json:"input_schema,omitzero"`
+	Annotations ToolAnnotations `json:"annotations,omitzero"`
+}
+
+// ToolAnnotations are the hints of MCP and the tools file. What is left out is false.
+type ToolAnnotations struct {
+	ReadOnly    bool `json:"read_only,omitzero"`
+	Destructive bool `json:"destructive,omitzero"`
+	Idempotent  bool `json:"idempotent,omitzero"`
+	OpenWorld   bool `json:"open_world,omitzero"`
+}
+
+// DeclaredTool is a definition with its hash.
+type DeclaredTool struct {
+	ToolDefinition
+	Hash string `json:"hash"` // "sha256:" and the hex SHA-256 of the RFC 8785 form
+}
+
+// Declare gives a definition its hash, and checks its size.
+func Declare(d ToolDefinition) (DeclaredTool, error) {
+	form, err := jcs.Marshal(d)
+	switch {
+	case d.Name == "":
+		return DeclaredTool{}, &message.Error{Code: message.CodeInvalid, What: "name is empty", Hint: "name the tool"}
+	case len(d.Name) > MaxIDBytes:
+		return DeclaredTool{}, &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("the tool's name has %d bytes, the limit is %d", len(d.Name), MaxIDBytes), Hint: "shorten it"}
+	case err != nil:
+		return DeclaredTool{}, &message.Error{Code: message.CodeInvalid, What: "the definition of " + d.Name + " has no canonical form: " + err.Error(), Hint: "correct the definition", Err: err}
+	case len(form) > MaxDefinitionBytes:
+		return DeclaredTool{}, &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("the definition of %s has %d bytes, the limit is %d", d.Name, len(form), MaxDefinitionBytes), Hint: "shorten the description or the schema"}
+	}
+	sum := sha256.Sum256(form)
+	return DeclaredTool{d, "sha256:" + hex.EncodeToString(sum[:])}, nil
+}
+
+// DefinitionRef names the definition under which a call is decided.
+type DefinitionRef struct {
+	Hash string `json:"hash"`
+	// First is the hash of the session's first definition of the tool, if this is
+	// another one.
+	First string `json:"first_hash,omitzero"`
+}
+
+// Changed reports whether the session began with another definition of the tool.
+func (r *DefinitionRef) Changed() bool { return r != nil && r.First != "" }
+
+// DefinitionHash is that of the definition under which the call is decided; "": the
+// runtime declared none.
+func (c *Call) DefinitionHash() string {
+	if c.Definition == nil {
+		return ""
+	}
+	return c.Definition.Hash
+}
+
+// Tool is the definition of the session that has this hash; nil: none.
+func (s SessionState) Tool(hash string) *DeclaredTool {
+	if i := slices.IndexFunc(s.Tools, func(t *DeclaredTool) bool { return t.Hash == hash }); i >= 0 {
+		return s.Tools[i]
+	}
+	return nil
+}
+
+// Newest is the definition of a tool that came last; nil: none.
+func (s SessionState) Newest(tool string) *DeclaredTool {
+	for _, t := range slices.Backward(s.Tools) {
+		if t.Name == tool {
+			return t
+		}
+	}
+	return nil
+}
+
+// Ref names a definition as one of the session.
+func (s SessionState) Ref(d *DeclaredTool) *DefinitionRef {
+	ref := &DefinitionRef{Hash: d.Hash}
+	if i := slices.IndexFunc(s.Tools, func(t *DeclaredTool) bool { return t.Name == d.Name }); i >= 0 && s.Tools[i].Hash != d.Hash {
+		ref.First = s.Tools[i].Hash
+	}
+	return ref
+}
+
+// With is the state with further definitions; news: it has some that were missing.
+func (s SessionState) With(tools []*DeclaredTool) (out SessionState, news bool, err error) {
+	out = s
+	out.Tools = slices.Clone(s.Tools)
+	size := 0
+	for _, t := range tools {
+		if !slices.ContainsFunc(out.Tools, func(o *DeclaredTool) bool { return o.Hash == t.Hash }) {
+			out.Tools, news = append(out.Tools, t), true
+		}
+	}
+	for _, t := range out.Tools {
+		size += len(t.Name) + len(t.Description) + len(t.InputSchema)
+	}
+	switch {
+	case news && len(out.Tools) > MaxDefinitions:
+		err = &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("the session has %d definitions of tools, the limit is %d", len(out.Tools), MaxDefinitions), Hint: "declare only the tools of the proposed calls, or use another session"}
+	case news && size > MaxDefinitionsBytes:
+		err = &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("the definitions of the session's tools have %d bytes, the limit is %d", size, MaxDefinitionsBytes), Hint: "declare only the tools of the proposed calls, or use another session"}
+	}
+	return out, news, err
+}
