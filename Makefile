@@ -96,7 +96,7 @@ help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: test
-test: deps fmt-check vet build examples demo fuzz race ## Check everything: format, vet, build, examples, demo, short fuzz, race tests.
+test: deps fmt-check vet build examples demo fuzz clients race ## Check everything: format, vet, build, examples, demo, short fuzz, clients, race tests.
 
 .PHONY: deps
 deps: ## Install what the tests need on Debian or Ubuntu; without root, say how.
@@ -141,6 +141,14 @@ $(NODE_READY): %/node_modules/.package-lock.json: %/package.json %/package-lock.
 	@command -v node >/dev/null && command -v npm >/dev/null || { echo "Node.js 20 or later and npm are needed: run make deps"; exit 1; }
 	cd $* && npm ci
 	@touch $@
+
+.PHONY: clients
+clients: build clients-typescript ## Build and test the clients in other languages.
+
+.PHONY: clients-typescript
+clients-typescript: ## Build and test the TypeScript client, with bin/askance.
+	$(call step,TypeScript client)
+	cd clients/typescript && npm ci && npm test
 
 # No match is no failure for `go test -fuzz`: hence the look for its own report.
 .PHONY: fuzz
@@ -190,6 +198,7 @@ cover: ## Measure coverage over all packages; writes coverage.html.
 generate: ## Make what is made from the code: generated files, blocks of the documents.
 	$(GO) generate ./...
 	$(GO) test ./internal/archtest -count=1 -run TestDocuments -update
+	node clients/typescript/scripts/generate.mjs
 
 .PHONY: generate-check
 generate-check: ## Fail if `make generate` would change something.

@@ -1,0 +1,323 @@
+// The gate between a runtime and its tools: propose, wait, run what was approved, report.
+import type { Call, EventsReply, ParentKey, PreviewReply, ProposeBody, ProposeReply, ReportBody, ToolDefinition, WaitReply } from "./api.js";
+import { AskanceError, invalidReply, Unfinished } from "./errors.js";
+import { encodeID, type Transport } from "./http.js";
+import { canonicalize, parseStrict } from "./json.js";
+import { deriveCallID, idempotencyKey, randomID, type CallKey } from "./proof.js";
+
+/** A call that a model wants. */
+export interface Proposal {
+  name: string;
+  /** The arguments: a value, or JSON text that is taken as it is. */
+  input: unknown;
+  /** The model's id of the call; without one, the client derives it. */
+  id?: string;
+  /** A call that began and has no result can run again. Declare this only of tools for which that is harmless. */
+  idempotent?: boolean;
+}
+
+/** What a tool's result can be: text, or AgentScope's content blocks. */
+export type Output = string | Array<Record<string, unknown>>;
+
+/** How a run ended. */
+export interface Result {
+  output: unknown;
+  state?: "success" | "error" | "interrupted";
+}
+
+/** The policy or a person denied the call, or it failed elsewhere. It does not run. */
+export interface Denied {
+  kind: "denied";
+  call: Call;
+  /** What the model is told, with the approver's feedback. */
+  text: string;
+  /** The structured part for the model: rule, reason, what would be allowed. */
+  denial?: unknown;
+}
+
+/** The call has its result: a person answered it, a worker ran it, or it ran before. It does not run. */
+export interface Answered {
+  kind: "answered";
+  call: Call;
+  /** The result as text. */
+  text: string;
+  output: Output;
+}
+
+/** What a run gets besides its arguments. */
+export interface RunContext {
+  call: Call;
+  /** The approved arguments as JSON text, byte for byte. */
+  inputText: string;
+  /** The same for each run of this call: pass it to the system that has the effect. */
+  idempotencyKey: string;
+  signal: AbortSignal;
+}
+
+/** The call is allowed and this process has to run it, with `input` and nothing else. */
+export class Allowed {
+  readonly kind = "allowed";
+  readonly call: Call;
+  /** The approved arguments as JSON text, byte for byte: an approver can have edited them. */
+  readonly inputText: string;
+  readonly #gate: Gate;
+  #ran = false;
+
+  constructor(gate: Gate, call: Call) {
+    this.#gate = gate;
+    this.call = call;
+    this.inputText = call.input;
+  }
+
+  /** The approved arguments. It throws where JavaScript cannot hold a number exactly: read `inputText` then. */
+  get input(): unknown {
+    canonicalize(this.inputText);
+    return JSON.parse(this.inputText);
+  }
+
+  /**
+   * Runs the tool once and reports its result. An exception is reported as `error` and
+   * thrown again, and after the signal aborted as `interrupted`.
+   */
+  async run<T>(fn: (input: never, context: RunContext) => T | Promise<T>, options: { signal?: AbortSignal | undefined } = {}): Promise<T> {
+    if (this.#ran) throw new AskanceError(`cannot run the call ${this.call.tool_call_id} twice`, { code: "unfinished", call: this.call });
+    this.#ran = true;
+    const signal = options.signal ?? new AbortController().signal;
+    let value: T;
+    try {
+      signal.throwIfAborted();
+      const context = { call: this.call, inputText: this.inputText, idempotencyKey: await idempotencyKey(this.call as CallKey), signal };
+      value = await fn(this.input as never, context);
+    } catch (err) {
+      const state = signal.aborted ? "interrupted" : "error";
+      await this.#gate.report(this.call, { state, output: messageOf(err) }).catch((failure: unknown) => {
+        throw new AggregateError([err, failure], `the tool failed (${messageOf(err)}), and its result cannot be reported`);
+      });
+      throw err;
+    }
+    await this.#gate.report(this.call, { output: value });
+    return value;
+  }
+}
+
+/** What becomes of a proposed call. */
+export type Outcome = Allowed | Denied | Answered;
+
+/** Settings of a gate. */
+export interface GateOptions {
+  /** The agent's name, for rules and people. */
+  agent?: string;
+  /** The call within which these are made, such as the one that started a sub-agent. */
+  parent?: ParentKey;
+  /** The tools that this runtime runs: names, or definitions. Without it each call is its own to run. */
+  tools?: ReadonlyArray<string | ToolDefinition>;
+  signal?: AbortSignal;
+}
+
+export function messageOf(err: unknown): string {
+  return err instanceof Error ? err.message : String(err);
+}
+
+/** Writes what a tool returned as the output of a result. */
+export function toOutput(value: unknown): Output {
+  if (value === undefined || value === null) return "";
+  const isBlock = (b: unknown) => typeof b === "object" && b !== null && ["text", "data"].includes(String((b as { type?: unknown }).type)) && ("text" in b || "source" in b);
+  if (Array.isArray(value) && value.length > 0 && value.every(isBlock)) return value as Output;
+  return (typeof value === "string" ? value : JSON.stringify(value) ?? "").replace(/\p{Surrogate}/gu, "\ufffd");
+}
+
+/** The text of a result; text blocks are joined by line feeds. */
+export function textOf(output: Output): string {
+  if (typeof output === "string") return output;
+  return output.filter((b) => b["type"] === "text").map((b) => String(b["text"] ?? "")).join("\n");
+}
+
+/** Reads what a runtime does with a call: undefined is to wait, and "run" is to run it. Everything else is an error. */
+export function readOutcome(call: Call, expected: { key: Omit<CallKey, "space">; tool: string }): Denied | Answered | "run" | undefined {
+  const refuse = (why: string) => invalidReply(`read the call ${expected.key.tool_call_id}`, why);
+  const { session_id, reply_id, tool_call_id } = expected.key;
+  if (call.session_id !== session_id || call.reply_id !== reply_id || call.tool_call_id !== tool_call_id) throw refuse("the server names another call");
+  if (call.tool_name !== expected.tool) throw refuse("it is a call of another tool");
+  if (!["pending", "asking", "allowed", "submitted", "finished"].includes(call.state)) throw refuse("its state is unknown");
+  if (call.placement !== undefined && !["local", "remote", "external"].includes(call.placement)) throw refuse("its placement is unknown");
+  if (call.state === "finished") {
+    const result = call.result;
+    const output = result?.output as Output | undefined;
+    if (!result || (typeof output !== "string" && !Array.isArray(output))) throw refuse("it is finished and has no result");
+    if (result.state === "success") return { kind: "answered", call, output, text: textOf(output) };
+    if (!["denied", "error", "interrupted"].includes(result.state ?? "")) throw refuse("the state of its result is unknown");
+    const denial = (call as { denial?: unknown }).denial;
+    return { kind: "denied", call, text: textOf(output), ...(denial === undefined ? {} : { denial }) };
+  }
+  if (call.state !== "submitted" || call.placement !== "external" || call.blocked) return undefined;
+  if (typeof call.input !== "string") throw refuse("its input is no text");
+  try {
+    parseStrict(call.input);
+  } catch (err) {
+    throw refuse(`its input is not valid: ${messageOf(err)}`);
+  }
+  return "run";
+}
+
+interface Identified extends Proposal {
+  id: string;
+  input: string;
+}
+
+/** The calls of one model response. */
+export class Gate {
+  readonly session: string;
+  readonly reply: string;
+  readonly #transport: Transport;
+  readonly #options: GateOptions;
+  readonly #seen = new Map<string, number>();
+
+  constructor(transport: Transport, session: string, reply: string, options: GateOptions) {
+    encodeID(session, "a session id");
+    encodeID(reply, "a reply id");
+    this.#transport = transport;
+    this.session = session;
+    this.reply = reply;
+    this.#options = options;
+  }
+
+  /** Proposes a call and waits until it is decided. It can take as long as people take: see `signal`. */
+  async call(name: string, input: unknown, options: { id?: string; idempotent?: boolean; signal?: AbortSignal | undefined } = {}): Promise<Outcome> {
+    const { signal, ...rest } = options;
+    for await (const outcome of this.calls([{ name, input, ...rest }], { signal })) return outcome;
+    throw invalidReply("propose", "the reply lists no calls");
+  }
+
+  /**
+   * Proposes the calls of one model response together and yields each outcome as it is
+   * decided. Run and report an outcome before the next one, or at the same time: a later
+   * call can wait for the result of an earlier one.
+   */
+  async *calls(proposals: readonly Proposal[], options: { signal?: AbortSignal | undefined } = {}): AsyncGenerator<Outcome, void, undefined> {
+    const signal = options.signal ?? this.#options.signal;
+    const identified = await this.#identify(proposals);
+    const proposed = await this.#transport.call<ProposeReply>("proposeCalls", { path: this.#path(), body: this.#body(identified), once: true, signal });
+    if (!Array.isArray(proposed.calls) || proposed.calls.length !== identified.length) throw invalidReply("propose", "the reply does not list the calls");
+    const ended = new AbortController();
+    const both = signal ? AbortSignal.any([signal, ended.signal]) : ended.signal;
+    const waiting = new Map(identified.map((p, i) => [p.id, this.#decide(p, proposed.calls[i] as Call, both).then((outcome) => ({ id: p.id, outcome }))]));
+    for (const promise of waiting.values()) promise.catch(() => undefined); // it is awaited below, or its caller left
+    try {
+      while (waiting.size > 0) {
+        const { id, outcome } = await Promise.race(waiting.values());
+        waiting.delete(id);
+        yield "kind" in outcome ? outcome : await this.#allow(outcome, identified.find((p) => p.id === id)?.idempotent, both);
+      }
+    } finally {
+      ended.abort(new Error("the caller waits no longer"));
+    }
+  }
+
+  /** Waits until each call is finished or allowed and to be run here, and returns them. */
+  async wait(ids: readonly string[] = [], options: { signal?: AbortSignal | undefined; hold?: number } = {}): Promise<Call[]> {
+    const hold = options.hold ?? 25_000;
+    const query: Array<[string, string]> = [...ids.map((id): [string, string] => ["tool_call_id", id]), ["until", "runnable"], ["timeout_ms", String(hold)]];
+    for (;;) {
+      const reply = await this.#transport.call<WaitReply>("waitForCalls", { path: this.#path(), query, hold, signal: options.signal ?? this.#options.signal });
+      if (!Array.isArray(reply.calls) || typeof reply.done !== "boolean") throw invalidReply("wait", "the reply does not list the calls");
+      if (reply.done) return reply.calls;
+    }
+  }
+
+  /** Reports how the run of a call ended. */
+  async report(call: Call, result: Result): Promise<Call> {
+    const send = (r: { output: Output; state: NonNullable<Result["state"]> }) =>
+      this.#transport.call<Call>("reportResult", {
+        path: { ...this.#path(), tool_call_id: call.tool_call_id ?? "" }, once: true,
+        body: { result: { type: "tool_result", id: call.tool_call_id ?? "", name: call.tool_name, ...r } } satisfies ReportBody,
+      });
+    try {
+      return await send({ output: toOutput(result.output), state: result.state ?? "success" });
+    } catch (err) {
+      if (!(err instanceof AskanceError) || !["too_large", "invalid"].includes(err.code)) throw err;
+      return send({ output: `The tool ran and ended with state ${result.state ?? "success"}, but its result cannot be stored: ${err.message}`, state: "error" });
+    }
+  }
+
+  /** Interrupts the open calls of this reply. */
+  async interrupt(reason = ""): Promise<void> {
+    await this.#transport.call("interruptReply", { path: this.#path(), body: reason ? { reason } : {}, once: true });
+  }
+
+  /** Asks what would be decided about calls, without proposing them. */
+  async preview(proposals: readonly Proposal[], signal?: AbortSignal): Promise<PreviewReply> {
+    return this.#transport.call("previewCalls", { path: this.#path(), body: this.#body(await this.#identify(proposals)), signal });
+  }
+
+  #path(): Record<string, string> {
+    return { session_id: this.session, reply_id: this.reply };
+  }
+
+  async #identify(proposals: readonly Proposal[]): Promise<Identified[]> {
+    const out: Identified[] = [];
+    for (const p of proposals) {
+      const input = typeof p.input === "string" ? p.input : JSON.stringify(p.input ?? {});
+      let id = p.id;
+      if (id === undefined) {
+        const same = await deriveCallID(this.reply, 0, p.name, input);
+        const index = this.#seen.get(same) ?? 0;
+        this.#seen.set(same, index + 1);
+        id = await deriveCallID(this.reply, index, p.name, input);
+      }
+      encodeID(id, "a call id");
+      out.push({ ...p, id, input });
+    }
+    if (new Set(out.map((p) => p.id)).size !== out.length) throw new AskanceError("cannot propose the calls: two have the same id", { code: "invalid", hint: "Give each call its own id" });
+    return out;
+  }
+
+  #body(proposals: readonly Identified[]): ProposeBody {
+    const { agent, parent, tools } = this.#options;
+    const own = tools && new Set(tools.map((t) => (typeof t === "string" ? t : t.name)));
+    const defined = (tools ?? []).filter((t): t is ToolDefinition => typeof t !== "string");
+    const names = new Set(proposals.map((p) => p.name).filter((n) => (own ? own.has(n) : true) && !defined.some((d) => d.name === n)));
+    return {
+      ...(agent ? { agent } : {}), ...(parent ? { parent } : {}), ...(defined.length > 0 ? { tools: defined } : {}),
+      tool_calls: proposals.map(({ id, name, input }) => ({ type: "tool_call" as const, id, name, input })),
+      ...(names.size > 0 ? { external_tools: [...names] } : {}),
+    };
+  }
+
+  /** Waits for the decision; the call itself is one to run. */
+  async #decide(p: Identified, proposed: Call, signal: AbortSignal): Promise<Denied | Answered | Call> {
+    const expected = { key: { session_id: this.session, reply_id: this.reply, tool_call_id: p.id }, tool: p.name };
+    let call = proposed;
+    let outcome = readOutcome(call, expected);
+    while (outcome === undefined) {
+      const [now] = await this.wait([p.id], { signal });
+      if (!now) throw invalidReply("wait", "the reply does not list the call");
+      call = now;
+      outcome = readOutcome(call, expected);
+      if (outcome === undefined) throw invalidReply("wait", "the server says that the call is done, and it is not");
+    }
+    return outcome === "run" ? call : outcome;
+  }
+
+  async #allow(call: Call, idempotent: boolean | undefined, signal: AbortSignal): Promise<Allowed> {
+    const declared = (this.#options.tools ?? []).some((t) => typeof t !== "string" && t.name === call.tool_name && t.annotations?.idempotent === true);
+    if (!(idempotent ?? declared)) await this.#begin(call, signal);
+    return new Allowed(this, call);
+  }
+
+  /** Claims the run of a call: the first claim in the journal wins. */
+  async #begin(call: Call, signal: AbortSignal): Promise<void> {
+    const value = { tool_call_id: call.tool_call_id ?? "", attempt: call.attempt?.number ?? 0, claim: randomID() };
+    await this.#transport.call("emitEvents", { path: this.#path(), body: { events: [{ type: "CUSTOM", name: "call.begin", value }] }, once: true, signal });
+    for (let after = call.first_seq ?? 0; ; ) {
+      const page = await this.#transport.call<EventsReply>("readEvents", { path: this.#path(), query: [["reply_id", this.reply], ["after", String(after)]], signal });
+      for (const { event } of Array.isArray(page.events) ? page.events : []) {
+        const e = event as { type?: string; name?: string; value?: Partial<typeof value> };
+        if (e.type !== "CUSTOM" || e.name !== "call.begin" || e.value?.tool_call_id !== value.tool_call_id || e.value.attempt !== value.attempt) continue;
+        if (e.value.claim === value.claim) return;
+        throw new Unfinished(call);
+      }
+      if (!(page.next > after)) throw invalidReply("begin the call", "the server does not show the event call.begin");
+      after = page.next;
+    }
+  }
+}

@@ -1,0 +1,206 @@
+// Sends requests, and repeats those that can be repeated.
+import { operations } from "./api.js";
+import { AskanceError, errorOf, invalidReply, misconfigured, Unavailable } from "./errors.js";
+import { parseStrict, type Node } from "./json.js";
+import { randomID } from "./proof.js";
+
+/** Where the server is, and as whom the client acts. */
+export interface ClientOptions {
+  /** The server's URL; default: `ASKANCE_URL`, else `http://127.0.0.1:8787`. */
+  url?: string;
+  /** The bearer token; default: `ASKANCE_TOKEN`. A server without tokens needs none. */
+  token?: string;
+  /** For how long a request is repeated while the server cannot be reached or is busy, in milliseconds; default 30,000. */
+  retryFor?: number;
+  /** Another fetch. */
+  fetch?: typeof fetch;
+  /** Another clock, for tests. */
+  clock?: Clock;
+}
+
+/** What the client knows of time. */
+export interface Clock {
+  /** The wall clock, in milliseconds. */
+  now(): number;
+  /** A clock that never goes back, in milliseconds. */
+  monotonic(): number;
+  /** Waits; it rejects when the signal aborts. */
+  sleep(ms: number, signal?: AbortSignal): Promise<void>;
+}
+
+/** The clock of the machine. */
+export const systemClock: Clock = {
+  now: () => Date.now(),
+  monotonic: () => performance.now(),
+  sleep: (ms, signal) =>
+    new Promise((resolve, reject) => {
+      const stop = () => {
+        clearTimeout(timer);
+        reject(signal?.reason);
+      };
+      const timer = setTimeout(() => {
+        signal?.removeEventListener("abort", stop);
+        resolve();
+      }, ms);
+      if (signal?.aborted) stop();
+      else signal?.addEventListener("abort", stop, { once: true });
+    }),
+};
+
+/** The name of an operation of the API. */
+export type Operation = keyof typeof operations;
+
+/** One request. */
+export interface Request {
+  path?: Record<string, string>;
+  query?: ReadonlyArray<readonly [string, string]>;
+  body?: unknown;
+  /** Whether it changes something once: it gets an `Idempotency-Key`. */
+  once?: boolean;
+  headers?: Record<string, string>;
+  signal?: AbortSignal | undefined;
+  /** How long the server may hold the request, in milliseconds. */
+  hold?: number;
+  /** How long it is repeated, in milliseconds; default: the client's. */
+  retryFor?: number;
+}
+
+const pauses = [100, 200, 500, 1000, 2000];
+/** How long a server that was reached may take for a reply that it does not hold. */
+const replyWithin = 40_000;
+
+function variable(name: string): string | undefined {
+  const scope = globalThis as { process?: { env?: Record<string, string | undefined> } };
+  return scope.process?.env?.[name];
+}
+
+/** The connection to one server. */
+export class Transport {
+  readonly url: string;
+  readonly clock: Clock;
+  readonly #token: string;
+  readonly #retryFor: number;
+  readonly #fetch: typeof fetch;
+
+  constructor(options: ClientOptions) {
+    this.url = (options.url ?? variable("ASKANCE_URL") ?? "http://127.0.0.1:8787").replace(/\/+$/, "");
+    if (!/^https?:\/\/[^?#]+$/.test(this.url)) throw misconfigured(`the URL ${JSON.stringify(this.url)} cannot be used`, "Give the URL of the server, such as https://askance.example");
+    this.#token = options.token ?? variable("ASKANCE_TOKEN") ?? "";
+    if (!/^[\x21-\x7e]*$/.test(this.#token)) throw misconfigured("the token has characters that no token has", "Copy what askance token create prints");
+    this.#retryFor = options.retryFor ?? 30_000;
+    this.#fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, init));
+    this.clock = options.clock ?? systemClock;
+  }
+
+  /** Sends a request and reads its reply as an object. */
+  async call<T>(operation: Operation, request: Request = {}): Promise<T> {
+    return JSON.parse(await this.text(operation, request)) as T;
+  }
+
+  /** The same for a reply that is hashed: its numbers stay as they are. */
+  async read(operation: Operation, request: Request = {}): Promise<{ node: Node; text: string }> {
+    const text = await this.text(operation, request);
+    return { node: parseStrict(text), text };
+  }
+
+  /** Sends a request until it is answered, for the time that is set. */
+  async text(operation: Operation, request: Request): Promise<string> {
+    const key = request.once ? randomID() : "";
+    return this.repeat(request, async (signal) => {
+      const response = await this.#send(operation, request, key, signal);
+      const body = await response.text().catch((cause: unknown) => { throw this.#silent(operation, cause); });
+      if (!response.ok) throw problemOf(operation, response, body);
+      check(operation, response, body);
+      return body;
+    });
+  }
+
+  /** Opens a stream of server-sent events. */
+  async stream(operation: Operation, request: Request): Promise<ReadableStream<Uint8Array>> {
+    const response = await this.#send(operation, { ...request, headers: { ...request.headers, Accept: "text/event-stream" } }, "", request.signal);
+    if (!response.ok) throw problemOf(operation, response, await response.text().catch(() => ""));
+    if (!mediaType(response).startsWith("text/event-stream") || !response.body) throw invalidReply(operation, "the reply is no stream", response.status);
+    return response.body;
+  }
+
+  /** Repeats what failed for a reason that can pass. */
+  async repeat<T>(request: Pick<Request, "signal" | "hold" | "retryFor">, send: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    let end: number | undefined;
+    for (let tries = 0; ; tries++) {
+      const limit = new AbortController();
+      const stop = () => limit.abort(request.signal?.reason);
+      request.signal?.throwIfAborted();
+      request.signal?.addEventListener("abort", stop, { once: true });
+      const timer = setTimeout(() => limit.abort(new Error("the server did not reply in time")), replyWithin + (request.hold ?? 0));
+      try {
+        return await send(limit.signal);
+      } catch (err) {
+        request.signal?.throwIfAborted();
+        if (!(err instanceof Unavailable)) throw err;
+        end ??= this.clock.monotonic() + (request.retryFor ?? this.#retryFor);
+        const pause = Math.max(pauses[Math.min(tries, pauses.length - 1)] ?? 0, (err as { retryAfter?: number }).retryAfter ?? 0);
+        if (this.clock.monotonic() + pause >= end) throw err;
+        await this.clock.sleep(pause, request.signal);
+      } finally {
+        clearTimeout(timer);
+        request.signal?.removeEventListener("abort", stop);
+      }
+    }
+  }
+
+  async #send(operation: Operation, request: Request, key: string, signal: AbortSignal | undefined): Promise<Response> {
+    const { method, path } = operations[operation];
+    const place = path.replace(/\{(\w+)\}/g, (_, name: string) => encodeID(request.path?.[name] ?? "", name));
+    const query = (request.query ?? []).map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join("&");
+    const headers: Record<string, string> = { Accept: "application/json", ...request.headers };
+    if (this.#token) headers["Authorization"] = `Bearer ${this.#token}`;
+    if (request.body !== undefined) headers["Content-Type"] = "application/json";
+    if (key) headers["Idempotency-Key"] = key;
+    try {
+      return await this.#fetch(`${this.url}${place}${query && `?${query}`}`, {
+        method, headers, redirect: "manual", ...(signal ? { signal } : {}), ...(request.body === undefined ? {} : { body: JSON.stringify(request.body) }),
+      });
+    } catch (cause) {
+      throw this.#silent(operation, cause);
+    }
+  }
+
+  #silent(operation: string, cause: unknown): Unavailable {
+    return new Unavailable(`cannot ${operation}: the server at ${this.url} does not answer`, { code: "unavailable", retryable: true, hint: "Check that askance serve runs there", cause });
+  }
+}
+
+/** Percent-encodes an id. A URL cannot name some ids: they are refused before anything is sent. */
+export function encodeID(id: string, name: string): string {
+  if (id === "" || id === "." || id === ".." || /\p{Surrogate}/u.test(id)) {
+    throw new AskanceError(`cannot use ${JSON.stringify(id)} as ${name}: no URL can name it`, { code: "invalid", hint: "Choose another id" });
+  }
+  return encodeURIComponent(id);
+}
+
+function mediaType(response: Response): string {
+  return (response.headers.get("Content-Type") ?? "").toLowerCase();
+}
+
+function check(operation: string, response: Response, body: string): void {
+  let value: unknown;
+  try {
+    value = mediaType(response).startsWith("application/json") ? JSON.parse(body) : undefined;
+  } catch {
+    // It counts as no JSON below.
+  }
+  if (typeof value !== "object" || value === null || Array.isArray(value)) throw invalidReply(operation, "the reply is no JSON object", response.status);
+}
+
+function problemOf(operation: string, response: Response, body: string): AskanceError {
+  let problem: object | undefined;
+  try {
+    const value: unknown = mediaType(response).startsWith("application/problem+json") ? JSON.parse(body) : undefined;
+    if (typeof value === "object" && value !== null) problem = value;
+  } catch {
+    // A reply without a code is one of a proxy.
+  }
+  const err = errorOf(operation, response.status, problem);
+  const seconds = Number(response.headers.get("Retry-After") ?? "");
+  return seconds > 0 ? Object.assign(err, { retryAfter: seconds * 1000 }) : err;
+}

@@ -1,0 +1,304 @@
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+
+import { Allowed, type Call, Client, Forbidden, type Outcome, Unavailable, Unfinished } from "@askance/client";
+import { Server } from "./server.js";
+
+let server: Server;
+before(async () => { server = await Server.start(); });
+after(() => server.close());
+
+function allowed(outcome: Outcome): Allowed {
+  assert.ok(outcome instanceof Allowed, JSON.stringify(outcome));
+  return outcome;
+}
+
+const show = async (call: { session_id: string; reply_id?: string; tool_call_id?: string }): Promise<Call> => (await server.client("bot").show(call)).call;
+
+test("allowed: it runs once and the result is stored", async () => {
+  const gate = server.client("bot").gate("allowed", "r");
+  const outcome = allowed(await gate.call("look", { at: "sky" }, { id: "c" }));
+  const keys: string[] = [];
+  assert.equal(await outcome.run((input: { at: string }, context) => { keys.push(context.idempotencyKey); return `saw ${input.at}`; }), "saw sky");
+  const call = await show(outcome.call);
+  assert.deepEqual([call.state, call.result?.state, call.result?.output], ["finished", "success", "saw sky"]);
+  assert.match(keys[0] ?? "", /^ak_[0-9a-f]{64}$/);
+  await assert.rejects(outcome.run(() => assert.fail("it ran twice")), { code: "unfinished" });
+  const again = await server.client("bot").gate("allowed", "r").call("look", { at: "sky" }, { id: "c" });
+  assert.ok(again.kind === "answered" && again.text === "saw sky");
+});
+
+test("denied by the policy", async () => {
+  const outcome = await server.client("bot").gate("denied", "r").call("drop", { table: "users" });
+  assert.ok(outcome.kind === "denied");
+  assert.match(outcome.text, /tables are not dropped here/);
+  assert.match(outcome.call.tool_call_id ?? "", /^call_[0-9a-f]{32}$/);
+});
+
+test("asked and approved", async () => {
+  const asked = server.client("bot").gate("approved", "r").call("refund", { cents: 5 }, { id: "c" });
+  await server.client("ann").respond(await server.asked("approved", "c"), { kind: "approve" });
+  assert.equal(await allowed(await asked).run((input: { cents: number }) => input.cents), 5);
+});
+
+test("edited: it runs with the edit", async () => {
+  const asked = server.client("bot").gate("edited", "r").call("refund", '{"cents": 500}', { id: "c" });
+  await server.client("ann").respond(await server.asked("edited", "c"), { kind: "approve", input: '{"cents":  1}' });
+  const outcome = allowed(await asked);
+  assert.equal(outcome.inputText, '{"cents":  1}');
+  assert.equal(await outcome.run((input: { cents: number }) => input.cents), 1);
+});
+
+test("rejected with feedback, which the model gets", async () => {
+  const asked = server.client("bot").gate("rejected", "r").call("refund", {}, { id: "c" });
+  await server.client("ann").respond(await server.asked("rejected", "c"), { kind: "reject", feedback: "ask for the receipt" });
+  const outcome = await asked;
+  assert.ok(outcome.kind === "denied");
+  assert.match(outcome.text, /ask for the receipt/);
+});
+
+test("answered in place: nothing runs", async () => {
+  const refund = server.client("bot").tool({ name: "refund", run: () => assert.fail("it ran") });
+  const asked = refund({}, { session: "answered", reply: "r", id: "c" });
+  await server.client("ann").respond(await server.asked("answered", "c"), { kind: "respond", output: "paid by hand" });
+  assert.deepEqual(await asked, { state: "success", text: "paid by hand", output: "paid by hand" });
+});
+
+test("three calls at once, decided out of order", async () => {
+  const gate = server.client("bot").gate("three", "r");
+  const ids = ["a", "b", "c"];
+  const seen: string[] = [];
+  const decide = (async () => {
+    for (const id of [...ids].reverse()) {
+      await server.client("ann").respond(await server.asked("three", id), { kind: "approve" });
+    }
+  })();
+  for await (const outcome of gate.calls(ids.map((id) => ({ name: "refund", input: { id }, id })))) {
+    seen.push(await allowed(outcome).run((input: { id: string }) => input.id));
+    assert.equal(seen.at(-1), outcome.call.tool_call_id);
+  }
+  await decide;
+  assert.deepEqual([...seen].sort(), ids);
+  assert.equal(seen[0], "c");
+});
+
+test("a tool that only the runtime knows", async () => {
+  const asked = server.client("bot").gate("unknown", "r").call("weather", {}, { id: "c" });
+  await server.client("ann").respond(await server.asked("unknown", "c"), { kind: "approve" });
+  assert.equal(await allowed(await asked).run(() => "sunny"), "sunny");
+  const elsewhere = await server.client("bot").gate("unknown", "r2", { tools: ["look"] }).call("weather", {}).catch((err: unknown) => err);
+  assert.ok(!(elsewhere instanceof Allowed), "the gate's tools do not have it");
+});
+
+test("calls that must run one after the other", async () => {
+  const ran: string[] = [];
+  for await (const outcome of server.client("bot").gate("serial", "r").calls(["a", "b", "c"].map((id) => ({ name: "count", input: {}, id })))) {
+    ran.push(await allowed(outcome).run(() => outcome.call.tool_call_id ?? ""));
+  }
+  assert.deepEqual(ran, ["a", "b", "c"]);
+});
+
+test("two approvers", async () => {
+  const asked = server.client("bot").gate("two", "r").call("deploy", {}, { id: "c" });
+  const request = await server.asked("two", "c");
+  const first = await server.client("ann").respond(request, { kind: "approve" });
+  assert.equal(first.state, "asking");
+  assert.deepEqual((await server.client("bob").requests({ session: "two" })).map((c) => c.tool_call_id), ["c"]);
+  await server.client("bob").respond(request, { kind: "approve" });
+  allowed(await asked);
+});
+
+test("exact arguments: a large integer is not rounded", async () => {
+  const text = '{"n": 9007199254740993, "x": 1.10}';
+  const gate = server.client("bot").gate("exact", "r");
+  const outcome = allowed(await gate.call("look", text, { id: "c" }));
+  assert.equal(outcome.inputText, text);
+  assert.throws(() => outcome.input, /9007199254740993 cannot be represented exactly/);
+  await assert.rejects(outcome.run(() => assert.fail("it ran with another number")), RangeError);
+  assert.equal((await show(outcome.call)).result?.state, "error");
+});
+
+test("an exception is reported, and a result that is too large too", async () => {
+  const gate = server.client("bot").gate("failing", "r");
+  await assert.rejects(allowed(await gate.call("look", {}, { id: "a" })).run(() => { throw new Error("no light"); }), /no light/);
+  const large = allowed(await gate.call("look", {}, { id: "b" }));
+  await large.run(() => "x".repeat(600_000));
+  const [a, b] = await Promise.all(["a", "b"].map((id) => show({ ...large.call, tool_call_id: id })));
+  assert.deepEqual([a?.result?.state, a?.result?.output], ["error", "no light"]);
+  assert.equal(b?.result?.state, "error");
+  assert.match(String(b?.result?.output), /cannot be stored/);
+});
+
+test("abort while waiting: the reply is interrupted", async () => {
+  const abort = new AbortController();
+  const refund = server.client("bot").tool({ name: "refund", run: () => assert.fail("it ran") });
+  const asked = refund({}, { session: "abort", reply: "r", id: "c", signal: abort.signal });
+  const request = await server.asked("abort", "c");
+  abort.abort(new Error("enough"));
+  await assert.rejects(asked, /enough/);
+  assert.equal((await show(request)).result?.state, "interrupted");
+});
+
+test("abort while it runs: reported as interrupted", async () => {
+  const abort = new AbortController();
+  const outcome = allowed(await server.client("bot").gate("abort-run", "r").call("look", {}, { id: "c" }));
+  await assert.rejects(outcome.run((_, { signal }) => { abort.abort(new Error("enough")); signal.throwIfAborted(); }, { signal: abort.signal }), /enough/);
+  assert.equal((await show(outcome.call)).result?.state, "interrupted");
+});
+
+test("a process that died in a run: the next one does not run the call again", async () => {
+  const first = allowed(await server.client("bot").gate("died", "r").call("look", {}, { id: "c" })); // and it dies before the report
+  await assert.rejects(server.client("bot").gate("died", "r").call("look", {}, { id: "c" }), (err) => err instanceof Unfinished && err.call?.tool_call_id === "c");
+  assert.equal((await show(first.call)).state, "submitted");
+  const again = allowed(await server.client("bot").gate("died", "r").call("look", {}, { id: "c", idempotent: true }));
+  assert.equal(await again.run(() => "harmless"), "harmless");
+});
+
+test("a process that died while asking: the next one runs the call, though it was approved meanwhile", async () => {
+  const abort = new AbortController();
+  const lost = server.client("bot").gate("asking", "r").call("refund", {}, { id: "c", signal: abort.signal });
+  const request = await server.asked("asking", "c");
+  abort.abort();
+  await assert.rejects(lost);
+  await server.client("ann").respond(request, { kind: "approve" });
+  assert.equal(await allowed(await server.client("bot").gate("asking", "r").call("refund", {}, { id: "c" })).run(() => "paid"), "paid");
+});
+
+test("two identical calls at once: one runs", async () => {
+  const ends = await Promise.allSettled([1, 2, 3].map(() => server.client("bot").gate("same", "r").call("look", {}, { id: "c" })));
+  assert.deepEqual(ends.map((e) => (e.status === "fulfilled" ? "run" : (e.reason as Error).name)).sort(), ["Unfinished", "Unfinished", "run"]);
+});
+
+test("the same ids with other content are a conflict, and two calls need two ids", async () => {
+  await server.client("bot").gate("conflict", "r").call("drop", { a: 1 }, { id: "c" });
+  await assert.rejects(server.client("bot").gate("conflict", "r").call("drop", { a: 2 }, { id: "c" }), { name: "Conflict", code: "conflict", status: 409 });
+  const twice = [{ name: "look", input: {}, id: "x" }, { name: "look", input: {}, id: "x" }];
+  await assert.rejects(server.client("bot").gate("conflict", "r").calls(twice).next(), { code: "invalid" });
+});
+
+test("calls without ids get derived ones: the same after a restart", async () => {
+  const run = async () => {
+    const gate = server.client("bot").gate("derived", "r");
+    const ids: string[] = [];
+    for await (const o of gate.calls([{ name: "drop", input: {} }, { name: "drop", input: {} }])) ids.push(o.call.tool_call_id ?? "");
+    return ids.sort();
+  };
+  const first = await run();
+  assert.equal(new Set(first).size, 2);
+  assert.deepEqual(await run(), first);
+});
+
+test("a token of another role, of another runtime, and no token", async () => {
+  const run = () => assert.fail("it ran");
+  await assert.rejects(server.client("ann").gate("role", "r").call("look", {}), Forbidden);
+  await assert.rejects(server.client("bot", { token: "" }).gate("role", "r").call("look", {}), Forbidden);
+  await server.client("bot").gate("mine", "r").call("drop", {}, { id: "c" });
+  await assert.rejects(server.client("robot").gate("mine", "r").call("drop", {}, { id: "d" }), { code: "foreign" });
+  const asked = server.client("bot").gate("role", "r").call("refund", {}, { id: "c" });
+  const request = await server.asked("role", "c");
+  await assert.rejects(server.client("bot").respond(request, { kind: "approve" }), Forbidden);
+  await server.client("ann").respond(request, { kind: "reject" });
+  assert.equal((await asked).kind, "denied");
+  const result = await server.client("ann").tool({ name: "look", run })({}, { session: "role", reply: "r2" });
+  assert.equal(result.state, "error");
+});
+
+test("an approval of what was not seen is refused", async () => {
+  const asked = server.client("bot").gate("unseen", "r").call("refund", { cents: 1 }, { id: "c" });
+  const request = await server.asked("unseen", "c");
+  await assert.rejects(server.client("ann").respond({ ...request, digest: `sha256:${"0".repeat(64)}` }, { kind: "approve" }), { code: "digest_mismatch" });
+  await server.client("ann").respond(request, { kind: "approve" });
+  allowed(await asked);
+});
+
+test("preview: nothing is proposed", async () => {
+  const reply = await server.client("bot").preview("preview", "r", [{ name: "drop", input: {}, id: "c" }, { name: "refund", input: {}, id: "d" }]);
+  assert.deepEqual(reply.calls.map((c) => c.decision?.behavior), ["deny", "ask"]);
+  await assert.rejects(show({ session_id: "preview", reply_id: "r", tool_call_id: "c" }), { name: "NotFound" });
+});
+
+test("server down: nothing runs, and the model gets a text", async () => {
+  const client = new Client({ url: "http://127.0.0.1:9", token: "", retryFor: 0 });
+  await assert.rejects(client.gate("s", "r").call("look", {}), Unavailable);
+  const result = await client.tool({ name: "look", run: () => assert.fail("it ran") })({}, { session: "s", reply: "r" });
+  assert.equal(result.state, "error");
+  assert.match(result.text, /does not answer/);
+});
+
+test("a busy server: the request is repeated with the same key", async () => {
+  const keys: Array<string | null> = [];
+  const client = server.client("bot", {
+    fetch: (url, init) => {
+      if (!String(url).endsWith("/calls")) return fetch(url, init);
+      keys.push(new Headers(init?.headers).get("Idempotency-Key"));
+      return keys.length < 3 ? Promise.resolve(new Response("", { status: keys.length === 1 ? 429 : 503 })) : fetch(url, init);
+    },
+  });
+  allowed(await client.gate("busy", "r").call("look", {}));
+  assert.equal(keys.length, 3);
+  assert.ok(keys[0] && new Set(keys).size === 1);
+});
+
+test("a reply that was changed on its way does not run", async () => {
+  for (const [from, to] of [['"tool_call_id":"c"', '"tool_call_id":"d"'], ['"state":"asking"', '"state":"approved"'], ['"calls":[{', '"calls":[['], ['"tool_name":"refund"', '"tool_name":"look"']] as const) {
+    const client = server.client("bot", {
+      fetch: async (url, init) => {
+        const response = await fetch(url, init);
+        return new Response((await response.text()).replaceAll(from, to), { status: response.status, headers: response.headers });
+      },
+    });
+    await assert.rejects(client.gate("changed", "r").call("refund", {}, { id: "c" }), { code: "invalid_reply" }, from);
+  }
+});
+
+test("events resume: none is lost or repeated", async () => {
+  const bot = server.client("bot");
+  const events: Array<{ id: string; type: unknown }> = [];
+  let connections = 0;
+  const cutting = server.client("bot", {
+    fetch: async (url, init) => {
+      const response = await fetch(url, init);
+      if (!response.headers.get("Content-Type")?.startsWith("text/event-stream") || !response.body) return response;
+      connections++;
+      let left = 700 + 40 * connections; // the connection breaks in the middle of an event
+      const cut = new TransformStream<Uint8Array, Uint8Array>({
+        transform(chunk, c) {
+          c.enqueue(chunk.subarray(0, left));
+          left -= chunk.length;
+          if (left <= 0) c.terminate();
+        },
+      });
+      return new Response(response.body.pipeThrough(cut), response);
+    },
+  });
+  const last = "c5";
+  const reading = (async () => {
+    for await (const { id, event } of cutting.events("resume")) {
+      events.push({ id, type: event["type"] });
+      if (event["type"] === "TOOL_RESULT_END" && event["tool_call_id"] === last) return;
+    }
+  })();
+  const gate = bot.gate("resume", "r");
+  for (const id of ["c1", "c2", "c3", "c4", last]) await allowed(await gate.call("look", { id }, { id })).run(() => "seen");
+  await reading;
+  assert.ok(connections > 3, `${connections} connections`);
+  const plain: Array<{ id: string; type: unknown }> = [];
+  for await (const { id, event } of bot.events("resume")) {
+    plain.push({ id, type: event["type"] });
+    if (plain.length === events.length) break;
+  }
+  assert.deepEqual(events, plain);
+});
+
+test("the stream of calls: open calls, ready, changes", async () => {
+  const asked = server.client("bot").gate("stream", "r").call("refund", {}, { id: "c" });
+  const request = await server.asked("stream", "c");
+  const kinds: string[] = [];
+  for await (const e of server.client("ann").callsStream({ session: "stream" })) {
+    kinds.push(e.type === "call" ? e.call.state : e.type);
+    if (e.type === "ready") await server.client("ann").respond(request, { kind: "approve" });
+    if (e.type === "call" && e.call.state === "submitted") break;
+  }
+  assert.deepEqual([kinds[0], kinds[1], kinds.at(-1)], ["asking", "ready", "submitted"]);
+  allowed(await asked);
+});
