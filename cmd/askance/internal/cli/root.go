@@ -107,7 +107,7 @@ Start with askance demo.`,
 		group string
 		cmds  []*cobra.Command
 	}{
-		{"run", []*cobra.Command{newDemoCommand(env), newServeCommand(env), newWorkerCommand(env), newHookCommand(env), newWebhooksCommand(env), newBenchCommand(env)}},
+		{"run", []*cobra.Command{newDemoCommand(env), newServeCommand(env), newWorkerCommand(env), newMCPCommand(env), newHookCommand(env), newWebhooksCommand(env), newBenchCommand(env)}},
 		{"calls", []*cobra.Command{newInboxCommand(env), newListCommand(env), newLoadCommand(env), newShowCommand(env), newPreviewCommand(env), newApproveCommand(env), newEditCommand(env), newRejectCommand(env), newResultCommand(env), newDelegateCommand(env), newResolveCommand(env), newInterruptCommand(env), newRevokeCommand(env), newStandingCommand(env), newEventsCommand(env)}},
 		{"proof", []*cobra.Command{newAuditCommand(env), newJournalCommand(env)}},
 		{"policy", []*cobra.Command{newPolicyCommand(env), newToolsCommand(env)}},

@@ -44,7 +44,7 @@ func (env *environment) applySettings(c *cobra.Command) error {
 	}
 	for _, s := range settings {
 		f := c.Flags().Lookup(s.flag)
-		if f == nil || f.Changed {
+		if f == nil || f.Changed || isOwn(f) {
 			continue
 		}
 		if v, ok := os.LookupEnv(s.env()); ok && v != "" {
@@ -58,6 +58,14 @@ func (env *environment) applySettings(c *cobra.Command) error {
 		}
 	}
 	return env.applyLastSpace(c)
+}
+
+// ownFlag marks a flag of one command that has the name of a setting and is none.
+const ownFlag = "askance-own-flag"
+
+func isOwn(f *pflag.Flag) bool {
+	_, own := f.Annotations[ownFlag]
+	return own
 }
 
 // applyLastSpace takes the space from the data folder, where an engine ran on it

@@ -1,0 +1,276 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/gateway/auth"
+	"github.com/askance-dev/askance/gateway/mcp"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// proxying is what askance mcp is told.
+type proxying struct {
+	http, upstreams, session, agent, inbox string
+
+	hold       time.Duration
+	legs       int
+	block      bool
+	noWait     bool
+	noJoin     bool
+	hideEdits  bool
+	trust      bool
+	idempotent []string
+	argv       []string
+}
+
+func newMCPCommand(env *environment) *cobra.Command {
+	var m proxying
+	c := &cobra.Command{
+		Use:   "mcp [--http ADDR] (--upstreams FILE | -- CMD [ARG…])",
+		Short: "Put askance between an MCP client and MCP servers",
+		Long: `An MCP server that passes everything on to the MCP server CMD, or to those of a file,
+and holds each tool call until askance has decided about it. A person who approves a
+call sees the arguments, and exactly these run, once.
+
+It serves one client on standard input and output, or with --http many. It needs a
+running askance serve, which it reaches as a runtime: on the data folder, or at the NATS
+server of --nats.
+
+A client that can wait is told how: with a task, a link, or progress. Any other gets an
+ordinary result after --hold, which names the tool askance_wait: that tool gives the
+result once the call is decided.
+
+The file of upstreams is YAML:
+
+  upstreams:
+    github:                          # a-z, 0-9 and -: its tools are github_NAME
+      command: [github-mcp, stdio]
+      env: {LOG: info}
+      idempotent: [search]           # tools that can run again after a lost answer
+    docs:
+      url: https://docs.example/mcp
+      bearer_file: docs.token        # sent to this upstream only
+      headers: {X-Team: agents}
+      trust_annotations: true        # believe idempotentHint and readOnlyHint
+
+With --http, clients send a token of askance token create --role runtime, if there is a
+token file. Without one, only programs on this machine can connect.`,
+		Example: `  askance mcp -- npx -y @modelcontextprotocol/server-filesystem /srv/files
+  askance mcp --inbox http://127.0.0.1:8787 --hold 25s -- ./server.py
+  askance mcp --http 127.0.0.1:8788 --upstreams upstreams.yaml`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if (len(args) == 0) == (m.upstreams == "") {
+				return usagef("want a command after --, or --upstreams, for instance: askance mcp -- ./server.py")
+			}
+			m.argv = args
+			return nil
+		},
+		RunE: func(c *cobra.Command, _ []string) error { return m.run(c.Context(), env) },
+	}
+	env.cfg.bindClient(c)
+	env.cfg.bind(c, &env.cfg.HTTPTokens, &env.cfg.HTTPCert, &env.cfg.HTTPKey)
+	env.cfg.bindAs(c, &env.cfg.HTTPInsecure, "let --http listen beyond loopback without TLS: for a proxy in front that has it")
+	env.cfg.bindAs(c, &env.cfg.HTTPOrigins, "origin of pages that can use --http from a browser; may be repeated")
+	f := c.Flags()
+	f.StringVar(&m.http, "http", "", "serve streamable HTTP at this address instead of standard input and output")
+	_ = f.SetAnnotation("http", ownFlag, nil) // the flag is there: it was defined above
+	f.StringVar(&m.upstreams, "upstreams", "", "file of MCP servers, by alias")
+	f.StringVar(&m.session, "session", "", "askance session of the calls (default one for each start)")
+	f.StringVar(&m.agent, "agent", "", "name of the agent in proposals (default the name of the client's token, or --as)")
+	f.StringVar(&m.inbox, "inbox", "", "URL of the web inbox, for links to approval requests")
+	durationVar(f, &m.hold, "hold", mcp.DefaultHold, "how long a request waits for a person, if its client cannot wait longer")
+	f.BoolVar(&m.block, "block", false, "hold each request until it is decided: for clients without a timeout")
+	f.IntVar(&m.legs, "retry-legs", 0, "how often a client of revision 2026-07-28 is told to retry before it gets askance_wait")
+	f.BoolVar(&m.noWait, "no-wait-tool", false, "do not add the tool askance_wait")
+	f.BoolVar(&m.noJoin, "no-join", false, "ask again if the same call is repeated while the first is open")
+	f.BoolVar(&m.hideEdits, "hide-edits", false, "do not tell the model that a person changed the arguments")
+	f.StringArrayVar(&m.idempotent, "idempotent", nil, "tool of CMD that can run again after a lost answer; may be repeated")
+	f.BoolVar(&m.trust, "trust-annotations", false, "believe the idempotentHint and readOnlyHint of the tools of CMD")
+	return c
+}
+
+func (m *proxying) run(ctx context.Context, env *environment) error {
+	ups, err := m.readUpstreams()
+	if err != nil {
+		return err
+	}
+	key, err := stateKey(env.cfg.dir())
+	if err != nil {
+		return err
+	}
+	l, err := env.connect(ctx, toolcall.RoleRuntime)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	g, err := mcp.New(mcp.Config{
+		Askance: l, Upstreams: ups, Session: message.SessionID(m.session), Agent: m.agent, Key: key, Inbox: strings.TrimSuffix(m.inbox, "/"),
+		Hold: m.hold, Block: m.block, Legs: m.legs, NoWaitTool: m.noWait, NoJoin: m.noJoin, HideEdits: m.hideEdits, Version: buildInfo().Version, Log: env.log,
+	})
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	if m.http == "" {
+		return g.ServeStdio(ctx, env.cfg.As, env.in, env.out)
+	}
+	return m.serveHTTP(ctx, env, g)
+}
+
+func (m *proxying) serveHTTP(ctx context.Context, env *environment, g *mcp.Gateway) error {
+	path, err := env.tokenFile()
+	if err != nil {
+		return err
+	}
+	if err := mcp.CheckAddress(m.http, path != "", env.cfg.HTTPCert != "" || env.cfg.HTTPInsecure); err != nil {
+		return usageError{err}
+	}
+	cfg := mcp.HTTPConfig{Origins: env.cfg.HTTPOrigins, Authenticate: func(*http.Request) (string, error) { return env.cfg.As, nil }}
+	if path != "" {
+		tokens, err := auth.OpenTokens(path, env.log)
+		if err != nil {
+			return err
+		}
+		go tokens.Watch(ctx, time.Second)
+		cfg.Authenticate = func(r *http.Request) (string, error) { return runtimeOf(tokens.Authenticate(r)) }
+	}
+	var lc net.ListenConfig
+	listener, err := lc.Listen(ctx, "tcp", m.http)
+	if err != nil {
+		return &message.Error{Code: message.CodeUnavailable, Op: "mcp", What: "cannot listen at " + m.http, Hint: "choose another address with --http", Err: err}
+	}
+	cfg.Public = !auth.LoopbackHost(listener.Addr().String())
+	server := &http.Server{Handler: g.Handler(cfg), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
+	scheme, serve := "http", func() error { return server.Serve(listener) }
+	if env.cfg.HTTPCert != "" {
+		scheme, serve = "https", func() error { return server.ServeTLS(listener, env.cfg.HTTPCert, env.cfg.HTTPKey) }
+	}
+	env.notef("MCP gateway at %s://%s/mcp\n", scheme, listener.Addr())
+	if err := serve(); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// tokenFile is the token file in force; "" if there is none.
+func (env *environment) tokenFile() (string, error) {
+	if env.cfg.HTTPTokens != "" {
+		return env.cfg.HTTPTokens, nil
+	}
+	path := filepath.Join(env.cfg.dir(), "tokens.json")
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return path, nil
+}
+
+// runtimeOf gives the name of a runtime's credentials.
+func runtimeOf(id *gateway.Identity, err error) (string, error) {
+	if err == nil && !slices.Contains(id.Roles, toolcall.RoleRuntime) {
+		err = errors.New("the token is not of a runtime")
+	}
+	if err != nil {
+		return "", err
+	}
+	return id.Name, nil
+}
+
+// upstreamEntry is one server of the file of upstreams.
+type upstreamEntry struct {
+	Command          []string          `yaml:"command"`
+	Env              map[string]string `yaml:"env"`
+	URL              string            `yaml:"url"`
+	Headers          map[string]string `yaml:"headers"`
+	BearerFile       string            `yaml:"bearer_file"`
+	Idempotent       []string          `yaml:"idempotent"`
+	TrustAnnotations bool              `yaml:"trust_annotations"`
+}
+
+const maxUpstreams = 256 << 10
+
+func (m *proxying) readUpstreams() ([]*mcp.Upstream, error) {
+	if m.upstreams == "" {
+		return []*mcp.Upstream{{Command: m.argv, Idempotent: m.idempotent, TrustAnnotations: m.trust}}, nil
+	}
+	text, err := textfile.Read("--upstreams", m.upstreams, maxUpstreams)
+	if err != nil {
+		return nil, err
+	}
+	var file struct {
+		Upstreams map[string]upstreamEntry `yaml:"upstreams"`
+	}
+	if err := yaml.UnmarshalWithOptions(text, &file, yaml.Strict(), yaml.DisallowUnknownField()); err != nil {
+		return nil, usagef("--upstreams: %s cannot be read: %s", m.upstreams, yaml.FormatError(err, false, false))
+	}
+	var out []*mcp.Upstream
+	for alias, e := range file.Upstreams {
+		up := &mcp.Upstream{Alias: alias, Command: e.Command, URL: e.URL, Header: e.Headers, Idempotent: e.Idempotent, TrustAnnotations: e.TrustAnnotations}
+		for name, value := range e.Env {
+			up.Env = append(up.Env, name+"="+value)
+		}
+		if e.BearerFile != "" {
+			path := e.BearerFile
+			if !filepath.IsAbs(path) {
+				path = filepath.Join(filepath.Dir(m.upstreams), path)
+			}
+			token, err := textfile.Read("bearer_file", path, maxSecret)
+			if err != nil {
+				return nil, err
+			}
+			if up.Header == nil {
+				up.Header = map[string]string{}
+			}
+			up.Header["Authorization"] = "Bearer " + strings.TrimSpace(string(token))
+		}
+		out = append(out, up)
+	}
+	slices.SortFunc(out, func(a, b *mcp.Upstream) int { return strings.Compare(a.Alias, b.Alias) })
+	return out, nil
+}
+
+// stateKey reads the key with which the gateway knows its own call ids and request
+// states again, or makes it.
+func stateKey(dir string) ([]byte, error) {
+	path := filepath.Join(dir, "mcp.key")
+	fault := func(err error) error {
+		return &message.Error{Code: message.CodeUnavailable, Op: "mcp", What: "cannot keep the state key " + path, Hint: "name a data folder that this user can write to with --data", Err: err}
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fault(err)
+	}
+	key := []byte(rand.Text() + rand.Text())
+	tmp, err := os.CreateTemp(dir, "mcp.key-*")
+	if err != nil {
+		return nil, fault(err)
+	}
+	defer func() { _ = os.Remove(tmp.Name()) }() // a second name of the key, or none
+	_, err = tmp.Write(key)
+	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
+		return nil, fault(err)
+	}
+	if err := os.Link(tmp.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) { // the first one counts
+		return nil, fault(err)
+	}
+	key, err = textfile.Read("mcp.key", path, len(key))
+	if err != nil {
+		return nil, fault(err)
+	}
+	return key, nil
+}

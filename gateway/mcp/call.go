@@ -1,0 +1,340 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"time"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// callTool carries out tools/call: it holds the call until askance has decided.
+func (x *exchange) callTool(ctx context.Context) (json.RawMessage, error) {
+	p := x.peer
+	name := x.params.text("name")
+	arguments := x.params.get("arguments")
+	if arguments == nil {
+		arguments = json.RawMessage("{}")
+	}
+	switch {
+	case name == "":
+		return nil, badParams("name is missing")
+	case strictjson.KindOf(arguments) != "object":
+		return nil, badParams("arguments is not an object")
+	case len(arguments) > toolcall.MaxInputBytes:
+		return refusal("the arguments are larger than askance takes: pass large content by reference", nil).result, nil
+	}
+	if name == waitTool && !p.g.cfg.NoWaitTool {
+		return x.waitForCall(ctx, objectOf(arguments).text("call"))
+	}
+	up, inner := p.g.split(name)
+	if up == nil {
+		return nil, badParams("Unknown tool: %s", name)
+	}
+	l, err := p.linkTo(up)
+	if err != nil {
+		return refusal("the call did not run: "+err.Error(), nil).result, nil
+	}
+	t, err := l.findTool(ctx, inner)
+	if err != nil {
+		return refusal("the call did not run: the tools of the server cannot be listed: "+err.Error(), nil).result, nil
+	}
+	if t == nil {
+		return nil, badParams("Unknown tool: %s", name)
+	}
+	if x.header != nil {
+		if err := checkParamHeaders(x.header, t.definition.get("inputSchema"), arguments); err != nil {
+			return nil, err
+		}
+	}
+	if given := x.params.get("requestState"); given != nil {
+		s, err := p.g.openState(x.params.text("requestState"), p.principal, digestOf(name, arguments))
+		if err != nil {
+			return nil, err
+		}
+		h, err := p.g.find(ctx, p, s.Call, s.Session)
+		if err != nil {
+			return nil, err
+		}
+		h.takeAnswers(s.Leg, x.params.get("inputResponses"))
+		return h.present(ctx, x, true)
+	}
+	if task := x.params.get("task"); task != nil && !p.modern {
+		return x.startTask(t, arguments)
+	}
+	return p.g.start(x, t, x.params, arguments).present(ctx, x, false)
+}
+
+// waitForCall is the wait tool.
+func (x *exchange) waitForCall(ctx context.Context, id string) (json.RawMessage, error) {
+	p := x.peer
+	if !p.g.ownsCall(message.CallID(id), p.principal) {
+		return refusal("there is no held call "+id+": use the id that the held call returned", nil).result, nil
+	}
+	h, err := p.g.find(ctx, p, message.CallID(id), "")
+	if err != nil {
+		return refusal(err.Error(), nil).result, nil
+	}
+	return h.present(ctx, x, true)
+}
+
+// find gives a held call, from the journal if another process held it.
+func (g *Gateway) find(ctx context.Context, p *peer, id message.CallID, session message.SessionID) (*held, error) {
+	g.mu.Lock()
+	h := g.calls[id]
+	g.mu.Unlock()
+	if h != nil {
+		return h, nil
+	}
+	list, err := g.cfg.Askance.List(ctx, toolcall.ListRequest{Session: session, Call: id, All: true, Limit: 1})
+	for err == nil && len(list.Calls) == 0 && list.Next != 0 {
+		list, err = g.cfg.Askance.List(ctx, toolcall.ListRequest{Session: session, Call: id, All: true, Limit: 1, After: list.Next})
+	}
+	if err != nil {
+		return nil, errors.Join(errors.New("askance cannot look the call up"), err)
+	}
+	if len(list.Calls) == 0 {
+		return nil, badParams("there is no call %s", id)
+	}
+	return g.restore(p, list.Calls[0])
+}
+
+// restore follows a call that another process proposed.
+func (g *Gateway) restore(p *peer, call *toolcall.Call) (*held, error) {
+	up, inner := g.split(call.Tool)
+	if up == nil {
+		return nil, badParams("no upstream has the tool %s", call.Tool)
+	}
+	arguments := json.RawMessage(call.Input)
+	h := &held{
+		g: g, key: call.Key, peer: p, principal: p.principal, params: object{{Name: "name", Value: quote(inner)}, {Name: "arguments", Value: arguments}},
+		arguments: arguments, digest: digestOf(call.Tool, arguments), created: call.ProposedAt, changed: make(chan struct{}), wanted: true, call: call,
+		tool: &tool{up: up, name: inner},
+	}
+	if call.Open() {
+		l, err := p.linkTo(up)
+		if err != nil {
+			return nil, err
+		}
+		t, err := l.findTool(g.life, inner)
+		if err != nil {
+			return nil, err
+		}
+		if t != nil {
+			h.tool = t
+		}
+	}
+	h.bind()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if first := g.calls[call.Call]; first != nil {
+		return first, nil
+	}
+	g.calls[call.Call] = h
+	if g.joins[h.join] == nil && call.Open() {
+		g.joins[h.join] = h
+	}
+	h.follow(func(context.Context) (*toolcall.Call, error) { return call, nil })
+	return h, nil
+}
+
+// takeAnswers gives the upstream what the client answered to its question.
+func (h *held) takeAnswers(leg int, answers json.RawMessage) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.input == nil || h.input.leg != leg {
+		return // an older question, or one of askance: its answer decides nothing
+	}
+	select {
+	case h.input.answer <- answers:
+		h.input = nil
+	default: // answered already
+	}
+}
+
+// progressEvery is how often a client hears that its call is held.
+const progressEvery = 10 * time.Second
+
+// present holds a request until its call is decided, or returns what lets its client
+// wait. later says that the client knows already that the call is held.
+func (h *held) present(ctx context.Context, x *exchange, later bool) (json.RawMessage, error) {
+	p := x.peer
+	h.mu.Lock()
+	h.user = x
+	h.users++
+	h.mu.Unlock()
+	defer h.leave(ctx, x)
+	hold := time.NewTimer(p.g.cfg.Hold)
+	defer hold.Stop()
+	tick := time.NewTicker(progressEvery)
+	defer tick.Stop()
+	token, told, over := x.meta.get("progressToken"), 0, false
+	elicited := later
+	for {
+		h.mu.Lock()
+		changed, call, done, unknown, input := h.changed, h.call, h.outcome, h.unknown, h.input
+		if done != nil {
+			h.fetched = true
+		}
+		h.mu.Unlock()
+		switch {
+		case done != nil:
+			h.forget()
+			if done.err != nil {
+				return nil, done.err
+			}
+			return done.result, nil
+		case input != nil && p.modern:
+			return h.inputRequired(input.requests, input.leg), nil
+		case unknown && !p.hasTasks():
+			return refusal("outcome unknown: the call may have happened; do not repeat it. A person will settle it. Its id is "+string(h.key.Call), call).result, nil
+		case (unknown || call != nil && call.State == message.ToolCallAsking) && p.modern && p.hasTasks() && x.params.text("name") != waitTool:
+			return h.taskResult(), nil
+		case call == nil || call.State != message.ToolCallAsking:
+		case p.modern && p.can("elicitation", "url") && p.g.cfg.Inbox != "" && (!elicited || over):
+			return h.inputRequired(h.askToLook(), 0), nil
+		case !p.modern && p.can("elicitation", "url") && p.g.cfg.Inbox != "" && !elicited:
+			elicited = true
+			go h.elicit(x)
+		}
+		if over && !p.g.cfg.Block && token == nil {
+			if p.modern && h.nextLeg(later) {
+				return h.inputRequired(nil, 0), nil
+			}
+			return h.stillHeld(call), nil
+		}
+		select {
+		case <-changed:
+		case <-hold.C:
+			over = true
+		case <-tick.C:
+			if token != nil && (call == nil || call.State != message.ToolCallSubmitted) {
+				told++
+				x.send(&frame{method: "notifications/progress", params: encode(map[string]any{"progressToken": token, "progress": told, "message": "waiting for approval"})})
+			}
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// leave ends the request's part in the call. A cancelled request that was the only one
+// cancels the call.
+func (h *held) leave(ctx context.Context, x *exchange) {
+	h.mu.Lock()
+	if h.user == x {
+		h.user = nil
+	}
+	h.users--
+	cancelled := errors.Is(context.Cause(ctx), errCancelled) && h.users == 0 && h.outcome == nil
+	h.mu.Unlock()
+	if cancelled {
+		h.cancel()
+	}
+}
+
+// cancel interrupts a call that is not at the upstream yet, and else tells the upstream.
+func (h *held) cancel() {
+	h.mu.Lock()
+	stop := h.stop
+	h.wanted = false
+	h.mu.Unlock()
+	if stop != nil {
+		stop(errCancelled)
+		return
+	}
+	h.g.busy.add()
+	go func() {
+		defer h.g.busy.done()
+		ctx, done := context.WithTimeout(h.g.life, proposeTime)
+		defer done()
+		if _, err := h.record.again(ctx, func() error {
+			_, err := h.g.cfg.Askance.Interrupt(ctx, toolcall.InterruptRequest{Session: h.key.Session, Reply: h.key.Reply, Reason: "the client cancelled the call"})
+			return err
+		}); err != nil {
+			h.g.cfg.Log.Warn("cannot interrupt a call", "call", h.key.Call, "error", err)
+		}
+	}()
+}
+
+// forget makes the next call with the same arguments a new one.
+func (h *held) forget() {
+	h.g.mu.Lock()
+	defer h.g.mu.Unlock()
+	if h.g.joins[h.join] == h {
+		delete(h.g.joins, h.join)
+	}
+}
+
+// nextLeg reports whether the client is told to retry once more.
+func (h *held) nextLeg(later bool) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !later {
+		h.legs = 0
+	}
+	h.legs++
+	return h.legs <= h.g.cfg.Legs
+}
+
+// inputRequired is the result with which a modern client asks its user, or only
+// retries.
+func (h *held) inputRequired(requests json.RawMessage, leg int) json.RawMessage {
+	o := object{{Name: "resultType", Value: quote("input_required")}}
+	if requests != nil {
+		o = o.with("inputRequests", requests)
+	}
+	sealed := h.g.sealState(state{Call: h.key.Call, Session: h.key.Session, Principal: h.principal, Digest: h.digest, Until: time.Now().Add(stateTime).Unix(), Leg: leg})
+	return o.with("requestState", quote(sealed)).bytes()
+}
+
+// link is where people see the call; "": nowhere.
+func (h *held) link() string {
+	if h.g.cfg.Inbox == "" {
+		return ""
+	}
+	q := url.Values{"session": {string(h.key.Session)}, "reply": {string(h.key.Reply)}, "call": {string(h.key.Call)}}
+	return h.g.cfg.Inbox + "/inbox/call?" + q.Encode()
+}
+
+func (h *held) askToLook() json.RawMessage {
+	params := map[string]any{"mode": "url", "message": "A person has to approve the call of " + h.tool.clientName() + ".", "url": h.link()}
+	if !h.peer.modern {
+		params["elicitationId"] = string(h.key.Call)
+	}
+	return encode(map[string]any{"askance": map[string]any{"method": "elicitation/create", "params": params}})
+}
+
+// elicit shows a legacy client where the call is approved. Its answer decides nothing.
+func (h *held) elicit(x *exchange) {
+	params := objectOf(h.askToLook()).at("askance", "params")
+	ctx, cancel := context.WithTimeout(h.g.life, inputTime)
+	defer cancel()
+	_, _ = x.peer.ask(ctx, x.send, "elicitation/create", params)
+}
+
+// stillHeld is the result for a client that cannot wait longer.
+func (h *held) stillHeld(call *toolcall.Call) json.RawMessage {
+	phase, digest := "deciding", ""
+	if call != nil {
+		phase, digest = string(call.State), call.Digest
+	}
+	text := "The call " + string(h.key.Call) + " is held: " + phase + "."
+	if phase == string(message.ToolCallAsking) {
+		text = "The call " + string(h.key.Call) + " waits for the approval of a person."
+	}
+	if link := h.link(); link != "" {
+		text += " A person decides at " + link + "."
+	}
+	if !h.g.cfg.NoWaitTool {
+		text += ` Call ` + waitTool + ` with {"call": "` + string(h.key.Call) + `"} for the result; do not call the tool again.`
+	}
+	return encode(map[string]any{
+		"content":           []any{textBlock(text)},
+		"structuredContent": map[string]any{"askance": map[string]string{"state": phase, "call": string(h.key.Call), "digest": digest}},
+	})
+}

@@ -1,0 +1,255 @@
+package mcp
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"sync"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// Client is what the gateway needs of an askance server, as a runtime.
+type Client interface {
+	Propose(ctx context.Context, r toolcall.ProposeRequest) (toolcall.ProposeReply, error)
+	Wait(ctx context.Context, r toolcall.WaitRequest) (toolcall.WaitReply, error)
+	Emit(ctx context.Context, r toolcall.EmitRequest) (toolcall.EmitReply, error)
+	Events(ctx context.Context, r toolcall.EventsRequest) (toolcall.EventsReply, error)
+	Report(ctx context.Context, r toolcall.ReportRequest) (*toolcall.Call, error)
+	Interrupt(ctx context.Context, r toolcall.InterruptRequest) (toolcall.InterruptReply, error)
+	List(ctx context.Context, r toolcall.ListRequest) (toolcall.ListReply, error)
+}
+
+// Config says what a gateway joins.
+type Config struct {
+	Askance   Client
+	Upstreams []*Upstream
+	// Session is the askance session of the calls; "": one for this process.
+	Session message.SessionID
+	// Agent names the agent in proposals.
+	Agent string
+	// Key authenticates what clients give back: call ids and request states. Keep it
+	// over restarts.
+	Key []byte
+	// Inbox is the URL of the web inbox, for links to approval requests; "": none.
+	Inbox string
+	// Hold is how long a request waits for a person, if its client has no way to wait
+	// longer. Block holds every request until it is decided.
+	Hold  time.Duration
+	Block bool
+	// Legs is how often a modern client is told to retry before it gets the wait tool.
+	Legs int
+	// NoWaitTool leaves out askance_wait, NoJoin asks again for a repeated call, and
+	// HideEdits does not tell the model of changed arguments.
+	NoWaitTool, NoJoin, HideEdits bool
+	Version                       string
+	Log                           *slog.Logger
+}
+
+// DefaultHold is under the 60 seconds after which most clients give up.
+const DefaultHold = 50 * time.Second
+
+// Gateway is an MCP server that holds tool calls for askance. It is safe for
+// concurrent use.
+type Gateway struct {
+	cfg  Config
+	life context.Context //nolint:containedctx // it ends with the gateway
+	end  context.CancelFunc
+	busy busy // with proposals and calls at an upstream
+
+	mu    sync.Mutex // guards the rest
+	calls map[message.CallID]*held
+	joins map[string]*held
+	peers map[string]*peer // of modern requests by their kind, of legacy clients by session
+}
+
+var aliasPattern = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
+
+// New checks the configuration. Close the gateway.
+func New(cfg Config) (*Gateway, error) {
+	bad := func(what, hint string) error {
+		return &message.Error{Code: message.CodeInvalid, Op: "mcp", What: what, Hint: hint}
+	}
+	if len(cfg.Upstreams) == 0 {
+		return nil, bad("there is no upstream", "name a command or a file of upstreams")
+	}
+	if len(cfg.Key) < 16 {
+		return nil, bad("the state key has fewer than 16 bytes", "make a key of 32 random bytes")
+	}
+	seen := map[string]bool{}
+	for _, up := range cfg.Upstreams {
+		switch {
+		case (up.URL == "") == (len(up.Command) == 0):
+			return nil, bad(up.name()+" has no command and no URL, or both", "give it one of them")
+		case seen[up.Alias]:
+			return nil, bad(fmt.Sprintf("two upstreams have the alias %q", up.Alias), "give each its own")
+		case up.Alias == "askance" || up.Alias != "" && !aliasPattern.MatchString(up.Alias):
+			return nil, bad(fmt.Sprintf("the alias %q cannot be used", up.Alias), "use up to 32 of a-z, 0-9 and -, and not askance")
+		case up.Alias == "" && len(cfg.Upstreams) > 1:
+			return nil, bad("an upstream has no alias", "with several upstreams give each an alias")
+		}
+		seen[up.Alias] = true
+	}
+	if cfg.Hold <= 0 {
+		cfg.Hold = DefaultHold
+	}
+	if cfg.Session == "" {
+		cfg.Session = message.SessionID("mcp-" + randomText())
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	g := &Gateway{cfg: cfg, calls: map[message.CallID]*held{}, joins: map[string]*held{}, peers: map[string]*peer{}}
+	g.life, g.end = context.WithCancel(context.Background())
+	return g, nil
+}
+
+func randomText() string {
+	var b [12]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return hex.EncodeToString(b[:])
+}
+
+// closeTime bounds the wait for calls that run at an upstream.
+const closeTime = 5 * time.Second
+
+// Close waits a while for the calls that run, and ends the upstreams.
+func (g *Gateway) Close() {
+	select {
+	case <-g.busy.quiet():
+	case <-time.After(closeTime):
+	}
+	g.end()
+	g.mu.Lock()
+	peers := make([]*peer, 0, len(g.peers))
+	for _, p := range g.peers {
+		peers = append(peers, p)
+	}
+	g.mu.Unlock()
+	var wg sync.WaitGroup
+	for _, p := range peers {
+		wg.Go(p.close)
+	}
+	wg.Wait()
+}
+
+// about is the gateway as clients and servers see it.
+func (g *Gateway) about() json.RawMessage {
+	version := g.cfg.Version
+	if version == "" {
+		version = "dev"
+	}
+	return encode(map[string]string{"name": "askance", "version": version})
+}
+
+// maxPeers bounds how many kinds of modern clients have open upstreams.
+const maxPeers = 64
+
+// modernPeer is the peer of a modern request. Call the function when it is done.
+func (g *Gateway) modernPeer(principal string, meta object) (*peer, func()) {
+	caps, info := meta.get(metaCapabilities), meta.get(metaClient)
+	sum := sha256.Sum256([]byte(principal + "\x00" + string(caps) + "\x00" + string(info)))
+	key := hex.EncodeToString(sum[:])
+	g.mu.Lock()
+	p := g.peers[key]
+	if p == nil {
+		p = g.newPeer(principal, true, modernVersion, caps, info)
+		p.key = key
+		g.peers[key] = p
+	}
+	p.users++
+	p.used = time.Now()
+	g.removeOldPeers()
+	g.mu.Unlock()
+	return p, func() { g.release(p) }
+}
+
+// adopt stores the peer of a legacy client.
+func (g *Gateway) adopt(p *peer) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	p.key = randomText()
+	p.used = time.Now()
+	g.peers[p.key] = p
+}
+
+func (g *Gateway) release(p *peer) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if p.users--; p.users == 0 && p.retired {
+		g.closePeer(p)
+	}
+}
+
+// retire closes the upstreams of a client that is gone, once its calls have ended.
+func (g *Gateway) retire(p *peer) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if p.retired = true; p.users == 0 {
+		g.closePeer(p)
+	}
+}
+
+func (g *Gateway) closePeer(p *peer) {
+	delete(g.peers, p.key)
+	go p.close()
+}
+
+// removeOldPeers closes the peer that was used least recently, if there are too many.
+func (g *Gateway) removeOldPeers() {
+	if len(g.peers) <= maxPeers {
+		return
+	}
+	var oldest *peer
+	for _, p := range g.peers {
+		if p.modern && p.users == 0 && (oldest == nil || p.used.Before(oldest.used)) {
+			oldest = p
+		}
+	}
+	if oldest != nil {
+		g.closePeer(oldest)
+	}
+}
+
+// busy counts what Close waits for.
+type busy struct {
+	mu   sync.Mutex // guards the rest
+	n    int
+	wait chan struct{} // closed when n is 0; nil: nothing waits
+}
+
+func (b *busy) add() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.n++
+}
+
+func (b *busy) done() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.n--; b.n == 0 && b.wait != nil {
+		close(b.wait)
+		b.wait = nil
+	}
+}
+
+func (b *busy) quiet() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.n == 0 {
+		c := make(chan struct{})
+		close(c)
+		return c
+	}
+	if b.wait == nil {
+		b.wait = make(chan struct{})
+	}
+	return b.wait
+}

@@ -1,0 +1,359 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// held is one tool call from its proposal until its result is on record.
+type held struct {
+	g         *Gateway
+	key       toolcall.Key
+	record    *record
+	peer      *peer // whose connection runs it
+	principal string
+	tool      *tool
+	params    object // of the client's request
+	arguments json.RawMessage
+	digest    string
+	join      string
+	created   time.Time
+
+	mu      sync.Mutex // guards the rest
+	changed chan struct{}
+	call    *toolcall.Call
+	outcome *outcome // nil: none yet
+	unknown bool     // it may have run, and no one knows
+	fetched bool     // a client got the outcome
+	user    *exchange
+	users   int
+	input   *inputLeg
+	leg     int                     // of the upstream's questions
+	legs    int                     // of empty retries
+	stop    context.CancelCauseFunc // of the run at the upstream
+	wanted  bool                    // false: the client gave it up
+}
+
+// outcome is what a client gets.
+type outcome struct {
+	result json.RawMessage
+	err    *rpcError
+}
+
+// inputLeg is what the upstream asks of the client within a call.
+type inputLeg struct {
+	leg      int
+	requests json.RawMessage // nil: none
+	state    string          // the upstream's own; "": none
+	answer   chan json.RawMessage
+}
+
+// change changes the call under its lock and wakes who waits for it.
+func (h *held) change(f func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f()
+	close(h.changed)
+	h.changed = make(chan struct{})
+}
+
+// start proposes a new call and follows it.
+func (g *Gateway) start(x *exchange, t *tool, params object, arguments json.RawMessage) *held {
+	id := g.newCallID(x.peer.principal)
+	h := &held{
+		g: g, key: toolcall.Key{Session: g.cfg.Session, Reply: message.ReplyID(id), Call: id}, peer: x.peer, principal: x.peer.principal,
+		tool: t, params: params, arguments: arguments, digest: digestOf(t.clientName(), arguments), created: time.Now(),
+		changed: make(chan struct{}), wanted: true,
+	}
+	h.bind()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if first := g.joins[h.join]; first != nil && !g.cfg.NoJoin {
+		return first
+	}
+	g.joins[h.join] = h
+	g.calls[id] = h
+	g.removeOldCalls()
+	h.follow(func(ctx context.Context) (*toolcall.Call, error) {
+		return h.record.propose(ctx, g.agentOf(h.principal), t.clientName(), arguments)
+	})
+	return h
+}
+
+// maxCalls bounds the calls in memory; finished ones are also in the journal.
+const maxCalls = 10_000
+
+func (g *Gateway) removeOldCalls() {
+	if len(g.calls) <= maxCalls {
+		return
+	}
+	var oldest *held
+	for _, h := range g.calls {
+		h.mu.Lock()
+		if h.outcome != nil && (oldest == nil || h.created.Before(oldest.created)) {
+			oldest = h
+		}
+		h.mu.Unlock()
+	}
+	if oldest != nil {
+		delete(g.calls, oldest.key.Call)
+	}
+}
+
+// follow drives the call in the background, from what begin finds.
+func (h *held) follow(begin func(context.Context) (*toolcall.Call, error)) {
+	h.peer.users++ // the caller holds the lock
+
+	h.g.busy.add()
+	go func() {
+		idle := sync.OnceFunc(h.g.busy.done) // a call that waits for a person does not delay Close
+		defer idle()
+		defer h.g.release(h.peer)
+		h.drive(h.g.life, begin, idle)
+	}()
+}
+
+func (h *held) drive(ctx context.Context, begin func(context.Context) (*toolcall.Call, error), idle func()) {
+	call, err := begin(ctx)
+	if err != nil {
+		h.finish(refusal("askance could not decide about this call, and it did not run: "+err.Error(), nil))
+		return
+	}
+	for call.Open() && call.State != message.ToolCallSubmitted {
+		h.change(func() { h.call = call })
+		if call.State == message.ToolCallAsking {
+			idle()
+		}
+		if call, err = h.record.wait(ctx, toolcall.UntilRunnable); err != nil {
+			return // the gateway ends
+		}
+	}
+	h.change(func() { h.call = call })
+	if call.Open() {
+		h.g.busy.add()
+		call = h.run(ctx, call)
+		h.g.busy.done()
+		idle()
+	}
+	for call.Open() { // its outcome is unknown until a person states it
+		h.change(func() { h.call, h.unknown = call, true })
+		if call, err = h.record.wait(ctx, toolcall.UntilFinished); err != nil {
+			return
+		}
+	}
+	h.change(func() { h.call = call })
+	h.finish(h.outcomeOf(call))
+}
+
+func (h *held) finish(o *outcome) {
+	h.change(func() {
+		if h.outcome == nil {
+			h.outcome = o
+		}
+		h.unknown = false
+	})
+	h.tellTask()
+}
+
+// maxRuns bounds how often an idempotent tool runs.
+const maxRuns = 3
+
+// run runs the call at the upstream, once, and reports its result. The call that it
+// returns is open if the outcome is unknown.
+func (h *held) run(ctx context.Context, call *toolcall.Call) *toolcall.Call {
+	first, err := h.record.claim(ctx, call)
+	if err != nil {
+		h.g.cfg.Log.Error("cannot take a call, and it does not run", "call", h.key.Call, "error", err)
+		return call
+	}
+	if !first && !h.tool.isIdempotent() {
+		return call
+	}
+	runCtx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	h.change(func() { h.stop = stop })
+	var result json.RawMessage
+	for range maxRuns {
+		result, err = h.callUpstream(runCtx, json.RawMessage(call.Input))
+		if !errors.Is(err, errLost) || !h.tool.isIdempotent() || ctx.Err() != nil {
+			break
+		}
+	}
+	re, isRPC := errors.AsType[*rpcError](err)
+	switch {
+	case err == nil:
+		return h.report(ctx, call, &outcome{result: result})
+	case isRPC:
+		return h.report(ctx, call, &outcome{err: re})
+	case errors.Is(err, errNotSent):
+		return h.report(ctx, call, refusal("the call did not run: "+err.Error(), nil))
+	case errors.Is(err, errCancelled) && ctx.Err() == nil:
+		return h.report(ctx, call, &outcome{result: encode(map[string]any{"content": []any{textBlock("the call was cancelled while it ran; it may have had its effect")}, "isError": true})})
+	}
+	h.g.cfg.Log.Error("the outcome of a call is unknown", "call", h.key.Call, "tool", call.Tool, "error", err)
+	return call
+}
+
+// callUpstream sends the approved arguments, and passes on what the server asks.
+func (h *held) callUpstream(ctx context.Context, input json.RawMessage) (json.RawMessage, error) {
+	l, err := h.peer.linkTo(h.tool.up)
+	if err != nil {
+		return nil, err
+	}
+	now, err := l.findTool(ctx, h.tool.name)
+	if err != nil {
+		return nil, errors.Join(errNotSent, err)
+	}
+	if now == nil || now.hash != h.tool.hash {
+		return nil, fmt.Errorf("%w: the definition of the tool changed after the call was decided. Call it again, so that the present definition is decided about", errNotSent)
+	}
+	params := h.params.without("task", "inputResponses", "requestState").with("name", quote(h.tool.name)).with("arguments", input)
+	if h.params.get("arguments") == nil && string(input) == "{}" {
+		params = params.without("arguments")
+	}
+	values, _ := paramHeaders(now.definition.get("inputSchema"), input)
+	for {
+		w := &waiting{extra: values, on: func(f *frame) { h.fromServer(ctx, l, f) }}
+		result, err := h.callPatiently(ctx, l, params, w)
+		if err != nil || objectOf(result).text("resultType") != "input_required" {
+			return result, err
+		}
+		o := objectOf(result)
+		answers, err := h.askClient(ctx, o.get("inputRequests"), o.text("requestState"))
+		if err != nil {
+			return nil, err
+		}
+		params = params.without("requestState", "inputResponses")
+		if answers != nil {
+			params = params.with("inputResponses", answers)
+		}
+		if raw := o.get("requestState"); raw != nil {
+			params = params.with("requestState", raw)
+		}
+	}
+}
+
+// cancelTime is how long a server that was told to cancel may still answer.
+const cancelTime = 5 * time.Second
+
+// callPatiently calls the tool. After a cancellation it tells the server, and waits a
+// little for a result.
+func (h *held) callPatiently(ctx context.Context, l *link, params object, w *waiting) (json.RawMessage, error) {
+	if h.tool.up.URL != "" && l.modern { // there the disconnect is the cancellation
+		return l.call(ctx, "tools/call", params, w)
+	}
+	type reply struct {
+		result json.RawMessage
+		err    error
+	}
+	got := make(chan reply, 1)
+	own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	go func() {
+		result, err := l.call(own, "tools/call", params, w)
+		got <- reply{result, err}
+	}()
+	select {
+	case r := <-got:
+		return r.result, r.err
+	case <-ctx.Done():
+	}
+	_ = l.notify(own, "notifications/cancelled", object{{Name: "requestId", Value: w.id}}) // the server may be gone
+	select {
+	case r := <-got:
+		return r.result, r.err
+	case <-time.After(cancelTime):
+		return nil, context.Cause(ctx)
+	}
+}
+
+// fromServer passes on what the server sends during the call.
+func (h *held) fromServer(ctx context.Context, l *link, f *frame) {
+	h.mu.Lock()
+	x := h.user
+	h.mu.Unlock()
+	if !f.isRequest() {
+		if x != nil && (f.method != "notifications/progress" || x.method == "tools/call") {
+			x.send(f)
+		}
+		return
+	}
+	go func() {
+		if !h.peer.modern || f.method == "ping" {
+			var send func(*frame)
+			if x != nil {
+				send = x.send
+			}
+			h.peer.askFor(l, f, send)
+			return
+		}
+		request := object{{Name: "method", Value: quote(f.method)}}
+		if f.params != nil {
+			request = request.with("params", f.params)
+		}
+		answers, err := h.askClient(ctx, object{strictjson.Member{Name: "server", Value: request.bytes()}}.bytes(), "")
+		result := objectOf(answers).get("server")
+		if err == nil && result == nil {
+			err = &rpcError{code: codeInternal, text: "the client did not answer"}
+		}
+		l.answer(h.g.life, f.id, result, err)
+	}()
+}
+
+// inputTime bounds the wait for what a client has to answer within a call.
+const inputTime = 30 * time.Minute
+
+// askClient asks the client what the server wants to know.
+func (h *held) askClient(ctx context.Context, requests json.RawMessage, upstream string) (json.RawMessage, error) {
+	if !h.peer.modern {
+		h.mu.Lock()
+		x := h.user
+		h.mu.Unlock()
+		var send func(*frame)
+		if x != nil {
+			send = x.send
+		}
+		return h.peer.askAll(ctx, send, requests)
+	}
+	leg := &inputLeg{requests: requests, state: upstream, answer: make(chan json.RawMessage, 1)}
+	h.change(func() { h.leg++; leg.leg = h.leg; h.input = leg })
+	defer h.change(func() { h.input = nil })
+	select {
+	case answers := <-leg.answer:
+		return answers, nil
+	case <-time.After(inputTime):
+		return nil, &rpcError{code: codeInternal, text: "the client did not answer the server in time"}
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// report puts the outcome on record, and keeps it for clients.
+func (h *held) report(ctx context.Context, call *toolcall.Call, o *outcome) *toolcall.Call {
+	done, stored := h.record.report(ctx, call, o)
+	if stored {
+		h.change(func() { h.outcome = h.addNote(done, o) })
+	}
+	return done
+}
+
+// bind joins the call with its record, and with the requests that repeat it.
+func (h *held) bind() {
+	h.record = &record{askance: h.g.cfg.Askance, log: h.g.cfg.Log, key: h.key, seen: func(c *toolcall.Call) { h.change(func() { h.call = c }) }}
+	h.join = h.principal + "\x00" + h.digest
+}
+
+func (g *Gateway) agentOf(principal string) string {
+	if g.cfg.Agent != "" {
+		return g.cfg.Agent
+	}
+	return principal
+}

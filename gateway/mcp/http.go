@@ -1,0 +1,334 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"math/big"
+	"mime"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/askance-dev/askance/gateway/auth"
+)
+
+// HTTPConfig says who may use the HTTP endpoint.
+type HTTPConfig struct {
+	// Authenticate names the principal of a request; its error is answered with 401.
+	Authenticate func(*http.Request) (string, error)
+	// Origins are pages that may use the endpoint from a browser.
+	Origins []string
+	// Public: the endpoint is reached under other names than this machine's loopback.
+	Public bool
+}
+
+// httpServer is the streamable HTTP endpoint, of both eras.
+type httpServer struct {
+	g        *Gateway
+	cfg      HTTPConfig
+	mu       sync.Mutex // guards sessions
+	sessions map[string]*session
+}
+
+// Handler serves clients over streamable HTTP.
+func (g *Gateway) Handler(cfg HTTPConfig) http.Handler {
+	return &httpServer{g: g, cfg: cfg, sessions: map[string]*session{}}
+}
+
+// ServeHTTP implements http.Handler.
+func (s *httpServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if origin := r.Header.Get("Origin"); origin != "" && !slices.Contains(s.cfg.Origins, origin) && !s.isOwnPage(origin) {
+		http.Error(w, "the origin "+origin+" may not use this endpoint: name it with --origin", http.StatusForbidden)
+		return
+	}
+	if !s.cfg.Public && !auth.LoopbackHost(r.Host) {
+		http.Error(w, "the host "+r.Host+" is not this machine", http.StatusForbidden)
+		return
+	}
+	principal, err := s.cfg.Authenticate(r)
+	if err != nil {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		http.Error(w, "send a token of askance token create as Authorization: Bearer", http.StatusUnauthorized)
+		return
+	}
+	version := r.Header.Get("MCP-Protocol-Version")
+	switch {
+	case r.Method == http.MethodPost:
+		s.post(w, r, principal)
+	case version == modernVersion || r.Method != http.MethodGet && r.Method != http.MethodDelete:
+		w.Header().Set("Allow", "POST")
+		http.Error(w, "only POST", http.StatusMethodNotAllowed)
+	default:
+		s.serveSession(w, r, principal)
+	}
+}
+
+// isOwnPage reports whether an origin is a page of this machine's loopback, which may
+// use an endpoint there.
+func (s *httpServer) isOwnPage(origin string) bool {
+	_, host, found := strings.Cut(origin, "://")
+	return found && !s.cfg.Public && auth.LoopbackHost(host)
+}
+
+func (s *httpServer) post(w http.ResponseWriter, r *http.Request, principal string) {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		http.Error(w, "the body is not application/json", http.StatusUnsupportedMediaType)
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxFrame))
+	if err != nil {
+		http.Error(w, "the body is too large or did not arrive", http.StatusRequestEntityTooLarge)
+		return
+	}
+	f, err := parseFrame(body)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, &frame{}, &rpcError{code: codeParse, text: "Parse error: " + err.Error()})
+		return
+	}
+	meta, modern := eraOf(objectOf(f.params))
+	version := r.Header.Get("MCP-Protocol-Version")
+	if modern || version == modernVersion || version != "" && !isLegacy(version) {
+		s.serveModern(w, r, principal, f, meta)
+		return
+	}
+	s.serveLegacy(w, r, principal, f)
+}
+
+// refuse sends an error before the request is carried out.
+func refuse(w http.ResponseWriter, status int, f *frame, err *rpcError) {
+	id := f.id
+	if id == nil {
+		id = json.RawMessage("null")
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write((&frame{id: id, fault: err.bytes()}).bytes()) // the client may be gone
+}
+
+func (s *httpServer) serveModern(w http.ResponseWriter, r *http.Request, principal string, f *frame, meta object) {
+	if err := checkHeaders(r.Header, f, meta); err != nil {
+		refuse(w, http.StatusBadRequest, f, err)
+		return
+	}
+	switch {
+	case f.isResponse():
+		refuse(w, http.StatusBadRequest, f, &rpcError{code: codeInvalidRequest, text: "a client sends no responses in this revision"})
+		return
+	case !f.isRequest():
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	if err := checkModern(meta); err != nil {
+		refuse(w, http.StatusBadRequest, f, err)
+		return
+	}
+	p, release := s.g.modernPeer(principal, meta)
+	defer release()
+	a := newAnswer(w, r)
+	x := newExchange(p, f, a.send)
+	x.header = r.Header
+	s.carryOut(r, p, x, a, &inflight{}, errCancelled)
+}
+
+// carryOut carries a request out. gone is the cause with which a disconnect ends it.
+func (s *httpServer) carryOut(r *http.Request, p *peer, x *exchange, a *answer, of *inflight, gone error) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
+	defer cancel(nil)
+	stop := context.AfterFunc(r.Context(), func() { cancel(gone) })
+	defer stop()
+	defer context.AfterFunc(s.g.life, func() { cancel(errGone) })()
+	defer a.keepAlive()()
+	response := p.serve(ctx, x, of)
+	a.finish(response, p.modern)
+}
+
+// checkHeaders compares the headers of a modern request with its body.
+func checkHeaders(h http.Header, f *frame, meta object) *rpcError {
+	mismatch := func(text string) *rpcError {
+		return &rpcError{code: codeHeaders, text: "Header mismatch: " + text}
+	}
+	version, inBody := h.Get("MCP-Protocol-Version"), meta.text(metaVersion)
+	switch {
+	case version == "":
+		return mismatch("MCP-Protocol-Version is missing")
+	case inBody != "" && version != inBody:
+		return mismatch("MCP-Protocol-Version is " + version + ", the body says " + inBody)
+	case version != modernVersion:
+		return &rpcError{code: codeVersion, text: "Unsupported protocol version", data: encode(map[string]any{"supported": allVersions(), "requested": version})}
+	case f.isResponse():
+		return nil
+	case h.Get("Mcp-Method") != f.method:
+		return mismatch("Mcp-Method is not " + f.method)
+	}
+	name, has := nameOf(f.method, objectOf(f.params))
+	if !has {
+		return nil
+	}
+	text, ok := headerText(h.Get("Mcp-Name"))
+	if !ok || text != name || len(h.Values("Mcp-Name")) != 1 {
+		return mismatch("Mcp-Name is not the name in the body")
+	}
+	return nil
+}
+
+// checkParamHeaders compares the headers that a tool's schema asks for with the
+// arguments.
+func checkParamHeaders(h http.Header, schema, arguments json.RawMessage) error {
+	want, _ := paramHeaders(schema, arguments)
+	for name, value := range want {
+		text, ok := headerText(h.Get("Mcp-Param-" + name))
+		if !ok || len(h.Values("Mcp-Param-"+name)) != 1 || text != value && !sameNumber(text, value) {
+			return &rpcError{code: codeHeaders, text: "Header mismatch: Mcp-Param-" + name + " is not the argument in the body"}
+		}
+	}
+	for name := range h {
+		rest, is := strings.CutPrefix(name, "Mcp-Param-")
+		if !is {
+			continue
+		}
+		known := false
+		for n := range want {
+			known = known || strings.EqualFold(n, rest)
+		}
+		if !known && asksFor(schema, rest) {
+			return &rpcError{code: codeHeaders, text: "Header mismatch: the body has no argument for " + name}
+		}
+	}
+	return nil
+}
+
+// asksFor reports whether a schema names a header.
+func asksFor(schema json.RawMessage, name string) bool {
+	for _, p := range objectOf(objectOf(schema).get("properties")) {
+		if strings.EqualFold(objectOf(p.Value).text("x-mcp-header"), name) || asksFor(p.Value, name) {
+			return true
+		}
+	}
+	return false
+}
+
+func sameNumber(a, b string) bool {
+	x, ok := new(big.Rat).SetString(a)
+	y, also := new(big.Rat).SetString(b)
+	return ok && also && len(a) < 64 && len(b) < 64 && x.Cmp(y) == 0
+}
+
+// answer is the response to one POST: JSON, or a stream once something comes before
+// the result.
+type answer struct {
+	mu      sync.Mutex // guards the rest
+	w       http.ResponseWriter
+	streams bool // the client accepts a stream
+	started bool
+	over    bool
+}
+
+func newAnswer(w http.ResponseWriter, r *http.Request) *answer {
+	accept := strings.Join(r.Header.Values("Accept"), ",")
+	return &answer{w: w, streams: strings.Contains(accept, "text/event-stream") || strings.Contains(accept, "*/*")}
+}
+
+// begin begins the stream; false: the client takes none.
+func (a *answer) begin() bool {
+	if a.over || !a.streams {
+		return false
+	}
+	if !a.started {
+		a.started = true
+		a.w.Header().Set("Content-Type", "text/event-stream")
+		a.w.Header().Set("Cache-Control", "no-cache, no-transform")
+		a.w.Header().Set("X-Accel-Buffering", "no")
+		a.w.WriteHeader(http.StatusOK)
+	}
+	return true
+}
+
+func (a *answer) write(text []byte) {
+	_, _ = a.w.Write(text) // a client that is gone ends its request
+	_ = http.NewResponseController(a.w).Flush()
+}
+
+func event(f *frame) []byte {
+	return append(append([]byte("event: message\ndata: "), f.bytes()...), "\n\n"...)
+}
+
+func (a *answer) send(f *frame) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.begin() {
+		a.write(event(f))
+	}
+}
+
+// aliveEvery is how often an idle stream gets a comment, so that proxies keep it.
+const aliveEvery = 15 * time.Second
+
+// keepAlive writes comments until the function is called.
+func (a *answer) keepAlive() (stop func()) {
+	done := make(chan struct{})
+	go func() {
+		tick := time.NewTicker(aliveEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				a.mu.Lock()
+				if a.begin() {
+					a.write([]byte(": wait\n\n"))
+				}
+				a.mu.Unlock()
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() { close(done) }
+}
+
+func (a *answer) finish(f *frame, modern bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.begun() {
+		a.write(event(f))
+		a.over = true
+		return
+	}
+	a.over = true
+	status := http.StatusOK
+	if modern && f.fault != nil {
+		switch readError(f.fault).code {
+		case codeNoMethod:
+			status = http.StatusNotFound
+		case codeHeaders, codeCapability, codeVersion:
+			status = http.StatusBadRequest
+		}
+	}
+	a.w.Header().Set("Content-Type", "application/json")
+	a.w.WriteHeader(status)
+	a.write(f.bytes())
+}
+
+func (a *answer) begun() bool { return a.started && !a.over }
+
+// CheckAddress refuses an address at which strangers could call tools, or see tokens.
+func CheckAddress(address string, hasTokens, private bool) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return errors.New("--http " + address + " is not host:port; write 127.0.0.1:8788, or 127.0.0.1:0 for a free port")
+	}
+	ip := net.ParseIP(host)
+	switch {
+	case host == "localhost" || ip != nil && ip.IsLoopback():
+		return nil
+	case !hasTokens:
+		return errors.New("--http " + address + " is not a loopback address, and there is no token file: everyone who reaches it could call the tools; create tokens with askance token create, or listen on 127.0.0.1")
+	case !private:
+		return errors.New("--http " + address + " is not a loopback address, and without TLS the network sees every token: pass --http-cert and --http-key, or --http-insecure if a proxy in front has TLS")
+	}
+	return nil
+}

@@ -1,0 +1,352 @@
+package mcp
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+)
+
+// httpWire is the wire to a streamable HTTP endpoint.
+type httpWire struct {
+	l       *link
+	client  *http.Client
+	ctx     context.Context // ends with close
+	stop    context.CancelFunc
+	mu      sync.Mutex // guards session
+	session string
+}
+
+func newHTTPWire(l *link) *httpWire {
+	w := &httpWire{l: l, client: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+	w.ctx, w.stop = context.WithCancel(context.Background())
+	return w
+}
+
+func (h *httpWire) request(ctx context.Context, method string, body []byte) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, method, h.l.up.URL, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for name, value := range h.l.up.Header {
+		r.Header.Set(name, value)
+	}
+	if h.l.version != "" {
+		r.Header.Set("MCP-Protocol-Version", h.l.version)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.session != "" && !h.l.modern {
+		r.Header.Set("Mcp-Session-Id", h.session)
+	}
+	return r, nil
+}
+
+func (h *httpWire) send(ctx context.Context, f *frame, w *waiting) error {
+	r, err := h.request(ctx, http.MethodPost, f.bytes())
+	if err != nil {
+		return errors.Join(errNotSent, err)
+	}
+	if f.method == "initialize" {
+		r.Header.Del("MCP-Protocol-Version")
+	}
+	if h.l.modern && f.method != "" {
+		r.Header.Set("Mcp-Method", f.method)
+		if name, has := nameOf(f.method, objectOf(f.params)); has {
+			r.Header.Set("Mcp-Name", headerValue(name))
+		}
+		if w != nil {
+			for name, value := range w.extra {
+				r.Header.Set("Mcp-Param-"+name, headerValue(value))
+			}
+		}
+	}
+	res, err := h.client.Do(r)
+	if err != nil {
+		if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+			return errors.Join(errNotSent, err)
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return errLost
+	}
+	if f.method == "initialize" && res.StatusCode == http.StatusOK {
+		h.mu.Lock()
+		h.session = res.Header.Get("Mcp-Session-Id")
+		h.mu.Unlock()
+	}
+	return h.read(ctx, res, f, w)
+}
+
+func (h *httpWire) read(ctx context.Context, res *http.Response, f *frame, w *waiting) error {
+	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")) // what is no type is no JSON
+	switch {
+	case res.StatusCode == http.StatusOK && kind == "text/event-stream":
+		if !h.l.modern && f.method == "notifications/initialized" {
+			break
+		}
+		go h.stream(ctx, res, w)
+		return nil
+	case kind == "application/json":
+		defer res.Body.Close()
+		body, err := io.ReadAll(io.LimitReader(res.Body, maxFrame+1))
+		if err != nil {
+			return errLost
+		}
+		got, err := parseFrame(body)
+		if err == nil && got.isResponse() && w != nil && (got.result != nil && res.StatusCode == http.StatusOK || got.fault != nil) {
+			got.id = w.id // an error may have none
+			h.l.receive(got, w)
+			return nil
+		}
+	}
+	_ = res.Body.Close()
+	switch {
+	case w == nil && res.StatusCode < 300:
+		if f.method == "notifications/initialized" && !h.l.modern {
+			go h.follow()
+		}
+		return nil
+	case res.StatusCode == http.StatusNotFound && !h.l.modern && h.session != "":
+		h.l.fail(errNotSent) // the session is over: the next request opens another
+		return errNotSent
+	case res.StatusCode >= 400 && res.StatusCode < 500:
+		return fmt.Errorf("%w: HTTP status %d", errNotSent, res.StatusCode)
+	}
+	return fmt.Errorf("%w: HTTP status %d", errLost, res.StatusCode)
+}
+
+// stream reads the stream of one request. A legacy stream that breaks goes on from
+// its last event.
+func (h *httpWire) stream(ctx context.Context, res *http.Response, w *waiting) {
+	answered := false
+	take := func(f *frame) {
+		answered = answered || w != nil && f.isResponse() && string(f.id) == string(w.id)
+		h.l.receive(f, w)
+	}
+	last, wait := readEvents(res.Body, take)
+	for !answered && last != "" && !h.l.modern && ctx.Err() == nil {
+		var next string
+		if next, wait = h.get(ctx, last, wait, take); next == "" {
+			break
+		}
+		last = next
+	}
+	if !answered && w != nil {
+		select {
+		case w.reply <- nil:
+		default:
+		}
+	}
+}
+
+// get reads a stream from an event on; last is "" if there is none.
+func (h *httpWire) get(ctx context.Context, after string, wait time.Duration, take func(*frame)) (last string, next time.Duration) {
+	select {
+	case <-time.After(wait):
+	case <-ctx.Done():
+		return "", wait
+	}
+	r, err := h.request(ctx, http.MethodGet, nil)
+	if err != nil {
+		return "", wait
+	}
+	r.Header.Set("Accept", "text/event-stream")
+	if after != "" {
+		r.Header.Set("Last-Event-ID", after)
+	}
+	res, err := h.client.Do(r)
+	if err != nil {
+		return "", wait
+	}
+	if res.StatusCode != http.StatusOK {
+		_ = res.Body.Close()
+		return "", wait
+	}
+	if last, next = readEvents(res.Body, take); last == "" {
+		last = after
+	}
+	return last, next
+}
+
+// follow reads the stream of a legacy session until it is closed or the server has
+// none.
+func (h *httpWire) follow() {
+	last, wait := "", time.Duration(0)
+	for h.ctx.Err() == nil {
+		began := time.Now()
+		next, pause := h.get(h.ctx, last, wait, func(f *frame) { h.l.receive(f, nil) })
+		if next == "" && time.Since(began) < time.Second {
+			return
+		}
+		last, wait = next, max(pause, time.Second)
+	}
+}
+
+func (h *httpWire) close() {
+	h.stop()
+	h.mu.Lock()
+	session := h.session
+	h.mu.Unlock()
+	if session == "" || h.l.modern {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), stopStep)
+	defer cancel()
+	if r, err := h.request(ctx, http.MethodDelete, nil); err == nil {
+		if res, err := h.client.Do(r); err == nil {
+			_ = res.Body.Close()
+		}
+	}
+}
+
+// readEvents reads server-sent events to the end of the stream. It returns the last
+// id and the time to wait before a reconnect.
+func readEvents(body io.ReadCloser, take func(*frame)) (last string, wait time.Duration) {
+	defer body.Close()
+	wait = time.Second
+	lines := bufio.NewScanner(body)
+	lines.Buffer(make([]byte, 0, 64<<10), maxFrame)
+	var data []byte
+	for lines.Scan() {
+		name, value, _ := strings.Cut(lines.Text(), ":")
+		value = strings.TrimPrefix(value, " ")
+		switch name {
+		case "id":
+			last = value
+		case "retry":
+			if ms, err := strconv.Atoi(value); err == nil && ms >= 0 {
+				wait = min(time.Duration(ms)*time.Millisecond, time.Minute)
+			}
+		case "data":
+			if len(data)+len(value) > maxFrame {
+				return "", wait
+			}
+			if data != nil {
+				data = append(data, '\n')
+			}
+			data = append(data, value...)
+		}
+		if lines.Text() == "" && len(data) > 0 {
+			if f, err := parseFrame(data); err == nil {
+				take(f)
+			}
+			data = nil
+		}
+	}
+	return last, wait
+}
+
+// nameOf is what the header Mcp-Name repeats of a request.
+func nameOf(method string, params object) (string, bool) {
+	switch method {
+	case "tools/call", "prompts/get":
+		return params.text("name"), true
+	case "resources/read":
+		return params.text("uri"), true
+	case "tasks/get", "tasks/update", "tasks/cancel":
+		return params.text("taskId"), true
+	}
+	return "", false
+}
+
+const sentinel, sentinelEnd = "=?base64?", "?="
+
+// headerValue writes a text as a header value.
+func headerValue(text string) string {
+	plain := strings.TrimSpace(text) == text && !strings.HasPrefix(text, sentinel)
+	for i := range len(text) {
+		plain = plain && text[i] >= ' ' && text[i] < 0x7f
+	}
+	if plain {
+		return text
+	}
+	return sentinel + base64.StdEncoding.EncodeToString([]byte(text)) + sentinelEnd
+}
+
+// headerText reads a header value; ok is false if it is malformed.
+func headerText(value string) (text string, ok bool) {
+	inner, found := strings.CutPrefix(value, sentinel)
+	if !found {
+		return value, true
+	}
+	if inner, found = strings.CutSuffix(inner, sentinelEnd); !found {
+		return "", false
+	}
+	b, err := base64.StdEncoding.DecodeString(inner)
+	return string(b), err == nil
+}
+
+// paramHeaders are the headers that an input schema asks for, with the argument at
+// each path as text; ok is false if the schema's annotations are invalid.
+func paramHeaders(schema, arguments json.RawMessage) (values map[string]string, ok bool) {
+	values, ok = map[string]string{}, true
+	seen := map[string]bool{}
+	var walk func(schema, value json.RawMessage, depth int)
+	walk = func(schema, value json.RawMessage, depth int) {
+		if depth > 16 {
+			return
+		}
+		args := objectOf(value)
+		for _, p := range objectOf(objectOf(schema).get("properties")) {
+			prop := objectOf(p.Value)
+			arg := args.get(p.Name)
+			if raw := prop.get("x-mcp-header"); raw != nil {
+				name := prop.text("x-mcp-header")
+				if !isHeaderName(name) || seen[strings.ToLower(name)] || !isPrimitive(prop.text("type")) {
+					ok = false
+					return
+				}
+				seen[strings.ToLower(name)] = true
+				if text, is := primitiveText(arg); is {
+					values[name] = text
+				}
+			}
+			walk(p.Value, arg, depth+1)
+		}
+	}
+	walk(schema, arguments, 0)
+	return values, ok
+}
+
+func isPrimitive(kind string) bool {
+	return kind == "string" || kind == "integer" || kind == "boolean"
+}
+
+func isHeaderName(name string) bool {
+	for _, c := range name {
+		if !strings.ContainsRune("!#$%&'*+-.^_`|~", c) && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') {
+			return false
+		}
+	}
+	return name != ""
+}
+
+func primitiveText(value json.RawMessage) (string, bool) {
+	if len(value) == 0 || string(value) == "null" {
+		return "", false
+	}
+	if value[0] == '"' {
+		text, err := strictjson.Text(value)
+		return text, err == nil
+	}
+	return string(value), value[0] != '{' && value[0] != '['
+}

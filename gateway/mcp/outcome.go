@@ -1,0 +1,193 @@
+package mcp
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// resultMember is the member of a result's metadata with the MCP result as text; an
+// error object stands in errorMember.
+const (
+	resultMember = "mcp_result"
+	errorMember  = "mcp_error"
+)
+
+// Bounds of what the journal keeps of a result.
+const (
+	maxStoredResult = 200 << 10
+	maxStoredText   = 64 << 10
+)
+
+func textBlock(text string) map[string]string { return map[string]string{"type": "text", "text": text} }
+
+// refusal is an error result, which the model can read.
+func refusal(text string, call *toolcall.Call) *outcome {
+	o := object{{Name: "content", Value: encode([]any{textBlock(text)})}, {Name: "isError", Value: []byte("true")}}
+	if call != nil {
+		decision := map[string]string{"call": string(call.Call)}
+		if call.Decision != nil && call.Decision.Rule != "" {
+			decision["rule"] = call.Decision.Rule
+		}
+		o = o.with("_meta", encode(map[string]any{metaDecision: decision}))
+	}
+	return &outcome{result: o.bytes()}
+}
+
+// resultBlock is an outcome as the journal keeps it.
+func resultBlock(call *toolcall.Call, o *outcome) message.ToolResultBlock {
+	state, text, member, raw := message.ToolResultSuccess, "", resultMember, o.result
+	if o.err != nil {
+		state, text, member, raw = message.ToolResultError, "the MCP server returned the error "+o.err.Error(), errorMember, o.err.bytes()
+	} else {
+		r := objectOf(o.result)
+		text = contentText(r)
+		if string(r.get("isError")) == "true" {
+			state = message.ToolResultError
+		}
+	}
+	block := toolcall.TextResult(call, state, cutText(text, maxStoredText), time.Now())
+	if len(raw) <= maxStoredResult {
+		block.Metadata[member] = string(raw)
+	}
+	return block
+}
+
+func cutText(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + fmt.Sprintf("\n[%d more bytes]", len(text)-most)
+}
+
+// contentText is a result as people read it.
+func contentText(result object) string {
+	var parts []string
+	for _, item := range itemsOf(result.get("content")) {
+		o := objectOf(item)
+		switch kind := o.text("type"); kind {
+		case "text":
+			parts = append(parts, o.text("text"))
+		case "resource_link":
+			parts = append(parts, "["+o.text("uri")+"]")
+		default:
+			parts = append(parts, fmt.Sprintf("[%s %s, %d bytes]", kind, o.text("mimeType"), len(item)))
+		}
+	}
+	if len(parts) == 0 {
+		if s := result.get("structuredContent"); s != nil {
+			return string(s)
+		}
+	}
+	return strings.Join(parts, "\n")
+}
+
+// outcomeOf is what a client gets of a finished call.
+func (h *held) outcomeOf(call *toolcall.Call) *outcome {
+	text := ""
+	if call.Result != nil {
+		text = plainText(call.Result.Output.String())
+	}
+	switch toolcall.Cause(call.Cause) {
+	case toolcall.CauseDeny:
+		if d := call.Decision; d != nil {
+			if text = d.Message; text == "" {
+				text = d.Reason
+			}
+		}
+		return refusal("denied: "+text, call)
+	case toolcall.CauseReject:
+		feedback := ""
+		for _, v := range call.Votes {
+			if v.Kind == toolcall.ResponseReject && v.Feedback != "" {
+				feedback = ": " + v.Feedback
+			}
+		}
+		return refusal("rejected by a person"+feedback, call)
+	case toolcall.CauseExpire:
+		return refusal("expired: no approver answered in time. The call did not run", call)
+	case toolcall.CauseInterrupt:
+		return refusal("interrupted: the call was stopped. "+text, call)
+	case toolcall.CauseRespond:
+		return h.answered(call, text)
+	case toolcall.CauseResult:
+		if o := storedOutcome(call); o != nil {
+			return h.addNote(call, o)
+		}
+	}
+	if call.Result == nil || call.Result.State != message.ToolResultSuccess {
+		return refusal(text, call)
+	}
+	return &outcome{result: encode(map[string]any{"content": []any{textBlock(text)}})}
+}
+
+// plainText is a text of askance without the marks that it has for models.
+func plainText(text string) string {
+	return strings.TrimSpace(strings.NewReplacer("<system-reminder>", "", "</system-reminder>", "").Replace(text))
+}
+
+// storedOutcome reads the MCP result from the journal; nil: it was too large for it.
+func storedOutcome(call *toolcall.Call) *outcome {
+	if call.Result == nil {
+		return nil
+	}
+	if raw, ok := call.Result.Metadata[resultMember].(string); ok && strictjson.Check([]byte(raw)) == nil {
+		return &outcome{result: json.RawMessage(raw)}
+	}
+	if raw, ok := call.Result.Metadata[errorMember].(string); ok && strictjson.Check([]byte(raw)) == nil {
+		return &outcome{err: readError(json.RawMessage(raw))}
+	}
+	return nil
+}
+
+// addNote tells the model that its arguments were changed.
+func (h *held) addNote(call *toolcall.Call, o *outcome) *outcome {
+	if o.err != nil || h.g.cfg.HideEdits || !slices.ContainsFunc(call.Votes, func(v toolcall.Vote) bool { return v.Edited }) {
+		return o
+	}
+	r := objectOf(o.result)
+	note := encode(textBlock("ran with changed arguments: " + call.Input))
+	return &outcome{result: r.with("content", arrayOf(append([]json.RawMessage{note}, itemsOf(r.get("content"))...))).bytes()}
+}
+
+// answered is the result that a person gave in the tool's place.
+func (h *held) answered(call *toolcall.Call, text string) *outcome {
+	if call.Result != nil {
+		text = call.Result.Output.String()
+	}
+	r := object{{Name: "content", Value: encode([]any{textBlock(text)})}, {Name: "isError", Value: []byte("false")}}
+	if h.tool != nil && fitsSchema(h.tool.definition.get("outputSchema"), text) {
+		r = r.with("structuredContent", json.RawMessage(text))
+	}
+	return &outcome{result: r.bytes()}
+}
+
+// fitsSchema reports whether a text is JSON that a tool could have returned.
+func fitsSchema(schema json.RawMessage, text string) bool {
+	if schema == nil || strictjson.Check([]byte(text)) != nil {
+		return false
+	}
+	def, err := jsonschema.UnmarshalJSON(strings.NewReader(string(schema)))
+	if err != nil {
+		return false
+	}
+	c := jsonschema.NewCompiler()
+	c.UseLoader(jsonschema.SchemeURLLoader{}) // a schema loads nothing
+	if c.AddResource("output.json", def) != nil {
+		return false
+	}
+	compiled, err := c.Compile("output.json")
+	if err != nil {
+		return false
+	}
+	value, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+	return err == nil && compiled.Validate(value) == nil
+}

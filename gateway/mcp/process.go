@@ -1,0 +1,142 @@
+package mcp
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// process is the wire to a server that was started as a child.
+type process struct {
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	mu    sync.Mutex // guards writes
+	ended chan struct{}
+}
+
+// stopStep is how long a server has to end after each step of stopping it.
+const stopStep = 2 * time.Second
+
+func startProcess(_ context.Context, l *link) (*process, error) {
+	argv := l.up.Command
+	cmd := exec.Command(argv[0], argv[1:]...) // it lives until close, not as long as a request
+	cmd.Env = append(environment(), l.up.Env...)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNotSent, err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNotSent, err)
+	}
+	cmd.Stderr = &lineLog{log: l.log}
+	cmd.WaitDelay = stopStep
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("%w: start %s: %w", errNotSent, argv[0], err)
+	}
+	p := &process{cmd: cmd, in: in, ended: make(chan struct{})}
+	go p.read(l, out)
+	return p, nil
+}
+
+// environment is this process's, without the settings and credentials of askance.
+func environment() []string {
+	var out []string
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "ASKANCE_") {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+func (p *process) read(l *link, out io.Reader) {
+	err := readLines(out, func(line []byte) {
+		f, err := parseFrame(line)
+		if err != nil {
+			l.log.Warn("the MCP server sent what is no message", "error", err)
+			return
+		}
+		l.receive(f, nil)
+	})
+	_ = p.in.Close() // it may have ended
+	werr := p.cmd.Wait()
+	if err = errors.Join(err, werr); err != nil {
+		l.log.Warn("the MCP server ended", "error", err)
+	}
+	l.fail(errNotSent)
+	close(p.ended)
+}
+
+// readLines calls take with each line until the end. A line over the limit ends it.
+func readLines(r io.Reader, take func([]byte)) error {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(make([]byte, 0, 64<<10), maxFrame)
+	for lines.Scan() {
+		if line := lines.Bytes(); len(line) > 0 {
+			take(line)
+		}
+	}
+	return lines.Err()
+}
+
+func (p *process) send(_ context.Context, f *frame, _ *waiting) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-p.ended:
+		return errNotSent
+	default:
+	}
+	if _, err := p.in.Write(append(f.bytes(), '\n')); err != nil {
+		return errLost // a part of it may have arrived
+	}
+	return nil
+}
+
+func (p *process) close() {
+	p.mu.Lock()
+	_ = p.in.Close() // asks it to end
+	p.mu.Unlock()
+	for _, s := range []os.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		select {
+		case <-p.ended:
+			return
+		case <-time.After(stopStep):
+			_ = p.cmd.Process.Signal(s) // it may have ended meanwhile
+		}
+	}
+	<-p.ended
+}
+
+// lineLog logs what a server writes to its standard error.
+type lineLog struct {
+	log  *slog.Logger
+	rest []byte
+}
+
+// Write implements io.Writer.
+func (w *lineLog) Write(b []byte) (int, error) {
+	w.rest = append(w.rest, b...)
+	for {
+		line, rest, found := strings.Cut(string(w.rest), "\n")
+		if !found {
+			break
+		}
+		w.log.Info("MCP server", "stderr", line)
+		w.rest = []byte(rest)
+	}
+	if len(w.rest) > 64<<10 {
+		w.rest = nil
+	}
+	return len(b), nil
+}

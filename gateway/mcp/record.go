@@ -1,0 +1,156 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// record is a call as the askance server has it.
+type record struct {
+	askance Client
+	log     *slog.Logger
+	key     toolcall.Key
+	seen    func(*toolcall.Call) // gets each state that a wait finds
+}
+
+// Time for which the gateway repeats a proposal, and the pauses between.
+const (
+	proposeTime = 20 * time.Second
+	pause       = 500 * time.Millisecond
+)
+
+// propose proposes the call until a server answers.
+func (r *record) propose(ctx context.Context, agent, tool string, input json.RawMessage) (*toolcall.Call, error) {
+	ctx, cancel := context.WithTimeout(ctx, proposeTime)
+	defer cancel()
+	proposal := toolcall.ProposeRequest{
+		Session: r.key.Session, Reply: r.key.Reply, Agent: agent,
+		Calls:    []message.ToolCallBlock{{ID: r.key.Call, Name: tool, Input: string(input)}},
+		External: []string{tool},
+	}
+	for {
+		out, err := r.askance.Propose(ctx, proposal)
+		if err == nil && len(out.Calls) == 1 {
+			return out.Calls[0], nil
+		}
+		if err == nil {
+			err = errors.New("the reply has no call")
+		}
+		if !isTemporary(err) || !rest(ctx, pause) {
+			return nil, err
+		}
+	}
+}
+
+func isTemporary(err error) bool {
+	return errors.Is(err, message.ErrUnavailable) || errors.Is(err, message.ErrUnknownOutcome) || errors.Is(err, message.ErrOverLimit)
+}
+
+// rest pauses; false: ctx ended.
+func rest(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// wait waits until the call may run or is finished, through every failure of the
+// server. Its error says that the gateway ends.
+func (r *record) wait(ctx context.Context, until toolcall.WaitUntil) (*toolcall.Call, error) {
+	for {
+		out, err := r.askance.Wait(ctx, toolcall.WaitRequest{Session: r.key.Session, Reply: r.key.Reply, Calls: []message.CallID{r.key.Call}, Until: until})
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err == nil && len(out.Calls) == 1 {
+			r.seen(out.Calls[0])
+			if out.Done {
+				return out.Calls[0], nil
+			}
+			continue
+		}
+		r.log.Warn("cannot wait for a call", "call", r.key.Call, "error", err)
+		if !rest(ctx, pause) {
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// runMark is the CUSTOM event with which a gateway takes a call: the first one in the
+// journal may run it, and no other ever.
+const runMark = "mcp.run"
+
+// claim takes the call; false: it was taken before, by this gateway or another.
+func (r *record) claim(ctx context.Context, call *toolcall.Call) (bool, error) {
+	mine := "mcp-run-" + randomText()
+	event := encode(map[string]any{"type": "CUSTOM", "id": mine, "name": runMark, "value": map[string]any{"call": string(r.key.Call)}})
+	if _, err := r.again(ctx, func() error {
+		_, err := r.askance.Emit(ctx, toolcall.EmitRequest{Session: r.key.Session, Reply: r.key.Reply, Events: []message.RawJSON{event}})
+		return err
+	}); err != nil {
+		return false, err
+	}
+	after := call.First
+	if after > 0 {
+		after--
+	}
+	for {
+		var page toolcall.EventsReply
+		if _, err := r.again(ctx, func() (err error) {
+			page, err = r.askance.Events(ctx, toolcall.EventsRequest{Session: r.key.Session, After: after, WaitMS: 1000})
+			return err
+		}); err != nil {
+			return false, err
+		}
+		for _, e := range page.Events {
+			o := objectOf(e.Event)
+			if o.text("type") == "CUSTOM" && o.text("name") == runMark && objectOf(o.get("value")).text("call") == string(r.key.Call) {
+				return o.text("id") == mine, nil
+			}
+		}
+		after = page.Next
+	}
+}
+
+// again repeats a request to the server until it answers or the gateway ends.
+func (r *record) again(ctx context.Context, ask func() error) (bool, error) {
+	for {
+		err := ask()
+		if err == nil || !isTemporary(err) {
+			return err == nil, err
+		}
+		if !rest(ctx, pause) {
+			return false, ctx.Err()
+		}
+	}
+}
+
+// report puts the result on record. The server keeps the first result of a call.
+func (r *record) report(ctx context.Context, call *toolcall.Call, o *outcome) (done *toolcall.Call, stored bool) {
+	request := toolcall.ReportRequest{Key: call.Key, Result: resultBlock(call, o)}
+	_, err := r.again(ctx, func() (err error) {
+		done, err = r.askance.Report(ctx, request)
+		return err
+	})
+	if err == nil {
+		return done, toolcall.Cause(done.Cause) == toolcall.CauseResult
+	}
+	r.log.Error("cannot report the result of a call", "call", r.key.Call, "error", err)
+	if found := toolcall.CallOf(err); found != nil && !found.Open() {
+		return found, false
+	}
+	if ctx.Err() == nil {
+		if found, werr := r.wait(ctx, toolcall.UntilParked); werr == nil {
+			return found, false
+		}
+	}
+	return call, false
+}

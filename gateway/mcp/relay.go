@@ -1,0 +1,385 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+)
+
+// separator ends the alias in the name of a tool or prompt. No alias contains it, so
+// two names never meet.
+const separator = "_"
+
+// clientName is the name of a tool or prompt of an upstream, as clients see it.
+func (u *Upstream) clientName(name string) string {
+	if u.Alias == "" {
+		return name
+	}
+	return u.Alias + separator + name
+}
+
+// split finds the upstream of a name that a client gave.
+func (g *Gateway) split(name string) (*Upstream, string) {
+	for _, up := range g.cfg.Upstreams {
+		if up.Alias == "" {
+			return up, name
+		}
+		if inner, found := strings.CutPrefix(name, up.Alias+separator); found {
+			return up, inner
+		}
+	}
+	return nil, ""
+}
+
+// listener makes the waiting request that passes on what comes before the response.
+func (x *exchange) listener(l *link) *waiting {
+	return &waiting{on: func(f *frame) {
+		if f.isRequest() {
+			go x.peer.askFor(l, f, x.send)
+			return
+		}
+		x.send(f)
+	}}
+}
+
+// members of list results.
+var listMembers = map[string]string{"resources/list": "resources", "resources/templates/list": "resourceTemplates", "prompts/list": "prompts"}
+
+// capabilityOf is what a server declares that has a method.
+func capabilityOf(method string) string {
+	switch {
+	case strings.HasPrefix(method, "resources/"):
+		return "resources"
+	case strings.HasPrefix(method, "prompts/"):
+		return "prompts"
+	case strings.HasPrefix(method, "logging/"):
+		return "logging"
+	}
+	return "completions"
+}
+
+// relayList passes a list on: as it is from one upstream, joined from several.
+func (x *exchange) relayList(ctx context.Context) (json.RawMessage, error) {
+	p := x.peer
+	links, err := p.all()
+	if err != nil {
+		return nil, err
+	}
+	if len(p.g.cfg.Upstreams) == 1 {
+		return links[0].call(ctx, x.method, x.params, x.listener(links[0]))
+	}
+	member, capable := listMembers[x.method], false
+	var items []json.RawMessage
+	for _, l := range links {
+		if !l.has(capabilityOf(x.method)) {
+			continue
+		}
+		capable = true
+		page, _, err := l.listPages(ctx, x.method, member)
+		if err != nil {
+			l.log.Warn("cannot list", "method", x.method, "error", err)
+			continue
+		}
+		for _, item := range page {
+			o := objectOf(item)
+			if member == "prompts" {
+				o = o.with("name", quote(l.up.clientName(o.text("name"))))
+			}
+			if uri := o.text("uri"); uri != "" && member == "resources" {
+				p.mu.Lock()
+				if owner, known := p.owners[uri]; known && owner != l.up.Alias {
+					p.mu.Unlock()
+					continue // the first upstream with a URI has it
+				}
+				p.owners[uri] = l.up.Alias
+				p.mu.Unlock()
+			}
+			items = append(items, o.bytes())
+		}
+	}
+	if !capable {
+		return nil, noMethod(x.method)
+	}
+	return object{{Name: member, Value: arrayOf(items)}}.bytes(), nil
+}
+
+// relay passes a request on to the upstream that has its subject.
+func (x *exchange) relay(ctx context.Context) (json.RawMessage, error) {
+	p := x.peer
+	links, params, err := x.route()
+	if err != nil {
+		return nil, err
+	}
+	var firstErr error
+	for _, l := range links {
+		if l.modern && strings.HasSuffix(x.method, "subscribe") {
+			if p.modern {
+				return nil, noMethod(x.method)
+			}
+			p.watch(l, x.method == "resources/subscribe", x.params.get("uri"))
+			return json.RawMessage("{}"), nil
+		}
+		result, err := x.relayTo(ctx, l, params)
+		if err == nil {
+			return result, nil
+		}
+		if firstErr == nil {
+			firstErr = err
+		}
+		if _, ok := errors.AsType[*rpcError](err); !ok || ctx.Err() != nil {
+			return nil, err
+		}
+	}
+	return nil, firstErr
+}
+
+// relayTo passes a request on. What a modern server asks of a legacy client becomes
+// requests to it.
+func (x *exchange) relayTo(ctx context.Context, l *link, params object) (json.RawMessage, error) {
+	p := x.peer
+	for range maxRounds {
+		result, err := l.call(ctx, x.method, params, x.listener(l))
+		if err != nil || p.modern || objectOf(result).text("resultType") != "input_required" {
+			return result, err
+		}
+		answers, err := p.askAll(ctx, x.send, objectOf(result).get("inputRequests"))
+		if err != nil {
+			return nil, err
+		}
+		params = params.with("inputResponses", answers).without("requestState")
+		if state := objectOf(result).get("requestState"); state != nil {
+			params = params.with("requestState", state)
+		}
+	}
+	return nil, &rpcError{code: codeInternal, text: "the server asks for input again and again"}
+}
+
+// maxRounds bounds how often a server may ask for input within one request.
+const maxRounds = 10
+
+// askAll asks a legacy client everything that a modern server asks in one result.
+func (p *peer) askAll(ctx context.Context, send func(*frame), requests json.RawMessage) (json.RawMessage, error) {
+	var answers object
+	for _, m := range objectOf(requests) {
+		r := objectOf(m.Value)
+		result, err := p.ask(ctx, send, r.text("method"), r.get("params"))
+		if err != nil {
+			return nil, err
+		}
+		answers = answers.with(m.Name, result)
+	}
+	return answers.bytes(), nil
+}
+
+// route finds the upstreams that may have the subject of a request, and its params
+// there.
+func (x *exchange) route() (links []*link, params object, err error) {
+	p := x.peer
+	if len(p.g.cfg.Upstreams) == 1 {
+		l, err := p.linkTo(p.g.cfg.Upstreams[0])
+		return []*link{l}, x.params, err
+	}
+	named := func(name string) (*link, string, error) {
+		up, inner := p.g.split(name)
+		if up == nil {
+			return nil, "", badParams("no upstream has %q", name)
+		}
+		l, err := p.linkTo(up)
+		return l, inner, err
+	}
+	ref := objectOf(x.params.get("ref"))
+	switch {
+	case x.method == "prompts/get":
+		l, inner, err := named(x.params.text("name"))
+		return []*link{l}, x.params.with("name", quote(inner)), err
+	case x.method == "completion/complete" && ref.text("type") == "ref/prompt":
+		l, inner, err := named(ref.text("name"))
+		return []*link{l}, x.params.with("ref", ref.with("name", quote(inner)).bytes()), err
+	}
+	all, err := p.all()
+	if err != nil {
+		return nil, nil, err
+	}
+	p.mu.Lock()
+	owner := p.owners[x.params.text("uri")]
+	p.mu.Unlock()
+	for _, l := range all {
+		if l.has(capabilityOf(x.method)) && (owner == "" || owner == l.up.Alias) {
+			links = append(links, l)
+		}
+	}
+	if len(links) == 0 {
+		return nil, nil, noMethod(x.method)
+	}
+	return links, x.params, nil
+}
+
+// setLevel passes on how much a legacy client wants logged.
+func (x *exchange) setLevel(ctx context.Context) (json.RawMessage, error) {
+	p := x.peer
+	links, err := p.all()
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	p.loglvl = x.params.get("level")
+	p.mu.Unlock()
+	known := false
+	for _, l := range links {
+		switch {
+		case l.modern:
+			known = true // it travels with each request
+		case len(links) == 1 || l.has("logging"):
+			if _, err := l.call(ctx, x.method, x.params, nil); err != nil {
+				return nil, err
+			}
+			known = true
+		}
+	}
+	if !known {
+		return nil, noMethod(x.method)
+	}
+	return json.RawMessage("{}"), nil
+}
+
+// listening is one modern subscription.
+type listening struct {
+	x      *exchange
+	filter object
+}
+
+// listen holds a subscription until the client ends it.
+func (x *exchange) listen(ctx context.Context) (json.RawMessage, error) {
+	p := x.peer
+	want := objectOf(x.params.get("notifications"))
+	links, err := p.all()
+	if err != nil {
+		return nil, err
+	}
+	var agreed object
+	has := func(path ...string) bool {
+		return slices.ContainsFunc(links, func(l *link) bool { return string(objectOf(l.about.get("capabilities")).at(path...)) == "true" })
+	}
+	for _, m := range want {
+		switch {
+		case m.Name == "toolsListChanged", m.Name == "taskIds",
+			m.Name == "promptsListChanged" && has("prompts", "listChanged"),
+			m.Name == "resourcesListChanged" && has("resources", "listChanged"),
+			m.Name == "resourceSubscriptions" && has("resources", "subscribe"):
+			agreed = append(agreed, m)
+		}
+	}
+	s := &listening{x: x, filter: agreed}
+	p.mu.Lock()
+	p.listens[s] = true
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		delete(p.listens, s)
+		p.mu.Unlock()
+	}()
+	s.tell("notifications/subscriptions/acknowledged", object{strictjson.Member{Name: "notifications", Value: agreed.bytes()}})
+	end := object{{Name: "_meta", Value: object{{Name: metaSubscription, Value: x.id}}.bytes()}}.bytes()
+	if len(agreed) == 0 {
+		return end, nil
+	}
+	for _, l := range links {
+		if l.modern {
+			upstream := agreed.without("taskIds", "toolsListChanged") // followChanges has the latter
+			go func() {
+				_, _ = l.call(ctx, "subscriptions/listen", object{{Name: "notifications", Value: upstream.bytes()}}, nil) // it ends with the client's
+			}()
+			continue
+		}
+		for _, uri := range itemsOf(agreed.get("resourceSubscriptions")) {
+			if _, err := l.call(ctx, "resources/subscribe", object{{Name: "uri", Value: uri}}, nil); err != nil {
+				l.log.Warn("cannot subscribe to a resource", "error", err)
+			}
+		}
+	}
+	select {
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-p.g.life.Done():
+		return end, nil
+	}
+}
+
+// tell sends a notification of the subscription.
+func (s *listening) tell(method string, params object) {
+	meta := objectOf(params.get("_meta")).with(metaSubscription, s.x.id)
+	s.x.send(&frame{method: method, params: params.with("_meta", meta.bytes()).bytes()})
+}
+
+// tellListeners gives a change to the modern subscriptions for it.
+func (p *peer) tellListeners(f *frame) {
+	params := objectOf(f.params)
+	p.mu.Lock()
+	var to []*listening
+	for s := range p.listens {
+		if s.wants(f.method, params) {
+			to = append(to, s)
+		}
+	}
+	p.mu.Unlock()
+	for _, s := range to {
+		s.tell(f.method, params)
+	}
+}
+
+func (s *listening) wants(method string, params object) bool {
+	switch method {
+	case "notifications/tools/list_changed":
+		return string(s.filter.get("toolsListChanged")) == "true"
+	case "notifications/prompts/list_changed":
+		return string(s.filter.get("promptsListChanged")) == "true"
+	case "notifications/resources/list_changed":
+		return string(s.filter.get("resourcesListChanged")) == "true"
+	case "notifications/resources/updated":
+		return slices.ContainsFunc(itemsOf(s.filter.get("resourceSubscriptions")), func(uri json.RawMessage) bool { return string(uri) == string(params.get("uri")) })
+	case "notifications/tasks":
+		return slices.ContainsFunc(itemsOf(s.filter.get("taskIds")), func(id json.RawMessage) bool { return string(id) == string(params.get("taskId")) })
+	}
+	return false
+}
+
+// watch follows the resources of a modern server that a legacy client names.
+func (p *peer) watch(l *link, add bool, uri json.RawMessage) {
+	p.mu.Lock()
+	p.watched = slices.DeleteFunc(p.watched, func(u json.RawMessage) bool { return string(u) == string(uri) })
+	if add {
+		p.watched = append(p.watched, uri)
+	}
+	p.mu.Unlock()
+	l.followChanges()
+}
+
+// followChanges subscribes to the changes of a modern server.
+func (l *link) followChanges() {
+	if !l.modern {
+		return
+	}
+	filter := object{{Name: "toolsListChanged", Value: []byte("true")}}
+	if !l.peer.modern {
+		filter = filter.with("promptsListChanged", []byte("true")).with("resourcesListChanged", []byte("true"))
+		l.peer.mu.Lock()
+		if len(l.peer.watched) > 0 {
+			filter = filter.with("resourceSubscriptions", arrayOf(l.peer.watched))
+		}
+		l.peer.mu.Unlock()
+	}
+	ctx, cancel := context.WithCancel(l.peer.g.life)
+	l.mu.Lock()
+	if l.listens != nil {
+		l.listens()
+	}
+	l.listens = cancel
+	l.mu.Unlock()
+	go func() {
+		_, _ = l.call(ctx, "subscriptions/listen", object{{Name: "notifications", Value: filter.bytes()}}, nil) // without it, lists are read again by their ttlMs
+	}()
+}

@@ -1,0 +1,273 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+)
+
+// maxFrame bounds one message in each direction.
+const maxFrame = 4 << 20
+
+// frame is one JSON-RPC message. Its parts are the bytes that came.
+type frame struct {
+	id     json.RawMessage // nil: a notification
+	method string          // "": a response
+	params json.RawMessage
+	result json.RawMessage
+	fault  json.RawMessage // the error object
+}
+
+func (f *frame) isRequest() bool  { return f.method != "" && f.id != nil }
+func (f *frame) isResponse() bool { return f.method == "" }
+
+// parseFrame reads one message.
+func parseFrame(data []byte) (*frame, error) {
+	if err := strictjson.Check(data, strictjson.MaxBytes(maxFrame)); err != nil {
+		return nil, err
+	}
+	members, err := strictjson.Members(data)
+	if err != nil {
+		return nil, err
+	}
+	f := &frame{}
+	for _, m := range members {
+		value := bytes.Clone(m.Value)
+		switch m.Name {
+		case "jsonrpc":
+			if string(value) != `"2.0"` {
+				return nil, errors.New("jsonrpc is not 2.0")
+			}
+		case "id":
+			if kind := strictjson.KindOf(value); kind == "string" || kind == "number" {
+				f.id = value
+			}
+		case "method":
+			if f.method, err = strictjson.Text(value); err != nil {
+				return nil, err
+			}
+		case "params":
+			f.params = value
+		case "result":
+			f.result = value
+		case "error":
+			f.fault = value
+		}
+	}
+	switch {
+	case f.method == "" && f.result == nil && f.fault == nil:
+		return nil, errors.New("neither a request nor a response")
+	case f.method != "" && f.params != nil && strictjson.KindOf(f.params) != "object":
+		return nil, errors.New("params is not an object")
+	}
+	return f, nil
+}
+
+// bytes encodes the message on one line.
+func (f *frame) bytes() []byte {
+	out := []byte(`{"jsonrpc":"2.0"`)
+	add := func(name string, value []byte) {
+		if value == nil {
+			return
+		}
+		out = append(append(append(out, `,"`...), name...), `":`...)
+		out = append(out, value...)
+	}
+	add("id", f.id)
+	if f.method != "" {
+		add("method", quote(f.method))
+	}
+	add("params", f.params)
+	add("result", f.result)
+	add("error", f.fault)
+	out = append(out, '}')
+	if bytes.IndexByte(out, '\n') >= 0 {
+		var line bytes.Buffer
+		if json.Compact(&line, out) == nil {
+			return line.Bytes()
+		}
+	}
+	return out
+}
+
+func quote(s string) []byte {
+	b, err := strictjson.AppendString(nil, s)
+	if err != nil { // only our own texts and decoded ones come here
+		b, _ = strictjson.AppendString(nil, fmt.Sprintf("%q", s))
+	}
+	return b
+}
+
+// encode encodes values of our own, which cannot fail.
+func encode(v any) json.RawMessage {
+	b, err := strictjson.Marshal(v)
+	if err != nil {
+		panic("mcp: " + err.Error())
+	}
+	return b
+}
+
+// object is a JSON object whose values are not decoded.
+type object []strictjson.Member
+
+// parseObject reads an object; nothing is the empty one.
+func parseObject(data []byte) (object, error) {
+	if len(data) == 0 {
+		return nil, nil
+	}
+	o, err := strictjson.Members(data)
+	return o, err
+}
+
+// objectOf reads an object that was checked before; what is none is empty.
+func objectOf(data []byte) object {
+	if strictjson.KindOf(data) != "object" {
+		return nil
+	}
+	o, _ := parseObject(data) // syntax was checked with the frame
+	return o
+}
+
+func (o object) get(name string) json.RawMessage {
+	for _, m := range o {
+		if m.Name == name {
+			return m.Value
+		}
+	}
+	return nil
+}
+
+func (o object) text(name string) string { return strictjson.TextMember(o, name) }
+
+// at follows names down through objects.
+func (o object) at(names ...string) json.RawMessage {
+	var value json.RawMessage
+	for _, name := range names {
+		if value = o.get(name); value == nil {
+			return nil
+		}
+		o = objectOf(value)
+	}
+	return value
+}
+
+// with returns the object with a member replaced or added at the end.
+func (o object) with(name string, value json.RawMessage) object {
+	out := slices.Clone(o)
+	for i := range out {
+		if out[i].Name == name {
+			out[i].Value = value
+			return out
+		}
+	}
+	return append(out, strictjson.Member{Name: name, Value: value})
+}
+
+func (o object) without(names ...string) object {
+	return slices.DeleteFunc(slices.Clone(o), func(m strictjson.Member) bool { return slices.Contains(names, m.Name) })
+}
+
+func (o object) bytes() json.RawMessage {
+	out := []byte{'{'}
+	for i, m := range o {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(append(out, quote(m.Name)...), ':')
+		out = append(out, m.Value...)
+	}
+	return append(out, '}')
+}
+
+// itemsOf takes an array apart; what is none is empty.
+func itemsOf(data []byte) []json.RawMessage {
+	if strictjson.KindOf(data) != "array" {
+		return nil
+	}
+	members, _ := strictjson.Items(data) // syntax was checked with the frame
+	out := make([]json.RawMessage, len(members))
+	for i, m := range members {
+		out[i] = m.Value
+	}
+	return out
+}
+
+func arrayOf(items []json.RawMessage) json.RawMessage {
+	return append(append([]byte{'['}, bytes.Join(toBytes(items), []byte{','})...), ']')
+}
+
+func toBytes(items []json.RawMessage) [][]byte {
+	out := make([][]byte, len(items))
+	for i, item := range items {
+		out[i] = item
+	}
+	return out
+}
+
+func intID(n int64) json.RawMessage { return strconv.AppendInt(nil, n, 10) }
+
+// The codes of JSON-RPC and of the protocol.
+const (
+	codeParse          = -32700
+	codeInvalidRequest = -32600
+	codeNoMethod       = -32601
+	codeParams         = -32602
+	codeInternal       = -32603
+	codeHeaders        = -32020
+	codeCapability     = -32021
+	codeVersion        = -32022
+)
+
+// rpcError is a JSON-RPC error; raw is the error object of an upstream, which passes
+// unchanged.
+type rpcError struct {
+	code int
+	text string
+	data json.RawMessage
+	raw  json.RawMessage
+}
+
+// Error implements error.
+func (e *rpcError) Error() string { return fmt.Sprintf("%s (code %d)", e.text, e.code) }
+
+func (e *rpcError) bytes() json.RawMessage {
+	if e.raw != nil {
+		return e.raw
+	}
+	o := object{{Name: "code", Value: intID(int64(e.code))}, {Name: "message", Value: quote(e.text)}}
+	if e.data != nil {
+		o = append(o, strictjson.Member{Name: "data", Value: e.data})
+	}
+	return o.bytes()
+}
+
+func readError(raw json.RawMessage) *rpcError {
+	o := objectOf(raw)
+	code, _ := strconv.Atoi(string(o.get("code"))) // what is no number is 0
+	return &rpcError{code: code, text: o.text("message"), data: o.get("data"), raw: raw}
+}
+
+func badParams(format string, args ...any) *rpcError {
+	return &rpcError{code: codeParams, text: fmt.Sprintf(format, args...)}
+}
+
+func noMethod(method string) *rpcError {
+	return &rpcError{code: codeNoMethod, text: "Method not found: " + method}
+}
+
+// responseTo makes the response to a request.
+func responseTo(id, result json.RawMessage, err error) *frame {
+	if err == nil {
+		return &frame{id: id, result: result}
+	}
+	re, ok := errors.AsType[*rpcError](err)
+	if !ok {
+		re = &rpcError{code: codeInternal, text: err.Error()}
+	}
+	return &frame{id: id, fault: re.bytes()}
+}

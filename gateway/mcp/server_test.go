@@ -1,0 +1,88 @@
+package mcp_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/gateway/gatewaytest"
+)
+
+// serverArg makes the test binary an MCP server on standard input and output. Its
+// argument names the file to which it adds a line for each run of a tool.
+const serverArg = "mcp-server"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) == 4 && os.Args[1] == serverArg {
+		serverMain(os.Args[2], os.Args[3])
+		return
+	}
+	gatewaytest.Main(m)
+}
+
+// serverMain speaks one era as literally as the tests need it.
+func serverMain(era, ran string) {
+	lines := bufio.NewScanner(os.Stdin)
+	lines.Buffer(nil, 8<<20)
+	out := bufio.NewWriter(os.Stdout)
+	say := func(format string, args ...any) {
+		fmt.Fprintf(out, format+"\n", args...)
+		out.Flush()
+	}
+	for lines.Scan() {
+		var m struct {
+			ID     json.RawMessage
+			Method string
+			Result json.RawMessage
+			Params struct {
+				Name, RequestState string
+				Arguments          json.RawMessage
+				InputResponses     json.RawMessage
+				Meta               map[string]json.RawMessage `json:"_meta"`
+			}
+		}
+		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
+			panic(err)
+		}
+		result := func(text string) { say(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, text) }
+		switch {
+		case m.ID == nil:
+		case m.Method == "": // the answer to a request of this server
+			say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%q}]}}`, strings.Trim(string(m.ID), `"`), string(m.Result))
+		case m.Method == "initialize" && era == "legacy":
+			result(`{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"fixture","version":"1"},"instructions":"be kind"}`)
+		case m.Method == "server/discover" && era == "modern":
+			result(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}},"instructions":"be kind","ttlMs":0,"cacheScope":"public"}`)
+		case m.Method == "tools/list":
+			extra := ""
+			if _, err := os.Stat(ran + ".changed"); err == nil {
+				extra = `,"description":"now it does something else"`
+			}
+			result(`{"tools":[{"name":"lookup","inputSchema":{"type":"object"},"big":9007199254740993},{"name":"browse","inputSchema":{"type":"object"},` +
+				`"outputSchema":{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}` + extra + `}],"ttlMs":0,"cacheScope":"public"}`)
+		case m.Method == "tools/call":
+			f, _ := os.OpenFile(ran, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+			fmt.Fprintf(f, "%s %s\n", m.Params.Name, m.Params.Arguments)
+			f.Close()
+			switch arguments := string(m.Params.Arguments); {
+			case strings.Contains(arguments, "die"):
+				os.Exit(3)
+			case strings.Contains(arguments, "fault"):
+				say(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32055,"message":"no","data":{"n":9007199254740993}}}`, m.ID)
+			case strings.Contains(arguments, "elicit") && era == "legacy":
+				say(`{"jsonrpc":"2.0","id":%s,"method":"elicitation/create","params":{"message":"name?"}}`, `"`+string(m.ID)+`"`)
+			case strings.Contains(arguments, "elicit") && m.Params.RequestState == "":
+				result(`{"resultType":"input_required","requestState":"own","inputRequests":{"who":{"method":"elicitation/create","params":{"message":"name?"}}}}`)
+			case strings.Contains(arguments, "elicit"):
+				result(fmt.Sprintf(`{"resultType":"complete","content":[{"type":"text","text":%q}]}`, m.Params.RequestState+" "+string(m.Params.InputResponses)))
+			default:
+				result(`{"content":[{"type":"text","text":"did ` + m.Params.Name + `"},{"type":"hologram","n":9007199254740993}],"odd":9007199254740993}`)
+			}
+		default:
+			say(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"Method not found"}}`, m.ID)
+		}
+	}
+}

@@ -1,0 +1,182 @@
+package mcp
+
+import (
+	"net/http"
+	"sync"
+	"time"
+)
+
+// session is a legacy client over HTTP.
+type session struct {
+	id   string
+	peer *peer
+	live inflight
+	used time.Time // guarded by the server's mutex
+
+	mu     sync.Mutex // guards the rest
+	queue  []*frame   // for the client's stream
+	wake   chan struct{}
+	stream bool // the client reads it
+	ended  chan struct{}
+	once   sync.Once
+}
+
+// Bounds of legacy sessions.
+const (
+	maxSessions  = 1000
+	sessionIdle  = time.Hour
+	maxQueued    = 1000
+	sessionField = "Mcp-Session-Id"
+)
+
+func (s *httpServer) serveLegacy(w http.ResponseWriter, r *http.Request, principal string, f *frame) {
+	if f.method == "initialize" && f.isRequest() {
+		s.open(w, r, principal, f)
+		return
+	}
+	ses := s.find(w, r, principal)
+	if ses == nil {
+		return
+	}
+	switch {
+	case f.isResponse():
+		ses.peer.answered(f)
+	case !f.isRequest() && f.method == "notifications/cancelled":
+		ses.live.cancel(f)
+	case !f.isRequest():
+		ses.peer.notified(s.g.life, f)
+	default:
+		a := newAnswer(w, r)
+		s.carryOut(r, ses.peer, newExchange(ses.peer, f, a.send), a, &ses.live, errGone)
+		return
+	}
+	w.WriteHeader(http.StatusAccepted)
+}
+
+// open begins a session.
+func (s *httpServer) open(w http.ResponseWriter, r *http.Request, principal string, f *frame) {
+	ses := &session{id: randomText() + randomText(), peer: s.g.newSession(principal, f), used: time.Now(), wake: make(chan struct{}, 1), ended: make(chan struct{})}
+	ses.peer.out = ses.enqueue
+	if !s.add(ses) {
+		http.Error(w, "too many sessions are open", http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set(sessionField, ses.id)
+	a := newAnswer(w, r)
+	s.carryOut(r, ses.peer, newExchange(ses.peer, f, a.send), a, &ses.live, errGone)
+}
+
+// add stores a session, after it has removed those that are not used.
+func (s *httpServer) add(ses *session) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, old := range s.sessions {
+		if time.Since(old.used) > sessionIdle {
+			delete(s.sessions, id)
+			old.end()
+		}
+	}
+	if len(s.sessions) >= maxSessions {
+		return false
+	}
+	s.sessions[ses.id] = ses
+	s.g.adopt(ses.peer)
+	return true
+}
+
+// find gives the session of a request, or refuses the request.
+func (s *httpServer) find(w http.ResponseWriter, r *http.Request, principal string) *session {
+	id := r.Header.Get(sessionField)
+	if id == "" {
+		http.Error(w, "Bad Request: send initialize first, and then "+sessionField, http.StatusBadRequest)
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ses := s.sessions[id]
+	if ses == nil || ses.peer.principal != principal {
+		http.Error(w, "there is no such session: send initialize", http.StatusNotFound)
+		return nil
+	}
+	ses.used = time.Now()
+	return ses
+}
+
+// serveSession serves the stream of a session, or ends the session.
+func (s *httpServer) serveSession(w http.ResponseWriter, r *http.Request, principal string) {
+	ses := s.find(w, r, principal)
+	if ses == nil {
+		return
+	}
+	if r.Method == http.MethodDelete {
+		s.mu.Lock()
+		delete(s.sessions, ses.id)
+		s.mu.Unlock()
+		ses.end()
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	ses.mu.Lock()
+	busy := ses.stream
+	ses.stream = true
+	ses.mu.Unlock()
+	if busy {
+		http.Error(w, "the session has a stream already", http.StatusConflict)
+		return
+	}
+	defer func() {
+		ses.mu.Lock()
+		ses.stream = false
+		ses.mu.Unlock()
+	}()
+	a := newAnswer(w, r)
+	a.mu.Lock()
+	if !a.begin() {
+		a.mu.Unlock()
+		http.Error(w, "accept text/event-stream", http.StatusNotAcceptable)
+		return
+	}
+	a.write(nil)
+	a.mu.Unlock()
+	defer a.keepAlive()()
+	for {
+		ses.mu.Lock()
+		queue := ses.queue
+		ses.queue = nil
+		ses.mu.Unlock()
+		for _, f := range queue {
+			a.send(f)
+		}
+		select {
+		case <-ses.wake:
+		case <-ses.ended:
+			return
+		case <-s.g.life.Done():
+			return
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// enqueue keeps a message for the client's stream. Beyond the bound the oldest is lost.
+func (ses *session) enqueue(f *frame) {
+	ses.mu.Lock()
+	if ses.queue = append(ses.queue, f); len(ses.queue) > maxQueued {
+		ses.queue = ses.queue[1:]
+	}
+	ses.mu.Unlock()
+	select {
+	case ses.wake <- struct{}{}:
+	default: // it is awake
+	}
+}
+
+// end closes the session and its upstreams, once its calls have ended.
+func (ses *session) end() {
+	ses.once.Do(func() {
+		close(ses.ended)
+		ses.live.leave()
+		ses.peer.g.retire(ses.peer)
+	})
+}

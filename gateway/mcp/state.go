@@ -1,0 +1,84 @@
+package mcp
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+)
+
+// state is what a modern client gives back as requestState. The client could change
+// it: the gateway takes it only with its own authentication.
+type state struct {
+	Call      message.CallID    `json:"call"`
+	Session   message.SessionID `json:"session"`
+	Principal string            `json:"principal"`
+	Digest    string            `json:"digest"` // of tool and arguments
+	Until     int64             `json:"until"`
+	// Leg counts the questions of the upstream; Upstream is its own state.
+	Leg      int    `json:"leg,omitzero"`
+	Upstream string `json:"upstream,omitzero"`
+}
+
+// stateTime is how long a client may give a state back.
+const stateTime = 24 * time.Hour
+
+func (g *Gateway) mac(kind string, text []byte) []byte {
+	m := hmac.New(sha256.New, g.cfg.Key)
+	m.Write([]byte(kind))
+	m.Write([]byte{0})
+	m.Write(text)
+	return m.Sum(nil)
+}
+
+func (g *Gateway) sealState(s state) string {
+	text := encode(s)
+	return base64.RawURLEncoding.EncodeToString(text) + "." + base64.RawURLEncoding.EncodeToString(g.mac("state", text))
+}
+
+var errState = badParams("invalid requestState: it was changed, is too old, or belongs to another request. Call the tool again without it")
+
+// openState reads a state that a client gave back for a request.
+func (g *Gateway) openState(sealed, principal, digest string) (state, error) {
+	var s state
+	head, tail, _ := strings.Cut(sealed, ".")
+	text, err := base64.RawURLEncoding.DecodeString(head)
+	mac, merr := base64.RawURLEncoding.DecodeString(tail)
+	if err != nil || merr != nil || !hmac.Equal(mac, g.mac("state", text)) {
+		return s, errState
+	}
+	if err := strictjson.Unmarshal(text, &s); err != nil || s.Principal != principal || s.Digest != digest || time.Now().Unix() > s.Until {
+		return s, errState
+	}
+	return s, nil
+}
+
+// newCallID makes the id of a call. It names its principal, so that no other can ask
+// for the result.
+func (g *Gateway) newCallID(principal string) message.CallID {
+	id := randomText()
+	return message.CallID("mcp_" + id + "_" + g.tagOf(id, principal))
+}
+
+func (g *Gateway) tagOf(id, principal string) string {
+	return hex.EncodeToString(g.mac("call", []byte(id+"\x00"+principal))[:8])
+}
+
+// ownsCall reports whether a call id was made for a principal.
+func (g *Gateway) ownsCall(id message.CallID, principal string) bool {
+	rest, found := strings.CutPrefix(string(id), "mcp_")
+	random, tag, two := strings.Cut(rest, "_")
+	return found && two && hmac.Equal([]byte(tag), []byte(g.tagOf(random, principal)))
+}
+
+// digestOf names a tool with its arguments.
+func digestOf(tool string, arguments json.RawMessage) string {
+	sum := sha256.Sum256([]byte(tool + "\x00" + string(arguments)))
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,180 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/askance-dev/askance/internal/jcs"
+)
+
+// waitTool is the synthetic tool that gives the result of a held call.
+const waitTool = "askance_wait"
+
+// toolList is what an upstream last said of its tools.
+type toolList struct {
+	tools []*tool
+	last  object // the last page
+	until time.Time
+}
+
+// tool is one definition.
+type tool struct {
+	up         *Upstream
+	name       string // at the upstream
+	definition object
+	hash       string
+}
+
+// hashOf is the digest of a definition. A changed definition is a new tool.
+func hashOf(definition []byte) string {
+	canonical, err := jcs.Canonicalize(definition)
+	if err != nil { // such as a number that no double holds: the bytes as they are
+		canonical = definition
+	}
+	sum := sha256.Sum256(canonical)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// maxNameBytes bounds the name of a tool, as the protocol does.
+const maxNameBytes = 128
+
+// readTools gives the tools of the server, read again if they may have changed.
+func (l *link) readTools(ctx context.Context, again bool) (*toolList, error) {
+	l.mu.Lock()
+	list := l.tools
+	l.mu.Unlock()
+	if list != nil && !again && time.Now().Before(list.until) {
+		return list, nil
+	}
+	items, last, err := l.listPages(ctx, "tools/list", "tools")
+	if err != nil {
+		return nil, err
+	}
+	list = &toolList{last: last, until: time.Now().Add(24 * time.Hour)} // until list_changed or a restart
+	if l.modern {
+		ms, _ := strconv.Atoi(string(last.get("ttlMs"))) // what is no number is 0
+		list.until = time.Now().Add(min(time.Duration(max(ms, 0))*time.Millisecond, time.Hour))
+	}
+	seen := map[string]bool{}
+	for _, item := range items {
+		o := objectOf(bytes.Clone(item))
+		name := o.text("name")
+		_, valid := paramHeaders(o.get("inputSchema"), nil)
+		switch {
+		case name == "" || seen[name] || len(l.up.clientName(name)) > maxNameBytes || l.up.clientName(name) == waitTool:
+			l.log.Warn("left out a tool: its name is empty, taken or too long", "tool", name)
+			continue
+		case !valid:
+			l.log.Warn("left out a tool: an x-mcp-header of its schema is invalid", "tool", name)
+			continue
+		}
+		seen[name] = true
+		list.tools = append(list.tools, &tool{up: l.up, name: name, definition: o, hash: hashOf(item)})
+	}
+	l.mu.Lock()
+	l.tools = list
+	l.mu.Unlock()
+	return list, nil
+}
+
+func (l *link) forgetTools() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tools = nil
+}
+
+// findTool gives the definition in force of a tool; nil: the server has none.
+func (l *link) findTool(ctx context.Context, name string) (*tool, error) {
+	for _, again := range []bool{false, true} {
+		list, err := l.readTools(ctx, again)
+		if err != nil {
+			return nil, err
+		}
+		if i := slices.IndexFunc(list.tools, func(t *tool) bool { return t.name == name }); i >= 0 {
+			return list.tools[i], nil
+		}
+	}
+	return nil, nil //nolint:nilnil // documented
+}
+
+// clientName is the tool's name as clients and the policy see it.
+func (t *tool) clientName() string { return t.up.clientName(t.name) }
+
+// isIdempotent reports whether the tool may run again after a lost answer.
+func (t *tool) isIdempotent() bool {
+	if slices.Contains(t.up.Idempotent, t.name) {
+		return true
+	}
+	hints := objectOf(t.definition.get("annotations"))
+	return t.up.TrustAnnotations && (string(hints.get("idempotentHint")) == "true" || string(hints.get("readOnlyHint")) == "true")
+}
+
+// waitDefinition is what clients see of the wait tool.
+var waitDefinition = json.RawMessage(`{"name":"askance_wait","title":"Wait for a held tool call","description":"Waits for a tool call that a person has to approve, and returns its result. Call it with the id that the held call returned. Do not call the original tool again.","inputSchema":{"type":"object","properties":{"call":{"type":"string","description":"The id of the held call."}},"required":["call"]},"annotations":{"readOnlyHint":true,"idempotentHint":true,"openWorldHint":false}}`)
+
+// listTools joins the tools of all upstreams.
+func (p *peer) listTools(ctx context.Context) (json.RawMessage, error) {
+	links, err := p.all()
+	if err != nil {
+		return nil, err
+	}
+	var items []json.RawMessage
+	var result object
+	ttl, scope := -1, "public"
+	for _, l := range links {
+		if !l.has("tools") && len(links) > 1 {
+			continue
+		}
+		list, err := l.readTools(ctx, true)
+		if err != nil {
+			if len(links) == 1 {
+				return nil, err
+			}
+			l.log.Warn("cannot list the tools", "error", err)
+			continue
+		}
+		for _, t := range list.tools {
+			items = append(items, t.forClient(p))
+		}
+		ms, _ := strconv.Atoi(string(list.last.get("ttlMs"))) // what is no number is 0
+		if ttl < 0 || ms < ttl {
+			ttl = ms
+		}
+		if list.last.text("cacheScope") != "public" {
+			scope = "private"
+		}
+		if len(links) == 1 {
+			result = list.last
+		}
+	}
+	if !p.g.cfg.NoWaitTool {
+		items = append(items, waitDefinition)
+	}
+	result = result.without("nextCursor", "resultType").with("tools", arrayOf(items))
+	if p.modern {
+		result = result.with("ttlMs", intID(int64(max(ttl, 0)))).with("cacheScope", quote(scope))
+	}
+	return result.bytes(), nil
+}
+
+// forClient is the definition with the client's name for it. Tools that a legacy client
+// may call as tasks say so.
+func (t *tool) forClient(p *peer) json.RawMessage {
+	o := t.definition
+	if t.up.Alias != "" {
+		o = o.with("name", quote(t.clientName()))
+	}
+	if !p.modern && p.version == legacyNewest {
+		o = o.without("execution")
+		if p.can("tasks") {
+			o = o.with("execution", []byte(`{"taskSupport":"optional"}`))
+		}
+	}
+	return o.bytes()
+}

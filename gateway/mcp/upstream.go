@@ -1,0 +1,346 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+)
+
+// Upstream is an MCP server behind the gateway: a command or a URL.
+type Upstream struct {
+	// Alias begins the names of its tools, if there are several upstreams.
+	Alias string
+	// Command is started for each client; Env are its further variables.
+	Command []string
+	Env     []string
+	// URL is that of a streamable HTTP endpoint. Header goes with each request to it.
+	URL    string
+	Header map[string]string
+	// Idempotent names tools that may run again after a lost answer.
+	Idempotent []string
+	// TrustAnnotations believes the idempotentHint and readOnlyHint of its tools.
+	TrustAnnotations bool
+}
+
+// errNotSent says that a request never left the gateway.
+var errNotSent = errors.New("the MCP server cannot be reached")
+
+// errLost says that a server took a request and never answered it.
+var errLost = errors.New("the MCP server ended before it answered")
+
+// wire carries messages to one server. Messages that come back go to the link.
+type wire interface {
+	// send sends a message; of a request it may return before the response.
+	send(ctx context.Context, f *frame, of *waiting) error
+	close()
+}
+
+// link is a connection to an upstream on behalf of one peer.
+type link struct {
+	up      *Upstream
+	peer    *peer
+	log     *slog.Logger
+	modern  bool
+	version string
+	about   object // the result of initialize or server/discover
+	wire    wire
+
+	mu      sync.Mutex // guards the rest
+	next    int64
+	pending map[string]*waiting
+	dead    error
+	tools   *toolList
+	listens context.CancelFunc // of the modern change notifications
+}
+
+// waiting is a request that has no response yet.
+type waiting struct {
+	id    json.RawMessage
+	token json.RawMessage // the client's progress token
+	// on gets the notifications and requests that come before the response.
+	on    func(*frame)
+	name  string // for headers
+	extra map[string]string
+	reply chan *frame
+}
+
+// probeTime bounds the wait for the answer of a server of unknown era.
+const probeTime = 10 * time.Second
+
+// connect opens a link. The server's answer to server/discover tells its era.
+func (p *peer) connect(ctx context.Context, up *Upstream) (*link, error) {
+	l := &link{up: up, peer: p, log: p.g.cfg.Log.With("upstream", up.Alias), pending: map[string]*waiting{}}
+	if err := l.open(ctx); err != nil {
+		return nil, err
+	}
+	l.modern, l.version = true, modernVersion
+	probe, cancel := context.WithTimeout(ctx, probeTime)
+	result, err := l.call(probe, "server/discover", nil, nil)
+	cancel()
+	if re, ok := errors.AsType[*rpcError](err); ok && re.code == codeVersion {
+		if !supportsModern(re.data) {
+			err = errors.Join(err, errors.New("no common revision"))
+		} else {
+			result, err = l.call(ctx, "server/discover", nil, nil)
+		}
+	}
+	if err == nil && isDiscovery(result) {
+		l.about = objectOf(result)
+		return l, nil
+	}
+	l.modern = false
+	if errors.Is(err, errLost) || errors.Is(err, errNotSent) { // some servers exit on an unknown opening
+		l.wire.close()
+		if err := l.open(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if err := l.initialize(ctx); err != nil {
+		l.close()
+		return nil, fmt.Errorf("%w: %w", errNotSent, err)
+	}
+	return l, nil
+}
+
+func supportsModern(data json.RawMessage) bool {
+	return slices.ContainsFunc(itemsOf(objectOf(data).get("supported")), func(v json.RawMessage) bool { return string(v) == `"`+modernVersion+`"` })
+}
+
+func isDiscovery(result json.RawMessage) bool {
+	for _, v := range itemsOf(objectOf(result).get("supportedVersions")) {
+		if string(v) == `"`+modernVersion+`"` {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *link) open(ctx context.Context) (err error) {
+	l.mu.Lock()
+	l.dead = nil
+	l.mu.Unlock()
+	if l.up.URL != "" {
+		l.wire = newHTTPWire(l)
+		return nil
+	}
+	l.wire, err = startProcess(ctx, l)
+	return err
+}
+
+func (l *link) initialize(ctx context.Context) error {
+	version := l.peer.version
+	if !isLegacy(version) {
+		version = legacyNewest
+	}
+	info := l.peer.info
+	if info == nil {
+		info = l.peer.g.about()
+	}
+	params := object{{Name: "protocolVersion", Value: quote(version)}, {Name: "capabilities", Value: l.peer.upstreamCapabilities()}, {Name: "clientInfo", Value: info}}
+	result, err := l.call(ctx, "initialize", params, nil)
+	if err != nil {
+		return err
+	}
+	l.about = objectOf(result)
+	if l.version = l.about.text("protocolVersion"); !isLegacy(l.version) {
+		return fmt.Errorf("the server speaks the unknown revision %q", l.version)
+	}
+	return l.notify(ctx, "notifications/initialized", nil)
+}
+
+// has reports whether the server declares a capability.
+func (l *link) has(path ...string) bool {
+	return objectOf(l.about.get("capabilities")).at(path...) != nil
+}
+
+// call sends a request and waits for its response.
+func (l *link) call(ctx context.Context, method string, params object, w *waiting) (json.RawMessage, error) {
+	if w == nil {
+		w = &waiting{}
+	}
+	w.reply = make(chan *frame, 1)
+	l.mu.Lock()
+	if l.dead != nil {
+		l.mu.Unlock()
+		return nil, errNotSent
+	}
+	l.next++
+	w.id = intID(l.next)
+	l.pending[string(w.id)] = w
+	l.mu.Unlock()
+	defer func() {
+		l.mu.Lock()
+		delete(l.pending, string(w.id))
+		l.mu.Unlock()
+	}()
+	if method != "initialize" {
+		params = l.forUpstream(params)
+	}
+	if meta := objectOf(params.get("_meta")); meta.get("progressToken") != nil {
+		w.token = meta.get("progressToken")
+		params = params.with("_meta", meta.with("progressToken", w.id).bytes())
+	}
+	f := &frame{id: w.id, method: method}
+	if params != nil {
+		f.params = params.bytes()
+	}
+	if err := l.wire.send(ctx, f, w); err != nil {
+		return nil, err
+	}
+	select {
+	case f := <-w.reply:
+		if f == nil {
+			return nil, errLost
+		}
+		if f.fault != nil {
+			return nil, readError(f.fault)
+		}
+		return f.result, nil
+	case <-ctx.Done():
+		if method != "initialize" {
+			cancel, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+			defer stop()
+			_ = l.notify(cancel, "notifications/cancelled", object{{Name: "requestId", Value: w.id}}) // the server may be gone
+		}
+		return nil, context.Cause(ctx)
+	}
+}
+
+// notify sends a notification.
+func (l *link) notify(ctx context.Context, method string, params object) error {
+	f := &frame{method: method}
+	if l.modern {
+		params = l.forUpstream(params)
+	}
+	if params != nil {
+		f.params = params.bytes()
+	}
+	return l.wire.send(ctx, f, nil)
+}
+
+// answer answers a request of the server.
+func (l *link) answer(ctx context.Context, id, result json.RawMessage, err error) {
+	if serr := l.wire.send(ctx, responseTo(id, result, err), nil); serr != nil {
+		l.log.Warn("cannot answer the MCP server", "error", serr)
+	}
+}
+
+// receive takes a message from the server. of is the request on whose stream it
+// came, if the wire knows.
+func (l *link) receive(f *frame, of *waiting) {
+	if f.isResponse() {
+		l.mu.Lock()
+		w := l.pending[string(f.id)]
+		l.mu.Unlock()
+		if w != nil {
+			select {
+			case w.reply <- f:
+			default: // answered already
+			}
+		}
+		return
+	}
+	switch f.method {
+	case "notifications/tools/list_changed":
+		l.forgetTools()
+	case "notifications/progress":
+		params := objectOf(f.params)
+		l.mu.Lock()
+		w := l.pending[string(params.get("progressToken"))]
+		l.mu.Unlock()
+		if w == nil || w.token == nil || w.on == nil {
+			return
+		}
+		w.on(&frame{method: f.method, params: params.with("progressToken", w.token).bytes()})
+		return
+	}
+	if of == nil && f.isRequest() {
+		of = l.only()
+	}
+	if of != nil && of.on != nil && (f.isRequest() || l.up.URL != "" && f.method == "notifications/message") {
+		of.on(f)
+		return
+	}
+	l.peer.fromUpstream(l, f)
+}
+
+// only is the one request with a listener; nil if there are several or none.
+func (l *link) only() (found *waiting) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, w := range l.pending {
+		if w.on == nil {
+			continue
+		}
+		if found != nil {
+			return nil
+		}
+		found = w
+	}
+	return found
+}
+
+// fail ends every request that waits.
+func (l *link) fail(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dead == nil {
+		l.dead = err
+	}
+	for _, w := range l.pending {
+		select {
+		case w.reply <- nil:
+		default: // answered already
+		}
+	}
+}
+
+func (l *link) deadError() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dead
+}
+
+func (l *link) close() {
+	l.mu.Lock()
+	if l.listens != nil {
+		l.listens()
+	}
+	l.mu.Unlock()
+	l.fail(errNotSent)
+	l.wire.close()
+}
+
+// listPages reads all pages of a list.
+func (l *link) listPages(ctx context.Context, method, member string) (items []json.RawMessage, last object, err error) {
+	var cursor json.RawMessage
+	for range maxPages {
+		var params object
+		if cursor != nil {
+			params = object{strictjson.Member{Name: "cursor", Value: cursor}}
+		}
+		result, err := l.call(ctx, method, params, nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		last = objectOf(result)
+		items = append(items, itemsOf(last.get(member))...)
+		if cursor = last.get("nextCursor"); cursor == nil || string(cursor) == "null" || len(items) > maxItems {
+			return items, last, nil
+		}
+	}
+	return nil, nil, fmt.Errorf("the list has more than %d pages", maxPages)
+}
+
+// Bounds of a list that a server sends.
+const (
+	maxPages = 100
+	maxItems = 10_000
+)
