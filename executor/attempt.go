@@ -94,7 +94,7 @@ func (a *attempt) run(ctx, handlers context.Context, leave toolcall.StartReply) 
 	a.logRun(res, err)
 	stopping := res.State == message.ToolResultInterrupted && errors.Is(context.Cause(ctx), ErrStopping)
 	switch {
-	case !began && stopping, (!began || a.w.command) && errors.Is(err, errNotBegun):
+	case !began && stopping, (!began || a.w.command) && errors.Is(err, errNotBegun), errors.Is(err, ErrNotBegun):
 		a.log.Warn("the attempt is given back", "err", err)
 		a.giveBack(handlers, line(err.Error()))
 		return
@@ -102,6 +102,9 @@ func (a *attempt) run(ctx, handlers context.Context, leave toolcall.StartReply) 
 		// We broke it off, no one asked for that: without a result the record stays true. The lease
 		// runs out, and the engine retries or asks a person as for a dead worker.
 		a.w.noteUndelivered(a)
+		return
+	case errors.Is(err, ErrUnknownOutcome): // no result is true, and the lease runs out
+		a.log.Error("the outcome of the attempt is unknown", "err", err)
 		return
 	}
 	a.deliver(handlers, toolcall.ResultRequest{Result: res})

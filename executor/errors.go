@@ -22,6 +22,18 @@ var (
 	ErrStopping = errors.New("the worker is stopping")
 )
 
+// What a Handler that acts outside of the worker's process returns, wrapped, when it
+// has no result. Only a Worker knows them; a Registry makes errors of them.
+var (
+	// ErrNotBegun: nothing of the attempt ran, and nothing of it will. The Worker
+	// returns the attempt, and the engine offers the call again.
+	ErrNotBegun = errors.New("nothing of the attempt ran")
+	// ErrUnknownOutcome: the effect may or may not have happened. The Worker reports no
+	// result. The lease ends, and the engine starts an idempotent tool again under the
+	// same key; any other call waits for an operator.
+	ErrUnknownOutcome = errors.New("it is not known whether the tool ran")
+)
+
 // ErrClosed is returned by Worker.Run when the worker was closed, or was
 // already run once.
 var ErrClosed = errors.New("executor: the worker was closed or has run before")

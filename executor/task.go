@@ -24,6 +24,7 @@ import (
 //     when ctx ended meanwhile: the effect is there and the record says so;
 //   - an error: state error, its text after what the Output holds;
 //   - an error after ctx ended: state interrupted, or error at the deadline;
+//   - ErrNotBegun or ErrUnknownOutcome, of a Worker's Handler: no result;
 //   - a panic: state error.
 type Handler func(ctx context.Context, t Task) (Output, error)
 

@@ -5,18 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"sync"
 
-	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 
-	"github.com/askance-dev/askance/bus"
-	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/directory"
-	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/executor"
-	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -26,8 +20,7 @@ type working struct {
 	passEnv  []string
 	lifeline bool
 	argv     []string
-
-	engineKeys []string // those of --engine-key, or those of the data folder
+	door     door
 }
 
 func newWorkerCommand(env *environment) *cobra.Command {
@@ -51,9 +44,14 @@ ASKANCE_REPLY_ID, ASKANCE_CALL_ID. Pass the idempotency key to the system that h
 effect.
 
 A policy rule can route calls (executor: {subject: …}). Only workers with that
---subject get such calls, and they get no others.`,
+--subject get such calls, and they get no others.
+
+With --server the worker needs no NATS: it takes the calls over HTTP with a token, from
+--token-file, which it reads again for each request, or from ASKANCE_TOKEN. Pin an engine's
+key with --engine-key, or pass --trust-server-keys.`,
 		Example: `  askance worker --tool refund -- ./refund.py
   askance worker --tool search --slots 8 --nats nats://10.0.0.5:4222 --engine-key engine.pub -- ./search
+  askance worker --tool refund --server https://askance.example --token-file token --engine-key engine.pub -- ./refund.py
   askance worker --tool refund --subject exec.payments -- ./refund.py
   askance worker --tool build --tool test --pass-env GOCACHE -- ./ci.sh`,
 		Args: func(c *cobra.Command, args []string) error {
@@ -69,7 +67,7 @@ A policy rule can route calls (executor: {subject: …}). Only workers with that
 				}
 			}
 			w.argv = args
-			return nil
+			return w.door.check(env)
 		},
 		RunE: func(c *cobra.Command, _ []string) error { return runWorker(c.Context(), env, w) },
 	}
@@ -81,6 +79,7 @@ A policy rule can route calls (executor: {subject: …}). Only workers with that
 	f.StringArrayVar(&w.passEnv, "pass-env", nil, "variable of this environment to pass to CMD; may be repeated")
 	f.BoolVar(&w.lifeline, "until-stdin-closes", false, "stop when standard input ends; for programs that start workers")
 	_ = f.MarkHidden("until-stdin-closes") // the flag is there: it was defined above
+	w.door.bind(f)
 	return c
 }
 
@@ -94,19 +93,6 @@ func runWorker(ctx context.Context, env *environment, w working) error {
 			stop(errSignal)
 		}()
 	}
-	dir := node.Dir(env.cfg.dir())
-	w.engineKeys = env.cfg.EngineKeys
-	named := len(w.engineKeys) > 0
-	if !named {
-		w.engineKeys = []string{dir.PublicKeys()}
-	}
-	keys, err := keyfile.LoadPublic(w.engineKeys...)
-	if e, ok := errors.AsType[*message.Error](err); ok && !named && errors.Is(err, fs.ErrNotExist) {
-		e.Hint = "start askance serve on this data folder, or pass the engine's public key with --engine-key"
-	}
-	if err != nil {
-		return err
-	}
 	if env.cfg.RequireSignature != (len(env.cfg.ApproverKeys) > 0) {
 		return usagef("only one of --approver-keys and --require-approver-signature is set: pass both")
 	}
@@ -117,26 +103,15 @@ func runWorker(ctx context.Context, env *environment, w working) error {
 	if err != nil {
 		return usageError{err}
 	}
-	url := env.cfg.NATS
-	if url == "" {
-		if url, err = dir.URL(); err != nil {
-			return err
-		}
-		if url == "" {
-			return &message.Error{Code: message.CodeUnavailable, Op: "worker", What: "no server runs on " + string(dir), Hint: "start askance serve, or pass a server with --nats"}
-		}
+	if err := w.door.open(ctx, env); err != nil {
+		return err
 	}
-	login := env.loginFor(toolcall.Principal{Role: toolcall.RoleWorker, Name: env.cfg.As})
-	nc, err := bus.Connect(ctx, url, env.connectOptions(env.cfg.As, "askance worker "+env.cfg.As, url, login))
+	defer w.door.close()
+	workers, err := newWorkers(ctx, env, handler, w)
 	if err != nil {
 		return err
 	}
-	defer nc.Close()
-	workers, err := newWorkers(env, nc, keys, handler, w)
-	if err != nil {
-		return err
-	}
-	env.notef("worker %s runs %q for %s at %s\n", env.cfg.As, w.argv, queuesText(w), bus.RedactURL(url))
+	env.notef("worker %s runs %q for %s at %s\n", env.cfg.As, w.argv, queuesText(w), w.door.address)
 	return runAll(ctx, workers)
 }
 
@@ -157,21 +132,21 @@ func queuesText(w working) string {
 	return fmt.Sprintf("%q on %q", w.tools, w.subjects)
 }
 
-func newWorkers(env *environment, nc *nats.Conn, keys toolcall.KeySet, handler executor.Handler, w working) ([]*executor.Worker, error) {
+func newWorkers(ctx context.Context, env *environment, handler executor.Handler, w working) ([]*executor.Worker, error) {
 	var out []*executor.Worker
 	for _, queue := range toolcall.Queues(w.tools, w.subjects) {
-		transport, err := bus.NewQueueWorker(nc, env.cfg.spaceID(), queue, env.cfg.As, env.log)
+		way, err := w.door.transport(ctx, env, queue)
 		if err != nil {
 			return nil, err
 		}
 		opts := []executor.WorkerOption{
 			executor.WithName(env.cfg.As), executor.WithCommand(), executor.WithSlots(env.cfg.Slots), executor.WithRoute(queue.Route), executor.WithLogger(env.log),
-			executor.WithKeySource(keyfile.NewFollower(w.engineKeys, transport.Keys)),
+			executor.WithKeySource(way.source),
 		}
 		if env.cfg.RequireSignature {
 			opts = append(opts, executor.WithApprovers(func() (toolcall.ApproverList, error) { return approverList(env.cfg.ApproverKeys) }))
 		}
-		worker, err := executor.NewWorker(transport, queue.Tool, handler, keys, opts...)
+		worker, err := executor.NewWorker(way, queue.Tool, handler, way.keys, opts...)
 		if err != nil {
 			return nil, usageError{err}
 		}

@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/spf13/pflag"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/keyfile"
+	"github.com/askance-dev/askance/cmd/askance/internal/node"
+	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
+	"github.com/askance-dev/askance/executor"
+	"github.com/askance-dev/askance/executor/httpwork"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// door is how a worker reaches its engines: NATS, or a server over HTTP.
+type door struct {
+	server    string
+	tokenFile string
+	insecure  bool
+	trust     bool // take the engines' keys from the server
+
+	nc      *nats.Conn
+	address string          // for people
+	paths   []string        // of the engines' keys; none with trust
+	keys    toolcall.KeySet // those in the files
+}
+
+// way is the transport of one queue, with the engines' keys.
+type way struct {
+	executor.Transport
+	keys   toolcall.KeySet
+	source executor.KeySource
+}
+
+func (d *door) bind(f *pflag.FlagSet) {
+	f.StringVar(&d.server, "server", "", "URL of askance serve: take calls over HTTP instead of NATS")
+	f.StringVar(&d.tokenFile, "token-file", "", "with --server: file with the worker's token (default $ASKANCE_TOKEN has the token)")
+	f.BoolVar(&d.insecure, "server-insecure", false, "with --server: let the token and calls cross the network in plain text")
+	f.BoolVar(&d.trust, "trust-server-keys", false, "with --server: take the engines' keys from the server instead of --engine-key: anyone who controls the server can then run calls here")
+}
+
+// check finds flags that do not belong together.
+func (d *door) check(env *environment) error {
+	if d.server == "" {
+		if d.tokenFile != "" || d.insecure || d.trust {
+			return usagef("--token-file, --server-insecure and --trust-server-keys are only for --server")
+		}
+		return nil
+	}
+	u, err := url.Parse(d.server)
+	switch {
+	case env.cfg.NATS != "":
+		return usagef("--server and --nats are both set: pass one of them")
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return usagef("--server %q is no http or https URL: pass the one that askance serve prints", d.server)
+	case u.Scheme == "http" && !d.insecure && !bus.OnLoopback(u.Hostname()):
+		return usagef("--server %s has no TLS, so the token and the calls would cross the network in plain text: use https, or pass --server-insecure", u.Redacted())
+	case d.trust && len(env.cfg.EngineKeys) > 0:
+		return usagef("--trust-server-keys and --engine-key are both set: pass one of them")
+	}
+	return nil
+}
+
+// open connects, and reads the engines' keys.
+func (d *door) open(ctx context.Context, env *environment) (err error) {
+	if !d.trust {
+		if err = d.readKeys(env); err != nil {
+			return err
+		}
+	}
+	if d.server != "" {
+		d.address = bus.RedactURL(d.server)
+		_, err = d.token()
+		return err
+	}
+	dir := node.Dir(env.cfg.dir())
+	address := env.cfg.NATS
+	if address == "" {
+		if address, err = dir.URL(); err != nil {
+			return err
+		}
+		if address == "" {
+			return &message.Error{Code: message.CodeUnavailable, Op: "worker", What: "no server runs on " + string(dir), Hint: "start askance serve, or pass a server with --nats or --server"}
+		}
+	}
+	login := env.loginFor(toolcall.Principal{Role: toolcall.RoleWorker, Name: env.cfg.As})
+	d.address = bus.RedactURL(address)
+	d.nc, err = bus.Connect(ctx, address, env.connectOptions(env.cfg.As, "askance worker "+env.cfg.As, address, login))
+	return err
+}
+
+func (d *door) close() {
+	if d.nc != nil {
+		d.nc.Close()
+	}
+}
+
+// readKeys reads the keys of --engine-key, or those of the data folder.
+func (d *door) readKeys(env *environment) (err error) {
+	named := len(env.cfg.EngineKeys) > 0
+	d.paths = env.cfg.EngineKeys
+	if !named {
+		d.paths = []string{node.Dir(env.cfg.dir()).PublicKeys()}
+	}
+	d.keys, err = keyfile.LoadPublic(d.paths...)
+	if e, ok := errors.AsType[*message.Error](err); ok && !named && errors.Is(err, fs.ErrNotExist) {
+		e.Hint = "start askance serve on this data folder, or pass the engine's public key with --engine-key"
+	}
+	return err
+}
+
+// token is the present token: the file may have been replaced.
+func (d *door) token() (string, error) {
+	text := os.Getenv("ASKANCE_TOKEN")
+	if d.tokenFile != "" {
+		b, err := textfile.Read("token file", d.tokenFile, maxSecret)
+		if err != nil {
+			return "", err
+		}
+		text = string(b)
+	}
+	if text = strings.TrimSpace(text); text == "" || strings.ContainsAny(text, " \r\n") {
+		return "", usagef("%s has no token: make one with askance token create NAME --role worker --tool TOOL", cmp.Or(d.tokenFile, "ASKANCE_TOKEN"))
+	}
+	return text, nil
+}
+
+// transport is the way to the tasks of a queue.
+func (d *door) transport(ctx context.Context, env *environment, queue toolcall.Queue) (way, error) {
+	if d.server == "" {
+		t, err := bus.NewQueueWorker(d.nc, env.cfg.spaceID(), queue, env.cfg.As, env.log)
+		if err != nil {
+			return way{}, err
+		}
+		return way{t, d.keys, keyfile.NewFollower(d.paths, t.Keys)}, nil
+	}
+	t, err := httpwork.New(httpwork.Config{URL: d.server, Queue: queue, Token: d.token, Log: env.log})
+	if err != nil {
+		return way{}, usageError{err}
+	}
+	if !d.trust {
+		return way{t, d.keys, keyfile.NewFollower(d.paths, t.Keys)}, nil
+	}
+	source := serverKeys{t}
+	keys, err := source.Keys(ctx)
+	return way{t, keys, source}, err
+}
+
+// serverKeys believes what the server says.
+type serverKeys struct{ t *httpwork.Transport }
+
+// Keys implements executor.KeySource.
+func (s serverKeys) Keys(ctx context.Context) (toolcall.KeySet, error) {
+	ring, err := s.t.Keys(ctx)
+	if err != nil {
+		return nil, &message.Error{Code: message.CodeUnavailable, Op: "worker", What: "cannot take the engines' keys from the server", Hint: "check --server and the token", Err: err}
+	}
+	return ring.InForce()
+}

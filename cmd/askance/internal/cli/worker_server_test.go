@@ -1,0 +1,117 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/bus/keyfile"
+	"github.com/askance-dev/askance/cmd/askance/internal/cli"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// serveWorkers is a server with a token for a worker of pay, in a file.
+func serveWorkers(t *testing.T) (s *served, token string) {
+	t.Helper()
+	cleanEnvironment(t)
+	dir := t.TempDir()
+	token = filepath.Join(dir, "token")
+	write(t, token, ok(t, "token", "create", "payer", "--role", "worker", "--tool", "pay", "--data", filepath.Join(dir, "data")))
+	write(t, filepath.Join(dir, "rules.yaml"), testRules)
+	write(t, filepath.Join(dir, "tools.yaml"), testTools)
+	return serveOn(t, filepath.Join(dir, "data"), "--policy", filepath.Join(dir, "rules.yaml"), "--tools", filepath.Join(dir, "tools.yaml")), token
+}
+
+// A worker that is a process of its own runs calls with nothing but a URL, a token and
+// a key, and goes on with the next token when the first is revoked.
+func TestWorkerOverHTTP(t *testing.T) {
+	s, token := serveWorkers(t)
+	key := filepath.Join(s.data, "engine.pub")
+	if said := process(t, "worker", "--server", s.http, "--token-file", token, "--engine-key", key, "--data", t.TempDir(), "--tool", "pay", "--", "cat"); !strings.Contains(said, `"pay"`) || !strings.Contains(said, s.http) {
+		t.Errorf("the worker says %q", said)
+	}
+	c := s.propose("r1", "c1", "pay", `{"cents": 5.0}`)
+	if c = s.finished("c1"); c.Result == nil || c.Result.Output.String() != `{"cents": 5.0}` || c.Attempt.Worker != "payer" {
+		t.Errorf("the call ended with %+v by %q", c.Result, c.Attempt.Worker)
+	}
+	next := ok(t, "token", "create", "payer-2", "--role", "worker", "--tool", "pay", "--data", s.data)
+	if err := os.WriteFile(token+".new", []byte(next), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(token+".new", token); err != nil {
+		t.Fatal(err)
+	}
+	// The request that waits has the old token still; the one after it has the new one.
+	s.propose("r1", "c2", "pay", `{"cents":6}`)
+	s.finished("c2")
+	ok(t, "token", "revoke", "payer", "--data", s.data)
+	s.propose("r1", "c3", "pay", `{"cents":7}`)
+	if c := s.finished("c3"); c.Attempt.Worker != "payer-2" {
+		t.Errorf("the call ran at %q, want payer-2", c.Attempt.Worker)
+	}
+}
+
+// With the server's word for the keys, a worker needs no file of the engine.
+func TestWorkerTrustsServer(t *testing.T) {
+	s, token := serveWorkers(t)
+	b, err := os.ReadFile(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("ASKANCE_TOKEN", string(b))
+	process(t, "worker", "--server", s.http, "--trust-server-keys", "--data", t.TempDir(), "--tool", "pay", "--", "cat")
+	s.propose("r1", "c1", "pay", `{"cents":5}`)
+	if c := s.finished("c1"); c.Result.State != message.ToolResultSuccess {
+		t.Errorf("the call ended with %+v", c.Result)
+	}
+}
+
+// A worker with the key of another engine ends no call: people see why it does not run.
+func TestWorkerWithWrongKey(t *testing.T) {
+	s, token := serveWorkers(t)
+	other := filepath.Join(t.TempDir(), "other.pub")
+	keys, err := keyfile.New()
+	if err == nil {
+		err = keys.WritePublic(other)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	process(t, "worker", "--server", s.http, "--token-file", token, "--engine-key", other, "--data", t.TempDir(), "--tool", "pay", "--", "cat")
+	c := s.propose("r1", "c1", "pay", `{"cents":5}`)
+	for over := time.Now().Add(20 * time.Second); c.Returned == nil && time.Now().Before(over); {
+		r, err := s.bot().Wait(t.Context(), toolcall.WaitRequest{V: 1, Session: "s1", Reply: "r1", TimeoutMS: 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c = r.Calls[0]
+	}
+	if c.Returned == nil || !strings.Contains(c.Returned.Reason, "does not know") || !c.Open() {
+		t.Errorf("the call is %s: %+v", c.Phase(), c.Returned)
+	}
+}
+
+func TestWorkerServerFlags(t *testing.T) {
+	cleanEnvironment(t)
+	worker := func(more ...string) []string {
+		return append(append([]string{"worker", "--tool", "pay"}, more...), "--", "cat")
+	}
+	fails(t, cli.ExitUsage, "only for --server", worker("--token-file", "x")...)
+	fails(t, cli.ExitUsage, "both set", worker("--server", "https://h", "--nats", "nats://h")...)
+	fails(t, cli.ExitUsage, "no http or https URL", worker("--server", "h:80")...)
+	fails(t, cli.ExitUsage, "has no TLS", worker("--server", "http://askance.example")...)
+	fails(t, cli.ExitUsage, "both set", worker("--server", "https://h", "--trust-server-keys", "--engine-key", "k")...)
+	fails(t, cli.ExitUsage, "ASKANCE_TOKEN has no token", worker("--server", "https://h", "--trust-server-keys")...)
+	fails(t, cli.ExitUnavailable, "the engines' keys", append([]string{"worker", "--server", "http://127.0.0.1:1", "--trust-server-keys", "--token-file", tokenIn(t), "--tool", "pay"}, "--", "cat")...)
+}
+
+// tokenIn is a file with a token that no server knows.
+func tokenIn(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "token")
+	write(t, path, "unknown\n")
+	return path
+}
