@@ -232,6 +232,9 @@ function quote(name: string): string {
   return `"${escaped.join("")}"`;
 }
 
+/** The version of event records that this client reads. */
+const recordVersion = 2;
+
 /** What to do with a task: run it, reject it, acknowledge it as expired, or return it as too early. */
 export type Verdict = "run" | "refuse" | "expired" | "early";
 
@@ -273,7 +276,7 @@ export async function checkTask(record: Node, checks: Checks): Promise<Checked> 
   const refuse = (reason: string): Checked => decide("refuse", reason);
 
   const version = integer(record, "v");
-  if (version !== 1) return version !== undefined && version > 1 ? decide("early", "the record is for newer workers") : refuse("it is no event record");
+  if (version !== recordVersion) return version !== undefined && version > recordVersion ? decide("early", "the record is for newer workers") : refuse("it is no event record");
   const isOffered = text(call, "state") === "submitted" && text(call, "placement") === "remote" && attempt > 0 && !member(record, "note")
     && !text(call, "attempt", "claim") && !text(call, "attempt", "started_at") && !text(call, "blocked") && !text(call, "retry_at");
   if (!isOffered || text(call, "tool_name") !== checks.tool || (text(call, "decision", "route") ?? "") !== checks.subject) {

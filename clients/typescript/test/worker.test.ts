@@ -1,0 +1,265 @@
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+
+import { type Call, Client, type ClientOptions, type Task, type WorkerOptions, type WorkerTool } from "@askance/client";
+import { systemClock } from "../dist/http.js";
+import { Server } from "./server.js";
+
+let server: Server;
+before(async () => { server = await Server.start(); });
+after(() => server.close());
+
+/** Changes requests and replies of the worker's operations. */
+type Change = (operation: string, send: () => Promise<Response>, body: Record<string, unknown>) => Promise<Response>;
+
+const changed = (change: Change): typeof fetch => (url, init) =>
+  change(new URL(String(url)).pathname.split("/").at(-1) ?? "", () => fetch(url, init), JSON.parse(String(init?.body ?? "{}")) as Record<string, unknown>);
+
+const rewrite = (from: string | RegExp, to: string) => async (send: () => Promise<Response>) => {
+  const response = await send();
+  return new Response((await response.text()).replace(from, to), { status: response.status, headers: response.headers });
+};
+
+/** Runs a worker while body runs. */
+async function working(tools: WorkerTool[], body: (log: string[], stop: AbortController, run: Promise<void>) => Promise<void>, more: Partial<WorkerOptions> & ClientOptions = {}): Promise<string[]> {
+  const log: string[] = [];
+  const stop = new AbortController();
+  const { engineKeys, slots, drain, ...client } = more;
+  const worker = server.client("wendy", client).worker(tools, { engineKeys: engineKeys ?? [server.engineKey], slots: slots ?? 4, drain: drain ?? 20_000, log: (line) => log.push(line) });
+  const run = worker.run({ signal: stop.signal });
+  try {
+    await Promise.race([body(log, stop, run), run.then(() => body)]);
+  } finally {
+    stop.abort();
+    await run;
+  }
+  return log;
+}
+
+async function propose(session: string, name: string, input: unknown = {}, id = "c"): Promise<Call> {
+  const asked = new Client({ url: server.url, token: server.tokens.bot, fetch: (url, init) => (String(url).endsWith("/calls") ? fetch(url, init) : Promise.reject(new Error("only the proposal"))), retryFor: 0 });
+  await asked.gate(session, "r", { tools: [] }).call(name, input, { id }).catch(() => undefined);
+  return (await server.client("bot").show({ session_id: session, reply_id: "r", tool_call_id: id })).call;
+}
+
+const finished = async (call: Call): Promise<Call> => {
+  const gate = server.client("bot").gate(call.session_id, "r");
+  const [now] = await gate.wait([call.tool_call_id ?? ""]);
+  return now as Call;
+};
+
+/** Waits for a state of a call, by the changes that the server tells. */
+async function until(call: Call, ok: (c: Call) => boolean): Promise<Call> {
+  for await (const e of server.client("ann").callsStream({ session: call.session_id })) {
+    if (e.type === "call" && e.call.tool_call_id === call.tool_call_id && ok(e.call)) return e.call;
+  }
+  throw new Error("the stream ended");
+}
+
+const never = { name: "job", run: () => assert.fail("it ran") };
+
+test("runs what is allowed, and what a person approved", async () => {
+  const tasks: Task[] = [];
+  const echo = (name: string) => ({ name, run: (input: { n: number }, task: Task) => { tasks.push(task); task.progress("half"); return { n: input.n }; } });
+  await working([echo("job"), echo("ship")], async () => {
+    const calls = await Promise.all([1, 2, 3].map((n) => propose("runs", "job", { n }, `c${n}`)));
+    for (const [i, call] of (await Promise.all(calls.map(finished))).entries()) {
+      assert.deepEqual([call.result?.state, call.result?.output], ["success", `{"n":${i + 1}}`]);
+    }
+    const asked = await propose("runs", "ship", { n: 4 }, "c4");
+    await server.client("ann").respond(asked, { kind: "approve", input: '{"n":5}' });
+    assert.equal((await finished(asked)).result?.output, '{"n":5}');
+  });
+  assert.equal(tasks.length, 4);
+  assert.equal(new Set(tasks.map((t) => t.idempotencyKey)).size, 4);
+});
+
+test("keys of the server on loopback, and its successors' by the pinned one", async () => {
+  await working([{ name: "job", run: () => "ok" }], async () => {
+    assert.equal((await finished(await propose("keys", "job"))).result?.output, "ok");
+  }, { engineKeys: "server" });
+  assert.throws(() => new Client({ url: "http://192.0.2.1", token: "" }).worker([never], { engineKeys: "server" }), { code: "misconfigured" });
+  assert.throws(() => server.client("wendy").worker([never], { engineKeys: [] }), { code: "misconfigured" });
+});
+
+test("a tampered grant does not run: the call stays open and the operator reads why", async () => {
+  for (const [session, from, to, why] of [
+    ["tampered-input", /\\"n\\":1/g, '\\"n\\":2', /not the ones that were approved/],
+    ["tampered-sig", /"sig":"[^"]{4}/, '"sig":"AAAA', /signature of the grant does not match/],
+    ["tampered-call", /"tool_call_id":"c"/, '"tool_call_id":"d"', /about another call/],
+  ] as const) {
+    let returned: Call | undefined;
+    await working([never], async () => {
+      const call = await propose(session, "job", { n: 1 });
+      if (session !== "tampered-call") returned = await until(call, (c) => c.returned !== undefined);
+      else await until(call, (c) => (c.attempt?.offers ?? 0) >= 1 && c.attempt !== undefined);
+    }, { fetch: changed((operation, send) => (operation === "next" ? rewrite(from, to)(send) : send())) });
+    if (session !== "tampered-call") {
+      assert.match(returned?.returned?.reason ?? "", why);
+      assert.notEqual(returned?.state, "finished");
+    }
+    await working([{ name: "job", run: () => "ok" }], async () => {
+      await finished({ session_id: session, reply_id: "r", tool_call_id: "c" } as Call);
+    });
+  }
+});
+
+test("a worker with another engine's key runs nothing", async () => {
+  const other = "ed25519:iojj3XQJ8ZX9UtstPLpdcspnCb8dlBIb83SIAbQPb1w";
+  let call: Call | undefined;
+  await working([never], async () => {
+    call = await until(await propose("other-key", "job"), (c) => c.returned !== undefined);
+    assert.match(call.returned?.reason ?? "", /does not know/);
+  }, { engineKeys: [other] });
+  await working([{ name: "job", run: () => "ok" }], async () => { await finished(call as Call); });
+});
+
+test("a start that no engine signed does not count", async () => {
+  let starts = 0;
+  const ran: string[] = [];
+  const log = await working([{ name: "job", run: () => { ran.push("ran"); return "ok"; } }], async () => {
+    const call = await finished(await propose("unsigned", "job"));
+    assert.equal(call.result?.output, "ok");
+  }, { fetch: changed((operation, send) => (operation === "start" && ++starts <= 2 ? rewrite(/"lease_ms":\d+/, '"lease_ms":3600000')(send) : send())) });
+  assert.deepEqual(ran, ["ran"]);
+  assert.equal(starts, 3);
+  assert.match(log.join("\n"), /not proved/);
+});
+
+test("a start that is answered too late: the attempt is given back, and the next one runs", async () => {
+  let late = 0;
+  const clock = { ...systemClock, monotonic: () => performance.now() + late };
+  const ran: number[] = [];
+  await working([{ name: "job", run: (_, task) => { ran.push(task.attempt); return "ok"; } }], async () => {
+    const call = await finished(await propose("late", "job"));
+    assert.deepEqual([call.result?.output, call.attempt?.number, call.begun], ["ok", 2, 1]);
+  }, { clock, fetch: changed(async (operation, send, body) => {
+    const response = await send();
+    if (operation === "start" && body["attempt"] === 1) late = 3_600_000;
+    return response;
+  }) });
+  assert.deepEqual(ran, [2]);
+});
+
+test("heartbeats keep the lease of a run that is longer", async () => {
+  let beats = 0;
+  let beaten = () => {};
+  const fourth = new Promise<void>((resolve) => { beaten = resolve; });
+  await working([{ name: "frail", run: async () => { await fourth; return "ok"; } }], async () => {
+    const call = await finished(await propose("beats", "frail"));
+    assert.deepEqual([call.result?.output, call.attempt?.number], ["ok", 1]);
+  }, { fetch: changed((operation, send) => {
+    if (operation === "heartbeat" && ++beats === 8) beaten();
+    return send();
+  }) });
+});
+
+test("a call that is interrupted while it runs", async () => {
+  let begun = () => {};
+  const running = new Promise<void>((resolve) => { begun = resolve; });
+  const stopped = { name: "frail", run: (_: never, { signal }: Task) => { begun(); return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason))); } };
+  await working([stopped], async () => {
+    const call = await propose("cancel", "frail");
+    await running;
+    await server.client("bot").gate("cancel", "r").interrupt("not needed");
+    assert.equal((await finished(call)).result?.state, "interrupted");
+  });
+});
+
+test("an exception, a result that is too large, a number that is not exact", async () => {
+  await working([{ name: "job", run: (input: { do: string }) => { if (input.do === "throw") throw new Error("no paper"); return "x".repeat(600_000); } }], async () => {
+    const [thrown, large, inexact] = await Promise.all([
+      propose("errors", "job", { do: "throw" }, "a"), propose("errors", "job", { do: "large" }, "b"), propose("errors", "job", '{"do":"throw","n":9007199254740993}', "d"),
+    ].map(async (call) => finished(await call)));
+    assert.deepEqual([thrown?.result?.state, thrown?.result?.output], ["error", "no paper"]);
+    assert.equal(large?.result?.state, "error");
+    assert.match(String(large?.result?.output), /refused its result/);
+    assert.match(String(inexact?.result?.output), /cannot be represented exactly/);
+  });
+});
+
+test("lost replies: the tool runs once", async () => {
+  const lost = new Map<string, number>();
+  let runs = 0;
+  await working([{ name: "job", run: () => { runs++; return "ok"; } }], async () => {
+    assert.equal((await finished(await propose("lost", "job"))).result?.output, "ok");
+  }, { fetch: changed(async (operation, send) => {
+    const response = await send();
+    const n = (lost.get(operation) ?? 0) + 1;
+    lost.set(operation, n);
+    if ((operation === "start" || operation === "result") && n <= 2) throw new TypeError("the connection broke");
+    return response;
+  }) });
+  assert.equal(runs, 1);
+});
+
+test("a task that comes twice is not begun twice", async () => {
+  let runs = 0;
+  let first: string | undefined;
+  await working([{ name: "job", run: () => { runs++; return "ok"; } }], async () => {
+    await finished(await propose("twice", "job"));
+    assert.equal((await finished(await propose("twice", "job", {}, "c2"))).result?.output, "ok");
+  }, { fetch: changed(async (operation, send) => {
+    const response = await send();
+    if (operation !== "next") return response;
+    const text = await response.text();
+    const tasks = (/^\{"tasks":\[(.*)\]\}\s*$/s.exec(text) ?? [])[1];
+    const twice = first && tasks ? text.replace('"tasks":[', () => `"tasks":[${first},`) : text; // the queue offers the first one again
+    if (tasks) first ??= tasks;
+    return new Response(twice, { status: response.status, headers: response.headers });
+  }) });
+  assert.equal(runs, 2);
+});
+
+test("a stopping worker finishes what runs", async () => {
+  let begun = () => {};
+  let release = () => {};
+  const running = new Promise<void>((resolve) => { begun = resolve; });
+  const released = new Promise<void>((resolve) => { release = resolve; });
+  let call: Call | undefined;
+  await working([{ name: "job", run: async () => { begun(); await released; return "done"; } }], async (_, stop, run) => {
+    call = await propose("stop", "job");
+    await running;
+    stop.abort();
+    release();
+    await run;
+  });
+  assert.equal((await finished(call as Call)).result?.output, "done");
+});
+
+test("a worker that may wait no longer breaks off: the outcome is unknown, and stays so", async () => {
+  let begun = () => {};
+  const running = new Promise<void>((resolve) => { begun = resolve; });
+  let call: Call | undefined;
+  const log = await working([{ name: "frail", run: (_: never, { signal }: Task) => { begun(); return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason))); } }], async (_, stop, run) => {
+    call = await propose("broken-off", "frail");
+    await running;
+    stop.abort();
+    await run;
+  }, { drain: 0 });
+  assert.match(log.join("\n"), /broken off/);
+  assert.equal((await until(call as Call, (c) => c.phase === "blocked")).blocked, "unknown");
+});
+
+test("a token that does not name the tool ends the worker", async () => {
+  const worker = server.client("wendy").worker([{ name: "look", run: () => "" }], { engineKeys: [server.engineKey] });
+  await assert.rejects(worker.run(), { name: "Forbidden" });
+  await assert.rejects(server.client("bot").worker([never], { engineKeys: [server.engineKey] }).run(), { name: "Forbidden" });
+});
+
+test("the server is killed while a call runs: the result is stored later", async () => {
+  let begun = () => {};
+  let release = () => {};
+  const running = new Promise<void>((resolve) => { begun = resolve; });
+  const released = new Promise<void>((resolve) => { release = resolve; });
+  let runs = 0;
+  await working([{ name: "job", run: async () => { runs++; begun(); await released; return "kept"; } }], async () => {
+    const call = await propose("outage", "job");
+    await running;
+    await server.kill();
+    release();
+    await server.run();
+    assert.equal((await finished(call)).result?.output, "kept");
+  });
+  assert.equal(runs, 1);
+});
