@@ -66,7 +66,9 @@ func (x *exchange) callTool(ctx context.Context) (json.RawMessage, error) {
 	if task := x.params.get("task"); task != nil && !p.modern {
 		return x.startTask(t, arguments)
 	}
-	return p.g.start(x, t, x.params, arguments).present(ctx, x, false)
+	h := p.g.start(x, t, x.params, arguments)
+	h.answerLate(x.params.get("inputResponses"))
+	return h.present(ctx, x, false)
 }
 
 // waitForCall is the wait tool.
@@ -153,6 +155,16 @@ func (h *held) takeAnswers(leg int, answers json.RawMessage) {
 	case h.input.answer <- answers:
 		h.input = nil
 	default: // answered already
+	}
+}
+
+// answerLate takes the answers of a client that lost the state of the question.
+func (h *held) answerLate(answers json.RawMessage) {
+	h.mu.Lock()
+	input := h.input
+	h.mu.Unlock()
+	if input != nil && answers != nil {
+		h.takeAnswers(input.leg, answers)
 	}
 }
 

@@ -83,7 +83,7 @@ func (g *Gateway) start(x *exchange, t *tool, params object, arguments json.RawM
 	g.calls[id] = h
 	g.removeOldCalls()
 	h.follow(func(ctx context.Context) (*toolcall.Call, error) {
-		return h.record.propose(ctx, g.agentOf(h.principal), t.clientName(), arguments)
+		return h.record.propose(ctx, g.agentOf(h.principal), t, arguments)
 	})
 	return h
 }
@@ -215,7 +215,7 @@ func (h *held) callUpstream(ctx context.Context, input json.RawMessage) (json.Ra
 	if now == nil || now.hash != h.tool.hash {
 		return nil, fmt.Errorf("%w: the definition of the tool changed after the call was decided. Call it again, so that the present definition is decided about", errNotSent)
 	}
-	params := h.params.without("task", "inputResponses", "requestState").with("name", quote(h.tool.name)).with("arguments", input)
+	params := h.params.without("task", "requestState").with("name", quote(h.tool.name)).with("arguments", input)
 	if h.params.get("arguments") == nil && string(input) == "{}" {
 		params = params.without("arguments")
 	}

@@ -230,7 +230,7 @@ type answer struct {
 
 func newAnswer(w http.ResponseWriter, r *http.Request) *answer {
 	accept := strings.Join(r.Header.Values("Accept"), ",")
-	return &answer{w: w, streams: strings.Contains(accept, "text/event-stream") || strings.Contains(accept, "*/*")}
+	return &answer{w: w, streams: strings.Contains(accept, "text/event-stream")}
 }
 
 // begin begins the stream; false: the client takes none.
@@ -293,7 +293,7 @@ func (a *answer) keepAlive() (stop func()) {
 func (a *answer) finish(f *frame, modern bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.begun() {
+	if (a.started || f.fault == nil) && a.begin() {
 		a.write(event(f))
 		a.over = true
 		return
@@ -312,8 +312,6 @@ func (a *answer) finish(f *frame, modern bool) {
 	a.w.WriteHeader(status)
 	a.write(f.bytes())
 }
-
-func (a *answer) begun() bool { return a.started && !a.over }
 
 // CheckAddress refuses an address at which strangers could call tools, or see tokens.
 func CheckAddress(address string, hasTokens, private bool) error {

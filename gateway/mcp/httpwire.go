@@ -285,11 +285,9 @@ func headerValue(text string) string {
 // headerText reads a header value; ok is false if it is malformed.
 func headerText(value string) (text string, ok bool) {
 	inner, found := strings.CutPrefix(value, sentinel)
-	if !found {
+	inner, ended := strings.CutSuffix(inner, sentinelEnd)
+	if !found || !ended {
 		return value, true
-	}
-	if inner, found = strings.CutSuffix(inner, sentinelEnd); !found {
-		return "", false
 	}
 	b, err := base64.StdEncoding.DecodeString(inner)
 	return string(b), err == nil

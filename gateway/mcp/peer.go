@@ -215,6 +215,9 @@ func (x *exchange) handle(ctx context.Context) (json.RawMessage, error) {
 		}
 		return json.RawMessage("{}"), nil
 	case "initialize":
+		if p.modern {
+			break
+		}
 		return p.initialize()
 	case "server/discover":
 		if !p.modern {
@@ -227,9 +230,17 @@ func (x *exchange) handle(ctx context.Context) (json.RawMessage, error) {
 		return x.callTool(ctx)
 	case "resources/list", "resources/templates/list", "prompts/list":
 		return x.relayList(ctx)
-	case "resources/read", "resources/subscribe", "resources/unsubscribe", "prompts/get", "completion/complete":
+	case "resources/subscribe", "resources/unsubscribe":
+		if p.modern {
+			break
+		}
+		return x.relay(ctx)
+	case "resources/read", "prompts/get", "completion/complete":
 		return x.relay(ctx)
 	case "logging/setLevel":
+		if p.modern {
+			break
+		}
 		return x.setLevel(ctx)
 	case "subscriptions/listen":
 		if !p.modern {

@@ -26,13 +26,13 @@ const (
 )
 
 // propose proposes the call until a server answers.
-func (r *record) propose(ctx context.Context, agent, tool string, input json.RawMessage) (*toolcall.Call, error) {
+func (r *record) propose(ctx context.Context, agent string, t *tool, input json.RawMessage) (*toolcall.Call, error) {
 	ctx, cancel := context.WithTimeout(ctx, proposeTime)
 	defer cancel()
 	proposal := toolcall.ProposeRequest{
 		Session: r.key.Session, Reply: r.key.Reply, Agent: agent,
-		Calls:    []message.ToolCallBlock{{ID: r.key.Call, Name: tool, Input: string(input)}},
-		External: []string{tool},
+		Calls: []message.ToolCallBlock{{ID: r.key.Call, Name: t.clientName(), Input: string(input)}},
+		Tools: []toolcall.ToolDefinition{t.declaration()},
 	}
 	for {
 		out, err := r.askance.Propose(ctx, proposal)

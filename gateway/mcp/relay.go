@@ -117,9 +117,6 @@ func (x *exchange) relay(ctx context.Context) (json.RawMessage, error) {
 	var firstErr error
 	for _, l := range links {
 		if l.modern && strings.HasSuffix(x.method, "subscribe") {
-			if p.modern {
-				return nil, noMethod(x.method)
-			}
 			p.watch(l, x.method == "resources/subscribe", x.params.get("uri"))
 			return json.RawMessage("{}"), nil
 		}

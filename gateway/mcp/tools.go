@@ -8,9 +8,11 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/askance-dev/askance/internal/jcs"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // waitTool is the synthetic tool that gives the result of a held call.
@@ -105,6 +107,29 @@ func (l *link) findTool(ctx context.Context, name string) (*tool, error) {
 
 // clientName is the tool's name as clients and the policy see it.
 func (t *tool) clientName() string { return t.up.clientName(t.name) }
+
+// declaration is the definition as the policy sees it. Its hash changes with each part
+// of the definition that a model reads.
+func (t *tool) declaration() toolcall.ToolDefinition {
+	hints := objectOf(t.definition.get("annotations"))
+	is := func(name, unsaid string) bool {
+		if value := hints.get(name); value != nil {
+			return string(value) == "true"
+		}
+		return unsaid == "true"
+	}
+	d := toolcall.ToolDefinition{
+		Name: t.clientName(), Description: t.definition.text("description"), InputSchema: t.definition.get("inputSchema"),
+		Annotations: toolcall.ToolAnnotations{ReadOnly: is("readOnlyHint", "false"), Destructive: is("destructiveHint", "true"), Idempotent: is("idempotentHint", "false"), OpenWorld: is("openWorldHint", "true")},
+	}
+	if title := t.definition.text("title"); title != "" {
+		d.Description = strings.TrimSpace(title + "\n" + d.Description)
+	}
+	if _, err := jcs.Canonicalize(d.InputSchema); err != nil { // such as a bound that no double holds
+		d.Description, d.InputSchema = strings.TrimSpace(d.Description+"\nschema "+hashOf(d.InputSchema)), nil
+	}
+	return d
+}
 
 // isIdempotent reports whether the tool may run again after a lost answer.
 func (t *tool) isIdempotent() bool {
