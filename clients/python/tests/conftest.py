@@ -116,10 +116,15 @@ class Server:
 
     def await_call(self, session: str, match: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         """Wait until a call of the session matches, and return it."""
-        for event in self.client("ann").calls_stream(session=session):
-            if event.event == "call" and match(event.data["call"]):
-                call: dict[str, Any] = event.data["call"]
-                return call
+        client = self.client("ann")
+        for event in client.calls_stream(session=session):
+            known = [event.data["call"]] if event.event == "call" else []
+            if event.event == "ready":  # the stream begins with the open calls: look for finished ones
+                known = client._drive(client._core.list_calls([("session_id", session), ("all", "true")]))
+            for call in known:
+                if match(call):
+                    found: dict[str, Any] = call
+                    return found
         raise AssertionError("the stream ended")
 
     def await_request(self, session: str, tool: str = "") -> dict[str, Any]:
@@ -128,7 +133,7 @@ class Server:
 
     def respond(
         self, session: str, kind: Any = "approve", *, by: str = "ann", tool: str = "", **more: Any
-    ) -> dict[str, Any]:
+    ) -> Any:
         """Respond to the next approval request of the session."""
         return self.client(by).respond(self.await_request(session, tool), kind, **more)
 

@@ -1,7 +1,7 @@
 """Client for askance: decide, ask about, run and prove the tool calls of AI agents."""
 
 from ._async import AsyncClient, AsyncGate, AsyncRunnableCall, AsyncTool
-from ._client import Client, Gate, RunnableCall, Tool
+from ._client import Client, Gate, HasSpec, RunnableCall, Tool
 from ._core import ToolResult, idempotency_key
 from ._errors import (
     AskanceError,
@@ -18,6 +18,7 @@ from ._errors import (
 from ._outcomes import Allowed, Answered, Denied, Outcome, Proposal
 from ._stream import Event
 from ._tool import ToolSpec
+from ._worker import AsyncWorker, Task, Worker, current_task
 
 __version__ = "0.1.0"
 
@@ -29,6 +30,7 @@ __all__ = [
     "AsyncGate",
     "AsyncRunnableCall",
     "AsyncTool",
+    "AsyncWorker",
     "CallDenied",
     "Client",
     "Conflict",
@@ -36,17 +38,21 @@ __all__ = [
     "Event",
     "Forbidden",
     "Gate",
+    "HasSpec",
     "Invalid",
     "InvalidReply",
     "NotFound",
     "Outcome",
     "Proposal",
     "RunnableCall",
+    "Task",
     "Tool",
     "ToolResult",
     "ToolSpec",
     "Unavailable",
     "Unfinished",
     "Untrusted",
+    "Worker",
+    "current_task",
     "idempotency_key",
 ]

@@ -5,22 +5,27 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import closing
 from types import TracebackType
-from typing import Any, Generic, Literal, ParamSpec, TypeVar, Union, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, Union, cast, overload
 
 import httpx
 
 from ._calls import ClientCore
 from ._client import HasSpec, State, choose_function, finish_call, name_call
-from ._core import GateCore, Invoke, Op, Requests, Send, Sleep, ToolResult
+from ._core import Completed, GateCore, Invoke, Op, Requests, Send, Sleep, ToolResult
 from ._errors import AskanceError, Invalid
 from ._outcomes import Allowed, Answered, Denied, Proposal
 from ._schema import is_async
 from ._settings import Settings, make_unreachable, read_response
 from ._stream import Event, Follower
 from ._tool import ToolSpec, copy_name
+from .types import Call, PreviewedCall, PreviewReply, ShowReply, WhoamiReply
+
+if TYPE_CHECKING:
+    from ._worker import AsyncWorker
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -76,11 +81,11 @@ class AsyncGate:
         object.__setattr__(out, "_gate", self)
         return out
 
-    async def propose(self, proposals: Sequence[Proposal]) -> list[dict[str, Any]]:
+    async def propose(self, proposals: Sequence[Proposal]) -> list[Call]:
         """Propose calls and return their present state at once; nothing may run by it."""
         return await self._drive(self.core.propose(self.core.identify(proposals)))
 
-    async def wait(self, *ids: str, timeout: float | None = None) -> list[dict[str, Any]]:
+    async def wait(self, *ids: str, timeout: float | None = None) -> list[Call]:
         """Wait until the calls (without ids all of the reply) are finished or this runtime's to run."""
         return await self._drive(self.core.wait(ids, timeout))
 
@@ -97,17 +102,15 @@ class AsyncGate:
         name, function = choose_function(tool, function)
         return await self._drive(self.core.execute(Proposal(name, input, id), function, timeout))
 
-    async def report(
-        self, call: Allowed | str, output: object, state: State = "success", *, name: str = ""
-    ) -> dict[str, Any]:
+    async def report(self, call: Allowed | str, output: object, state: State = "success", *, name: str = "") -> Call:
         """Report the result of a call that this process ran; ``call`` is the outcome or, with ``name``, its id."""
         return await self._drive(self.core.report(*name_call(call, name), output, state))
 
-    async def interrupt(self, reason: str = "") -> list[dict[str, Any]]:
+    async def interrupt(self, reason: str = "") -> list[Call]:
         """End every open call of the reply."""
         return await self._drive(self.core.interrupt(reason))
 
-    async def preview(self, proposals: Sequence[Proposal]) -> dict[str, Any]:
+    async def preview(self, proposals: Sequence[Proposal]) -> PreviewReply:
         """Ask what the current policy would decide; nothing is proposed."""
         return await self._drive(self.core.preview(self.core.identify(proposals)))
 
@@ -248,7 +251,7 @@ class AsyncClient:
 
         return wrap if function is None else wrap(function)
 
-    async def requests(self, *, session: str = "", tool: str = "") -> list[dict[str, Any]]:
+    async def requests(self, *, session: str = "", tool: str = "") -> list[Call]:
         """List the calls that wait for an approval."""
         return await self._drive(self._core.list_requests(session, tool))
 
@@ -264,19 +267,19 @@ class AsyncClient:
         note: str = "",
         to: str = "",
         remember: Mapping[str, Any] | None = None,
-    ) -> dict[str, Any]:
+    ) -> Call:
         """Respond to an approval request that ``requests`` listed; ``input`` approves other arguments."""
         return await self._drive(self._core.respond(call, kind, digest, input, feedback, output, note, to, remember))
 
-    async def show(self, call: Any) -> dict[str, Any]:
+    async def show(self, call: Any) -> ShowReply:
         """Show a call, named by itself or by (session, reply, call), with its history."""
         return await self._drive(self._core.show(call))
 
-    async def preview(self, name: str, input: str | Mapping[str, Any], *, session: str = "") -> dict[str, Any]:
+    async def preview(self, name: str, input: str | Mapping[str, Any], *, session: str = "") -> PreviewedCall:
         """Ask what the current policy would decide about one call; nothing is proposed."""
         return await self._drive(self._core.preview(name, input, session))
 
-    async def whoami(self) -> dict[str, Any]:
+    async def whoami(self) -> WhoamiReply:
         """Say who the token stands for."""
         return await self._drive(self._core.whoami())
 
@@ -306,13 +309,29 @@ class AsyncClient:
                 problem = err
             await self._sleep(follower.ended(problem))
 
+    def worker(
+        self,
+        tools: Sequence[HasSpec],
+        *,
+        engine_keys: str | os.PathLike[str] | Iterable[str] | None = None,
+        subject: str = "",
+        slots: int = 1,
+        drain: float = 10.0,
+    ) -> AsyncWorker:
+        """Serve tools over /v1/work. ``engine_keys`` is the file engine.pub, or keys to trust."""
+        from ._worker import AsyncWorker
+
+        return AsyncWorker(self, tools, engine_keys=engine_keys, subject=subject, slots=slots, drain=drain)
+
 
 async def run_in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
     """Run a function in a thread and wait for its end, also when the task is cancelled: it cannot be stopped."""
     running = asyncio.ensure_future(asyncio.to_thread(function, *arguments))
     try:
         return await asyncio.shield(running)
-    except asyncio.CancelledError:
+    except asyncio.CancelledError as err:
         if not running.cancelled():
             await asyncio.wait([running])
+            if running.exception() is None:
+                err.completed = Completed(running.result())  # type: ignore[attr-defined]
         raise

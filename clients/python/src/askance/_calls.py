@@ -5,12 +5,13 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from . import _json
 from ._core import GateCore, Json, Op, Requests, Send, call_path, read_calls, segment
-from ._errors import Invalid
+from ._errors import Invalid, make_invalid_reply
 from ._outcomes import Allowed, Answered, Denied, Proposal
+from .types import Call, PreviewedCall, ShowReply, WhoamiReply
 
 KINDS = ("approve", "reject", "respond", "skip", "delegate")
 
@@ -41,15 +42,15 @@ class ClientCore:
 
     requests: Requests
 
-    def list_requests(self, session: str, tool: str) -> Op[list[Json]]:
+    def list_requests(self, session: str, tool: str) -> Op[list[Call]]:
         """List the open approval requests, page by page."""
         query = [("state", "asking")]
         query += [("session_id", session)] if session else []
         query += [("tool_name", tool)] if tool else []
         return (yield from self.list_calls(query))
 
-    def list_calls(self, query: Sequence[tuple[str, str]]) -> Op[list[Json]]:
-        out: list[Json] = []
+    def list_calls(self, query: Sequence[tuple[str, str]]) -> Op[list[Call]]:
+        out: list[Call] = []
         after = 0
         while True:
             page = [("after", str(after))] if after else []
@@ -71,7 +72,7 @@ class ClientCore:
         note: str,
         to: str,
         remember: Mapping[str, Any] | None,
-    ) -> Op[Json]:
+    ) -> Op[Call]:
         """Respond to an approval request; the digest says exactly which one was seen."""
         if kind not in KINDS:
             raise Invalid(f"cannot respond with {kind!r}", code="invalid", hint="Use " + ", ".join(KINDS))
@@ -90,21 +91,26 @@ class ClientCore:
         if output is not None:
             body["output"] = output
         key = find_key(call)
-        return (yield from self.requests.post(f"respond to the call {key[2]}", call_path(*key) + "/response", body))
+        return cast(
+            Call, (yield from self.requests.post(f"respond to the call {key[2]}", call_path(*key) + "/response", body))
+        )
 
-    def show(self, call: Any) -> Op[Json]:
+    def show(self, call: Any) -> Op[ShowReply]:
         key = find_key(call)
-        return (yield from self.requests.get(f"show the call {key[2]}", call_path(*key)))
+        return cast(ShowReply, (yield from self.requests.get(f"show the call {key[2]}", call_path(*key))))
 
-    def preview(self, name: str, input: Any, session: str) -> Op[Json]:
+    def preview(self, name: str, input: Any, session: str) -> Op[PreviewedCall]:
         """Preview one call, in a reply that nothing is ever proposed to."""
         gate = GateCore(self.requests, session or "preview", "preview-" + secrets.token_hex(8))
         [proposal] = gate.identify([Proposal(name, input)])
         body = yield from gate.preview([proposal])
-        return read_calls("preview calls", body)[0]
+        calls = body.get("calls")
+        if not isinstance(calls, list) or len(calls) != 1:
+            raise make_invalid_reply("preview the call", "the reply lists no call")
+        return calls[0]
 
-    def whoami(self) -> Op[Json]:
-        return (yield from self.requests.get("read the credentials", "/v1/whoami"))
+    def whoami(self) -> Op[WhoamiReply]:
+        return cast(WhoamiReply, (yield from self.requests.get("read the credentials", "/v1/whoami")))
 
     def events(self, session: str, reply: str) -> Send:
         query = (("reply_id", reply),) if reply else ()

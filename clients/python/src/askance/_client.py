@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextvars
+import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from types import TracebackType
-from typing import Any, Generic, Literal, ParamSpec, Protocol, TypeVar, Union, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Protocol, TypeVar, Union, cast, overload
 
 import httpx
 
@@ -18,6 +19,10 @@ from ._outcomes import Allowed, Answered, Denied, Proposal
 from ._settings import Settings, make_unreachable, read_response
 from ._stream import Event, Follower
 from ._tool import ToolSpec, copy_name
+from .types import Call, PreviewedCall, PreviewReply, ShowReply, WhoamiReply
+
+if TYPE_CHECKING:
+    from ._worker import Worker
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -82,11 +87,11 @@ class Gate:
         object.__setattr__(out, "_gate", self)
         return out
 
-    def propose(self, proposals: Sequence[Proposal]) -> list[dict[str, Any]]:
+    def propose(self, proposals: Sequence[Proposal]) -> list[Call]:
         """Propose calls and return their present state at once; nothing may run by it."""
         return self._drive(self.core.propose(self.core.identify(proposals)))
 
-    def wait(self, *ids: str, timeout: float | None = None) -> list[dict[str, Any]]:
+    def wait(self, *ids: str, timeout: float | None = None) -> list[Call]:
         """Wait until the calls (without ids all of the reply) are finished or this runtime's to run."""
         return self._drive(self.core.wait(ids, timeout))
 
@@ -103,17 +108,15 @@ class Gate:
         name, function = choose_function(tool, function)
         return self._drive(self.core.execute(Proposal(name, input, id), function, timeout))
 
-    def report(
-        self, call: Allowed | str, output: object, state: State = "success", *, name: str = ""
-    ) -> dict[str, Any]:
+    def report(self, call: Allowed | str, output: object, state: State = "success", *, name: str = "") -> Call:
         """Report the result of a call that this process ran; ``call`` is the outcome or, with ``name``, its id."""
         return self._drive(self.core.report(*name_call(call, name), output, state))
 
-    def interrupt(self, reason: str = "") -> list[dict[str, Any]]:
+    def interrupt(self, reason: str = "") -> list[Call]:
         """End every open call of the reply."""
         return self._drive(self.core.interrupt(reason))
 
-    def preview(self, proposals: Sequence[Proposal]) -> dict[str, Any]:
+    def preview(self, proposals: Sequence[Proposal]) -> PreviewReply:
         """Ask what the current policy would decide; nothing is proposed."""
         return self._drive(self.core.preview(self.core.identify(proposals)))
 
@@ -282,7 +285,7 @@ class Client:
 
         return wrap if function is None else wrap(function)
 
-    def requests(self, *, session: str = "", tool: str = "") -> list[dict[str, Any]]:
+    def requests(self, *, session: str = "", tool: str = "") -> list[Call]:
         """List the calls that wait for an approval."""
         return self._drive(self._core.list_requests(session, tool))
 
@@ -298,19 +301,19 @@ class Client:
         note: str = "",
         to: str = "",
         remember: Mapping[str, Any] | None = None,
-    ) -> dict[str, Any]:
+    ) -> Call:
         """Respond to an approval request that ``requests`` listed; ``input`` approves other arguments."""
         return self._drive(self._core.respond(call, kind, digest, input, feedback, output, note, to, remember))
 
-    def show(self, call: Any) -> dict[str, Any]:
+    def show(self, call: Any) -> ShowReply:
         """Show a call, named by itself or by (session, reply, call), with its history."""
         return self._drive(self._core.show(call))
 
-    def preview(self, name: str, input: str | Mapping[str, Any], *, session: str = "") -> dict[str, Any]:
+    def preview(self, name: str, input: str | Mapping[str, Any], *, session: str = "") -> PreviewedCall:
         """Ask what the current policy would decide about one call; nothing is proposed."""
         return self._drive(self._core.preview(name, input, session))
 
-    def whoami(self) -> dict[str, Any]:
+    def whoami(self) -> WhoamiReply:
         """Say who the token stands for."""
         return self._drive(self._core.whoami())
 
@@ -338,3 +341,23 @@ class Client:
             except AskanceError as err:
                 problem = err
             self._sleep(follower.ended(problem))
+
+    def worker(
+        self,
+        tools: Sequence[HasSpec],
+        *,
+        engine_keys: str | os.PathLike[str] | Iterable[str] | None = None,
+        subject: str = "",
+        slots: int = 1,
+        drain: float = 10.0,
+    ) -> Worker:
+        """Serve tools over /v1/work. ``engine_keys`` is the file engine.pub, or keys to trust."""
+        from ._worker import Worker
+
+        return Worker(
+            self._settings.url,
+            self._settings.token,
+            self._requests.patience,
+            tools,
+            {"engine_keys": engine_keys, "subject": subject, "slots": slots, "drain": drain},
+        )

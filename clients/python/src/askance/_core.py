@@ -13,12 +13,13 @@ import struct
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, Union
+from typing import Any, TypeVar, Union, cast
 from urllib.parse import quote
 
 from . import _json
 from ._errors import AskanceError, Invalid, Unavailable, Unfinished, make_invalid_reply, make_problem
 from ._outcomes import Allowed, Answered, Denied, Outcome, Proposal, read_outcome, read_text, write_output
+from .types import Call, PreviewReply
 
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -154,11 +155,11 @@ class Requests:
         return self.send(Send(what, "GET", path, tuple(query), held=held))
 
 
-def read_calls(what: str, body: Json) -> list[Json]:
+def read_calls(what: str, body: Json) -> list[Call]:
     calls = body.get("calls")
     if not isinstance(calls, list) or not all(isinstance(c, dict) for c in calls):
         raise make_invalid_reply(what, "the reply lists no calls")
-    return calls
+    return cast("list[Call]", calls)
 
 
 @dataclass
@@ -225,17 +226,18 @@ class GateCore:
             out["external_tools"] = external
         return out
 
-    def propose(self, proposals: Sequence[Proposal]) -> Op[list[Json]]:
+    def propose(self, proposals: Sequence[Proposal]) -> Op[list[Call]]:
         """Propose calls and return their present state, in order."""
         what = f"propose calls of reply {self.reply}"
         calls = read_calls(what, (yield from self.requests.post(what, self.base + "/calls", self.body(proposals))))
         return self.match(what, proposals, calls)
 
-    def preview(self, proposals: Sequence[Proposal]) -> Op[Json]:
+    def preview(self, proposals: Sequence[Proposal]) -> Op[PreviewReply]:
         """Ask what the policy would decide; nothing is proposed."""
-        return (yield from self.requests.post("preview calls", self.base + "/preview", self.body(proposals), key=False))
+        body = yield from self.requests.post("preview calls", self.base + "/preview", self.body(proposals), key=False)
+        return cast(PreviewReply, body)
 
-    def match(self, what: str, proposals: Sequence[Proposal], calls: Sequence[Json]) -> list[Json]:
+    def match(self, what: str, proposals: Sequence[Proposal], calls: Sequence[Call]) -> list[Call]:
         """Find the call of each proposal by its id and name, never by its position."""
         by_id = {c.get("tool_call_id"): c for c in calls}
         out = []
@@ -248,7 +250,7 @@ class GateCore:
             out.append(call)
         return out
 
-    def wait(self, ids: Sequence[str], timeout: float | None, until: str = "runnable") -> Op[list[Json]]:
+    def wait(self, ids: Sequence[str], timeout: float | None, until: str = "runnable") -> Op[list[Call]]:
         """Wait until each call is finished or this runtime's to run; return the state at the timeout at the latest."""
         end = None if timeout is None else self.requests.clock() + timeout
         what = f"wait for calls of reply {self.reply}"
@@ -321,7 +323,7 @@ class GateCore:
                 raise make_invalid_reply(what, f"the journal does not have the event {stored.get('seq')}")
             after = page["next"]
 
-    def report(self, call: str, name: str, output: object, state: str) -> Op[Json]:
+    def report(self, call: str, name: str, output: object, state: str) -> Op[Call]:
         """Report the result of a call that this runtime ran."""
         if state not in ("success", "error", "interrupted"):
             raise Invalid(
@@ -329,7 +331,8 @@ class GateCore:
             )
         result = {"type": "tool_result", "id": call, "name": name, "output": write_output(output), "state": state}
         path = call_path(self.session, self.reply, call) + "/result"
-        return (yield from self.requests.post(f"report the result of the call {call}", path, {"result": result}))
+        what = f"report the result of the call {call}"
+        return cast(Call, (yield from self.requests.post(what, path, {"result": result})))
 
     def run(self, allowed: Allowed, function: Callable[[Any], Any]) -> Op[Any]:
         """Run an allowed call once and report what came of it; its exception is raised after the report."""
@@ -342,7 +345,10 @@ class GateCore:
         except GeneratorExit:
             raise
         except BaseException as err:
-            yield from self.report(allowed.id, allowed.name, f"the run was interrupted: {describe(err)}", "interrupted")
+            text, state = f"the run was interrupted: {describe(err)}", "interrupted"
+            if isinstance(getattr(err, "completed", None), Completed):  # a thread came to its end all the same
+                text, state = err.completed.text, "success"  # type: ignore[attr-defined]
+            yield from self.report(allowed.id, allowed.name, text, state)
             raise
         try:
             write_output(value)
@@ -373,11 +379,18 @@ class GateCore:
         except Exception as err:
             return ToolResult(proposal.id, proposal.name, describe(err), "error", error=err)
 
-    def interrupt(self, reason: str) -> Op[list[Json]]:
+    def interrupt(self, reason: str) -> Op[list[Call]]:
         """End every open call of the reply."""
         what = f"interrupt the reply {self.reply}"
         body: Json = {"reason": reason} if reason else {}
         return read_calls(what, (yield from self.requests.post(what, self.base + "/interrupt", body)))
+
+
+class Completed:
+    """What a function returned although its caller was cancelled."""
+
+    def __init__(self, value: object) -> None:
+        self.text = write_output(value)
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from ._errors import Invalid
+
+MAX_DEPTH = 1000
+scan_string: Callable[[str, int, bool], tuple[str, int]] = json.decoder.scanstring  # type: ignore[attr-defined]
 
 
 def _refuse(text: str) -> NoReturn:
@@ -34,10 +38,83 @@ def parse(text: str | bytes) -> Any:
         text = text.decode("utf-8")
     try:
         value = json.loads(text, object_pairs_hook=_read_object, parse_float=_read_float, parse_constant=_refuse)
-    except RecursionError as err:
-        raise ValueError("it is nested too deeply") from err
+    except RecursionError:
+        value = _parse_deep(text)
     text.encode("utf-8")
+    if "\\u" in text:  # an escape may be half of a pair
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
     return value
+
+
+_SPACE = re.compile(r"[ \t\n\r]*")
+_SCALAR = re.compile(r"(true|false|null)|(-?(?:0|[1-9][0-9]*))(\.[0-9]+)?([eE][-+]?[0-9]+)?")
+_LITERALS = {"true": True, "false": False, "null": None}
+
+
+def _parse_deep(text: str) -> Any:
+    """Parse JSON that is nested deeper than Python's own reader can go."""
+    open_parts: list[tuple[str, list[Any]]] = []
+    value: Any = None
+    at, complete = 0, False
+
+    def skip(at: int) -> int:
+        found = _SPACE.match(text, at)
+        return found.end() if found else at
+
+    try:
+        while True:
+            at = skip(at)
+            if not complete:
+                if text[at] in "[{":
+                    if len(open_parts) == MAX_DEPTH:
+                        raise ValueError("it is nested too deeply")
+                    open_parts.append((text[at], []))
+                    at = skip(at + 1)
+                    if text[at] != {"[": "]", "{": "}"}[open_parts[-1][0]]:
+                        at = _read_name(text, at, open_parts[-1], skip)
+                        continue
+                elif text[at] == '"':
+                    value, at = scan_string(text, at + 1, True)
+                    complete = True
+                    continue
+                else:
+                    found = _SCALAR.match(text, at)
+                    if found is None:
+                        raise ValueError(f"it has a fault at character {at}")
+                    literal, whole, *rest = found.groups()
+                    is_whole = rest == [None, None]
+                    value = _LITERALS[literal] if literal else int(whole) if is_whole else _read_float(found[0])
+                    at, complete = found.end(), True
+                    continue
+            elif not open_parts:
+                if at != len(text):
+                    raise ValueError(f"it has a fault at character {at}")
+                return value
+            else:
+                open_parts[-1][1].append(value)
+                complete = False
+                if text[at] == ",":
+                    at = _read_name(text, skip(at + 1), open_parts[-1], skip)
+                    continue
+            kind, items = open_parts.pop()
+            if text[at] != {"[": "]", "{": "}"}[kind]:
+                raise ValueError(f"it has a fault at character {at}")
+            value = items if kind == "[" else _read_object(list(zip(items[::2], items[1::2])))
+            at, complete = at + 1, True
+    except IndexError as err:
+        raise ValueError("it ends too early") from err
+
+
+def _read_name(text: str, at: int, part: tuple[str, list[Any]], skip: Callable[[int], int]) -> int:
+    if part[0] == "[":
+        return at
+    if text[at] != '"':
+        raise ValueError(f"it has a fault at character {at}")
+    name, at = scan_string(text, at + 1, True)
+    part[1].append(name)
+    if text[skip(at)] != ":":
+        raise ValueError(f"it has a fault at character {at}")
+    return skip(at) + 1
 
 
 def write(value: object) -> str:
@@ -110,7 +187,6 @@ def _number(value: int | float) -> str:
 
 
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
-_MAX_DEPTH = 1000
 
 
 def _string(value: str) -> str:
@@ -118,19 +194,33 @@ def _string(value: str) -> str:
     return '"' + "".join(_ESCAPES.get(c) or (f"\\u{ord(c):04x}" if c < " " else c) for c in value) + '"'
 
 
-def canonicalize(value: object, depth: int = 0) -> str:
+def canonicalize(value: object) -> str:
     """Write a parsed JSON value in the canonical form of RFC 8785, or raise ValueError."""
-    if depth > _MAX_DEPTH:
-        raise ValueError("it is nested too deeply")
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    if isinstance(value, (int, float)):
-        return _number(value)
-    if isinstance(value, str):
-        return _string(value)
-    if isinstance(value, Mapping):
-        names = sorted(value, key=lambda name: str(name).encode("utf-16-be"))
-        return "{" + ",".join(_string(n) + ":" + canonicalize(value[n], depth + 1) for n in names) + "}"
-    if isinstance(value, Sequence):
-        return "[" + ",".join(canonicalize(v, depth + 1) for v in value) + "]"
-    raise ValueError(f"{type(value).__name__} is not JSON")
+    out: list[str] = []
+    todo: list[tuple[object, int]] = [(value, 0)]  # a depth of -1 marks text to write as it is
+    while todo:
+        item, depth = todo.pop()
+        if depth < 0:
+            out.append(str(item))
+        elif depth > MAX_DEPTH:
+            raise ValueError("it is nested too deeply")
+        elif item is None or isinstance(item, bool):
+            out.append({None: "null", True: "true", False: "false"}[item])
+        elif isinstance(item, (int, float)):
+            out.append(_number(item))
+        elif isinstance(item, str):
+            out.append(_string(item))
+        elif isinstance(item, Mapping):
+            names = sorted(item, key=lambda name: str(name).encode("utf-16-be"))
+            parts: list[tuple[object, int]] = [("{", -1)]
+            for name in names:
+                parts += [(("," if len(parts) > 1 else "") + _string(name) + ":", -1), (item[name], depth + 1)]
+            todo += reversed([*parts, ("}", -1)])
+        elif isinstance(item, Sequence):
+            parts = [("[", -1)]
+            for member in item:
+                parts += [(",", -1)] * (len(parts) > 1) + [(member, depth + 1)]
+            todo += reversed([*parts, ("]", -1)])
+        else:
+            raise ValueError(f"{type(item).__name__} is not JSON")
+    return "".join(out)

@@ -9,6 +9,7 @@ from typing import Any, Union
 
 from . import _json
 from ._errors import AskanceError, Invalid, make_invalid_reply
+from .types import Call
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class _Once:
 class Allowed:
     """The call is allowed and this process owns its run. Run it with ``input`` and nothing else."""
 
-    call: Mapping[str, Any]
+    call: Call
     input: Any
     input_text: str
     _once: _Once = field(default_factory=_Once, repr=False, compare=False)
@@ -59,7 +60,7 @@ class Allowed:
 class Denied:
     """The call does not run. ``text`` is for the model; ``denial`` has the rule and what would be allowed."""
 
-    call: Mapping[str, Any]
+    call: Call
     text: str
     state: str = "denied"
     denial: Mapping[str, Any] | None = None
@@ -69,7 +70,7 @@ class Denied:
 class Answered:
     """The call is finished: a person or a worker gave the result, or it ran earlier. Do not run it."""
 
-    call: Mapping[str, Any]
+    call: Call
     output: str
     content: Any = None
 
@@ -117,7 +118,7 @@ def is_blocks(value: object) -> bool:
     )
 
 
-def read_outcome(call: Mapping[str, Any], name: str = "") -> Outcome | None:
+def read_outcome(call: Call, name: str = "") -> Outcome | None:
     """Read what a runtime does with a call: None is to wait. What cannot be read is an error."""
     what = f"read the call {call.get('tool_call_id')}"
     state, place = call.get("state"), call.get("placement")
@@ -140,7 +141,7 @@ def read_outcome(call: Mapping[str, Any], name: str = "") -> Outcome | None:
         raise make_invalid_reply(what, f"its input cannot be used: {err}") from err
 
 
-def _read_result(what: str, call: Mapping[str, Any]) -> Outcome:
+def _read_result(what: str, call: Call) -> Outcome:
     result = call.get("result")
     if not isinstance(result, dict) or result.get("state") not in ("success", "error", "interrupted", "denied"):
         raise make_invalid_reply(what, "it is finished and has no result that can be read")

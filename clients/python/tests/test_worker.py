@@ -1,0 +1,257 @@
+"""Workers over /v1/work, against a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import askance
+from askance import AsyncClient, Client, HasSpec, Proposal, _grants
+from askance._worker import Attempt, Clock
+from conftest import Server
+
+
+@contextlib.contextmanager
+def working(server: Server, *tools: HasSpec, **options: Any) -> Iterator[None]:
+    """Serve tools in a thread, with the engine's key pinned."""
+    worker = server.client("wendy").worker(tools, engine_keys=server.engine_key, **options)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    try:
+        yield
+    finally:
+        worker.stop()
+        thread.join()
+
+
+def propose(server: Server, session: str, tool: str, **arguments: Any) -> Any:
+    """Propose one call of a remote tool."""
+    return server.client().gate(session, "r1", tools=[]).propose([Proposal(tool, arguments, "c1")])[0]
+
+
+def await_end(server: Server, session: str) -> dict[str, Any]:
+    return server.await_call(session, lambda c: c["state"] == "finished" or bool(c.get("blocked")))
+
+
+def test_worker_runs_what_was_allowed(server: Server, session: str) -> None:
+    seen: list[askance.Task] = []
+
+    def job(n: int) -> str:
+        """Do it."""
+        seen.append(askance.current_task())
+        askance.current_task().progress("half way")
+        return f"did {n}"
+
+    with working(server, server.client("wendy").tool(job)):
+        outcome = server.client().gate(session, "r1", tools=[]).call("job", '{"n": 9007199254740993}', id="c1")
+    assert isinstance(outcome, askance.Answered)
+    assert outcome.output == "did 9007199254740993"
+    assert [t.idempotency_key for t in seen] == [askance.idempotency_key(outcome.call)]
+
+
+def test_approved_and_edited_call_runs_with_the_edit(server: Server, session: str) -> None:
+    seen = []
+
+    def approved_job(n: int) -> None:
+        seen.append(n)
+
+    propose(server, session, "approved_job", n=500)
+    with working(server, server.client("wendy").tool(approved_job)):
+        server.respond(session, input={"n": 5})
+        await_end(server, session)
+    assert seen == [5]
+
+
+def test_exception_is_reported(server: Server, session: str) -> None:
+    def job() -> None:
+        raise ValueError("no such order")
+
+    with working(server, server.client("wendy").tool(job)):
+        outcome = server.client().gate(session, "r1", tools=[]).call("job", {}, id="c1")
+    assert isinstance(outcome, askance.Denied)
+    assert (outcome.state, outcome.text) == ("error", "no such order")
+
+
+def test_interrupt_reaches_the_tool(server: Server, session: str) -> None:
+    started = threading.Event()
+
+    def job() -> None:
+        started.set()
+        assert askance.current_task().cancelled.wait(30)
+        raise RuntimeError("stopped half way")
+
+    gate = server.client().gate(session, "r1", tools=[])
+    gate.propose([Proposal("job", {}, "c1")])
+    with working(server, server.client("wendy").tool(job)):
+        assert started.wait(30)
+        gate.interrupt("enough")
+        call = await_end(server, session)
+    assert call["result"]["state"] == "interrupted"
+
+
+def test_token_of_another_role_ends_the_worker(server: Server) -> None:
+    client = server.client("bot")
+
+    @client.tool
+    def job() -> None: ...
+
+    with pytest.raises(askance.Forbidden):
+        client.worker([job], engine_keys=server.engine_key).run()
+
+
+class Tampering(AsyncClient):
+    """A client whose tasks and start replies were changed on their way."""
+
+    change: Callable[[str, dict[str, Any]], None]
+
+    async def _perform(self, effect: Any) -> Any:
+        reply = await super()._perform(effect)
+        path = getattr(effect, "path", "")
+        if path.startswith("/v1/work/") and reply.status == 200:
+            body = json.loads(reply.body)
+            self.change(path.rpartition("/")[2], body)
+            return askance._core.Reply(reply.status, reply.headers, json.dumps(body).encode())
+        return reply
+
+
+@contextlib.asynccontextmanager
+async def tampered(
+    server: Server, change: Callable[[str, dict[str, Any]], None], ran: list[int]
+) -> AsyncIterator[None]:
+    client = Tampering(server.url, server.tokens["wendy"])
+    client.change = change
+    async with client:
+
+        async def job(n: int) -> None:
+            ran.append(n)
+
+        worker = client.worker([client.tool(job)], engine_keys=server.engine_key)
+        running = asyncio.create_task(worker.run())
+        try:
+            yield
+        finally:
+            worker.stop()
+            await running
+
+
+def change_input(operation: str, body: dict[str, Any]) -> None:
+    for task in body.get("tasks", []):
+        call = task["record"]["call"]
+        call["input"] = call["request"]["input"] = '{"n":666}'
+
+
+def test_tampered_task_does_not_run(server: Server, session: str) -> None:
+    async def story() -> tuple[list[int], dict[str, Any]]:
+        ran: list[int] = []
+        propose(server, session, "job", n=1)
+        async with tampered(server, change_input, ran):
+            call = await asyncio.to_thread(server.await_call, session, lambda c: bool(c.get("returned")))
+        return ran, call
+
+    ran, call = asyncio.run(story())
+    assert ran == []
+    assert "not" in call["returned"]["reason"] or "another" in call["returned"]["reason"]
+    assert call["state"] != "finished"
+    with working(server, server.client("wendy").tool(take_job)):
+        assert await_end(server, session)["result"]["state"] == "success"
+
+
+def take_job(n: int) -> None:
+    """Take a call of job off the queue."""
+
+
+take_job.__name__ = "job"
+
+
+class SteppedClock(Clock):
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        super().__init__(lambda: self.now, lambda: self.now)
+
+
+def test_late_start_is_given_back(server: Server, session: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three quarters of the lease passed before the start was answered: the attempt goes back, and runs later."""
+    ran: list[int] = []
+    clock = SteppedClock()
+
+    async def story() -> dict[str, Any]:
+        async with AsyncClient(server.url, server.tokens["wendy"]) as client:
+
+            async def job(n: int) -> None:
+                ran.append(n)
+
+            worker = client.worker([client.tool(job)], engine_keys=server.engine_key)
+            worker.clock = clock
+            original, late = Attempt.start, [True]
+
+            async def start(self: Attempt) -> Any:
+                reply = await original(self)
+                if late.pop() if late else False:
+                    clock.now += 0.75 * self.lease_ms / 1000
+                return reply
+
+            monkeypatch.setattr(Attempt, "start", start)
+            running = asyncio.create_task(worker.run())
+            call = await asyncio.to_thread(await_end, server, session)
+            worker.stop()
+            await running
+            return call
+
+    propose(server, session, "job", n=1)
+    call = asyncio.run(story())
+    assert ran == [1]
+    assert (call["result"]["state"], call["attempt"]["number"], call["begun"]) == ("success", 2, 1)
+
+
+def test_grant_begins_once(server: Server) -> None:
+    worker = AsyncClient(server.url, "x").worker(
+        [Client(server.url, "x").tool(take_job)], engine_keys=server.engine_key
+    )
+    assert worker.take_grant("nonce")
+    assert not worker.take_grant("nonce")
+
+
+def test_keys_need_an_encrypted_connection_or_a_pin() -> None:
+    client = AsyncClient("http://askance.example", "x")
+    with pytest.raises(askance.Invalid, match="unencrypted"):
+        client.worker([client.tool(take_job)])
+    with pytest.raises(askance.Invalid, match="empty"):
+        client.worker([client.tool(take_job)], engine_keys=[])
+
+
+def test_engine_key_file(server: Server, tmp_path: Path) -> None:
+    from askance._worker import read_engine_keys
+
+    texts = read_engine_keys(Path(server.engine_key))
+    assert texts is not None
+    assert len(_grants.make_keys(texts)) == 1
+    (tmp_path / "x.pub").write_text("{}")
+    with pytest.raises(askance.Invalid, match=r"engine\.pub"):
+        read_engine_keys(tmp_path / "x.pub")
+
+
+def test_worker_outlives_the_server(own_server: Server, session: str) -> None:
+    """The server is killed while the tool runs: the result is stored after its restart."""
+    started, go_on = threading.Event(), threading.Event()
+
+    def job() -> str:
+        started.set()
+        assert go_on.wait(60)
+        return "done"
+
+    propose(own_server, session, "job")
+    with working(own_server, own_server.client("wendy").tool(job)):
+        assert started.wait(30)
+        own_server.kill()
+        go_on.set()
+        own_server.start()
+        assert await_end(own_server, session)["result"]["output"] == "done"
