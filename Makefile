@@ -143,7 +143,22 @@ $(NODE_READY): %/node_modules/.package-lock.json: %/package.json %/package-lock.
 	@touch $@
 
 .PHONY: clients
-clients: build clients-typescript ## Build and test the clients in other languages.
+clients: build clients-typescript clients-python ## Build and test the clients in other languages.
+
+# A virtual environment for the tests of the Python client; pip writes the file last.
+PYTHON_DIR := clients/python
+PYTHON_READY := $(PYTHON_DIR)/.venv/ready
+
+.PHONY: clients-python
+clients-python: $(PYTHON_READY) ## Check and test the Python client, with bin/askance.
+	$(call step,Python client)
+	cd $(PYTHON_DIR) && .venv/bin/ruff check --quiet . && .venv/bin/ruff format --quiet --check . && .venv/bin/mypy && .venv/bin/pytest
+
+$(PYTHON_READY): $(PYTHON_DIR)/requirements-test.txt
+	$(call step,environment of the Python client)
+	python3 -m venv --clear $(PYTHON_DIR)/.venv
+	$(PYTHON_DIR)/.venv/bin/pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
 
 .PHONY: clients-typescript
 clients-typescript: ## Build and test the TypeScript client, with bin/askance.
@@ -199,6 +214,7 @@ generate: ## Make what is made from the code: generated files, blocks of the doc
 	$(GO) generate ./...
 	$(GO) test ./internal/archtest -count=1 -run TestDocuments -update
 	node clients/typescript/scripts/generate.mjs
+	python3 clients/python/scripts/generate_types.py
 
 .PHONY: generate-check
 generate-check: ## Fail if `make generate` would change something.

@@ -23,7 +23,8 @@ func TestDepsScript(t *testing.T) {
 		invokes string
 	}{
 		{"nothing is missing", nil, true, nil, ""},
-		{"no Python", map[string]string{"python3": "-"}, true, []string{"installing python3"}, "apt-get update -qq|apt-get install -y -qq --no-install-recommends python3"},
+		{"no Python", map[string]string{"python3": "-"}, true, []string{"installing python3"}, "apt-get update -qq|apt-get install -y -qq --no-install-recommends python3 python3-venv"},
+		{"Python without venv", map[string]string{"python3": "exit 1"}, true, []string{"installing python3-venv"}, "apt-get update -qq|apt-get install -y -qq --no-install-recommends python3-venv"},
 		{"another browser", map[string]string{"chromium": "-", "google-chrome": ""}, true, nil, ""},
 		{"root", map[string]string{"chromium": "-", "git": "-"}, true, []string{"installing git chromium"}, "apt-get update -qq|apt-get install -y -qq --no-install-recommends git chromium fonts-dejavu-core"},
 		{"a user", map[string]string{"gcc": "-", "id": "echo 1000"}, false, []string{"sudo apt-get update", "sudo apt-get install -y --no-install-recommends gcc libc6-dev"}, ""},

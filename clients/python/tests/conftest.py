@@ -131,9 +131,7 @@ class Server:
         """Wait until a call of the session waits for an approval, and return it."""
         return self.await_call(session, lambda c: c["state"] == "asking" and tool in ("", c["tool_name"]))
 
-    def respond(
-        self, session: str, kind: Any = "approve", *, by: str = "ann", tool: str = "", **more: Any
-    ) -> Any:
+    def respond(self, session: str, kind: Any = "approve", *, by: str = "ann", tool: str = "", **more: Any) -> Any:
         """Respond to the next approval request of the session."""
         return self.client(by).respond(self.await_request(session, tool), kind, **more)
 

@@ -154,6 +154,9 @@ def make_op(row: dict[str, Any]) -> Op[Any] | None:
         return requests.post("next", "/v1/work/next", given, key=False)
     own = frozenset(given.get("external_tools", []))
     gate = GateCore(requests, given["session_id"], given["reply_id"], given.get("agent", ""), None, own)
+    for tool in given.get("tools", []):
+        gate.definitions[tool["name"]] = tool
+    gate.parent = given.get("parent")
     key = (given["session_id"], given["reply_id"], given.get("tool_call_id"))
     proposals = [Proposal(c["name"], c["input"], c["id"]) for c in given.get("calls", [])]
     if row["name"] == "respond":
@@ -196,7 +199,12 @@ def check_send(send: Send, row: dict[str, Any]) -> None:
 def check_claim(row: dict[str, Any]) -> None:
     """The claim of a run sends both: the begin, then the reading of the events."""
     given = row["arguments"]
-    call: Any = {"session_id": given["session_id"], "reply_id": given["reply_id"], "tool_call_id": "c#1", "first_seq": 1}
+    call: Any = {
+        "session_id": given["session_id"],
+        "reply_id": given["reply_id"],
+        "tool_call_id": "c#1",
+        "first_seq": 1,
+    }
     gate = GateCore(Requests(), given["session_id"], given["reply_id"])
     op = gate.claim(Allowed(call | {"tool_name": "lookup", "attempt": {"number": 1}}, {}, "{}"))
     send = op.send(None)

@@ -100,6 +100,8 @@ class AsyncGate:
     ) -> ToolResult:
         """Do all of it for one call of a model. A failure is in the result, as a text for the model."""
         name, function = choose_function(tool, function)
+        if not isinstance(tool, str):
+            self.core.declare(tool)
         return await self._drive(self.core.execute(Proposal(name, input, id), function, timeout))
 
     async def report(self, call: Allowed | str, output: object, state: State = "success", *, name: str = "") -> Call:

@@ -8,32 +8,12 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from . import _json
-from ._core import GateCore, Json, Op, Requests, Send, call_path, read_calls, segment
+from ._core import GateCore, Json, Op, Requests, Send, call_path, find_key, read_calls, segment
 from ._errors import Invalid, make_invalid_reply
-from ._outcomes import Allowed, Answered, Denied, Proposal
+from ._outcomes import Proposal
 from .types import Call, PreviewedCall, ShowReply, WhoamiReply
 
 KINDS = ("approve", "reject", "respond", "skip", "delegate")
-
-
-def find_key(call: Any) -> tuple[str, str, str]:
-    """Give session, reply and call id of a call, an outcome or a triple."""
-    if isinstance(call, (Allowed, Answered, Denied)):
-        call = call.call
-    if isinstance(call, Mapping):
-        call = (call.get("session_id"), call.get("reply_id"), call.get("tool_call_id"))
-    if (
-        isinstance(call, Sequence)
-        and not isinstance(call, str)
-        and len(call) == 3
-        and all(isinstance(p, str) for p in call)
-    ):
-        return call[0], call[1], call[2]
-    raise Invalid(
-        f"cannot name the call {call!r:.80}",
-        code="invalid",
-        hint="Pass a call, or (session_id, reply_id, tool_call_id)",
-    )
 
 
 @dataclass

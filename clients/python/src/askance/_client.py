@@ -106,6 +106,8 @@ class Gate:
     ) -> ToolResult:
         """Do all of it for one call of a model. A failure is in the result, as a text for the model."""
         name, function = choose_function(tool, function)
+        if not isinstance(tool, str):
+            self.core.declare(tool)
         return self._drive(self.core.execute(Proposal(name, input, id), function, timeout))
 
     def report(self, call: Allowed | str, output: object, state: State = "success", *, name: str = "") -> Call:

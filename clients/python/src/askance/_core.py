@@ -89,6 +89,26 @@ def reply_path(session: str, reply: str) -> str:
     return f"/v1/sessions/{segment(session, 'session id')}/replies/{segment(reply, 'reply id')}"
 
 
+def find_key(call: Any) -> tuple[str, str, str]:
+    """Give session, reply and call id of a call, an outcome or a triple."""
+    if isinstance(call, (Allowed, Answered, Denied)):
+        call = call.call
+    if isinstance(call, Mapping):
+        call = (call.get("session_id"), call.get("reply_id"), call.get("tool_call_id"))
+    if (
+        isinstance(call, Sequence)
+        and not isinstance(call, str)
+        and len(call) == 3
+        and all(isinstance(p, str) for p in call)
+    ):
+        return call[0], call[1], call[2]
+    raise Invalid(
+        f"cannot name the call {call!r:.80}",
+        code="invalid",
+        hint="Pass a call, or (session_id, reply_id, tool_call_id)",
+    )
+
+
 def derive_id(reply: str, index: int, name: str, text: str) -> str:
     """Derive the id of a call without one; the same proposal has the same id after a restart."""
     with contextlib.suppress(ValueError):
@@ -172,7 +192,7 @@ class GateCore:
     agent: str = ""
     parent: Json | None = None
     own: frozenset[str] | None = None
-    idempotent: frozenset[str] = frozenset()
+    definitions: dict[str, Json] = field(default_factory=dict)
     counts: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -183,17 +203,19 @@ class GateCore:
         cls, requests: Requests, session: str, reply: str, agent: str, parent: Any, tools: Sequence[Any] | None
     ) -> GateCore:
         """Make the gate's core from the arguments of client.gate."""
-        own, idempotent = [], []
+        above = None if parent is None else dict(zip(("session_id", "reply_id", "tool_call_id"), find_key(parent)))
+        out = cls(requests, session, reply, agent, above)
         for tool in tools or ():
-            if isinstance(tool, Mapping):
-                name, harmless = str(tool["name"]), bool(tool.get("idempotent"))
-            else:
-                name, harmless = tool.spec.name, tool.spec.hints["idempotent"]
-            own.append(name)
-            idempotent += [name] if harmless else []
-        return cls(
-            requests, session, reply, agent, parent, None if tools is None else frozenset(own), frozenset(idempotent)
-        )
+            out.declare(tool)
+        if tools is not None:
+            out.own = frozenset(out.definitions)
+        return out
+
+    def declare(self, tool: Any) -> None:
+        """Send the definition of a tool along with its calls."""
+        definition = dict(tool) if isinstance(tool, Mapping) else tool.spec.define()
+        if self.own is None or definition["name"] in self.own:
+            self.definitions[definition["name"]] = definition
 
     def identify(self, proposals: Sequence[Proposal]) -> list[Proposal]:
         """Give each proposal its id and the exact text of its arguments."""
@@ -219,11 +241,12 @@ class GateCore:
         out: Json = {
             "tool_calls": [{"type": "tool_call", "id": p.id, "name": p.name, "input": p.input} for p in proposals]
         }
-        external = [n for n in names if self.own is None or n in self.own]
-        if self.agent:
-            out["agent"] = self.agent
-        if external:
-            out["external_tools"] = external
+        out |= {"agent": self.agent} if self.agent else {}
+        out |= {"parent": self.parent} if self.parent else {}
+        declared = [self.definitions[n] for n in names if n in self.definitions]
+        external = [n for n in names if n not in self.definitions and (self.own is None or n in self.own)]
+        out |= {"tools": declared} if declared else {}
+        out |= {"external_tools": external} if external else {}
         return out
 
     def propose(self, proposals: Sequence[Proposal]) -> Op[list[Call]]:
@@ -291,7 +314,7 @@ class GateCore:
 
     def claim(self, allowed: Allowed) -> Op[None]:
         """Claim the run of a call in the journal: only the first claim of an attempt may run."""
-        if allowed.name in self.idempotent:
+        if (self.definitions.get(allowed.name, {}).get("annotations") or {}).get("idempotent") is True:
             return
         call = allowed.call
         mine = {

@@ -138,7 +138,7 @@ def make_digest(request: Mapping[str, Any]) -> str:
 class Verdict:
     """What a worker does with a task: run it, refuse it, acknowledge an expired one, return one for later."""
 
-    action: Literal["run", "refuse", "expired", "early", "newer"]
+    action: Literal["run", "refuse", "expired", "early"]
     reason: str = ""
 
 
@@ -146,7 +146,9 @@ def check_task(record: Mapping[str, Any], tool: str, subject: str, keys: Keys, n
     """Check that an engine permits this worker to run the task now; any doubt is a refusal."""
     try:
         if isinstance(record.get("v"), int) and record["v"] > RECORD_VERSION:
-            return Verdict("newer", "the task is for newer workers")
+            return Verdict("early", "the task is for newer workers")
+        if record.get("v") != RECORD_VERSION:
+            return Verdict("refuse", "it is no event record")
         return _check(record, tool, subject, keys, now)
     except (KeyError, TypeError, ValueError, AttributeError) as err:
         return Verdict("refuse", f"the task cannot be read: {err!r:.200}")

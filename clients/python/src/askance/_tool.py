@@ -41,6 +41,11 @@ class ToolSpec:
             "open_world": open_world,
         }
 
+    def define(self) -> dict[str, Any]:
+        """Give the definition to declare with a proposal, or to show to a model."""
+        out = {"name": self.name, "input_schema": self.input_schema, "annotations": self.hints}
+        return out | ({"description": self.description} if self.description else {})
+
     def read_input(self, input: Any) -> dict[str, Any]:
         """Turn JSON arguments into the function's keyword arguments."""
         if self._parameters is not None:

@@ -209,7 +209,7 @@ class Attempt:
             return
         if verdict.action == "expired":
             await self.acknowledge()
-        elif verdict.action in ("early", "newer"):
+        elif verdict.action == "early":
             await self.acknowledge(REST)
         elif verdict.action == "refuse":
             log.error("refused a task: %s", verdict.reason)

@@ -43,6 +43,7 @@ class ApprovalRequest(_ApprovalRequest, total=False):
     what would have been asked.
     """
 
+    definition: DefinitionRef
     hidden: list[str]
     reply_id: str
     salt: str
@@ -136,8 +137,10 @@ class Call(_Call, total=False):
     blocked: Literal['', 'unknown', 'dead_letter', 'no_worker', 'returned', 'clock']
     blocked_reason: str
     decision: Decision
+    definition: DefinitionRef
     digest: str
     first_seq: int
+    parent: Parent
     phase: Literal['waiting', 'asking', 'ready', 'queued', 'running', 'retrying', 'blocked', 'finished']
     placement: Literal['local', 'remote', 'external']
     redact: list[str]
@@ -217,6 +220,29 @@ class Decision(_Decision, total=False):
     timeout_ms: int
 
 
+class _DeclaredTool(TypedDict):
+    hash: str
+    name: str
+
+
+class DeclaredTool(_DeclaredTool, total=False):
+    """DeclaredTool is a definition with its hash."""
+
+    annotations: ToolAnnotations
+    description: str
+    input_schema: Any
+
+
+class _DefinitionRef(TypedDict):
+    hash: str
+
+
+class DefinitionRef(_DefinitionRef, total=False):
+    """DefinitionRef names the definition under which a call is decided."""
+
+    first_hash: str
+
+
 class EmitBody(TypedDict):
     """EmitBody appends streaming events of a reply (text, thinking, model calls) to the journal."""
 
@@ -280,6 +306,8 @@ class ExplainReply(_ExplainReply, total=False):
     """ExplainReply says why a call was decided as it was, and how the policy in force judges it now."""
 
     decision: Decision
+    definition: DefinitionRef
+    parent: Parent
     recorded: Any
     reply_id: str
     tool_call_id: str
@@ -497,6 +525,31 @@ class OfferedTask(_OfferedTask, total=False):
     delivered: int
 
 
+class _Parent(TypedDict):
+    depth: int
+    reply_id: str
+    runtime: str
+    session_id: str
+    tool_call_id: str
+    tool_name: str
+
+
+class Parent(_Parent, total=False):
+    """Parent is the call within which another one was made, as it was then."""
+
+    agent: str
+
+
+class ParentKey(TypedDict):
+    """ParentKey names the call within which the calls of a proposal are made, such as the call that started a sub-
+    agent.
+    """
+
+    reply_id: str
+    session_id: str
+    tool_call_id: str
+
+
 class _Part(TypedDict):
     missing: int
 
@@ -591,6 +644,7 @@ class PreviewedCall(_PreviewedCall, total=False):
     """PreviewedCall is the decision about a call that is not proposed."""
 
     decision: Decision
+    definition: DefinitionRef
     refused: str
 
 
@@ -641,6 +695,8 @@ class ProposeBody(_ProposeBody, total=False):
 
     agent: str
     external_tools: list[str]
+    parent: ParentKey
+    tools: list[ToolDefinition]
 
 
 class ProposeReply(TypedDict):
@@ -824,6 +880,7 @@ class _ShowReply(TypedDict):
 class ShowReply(_ShowReply, total=False):
     """ShowReply has the call and its event records, oldest first."""
 
+    definition: DeclaredTool
     waiting: Waiting
 
 
@@ -836,7 +893,7 @@ class ShowStandingApprovalReply(TypedDict):
     uses: list[StandingUse]
 
 
-StandingApproval = TypedDict('StandingApproval', {'agent': 'str', 'arguments': 'str', 'digest': 'str', 'from': 'Key', 'granted_at': 'str', 'granted_by': 'list[Vote]', 'left': 'str', 'plain': 'bool', 'reason': 'str', 'revoked': 'Revocation', 'rule': 'str', 'same': 'dict[str, str]', 'seq': 'int', 'session_id': 'str', 'source': 'str', 'space': 'str', 'spent': 'list[str]', 'standing_approval_id': 'str', 'terms': 'StandingTerms', 'tool_name': 'str', 'use': 'StandingUse', 'user': 'str', 'within': 'list[dict[str, Any]]'}, total=False)
+StandingApproval = TypedDict('StandingApproval', {'agent': 'str', 'arguments': 'str', 'definition_hash': 'str', 'digest': 'str', 'from': 'Key', 'granted_at': 'str', 'granted_by': 'list[Vote]', 'left': 'str', 'plain': 'bool', 'reason': 'str', 'revoked': 'Revocation', 'rule': 'str', 'same': 'dict[str, str]', 'seq': 'int', 'session_id': 'str', 'source': 'str', 'space': 'str', 'spent': 'list[str]', 'standing_approval_id': 'str', 'terms': 'StandingTerms', 'tool_name': 'str', 'use': 'StandingUse', 'user': 'str', 'within': 'list[dict[str, Any]]'}, total=False)
 
 
 class _StandingApprovalsReply(TypedDict):
@@ -942,6 +999,27 @@ class _Tool(TypedDict):
 class Tool(_Tool, total=False):
     """Tool is a tool of the space."""
 
+    description: str
+    input_schema: Any
+
+
+class ToolAnnotations(TypedDict, total=False):
+    """ToolAnnotations are the hints of MCP and the tools file."""
+
+    destructive: bool
+    idempotent: bool
+    open_world: bool
+    read_only: bool
+
+
+class _ToolDefinition(TypedDict):
+    name: str
+
+
+class ToolDefinition(_ToolDefinition, total=False):
+    """ToolDefinition is what a runtime declares of a tool that it runs itself."""
+
+    annotations: ToolAnnotations
     description: str
     input_schema: Any
 
