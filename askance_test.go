@@ -369,3 +369,32 @@ func TestToolsAreDefinedForTheModel(t *testing.T) {
 		t.Errorf("the definition of read is %+v with schema\n%s, want\n%s", defs[i], got, want)
 	}
 }
+
+// A call that a function makes belongs to the call that the function runs, unless the
+// function says that it does not.
+func TestCallInAFunctionHasAParent(t *testing.T) {
+	t.Parallel()
+	var app *askance.App
+	parents := map[string]*toolcall.Parent{}
+	read := func(ctx context.Context, in text) (string, error) {
+		for name, opts := range map[string][]askance.CallOption{"inner": {askance.ID("inner")}, "alone": {askance.ID("alone"), askance.NoParent()}} {
+			r, err := app.Call(ctx, "write", in, opts...)
+			if err != nil {
+				return "", err
+			}
+			parents[name] = r.Call.Parent
+		}
+		return "", nil
+	}
+	app = open(t, read, echo, responds(askance.Approve()))
+	r, err := app.Call(t.Context(), "read", text{}, askance.ID("outer"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := parents["inner"]; p == nil || p.Call != "outer" || p.Reply != r.Call.Reply || p.Session != r.Call.Session || p.Tool != "read" || p.Depth != 1 {
+		t.Errorf("the call within the function has the parent %+v", p)
+	}
+	if parents["alone"] != nil || r.Call.Parent != nil {
+		t.Errorf("calls without a parent have %+v and %+v", parents["alone"], r.Call.Parent)
+	}
+}

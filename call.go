@@ -55,6 +55,7 @@ type callOptions struct {
 	id       message.CallID
 	session  message.SessionID
 	keepOpen bool
+	alone    bool
 }
 
 // ID names the call within its session. The same tool with the same arguments
@@ -72,6 +73,11 @@ func InSession(id string) CallOption {
 // and run. Call again with the same [ID] to wait for it.
 func KeepOpen() CallOption { return func(o *callOptions) { o.keepOpen = true } }
 
+// NoParent makes a call that does not belong to the call whose function makes it. A
+// function needs it for calls through an engine of another space, and for calls after
+// its own call was interrupted.
+func NoParent() CallOption { return func(o *callOptions) { o.alone = true } }
+
 const (
 	// lookEvery is how soon a blocked call is noticed: a wait ends only with the call.
 	lookEvery = 2 * time.Second
@@ -88,7 +94,8 @@ const (
 // not begun never runs, and a running function has its context cancelled.
 //
 // Calls are independent: any number may wait at once, also from within a tool's
-// function, and none waits for another.
+// function, and none waits for another. A call with the context of a function belongs
+// to the call that the function runs: rules and people see it as its parent.
 func (c *Caller) Call(ctx context.Context, tool string, args any, opts ...CallOption) (*Result, error) {
 	o := callOptions{session: c.session}
 	for _, f := range opts {
@@ -109,12 +116,21 @@ func (c *Caller) Call(ctx context.Context, tool string, args any, opts ...CallOp
 	}
 	// Each call is a reply of its own: tools that run serially within a reply would
 	// make a call inside a tool's function wait for the function.
-	r, err := c.client.Propose(ctx, toolcall.ProposeRequest{Session: o.session, Reply: message.ReplyID(o.id), Agent: c.agent,
+	r, err := c.client.Propose(ctx, toolcall.ProposeRequest{Session: o.session, Reply: message.ReplyID(o.id), Agent: c.agent, Parent: parentOf(ctx, o),
 		Calls: []message.ToolCallBlock{{ID: o.id, Name: tool, Input: input}}})
 	if err != nil {
 		return w.giveUp(ctx, nil, err)
 	}
 	return w.wait(ctx, r.Calls[0])
+}
+
+// parentOf is the call whose function ctx belongs to; nil: none.
+func parentOf(ctx context.Context, o callOptions) *toolcall.ParentKey {
+	task, ok := TaskFrom(ctx)
+	if !ok || o.alone {
+		return nil
+	}
+	return &toolcall.ParentKey{Session: task.Call.Session, Reply: task.Call.Reply, Call: task.Call.Call}
 }
 
 // untilClosed is ctx until the app closes.

@@ -139,9 +139,6 @@ func (p *proposer) checkCalls(by toolcall.Principal, r toolcall.ProposeRequest, 
 			c.Placement, c.Definition = toolcall.PlaceExternal, &toolcall.DefinitionRef{Hash: declared[i].Hash}
 			more = append(more, "definition "+declared[i].Hash)
 		}
-		if r.Parent != nil {
-			more = append(more, "parent", string(r.Parent.Session), string(r.Parent.Reply), string(r.Parent.Call))
-		}
 		c.Proposal = toolcall.ProposalDigest(b.Name, b.Input, more...)
 		out = append(out, c)
 	}

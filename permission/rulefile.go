@@ -111,6 +111,13 @@ func testOf(t *rulefile.Test) Test {
 			Attempt: c.Attempt, CallsThisRun: c.CallsThisRun, Caller: Caller(c.Caller), Exhausted: c.Exhausted,
 		},
 	}
+	if d := c.Definition; d != nil {
+		out.Call.Definition = &Definition{Hash: d.Hash, Changed: d.Changed, Claims: Claims{d.ReadOnly, d.Destructive, d.Idempotent, d.OpenWorld}}
+	}
+	if p := c.Parent; p != nil {
+		out.Call.Parent = &Parent{Tool: p.Tool, User: p.User, Agent: p.Agent, Session: p.Session, Reply: p.Reply, Call: p.Call}
+		out.Call.Depth = max(p.Depth, 1)
+	}
 	for _, r := range c.SessionRules {
 		out.Call.SessionRules = append(out.Call.SessionRules, message.PermissionRule(r))
 	}
@@ -136,6 +143,9 @@ type TestCall struct {
 	Tool         string
 	Args         []byte // JSON text, meant to be an object
 	Caller       Caller
+	Definition   *Definition
+	Parent       *Parent
+	Depth        int
 	Mode         Mode
 	Now          time.Time
 	Cwd          string
@@ -153,7 +163,7 @@ func (c TestCall) Request() Request {
 	for _, name := range c.Exhausted {
 		exhausted = append(exhausted, Exhausted{Rule: name, Why: "the test says so"})
 	}
-	return Request{Exhausted: exhausted, Tool: c.Tool, Input: c.Args, Caller: c.Caller, Mode: c.Mode, Now: c.Now, Cwd: c.Cwd,
+	return Request{Exhausted: exhausted, Tool: c.Tool, Input: c.Args, Caller: c.Caller, Definition: c.Definition, Parent: c.Parent, Depth: c.Depth, Mode: c.Mode, Now: c.Now, Cwd: c.Cwd,
 		WorkingDirs: c.WorkingDirs, Attempt: c.Attempt, CallsThisRun: c.CallsThisRun, SessionRules: c.SessionRules}
 }
 

@@ -171,7 +171,7 @@ func (c *Call) Groups() []string {
 }
 
 // ProposalDigest is the digest that tells the same call proposed again from another
-// one under the same ids. more is what else was proposed: a definition, a parent.
+// one under the same ids. more is what else tells them apart.
 func ProposalDigest(tool, input string, more ...string) string {
 	b, err := jcs.Marshal(append([]string{tool, input}, more...))
 	if err != nil { // invalid UTF-8: hash the parts as they are

@@ -68,7 +68,7 @@ func (t *turn) propose(ctx context.Context, calls []message.ToolCallBlock) error
 		req.Calls = append(req.Calls, message.ToolCallBlock{ID: c.ID, Name: c.Name, Input: c.Input})
 	}
 	for _, tool := range t.rec.Tools {
-		req.External = append(req.External, tool.Name)
+		req.Tools = append(req.Tools, toolcall.ToolDefinition{Name: tool.Name, Description: tool.Description, InputSchema: tool.Parameters})
 	}
 	return retry(ctx, func() error {
 		_, err := t.as().Propose(ctx, req)

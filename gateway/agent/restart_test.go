@@ -147,8 +147,8 @@ func TestClientTool(t *testing.T) {
 	}
 	k := s.asking("s", string(r), "call-1-1")
 	s.restart()
-	if c := s.A.Approve(gatewaytest.Ann, k); c.State != message.ToolCallSubmitted {
-		t.Fatalf("approved it is %s", c.State)
+	if c := s.A.Approve(gatewaytest.Ann, k); c.State != message.ToolCallSubmitted || c.Definition == nil {
+		t.Fatalf("approved it is %s with the definition %+v", c.State, c.Definition)
 	}
 	ev := &message.ExternalExecutionResult{EventHeader: message.NewHeader(r), ExecutionResults: []message.ToolResultBlock{{ID: k.Call, Name: "picker", State: message.ToolResultSuccess, Output: message.Content{Text: "red"}}}}
 	s.deliver("s", ev)

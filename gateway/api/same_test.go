@@ -92,8 +92,16 @@ func TestSamePreview(t *testing.T) {
 	r := toolcall.ProposeRequest{Session: "s1", Reply: "r1", Calls: []message.ToolCallBlock{
 		{ID: "c1", Name: gatewaytest.Pay, Input: gatewaytest.PayInput}, {ID: "c2", Name: gatewaytest.Drop, Input: `{}`},
 		{ID: "c3", Name: gatewaytest.Other, Input: `{}`}, {ID: "c4", Name: gatewaytest.Echo, Input: `{}`},
-	}}
-	body, err := json.Marshal(map[string]any{"tool_calls": r.Calls})
+		{ID: "c5", Name: "brought", Input: `{}`}, {ID: "c6", Name: "declared", Input: `{"n":1}`}, {ID: "c7", Name: "declared", Input: `{"n":"x"}`},
+	}, External: []string{"brought"}, Tools: []toolcall.ToolDefinition{{
+		Name: "declared", InputSchema: message.RawJSON(`{"type":"object","properties":{"n":{"type":"integer"}}}`), Annotations: toolcall.ToolAnnotations{ReadOnly: true},
+	}}}
+	outer := toolcall.ProposeRequest{Session: "outer", Reply: "r", Calls: []message.ToolCallBlock{{ID: "o", Name: gatewaytest.Lookup, Input: `{}`}}}
+	if _, err := w.A.Client(gatewaytest.Bot).Propose(t.Context(), outer); err != nil {
+		t.Fatal(err)
+	}
+	r.Parent = &toolcall.ParentKey{Session: "outer", Reply: "r", Call: "o"}
+	body, err := json.Marshal(map[string]any{"tool_calls": r.Calls, "external_tools": r.External, "tools": r.Tools, "parent": r.Parent})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,6 +109,9 @@ func TestSamePreview(t *testing.T) {
 		want, err := operation.Preview.Call(t.Context(), w.A.Client(name), r)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if c := want.Calls; c[4].Decision == nil || c[5].Decision == nil || c[5].Definition == nil || c[6].Refused == "" {
+			t.Errorf("brought and declared tools are previewed as %+v", c[4:])
 		}
 		remote, err := operation.Preview.Call(t.Context(), w.A.NATS(name), r)
 		if err != nil {
@@ -117,7 +128,7 @@ func TestSamePreview(t *testing.T) {
 		}
 	}
 	w.refused(w.A.HTTP(gatewaytest.Wendy), post, "/v1/sessions/s1/replies/r1/preview", string(body), http.StatusForbidden, message.CodeForbidden)
-	if list, err := w.A.Client(gatewaytest.Ann).List(t.Context(), toolcall.ListRequest{All: true}); err != nil || len(list.Calls) != 0 {
+	if list, err := w.A.Client(gatewaytest.Ann).List(t.Context(), toolcall.ListRequest{All: true}); err != nil || len(list.Calls) != 1 {
 		t.Errorf("previews left %+v, %v", list.Calls, err)
 	}
 }

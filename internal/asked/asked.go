@@ -174,6 +174,9 @@ func Why(c *toolcall.Call) []string {
 		rule += " (" + reveal.Line(q.Source) + ")"
 	}
 	out := []string{rule}
+	if text := Definition(c); c.Definition.Changed() {
+		out = append(out, text)
+	}
 	if q.Reason != "" {
 		out = append(out, reveal.Line(q.Reason))
 	}
@@ -185,11 +188,26 @@ func Why(c *toolcall.Call) []string {
 	return out
 }
 
-// Origin is who proposed the call.
+// Definition says what is known of the tool's definition; "": it is askance's own.
+func Definition(c *toolcall.Call) string {
+	switch d := c.Definition; {
+	case d == nil:
+		return ""
+	case d.Changed():
+		return "CHANGED: the runtime declares the tool as " + d.Hash + ", and first declared it in this session as " + d.First
+	default:
+		return "declared by the runtime as " + d.Hash
+	}
+}
+
+// Origin is who proposed the call, and within which other one.
 func Origin(c *toolcall.Call) string {
 	text := "runtime " + reveal.Line(c.Runtime)
 	if c.Agent != "" && c.Agent != c.Runtime {
 		text += ", agent " + reveal.Line(c.Agent)
+	}
+	if p := c.Parent; p != nil {
+		text += fmt.Sprintf(", within call %s of %s (session %s, depth %d)", reveal.Line(string(p.Call)), reveal.Line(p.Tool), reveal.Line(string(p.Session)), p.Depth)
 	}
 	return text
 }

@@ -123,3 +123,22 @@ func asking(t testing.TB, change func(*toolcall.ApprovalRequest)) *toolcall.Call
 	}
 	return c
 }
+
+func TestDefinitionAndParentAreShown(t *testing.T) {
+	c := asking(t, nil)
+	if text := asked.Definition(c); text != "" {
+		t.Errorf("a tool of askance is shown as %q", text)
+	}
+	c.Definition = &toolcall.DefinitionRef{Hash: "sha256:2"}
+	if text := asked.Definition(c) + strings.Join(asked.Why(c), ""); !strings.Contains(text, "sha256:2") || strings.Contains(text, "CHANGED") {
+		t.Errorf("a declared tool is shown as %q", text)
+	}
+	c.Definition.First = "sha256:1"
+	if text := strings.Join(asked.Why(c), "\n"); !strings.Contains(text, "CHANGED") || !strings.Contains(text, "sha256:1") {
+		t.Errorf("a changed tool is shown as %q", text)
+	}
+	c.Parent = &toolcall.Parent{ParentKey: toolcall.ParentKey{Session: "s9", Call: "c\u202e7"}, Tool: "crawl", Depth: 1}
+	if text := asked.Origin(c); !strings.Contains(text, "within call c‹U+202E›7 of crawl (session s9, depth 1)") {
+		t.Errorf("the origin is %q", text)
+	}
+}

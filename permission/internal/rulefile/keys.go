@@ -30,7 +30,7 @@ type File struct {
 	Name        string   `key:"name" need:"it becomes the source of the file's rules" doc:"Source of the file's rules, as decisions name it."`
 	Description string   `key:"description" doc:"For people."`
 	Defaults    defaults `key:"defaults" doc:"What holds for the rules of this file that say nothing else."`
-	Vocabulary  terms    `key:"vocabulary" doc:"Names for CEL expressions over tool, caller and ctx, for use in rules of all files."`
+	Vocabulary  terms    `key:"vocabulary" doc:"Names for CEL expressions over tool, caller, call and ctx, for use in rules of all files."`
 	Disable     []string `key:"disable" doc:"Names of rules of higher layers to take out; locked ones stay."`
 	Rules       []Rule   `key:"rules" need:"write rules: [] for none" doc:"The rules. Their order has no meaning."`
 	Tests       []Test   `key:"tests" doc:"Calls with the decisions they must get."`
@@ -144,6 +144,8 @@ type callDoc struct {
 	Args         *jsonObject            `key:"args" doc:"The arguments; none if left out."`
 	Input        string                 `key:"input" doc:"The arguments as JSON text, in place of args."`
 	Caller       Caller                 `key:"caller" doc:"Who calls."`
+	Definition   *Definition            `key:"definition" doc:"What the runtime declares of the tool, which the tools file does not have."`
+	Parent       *Parent                `key:"parent" doc:"The call within which it is made."`
 	Mode         message.PermissionMode `key:"mode" words:"default,accept_edits,explore,bypass,dont_ask" doc:"Permission mode; that of the policy if left out."`
 	Now          instant                `key:"now" doc:"The time, as 2026-11-21T09:00:00Z."`
 	Cwd          string                 `key:"cwd" doc:"Working directory."`
@@ -159,6 +161,27 @@ type sessionRule struct {
 	RuleContent *string          `key:"rule_content" null:"nil" doc:"AgentScope's content."`
 	Behavior    message.Behavior `key:"behavior" words:"deny,ask,allow" need:"say deny, ask or allow" doc:"deny, ask or allow."`
 	Source      string           `key:"source" doc:"Where it comes from."`
+}
+
+// Definition is what the runtime of a test declares of the tool.
+type Definition struct {
+	Hash        string `key:"hash" doc:"Its hash, tool.hash."`
+	Changed     bool   `key:"changed" doc:"The session began with another one."`
+	ReadOnly    bool   `key:"read_only" doc:"It claims to change nothing."`
+	Destructive bool   `key:"destructive" doc:"It claims to destroy something."`
+	Idempotent  bool   `key:"idempotent" doc:"It claims to do the same if it is done twice."`
+	OpenWorld   bool   `key:"open_world" doc:"It claims to reach the world outside."`
+}
+
+// Parent is the call within which a test makes its call.
+type Parent struct {
+	Tool    string            `key:"tool" need:"name its tool" doc:"Name of its tool."`
+	User    string            `key:"user" doc:"On whose behalf it is made."`
+	Agent   string            `key:"agent" doc:"Name of its agent."`
+	Session message.SessionID `key:"session" doc:"Its session."`
+	Reply   message.ReplyID   `key:"reply" doc:"Its reply."`
+	Call    message.CallID    `key:"id" doc:"Its id."`
+	Depth   int               `key:"depth" min:"1" doc:"How many calls are around the call of the test; 1 if left out."`
 }
 
 // Caller is on whose behalf a test makes its call.

@@ -92,6 +92,14 @@ func TestPreview(t *testing.T) {
 	if calls := decode[toolcall.ListReply](t, ok(t, "list", "--all", "--json", "--data", s.data)).Calls; len(calls) != 0 {
 		t.Errorf("previews left calls: %+v", calls)
 	}
+	if out := ok(t, "preview", "picker", "--external", "--data", s.data); !strings.HasPrefix(out, "ask picker: ") {
+		t.Errorf("preview of a tool that the runtime brings:\n%s", out)
+	}
+	definition := `{"input_schema": {"type": "object", "maxProperties": 0}}`
+	if out := ok(t, "preview", "picker", "--define", definition, "--args", `{"x": 1}`, "--data", s.data); !strings.Contains(out, "does not fit its schema") {
+		t.Errorf("preview of a declared tool:\n%s", out)
+	}
+	fails(t, cli.ExitUsage, "--define", "preview", "picker", "--define", "[", "--data", s.data)
 	s.stop()
 	fails(t, cli.ExitUnavailable, "start askance serve", "preview", "pay", "--data", s.data)
 }

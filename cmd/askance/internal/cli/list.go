@@ -99,12 +99,21 @@ func callsTable(out *term.Out, r toolcall.ListRequest, reply toolcall.ListReply)
 			phasePaint(out, c)(string(c.Phase())),
 			out.Name(term.Clip(term.SafeLine(string(c.Call)), 24)),
 			term.Clip(term.SafeLine(c.Tool), 24),
-			term.Clip(term.SafeLine(string(c.Session)+"/"+string(c.Reply)), 40),
+			term.Clip(term.SafeLine(placeOf(c)), 40),
 			age(time.Since(c.ProposedAt)),
 			term.Clip(waitsFor(c), 60),
 		})
 	}
 	return tableText(out, []string{"PHASE", "CALL", "TOOL", "SESSION/REPLY", "AGE", "WHAT"}, rows)
+}
+
+// placeOf is the reply of a call, and the call within which it was made.
+func placeOf(c *toolcall.Call) string {
+	text := string(c.Session) + "/" + string(c.Reply)
+	if c.Parent != nil {
+		text += " in " + string(c.Parent.Call)
+	}
+	return text
 }
 
 func phasePaint(out *term.Out, c *toolcall.Call) func(string) string {

@@ -10,6 +10,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/explain"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/toolcall"
@@ -144,7 +145,8 @@ func findReply(ctx context.Context, c engine.Client, ad *address) (message.Sessi
 
 func newPreviewCommand(env *environment) *cobra.Command {
 	var r toolcall.ProposeRequest
-	var input string
+	var input, definition string
+	var external bool
 	c := &cobra.Command{
 		Use:   "preview TOOL",
 		Short: "Ask the engine what it would decide about a call, without proposing it",
@@ -152,10 +154,12 @@ func newPreviewCommand(env *environment) *cobra.Command {
 proposed, nothing runs, and the journal records nothing. A later proposal of the same
 call can be decided differently: the policy, the time and standing approvals change.
 
---session and --reply name the place of the call for rules that depend on it.
+--session and --reply name the place of the call for rules that depend on it. --external
+and --define are for tools that the runtime itself runs and the tools file does not name.
 askance policy explain shows the rules of a rule file without an engine.`,
 		Example: `  askance preview refund --args '{"order": "A-1", "cents": 900}'
-  askance preview refund --args @call.json --session ticket-7 --json`,
+  askance preview refund --args @call.json --session ticket-7 --json
+  askance preview search --define '{"input_schema": {"type": "object"}, "annotations": {"read_only": true}}'`,
 		Args: func(c *cobra.Command, args []string) error {
 			if err := wantArgs(1, "one tool")(c, args); err != nil {
 				return err
@@ -166,6 +170,19 @@ askance policy explain shows the rules of a rule file without an engine.`,
 		PreRunE: func(*cobra.Command, []string) error {
 			text, err := env.readText("--args", input, toolcall.MaxInputBytes)
 			r.V, r.Calls[0].Input = 1, strings.TrimSpace(text)
+			if external {
+				r.External = []string{r.Calls[0].Name}
+			}
+			if err != nil || definition == "" {
+				return err
+			}
+			d := toolcall.ToolDefinition{Name: r.Calls[0].Name}
+			if text, err = env.readText("--define", definition, toolcall.MaxDefinitionBytes); err == nil {
+				if err = strictjson.Unmarshal([]byte(text), &d, strictjson.MaxBytes(toolcall.MaxDefinitionBytes)); err != nil {
+					err = usagef("--define: %w; write an object such as {\"input_schema\": {…}, \"annotations\": {…}}", err)
+				}
+			}
+			r.Tools = []toolcall.ToolDefinition{d}
 			return err
 		},
 		RunE: operation[toolcall.ProposeRequest, api.PreviewReply]{
@@ -178,6 +195,8 @@ askance policy explain shows the rules of a rule file without an engine.`,
 	f.StringVar((*string)(&r.Session), "session", "preview", "session of the call")
 	f.StringVar((*string)(&r.Reply), "reply", "preview", "reply of the call")
 	f.StringVar(&r.Agent, "agent", "", "agent that proposes the call")
+	f.BoolVar(&external, "external", false, "the runtime runs the tool")
+	f.StringVar(&definition, "define", "", "what the runtime declares of the tool it runs: a JSON object with description, input_schema and annotations, @FILE, or -")
 	return c
 }
 

@@ -75,11 +75,8 @@ func callText(out *term.Out, c *toolcall.Call) string {
 	s := newSheet(out, 10, fmt.Sprintf("%s %s, %s", out.Name(term.SafeLine(string(c.Call))), out.Bold(term.SafeLine(c.Tool)), phasePaint(out, c)(string(c.Phase()))))
 	row := s.row
 	row("address", term.SafeLine(keyPath(c.Key)))
-	from := "runtime " + c.Runtime
-	if c.Agent != "" && c.Agent != c.Runtime {
-		from += ", agent " + c.Agent
-	}
-	row("from", term.SafeLine(from))
+	row("from", asked.Origin(c))
+	row("definition", asked.Definition(c))
 	row("input", strings.TrimLeft(term.Indent(asked.Laid(c.Input), strings.Repeat(" ", 13)), " "))
 	if q := c.Request; q != nil && c.State == message.ToolCallAsking {
 		row("request", out.Ask(term.SafeLine(q.Text)))
