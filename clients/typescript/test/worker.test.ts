@@ -86,18 +86,15 @@ test("a tampered grant does not run: the call stays open and the operator reads 
   for (const [session, from, to, why] of [
     ["tampered-input", /\\"n\\":1/g, '\\"n\\":2', /not the ones that were approved/],
     ["tampered-sig", /"sig":"[^"]{4}/, '"sig":"AAAA', /signature of the grant does not match/],
-    ["tampered-call", /"tool_call_id":"c"/, '"tool_call_id":"d"', /about another call/],
+    ["tampered-tool", /"grant":\{([^}]*)"tool_name":"job"/, '"grant":{$1"tool_name":"ship"', /signature of the grant does not match/],
   ] as const) {
     let returned: Call | undefined;
     await working([never], async () => {
       const call = await propose(session, "job", { n: 1 });
-      if (session !== "tampered-call") returned = await until(call, (c) => c.returned !== undefined);
-      else await until(call, (c) => (c.attempt?.offers ?? 0) >= 1 && c.attempt !== undefined);
+      returned = await until(call, (c) => c.returned !== undefined);
     }, { fetch: changed((operation, send) => (operation === "next" ? rewrite(from, to)(send) : send())) });
-    if (session !== "tampered-call") {
-      assert.match(returned?.returned?.reason ?? "", why);
-      assert.notEqual(returned?.state, "finished");
-    }
+    assert.match(returned?.returned?.reason ?? "", why);
+    assert.notEqual(returned?.state, "finished");
     await working([{ name: "job", run: () => "ok" }], async () => {
       await finished({ session_id: session, reply_id: "r", tool_call_id: "c" } as Call);
     });
@@ -238,7 +235,7 @@ test("a worker that may wait no longer breaks off: the outcome is unknown, and s
     await run;
   }, { drain: 0 });
   assert.match(log.join("\n"), /broken off/);
-  assert.equal((await until(call as Call, (c) => c.phase === "blocked")).blocked, "unknown");
+  assert.equal((await until(call as Call, (c) => c.blocked !== undefined)).blocked, "unknown");
 });
 
 test("a token that does not name the tool ends the worker", async () => {
