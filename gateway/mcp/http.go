@@ -221,6 +221,7 @@ func sameNumber(a, b string) bool {
 // answer is the response to one POST: JSON, or a stream once something comes before
 // the result.
 type answer struct {
+	legacy  bool
 	mu      sync.Mutex // guards the rest
 	w       http.ResponseWriter
 	streams bool // the client accepts a stream
@@ -244,8 +245,20 @@ func (a *answer) begin() bool {
 		a.w.Header().Set("Cache-Control", "no-cache, no-transform")
 		a.w.Header().Set("X-Accel-Buffering", "no")
 		a.w.WriteHeader(http.StatusOK)
+		if a.legacy {
+			_, _ = a.w.Write([]byte("retry: 1000\n\n")) // a client that is gone ends its request
+		}
 	}
 	return true
+}
+
+// open begins the stream at once, if the client takes one.
+func (a *answer) open() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.begin() {
+		a.write(nil)
+	}
 }
 
 func (a *answer) write(text []byte) {

@@ -142,7 +142,7 @@ func (h *httpWire) stream(ctx context.Context, res *http.Response, w *waiting) {
 		answered = answered || w != nil && f.isResponse() && string(f.id) == string(w.id)
 		h.l.receive(f, w)
 	}
-	last, wait := readEvents(res.Body, take)
+	last, wait, whole := readEvents(res.Body, take)
 	for !answered && last != "" && !h.l.modern && ctx.Err() == nil {
 		var next string
 		if next, wait = h.get(ctx, last, wait, take); next == "" {
@@ -151,12 +151,18 @@ func (h *httpWire) stream(ctx context.Context, res *http.Response, w *waiting) {
 		last = next
 	}
 	if !answered && w != nil {
+		if whole && !h.l.modern { // the session's own stream may bring the response
+			rest(ctx, lateTime)
+		}
 		select {
 		case w.reply <- nil:
 		default:
 		}
 	}
 }
+
+// lateTime is how long a legacy server may answer after it closed the request's stream.
+const lateTime = 15 * time.Second
 
 // get reads a stream from an event on; last is "" if there is none.
 func (h *httpWire) get(ctx context.Context, after string, wait time.Duration, take func(*frame)) (last string, next time.Duration) {
@@ -181,7 +187,7 @@ func (h *httpWire) get(ctx context.Context, after string, wait time.Duration, ta
 		_ = res.Body.Close()
 		return "", wait
 	}
-	if last, next = readEvents(res.Body, take); last == "" {
+	if last, next, _ = readEvents(res.Body, take); last == "" {
 		last = after
 	}
 	return last, next
@@ -219,8 +225,8 @@ func (h *httpWire) close() {
 }
 
 // readEvents reads server-sent events to the end of the stream. It returns the last
-// id and the time to wait before a reconnect.
-func readEvents(body io.ReadCloser, take func(*frame)) (last string, wait time.Duration) {
+// id, the time to wait before a reconnect, and whether the server ended the stream.
+func readEvents(body io.ReadCloser, take func(*frame)) (last string, wait time.Duration, whole bool) {
 	defer body.Close()
 	wait = time.Second
 	lines := bufio.NewScanner(body)
@@ -238,7 +244,7 @@ func readEvents(body io.ReadCloser, take func(*frame)) (last string, wait time.D
 			}
 		case "data":
 			if len(data)+len(value) > maxFrame {
-				return "", wait
+				return "", wait, false
 			}
 			if data != nil {
 				data = append(data, '\n')
@@ -252,7 +258,7 @@ func readEvents(body io.ReadCloser, take func(*frame)) (last string, wait time.D
 			data = nil
 		}
 	}
-	return last, wait
+	return last, wait, lines.Err() == nil
 }
 
 // nameOf is what the header Mcp-Name repeats of a request.

@@ -47,6 +47,10 @@ func (s *httpServer) serveLegacy(w http.ResponseWriter, r *http.Request, princip
 		ses.peer.notified(s.g.life, f)
 	default:
 		a := newAnswer(w, r)
+		a.legacy = true
+		if f.method == "tools/call" { // it may be held: proxies and clients want to see a beginning
+			a.open()
+		}
 		s.carryOut(r, ses.peer, newExchange(ses.peer, f, a.send), a, &ses.live, errGone)
 		return
 	}
@@ -63,6 +67,7 @@ func (s *httpServer) open(w http.ResponseWriter, r *http.Request, principal stri
 	}
 	w.Header().Set(sessionField, ses.id)
 	a := newAnswer(w, r)
+	a.legacy = true
 	s.carryOut(r, ses.peer, newExchange(ses.peer, f, a.send), a, &ses.live, errGone)
 }
 
@@ -130,6 +135,7 @@ func (s *httpServer) serveSession(w http.ResponseWriter, r *http.Request, princi
 		ses.mu.Unlock()
 	}()
 	a := newAnswer(w, r)
+	a.legacy = true
 	a.mu.Lock()
 	if !a.begin() {
 		a.mu.Unlock()
