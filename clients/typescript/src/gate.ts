@@ -196,11 +196,10 @@ export class Gate {
   async *calls(proposals: readonly Proposal[], options: { signal?: AbortSignal | undefined } = {}): AsyncGenerator<Outcome, void, undefined> {
     const signal = options.signal ?? this.#options.signal;
     const identified = await this.#identify(proposals);
-    const proposed = await this.#transport.call<ProposeReply>("proposeCalls", { path: this.#path(), body: this.#body(identified), once: true, signal });
-    if (!Array.isArray(proposed.calls) || proposed.calls.length !== identified.length) throw invalidReply("propose", "the reply does not list the calls");
+    const proposed = await this.#propose(identified, signal);
     const ended = new AbortController();
     const both = signal ? AbortSignal.any([signal, ended.signal]) : ended.signal;
-    const waiting = new Map(identified.map((p, i) => [p.id, this.#decide(p, proposed.calls[i] as Call, both).then((outcome) => ({ id: p.id, outcome }))]));
+    const waiting = new Map(identified.map((p, i) => [p.id, this.#decide(p, proposed[i] as Call, both).then((outcome) => ({ id: p.id, outcome }))]));
     for (const promise of waiting.values()) promise.catch(() => undefined); // it is awaited below, or its caller left
     try {
       while (waiting.size > 0) {
@@ -211,6 +210,17 @@ export class Gate {
     } finally {
       ended.abort(new Error("the caller waits no longer"));
     }
+  }
+
+  /** Proposes calls, or finds them again, and returns their present state without a wait. */
+  async propose(proposals: readonly Proposal[], signal: AbortSignal | undefined = this.#options.signal): Promise<Call[]> {
+    return this.#propose(await this.#identify(proposals), signal);
+  }
+
+  async #propose(identified: readonly Identified[], signal: AbortSignal | undefined): Promise<Call[]> {
+    const proposed = await this.#transport.call<ProposeReply>("proposeCalls", { path: this.#path(), body: this.#body(identified), once: true, signal });
+    if (!Array.isArray(proposed.calls) || proposed.calls.length !== identified.length) throw invalidReply("propose", "the reply does not list the calls");
+    return proposed.calls;
   }
 
   /** Waits until each call is finished or allowed and to be run here, and returns them. */

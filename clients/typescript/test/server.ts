@@ -16,6 +16,7 @@ rules:
   - {name: free, tool: [look, count, job, frail], behavior: allow}
   - {name: money, tool: [refund, ship], behavior: ask}
   - {name: release, tool: deploy, behavior: ask, quorum: 2}
+  - {name: treasury, tool: pay, behavior: ask, approvers: {users: [ann]}}
   - {name: never, tool: drop, behavior: deny, message: '"tables are not dropped here"'}
 `;
 
@@ -25,6 +26,7 @@ tools:
   - {name: count, placement: external}
   - {name: refund, placement: external, concurrency_safe: true}
   - {name: deploy, placement: external, concurrency_safe: true}
+  - {name: pay, placement: external, concurrency_safe: true}
   - {name: drop, placement: external, concurrency_safe: true}
   - {name: job, placement: remote, concurrency_safe: true, lease: 2s}
   - {name: ship, placement: remote, concurrency_safe: true}
