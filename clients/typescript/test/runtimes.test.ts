@@ -86,17 +86,17 @@ async function browse(host: string, path: string, more: Partial<Setting> = {}): 
   const body = new Promise<string>((resolve) => posted.set(path, resolve));
   const name = ["chromium", "chromium-browser", "google-chrome"].find((n) => spawnSync(n, ["--version"]).status === 0);
   assert.ok(name, "Chromium is not installed: run make deps");
-  const browser: ChildProcess = spawn(name, ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", `--user-data-dir=${profile}`, url], { stdio: "ignore" });
+  const browser: ChildProcess = spawn(name, ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", `--user-data-dir=${profile}`, url], { stdio: "ignore", detached: true });
   try {
     const ended = once(browser, "exit").then(() => { throw new Error("the browser ended"); });
     return JSON.parse(await Promise.race([body, ended])) as string[];
   } finally {
-    if (browser.exitCode === null) {
+    if (browser.pid && browser.exitCode === null) {
       const gone = once(browser, "exit");
-      browser.kill("SIGKILL");
+      process.kill(-(browser.pid ?? 0), "SIGKILL"); // its processes are one group
       await gone;
     }
-    rmSync(profile, { recursive: true, force: true, maxRetries: 5 });
+    rmSync(profile, { recursive: true, force: true, maxRetries: 10 });
   }
 }
 

@@ -67,9 +67,13 @@ export class Server {
     return join(this.#folder, "data");
   }
 
-  /** The text of the file with the engine's public key. */
+  /** The file with the engine's public key. */
+  get engineKeyPath(): string {
+    return join(this.#data, "engine.pub");
+  }
+
   get engineKey(): string {
-    return readFileSync(join(this.#data, "engine.pub"), "utf8");
+    return readFileSync(this.engineKeyPath, "utf8");
   }
 
   /** Runs the process, at the address that it had. */
