@@ -33,6 +33,7 @@ FUZZ := \
   gateway/agenthook/dialect:FuzzDecode \
   gateway/agui:FuzzInput \
   gateway/webhook:FuzzLink \
+  cmd/askance/internal/hook:FuzzInstall \
   cmd/askance/internal/hookfile:FuzzParse \
   cmd/askance/internal/cli:FuzzSettings \
   internal/reveal:FuzzLine \

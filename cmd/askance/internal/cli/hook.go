@@ -30,12 +30,15 @@ func newHookCommand(env *environment) *cobra.Command {
 	for _, d := range dialect.Dialects() {
 		subs = append(subs, newHookRelayCommand(env, d))
 	}
+	subs = append(subs, newHookInstallCommand(env), newHookCheckCommand(env), newHookUninstallCommand(env))
 	group := newGroup(&cobra.Command{
 		Use:   "hook",
 		Short: "Decide about the tool calls of coding agents",
 		Long: `Connects the hooks of Claude Code, Codex and Gemini CLI with askance serve: the policy
 decides about each tool call of the agent, and people approve what the policy asks about.`,
-		Example: `  askance hook claude-code --url https://askance.example --token-file agent.token <event.json`,
+		Example: `  askance token create agent --role runtime >agent.token
+  askance hook install claude-code --token-file agent.token
+  askance hook check claude-code`,
 	}, subs...)
 	group.RunE = func(*cobra.Command, []string) error { // help and success would let the tool run
 		return usagef("name the agent: askance hook claude-code, codex or gemini")

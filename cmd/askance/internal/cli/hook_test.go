@@ -301,3 +301,47 @@ func TestHookToken(t *testing.T) {
 		t.Errorf("with a broken settings file in the folder: exit %d, %s", r.code, r.err)
 	}
 }
+
+// TestHookInstall: the installed hook decides, and check proves that it does and that
+// it blocks; without a server, and with a broken entry, check says so.
+func TestHookInstall(t *testing.T) {
+	cleanEnvironment(t)
+	s := serveRules(t, agentRules)
+	for _, d := range dialect.Dialects() {
+		file := filepath.Join(t.TempDir(), "folder", "settings.json")
+		fails(t, cli.ExitUsage, "not a terminal: pass --yes", "hook", "install", string(d), "--file", file)
+		fails(t, cli.ExitFindings, "checks failed", "hook", "check", string(d), "--file", file)
+		out := ok(t, "hook", "install", string(d), "--file", file, "--url", s.http, "--yes")
+		if !strings.Contains(out, "+ ") || !strings.Contains(out, "hook "+string(d)+" --url "+s.http) {
+			t.Errorf("the change is not shown:\n%s", out)
+		}
+		if out := ok(t, "hook", "install", string(d), "--file", file, "--url", s.http, "--yes"); !strings.HasPrefix(out, "Nothing to change") {
+			t.Errorf("the second time: %s", out)
+		}
+		out = ok(t, "hook", "check", string(d), "--file", file)
+		if strings.Contains(out, "FAIL") || !strings.Contains(out, "without askance the hook blocks") || !strings.Contains(out, "the hook decides") {
+			t.Errorf("%s: %s", d, out)
+		}
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, file, strings.ReplaceAll(string(b), os.Args[0], "/nonexistent/askance"))
+		if r := fails(t, cli.ExitFindings, "checks failed", "hook", "check", string(d), "--file", file); !strings.Contains(r.out, "FAIL  the hook fails") || !strings.Contains(r.out, "FAIL  without askance the hook does not block: exit code 127") {
+			t.Errorf("%s: %s", d, r.out)
+		}
+		ok(t, "hook", "uninstall", string(d), "--file", file, "--yes")
+		if b, err := os.ReadFile(file); err != nil || strings.Contains(string(b), "hook") {
+			t.Errorf("after uninstall: %s %v", b, err)
+		}
+	}
+	r := decode[toolcall.ListReply](t, ok(t, "list", "--all", "--json", "--data", s.data))
+	if len(r.Calls) != 0 {
+		t.Errorf("checks recorded %d calls", len(r.Calls))
+	}
+	for _, args := range []string{"hook install", "hook install vim", "hook install codex --http-hook", "hook install claude-code --http-hook --token-file x", "hook install gemini --timeout 5s --yes", "hook install codex --on-allow maybe"} {
+		if r := run(t, strings.Fields(args)...); r.code != cli.ExitUsage {
+			t.Errorf("%s: exit %d", args, r.code)
+		}
+	}
+}

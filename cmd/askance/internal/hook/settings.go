@@ -1,0 +1,226 @@
+package hook
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/askance-dev/askance/gateway/agenthook"
+	"github.com/askance-dev/askance/gateway/agenthook/dialect"
+	"github.com/askance-dev/askance/internal/strictjson"
+)
+
+// Settings say how an agent calls askance.
+type Settings struct {
+	Dialect   dialect.Dialect
+	Program   string // the path of askance
+	URL       string
+	TokenFile string
+	Timeout   time.Duration // the agent's
+	Pass      bool
+	HTTP      bool // Claude Code posts its events itself, with the token of $ASKANCE_TOKEN
+}
+
+// Events are the hooks that the settings name. The first decides.
+func Events(d dialect.Dialect) []string {
+	switch d {
+	case dialect.Codex:
+		return []string{"PreToolUse", "PermissionRequest", "PostToolUse"}
+	case dialect.Gemini:
+		return []string{"BeforeTool", "AfterTool"}
+	case dialect.ClaudeCode:
+	}
+	return []string{"PreToolUse", "PostToolUse", "PostToolUseFailure"}
+}
+
+// File is where the agent reads its hooks: of the user, or of the project in a folder.
+func File(d dialect.Dialect, project string) (string, error) {
+	folder := map[dialect.Dialect]string{dialect.ClaudeCode: ".claude", dialect.Codex: ".codex", dialect.Gemini: ".gemini"}[d]
+	name := "settings.json"
+	if d == dialect.Codex {
+		name = "hooks.json"
+	}
+	if project != "" {
+		return filepath.Join(project, folder, name), nil
+	}
+	variable := map[dialect.Dialect]string{dialect.ClaudeCode: "CLAUDE_CONFIG_DIR", dialect.Codex: "CODEX_HOME"}[d]
+	if own := os.Getenv(variable); variable != "" && own != "" {
+		return filepath.Join(own, name), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("find the settings of the agent: %w; pass --file", err)
+	}
+	return filepath.Join(home, folder, name), nil
+}
+
+// Command is the command line of the hook, for a shell.
+func (s Settings) Command() string {
+	words := []string{s.Program, "hook", string(s.Dialect), "--url", s.URL}
+	if s.TokenFile != "" {
+		words = append(words, "--token-file", s.TokenFile)
+	}
+	words = append(words, "--timeout", s.Timeout.String())
+	if s.Pass {
+		words = append(words, "--on-allow", "pass")
+	}
+	for i, w := range words {
+		if w == "" || strings.ContainsFunc(w, func(r rune) bool {
+			return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=@%+,", r)
+		}) {
+			words[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// entry is one hook in the settings of an agent.
+type entry struct {
+	Name      string            `json:"name,omitzero"`
+	Type      string            `json:"type"`
+	Command   string            `json:"command,omitzero"`
+	URL       string            `json:"url,omitzero"`
+	Headers   map[string]string `json:"headers,omitzero"`
+	Variables []string          `json:"allowedEnvVars,omitzero"`
+	Timeout   int64             `json:"timeout"`
+	OnFailure string            `json:"onFailure,omitzero"`
+}
+
+type group struct {
+	Matcher string  `json:"matcher"`
+	Hooks   []entry `json:"hooks"`
+}
+
+// group is what the settings of an event have.
+func (s Settings) group(event string) group {
+	e := entry{Type: "command", Command: s.Command(), Timeout: int64(s.Timeout.Seconds())}
+	if s.HTTP {
+		o := agenthook.Options{Hold: s.Timeout - dialect.Margin, Pass: s.Pass}
+		e = entry{
+			Type: "http", URL: strings.TrimSuffix(s.URL, "/") + agenthook.Path(s.Dialect) + "?" + o.Query().Encode(), Timeout: e.Timeout,
+			Headers: map[string]string{"Authorization": "Bearer $ASKANCE_TOKEN"}, Variables: []string{"ASKANCE_TOKEN"},
+		}
+	}
+	g := group{Matcher: "*"}
+	switch {
+	case s.Dialect == dialect.Gemini:
+		e.Name, e.Timeout = "askance", s.Timeout.Milliseconds()
+	case s.Dialect == dialect.Codex:
+		g.Matcher = ""
+	case event == "PreToolUse":
+		e.OnFailure = "block"
+	}
+	g.Hooks = []entry{e}
+	return g
+}
+
+// Install gives the text of a settings file with the hooks of s in the place of earlier
+// ones.
+func (s Settings) Install(text string) (string, error) {
+	text, _, err := Uninstall(s.Dialect, text)
+	if err != nil {
+		return "", err
+	}
+	for _, event := range Events(s.Dialect) {
+		item, err := strictjson.Marshal(s.group(event))
+		if err != nil {
+			return "", err
+		}
+		if text, err = appendHook(text, event, string(item)); err != nil {
+			return "", err
+		}
+	}
+	return text, nil
+}
+
+// appendHook adds an item to the list of an event.
+func appendHook(text, event, item string) (string, error) {
+	for range 3 {
+		d, err := parseDocument(text)
+		if err != nil {
+			return "", err
+		}
+		hooks := d.root.member("hooks")
+		if hooks == nil {
+			text = d.add(d.root, 1, `"hooks": {}`)
+			continue
+		}
+		if d.clean[hooks.start] != '{' {
+			return "", errors.New("its member hooks is not an object")
+		}
+		list := hooks.member(event)
+		if list == nil {
+			text = d.add(hooks, 2, fmt.Sprintf("%q: []", event))
+			continue
+		}
+		if d.clean[list.start] != '[' {
+			return "", fmt.Errorf("its member hooks.%s is not an array", event)
+		}
+		return d.add(list, 3, item), nil
+	}
+	return "", errors.New("its member hooks cannot be extended")
+}
+
+// Uninstall removes the hooks of askance, and the lists that are empty then.
+func Uninstall(d dialect.Dialect, text string) (out string, removed int, err error) {
+	for {
+		doc, err := parseDocument(text)
+		if err != nil {
+			return "", removed, err
+		}
+		path := doc.ours(d)
+		if path == nil {
+			return text, removed, nil
+		}
+		removed++
+		last := len(path) - 1
+		for last > 1 && len(path[last-1].children) == 1 { // its holder would be empty
+			last--
+		}
+		text = doc.remove(path[last-1], path[last])
+	}
+}
+
+// ours is the path to a hook of askance, from the root; nil: there is none.
+func (d *document) ours(dia dialect.Dialect) []*node {
+	hooks := d.root.member("hooks")
+	if hooks == nil {
+		return nil
+	}
+	for _, event := range hooks.children {
+		for _, item := range event.children {
+			list := item.member("hooks")
+			if list == nil {
+				continue
+			}
+			for _, h := range list.children {
+				if isOurs(dia, d.clean[h.start:h.end]) {
+					// A group has its matcher besides the hooks, and no use without them.
+					if len(list.children) == 1 {
+						return []*node{d.root, hooks, event, item}
+					}
+					return []*node{d.root, hooks, event, item, list, h}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// isOurs reports whether a hook calls askance for the dialect.
+func isOurs(d dialect.Dialect, text string) bool {
+	var e entry
+	if strictjson.UnmarshalOpen([]byte(text), &e) != nil {
+		return false
+	}
+	words := strings.Fields(e.Command)
+	for i := 1; i+2 < len(words); i++ { // as Command writes it
+		if words[i] == "hook" && words[i+1] == string(d) && words[i+2] == "--url" {
+			return true
+		}
+	}
+	return strings.Contains(e.URL, agenthook.Path(d))
+}

@@ -1,0 +1,146 @@
+package hook_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/hook"
+	"github.com/askance-dev/askance/gateway/agenthook/dialect"
+	"github.com/askance-dev/askance/internal/strictjson"
+)
+
+func settingsOf(d dialect.Dialect) hook.Settings {
+	return hook.Settings{Dialect: d, Program: "/opt/my tools/askance", URL: "http://127.0.0.1:8787", TokenFile: "/home/ann/agent's.token", Timeout: d.Timeout()}
+}
+
+// documents are settings as people write them.
+var documents = []string{
+	"",
+	"{}\n",
+	"{\n  \"model\": \"opus\",\n  \"permissions\": {\"allow\": [\"Read\"]}\n}\n",
+	`{"hooks":{}}`,
+	"{\n  // my settings\n  \"theme\": \"dark\", // at night\n  \"hooks\": {\n    /* before */\n    \"PreToolUse\": [\n      {\"matcher\": \"Bash\", \"hooks\": [{\"type\": \"command\", \"command\": \"lint, // not a comment\"}]}, // mine\n    ],\n    \"Stop\": [],\n  },\n}\n",
+	"{\"hooks\": {\"BeforeTool\": [{\"hooks\": [{\"type\": \"command\", \"command\": \"a\"}]}]}, \"a\\\"b\": [1, 2.0, true]}",
+}
+
+// TestInstall: the hooks are there once, everything else stays byte for byte, and what
+// was installed can be removed again.
+func TestInstall(t *testing.T) {
+	for _, d := range dialect.Dialects() {
+		for _, before := range documents {
+			s := settingsOf(d)
+			once, err := s.Install(before)
+			if err != nil {
+				t.Fatalf("%s\n%v", before, err)
+			}
+			s.Timeout += time.Minute
+			twice, err := s.Install(once)
+			if err != nil {
+				t.Fatalf("%s\n%v", once, err)
+			}
+			events := hook.Events(d)
+			if n := strings.Count(twice, "hook "+string(d)); n != len(events) {
+				t.Errorf("%d hooks, want %d:\n%s", n, len(events), twice)
+			}
+			for line := range strings.Lines(before) {
+				for word := range strings.FieldsSeq(line) {
+					if word = strings.Trim(word, "{}[],"); !strings.Contains(twice, word) {
+						t.Errorf("%s lost %q:\n%s", d, word, twice)
+					}
+				}
+			}
+			after, removed, err := hook.Uninstall(d, twice)
+			if err != nil || removed != len(events) {
+				t.Fatalf("removed %d, %v:\n%s", removed, err, twice)
+			}
+			if strings.Contains(after, "askance") || strings.Contains(before, "lint") && !strings.Contains(after, "lint, // not a comment") {
+				t.Errorf("afterwards:\n%s", after)
+			}
+			if !strings.Contains(before, "//") && strings.Join(strings.Fields(after), "") != strings.Join(strings.Fields(strings.NewReplacer(`"hooks":{}`, "").Replace(withObject(before))), "") {
+				t.Errorf("%s\nbefore: %s\nafter:  %s", d, before, after)
+			}
+		}
+	}
+}
+
+func withObject(text string) string {
+	if text == "" {
+		return "{}"
+	}
+	return text
+}
+
+// TestInstalled: what an agent reads.
+func TestInstalled(t *testing.T) {
+	command := `'/opt/my tools/askance' hook %s --url http://127.0.0.1:8787 --token-file '/home/ann/agent'\''s.token' --timeout `
+	for d, want := range map[dialect.Dialect]struct {
+		event, matcher, onFailure, timeout string
+		limit                              int64
+	}{
+		dialect.ClaudeCode: {"PreToolUse", "*", "block", "10m0s", 600},
+		dialect.Codex:      {"PermissionRequest", "", "", "10m0s", 600},
+		dialect.Gemini:     {"BeforeTool", "*", "", "1m0s", 60_000},
+	} {
+		text, err := settingsOf(d).Install("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got struct {
+			Hooks map[string][]struct {
+				Matcher string `json:"matcher"`
+				Hooks   []struct {
+					Name, Type, Command string
+					Timeout             int64  `json:"timeout"`
+					OnFailure           string `json:"onFailure"`
+				} `json:"hooks"`
+			} `json:"hooks"`
+		}
+		text = strings.NewReplacer(`"type"`, `"Type"`, `"command":`, `"Command":`, `"name"`, `"Name"`).Replace(text)
+		if err := strictjson.Unmarshal([]byte(text), &got); err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		g := got.Hooks[want.event][0]
+		h := g.Hooks[0]
+		if h.Type != "command" || h.Command != strings.Replace(command, "%s", string(d), 1)+want.timeout || g.Matcher != want.matcher || h.OnFailure != want.onFailure || h.Timeout != want.limit {
+			t.Errorf("%s: %+v", d, g)
+		}
+	}
+	s := settingsOf(dialect.ClaudeCode)
+	s.HTTP = true
+	text, err := s.Install("{}")
+	if err != nil || !strings.Contains(text, `"url":"http://127.0.0.1:8787/v1/hooks/claude-code?hold_ms=595000"`) || !strings.Contains(text, `"Bearer $ASKANCE_TOKEN"`) {
+		t.Errorf("%v\n%s", err, text)
+	}
+	if text, n, err := hook.Uninstall(dialect.ClaudeCode, text); err != nil || n != 3 || strings.TrimSpace(text) != "{\n}" && strings.TrimSpace(text) != "{}" {
+		t.Errorf("%d %v\n%s", n, err, text)
+	}
+}
+
+// TestInstallRefuses: a file that cannot be read is not changed.
+func TestInstallRefuses(t *testing.T) {
+	for _, text := range []string{"[]", "{", `{"hooks": []}`, `{"hooks": {"PreToolUse": {}}}`, `{"a": 1 /* }`, `{"a": 1, "a": 2}`, "null"} {
+		if out, err := settingsOf(dialect.ClaudeCode).Install(text); err == nil {
+			t.Errorf("%s became\n%s", text, out)
+		}
+	}
+}
+
+func FuzzInstall(f *testing.F) {
+	for _, text := range documents {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		once, err := settingsOf(dialect.ClaudeCode).Install(text)
+		if err != nil {
+			return
+		}
+		twice, err := settingsOf(dialect.ClaudeCode).Install(once)
+		if err != nil {
+			t.Fatalf("%q became %q: %v", text, once, err)
+		}
+		if strings.Join(strings.Fields(once), "") != strings.Join(strings.Fields(twice), "") {
+			t.Errorf("%q became %q and then %q", text, once, twice)
+		}
+	})
+}
