@@ -28,7 +28,7 @@ TOOLS = """\
 version: 1
 tools:
   - {name: lookup, placement: external}
-  - {name: refund, placement: external}
+  - {name: refund, placement: external, concurrency_safe: true}
   - {name: pay, placement: external}
   - {name: transfer, placement: external}
   - {name: drop, placement: external}

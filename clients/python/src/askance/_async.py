@@ -9,7 +9,7 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import closing
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, Union, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Protocol, TypeVar, Union, cast, overload
 
 import httpx
 
@@ -17,7 +17,7 @@ from ._calls import ClientCore
 from ._client import HasSpec, State, choose_function, finish_call, name_call
 from ._core import Completed, GateCore, Invoke, Op, Requests, Send, Sleep, ToolResult
 from ._errors import AskanceError, Invalid
-from ._outcomes import Allowed, Answered, Denied, Proposal
+from ._outcomes import Allowed, Answered, Denied, Outcome, Proposal
 from ._schema import is_async
 from ._settings import Settings, make_unreachable, read_response
 from ._stream import Event, Follower
@@ -37,9 +37,13 @@ class AsyncRunnableCall(Allowed):
 
     _gate: AsyncGate
 
-    async def run(self, function: Callable[[Any], Awaitable[T] | T]) -> T:
+    @overload
+    async def run(self, function: Callable[[Any], Coroutine[Any, Any, T]]) -> T: ...
+    @overload
+    async def run(self, function: Callable[[Any], T]) -> T: ...
+    async def run(self, function: Callable[[Any], Any]) -> Any:
         """Run ``function(input)`` and report it: an exception as error, a cancellation as interrupted."""
-        return cast(T, await self._gate._drive(self._gate.core.run(self, function)))
+        return await self._gate._drive(self._gate.core.run(self, function))
 
     async def report(self, output: object, state: State = "success") -> None:
         """Report a run that you made yourself with ``input``."""
@@ -69,15 +73,35 @@ class AsyncGate:
         self, name: str, input: str | Mapping[str, Any], *, id: str = "", timeout: float | None = None
     ) -> AsyncOutcome:
         """Propose one call and wait until it is decided; after ``timeout`` seconds raise Unavailable, code timeout."""
-        return (await self.calls([Proposal(name, input, id)], timeout=timeout))[0]
+        return self._bind((await self._drive(self.core.decide([Proposal(name, input, id)], timeout)))[0])
 
-    async def calls(self, proposals: Sequence[Proposal], *, timeout: float | None = None) -> list[AsyncOutcome]:
-        """Propose the calls of one model response together and wait until each is decided."""
-        outcomes = await self._drive(self.core.decide(proposals, timeout))
-        return [self._bind(o) if isinstance(o, Allowed) else o for o in outcomes]
+    async def calls(
+        self, proposals: Sequence[Proposal], *, timeout: float | None = None
+    ) -> AsyncIterator[AsyncOutcome]:
+        """Propose the calls of one model response together; give each outcome as soon as it is decided.
 
-    def _bind(self, allowed: Allowed) -> AsyncRunnableCall:
-        out = AsyncRunnableCall(allowed.call, allowed.input, allowed.input_text)
+        Run and report each before you take the next, or in a task: a later call can wait for the result of an
+        earlier one.
+        """
+        calls = await self._drive(self.core.start(proposals))
+        waiting = {asyncio.ensure_future(self._drive(self.core.settle(p, c, timeout))) for p, c in calls}
+        try:
+            while waiting:
+                decided, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                for settled in decided:
+                    outcome = settled.result()
+                    if isinstance(outcome, Allowed):
+                        await self._drive(self.core.claim(outcome))
+                    yield self._bind(outcome)
+        finally:
+            for settled in waiting:
+                settled.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+
+    def _bind(self, outcome: Outcome) -> AsyncOutcome:
+        if not isinstance(outcome, Allowed):
+            return outcome
+        out = AsyncRunnableCall(outcome.call, outcome.input, outcome.input_text)
         object.__setattr__(out, "_gate", self)
         return out
 
@@ -136,6 +160,15 @@ class AsyncTool(Generic[P, R]):
                 hint="Call it within `async with client.gate(session, reply):`",
             )
         return cast(R, finish_call(await gate.run(self, self.spec.write_input(args, kwargs))))
+
+
+class _Wrap(Protocol):
+    """What AsyncClient.tool with options gives: it wraps async and other functions."""
+
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncTool[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> AsyncTool[P, R]: ...
 
 
 class AsyncClient:
@@ -219,7 +252,7 @@ class AsyncClient:
         destructive: bool = False,
         idempotent: bool = False,
         open_world: bool = False,
-    ) -> Callable[[Callable[P, Awaitable[R]]], AsyncTool[P, R]]: ...
+    ) -> _Wrap: ...
     def tool(
         self,
         function: Callable[..., Any] | None = None,

@@ -15,7 +15,7 @@ import httpx
 from ._calls import ClientCore
 from ._core import GateCore, Invoke, Op, Requests, Send, Sleep, ToolResult
 from ._errors import AskanceError, CallDenied, Invalid
-from ._outcomes import Allowed, Answered, Denied, Proposal
+from ._outcomes import Allowed, Answered, Denied, Outcome, Proposal
 from ._settings import Settings, make_unreachable, read_response
 from ._stream import Event, Follower
 from ._tool import ToolSpec, copy_name
@@ -74,16 +74,26 @@ class Gate:
         self, name: str, input: str | Mapping[str, Any], *, id: str = "", timeout: float | None = None
     ) -> SyncOutcome:
         """Propose one call and wait until it is decided; after ``timeout`` seconds raise Unavailable, code timeout."""
-        return self.calls([Proposal(name, input, id)], timeout=timeout)[0]
+        return self._bind(self._drive(self.core.decide([Proposal(name, input, id)], timeout))[0])
 
-    def calls(self, proposals: Sequence[Proposal], *, timeout: float | None = None) -> list[SyncOutcome]:
-        """Propose the calls of one model response together and wait until each is decided."""
-        return [
-            self._bind(o) if isinstance(o, Allowed) else o for o in self._drive(self.core.decide(proposals, timeout))
-        ]
+    def calls(self, proposals: Sequence[Proposal], *, timeout: float | None = None) -> Iterator[SyncOutcome]:
+        """Propose the calls of one model response together; give each outcome when it is decided, in their order.
 
-    def _bind(self, allowed: Allowed) -> RunnableCall:
-        out = RunnableCall(allowed.call, allowed.input, allowed.input_text)
+        Run and report each before you take the next: a later call can wait for the result of an earlier one.
+        """
+        return self._settle(self._drive(self.core.start(proposals)), timeout)
+
+    def _settle(self, calls: list[tuple[Proposal, Call]], timeout: float | None) -> Iterator[SyncOutcome]:
+        for proposal, call in calls:
+            outcome = self._drive(self.core.settle(proposal, call, timeout))
+            if isinstance(outcome, Allowed):
+                self._drive(self.core.claim(outcome))
+            yield self._bind(outcome)
+
+    def _bind(self, outcome: Outcome) -> SyncOutcome:
+        if not isinstance(outcome, Allowed):
+            return outcome
+        out = RunnableCall(outcome.call, outcome.input, outcome.input_text)
         object.__setattr__(out, "_gate", self)
         return out
 

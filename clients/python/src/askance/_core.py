@@ -287,29 +287,34 @@ class GateCore:
             if body.get("done") is True or (end is not None and self.requests.clock() >= end):
                 return calls
 
-    def decide(self, proposals: Sequence[Proposal], timeout: float | None) -> Op[list[Outcome]]:
-        """Propose calls and wait until each is decided; claim those that are allowed."""
+    def start(self, proposals: Sequence[Proposal]) -> Op[list[tuple[Proposal, Call]]]:
+        """Propose the calls of one model response together; give each with its present state."""
         proposals = self.identify(proposals)
-        calls = yield from self.propose(proposals)
-        undecided = [p for p, c in zip(proposals, calls) if read_outcome(c, p.name) is None]
-        if undecided:
-            waited = self.match("wait", undecided, (yield from self.wait([p.id for p in undecided], timeout)))
-            by_id = {c["tool_call_id"]: c for c in waited}
-            calls = [by_id.get(p.id, c) for p, c in zip(proposals, calls)]
-        out: list[Outcome] = []
-        for p, c in zip(proposals, calls):
-            outcome = read_outcome(c, p.name)
-            if outcome is None:
-                raise Unavailable(
-                    f"cannot decide the call {p.id} of {p.name}: it still waits ({c.get('phase') or c.get('state')})",
-                    code="timeout",
-                    call=c,
-                    hint="Call again with the same id to go on waiting",
-                )
-            out.append(outcome)
-        for outcome in out:
+        return list(zip(proposals, (yield from self.propose(proposals))))
+
+    def settle(self, proposal: Proposal, call: Call, timeout: float | None) -> Op[Outcome]:
+        """Wait until one proposed call is decided."""
+        outcome = read_outcome(call, proposal.name)
+        if outcome is None:
+            [call] = self.match("wait", [proposal], (yield from self.wait([proposal.id], timeout)))
+            outcome = read_outcome(call, proposal.name)
+        if outcome is None:
+            raise Unavailable(
+                f"cannot decide the call {proposal.id} of {proposal.name}: it still waits ({call.get('phase')})",
+                code="timeout",
+                call=call,
+                hint="Call again with the same id to go on waiting",
+            )
+        return outcome
+
+    def decide(self, proposals: Sequence[Proposal], timeout: float | None) -> Op[list[Outcome]]:
+        """Propose calls, wait until each is decided, and claim those that are allowed."""
+        out = []
+        for proposal, call in (yield from self.start(proposals)):
+            outcome = yield from self.settle(proposal, call, timeout)
             if isinstance(outcome, Allowed):
                 yield from self.claim(outcome)
+            out.append(outcome)
         return out
 
     def claim(self, allowed: Allowed) -> Op[None]:

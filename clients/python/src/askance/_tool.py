@@ -56,10 +56,12 @@ class ToolSpec:
 
     def write_input(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         """Turn the arguments of a Python call into the JSON text to propose."""
-        bound = inspect.signature(self.function).bind(*args, **kwargs)
-        if self._parameters is None and "kwargs" in bound.arguments:
-            bound.arguments.update(bound.arguments.pop("kwargs"))
-        return _json.write({name: _schema.write_value(value) for name, value in bound.arguments.items()})
+        signature = inspect.signature(self.function)
+        given = dict(signature.bind(*args, **kwargs).arguments)
+        for parameter in signature.parameters.values():
+            if parameter.kind is parameter.VAR_KEYWORD:
+                given |= given.pop(parameter.name, {})
+        return _json.write({name: _schema.write_value(value) for name, value in given.items()})
 
     def invoke(self, input: Any) -> Any:
         """Call the function with JSON arguments; an async function gives its coroutine."""

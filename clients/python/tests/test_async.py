@@ -1,0 +1,145 @@
+"""The asynchronous client: several calls at once, decided out of order, and tools from type hints."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+import askance
+from askance import Allowed, Answered, AsyncClient, Client, Denied, Proposal
+from conftest import Server
+
+
+def test_calls_decided_out_of_order(server: Server, session: str) -> None:
+    """Each decision goes to its call, in whatever order people respond."""
+
+    async def story() -> list[Any]:
+        async with (
+            AsyncClient(server.url, server.tokens["bot"]) as bot,
+            AsyncClient(server.url, server.tokens["ann"]) as ann,
+        ):
+            gate, out = bot.gate(session, "r1"), []
+            waiting = gate.calls([Proposal("refund", {"n": i}, i) for i in ("c1", "c2", "c3")])
+            first = asyncio.ensure_future(anext(waiting))
+            await asyncio.to_thread(server.await_call, session, lambda c: c["tool_call_id"] == "c3" and is_asked(c))
+            requests = {r["tool_call_id"]: r for r in await ann.requests(session=session)}
+            await ann.respond(requests["c3"], "approve", input={"n": "edited"})
+            out.append(await first)
+            await ann.respond(requests["c1"], "reject", feedback="too much")
+            out.append(await anext(waiting))
+            await ann.respond(requests["c2"], "respond", output="by hand")
+            return [*out, *[outcome async for outcome in waiting]]
+
+    third, first, second = asyncio.run(story())
+    assert isinstance(first, Denied)
+    assert "too much" in first.text
+    assert isinstance(second, Answered)
+    assert second.output == "by hand"
+    assert isinstance(third, Allowed)
+    assert (third.id, third.input) == ("c3", {"n": "edited"})
+
+
+def is_asked(call: Any) -> bool:
+    return bool(call["state"] == "asking")
+
+
+def test_serial_calls_do_not_wait_for_each_other_for_ever(server: Server, session: str) -> None:
+    """Two calls of tools that must not overlap: the second is decided when the first has its result."""
+    ran = []
+    for outcome in server.client().gate(session, "r1").calls([Proposal("lookup", {"n": i}) for i in range(3)]):
+        assert isinstance(outcome, askance.RunnableCall)
+        ran.append(outcome.run(lambda given: given["n"]))
+    assert ran == [0, 1, 2]
+
+
+def test_two_approvers(server: Server, session: str) -> None:
+    async def story() -> str:
+        async with AsyncClient(server.url, server.tokens["bot"]) as bot:
+            running = asyncio.create_task(bot.gate(session, "r1").run("transfer", {}, lambda given: "moved", id="c1"))
+            await asyncio.to_thread(server.respond, session, by="ann")
+            request = await asyncio.to_thread(server.await_call, session, lambda c: bool(c.get("votes")))
+            assert not running.done()
+            await asyncio.to_thread(server.client("bob").respond, request, "approve")
+            return (await running).text
+
+    assert asyncio.run(story()) == "moved"
+
+
+def test_gated_functions(server: Server, session: str) -> None:
+    """A wrapped function is proposed with its definition, also several at once, and runs as it is."""
+    seen: list[tuple[str, int]] = []
+
+    async def story() -> list[Any]:
+        async with AsyncClient(server.url, server.tokens["bot"]) as client:
+
+            @client.tool
+            async def lookup(order: str, cents: int = 5) -> int:
+                """Look an order up."""
+                seen.append((order, cents))
+                return cents
+
+            @client.tool(name="drop")
+            def drop_table(table: str) -> None:
+                """Drop a table."""
+                pytest.fail("it ran")
+
+            async with client.gate(session, "r1"):
+                found = await asyncio.gather(lookup("a"), lookup(order="a", cents=2**60 + 1), lookup("a"))
+                with pytest.raises(askance.CallDenied, match="not allowed here"):
+                    await drop_table("users")
+            with pytest.raises(askance.Invalid, match="no gate"):
+                await lookup("b")
+            return list(found)
+
+    assert asyncio.run(story()) == [5, 2**60 + 1, 5]
+    assert sorted(seen) == [("a", 5), ("a", 5), ("a", 2**60 + 1)]
+
+
+def test_gated_function_of_the_synchronous_client(server: Server, session: str) -> None:
+    client = server.client()
+
+    @client.tool(idempotent=True, read_only=True)
+    def lookup(order: str) -> dict[str, str]:
+        """Look an order up."""
+        return {"order": order}
+
+    assert lookup.__doc__ == "Look an order up."
+    with client.gate(session, "r1", tools=[lookup]) as gate:
+        assert lookup("a") == {"order": "a"}
+        result = gate.run(lookup, '{"order": "b"}', id="c2")
+        assert (result.state, result.text) == ("success", '{"order":"b"}')
+        wrong = gate.run(lookup, '{"order": 7}', id="c3")
+        assert wrong.state == "error"
+        assert "7" in wrong.text
+
+
+def test_sub_agent_names_its_parent(server: Server, session: str) -> None:
+    client = server.client()
+    parent = client.gate(session, "r1").call("lookup", {}, id="c1")
+    child = client.gate(session, "r2", parent=parent, agent="helper").call("lookup", {"n": 2}, id="c1")
+    assert child.call["parent"]["tool_call_id"] == "c1"
+    assert child.call["agent"] == "helper"
+
+
+def test_preview_proposes_nothing(server: Server, session: str) -> None:
+    client = server.client()
+    assert client.preview("refund", {"n": 1}, session=session)["decision"]["behavior"] == "ask"
+    assert server.client("ann").requests(session=session) == []
+    assert client.whoami()["roles"] == ["runtime"]
+
+
+def test_settings_of_the_environment(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
+    monkeypatch.setenv("ASKANCE_URL", server.url + "/")
+    monkeypatch.setenv("ASKANCE_TOKEN", server.tokens["bot"])
+    with Client() as client:
+        assert client.whoami()["name"] == "bot"
+    for bad in ("", "127.0.0.1:1", "ftp://x", "http://x?y"):
+        monkeypatch.delenv("ASKANCE_URL")
+        if bad:
+            with pytest.raises(askance.Invalid):
+                Client(bad)
+        monkeypatch.setenv("ASKANCE_URL", "http://x")
+    with pytest.raises(askance.Invalid, match="token"):
+        Client(server.url, "a\nb")

@@ -1,0 +1,325 @@
+"""What happens when something stops: servers, processes, tasks. Nothing runs twice, nothing runs unasked."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import askance
+from askance import Allowed, Answered, AsyncClient, Client, Denied, Proposal
+from askance._core import GateCore, Reply, Requests, Send, Sleep
+from conftest import Server
+
+SOURCE = Path(askance.__file__).resolve().parents[1]
+
+# Proposes one call and runs it if it may; it says "ran" within the run and then waits for a line.
+PROGRAM = """
+import sys, askance
+session, tool, idempotent = sys.argv[1], sys.argv[2], sys.argv[3] == "idempotent"
+gate = askance.Client().gate(session, "r1", tools=[{"name": tool, "annotations": {"idempotent": idempotent}}])
+def run(given):
+    print("ran", given["n"], flush=True)
+    sys.stdin.readline()
+    return "done"
+result = gate.run(tool, {"n": 1}, run)
+print(result.state, type(result.error).__name__, flush=True)
+"""
+
+
+class Runtime:
+    """A real process with the program; its ids are derived, so a second one makes the same proposal."""
+
+    def __init__(self, server: Server, session: str, tool: str, kind: str = "") -> None:
+        env = os.environ | {"PYTHONPATH": str(SOURCE), "ASKANCE_URL": server.url, "ASKANCE_TOKEN": server.tokens["bot"]}
+        args = [sys.executable, "-c", PROGRAM, session, tool, kind]
+        self.process = subprocess.Popen(args, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def read(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def go_on(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+def test_killed_while_asking(server: Server, session: str) -> None:
+    """The approval arrives while no process is there; the next one runs the call."""
+    first = Runtime(server, session, "refund")
+    request = server.await_request(session)
+    first.kill()
+    server.client("ann").respond(request, "approve")
+    second = Runtime(server, session, "refund")
+    assert second.read() == "ran 1"
+    second.go_on()
+    assert second.read() == "success NoneType"
+    second.kill()
+
+
+def test_killed_after_the_run_before_the_report(server: Server, session: str) -> None:
+    first = Runtime(server, session, "lookup")
+    assert first.read() == "ran 1"
+    first.kill()
+    second = Runtime(server, session, "lookup")
+    assert second.read() == "error Unfinished"
+    second.kill()
+
+
+def test_idempotent_tool_runs_again(server: Server, session: str) -> None:
+    first = Runtime(server, session, "lookup", "idempotent")
+    assert first.read() == "ran 1"
+    first.kill()
+    second = Runtime(server, session, "lookup", "idempotent")
+    assert second.read() == "ran 1"
+    second.go_on()
+    assert second.read() == "success NoneType"
+    second.kill()
+
+
+def test_two_processes_at_once_run_once(server: Server, session: str) -> None:
+    both = [Runtime(server, session, "lookup") for _ in range(2)]
+    said = sorted(r.read() for r in both)
+    assert said == ["error Unfinished", "ran 1"]
+    for runtime in both:
+        runtime.kill()
+
+
+def test_one_outcome_runs_once(server: Server, session: str) -> None:
+    outcome = server.client().gate(session, "r1").call("lookup", {}, id="c1")
+    assert isinstance(outcome, askance.RunnableCall)
+    assert outcome.run(lambda given: 1) == 1
+    with pytest.raises(askance.AskanceError, match="twice"):
+        outcome.run(lambda given: 2)
+
+
+def closed_port() -> str:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{free.getsockname()[1]}"
+
+
+def test_server_down() -> None:
+    """Requests are repeated with one key until the patience ends; then the tool does not run."""
+    client = Client(closed_port(), "token", patience=60)
+    now, keys = [0.0], []
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    perform = client._perform
+
+    def watch(effect: Any) -> Any:
+        if isinstance(effect, Send):
+            keys.append(effect.key)
+        return perform(effect)
+
+    client._sleep, client._requests.clock, client._perform = sleep, lambda: now[0], watch  # type: ignore[method-assign]
+    with pytest.raises(askance.Unavailable, match="does not answer") as caught:
+        client.gate("s", "r").call("lookup", {})
+    assert caught.value.code == "unreachable"
+    assert 55 < now[0] < 60
+    assert len(keys) > 20
+    assert len(set(keys)) == 1
+    ran: list[object] = []
+    result = client.gate("s", "r").run("lookup", {}, ran.append)
+    assert (result.state, ran) == ("error", [])
+    assert result.text.startswith("The tool did not run: cannot propose calls of reply r: askance at http://")
+
+
+def test_server_restarted_while_waiting(own_server: Server, session: str) -> None:
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(own_server.client().gate(session, "r1").call, "refund", {"n": 1}, id="c1")
+        own_server.await_request(session)
+        own_server.kill()
+        own_server.start()
+        own_server.respond(session)
+        assert isinstance(waiting.result(), Allowed)
+
+
+def test_token_of_another_role(server: Server, session: str) -> None:
+    with pytest.raises(askance.Forbidden):
+        server.client("ann").gate(session, "r1").call("lookup", {})
+    server.client().gate(session, "r1").call("lookup", {}, id="c1")
+    with pytest.raises(askance.Forbidden) as caught:
+        server.client("other").gate(session, "r1").call("lookup", {}, id="c1")
+    assert caught.value.code == "foreign"
+    with pytest.raises(askance.Forbidden):
+        Client(server.url, "askance_0000000000000000_x").whoami()
+
+
+def test_interrupt_of_a_synchronous_run(server: Server, session: str) -> None:
+    gate = server.client().gate(session, "r1")
+    outcome = gate.call("lookup", {}, id="c1")
+    assert isinstance(outcome, askance.RunnableCall)
+
+    def press_ctrl_c(given: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        outcome.run(press_ctrl_c)
+    assert server.client().show(outcome)["call"]["result"]["state"] == "interrupted"
+
+
+def test_exception_of_a_run(server: Server, session: str) -> None:
+    outcome = server.client().gate(session, "r1").call("lookup", {}, id="c1")
+    assert isinstance(outcome, askance.RunnableCall)
+    with pytest.raises(ZeroDivisionError):
+        outcome.run(lambda given: 1 / 0)
+    result = server.client().show(outcome)["call"]["result"]
+    assert (result["state"], result["output"]) == ("error", "division by zero")
+
+
+def test_cancelled_run(server: Server, session: str) -> None:
+    async def story() -> dict[str, Any]:
+        async with AsyncClient(server.url, server.tokens["bot"]) as client:
+            outcome = await client.gate(session, "r1").call("lookup", {}, id="c1")
+            assert isinstance(outcome, askance.AsyncRunnableCall)
+            started = asyncio.Event()
+
+            async def run(given: object) -> None:
+                started.set()
+                await asyncio.Event().wait()
+
+            running = asyncio.create_task(outcome.run(run))
+            await started.wait()
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+            shown: Any = await client.show(outcome)
+            return dict(shown["call"]["result"])
+
+    assert asyncio.run(story())["state"] == "interrupted"
+
+
+def test_cancelled_thread_that_came_to_its_end(server: Server, session: str) -> None:
+    """A thread cannot be stopped: what it did is reported, and the cancellation goes on."""
+
+    async def story() -> dict[str, Any]:
+        async with AsyncClient(server.url, server.tokens["bot"]) as client:
+            outcome = await client.gate(session, "r1").call("lookup", {}, id="c1")
+            assert isinstance(outcome, askance.AsyncRunnableCall)
+            loop, started, go_on = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
+
+            def run(given: object) -> str:
+                loop.call_soon_threadsafe(started.set)
+                asyncio.run_coroutine_threadsafe(go_on.wait(), loop).result()
+                return "paid"
+
+            running = asyncio.create_task(outcome.run(run))
+            await started.wait()
+            running.cancel()
+            loop.call_soon(go_on.set)
+            with pytest.raises(asyncio.CancelledError):
+                await running
+            shown: Any = await client.show(outcome)
+            return dict(shown["call"]["result"])
+
+    result = asyncio.run(story())
+    assert (result["state"], result["output"]) == ("success", "paid")
+
+
+def test_interrupted_reply(server: Server, session: str) -> None:
+    client = server.client()
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(client.gate(session, "r1").call, "refund", {}, id="c1")
+        server.await_request(session)
+        client.gate(session, "r1").interrupt("the user left")
+        outcome = waiting.result()
+    assert isinstance(outcome, Denied)
+    assert outcome.state == "interrupted"
+
+
+def test_events_resume_across_a_restart(own_server: Server, session: str) -> None:
+    """No event is lost or repeated when the server is killed in between."""
+    client = own_server.client()
+    gate = client.gate(session, "r1")
+    stream = client.events(session)
+    gate.propose([Proposal("refund", {"n": 1}, "c1")])
+    seen = [next(stream)]
+    own_server.kill()
+    own_server.start()
+    client.gate(session, "r2").propose([Proposal("drop", {}, "c2")])
+    while seen[-1].data["type"] != "TOOL_RESULT_END":
+        seen.append(next(stream))
+    stored = client.events(session)
+    assert [next(stored).id for _ in seen] == [e.id for e in seen]
+    later = client.events(session, after=seen[0].id)
+    assert next(later).id == seen[1].id
+    assert len({e.id for e in seen}) == len(seen)
+
+
+def test_timeout_of_a_wait(server: Server, session: str) -> None:
+    with pytest.raises(askance.Unavailable) as caught:
+        server.client().gate(session, "r1").call("refund", {}, id="c1", timeout=0.05)
+    assert caught.value.code == "timeout"
+
+
+def test_stale_digest_is_refused(server: Server, session: str) -> None:
+    server.client().gate(session, "r1").propose([Proposal("refund", {"n": 1}, "c1")])
+    request = server.await_request(session)
+    with pytest.raises(askance.Conflict) as caught:
+        server.client("ann").respond(request, "approve", digest="sha256:" + "0" * 64)
+    assert caught.value.code == "digest_mismatch"
+    assert caught.value.call is not None
+    assert caught.value.call["digest"] == request["digest"]
+
+
+def test_ids_with_other_content_conflict(server: Server, session: str) -> None:
+    gate = server.client().gate(session, "r1")
+    gate.propose([Proposal("refund", {"n": 1}, "c1")])
+    with pytest.raises(askance.Conflict):
+        gate.propose([Proposal("refund", {"n": 2}, "c1")])
+
+
+def make_reply(body: str, status: int = 200) -> Reply:
+    return Reply(status, {"content-type": "application/json"}, body.encode())
+
+
+def test_replies_that_cannot_be_believed() -> None:
+    """A reply with the calls of others, or none, allows nothing."""
+    call = '{"session_id":"s","reply_id":"r","tool_call_id":"%s","tool_name":"%s","input":"{}","state":"submitted","placement":"external"}'
+    for body in (
+        "",
+        "[]",
+        "{}",
+        '{"calls":[]}',
+        '{"calls":[1]}',
+        '{"calls":[' + call % ("c2", "lookup") + "]}",
+        '{"calls":[' + call % ("c1", "drop") + "]}",
+        '{"calls":[' + (call % ("c1", "lookup")).replace('"s"', '"x"') + "]}",
+    ):
+        op = GateCore(Requests(), "s", "r").decide([Proposal("lookup", {}, "c1")], None)
+        op.send(None)
+        with pytest.raises(askance.InvalidReply):
+            op.send(make_reply(body))
+
+
+def test_requests_wait_as_the_server_says() -> None:
+    op = Requests(patience=60, clock=lambda: 0.0).get("read", "/v1/info")
+    op.send(None)
+    busy = Reply(429, {"retry-after": "7"}, b"")
+    assert op.send(busy) == Sleep(7.0)
+    assert isinstance(op.send(None), Send)
+    with pytest.raises(StopIteration):
+        op.send(make_reply("{}"))
+
+
+def test_answered_call_is_not_run_again(server: Server, session: str) -> None:
+    gate = server.client().gate(session, "r1")
+    first = gate.run("lookup", {"n": 1}, lambda given: "found", id="c1")
+    again = gate.run("lookup", {"n": 1}, lambda given: pytest.fail("it ran twice"), id="c1")
+    assert (first.text, again.text) == ("found", "found")
+    assert isinstance(gate.call("lookup", {"n": 1}, id="c1"), Answered)
