@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +17,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/cmd/askance/internal/remote"
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/auth"
@@ -37,10 +40,11 @@ type proxying struct {
 	trust      bool
 	idempotent []string
 	argv       []string
+	door       door
 }
 
 func newMCPCommand(env *environment) *cobra.Command {
-	var m proxying
+	m := proxying{door: door{runtime: true}}
 	c := &cobra.Command{
 		Use:   "mcp [--http ADDR] (--upstreams FILE | -- CMD [ARG…])",
 		Short: "Put askance between an MCP client and MCP servers",
@@ -49,8 +53,8 @@ and holds each tool call until askance has decided about it. A person who approv
 call sees the arguments, and exactly these run, once.
 
 It serves one client on standard input and output, or with --http many. It needs a
-running askance serve, which it reaches as a runtime: on the data folder, or at the NATS
-server of --nats.
+running askance serve, which it reaches as a runtime: on the data folder, at the NATS
+server of --nats, or over HTTP at --server with a token.
 
 A client that can wait is told how: with a task, a link, or progress. Any other gets an
 ordinary result after --hold, which names the tool askance_wait: that tool gives the
@@ -72,14 +76,14 @@ The file of upstreams is YAML:
 With --http, clients send a token of askance token create --role runtime, if there is a
 token file. Without one, only programs on this machine can connect.`,
 		Example: `  askance mcp -- npx -y @modelcontextprotocol/server-filesystem /srv/files
-  askance mcp --inbox http://127.0.0.1:8787 --hold 25s -- ./server.py
+  askance mcp --server https://askance.example --token-file agent.token -- ./server.py
   askance mcp --http 127.0.0.1:8788 --upstreams upstreams.yaml`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if (len(args) == 0) == (m.upstreams == "") {
 				return usagef("want a command after --, or --upstreams, for instance: askance mcp -- ./server.py")
 			}
 			m.argv = args
-			return nil
+			return m.door.check(env)
 		},
 		RunE: func(c *cobra.Command, _ []string) error { return m.run(c.Context(), env) },
 	}
@@ -93,7 +97,10 @@ token file. Without one, only programs on this machine can connect.`,
 	f.StringVar(&m.upstreams, "upstreams", "", "file of MCP servers, by alias")
 	f.StringVar(&m.session, "session", "", "askance session of the calls (default one for each start)")
 	f.StringVar(&m.agent, "agent", "", "name of the agent in proposals (default the name of the client's token, or --as)")
-	f.StringVar(&m.inbox, "inbox", "", "URL of the web inbox, for links to approval requests")
+	f.StringVar(&m.inbox, "inbox", "", "URL of the web inbox, for links to approval requests (default --server)")
+	f.StringVar(&m.door.server, "server", "", "URL of askance serve: reach it over HTTP instead of NATS")
+	f.StringVar(&m.door.tokenFile, "token-file", "", "with --server: file with a runtime's token (default $ASKANCE_TOKEN has the token)")
+	f.BoolVar(&m.door.insecure, "server-insecure", false, "with --server: let the token and calls cross the network in plain text")
 	durationVar(f, &m.hold, "hold", mcp.DefaultHold, "how long a request waits for a person, if its client cannot wait longer")
 	f.BoolVar(&m.block, "block", false, "hold each request until it is decided: for clients without a timeout")
 	f.IntVar(&m.legs, "retry-legs", 0, "how often a client of revision 2026-07-28 is told to retry before it gets askance_wait")
@@ -114,13 +121,13 @@ func (m *proxying) run(ctx context.Context, env *environment) error {
 	if err != nil {
 		return err
 	}
-	l, err := env.connect(ctx, toolcall.RoleRuntime)
+	client, end, err := m.connect(ctx, env)
 	if err != nil {
 		return err
 	}
-	defer l.Close()
+	defer end()
 	g, err := mcp.New(mcp.Config{
-		Askance: l, Upstreams: ups, Session: message.SessionID(m.session), Agent: m.agent, Key: key, Inbox: strings.TrimSuffix(m.inbox, "/"),
+		Askance: client, Upstreams: ups, Session: message.SessionID(m.session), Agent: m.agent, Key: key, Inbox: strings.TrimSuffix(m.inbox, "/"),
 		Hold: m.hold, Block: m.block, Legs: m.legs, NoWaitTool: m.noWait, NoJoin: m.noJoin, HideEdits: m.hideEdits, Version: buildInfo().Version, Log: env.log,
 	})
 	if err != nil {
@@ -131,6 +138,33 @@ func (m *proxying) run(ctx context.Context, env *environment) error {
 		return g.ServeStdio(ctx, env.cfg.As, env.in, env.out)
 	}
 	return m.serveHTTP(ctx, env, g)
+}
+
+// connect reaches askance: over HTTP at --server, else as other commands do.
+func (m *proxying) connect(ctx context.Context, env *environment) (c mcp.Client, end func(), err error) {
+	if m.door.server == "" {
+		l, err := env.connect(ctx, toolcall.RoleRuntime)
+		if err != nil {
+			return nil, nil, err
+		}
+		return l, l.Close, nil
+	}
+	if m.inbox == "" {
+		m.inbox = m.door.server
+	}
+	client := remote.New(m.door.server, m.token)
+	if _, err := client.Info(ctx); err != nil {
+		return nil, nil, err
+	}
+	return client, func() {}, nil
+}
+
+// token is that for --server; "": a server on this machine may need none.
+func (m *proxying) token() (string, error) {
+	if m.door.tokenFile == "" && os.Getenv("ASKANCE_TOKEN") == "" {
+		return "", nil
+	}
+	return m.door.token()
 }
 
 func (m *proxying) serveHTTP(ctx context.Context, env *environment, g *mcp.Gateway) error {
@@ -224,6 +258,9 @@ func (m *proxying) readUpstreams() ([]*mcp.Upstream, error) {
 		up := &mcp.Upstream{Alias: alias, Command: e.Command, URL: e.URL, Header: e.Headers, Idempotent: e.Idempotent, TrustAnnotations: e.TrustAnnotations}
 		for name, value := range e.Env {
 			up.Env = append(up.Env, name+"="+value)
+		}
+		if u, err := url.Parse(e.URL); err != nil || u.Scheme == "http" && !bus.OnLoopback(u.Hostname()) && (e.BearerFile != "" || len(e.Headers) > 0) {
+			return nil, usagef("--upstreams: the url of %q is no URL, or sends its headers over the network in plain text: use https", alias)
 		}
 		if e.BearerFile != "" {
 			path := e.BearerFile

@@ -27,6 +27,7 @@ type door struct {
 	server    string
 	tokenFile string
 	insecure  bool
+	runtime   bool // the token is of a runtime, else of a worker
 	trust     bool // take the engines' keys from the server
 
 	nc      *nats.Conn
@@ -119,6 +120,14 @@ func (d *door) readKeys(env *environment) (err error) {
 	return err
 }
 
+// roleFlags are those with which askance token create makes the token.
+func (d *door) roleFlags() string {
+	if d.runtime {
+		return "runtime"
+	}
+	return "worker --tool TOOL"
+}
+
 // token is the present token: the file may have been replaced.
 func (d *door) token() (string, error) {
 	text := os.Getenv("ASKANCE_TOKEN")
@@ -130,7 +139,7 @@ func (d *door) token() (string, error) {
 		text = string(b)
 	}
 	if text = strings.TrimSpace(text); text == "" || strings.ContainsAny(text, " \r\n") {
-		return "", usagef("%s has no token: make one with askance token create NAME --role worker --tool TOOL", cmp.Or(d.tokenFile, "ASKANCE_TOKEN"))
+		return "", usagef("%s has no token: make one with askance token create NAME --role "+d.roleFlags(), cmp.Or(d.tokenFile, "ASKANCE_TOKEN"))
 	}
 	return text, nil
 }

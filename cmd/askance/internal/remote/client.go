@@ -1,0 +1,177 @@
+// Package remote is a client of an askance server over HTTP: the operations of the
+// table, for commands that have a URL and a token instead of a NATS login.
+//
+//	c := remote.New("https://askance.example", token)
+//	reply, err := c.Propose(ctx, request)
+package remote
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
+)
+
+// Client is safe for concurrent use.
+type Client struct {
+	api.Methods
+	base  string
+	token func() (string, error)
+	http  *http.Client
+}
+
+// maxReply bounds a reply: a page of calls has their arguments twice, as JSON text.
+const maxReply = 16 << 20
+
+// timeout is longer than a server holds a request.
+const timeout = 90 * time.Second
+
+// New makes a client of the server at base. token gives the present token; "" sends none.
+func New(base string, token func() (string, error)) *Client {
+	c := &Client{base: strings.TrimSuffix(base, "/"), token: token, http: &http.Client{
+		Timeout:       timeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // a token is for one place
+	}}
+	c.Methods.Caller = c
+	return c
+}
+
+// Call implements api.Caller.
+func (c *Client) Call(ctx context.Context, op *api.Operation, request any) (any, error) {
+	if op.HTTP == nil {
+		return nil, &message.Error{Code: message.CodeInvalid, Op: op.Name, What: "it has no route over HTTP", Hint: "use a NATS login"}
+	}
+	r, err := c.newRequest(ctx, op, request)
+	if err != nil {
+		return nil, err
+	}
+	res, err := c.http.Do(r)
+	if err != nil {
+		return nil, unavailable(op, "the server at "+c.base+" does not answer", err)
+	}
+	defer func() { _ = res.Body.Close() }() // it was only read
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxReply+1))
+	if err != nil || len(body) > maxReply {
+		return nil, unavailable(op, "the reply broke off or is too large", err)
+	}
+	if res.StatusCode != http.StatusOK {
+		return nil, refusal(op, res, body)
+	}
+	reply, err := op.DecodeReply(maxReply, body)
+	if err != nil {
+		return nil, unavailable(op, "the reply is not one of askance", err)
+	}
+	return reply, nil
+}
+
+func unavailable(op *api.Operation, what string, err error) error {
+	return &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: what, Hint: "check the URL of the server, and the proxy in front of it", Err: err}
+}
+
+// newRequest puts the members of a request where the operation's route has them.
+func (c *Client) newRequest(ctx context.Context, op *api.Operation, request any) (*http.Request, error) {
+	text, err := strictjson.Marshal(request)
+	var members []strictjson.Member
+	if err == nil {
+		members, err = strictjson.Members(text)
+	}
+	if err != nil {
+		return nil, &message.Error{Code: message.CodeInvalid, Op: op.Name, What: "the request has no JSON form", Hint: "send text that is UTF-8", Err: err}
+	}
+	path, query := op.HTTP.Path, url.Values{}
+	var rest []strictjson.Member
+	for _, m := range members {
+		switch place := "{" + m.Name + "}"; {
+		case m.Name == "v" || m.Name == "space":
+		case strings.Contains(path, place):
+			path = strings.ReplaceAll(path, place, url.PathEscape(plainText(m.Value)))
+		default:
+			rest = append(rest, m)
+		}
+	}
+	for _, p := range op.HTTP.Params {
+		name := p.Member
+		if name == "" {
+			name = p.Name
+		}
+		i := slices.IndexFunc(rest, func(m strictjson.Member) bool { return m.Name == name })
+		if i < 0 {
+			continue
+		}
+		values := []strictjson.Member{rest[i]}
+		if p.Many {
+			if values, err = strictjson.Items(rest[i].Value); err != nil {
+				return nil, err
+			}
+		}
+		for _, v := range values {
+			query.Add(p.Name, plainText(v.Value))
+		}
+	}
+	var body []byte
+	if op.HTTP.Method == http.MethodPost {
+		body = encodeMembers(rest)
+	}
+	address := c.base + path
+	if len(query) > 0 {
+		address += "?" + query.Encode()
+	}
+	r, err := http.NewRequestWithContext(ctx, op.HTTP.Method, address, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	token, err := c.token()
+	if err != nil {
+		return nil, err
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	return r, nil
+}
+
+// plainText is a JSON value as a path or a query has it.
+func plainText(value []byte) string {
+	if text, err := strictjson.Text(value); err == nil {
+		return text
+	}
+	return string(value)
+}
+
+func encodeMembers(members []strictjson.Member) []byte {
+	out := []byte{'{'}
+	for i, m := range members {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out, _ = strictjson.AppendString(out, m.Name) // it came from an encoder
+		out = append(append(out, ':'), m.Value...)
+	}
+	return append(out, '}')
+}
+
+// refusal is the error of a reply with another status than 200.
+func refusal(op *api.Operation, res *http.Response, body []byte) error {
+	var p struct {
+		Detail string          `json:"detail"`
+		Code   message.Code    `json:"code"`
+		Hint   string          `json:"hint"`
+		Call   message.RawJSON `json:"call"`
+	}
+	media, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
+	if media != "application/problem+json" || strictjson.UnmarshalOpen(body, &p, strictjson.MaxBytes(maxReply)) != nil || p.Code == "" {
+		return unavailable(op, "the server replied with status "+res.Status+", and not as askance does", nil)
+	}
+	return &message.Error{Code: p.Code, Op: op.Name, What: p.Detail, Hint: p.Hint, Call: p.Call}
+}

@@ -1,0 +1,58 @@
+package remote_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/remote"
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/gateway/api"
+	"github.com/askance-dev/askance/gateway/gatewaytest"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+func TestMain(m *testing.M) { gatewaytest.Main(m) }
+
+// A client over HTTP gets what a client in the process gets.
+func TestClient(t *testing.T) {
+	surface, err := api.New(api.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := gatewaytest.New(t, gatewaytest.Surfaces(func(*gatewaytest.World) []gateway.Surface { return []gateway.Surface{surface} }))
+	c := remote.New(w.URL+"/", func() (string, error) { return w.A.Token(gatewaytest.Bot), nil })
+	ctx := t.Context()
+	out, err := c.Propose(ctx, toolcall.ProposeRequest{
+		Session: "s/1", Reply: "r 1", Calls: []message.ToolCallBlock{{ID: "c%1", Name: "own", Input: `{"n":9007199254740993}`}}, External: []string{"own"},
+	})
+	if err != nil || len(out.Calls) != 1 || out.Calls[0].Input != `{"n":9007199254740993}` {
+		t.Fatalf("propose: %+v, %v", out, err)
+	}
+	key := out.Calls[0].Key
+	for _, session := range []message.SessionID{"", "s/1", "other"} {
+		list, err := c.List(ctx, toolcall.ListRequest{Session: session, Call: "c%1", All: true, Limit: 1})
+		if want := session != "other"; err != nil || slices.ContainsFunc(list.Calls, func(k *toolcall.Call) bool { return k.Key == key }) != want {
+			t.Errorf("list of session %q: %+v, %v", session, list, err)
+		}
+	}
+	waited, err := c.Wait(ctx, toolcall.WaitRequest{Session: "s/1", Reply: "r 1", Calls: []message.CallID{"c%1"}, Until: toolcall.UntilParked})
+	if err != nil || !waited.Done {
+		t.Errorf("wait: %+v, %v", waited, err)
+	}
+	if _, err := c.Interrupt(ctx, toolcall.InterruptRequest{Session: "s/1", Reply: "r 1"}); err != nil {
+		t.Error(err)
+	}
+	if _, err = c.Resolve(ctx, toolcall.ResolveRequest{Key: key}); !errors.Is(err, message.ErrForbidden) {
+		t.Errorf("an operator's request of a runtime: %v", err)
+	}
+	wrong := remote.New(w.URL+"/nowhere", func() (string, error) { return "x", nil })
+	if _, err := wrong.Info(ctx); err == nil {
+		t.Error("a wrong URL has no error")
+	}
+	gone := remote.New("http://127.0.0.1:1", func() (string, error) { return "", nil })
+	if _, err := gone.Info(ctx); !errors.Is(err, message.ErrUnavailable) {
+		t.Errorf("no server: %v", err)
+	}
+}
