@@ -74,6 +74,11 @@ class Answered:
     output: str
     content: Any = None
 
+    @property
+    def text(self) -> str:
+        """The output as the text for the model."""
+        return self.output
+
 
 Outcome = Union[Allowed, Denied, Answered]
 
