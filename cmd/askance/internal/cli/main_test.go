@@ -32,6 +32,9 @@ func TestMain(m *testing.M) {
 		if args[0] == socketChild {
 			return socketMain(args[1:])
 		}
+		if args[0] == mcpServer {
+			return mcpServerMain()
+		}
 		return cli.Process(args)
 	})
 }

@@ -1,0 +1,140 @@
+package cli_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/cli"
+	"github.com/askance-dev/askance/internal/clitest"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// mcpServer, as the first argument, makes the test binary the MCP server of the page.
+const mcpServer = "mcp-server"
+
+func mcpServerMain() int {
+	lines := bufio.NewScanner(os.Stdin)
+	id := regexp.MustCompile(`"id":(\d+)`)
+	for lines.Scan() {
+		m := id.FindStringSubmatch(lines.Text())
+		switch text := lines.Text(); {
+		case m == nil:
+		case strings.Contains(text, `"initialize"`):
+			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"shop","version":"1"}}}`+"\n", m[1])
+		case strings.Contains(text, `"tools/list"`):
+			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"lookup","inputSchema":{"type":"object"}},{"name":"browse","inputSchema":{"type":"object"}}]}}`+"\n", m[1])
+		case strings.Contains(text, `"tools/call"`):
+			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"the shop answers"}]}}`+"\n", m[1])
+		default:
+			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"Method not found"}}`+"\n", m[1])
+		}
+	}
+	return 0
+}
+
+// TestMCPPage does what docs/howto/mcp-gateway.md says, with its files and its commands.
+func TestMCPPage(t *testing.T) {
+	cleanEnvironment(t)
+	page, err := os.ReadFile(filepath.Join(clitest.Testdata, "../../../../..", "docs/howto/mcp-gateway.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, m := range regexp.MustCompile("(?s)Save this as `([a-z.]+)`:\n\n```yaml\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+		write(t, filepath.Join(dir, m[1]), m[2])
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "shop-server"), "#!/bin/sh\nexec '"+self+"' "+mcpServer+"\n")
+	if err := os.Chmod(filepath.Join(dir, "shop-server"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	commands := regexp.MustCompile(`(?m)^askance (\w+) (.*)$`).FindAllStringSubmatch(string(page), -1)
+	if len(commands) != 2 || commands[0][1] != "serve" || commands[1][1] != "mcp" {
+		t.Fatalf("the page has the commands %q", commands)
+	}
+	s := serveOn(t, filepath.Join(dir, "data"), strings.Fields(commands[0][2])...)
+
+	gateway := exec.Command(self, append([]string{"mcp", "--data", s.data}, strings.Fields(commands[1][2])...)...)
+	in, _ := gateway.StdinPipe()
+	out, _ := gateway.StdoutPipe()
+	gateway.Stderr = os.Stderr
+	if err := gateway.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	ask := func(id int, method, params string) {
+		t.Helper()
+		if _, err := fmt.Fprintf(in, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`+"\n", id, method, params); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answer := func(want ...string) {
+		t.Helper()
+		if !lines.Scan() {
+			t.Fatal("the gateway ended")
+		}
+		for _, w := range want {
+			if !strings.Contains(lines.Text(), w) {
+				t.Errorf("%s\nlacks %s", lines.Text(), w)
+			}
+		}
+	}
+	ask(1, "initialize", `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}`)
+	answer(`"protocolVersion":"2025-06-18"`)
+	ask(2, "tools/call", `{"name":"shop_lookup","arguments":{}}`)
+	answer("the shop answers")
+	ask(3, "tools/call", `{"name":"shop_browse","arguments":{"n":1}}`)
+	id := s.asking()
+	ok(t, "approve", id, "--data", s.data, "--yes", "--as", "fiona")
+	answer(`"id":3`, "the shop answers")
+	if err := in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, out)
+	if err := gateway.Wait(); err != nil {
+		t.Errorf("the gateway ended with %v", err)
+	}
+}
+
+// asking waits for an approval request and gives the id of its call.
+func (s *served) asking() string {
+	s.t.Helper()
+	for {
+		list := decode[toolcall.ListReply](s.t, ok(s.t, "list", "--json", "--state", "asking", "--data", s.data, "--as", "fiona"))
+		if len(list.Calls) > 0 {
+			return string(list.Calls[0].Call)
+		}
+	}
+}
+
+func TestMCPRefuses(t *testing.T) {
+	cleanEnvironment(t)
+	dir := t.TempDir()
+	file := func(text string) string {
+		path := filepath.Join(dir, "upstreams.yaml")
+		write(t, path, text)
+		return path
+	}
+	for _, c := range []struct{ says, upstreams, more string }{
+		{"want a command", "", ""},
+		{"unknown field", "upstreams: {a: {command: [x], comand: [y]}}", ""},
+		{"sends its headers over the network in plain text", "upstreams: {a: {url: 'http://example.com/mcp', headers: {A: b}}}", ""},
+	} {
+		args := []string{"mcp", "--data", filepath.Join(dir, "data")}
+		if c.upstreams != "" {
+			args = append(args, "--upstreams", file(c.upstreams))
+		}
+		fails(t, cli.ExitUsage, c.says, append(args, strings.Fields(c.more)...)...)
+	}
+}
