@@ -360,3 +360,8 @@ func resultOf(t *testing.T, line string) (r struct {
 	}
 	return r
 }
+
+// keyOf is the key of a call of the gateway.
+func (w *world) keyOf(id string) toolcall.Key {
+	return toolcall.Key{Space: w.A.ID, Session: "s1", Reply: message.ReplyID(id), Call: message.CallID(id)}
+}

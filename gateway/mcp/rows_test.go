@@ -1,0 +1,257 @@
+package mcp_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/gateway/mcp"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+func approve(w *world) { w.respond(toolcall.Response{Kind: toolcall.ResponseApprove}) }
+
+// A modern client with tasks gets a task that works until the call has ended.
+func TestModernTask(t *testing.T) {
+	w := newWorld(t)
+	c := w.connect("legacy", func(cfg *mcp.Config) { cfg.Inbox = "http://inbox" })
+	c.modern(`{"extensions":{"io.modelcontextprotocol/tasks":{}}}`)
+	wants(t, c.ask("server/discover", "{}"), `"io.modelcontextprotocol/tasks":{}`)
+	made := c.ask("tools/call", `{"name":"browse","arguments":{}}`)
+	wants(t, made, `"resultType":"task"`, `"status":"working"`, `"ttlMs":`, `"pollIntervalMs":`, `waiting for approval: http://inbox/inbox/call?`)
+	id := resultOf(t, made).TaskID
+	wants(t, c.ask("tasks/get", `{"taskId":"`+id+`"}`), `"status":"working"`, `"resultType":"complete"`)
+	wants(t, c.ask("tasks/get", `{"taskId":"mcp_0_0"}`), `"code":-32602`)
+	wants(t, c.ask("tasks/list", `{}`), `"code":-32601`)
+	approve(w)
+	w.A.Finished(w.keyOf(id))
+	done := c.ask("tasks/get", `{"taskId":"`+id+`"}`)
+	for !strings.Contains(done, "completed") { // the gateway may still read the end
+		done = c.ask("tasks/get", `{"taskId":"`+id+`"}`)
+	}
+	wants(t, done, `"result":{`, `"text":"did browse"`, "hologram")
+	c.modern("{}")
+	wants(t, c.ask("tasks/get", `{"taskId":"`+id+`"}`), `"code":-32021`, "requiredCapabilities")
+	if n := w.runs(); n != 1 {
+		t.Errorf("the tool ran %d times", n)
+	}
+}
+
+// tasks/cancel interrupts a question.
+func TestCancelTask(t *testing.T) {
+	w := newWorld(t)
+	c := w.connect("legacy")
+	c.modern(`{"extensions":{"io.modelcontextprotocol/tasks":{}}}`)
+	id := resultOf(t, c.ask("tools/call", `{"name":"browse","arguments":{}}`)).TaskID
+	wants(t, c.ask("tasks/cancel", `{"taskId":"`+id+`"}`), `"resultType":"complete"`)
+	call := w.A.Finished(w.keyOf(id))
+	if call.Cause != string(toolcall.CauseInterrupt) || w.runs() != 0 {
+		t.Errorf("the call ended by %s after %d runs", call.Cause, w.runs())
+	}
+}
+
+// A legacy client that wants a task gets one, and its result with tasks/result.
+func TestLegacyTask(t *testing.T) {
+	w := newWorld(t)
+	c := w.connect("legacy")
+	wants(t, c.initialize(`{"tasks":{"requests":{}}}`), `"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}`)
+	wants(t, c.ask("tools/list", "{}"), `"execution":{"taskSupport":"optional"}`)
+	made := c.ask("tools/call", `{"name":"browse","arguments":{},"task":{"ttl":60000}}`)
+	wants(t, made, `"task":{`, `"status":"working"`, `"ttl":`, `"pollInterval":`)
+	id := string(w.asking().Call)
+	wants(t, made, id)
+	wants(t, c.ask("tasks/list", "{}"), id)
+	get := c.start("tasks/result", `{"taskId":"`+id+`"}`)
+	approve(w)
+	wants(t, c.read(), `"id":`+get+",", "did browse", `"io.modelcontextprotocol/related-task":{"taskId":"`+id+`"}`)
+	wants(t, c.ask("tasks/get", `{"taskId":"`+id+`"}`), `"status":"completed"`)
+}
+
+// A modern client with URL elicitation is shown the request, and retries with the state.
+// A state that was changed, or belongs to other arguments, is refused.
+func TestURLElicitation(t *testing.T) {
+	w := newWorld(t)
+	c := w.connect("modern", func(cfg *mcp.Config) { cfg.Inbox = "http://inbox" })
+	c.modern(`{"elicitation":{"url":{}}}`)
+	r := resultOf(t, c.ask("tools/call", `{"name":"browse","arguments":{"n":1}}`))
+	if r.ResultType != "input_required" {
+		t.Fatalf("the result is %+v", r)
+	}
+	wants(t, string(r.InputRequests["askance"]), `"mode":"url"`, `"url":"http://inbox/inbox/call?call=`)
+	retry := func(arguments, state string) string {
+		raw, err := json.Marshal(state)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return `{"name":"browse","arguments":` + arguments + `,"inputResponses":{"askance":{"action":"accept"}},"requestState":` + string(raw) + `}`
+	}
+	for _, state := range []string{r.RequestState + "x", "x" + r.RequestState, "", "own", strings.ToUpper(r.RequestState)} {
+		wants(t, c.ask("tools/call", retry(`{"n":1}`, state)), `"code":-32602`, "requestState")
+	}
+	wants(t, c.ask("tools/call", retry(`{"n":2}`, r.RequestState)), `"code":-32602`, "requestState")
+	if n := w.runs(); n != 0 {
+		t.Fatalf("accept ran the tool %d times", n)
+	}
+	id := c.start("tools/call", retry(`{"n":1}`, r.RequestState))
+	approve(w)
+	wants(t, c.read(), `"id":`+id+",", "did browse")
+	if n := w.runs(); n != 1 {
+		t.Errorf("the tool ran %d times", n)
+	}
+}
+
+// A modern client can be told to retry without a question.
+func TestRetryLegs(t *testing.T) {
+	w := newWorld(t)
+	c := w.connect("legacy", func(cfg *mcp.Config) { cfg.Hold, cfg.Legs = time.Millisecond, 1 })
+	c.modern("{}")
+	r := resultOf(t, c.ask("tools/call", `{"name":"browse","arguments":{}}`))
+	if r.ResultType != "input_required" || r.RequestState == "" || r.InputRequests != nil {
+		t.Fatalf("the result is %+v", r)
+	}
+	wants(t, c.ask("tools/call", `{"name":"browse","arguments":{},"requestState":"`+r.RequestState+`"}`), "askance_wait")
+}
+
+// What a server asks within a call reaches the client in the client's era.
+func TestInputWithinACall(t *testing.T) {
+	w := newWorld(t)
+	for _, p := range pairs {
+		t.Run(p.client+" "+p.server, func(t *testing.T) {
+			c := w.connect(p.server)
+			call := `{"name":"lookup","arguments":{"elicit":1}`
+			if p.client == "legacy" {
+				c.initialize(`{"elicitation":{}}`)
+				id := c.start("tools/call", call+`}`)
+				asked := c.read()
+				wants(t, asked, `"method":"elicitation/create"`, "name?")
+				var m struct{ ID json.RawMessage }
+				if err := json.Unmarshal([]byte(asked), &m); err != nil {
+					t.Fatal(err)
+				}
+				c.send(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{"name":"Ann"}}}`, m.ID)
+				wants(t, c.read(), `"id":`+id+",", "Ann")
+				return
+			}
+			c.modern(`{"elicitation":{"form":{}}}`)
+			r := resultOf(t, c.ask("tools/call", call+`}`))
+			if r.ResultType != "input_required" || len(r.InputRequests) != 1 {
+				t.Fatalf("the result is %+v", r)
+			}
+			for name, request := range r.InputRequests {
+				wants(t, string(request), "elicitation/create", "name?")
+				wants(t, c.ask("tools/call", call+`,"requestState":"`+r.RequestState+`","inputResponses":{"`+name+`":{"action":"accept","content":{"name":"Ann"}}}}`), "Ann")
+			}
+		})
+	}
+}
+
+// A client that cancels interrupts the question.
+func TestCancel(t *testing.T) {
+	w := newWorld(t)
+	c := w.connect("legacy")
+	c.initialize("{}")
+	id := c.start("tools/call", `{"name":"browse","arguments":{}}`)
+	key := w.asking().Key
+	c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, id)
+	if call := w.A.Finished(key); call.Cause != string(toolcall.CauseInterrupt) {
+		t.Errorf("the call ended by %s", call.Cause)
+	}
+	wants(t, c.ask("ping", "{}"), `"result":{}`) // and no response to the cancelled request comes before it
+}
+
+// Several upstreams have their aliases in the names of tools.
+func TestSeveralUpstreams(t *testing.T) {
+	w := newWorld(t)
+	both := func(cfg *mcp.Config) {
+		up := *cfg.Upstreams[0]
+		other := up
+		up.Alias, other.Alias = "a", "a-b"
+		other.Command = append(append([]string{}, up.Command[:2]...), "modern", w.ran)
+		cfg.Upstreams = []*mcp.Upstream{&up, &other}
+	}
+	c := w.connect("legacy", both)
+	c.initialize("{}")
+	wants(t, c.ask("tools/list", "{}"), `"name":"a_lookup"`, `"name":"a_browse"`, `"name":"a-b_lookup"`)
+	wants(t, c.ask("tools/call", `{"name":"lookup","arguments":{}}`), "Unknown tool")
+	for _, alias := range []string{"askance", "A", "a_b", ""} {
+		cfg := w.config("legacy", both)
+		cfg.Upstreams[1].Alias = alias
+		if _, err := mcp.New(cfg); err == nil {
+			t.Errorf("the alias %q is taken", alias)
+		}
+	}
+	cfg := w.config("legacy", both)
+	cfg.Upstreams[1].Alias = "a"
+	if _, err := mcp.New(cfg); err == nil {
+		t.Error("two upstreams have one alias")
+	}
+}
+
+// The endpoint refuses what could be a page elsewhere, and what its headers do not name.
+func TestHTTPRefusals(t *testing.T) {
+	w := newWorld(t)
+	g, err := mcp.New(w.config("modern"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.Close)
+	server := httptest.NewServer(g.Handler(mcp.HTTPConfig{Authenticate: func(*http.Request) (string, error) { return "ann", nil }}))
+	t.Cleanup(server.Close)
+	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
+	post := func(body string, change func(*http.Request)) (int, string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/mcp", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Accept", "application/json, text/event-stream")
+		r.Header.Set("MCP-Protocol-Version", "2026-07-28")
+		r.Header.Set("Mcp-Method", "tools/call")
+		r.Header.Set("Mcp-Name", "lookup")
+		change(r)
+		res, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		var text strings.Builder
+		_ = res.Write(&text)
+		return res.StatusCode, text.String()
+	}
+	call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{` + meta + `,"name":"lookup","arguments":{}}}`
+	for name, c := range map[string]struct {
+		body   string
+		change func(*http.Request)
+		status int
+		says   string
+	}{
+		"as it should be":  {call, func(*http.Request) {}, 200, "did lookup"},
+		"other page":       {call, func(r *http.Request) { r.Header.Set("Origin", "http://evil.example") }, 403, ""},
+		"other host":       {call, func(r *http.Request) { r.Host = "evil.example" }, 403, ""},
+		"other name":       {call, func(r *http.Request) { r.Header.Set("Mcp-Name", "browse") }, 400, "-32020"},
+		"no name":          {call, func(r *http.Request) { r.Header.Del("Mcp-Name") }, 400, "-32020"},
+		"encoded name":     {call, func(r *http.Request) { r.Header.Set("Mcp-Name", "=?base64?bG9va3Vw?=") }, 200, "did lookup"},
+		"other method":     {call, func(r *http.Request) { r.Header.Set("Mcp-Method", "tools/list") }, 400, "-32020"},
+		"old version":      {call, func(r *http.Request) { r.Header.Set("MCP-Protocol-Version", "2025-11-25") }, 400, "-32020"},
+		"unknown version":  {strings.ReplaceAll(call, "2026-07-28", "2031-01-01"), func(r *http.Request) { r.Header.Set("MCP-Protocol-Version", "2031-01-01") }, 400, "-32022"},
+		"no envelope":      {`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"lookup"}}`, func(*http.Request) {}, 400, "-32602"},
+		"broken":           {`{"jsonrpc":"2.0","id":1,`, func(*http.Request) {}, 400, "-32700"},
+		"twice":            {`{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}`, func(*http.Request) {}, 400, "-32700"},
+		"other type":       {call, func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }, 415, ""},
+		"no session":       {`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, func(r *http.Request) { r.Header.Del("MCP-Protocol-Version") }, 400, "initialize"},
+		"unknown session":  {`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, func(r *http.Request) { r.Header.Del("MCP-Protocol-Version"); r.Header.Set("Mcp-Session-Id", "x") }, 404, ""},
+		"too large":        {`{"jsonrpc":"2.0","id":1,"method":"` + strings.Repeat("x", 5<<20) + `"}`, func(*http.Request) {}, 413, ""},
+		"method not known": {`{"jsonrpc":"2.0","id":1,"method":"x/y","params":{` + meta + `}}`, func(r *http.Request) { r.Header.Set("Mcp-Method", "x/y") }, 404, "-32601"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, text := post(c.body, c.change)
+			if status != c.status || !strings.Contains(text, c.says) {
+				t.Errorf("%d %s", status, text)
+			}
+		})
+	}
+}
