@@ -64,10 +64,10 @@ func (x *exchange) callTool(ctx context.Context) (json.RawMessage, error) {
 		return h.present(ctx, x, true)
 	}
 	if task := x.params.get("task"); task != nil && !p.modern {
-		return x.startTask(t, arguments)
+		return x.startTask(ctx, t, arguments)
 	}
-	h := p.g.start(x, t, x.params, arguments)
-	h.answerLate(x.params.get("inputResponses"))
+	h := p.g.start(ctx, x, t, x.params, arguments)
+	h.answerInput(x.params.get("inputResponses")) // of a repeat without state: answers to the call that it joins
 	return h.present(ctx, x, false)
 }
 
@@ -103,6 +103,37 @@ func (g *Gateway) find(ctx context.Context, p *peer, id message.CallID, session 
 		return nil, badParams("there is no call %s", id)
 	}
 	return g.restore(p, list.Calls[0])
+}
+
+// findOpen gives the open call of a client with the same arguments in the configured
+// session, which another process proposed; nil: there is none, or it cannot be read.
+func (g *Gateway) findOpen(ctx context.Context, p *peer, tool string, arguments json.RawMessage) *held {
+	if !g.shared || g.cfg.NoJoin || g.isJoined(joinOf(p.principal, tool, arguments)) {
+		return nil
+	}
+	r := toolcall.ListRequest{Session: g.cfg.Session, Tool: tool}
+	for {
+		list, err := g.cfg.Askance.List(ctx, r)
+		if err != nil {
+			return nil // the proposal says what is wrong
+		}
+		for _, c := range list.Calls {
+			if c.Input == string(arguments) && g.ownsCall(c.Call, p.principal) {
+				if h, err := g.restore(p, c); err == nil {
+					return h
+				}
+			}
+		}
+		if r.After = list.Next; list.Next == 0 {
+			return nil
+		}
+	}
+}
+
+func (g *Gateway) isJoined(join string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.joins[join] != nil
 }
 
 // restore follows a call that another process proposed.
@@ -158,16 +189,6 @@ func (h *held) takeAnswers(leg int, answers json.RawMessage) {
 	}
 }
 
-// answerLate takes the answers of a client that lost the state of the question.
-func (h *held) answerLate(answers json.RawMessage) {
-	h.mu.Lock()
-	input := h.input
-	h.mu.Unlock()
-	if input != nil && answers != nil {
-		h.takeAnswers(input.leg, answers)
-	}
-}
-
 // progressEvery is how often a client hears that its call is held.
 const progressEvery = 10 * time.Second
 
@@ -185,6 +206,10 @@ func (h *held) present(ctx context.Context, x *exchange, later bool) (json.RawMe
 	tick := time.NewTicker(progressEvery)
 	defer tick.Stop()
 	token, told, over := x.meta.get("progressToken"), 0, false
+	tell := func() {
+		told++
+		x.send(&frame{method: "notifications/progress", params: encode(map[string]any{"progressToken": token, "progress": told, "message": "waiting for approval"})})
+	}
 	elicited := later
 	for {
 		h.mu.Lock()
@@ -219,14 +244,16 @@ func (h *held) present(ctx context.Context, x *exchange, later bool) (json.RawMe
 			}
 			return h.stillHeld(call), nil
 		}
+		if token != nil && told == 0 && call != nil && call.State == message.ToolCallAsking {
+			tell()
+		}
 		select {
 		case <-changed:
 		case <-hold.C:
 			over = true
 		case <-tick.C:
 			if token != nil && (call == nil || call.State != message.ToolCallSubmitted) {
-				told++
-				x.send(&frame{method: "notifications/progress", params: encode(map[string]any{"progressToken": token, "progress": told, "message": "waiting for approval"})})
+				tell()
 			}
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)

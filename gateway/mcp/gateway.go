@@ -63,6 +63,8 @@ type Gateway struct {
 	life context.Context //nolint:containedctx // it ends with the gateway
 	end  context.CancelFunc
 	busy busy // with proposals and calls at an upstream
+	// shared: the session is configured, so that other processes may have calls in it.
+	shared bool
 
 	mu    sync.Mutex // guards the rest
 	calls map[message.CallID]*held
@@ -100,13 +102,14 @@ func New(cfg Config) (*Gateway, error) {
 	if cfg.Hold <= 0 {
 		cfg.Hold = DefaultHold
 	}
-	if cfg.Session == "" {
+	shared := cfg.Session != ""
+	if !shared {
 		cfg.Session = message.SessionID("mcp-" + randomText())
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	g := &Gateway{cfg: cfg, calls: map[message.CallID]*held{}, joins: map[string]*held{}, peers: map[string]*peer{}}
+	g := &Gateway{cfg: cfg, shared: shared, calls: map[message.CallID]*held{}, joins: map[string]*held{}, peers: map[string]*peer{}}
 	g.life, g.end = context.WithCancel(context.Background())
 	return g, nil
 }

@@ -53,6 +53,7 @@ type inputLeg struct {
 	leg      int
 	requests json.RawMessage // nil: none
 	state    string          // the upstream's own; "": none
+	answers  object          // what the client answered so far
 	answer   chan json.RawMessage
 }
 
@@ -65,8 +66,11 @@ func (h *held) change(f func()) {
 	h.changed = make(chan struct{})
 }
 
-// start proposes a new call and follows it.
-func (g *Gateway) start(x *exchange, t *tool, params object, arguments json.RawMessage) *held {
+// start proposes a new call and follows it, or joins the same call that is open.
+func (g *Gateway) start(ctx context.Context, x *exchange, t *tool, params object, arguments json.RawMessage) *held {
+	if h := g.findOpen(ctx, x.peer, t.clientName(), arguments); h != nil {
+		return h
+	}
 	id := g.newCallID(x.peer.principal)
 	h := &held{
 		g: g, key: toolcall.Key{Session: g.cfg.Session, Reply: message.ReplyID(id), Call: id}, peer: x.peer, principal: x.peer.principal,
@@ -223,10 +227,17 @@ func (h *held) callUpstream(ctx context.Context, input json.RawMessage) (json.Ra
 	for {
 		w := &waiting{extra: values, on: func(f *frame) { h.fromServer(ctx, l, f) }}
 		result, err := h.callPatiently(ctx, l, params, w)
-		if err != nil || objectOf(result).text("resultType") != "input_required" {
-			return result, err
+		if err != nil {
+			return nil, err
 		}
 		o := objectOf(result)
+		switch kind := o.text("resultType"); kind {
+		case "", "complete":
+			return result, nil
+		case "input_required":
+		default:
+			return refusal("the call may have happened; do not repeat it: the MCP server answered with a result of the unknown type "+kind, nil).result, nil
+		}
 		answers, err := h.askClient(ctx, o.get("inputRequests"), o.text("requestState"))
 		if err != nil {
 			return nil, err
@@ -348,7 +359,12 @@ func (h *held) report(ctx context.Context, call *toolcall.Call, o *outcome) *too
 // bind joins the call with its record, and with the requests that repeat it.
 func (h *held) bind() {
 	h.record = &record{askance: h.g.cfg.Askance, log: h.g.cfg.Log, key: h.key, seen: func(c *toolcall.Call) { h.change(func() { h.call = c }) }}
-	h.join = h.principal + "\x00" + h.digest
+	h.join = joinOf(h.principal, h.tool.clientName(), h.arguments)
+}
+
+// joinOf names what makes two calls the same.
+func joinOf(principal, tool string, arguments json.RawMessage) string {
+	return principal + "\x00" + digestOf(tool, arguments)
 }
 
 func (g *Gateway) agentOf(principal string) string {

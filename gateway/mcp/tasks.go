@@ -107,7 +107,7 @@ func (x *exchange) handleTask(ctx context.Context) (json.RawMessage, error) {
 	case "tasks/cancel":
 		return p.cancelTask(h)
 	case "tasks/update":
-		updateTask(h, x.params.get("inputResponses"))
+		h.answerInput(x.params.get("inputResponses"))
 		return json.RawMessage(`{}`), nil
 	case "tasks/result":
 		result, err := h.awaitResult(ctx, x)
@@ -140,20 +140,34 @@ func (p *peer) cancelTask(h *held) (json.RawMessage, error) {
 	return h.task(false).with("status", quote("cancelled")).bytes(), nil
 }
 
-// updateTask answers what the server asked within the call. Unknown keys are ignored.
-func updateTask(h *held, answers json.RawMessage) {
+// answerInput answers what the server asked within the call, at once or key by key.
+// Unknown keys are ignored.
+func (h *held) answerInput(answers json.RawMessage) {
 	h.mu.Lock()
 	input := h.input
 	h.mu.Unlock()
 	if input == nil {
 		return
 	}
+	rest := *input
+	var open object
 	for _, m := range objectOf(input.requests) {
-		if objectOf(answers).get(m.Name) == nil {
-			return // the others come with a later update
+		if a := objectOf(answers).get(m.Name); a != nil {
+			rest.answers = rest.answers.with(m.Name, a)
+			continue
 		}
+		open = append(open, m)
 	}
-	h.takeAnswers(input.leg, answers)
+	if len(open) == 0 {
+		h.takeAnswers(input.leg, rest.answers.bytes())
+		return
+	}
+	rest.requests = open.bytes()
+	h.change(func() {
+		if h.input == input {
+			h.input = &rest
+		}
+	})
 }
 
 // awaitResult holds tasks/result until the call has ended.
@@ -181,12 +195,12 @@ func (h *held) awaitResult(ctx context.Context, x *exchange) (json.RawMessage, e
 }
 
 // startTask makes a call a legacy task, because the client wants one.
-func (x *exchange) startTask(t *tool, arguments json.RawMessage) (json.RawMessage, error) {
+func (x *exchange) startTask(ctx context.Context, t *tool, arguments json.RawMessage) (json.RawMessage, error) {
 	p := x.peer
 	if !p.can("tasks") {
 		return nil, badParams("the client does not declare tasks")
 	}
-	h := p.g.start(x, t, x.params, arguments)
+	h := p.g.start(ctx, x, t, x.params, arguments)
 	return object{{Name: "task", Value: h.task(false).bytes()}}.bytes(), nil
 }
 
