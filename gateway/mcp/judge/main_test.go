@@ -2,10 +2,13 @@ package judge_test
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"testing"
 )
 
@@ -13,11 +16,18 @@ import (
 var bin struct {
 	askance    string // the command under test
 	everything string // the server of the Go SDK that the conformance suite knows
-	self       string // this test binary, which is a stdio server if relayArg is its first argument
+	client     string // its client
+	self       string // this test binary, which is another program if relayArg or proxiedArg is its first argument
 }
 
-// relayArg makes the test binary a stdio server, see relayMain.
-const relayArg = "relay"
+// What makes the test binary another program, see relayMain and proxiedMain.
+const (
+	relayArg   = "relay"
+	proxiedArg = "proxied"
+)
+
+// minParallel is how many tests run at a time on small machines.
+const minParallel = 6
 
 // nodeFolder has the pinned suite and the TypeScript clients; make node installs them.
 const nodeFolder = "testdata/node"
@@ -25,6 +35,9 @@ const nodeFolder = "testdata/node"
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == relayArg {
 		os.Exit(relayMain(os.Args[2]))
+	}
+	if len(os.Args) == 3 && os.Args[1] == proxiedArg {
+		os.Exit(proxiedMain(os.Args[2]))
 	}
 	code, err := run(m)
 	if err != nil {
@@ -49,10 +62,18 @@ func run(m *testing.M) (code int, err error) {
 	}{
 		{&bin.askance, "askance", "../../../cmd/askance"},
 		{&bin.everything, "everything", "github.com/modelcontextprotocol/go-sdk/conformance/everything-server"},
+		{&bin.client, "client", "github.com/modelcontextprotocol/go-sdk/conformance/everything-client"},
 	} {
 		*b.out = filepath.Join(dir, b.name)
 		if out, err := exec.Command("go", "build", "-o", *b.out, b.from).CombinedOutput(); err != nil {
 			return 1, fmt.Errorf("go build %s: %w\n%s", b.from, err, out)
+		}
+	}
+	flag.Parse()
+	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue {
+		// These tests wait for other processes more than they work.
+		if err := p.Value.Set(strconv.Itoa(max(minParallel, runtime.GOMAXPROCS(0)))); err != nil {
+			return 1, err
 		}
 	}
 	return m.Run(), nil

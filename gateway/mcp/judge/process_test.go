@@ -11,7 +11,7 @@ import (
 )
 
 // patience ends a test that hangs, and no other, however slow the machine is.
-const patience = 2 * time.Minute
+const patience = time.Minute
 
 // process is a child that says on its output where it listens.
 type process struct {

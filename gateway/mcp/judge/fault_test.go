@@ -1,0 +1,263 @@
+package judge_test
+
+import (
+	"strings"
+	"sync"
+	"testing"
+)
+
+// TestUpstreamDies: after a server that died in the middle of a call the outcome
+// is unknown, and the call is not made again; one of an idempotent tool is.
+func TestUpstreamDies(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, policy("effect", "repeatable"))
+	var mu sync.Mutex
+	lives := 0
+	u := newUpstream(t,
+		tool{"effect", define("effect"), func(*request) string { return "" }},
+		tool{"repeatable", define("repeatable", `"annotations":{"idempotentHint":true}`), func(*request) string {
+			mu.Lock()
+			defer mu.Unlock()
+			if lives++; lives == 1 {
+				return ""
+			}
+			return text("the second time")
+		}}, echo)
+	file := h.upstreams(map[string]map[string]any{"": {"url": u.url, "idempotent": []string{"repeatable"}}})
+	stdio := h.upstreams(map[string]map[string]any{"": {"command": []string{bin.self, relayArg, u.socket}, "idempotent": []string{"repeatable"}}})
+	for name, g := range map[string]*gateway{"http": h.gatewayOf(bot, file), "stdio": h.gatewayOf(bot, stdio)} {
+		t.Run(name, func(t *testing.T) {
+			mu.Lock()
+			lives = 0
+			mu.Unlock()
+			p := g.peer(t, h, bot, false, noCapabilities)
+			before := u.calls("effect")
+			r := p.call("effect", `{"over":"`+name+`"}`).result()
+			if !r.IsError || !strings.Contains(r.text(), "may have happened") || !strings.Contains(r.text(), "do not repeat") {
+				t.Errorf("a call whose outcome is unknown: %s", r.raw)
+			}
+			if n := u.calls("effect") - before; n != 1 {
+				t.Errorf("it ran %d times", n)
+			}
+			if r := p.call("repeatable", `{"over":"`+name+`"}`).result(); r.IsError || r.text() != "the second time" {
+				t.Errorf("an idempotent call: %s", r.raw)
+			}
+		})
+	}
+	if n := u.processes(); n < 2 {
+		t.Errorf("the stdio upstream began %d times", n)
+	}
+}
+
+// TestUpstreamGarbage: what is no JSON-RPC does not end the connection, answers
+// nothing, and never becomes a result. Text on stderr is logged.
+func TestUpstreamGarbage(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, policy("babble", "strange"))
+	u := newUpstream(t, tool{"babble", define("babble"), func(r *request) string {
+		r.notify("Listening on port 3000")
+		r.notify(`{"jsonrpc":"2.0","id":999999,"result":{"content":[{"type":"text","text":"of another call"}]}}`)
+		r.notify(`[1,2]`)
+		return text("meant")
+	}}, tool{"strange", define("strange"), func(r *request) string { return `"result":{"resultType":"surprise","content":[]}` }})
+	p, proc := h.stdio(t, bot, u, false, noCapabilities, "--log-level", "info")
+	if r := p.call("babble", `{}`).result(); r.text() != "meant" {
+		t.Errorf("among garbage: %s", r.raw)
+	}
+	if m, _ := p.call("strange", `{}`).response(); m.Error == nil && !m.result(t).IsError {
+		t.Errorf("an unknown resultType becomes %s", m.raw)
+	}
+	if len(p.pipe.garbage) > 0 {
+		t.Errorf("the client got garbage: %q", p.pipe.garbage)
+	}
+	proc.says(`relay: (ready)`)
+}
+
+// TestClientDisconnects: a modern client that goes away cancels its call; after a
+// legacy one it goes on, and the same call finds its result.
+func TestClientDisconnects(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, policy())
+	u := newUpstream(t, ran("ask_modern"), ran("ask_legacy"), ran("ask_stdio"))
+	g := h.gateway(bot, u, "--hold", "90s")
+
+	x := g.peer(t, h, bot, false, noCapabilities).call("ask_modern", `{}`)
+	c := h.asked("ask_modern")
+	x.cancel()
+	h.finished(c)
+
+	p, _ := h.stdio(t, bot, u, false, noCapabilities, "--hold", "90s")
+	x = p.call("ask_stdio", `{}`)
+	c = h.asked("ask_stdio")
+	p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + x.id + `,` + p.meta("") + `}}`)
+	h.finished(c)
+
+	legacy := g.peer(t, h, bot, true, noCapabilities)
+	x = legacy.call("ask_legacy", `{}`)
+	c = h.asked("ask_legacy")
+	x.cancel()
+	for x.next() != nil { // until the connection is gone
+	}
+	h.respond(c, "approve", nil)
+	if r := legacy.call("ask_legacy", `{}`).result(); r.text() != "ran {}" || u.calls("ask_legacy") != 1 || h.count("ask_legacy") != 1 {
+		t.Errorf("the call after a disconnect: %s; it ran %d times", r.raw, u.calls("ask_legacy"))
+	}
+	if n := u.calls("ask_modern") + u.calls("ask_stdio"); n != 0 {
+		t.Errorf("cancelled calls ran %d times", n)
+	}
+}
+
+// TestCancelWhileRunning: the cancellation goes upstream.
+func TestCancelWhileRunning(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, policy("slow"))
+	running, cancelled := make(chan struct{}, 2), make(chan struct{}, 2)
+	u := newUpstream(t, tool{"slow", define("slow"), func(r *request) string {
+		running <- struct{}{}
+		<-r.ctx.Done()
+		cancelled <- struct{}{}
+		return ""
+	}})
+	x := h.gateway(bot, u).peer(t, h, bot, false, noCapabilities).call("slow", `{"over":"http"}`)
+	<-running
+	x.cancel()
+	<-cancelled
+	if n := u.calls("slow"); n != 1 {
+		t.Errorf("the tool ran %d times", n)
+	}
+}
+
+// TestGatewayKilled: a gateway that is killed while a call asks, or runs, is
+// started again. The client's repeat finds the call, which runs once.
+func TestGatewayKilled(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, policy())
+	running := make(chan struct{}, 8)
+	u := newUpstream(t, ran("ask_asking"), tool{"ask_running", define("ask_running"), func(r *request) string {
+		running <- struct{}{}
+		<-r.ctx.Done()
+		return ""
+	}})
+	flags := []string{"--session", "judges", "--hold", "90s"}
+	g := h.gateway(bot, u, flags...)
+	p := g.peer(t, h, bot, false, noCapabilities)
+
+	_ = p.call("ask_asking", `{}`)
+	asking := h.asked("ask_asking")
+	_ = p.call("ask_running", `{}`)
+	h.respond(h.asked("ask_running"), "approve", nil)
+	<-running
+	g.kill()
+	g = h.gateway(bot, u, flags...)
+	p = g.peer(t, h, bot, false, noCapabilities)
+	x := p.call("ask_asking", `{}`)
+	h.respond(asking, "approve", nil)
+	if r := x.result(); r.text() != "ran {}" || u.calls("ask_asking") != 1 || h.count("ask_asking") != 1 {
+		t.Errorf("the call that asked when the gateway was killed: %s; %d calls, %d runs", r.raw, h.count("ask_asking"), u.calls("ask_asking"))
+	}
+	if r := p.call("ask_running", `{}`).result(); !r.IsError || !strings.Contains(r.text(), "may have happened") || u.calls("ask_running") != 1 {
+		t.Errorf("the call that ran when the gateway was killed: %s; %d runs", r.raw, u.calls("ask_running"))
+	}
+}
+
+// TestServerDown: without askance nothing runs, and the client is told. With it
+// again, the held call runs once or not at all.
+func TestServerDown(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, policy("echo"))
+	u := newUpstream(t, echo)
+	p := h.gateway(bot, u, "--hold", "500ms").peer(t, h, bot, false, noCapabilities)
+	_ = p.call("echo", `{"n":1}`).result()
+	h.proc.kill()
+	r := p.call("echo", `{"n":2}`).result()
+	if !r.IsError && !strings.Contains(string(r.StructuredContent), `"deciding"`) || u.calls("echo") != 1 {
+		t.Errorf("without askance a call gets %s, and the tool ran %d times", r.raw, u.calls("echo"))
+	}
+	h.start(strings.TrimPrefix(h.url, "http://"), h.nats)
+	if id := r.heldCall(); id != "" {
+		eventually(t, "the held call ends", func() bool { r = p.waitTool(id).result(); return r.heldCall() == "" })
+	}
+	if n := u.calls("echo"); r.IsError && n != 1 || !r.IsError && (n != 2 || r.text() != `{"n":2}`) {
+		t.Errorf("with askance again the call gets %s, and the tool ran %d times", r.raw, n)
+	}
+	r = p.call("echo", `{"n":3}`).result()
+	if id := r.heldCall(); id != "" {
+		eventually(t, "the next call ends", func() bool { r = p.waitTool(id).result(); return r.heldCall() == "" })
+	}
+	if r.text() != `{"n":3}` {
+		t.Errorf("with askance again the next call gets %s", r.raw)
+	}
+}
+
+// TestTwoGateways: two gateways of one principal and session run a call once, also
+// if the other one gets its repeat; state that one made is good at the other.
+func TestTwoGateways(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, policy())
+	u := newUpstream(t, ran("ask_state"), ran("ask_repeat"))
+	flags := []string{"--session", "judges", "--hold", "300ms"}
+	one := h.gateway(bot, u, flags...).peer(t, h, bot, false, withURL)
+	two := h.gateway(bot, u, flags...).peer(t, h, bot, false, withURL)
+	first := one.call("ask_state", `{}`).result()
+	h.respond(h.asked("ask_state"), "approve", nil)
+	if r := two.again("ask_state", `{}`, first).result(); r.text() != "ran {}" {
+		t.Errorf("the other gateway: %s", r.raw)
+	}
+	if n := u.calls("ask_state"); n != 1 {
+		t.Errorf("the tool ran %d times", n)
+	}
+	_, _ = one.call("ask_repeat", `{}`).result(), two.call("ask_repeat", `{}`).result()
+	if n := h.count("ask_repeat"); n != 1 {
+		t.Errorf("a repeat at another gateway makes %d requests of one", n)
+	}
+}
+
+// TestIdenticalCalls: a repeat joins the open call of the same principal only.
+func TestIdenticalCalls(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, policy())
+	u := newUpstream(t, ran("ask"))
+	g := h.gateway(bot, u, "--hold", "90s")
+	var mine []*exchange
+	for range 3 {
+		mine = append(mine, g.peer(t, h, bot, false, noCapabilities).call("ask", `{"n":1}`))
+	}
+	theirs := g.peer(t, h, robot, false, noCapabilities).call("ask", `{"n":1}`)
+	of := func(agent string) *call {
+		return h.wait("of "+agent, func(c *call) bool { return c.Agent == agent && c.State == "asking" })
+	}
+	h.respond(of(bot), "approve", nil)
+	for i, x := range mine {
+		if r := x.result(); r.text() != `ran {"n":1}` {
+			t.Errorf("identical call %d: %s", i, r.raw)
+		}
+	}
+	h.respond(of(robot), "reject", nil)
+	if r := theirs.result(); !r.IsError {
+		t.Errorf("another principal's identical call is approved too: %s", r.raw)
+	}
+	if u.calls("ask") != 1 || h.count("ask") != 2 {
+		t.Errorf("%d calls ran %d times", h.count("ask"), u.calls("ask"))
+	}
+}
+
+// TestAliases: the names of tools of several upstreams begin with their aliases,
+// and names that meet are refused at the start.
+func TestAliases(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, policy())
+	one, two := newUpstream(t, ran("ask")), newUpstream(t, ran("ask"))
+	g := h.gatewayOf(bot, h.upstreams(map[string]map[string]any{"one": {"url": one.url}, "two": {"url": two.url}}), "--hold", "90s")
+	p := g.peer(t, h, bot, false, noCapabilities)
+	list := p.do("tools/list", "", "", "")
+	var names []string
+	for _, part := range strings.Split(list.raw, `"name":"`)[1:] {
+		name, _, _ := strings.Cut(part, `"`)
+		if strings.HasSuffix(name, "ask") {
+			names = append(names, name)
+		}
+	}
+	if len(names) != 2 || names[0] == names[1] || !strings.HasPrefix(names[0], "one") || !strings.HasPrefix(names[1], "two") {
+		t.Fatalf("the tools are %v in %s", names, list.raw)
+	}
+}

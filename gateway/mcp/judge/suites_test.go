@@ -1,0 +1,151 @@
+package judge_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// TestConformanceOfTasks: the gateway makes a task of each call that asks, so the
+// suite's scenarios for tasks judge it. The upstream has the tools that they name,
+// without tasks of its own; an approver approves what is not to be cancelled.
+func TestConformanceOfTasks(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, `version: 1
+name: tasks
+rules:
+  - {name: sync, tool: greet, behavior: allow}
+  - {name: quick, tool: slow_compute, behavior: allow, when: "has(args.seconds) && args.seconds == 0"}
+  - {name: slow, tool: slow_compute, behavior: ask, when: "!has(args.seconds) || args.seconds != 0", approvers: {users: [ann]}}
+  - {name: others, tool: [failing_job, protocol_error_job, confirm_delete, multi_input], behavior: ask, approvers: {users: [ann]}}
+`)
+	u := newUpstream(t,
+		tool{"greet", define("greet"), func(r *request) string {
+			var args struct{ Name string }
+			_ = json.Unmarshal(r.Params.Arguments, &args) // the suite sends a name
+			return text("Hello, " + args.Name + "!")
+		}},
+		ran("slow_compute"),
+		tool{"failing_job", define("failing_job"), func(*request) string {
+			return `"result":{"resultType":"complete","isError":true,"content":[{"type":"text","text":"failed"}]}`
+		}},
+		tool{"protocol_error_job", define("protocol_error_job"), func(*request) string { return `"error":{"code":-32603,"message":"broken"}` }},
+		asks("confirm_delete", "confirm"), asks("multi_input", "one", "two"))
+	g := h.gateway(bot, u)
+	done := make(chan struct{})
+	t.Cleanup(func() { close(done) })
+	go h.approveAll(done, func(c *call) bool { return !strings.Contains(c.Input, `"seconds":60`) })
+	front := h.trusted(t, g.url)
+	for scenario, least := range map[string]int{
+		"tasks-lifecycle": 9, "tasks-capability-negotiation": 5, "tasks-wire-fields": 4, "tasks-request-state-removal": 3,
+		"tasks-mrtr-input": 4, "tasks-request-headers": 5, "tasks-dispatch-and-envelope": 9,
+	} {
+		t.Run(scenario, func(t *testing.T) {
+			t.Parallel()
+			found := suite(t, nil, "server", "--url", front, "--scenario", scenario)
+			for name, c := range found {
+				if c.failed > 0 {
+					t.Errorf("%s fails: %q", name, c.why)
+				}
+			}
+			if n := found.passed(); n < least {
+				t.Errorf("%d checks pass, want %d: %v", n, least, found)
+			}
+		})
+	}
+}
+
+// approveAll approves each call that fits, until the channel is closed.
+func (h *house) approveAll(done <-chan struct{}, fits func(*call) bool) {
+	seen := map[string]bool{}
+	for {
+		c := h.waitOr(done, func(c *call) bool { return c.State == "asking" && !seen[c.path()] && fits(c) })
+		if c == nil {
+			return
+		}
+		seen[c.path()] = true
+		if status, out := h.request(ann, http.MethodPost, "/v1/calls/"+c.path()+"/response", map[string]any{"digest": c.Digest, "kind": "approve"}); status >= http.StatusInternalServerError {
+			h.t.Errorf("approve %s: %d %s", c.path(), status, out) // a conflict says that it was cancelled meanwhile
+		}
+	}
+}
+
+// asks is a tool that needs answers of the client under all keys.
+func asks(name string, keys ...string) tool {
+	return tool{name, define(name), func(r *request) string {
+		var answers map[string]json.RawMessage
+		_ = json.Unmarshal(r.Params.InputResponses, &answers) // none at first
+		var missing []string
+		for _, k := range keys {
+			if answers[k] == nil {
+				missing = append(missing, fmt.Sprintf(`%q:{"method":"elicitation/create","params":{"mode":"form","message":"Sure?","requestedSchema":{"type":"object","properties":{"confirm":{"type":"boolean"}}}}}`, k))
+			}
+		}
+		if len(missing) == 0 {
+			return text("done")
+		}
+		return `"result":{"resultType":"input_required","requestState":"s","inputRequests":{` + strings.Join(missing, ",") + `}}`
+	}}
+}
+
+// TestConformanceOfUpstreamSide: the suite's servers judge what the gateway sends
+// to an upstream. The client of the Go SDK that knows the scenarios does what they
+// need, through a gateway in front of the suite's server.
+func TestConformanceOfUpstreamSide(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, "version: 1\nname: open\ndefaults: {mode: bypass}\nrules: []\n")
+	env := []string{"JUDGE_ASKANCE=" + bin.askance, "JUDGE_CLIENT=" + bin.client, "JUDGE_DIR=" + h.dir, "JUDGE_TOKEN=" + h.tokens[bot]}
+	for _, s := range []struct {
+		scenario, revision string
+		least              int
+	}{
+		{"tools_call", "2026-07-28", 2},
+		{"request-metadata", "2026-07-28", 6},
+		{"sep-2322-client-request-state", "2026-07-28", 5},
+		{"http-standard-headers", "2026-07-28", 9},
+		{"http-custom-headers", "2026-07-28", 18},
+		{"http-invalid-tool-headers", "2026-07-28", 12},
+		{"json-schema-ref-no-deref", "2026-07-28", 1},
+		{"initialize", "2025-11-25", 1},
+		{"tools_call", "2025-11-25", 2},
+		{"elicitation-sep1034-client-defaults", "2025-11-25", 5},
+		{"sse-retry", "2025-11-25", 3},
+	} {
+		t.Run(s.revision+" "+s.scenario, func(t *testing.T) {
+			t.Parallel()
+			found := suite(t, env, "client", "--command", bin.self+" "+proxiedArg, "--scenario", s.scenario, "--spec-version", s.revision)
+			for name, c := range found {
+				if c.failed > 0 {
+					t.Errorf("%s fails: %q", name, c.why)
+				}
+			}
+			if n := found.passed(); n < s.least {
+				t.Errorf("%d checks pass, want %d: %v", n, s.least, found)
+			}
+		})
+	}
+}
+
+// proxiedMain runs the client of the Go SDK through a gateway in front of a server.
+func proxiedMain(server string) int {
+	code := 1
+	t := &bareT{}
+	defer t.cleanup()
+	t.run(func() {
+		h := &house{t: t, dir: os.Getenv("JUDGE_DIR"), tokens: map[string]string{bot: os.Getenv("JUDGE_TOKEN")}, url: "http://127.0.0.1:1"}
+		bin.askance = os.Getenv("JUDGE_ASKANCE")
+		file := h.upstreams(map[string]map[string]any{"": {"url": server}})
+		defer os.Remove(file)
+		front := h.trusted(t, h.gatewayOf(bot, file).url)
+		cmd := exec.Command(os.Getenv("JUDGE_CLIENT"), front)
+		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+		if err := cmd.Run(); err == nil {
+			code = 0
+		}
+	})
+	return code
+}
