@@ -272,8 +272,8 @@ func TestRepeatedCallJoins(t *testing.T) {
 	c.initialize("{}")
 	first := c.start("tools/call", `{"name":"browse","arguments":{"n":1}}`)
 	w.asking()
-	second := c.start("tools/call", `{"name":"browse","arguments":{"n":1}}`)
-	wants(t, c.ask("ping", "{}"), "result") // the second has arrived
+	second := c.start("tools/call", `{"name":"browse","arguments":{"n":1},"_meta":{"progressToken":"p"}}`)
+	wants(t, c.read(), "notifications/progress") // the second is held
 	w.respond(toolcall.Response{Kind: toolcall.ResponseApprove})
 	got := c.read() + c.read()
 	wants(t, got, `"id":`+first+",", `"id":`+second+",", "did browse")

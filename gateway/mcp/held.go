@@ -167,6 +167,10 @@ func (h *held) finish(o *outcome) {
 	h.tellTask()
 }
 
+// otherTime is how long the result of another gateway is waited for, before the outcome
+// counts as unknown.
+const otherTime = 10 * time.Second
+
 // maxRuns bounds how often an idempotent tool runs.
 const maxRuns = 3
 
@@ -179,7 +183,7 @@ func (h *held) run(ctx context.Context, call *toolcall.Call) *toolcall.Call {
 		return call
 	}
 	if !first && !h.tool.isIdempotent() {
-		return call
+		return h.record.waitForOther(ctx, call, min(h.g.cfg.Hold, otherTime))
 	}
 	runCtx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)

@@ -84,6 +84,17 @@ func (r *record) wait(ctx context.Context, until toolcall.WaitUntil) (*toolcall.
 	}
 }
 
+// waitForOther waits a while for the result of a call that another gateway took: it may
+// run it now, or have ended in the middle.
+func (r *record) waitForOther(ctx context.Context, call *toolcall.Call, most time.Duration) *toolcall.Call {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	if found, err := r.wait(ctx, toolcall.UntilFinished); err == nil {
+		return found
+	}
+	return call
+}
+
 // runMark is the CUSTOM event with which a gateway takes a call: the first one in the
 // journal may run it, and no other ever.
 const runMark = "mcp.run"
