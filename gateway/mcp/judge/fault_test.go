@@ -148,14 +148,14 @@ func TestGatewayKilled(t *testing.T) {
 	h.respond(h.asked("ask_running"), "approve", nil)
 	<-running
 	g.kill()
-	g = h.gateway(bot, u, flags...)
+	g = h.gateway(bot, u, "--session", "judges", "--hold", "2s")
 	p = g.peer(t, h, bot, false, noCapabilities)
 	x := p.call("ask_asking", `{}`)
 	h.respond(asking, "approve", nil)
-	if r := x.result(); r.text() != "ran {}" || u.calls("ask_asking") != 1 || h.count("ask_asking") != 1 {
+	if r := p.untilEnded(x.result()); r.text() != "ran {}" || u.calls("ask_asking") != 1 || h.count("ask_asking") != 1 {
 		t.Errorf("the call that asked when the gateway was killed: %s; %d calls, %d runs", r.raw, h.count("ask_asking"), u.calls("ask_asking"))
 	}
-	if r := p.call("ask_running", `{}`).result(); !r.IsError || !strings.Contains(r.text(), "may have happened") || u.calls("ask_running") != 1 {
+	if r := p.untilEnded(p.call("ask_running", `{}`).result()); !r.IsError || !strings.Contains(r.text(), "may have happened") || u.calls("ask_running") != 1 {
 		t.Errorf("the call that ran when the gateway was killed: %s; %d runs", r.raw, u.calls("ask_running"))
 	}
 }
@@ -174,16 +174,11 @@ func TestServerDown(t *testing.T) {
 		t.Errorf("without askance a call gets %s, and the tool ran %d times", r.raw, u.calls("echo"))
 	}
 	h.start(strings.TrimPrefix(h.url, "http://"), h.nats)
-	if id := r.heldCall(); id != "" {
-		eventually(t, "the held call ends", func() bool { r = p.waitTool(id).result(); return r.heldCall() == "" })
-	}
+	r = p.untilEnded(r)
 	if n := u.calls("echo"); r.IsError && n != 1 || !r.IsError && (n != 2 || r.text() != `{"n":2}`) {
 		t.Errorf("with askance again the call gets %s, and the tool ran %d times", r.raw, n)
 	}
-	r = p.call("echo", `{"n":3}`).result()
-	if id := r.heldCall(); id != "" {
-		eventually(t, "the next call ends", func() bool { r = p.waitTool(id).result(); return r.heldCall() == "" })
-	}
+	r = p.untilEnded(p.call("echo", `{"n":3}`).result())
 	if r.text() != `{"n":3}` {
 		t.Errorf("with askance again the next call gets %s", r.raw)
 	}

