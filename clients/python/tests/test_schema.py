@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import sys
+import types
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, Optional, TypedDict
 
@@ -119,6 +121,7 @@ def test_arguments() -> None:
         ({"address": {"street": "b", "x": 1}}, "x"),
         ({"unknown": 1}, "unknown"),
         ({"note": 7}, "note"),
+        ({"price": 2**53 + 1}, "price"),
     ],
 )
 def test_arguments_that_do_not_fit(change: dict[str, Any], why: str) -> None:
@@ -161,3 +164,22 @@ def test_schema_of_the_caller() -> None:
     assert spec.write_input((), {"a": 1}) == '{"a":1}'
     with pytest.raises(askance.Invalid, match="no name"):
         ToolSpec(lambda: None)
+
+
+def test_not_required_members() -> None:
+    if sys.version_info < (3, 11):
+        pytest.skip("NotRequired needs Python 3.11")
+    scope: dict[str, Any] = {}
+    exec(
+        "from __future__ import annotations\n"
+        "from typing import NotRequired, TypedDict\n"
+        "class Place(TypedDict):\n    street: str\n    zip: NotRequired[int]\n"
+        "def visit(place: Place) -> None: ...\n",
+        scope,
+    )
+    sys.modules["made"] = types.ModuleType("made")
+    sys.modules["made"].__dict__.update(scope)
+    scope["Place"].__module__ = "made"
+    schema = ToolSpec(scope["visit"]).input_schema["properties"]["place"]
+    assert schema["required"] == ["street"]
+    assert schema["properties"]["zip"] == {"type": "integer"}

@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import secrets
 import struct
+import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -194,6 +195,7 @@ class GateCore:
     own: frozenset[str] | None = None
     definitions: dict[str, Json] = field(default_factory=dict)
     counts: dict[tuple[str, str], int] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         self.base = reply_path(self.session, self.reply)
@@ -224,8 +226,9 @@ class GateCore:
             text, call = _json.input_text(proposal.input), proposal.id
             if not call:
                 seen = (proposal.name, derive_id(self.reply, 0, proposal.name, text))
-                index = self.counts.get(seen, 0)
-                self.counts[seen] = index + 1
+                with self.lock:
+                    index = self.counts.get(seen, 0)
+                    self.counts[seen] = index + 1
                 call = derive_id(self.reply, index, proposal.name, text)
             segment(call, "call id")
             out.append(Proposal(proposal.name, text, call))

@@ -202,7 +202,7 @@ def canonicalize(value: object) -> str:
         item, depth = todo.pop()
         if depth < 0:
             out.append(str(item))
-        elif depth > MAX_DEPTH:
+        elif depth >= MAX_DEPTH and isinstance(item, (Mapping, list, tuple)):
             raise ValueError("it is nested too deeply")
         elif item is None or isinstance(item, bool):
             out.append({None: "null", True: "true", False: "false"}[item])

@@ -88,9 +88,12 @@ def _read_none(value: Any, at: str) -> None:
 def _read_simple(kind: Any, value: Any, at: str) -> Any:
     if kind is float and isinstance(value, (int, float)) and not isinstance(value, bool):
         try:
-            return float(value)
+            number = float(value)
         except OverflowError as err:
             raise _fail(at, "a number in the range of a float", value) from err
+        if number != value:  # else the tool would see another number than people did
+            raise _fail(at, "a number that a float holds", value)
+        return number
     if kind is int and isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return int(value)
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
@@ -99,6 +102,8 @@ def _read_simple(kind: Any, value: Any, at: str) -> Any:
 
 
 def _make_union(args: tuple[Any, ...], where: str, inside: tuple[Any, ...]) -> Shape:
+    if Any in args:  # Python 3.10 makes Optional of a parameter whose default is None
+        return make_shape(Any, where, inside)
     shapes = [make_shape(a, where, inside) for a in args]
 
     def read(value: Any, at: str) -> Any:
@@ -200,12 +205,14 @@ def _is_typed_dict(hint: Any) -> bool:
 
 
 def _make_typed_dict(hint: Any, where: str, inside: tuple[Any, ...]) -> Shape:
-    members = {}
+    members, required = {}, set(hint.__required_keys__)
     for name, inner in _read_hints(hint, where).items():
-        if getattr(get_origin(inner), "_name", "") in ("Required", "NotRequired"):
+        word = getattr(get_origin(inner), "_name", "")
+        if word in ("Required", "NotRequired"):  # Python itself misses them where annotations are texts
             inner = get_args(inner)[0]
+            required = required | {name} if word == "Required" else required - {name}
         members[name] = make_shape(inner, f"{where}.{name}", inside)
-    return _make_object(members, sorted(hint.__required_keys__), lambda values: values)
+    return _make_object(members, sorted(required), lambda values: values)
 
 
 def _add_default(shape: Shape, default: Any) -> Shape:
