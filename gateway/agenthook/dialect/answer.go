@@ -237,3 +237,35 @@ func AnswerInPlace(ev *Event, output string) string {
 	}
 	return string(b)
 }
+
+// PromptText turns the answer to an event before a tool into what Claude Code reads
+// from its permission-prompt tool. Whatever is no allowance denies.
+func PromptText(input message.RawJSON, answer []byte, err error) []byte {
+	var a struct {
+		Output beforeOutput `json:"hookSpecificOutput"`
+	}
+	deny := func(reason string) []byte {
+		b, err := strictjson.Marshal(promptDecision{Behavior: "deny", Message: cleanReason(reason)})
+		if err != nil {
+			return []byte(`{"behavior":"deny","message":"askance failed"}`)
+		}
+		return b
+	}
+	switch {
+	case err != nil:
+		return deny(err.Error())
+	case len(answer) == 0:
+		return deny("askance leaves this to the user of the agent, who cannot be asked here")
+	case strictjson.UnmarshalOpen(answer, &a) != nil:
+		return deny("the answer of askance cannot be read")
+	case a.Output.Decision != "allow":
+		return deny(a.Output.Reason)
+	case len(a.Output.Input) > 0:
+		input = a.Output.Input
+	}
+	b, err := strictjson.Marshal(promptDecision{Behavior: "allow", Input: input})
+	if err != nil {
+		return deny("the arguments cannot be written")
+	}
+	return b
+}

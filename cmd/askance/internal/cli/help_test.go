@@ -17,7 +17,7 @@ var commands = []string{
 	"policy", "policy lint", "policy test", "policy explain", "policy replay", "policy diff", "policy fmt", "policy vars", "policy schema", "policy import", "policy put", "policy status",
 	"tools", "tools import",
 	"creds", "creds init", "creds add", "creds list", "creds revoke", "creds config",
-	"hook", "hook claude-code", "hook codex", "hook gemini", "hook install", "hook check", "hook uninstall",
+	"hook", "hook claude-code", "hook codex", "hook gemini", "hook install", "hook check", "hook uninstall", "hook mcp",
 	"webhooks", "webhooks list", "webhooks retry", "webhooks drop", "webhooks test",
 	"token", "token create", "token list", "token revoke",
 	"journal", "journal check", "journal accept-loss",

@@ -30,7 +30,7 @@ func newHookCommand(env *environment) *cobra.Command {
 	for _, d := range dialect.Dialects() {
 		subs = append(subs, newHookRelayCommand(env, d))
 	}
-	subs = append(subs, newHookInstallCommand(env), newHookCheckCommand(env), newHookUninstallCommand(env))
+	subs = append(subs, newHookInstallCommand(env), newHookCheckCommand(env), newHookUninstallCommand(env), newHookMCPCommand(env))
 	group := newGroup(&cobra.Command{
 		Use:   "hook",
 		Short: "Decide about the tool calls of coding agents",
@@ -137,4 +137,30 @@ func runHook(env *environment, c *cobra.Command, d dialect.Dialect, h hooking) (
 	}
 	_, err = env.out.Write(append(answer, '\n'))
 	return err
+}
+
+func newHookMCPCommand(env *environment) *cobra.Command {
+	var h hooking
+	c := &cobra.Command{
+		Use:   "mcp",
+		Short: "Serve the permission-prompt tool of Claude Code",
+		Long: `Serves MCP on standard input and output with one tool, approve. Claude Code without a
+terminal calls it where it would ask its user. It asks only about calls that its own rules
+do not decide: install the hooks to have all calls decided.`,
+		Example: `  claude -p "fix the tests" --permission-prompt-tool mcp__askance__approve \
+    --mcp-config '{"mcpServers":{"askance":{"command":"askance","args":["hook","mcp"]}}}'`,
+		Annotations: map[string]string{blockOnFailure: "true"},
+		Args:        noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			client, err := h.client(dialect.ClaudeCode)
+			if err != nil {
+				return err
+			}
+			return hook.ServePrompt(c.Context(), client, buildInfo().Version, env.in, env.out)
+		},
+	}
+	addHookFlags(c, &h, 5*time.Minute)
+	c.Flags().Lookup("timeout").Usage = "how long Claude Code waits for the tool (MCP_TOOL_TIMEOUT)"
+	_ = c.Flags().MarkHidden("on-allow") // a prompt has no rules to leave a call to
+	return c
 }

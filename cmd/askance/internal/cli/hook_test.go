@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 	"github.com/askance-dev/askance/gateway/agenthook/dialect"
 	"github.com/askance-dev/askance/toolcall"
@@ -342,6 +344,35 @@ func TestHookInstall(t *testing.T) {
 	for _, args := range []string{"hook install", "hook install vim", "hook install codex --http-hook", "hook install claude-code --http-hook --token-file x", "hook install gemini --timeout 5s --yes", "hook install codex --on-allow maybe"} {
 		if r := run(t, strings.Fields(args)...); r.code != cli.ExitUsage {
 			t.Errorf("%s: exit %d", args, r.code)
+		}
+	}
+}
+
+// TestPermissionPrompt: the MCP tool of Claude Code decides as its hook does, and denies
+// without a server.
+func TestPermissionPrompt(t *testing.T) {
+	cleanEnvironment(t)
+	s := serveRules(t, agentRules)
+	for _, tc := range []struct{ url, tool, want string }{
+		{s.http, "Read", `{"behavior":"allow","updatedInput":{"command":"make"}}`},
+		{s.http, "Write", `{"behavior":"deny","message":"`},
+		{"http://127.0.0.1:9", "Read", `{"behavior":"deny","message":"askance hook: this tool call is blocked: askance does not respond`},
+	} {
+		client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
+		session, err := client.Connect(t.Context(), &mcp.CommandTransport{Command: exec.CommandContext(t.Context(), os.Args[0], "hook", "mcp", "--url", tc.url)}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "approve", Arguments: map[string]any{"tool_name": tc.tool, "input": map[string]any{"command": "make"}, "tool_use_id": "t1-" + tc.tool}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, is := r.Content[0].(*mcp.TextContent)
+		if !is || !strings.HasPrefix(text.Text, tc.want) || !json.Valid([]byte(text.Text)) {
+			t.Errorf("%s: %+v, want %s", tc.tool, r.Content[0], tc.want)
+		}
+		if err := session.Close(); err != nil {
+			t.Errorf("close: %v", err)
 		}
 	}
 }

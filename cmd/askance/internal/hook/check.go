@@ -173,7 +173,7 @@ func Warnings(d dialect.Dialect, version string) []string {
 		}
 	case dialect.Gemini:
 		return []string{
-			"Gemini CLI has no onFailure: a hook that is killed or missing lets the tool run.",
+			"Gemini CLI has no onFailure: a hook that is killed lets the tool run.",
 			"Gemini CLI runs a project's hooks only in trusted folders.",
 		}
 	case dialect.ClaudeCode:

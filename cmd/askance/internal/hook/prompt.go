@@ -1,0 +1,66 @@
+package hook
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"io"
+	"os"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/askance-dev/askance/gateway/agenthook/dialect"
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+)
+
+// promptSchema describes what Claude Code sends to its permission-prompt tool.
+const promptSchema = `{"type":"object","properties":{"tool_name":{"type":"string"},"input":{"type":"object"},"tool_use_id":{"type":"string"}},"required":["tool_name","input"]}`
+
+type promptEvent struct {
+	Event   string          `json:"hook_event_name"`
+	Session string          `json:"session_id"`
+	Call    string          `json:"tool_use_id"`
+	Tool    string          `json:"tool_name"`
+	Input   message.RawJSON `json:"tool_input"`
+}
+
+// ServePrompt is an MCP server with the tool approve, for
+// claude --permission-prompt-tool. It ends with its input.
+func ServePrompt(ctx context.Context, c Client, version string, in io.Reader, out io.Writer) error {
+	// Claude Code names its session to the processes that it starts, so a result that a
+	// hook reports reaches the same call.
+	session := cmp.Or(os.Getenv("CLAUDE_CODE_SESSION_ID"), "permission-prompt-"+rand.Text())
+	s := mcp.NewServer(&mcp.Implementation{Name: "askance", Version: version}, nil)
+	s.AddTool(&mcp.Tool{
+		Name: "approve", Description: "Decides whether a tool call may run.", InputSchema: message.RawJSON(promptSchema),
+	}, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		text := string(dialect.PromptText(c.prompt(ctx, session, r.Params.Arguments)))
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil
+	})
+	return s.Run(ctx, &mcp.IOTransport{Reader: io.NopCloser(in), Writer: openWriter{out}})
+}
+
+type openWriter struct{ io.Writer }
+
+func (openWriter) Close() error { return nil }
+
+// prompt asks about one call; every failure is a denial.
+func (c Client) prompt(ctx context.Context, session string, arguments message.RawJSON) (input message.RawJSON, answer []byte, err error) {
+	began := time.Now()
+	var asked struct {
+		Tool  string          `json:"tool_name"`
+		Input message.RawJSON `json:"input"`
+		Call  string          `json:"tool_use_id"`
+	}
+	if err := strictjson.UnmarshalOpen(arguments, &asked, strictjson.MaxBytes(dialect.MaxEventBytes)); err != nil {
+		return nil, nil, err
+	}
+	event, err := strictjson.Marshal(promptEvent{"PreToolUse", session, cmp.Or(asked.Call, "prompt-"+rand.Text()), asked.Tool, asked.Input})
+	if err != nil {
+		return nil, nil, err
+	}
+	answer, err = c.Answer(ctx, event, began)
+	return asked.Input, answer, err
+}
