@@ -99,6 +99,9 @@ func (o *operators) reportResult(ctx context.Context, by toolcall.Principal, r t
 		}
 		res := r.Result
 		res.ID, res.Name = c.Call, c.Tool
+		if r.Unasked && (c.State == message.ToolCallPending || c.State == message.ToolCallAsking) {
+			return m.Step(toolcall.Bypassed{Base: stamp(), Result: res, Digest: c.SealResult(digest)})
+		}
 		return m.Step(toolcall.Resulted{Base: stamp(), Attempt: c.Attempt.Number, Result: res, Digest: c.SealResult(digest)})
 	})
 }

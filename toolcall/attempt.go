@@ -34,6 +34,8 @@ func (m *Machine) applyToAttempt(ev Event) error {
 		return m.move(CauseSuspend)
 	case Resulted:
 		return m.applyResult(ev)
+	case Bypassed:
+		return m.applyBypass(ev)
 	case Resolved:
 		return m.applyResolution(ev)
 	default:
@@ -130,6 +132,21 @@ func (m *Machine) applyResult(ev Resulted) error {
 		return supersededError(c.Clone(), CauseResult, "the result is not the owner's")
 	}
 	if err := m.move(CauseResult); err != nil {
+		return err
+	}
+	r := ev.Result
+	c.ResultDigest = ev.Digest
+	m.setResult(&r)
+	return nil
+}
+
+// applyBypass ends a call that nothing here allowed.
+func (m *Machine) applyBypass(ev Bypassed) error {
+	c := m.call
+	if c.Placement != PlaceExternal {
+		return &message.Error{Code: message.CodeState, Op: string(CauseBypass), Call: ErrorCall(c), What: "the call is not external", Hint: "only the runtime's own calls can run without a decision"}
+	}
+	if err := m.move(CauseBypass); err != nil {
 		return err
 	}
 	r := ev.Result

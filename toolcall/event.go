@@ -152,6 +152,13 @@ type (
 		Result  message.ToolResultBlock
 		Digest  string
 	}
+	// Bypassed brings the result of an external call that ran before it was decided
+	// here: the agent's own prompt was faster, or its hook failed.
+	Bypassed struct {
+		Base
+		Result message.ToolResultBlock
+		Digest string
+	}
 	// Resolved ends a blocked call by an operator's word; Result is what the model
 	// sees.
 	Resolved struct {

@@ -128,6 +128,9 @@ type ReportRequest struct {
 	V int `json:"v,omitzero"`
 	Key
 	Result message.ToolResultBlock `json:"result"`
+	// Unasked reports a call that ran although it is not decided yet: the agent's own
+	// prompt was faster, or its hook failed. The call ends, and its record says so.
+	Unasked bool `json:"unasked,omitzero"`
 }
 
 // ListRequest selects calls. Without All only open calls are listed.

@@ -34,6 +34,7 @@ const (
 	CauseResolve   Cause = "resolve"   // (ours) a person said the outcome of a blocked call
 	CauseRevoke    Cause = "revoke"    // (ours) an approval was revoked before the start
 	CauseInterrupt Cause = "interrupt" // the reply was interrupted
+	CauseBypass    Cause = "bypass"    // (ours) the agent ran an external call that was not decided here
 )
 
 // none is the state before the first record.
@@ -92,5 +93,6 @@ func Table() []Transition {
 		{CauseResolve, states{allowed, submitted}, finished, "a person said its outcome"},
 		{CauseRevoke, states{allowed, submitted}, finished, "the approval was revoked before the start"},
 		{CauseInterrupt, states{pending, asking, allowed, submitted}, finished, "the reply was interrupted"},
+		{CauseBypass, states{pending, asking}, finished, "the agent ran it without a decision from here"},
 	}
 }

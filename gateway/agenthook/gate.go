@@ -205,7 +205,7 @@ func (g *gate) verdict(c *toolcall.Call) dialect.Verdict {
 			return dialect.Verdict{Behavior: message.BehaviorAllow, Input: input}
 		}
 		return dialect.Verdict{Behavior: message.BehaviorDeny, Reason: "The tool did not run. A person gave its result instead:\n" + output}
-	case c.Cause == string(toolcall.CauseResult):
+	case c.Cause == string(toolcall.CauseResult), c.Cause == string(toolcall.CauseBypass):
 		return dialect.Verdict{Behavior: message.BehaviorDeny, Reason: "This call ran already, and its result is recorded. Make a new call if it must run again."}
 	}
 	return dialect.Verdict{Behavior: message.BehaviorDeny, Reason: c.Result.Output.String()}

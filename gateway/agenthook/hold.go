@@ -111,12 +111,16 @@ func (g *gate) report(ctx context.Context) error {
 		text = text[:toolcall.MaxOutputBytes-64] + "\n… the rest is not recorded"
 	}
 	switch {
-	case c.Open() && isDecided(c):
-		_, err = g.c.Report(ctx, toolcall.ReportRequest{Key: c.Key, Result: message.ToolResultBlock{
+	case c.Open():
+		r := toolcall.ReportRequest{Key: c.Key, Unasked: true, Result: message.ToolResultBlock{
 			ID: c.Call, Name: c.Tool, State: res.State, Output: message.Content{Text: cmp.Or(text, "(no output)")},
-		}})
+		}}
+		if !isDecided(c) {
+			r.Result.Metadata = map[string]any{"decided_by": "local user", "evidence": "agent-prompt"}
+		}
+		_, err = g.c.Report(ctx, r)
 		return err
-	case c.Cause == string(toolcall.CauseResult):
+	case c.Cause == string(toolcall.CauseResult), c.Cause == string(toolcall.CauseBypass):
 		return nil // reported before
 	}
 	return g.noteUnasked(ctx, c.Key, "the call was "+string(c.State)+" ("+c.Cause+") when the agent ran it")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -401,6 +402,39 @@ func TestRanUnasked(t *testing.T) {
 	}
 	if n := strings.Count(eventsText(r), "hook.ran_unasked"); n != 2 {
 		t.Errorf("%d events, want 2:\n%s", n, eventsText(r))
+	}
+}
+
+// Where the agent's own prompt was faster, its result closes the request, as what it is.
+func TestAnsweredAtThePrompt(t *testing.T) {
+	w := newWorld(t)
+	d := dialect.ClaudeCode
+	got := w.later(d, pre(d, "c1", "Bash", `{"command":"make"}`))
+	c := w.asking()
+	if a := w.ask(d, post(d, "c1", "Bash", `{"command":"make"}`, `"built"`)); a.Status != http.StatusNoContent {
+		t.Fatalf("a result: %+v", a)
+	}
+	if why := denied(d, got()); !strings.Contains(why, "ran already") {
+		t.Errorf("the hook that waited: %q", why)
+	}
+	end := w.A.Finished(c.Key)
+	if end.Cause != "bypass" || end.Result.Output.String() != "built" || end.Result.Metadata["decided_by"] != "local user" || end.Result.Metadata["evidence"] != "agent-prompt" {
+		t.Errorf("the call ended by %s with %+v", end.Cause, end.Result)
+	}
+	if _, err := w.A.Client(gatewaytest.Ann).SubmitResponse(t.Context(), toolcall.Response{Key: c.Key, Kind: toolcall.ResponseApprove, Digest: c.Digest}); !errors.Is(err, message.ErrFinished) {
+		t.Errorf("a late approval: %v", err)
+	}
+	// Without the mark, a result of a call that is not decided is refused.
+	c = w.A.Propose("s", "r2", "c2", gatewaytest.Browse, `{}`)
+	if _, err := w.A.Client(gatewaytest.Bot).Report(t.Context(), toolcall.ReportRequest{Key: c.Key, Result: message.ToolResultBlock{ID: "c2", Name: c.Tool, State: message.ToolResultSuccess}}); !errors.Is(err, message.ErrState) {
+		t.Errorf("a result without the mark: %v", err)
+	}
+	// A call that the engine or a worker runs cannot be reported so.
+	c = w.A.Propose("s", "r3", "c3", gatewaytest.Pay, gatewaytest.PayInput)
+	if c.State == message.ToolCallAsking {
+		if _, err := w.A.Client(gatewaytest.Bot).Report(t.Context(), toolcall.ReportRequest{Key: c.Key, Unasked: true, Result: message.ToolResultBlock{ID: "c3", Name: c.Tool, State: message.ToolResultSuccess}}); !errors.Is(err, message.ErrState) {
+			t.Errorf("a call that is not external: %v", err)
+		}
 	}
 }
 

@@ -15,7 +15,7 @@ var stepWords = map[toolcall.Cause][2]string{
 	toolcall.CauseReject: {"rejected", "bad"}, toolcall.CauseRespond: {"responded with a result", "good"}, toolcall.CauseExpire: {"expired", "bad"},
 	toolcall.CauseSubmit: {"queued", "work"}, toolcall.CauseStart: {"started", "work"}, toolcall.CauseOffer: {"offered again", "work"},
 	toolcall.CauseLose: {"worker lost", "bad"}, toolcall.CauseReturn: {"returned before it started", "bad"}, toolcall.CauseSuspend: {"blocked: needs an operator", "bad"}, toolcall.CauseResult: {"result", "good"},
-	toolcall.CauseResolve: {"resolved", "good"}, toolcall.CauseRevoke: {"revoked", "bad"}, toolcall.CauseInterrupt: {"interrupted", "bad"},
+	toolcall.CauseResolve: {"resolved", "good"}, toolcall.CauseRevoke: {"revoked", "bad"}, toolcall.CauseInterrupt: {"interrupted", "bad"}, toolcall.CauseBypass: {"ran without a decision", "bad"},
 }
 
 // Step words an arrow of a call, with a tone: ask, work, good, bad or none.
@@ -37,6 +37,8 @@ func Ended(c *toolcall.Call) (word string, good bool) {
 		return "Expired", false
 	case toolcall.CauseInterrupt:
 		return "Interrupted", false
+	case toolcall.CauseBypass:
+		return "Ran without a decision", false
 	case toolcall.CauseDeny:
 		return "Denied", false
 	case toolcall.CauseRefuse:
@@ -68,7 +70,7 @@ const (
 	FateEdited    Fate = "edited"    // approved with other arguments
 	FateResponded Fate = "responded" // instead of the tool
 	FateRejected  Fate = "rejected"  // by a person, or by the policy after a response
-	FateExpired   Fate = "expired"   // or interrupted
+	FateExpired   Fate = "expired"   // or interrupted, or the call ran without a decision
 )
 
 // FateOf is what became of the call's approval request.
@@ -81,7 +83,7 @@ func FateOf(c *toolcall.Call) Fate {
 		return FateRejected
 	case toolcall.CauseRespond:
 		return FateResponded
-	case toolcall.CauseExpire:
+	case toolcall.CauseExpire, toolcall.CauseBypass:
 		return FateExpired
 	case toolcall.CauseInterrupt:
 		if !c.Tally().Agreed {

@@ -15,6 +15,8 @@ func Verdict(c *toolcall.Call, by string) string {
 			return "expired: no decision in time"
 		case toolcall.CauseInterrupt:
 			return "interrupted" + from(by)
+		case toolcall.CauseBypass:
+			return "no longer open: the agent ran the call without a decision"
 		}
 	}
 	if !voted {

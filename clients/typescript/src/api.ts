@@ -783,6 +783,8 @@ export interface ReportBody {
     state?: "success" | "error" | "interrupted" | "denied" | "running";
     type: "tool_result";
   };
+  /** Unasked reports a call that ran although it is not decided yet: the agent's own prompt was faster, or its hook failed. The call ends, and its record says so. */
+  unasked?: boolean;
 }
 
 /** Requester is what the credentials of a proposal, or the directory, say of the user on whose behalf it is made. */

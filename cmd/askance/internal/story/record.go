@@ -85,6 +85,8 @@ func runLine(out *term.Out, f *toolcall.EventRecord, cause toolcall.Cause, word 
 		return told{word: word(paintResult(out, c), string(c.Result.State)), rest: tookText(c, f.At) + resultLine(c)}
 	case toolcall.CauseResolve:
 		return told{word: word(out.Good, "resolved"), rest: "by " + term.SafeLine(asked.Who(f.By)) + ": " + resultLine(c)}
+	case toolcall.CauseBypass:
+		return told{word: word(out.Bad, "ran"), rest: "without a decision: " + resultLine(c)}
 	case toolcall.CauseExpire:
 		return told{word: word(out.Bad, "expired"), rest: "no approver responded in time"}
 	}
