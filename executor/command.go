@@ -100,7 +100,7 @@ func (c Command) Handler() (Handler, error) {
 		return nil, fmt.Errorf("command %s: %w", c.Argv[0], err)
 	}
 	argv, dir, grace := slices.Clone(c.Argv), c.Dir, c.Grace
-	env := slices.Concat(pickEnvironment(os.Environ(), c.PassEnv), c.Env)
+	env := slices.Concat(PassEnvironment(c.PassEnv), c.Env)
 	return func(ctx context.Context, t Task) (Output, error) {
 		cmd := exec.CommandContext(context.WithoutCancel(ctx), path) // runCommand ends it, with its group
 		cmd.Args, cmd.Dir = argv, dir
@@ -114,6 +114,10 @@ func (c Command) Handler() (Handler, error) {
 		return runCommand(ctx, cmd, grace, t)
 	}, nil
 }
+
+// PassEnvironment is the part of this process's environment that a program gets: the
+// names in Inherited, and those in pass.
+func PassEnvironment(pass []string) []string { return pickEnvironment(os.Environ(), pass) }
 
 // pickEnvironment picks what a program may see of environ.
 func pickEnvironment(environ, pass []string) []string {

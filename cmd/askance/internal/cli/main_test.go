@@ -35,6 +35,9 @@ func TestMain(m *testing.M) {
 		if args[0] == mcpServer {
 			return mcpServerMain()
 		}
+		if args[0] == mcpChild {
+			return mcpMain()
+		}
 		return cli.Process(args)
 	})
 }

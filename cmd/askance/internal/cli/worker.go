@@ -19,17 +19,19 @@ type working struct {
 	subjects []string
 	passEnv  []string
 	lifeline bool
-	argv     []string
 	door     door
+	runs     running
 }
 
 func newWorkerCommand(env *environment) *cobra.Command {
 	var w working
 	c := &cobra.Command{
-		Use:   "worker --tool NAME -- CMD [ARG…]",
-		Short: "Run the allowed calls of a tool with any command",
+		Use:   "worker --tool NAME -- CMD [ARG…] | --tools FILE --mcp SERVER | --tool NAME --url URL",
+		Short: "Run the allowed calls of a tool with a command, an MCP server or an HTTP endpoint",
 		Long: `Takes allowed calls of a tool, verifies the engine's signed grant for exactly the bytes
-to run, and runs CMD for each call. CMD gets the arguments as JSON on standard input.
+to run, and runs CMD for each call, asks an MCP server, or calls an HTTP endpoint.
+
+With CMD: CMD gets the arguments as JSON on standard input.
 Its standard output is the result, each line of its standard error is progress, and an
 exit status other than zero is an error.
 
@@ -48,25 +50,37 @@ A policy rule can route calls (executor: {subject: …}). Only workers with that
 
 With --server the worker needs no NATS: it takes the calls over HTTP with a token, from
 --token-file, which it reads again for each request, or from ASKANCE_TOKEN. Pin an engine's
-key with --engine-key, or pass --trust-server-keys.`,
+key with --engine-key, or pass --trust-server-keys.
+
+With --mcp the worker runs the tools of an MCP server: a command line, or the URL of a
+server over HTTP. --tools names the tools file that askance tools import wrote; the worker
+runs its remote tools, or those of --tool, as long as the server's definitions are the
+imported ones. It starts a server that ended again.
+
+With --url the worker sends the arguments to an HTTP endpoint; {tool} in the path stands
+for the tool's name. The endpoint gets Idempotency-Key and, with --sign-secret-file, the
+webhook-signature header. 2xx is the result. 4xx is an error, and nothing ran. After 408,
+5xx, a redirect with a new method or a lost connection the outcome is unknown.
+
+A call with an unknown outcome has no result: when its lease has ended, askance runs an
+idempotent tool again, and asks an operator about any other.`,
 		Example: `  askance worker --tool refund -- ./refund.py
   askance worker --tool search --slots 8 --nats nats://10.0.0.5:4222 --engine-key engine.pub -- ./search
   askance worker --tool refund --server https://askance.example --token-file token --engine-key engine.pub -- ./refund.py
   askance worker --tool refund --subject exec.payments -- ./refund.py
+  askance worker --tools shop.yaml --mcp 'npx -y @example/shop-server'
+  askance worker --tools shop.yaml --mcp https://mcp.example.com/mcp --header-env Authorization=SHOP_AUTH
+  askance worker --tool refund --url https://shop.example/refund --sign-secret-file secret
   askance worker --tool build --tool test --pass-env GOCACHE -- ./ci.sh`,
 		Args: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usagef("want a command after --, for instance: askance worker --tool refund -- ./refund.py")
-			}
-			if len(w.tools) == 0 {
-				return usagef("--tool is missing: pass the tool whose calls %s runs", args[0])
+			if err := w.runs.check(args, len(w.tools), env.cfg.Tools); err != nil {
+				return err
 			}
 			for _, s := range w.subjects {
 				if err := toolcall.CheckRoute(s); err != nil {
 					return usageError{err}
 				}
 			}
-			w.argv = args
 			return w.door.check(env)
 		},
 		RunE: func(c *cobra.Command, _ []string) error { return runWorker(c.Context(), env, w) },
@@ -75,11 +89,12 @@ key with --engine-key, or pass --trust-server-keys.`,
 	f := c.Flags()
 	f.StringArrayVar(&w.tools, "tool", nil, "tool whose calls this worker runs; may be repeated")
 	f.StringArrayVar(&w.subjects, "subject", nil, "subject to which rules route calls: run only those; may be repeated")
-	env.cfg.bind(c, &env.cfg.Slots, &env.cfg.EngineKeys, &env.cfg.ApproverKeys, &env.cfg.RequireSignature)
+	env.cfg.bind(c, &env.cfg.Tools, &env.cfg.Slots, &env.cfg.EngineKeys, &env.cfg.ApproverKeys, &env.cfg.RequireSignature)
 	f.StringArrayVar(&w.passEnv, "pass-env", nil, "variable of this environment to pass to CMD; may be repeated")
 	f.BoolVar(&w.lifeline, "until-stdin-closes", false, "stop when standard input ends; for programs that start workers")
 	_ = f.MarkHidden("until-stdin-closes") // the flag is there: it was defined above
 	w.door.bind(f)
+	w.runs.bind(c)
 	return c
 }
 
@@ -99,19 +114,19 @@ func runWorker(ctx context.Context, env *environment, w working) error {
 	if _, err := directory.Load(env.cfg.ApproverKeys...); err != nil {
 		return err
 	}
-	handler, err := executor.Command{Argv: w.argv, PassEnv: w.passEnv}.Handler()
-	if err != nil {
-		return usageError{err}
+	if err := w.runs.load(env, &w); err != nil {
+		return err
 	}
 	if err := w.door.open(ctx, env); err != nil {
 		return err
 	}
 	defer w.door.close()
-	workers, err := newWorkers(ctx, env, handler, w)
+	workers, err := newWorkers(ctx, env, w)
 	if err != nil {
 		return err
 	}
-	env.notef("worker %s runs %q for %s at %s\n", env.cfg.As, w.argv, queuesText(w), w.door.address)
+	defer w.runs.start(ctx)()
+	env.notef("worker %s runs %s for %s at %s\n", env.cfg.As, w.runs.what, queuesText(w), w.door.address)
 	return runAll(ctx, workers)
 }
 
@@ -132,7 +147,7 @@ func queuesText(w working) string {
 	return fmt.Sprintf("%q on %q", w.tools, w.subjects)
 }
 
-func newWorkers(ctx context.Context, env *environment, handler executor.Handler, w working) ([]*executor.Worker, error) {
+func newWorkers(ctx context.Context, env *environment, w working) ([]*executor.Worker, error) {
 	var out []*executor.Worker
 	for _, queue := range toolcall.Queues(w.tools, w.subjects) {
 		way, err := w.door.transport(ctx, env, queue)
@@ -140,13 +155,16 @@ func newWorkers(ctx context.Context, env *environment, handler executor.Handler,
 			return nil, err
 		}
 		opts := []executor.WorkerOption{
-			executor.WithName(env.cfg.As), executor.WithCommand(), executor.WithSlots(env.cfg.Slots), executor.WithRoute(queue.Route), executor.WithLogger(env.log),
+			executor.WithName(env.cfg.As), executor.WithSlots(env.cfg.Slots), executor.WithRoute(queue.Route), executor.WithLogger(env.log),
 			executor.WithKeySource(way.source),
 		}
 		if env.cfg.RequireSignature {
 			opts = append(opts, executor.WithApprovers(func() (toolcall.ApproverList, error) { return approverList(env.cfg.ApproverKeys) }))
 		}
-		worker, err := executor.NewWorker(way, queue.Tool, handler, way.keys, opts...)
+		if w.runs.server == nil && w.runs.url == "" {
+			opts = append(opts, executor.WithCommand())
+		}
+		worker, err := executor.NewWorker(w.runs.gate(way), queue.Tool, w.runs.handler(queue.Tool), way.keys, opts...)
 		if err != nil {
 			return nil, usageError{err}
 		}

@@ -5,12 +5,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 	"github.com/askance-dev/askance/message"
-	"github.com/askance-dev/askance/toolcall"
 )
 
 // serveWorkers is a server with a token for a worker of pay, in a file.
@@ -81,14 +79,7 @@ func TestWorkerWithWrongKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	process(t, "worker", "--server", s.http, "--token-file", token, "--engine-key", other, "--data", t.TempDir(), "--tool", "pay", "--", "cat")
-	c := s.propose("r1", "c1", "pay", `{"cents":5}`)
-	for over := time.Now().Add(20 * time.Second); c.Returned == nil && time.Now().Before(over); {
-		r, err := s.bot().Wait(t.Context(), toolcall.WaitRequest{V: 1, Session: "s1", Reply: "r1", TimeoutMS: 100})
-		if err != nil {
-			t.Fatal(err)
-		}
-		c = r.Calls[0]
-	}
+	c := s.returned(s.propose("r1", "c1", "pay", `{"cents":5}`))
 	if c.Returned == nil || !strings.Contains(c.Returned.Reason, "does not know") || !c.Open() {
 		t.Errorf("the call is %s: %+v", c.Phase(), c.Returned)
 	}

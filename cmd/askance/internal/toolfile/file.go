@@ -15,6 +15,7 @@
 //	    max_attempts: 3          # of an idempotent tool
 //	    backoff: 1s              # before the second attempt, then doubling
 //	    input_schema: {type: object}
+//	    definition: sha256:…     # of an imported MCP tool: askance worker --mcp runs it only while it is the same
 //	  - name: Bash
 //	    kind: bash               # what AgentScope's rules mean for it; see package permission/agentscope
 //	    argument: cmd            # the argument that has the command or the path, if it has another name than AgentScope's
@@ -48,6 +49,8 @@ type Tool struct {
 	engine.Tool
 	// Command runs a local tool; empty: some Go program registers a handler.
 	Command []string
+	// Definition is the hash of an imported definition; "": none.
+	Definition string
 }
 
 type entry struct {
@@ -70,6 +73,7 @@ type entry struct {
 	QueueTimeout    duration           `yaml:"queue_timeout" doc:"After this time in the queue, a call needs an operator."`
 	MaxAttempts     int                `yaml:"max_attempts" doc:"Attempts of an idempotent tool."`
 	Backoff         duration           `yaml:"backoff" doc:"Pause before the second attempt; each further one is twice as long."`
+	Definition      string             `yaml:"definition" doc:"Hash of the definition that askance tools import read from an MCP server. askance worker --mcp runs no tool whose definition has changed."`
 	Command         []string           `yaml:"command" doc:"Program that runs a local tool, with its arguments."`
 }
 
@@ -137,7 +141,7 @@ func Parse(name string, data []byte) ([]Tool, error) {
 }
 
 func (e entry) tool() (Tool, error) {
-	t := Tool{Command: e.Command, Tool: engine.Tool{
+	t := Tool{Command: e.Command, Definition: e.Definition, Tool: engine.Tool{
 		Tool: permission.Tool{
 			Name: e.Name, Server: e.Server, ReadOnly: e.ReadOnly, Destructive: e.Destructive,
 			Idempotent: e.Idempotent, OpenWorld: e.OpenWorld,
@@ -179,6 +183,9 @@ func (e entry) check(p toolcall.Placement) error {
 	if len(e.Command) > 0 && p != toolcall.PlaceLocal {
 		return fmt.Errorf("a %s tool has no command here: start it with askance worker --tool %s -- %s", p, e.Name, e.Command[0])
 	}
+	if e.Definition != "" && !definitionHash.MatchString(e.Definition) {
+		return errors.New("definition is no hash of the form sha256:…: import the tool again")
+	}
 	if e.MaxAttempts < 0 {
 		return errors.New("max_attempts is negative")
 	}
@@ -210,6 +217,8 @@ func (e entry) kind(t *engine.Tool) error {
 	}
 	return nil
 }
+
+var definitionHash = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 
 // otherShell finds the names of shells whose lines mean something else than in bash.
 var otherShell = regexp.MustCompile(`(?i)^cmd(\.exe)?$|(^|[^a-z])(powershell|pwsh)($|[^a-z])`)

@@ -2,6 +2,7 @@ package toolimport
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strings"
@@ -125,9 +126,38 @@ func readMCP(members []strictjson.Member) (*Definition, error) {
 			return nil, fmt.Errorf("%s: %w", m.Name, err)
 		}
 	}
+	d.Hash = hashDefinition(members)
 	// The specification's defaults: a tool that says nothing may destroy and reach out.
 	d.Destructive, d.OpenWorld = cmp.Or(d.Destructive, &yes), cmp.Or(d.OpenWorld, &yes)
 	return d, nil
+}
+
+// hashDefinition is the hash of all that a definition says, in any order of its members;
+// "" if it has no canonical form.
+func hashDefinition(members []strictjson.Member) string {
+	all := []byte{'{'}
+	for _, m := range members {
+		if m.Name == "_meta" { // of the message
+			continue
+		}
+		if len(all) > 1 {
+			all = append(all, ',')
+		}
+		var err error
+		if all, err = strictjson.AppendString(all, m.Name); err != nil {
+			return ""
+		}
+		all = append(append(all, ':'), m.Value...)
+	}
+	v, err := strictjson.Object(append(all, '}'), strictjson.MaxBytes(MaxBytes), strictjson.KeepBigIntegers())
+	if err != nil {
+		return ""
+	}
+	canonical, err := strictjson.Marshal(v)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("sha256:%x", sha256.Sum256(canonical))
 }
 
 func (d *Definition) readAnnotations(data []byte) error {

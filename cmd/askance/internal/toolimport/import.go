@@ -31,6 +31,7 @@ type Definition struct {
 	Schema            []byte   // JSON, as the source has it
 	Origin            string   // where the tool is in the source
 	Notes             []string // what a tools file has no place for
+	Hash              string   // of the definition of an MCP tool; "": none
 	// The hints of the source; nil: it says nothing.
 	ReadOnly, Destructive, Idempotent, OpenWorld *bool
 

@@ -22,7 +22,7 @@ const maxPages = 1000
 // FromCommand lists the tools of an MCP server that is started for it.
 func FromCommand(ctx context.Context, argv []string) (*Found, error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	stderr := &tail{}
+	stderr := &Tail{}
 	cmd.Stderr = stderr
 	found, err := list(ctx, &mcp.CommandTransport{Command: cmd})
 	if err != nil {
@@ -47,13 +47,19 @@ func FromURL(ctx context.Context, url, token string) (*Found, error) {
 // list reads all pages. The SDK speaks the protocol; the definitions are those of
 // the messages, because the SDK reads numbers of a schema as floats.
 func list(ctx context.Context, t mcp.Transport) (*Found, error) {
-	rec := &recorder{Transport: t}
+	rec := &Recorder{Transport: t}
 	client := mcp.NewClient(&mcp.Implementation{Name: "askance", Version: "1"}, &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}})
 	session, err := client.Connect(ctx, rec, nil)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = session.Close() }() // it has said what there is to know
+	return rec.List(ctx, session)
+}
+
+// List reads all pages of a session that was connected through rec. One list is read at
+// a time.
+func (rec *Recorder) List(ctx context.Context, session *mcp.ClientSession) (*Found, error) {
 	found, cursor := &Found{}, ""
 	for range maxPages {
 		r, err := session.ListTools(ctx, &mcp.ListToolsParams{Cursor: cursor})
@@ -85,30 +91,30 @@ func (f *Found) keepValid(valid []*mcp.Tool) {
 	})
 }
 
-// recorder keeps the last list of tools that a server sent.
-type recorder struct {
+// Recorder keeps the last list of tools that a server sent.
+type Recorder struct {
 	mcp.Transport
 	mu   sync.Mutex // guards last
 	last []byte
 }
 
 // Connect implements mcp.Transport.
-func (r *recorder) Connect(ctx context.Context) (mcp.Connection, error) {
-	c, err := r.Transport.Connect(ctx)
+func (rec *Recorder) Connect(ctx context.Context) (mcp.Connection, error) {
+	c, err := rec.Transport.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return recorded{c, r}, nil
+	return recorded{c, rec}, nil
 }
 
 // page reads the last list.
-func (r *recorder) page() (*Found, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err := strictjson.Check(r.last, strictjson.MaxBytes(MaxBytes)); err != nil {
+func (rec *Recorder) page() (*Found, error) {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	if err := strictjson.Check(rec.last, strictjson.MaxBytes(MaxBytes)); err != nil {
 		return nil, err
 	}
-	members, err := strictjson.Members(r.last)
+	members, err := strictjson.Members(rec.last)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +128,7 @@ func (r *recorder) page() (*Found, error) {
 
 type recorded struct {
 	mcp.Connection
-	rec *recorder
+	rec *Recorder
 }
 
 // Read implements mcp.Connection.
@@ -153,8 +159,8 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// tail keeps the end of what a server writes to its standard error.
-type tail struct {
+// Tail keeps the end of what a server writes to its standard error.
+type Tail struct {
 	mu  sync.Mutex // guards end
 	end []byte
 }
@@ -162,7 +168,7 @@ type tail struct {
 const maxTail = 500
 
 // Write implements io.Writer.
-func (t *tail) Write(p []byte) (int, error) {
+func (t *Tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.end = append(t.end, p...)
@@ -170,7 +176,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (t *tail) String() string {
+func (t *Tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return string(bytes.TrimSpace(t.end))

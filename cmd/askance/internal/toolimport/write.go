@@ -99,7 +99,7 @@ func checkFile(file []byte, want []Definition) error {
 		a, aerr := strictjson.Object(d.Schema, strictjson.KeepBigIntegers())
 		b, berr := strictjson.Object(schema.JSON(), strictjson.KeepBigIntegers())
 		same := aerr == nil && berr == nil && equalJSON(a, b)
-		if !same || got[i].Name != d.Name || got[i].Description != d.Description {
+		if !same || got[i].Definition != d.Hash || got[i].Name != d.Name || got[i].Description != d.Description {
 			return fmt.Errorf("the tool %s cannot be written exactly as YAML (%s): leave it out, or write its entry by hand", shownName(d.Name), d.Origin)
 		}
 	}
@@ -124,6 +124,9 @@ func (d *Definition) write(b *bytes.Buffer, o Options) {
 		fmt.Fprintf(b, "    server: %s\n", scalar(o.Server))
 	}
 	fmt.Fprintf(b, "    placement: %s\n", o.Placement)
+	if d.Hash != "" {
+		fmt.Fprintf(b, "    definition: %s\n", d.Hash)
+	}
 	is := func(hint *bool, value bool) bool { return hint != nil && *hint == value }
 	for _, h := range []struct {
 		key   string

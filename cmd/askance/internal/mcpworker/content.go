@@ -1,0 +1,94 @@
+package mcpworker
+
+import (
+	"bytes"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// maxAnswer bounds what is read of an answer; a result holds far less.
+const maxAnswer = 16 * toolcall.MaxOutputBytes
+
+func decodeAnswer(data []byte) (answer, error) {
+	var a answer
+	err := strictjson.UnmarshalOpen(data, &a, strictjson.MaxBytes(maxAnswer))
+	return a, err
+}
+
+// content is a block of content of any type.
+type content struct {
+	Type     string   `json:"type"`
+	Text     *string  `json:"text"`
+	Data     string   `json:"data"`
+	MIME     string   `json:"mimeType"`
+	URI      string   `json:"uri"`
+	Resource resource `json:"resource"`
+}
+
+// resource is what a server embeds.
+type resource struct {
+	URI  string  `json:"uri"`
+	MIME string  `json:"mimeType"`
+	Text *string `json:"text"`
+	Blob string  `json:"blob"`
+}
+
+// blocks are those of the answer. What has no block of its own is text, as the server
+// wrote it.
+func (a answer) blocks() []message.Block {
+	var out []message.Block
+	structured := len(a.Structured) > 0 && strictjson.KindOf(a.Structured) != "null"
+	for _, raw := range a.Content {
+		b := blockOf(raw)
+		if t, ok := b.(*message.TextBlock); ok && structured && sameJSON([]byte(t.Text), a.Structured) {
+			structured = false // the server repeats it as text, for clients that do not know it
+		}
+		out = append(out, b)
+	}
+	if structured {
+		out = append(out, text(string(a.Structured)))
+	}
+	return out
+}
+
+func blockOf(raw message.RawJSON) message.Block {
+	var c content
+	if err := strictjson.UnmarshalOpen(raw, &c, strictjson.MaxBytes(maxAnswer)); err != nil {
+		return text(string(raw))
+	}
+	switch {
+	case c.Type == "text" && c.Text != nil:
+		return text(*c.Text)
+	case (c.Type == "image" || c.Type == "audio") && c.MIME != "":
+		return data(c.MIME, c.Data)
+	case c.Type == "resource" && c.Resource.Text != nil:
+		return text(*c.Resource.Text)
+	case c.Type == "resource" && c.Resource.Blob != "":
+		kind := c.Resource.MIME
+		if kind == "" {
+			kind = "application/octet-stream"
+		}
+		return data(kind, c.Resource.Blob)
+	}
+	return text(string(raw)) // a link, or a type of later servers
+}
+
+func text(s string) message.Block { return &message.TextBlock{Text: s} }
+
+func data(kind, base64 string) message.Block {
+	return &message.DataBlock{Source: &message.Base64Source{MediaType: kind, Data: base64}}
+}
+
+// sameJSON reports whether two texts are the same JSON value.
+func sameJSON(a, b []byte) bool {
+	x, xerr := strictjson.Object(a, strictjson.KeepBigIntegers())
+	y, yerr := strictjson.Object(b, strictjson.KeepBigIntegers())
+	if xerr != nil || yerr != nil {
+		return bytes.Equal(bytes.TrimSpace(a), bytes.TrimSpace(b))
+	}
+	p, perr := strictjson.Marshal(x)
+	q, qerr := strictjson.Marshal(y)
+	return perr == nil && qerr == nil && bytes.Equal(p, q)
+}

@@ -1,0 +1,9 @@
+//go:build !unix
+
+package mcpworker
+
+import "os/exec"
+
+// There are no process groups here: the server alone is killed.
+func leadGroup(*exec.Cmd)     {}
+func killGroup(cmd *exec.Cmd) { _ = cmd.Process.Kill() }

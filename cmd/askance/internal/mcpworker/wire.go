@@ -1,0 +1,273 @@
+package mcpworker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"os/exec"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/cmd/askance/internal/toolimport"
+	"github.com/askance-dev/askance/executor"
+	"github.com/askance-dev/askance/internal/strictjson"
+)
+
+// stopGrace is how long a server has to end after its standard input has.
+const stopGrace = 3 * time.Second
+
+// transport is the way to the server. said adds the end of its standard error to an
+// error.
+func (s *Server) transport(ctx context.Context) (t mcp.Transport, said func(error) error) {
+	if len(s.cfg.Argv) == 0 {
+		client := &http.Client{
+			Transport:     splicing{s},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // credentials are for one place
+		}
+		return tapped{&mcp.StreamableClientTransport{Endpoint: s.cfg.URL, HTTPClient: client, MaxEventSize: maxAnswer}, s}, func(err error) error { return err }
+	}
+	p := &program{s: s, ctx: ctx}
+	return tapped{p, s}, p.said
+}
+
+// program is a server on the standard input and output of a process.
+type program struct {
+	s      *Server
+	ctx    context.Context // of the session, which the process does not outlive
+	stderr toolimport.Tail
+}
+
+// Connect implements mcp.Transport.
+func (p *program) Connect(ctx context.Context) (mcp.Connection, error) {
+	argv := p.s.cfg.Argv
+	cmd := exec.CommandContext(p.ctx, argv[0], argv[1:]...)
+	cmd.Env, cmd.Stderr, cmd.WaitDelay = executor.PassEnvironment(p.s.cfg.PassEnv), &p.stderr, stopGrace
+	leadGroup(cmd)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	pipe := &pipe{ReadCloser: out, in: in, cmd: cmd}
+	return (&mcp.IOTransport{Reader: pipe, Writer: &lines{s: p.s, pipe: pipe}, MaxLineLength: maxAnswer}).Connect(ctx)
+}
+
+func (p *program) said(err error) error {
+	if text := p.stderr.String(); text != "" {
+		return fmt.Errorf("%w; the server said: %s", err, term.SafeLine(text))
+	}
+	return err
+}
+
+// pipe ends the process when it is closed.
+type pipe struct {
+	io.ReadCloser
+	in   io.WriteCloser
+	cmd  *exec.Cmd
+	once sync.Once
+}
+
+// Close implements io.Closer.
+func (p *pipe) Close() error {
+	p.once.Do(func() {
+		_ = p.in.Close() // asks it to end
+		kill := time.AfterFunc(stopGrace, func() { killGroup(p.cmd) })
+		_ = p.cmd.Wait() // it may have been killed
+		kill.Stop()
+	})
+	return nil
+}
+
+// lines writes messages with the arguments as they were approved.
+type lines struct {
+	s    *Server
+	pipe *pipe
+}
+
+// Write implements io.Writer. The SDK writes one message at a time.
+func (l *lines) Write(b []byte) (int, error) {
+	out, c, err := l.s.splice(b)
+	if err != nil {
+		return 0, err
+	}
+	if c != nil { // a line break ends a message; outside of texts it means nothing
+		out = append(bytes.ReplaceAll(bytes.ReplaceAll(bytes.TrimRight(out, "\n"), []byte("\n"), []byte(" ")), []byte("\r"), []byte(" ")), '\n')
+		c.markSent()
+	}
+	if _, err := l.pipe.in.Write(out); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// Close implements io.Closer.
+func (l *lines) Close() error { return l.pipe.Close() }
+
+// splicing sends requests with the arguments as they were approved.
+type splicing struct{ s *Server }
+
+// RoundTrip implements http.RoundTripper.
+func (r splicing) RoundTrip(req *http.Request) (*http.Response, error) {
+	var c *call
+	req = req.Clone(req.Context())
+	if req.Body != nil {
+		body, err := io.ReadAll(req.Body)
+		_ = req.Body.Close() // it was only read
+		if err == nil {
+			body, c, err = r.s.splice(body)
+		}
+		if err != nil {
+			return nil, err
+		}
+		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		req.GetBody = nil // net/http must not send a call twice
+	}
+	for name, values := range r.s.cfg.Header {
+		req.Header[name] = values
+	}
+	if c == nil {
+		return http.DefaultTransport.RoundTrip(req)
+	}
+	trace := &httptrace.ClientTrace{WroteHeaderField: func(string, []string) { c.markSent() }}
+	res, err := http.DefaultTransport.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
+	if err == nil {
+		c.mu.Lock()
+		c.status = res.StatusCode
+		c.mu.Unlock()
+	}
+	return res, err
+}
+
+// splice puts the approved bytes into a request for a call. It refuses one that it does
+// not know.
+func (s *Server) splice(body []byte) ([]byte, *call, error) {
+	members, err := strictjson.Members(body)
+	if err != nil || strictjson.TextMember(members, "method") != "tools/call" {
+		return body, nil, nil //nolint:nilerr // it is no call; the SDK wrote it
+	}
+	for i, m := range members {
+		if m.Name != "params" {
+			continue
+		}
+		params, err := strictjson.Members(m.Value)
+		if err != nil {
+			return nil, nil, err
+		}
+		c := s.calls.of(params)
+		if c == nil {
+			return nil, nil, errors.New("a call that no task asked for")
+		}
+		for j := range params {
+			if params[j].Name == "arguments" {
+				params[j].Value = c.input
+			}
+		}
+		members[i].Value = object(params)
+		return object(members), c, nil
+	}
+	return nil, nil, errors.New("a call without parameters")
+}
+
+// of finds the call of a request by its _meta.
+func (c *calls) of(params []strictjson.Member) *call {
+	for _, m := range params {
+		var meta struct {
+			ID string `json:"progressToken"`
+		}
+		if m.Name == "_meta" && strictjson.UnmarshalOpen(m.Value, &meta) == nil {
+			return c.get(meta.ID)
+		}
+	}
+	return nil
+}
+
+// object joins members whose names are plain.
+func object(members []strictjson.Member) []byte {
+	out := []byte{'{'}
+	for i, m := range members {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(append(append(append(out, '"'), m.Name...), '"', ':'), m.Value...)
+	}
+	return append(out, '}')
+}
+
+// tapped keeps the answers to calls as the server wrote them.
+type tapped struct {
+	mcp.Transport
+	s *Server
+}
+
+// Connect implements mcp.Transport.
+func (t tapped) Connect(ctx context.Context) (mcp.Connection, error) {
+	c, err := t.Transport.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &tap{Connection: c, s: t.s, open: map[jsonrpc.ID]*call{}}, nil
+}
+
+type tap struct {
+	mcp.Connection
+	s    *Server
+	mu   sync.Mutex // guards open
+	open map[jsonrpc.ID]*call
+}
+
+// Write implements mcp.Connection.
+func (t *tap) Write(ctx context.Context, m jsonrpc.Message) error {
+	if r, ok := m.(*jsonrpc.Request); ok && r.Method == "tools/call" {
+		params, err := strictjson.Members(r.Params)
+		c := t.s.calls.of(params)
+		if err != nil || c == nil {
+			return errors.New("a call that no task asked for")
+		}
+		t.mu.Lock()
+		t.open[r.ID] = c
+		t.mu.Unlock()
+	}
+	return t.Connection.Write(ctx, m)
+}
+
+// Read implements mcp.Connection. The SDK gets an empty result: it cannot read all that
+// servers write.
+func (t *tap) Read(ctx context.Context) (jsonrpc.Message, error) {
+	m, err := t.Connection.Read(ctx)
+	r, ok := m.(*jsonrpc.Response)
+	if !ok || err != nil {
+		return m, err
+	}
+	t.mu.Lock()
+	c := t.open[r.ID]
+	delete(t.open, r.ID)
+	t.mu.Unlock()
+	if c == nil {
+		return m, nil
+	}
+	kept := *r
+	kept.Result = bytes.Clone(r.Result)
+	c.mu.Lock()
+	c.answer = &kept
+	c.mu.Unlock()
+	if r.Error == nil {
+		empty := *r
+		empty.Result = []byte(`{"content":[],"resultType":"complete"}`)
+		return &empty, nil
+	}
+	return m, nil
+}

@@ -1,0 +1,236 @@
+// Package urlworker runs the calls of a worker by requests to an HTTP endpoint.
+//
+//	h, err := urlworker.New(urlworker.Config{URL: "https://shop.example/refund", Secrets: secrets})
+//	executor.NewWorker(transport, "refund", h, keys)
+//
+// The body is the approved arguments, byte for byte. What a reply means:
+//
+//	2xx                   the result
+//	408, 409 of a later   unknown outcome
+//	attempt, 3xx, 5xx
+//	other 4xx, 501        the endpoint refused: an error, and nothing ran
+//	no connection         nothing ran: the call is offered again
+//	connection lost later unknown outcome
+//
+// A call with an unknown outcome has no result: the engine starts an idempotent tool
+// again with the same key, and other calls wait for an operator.
+package urlworker
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"github.com/askance-dev/askance/executor"
+	"github.com/askance-dev/askance/gateway/webhook"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// Config says which endpoint. URL is required.
+type Config struct {
+	// URL of the endpoint. {tool} in its path stands for the tool's name.
+	URL    string
+	Method string // one of Methods; "": POST
+	Header http.Header
+	// Secrets sign each request as webhooks are signed, so that the endpoint can check
+	// who calls; none: requests are not signed.
+	Secrets []webhook.Secret
+	// Timeout of one attempt; 0: DefaultTimeout. The tool's own timeout holds too.
+	Timeout time.Duration
+}
+
+// DefaultTimeout is how long an endpoint has for a reply.
+const DefaultTimeout = time.Minute
+
+// Methods are those with a body.
+var Methods = []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
+
+const (
+	maxRedirects = 3
+	maxReply     = 2 * toolcall.MaxOutputBytes // a result holds less, and says so
+	place        = "{tool}"
+)
+
+type endpoint struct {
+	cfg    Config
+	client *http.Client
+}
+
+// New checks the configuration and gives the handler that calls the endpoint.
+func New(cfg Config) (executor.Handler, error) {
+	u, err := url.Parse(cfg.URL)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "":
+		return nil, errors.New("the URL of the endpoint is not of the form https://HOST/PATH: pass one without a password")
+	case strings.Contains(u.Host, place):
+		return nil, errors.New("{tool} stands in the host of the URL: put it into the path")
+	case cfg.Method != "" && !slices.Contains(Methods, cfg.Method):
+		return nil, fmt.Errorf("the method %q has no body for the arguments: use %s", cfg.Method, strings.Join(Methods, ", "))
+	case cfg.Timeout < 0:
+		return nil, errors.New("the timeout is negative: use a time such as 30s")
+	}
+	cfg.Method, cfg.Timeout = cmp.Or(cfg.Method, http.MethodPost), cmp.Or(cfg.Timeout, DefaultTimeout)
+	e := endpoint{cfg: cfg, client: &http.Client{
+		// A connection that the endpoint closes while it is idle would make an outcome unknown.
+		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 10 * time.Second, MaxResponseHeaderBytes: 64 << 10},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+	return e.run, nil
+}
+
+// run sends one attempt.
+func (e endpoint) run(ctx context.Context, t executor.Task) (executor.Output, error) {
+	parent := ctx
+	ctx, stop := context.WithTimeoutCause(ctx, e.cfg.Timeout, fmt.Errorf("the endpoint did not reply within %s", e.cfg.Timeout))
+	defer stop()
+	target := strings.ReplaceAll(e.cfg.URL, place, url.PathEscape(t.Tool))
+	for range maxRedirects + 1 {
+		res, err := e.send(ctx, t, target)
+		if err != nil {
+			return executor.Output{}, lost(parent, ctx, t, err)
+		}
+		next, again := sameHost(res)
+		if !again {
+			defer func() { _ = res.Body.Close() }() // it was only read
+			out, err := read(t, res)
+			if errors.Is(err, executor.ErrUnknownOutcome) {
+				return executor.Output{}, lost(parent, ctx, t, err)
+			}
+			return out, err
+		}
+		_ = res.Body.Close() // it says where to go, which is read
+		target = next
+	}
+	return executor.Output{}, fmt.Errorf("the endpoint redirects more than %d times: pass the URL that it leads to", maxRedirects)
+}
+
+// lost is the error of an attempt without a reply that counts.
+func lost(parent, ctx context.Context, t executor.Task, err error) error {
+	switch {
+	case errors.Is(err, executor.ErrNotBegun):
+		return err
+	case errors.Is(context.Cause(parent), executor.ErrCancelled):
+		return errors.New("the request was given up, and the endpoint may have carried it out")
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
+	}
+	if !errors.Is(err, executor.ErrUnknownOutcome) {
+		err = fmt.Errorf("%w: %w", executor.ErrUnknownOutcome, err)
+	}
+	t.Progress(err.Error())
+	return err
+}
+
+// send sends the request once.
+func (e endpoint) send(ctx context.Context, t executor.Task, target string) (*http.Response, error) {
+	var sent atomic.Bool
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaderField: func(string, []string) { sent.Store(true) }})
+	req, err := http.NewRequestWithContext(traced, e.cfg.Method, target, io.NopCloser(bytes.NewReader(t.Input)))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", executor.ErrNotBegun, err)
+	}
+	req.ContentLength = int64(len(t.Input)) // and no GetBody: net/http must not send it twice
+	for name, values := range e.cfg.Header {
+		req.Header[name] = values
+	}
+	h := req.Header
+	h.Set("Content-Type", "application/json")
+	h.Set("Idempotency-Key", t.IdempotencyKey)
+	h.Set("Askance-Tool", url.PathEscape(t.Tool))
+	h.Set("Askance-Attempt", strconv.Itoa(t.Attempt))
+	h.Set("Askance-Call", strings.Join([]string{url.PathEscape(string(t.Call.Space)), url.PathEscape(string(t.Call.Session)), url.PathEscape(string(t.Call.Reply)), url.PathEscape(string(t.Call.Call))}, "/"))
+	if len(e.cfg.Secrets) > 0 {
+		now := time.Now()
+		h.Set("Webhook-Id", t.IdempotencyKey)
+		h.Set("Webhook-Timestamp", strconv.FormatInt(now.Unix(), 10))
+		h.Set("Webhook-Signature", webhook.Sign(e.cfg.Secrets, t.IdempotencyKey, now, t.Input))
+	}
+	res, err := e.client.Do(req)
+	switch {
+	case err == nil:
+		return res, nil
+	case !sent.Load():
+		return nil, fmt.Errorf("%w: the endpoint cannot be reached: %w", executor.ErrNotBegun, plain(err))
+	}
+	return nil, fmt.Errorf("the connection to the endpoint broke off: %w", plain(err))
+}
+
+// plain leaves out the URL, whose query can have a secret.
+func plain(err error) error {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		return e.Err
+	}
+	return err
+}
+
+// sameHost is where a reply sends the same request, if that is the same host. Others
+// must get neither the arguments nor the credentials.
+func sameHost(res *http.Response) (target string, ok bool) {
+	if res.StatusCode != http.StatusTemporaryRedirect && res.StatusCode != http.StatusPermanentRedirect {
+		return "", false
+	}
+	to, err := res.Location()
+	if err != nil || to.Scheme != res.Request.URL.Scheme || to.Host != res.Request.URL.Host {
+		return "", false
+	}
+	return to.String(), true
+}
+
+// read maps a reply.
+func read(t executor.Task, res *http.Response) (executor.Output, error) {
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxReply))
+	code := res.StatusCode
+	switch {
+	case code >= 200 && code < 300 && err != nil:
+		return executor.Output{}, fmt.Errorf("%w: the reply of the endpoint broke off: %w", executor.ErrUnknownOutcome, err)
+	case code >= 200 && code < 300:
+		return executor.Output{Content: contentOf(res.Header.Get("Content-Type"), body)}, nil
+	case code == http.StatusTemporaryRedirect || code == http.StatusPermanentRedirect:
+		return executor.Output{}, fmt.Errorf("the endpoint redirects to another host (status %d), which gets no call: pass the URL that it leads to", code)
+	case isSafe(code, t.Attempt):
+		return executor.Output{Content: contentOf(res.Header.Get("Content-Type"), body), State: message.ToolResultError}, fmt.Errorf("the endpoint replied with status %d", code)
+	}
+	return executor.Output{}, fmt.Errorf("%w: the endpoint replied with status %d", executor.ErrUnknownOutcome, code)
+}
+
+// isSafe reports whether a status says that nothing ran. A conflict of a later attempt
+// can be the attempt before it, which still runs.
+func isSafe(code, attempt int) bool {
+	switch code {
+	case http.StatusRequestTimeout:
+		return false
+	case http.StatusConflict:
+		return attempt <= 1
+	case http.StatusNotImplemented:
+		return true
+	}
+	return code >= 400 && code < 500
+}
+
+// contentOf is the body as text, or as data of its type.
+func contentOf(kind string, body []byte) message.Content {
+	media, _, err := mime.ParseMediaType(kind)
+	if err != nil {
+		media = "application/octet-stream"
+	}
+	isText := strings.HasPrefix(media, "text/") || media == "application/json" || strings.HasSuffix(media, "+json") || media == "application/xml" || media == "application/octet-stream"
+	if len(body) == 0 || isText && utf8.Valid(body) {
+		return message.Content{Text: string(body)}
+	}
+	return message.List(&message.DataBlock{Source: &message.Base64Source{MediaType: media, Data: base64.StdEncoding.EncodeToString(body)}})
+}

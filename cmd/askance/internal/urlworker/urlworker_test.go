@@ -1,0 +1,197 @@
+package urlworker_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/urlworker"
+	"github.com/askance-dev/askance/executor"
+	"github.com/askance-dev/askance/gateway/webhook"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+const input = "{\"n\": 9007199254740993,\n\"t\":\"<é>\"}"
+
+func attempt(n int) executor.Task {
+	return executor.Task{Call: toolcall.Key{Space: "sp", Session: "s/1", Reply: "r", Call: "é"}, Tool: "refund", Input: []byte(input), IdempotencyKey: "key-1", Attempt: n}
+}
+
+func handler(t *testing.T, c urlworker.Config) executor.Handler {
+	t.Helper()
+	h, err := urlworker.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// The endpoint gets the approved bytes, who calls, and a signature over both.
+func TestRequest(t *testing.T) {
+	secret, err := webhook.ParseSecret("whsec_" + strings.Repeat("QUJD", 8))
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/tools/refund" { // a redirection on the same host keeps all
+			http.Redirect(w, r, "/v2/refund", http.StatusPermanentRedirect)
+			return
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil || string(body) != input || r.Method != http.MethodPut || r.URL.Path != "/v2/refund" {
+			t.Errorf("%s %s %q, %v", r.Method, r.URL, body, err)
+		}
+		for name, want := range map[string]string{
+			"Content-Type": "application/json", "Idempotency-Key": "key-1", "Askance-Tool": "refund", "Askance-Attempt": "2",
+			"Askance-Call": "sp/s%2F1/r/%C3%A9", "Authorization": "Bearer secret", "Webhook-Id": "key-1",
+		} {
+			if got := r.Header.Get(name); got != want {
+				t.Errorf("%s is %q, want %q", name, got, want)
+			}
+		}
+		at, err := time.ParseDuration(r.Header.Get("Webhook-Timestamp") + "s")
+		if want := webhook.Sign([]webhook.Secret{secret}, "key-1", time.Unix(int64(at.Seconds()), 0), body); err != nil || r.Header.Get("Webhook-Signature") != want {
+			t.Errorf("the signature is %q, want %q", r.Header.Get("Webhook-Signature"), want)
+		}
+		w.Header().Set("Content-Type", "application/json; charset=utf-8")
+		_, _ = io.WriteString(w, `{"ok":true}`)
+	}))
+	t.Cleanup(srv.Close)
+	h := handler(t, urlworker.Config{URL: srv.URL + "/tools/{tool}", Method: "PUT", Header: http.Header{"Authorization": {"Bearer secret"}, "Content-Type": {"x"}}, Secrets: []webhook.Secret{secret}})
+	if out, err := h(t.Context(), attempt(2)); err != nil || out.Content.String() != `{"ok":true}` || out.State != "" {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+// Which replies are results, failures that are safe, and unknown outcomes.
+func TestReplies(t *testing.T) {
+	var elsewhere atomic.Int32
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
+	t.Cleanup(other.Close)
+	status := func(code int) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code); _, _ = io.WriteString(w, "text") }
+	}
+	to := func(code int, where string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, where, code) }
+	}
+	failed := errors.New("an ordinary failure")
+	for name, tt := range map[string]struct {
+		reply   http.HandlerFunc
+		attempt int
+		want    error // nil: success
+	}{
+		"200": {status(200), 1, nil}, "201": {status(201), 1, nil},
+		"400": {status(400), 1, failed}, "404": {status(404), 1, failed}, "409": {status(409), 1, failed}, "422": {status(422), 1, failed}, "429": {status(429), 1, failed}, "501": {status(501), 1, failed},
+		"409 again": {status(409), 2, executor.ErrUnknownOutcome}, "408": {status(408), 1, executor.ErrUnknownOutcome},
+		"500": {status(500), 1, executor.ErrUnknownOutcome}, "502": {status(502), 1, executor.ErrUnknownOutcome}, "503": {status(503), 1, executor.ErrUnknownOutcome}, "504": {status(504), 1, executor.ErrUnknownOutcome},
+		"303": {to(303, "/x"), 1, executor.ErrUnknownOutcome}, "302": {to(302, "/x"), 1, executor.ErrUnknownOutcome},
+		"to another host": {to(307, other.URL), 1, failed}, "in a circle": {to(308, "/"), 1, failed},
+		"broken off": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "100")
+			_, _ = io.WriteString(w, "half")
+		}, 1, executor.ErrUnknownOutcome},
+		"no reply": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 1, executor.ErrUnknownOutcome},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked atomic.Int32
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { asked.Add(1); tt.reply(w, r) }))
+			t.Cleanup(srv.Close)
+			out, err := handler(t, urlworker.Config{URL: srv.URL})(t.Context(), attempt(tt.attempt))
+			special := errors.Is(err, executor.ErrUnknownOutcome) || errors.Is(err, executor.ErrNotBegun)
+			switch {
+			case tt.want == nil && (err != nil || out.Content.String() != "text"):
+				t.Errorf("%+v, %v", out, err)
+			case tt.want == failed && (err == nil || special): //nolint:errorlint // it is a mark of this table
+				t.Errorf("%+v, %v, want an ordinary failure", out, err)
+			case tt.want != nil && tt.want != failed && !errors.Is(err, tt.want): //nolint:errorlint // as above
+				t.Errorf("%+v, %v, want %v", out, err, tt.want)
+			}
+			if n := asked.Load(); n != 1 && name != "in a circle" {
+				t.Errorf("the endpoint was called %d times", n)
+			}
+		})
+	}
+	if elsewhere.Load() != 0 {
+		t.Error("another host got the call")
+	}
+}
+
+// An endpoint that cannot be reached has run nothing.
+func TestNoEndpoint(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := handler(t, urlworker.Config{URL: "http://" + address + "?key=secret"})(t.Context(), attempt(1))
+	if !errors.Is(err, executor.ErrNotBegun) || strings.Contains(err.Error(), "secret") {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+// Silence until the timeout is an unknown outcome; a cancel is not a success.
+func TestSilence(t *testing.T) {
+	gone := make(chan struct{}, 2)
+	began := make(chan struct{}, 2)
+	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // so that the server notices the end
+		began <- struct{}{}
+		<-r.Context().Done()
+		gone <- struct{}{}
+	}))
+	t.Cleanup(srv.Close)
+	h := handler(t, urlworker.Config{URL: srv.URL, Timeout: 50 * time.Millisecond})
+	if out, err := h(t.Context(), attempt(1)); !errors.Is(err, executor.ErrUnknownOutcome) || !strings.Contains(err.Error(), "within 50ms") {
+		t.Errorf("%+v, %v", out, err)
+	}
+	<-gone
+	<-began
+	ctx, cancel := context.WithCancelCause(t.Context())
+	go func() { <-began; cancel(executor.ErrCancelled) }()
+	if out, err := handler(t, urlworker.Config{URL: srv.URL})(ctx, attempt(1)); err == nil || errors.Is(err, executor.ErrUnknownOutcome) || !strings.Contains(err.Error(), "may have carried it out") {
+		t.Errorf("%+v, %v", out, err)
+	}
+	<-gone
+}
+
+func TestContent(t *testing.T) {
+	for kind, want := range map[string]string{"image/png": "base64", "text/plain": "a\xffb", "application/json": "{}", "": "plain"} {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header()["Content-Type"] = []string{kind}
+			_, _ = io.WriteString(w, want)
+		}))
+		out, err := handler(t, urlworker.Config{URL: srv.URL})(t.Context(), attempt(1))
+		srv.Close()
+		data := kind == "image/png" || kind == "text/plain" // which is no text here
+		if err != nil || out.Content.IsList() != data || !data && out.Content.String() != want {
+			t.Errorf("%q: %+v, %v", kind, out, err)
+		}
+		if data {
+			if _, ok := out.Content.Blocks[0].(*message.DataBlock); !ok {
+				t.Errorf("%q: %+v", kind, out)
+			}
+		}
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	for name, c := range map[string]urlworker.Config{
+		"no URL": {}, "a scheme": {URL: "ftp://h"}, "a password": {URL: "https://u:p@h"}, "the tool as host": {URL: "https://{tool}.example"},
+		"a method": {URL: "https://h", Method: "GET"}, "a timeout": {URL: "https://h", Timeout: -1},
+	} {
+		if h, err := urlworker.New(c); err == nil {
+			t.Errorf("%s: %v", name, h != nil)
+		}
+	}
+}
