@@ -80,11 +80,11 @@ def test_exception_is_reported(server: Server, session: str) -> None:
 
 
 def test_interrupt_reaches_the_tool(server: Server, session: str) -> None:
-    started = threading.Event()
+    started, told = threading.Event(), []
 
     def job() -> None:
         started.set()
-        assert askance.current_task().cancelled.wait(30)
+        told.append(askance.current_task().cancelled.wait(30))
         raise RuntimeError("stopped half way")
 
     gate = server.client().gate(session, "r1", tools=[])
@@ -94,6 +94,7 @@ def test_interrupt_reaches_the_tool(server: Server, session: str) -> None:
         gate.interrupt("enough")
         call = await_end(server, session)
     assert call["result"]["state"] == "interrupted"
+    assert told == [True]
 
 
 def test_token_of_another_role_ends_the_worker(server: Server) -> None:
@@ -123,7 +124,7 @@ class Tampering(AsyncClient):
 
 @contextlib.asynccontextmanager
 async def tampered(
-    server: Server, change: Callable[[str, dict[str, Any]], None], ran: list[int]
+    server: Server, change: Callable[[str, dict[str, Any]], None], ran: list[int], clock: Clock | None = None
 ) -> AsyncIterator[None]:
     client = Tampering(server.url, server.tokens["wendy"])
     client.change = change
@@ -133,6 +134,8 @@ async def tampered(
             ran.append(n)
 
         worker = client.worker([client.tool(job)], engine_keys=server.engine_key)
+        if isinstance(clock, SteppedClock):
+            worker.clock, client._sleep = clock, clock.sleep
         running = asyncio.create_task(worker.run())
         try:
             yield
@@ -170,12 +173,39 @@ def take_job(n: int) -> None:
 take_job.__name__ = "job"
 
 
+def test_start_that_no_engine_signed_does_not_run(server: Server, session: str) -> None:
+    """A start reply with a longer lease is not proved: after ten seconds the attempt goes back, and runs elsewhere."""
+    clock = SteppedClock()
+
+    async def story() -> list[int]:
+        ran: list[int] = []
+        async with tampered(server, lengthen_lease, ran, clock):
+            await asyncio.to_thread(server.await_call, session, lambda c: c["attempt"].get("number") == 2)
+        return ran
+
+    propose(server, session, "job", n=1)
+    assert asyncio.run(story()) == []
+    assert clock.now > 1010
+    with working(server, server.client("wendy").tool(take_job)):
+        assert await_end(server, session)["result"]["state"] == "success"
+
+
+def lengthen_lease(operation: str, body: dict[str, Any]) -> None:
+    if operation == "start":
+        body["lease_ms"] += 1
+
+
 class SteppedClock(Clock):
     """A clock that a test moves."""
 
     def __init__(self) -> None:
         self.now = 1000.0
         super().__init__(lambda: self.now, lambda: self.now)
+
+    async def sleep(self, seconds: float) -> None:
+        """Let the time pass at once."""
+        self.now += seconds
+        await asyncio.sleep(0)
 
 
 def test_late_start_is_given_back(server: Server, session: str, monkeypatch: pytest.MonkeyPatch) -> None:
