@@ -98,8 +98,8 @@ func TestAcceptLoss(t *testing.T) {
 		{"journal deleted", func(d node.Dir) error { return os.RemoveAll(filepath.Join(streams(d), "ASKANCE_default")) }},
 		{"proof deleted", func(d node.Dir) error { return os.RemoveAll(filepath.Join(streams(d), "ASKANCE_PROOF_default")) }},
 		{"proof block deleted", func(d node.Dir) error { return os.Remove(block(d, "ASKANCE_PROOF_default")) }},
-		{"proof byte flipped", func(d node.Dir) error {
-			return edit(block(d, "ASKANCE_PROOF_default"), func(b []byte) []byte { b[len(b)/2] ^= 1; return b })
+		{"byte of the last proof flipped", func(d node.Dir) error {
+			return edit(block(d, "ASKANCE_PROOF_default"), func(b []byte) []byte { b[len(b)-300] ^= 1; return b })
 		}},
 		{"journal and proof deleted", func(d node.Dir) error { return os.RemoveAll(streams(d)) }},
 		{"store and anchor deleted", func(d node.Dir) error {
