@@ -146,19 +146,20 @@ $(NODE_READY): %/node_modules/.package-lock.json: %/package.json %/package-lock.
 .PHONY: clients
 clients: build clients-typescript clients-python ## Build and test the clients in other languages.
 
-# A virtual environment for the tests of the Python client; pip writes the file last.
+# A virtual environment for the tests of the Python client; make writes the file last.
 PYTHON_DIR := clients/python
 PYTHON_READY := $(PYTHON_DIR)/.venv/ready
 
 .PHONY: clients-python
-clients-python: $(PYTHON_READY) ## Check and test the Python client, with bin/askance.
+clients-python: $(PYTHON_READY) ## Check and test the Python client and its adapters, with bin/askance.
 	$(call step,Python client)
 	cd $(PYTHON_DIR) && .venv/bin/ruff check --quiet . && .venv/bin/ruff format --quiet --check . && .venv/bin/mypy && .venv/bin/pytest
 
-$(PYTHON_READY): $(PYTHON_DIR)/requirements-test.txt
-	$(call step,environment of the Python client)
+$(PYTHON_READY): $(PYTHON_DIR)/requirements.txt
+	$(call step,environment of the Python client and its agent frameworks)
 	python3 -m venv --clear $(PYTHON_DIR)/.venv
-	$(PYTHON_DIR)/.venv/bin/pip install --quiet --disable-pip-version-check -r $<
+	$(PYTHON_DIR)/.venv/bin/pip install --quiet --disable-pip-version-check uv
+	$(PYTHON_DIR)/.venv/bin/uv pip install --quiet --python $(PYTHON_DIR)/.venv --only-binary :all: --no-deps -r $<
 	@touch $@
 
 .PHONY: clients-typescript

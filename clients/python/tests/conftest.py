@@ -42,6 +42,7 @@ ROLES = {
     "other": ["--role", "runtime"],
     "ann": ["--role", "approver"],
     "bob": ["--role", "approver"],
+    "eve": ["--role", "approver"],
     "olga": ["--role", "operator"],
     "wendy": ["--role", "worker", "--tool", "job", "--tool", "brittle", "--tool", "ship", "--tool", "approved_job"],
 }
