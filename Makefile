@@ -77,6 +77,7 @@ FUZZ := \
 # Published clients that the gateway is tested with. npm writes the file last.
 NODE_DIRS := gateway/testdata/node gateway/mcp/judge/testdata/node
 NODE_READY := $(NODE_DIRS:%=%/node_modules/.package-lock.json)
+TYPESCRIPT_READY := clients/typescript/node_modules/.package-lock.json
 
 # The example programs that need no other process; the tests run the rest.
 ALONE := $(patsubst %/main.go,%,$(wildcard examples/policy-file/main.go))
@@ -137,8 +138,8 @@ race: node ## Run all tests, with the race detector where there is a C compiler.
 .PHONY: node
 node: $(NODE_READY) ## Install the published clients that the gateway is tested with.
 
-$(NODE_READY): %/node_modules/.package-lock.json: %/package.json %/package-lock.json
-	$(call step,published clients)
+$(NODE_READY) $(TYPESCRIPT_READY): %/node_modules/.package-lock.json: %/package.json %/package-lock.json
+	$(call step,packages of $*)
 	@command -v node >/dev/null && command -v npm >/dev/null || { echo "Node.js 20 or later and npm are needed: run make deps"; exit 1; }
 	cd $* && npm ci
 	@touch $@
@@ -163,9 +164,9 @@ $(PYTHON_READY): $(PYTHON_DIR)/requirements.txt
 	@touch $@
 
 .PHONY: clients-typescript
-clients-typescript: ## Build and test the TypeScript client, with bin/askance.
+clients-typescript: $(TYPESCRIPT_READY) ## Build and test the TypeScript client, with bin/askance.
 	$(call step,TypeScript client)
-	cd clients/typescript && npm ci && npm test
+	cd clients/typescript && npm test
 
 # No match is no failure for `go test -fuzz`: hence the look for its own report.
 .PHONY: fuzz

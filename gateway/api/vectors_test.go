@@ -331,6 +331,9 @@ func TestVectorsGrants(t *testing.T) {
 	add("route of other workers", grantRow{}, change(func(f *record, g *grant) {
 		g.Route, f.Call.Decision = "exec.payments", &toolcall.Decision{Behavior: "allow", Route: "exec.payments"}
 	}))
+	add("call with a route that the grant lacks", grantRow{}, change(func(f *record, _ *grant) {
+		f.Call.Decision = &toolcall.Decision{Behavior: "allow", Route: "exec.payments"}
+	}))
 	add("no route for a worker of a route", grantRow{Subject: "exec.payments"}, plain())
 
 	add("started already", grantRow{}, change(func(f *record, g *grant) { f.Call.Attempt.Claim = "mine" }))
@@ -509,8 +512,11 @@ func TestVectorsKeyRings(t *testing.T) {
 	}
 	forged := next("second", "first")
 	forged.Sig = next("third", "first").Sig
-	badID := next("second", "first")
+	badID := key("second")
 	badID.ID = id("other")
+	if err := badID.Introduce(vectorKeys()["first"]); err != nil {
+		t.Fatal(err)
+	}
 	var rows []ringRow
 	for _, r := range []ringRow{
 		{Name: "one trusted key", Trusted: []string{"first"}, Ring: toolcall.KeyRing{key("first")}},
@@ -524,6 +530,7 @@ func TestVectorsKeyRings(t *testing.T) {
 		{Name: "retired by a stranger", Trusted: []string{"first"}, Ring: toolcall.KeyRing{retired(key("first"), "other")}},
 		{Name: "retired by the key itself", Trusted: []string{"first"}, Ring: toolcall.KeyRing{retired(key("first"), "first")}},
 		{Name: "a retired key comes back", Trusted: []string{"first", "second"}, Retired: []string{id("first")}, Ring: toolcall.KeyRing{key("first"), next("second", "first")}},
+		{Name: "a retired key that is still trusted vouches", Trusted: []string{"first", "second"}, Retired: []string{id("first")}, Ring: toolcall.KeyRing{key("first"), next("third", "first")}},
 		{Name: "a retired key vouches", Trusted: []string{"second"}, Retired: []string{id("first")}, Ring: toolcall.KeyRing{key("first"), next("third", "first")}},
 	} {
 		gone := map[string]bool{}

@@ -314,7 +314,7 @@ export class Worker {
         const code = codeOf(err);
         reply = { stale: ["superseded", "finished", "not_found"].includes(code), cancel: code === "interrupted" };
       }
-      if (reply.stale) return cancel.abort(new Stopped("stale", "the attempt is stale"));
+      if (reply.stale) return cancel.abort(new Stopped("stale", reply.reason || "the attempt is stale"));
       if (reply.cancel) cancel.abort(new Stopped("cancelled", reply.reason || "the call was cancelled"));
     }
   }

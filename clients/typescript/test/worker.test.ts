@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 
-import { type Call, Client, type ClientOptions, type Task, type WorkerOptions, type WorkerTool } from "@askance/client";
+import { type Call, Client, type ClientOptions, idempotencyKey, type Task, type WorkerOptions, type WorkerTool } from "@askance/client";
 import { systemClock } from "../dist/http.js";
+import { canonicalize } from "../dist/json.js";
 import { Server } from "./server.js";
+import { readVectors } from "./vectors.js";
 
 let server: Server;
 before(async () => { server = await Server.start(); });
@@ -154,13 +156,23 @@ test("heartbeats keep the lease of a run that is longer", async () => {
 test("a call that is interrupted while it runs", async () => {
   let begun = () => {};
   const running = new Promise<void>((resolve) => { begun = resolve; });
-  const stopped = { name: "frail", run: (_: never, { signal }: Task) => { begun(); return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason))); } };
+  let why: unknown;
+  const stopped = { name: "frail", run: (_: never, { signal }: Task) => { begun(); return new Promise((_, reject) => signal.addEventListener("abort", () => { why = signal.reason; reject(signal.reason); })); } };
   await working([stopped], async () => {
     const call = await propose("cancel", "frail");
     await running;
     await server.client("bot").gate("cancel", "r").interrupt("not needed");
     assert.equal((await finished(call)).result?.state, "interrupted");
   });
+  assert.match(String(why), /the call is finished/);
+});
+
+test("an engine that cancels: the run ends, and its result is interrupted", async () => {
+  const waits = { name: "frail", run: (_: never, { signal }: Task) => new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason))) };
+  await working([waits], async () => {
+    const { result } = await finished(await propose("cancelled", "frail"));
+    assert.deepEqual([result?.state, result?.output], ["interrupted", "not needed"]);
+  }, { fetch: changed((operation, send) => (operation === "heartbeat" ? rewrite(/^\{/, '{"cancel":true,"reason":"not needed",')(send) : send())) });
 });
 
 test("an exception, a result that is too large, a number that is not exact", async () => {
@@ -206,6 +218,42 @@ test("a task that comes twice is not begun twice", async () => {
     return new Response(twice, { status: response.status, headers: response.headers });
   }) });
   assert.equal(runs, 2);
+});
+
+test("one process begins a grant once, even if an engine lets it start again", async () => {
+  const { keys, tool, rows } = readVectors<{ keys: Record<string, string>; tool: string; rows: Array<{ name: string; now: string; record: string }> }>("grants");
+  const genuine = rows.find((r) => r.name === "genuine");
+  assert.ok(genuine && keys["first"]);
+  const [x, d] = [keys["first"].slice("ed25519:".length), Buffer.alloc(32, 1).toString("base64url")];
+  const signer = await crypto.subtle.importKey("jwk", { kty: "OKP", crv: "Ed25519", x, d }, "Ed25519", false, ["sign"]);
+  const { call } = JSON.parse(genuine.record) as { call: Call };
+  const key = { space: call.space, session_id: call.session_id, reply_id: call.reply_id ?? "", tool_call_id: call.tool_call_id ?? "" };
+  let starts = 0;
+  let runs = 0;
+  const stop = new AbortController();
+  const served: string[] = [];
+  const engine = changed(async (operation, _, body) => {
+    served.push(operation);
+    switch (operation) {
+      case "next":
+        if (served.filter((o) => o === "next").length > 3) stop.abort();
+        return new Response(`{"tasks":[{"task":"t","delivered":1,"record":${genuine.record}}]}`, { headers: { "Content-Type": "application/json" } });
+      case "start": {
+        starts++;
+        const reply = { ...key, v: 1, key_id: call.attempt?.grant?.key_id, attempt: 1, claim: body["claim"], request: body["request"], grant_nonce: body["grant_nonce"], fresh: true, lease_ms: 15_000, heartbeat_ms: 5000, idempotency_key: await idempotencyKey(key), at: genuine.now };
+        const signed = await crypto.subtle.sign("Ed25519", signer, new TextEncoder().encode(`askance-start-v1\n${canonicalize(JSON.stringify(reply))}`));
+        return Response.json({ ...reply, sig: Buffer.from(signed).toString("base64url") });
+      }
+      case "keys":
+        return Response.json({ keys: [] });
+    }
+    return Response.json({ stored: true });
+  });
+  const clock = { ...systemClock, now: () => Date.parse(genuine.now) };
+  const client = new Client({ url: "http://127.0.0.1", token: "", fetch: engine, clock });
+  await client.worker([{ name: tool, run: () => { runs++; } }], { engineKeys: [keys["first"]], log: () => undefined }).run({ signal: stop.signal });
+  assert.deepEqual([starts, runs], [1, 0], "its arguments have a number that JavaScript does not hold exactly");
+  assert.ok(served.filter((o) => o === "ack").length >= 3);
 });
 
 test("a stopping worker finishes what runs", async () => {
