@@ -716,10 +716,14 @@ class RememberLimits(_RememberLimits, total=False):
     uses: int
 
 
-class ReportBody(TypedDict):
+class _ReportBody(TypedDict):
+    result: dict[str, Any]
+
+
+class ReportBody(_ReportBody, total=False):
     """ReportBody brings the result of an external call."""
 
-    result: dict[str, Any]
+    unasked: bool
 
 
 class Requester(TypedDict):
