@@ -87,8 +87,13 @@ func TestEverySetting(t *testing.T) {
 	clearSettings(t)
 	takes := map[string][]string{} // words of the commands by flag
 	for words, c := range Tree() {
-		c.Flags().VisitAll(func(f *pflag.Flag) { takes[f.Name] = append(takes[f.Name], words) })
-		c.PersistentFlags().VisitAll(func(f *pflag.Flag) { takes[f.Name] = append(takes[f.Name], words) })
+		add := func(f *pflag.Flag) {
+			if _, own := f.Annotations[ownFlag]; !own {
+				takes[f.Name] = append(takes[f.Name], words)
+			}
+		}
+		c.Flags().VisitAll(add)
+		c.PersistentFlags().VisitAll(add)
 	}
 	reference := settingsHelp()
 	for _, s := range settings {
