@@ -87,7 +87,7 @@ func (s *httpServer) post(w http.ResponseWriter, r *http.Request, principal stri
 	}
 	f, err := parseFrame(body)
 	if err != nil {
-		refuse(w, http.StatusBadRequest, &frame{}, &rpcError{code: codeParse, text: "Parse error: " + err.Error()})
+		refuse(w, &frame{}, &rpcError{code: codeParse, text: "Parse error: " + err.Error()})
 		return
 	}
 	meta, modern := eraOf(objectOf(f.params))
@@ -100,31 +100,31 @@ func (s *httpServer) post(w http.ResponseWriter, r *http.Request, principal stri
 }
 
 // refuse sends an error before the request is carried out.
-func refuse(w http.ResponseWriter, status int, f *frame, err *rpcError) {
+func refuse(w http.ResponseWriter, f *frame, err *rpcError) {
 	id := f.id
 	if id == nil {
 		id = json.RawMessage("null")
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
+	w.WriteHeader(http.StatusBadRequest)
 	_, _ = w.Write((&frame{id: id, fault: err.bytes()}).bytes()) // the client may be gone
 }
 
 func (s *httpServer) serveModern(w http.ResponseWriter, r *http.Request, principal string, f *frame, meta object) {
 	if err := checkHeaders(r.Header, f, meta); err != nil {
-		refuse(w, http.StatusBadRequest, f, err)
+		refuse(w, f, err)
 		return
 	}
 	switch {
 	case f.isResponse():
-		refuse(w, http.StatusBadRequest, f, &rpcError{code: codeInvalidRequest, text: "a client sends no responses in this revision"})
+		refuse(w, f, &rpcError{code: codeInvalidRequest, text: "a client sends no responses in this revision"})
 		return
 	case !f.isRequest():
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
 	if err := checkModern(meta); err != nil {
-		refuse(w, http.StatusBadRequest, f, err)
+		refuse(w, f, err)
 		return
 	}
 	p, release := s.g.modernPeer(principal, meta)

@@ -106,7 +106,7 @@ func (h *httpWire) read(ctx context.Context, res *http.Response, f *frame, w *wa
 		go h.stream(ctx, res, w)
 		return nil
 	case kind == "application/json":
-		defer res.Body.Close()
+		defer func() { _ = res.Body.Close() }() // it was only read
 		body, err := io.ReadAll(io.LimitReader(res.Body, maxFrame+1))
 		if err != nil {
 			return errLost
@@ -227,7 +227,7 @@ func (h *httpWire) close() {
 // readEvents reads server-sent events to the end of the stream. It returns the last
 // id, the time to wait before a reconnect, and whether the server ended the stream.
 func readEvents(body io.ReadCloser, take func(*frame)) (last string, wait time.Duration, whole bool) {
-	defer body.Close()
+	defer func() { _ = body.Close() }() // it was only read
 	wait = time.Second
 	lines := bufio.NewScanner(body)
 	lines.Buffer(make([]byte, 0, 64<<10), maxFrame)

@@ -44,15 +44,13 @@ func refusal(text string, call *toolcall.Call) *outcome {
 
 // resultBlock is an outcome as the journal keeps it.
 func resultBlock(call *toolcall.Call, o *outcome) message.ToolResultBlock {
-	state, text, member, raw := message.ToolResultSuccess, "", resultMember, o.result
+	r := objectOf(o.result)
+	state, text, member, raw := message.ToolResultSuccess, contentText(r), resultMember, o.result
+	if string(r.get("isError")) == "true" {
+		state = message.ToolResultError
+	}
 	if o.err != nil {
 		state, text, member, raw = message.ToolResultError, "the MCP server returned the error "+o.err.Error(), errorMember, o.err.bytes()
-	} else {
-		r := objectOf(o.result)
-		text = contentText(r)
-		if string(r.get("isError")) == "true" {
-			state = message.ToolResultError
-		}
 	}
 	block := toolcall.TextResult(call, state, cutText(text, maxStoredText), time.Now())
 	if len(raw) <= maxStoredResult {

@@ -378,7 +378,9 @@ func (p *peer) askFor(l *link, f *frame, send func(*frame)) {
 		l.answer(p.g.life, f.id, nil, &rpcError{code: codeInternal, text: "the gateway cannot tell for which call the server asks"})
 		return
 	}
-	result, err := p.ask(p.g.life, send, f.method, f.params)
+	ctx, cancel := context.WithTimeout(p.g.life, inputTime)
+	defer cancel()
+	result, err := p.ask(ctx, send, f.method, f.params)
 	l.answer(p.g.life, f.id, result, err)
 }
 

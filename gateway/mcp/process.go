@@ -26,9 +26,9 @@ type process struct {
 // stopStep is how long a server has to end after each step of stopping it.
 const stopStep = 2 * time.Second
 
-func startProcess(_ context.Context, l *link) (*process, error) {
+func startProcess(ctx context.Context, l *link) (*process, error) {
 	argv := l.up.Command
-	cmd := exec.Command(argv[0], argv[1:]...) // it lives until close, not as long as a request
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), argv[0], argv[1:]...) // it lives until close, not as long as a request
 	cmd.Env = append(environment(), l.up.Env...)
 	in, err := cmd.StdinPipe()
 	if err != nil {

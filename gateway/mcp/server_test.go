@@ -29,8 +29,8 @@ func serverMain(era, ran string) {
 	lines.Buffer(nil, 8<<20)
 	out := bufio.NewWriter(os.Stdout)
 	say := func(format string, args ...any) {
-		fmt.Fprintf(out, format+"\n", args...)
-		out.Flush()
+		_, _ = fmt.Fprintf(out, format+"\n", args...) // a gateway that is gone ends standard input
+		_ = out.Flush()
 	}
 	for lines.Scan() {
 		var m struct {
@@ -65,8 +65,10 @@ func serverMain(era, ran string) {
 				`"outputSchema":{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}` + extra + `}],"ttlMs":0,"cacheScope":"public"}`)
 		case m.Method == "tools/call":
 			f, _ := os.OpenFile(ran, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-			fmt.Fprintf(f, "%s %s\n", m.Params.Name, m.Params.Arguments)
-			f.Close()
+			if _, err := fmt.Fprintf(f, "%s %s\n", m.Params.Name, m.Params.Arguments); err != nil {
+				panic(err)
+			}
+			_ = f.Close() // what was written stays
 			switch arguments := string(m.Params.Arguments); {
 			case strings.Contains(arguments, "die"):
 				os.Exit(3)

@@ -66,7 +66,6 @@ type waiting struct {
 	token json.RawMessage // the client's progress token
 	// on gets the notifications and requests that come before the response.
 	on    func(*frame)
-	name  string // for headers
 	extra map[string]string
 	reply chan *frame
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/remote"
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/gateway"
@@ -168,10 +169,7 @@ func (m *proxying) token() (string, error) {
 }
 
 func (m *proxying) serveHTTP(ctx context.Context, env *environment, g *mcp.Gateway) error {
-	path, err := env.tokenFile()
-	if err != nil {
-		return err
-	}
+	path := env.tokenFile()
 	if err := mcp.CheckAddress(m.http, path != "", env.cfg.HTTPCert != "" || env.cfg.HTTPInsecure); err != nil {
 		return usageError{err}
 	}
@@ -204,15 +202,15 @@ func (m *proxying) serveHTTP(ctx context.Context, env *environment, g *mcp.Gatew
 }
 
 // tokenFile is the token file in force; "" if there is none.
-func (env *environment) tokenFile() (string, error) {
+func (env *environment) tokenFile() string {
 	if env.cfg.HTTPTokens != "" {
-		return env.cfg.HTTPTokens, nil
+		return env.cfg.HTTPTokens
 	}
-	path := filepath.Join(env.cfg.dir(), "tokens.json")
+	path := node.Dir(env.cfg.dir()).Tokens()
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return "", nil
+		return ""
 	}
-	return path, nil
+	return path
 }
 
 // runtimeOf gives the name of a runtime's credentials.
