@@ -16,10 +16,7 @@ import (
 func (x *exchange) callTool(ctx context.Context) (json.RawMessage, error) {
 	p := x.peer
 	name := x.params.text("name")
-	arguments := x.params.get("arguments")
-	if arguments == nil {
-		arguments = json.RawMessage("{}")
-	}
+	arguments := x.arguments()
 	switch {
 	case name == "":
 		return nil, badParams("name is missing")
@@ -52,7 +49,7 @@ func (x *exchange) callTool(ctx context.Context) (json.RawMessage, error) {
 		}
 	}
 	if given := x.params.get("requestState"); given != nil {
-		s, err := p.g.openState(x.params.text("requestState"), p.principal, digestOf(name, arguments))
+		s, err := x.state()
 		if err != nil {
 			return nil, err
 		}
@@ -71,6 +68,21 @@ func (x *exchange) callTool(ctx context.Context) (json.RawMessage, error) {
 	return h.present(ctx, x, false)
 }
 
+// arguments are those of the request; without any they are an empty object.
+func (x *exchange) arguments() json.RawMessage {
+	if arguments := x.params.get("arguments"); arguments != nil {
+		return arguments
+	}
+	return json.RawMessage("{}")
+}
+
+func (x *exchange) digest() string { return digestOf(x.params.text("name"), x.arguments()) }
+
+// state opens the state that the client gave back with the same request.
+func (x *exchange) state() (state, error) {
+	return x.peer.g.openState(x.params.text("requestState"), x.peer.principal, x.digest())
+}
+
 // waitForCall is the wait tool.
 func (x *exchange) waitForCall(ctx context.Context, id string) (json.RawMessage, error) {
 	p := x.peer
@@ -80,6 +92,13 @@ func (x *exchange) waitForCall(ctx context.Context, id string) (json.RawMessage,
 	h, err := p.g.find(ctx, p, message.CallID(id), "")
 	if err != nil {
 		return refusal(err.Error(), nil).result, nil
+	}
+	if x.params.get("requestState") != nil {
+		s, err := x.state()
+		if err != nil || s.Call != h.key.Call {
+			return nil, errState
+		}
+		h.takeAnswers(s.Leg, x.params.get("inputResponses"))
 	}
 	return h.present(ctx, x, true)
 }
@@ -192,6 +211,9 @@ func (h *held) takeAnswers(leg int, answers json.RawMessage) {
 // progressEvery is how often a client hears that its call is held.
 const progressEvery = 10 * time.Second
 
+// heldProgress keeps the progress of waiting below that of the tool: it must increase.
+const heldProgress = 1e6
+
 // present holds a request until its call is decided, or returns what lets its client
 // wait. later says that the client knows already that the call is held.
 func (h *held) present(ctx context.Context, x *exchange, later bool) (json.RawMessage, error) {
@@ -208,15 +230,12 @@ func (h *held) present(ctx context.Context, x *exchange, later bool) (json.RawMe
 	token, told, over := x.meta.get("progressToken"), 0, false
 	tell := func() {
 		told++
-		x.send(&frame{method: "notifications/progress", params: encode(map[string]any{"progressToken": token, "progress": told, "message": "waiting for approval"})})
+		x.send(&frame{method: "notifications/progress", params: encode(map[string]any{"progressToken": token, "progress": float64(told) / heldProgress, "message": "waiting for approval"})})
 	}
 	elicited := later
 	for {
 		h.mu.Lock()
 		changed, call, done, unknown, input := h.changed, h.call, h.outcome, h.unknown, h.input
-		if done != nil {
-			h.fetched = true
-		}
 		h.mu.Unlock()
 		switch {
 		case done != nil:
@@ -226,21 +245,21 @@ func (h *held) present(ctx context.Context, x *exchange, later bool) (json.RawMe
 			}
 			return done.result, nil
 		case input != nil && p.modern:
-			return h.inputRequired(input.requests, input.leg), nil
-		case unknown && !p.hasTasks():
+			return x.inputRequired(h, input.requests, input.leg), nil
+		case unknown && (!p.hasTasks() || x.params.text("name") == waitTool):
 			return refusal("outcome unknown: the call may have happened; do not repeat it. A person will settle it. Its id is "+string(h.key.Call), call).result, nil
 		case (unknown || call != nil && call.State == message.ToolCallAsking) && p.modern && p.hasTasks() && x.params.text("name") != waitTool:
 			return h.taskResult(), nil
 		case call == nil || call.State != message.ToolCallAsking:
 		case p.modern && p.can("elicitation", "url") && p.g.cfg.Inbox != "" && (!elicited || over):
-			return h.inputRequired(h.askToLook(), 0), nil
+			return x.inputRequired(h, h.askToLook(), 0), nil
 		case !p.modern && p.can("elicitation", "url") && p.g.cfg.Inbox != "" && !elicited:
 			elicited = true
-			go h.elicit(x)
+			go x.elicit(h)
 		}
 		if over && !p.g.cfg.Block && token == nil {
 			if p.modern && h.nextLeg(later) {
-				return h.inputRequired(nil, 0), nil
+				return x.inputRequired(h, nil, 0), nil
 			}
 			return h.stillHeld(call), nil
 		}
@@ -322,12 +341,12 @@ func (h *held) nextLeg(later bool) bool {
 
 // inputRequired is the result with which a modern client asks its user, or only
 // retries.
-func (h *held) inputRequired(requests json.RawMessage, leg int) json.RawMessage {
+func (x *exchange) inputRequired(h *held, requests json.RawMessage, leg int) json.RawMessage {
 	o := object{{Name: "resultType", Value: quote("input_required")}}
 	if requests != nil {
 		o = o.with("inputRequests", requests)
 	}
-	sealed := h.g.sealState(state{Call: h.key.Call, Session: h.key.Session, Principal: h.principal, Digest: h.digest, Until: time.Now().Add(stateTime).Unix(), Leg: leg})
+	sealed := h.g.sealState(state{Call: h.key.Call, Session: h.key.Session, Principal: h.principal, Digest: x.digest(), Until: time.Now().Add(stateTime).Unix(), Leg: leg})
 	return o.with("requestState", quote(sealed)).bytes()
 }
 
@@ -349,7 +368,7 @@ func (h *held) askToLook() json.RawMessage {
 }
 
 // elicit shows a legacy client where the call is approved. Its answer decides nothing.
-func (h *held) elicit(x *exchange) {
+func (x *exchange) elicit(h *held) {
 	params := objectOf(h.askToLook()).at("askance", "params")
 	ctx, cancel := context.WithTimeout(h.g.life, inputTime)
 	defer cancel()

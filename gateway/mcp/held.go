@@ -32,7 +32,7 @@ type held struct {
 	call    *toolcall.Call
 	outcome *outcome // nil: none yet
 	unknown bool     // it may have run, and no one knows
-	fetched bool     // a client got the outcome
+	ended   time.Time
 	user    *exchange
 	users   int
 	input   *inputLeg
@@ -80,7 +80,7 @@ func (g *Gateway) start(ctx context.Context, x *exchange, t *tool, params object
 	h.bind()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if first := g.joins[h.join]; first != nil && !g.cfg.NoJoin {
+	if first := g.joins[h.join]; first != nil && !g.cfg.NoJoin && first.isJoinable() {
 		return first
 	}
 	g.joins[h.join] = h
@@ -92,8 +92,18 @@ func (g *Gateway) start(ctx context.Context, x *exchange, t *tool, params object
 	return h
 }
 
+// joinTime is how long a result that no client got is given to a repeat of its call.
+const joinTime = 10 * time.Minute
+
+// isJoinable reports whether a repeat is the same call.
+func (h *held) isJoinable() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.outcome == nil || time.Since(h.ended) < joinTime
+}
+
 // maxCalls bounds the calls in memory; finished ones are also in the journal.
-const maxCalls = 10_000
+const maxCalls = 2000
 
 func (g *Gateway) removeOldCalls() {
 	if len(g.calls) <= maxCalls {
@@ -109,6 +119,9 @@ func (g *Gateway) removeOldCalls() {
 	}
 	if oldest != nil {
 		delete(g.calls, oldest.key.Call)
+		if g.joins[oldest.join] == oldest {
+			delete(g.joins, oldest.join)
+		}
 	}
 }
 
@@ -162,7 +175,7 @@ func (h *held) finish(o *outcome) {
 		if h.outcome == nil {
 			h.outcome = o
 		}
-		h.unknown = false
+		h.unknown, h.ended = false, time.Now()
 	})
 	h.tellTask()
 }
@@ -174,6 +187,10 @@ const otherTime = 10 * time.Second
 // maxRuns bounds how often an idempotent tool runs.
 const maxRuns = 3
 
+// watchAfter is how long a call runs before the gateway watches whether it is ended from
+// outside.
+const watchAfter = 250 * time.Millisecond
+
 // run runs the call at the upstream, once, and reports its result. The call that it
 // returns is open if the outcome is unknown.
 func (h *held) run(ctx context.Context, call *toolcall.Call) *toolcall.Call {
@@ -183,11 +200,22 @@ func (h *held) run(ctx context.Context, call *toolcall.Call) *toolcall.Call {
 		return call
 	}
 	if !first && !h.tool.isIdempotent() {
-		return h.record.waitForOther(ctx, call, min(h.g.cfg.Hold, otherTime))
+		return h.record.waitForOther(ctx, call, min(h.g.cfg.Hold/2, otherTime))
 	}
 	runCtx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	h.change(func() { h.stop = stop })
+	if now, err := h.record.look(ctx); err != nil || !now.Open() { // revoked or interrupted meanwhile
+		if err == nil {
+			return now
+		}
+		return call
+	}
+	defer time.AfterFunc(watchAfter, func() {
+		if found, err := h.record.wait(runCtx, toolcall.UntilFinished); err == nil && !found.Open() {
+			stop(errEnded)
+		}
+	}).Stop()
 	var result json.RawMessage
 	for range maxRuns {
 		result, err = h.callUpstream(runCtx, json.RawMessage(call.Input))
@@ -203,7 +231,7 @@ func (h *held) run(ctx context.Context, call *toolcall.Call) *toolcall.Call {
 		return h.report(ctx, call, &outcome{err: re})
 	case errors.Is(err, errNotSent):
 		return h.report(ctx, call, refusal("the call did not run: "+err.Error(), nil))
-	case errors.Is(err, errCancelled) && ctx.Err() == nil:
+	case (errors.Is(err, errCancelled) || errors.Is(err, errEnded)) && ctx.Err() == nil:
 		return h.report(ctx, call, &outcome{result: encode(map[string]any{"content": []any{textBlock("the call was cancelled while it ran; it may have had its effect")}, "isError": true})})
 	}
 	h.g.cfg.Log.Error("the outcome of a call is unknown", "call", h.key.Call, "tool", call.Tool, "error", err)
@@ -282,6 +310,9 @@ func (h *held) callPatiently(ctx context.Context, l *link, params object, w *wai
 	case <-ctx.Done():
 	}
 	_ = l.notify(own, "notifications/cancelled", object{{Name: "requestId", Value: w.id}}) // the server may be gone
+	if errors.Is(context.Cause(ctx), errEnded) {
+		return nil, errEnded // a result would count no longer
+	}
 	select {
 	case r := <-got:
 		return r.result, r.err
@@ -296,9 +327,17 @@ func (h *held) fromServer(ctx context.Context, l *link, f *frame) {
 	x := h.user
 	h.mu.Unlock()
 	if !f.isRequest() {
-		if x != nil && (f.method != "notifications/progress" || x.method == "tools/call") {
-			x.send(f)
+		if x == nil {
+			return
 		}
+		if f.method == "notifications/progress" { // of the request that waits now, not of the first
+			token := x.meta.get("progressToken")
+			if token == nil {
+				return
+			}
+			f = &frame{method: f.method, params: objectOf(f.params).with("progressToken", token).bytes()}
+		}
+		x.send(f)
 		return
 	}
 	go func() {
@@ -355,7 +394,7 @@ func (h *held) askClient(ctx context.Context, requests json.RawMessage, upstream
 func (h *held) report(ctx context.Context, call *toolcall.Call, o *outcome) *toolcall.Call {
 	done, stored := h.record.report(ctx, call, o)
 	if stored {
-		h.change(func() { h.outcome = h.addNote(done, o) })
+		h.change(func() { h.outcome, h.ended = h.addNote(done, o), time.Now() })
 	}
 	return done
 }

@@ -69,9 +69,10 @@ type exchange struct {
 }
 
 // errCancelled ends a request that the client cancelled, errGone one whose client may
-// come back.
+// come back, and errEnded the run of a call that an operator ended.
 var (
 	errCancelled = errors.New("the client cancelled the request")
+	errEnded     = errors.New("the call was ended while it ran")
 	errGone      = errors.New("the client is gone")
 )
 

@@ -23,6 +23,7 @@ type record struct {
 const (
 	proposeTime = 20 * time.Second
 	pause       = 500 * time.Millisecond
+	maxPause    = 10 * time.Second
 )
 
 // propose proposes the call until a server answers.
@@ -65,6 +66,7 @@ func rest(ctx context.Context, d time.Duration) bool {
 // wait waits until the call may run or is finished, through every failure of the
 // server. Its error says that the gateway ends.
 func (r *record) wait(ctx context.Context, until toolcall.WaitUntil) (*toolcall.Call, error) {
+	d := pause
 	for {
 		out, err := r.askance.Wait(ctx, toolcall.WaitRequest{Session: r.key.Session, Reply: r.key.Reply, Calls: []message.CallID{r.key.Call}, Until: until})
 		if ctx.Err() != nil {
@@ -78,10 +80,26 @@ func (r *record) wait(ctx context.Context, until toolcall.WaitUntil) (*toolcall.
 			continue
 		}
 		r.log.Warn("cannot wait for a call", "call", r.key.Call, "error", err)
-		if !rest(ctx, pause) {
+		if !rest(ctx, d) {
 			return nil, ctx.Err()
 		}
+		d = min(2*d, maxPause)
 	}
+}
+
+// look gives the call as it is now.
+func (r *record) look(ctx context.Context) (call *toolcall.Call, err error) {
+	_, err = r.again(ctx, func() error {
+		out, err := r.askance.Wait(ctx, toolcall.WaitRequest{Session: r.key.Session, Reply: r.key.Reply, Calls: []message.CallID{r.key.Call}, Until: toolcall.UntilParked, TimeoutMS: 1})
+		if err == nil && len(out.Calls) != 1 {
+			err = errors.New("the reply has no call")
+		}
+		if err == nil {
+			call = out.Calls[0]
+		}
+		return err
+	})
+	return call, err
 }
 
 // waitForOther waits a while for the result of a call that another gateway took: it may

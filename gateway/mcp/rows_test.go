@@ -4,10 +4,13 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/gateway/mcp"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -253,5 +256,24 @@ func TestHTTPRefusals(t *testing.T) {
 				t.Errorf("%d %s", status, text)
 			}
 		})
+	}
+}
+
+// A call that is interrupted while it runs is cancelled at the server.
+func TestInterruptedWhileRunning(t *testing.T) {
+	w := newWorld(t)
+	c := w.connect("legacy")
+	c.initialize("{}")
+	id := c.start("tools/call", `{"name":"lookup","arguments":{"hang":1}}`)
+	for w.runs() == 0 {
+		runtime.Gosched()
+	}
+	key := w.keyOf(w.lastCall())
+	if _, err := w.A.Client(gatewaytest.Olga).Interrupt(t.Context(), toolcall.InterruptRequest{Session: key.Session, Reply: key.Reply}); err != nil {
+		t.Fatal(err)
+	}
+	wants(t, c.read(), `"id":`+id+",", `"isError":true`, "interrupted")
+	if b, _ := os.ReadFile(w.ran); !strings.Contains(string(b), "cancelled") {
+		t.Errorf("the server was not told: %s", b)
 	}
 }

@@ -32,6 +32,16 @@ func serverMain(era, ran string) {
 		_, _ = fmt.Fprintf(out, format+"\n", args...) // a gateway that is gone ends standard input
 		_ = out.Flush()
 	}
+	note := func(text string) {
+		f, err := os.OpenFile(ran, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err == nil {
+			_, err = fmt.Fprintln(f, text)
+		}
+		if err != nil {
+			panic(err)
+		}
+		_ = f.Close() // what was written stays
+	}
 	for lines.Scan() {
 		var m struct {
 			ID     json.RawMessage
@@ -49,6 +59,8 @@ func serverMain(era, ran string) {
 		}
 		result := func(text string) { say(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, text) }
 		switch {
+		case m.Method == "notifications/cancelled":
+			note("cancelled")
 		case m.ID == nil:
 		case m.Method == "": // the answer to a request of this server
 			say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%q}]}}`, strings.Trim(string(m.ID), `"`), string(m.Result))
@@ -64,12 +76,9 @@ func serverMain(era, ran string) {
 			result(`{"tools":[{"name":"lookup","inputSchema":{"type":"object"},"big":9007199254740993},{"name":"browse","inputSchema":{"type":"object"},` +
 				`"outputSchema":{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}` + extra + `}],"ttlMs":0,"cacheScope":"public"}`)
 		case m.Method == "tools/call":
-			f, _ := os.OpenFile(ran, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-			if _, err := fmt.Fprintf(f, "%s %s\n", m.Params.Name, m.Params.Arguments); err != nil {
-				panic(err)
-			}
-			_ = f.Close() // what was written stays
+			note(m.Params.Name + " " + string(m.Params.Arguments))
 			switch arguments := string(m.Params.Arguments); {
+			case strings.Contains(arguments, "hang"):
 			case strings.Contains(arguments, "die"):
 				os.Exit(3)
 			case strings.Contains(arguments, "fault"):
