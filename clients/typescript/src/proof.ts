@@ -53,8 +53,11 @@ export async function deriveCallID(reply: string, index: number, name: string, i
   return `call_${(await sha256(canonicalize(JSON.stringify(["askance-call-v1", reply, index, name, form])))).slice(0, 32)}`;
 }
 
+/** A public key. Projects without the types of the DOM have no CryptoKey. */
+export type PublicKey = Awaited<ReturnType<typeof crypto.subtle.importKey>>;
+
 /** The public keys that a worker trusts, by their ids. */
-export type KeySet = Map<string, CryptoKey>;
+export type KeySet = Map<string, PublicKey>;
 
 function fromBase64URL(s: string): Uint8Array<ArrayBuffer> | undefined {
   if (!/^[\w-]*$/.test(s)) return undefined;
@@ -66,7 +69,7 @@ function fromBase64URL(s: string): Uint8Array<ArrayBuffer> | undefined {
 }
 
 /** Reads a public key: `ed25519:` and 32 bytes in base64url. */
-export async function readPublicKey(public_key: string): Promise<{ id: string; key: CryptoKey }> {
+export async function readPublicKey(public_key: string): Promise<{ id: string; key: PublicKey }> {
   const raw = /^ed25519:[\w-]{43}$/.test(public_key) ? fromBase64URL(public_key.slice("ed25519:".length)) : undefined;
   if (raw?.length !== 32) throw new TypeError(`${JSON.stringify(public_key.slice(0, 80))} is not ed25519: and 32 bytes in base64url`);
   const key = await crypto.subtle.importKey("raw", raw, "Ed25519", false, ["verify"]);
@@ -94,7 +97,7 @@ export async function readKeys(texts: readonly string[]): Promise<KeySet> {
   return out;
 }
 
-async function isSigned(key: CryptoKey | undefined, domain: string, form: string, sig: string | undefined): Promise<boolean> {
+async function isSigned(key: PublicKey | undefined, domain: string, form: string, sig: string | undefined): Promise<boolean> {
   const raw = sig === undefined ? undefined : fromBase64URL(sig);
   return key !== undefined && raw?.length === 64 && crypto.subtle.verify("Ed25519", key, raw, utf8.encode(`${domain}\n${form}`));
 }
