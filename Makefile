@@ -39,6 +39,7 @@ FUZZ := \
   internal/reveal:FuzzLine \
   cmd/askance/internal/directory:FuzzParse \
   cmd/askance/internal/toolfile:FuzzParse \
+  cmd/askance/internal/toolimport:FuzzRead \
   executor:FuzzResultText \
   gateway/auth:FuzzTokens \
   gateway/blocks:FuzzCommands \

@@ -15,6 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
+	"github.com/askance-dev/askance/internal/clitest"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -82,6 +83,43 @@ func TestMCPWorker(t *testing.T) {
 	}
 	s.propose("r1", "c3", "echo", "{}")
 	s.finished("c3")
+}
+
+// TestMCPWorkerPage does what docs/howto/mcp-server-as-worker.md says, with its commands.
+func TestMCPWorkerPage(t *testing.T) {
+	cleanEnvironment(t)
+	page, err := os.ReadFile(filepath.Join(clitest.Testdata, "../../../../..", "docs/howto/mcp-server-as-worker.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	t.Chdir(dir)
+	_, rules, _ := strings.Cut(string(page), "```yaml\n")
+	rules, _, _ = strings.Cut(rules, "```")
+	write(t, "rules.yaml", rules)
+	write(t, "shop-server", "#!/bin/sh\nexec '"+os.Args[0]+"' "+mcpServer+"\n")
+	if err := os.Chmod("shop-server", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(page), "```sh\n")
+	text, _, _ = strings.Cut(text, "```")
+	var commands [][]string
+	for line := range strings.Lines(text) {
+		commands = append(commands, strings.Fields(line)[1:])
+	}
+	if len(commands) != 3 || commands[0][0] != "tools" || commands[1][0] != "serve" || commands[2][0] != "worker" {
+		t.Fatalf("the page has the commands %q", commands)
+	}
+	ok(t, commands[0]...)
+	s := serveOn(t, filepath.Join(dir, "data"), commands[1][1:]...)
+	process(t, append(commands[2], "--data", s.data)...)
+	s.propose("r1", "c1", "lookup", "{}")
+	if c := s.finished("c1"); c.Result.Output.String() != "the shop answers" {
+		t.Errorf("lookup ended with %+v", c.Result)
+	}
+	if c := s.propose("r1", "c2", "browse", "{}"); c.State != message.ToolCallAsking {
+		t.Errorf("browse is %s, want asking", c.State)
+	}
 }
 
 // A definition that is not the imported one ends no call, and people see why.

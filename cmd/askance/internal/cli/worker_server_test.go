@@ -31,8 +31,8 @@ func TestWorkerOverHTTP(t *testing.T) {
 	if said := process(t, "worker", "--server", s.http, "--token-file", token, "--engine-key", key, "--data", t.TempDir(), "--tool", "pay", "--", "cat"); !strings.Contains(said, `"pay"`) || !strings.Contains(said, s.http) {
 		t.Errorf("the worker says %q", said)
 	}
-	c := s.propose("r1", "c1", "pay", `{"cents": 5.0}`)
-	if c = s.finished("c1"); c.Result == nil || c.Result.Output.String() != `{"cents": 5.0}` || c.Attempt.Worker != "payer" {
+	s.propose("r1", "c1", "pay", `{"cents": 5.0}`)
+	if c := s.finished("c1"); c.Result == nil || c.Result.Output.String() != `{"cents": 5.0}` || c.Attempt.Worker != "payer" {
 		t.Errorf("the call ended with %+v by %q", c.Result, c.Attempt.Worker)
 	}
 	next := ok(t, "token", "create", "payer-2", "--role", "worker", "--tool", "pay", "--data", s.data)

@@ -2,7 +2,6 @@ package mcpworker
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -118,7 +117,7 @@ func (s *Server) run(ctx context.Context, n *session, tool string, t executor.Ta
 	c := &call{input: t.Input, task: t}
 	id := fmt.Sprintf("%s#%d", t.IdempotencyKey, t.Attempt)
 	defer s.calls.add(id, c)()
-	params := &mcp.CallToolParams{Name: tool, Arguments: json.RawMessage(t.Input), Meta: mcp.Meta{keyMember: t.IdempotencyKey, attemptMember: t.Attempt}}
+	params := &mcp.CallToolParams{Name: tool, Arguments: t.Input, Meta: mcp.Meta{keyMember: t.IdempotencyKey, attemptMember: t.Attempt}}
 	params.SetProgressToken(id)
 	_, err := n.CallTool(ctx, params)
 	c.mu.Lock()

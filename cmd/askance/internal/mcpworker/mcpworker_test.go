@@ -236,7 +236,10 @@ func TestHTTPStatus(t *testing.T) {
 		"unauthorized": {status(401), executor.ErrNotBegun}, "busy": {status(429), executor.ErrNotBegun},
 		"invalid": {status(400), nil},
 		"failed":  {status(500), executor.ErrUnknownOutcome}, "no gateway": {status(502), executor.ErrUnknownOutcome}, "timeout": {status(408), executor.ErrUnknownOutcome},
-		"moved":  {func(w http.ResponseWriter) { w.Header().Set("Location", "/x"); w.WriteHeader(307) }, executor.ErrUnknownOutcome},
+		"moved": {func(w http.ResponseWriter) {
+			w.Header().Set("Location", "/x")
+			w.WriteHeader(http.StatusTemporaryRedirect)
+		}, executor.ErrUnknownOutcome},
 		"broken": {func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, executor.ErrUnknownOutcome},
 	} {
 		s := start(t, mcpworker.Config{URL: srv.URL, Header: http.Header{"X-Key": {"secret"}}})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptrace"
 	"os/exec"
@@ -34,21 +35,20 @@ func (s *Server) transport(ctx context.Context) (t mcp.Transport, said func(erro
 		}
 		return tapped{&mcp.StreamableClientTransport{Endpoint: s.cfg.URL, HTTPClient: client, MaxEventSize: maxAnswer}, s}, func(err error) error { return err }
 	}
-	p := &program{s: s, ctx: ctx}
+	p := &program{s: s, command: func(argv []string) *exec.Cmd { return exec.CommandContext(ctx, argv[0], argv[1:]...) }}
 	return tapped{p, s}, p.said
 }
 
 // program is a server on the standard input and output of a process.
 type program struct {
-	s      *Server
-	ctx    context.Context // of the session, which the process does not outlive
-	stderr toolimport.Tail
+	s       *Server
+	command func(argv []string) *exec.Cmd // which does not outlive the session
+	stderr  toolimport.Tail
 }
 
 // Connect implements mcp.Transport.
 func (p *program) Connect(ctx context.Context) (mcp.Connection, error) {
-	argv := p.s.cfg.Argv
-	cmd := exec.CommandContext(p.ctx, argv[0], argv[1:]...)
+	cmd := p.command(p.s.cfg.Argv)
 	cmd.Env, cmd.Stderr, cmd.WaitDelay = executor.PassEnvironment(p.s.cfg.PassEnv), &p.stderr, stopGrace
 	leadGroup(cmd)
 	in, err := cmd.StdinPipe()
@@ -136,9 +136,7 @@ func (r splicing) RoundTrip(req *http.Request) (*http.Response, error) {
 		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 		req.GetBody = nil // net/http must not send a call twice
 	}
-	for name, values := range r.s.cfg.Header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, r.s.cfg.Header)
 	if c == nil {
 		return http.DefaultTransport.RoundTrip(req)
 	}

@@ -24,6 +24,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"net/http/httptrace"
@@ -105,16 +106,19 @@ func (e endpoint) run(ctx context.Context, t executor.Task) (executor.Output, er
 			return executor.Output{}, lost(parent, ctx, t, err)
 		}
 		next, again := sameHost(res)
+		out, err := executor.Output{}, error(nil)
 		if !again {
-			defer func() { _ = res.Body.Close() }() // it was only read
-			out, err := read(t, res)
-			if errors.Is(err, executor.ErrUnknownOutcome) {
-				return executor.Output{}, lost(parent, ctx, t, err)
-			}
+			out, err = read(t, res)
+		}
+		_ = res.Body.Close() // it was only read
+		switch {
+		case again:
+			target = next
+		case errors.Is(err, executor.ErrUnknownOutcome):
+			return executor.Output{}, lost(parent, ctx, t, err)
+		default:
 			return out, err
 		}
-		_ = res.Body.Close() // it says where to go, which is read
-		target = next
 	}
 	return executor.Output{}, fmt.Errorf("the endpoint redirects more than %d times: pass the URL that it leads to", maxRedirects)
 }
@@ -145,9 +149,7 @@ func (e endpoint) send(ctx context.Context, t executor.Task, target string) (*ht
 		return nil, fmt.Errorf("%w: %w", executor.ErrNotBegun, err)
 	}
 	req.ContentLength = int64(len(t.Input)) // and no GetBody: net/http must not send it twice
-	for name, values := range e.cfg.Header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, e.cfg.Header)
 	h := req.Header
 	h.Set("Content-Type", "application/json")
 	h.Set("Idempotency-Key", t.IdempotencyKey)
