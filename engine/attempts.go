@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/askance-dev/askance/engine/internal/decide"
 	"github.com/askance-dev/askance/engine/internal/store"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -124,17 +125,21 @@ func (at *attempts) mustNotBegin(ctx context.Context, m *toolcall.Machine) (bool
 		return true, m.Step(toolcall.Interrupted{Base: stamp()})
 	}
 	d, denied := at.judge.IsDeniedNow(ctx, at.snapshot(c))
-	if !denied {
+	revoked := toolcall.Revoked{Base: stamp()}
+	if denied {
+		stored := decide.StoredDecision(d)
+		revoked.Denied = &stored
+	} else {
 		if d.Reason, err = at.standing.EndedReason(ctx, c); err != nil {
 			return true, err
 		}
-		denied = d.Reason != ""
+		denied, revoked.Reason = d.Reason != "", d.Reason
 	}
 	switch {
 	case !denied:
 		return false, nil
 	case c.Begun == 0 && !c.Started():
-		return true, m.Step(toolcall.Revoked{Base: stamp(), Reason: d.Reason})
+		return true, m.Step(revoked)
 	case c.Phase() != toolcall.PhaseBlocked: // what the attempt before did is not known, and it may not be tried again
 		return true, m.Step(toolcall.Suspended{Base: stamp(), Attempt: c.Attempt.Number, Blocked: toolcall.BlockedUnknown})
 	}

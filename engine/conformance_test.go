@@ -65,6 +65,7 @@ func runEngine(t *testing.T, open newJournal) {
 		{"propose", proposeCases()},
 		{"requester", requesterCases()},
 		{"declare", declareCases()},
+		{"denials", denialCases()},
 		{"batch", batchCases()},
 		{"hidden", hiddenCases()},
 		{"submit_response", answerCases()},

@@ -297,6 +297,7 @@ type (
 		TrustOptions bool         `json:"trust_options"`
 		Budget       *Budget      `json:"budget,omitzero"`
 		Recheck      bool         `json:"recheck,omitzero"`
+		Denial       Denial       `json:"denial,omitzero"`
 	}
 	hashedTool struct {
 		Name        string `json:"name"`
@@ -321,7 +322,7 @@ func hashedRuleOf(r *Rule) hashedRule {
 		Groups: sortedNames(r.Approvers.Groups), NoRequester: r.Approvers.ExcludeRequester, NoEditor: r.Approvers.ExcludeEditor,
 		Quorum: max(r.Quorum, 1), Signed: r.Signed, OnExpiry: r.onExpiry(), Escalation: r.Escalation, Remember: r.Remember,
 		Redact: sortedNames(r.Redact), Executor: r.Executor, Audit: cmp.Or(r.Audit, AuditStandard),
-		Options: r.Options, TrustOptions: r.TrustOptions, Budget: r.Budget, Recheck: r.Recheck,
+		Options: r.Options, TrustOptions: r.TrustOptions, Budget: r.Budget, Recheck: r.Recheck, Denial: r.Denial,
 	}
 }
 

@@ -127,6 +127,9 @@ func (c checker) checkWords(r *Rule) {
 	}
 }
 
+// maxDenialText bounds each text of a denial.
+const maxDenialText = 500
+
 // checkKind refuses keys that have no meaning for the rule's behavior.
 func (c checker) checkKind(r *Rule) {
 	ask, deny := r.Behavior == message.BehaviorAsk, r.Behavior == message.BehaviorDeny
@@ -144,6 +147,7 @@ func (c checker) checkKind(r *Rule) {
 		{"remember", r.Remember != nil, ask, "ask"},
 		{"executor", r.Executor != Executor{}, !deny, "ask and allow"},
 		{"recheck", r.Recheck, !deny, "ask and allow"},
+		{"denial", r.Denial != Denial{}, ask || deny, "deny and ask"},
 		{"budget", r.Budget != nil, !deny && !ask, "allow"},
 		{"options", r.Options != "", !deny && !ask, "allow"},
 		{"trust_options", r.TrustOptions, !deny && !ask, "allow"},
@@ -151,6 +155,9 @@ func (c checker) checkKind(r *Rule) {
 		if k.given && !k.fit {
 			c.addFault(r, k.key, "is only for "+k.rules+" rules", "remove it")
 		}
+	}
+	if len(r.Denial.Allowed) > maxDenialText || len(r.Denial.Contact) > maxDenialText {
+		c.addFault(r, "denial", fmt.Sprintf("has a text longer than %d bytes", maxDenialText), "shorten it: models read it with each denial")
 	}
 	if r.Recheck && r.When == "" {
 		c.addFault(r, "recheck", "needs a condition", "add when, for example \"ctx.now.getHours() < 18\"")

@@ -133,7 +133,7 @@ const noPolicyReason = "no policy is loaded and the tool is not known to be read
 
 func denyWithoutPolicy(req Request) Decision {
 	return Decision{Behavior: message.BehaviorDeny, Step: StepNoPolicy, Mode: req.Mode, Reason: noPolicyReason,
-		Message: denialText(req.Tool, noPolicyReason)}
+		Message: denialText(req.Tool, noPolicyReason), Denial: hintOf(noPolicyReason)}
 }
 
 // denyStep looks for a deny rule that matches. One that fails counts as

@@ -46,6 +46,9 @@ type Decision struct {
 	Reason string `json:"reason"`
 	// Message is for the person who is asked, or for the model that is denied.
 	Message string `json:"message"`
+	// Denial is what agents are told about a denial, or would be if people deny what
+	// they are asked: nothing but the message and the rule's denial.
+	Denial *toolcall.DenialHint `json:"denial,omitzero"`
 	// Bundle is the content hash of the policy that decided; "" if there was none.
 	Bundle string `json:"bundle"`
 	// Errors lists what could not be evaluated on the way. Count and expose
@@ -169,16 +172,31 @@ func failsRecheck(e *evaluation) (name string, failed bool) {
 
 func (e *decider) deny(step Step, r *compiledRule, reason string) Decision {
 	d := e.decision(message.BehaviorDeny, step, r, reason)
-	why := reason
+	why, told := reason, reason
 	if r != nil {
-		why = "rule " + display.Quoted(r.rule.Name)
+		why, told = "rule "+display.Quoted(r.rule.Name), "the policy denies it"
 		if text := e.ruleText(r); text != "" {
-			why += ": " + text
+			why, told = why+": "+text, text
 		}
 	}
-	d.Message = denialText(e.req.Tool, why)
+	d.Denial = hintOf(told, r)
+	d.Message = denialText(e.req.Tool, why) + d.Denial.Text()
 	d.Errors = e.errors
 	return d
+}
+
+// hintOf is what agents are told: why, and what the first of the rules with a denial
+// says.
+func hintOf(reason string, rules ...*compiledRule) *toolcall.DenialHint {
+	for _, r := range rules {
+		if r != nil && r.rule.Denial != (Denial{}) {
+			return &toolcall.DenialHint{Reason: reason, Allowed: display.Visible(r.rule.Denial.Allowed), Contact: display.Visible(r.rule.Denial.Contact)}
+		}
+	}
+	if reason == "" {
+		return nil
+	}
+	return &toolcall.DenialHint{Reason: reason}
 }
 
 // denialText is what the model is told: which tool, and why.
@@ -211,7 +229,7 @@ func (e *decider) ask(matching, failing []*compiledRule) Decision {
 		d.Reason += "; also " + ruleNames(rules[1:])
 	}
 	d.Message = e.askText(matching, failing)
-	d.Requirement, d.Recheck = req, recheckOf(rules...)
+	d.Requirement, d.Recheck, d.Denial = req, recheckOf(rules...), hintOf("", rules...)
 	d.Suggested = e.suggestRules()
 	d.Errors = e.errors
 	return d
@@ -220,7 +238,8 @@ func (e *decider) ask(matching, failing []*compiledRule) Decision {
 // denyUnattended denies what would have been asked, because no approver is available.
 func (e *decider) denyUnattended(r *compiledRule) Decision {
 	d := e.decision(message.BehaviorDeny, StepAskConverted, r, dontAskReason)
-	d.Message = denialText(e.req.Tool, dontAskReason)
+	d.Denial = hintOf(dontAskReason, r)
+	d.Message = denialText(e.req.Tool, dontAskReason) + d.Denial.Text()
 	d.Suggested = e.suggestRules()
 	d.Errors = e.errors
 	return d
@@ -263,7 +282,8 @@ func (e *decider) requirement(rules []*compiledRule, failed bool) (req Requireme
 // cannotAsk denies because no answer could resolve the approval request.
 func (e *decider) cannotAsk(rules []*compiledRule, why string) Decision {
 	d := e.decision(message.BehaviorDeny, StepRule, rules[0], why)
-	d.Message = denialText(e.req.Tool, why)
+	d.Denial = hintOf(why, rules...)
+	d.Message = denialText(e.req.Tool, why) + d.Denial.Text()
 	d.Errors = e.errors
 	return d
 }

@@ -3,10 +3,12 @@ package permission_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 const declaredPolicy = `
@@ -85,6 +87,49 @@ func TestDefinitionsFallClosed(t *testing.T) {
 		}
 		if got := decide("own", &permission.Definition{Err: errors.New("lost")}); len(got.Errors) > 0 {
 			t.Errorf("%s: the definition of a declared tool counts: %+v", mode, got)
+		}
+	}
+}
+
+const hintedPolicy = `
+version: 1
+name: hinted
+defaults: {denial: {contact: "#help"}}
+rules:
+  - {name: large, tool_name: pay, behavior: deny, when: args.n > 5, message: "'Too much.'", denial: {allowed: At most 5}}
+  - {name: medium, tool_name: pay, behavior: ask, when: args.n > 2}
+  - {name: small, tool_name: pay, behavior: allow}
+`
+
+// Agents are told what the rule's denial and the file's default say, and nothing else.
+func TestDenialHints(t *testing.T) {
+	b, err := permission.Load([]permission.File{{Name: "rules.yaml", Data: []byte(hintedPolicy)}}, permission.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		n    string
+		mode permission.Mode
+		want *toolcall.DenialHint
+		text string
+	}{
+		{"9", "", &toolcall.DenialHint{Reason: "Too much.", Allowed: "At most 5", Contact: "#help"}, `(rule large: Too much.). Allowed instead: At most 5. Contact: #help.`},
+		{"4", "", &toolcall.DenialHint{Contact: "#help"}, "needs approval by rule"},
+		{"4", permission.ModeDontAsk, &toolcall.DenialHint{Reason: "dont_ask mode: no approver is available", Contact: "#help"}, "available). Contact: #help."},
+		{"1", "", nil, ""},
+	} {
+		d := b.Decide(context.Background(), permission.Request{Tool: "pay", Input: []byte(`{"n":` + row.n + `}`), Mode: row.mode})
+		if (d.Denial == nil) != (row.want == nil) || d.Denial != nil && *d.Denial != *row.want || !strings.Contains(d.Message, row.text) {
+			t.Errorf("n = %s in %q: %+v with %q, want %+v with %q", row.n, row.mode, d.Denial, d.Message, row.want, row.text)
+		}
+	}
+	for name, denial := range map[string]permission.Denial{"of an allow rule": {Contact: "x"}, "too long": {Allowed: strings.Repeat("x", 501)}} {
+		r := permission.Rule{Name: "r", Tools: []string{"pay"}, Behavior: message.BehaviorAllow, Denial: denial}
+		if name == "too long" {
+			r.Behavior = message.BehaviorDeny
+		}
+		if _, err := permission.Compile(permission.Policy{Rules: []permission.Rule{r}}, permission.Options{}); err == nil || !strings.Contains(err.Error(), "denial") {
+			t.Errorf("a denial %s: %v", name, err)
 		}
 	}
 }

@@ -34,6 +34,8 @@ type Rule struct {
 	// Message is a CEL expression of type string: what the person is asked, or
 	// what the model is told about a denial.
 	Message string
+	// Denial is what agents are told besides when a call of a deny or ask rule is denied.
+	Denial Denial
 	// OnError is what a deny or ask rule does with a call on which it cannot
 	// be evaluated. Empty: deny for locked rules, else ask. An allow rule has
 	// none: when it cannot be evaluated it does not match, and the call cannot
@@ -96,6 +98,12 @@ type Rule struct {
 	imported bool
 	// at is where the rule stands in a file; nil for rules made in Go.
 	at *rulefile.Origin
+}
+
+// Denial is what an operator tells agents about the calls of a rule that are denied.
+type Denial struct {
+	Allowed string // what would be allowed instead
+	Contact string // whom to ask
 }
 
 // Place is where the rule begins.

@@ -44,7 +44,7 @@ type filePolicy struct {
 func ruleOf(r *rulefile.Rule, file *rulefile.File, layer Layer) Rule {
 	out := Rule{
 		Name: r.Name, Description: r.Description, Tools: slices.Concat(r.Tool, r.ToolName),
-		RuleContent: r.RuleContent, Behavior: r.Behavior, Source: r.Source, When: r.When, Message: r.Message,
+		RuleContent: r.RuleContent, Behavior: r.Behavior, Source: r.Source, When: r.When, Message: r.Message, Denial: Denial(r.Denial),
 		OnError: OnError(r.OnError), Locked: r.Locked, Layer: layer, Enforcement: Enforcement(r.Enforcement),
 		Approvers: Approvers(r.Approvers), Quorum: r.Quorum, Signed: r.Signed, Expiry: r.Expiry, OnExpiry: OnExpiry(r.OnExpiry),
 		Redact: r.Redact, Executor: Executor(r.Executor), Audit: AuditLevel(r.Audit.Level),
@@ -79,6 +79,9 @@ func (r *Rule) fillDefaults(file *rulefile.File) {
 	}
 	if r.Audit == "" {
 		r.Audit = AuditLevel(def.Audit.Level)
+	}
+	if r.Behavior != message.BehaviorAllow {
+		r.Denial = Denial{Allowed: cmp.Or(r.Denial.Allowed, def.Denial.Allowed), Contact: cmp.Or(r.Denial.Contact, def.Denial.Contact)}
 	}
 	if r.Behavior != message.BehaviorAsk {
 		return

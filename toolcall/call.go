@@ -87,6 +87,8 @@ type Call struct {
 	Returned *TaskReturn `json:"returned,omitzero"`
 
 	Result *message.ToolResultBlock `json:"result,omitzero"`
+	// Denial says to the agent why the call did not run; nil: it may have run.
+	Denial *Denial `json:"denial,omitzero"`
 	// ResultDigest is the SHA-256 of the result as its sender gave it: the same
 	// result sent again gets the same answer, another one is refused. Of a call
 	// that hides arguments it is an HMAC of that (see SealResult): a result may
@@ -198,7 +200,9 @@ type Decision struct {
 	Reason   string           `json:"reason"`
 	Message  string           `json:"message,omitzero"`
 	Bundle   string           `json:"bundle"`
-	Errors   []string         `json:"errors,omitzero"` // rule errors; each failed closed
+	// Denial is what agents are told if the call is denied.
+	Denial *DenialHint `json:"denial,omitzero"`
+	Errors []string    `json:"errors,omitzero"` // rule errors; each failed closed
 	// TimeoutMS is the longest run of an attempt that the rules let it have, in
 	// milliseconds; 0: they say nothing.
 	TimeoutMS int64 `json:"timeout_ms,omitzero"`

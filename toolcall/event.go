@@ -170,6 +170,7 @@ type (
 	Revoked struct {
 		Base
 		Reason string
+		Denied *Decision // the policy's, if that revokes it
 	}
 	// Interrupted ends an open call with its reply. Text is the result's, if it is
 	// not the usual one.

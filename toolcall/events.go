@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 
 	"github.com/askance-dev/askance/message"
 )
@@ -135,6 +136,10 @@ func (p *projection) result(c *Call) {
 	h := p.header(c.Reply)
 	if r.Metadata != nil {
 		h.Metadata = r.Metadata
+	}
+	if c.Denial.hasHints() { // else the event is AgentScope's own
+		h.Metadata = maps.Clone(h.Metadata)
+		h.Metadata["askance"] = c.Denial.metadata()
 	}
 	p.add(&message.ToolResultEnd{EventHeader: h, ToolCallID: c.Call, State: r.State})
 }

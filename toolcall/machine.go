@@ -118,7 +118,7 @@ func (m *Machine) apply(ev Event) error {
 		c.State, c.Cause, c.ProposedAt, c.Records = pending, string(CausePropose), ev.At, 0
 		return nil
 	case Refused:
-		return m.finish(CauseRefuse, message.ToolResultError, ev.Text, ev.At)
+		return m.deny(CauseRefuse, message.ToolResultError, ev.Text, &Denial{Reason: ev.Text}, ev.At)
 	case Decided:
 		return m.applyDecision(ev)
 	case Hidden:
@@ -130,7 +130,7 @@ func (m *Machine) apply(ev Event) error {
 		}
 		d := ev.Decision
 		c.Decision, m.why = &d, ev.Explanation
-		return m.finish(CauseDeny, message.ToolResultDenied, deniedText(c.Tool, d), ev.At)
+		return m.denyByPolicy(d, ev.At)
 	case Responded:
 		return m.applyResponse(ev)
 	case Edited:
@@ -140,7 +140,7 @@ func (m *Machine) apply(ev Event) error {
 	case Escalated:
 		return m.applyEscalation(ev)
 	case Expired:
-		return m.finish(CauseExpire, message.ToolResultDenied, expiredText(c.Tool), ev.At)
+		return m.deny(CauseExpire, message.ToolResultDenied, expiredText(c), newDenial(c, expiredReason), ev.At)
 	case Interrupted:
 		return m.finish(CauseInterrupt, message.ToolResultInterrupted, cmp.Or(ev.Text, interruptedText), ev.At)
 	case Revoked:
@@ -161,7 +161,7 @@ func (m *Machine) applyDecision(ev Decided) error {
 	}
 	switch d.Behavior {
 	case message.BehaviorDeny:
-		return m.finish(CauseDeny, message.ToolResultDenied, deniedText(c.Tool, d), ev.At)
+		return m.denyByPolicy(d, ev.At)
 	case message.BehaviorAllow:
 		return m.move(CauseAllow)
 	default:
@@ -184,7 +184,11 @@ func (m *Machine) applyRevocation(ev Revoked) error {
 	if m.call.Begun > 0 { // an earlier attempt may have had its effect: denied would say that nothing ran
 		return m.finish(CauseRevoke, message.ToolResultInterrupted, revokedAgainText(m.call.Tool, ev.Reason), ev.At)
 	}
-	return m.finish(CauseRevoke, message.ToolResultDenied, revokedText(m.call.Tool, ev.Reason), ev.At)
+	d := newDenial(m.call, cmp.Or(ev.Reason, "the approval was revoked"))
+	if ev.Denied != nil {
+		d = newDenial(&Call{Decision: ev.Denied}, ev.Denied.told())
+	}
+	return m.deny(CauseRevoke, message.ToolResultDenied, revokedText(m.call, ev), d, ev.At)
 }
 
 // finish moves to finished with a result of ours.
@@ -195,6 +199,20 @@ func (m *Machine) finish(cause Cause, state message.ToolResultState, text string
 	r := TextResult(m.call, state, text, at)
 	m.setResult(&r)
 	return nil
+}
+
+// deny finishes a call that has not run, and says why.
+func (m *Machine) deny(cause Cause, state message.ToolResultState, text string, d *Denial, at time.Time) error {
+	if err := m.finish(cause, state, text, at); err != nil {
+		return err
+	}
+	d.Cause = cause
+	m.call.Denial = d
+	return nil
+}
+
+func (m *Machine) denyByPolicy(d Decision, at time.Time) error {
+	return m.deny(CauseDeny, message.ToolResultDenied, deniedText(m.call.Tool, d), newDenial(m.call, d.told()), at)
 }
 
 // setResult sets the result and clears what only an open call has.

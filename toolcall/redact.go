@@ -66,7 +66,7 @@ func (c *Call) Redacted() *Call {
 		d.Request = &shown
 	}
 	texts := hiddenTexts(c.Input, paths)
-	d.Result = hideInResult(c.Result, texts)
+	d.Result, d.Denial = hideInResult(c.Result, texts), c.Denial.redacted(texts)
 	if c.Returned != nil {
 		r := *c.Returned
 		r.Reason = hideInResult(&message.ToolResultBlock{Output: message.Content{Text: r.Reason}}, texts).Output.Text
@@ -82,9 +82,9 @@ func (c *Call) Redacted() *Call {
 	for i := range d.Votes {
 		d.Votes[i].Rules, d.Votes[i].Remember = nil, nil
 	}
-	if c.Cause == causeRefuse && c.Result != nil { // it says what is wrong with which value
+	if c.Cause == string(CauseRefuse) && c.Result != nil { // it says what is wrong with which value
 		r := *c.Result
-		r.Output = message.Content{Text: "the input was refused; why is hidden with the arguments"}
+		r.Output = message.Content{Text: hiddenRefusal}
 		d.Result = &r
 	}
 	return d
@@ -234,8 +234,8 @@ func replaceTexts(swap *strings.Replacer, value any) any {
 	return value
 }
 
-// causeRefuse is the step that ends a call whose input does not fit.
-const causeRefuse = "refuse"
+// hiddenRefusal stands for what is wrong with a hidden argument.
+const hiddenRefusal = "the input was refused; why is hidden with the arguments"
 
 // Redacted gives the event record as those see it who may not see what rules redact.
 // The event record itself is not changed. It is what exports show; what proves an event record

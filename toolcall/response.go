@@ -19,7 +19,7 @@ func (m *Machine) applyResponse(ev Responded) error {
 		c.Remember, c.StandingApprovals = ev.Remember, ev.StandingApprovals
 		return m.move(CauseApprove)
 	case ResponseReject:
-		return m.finish(CauseReject, message.ToolResultDenied, rejectedText(c.Tool, ev.Vote), ev.At)
+		return m.deny(CauseReject, message.ToolResultDenied, rejectedText(c, ev.Vote), newRejection(c, ev.Vote), ev.At)
 	case ResponseRespond:
 		return m.finish(CauseRespond, message.ToolResultSuccess, ev.Output, ev.At)
 	default:

@@ -1,6 +1,7 @@
 package toolcall
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -17,23 +18,29 @@ func deniedText(tool string, d Decision) string {
 	if d.Message != "" {
 		return d.Message
 	}
-	return fmt.Sprintf("<system-reminder>The execution of tool %q is denied: %s</system-reminder>", tool, d.Reason)
+	return fmt.Sprintf("<system-reminder>The execution of tool %q is denied: %s%s</system-reminder>", tool, d.Reason, d.Denial.Text())
 }
 
-func rejectedText(tool string, v Vote) string {
-	text := fmt.Sprintf("<system-reminder>The execution of tool %q is denied by the user %s.", tool, v.By.Name)
+func rejectedText(c *Call, v Vote) string {
+	text := fmt.Sprintf("<system-reminder>The execution of tool %q is denied by the user %s.", c.Tool, v.By.Name)
 	if v.Feedback != "" {
 		text += " They say: " + v.Feedback
 	}
-	return text + "</system-reminder>"
+	return text + c.hint() + "</system-reminder>"
 }
 
-func expiredText(tool string) string {
-	return fmt.Sprintf("<system-reminder>The execution of tool %q is denied: no approver answered in time.</system-reminder>", tool)
+const expiredReason = "no approver answered in time"
+
+func expiredText(c *Call) string {
+	return fmt.Sprintf("<system-reminder>The execution of tool %q is denied: %s.%s</system-reminder>", c.Tool, expiredReason, c.hint())
 }
 
-func revokedText(tool, reason string) string {
-	return withReason(fmt.Sprintf("<system-reminder>Approval to run tool %q was revoked before it started.", tool), reason)
+func revokedText(c *Call, ev Revoked) string {
+	text := fmt.Sprintf("<system-reminder>Approval to run tool %q was revoked before it started.", c.Tool)
+	if ev.Denied != nil { // its message has the hints already
+		return withReason(text, cmp.Or(ev.Denied.Message, ev.Denied.Reason))
+	}
+	return withReason(text, ev.Reason+c.hint())
 }
 
 func revokedAgainText(tool, reason string) string {

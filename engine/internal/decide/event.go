@@ -222,7 +222,7 @@ func StoredDecision(d permission.Decision) toolcall.Decision {
 	if b := d.Budget; b != nil && d.Behavior == message.BehaviorAllow {
 		out.Budget = &toolcall.BudgetUse{ID: b.ID(), Amount: b.Amount}
 	}
-	out.Recheck = d.Recheck
+	out.Recheck, out.Denial = d.Recheck, d.Denial
 	for _, re := range d.Errors {
 		out.Errors = append(out.Errors, re.Error())
 	}

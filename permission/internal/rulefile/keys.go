@@ -47,6 +47,7 @@ type defaults struct {
 	Shell       string                 `key:"shell" words:"bash,sh" doc:"The shell that runs the text of shell tools. Text must be safe under both readings."`
 	Enforcement string                 `key:"enforcement" words:"enforce,warn,audit" doc:"Whether rules decide or are only watched."`
 	Audit       auditDoc               `key:"audit" doc:"What is kept about calls."`
+	Denial      denialDoc              `key:"denial" doc:"What agents are told about denials of the deny and ask rules of this file that say nothing else."`
 }
 
 // Rule is one entry of rules.
@@ -60,6 +61,7 @@ type Rule struct {
 	When         string           `key:"when" filled:"yes" doc:"CEL expression of type bool: the calls that are meant."`
 	Behavior     message.Behavior `key:"behavior" words:"deny,ask,allow" doc:"deny, ask or allow. Deny outranks ask, ask outranks allow."`
 	Message      string           `key:"message" filled:"yes" doc:"CEL expression of type string: what the person is asked, or the model is told."`
+	Denial       denialDoc        `key:"denial" doc:"What agents are told besides when a call of a deny or ask rule is denied: everything here reaches the model."`
 	Source       string           `key:"source" filled:"yes" doc:"Where the rule comes from; the file's name if left out."`
 	OnError      string           `key:"on_error" words:"ask,deny" hint:"an error never allows" doc:"What a deny or ask rule that cannot be evaluated does."`
 	Locked       bool             `key:"locked" doc:"A deny or ask rule that lower layers cannot take out; an error in it denies."`
@@ -122,6 +124,11 @@ type budgetDoc struct {
 	AtMost amount        `key:"at_most" doc:"Most that the sum can be: a decimal number, in the unit of the argument, which is kept exactly."`
 	Per    []string      `key:"per" words:"session,agent,requester,tool" doc:"What has a budget of its own: each session, agent of a requester, requester or tool. One for all calls of the rule if left out."`
 	Every  time.Duration `key:"every" doc:"The period: the limits hold in any period of this length. What is spent never returns if left out."`
+}
+
+type denialDoc struct {
+	Allowed string `key:"allowed" filled:"yes" doc:"What would be allowed instead."`
+	Contact string `key:"contact" filled:"yes" doc:"Whom to ask."`
 }
 
 type auditDoc struct {
