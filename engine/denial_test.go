@@ -54,12 +54,12 @@ func structuredDenials(w *world) {
 		want toolcall.Denial
 		text string
 	}{
-		{denied, toolcall.Denial{Cause: toolcall.CauseDeny, Rule: "limit", Reason: "Too much.", Allowed: "At most 41", Contact: "#finance"}, `(rule limit: Too much.). Allowed instead: At most 41. Contact: #finance.`},
-		{rejected, toolcall.Denial{Cause: toolcall.CauseReject, Rule: "review", Reason: "Not today.", By: "ann", Allowed: "At most 41", Contact: "#finance"}, "They say: Not today. Allowed instead: At most 41."},
-		{expired, toolcall.Denial{Cause: toolcall.CauseExpire, Rule: "look", Reason: "no approver answered in time", Allowed: "At most 41", Contact: "#finance"}, "in time. Allowed instead:"},
-		{revoked, toolcall.Denial{Cause: toolcall.CauseRevoke, Rule: "out", Reason: "Wrong machine."}, "Reason: Wrong machine.<"},
-		{stopped, toolcall.Denial{Cause: toolcall.CauseDeny, Rule: "stop", Reason: "Frozen.", Contact: "olga"}, "Frozen.). Contact: olga."},
-		{refused, toolcall.Denial{Cause: toolcall.CauseRefuse, Reason: refused.Result.Output.Text}, "does not fit its schema"},
+		{denied, toolcall.Denial{Cause: "deny", Rule: "limit", Reason: "Too much.", Allowed: "At most 41", Contact: "#finance"}, `(rule limit: Too much.). Allowed instead: At most 41. Contact: #finance.`},
+		{rejected, toolcall.Denial{Cause: "reject", Rule: "review", Reason: "Not today.", By: "ann", Allowed: "At most 41", Contact: "#finance"}, "They say: Not today. Allowed instead: At most 41."},
+		{expired, toolcall.Denial{Cause: "expire", Rule: "look", Reason: "no approver answered in time", Allowed: "At most 41", Contact: "#finance"}, "in time. Allowed instead:"},
+		{revoked, toolcall.Denial{Cause: "revoke", Rule: "out", Reason: "Wrong machine."}, "Reason: Wrong machine.<"},
+		{stopped, toolcall.Denial{Cause: "deny", Rule: "stop", Reason: "Frozen.", Contact: "olga"}, "Frozen.). Contact: olga."},
+		{refused, toolcall.Denial{Cause: "refuse", Reason: refused.Result.Output.Text}, "does not fit its schema"},
 	} {
 		if row.call.Denial == nil || *row.call.Denial != row.want || !strings.Contains(row.call.Result.Output.Text, row.text) {
 			w.Errorf("%s: %+v with the text %q, want %+v with %q", row.call.Call, row.call.Denial, row.call.Result.Output.Text, row.want, row.text)

@@ -41,7 +41,7 @@ func endSentence(text string) string {
 // but what the text for the model may say.
 type Denial struct {
 	// Cause is the step that ended the call: deny, reject, expire, revoke or refuse.
-	Cause   Cause  `json:"cause"`
+	Cause   string `json:"cause"`
 	Rule    string `json:"rule,omitzero"` // the rule that denies, or asked
 	Reason  string `json:"reason"`
 	By      string `json:"by,omitzero"`      // who rejected the call
@@ -88,7 +88,7 @@ func (d *Denial) hasHints() bool { return d != nil && d.Allowed+d.Contact != "" 
 
 // metadata is the denial as the metadata of a result carry it.
 func (d *Denial) metadata() map[string]any {
-	out := map[string]any{"cause": string(d.Cause), "reason": d.Reason}
+	out := map[string]any{"cause": d.Cause, "reason": d.Reason}
 	for name, text := range map[string]string{"rule": d.Rule, "by": d.By, "allowed": d.Allowed, "contact": d.Contact} {
 		if text != "" {
 			out[name] = text
@@ -103,7 +103,7 @@ func (d *Denial) redacted(texts []string) *Denial {
 		return nil
 	}
 	out := *d
-	if out.Cause == CauseRefuse { // it says what is wrong with which value
+	if out.Cause == string(CauseRefuse) { // it says what is wrong with which value
 		out.Reason = hiddenRefusal
 		return &out
 	}

@@ -206,7 +206,7 @@ func (m *Machine) deny(cause Cause, state message.ToolResultState, text string, 
 	if err := m.finish(cause, state, text, at); err != nil {
 		return err
 	}
-	d.Cause = cause
+	d.Cause = string(cause)
 	m.call.Denial = d
 	return nil
 }

@@ -137,6 +137,8 @@ export interface Call {
   decision?: Decision;
   /** Definition is what the runtime declared of the tool; nil: nothing, or the engine knows the tool. */
   definition?: DefinitionRef;
+  /** Denial says to the agent why the call did not run; nil: it may have run. */
+  denial?: Denial;
   /** of Approval request */
   digest?: string;
   /** First is the journal sequence of the call's first event record: the order in which calls were proposed. The first event record itself cannot carry it (see At). */
@@ -262,6 +264,8 @@ export interface Decision {
   /** Budget is what the call has taken from the budget of the rule that allowed it. */
   budget?: BudgetUse;
   bundle: string;
+  /** Denial is what agents are told if the call is denied. */
+  denial?: DenialHint;
   /** rule errors; each failed closed */
   errors?: string[];
   /** Besides are further standing approvals without which it would not have been allowed: each covers a part of the call. */
@@ -296,6 +300,31 @@ export interface DefinitionRef {
   /** First is the hash of the session's first definition of the tool, if this is another one. */
   first_hash?: string;
   hash: string;
+}
+
+/** Denial says to the agent why its call did not run. */
+export interface Denial {
+  /** what would be allowed instead */
+  allowed?: string;
+  /** who rejected the call */
+  by?: string;
+  /** Cause is the step that ended the call: deny, reject, expire, revoke or refuse. */
+  cause: string;
+  /** whom to ask */
+  contact?: string;
+  reason: string;
+  /** the rule that denies, or asked */
+  rule?: string;
+}
+
+/** DenialHint is what the operator tells agents about denials of a rule's calls. */
+export interface DenialHint {
+  /** what would be allowed instead */
+  allowed?: string;
+  /** whom to ask */
+  contact?: string;
+  /** Reason is that of the denial, as the model is told it; absent before there is one. */
+  reason?: string;
 }
 
 /** EmitBody appends streaming events of a reply (text, thinking, model calls) to the journal. */

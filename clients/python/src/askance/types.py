@@ -138,6 +138,7 @@ class Call(_Call, total=False):
     blocked_reason: str
     decision: Decision
     definition: DefinitionRef
+    denial: Denial
     digest: str
     first_seq: int
     parent: Parent
@@ -209,6 +210,7 @@ class Decision(_Decision, total=False):
     """Decision is what the policy said about the call, as event records keep it."""
 
     budget: BudgetUse
+    denial: DenialHint
     errors: list[str]
     further_standing_approval_ids: list[str]
     message: str
@@ -241,6 +243,28 @@ class DefinitionRef(_DefinitionRef, total=False):
     """DefinitionRef names the definition under which a call is decided."""
 
     first_hash: str
+
+
+class _Denial(TypedDict):
+    cause: str
+    reason: str
+
+
+class Denial(_Denial, total=False):
+    """Denial says to the agent why its call did not run."""
+
+    allowed: str
+    by: str
+    contact: str
+    rule: str
+
+
+class DenialHint(TypedDict, total=False):
+    """DenialHint is what the operator tells agents about denials of a rule's calls."""
+
+    allowed: str
+    contact: str
+    reason: str
 
 
 class EmitBody(TypedDict):
