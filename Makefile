@@ -192,6 +192,18 @@ demo: ## Play the demo without questions.
 	$(call step,demo)
 	$(GO) run ./cmd/askance demo --yes </dev/null
 
+# The published coding agents, at the versions that docs/howto/coding-agents.md names.
+# They stay outside of the tree and of every lock file: one of them is proprietary.
+AGENTS_HOME ?= $(dir $(shell $(GO) env GOCACHE))askance/agents
+AGENTS := @anthropic-ai/claude-code-linux-x64@2.1.330 @openai/codex@0.169.0 @google/gemini-cli@0.61.0
+
+.PHONY: hooks-real
+hooks-real: build ## Run the published coding agents with the hooks, against a scripted model.
+	$(call step,published coding agents)
+	mkdir -p $(AGENTS_HOME) && npm install --no-audit --no-fund --no-package-lock --prefix $(AGENTS_HOME) $(AGENTS)
+	$(GO) vet -tags realagents ./e2e/agents
+	ASKANCE_BIN=$(CURDIR)/bin/askance AGENTS_DIR=$(AGENTS_HOME)/node_modules $(GO) test -tags realagents -count=1 -timeout 15m ./e2e/agents
+
 .PHONY: bench
 bench: ## Run the benchmarks, then askance bench with BENCHFLAGS.
 	$(GO) test -run '^$$' -bench . -benchmem ./...

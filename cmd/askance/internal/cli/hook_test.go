@@ -376,3 +376,33 @@ func TestPermissionPrompt(t *testing.T) {
 		}
 	}
 }
+
+// TestCodingAgentsPage: the policy of the page works as pasted, and its commands exist.
+func TestCodingAgentsPage(t *testing.T) {
+	page, err := os.ReadFile("../../../../docs/howto/coding-agents.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cleanEnvironment(t)
+	_, rest, found := strings.Cut(string(page), "```yaml\n")
+	policy, _, ended := strings.Cut(rest, "```")
+	if !found || !ended {
+		t.Fatal("the page has no policy")
+	}
+	s := serveRules(t, policy)
+	if r := runWith(t, beforeTool(dialect.ClaudeCode, "c1", "Read"), "hook", "claude-code", "--url", s.http); !strings.Contains(r.out, `"permissionDecision":"allow"`) {
+		t.Errorf("Read: exit %d %s%s", r.code, r.out, r.err)
+	}
+	if r := runWith(t, beforeTool(dialect.Gemini, "c2", "run_shell_command"), "hook", "gemini", "--url", s.http, "--dry-run"); !strings.Contains(r.out, "the policy says ask") {
+		t.Errorf("run_shell_command: exit %d %s%s", r.code, r.out, r.err)
+	}
+	all := ownCommands()
+	for _, block := range strings.Split(string(page), "```sh\n")[1:] {
+		block, _, _ = strings.Cut(block, "```")
+		for line := range strings.Lines(block) {
+			if strings.HasPrefix(line, "askance ") {
+				checkExample(t, all, line)
+			}
+		}
+	}
+}
