@@ -30,6 +30,7 @@ rules:
   - {name: look, tool: frontend/look, behavior: allow}
   - {name: pay, tool: frontend/pay, behavior: ask, approvers: {users: [ann, bob]}}
   - {name: wire, tool: frontend/wire, behavior: ask, approvers: {users: [ann, bob]}, quorum: 2}
+  - {name: refund, tool: frontend/refund, behavior: ask}
   - {name: wipe, tool: frontend/wipe, behavior: deny, description: Agents delete nothing.}
 """
 
