@@ -57,7 +57,7 @@ func (x *exchange) callTool(ctx context.Context) (json.RawMessage, error) {
 		if err != nil {
 			return nil, err
 		}
-		h.takeAnswers(s.Leg, x.params.get("inputResponses"))
+		x.resume(ctx, h, s)
 		return h.present(ctx, x, true)
 	}
 	if task := x.params.get("task"); task != nil && !p.modern {
@@ -98,7 +98,7 @@ func (x *exchange) waitForCall(ctx context.Context, id string) (json.RawMessage,
 		if err != nil || s.Call != h.key.Call {
 			return nil, errState
 		}
-		h.takeAnswers(s.Leg, x.params.get("inputResponses"))
+		x.resume(ctx, h, s)
 	}
 	return h.present(ctx, x, true)
 }
@@ -245,21 +245,23 @@ func (h *held) present(ctx context.Context, x *exchange, later bool) (json.RawMe
 			}
 			return done.result, nil
 		case input != nil && p.modern:
-			return x.inputRequired(h, input.requests, input.leg), nil
+			return x.inputRequired(h, input.requests, state{Leg: input.leg}), nil
 		case unknown && (!p.hasTasks() || x.params.text("name") == waitTool):
 			return refusal("outcome unknown: the call may have happened; do not repeat it. A person will settle it. Its id is "+string(h.key.Call), call).result, nil
 		case (unknown || call != nil && call.State == message.ToolCallAsking) && p.modern && p.hasTasks() && x.params.text("name") != waitTool:
 			return h.taskResult(), nil
 		case call == nil || call.State != message.ToolCallAsking:
 		case p.modern && p.can("elicitation", "url") && p.g.cfg.Inbox != "" && (!elicited || over):
-			return x.inputRequired(h, h.askToLook(), 0), nil
+			return x.inputRequired(h, h.askToLook(), state{}), nil
+		case h.canForm(p, call) && !elicited:
+			return x.inputRequired(h, askToDecide(call), state{Request: call.Digest}), nil
 		case !p.modern && p.can("elicitation", "url") && p.g.cfg.Inbox != "" && !elicited:
 			elicited = true
 			go x.elicit(h)
 		}
 		if over && !p.g.cfg.Block && token == nil {
 			if p.modern && h.nextLeg(later) {
-				return x.inputRequired(h, nil, 0), nil
+				return x.inputRequired(h, nil, state{}), nil
 			}
 			return h.stillHeld(call), nil
 		}
@@ -341,13 +343,13 @@ func (h *held) nextLeg(later bool) bool {
 
 // inputRequired is the result with which a modern client asks its user, or only
 // retries.
-func (x *exchange) inputRequired(h *held, requests json.RawMessage, leg int) json.RawMessage {
+func (x *exchange) inputRequired(h *held, requests json.RawMessage, s state) json.RawMessage {
 	o := object{{Name: "resultType", Value: quote("input_required")}}
 	if requests != nil {
 		o = o.with("inputRequests", requests)
 	}
-	sealed := h.g.sealState(state{Call: h.key.Call, Session: h.key.Session, Principal: h.principal, Digest: x.digest(), Until: time.Now().Add(stateTime).Unix(), Leg: leg})
-	return o.with("requestState", quote(sealed)).bytes()
+	s.Call, s.Session, s.Principal, s.Digest, s.Until = h.key.Call, h.key.Session, h.principal, x.digest(), time.Now().Add(stateTime).Unix()
+	return o.with("requestState", quote(h.g.sealState(s))).bytes()
 }
 
 // link is where people see the call; "": nowhere.

@@ -40,6 +40,9 @@ type Config struct {
 	Key []byte
 	// Inbox is the URL of the web inbox, for links to approval requests; "": none.
 	Inbox string
+	// Vote responds to approval requests in the name of a principal, so that a client's
+	// user can decide in a form; nil: only people elsewhere decide.
+	Vote func(ctx context.Context, principal string, r toolcall.Response) error
 	// Hold is how long a request waits for a person, if its client has no way to wait
 	// longer. Block holds every request until it is decided.
 	Hold  time.Duration

@@ -1,6 +1,7 @@
 package mcp_test
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -273,7 +274,43 @@ func TestInterruptedWhileRunning(t *testing.T) {
 		t.Fatal(err)
 	}
 	wants(t, c.read(), `"id":`+id+",", `"isError":true`, "interrupted")
-	if b, _ := os.ReadFile(w.ran); !strings.Contains(string(b), "cancelled") {
+	for w.runs() == 1 { // the server notes that it was told
+		runtime.Gosched()
+	}
+	if b, _ := os.ReadFile(w.ran); !strings.HasSuffix(string(b), "cancelled\n") {
 		t.Errorf("the server was not told: %s", b)
+	}
+}
+
+// With the operator's permission a form decides, as a vote on what it showed. Without it
+// there is no form.
+func TestForm(t *testing.T) {
+	w := newWorld(t)
+	c := w.connect("legacy", func(cfg *mcp.Config) { cfg.Hold = time.Millisecond })
+	c.modern(`{"elicitation":{"form":{}}}`)
+	wants(t, c.ask("tools/call", `{"name":"browse","arguments":{"n":0}}`), "askance_wait")
+	w.respond(toolcall.Response{Kind: toolcall.ResponseReject})
+	c.stop()
+
+	c = w.connect("legacy", func(cfg *mcp.Config) {
+		cfg.Vote = func(ctx context.Context, principal string, r toolcall.Response) error {
+			if principal != "ann" {
+				t.Errorf("the vote of %s", principal)
+			}
+			_, err := w.A.Client(gatewaytest.Ann).SubmitResponse(ctx, r)
+			return err
+		}
+	})
+	c.modern(`{"elicitation":{"form":{}}}`)
+	for _, answer := range []struct{ content, want string }{
+		{`{"decision":"approve"}`, `"text":"did browse"`},
+		{`{"decision":"reject","feedback":"not now"}`, "not now"},
+	} {
+		r := resultOf(t, c.ask("tools/call", `{"name":"browse","arguments":{"n":1}}`))
+		wants(t, string(r.InputRequests["askance"]), `"mode":"form"`, `{\"n\":1}`, `"enum":["approve","reject"]`)
+		wants(t, c.ask("tools/call", `{"name":"browse","arguments":{"n":1},"requestState":"`+r.RequestState+`","inputResponses":{"askance":{"action":"accept","content":`+answer.content+`}}}`), answer.want)
+	}
+	if n := w.runs(); n != 1 {
+		t.Errorf("the tool ran %d times", n)
 	}
 }

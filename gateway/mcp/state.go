@@ -21,9 +21,10 @@ type state struct {
 	Principal string            `json:"principal"`
 	Digest    string            `json:"digest"` // of tool and arguments
 	Until     int64             `json:"until"`
-	// Leg counts the questions of the upstream; Upstream is its own state.
-	Leg      int    `json:"leg,omitzero"`
-	Upstream string `json:"upstream,omitzero"`
+	// Leg counts the questions of the upstream.
+	Leg int `json:"leg,omitzero"`
+	// Request is the digest of the approval request that a form showed.
+	Request string `json:"request,omitzero"`
 }
 
 // stateTime is how long a client may give a state back.

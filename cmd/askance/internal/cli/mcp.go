@@ -21,6 +21,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/remote"
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
+	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/auth"
 	"github.com/askance-dev/askance/gateway/mcp"
@@ -35,6 +36,7 @@ type proxying struct {
 	hold       time.Duration
 	legs       int
 	block      bool
+	form       bool
 	noWait     bool
 	noJoin     bool
 	hideEdits  bool
@@ -105,6 +107,7 @@ token file. Without one, only programs on this machine can connect.`,
 	durationVar(f, &m.hold, "hold", mcp.DefaultHold, "how long a request waits for a person, if its client cannot wait longer")
 	f.BoolVar(&m.block, "block", false, "hold each request until it is decided: for clients without a timeout")
 	f.IntVar(&m.legs, "retry-legs", 0, "how often a client of revision 2026-07-28 is told to retry before it gets askance_wait")
+	f.BoolVar(&m.form, "form", false, "let the user of the client approve in a form, in the name of --as: the client could answer it itself")
 	f.BoolVar(&m.noWait, "no-wait-tool", false, "do not add the tool askance_wait")
 	f.BoolVar(&m.noJoin, "no-join", false, "ask again if the same call is repeated while the first is open")
 	f.BoolVar(&m.hideEdits, "hide-edits", false, "do not tell the model that a person changed the arguments")
@@ -122,13 +125,18 @@ func (m *proxying) run(ctx context.Context, env *environment) error {
 	if err != nil {
 		return err
 	}
-	client, end, err := m.connect(ctx, env)
+	client, end, err := m.connect(ctx, env, toolcall.RoleRuntime)
 	if err != nil {
 		return err
 	}
 	defer end()
+	vote, endVote, err := m.voter(ctx, env)
+	if err != nil {
+		return err
+	}
+	defer endVote()
 	g, err := mcp.New(mcp.Config{
-		Askance: client, Upstreams: ups, Session: message.SessionID(m.session), Agent: m.agent, Key: key, Inbox: strings.TrimSuffix(m.inbox, "/"),
+		Askance: client, Vote: vote, Upstreams: ups, Session: message.SessionID(m.session), Agent: m.agent, Key: key, Inbox: strings.TrimSuffix(m.inbox, "/"),
 		Hold: m.hold, Block: m.block, Legs: m.legs, NoWaitTool: m.noWait, NoJoin: m.noJoin, HideEdits: m.hideEdits, Version: buildInfo().Version, Log: env.log,
 	})
 	if err != nil {
@@ -142,9 +150,9 @@ func (m *proxying) run(ctx context.Context, env *environment) error {
 }
 
 // connect reaches askance: over HTTP at --server, else as other commands do.
-func (m *proxying) connect(ctx context.Context, env *environment) (c mcp.Client, end func(), err error) {
+func (m *proxying) connect(ctx context.Context, env *environment, role toolcall.Role) (c engine.Client, end func(), err error) {
 	if m.door.server == "" {
-		l, err := env.connect(ctx, toolcall.RoleRuntime)
+		l, err := env.connect(ctx, role)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -158,6 +166,24 @@ func (m *proxying) connect(ctx context.Context, env *environment) (c mcp.Client,
 		return nil, nil, err
 	}
 	return client, func() {}, nil
+}
+
+// voter responds in the name of the one principal that the operator states.
+func (m *proxying) voter(ctx context.Context, env *environment) (vote func(context.Context, string, toolcall.Response) error, end func(), err error) {
+	if !m.form {
+		return nil, func() {}, nil
+	}
+	if m.http != "" && env.tokenFile() != "" {
+		return nil, nil, usagef("--form needs one principal, and --http has those of a token file: leave out one of them")
+	}
+	c, end, err := m.connect(ctx, env, toolcall.RoleApprover)
+	if err != nil {
+		return nil, nil, err
+	}
+	return func(ctx context.Context, _ string, r toolcall.Response) error {
+		_, err := c.SubmitResponse(ctx, r)
+		return err
+	}, end, nil
 }
 
 // token is that for --server; "": a server on this machine may need none.
