@@ -1,13 +1,16 @@
 package cli_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -171,6 +174,58 @@ func TestURLWorker(t *testing.T) {
 	s.propose("r1", "c2", "pay", `{"cents":13}`)
 	if c := s.finished("c2"); c.Result.State != message.ToolResultError || !strings.Contains(c.Result.Output.String(), "status 422") {
 		t.Errorf("the refused call ended with %+v", c.Result)
+	}
+}
+
+// TestEndpointPage runs the program of docs/howto/endpoint-as-worker.md with its command.
+func TestEndpointPage(t *testing.T) {
+	s, token := serveWorkers(t)
+	page, err := os.ReadFile(filepath.Join(clitest.Testdata, "../../../../..", "docs/howto/endpoint-as-worker.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, program, _ := strings.Cut(string(page), "```python\n")
+	program, _, _ = strings.Cut(program, "```")
+	secret := filepath.Join(t.TempDir(), "secret")
+	write(t, secret, "whsec_"+strings.Repeat("QUJD", 8)+"\n")
+	c := exec.CommandContext(t.Context(), "python3", "-c", program, secret, "0")
+	out, err := c.StdoutPipe()
+	if err == nil {
+		err = c.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() }) // it serves until then
+	port, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	endpoint := "http://127.0.0.1:" + strings.TrimSpace(port)
+	if !strings.Contains(string(page), "\naskance worker --tool refund --url https://shop.example/refund --sign-secret-file secret\n") {
+		t.Error("the page has another command than this test")
+	}
+	process(t, "worker", "--tool", "pay", "--url", endpoint+"/refund", "--sign-secret-file", secret, "--server", s.http, "--token-file", token, "--data", s.data)
+	s.propose("r1", "c1", "pay", `{"cents": 5}`)
+	if c := s.finished("c1"); c.Result.State != message.ToolResultSuccess || c.Result.Output.String() != `refunded {"cents": 5}` {
+		t.Errorf("the call ended with %+v", c.Result)
+	}
+	for _, signature := range []string{"v1,AAAA", ""} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, endpoint+"/refund", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Webhook-Id", "forged")
+		req.Header.Set("Webhook-Timestamp", strconv.FormatInt(time.Now().Unix(), 10))
+		req.Header.Set("Webhook-Signature", signature)
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close() // the status says it
+		if res.StatusCode != http.StatusUnauthorized {
+			t.Errorf("a forged request got %s", res.Status)
+		}
 	}
 }
 
