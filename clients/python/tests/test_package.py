@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-import venv
 from pathlib import Path
 
 import pytest
@@ -48,14 +47,18 @@ def test_version_is_python() -> None:
 
 def test_wheel_installs_and_imports_without_extras(tmp_path: Path) -> None:
     """The wheel is built as pip builds it, and put into an environment that has httpx and nothing else."""
+    alone = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}  # else its packages count as installed
     build = [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", str(tmp_path / "dist"), str(HERE)]
     done = subprocess.run(build, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     [wheel] = (tmp_path / "dist").glob("*.whl")
     env = tmp_path / "env"
-    venv.create(env, with_pip=True)
     python = env / ("Scripts" if os.name == "nt" else "bin") / "python"
-    subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel], check=True)
+    for args in (
+        ["venv", "--python", sys.executable, str(env)],
+        ["pip", "install", "--python", str(python), str(wheel)],
+    ):
+        subprocess.run([sys.executable, "-m", "uv", "--quiet", *args], check=True, env=alone)
     program = """
 import sys, importlib.metadata as m, importlib.resources as r, askance
 assert askance.Client and askance.AsyncClient and (r.files("askance") / "py.typed").is_file()
