@@ -176,7 +176,7 @@ func (g *Gateway) restore(p *peer, call *toolcall.Call) (*held, error) {
 		if err != nil {
 			return nil, err
 		}
-		if t != nil {
+		if t != nil && t.isDecided(call) {
 			h.tool = t
 		}
 	}

@@ -69,6 +69,9 @@ func (p *process) read(l *link, out io.Reader) {
 		l.receive(f, nil)
 	})
 	_ = p.in.Close() // it may have ended
+	if err != nil {  // it would wait for its output to be read
+		_ = p.cmd.Process.Kill()
+	}
 	werr := p.cmd.Wait()
 	if err = errors.Join(err, werr); err != nil {
 		l.log.Warn("the MCP server ended", "error", err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/askance-dev/askance/internal/strictjson"
 )
@@ -270,26 +271,15 @@ func (x *exchange) listen(ctx context.Context) (json.RawMessage, error) {
 			agreed = append(agreed, m)
 		}
 	}
-	s := &listening{x: x, filter: agreed}
-	p.mu.Lock()
-	p.listens[s] = true
-	p.mu.Unlock()
-	defer func() {
-		p.mu.Lock()
-		delete(p.listens, s)
-		p.mu.Unlock()
-	}()
-	s.tell("notifications/subscriptions/acknowledged", object{strictjson.Member{Name: "notifications", Value: agreed.bytes()}})
-	end := object{{Name: "_meta", Value: object{{Name: metaSubscription, Value: x.id}}.bytes()}}.bytes()
-	if len(agreed) == 0 {
-		return end, nil
-	}
+	var followed []<-chan struct{}
 	for _, l := range links {
 		if l.modern {
-			upstream := agreed.without("taskIds", "toolsListChanged") // followChanges has the latter
-			go func() {
-				_, _ = l.call(ctx, "subscriptions/listen", object{{Name: "notifications", Value: upstream.bytes()}}, nil) // it ends with the client's
-			}()
+			l.mu.Lock()
+			followed = append(followed, l.follows)
+			l.mu.Unlock()
+			if upstream := agreed.without("taskIds", "toolsListChanged"); len(upstream) > 0 { // followChanges has the latter
+				followed = append(followed, l.subscribe(ctx, upstream))
+			}
 			continue
 		}
 		for _, uri := range itemsOf(agreed.get("resourceSubscriptions")) {
@@ -298,12 +288,61 @@ func (x *exchange) listen(ctx context.Context) (json.RawMessage, error) {
 			}
 		}
 	}
+	late := time.After(followTime)
+	for _, f := range followed { // a change after the acknowledgement is not lost
+		select {
+		case <-f:
+		case <-late:
+			late = nil
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		if late == nil {
+			break
+		}
+	}
+	s := &listening{x: x, filter: agreed}
+	p.mu.Lock() // the acknowledgement is the first message
+	p.listens[s] = true
+	s.tell("notifications/subscriptions/acknowledged", object{strictjson.Member{Name: "notifications", Value: agreed.bytes()}})
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		delete(p.listens, s)
+		p.mu.Unlock()
+	}()
+	end := object{{Name: "_meta", Value: object{{Name: metaSubscription, Value: x.id}}.bytes()}}.bytes()
+	if len(agreed) == 0 {
+		return end, nil
+	}
 	select {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	case <-p.g.life.Done():
 		return end, nil
 	}
+}
+
+// followTime bounds the wait for servers that do not acknowledge a subscription.
+const followTime = 5 * time.Second
+
+// subscribe follows changes of a modern server until ctx ends. The channel is closed
+// when the server has agreed, or refused.
+func (l *link) subscribe(ctx context.Context, filter object) <-chan struct{} {
+	acked, agreed := make(chan struct{}), make(chan struct{})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = l.call(ctx, "subscriptions/listen", object{{Name: "notifications", Value: filter.bytes()}}, &waiting{acked: acked}) // without it, lists are read again by their ttlMs
+	}()
+	go func() {
+		defer close(agreed)
+		select {
+		case <-acked:
+		case <-ended:
+		}
+	}()
+	return agreed
 }
 
 // tell sends a notification of the subscription.
@@ -376,7 +415,8 @@ func (l *link) followChanges() {
 	}
 	l.listens = cancel
 	l.mu.Unlock()
-	go func() {
-		_, _ = l.call(ctx, "subscriptions/listen", object{{Name: "notifications", Value: filter.bytes()}}, nil) // without it, lists are read again by their ttlMs
-	}()
+	follows := l.subscribe(ctx, filter)
+	l.mu.Lock()
+	l.follows = follows
+	l.mu.Unlock()
 }

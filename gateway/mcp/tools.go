@@ -131,6 +131,12 @@ func (t *tool) declaration() toolcall.ToolDefinition {
 	return d
 }
 
+// isDecided reports whether the call was decided under this definition.
+func (t *tool) isDecided(call *toolcall.Call) bool {
+	d, err := toolcall.Declare(t.declaration())
+	return err == nil && (call.DefinitionHash() == d.Hash || call.DefinitionHash() == "")
+}
+
 // isIdempotent reports whether the tool may run again after a lost answer.
 func (t *tool) isIdempotent() bool {
 	if slices.Contains(t.up.Idempotent, t.name) {

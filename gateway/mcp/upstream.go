@@ -58,6 +58,7 @@ type link struct {
 	dead    error
 	tools   *toolList
 	listens context.CancelFunc // of the modern change notifications
+	follows <-chan struct{}    // closed when the server sends them
 }
 
 // waiting is a request that has no response yet.
@@ -68,6 +69,7 @@ type waiting struct {
 	on    func(*frame)
 	extra map[string]string
 	reply chan *frame
+	acked chan struct{} // of a subscription: closed when the server follows it
 }
 
 // probeTime bounds the wait for the answer of a server of unknown era.
@@ -249,6 +251,14 @@ func (l *link) receive(f *frame, of *waiting) {
 	switch f.method {
 	case "notifications/tools/list_changed":
 		l.forgetTools()
+	case "notifications/subscriptions/acknowledged":
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if w := l.pending[string(objectOf(f.params).at("_meta", metaSubscription))]; w != nil && w.acked != nil {
+			close(w.acked)
+			w.acked = nil
+		}
+		return
 	case "notifications/progress":
 		params := objectOf(f.params)
 		l.mu.Lock()

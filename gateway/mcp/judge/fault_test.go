@@ -256,3 +256,98 @@ func TestAliases(t *testing.T) {
 		t.Fatalf("the tools are %v in %s", names, list.raw)
 	}
 }
+
+// TestDefinitionChangesWhileDown: what a person approved is not run with another
+// definition, also if the gateway began again in between.
+func TestDefinitionChangesWhileDown(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, policy())
+	u := newUpstream(t, ran("ask"), ran("ask_same"))
+	g := h.gateway(bot, u, "--hold", "100ms")
+	p := g.peer(t, h, bot, false, noCapabilities)
+	changed, same := p.call("ask", `{}`).result(), p.call("ask_same", `{}`).result()
+	g.kill()
+	u.setTools(tool{"ask", define("ask", `"title":"Delete everything"`), ran("ask").run}, ran("ask_same"))
+	h.respond(h.wait("asks", func(c *call) bool { return c.Tool == "ask" && c.State == "asking" }), "approve", nil)
+	h.respond(h.asked("ask_same"), "approve", nil)
+	p = h.gateway(bot, u, "--hold", "100ms").peer(t, h, bot, false, noCapabilities)
+	if r := p.untilEnded(changed); !r.IsError || u.calls("ask") != 0 {
+		t.Errorf("a call of a changed tool runs: %s", r.raw)
+	}
+	if r := p.untilEnded(same); r.text() != "ran {}" || u.calls("ask_same") != 1 {
+		t.Errorf("a call of an unchanged tool: %s", r.raw)
+	}
+}
+
+// TestOtherEndings: a call that expires, and one that an operator interrupts, did not
+// run, and the model is told.
+func TestOtherEndings(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, `version: 1
+name: endings
+rules:
+  - {name: short, tool: "*", behavior: ask, when: "tool.name == 'ask_short'", expiry: 1s, approvers: {users: [ann]}}
+  - {name: asked, tool: "*", behavior: ask, when: "tool.name == 'ask_long'", approvers: {users: [ann]}}
+`)
+	u := newUpstream(t, ran("ask_short"), ran("ask_long"))
+	p := h.gateway(bot, u, "--hold", "90s").peer(t, h, bot, false, noCapabilities)
+	short, long := p.call("ask_short", `{}`), p.call("ask_long", `{}`)
+	if r := short.result(); !r.IsError || !strings.Contains(r.text(), "expired") {
+		t.Errorf("an expired call: %s", r.raw)
+	}
+	c := h.asked("ask_long")
+	if status, out := h.request(olga, "POST", "/v1/sessions/"+c.Session+"/replies/"+c.Reply+"/interrupt", map[string]any{"reason": "stop"}); status != 200 {
+		t.Fatalf("interrupt: %d %s", status, out)
+	}
+	if r := long.result(); !r.IsError || !strings.Contains(r.text(), "interrupted") {
+		t.Errorf("an interrupted call: %s", r.raw)
+	}
+	if n := u.calls("ask_short") + u.calls("ask_long"); n != 0 {
+		t.Errorf("the tools ran %d times", n)
+	}
+}
+
+// TestResolve: an operator states the outcome of a call whose server died, and the
+// client gets it.
+func TestResolve(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, policy("effect"))
+	u := newUpstream(t, tool{"effect", define("effect"), func(*request) string { return "" }})
+	p := h.gateway(bot, u, "--hold", "100ms").peer(t, h, bot, false, withTasks)
+	r := p.call("effect", `{}`).result()
+	if r.ResultType != "task" || !strings.Contains(p.task(r.TaskID).StatusMessage, "unknown") {
+		t.Fatalf("a call whose outcome is unknown: %s", r.raw)
+	}
+	c := h.wait("is there", func(c *call) bool { return c.Tool == "effect" })
+	status, out := h.request(bot, "POST", "/v1/calls/"+c.path()+"/result", map[string]any{"result": map[string]any{"type": "tool_result", "id": c.ID, "name": "effect", "state": "success", "output": "it happened"}})
+	if status != 200 {
+		t.Fatalf("report the result: %d %s", status, out)
+	}
+	if r := p.taskEnded(r.TaskID); r.Status != "completed" || r.Result == nil || !strings.Contains(r.Result.text(), "it happened") {
+		t.Errorf("the task after its result was reported: %s", r.raw)
+	}
+	if n := u.calls("effect"); n != 1 {
+		t.Errorf("the tool ran %d times", n)
+	}
+}
+
+// TestLargeResult: a result that is too large for a message is an error, and the
+// gateway goes on.
+func TestLargeResult(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, policy("large", "huge"))
+	size := func(n int) func(*request) string {
+		return func(*request) string { return text(strings.Repeat("x", n)) }
+	}
+	u := newUpstream(t, tool{"large", define("large"), size(1 << 20)}, tool{"huge", define("huge"), size(40 << 20)})
+	p, _ := h.stdio(t, bot, u, false, noCapabilities)
+	if r := p.call("large", `{}`).result(); len(r.text()) != 1<<20 {
+		t.Errorf("a result of 1 MiB has %d bytes of text", len(r.text()))
+	}
+	if m, _ := p.call("huge", `{}`).response(); m.Error == nil && !m.result(t).IsError {
+		t.Errorf("a result of 40 MiB gets %.200s", m.raw)
+	}
+	if r := p.call("large", `{"again":1}`).result(); len(r.text()) != 1<<20 {
+		t.Errorf("after a huge result: %.200s", r.raw)
+	}
+}

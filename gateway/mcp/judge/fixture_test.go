@@ -15,8 +15,7 @@ func TestFixtures(t *testing.T) {
 	for era, legacy := range map[string]bool{"modern": false, "legacy": true} {
 		t.Run(era, func(t *testing.T) {
 			t.Parallel()
-			u := newUpstream(t, echo)
-			u.legacy = legacy
+			u := newUpstreamOf(t, legacy, echo)
 			for name, how := range map[string]map[string]any{
 				"http":  {"era": era, "url": u.url},
 				"stdio": {"era": era, "command": []string{bin.self, relayArg, u.socket}},

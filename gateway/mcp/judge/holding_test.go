@@ -321,3 +321,56 @@ func TestBlockHoldsACall(t *testing.T) {
 		t.Errorf("the approved call: %s", r.raw)
 	}
 }
+
+// TestLegacyTaskHoldsACall is the row for clients with the tasks of 2025-11-25.
+func TestLegacyTaskHoldsACall(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, policy())
+	u := newUpstream(t, ran("ask"))
+	p := h.gateway(bot, u).peer(t, h, bot, true, `{"tasks":{"requests":{"tools":{"call":{}}}}}`)
+	if m := p.do("tools/list", "", "", ""); !strings.Contains(m.raw, `"taskSupport":"optional"`) {
+		t.Errorf("the tools do not say that they can be tasks: %s", m.raw)
+	}
+	m, _ := p.call("ask", `{}`, `"task":{"ttl":60000}`).response()
+	var made struct {
+		Task struct{ TaskID, Status string }
+	}
+	if err := json.Unmarshal(m.Result, &made); err != nil || made.Task.TaskID == "" || made.Task.Status != "working" {
+		t.Fatalf("a call as a task: %s %v", m.raw, err)
+	}
+	id := fmt.Sprintf(`"taskId":%q`, made.Task.TaskID)
+	if r := p.do("tasks/get", "", id, "").result(t); r.Status != "working" {
+		t.Errorf("tasks/get: %s", r.raw)
+	}
+	x := p.start("tasks/result", "", id, "")
+	h.respond(h.asked("ask"), "approve", nil)
+	if r := x.result(); r.text() != "ran {}" {
+		t.Errorf("tasks/result: %s", r.raw)
+	}
+	if r := p.do("tasks/get", "", id, "").result(t); r.Status != "completed" {
+		t.Errorf("tasks/get after the result: %s", r.raw)
+	}
+}
+
+// TestRetryLegsHoldACall is the row for modern clients without any capability: they
+// are told to retry as often as the operator says, and then get the wait tool.
+func TestRetryLegsHoldACall(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, policy())
+	u := newUpstream(t, ran("ask"))
+	p := h.gateway(bot, u, "--hold", "50ms", "--retry-legs", "2").peer(t, h, bot, false, noCapabilities)
+	r := p.call("ask", `{}`).result()
+	for leg := range 2 {
+		if r.ResultType != "input_required" || r.RequestState == "" || len(r.InputRequests) != 0 {
+			t.Fatalf("leg %d: %s", leg, r.raw)
+		}
+		r = p.call("ask", `{}`, fmt.Sprintf(`"requestState":%q`, r.RequestState)).result()
+	}
+	if r.heldCall() == "" {
+		t.Fatalf("after the legs: %s", r.raw)
+	}
+	h.respond(h.asked("ask"), "approve", nil)
+	if r = p.untilEnded(r); r.text() != "ran {}" || h.count("ask") != 1 || u.calls("ask") != 1 {
+		t.Errorf("the approved call: %s", r.raw)
+	}
+}

@@ -43,8 +43,7 @@ func TestBytesPassUnchanged(t *testing.T) {
 	h := newHouse(t, policy("odd"))
 	const args = `{"n":` + big + `,"f":1.50,"e":1e2,"text":"caf\u00e9"}`
 	for _, serverLegacy := range []bool{false, true} {
-		u := newUpstream(t, odd("odd"))
-		u.legacy = serverLegacy
+		u := newUpstreamOf(t, serverLegacy, odd("odd"))
 		g := h.gateway(bot, u)
 		for _, clientLegacy := range []bool{false, true} {
 			t.Run(fmt.Sprintf("legacy client %t, legacy server %t", clientLegacy, serverLegacy), func(t *testing.T) {
@@ -174,8 +173,7 @@ func TestToolsThatChange(t *testing.T) {
 		t.Run(era, func(t *testing.T) {
 			t.Parallel()
 			h := newHouse(t, policy())
-			u := newUpstream(t, ran("ask"))
-			u.legacy = legacy
+			u := newUpstreamOf(t, legacy, ran("ask"))
 			p, _ := h.stdio(t, bot, u, legacy, noCapabilities, "--hold", "90s")
 			var x *exchange
 			if !legacy {

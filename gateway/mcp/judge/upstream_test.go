@@ -68,10 +68,15 @@ func text(s string) string {
 	return fmt.Sprintf(`"result":{"resultType":"complete","content":[{"type":"text","text":%q}]}`, s)
 }
 
-// newUpstream serves tools until the test ends.
+// newUpstream serves tools in the modern era until the test ends.
 func newUpstream(t testing.TB, tools ...tool) *upstream {
 	t.Helper()
-	u := &upstream{t: t, tools: tools, streams: map[chan string]struct{}{}, relays: map[net.Conn]int{}}
+	return newUpstreamOf(t, false, tools...)
+}
+
+func newUpstreamOf(t testing.TB, legacy bool, tools ...tool) *upstream {
+	t.Helper()
+	u := &upstream{t: t, legacy: legacy, tools: tools, streams: map[chan string]struct{}{}, relays: map[net.Conn]int{}}
 	s := httptest.NewServer(u)
 	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
 	u.url = s.URL + "/mcp"
