@@ -2,14 +2,10 @@ package judge_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -170,39 +166,13 @@ func TestConformance(t *testing.T) {
 			}
 			// Another process of the same server: the suite changes its lists.
 			file := h.upstreams(map[string]map[string]any{"": {"url": everything(t, era.flags...)}})
-			behind := judge(t, h.trusted(t, h.gatewayOf(bot, file).url), era.revision)
+			behind := judge(t, h.open(file), era.revision)
 			for _, line := range lost(bare, behind) {
 				t.Error(line)
 			}
 			t.Logf("bare: %d checks pass; behind the gateway: %d", bare.passed(), behind.passed())
 		})
 	}
-}
-
-// trusted is a proxy that adds the token of bot, which the suite cannot send, and
-// changes nothing else.
-func (h *house) trusted(t testing.TB, to string) string {
-	t.Helper()
-	target, err := url.Parse(to)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := httptest.NewServer(&httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
-		r.Out.URL.Scheme, r.Out.URL.Host, r.Out.URL.Path = target.Scheme, target.Host, target.Path
-		r.Out.Host = strings.Replace(r.In.Host, portOf(r.In.Context()), target.Port(), 1)
-		if origin := r.In.Header.Get("Origin"); origin != "" {
-			r.Out.Header.Set("Origin", strings.Replace(origin, portOf(r.In.Context()), target.Port(), 1))
-		}
-		r.Out.Header.Set("Authorization", "Bearer "+h.tokens[bot])
-	}})
-	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
-	return strings.Replace(s.URL, "127.0.0.1", "localhost", 1)
-}
-
-// portOf is the port at which a test server got a request.
-func portOf(ctx context.Context) string {
-	_, port, _ := net.SplitHostPort(ctx.Value(http.LocalAddrContextKey).(net.Addr).String())
-	return port
 }
 
 // TestConformanceComparison: a check that fails behind the gateway, or is missing,

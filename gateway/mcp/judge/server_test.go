@@ -300,6 +300,18 @@ func (h *house) gatewayOf(name, file string, flags ...string) *gateway {
 	return &gateway{p, p.start().says(`MCP gateway at (\S+)`)}
 }
 
+// open starts an HTTP gateway that needs no token, since the suite cannot send one,
+// and gives its URL.
+func (h *house) open(file string) string {
+	h.t.Helper()
+	dir, err := os.MkdirTemp(h.dir, "open-") // without a token file
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	p := command(h.t, nil, bin.askance, "mcp", "--nats", "nats://"+h.nats, "--data", dir, "--as", bot, "--inbox", h.url, "--http", "127.0.0.1:0", "--upstreams", file)
+	return strings.Replace(p.start().says(`MCP gateway at (\S+)`), "127.0.0.1", "localhost", 1)
+}
+
 // stdio starts a gateway in front of a stdio upstream and gives a client of it.
 func (h *house) stdio(t testing.TB, name string, u *upstream, legacy bool, capabilities string, flags ...string) (*peer, *process) {
 	t.Helper()

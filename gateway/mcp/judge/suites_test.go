@@ -35,11 +35,10 @@ rules:
 		}},
 		tool{"protocol_error_job", define("protocol_error_job"), func(*request) string { return `"error":{"code":-32603,"message":"broken"}` }},
 		asks("confirm_delete", "confirm"), asks("multi_input", "one", "two"))
-	g := h.gateway(bot, u)
 	done := make(chan struct{})
 	t.Cleanup(func() { close(done) })
 	go h.approveAll(done, func(c *call) bool { return !strings.Contains(c.Input, `"seconds":60`) })
-	front := h.trusted(t, g.url)
+	front := h.open(h.upstreams(map[string]map[string]any{"": {"url": u.url}}))
 	for scenario, least := range map[string]int{
 		"tasks-lifecycle": 9, "tasks-capability-negotiation": 5, "tasks-wire-fields": 4, "tasks-request-state-removal": 3,
 		"tasks-mrtr-input": 4, "tasks-request-headers": 5, "tasks-dispatch-and-envelope": 9,
@@ -101,7 +100,7 @@ func TestConformanceOfUpstreamSide(t *testing.T) {
 	// This check wants null to be sent where the schema wants a string: askance refuses
 	// arguments that do not fit the declared schema.
 	const refused = "http-custom-headers sep-2243-client-omit-null"
-	env := []string{"JUDGE_ASKANCE=" + bin.askance, "JUDGE_CLIENT=" + bin.client, "JUDGE_DIR=" + h.dir, "JUDGE_TOKEN=" + h.tokens[bot]}
+	env := []string{"JUDGE_ASKANCE=" + bin.askance, "JUDGE_CLIENT=" + bin.client, "JUDGE_DIR=" + h.dir, "JUDGE_NATS=" + h.nats}
 	for _, s := range []struct {
 		scenario, revision string
 		least              int
@@ -139,11 +138,11 @@ func proxiedMain(server string) int {
 	t := &bareT{}
 	defer t.cleanup()
 	t.run(func() {
-		h := &house{t: t, dir: os.Getenv("JUDGE_DIR"), tokens: map[string]string{bot: os.Getenv("JUDGE_TOKEN")}, url: "http://127.0.0.1:1"}
+		h := &house{t: t, dir: os.Getenv("JUDGE_DIR"), nats: os.Getenv("JUDGE_NATS"), url: "http://127.0.0.1:1"}
 		bin.askance = os.Getenv("JUDGE_ASKANCE")
 		file := h.upstreams(map[string]map[string]any{"": {"url": server}})
 		defer os.Remove(file)
-		front := h.trusted(t, h.gatewayOf(bot, file).url)
+		front := h.open(file)
 		cmd := exec.Command(os.Getenv("JUDGE_CLIENT"), front)
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 		if err := cmd.Run(); err == nil {
