@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +18,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -397,4 +400,35 @@ func TestCallInAFunctionHasAParent(t *testing.T) {
 	if parents["alone"] != nil || r.Call.Parent != nil {
 		t.Errorf("calls without a parent have %+v and %+v", parents["alone"], r.Call.Parent)
 	}
+}
+
+// A changed rule file comes into force while the app is open; a faulty one does not.
+func TestPolicyIsReloaded(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	write := func(behavior string) {
+		rules := "version: 1\nname: test\nrules:\n  - {name: drops, tool_name: drop, behavior: " + behavior + "}\n"
+		if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("allow")
+	synctest.Test(t, func(t *testing.T) {
+		app, err := askance.Open(t.Context(), permission.Paths(file), []askance.Tool{askance.Func("drop", "Drops.", echo)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer app.Close() //nolint:errcheck // the test ends
+		for _, row := range []struct {
+			behavior string
+			denied   bool
+		}{{"allow", false}, {"deny", true}, {"perhaps", true}, {"allow", false}} {
+			write(row.behavior)
+			time.Sleep(time.Minute) // long enough to be read again also where the size is the same
+			_, err := app.Call(t.Context(), "drop", text{})
+			if errors.Is(err, askance.ErrDenied) != row.denied || !row.denied && err != nil {
+				t.Errorf("with a rule that says %s: %v", row.behavior, err)
+			}
+		}
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/executor"
@@ -80,8 +81,12 @@ func (r rules) Read(context.Context) ([]permission.File, error) {
 	return []permission.File{{Name: "rules", Data: []byte(r)}}, nil
 }
 
+// reloadEvery is how often the source of the policy is looked at.
+const reloadEvery = 2 * time.Second
+
 // Open starts an engine that decides calls of the tools by a policy and runs them
-// here. The policy is read once.
+// here. A changed policy comes into force within seconds, without the app being opened
+// again. One that is faulty is logged, and the last good one stays.
 func Open(ctx context.Context, policy permission.Source, tools []Tool, opts ...Option) (*App, error) {
 	o := options{name: "app", space: "default", log: slog.New(slog.DiscardHandler)}
 	for _, f := range opts {
@@ -105,7 +110,7 @@ func Open(ctx context.Context, policy permission.Source, tools []Tool, opts ...O
 func (a *App) open(ctx context.Context, policy permission.Source, o options) error {
 	closed, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	a.end = end
-	bundle, registry, err := a.load(ctx, policy)
+	live, registry, err := a.load(ctx, policy, o.log)
 	if err != nil {
 		return err
 	}
@@ -130,7 +135,7 @@ func (a *App) open(ctx context.Context, policy permission.Source, o options) err
 	for i, t := range a.tools {
 		known[i] = t.Tool
 	}
-	if a.engine, err = engine.New(o.space, journal, bundle, known, append(settings, engine.WithSignals(signals))...); err != nil {
+	if a.engine, err = engine.New(o.space, journal, live, known, append(settings, engine.WithSignals(signals))...); err != nil {
 		return err
 	}
 	if a.asker != nil {
@@ -145,6 +150,7 @@ func (a *App) open(ctx context.Context, policy permission.Source, o options) err
 	}
 	a.Caller = &Caller{client: a.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: o.name}), session: message.SessionID(o.name), agent: o.name, closed: closed}
 	a.wg.Go(func() { a.watchEngine(closed) })
+	a.wg.Go(func() { _ = live.Watch(closed, reloadEvery) }) // ends with closed; faults go to the alarm
 	if data != nil && o.listen != "" {
 		a.down = append(a.down, data.stopServing)
 		if err := data.serve(ctx, a.engine); err != nil {
@@ -158,7 +164,7 @@ func (a *App) open(ctx context.Context, policy permission.Source, o options) err
 }
 
 // load reads the policy and checks the tools.
-func (a *App) load(ctx context.Context, policy permission.Source) (*permission.Bundle, *executor.Registry, error) {
+func (a *App) load(ctx context.Context, policy permission.Source, log *slog.Logger) (*permission.Live, *executor.Registry, error) {
 	registry := new(executor.Registry)
 	opts := permission.Options{Enforced: engine.Duties()}
 	for _, t := range a.tools {
@@ -171,12 +177,15 @@ func (a *App) load(ctx context.Context, policy permission.Source) (*permission.B
 		}
 		opts.Tools = append(opts.Tools, t.Tool.Tool)
 	}
-	files, err := policy.Read(ctx)
+	live, err := permission.NewLive(policy, permission.LiveOptions{Options: opts, Alarm: func(err error) {
+		if err != nil {
+			log.Error("the policy is refused, and the last good one stays in force", "err", err)
+		}
+	}})
 	if err != nil {
 		return nil, nil, err
 	}
-	bundle, err := permission.Load(files, opts)
-	return bundle, registry, err
+	return live, registry, live.Reload(ctx)
 }
 
 // watchEngine ends the waits of Call when the engine cannot go on.
