@@ -140,6 +140,20 @@ test("a start that is answered too late: the attempt is given back, and the next
   assert.deepEqual(ran, [2]);
 });
 
+test("no reply to the start is proved: the attempt is given back after ten seconds", async () => {
+  let late = 0;
+  const ran: number[] = [];
+  await working([{ name: "job", run: (_, task) => { ran.push(task.attempt); return "ok"; } }], async () => {
+    const call = await finished(await propose("unproved", "job"));
+    assert.deepEqual([call.result?.output, call.attempt?.number, call.begun], ["ok", 2, 1]);
+  }, { clock: { ...systemClock, monotonic: () => performance.now() + late }, fetch: changed((operation, send, body) => {
+    if (operation !== "start" || body["attempt"] !== 1) return send();
+    late += 6000;
+    return rewrite(/"sig":"[^"]{4}/, '"sig":"AAAA')(send);
+  }) });
+  assert.deepEqual(ran, [2]);
+});
+
 test("heartbeats keep the lease of a run that is longer", async () => {
   let beats = 0;
   let beaten = () => {};
