@@ -654,6 +654,7 @@ type callOutcome struct {
 	Input  string `json:"input,omitzero"`
 	Text   string `json:"text,omitzero"`
 	Output any    `json:"output,omitzero"`
+	Denial any    `json:"denial,omitzero"`
 }
 
 func TestVectorsCalls(t *testing.T) {
@@ -695,6 +696,11 @@ func TestVectorsCalls(t *testing.T) {
 	add("allowed, not handed over yet", func(c *toolcall.Call) { c.State = message.ToolCallAllowed }, callOutcome{Kind: "wait"})
 	add("blocked", func(c *toolcall.Call) { c.Blocked = toolcall.BlockedUnknown }, callOutcome{Kind: "wait"})
 	add("denied", result(message.ToolResultDenied, text("not today")), callOutcome{Kind: "denied", Text: "not today"})
+	denial := &toolcall.Denial{Cause: "deny", Rule: "limit", Reason: "too much", Allowed: "at most 500", Contact: "#finance"}
+	add("denied, with what would be allowed", func(c *toolcall.Call) {
+		result(message.ToolResultDenied, text("too much"))(c)
+		c.Denial = denial
+	}, callOutcome{Kind: "denied", Text: "too much", Denial: denial})
 	add("refused input", result(message.ToolResultError, text("the input does not fit")), callOutcome{Kind: "denied", Text: "the input does not fit"})
 	add("interrupted", result(message.ToolResultInterrupted, text("stopped")), callOutcome{Kind: "denied", Text: "stopped"})
 	add("answered in place", result(message.ToolResultSuccess, text("by hand")), callOutcome{Kind: "answered", Output: "by hand"})

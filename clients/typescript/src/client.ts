@@ -1,4 +1,4 @@
-import type { Call, ChangeEvent, InfoReply, ListReply, ResponseBody, ProgressBody, ShowReply, ToolAnnotations, WhoamiReply } from "./api.js";
+import type { Call, ChangeEvent, Denial, InfoReply, ListReply, ResponseBody, ProgressBody, ShowReply, ToolAnnotations, WhoamiReply } from "./api.js";
 import { AskanceError, invalidReply, Unavailable } from "./errors.js";
 import { Allowed, Gate, messageOf, textOf, toOutput, type GateOptions, type Output, type Proposal, type RunContext } from "./gate.js";
 import { Transport, type ClientOptions } from "./http.js";
@@ -47,6 +47,8 @@ export interface ToolResult {
   state: "success" | "error" | "interrupted" | "denied";
   text: string;
   output: Output;
+  /** Why the call was denied, in parts. */
+  denial?: Denial;
   /** What the function returned; absent if it did not run here. */
   value?: unknown;
 }
@@ -78,7 +80,8 @@ export class Client {
         const outcome = await gate.call(name, input, { ...(id === undefined ? {} : { id }), signal });
         if (!(outcome instanceof Allowed)) {
           const state = outcome.kind === "answered" ? "success" : (outcome.call.result?.state as ToolResult["state"]);
-          return { state, text: outcome.text, output: outcome.kind === "answered" ? outcome.output : outcome.text };
+          if (outcome.kind === "answered") return { state, text: outcome.text, output: outcome.output };
+          return { state, text: outcome.text, output: outcome.text, ...(outcome.denial ? { denial: outcome.denial } : {}) };
         }
         const value = await outcome.run<unknown>((approved: In, context) => tool.run(approved, context), { signal });
         const output = toOutput(value);

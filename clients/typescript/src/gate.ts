@@ -1,5 +1,5 @@
 // The gate between a runtime and its tools: propose, wait, run what was approved, report.
-import type { Call, EventsReply, ParentKey, PreviewReply, ProposeBody, ProposeReply, ReportBody, ToolDefinition, WaitReply } from "./api.js";
+import type { Call, Denial, EventsReply, ParentKey, PreviewReply, ProposeBody, ProposeReply, ReportBody, ToolDefinition, WaitReply } from "./api.js";
 import { AskanceError, invalidReply, Unfinished } from "./errors.js";
 import { encodeID, type Transport } from "./http.js";
 import { canonicalize, parseStrict } from "./json.js";
@@ -31,8 +31,8 @@ export interface Denied {
   call: Call;
   /** What the model is told, with the approver's feedback. */
   text: string;
-  /** The structured part for the model: rule, reason, what would be allowed. */
-  denial?: unknown;
+  /** The parts of it: rule, reason, what would be allowed, whom to ask. */
+  denial?: Denial;
 }
 
 /** The call has its result: a person answered it, a worker ran it, or it ran before. It does not run. */
@@ -146,8 +146,7 @@ export function readOutcome(call: Call, expected: { key: Omit<CallKey, "space">;
     if (!result || (typeof output !== "string" && !Array.isArray(output))) throw refuse("it is finished and has no result");
     if (result.state === "success") return { kind: "answered", call, output, text: textOf(output) };
     if (!["denied", "error", "interrupted"].includes(result.state ?? "")) throw refuse("the state of its result is unknown");
-    const denial = (call as { denial?: unknown }).denial;
-    return { kind: "denied", call, text: textOf(output), ...(denial === undefined ? {} : { denial }) };
+    return { kind: "denied", call, text: textOf(output), ...(call.denial ? { denial: call.denial } : {}) };
   }
   if (call.state !== "submitted" || call.placement !== "external" || call.blocked) return undefined;
   if (typeof call.input !== "string") throw refuse("its input is no text");

@@ -3,7 +3,7 @@
  * @module
  */
 export type * as api from "./api.js";
-export type { Call, ParentKey, Problem, ToolAnnotations, ToolDefinition } from "./api.js";
+export type { Call, Denial, ParentKey, Problem, ToolAnnotations, ToolDefinition } from "./api.js";
 export { Client, type CallName, type CallsEvent, type GatedTool, type Response, type SessionEvent, type ToolContext, type ToolResult } from "./client.js";
 export { AskanceError, Conflict, Forbidden, NotFound, Unavailable, Unfinished } from "./errors.js";
 export { Allowed, Gate, type Answered, type Denied, type GateOptions, type Outcome, type Output, type Proposal, type Result, type RunContext } from "./gate.js";

@@ -32,6 +32,11 @@ test("denied by the policy", async () => {
   const outcome = await server.client("bot").gate("denied", "r").call("drop", { table: "users" });
   assert.ok(outcome.kind === "denied");
   assert.match(outcome.text, /tables are not dropped here/);
+  const { cause, rule, allowed: instead, contact } = outcome.denial ?? {};
+  assert.deepEqual({ cause, rule, instead, contact }, { cause: "deny", rule: "never", instead: "views", contact: "#data" });
+  const drop = server.client("bot").tool({ name: "drop", run: () => assert.fail("it ran") });
+  const result = await drop({ table: "users" }, { session: "denied", reply: "r2", id: "c" });
+  assert.deepEqual([result.state, result.denial?.contact], ["denied", "#data"]);
   assert.match(outcome.call.tool_call_id ?? "", /^call_[0-9a-f]{32}$/);
 });
 
@@ -96,6 +101,21 @@ test("calls that must run one after the other", async () => {
     ran.push(await allowed(outcome).run(() => outcome.call.tool_call_id ?? ""));
   }
   assert.deepEqual(ran, ["a", "b", "c"]);
+});
+
+test("a declared tool and a parent: people see both", async () => {
+  const bot = server.client("bot");
+  const parent = allowed(await bot.gate("parents", "r").call("look", {}, { id: "sub-agent" })).call;
+  const weather = { name: "weather", description: "Tells the weather", input_schema: { type: "object", properties: { town: { type: "string" } }, required: ["town"] }, annotations: { read_only: true } };
+  const gate = bot.gate("parents", "r/sub", { agent: "meteorologist", parent: { session_id: "parents", reply_id: "r", tool_call_id: parent.tool_call_id ?? "" }, tools: [weather] });
+  const unfit = await gate.call("weather", { town: 7 }, { id: "unfit" });
+  assert.ok(unfit.kind === "denied", "the input does not fit the schema");
+  const asked = gate.call("weather", { town: "Bonn" }, { id: "c" });
+  const request = await server.asked("parents", "c");
+  assert.deepEqual([request.agent, request.parent?.tool_call_id], ["meteorologist", "sub-agent"]);
+  assert.equal((await server.client("ann").show(request)).definition?.description, "Tells the weather");
+  await server.client("ann").respond(request, { kind: "approve" });
+  assert.equal(await allowed(await asked).run((input: { town: string }) => `sunny in ${input.town}`), "sunny in Bonn");
 });
 
 test("two approvers", async () => {

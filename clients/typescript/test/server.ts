@@ -17,7 +17,7 @@ rules:
   - {name: money, tool: [refund, ship], behavior: ask}
   - {name: release, tool: deploy, behavior: ask, quorum: 2}
   - {name: treasury, tool: pay, behavior: ask, approvers: {users: [ann]}}
-  - {name: never, tool: drop, behavior: deny, message: '"tables are not dropped here"'}
+  - {name: never, tool: drop, behavior: deny, message: '"tables are not dropped here"', denial: {allowed: "views", contact: "#data"}}
 `;
 
 const tools = `version: 1

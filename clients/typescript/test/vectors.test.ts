@@ -76,7 +76,7 @@ test("ids", async () => {
 });
 
 test("calls", () => {
-  const file = readVectors<{ key: CallKey; tool: string; rows: Array<{ name: string; call: string; outcome: { kind: string; input?: string; text?: string; output?: string } }> }>("calls");
+  const file = readVectors<{ key: CallKey; tool: string; rows: Array<{ name: string; call: string; outcome: { kind: string; input?: string; text?: string; output?: string; denial?: unknown } }> }>("calls");
   for (const { name, call: json, outcome } of file.rows) {
     const call = JSON.parse(json) as Call;
     const read = () => readOutcome(call, { key: file.key, tool: file.tool });
@@ -90,6 +90,7 @@ test("calls", () => {
     else {
       assert.ok(typeof got === "object" && got.kind === outcome.kind, name);
       assert.equal(got.kind === "answered" ? textOf(got.output) : got.text, outcome.output ?? outcome.text, name);
+      if (got.kind === "denied") assert.deepEqual(got.denial, outcome.denial, name);
     }
   }
 });
