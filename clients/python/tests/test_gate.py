@@ -32,6 +32,8 @@ def test_denied(server: Server, session: str) -> None:
     outcome = server.client().gate(session, "r1").call("drop", {"table": "users"}, id="c1")
     assert isinstance(outcome, Denied)
     assert "Dropping tables is not allowed here." in outcome.text
+    assert outcome.denial is not None
+    assert outcome.denial["rule"] == "drops"
 
 
 def test_approved(server: Server, session: str) -> None:
