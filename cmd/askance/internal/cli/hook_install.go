@@ -174,8 +174,8 @@ func (i *installing) change(env *environment, c *cobra.Command, d dialect.Dialec
 	if info, err := os.Stat(path); err == nil {
 		mode = info.Mode().Perm()
 	}
-	if real, err := filepath.EvalSymlinks(path); err == nil { // the link stays
-		path = real
+	if target, err := filepath.EvalSymlinks(path); err == nil { // the link stays
+		path = target
 	}
 	if err := replaceFile(path, []byte(after), mode); err != nil {
 		return fmt.Errorf("write the settings of the agent: %w", err)
