@@ -36,8 +36,6 @@ rules:
 
 
 # A clean process imports the frameworks once, and each process of a test is its fork.
-# Python 3.11 preloads from PYTHONPATH alone.
-os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload([f"adapters.driver_{name}" for name in DRIVERS])
 
@@ -129,7 +127,9 @@ class Stage:
     def start_process(self, *calls: Call, **more: Any) -> BaseProcess:
         """Runs the agent in a process that a test can kill."""
         process = PROCESSES.Process(target=run_case, args=(self.driver.__name__, self.case(*calls, **more)))
-        process.start()
+        with pytest.MonkeyPatch.context() as patch:  # Python 3.11 preloads from PYTHONPATH alone
+            patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
+            process.start()
         return process
 
     def finish(self, process: BaseProcess) -> Seen:
