@@ -418,7 +418,7 @@ func TestPolicyIsReloaded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer app.Close() //nolint:errcheck // the test ends
+		defer app.Close()
 		for _, row := range []struct {
 			behavior string
 			denied   bool
