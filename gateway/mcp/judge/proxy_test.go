@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -257,10 +258,8 @@ func TestHTTPRefuses(t *testing.T) {
 			}
 			defer res.Body.Close()
 			body, _ := io.ReadAll(res.Body)
-			for _, want := range c.status {
-				if res.StatusCode == want {
-					return
-				}
+			if slices.Contains(c.status, res.StatusCode) {
+				return
 			}
 			t.Errorf("status %d, want one of %v: %s", res.StatusCode, c.status, body)
 		})

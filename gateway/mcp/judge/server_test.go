@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -238,9 +239,7 @@ func (h *house) count(tool string) (n int) {
 func (h *house) respond(c *call, kind string, more map[string]any) {
 	h.t.Helper()
 	body := map[string]any{"digest": c.Digest, "kind": kind}
-	for k, v := range more {
-		body[k] = v
-	}
+	maps.Copy(body, more)
 	if status, out := h.request(ann, http.MethodPost, "/v1/calls/"+c.path()+"/response", body); status != http.StatusOK {
 		h.t.Fatalf("%s of %s: %d %s", kind, c.path(), status, out)
 	}

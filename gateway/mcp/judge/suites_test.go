@@ -141,7 +141,7 @@ func proxiedMain(server string) int {
 		h := &house{t: t, dir: os.Getenv("JUDGE_DIR"), nats: os.Getenv("JUDGE_NATS"), url: "http://127.0.0.1:1"}
 		bin.askance = os.Getenv("JUDGE_ASKANCE")
 		file := h.upstreams(map[string]map[string]any{"": {"url": server}})
-		defer os.Remove(file)
+		defer func() { _ = os.Remove(file) }() // it stays in a temporary folder
 		front := h.open(file)
 		cmd := exec.Command(os.Getenv("JUDGE_CLIENT"), front)
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr

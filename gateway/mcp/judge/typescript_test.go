@@ -15,9 +15,8 @@ import (
 
 // typescript is a Node process with a published TypeScript client in it.
 type typescript struct {
-	t   testing.TB
-	in  io.WriteCloser
-	out chan []byte
+	t  testing.TB
+	in io.WriteCloser
 
 	mu     sync.Mutex // guards lastID and waits
 	lastID int

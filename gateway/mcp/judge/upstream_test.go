@@ -53,8 +53,8 @@ type request struct {
 	}
 
 	raw    string
-	header http.Header // nil over stdio
-	ctx    context.Context
+	header http.Header          // nil over stdio
+	ctx    context.Context      //nolint:containedctx // it ends with the request
 	notify func(message string) // sends a message before the response
 }
 
@@ -80,7 +80,7 @@ func newUpstreamOf(t testing.TB, legacy bool, tools ...tool) *upstream {
 	s := httptest.NewServer(u)
 	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
 	u.url = s.URL + "/mcp"
-	dir, err := os.MkdirTemp("", "up") // a short path: the name of a socket has at most 108 bytes
+	dir, err := os.MkdirTemp("", "up") //nolint:usetesting // a short path: the name of a socket has at most 108 bytes
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,16 +272,6 @@ func (u *upstream) accept(l net.Listener) {
 	}
 }
 
-// killRelays ends the running stdio processes, and gives how many there were.
-func (u *upstream) killRelays() int {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for c := range u.relays {
-		_ = c.Close()
-	}
-	return len(u.relays)
-}
-
 // processes is how many stdio processes began.
 func (u *upstream) processes() int {
 	u.mu.Lock()
@@ -329,7 +319,7 @@ func (u *upstream) serveRelay(c net.Conn) {
 			continue
 		}
 		of, stop := context.WithCancel(ctx)
-		r.ctx, r.notify = of, write
+		r.ctx, r.notify = of, write //nolint:fatcontext // each request has its own
 		mu.Lock()
 		running[string(r.ID)] = stop
 		mu.Unlock()
