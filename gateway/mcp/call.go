@@ -34,11 +34,11 @@ func (x *exchange) callTool(ctx context.Context) (json.RawMessage, error) {
 	}
 	l, err := p.linkTo(up)
 	if err != nil {
-		return refusal("the call did not run: "+err.Error(), nil).result, nil
+		return refusal("the call did not run: "+err.Error(), nil).result, nil //nolint:nilerr // a result that the model can read
 	}
 	t, err := l.findTool(ctx, inner)
 	if err != nil {
-		return refusal("the call did not run: the tools of the server cannot be listed: "+err.Error(), nil).result, nil
+		return refusal("the call did not run: the tools of the server cannot be listed: "+err.Error(), nil).result, nil //nolint:nilerr // the same
 	}
 	if t == nil {
 		return nil, badParams("Unknown tool: %s", name)
@@ -312,7 +312,7 @@ func (h *held) cancel() {
 		defer h.g.busy.done()
 		ctx, done := context.WithTimeout(h.g.life, proposeTime)
 		defer done()
-		if _, err := h.record.again(ctx, func() error {
+		if err := h.record.again(ctx, func() error {
 			_, err := h.g.cfg.Askance.Interrupt(ctx, toolcall.InterruptRequest{Session: h.key.Session, Reply: h.key.Reply, Reason: "the client cancelled the call"})
 			return err
 		}); err != nil {

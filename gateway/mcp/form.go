@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"maps"
 
 	"github.com/askance-dev/askance/internal/reveal"
 	"github.com/askance-dev/askance/toolcall"
@@ -21,9 +22,7 @@ func (h *held) canForm(p *peer, call *toolcall.Call) bool {
 func askToDecide(call *toolcall.Call) json.RawMessage {
 	text := func(description string, more map[string]any) map[string]any {
 		out := map[string]any{"type": "string", "description": description}
-		for name, value := range more {
-			out[name] = value
-		}
+		maps.Copy(out, more)
 		return out
 	}
 	params := map[string]any{

@@ -24,7 +24,7 @@ import (
 type httpWire struct {
 	l       *link
 	client  *http.Client
-	ctx     context.Context // ends with close
+	ctx     context.Context //nolint:containedctx // the life of the wire: it ends with close
 	stop    context.CancelFunc
 	mu      sync.Mutex // guards session
 	session string

@@ -89,7 +89,7 @@ func (r *record) wait(ctx context.Context, until toolcall.WaitUntil) (*toolcall.
 
 // look gives the call as it is now.
 func (r *record) look(ctx context.Context) (call *toolcall.Call, err error) {
-	_, err = r.again(ctx, func() error {
+	err = r.again(ctx, func() error {
 		out, err := r.askance.Wait(ctx, toolcall.WaitRequest{Session: r.key.Session, Reply: r.key.Reply, Calls: []message.CallID{r.key.Call}, Until: toolcall.UntilParked, TimeoutMS: 1})
 		if err == nil && len(out.Calls) != 1 {
 			err = errors.New("the reply has no call")
@@ -121,7 +121,7 @@ const runMark = "mcp.run"
 func (r *record) claim(ctx context.Context, call *toolcall.Call) (bool, error) {
 	mine := "mcp-run-" + randomText()
 	event := encode(map[string]any{"type": "CUSTOM", "id": mine, "name": runMark, "value": map[string]any{"call": string(r.key.Call)}})
-	if _, err := r.again(ctx, func() error {
+	if err := r.again(ctx, func() error {
 		_, err := r.askance.Emit(ctx, toolcall.EmitRequest{Session: r.key.Session, Reply: r.key.Reply, Events: []message.RawJSON{event}})
 		return err
 	}); err != nil {
@@ -133,7 +133,7 @@ func (r *record) claim(ctx context.Context, call *toolcall.Call) (bool, error) {
 	}
 	for {
 		var page toolcall.EventsReply
-		if _, err := r.again(ctx, func() (err error) {
+		if err := r.again(ctx, func() (err error) {
 			page, err = r.askance.Events(ctx, toolcall.EventsRequest{Session: r.key.Session, After: after, WaitMS: 1000})
 			return err
 		}); err != nil {
@@ -150,14 +150,14 @@ func (r *record) claim(ctx context.Context, call *toolcall.Call) (bool, error) {
 }
 
 // again repeats a request to the server until it answers or the gateway ends.
-func (r *record) again(ctx context.Context, ask func() error) (bool, error) {
+func (r *record) again(ctx context.Context, ask func() error) error {
 	for {
 		err := ask()
 		if err == nil || !isTemporary(err) {
-			return err == nil, err
+			return err
 		}
 		if !rest(ctx, pause) {
-			return false, ctx.Err()
+			return ctx.Err()
 		}
 	}
 }
@@ -165,7 +165,7 @@ func (r *record) again(ctx context.Context, ask func() error) (bool, error) {
 // report puts the result on record. The server keeps the first result of a call.
 func (r *record) report(ctx context.Context, call *toolcall.Call, o *outcome) (done *toolcall.Call, stored bool) {
 	request := toolcall.ReportRequest{Key: call.Key, Result: resultBlock(call, o)}
-	_, err := r.again(ctx, func() (err error) {
+	err := r.again(ctx, func() (err error) {
 		done, err = r.askance.Report(ctx, request)
 		return err
 	})
