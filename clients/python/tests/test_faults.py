@@ -56,6 +56,36 @@ class Runtime:
         self.process.communicate()
 
 
+def test_interrupted_after_the_decision(server: Server, session: str) -> None:
+    """A call that was allowed and ended before it began does not run."""
+    proposals = [Proposal("refund", {}, "c1"), Proposal("refund", {}, "c2")]
+    gate = server.client().gate(session, "r1")
+    gate.propose(proposals)
+    for request in server.client("ann").requests(session=session):
+        server.client("ann").respond(request, "approve")
+    outcomes = gate.calls(proposals)
+    assert isinstance(next(outcomes), Allowed)
+    gate.interrupt("stop")
+    late = next(outcomes)
+    assert isinstance(late, Denied)
+    assert late.state == "interrupted"
+
+
+def test_interrupted_after_the_decision_async(server: Server, session: str) -> None:
+    async def run() -> list[type]:
+        async with AsyncClient(server.url, server.tokens["bot"]) as client:
+            gate = client.gate(session, "r1", tools=[{"name": "lookup"}])
+            outcomes = gate.calls([Proposal("lookup", {"n": n}, f"c{n}") for n in range(2)])
+            first = await anext(outcomes)
+            assert isinstance(first, Allowed)
+            await gate.report(first, "done")
+            await gate.wait("c1")
+            await gate.interrupt("stop")
+            return [type(o) async for o in outcomes]
+
+    assert asyncio.run(run()) == [Denied]
+
+
 def test_killed_while_asking(server: Server, session: str) -> None:
     """The approval arrives while no process is there; the next one runs the call."""
     first = Runtime(server, session, "refund")

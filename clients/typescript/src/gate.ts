@@ -204,7 +204,8 @@ export class Gate {
       while (waiting.size > 0) {
         const { id, outcome } = await Promise.race(waiting.values());
         waiting.delete(id);
-        yield "kind" in outcome ? outcome : await this.#allow(outcome, identified.find((p) => p.id === id)?.idempotent, both);
+        const proposal = identified.find((p) => p.id === id);
+        yield "kind" in outcome || !proposal ? outcome as Denied | Answered : await this.#allow(proposal, outcome, both);
       }
     } finally {
       ended.abort(new Error("the caller waits no longer"));
@@ -294,7 +295,7 @@ export class Gate {
 
   /** Waits for the decision; the call itself is one to run. */
   async #decide(p: Identified, proposed: Call, signal: AbortSignal): Promise<Denied | Answered | Call> {
-    const expected = { key: { session_id: this.session, reply_id: this.reply, tool_call_id: p.id }, tool: p.name };
+    const expected = this.#expect(p);
     let call = proposed;
     let outcome = readOutcome(call, expected);
     while (outcome === undefined) {
@@ -307,22 +308,30 @@ export class Gate {
     return outcome === "run" ? call : outcome;
   }
 
-  async #allow(call: Call, idempotent: boolean | undefined, signal: AbortSignal): Promise<Allowed> {
+  async #allow(p: Identified, call: Call, signal: AbortSignal): Promise<Outcome> {
     const declared = (this.#options.tools ?? []).some((t) => typeof t !== "string" && t.name === call.tool_name && t.annotations?.idempotent === true);
-    if (!(idempotent ?? declared)) await this.#begin(call, signal);
-    return new Allowed(this, call);
+    if ((p.idempotent ?? declared) || await this.#begin(call, signal)) return new Allowed(this, call);
+    const [now] = await this.wait([p.id], { signal });
+    const outcome = now && readOutcome(now, this.#expect(p));
+    if (typeof outcome !== "object") throw invalidReply("begin the call", "its events say that it ended, and its state does not");
+    return outcome;
   }
 
-  /** Claims the run of a call: the first claim in the journal wins. */
-  async #begin(call: Call, signal: AbortSignal): Promise<void> {
-    const value = { tool_call_id: call.tool_call_id ?? "", attempt: call.attempt?.number ?? 0, claim: randomID() };
+  #expect(p: Identified): Parameters<typeof readOutcome>[1] {
+    return { key: { session_id: this.session, reply_id: this.reply, tool_call_id: p.id }, tool: p.name };
+  }
+
+  /** Claims the run of a call: the first claim in the journal wins. It returns false if the call ended before. */
+  async #begin(call: Call, signal: AbortSignal): Promise<boolean> {
+    const value = { tool_call_id: call.tool_call_id ?? "", attempt: call.attempt?.number ?? 1, claim: randomID() };
     await this.#transport.call("emitEvents", { path: this.#path(), body: { events: [{ type: "CUSTOM", name: "call.begin", value }] }, once: true, signal });
     for (let after = call.first_seq ?? 0; ; ) {
       const page = await this.#transport.call<EventsReply>("readEvents", { path: this.#path(), query: [["reply_id", this.reply], ["after", String(after)]], signal });
       for (const { event } of Array.isArray(page.events) ? page.events : []) {
-        const e = event as { type?: string; name?: string; value?: Partial<typeof value> };
+        const e = event as { type?: string; name?: string; tool_call_id?: string; value?: Partial<typeof value> };
+        if (e.type === "TOOL_RESULT_END" && e.tool_call_id === value.tool_call_id) return false;
         if (e.type !== "CUSTOM" || e.name !== "call.begin" || e.value?.tool_call_id !== value.tool_call_id || e.value.attempt !== value.attempt) continue;
-        if (e.value.claim === value.claim) return;
+        if (e.value.claim === value.claim) return true;
         throw new Unfinished(call);
       }
       if (!(page.next > after)) throw invalidReply("begin the call", "the server does not show the event call.begin");

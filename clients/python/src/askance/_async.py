@@ -89,10 +89,7 @@ class AsyncGate:
             while waiting:
                 decided, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
                 for settled in decided:
-                    outcome = settled.result()
-                    if isinstance(outcome, Allowed):
-                        await self._drive(self.core.claim(outcome))
-                    yield self._bind(outcome)
+                    yield self._bind(await self._drive(self.core.claim(settled.result())))
         finally:
             for settled in waiting:
                 settled.cancel()

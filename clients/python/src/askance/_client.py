@@ -86,9 +86,7 @@ class Gate:
     def _settle(self, calls: list[tuple[Proposal, Call]], timeout: float | None) -> Iterator[SyncOutcome]:
         for proposal, call in calls:
             outcome = self._drive(self.core.settle(proposal, call, timeout))
-            if isinstance(outcome, Allowed):
-                self._drive(self.core.claim(outcome))
-            yield self._bind(outcome)
+            yield self._bind(self._drive(self.core.claim(outcome)))
 
     def _bind(self, outcome: Outcome) -> SyncOutcome:
         if not isinstance(outcome, Allowed):

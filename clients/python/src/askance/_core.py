@@ -315,16 +315,19 @@ class GateCore:
         out = []
         for proposal, call in (yield from self.start(proposals)):
             outcome = yield from self.settle(proposal, call, timeout)
-            if isinstance(outcome, Allowed):
-                yield from self.claim(outcome)
-            out.append(outcome)
+            out.append((yield from self.claim(outcome)))
         return out
 
-    def claim(self, allowed: Allowed) -> Op[None]:
-        """Claim the run of a call in the journal: only the first claim of an attempt may run."""
+    def claim(self, outcome: Outcome) -> Op[Outcome]:
+        """Claim the run of an allowed call in the journal: only the first claim of an attempt may run.
+
+        A call that ended before the claim has another outcome by now.
+        """
+        if not isinstance(outcome, Allowed):
+            return outcome
+        allowed, call = outcome, outcome.call
         if (self.definitions.get(allowed.name, {}).get("annotations") or {}).get("idempotent") is True:
-            return
-        call = allowed.call
+            return allowed
         mine = {
             "tool_call_id": allowed.id,
             "attempt": (call.get("attempt") or {}).get("number", 1),
@@ -342,7 +345,13 @@ class GateCore:
             page = yield from self.requests.get(what, path, query, held=5)
             first = find_claim(what, page, mine)
             if first == mine["claim"]:
-                return
+                return allowed
+            if first == ENDED:
+                [call] = yield from self.wait([allowed.id], None)
+                ended = read_outcome(call, allowed.name)
+                if ended is None or isinstance(ended, Allowed):
+                    raise make_invalid_reply(what, "its events say that it ended, and its state does not")
+                return ended
             if first is not None:
                 raise Unfinished(
                     f"cannot run the call {allowed.id} of {allowed.name}: another process began it and did not report",
@@ -440,8 +449,11 @@ def describe(err: BaseException) -> str:
     return str(err) or type(err).__name__
 
 
+ENDED = ""
+
+
 def find_claim(what: str, page: Json, mine: Mapping[str, Any]) -> str | None:
-    """Find the first claim of this call and attempt on a page of events."""
+    """Find the first claim of this call and attempt on a page of events; ENDED if the call ended before."""
     events = page.get("events")
     if not isinstance(events, list):
         raise make_invalid_reply(what, "the reply lists no events")
@@ -449,6 +461,8 @@ def find_claim(what: str, page: Json, mine: Mapping[str, Any]) -> str | None:
         event = item.get("event") if isinstance(item, dict) else None
         if not isinstance(event, dict):
             raise make_invalid_reply(what, "the reply has an event that cannot be read")
+        if event.get("type") == "TOOL_RESULT_END" and event.get("tool_call_id") == mine["tool_call_id"]:
+            return ENDED
         if event.get("type") != "CUSTOM" or event.get("name") != "call.begin":
             continue
         value = event.get("value")
@@ -456,5 +470,5 @@ def find_claim(what: str, page: Json, mine: Mapping[str, Any]) -> str | None:
             mine["tool_call_id"],
             mine["attempt"],
         ):
-            return str(value.get("claim"))
+            return str(value.get("claim") or "unnamed")
     return None
