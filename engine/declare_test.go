@@ -290,6 +290,10 @@ func refusedParents(w *world) {
 	w.must(err)
 	_, err = e.bot().Interrupt(w.Context(), toolcall.InterruptRequest{Session: "stopped", Reply: "r"})
 	w.must(err)
+	refused := e.propose(call("refused", external, `[]`))[0]
+	answered := e.ask("answered", deploy, `{}`)
+	answered, err = e.ann().SubmitResponse(w.Context(), toolcall.Response{Key: answered.Key, Digest: answered.Digest, Kind: toolcall.ResponseRespond, Output: "done"})
+	w.must(err)
 	unknown := *done
 	unknown.Call = "unknown"
 	for name, row := range map[string]struct {
@@ -297,7 +301,7 @@ func refusedParents(w *world) {
 		want   *message.Error
 	}{
 		"unknown": {&unknown, message.ErrNotFound}, "without an id": {&toolcall.Call{}, message.ErrInvalid},
-		"not allowed yet": {asking, message.ErrState}, "denied": {denied, message.ErrState}, "interrupted": {stopped, message.ErrInterrupted},
+		"not allowed yet": {asking, message.ErrState}, "denied": {denied, message.ErrState}, "refused": {refused, message.ErrState}, "answered in place": {answered, message.ErrState}, "interrupted": {stopped, message.ErrInterrupted},
 	} {
 		_, err := e.within(row.parent, "new", call("c", external, `{}`))
 		if !strings.Contains(w.refusal(err, row.want).What, "parent: ") {

@@ -47,6 +47,8 @@ func (c *Call) AsParent() (*Parent, error) {
 		return nil, refuse(message.CodeInterrupted, "the call "+string(c.Call)+" was interrupted", "stop its sub-agent")
 	case !c.Open() && c.Result != nil && c.Result.State == message.ToolResultDenied:
 		return nil, refuse(message.CodeState, "the call "+string(c.Call)+" was denied", "do not run it")
+	case c.Cause == string(CauseRefuse) || c.Cause == string(CauseRespond):
+		return nil, refuse(message.CodeState, "the call "+string(c.Call)+" ended without a run of its tool", "do not run it")
 	case c.Depth() >= MaxDepth:
 		return nil, refuse(message.CodeTooLarge, fmt.Sprintf("the call %s is at depth %d, the limit is %d", c.Call, c.Depth(), MaxDepth), "propose the call without nesting it so deep")
 	}
