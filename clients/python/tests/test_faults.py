@@ -15,6 +15,7 @@ import pytest
 
 import askance
 from askance import Allowed, Answered, AsyncClient, Client, Denied, Proposal
+from askance._adapter import is_same
 from askance._core import GateCore, Reply, Requests, Send, Sleep
 from conftest import Server
 
@@ -167,6 +168,28 @@ def test_server_down() -> None:
     result = client.gate("s", "r").run("lookup", {}, ran.append)
     assert (result.state, ran) == ("error", [])
     assert result.text.startswith("The tool did not run: cannot propose calls of reply r: askance at http://")
+
+
+def test_report_lost(server: Server, session: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model hears that the tool ran: it has no reason to call it again."""
+    client = server.client(patience=0.0)
+    perform = client._perform
+
+    def break_report(effect: Any) -> Any:
+        if isinstance(effect, Send) and effect.path.endswith("/result"):
+            raise askance.Unavailable("cannot report", code="unreachable", retryable=True)
+        return perform(effect)
+
+    monkeypatch.setattr(client, "_perform", break_report)
+    result = client.gate(session, "r1").run("lookup", {}, lambda given: "done", id="c1")
+    assert result.text == "The tool ran, do not call it again. Its result is lost: cannot report"
+
+
+def test_edit_of_a_number_to_a_boolean() -> None:
+    """To Python, true equals 1: such an edit is one all the same."""
+    assert is_same({"a": [1]}, {"a": [1]})
+    assert not is_same({"a": True}, {"a": 1})
+    assert not is_same({"a": 1.0}, {"a": 1})
 
 
 def test_server_restarted_while_waiting(own_server: Server, session: str) -> None:

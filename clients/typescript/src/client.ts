@@ -76,6 +76,7 @@ export class Client {
       const definition = { name, ...(description ? { description } : {}), ...(inputSchema === undefined ? {} : { input_schema: inputSchema }), ...(annotations ? { annotations } : {}) };
       const isDefined = Object.keys(definition).length > 1;
       const gate = this.gate(session, reply, { ...options, tools: [isDefined ? definition : name] });
+      let hasRun = false;
       try {
         const outcome = await gate.call(name, input, { ...(id === undefined ? {} : { id }), signal });
         if (!(outcome instanceof Allowed)) {
@@ -83,7 +84,11 @@ export class Client {
           if (outcome.kind === "answered") return { state, text: outcome.text, output: outcome.output };
           return { state, text: outcome.text, output: outcome.text, ...(outcome.denial ? { denial: outcome.denial } : {}) };
         }
-        const value = await outcome.run<unknown>((approved: In, context) => tool.run(approved, context), { signal });
+        const value = await outcome.run<unknown>(async (approved: In, context) => {
+          const returned = await tool.run(approved, context);
+          hasRun = true;
+          return returned;
+        }, { signal });
         const output = toOutput(value);
         return { state: "success", text: textOf(output), output, value };
       } catch (err) {
@@ -91,7 +96,7 @@ export class Client {
           await gate.interrupt("the runtime cancelled the call").catch(() => undefined); // the abort is what the caller asked for
           throw err;
         }
-        const text = messageOf(err);
+        const text = hasRun ? `The tool ran, do not call it again. Its result is lost: ${messageOf(err)}` : messageOf(err);
         return { state: "error", text, output: text };
       }
     };

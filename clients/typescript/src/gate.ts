@@ -244,8 +244,8 @@ export class Gate {
     try {
       return await send({ output: toOutput(result.output), state: result.state ?? "success" });
     } catch (err) {
-      if (!(err instanceof AskanceError) || !["too_large", "invalid"].includes(err.code)) throw err;
-      return send({ output: `The tool ran and ended with state ${result.state ?? "success"}, but its result cannot be stored: ${err.message}`, state: "error" });
+      if (err instanceof AskanceError && !["too_large", "invalid"].includes(err.code)) throw err; // all else is about the output
+      return send({ output: `The tool ran and ended with state ${result.state ?? "success"}, but its result cannot be stored: ${messageOf(err)}`, state: "error" });
     }
   }
 

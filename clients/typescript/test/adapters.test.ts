@@ -156,6 +156,12 @@ for (const [framework, run] of Object.entries(frameworks)) {
       assert.deepEqual([call.result?.state, call.result?.output], ["error", "no light"]);
     });
 
+    test("the server is gone when the tool ran: the model gets the result and does not repeat the call", async () => {
+      const dead: typeof fetch = (url, init) => (String(url).endsWith("/result") ? Promise.reject(new Error("gone")) : fetch(url, init));
+      const client = server.client("bot", { retryFor: 0, fetch: dead });
+      assert.deepEqual(await run(scenario("unreported", "look", { client, run: () => "moved" })), { c: "moved" });
+    });
+
     test("an approval of one call runs no other, and another call's digest approves nothing", async () => {
       const got: number[] = [];
       const calls = [{ id: "a", name: "refund", input: { cents: 1 } }, { id: "b", name: "refund", input: { cents: 2 } }];
@@ -211,6 +217,23 @@ test("LangChain: the graph pauses while a person decides, and runs the call afte
   const end = await agent.invoke(new Command({ resume: { approved: false } }), config);
   assert.equal(end.messages.at(-2)?.text, "paid");
   assert.deepEqual(got, [7]);
+});
+
+test("Vercel AI SDK: what changes or is lost after the proposal does not run", async () => {
+  const got: unknown[] = [];
+  const refund = aiTool({ inputSchema: z.object({ cents: z.any() }), execute: (input: { cents: unknown }) => { got.push(input.cents); return "paid"; } });
+  const tools = gateTools({ refund }, { client: server.client("bot"), session: "changed" });
+  const execute = tools.refund.execute as unknown as (input: unknown, context: unknown) => Promise<unknown>;
+  const input = { cents: 5 };
+  const running = execute(input, { toolCallId: "c", messages: [] });
+  const request = await server.asked("changed", "c");
+  input.cents = 500;
+  await server.client("ann").respond(request, { kind: "approve" });
+  assert.equal(await running, "paid");
+  assert.deepEqual(got, [5]);
+  for (const cents of [Infinity, new Map([["a", 1]])]) {
+    await assert.rejects(execute({ cents }, { toolCallId: "d", messages: [] }), /no JSON: cents/);
+  }
 });
 
 test("Vercel AI SDK: a tool that runs elsewhere must be named", () => {

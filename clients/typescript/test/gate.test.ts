@@ -170,6 +170,15 @@ test("abort while waiting: the reply is interrupted", async () => {
   assert.equal((await show(request)).result?.state, "interrupted");
 });
 
+test("a result that is no JSON, and one that cannot be reported: the model hears that the tool ran", async () => {
+  const big = server.client("bot").tool({ name: "look", run: () => 1n });
+  assert.match((await big({}, { session: "no JSON", reply: "r", id: "c" })).text, /The tool ran, do not call it again/);
+  assert.equal((await show({ session_id: "no JSON", reply_id: "r", tool_call_id: "c" })).result?.state, "error");
+  const dead: typeof fetch = (url, init) => (String(url).endsWith("/result") ? Promise.reject(new Error("gone")) : fetch(url, init));
+  const look = server.client("bot", { retryFor: 0, fetch: dead }).tool({ name: "look", run: () => "seen" });
+  assert.match((await look({}, { session: "unreported", reply: "r", id: "c" })).text, /The tool ran, do not call it again/);
+});
+
 test("abort while it runs: reported as interrupted", async () => {
   const abort = new AbortController();
   const outcome = allowed(await server.client("bot").gate("abort-run", "r").call("look", {}, { id: "c" }));

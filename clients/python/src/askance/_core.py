@@ -393,11 +393,16 @@ class GateCore:
         try:
             write_output(value)
         except Invalid as err:
+            err.tool_ran = True
             yield from self.report(
                 allowed.id, allowed.name, f"the tool ran, but its output is not JSON: {err}", "error"
             )
             raise
-        yield from self.report(allowed.id, allowed.name, value, "success")
+        try:
+            yield from self.report(allowed.id, allowed.name, value, "success")
+        except AskanceError as err:
+            err.tool_ran = True
+            raise
         return value
 
     def execute(self, proposal: Proposal, function: Callable[[Any], Any], timeout: float | None) -> Op[ToolResult]:
@@ -415,6 +420,8 @@ class GateCore:
             return ToolResult(proposal.id, proposal.name, read_text(write_output(value)), "success", value)
         except AskanceError as err:
             prefix = "" if ran else "The tool did not run: "
+            if err.tool_ran:
+                prefix = "The tool ran, do not call it again. Its result is lost: "
             return ToolResult(proposal.id, proposal.name, prefix + str(err), "error", error=err)
         except Exception as err:
             return ToolResult(proposal.id, proposal.name, describe(err), "error", error=err)

@@ -13,6 +13,8 @@ class AskanceError(Exception):
     ``unreachable``, ``invalid_reply``, ``timeout``, ``denied``, ``untrusted``, ``unfinished``.
     """
 
+    tool_ran = False  # the effect happened, and its result is not stored
+
     def __init__(
         self,
         message: str,

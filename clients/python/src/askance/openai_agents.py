@@ -13,7 +13,7 @@ from agents.tool_context import ToolContext
 from pydantic_core import to_jsonable_python
 
 from . import AsyncClient, Proposal
-from ._adapter import NotRun, define_tool, execute
+from ._adapter import NotRun, define_tool, execute, is_same
 
 Session = str | Callable[[ToolContext[Any]], str]
 
@@ -47,7 +47,7 @@ def tool(
         )
 
         async def run(approved: Any) -> Any:
-            text = arguments if approved == _parse(arguments) else json.dumps(approved, ensure_ascii=False)
+            text = arguments if is_same(approved, _parse(arguments)) else json.dumps(approved, ensure_ascii=False)
             return await invoke(ctx, text)
 
         try:

@@ -23,7 +23,7 @@ from pydantic_ai.toolsets import ToolsetTool, WrapperToolset
 from pydantic_core import to_jsonable_python
 
 from . import Allowed, Answered, AskanceError, AsyncClient, AsyncGate, Proposal
-from ._adapter import Paused, Ran, decide, define_tool, derive_reply, execute, run_allowed
+from ._adapter import Paused, Ran, decide, define_tool, derive_reply, execute, is_same, run_allowed
 
 
 @dataclass
@@ -48,7 +48,8 @@ class AskanceToolset(WrapperToolset[AgentDepsT]):
 
         async def run(approved: dict[str, Any]) -> Any:
             args = tool_args
-            if approved != proposed:  # an edit passes the tool's own checks, as the model's arguments did
+            # An edit passes the tool's own checks, as the model's arguments did.
+            if not is_same(approved, to_jsonable_python(tool_args)):
                 args = tool.args_validator.validate_python(approved, context=ctx.validation_context)
                 if tool.args_validator_func is not None:
                     checked = tool.args_validator_func(ctx, **args)
@@ -95,7 +96,7 @@ class AskanceApprovals(AbstractCapability[AgentDepsT]):
             return ToolDenied(f"The tool did not run: {err}")
         if isinstance(outcome, Allowed):
             self._allowed[ctx.run_id, part.tool_call_id] = gate, outcome
-            return ToolApproved(override_args=None if outcome.input == proposed else outcome.input)
+            return ToolApproved(override_args=None if is_same(outcome.input, proposed) else outcome.input)
         return ToolDenied(outcome.output if isinstance(outcome, Answered) else outcome.text)
 
     async def wrap_tool_execute(

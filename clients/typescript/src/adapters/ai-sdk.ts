@@ -8,7 +8,7 @@
  */
 import { asSchema, type Tool, type ToolExecutionOptions, type ToolSet } from "ai";
 
-import { type AdapterOptions, AdapterError, deriveReply, inputTextOf, NotRun, runGated, settingOf } from "./gated.js";
+import { type AdapterOptions, AdapterError, deriveReply, inputTextOf, isApproved, NotRun, runGated, settingOf } from "./gated.js";
 
 /** Settings of {@link gateTools}. */
 export interface AISDKOptions extends AdapterOptions {
@@ -40,7 +40,7 @@ function gateTool(name: string, tool: Tool, options: AISDKOptions): Tool {
         id: context.toolCallId, name, inputText, inputSchema: await schema.jsonSchema, signal: context.abortSignal,
         description: typeof tool.description === "string" ? tool.description : undefined,
       }, async (approved, approvedText) => {
-        const checked = approvedText === inputText ? undefined : await schema.validate?.(approved);
+        const checked = isApproved(name, input, approvedText) ? undefined : await schema.validate?.(approved);
         if (checked?.success === false) throw checked.error;
         return last(execute(checked ? checked.value : input, context));
       });

@@ -70,7 +70,7 @@ export async function runGated<T>(options: AdapterOptions, call: FrameworkCall, 
     ...(options.agent ? { agent: options.agent } : {}), ...(options.parent ? { parent: options.parent } : {}),
   });
   if (failure) throw failure.error;
-  if (value && result.state === "success") return { ran: true, value: value.of };
+  if (value) return { ran: true, value: value.of }; // also if its result cannot be reported: the effect is a fact
   return { ran: false, state: result.state, text: result.text };
 }
 
@@ -87,11 +87,20 @@ export async function deriveReply(messages: unknown): Promise<string> {
   return `reply_${(await sha256(text)).slice(0, 32)}`;
 }
 
-/** Writes arguments as JSON text. */
+/** Writes arguments as JSON text. What JSON would change is refused: people would see other arguments than the tool. */
 export function inputTextOf(tool: string, input: unknown): string {
-  const text = JSON.stringify(input ?? {});
+  const text = JSON.stringify(input ?? {}, (name, value: unknown) => {
+    const isLost = typeof value === "number" ? !Number.isFinite(value) : typeof value === "function" || value instanceof Map || value instanceof Set;
+    if (isLost) throw new AdapterError(`the arguments of ${tool} are no JSON: ${name}`);
+    return value;
+  });
   if (text === undefined) throw new AdapterError(`the arguments of ${tool} are no JSON`);
   return text;
+}
+
+/** Whether the framework's arguments are still those that were approved: others can have changed them meanwhile. */
+export function isApproved(tool: string, input: unknown, approvedText: string): boolean {
+  return inputTextOf(tool, input) === approvedText;
 }
 
 export { messageOf };

@@ -9,7 +9,7 @@ import { toJsonSchema } from "@langchain/core/utils/json_schema";
 import { interrupt, isGraphInterrupt } from "@langchain/langgraph";
 import { type AgentMiddleware, createMiddleware, ToolMessage } from "langchain";
 
-import { type AdapterOptions, AdapterError, deriveReply, inputTextOf, messageOf, runGated, settingOf } from "./gated.js";
+import { type AdapterOptions, AdapterError, deriveReply, inputTextOf, isApproved, messageOf, runGated, settingOf } from "./gated.js";
 
 /** What settings are computed from. */
 export interface LangChainContext {
@@ -51,7 +51,7 @@ export function askance(options: LangChainOptions): AgentMiddleware {
         if (options.pause) await pauseWhileAsking(options, call, () => { paused = true; });
         let result: Awaited<ReturnType<typeof handler>> | undefined;
         const ended = await runGated(options, call, async (approved, approvedText) => {
-          const toolCall = approvedText === call.inputText ? request.toolCall : { ...request.toolCall, args: approved };
+          const toolCall = isApproved(name, args, approvedText) ? request.toolCall : { ...request.toolCall, args: approved };
           result = await handler({ ...request, toolCall });
           if (ToolMessage.isInstance(result) && result.status === "error") throw new Error(result.text);
           return ToolMessage.isInstance(result) ? result.text : "";

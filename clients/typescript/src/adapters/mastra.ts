@@ -7,7 +7,7 @@
  */
 import type { Tool, ToolAction, ToolExecutionContext } from "@mastra/core/tools";
 
-import { type AdapterOptions, AdapterError, deriveReply, inputTextOf, NotRun, runGated, settingOf } from "./gated.js";
+import { type AdapterOptions, AdapterError, deriveReply, inputTextOf, isApproved, NotRun, runGated, settingOf } from "./gated.js";
 
 type Context = ToolExecutionContext<unknown, unknown>;
 type AnyTool = Tool<any, any, any, any, any> | ToolAction<any, any, any, any, any>;
@@ -37,7 +37,7 @@ function gateTool(name: string, tool: AnyTool, options: MastraOptions): AnyTool 
     const ended = await runGated(options, {
       session, reply: options.reply?.(context) ?? await deriveReply(agent?.messages),
       id: agent?.toolCallId, name, inputText, inputSchema, description: tool.description, signal: context.abortSignal,
-    }, (approved, approvedText) => execute.call(tool, approvedText === inputText ? input : approved, context));
+    }, (approved, approvedText) => execute.call(tool, isApproved(name, input, approvedText) ? input : approved, context));
     if (ended.ran) return ended.value;
     if (ended.state === "success") return ended.text;
     throw new NotRun(ended.text);
