@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -121,9 +122,11 @@ func runHook(env *environment, c *cobra.Command, d dialect.Dialect, h hooking) (
 	if err != nil {
 		return err
 	}
-	event, err := io.ReadAll(io.LimitReader(env.in, dialect.MaxEventBytes+1))
+	ctx, cancel := context.WithTimeoutCause(c.Context(), max(h.timeout-dialect.Margin, time.Second), errors.New("it did not end before the agent's timeout"))
+	defer cancel()
+	event, err := readEvent(ctx, env.in)
 	if err != nil {
-		return fmt.Errorf("this tool call is blocked: the event on standard input cannot be read: %w", err)
+		return fmt.Errorf("this tool call is blocked: the event on standard input cannot be read: %w; the agent must close it after one event", err)
 	}
 	if len(event) > dialect.MaxEventBytes {
 		return errors.New("this tool call is blocked: the event on standard input is too large; make a smaller call")
@@ -137,6 +140,32 @@ func runHook(env *environment, c *cobra.Command, d dialect.Dialect, h hooking) (
 	}
 	_, err = env.out.Write(append(answer, '\n'))
 	return err
+}
+
+// readEvent reads the event, at most until ctx ends: an agent runs the tool if its hook
+// is still waiting for input at the timeout.
+func readEvent(ctx context.Context, in io.Reader) ([]byte, error) {
+	type input struct {
+		event []byte
+		err   error
+	}
+	got := make(chan input, 1)
+	go func() {
+		var r input
+		defer func() {
+			if p := recover(); p != nil {
+				r.err = fmt.Errorf("%v; report it as a defect", p)
+			}
+			got <- r
+		}()
+		r.event, r.err = io.ReadAll(io.LimitReader(in, dialect.MaxEventBytes+1))
+	}()
+	select {
+	case r := <-got:
+		return r.event, r.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 func newHookMCPCommand(env *environment) *cobra.Command {

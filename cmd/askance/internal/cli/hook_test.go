@@ -166,6 +166,27 @@ type panics struct{}
 
 func (panics) Read([]byte) (int, error) { panic("defect") }
 
+// TestHookInputThatStaysOpen: the hook answers before the agent's timeout, and at a
+// signal, although the agent does not end its event.
+func TestHookInputThatStaysOpen(t *testing.T) {
+	cleanEnvironment(t)
+	for name, signalled := range map[string]bool{"timeout": false, "signal": true} {
+		in, event := io.Pipe()
+		t.Cleanup(func() { _ = event.Close() })
+		ctx, end := context.WithCancel(t.Context())
+		defer end()
+		timeout := "6s"
+		if signalled {
+			timeout = "10m"
+			end()
+		}
+		var out, errs bytes.Buffer
+		if code := cli.Main(ctx, cli.IO{In: in, Out: &out, Err: &errs}, []string{"hook", "gemini", "--timeout", timeout}); code != 2 || out.Len() > 0 || !strings.Contains(errs.String(), "this tool call is blocked") {
+			t.Errorf("%s: exit %d, printed %q and %q", name, code, &out, &errs)
+		}
+	}
+}
+
 // TestHookCrash: a defect of the command blocks the call, and so does a signal.
 func TestHookCrash(t *testing.T) {
 	cleanEnvironment(t)
