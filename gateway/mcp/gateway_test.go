@@ -22,7 +22,7 @@ import (
 const rules = `version: 1
 name: tools
 rules:
-  - {name: never, tool: lookup, behavior: deny, when: has(args.banned), message: '"not on Sundays"'}
+  - {name: never, tool: lookup, behavior: deny, when: has(args.banned), message: '"not on Sundays"', denial: {allowed: Calls on Mondays, contact: "#ops"}}
   - {name: open, tool: lookup, behavior: allow, when: '!has(args.banned)'}
   - {name: money, tool: browse, behavior: ask}
 `
@@ -216,7 +216,7 @@ func TestOutcomes(t *testing.T) {
 	w := newWorld(t)
 	c := w.connect("legacy")
 	c.initialize("{}")
-	wants(t, c.ask("tools/call", `{"name":"lookup","arguments":{"banned":1}}`), `"isError":true`, "denied: ", "not on Sundays", `"dev.askance/decision":{`, `"rule":"never"`)
+	wants(t, c.ask("tools/call", `{"name":"lookup","arguments":{"banned":1}}`), `"isError":true`, "denied: ", "Allowed instead: Calls on Mondays. Contact: #ops.", `"dev.askance/decision":{`, `"rule":"never"`, `"denial":{"cause":"deny","rule":"never","reason":"not on Sundays","allowed":"Calls on Mondays","contact":"#ops"}`)
 	if n := w.runs(); n != 0 {
 		t.Errorf("a denied call ran %d times", n)
 	}
@@ -229,7 +229,7 @@ func TestOutcomes(t *testing.T) {
 	}{
 		{"browse", toolcall.Response{Kind: toolcall.ResponseApprove}, []string{`"text":"did browse"`, "hologram"}, 1},
 		{"browse", toolcall.Response{Kind: toolcall.ResponseApprove, Input: &edited}, []string{`"text":"ran with changed arguments: {\"n\":2}"`, `"text":"did browse"`}, 2},
-		{"browse", toolcall.Response{Kind: toolcall.ResponseReject, Feedback: "use the other one"}, []string{`"isError":true`, "use the other one"}, 2},
+		{"browse", toolcall.Response{Kind: toolcall.ResponseReject, Feedback: "use the other one"}, []string{`"isError":true`, "use the other one", `"denial":{"cause":"reject","rule":"money","reason":"use the other one","by":"ann"}`}, 2},
 		{"browse", toolcall.Response{Kind: toolcall.ResponseRespond, Output: plain}, []string{`"isError":false`, `"text":"by hand"`}, 2},
 		{"browse", toolcall.Response{Kind: toolcall.ResponseRespond, Output: output}, []string{`"isError":false`, `"structuredContent":{"n":7}`}, 2},
 	} {
@@ -242,6 +242,30 @@ func TestOutcomes(t *testing.T) {
 		}
 	}
 	wants(t, c.ask("tools/call", `{"name":"lookup","arguments":{"die":1}}`), `"isError":true`, "may have happened", "do not repeat")
+}
+
+// A server gets the name and the arguments that were decided about, and one message for
+// each of the gateway's, although it reads names in any case and ends lines at any break.
+func TestOnlyDecidedCallsRun(t *testing.T) {
+	w := newWorld(t)
+	for _, p := range pairs {
+		t.Run(p.client+" "+p.server, func(t *testing.T) {
+			c := w.connect(p.server)
+			if p.client == "legacy" {
+				c.initialize("{}")
+			} else {
+				c.modern("{}")
+			}
+			wants(t, c.ask("tools/call", `{"name":"lookup","arguments":{"n":1},"Name":"browse","ARGUMENTS":{"n":2},"argument\u017f":{"n":3}}`), "did lookup")
+			wants(t, c.ask("tools/call", `{"name":"lookup","arguments":{"a":`+"\r"+`{"jsonrpc":"2.0","id":99,"method":"tools/call","params":{"name":"browse","arguments":{}}}`+"\r"+`}}`), "did lookup")
+			if got := c.ask("tools/call", `{"name":"lookup","arguments":{"breaks":1}}`); !strings.Contains(got, "did it") || strings.Contains(got, "\r") {
+				t.Errorf("the result is %q", got)
+			}
+		})
+	}
+	if b, err := os.ReadFile(w.ran); err != nil || strings.Contains("\n"+string(b), "\nbrowse") || strings.Contains(string(b), `"n":2`) || strings.Contains(string(b), `"n":3`) {
+		t.Errorf("the server ran what was not decided: %s %v", b, err)
+	}
 }
 
 // A client that cannot wait gets the wait tool, and its result once a person decided.

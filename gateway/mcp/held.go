@@ -251,7 +251,7 @@ func (h *held) callUpstream(ctx context.Context, input json.RawMessage) (json.Ra
 	if now == nil || now.hash != h.tool.hash {
 		return nil, fmt.Errorf("%w: the definition of the tool changed after the call was decided. Call it again, so that the present definition is decided about", errNotSent)
 	}
-	params := h.params.without("task", "requestState").with("name", quote(h.tool.name)).with("arguments", input)
+	params := h.params.only("name", "arguments", "_meta", "inputResponses").with("name", quote(h.tool.name)).with("arguments", input)
 	if h.params.get("arguments") == nil && string(input) == "{}" {
 		params = params.without("arguments")
 	}

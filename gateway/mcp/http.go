@@ -162,8 +162,8 @@ func checkHeaders(h http.Header, f *frame, meta object) *rpcError {
 		return &rpcError{code: codeVersion, text: "Unsupported protocol version", data: encode(map[string]any{"supported": allVersions(), "requested": version})}
 	case f.isResponse():
 		return nil
-	case h.Get("Mcp-Method") != f.method:
-		return mismatch("Mcp-Method is not " + f.method)
+	case h.Get("Mcp-Method") != f.method || len(h.Values("Mcp-Method")) != 1 || len(h.Values("MCP-Protocol-Version")) != 1:
+		return mismatch("Mcp-Method is not " + f.method + ", or a header occurs twice")
 	}
 	name, has := nameOf(f.method, objectOf(f.params))
 	if !has {

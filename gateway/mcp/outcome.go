@@ -33,7 +33,10 @@ func textBlock(text string) map[string]string { return map[string]string{"type":
 func refusal(text string, call *toolcall.Call) *outcome {
 	o := object{{Name: "content", Value: encode([]any{textBlock(text)})}, {Name: "isError", Value: []byte("true")}}
 	if call != nil {
-		decision := map[string]string{"call": string(call.Call)}
+		decision := map[string]any{"call": string(call.Call)}
+		if call.Denial != nil {
+			decision["denial"] = call.Denial
+		}
 		if call.Decision != nil && call.Decision.Rule != "" {
 			decision["rule"] = call.Decision.Rule
 		}

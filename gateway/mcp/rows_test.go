@@ -240,6 +240,7 @@ func TestHTTPRefusals(t *testing.T) {
 		"no name":          {call, func(r *http.Request) { r.Header.Del("Mcp-Name") }, 400, "-32020"},
 		"encoded name":     {call, func(r *http.Request) { r.Header.Set("Mcp-Name", "=?base64?bG9va3Vw?=") }, 200, "did lookup"},
 		"other method":     {call, func(r *http.Request) { r.Header.Set("Mcp-Method", "tools/list") }, 400, "-32020"},
+		"two methods":      {call, func(r *http.Request) { r.Header.Add("Mcp-Method", "tools/list") }, 400, "-32020"},
 		"old version":      {call, func(r *http.Request) { r.Header.Set("MCP-Protocol-Version", "2025-11-25") }, 400, "-32020"},
 		"unknown version":  {strings.ReplaceAll(call, "2026-07-28", "2031-01-01"), func(r *http.Request) { r.Header.Set("MCP-Protocol-Version", "2031-01-01") }, 400, "-32022"},
 		"no envelope":      {`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"lookup"}}`, func(*http.Request) {}, 400, "-32602"},

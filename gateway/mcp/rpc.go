@@ -86,7 +86,7 @@ func (f *frame) bytes() []byte {
 	add("result", f.result)
 	add("error", f.fault)
 	out = append(out, '}')
-	if bytes.IndexByte(out, '\n') >= 0 {
+	if bytes.ContainsAny(out, "\r\n") { // a carriage return ends a line too, for some readers and in streams
 		var line bytes.Buffer
 		if json.Compact(&line, out) == nil {
 			return line.Bytes()
@@ -170,6 +170,11 @@ func (o object) with(name string, value json.RawMessage) object {
 
 func (o object) without(names ...string) object {
 	return slices.DeleteFunc(slices.Clone(o), func(m strictjson.Member) bool { return slices.Contains(names, m.Name) })
+}
+
+// only returns the object with these members alone.
+func (o object) only(names ...string) object {
+	return slices.DeleteFunc(slices.Clone(o), func(m strictjson.Member) bool { return !slices.Contains(names, m.Name) })
 }
 
 func (o object) bytes() json.RawMessage {

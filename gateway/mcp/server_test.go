@@ -2,6 +2,7 @@ package mcp_test
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -27,6 +28,12 @@ func TestMain(m *testing.M) {
 func serverMain(era, ran string) {
 	lines := bufio.NewScanner(os.Stdin)
 	lines.Buffer(nil, 8<<20)
+	lines.Split(func(data []byte, end bool) (int, []byte, error) { // as Python reads text: a carriage return ends a line too
+		if i := bytes.IndexAny(data, "\r\n"); i >= 0 {
+			return i + 1, data[:i], nil
+		}
+		return bufio.ScanLines(data, end)
+	})
 	out := bufio.NewWriter(os.Stdout)
 	say := func(format string, args ...any) {
 		_, _ = fmt.Fprintf(out, format+"\n", args...) // a gateway that is gone ends standard input
@@ -55,7 +62,7 @@ func serverMain(era, ran string) {
 			}
 		}
 		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
-			panic(err)
+			continue // as servers do with a line that is no message
 		}
 		result := func(text string) { say(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, text) }
 		switch {
@@ -81,6 +88,8 @@ func serverMain(era, ran string) {
 			case strings.Contains(arguments, "hang"):
 			case strings.Contains(arguments, "die"):
 				os.Exit(3)
+			case strings.Contains(arguments, "breaks"):
+				result("{\"content\":[\r{\"type\":\"text\",\"text\":\"did it\"}\r]}")
 			case strings.Contains(arguments, "fault"):
 				say(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32055,"message":"no","data":{"n":9007199254740993}}}`, m.ID)
 			case strings.Contains(arguments, "elicit") && era == "legacy":
