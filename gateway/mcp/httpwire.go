@@ -128,6 +128,7 @@ func (h *httpWire) read(ctx context.Context, res *http.Response, f *frame, w *wa
 	case res.StatusCode == http.StatusNotFound && !h.l.modern && h.session != "":
 		h.l.fail(errNotSent) // the session is over: the next request opens another
 		return errNotSent
+	case res.StatusCode == http.StatusRequestTimeout || res.StatusCode == http.StatusConflict: // also said of requests that began
 	case res.StatusCode >= 400 && res.StatusCode < 500:
 		return fmt.Errorf("%w: HTTP status %d", errNotSent, res.StatusCode)
 	}

@@ -3,10 +3,12 @@ package mcp_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -191,6 +193,36 @@ func TestSeveralUpstreams(t *testing.T) {
 	cfg.Upstreams[1].Alias = "a"
 	if _, err := mcp.New(cfg); err == nil {
 		t.Error("two upstreams have one alias")
+	}
+}
+
+// A status that proxies send for requests that began leaves the outcome unknown; every
+// other refusal says that the call did not run.
+func TestRefusalsOfAnHTTPServer(t *testing.T) {
+	w := newWorld(t)
+	for status, says := range map[int]string{400: "did not run", 403: "did not run", 408: "may have happened", 409: "may have happened", 502: "may have happened"} {
+		server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			result := map[string]string{
+				"server/discover": `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"public"}`,
+				"tools/list":      `{"resultType":"complete","tools":[{"name":"lookup","inputSchema":{"type":"object"}}],"ttlMs":0,"cacheScope":"public"}`,
+			}[r.Header.Get("Mcp-Method")]
+			var m struct {
+				ID json.RawMessage `json:"id"`
+			}
+			if err := json.NewDecoder(r.Body).Decode(&m); err != nil || result == "" {
+				rw.WriteHeader(status)
+				return
+			}
+			rw.Header().Set("Content-Type", "application/json")
+			_, _ = fmt.Fprintf(rw, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, result)
+		}))
+		c := w.connect("modern", func(cfg *mcp.Config) {
+			cfg.Upstreams = []*mcp.Upstream{{URL: server.URL}}
+		})
+		c.initialize("{}")
+		wants(t, c.ask("tools/call", `{"name":"lookup","arguments":{"n":`+strconv.Itoa(status)+`}}`), says)
+		server.CloseClientConnections()
+		t.Cleanup(server.Close)
 	}
 }
 
