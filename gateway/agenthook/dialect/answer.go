@@ -84,7 +84,7 @@ func Encode(ev *Event, v Verdict) ([]byte, error) {
 		}
 		answer = a
 	case ev.Kind == Prompt:
-		a, err := promptOf(ev, allow, reason, input)
+		a, err := promptOf(ev, allow, v.Pass, reason, input)
 		if a == nil || err != nil {
 			return nil, err
 		}
@@ -109,10 +109,14 @@ func Encode(ev *Event, v Verdict) ([]byte, error) {
 }
 
 // promptOf answers where the agent would ask its user; nil leaves it to that prompt.
-func promptOf(ev *Event, allow bool, reason string, input message.RawJSON) (any, error) {
+func promptOf(ev *Event, allow, pass bool, reason string, input message.RawJSON) (any, error) {
 	out := promptOutput{Event: ev.Name, Decision: promptDecision{Behavior: "deny", Message: reason}}
 	switch {
 	case !allow:
+	case pass && input == nil:
+		return nil, nil //nolint:nilnil // documented
+	case pass:
+		return nil, notExpressible("the agent's own prompt would ask about the arguments before the change")
 	case ev.Dialect == Codex && input != nil:
 		return nil, notExpressible("Codex takes changed arguments only before it asks for permission")
 	default:
