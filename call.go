@@ -116,12 +116,25 @@ func (c *Caller) Call(ctx context.Context, tool string, args any, opts ...CallOp
 	}
 	// Each call is a reply of its own: tools that run serially within a reply would
 	// make a call inside a tool's function wait for the function.
-	r, err := c.client.Propose(ctx, toolcall.ProposeRequest{Session: o.session, Reply: message.ReplyID(o.id), Agent: c.agent, Parent: parentOf(ctx, o),
+	r, err := w.propose(ctx, toolcall.ProposeRequest{Session: o.session, Reply: message.ReplyID(o.id), Agent: c.agent, Parent: parentOf(ctx, o),
 		Calls: []message.ToolCallBlock{{ID: o.id, Name: tool, Input: input}}})
 	if err != nil {
 		return w.giveUp(ctx, nil, err)
 	}
 	return w.wait(ctx, r.Calls[0])
+}
+
+// propose proposes until it is known whether the call was stored: it could run, and its
+// caller repeat it.
+func (w *waiter) propose(ctx context.Context, r toolcall.ProposeRequest) (toolcall.ProposeReply, error) {
+	for unsure := false; ; pause(ctx, lookEvery) {
+		out, err := w.client.Propose(ctx, r)
+		unsure = unsure || errors.Is(err, message.ErrUnknownOutcome)
+		passing := errors.Is(err, message.ErrUnknownOutcome) || errors.Is(err, message.ErrUnavailable)
+		if !unsure || !passing || w.ended(ctx) != nil {
+			return out, err
+		}
+	}
 }
 
 // parentOf is the call whose function ctx belongs to; nil: none.

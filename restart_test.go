@@ -119,10 +119,23 @@ func TestOpenCallsContinueAfterACrash(t *testing.T) {
 	}
 }
 
-// restarting is an engine that is away for a while during a wait.
+// restarting is an engine that is away for a while during a wait, and whose replies to
+// proposals are lost.
 type restarting struct {
 	engine.Client
-	away int
+	away, lost int
+}
+
+// Propose implements engine.Client.
+func (r *restarting) Propose(ctx context.Context, p toolcall.ProposeRequest) (toolcall.ProposeReply, error) {
+	out, err := r.Client.Propose(ctx, p)
+	switch r.lost--; r.lost {
+	case 1:
+		return toolcall.ProposeReply{}, &message.Error{Code: message.CodeUnknownOutcome, What: "no engine replied; the request may have been executed"}
+	case 0:
+		return toolcall.ProposeReply{}, &message.Error{Code: message.CodeUnavailable, What: "no engine replied"}
+	}
+	return out, err
 }
 
 // Wait implements engine.Client.
@@ -140,7 +153,7 @@ func TestCallOutlivesTheEngine(t *testing.T) {
 			return askance.Approve()
 		}))
 		client := app.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})
-		r, err := askance.NewCaller(&restarting{client, 10}, "s").Call(t.Context(), "write", text{Text: "it"})
+		r, err := askance.NewCaller(&restarting{client, 10, 2}, "s").Call(t.Context(), "write", text{Text: "it"})
 		if err != nil || r.Output != "echo it" {
 			t.Errorf("Call = %+v, %v", r, err)
 		}
