@@ -65,7 +65,7 @@ func printServing(env *environment, n *node.Node, cfg node.Config, scrape string
 	}
 	tools := strings.Join(st.Tools, ", ")
 	if tools == "" {
-		tools = env.out.Ask("none: every call is refused (pass a tools file with --tools)")
+		tools = env.out.Ask("none: calls of tools that no runtime declares are refused (pass a tools file with --tools)")
 	}
 	text := newSheet(env.out, 8, env.out.Bold("askance is running"))
 	text.row("nats", st.URL)
