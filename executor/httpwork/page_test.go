@@ -21,6 +21,7 @@ import (
 func refund(ctx context.Context, t executor.Task) (executor.Output, error) {
 	var in struct {
 		Order string `json:"order"`
+		Cents int    `json:"cents"`
 	}
 	if err := t.Decode(&in); err != nil {
 		return executor.Output{}, err

@@ -40,7 +40,8 @@ def test_programs_of_the_page(own_server: Server) -> None:
     responses = start(own_server, "responses.py", "bot")
     own_server.await_call("support-7", lambda c: c["tool_call_id"] == "call-200" and c["state"] == "asking")
     approve = start(own_server, "approve.py", "ann")
-    assert sorted(approve.communicate()[0].splitlines()) == ['call-100 {"cents":100}', 'call-200 {"cents":200}']
+    shown = [f'call-{cents} {{"order":"A-1","cents":{cents}}}' for cents in (100, 200)]
+    assert sorted(approve.communicate()[0].splitlines()) == shown
     said = sorted(responses.communicate()[0].splitlines())
     assert said[0] == "call-100 refunded 100"
     assert "Ask for the receipt." in said[1]
