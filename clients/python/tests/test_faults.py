@@ -57,10 +57,12 @@ class Runtime:
         self.process.communicate()
 
 
-def test_interrupted_after_the_decision(server: Server, session: str) -> None:
+@pytest.mark.parametrize("idempotent", [False, True])
+def test_interrupted_after_the_decision(server: Server, session: str, idempotent: bool) -> None:
     """A call that was allowed and ended before it began does not run."""
     proposals = [Proposal("refund", {}, "c1"), Proposal("refund", {}, "c2")]
-    gate = server.client().gate(session, "r1")
+    tool = {"name": "refund", "annotations": {"idempotent": idempotent}}
+    gate = server.client().gate(session, "r1", tools=[tool])
     gate.propose(proposals)
     for request in server.client("ann").requests(session=session):
         server.client("ann").respond(request, "approve")

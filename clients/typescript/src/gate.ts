@@ -310,9 +310,11 @@ export class Gate {
 
   async #allow(p: Identified, call: Call, signal: AbortSignal): Promise<Outcome> {
     const declared = (this.#options.tools ?? []).some((t) => typeof t !== "string" && t.name === call.tool_name && t.annotations?.idempotent === true);
-    if ((p.idempotent ?? declared) || await this.#begin(call, signal)) return new Allowed(this, call);
+    const isIdempotent = p.idempotent ?? declared;
+    if (!isIdempotent && await this.#begin(call, signal)) return new Allowed(this, call);
     const [now] = await this.wait([p.id], { signal });
     const outcome = now && readOutcome(now, this.#expect(p));
+    if (isIdempotent && now && outcome === "run") return new Allowed(this, now);
     if (typeof outcome !== "object") throw invalidReply("begin the call", "its events say that it ended, and its state does not");
     return outcome;
   }

@@ -103,16 +103,18 @@ test("calls that must run one after the other", async () => {
   assert.deepEqual(ran, ["a", "b", "c"]);
 });
 
-test("interrupted after the decision and before the run: it does not run", async () => {
-  const gate = server.client("bot").gate("late", "r");
-  const outcomes = gate.calls(["a", "b"].map((id) => ({ name: "look", input: {}, id })));
-  const first = (await outcomes.next()).value as Outcome;
-  allowed(first);
-  await gate.interrupt("stop");
-  const second = (await outcomes.next()).value as Outcome;
-  assert.ok(second.kind === "denied", JSON.stringify(second));
-  assert.equal(second.call.result?.state, "interrupted");
-});
+for (const idempotent of [false, true]) {
+  test(`interrupted after the decision and before the run: it does not run, idempotent: ${idempotent}`, async () => {
+    const gate = server.client("bot").gate("late", `r ${idempotent}`);
+    const outcomes = gate.calls(["a", "b"].map((id) => ({ name: "look", input: {}, id, idempotent })));
+    const first = (await outcomes.next()).value as Outcome;
+    allowed(first);
+    await gate.interrupt("stop");
+    const second = (await outcomes.next()).value as Outcome;
+    assert.ok(second.kind === "denied", JSON.stringify(second));
+    assert.equal(second.call.result?.state, "interrupted");
+  });
+}
 
 test("a declared tool and a parent: people see both", async () => {
   const bot = server.client("bot");

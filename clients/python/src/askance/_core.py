@@ -326,14 +326,14 @@ class GateCore:
         if not isinstance(outcome, Allowed):
             return outcome
         allowed, call = outcome, outcome.call
+        what = f"begin the call {allowed.id}"
         if (self.definitions.get(allowed.name, {}).get("annotations") or {}).get("idempotent") is True:
-            return allowed
+            return (yield from self.read_again(what, allowed))
         mine = {
             "tool_call_id": allowed.id,
             "attempt": (call.get("attempt") or {}).get("number", 1),
             "claim": secrets.token_hex(16),
         }
-        what = f"begin the call {allowed.id}"
         event = {"type": "CUSTOM", "name": "call.begin", "value": mine}
         stored = yield from self.requests.post(what, self.base + "/events", {"events": [event]})
         after, path = (
@@ -347,9 +347,8 @@ class GateCore:
             if first == mine["claim"]:
                 return allowed
             if first == ENDED:
-                [call] = yield from self.wait([allowed.id], None)
-                ended = read_outcome(call, allowed.name)
-                if ended is None or isinstance(ended, Allowed):
+                ended = yield from self.read_again(what, allowed)
+                if isinstance(ended, Allowed):
                     raise make_invalid_reply(what, "its events say that it ended, and its state does not")
                 return ended
             if first is not None:
@@ -362,6 +361,14 @@ class GateCore:
             if not isinstance(page.get("next"), int) or page["next"] <= after:
                 raise make_invalid_reply(what, f"the journal does not have the event {stored.get('seq')}")
             after = page["next"]
+
+    def read_again(self, what: str, allowed: Allowed) -> Op[Outcome]:
+        """Read what became of a call that was allowed."""
+        [call] = yield from self.wait([allowed.id], None)
+        outcome = read_outcome(call, allowed.name)
+        if outcome is None:
+            raise make_invalid_reply(what, "the server says that the call is done, and it is not")
+        return outcome
 
     def report(self, call: str, name: str, output: object, state: str) -> Op[Call]:
         """Report the result of a call that this runtime ran."""
