@@ -12,6 +12,7 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -62,7 +63,7 @@ func (h *httpWire) request(ctx context.Context, method string, body []byte) (*ht
 func (h *httpWire) send(ctx context.Context, f *frame, w *waiting) error {
 	r, err := h.request(ctx, http.MethodPost, f.bytes())
 	if err != nil {
-		return errors.Join(errNotSent, err)
+		return errors.Join(errNotSent, withoutURL(err))
 	}
 	if f.method == "initialize" {
 		r.Header.Del("MCP-Protocol-Version")
@@ -81,7 +82,7 @@ func (h *httpWire) send(ctx context.Context, f *frame, w *waiting) error {
 	res, err := h.client.Do(r)
 	if err != nil {
 		if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
-			return errors.Join(errNotSent, err)
+			return errors.Join(errNotSent, withoutURL(err))
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -94,6 +95,15 @@ func (h *httpWire) send(ctx context.Context, f *frame, w *waiting) error {
 		h.mu.Unlock()
 	}
 	return h.read(ctx, res, f, w)
+}
+
+// withoutURL is an error of net/http without the URL, which may carry a key: clients and
+// models read it.
+func withoutURL(err error) error {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		return e.Err
+	}
+	return err
 }
 
 func (h *httpWire) read(ctx context.Context, res *http.Response, f *frame, w *waiting) error {

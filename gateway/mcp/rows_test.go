@@ -226,6 +226,20 @@ func TestRefusalsOfAnHTTPServer(t *testing.T) {
 	}
 }
 
+// What a client reads about a server that is down has nothing of its URL, which may
+// carry a key.
+func TestNoServer(t *testing.T) {
+	w := newWorld(t)
+	server := httptest.NewServer(http.NotFoundHandler())
+	server.Close()
+	c := w.connect("modern", func(cfg *mcp.Config) { cfg.Upstreams = []*mcp.Upstream{{URL: server.URL + "/mcp?key=secret"}} })
+	for _, got := range []string{c.initialize("{}"), c.ask("tools/list", "{}"), c.ask("tools/call", `{"name":"lookup","arguments":{}}`)} {
+		if strings.Contains(got, "secret") || !strings.Contains(got, "rror") {
+			t.Errorf("the client reads %s", got)
+		}
+	}
+}
+
 // The endpoint refuses what could be a page elsewhere, and what its headers do not name.
 func TestHTTPRefusals(t *testing.T) {
 	w := newWorld(t)
