@@ -258,3 +258,25 @@ func TestHTTPStatus(t *testing.T) {
 		}
 	}
 }
+
+// What is recorded about a server that went away has nothing of its URL, which may carry
+// a key.
+func TestErrorsHaveNoURL(t *testing.T) {
+	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server("good") }, nil)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/secret/mcp" || r.URL.RawQuery != "key=secret" {
+			t.Errorf("the server is asked at %s", r.URL)
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	s := start(t, mcpworker.Config{URL: srv.URL + "/secret/mcp?key=secret"})
+	if _, err := call(t, s, "echo", "{}"); err != nil {
+		t.Fatal(err)
+	}
+	srv.CloseClientConnections()
+	srv.Close()
+	out, err := call(t, s, "echo", "{}")
+	if err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("%+v, %v", out, err)
+	}
+}

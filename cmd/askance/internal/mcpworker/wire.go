@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
 	"os/exec"
 	"sync"
 	"time"
@@ -29,11 +30,16 @@ const stopGrace = 3 * time.Second
 // error.
 func (s *Server) transport(ctx context.Context) (t mcp.Transport, said func(error) error) {
 	if len(s.cfg.Argv) == 0 {
+		to, err := url.Parse(s.cfg.URL)
+		if err != nil { // the SDK says so
+			to = &url.URL{Path: s.cfg.URL}
+		}
+		host := url.URL{Scheme: to.Scheme, User: to.User, Host: to.Host} // errors are recorded with calls, and the rest may be a key
 		client := &http.Client{
-			Transport:     splicing{s},
+			Transport:     splicing{s, to},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // credentials are for one place
 		}
-		return tapped{&mcp.StreamableClientTransport{Endpoint: s.cfg.URL, HTTPClient: client, MaxEventSize: maxAnswer}, s}, func(err error) error { return err }
+		return tapped{&mcp.StreamableClientTransport{Endpoint: host.String(), HTTPClient: client, MaxEventSize: maxAnswer}, s}, func(err error) error { return err }
 	}
 	p := &program{s: s, command: func(argv []string) *exec.Cmd { return exec.CommandContext(ctx, argv[0], argv[1:]...) }}
 	return tapped{p, s}, p.said
@@ -118,12 +124,16 @@ func (l *lines) Write(b []byte) (int, error) {
 func (l *lines) Close() error { return l.pipe.Close() }
 
 // splicing sends requests with the arguments as they were approved.
-type splicing struct{ s *Server }
+type splicing struct {
+	s  *Server
+	to *url.URL
+}
 
 // RoundTrip implements http.RoundTripper.
 func (r splicing) RoundTrip(req *http.Request) (*http.Response, error) {
 	var c *call
 	req = req.Clone(req.Context())
+	req.URL = r.to
 	if req.Body != nil {
 		body, err := io.ReadAll(req.Body)
 		_ = req.Body.Close() // it was only read
