@@ -57,7 +57,7 @@ func newTokenCreateCommand(env *environment, t *tokening) *cobra.Command {
 a channel that you trust. Programs send it as Authorization: Bearer TOKEN; people paste
 it into the login page.
 
-A server that started without a token file reads the new file at once.`,
+A running server accepts the token within a second, also if it had no token file.`,
 		Example: `  askance token create ann --role approver
   askance token create refunds --role worker --tool refund
   askance token create team-app --role runtime --role approver --space team
