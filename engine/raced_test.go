@@ -1,0 +1,6 @@
+//go:build race
+
+package engine_test
+
+// racedHeap is what the race detector adds to the heap of an open approval request.
+const racedHeap = 256
