@@ -174,7 +174,7 @@ func TestHookInputThatStaysOpen(t *testing.T) {
 		in, event := io.Pipe()
 		t.Cleanup(func() { _ = event.Close() })
 		ctx, end := context.WithCancel(t.Context())
-		defer end()
+		t.Cleanup(end)
 		timeout := "6s"
 		if signalled {
 			timeout = "10m"
