@@ -29,9 +29,13 @@ type Tokens struct {
 	mu      sync.RWMutex // guards what follows
 	missing bool         // no file has existed since AwaitTokens
 	byID    map[string]*held
-	gone    bool // at the last look there was no file
-	over    bool // no token is in force until the file can be read
+	gone    bool      // at the last look there was no file
+	over    bool      // no token is in force until the file can be read
+	again   time.Time // when an unknown token made the file be read last
 }
+
+// rereadPause bounds how often unknown tokens make the file be read.
+const rereadPause = 100 * time.Millisecond
 
 // keepUnread is how long the previous tokens stay valid while the file cannot be
 // read: time to fix a mistake. Which of them were revoked since is not known.
@@ -171,11 +175,30 @@ func (t *Tokens) Authenticate(r *http.Request) (*gateway.Identity, error) {
 	return t.Token(r, token)
 }
 
+func (t *Tokens) find(token string) (h *held, lost bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return findToken(t.byID, token), t.over && !t.gone
+}
+
+// reread reads the file for an unknown token, and reports whether it did.
+func (t *Tokens) reread() bool {
+	now := time.Now()
+	t.mu.Lock()
+	early := now.Sub(t.again) < rereadPause
+	if !early {
+		t.again = now
+	}
+	t.mu.Unlock()
+	return !early && t.Reload() == nil
+}
+
 // Token implements gateway.Authenticator.
 func (t *Tokens) Token(_ *http.Request, token string) (*gateway.Identity, error) {
-	t.mu.RLock()
-	h, lost := findToken(t.byID, token), t.over && !t.gone
-	t.mu.RUnlock()
+	h, lost := t.find(token)
+	if h == nil && t.reread() { // the token may be newer than the last look
+		h, lost = t.find(token)
+	}
 	if h == nil && lost {
 		return nil, &message.Error{Code: message.CodeUnavailable, Op: "authenticate", What: "this server cannot read its token file, so no token is valid", Hint: "ask the server's operator"}
 	}

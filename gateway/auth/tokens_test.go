@@ -237,6 +237,33 @@ func TestTokensAtOnce(t *testing.T) {
 	}
 }
 
+// TestTokenMadeJustNow: a token counts as soon as it is made; unknown ones make the
+// file be read ten times a second at most.
+func TestTokenMadeJustNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := tokenFile(t)
+		tokens, err := auth.AwaitTokens(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made := func() string {
+			secret, _ := create(t, path, auth.Token{Name: "ann", Space: "s", Roles: approver})
+			return secret
+		}
+		if id, err := tokens.Token(nil, made()); err != nil || id.Name != "ann" {
+			t.Errorf("a new token: %+v, %v", id, err)
+		}
+		second := made()
+		if _, err := tokens.Token(nil, second); !errors.Is(err, message.ErrForbidden) {
+			t.Errorf("the file was read again at once: %v", err)
+		}
+		time.Sleep(100 * time.Millisecond)
+		if _, err := tokens.Token(nil, second); err != nil {
+			t.Errorf("a tenth of a second later: %v", err)
+		}
+	})
+}
+
 func TestAuthorizationHeader(t *testing.T) {
 	path := tokenFile(t)
 	secret, _ := create(t, path, auth.Token{Name: "ann", Space: "alpha", Roles: approver})
