@@ -301,13 +301,14 @@ func (h *house) gatewayOf(name, file string, flags ...string) *gateway {
 
 // open starts an HTTP gateway that needs no token, since the suite cannot send one,
 // and gives its URL.
-func (h *house) open(file string) string {
+func (h *house) open(file string, flags ...string) string {
 	h.t.Helper()
 	dir, err := os.MkdirTemp(h.dir, "open-") // without a token file
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	p := command(h.t, nil, bin.askance, "mcp", "--nats", "nats://"+h.nats, "--data", dir, "--as", bot, "--inbox", h.url, "--http", "127.0.0.1:0", "--upstreams", file)
+	argv := append([]string{bin.askance, "mcp", "--nats", "nats://" + h.nats, "--data", dir, "--as", bot, "--inbox", h.url, "--http", "127.0.0.1:0", "--upstreams", file}, flags...)
+	p := command(h.t, nil, argv...)
 	return strings.Replace(p.start().says(`MCP gateway at (\S+)`), "127.0.0.1", "localhost", 1)
 }
 
