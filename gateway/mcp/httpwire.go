@@ -132,7 +132,13 @@ func (h *httpWire) read(ctx context.Context, res *http.Response, f *frame, w *wa
 	switch {
 	case w == nil && res.StatusCode < 300:
 		if f.method == "notifications/initialized" && !h.l.modern {
-			go h.follow()
+			opened := make(chan struct{})
+			go h.follow(sync.OnceFunc(func() { close(opened) }))
+			select { // what a server sends on it before it is open is lost
+			case <-opened:
+			case <-time.After(openTime):
+			case <-ctx.Done():
+			}
 		}
 		return nil
 	case res.StatusCode == http.StatusNotFound && !h.l.modern && h.session != "":
@@ -156,7 +162,7 @@ func (h *httpWire) stream(ctx context.Context, res *http.Response, w *waiting) {
 	last, wait, whole := readEvents(res.Body, take)
 	for !answered && last != "" && !h.l.modern && ctx.Err() == nil {
 		var next string
-		if next, wait = h.get(ctx, last, wait, take); next == "" {
+		if next, wait = h.get(ctx, last, wait, take, func() {}); next == "" {
 			break
 		}
 		last = next
@@ -175,8 +181,13 @@ func (h *httpWire) stream(ctx context.Context, res *http.Response, w *waiting) {
 // lateTime is how long a legacy server may answer after it closed the request's stream.
 const lateTime = 15 * time.Second
 
-// get reads a stream from an event on; last is "" if there is none.
-func (h *httpWire) get(ctx context.Context, after string, wait time.Duration, take func(*frame)) (last string, next time.Duration) {
+// openTime bounds the wait for the stream of a legacy session: some servers answer with
+// their first event.
+const openTime = 2 * time.Second
+
+// get reads a stream from an event on; last is "" if there is none. It calls opened when
+// the server has answered.
+func (h *httpWire) get(ctx context.Context, after string, wait time.Duration, take func(*frame), opened func()) (last string, next time.Duration) {
 	select {
 	case <-time.After(wait):
 	case <-ctx.Done():
@@ -191,6 +202,7 @@ func (h *httpWire) get(ctx context.Context, after string, wait time.Duration, ta
 		r.Header.Set("Last-Event-ID", after)
 	}
 	res, err := h.client.Do(r)
+	opened()
 	if err != nil {
 		return "", wait
 	}
@@ -206,11 +218,11 @@ func (h *httpWire) get(ctx context.Context, after string, wait time.Duration, ta
 
 // follow reads the stream of a legacy session until it is closed or the server has
 // none.
-func (h *httpWire) follow() {
+func (h *httpWire) follow(opened func()) {
 	last, wait := "", time.Duration(0)
 	for h.ctx.Err() == nil {
 		began := time.Now()
-		next, pause := h.get(h.ctx, last, wait, func(f *frame) { h.l.receive(f, nil) })
+		next, pause := h.get(h.ctx, last, wait, func(f *frame) { h.l.receive(f, nil) }, opened)
 		if next == "" && time.Since(began) < time.Second {
 			return
 		}
