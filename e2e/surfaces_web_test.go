@@ -129,7 +129,7 @@ func (*webSurface) who() string { return "wes" }
 // shown finds the approval request in the list, opens it, and the form that approves it.
 func (s *webSurface) shown(q approval) {
 	s.h.t.Helper()
-	s.goTo("/")
+	s.goTo("/inbox")
 	s.see(q.text())
 	s.goTo(q.page("approve"))
 	s.see(q.text())

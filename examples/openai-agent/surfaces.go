@@ -7,7 +7,7 @@ import (
 	"github.com/askance-dev/askance/gateway/agui"
 	"github.com/askance-dev/askance/gateway/api"
 	"github.com/askance-dev/askance/gateway/blocks"
-	"github.com/askance-dev/askance/gateway/inbox"
+	"github.com/askance-dev/askance/gateway/console"
 )
 
 // surfaces are the ways to talk to the agent and to answer what it asks.
@@ -21,5 +21,5 @@ func surfaces(runner *agent.Runner) ([]gateway.Surface, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []gateway.Surface{inbox.New(), chat, agentscope.New(agentscope.Config{Runners: runners}), blocks.New(blocks.Config{Runners: runners}), rest}, nil
+	return []gateway.Surface{console.New(), chat, agentscope.New(agentscope.Config{Runners: runners}), blocks.New(blocks.Config{Runners: runners}), rest}, nil
 }

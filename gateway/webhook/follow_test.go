@@ -11,7 +11,7 @@ import (
 
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/gatewaytest"
-	"github.com/askance-dev/askance/gateway/inbox"
+	"github.com/askance-dev/askance/gateway/console"
 	"github.com/askance-dev/askance/gateway/webhook"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -29,7 +29,7 @@ func newLinked(t *testing.T) *linked {
 	l.World = gatewaytest.New(t, gatewaytest.Auth(gatewaytest.Cookies{}), gatewaytest.With(func(c *gateway.Config) { c.Login = "/login" }),
 		gatewaytest.Surfaces(func(w *gatewaytest.World) []gateway.Surface {
 			l.links = newLinks(t, w.A)
-			return []gateway.Surface{inbox.New(inbox.WithLinks(l.links))}
+			return []gateway.Surface{console.New(console.WithLinks(l.links))}
 		}))
 	return l
 }

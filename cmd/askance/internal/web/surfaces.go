@@ -16,7 +16,7 @@ import (
 	"github.com/askance-dev/askance/gateway/agui"
 	"github.com/askance-dev/askance/gateway/api"
 	"github.com/askance-dev/askance/gateway/blocks"
-	"github.com/askance-dev/askance/gateway/inbox"
+	"github.com/askance-dev/askance/gateway/console"
 	"github.com/askance-dev/askance/gateway/webhook"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -43,7 +43,7 @@ func (w *Web) surfaces() ([]gateway.Surface, error) {
 	return append([]gateway.Surface{
 		w.health(),
 		w.auth,
-		inbox.New(inbox.WithLinks(w.links)),
+		console.New(console.WithLinks(w.links)),
 		rest,
 		agenthook.New(w.public()),
 		chat,

@@ -1,4 +1,4 @@
-package inbox
+package console
 
 import (
 	"context"
@@ -27,8 +27,8 @@ type standingApprovalView struct {
 }
 
 // rules is the page of standing approvals.
-func (in *Inbox) rules(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
-	s := in.shell(r, p, "rules", "Standing approvals – askance")
+func (in *Console) standing(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+	s := in.shell(r, p, "standing", "Standing approvals – askance")
 	c, err := p.Reader()
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func (in *Inbox) rules(w http.ResponseWriter, r *http.Request, p *gateway.Peer) 
 	for _, l := range page.StandingApprovals {
 		out = append(out, standingApprovalOf(l, p, s))
 	}
-	return in.write(w, http.StatusOK, "rules", struct {
+	return in.write(w, http.StatusOK, "standing", struct {
 		shell
 		All               bool
 		More              bool
@@ -71,11 +71,11 @@ func standingApprovalOf(l *toolcall.StandingApproval, p *gateway.Peer, s shell) 
 }
 
 // revokeRule revokes a standing approval.
-func (in *Inbox) revokeRule(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+func (in *Console) revokeRule(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	if _, err := readForm(r); err != nil {
 		return err
 	}
-	s := in.shell(r, p, "rules", "Standing approvals – askance")
+	s := in.shell(r, p, "standing", "Standing approvals – askance")
 	c, err := p.As(manager(p))
 	if err != nil {
 		return in.fail(w, s, err)
@@ -85,7 +85,7 @@ func (in *Inbox) revokeRule(w http.ResponseWriter, r *http.Request, p *gateway.P
 	if _, err := c.RevokeStandingApproval(ctx, toolcall.RevokeStandingApprovalRequest{V: 1, ID: toolcall.StandingID(r.PostForm.Get("standing_approval"))}); err != nil {
 		return in.fail(w, s, err)
 	}
-	http.Redirect(w, r, pathRules+"?all=1", http.StatusSeeOther)
+	http.Redirect(w, r, pathStanding+"?all=1", http.StatusSeeOther)
 	return nil
 }
 

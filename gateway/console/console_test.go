@@ -1,4 +1,4 @@
-package inbox_test
+package console_test
 
 import (
 	"strings"
@@ -15,7 +15,7 @@ import (
 func TestApprove(t *testing.T) {
 	w := world(t)
 	b := open(t, w, gatewaytest.Ann)
-	b.goTo("/")
+	b.goTo("/inbox")
 	b.see("No open approval requests")
 	k := w.A.Ask("s1", "r1", "c1")
 	b.see("Pay 42 to acme?", "1 open request")
@@ -124,9 +124,9 @@ func TestRemember(t *testing.T) {
 	if c := w.A.Propose("s1", "r2", "c1", gatewaytest.Pay, gatewaytest.PayInput); c.State == message.ToolCallAsking {
 		t.Errorf("what was remembered does not answer: the call is %s", c.State)
 	}
-	b.goTo("/inbox/rules")
+	b.goTo("/standing")
 	b.see("2 of 3 uses left", "58 of 100 left of args.amount", "ann")
-	b.shot("rules")
+	b.shot("standing")
 	b.click(".standing_approval .btn.bad")
 	b.see("revoked", "Revoked by ann")
 	if c := w.A.Propose("s1", "r3", "c1", gatewaytest.Pay, gatewaytest.PayInput); c.State != message.ToolCallAsking {
@@ -228,7 +228,7 @@ func TestExpires(t *testing.T) {
 func TestProgress(t *testing.T) {
 	w := world(t)
 	b := open(t, w, gatewaytest.Ann)
-	b.goTo("/?show=running")
+	b.goTo("/inbox?show=running")
 	c := w.A.Propose("s1", "r1", "c1", gatewaytest.Slow, `{}`)
 	b.see("slow", "Running 1")
 	b.click(".row")
@@ -249,7 +249,7 @@ func TestWithoutScript(t *testing.T) {
 		t.Helper()
 		b.do(chromedp.Click(chromedp.CSS(click)), chromedp.WaitVisible(chromedp.CSS(wait)))
 	}
-	b.do(chromedp.Navigate(w.URL + "/"))
+	b.do(chromedp.Navigate(w.URL + "/inbox"))
 	step(".row", "#bar")
 	b.shot("card")
 	step(`[data-do="approve"]`, "#panel .main-action")

@@ -198,7 +198,7 @@ document.addEventListener('click', (e) => {
   const a = e.target.closest('a[href]');
   if (!a || e.defaultPrevented || e.button || e.ctrlKey || e.metaKey || e.shiftKey || e.altKey) return;
   const url = new URL(a.href);
-  if (url.origin !== location.origin || url.pathname !== '/' && !url.pathname.startsWith('/inbox/') || a.classList.contains('skip')) return;
+  if (url.origin !== location.origin || 'plain' in a.dataset || a.hasAttribute('download') || a.classList.contains('skip')) return;
   e.preventDefault();
   if (a.getAttribute('aria-disabled') !== 'true') go(a.href);
 });
@@ -206,7 +206,7 @@ document.addEventListener('click', (e) => {
 document.addEventListener('submit', (e) => {
   const form = e.target;
   if (form.id === 'filter') { e.preventDefault(); filterNow(); return; }
-  if (form.method !== 'post' || !new URL(form.action).pathname.startsWith('/inbox/')) return;
+  if (form.method !== 'post' || 'plain' in form.dataset) return;
   e.preventDefault();
   send(form, e.submitter);
 });

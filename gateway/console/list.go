@@ -1,4 +1,4 @@
-package inbox
+package console
 
 import (
 	"context"
@@ -65,9 +65,9 @@ func (f filter) values() url.Values {
 
 func (f filter) listAddress() string {
 	if q := f.values().Encode(); q != "" {
-		return pathList + "?" + q
+		return pathInbox + "?" + q
 	}
-	return pathList
+	return pathInbox
 }
 
 // side is the list next to a page.
@@ -101,7 +101,7 @@ type row struct {
 	Selected bool
 }
 
-func (in *Inbox) list(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+func (in *Console) list(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	s := in.shell(r, p, "inbox", "askance inbox")
 	side, err := in.side(r.Context(), p, filterOf(r.URL.Query()), toolcall.Key{})
 	if err != nil {
@@ -112,7 +112,7 @@ func (in *Inbox) list(w http.ResponseWriter, r *http.Request, p *gateway.Peer) e
 }
 
 // side makes the list. selected is the call of the page.
-func (in *Inbox) side(ctx context.Context, p *gateway.Peer, f filter, selected toolcall.Key) (*side, error) {
+func (in *Console) side(ctx context.Context, p *gateway.Peer, f filter, selected toolcall.Key) (*side, error) {
 	c, err := p.Reader()
 	if err != nil {
 		return nil, err

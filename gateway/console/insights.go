@@ -1,4 +1,4 @@
-package inbox
+package console
 
 import (
 	"context"
@@ -28,8 +28,8 @@ var spans = []struct {
 	{"1 h", time.Hour}, {"1 day", 24 * time.Hour}, {"longer", 1 << 62},
 }
 
-// figuresView is the page Insights.
-type figuresView struct {
+// insightsView is the page Insights.
+type insightsView struct {
 	shell
 	By     string // hour, day
 	Other  string // the page with the other unit
@@ -54,11 +54,11 @@ type reviewer struct {
 }
 
 // figures shows approval requests, outcomes and response times.
-func (in *Inbox) figures(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
-	v := figuresView{shell: in.shell(r, p, "figures", "Insights – askance"), By: "hour", Other: pathFigures + "?by=day", Total: map[string]int{}, Kinds: outcomes}
+func (in *Console) insights(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+	v := insightsView{shell: in.shell(r, p, "insights", "Insights – askance"), By: "hour", Other: pathInsights + "?by=day", Total: map[string]int{}, Kinds: outcomes}
 	step := time.Hour
 	if r.URL.Query().Get("by") == "day" {
-		v.By, v.Other, step = "day", pathFigures, 24*time.Hour
+		v.By, v.Other, step = "day", pathInsights, 24*time.Hour
 	}
 	c, err := p.Reader()
 	if err != nil {
@@ -73,7 +73,7 @@ func (in *Inbox) figures(w http.ResponseWriter, r *http.Request, p *gateway.Peer
 		return in.fail(w, v.shell, err)
 	}
 	v.addReviewers()
-	return in.write(w, http.StatusOK, "figures", v)
+	return in.write(w, http.StatusOK, "insights", v)
 }
 
 // listRequested returns recent calls with an approval request.
@@ -93,7 +93,7 @@ func listRequested(ctx context.Context, c engine.Client) ([]*toolcall.Call, erro
 const bars = 24
 
 // addCharts counts approval requests in the columns of both charts.
-func (v *figuresView) addCharts(calls []*toolcall.Call, step time.Duration) {
+func (v *insightsView) addCharts(calls []*toolcall.Call, step time.Duration) {
 	end := v.Now.UTC().Truncate(step).Add(step)
 	over := make([]column, bars)
 	layout := "15:04"
@@ -135,7 +135,7 @@ func (v *figuresView) addCharts(calls []*toolcall.Call, step time.Duration) {
 	v.Over, v.Times = layOut("Approval requests by "+v.By+" (UTC)", v.By, over), layOut("Response times", "within", times)
 }
 
-func (v *figuresView) addReviewers() {
+func (v *insightsView) addReviewers() {
 	for _, of := range [][]toolcall.ReviewerLoad{v.Load.People, v.Load.Groups} {
 		for _, l := range of {
 			r := reviewer{ReviewerLoad: l, Group: len(v.Load.Groups) > 0 && &of[0] == &v.Load.Groups[0], Median: "–", Rate: int(l.ApproveRate()*100 + 0.5), Fast: int(l.FastShare()*100 + 0.5)}

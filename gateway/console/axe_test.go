@@ -1,4 +1,4 @@
-package inbox_test
+package console_test
 
 import (
 	"fmt"
@@ -59,7 +59,7 @@ func (b *tab) accessible(name string) {
 func TestAccessible(t *testing.T) {
 	w := world(t)
 	b := open(t, w, gatewaytest.Ann)
-	b.goTo("/")
+	b.goTo("/inbox")
 	b.accessible("empty")
 	h := func() message.EventHeader { return message.NewHeader("r1") }
 	w.A.Say("s1", "r1", &message.ReplyStart{EventHeader: h(), Session: "s1", Name: "helper"},
@@ -99,7 +99,7 @@ func TestAccessible(t *testing.T) {
 	b.see("Closed: approved by ann")
 	b.whole("resolved")
 	b.accessible("resolved")
-	for _, page := range []string{"/?show=done", "/inbox/rules", "/inbox/figures", "/inbox/call?session=no&reply=no&call=no"} {
+	for _, page := range []string{"/inbox?show=done", "/standing", "/insights", "/inbox/call?session=no&reply=no&call=no"} {
 		if strings.Contains(page, "no") && strings.Contains(page, "call=") {
 			b.expect("404")
 		}

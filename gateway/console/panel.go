@@ -1,4 +1,4 @@
-package inbox
+package console
 
 import (
 	"context"
@@ -308,7 +308,7 @@ type faulty interface {
 
 // check checks arguments while a person edits them: against the tool's schema, and
 // what they change. It decides nothing: the engine checks a response again.
-func (in *Inbox) check(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+func (in *Console) check(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	f, err := readForm(r)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package inbox_test
+package console_test
 
 import (
 	"io"
@@ -16,7 +16,7 @@ func TestManage(t *testing.T) {
 	w := world(t)
 	b := open(t, w, gatewaytest.Olga)
 	k := w.A.Propose("s1", "r1", "c1", gatewaytest.Job, `{}`).Key
-	b.goTo("/?show=running")
+	b.goTo("/inbox?show=running")
 	b.click(".row")
 	b.see("Allowed, not started yet")
 	b.gone("#bar")
@@ -71,10 +71,10 @@ func TestWhoMayWhat(t *testing.T) {
 		never             string
 	}{
 		{"alpha.audie", "GET", callPath(k), nil, 200, `data-do="approve"`},
-		{"alpha.bot", "GET", "/", nil, 403, "Pay 42"},
+		{"alpha.bot", "GET", "/inbox", nil, 403, "Pay 42"},
 		{"alpha.wendy", "GET", callPath(k), nil, 403, "acme"},
 		{"beta.ann", "GET", callPath(k), nil, 404, "acme"},
-		{"beta.ann", "GET", "/", nil, 200, "Pay 42"},
+		{"beta.ann", "GET", "/inbox", nil, 200, "Pay 42"},
 		{"alpha.audie", "POST", "/inbox/response", form("audie"), 403, "acme"},
 		{"alpha.olga", "POST", "/inbox/response", form("olga"), 403, "acme"},
 		{"beta.ann", "POST", "/inbox/response", form("ann"), 404, "acme"},

@@ -1,4 +1,4 @@
-package inbox
+package console
 
 import (
 	"context"
@@ -25,7 +25,7 @@ type operation func(ctx context.Context, k toolcall.Key, f *form) (*toolcall.Cal
 
 // carryOut reads a form, carries it out and redirects to the page of the call. On an
 // error it shows the page with the error and the form.
-func (in *Inbox) carryOut(w http.ResponseWriter, r *http.Request, p *gateway.Peer, do operation) error {
+func (in *Console) carryOut(w http.ResponseWriter, r *http.Request, p *gateway.Peer, do operation) error {
 	f, err := readForm(r)
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func (in *Inbox) carryOut(w http.ResponseWriter, r *http.Request, p *gateway.Pee
 	return in.showCall(r.Context(), w, p, s, k, back, f, gateway.StatusOf(e.Code))
 }
 
-func (in *Inbox) answer(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+func (in *Console) answer(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	return in.carryOut(w, r, p, func(ctx context.Context, k toolcall.Key, f *form) (*toolcall.Call, error) {
 		c, err := p.As(toolcall.RoleApprover)
 		if err != nil {
@@ -111,7 +111,7 @@ func (f *form) checkRequest(ctx context.Context, c engine.Client, k toolcall.Key
 	return shown.Call.Suggested, nil
 }
 
-func (in *Inbox) resolve(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+func (in *Console) resolve(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	return in.carryOut(w, r, p, func(ctx context.Context, k toolcall.Key, f *form) (*toolcall.Call, error) {
 		c, err := p.As(toolcall.RoleOperator)
 		if err != nil {
@@ -121,7 +121,7 @@ func (in *Inbox) resolve(w http.ResponseWriter, r *http.Request, p *gateway.Peer
 	})
 }
 
-func (in *Inbox) revoke(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+func (in *Console) revoke(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	return in.carryOut(w, r, p, func(ctx context.Context, k toolcall.Key, f *form) (*toolcall.Call, error) {
 		c, err := p.As(manager(p))
 		if err != nil {
@@ -131,7 +131,7 @@ func (in *Inbox) revoke(w http.ResponseWriter, r *http.Request, p *gateway.Peer)
 	})
 }
 
-func (in *Inbox) interrupt(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+func (in *Console) interrupt(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	return in.carryOut(w, r, p, func(ctx context.Context, k toolcall.Key, f *form) (*toolcall.Call, error) {
 		c, err := p.As(manager(p))
 		if err != nil {
@@ -174,7 +174,7 @@ func sentFlash(c *toolcall.Call, who, do string) *flash {
 }
 
 // fail shows an error as a page.
-func (in *Inbox) fail(w http.ResponseWriter, s shell, err error) error {
+func (in *Console) fail(w http.ResponseWriter, s shell, err error) error {
 	problem := gateway.ProblemOf(err)
 	if errors.Is(err, message.ErrForbidden) {
 		problem.Hint = orWord(problem.Hint, "ask an administrator for the required role")
@@ -188,7 +188,7 @@ func (in *Inbox) fail(w http.ResponseWriter, s shell, err error) error {
 }
 
 // openLink reads the token of a link and changes nothing.
-func (in *Inbox) openLink(token string, space toolcall.SpaceID) (k toolcall.Key, f *form, err error) {
+func (in *Console) openLink(token string, space toolcall.SpaceID) (k toolcall.Key, f *form, err error) {
 	if in.links == nil {
 		return k, nil, &message.Error{Code: message.CodeNotFound, Op: "open link", What: "this server accepts no links", Hint: "find the request in the inbox"}
 	}
@@ -205,7 +205,7 @@ func (in *Inbox) openLink(token string, space toolcall.SpaceID) (k toolcall.Key,
 
 // showLink is the target of webhook links: the page of the approval request with the
 // decision prepared. It decides nothing, because programs open links, too.
-func (in *Inbox) showLink(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+func (in *Console) showLink(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	s := in.shell(r, p, "inbox", "askance inbox")
 	k, f, err := in.openLink(r.URL.Query().Get("token"), p.Space.ID)
 	if err != nil {
@@ -217,7 +217,7 @@ func (in *Inbox) showLink(w http.ResponseWriter, r *http.Request, p *gateway.Pee
 // useLink uses up the link of a form right before its response goes to the engine. A
 // response that would be refused does not use it up, except where only the engine
 // knows the groups.
-func (in *Inbox) useLink(ctx context.Context, c engine.Client, who string, f *form, a toolcall.Response) error {
+func (in *Console) useLink(ctx context.Context, c engine.Client, who string, f *form, a toolcall.Response) error {
 	if f.Link == "" {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package inbox_test
+package console_test
 
 import (
 	"context"
@@ -22,8 +22,8 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/gateway/console"
 	"github.com/askance-dev/askance/gateway/gatewaytest"
-	"github.com/askance-dev/askance/gateway/inbox"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -76,7 +76,7 @@ func findChromium() (string, error) {
 func world(t *testing.T, opts ...gatewaytest.Option) *gatewaytest.World {
 	t.Helper()
 	opts = append([]gatewaytest.Option{gatewaytest.Auth(gatewaytest.Cookies{}), gatewaytest.Surfaces(func(*gatewaytest.World) []gateway.Surface {
-		return []gateway.Surface{inbox.New()}
+		return []gateway.Surface{console.New()}
 	})}, opts...)
 	return gatewaytest.New(t, opts...)
 }

@@ -1,4 +1,4 @@
-package inbox_test
+package console_test
 
 import (
 	"testing"

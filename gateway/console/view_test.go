@@ -1,4 +1,4 @@
-package inbox
+package console
 
 import (
 	"html"
@@ -109,7 +109,7 @@ func TestFilter(t *testing.T) {
 	if got := filterOf(f.values()); got != f {
 		t.Errorf("the filter comes back as %+v", got)
 	}
-	if got := filterOf(map[string][]string{"show": {"nonsense"}}); got != (filter{Show: showOpen}) || got.listAddress() != "/" {
+	if got := filterOf(map[string][]string{"show": {"nonsense"}}); got != (filter{Show: showOpen}) || got.listAddress() != "/inbox" {
 		t.Errorf("an odd filter is %+v", got)
 	}
 }

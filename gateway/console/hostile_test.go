@@ -1,4 +1,4 @@
-package inbox_test
+package console_test
 
 import (
 	"encoding/json"
@@ -27,7 +27,7 @@ func TestHostileArguments(t *testing.T) {
 		t.Fatal(err)
 	}
 	k := w.A.Propose("s<b>1</b>", "r/../1", "c?&#\"1", gatewaytest.Ship, string(args)).Key
-	b.goTo("/")
+	b.goTo("/inbox")
 	b.click(".row")
 	b.see(evil, "U+202E", "U+2066", "p‹U+0430›ypal"[:1], "U+0430", "U+200B", "U+00AD", "U+001B", "U+000D", "U+2039", "s<b>1</b>")
 	b.press("e")
@@ -49,7 +49,7 @@ func TestHostileArguments(t *testing.T) {
 		t.Errorf("%d elements were made of arguments", found)
 	}
 	w.A.Reject(gatewaytest.Bob, k, evil)
-	b.goTo("/?show=done")
+	b.goTo("/inbox?show=done")
 	b.see(evil)
 }
 
@@ -59,7 +59,7 @@ func TestKeyboard(t *testing.T) {
 	b := open(t, w, gatewaytest.Ann)
 	first, second := w.A.Ask("s1", "r1", "c1"), w.A.Ask("s1", "r1", "c2")
 	third := w.A.Propose("s1", "r1", "c3", gatewaytest.Deploy, `{"version":"7"}`).Key
-	b.goTo("/")
+	b.goTo("/inbox")
 	b.press("?")
 	b.see("Keyboard shortcuts")
 	b.press(kb.Escape)
@@ -94,7 +94,7 @@ func TestKeyboard(t *testing.T) {
 	b.press("x")
 	b.until(`document.querySelector("#raw").open`)
 	b.press(kb.Escape)
-	b.until(`location.pathname === "/"`)
+	b.until(`location.pathname === "/inbox"`)
 	if c := w.A.Show(third); len(c.Votes) != 0 {
 		t.Errorf("there is a response: %+v", c.Votes)
 	}

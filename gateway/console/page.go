@@ -1,4 +1,4 @@
-package inbox
+package console
 
 import (
 	"bytes"
@@ -36,7 +36,8 @@ const themeCookie = "askance_theme"
 
 // shell is the data of every page.
 type shell struct {
-	Title, Nav       string
+	Title, Nav       string // Nav is the name of the page in the table of pages
+	Pages            []page
 	Who, Space, Role string
 	Theme            string // light, dark, or "": the system's
 	CSRF             string
@@ -49,6 +50,16 @@ type shell struct {
 	Login            bool  // the person can log out
 }
 
+// page is an entry of the navigation.
+type page struct{ Name, Path, Title string }
+
+// pages is the navigation, in its order.
+var pages = []page{
+	{"inbox", pathInbox, "Inbox"},
+	{"standing", pathStanding, "Standing approvals"},
+	{"insights", pathInsights, "Insights"},
+}
+
 // flash reports the outcome of what the person did.
 type flash struct {
 	Tone string // good, bad
@@ -56,10 +67,10 @@ type flash struct {
 	Next string // address of the next approval request, or ""
 }
 
-func (in *Inbox) shell(r *http.Request, p *gateway.Peer, nav, title string) shell {
+func (in *Console) shell(r *http.Request, p *gateway.Peer, nav, title string) shell {
 	s := shell{
-		Title: title, Nav: nav, Who: p.Name, Space: string(p.Space.ID), Role: roles(p), CSRF: p.CSRF, Now: in.now(),
-		CSS: in.assets.url("inbox.css"), JS: in.assets.url("app.js"), Icon: in.assets.url("icon.svg"),
+		Title: title, Nav: nav, Pages: pages, Who: p.Name, Space: string(p.Space.ID), Role: roles(p), CSRF: p.CSRF, Now: in.now(),
+		CSS: in.assets.url(styleFile), JS: in.assets.url("app.js"), Icon: in.assets.url("icon.svg"),
 		Approver: p.Has(toolcall.RoleApprover), Operator: p.Has(toolcall.RoleOperator), Login: p.CSRF != "",
 	}
 	if c, err := r.Cookie(themeCookie); err == nil && (c.Value == "dark" || c.Value == "light") {
@@ -83,7 +94,7 @@ func loadPages() *template.Template {
 }
 
 // write replies with a page, or writes nothing if the page cannot be made.
-func (in *Inbox) write(w http.ResponseWriter, status int, name string, view any) error {
+func (in *Console) write(w http.ResponseWriter, status int, name string, view any) error {
 	var b bytes.Buffer
 	if err := in.pages.ExecuteTemplate(&b, name, view); err != nil {
 		return message.Errorf(message.CodeInternal, "page "+name, "%w", err)
@@ -111,6 +122,9 @@ var assetFiles embed.FS
 // assetPath is the folder of assets; below it a folder is named after their content.
 const assetPath = "/assets/"
 
+// styleFile has all style sheets, in the order of their names.
+const styleFile = "console.css"
+
 // assets are the files that pages use.
 type assets struct {
 	build string // hash of all content: a new build has new addresses
@@ -129,9 +143,13 @@ func loadAssets() *assets {
 	entries, _ := assetFiles.ReadDir("assets")
 	for _, e := range entries { // sorted by name
 		b, _ := assetFiles.ReadFile("assets/" + e.Name())
-		a.files[e.Name()] = b
 		sum.Write([]byte(e.Name() + "\x00"))
 		sum.Write(b)
+		if path.Ext(e.Name()) == ".css" {
+			a.files[styleFile] = append(append(a.files[styleFile], b...), '\n')
+			continue
+		}
+		a.files[e.Name()] = b
 	}
 	a.build = hex.EncodeToString(sum.Sum(nil)[:8])
 	return a
@@ -140,7 +158,7 @@ func loadAssets() *assets {
 func (a *assets) url(name string) string { return assetPath + a.build + "/" + name }
 
 // asset serves an asset. Its address changes with its content, so caches may keep it.
-func (in *Inbox) asset(w http.ResponseWriter, r *http.Request, _ *gateway.Peer) error {
+func (in *Console) asset(w http.ResponseWriter, r *http.Request, _ *gateway.Peer) error {
 	name := r.PathValue("file")
 	b, ok := in.assets.files[name]
 	if !ok || r.PathValue("build") != in.assets.build {

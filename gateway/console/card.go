@@ -1,4 +1,4 @@
-package inbox
+package console
 
 import (
 	"context"
@@ -81,7 +81,7 @@ type vote struct {
 // action is a button.
 type action struct{ Do, Label, Key, Tone, Href string }
 
-func (in *Inbox) call(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+func (in *Console) call(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	q := r.URL.Query()
 	s := in.shell(r, p, "inbox", "askance inbox")
 	k, err := keyOf(q, p.Space.ID)
@@ -93,7 +93,7 @@ func (in *Inbox) call(w http.ResponseWriter, r *http.Request, p *gateway.Peer) e
 }
 
 // showCall writes the page of a call, with a form if f says so.
-func (in *Inbox) showCall(ctx context.Context, w http.ResponseWriter, p *gateway.Peer, s shell, k toolcall.Key, q url.Values, f *form, status int) error {
+func (in *Console) showCall(ctx context.Context, w http.ResponseWriter, p *gateway.Peer, s shell, k toolcall.Key, q url.Values, f *form, status int) error {
 	side, err := in.side(ctx, p, filterOf(q), k)
 	if err != nil {
 		return in.fail(w, s, err)
@@ -138,7 +138,7 @@ func nextRequest(s *side, id string) string {
 	return first
 }
 
-func (in *Inbox) card(ctx context.Context, p *gateway.Peer, k toolcall.Key, q url.Values, f *form) (*card, error) {
+func (in *Console) card(ctx context.Context, p *gateway.Peer, k toolcall.Key, q url.Values, f *form) (*card, error) {
 	client, err := p.Reader()
 	if err != nil {
 		return nil, err

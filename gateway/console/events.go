@@ -1,4 +1,4 @@
-package inbox
+package console
 
 import (
 	"context"
@@ -34,7 +34,7 @@ type progressed struct {
 
 // events streams changes to a page. The page reloads after it connects, so it sees
 // what it missed before.
-func (in *Inbox) events(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+func (in *Console) events(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	if _, err := p.Reader(); err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (in *Inbox) events(w http.ResponseWriter, r *http.Request, p *gateway.Peer)
 
 // follow writes until the reader disconnects or is too slow, or the server stops. The
 // page then reconnects and reloads.
-func (in *Inbox) follow(out *gateway.SSE, f *follower) {
+func (in *Console) follow(out *gateway.SSE, f *follower) {
 	err := out.Event("", "ready", []byte("{}"))
 	timer := time.NewTicker(tick)
 	defer timer.Stop()
@@ -90,7 +90,7 @@ func (f *follower) run(ctx context.Context, feeds *gateway.Feeds) {
 	})
 }
 
-func (in *Inbox) tell(out *gateway.SSE, c gateway.Change) error {
+func (in *Console) tell(out *gateway.SSE, c gateway.Change) error {
 	if c.Progress != nil {
 		l := in.progress.add(*c.Progress)
 		return out.JSON("progress", progressed{domID(c.Progress.Key), l})
@@ -105,7 +105,7 @@ func (in *Inbox) tell(out *gateway.SSE, c gateway.Change) error {
 	return out.JSON("changed", ev)
 }
 
-var _ gateway.Surface = (*Inbox)(nil)
+var _ gateway.Surface = (*Console)(nil)
 
 // Bounds of the stored progress.
 const (

@@ -1,11 +1,11 @@
-// Package inbox is the web inbox: the open approval requests of a space in a browser,
-// each with what a response covers, and forms to respond.
+// Package console is the web console: the calls of a space in a browser, the open
+// approval requests with what a response covers, and forms to respond.
 //
-//	gateway.New(gateway.Config{Surfaces: []gateway.Surface{inbox.New()}, …})
+//	gateway.New(gateway.Config{Surfaces: []gateway.Surface{console.New()}, …})
 //
 // The server makes the pages (html/template), and all of them work without a
 // script. A small script makes them live: a stream of server-sent events reports
-// changes, and the script loads the page again and replaces what differs. INBOX.md
+// changes, and the script loads the page again and replaces what differs. CONSOLE.md
 // is for users.
 //
 // # Guarantees
@@ -23,7 +23,7 @@
 //
 // It stores nothing but the last progress lines of running calls, in memory. Package
 // gateway authenticates people, and checks that a form came from one of these pages.
-package inbox
+package console
 
 import (
 	"html/template"
@@ -35,8 +35,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Inbox is the surface. It is safe for concurrent use.
-type Inbox struct {
+// Console is the surface. It is safe for concurrent use.
+type Console struct {
 	pages    *template.Template
 	assets   *assets
 	progress *progress
@@ -44,35 +44,35 @@ type Inbox struct {
 	links    *webhook.Links // may be nil
 }
 
-// Option configures the inbox.
-type Option func(*Inbox)
+// Option configures the console.
+type Option func(*Console)
 
-// WithLinks has the inbox accept the links of webhooks; nil: it refuses them.
-func WithLinks(l *webhook.Links) Option { return func(in *Inbox) { in.links = l } }
+// WithLinks has the console accept the links of webhooks; nil: it refuses them.
+func WithLinks(l *webhook.Links) Option { return func(in *Console) { in.links = l } }
 
-// New makes the inbox.
-func New(opts ...Option) *Inbox {
+// New makes the console.
+func New(opts ...Option) *Console {
 	a := loadAssets()
-	in := &Inbox{pages: loadPages(), assets: a, progress: newProgress(), now: time.Now}
+	in := &Console{pages: loadPages(), assets: a, progress: newProgress(), now: time.Now}
 	for _, o := range opts {
 		o(in)
 	}
 	return in
 }
 
-// people are the roles that use the inbox.
+// people are the roles that use the console.
 var people = gateway.Only(toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor)
 
-// Paths of the inbox.
+// Paths of the pages.
 const (
-	pathList    = "/"
-	pathCall    = "/inbox/call"
-	pathRules   = "/inbox/rules"
-	pathFigures = "/inbox/figures"
+	pathInbox    = "/inbox"
+	pathCall     = "/inbox/call"
+	pathStanding = "/standing"
+	pathInsights = "/insights"
 )
 
 // Routes implements gateway.Surface.
-func (in *Inbox) Routes() []gateway.Route {
+func (in *Console) Routes() []gateway.Route {
 	get := func(path, doc string, h gateway.Handler) gateway.Route {
 		return gateway.Route{Method: http.MethodGet, Path: path, Access: people, Serve: h, Doc: doc}
 	}
@@ -86,18 +86,19 @@ func (in *Inbox) Routes() []gateway.Route {
 	stream := get("/inbox/events", "Send changes as server-sent events.", in.events)
 	stream.Stream = true
 	return []gateway.Route{
-		get("/{$}", "The page of open approval requests.", in.list),
+		get("/{$}", "The first page.", in.list),
+		get(pathInbox, "The page of open approval requests.", in.list),
 		get(pathCall, "The page of one call.", in.call),
 		get(webhook.LinkPath, "The page of an approval request, with the response of a link prepared.", in.showLink),
-		get(pathRules, "The page of standing approvals.", in.rules),
-		get(pathFigures, "The page of requests, outcomes and response times.", in.figures),
+		get(pathStanding, "The page of standing approvals.", in.standing),
+		get(pathInsights, "The page of requests, outcomes and response times.", in.insights),
 		stream,
 		check,
 		post("/inbox/response", approvers, "Respond to an approval request.", in.answer),
 		post("/inbox/resolve", operators, "Resolve a blocked call.", in.resolve),
 		post("/inbox/revoke", both, "Revoke an allowed call that has not started.", in.revoke),
 		post("/inbox/interrupt", both, "Interrupt every open call of a reply.", in.interrupt),
-		post("/inbox/rules/revoke", both, "Revoke a standing approval.", in.revokeRule),
-		{Method: http.MethodGet, Path: assetPath + "{build}/{file}", Access: gateway.Everybody, Serve: in.asset, Doc: "Style, script and icon of the inbox."},
+		post("/standing/revoke", both, "Revoke a standing approval.", in.revokeRule),
+		{Method: http.MethodGet, Path: assetPath + "{build}/{file}", Access: gateway.Everybody, Serve: in.asset, Doc: "Style, script and icon of the console."},
 	}
 }
