@@ -38,6 +38,7 @@ type config struct {
 	version      string
 	policyErr    func() error
 	policyStatus func() (api.PolicyStatusReply, error)
+	policyText   func(bundle string) (api.PolicyTextReply, bool, error)
 }
 
 // Option changes an engine's configuration. The constructor reports bad ones.
@@ -190,6 +191,12 @@ func WithPolicyError(f func() error) Option {
 // names the policy in force and nothing else.
 func WithPolicyStatus(f func() (api.PolicyStatusReply, error)) Option {
 	return func(c *config) error { c.policyStatus = f; return nil }
+}
+
+// WithPolicyText gives PolicyText the text of the policies that are or were in force; ""
+// names the one in force, and false says that there is none. Without it there is none.
+func WithPolicyText(f func(bundle string) (api.PolicyTextReply, bool, error)) Option {
+	return func(c *config) error { c.policyText = f; return nil }
 }
 
 // noSignals is the Signals of an engine without listeners.

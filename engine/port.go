@@ -108,6 +108,9 @@ var handlers = map[string]handler{
 	api.PolicyStatus.Name: handle(api.PolicyStatus, func(p *Port, _ context.Context, _ struct{}) (api.PolicyStatusReply, error) {
 		return p.e.reader.describePolicy()
 	}),
+	api.PolicyText.Name: handle(api.PolicyText, func(p *Port, _ context.Context, r api.PolicyTextRequest) (api.PolicyTextReply, error) {
+		return p.e.reader.readPolicyText(r)
+	}),
 	api.Load.Name:                 handle(api.Load, (*Port).load),
 	api.Standings.Name:            handle(api.Standings, (*Port).standingApprovals),
 	api.ShowStandingApproval.Name: handle(api.ShowStandingApproval, (*Port).showStandingApproval),

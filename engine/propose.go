@@ -358,6 +358,11 @@ func (p *Port) preview(ctx context.Context, r toolcall.ProposeRequest) (api.Prev
 	for i, c := range calls {
 		out.Calls[i] = p.e.proposer.previewCall(ctx, c)
 	}
+	if p.by.Role != toolcall.RoleRuntime && len(calls) == 1 && out.Calls[0].Decision != nil {
+		if out.Calls[0].Trace, _, err = p.e.proposer.judge.Trace(ctx, p.e.proposer.snapshot(calls[0])); err != nil {
+			return api.PreviewReply{}, err
+		}
+	}
 	return out, nil
 }
 

@@ -168,7 +168,7 @@ func (q *reader) showCall(ctx context.Context, by toolcall.Principal, r toolcall
 }
 
 func (q *reader) describePolicy() (api.PolicyStatusReply, error) {
-	out := api.PolicyStatusReply{Bundle: q.policy.Hash(), Files: []api.PolicyFile{}, Ignored: []string{}, ByRule: []api.PolicyRuleCount{}}
+	out := api.PolicyStatusReply{Bundle: q.policy.Hash(), Files: []api.PolicyFile{}, Ignored: []string{}, Versions: []api.PolicyVersion{}, ByRule: []api.PolicyRuleCount{}}
 	if status := q.cfg.policyStatus; status != nil {
 		var err error
 		if out, err = status(); err != nil {
@@ -176,6 +176,47 @@ func (q *reader) describePolicy() (api.PolicyStatusReply, error) {
 		}
 	}
 	out.Engine = q.cfg.id
+	return out, nil
+}
+
+// readPolicyText gives the text of a policy that is or was in force.
+func (q *reader) readPolicyText(r api.PolicyTextRequest) (out api.PolicyTextReply, err error) {
+	notFound := func(what, hint string) error {
+		return &message.Error{Code: message.CodeNotFound, Op: api.PolicyText.Name, What: what, Hint: hint}
+	}
+	if q.cfg.policyText == nil {
+		return out, notFound("this engine has no rule files", "start it with --policy")
+	}
+	out, ok, err := q.cfg.policyText(r.Bundle)
+	switch {
+	case err != nil:
+		return out, &message.Error{Code: message.CodeInternal, Op: api.PolicyText.Name, What: "the text of the policy is unreadable", Err: err}
+	case !ok && r.Bundle == "":
+		return out, notFound("no policy is in force here", "see why in the policy status")
+	case !ok:
+		return out, notFound("this engine does not know the policy "+r.Bundle, "the policy status lists the known versions")
+	}
+	out.Engine = q.cfg.id
+	if r.Rule != "" {
+		out.Files = []api.PolicyFileText{}
+		out.Rules = slices.DeleteFunc(out.Rules, func(x api.PolicyRuleText) bool { return x.Rule != r.Rule })
+		if len(out.Rules) == 0 {
+			return out, notFound("the policy has no rule "+r.Rule, "the policy status lists its rules")
+		}
+		return out, nil
+	}
+	size := 0
+	for _, f := range out.Files {
+		size += len(f.Text)
+	}
+	for i := range out.Files {
+		if size > api.MaxPolicyText {
+			out.Files[i].Text = ""
+		}
+	}
+	for i := range out.Rules {
+		out.Rules[i].Text = ""
+	}
 	return out, nil
 }
 

@@ -331,6 +331,7 @@ func sortedNames(names []string) []string { return slices.Sorted(slices.Values(n
 // knownRule tells a rule from another one of its name.
 type knownRule struct {
 	behavior message.Behavior
+	place    Place
 	sum      [sha256.Size]byte
 }
 
@@ -346,7 +347,7 @@ func describeRules(terms []Term, rules []*Rule) (map[string]knownRule, error) {
 		for _, t := range sorted {
 			form = fmt.Appendf(form, "%q=%q", t.Name, t.Expr)
 		}
-		out[r.Name] = knownRule{r.Behavior, sha256.Sum256(form)}
+		out[r.Name] = knownRule{r.Behavior, r.Place(), sha256.Sum256(form)}
 	}
 	return out, nil
 }
@@ -355,7 +356,7 @@ func describeRules(terms []Term, rules []*Rule) (map[string]knownRule, error) {
 func (b *Bundle) isUnchanged(before *Bundle, rule string) bool {
 	now, ok := b.known[rule]
 	was, had := before.known[rule]
-	return ok && had && now == was
+	return ok && had && now.sum == was.sum && now.behavior == was.behavior
 }
 
 // contentHash hashes what a bundle is compiled from. Rules and tools must be

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"slices"
 	"sync"
@@ -37,11 +36,12 @@ type Live struct {
 	tried  bool // the files of digest have been read and compiled, or refused; guarded by a reload
 	digest [sha256.Size]byte
 
-	mu      sync.Mutex // guards what follows
-	inForce []PolicyFile
-	loaded  time.Time
-	loads   uint64
-	refused uint64
+	mu       sync.Mutex // guards what follows
+	inForce  []PolicyFile
+	versions []version // the oldest first; the last one is in force
+	loaded   time.Time
+	loads    uint64
+	refused  uint64
 }
 
 // LiveOptions are Options with a way to hear of reloads.
@@ -169,6 +169,7 @@ func (l *Live) loadFiles(files []File) error {
 		l.counts.keepRules(l.current.Swap(b), b)
 		l.mu.Lock()
 		l.inForce = describeFiles(files)
+		l.keepVersion(b, files, time.Now())
 		l.mu.Unlock()
 	}
 	l.recordLoad(err)
@@ -195,15 +196,6 @@ func (l *Live) recordLoad(err error) {
 		return
 	}
 	l.loads, l.loaded = l.loads+1, time.Now()
-}
-
-func describeFiles(files []File) []PolicyFile {
-	out := make([]PolicyFile, len(files))
-	for i, f := range files {
-		sum := sha256.Sum256(f.Data)
-		out[i] = PolicyFile{Name: f.Name, Layer: cmp.Or(f.Layer, LayerProject), Digest: "sha256:" + hex.EncodeToString(sum[:])}
-	}
-	return out
 }
 
 func digestOf(files []File) (sum [sha256.Size]byte) {
@@ -235,6 +227,8 @@ type Status struct {
 	// Files are those of the policy in force, Ignored what else is in their folders.
 	Files   []PolicyFile `json:"files"`
 	Ignored []string     `json:"ignored"`
+	// Versions are the policies since the start of which the text is known, the newest first.
+	Versions []PolicyVersion `json:"versions"`
 	// Alarm says why the newest policy was refused; "" when it is in force.
 	// AlarmSince is when reloads began to fail.
 	Alarm      string    `json:"alarm"`
@@ -263,7 +257,7 @@ type PolicyFile struct {
 // Status is a snapshot. Its parts may be a few decisions apart.
 func (l *Live) Status() Status {
 	b := l.Bundle()
-	s := Status{Bundle: b.Hash(), Rules: b.Rules(), Calls: l.counts.calls.Load(), Failures: l.counts.other.Load(), ByRule: l.counts.snapshot(b), Ignored: []string{}}
+	s := Status{Bundle: b.Hash(), Rules: b.Rules(), Calls: l.counts.calls.Load(), Failures: l.counts.other.Load(), ByRule: l.counts.snapshot(b), Ignored: []string{}, Versions: l.Versions()}
 	l.mu.Lock()
 	s.Loaded, s.Loads, s.Refused, s.Files = l.loaded, l.loads, l.refused, append([]PolicyFile{}, l.inForce...)
 	l.mu.Unlock()
@@ -287,6 +281,9 @@ type RuleCount struct {
 	Rule string `json:"rule"`
 	// Behavior is absent of the rules of sessions, which are counted as one.
 	Behavior message.Behavior `json:"behavior,omitzero"`
+	// File and Line say where the rule stands; absent of the rules of sessions.
+	File string `json:"file,omitzero"`
+	Line int    `json:"line,omitzero"`
 	// Since is when the rule came into force.
 	Since time.Time `json:"since,omitzero"`
 	// Decided is how often it decided a call.
@@ -366,7 +363,8 @@ func (c *counters) snapshot(b *Bundle) []RuleCount {
 	c.rules.Range(func(name, v any) bool {
 		n := asCounter(v)
 		rule, _ := name.(string)
-		out = append(out, RuleCount{Rule: rule, Behavior: b.known[rule].behavior, Since: n.since,
+		k := b.known[rule]
+		out = append(out, RuleCount{Rule: rule, Behavior: k.behavior, File: k.place.File, Line: k.place.Line, Since: n.since,
 			Decided: n.decided.Load(), Watched: n.watched.Load(), Failed: n.failed.Load()})
 		return true
 	})

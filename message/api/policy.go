@@ -17,6 +17,9 @@ type PolicyStatusReply struct {
 	// Files are those of the policy in force, Ignored what else is in their folders.
 	Files   []PolicyFile `json:"files"`
 	Ignored []string     `json:"ignored"`
+	// Versions are the policies since the engine's start of which PolicyText has the text,
+	// the newest first.
+	Versions []PolicyVersion `json:"versions"`
 	// Alarm says why the newest policy was refused, "" when it is in force; AlarmSince
 	// is when reloads began to fail.
 	Alarm      string    `json:"alarm"`
@@ -31,6 +34,52 @@ type PolicyStatusReply struct {
 	Shadow *ShadowPolicyStatus `json:"shadow,omitzero"`
 }
 
+// PolicyVersion is a policy that is or was in force.
+type PolicyVersion struct {
+	Bundle string    `json:"bundle"`
+	Rules  int       `json:"rules"`
+	Loaded time.Time `json:"loaded"` // when it came into force
+}
+
+// PolicyTextRequest asks for the text of a policy.
+type PolicyTextRequest struct {
+	V      int    `json:"v,omitzero"`
+	Bundle string `json:"bundle,omitzero"` // of PolicyStatusReply.Versions; absent: the policy in force
+	Rule   string `json:"rule,omitzero"`   // only this rule, without the files
+}
+
+// PolicyTextReply is the text of a policy that is or was in force in one engine.
+type PolicyTextReply struct {
+	Engine string           `json:"engine"`
+	Bundle string           `json:"bundle"`
+	Loaded time.Time        `json:"loaded"` // when it came into force
+	Files  []PolicyFileText `json:"files"`
+	Rules  []PolicyRuleText `json:"rules"` // in the order of the files
+}
+
+// PolicyFileText is a rule file as it was loaded.
+type PolicyFileText struct {
+	PolicyFile
+	// Text is absent if the texts of all files together exceed MaxPolicyText: ask for
+	// single rules then.
+	Text string `json:"text,omitzero"`
+}
+
+// MaxPolicyText is the largest text of rule files in a reply, in bytes.
+const MaxPolicyText = 512 << 10
+
+// PolicyRuleText is a rule with its place. Lines count from 1.
+type PolicyRuleText struct {
+	Rule     string           `json:"rule"`
+	Behavior message.Behavior `json:"behavior"`
+	Tools    []string         `json:"tools"`
+	File     string           `json:"file"`
+	Line     int              `json:"line"`
+	End      int              `json:"end"` // the last line
+	// Text is the rule as its file has it; absent unless the request names a rule.
+	Text string `json:"text,omitzero"`
+}
+
 // PolicyFile is a rule file of the policy in force.
 type PolicyFile struct {
 	Name   string `json:"name"`
@@ -42,6 +91,8 @@ type PolicyFile struct {
 type PolicyRuleCount struct {
 	Rule     string           `json:"rule"`
 	Behavior message.Behavior `json:"behavior,omitzero"` // absent of the rules of sessions
+	File     string           `json:"file,omitzero"`     // where the rule stands
+	Line     int              `json:"line,omitzero"`     // from 1
 	Since    time.Time        `json:"since,omitzero"`
 	Decided  uint64           `json:"decided"` // calls that it decided
 	Watched  uint64           `json:"watched"` // matches while it only warned or audited

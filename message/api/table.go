@@ -165,6 +165,16 @@ var (
 			Summary: "Show the policy in force",
 			Doc:     "Its files, since when it is in force, the error of the last reload, and what each rule and the shadow policy decided in the engine that answers."},
 	})
+	PolicyText = Define[PolicyTextRequest, PolicyTextReply](Operation{
+		Name: "policy_text", Class: ClassRead, Roles: overseers, NATS: onOversee,
+		HTTP: &HTTP{ID: "policyText", Method: "GET", Path: "/v1/policy/text", Tag: "space",
+			Params: []Param{
+				{Name: "bundle", Type: "string", Doc: "A version that the status of the policy lists. Without it, the policy in force."},
+				{Name: "rule", Type: "string", Doc: "Only this rule, without the files."},
+			},
+			Summary: "Show the text of a policy",
+			Doc:     "The rule files as they were loaded, and where each rule stands. The engine that answers has the versions since its start."},
+	})
 	Load = Define[toolcall.LoadRequest, toolcall.LoadReply](Operation{
 		Name: "load", Class: ClassRead, Roles: overseers, NATS: onOversee,
 		HTTP: &HTTP{ID: "reviewerLoad", Method: "GET", Path: "/v1/load", Tag: "space",
@@ -243,7 +253,7 @@ func Table() []*Operation {
 	return []*Operation{
 		Propose.Operation, Wait.Operation, Report.Operation, Emit.Operation, Interrupt.Operation,
 		SubmitResponse.Operation, Revoke.Operation, Resolve.Operation, RevokeStandingApproval.Operation,
-		List.Operation, Show.Operation, Explain.Operation, Preview.Operation, Events.Operation, Info.Operation, PolicyStatus.Operation, Load.Operation, Standings.Operation, ShowStandingApproval.Operation,
+		List.Operation, Show.Operation, Explain.Operation, Preview.Operation, Events.Operation, Info.Operation, PolicyStatus.Operation, PolicyText.Operation, Load.Operation, Standings.Operation, ShowStandingApproval.Operation,
 		Start.Operation, Heartbeat.Operation, Progress.Operation, Result.Operation, Next.Operation, Ack.Operation, Keys.Operation,
 	}
 }
@@ -266,4 +276,7 @@ type PreviewedCall struct {
 	Refused string `json:"refused,omitzero"`
 	// Decision is absent of a refused call.
 	Decision *toolcall.Decision `json:"decision,omitzero"`
+	// Trace is the explanation of the decision, as in toolcall.ExplainReply. Only
+	// approvers, operators and auditors get it, for a request of one call.
+	Trace message.RawJSON `json:"trace,omitzero"`
 }

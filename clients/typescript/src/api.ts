@@ -653,6 +653,15 @@ export interface PolicyFile {
   name: string;
 }
 
+/** PolicyFileText is a rule file as it was loaded. */
+export interface PolicyFileText {
+  digest: string;
+  layer: string;
+  name: string;
+  /** Text is absent if the texts of all files together exceed MaxPolicyText: ask for single rules then. */
+  text?: string;
+}
+
 /** PolicyRuleCount is what one rule has done since it came into force as it is. */
 export interface PolicyRuleCount {
   /** absent of the rules of sessions */
@@ -661,10 +670,27 @@ export interface PolicyRuleCount {
   decided: number;
   /** times that it could not be evaluated */
   failed: number;
+  /** where the rule stands */
+  file?: string;
+  /** from 1 */
+  line?: number;
   rule: string;
   since?: string;
   /** matches while it only warned or audited */
   watched: number;
+}
+
+/** PolicyRuleText is a rule with its place. */
+export interface PolicyRuleText {
+  behavior: "allow" | "deny" | "ask" | "passthrough";
+  /** the last line */
+  end: number;
+  file: string;
+  line: number;
+  rule: string;
+  /** Text is the rule as its file has it; absent unless the request names a rule. */
+  text?: string;
+  tools: string[];
 }
 
 /** PolicyStatusReply is how the policy of one engine is doing: what is in force, and what it has decided. */
@@ -692,6 +718,19 @@ export interface PolicyStatusReply {
   rules: number;
   /** Shadow is absent where there is no shadow policy. */
   shadow?: ShadowPolicyStatus;
+  /** Versions are the policies since the engine's start of which PolicyText has the text, the newest first. */
+  versions: PolicyVersion[];
+}
+
+/** PolicyTextReply is the text of a policy that is or was in force in one engine. */
+export interface PolicyTextReply {
+  bundle: string;
+  engine: string;
+  files: PolicyFileText[];
+  /** when it came into force */
+  loaded: string;
+  /** in the order of the files */
+  rules: PolicyRuleText[];
 }
 
 /** PolicyVerdict is the short form of a decision. */
@@ -699,6 +738,14 @@ export interface PolicyVerdict {
   behavior: "allow" | "deny" | "ask" | "passthrough";
   rule: string;
   step: string;
+}
+
+/** PolicyVersion is a policy that is or was in force. */
+export interface PolicyVersion {
+  bundle: string;
+  /** when it came into force */
+  loaded: string;
+  rules: number;
 }
 
 /** PreviewReply has the decision about each call, in the order of the request. */
@@ -718,6 +765,8 @@ export interface PreviewedCall {
   refused?: string;
   tool_call_id: string;
   tool_name: string;
+  /** Trace is the explanation of the decision, as in toolcall.ExplainReply. Only approvers, operators and auditors get it, for a request of one call. */
+  trace?: unknown;
 }
 
 /** Principal is who acts. */
@@ -1267,6 +1316,7 @@ export const operations = {
   info: { method: "GET", path: "/v1/info" },
   reviewerLoad: { method: "GET", path: "/v1/load" },
   policyStatus: { method: "GET", path: "/v1/policy" },
+  policyText: { method: "GET", path: "/v1/policy/text" },
   readEvents: { method: "GET", path: "/v1/sessions/{session_id}/events" },
   proposeCalls: { method: "POST", path: "/v1/sessions/{session_id}/replies/{reply_id}/calls" },
   emitEvents: { method: "POST", path: "/v1/sessions/{session_id}/replies/{reply_id}/events" },

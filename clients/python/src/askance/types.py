@@ -608,6 +608,18 @@ class PolicyFile(TypedDict):
     name: str
 
 
+class _PolicyFileText(TypedDict):
+    digest: str
+    layer: str
+    name: str
+
+
+class PolicyFileText(_PolicyFileText, total=False):
+    """PolicyFileText is a rule file as it was loaded."""
+
+    text: str
+
+
 class _PolicyRuleCount(TypedDict):
     decided: int
     failed: int
@@ -619,7 +631,24 @@ class PolicyRuleCount(_PolicyRuleCount, total=False):
     """PolicyRuleCount is what one rule has done since it came into force as it is."""
 
     behavior: Literal['allow', 'deny', 'ask', 'passthrough']
+    file: str
+    line: int
     since: str
+
+
+class _PolicyRuleText(TypedDict):
+    behavior: Literal['allow', 'deny', 'ask', 'passthrough']
+    end: int
+    file: str
+    line: int
+    rule: str
+    tools: list[str]
+
+
+class PolicyRuleText(_PolicyRuleText, total=False):
+    """PolicyRuleText is a rule with its place."""
+
+    text: str
 
 
 class _PolicyStatusReply(TypedDict):
@@ -635,6 +664,7 @@ class _PolicyStatusReply(TypedDict):
     loads: int
     refused: int
     rules: int
+    versions: list[PolicyVersion]
 
 
 class PolicyStatusReply(_PolicyStatusReply, total=False):
@@ -644,12 +674,30 @@ class PolicyStatusReply(_PolicyStatusReply, total=False):
     shadow: ShadowPolicyStatus
 
 
+class PolicyTextReply(TypedDict):
+    """PolicyTextReply is the text of a policy that is or was in force in one engine."""
+
+    bundle: str
+    engine: str
+    files: list[PolicyFileText]
+    loaded: str
+    rules: list[PolicyRuleText]
+
+
 class PolicyVerdict(TypedDict):
     """PolicyVerdict is the short form of a decision."""
 
     behavior: Literal['allow', 'deny', 'ask', 'passthrough']
     rule: str
     step: str
+
+
+class PolicyVersion(TypedDict):
+    """PolicyVersion is a policy that is or was in force."""
+
+    bundle: str
+    loaded: str
+    rules: int
 
 
 class PreviewReply(TypedDict):
@@ -670,6 +718,7 @@ class PreviewedCall(_PreviewedCall, total=False):
     decision: Decision
     definition: DefinitionRef
     refused: str
+    trace: Any
 
 
 class Principal(TypedDict):

@@ -20,7 +20,7 @@ func newPolicyCommand(env *environment) *cobra.Command {
 		Long: `These commands need only rule files and a tools file. Name the files as
 arguments, or with --policy, ASKANCE_POLICY or askance.yaml, as for askance serve.
 managed=FILE, user=FILE and run=FILE set another layer than project. Only put changes
-an engine's policy, and only put and status need a running one. Commands that read files once accept - for standard input, and
+an engine's policy, and only put, status and show need a running one. Commands that read files once accept - for standard input, and
 process substitution (<(…)).
 
 permission/GUIDE.md leads from an empty folder to a tested policy in ten minutes.`,
@@ -32,7 +32,7 @@ permission/GUIDE.md leads from an empty folder to a tested policy in ten minutes
 		newPolicyLintCommand(env), newPolicyTestCommand(env), newPolicyExplainCommand(env),
 		newPolicyReplayCommand(env), newPolicyDiffCommand(env), newPolicyFmtCommand(env),
 		newPolicyVarsCommand(env), newPolicySchemaCommand(env), newPolicyImportCommand(env),
-		newPolicyPutCommand(env), newPolicyStatusCommand(env),
+		newPolicyPutCommand(env), newPolicyStatusCommand(env), newPolicyShowCommand(env),
 	)
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
 )
@@ -50,6 +51,17 @@ func TestPolicyStatus(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
+	text = ok(t, "policy", "show", "--data", s.data)
+	if !strings.Contains(text, strings.TrimSpace(testRules)) || !strings.Contains(text, "# "+filepath.Join(rules, "rules.yaml")+" (layer project)") {
+		t.Errorf("show prints\n%s", text)
+	}
+	for _, c := range r.ByRule {
+		one := decode[api.PolicyTextReply](t, ok(t, "policy", "show", c.Rule, "--version", r.Versions[0].Bundle, "--json", "--data", s.data))
+		if len(one.Rules) != 1 || one.Rules[0].Line != c.Line || !strings.Contains(one.Rules[0].Text, c.Rule) || len(one.Files) != 0 {
+			t.Errorf("%+v", one)
+		}
+	}
+	fails(t, cli.ExitNotFound, "the policy has no rule nope", "policy", "show", "nope", "--data", s.data)
 	write(t, filepath.Join(rules, "rules.yaml"), "rules: [")
 	for look := time.NewTicker(50 * time.Millisecond); ; <-look.C {
 		if now := status(); now.Alarm != "" {

@@ -156,13 +156,30 @@ func (p policy) rules() int {
 // has the same members.
 func (p policy) status() (out api.PolicyStatusReply, err error) {
 	if p.live == nil {
-		return api.PolicyStatusReply{Bundle: p.Hash(), Files: []api.PolicyFile{}, Ignored: []string{}, ByRule: []api.PolicyRuleCount{}}, nil
+		return api.PolicyStatusReply{Bundle: p.Hash(), Files: []api.PolicyFile{}, Ignored: []string{}, Versions: []api.PolicyVersion{}, ByRule: []api.PolicyRuleCount{}}, nil
 	}
-	text, err := strictjson.Marshal(p.live.Status())
+	return out, sameMembers(p.live.Status(), &out)
+}
+
+// text is the text of a policy that is or was in force.
+func (p policy) text(bundle string) (out api.PolicyTextReply, ok bool, err error) {
+	if p.live == nil {
+		return out, false, nil
+	}
+	t, ok := p.live.Text(bundle)
+	if !ok {
+		return out, false, nil
+	}
+	return out, true, sameMembers(t, &out)
+}
+
+// sameMembers converts between two types with the same JSON.
+func sameMembers(from, to any) error {
+	text, err := strictjson.Marshal(from)
 	if err != nil {
-		return out, err
+		return err
 	}
-	return out, strictjson.Unmarshal(text, &out)
+	return strictjson.Unmarshal(text, to)
 }
 
 func (p policy) loadError() error {

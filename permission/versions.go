@@ -1,0 +1,188 @@
+package permission
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission/internal/rulefile"
+)
+
+// Bounds of the versions that a Live keeps.
+const (
+	maxVersions     = 20
+	maxVersionBytes = 4 << 20
+)
+
+// PolicyVersion is a policy that is or was in force.
+type PolicyVersion struct {
+	Bundle string    `json:"bundle"`
+	Rules  int       `json:"rules"`
+	Loaded time.Time `json:"loaded"` // when it came into force
+}
+
+// PolicyText is the text of a policy that is or was in force.
+type PolicyText struct {
+	Bundle string     `json:"bundle"`
+	Loaded time.Time  `json:"loaded"` // when it came into force
+	Files  []FileText `json:"files"`
+	Rules  []RuleText `json:"rules"`
+}
+
+// FileText is a rule file as it was loaded.
+type FileText struct {
+	PolicyFile
+	Text string `json:"text"`
+}
+
+// RuleText is where a rule stands. Lines count from 1.
+type RuleText struct {
+	Rule     string           `json:"rule"`
+	Behavior message.Behavior `json:"behavior"`
+	Tools    []string         `json:"tools"`
+	File     string           `json:"file"`
+	Line     int              `json:"line"`
+	End      int              `json:"end"` // the last line
+	Text     string           `json:"text"`
+}
+
+type version struct {
+	PolicyVersion
+	files []File
+}
+
+func (v *version) size() int {
+	n := 0
+	for _, f := range v.files {
+		n += len(f.Data)
+	}
+	return n
+}
+
+// keepVersion adds a policy that came into force, and drops the oldest beyond the
+// bounds. The caller holds mu.
+func (l *Live) keepVersion(b *Bundle, files []File, at time.Time) {
+	v := version{PolicyVersion{b.Hash(), b.Rules(), at}, files}
+	if n := len(l.versions); n > 0 && l.versions[n-1].Bundle == v.Bundle { // comments changed
+		v.Loaded = l.versions[n-1].Loaded
+		l.versions = l.versions[:n-1]
+	}
+	l.versions = append(l.versions, v)
+	size := 0
+	for i, v := range slices.Backward(l.versions) {
+		size += v.size()
+		if i+1 < len(l.versions) && (size > maxVersionBytes || len(l.versions)-i > maxVersions) {
+			l.versions = slices.Clone(l.versions[i+1:])
+			return
+		}
+	}
+}
+
+// Versions are the policies that were in force since the start, the newest first: at
+// most 20, and fewer if their files exceed 4 MiB.
+func (l *Live) Versions() []PolicyVersion {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := make([]PolicyVersion, 0, len(l.versions))
+	for _, v := range slices.Backward(l.versions) {
+		out = append(out, v.PolicyVersion)
+	}
+	return out
+}
+
+// Text is the text of the newest version with a hash, "" for the policy in force;
+// false if there is none.
+func (l *Live) Text(bundle string) (PolicyText, bool) {
+	l.mu.Lock()
+	at := -1
+	for i, v := range l.versions {
+		if bundle == "" || v.Bundle == bundle {
+			at = i
+		}
+	}
+	if at < 0 {
+		l.mu.Unlock()
+		return PolicyText{}, false
+	}
+	v := l.versions[at]
+	l.mu.Unlock()
+	out := PolicyText{Bundle: v.Bundle, Loaded: v.Loaded, Files: []FileText{}, Rules: []RuleText{}}
+	for i, f := range describeFiles(v.files) {
+		out.Files = append(out.Files, FileText{f, string(v.files[i].Data)})
+		out.Rules = append(out.Rules, ruleTexts(v.files[i])...)
+	}
+	return out, true
+}
+
+// ruleTexts finds the rules of a file that was loaded.
+func ruleTexts(f File) []RuleText {
+	doc, _ := rulefile.Read(f.Name, f.Data) // it has been read without a fault
+	if doc == nil {
+		return nil
+	}
+	lines := strings.Split(string(f.Data), "\n")
+	out := make([]RuleText, 0, len(doc.Rules))
+	for i := range doc.Rules {
+		r := &doc.Rules[i]
+		line, _ := r.At.Start("")
+		out = append(out, RuleText{Rule: r.Name, Behavior: r.Behavior, Tools: slices.Concat([]string{}, r.Tool, r.ToolName), File: f.Name, Line: line})
+	}
+	slices.SortStableFunc(out, func(a, b RuleText) int { return cmp.Compare(a.Line, b.Line) })
+	for i := range out {
+		next := len(lines) + 1
+		if i+1 < len(out) {
+			next = max(out[i].Line+1, out[i+1].Line)
+		}
+		out[i].End = endOfRule(lines, out[i].Line, next)
+		out[i].Text = cutText(lines, out[i].Line, out[i].End)
+	}
+	return out
+}
+
+// endOfRule is the last line of a rule that begins at a line and ends before next.
+func endOfRule(lines []string, line, next int) int {
+	if line < 1 || line > len(lines) {
+		return line
+	}
+	indent := indentOf(lines[line-1])
+	end := line
+	for at := line + 1; at < next && at <= len(lines); at++ {
+		text := strings.TrimSpace(lines[at-1])
+		if text == "" || strings.HasPrefix(text, "#") {
+			continue
+		}
+		if indentOf(lines[at-1]) <= indent && text[0] != '}' && text[0] != ']' {
+			break // a key of the file
+		}
+		end = at
+	}
+	return end
+}
+
+func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
+
+// cutText gives lines without their common indent.
+func cutText(lines []string, from, to int) string {
+	if from < 1 || to > len(lines) || from > to {
+		return ""
+	}
+	cut := slices.Clone(lines[from-1 : to])
+	common := indentOf(cut[0])
+	for i, l := range cut {
+		cut[i] = strings.TrimSuffix(l[min(common, indentOf(l)):], "\r")
+	}
+	return strings.Join(cut, "\n")
+}
+
+func describeFiles(files []File) []PolicyFile {
+	out := make([]PolicyFile, len(files))
+	for i, f := range files {
+		sum := sha256.Sum256(f.Data)
+		out[i] = PolicyFile{Name: f.Name, Layer: cmp.Or(f.Layer, LayerProject), Digest: "sha256:" + hex.EncodeToString(sum[:])}
+	}
+	return out
+}
