@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/gateway"
-	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/gateway/console"
+	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/gateway/webhook"
 	"github.com/askance-dev/askance/toolcall"
 )
