@@ -121,7 +121,7 @@ func budgetTakenByPolicyAlone(w *world) {
 	w.policy.use(w, bounded10(nil), permission.Rule{Name: "free", Tools: []string{deploy}, Behavior: message.BehaviorAllow, When: "args.n == 7"})
 	e := w.engine()
 	for range 3 {
-		out, err := api.Preview.Call(w.Context(), e.bot(), request(call("p", deploy, `{"n":6}`)))
+		out, err := api.Preview.Call(w.Context(), e.bot(), previewOf(call("p", deploy, `{"n":6}`)))
 		w.must(err)
 		if d := out.Calls[0].Decision; d.Behavior != message.BehaviorAllow || d.Budget == nil {
 			w.Errorf("the preview is %+v", d)
@@ -145,7 +145,7 @@ func budgetTakenByPolicyAlone(w *world) {
 	if !isAllowed(c) || w.spent() != 1 {
 		w.Errorf("the first call that the rule allows is %s", describe(c))
 	}
-	out, err := api.Preview.Call(w.Context(), e.bot(), request(call("p", deploy, `{"n":0.1}`)))
+	out, err := api.Preview.Call(w.Context(), e.bot(), previewOf(call("p", deploy, `{"n":0.1}`)))
 	w.must(err)
 	if d := out.Calls[0].Decision; d.Behavior != message.BehaviorAsk || !strings.Contains(d.Message, "10 of 10 spent") {
 		w.Errorf("the preview beyond the budget is %+v", d)

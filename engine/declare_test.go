@@ -191,7 +191,7 @@ func refusedDefinitions(w *world) {
 	} {
 		r := request(call("c", picker, `{}`))
 		r.Tools = row.defs
-		for _, err := range []error{second(e.bot().Propose(w.Context(), r)), second(api.Preview.Call(w.Context(), e.bot(), r))} {
+		for _, err := range []error{second(e.bot().Propose(w.Context(), r)), second(api.Preview.Call(w.Context(), e.bot(), api.PreviewRequest{ProposeRequest: r}))} {
 			if e := w.refusal(err, row.want); !strings.Contains(e.What, row.text) {
 				w.Errorf("%s: %v, want %s", name, e, row.text)
 			}
@@ -216,7 +216,7 @@ func previewDeclares(w *world) {
 	look := func(d ...toolcall.ToolDefinition) []api.PreviewedCall {
 		r := request(call("d", picker, `{"of":2}`), call("e", picker, `{"of":[2]}`))
 		r.Tools = d
-		out, err := api.Preview.Call(w.Context(), e.bot(), r)
+		out, err := api.Preview.Call(w.Context(), e.bot(), api.PreviewRequest{ProposeRequest: r})
 		w.must(err)
 		return out.Calls
 	}

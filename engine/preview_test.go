@@ -25,7 +25,7 @@ func previewRecordsNothing(w *world) {
 	var previews []api.PreviewReply
 	for range 2 { // the one use is not spent by looking
 		for _, p := range []api.Caller{e.bot(), e.ann(), e.operator(), e.as(toolcall.RoleAuditor, "eve")} {
-			out, err := api.Preview.Call(w.Context(), p, request(calls...))
+			out, err := api.Preview.Call(w.Context(), p, previewOf(calls...))
 			w.must(err)
 			previews = append(previews, out)
 		}
@@ -52,8 +52,12 @@ func previewRecordsNothing(w *world) {
 	if proposed[2].Decision.Standing != l.ID {
 		w.Errorf("the standing approval did not answer: %+v", proposed[2].Decision)
 	}
-	_, err = api.Preview.Call(w.Context(), e.as(toolcall.RoleRuntime, "stranger"), request(calls...))
+	_, err = api.Preview.Call(w.Context(), e.as(toolcall.RoleRuntime, "stranger"), previewOf(calls...))
 	w.wantErr(err, message.ErrForeign)
-	_, err = api.Preview.Call(w.Context(), e.bot(), request())
+	_, err = api.Preview.Call(w.Context(), e.bot(), previewOf())
 	w.wantErr(err, message.ErrInvalid)
+}
+
+func previewOf(calls ...message.ToolCallBlock) api.PreviewRequest {
+	return api.PreviewRequest{ProposeRequest: request(calls...)}
 }

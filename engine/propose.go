@@ -328,7 +328,7 @@ func (p *proposer) beginLater(ctx context.Context, m *toolcall.Machine, sent tim
 
 // preview decides calls with the current policy as a proposal would, each on its
 // own, and records nothing.
-func (p *Port) preview(ctx context.Context, r toolcall.ProposeRequest) (api.PreviewReply, error) {
+func (p *Port) preview(ctx context.Context, r api.PreviewRequest) (api.PreviewReply, error) {
 	if err := p.e.sessions.checkSession(ctx, p.by, r.Session); err != nil {
 		return api.PreviewReply{}, err
 	}
@@ -340,9 +340,12 @@ func (p *Port) preview(ctx context.Context, r toolcall.ProposeRequest) (api.Prev
 	if by.Role != toolcall.RoleRuntime { // the rules see the runtime of the session
 		by = toolcall.Principal{Role: toolcall.RoleRuntime, Name: session.Runtime}
 	}
-	calls, declared, err := p.e.proposer.newCalls(by, r)
+	if r.Edit != nil {
+		return api.PreviewReply{}, &message.Error{Code: message.CodeInvalid, Op: api.Preview.Name, What: "edit is not possible yet", Hint: "leave it out"}
+	}
+	calls, declared, err := p.e.proposer.newCalls(by, r.ProposeRequest)
 	if err == nil {
-		err = p.e.proposer.placeCalls(ctx, r, calls)
+		err = p.e.proposer.placeCalls(ctx, r.ProposeRequest, calls)
 	}
 	if err == nil {
 		session, _, err = session.With(declared)

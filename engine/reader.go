@@ -29,6 +29,9 @@ func (q *reader) listCalls(ctx context.Context, by toolcall.Principal, r toolcal
 	if r.Limit <= 0 || r.Limit > maxList {
 		r.Limit = maxList
 	}
+	if len(r.Tools)+len(r.Agents)+len(r.Sessions)+len(r.Rules)+len(r.Words)+len(r.Sort)+len(r.Cursor)+len(r.By)+len(r.Outcomes) > 0 || r.Mine || r.Newest || !r.Since.IsZero() || !r.Until.IsZero() {
+		return toolcall.ListReply{}, &message.Error{Code: message.CodeInvalid, Op: "list", What: "this condition is not possible yet", Hint: "leave it out"}
+	}
 	for _, s := range r.States {
 		if !s.Valid() {
 			return toolcall.ListReply{}, &message.Error{Code: message.CodeInvalid, Op: "list", What: "unknown state " + string(s), Hint: "use pending, asking, allowed, submitted or finished"}

@@ -70,7 +70,7 @@ var methods = []struct {
 		return second(p.Explain(ctx, toolcall.ExplainRequest{Key: k}))
 	}},
 	{"Preview", readers, func(ctx context.Context, p *engine.Port, k toolcall.Key) error {
-		return second(api.Preview.Call(ctx, p, request(call("c", deploy, `{}`))))
+		return second(api.Preview.Call(ctx, p, previewOf(call("c", deploy, `{}`))))
 	}},
 	{"RevokeLease", []toolcall.Role{toolcall.RoleOperator, toolcall.RoleApprover}, func(ctx context.Context, p *engine.Port, k toolcall.Key) error {
 		return second(p.RevokeStandingApproval(ctx, toolcall.RevokeStandingApprovalRequest{ID: "sta_x"}))

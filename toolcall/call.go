@@ -46,13 +46,17 @@ type Call struct {
 	Agent   string `json:"agent,omitzero"` // the agent's name, as the runtime gave it
 	// Requester is what is known of the runtime's user; nil: nothing, or no rule reads it.
 	Requester *Requester            `json:"requester,omitzero"`
-	Tool      string                `json:"tool_name"`       // never changes
-	Input     string                `json:"input"`           // raw JSON as it will run, after an approver's edit
-	State     message.ToolCallState `json:"state"`           // AgentScope's word
-	InPhase   Phase                 `json:"phase,omitzero"`  // set in replies and never stored; Phase computes it
-	Cause     string                `json:"cause"`           // the last transition that was taken
-	Batch     Batch                 `json:"batch,omitzero"`  // its place in the reply
-	Behind    message.CallID        `json:"behind,omitzero"` // pending behind the open approval request of this call
+	Tool      string                `json:"tool_name"`      // never changes
+	Input     string                `json:"input"`          // raw JSON as it will run, after an approver's edit
+	State     message.ToolCallState `json:"state"`          // AgentScope's word
+	InPhase   Phase                 `json:"phase,omitzero"` // set in replies and never stored; Phase computes it
+	// Summary says in one line what would run, as people may see it, and Risk what the tool's
+	// annotations warn of. Like InPhase, both are set in replies and never stored.
+	Summary string         `json:"summary,omitzero"`
+	Risk    []string       `json:"risk,omitzero"`
+	Cause   string         `json:"cause"`           // the last transition that was taken
+	Batch   Batch          `json:"batch,omitzero"`  // its place in the reply
+	Behind  message.CallID `json:"behind,omitzero"` // pending behind the open approval request of this call
 	// Definition is what the runtime declared of the tool; nil: nothing, or the engine
 	// knows the tool.
 	Definition *DefinitionRef `json:"definition,omitzero"`

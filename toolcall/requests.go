@@ -133,7 +133,8 @@ type ReportRequest struct {
 	Unasked bool `json:"unasked,omitzero"`
 }
 
-// ListRequest selects calls. Without All only open calls are listed.
+// ListRequest selects calls. Without All only open calls are listed. A call is listed
+// if it meets every condition; a list of values is met by any of them.
 type ListRequest struct {
 	V       int                     `json:"v,omitzero"`
 	Session message.SessionID       `json:"session_id,omitzero"`
@@ -146,12 +147,53 @@ type ListRequest struct {
 	All     bool                    `json:"all,omitzero"`   // finished ones too
 	After   uint64                  `json:"after,omitzero"` // cursor: Next of the reply before (a journal sequence)
 	Limit   int                     `json:"limit,omitzero"` // default and maximum 500; a page of large calls ends earlier
+
+	Tools    []string            `json:"tool_names,omitzero"`
+	Agents   []string            `json:"agents,omitzero"`
+	Sessions []message.SessionID `json:"session_ids,omitzero"`
+	Rules    []string            `json:"rules,omitzero"` // the rule that decided
+	// Words are all somewhere in the ids, tool, summary, input, agent, runtime or rule of
+	// the call, as the reader may see them; upper and lower case are the same.
+	Words string `json:"words,omitzero"`
+	// Mine are open approval requests to which the reader can respond and has not.
+	Mine  bool      `json:"mine,omitzero"`
+	Since time.Time `json:"since,omitzero"` // proposed at this instant or later
+	Until time.Time `json:"until,omitzero"` // proposed before this instant
+	// Sort is an order of Sorts, with "-" before it the other way round; "": proposed.
+	Sort string `json:"sort,omitzero"`
+	// Cursor is that of the reply before, to continue a list with Sort.
+	Cursor string `json:"cursor,omitzero"`
+	// Newest gives the calls that finished last first; only for finished calls.
+	Newest bool `json:"newest,omitzero"`
+	// By is a person who responded to the approval request.
+	By string `json:"by,omitzero"`
+	// Outcomes are causes of the end of finished calls, such as result, reject or expire.
+	Outcomes []Cause `json:"outcomes,omitzero"`
 }
 
-// ListReply has calls in the order in which they were proposed.
+// The orders of a list. What has no such value comes last.
+const (
+	SortDeadline = "deadline" // the request that ends first
+	SortAge      = "age"      // the call that was proposed last
+	SortProposed = "proposed" // the call that was proposed first
+	SortTool     = "tool"
+	SortAgent    = "agent"
+)
+
+// Sorts are the orders of a list.
+func Sorts() []string {
+	return []string{SortDeadline, SortAge, SortProposed, SortTool, SortAgent}
+}
+
+// ListReply has the calls that were listed, in the order of the request.
 type ListReply struct {
 	Calls []*Call `json:"calls"`
 	Next  uint64  `json:"next,omitzero"` // 0: that was all
+	// Cursor continues a list with Sort; "": that was all.
+	Cursor string `json:"cursor,omitzero"`
+	// Counts are the calls of each phase that meet all conditions but that of the phase. Only
+	// the first page has them, and no list that has to read the journal.
+	Counts map[Phase]int `json:"counts,omitzero"`
 	// Waiting says of each open approval request what it waits for. It follows from
 	// Calls: engines leave it out, askance list --json adds it.
 	Waiting []Waiting `json:"waiting,omitzero"`

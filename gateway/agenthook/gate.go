@@ -146,7 +146,7 @@ func (g *gate) propose(ctx context.Context) (*toolcall.Call, error) {
 
 // preview decides without a record.
 func (g *gate) preview(ctx context.Context) (dialect.Verdict, error) {
-	r, err := api.Preview.Call(ctx, g.c, g.proposeRequest())
+	r, err := api.Preview.Call(ctx, g.c, api.PreviewRequest{ProposeRequest: g.proposeRequest()})
 	if err != nil {
 		return dialect.Verdict{}, err
 	}

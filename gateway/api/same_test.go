@@ -106,14 +106,14 @@ func TestSamePreview(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{gatewaytest.Bot, gatewaytest.Ann, gatewaytest.Olga, gatewaytest.Audie} {
-		want, err := operation.Preview.Call(t.Context(), w.A.Client(name), r)
+		want, err := operation.Preview.Call(t.Context(), w.A.Client(name), operation.PreviewRequest{ProposeRequest: r})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if c := want.Calls; c[4].Decision == nil || c[5].Decision == nil || c[5].Definition == nil || c[6].Refused == "" {
 			t.Errorf("brought and declared tools are previewed as %+v", c[4:])
 		}
-		remote, err := operation.Preview.Call(t.Context(), w.A.NATS(name), r)
+		remote, err := operation.Preview.Call(t.Context(), w.A.NATS(name), operation.PreviewRequest{ProposeRequest: r})
 		if err != nil {
 			t.Fatal(err)
 		}

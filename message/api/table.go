@@ -118,9 +118,22 @@ var (
 				{Name: "all", Type: "boolean", Doc: "Finished calls, too."},
 				{Name: "after", Type: "integer", Doc: "The cursor: next of the page before."},
 				{Name: "limit", Type: "integer", Doc: "The size of the page; default and maximum 500."},
+				{Name: "tool_names", Type: "string", Many: true, Doc: "Only calls of one of these tools; may be repeated."},
+				{Name: "agents", Type: "string", Many: true, Doc: "Only calls of one of these agents; may be repeated."},
+				{Name: "session_ids", Type: "string", Many: true, Doc: "Only calls of one of these sessions; may be repeated."},
+				{Name: "rules", Type: "string", Many: true, Doc: "Only calls that one of these rules decided; may be repeated."},
+				{Name: "words", Type: "string", Doc: "Only calls that have all of these words in their ids, tool, summary, input, agent, runtime or rule."},
+				{Name: "mine", Type: "boolean", Doc: "Only approval requests to which you can respond and have not."},
+				{Name: "since", Type: "string", Doc: "Only calls that were proposed at this time (RFC 3339) or later."},
+				{Name: "until", Type: "string", Doc: "Only calls that were proposed before this time (RFC 3339)."},
+				{Name: "sort", Type: "string", Doc: "The order: deadline (the request that ends first), age (the newest call first), proposed (the oldest call first), tool or agent; with a minus sign the other way round.", Words: sortWords()},
+				{Name: "cursor", Type: "string", Doc: "The cursor of a list with sort: cursor of the page before."},
+				{Name: "newest", Type: "boolean", Doc: "The calls that finished last first; only for finished calls."},
+				{Name: "by", Type: "string", Doc: "Only calls to whose approval request this person responded."},
+				{Name: "outcomes", Type: "string", Many: true, Doc: "Only finished calls that ended by one of these causes, such as result, reject or expire; may be repeated."},
 			},
 			Summary: "List calls",
-			Doc:     "In the order in which they were proposed. Without all, only open ones. A page can be short, or empty, and have a next: continue until there is none."},
+			Doc:     "In the order in which they were proposed, unless sort names another one. Without all, only open ones. counts has the number of calls of each phase. A page can be short, or empty, and have a next or a cursor: continue until there is none."},
 	}).withPages(func(r *toolcall.ListRequest) *int { return &r.Limit }, func(r toolcall.ListReply) int { return len(r.Calls) })
 	Show = Define[toolcall.ShowRequest, toolcall.ShowReply](Operation{
 		Name: "show", Class: ClassRead, Roles: readers, NATS: onRead,
@@ -134,11 +147,11 @@ var (
 			Summary: "Explain a decision",
 			Doc:     "How the call was decided when it was proposed, and how the current policy decides it."},
 	})
-	Preview = Define[toolcall.ProposeRequest, PreviewReply](Operation{
+	Preview = Define[PreviewRequest, PreviewReply](Operation{
 		Name: "preview", Class: ClassRead, Roles: readers, NATS: onRead,
 		HTTP: &HTTP{ID: "previewCalls", Method: "POST", Path: replyPath + "/preview", Tag: "sessions",
 			Summary: "Preview decisions",
-			Doc:     "How the current policy decides these calls, each on its own. Nothing is proposed and nothing is recorded."},
+			Doc:     "How the current policy decides these calls, each on its own, or an open call as the approver would edit it. Nothing is proposed and nothing is recorded."},
 	})
 	Events = Define[toolcall.EventsRequest, toolcall.EventsReply](Operation{
 		Name: "events", Class: ClassWait, Roles: readers, NATS: onRead,
@@ -236,6 +249,15 @@ func workHTTP(name, id, summary, doc string) *HTTP {
 	return &HTTP{ID: id, Method: "POST", Path: "/v1/work/" + name, Tag: "work", Summary: summary, Doc: doc}
 }
 
+// sortWords are the orders of a list, each in both directions.
+func sortWords() []string {
+	out := toolcall.Sorts()
+	for _, s := range toolcall.Sorts() {
+		out = append(out, "-"+s)
+	}
+	return out
+}
+
 func phaseWords() []string {
 	var out []string
 	for _, p := range toolcall.Phases() {
@@ -258,6 +280,30 @@ func Table() []*Operation {
 	}
 }
 
+// PreviewRequest has calls as they would be proposed or, instead of them, an edit.
+type PreviewRequest struct {
+	toolcall.ProposeRequest
+	// Edit is how the caller would edit the arguments of an open call of the reply.
+	Edit *PreviewEdit `json:"edit,omitzero"`
+}
+
+// PreviewEdit is an edit that is not sent.
+type PreviewEdit struct {
+	Call   message.CallID `json:"tool_call_id"`
+	Digest string         `json:"digest,omitzero"` // of the approval request that is open; "": any
+	Input  string         `json:"input"`
+}
+
+// EditOutcome is what an edit would do.
+type EditOutcome string
+
+// The outcomes of an edit.
+const (
+	EditRuns    EditOutcome = "runs"    // the call is approved as edited, or allowed
+	EditAsks    EditOutcome = "asks"    // an approval is needed for the edited call
+	EditRefused EditOutcome = "refused" // the approval request stays open as it is
+)
+
 // PreviewReply has the decision about each call, in the order of the request.
 type PreviewReply struct {
 	Bundle string          `json:"bundle"` // the policy that decides
@@ -279,4 +325,11 @@ type PreviewedCall struct {
 	// Trace is the explanation of the decision, as in toolcall.ExplainReply. Only
 	// approvers, operators and auditors get it, for a request of one call.
 	Trace message.RawJSON `json:"trace,omitzero"`
+	// Summary and Risk are those that the call would have.
+	Summary string   `json:"summary,omitzero"`
+	Risk    []string `json:"risk,omitzero"`
+	// Edit is what the edit of the request would do; absent where none was given.
+	Edit EditOutcome `json:"edit,omitzero"`
+	// Needs is who would have to approve the edited call.
+	Needs *toolcall.Tally `json:"needs,omitzero"`
 }

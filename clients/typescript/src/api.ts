@@ -188,6 +188,7 @@ export interface Call {
   retry_at?: string;
   /** Returned says which worker returned the last task, and why. */
   returned?: TaskReturn;
+  risk?: string[];
   /** the runtime that proposed it */
   runtime: string;
   /** Seq is the journal sequence of the call's last record. It is not part of the event record: the reader sets it (see At). */
@@ -207,6 +208,8 @@ export interface Call {
     source: string;
     tool_name: string;
   }>;
+  /** Summary says in one line what would run, as people may see it, and Risk what the tool's annotations warn of. Like InPhase, both are set in replies and never stored. */
+  summary?: string;
   tool_call_id?: string;
   /** never changes */
   tool_name: string;
@@ -502,9 +505,13 @@ export interface Key {
 /** KeyRing are a space's signing keys, oldest first. */
 export type KeyRing = EngineKey[];
 
-/** ListReply has calls in the order in which they were proposed. */
+/** ListReply has the calls that were listed, in the order of the request. */
 export interface ListReply {
   calls: Call[];
+  /** Counts are the calls of each phase that meet all conditions but that of the phase. Only the first page has them, and no list that has to read the journal. */
+  counts?: Record<string, number>;
+  /** Cursor continues a list with Sort; "": that was all. */
+  cursor?: string;
   /** 0: that was all */
   next?: number;
   /** Waiting says of each open approval request what it waits for. It follows from Calls: engines leave it out, askance list --json adds it. */
@@ -748,6 +755,45 @@ export interface PolicyVersion {
   rules: number;
 }
 
+/** PreviewBody has calls as they would be proposed or, instead of them, an edit. */
+export interface PreviewBody {
+  agent?: string;
+  /** Edit is how the caller would edit the arguments of an open call of the reply. */
+  edit?: PreviewEdit;
+  /** External names tools of these calls that the engine need not know, because the runtime or its frontend runs them: the policy decides about such a call as about any other, and once it is allowed it waits for a Report. A tool that the engine knows to run elsewhere is refused. */
+  external_tools?: string[];
+  /** Parent is the call within which these calls are made, such as the one that started a sub-agent. Their reply is another one. */
+  parent?: ParentKey;
+  tool_calls: Array<{
+    created_at?: string;
+    /** end of the model's output, not of the call */
+    finished_at?: string | null;
+    id: string;
+    input: string;
+    name: string;
+    /** ToolCallState is where a tool call stands. */
+    state?: "pending" | "asking" | "allowed" | "submitted" | "finished";
+    suggested_rules?: Array<{
+      /** Behavior is what a permission rule or a decision says about a tool call. */
+      behavior: "allow" | "deny" | "ask" | "passthrough";
+      rule_content: string | null;
+      source: string;
+      tool_name: string;
+    }>;
+    type: "tool_call";
+  }>;
+  /** Tools defines tools that the runtime or its frontend runs, and names them as External does. A definition holds for the session: later proposals need not repeat it. A tool that the engine knows keeps the engine's definition. */
+  tools?: ToolDefinition[];
+}
+
+/** PreviewEdit is an edit that is not sent. */
+export interface PreviewEdit {
+  /** of the approval request that is open; "": any */
+  digest?: string;
+  input: string;
+  tool_call_id: string;
+}
+
 /** PreviewReply has the decision about each call, in the order of the request. */
 export interface PreviewReply {
   /** the policy that decides */
@@ -761,8 +807,15 @@ export interface PreviewedCall {
   decision?: Decision;
   /** Definition is what the runtime declared of the tool. */
   definition?: DefinitionRef;
+  /** Edit is what the edit of the request would do; absent where none was given. */
+  edit?: string;
+  /** Needs is who would have to approve the edited call. */
+  needs?: Tally;
   /** Refused says why the call never reaches the policy: an unknown tool, or input that does not fit it. */
   refused?: string;
+  risk?: string[];
+  /** Summary and Risk are those that the call would have. */
+  summary?: string;
   tool_call_id: string;
   tool_name: string;
   /** Trace is the explanation of the decision, as in toolcall.ExplainReply. Only approvers, operators and auditors get it, for a request of one call. */
@@ -1188,6 +1241,15 @@ export interface Step {
   cause: string;
   from: "" | "pending" | "asking" | "allowed" | "submitted" | "finished";
   to: "pending" | "asking" | "allowed" | "submitted" | "finished";
+}
+
+/** Tally is how the votes on an approval request stand against its requirement. */
+export interface Tally {
+  /** every part has its people */
+  agreed: boolean;
+  parts: Part[];
+  /** how many people of each part must approve */
+  quorum: number;
 }
 
 /** TaskReturn says that a worker did not begin an attempt, for a reason of its own such as a missing engine key. */

@@ -153,10 +153,12 @@ class Call(_Call, total=False):
     result_digest: str
     retry_at: str
     returned: TaskReturn
+    risk: list[str]
     seq: int
     standing_approvals: list[StandingApproval]
     step: int
     suggested_rules: list[dict[str, Any]]
+    summary: str
     tool_call_id: str
     votes: list[Vote]
 
@@ -460,8 +462,10 @@ class _ListReply(TypedDict):
 
 
 class ListReply(_ListReply, total=False):
-    """ListReply has calls in the order in which they were proposed."""
+    """ListReply has the calls that were listed, in the order of the request."""
 
+    counts: dict[str, int]
+    cursor: str
     next: int
     waiting: list[Waiting]
 
@@ -700,6 +704,31 @@ class PolicyVersion(TypedDict):
     rules: int
 
 
+class _PreviewBody(TypedDict):
+    tool_calls: list[dict[str, Any]]
+
+
+class PreviewBody(_PreviewBody, total=False):
+    """PreviewBody has calls as they would be proposed or, instead of them, an edit."""
+
+    agent: str
+    edit: PreviewEdit
+    external_tools: list[str]
+    parent: ParentKey
+    tools: list[ToolDefinition]
+
+
+class _PreviewEdit(TypedDict):
+    input: str
+    tool_call_id: str
+
+
+class PreviewEdit(_PreviewEdit, total=False):
+    """PreviewEdit is an edit that is not sent."""
+
+    digest: str
+
+
 class PreviewReply(TypedDict):
     """PreviewReply has the decision about each call, in the order of the request."""
 
@@ -717,7 +746,11 @@ class PreviewedCall(_PreviewedCall, total=False):
 
     decision: Decision
     definition: DefinitionRef
+    edit: str
+    needs: Tally
     refused: str
+    risk: list[str]
+    summary: str
     trace: Any
 
 
@@ -1057,6 +1090,14 @@ class StartReply(_StartReply, total=False):
 
 
 Step = TypedDict('Step', {'cause': 'str', 'from': "Literal['', 'pending', 'asking', 'allowed', 'submitted', 'finished']", 'to': "Literal['pending', 'asking', 'allowed', 'submitted', 'finished']"}, total=False)
+
+
+class Tally(TypedDict):
+    """Tally is how the votes on an approval request stand against its requirement."""
+
+    agreed: bool
+    parts: list[Part]
+    quorum: int
 
 
 class TaskReturn(TypedDict):

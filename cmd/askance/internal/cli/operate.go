@@ -144,7 +144,7 @@ func findReply(ctx context.Context, c engine.Client, ad *address) (message.Sessi
 }
 
 func newPreviewCommand(env *environment) *cobra.Command {
-	var r toolcall.ProposeRequest
+	var r api.PreviewRequest
 	var input, definition string
 	var external bool
 	c := &cobra.Command{
@@ -185,7 +185,7 @@ askance policy explain shows the rules of a rule file without an engine.`,
 			r.Tools = []toolcall.ToolDefinition{d}
 			return err
 		},
-		RunE: operation[toolcall.ProposeRequest, api.PreviewReply]{
+		RunE: operation[api.PreviewRequest, api.PreviewReply]{
 			role: toolcall.RoleAuditor, call: api.Preview.Call, request: always(&r), text: previewText,
 		}.run(env),
 	}
@@ -200,7 +200,7 @@ askance policy explain shows the rules of a rule file without an engine.`,
 	return c
 }
 
-func previewText(out *term.Out, _ toolcall.ProposeRequest, reply api.PreviewReply) string {
+func previewText(out *term.Out, _ api.PreviewRequest, reply api.PreviewReply) string {
 	var b strings.Builder
 	for _, c := range reply.Calls {
 		tool := out.Bold(term.SafeLine(c.Tool))

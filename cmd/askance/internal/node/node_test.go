@@ -218,7 +218,7 @@ func TestReader(t *testing.T) {
 	if err != nil || offline.Withheld == "" || len(offline.Trace) != 0 || len(explained.Recorded) == 0 || string(offline.Recorded) != string(explained.Recorded) || !reflect.DeepEqual(offline.Decision, explained.Decision) {
 		t.Errorf("without an engine the call is explained as %+v, %v; the engine said %+v", offline, err, explained)
 	}
-	if _, err := api.Preview.Call(t.Context(), r, toolcall.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{{ID: "x", Name: "remote", Input: `{}`}}}); !errors.Is(err, message.ErrUnavailable) {
+	if _, err := api.Preview.Call(t.Context(), r, api.PreviewRequest{ProposeRequest: toolcall.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{{ID: "x", Name: "remote", Input: `{}`}}}}); !errors.Is(err, message.ErrUnavailable) {
 		t.Errorf("a preview without a policy: %v", err)
 	}
 	if _, err := r.SubmitResponse(t.Context(), toolcall.Response{}); !errors.Is(err, message.ErrForbidden) {
