@@ -204,6 +204,10 @@ hooks-real: build ## Run the published coding agents with the hooks, against a s
 	$(GO) vet -tags realagents ./e2e/agents
 	ASKANCE_BIN=$(CURDIR)/bin/askance AGENTS_DIR=$(AGENTS_HOME)/node_modules $(GO) test -tags realagents -count=1 -timeout 15m ./e2e/agents
 
+.PHONY: pictures
+pictures: ## Take the pictures of README.md again.
+	$(GO) test ./cmd/askance/internal/cli -count=1 -run TestPictures -update
+
 .PHONY: bench
 bench: ## Run the benchmarks, then askance bench with BENCHFLAGS.
 	$(GO) test -run '^$$' -bench . -benchmem ./...

@@ -6,7 +6,7 @@
 // [Bundle.Decide] answers one [Request] with a [Decision], and [Bundle.Explain]
 // says why. [Live] holds the bundle in force and reloads it.
 //
-// People who write policies begin with GUIDE.md and look up keys, variables,
+// People who write policies begin with docs/tutorials/policy.md and look up keys, variables,
 // functions and lint codes in REFERENCE.md. Editors take policy.schema.json.
 //
 // # Rule files

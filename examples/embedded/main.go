@@ -14,8 +14,8 @@ const policy = `
 version: 1
 name: shop
 rules:
-  - {name: lookups, tool_name: find_order, behavior: allow}
-  - {name: refunds, tool_name: refund, behavior: ask}
+  - {name: lookups, tool: find_order, behavior: allow}
+  - {name: refunds, tool: refund, behavior: ask}
 `
 
 type order struct {
@@ -39,7 +39,7 @@ func ask(_ context.Context, r askance.Request) askance.Response {
 	fmt.Printf("%s %s: approve? [y/n] ", r.Tool, r.Input)
 	var answer string
 	if _, err := fmt.Scanln(&answer); err != nil || answer != "y" {
-		return askance.Reject("the shop says no")
+		return askance.Reject("The shop says no")
 	}
 	return askance.Approve()
 }

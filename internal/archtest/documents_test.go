@@ -20,7 +20,6 @@ func TestDocuments(t *testing.T) {
 		t.Fatal(err)
 	}
 	tests := []struct{ file, block, want string }{
-		{"README.md", "states", states},
 		{"ARCHITECTURE.md", "modules", archtest.Rules().ModulePicture()},
 		{"ARCHITECTURE.md", "engine", parts},
 		{"ARCHITECTURE.md", "states", states},

@@ -14,7 +14,7 @@ import (
 
 const head = `# Reference of rule files
 
-For authors of policies: every key, variable, function and lint code. ` + "`make generate`" + ` writes this page from the code, and a test compares it. Begin with [GUIDE.md](GUIDE.md); [doc.go](doc.go) describes the order of the steps, the modes, and failed evaluations.
+For authors of policies: every key, variable, function and lint code. ` + "`make generate`" + ` writes this page from the code, and a test compares it. Begin with the [tutorial](../docs/tutorials/policy.md); [doc.go](doc.go) describes the order of the steps, the modes, and failed evaluations.
 
 `
 
@@ -29,6 +29,8 @@ func Markdown() (string, error) {
 	if err := functions(&b); err != nil {
 		return "", err
 	}
+	b.WriteString("\n")
+	toolKinds(&b)
 	codes(&b)
 	return b.String(), nil
 }

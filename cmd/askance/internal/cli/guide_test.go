@@ -1,65 +1,119 @@
 package cli_test
 
 import (
-	"bufio"
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/askance-dev/askance/internal/clitest"
 )
 
-// TestGuide does what permission/GUIDE.md and then COOKBOOK.md say, in their
-// order, in an empty folder. It writes the files that a reader is told to save,
-// runs every command, and compares what each prints with what the page shows
-// (-update writes that).
-func TestGuide(t *testing.T) {
+// TestTutorials does what each tutorial says, in its order, in an empty folder:
+// it writes the files that a reader is told to save, runs every command, and
+// compares what each prints with what the page shows (-update writes that). The
+// cookbook goes on in the folder of the tutorial for policies.
+func TestTutorials(t *testing.T) {
 	root := filepath.Join(clitest.Testdata, "../../../../..")
-	cleanEnvironment(t)
-	g := &guide{t: t, root: root, bin: t.TempDir()}
-	t.Setenv("PATH", g.bin+string(os.PathListSeparator)+os.Getenv("PATH"))
-	t.Setenv("ASKANCE_LISTEN", "127.0.0.1:0") // the usual port may be in use here
-	for _, name := range []string{"permission/GUIDE.md", "permission/COOKBOOK.md"} {
-		g.commands, g.files = 0, 0
-		page := filepath.Join(root, name)
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := g.follow(string(text))
-		if *clitest.Update {
-			write(t, page, got)
-			continue
-		}
-		if got != string(text) {
-			t.Errorf("%s shows other output than the commands print (go test -update rewrites it)\n%s", name, firstDifference(string(text), got))
-		}
-		if g.commands < 11 || g.files < 4 {
-			t.Errorf("found %d commands and %d files in %s; the page has more, so the search is broken", g.commands, g.files, name)
-		}
+	pages, err := filepath.Glob(filepath.Join(root, "docs/tutorials/*.md"))
+	if err != nil || len(pages) < 3 {
+		t.Fatalf("found %d tutorials: %v", len(pages), err)
+	}
+	for _, page := range pages {
+		t.Run(filepath.Base(page), func(t *testing.T) {
+			cleanEnvironment(t)
+			g := &guide{t: t, root: root, bin: t.TempDir()}
+			t.Setenv("PATH", g.bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+			t.Setenv("ASKANCE_LISTEN", "127.0.0.1:0") // the usual ports may be in use here
+			t.Setenv("ASKANCE_HTTP", "127.0.0.1:0")
+			g.compare(page, 5, 1)
+			if filepath.Base(page) == "policy.md" {
+				g.compare(filepath.Join(root, "permission/COOKBOOK.md"), 11, 4)
+			}
+		})
 	}
 }
 
-// guide is a walk through the pages.
+// tutorialPatience is how long a tutorial waits for what must come.
+const tutorialPatience = 2 * time.Minute
+
+// guide is a walk through pages.
 type guide struct {
 	t               *testing.T
 	root, bin       string
 	commands, files int
+	others          []*terminal
+	url             string // of the server that the page started
 }
 
-var saveAs = regexp.MustCompile("Save (?:this|it) as `([a-z.-]+)`")
+// terminal is one in which a command of a page goes on.
+type terminal struct {
+	cmd *exec.Cmd
+	out *lines
+}
+
+// lines is what a command has printed so far.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// compare follows a page and compares it with what came of that.
+func (g *guide) compare(page string, commands, files int) {
+	g.t.Helper()
+	g.commands, g.files = 0, 0
+	text, err := os.ReadFile(page)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	got := g.follow(string(text))
+	g.closeTerminals()
+	if *clitest.Update {
+		write(g.t, page, got)
+		return
+	}
+	if got != string(text) {
+		g.t.Errorf("%s shows other output than the commands print (go test -update rewrites it)\n%s", page, firstDifference(string(text), got))
+	}
+	if g.commands < commands || g.files < files {
+		g.t.Errorf("found %d commands and %d files in %s; the page has more, so the search is broken", g.commands, g.files, page)
+	}
+}
+
+var (
+	saveAs        = regexp.MustCompile("Save (?:this|it) as `([a-z./-]+)`")
+	otherTerminal = regexp.MustCompile(`In a (?:second|third) terminal`)
+	otherPrints   = regexp.MustCompile("terminal prints `([^`]+)`")
+	loopback      = regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
+)
 
 // follow does what the page says and returns it with the output that came.
 func (g *guide) follow(text string) string {
 	g.t.Helper()
 	var out strings.Builder
 	var fence, save string
+	other := false
 	var block []string
 	for line := range strings.Lines(text) {
 		switch bare := strings.TrimSpace(line); {
@@ -67,14 +121,20 @@ func (g *guide) follow(text string) string {
 			fence, block = strings.TrimPrefix(bare, "```"), nil
 			out.WriteString(line)
 		case fence != "" && bare == "```":
-			g.block(&out, fence, &save, block)
-			fence = ""
+			g.block(&out, fence, &save, block, other)
+			fence, other = "", false
 			out.WriteString(line)
 		case fence != "":
 			block = append(block, line)
 		default:
 			if m := saveAs.FindStringSubmatch(line); m != nil {
 				save = m[1]
+			}
+			other = other || otherTerminal.MatchString(line)
+			if m := otherPrints.FindStringSubmatch(line); m != nil {
+				g.await("a terminal prints "+m[1], func() bool {
+					return slices.ContainsFunc(g.others, func(o *terminal) bool { return strings.Contains(o.out.String(), m[1]) })
+				})
 			}
 			out.WriteString(line)
 		}
@@ -83,28 +143,51 @@ func (g *guide) follow(text string) string {
 }
 
 // block does what one block says.
-func (g *guide) block(out *strings.Builder, kind string, save *string, lines []string) {
+func (g *guide) block(out *strings.Builder, kind string, save *string, block []string, other bool) {
+	g.t.Helper()
 	switch kind {
 	case "console":
-		for _, line := range lines {
-			if command, ok := strings.CutPrefix(line, "$ "); ok {
-				out.WriteString(line)
-				out.WriteString(g.run(strings.TrimSpace(command)))
-			}
-		}
+		g.session(out, block)
 		return
 	case "sh":
-		for _, line := range lines {
-			g.run(strings.TrimSpace(line))
+		for _, line := range block {
+			if other {
+				g.open(strings.TrimSpace(line))
+			} else {
+				g.run(strings.TrimSpace(line))
+			}
 		}
-	case "yaml", "json":
+	default:
 		if *save != "" {
-			write(g.t, *save, strings.Join(lines, ""))
+			if err := os.MkdirAll(filepath.Dir(*save), 0o750); err != nil {
+				g.t.Fatal(err)
+			}
+			write(g.t, *save, strings.Join(block, ""))
 			g.files++
 			*save = ""
 		}
 	}
-	out.WriteString(strings.Join(lines, ""))
+	out.WriteString(strings.Join(block, ""))
+}
+
+// session runs the commands of a block. Output with an ellipsis stays if it fits what came.
+func (g *guide) session(out *strings.Builder, block []string) {
+	g.t.Helper()
+	for i, line := range block {
+		command, ok := strings.CutPrefix(line, "$ ")
+		if !ok {
+			continue
+		}
+		end := i + 1
+		for end < len(block) && !strings.HasPrefix(block[end], "$ ") {
+			end++
+		}
+		shown, got := strings.Join(block[i+1:end], ""), g.run(strings.TrimSpace(command))
+		if pattern := strings.ReplaceAll(regexp.QuoteMeta(shown), "…", "(?s:.*)"); strings.Contains(shown, "…") && regexp.MustCompile("^"+pattern+"$").MatchString(got) {
+			got = shown
+		}
+		out.WriteString(line + got)
+	}
 }
 
 var exitComment = regexp.MustCompile(`\s+# exit code (\d+)$`)
@@ -117,10 +200,6 @@ func (g *guide) run(command string) string {
 		g.install(command)
 		return ""
 	}
-	if strings.HasPrefix(command, "askance serve ") {
-		g.serve(command)
-		return ""
-	}
 	want := 0
 	if m := exitComment.FindStringSubmatch(command); m != nil {
 		if _, err := fmt.Sscan(m[1], &want); err != nil {
@@ -128,12 +207,111 @@ func (g *guide) run(command string) string {
 		}
 		command = strings.TrimSuffix(command, m[0])
 	}
-	c := exec.CommandContext(g.t.Context(), "sh", "-c", command)
-	both, err := c.CombinedOutput()
-	if code := c.ProcessState.ExitCode(); code != want {
-		g.t.Errorf("%s: exit %d, want %d: %v\n%s", command, code, want, err, both)
+	var both []byte
+	try := func() bool {
+		c := g.shell(command)
+		both, _ = c.CombinedOutput() // the exit code says enough
+		if c.ProcessState.ExitCode() == want {
+			return true
+		}
+		if !strings.HasPrefix(command, "askance approve") { // what it approves may come a moment later
+			g.t.Fatalf("%s: exit %d, want %d\n%s", command, c.ProcessState.ExitCode(), want, both)
+		}
+		return false
+	}
+	g.await(command, try)
+	if g.url != "" {
+		both = bytes.ReplaceAll(both, []byte(g.url), []byte("http://127.0.0.1:8787"))
 	}
 	return string(both)
+}
+
+// shell prepares a command of the page.
+func (g *guide) shell(command string) *exec.Cmd {
+	g.t.Helper()
+	if strings.Contains(command, "go run ./shop") {
+		command = strings.ReplaceAll(command, "go run ./shop", g.build("shop"))
+	}
+	if g.url != "" {
+		command = strings.ReplaceAll(command, "http://127.0.0.1:8787", g.url)
+	}
+	return exec.CommandContext(g.t.Context(), "sh", "-c", command)
+}
+
+// build compiles a program that the page wrote as if it were in the clone.
+func (g *guide) build(folder string) string {
+	g.t.Helper()
+	root, err := filepath.Abs(g.root)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{
+		filepath.Join(root, folder, "main.go"): filepath.Join(here, folder, "main.go"),
+	}})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	file, program := filepath.Join(g.t.TempDir(), "overlay.json"), filepath.Join(g.t.TempDir(), folder)
+	write(g.t, file, string(overlay))
+	c := exec.CommandContext(g.t.Context(), "go", "build", "-overlay", file, "-o", program, "./"+folder)
+	c.Dir = root
+	if both, err := c.CombinedOutput(); err != nil {
+		g.t.Fatalf("go build ./%s: %v\n%s", folder, err, both)
+	}
+	return program
+}
+
+// open runs a command in a terminal of its own, which stays open until the page ends.
+func (g *guide) open(command string) {
+	g.t.Helper()
+	g.commands++
+	c := g.shell("exec " + command)
+	o := &terminal{cmd: c, out: &lines{}}
+	c.Stdout, c.Stderr = o.out, o.out
+	c.Cancel, c.WaitDelay = func() error { return c.Process.Signal(syscall.SIGTERM) }, tutorialPatience
+	if err := c.Start(); err != nil {
+		g.t.Fatal(err)
+	}
+	g.others = append(g.others, o)
+	if !strings.HasPrefix(command, "askance serve ") {
+		return
+	}
+	g.await("the server", func() bool {
+		g.url = loopback.FindString(o.out.String())
+		return g.url != ""
+	})
+}
+
+// closeTerminals ends what the page left running, the newest first.
+func (g *guide) closeTerminals() {
+	g.t.Helper()
+	for _, o := range slices.Backward(g.others) {
+		if strings.Contains(o.cmd.Args[2], "exec askance ") { // the others end
+			_ = o.cmd.Process.Signal(syscall.SIGTERM)
+		}
+		if err := o.cmd.Wait(); err != nil {
+			g.t.Errorf("%s: %v\n%s", o.cmd.Args, err, o.out)
+		}
+	}
+	g.others, g.url = nil, ""
+}
+
+// await waits until something holds, and fails with what the terminals show.
+func (g *guide) await(what string, holds func() bool) {
+	g.t.Helper()
+	for end := time.Now().Add(tutorialPatience); !holds(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			shown := ""
+			for _, o := range g.others {
+				shown += o.out.String()
+			}
+			g.t.Fatalf("waited in vain: %s\n%s", what, shown)
+		}
+	}
 }
 
 // install makes sure that what the page installs is a program, and lets the test
@@ -153,32 +331,6 @@ func (g *guide) install(command string) {
 	}
 	if err := os.Symlink(self, filepath.Join(g.bin, filepath.Base(what))); err != nil {
 		g.t.Fatal(err)
-	}
-}
-
-// serve starts a server, waits until it says what it serves, and stops it.
-func (g *guide) serve(command string) {
-	g.t.Helper()
-	c := exec.CommandContext(g.t.Context(), "sh", "-c", "exec "+command)
-	stdout, err := c.StdoutPipe()
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	var errs bytes.Buffer
-	c.Stderr = &errs
-	if err := c.Start(); err != nil {
-		g.t.Fatal(err)
-	}
-	lines := bufio.NewScanner(stdout)
-	said := ""
-	for lines.Scan() {
-		if said += lines.Text() + "\n"; strings.Contains(said, "3 rules") {
-			break
-		}
-	}
-	_ = c.Process.Signal(syscall.SIGTERM) // it may have ended, which Wait tells
-	if err := c.Wait(); err != nil || !strings.Contains(said, "3 rules") {
-		g.t.Errorf("%s: %v\n%s%s", command, err, said, errs.String())
 	}
 }
 

@@ -23,7 +23,7 @@ managed=FILE, user=FILE and run=FILE set another layer than project. Only put ch
 an engine's policy, and only put, status and show need a running one. Commands that read files once accept - for standard input, and
 process substitution (<(…)).
 
-permission/GUIDE.md leads from an empty folder to a tested policy in ten minutes.`,
+docs/tutorials/policy.md leads from an empty folder to a tested policy in ten minutes.`,
 		Example: `  askance policy lint rules.yaml --tools tools.yaml
   askance policy test rules.yaml --tools tools.yaml
   askance policy explain rules.yaml --tools tools.yaml --tool refund --args '{"cents": 900}'

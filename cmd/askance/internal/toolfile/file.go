@@ -57,9 +57,9 @@ type entry struct {
 	Name            string             `yaml:"name" doc:"The name that calls and rules use."`
 	Description     string             `yaml:"description" doc:"For people and models."`
 	Server          string             `yaml:"server" doc:"The MCP server or group that the tool comes from; rules for SERVER/* match it."`
-	Kind            string             `yaml:"kind" doc:"Its arguments have a known meaning that rules can name; see GUIDE.md."`
+	Kind            string             `yaml:"kind" doc:"Its arguments have a known meaning that rule_content can name; powershell, cmd, mcp and function take no rule_content."`
 	Home            string             `yaml:"home" doc:"With a kind: the home folder of the user as whom it runs, which also tells whether it runs on Windows. A local tool has the engine's."`
-	Argument        string             `yaml:"argument" doc:"With a kind: the argument that has the command or the path, if it has another name than AgentScope's."`
+	Argument        string             `yaml:"argument" doc:"With a kind: the argument that has the command or the path, if it is not command (bash), file_path (read, write, edit) or path (glob, grep). input_schema must declare it."`
 	InputSchema     map[string]any     `yaml:"input_schema" doc:"JSON Schema of the arguments. A call that does not fit it is never allowed without an approval."`
 	Placement       toolcall.Placement `yaml:"placement" doc:"Who runs it: local is the engine (the default), remote are workers, external is the agent's own runtime."`
 	Idempotent      bool               `yaml:"idempotent" doc:"A lost attempt is tried again under the same key."`

@@ -107,7 +107,7 @@ func (k key) value() string {
 
 const referenceHead = `# Reference of tools files
 
-For operators and authors of policies: every key of the file that declares the tools of an engine (` + "`askance serve --tools`" + `). A test generates this page from the code; do not edit it. Begin with [GUIDE.md](GUIDE.md#2-declare-the-tools); ` + "`askance policy schema tools`" + ` writes a JSON Schema for editors.
+For operators and authors of policies: every key of the file that declares the tools of an engine (` + "`askance serve --tools`" + `). A test generates this page from the code; do not edit it. Begin with the [tutorial](../docs/tutorials/policy.md#2-declare-the-tools); ` + "`askance policy schema tools`" + ` writes a JSON Schema for editors.
 
 A tools file is YAML or JSON, at most 1 MiB. It has ` + "`version: 1`" + ` and a list ` + "`tools`" + `. Unknown keys and keys that are given twice are errors. A duration is written as 90s, 15m, 24h or 7d.
 
