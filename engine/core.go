@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/askance-dev/askance/engine/internal/activity"
 	"github.com/askance-dev/askance/engine/internal/budget"
 	"github.com/askance-dev/askance/engine/internal/decide"
 	"github.com/askance-dev/askance/engine/internal/schedule"
@@ -38,6 +39,7 @@ type core struct {
 	timers   *schedule.Timers
 	liveness *schedule.Liveness
 	clocks   *schedule.Clocks
+	activity *activity.Ledger
 
 	definitions definitions
 
@@ -57,7 +59,7 @@ func newCore(space toolcall.SpaceID, journal Journal, policy Policy, tools []Too
 		life: newLife(), space: space, journal: journal, policy: dutiful{policy, Duties()}, tools: map[string]Tool{}, cfg: cfg,
 		log:  cfg.log.With("engine", cfg.id, "space", string(space)),
 		view: view.New(cfg.keep), timers: schedule.NewTimers(), liveness: schedule.NewLiveness(), clocks: schedule.NewClocks(cfg.log.With("engine", cfg.id)),
-		looks: map[toolcall.Key]bool{},
+		activity: activity.New(), looks: map[toolcall.Key]bool{},
 	}
 	judged := map[string]decide.Tool{}
 	for _, t := range tools {
@@ -77,8 +79,9 @@ func newCore(space toolcall.SpaceID, journal Journal, policy Policy, tools []Too
 	c.judge = decide.NewJudge(c.policy, judged, decide.Settings{Space: space, Mode: cfg.mode, Cwd: cfg.cwd, WorkingDirs: cfg.dirs})
 	c.view.Reviewers.Limit(cfg.reviewers)
 	c.store = store.New(c.ctx, space, cfg.id, journal, c.view, c.log, store.Hooks{
-		News:    func(f *toolcall.EventRecord) { c.hooks.News(f) },
-		Compare: func(at, stored time.Time) { c.clocks.CompareJournal(at, stored, time.Now()) },
+		News:      func(f *toolcall.EventRecord) { c.hooks.News(f) },
+		Delivered: c.activity.Record,
+		Compare:   func(at, stored time.Time) { c.clocks.CompareJournal(at, stored, time.Now()) },
 		Written: func(call *toolcall.Call, effects []toolcall.Effect, sent time.Time) {
 			c.hooks.Written(call, effects, sent)
 		},

@@ -185,6 +185,9 @@ func (e *Engine) Renew() {
 func (e *Engine) ObserveHeartbeat(worker string, r toolcall.HeartbeatRequest) {
 	r.Space = e.space
 	c := e.view.Call(r.Key)
+	if c != nil {
+		e.activity.Workers.Hear(worker, c.Queue(), time.Now())
+	}
 	if worker != e.cfg.id && r.ClockMS != 0 { // the other engines beat for their local attempts
 		e.clocks.Hear(worker, r, c)
 	}

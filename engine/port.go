@@ -112,6 +112,7 @@ var handlers = map[string]handler{
 		return p.e.reader.readPolicyText(r)
 	}),
 	api.Load.Name:                 handle(api.Load, (*Port).load),
+	api.Activity.Name:             handle(api.Activity, (*Port).activity),
 	api.Standings.Name:            handle(api.Standings, (*Port).standingApprovals),
 	api.ShowStandingApproval.Name: handle(api.ShowStandingApproval, (*Port).showStandingApproval),
 
@@ -120,7 +121,7 @@ var handlers = map[string]handler{
 	api.Progress.Name:  handle(api.Progress, (*Port).progress),
 	api.Result.Name:    handle(api.Result, (*Port).result),
 	api.Next.Name: handle(api.Next, func(p *Port, ctx context.Context, r toolcall.NextTasksRequest) (toolcall.NextTasksReply, error) {
-		return p.e.workers.takeTasks(ctx, p.queues, r)
+		return p.e.workers.takeTasks(ctx, p.by, p.queues, r)
 	}),
 	api.Ack.Name: handle(api.Ack, func(p *Port, ctx context.Context, r toolcall.AckTaskRequest) (toolcall.AckTaskReply, error) {
 		return toolcall.AckTaskReply{}, p.e.workers.ackTask(ctx, p.queues, r)
@@ -229,6 +230,16 @@ func (p *Port) info(context.Context, struct{}) (toolcall.InfoReply, error) {
 
 func (p *Port) load(ctx context.Context, r toolcall.LoadRequest) (toolcall.LoadReply, error) {
 	return p.e.reader.reportLoad(ctx, r)
+}
+
+func (p *Port) activity(_ context.Context, r toolcall.ActivityRequest) (toolcall.ActivityReply, error) {
+	out, err := p.e.reader.reportActivity(r)
+	for i, d := range out.Recent {
+		if c := p.e.view.Call(d.Key); c != nil {
+			out.Recent[i].Summary = p.showCall(c).Summary
+		}
+	}
+	return out, err
 }
 
 func (p *Port) start(ctx context.Context, r toolcall.StartRequest) (toolcall.StartReply, error) {

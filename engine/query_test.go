@@ -26,6 +26,7 @@ func queryCases() []engineCase {
 		{"list what the engine has forgotten", listForgotten},
 		{"show", showHistory},
 		{"info", info},
+		{"activity", activity},
 		{"a caller's copy is the caller's", callersCopy},
 	}
 }

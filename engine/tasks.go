@@ -39,7 +39,7 @@ func (w *workers) taskQueue(op string, queues []toolcall.Queue, queue toolcall.Q
 // MaxTasks is how many tasks one request can take.
 const MaxTasks = 64
 
-func (w *workers) takeTasks(ctx context.Context, queues []toolcall.Queue, r toolcall.NextTasksRequest) (toolcall.NextTasksReply, error) {
+func (w *workers) takeTasks(ctx context.Context, by toolcall.Principal, queues []toolcall.Queue, r toolcall.NextTasksRequest) (toolcall.NextTasksReply, error) {
 	queue := toolcall.Queue{Tool: r.Tool, Route: r.Route}
 	tasks, err := w.taskQueue("next", queues, queue)
 	if err == nil {
@@ -48,6 +48,7 @@ func (w *workers) takeTasks(ctx context.Context, queues []toolcall.Queue, r tool
 	if err != nil {
 		return toolcall.NextTasksReply{}, err
 	}
+	w.activity.Workers.Hear(by.Name, queue, time.Now())
 	out, err := tasks.TakeTasks(ctx, queue, min(max(r.Limit, 1), MaxTasks), time.Duration(max(r.WaitMS, 1))*time.Millisecond)
 	return toolcall.NextTasksReply{Tasks: append([]toolcall.OfferedTask{}, out...)}, err
 }

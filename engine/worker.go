@@ -126,7 +126,11 @@ func (w *workers) takeHeartbeat(ctx context.Context, by toolcall.Principal, queu
 	rep, err := w.renewClaim(ctx, by, queues, r)
 	if err == nil {
 		rep.At = time.Now().UTC()
-		w.clocks.Hear(by.Name, r, w.view.Call(r.Key))
+		c := w.view.Call(r.Key)
+		w.clocks.Hear(by.Name, r, c)
+		if c != nil {
+			w.activity.Workers.Hear(by.Name, c.Queue(), rep.At)
+		}
 	}
 	return rep, err
 }

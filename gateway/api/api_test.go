@@ -159,6 +159,7 @@ func TestStory(t *testing.T) {
 		t.Errorf("the session has %d events", len(page.Events))
 	}
 	w.ok(ann, get, "/v1/load", "", nil)
+	w.ok(ann, get, "/v1/activity", "", nil)
 
 	w.ok(ann, get, callPath(c.Key)+"/explain", "", nil)
 	w.refused(ann, get, "/v1/calls/s1/r1/none/explain", "", http.StatusNotFound, message.CodeNotFound)

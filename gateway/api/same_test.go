@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/askance-dev/askance/gateway/api"
 	"github.com/askance-dev/askance/gateway/gatewaytest"
@@ -159,4 +160,24 @@ func TestSamePolicyStatus(t *testing.T) {
 	if _, err := operation.PolicyStatus.Call(t.Context(), w.A.Client(gatewaytest.Bot), struct{}{}); err == nil {
 		t.Error("a runtime may read the status of the policy")
 	}
+}
+
+// Every transport reports the activity of the space alike.
+func TestSameActivity(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := toolcall.ActivityRequest{Since: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Until: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC), StepMS: 3_600_000, Recent: 3}
+	want, err := operation.Activity.Call(t.Context(), w.A.Client(gatewaytest.Audie), r)
+	if err != nil || len(want.Buckets) != 24 || len(want.Queues) == 0 {
+		t.Fatalf("%+v, %v", want, err)
+	}
+	remote, err := operation.Activity.Call(t.Context(), w.A.NATS(gatewaytest.Audie), r)
+	var got toolcall.ActivityReply
+	w.ok(w.A.HTTP(gatewaytest.Audie), "GET", "/v1/activity?since=2026-01-01T00:00:00Z&until=2026-01-02T00:00:00Z&step_ms=3600000&recent=3", "", &got)
+	want.At, remote.At, got.At = time.Time{}, time.Time{}, time.Time{}
+	if diff := cmp.Diff([]toolcall.ActivityReply{want, want}, []toolcall.ActivityReply{remote, got}); err != nil || diff != "" {
+		t.Errorf("%v, (-engine +NATS, HTTP):\n%s", err, diff)
+	}
+	w.refused(w.A.HTTP(gatewaytest.Audie), "GET", "/v1/activity?since=yesterday", "", http.StatusBadRequest, message.CodeInvalid)
+	w.refused(w.A.HTTP(gatewaytest.Bot), "GET", "/v1/activity", "", http.StatusForbidden, message.CodeForbidden)
 }

@@ -146,6 +146,12 @@ func core() []Row {
 			Why:    "timers know no journal: they only cause the engine to look",
 		},
 		{
+			Folder: "engine/internal/activity",
+			Own:    []string{"message", "toolcall"},
+			Never:  noSockets,
+			Why:    "it counts the journal's records for people; it reads no journal and decides nothing",
+		},
+		{
 			Folder: "engine/internal/view",
 			Own:    []string{"message", "toolcall", "engine/reviewers"},
 			Never:  noSockets,
@@ -183,7 +189,7 @@ func core() []Row {
 		},
 		{
 			Folder: "engine",
-			Own:    []string{"engine/reviewers", "engine/internal/schedule", "engine/internal/view", "engine/internal/store", "engine/internal/decide", "engine/internal/budget", "engine/internal/standing", "engine/internal/approve", "message", "message/api", "message/proof", "toolcall", "permission", "internal/capacity"},
+			Own:    []string{"engine/reviewers", "engine/internal/activity", "engine/internal/schedule", "engine/internal/view", "engine/internal/store", "engine/internal/decide", "engine/internal/budget", "engine/internal/standing", "engine/internal/approve", "message", "message/api", "message/proof", "toolcall", "permission", "internal/capacity"},
 			Never:  noSockets,
 			Why:    "it declares the interfaces that adapters satisfy, so it runs the same on memory and on NATS",
 		},

@@ -24,6 +24,7 @@ type Client interface {
 	Show(ctx context.Context, r toolcall.ShowRequest) (toolcall.ShowReply, error)
 	Info(ctx context.Context) (toolcall.InfoReply, error)
 	Load(ctx context.Context, r toolcall.LoadRequest) (toolcall.LoadReply, error)
+	Activity(ctx context.Context, r toolcall.ActivityRequest) (toolcall.ActivityReply, error)
 	StandingApprovals(ctx context.Context, r toolcall.StandingApprovalsRequest) (toolcall.StandingApprovalsReply, error)
 	ShowStandingApproval(ctx context.Context, r toolcall.ShowStandingApprovalRequest) (toolcall.ShowStandingApprovalReply, error)
 	RevokeStandingApproval(ctx context.Context, r toolcall.RevokeStandingApprovalRequest) (*toolcall.StandingApproval, error)
@@ -98,6 +99,11 @@ func (m Methods) Info(ctx context.Context) (toolcall.InfoReply, error) {
 // Load calls the operation.
 func (m Methods) Load(ctx context.Context, r toolcall.LoadRequest) (toolcall.LoadReply, error) {
 	return Load.Call(ctx, m.Caller, r)
+}
+
+// Activity calls the operation.
+func (m Methods) Activity(ctx context.Context, r toolcall.ActivityRequest) (toolcall.ActivityReply, error) {
+	return Activity.Call(ctx, m.Caller, r)
 }
 
 // StandingApprovals calls the operation.

@@ -194,6 +194,20 @@ var (
 			Summary: "Show the load of reviewers",
 			Doc:     "What each approver and group has to do and has done."},
 	})
+	Activity = Define[toolcall.ActivityRequest, toolcall.ActivityReply](Operation{
+		Name: "activity", Class: ClassRead, Roles: overseers, NATS: onOversee,
+		HTTP: &HTTP{ID: "activity", Method: "GET", Path: "/v1/activity", Tag: "space",
+			Params: []Param{
+				{Name: "since", Type: "string", Doc: "Count what happened at this time or later (RFC 3339); default: from the beginning of the journal."},
+				{Name: "until", Type: "string", Doc: "Count what happened before this time (RFC 3339); default: now."},
+				{Name: "step_ms", Type: "integer", Doc: "The length of a bucket: whole seconds. Default: one that gives at most 60 buckets."},
+				{Name: "tool_name", Type: "string", Doc: "Only calls of this tool."},
+				{Name: "agent", Type: "string", Doc: "Only calls of this agent."},
+				{Name: "recent", Type: "integer", Doc: "How many decisions to list; default 50, maximum 500."},
+			},
+			Summary: "Show activity",
+			Doc:     "What happened to calls, over time and by tool, rule and agent; how long decisions and runs took; queues and workers now; the latest decisions. Every engine of the space counts the same."},
+	})
 	Standings = Define[toolcall.StandingApprovalsRequest, toolcall.StandingApprovalsReply](Operation{
 		Name: "standing_approvals", Class: ClassRead, Roles: overseers, NATS: onOversee,
 		HTTP: &HTTP{ID: "listStandingApprovals", Method: "GET", Path: "/v1/standing-approvals", Tag: "standing_approvals",
@@ -275,7 +289,7 @@ func Table() []*Operation {
 	return []*Operation{
 		Propose.Operation, Wait.Operation, Report.Operation, Emit.Operation, Interrupt.Operation,
 		SubmitResponse.Operation, Revoke.Operation, Resolve.Operation, RevokeStandingApproval.Operation,
-		List.Operation, Show.Operation, Explain.Operation, Preview.Operation, Events.Operation, Info.Operation, PolicyStatus.Operation, PolicyText.Operation, Load.Operation, Standings.Operation, ShowStandingApproval.Operation,
+		List.Operation, Show.Operation, Explain.Operation, Preview.Operation, Events.Operation, Info.Operation, PolicyStatus.Operation, PolicyText.Operation, Load.Operation, Activity.Operation, Standings.Operation, ShowStandingApproval.Operation,
 		Start.Operation, Heartbeat.Operation, Progress.Operation, Result.Operation, Next.Operation, Ack.Operation, Keys.Operation,
 	}
 }

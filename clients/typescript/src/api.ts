@@ -15,6 +15,277 @@ export interface AckTaskBody {
 export interface AckTaskReply {
 }
 
+/** ActivityBucket counts what happened at Start or later and before the next bucket. */
+export interface ActivityBucket {
+  /** by the policy, or by a standing approval */
+  allowed: number;
+  /** by people, edited calls included */
+  approved: number;
+  /** requests for approval */
+  asked: number;
+  /** calls that needed an operator */
+  blocked: number;
+  /** by the policy */
+  denied: number;
+  /** requests without a response in time */
+  expired: number;
+  /** calls that ran, with an error */
+  failed: number;
+  /** with their reply */
+  interrupted: number;
+  proposed: number;
+  /** unknown tool, or bad input */
+  refused: number;
+  /** by people */
+  rejected: number;
+  /** by people, for the tool */
+  responded: number;
+  /** attempts that were lost or returned */
+  retried: number;
+  /** before the start */
+  revoked: number;
+  /** of Allowed: by a standing approval */
+  standing: number;
+  start: string;
+  /** attempts */
+  started: number;
+  /** calls that ran, without an error */
+  succeeded: number;
+}
+
+/** ActivityCell are the counts of the calls of one tool that one rule decided. */
+export interface ActivityCell {
+  /** by the policy, or by a standing approval */
+  allowed: number;
+  /** by people, edited calls included */
+  approved: number;
+  /** requests for approval */
+  asked: number;
+  /** calls that needed an operator */
+  blocked: number;
+  /** by the policy */
+  denied: number;
+  /** requests without a response in time */
+  expired: number;
+  /** calls that ran, with an error */
+  failed: number;
+  /** with their reply */
+  interrupted: number;
+  proposed: number;
+  /** unknown tool, or bad input */
+  refused: number;
+  /** by people */
+  rejected: number;
+  /** by people, for the tool */
+  responded: number;
+  /** attempts that were lost or returned */
+  retried: number;
+  /** before the start */
+  revoked: number;
+  rule: string;
+  /** of Allowed: by a standing approval */
+  standing: number;
+  /** attempts */
+  started: number;
+  /** calls that ran, without an error */
+  succeeded: number;
+  tool_name: string;
+}
+
+/** ActivityCounts are events, each counted when it happened. */
+export interface ActivityCounts {
+  /** by the policy, or by a standing approval */
+  allowed: number;
+  /** by people, edited calls included */
+  approved: number;
+  /** requests for approval */
+  asked: number;
+  /** calls that needed an operator */
+  blocked: number;
+  /** by the policy */
+  denied: number;
+  /** requests without a response in time */
+  expired: number;
+  /** calls that ran, with an error */
+  failed: number;
+  /** with their reply */
+  interrupted: number;
+  proposed: number;
+  /** unknown tool, or bad input */
+  refused: number;
+  /** by people */
+  rejected: number;
+  /** by people, for the tool */
+  responded: number;
+  /** attempts that were lost or returned */
+  retried: number;
+  /** before the start */
+  revoked: number;
+  /** of Allowed: by a standing approval */
+  standing: number;
+  /** attempts */
+  started: number;
+  /** calls that ran, without an error */
+  succeeded: number;
+}
+
+/** ActivityQueue is what the allowed calls of one tool and route wait for. */
+export interface ActivityQueue {
+  /** calls that need an operator */
+  blocked: number;
+  /** calls that wait for a worker */
+  depth: number;
+  /** when the first of them was offered */
+  oldest?: string;
+  placement: "local" | "remote" | "external";
+  /** calls that wait for their next attempt */
+  retrying: number;
+  route?: string;
+  running: number;
+  tool_name: string;
+  /** heard of within the last hour */
+  workers: ActivityWorker[];
+}
+
+/** ActivityReply is what one engine counted in the journal. */
+export interface ActivityReply {
+  at: string;
+  /** without gaps, in order of time */
+  buckets: ActivityBucket[];
+  /** "" where the runtime named none */
+  by_agent: ActivityShare[];
+  /** "" where no rule matched */
+  by_rule: ActivityShare[];
+  by_tool: ActivityTool[];
+  by_tool_and_rule: ActivityCell[];
+  /** CompleteSince is set if older events were forgotten: of a window and of the buckets, what is earlier may be missing. Totals from the beginning of the journal stay whole. */
+  complete_since?: string;
+  queued: ActivityTimes;
+  /** now, whatever the window */
+  queues: ActivityQueue[];
+  /** the latest first, whatever the window */
+  recent: RecentDecision[];
+  run: ActivityTimes;
+  /** as asked */
+  since?: string;
+  step_ms: number;
+  /** ToDecision is the time from a request for approval to its response or expiry, Queued from the offer of an attempt to its start, Run from its start to its result. */
+  to_decision: ActivityTimes;
+  total: ActivityCounts;
+  /** as asked */
+  until?: string;
+}
+
+/** ActivityShare are the counts of one name. */
+export interface ActivityShare {
+  /** by the policy, or by a standing approval */
+  allowed: number;
+  /** by people, edited calls included */
+  approved: number;
+  /** requests for approval */
+  asked: number;
+  /** calls that needed an operator */
+  blocked: number;
+  /** by the policy */
+  denied: number;
+  /** requests without a response in time */
+  expired: number;
+  /** calls that ran, with an error */
+  failed: number;
+  /** with their reply */
+  interrupted: number;
+  name: string;
+  proposed: number;
+  /** unknown tool, or bad input */
+  refused: number;
+  /** by people */
+  rejected: number;
+  /** by people, for the tool */
+  responded: number;
+  /** attempts that were lost or returned */
+  retried: number;
+  /** before the start */
+  revoked: number;
+  /** of Allowed: by a standing approval */
+  standing: number;
+  /** attempts */
+  started: number;
+  /** calls that ran, without an error */
+  succeeded: number;
+}
+
+/** ActivityTimes is a distribution of times. */
+export interface ActivityTimes {
+  /** empty if Count is 0 */
+  buckets: ActivityUpTo[];
+  count: number;
+  /** estimated within the bucket, as are the others */
+  p50_ms: number;
+  p90_ms: number;
+  p99_ms: number;
+  sum_ms: number;
+}
+
+/** ActivityTool are the counts and times of one tool. */
+export interface ActivityTool {
+  /** by the policy, or by a standing approval */
+  allowed: number;
+  /** by people, edited calls included */
+  approved: number;
+  /** requests for approval */
+  asked: number;
+  /** calls that needed an operator */
+  blocked: number;
+  /** by the policy */
+  denied: number;
+  /** requests without a response in time */
+  expired: number;
+  /** calls that ran, with an error */
+  failed: number;
+  /** with their reply */
+  interrupted: number;
+  name: string;
+  proposed: number;
+  queued: ActivityTimes;
+  /** unknown tool, or bad input */
+  refused: number;
+  /** by people */
+  rejected: number;
+  /** by people, for the tool */
+  responded: number;
+  /** attempts that were lost or returned */
+  retried: number;
+  /** before the start */
+  revoked: number;
+  run: ActivityTimes;
+  /** of Allowed: by a standing approval */
+  standing: number;
+  /** attempts */
+  started: number;
+  /** calls that ran, without an error */
+  succeeded: number;
+  to_decision: ActivityTimes;
+}
+
+/** ActivityUpTo counts the times above the bucket before and up to UpToMS; 0: no limit. */
+export interface ActivityUpTo {
+  count: number;
+  up_to_ms: number;
+}
+
+/** ActivityWorker is a worker, or the engine that runs local calls. */
+export interface ActivityWorker {
+  /** the first 20 of them */
+  calls: Key[];
+  /** ClockAheadMS is how far its clock is ahead of the engine's, negative: behind, if it differs; ClockWithinMS is how exact that is. */
+  clock_ahead_ms?: number;
+  clock_within_ms?: number;
+  last_heard?: string;
+  name: string;
+  /** calls of this queue */
+  running: number;
+}
+
 /** Approval is one person's or rule's consent as a grant repeats it. */
 export interface Approval {
   at: string;
@@ -890,6 +1161,25 @@ export interface ProposeReply {
   calls: Call[];
 }
 
+/** RecentDecision is one decision about a call. */
+export interface RecentDecision {
+  agent?: string;
+  at: string;
+  /** the person; empty: the policy, or time */
+  by?: string;
+  reply_id?: string;
+  rule?: string;
+  session_id: string;
+  space: string;
+  /** empty once the engine has forgotten the call */
+  summary: string;
+  /** since the request for approval */
+  took_ms?: number;
+  tool_call_id?: string;
+  tool_name: string;
+  verdict: "allow" | "ask" | "deny" | "refuse" | "approve" | "reject" | "respond" | "expire";
+}
+
 /** RememberLimits is how far the rules that ask let an answer be remembered. */
 export interface RememberLimits {
   /** Same are paths into the call, such as args.customer_id: a later call is answered only if it has the same value at each. */
@@ -1367,6 +1657,7 @@ export interface WhoamiReply {
 
 /** The method and path of each operation. */
 export const operations = {
+  activity: { method: "GET", path: "/v1/activity" },
   listCalls: { method: "GET", path: "/v1/calls" },
   watchCalls: { method: "GET", path: "/v1/calls/stream" },
   showCall: { method: "GET", path: "/v1/calls/{session_id}/{reply_id}/{tool_call_id}" },

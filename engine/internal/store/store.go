@@ -33,6 +33,8 @@ type Hooks struct {
 	// News is called with each event record of another replica, or of this one from before
 	// a restart, once the view has it.
 	News func(*toolcall.EventRecord)
+	// Delivered is called with each event record, once and in the order of the journal.
+	Delivered func(*toolcall.EventRecord)
 	// Compare is called with the time at which this engine made an event record and the time
 	// at which the journal stored it.
 	Compare func(at, stored time.Time)
@@ -98,7 +100,7 @@ func (w watcher) Wants(seq uint64, id string, stored time.Time) bool {
 	}
 	w.s.hooks.Compare(f.At, stored)
 	w.s.apply(f, seq)
-	w.s.view.ReachSequence(seq)
+	w.reach(f, seq)
 	return false
 }
 
@@ -117,7 +119,15 @@ func (w watcher) Record(r toolcall.JournalEntry) {
 	default:
 		s.view.NoteEvent(r.Key)
 	}
-	s.view.ReachSequence(r.Seq)
+	w.reach(r.Record, r.Seq)
+}
+
+// reach ends the delivery of an entry; f is nil if it is no usable event record.
+func (w watcher) reach(f *toolcall.EventRecord, seq uint64) {
+	if f != nil && seq > w.s.view.Sequence() {
+		w.s.hooks.Delivered(f)
+	}
+	w.s.view.ReachSequence(seq)
 }
 
 // CaughtUp implements toolcall.Sink.

@@ -13,6 +13,197 @@ class AckTaskReply(TypedDict):
 
 
 
+class ActivityBucket(TypedDict):
+    """ActivityBucket counts what happened at Start or later and before the next bucket."""
+
+    allowed: int
+    approved: int
+    asked: int
+    blocked: int
+    denied: int
+    expired: int
+    failed: int
+    interrupted: int
+    proposed: int
+    refused: int
+    rejected: int
+    responded: int
+    retried: int
+    revoked: int
+    standing: int
+    start: str
+    started: int
+    succeeded: int
+
+
+class ActivityCell(TypedDict):
+    """ActivityCell are the counts of the calls of one tool that one rule decided."""
+
+    allowed: int
+    approved: int
+    asked: int
+    blocked: int
+    denied: int
+    expired: int
+    failed: int
+    interrupted: int
+    proposed: int
+    refused: int
+    rejected: int
+    responded: int
+    retried: int
+    revoked: int
+    rule: str
+    standing: int
+    started: int
+    succeeded: int
+    tool_name: str
+
+
+class ActivityCounts(TypedDict):
+    """ActivityCounts are events, each counted when it happened."""
+
+    allowed: int
+    approved: int
+    asked: int
+    blocked: int
+    denied: int
+    expired: int
+    failed: int
+    interrupted: int
+    proposed: int
+    refused: int
+    rejected: int
+    responded: int
+    retried: int
+    revoked: int
+    standing: int
+    started: int
+    succeeded: int
+
+
+class _ActivityQueue(TypedDict):
+    blocked: int
+    depth: int
+    placement: Literal['local', 'remote', 'external']
+    retrying: int
+    running: int
+    tool_name: str
+    workers: list[ActivityWorker]
+
+
+class ActivityQueue(_ActivityQueue, total=False):
+    """ActivityQueue is what the allowed calls of one tool and route wait for."""
+
+    oldest: str
+    route: str
+
+
+class _ActivityReply(TypedDict):
+    at: str
+    buckets: list[ActivityBucket]
+    by_agent: list[ActivityShare]
+    by_rule: list[ActivityShare]
+    by_tool: list[ActivityTool]
+    by_tool_and_rule: list[ActivityCell]
+    queued: ActivityTimes
+    queues: list[ActivityQueue]
+    recent: list[RecentDecision]
+    run: ActivityTimes
+    step_ms: int
+    to_decision: ActivityTimes
+    total: ActivityCounts
+
+
+class ActivityReply(_ActivityReply, total=False):
+    """ActivityReply is what one engine counted in the journal."""
+
+    complete_since: str
+    since: str
+    until: str
+
+
+class ActivityShare(TypedDict):
+    """ActivityShare are the counts of one name."""
+
+    allowed: int
+    approved: int
+    asked: int
+    blocked: int
+    denied: int
+    expired: int
+    failed: int
+    interrupted: int
+    name: str
+    proposed: int
+    refused: int
+    rejected: int
+    responded: int
+    retried: int
+    revoked: int
+    standing: int
+    started: int
+    succeeded: int
+
+
+class ActivityTimes(TypedDict):
+    """ActivityTimes is a distribution of times."""
+
+    buckets: list[ActivityUpTo]
+    count: int
+    p50_ms: int
+    p90_ms: int
+    p99_ms: int
+    sum_ms: int
+
+
+class ActivityTool(TypedDict):
+    """ActivityTool are the counts and times of one tool."""
+
+    allowed: int
+    approved: int
+    asked: int
+    blocked: int
+    denied: int
+    expired: int
+    failed: int
+    interrupted: int
+    name: str
+    proposed: int
+    queued: ActivityTimes
+    refused: int
+    rejected: int
+    responded: int
+    retried: int
+    revoked: int
+    run: ActivityTimes
+    standing: int
+    started: int
+    succeeded: int
+    to_decision: ActivityTimes
+
+
+class ActivityUpTo(TypedDict):
+    """ActivityUpTo counts the times above the bucket before and up to UpToMS; 0: no limit."""
+
+    count: int
+    up_to_ms: int
+
+
+class _ActivityWorker(TypedDict):
+    calls: list[Key]
+    name: str
+    running: int
+
+
+class ActivityWorker(_ActivityWorker, total=False):
+    """ActivityWorker is a worker, or the engine that runs local calls."""
+
+    clock_ahead_ms: int
+    clock_within_ms: int
+    last_heard: str
+
+
 class _Approval(TypedDict):
     at: str
     by: Principal
@@ -809,6 +1000,26 @@ class ProposeReply(TypedDict):
     """ProposeReply has the present state of each proposed call, in order."""
 
     calls: list[Call]
+
+
+class _RecentDecision(TypedDict):
+    at: str
+    session_id: str
+    space: str
+    summary: str
+    tool_name: str
+    verdict: Literal['allow', 'ask', 'deny', 'refuse', 'approve', 'reject', 'respond', 'expire']
+
+
+class RecentDecision(_RecentDecision, total=False):
+    """RecentDecision is one decision about a call."""
+
+    agent: str
+    by: str
+    reply_id: str
+    rule: str
+    took_ms: int
+    tool_call_id: str
 
 
 class _RememberLimits(TypedDict):

@@ -1,0 +1,107 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// maxWorkerCalls bounds the calls that are listed of one worker.
+const maxWorkerCalls = 20
+
+func (q *reader) reportActivity(r toolcall.ActivityRequest) (toolcall.ActivityReply, error) {
+	now := stamp().At
+	out, err := q.activity.Report(r, now)
+	if err != nil {
+		return out, err
+	}
+	out.Queues = q.describeQueues(now)
+	return out, nil
+}
+
+// queues collects what is known of each queue.
+type queues map[toolcall.Queue]*toolcall.ActivityQueue
+
+func (qs queues) at(q toolcall.Queue, p toolcall.Placement) *toolcall.ActivityQueue {
+	if qs[q] == nil {
+		qs[q] = &toolcall.ActivityQueue{Tool: q.Tool, Route: q.Route, Placement: p, Workers: []toolcall.ActivityWorker{}}
+	}
+	return qs[q]
+}
+
+func worker(q *toolcall.ActivityQueue, name string) *toolcall.ActivityWorker {
+	i := slices.IndexFunc(q.Workers, func(w toolcall.ActivityWorker) bool { return w.Name == name })
+	if i < 0 {
+		i = len(q.Workers)
+		q.Workers = append(q.Workers, toolcall.ActivityWorker{Name: name, Calls: []toolcall.Key{}})
+	}
+	return &q.Workers[i]
+}
+
+// describeQueues says what allowed calls wait for, and who runs them.
+func (q *reader) describeQueues(now time.Time) []toolcall.ActivityQueue {
+	all := queues{}
+	for name, t := range q.tools {
+		if t.Placement != toolcall.PlaceExternal {
+			all.at(toolcall.Queue{Tool: name}, t.Placement)
+		}
+	}
+	for _, c := range q.view.OpenCalls() {
+		all.count(q.clocks.Mark(c))
+	}
+	q.activity.Workers.Each(now, func(name string, queue toolcall.Queue, last time.Time) {
+		w := worker(all.at(queue, q.tool(queue.Tool).Placement), name)
+		w.LastHeard = last
+	})
+	clocks := map[string]toolcall.ClockReading{}
+	for _, r := range q.clocks.Readings() {
+		clocks[r.Who] = r
+	}
+	out := make([]toolcall.ActivityQueue, 0, len(all))
+	for _, a := range all {
+		for i := range a.Workers {
+			r := clocks["worker "+a.Workers[i].Name]
+			a.Workers[i].ClockAheadMS, a.Workers[i].ClockWithinMS = r.AheadMS, r.WithinMS
+		}
+		slices.SortFunc(a.Workers, func(x, y toolcall.ActivityWorker) int { return cmp.Compare(x.Name, y.Name) })
+		out = append(out, *a)
+	}
+	slices.SortFunc(out, func(x, y toolcall.ActivityQueue) int {
+		return cmp.Or(cmp.Compare(x.Tool, y.Tool), cmp.Compare(x.Route, y.Route))
+	})
+	return out
+}
+
+// count adds an open call to its queue.
+func (qs queues) count(c *toolcall.Call) {
+	phase := c.Phase()
+	switch phase {
+	case toolcall.PhaseQueued, toolcall.PhaseReady, toolcall.PhaseRunning, toolcall.PhaseRetrying, toolcall.PhaseBlocked:
+	default:
+		return
+	}
+	if c.Placement == toolcall.PlaceExternal {
+		return
+	}
+	q := qs.at(c.Queue(), c.Placement)
+	switch phase {
+	case toolcall.PhaseRunning:
+		q.Running++
+		w := worker(q, c.Attempt.Worker)
+		w.Running++
+		if len(w.Calls) < maxWorkerCalls {
+			w.Calls = append(w.Calls, c.Key)
+		}
+	case toolcall.PhaseRetrying:
+		q.Retrying++
+	case toolcall.PhaseBlocked:
+		q.Blocked++
+	default:
+		q.Depth++
+		if at := c.Attempt.OfferedAt; !at.IsZero() && (q.Oldest.IsZero() || at.Before(q.Oldest)) {
+			q.Oldest = at
+		}
+	}
+}

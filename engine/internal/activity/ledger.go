@@ -1,0 +1,281 @@
+// Package activity counts what happens to calls, for people and for metrics.
+//
+// A [Ledger] is fed with the records of the journal, each once and in their order, so
+// every engine counts the same, and counts it again after a restart. It keeps totals
+// from the beginning, and the latest [MaxEvents] events one by one, from which any
+// window follows.
+//
+// Its memory is bounded: 16 bytes for each event (16 MiB), [MaxNames] tools, rules and
+// agents, [MaxCells] totals (2 MiB with their times), [MaxDecisions] decisions,
+// [MaxWorkers] workers, and one instant for each open request. It decides nothing.
+package activity
+
+import (
+	"hash/maphash"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// The bounds of a ledger.
+const (
+	MaxEvents    = chunkEvents * maxChunks
+	MaxNames     = 1000
+	MaxCells     = 4096
+	MaxDecisions = 500
+
+	chunkEvents = 4096
+	maxChunks   = 256
+)
+
+// Other is the name of what is beyond MaxNames or MaxCells.
+const Other = "other"
+
+// kind is what an event counts as.
+type kind uint8
+
+const (
+	proposed kind = iota
+	allowed
+	standing // in addition to allowed
+	asked
+	denied
+	refused
+	approved
+	rejected
+	responded
+	expired
+	started
+	retried
+	blocked
+	succeeded
+	failed
+	revoked
+	interrupted
+	kinds
+)
+
+// unknownTime is the time of an event that has none.
+const unknownTime = math.MaxUint32
+
+// event is one thing that happened, in 16 bytes.
+type event struct {
+	at                uint32 // seconds since 1970
+	took              uint32 // milliseconds; unknownTime: none
+	tool, rule, agent uint16 // in names
+	kind              kind
+}
+
+// chunk has events in the order of the journal.
+type chunk struct {
+	n           int
+	first, last uint32 // the earliest and the latest instant
+	events      [chunkEvents]event
+}
+
+// names gives short numbers to names; 0 is Other.
+type names struct {
+	ids  map[string]uint16
+	list []string
+}
+
+func newNames() names { return names{ids: map[string]uint16{}, list: []string{Other}} }
+
+func (n *names) id(name string) uint16 {
+	if id, known := n.ids[name]; known || name == Other {
+		return id
+	}
+	if len(n.list) > MaxNames {
+		return 0
+	}
+	id := uint16(len(n.list)) //nolint:gosec // at most MaxNames
+	n.ids[name], n.list = id, append(n.list, name)
+	return id
+}
+
+// Ledger counts. Its methods may be called from many goroutines.
+type Ledger struct {
+	mu                   sync.RWMutex // guards all below but workers
+	tools, rules, agents names
+	seed                 maphash.Seed
+	since                map[uint64]int64 // when open requests were made, by the hash of their calls, in milliseconds
+	total                sums
+	chunks               []*chunk // oldest first
+	forgotten            uint32   // the latest instant of what was dropped; 0: nothing was
+	recent               []toolcall.RecentDecision
+	next                 int // of recent, once it is full
+
+	Workers Workers // guards itself
+}
+
+// New makes an empty ledger.
+func New() *Ledger {
+	return &Ledger{tools: newNames(), rules: newNames(), agents: newNames(), seed: maphash.MakeSeed(), since: map[uint64]int64{}, total: newSums()}
+}
+
+// Record takes in the next event record of the journal.
+func (l *Ledger) Record(f *toolcall.EventRecord) {
+	c := f.Call
+	if c == nil || f.Note != nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := event{at: seconds(f.At), took: unknownTime, tool: l.tools.id(c.Tool), agent: l.agents.id(c.Agent)}
+	if c.Decision != nil {
+		e.rule = l.rules.id(c.Decision.Rule)
+	} else {
+		e.rule = l.rules.id("")
+	}
+	edited := false
+	for _, s := range f.Path {
+		edited = edited || toolcall.Cause(s.Cause) == toolcall.CauseEdit
+		l.take(e, toolcall.Cause(s.Cause), edited, f)
+	}
+	if c.State != message.ToolCallAsking {
+		delete(l.since, l.hash(c))
+	}
+	if w := c.Attempt.Worker; w != "" && (f.By.Name == w || c.Cause == string(toolcall.CauseStart)) {
+		l.Workers.Hear(w, c.Queue(), f.At)
+	}
+}
+
+// take counts one step of a record.
+func (l *Ledger) take(e event, cause toolcall.Cause, edited bool, f *toolcall.EventRecord) {
+	c := f.Call
+	switch cause {
+	case toolcall.CausePropose:
+		l.add(e, proposed)
+	case toolcall.CauseAllow:
+		switch {
+		case edited:
+			l.decide(e, approved, toolcall.VerdictApprove, f)
+			return
+		case c.Decision != nil && c.Decision.Standing != "":
+			l.add(e, standing)
+		}
+		l.add(e, allowed)
+		l.note(toolcall.VerdictAllow, "", 0, f)
+	case toolcall.CauseAsk:
+		if _, open := l.since[l.hash(c)]; !open {
+			l.since[l.hash(c)] = f.At.UnixMilli()
+			l.add(e, asked)
+		}
+	case toolcall.CauseDeny:
+		l.add(e, denied)
+		l.note(toolcall.VerdictDeny, "", 0, f)
+	case toolcall.CauseRefuse:
+		l.add(e, refused)
+		l.note(toolcall.VerdictRefuse, "", 0, f)
+	case toolcall.CauseApprove:
+		l.decide(e, approved, toolcall.VerdictApprove, f)
+	case toolcall.CauseReject:
+		l.decide(e, rejected, toolcall.VerdictReject, f)
+	case toolcall.CauseRespond:
+		l.decide(e, responded, toolcall.VerdictRespond, f)
+	case toolcall.CauseExpire:
+		l.decide(e, expired, toolcall.VerdictExpire, f)
+	case toolcall.CauseStart:
+		e.took = between(c.Attempt.OfferedAt, c.Attempt.StartedAt)
+		l.add(e, started)
+	case toolcall.CauseLose, toolcall.CauseReturn:
+		l.add(e, retried)
+	case toolcall.CauseSuspend:
+		l.add(e, blocked)
+	case toolcall.CauseResult:
+		e.took = between(c.Attempt.StartedAt, f.At)
+		l.finish(e, c)
+	case toolcall.CauseResolve, toolcall.CauseBypass:
+		l.finish(e, c)
+	case toolcall.CauseRevoke:
+		l.add(e, revoked)
+	case toolcall.CauseInterrupt:
+		l.add(e, interrupted)
+	case toolcall.CauseHide, toolcall.CauseVote, toolcall.CauseSkip, toolcall.CauseDelegate, toolcall.CauseEscalate, toolcall.CauseEdit, toolcall.CauseSubmit, toolcall.CauseOffer:
+	}
+}
+
+// decide counts what ended a request for approval.
+func (l *Ledger) decide(e event, k kind, v toolcall.Verdict, f *toolcall.EventRecord) {
+	if since, known := l.since[l.hash(f.Call)]; known {
+		e.took = between(time.UnixMilli(since), f.At)
+	}
+	l.add(e, k)
+	by := ""
+	if f.By.Role == toolcall.RoleApprover {
+		by = f.By.Name
+	}
+	l.note(v, by, int64(e.took), f)
+}
+
+// finish counts a call that ran.
+func (l *Ledger) finish(e event, c *toolcall.Call) {
+	if c.Result != nil && c.Result.State == message.ToolResultSuccess {
+		l.add(e, succeeded)
+		return
+	}
+	l.add(e, failed)
+}
+
+// hash stands for a call: two calls with one hash would get a wrong time, and no more.
+func (l *Ledger) hash(c *toolcall.Call) uint64 { return maphash.Comparable(l.seed, c.Key) }
+
+func (l *Ledger) add(e event, k kind) {
+	e.kind = k
+	l.total.add(e)
+	var last *chunk
+	if n := len(l.chunks); n > 0 {
+		last = l.chunks[n-1]
+	}
+	if last == nil || last.n == chunkEvents {
+		if len(l.chunks) < maxChunks {
+			last = &chunk{}
+		} else { // the oldest is used again
+			last = l.chunks[0]
+			l.forgotten = max(l.forgotten, last.last)
+			copy(l.chunks, l.chunks[1:])
+			l.chunks = l.chunks[:maxChunks-1]
+			last.n = 0
+		}
+		l.chunks = append(l.chunks, last)
+	}
+	if last.n == 0 {
+		last.first, last.last = e.at, e.at
+	}
+	last.first, last.last = min(last.first, e.at), max(last.last, e.at)
+	last.events[last.n] = e
+	last.n++
+}
+
+// note keeps a decision for the list of recent ones.
+func (l *Ledger) note(v toolcall.Verdict, by string, took int64, f *toolcall.EventRecord) {
+	d := toolcall.RecentDecision{Key: f.Call.Key, Tool: f.Call.Tool, Agent: f.Call.Agent, Verdict: v, By: by, At: f.At}
+	if f.Call.Decision != nil {
+		d.Rule = f.Call.Decision.Rule
+	}
+	if took != unknownTime {
+		d.TookMS = took
+	}
+	if len(l.recent) < MaxDecisions {
+		l.recent = append(l.recent, d)
+		return
+	}
+	l.recent[l.next] = d
+	l.next = (l.next + 1) % MaxDecisions
+}
+
+func seconds(at time.Time) uint32 {
+	return uint32(min(max(at.Unix(), 0), math.MaxUint32)) //nolint:gosec // bounded
+}
+
+// between is the time from one instant to another, in milliseconds; unknownTime if the
+// first is not known.
+func between(from, to time.Time) uint32 {
+	if from.IsZero() || to.IsZero() {
+		return unknownTime
+	}
+	return uint32(min(max(to.Sub(from).Milliseconds(), 0), unknownTime-1)) //nolint:gosec // bounded
+}

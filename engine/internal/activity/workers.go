@@ -1,0 +1,65 @@
+package activity
+
+import (
+	"sync"
+	"time"
+
+	"github.com/askance-dev/askance/toolcall"
+)
+
+const (
+	// MaxWorkers bounds how many pairs of a worker and a queue are remembered.
+	MaxWorkers = 1024
+	// recentWorkers is how long a silent worker is listed.
+	recentWorkers = time.Hour
+)
+
+// Workers remembers when workers were last heard of. The zero value is empty.
+type Workers struct {
+	mu    sync.Mutex // guards heard
+	heard map[serves]time.Time
+}
+
+type serves struct {
+	worker string
+	queue  toolcall.Queue
+}
+
+// Hear notes a sign of life of a worker that serves a queue.
+func (w *Workers) Hear(worker string, queue toolcall.Queue, at time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.heard == nil {
+		w.heard = map[serves]time.Time{}
+	}
+	k := serves{worker, queue}
+	last, known := w.heard[k]
+	if !known && len(w.heard) >= MaxWorkers {
+		w.dropOldest()
+	}
+	if at.After(last) {
+		w.heard[k] = at.UTC().Round(0)
+	}
+}
+
+func (w *Workers) dropOldest() {
+	var oldest serves
+	first := true
+	for k, at := range w.heard {
+		if first || at.Before(w.heard[oldest]) {
+			oldest, first = k, false
+		}
+	}
+	delete(w.heard, oldest)
+}
+
+// Each calls fn with what was heard within the last hour, in no order.
+func (w *Workers) Each(now time.Time, fn func(worker string, queue toolcall.Queue, last time.Time)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for k, at := range w.heard {
+		if now.Sub(at) < recentWorkers {
+			fn(k.worker, k.queue, at)
+		}
+	}
+}

@@ -1,0 +1,185 @@
+package toolcall
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// ActivityRequest asks what happened to calls, and what is queued and running now.
+type ActivityRequest struct {
+	V int `json:"v,omitzero"`
+	// Since and Until bound what is counted, to the second: at Since or later, and
+	// before Until. Zero: from the beginning of the journal, and until now.
+	Since time.Time `json:"since,omitzero"`
+	Until time.Time `json:"until,omitzero"`
+	// StepMS is the length of a bucket: whole seconds. 0: one that gives at most 60.
+	StepMS int64  `json:"step_ms,omitzero"`
+	Tool   string `json:"tool_name,omitzero"` // only calls of this tool
+	Agent  string `json:"agent,omitzero"`     // only calls of this agent
+	Recent int    `json:"recent,omitzero"`    // how many decisions to list; default 50, maximum 500
+}
+
+// MaxActivityBuckets bounds the buckets of one reply.
+const MaxActivityBuckets = 1000
+
+// Validate refuses a window that ends before it begins and a step that is no second.
+func (r ActivityRequest) Validate() error {
+	what, hint := "", ""
+	switch {
+	case !r.Since.IsZero() && !r.Until.IsZero() && !r.Since.Before(r.Until):
+		what, hint = "the window ends before it begins", "name a since that is earlier than until"
+	case r.StepMS < 0 || r.StepMS%1000 != 0:
+		what, hint = fmt.Sprintf("the step is %d ms", r.StepMS), "use whole seconds, for example 60000"
+	case r.Recent < 0:
+		what, hint = "the number of decisions is negative", "leave it out for 50"
+	default:
+		return nil
+	}
+	return &message.Error{Code: message.CodeInvalid, Op: "activity", What: what, Hint: hint}
+}
+
+// ActivityReply is what one engine counted in the journal. Engines of one space count
+// the same, also after a restart. Names beyond the first 1,000 tools, rules and agents
+// are counted as "other".
+type ActivityReply struct {
+	At     time.Time `json:"at"`
+	Since  time.Time `json:"since,omitzero"` // as asked
+	Until  time.Time `json:"until,omitzero"` // as asked
+	StepMS int64     `json:"step_ms"`
+	// CompleteSince is set if older events were forgotten: of a window and of the buckets,
+	// what is earlier may be missing. Totals from the beginning of the journal stay whole.
+	CompleteSince time.Time        `json:"complete_since,omitzero"`
+	Total         ActivityCounts   `json:"total"`
+	Buckets       []ActivityBucket `json:"buckets"` // without gaps, in order of time
+	ByTool        []ActivityTool   `json:"by_tool"`
+	ByRule        []ActivityShare  `json:"by_rule"`  // "" where no rule matched
+	ByAgent       []ActivityShare  `json:"by_agent"` // "" where the runtime named none
+	ByToolAndRule []ActivityCell   `json:"by_tool_and_rule"`
+	// ToDecision is the time from a request for approval to its response or expiry,
+	// Queued from the offer of an attempt to its start, Run from its start to its result.
+	ToDecision ActivityTimes    `json:"to_decision"`
+	Queued     ActivityTimes    `json:"queued"`
+	Run        ActivityTimes    `json:"run"`
+	Queues     []ActivityQueue  `json:"queues"` // now, whatever the window
+	Recent     []RecentDecision `json:"recent"` // the latest first, whatever the window
+}
+
+// ActivityCounts are events, each counted when it happened.
+type ActivityCounts struct {
+	Proposed    int `json:"proposed"`
+	Allowed     int `json:"allowed"`     // by the policy, or by a standing approval
+	Standing    int `json:"standing"`    // of Allowed: by a standing approval
+	Asked       int `json:"asked"`       // requests for approval
+	Denied      int `json:"denied"`      // by the policy
+	Refused     int `json:"refused"`     // unknown tool, or bad input
+	Approved    int `json:"approved"`    // by people, edited calls included
+	Rejected    int `json:"rejected"`    // by people
+	Responded   int `json:"responded"`   // by people, for the tool
+	Expired     int `json:"expired"`     // requests without a response in time
+	Started     int `json:"started"`     // attempts
+	Retried     int `json:"retried"`     // attempts that were lost or returned
+	Blocked     int `json:"blocked"`     // calls that needed an operator
+	Succeeded   int `json:"succeeded"`   // calls that ran, without an error
+	Failed      int `json:"failed"`      // calls that ran, with an error
+	Revoked     int `json:"revoked"`     // before the start
+	Interrupted int `json:"interrupted"` // with their reply
+}
+
+// ActivityBucket counts what happened at Start or later and before the next bucket.
+type ActivityBucket struct {
+	Start time.Time `json:"start"`
+	ActivityCounts
+}
+
+// ActivityShare are the counts of one name.
+type ActivityShare struct {
+	Name string `json:"name"`
+	ActivityCounts
+}
+
+// ActivityTool are the counts and times of one tool.
+type ActivityTool struct {
+	ActivityShare
+	ToDecision ActivityTimes `json:"to_decision"`
+	Queued     ActivityTimes `json:"queued"`
+	Run        ActivityTimes `json:"run"`
+}
+
+// ActivityCell are the counts of the calls of one tool that one rule decided.
+type ActivityCell struct {
+	Tool string `json:"tool_name"`
+	Rule string `json:"rule"`
+	ActivityCounts
+}
+
+// ActivityTimes is a distribution of times.
+type ActivityTimes struct {
+	Count   int            `json:"count"`
+	SumMS   int64          `json:"sum_ms"`
+	P50MS   int64          `json:"p50_ms"` // estimated within the bucket, as are the others
+	P90MS   int64          `json:"p90_ms"`
+	P99MS   int64          `json:"p99_ms"`
+	Buckets []ActivityUpTo `json:"buckets"` // empty if Count is 0
+}
+
+// ActivityUpTo counts the times above the bucket before and up to UpToMS; 0: no limit.
+type ActivityUpTo struct {
+	UpToMS int64 `json:"up_to_ms"`
+	Count  int   `json:"count"`
+}
+
+// ActivityQueue is what the allowed calls of one tool and route wait for.
+type ActivityQueue struct {
+	Tool      string           `json:"tool_name"`
+	Route     string           `json:"route,omitzero"`
+	Placement Placement        `json:"placement"`
+	Depth     int              `json:"depth"`           // calls that wait for a worker
+	Oldest    time.Time        `json:"oldest,omitzero"` // when the first of them was offered
+	Running   int              `json:"running"`
+	Retrying  int              `json:"retrying"` // calls that wait for their next attempt
+	Blocked   int              `json:"blocked"`  // calls that need an operator
+	Workers   []ActivityWorker `json:"workers"`  // heard of within the last hour
+}
+
+// ActivityWorker is a worker, or the engine that runs local calls.
+type ActivityWorker struct {
+	Name      string    `json:"name"`
+	Running   int       `json:"running"` // calls of this queue
+	Calls     []Key     `json:"calls"`   // the first 20 of them
+	LastHeard time.Time `json:"last_heard,omitzero"`
+	// ClockAheadMS is how far its clock is ahead of the engine's, negative: behind, if
+	// it differs; ClockWithinMS is how exact that is.
+	ClockAheadMS  int64 `json:"clock_ahead_ms,omitzero"`
+	ClockWithinMS int64 `json:"clock_within_ms,omitzero"`
+}
+
+// Verdict is the word for a decision.
+type Verdict string
+
+// The verdicts: of the policy, of people, and of time.
+const (
+	VerdictAllow   Verdict = "allow"
+	VerdictAsk     Verdict = "ask"
+	VerdictDeny    Verdict = "deny"
+	VerdictRefuse  Verdict = "refuse" // unknown tool, or bad input
+	VerdictApprove Verdict = "approve"
+	VerdictReject  Verdict = "reject"
+	VerdictRespond Verdict = "respond"
+	VerdictExpire  Verdict = "expire"
+)
+
+// RecentDecision is one decision about a call. Requests for approval are not among
+// them before they are answered.
+type RecentDecision struct {
+	Key
+	Tool    string    `json:"tool_name"`
+	Agent   string    `json:"agent,omitzero"`
+	Summary string    `json:"summary"` // empty once the engine has forgotten the call
+	Verdict Verdict   `json:"verdict"`
+	By      string    `json:"by,omitzero"` // the person; empty: the policy, or time
+	Rule    string    `json:"rule,omitzero"`
+	At      time.Time `json:"at"`
+	TookMS  int64     `json:"took_ms,omitzero"` // since the request for approval
+}
