@@ -23,10 +23,10 @@ func (b *tab) accessible(name string) {
 	if err != nil {
 		b.t.Fatalf("the accessibility checks need axe-core; run make node: %v", err)
 	}
-	for _, width := range []int64{1280, 360} {
+	for _, width := range []int64{1440, 390} {
 		height := int64(900)
-		if width == 360 {
-			height = 740
+		if width == 390 {
+			height = 844
 		}
 		b.do(chromedp.EmulateViewport(width, height))
 		for _, dark := range []bool{false, true} {

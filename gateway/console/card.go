@@ -83,7 +83,7 @@ type action struct{ Do, Label, Key, Tone, Href string }
 
 func (in *Console) call(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	q := r.URL.Query()
-	s := in.shell(r, p, "inbox", "askance inbox")
+	s := in.shell(r, p, "inbox", "Inbox – askance")
 	k, err := keyOf(q, p.Space.ID)
 	if err != nil {
 		return in.fail(w, s, err)

@@ -69,6 +69,7 @@ const (
 	pathCall     = "/inbox/call"
 	pathStanding = "/standing"
 	pathInsights = "/insights"
+	pathFind     = "/find"
 )
 
 // Routes implements gateway.Surface.
@@ -92,6 +93,7 @@ func (in *Console) Routes() []gateway.Route {
 		get(webhook.LinkPath, "The page of an approval request, with the response of a link prepared.", in.showLink),
 		get(pathStanding, "The page of standing approvals.", in.standing),
 		get(pathInsights, "The page of requests, outcomes and response times.", in.insights),
+		get(pathFind, "The page of calls that match words.", in.find),
 		stream,
 		check,
 		post("/inbox/response", approvers, "Respond to an approval request.", in.answer),

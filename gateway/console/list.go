@@ -102,7 +102,7 @@ type row struct {
 }
 
 func (in *Console) list(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
-	s := in.shell(r, p, "inbox", "askance inbox")
+	s := in.shell(r, p, "inbox", "Inbox – askance")
 	side, err := in.side(r.Context(), p, filterOf(r.URL.Query()), toolcall.Key{})
 	if err != nil {
 		return in.fail(w, s, err)

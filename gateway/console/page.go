@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -43,6 +44,8 @@ type shell struct {
 	CSRF             string
 	CSS, JS, Icon    string
 	Now              time.Time
+	Open             int              // open approval requests, in the title
+	Counts           map[string]count // by the name of a page
 	Approver         bool
 	Operator         bool
 	Flash            *flash
@@ -50,14 +53,25 @@ type shell struct {
 	Login            bool  // the person can log out
 }
 
-// page is an entry of the navigation.
-type page struct{ Name, Path, Title string }
+// page is an entry of the navigation. Pages of one Group stand together, Icon is a name
+// of icons, Key opens the page after g, and Dock pages are on the bar of a phone.
+type page struct {
+	Name, Path, Title string
+	Group, Icon, Key  string
+	Dock              bool
+}
 
 // pages is the navigation, in its order.
 var pages = []page{
-	{"inbox", pathInbox, "Inbox"},
-	{"standing", pathStanding, "Standing approvals"},
-	{"insights", pathInsights, "Insights"},
+	{Name: "inbox", Path: pathInbox, Title: "Inbox", Icon: "inbox", Key: "i", Dock: true},
+	{Name: "insights", Path: pathInsights, Title: "Insights", Group: "Records", Icon: "insights", Key: "n"},
+	{Name: "standing", Path: pathStanding, Title: "Standing approvals", Group: "Rules", Icon: "standing", Key: "s"},
+}
+
+// count is the number next to an entry of the navigation.
+type count struct {
+	N          int
+	Tone, What string
 }
 
 // flash reports the outcome of what the person did.
@@ -73,10 +87,25 @@ func (in *Console) shell(r *http.Request, p *gateway.Peer, nav, title string) sh
 		CSS: in.assets.url(styleFile), JS: in.assets.url("app.js"), Icon: in.assets.url("icon.svg"),
 		Approver: p.Has(toolcall.RoleApprover), Operator: p.Has(toolcall.RoleOperator), Login: p.CSRF != "",
 	}
+	s.addCounts(r.Context(), p)
 	if c, err := r.Cookie(themeCookie); err == nil && (c.Value == "dark" || c.Value == "light") {
 		s.Theme = c.Value
 	}
 	return s
+}
+
+// addCounts adds what waits for people. A page without its counts is still a page.
+func (s *shell) addCounts(ctx context.Context, p *gateway.Peer) {
+	c, err := p.Reader()
+	if err != nil {
+		return
+	}
+	load, err := c.Load(ctx, toolcall.LoadRequest{V: 1})
+	if err != nil {
+		return
+	}
+	s.Open = load.Open
+	s.Counts = map[string]count{"inbox": {s.Open, "ask", "open"}}
 }
 
 func roles(p *gateway.Peer) string {
@@ -177,6 +206,8 @@ func functions() template.FuncMap {
 	return template.FuncMap{
 		"line":    func(s any) template.HTML { return markup(reveal.Line(fmt.Sprint(s))) },
 		"text":    func(s any) template.HTML { return markup(reveal.Text(fmt.Sprint(s))) },
+		"name":    func(s any) template.HTML { return markup(reveal.Line(fmt.Sprint(s))) },
+		"icon":    icon,
 		"safe":    safe,
 		"time":    func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"clock":   func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },

@@ -30,7 +30,7 @@ func (in *Console) carryOut(w http.ResponseWriter, r *http.Request, p *gateway.P
 	if err != nil {
 		return err
 	}
-	s := in.shell(r, p, "inbox", "askance inbox")
+	s := in.shell(r, p, "inbox", "Inbox – askance")
 	k, err := keyOf(r.PostForm, p.Space.ID)
 	if err != nil {
 		return in.fail(w, s, err)
@@ -206,7 +206,7 @@ func (in *Console) openLink(token string, space toolcall.SpaceID) (k toolcall.Ke
 // showLink is the target of webhook links: the page of the approval request with the
 // decision prepared. It decides nothing, because programs open links, too.
 func (in *Console) showLink(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
-	s := in.shell(r, p, "inbox", "askance inbox")
+	s := in.shell(r, p, "inbox", "Inbox – askance")
 	k, f, err := in.openLink(r.URL.Query().Get("token"), p.Space.ID)
 	if err != nil {
 		return in.fail(w, s, err)

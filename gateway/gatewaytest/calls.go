@@ -19,8 +19,14 @@ const PayInput = `{"to":"acme","amount":42}`
 // Propose proposes a call as Bot, and gives it as it then is.
 func (s *Space) Propose(session, reply, call, tool, input string) *toolcall.Call {
 	s.w.t.Helper()
+	return s.ProposeAs("agent", session, reply, call, tool, input)
+}
+
+// ProposeAs proposes a call of a named agent.
+func (s *Space) ProposeAs(agent, session, reply, call, tool, input string) *toolcall.Call {
+	s.w.t.Helper()
 	out, err := s.Client(Bot).Propose(s.w.t.Context(), toolcall.ProposeRequest{
-		Session: message.SessionID(session), Reply: message.ReplyID(reply), Agent: "agent",
+		Session: message.SessionID(session), Reply: message.ReplyID(reply), Agent: agent,
 		Calls: []message.ToolCallBlock{{ID: message.CallID(call), Name: tool, Input: input, State: message.ToolCallPending}},
 	})
 	if err != nil || len(out.Calls) != 1 {
@@ -37,6 +43,16 @@ func (s *Space) Ask(session, reply, call string) toolcall.Key {
 		s.w.t.Fatalf("the call %s is %s, not asking", call, c.State)
 	}
 	return c.Key
+}
+
+// Open lists the open approval requests.
+func (s *Space) Open() []*toolcall.Call {
+	s.w.t.Helper()
+	out, err := s.Client(Bot).List(s.w.t.Context(), toolcall.ListRequest{Phases: []toolcall.Phase{toolcall.PhaseAsking}})
+	if err != nil {
+		s.w.t.Fatalf("list: %v", err)
+	}
+	return out.Calls
 }
 
 // Say streams events of a reply as Bot; it fills in their reply ids.
@@ -86,7 +102,7 @@ func (s *Space) SubmitResponse(name string, a toolcall.Response) *toolcall.Call 
 	if a.Digest == "" {
 		a.Digest = s.Show(a.Key).Digest
 	}
-	c, err := s.Client(name).SubmitResponse(s.w.t.Context(), a)
+	c, err := s.As(toolcall.Principal{Role: toolcall.RoleApprover, Name: name}).SubmitResponse(s.w.t.Context(), a)
 	if err != nil {
 		s.w.t.Fatalf("answer of %s to %s: %v", name, a.Key, err)
 	}

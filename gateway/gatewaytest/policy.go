@@ -103,7 +103,7 @@ func policy(t testing.TB, rules string, tools []engine.Tool) *permission.Bundle 
 }
 
 // local runs the local tools; slow ones wait for released.
-func local(t testing.TB, released <-chan struct{}) *executor.Registry {
+func local(t testing.TB, released <-chan struct{}, more []engine.Tool) *executor.Registry {
 	t.Helper()
 	r := new(executor.Registry)
 	echo := func(_ context.Context, task executor.Task) (executor.Output, error) {
@@ -119,7 +119,13 @@ func local(t testing.TB, released <-chan struct{}) *executor.Registry {
 			return executor.Output{}, context.Cause(ctx)
 		}
 	}
-	for tool, h := range map[string]executor.Handler{Echo: echo, Pay: echo, Deploy: echo, Login: echo, Drop: echo, Slow: slow} {
+	all := map[string]executor.Handler{Echo: echo, Pay: echo, Deploy: echo, Login: echo, Drop: echo, Slow: slow}
+	for _, tool := range more {
+		if tool.Placement == toolcall.PlaceLocal {
+			all[tool.Name] = echo
+		}
+	}
+	for tool, h := range all {
 		if err := r.Register(tool, h); err != nil {
 			t.Fatalf("register %s: %v", tool, err)
 		}

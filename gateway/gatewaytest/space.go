@@ -41,7 +41,7 @@ type Space struct {
 
 func (w *World) space(id toolcall.SpaceID) *Space {
 	w.t.Helper()
-	s := &Space{ID: id, w: w, tools: tools(w.t), released: make(chan struct{})}
+	s := &Space{ID: id, w: w, tools: append(tools(w.t), w.o.tools...), released: make(chan struct{})}
 	s.nc = w.conn(creds.EngineName)
 	var err error
 	if s.journal, err = bus.OpenJournal(w.t.Context(), s.nc, id, w.keys, bus.JournalOptions{Durability: bus.DurabilityCached}); err != nil {
@@ -69,7 +69,7 @@ func (s *Space) start() {
 	t := s.w.t
 	t.Helper()
 	e, err := engine.New(s.ID, s.fault, policy(t, s.w.o.rules, s.tools), s.tools,
-		engine.WithExecutor(local(t, s.released)), engine.WithDirectory(gateway.Directory{Next: people}), engine.WithSigningKey(s.w.keys.Signer()),
+		engine.WithExecutor(local(t, s.released, s.w.o.tools)), engine.WithDirectory(gateway.Directory{Next: people}), engine.WithSigningKey(s.w.keys.Signer()),
 		engine.WithSignals(tee{bus.NewSignals(s.nc, s.ID, nil), s}), engine.WithDrain(0))
 	if err == nil {
 		err = e.Start(t.Context())

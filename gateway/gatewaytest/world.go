@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server/ats"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway"
 )
 
@@ -46,6 +47,7 @@ type World struct {
 type options struct {
 	dir      string
 	rules    string
+	tools    []engine.Tool
 	piped    bool
 	surfaces func(*World) []gateway.Surface
 	auth     gateway.Authenticator
@@ -63,6 +65,11 @@ func Piped() Option { return func(o *options) { o.piped = true } }
 
 // Policy replaces Rules.
 func Policy(rules string) Option { return func(o *options) { o.rules = rules } }
+
+// Tools declares further tools; the local ones answer with their input.
+func Tools(more ...engine.Tool) Option {
+	return func(o *options) { o.tools = append(o.tools, more...) }
+}
 
 // Surfaces says what the gateway serves. f is called once, when the spaces are
 // there and the gateway is not.

@@ -1,9 +1,10 @@
-// The web inbox's script. Every page works without it; it makes them live.
+// The script of the console. Every page works without it; it makes them live.
 
 import { ask, piece, remember, show } from './page.js';
 import * as stream from './live.js';
 import { tick } from './clock.js';
 import { listen } from './keys.js';
+import { find } from './find.js';
 
 const $ = (id) => document.getElementById(id);
 const say = (text) => { $('said').textContent = ''; requestAnimationFrame(() => { $('said').textContent = text; }); };
@@ -76,7 +77,7 @@ async function refresh() {
 // Changes come in bursts: one request for all of them.
 function later() {
   clearTimeout(wanted);
-  const slow = document.body.dataset.nav === 'figures' ? 5000 : 400;
+  const slow = Number($('main').dataset.every) || 400; // pages with figures ask for less
   wanted = setTimeout(refresh, Math.max(80, last + slow - Date.now()));
 }
 
@@ -180,17 +181,20 @@ async function send(form, submitter) {
   if (text) say(text);
 }
 
-function filterNow() {
-  const q = new URLSearchParams(new FormData($('filter')));
-  for (const [k, v] of [...q]) if (!v || (k === 'show' && v === 'open')) q.delete(k);
+// Applies a filter: its fields are the address of the page.
+function filterNow(form) {
+  const q = new URLSearchParams(new FormData(form));
+  for (const [k, v] of [...q]) if (!v || (k === 'show' && v === 'open')) q.delete(k, v);
   for (const k of ['session', 'reply', 'call']) {
     const v = new URL(location).searchParams.get(k);
-    if (v !== null && document.body.querySelector('.panes')?.dataset.view === 'card') q.set(k, v);
+    if (form.id === 'filter' && v !== null && document.body.querySelector('.panes')?.dataset.view === 'card') q.set(k, v);
   }
   history.replaceState(null, '', location.pathname + (q.size ? '?' + q : ''));
   visit++;
   refresh();
 }
+
+const isFilter = (form) => form && (form.id === 'filter' || 'filter' in form.dataset);
 
 // ---- events of the page
 
@@ -205,8 +209,15 @@ document.addEventListener('click', (e) => {
 
 document.addEventListener('submit', (e) => {
   const form = e.target;
-  if (form.id === 'filter') { e.preventDefault(); filterNow(); return; }
-  if (form.method !== 'post' || 'plain' in form.dataset) return;
+  if (isFilter(form)) { e.preventDefault(); filterNow(form); return; }
+  if ('plain' in form.dataset || form.method === 'dialog') return;
+  if (form.method === 'get') {
+    e.preventDefault();
+    const url = new URL(form.action);
+    url.search = new URLSearchParams(new FormData(form, e.submitter));
+    go(url.href);
+    return;
+  }
   e.preventDefault();
   send(form, e.submitter);
 });
@@ -214,7 +225,8 @@ document.addEventListener('submit', (e) => {
 let typing;
 document.addEventListener('input', (e) => {
   if (e.target.dataset.check) checkLater(e.target);
-  if (e.target.form?.id === 'filter') { clearTimeout(typing); typing = setTimeout(filterNow, e.target.id === 'q' ? 250 : 0); }
+  const form = e.target.form;
+  if (isFilter(form)) { clearTimeout(typing); typing = setTimeout(() => filterNow(form), e.target.matches('select, [type=checkbox], [type=radio]') ? 0 : 250); }
 });
 
 document.addEventListener('toggle', (e) => { if (e.target.id && stream.live) e.target.dataset.touched = '1'; }, true);
@@ -234,6 +246,7 @@ $('theme').addEventListener('click', () => {
 
 document.documentElement.classList.add('js');
 remember();
+find(go);
 listen();
 setInterval(() => tick(expired), 1000);
 stream.open({

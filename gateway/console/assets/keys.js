@@ -28,23 +28,30 @@ const plain = {
   n: () => ($('next') ?? document.querySelector('.row:not(.selected)'))?.click(),
   x: () => { const d = $('raw'); if (d) { d.open = !d.open; d.dataset.touched = '1'; } },
   m: () => $('mine')?.click(),
-  '/': () => { $('q')?.focus(); $('q')?.select(); },
+  '/': () => { const q = $('q') ?? document.querySelector('main [type=search]'); if (q) { q.focus(); q.select(); } else $('find-open').click(); },
+  g: () => { going = true; setTimeout(() => { going = false; }, 1500); },
   '?': () => $('help').showModal(),
 };
+
+let going = false; // g was pressed: the next key names a page
 
 /** Handles keys. */
 export function listen() {
   document.addEventListener('keydown', (e) => {
-    if (e.isComposing || $('help').open) return;
+    if (e.isComposing || document.querySelector('dialog[open]')) return;
     if (e.key === 'Enter' && (e.ctrlKey || e.metaKey)) {
       const go = document.querySelector('#panel .main-action');
       if (go && !go.disabled) { e.preventDefault(); go.click(); }
       return;
     }
+    if (e.key === 'k' && (e.ctrlKey || e.metaKey)) { e.preventDefault(); $('find-open').click(); return; }
     if (e.ctrlKey || e.metaKey || e.altKey) return;
     if (e.key === 'Escape') { e.preventDefault(); escape(); return; }
     if (writes(e.target)) return;
     if (e.key.startsWith('Arrow') && !e.target.matches('.row, body')) return;
+    const page = going && document.querySelector(`[data-go="${CSS.escape(e.key)}"]`);
+    going = false;
+    if (page) { e.preventDefault(); page.click(); return; }
     const act = document.querySelector(`#bar [data-key="${CSS.escape(e.key)}"]`);
     const f = act ? () => act.click() : plain[e.key];
     if (f) { e.preventDefault(); f(); }

@@ -11,7 +11,7 @@ export let live = false;
 
 function turn(state, told) {
   const el = document.getElementById('live');
-  el.dataset.live = state;
+  el.dataset.live = document.body.dataset.live = state;
   el.querySelector('.live-word').textContent = word[state];
   live = state === 'on';
   document.getElementById('stale').hidden = state !== 'down';

@@ -41,11 +41,8 @@ export function show(doc, asked = false) {
   const focused = document.activeElement?.id;
   document.title = doc.title;
   document.body.dataset.nav = doc.body.dataset.nav ?? '';
-  for (const link of document.querySelectorAll('.pages a')) {
-    const same = [...doc.querySelectorAll('.pages a')].find((a) => a.getAttribute('href') === link.getAttribute('href'));
-    if (same?.hasAttribute('aria-current')) link.setAttribute('aria-current', 'page');
-    else link.removeAttribute('aria-current');
-  }
+  for (const id of ['rail', 'dock']) exchangeAll($(id), doc.getElementById(id));
+  if (asked && $('rail').matches(':popover-open')) $('rail').hidePopover();
   const now = document.querySelector('.panes'), then = doc.querySelector('.panes');
   if (now && then) {
     now.dataset.view = then.dataset.view;
@@ -55,6 +52,7 @@ export function show(doc, asked = false) {
     if (main.dataset.page === next.dataset.page) regions(main, next);
     else { main.replaceWith(next); window.scrollTo(0, 0); for (const el of next.querySelectorAll('[data-region]')) keep(el); }
   } else if (document.getElementById('main')?.dataset.page === doc.getElementById('main')?.dataset.page) {
+    regions($('main'), doc.getElementById('main'));
     exchangeAll($('main'), doc.getElementById('main'));
   } else {
     const old = now ?? $('main'), next = then ?? doc.getElementById('main');

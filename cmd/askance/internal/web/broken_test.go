@@ -67,6 +67,7 @@ func (w *wired) probes() map[string]probe {
 		"GET /readyz":                {},
 		"GET /{$}":                   {role: "approver", reads: true, old: true},
 		"GET /inbox":                 {role: "approver", reads: true, old: true},
+		"GET /find":                  {role: "approver", path: "/find?q=x", reads: true, old: true},
 		"GET /inbox/call":            {role: "approver", path: "/inbox/call?" + form(), reads: true},
 		"GET /standing":              {role: "approver", reads: true, old: true},
 		"GET /insights":              {role: "approver", reads: true, old: true},
