@@ -70,6 +70,7 @@ const (
 	pathStanding = "/standing"
 	pathInsights = "/insights"
 	pathFind     = "/find"
+	pathTimeline = "/timeline"
 )
 
 // Routes implements gateway.Surface.
@@ -92,6 +93,7 @@ func (in *Console) Routes() []gateway.Route {
 		get(pathCall, "The page of one call.", in.call),
 		get(webhook.LinkPath, "The page of an approval request, with the response of a link prepared.", in.showLink),
 		get(pathStanding, "The page of standing approvals.", in.standing),
+		get(pathTimeline, "The page of a session's calls over time.", in.showTimeline),
 		get(pathInsights, "The page of requests, outcomes and response times.", in.insights),
 		get(pathFind, "The page of calls that match words.", in.find),
 		stream,

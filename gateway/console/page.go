@@ -64,6 +64,7 @@ type page struct {
 // pages is the navigation, in its order.
 var pages = []page{
 	{Name: "inbox", Path: pathInbox, Title: "Inbox", Icon: "inbox", Key: "i", Dock: true},
+	{Name: "timeline", Path: pathTimeline, Title: "Timeline", Group: "Records", Icon: "timeline", Key: "t"},
 	{Name: "insights", Path: pathInsights, Title: "Insights", Group: "Records", Icon: "insights", Key: "n"},
 	{Name: "standing", Path: pathStanding, Title: "Standing approvals", Group: "Rules", Icon: "standing", Key: "s"},
 }

@@ -249,6 +249,7 @@ remember();
 find(go);
 listen();
 setInterval(() => tick(expired), 1000);
+setInterval(() => { if (stream.live && !document.hidden && document.querySelector('[data-refresh]')) later(); }, 5000); // what grows with time
 stream.open({
   changed: (c) => { if (c.say) say(c.say); later(); },
   progress: progressed,

@@ -69,6 +69,7 @@ func (w *wired) probes() map[string]probe {
 		"GET /inbox":                 {role: "approver", reads: true, old: true},
 		"GET /find":                  {role: "approver", path: "/find?q=x", reads: true, old: true},
 		"GET /inbox/call":            {role: "approver", path: "/inbox/call?" + form(), reads: true},
+		"GET /timeline":              {role: "approver", path: "/timeline?session=s1", reads: true},
 		"GET /standing":              {role: "approver", reads: true, old: true},
 		"GET /insights":              {role: "approver", reads: true, old: true},
 		"GET /inbox/events":          {role: "approver", reads: true, old: true},

@@ -1,0 +1,438 @@
+package console
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/internal/reveal"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// span is a time that a call spends in one place.
+type span struct {
+	Kind     string // wait, ask, queue, run, block
+	From, To time.Time
+	Open     bool // it goes on
+	Attempt  int
+	Who      string // who ended it, or runs it; revealed
+}
+
+// mark is an instant of a call: what a person, the policy or a worker did.
+type mark struct {
+	Tone   string // good, bad, ask, work, plain
+	Person bool
+	What   string // revealed
+	Who    string // revealed
+	At     time.Time
+}
+
+var spanWords = map[string]string{
+	"wait": "Waiting for another call", "ask": "Waiting for approval", "queue": "Queued", "run": "Running", "block": "Blocked",
+}
+
+// Word names the span.
+func (s span) Word() string {
+	if s.Kind == "run" && s.Attempt > 1 {
+		return fmt.Sprintf("%s (attempt %d)", spanWords[s.Kind], s.Attempt)
+	}
+	return spanWords[s.Kind]
+}
+
+// spanAfter is where a call is after a step: a kind of span, or "" if it has ended.
+func spanAfter(c *toolcall.Call, s toolcall.Step) string {
+	switch s.To {
+	case message.ToolCallPending:
+		return "wait"
+	case message.ToolCallAsking:
+		return "ask"
+	case message.ToolCallAllowed, message.ToolCallSubmitted:
+	default:
+		return ""
+	}
+	switch toolcall.Cause(s.Cause) {
+	case toolcall.CauseStart:
+		return "run"
+	case toolcall.CauseSuspend:
+		return "block"
+	}
+	if c.Placement == toolcall.PlaceExternal {
+		return "run" // the runtime runs it, and reports only the result
+	}
+	return "queue"
+}
+
+// spansOf divides the history of a call into spans and marks.
+func spansOf(show toolcall.ShowReply, now time.Time) (spans []span, marks []mark) {
+	var last *span
+	for _, h := range show.History {
+		if h.Note != nil || len(h.Path) == 0 {
+			continue
+		}
+		who := reveal.Line(h.By.Name)
+		if h.By.Role == toolcall.RoleEngine {
+			who = "askance"
+		}
+		for _, s := range h.Path {
+			word, tone := asked.Step(s.Cause)
+			m := mark{Tone: cmp.Or(tone, "plain"), What: word, Who: who, At: h.At}
+			switch toolcall.Cause(s.Cause) {
+			case toolcall.CauseDeny, toolcall.CauseAllow, toolcall.CauseAsk, toolcall.CauseHide, toolcall.CauseRefuse:
+				m.Who = "policy"
+			case toolcall.CauseStart, toolcall.CauseResult:
+				m.Who = runner(show.Call, h)
+			case toolcall.CauseSubmit, toolcall.CauseOffer:
+				m.Who = "askance"
+			default:
+				m.Person = h.By.Role == toolcall.RoleApprover || h.By.Role == toolcall.RoleOperator
+			}
+			marks = append(marks, m)
+		}
+		kind := spanAfter(show.Call, h.Path[len(h.Path)-1])
+		if last != nil {
+			last.To, last.Open = h.At, false
+			if last.Kind == "ask" {
+				last.Who = who
+			}
+			if kind == last.Kind && h.Attempt == last.Attempt && kind != "run" {
+				last.Open, last.Who = true, ""
+				continue
+			}
+		}
+		if last = nil; kind != "" {
+			spans = append(spans, span{Kind: kind, From: h.At, Open: true, Attempt: h.Attempt})
+			if last = &spans[len(spans)-1]; kind == "run" {
+				last.Who = runner(show.Call, h)
+			}
+		}
+	}
+	if last != nil && last.Open {
+		last.To = now
+		if last.To.Before(last.From) {
+			last.To = last.From
+		}
+		if show.Call.Phase() == toolcall.PhaseBlocked {
+			last.Kind = "block"
+		}
+	}
+	return spans, marks
+}
+
+// runner names what runs an attempt.
+func runner(c *toolcall.Call, h toolcall.HistoryEntry) string {
+	switch {
+	case c.Placement == toolcall.PlaceExternal:
+		return "runtime " + reveal.Line(c.Runtime)
+	case c.Placement == toolcall.PlaceLocal, h.Worker == "":
+		return "askance"
+	}
+	return "worker " + reveal.Line(h.Worker)
+}
+
+// gantt is a laid-out chart of calls over time. All positions are percent of its width.
+type gantt struct {
+	Label   string // of the chart, for screen readers
+	Rows    []ganttRow
+	Ticks   []ganttTick
+	Breaks  []float64 // where time without an open call is left out
+	Legend  []choice
+	Began   time.Time
+	Took    string
+	Live    bool // a call is open
+	Compact bool
+	Table   []ganttLine
+}
+
+type ganttRow struct {
+	ID, Href   string
+	Name, Text string // revealed
+	Note       string
+	State      state
+	Depth      int
+	Selected   bool
+	Took       string
+	Label      string // says what the bars show
+	Bars       []ganttBar
+	Dots       []ganttDot
+}
+
+type ganttBar struct {
+	X, W  float64
+	Kind  string
+	Title string
+	Text  string // in the bar; "": it does not fit
+	Open  bool
+}
+
+type ganttDot struct {
+	X      float64
+	Tone   string
+	Person bool
+	Title  string
+}
+
+type ganttTick struct {
+	X    float64
+	Text string
+}
+
+// ganttLine is a line of the table that says the same.
+type ganttLine struct {
+	Name, What, Who, Took string
+	At                    time.Time
+}
+
+// ganttCall is a call to draw.
+type ganttCall struct {
+	row   ganttRow
+	spans []span
+	marks []mark
+}
+
+// timeScale maps instants to percent. Time in which no call is open is shortened.
+type timeScale struct {
+	at     []time.Time
+	x      []float64
+	breaks []float64
+}
+
+// longestIdle is the width of a time without an open call, as a part of the others.
+const longestIdle = 0.05
+
+func newTimeScale(calls []ganttCall, compact bool) timeScale {
+	var t timeScale
+	var busy []span
+	for _, c := range calls {
+		for _, s := range c.spans {
+			t.at = append(t.at, s.From, s.To)
+			busy = append(busy, s)
+		}
+		for _, m := range c.marks {
+			t.at = append(t.at, m.At)
+		}
+	}
+	slices.SortFunc(t.at, time.Time.Compare)
+	t.at = slices.CompactFunc(t.at, time.Time.Equal)
+	if len(t.at) == 0 {
+		return t
+	}
+	slices.SortFunc(busy, func(a, b span) int { return a.From.Compare(b.From) })
+	weights := make([]float64, max(0, len(t.at)-1))
+	idle := make([]bool, len(weights))
+	sum, next := 0.0, 0
+	var until time.Time
+	for i := range weights {
+		for next < len(busy) && !busy[next].From.After(t.at[i]) {
+			if busy[next].To.After(until) {
+				until = busy[next].To
+			}
+			next++
+		}
+		idle[i] = !until.After(t.at[i])
+		d := t.at[i+1].Sub(t.at[i]).Seconds()
+		if compact {
+			d = math.Log1p(d * 20)
+		}
+		weights[i] = d
+		if !idle[i] {
+			sum += d
+		}
+	}
+	if sum == 0 {
+		sum = 1
+	}
+	cut := make([]bool, len(weights))
+	total := 0.0
+	for i := range weights {
+		if most := sum * longestIdle; idle[i] && weights[i] > most {
+			weights[i], cut[i] = most, true
+		}
+		total += weights[i]
+	}
+	t.x = make([]float64, len(t.at))
+	for i, w := range weights {
+		if t.x[i+1] = t.x[i]; total > 0 {
+			t.x[i+1] += 100 * w / total
+		}
+		if cut[i] {
+			t.breaks = append(t.breaks, (t.x[i]+t.x[i+1])/2)
+		}
+	}
+	return t
+}
+
+// place is the position of an instant.
+func (t timeScale) place(at time.Time) float64 {
+	i, found := slices.BinarySearchFunc(t.at, at, time.Time.Compare)
+	switch {
+	case found:
+		return t.x[i]
+	case i == 0:
+		return 0
+	case i == len(t.at):
+		return 100
+	}
+	whole := t.at[i].Sub(t.at[i-1])
+	return t.x[i-1] + (t.x[i]-t.x[i-1])*float64(at.Sub(t.at[i-1]))/float64(whole)
+}
+
+// tickSteps are distances of ticks, in seconds.
+var tickSteps = []float64{0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400, 172800, 604800}
+
+// mostTicks is for the narrowest screen.
+const mostTicks = 6
+
+func (t timeScale) ticks() []ganttTick {
+	if len(t.at) < 2 {
+		return nil
+	}
+	began := t.at[0]
+	whole := t.at[len(t.at)-1].Sub(began)
+	var out []ganttTick
+	add := func(at time.Time) {
+		x := t.place(at)
+		if len(out) > 0 && x-out[len(out)-1].X < 100/mostTicks || x > 94 {
+			return
+		}
+		out = append(out, ganttTick{x, "+" + shortSpan(at.Sub(began))})
+	}
+	out = append(out, ganttTick{0, "0"})
+	step := whole
+	for _, s := range tickSteps {
+		if d := time.Duration(s * float64(time.Second)); whole/d < 200 {
+			step = d
+			break
+		}
+	}
+	for _, s := range tickSteps { // the finest step whose ticks all fit, on an even scale
+		if d := time.Duration(s * float64(time.Second)); len(t.breaks) == 0 && d >= step && whole/d < mostTicks {
+			step = d
+			break
+		}
+	}
+	for d := step; d < whole; d += step {
+		add(began.Add(d))
+	}
+	return out
+}
+
+// shortSpan writes a duration with at most two units, and parts of a second.
+func shortSpan(d time.Duration) string {
+	switch {
+	case d <= 0:
+		return "0s"
+	case d < time.Second:
+		return fmt.Sprintf("%dms", max(1, d.Milliseconds()))
+	case d < 10*time.Second && d%time.Second >= 50*time.Millisecond:
+		return strings.TrimSuffix(fmt.Sprintf("%.1f", d.Seconds()), ".0") + "s"
+	}
+	text := asked.Span(d)
+	for _, zero := range []string{"m00s", "h00m", "d00h"} {
+		if strings.HasSuffix(text, zero) {
+			return text[:len(text)-3]
+		}
+	}
+	return text
+}
+
+// Sizes of texts in bars, in percent of the narrowest chart.
+const (
+	textMargin = 3.0
+	textWidth  = 2.6 // of a character
+)
+
+func drawGantt(label string, calls []ganttCall, compact bool) *gantt {
+	scale := newTimeScale(calls, compact)
+	g := &gantt{Label: label, Ticks: scale.ticks(), Breaks: scale.breaks, Compact: compact}
+	kinds := map[string]bool{}
+	if len(scale.at) > 0 {
+		g.Began = scale.at[0]
+		g.Took = shortSpan(scale.at[len(scale.at)-1].Sub(g.Began))
+	}
+	for _, c := range calls {
+		r := c.row
+		var first, last time.Time
+		for _, m := range c.marks {
+			title := m.What + " by " + m.Who + ", " + m.At.UTC().Format("15:04:05")
+			if m.Person || m.Tone == "bad" || len(c.spans) == 0 && m.Tone != "plain" {
+				r.Dots = append(r.Dots, ganttDot{X: scale.place(m.At), Tone: m.Tone, Person: m.Person, Title: title})
+			}
+			if m.Person {
+				kinds["vote"] = true
+			}
+			g.Table = append(g.Table, ganttLine{r.Name, m.What, m.Who, "", m.At})
+		}
+		for _, s := range c.spans {
+			if first.IsZero() {
+				first = s.From
+			}
+			last, g.Live, kinds[s.Kind] = s.To, g.Live || s.Open, true
+			took := shortSpan(s.To.Sub(s.From))
+			b := ganttBar{X: scale.place(s.From), Kind: s.Kind, Open: s.Open, Title: s.Word() + ": " + took}
+			if b.W = scale.place(s.To) - b.X; b.W >= textMargin+textWidth*float64(len(took)) {
+				b.Text = took
+			}
+			if s.Who != "" {
+				b.Title += ", " + s.Who
+			}
+			if s.Open {
+				b.Title += ", now"
+			}
+			for _, m := range c.marks { // a dot would hide a part of the text
+				if x := scale.place(m.At); m.Person && x > b.X && x < b.X+textMargin+textWidth*float64(len(took)) {
+					b.Text = ""
+				}
+			}
+			r.Bars = append(r.Bars, b)
+			g.Table = append(g.Table, ganttLine{r.Name, s.Word(), s.Who, took, s.From})
+		}
+		switch {
+		case r.Took != "":
+		case first.IsZero():
+			r.Took = "at once"
+		default:
+			r.Took = shortSpan(last.Sub(first))
+		}
+		r.Label = r.Name + ": " + r.Took
+		for _, b := range r.Bars {
+			r.Label += "; " + b.Title
+		}
+		g.Rows = append(g.Rows, r)
+	}
+	for _, k := range []choice{{"wait", "waiting for another call"}, {"ask", "waiting for approval"}, {"queue", "queued"}, {"run", "running"}, {"block", "blocked"}, {"vote", "response of a person"}} {
+		if kinds[k.Value] {
+			g.Legend = append(g.Legend, k)
+		}
+	}
+	slices.SortStableFunc(g.Table, func(a, b ganttLine) int { return a.At.Compare(b.At) })
+	return g
+}
+
+// callTimeline is the timeline of one call, with a row for each span. Show it with
+//
+//	{{template "call-timeline" .Timeline}}
+//
+// in a region of a page: while the call is open, the script reads the page again.
+func callTimeline(show toolcall.ShowReply, now time.Time) *gantt {
+	spans, marks := spansOf(show, now)
+	calls := make([]ganttCall, 0, len(spans)+1)
+	for i, s := range spans {
+		c := ganttCall{row: ganttRow{ID: fmt.Sprintf("span-%d", i), Name: s.Word(), Text: s.Who}, spans: []span{s}}
+		for _, m := range marks {
+			if !m.At.Before(s.From) && (m.At.Before(s.To) || m.At.Equal(s.To) && (m.Person || i == len(spans)-1)) && !m.At.Equal(s.From) {
+				c.marks = append(c.marks, m)
+			}
+		}
+		calls = append(calls, c)
+	}
+	if len(spans) == 0 && show.Call != nil { // decided and ended with one record
+		word, _ := asked.Ended(show.Call)
+		calls = append(calls, ganttCall{row: ganttRow{ID: "span-0", Name: word}, marks: marks})
+	}
+	return drawGantt("Timeline of the call", calls, false)
+}

@@ -1,0 +1,250 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/internal/reveal"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// Bounds of the page of a timeline.
+const (
+	rowsOfChart   = 50
+	mostOfSession = 5000
+	mostSessions  = 100
+)
+
+// timelineView is the page of the timeline of a session.
+type timelineView struct {
+	shell
+	Session       message.SessionID
+	Reply         message.ReplyID
+	Agent         string
+	Runtime       string
+	Chart         *gantt
+	Calls         int
+	Asked         string // how long people were waited for
+	Queued        string
+	Ran           string
+	Earlier       string // address of the page before; ""
+	Later         string
+	Shown         string
+	WholeSession  string // address without the reply
+	Even, Compact string // addresses with the other scale
+	Sessions      []sessionRow
+}
+
+// sessionRow is a session that has calls.
+type sessionRow struct {
+	Href    string
+	Session message.SessionID
+	Agent   string
+	Tools   []string
+	Calls   int
+	Open    int
+	Last    time.Time
+}
+
+// showTimeline is the page of a session's calls over time, or of the last sessions.
+func (in *Console) showTimeline(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+	q := r.URL.Query()
+	v := timelineView{shell: in.shell(r, p, "timeline", "Timeline – askance"), Session: message.SessionID(q.Get("session")), Reply: message.ReplyID(q.Get("reply"))}
+	c, err := p.Reader()
+	if err == nil {
+		if v.Session == "" {
+			v.Sessions, err = listSessions(r.Context(), c)
+		} else {
+			err = v.read(r.Context(), c, p.Space.ID, q)
+		}
+	}
+	if err != nil {
+		return in.fail(w, v.shell, err)
+	}
+	return in.write(w, http.StatusOK, "timeline", v)
+}
+
+// listSessions returns the sessions with open or recently finished calls, the last
+// one first.
+func listSessions(ctx context.Context, c engine.Client) ([]sessionRow, error) {
+	open, err := engine.ListAll(ctx, c, toolcall.ListRequest{V: 1}, maxListed)
+	if err != nil {
+		return nil, err
+	}
+	past, err := listFinished(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	by := map[message.SessionID]*sessionRow{}
+	for _, call := range append(open, past...) {
+		s := by[call.Session]
+		if s == nil {
+			s = &sessionRow{Href: timelineAddress(call.Session, "", ""), Session: call.Session, Agent: cmp.Or(call.Agent, call.Runtime)}
+			by[call.Session] = s
+		}
+		if s.Calls++; call.Open() {
+			s.Open++
+		}
+		if !slices.Contains(s.Tools, call.Tool) && len(s.Tools) < 6 {
+			s.Tools = append(s.Tools, call.Tool)
+		}
+		if call.UpdatedAt.After(s.Last) {
+			s.Last = call.UpdatedAt
+		}
+	}
+	out := make([]sessionRow, 0, len(by))
+	for _, s := range by {
+		slices.Sort(s.Tools)
+		out = append(out, *s)
+	}
+	slices.SortFunc(out, func(a, b sessionRow) int {
+		return cmp.Or(b.Last.Compare(a.Last), cmp.Compare(a.Session, b.Session))
+	})
+	return out[:min(len(out), mostSessions)], nil
+}
+
+// timelineAddress is the page of a session, of a reply if it is not "", with a call
+// selected if it is not "".
+func timelineAddress(s message.SessionID, r message.ReplyID, c message.CallID) string {
+	q := url.Values{"session": {string(s)}}
+	if r != "" {
+		q.Set("reply", string(r))
+	}
+	if c != "" {
+		q.Set("call", string(c))
+	}
+	return pathTimeline + "?" + q.Encode()
+}
+
+func (v *timelineView) read(ctx context.Context, c engine.Client, space toolcall.SpaceID, q url.Values) error {
+	selected := toolcall.Key{Space: space, Session: v.Session, Reply: v.Reply, Call: message.CallID(q.Get("call"))}
+	if err := (toolcall.Key{Space: space, Session: v.Session, Reply: "r", Call: "c"}).Validate(); err != nil {
+		return err
+	}
+	calls, err := engine.ListAll(ctx, c, toolcall.ListRequest{V: 1, Session: v.Session, Reply: v.Reply, All: true}, mostOfSession)
+	if err != nil {
+		return err
+	}
+	if len(calls) == 0 {
+		return &message.Error{Code: message.CodeNotFound, Op: "show timeline", What: "no call of the session " + string(v.Session) + " is known", Hint: "choose a session on the page Timeline"}
+	}
+	v.Calls, v.Agent, v.Runtime = len(calls), calls[0].Agent, calls[0].Runtime
+	v.turn(q, &calls, selected)
+	rows := make([]ganttCall, 0, len(calls))
+	for _, call := range orderByParent(calls) {
+		show, err := c.Show(ctx, toolcall.ShowRequest{V: 1, Key: call.Key})
+		if errors.Is(err, message.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		g := ganttCall{row: ganttRow{ID: domID(call.Key), Href: address(call.Key, nil), Name: reveal.Line(call.Tool), Text: reveal.Line(textOfCall(show.Call)),
+			State: stateOf(show.Call), Depth: min(show.Call.Depth(), 6), Selected: show.Call.Key == selected}}
+		g.spans, g.marks = spansOf(show, v.Now)
+		rows = append(rows, g)
+	}
+	v.addTimes(rows)
+	v.Chart = drawGantt("Timeline of the session", rows, q.Get("scale") == "compact")
+	return nil
+}
+
+// turn keeps the calls of one page, the last one if none is asked for, and makes the
+// addresses of the others.
+func (v *timelineView) turn(q url.Values, calls *[]*toolcall.Call, selected toolcall.Key) {
+	pages := (len(*calls) + rowsOfChart - 1) / rowsOfChart
+	page, err := strconv.Atoi(q.Get("page"))
+	if err != nil || page < 1 || page > pages {
+		page = pages
+		if i := slices.IndexFunc(*calls, func(c *toolcall.Call) bool { return c.Key == selected }); i >= 0 {
+			page = i/rowsOfChart + 1
+		}
+	}
+	link := func(change func(url.Values)) string {
+		to := url.Values{"session": {string(v.Session)}}
+		for _, name := range []string{"reply", "call", "scale", "page"} {
+			if q.Get(name) != "" {
+				to.Set(name, q.Get(name))
+			}
+		}
+		change(to)
+		return pathTimeline + "?" + to.Encode()
+	}
+	if page > 1 {
+		v.Earlier = link(func(q url.Values) { q.Set("page", strconv.Itoa(page-1)) })
+	}
+	if page < pages {
+		v.Later = link(func(q url.Values) { q.Set("page", strconv.Itoa(page+1)) })
+	}
+	v.Even, v.Compact = link(func(q url.Values) { q.Del("scale") }), link(func(q url.Values) { q.Set("scale", "compact") })
+	if v.Reply != "" {
+		v.WholeSession = link(func(q url.Values) { q.Del("reply"); q.Del("page") })
+	}
+	from := (page - 1) * rowsOfChart
+	*calls = (*calls)[from:min(from+rowsOfChart, len(*calls))]
+	if pages > 1 {
+		v.Shown = strconv.Itoa(from+1) + " to " + strconv.Itoa(from+len(*calls))
+	}
+}
+
+// orderByParent puts calls behind the call within which they were made.
+func orderByParent(calls []*toolcall.Call) []*toolcall.Call {
+	inner := map[toolcall.Key][]*toolcall.Call{}
+	here := map[toolcall.Key]bool{}
+	for _, c := range calls {
+		here[c.Key] = true
+	}
+	var tops []*toolcall.Call
+	for _, c := range calls {
+		if c.Parent != nil {
+			k := toolcall.Key{Space: c.Space, Session: c.Parent.Session, Reply: c.Parent.Reply, Call: c.Parent.Call}
+			if here[k] && k != c.Key {
+				inner[k] = append(inner[k], c)
+				continue
+			}
+		}
+		tops = append(tops, c)
+	}
+	out := make([]*toolcall.Call, 0, len(calls))
+	var add func(of []*toolcall.Call)
+	add = func(of []*toolcall.Call) {
+		for _, c := range of {
+			out = append(out, c)
+			add(inner[c.Key])
+		}
+	}
+	add(tops)
+	return out
+}
+
+// addTimes adds up where the calls spent their time.
+func (v *timelineView) addTimes(rows []ganttCall) {
+	sums := map[string]time.Duration{}
+	for _, r := range rows {
+		for _, s := range r.spans {
+			sums[s.Kind] += s.To.Sub(s.From)
+		}
+	}
+	v.Asked, v.Queued, v.Ran = shortSpan(sums["ask"]), shortSpan(sums["queue"]), shortSpan(sums["run"])
+}
+
+// textOfCall says in one line what the call would run.
+func textOfCall(c *toolcall.Call) string {
+	if c.Summary != "" {
+		return c.Summary
+	}
+	if c.Request != nil && asked.WasAsked(c) {
+		return c.Request.Text
+	}
+	return c.Input
+}

@@ -1,0 +1,44 @@
+package console_test
+
+import (
+	"net/url"
+	"testing"
+
+	"github.com/askance-dev/askance/gateway/gatewaytest"
+)
+
+// The timeline has a row for each call of the session, follows what happens, leads to
+// the call, and says the same in a table.
+func TestTimelinePage(t *testing.T) {
+	w := world(t)
+	b := open(t, w, gatewaytest.Ann)
+	k := w.A.Ask("run <1>", "r1", "c1")
+	w.A.Propose("run <1>", "r1", "c2", gatewaytest.Drop, `{}`)
+	w.A.Finished(w.A.Propose("run <1>", "r2", "c1", gatewaytest.Echo, `{"text":"<b>hi</b>"}`).Key)
+	w.A.Propose("other", "r1", "c1", gatewaytest.Echo, `{}`)
+	b.goTo("/timeline")
+	b.see("run <1>", "other", "echo")
+	b.accessible("sessions")
+	b.click(`a[href*="run"]`)
+	b.see("Calls over time", "Waiting for people", "Asking", "Denied", "live")
+	if rows := eval[int](b, `document.querySelectorAll(".g-row").length`); rows != 3 {
+		t.Errorf("the chart has %d rows, want 3", rows)
+	}
+	w.A.Approve(gatewaytest.Bob, k)
+	w.A.Finished(k)
+	b.until(`!document.body.innerText.includes("Asking")`)
+	b.until(`[...document.querySelectorAll(".g-dot title")].some((d) => d.textContent.startsWith("approved by bob"))`)
+	b.click("#g-table summary")
+	b.see("approved")
+	b.accessible("session")
+	b.click(".g-row a")
+	b.see("Closed: approved by bob")
+	b.goTo("/timeline?" + url.Values{"session": {"run <1>"}, "reply": {"r2"}, "scale": {"compact"}}.Encode())
+	b.see("show the whole session")
+	if rows := eval[int](b, `document.querySelectorAll(".g-row").length`); rows != 1 {
+		t.Errorf("the chart of a reply has %d rows, want 1", rows)
+	}
+	b.expect("404")
+	b.goTo("/timeline?session=nope")
+	b.see("no call of the session nope is known")
+}
