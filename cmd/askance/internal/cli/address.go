@@ -25,8 +25,13 @@ name session and reply as well, in one word or with flags:
   askance approve ticket-7/reply-1/call_42
   askance approve call_42 --session ticket-7 --reply reply-1
 
-A finished call is found if no open call has the id. askance list --all shows
-finished calls.
+The first letters of an id are enough, at least four, if they are unique:
+
+  askance approve call_4
+
+askance never guesses: if several calls match, it lists them and does nothing. An exact
+id wins over the beginning of another one, and an open call over a finished one.
+askance list --all shows finished calls.
 `
 
 type address struct {
@@ -42,6 +47,7 @@ func (ad *address) flags(c *cobra.Command) {
 // AmbiguousError says that several calls have the given address.
 type AmbiguousError struct {
 	Address    string
+	Prefix     bool // their ids begin with it
 	Candidates []*toolcall.Call
 }
 
@@ -50,7 +56,11 @@ const maxCandidates = 10
 // Error lists the candidates in the form in which they can be given.
 func (e *AmbiguousError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d calls have the id %s; name one of", len(e.Candidates), e.Address)
+	have := "have the id"
+	if e.Prefix {
+		have = "have ids that begin with"
+	}
+	fmt.Fprintf(&b, "%d calls %s %s; name one of", len(e.Candidates), have, e.Address)
 	for i, c := range e.Candidates {
 		if i == maxCandidates {
 			fmt.Fprintf(&b, "\n  … and %d more", len(e.Candidates)-i)
@@ -67,25 +77,44 @@ func keyPath(k toolcall.Key) string {
 	return string(k.Session) + "/" + string(k.Reply) + "/" + string(k.Call)
 }
 
-// find gives the call: an open one if there is one, else a finished one.
+// minPrefix is the shortest beginning of an id that names a call.
+const minPrefix = 4
+
+// find gives the call with the id: an open one if there is one, else a finished one.
+// If no call has it, the id can be the beginning of another one.
 func (ad *address) find(ctx context.Context, c engine.Client) (*toolcall.Call, error) {
-	for _, all := range []bool{false, true} {
-		for _, r := range ad.requests() {
-			r.All = all
-			calls, err := engine.ListAll(ctx, c, r, 0)
-			if err != nil {
-				return nil, err
-			}
-			switch len(calls) {
-			case 0:
-			case 1:
-				return calls[0], nil
-			default:
-				return nil, usageError{&AmbiguousError{Address: ad.arg, Candidates: calls}}
+	for _, prefix := range []bool{false, true} {
+		for _, all := range []bool{false, true} {
+			for _, r := range ad.requests() {
+				r.All = all
+				calls, err := listNamed(ctx, c, r, prefix)
+				if err != nil {
+					return nil, err
+				}
+				switch len(calls) {
+				case 0:
+				case 1:
+					return calls[0], nil
+				default:
+					return nil, usageError{&AmbiguousError{Address: ad.arg, Prefix: prefix, Candidates: calls}}
+				}
 			}
 		}
 	}
 	return nil, &message.Error{Code: message.CodeNotFound, Op: "find call", What: "there is no call " + ad.arg, Hint: "askance list --all shows all calls"}
+}
+
+// listNamed lists the calls of r whose id is that of r, or begins with it.
+func listNamed(ctx context.Context, c engine.Client, r toolcall.ListRequest, prefix bool) ([]*toolcall.Call, error) {
+	if !prefix {
+		return engine.ListAll(ctx, c, r, 0)
+	}
+	start := string(r.Call)
+	if r.Call = ""; len(start) < minPrefix {
+		return nil, nil
+	}
+	calls, err := engine.ListAll(ctx, c, r, 0)
+	return slices.DeleteFunc(calls, func(c *toolcall.Call) bool { return !strings.HasPrefix(string(c.Call), start) }), err
 }
 
 // requests are the ways to read the address: as an id, or as
@@ -121,12 +150,15 @@ func oneCall(ad *address) cobra.PositionalArgs {
 // is given.
 func (env *environment) completeCalls(states ...message.ToolCallState) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 || env.prepare(c) != nil {
+		if len(args) > 0 && !strings.Contains(c.Use, "CALL...") {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		if env.prepare(c) != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		ctx, cancel := context.WithTimeout(c.Context(), completionTimeout)
 		defer cancel()
-		l, err := env.connect(ctx, toolcall.RoleAuditor)
+		l, err := env.connectLive(ctx, toolcall.RoleAuditor) // a completion must not open a data folder
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -138,7 +170,7 @@ func (env *environment) completeCalls(states ...message.ToolCallState) cobra.Com
 		var out []string
 		for _, call := range calls {
 			id := string(call.Call)
-			if term.SafeLine(id) != id {
+			if term.SafeLine(id) != id || slices.Contains(args, id) {
 				continue // a shell would show it as it is, and take a newline for the next word
 			}
 			out = append(out, id+"\t"+term.SafeLine(call.Tool+" "+string(call.State)))

@@ -15,7 +15,7 @@ import (
 func newGroup(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
 	c.Args = func(c *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return usagef("unknown command %q; %s --help lists the commands", args[0], c.CommandPath())
+			return unknownCommand(c, args[0])
 		}
 		return nil
 	}

@@ -33,6 +33,7 @@ import (
 // A command names the fields that it takes with bind.
 type config struct {
 	Data          string        `flag:"data" path:"file" absent:"{data}" help:"data folder: keys, and the journal of an embedded server"`
+	Context       string        `flag:"context" absent:"the current context, if there is one" help:"context that says where the server is and as whom you act: see askance context"`
 	NATS          string        `flag:"nats" help:"URL of an existing NATS server or cluster, instead of the data folder's own"`
 	Creds         string        `flag:"creds" path:"file" help:"NATS credentials file"`
 	SystemCreds   string        `flag:"nats-system-creds" path:"file" help:"NATS credentials file of the system account: the engine asks the server of --nats when it syncs"`
@@ -160,8 +161,16 @@ func (cfg *config) bindAs(c *cobra.Command, field any, help string) {
 	cfg.bindFlag(c, c.Flags(), field, help)
 }
 
-// bindClient adds the flags of a command that talks to an engine.
+// bindClient adds the flags of a command with which a person talks to an engine.
 func (cfg *config) bindClient(c *cobra.Command) {
+	cfg.bindService(c)
+	cfg.bind(c, &cfg.Context)
+	_ = c.RegisterFlagCompletionFunc("context", completeContexts)
+}
+
+// bindService adds the flags of a program that talks to an engine. It uses no context,
+// because a context has the login of a person.
+func (cfg *config) bindService(c *cobra.Command) {
 	cfg.bindJournal(c)
 	cfg.bind(c, &cfg.As)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/askance-dev/askance/bus/creds"
 	"github.com/askance-dev/askance/bus/embed"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
@@ -39,8 +40,8 @@ type link struct {
 // durable.
 func (l *link) Close() { _ = l.close() }
 
-// connect finds the calls: at the server of --nats, at the server that runs on the
-// data folder, or, without a server, in the data folder itself.
+// connect finds the calls: at the server of --nats or of the data folder. Without a
+// server, auditors read the folder, and others act on it only with --offline.
 func (env *environment) connect(ctx context.Context, role toolcall.Role) (*link, error) {
 	by := toolcall.Principal{Role: role, Name: env.cfg.As}
 	if env.cfg.NATS != "" {
@@ -51,20 +52,39 @@ func (env *environment) connect(ctx context.Context, role toolcall.Role) (*link,
 	if err != nil {
 		return nil, err
 	}
-	if url == "" {
-		return env.openFolder(ctx, dir, by)
+	if url != "" {
+		var l *link
+		if l, err = env.dial(ctx, url, by); !errors.Is(err, message.ErrUnavailable) || ctx.Err() != nil {
+			return l, err
+		}
 	}
-	l, err := env.dial(ctx, url, by)
-	if !errors.Is(err, message.ErrUnavailable) || ctx.Err() != nil {
-		return l, err
+	if err := dir.Exists(); err != nil {
+		return nil, err
+	}
+	if role != toolcall.RoleAuditor && !env.offline {
+		return nil, noServer(dir, err, "start it with askance serve --data "+string(dir)+", or pass --offline to act on the folder with the policy of its last run")
 	}
 	// A killed server leaves its endpoint file. If the server still runs, the store
 	// is locked and the first error counts.
 	l, ferr := env.openFolder(ctx, dir, by)
-	if errors.Is(ferr, embed.ErrStoreLocked) {
+	if err != nil && errors.Is(ferr, embed.ErrStoreLocked) {
 		return nil, err
 	}
+	if ferr == nil && !env.json {
+		env.notef("%s\n", env.err.Dim("No server runs on "+term.SafeLine(string(dir))+": the command works on its journal as it is."))
+	}
 	return l, ferr
+}
+
+// noServer says that nothing serves a data folder, and what to do.
+func noServer(dir node.Dir, cause error, hint string) error {
+	return &message.Error{Code: message.CodeUnavailable, Op: "connect", What: "no server runs on " + string(dir), Hint: hint, Err: cause}
+}
+
+// bindDeciding adds the flags of a command that changes calls.
+func bindDeciding(env *environment, c *cobra.Command) {
+	env.cfg.bindClient(c)
+	c.Flags().BoolVar(&env.offline, "offline", false, "without a server: act on the data folder, with the policy and tools of its last run")
 }
 
 // connectOptions says who connects to a server, and how. The server of a data folder is known
@@ -79,9 +99,10 @@ func (env *environment) connectOptions(principal, name, url, login string) bus.C
 
 // dial connects to an engine over NATS and makes sure that one answers.
 func (env *environment) dial(ctx context.Context, url string, by toolcall.Principal) (*link, error) {
-	nc, err := bus.Connect(ctx, url, env.connectOptions(by.Name, "askance "+string(by.Role)+" "+by.Name, url, env.loginFor(by)))
+	login := env.loginFor(by)
+	nc, err := bus.Connect(ctx, url, env.connectOptions(by.Name, "askance "+string(by.Role)+" "+by.Name, url, login))
 	if err != nil {
-		return nil, err
+		return nil, adviseLogin(env, err, login, by)
 	}
 	client, err := bus.NewClient(nc, env.cfg.spaceID(), by)
 	if err == nil {
@@ -147,6 +168,24 @@ func lastRunConfig(env *environment, dir node.Dir, last *config) (node.Config, e
 	var err error
 	cfg.Tools, err = toolfile.Load(last.Tools)
 	return cfg, err
+}
+
+// adviseLogin says how to get a login where a server refuses a command without one.
+func adviseLogin(env *environment, err error, login string, by toolcall.Principal) error {
+	me, ok := errors.AsType[*message.Error](err)
+	if !ok || me.Code != message.CodeForbidden || login != "" {
+		return err
+	}
+	role := by.Role
+	if role == toolcall.RoleAuditor {
+		role = toolcall.RoleApprover
+	}
+	advised := *me
+	advised.Hint = fmt.Sprintf("pass your login with --creds FILE; the owner of the server creates it with askance creds add %s %s", role, by.Name)
+	if dir := env.cfg.dir(); env.cfg.NATS == "" && dir != "" {
+		advised.Hint = fmt.Sprintf("the server requires a login, and %s has none of %s: create it with askance creds add %s %[2]s --data %[1]s, or pass another one with --creds FILE", dir, by.Name, role)
+	}
+	return &advised
 }
 
 func inUse(err error) error {

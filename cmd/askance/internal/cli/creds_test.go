@@ -60,7 +60,9 @@ func TestCreds(t *testing.T) {
 	}
 
 	fails(t, cli.ExitForbidden, "refuses these credentials", "list", "--nats", s.url, "--as", "ann")
+	fails(t, cli.ExitForbidden, "pass your login with --creds FILE", "list", "--nats", s.url, "--as", "ann")
 	fails(t, cli.ExitForbidden, "refuses these credentials", "approve", "c2", "--yes", "--data", data, "--as", "ann")
+	fails(t, cli.ExitForbidden, "create it with askance creds add approver ann --data "+data, "list", "--data", data, "--as", "ann")
 	fails(t, cli.ExitUsage, "valid only for that name", "list", "--nats", s.url, "--creds", ann, "--as", "boss")
 	fails(t, cli.ExitUsage, "valid only for the space", "list", "--nats", s.url, "--creds", ann, "--space", "other")
 	if out := ok(t, "list", "--nats", s.url, "--creds", ann); !strings.Contains(out, "c2") {

@@ -16,71 +16,110 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// responding is common to approve, edit, reject, respond and delegate: they find a
-// call, show it, and send a response that names the digest of what they showed.
+// responding is common to approve, edit, reject, respond and delegate: they find calls,
+// show them, and send responses that name the digests of what they showed.
 type responding struct {
 	env    *environment
+	kind   responseKind
 	ad     address
+	picks  picks
 	digest string // of --digest: binds the response to what the person reviewed earlier
 	yes    bool
 
 	memory                            memory
 	sign                              signing
+	signer                            *signer
 	feedback, input, output, to, note string
 }
 
-// newRespondCommand completes a command that responds to an approval request. verb
-// begins the question for confirmation; build makes the response.
-func newRespondCommand(env *environment, c *cobra.Command, verb string, flags func(*responding, *pflag.FlagSet), build func(*responding, context.Context, *toolcall.Call) (toolcall.Response, error)) *cobra.Command {
-	d := &responding{env: env, sign: signing{cfg: &env.cfg}}
+// responseKind is what differs between the commands that respond.
+type responseKind struct {
+	verb  string // begins the question for confirmation
+	many  bool   // takes several calls
+	agree bool   // approves the call, which those who skipped it cannot do
+	flags func(*responding, *pflag.FlagSet)
+	// check reads and checks the values of flags before anything is shown or sent.
+	check func(*responding) error
+	build func(*responding, context.Context, *toolcall.Call) (toolcall.Response, error)
+}
+
+// newRespondCommand completes a command that responds to approval requests.
+func newRespondCommand(env *environment, c *cobra.Command, kind responseKind) *cobra.Command {
+	d := &responding{env: env, kind: kind, sign: signing{cfg: &env.cfg}}
 	c.Args, c.ValidArgsFunction = oneCall(&d.ad), env.completeCalls(message.ToolCallAsking)
-	c.RunE = func(c *cobra.Command, _ []string) error { return d.respond(c.Context(), verb, build) }
-	env.cfg.bindClient(c)
+	bindDeciding(env, c)
 	d.memory.cmd, d.sign.cmd = c, c
 	d.ad.flags(c)
 	c.Flags().StringVar(&d.digest, "digest", "", "respond only to the approval request with this digest, as askance show or list --json printed it")
 	c.Flags().BoolVarP(&d.yes, "yes", "y", false, "do not ask for confirmation: respond to the present approval request")
-	flags(d, c.Flags())
+	if kind.many {
+		d.picks.bind(c, env)
+	}
+	if kind.flags != nil {
+		kind.flags(d, c.Flags())
+	}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := d.checkFlags(); err != nil {
+			return err
+		}
+		l, err := env.connect(c.Context(), toolcall.RoleApprover)
+		if err != nil {
+			return err
+		}
+		defer l.Close()
+		if kind.many && (len(args) > 1 || d.picks.any()) {
+			return d.respondToMany(c.Context(), l, args)
+		}
+		d.ad.arg = args[0]
+		return d.respond(c.Context(), l)
+	}
+	if kind.many {
+		c.Args = func(_ *cobra.Command, args []string) error { return d.picks.check(d, args) }
+	}
 	return c
 }
 
-// respond finds the call, lets build make the response, asks for confirmation unless
-// --yes or --digest is set, and sends the response.
-func (d *responding) respond(ctx context.Context, verb string, build func(*responding, context.Context, *toolcall.Call) (toolcall.Response, error)) error {
-	env := d.env
-	if d.digest == "" && !d.yes && !env.isInteractive() {
+// checkFlags refuses wrong flags before the command connects.
+func (d *responding) checkFlags() error {
+	if !d.isConfirmed() && !d.env.isInteractive() {
 		return usagef("not a terminal: pass --yes, or --digest to respond to exactly what you reviewed")
 	}
-	l, err := env.connect(ctx, toolcall.RoleApprover)
-	if err != nil {
+	if err := d.memory.check(time.Now()); err != nil || d.kind.check == nil {
 		return err
 	}
-	defer l.Close()
+	return d.kind.check(d)
+}
+
+// isConfirmed reports whether the command line is the confirmation.
+func (d *responding) isConfirmed() bool { return d.digest != "" || d.yes }
+
+// respond finds the call, asks for confirmation unless the command line has it, and
+// sends the response.
+func (d *responding) respond(ctx context.Context, l *link) error {
+	env := d.env
 	call, err := d.ad.find(ctx, l)
 	if err != nil {
 		return err
 	}
-	if err := mustAsk(call); err != nil {
+	if err := d.mustAsk(call); err != nil {
 		return err
 	}
-	if !env.json {
-		env.notef("%s", callText(env.err, call))
-	}
-	response, err := build(d, ctx, call)
+	response, err := d.response(ctx, call)
 	if err != nil {
 		return err
 	}
-	response.V, response.Key, response.Digest = 1, call.Key, call.Digest
 	if d.digest != "" {
 		response.Digest = d.digest
 	}
-	if d.digest == "" && !d.yes {
-		ok, err := env.confirm(ctx, fmt.Sprintf("%s %s %s?", verb, call.Tool, call.Call))
-		if err != nil {
+	if !d.isConfirmed() {
+		env.notef("%s", callText(env.err, call))
+	}
+	if response.Input != nil && !env.json {
+		env.notef("%s", diffText(env.err, asked.Changes(call.Input, *response.Input)))
+	}
+	if !d.isConfirmed() {
+		if err := d.confirm(ctx, fmt.Sprintf("%s %s %s", d.kind.verb, call.Tool, call.Call)); err != nil {
 			return err
-		}
-		if !ok {
-			return errors.New("canceled: no response was sent, the approval request is still open")
 		}
 	}
 	after, err := l.SubmitResponse(ctx, response)
@@ -88,6 +127,41 @@ func (d *responding) respond(ctx context.Context, verb string, build func(*respo
 		return err
 	}
 	return env.print(after, outcomeText(env.out, after)+"\n")
+}
+
+// response makes the response to what the call asks now.
+func (d *responding) response(ctx context.Context, call *toolcall.Call) (toolcall.Response, error) {
+	r, err := d.kind.build(d, ctx, call)
+	r.V, r.Key, r.Digest = 1, call.Key, call.Digest
+	return r, err
+}
+
+// confirm asks the person, and names the context, because it decides which server acts.
+func (d *responding) confirm(ctx context.Context, what string) error {
+	if d.env.context != "" {
+		what += " in context " + d.env.context
+	}
+	ok, err := d.env.confirm(ctx, what+"?")
+	if err == nil && !ok {
+		err = errors.New("canceled: no response was sent, the approval request is still open")
+	}
+	return err
+}
+
+// mustAsk refuses a call that the person cannot respond to.
+func (d *responding) mustAsk(c *toolcall.Call) error {
+	if err := mustAsk(c); err != nil {
+		return err
+	}
+	v, voted := asked.VoteOf(c, d.env.cfg.As)
+	if !voted || !d.kind.agree || v.Kind != toolcall.ResponseSkip && v.Kind != toolcall.ResponseDelegate {
+		return nil
+	}
+	did := "skipped it"
+	if v.Kind == toolcall.ResponseDelegate {
+		did = "delegated it to " + v.To
+	}
+	return &message.Error{Code: message.CodeForbidden, Op: "submit_response", Call: toolcall.ErrorCall(c), What: fmt.Sprintf("you cannot approve the call %s: you %s", c.Call, did), Hint: "leave it to the other approvers, or reject it with askance reject"}
 }
 
 func mustAsk(c *toolcall.Call) error {
@@ -118,9 +192,10 @@ func outcomeText(out *term.Out, c *toolcall.Call) string {
 
 func newApproveCommand(env *environment) *cobra.Command {
 	return newRespondCommand(env, &cobra.Command{
-		Use:   "approve CALL",
-		Short: "Approve a call with exactly these arguments",
-		Long: `Approves a call as it is. The response names the digest of the approval request, so
+		Use:        "approve CALL... | approve FILTER...",
+		SuggestFor: []string{"accept", "allow", "ok", "yes", "confirm", "grant"},
+		Short:      "Approve calls with exactly these arguments",
+		Long: `Approves calls as they are. The response names the digest of the approval request, so
 that exactly what you reviewed runs: if the call was edited or requested again
 meanwhile, the engine refuses the response with exit code 3.
 
@@ -129,7 +204,9 @@ without a request, in the same session. More flags limit it: --rule narrows the
 rules, --uses and --budget count later calls, --until ends it. A policy rule with
 remember permits a wider scope; without one, a standing approval is valid only in its
 session. A call with hidden arguments permits none. askance standing lists and revokes
-standing approvals.`,
+standing approvals.
+
+` + severalHelp,
 		Example: `  askance approve call_42                       # shows the call and asks for confirmation
   askance approve call_42 --yes
   askance approve call_42 --digest sha256:9f2…  # for scripts: what was reviewed before
@@ -137,20 +214,30 @@ standing approvals.`,
   askance approve call_42 --sign-key ann.key    # if the rule requires your signature
   askance approve call_42 --remember --scope session --until 2h --uses 3
   askance approve call_42 --remember --rule "git push origin:*"
-  askance approve call_42 --remember --budget args.cents=10000`,
-	}, "Approve", func(d *responding, _ *pflag.FlagSet) {
-		d.memory.flags()
-		d.sign.flags()
-	}, func(d *responding, _ context.Context, call *toolcall.Call) (toolcall.Response, error) {
-		response := toolcall.Response{Kind: toolcall.ResponseApprove}
-		key, err := d.sign.load()
-		if err == nil && key != nil {
-			response.Signature, err = key.sign(call, time.Now())
-		}
-		if err != nil {
-			return response, err
-		}
-		return response, d.memory.into(&response, call, time.Now())
+  askance approve call_42 --remember --budget args.cents=10000
+  askance approve call_42 call_43 call_44       # one confirmation lists all
+  askance approve --tool search --agent research-bot`,
+	}, responseKind{
+		verb: "Approve", many: true, agree: true,
+		flags: func(d *responding, _ *pflag.FlagSet) {
+			d.memory.flags()
+			d.sign.flags()
+		},
+		check: func(d *responding) (err error) {
+			d.signer, err = d.sign.load()
+			return err
+		},
+		build: func(d *responding, _ context.Context, call *toolcall.Call) (toolcall.Response, error) {
+			response := toolcall.Response{Kind: toolcall.ResponseApprove}
+			if d.signer != nil {
+				var err error
+				if response.Signature, err = d.signer.sign(call, time.Now()); err != nil {
+					return response, err
+				}
+			}
+			d.memory.into(&response, call)
+			return response, nil
+		},
 	})
 }
 
@@ -174,32 +261,50 @@ opens.
 			}
 			return nil
 		},
-	}, "Approve as edited", func(d *responding, f *pflag.FlagSet) {
-		d.memory.flags()
-		f.StringVar(&d.input, "input", "", "new arguments: a JSON object, @FILE, or - for standard input")
-	}, func(d *responding, ctx context.Context, call *toolcall.Call) (toolcall.Response, error) {
-		text, err := readEditedInput(ctx, env, call, d.input)
-		if err != nil {
-			return toolcall.Response{}, err
-		}
-		if !env.json {
-			env.notef("%s", diffText(env.err, asked.Changes(call.Input, text)))
-		}
-		response := toolcall.Response{Kind: toolcall.ResponseApprove, Input: &text}
-		return response, d.memory.into(&response, call, time.Now())
+	}, responseKind{
+		verb: "Approve as edited", agree: true,
+		flags: func(d *responding, f *pflag.FlagSet) {
+			d.memory.flags()
+			f.StringVar(&d.input, "input", "", "new arguments: a JSON object, @FILE, or - for standard input")
+		},
+		check: func(d *responding) (err error) {
+			if d.input != "" {
+				d.input, err = readInput(env, d.input)
+			}
+			return err
+		},
+		build: func(d *responding, ctx context.Context, call *toolcall.Call) (toolcall.Response, error) {
+			text := d.input
+			if text == "" {
+				var err error
+				if text, err = editInput(ctx, call); err != nil {
+					return toolcall.Response{}, err
+				}
+			}
+			response := toolcall.Response{Kind: toolcall.ResponseApprove, Input: &text}
+			d.memory.into(&response, call)
+			return response, nil
+		},
 	})
 }
 
 func newRejectCommand(env *environment) *cobra.Command {
 	return newRespondCommand(env, &cobra.Command{
-		Use:   "reject CALL",
-		Short: "Reject a call and tell the model why",
+		Use:        "reject CALL... | reject FILTER...",
+		SuggestFor: []string{"deny", "refuse", "decline", "no"},
+		Short:      "Reject calls and tell the model why",
+		Long:       "Rejects calls. The model gets an error with your feedback.\n\n" + severalHelp,
 		Example: `  askance reject call_42 --feedback "refund only the shipping"
-  askance reject call_42 --yes`,
-	}, "Reject", func(d *responding, f *pflag.FlagSet) {
-		f.StringVar(&d.feedback, "feedback", "", "feedback for the model")
-	}, func(d *responding, _ context.Context, _ *toolcall.Call) (toolcall.Response, error) {
-		return toolcall.Response{Kind: toolcall.ResponseReject, Feedback: d.feedback}, nil
+  askance reject call_42 call_43 --yes
+  askance reject --session ticket-7 --feedback "the ticket is closed"`,
+	}, responseKind{
+		verb: "Reject", many: true,
+		flags: func(d *responding, f *pflag.FlagSet) {
+			f.StringVar(&d.feedback, "feedback", "", "feedback for the model")
+		},
+		build: func(d *responding, _ context.Context, _ *toolcall.Call) (toolcall.Response, error) {
+			return toolcall.Response{Kind: toolcall.ResponseReject, Feedback: d.feedback}, nil
+		},
 	})
 }
 
@@ -216,11 +321,18 @@ func newResultCommand(env *environment) *cobra.Command {
 			}
 			return nil
 		},
-	}, "Supply the result of", func(d *responding, f *pflag.FlagSet) {
-		f.StringVar(&d.output, "output", "", "result: a text, @FILE, or - for standard input")
-	}, func(d *responding, _ context.Context, _ *toolcall.Call) (toolcall.Response, error) {
-		text, err := env.readText("--output", d.output, toolcall.MaxOutputBytes)
-		return toolcall.Response{Kind: toolcall.ResponseRespond, Output: strings.TrimRight(text, "\n")}, err
+	}, responseKind{
+		verb: "Supply the result of", agree: true,
+		flags: func(d *responding, f *pflag.FlagSet) {
+			f.StringVar(&d.output, "output", "", "result: a text, @FILE, or - for standard input")
+		},
+		check: func(d *responding) (err error) {
+			d.output, err = env.readText("--output", d.output, toolcall.MaxOutputBytes)
+			return err
+		},
+		build: func(d *responding, _ context.Context, _ *toolcall.Call) (toolcall.Response, error) {
+			return toolcall.Response{Kind: toolcall.ResponseRespond, Output: strings.TrimRight(d.output, "\n")}, nil
+		},
 	})
 }
 
@@ -234,14 +346,18 @@ change. You cannot approve it afterwards, only reject it; your earlier approval 
 revoked. Only people who could respond before can respond now.`,
 		Example: `  askance delegate call_42 --to bob --note "you know the customer"
   askance delegate call_42 --note "I am related to the payee" --yes`,
-	}, "Delegate", func(d *responding, f *pflag.FlagSet) {
-		f.StringVar(&d.to, "to", "", "person who should respond; without it you skip the request")
-		f.StringVar(&d.note, "note", "", "note for the next approver")
-	}, func(d *responding, _ context.Context, _ *toolcall.Call) (toolcall.Response, error) {
-		response := toolcall.Response{Kind: toolcall.ResponseSkip, Note: d.note}
-		if d.to != "" {
-			response.Kind, response.To = toolcall.ResponseDelegate, d.to
-		}
-		return response, nil
+	}, responseKind{
+		verb: "Delegate",
+		flags: func(d *responding, f *pflag.FlagSet) {
+			f.StringVar(&d.to, "to", "", "person who should respond; without it you skip the request")
+			f.StringVar(&d.note, "note", "", "note for the next approver")
+		},
+		build: func(d *responding, _ context.Context, _ *toolcall.Call) (toolcall.Response, error) {
+			response := toolcall.Response{Kind: toolcall.ResponseSkip, Note: d.note}
+			if d.to != "" {
+				response.Kind, response.To = toolcall.ResponseDelegate, d.to
+			}
+			return response, nil
+		},
 	})
 }

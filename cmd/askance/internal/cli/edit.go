@@ -15,15 +15,25 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-func readEditedInput(ctx context.Context, env *environment, call *toolcall.Call, flag string) (text string, err error) {
-	if flag != "" {
-		text, err = env.readText("--input", flag, toolcall.MaxInputBytes)
-	} else {
-		text, err = openEditor(ctx, asked.Editable(call.Input))
-	}
+// readInput reads the new arguments that a flag gives.
+func readInput(env *environment, flag string) (string, error) {
+	text, err := env.readText("--input", flag, toolcall.MaxInputBytes)
 	if err != nil {
 		return "", err
 	}
+	return checkInput(text)
+}
+
+// editInput lets a person change the arguments in an editor.
+func editInput(ctx context.Context, call *toolcall.Call) (string, error) {
+	text, err := openEditor(ctx, asked.Editable(call.Input))
+	if err != nil {
+		return "", err
+	}
+	return checkInput(text)
+}
+
+func checkInput(text string) (string, error) {
 	text = strings.TrimSpace(text)
 	if err := asked.CheckInput(text); err != nil {
 		return "", usagef("%w", err)

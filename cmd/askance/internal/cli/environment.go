@@ -23,9 +23,14 @@ type environment struct {
 	out *term.Out
 	err *term.Out
 
-	json         bool
+	format       outputFormat
+	json         bool   // the result is for programs: JSON or YAML
 	settingsFile string // "" looks for askance.yaml
 	cfg          config
+	found        found  // where the settings come from
+	context      string // the context in use; "": none
+	offline      bool   // act on a data folder without a server
+	command      string // what the user called, for errors
 
 	log *slog.Logger
 }
@@ -35,18 +40,22 @@ func (env *environment) report(err error) {
 		_ = writeJSON(env.err, documentOf(err)) // nowhere to report that to
 		return
 	}
+	if err == errSignal { //nolint:errorlint // nothing failed: a person ended a command that follows
+		return
+	}
 	what, hint := err.Error(), ""
-	if me, ok := errors.AsType[*message.Error](err); ok && me.Hint != "" {
-		if before, found := strings.CutSuffix(what, " ("+me.Hint+")"); found {
+	if me, ok := errors.AsType[*message.Error](err); ok {
+		if before, found := strings.CutSuffix(what, " ("+me.Hint+")"); found && me.Hint != "" {
 			what, hint = before, me.Hint
 		}
+		what = strings.TrimPrefix(what, me.Op+": ") // operations are for programs
 	}
 	text := env.err.Bad("error: ") + term.Safe(what) + "\n"
 	if hint != "" {
 		text += "hint: " + term.Safe(hint) + "\n"
 	}
 	if _, ok := errors.AsType[usageError](err); ok {
-		text += env.err.Dim("See the command's --help.") + "\n"
+		text += env.err.Dim("See "+env.command+" --help.") + "\n"
 	}
 	_, _ = io.WriteString(env.err, text)
 }

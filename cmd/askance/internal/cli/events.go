@@ -40,10 +40,10 @@ func oneSession(into *message.SessionID) cobra.PositionalArgs {
 	}
 }
 
-// theSession is the one that was named, or the only one there is.
+// theSession is the one that was named, which must exist, or the only one there is.
 func theSession(ctx context.Context, c engine.Client, named message.SessionID) (message.SessionID, error) {
 	if named != "" {
-		return named, nil
+		return named, checkSession(ctx, c, named)
 	}
 	calls, err := engine.ListAll(ctx, c, toolcall.ListRequest{All: true}, 0)
 	if err != nil {
@@ -64,9 +64,26 @@ func theSession(ctx context.Context, c engine.Client, named message.SessionID) (
 	}
 }
 
+// checkSession refuses a session that the journal does not have.
+func checkSession(ctx context.Context, c engine.Client, session message.SessionID) error {
+	calls, err := c.List(ctx, toolcall.ListRequest{V: 1, Session: session, All: true, Limit: 1})
+	if err != nil || len(calls.Calls) > 0 {
+		return err
+	}
+	errFound := errors.New("found")
+	err = replay.Events(ctx, c, toolcall.EventsRequest{V: 1, Session: session}, func(toolcall.SequencedEvent) error { return errFound })
+	if errors.Is(err, errFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return &message.Error{Code: message.CodeNotFound, Op: "find session", What: fmt.Sprintf("there is no session %s", session), Hint: "askance list --all shows the sessions; events tail --wait waits for a new one"}
+}
+
 func newEventsTailCommand(env *environment) *cobra.Command {
 	var r toolcall.EventsRequest
-	var once bool
+	var once, wait bool
 	c := &cobra.Command{
 		Use:   "tail [SESSION]",
 		Short: "Print and follow the AgentScope events of a session",
@@ -76,7 +93,8 @@ session. With --json each line is {"seq": …, "event": …}; pass the last seq 
 to continue.`,
 		Example: `  askance events tail ticket-7
   askance events tail ticket-7 --reply reply-1 --json
-  askance events tail ticket-7 --after 120 --once`,
+  askance events tail ticket-7 --after 120 --once
+  askance events tail ticket-8 --wait           # also if it does not exist yet`,
 		Args: oneSession(&r.Session),
 		RunE: func(c *cobra.Command, _ []string) error {
 			l, err := env.connect(c.Context(), toolcall.RoleAuditor)
@@ -84,18 +102,16 @@ to continue.`,
 				return err
 			}
 			defer l.Close()
-			if r.Session, err = theSession(c.Context(), l, r.Session); err != nil {
-				return err
+			if !wait || r.Session == "" {
+				if r.Session, err = theSession(c.Context(), l, r.Session); err != nil {
+					return err
+				}
 			}
 			show := func(ev toolcall.SequencedEvent) error { return printEvent(env, ev) }
 			if once || !l.live {
 				return replay.Events(c.Context(), l, r, show)
 			}
-			err = replay.Follow(c.Context(), l, r, show)
-			if errors.Is(err, errSignal) {
-				return nil // the usual end
-			}
-			return err
+			return ended(replay.Follow(c.Context(), l, r, show))
 		},
 	}
 	env.cfg.bindClient(c)
@@ -103,12 +119,13 @@ to continue.`,
 	f.StringVar((*string)(&r.Reply), "reply", "", "only events of this reply")
 	f.Uint64Var(&r.After, "after", 0, "only events after this sequence")
 	f.BoolVar(&once, "once", false, "end after the last stored event")
+	f.BoolVar(&wait, "wait", false, "wait for a session that does not exist yet")
 	return c
 }
 
 func printEvent(env *environment, ev toolcall.SequencedEvent) error {
 	if env.json {
-		return writeJSON(env.out, ev)
+		return env.printItem(ev)
 	}
 	e, err := message.DecodeEvent(ev.Event)
 	if err != nil {

@@ -43,6 +43,8 @@ func TestEvents(t *testing.T) {
 	if r := m.ToolResult("c1"); m.ID != "r1" || r == nil || r.State != message.ToolResultSuccess || r.Output.String() != `{"cents":5}` {
 		t.Errorf("the rebuilt message is %s with result %+v", m, r)
 	}
+	fails(t, cli.ExitNotFound, "there is no session nope", "events", "tail", "nope", "--data", s.data)
+	fails(t, cli.ExitNotFound, "there is no session nope", "events", "replay", "nope", "--data", s.data)
 	fails(t, cli.ExitNotFound, "no such events", "events", "replay", "s1", "--reply", "r9", "--data", s.data)
 }
 
@@ -57,7 +59,7 @@ func TestTailFollows(t *testing.T) {
 	defer wg.Wait()
 	defer cancel()
 	wg.Go(func() {
-		code := cli.Main(ctx, cli.IO{In: strings.NewReader(""), Out: pw, Err: io.Discard}, []string{"events", "tail", "s1", "--json", "--data", s.data})
+		code := cli.Main(ctx, cli.IO{In: strings.NewReader(""), Out: pw, Err: io.Discard}, []string{"events", "tail", "s1", "--wait", "--json", "--data", s.data})
 		_ = pw.Close()
 		if code != cli.ExitInterrupted {
 			t.Errorf("tail ended with %d", code)

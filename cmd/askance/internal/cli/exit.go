@@ -25,6 +25,7 @@ const (
 	ExitForbidden   = 6
 	ExitFindings    = 7
 	ExitDamaged     = 8
+	ExitPartial     = 9
 	ExitInterrupted = 130
 )
 
@@ -41,6 +42,7 @@ var exitCodes = []struct {
 	{ExitForbidden, "this principal lacks the permission, or the data belongs to another one"},
 	{ExitFindings, "a check has findings: lint errors, failed tests, changed decisions or unformatted files of a policy; changed or missing records of a journal"},
 	{ExitDamaged, "the journal lost records or was changed, so the engine refuses all requests; askance journal check lists what is missing; a restart does not help"},
+	{ExitPartial, "of several calls some failed, or each for another reason: the output names them"},
 	{ExitInterrupted, "stopped by a signal"},
 }
 
@@ -62,6 +64,14 @@ func findingsf(format string, args ...any) error { return findingsError{fmt.Spri
 // errSignal is the cause with which a signal ends the context.
 var errSignal = errors.New("stopped by a signal")
 
+// ended is how a command that follows something ends: quietly, if a signal stopped it.
+func ended(err error) error {
+	if errors.Is(err, errSignal) {
+		return errSignal
+	}
+	return err
+}
+
 // ExitCode sorts an error into the documented exit codes.
 func ExitCode(err error) int {
 	var usage usageError
@@ -69,6 +79,7 @@ func ExitCode(err error) int {
 	var file *textfile.Error
 	var odd *plainfile.KindError
 	var findings findingsError
+	var partial partialError
 	switch {
 	case err == nil:
 		return ExitOK
@@ -76,6 +87,8 @@ func ExitCode(err error) int {
 		return ExitInterrupted
 	case errors.As(err, &findings):
 		return ExitFindings
+	case errors.As(err, &partial):
+		return partial.exit
 	case errors.As(err, &usage), errors.As(err, &load), errors.As(err, &file), errors.As(err, &odd):
 		return ExitUsage
 	}

@@ -10,24 +10,25 @@ import (
 
 // commands are all that a user can call, in the order of the help.
 var commands = []string{
-	"", "demo", "serve", "worker", "mcp", "bench", "inbox", "list", "load", "show", "preview", "approve", "edit", "reject", "respond", "delegate", "resolve", "interrupt", "revoke",
+	"", "demo", "init", "open", "serve", "worker", "mcp", "bench", "inbox", "list", "load", "show", "preview", "approve", "edit", "reject", "respond", "delegate", "resolve", "interrupt", "revoke",
 	"standing", "standing list", "standing show", "standing revoke",
 	"events", "events tail", "events replay",
 	"audit", "audit verify", "audit checkpoint", "audit receipt", "audit check", "audit export",
-	"policy", "policy lint", "policy test", "policy explain", "policy replay", "policy diff", "policy fmt", "policy vars", "policy schema", "policy import", "policy put", "policy status",
+	"policy", "policy lint", "policy test", "policy explain", "policy replay", "policy diff", "policy fmt", "policy vars", "policy schema", "policy import", "policy put", "policy status", "policy show",
 	"tools", "tools import",
 	"creds", "creds init", "creds add", "creds list", "creds revoke", "creds config",
 	"hook", "hook claude-code", "hook codex", "hook gemini", "hook install", "hook check", "hook uninstall", "hook mcp",
 	"webhooks", "webhooks list", "webhooks retry", "webhooks drop", "webhooks test",
 	"token", "token create", "token list", "token revoke",
 	"journal", "journal check", "journal accept-loss",
-	"keys", "keys list", "keys rotate", "keys retire", "keys approver", "version", "completion bash",
+	"keys", "keys list", "keys rotate", "keys retire", "keys approver", "context", "context list", "context use", "context add", "context remove", "context show", "version", "completion bash",
 }
 
 func TestHelp(t *testing.T) {
 	cleanEnvironment(t)
 	t.Setenv("XDG_DATA_HOME", "")
 	t.Setenv("USER", "someone")
+	t.Setenv("XDG_CONFIG_HOME", "")
 	var all strings.Builder
 	for _, c := range commands {
 		args := append(strings.Fields(c), "--help")
@@ -52,12 +53,29 @@ func TestUsageErrors(t *testing.T) {
 		says string
 		args string
 	}{
-		{`unknown command "lisst"`, "lisst"},
+		{`unknown command "lisst" for askance; did you mean list?`, "lisst"},
+		{`unknown command "lisst" for askance; did you mean list?`, "lisst --all --session x"},
+		{`unknown command "accept" for askance; did you mean approve?`, "accept call_42"},
+		{`unknown command "aprove" for askance; did you mean approve?`, "aprove call_42 --yes"},
+		{`unknown command "frobnicate" for askance`, "frobnicate"},
 		{"unknown flag: --foo", "list --foo"},
+		{"unknown flag: --sesion; did you mean --session?", "list --sesion x"},
+		{"unknown shorthand flag: 'z' in -z", "list -z"},
+		{"--output", "list --output xml"},
+		{"--output name is for lists", "version -o name"},
+		{"contradict each other", "list --json -o text"},
+		{"See askance list --help.", "list --foo"},
 		{`unexpected argument "x"`, "list x"},
 		{`--state "asked": use pending`, "list --state asked"},
 		{"want one call", "show"},
-		{"want one call", "approve a b"},
+		{"want a call or a filter", "approve"},
+		{"not both", "approve a --tool pay --yes"},
+		{"--digest is for one call", "approve a b --digest sha256:00"},
+		{"--remember is for one call", "approve a b --remember --yes"},
+		{"--until is \"soon\"", "approve a --remember --until soon --yes"},
+		{"pass --remember as well", "approve a --uses 3 --yes"},
+		{"--sign-for must be positive", "approve a --sign-key x --sign-for -1h --yes"},
+		{"no JSON object", "edit a --input [1] --yes"},
 		{"the inbox needs a terminal for input and output; without one, use askance list", "inbox"},
 		{"not a terminal: pass --yes, or --digest", "approve a"},
 		{"not a terminal: pass --yes, or --digest", "reject a --feedback no"},
@@ -66,7 +84,7 @@ func TestUsageErrors(t *testing.T) {
 		{"--outcome is missing", "resolve a"},
 		{"--tool is missing", "worker -- cat"},
 		{"want a command after --", "worker --tool x"},
-		{`unknown command "tial"`, "events tial"},
+		{`unknown command "tial" for askance events; did you mean tail?`, "events tial"},
 		{"want one session", "events tail a b"},
 		{`--durability is "paper"`, "serve --durability paper"},
 		{`--durability is "paper"`, "demo --durability paper"},
@@ -89,6 +107,14 @@ func TestVersion(t *testing.T) {
 	cleanEnvironment(t)
 	if out := ok(t, "version"); !strings.HasPrefix(out, "askance ") || !strings.Contains(out, "go1.") {
 		t.Errorf("version printed %q", out)
+	}
+	for _, args := range [][]string{{"--version"}, {"-V"}} {
+		if out := ok(t, args...); out != ok(t, "version") {
+			t.Errorf("%s printed %q", args, out)
+		}
+	}
+	if out := ok(t, "--version", "-o", "yaml"); !strings.HasPrefix(out, "version: ") {
+		t.Errorf("--version -o yaml printed %q", out)
 	}
 	v := decode[map[string]any](t, ok(t, "version", "--json"))
 	for _, key := range []string{"version", "go", "platform"} {

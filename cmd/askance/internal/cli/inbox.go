@@ -93,7 +93,7 @@ func (env *environment) connectLive(ctx context.Context, role toolcall.Role) (*l
 		}
 	}
 	if url == "" {
-		return nil, &message.Error{Code: message.CodeUnavailable, Op: "open inbox", What: "no engine runs on " + env.cfg.dir(), Hint: "start askance serve, or use askance list, which needs no engine"}
+		return nil, noServer(node.Dir(env.cfg.dir()), nil, "start it with askance serve --data "+env.cfg.dir())
 	}
 	return env.dial(ctx, url, toolcall.Principal{Role: role, Name: env.cfg.As})
 }

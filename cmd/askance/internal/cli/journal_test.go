@@ -30,7 +30,7 @@ func TestJournalCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	fails(t, cli.ExitDamaged, "is damaged", "serve", "--data", s.data, "--listen", "127.0.0.1:0", "--http", "off")
-	fails(t, cli.ExitDamaged, "is damaged", "approve", "c2", "--yes", "--data", s.data)
+	fails(t, cli.ExitDamaged, "is damaged", "approve", "c2", "--yes", "--offline", "--data", s.data)
 	x := run(t, "journal", "check", "--json", "--data", s.data)
 	if exam := decode[bus.Exam](t, x.out); x.code != cli.ExitDamaged || exam.OK || len(exam.Flaws) == 0 || len(exam.Lost) == 0 {
 		t.Errorf("check: exit %d, %+v", x.code, exam)

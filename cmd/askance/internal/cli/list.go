@@ -130,6 +130,14 @@ func phasePaint(out *term.Out, c *toolcall.Call) func(string) string {
 	return out.Bad
 }
 
+// summaryOf is one line of what a call would run.
+func summaryOf(c *toolcall.Call) string {
+	if c.Request != nil {
+		return term.SafeLine(c.Request.Text)
+	}
+	return term.SafeLine(c.Input)
+}
+
 // waitsFor describes in a few words what a call waits for or how it ended.
 func waitsFor(c *toolcall.Call) string {
 	switch c.Phase() {

@@ -69,24 +69,24 @@ func TestLoad(t *testing.T) {
 	fails(t, cli.ExitUsage, "must be earlier", "load", "--data", s.data, "--since", "1h", "--until", "2h")
 
 	// The third answer within the minute is refused, the approval request stays open.
-	f := fails(t, cli.ExitUnavailable, "ann has answered 2 approval requests within a minute, the limit is 2", "approve", "c3", "--data", s.data, "--as", "ann", "--yes")
+	f := fails(t, cli.ExitUnavailable, "ann has answered 2 approval requests within a minute, the limit is 2", "approve", "c3", "--offline", "--data", s.data, "--as", "ann", "--yes")
 	if f.out != "" {
 		t.Errorf("printed %q", f.out)
 	}
-	j := run(t, "approve", "c3", "--data", s.data, "--as", "ann", "--yes", "--json")
+	j := run(t, "approve", "c3", "--offline", "--data", s.data, "--as", "ann", "--yes", "--json")
 	if e := decode[map[string]map[string]any](t, j.err)["error"]; e["code"] != "over_limit" || e["state"] != "asking" {
 		t.Errorf("the error is %v", e)
 	}
 
 	// The limit outlives the server: a command that opens the folder keeps to it.
 	s.stop()
-	fails(t, cli.ExitUnavailable, "the limit is 2", "approve", "c3", "--data", s.data, "--as", "ann", "--yes")
+	fails(t, cli.ExitUnavailable, "the limit is 2", "approve", "c3", "--offline", "--data", s.data, "--as", "ann", "--yes")
 	for _, since := range []string{"", "1h"} {
 		if r := decode[toolcall.LoadReply](t, ok(t, "load", "--json", "--data", s.data, "--since", since)); r.Open != 2 || r.People[0].Answered != 2 {
 			t.Errorf("without a server: %+v", r)
 		}
 	}
-	ok(t, "approve", "c3", "--data", s.data, "--as", "bob", "--yes")
+	ok(t, "approve", "c3", "--offline", "--data", s.data, "--as", "bob", "--yes")
 
 	last := filepath.Join(s.data, "last-run.yaml")
 	b, err := os.ReadFile(last)

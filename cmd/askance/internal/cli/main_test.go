@@ -51,6 +51,7 @@ func cleanEnvironment(t *testing.T) {
 		}
 	}
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	t.Chdir(t.TempDir())
 }
 

@@ -90,7 +90,7 @@ token file. Without one, only programs on this machine can connect.`,
 		},
 		RunE: func(c *cobra.Command, _ []string) error { return m.run(c.Context(), env) },
 	}
-	env.cfg.bindClient(c)
+	env.cfg.bindService(c)
 	env.cfg.bind(c, &env.cfg.HTTPTokens, &env.cfg.HTTPCert, &env.cfg.HTTPKey)
 	env.cfg.bindAs(c, &env.cfg.HTTPInsecure, "let --http listen beyond loopback without TLS: for a proxy in front that has it")
 	env.cfg.bindAs(c, &env.cfg.HTTPOrigins, "origin of pages that can use --http from a browser; may be repeated")

@@ -54,7 +54,7 @@ happened, then resolve the call:
 			}),
 		}.run(env),
 	}
-	env.cfg.bindClient(c)
+	bindDeciding(env, c)
 	ad.flags(c)
 	f := c.Flags()
 	f.StringVar((*string)(&r.Outcome), "outcome", "", "happened, did_not_happen or run_again")
@@ -81,7 +81,7 @@ func newRevokeCommand(env *environment) *cobra.Command {
 			}),
 		}.run(env),
 	}
-	env.cfg.bindClient(c)
+	bindDeciding(env, c)
 	ad.flags(c)
 	c.Flags().StringVar(&reason, "reason", "", "reason, for the journal and the model")
 	return c
@@ -120,7 +120,7 @@ starts afterwards, and workers get the order to stop running calls.`,
 			},
 		}.run(env),
 	}
-	env.cfg.bindClient(c)
+	bindDeciding(env, c)
 	ad.flags(c)
 	c.Flags().StringVar(&reason, "reason", "", "reason, for the journal")
 	return c

@@ -29,8 +29,9 @@ type linting struct {
 func newPolicyLintCommand(env *environment) *cobra.Command {
 	l := linting{policyFiles: policyFiles{cfg: &env.cfg}}
 	c := &cobra.Command{
-		Use:   "lint [FILE...]",
-		Short: "Find mistakes in a policy that loads",
+		Use:     "lint [FILE...]",
+		Aliases: []string{"check"},
+		Short:   "Find mistakes in a policy that loads",
 		Long: `Reports errors, which no policy should have, and warnings, which can be intended; each
 has a code, a place and a fix. --codes explains every code. The command also runs the
 tests of the rule files to see which rules they cover.

@@ -50,7 +50,7 @@ the bucket, such as that of the engines. Ends with exit code 7 if a test fails.`
 		RunE:              func(c *cobra.Command, args []string) error { return runPut(c.Context(), env, p, args) },
 	}
 	p.toolsFlag(c)
-	env.cfg.bindClient(c)
+	env.cfg.bindService(c)
 	c.Flags().StringArrayVar(&p.remove, "delete", nil, "name of a file to delete from the bucket; may be repeated")
 	c.Flags().BoolVar(&p.dry, "dry-run", false, "check only, store nothing")
 	return c

@@ -91,7 +91,7 @@ func TestLayersOffline(t *testing.T) {
 	s := serveOn(t, filepath.Join(dir, "data"), "--policy", "managed="+rules, "--tools", tools)
 	s.propose("r1", "c1", "pay", `{"cents":500}`)
 	s.stop()
-	if out := ok(t, "approve", "c1", "--yes", "--data", s.data); !strings.Contains(out, "c1 is queued") {
+	if out := ok(t, "approve", "c1", "--yes", "--offline", "--data", s.data); !strings.Contains(out, "c1 is queued") {
 		t.Errorf("approve printed %q", out)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/charmbracelet/lipgloss"
 	"github.com/charmbracelet/lipgloss/table"
+	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/internal/strictjson"
@@ -36,11 +37,77 @@ func (env *environment) notef(format string, args ...any) {
 	_, _ = fmt.Fprintf(env.err, format, args...)
 }
 
-// printDocument prints one JSON document, indented.
+// An outputFormat is how a result is printed.
+type outputFormat string
+
+const (
+	formatText outputFormat = "text"
+	formatWide outputFormat = "wide"
+	formatName outputFormat = "name"
+	formatJSON outputFormat = "json"
+	formatYAML outputFormat = "yaml"
+)
+
+// formatFlag is the value of --output.
+type formatFlag struct{ env *environment }
+
+func (f formatFlag) String() string {
+	if f.env == nil {
+		return ""
+	}
+	return string(f.env.format)
+}
+
+// Type is what the help calls the value.
+func (f formatFlag) Type() string { return "format" }
+
+func (f formatFlag) Set(text string) error {
+	if !slices.Contains(formatWords, text) {
+		return fmt.Errorf("use %s", strings.Join(formatWords, ", "))
+	}
+	f.env.format = outputFormat(text)
+	f.env.json = f.env.json || text == string(formatJSON) || text == string(formatYAML)
+	return nil
+}
+
+var formatWords = []string{string(formatText), string(formatWide), string(formatName), string(formatJSON), string(formatYAML)}
+
+// printsNames marks the commands that have a list of names.
+const printsNames = "prints-names"
+
+// checkFormat refuses a format that a command does not have.
+func (env *environment) checkFormat(c *cobra.Command) error {
+	f := c.Flags().Lookup("output")
+	if _, ok := f.Value.(formatFlag); !ok {
+		return nil // the command has a flag of its own with this name
+	}
+	switch env.format {
+	case formatText, formatWide:
+		if env.json && f.Changed {
+			return usagef("--json and --output %s contradict each other: leave out one of them", env.format)
+		}
+	case formatName:
+		if c.Annotations[printsNames] == "" {
+			return usagef("--output name is for lists of calls: use text, wide, json or yaml")
+		}
+	case formatJSON, formatYAML:
+	}
+	return nil
+}
+
+// printDocument prints one document: indented JSON, or YAML.
 func (env *environment) printDocument(v any) error {
 	b, err := strictjson.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("encode the output: %w", err)
+	}
+	if env.format == formatYAML {
+		text, err := yamlText(b)
+		if err != nil {
+			return err
+		}
+		_, err = io.WriteString(env.out, text)
+		return err
 	}
 	var pretty bytes.Buffer
 	if err := json.Indent(&pretty, b, "", "  "); err != nil {
@@ -49,6 +116,17 @@ func (env *environment) printDocument(v any) error {
 	pretty.WriteByte('\n')
 	_, err = env.out.Write(pretty.Bytes())
 	return err
+}
+
+// printItem prints one item of a stream: a line of JSON, or a document of YAML.
+func (env *environment) printItem(v any) error {
+	if env.format == formatYAML {
+		if err := env.printf("---\n"); err != nil {
+			return err
+		}
+		return env.printDocument(v)
+	}
+	return writeJSON(env.out, v)
 }
 
 func writeJSON(w io.Writer, v any) error {

@@ -92,7 +92,7 @@ func TestEditorGetsJSON(t *testing.T) {
 	t.Setenv("VISUAL", "")
 	t.Setenv("EDITOR", "sed -i s/500/400/")
 	call := &toolcall.Call{Input: "{\"to\":\"\u202eann\u007f\",\"cents\":500}"}
-	text, err := readEditedInput(t.Context(), &environment{}, call, "")
+	text, err := editInput(t.Context(), call)
 	if err != nil {
 		t.Fatal(err)
 	}

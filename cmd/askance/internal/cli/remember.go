@@ -21,6 +21,9 @@ type memory struct {
 	budget       string
 	rules        []string
 	cmd          *cobra.Command // whose flags they are
+
+	named bool                   // a limit was given
+	terms toolcall.StandingTerms // what check read
 }
 
 func (m *memory) flags() {
@@ -33,18 +36,14 @@ func (m *memory) flags() {
 	f.StringArrayVar(&m.rules, "rule", nil, "rule content that is narrower than one of the offered rules, to use instead of them; may be repeated")
 }
 
-// into completes an approval. Offered rules without terms use the field that every
-// AgentScope client has. Only the engine knows the rules of an edited call.
-func (m *memory) into(response *toolcall.Response, call *toolcall.Call, now time.Time) error {
-	named := slices.ContainsFunc([]string{"scope", "until", "uses", "budget", "rule"}, m.cmd.Flags().Changed)
-	switch {
-	case !m.remember && named:
+// check reads the flags, without a call and before anything is shown or sent.
+func (m *memory) check(now time.Time) error {
+	m.named = slices.ContainsFunc([]string{"scope", "until", "uses", "budget", "rule"}, func(flag string) bool {
+		f := m.cmd.Flags().Lookup(flag)
+		return f != nil && f.Changed
+	})
+	if !m.remember && m.named {
 		return usagef("--scope, --until, --uses, --budget and --rule limit a standing approval: pass --remember as well")
-	case !m.remember:
-		return nil
-	case !named && response.Input == nil && (call.Request == nil || call.Request.Requirement.Remember == nil):
-		response.Rules = call.Suggested
-		return nil
 	}
 	t := toolcall.StandingTerms{Uses: m.uses}
 	var err error
@@ -57,11 +56,25 @@ func (m *memory) into(response *toolcall.Response, call *toolcall.Call, now time
 	if t.Budget, err = terms.Budget(m.budget); err != nil {
 		return usagef("--budget %w", err)
 	}
+	m.terms = t
+	return nil
+}
+
+// into completes an approval. Offered rules without terms use the field that every
+// AgentScope client has. Only the engine knows the rules of an edited call.
+func (m *memory) into(response *toolcall.Response, call *toolcall.Call) {
+	switch {
+	case !m.remember:
+		return
+	case !m.named && response.Input == nil && (call.Request == nil || call.Request.Requirement.Remember == nil):
+		response.Rules = call.Suggested
+		return
+	}
+	t := m.terms
 	for _, content := range m.rules {
 		t.Rules = append(t.Rules, terms.Allow(call.Tool, content))
 	}
 	response.Remember = &t
-	return nil
 }
 
 type signing struct {

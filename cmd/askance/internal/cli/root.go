@@ -28,7 +28,6 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
@@ -44,7 +43,7 @@ type IO struct {
 
 // Main runs one command and returns its exit code. It ends when ctx does.
 func Main(ctx context.Context, std IO, args []string) int {
-	env := &environment{in: std.In, out: term.New(std.Out), err: term.New(std.Err), log: slog.New(slog.DiscardHandler)}
+	env := &environment{format: formatText, in: std.In, out: term.New(std.Out), err: term.New(std.Err), log: slog.New(slog.DiscardHandler)}
 	root := newRootCommand(env)
 	root.SetArgs(args)
 	root.SetIn(std.In)
@@ -57,6 +56,7 @@ func Main(ctx context.Context, std IO, args []string) int {
 	if err == nil {
 		return ExitOK
 	}
+	env.command = ran.CommandPath()
 	env.report(err)
 	if ran.Annotations[blockOnFailure] != "" {
 		return ExitUsage
@@ -65,6 +65,7 @@ func Main(ctx context.Context, std IO, args []string) int {
 }
 
 func newRootCommand(env *environment) *cobra.Command {
+	var version bool
 	c := &cobra.Command{
 		Use:   "askance",
 		Short: "Control the tool calls of AI agents: decide, ask, run, prove",
@@ -72,47 +73,51 @@ func newRootCommand(env *environment) *cobra.Command {
 run, people approve the rest, each allowed call runs exactly once, and a signed
 journal proves every step.
 
-Start with askance demo.`,
+Start with askance demo, or write the files of a project with askance init.`,
 		Example: `  askance demo
-  askance serve --policy rules.yaml --tools tools.yaml
+  askance init && askance serve
   askance list
   askance approve call_42`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args: func(_ *cobra.Command, args []string) error {
+		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usagef("unknown command %q", args[0])
+				return unknownCommand(c, args[0])
 			}
 			return nil
 		},
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+		RunE: func(c *cobra.Command, _ []string) error {
+			if version {
+				return printVersion(env)
+			}
+			return c.Help()
+		},
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
 			return env.prepare(c)
 		},
 	}
-	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
-		if bad, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
-			return valueError("--"+bad.GetFlag().Name, err)
-		}
-		return usageError{err}
-	})
+	c.SetFlagErrorFunc(flagError)
+	c.Flags().BoolVarP(&version, "version", "V", false, "print the version")
 	f := c.PersistentFlags()
-	f.BoolVar(&env.json, "json", false, "print JSON instead of text")
+	f.BoolVar(&env.json, "json", false, "print JSON instead of text: the same as --output json")
+	f.VarP(formatFlag{env}, "output", "o", "print the result as text, wide, json or yaml; lists of calls also as name")
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formatWords, cobra.ShellCompDirectiveNoFileComp))
 	f.StringVar(&env.settingsFile, "config", "", "settings file (default askance.yaml, if it exists)")
 	env.cfg.bindFlag(c, f, &env.cfg.LogLevel, "")
-	c.AddGroup(&cobra.Group{ID: "run", Title: "Run:"}, &cobra.Group{ID: "calls", Title: "Calls and approvals:"}, &cobra.Group{ID: "proof", Title: "Audit:"}, &cobra.Group{ID: "policy", Title: "Policies:"}, &cobra.Group{ID: "trust", Title: "Trust:"}, &cobra.Group{ID: "about", Title: "About:"})
+	c.AddGroup(&cobra.Group{ID: "start", Title: "Get started:"}, &cobra.Group{ID: "run", Title: "Run:"}, &cobra.Group{ID: "calls", Title: "Calls and approvals:"}, &cobra.Group{ID: "proof", Title: "Audit:"}, &cobra.Group{ID: "policy", Title: "Policies:"}, &cobra.Group{ID: "trust", Title: "Trust:"}, &cobra.Group{ID: "about", Title: "About:"})
 	c.SetHelpCommandGroupID("about")
 	c.SetCompletionCommandGroupID("about")
 	for _, add := range []struct {
 		group string
 		cmds  []*cobra.Command
 	}{
-		{"run", []*cobra.Command{newDemoCommand(env), newServeCommand(env), newWorkerCommand(env), newMCPCommand(env), newHookCommand(env), newWebhooksCommand(env), newBenchCommand(env)}},
+		{"start", []*cobra.Command{newDemoCommand(env), newInitCommand(env), newOpenCommand(env)}},
+		{"run", []*cobra.Command{newServeCommand(env), newWorkerCommand(env), newMCPCommand(env), newHookCommand(env), newWebhooksCommand(env), newBenchCommand(env)}},
 		{"calls", []*cobra.Command{newInboxCommand(env), newListCommand(env), newLoadCommand(env), newShowCommand(env), newPreviewCommand(env), newApproveCommand(env), newEditCommand(env), newRejectCommand(env), newResultCommand(env), newDelegateCommand(env), newResolveCommand(env), newInterruptCommand(env), newRevokeCommand(env), newStandingCommand(env), newEventsCommand(env)}},
 		{"proof", []*cobra.Command{newAuditCommand(env), newJournalCommand(env)}},
 		{"policy", []*cobra.Command{newPolicyCommand(env), newToolsCommand(env)}},
 		{"trust", []*cobra.Command{newCredsCommand(env), newTokenCommand(env), newKeysCommand(env)}},
-		{"about", []*cobra.Command{newVersionCommand(env)}},
+		{"about", []*cobra.Command{newContextCommand(env), newVersionCommand(env)}},
 	} {
 		for _, cmd := range add.cmds {
 			cmd.GroupID = add.group
@@ -120,12 +125,30 @@ Start with askance demo.`,
 		}
 	}
 	c.AddCommand(helpTopics()...)
+	addShortNames(c)
 	return c
+}
+
+// addShortNames gives the commands that people type most the short names that they
+// know from other tools.
+func addShortNames(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		switch sub.Name() {
+		case "list":
+			sub.Aliases = append(sub.Aliases, "ls")
+		case "show":
+			sub.Aliases = append(sub.Aliases, "view")
+		}
+		addShortNames(sub)
+	}
 }
 
 func (env *environment) prepare(c *cobra.Command) error {
 	if c.Annotations[blockOnFailure] != "" {
 		return nil // it reads no settings: the agent whose calls it blocks could write them
+	}
+	if err := env.checkFormat(c); err != nil {
+		return err
 	}
 	if err := env.applySettings(c); err != nil {
 		return err

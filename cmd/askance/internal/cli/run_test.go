@@ -44,28 +44,43 @@ func TestWorkerRunsACommand(t *testing.T) {
 	wg.Wait()
 }
 
-// TestOffline answers in a folder in which no server runs any more.
+// TestOffline: without a server a command reads the folder, says so, and decides only
+// with --offline. No command starts an engine unasked.
 func TestOffline(t *testing.T) {
 	cleanEnvironment(t)
 	s := serve(t)
 	s.propose("r1", "c1", "pay", `{"cents":500}`)
 	s.propose("r1", "c2", "ship", `{"cents":500}`)
 	s.stop()
-	if _, err := os.Stat(filepath.Join(s.data, "endpoint")); err == nil {
-		t.Error("a stopped server left its endpoint behind")
+	for _, name := range []string{"endpoint", "console"} {
+		if _, err := os.Stat(filepath.Join(s.data, name)); err == nil {
+			t.Errorf("a stopped server left the file %s behind", name)
+		}
+	}
+	r := run(t, "list", "--data", s.data)
+	if r.code != cli.ExitOK || !strings.Contains(r.err, "No server runs on "+s.data) {
+		t.Errorf("list: exit %d\n%s%s", r.code, r.out, r.err)
 	}
 	if n := len(decode[toolcall.ListReply](t, ok(t, "list", "--json", "--data", s.data)).Calls); n != 2 {
 		t.Errorf("%d open calls, want 2", n)
 	}
+	start := "start it with askance serve --data " + s.data
+	for _, args := range []string{"approve c1 --yes", "reject c1 --yes", "respond c1 --output x --yes", "revoke c1", "interrupt c1", "resolve c1 --outcome happened", "standing revoke sta_1"} {
+		fails(t, cli.ExitUnavailable, start, append(strings.Fields(args), "--data", s.data)...)
+	}
+	if r := run(t, "__complete", "show", "--data", s.data, ""); strings.Contains(r.out, "c1") {
+		t.Errorf("a completion opened the data folder:\n%s", r.out)
+	}
 	// As after a kill: the file is there, the server is not.
 	write(t, filepath.Join(s.data, "endpoint"), "nats://127.0.0.1:1\n")
-	if out := ok(t, "approve", "c1", "--yes", "--data", s.data); !strings.Contains(out, "c1 is queued") {
+	fails(t, cli.ExitUnavailable, start, "approve", "c1", "--yes", "--data", s.data)
+	if out := ok(t, "approve", "c1", "--yes", "--offline", "--data", s.data); !strings.Contains(out, "c1 is queued") {
 		t.Errorf("approve printed %q", out)
 	}
-	if out := ok(t, "approve", "c2", "--yes", "--data", s.data); !strings.Contains(out, "c2 is ready: waiting for an engine that has the tool") {
+	if out := ok(t, "approve", "c2", "--yes", "--offline", "--data", s.data); !strings.Contains(out, "c2 is ready: waiting for an engine that has the tool") {
 		t.Errorf("approve printed %q", out)
 	}
-	fails(t, cli.ExitConflict, "waits for no approval", "approve", "c1", "--yes", "--data", s.data)
+	fails(t, cli.ExitConflict, "waits for no approval", "approve", "c1", "--yes", "--offline", "--data", s.data)
 	fails(t, cli.ExitNotFound, "no space other", "list", "--space", "other", "--data", s.data)
 	if out := ok(t, "events", "tail", "s1", "--data", s.data); strings.Count(out, "USER_CONFIRM_RESULT") != 2 {
 		t.Errorf("the events do not have both answers:\n%s", out)
@@ -82,7 +97,7 @@ func TestOffline(t *testing.T) {
 		t.Fatal(err)
 	}
 	next.stop()
-	fails(t, cli.ExitUnavailable, "does not record the policy and tools", "revoke", "c1", "--data", s.data)
+	fails(t, cli.ExitUnavailable, "does not record the policy and tools", "revoke", "c1", "--offline", "--data", s.data)
 }
 
 func TestServeWithoutPolicyAsks(t *testing.T) {

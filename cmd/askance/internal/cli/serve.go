@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -113,6 +114,11 @@ func serveUntilStopped(ctx context.Context, env *environment, n *node.Node, cfg 
 	var own []metrics.Gauge
 	if gate != nil {
 		defer func() { _ = gate.Close() }() // clients reconnect
+		forget, err := cfg.Dir.WriteConsole(cmp.Or(env.cfg.HTTPURL, gate.URL()))
+		if err != nil {
+			return err
+		}
+		defer func() { _ = forget() }() // commands try the address before they use it
 		gateFailed, over = gate.Failed(), httpAt{gate.URL(), gate.SocketPath(), gate.Logins()}
 		own = append(own, metrics.Gauge{Name: "http_token_error", Help: "1 while the token file is unreadable: the last tokens stay valid for a minute, then none is.", Value: gate.TokenError})
 	}

@@ -29,7 +29,7 @@ const (
 )
 
 // applySettings sets each flag that the command line does not set, from the
-// environment or the settings file.
+// environment, the settings file or a context.
 func (env *environment) applySettings(c *cobra.Command) error {
 	path, named := env.settingsFile, env.settingsFile != ""
 	if !named {
@@ -42,17 +42,27 @@ func (env *environment) applySettings(c *cobra.Command) error {
 	if err != nil && (named || !errors.Is(err, fs.ErrNotExist)) {
 		return err
 	}
+	env.found = found{}
 	for _, s := range settings {
 		f := c.Flags().Lookup(s.flag)
-		if f == nil || f.Changed || isOwn(f) {
+		if f == nil || isOwn(f) {
 			continue
 		}
-		if v, ok := os.LookupEnv(s.env()); ok && v != "" {
-			if err := s.set(c.Flags(), "the variable "+s.env(), s.split(v)); err != nil {
-				return err
-			}
+		if f.Changed {
+			env.found[s.key()] = given{byFlag, "--" + s.flag, []string{f.Value.String()}}
+		} else if v, ok := os.LookupEnv(s.env()); ok && v != "" {
+			env.found[s.key()] = given{byVariable, "the variable " + s.env(), s.split(v)}
 		} else if v, ok := file[s.key()]; ok {
-			if err := s.set(c.Flags(), path+": "+s.key(), v); err != nil {
+			env.found[s.key()] = given{byFile, path + ": " + s.key(), v}
+		}
+	}
+	if err := env.found.addContext(env, c); err != nil {
+		return err
+	}
+	for _, s := range settings {
+		f := c.Flags().Lookup(s.flag)
+		if g, ok := env.found[s.key()]; ok && g.from != byFlag && f != nil && !isOwn(f) {
+			if err := s.set(c.Flags(), g.where, g.values); err != nil {
 				return err
 			}
 		}
@@ -258,7 +268,8 @@ func scalars(v any) ([]string, error) {
 
 func settingsHelp() string {
 	var b strings.Builder
-	b.WriteString(`A flag wins over the environment, and the environment wins over the settings file.
+	b.WriteString(`A flag wins over the environment, the environment over the settings file, and the
+settings file over the current context (askance context --help).
 
 The settings file is askance.yaml in the working folder, or the file that --config
 or ASKANCE_CONFIG names. Relative paths in it begin at its own folder. A setting that

@@ -147,6 +147,9 @@ func TestEverySetting(t *testing.T) {
 // sampleOf gives a value of the setting that is not its default: as text, and as
 // config has it.
 func sampleOf(s setting) (text string, value any) {
+	if s.flag == "context" {
+		return "sample", "sample" // the one of clearSettings
+	}
 	switch reflect.TypeFor[config]().Field(s.index).Type {
 	case reflect.TypeFor[bool]():
 		return "true", true
@@ -172,6 +175,10 @@ func clearSettings(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("ASKANCE_CONFIG", "")
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	if err := (contexts{Named: map[string]settingsOf{"sample": {"sign_key": "/key"}}}).write(); err != nil {
+		t.Fatal(err)
+	}
 	for _, s := range settings {
 		t.Setenv(s.env(), "")
 	}

@@ -145,7 +145,7 @@ revoke it again changes nothing.`,
 			return o.run(env)(c, args)
 		},
 	}
-	env.cfg.bindClient(c)
+	bindDeciding(env, c)
 	c.Flags().StringVar(&reason, "reason", "", "reason, for the journal")
 	c.Flags().BoolVar(&grantor, "approver", false, "act as the approver who granted it, not as an operator")
 	return c

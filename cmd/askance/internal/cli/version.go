@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"runtime"
 	"runtime/debug"
 
@@ -44,20 +45,19 @@ func newVersionCommand(env *environment) *cobra.Command {
 		Short:   "Print the version of askance",
 		Example: "  askance version\n  askance version --json",
 		Args:    noArgs,
-		RunE: func(*cobra.Command, []string) error {
-			b := buildInfo()
-			if env.json {
-				return env.printDocument(b)
-			}
-			text := "askance " + b.Version
-			if b.Revision != "" {
-				text += " (" + b.Revision[:min(12, len(b.Revision))]
-				if b.Modified {
-					text += ", modified"
-				}
-				text += ")"
-			}
-			return env.printf("%s, %s, %s\n", text, b.Go, b.Platform)
-		},
+		RunE:    func(*cobra.Command, []string) error { return printVersion(env) },
 	}
+}
+
+func printVersion(env *environment) error {
+	b := buildInfo()
+	text := "askance " + b.Version
+	if b.Revision != "" {
+		text += " (" + b.Revision[:min(12, len(b.Revision))]
+		if b.Modified {
+			text += ", modified"
+		}
+		text += ")"
+	}
+	return env.print(b, fmt.Sprintf("%s, %s, %s\n", text, b.Go, b.Platform))
 }

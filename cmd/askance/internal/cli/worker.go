@@ -85,7 +85,7 @@ idempotent tool again, and asks an operator about any other.`,
 		},
 		RunE: func(c *cobra.Command, _ []string) error { return runWorker(c.Context(), env, w) },
 	}
-	env.cfg.bindClient(c)
+	env.cfg.bindService(c)
 	f := c.Flags()
 	f.StringArrayVar(&w.tools, "tool", nil, "tool whose calls this worker runs; may be repeated")
 	f.StringArrayVar(&w.subjects, "subject", nil, "subject to which rules route calls: run only those; may be repeated")

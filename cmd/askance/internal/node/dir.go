@@ -47,6 +47,9 @@ func (d Dir) Tokens() string { return filepath.Join(string(d), "tokens.json") }
 // Endpoint is the file with the embedded server's URL.
 func (d Dir) Endpoint() string { return filepath.Join(string(d), "endpoint") }
 
+// Console is the file with the address of the web console.
+func (d Dir) Console() string { return filepath.Join(string(d), "console") }
+
 // Certificate is the file with the embedded server's certificate, if it has TLS.
 func (d Dir) Certificate() string { return filepath.Join(string(d), "nats.crt") }
 
@@ -54,18 +57,32 @@ const maxEndpoint = 1024
 
 // URL is where the folder's server can be reached, or "" if none says that it
 // runs. A server that was killed leaves its file behind.
-func (d Dir) URL() (string, error) {
-	b, _, err := plainfile.Read(d.Endpoint(), maxEndpoint)
+func (d Dir) URL() (string, error) { return d.readAddress(d.Endpoint()) }
+
+// ConsoleURL is where the web console of the folder's server is, or "" if none says
+// that it runs.
+func (d Dir) ConsoleURL() (string, error) { return d.readAddress(d.Console()) }
+
+func (d Dir) readAddress(path string) (string, error) {
+	b, _, err := plainfile.Read(path, maxEndpoint)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
-	if err != nil {
-		return "", fmt.Errorf("read the endpoint of %s: %w", d, err)
+	if err == nil && len(b) > maxEndpoint {
+		err = errors.New("the file is too long")
 	}
-	if len(b) > maxEndpoint {
-		return "", fmt.Errorf("read the endpoint of %s: the file is too long", d)
+	if err != nil {
+		return "", fmt.Errorf("read the %s of %s: %w", filepath.Base(path), d, err)
 	}
 	return strings.TrimSpace(string(b)), nil
+}
+
+// WriteConsole records where the web console is. remove deletes the record.
+func (d Dir) WriteConsole(url string) (remove func() error, err error) {
+	if err := d.replace(d.Console(), url+"\n"); err != nil {
+		return nil, fmt.Errorf("write the address of the web console: %w", err)
+	}
+	return func() error { return os.Remove(d.Console()) }, nil
 }
 
 // Exists reports whether there is a journal.

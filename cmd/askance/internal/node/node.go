@@ -11,6 +11,7 @@
 //	engine.pub     what workers check grants with
 //	nats/          the store of the embedded server; one process at a time
 //	endpoint       the URL of the embedded server, while it runs
+//	console        the URL of the web console, while it runs
 //	last-run.yaml  what the engine last ran with (written by package cli)
 //
 // OpenReader reads the journal of a folder in which no server runs, and

@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"embed"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/message"
+)
+
+// starter are the files of a new project.
+//
+//go:embed starter/*.yaml
+var starter embed.FS
+
+var starterFiles = []string{settingsFile, "rules.yaml", "tools.yaml"}
+
+func newInitCommand(env *environment) *cobra.Command {
+	var force bool
+	c := &cobra.Command{
+		Use:        "init [FOLDER]",
+		SuggestFor: []string{"new", "create", "setup"},
+		Short:      "Write the settings, policy and tools file of a new project",
+		Long: `Writes askance.yaml, rules.yaml and tools.yaml with comments into a folder, by default
+the current one. The policy has tests and passes askance policy lint. The settings put
+the data into .askance, which git ignores.
+
+It replaces no file without --force.`,
+		Example: `  askance init
+  askance init shop && cd shop && askance serve
+  askance init --force`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usagef("want one folder, got %d arguments", len(args))
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			folder := "."
+			if len(args) > 0 {
+				folder = args[0]
+			}
+			return runInit(env, folder, force)
+		},
+	}
+	c.Flags().BoolVar(&force, "force", false, "replace files that exist")
+	return c
+}
+
+func runInit(env *environment, folder string, force bool) error {
+	var there []string
+	for _, name := range starterFiles {
+		if _, err := os.Lstat(filepath.Join(folder, name)); err == nil {
+			there = append(there, filepath.Join(folder, name))
+		}
+	}
+	if len(there) > 0 && !force {
+		return &message.Error{Code: message.CodeConflict, Op: "init", What: "these files exist: " + strings.Join(there, ", "), Hint: "pass --force to replace them, or name another folder"}
+	}
+	data := filepath.Join(folder, ".askance")
+	if err := os.MkdirAll(data, 0o700); err != nil {
+		return fmt.Errorf("init: %w", err)
+	}
+	if err := replaceFile(filepath.Join(data, ".gitignore"), []byte("*\n"), 0o600); err != nil {
+		return fmt.Errorf("init: %w", err)
+	}
+	var written []string
+	for _, name := range starterFiles {
+		text, err := starter.ReadFile("starter/" + name)
+		if err == nil {
+			err = replaceFile(filepath.Join(folder, name), text, 0o644)
+		}
+		if err != nil {
+			return fmt.Errorf("init: write %s: %w", name, err)
+		}
+		written = append(written, filepath.Join(folder, name))
+	}
+	next := "askance serve"
+	if folder != "." {
+		next = "cd " + folder + " && " + next
+	}
+	return env.print(map[string]any{"files": written, "next": next}, fmt.Sprintf(`Wrote %s.
+Next, start the server:  %s
+Then, in another terminal:
+  askance open                                                # the web console
+  askance preview bash --args '{"command": "git push"}'       # what the policy decides
+`, term.SafeLine(strings.Join(written, ", ")), term.SafeLine(next)))
+}

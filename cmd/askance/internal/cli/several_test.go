@@ -1,0 +1,136 @@
+package cli_test
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/cli"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// several is what approve and reject print for several calls.
+type several struct {
+	Results []struct {
+		Call  message.CallID `json:"tool_call_id"`
+		After *toolcall.Call `json:"call"`
+		Error *struct {
+			Exit int
+			Code string
+		}
+	}
+}
+
+// One command responds to several calls, and says of each what became of it.
+func TestRespondToSeveral(t *testing.T) {
+	cleanEnvironment(t)
+	s := serve(t)
+	for _, id := range []string{"call_a1", "call_a2", "call_b1", "call_b2", "call_b3"} {
+		s.propose("r1", id, "pay", `{"cents":500}`)
+	}
+	s.propose("r2", "call_c1", "boss", `{}`)
+	out := ok(t, "approve", "call_a1", "call_a2", "call_a1", "--yes", "--data", s.data)
+	if want := "call_a1 is queued: waiting for a worker\ncall_a2 is queued: waiting for a worker\n"; out != want {
+		t.Errorf("approve printed %q, want %q", out, want)
+	}
+	// One of two fails: the other is sent, and the exit code says so.
+	r := fails(t, cli.ExitPartial, "1 of 2 calls failed", "reject", "call_a1", "call_b1", "--yes", "--data", s.data)
+	if !strings.Contains(r.out, "call_a1: failed: ") || !strings.Contains(r.out, "call_b1 is finished") {
+		t.Errorf("reject printed %q", r.out)
+	}
+	// All fail alike.
+	r = fails(t, cli.ExitConflict, "2 of 2 calls failed", "approve", "call_a1", "call_a2", "--yes", "--json", "--data", s.data)
+	if got := decode[several](t, r.out); len(got.Results) != 2 || got.Results[1].Call != "call_a2" || got.Results[1].Error.Exit != cli.ExitConflict || got.Results[1].After != nil {
+		t.Errorf("approve --json printed %s", r.out)
+	}
+	// A wrong id stops the command before it sends anything.
+	fails(t, cli.ExitNotFound, "there is no call call_zz", "approve", "call_b2", "call_zz", "--yes", "--data", s.data)
+	// A filter takes what this person can respond to.
+	fails(t, cli.ExitNotFound, "no open request that you can respond to", "approve", "--tool", "boss", "--yes", "--as", "ann", "--data", s.data)
+	got := decode[several](t, ok(t, "reject", "--mine", "--policy-rule", "large", "--yes", "--json", "--as", "ann", "--data", s.data))
+	if len(got.Results) != 2 || got.Results[0].Call != "call_b2" || got.Results[1].After.State != message.ToolCallFinished {
+		t.Errorf("reject --mine: %+v", got)
+	}
+	if out := ok(t, "approve", "--session", "s1", "--yes", "--as", "boss", "--data", s.data); out != "call_c1 is queued: waiting for a worker\n" {
+		t.Errorf("approve --session printed %q", out)
+	}
+}
+
+// The beginning of an id names a call if no other one begins with it.
+func TestPrefixOfAnID(t *testing.T) {
+	cleanEnvironment(t)
+	s := serve(t)
+	s.propose("r1", "call_x1", "pay", `{"cents":500}`)
+	s.propose("r1", "call_y10", "pay", `{"cents":600}`)
+	s.propose("r1", "call_y11", "pay", `{"cents":700}`)
+	s.propose("r1", "call_y1", "pay", `{"cents":800}`)
+	for id, want := range map[string]string{"call_x": `"cents": 500`, "s1/r1/call_x": `"cents": 500`, "call_y11": `"cents": 700`, "call_y1": `"cents": 800`} {
+		if out := ok(t, "show", id, "--data", s.data); !strings.Contains(out, want) {
+			t.Errorf("show %s printed\n%s", id, out)
+		}
+	}
+	r := fails(t, cli.ExitUsage, "4 calls have ids that begin with call_", "approve", "call_", "--yes", "--data", s.data)
+	if !strings.Contains(r.err, "s1/r1/call_y10 (pay, asking)") {
+		t.Errorf("the error does not list the calls:\n%s", r.err)
+	}
+	fails(t, cli.ExitNotFound, "there is no call cal", "show", "cal", "--data", s.data)
+}
+
+// With --yes nothing but the outcome is printed, and a wrong flag is refused before a
+// call is printed.
+func TestShortOutput(t *testing.T) {
+	cleanEnvironment(t)
+	s := serve(t)
+	s.propose("r1", "c1", "pay", `{"cents":500}`)
+	if r := run(t, "approve", "c1", "--remember", "--until", "soon", "--yes", "--data", s.data); r.code != cli.ExitUsage || strings.Contains(r.err, "digest") {
+		t.Errorf("a wrong --until: exit %d\n%s", r.code, r.err)
+	}
+	if r := run(t, "approve", "c1", "--yes", "--data", s.data); r.code != cli.ExitOK || r.err != "" || r.out != "c1 is queued: waiting for a worker\n" {
+		t.Errorf("approve --yes: exit %d\n%s%s", r.code, r.out, r.err)
+	}
+}
+
+// A person who skipped a request cannot approve it, and the command says so itself.
+func TestApproveAfterSkip(t *testing.T) {
+	cleanEnvironment(t)
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "rules.yaml"), quorumRules)
+	write(t, filepath.Join(dir, "tools.yaml"), testTools)
+	s := serveOn(t, filepath.Join(dir, "data"), "--policy", filepath.Join(dir, "rules.yaml"), "--tools", filepath.Join(dir, "tools.yaml"))
+	s.propose("r1", "c", "pay", `{"cents":500}`)
+	ok(t, "delegate", "c", "--note", "a relative", "--yes", "--as", "ann", "--data", s.data)
+	fails(t, cli.ExitForbidden, "you cannot approve the call c: you skipped it", "approve", "c", "--yes", "--as", "ann", "--data", s.data)
+	if out := ok(t, "reject", "c", "--yes", "--as", "ann", "--data", s.data); !strings.Contains(out, "c is finished") {
+		t.Errorf("reject printed %q", out)
+	}
+}
+
+// Ctrl-C ends a command that follows with exit code 130 and without an error.
+func TestInterruptEndsWith130(t *testing.T) {
+	cleanEnvironment(t)
+	s := serve(t)
+	s.propose("r1", "c1", "pay", `{"cents":500}`)
+	c := exec.CommandContext(t.Context(), os.Args[0], "events", "tail", "s1", "--data", s.data)
+	var errs strings.Builder
+	c.Stderr = &errs
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if _ = c.Wait(); c.ProcessState.ExitCode() != cli.ExitInterrupted || errs.Len() > 0 {
+		t.Errorf("exit %d\n%s", c.ProcessState.ExitCode(), errs.String())
+	}
+}

@@ -1,0 +1,137 @@
+package cli_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/cli"
+)
+
+// The files of askance init load, pass lint and their own tests, and a server runs
+// with them.
+func TestInit(t *testing.T) {
+	cleanEnvironment(t)
+	if out := ok(t, "init", "shop"); !strings.Contains(out, "cd shop && askance serve") {
+		t.Errorf("init printed\n%s", out)
+	}
+	t.Chdir("shop")
+	r := fails(t, cli.ExitConflict, "askance.yaml, rules.yaml, tools.yaml", "init")
+	if !strings.Contains(r.err, "--force") {
+		t.Errorf("the error has no advice: %s", r.err)
+	}
+	write(t, "rules.yaml", "mine")
+	ok(t, "init", "--force")
+	if out := ok(t, "policy", "check", "rules.yaml", "--tools", "tools.yaml", "--strict"); !strings.HasPrefix(out, "0 errors, 0 warnings") {
+		t.Errorf("lint printed\n%s", out)
+	}
+	ok(t, "policy", "test", "rules.yaml", "--tools", "tools.yaml")
+	s := serveOn(t, ".askance")
+	for command, want := range map[string]string{"ls": "allow", "go test ./...": "allow", "git push": "ask", "git push --force": "deny"} {
+		if out := ok(t, "preview", "bash", "--args", `{"command": "`+command+`"}`); !strings.HasPrefix(out, want+" bash") {
+			t.Errorf("preview of %s printed\n%s", command, out)
+		}
+	}
+	if out := ok(t, "open", "--print"); out != s.http+"/\n" {
+		t.Errorf("open --print printed %q, the console is at %s", out, s.http)
+	}
+}
+
+// askance open starts the browser with the page of the console or of a call.
+func TestOpen(t *testing.T) {
+	cleanEnvironment(t)
+	s := serve(t)
+	s.propose("r1", "c1", "pay", `{"cents":500}`)
+	at := filepath.Join(t.TempDir(), "opened")
+	browser := filepath.Join(t.TempDir(), "browser.sh")
+	if err := os.WriteFile(browser, []byte("#!/bin/sh\necho \"$1\" >"+at+"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("BROWSER", browser)
+	want := s.http + "/inbox/call?call=c1&reply=r1&session=s1\n"
+	if out := ok(t, "open", "c1", "--data", s.data); out != want {
+		t.Errorf("open printed %q, want %q", out, want)
+	}
+	if b, err := os.ReadFile(at); err != nil || string(b) != want {
+		t.Errorf("the browser got %q, %v", b, err)
+	}
+	t.Setenv("BROWSER", "")
+	t.Setenv("PATH", "")
+	fails(t, cli.ExitUnavailable, "open "+s.http+"/ in a browser", "open", "--data", s.data)
+	fails(t, cli.ExitNotFound, "pass --http-url", "open", "--nats", s.url)
+	fails(t, cli.ExitUsage, "no address of a web console", "open", "--http-url", "javascript:alert(1)", "--print", "--data", s.data)
+	s.stop()
+	fails(t, cli.ExitUnavailable, "start it with askance serve --data "+s.data, "open", "--data", s.data)
+}
+
+// A context says where the server is, unless a better source does.
+func TestContexts(t *testing.T) {
+	cleanEnvironment(t)
+	config := os.Getenv("XDG_CONFIG_HOME")
+	s := serve(t)
+	if out := ok(t, "context", "list"); !strings.Contains(out, "askance context add") {
+		t.Errorf("context list printed %q", out)
+	}
+	fails(t, cli.ExitUsage, "pass --data or --nats", "context", "add", "prod", "--as", "ann")
+	fails(t, cli.ExitUsage, "no user and no password", "context", "add", "prod", "--nats", "nats://ann:secret@127.0.0.1:4222")
+	fails(t, cli.ExitUsage, "no name of a context", "context", "add", "../prod", "--data", s.data)
+	t.Setenv("ASKANCE_SPACE", "not-stored")
+	ok(t, "context", "add", "here", "--data", s.data, "--as", "ann", "--use")
+	t.Setenv("ASKANCE_SPACE", "")
+	fails(t, cli.ExitConflict, "--replace", "context", "add", "here", "--data", s.data)
+	ok(t, "context", "add", "gone", "--data", filepath.Join(config, "gone"))
+	file := filepath.Join(config, "askance", "contexts.yaml")
+	info, err := os.Stat(file)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%s: %v, %v", file, info, err)
+	}
+	if b, err := os.ReadFile(file); err != nil || strings.Contains(string(b), "not-stored") {
+		t.Errorf("%s: %s, %v", file, b, err)
+	}
+	if out := ok(t, "context", "list"); !strings.Contains(out, "*  here  "+s.data) || !strings.Contains(out, "   gone") {
+		t.Errorf("context list printed\n%s", out)
+	}
+
+	s.propose("r1", "c1", "pay", `{"cents":500}`)
+	if out := ok(t, "list"); !strings.Contains(out, "c1") {
+		t.Errorf("list in the current context printed\n%s", out)
+	}
+	ok(t, "approve", "c1", "--yes")
+	if out := ok(t, "show", "c1"); !strings.Contains(out, "approve by approver ann") {
+		t.Errorf("the context did not say who approves:\n%s", out)
+	}
+	gone := filepath.Join(config, "gone") + " has no journal"
+	fails(t, cli.ExitNotFound, gone, "list", "--context", "gone")
+	t.Setenv("ASKANCE_CONTEXT", "gone")
+	fails(t, cli.ExitNotFound, gone, "list")
+	ok(t, "list", "--context", "here")
+	ok(t, "list", "--data", s.data)
+	t.Setenv("ASKANCE_CONTEXT", "")
+	fails(t, cli.ExitUsage, "both say where the server is", "list", "--context", "here", "--data", s.data)
+	fails(t, cli.ExitNotFound, `there is no context "hree"; did you mean here?`, "list", "--context", "hree")
+
+	// A settings file that says where the server is replaces the current context, and an
+	// explicit context replaces the file.
+	write(t, "askance.yaml", "data: "+filepath.Join(config, "other")+"\n")
+	fails(t, cli.ExitNotFound, filepath.Join(config, "other")+" has no journal", "list")
+	ok(t, "list", "--context", "here")
+	fails(t, cli.ExitNotFound, "has no journal", "list", "--context", "")
+	if err := os.Remove("askance.yaml"); err != nil {
+		t.Fatal(err)
+	}
+
+	if out := run(t, "__complete", "list", "--context", "").out; !strings.Contains(out, "here\n") || !strings.Contains(out, "gone\n") {
+		t.Errorf("completion of contexts:\n%s", out)
+	}
+	if out := ok(t, "context", "show"); !strings.Contains(out, "here, the current context") || !strings.Contains(out, s.data) {
+		t.Errorf("context show printed\n%s", out)
+	}
+	ok(t, "context", "use", "gone")
+	fails(t, cli.ExitNotFound, gone, "list")
+	ok(t, "context", "rm", "gone")
+	fails(t, cli.ExitNotFound, "no context is current", "context", "show")
+	fails(t, cli.ExitNotFound, "there is no context", "context", "use", "gone")
+	write(t, file, "contexts: {here: {token: secret}}\n")
+	fails(t, cli.ExitUsage, "no setting of a context", "list")
+}
