@@ -65,6 +65,53 @@
 //     engines. [Journal.Watch] leaves no gap and repeats nothing.
 //   - Ids can be any text: their encoding adds no token and no wildcard to a subject.
 //
+// # Generations of engines
+//
+// The queue group of all request subjects is askance in generation 0, and
+// askance-<n> in generation n. All running engines of a space are in the group of
+// one generation. NATS cannot remove a hung member while its connection stands, so
+// the others move to the next generation, where they get every request; clients
+// send again what the hung member got. Each engine publishes a [Presence] on
+// presence.<engine> every second, or every ten seconds while it knows of no other
+// engine, and subscribes to presence.*:
+//
+//   - An engine that hears of a higher generation moves to it: it subscribes in the
+//     new group, then unsubscribes in the old one after it has handled what it was
+//     given there. One that hears of an unknown engine, or of a lower generation,
+//     publishes its own presence at once.
+//   - When another engine was silent for 3 seconds, an engine moves to the next
+//     generation, unless the other was already silent for 2 seconds when the present
+//     generation began. An engine with leaving is not silent: the others forget it.
+//   - An engine that starts first sends its presence as a request, and adopts the
+//     generation of the first reply. Without responders it begins in its own
+//     generation (0 at the start). If there are subscribers but no reply within a
+//     second, it begins a higher one: the time in milliseconds since 1970.
+//   - An engine that was paused for 3 seconds while it knew of others leaves its
+//     group, drops its waiting requests (others answered them) and starts as above.
+//
+// # Writing an event record
+//
+// Publish to its subject as a request. One filter per entity is the only lock: two
+// filters over the same event records would be two locks. At most one event record
+// of an entity may be in an atomic batch, because within a batch the server's check
+// does not see what the batch itself writes. The server replies:
+//
+//   - stream and seq: stored. If duplicate is set, read the message at seq and
+//     ensure that it is this event record.
+//   - error 10071 or 10164: the entity has a newer event record. First read what
+//     follows the expected sequence: if it is this event record, it is stored and its
+//     acknowledgement was lost. Messages that are not event records do not count:
+//     publish again behind the last of them. After a publish without a reply, 10164
+//     with nothing there means that this event record is on its way: publish again.
+//   - error 10077 with "maximum bytes", 10023, 10047, 10028: full, nothing was written.
+//   - error 10054, 10077 with "too large": too large, nothing was written.
+//   - error 10158, 10008, 10009, or no responders: nothing was written, publish again.
+//   - nothing within 2 seconds: unknown. Publish again, with the same id and the same
+//     expected sequence.
+//
+// Events with an id get a Nats-Msg-Id of the form ev_…, so that sending them again
+// within two minutes stores nothing.
+//
 // # What it does not do
 //
 // It decides nothing and has no state of calls. The server authenticates names:

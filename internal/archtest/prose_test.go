@@ -64,7 +64,7 @@ func TestProseIsShort(t *testing.T) {
 			t.Errorf("%s does not read %s", by, page)
 		}
 	}
-	t.Logf("%d words", total)
+	t.Logf("%d words: %v", total, most)
 	if total > maxProse {
 		t.Errorf("%d words are written by hand, at most %d: %v", total, maxProse, most)
 	}

@@ -19,6 +19,34 @@
 //     It is stored as a [Sealed]: with the subject and content of every record
 //     in the range, so that the proof outlives the records.
 //
+// # Exact hashes
+//
+// Hashes are SHA-256. u32(x) is a number as 4 bytes, big-endian, and text(s) is
+// u32(length) and the bytes of s.
+//
+//   - The content of a message is the hash of "askance-content-v1", a line feed,
+//     u32(number of headers), for each header, sorted by name, text(name), u32(number
+//     of values) and text(value) for each, and then the hash of the exact body. Only
+//     Nats-Msg-Id, Nats-Expected-Last-Subject-Sequence,
+//     Nats-Expected-Last-Subject-Sequence-Subject and headers that do not begin with
+//     Nats- count.
+//   - Its leaf is the RFC 6962 leaf hash (a zero byte before the rest) of
+//     "askance-record-v1", a line feed, text(subject) and the content. The leaf of a
+//     sequence without a record is that of "askance-absent-v1" and a line feed.
+//   - An event record's prev has the sequence and the leaf of the one before it in its
+//     entity, as sha256: and hexadecimal digits; the first has "prev":{"seq":0}.
+//   - A checkpoint covers the sequences from_seq to to_seq, at most 4096, with subject
+//     and content of each record. root is the RFC 6962 Merkle root over the leaves,
+//     prev the hash of the signed form of the previous checkpoint, and sig the
+//     base64url Ed25519 signature of that form: "askance-checkpoint-v1", a line feed,
+//     and the checkpoint without sig as RFC 8785 says.
+//
+// Numbers and ranges of checkpoints follow each other without a gap. An engine writes
+// the next one with Nats-Expected-Last-Subject-Sequence, so that one of two engines
+// does. Readers skip and report a message that is not a checkpoint of the engine's
+// key. NATS refuses deletions from that stream over its API; a copy of a checkpoint
+// shows that the whole stream was deleted. losses counts the [Loss] entries.
+//
 // # Checking
 //
 //	report, err := proof.Verify(checkpoints, records, proof.Options{Keys: keys, First: first, Last: last})
