@@ -8,8 +8,10 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -277,4 +279,57 @@ func TestDisconnectedWorkers(t *testing.T) {
 		}
 		w.ok(w.A.HTTP(gatewaytest.Wendy), "POST", "/v1/work/ack", fmt.Sprintf(`{"tool_name": "job", "task": %q}`, task.Task), nil)
 	})
+}
+
+// TestShellWorker runs the worker of docs/howto/work-over-http.md, which has the file
+// as it stands. It runs what an engine signed, and refuses what another one did.
+func TestShellWorker(t *testing.T) {
+	program, err := os.ReadFile("testdata/worker.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../../docs/howto/work-over-http.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(page), "```sh\n"+string(program)+"```\n") {
+		t.Error("the page does not have testdata/worker.sh; copy it")
+	}
+	w := newWorld(t)
+	var keys json.RawMessage
+	w.ok(w.A.HTTP(gatewaytest.Wendy), "GET", "/v1/work/keys", "", &keys)
+	script, err := filepath.Abs("testdata/worker.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := func(keys []byte) (stop func()) {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "engine.pub"), keys, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c := exec.CommandContext(t.Context(), "sh", script, w.URL, gatewaytest.Job)
+		c.Dir, c.Env = dir, append(os.Environ(), "ASKANCE_TOKEN=alpha:"+gatewaytest.Wendy)
+		c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return sync.OnceFunc(func() {
+			_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) // curl and the heartbeats, too
+			_ = c.Wait()
+		})
+	}
+	stop := begin([]byte(`{"v":1,"keys":[]}`))
+	t.Cleanup(stop)
+	key := w.A.Propose("s", "r", "c1", gatewaytest.Job, `{"n": 1}`).Key
+	w.until(key, func(c *toolcall.Call) bool {
+		return c.Returned != nil && strings.Contains(c.Returned.Reason, "not for this call")
+	})
+	stop()
+	stop = begin(keys)
+	t.Cleanup(stop)
+	key = w.A.Propose("s", "r", "c2", gatewaytest.Job, `{"n": 2.50, "text": "é\n"}`).Key
+	c := w.until(key, func(c *toolcall.Call) bool { return !c.Open() })
+	if want := `refunded {"n": 2.50, "text": "é\n"} under ` + c.IdempotencyKey() + "\n"; c.Result.State != message.ToolResultSuccess || c.Result.Output.String() != want {
+		t.Errorf("the call ended with %s %q, want %q", c.Result.State, c.Result.Output.String(), want)
+	}
 }
