@@ -71,6 +71,8 @@ const (
 	pathInsights = "/insights"
 	pathFind     = "/find"
 	pathTimeline = "/timeline"
+	pathPolicy   = "/policy"
+	pathWorkers  = "/workers"
 )
 
 // Routes implements gateway.Surface.
@@ -85,6 +87,8 @@ func (in *Console) Routes() []gateway.Route {
 	both := gateway.Only(toolcall.RoleApprover, toolcall.RoleOperator)
 	check := post("/inbox/check", approvers, "Check edited arguments before they are sent.", in.check)
 	check.Safe = true
+	try := post(pathPolicy, people, "Decide about a call that is not proposed.", in.tryCall)
+	try.Safe = true
 	stream := get("/inbox/events", "Send changes as server-sent events.", in.events)
 	stream.Stream = true
 	return []gateway.Route{
@@ -96,6 +100,9 @@ func (in *Console) Routes() []gateway.Route {
 		get(pathTimeline, "The page of a session's calls over time.", in.showTimeline),
 		get(pathInsights, "The page of requests, outcomes and response times.", in.insights),
 		get(pathFind, "The page of calls that match words.", in.find),
+		get(pathPolicy, "The page of the policy in force.", in.policy),
+		try,
+		get(pathWorkers, "The page of workers and queues.", in.workers),
 		stream,
 		check,
 		post("/inbox/response", approvers, "Respond to an approval request.", in.answer),

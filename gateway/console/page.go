@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"html/template"
 	"maps"
+	"math"
 	"net/http"
 	"net/url"
 	"path"
@@ -64,8 +65,10 @@ type page struct {
 // pages is the navigation, in its order.
 var pages = []page{
 	{Name: "inbox", Path: pathInbox, Title: "Inbox", Icon: "inbox", Key: "i", Dock: true},
+	{Name: "workers", Path: pathWorkers, Title: "Workers", Icon: "workers", Key: "w"},
 	{Name: "timeline", Path: pathTimeline, Title: "Timeline", Group: "Records", Icon: "timeline", Key: "t"},
 	{Name: "insights", Path: pathInsights, Title: "Insights", Group: "Records", Icon: "insights", Key: "n"},
+	{Name: "policy", Path: pathPolicy, Title: "Policy", Group: "Rules", Icon: "policy", Key: "p"},
 	{Name: "standing", Path: pathStanding, Title: "Standing approvals", Group: "Rules", Icon: "standing", Key: "s"},
 }
 
@@ -222,6 +225,8 @@ func functions() template.FuncMap {
 		"scopes":  scopes,
 		"lasts":   func() []choice { return lasts },
 		"limits":  asked.Limits,
+		"short":   shortHash,
+		"tally":   func(n uint64, what string) string { return asked.Count(int(min(n, math.MaxInt32)), what) },
 		"kinds":   func() []choice { return outcomes },
 	}
 }
@@ -246,6 +251,15 @@ func markup(revealed string) template.HTML {
 
 // safe is markup for text that package asked or reveal has made visible.
 func safe(s string) template.HTML { return markup(s) }
+
+// shortHash is the beginning of a digest, as people compare them.
+func shortHash(digest string) string {
+	_, hash, ok := strings.Cut(digest, ":")
+	if !ok {
+		hash = digest
+	}
+	return hash[:min(12, len(hash))]
+}
 
 // initial is the letter on a person's badge.
 func initial(name string) string {

@@ -68,9 +68,14 @@ func (w *World) conn(principal string) *nats.Conn {
 func (s *Space) start() {
 	t := s.w.t
 	t.Helper()
-	e, err := engine.New(s.ID, s.fault, policy(t, s.w.o.rules, s.tools), s.tools,
+	decides := s.w.o.policy
+	if decides == nil {
+		decides = policy(t, s.w.o.rules, s.tools)
+	}
+	e, err := engine.New(s.ID, s.fault, decides, s.tools, append([]engine.Option{
 		engine.WithExecutor(local(t, s.released, s.w.o.tools)), engine.WithDirectory(gateway.Directory{Next: people}), engine.WithSigningKey(s.w.keys.Signer()),
-		engine.WithSignals(tee{bus.NewSignals(s.nc, s.ID, nil), s}), engine.WithDrain(0))
+		engine.WithSignals(tee{bus.NewSignals(s.nc, s.ID, nil), s}), engine.WithDrain(0),
+	}, s.w.o.engine...)...)
 	if err == nil {
 		err = e.Start(t.Context())
 	}

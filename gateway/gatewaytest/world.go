@@ -47,6 +47,8 @@ type World struct {
 type options struct {
 	dir      string
 	rules    string
+	policy   engine.Policy // nil: compiled from rules
+	engine   []engine.Option
 	tools    []engine.Tool
 	piped    bool
 	surfaces func(*World) []gateway.Surface
@@ -65,6 +67,11 @@ func Piped() Option { return func(o *options) { o.piped = true } }
 
 // Policy replaces Rules.
 func Policy(rules string) Option { return func(o *options) { o.rules = rules } }
+
+// LivePolicy is decided with in place of rules, with what an engine with it has to say.
+func LivePolicy(p engine.Policy, opts ...engine.Option) Option {
+	return func(o *options) { o.policy, o.engine = p, opts }
+}
 
 // Tools declares further tools; the local ones answer with their input.
 func Tools(more ...engine.Tool) Option {

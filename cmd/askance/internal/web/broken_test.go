@@ -37,7 +37,7 @@ type probe struct {
 // noJournal are the routes that ask the journal nothing.
 var noJournal = map[string]bool{
 	"GET /healthz": true, "GET /login": true, "POST /login": true, "POST /logout": true, "GET /auth/login.css": true, "GET /auth/session": true,
-	"GET /assets/{build}/{file}": true, "GET /v1/info": true, "GET /v1/policy": true, "GET /v1/whoami": true, "GET /v1/tools": true, "GET /openapi.json": true,
+	"GET /assets/{build}/{file}": true, "GET /v1/info": true, "GET /v1/policy": true, "GET /v1/policy/text": true, "GET /v1/activity": true, "GET /policy": true, "POST /policy": true, "GET /v1/whoami": true, "GET /v1/tools": true, "GET /openapi.json": true,
 	"GET /docs": true, "GET /agui": true, "GET /agentscope/agents": true, "POST /inbox/check": true, "GET /inbox/link": true,
 	"POST /v1/sessions/{session_id}/replies/{reply_id}/preview": true,
 	// The outbox of webhooks is a stream of its own.
@@ -71,6 +71,7 @@ func (w *wired) probes() map[string]probe {
 		"GET /inbox/call":            {role: "approver", path: "/inbox/call?" + form(), reads: true},
 		"GET /timeline":              {role: "approver", path: "/timeline?session=s1", reads: true},
 		"GET /standing":              {role: "approver", reads: true, old: true},
+		"GET /workers":               {role: "approver", reads: true, old: true},
 		"GET /insights":              {role: "approver", reads: true, old: true},
 		"GET /inbox/events":          {role: "approver", reads: true, old: true},
 		"POST /inbox/response":       {role: "approver", body: form("do", "approve"), kind: web},

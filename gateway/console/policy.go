@@ -1,0 +1,407 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/internal/linediff"
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// The views of the page Policy.
+const (
+	policyRules    = "rules"
+	policyFiles    = "files"
+	policyTry      = "try"
+	policyShadow   = "shadow"
+	policyVersions = "versions"
+)
+
+// policyView is the page Policy.
+type policyView struct {
+	shell
+	Status api.PolicyStatusReply
+	View   string
+	Tabs   []tab
+	Sort   string
+	Heads  []sortHead
+	Rules  []ruleRow
+	Open   *ruleText // the rule of the address
+	Files  []policyFile
+	Text   api.PolicyTextReply
+	Try    *playground
+	Diff   *policyDiff
+	None   string // why there is nothing to show
+}
+
+// sortHead is a column by which a table can be sorted.
+type sortHead struct {
+	Title, Href string
+	Number, On  bool
+}
+
+// ruleRow is a rule of the table.
+type ruleRow struct {
+	api.PolicyRuleCount
+	Href  string
+	Place string
+	Share int // of the most frequent rule, in percent
+	Tools []string
+	Open  bool
+}
+
+// ruleText is a rule with its numbered lines.
+type ruleText struct {
+	api.PolicyRuleText
+	Lines []numbered
+}
+
+type numbered struct {
+	N    int
+	Text string
+	Rule string // the rule that begins here
+	Hits uint64
+}
+
+// policyFile is a rule file with its numbered lines.
+type policyFile struct {
+	api.PolicyFileText
+	Lines []numbered
+}
+
+// policyDiff compares two versions.
+type policyDiff struct {
+	From, To string
+	Files    []fileDiff
+}
+
+type fileDiff struct {
+	Name  string
+	Lines []change
+}
+
+func (in *Console) policy(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+	v := policyView{shell: in.shell(r, p, "policy", "Policy – askance"), View: r.URL.Query().Get("view"), Sort: r.URL.Query().Get("sort")}
+	c, err := p.Reader()
+	if err == nil {
+		v.Status, err = api.PolicyStatus.Call(r.Context(), c, struct{}{})
+	}
+	if err != nil {
+		return in.fail(w, v.shell, err)
+	}
+	if !slices.Contains([]string{policyFiles, policyTry, policyShadow, policyVersions}, v.View) {
+		v.View = policyRules
+	}
+	v.addTabs()
+	q := r.URL.Query()
+	switch v.View {
+	case policyTry:
+		v.Try = newPlayground(p.Space, q)
+	case policyVersions:
+		err = v.addVersions(r.Context(), c, q)
+	case policyFiles, policyRules:
+		err = v.addText(r.Context(), c, q.Get("rule"))
+	}
+	if err != nil {
+		return in.fail(w, v.shell, err)
+	}
+	return in.write(w, http.StatusOK, "policy", v)
+}
+
+func (v *policyView) addTabs() {
+	shadow := -1
+	if v.Status.Shadow != nil {
+		shadow = int(min(v.Status.Shadow.Differing, 1e9))
+	}
+	for _, t := range []tab{
+		{Name: policyRules, Label: "Rules", Count: v.Status.Rules},
+		{Name: policyFiles, Label: "Files", Count: len(v.Status.Files)},
+		{Name: policyTry, Label: "Playground", Count: -1},
+		{Name: policyShadow, Label: "Shadow", Count: shadow},
+		{Name: policyVersions, Label: "Versions", Count: len(v.Status.Versions)},
+	} {
+		t.Href, t.Selected = policyAddress("view", t.Name), t.Name == v.View
+		v.Tabs = append(v.Tabs, t)
+	}
+}
+
+// policyAddress is the page with parameters in pairs; empty ones and the default view
+// are left out.
+func policyAddress(pairs ...string) string {
+	q := url.Values{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" && (pairs[i] != "view" || pairs[i+1] != policyRules) {
+			q.Set(pairs[i], pairs[i+1])
+		}
+	}
+	if len(q) == 0 {
+		return pathPolicy
+	}
+	return pathPolicy + "?" + q.Encode()
+}
+
+// addText adds the files and the rules, and the rule that the address names.
+func (v *policyView) addText(ctx context.Context, c engine.Client, rule string) error {
+	var err error
+	if v.Text, err = api.PolicyText.Call(ctx, c, api.PolicyTextRequest{V: 1}); err != nil && message.AsError("", err).Code != message.CodeNotFound {
+		return err
+	}
+	v.addRules(rule)
+	hits := map[string]uint64{}
+	for _, r := range v.Status.ByRule {
+		hits[r.Rule] = r.Decided
+	}
+	for _, f := range v.Text.Files {
+		out := policyFile{PolicyFileText: f, Lines: numberLines(f.Text, 1)}
+		for _, r := range v.Text.Rules {
+			if r.File == f.Name && r.Line >= 1 && r.Line <= len(out.Lines) {
+				out.Lines[r.Line-1].Rule, out.Lines[r.Line-1].Hits = r.Rule, hits[r.Rule]
+			}
+		}
+		v.Files = append(v.Files, out)
+	}
+	if rule == "" {
+		return nil
+	}
+	one, err := api.PolicyText.Call(ctx, c, api.PolicyTextRequest{V: 1, Rule: rule})
+	switch {
+	case err != nil && message.AsError("", err).Code == message.CodeNotFound:
+		v.None = "The policy in force has no rule " + rule + "."
+		return nil
+	case err != nil:
+		return err
+	}
+	v.Open = &ruleText{PolicyRuleText: one.Rules[0], Lines: numberLines(one.Rules[0].Text, one.Rules[0].Line)}
+	return nil
+}
+
+func numberLines(text string, first int) []numbered {
+	var out []numbered
+	if text == "" {
+		return nil
+	}
+	for i, l := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
+		out = append(out, numbered{N: first + i, Text: strings.TrimSuffix(l, "\r")})
+	}
+	return out
+}
+
+// addRules adds the table of rules.
+func (v *policyView) addRules(open string) {
+	tools := map[string][]string{}
+	for _, r := range v.Text.Rules {
+		tools[r.Rule] = r.Tools
+	}
+	most := uint64(1)
+	for _, r := range v.Status.ByRule {
+		most = max(most, r.Decided)
+	}
+	for _, r := range v.Status.ByRule {
+		row := ruleRow{PolicyRuleCount: r, Share: int(r.Decided * 100 / most), Tools: tools[r.Rule], Open: r.Rule == open}
+		row.Href = policyAddress("rule", r.Rule, "sort", v.Sort) + "#rule"
+		if r.File != "" {
+			row.Place = path.Base(r.File)
+		}
+		v.Rules = append(v.Rules, row)
+	}
+	order := map[string]func(a, b ruleRow) int{
+		"":        func(a, b ruleRow) int { return cmp.Compare(b.Decided, a.Decided) },
+		"rule":    func(a, b ruleRow) int { return strings.Compare(a.Rule, b.Rule) },
+		"verdict": func(a, b ruleRow) int { return strings.Compare(string(b.Behavior), string(a.Behavior)) },
+		"place":   func(a, b ruleRow) int { return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line)) },
+		"failed":  func(a, b ruleRow) int { return cmp.Compare(b.Failed, a.Failed) },
+	}
+	less, ok := order[v.Sort]
+	if !ok {
+		v.Sort, less = "", order[""]
+	}
+	slices.SortStableFunc(v.Rules, less)
+	for _, h := range []sortHead{{Title: "Rule", Href: "rule"}, {Title: "Verdict", Href: "verdict"}, {Title: "Tools"}, {Title: "Hits", Number: true}, {Title: "Failed", Href: "failed", Number: true}, {Title: "Where", Href: "place"}} {
+		h.On = h.Title != "Tools" && h.Href == v.Sort
+		if h.Title != "Tools" {
+			h.Href = policyAddress("sort", h.Href)
+		}
+		v.Heads = append(v.Heads, h)
+	}
+}
+
+// addVersions compares the versions of the address: without any, the one in force with
+// the one before.
+func (v *policyView) addVersions(ctx context.Context, c engine.Client, q url.Values) error {
+	known := v.Status.Versions
+	if len(known) < 2 {
+		return nil
+	}
+	from, to := cmp.Or(q.Get("from"), known[1].Bundle), cmp.Or(q.Get("to"), known[0].Bundle)
+	texts := make([]api.PolicyTextReply, 2)
+	for i, bundle := range []string{from, to} {
+		var err error
+		if texts[i], err = api.PolicyText.Call(ctx, c, api.PolicyTextRequest{V: 1, Bundle: bundle}); err != nil {
+			if message.AsError("", err).Code == message.CodeNotFound {
+				v.None = "The engine does not know this version any more."
+				return nil
+			}
+			return err
+		}
+	}
+	v.Diff = comparePolicies(texts[0], texts[1])
+	return nil
+}
+
+// comparePolicies gives the files that differ, line by line.
+func comparePolicies(from, to api.PolicyTextReply) *policyDiff {
+	out := &policyDiff{From: from.Bundle, To: to.Bundle}
+	before, after := map[string]string{}, map[string]string{}
+	var names []string
+	for _, f := range from.Files {
+		before[f.Name], names = f.Text, append(names, f.Name)
+	}
+	for _, f := range to.Files {
+		if _, had := before[f.Name]; !had {
+			names = append(names, f.Name)
+		}
+		after[f.Name] = f.Text
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if before[name] == after[name] {
+			continue
+		}
+		d := fileDiff{Name: name}
+		for _, l := range nearChanges(linediff.Lines(splitLines(before[name]), splitLines(after[name]))) {
+			d.Lines = append(d.Lines, change{Mark: strings.TrimSpace(l[:1]), Text: l[2:]})
+		}
+		out.Files = append(out.Files, d)
+	}
+	return out
+}
+
+func splitLines(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+}
+
+// nearChanges leaves out lines that are more than three lines from a change.
+func nearChanges(lines []string) []string {
+	const near = 3
+	show := make([]bool, len(lines))
+	for i, l := range lines {
+		if l[0] != ' ' {
+			for j := max(0, i-near); j <= min(len(lines)-1, i+near); j++ {
+				show[j] = true
+			}
+		}
+	}
+	var out []string
+	for i, l := range lines {
+		switch {
+		case show[i]:
+			out = append(out, l)
+		case i == 0 || show[i-1]:
+			out = append(out, "  …")
+		}
+	}
+	return out
+}
+
+// playground is a call to try, and what the policy decides about it.
+type playground struct {
+	Tools         []string
+	Tool, Input   string
+	Agent         string
+	Session       string
+	Problem       string
+	Result        *api.PreviewedCall
+	Explained     *explanation
+	Behavior      string
+	Took          time.Duration
+	ExplainAt     string // the template wants it; a playground always explains
+	WithoutEngine bool
+}
+
+const maxTryInput = 256 << 10
+
+func newPlayground(space *gateway.Space, q url.Values) *playground {
+	t := &playground{Tool: q.Get("tool"), Input: cmp.Or(q.Get("input"), "{}"), Agent: q.Get("agent"), Session: q.Get("session")}
+	for _, tool := range space.Tools {
+		t.Tools = append(t.Tools, tool.Name)
+	}
+	slices.Sort(t.Tools)
+	return t
+}
+
+// tryCall asks what the policy decides about a call that a person wrote.
+func (in *Console) tryCall(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+	v := policyView{shell: in.shell(r, p, "policy", "Policy – askance"), View: policyTry}
+	r.Body = http.MaxBytesReader(w, r.Body, maxTryInput)
+	if err := r.ParseForm(); err != nil {
+		return in.fail(w, v.shell, &message.Error{Code: message.CodeTooLarge, Op: "try a call", What: "the form is too large or unreadable", Hint: "send at most 256 KiB"})
+	}
+	c, err := p.Reader()
+	if err == nil {
+		v.Status, err = api.PolicyStatus.Call(r.Context(), c, struct{}{})
+	}
+	if err != nil {
+		return in.fail(w, v.shell, err)
+	}
+	v.addTabs()
+	v.Try = newPlayground(p.Space, r.PostForm)
+	v.Try.decide(r.Context(), c)
+	return in.write(w, http.StatusOK, "policy", v)
+}
+
+// decide fills in what the engine decides about the call.
+func (t *playground) decide(ctx context.Context, c engine.Client) {
+	if strings.TrimSpace(t.Tool) == "" {
+		t.Problem = "Name the tool of the call."
+		return
+	}
+	if err := asked.CheckInput(t.Input); err != nil {
+		t.Problem = "The arguments are not JSON: " + err.Error()
+		return
+	}
+	external := []string{}
+	if !slices.Contains(t.Tools, t.Tool) {
+		external = append(external, t.Tool)
+	}
+	reply, err := api.Preview.Call(ctx, c, api.PreviewRequest{ProposeRequest: toolcall.ProposeRequest{
+		V: 1, Session: message.SessionID(cmp.Or(t.Session, "playground")), Reply: "playground", Agent: t.Agent, External: external,
+		Calls: []message.ToolCallBlock{{ID: "playground", Name: t.Tool, Input: t.Input}},
+	}})
+	switch {
+	case err != nil:
+		e := message.AsError("try a call", err)
+		t.Problem = strings.TrimSuffix(e.What+". "+e.Hint, ". ") + "."
+		return
+	case len(reply.Calls) != 1:
+		t.Problem = "The engine returned no decision."
+		return
+	}
+	t.Result = &reply.Calls[0]
+	switch {
+	case t.Result.Refused != "":
+		t.Behavior = "refused"
+	case t.Result.Decision != nil:
+		t.Behavior = string(t.Result.Decision.Behavior)
+	}
+	if len(t.Result.Trace) > 0 {
+		t.Explained = &explanation{}
+		if err := strictjson.UnmarshalOpen(t.Result.Trace, t.Explained); err != nil {
+			t.Explained = &explanation{Problem: "No explanation: the server returned one that this page cannot read."}
+		}
+	}
+}
