@@ -28,6 +28,7 @@ FUZZ := \
   bus:FuzzToken \
   cmd/askance/internal/argtree:FuzzRender \
   cmd/askance/internal/audit:FuzzLines \
+  engine/internal/summary:FuzzTemplate \
   gateway/agent:FuzzThread \
   gateway/agent/chatstream:FuzzTurns \
   gateway/agenthook/dialect:FuzzDecode \

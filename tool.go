@@ -104,6 +104,10 @@ func Destructive() ToolOption { return func(t *Tool) { t.Destructive = true } }
 // OpenWorld says that the tool reaches beyond this system. Rules can read it.
 func OpenWorld() ToolOption { return func(t *Tool) { t.OpenWorld = true } }
 
+// Summary is one line that says what a call does, with arguments in braces, such as
+// "Refund {cents} cents of order {order}". Without it, the arguments are listed.
+func Summary(template string) ToolOption { return func(t *Tool) { t.Tool.Summary = template } }
+
 // Timeout bounds the run of one attempt.
 func Timeout(d time.Duration) ToolOption { return func(t *Tool) { t.Timeout = d } }
 

@@ -91,6 +91,7 @@ func runEngine(t *testing.T, open newJournal) {
 		{"events", eventCases()},
 		{"query", queryCases()},
 		{"preview", previewCases()},
+		{"summary", summaryCases()},
 		{"roles", roleCases()},
 		{"bad input", badInputCases()},
 		{"faults", faultCases()},

@@ -15,8 +15,10 @@ import (
 	"github.com/askance-dev/askance/engine/internal/schedule"
 	"github.com/askance-dev/askance/engine/internal/standing"
 	"github.com/askance-dev/askance/engine/internal/store"
+	"github.com/askance-dev/askance/engine/internal/summary"
 	"github.com/askance-dev/askance/engine/internal/view"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -27,6 +29,7 @@ type core struct {
 	journal Journal
 	policy  Policy
 	tools   map[string]Tool
+	lines   map[string]summary.Tool // of tools
 	cfg     config
 	log     *slog.Logger
 
@@ -56,7 +59,7 @@ func newCore(space toolcall.SpaceID, journal Journal, policy Policy, tools []Too
 		return nil, errors.New("journal and policy are required")
 	}
 	c := &core{
-		life: newLife(), space: space, journal: journal, policy: dutiful{policy, Duties()}, tools: map[string]Tool{}, cfg: cfg,
+		life: newLife(), space: space, journal: journal, policy: dutiful{policy, Duties()}, tools: map[string]Tool{}, lines: map[string]summary.Tool{}, cfg: cfg,
 		log:  cfg.log.With("engine", cfg.id, "space", string(space)),
 		view: view.New(cfg.keep), timers: schedule.NewTimers(), liveness: schedule.NewLiveness(), clocks: schedule.NewClocks(cfg.log.With("engine", cfg.id)),
 		activity: activity.New(), looks: map[toolcall.Key]bool{},
@@ -74,6 +77,13 @@ func newCore(space toolcall.SpaceID, journal Journal, policy Policy, tools []Too
 		}
 		t = t.withDefaults()
 		c.tools[t.Name] = t
+		line := summary.Tool{Kind: t.Kind, Schema: t.Schema, Claims: permission.Claims{ReadOnly: t.ReadOnly, Destructive: t.Destructive, Idempotent: t.Idempotent, OpenWorld: t.OpenWorld}}
+		if t.Summary != "" {
+			if line.Template, err = summary.Parse(t.Summary, t.Schema); err != nil {
+				return nil, fmt.Errorf("tool %q: %w", t.Name, err)
+			}
+		}
+		c.lines[t.Name] = line
 		judged[t.Name] = decide.Tool{Schema: t.Schema, Placement: t.Placement, ConcurrencySafe: t.ConcurrencySafe, Timeout: t.Timeout}
 	}
 	c.judge = decide.NewJudge(c.policy, judged, decide.Settings{Space: space, Mode: cfg.mode, Cwd: cfg.cwd, WorkingDirs: cfg.dirs})

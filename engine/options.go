@@ -12,6 +12,7 @@ import (
 
 	"github.com/askance-dev/askance/engine/internal/schedule"
 	"github.com/askance-dev/askance/engine/internal/store"
+	"github.com/askance-dev/askance/engine/internal/summary"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/permission"
@@ -333,7 +334,10 @@ type Tool struct {
 	permission.Tool // name, schema, annotations and the tool's own check
 
 	Description string
-	Placement   toolcall.Placement // default local
+	// Summary is the template of what a call does, such as "Refund {cents} cents of order
+	// {order}"; see [CheckSummary]. "": its kind and arguments tell.
+	Summary   string
+	Placement toolcall.Placement // default local
 	// ConcurrencySafe tools of one proposal run independently; the others run
 	// serially, as AgentScope does it.
 	ConcurrencySafe bool
@@ -360,6 +364,16 @@ const (
 	maxOfferTimeout = 6 * time.Hour
 	maxBackoff      = 5 * time.Minute
 )
+
+// CheckSummary refuses a template that names an argument which the schema does not
+// declare, or that cannot be read. "" is no template.
+func CheckSummary(text string, s *permission.Schema) error {
+	if text == "" {
+		return nil
+	}
+	_, err := summary.Parse(text, s)
+	return err
+}
 
 // CheckLease refuses a lease that heartbeats cannot keep. Zero is the default.
 func CheckLease(lease time.Duration) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/askance-dev/askance/engine/internal/summary"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/toolcall"
@@ -291,13 +292,43 @@ func (p *Port) seesAll() bool {
 // showCall gives a call to the principal: as much as they may see, and a copy,
 // so that no caller writes into the engine's view.
 func (p *Port) showCall(c *toolcall.Call) *toolcall.Call {
-	c = p.e.clocks.Mark(c)
-	if !p.seesAll() {
-		c = c.Redacted()
+	return p.e.show(c, p.seesAll())
+}
+
+// Show gives a call as people see it who are no runtime, with its phase, its summary and
+// its risk: for surfaces that read records.
+func (e *Engine) Show(c *toolcall.Call) *toolcall.Call { return e.show(c, false) }
+
+// show is the only place that sets what replies say of a call and records do not.
+func (c *core) show(call *toolcall.Call, all bool) *toolcall.Call {
+	call = c.clocks.Mark(call)
+	redacted := call.Redacted()
+	seen := redacted.Clone()
+	if all {
+		seen = call.Clone()
 	}
-	c = c.Clone()
-	c.InPhase = c.Phase()
-	return c
+	seen.InPhase = call.Phase()
+	seen.Summary, seen.Risk = c.summarize(call, redacted)
+	return seen
+}
+
+// summarize says what a call would do, as people see it: also to its runtime, which may
+// pass it on.
+func (c *core) summarize(call, redacted *toolcall.Call) (line string, risk []string) {
+	t, known := c.lines[call.Tool]
+	if !known && call.Definition != nil {
+		if declared := c.view.Tool(call.Definition.Hash); declared != nil { // it has no template: a runtime's words are a claim
+			d := c.definitions.compile(declared)
+			t = summary.Tool{Schema: d.Schema, Claims: d.Claims}
+		}
+	}
+	if d := redacted.Decision; d != nil && d.Headline && call.Hides() {
+		shown := *d
+		shown.Message = shownText(call, d.Message)
+		redacted = redacted.Clone()
+		redacted.Decision = &shown
+	}
+	return summary.Line(t, redacted), summary.Risk(t, redacted)
 }
 
 // showCalls is showCall for several.

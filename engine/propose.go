@@ -381,6 +381,9 @@ func (p *proposer) previewCall(ctx context.Context, c *toolcall.Call) api.Previe
 	decision := decide.DecisionWithRun(v.Decision)
 	decide.NoteStandingApprovals(&decision, v.StandingApprovals)
 	out.Decision = &decision
+	decided := c.Clone()
+	decided.Decision, decided.Redact = &decision, v.Decision.Redact
+	out.Summary, out.Risk = p.summarize(decided, decided.Redacted())
 	return out
 }
 

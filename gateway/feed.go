@@ -88,9 +88,8 @@ func (f *changeSink) Record(r toolcall.JournalEntry) {
 	if r.Record == nil || r.Record.Call == nil {
 		return
 	}
-	record := r.Record.Redacted()
-	record.Call.At(r.Seq)
-	(*Feeds)(f).publish(Change{Seq: r.Seq, Kind: record.Kind(), By: record.By, At: record.At, Call: record.Call})
+	r.Record.Call.At(r.Seq)
+	(*Feeds)(f).publish(Change{Seq: r.Seq, Kind: r.Record.Kind(), By: r.Record.By, At: r.Record.At, Call: f.space.ShowCall(r.Record.Call)})
 }
 
 func (f *Feeds) publish(c Change) {

@@ -156,8 +156,19 @@ type Space struct {
 	// Ready is why the journal takes no new calls now; nil: it does. It may be nil
 	// itself: then only the engine is asked.
 	Ready func(context.Context) error
+	// Show is a call of a record as people see it, as Engine.Show gives it; nil: without its
+	// summary.
+	Show func(*toolcall.Call) *toolcall.Call
 	// Tools are the engine's tools, for their schemas and descriptions.
 	Tools []engine.Tool
+}
+
+// ShowCall is a call of a record as people see it. It can be the call itself.
+func (s *Space) ShowCall(c *toolcall.Call) *toolcall.Call {
+	if s.Show == nil {
+		return c.Redacted()
+	}
+	return s.Show(c)
 }
 
 type groupsKey struct{}

@@ -46,6 +46,9 @@ type Decision struct {
 	Reason string `json:"reason"`
 	// Message is for the person who is asked, or for the model that is denied.
 	Message string `json:"message"`
+	// Headline says that Message begins with the message of the rule that asks or allows, and
+	// that it is made of the call: it can stand for what would run.
+	Headline bool `json:"headline,omitzero"`
 	// Denial is what agents are told about a denial, or would be if people deny what
 	// they are asked: nothing but the message and the rule's denial.
 	Denial *toolcall.DenialHint `json:"denial,omitzero"`
@@ -133,7 +136,8 @@ func (e *decider) allow(step Step, r *compiledRule, reason string) Decision {
 	}
 	d := e.decision(message.BehaviorAllow, step, r, reason)
 	if r != nil {
-		d.Message, d.Recheck = e.ruleText(r), recheckOf(r)
+		d.Message, d.Headline = e.ruleText(r)
+		d.Recheck = recheckOf(r)
 	}
 	d.Errors = e.errors
 	return d
@@ -175,7 +179,7 @@ func (e *decider) deny(step Step, r *compiledRule, reason string) Decision {
 	why, told := reason, reason
 	if r != nil {
 		why, told = "rule "+display.Quoted(r.rule.Name), "the policy denies it"
-		if text := e.ruleText(r); text != "" {
+		if text, _ := e.ruleText(r); text != "" {
 			why, told = why+": "+text, text
 		}
 	}
@@ -228,7 +232,7 @@ func (e *decider) ask(matching, failing []*compiledRule) Decision {
 	if len(rules) > 1 {
 		d.Reason += "; also " + ruleNames(rules[1:])
 	}
-	d.Message = e.askText(matching, failing)
+	d.Message, d.Headline = e.askText(matching, failing)
 	d.Requirement, d.Recheck, d.Denial = req, recheckOf(rules...), hintOf("", rules...)
 	d.Suggested = e.suggestRules()
 	d.Errors = e.errors
@@ -288,10 +292,12 @@ func (e *decider) cannotAsk(rules []*compiledRule, why string) Decision {
 	return d
 }
 
-func (e *decider) askText(matching, failing []*compiledRule) string {
+// askText is what people are asked; headline: it begins with a message about the call.
+func (e *decider) askText(matching, failing []*compiledRule) (text string, headline bool) {
 	var lines []string
-	for _, r := range matching {
-		line := e.ruleText(r)
+	for i, r := range matching {
+		line, own := e.ruleText(r)
+		headline = headline || own && i == 0
 		if line == "" {
 			line = display.Quoted(e.req.Tool) + " needs approval by rule " + display.Quoted(r.rule.Name) + "."
 		}
@@ -302,24 +308,24 @@ func (e *decider) askText(matching, failing []*compiledRule) string {
 	for _, r := range failing {
 		lines = append(lines, display.Quoted(e.req.Tool)+" needs approval: rule "+display.Quoted(r.rule.Name)+" could not be evaluated.")
 	}
-	return display.Shorten(strings.Join(lines, "\n"), display.MaxMessage)
+	return display.Shorten(strings.Join(lines, "\n"), display.MaxMessage), headline
 }
 
 // ruleText is the rule's message for this call, or its description. A message
-// that cannot be evaluated changes nothing about the decision.
-func (e *decider) ruleText(r *compiledRule) string {
+// that cannot be evaluated changes nothing about the decision. own: it is made of the call.
+func (e *decider) ruleText(r *compiledRule) (text string, own bool) {
 	if r.message == nil {
-		return display.Visible(r.rule.Description)
+		return display.Visible(r.rule.Description), false
 	}
-	text, err := "", errInput
+	err := errInput
 	if e.inputErr == nil {
 		text, err = e.evalShown(r.message)
 	}
 	if err != nil {
 		e.addError(r.rule.Name, "message", err)
-		return display.Visible(r.rule.Description)
+		return display.Visible(r.rule.Description), false
 	}
-	return display.Visible(display.Shorten(text, display.MaxMessage))
+	return display.Visible(display.Shorten(text, display.MaxMessage)), r.message.ReadsCall
 }
 
 func ruleNames(rules []*compiledRule) string {

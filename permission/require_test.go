@@ -40,7 +40,7 @@ func TestAcceptedPolicy(t *testing.T) {
 		Caller: permission.Caller{Tenant: "eu", User: "ann"}})
 	want := permission.Decision{
 		Behavior: message.BehaviorAsk, Step: permission.StepRule, Mode: permission.ModeDefault, Rule: "refund-large", Source: "payments-prod",
-		Reason: `rule refund-large: args.amount_cents > 50000 && caller.tenant == 'eu'`, Message: "Refund of 600 EUR", Bundle: b.Hash(),
+		Reason: `rule refund-large: args.amount_cents > 50000 && caller.tenant == 'eu'`, Message: "Refund of 600 EUR", Bundle: b.Hash(), Headline: true,
 		Requirement: permission.Requirement{
 			Approvers: []permission.ApproverSet{{Rule: "refund-large", Groups: []string{"finance"},
 				Escalation: []permission.Escalation{{After: 10 * time.Minute, To: permission.Approvers{Groups: []string{"finance-leads"}}}}}},

@@ -19,7 +19,10 @@ import (
 
 // Schema is a compiled JSON Schema of a tool's input. It is immutable and may
 // be used by several goroutines.
-type Schema struct{ input *schema.Schema }
+type Schema struct {
+	input     *schema.Schema
+	arguments []string // see Arguments
+}
 
 // CompileSchema compiles a JSON Schema (draft 2020-12 unless its $schema names
 // another draft up to it). References must stay inside the document: nothing
@@ -32,7 +35,7 @@ func CompileSchema(raw []byte) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Schema{input}, nil
+	return &Schema{input, argumentOrder(raw)}, nil
 }
 
 // JSON is the schema as it was given, the caller's to keep; nil for none.
@@ -41,6 +44,40 @@ func (s *Schema) JSON() []byte {
 		return nil
 	}
 	return bytes.Clone(s.input.Raw)
+}
+
+// Arguments are the arguments that the schema names: those that it requires, then the
+// others, each in the order of its text. The caller must not change them.
+func (s *Schema) Arguments() []string {
+	if s == nil {
+		return nil
+	}
+	return s.arguments
+}
+
+func argumentOrder(raw []byte) []string {
+	var out []string
+	var required, properties []strictjson.Member
+	members, _ := strictjson.Members(raw) // it has been compiled
+	for _, m := range members {
+		switch m.Name {
+		case "required":
+			required, _ = strictjson.Items(m.Value)
+		case "properties":
+			properties, _ = strictjson.Members(m.Value)
+		}
+	}
+	for _, r := range required {
+		if name, err := strictjson.Text(r.Value); err == nil {
+			out = append(out, name)
+		}
+	}
+	for _, p := range properties {
+		if !slices.Contains(out, p.Name) {
+			out = append(out, p.Name)
+		}
+	}
+	return out
 }
 
 // Hash is "sha256:" and the hex SHA-256 of the schema's text as it was given.

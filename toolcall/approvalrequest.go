@@ -47,6 +47,20 @@ func (q ApprovalRequest) Digest() (string, error) {
 	return "sha256:" + hex.EncodeToString(sum[:]), nil
 }
 
+// RequestText is what people read above the arguments of a request: the summary, if the
+// engine has set it, and then what the policy says.
+func (c *Call) RequestText() string {
+	switch {
+	case c.Request == nil:
+		return c.Summary
+	case c.Summary == "", c.Request.Text == c.Summary, c.Decision != nil && c.Decision.Headline:
+		return c.Request.Text
+	case c.Request.Text == "":
+		return c.Summary
+	}
+	return c.Summary + "\n" + c.Request.Text
+}
+
 // Waiting says what an open approval request waits for: who has approved, who must
 // still, what time does next. It is derived from the call and kept nowhere.
 type Waiting struct {

@@ -203,7 +203,9 @@ type Decision struct {
 	Source   string           `json:"source,omitzero"`
 	Reason   string           `json:"reason"`
 	Message  string           `json:"message,omitzero"`
-	Bundle   string           `json:"bundle"`
+	// Headline says that the first line of Message is the rule's message about this call.
+	Headline bool   `json:"headline,omitzero"`
+	Bundle   string `json:"bundle"`
 	// Denial is what agents are told if the call is denied.
 	Denial *DenialHint `json:"denial,omitzero"`
 	Errors []string    `json:"errors,omitzero"` // rule errors; each failed closed

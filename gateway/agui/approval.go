@@ -38,7 +38,7 @@ func (q *request) fill(c *toolcall.Call, id string, mayRespond bool) (asked, boo
 	i := q.interrupt
 	i.ID = id
 	w, _ := c.Waiting()
-	text := c.Request.Text
+	text := c.RequestText()
 	if text == "" {
 		text = "Allow " + c.Tool + "?"
 	}

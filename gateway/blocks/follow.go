@@ -237,7 +237,7 @@ func (s *subscription) before(ctx context.Context, ev message.Event, live bool) 
 		q := blockstream.OpenRequest{Digest: ask.RequestDigest()}
 		if live {
 			if call := s.show(ctx, key); call != nil && call.Digest == q.Digest && call.Request != nil {
-				q.Text, q.Deadline = call.Request.Text, call.Request.Requirement.Ends()
+				q.Text, q.Deadline = call.RequestText(), call.Request.Requirement.Ends()
 			}
 		}
 		s.asked[shownAs(key, b.Input)] = q

@@ -117,7 +117,11 @@ func (s *Space) Release() { s.release.Do(func() { close(s.released) }) }
 
 // Gateway is the space as a gateway takes it. It stays good across Restart.
 func (s *Space) Gateway() *gateway.Space {
-	return &gateway.Space{ID: s.ID, As: s.As, Worker: s.worker, Watch: s.journal.WatchNew, Progress: s.progress.Add, Tools: s.tools, Ready: s.fault.ready}
+	return &gateway.Space{ID: s.ID, As: s.As, Worker: s.worker, Watch: s.journal.WatchNew, Progress: s.progress.Add, Tools: s.tools, Ready: s.fault.ready, Show: func(c *toolcall.Call) *toolcall.Call {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.engine.Show(c)
+	}}
 }
 
 // Journal is the space's journal.

@@ -74,8 +74,7 @@ func (w *Webhooks) noticeOf(d *Destination, r toolcall.JournalEntry) *Notice {
 	if event == "" || !d.wants(event, r.Record.Call.Tool) {
 		return nil
 	}
-	record := r.Record.Redacted()
-	call := record.Call.Clone()
+	record, call := r.Record, w.cfg.Space.ShowCall(r.Record.Call).Clone()
 	call.At(r.Seq)
 	n := &Notice{
 		Type: types[event], ID: "msg_" + string(call.Space) + "_" + strconv.FormatUint(r.Seq, 10), Seq: r.Seq, Timestamp: record.At,

@@ -52,10 +52,11 @@ type slackElement struct {
 // they are plain text, or code that they cannot end.
 func encodeSlack(n *Notice) ([]byte, error) {
 	title := map[string]string{TypeRequestOpened: "Approval needed", typeRequestEscalated: "Approval still needed", TypeCallFinished: "Finished"}[n.Type]
-	title += ": " + reveal.Line(shorten(n.Call.Tool))
+	would := asked.Title(n.Call)
+	title += ": " + reveal.Line(shorten(would))
 	m := slackMessage{Text: slackEscape(title, slackHeader), Blocks: []slackBlock{{Type: "header", Text: plainText(title, slackHeader)}}}
 	add := func(b slackBlock) { m.Blocks = append(m.Blocks, b) }
-	if n.Call.Request != nil && n.isRequest() {
+	if n.Call.Request != nil && n.isRequest() && n.Call.Request.Text != would {
 		text := reveal.Text(shorten(n.Call.Request.Text))
 		m.Text = slackEscape(title+"\n"+text, slackContext)
 		add(slackBlock{Type: "section", Text: plainText(text, slackSection)})

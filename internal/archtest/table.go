@@ -188,8 +188,14 @@ func core() []Row {
 			Why:    "it checks a response with the parts below it; it does not know the engine",
 		},
 		{
+			Folder: "engine/internal/summary",
+			Own:    []string{"toolcall", "permission"},
+			Never:  noSockets,
+			Why:    "it says in one line what a call would do, by what people may see of it",
+		},
+		{
 			Folder: "engine",
-			Own:    []string{"engine/reviewers", "engine/internal/activity", "engine/internal/schedule", "engine/internal/view", "engine/internal/store", "engine/internal/decide", "engine/internal/budget", "engine/internal/standing", "engine/internal/approve", "message", "message/api", "message/proof", "toolcall", "permission", "internal/capacity"},
+			Own:    []string{"engine/reviewers", "engine/internal/activity", "engine/internal/schedule", "engine/internal/view", "engine/internal/store", "engine/internal/decide", "engine/internal/summary", "engine/internal/budget", "engine/internal/standing", "engine/internal/approve", "message", "message/api", "message/proof", "toolcall", "permission", "internal/capacity"},
 			Never:  noSockets,
 			Why:    "it declares the interfaces that adapters satisfy, so it runs the same on memory and on NATS",
 		},

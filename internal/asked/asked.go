@@ -53,6 +53,18 @@ func VoteOf(c *toolcall.Call, who string) (toolcall.Vote, bool) {
 	return toolcall.Vote{}, false
 }
 
+// Title says in one line what a call would do, not revealed.
+func Title(c *toolcall.Call) string {
+	if c.Summary != "" {
+		return c.Summary
+	}
+	if c.Request != nil && c.Request.Text != "" { // of a record, or an older engine
+		first, _, _ := strings.Cut(c.Request.Text, "\n")
+		return first
+	}
+	return c.Tool
+}
+
 // Needs lists who must still agree, one line for each part.
 func Needs(c *toolcall.Call) []string {
 	t := c.Tally()

@@ -45,7 +45,7 @@ func FromCall(c *toolcall.Call, now time.Time) (Asked, error) {
 		return Asked{}, message.Errorf(message.CodeInvalid, "ask", "%w: call %s", ErrUnshowable, c.Key)
 	}
 	a := Asked{Session: c.Session, MessageID: c.Reply, Calls: []AskedCall{{
-		Key: c.Key, Tool: c.Tool, Input: c.Input, Digest: c.Digest, Text: c.Request.Text, SuggestedRules: slices.Clone(c.Suggested),
+		Key: c.Key, Tool: c.Tool, Input: c.Input, Digest: c.Digest, Text: c.RequestText(), SuggestedRules: slices.Clone(c.Suggested),
 	}}}
 	a.limit(c.Request.Requirement.Ends(), now)
 	a.Key = approvalKey(a.Session, "", a.Calls)

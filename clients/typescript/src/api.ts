@@ -544,6 +544,8 @@ export interface Decision {
   errors?: string[];
   /** Besides are further standing approvals without which it would not have been allowed: each covers a part of the call. */
   further_standing_approval_ids?: string[];
+  /** Headline says that the first line of Message is the rule's message about this call. */
+  headline?: boolean;
   message?: string;
   reason: string;
   /** Recheck names rules whose conditions must hold again when the call begins. */

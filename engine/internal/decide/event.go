@@ -218,7 +218,7 @@ func SourceOf(d permission.Decision) string {
 
 // StoredDecision is the decision as event records keep it.
 func StoredDecision(d permission.Decision) toolcall.Decision {
-	out := toolcall.Decision{Behavior: d.Behavior, Rule: d.Rule, Source: SourceOf(d), Reason: d.Reason, Message: d.Message, Bundle: d.Bundle}
+	out := toolcall.Decision{Behavior: d.Behavior, Rule: d.Rule, Source: SourceOf(d), Reason: d.Reason, Message: d.Message, Headline: d.Headline, Bundle: d.Bundle}
 	if b := d.Budget; b != nil && d.Behavior == message.BehaviorAllow {
 		out.Budget = &toolcall.BudgetUse{ID: b.ID(), Amount: b.Amount}
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cel.dev/cel-go/cel"
+	celast "cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/interpreter"
@@ -87,6 +88,8 @@ type Program struct {
 	// of every part: for Explain.
 	Expr   expression
 	traced traceable
+	// ReadsCall: the expression names a variable, so that its value can differ by call.
+	ReadsCall bool
 }
 
 type expression struct {
@@ -135,10 +138,17 @@ func Compile(env *cel.Env, text string, want *cel.Type, args *schema.Type, limit
 		return nil, []Fault{*problem}
 	}
 	p.Expr = expression{Env: env, Text: text, args: args}
+	p.ReadsCall = readsVariables(ast)
 	if want == cel.BoolType {
 		p.guards = guardsOf(ast)
 	}
 	return p, nil
+}
+
+// readsVariables reports whether an expression names a variable.
+func readsVariables(ast *cel.Ast) bool {
+	root := celast.NavigateAST(ast.NativeRep())
+	return len(celast.MatchSubset(celast.MatchDescendants(root, celast.AllMatcher()), celast.KindMatcher(celast.IdentKind))) > 0
 }
 
 // findCostFault refuses an expression that costs too much on a usual call.

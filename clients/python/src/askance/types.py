@@ -406,6 +406,7 @@ class Decision(_Decision, total=False):
     denial: DenialHint
     errors: list[str]
     further_standing_approval_ids: list[str]
+    headline: bool
     message: str
     recheck: list[str]
     route: str

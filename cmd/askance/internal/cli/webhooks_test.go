@@ -242,7 +242,7 @@ func TestSlackExample(t *testing.T) {
 		s.propose("r"+strconv.Itoa(i), "c"+strconv.Itoa(i), "refund", `{"order":"A-1042","cents":19900}`)
 		select {
 		case text := <-news:
-			if !strings.Contains(text, "Approval needed: refund") || !strings.Contains(text, "/inbox/link?token=") {
+			if !strings.Contains(text, "Approval needed: Refund order A-1042?") || !strings.Contains(text, "/inbox/link?token=") {
 				t.Errorf("came %s", text)
 			}
 			return

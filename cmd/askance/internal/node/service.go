@@ -64,6 +64,7 @@ func (n *Node) Gateway() *gateway.Space {
 		Watch:    n.journal.WatchNew,
 		Progress: n.heard.Add,
 		Ready:    n.journal.Ready,
+		Show:     func(c *toolcall.Call) *toolcall.Call { return n.engine.Show(c) },
 	}
 	for _, t := range n.cfg.Tools {
 		s.Tools = append(s.Tools, t.Tool)

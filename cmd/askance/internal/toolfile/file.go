@@ -4,6 +4,7 @@
 //	tools:
 //	  - name: refund
 //	    description: Pays a charge back.
+//	    summary: Refund {cents} cents of order {order}   # one line for people: what a call does
 //	    placement: remote        # local (default), remote, external
 //	    idempotent: true         # a lost attempt is tried again under the same key
 //	    concurrency_safe: true   # runs at the same time as other safe calls of one proposal
@@ -56,6 +57,7 @@ type Tool struct {
 type entry struct {
 	Name            string             `yaml:"name" doc:"The name that calls and rules use."`
 	Description     string             `yaml:"description" doc:"For people and models."`
+	Summary         string             `yaml:"summary" doc:"One line that says what a call does, with arguments in braces: Refund {cents} cents of order {order}. {a.b} is a member, {{ a brace. Without it, the kind and the arguments tell."`
 	Server          string             `yaml:"server" doc:"The MCP server or group that the tool comes from; rules for SERVER/* match it."`
 	Kind            string             `yaml:"kind" doc:"Its arguments have a known meaning that rule_content can name; powershell, cmd, mcp and function take no rule_content."`
 	Home            string             `yaml:"home" doc:"With a kind: the home folder of the user as whom it runs, which also tells whether it runs on Windows. A local tool has the engine's."`
@@ -146,7 +148,7 @@ func (e entry) tool() (Tool, error) {
 			Name: e.Name, Server: e.Server, ReadOnly: e.ReadOnly, Destructive: e.Destructive,
 			Idempotent: e.Idempotent, OpenWorld: e.OpenWorld,
 		},
-		Description: e.Description, Placement: e.Placement, ConcurrencySafe: e.ConcurrencySafe,
+		Description: e.Description, Summary: e.Summary, Placement: e.Placement, ConcurrencySafe: e.ConcurrencySafe,
 		MaxAttempts: e.MaxAttempts,
 	}}
 	if t.Placement == "" {
@@ -162,7 +164,7 @@ func (e entry) tool() (Tool, error) {
 		return t, err
 	}
 	if e.InputSchema == nil {
-		return t, t.CheckKind()
+		return t, e.finish(&t.Tool)
 	}
 	raw, err := strictjson.Marshal(e.InputSchema)
 	if err != nil {
@@ -171,7 +173,15 @@ func (e entry) tool() (Tool, error) {
 	if t.Schema, err = permission.CompileSchema(raw); err != nil {
 		return t, fmt.Errorf("input_schema: %w", err)
 	}
-	return t, t.CheckKind()
+	return t, e.finish(&t.Tool)
+}
+
+// finish checks what depends on the schema.
+func (e entry) finish(t *engine.Tool) error {
+	if err := t.CheckKind(); err != nil {
+		return err
+	}
+	return engine.CheckSummary(e.Summary, t.Schema)
 }
 
 func (e entry) check(p toolcall.Placement) error {

@@ -1,0 +1,207 @@
+// Package summary says in one line what a call would do.
+//
+// [Line] takes the deciding rule's own words, else the template of the tool, else what
+// the tool's kind and the arguments tell: the command line, the path, the URL, or the
+// names and values of the arguments. It reads only what people may see of the call: the
+// caller passes the redacted one. The line is plain text, not made safe for terminals.
+package summary
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// Bounds in characters.
+const (
+	maxLine  = 120
+	maxValue = 40 // one of several values
+)
+
+// Tool is what is known of a tool; the zero value knows nothing.
+type Tool struct {
+	Template *Template
+	Kind     permission.Kind
+	Schema   *permission.Schema
+	Claims   permission.Claims // the annotations
+}
+
+// Risk has the words for what a call's annotations and definition warn of.
+func Risk(t Tool, c *toolcall.Call) []string {
+	var out []string
+	if t.Claims.Destructive {
+		out = append(out, "destructive")
+	}
+	if t.Claims.OpenWorld {
+		out = append(out, "open world")
+	}
+	if c.Definition.Changed() {
+		out = append(out, "definition changed")
+	}
+	return out
+}
+
+// Line summarizes a redacted call.
+func Line(t Tool, c *toolcall.Call) string {
+	if d := c.Decision; d != nil && d.Headline {
+		first, _, _ := strings.Cut(strings.TrimSpace(d.Message), "\n")
+		if text := joinLines(first); text != "" {
+			return shorten(text, maxLine)
+		}
+	}
+	args, ok := argumentsOf(c.Input)
+	if !ok {
+		return shorten(joinLines(c.Tool+" "+unmark(c.Input)), maxLine)
+	}
+	text := ""
+	if t.Template != nil {
+		text = t.Template.fill(args)
+	}
+	if text == "" {
+		text = describe(t, c.Tool, args)
+	}
+	return shorten(joinLines(text), maxLine)
+}
+
+// arguments are the members of an input, in its order.
+type arguments []strictjson.Member
+
+// argumentsOf takes the arguments apart; ok is false of what is no object.
+func argumentsOf(input string) (args arguments, ok bool) {
+	members, err := strictjson.Members([]byte(input))
+	if err != nil {
+		return nil, false
+	}
+	return members, true
+}
+
+func (a arguments) find(name string) []byte {
+	for _, m := range a {
+		if m.Name == name {
+			return m.Value
+		}
+	}
+	return nil
+}
+
+// text is the first of the named arguments that is a text and not empty.
+func (a arguments) text(names ...string) (name, text string) {
+	for _, n := range names {
+		if s, err := strictjson.Text(a.find(n)); err == nil && s != "" {
+			return n, unmark(s)
+		}
+	}
+	return "", ""
+}
+
+// value is an argument in a few characters: texts as they are, lists and objects by
+// their size. "" is no value.
+func value(raw []byte) string {
+	switch kind := strictjson.KindOf(raw); kind {
+	case "string":
+		s, err := strictjson.Text(raw)
+		if err != nil {
+			return "?"
+		}
+		if s = unmark(s); s == redacted {
+			return s
+		}
+		if s = shorten(joinLines(s), maxValue); s == "" || strings.ContainsAny(s, " ,") {
+			return `"` + s + `"`
+		}
+		return s
+	case "array":
+		return listValue(raw)
+	case "object":
+		members, err := strictjson.Members(raw)
+		if err != nil {
+			return "?"
+		}
+		return count(len(members), "field")
+	case "null", "":
+		return ""
+	default:
+		return shorten(string(raw), maxValue)
+	}
+}
+
+// listValue shows a short list of plain values, and of another how long it is.
+func listValue(raw []byte) string {
+	items, err := strictjson.Items(raw)
+	if err != nil {
+		return "?"
+	}
+	var parts []string
+	for _, i := range items {
+		if kind := strictjson.KindOf(i.Value); kind == "array" || kind == "object" || len(items) > 3 {
+			return count(len(items), "item")
+		}
+		parts = append(parts, value(i.Value))
+	}
+	if text := "[" + strings.Join(parts, ", ") + "]"; utf8.RuneCountInString(text) <= maxValue {
+		return text
+	}
+	return count(len(items), "item")
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return itoa(n) + " " + what + "s"
+}
+
+// redacted stands for what rules hide.
+const redacted = "[redacted]"
+
+// unmark replaces the commitment that stands for a hidden value by a short mark.
+func unmark(s string) string {
+	const mark = "[redacted hmac-sha256:"
+	for at := strings.Index(s, mark); at >= 0; at = strings.Index(s, mark) {
+		end := strings.IndexByte(s[at:], ']')
+		if end < 0 {
+			break
+		}
+		s = s[:at] + redacted + s[at+end+1:]
+	}
+	return s
+}
+
+// joinLines puts a text on one line: a break shows as an arrow, and runs of spaces as one.
+func joinLines(s string) string {
+	var b strings.Builder
+	gap, broken := false, false
+	for _, r := range strings.ToValidUTF8(s, "\uFFFD") {
+		switch r {
+		case ' ', '\t':
+			gap = true
+			continue
+		case '\n', '\r', '\v', '\f', '\u0085', '\u2028', '\u2029':
+			gap, broken = true, true
+			continue
+		}
+		if gap && b.Len() > 0 {
+			b.WriteString(map[bool]string{false: " ", true: " ↵ "}[broken])
+		}
+		gap, broken = false, false
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// shorten cuts a text to so many characters, the mark of the cut included.
+func shorten(s string, most int) string {
+	if len(s) <= most || utf8.RuneCountInString(s) <= most {
+		return s
+	}
+	n := 0
+	for i := range s {
+		if n++; n == most {
+			return strings.TrimRight(s[:i], " ") + "…"
+		}
+	}
+	return s
+}

@@ -1,0 +1,179 @@
+package summary_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"github.com/askance-dev/askance/engine/internal/summary"
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/permission/agentscope"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+func compile(t testing.TB, raw string) *permission.Schema {
+	t.Helper()
+	s, err := permission.CompileSchema([]byte(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func kind(t testing.TB, name, argument string) permission.Kind {
+	t.Helper()
+	k, err := agentscope.New(name, agentscope.Config{Home: "/home/dev", Argument: argument})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+const refundSchema = `{"type":"object","properties":{"note":{"type":"string"},"cents":{"type":"integer"},"order":{"type":"string"},"to":{"type":"object","properties":{"name":{"type":"string"}}}},"required":["order","cents"]}`
+
+func TestLine(t *testing.T) {
+	refund := summary.Tool{Schema: compile(t, refundSchema)}
+	long := strings.Repeat("é", 300)
+	for _, tc := range []struct {
+		name, tool, input, want string
+		of                      summary.Tool
+	}{
+		{"the line of a shell", "bash", `{"command":"git push origin main"}`, "git push origin main", summary.Tool{Kind: kind(t, "bash", "")}},
+		{"a line under another name", "run", `{"line":"ls"}`, "ls", summary.Tool{Kind: kind(t, "bash", "line")}},
+		{"a shell without a kind", "shell", `{"command":["bash","-lc","make test"],"workdir":"/srv"}`, "make test (in /srv)", summary.Tool{}},
+		{"words", "exec", `{"command":["rm","-r","a b"]}`, "rm -r 'a b'", summary.Tool{}},
+		{"a switch of a shell", "Bash", `{"command":"ls","unsafe":true}`, "ls (unsafe)", summary.Tool{}},
+		{"several lines", "Bash", `{"command":"cd /tmp\n  rm -rf x\n"}`, "cd /tmp ↵ rm -rf x", summary.Tool{}},
+		{"padding", "Bash", `{"command":"ls                                 ; rm -rf /"}`, "ls ; rm -rf /", summary.Tool{}},
+		{"write", "Write", `{"file_path":"/etc/hosts","content":"a\nb\n"}`, "Write /etc/hosts (2 lines)", summary.Tool{Kind: kind(t, "write", "")}},
+		{"edit", "Edit", `{"file_path":"a.go","old_string":"x","new_string":"y","replace_all":true}`, "Edit a.go (replace_all)", summary.Tool{Kind: kind(t, "edit", "")}},
+		{"read", "view", `{"path":"a.go"}`, "Read a.go", summary.Tool{Kind: kind(t, "read", "path")}},
+		{"search", "Grep", `{"pattern":"TODO","path":"src"}`, "Search TODO in src", summary.Tool{Kind: kind(t, "grep", "")}},
+		{"a file without a kind", "create_file", `{"path":"a.txt","content":"x"}`, "create_file a.txt (1 line)", summary.Tool{}},
+		{"fetch", "http", `{"url":"https://example.org/a","method":"post"}`, "POST https://example.org/a", summary.Tool{}},
+		{"fetch without a method", "WebFetch", `{"url":"https://example.org","prompt":"what"}`, "Fetch https://example.org", summary.Tool{}},
+		{"amount and order", "refund", `{"note":"late delivery","cents":19900,"order":"A-1042"}`, `refund order A-1042, cents 19900, note "late delivery"`, refund},
+		{"no schema", "refund", `{"cents":19900,"to":{"name":"x"},"tags":["a","b"],"big":[1,2,3,4],"none":null,"dry":false,"now":true}`, "refund cents 19900, to 1 field, tags [a, b], big 4 items, now", summary.Tool{}},
+		{"no arguments", "uptime", `{}`, "uptime", summary.Tool{}},
+		{"no object", "t", `[1,`, "t [1,", summary.Tool{}},
+		{"long", "Bash", `{"command":"` + long + `"}`, strings.Repeat("é", 119) + "…", summary.Tool{}},
+		{"a long value", "t", `{"a":"` + long + `","b":1}`, "t a " + strings.Repeat("é", 39) + "…, b 1", summary.Tool{}},
+		{"hidden", "t", `{"pin":"[redacted hmac-sha256:` + strings.Repeat("a", 64) + `]","n":1}`, "t pin [redacted], n 1", summary.Tool{}},
+		{"a hidden line", "Bash", `{"command":"[redacted hmac-sha256:` + strings.Repeat("a", 64) + `]"}`, "[redacted]", summary.Tool{}},
+	} {
+		if got := summary.Line(tc.of, &toolcall.Call{Tool: tc.tool, Input: tc.input}); got != tc.want {
+			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
+		}
+	}
+}
+
+// The words of a rule about this very call come first, a template second.
+func TestLineBySource(t *testing.T) {
+	s := compile(t, refundSchema)
+	template, err := summary.Parse("Refund {cents} cents of order {order} to {to.name} {{now}}", s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &toolcall.Call{Tool: "refund", Input: `{"cents":19900,"order":"A-1042","to":{"name":"Ann Lee"}}`}
+	of := summary.Tool{Template: template, Schema: s}
+	c.Decision = &toolcall.Decision{Message: "Pay Ann $199.00.\nSecond line", Headline: true}
+	if got := summary.Line(of, c); got != "Pay Ann $199.00." {
+		t.Errorf("with a message: %q", got)
+	}
+	c.Decision.Headline = false
+	if got := summary.Line(of, c); got != "Refund 19900 cents of order A-1042 to Ann Lee {now}" {
+		t.Errorf("with a template: %q", got)
+	}
+	c.Input = `{"cents":19900,"order":"A-1042"}`
+	if got := summary.Line(of, c); got != "refund order A-1042, cents 19900" {
+		t.Errorf("without an argument of the template: %q", got)
+	}
+}
+
+func TestTemplateFaults(t *testing.T) {
+	s := compile(t, refundSchema)
+	for text, want := range map[string]string{
+		" ":                      "summary is empty",
+		"Refund {amount}":        "declares no argument amount; use one of cents, note, order, to",
+		"Refund {order.id}":      "order has no members in input_schema; write {order}",
+		"Refund {to.city}":       "declares no argument city; use one of name",
+		"Refund {order":          "is no argument",
+		"Refund {}":              "is no argument",
+		"Refund }":               "} closes nothing",
+		strings.Repeat("x", 501): "the limit is 500",
+		"\xff":                   "is not UTF-8",
+	} {
+		if _, err := summary.Parse(text, s); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+	if _, err := summary.Parse("Refund {amount}", nil); err != nil {
+		t.Errorf("without a schema any argument can be there: %v", err)
+	}
+}
+
+func TestRisk(t *testing.T) {
+	of := summary.Tool{Claims: permission.Claims{Destructive: true, OpenWorld: true}}
+	c := &toolcall.Call{Definition: &toolcall.DefinitionRef{Hash: "b", First: "a"}}
+	if got := fmt.Sprint(summary.Risk(of, c)); got != "[destructive open world definition changed]" {
+		t.Errorf("risk %s", got)
+	}
+}
+
+// No value that rules hide appears in a summary, whatever the tool and its template.
+func TestNothingHiddenIsSummarized(t *testing.T) {
+	names := []string{"command", "cmd", "file_path", "path", "url", "method", "content", "order", "cents", "note", "cwd"}
+	rapid.Check(t, func(r *rapid.T) {
+		const secret = "s3cr3t-7ze9"
+		hidden := map[string]bool{}
+		args := map[string]any{}
+		var paths []string
+		for _, n := range rapid.SliceOfNDistinct(rapid.SampledFrom(names), 1, 6, rapid.ID[string]).Draw(r, "names") {
+			if hidden[n] = rapid.Bool().Draw(r, n); hidden[n] {
+				args[n] = rapid.SampledFrom([]any{secret, "a " + secret, []any{secret}, map[string]any{"k": secret}}).Draw(r, "hidden "+n)
+				paths = append(paths, "args."+n)
+			} else {
+				args[n] = rapid.SampledFrom([]any{"plain", 7, true, nil, "https://x.org"}).Draw(r, "shown "+n)
+			}
+		}
+		input, err := strictjson.Marshal(args)
+		if err != nil {
+			r.Fatal(err)
+		}
+		of := summary.Tool{}
+		if rapid.Bool().Draw(r, "template") {
+			if of.Template, err = summary.Parse("Do {"+rapid.SampledFrom(names).Draw(r, "argument")+"} {"+names[0]+".k}", nil); err != nil {
+				r.Fatal(err)
+			}
+		}
+		if k := rapid.SampledFrom([]string{"", "bash", "write", "read", "grep"}).Draw(r, "kind"); k != "" {
+			of.Kind = kind(t, k, "")
+		}
+		c := &toolcall.Call{Tool: "t", Input: string(input), Redact: paths}
+		if line := summary.Line(of, c.Redacted()); strings.Contains(line, secret) {
+			r.Fatalf("%s of %s", line, input)
+		}
+	})
+}
+
+func FuzzTemplate(f *testing.F) {
+	for _, s := range []string{"Refund {cents} of {order}", "{{", "}}", "{a.b.c}", "{", "{a..b}", "é{x}"} {
+		f.Add(s, `{"cents":1,"a":{"b":{"c":"x"}},"x":"é"}`)
+	}
+	s := compile(f, refundSchema)
+	f.Fuzz(func(t *testing.T, text, input string) {
+		_, _ = summary.Parse(text, s)
+		template, err := summary.Parse(text, nil)
+		if err != nil {
+			return
+		}
+		line := summary.Line(summary.Tool{Template: template}, &toolcall.Call{Tool: "t", Input: input})
+		if !utf8.ValidString(line) || utf8.RuneCountInString(line) > 120 || strings.ContainsAny(line, "\n\r\t") {
+			t.Errorf("%q of %q and %q", line, text, input)
+		}
+	})
+}
