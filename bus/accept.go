@@ -93,7 +93,7 @@ func (s *Service) handle(op *api.Operation, who caller, body []byte, m *nats.Msg
 	if op.Class.Holds() {
 		ctx = s.held
 	}
-	ctx = capacity.With(ctx, place)
+	ctx = toolcall.WithTrace(capacity.With(ctx, place), toolcall.ParseTrace(first(m.Header, toolcall.TraceHeader)))
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	if err := s.execute(ctx, op, who, body, m); err != nil {

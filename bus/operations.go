@@ -18,6 +18,8 @@ import (
 type Observer interface {
 	// ObserveHeartbeat must not block. worker is authenticated.
 	ObserveHeartbeat(worker string, r toolcall.HeartbeatRequest)
+	// ObserveWorker must not block. worker asks for a task of the queue.
+	ObserveWorker(worker string, queue toolcall.Queue)
 }
 
 // The operations that the service executes and the engine does not know.

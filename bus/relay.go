@@ -38,6 +38,9 @@ type pullRequest struct {
 
 // next waits for a task and hands it to a worker.
 func (s *Service) next(ctx context.Context, who caller, r NextRequest, m *nats.Msg) error {
+	if s.o.Observer != nil {
+		s.o.Observer.ObserveWorker(who.principal.Name, who.queue)
+	}
 	wait := time.Duration(r.WaitMS) * time.Millisecond
 	if wait <= 0 || wait > maxHeld {
 		wait = maxHeld

@@ -227,6 +227,8 @@ type beats struct {
 	seen []string
 }
 
+func (b *beats) ObserveWorker(string, toolcall.Queue) {}
+
 func (b *beats) ObserveHeartbeat(worker string, r toolcall.HeartbeatRequest) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

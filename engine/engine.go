@@ -179,6 +179,12 @@ func (e *Engine) Renew() {
 	}
 }
 
+// ObserveWorker takes note of a worker that asks for tasks. worker must be authenticated
+// by the transport.
+func (e *Engine) ObserveWorker(worker string, queue toolcall.Queue) {
+	e.activity.Workers.Hear(worker, queue, time.Now())
+}
+
 // ObserveHeartbeat takes note of a sign of life that another replica answers
 // or that another engine gives for its local attempt. worker must be
 // authenticated by the transport.

@@ -40,6 +40,8 @@ type config struct {
 	policyErr    func() error
 	policyStatus func() (api.PolicyStatusReply, error)
 	policyText   func(bundle string) (api.PolicyTextReply, bool, error)
+	observers    []func(Written)
+	newTrace     func(toolcall.Key) toolcall.Trace
 }
 
 // Option changes an engine's configuration. The constructor reports bad ones.

@@ -33,6 +33,11 @@ func (p *proposer) propose(ctx context.Context, by toolcall.Principal, r toolcal
 		return nil, err
 	}
 	p.noteRequester(ctx, by, calls)
+	for _, c := range calls {
+		if c.Trace = toolcall.TraceOf(ctx); c.Trace == "" && p.cfg.newTrace != nil {
+			c.Trace = p.cfg.newTrace(c.Key)
+		}
+	}
 	reply := calls[0].ReplyKey()
 	if err := p.placeCalls(ctx, r, calls); err != nil {
 		return nil, err

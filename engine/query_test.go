@@ -27,6 +27,7 @@ func queryCases() []engineCase {
 		{"show", showHistory},
 		{"info", info},
 		{"activity", activity},
+		{"log of decisions", decisionLog},
 		{"a caller's copy is the caller's", callersCopy},
 	}
 }

@@ -86,7 +86,7 @@ func (a *attempt) run(ctx, handlers context.Context, leave toolcall.StartReply) 
 	}
 	res, err := invoke(ctx, a.w.handler, Task{
 		Call: a.call.Key, Tool: a.w.tool, Input: message.RawJSON(a.call.Request.Input),
-		IdempotencyKey: a.call.Attempt.Grant.IdempotencyKey, Attempt: a.id.Attempt, progress: lines.add, begin: begin,
+		IdempotencyKey: a.call.Attempt.Grant.IdempotencyKey, Attempt: a.id.Attempt, Trace: a.call.Trace, progress: lines.add, begin: begin,
 	})
 	began := a.began.Load()
 	lines.close()

@@ -40,6 +40,7 @@ const DefaultGrace = 5 * time.Second
 //	ASKANCE_INPUT_BYTES      length of the input, for programs with pipes inside
 //	ASKANCE_TOOL  ASKANCE_ATTEMPT
 //	ASKANCE_SPACE  ASKANCE_SESSION_ID  ASKANCE_REPLY_ID  ASKANCE_CALL_ID
+//	TRACEPARENT              position in a distributed trace, if the call has one
 //
 // The program starts only while the attempt's lease lasts: the Command looks at
 // it right before the start. Answered heartbeats renew the lease of a Handler
@@ -139,7 +140,7 @@ func matches(pattern, name string) bool {
 }
 
 func taskEnv(t Task) []string {
-	return []string{
+	env := []string{
 		"ASKANCE_IDEMPOTENCY_KEY=" + t.IdempotencyKey,
 		"ASKANCE_TOOL=" + t.Tool,
 		"ASKANCE_ATTEMPT=" + strconv.Itoa(t.Attempt),
@@ -149,6 +150,10 @@ func taskEnv(t Task) []string {
 		"ASKANCE_REPLY_ID=" + string(t.Call.Reply),
 		"ASKANCE_CALL_ID=" + string(t.Call.Call),
 	}
+	if t.Trace != "" {
+		env = append(env, "TRACEPARENT="+string(t.Trace))
+	}
+	return env
 }
 
 // errNotStarted is the error of a program that got no input and never began.

@@ -71,7 +71,7 @@ func (r *Registry) Run(ctx context.Context, inv toolcall.Invocation, progress fu
 	}
 	t := Task{
 		Call: inv.Call.Key, Tool: inv.Call.Tool, Input: inv.Input,
-		IdempotencyKey: inv.IdempotencyKey, Attempt: inv.Call.Attempt.Number, progress: progress,
+		IdempotencyKey: inv.IdempotencyKey, Attempt: inv.Call.Attempt.Number, Trace: inv.Call.Trace, progress: progress,
 	}
 	h := r.handler(t.Tool)
 	if h == nil {

@@ -38,6 +38,9 @@ type Task struct {
 	// call. Pass it to the system that has the effect.
 	IdempotencyKey string
 	Attempt        int // 1, 2, …
+	// Trace is the position of the run in a distributed trace, for the systems that the
+	// tool calls; "": none.
+	Trace toolcall.Trace
 
 	progress func(text string)
 	begin    func() error // refuses what must not begin any more; nil: nothing does

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // ServeHTTP implements http.Handler.
@@ -23,7 +24,7 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if s.origins.preflight(v.w, r) {
 		return
 	}
-	r = r.WithContext(context.WithValue(r.Context(), visitKey{}, v))
+	r = r.WithContext(context.WithValue(toolcall.WithTrace(r.Context(), toolcall.ParseTrace(r.Header.Get(toolcall.TraceHeader))), visitKey{}, v))
 	h, pattern := s.mux.Handler(r)
 	if pattern == "" {
 		replyUnmatched(v.w, r, h)

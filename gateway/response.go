@@ -164,6 +164,13 @@ func requestID(r *http.Request) string {
 // log logs the request with its route and not its path: paths and queries may hold
 // secrets.
 func (v *visit) log(r *http.Request) {
+	if served := v.s.cfg.Served; served != nil {
+		method, path := "", ""
+		if v.route != nil {
+			method, path = v.route.Method, v.route.Path
+		}
+		served(method, path, v.w.status, time.Since(v.began))
+	}
 	attrs := []slog.Attr{
 		slog.String("id", v.id), slog.String("method", strings.ToUpper(r.Method[:min(len(r.Method), 16)])), slog.Int("status", v.w.status),
 		slog.Int64("bytes", v.w.bytes), slog.Duration("took", time.Since(v.began)), slog.String("from", address(r.RemoteAddr)),

@@ -51,6 +51,9 @@ type Config struct {
 	Login  string
 	Limits Limits
 	Log    *slog.Logger
+	// Served, if set, is told of each request after its reply. route is its path as the
+	// surface declares it; "" if there is none. It must not block.
+	Served func(method, route string, status int, took time.Duration)
 }
 
 // Server is the gateway's http.Handler. It is safe for concurrent use.

@@ -183,3 +183,31 @@ type RecentDecision struct {
 	At      time.Time `json:"at"`
 	TookMS  int64     `json:"took_ms,omitzero"` // since the request for approval
 }
+
+// Verdict is the last decision that an event record has; "" if it has none. An edit
+// that the policy allows is an approval.
+func (f *EventRecord) Verdict() Verdict {
+	if f.Call == nil || f.Note != nil {
+		return ""
+	}
+	var out Verdict
+	edited := false
+	for _, s := range f.Path {
+		edited = edited || Cause(s.Cause) == CauseEdit
+		if v := Cause(s.Cause).Verdict(edited); v != "" {
+			out = v
+		}
+	}
+	return out
+}
+
+// Verdict is what a step decides about a call; "" if it decides nothing.
+func (c Cause) Verdict(edited bool) Verdict {
+	if c == CauseAllow && edited {
+		return VerdictApprove
+	}
+	return map[Cause]Verdict{
+		CauseAllow: VerdictAllow, CauseAsk: VerdictAsk, CauseDeny: VerdictDeny, CauseRefuse: VerdictRefuse,
+		CauseApprove: VerdictApprove, CauseReject: VerdictReject, CauseRespond: VerdictRespond, CauseExpire: VerdictExpire,
+	}[c]
+}

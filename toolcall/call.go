@@ -44,6 +44,8 @@ type Call struct {
 	Key
 	Runtime string `json:"runtime"`        // the runtime that proposed it
 	Agent   string `json:"agent,omitzero"` // the agent's name, as the runtime gave it
+	// Trace is that of the proposal, for tools that watch: no decision and no digest reads it.
+	Trace Trace `json:"traceparent,omitzero"`
 	// Requester is what is known of the runtime's user; nil: nothing, or no rule reads it.
 	Requester *Requester            `json:"requester,omitzero"`
 	Tool      string                `json:"tool_name"`      // never changes

@@ -484,6 +484,8 @@ export interface Call {
   tool_call_id?: string;
   /** never changes */
   tool_name: string;
+  /** Trace is that of the proposal, for tools that watch: no decision and no digest reads it. */
+  traceparent?: string;
   updated_at: string;
   votes?: Vote[];
 }

@@ -6,13 +6,14 @@
 // window follows.
 //
 // Its memory is bounded: 16 bytes for each event (16 MiB), [MaxNames] tools, rules and
-// agents, [MaxCells] totals (2 MiB with their times), [MaxDecisions] decisions,
+// agents of 200 bytes, [MaxCells] totals (2 MiB with their times), [MaxDecisions] decisions,
 // [MaxWorkers] workers, and one instant for each open request. It decides nothing.
 package activity
 
 import (
 	"hash/maphash"
 	"math"
+	"strings"
 	"sync"
 	"time"
 
@@ -84,7 +85,18 @@ type names struct {
 
 func newNames() names { return names{ids: map[string]uint16{}, list: []string{Other}} }
 
+// maxName is how many bytes of a name count.
+const maxName = 200
+
+func clip(name string) string {
+	if len(name) <= maxName {
+		return name
+	}
+	return strings.ToValidUTF8(name[:maxName], "") + "…"
+}
+
 func (n *names) id(name string) uint16 {
+	name = clip(name)
 	if id, known := n.ids[name]; known || name == Other {
 		return id
 	}
@@ -143,6 +155,16 @@ func (l *Ledger) Record(f *toolcall.EventRecord) {
 	}
 }
 
+// AskedAt is when the open request for approval of a call was made; zero: not known.
+func (l *Ledger) AskedAt(c *toolcall.Call) time.Time {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if since, known := l.since[l.hash(c)]; known {
+		return time.UnixMilli(since).UTC()
+	}
+	return time.Time{}
+}
+
 // take counts one step of a record.
 func (l *Ledger) take(e event, cause toolcall.Cause, edited bool, f *toolcall.EventRecord) {
 	c := f.Call
@@ -152,13 +174,13 @@ func (l *Ledger) take(e event, cause toolcall.Cause, edited bool, f *toolcall.Ev
 	case toolcall.CauseAllow:
 		switch {
 		case edited:
-			l.decide(e, approved, toolcall.VerdictApprove, f)
+			l.decide(e, approved, f)
 			return
 		case c.Decision != nil && c.Decision.Standing != "":
 			l.add(e, standing)
 		}
 		l.add(e, allowed)
-		l.note(toolcall.VerdictAllow, "", 0, f)
+		l.note(e, f)
 	case toolcall.CauseAsk:
 		if _, open := l.since[l.hash(c)]; !open {
 			l.since[l.hash(c)] = f.At.UnixMilli()
@@ -166,18 +188,18 @@ func (l *Ledger) take(e event, cause toolcall.Cause, edited bool, f *toolcall.Ev
 		}
 	case toolcall.CauseDeny:
 		l.add(e, denied)
-		l.note(toolcall.VerdictDeny, "", 0, f)
+		l.note(e, f)
 	case toolcall.CauseRefuse:
 		l.add(e, refused)
-		l.note(toolcall.VerdictRefuse, "", 0, f)
+		l.note(e, f)
 	case toolcall.CauseApprove:
-		l.decide(e, approved, toolcall.VerdictApprove, f)
+		l.decide(e, approved, f)
 	case toolcall.CauseReject:
-		l.decide(e, rejected, toolcall.VerdictReject, f)
+		l.decide(e, rejected, f)
 	case toolcall.CauseRespond:
-		l.decide(e, responded, toolcall.VerdictRespond, f)
+		l.decide(e, responded, f)
 	case toolcall.CauseExpire:
-		l.decide(e, expired, toolcall.VerdictExpire, f)
+		l.decide(e, expired, f)
 	case toolcall.CauseStart:
 		e.took = between(c.Attempt.OfferedAt, c.Attempt.StartedAt)
 		l.add(e, started)
@@ -199,16 +221,12 @@ func (l *Ledger) take(e event, cause toolcall.Cause, edited bool, f *toolcall.Ev
 }
 
 // decide counts what ended a request for approval.
-func (l *Ledger) decide(e event, k kind, v toolcall.Verdict, f *toolcall.EventRecord) {
+func (l *Ledger) decide(e event, k kind, f *toolcall.EventRecord) {
 	if since, known := l.since[l.hash(f.Call)]; known {
 		e.took = between(time.UnixMilli(since), f.At)
 	}
 	l.add(e, k)
-	by := ""
-	if f.By.Role == toolcall.RoleApprover {
-		by = f.By.Name
-	}
-	l.note(v, by, int64(e.took), f)
+	l.note(e, f)
 }
 
 // finish counts a call that ran.
@@ -251,13 +269,16 @@ func (l *Ledger) add(e event, k kind) {
 }
 
 // note keeps a decision for the list of recent ones.
-func (l *Ledger) note(v toolcall.Verdict, by string, took int64, f *toolcall.EventRecord) {
-	d := toolcall.RecentDecision{Key: f.Call.Key, Tool: f.Call.Tool, Agent: f.Call.Agent, Verdict: v, By: by, At: f.At}
+func (l *Ledger) note(e event, f *toolcall.EventRecord) {
+	d := toolcall.RecentDecision{Key: f.Call.Key, Tool: f.Call.Tool, Agent: f.Call.Agent, Verdict: f.Verdict(), At: f.At}
+	if f.By.Role == toolcall.RoleApprover {
+		d.By = f.By.Name
+	}
 	if f.Call.Decision != nil {
 		d.Rule = f.Call.Decision.Rule
 	}
-	if took != unknownTime {
-		d.TookMS = took
+	if e.took != unknownTime {
+		d.TookMS = int64(e.took)
 	}
 	if len(l.recent) < MaxDecisions {
 		l.recent = append(l.recent, d)

@@ -107,6 +107,7 @@ func (l *Ledger) window(r toolcall.ActivityRequest, now time.Time) (window, erro
 
 // find is id for a name that is not noted if it is new.
 func (n *names) find(name string) uint16 {
+	name = clip(name)
 	if id, known := n.ids[name]; known || name == Other {
 		return id
 	}

@@ -38,6 +38,8 @@ type Hooks struct {
 	// Compare is called with the time at which this engine made an event record and the time
 	// at which the journal stored it.
 	Compare func(at, stored time.Time)
+	// Writing is called before an event record is written, and what it returns after that.
+	Writing func(*toolcall.EventRecord) (written func())
 	// Written is called when UpdateCall has written: c is the call's new state, and
 	// sent a time before the event record was sent.
 	Written func(c *toolcall.Call, effects []toolcall.Effect, sent time.Time)

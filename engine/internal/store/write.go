@@ -174,6 +174,7 @@ func (s *Store) NewRecord(by toolcall.Principal, at time.Time) *toolcall.EventRe
 // Append stores one event record and takes it into the view. An event record whose write failed or
 // may still arrive is left to the watch, which reads it like any other.
 func (s *Store) Append(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error) {
+	written := s.hooks.Writing(f)
 	s.own.put(f)
 	seq, err := s.write(ctx, f, prev)
 	if err != nil {
@@ -181,6 +182,7 @@ func (s *Store) Append(ctx context.Context, f *toolcall.EventRecord, prev uint64
 		return 0, err
 	}
 	s.view.Apply(f, seq)
+	written()
 	return seq, nil
 }
 

@@ -351,6 +351,7 @@ class Call(_Call, total=False):
     suggested_rules: list[dict[str, Any]]
     summary: str
     tool_call_id: str
+    traceparent: str
     votes: list[Vote]
 
 

@@ -48,9 +48,11 @@ type config struct {
 	Durability    string        `flag:"durability" choices:"fsynced,cached,quorum" absent:"fsynced; with --nats what the server says, else cached" help:"what an acknowledgement means: fsynced (on the disk) or cached; with --nats what you state about that server: fsynced, cached or quorum"`
 	Keys          string        `flag:"keys" path:"file" absent:"engine.key in the data folder" help:"key file of the engines of the space; askance serve creates it if it does not exist"`
 	Anchor        string        `flag:"anchor-file" path:"file" absent:"anchors/SPACE in the data folder" help:"file that records how far the journal was, to notice lost records; put it on another disk"`
+	LogFormat     string        `flag:"log-format" default:"text" choices:"text,json" help:"form of log lines on standard error: text or json"`
 	LogLevel      string        `flag:"log-level" default:"warn" choices:"debug,info,warn,error" help:"least severe message that is logged on standard error: debug, info, warn or error"`
-	Metrics       string        `flag:"metrics" absent:"none" help:"address at which Prometheus can scrape /metrics, the names of reviewers included; :9464 is on loopback"`
+	Metrics       string        `flag:"metrics" absent:"none" help:"address at which Prometheus can scrape /metrics; :9464 is on loopback"`
 	MetricsWindow time.Duration `flag:"metrics-window" default:"1h" help:"how far back the metrics askance_reviewer_recent_* reach"`
+	MetricsPeople bool          `flag:"metrics-people" help:"show the metrics askance_reviewer_* of single people, with their names as labels; without it only those of groups"`
 
 	Policy            []string      `flag:"policy" path:"rules" help:"rule file, or folder of rule files, with its LAYER= before it if the layer is not project"`
 	PolicyBucket      bool          `flag:"policy-bucket" help:"take rule files from the NATS key-value bucket ASKANCE_POLICY_<space> too, which is created if it does not exist"`

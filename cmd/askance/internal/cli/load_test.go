@@ -99,7 +99,7 @@ func TestLoad(t *testing.T) {
 
 func TestServeMetrics(t *testing.T) {
 	cleanEnvironment(t)
-	s := limitedServe(t, "--metrics", ":0", "--metrics-window", "30m")
+	s := limitedServe(t, "--metrics", ":0", "--metrics-window", "30m", "--metrics-people")
 	s.propose("r1", "c1", "boss", `{}`)
 	if !strings.HasPrefix(s.metrics, "http://127.0.0.1:") {
 		t.Fatalf("metrics at %q", s.metrics)
@@ -118,7 +118,7 @@ func TestServeMetrics(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, body)
 		}
 	}
-	fails(t, cli.ExitUsage, "metrics:", "serve", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--metrics", "nowhere")
+	fails(t, cli.ExitUsage, "is not host:port", "serve", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--metrics", "nowhere")
 	fails(t, cli.ExitUsage, "is negative, use 0", "serve", "--data", t.TempDir(), "--reviewer-per-minute", "-1")
 	fails(t, cli.ExitUsage, "use a positive time", "serve", "--data", t.TempDir(), "--metrics-window", "0s")
 }

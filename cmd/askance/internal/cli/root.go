@@ -104,6 +104,7 @@ Start with askance demo, or write the files of a project with askance init.`,
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formatWords, cobra.ShellCompDirectiveNoFileComp))
 	f.StringVar(&env.settingsFile, "config", "", "settings file (default askance.yaml, if it exists)")
 	env.cfg.bindFlag(c, f, &env.cfg.LogLevel, "")
+	env.cfg.bindFlag(c, f, &env.cfg.LogFormat, "")
 	c.AddGroup(&cobra.Group{ID: "start", Title: "Get started:"}, &cobra.Group{ID: "run", Title: "Run:"}, &cobra.Group{ID: "calls", Title: "Calls and approvals:"}, &cobra.Group{ID: "proof", Title: "Audit:"}, &cobra.Group{ID: "policy", Title: "Policies:"}, &cobra.Group{ID: "trust", Title: "Trust:"}, &cobra.Group{ID: "about", Title: "About:"})
 	c.SetHelpCommandGroupID("about")
 	c.SetCompletionCommandGroupID("about")
@@ -166,7 +167,7 @@ func (env *environment) prepare(c *cobra.Command) error {
 		return usagef("--log-level is %q, use debug, info, warn or error", env.cfg.LogLevel)
 	}
 	opts := &slog.HandlerOptions{Level: level}
-	if env.json {
+	if env.json || env.cfg.LogFormat == "json" {
 		env.log = slog.New(slog.NewJSONHandler(env.err, opts))
 	} else {
 		opts.ReplaceAttr = shownAttr

@@ -13,6 +13,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/metrics"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/web"
+	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -22,6 +23,7 @@ type serving struct {
 	demoAgent bool
 	agentID   string
 	webhooks  string // file that names the destinations
+	process   *metrics.Process
 }
 
 func newServeCommand(env *environment) *cobra.Command {
@@ -65,7 +67,7 @@ second signal stops it at once. Neither loses acknowledged records.`,
 	cfg.bindJournal(c)
 	cfg.bind(c, &cfg.Listen, &cfg.Cert, &cfg.CertKey, &cfg.CredsDir, &cfg.Durability, &cfg.SystemCreds,
 		&cfg.Policy, &cfg.PolicyBucket, &cfg.Shadow, &cfg.Directory, &cfg.DirectoryBucket, &cfg.Tools, &cfg.Mode, &cfg.Cwd, &cfg.WorkingDirs,
-		&cfg.Remind, &cfg.ReviewerPerMinute, &cfg.ReviewerPerHour, &cfg.ReviewerMaxOpen, &cfg.Metrics, &cfg.MetricsWindow, &cfg.Keys, &cfg.Anchor,
+		&cfg.Remind, &cfg.ReviewerPerMinute, &cfg.ReviewerPerHour, &cfg.ReviewerMaxOpen, &cfg.Metrics, &cfg.MetricsWindow, &cfg.MetricsPeople, &cfg.Keys, &cfg.Anchor,
 		&cfg.HTTP, &cfg.HTTPSocket, &cfg.HTTPSocketGroup, &cfg.HTTPSocketRoles, &cfg.HTTPCert, &cfg.HTTPKey, &cfg.HTTPInsecure, &cfg.HTTPTokens, &cfg.HTTPURL, &cfg.HTTPOrigins, &cfg.HTTPSession,
 		&cfg.OIDCIssuer, &cfg.OIDCClient, &cfg.OIDCSecretFile, &cfg.OIDCAudience, &cfg.OIDCNameClaim, &cfg.OIDCGroupsClaim, &cfg.OIDCRoles)
 	f := c.Flags()
@@ -79,6 +81,7 @@ second signal stops it at once. Neither loses acknowledged records.`,
 }
 
 func runServe(ctx context.Context, env *environment, s serving) error {
+	s.process = metrics.NewProcess()
 	cfg, err := serveConfig(env, s)
 	if err == nil {
 		err = checkHTTP(env, cfg.Dir, s)
@@ -88,6 +91,7 @@ func runServe(ctx context.Context, env *environment, s serving) error {
 	}
 	var open listeners
 	defer open.close()
+	cfg.Observers = append(cfg.Observers, func(w engine.Written) { s.process.Wrote(w.Took) })
 	cfg.Checked = func(ctx context.Context) error { return openListeners(ctx, env, cfg.Dir, s, &open) }
 	n, err := node.Start(ctx, cfg)
 	if err != nil {
@@ -111,7 +115,10 @@ func serveUntilStopped(ctx context.Context, env *environment, n *node.Node, cfg 
 	}
 	var gateFailed <-chan error
 	var over httpAt
-	var own []metrics.Gauge
+	own := []metrics.Number{
+		metrics.Own(metrics.NATSConnected, func() float64 { return oneIf(n.Conn().IsConnected()) }),
+		metrics.Own(metrics.NATSReconnects, func() float64 { return float64(n.Conn().Stats().Reconnects) }),
+	}
 	if gate != nil {
 		defer func() { _ = gate.Close() }() // clients reconnect
 		forget, err := cfg.Dir.WriteConsole(cmp.Or(env.cfg.HTTPURL, gate.URL()))
@@ -120,11 +127,12 @@ func serveUntilStopped(ctx context.Context, env *environment, n *node.Node, cfg 
 		}
 		defer func() { _ = forget() }() // commands try the address before they use it
 		gateFailed, over = gate.Failed(), httpAt{gate.URL(), gate.SocketPath(), gate.Logins()}
-		own = append(own, metrics.Gauge{Name: "http_token_error", Help: "1 while the token file is unreadable: the last tokens stay valid for a minute, then none is.", Value: gate.TokenError})
+		own = append(own, metrics.Own(metrics.TokenError, gate.TokenError))
 	}
 	scrape := ""
 	if d.metrics != nil {
-		m := metrics.Serve(d.metrics, n.Engine().As(toolcall.Principal{Role: toolcall.RoleAuditor, Name: "askance-metrics"}), env.cfg.MetricsWindow, own...)
+		watcher := n.Engine().As(toolcall.Principal{Role: toolcall.RoleAuditor, Name: "askance-metrics"})
+		m := metrics.Serve(d.metrics, metrics.Config{Engine: watcher, People: env.cfg.MetricsPeople, Recent: env.cfg.MetricsWindow, Own: own}, s.process)
 		defer func() { _ = m.Close() }() // metrics lose nothing
 		scrape = m.URL()
 	}
@@ -139,4 +147,11 @@ func serveUntilStopped(ctx context.Context, env *environment, n *node.Node, cfg 
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+func oneIf(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
 }

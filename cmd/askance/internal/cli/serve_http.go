@@ -27,6 +27,7 @@ func webConfig(env *environment, dir node.Dir, s serving) (web.Config, error) {
 		Address: set.HTTP, Cert: set.HTTPCert, Key: set.HTTPKey, Insecure: set.HTTPInsecure, Public: set.HTTPURL, Origins: set.HTTPOrigins, Session: set.HTTPSession,
 		Tokens: set.HTTPTokens, DefaultTokens: dir.Tokens(), HasLogins: hasLogins(env, dir),
 		AgentID: s.agentID, User: userName(), Log: env.log, Version: buildInfo().Version,
+		Served: s.process.Served,
 	}
 	cfg.Socket.Path, cfg.Socket.Group = set.HTTPSocket, set.HTTPSocketGroup
 	if cfg.AgentID == "" && set.NATS != "" {

@@ -1,128 +1,253 @@
-// Package metrics shows an engine to Prometheus: its open calls, its policy, and
-// the load of its reviewers, as text at /metrics.
+// Package metrics shows an engine to Prometheus, as text at /metrics: calls and
+// decisions, how long they took, queues and workers, the policy, the journal, HTTP and
+// NATS. docs/metrics.md lists all of them.
 //
-// The counters and the response time count from the beginning of the journal,
-// so that rates over any window are Prometheus's to take. The gauges named
-// askance_reviewer_recent_* are about the responses of a window that ends with the
-// scrape, an hour unless askance serve --metrics-window says otherwise; who has
-// not responded within it is left out.
+// Counters and histograms of calls count from the beginning of the journal, so every
+// engine of a space shows the same, also after a restart: take the maximum of several
+// engines, not their sum. Those of the process (journal writes, HTTP, NATS, Go) begin
+// with it.
 //
-// Nothing is counted here. Each scrape reads what the engine knows, so a scrape
-// costs one pass over the reviewers, and no scrape costs nothing. The names of
-// reviewers are labels; package reviewers bounds how many there can be.
+// Labels are bounded: [maxPairs] pairs of tool and rule and [maxTools] tools have
+// series of their own, all others are counted as "other". Names of people are labels
+// only if [Config].People asks for them.
 package metrics
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Engine is what is shown. engine.Client has it.
-type Engine interface {
-	Info(ctx context.Context) (toolcall.InfoReply, error)
-	Load(ctx context.Context, r toolcall.LoadRequest) (toolcall.LoadReply, error)
-}
-
-const scrapeTime = 5 * time.Second
-
-type collector struct {
-	engine Engine
-	recent time.Duration
-}
-
-var who = []string{"kind", "name"}
-
-func desc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("askance_"+name, help, labels, nil)
-}
-
-var (
-	up           = desc("up", "1 if the engine responds, else 0.")
-	build        = desc("build_info", "Always 1; the labels describe the engine.", "version", "engine", "space", "durability")
-	openCalls    = desc("open_calls", "Calls that are not finished.")
-	blockedCalls = desc("blocked_calls", "Calls that wait for an operator to resolve them.")
-	returned     = desc("returned_calls", "Open calls that do not run because workers returned their tasks; askance list says which worker and why.")
-	clockAhead   = desc("clock_ahead_seconds", "How far a clock is ahead of the engine's, if it differs: of a worker, or of the journal's server. Negative: behind.", "who")
-	policyError  = desc("policy_error", "1 while the last policy could not be loaded and an older one is in force.")
-	openAsked    = desc("open_requests", "Open approval requests.")
-	unassigned   = desc("open_requests_unassigned", "Open approval requests for any approver.")
-	refused      = desc("reviewer_limit_refusals_total", "Responses that this engine refused because of a limit for reviewers.")
-	others       = desc("reviewers_not_shown", "Reviewers and groups without metrics of their own.")
-
-	reviewerOpen = desc("reviewer_open_requests", "Open approval requests for this person or group.", who...)
-	responses    = desc("reviewer_responses_total", "Responses by kind: approve, reject, respond; pass counts skipped and delegated requests.", "kind", "name", "response")
-	tooSoon      = desc("reviewer_responses_within_2s_total", "Responses within two seconds, too soon to read the request.", who...)
-	tookTime     = desc("reviewer_response_seconds", "Time from request to response, since the start of the journal; the median within 5 %.", who...)
-	limit        = desc("reviewer_limit", "Limits for one reviewer: responses per_minute and per_hour, and max_open requests.", "limit")
-
-	window          = desc("reviewer_recent_window_seconds", "How far back the metrics askance_reviewer_recent_* reach.")
-	recentResponses = desc("reviewer_recent_responses", "Responses within the window, by kind.", "kind", "name", "response")
-	recentApprove   = desc("reviewer_recent_approve_ratio", "Share of approvals among the responses within the window, from 0 to 1.", who...)
-	recentFast      = desc("reviewer_recent_within_2s_ratio", "Share of the responses within the window that came within two seconds of the request.", who...)
-	recentMedian    = desc("reviewer_recent_response_median_seconds", "Median time from request to response within the window, to within 5 %.", who...)
+const (
+	scrapeTime = 5 * time.Second
+	maxPairs   = 500
+	maxTools   = 100
+	maxWorkers = 200
+	other      = "other"
+	// recentWorker is how long a silent worker counts: longer than a worker waits for a task.
+	recentWorker = 90 * time.Second
 )
 
+// Config says what is shown.
+type Config struct {
+	// Engine is asked at each scrape. engine.Port is one.
+	Engine api.Caller
+	// People shows what single reviewers do, with their names as labels.
+	People bool
+	// Recent is how far back the metrics of recent responses reach.
+	Recent time.Duration
+	// Own are numbers of the process.
+	Own []Number
+}
+
+type collector struct {
+	Config
+	mu    sync.Mutex // guards all below
+	pairs admitted[[2]string]
+	tools admitted[string]
+}
+
+// admitted are the first names that came: they keep their series.
+type admitted[K comparable] map[K]bool
+
+func (a admitted[K]) admit(k K, most int) bool {
+	if !a[k] && len(a) < most {
+		a[k] = true
+	}
+	return a[k]
+}
+
 // Describe implements prometheus.Collector.
-func (c collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{up, build, openCalls, blockedCalls, returned, clockAhead, policyError, openAsked, unassigned, refused, others, reviewerOpen, responses, tooSoon, tookTime, limit, window, recentResponses, recentApprove, recentFast, recentMedian} {
-		ch <- d
+func (c *collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, m := range described {
+		ch <- m.desc
 	}
 }
 
 // Collect implements prometheus.Collector. An engine that does not answer is
 // shown as that, and nothing of it is made up.
-func (c collector) Collect(ch chan<- prometheus.Metric) {
+func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTime)
 	defer cancel()
-	info, err := c.engine.Info(ctx)
-	if err != nil {
-		ch <- gauge(up, 0)
-		return
+	info, err := api.Info.Call(ctx, c.Engine, struct{}{})
+	var load, late toolcall.LoadReply
+	var did toolcall.ActivityReply
+	var policy api.PolicyStatusReply
+	if err == nil {
+		load, err = api.Load.Call(ctx, c.Engine, toolcall.LoadRequest{V: 1})
 	}
-	load, err := c.engine.Load(ctx, toolcall.LoadRequest{V: 1})
-	if err != nil {
-		ch <- gauge(up, 0)
-		return
+	if err == nil {
+		late, err = api.Load.Call(ctx, c.Engine, toolcall.LoadRequest{V: 1, Since: time.Now().Add(-c.Recent).UTC()})
 	}
-	late, err := c.engine.Load(ctx, toolcall.LoadRequest{V: 1, Since: time.Now().Add(-c.recent).UTC()})
+	if err == nil {
+		did, err = api.Activity.Call(ctx, c.Engine, toolcall.ActivityRequest{V: 1, Recent: 1})
+	}
+	if err == nil {
+		policy, err = api.PolicyStatus.Call(ctx, c.Engine, struct{}{})
+	}
 	if err != nil {
 		ch <- gauge(up, 0)
 		return
 	}
 	ch <- gauge(up, 1)
+	collectInfo(ch, info)
+	collectPolicy(ch, policy)
+	c.mu.Lock()
+	c.collectCalls(ch, did)
+	c.mu.Unlock()
+	collectQueues(ch, did.Queues, time.Now())
+	ch <- gauge(openAsked, load.Open)
+	ch <- gauge(unassigned, load.Unassigned)
+	ch <- counter(refused, load.Refused)
+	for name, n := range map[string]int{"per_minute": load.Limits.PerMinute, "per_hour": load.Limits.PerHour, "max_open": load.Limits.MaxOpen} {
+		if n > 0 {
+			ch <- gauge(limit, n, name)
+		}
+	}
+	ch <- gauge(others, load.Others)
+	ch <- gauge(window, int(c.Recent.Seconds()))
+	collectReviewers(ch, "group", load.Groups)
+	collectRecent(ch, "group", late.Groups)
+	if c.People {
+		collectReviewers(ch, "person", load.People)
+		collectRecent(ch, "person", late.People)
+	}
+}
+
+func collectInfo(ch chan<- prometheus.Metric, info toolcall.InfoReply) {
 	ch <- gauge(build, 1, info.Version, info.Engine, string(info.Space), info.Durability)
 	ch <- gauge(openCalls, info.Open)
 	ch <- gauge(blockedCalls, info.Blocked)
 	ch <- gauge(returned, info.Returned)
-	for _, r := range info.Clocks {
-		ch <- prometheus.MustNewConstMetric(clockAhead, prometheus.GaugeValue, float64(r.AheadMS)/1000, r.Who)
+	for i, r := range info.Clocks {
+		if i < maxWorkers {
+			ch <- prometheus.MustNewConstMetric(clockAhead, prometheus.GaugeValue, float64(r.AheadMS)/1000, r.Who)
+		}
 	}
 	failed := 0
 	if info.PolicyErr != "" {
 		failed = 1
 	}
 	ch <- gauge(policyError, failed)
-	ch <- gauge(openAsked, load.Open)
-	ch <- gauge(unassigned, load.Unassigned)
-	ch <- counter(refused, load.Refused)
-	ch <- gauge(others, load.Others)
-	reviewers(ch, "person", load.People)
-	reviewers(ch, "group", load.Groups)
-	for name, n := range map[string]int{"per_minute": load.Limits.PerMinute, "per_hour": load.Limits.PerHour, "max_open": load.Limits.MaxOpen} {
-		if n > 0 {
-			ch <- gauge(limit, n, name)
-		}
-	}
-	ch <- gauge(window, int(c.recent.Seconds()))
-	collectRecent(ch, "person", late.People)
-	collectRecent(ch, "group", late.Groups)
 }
 
-func reviewers(ch chan<- prometheus.Metric, kind string, all []toolcall.ReviewerLoad) {
+func collectPolicy(ch chan<- prometheus.Metric, p api.PolicyStatusReply) {
+	ch <- gauge(policyInfo, 1, p.Bundle)
+	ch <- gauge(policyRules, p.Rules)
+	if !p.Loaded.IsZero() {
+		ch <- prometheus.MustNewConstMetric(policyLoaded, prometheus.GaugeValue, float64(p.Loaded.UnixMilli())/1000)
+	}
+	ch <- prometheus.MustNewConstMetric(policyReloads, prometheus.CounterValue, float64(p.Loads), "loaded")
+	ch <- prometheus.MustNewConstMetric(policyReloads, prometheus.CounterValue, float64(p.Refused), "refused")
+	if s := p.Shadow; s != nil {
+		ch <- prometheus.MustNewConstMetric(shadowCalls, prometheus.CounterValue, float64(s.Compared-s.Differing), "same")
+		ch <- prometheus.MustNewConstMetric(shadowCalls, prometheus.CounterValue, float64(s.Differing), "different")
+	}
+}
+
+// collectCalls shows what happened to calls.
+func (c *collector) collectCalls(ch chan<- prometheus.Metric, r toolcall.ActivityReply) {
+	decided := map[[3]string]int{}
+	for _, a := range r.ByToolAndRule {
+		pair := [2]string{a.Tool, a.Rule}
+		if !c.pairs.admit(pair, maxPairs) {
+			pair = [2]string{other, other}
+		}
+		for verdict, n := range map[toolcall.Verdict]int{
+			toolcall.VerdictAllow: a.Allowed, toolcall.VerdictAsk: a.Asked, toolcall.VerdictDeny: a.Denied, toolcall.VerdictRefuse: a.Refused,
+			toolcall.VerdictApprove: a.Approved, toolcall.VerdictReject: a.Rejected, toolcall.VerdictRespond: a.Responded, toolcall.VerdictExpire: a.Expired,
+		} {
+			if n > 0 {
+				decided[[3]string{pair[0], pair[1], string(verdict)}] += n
+			}
+		}
+	}
+	for k, n := range decided {
+		ch <- counter(decisions, n, k[0], k[1], k[2])
+	}
+	byTool := map[string]*toolcall.ActivityTool{}
+	for _, t := range r.ByTool {
+		if !c.tools.admit(t.Name, maxTools) {
+			t.Name = other
+		}
+		if has := byTool[t.Name]; has != nil {
+			merge(has, t)
+			continue
+		}
+		byTool[t.Name] = &t
+	}
+	for name, t := range byTool {
+		ch <- counter(proposed, t.Proposed, name)
+		ch <- counter(standing, t.Standing, name)
+		ch <- counter(attempts, t.Started, name)
+		ch <- counter(retries, t.Retried, name)
+		ch <- counter(blocked, t.Blocked, name)
+		for outcome, n := range map[string]int{"success": t.Succeeded, "error": t.Failed, "revoked": t.Revoked, "interrupted": t.Interrupted} {
+			ch <- counter(finished, n, name, outcome)
+		}
+		ch <- histogram(toDecision, t.ToDecision, name)
+		ch <- histogram(queuedFor, t.Queued, name)
+		ch <- histogram(ranFor, t.Run, name)
+	}
+}
+
+// merge adds the counts of b to a.
+func merge(a *toolcall.ActivityTool, b toolcall.ActivityTool) {
+	a.Proposed += b.Proposed
+	a.Standing += b.Standing
+	a.Started += b.Started
+	a.Retried += b.Retried
+	a.Blocked += b.Blocked
+	a.Succeeded += b.Succeeded
+	a.Failed += b.Failed
+	a.Revoked += b.Revoked
+	a.Interrupted += b.Interrupted
+	for _, p := range [][2]*toolcall.ActivityTimes{{&a.ToDecision, &b.ToDecision}, {&a.Queued, &b.Queued}, {&a.Run, &b.Run}} {
+		to, from := p[0], p[1]
+		to.Count += from.Count
+		to.SumMS += from.SumMS
+		if len(to.Buckets) == 0 {
+			to.Buckets = from.Buckets
+			continue
+		}
+		sum := append([]toolcall.ActivityUpTo{}, to.Buckets...)
+		for i, b := range from.Buckets {
+			sum[i].Count += b.Count
+		}
+		to.Buckets = sum
+	}
+}
+
+func collectQueues(ch chan<- prometheus.Metric, queues []toolcall.ActivityQueue, now time.Time) {
+	for i, q := range queues {
+		if i >= maxPairs {
+			return
+		}
+		at := []string{q.Tool, q.Route, string(q.Placement)}
+		age, workers := 0.0, 0
+		if !q.Oldest.IsZero() {
+			age = max(0, now.Sub(q.Oldest).Seconds())
+		}
+		for _, w := range q.Workers {
+			if w.Running > 0 || now.Sub(w.LastHeard) < recentWorker {
+				workers++
+			}
+		}
+		ch <- gauge(queueDepth, q.Depth, at...)
+		ch <- prometheus.MustNewConstMetric(queueOldest, prometheus.GaugeValue, age, at...)
+		ch <- gauge(queueRunning, q.Running, at...)
+		ch <- gauge(queueRetrying, q.Retrying, at...)
+		ch <- gauge(queueBlocked, q.Blocked, at...)
+		ch <- gauge(queueWorkers, workers, at...)
+	}
+}
+
+func collectReviewers(ch chan<- prometheus.Metric, kind string, all []toolcall.ReviewerLoad) {
 	for _, r := range all {
 		ch <- gauge(reviewerOpen, r.Open, kind, r.Name)
 		for response, n := range byKind(r) {
@@ -163,4 +288,15 @@ func gauge(d *prometheus.Desc, n int, labels ...string) prometheus.Metric {
 
 func counter(d *prometheus.Desc, n int, labels ...string) prometheus.Metric {
 	return prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
+}
+
+func histogram(d *prometheus.Desc, t toolcall.ActivityTimes, labels ...string) prometheus.Metric {
+	upTo, sum := map[float64]uint64{}, uint64(0)
+	for _, b := range t.Buckets {
+		sum += uint64(max(0, b.Count))
+		if b.UpToMS > 0 {
+			upTo[seconds(b.UpToMS)] = sum
+		}
+	}
+	return prometheus.MustNewConstHistogram(d, uint64(max(0, t.Count)), seconds(t.SumMS), upTo, labels...)
 }

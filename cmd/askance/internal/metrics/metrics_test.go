@@ -3,50 +3,95 @@ package metrics_test
 import (
 	"context"
 	"errors"
+	"flag"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/metrics"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/toolcall"
 )
 
-type engine struct{ err error }
+var update = flag.Bool("update", false, "write the reference")
 
-func (e engine) Info(context.Context) (toolcall.InfoReply, error) {
-	return toolcall.InfoReply{Version: "v1", Engine: "eng_1", Space: "default", Durability: "fsynced", Open: 7, Blocked: 1, PolicyErr: "bad", Clocks: []toolcall.ClockReading{{Who: "worker wk-1", AheadMS: -240_500}}}, e.err
+// engine answers what a scrape asks.
+type engine struct {
+	err   error
+	tools int // besides pay
 }
 
-func (e engine) Load(_ context.Context, r toolcall.LoadRequest) (toolcall.LoadReply, error) {
+func (e engine) Call(_ context.Context, op *api.Operation, request any) (any, error) {
+	if e.err != nil {
+		return nil, e.err
+	}
+	switch op.Name {
+	case api.Info.Name:
+		return toolcall.InfoReply{Version: "v1", Engine: "eng_1", Space: "default", Durability: "fsynced", Open: 7, Blocked: 1, PolicyErr: "bad", Clocks: []toolcall.ClockReading{{Who: "worker wk-1", AheadMS: -240_500}}}, nil
+	case api.Load.Name:
+		return load(request)
+	case api.PolicyStatus.Name:
+		return api.PolicyStatusReply{Bundle: "sha256:1", Rules: 3, Loads: 2, Refused: 1, Loaded: time.Unix(1700000000, 0), Shadow: &api.ShadowPolicyStatus{Compared: 10, Differing: 4}}, nil
+	case api.Activity.Name:
+		return e.activity(), nil
+	}
+	return nil, fmt.Errorf("no scrape needs %s", op.Name)
+}
+
+func load(request any) (toolcall.LoadReply, error) {
+	r, _ := request.(toolcall.LoadRequest)
 	if r.Window() {
 		if ago := time.Since(r.Since); ago < 30*time.Minute || ago > 31*time.Minute || !r.Until.IsZero() {
 			return toolcall.LoadReply{}, message.ErrInvalid
 		}
 		return toolcall.LoadReply{
 			People: []toolcall.ReviewerLoad{{Name: "ann", Answered: 2, Approved: 1, Rejected: 1, Within2S: 1, MedianMS: 2500}, {Name: "bob", Open: 3}, {Name: "eve", Passed: 1}},
-		}, e.err
+		}, nil
 	}
 	return toolcall.LoadReply{
 		Open: 5, Unassigned: 2, Refused: 3, Limits: toolcall.ReviewerLimits{PerHour: 60},
 		People: []toolcall.ReviewerLoad{{Name: "ann \"x\"\n", Open: 3, Answered: 4, Approved: 3, Rejected: 1, Within2S: 2, MedianMS: 1500, TotalMS: 9000}},
 		Groups: []toolcall.ReviewerLoad{{Name: "ops", Open: 1}},
-	}, e.err
+	}, nil
 }
 
-func scrape(t *testing.T, e engine) []string {
+func (e engine) activity() toolcall.ActivityReply {
+	counts := toolcall.ActivityCounts{Proposed: 5, Asked: 3, Approved: 2, Rejected: 1, Denied: 2, Started: 2, Succeeded: 1, Failed: 1, Retried: 1}
+	out := toolcall.ActivityReply{
+		ByToolAndRule: []toolcall.ActivityCell{{Tool: "pay", Rule: "large", ActivityCounts: counts}},
+		ByTool: []toolcall.ActivityTool{{
+			ActivityShare: toolcall.ActivityShare{Name: "pay", ActivityCounts: counts},
+			ToDecision:    toolcall.ActivityTimes{Count: 3, SumMS: 4500, Buckets: []toolcall.ActivityUpTo{{UpToMS: 1000, Count: 2}, {UpToMS: 5000}, {Count: 1}}},
+		}},
+		Queues: []toolcall.ActivityQueue{{Tool: "pay", Placement: toolcall.PlaceRemote, Depth: 2, Oldest: time.Now().Add(-time.Hour), Running: 1, Workers: []toolcall.ActivityWorker{{Name: "wk", Running: 1}, {Name: "gone", LastHeard: time.Now().Add(-time.Hour)}}}},
+	}
+	for i := range e.tools {
+		name := fmt.Sprintf("tool-%04d", i)
+		c := toolcall.ActivityCounts{Proposed: 1, Allowed: 1}
+		out.ByTool = append(out.ByTool, toolcall.ActivityTool{ActivityShare: toolcall.ActivityShare{Name: name, ActivityCounts: c}})
+		out.ByToolAndRule = append(out.ByToolAndRule, toolcall.ActivityCell{Tool: name, Rule: name, ActivityCounts: c})
+	}
+	return out
+}
+
+func scrape(t *testing.T, cfg metrics.Config, process *metrics.Process) []string {
 	t.Helper()
+	cfg.Recent = 30 * time.Minute
 	w := httptest.NewRecorder()
-	metrics.Handler(e, 30*time.Minute).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	metrics.Handler(cfg, process).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	if w.Code != http.StatusOK {
 		t.Fatalf("status %d: %s", w.Code, w.Body)
 	}
 	var out []string
 	for line := range strings.Lines(w.Body.String()) {
-		if strings.HasPrefix(line, "askance_") {
+		if strings.HasPrefix(line, "askance_") && !strings.Contains(line, "_bucket{") {
 			out = append(out, strings.TrimSpace(line))
 		}
 	}
@@ -54,65 +99,125 @@ func scrape(t *testing.T, e engine) []string {
 }
 
 func TestMetrics(t *testing.T) {
-	want := `askance_blocked_calls 1
-askance_build_info{durability="fsynced",engine="eng_1",space="default",version="v1"} 1
-askance_clock_ahead_seconds{who="worker wk-1"} -240.5
-askance_open_calls 7
-askance_open_requests 5
-askance_open_requests_unassigned 2
-askance_policy_error 1
-askance_returned_calls 0
-askance_reviewer_limit{limit="per_hour"} 60
-askance_reviewer_limit_refusals_total 3
-askance_reviewer_open_requests{kind="group",name="ops"} 1
-askance_reviewer_open_requests{kind="person",name="ann \"x\"\n"} 3
-askance_reviewer_recent_approve_ratio{kind="person",name="ann"} 0.5
-askance_reviewer_recent_response_median_seconds{kind="person",name="ann"} 2.5
-askance_reviewer_recent_responses{kind="person",name="ann",response="approve"} 1
-askance_reviewer_recent_responses{kind="person",name="ann",response="pass"} 0
-askance_reviewer_recent_responses{kind="person",name="ann",response="reject"} 1
-askance_reviewer_recent_responses{kind="person",name="ann",response="respond"} 0
-askance_reviewer_recent_responses{kind="person",name="eve",response="approve"} 0
-askance_reviewer_recent_responses{kind="person",name="eve",response="pass"} 1
-askance_reviewer_recent_responses{kind="person",name="eve",response="reject"} 0
-askance_reviewer_recent_responses{kind="person",name="eve",response="respond"} 0
-askance_reviewer_recent_window_seconds 1800
-askance_reviewer_recent_within_2s_ratio{kind="person",name="ann"} 0.5
-askance_reviewer_response_seconds{kind="group",name="ops",quantile="0.5"} 0
-askance_reviewer_response_seconds_sum{kind="group",name="ops"} 0
-askance_reviewer_response_seconds_count{kind="group",name="ops"} 0
-askance_reviewer_response_seconds{kind="person",name="ann \"x\"\n",quantile="0.5"} 1.5
-askance_reviewer_response_seconds_sum{kind="person",name="ann \"x\"\n"} 9
-askance_reviewer_response_seconds_count{kind="person",name="ann \"x\"\n"} 4
-askance_reviewer_responses_total{kind="group",name="ops",response="approve"} 0
-askance_reviewer_responses_total{kind="group",name="ops",response="pass"} 0
-askance_reviewer_responses_total{kind="group",name="ops",response="reject"} 0
-askance_reviewer_responses_total{kind="group",name="ops",response="respond"} 0
-askance_reviewer_responses_total{kind="person",name="ann \"x\"\n",response="approve"} 3
-askance_reviewer_responses_total{kind="person",name="ann \"x\"\n",response="pass"} 0
-askance_reviewer_responses_total{kind="person",name="ann \"x\"\n",response="reject"} 1
-askance_reviewer_responses_total{kind="person",name="ann \"x\"\n",response="respond"} 0
-askance_reviewer_responses_within_2s_total{kind="group",name="ops"} 0
-askance_reviewer_responses_within_2s_total{kind="person",name="ann \"x\"\n"} 2
-askance_reviewers_not_shown 0
-askance_up 1`
-	if got := strings.Join(scrape(t, engine{}), "\n"); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
+	process := metrics.NewProcess()
+	process.Wrote(10 * time.Millisecond)
+	process.Served("GET", "/v1/calls", 200, time.Second)
+	own := []metrics.Number{metrics.Own(metrics.NATSConnected, func() float64 { return 1 }), metrics.Own(metrics.NATSReconnects, func() float64 { return 2 })}
+	got := scrape(t, metrics.Config{Engine: engine{}, Own: own}, process)
+	text := strings.Join(got, "\n")
+	for _, want := range []string{
+		"askance_up 1", `askance_build_info{durability="fsynced",engine="eng_1",space="default",version="v1"} 1`,
+		`askance_decisions_total{rule="large",tool="pay",verdict="approve"} 2`, `askance_decisions_total{rule="large",tool="pay",verdict="deny"} 2`,
+		`askance_calls_finished_total{outcome="error",tool="pay"} 1`, `askance_calls_proposed_total{tool="pay"} 5`, `askance_retries_total{tool="pay"} 1`,
+		`askance_decision_seconds_count{tool="pay"} 3`, `askance_decision_seconds_sum{tool="pay"} 4.5`,
+		`askance_queue_depth{placement="remote",route="",tool="pay"} 2`, `askance_queue_workers{placement="remote",route="",tool="pay"} 1`,
+		`askance_policy_info{bundle="sha256:1"} 1`, `askance_policy_reloads_total{result="refused"} 1`, "askance_policy_loaded_timestamp_seconds 1.7e+09", "askance_policy_error 1",
+		`askance_shadow_policy_calls_total{result="different"} 4`, `askance_clock_ahead_seconds{who="worker wk-1"} -240.5`,
+		"askance_journal_write_seconds_count 1", `askance_http_requests_total{method="GET",route="/v1/calls",status="200"} 1`,
+		"askance_nats_connected 1", "askance_nats_reconnects_total 2", "askance_open_requests 5", `askance_reviewer_limit{limit="per_hour"} 60`,
+		`askance_reviewer_open_requests{kind="group",name="ops"} 1`,
+	} {
+		if !strings.Contains(text+"\n", want+"\n") {
+			t.Errorf("no %s in\n%s", want, text)
+		}
+	}
+	if i := strings.Index(text, "askance_queue_oldest_seconds"); i < 0 || !regexp.MustCompile(`askance_queue_oldest_seconds{.*} 36\d\d`).MatchString(text[i:]) {
+		t.Errorf("the oldest call waits for an hour: %s", text[max(0, i):])
+	}
+}
+
+// Names of people are labels only if the operator asks for them.
+func TestPeople(t *testing.T) {
+	for _, people := range []bool{false, true} {
+		text := strings.Join(scrape(t, metrics.Config{Engine: engine{}, People: people}, metrics.NewProcess()), "\n")
+		for _, series := range []string{
+			`askance_reviewer_open_requests{kind="person",name="ann \"x\"\n"} 3`, `askance_reviewer_recent_approve_ratio{kind="person",name="ann"} 0.5`,
+			`askance_reviewer_recent_responses{kind="person",name="eve",response="pass"} 1`, `askance_reviewer_response_seconds_sum{kind="person",name="ann \"x\"\n"} 9`,
+		} {
+			if strings.Contains(text, series) != people {
+				t.Errorf("People %v: %s in\n%s", people, series, text)
+			}
+		}
+		if strings.Contains(text, "ann") != people {
+			t.Errorf("People %v: a name is in\n%s", people, text)
+		}
+	}
+}
+
+// Tools and rules without end have one series more, and those that came first keep theirs.
+func TestSeriesAreBounded(t *testing.T) {
+	h := metrics.Handler(metrics.Config{Engine: engine{tools: 3000}, Recent: 30 * time.Minute}, metrics.NewProcess())
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if n := strings.Count(w.Body.String(), "\naskance_decisions_total{"); n > 510 {
+		t.Errorf("%d series of decisions", n)
+	}
+	if n := strings.Count(w.Body.String(), "\naskance_calls_proposed_total{"); n > 102 {
+		t.Errorf("%d series of proposed calls", n)
+	}
+	for _, want := range []string{`askance_decisions_total{rule="other",tool="other",verdict="allow"} 2501`, `askance_calls_proposed_total{tool="other"} 2901`} {
+		if !strings.Contains(w.Body.String(), want+"\n") {
+			t.Errorf("no %s", want)
+		}
 	}
 }
 
 func TestMetricsOfASilentEngine(t *testing.T) {
-	if got := scrape(t, engine{message.ErrUnavailable}); len(got) != 1 || got[0] != "askance_up 0" {
-		t.Errorf("got %q", got)
+	got := scrape(t, metrics.Config{Engine: engine{err: message.ErrUnavailable}}, metrics.NewProcess())
+	if text := strings.Join(got, " "); text != "askance_journal_write_seconds_sum 0 askance_journal_write_seconds_count 0 askance_up 0" {
+		t.Errorf("got %s", text)
 	}
 }
+
+// TestReference: docs/metrics.md lists every metric, and only those.
+func TestReference(t *testing.T) {
+	const path, begin, end = "../../../../docs/metrics.md", "<!-- metrics:begin -->\n", "<!-- metrics:end -->"
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, _ := strings.Cut(string(b), begin)
+	have, tail, found := strings.Cut(rest, end)
+	if !found {
+		t.Fatalf("%s has no block %s", path, begin)
+	}
+	want := metrics.Reference()
+	if *update {
+		if err := os.WriteFile(path, []byte(head+begin+want+end+tail), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		have = want
+	}
+	if have != want {
+		t.Errorf("%s differs from the code: run go test ./cmd/askance/internal/metrics -update", path)
+	}
+	process := metrics.NewProcess()
+	process.Served("GET", "/", 200, time.Second)
+	own := []metrics.Number{metrics.Own(metrics.NATSConnected, zero), metrics.Own(metrics.NATSReconnects, zero), metrics.Own(metrics.TokenError, zero)}
+	exported := map[string]bool{}
+	w := httptest.NewRecorder()
+	metrics.Handler(metrics.Config{Engine: engine{}, People: true, Recent: 30 * time.Minute, Own: own}, process).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	for _, m := range regexp.MustCompile(`(?m)^# TYPE (askance_\S+) (\S+)$`).FindAllStringSubmatch(w.Body.String(), -1) {
+		exported[m[1]] = true
+		if !strings.Contains(want, "| `"+m[1]+"` | "+m[2]+" |") {
+			t.Errorf("the reference lacks the %s %s", m[2], m[1])
+		}
+	}
+	for _, m := range regexp.MustCompile("(?m)^\\| `(askance_\\S+)`").FindAllStringSubmatch(want, -1) {
+		if !exported[m[1]] {
+			t.Errorf("%s is not exported", m[1])
+		}
+	}
+}
+
+func zero() float64 { return 0 }
 
 func TestServe(t *testing.T) {
 	l, err := metrics.Listen(t.Context(), ":0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := metrics.Serve(l, engine{}, time.Hour, metrics.Gauge{Name: "own", Help: "Of the process.", Value: func() float64 { return 7 }})
+	s := metrics.Serve(l, metrics.Config{Engine: engine{}, Recent: time.Hour, Own: []metrics.Number{metrics.Own(metrics.TokenError, func() float64 { return 7 })}}, metrics.NewProcess())
 	if !strings.HasPrefix(s.URL(), "http://127.0.0.1:") {
 		t.Errorf("an address without a host is not that of loopback: %s", s.URL())
 	}
@@ -122,7 +227,7 @@ func TestServe(t *testing.T) {
 	}
 	body, err := io.ReadAll(resp.Body)
 	_ = resp.Body.Close()
-	if err != nil || !strings.Contains(string(body), "go_goroutines") || !strings.Contains(string(body), "askance_own 7") {
+	if err != nil || !strings.Contains(string(body), "go_goroutines") || !strings.Contains(string(body), "askance_http_token_error 7") {
 		t.Errorf("%v\n%s", err, body)
 	}
 	if err := s.Close(); err != nil {

@@ -23,21 +23,14 @@ type Server struct {
 	wg       sync.WaitGroup
 }
 
-// Gauge is a number of the process, in addition to those of the engine. Value may be
-// called from several goroutines.
-type Gauge struct {
-	Name, Help string // the name without askance_
-	Value      func() float64
-}
-
-// Handler shows an engine, the process, and what is its own. recent is how far
-// back the metrics of recent responses reach.
-func Handler(e Engine, recent time.Duration, own ...Gauge) http.Handler {
+// Handler shows an engine, the process, and what is its own.
+func Handler(cfg Config, process *Process) http.Handler {
 	all := prometheus.NewRegistry()
-	for _, g := range own {
-		all.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "askance_" + g.Name, Help: g.Help}, g.Value))
+	for _, n := range cfg.Own {
+		all.MustRegister(n.collector())
 	}
-	all.MustRegister(collector{e, recent}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	process.register(all)
+	all.MustRegister(&collector{Config: cfg, pairs: admitted[[2]string]{}, tools: admitted[string]{}}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(all, promhttp.HandlerOpts{}))
 	return mux
@@ -62,8 +55,8 @@ func Listen(ctx context.Context, address string) (net.Listener, error) {
 }
 
 // Serve answers where l listens until Close, which closes it.
-func Serve(l net.Listener, e Engine, recent time.Duration, own ...Gauge) *Server {
-	s := &Server{listener: l, http: &http.Server{Handler: Handler(e, recent, own...), ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 2 * scrapeTime}}
+func Serve(l net.Listener, cfg Config, process *Process) *Server {
+	s := &Server{listener: l, http: &http.Server{Handler: Handler(cfg, process), ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 2 * scrapeTime}}
 	s.wg.Go(func() { _ = s.http.Serve(l) }) // ends with ErrServerClosed
 	return s
 }

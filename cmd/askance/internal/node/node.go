@@ -99,6 +99,8 @@ type Config struct {
 	// Offline opens the journal for one request: it takes none from others and
 	// runs no tool here.
 	Offline bool
+	// Observers are told of each record that the engine writes.
+	Observers []func(engine.Written)
 	// Progress, if set, hears what running calls report.
 	Progress func(*toolcall.Call, toolcall.ProgressRequest)
 

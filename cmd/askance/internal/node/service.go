@@ -114,6 +114,9 @@ func (n *Node) openEngine(ctx context.Context) error {
 		engine.WithWorkingDirs(n.cfg.Cwd, n.cfg.WorkingDirs...), engine.WithReminders(n.cfg.Remind),
 		engine.WithReviewerLimits(n.cfg.Reviewers),
 	}
+	for _, tell := range n.cfg.Observers {
+		opts = append(opts, engine.WithObserver(tell))
+	}
 	groups := gateway.Directory{} // what the logins of people over HTTP say of them
 	if n.people != nil {
 		groups.Next = n.people

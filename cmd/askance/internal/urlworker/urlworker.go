@@ -153,6 +153,9 @@ func (e endpoint) send(ctx context.Context, t executor.Task, target string) (*ht
 	h := req.Header
 	h.Set("Content-Type", "application/json")
 	h.Set("Idempotency-Key", t.IdempotencyKey)
+	if t.Trace != "" {
+		h.Set(toolcall.TraceHeader, string(t.Trace))
+	}
 	h.Set("Askance-Tool", url.PathEscape(t.Tool))
 	h.Set("Askance-Attempt", strconv.Itoa(t.Attempt))
 	h.Set("Askance-Call", strings.Join([]string{url.PathEscape(string(t.Call.Space)), url.PathEscape(string(t.Call.Session)), url.PathEscape(string(t.Call.Reply)), url.PathEscape(string(t.Call.Call))}, "/"))

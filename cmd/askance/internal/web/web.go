@@ -72,6 +72,8 @@ type Config struct {
 	// Version of askance.
 	Version string
 	Log     *slog.Logger
+	// Served is told of each request; see gateway.Config. It may be nil.
+	Served func(method, route string, status int, took time.Duration)
 }
 
 // Web is a running gateway. Its methods may be called from several goroutines.
@@ -192,7 +194,7 @@ func (w *Web) open(ctx context.Context) (*gateway.Server, error) {
 	}
 	return gateway.New(gateway.Config{
 		Spaces: []*gateway.Space{w.cfg.Space}, Auth: w.auth, Login: auth.LoginPath, Origins: w.cfg.Origins,
-		Surfaces: surfaces, Log: w.cfg.Log,
+		Surfaces: surfaces, Log: w.cfg.Log, Served: w.cfg.Served,
 	})
 }
 
