@@ -140,6 +140,10 @@ type queueSet struct {
 
 	mu   sync.Mutex // guards seen
 	seen map[toolcall.Queue]time.Time
+
+	counting sync.Mutex // guards what follows
+	counted  time.Time
+	waiting  map[string]int // by consumer
 }
 
 func (s *queueSet) isFresh(queue toolcall.Queue, now time.Time) bool {

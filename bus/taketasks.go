@@ -82,6 +82,37 @@ func (j *Journal) returnTasks(tasks []toolcall.OfferedTask) {
 	}
 }
 
+// listeningFor is how long the count of waiting requests is kept.
+const listeningFor = 2 * time.Second
+
+// CountListening implements engine.TaskListeners. All consumers of the stream are read at
+// once, at most every two seconds.
+func (j *Journal) CountListening(ctx context.Context, queues []toolcall.Queue) (map[toolcall.Queue]int, error) {
+	s := j.queues
+	s.counting.Lock()
+	defer s.counting.Unlock()
+	if now := time.Now(); now.Sub(s.counted) > listeningFor {
+		st, err := s.js.Stream(ctx, StreamName(j.space))
+		if err != nil {
+			return nil, apiError("count workers", "stream "+StreamName(j.space), err)
+		}
+		waiting := map[string]int{}
+		list := st.ListConsumers(ctx)
+		for c := range list.Info() {
+			waiting[c.Name] = c.NumWaiting
+		}
+		if err := list.Err(); err != nil {
+			return nil, apiError("count workers", "stream "+StreamName(j.space), err)
+		}
+		s.waiting, s.counted = waiting, now
+	}
+	out := make(map[toolcall.Queue]int, len(queues))
+	for _, q := range queues {
+		out[q] = s.waiting[ConsumerName(q)]
+	}
+	return out, nil
+}
+
 // AckTask implements engine.TaskQueue.
 func (j *Journal) AckTask(ctx context.Context, queue toolcall.Queue, r toolcall.AckTaskRequest) error {
 	if !isTask(r.Task, StreamName(j.space), ConsumerName(queue)) {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"time"
 
@@ -11,14 +12,42 @@ import (
 // maxWorkerCalls bounds the calls that are listed of one worker.
 const maxWorkerCalls = 20
 
-func (q *reader) reportActivity(r toolcall.ActivityRequest) (toolcall.ActivityReply, error) {
+func (q *reader) reportActivity(ctx context.Context, r toolcall.ActivityRequest) (toolcall.ActivityReply, error) {
 	now := stamp().At
 	out, err := q.activity.Report(r, now)
 	if err != nil {
 		return out, err
 	}
 	out.Queues = q.describeQueues(now)
+	q.addListening(ctx, out.Queues)
 	return out, nil
+}
+
+// addListening says of the remote queues how many requests for tasks wait, if that can be
+// known.
+func (q *reader) addListening(ctx context.Context, queues []toolcall.ActivityQueue) {
+	tasks, ok := q.journal.(TaskListeners)
+	if !ok {
+		return
+	}
+	var remote []toolcall.Queue
+	for _, a := range queues {
+		if a.Placement == toolcall.PlaceRemote {
+			remote = append(remote, toolcall.Queue{Tool: a.Tool, Route: a.Route})
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+	defer cancel()
+	counts, err := tasks.CountListening(ctx, remote)
+	if err != nil || len(remote) == 0 {
+		return // it is not worth an error: the rest is known
+	}
+	for i := range queues {
+		if a := &queues[i]; a.Placement == toolcall.PlaceRemote {
+			n := counts[toolcall.Queue{Tool: a.Tool, Route: a.Route}]
+			a.Listening = &n
+		}
+	}
 }
 
 // queues collects what is known of each queue.

@@ -233,8 +233,8 @@ func (p *Port) load(ctx context.Context, r toolcall.LoadRequest) (toolcall.LoadR
 	return p.e.reader.reportLoad(ctx, r)
 }
 
-func (p *Port) activity(_ context.Context, r toolcall.ActivityRequest) (toolcall.ActivityReply, error) {
-	out, err := p.e.reader.reportActivity(r)
+func (p *Port) activity(ctx context.Context, r toolcall.ActivityRequest) (toolcall.ActivityReply, error) {
+	out, err := p.e.reader.reportActivity(ctx, r)
 	for i, d := range out.Recent {
 		if c := p.e.view.Call(d.Key); c != nil {
 			out.Recent[i].Summary = p.showCall(c).Summary

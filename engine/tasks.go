@@ -21,6 +21,12 @@ type TaskQueue interface {
 	AckTask(ctx context.Context, queue toolcall.Queue, r toolcall.AckTaskRequest) error
 }
 
+// TaskListeners is a Journal that knows which queues have workers with free slots.
+type TaskListeners interface {
+	// CountListening counts the requests for tasks that wait in each queue.
+	CountListening(ctx context.Context, queues []toolcall.Queue) (map[toolcall.Queue]int, error)
+}
+
 // taskQueue is the queue that a request names, if the worker may act for it.
 func (w *workers) taskQueue(op string, queues []toolcall.Queue, queue toolcall.Queue) (TaskQueue, error) {
 	if len(queues) > 0 && !slices.Contains(queues, queue) || queue.Tool == "" {

@@ -132,15 +132,18 @@ type ActivityUpTo struct {
 
 // ActivityQueue is what the allowed calls of one tool and route wait for.
 type ActivityQueue struct {
-	Tool      string           `json:"tool_name"`
-	Route     string           `json:"route,omitzero"`
-	Placement Placement        `json:"placement"`
-	Depth     int              `json:"depth"`           // calls that wait for a worker
-	Oldest    time.Time        `json:"oldest,omitzero"` // when the first of them was offered
-	Running   int              `json:"running"`
-	Retrying  int              `json:"retrying"` // calls that wait for their next attempt
-	Blocked   int              `json:"blocked"`  // calls that need an operator
-	Workers   []ActivityWorker `json:"workers"`  // heard of within the last hour
+	Tool      string    `json:"tool_name"`
+	Route     string    `json:"route,omitzero"`
+	Placement Placement `json:"placement"`
+	Depth     int       `json:"depth"`           // calls that wait for a worker
+	Oldest    time.Time `json:"oldest,omitzero"` // when the first of them was offered
+	Running   int       `json:"running"`
+	Retrying  int       `json:"retrying"` // calls that wait for their next attempt
+	Blocked   int       `json:"blocked"`  // calls that need an operator
+	// Listening are the requests for tasks that wait at the server now: a worker has one or
+	// more while it has free slots. Absent: unknown.
+	Listening *int             `json:"listening,omitzero"`
+	Workers   []ActivityWorker `json:"workers"` // heard of within the last hour
 }
 
 // ActivityWorker is a worker, or the engine that runs local calls.

@@ -42,6 +42,9 @@ type queueRow struct {
 	Answered int    // workers that are not silent
 }
 
+// Listens reports whether a worker waits for tasks of the queue.
+func (q queueRow) Listens() bool { return q.Listening != nil && *q.Listening > 0 }
+
 // workerRow is a worker with its queues.
 type workerRow struct {
 	Name    string
@@ -130,7 +133,7 @@ func (v *workersView) addQueues(queues []toolcall.ActivityQueue) {
 			}
 		}
 		switch {
-		case q.Placement == toolcall.PlaceRemote && q.Depth > 0 && row.Answered == 0:
+		case q.Placement == toolcall.PlaceRemote && q.Depth > 0 && row.Answered == 0 && !row.Listens():
 			row.Problem = "no worker answers: start one for this tool"
 		case q.Blocked > 0:
 			row.Problem = asked.Count(q.Blocked, "blocked call") + ": an operator must resolve it"

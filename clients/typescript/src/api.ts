@@ -135,6 +135,8 @@ export interface ActivityQueue {
   blocked: number;
   /** calls that wait for a worker */
   depth: number;
+  /** Listening are the requests for tasks that wait at the server now: a worker has one or more while it has free slots. Absent: unknown. */
+  listening?: number;
   /** when the first of them was offered */
   oldest?: string;
   placement: "local" | "remote" | "external";

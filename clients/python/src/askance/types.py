@@ -95,6 +95,7 @@ class _ActivityQueue(TypedDict):
 class ActivityQueue(_ActivityQueue, total=False):
     """ActivityQueue is what the allowed calls of one tool and route wait for."""
 
+    listening: int
     oldest: str
     route: str
 
