@@ -15,7 +15,7 @@ import (
 // Ceilings of what the command links. Lower them when the tree gets smaller; only a
 // new feature may raise one.
 const (
-	maxLines      = 123_000
+	maxLines      = 124_000
 	maxFiles      = 652
 	maxSmallFiles = 20 // of under smallFile lines
 	smallFile     = 40

@@ -300,6 +300,7 @@ func around() []Row {
 				"github.com/charmbracelet/lipgloss", "github.com/charmbracelet/bubbletea", "github.com/charmbracelet/bubbles",
 				"github.com/charmbracelet/x/ansi", "github.com/prometheus/client_golang", "github.com/schollz/progressbar/v3", "github.com/knadh/koanf",
 				"golang.org/x/term", "github.com/goccy/go-yaml", "github.com/google/uuid", "github.com/nats-io/nats.go", "golang.org/x/net/netutil", "github.com/modelcontextprotocol/go-sdk",
+				"go.opentelemetry.io/otel", "go.opentelemetry.io/proto/slim/otlp", "google.golang.org/protobuf/proto",
 			},
 			Why: "wiring: it joins the public packages and talks to people (nats.go: bench measures the bare connection; go-sdk: import lists the tools of MCP servers)",
 		},

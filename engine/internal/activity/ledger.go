@@ -113,7 +113,7 @@ type Ledger struct {
 	mu                   sync.RWMutex // guards all below but workers
 	tools, rules, agents names
 	seed                 maphash.Seed
-	since                map[uint64]int64 // when open requests were made, by the hash of their calls, in milliseconds
+	since                map[uint64]int64 // when open requests were made, by the hash of their calls, in nanoseconds
 	total                sums
 	chunks               []*chunk // oldest first
 	forgotten            uint32   // the latest instant of what was dropped; 0: nothing was
@@ -160,7 +160,7 @@ func (l *Ledger) AskedAt(c *toolcall.Call) time.Time {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	if since, known := l.since[l.hash(c)]; known {
-		return time.UnixMilli(since).UTC()
+		return time.Unix(0, since).UTC()
 	}
 	return time.Time{}
 }
@@ -183,7 +183,7 @@ func (l *Ledger) take(e event, cause toolcall.Cause, edited bool, f *toolcall.Ev
 		l.note(e, f)
 	case toolcall.CauseAsk:
 		if _, open := l.since[l.hash(c)]; !open {
-			l.since[l.hash(c)] = f.At.UnixMilli()
+			l.since[l.hash(c)] = f.At.UnixNano()
 			l.add(e, asked)
 		}
 	case toolcall.CauseDeny:
@@ -223,7 +223,7 @@ func (l *Ledger) take(e event, cause toolcall.Cause, edited bool, f *toolcall.Ev
 // decide counts what ended a request for approval.
 func (l *Ledger) decide(e event, k kind, f *toolcall.EventRecord) {
 	if since, known := l.since[l.hash(f.Call)]; known {
-		e.took = between(time.UnixMilli(since), f.At)
+		e.took = between(time.Unix(0, since), f.At)
 	}
 	l.add(e, k)
 	l.note(e, f)

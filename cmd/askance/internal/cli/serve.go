@@ -12,6 +12,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/metrics"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
+	"github.com/askance-dev/askance/cmd/askance/internal/telemetry"
 	"github.com/askance-dev/askance/cmd/askance/internal/web"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/toolcall"
@@ -92,6 +93,14 @@ func runServe(ctx context.Context, env *environment, s serving) error {
 	var open listeners
 	defer open.close()
 	cfg.Observers = append(cfg.Observers, func(w engine.Written) { s.process.Wrote(w.Took) })
+	tracer, err := telemetry.Open(buildInfo().Version, env.log)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tracer.Close() }() // what is not sent is told to the log
+	if tracer != nil {
+		cfg.Observers, cfg.NewTrace = append(cfg.Observers, tracer.Observe), tracer.NewTrace
+	}
 	cfg.Checked = func(ctx context.Context) error { return openListeners(ctx, env, cfg.Dir, s, &open) }
 	n, err := node.Start(ctx, cfg)
 	if err != nil {

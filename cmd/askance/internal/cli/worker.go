@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/directory"
+	"github.com/askance-dev/askance/cmd/askance/internal/telemetry"
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -21,6 +22,7 @@ type working struct {
 	lifeline bool
 	door     door
 	runs     running
+	tracer   *telemetry.Tracer
 }
 
 func newWorkerCommand(env *environment) *cobra.Command {
@@ -121,6 +123,12 @@ func runWorker(ctx context.Context, env *environment, w working) error {
 		return err
 	}
 	defer w.door.close()
+	tracer, err := telemetry.Open(buildInfo().Version, env.log)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tracer.Close() }() // what is not sent is told to the log
+	w.tracer = tracer
 	workers, err := newWorkers(ctx, env, w)
 	if err != nil {
 		return err
@@ -164,7 +172,7 @@ func newWorkers(ctx context.Context, env *environment, w working) ([]*executor.W
 		if w.runs.server == nil && w.runs.url == "" {
 			opts = append(opts, executor.WithCommand())
 		}
-		worker, err := executor.NewWorker(w.runs.gate(way), queue.Tool, w.runs.handler(queue.Tool), way.keys, opts...)
+		worker, err := executor.NewWorker(w.runs.gate(way), queue.Tool, w.tracer.Handler(w.runs.handler(queue.Tool)), way.keys, opts...)
 		if err != nil {
 			return nil, usageError{err}
 		}

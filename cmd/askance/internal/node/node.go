@@ -101,6 +101,8 @@ type Config struct {
 	Offline bool
 	// Observers are told of each record that the engine writes.
 	Observers []func(engine.Written)
+	// NewTrace gives calls a trace that have none. It may be nil.
+	NewTrace func(toolcall.Key) toolcall.Trace
 	// Progress, if set, hears what running calls report.
 	Progress func(*toolcall.Call, toolcall.ProgressRequest)
 

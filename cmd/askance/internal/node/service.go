@@ -114,6 +114,9 @@ func (n *Node) openEngine(ctx context.Context) error {
 		engine.WithWorkingDirs(n.cfg.Cwd, n.cfg.WorkingDirs...), engine.WithReminders(n.cfg.Remind),
 		engine.WithReviewerLimits(n.cfg.Reviewers),
 	}
+	if n.cfg.NewTrace != nil {
+		opts = append(opts, engine.WithNewTrace(n.cfg.NewTrace))
+	}
 	for _, tell := range n.cfg.Observers {
 		opts = append(opts, engine.WithObserver(tell))
 	}
