@@ -92,16 +92,23 @@ func (x *Terminal) reply() {
 	}
 }
 
-// look gives the screen as it is, and a channel that is closed when it changes.
-func (x *Terminal) look() (string, <-chan struct{}) {
+// look gives the screen as it is, and a channel that is closed when it changes. drawn is
+// whether a frame on the alternate screen is complete: each ends with the cursor at the
+// beginning of the last line.
+func (x *Terminal) look() (screen string, drawn bool, news <-chan struct{}) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	at, last := x.screen.CursorPosition(), x.screen.Height()-1
+	drawn = !x.screen.IsAltScreen() || at.X == 0 && (at.Y == last || last < smallScreen)
 	var out []string
 	for line := range strings.SplitSeq(x.screen.String(), "\n") {
 		out = append(out, strings.TrimRight(line, " "))
 	}
-	return strings.Join(out, "\n"), x.news
+	return strings.Join(out, "\n"), drawn, x.news
 }
+
+// smallScreen is below how many lines programs may draw less than the whole screen.
+const smallScreen = 12
 
 // Raw is every byte that the process has sent.
 func (x *Terminal) Raw() string {
@@ -116,8 +123,8 @@ func (x *Terminal) Until(what string, is func(screen string) bool) string {
 	ctx, cancel := context.WithTimeout(x.t.Context(), patience)
 	defer cancel()
 	for {
-		screen, news := x.look()
-		if is(screen) {
+		screen, drawn, news := x.look()
+		if drawn && is(screen) {
 			return screen
 		}
 		select {
@@ -176,7 +183,7 @@ func (x *Terminal) Ends(code int) {
 			x.t.Errorf("exit code %d, want %d\n%s", x.code, code, x.Raw())
 		}
 	case <-time.After(patience):
-		screen, _ := x.look()
+		screen, _, _ := x.look()
 		x.t.Fatalf("the inbox does not end:\n%s", screen)
 	}
 }

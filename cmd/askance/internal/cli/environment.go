@@ -82,7 +82,7 @@ func (env *environment) fileOr(flag, given string, own func(node.Dir) string) (s
 }
 
 func (env *environment) isInteractive() bool {
-	return !env.json && term.IsTerminal(env.in) && env.err.Terminal() && os.Getenv("TERM") != "dumb"
+	return !env.json && term.IsTerminal(env.in) && env.err.Terminal()
 }
 
 // readText gives the value of a flag that is a text, @FILE, or - for standard
@@ -113,21 +113,34 @@ func (env *environment) readStandardInput(flag string, limit int) (string, error
 // errAborted says that a person left a prompt without a response.
 var errAborted = errors.New("canceled: nothing was sent")
 
+// interrupted is errAborted by ctrl+c: the command ends as by a signal.
+type interrupted struct{ error }
+
+func (i interrupted) Unwrap() []error { return []error{i.error, errSignal} }
+
 // runForm asks a person. It ends with ctx, for instance when another person responds
-// first.
+// first. A terminal that cannot move its cursor gets plain lines.
 func (env *environment) runForm(ctx context.Context, fields ...huh.Field) error {
-	f := huh.NewForm(huh.NewGroup(fields...)).
-		WithInput(env.in).WithOutput(env.err).WithShowHelp(true).
-		WithAccessible(os.Getenv("ACCESSIBLE") != "")
-	if os.Getenv("NO_COLOR") != "" {
+	plain := os.Getenv("ACCESSIBLE") != "" || os.Getenv("TERM") == "dumb"
+	f := huh.NewForm(huh.NewGroup(fields...)).WithInput(env.in).WithOutput(env.err).WithShowHelp(true).WithAccessible(plain)
+	if os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
 		f = f.WithTheme(huh.ThemeBase())
 	}
-	err := f.RunWithContext(ctx)
+	done := make(chan error, 1)
+	go func() { done <- f.RunWithContext(ctx) }()
+	var err error
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		if !plain {
+			<-done // it gives the terminal back
+		} // a plain form waits for a line that may never come
+	}
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(err, huh.ErrUserAborted):
-		return errAborted
+		return interrupted{errAborted}
 	}
 	return err
 }
@@ -136,5 +149,5 @@ func (env *environment) runForm(ctx context.Context, fields ...huh.Field) error 
 func (env *environment) confirm(ctx context.Context, title string) (bool, error) {
 	var yes bool
 	err := env.runForm(ctx, huh.NewConfirm().Title(term.SafeLine(title)).Affirmative("Yes").Negative("No").Value(&yes))
-	return yes, err
+	return err == nil && yes, err
 }

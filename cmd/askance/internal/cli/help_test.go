@@ -76,7 +76,7 @@ func TestUsageErrors(t *testing.T) {
 		{"pass --remember as well", "approve a --uses 3 --yes"},
 		{"--sign-for must be positive", "approve a --sign-key x --sign-for -1h --yes"},
 		{"no JSON object", "edit a --input [1] --yes"},
-		{"the inbox needs a terminal for input and output; without one, use askance list", "inbox"},
+		{"cannot open the inbox: it needs a terminal for input and output; list requests with askance list", "inbox"},
 		{"not a terminal: pass --yes, or --digest", "approve a"},
 		{"not a terminal: pass --yes, or --digest", "reject a --feedback no"},
 		{"not a terminal, so that no editor can open", "edit a --yes"},

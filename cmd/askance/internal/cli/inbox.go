@@ -22,12 +22,13 @@ func newInboxCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "inbox",
 		Short: "Interactive inbox in the terminal",
-		Long: `Shows the open approval requests in the terminal and keeps them up to date. ? lists
-the keys. A request shows its reason, the approvers that are still needed, the time
-left, and the arguments as a tree. You can approve, edit in $VISUAL or $EDITOR, reject,
-supply the result, delegate or skip. An approval can create a standing approval; r
-lists and revokes standing approvals. Before you send a response, the screen shows
-exactly what its digest covers. With --sign-key, approvals have your own signature.
+		Long: `Shows open approval requests, running and blocked calls and the history in the
+terminal, and keeps them up to date. ? lists the keys. Requests are sorted by deadline;
+you can sort, group and filter them. On wide terminals a preview shows the selected
+call. You can approve, edit in $VISUAL or $EDITOR, reject, supply the result, delegate
+or skip, and respond to several requests at once. An approval can create a standing
+approval; R lists and revokes standing approvals. Before you send a response, the
+screen shows what would run. With --sign-key, approvals have your own signature.
 
 The inbox needs a running engine and a terminal of at least 40x10. NO_COLOR turns
 colours off. Without a terminal, use askance list, show and approve.`,
@@ -47,8 +48,12 @@ colours off. Without a terminal, use askance list, show and approve.`,
 }
 
 func runInbox(ctx context.Context, env *environment, session string, sign *signing) error {
-	if env.json || !term.IsTerminal(env.in) || !env.out.Terminal() || os.Getenv("TERM") == "dumb" {
-		return usagef("the inbox needs a terminal for input and output; without one, use askance list")
+	const instead = "list requests with askance list, and respond with askance approve CALL"
+	switch {
+	case env.json || !term.IsTerminal(env.in) || !env.out.Terminal():
+		return usagef("cannot open the inbox: it needs a terminal for input and output; %s", instead)
+	case os.Getenv("TERM") == "dumb":
+		return usagef("cannot open the inbox: a terminal with TERM=dumb cannot draw screens; %s", instead)
 	}
 	if env.err.Terminal() { // log lines would corrupt the screen
 		env.log = slog.New(slog.DiscardHandler)
@@ -66,8 +71,8 @@ func runInbox(ctx context.Context, env *environment, session string, sign *signi
 		Engine: l, Hints: hints(l), Who: env.cfg.As, Space: env.cfg.spaceID(), Session: message.SessionID(session),
 		Signer: signer, Editor: editor(), In: env.in, Out: env.out,
 	})
-	if errors.Is(err, errSignal) {
-		return nil // a usual way to leave
+	if errors.Is(err, inbox.ErrInterrupted) {
+		return errSignal
 	}
 	return err
 }

@@ -18,12 +18,12 @@ func TestSeveralMustAgree(t *testing.T) {
 	w := newWorld(t)
 	c := w.ask("call_1", "wire", `{"to":"acme","pin":"0000-secret"}`)
 	x := w.inbox(80, 30)
-	x.See("call_1")
+	x.See("> ")
 	golden(t, "several", x.Press(enter, "0 of 2 from group finance", "escalates in 59m", "denied in 2h59m"))
 	w.answer(c, func(*toolcall.Response) {})
 	x.See("1 of 2 from group finance (rule two): bob (in process)", "approved by bob")
 	x.Press("a", "These arguments run")
-	golden(t, "several-confirm", x.Press("  G", "y approve  esc"))
+	golden(t, "several-confirm", x.Press("  G", "y approve  Y"))
 	x.Press("y", "call_1: approved, the call is submitted")
 	if now := w.call(c); len(now.Votes) != 2 || now.Votes[1].By.Name != "ann" {
 		t.Errorf("votes: %+v", now.Votes)
@@ -38,9 +38,9 @@ func TestFirstOfTwo(t *testing.T) {
 	w := newWorld(t)
 	c := w.ask("call_1", "wire", `{"to":"acme","pin":"1"}`)
 	x := w.inbox(80, 40)
-	x.See("call_1")
+	x.See("> ")
 	x.Press(enter, "0 of 2")
-	x.Press("a", "y approve  esc")
+	x.Press("a", "y approve  Y")
 	golden(t, "first-of-two", x.Press("y", "call_1: approved, 1 more approval needed", "1 of 2 from group finance (rule two): ann"))
 	x.Press(esc, "(you approved)", "1 open")
 	w.answer(c, func(*toolcall.Response) {})
@@ -51,7 +51,7 @@ func TestHandOver(t *testing.T) {
 	w := newWorld(t)
 	c := w.ask("call_1", "wire", `{"to":"acme","pin":"1"}`)
 	x := w.inbox(80, 40)
-	x.See("call_1")
+	x.See("> ")
 	x.Press(enter, "0 of 2")
 	x.Press("h", "Delegate to")
 	x.Press(enter, "enter a value")
@@ -62,7 +62,7 @@ func TestHandOver(t *testing.T) {
 	if v := w.voted(c, "ann", toolcall.ResponseDelegate).Votes[0]; v.To != "eve" || v.Note != "you know them" {
 		t.Errorf("the vote is %+v", v)
 	}
-	x.Press("a", "y approve  esc")
+	x.Press("a", "y approve  Y")
 	x.Press("y", "Not accepted: ann has responded to this approval request") // the engine's word
 }
 
@@ -70,7 +70,7 @@ func TestStandAside(t *testing.T) {
 	w := newWorld(t)
 	c := w.ask("call_1", "wire", `{"to":"acme","pin":"1"}`)
 	x := w.inbox(80, 40)
-	x.See("call_1")
+	x.See("> ")
 	x.Press(enter, "0 of 2")
 	x.Press("s", "Note for the next approver")
 	x.Press("my cousin"+enter, "note     my cousin", "y skip")
@@ -83,7 +83,7 @@ func TestEditKeepsWhatIsHidden(t *testing.T) {
 	w := newWorld(t)
 	c := w.ask("call_1", "wire", `{"to":"acme","pin":"0000-secret"}`)
 	x := w.inbox(80, 50, "EDITOR=sed -i s/acme/emca/")
-	x.See("call_1")
+	x.See("> ")
 	x.Press(enter, "acme")
 	x.Press("e", `+   "to": "emca"`, "y approve as edited")
 	x.Press("y", "edited and approved by ann")
@@ -117,9 +117,9 @@ func TestWithLogin(t *testing.T) {
 	x := open(t, 80, 24, nil, "inbox", "--nats", w.url, "--creds", ann)
 	x.See("askance inbox: ann", "No open approval requests")
 	c := w.pay("call_1", 1900) // seen by a hint, not by the next list
-	x.See("> pay", "1 open")
+	x.See("Pay 1900", "1 open")
 	x.Press(enter, "A-1042")
-	x.Press("a", "y approve  esc")
+	x.Press("a", "y approve  Y")
 	x.Press("y", "approved by ann")
 	if v := w.voted(c, "ann", toolcall.ResponseApprove).Votes[0]; v.By.Auth == "" || strings.Contains(v.By.Auth, "in-process") {
 		t.Errorf("how ann was authenticated: %q", v.By.Auth)

@@ -25,7 +25,7 @@ import (
 // or a note. The same words go with every draft.
 type composeScreen struct {
 	drafts []*draftResponse
-	walk   *walkScreen // that it belongs to, or nil
+	bulk   *bulkScreen // that it belongs to, or nil
 	fields []field
 	at     int
 	area   *textarea.Model // instead of fields, for a result
@@ -74,7 +74,7 @@ func (s *composeScreen) holds(k toolcall.Key) bool {
 
 // stale says why a single draft cannot be sent any more.
 func (s *composeScreen) stale(m *model) string {
-	if s.walk != nil {
+	if s.bulk != nil {
 		return "" // each is looked at when it is sent
 	}
 	return s.drafts[0].stale(m)
@@ -119,8 +119,8 @@ func (s *composeScreen) next(m *model) tea.Cmd {
 
 func (s *composeScreen) done(m *model) tea.Cmd {
 	m.pop()
-	if s.walk != nil {
-		return s.walk.sendAll(m, s.drafts)
+	if s.bulk != nil {
+		return s.bulk.sendAll(m, s.drafts)
 	}
 	m.push(newConfirm(s.drafts[0]))
 	return nil
@@ -129,7 +129,7 @@ func (s *composeScreen) done(m *model) tea.Cmd {
 func (s *composeScreen) view(m *model, w, h int) (title string, body []string, keys string) {
 	d := s.drafts[0]
 	title = asked.Verb(d.response) + ": " + reveal.Line(d.call.Tool) + "  " + reveal.Line(string(d.call.Call))
-	if s.walk != nil {
+	if s.bulk != nil {
 		title = asked.Verb(d.response) + ": " + asked.Count(len(s.drafts), "request")
 	}
 	if bad := s.stale(m); bad != "" {

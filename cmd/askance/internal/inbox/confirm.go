@@ -37,10 +37,11 @@ func (d *draftResponse) stale(m *model) string {
 	return ""
 }
 
-// confirmScreen shows exactly what the digest of an approval request stands for, and
-// what a response does, before it is sent.
+// confirmScreen shows what would run and what a response does, before it is sent. The
+// signed request itself is one key away.
 type confirmScreen struct {
 	draft  *draftResponse
+	signed bool // the signed request is shown, too
 	scroll scroll
 	width  int
 	lines  []string // for width
@@ -59,42 +60,64 @@ func (s *confirmScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 	switch key := k.String(); {
 	case key == "esc", key == "q", key == "n":
 		m.pop()
+	case key == "x":
+		s.signed, s.lines = !s.signed, nil
 	case s.draft.obstacle(m) != "":
 	case key == "y" && s.ready():
 		m.pop()
 		return m.send(s.draft)
+	case key == "Y" && s.ready():
+		return s.sendAndOpenNext(m)
 	default:
 		s.scroll.key(key)
 	}
 	return nil
 }
 
+// sendAndOpenNext sends the response and opens the next request on the list.
+func (s *confirmScreen) sendAndOpenNext(m *model) tea.Cmd {
+	m.stack = nil
+	send := m.send(s.draft)
+	next := m.list.next(m, s.draft.call.Key)
+	if next == nil {
+		return send
+	}
+	m.list.at, m.list.touched = next.call.Key, true
+	m.stack = append(m.stack, newDetail(next)) // the status stays
+	return send
+}
+
 func (s *confirmScreen) view(m *model, w, h int) (title string, body []string, keys string) {
 	d := s.draft
 	title = asked.Verb(d.response) + ": " + reveal.Line(d.call.Tool) + "  " + reveal.Line(string(d.call.Call)) + "?"
 	if s.lines == nil || s.width != w {
-		s.width, s.lines = w, d.lines(m, w)
+		s.width, s.lines = w, d.lines(m, w, s.signed)
 	}
-	keys = "y " + strings.ToLower(asked.Verb(d.response)) + "  esc back"
+	keys = "y " + strings.ToLower(asked.Verb(d.response)) + "  Y and open the next  x signed request  esc back"
 	var head []string
 	if bad := d.obstacle(m); bad != "" {
 		head, keys = paintAll(m.out.Bad, wrap(bad, w)), "esc back"
 	}
 	body = s.scroll.view(m, head, s.lines, w, h)
 	if len(head) == 0 && !s.ready() {
-		keys = "space more: y works after the last line  esc back"
+		keys = "space more: y works after the last line  x signed request  esc back"
 	}
 	return title, body, keys
 }
 
-func (d *draftResponse) lines(m *model, w int) []string {
+func (d *draftResponse) lines(m *model, w int, signed bool) []string {
 	f := records{width: w, dim: m.out.Dim}
-	a := d.response
+	c, a := d.call, d.response
+	f.lines = append(f.lines, paintAll(m.out.Bold, wrap(reveal.Line(summaryOf(c)), w))...)
+	f.add("risk", paintAll(m.out.Bad, linesOf(riskText(c)))...)
 	if a.Input != nil {
 		f.lines = append(f.lines, m.out.Ask("These arguments run instead, if the policy permits them:"))
 		f.lines = append(f.lines, d.diff(m, w)...)
 	}
-	f.add("signed", d.signature(m)...)
+	if a.Kind == toolcall.ResponseApprove && a.Input == nil {
+		f.lines = append(f.lines, m.out.Ask("These arguments run:"))
+		f.lines = append(f.lines, indentLines(argtree.Render(c.Input, w-2, m.out.Name))...)
+	}
 	f.add("feedback", linesOf(a.Feedback)...)
 	f.add("result", linesOf(a.Output)...)
 	f.add("to", linesOf(a.To)...)
@@ -105,13 +128,15 @@ func (d *draftResponse) lines(m *model, w int) []string {
 	if a.Remember != nil {
 		f.add("remember", termsText(a.Remember, m.now)...)
 	}
-	if a.Kind == toolcall.ResponseApprove && a.Input == nil {
-		f.lines = append(f.lines, m.out.Ask("These arguments run:"))
-		f.lines = append(f.lines, indentLines(argtree.Render(d.call.Input, w-2, m.out.Name))...)
-	}
-	f.lines = append(f.lines, m.out.Ask("The request that the digest covers:"))
-	f.lines = append(f.lines, indentLines(bound(m, d.call.Request, w-2))...)
+	f.add("signed", d.signature(m)...)
+	f.add("from", asked.Origin(c), "session "+reveal.Line(string(c.Session)))
+	f.add("why", asked.Why(c)...)
+	f.add("needs", asked.Needs(c)...)
 	f.add("digest", a.Digest)
+	if signed {
+		f.lines = append(f.lines, m.out.Ask("The signed request, which the digest covers:"))
+		f.lines = append(f.lines, indentLines(bound(m, c.Request, w-2))...)
+	}
 	return f.lines
 }
 

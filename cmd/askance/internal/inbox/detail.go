@@ -39,7 +39,7 @@ func (d *detailScreen) holds(k toolcall.Key) bool { return k == d.request }
 func (d *detailScreen) hasChanged(q *request) bool { return q.open() && q.call.Digest != d.digest }
 
 func (d *detailScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
-	q := m.qs.get(d.request)
+	q := m.find(d.request)
 	switch k.String() {
 	case "esc", "q", "left":
 		m.pop()
@@ -56,7 +56,7 @@ func (d *detailScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 		return s.ask(m)
 	case "n", "tab", "p", "shift+tab":
 		d.neighbour(m, k.String() == "n" || k.String() == "tab")
-		return nil
+		return m.list.past.ask(m, false)
 	}
 	if d.scroll.key(k.String()) {
 		return nil
@@ -125,7 +125,7 @@ func (d *detailScreen) remember(m *model, q *request, key string) bool {
 
 func (d *detailScreen) neighbour(m *model, next bool) {
 	rows := m.list.rows(m)
-	m.list.at = d.request
+	m.list.at, m.list.touched = d.request, true
 	m.list.resolve(rows)
 	step := -1
 	if next {
@@ -138,19 +138,19 @@ func (d *detailScreen) neighbour(m *model, next bool) {
 }
 
 func (d *detailScreen) view(m *model, w, h int) (title string, body []string, keys string) {
-	q := m.qs.get(d.request)
+	q := m.find(d.request)
 	if q == nil {
 		return "request", []string{"", "  It no longer exists."}, "esc back"
 	}
 	c := q.call
 	title = reveal.Line(c.Tool) + "  " + reveal.Line(string(c.Call))
-	keys = "a approve  e edit  r reject  h delegate  t respond  ? keys  esc back"
+	keys = "a approve  e edit  r reject  h delegate  t respond  s skip  n next  ? keys  esc back"
 	if d.wish.obstacle() == "" {
 		keys = "a approve  e edit  r reject  w standing approval  h delegate  t respond  ? keys  esc back"
 	}
 	switch {
 	case !q.open():
-		keys = "esc back  n next"
+		keys = "i explain  n next  ? keys  esc back"
 	case asked.MayRespond(c, m.cfg.Who) == asked.No:
 		keys = "you are not an approver  esc back  n next"
 	case d.hasChanged(q):
@@ -164,51 +164,63 @@ func (d *detailScreen) view(m *model, w, h int) (title string, body []string, ke
 func (d *detailScreen) head(m *model, q *request, w int) []string {
 	var out []string
 	switch {
-	case !q.open():
+	case q.call.Request != nil && q.over != "" && m.qs.get(d.request) != nil:
 		out = paintAll(m.out.Bad, wrap("Closed: "+reveal.Line(q.over)+". It needs no response.", w))
 	case d.hasChanged(q):
 		out = paintAll(m.out.Ask, wrap("This request changed after you opened it: review it again.", w))
 	}
-	if q.call.Request == nil {
-		return out
+	summary := wrap(reveal.Line(summaryOf(q.call)), w)
+	if len(summary) > headLines {
+		summary = append(summary[:headLines-1], fit(summary[headLines-1]+" …", w))
 	}
-	text := reveal.Text(q.call.Request.Text)
-	first, _, more := strings.Cut(text, "\n")
-	if more {
-		first += " …"
-	}
-	return append(out, m.out.Ask(fit(first, w)))
+	return append(out, paintAll(m.out.Bold, summary)...)
 }
 
+// headLines is how many lines of a summary stay in view.
+const headLines = 3
+
+// lines are what would run, where it is, and then why.
 func (d *detailScreen) lines(m *model, q *request, w int) []string {
 	c := q.call
 	f := records{width: w, dim: m.out.Dim}
-	if c.Request != nil {
-		if text := reveal.Text(c.Request.Text); strings.Contains(text, "\n") || len(argtree.Cut(text, w)) > 1 {
-			f.add("request", strings.Split(text, "\n")...)
-		}
-		f.add("why", asked.Why(c)...)
-		if q.open() {
-			f.add("needs", asked.Needs(c)...)
-		}
-		f.add("so far", asked.Votes(c, m.now)...)
-		if q.open() {
-			f.add("time", "requested "+asked.Span(m.now.Sub(asked.At(c)))+" ago", asked.Deadline(c.Request.Requirement, m.now))
-		}
+	f.add("risk", paintAll(m.out.Bad, linesOf(riskText(c)))...)
+	switch {
+	case q.open():
+		f.add("time", asked.Deadline(c.Request.Requirement, m.now), "requested "+asked.Span(m.now.Sub(asked.At(c)))+" ago")
+		f.add("needs", asked.Needs(c)...)
+	case tabOf(q) == tabHistory && !q.gone():
+		f.add("ended", outcomeText(m, c))
+		f.add("result", resultText(c)...)
+	default:
+		f.add("state", phaseText(c, m.now)...)
 	}
+	f.add("so far", asked.Votes(c, m.now)...)
 	d.args.lay(m, c, w, d.raw)
 	f.lines = append(f.lines, m.out.Dim(d.argsTitle()))
 	f.lines = append(f.lines, indentLines(d.args.lines)...)
 	if q.open() {
 		f.add("remember", d.wish.lines()...)
 	}
+	d.addReasons(&f, c)
+	return f.lines
+}
+
+// addReasons adds why the call was decided so, and where it is from.
+func (d *detailScreen) addReasons(f *records, c *toolcall.Call) {
+	if c.Request != nil {
+		if text := reveal.Text(c.Request.Text); c.Request.Text != summaryOf(c) {
+			f.add("message", strings.Split(text, "\n")...)
+		}
+		f.add("why", asked.Why(c)...)
+	} else if c.Decision != nil {
+		f.add("why", string(c.Decision.Behavior)+": "+reveal.Line(c.Decision.Reason))
+	}
 	f.add("from", asked.Origin(c))
 	f.add("address", reveal.Line(string(c.Session)+"/"+string(c.Reply)+"/"+string(c.Call)))
 	f.add("digest", c.Digest)
-	if c.Request != nil {
+	if c.Request != nil && c.Request.Bundle != "" {
 		f.add("policy", c.Request.Bundle)
 	}
-	return f.lines
 }
 
 func (d *detailScreen) argsTitle() string {

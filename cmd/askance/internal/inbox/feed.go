@@ -27,7 +27,8 @@ type Engine interface {
 type Hints func(ctx context.Context, f func(k toolcall.Key, asking bool)) (stop func(), err error)
 
 const (
-	// every is how often the list is asked for, hints or not.
+	// every is how often the list is asked for, hints or not. A list that takes long is asked
+	// for less often: at most a tenth of the time goes into it.
 	every = 3 * time.Second
 	// again is the pause after an approval request that the engine did not answer.
 	again = time.Second
@@ -36,15 +37,17 @@ const (
 	// manyHints at once are answered by one list.
 	manyHints = 16
 	askWithin = 3 * time.Second
+	// maxListed bounds the standing approvals that are shown.
 	maxListed = 2000
 )
 
 // The messages of the feed.
 type (
-	// listedMsg has the open approval requests; all, or the first maxListed.
+	// listedMsg has a page of the open calls. With the last page comes listed, the keys of all
+	// pages.
 	listedMsg struct {
-		calls    []*toolcall.Call
-		complete bool
+		calls  []*toolcall.Call
+		listed map[toolcall.Key]bool
 	}
 	// sawMsg has one call as it stands; nil if there is no such call.
 	sawMsg struct {
@@ -65,6 +68,7 @@ type feed struct {
 
 	news  chan toolcall.Key // hinted at, or to be looked at
 	whole chan struct{}     // ask for the list
+	pause time.Duration     // until the list is asked for again; belongs to run
 }
 
 func newFeed(cfg Config, post func(tea.Msg)) *feed {
@@ -103,10 +107,10 @@ func (f *feed) run(ctx context.Context) {
 			err = f.see(ctx, f.others(ctx, k))
 		case <-f.whole:
 			err = f.list(ctx)
-			timer.Reset(every)
+			timer.Reset(f.pause)
 		case <-timer.C:
 			err = f.list(ctx)
-			timer.Reset(every)
+			timer.Reset(f.pause)
 		}
 		if err != nil && ctx.Err() == nil {
 			f.post(troubleMsg{err})
@@ -189,26 +193,31 @@ func (f *feed) show(ctx context.Context, k toolcall.Key) error {
 	return nil
 }
 
+// list asks for the open calls page by page, and posts each page as it comes.
 func (f *feed) list(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
-	defer cancel()
-	m := listedMsg{complete: true}
-	r := toolcall.ListRequest{V: 1, Session: f.session, States: []message.ToolCallState{message.ToolCallAsking}}
+	begin := time.Now()
+	defer func() { f.pause = max(every, 10*time.Since(begin)) }()
+	listed := map[toolcall.Key]bool{}
+	r := toolcall.ListRequest{V: 1, Session: f.session}
 	for {
-		page, err := f.engine.List(ctx, r)
+		page, err := f.page(ctx, r)
 		if err != nil {
 			return err
 		}
-		m.calls = append(m.calls, page.Calls...)
+		for _, c := range page.Calls {
+			listed[c.Key] = true
+		}
 		if page.Next == 0 {
-			break
+			f.post(listedMsg{page.Calls, listed})
+			return nil
 		}
-		if len(m.calls) >= maxListed {
-			m.complete = false
-			break
-		}
+		f.post(listedMsg{page.Calls, nil})
 		r.After = page.Next
 	}
-	f.post(m)
-	return nil
+}
+
+func (f *feed) page(ctx context.Context, r toolcall.ListRequest) (toolcall.ListReply, error) {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	return f.engine.List(ctx, r)
 }

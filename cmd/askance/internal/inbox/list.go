@@ -1,21 +1,36 @@
 package inbox
 
 import (
+	"fmt"
+	"strings"
+	"time"
+
 	"github.com/charmbracelet/bubbles/textinput"
 	tea "github.com/charmbracelet/bubbletea"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/reveal"
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// listScreen is the approval requests, one on a line. It is always at the bottom.
+// listScreen is the calls of a tab, one on a line. It is always at the bottom.
 type listScreen struct {
 	picker[toolcall.Key]
+	tab      tab
 	filter   textinput.Model
 	typing   bool // the filter is being written
 	mine     bool // only requests that this person can respond to
+	order    int
+	back     bool
+	group    int
+	touched  bool // the person has moved the selection; until then it is on the first row
 	selected map[toolcall.Key]bool
+	past     history
+	preview  *detailScreen // of the selected row, where there is room
+
+	made    *table
+	madeFor selection
 }
 
 func newList() *listScreen {
@@ -26,14 +41,12 @@ func newList() *listScreen {
 
 func (l *listScreen) holds(toolcall.Key) bool { return false }
 
-func (l *listScreen) rows(m *model) []*request {
-	match := matcher(l.filter.Value())
-	return m.qs.sorted(func(q *request) bool {
-		return match(q) && (!l.mine || !q.open() || asked.MayRespond(q.call, m.cfg.Who) != asked.No)
-	})
+func (l *listScreen) resolve(rows []*request) {
+	if !l.touched {
+		l.row, l.at = 0, toolcall.Key{}
+	}
+	l.choose(len(rows), keyOf(rows))
 }
-
-func (l *listScreen) resolve(rows []*request) { l.choose(len(rows), keyOf(rows)) }
 
 func keyOf(rows []*request) func(int) toolcall.Key {
 	return func(i int) toolcall.Key { return rows[i].call.Key }
@@ -41,44 +54,92 @@ func keyOf(rows []*request) func(int) toolcall.Key {
 
 func (l *listScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 	if l.typing {
-		return l.keyFilter(k)
+		return l.keyFilter(m, k)
 	}
 	rows := l.rows(m)
 	l.resolve(rows)
-	switch k.String() {
+	l.touched = true
+	key := k.String()
+	if d, ok := moves(key, l.page); ok {
+		l.move(len(rows), d, keyOf(rows))
+		return l.past.ask(m, false)
+	}
+	switch key {
 	case "q":
 		return tea.Quit
 	case "esc":
 		l.filter.SetValue("")
+		l.mine = false
 		clear(l.selected)
+		return l.past.ask(m, false)
 	case "/":
 		l.typing = true
 		return l.filter.Focus()
-	case "m":
-		l.mine = !l.mine
-	case "r":
+	case "R":
 		s := newStandingApprovals()
 		m.push(s)
 		return s.ask(m)
 	case "ctrl+l":
 		m.feed.refresh()
-		return tea.ClearScreen
-	default:
-		if d, ok := moves(k.String(), l.page); ok {
-			l.move(len(rows), d, keyOf(rows))
-			return nil
-		}
-		return l.keyRow(m, k, rows)
+		return tea.Batch(tea.ClearScreen, l.past.ask(m, true))
+	case "1", "2", "3", "4":
+		return l.show(m, tab(key[0]-'1'))
+	case "tab", "]":
+		return l.show(m, (l.tab+1)%tabCount)
+	case "shift+tab", "[":
+		return l.show(m, (l.tab+tabCount-1)%tabCount)
 	}
-	return nil
-}
-
-func (l *listScreen) keyRow(m *model, k tea.KeyMsg, rows []*request) tea.Cmd {
-	if len(rows) == 0 {
+	if l.keyOrder(m, key) || len(rows) == 0 {
 		return nil
 	}
+	return l.keyRow(m, key, rows)
+}
+
+// show changes to a tab.
+func (l *listScreen) show(m *model, t tab) tea.Cmd {
+	if l.tab != t {
+		l.tab, l.touched, l.picker = t, false, picker[toolcall.Key]{page: l.page}
+		clear(l.selected)
+		m.status = ""
+	}
+	return l.past.ask(m, true)
+}
+
+// keyOrder changes which rows there are, and in which order.
+func (l *listScreen) keyOrder(m *model, key string) bool {
+	switch key {
+	case "m":
+		l.mine = !l.mine
+		m.say(m.out.Dim, "%s", map[bool]string{true: "Only requests that you can respond to.", false: "All requests."}[l.mine])
+	case "o":
+		l.order = (l.order + 1) % len(orders)
+		m.say(m.out.Dim, "Sorted by %s.", l.orderName())
+	case "O":
+		l.back = !l.back
+		m.say(m.out.Dim, "Sorted by %s.", l.orderName())
+	case "v":
+		l.group = (l.group + 1) % len(groupings)
+		if name := groupings[l.group].name; name != "" {
+			m.say(m.out.Dim, "Grouped by %s.", name)
+		} else {
+			m.say(m.out.Dim, "Not grouped.")
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+func (l *listScreen) orderName() string {
+	if l.back {
+		return orders[l.order].name + ", reversed"
+	}
+	return orders[l.order].name
+}
+
+func (l *listScreen) keyRow(m *model, key string, rows []*request) tea.Cmd {
 	q := rows[l.row]
-	switch k.String() {
+	switch key {
 	case "enter", "right", "l":
 		m.push(newDetail(q))
 	case " ", "x":
@@ -88,54 +149,120 @@ func (l *listScreen) keyRow(m *model, k tea.KeyMsg, rows []*request) tea.Cmd {
 			l.selected[q.call.Key] = true
 		}
 		l.move(len(rows), 1, keyOf(rows))
+		m.say(m.out.Dim, "%s selected.", asked.Count(len(l.selected), "request"))
+	case "*":
+		l.selectAll(m, rows)
 	case "b":
-		l.walk(m, q)
+		l.bulk(m, q)
+	case "J", "K":
+		if l.preview != nil {
+			l.preview.scroll.key(map[string]string{"J": "down", "K": "up"}[key])
+		}
+	case "i":
+		s := newExplain(q.call)
+		m.push(s)
+		return s.ask(m)
+	case "w": // needs to be seen with the request
+		if q.open() {
+			m.push(newDetail(q))
+			return m.top().key(m, tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune(key)})
+		}
+	default:
+		if q.open() {
+			return newDetail(q).respond(m, q, key)
+		}
 	}
 	return nil
 }
 
-// walk begins a bulk response: for what is selected, or for all that is similar.
-func (l *listScreen) walk(m *model, q *request) {
+// selectAll selects every open request on the list, or none if all are selected.
+func (l *listScreen) selectAll(m *model, rows []*request) {
+	n := len(l.selected)
+	for _, q := range rows {
+		if q.open() {
+			l.selected[q.call.Key] = true
+		}
+	}
+	if n == len(l.selected) {
+		clear(l.selected)
+	}
+	m.say(m.out.Dim, "%s selected.", asked.Count(len(l.selected), "request"))
+}
+
+// bulk begins one response for what is selected, or for all that is similar; the list's
+// filter limits both.
+func (l *listScreen) bulk(m *model, q *request) {
 	var all []*request
 	if len(l.selected) > 0 {
-		all = m.qs.sorted(func(o *request) bool { return o.open() && l.selected[o.call.Key] })
+		for _, o := range l.rows(m) {
+			if o.open() && l.selected[o.call.Key] {
+				all = append(all, o)
+			}
+		}
 	} else if q.open() {
-		all = m.qs.similar(q)
+		all = l.similar(m, q)
 	}
 	if len(all) == 0 {
 		m.say(m.out.Bad, "No open request is selected.")
 		return
 	}
-	clear(l.selected)
-	m.push(newWalk(all))
+	hidden := 0
+	for k := range l.selected {
+		if o := m.qs.get(k); o != nil && o.open() {
+			hidden++
+		}
+	}
+	s := newBulk(m, all)
+	if hidden -= len(all); hidden > 0 {
+		s.hidden = hidden
+	}
+	m.push(s)
 }
 
-func (l *listScreen) keyFilter(k tea.KeyMsg) tea.Cmd {
+func (l *listScreen) keyFilter(m *model, k tea.KeyMsg) tea.Cmd {
 	switch k.Type {
-	case tea.KeyEnter:
+	case tea.KeyEnter, tea.KeyEsc:
 		l.typing = false
 		l.filter.Blur()
-		return nil
-	case tea.KeyEsc:
-		l.typing = false
-		l.filter.Blur()
-		l.filter.SetValue("")
+		if k.Type == tea.KeyEsc {
+			l.filter.SetValue("")
+		}
+		return l.past.ask(m, false)
+	case tea.KeyUp, tea.KeyDown:
+		rows := l.rows(m)
+		d, _ := moves(k.String(), l.page)
+		l.touched = true
+		l.move(len(rows), d, keyOf(rows))
 		return nil
 	}
 	return update(&l.filter, k)
 }
 
-// onward selects the next approval request that this person can respond to, if there is one
-// below.
-func (l *listScreen) onward(m *model) {
+// next gives the request after the one at key that this person can respond to: below it
+// on the list, or else from the top; nil if there is none.
+func (l *listScreen) next(m *model, key toolcall.Key) *request {
 	rows := l.rows(m)
-	l.resolve(rows)
-	for i := l.row; i < len(rows); i++ {
-		if rows[i].open() && asked.MayRespond(rows[i].call, m.cfg.Who) != asked.No {
-			l.move(len(rows), i-l.row, keyOf(rows))
-			return
+	from := l.row
+	for i, q := range rows {
+		if q.call.Key == key {
+			from = i
 		}
 	}
+	for i := range rows {
+		q := rows[(from+1+i)%len(rows)]
+		if q.call.Key != key && q.open() && !m.sending[q.call.Key] && asked.MayRespond(q.call, m.cfg.Who) != asked.No {
+			return q
+		}
+	}
+	return nil
+}
+
+// onward selects the next request after the one at key, if there is one.
+func (l *listScreen) onward(m *model, key toolcall.Key) {
+	if q := l.next(m, key); q != nil {
+		l.at, l.touched = q.call.Key, true
+	}
+	l.resolve(l.rows(m))
 }
 
 // moves is by how many rows a key moves; far, if it goes to an end.
@@ -158,88 +285,125 @@ func moves(key string, page int) (int, bool) {
 	return 0, false
 }
 
-func (l *listScreen) view(m *model, w, h int) (title string, body []string, keys string) {
-	title = "askance inbox: " + reveal.Line(m.cfg.Who)
+// title says what the list has, and by which filter.
+func (l *listScreen) title() string {
+	title := [tabCount]string{"Open requests", "Running calls", "Blocked calls", "Finished calls"}[l.tab]
+	if f := strings.TrimSpace(l.filter.Value()); f != "" {
+		title += " matching " + reveal.Line(f)
+	}
 	if l.mine {
 		title += ", mine only"
 	}
+	return title
+}
+
+// place says where the selection is, and how many requests are selected for one response.
+func (l *listScreen) place(m *model) (text string) {
+	if n := len(l.rows(m)); n > 0 {
+		text = fmt.Sprintf("%d of %d", l.row+1, n)
+		if l.tab == tabHistory && l.past.more {
+			text += "+"
+		}
+	}
+	if n := len(l.selected); n > 0 {
+		text = strings.TrimRight(fmt.Sprintf("%d selected, %s", n, text), ", ")
+	}
+	return text
+}
+
+func (l *listScreen) keys() string {
+	switch {
+	case l.typing:
+		return "enter apply the filter  esc clear it"
+	case l.tab != tabOpen:
+		return "enter open  / filter  i explain  v group  tab next tab  ? help  q quit"
+	case len(l.selected) > 0:
+		return "b respond to the selected  space select  * all  esc clear  ? help  q quit"
+	}
+	return "a approve  r reject  enter open  / filter  space select  b similar  o sort  v group  m mine  R approvals  ? help  q quit"
+}
+
+// view gives the rows on w columns and h lines.
+func (l *listScreen) view(m *model, w, h int) (title string, body []string, keys string) {
+	body = l.lines(m, w, h)
+	return l.title(), body, l.keys()
+}
+
+func (l *listScreen) lines(m *model, w, h int) (body []string) {
 	if l.typing || l.filter.Value() != "" {
-		body = append(body, l.filter.View())
+		l.filter.Width = max(1, w-10)
+		body = append(body, " "+l.filter.View())
 	}
-	keys = "enter open  / filter  space select  b similar  r approvals  m mine  ? help  q quit"
-	if l.typing {
-		keys = "enter apply the filter  esc clear it"
+	t := l.table(m)
+	if l.tab == tabHistory && l.past.err != nil {
+		body = append(body, paintAll(m.out.Bad, indentLines(wrap("Cannot load the history: "+reveal.Line(asked.Refusal(l.past.err)), w-4)))...)
 	}
-	rows := l.rows(m)
-	if len(rows) == 0 {
-		return title, append(body, "", "  "+m.out.Dim(l.nothing(m))), keys
+	if len(t.rows) == 0 {
+		for _, line := range wrap(l.nothing(m), w-4) {
+			body = append(body, "  "+m.out.Dim(line))
+		}
+		return body
 	}
 	l.page = max(1, h-len(body)-1)
-	l.resolve(rows)
-	c := columnsFor(rows, w)
-	body = append(body, m.out.Dim(c.line("  ", "TOOL", "CALL", "AGE", "LEFT", "REQUEST")))
-	for i, q := range rows[l.first:] {
-		if i == l.page {
-			break
-		}
-		body = append(body, l.line(m, q, c))
+	l.resolve(t.rows)
+	l.window(t.lines[l.row], len(t.items))
+	if l.first > 0 && l.first == t.lines[l.row] && t.items[l.first-1].row < 0 {
+		l.first-- // its heading
 	}
-	return title, body, keys
+	c := newColumns(m, l.tab, t.rows, w)
+	body = append(body, m.out.Dim(c.head()))
+	m.zones.rowsAt = len(body)
+	for _, it := range t.items[l.first:min(len(t.items), l.first+l.page)] {
+		var k toolcall.Key
+		if it.row >= 0 {
+			k = t.rows[it.row].call.Key
+		}
+		m.zones.rows = append(m.zones.rows, k)
+		body = append(body, l.line(m, t, it, c, w))
+	}
+	return body
+}
+
+func (l *listScreen) line(m *model, t *table, it item, c columns, w int) string {
+	if it.row < 0 {
+		head := fit(fmt.Sprintf("── %s: %s, %d ", groupings[l.group].name, reveal.Line(it.label), it.count), w-1)
+		return m.out.Bold(head + strings.Repeat("─", max(0, w-1-ansi.StringWidth(head))))
+	}
+	q := t.rows[it.row]
+	at, sel := q.call.Key == l.at, l.selected[q.call.Key]
+	mark := map[[2]bool]string{{false, false}: "  ", {true, false}: "> ", {false, true}: "* ", {true, true}: ">*"}[[2]bool{at, sel}]
+	switch {
+	case at:
+		return m.out.Selected(cell(c.line(m, mark, q, false), w))
+	case q.leaving && q.left == l.tab:
+		return m.out.Dim(c.line(m, mark, q, false))
+	}
+	return c.line(m, mark, q, true)
 }
 
 func (l *listScreen) nothing(m *model) string {
 	switch {
-	case !m.loaded:
-		return ""
-	case l.filter.Value() != "" || l.mine:
-		return "No open request matches. esc clears the filter, m shows all."
+	case !m.loaded, l.tab == tabHistory && !l.past.known:
+		return "loading"
+	case l.filtered():
+		return "Nothing matches. esc clears the filter, m shows all."
+	case l.tab == tabRunning:
+		return "No call is queued or running."
+	case l.tab == tabBlocked:
+		return "No call is blocked."
+	case l.tab == tabHistory:
+		return "No call has finished."
 	}
 	return "No open approval requests. New requests appear automatically."
 }
 
-func (l *listScreen) line(m *model, q *request, c columns) string {
-	key := q.call.Key
-	mark := "  "
-	switch {
-	case key == l.at:
-		mark = "> "
-	case l.selected[key]:
-		mark = "* "
+// due is how many open requests are urgent.
+func (qs *requests) due(now time.Time) int {
+	n := 0
+	for _, q := range qs.all {
+		if ends := deadlineOf(q); q.open() && !ends.IsZero() && ends.Sub(now) <= soon {
+			n++
+		}
 	}
-	if key == l.at && l.selected[key] {
-		mark = ">*"
-	}
-	text := c.line(mark, reveal.Line(q.call.Tool), reveal.Line(string(q.call.Call)), asked.Span(m.now.Sub(q.call.ProposedAt)), l.left(m, q), l.what(m, q))
-	switch {
-	case !q.open():
-		return m.out.Dim(text)
-	case key == l.at:
-		return m.out.Bold(text)
-	}
-	return text
-}
-
-func (l *listScreen) left(m *model, q *request) string {
-	if !q.open() {
-		return ""
-	}
-	return asked.Until(q.call.Request.Requirement.Ends(), m.now)
-}
-
-// what is asked, or what became of it.
-func (l *listScreen) what(m *model, q *request) string {
-	if !q.open() {
-		return reveal.Line(q.over)
-	}
-	text := reveal.Line(q.call.Request.Text)
-	if v, ok := asked.VoteOf(q.call, m.cfg.Who); ok {
-		return "(you " + reveal.Line(asked.Said(v)) + ") " + text
-	}
-	if asked.MayRespond(q.call, m.cfg.Who) == asked.No {
-		return "(not yours) " + text
-	}
-	if v, ok := asked.LastOn(q.call); ok {
-		return "(" + reveal.Line(v.By.Name+" "+asked.Said(v)) + ") " + text
-	}
-	return text
+	return n
 }

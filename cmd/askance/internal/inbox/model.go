@@ -43,15 +43,16 @@ type model struct {
 	height int
 
 	loaded  bool // the engine has answered once
-	more    bool // there are more approval requests than are kept
+	loading bool // the list of open calls has begun, and not ended, for the first time
+	zones   zones
 	trouble error
-	since   time.Time // of the trouble
-	status  string    // what happened last, painted
-	sending int       // responses under way
+	since   time.Time             // of the trouble
+	status  string                // what happened last, painted
+	sending map[toolcall.Key]bool // responses under way
 }
 
 func newModel(ctx context.Context, cfg Config, f *feed) *model {
-	return &model{ctx: ctx, cfg: cfg, out: cfg.Out, feed: f, list: newList(), now: time.Now()}
+	return &model{ctx: ctx, cfg: cfg, out: cfg.Out, feed: f, list: newList(), now: time.Now(), loading: true, sending: map[toolcall.Key]bool{}}
 }
 
 type tickMsg time.Time
@@ -77,12 +78,12 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.width, m.height = msg.Width, msg.Height
 	case tea.KeyMsg:
 		return m, m.key(msg)
+	case tea.MouseMsg:
+		return m, m.mouse(msg)
 	case listedMsg:
-		m.noteAnswer()
-		m.more = !msg.complete
-		for _, k := range m.qs.takeList(msg.calls, msg.complete, m.now) {
-			m.feed.look(k)
-		}
+		m.takeList(msg)
+	case historyMsg:
+		return m, m.list.past.take(m, msg)
 	case sawMsg:
 		m.noteAnswer()
 		if msg.call == nil {
@@ -103,6 +104,22 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, m.passToScreens(msg)
 	}
 	return m, nil
+}
+
+// takeList takes in a part of the list of open calls. What became of those that the whole
+// list lacks is asked for; of very many, only of those that a screen shows.
+func (m *model) takeList(msg listedMsg) {
+	m.noteAnswer()
+	if msg.listed != nil {
+		m.loading = false
+	}
+	for i, k := range m.qs.takeList(msg.calls, msg.listed, m.now) {
+		if i < manyHints || m.holds(k) || m.list.at == k {
+			m.feed.look(k)
+		} else {
+			m.qs.drop(k)
+		}
+	}
 }
 
 // passToScreens takes in what was heard about standing approvals, for the screens that
@@ -140,7 +157,7 @@ func (m *model) holds(k toolcall.Key) bool {
 			return true
 		}
 	}
-	return false
+	return m.sending[k]
 }
 
 func (m *model) top() screen {
@@ -160,7 +177,10 @@ func (m *model) pop() {
 }
 
 func (m *model) key(k tea.KeyMsg) tea.Cmd {
-	if k.Type == tea.KeyCtrlC || m.isSmall() && k.String() == "q" {
+	if k.Type == tea.KeyCtrlC {
+		return tea.Interrupt
+	}
+	if m.isSmall() && k.String() == "q" {
 		return tea.Quit
 	}
 	if m.isSmall() {

@@ -115,8 +115,17 @@ func newShown(t *testing.T, calls ...*toolcall.Call) (*model, *fakeEngine) {
 	cfg := Config{Engine: e, Who: "ann", Out: term.New(&strings.Builder{}), Editor: []string{"true"}}
 	m := newModel(t.Context(), cfg, newFeed(cfg, func(tea.Msg) {}))
 	m.Update(tea.WindowSizeMsg{Width: 80, Height: 24})
-	m.Update(listedMsg{calls, true})
+	m.Update(listed(calls...))
 	return m, e
+}
+
+// listed is a list that is complete.
+func listed(calls ...*toolcall.Call) listedMsg {
+	keys := map[toolcall.Key]bool{}
+	for _, c := range calls {
+		keys[c.Key] = true
+	}
+	return listedMsg{calls, keys}
 }
 
 // types presses keys one after the other, and draws after each.
@@ -232,7 +241,7 @@ func TestTroubleIsShown(t *testing.T) {
 	if screen := m.View(); !strings.Contains(screen, "no connection for 12s") {
 		t.Error(screen)
 	}
-	m.Update(listedMsg{nil, true})
+	m.Update(listed())
 	if screen := m.View(); strings.Contains(screen, "no answer") {
 		t.Error(screen)
 	}
@@ -244,7 +253,7 @@ func TestViewFits(t *testing.T) {
 	m.qs.all[toolcall.Key{Space: "default", Session: "s", Reply: "r", Call: "a"}].call.Suggested = []message.PermissionRule{terms.Allow("pay", strings.Repeat("x", 200))}
 	long := strings.Repeat("git push ", 30)
 	e.standingApprovals = []*toolcall.StandingApproval{{ID: "sta_1", Tool: "Bash", Terms: toolcall.StandingTerms{Scope: toolcall.ScopeSpace, Rules: []message.PermissionRule{terms.Allow("Bash", long)}}, GrantedBy: []toolcall.Vote{{By: toolcall.Principal{Name: long}}}}}
-	for _, keys := range []string{"", "\r", "a", "\x1b", "w", "\x1b", "r", "\x1b", "t", "\x1b", "h", "\x1b", "?", "\x1b\x1b", "b", "\x1b", "r", "\r", "dwhy", "\r", "\x1b\x1b\x1b", "/x"} {
+	for _, keys := range []string{"", "\r", "a", "\x1b", "w", "\x1b", "r", "\x1b", "t", "\x1b", "h", "\x1b", "?", "\x1b\x1b", "b", "\x1b", "R", "\r", "dwhy", "\r", "\x1b\x1b\x1b", "/x"} {
 		types(m, keys)
 		for _, size := range [][2]int{{80, 24}, {40, 10}, {39, 9}, {10, 3}, {200, 60}} {
 			m.Update(tea.WindowSizeMsg{Width: size[0], Height: size[1]})

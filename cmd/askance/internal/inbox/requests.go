@@ -11,33 +11,42 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// request is an approval request that is or was open.
+// request is a call as the inbox knows it: one that asks, asked, or needs no approval.
 type request struct {
-	call   *toolcall.Call
-	over   string    // what became of it; "" while it is open
-	overAt time.Time // when this inbox learnt of that
+	call *toolcall.Call
+	over string // what became of its approval request; "" while it is open
+	// left is the tab that still shows the call, and why it left; leaving ends after linger.
+	left    tab
+	why     string
+	leftAt  time.Time
+	leaving bool
+	words   string // what a filter searches, in lower case; "" until it is needed
 }
 
 // open reports whether it still needs a response.
-func (q *request) open() bool { return q.over == "" }
+func (q *request) open() bool { return q.over == "" && q.call.State == message.ToolCallAsking }
+
+// isOn reports whether a tab shows it.
+func (q *request) isOn(t tab) bool { return tabOf(q) == t || q.leaving && q.left == t }
 
 const (
-	// linger is how long a resolved approval request stays on the list, so that a person
-	// who looks at it sees what became of it.
+	// linger is how long a call that left a tab stays there, so that a person who
+	// looks at it sees what became of it.
 	linger = 5 * time.Second
-	// memory is how long a resolved approval request is remembered, so that a reply of
-	// the engine that is older than what is known cannot open it again.
+	// memory is how long a finished call is remembered, so that a reply of the
+	// engine that is older than what is known cannot open it again.
 	memory = 2 * time.Minute
 )
 
-// requests holds what the inbox knows. The zero value is empty. What it takes in
-// may be old, doubled and in any order: the highest sequence of a call counts.
+// requests holds what the inbox knows of open calls. The zero value is empty. What it
+// takes in may be old, doubled and in any order: the highest sequence of a call counts.
 type requests struct {
 	all  map[toolcall.Key]*request
 	past map[toolcall.Key]closedRequest
+	rev  int // changes with every change, so that what follows from it can be kept
 }
 
-// closedRequest remembers an approval request that left.
+// closedRequest remembers a call that finished.
 type closedRequest struct {
 	seq uint64
 	at  time.Time
@@ -52,32 +61,62 @@ func (qs *requests) take(c *toolcall.Call, by string, now time.Time) {
 		return
 	}
 	q := qs.all[c.Key]
+	finished := c.State == message.ToolCallFinished
 	switch {
-	case q != nil && c.Seq < q.call.Seq:
-	case c.State == message.ToolCallAsking && c.Request != nil:
+	case q != nil && (c.Seq < q.call.Seq || isSame(q, c)):
+		return
+	case q == nil && finished:
+		return
+	case q == nil, c.State == message.ToolCallAsking && c.Request != nil:
 		qs.all[c.Key] = &request{call: c}
-	case q != nil:
-		q.call, q.over = c, asked.Verdict(c, by)
-		if q.overAt.IsZero() {
-			q.overAt = now
-		}
+	default:
+		q.move(c, by, now)
+	}
+	if finished {
 		qs.past[c.Key] = closedRequest{c.Seq, now}
+	}
+	qs.rev++
+}
+
+// isSame reports whether a call says nothing that is not known.
+func isSame(q *request, c *toolcall.Call) bool {
+	return c.Seq == q.call.Seq && !q.gone() && c.Phase() == q.call.Phase() && c.BlockedReason == q.call.BlockedReason
+}
+
+// move takes in that a call went on.
+func (q *request) move(c *toolcall.Call, by string, now time.Time) {
+	from := tabOf(q)
+	switch {
+	case q.open():
+		q.over = asked.Verdict(c, by)
+	case q.gone():
+		q.over = ""
+	}
+	q.call, q.words = c, ""
+	if q.over == "" && c.State == message.ToolCallFinished {
+		q.over, _ = endedText(c)
+	}
+	if from == tabOf(q) || q.leaving {
+		return
+	}
+	q.left, q.leaving, q.leftAt = from, true, now
+	q.why = q.over
+	if c.State == message.ToolCallFinished && from != tabOpen {
+		q.why, _ = endedText(c)
 	}
 }
 
-// takeList takes in a list of open approval requests. If it is complete, the result is
-// which of those on the screen are not on it: what became of them must be asked.
-func (qs *requests) takeList(calls []*toolcall.Call, complete bool, now time.Time) (missing []toolcall.Key) {
-	have := map[toolcall.Key]bool{}
+// takeList takes in a part of the list of open calls. With the last part comes listed,
+// all that the list had; the result is then what the engine no longer has there.
+func (qs *requests) takeList(calls []*toolcall.Call, listed map[toolcall.Key]bool, now time.Time) (missing []toolcall.Key) {
 	for _, c := range calls {
-		have[c.Key] = true
 		qs.take(c, "", now)
 	}
-	if !complete {
+	if listed == nil {
 		return nil
 	}
 	for k, q := range qs.all {
-		if q.open() && !have[k] {
+		if q.call.State != message.ToolCallFinished && !q.gone() && !listed[k] {
 			missing = append(missing, k)
 		}
 	}
@@ -85,19 +124,38 @@ func (qs *requests) takeList(calls []*toolcall.Call, complete bool, now time.Tim
 	return missing
 }
 
+const goneText = "gone: the engine no longer has it"
+
+func (q *request) gone() bool { return q.over == goneText }
+
 // markGone notes that the engine knows no such call.
 func (qs *requests) markGone(k toolcall.Key, now time.Time) {
-	if q := qs.all[k]; q != nil && q.open() {
-		q.over, q.overAt = "gone: the engine no longer has it", now
+	if q := qs.all[k]; q != nil && !q.gone() {
+		q.left = tabOf(q)
+		q.over, q.why, q.leaving, q.leftAt = goneText, goneText, true, now
+		qs.rev++
 	}
 }
 
-// sweep lets resolved approval requests leave, save those that keep holds.
+// drop forgets a call that finished unseen, among many others.
+func (qs *requests) drop(k toolcall.Key) {
+	delete(qs.all, k)
+	qs.rev++
+}
+
+// sweep lets calls leave their tabs, and forgets those that finished, save those
+// that keep holds.
 func (qs *requests) sweep(now time.Time, keep func(toolcall.Key) bool) {
 	for k, q := range qs.all {
-		if !q.open() && now.Sub(q.overAt) >= linger && !keep(k) {
+		finished := q.call.State == message.ToolCallFinished || q.gone()
+		if !finished && !q.leaving || now.Sub(q.leftAt) < linger || keep(k) {
+			continue
+		}
+		q.leaving = false
+		if finished {
 			delete(qs.all, k)
 		}
+		qs.rev++
 	}
 	for k, s := range qs.past {
 		if now.Sub(s.at) >= memory && qs.all[k] == nil {
@@ -106,40 +164,18 @@ func (qs *requests) sweep(now time.Time, keep func(toolcall.Key) bool) {
 	}
 }
 
-// get gives an approval request, or nil.
+// get gives a call, or nil.
 func (qs *requests) get(k toolcall.Key) *request { return qs.all[k] }
 
-// count is how many are open.
-func (qs *requests) count() int {
+// count is how many a tab has of those that match; what is leaving it is not counted.
+func (qs *requests) count(t tab, match func(*request) bool) int {
 	n := 0
 	for _, q := range qs.all {
-		if q.open() {
+		if tabOf(q) == t && match(q) {
 			n++
 		}
 	}
 	return n
-}
-
-// sorted gives those that match, in the order in which they were proposed.
-func (qs *requests) sorted(match func(*request) bool) []*request {
-	var out []*request
-	for _, q := range qs.all {
-		if match(q) {
-			out = append(out, q)
-		}
-	}
-	slices.SortFunc(out, func(a, b *request) int {
-		return cmp.Or(cmp.Compare(a.call.First, b.call.First), cmp.Compare(a.call.Key.String(), b.call.Key.String()))
-	})
-	return out
-}
-
-// similar gives the open approval requests about the same tool for the same reason of
-// the policy, q among them.
-func (qs *requests) similar(q *request) []*request {
-	return qs.sorted(func(o *request) bool {
-		return o.open() && o.call.Tool == q.call.Tool && o.call.Request.Rule == q.call.Request.Rule && o.call.Request.Source == q.call.Request.Source
-	})
 }
 
 // matcher gives the test for a filter: every word of it must occur somewhere.
@@ -149,17 +185,23 @@ func matcher(filter string) func(*request) bool {
 		if len(words) == 0 {
 			return true
 		}
-		c := q.call
-		text := []string{string(c.Call), string(c.Session), string(c.Reply), c.Tool, c.Runtime, c.Agent, c.Input}
-		if c.Request != nil {
-			text = append(text, c.Request.Text, c.Request.Rule, c.Request.Reason)
+		if q.words == "" {
+			q.words = searchText(q.call)
 		}
-		all := strings.ToLower(strings.Join(text, "\n"))
 		for _, w := range words {
-			if !strings.Contains(all, w) {
+			if !strings.Contains(q.words, w) {
 				return false
 			}
 		}
 		return true
 	}
+}
+
+// searchText is all of a call that a filter finds.
+func searchText(c *toolcall.Call) string {
+	text := []string{string(c.Call), string(c.Session), string(c.Reply), c.Tool, c.Runtime, c.Agent, summaryOf(c), c.Input}
+	if c.Request != nil {
+		text = append(text, c.Request.Text, c.Request.Rule, c.Request.Reason)
+	}
+	return strings.ToLower(strings.Join(text, "\n"))
 }

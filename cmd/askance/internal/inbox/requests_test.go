@@ -82,11 +82,11 @@ func TestListedFindsTheMissing(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	var qs requests
 	a, b := asking(t, "a", nil), asking(t, "b", nil)
-	qs.takeList([]*toolcall.Call{a, b}, true, now)
-	if got := qs.takeList([]*toolcall.Call{b}, false, now); got != nil {
+	qs.takeList([]*toolcall.Call{a, b}, listed(a, b).listed, now)
+	if got := qs.takeList([]*toolcall.Call{b}, nil, now); got != nil {
 		t.Errorf("a part of the list says that %v are missing", got)
 	}
-	if got := qs.takeList([]*toolcall.Call{b}, true, now); len(got) != 1 || got[0] != a.Key {
+	if got := qs.takeList([]*toolcall.Call{b}, listed(b).listed, now); len(got) != 1 || got[0] != a.Key {
 		t.Errorf("missing: %v", got)
 	}
 	qs.markGone(a.Key, now)
@@ -125,7 +125,7 @@ func TestFeed(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { f.run(ctx); close(done) }()
-		if m, ok := (<-got).(listedMsg); !ok || len(m.calls) != 1 || !m.complete {
+		if m, ok := (<-got).(listedMsg); !ok || len(m.calls) != 1 || m.listed == nil {
 			t.Errorf("first came %+v", m)
 		}
 		begin := time.Now()

@@ -10,9 +10,15 @@
 //
 // A response names the digest of the request on the screen. The inbox computes
 // the digest from what it shows, and refuses to send if the engine named another
-// one. It sends an approval only after the last line of the request was on the
+// one. It sends an approval only after the last line of the confirmation was on the
 // screen. The engine refuses a response to a request that changed or that another
 // person decided.
+//
+// # Lists
+//
+// Open calls are kept in memory, so that every tab, its counter and every action see the
+// same rows: the filter, the order and the groups apply to all of them. Finished calls
+// are asked for page by page.
 //
 // # Standing approvals
 //
@@ -30,8 +36,8 @@
 //
 // approval requests is the state, without side effects. feed updates it from its own
 // goroutines, which send messages to the program's loop. Each screen (list, detail,
-// terms, compose, confirm, walk, leases, lease) is a type with an update and a
-// view, on a stack. Everything except the feed runs on one goroutine.
+// terms, compose, confirm, bulk, standing approvals, explanation, help) is a type with an
+// update and a view, on a stack. Everything except the feed runs on one goroutine.
 package inbox
 
 import (
@@ -65,8 +71,11 @@ type Config struct {
 	Out *term.Out
 }
 
+// ErrInterrupted says that the person left with ctrl+c.
+var ErrInterrupted = tea.ErrInterrupted
+
 // Run shows the inbox until the person leaves or ctx ends, whose cause it
-// returns then.
+// returns then. It returns ErrInterrupted after ctrl+c.
 func Run(ctx context.Context, cfg Config) error {
 	feeding, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -76,7 +85,7 @@ func Run(ctx context.Context, cfg Config) error {
 	var p *tea.Program
 	f := newFeed(cfg, func(m tea.Msg) { p.Send(m) })
 	p = tea.NewProgram(newModel(feeding, cfg, f),
-		tea.WithContext(ctx), tea.WithAltScreen(), tea.WithInput(cfg.In), tea.WithOutput(cfg.Out.Writer), tea.WithoutSignalHandler())
+		tea.WithContext(ctx), tea.WithAltScreen(), tea.WithMouseCellMotion(), tea.WithInput(cfg.In), tea.WithOutput(cfg.Out.Writer), tea.WithoutSignalHandler())
 	wg.Go(func() { f.run(feeding) })
 	_, err := p.Run()
 	if ctx.Err() != nil && (err == nil || errors.Is(err, tea.ErrProgramKilled)) {

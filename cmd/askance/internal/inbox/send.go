@@ -19,17 +19,17 @@ type sentMsg struct {
 	draft *draftResponse
 	call  *toolcall.Call
 	err   error
-	walk  *walkScreen // that it belongs to, or nil
+	bulk  *bulkScreen // that it belongs to, or nil
 }
 
 func (m *model) send(d *draftResponse) tea.Cmd {
-	m.sending++
 	m.say(m.out.Dim, "Sending: %s %s", asked.Verb(d.response), d.call.Call)
 	return m.post(d, nil)
 }
 
 // post sends a response in the background.
-func (m *model) post(d *draftResponse, walk *walkScreen) tea.Cmd {
+func (m *model) post(d *draftResponse, bulk *bulkScreen) tea.Cmd {
+	m.sending[d.call.Key] = true
 	var sign *Signer
 	if d.isSigned(m) {
 		sign = m.cfg.Signer
@@ -39,17 +39,17 @@ func (m *model) post(d *draftResponse, walk *walkScreen) tea.Cmd {
 		if sign != nil {
 			var err error
 			if a.Signature, err = sign.Sign(d.call, time.Now()); err != nil {
-				return sentMsg{d, nil, err, walk}
+				return sentMsg{d, nil, err, bulk}
 			}
 		}
 		call, err := engine.SubmitResponse(ctx, a)
-		return sentMsg{d, call, err, walk}
+		return sentMsg{d, call, err, bulk}
 	})
 }
 
 // sent takes in what the engine said.
 func (m *model) sent(s sentMsg) tea.Cmd {
-	m.sending = max(0, m.sending-1)
+	delete(m.sending, s.draft.call.Key)
 	call := s.call
 	if me, ok := errors.AsType[*message.Error](s.err); ok && call == nil {
 		call = toolcall.CallOf(me)
@@ -58,8 +58,8 @@ func (m *model) sent(s sentMsg) tea.Cmd {
 		m.qs.take(call, "", m.now)
 	}
 	m.feed.look(s.draft.call.Key) // the reply can be older than the journal
-	if s.walk != nil {
-		return s.walk.sent(m, s)
+	if s.bulk != nil {
+		return s.bulk.sent(m, s)
 	}
 	if s.err != nil {
 		m.say(m.out.Bad, "Not accepted: %s", asked.Refusal(s.err))
@@ -68,12 +68,21 @@ func (m *model) sent(s sentMsg) tea.Cmd {
 	if call == nil {
 		return nil // the look will tell
 	}
-	if d, ok := m.top().(*detailScreen); ok && d.request == call.Key && call.State != message.ToolCallAsking {
-		m.pop()
-		m.list.onward(m)
+	if call.State != message.ToolCallAsking {
+		m.goOn(call.Key)
 	}
 	m.say(m.out.Good, "%s: %s", call.Call, asked.Outcome(s.draft.response, call))
 	return nil
+}
+
+// goOn leaves the screen of a request that needs no response any more.
+func (m *model) goOn(k toolcall.Key) {
+	if d, ok := m.top().(*detailScreen); ok && d.request == k {
+		m.pop()
+	}
+	if m.list.at == k {
+		m.list.onward(m, k)
+	}
 }
 
 // Signer signs approvals with the person's own key.

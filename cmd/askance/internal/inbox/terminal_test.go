@@ -19,9 +19,9 @@ func TestApprove(t *testing.T) {
 	c := w.pay("call_1", 19900%9000) // asks, under the cap
 	other := w.ask("call_2", "boss", `{}`)
 	w.ask("call_3", "soon", `{"when":"now"}`)
-	golden(t, "list", x.See("> pay", "call_2", "call_3", "(not yours)", "1h59m", "3 open"))
-	golden(t, "detail", x.Press(enter, "why", "rule large", "A-1042", "1900", c.Digest))
-	golden(t, "confirm", x.Press("a", "These arguments run", "y approve  esc"))
+	golden(t, "list", x.See("> 1h59m", "Pay 1900 cents?", "boss", "(not yours)", "1h59m", "3 open"))
+	golden(t, "detail", x.Press("j"+enter, "why", "rule large", "A-1042", "1900", c.Digest[:40]))
+	golden(t, "confirm", x.Press("a", "These arguments run", "y approve  Y"))
 	if now := w.call(c); len(now.Votes) != 0 {
 		t.Fatal("answered before it was confirmed")
 	}
@@ -42,14 +42,14 @@ func TestApproveLongRequest(t *testing.T) {
 	w := newWorld(t)
 	c := w.ask("call_1", "pay", `{"cents":1900,"note":"`+strings.Repeat(`one line of many\n`, 30)+`transfer all of it"}`)
 	x := w.inbox(80, 24)
-	x.See("call_1")
+	x.See("> ")
 	x.Press(enter, "31 lines")
 	golden(t, "confirm-long", x.Press("a", "These arguments run", "space more: y works"))
 	x.Press("y", "space more: y works")
-	x.Press(" ", "lines 20 to", "space more: y works")
+	x.Press(" ", "lines 18 to", "space more: y works")
 	x.Press("y", "space more: y works")
 	x.Press(" ", "transfer all of it")
-	golden(t, "confirm-end", x.Press("G", "bundle", "digest", "y approve  esc"))
+	golden(t, "confirm-end", x.Press("G", "digest", "y approve  Y"))
 	if now := w.call(c); len(now.Votes) != 0 {
 		t.Fatal("answered before all of it was shown")
 	}
@@ -64,11 +64,11 @@ func TestRemember(t *testing.T) {
 		t.Fatal("no rule is suggested")
 	}
 	x := w.inbox(80, 30)
-	x.See("call_1")
+	x.See("> ")
 	x.Press(enter, "1 [ ] allow pay")
 	x.Press("1", "1 [x] allow pay")
 	x.Press("a", "remember allow pay")
-	x.Press("  ", "y approve  esc")
+	x.Press("  ", "y approve  Y")
 	x.Press("y", "approved by ann")
 	if now := w.voted(c, "ann", toolcall.ResponseApprove); len(now.Remember) != 1 {
 		t.Errorf("remembered: %+v", now.Remember)
@@ -79,7 +79,7 @@ func TestEdit(t *testing.T) {
 	w := newWorld(t)
 	c := w.ask("call_1", "pay", `{"order_id":"A-1042","cents":1900,"note":"for p`+"\u0430"+`ypal"}`)
 	x := w.inbox(80, 24, "EDITOR=sed -i s/1900/1500/")
-	x.See("call_1")
+	x.See("> ")
 	x.Press(enter, "A-1042", "p‹U+0430›ypal")
 	golden(t, "edit", x.Press("e", "These arguments run instead", `-   "cents": 1900`, `+   "cents": 1500`))
 	x.Press("  ", "y approve as edited")
@@ -99,11 +99,11 @@ func TestEditChangesNothing(t *testing.T) {
 		{"sed -i s/.*/x/", "no JSON object"},
 	} {
 		x := w.inbox(100, 24, "VISUAL="+tc.editor, "EDITOR=false")
-		x.See("call_1")
+		x.See("> ")
 		x.Press(enter, "A-1042")
 		x.Press("e", tc.says, "a approve")
 		x.Press(ctrlC)
-		x.Ends(cli.ExitOK)
+		x.Ends(cli.ExitInterrupted)
 	}
 	if now := w.call(c); len(now.Votes) != 0 {
 		t.Errorf("votes: %+v", now.Votes)
@@ -114,7 +114,7 @@ func TestReject(t *testing.T) {
 	w := newWorld(t)
 	c := w.pay("call_1", 1900)
 	x := w.inbox(80, 24)
-	x.See("call_1")
+	x.See("> ")
 	x.Press(enter, "A-1042")
 	x.Press("r", "Feedback for the model")
 	x.Press("too much? \u202e\u200b", "> too much?") // what is pasted and not seen is left out
@@ -129,7 +129,7 @@ func TestResponseForTool(t *testing.T) {
 	w := newWorld(t)
 	c := w.pay("call_1", 1900)
 	x := w.inbox(80, 24)
-	x.See("call_1")
+	x.See("> ")
 	x.Press(enter, "A-1042")
 	x.Press("t", "Result for the model")
 	x.Press("paid by hand\rticket 17", "paid by hand", "ticket 17")
@@ -152,21 +152,20 @@ func TestAnotherSurfaceWins(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := w.pay("call_"+tc.name, 1900)
-			x.See("call_" + tc.name)
-			x.Press("G", "> pay  call_"+tc.name)
-			x.Press(enter, "A-1042")
+			x.See("Pay 1900 cents?", "1 open")
+			x.Press("G"+enter, "A-1042", "pay  call_"+tc.name)
 			x.Press(tc.keys, tc.at)
 			w.answer(c, func(a *toolcall.Response) { a.Kind, a.Feedback = toolcall.ResponseReject, "no" })
 			screen := x.See("rejected by bob (in process): no", "esc back")
 			golden(t, "lost-"+tc.name, screen)
-			if strings.Contains(screen, "y approve  esc") || strings.Contains(screen, "a approve") {
+			if strings.Contains(screen, "y approve  Y") || strings.Contains(screen, "a approve") {
 				t.Errorf("it offers an answer that is too late:\n%s", screen)
 			}
 			x.Press("y" + enter + "a") // nothing of it does anything
 			for range strings.Count(tc.keys+"d", "") - 1 - strings.Count(tc.keys, " ") {
 				x.Press(esc, "rejected by bob")
 			}
-			x.See("REQUEST")
+			x.See("SUMMARY")
 			w.voted(c, "bob", toolcall.ResponseReject)
 		})
 	}
@@ -176,7 +175,7 @@ func TestAskedAnew(t *testing.T) {
 	w := newWorld(t)
 	c := w.pay("call_1", 1900)
 	x := w.inbox(80, 24)
-	x.See("call_1")
+	x.See("> ")
 	x.Press(enter, "A-1042")
 	x.Press("a", "These arguments run")
 	input := `{"order_id":"A-1042","cents":777}`
@@ -189,7 +188,7 @@ func TestAskedAnew(t *testing.T) {
 	golden(t, "changed", x.Press(esc, "This request changed after you opened it", "777"))
 	x.Press("a", "a approve") // the first key only says that it was seen
 	x.Press("a", "777")
-	x.Press("  ", "y approve  esc")
+	x.Press("  ", "y approve  Y")
 	x.Press("y", "approved by ann")
 	now := w.call(c)
 	if v := now.Votes[len(now.Votes)-1]; v.By.Name != "ann" || v.Digest != after.Digest || now.Input != input {
@@ -197,25 +196,23 @@ func TestAskedAnew(t *testing.T) {
 	}
 }
 
+// One confirmation lists the summary of every request; the person can review and exclude
+// each of them.
 func TestBulk(t *testing.T) {
 	w := newWorld(t)
 	calls := []*toolcall.Call{w.pay("call_1", 1900), w.pay("call_2", 2900), w.pay("call_3", 3900)}
 	boss := w.ask("call_4", "boss", `{}`)
 	x := w.inbox(80, 18)
-	x.See("call_4")
-	x.Press("b", "1 of 3: pay  call_1", "y works after the last line")
-	x.Press("y", "1 of 3") // not before it was seen
-	x.Press("  ", "y include")
-	x.Press("y", "2 of 3: pay  call_2")
-	x.Press("n", "3 of 3: pay  call_3")
-	x.Press("  ", "y include")
-	golden(t, "bulk-choice", x.Press("y", "One response to 2 requests", "1 not included"))
-	golden(t, "bulk-sure", x.Press("a", "Approve 2 requests?", "y approve all"))
+	x.See("4 open")
+	x.Press("b", "Approve 3 requests?", "Pay 1900 cents?", "Pay 2900 cents?", "Pay 3900 cents?")
+	x.Press("j"+enter, "A-1042", "2900", "pay  call_2") // a review
+	x.Press(esc, "Approve 3 requests?")
+	golden(t, "bulk", x.Press(" ", "Approve 2 requests?", "[ ] Pay 2900", "y approve 2"))
 	if now := w.call(calls[0]); len(now.Votes) != 0 {
 		t.Fatal("answered before it was confirmed")
 	}
-	golden(t, "bulk-done", x.Press("y", "call_1", "call_3", "Responses"))
-	x.Press(enter, "> pay", "2 open")
+	golden(t, "bulk-done", x.Press("y", "call_1", "call_3", "Responses: 2 accepted, 0 not accepted"))
+	x.Press(enter, "Pay 2900 cents?", "2 open")
 	w.voted(calls[0], "ann", toolcall.ResponseApprove)
 	w.voted(calls[2], "ann", toolcall.ResponseApprove)
 	for _, c := range []*toolcall.Call{calls[1], boss} {
@@ -229,14 +226,13 @@ func TestBulkRejectOfSelected(t *testing.T) {
 	w := newWorld(t)
 	a, b := w.pay("call_1", 1900), w.ask("call_2", "soon", `{"x":1}`)
 	x := w.inbox(80, 40)
-	x.See("call_1", "call_2")
-	x.Press("  ", "* pay")
-	x.Press("b", "1 of 2: pay  call_1", "y include")
-	x.Press("y", "2 of 2: soon  call_2", "y include")
+	x.See("2 open", "soon", "pay")
+	x.Press("*", "2 selected")
+	x.Press("b", "Approve 2 requests?", "y approve 2")
 	w.answer(a, func(*toolcall.Response) {}) // one of them is lost meanwhile
-	x.Press("y", "One response to 2 requests")
+	x.See("Approve 1 request?", "Not included: Decided meanwhile: approved by bob")
 	x.Press("r", "Feedback for the model")
-	x.Press("later"+enter, "call_1", "approved by bob", "call_2", "rejected, the call is finished")
+	x.Press("later"+enter, "rejected, the call is finished", "Responses: 1 accepted")
 	w.voted(a, "bob", toolcall.ResponseApprove)
 	w.voted(b, "ann", toolcall.ResponseReject)
 }
@@ -247,15 +243,15 @@ func TestFilter(t *testing.T) {
 	w.ask("call_2", "soon", `{"where":"Berlin"}`)
 	w.ask("call_3", "boss", `{}`)
 	x := w.inbox(80, 24)
-	x.See("call_1", "call_2", "call_3")
+	x.See("Pay 1900", "soon", "boss", "[1 Open 3]")
 	x.Press("/", "filter:", "enter apply")
-	x.Press("berlin so", "filter: berlin so")
-	x.Miss("call_1")
-	golden(t, "filter", x.Press(enter, "> soon", "call_2", "q quit"))
-	x.Press(esc, "call_1", "call_3")
-	x.Press("m", "mine only")
-	x.Miss("call_3")
-	x.Press("/nothing", "No open request matches")
+	x.Press("berlin so", "filter: berlin so", "[1 Open 1]")
+	x.Miss("Pay 1900")
+	golden(t, "filter", x.Press(enter, "> ", "soon", "1 of 1", "q quit"))
+	x.Press(esc, "Pay 1900", "boss", "[1 Open 3]")
+	x.Press("m", "mine only", "[1 Open 2]")
+	x.Miss("boss")
+	x.Press("/nothing", "Nothing matches")
 }
 
 func TestHostileText(t *testing.T) {
@@ -263,8 +259,8 @@ func TestHostileText(t *testing.T) {
 	evil := "\\u001b]0;pwned\\u0007\\u001b[2J\\u001b[1;1HAPPROVED\\r\\u009b31m\u202e\u2066\\u200b"
 	w.ask("call\x1b[2J\u202e", "pay", `{"cents":1900,"p`+"\u0430"+`ypal":"`+evil+`"}`)
 	x := w.inbox(80, 40)
-	x.See("> pay", "call‹U+001B›[2J…")
-	golden(t, "hostile", x.Press(enter, "p‹U+0430›ypal", "‹U+001B›]0;pwned", "‹U+202E›", "‹U+009B›31m"))
+	x.See("Pay 1900 cents?")
+	golden(t, "hostile", x.Press(enter, "esc back", "p‹U+0430›ypal", "‹U+001B›]0;pwned", "‹U+202E›", "‹U+009B›31m"))
 	x.Press("x", "arguments, raw", `\u001b]0;pwned`)
 	x.Press("a", "These arguments run")
 	raw := x.Raw()
@@ -279,18 +275,18 @@ func TestSizes(t *testing.T) {
 	w := newWorld(t)
 	w.pay("call_1", 1900)
 	x := w.inbox(80, 24)
-	x.See("call_1")
+	x.See("> ")
 	x.Resize(30, 8)
 	golden(t, "too-small", x.See("30x8 is too small", "40x10"))
 	x.Resize(40, 10)
 	golden(t, "smallest", x.See("Pay 1900", "1 open"))
-	x.Press(enter, "why")
+	x.Press(enter, "requested")
 	x.Resize(140, 50)
 	x.See("why", "A-1042", "digest")
 	x.Resize(80, 24)
-	x.Press("?", "LIST")
+	x.Press("?", "LISTS")
 	golden(t, "help", x.See("Keys", "space: more"))
-	x.Press(esc, "why")
+	x.Press(esc, "requested")
 	x.Resize(20, 4)
 	x.See("20x4")
 	x.Press("q")
@@ -302,11 +298,11 @@ func TestEngineGoesAndComesBack(t *testing.T) {
 	w := newWorld(t)
 	c := w.pay("call_1", 1900)
 	x := w.inbox(80, 24)
-	x.See("call_1", "1 open")
-	w.restart(func() { x.See("no connection for", "retrying", "call_1") })
+	x.See("Pay 1900", "1 open")
+	w.restart(func() { x.See("no connection for", "retrying", "Pay 1900") })
 	x.See("1 open")
 	w.pay("call_2", 2900)
-	x.See("call_2", "2 open")
+	x.See("Pay 2900", "2 open")
 	w.answer(c, func(*toolcall.Response) {})
 	x.See("approved by bob", "1 open")
 }
@@ -321,13 +317,13 @@ func TestNoColour(t *testing.T) {
 		want bool
 	}{{"NO_COLOR=1", false}, {"COLORTERM=", true}} {
 		x := w.inbox(80, 24, tc.env)
-		x.See("call_1")
+		x.See("> ")
 		x.Press(enter, "A-1042")
 		if got := colour.MatchString(x.Raw()); got != tc.want {
 			t.Errorf("%s: colours %v, want %v", tc.env, got, tc.want)
 		}
 		x.Press(ctrlC)
-		x.Ends(cli.ExitOK)
+		x.Ends(cli.ExitInterrupted)
 		if strings.Contains(x.Raw(), "\x1b[?1049h") && !strings.HasSuffix(strings.TrimRight(x.Raw(), "\r\n"), "\x1b[?1049l") && !strings.Contains(x.Raw(), "\x1b[?1049l") {
 			t.Error("the terminal is not given back as it was")
 		}
@@ -339,10 +335,10 @@ func TestNoFlicker(t *testing.T) {
 	w := newWorld(t)
 	w.pay("call_1", 1900)
 	x := w.inbox(80, 24)
-	x.See("call_1")
+	x.See("> ")
 	before := len(x.Raw())
 	w.pay("call_2", 2900)
-	x.See("call_2", "2 open")
+	x.See("Pay 2900", "2 open")
 	sent := x.Raw()[before:]
 	if strings.Contains(sent, "\x1b[2J") || strings.Contains(sent, "\x1b[H\x1b[J") {
 		t.Errorf("the screen is cleared for one new line: %q", sent)
@@ -354,6 +350,43 @@ func TestNoFlicker(t *testing.T) {
 
 func TestNoEngine(t *testing.T) {
 	x := open(t, 200, 24, nil, "inbox", "--data", t.TempDir(), "--as", "ann")
-	x.See("no engine runs on", "start askance serve")
+	x.See("no server runs on", "askance serve")
 	x.Ends(cli.ExitUnavailable)
+}
+
+// Without a terminal that can draw, the inbox names the commands to use instead.
+func TestDumbTerminal(t *testing.T) {
+	w := newWorld(t)
+	x := w.inbox(200, 24, "TERM=dumb")
+	x.See("cannot draw screens", "askance list", "askance approve")
+	x.Ends(cli.ExitUsage)
+}
+
+// Prompts work on a terminal that cannot move its cursor, as plain lines.
+func TestPromptOnDumbTerminal(t *testing.T) {
+	w := newWorld(t)
+	c := w.pay("call_1", 1900)
+	x := open(t, 100, 40, []string{"TERM=dumb"}, "approve", "call_1", "--nats", w.url, "--as", "ann")
+	x.See("Pay 1900 cents?", "[y/N]")
+	x.Press("y" + enter)
+	x.Ends(cli.ExitOK)
+	w.voted(c, "ann", toolcall.ResponseApprove)
+	if strings.Contains(x.Raw(), "\x1b[") {
+		t.Errorf("a terminal that obeys no escape sequences gets them: %q", x.Raw())
+	}
+}
+
+// ctrl+c at a prompt sends nothing and ends as a signal does.
+func TestInterruptedPrompt(t *testing.T) {
+	w := newWorld(t)
+	c := w.pay("call_1", 1900)
+	for _, kind := range []string{"xterm", "dumb"} {
+		x := open(t, 100, 40, []string{"TERM=" + kind}, "approve", "call_1", "--nats", w.url, "--as", "ann")
+		x.See("Approve pay call_1")
+		x.Press(ctrlC)
+		x.Ends(cli.ExitInterrupted)
+	}
+	if now := w.call(c); len(now.Votes) != 0 {
+		t.Errorf("votes: %+v", now.Votes)
+	}
 }

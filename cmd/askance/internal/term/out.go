@@ -99,6 +99,9 @@ func (o *Out) Dim(s string) string { return o.paint(grey, s) }
 // Bold makes a heading.
 func (o *Out) Bold(s string) string { return o.render.NewStyle().Bold(true).Render(s) }
 
+// Selected marks the line that keys act on.
+func (o *Out) Selected(s string) string { return o.render.NewStyle().Reverse(true).Render(s) }
+
 // Safe makes text harmless for a terminal and its reader, as
 // [reveal.Text] does for the inboxes: the same text looks the same everywhere.
 func Safe(s string) string { return reveal.Text(s) }

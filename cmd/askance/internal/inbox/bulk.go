@@ -1,0 +1,256 @@
+package inbox
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/internal/reveal"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// bulkScreen responds to several approval requests with the same words, after one
+// confirmation that lists the summary of each; then it says what became of each.
+type bulkScreen struct {
+	drafts []*draftResponse
+	off    map[toolcall.Key]bool // left out by the person
+	row    int
+	others int // on the list, but this person cannot respond to them
+	hidden int // selected, but not on the list
+	scroll scroll
+
+	queue   []*draftResponse // to be sent
+	sending bool
+	results []string
+	done    map[bool]int // by whether the response was accepted
+}
+
+func newBulk(m *model, all []*request) *bulkScreen {
+	s := &bulkScreen{off: map[toolcall.Key]bool{}, done: map[bool]int{}}
+	for _, q := range all {
+		if asked.MayRespond(q.call, m.cfg.Who) == asked.No {
+			s.others++
+			continue
+		}
+		s.drafts = append(s.drafts, newDraft(q.call, toolcall.ResponseApprove))
+	}
+	return s
+}
+
+func (s *bulkScreen) holds(k toolcall.Key) bool {
+	return slices.ContainsFunc(s.drafts, func(d *draftResponse) bool { return d.call.Key == k })
+}
+
+// taken are the requests that the response goes to.
+func (s *bulkScreen) taken(m *model, kind toolcall.ResponseKind) []*draftResponse {
+	var out []*draftResponse
+	for _, d := range s.drafts {
+		d.response.Kind = kind
+		if !s.off[d.call.Key] && d.obstacle(m) == "" {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+func (s *bulkScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
+	key := k.String()
+	switch {
+	case key == "esc", key == "q", key == "n":
+		m.pop()
+	case s.results != nil:
+		if d, ok := moves(key, max(1, s.scroll.page-1)); ok {
+			s.scroll.by(d)
+		} else if !s.sending {
+			m.pop()
+		}
+	case len(s.drafts) == 0:
+		m.pop()
+	default:
+		return s.keyChoice(m, key)
+	}
+	return nil
+}
+
+func (s *bulkScreen) keyChoice(m *model, key string) tea.Cmd {
+	d := s.drafts[s.row]
+	switch key {
+	case "enter", "right", "l":
+		if q := m.find(d.call.Key); q != nil {
+			m.push(newDetail(q))
+		}
+	case " ", "x":
+		s.off[d.call.Key] = !s.off[d.call.Key]
+		s.move(1)
+	case "y":
+		if all := s.taken(m, toolcall.ResponseApprove); s.scroll.end && len(all) > 0 {
+			clear(m.list.selected)
+			return s.sendAll(m, all)
+		}
+	case "r":
+		if all := s.taken(m, toolcall.ResponseReject); len(all) > 0 {
+			c := newCompose(all)
+			c.bulk = s
+			m.push(c)
+		}
+	default:
+		if d, ok := moves(key, max(1, s.scroll.page/2)); ok {
+			s.move(d)
+		}
+	}
+	return nil
+}
+
+func (s *bulkScreen) move(d int) { s.row = max(0, min(len(s.drafts)-1, s.row+d)) }
+
+func (s *bulkScreen) sendAll(m *model, drafts []*draftResponse) tea.Cmd {
+	s.queue, s.results, s.scroll = drafts, []string{}, scroll{}
+	clear(m.list.selected)
+	return s.sendNext(m)
+}
+
+func (s *bulkScreen) sendNext(m *model) tea.Cmd {
+	for len(s.queue) > 0 {
+		d := s.queue[0]
+		s.queue = s.queue[1:]
+		if bad := d.obstacle(m); bad != "" {
+			s.note(m, d, false, bad)
+			continue
+		}
+		s.sending = true
+		return m.post(d, s)
+	}
+	s.sending = false
+	return nil
+}
+
+func (s *bulkScreen) note(m *model, d *draftResponse, ok bool, text string) {
+	paint := m.out.Good
+	if !ok {
+		paint = m.out.Bad
+	}
+	s.done[ok]++
+	s.results = append(s.results, paint(reveal.Line(text))+m.out.Dim(" · ")+reveal.Line(summaryOf(d.call))+m.out.Dim(" · "+reveal.Line(string(d.call.Call))))
+}
+
+// sent takes in what became of one, and sends the next.
+func (s *bulkScreen) sent(m *model, r sentMsg) tea.Cmd {
+	if r.err != nil {
+		s.note(m, r.draft, false, "not accepted: "+asked.Refusal(r.err))
+	} else {
+		s.note(m, r.draft, true, asked.Outcome(r.draft.response, r.call))
+	}
+	return s.sendNext(m)
+}
+
+func (s *bulkScreen) view(m *model, w, h int) (title string, body []string, keys string) {
+	switch {
+	case s.results != nil:
+		return s.viewResults(m, w, h)
+	case len(s.drafts) == 0:
+		return "Respond to several requests", []string{"You cannot respond to any of these requests. Nothing was sent."}, "any key: back to the list"
+	}
+	var lines, left []string
+	at := 0
+	for i, d := range s.drafts {
+		if i == s.row {
+			at = len(lines)
+		}
+		lines = append(lines, s.entry(m, d, i == s.row, w)...)
+	}
+	if s.others > 0 {
+		left = append(left, fmt.Sprintf("%d not included: you cannot respond.", s.others))
+	}
+	if s.hidden > 0 {
+		left = append(left, fmt.Sprintf("%d selected but not included: the filter hides it.", s.hidden))
+	}
+	for _, text := range left {
+		lines = append(lines, m.out.Dim(text))
+	}
+	s.follow(at, len(lines), h)
+	n := len(s.taken(m, toolcall.ResponseApprove))
+	body = s.scroll.view(m, nil, lines, w, h)
+	keys = fmt.Sprintf("y approve %d  r reject %d  space exclude  enter review  esc cancel", n, len(s.taken(m, toolcall.ResponseReject)))
+	switch {
+	case n == 0:
+		keys = "r reject  space include  enter review  esc cancel"
+	case !s.scroll.end:
+		keys = "G last: y works after the last line  r reject  space exclude  enter review  esc cancel"
+	}
+	return "Approve " + asked.Count(n, "request") + "?", body, keys
+}
+
+// follow keeps the selected entry in view.
+func (s *bulkScreen) follow(at, n, h int) {
+	page := h
+	if n > h {
+		page = h - 1
+	}
+	if at < s.scroll.top {
+		s.scroll.top = at
+	}
+	if end := at + 2; end > s.scroll.top+page {
+		s.scroll.top = end - page
+	}
+	if s.row == len(s.drafts)-1 {
+		s.scroll.top = max(s.scroll.top, n-page)
+	}
+}
+
+// entry is one request: what would run, for whom, and why it is not included. Nothing of the
+// summary is cut off.
+func (s *bulkScreen) entry(m *model, d *draftResponse, at bool, w int) []string {
+	mark := "[x] "
+	bad := d.obstacle(m)
+	if s.off[d.call.Key] || bad != "" {
+		mark = "[ ] "
+	}
+	cursor := "  "
+	if at {
+		cursor = "> "
+	}
+	var out []string
+	for i, piece := range wrap(reveal.Line(summaryOf(d.call)), max(12, w-6)) {
+		head := cursor + mark
+		if i > 0 {
+			head = "      "
+		}
+		if at {
+			piece = m.out.Bold(piece)
+		}
+		out = append(out, head+piece)
+	}
+	parts := []string{reveal.Line(d.call.Tool), reveal.Line(agentOf(d.call)), "session " + reveal.Line(string(d.call.Session))}
+	if r := riskText(d.call); r != "" {
+		parts = append(parts, r)
+	}
+	if ends := d.call.Request.Requirement.Ends(); !ends.IsZero() {
+		parts = append(parts, asked.Until(ends, m.now)+" left")
+	}
+	for _, line := range wrap(strings.Join(parts, " · "), max(12, w-6)) {
+		out = append(out, "      "+m.out.Dim(line))
+	}
+	if bad != "" {
+		out = append(out, paintAll(m.out.Bad, indent(wrap("Not included: "+bad, max(12, w-6)), 6))...)
+	}
+	return out
+}
+
+func (s *bulkScreen) viewResults(m *model, w, h int) (title string, body []string, keys string) {
+	title = fmt.Sprintf("Responses: %d accepted, %d not accepted", s.done[true], s.done[false])
+	if s.sending {
+		title = fmt.Sprintf("Sending, %d to go", len(s.queue)+1)
+	}
+	var lines []string
+	for _, r := range s.results {
+		lines = append(lines, wrap(r, w)...)
+	}
+	keys = "any key: back to the list"
+	if s.sending {
+		keys = "esc stop after this one"
+	}
+	return title, s.scroll.view(m, nil, lines, w, h), keys
+}

@@ -1,0 +1,227 @@
+package inbox
+
+import (
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/internal/reveal"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// column is one column of a list.
+type column struct {
+	head  string
+	most  int // columns of the terminal that it takes at most; 0: all that the others leave
+	wide  int // it is left out where the list is narrower
+	text  func(m *model, q *request) string
+	paint func(m *model, q *request) func(string) string
+}
+
+// tabColumns are the columns of each tab, from left to right.
+var tabColumns = [tabCount][]column{
+	tabOpen: {
+		{head: "LEFT", most: 7, text: leftText, paint: leftPaint},
+		{head: "AGE", most: 6, wide: 72, text: func(m *model, q *request) string { return shortSpan(m.now.Sub(q.call.ProposedAt)) }, paint: dimPaint},
+		toolColumn, summaryColumn, riskColumn, agentColumn, sessionColumn, ruleColumn, callColumn,
+	},
+	tabRunning: {
+		{head: "FOR", most: 6, text: func(m *model, q *request) string { return shortSpan(m.now.Sub(sinceOf(q.call))) }, paint: dimPaint},
+		{head: "PHASE", most: 8, text: func(_ *model, q *request) string { return string(q.call.Phase()) }, paint: phasePaint},
+		toolColumn, summaryColumn,
+		{head: "WORKER", most: 14, wide: 72, text: func(_ *model, q *request) string { return reveal.Line(q.call.Attempt.Worker) }, paint: dimPaint},
+		agentColumn, sessionColumn, callColumn,
+	},
+	tabBlocked: {
+		{head: "FOR", most: 6, text: func(m *model, q *request) string { return shortSpan(m.now.Sub(q.call.UpdatedAt)) }, paint: dimPaint},
+		toolColumn, summaryColumn,
+		{head: "WHY", most: 20, wide: 50, text: func(_ *model, q *request) string { return blockedWord(q.call) }, paint: badPaint},
+		agentColumn, sessionColumn, callColumn,
+	},
+	tabHistory: {
+		{head: "ENDED", most: 6, text: func(m *model, q *request) string { return shortSpan(m.now.Sub(q.call.UpdatedAt)) }, paint: dimPaint},
+		{head: "OUTCOME", most: 11, text: func(_ *model, q *request) string { text, _ := asked.Ended(q.call); return text }, paint: endPaint},
+		toolColumn, summaryColumn,
+		{head: "BY", most: 16, wide: 66, text: func(_ *model, q *request) string { return deciders(q.call) }, paint: dimPaint},
+		agentColumn, sessionColumn, ruleColumn, callColumn,
+	},
+}
+
+var (
+	toolColumn    = column{head: "TOOL", most: 16, text: func(_ *model, q *request) string { return reveal.Line(q.call.Tool) }, paint: namePaint}
+	summaryColumn = column{head: "SUMMARY", text: rowText}
+	riskColumn    = column{head: "RISK", most: 24, wide: 96, text: func(_ *model, q *request) string { return riskText(q.call) }, paint: badPaint}
+	agentColumn   = column{head: "AGENT", most: 14, wide: 56, text: func(_ *model, q *request) string { return reveal.Line(agentOf(q.call)) }, paint: dimPaint}
+	sessionColumn = column{head: "SESSION", most: 16, wide: 84, text: func(_ *model, q *request) string { return reveal.Line(string(q.call.Session)) }, paint: dimPaint}
+	ruleColumn    = column{head: "RULE", most: 18, wide: 110, text: func(_ *model, q *request) string { return ruleText(q.call) }, paint: dimPaint}
+	callColumn    = column{head: "CALL", most: 20, wide: 150, text: func(_ *model, q *request) string { return reveal.Line(string(q.call.Call)) }, paint: dimPaint}
+)
+
+func dimPaint(m *model, _ *request) func(string) string { return m.out.Dim }
+
+func badPaint(m *model, _ *request) func(string) string { return m.out.Bad }
+
+func namePaint(m *model, _ *request) func(string) string { return m.out.Name }
+
+func phasePaint(m *model, q *request) func(string) string {
+	switch q.call.Phase() {
+	case toolcall.PhaseRunning:
+		return m.out.Work
+	case toolcall.PhaseRetrying:
+		return m.out.Ask
+	}
+	return m.out.Dim
+}
+
+func endPaint(m *model, q *request) func(string) string {
+	if _, good := asked.Ended(q.call); good {
+		return m.out.Good
+	}
+	return m.out.Bad
+}
+
+const (
+	// soon and urgent are how near a deadline is that the list marks.
+	soon   = 30 * time.Minute
+	urgent = 5 * time.Minute
+)
+
+// leftText is the time that is left; "!" marks what is urgent where there are no colours.
+func leftText(m *model, q *request) string {
+	if !q.open() {
+		return ""
+	}
+	ends := q.call.Request.Requirement.Ends()
+	text := "-"
+	switch {
+	case ends.IsZero():
+	case !m.now.Before(ends):
+		text = "over"
+	default:
+		text = shortSpan(ends.Sub(m.now))
+	}
+	if !ends.IsZero() && ends.Sub(m.now) <= urgent {
+		text += "!"
+	}
+	return text
+}
+
+func leftPaint(m *model, q *request) func(string) string {
+	if !q.open() {
+		return m.out.Dim
+	}
+	left := q.call.Request.Requirement.Ends().Sub(m.now)
+	switch {
+	case q.call.Request.Requirement.Ends().IsZero():
+		return m.out.Dim
+	case left <= urgent:
+		return m.out.Bad
+	case left <= soon:
+		return m.out.Ask
+	}
+	return m.out.Good
+}
+
+// rowText is the summary with what has been said about the request, or what became of it.
+func rowText(m *model, q *request) string {
+	c := q.call
+	text := summaryOf(c)
+	if rest, ok := strings.CutPrefix(text, c.Tool+" "); ok { // the tool has its own column
+		text = rest
+	}
+	text = reveal.Line(text)
+	switch {
+	case q.leaving && m.list.tab == q.left:
+		return reveal.Line(q.why) + ": " + text
+	case !q.open():
+		return text
+	case m.sending[c.Key]:
+		return "(sending) " + text
+	}
+	if v, ok := asked.VoteOf(c, m.cfg.Who); ok {
+		return "(you " + reveal.Line(asked.Said(v)) + ") " + text
+	}
+	if asked.MayRespond(c, m.cfg.Who) == asked.No {
+		return "(not yours) " + text
+	}
+	if v, ok := asked.LastOn(c); ok {
+		return "(" + reveal.Line(v.By.Name+" "+asked.Said(v)) + ") " + text
+	}
+	return text
+}
+
+// columns are the columns that fit a list, with their widths.
+type columns struct {
+	cols   []column
+	widths []int
+}
+
+// measured is of how many rows the widths are measured.
+const measured = 300
+
+// newColumns lays out the columns of a tab on w columns of the terminal.
+func newColumns(m *model, t tab, rows []*request, w int) columns {
+	var c columns
+	rest := w - 3 // the mark, and a space at the end
+	rows = rows[:min(len(rows), measured)]
+	flex := 0
+	for _, col := range tabColumns[t] {
+		if col.most == 0 {
+			flex = len(c.cols)
+			c.cols, c.widths = append(c.cols, col), append(c.widths, 0)
+			continue
+		}
+		width := 0
+		for _, q := range rows {
+			width = max(width, ansi.StringWidth(col.text(m, q)))
+		}
+		if w < col.wide || col.wide > 0 && width == 0 {
+			continue
+		}
+		width = min(max(width, ansi.StringWidth(col.head)), col.most)
+		rest -= width + 1
+		c.cols, c.widths = append(c.cols, col), append(c.widths, width)
+	}
+	for i := len(c.cols) - 1; i > flex && rest < minSummary; i-- { // what matters least stands on the right
+		rest += c.widths[i] + 1
+		c.cols, c.widths = c.cols[:i], c.widths[:i]
+	}
+	c.widths[flex] = max(0, rest)
+	return c
+}
+
+// minSummary is how much of a summary is worth more than the columns to its right.
+const minSummary = 24
+
+// head is the line of headings.
+func (c columns) head() string {
+	heads := make([]string, 0, len(c.cols))
+	for i, col := range c.cols {
+		heads = append(heads, cell(col.head, c.widths[i]))
+	}
+	return "  " + strings.TrimRight(strings.Join(heads, " "), " ")
+}
+
+// line is a row; paint is whether its cells have their own colours.
+func (c columns) line(m *model, mark string, q *request, paint bool) string {
+	var b strings.Builder
+	b.WriteString(mark)
+	for i, col := range c.cols {
+		text := cell(col.text(m, q), c.widths[i])
+		if paint && col.paint != nil {
+			text = col.paint(m, q)(text)
+		}
+		b.WriteString(text)
+		if i < len(c.cols)-1 {
+			b.WriteByte(' ')
+		}
+	}
+	return b.String()
+}
+
+func cell(s string, n int) string {
+	s = fit(s, n)
+	return s + strings.Repeat(" ", max(0, n-ansi.StringWidth(s)))
+}

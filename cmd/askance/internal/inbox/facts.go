@@ -1,0 +1,145 @@
+package inbox
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/story"
+	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/internal/reveal"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// summaryOf says in one line what would run. It is not revealed.
+func summaryOf(c *toolcall.Call) string {
+	if c.Summary == "" && c.Request != nil { // an engine of an older version
+		return strings.ReplaceAll(c.Request.Text, "\n", " / ")
+	}
+	return cmp.Or(c.Summary, c.Tool)
+}
+
+// riskText is what the tool's annotations warn of.
+func riskText(c *toolcall.Call) string {
+	return reveal.Line(strings.Join(c.Risk, ", "))
+}
+
+// ruleText is the rule that decided about a call.
+func ruleText(c *toolcall.Call) string {
+	switch {
+	case c.Request != nil:
+		return reveal.Line(c.Request.Rule)
+	case c.Decision != nil:
+		return reveal.Line(c.Decision.Rule)
+	}
+	return ""
+}
+
+// sinceOf is when the call came to where it is.
+func sinceOf(c *toolcall.Call) time.Time {
+	if c.Phase() == toolcall.PhaseRunning && !c.Attempt.StartedAt.IsZero() {
+		return c.Attempt.StartedAt
+	}
+	return c.UpdatedAt
+}
+
+// blockedWord says in a word or two why a call is blocked.
+func blockedWord(c *toolcall.Call) string {
+	switch c.Blocked {
+	case toolcall.BlockedUnknown:
+		return "outcome unknown"
+	case toolcall.BlockedDeadLetter:
+		return "retries exhausted"
+	case toolcall.BlockedNoWorker:
+		return "no worker"
+	case toolcall.BlockedReturned:
+		return "returned too often"
+	case toolcall.BlockedClock:
+		return "worker clock is off"
+	case toolcall.NotBlocked:
+	}
+	return reveal.Line(string(c.Blocked))
+}
+
+// shortSpan is a duration as a column has room for it.
+func shortSpan(d time.Duration) string {
+	if d = d.Round(time.Second); d >= 10*time.Minute && d < time.Hour {
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	}
+	return asked.Span(d)
+}
+
+// deciders are the people who responded to a call, each once; "policy" if none did.
+func deciders(c *toolcall.Call) string {
+	var out []string
+	for _, v := range c.Votes {
+		if name := reveal.Line(v.By.Name); !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return cmp.Or(strings.Join(out, ", "), "policy")
+}
+
+// endedText says how a finished call ended, and whether that is what was wanted.
+func endedText(c *toolcall.Call) (text string, good bool) {
+	text, good = asked.Ended(c)
+	return strings.ToLower(text), good
+}
+
+// outcomeText says how a finished call ended, when, and who decided.
+func outcomeText(m *model, c *toolcall.Call) string {
+	text, good := endedText(c)
+	paint := m.out.Bad
+	if good {
+		paint = m.out.Good
+	}
+	text = paint(text) + ", " + asked.Span(m.now.Sub(c.UpdatedAt)) + " ago"
+	if c.Attempt.Worker != "" {
+		text += ", on " + reveal.Line(c.Attempt.Worker)
+	}
+	return text
+}
+
+// phaseText says where a call is that waits for no person.
+func phaseText(c *toolcall.Call, now time.Time) []string {
+	since := ", " + asked.Span(now.Sub(sinceOf(c))) + " ago"
+	switch p := c.Phase(); p {
+	case toolcall.PhaseWaiting:
+		if c.Behind != "" {
+			return []string{"waiting for the approval of " + reveal.Line(string(c.Behind))}
+		}
+		return []string{"waiting: other calls of the reply come first"}
+	case toolcall.PhaseQueued:
+		return []string{"queued" + since + ", waits for a worker"}
+	case toolcall.PhaseRunning:
+		text := "running"
+		if c.Attempt.Worker != "" {
+			text += " on " + reveal.Line(c.Attempt.Worker)
+		}
+		text += ", started" + strings.TrimPrefix(since, ",")
+		if at := c.Attempt.Deadline; !at.IsZero() {
+			text += ", timeout in " + asked.Until(at, now)
+		}
+		return []string{text}
+	case toolcall.PhaseRetrying:
+		return []string{"retrying in " + asked.Until(c.RetryAt, now), reveal.Line(c.ReturnText())}
+	case toolcall.PhaseBlocked:
+		return []string{"blocked" + since + ": " + story.BlockedDetail(c), "An operator resolves it: askance resolve " + reveal.Line(string(c.Call))}
+	case toolcall.PhaseReady, toolcall.PhaseAsking, toolcall.PhaseFinished:
+		return []string{string(p) + since}
+	}
+	return nil
+}
+
+// resultText is what a finished call returned.
+func resultText(c *toolcall.Call) []string {
+	switch {
+	case c.Result != nil:
+		return strings.Split(reveal.Text(strings.TrimRight(c.Result.Output.String(), "\n")), "\n")
+	case c.Denial != nil:
+		return []string{reveal.Line(c.Denial.Reason)}
+	}
+	return nil
+}

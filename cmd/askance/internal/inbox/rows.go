@@ -1,0 +1,230 @@
+package inbox
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// tab is one of the lists.
+type tab int
+
+const (
+	tabOpen tab = iota
+	tabRunning
+	tabBlocked
+	tabHistory
+	tabCount
+)
+
+var tabNames = [tabCount]string{"Open", "Running", "Blocked", "History"}
+
+// tabOf is the tab of a call, by its phase.
+func tabOf(q *request) tab {
+	switch q.call.Phase() {
+	case toolcall.PhaseAsking:
+		if q.gone() {
+			return tabHistory
+		}
+		return tabOpen
+	case toolcall.PhaseBlocked:
+		return tabBlocked
+	case toolcall.PhaseFinished:
+		return tabHistory
+	case toolcall.PhaseWaiting, toolcall.PhaseReady, toolcall.PhaseQueued, toolcall.PhaseRunning, toolcall.PhaseRetrying:
+	}
+	return tabRunning
+}
+
+// order is a way to sort a list.
+type order struct {
+	name    string
+	compare func(a, b *request) int
+}
+
+// orders are those among which a person can choose; the first is where a list begins.
+var orders = []order{
+	{"deadline", func(a, b *request) int { return compareEnds(deadlineOf(a), deadlineOf(b)) }},
+	{"newest", func(a, b *request) int { return cmp.Compare(b.call.First, a.call.First) }},
+	{"oldest", func(a, b *request) int { return cmp.Compare(a.call.First, b.call.First) }},
+	{"tool", func(a, b *request) int { return cmp.Compare(a.call.Tool, b.call.Tool) }},
+	{"agent", func(a, b *request) int { return cmp.Compare(agentOf(a.call), agentOf(b.call)) }},
+}
+
+// deadlineOf is when something happens to the call unless a person or a worker acts.
+func deadlineOf(q *request) time.Time {
+	switch {
+	case q.open():
+		return q.call.Request.Requirement.Ends()
+	case q.call.Started():
+		return q.call.Attempt.Deadline
+	}
+	return time.Time{}
+}
+
+// compareEnds sorts instants; none is the last.
+func compareEnds(a, b time.Time) int {
+	switch {
+	case a.IsZero() || b.IsZero():
+		return cmp.Compare(boolInt(a.IsZero()), boolInt(b.IsZero()))
+	default:
+		return a.Compare(b)
+	}
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// grouping divides a list.
+type grouping struct {
+	name string
+	of   func(c *toolcall.Call) string
+}
+
+var groupings = []grouping{
+	{"", nil},
+	{"tool", func(c *toolcall.Call) string { return c.Tool }},
+	{"agent", agentOf},
+	{"session", func(c *toolcall.Call) string { return string(c.Session) }},
+}
+
+// agentOf is the agent of a call, or the runtime where it names none.
+func agentOf(c *toolcall.Call) string { return cmp.Or(c.Agent, c.Runtime) }
+
+// item is a line of a list: a row, or the heading of a group.
+type item struct {
+	row   int // of rows; -1: a heading
+	label string
+	count int
+}
+
+// table is a list as it is shown: what matches, sorted and grouped.
+type table struct {
+	rows  []*request
+	items []item
+	lines []int // the line of each row among items
+}
+
+// selection is what decides which rows a list has, and in which order.
+type selection struct {
+	rev    int
+	tab    tab
+	filter string
+	mine   bool
+	order  int
+	back   bool // in the reverse order
+	group  int
+}
+
+// newTable sorts and groups rows.
+func newTable(rows []*request, s selection) *table {
+	o := orders[s.order]
+	slices.SortFunc(rows, func(a, b *request) int {
+		d := o.compare(a, b)
+		if s.back {
+			d = -d
+		}
+		return cmp.Or(d, cmp.Compare(a.call.First, b.call.First), compareKeys(a.call.Key, b.call.Key))
+	})
+	return layTable(rows, groupings[s.group].of)
+}
+
+func compareKeys(a, b toolcall.Key) int {
+	return cmp.Or(cmp.Compare(a.Session, b.Session), cmp.Compare(a.Reply, b.Reply), cmp.Compare(a.Call, b.Call))
+}
+
+// layTable groups sorted rows: a group stands where its first row would.
+func layTable(rows []*request, of func(*toolcall.Call) string) *table {
+	t := &table{rows: rows, lines: make([]int, len(rows))}
+	if of == nil {
+		for i := range rows {
+			t.lines[i] = i
+			t.items = append(t.items, item{row: i})
+		}
+		return t
+	}
+	place, counts := map[string]int{}, map[string]int{}
+	for _, q := range rows {
+		g := of(q.call)
+		if _, known := place[g]; !known {
+			place[g] = len(place)
+		}
+		counts[g]++
+	}
+	slices.SortStableFunc(rows, func(a, b *request) int { return cmp.Compare(place[of(a.call)], place[of(b.call)]) })
+	for i, q := range rows {
+		if g := of(q.call); i == 0 || g != of(rows[i-1].call) {
+			t.items = append(t.items, item{row: -1, label: g, count: counts[g]})
+		}
+		t.lines[i] = len(t.items)
+		t.items = append(t.items, item{row: i})
+	}
+	return t
+}
+
+// rows gives the rows of the list, with the filter and "mine only" applied.
+func (l *listScreen) rows(m *model) []*request { return l.table(m).rows }
+
+// table keeps what it made until something that it follows from changes.
+func (l *listScreen) table(m *model) *table {
+	s := selection{m.qs.rev, l.tab, l.filter.Value(), l.mine, l.order, l.back, l.group}
+	if l.tab == tabHistory {
+		s.rev = l.past.rev
+	}
+	if l.made == nil || l.madeFor != s {
+		l.made, l.madeFor = l.newTable(m, s), s
+	}
+	return l.made
+}
+
+func (l *listScreen) newTable(m *model, s selection) *table {
+	var rows []*request
+	match := l.matches(m)
+	if s.tab == tabHistory { // in the order of the engine
+		for _, q := range l.past.rows {
+			if match(q) {
+				rows = append(rows, q)
+			}
+		}
+		return layTable(rows, groupings[s.group].of)
+	}
+	for _, q := range m.qs.all {
+		if q.isOn(s.tab) && match(q) {
+			rows = append(rows, q)
+		}
+	}
+	return newTable(rows, s)
+}
+
+// matches gives the test that every action respects: the filter, and "mine only".
+func (l *listScreen) matches(m *model) func(*request) bool {
+	match := matcher(l.filter.Value())
+	return func(q *request) bool {
+		return match(q) && (!l.mine || !q.open() || asked.MayRespond(q.call, m.cfg.Who) != asked.No)
+	}
+}
+
+// filtered reports whether the list leaves anything out.
+func (l *listScreen) filtered() bool {
+	return strings.TrimSpace(l.filter.Value()) != "" || l.mine
+}
+
+// similar gives the open approval requests on the list about the same tool for the same
+// reason of the policy, q among them.
+func (l *listScreen) similar(m *model, q *request) []*request {
+	var out []*request
+	for _, o := range l.rows(m) {
+		if o.open() && o.call.Tool == q.call.Tool && o.call.Request.Rule == q.call.Request.Rule && o.call.Request.Source == q.call.Request.Source {
+			out = append(out, o)
+		}
+	}
+	return out
+}
