@@ -141,7 +141,7 @@ func (b *tab) quiet() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, r := range b.requests {
-		if !strings.HasPrefix(r, b.w.URL+"/") && r != "about:blank" {
+		if !strings.HasPrefix(r, b.w.URL+"/") && r != "about:blank" && !strings.HasPrefix(r, "data:") {
 			b.t.Errorf("a request to another server: %s", r)
 		}
 	}
@@ -315,7 +315,7 @@ func (b *tab) choose(selector, value string) {
 func (b *tab) whole(name string) {
 	b.t.Helper()
 	height := eval[int64](b, "document.documentElement.scrollHeight")
-	b.do(chromedp.EmulateViewport(1280, height))
+	b.do(chromedp.EmulateViewport(1440, height))
 	b.shot(name + "-whole")
 	b.do(chromedp.EmulateViewport(1280, 900))
 }

@@ -65,6 +65,7 @@ var people = gateway.Only(toolcall.RoleApprover, toolcall.RoleOperator, toolcall
 
 // Paths of the pages.
 const (
+	pathOverview = "/"
 	pathInbox    = "/inbox"
 	pathCall     = "/inbox/call"
 	pathStanding = "/standing"
@@ -92,13 +93,13 @@ func (in *Console) Routes() []gateway.Route {
 	stream := get("/inbox/events", "Send changes as server-sent events.", in.events)
 	stream.Stream = true
 	return []gateway.Route{
-		get("/{$}", "The first page.", in.list),
+		get("/{$}", "The page of what happens now.", in.overview),
 		get(pathInbox, "The page of open approval requests.", in.list),
 		get(pathCall, "The page of one call.", in.call),
 		get(webhook.LinkPath, "The page of an approval request, with the response of a link prepared.", in.showLink),
 		get(pathStanding, "The page of standing approvals.", in.standing),
 		get(pathTimeline, "The page of a session's calls over time.", in.showTimeline),
-		get(pathInsights, "The page of requests, outcomes and response times.", in.insights),
+		get(pathInsights, "The page of requests, outcomes and times of a period.", in.insights),
 		get(pathFind, "The page of calls that match words.", in.find),
 		get(pathPolicy, "The page of the policy in force.", in.policy),
 		try,

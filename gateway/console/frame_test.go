@@ -47,3 +47,26 @@ func TestPhone(t *testing.T) {
 	w.A.Ask("s1", "r1", "c1")
 	b.until(`document.querySelector("#dock .count").textContent === "(1 open)"`)
 }
+
+// The overview shows what happens, live, and opens what it shows.
+func TestOverview(t *testing.T) {
+	w := world(t)
+	b := open(t, w, gatewaytest.Ann)
+	b.goTo("/")
+	b.see("No open requests", "No decisions yet", "Workers and queues")
+	k := w.A.Ask("s1", "r1", "c1")
+	b.until(`document.querySelector("#tiles .tile b").innerText === "1"`)
+	b.until(`document.querySelector("#waiting tbody a").innerText.includes("pay")`)
+	w.A.Reject(gatewaytest.Bob, k, "no")
+	b.until(`document.querySelector(".latest").innerText.includes("bob rejected")`)
+	b.until(`document.querySelector(".heat .of-rejected a").getAttribute("href").includes("outcome=reject")`)
+	w.A.Lose("s1", "r1", "lost")
+	b.click(`#tiles a`)
+	b.until(`location.pathname === "/inbox"`)
+	b.goTo("/insights?last=1h")
+	b.see("Last hour", "By rule", "money", "bob")
+	b.click(`.chips a[href="/insights?last=7d"]`)
+	b.see("Last 7 days")
+	b.goTo("/insights?from=2026-11-20T08:00&to=2026-11-19T08:00")
+	b.see("The period ends before it begins")
+}

@@ -1,250 +1,235 @@
 package console
 
 import (
+	"cmp"
 	"context"
-	"math"
+	"html/template"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway"
-	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/gateway/console/internal/chart"
+	"github.com/askance-dev/askance/internal/reveal"
+	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// outcomes are the outcomes of approval requests, in the order of the chart.
-var outcomes = []choice{
-	{"approved", "approved"}, {"edited", "approved as edited"}, {"responded", "responded with a result"},
-	{"rejected", "rejected or denied"}, {"expired", "expired or interrupted"}, {"open", "open"},
-}
-
-// spans are the classes of response times.
-var spans = []struct {
-	Label string
-	Below time.Duration
-}{
-	{"2 s", 2 * time.Second}, {"10 s", 10 * time.Second}, {"1 min", time.Minute}, {"10 min", 10 * time.Minute},
-	{"1 h", time.Hour}, {"1 day", 24 * time.Hour}, {"longer", 1 << 62},
-}
+// shownShares is how many rows each table of the page has.
+const shownShares = 12
 
 // insightsView is the page Insights.
 type insightsView struct {
 	shell
-	By     string // hour, day
-	Other  string // the page with the other unit
-	Total  map[string]int
-	Asked  int
-	Median string
-	Over   chart
-	Times  chart
-	Kinds  []choice
-	Load   toolcall.LoadReply
-	Loaded bool
-	People []reviewer
+	Period    period
+	Activity  toolcall.ActivityReply
+	Calls     chart.Columns
+	Responses chart.Columns
+	ToDecide  chart.Columns
+	Runs      chart.Columns
+	Tables    []shareTable
+	Load      toolcall.LoadReply
+	People    []reviewer
+	Most      int // responses of the busiest reviewer
+}
+
+// shareTable has the figures of each tool, rule or agent.
+type shareTable struct {
+	ID, Title, Head string
+	Rows            []shareRow
+	More            int // rows that are left out
+	Timed           bool
+}
+
+type shareRow struct {
+	Name, Href string
+	Counts     toolcall.ActivityCounts
+	Policy     template.HTML // decisions of the policy, as a share of the busiest row
+	People     template.HTML // responses
+	Decision   string
+	Run        string
 }
 
 // reviewer is a row of the table of reviewers.
 type reviewer struct {
 	toolcall.ReviewerLoad
 	Group  bool
+	Href   string
+	Bar    template.HTML
 	Median string
 	Rate   int // percent
 	Fast   int // percent
 }
 
-// figures shows approval requests, outcomes and response times.
 func (in *Console) insights(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
-	v := insightsView{shell: in.shell(r, p, "insights", "Insights – askance"), By: "hour", Other: pathInsights + "?by=day", Total: map[string]int{}, Kinds: outcomes}
-	step := time.Hour
-	if r.URL.Query().Get("by") == "day" {
-		v.By, v.Other, step = "day", pathInsights, 24*time.Hour
-	}
+	v := insightsView{shell: in.shell(r, p, "insights", "Insights – askance")}
+	v.Period = periodOf(r.URL.Query(), pathInsights, "24h", v.Now)
 	c, err := p.Reader()
 	if err != nil {
 		return err
 	}
-	calls, err := listRequested(r.Context(), c)
-	if err != nil {
+	if err := v.read(r.Context(), c); err != nil {
 		return in.fail(w, v.shell, err)
 	}
-	v.addCharts(calls, step)
-	if v.Load, err = c.Load(r.Context(), toolcall.LoadRequest{V: 1}); err != nil {
-		return in.fail(w, v.shell, err)
+	return in.write(w, http.StatusOK, "insights", &v)
+}
+
+func (v *insightsView) read(ctx context.Context, c engine.Client) (err error) {
+	r := v.Period.request()
+	if v.Activity, err = api.Activity.Call(ctx, c, r); err != nil {
+		return err
+	}
+	if v.Load, err = c.Load(ctx, toolcall.LoadRequest{V: 1, Since: r.Since, Until: r.Until}); err != nil {
+		return err
+	}
+	a, p := &v.Activity, v.Period
+	v.Calls = p.overTime("calls", "Calls by decision of the policy", byPolicy, a.Buckets)
+	v.Responses = p.overTime("responses", "Approval requests by outcome", byPeople, a.Buckets)
+	v.ToDecide = distribution("decide", "Time to decision", "approved", "requests", a.ToDecision)
+	v.Runs = distribution("runs", "Run time", "allowed", "runs", a.Run)
+	tools := make([]toolcall.ActivityShare, len(a.ByTool))
+	for i, t := range a.ByTool {
+		tools[i] = t.ActivityShare
+	}
+	v.Tables = []shareTable{
+		p.shares("tool", "By tool", "Tool", tools, a.ByTool),
+		p.shares("rule", "By rule", "Rule", a.ByRule, nil),
+		p.shares("agent", "By agent", "Agent", a.ByAgent, nil),
 	}
 	v.addReviewers()
-	return in.write(w, http.StatusOK, "insights", v)
+	return nil
 }
 
-// listRequested returns recent calls with an approval request.
-func listRequested(ctx context.Context, c engine.Client) ([]*toolcall.Call, error) {
-	open, err := engine.ListAll(ctx, c, toolcall.ListRequest{V: 1}, maxListed)
-	if err != nil {
-		return nil, err
-	}
-	past, err := listFinished(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(append(open, past...), func(c *toolcall.Call) bool { return !asked.WasAsked(c) }), nil
-}
-
-// bars is how many columns the chart over time has.
-const bars = 24
-
-// addCharts counts approval requests in the columns of both charts.
-func (v *insightsView) addCharts(calls []*toolcall.Call, step time.Duration) {
-	end := v.Now.UTC().Truncate(step).Add(step)
-	over := make([]column, bars)
-	layout := "15:04"
-	if step > time.Hour {
-		layout = "01-02"
-	}
-	for i := range over {
-		over[i] = column{Label: end.Add(time.Duration(i-bars) * step).Format(layout), Parts: map[string]int{}}
-	}
-	times := make([]column, len(spans))
-	for i, s := range spans {
-		times[i] = column{Label: "< " + s.Label, Parts: map[string]int{}}
-	}
-	times[len(times)-1].Label = "longer"
-	var all []time.Duration
-	for _, c := range calls {
-		kind := string(asked.FateOf(c))
-		v.Asked++
-		v.Total[kind]++
-		if i := bars - 1 - int(end.Sub(c.ProposedAt)/step); i >= 0 && i < bars {
-			over[i].Parts[kind]++
-		}
-		if len(c.Votes) == 0 || kind == "open" {
-			continue
-		}
-		took := c.Votes[len(c.Votes)-1].At.Sub(c.ProposedAt)
-		all = append(all, took)
-		for i, s := range spans {
-			if took < s.Below {
-				times[i].Parts[kind]++
-				break
-			}
+// distribution is the chart of times, with a line at the median and at 90 percent.
+func distribution(id, title, class, what string, t toolcall.ActivityTimes) chart.Columns {
+	c := chart.Columns{ID: id, Title: title, Head: "Up to", Series: []chart.Series{{Name: class, Label: what}}, Wide: true}
+	first, last := len(t.Buckets), 0
+	for i, b := range t.Buckets {
+		if b.Count > 0 {
+			first, last = min(first, i), i
 		}
 	}
-	v.Median = "–"
-	if slices.Sort(all); len(all) > 0 {
-		v.Median = asked.Span(all[len(all)/2])
+	if first > last {
+		return c
 	}
-	v.Over, v.Times = layOut("Approval requests by "+v.By+" (UTC)", v.By, over), layOut("Response times", "within", times)
-}
-
-func (v *insightsView) addReviewers() {
-	for _, of := range [][]toolcall.ReviewerLoad{v.Load.People, v.Load.Groups} {
-		for _, l := range of {
-			r := reviewer{ReviewerLoad: l, Group: len(v.Load.Groups) > 0 && &of[0] == &v.Load.Groups[0], Median: "–", Rate: int(l.ApproveRate()*100 + 0.5), Fast: int(l.FastShare()*100 + 0.5)}
-			if l.Answered > 0 {
-				r.Median = asked.Span(time.Duration(l.MedianMS) * time.Millisecond)
-			}
-			v.People = append(v.People, r)
+	for grown := true; grown && (last-first < 7 || first > 0 && t.Buckets[first].Count > 0); { // around, so that the shape is seen
+		from, to := max(0, first-1), min(len(t.Buckets)-1, last+1)
+		grown = from < first || to > last
+		first, last = from, to
+	}
+	shown := t.Buckets[first : last+1]
+	low := int64(0)
+	if first > 0 {
+		low = t.Buckets[first-1].UpToMS
+	}
+	from := low
+	for _, b := range shown {
+		label, long := "≤ "+tookMS(b.UpToMS), tookMS(from)+" to "+tookMS(b.UpToMS)
+		if b.UpToMS == 0 {
+			label, long = "more", "more than "+tookMS(from)
 		}
+		c.Columns = append(c.Columns, chart.Column{Label: label, Long: long, Values: []int{b.Count}})
+		from = b.UpToMS
 	}
-}
-
-// column is one column of a chart: how many of each outcome.
-type column struct {
-	Label string
-	Parts map[string]int
-}
-
-// Sum is the total of the column.
-func (c column) Sum() int {
-	n := 0
-	for _, p := range c.Parts {
-		n += p
+	for _, m := range []struct {
+		name string
+		at   int64
+	}{{"median ", t.P50MS}, {"90% ", t.P90MS}} {
+		c.Marks = append(c.Marks, chart.Tick{At: placeOf(m.at, low, shown), Label: m.name + tookMS(m.at)})
 	}
-	return n
-}
-
-// chart is a laid-out stacked bar chart. The page has the same numbers as a table.
-type chart struct {
-	Title   string
-	Head    string // header of the table's first column
-	Columns []column
-	W, H    int
-	Bars    []bar
-	Grid    []gridLine
-	Labels  []axisLabel
-	Empty   bool
-}
-
-type bar struct {
-	X, Y, W, H float64
-	Kind       string
-	Title      string
-}
-
-type gridLine struct {
-	Y    float64
-	Text int
-}
-
-type axisLabel struct {
-	X    float64
-	Text string
-}
-
-// Sizes of a chart, in its own units.
-const (
-	chartW, chartH           = 720, 220
-	leftMargin, bottomMargin = 34, 22
-	topMargin                = 10
-	mostLabels               = 12
-	gapShare                 = 0.22 // of a column
-)
-
-// layOut makes the chart of columns.
-func layOut(title, head string, columns []column) chart {
-	c := chart{Title: title, Head: head, Columns: columns, W: chartW, H: chartH, Empty: true}
-	most := 0
-	for _, col := range columns {
-		most = max(most, col.Sum())
-	}
-	c.Empty = most == 0
-	step := niceStep(most)
-	top := max(step, (most+step-1)/step*step)
-	height := float64(chartH - topMargin - bottomMargin)
-	y := func(n int) float64 { return topMargin + height*(1-float64(n)/float64(top)) }
-	for n := 0; n <= top; n += step {
-		c.Grid = append(c.Grid, gridLine{y(n), n})
-	}
-	width := float64(chartW-leftMargin) / float64(len(columns))
-	every := (len(columns) + mostLabels - 1) / mostLabels
-	for i, col := range columns {
-		x := leftMargin + width*float64(i)
-		if i%every == 0 {
-			c.Labels = append(c.Labels, axisLabel{x + width/2, col.Label})
-		}
-		below := 0
-		for _, kind := range outcomes {
-			n := col.Parts[kind.Value]
-			if n == 0 {
-				continue
-			}
-			c.Bars = append(c.Bars, bar{X: x + width*gapShare/2, W: width * (1 - gapShare), Y: y(below + n), H: y(below) - y(below+n), Kind: kind.Value, Title: col.Label + ": " + asked.Count(n, "request") + " " + kind.Label})
-			below += n
-		}
+	if c.Marks[1].At-c.Marks[0].At < 25 { // the labels would overlap
+		c.Marks = []chart.Tick{{At: c.Marks[0].At, Label: c.Marks[0].Label + ", " + c.Marks[1].Label}}
 	}
 	return c
 }
 
-// niceStep is the distance of the grid lines, 1, 2 or 5 times a power of ten, for at
-// most five lines.
-func niceStep(most int) int {
-	if most <= 4 {
-		return 1
+// placeOf is where a time stands among columns, in percent.
+func placeOf(ms, low int64, columns []toolcall.ActivityUpTo) float64 {
+	width := 100 / float64(len(columns))
+	for i, b := range columns {
+		if b.UpToMS == 0 || ms <= b.UpToMS {
+			part := .5
+			if b.UpToMS > low {
+				part = float64(max(0, ms-low)) / float64(b.UpToMS-low)
+			}
+			return (float64(i) + part) * width
+		}
+		low = b.UpToMS
 	}
-	power := math.Pow(10, math.Floor(math.Log10(float64(most)/4)))
-	for _, m := range []float64{1, 2, 5, 10} {
-		if m*power*4 >= float64(most) {
-			return max(1, int(m*power))
+	return 100
+}
+
+// shares is the table of names, the busiest first. tools has the times of tools.
+func (p period) shares(filter, title, head string, all []toolcall.ActivityShare, tools []toolcall.ActivityTool) shareTable {
+	t := shareTable{ID: "by-" + filter, Title: title, Head: head, Timed: tools != nil}
+	all = slices.Clone(all)
+	slices.SortStableFunc(all, func(a, b toolcall.ActivityShare) int { return cmp.Compare(b.Proposed, a.Proposed) })
+	most := 1
+	for _, s := range all {
+		most = max(most, s.Allowed+s.Asked+s.Denied+s.Refused)
+	}
+	for i, s := range all {
+		if i == shownShares {
+			t.More = len(all) - i
+			break
+		}
+		row := shareRow{
+			Name: reveal.Line(s.Name), Counts: s.ActivityCounts, Href: p.History(filter, s.Name),
+			Policy: chart.Share(seriesOf(byPolicy), valuesOf(byPolicy, s.ActivityCounts), most),
+			People: chart.Share(seriesOf(byPeople), valuesOf(byPeople, s.ActivityCounts), 0),
+		}
+		if s.Name == "" {
+			row.Name, row.Href = "no "+filter, ""
+		}
+		if at := slices.IndexFunc(tools, func(t toolcall.ActivityTool) bool { return t.Name == s.Name }); at >= 0 {
+			row.Decision, row.Run = medianOf(tools[at].ToDecision), medianOf(tools[at].Run)
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+func medianOf(t toolcall.ActivityTimes) string {
+	if t.Count == 0 {
+		return "–"
+	}
+	return tookMS(t.P50MS)
+}
+
+// responses are the parts of a reviewer's bar.
+var responses = []chart.Series{{Name: "approved", Label: "approved"}, {Name: "rejected", Label: "rejected"}, {Name: "responded", Label: "responded"}, {Name: "expired", Label: "delegated or skipped"}}
+
+func (v *insightsView) addReviewers() {
+	add := func(all []toolcall.ReviewerLoad, group bool) {
+		most := 1
+		for _, l := range all {
+			most = max(most, l.Answered)
+		}
+		for _, l := range all {
+			r := reviewer{ReviewerLoad: l, Group: group, Median: "–", Rate: int(l.ApproveRate()*100 + 0.5), Fast: int(l.FastShare()*100 + 0.5)}
+			r.Bar = chart.Share(responses, []int{l.Approved, l.Rejected, l.Responded, l.Passed}, most)
+			if !group {
+				r.Href = v.Period.History("by", l.Name)
+			}
+			if l.Answered > 0 {
+				r.Median = took(time.Duration(l.MedianMS) * time.Millisecond)
+			}
+			v.People = append(v.People, r)
 		}
 	}
-	return most
+	add(v.Load.People, false)
+	add(v.Load.Groups, true)
+}
+
+// Median is the median time to a decision.
+func (v *insightsView) Median() string { return medianOf(v.Activity.ToDecision) }
+
+// Share words a part of a whole.
+func (v *insightsView) Share(part, whole int) string {
+	if whole == 0 {
+		return "–"
+	}
+	return strconv.Itoa((100*part+whole/2)/whole) + " %"
 }

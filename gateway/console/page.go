@@ -64,6 +64,7 @@ type page struct {
 
 // pages is the navigation, in its order.
 var pages = []page{
+	{Name: "overview", Path: pathOverview, Title: "Overview", Icon: "overview", Key: "o", Dock: true},
 	{Name: "inbox", Path: pathInbox, Title: "Inbox", Icon: "inbox", Key: "i", Dock: true},
 	{Name: "workers", Path: pathWorkers, Title: "Workers", Icon: "workers", Key: "w"},
 	{Name: "timeline", Path: pathTimeline, Title: "Timeline", Group: "Records", Icon: "timeline", Key: "t"},
@@ -227,7 +228,8 @@ func functions() template.FuncMap {
 		"limits":  asked.Limits,
 		"short":   shortHash,
 		"tally":   func(n uint64, what string) string { return asked.Count(int(min(n, math.MaxInt32)), what) },
-		"kinds":   func() []choice { return outcomes },
+		"median":  medianOf,
+		"tookms":  tookMS,
 	}
 }
 

@@ -138,9 +138,10 @@ func TestSeeded(t *testing.T) {
 	if open := len(w.A.Open()); open != 6 {
 		t.Errorf("%d open requests, want 6", open)
 	}
-	for _, path := range []string{"/inbox", "/standing", "/insights", "/find?q=refund"} {
+	for _, path := range []string{"/", "/inbox", "/standing", "/insights", "/find?q=refund"} {
 		b.goTo(path)
 		name, _, _ := strings.Cut(strings.Trim(path, "/"), "?")
-		b.accessible(name)
+		b.accessible("page-" + name)
+		b.whole("page-" + name)
 	}
 }

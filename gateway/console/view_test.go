@@ -56,25 +56,6 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// Every number has its place below the highest line, and lines are few.
-func TestChartScale(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		most := rapid.IntRange(0, 1_000_000).Draw(t, "most")
-		c := layOut("t", "h", []column{{Label: "a", Parts: map[string]int{"approved": most}}})
-		if n := len(c.Grid); n < 2 || n > 6 {
-			t.Fatalf("%d lines for %d", n, most)
-		}
-		if top := c.Grid[len(c.Grid)-1]; top.Text < most || top.Y != topMargin {
-			t.Fatalf("the highest line for %d is %+v", most, top)
-		}
-		for _, b := range c.Bars {
-			if b.Y < topMargin-0.01 || b.Y+b.H > chartH-bottomMargin+0.01 {
-				t.Fatalf("the bar of %d is %+v", most, b)
-			}
-		}
-	})
-}
-
 func TestTerms(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	text := "rm /tmp/a:*"

@@ -8,6 +8,7 @@ import (
 
 // Columns are stacked columns: over time, or a distribution over classes.
 type Columns struct {
+	ID      string // names the chart in its page
 	Title   string
 	Series  []Series
 	Columns []Column
@@ -46,9 +47,8 @@ func (c Columns) Empty() bool {
 	return true
 }
 
-// Margins of the plot, in pixels. The style sheet has left in the width of .plot.
+// Sizes in pixels. The style sheet leaves room for the labels on the left.
 const (
-	leftMargin   = 36
 	topMargin    = 14
 	bottomMargin = 24
 	tipLine      = 17
@@ -72,9 +72,9 @@ func (c Columns) SVG() template.HTML {
 	y := func(v float64) float64 { return height * (1 - v/top) }
 	d.addf(`<svg class="chart" height="%v" role="group" aria-label="%v">`, height+topMargin+bottomMargin, c.summary())
 	for v := 0.0; v <= top; v += step {
-		d.addf(`<text class="y" x="%v" y="%v">%v</text>`, leftMargin-8, trimmed(y(v)+topMargin+4, 1), Number(v))
+		d.addf(`<text class="y" x="-8" y="%v">%v</text>`, trimmed(y(v)+topMargin+4, 1), Number(v))
 	}
-	d.addf(`<svg class="plot" x="%v" y="%v" height="%v" overflow="visible">`, leftMargin, topMargin, height+bottomMargin)
+	d.addf(`<svg y="%v" height="%v" overflow="visible">`, topMargin, height+bottomMargin)
 	for v := 0.0; v <= top; v += step {
 		d.addf(`<line class="grid" x2="100%%" y1="%[1]v" y2="%[1]v"/>`, trimmed(math.Floor(y(v))+.5, 1))
 	}

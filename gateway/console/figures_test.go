@@ -1,0 +1,125 @@
+package console
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/toolcall"
+)
+
+func TestPeriod(t *testing.T) {
+	now := time.Date(2026, 11, 23, 8, 15, 42, 0, time.UTC)
+	for _, tc := range []struct {
+		query, last  string
+		since, until string
+		step         time.Duration
+		bad          bool
+	}{
+		{"", "24h", "2026-11-22T08:00:00Z", "2026-11-23T08:15:42Z", 30 * time.Minute, false},
+		{"last=1h", "1h", "2026-11-23T07:15:00Z", "2026-11-23T08:15:42Z", time.Minute, false},
+		{"last=30d", "30d", "2026-10-24T00:00:00Z", "2026-11-23T08:15:42Z", 12 * time.Hour, false},
+		{"last=nonsense", "1h", "2026-11-23T07:15:00Z", "2026-11-23T08:15:42Z", time.Minute, false},
+		{"from=2026-11-20T08:00&to=2026-11-20T08:30", "", "2026-11-20T08:00:00Z", "2026-11-20T08:30:00Z", time.Minute, false},
+		{"from=2026-11-20T08:00:00Z", "", "2026-11-20T08:00:00Z", "2026-11-23T08:15:42Z", 2 * time.Hour, false},
+		{"from=2026-11-20T08:00&to=2026-11-19T08:00", "24h", "2026-11-22T08:00:00Z", "2026-11-23T08:15:42Z", 30 * time.Minute, true},
+		{"from=yesterday", "24h", "2026-11-22T08:00:00Z", "2026-11-23T08:15:42Z", 30 * time.Minute, true},
+	} {
+		q, err := url.ParseQuery(tc.query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := periodOf(q, "/insights", "24h", now)
+		if p.Last != tc.last || p.Since.Format(time.RFC3339) != tc.since || p.Until.Format(time.RFC3339) != tc.until || p.Step != tc.step || (p.Bad != "") != tc.bad {
+			t.Errorf("%q is %+v", tc.query, p)
+		}
+		if err := p.request().Validate(); err != nil {
+			t.Errorf("%q asks for %+v: %v", tc.query, p.request(), err)
+		}
+	}
+}
+
+// A column of a chart opens the calls of its time, and a cell those of its tool.
+func TestDrillDown(t *testing.T) {
+	now := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
+	p := periodOf(url.Values{"last": {"1h"}}, "/", "1h", now)
+	c := p.overTime("calls", "Calls", byPolicy, []toolcall.ActivityBucket{{Start: p.Since, ActivityCounts: toolcall.ActivityCounts{Asked: 2}}})
+	if got, want := c.Columns[0].Href, "/history?since=2026-11-23T07%3A00%3A00Z&until=2026-11-23T07%3A01%3A00Z"; got != want {
+		t.Errorf("a column opens %s, want %s", got, want)
+	}
+	var tool toolcall.ActivityTool
+	tool.Name, tool.Rejected = "a&b", 1
+	h := p.heat([]toolcall.ActivityTool{tool}, 5)
+	got, err := url.Parse(h.Rows[0].Hrefs[4])
+	if err != nil || got.Path != "/history" || got.Query().Get("tool") != "a&b" || got.Query().Get("outcome") != "reject" || got.Query().Get("since") == "" {
+		t.Errorf("a cell opens %v", got)
+	}
+}
+
+// The median and the 90th percentile stand among the columns of a distribution.
+func TestDistribution(t *testing.T) {
+	times := toolcall.ActivityTimes{Count: 10, P50MS: 1500, P90MS: 45000}
+	for i, up := range []int64{10, 100, 1000, 2000, 5000, 10000, 30000, 60000, 0} {
+		n := 0
+		if i == 3 || i == 7 {
+			n = 5
+		}
+		times.Buckets = append(times.Buckets, toolcall.ActivityUpTo{UpToMS: up, Count: n})
+	}
+	c := distribution("d", "Time to decision", "approved", "requests", times)
+	width := 100 / float64(len(c.Columns))
+	at := func(label string) int {
+		for i, col := range c.Columns {
+			if col.Label == label {
+				return i
+			}
+		}
+		return -1
+	}
+	if len(c.Marks) != 2 || c.Marks[0].Label != "median 1.5 s" || c.Marks[1].Label != "90% 45 s" || int(c.Marks[0].At/width) != at("≤ 2 s") || int(c.Marks[1].At/width) != at("≤ 1m") {
+		t.Errorf("the marks are %+v among %+v", c.Marks, c.Columns)
+	}
+	if c := distribution("d", "Time", "approved", "requests", toolcall.ActivityTimes{}); !c.Empty() || len(c.Columns) != 0 {
+		t.Errorf("nothing is shown as %+v", c)
+	}
+}
+
+func TestTook(t *testing.T) {
+	for d, want := range map[time.Duration]string{0: "0 ms", 240 * time.Millisecond: "240 ms", 4230 * time.Millisecond: "4.2 s", 58 * time.Second: "58 s", 200 * time.Second: "3m 20s", 3*time.Hour + 58*time.Minute: "3h 58m", 2 * time.Hour: "2h", 52 * time.Hour: "2d 4h"} {
+		if got := took(d); got != want {
+			t.Errorf("%s is %q, want %q", d, got, want)
+		}
+	}
+}
+
+// Urgent requests come first and those without a deadline last.
+func TestOpenByDeadline(t *testing.T) {
+	now := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
+	call := func(tool string, ends time.Duration) *toolcall.Call {
+		c := &toolcall.Call{Tool: tool, ProposedAt: now.Add(-10 * time.Minute), Request: &toolcall.ApprovalRequest{}}
+		if ends != 0 {
+			c.Request.Requirement.Deadline = now.Add(ends)
+		}
+		return c
+	}
+	v := overviewView{shell: shell{Now: now}}
+	v.addOpen([]*toolcall.Call{call("never", 0), call("later", 3*time.Hour), call("soon", 4*time.Minute), call("tomorrow", 40*time.Hour)})
+	var order []string
+	for _, d := range v.Due {
+		order = append(order, d.Tool)
+	}
+	if got := strings.Join(order, " "); got != "soon later tomorrow never" || v.Urgent != 1 {
+		t.Errorf("the order is %s, with %d urgent", got, v.Urgent)
+	}
+	sum := 0
+	for i, c := range v.Left.Columns {
+		sum += c.Sum()
+		if c.Sum() != v.Age.Columns[i].Sum() && c.Label == "< 5m" && c.Values[0] != 1 {
+			t.Errorf("the column %s has %v", c.Label, c.Values)
+		}
+	}
+	if sum != 4 {
+		t.Errorf("%d requests are in the chart", sum)
+	}
+}
