@@ -115,10 +115,10 @@ func (p period) request() toolcall.ActivityRequest {
 // History is the page of the finished calls of the period that meet conditions, given
 // in pairs.
 func (p period) History(pairs ...string) string {
-	return historyOf(p.Since, p.Until, pairs...)
+	return historyLink(p.Since, p.Until, pairs...)
 }
 
-func historyOf(since, until time.Time, pairs ...string) string {
+func historyLink(since, until time.Time, pairs ...string) string {
 	q := url.Values{"since": {since.Format(time.RFC3339)}, "until": {until.Format(time.RFC3339)}}
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if pairs[i+1] != "" {
@@ -181,7 +181,7 @@ func (p period) overTime(id, title string, all []measure, buckets []toolcall.Act
 		end := b.Start.Add(p.Step)
 		c.Columns = append(c.Columns, chart.Column{
 			Label: b.Start.Format(layout), Long: b.Start.Format(layout) + " to " + end.Format("15:04"),
-			Values: valuesOf(all, b.ActivityCounts), Href: historyOf(b.Start, end),
+			Values: valuesOf(all, b.ActivityCounts), Href: historyLink(b.Start, end),
 		})
 	}
 	return c
