@@ -93,14 +93,14 @@ func (in *Console) Routes() []gateway.Route {
 	stream := get("/inbox/events", "Send changes as server-sent events.", in.events)
 	stream.Stream = true
 	return []gateway.Route{
-		get("/{$}", "The page of what happens now.", in.overview),
+		get("/{$}", "The page of what happens now.", figures{in}.overview),
 		get(pathInbox, "The page of open approval requests.", in.list),
 		get(pathCall, "The page of one call.", in.call),
 		get(webhook.LinkPath, "The page of an approval request, with the response of a link prepared.", in.showLink),
 		get(pathStanding, "The page of standing approvals.", in.standing),
 		get(pathTimeline, "The page of a session's calls over time.", in.showTimeline),
-		get(pathInsights, "The page of requests, outcomes and times of a period.", in.insights),
-		get(pathFind, "The page of calls that match words.", in.find),
+		get(pathInsights, "The page of requests, outcomes and times of a period.", figures{in}.insights),
+		get(pathFind, "The page of calls that match words.", figures{in}.find),
 		get(pathPolicy, "The page of the policy in force.", in.policy),
 		try,
 		get(pathWorkers, "The page of workers and queues.", in.workers),

@@ -13,7 +13,7 @@ import (
 const maxFound = 12
 
 // find shows the calls that match words; the palette of the script reads this page.
-func (in *Console) find(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+func (in figures) find(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	s := in.shell(r, p, "find", "Search – askance")
 	words := strings.TrimSpace(r.URL.Query().Get("q"))
 	view := struct {

@@ -63,7 +63,7 @@ type reviewer struct {
 	Fast   int // percent
 }
 
-func (in *Console) insights(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+func (in figures) insights(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	v := insightsView{shell: in.shell(r, p, "insights", "Insights – askance")}
 	v.Period = periodOf(r.URL.Query(), pathInsights, "24h", v.Now)
 	c, err := p.Reader()

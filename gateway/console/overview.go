@@ -24,6 +24,9 @@ const (
 	shownBlocked   = 6
 )
 
+// figures are the pages that only read: Overview, Insights and the search.
+type figures struct{ *Console }
+
 // overviewView is the page Overview.
 type overviewView struct {
 	shell
@@ -61,7 +64,7 @@ type decisionRow struct {
 	Href, Text, Tone, Who, Did string
 }
 
-func (in *Console) overview(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+func (in figures) overview(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	v := overviewView{shell: in.shell(r, p, "overview", "Overview – askance")}
 	v.Period = periodOf(r.URL.Query(), pathOverview, "1h", v.Now)
 	c, err := p.Reader()
