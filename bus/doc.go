@@ -112,6 +112,19 @@
 // Events with an id get a Nats-Msg-Id of the form ev_…, so that sending them again
 // within two minutes stores nothing.
 //
+// # Complete or refused
+//
+// Nothing is ever deleted from the journal, so an engine expects each sequence from 1
+// to the end, the last signed record at its place, and at least what its anchor file
+// knows. It checks this before it answers requests, after every reconnect, and every
+// five seconds. Each acknowledgement must name a sequence above every one known when
+// the write began, so the first write shows that a stream was cut or created again. A
+// record that the server counts and cannot deliver is found within ten seconds. On a
+// replicated stream the engine checks again for 30 seconds, because an election can
+// hide records for a moment. Only the missing sequences of a loss that an operator
+// accepted may have no record. An engine believes that an entity has no record only
+// if the journal is complete, so it never runs a purged call again.
+//
 // # What it does not do
 //
 // It decides nothing and has no state of calls. The server authenticates names:

@@ -60,3 +60,37 @@ func toolKinds(b *strings.Builder) {
 		"A runtime can also name the call within which its calls are made, such as the one that started a sub-agent. Rules see it as `call.depth` and `call.parent.tool`; a rule that allows more because of a parent compares `call.parent.user` with `caller.user`.\n" +
 		"\n")
 }
+
+// contents describes budgets, and what rules with content cover.
+func contents(b *strings.Builder) {
+	b.WriteString("## Budgets\n" +
+		"\n" +
+		"- Without room the rule does not apply: other rules and the mode decide. The request and `askance show CALL --explain` say what is spent, and when there is room again.\n" +
+		"- The limits hold in any period of length `every`, not from midnight to midnight. What is spent returns up to a sixteenth of the period late; without `every`, never.\n" +
+		"- `sum` adds one argument exactly, with at most 9 decimal places. The rule does not allow a negative number, a text, an exponent or a missing argument.\n" +
+		"- A call counts when the rule allows it, also if it does not run. Calls that people approve or other rules allow do not count. A rule without a budget allows before one with a budget.\n" +
+		"- `per` lists `session`, `agent` (of a requester), `requester` and `tool`. Runtimes choose sessions and agent names: for a limit that a runtime must not evade, use `requester` or leave `per` out.\n" +
+		"- A changed limit or period counts what was spent before. A rule with another name, or a sum of another argument, begins a new budget.\n" +
+		"- All engines of a space share budgets. If a budget cannot be read or written, the rule does not allow. Tests, `explain`, `replay`, previews and shadow policies take nothing.\n" +
+		"\n" +
+		"## Rules about files\n" +
+		"\n" +
+		"- A rule with content for a tool of kind `read` protects the files from all kinds that can show them: also `bash`, `edit`, `glob` and `grep`, but not `write`. With `when` it is about its own tool alone.\n" +
+		"- `*` is any text, `/` included. A content that begins with neither `/`, `~/` nor `../` is about the working directories. `~` needs the `home` of every tool that the rule is about; a local tool has the engine's.\n" +
+		"- A search that may find such a file, and a command that may read one (`grep -r x .`, `cat $FILE`, `cat se*/token`), is asked about.\n" +
+		"- Programs that a command starts can read files that it does not name: `./report.sh`, `make`. Rules cannot see that. Run the tool as a user that cannot read the files.\n" +
+		"- `askance policy lint` and `askance serve` name the tools that such a rule does not see, because they have no kind.\n" +
+		"\n" +
+		"## Rules about commands\n" +
+		"\n" +
+		"- Allow rules allow a line only if they cover every command in it. Commands that change nothing need no rule: `npm test:*` covers `npm test | tail -5`.\n" +
+		"- A deny or ask rule matches every command, also after `env`, `sudo` and `sh -c`, and in other spellings: `git push --force:*` matches `-f`, `--forc`, `+main` and `--force-with-lease`.\n" +
+		"- No allow rule covers a line that the parser cannot read to its end, not even a rule for all of Bash. Deny rules match what was read.\n" +
+		"- A rule that names a relative file (`rm ./tmp/*`) speaks of the working folder. After `cd` in the same line it covers nothing.\n" +
+		"- Programs that run what they read (`bash`, `python3`, `psql`, `sqlite3`, `ssh`, `docker exec`) are asked about behind a pipe, also if a rule is the exact command.\n" +
+		"- A rule can be a whole line: `npm test && make lint`, `CI=1 npm test`.\n" +
+		"- Allow rules of a policy file cover `if`, `for`, `while`, `case`, `( )` and `{ }` if they cover every command inside. `rule_content: \"*\"` also covers substitutions such as `X=$(date)` if every program is known before the line runs. A rule without content, an imported rule and a standing approval ask about all of these, as AgentScope does.\n" +
+		"- `git commit:*` covers the options that askance lists for `git commit`, and asks about others. A program that askance does not list is covered only by the exact command, or by a rule with `options`.\n" +
+		"- Conditions see the commands as `cmd.calls`: `cmd.static && size(cmd.calls) > 0 && cmd.calls.all(c, c.argv[0] == \"git\" && c.options_admitted)`. Lint reports allow rules that leave options, redirections or further commands open (L21, L22), and those that read the line as text (L15).\n" +
+		"\n")
+}

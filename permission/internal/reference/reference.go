@@ -30,6 +30,7 @@ func Markdown() (string, error) {
 		return "", err
 	}
 	b.WriteString("\n")
+	contents(&b)
 	toolKinds(&b)
 	codes(&b)
 	return b.String(), nil
