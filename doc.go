@@ -45,4 +45,17 @@
 //   - examples/: a program for each way to use it.
 //
 // ARCHITECTURE.md says why it is built so.
+//
+// # Decisions
+//
+//   - message holds the wire, toolcall the domain. message.Error carries a call as
+//     JSON, and toolcall.CallOf reads it. A package call was rejected: almost every
+//     function has a variable of that name.
+//   - The root package is the short Go path. Each Call is a reply of its own:
+//     otherwise a call inside the function of a serial tool would wait for that
+//     function.
+//   - A context that ends interrupts its call, because a call that runs without its
+//     caller would surprise. KeepOpen is the other choice.
+//   - google/jsonschema-go makes schemas of Go types. It has no dependencies;
+//     invopop/jsonschema has five.
 package askance

@@ -133,4 +133,29 @@
 // that it gives. Every worker of a tool can acknowledge the tool's tasks, so an
 // acknowledgement proves nothing; only the engine's reply to a start does. A
 // [Publisher] can collect the event records of several calls into one write.
+//
+// # Decisions
+//
+//   - Each record names the hash of the one before it, in its body and under its MAC.
+//     Anyone who can write to the stream could change a header. The hash does not
+//     cover the sequence, so a restored journal can be compared.
+//   - Each checkpoint has one Merkle tree, and checkpoints form a chain. With one
+//     growing tree a proof needs several messages, and a purge destroys it.
+//   - The key that authenticates records never changes; the key that signs grants
+//     does. Each key vouches for its successor.
+//   - Comparison with an anchor file and checkpoints detects damage, because NATS
+//     truncates a damaged file and serves the rest. Counting records on each write
+//     costs a round trip.
+//   - The anchor file is a high-water mark. Each record writes 512 bytes to the page
+//     cache; a checkpoint flushes it.
+//   - A person accepts a loss, offline and signed. Lost sequences stay empty. Open
+//     calls are finished: a blocked call could be offered again by mistake.
+//   - An embedded server that broke restarts in its process once the disk has room.
+//     The node first removes the index files of broken streams, because they count the
+//     refused record. If the server does not start, the process exits with code 5.
+//   - Engines exclude a hung engine by moving to the next generation of their queue
+//     group. Retries would meet it with every second request; subjects with an
+//     engine's name would make every client choose.
+//   - Logins are NATS JWTs, so a new one works at once and a revocation ends
+//     connections. A store that had credentials is not opened without them.
 package bus

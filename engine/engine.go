@@ -47,6 +47,69 @@
 //
 // It opens no sockets and knows no wire format but AgentScope's events: package
 // bus carries it over NATS, the gateway over HTTP.
+//
+// # Decisions
+//
+//   - Records hold the full state of a call. A journal of changes is smaller, but each
+//     decision then needs a fold or trust in a cache.
+//   - One record holds several steps. Approve and submit are one record, so no crash
+//     can fall between them.
+//   - The digest covers the arguments as text. RFC 8785 reads numbers as floats:
+//     9007199254740993 and 9007199254740992 would get the same digest.
+//   - A session has an entity of its own, so compare-and-swap binds it to one runtime.
+//   - A batch is planned only where a tool must run alone. Other proposals write no
+//     record for the reply.
+//   - Order within a reply uses clocks. A baton in the reply's entity could replace
+//     the grace for one more record per serial group. It cannot replace the patience:
+//     no record says that a runtime gave up a planned call.
+//   - A full store keeps a reserve: a tenth of the tightest limit of stream, account,
+//     server and disk, at most 64 MiB, plus what open calls need. The engine cannot
+//     see the limit of another whole server (max_file_store): set max_bytes there.
+//   - Streamed events are completed when they are stored (id, time, defaults). A
+//     runtime cannot stream events that stand for records.
+//   - One pure function counts votes, toolcall.Requirement.Tally, for engine, replay,
+//     command and auditors.
+//   - A value that one rule redacts is redacted, even if another rule decides.
+//   - Time is a plan, not a process. The digest covers every deadline. A late or
+//     missing timer changes only when people are notified.
+//   - Hidden values are redacted at engine.Port. The journal holds them, because a
+//     worker needs them. Encryption was rejected for now: the key would be stored next
+//     to it.
+//   - Deny rules are evaluated again before a call begins: always under a new bundle,
+//     and under the same one after a second of waiting.
+//   - An approver's edit needs no second approval by the same rule. Another rule that
+//     asks opens a new request, and a deny wins.
+//   - A rule with a requirement that engine.Duties lacks is an error. A rule is never
+//     weaker than it reads.
+//   - Remembered rules are limited by what was asked. For a command the suggested rule
+//     is that command; AgentScope suggests its first two words with anything behind
+//     them.
+//   - A standing approval has its own entity. A use is a compare-and-swap before the
+//     allow, so a crash can lose a use and never grants one. A call that relies on one
+//     costs one more record, so that an acknowledged revocation is always found. An
+//     atomic batch costs about 4 ms.
+//   - A budget's record comes before the call's. After a crash the same call finds its
+//     spending by a mark. A call that is allowed has spent, also if it never runs: a
+//     return needs a record that a crash can lose.
+//   - A budget holds in any period. A calendar window permits twice the limit around
+//     its edge. The entity keeps at most 16 parts of a period, so room returns up to a
+//     sixteenth late.
+//   - Only the journal's clock makes room in a budget. An engine that needs more room
+//     writes an empty record and reads its time.
+//   - The policy claims, the engine takes. Without room the engine decides again
+//     without that rule. Edits and decisions that take nothing never use a rule with a
+//     budget.
+//   - Limits of reviewers are counted where the response or request is written. Two
+//     engines together may exceed one by the few responses that they have not read.
+//   - An approver's signature covers the request's digest, which covers who must
+//     agree. Earlier edits and rules to remember cannot be signed.
+//   - Calls that an open request also covers are decided again as it closes.
+//     AgentScope waits until the asking call has run; only the order of concurrent
+//     results differs.
+//   - The journal's order opens a turn of an agent. A lease with heartbeats would
+//     write for days while people think.
+//   - An agent acts as the runtime of its user. Rules that exclude the requester
+//     exclude the person.
 package engine
 
 import (

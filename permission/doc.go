@@ -155,4 +155,37 @@
 // [Kind]; package permission/agentscope has those of AgentScope's tools, and
 // permission/shell reads command lines. Authentication is done before: the
 // program that fills in [Caller] vouches for it.
+//
+// # Decisions
+//
+//   - Allow rules for commands admit what is listed. A list of dangerous options fails
+//     open, because programs add some.
+//   - An imported hint never permits anything. askance tools import writes
+//     readOnlyHint and idempotentHint as comments, unless --trust-hints is given. It
+//     takes definitions from the messages, because the MCP SDK reads numbers as
+//     floats.
+//   - The requester's groups are recorded with the call, because a later decision has
+//     no credentials.
+//   - AgentScope's tools are read more strictly where upstream runs what nothing
+//     allows: DEVIATIONS.md. The binary does not contain the test oracle.
+//   - A kind reads one argument, and says which. A guess by the argument's name fails
+//     open.
+//   - A deny on reading protects the file, not the tool. A key paths was rejected:
+//     contents already mean files. A search or a line that may reach a protected file
+//     is asked about; denying it would stop each search above a secret.
+//   - dont_ask is default without approvers. AgentScope allows edits there.
+//   - Several ask rules join as the strictest of them. A layer says who can remove
+//     rules, never which rule wins.
+//   - An unknown attribute is absent, not empty. A rule that needs it fails closed.
+//   - Windows is not analysed: no parser of PowerShell or cmd.exe reads a line as
+//     those shells do. A key of its own for the system was rejected, because a wrong
+//     one would open what a missing one keeps closed.
+//   - A rule file must show that it is whole. Size and time cannot: a copy that ran
+//     out of disk is stable. People edit these files, so a checksum was rejected.
+//   - A subfolder in a policy folder is an error. Reading it could enforce an archive;
+//     ignoring it could leave out a deny rule.
+//   - What a runtime declares of its tools is a claim. The definitions are in the
+//     session's entity; a copy in each call would carry every schema.
+//   - A parent ends its nested calls through the party that runs it. A sub-agent may
+//     outlive the call that started it.
 package permission

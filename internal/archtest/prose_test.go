@@ -15,7 +15,7 @@ import (
 
 const (
 	// maxProse bounds the words that people wrote into the documents.
-	maxProse = 26_500
+	maxProse = 22_800
 	// maxReadme bounds README.md, its code included.
 	maxReadme = 600
 )
