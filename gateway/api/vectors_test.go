@@ -24,6 +24,7 @@ import (
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/gatewaytest"
+	"github.com/askance-dev/askance/internal/archtest"
 	"github.com/askance-dev/askance/internal/jcs"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
@@ -32,6 +33,47 @@ import (
 
 // vectorsDir has the vectors that the clients in other languages share.
 const vectorsDir = "../../clients/vectors"
+
+// vectorFiles says what a row of each file is, for clients/README.md.
+var vectorFiles = []struct{ file, row string }{
+	{"canonical.json", "`json` has the RFC 8785 form `canonical`, or is `refused`"},
+	{"digests.json", "the approval request `request` has the `digest`"},
+	{"grants.json", "a worker of `tool` (and `subject`) that trusts `trusted` does `verdict` at `now` with the task's `record`: `run`, `refuse`, `expired` (acknowledge) or `early` (return it). `keys` has the public keys"},
+	{"starts.json", "whether `reply` proves the start `request`"},
+	{"keyrings.json", "what a reader who trusts `trusted` makes of `ring`"},
+	{"ids.json", "`calls`: idempotency key and path of a call. `derived`: the id of a call without one, `call_` and 32 hexadecimal digits of the SHA-256 of the canonical form of `[\"askance-call-v1\", reply, index, name, input]`, with `input` in canonical form if it has one"},
+	{"calls.json", "what a runtime does with a `call` of its tool: `wait`, `run` with `input`, `denied` with `text` and perhaps `denial`, `answered` with `output` (text blocks joined by line feeds), `error`"},
+	{"errors.json", "the error of an HTTP reply. `invalid_reply` and an `unavailable` without problem details come from the client"},
+	{"requests.json", "the request of an operation with these `arguments`; `idempotency_key` says that it has an `Idempotency-Key`"},
+	{"streams.json", "the server-sent events in `chunks`"},
+}
+
+// TestVectorsPage: clients/README.md lists the files that exist.
+func TestVectorsPage(t *testing.T) {
+	table, files := "| file | a row |\n|---|---|\n", []string(nil)
+	for _, f := range vectorFiles {
+		table += fmt.Sprintf("| `%s` | %s |\n", f.file, f.row)
+		files = append(files, filepath.Join(vectorsDir, f.file))
+	}
+	have, err := filepath.Glob(filepath.Join(vectorsDir, "*.json"))
+	slices.Sort(files)
+	if err != nil || !slices.Equal(have, files) {
+		t.Errorf("the files are %q: %v", have, err)
+	}
+	page, err := os.ReadFile("../../clients/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(page)
+	if f := flag.Lookup("update"); f != nil && f.Value.String() == "true" {
+		if text, err = archtest.WithBlock(text, "vectors", table); err == nil {
+			err = os.WriteFile("../../clients/README.md", []byte(text), 0o644)
+		}
+	}
+	if got, blockErr := archtest.Block(text, "vectors"); errors.Join(err, blockErr) != nil || got != table {
+		t.Errorf("clients/README.md is not what vectorFiles says; run: go test ./gateway/api -run TestVectors -update: %v", errors.Join(err, blockErr))
+	}
+}
 
 // compareVectors compares a file of vectors with what the code says, or writes it.
 func compareVectors(t *testing.T, name string, want any) {

@@ -23,7 +23,12 @@ func TestDocuments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	findings, err := archtest.ConstTable(tree, "message/proof/report.go", "Kind", "finding | what happened")
+	if err != nil {
+		t.Fatal(err)
+	}
 	tests := []struct{ file, block, want string }{
+		{"message/proof/PROOF.md", "findings", findings},
 		{"docs/decisions.md", "decisions", decisions},
 		{"ARCHITECTURE.md", "modules", archtest.Rules().ModulePicture()},
 		{"ARCHITECTURE.md", "engine", parts},

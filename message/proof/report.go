@@ -13,19 +13,19 @@ type Kind string
 
 // The kinds of finding.
 const (
-	Changed        Kind = "changed"         // another record is at the place of the signed one
-	Removed        Kind = "removed"         // a record is gone
-	Inserted       Kind = "inserted"        // a record that no engine wrote there
-	Reordered      Kind = "reordered"       // a genuine record in another place
-	Truncated      Kind = "truncated"       // the last records are gone
+	Changed        Kind = "changed"         // another record is in the place of the signed one
+	Removed        Kind = "removed"         // a record is missing
+	Inserted       Kind = "inserted"        // a record is in a place where no engine wrote it
+	Reordered      Kind = "reordered"       // a genuine record is in another place
+	Truncated      Kind = "truncated"       // the last records are missing, or an export is incomplete
 	RolledBack     Kind = "rolled_back"     // the journal ends before what was signed
-	Purged         Kind = "purged"          // the first records are gone, their proof is kept
-	Unlinked       Kind = "unlinked"        // an event record without a link after ones with a link
-	Unreadable     Kind = "unreadable"      // an event record that cannot be decoded
-	Withheld       Kind = "withheld"        // a record is not shown, although a part may be
-	BadCheckpoint  Kind = "bad_checkpoint"  // not signed by an engine, or changed since
+	Purged         Kind = "purged"          // the first records are missing; pass --purged-through if that was intended
+	Unlinked       Kind = "unlinked"        // an event record has no link, after ones that have
+	Unreadable     Kind = "unreadable"      // an event record has a malformed body
+	Withheld       Kind = "withheld"        // a record that may be shown in part is not shown at all
+	BadCheckpoint  Kind = "bad_checkpoint"  // no engine signed it, it was changed, or its key was retired before
 	LostCheckpoint Kind = "lost_checkpoint" // the checkpoints do not follow each other
-	NoCheckpoint   Kind = "no_checkpoint"   // nothing of the journal was ever signed
+	NoCheckpoint   Kind = "no_checkpoint"   // nothing was signed yet
 )
 
 // Finding is one deviation of a journal from what was signed.

@@ -3,13 +3,16 @@ package cli_test
 import (
 	"encoding/json"
 	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
-
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
+	"github.com/askance-dev/askance/internal/clitest"
+	"github.com/spf13/cobra"
 )
 
 // ownCommands are the commands but for cobra's own, hidden ones, and help topics.
@@ -109,5 +112,47 @@ func checkExample(t *testing.T, all map[string]*cobra.Command, line string) {
 		if long && c.Flags().Lookup(flag) == nil && c.InheritedFlags().Lookup(flag) == nil {
 			t.Errorf("the example %q has a flag --%s that %s has not", line, flag, name)
 		}
+	}
+}
+
+var inlineCommand = regexp.MustCompile("`(askance [a-z][^`…]*)`")
+
+// Every command in a document exists, with its flags.
+func TestPageCommands(t *testing.T) {
+	root, all, found := filepath.Join(clitest.Testdata, "../../../../.."), cli.Tree(), 0
+	err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+		switch name := d.Name(); {
+		case err != nil:
+			return err
+		case d.IsDir() && (name == "testdata" || name == "node_modules" || strings.HasPrefix(name, ".") && path != root):
+			return filepath.SkipDir
+		case d.IsDir() || filepath.Ext(name) != ".md" || name == "CHANGELOG.md":
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		shell := false
+		for line := range strings.Lines(strings.ReplaceAll(string(text), "\\\n", " ")) {
+			bare := strings.TrimPrefix(strings.TrimSpace(line), "$ ")
+			switch {
+			case strings.HasPrefix(bare, "```"):
+				shell = bare == "```sh" || bare == "```console"
+			case shell && strings.HasPrefix(bare, "askance "):
+				found++
+				checkExample(t, all, bare)
+			}
+			for _, m := range inlineCommand.FindAllStringSubmatch(line, -1) {
+				found++
+				if m[1] != "askance help" && !strings.HasSuffix(m[1], " --help") {
+					checkExample(t, all, m[1])
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil || found < 150 {
+		t.Errorf("%d commands found: %v", found, err)
 	}
 }
