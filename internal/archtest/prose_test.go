@@ -15,7 +15,7 @@ import (
 
 const (
 	// maxProse bounds the words that people wrote into the documents.
-	maxProse = 22_800
+	maxProse = 22_000
 	// maxReadme bounds README.md, its code included.
 	maxReadme = 600
 )
