@@ -89,6 +89,31 @@
 //   - An engine that was paused for 3 seconds while it knew of others leaves its
 //     group, drops its waiting requests (others answered them) and starts as above.
 //
+// # An event record
+//
+// It is one message: a toolcall.EventRecord as JSON, with these headers, which
+// readers check; the server checks the first two:
+//
+//   - Nats-Expected-Last-Subject-Sequence: the sequence of the entity's last event
+//     record, 0 for none.
+//   - Nats-Expected-Last-Subject-Sequence-Subject: the entity's filter,
+//     askance.v1.<space>.record.<session>.<reply>.<call>.> with - for what is missing,
+//     byte for byte the same in every write.
+//   - Nats-Msg-Id: the event record's id, 1 to 64 of A-Z a-z 0-9 _ -.
+//   - Askance-Kind: the cause of the last step, note, reply_… or session.
+//   - Askance-MAC: the key id, one space, and the base64url HMAC-SHA256 with the
+//     engines' secret key over "askance-record-v1", a zero byte, the length of the
+//     subject (8 bytes, big-endian), the subject, the expected sequence (8 bytes,
+//     big-endian) and the body.
+//   - Askance-Shown: what auditors may be shown, whole, or sha256: and the hash of the
+//     redacted body; events have it, too.
+//
+// A message is not an event record if its MAC is wrong, if a header is missing or
+// double, if it names another filter, or if headers and body disagree: readers report
+// and skip it, and writers write behind it. A reader that cannot understand a message
+// with a correct MAC must not change the entity: a newer engine wrote it. Read the last
+// event record with $JS.API.STREAM.MSG.GET: a direct get or a consumer can lag.
+//
 // # Writing an event record
 //
 // Publish to its subject as a request. One filter per entity is the only lock: two

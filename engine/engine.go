@@ -110,6 +110,15 @@
 //     write for days while people think.
 //   - An agent acts as the runtime of its user. Rules that exclude the requester
 //     exclude the person.
+//   - Figures are a fold of the journal, in the order in which it delivers records.
+//     Counters of the process differ between engines and begin at 0 after a restart.
+//   - A call keeps the trace of its proposal; the ids of spans follow from the ids of
+//     the call. Ids in records would be written for no reader, and ids in memory would
+//     not survive a restart.
+//   - Spans are sent by an exporter of our own, without gRPC. The official one links
+//     gRPC and its gateway: 10 MB in every binary.
+//   - Metrics name no people unless asked. Prometheus keeps labels for months, and
+//     anyone who reads dashboards sees them.
 package engine
 
 import (

@@ -35,11 +35,11 @@ type PermissionMode string
 
 // The modes, in AgentScope's words.
 const (
-	ModeDefault     PermissionMode = "default"
-	ModeAcceptEdits PermissionMode = "accept_edits"
-	ModeExplore     PermissionMode = "explore"
-	ModeBypass      PermissionMode = "bypass"
-	ModeDontAsk     PermissionMode = "dont_ask"
+	ModeDefault     PermissionMode = "default"      // asks about calls that no rule allows
+	ModeAcceptEdits PermissionMode = "accept_edits" // allows edits of files in the working folders
+	ModeExplore     PermissionMode = "explore"      // allows only what provably changes nothing; allow rules do not count
+	ModeBypass      PermissionMode = "bypass"       // allows what no rule denies or asks about
+	ModeDontAsk     PermissionMode = "dont_ask"     // denies what default asks about, for runs without approvers
 )
 
 // Valid reports whether m is one of AgentScope's modes, spelled exactly so.

@@ -12,13 +12,13 @@ type ResponseKind string
 
 // The kinds of answer.
 const (
-	ResponseApprove ResponseKind = "approve" // with Input set: approve these edited arguments
-	ResponseReject  ResponseKind = "reject"
-	ResponseRespond ResponseKind = "respond" // the approver gives the result, the tool does not run
+	ResponseApprove ResponseKind = "approve" // counts towards the requirement; the one that completes it allows the call. With input, a new proposal: schema and policy decide again
+	ResponseReject  ResponseKind = "reject"  // one is enough; the feedback reaches the model in the result
+	ResponseRespond ResponseKind = "respond" // the approver supplies the result, and nothing runs; only where this person alone could approve
 	// ResponseSkip and ResponseDelegate leave the approval request to others; Delegate
 	// names who should look at it. Neither lets a person respond who could not.
-	ResponseSkip     ResponseKind = "skip"
-	ResponseDelegate ResponseKind = "delegate"
+	ResponseSkip     ResponseKind = "skip"     // leaves the request to others, with a note
+	ResponseDelegate ResponseKind = "delegate" // the same, and names the person, who gets no new rights
 )
 
 // Vote is an answer as event records keep it. By.Auth says how the person was

@@ -7,6 +7,16 @@
 //
 // A file with secrets is refused if other users can read it, and every file is
 // written completely or not at all. No method prints, logs or encodes a secret.
+//
+// # Files
+//
+// engine.key, mode 0600, is {"v":1,"id":…,"mac_key":…,"signing_seed":…} with keys of 32
+// bytes in base64url; after a rotation of the signing key {"v":2,"id":…,"mac_key":…,
+// "signing_keys":[…]}, oldest first, the last one signs. id and mac_key never change.
+// All engines of a space share it; without it none can continue the journal.
+// anchors/<space> has the last checkpoint and the highest record that was acknowledged
+// or delivered, each with a MAC by these keys. nats/askance.lock is locked while an
+// embedded server runs on its store.
 package keyfile
 
 import (

@@ -12,6 +12,19 @@
 //
 // A request's body never says who sends it. A wrong credential is refused, even
 // where a request without one would be admitted.
+//
+// # Access tokens and ID tokens
+//
+// An ID token says who logged in, and others see it, so it is refused. The first of these
+// decides about a JWT of the provider:
+//
+//   - Its header has typ at+jwt (RFC 9068): accepted. Another type than JWT: refused, a
+//     logout token or a proof.
+//   - It has nonce, at_hash, c_hash, s_hash or events: refused.
+//   - It has token_use or a claim typ: accepted if that is access or Bearer, else refused.
+//   - It has scope, scp or client_id: accepted.
+//   - The client id is one of its audiences: refused, because every ID token has that
+//     audience. Another audience: accepted.
 package auth
 
 import (

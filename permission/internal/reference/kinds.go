@@ -63,6 +63,29 @@ func toolKinds(b *strings.Builder) {
 
 // contents describes budgets, and what rules with content cover.
 func contents(b *strings.Builder) {
+	b.WriteString("## Executor, audit and recheck\n" +
+		"\n" +
+		"- `executor: {timeout: 60s}` cancels an attempt after that time. The shortest timeout of the tool and its matching rules applies.\n" +
+		"- `executor: {subject: exec.payments}` sends the call only to the workers of that subject, even if the tool is local. Start one with `askance worker --tool refund --subject exec.payments -- ./refund.py` and a login of `askance creds add worker pay-1 --tool refund --subject exec.payments`. Matching rules with different subjects deny the call.\n" +
+		"- Both deny a call of an external tool, because askance does not control how the agent runs it.\n" +
+		"- `audit: {level: full}` records the explanation of each decision, without redacted values; `askance show CALL --explain` prints it. One that is too large is shortened and marked.\n" +
+		"- `recheck: true` in an ask or allow rule evaluates `when` again when the last approver agrees and when the call begins. If it is false by then, fails, or the rule is gone, the call is denied and the result names the rule. After an attempt that may have had its effect, the call is blocked instead.\n" +
+		"\n" +
+		"## Common errors\n" +
+		"\n" +
+		"| Error | What to do |\n" +
+		"|---|---|\n" +
+		"| `undefined field …` | `askance policy vars TOOL` lists the fields |\n" +
+		"| `message: Syntax error …` | a message is an expression: put the text in quotes of its own, `\"'Deploy now?'\"` |\n" +
+		"| `found no matching overload for '_>_' applied to '(int, string)'` | compare a number with a number |\n" +
+		"| `it is never null` | in CEL a missing field is not null: write `!has(args.x)` |\n" +
+		"| `comparing it with 7 has one result` (L12) | weekdays are 0 (Sunday) to 6, months 0 to 11, `getDate()` 1 to 31 |\n" +
+		"| `is not enforced yet` | the program that reads the file does not enforce this key; `askance serve` enforces all |\n" +
+		"| `may cost … units` | declare `maxItems`, `maxLength` and `maxProperties` in the schema, or lower them |\n" +
+		"| `never decides` (L06) | another rule wins, or the tool is `read_only`: narrow the other rule, or deny the unwanted calls |\n" +
+		"| `note … passes, but …` | the test's call is invalid, or it expects nothing |\n" +
+		"| `no matcher gives meaning to the content` | `rule_content` needs a tool with a `kind`: use `when`, or declare the kind |\n" +
+		"\n")
 	b.WriteString("## Budgets\n" +
 		"\n" +
 		"- Without room the rule does not apply: other rules and the mode decide. The request and `askance show CALL --explain` say what is spent, and when there is room again.\n" +
