@@ -2,5 +2,5 @@
 
 package embed
 
-// freeDisk is unknown on this system: only the store's own limit counts.
-func freeDisk(string) (int64, bool) { return 0, false }
+// FreeDisk is unknown on this system: only the store's own limit counts.
+func FreeDisk(string) (int64, bool) { return 0, false }

@@ -4,8 +4,8 @@ package embed
 
 import "syscall"
 
-// freeDisk is how many bytes this user can still write to the disk of a folder.
-func freeDisk(dir string) (int64, bool) {
+// FreeDisk is how many bytes this user can still write to the disk of a folder.
+func FreeDisk(dir string) (int64, bool) {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(dir, &st); err != nil {
 		return 0, false

@@ -54,7 +54,7 @@ func (s *Server) stop() error {
 // because free space does not show quotas.
 func (s *Server) hasRoom() bool {
 	need := s.Room().HeadRoom(0)
-	if free, known := freeDisk(s.opts.StoreDir); known && free < need {
+	if free, known := FreeDisk(s.opts.StoreDir); known && free < need {
 		return false
 	}
 	f, err := os.Create(probeFile(s.opts.StoreDir))

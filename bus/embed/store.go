@@ -210,7 +210,7 @@ func (s *Server) setAsideMeta(store string) error {
 // storeLimit is how large a store may become. It includes the used space, so that
 // a restart at the limit does not lower it.
 func storeLimit(o Options) (int64, error) {
-	free, known := freeDisk(o.StoreDir)
+	free, known := FreeDisk(o.StoreDir)
 	if o.MaxStore > 0 || !known {
 		return o.MaxStore, nil
 	}
@@ -246,7 +246,7 @@ func (s *Server) Room() bus.Room {
 		return bus.Room{} // not known
 	}
 	r := bus.Room{Free: info.Config.MaxStore - int64(info.Store), Bound: info.Config.MaxStore}
-	if free, known := freeDisk(s.opts.StoreDir); known {
+	if free, known := FreeDisk(s.opts.StoreDir); known {
 		r.Free = min(r.Free, free)
 	}
 	return r

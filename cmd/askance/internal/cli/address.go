@@ -11,6 +11,7 @@ import (
 
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -146,6 +147,95 @@ func oneCall(ad *address) cobra.PositionalArgs {
 	}
 }
 
+// completeCallFlags completes the values of filters from the open calls.
+func completeCallFlags(env *environment, c *cobra.Command, flags ...string) {
+	of := map[string]func(*toolcall.Call) string{
+		"tool": func(c *toolcall.Call) string { return c.Tool }, "agent": func(c *toolcall.Call) string { return c.Agent },
+		"session": func(c *toolcall.Call) string { return string(c.Session) }, "rule": ruleOf, "policy-rule": ruleOf,
+	}
+	for _, flag := range flags {
+		_ = c.RegisterFlagCompletionFunc(flag, func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return completions(env, c, toolcall.ListRequest{}, of[flag], nil), cobra.ShellCompDirectiveNoFileComp
+		})
+	}
+}
+
+// completions gives one word, and perhaps a description, of each call of a list. It
+// asks only a running server, because a completion must not open a data folder.
+func completions(env *environment, c *cobra.Command, r toolcall.ListRequest, word, about func(*toolcall.Call) string) []string {
+	var calls []*toolcall.Call
+	_, _ = completeLive(env, c, nil, func(ctx context.Context, l *link) (_ []string, err error) {
+		calls, err = engine.ListAll(ctx, l, r, 0)
+		return nil, err
+	})
+	var out []string
+	for _, call := range calls {
+		text := word(call)
+		if text == "" || term.SafeLine(text) != text {
+			continue // a shell would show it as it is, and take a newline for the next word
+		}
+		if about != nil {
+			text += "\t" + term.SafeLine(about(call))
+		}
+		out = append(out, text)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// completeTools completes the name of a tool of the server.
+func completeTools(env *environment) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return completeLive(env, c, args, func(ctx context.Context, l *link) ([]string, error) {
+			info, err := l.Info(ctx)
+			return info.Tools, err
+		})
+	}
+}
+
+// completeStandings completes the id of a standing approval in force.
+func completeStandings(env *environment) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return completeLive(env, c, args, func(ctx context.Context, l *link) ([]string, error) {
+			reply, err := listStandingApprovals(ctx, l, toolcall.StandingApprovalsRequest{V: 1})
+			var out []string
+			for _, s := range reply.StandingApprovals {
+				out = append(out, string(s.ID)+"\t"+asked.Allows(s))
+			}
+			return out, err
+		})
+	}
+}
+
+// completeLive asks a running server for the first argument.
+func completeLive(env *environment, c *cobra.Command, args []string, read func(context.Context, *link) ([]string, error)) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 || env.prepare(c) != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(c.Context(), completionTimeout)
+	defer cancel()
+	l, err := env.connectLive(ctx, toolcall.RoleAuditor)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	defer l.Close()
+	words, err := read(ctx, l)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return words, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeSessions completes a session with open calls.
+func completeSessions(env *environment) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return completions(env, c, toolcall.ListRequest{}, func(c *toolcall.Call) string { return string(c.Session) }, nil), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
 // completeCalls completes the ids of open calls in some states; all, if none
 // is given.
 func (env *environment) completeCalls(states ...message.ToolCallState) cobra.CompletionFunc {
@@ -153,30 +243,16 @@ func (env *environment) completeCalls(states ...message.ToolCallState) cobra.Com
 		if len(args) > 0 && !strings.Contains(c.Use, "CALL...") {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		if env.prepare(c) != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
+		describe := func(c *toolcall.Call) string {
+			return c.Tool + " " + string(c.State) + " " + term.Clip(c.Summary, wideWidth)
 		}
-		ctx, cancel := context.WithTimeout(c.Context(), completionTimeout)
-		defer cancel()
-		l, err := env.connectLive(ctx, toolcall.RoleAuditor) // a completion must not open a data folder
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		defer l.Close()
-		calls, err := engine.ListAll(ctx, l, toolcall.ListRequest{States: states}, 0)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		var out []string
-		for _, call := range calls {
-			id := string(call.Call)
-			if term.SafeLine(id) != id || slices.Contains(args, id) {
-				continue // a shell would show it as it is, and take a newline for the next word
+		id := func(c *toolcall.Call) string {
+			if slices.Contains(args, string(c.Call)) {
+				return ""
 			}
-			out = append(out, id+"\t"+term.SafeLine(call.Tool+" "+string(call.State)))
+			return string(c.Call)
 		}
-		slices.Sort(out)
-		return slices.Compact(out), cobra.ShellCompDirectiveNoFileComp
+		return completions(env, c, toolcall.ListRequest{States: states}, id, describe), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 

@@ -161,7 +161,7 @@ func TestResponses(t *testing.T) {
 		t.Errorf("the approved call ended as %+v", c.Result)
 	}
 	fails(t, cli.ExitConflict, "ann (NATS, not authenticated) responded first: approve", "approve", "c1", "--data", s.data, "--yes")
-	fails(t, cli.ExitConflict, "revoke", "revoke", "c1", "--data", s.data)
+	fails(t, cli.ExitConflict, "the call has been started", "revoke", "c1", "--data", s.data)
 
 	s.propose("r1", "c2", "ship", `{"cents":500}`)
 	ok(t, "reject", "c2", "--yes", "--feedback", "too much", "--data", s.data)

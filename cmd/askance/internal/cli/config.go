@@ -35,6 +35,8 @@ type config struct {
 	Data          string        `flag:"data" path:"file" absent:"{data}" help:"data folder: keys, and the journal of an embedded server"`
 	Context       string        `flag:"context" absent:"the current context, if there is one" help:"context that says where the server is and as whom you act: see askance context"`
 	NATS          string        `flag:"nats" help:"URL of an existing NATS server or cluster, instead of the data folder's own"`
+	Server        string        `flag:"server" help:"URL of askance serve, to reach it over HTTP with a token instead of NATS"`
+	TokenFile     string        `flag:"token-file" path:"file" absent:"the variable ASKANCE_TOKEN has the token" help:"file with the token for --server"`
 	Creds         string        `flag:"creds" path:"file" help:"NATS credentials file"`
 	SystemCreds   string        `flag:"nats-system-creds" path:"file" help:"NATS credentials file of the system account: the engine asks the server of --nats when it syncs"`
 	CA            string        `flag:"nats-ca" path:"file" absent:"those that the system trusts" help:"file with the certificates, in PEM, of the authorities that can vouch for the NATS server"`
@@ -166,7 +168,7 @@ func (cfg *config) bindAs(c *cobra.Command, field any, help string) {
 // bindClient adds the flags of a command with which a person talks to an engine.
 func (cfg *config) bindClient(c *cobra.Command) {
 	cfg.bindService(c)
-	cfg.bind(c, &cfg.Context)
+	cfg.bind(c, &cfg.Context, &cfg.Server, &cfg.TokenFile)
 	_ = c.RegisterFlagCompletionFunc("context", completeContexts)
 }
 
@@ -189,6 +191,7 @@ func (cfg *config) bindFlag(c *cobra.Command, f *pflag.FlagSet, field any, help 
 		help = s.usage()
 	}
 	s.define(f, field, help)
+	_ = f.SetAnnotation(s.flag, ofSetting, nil) // the flag is there: it was just defined
 	if s.choices != nil && c != nil {
 		_ = c.RegisterFlagCompletionFunc(s.flag, cobra.FixedCompletions(s.choices, cobra.ShellCompDirectiveNoFileComp))
 	}

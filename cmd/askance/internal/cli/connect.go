@@ -10,16 +10,19 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/creds"
 	"github.com/askance-dev/askance/bus/embed"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
+	"github.com/askance-dev/askance/cmd/askance/internal/remote"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/proof"
 	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -30,6 +33,7 @@ const greetTimeout = 2 * time.Second
 // link is one principal's access to the calls.
 type link struct {
 	engine.Client
+	conn  *nats.Conn                               // nil of a folder
 	live  bool                                     // an engine runs, so that more events can come
 	audit auditor                                  // of auditors
 	exam  func(context.Context) (*bus.Exam, error) // of a folder that an auditor reads
@@ -40,10 +44,13 @@ type link struct {
 // durable.
 func (l *link) Close() { _ = l.close() }
 
-// connect finds the calls: at the server of --nats or of the data folder. Without a
+// connect finds the calls: at the server of --server, --nats or of the data folder. Without a
 // server, auditors read the folder, and others act on it only with --offline.
 func (env *environment) connect(ctx context.Context, role toolcall.Role) (*link, error) {
 	by := toolcall.Principal{Role: role, Name: env.cfg.As}
+	if env.cfg.Server != "" {
+		return dialHTTP(ctx, env)
+	}
 	if env.cfg.NATS != "" {
 		return env.dial(ctx, env.cfg.NATS, by)
 	}
@@ -75,6 +82,36 @@ func (env *environment) connect(ctx context.Context, role toolcall.Role) (*link,
 	}
 	return l, ferr
 }
+
+// isRemote reports whether the command talks to another server than that of the data
+// folder.
+func isRemote(env *environment) bool { return env.cfg.NATS != "" || env.cfg.Server != "" }
+
+// dialHTTP reaches a server over HTTP. Its token says who acts, in which roles.
+func dialHTTP(ctx context.Context, env *environment) (*link, error) {
+	d := door{server: env.cfg.Server, tokenFile: env.cfg.TokenFile, insecure: env.cfg.PlainText, person: true}
+	if err := d.check(env); err != nil {
+		return nil, err
+	}
+	client := remote.New(d.server, d.tokenIfAny)
+	if _, err := client.Info(ctx); err != nil {
+		return nil, err
+	}
+	return &link{Client: client, live: true, audit: noAudit{}, close: func() error { return nil }}, nil
+}
+
+// noAudit is the journal of a server over HTTP, which gives no stored records.
+type noAudit struct{}
+
+var errNoAudit = &message.Error{Code: message.CodeInvalid, Op: "audit", What: "the stored records of the journal cannot be read over HTTP", Hint: "use --nats with the login of an auditor, or --data on the machine of the server"}
+
+// Records implements auditor.
+func (noAudit) Records(context.Context, bus.RecordsRequest) (bus.RecordsReply, error) {
+	return bus.RecordsReply{}, errNoAudit
+}
+
+// Checkpoint implements auditor.
+func (noAudit) Checkpoint(context.Context) (*proof.Checkpoint, error) { return nil, errNoAudit }
 
 // noServer says that nothing serves a data folder, and what to do.
 func noServer(dir node.Dir, cause error, hint string) error {
@@ -114,7 +151,7 @@ func (env *environment) dial(ctx context.Context, url string, by toolcall.Princi
 		nc.Close()
 		return nil, err
 	}
-	return &link{Client: client, live: true, audit: client, close: func() error { nc.Close(); return nil }}, nil
+	return &link{Client: client, conn: nc, live: true, audit: client, close: func() error { nc.Close(); return nil }}, nil
 }
 
 // openFolder works on a data folder without a running server. Auditors read the

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -23,10 +24,11 @@ askance/contexts.yaml in $XDG_CONFIG_HOME or ~/.config, which has paths of login
 and no secrets.
 
 The better source wins: flags, then ASKANCE_… variables, then askance.yaml, then the
-current context. If --data, --nats, ASKANCE_DATA, ASKANCE_NATS or askance.yaml says
-where the server is, the current context is not used at all. --context wins over
+current context. If --data, --nats or --server says where the server is, as a flag, a
+variable or in askance.yaml, the current context is not used at all. --context wins over
 variables and askance.yaml; --context "" uses none.`,
-		Example: `  askance context add prod --nats tls://nats.internal:4222 --creds ~/ann.creds --use
+		Example: `  askance context add prod --server https://askance.example --token-file ~/ann.token --use
+  askance context add staging --nats tls://nats.internal:4222 --creds ~/ann.creds
   askance context list
   askance context use staging
   askance list --context prod`,
@@ -75,17 +77,14 @@ func newContextListCommand(env *environment) *cobra.Command {
 					}
 					return ""
 				}
-				server := text("nats")
-				if server == "" {
-					server = text("data")
-				}
+				server := cmp.Or(text("server"), text("nats"), text("data"))
 				rows = append(rows, contextRow{name, name == all.Current, of})
-				lines = append(lines, []string{mark, env.out.Name(name), server, text("as"), text("space"), text("creds")})
+				lines = append(lines, []string{mark, env.out.Name(name), server, text("as"), text("space"), cmp.Or(text("creds"), text("token_file"))})
 			}
 			if len(rows) == 0 && !env.json {
 				return env.print(nil, "There are no contexts. Add one with askance context add NAME --nats URL --creds FILE.\n")
 			}
-			return env.print(map[string]any{"file": contextsFile(), "contexts": rows}, tableText(env.out, []string{" ", "NAME", "SERVER", "AS", "SPACE", "CREDS"}, lines))
+			return env.print(map[string]any{"file": contextsFile(), "contexts": rows}, tableText(env.out, []string{" ", "NAME", "SERVER", "AS", "SPACE", "LOGIN"}, lines))
 		},
 	}
 }
@@ -187,7 +186,7 @@ ones. Variables and askance.yaml are not stored.`,
 			return env.print(contextRow{args[0], args[0] == all.Current, of}, text)
 		},
 	}
-	env.cfg.bind(c, &env.cfg.Data, &env.cfg.NATS, &env.cfg.Creds, &env.cfg.CA, &env.cfg.PlainText, &env.cfg.Space, &env.cfg.As, &env.cfg.SignKey, &env.cfg.HTTPURL)
+	env.cfg.bind(c, &env.cfg.Data, &env.cfg.Server, &env.cfg.TokenFile, &env.cfg.NATS, &env.cfg.Creds, &env.cfg.CA, &env.cfg.PlainText, &env.cfg.Space, &env.cfg.As, &env.cfg.SignKey, &env.cfg.HTTPURL)
 	c.Flags().BoolVar(&use, "use", false, "make it the current context")
 	c.Flags().BoolVar(&replace, "replace", false, "change a context that exists")
 	return c

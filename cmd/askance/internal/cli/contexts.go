@@ -35,7 +35,7 @@ const maxContexts = 256 << 10
 // contextKeys are the settings that a context can have. Those that say where and as
 // whom come from one source: a context replaces them together.
 var (
-	placeKeys   = []string{"data", "nats", "nats_ca", "nats_insecure", "creds", "space", "as", "http_url"}
+	placeKeys   = []string{"data", "server", "token_file", "nats", "nats_ca", "nats_insecure", "creds", "space", "as", "http_url"}
 	contextKeys = append(slices.Clip(placeKeys), "sign_key")
 )
 
@@ -174,12 +174,12 @@ func (f found) addContext(env *environment, c *cobra.Command) error {
 			return nil // --context "" is none
 		}
 	}
-	elsewhere := min(f.source("data"), f.source("nats"))
+	elsewhere := min(f.source("data"), f.source("nats"), f.source("server"))
 	switch {
 	case elsewhere < from && elsewhere < byNone:
 		return nil
 	case elsewhere == from && from < byNone:
-		return usagef("the context %s and --data or --nats both say where the server is (%s): leave out one of them", named, f["context"].where)
+		return usagef("the context %s and --data, --nats or --server both say where the server is (%s): leave out one of them", named, f["context"].where)
 	}
 	all, err := readContexts()
 	if err != nil {
@@ -214,13 +214,13 @@ func (f found) addContext(env *environment, c *cobra.Command) error {
 
 // checkContext refuses a context that has a secret or no server.
 func checkContext(of settingsOf) error {
-	if of["data"] == nil && of["nats"] == nil {
-		return usagef("say where the server is: pass --data or --nats")
+	if of["data"] == nil && of["nats"] == nil && of["server"] == nil {
+		return usagef("say where the server is: pass --data, --nats or --server")
 	}
-	for _, key := range []string{"nats", "http_url"} {
+	for _, key := range []string{"nats", "server", "http_url"} {
 		for one := range strings.SplitSeq(fmt.Sprint(of[key]), ",") {
 			if u, err := url.Parse(strings.TrimSpace(one)); of[key] != nil && (err != nil || u.User != nil) {
-				return usagef("the URL of a context has no user and no password: log in with a file, --creds FILE")
+				return usagef("the URL of a context has no user and no password: log in with a file, --creds FILE or --token-file FILE")
 			}
 		}
 	}

@@ -62,6 +62,9 @@ func newRespondCommand(env *environment, c *cobra.Command, kind responseKind) *c
 		if err := d.checkFlags(); err != nil {
 			return err
 		}
+		if !d.isConfirmed() && !env.isInteractive() {
+			return d.mustConfirm(c.Context(), args)
+		}
 		l, err := env.connect(c.Context(), toolcall.RoleApprover)
 		if err != nil {
 			return err
@@ -81,13 +84,29 @@ func newRespondCommand(env *environment, c *cobra.Command, kind responseKind) *c
 
 // checkFlags refuses wrong flags before the command connects.
 func (d *responding) checkFlags() error {
-	if !d.isConfirmed() && !d.env.isInteractive() {
-		return usagef("not a terminal: pass --yes, or --digest to respond to exactly what you reviewed")
-	}
 	if err := d.memory.check(time.Now()); err != nil || d.kind.check == nil {
 		return err
 	}
 	return d.kind.check(d)
+}
+
+// mustConfirm refuses a script that does not confirm. If the one call is finished, that
+// is the error: a confirmation would not help.
+func (d *responding) mustConfirm(ctx context.Context, args []string) error {
+	missing := usagef("not a terminal: pass --yes, or --digest to respond to exactly what you reviewed")
+	if len(args) != 1 {
+		return missing
+	}
+	l, err := d.env.connect(ctx, toolcall.RoleApprover)
+	if err != nil {
+		return missing
+	}
+	defer l.Close()
+	d.ad.arg = args[0]
+	if call, err := d.ad.find(ctx, l); err == nil && !call.Open() {
+		return mustAsk(call)
+	}
+	return missing
 }
 
 // isConfirmed reports whether the command line is the confirmation.
@@ -154,7 +173,7 @@ func (d *responding) mustAsk(c *toolcall.Call) error {
 		return err
 	}
 	v, voted := asked.VoteOf(c, d.env.cfg.As)
-	if !voted || !d.kind.agree || v.Kind != toolcall.ResponseSkip && v.Kind != toolcall.ResponseDelegate {
+	if !voted || !d.kind.agree || d.env.cfg.Server != "" || v.Kind != toolcall.ResponseSkip && v.Kind != toolcall.ResponseDelegate {
 		return nil
 	}
 	did := "skipped it"

@@ -95,7 +95,8 @@ to continue.`,
   askance events tail ticket-7 --reply reply-1 --json
   askance events tail ticket-7 --after 120 --once
   askance events tail ticket-8 --wait           # also if it does not exist yet`,
-		Args: oneSession(&r.Session),
+		Args:              oneSession(&r.Session),
+		ValidArgsFunction: completeSessions(env),
 		RunE: func(c *cobra.Command, _ []string) error {
 			l, err := env.connect(c.Context(), toolcall.RoleAuditor)
 			if err != nil {
@@ -203,7 +204,8 @@ model's arguments, as the format requires; the line "edited" below shows the
 arguments that ran.`,
 		Example: `  askance events replay ticket-7
   askance events replay ticket-7 --reply reply-1 --json`,
-		Args: oneSession(&r.Session),
+		Args:              oneSession(&r.Session),
+		ValidArgsFunction: completeSessions(env),
 		RunE: func(c *cobra.Command, _ []string) error {
 			l, err := env.connect(c.Context(), toolcall.RoleAuditor)
 			if err != nil {

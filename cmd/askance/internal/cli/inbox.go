@@ -90,6 +90,9 @@ func inboxSigner(sign *signing) (*inbox.Signer, error) {
 // connectLive is connect for a command that runs long: it needs a running engine,
 // because it must not lock the data folder.
 func (env *environment) connectLive(ctx context.Context, role toolcall.Role) (*link, error) {
+	if env.cfg.Server != "" {
+		return dialHTTP(ctx, env)
+	}
 	url := env.cfg.NATS
 	if url == "" {
 		var err error
@@ -100,7 +103,12 @@ func (env *environment) connectLive(ctx context.Context, role toolcall.Role) (*l
 	if url == "" {
 		return nil, noServer(node.Dir(env.cfg.dir()), nil, "start it with askance serve --data "+env.cfg.dir())
 	}
-	return env.dial(ctx, url, toolcall.Principal{Role: role, Name: env.cfg.As})
+	l, err := env.dial(ctx, url, toolcall.Principal{Role: role, Name: env.cfg.As})
+	if env.cfg.NATS == "" && errors.Is(err, message.ErrUnavailable) && ctx.Err() == nil {
+		dir := node.Dir(env.cfg.dir())
+		return nil, noServer(dir, err, "start it with askance serve --data "+string(dir)) // a killed server leaves its endpoint file
+	}
+	return l, err
 }
 
 // hints gives the change hints of an engine over NATS; nil for a data folder.

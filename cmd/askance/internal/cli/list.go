@@ -2,10 +2,12 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -14,54 +16,73 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
-	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/toolcall"
 )
 
+// listing is what askance list is told.
+type listing struct {
+	env             *environment
+	cmd             *cobra.Command
+	r               toolcall.ListRequest
+	states, phases  []string
+	sessions        []string
+	since, until    string
+	blocked, follow bool
+	limit           int
+	byDeadline      bool // the order that nothing else names
+}
+
 func newListCommand(env *environment) *cobra.Command {
-	var r toolcall.ListRequest
-	var states, phases []string
-	var blocked bool
+	l := &listing{env: env}
 	c := &cobra.Command{
-		Use:   "list",
-		Short: "List open calls and what each one waits for",
-		Long: `Lists the open calls of a space in the order in which they were proposed. The phase
-says where a call is: waiting (for earlier calls of its reply), asking (for approval),
-ready, queued (for a worker), running, retrying, blocked (needs an operator) or
-finished. With --json each call also has its state, which is AgentScope's coarser word.`,
-		Example: `  askance list                       # all open calls
-  askance list --phase asking        # open approval requests
-  askance list --phase blocked       # calls that an operator must resolve
-  askance list --all --session ticket-7 --json`,
-		Args: noArgs,
-		PreRunE: func(*cobra.Command, []string) error {
-			for _, s := range states {
-				if r.States = append(r.States, message.ToolCallState(s)); !message.ToolCallState(s).Valid() {
-					return usagef("--state %q: use pending, asking, allowed, submitted or finished", s)
-				}
-			}
-			if blocked {
-				phases = append(phases, string(toolcall.PhaseBlocked))
-			}
-			for _, p := range phases {
-				if r.Phases = append(r.Phases, toolcall.Phase(p)); !slices.Contains(toolcall.Phases(), toolcall.Phase(p)) {
-					return usagef("--phase %q: use %s", p, strings.Join(phaseWords(), ", "))
-				}
-			}
-			return nil
-		},
-		RunE: operation[toolcall.ListRequest, toolcall.ListReply]{role: toolcall.RoleAuditor, call: listAll, request: always(&r), text: callsTable}.run(env),
+		Use:        "list",
+		SuggestFor: []string{"calls", "ps", "requests"},
+		Short:      "List open calls: what would run, the deadline, the agent and the rule",
+		Long: `Lists the open calls of a space, the request with the nearest deadline first. The
+status says where a call is: waiting (for earlier calls of its reply), asking (for
+approval), ready, queued (for a worker), running, retrying, blocked (needs an operator),
+or how it ended. An id that is shortened to its first letters names the call in other
+commands.
+
+A call is listed if it meets every filter; of the values of one filter it must meet one.
+--watch follows the changes until you end it. -o wide adds the session, what the call
+waits for, and what is risky about its tool; -o name prints only ids for other commands.
+With --json each call also has its state, which is AgentScope's coarser word.`,
+		Example: `  askance list                                  # all open calls
+  askance list --mine --watch                   # requests that wait for you
+  askance list --phase blocked                  # calls that an operator must resolve
+  askance list --tool bash --since 1h --sort -age -o wide
+  askance list --all --session ticket-7 --json
+  askance list --mine -o name | xargs askance approve --yes`,
+		Annotations: map[string]string{printsNames: "true"},
+		Args:        noArgs,
+		PreRunE:     func(*cobra.Command, []string) error { return l.check(time.Now()) },
+		RunE:        func(c *cobra.Command, _ []string) error { return l.run(c.Context()) },
 	}
+	l.cmd = c
 	env.cfg.bindClient(c)
 	f := c.Flags()
-	f.StringSliceVar(&phases, "phase", nil, "only calls in these phases: "+strings.Join(phaseWords(), ", "))
-	f.StringSliceVar(&states, "state", nil, "only calls in these states: pending, asking, allowed, submitted, finished")
-	f.BoolVar(&blocked, "blocked", false, "the same as --phase blocked")
-	f.StringVar((*string)(&r.Session), "session", "", "only calls of this session")
-	f.StringVar((*string)(&r.Reply), "reply", "", "only calls of this reply")
-	f.StringVar(&r.Tool, "tool", "", "only calls of this tool")
-	f.BoolVar(&r.All, "all", false, "finished calls, too")
-	_ = c.RegisterFlagCompletionFunc("phase", cobra.FixedCompletions(phaseWords(), cobra.ShellCompDirectiveNoFileComp))
+	f.StringSliceVar(&l.phases, "phase", nil, "only calls in these phases: "+strings.Join(phaseWords(), ", "))
+	f.StringSliceVar(&l.states, "state", nil, "only calls in these states: pending, asking, allowed, submitted, finished")
+	f.BoolVar(&l.blocked, "blocked", false, "the same as --phase blocked")
+	f.StringSliceVarP(&l.r.Tools, "tool", "t", nil, "only calls of these tools")
+	f.StringSliceVar(&l.r.Agents, "agent", nil, "only calls of these agents")
+	f.StringSliceVarP(&l.sessions, "session", "s", nil, "only calls of these sessions")
+	f.StringVar((*string)(&l.r.Reply), "reply", "", "only calls of this reply")
+	f.StringSliceVar(&l.r.Rules, "rule", nil, "only calls that these rules of the policy decided")
+	f.BoolVarP(&l.r.Mine, "mine", "m", false, "only requests to which you can respond and have not")
+	f.StringVar(&l.r.Words, "search", "", "only calls with these words in an id, tool, summary, argument, agent or rule")
+	f.StringVar(&l.since, "since", "", "only calls proposed at this time or later: 24h (ago), 2026-03-01 or 2026-03-01T12:00:00Z")
+	f.StringVar(&l.until, "until", "", "only calls proposed before this time, in the same form")
+	f.StringVar(&l.r.Sort, "sort", "", "order: "+strings.Join(toolcall.Sorts(), ", ")+"; -deadline and so on for the reverse (default deadline, with --all proposed)")
+	f.IntVarP(&l.limit, "limit", "L", 0, "most calls to list (default all)")
+	f.BoolVarP(&l.r.All, "all", "a", false, "finished calls, too")
+	f.BoolVarP(&l.follow, "watch", "w", false, "follow the changes until you press Ctrl-C")
+	noFiles := cobra.ShellCompDirectiveNoFileComp
+	for flag, words := range map[string][]string{"phase": phaseWords(), "sort": sortWords(), "state": {"pending", "asking", "allowed", "submitted", "finished"}} {
+		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, noFiles))
+	}
+	completeCallFlags(env, c, "tool", "agent", "session", "rule")
 	return c
 }
 
@@ -73,9 +94,109 @@ func phaseWords() []string {
 	return out
 }
 
-// listAll reads all pages. It adds what each open approval request waits for.
-func listAll(ctx context.Context, c api.Caller, r toolcall.ListRequest) (toolcall.ListReply, error) {
-	calls, err := engine.ListAll(ctx, api.Methods{Caller: c}, r, 0)
+func sortWords() []string {
+	var out []string
+	for _, s := range toolcall.Sorts() {
+		out = append(out, s, "-"+s)
+	}
+	return out
+}
+
+// check reads the flags.
+func (l *listing) check(now time.Time) (err error) {
+	for _, s := range l.states {
+		if l.r.States = append(l.r.States, message.ToolCallState(s)); !message.ToolCallState(s).Valid() {
+			return usagef("--state %q: use pending, asking, allowed, submitted or finished%s", s, didYouMean("", nearest(s, []string{"pending", "asking", "allowed", "submitted", "finished"})))
+		}
+	}
+	if l.blocked {
+		l.phases = append(l.phases, string(toolcall.PhaseBlocked))
+	}
+	for _, p := range l.phases {
+		if l.r.Phases = append(l.r.Phases, toolcall.Phase(p)); !slices.Contains(phaseWords(), p) {
+			return usagef("--phase %q: use %s", p, strings.Join(phaseWords(), ", "))
+		}
+	}
+	if len(l.r.Tools) == 1 { // as engines of earlier releases know it
+		l.r.Tool, l.r.Tools = l.r.Tools[0], nil
+	}
+	if len(l.r.Agents) == 1 {
+		l.r.Agent, l.r.Agents = l.r.Agents[0], nil
+	}
+	if len(l.sessions) == 1 {
+		l.r.Session = message.SessionID(l.sessions[0])
+	} else {
+		for _, s := range l.sessions {
+			l.r.Sessions = append(l.r.Sessions, message.SessionID(s))
+		}
+	}
+	if l.r.Since, err = ago("since", l.since, now); err != nil {
+		return err
+	}
+	if l.r.Until, err = ago("until", l.until, now); err != nil {
+		return err
+	}
+	switch {
+	case l.limit < 0:
+		return usagef("--limit is %d, use a positive number", l.limit)
+	case l.r.Sort != "" && !slices.Contains(sortWords(), l.r.Sort):
+		return usagef("--sort is %q, use %s, with - before it for the reverse", l.r.Sort, strings.Join(toolcall.Sorts(), ", "))
+	}
+	l.byDeadline = l.r.Sort == "" && !l.r.All && !l.wantsFinished()
+	l.r.V = 1
+	return nil
+}
+
+func (l *listing) wantsFinished() bool {
+	return slices.Contains(l.r.Phases, toolcall.PhaseFinished) || slices.Contains(l.r.States, message.ToolCallFinished)
+}
+
+func (l *listing) role() toolcall.Role {
+	if l.r.Mine {
+		return toolcall.RoleApprover // only an approver has requests
+	}
+	return toolcall.RoleAuditor
+}
+
+func (l *listing) run(ctx context.Context) error {
+	if l.follow {
+		return l.watch(ctx)
+	}
+	c, err := l.env.connect(ctx, l.role())
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	reply, err := l.read(ctx, c)
+	if err != nil {
+		return err
+	}
+	if len(reply.Calls) == 0 && !l.env.json {
+		text, err := l.emptyText(ctx, c)
+		if err != nil {
+			return err
+		}
+		if l.env.format == formatName {
+			l.env.notef("%s", text)
+			return nil
+		}
+		return l.env.print(reply, text)
+	}
+	return l.env.print(reply, l.text(reply.Calls))
+}
+
+// read reads all pages. It adds what each open approval request waits for.
+func (l *listing) read(ctx context.Context, c engine.Client) (toolcall.ListReply, error) {
+	r := l.r
+	r.Limit = l.limit
+	list := engine.ListAll
+	if l.byDeadline {
+		list = listByDeadline
+	}
+	calls, err := list(ctx, c, r, l.limit)
+	if l.limit > 0 {
+		calls = calls[:min(len(calls), l.limit)]
+	}
 	out := toolcall.ListReply{Calls: calls}
 	for _, c := range calls {
 		if w, open := c.Waiting(); open {
@@ -85,26 +206,211 @@ func listAll(ctx context.Context, c api.Caller, r toolcall.ListRequest) (toolcal
 	return out, err
 }
 
-func callsTable(out *term.Out, r toolcall.ListRequest, reply toolcall.ListReply) string {
-	switch {
-	case len(reply.Calls) > 0:
-	case r.All:
-		return "No calls.\n"
-	default:
-		return "No open calls.\n"
+// listByDeadline lists the request that ends first as the first. An engine of an earlier
+// release refuses an order, so the calls are sorted here.
+func listByDeadline(ctx context.Context, c engine.Client, r toolcall.ListRequest, most int) ([]*toolcall.Call, error) {
+	r.Sort = toolcall.SortDeadline
+	calls, err := engine.ListAll(ctx, c, r, most)
+	if !errors.Is(err, message.ErrInvalid) {
+		return calls, err
 	}
-	var rows [][]string
-	for _, c := range reply.Calls {
-		rows = append(rows, []string{
-			phasePaint(out, c)(string(c.Phase())),
-			out.Name(term.Clip(term.SafeLine(string(c.Call)), 24)),
-			term.Clip(term.SafeLine(c.Tool), 24),
-			term.Clip(term.SafeLine(placeOf(c)), 40),
-			age(time.Since(c.ProposedAt)),
-			term.Clip(waitsFor(c), 60),
-		})
+	r.Sort, r.Limit = "", 0
+	if calls, err = engine.ListAll(ctx, c, r, 0); err != nil {
+		return nil, err
 	}
-	return tableText(out, []string{"PHASE", "CALL", "TOOL", "SESSION/REPLY", "AGE", "WHAT"}, rows)
+	slices.SortStableFunc(calls, func(a, b *toolcall.Call) int {
+		x, _ := a.Waiting()
+		y, _ := b.Waiting()
+		switch {
+		case x.Ends.Equal(y.Ends):
+			return 0
+		case y.Ends.IsZero() || !x.Ends.IsZero() && x.Ends.Before(y.Ends):
+			return -1
+		}
+		return 1
+	})
+	if most > 0 {
+		calls = calls[:min(most, len(calls))]
+	}
+	return calls, nil
+}
+
+// emptyText says why a list is empty: nothing is there, a session is not known, or
+// nothing matches.
+func (l *listing) emptyText(ctx context.Context, c engine.Client) (string, error) {
+	for _, s := range l.sessions {
+		err := checkSession(ctx, c, message.SessionID(s))
+		if errors.Is(err, message.ErrNotFound) {
+			return fmt.Sprintf("There is no session %s. askance list --all shows the sessions.\n", term.SafeLine(s)), nil
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	var filters []string
+	for _, name := range []string{"phase", "state", "blocked", "tool", "agent", "session", "reply", "rule", "mine", "search", "since", "until"} {
+		if f := l.cmd.Flags().Lookup(name); f.Changed {
+			filters = append(filters, "--"+name)
+		}
+	}
+	which, more := "open calls", ""
+	if l.r.All || l.wantsFinished() {
+		which = "calls"
+	}
+	if len(filters) == 0 {
+		return "No " + which + ".\n", nil
+	}
+	if which == "open calls" {
+		more = " --all includes finished calls."
+	}
+	return fmt.Sprintf("No %s match %s.%s\n", which, strings.Join(filters, ", "), more), nil
+}
+
+// text is the list as people read it.
+func (l *listing) text(calls []*toolcall.Call) string {
+	if l.env.format != formatName {
+		return callsTable(l.env.out, calls, l.env.format == formatWide, time.Now())
+	}
+	var b strings.Builder
+	for _, c := range calls {
+		id := string(c.Call)
+		if slices.ContainsFunc(calls, func(o *toolcall.Call) bool { return o.Call == c.Call && o.Key != c.Key }) {
+			id = keyPath(c.Key)
+		}
+		b.WriteString(term.SafeLine(id) + "\n")
+	}
+	return b.String()
+}
+
+// A column of a list: minimum is what it keeps on a narrow screen.
+const (
+	idWidth      = 16
+	nameWidth    = 18
+	wideWidth    = 48
+	summaryWidth = 24 // the least
+)
+
+// callsTable lays out calls: the summary gets the room that the other columns leave.
+func callsTable(out *term.Out, calls []*toolcall.Call, wide bool, now time.Time) string {
+	ids := shortIDs(calls)
+	heads := []string{"ID", "STATUS", "DUE", "AGE", "AGENT", "TOOL", "RULE", "SUMMARY"}
+	narrow := !wide && out.Width() < 100
+	if narrow {
+		heads = slices.Delete(heads, 4, 5)
+	}
+	if wide {
+		heads = append(heads, "RISK", "WAITS FOR", "SESSION/REPLY")
+	}
+	rows := make([][]string, 0, len(calls))
+	widths := make([]int, len(heads))
+	for i, c := range calls {
+		id := term.Clip(term.SafeLine(ids[i]), 2*wideWidth)
+		agent := term.Clip(term.SafeLine(c.Agent), nameWidth)
+		row := []string{id, statusOf(c), dueText(c, now), age(now.Sub(c.ProposedAt)), agent, term.Clip(term.SafeLine(c.Tool), nameWidth), term.Clip(term.SafeLine(ruleOf(c)), nameWidth)}
+		if narrow {
+			row = slices.Delete(row, 4, 5)
+		}
+		for n, text := range row {
+			widths[n] = max(widths[n], len([]rune(text)), len(heads[n]))
+		}
+		rows = append(rows, row)
+	}
+	left := out.Width()
+	for _, w := range widths {
+		if w > 0 {
+			left -= w + 2
+		}
+	}
+	if wide {
+		left = 4 * wideWidth
+	}
+	for i, c := range calls {
+		rows[i] = append(rows[i], term.Clip(votesSoFar(c)+summaryOf(c), max(left, summaryWidth)))
+		if wide {
+			rows[i] = append(rows[i], strings.Join(c.Risk, ", "), term.Clip(waitsFor(c), wideWidth), term.SafeLine(placeOf(c)))
+		}
+		rows[i][0], rows[i][1] = out.Name(rows[i][0]), phasePaint(out, c)(rows[i][1])
+		rows[i][2] = duePaint(out, c, now)(rows[i][2])
+	}
+	return tableText(out, heads, rows)
+}
+
+// shortIDs are the shortest beginnings of the ids that name the calls of a list. Calls
+// that share an id are named with session and reply.
+func shortIDs(calls []*toolcall.Call) []string {
+	sorted := make([]string, 0, len(calls))
+	for _, c := range calls {
+		sorted = append(sorted, string(c.Call))
+	}
+	slices.Sort(sorted)
+	out := make([]string, 0, len(calls))
+	for _, c := range calls {
+		id := string(c.Call)
+		i, _ := slices.BinarySearch(sorted, id)
+		same := 0
+		for _, near := range []int{i - 1, i + 1} {
+			if near >= 0 && near < len(sorted) {
+				same = max(same, commonPrefix(id, sorted[near]))
+			}
+		}
+		switch n := max(idWidth, same+1); {
+		case i+1 < len(sorted) && sorted[i+1] == id:
+			id = keyPath(c.Key)
+		case n < len(id) && utf8.RuneStart(id[n]):
+			id = id[:n]
+		}
+		out = append(out, id)
+	}
+	return out
+}
+
+func commonPrefix(a, b string) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+// statusOf is the phase of a call, or how it ended.
+func statusOf(c *toolcall.Call) string {
+	if c.Phase() != toolcall.PhaseFinished {
+		return string(c.Phase())
+	}
+	word, _ := asked.Ended(c)
+	return strings.ToLower(word)
+}
+
+func ruleOf(c *toolcall.Call) string {
+	if c.Decision == nil {
+		return ""
+	}
+	return c.Decision.Rule
+}
+
+// dueText is the time that an approval request has left.
+func dueText(c *toolcall.Call, now time.Time) string {
+	w, _ := c.Waiting()
+	return asked.Until(w.Ends, now)
+}
+
+// A request is urgent or soon due if it has at most this time left.
+const (
+	urgent = 5 * time.Minute
+	soon   = 30 * time.Minute
+)
+
+func duePaint(out *term.Out, c *toolcall.Call, now time.Time) func(string) string {
+	w, _ := c.Waiting()
+	switch left := w.Ends.Sub(now); {
+	case w.Ends.IsZero():
+		return out.Dim
+	case left <= urgent:
+		return out.Bad
+	case left <= soon:
+		return out.Ask
+	}
+	return func(s string) string { return s }
 }
 
 // placeOf is the reply of a call, and the call within which it was made.
@@ -132,10 +438,10 @@ func phasePaint(out *term.Out, c *toolcall.Call) func(string) string {
 
 // summaryOf is one line of what a call would run.
 func summaryOf(c *toolcall.Call) string {
-	if c.Request != nil {
-		return term.SafeLine(c.Request.Text)
+	if c.Summary == "" {
+		return term.SafeLine(c.Input) // of an engine of an earlier release
 	}
-	return term.SafeLine(c.Input)
+	return term.SafeLine(c.Summary)
 }
 
 // waitsFor describes in a few words what a call waits for or how it ended.

@@ -96,7 +96,6 @@ token file. Without one, only programs on this machine can connect.`,
 	env.cfg.bindAs(c, &env.cfg.HTTPOrigins, "origin of pages that can use --http from a browser; may be repeated")
 	f := c.Flags()
 	f.StringVar(&m.http, "http", "", "serve streamable HTTP at this address instead of standard input and output")
-	_ = f.SetAnnotation("http", ownFlag, nil) // the flag is there: it was defined above
 	f.StringVar(&m.upstreams, "upstreams", "", "file of MCP servers, by alias")
 	f.StringVar(&m.session, "session", "", "askance session of the calls (default one for each start)")
 	f.StringVar(&m.agent, "agent", "", "name of the agent in proposals (default the name of the client's token, or --as)")
@@ -161,7 +160,7 @@ func (m *proxying) connect(ctx context.Context, env *environment, role toolcall.
 	if m.inbox == "" {
 		m.inbox = m.door.server
 	}
-	client := remote.New(m.door.server, m.token)
+	client := remote.New(m.door.server, m.door.tokenIfAny)
 	if _, err := client.Info(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -184,14 +183,6 @@ func (m *proxying) voter(ctx context.Context, env *environment) (vote func(conte
 		_, err := c.SubmitResponse(ctx, r)
 		return err
 	}, end, nil
-}
-
-// token is that for --server; "": a server on this machine may need none.
-func (m *proxying) token() (string, error) {
-	if m.door.tokenFile == "" && os.Getenv("ASKANCE_TOKEN") == "" {
-		return "", nil
-	}
-	return m.door.token()
 }
 
 func (m *proxying) serveHTTP(ctx context.Context, env *environment, g *mcp.Gateway) error {

@@ -67,7 +67,7 @@ in its error; --print only prints it.`,
 
 // consoleURL is where the web console of the server is.
 func consoleURL(env *environment) (*url.URL, error) {
-	dir, text := node.Dir(env.cfg.dir()), env.cfg.HTTPURL
+	dir, text := node.Dir(env.cfg.dir()), cmp.Or(env.cfg.HTTPURL, env.cfg.Server)
 	if text == "" && env.cfg.NATS == "" {
 		var err error
 		if text, err = dir.ConsoleURL(); err != nil {

@@ -167,6 +167,7 @@ askance policy explain shows the rules of a rule file without an engine.`,
 			r.Calls = []message.ToolCallBlock{{ID: "preview", Name: args[0]}}
 			return nil
 		},
+		ValidArgsFunction: completeTools(env),
 		PreRunE: func(*cobra.Command, []string) error {
 			text, err := env.readText("--args", input, toolcall.MaxInputBytes)
 			r.V, r.Calls[0].Input = 1, strings.TrimSpace(text)

@@ -34,6 +34,7 @@ func (p *picks) bind(c *cobra.Command, env *environment) {
 	f.StringSliceVar(&p.agents, "agent", nil, "all requests of these agents")
 	f.StringSliceVar(&p.by, "policy-rule", nil, "all requests of these rules of the policy")
 	f.BoolVar(&p.mine, "mine", false, "all requests that you can respond to")
+	completeCallFlags(env, c, "tool", "agent", "session", "policy-rule")
 	f.Lookup("session").Usage = "session of the call; without a call: all requests of this session"
 	f.Lookup("reply").Usage = "reply of the call; without a call: all requests of this reply"
 }
@@ -72,7 +73,7 @@ func (p *picks) find(ctx context.Context, c engine.Client, d *responding, args [
 		}, 0)
 		isOne := func(of []string, name string) bool { return len(of) == 0 || slices.Contains(of, name) }
 		calls = slices.DeleteFunc(calls, func(c *toolcall.Call) bool {
-			return !isOne(p.tools, c.Tool) || !isOne(p.agents, c.Agent) || !isOne(p.by, c.Decision.Rule) || asked.MayRespond(c, d.env.cfg.As) == asked.No
+			return !isOne(p.tools, c.Tool) || !isOne(p.agents, c.Agent) || !isOne(p.by, ruleOf(c)) || asked.MayRespond(c, d.env.cfg.As) == asked.No
 		})
 		if err == nil && len(calls) == 0 {
 			err = &message.Error{Code: message.CodeNotFound, Op: "find calls", What: "no open request that you can respond to matches", Hint: "askance list shows the open requests"}
@@ -171,8 +172,9 @@ func partialFailure(failed []error, of int) error {
 // requestsTable lists what each call would run.
 func requestsTable(out *term.Out, calls []*toolcall.Call) string {
 	var rows [][]string
-	for _, c := range calls {
-		rows = append(rows, []string{out.Name(term.Clip(term.SafeLine(string(c.Call)), 24)), term.Clip(term.SafeLine(c.Tool), 20), term.Clip(term.SafeLine(c.Agent), 20), summaryOf(c)})
+	for i, id := range shortIDs(calls) {
+		c := calls[i]
+		rows = append(rows, []string{out.Name(term.SafeLine(id)), term.Clip(term.SafeLine(c.Agent), nameWidth), term.Clip(term.SafeLine(c.Tool), nameWidth), summaryOf(c), out.Bad(strings.Join(c.Risk, ", "))})
 	}
-	return tableText(out, []string{"CALL", "TOOL", "AGENT", "WOULD RUN"}, rows)
+	return tableText(out, []string{"ID", "AGENT", "TOOL", "WOULD RUN", "RISK"}, rows)
 }

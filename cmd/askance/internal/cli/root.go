@@ -76,6 +76,7 @@ journal proves every step.
 Start with askance demo, or write the files of a project with askance init.`,
 		Example: `  askance demo
   askance init && askance serve
+  askance status
   askance list
   askance approve call_42`,
 		SilenceErrors: true,
@@ -112,7 +113,7 @@ Start with askance demo, or write the files of a project with askance init.`,
 		group string
 		cmds  []*cobra.Command
 	}{
-		{"start", []*cobra.Command{newDemoCommand(env), newInitCommand(env), newOpenCommand(env)}},
+		{"start", []*cobra.Command{newDemoCommand(env), newInitCommand(env), newStatusCommand(env), newDoctorCommand(env), newOpenCommand(env)}},
 		{"run", []*cobra.Command{newServeCommand(env), newWorkerCommand(env), newMCPCommand(env), newHookCommand(env), newWebhooksCommand(env), newBenchCommand(env)}},
 		{"calls", []*cobra.Command{newInboxCommand(env), newListCommand(env), newLoadCommand(env), newShowCommand(env), newPreviewCommand(env), newApproveCommand(env), newEditCommand(env), newRejectCommand(env), newResultCommand(env), newDelegateCommand(env), newResolveCommand(env), newInterruptCommand(env), newRevokeCommand(env), newStandingCommand(env), newEventsCommand(env)}},
 		{"proof", []*cobra.Command{newAuditCommand(env), newJournalCommand(env)}},

@@ -23,7 +23,7 @@ const (
 	// settingsFile is looked for in the working folder.
 	settingsFile = "askance.yaml"
 	// lastRun, in a data folder, has the settings with which the engine there last
-	// ran: commands that open the folder without a server decide by the same policy.
+	// ran: commands with --offline decide by the same policy.
 	lastRun     = "last-run.yaml"
 	maxSettings = 64 << 10
 )
@@ -45,7 +45,7 @@ func (env *environment) applySettings(c *cobra.Command) error {
 	env.found = found{}
 	for _, s := range settings {
 		f := c.Flags().Lookup(s.flag)
-		if f == nil || isOwn(f) {
+		if !isSetting(f) {
 			continue
 		}
 		if f.Changed {
@@ -61,7 +61,7 @@ func (env *environment) applySettings(c *cobra.Command) error {
 	}
 	for _, s := range settings {
 		f := c.Flags().Lookup(s.flag)
-		if g, ok := env.found[s.key()]; ok && g.from != byFlag && f != nil && !isOwn(f) {
+		if g, ok := env.found[s.key()]; ok && g.from != byFlag && isSetting(f) {
 			if err := s.set(c.Flags(), g.where, g.values); err != nil {
 				return err
 			}
@@ -70,19 +70,23 @@ func (env *environment) applySettings(c *cobra.Command) error {
 	return env.applyLastSpace(c)
 }
 
-// ownFlag marks a flag of one command that has the name of a setting and is none.
-const ownFlag = "askance-own-flag"
+// ofSetting marks the flag of a setting: a command can have a flag of its own with the
+// name of one.
+const ofSetting = "askance-setting"
 
-func isOwn(f *pflag.Flag) bool {
-	_, own := f.Annotations[ownFlag]
-	return own
+func isSetting(f *pflag.Flag) bool {
+	if f == nil {
+		return false
+	}
+	_, is := f.Annotations[ofSetting]
+	return is
 }
 
 // applyLastSpace takes the space from the data folder, where an engine ran on it
 // before.
 func (env *environment) applyLastSpace(c *cobra.Command) error {
 	dir, f := env.cfg.dir(), c.Flags().Lookup("space")
-	if f == nil || f.Changed || dir == "" || env.cfg.NATS != "" {
+	if f == nil || f.Changed || dir == "" || isRemote(env) {
 		return nil
 	}
 	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
@@ -141,7 +145,7 @@ func writeLastRun(dir string, run config) error {
 	if err != nil {
 		return fmt.Errorf("record the settings of this run: %w", err)
 	}
-	head := "# Written by askance at each start: what the engine of this folder ran with.\n# Commands that find no server running decide by the same policy and tools.\n"
+	head := "# Written by askance at each start: what the engine of this folder ran with.\n# Commands with --offline decide by the same policy and tools.\n"
 	if err := replaceFile(filepath.Join(dir, lastRun), append([]byte(head), data...), 0o600); err != nil {
 		return fmt.Errorf("record the settings of this run: %w", err)
 	}

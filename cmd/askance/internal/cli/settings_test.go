@@ -88,7 +88,7 @@ func TestEverySetting(t *testing.T) {
 	takes := map[string][]string{} // words of the commands by flag
 	for words, c := range Tree() {
 		add := func(f *pflag.Flag) {
-			if _, own := f.Annotations[ownFlag]; !own {
+			if isSetting(f) {
 				takes[f.Name] = append(takes[f.Name], words)
 			}
 		}

@@ -47,6 +47,10 @@ func TestRespondToSeveral(t *testing.T) {
 	if got := decode[several](t, r.out); len(got.Results) != 2 || got.Results[1].Call != "call_a2" || got.Results[1].Error.Exit != cli.ExitConflict || got.Results[1].After != nil {
 		t.Errorf("approve --json printed %s", r.out)
 	}
+	// A script without --yes learns that the call is finished, not that it must confirm.
+	ok(t, "revoke", "call_a2", "--data", s.data)
+	fails(t, cli.ExitConflict, "the call call_a2 is finished", "approve", "call_a2", "--data", s.data)
+	fails(t, cli.ExitUsage, "pass --yes", "approve", "call_b2", "--data", s.data)
 	// A wrong id stops the command before it sends anything.
 	fails(t, cli.ExitNotFound, "there is no call call_zz", "approve", "call_b2", "call_zz", "--yes", "--data", s.data)
 	// A filter takes what this person can respond to.

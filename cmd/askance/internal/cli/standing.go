@@ -74,10 +74,11 @@ func standingApprovalsTable(out *term.Out, _ toolcall.StandingApprovalsRequest, 
 
 func newStandingShowCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
-		Use:     "show ID",
-		Short:   "Show a standing approval: its limits, who granted it, and the calls it allowed",
-		Example: `  askance standing show sta_1f2e3d4c5b6a7988`,
-		Args:    oneStanding,
+		Use:               "show ID",
+		Short:             "Show a standing approval: its limits, who granted it, and the calls it allowed",
+		Example:           `  askance standing show sta_1f2e3d4c5b6a7988`,
+		Args:              oneStanding,
+		ValidArgsFunction: completeStandings(env),
 		RunE: operation[toolcall.ShowStandingApprovalRequest, toolcall.ShowStandingApprovalReply]{
 			role: toolcall.RoleAuditor, call: api.ShowStandingApproval.Call, text: standingApprovalText,
 			request: func(_ context.Context, _ *link, args []string) (toolcall.ShowStandingApprovalRequest, error) {
@@ -130,7 +131,8 @@ started. The role is operator; with --approver it is the approver who granted it
 revoke it again changes nothing.`,
 		Example: `  askance standing revoke sta_1f2e3d4c5b6a7988 --reason "wrong customer"
   askance standing revoke sta_1f2e3d4c5b6a7988 --approver --as ann`,
-		Args: oneStanding,
+		Args:              oneStanding,
+		ValidArgsFunction: completeStandings(env),
 		RunE: func(c *cobra.Command, args []string) error {
 			o := operation[toolcall.RevokeStandingApprovalRequest, *toolcall.StandingApproval]{
 				role: toolcall.RoleOperator, call: api.RevokeStandingApproval.Call,

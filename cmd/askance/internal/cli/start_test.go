@@ -73,7 +73,7 @@ func TestContexts(t *testing.T) {
 	if out := ok(t, "context", "list"); !strings.Contains(out, "askance context add") {
 		t.Errorf("context list printed %q", out)
 	}
-	fails(t, cli.ExitUsage, "pass --data or --nats", "context", "add", "prod", "--as", "ann")
+	fails(t, cli.ExitUsage, "pass --data, --nats or --server", "context", "add", "prod", "--as", "ann")
 	fails(t, cli.ExitUsage, "no user and no password", "context", "add", "prod", "--nats", "nats://ann:secret@127.0.0.1:4222")
 	fails(t, cli.ExitUsage, "no name of a context", "context", "add", "../prod", "--data", s.data)
 	t.Setenv("ASKANCE_SPACE", "not-stored")
@@ -134,4 +134,33 @@ func TestContexts(t *testing.T) {
 	fails(t, cli.ExitNotFound, "there is no context", "context", "use", "gone")
 	write(t, file, "contexts: {here: {token: secret}}\n")
 	fails(t, cli.ExitUsage, "no setting of a context", "list")
+}
+
+// With a URL and a token, the same commands work over HTTP.
+func TestOverHTTP(t *testing.T) {
+	cleanEnvironment(t)
+	s := serve(t)
+	s.propose("r1", "call_1", "pay", `{"cents":500}`)
+	token := filepath.Join(t.TempDir(), "ann.token")
+	write(t, token, ok(t, "token", "create", "ann", "--role", "approver", "--role", "auditor", "--data", s.data))
+	fails(t, cli.ExitUsage, "has no TLS", "show", "call_1", "--server", "http://askance.example", "--token-file", token)
+	fails(t, cli.ExitUsage, "both set", "show", "call_1", "--server", s.http, "--nats", s.url)
+	ok(t, "context", "add", "web", "--server", s.http, "--token-file", token, "--use")
+	if out := ok(t, "show", "call_1"); !strings.Contains(out, `"cents": 500`) {
+		t.Errorf("show over HTTP printed\n%s", out)
+	}
+	if out := ok(t, "approve", "call_1", "--yes"); out != "call_1 is queued: waiting for a worker\n" {
+		t.Errorf("approve over HTTP printed %q", out)
+	}
+	if out := ok(t, "show", "call_1"); !strings.Contains(out, "approve by approver ann (HTTP token)") {
+		t.Errorf("the token does not say who approves:\n%s", out)
+	}
+	if out := ok(t, "events", "tail", "s1", "--once"); !strings.Contains(out, "USER_CONFIRM_RESULT") {
+		t.Errorf("events over HTTP printed\n%s", out)
+	}
+	fails(t, cli.ExitForbidden, "", "resolve", "call_1", "--outcome", "happened")
+	fails(t, cli.ExitUsage, "cannot be read over HTTP", "audit", "checkpoint")
+	if out := ok(t, "open", "--print"); out != s.http+"/\n" {
+		t.Errorf("open --print printed %q", out)
+	}
 }

@@ -47,7 +47,7 @@ func TestSeveralAgree(t *testing.T) {
 	fails(t, cli.ExitForbidden, "is not an approver of this approval request", as("max", "approve", "c", "--yes")...)
 	fails(t, cli.ExitForbidden, "bot requested this call", as("bot", "approve", "c", "--yes")...)
 	has(ok(t, as("ann", "approve", "c", "--yes")...), "1 approved, 1 missing", "waiting for other approvers")
-	has(ok(t, as("ann", "list")...), "[1 approved, 1 missing] Pay?")
+	has(ok(t, as("ann", "list")...), "[1 approved, 1 missing] pay")
 	fails(t, cli.ExitForbidden, "is not an approver of this approval request", as("ann", "delegate", "c", "--to", "zoe", "--yes")...)
 	has(ok(t, as("cy", "delegate", "c", "--to", "bob", "--note", "yours", "--yes")...), "waiting for other approvers")
 	has(ok(t, as("bob", "edit", "c", "--input", `{"cents":400}`, "--yes")...), "needs another approval", "1 approved, 1 missing")

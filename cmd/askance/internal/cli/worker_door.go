@@ -28,6 +28,7 @@ type door struct {
 	tokenFile string
 	insecure  bool
 	runtime   bool // the token is of a runtime, else of a worker
+	person    bool // or of a person
 	trust     bool // take the engines' keys from the server
 
 	nc      *nats.Conn
@@ -122,8 +123,11 @@ func (d *door) readKeys(env *environment) (err error) {
 
 // roleFlags are those with which askance token create makes the token.
 func (d *door) roleFlags() string {
-	if d.runtime {
+	switch {
+	case d.runtime:
 		return "runtime"
+	case d.person:
+		return "approver"
 	}
 	return "worker --tool TOOL"
 }
@@ -139,9 +143,17 @@ func (d *door) token() (string, error) {
 		text = string(b)
 	}
 	if text = strings.TrimSpace(text); text == "" || strings.ContainsAny(text, " \r\n") {
-		return "", usagef("%s has no token: make one with askance token create NAME --role "+d.roleFlags(), cmp.Or(d.tokenFile, "ASKANCE_TOKEN"))
+		return "", usagef("%s has no token: create one with askance token create NAME --role "+d.roleFlags(), cmp.Or(d.tokenFile, "ASKANCE_TOKEN"))
 	}
 	return text, nil
+}
+
+// tokenIfAny is the token; "" without one: a server on this machine may need none.
+func (d *door) tokenIfAny() (string, error) {
+	if d.tokenFile == "" && os.Getenv("ASKANCE_TOKEN") == "" {
+		return "", nil
+	}
+	return d.token()
 }
 
 // transport is the way to the tasks of a queue.

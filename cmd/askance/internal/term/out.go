@@ -54,6 +54,18 @@ func (o *Out) Width() int {
 	return defaultWidth
 }
 
+// Height is how many lines the terminal has; 0 without one.
+func (o *Out) Height() int {
+	if o.file == nil {
+		return 0
+	}
+	_, h, err := xterm.GetSize(int(o.file.Fd()))
+	if err != nil {
+		return 0
+	}
+	return h
+}
+
 // IsTerminal reports whether r is a terminal that a person types at.
 func IsTerminal(r io.Reader) bool {
 	f, ok := r.(*os.File)

@@ -1,0 +1,401 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/creds"
+	"github.com/askance-dev/askance/bus/embed"
+	"github.com/askance-dev/askance/cmd/askance/internal/node"
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/gateway/auth"
+	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/message/proof"
+	"github.com/askance-dev/askance/permission/lint"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// diagnosis is what askance doctor prints.
+type diagnosis struct {
+	Findings []diagnosed `json:"findings"`
+	Problems int         `json:"problems"`
+	Warnings int         `json:"warnings"`
+}
+
+// diagnosed is one finding of askance doctor.
+type diagnosed struct {
+	Check string `json:"check"`
+	Level string `json:"level"` // ok, warning or problem
+	What  string `json:"what"`
+	Fix   string `json:"fix,omitzero"`
+}
+
+const (
+	levelOK      = "ok"
+	levelWarning = "warning"
+	levelProblem = "problem"
+)
+
+// The limits above or below which doctor warns.
+const (
+	clockLimit   = 2 * time.Second
+	expirySoon   = 14 * 24 * time.Hour
+	sealLimit    = 5 * time.Minute // engines sign each minute
+	diskLow      = 2 << 30
+	diskTooLow   = 200 << 20
+	policyChecks = 20 * time.Second
+)
+
+func newDoctorCommand(env *environment) *cobra.Command {
+	c := &cobra.Command{
+		Use:        "doctor",
+		SuggestFor: []string{"diagnose", "check", "health"},
+		Short:      "Find out what is wrong, and what to do",
+		Long: `Checks that the server answers and has the version of this command, what its durability
+means, how far the clocks differ, that the journal is signed, what your login permits,
+that the newest policy is in force and passes lint, that queues have workers, when
+logins and tokens expire, and how much room the disk has. It changes nothing.
+
+Ends with exit code 1 if there is a problem; a warning is none.`,
+		Example: `  askance doctor
+  askance doctor --context prod --json`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			d := &diagnosis{}
+			d.run(c.Context(), env)
+			if err := env.print(d, d.text(env.out)); err != nil {
+				return err
+			}
+			if d.Problems > 0 {
+				return fmt.Errorf("doctor found %s", asked.Count(d.Problems, "problem"))
+			}
+			return nil
+		},
+	}
+	env.cfg.bindClient(c)
+	return c
+}
+
+func (d *diagnosis) add(check, level, what, fix string) {
+	switch level {
+	case levelWarning:
+		d.Warnings++
+	case levelProblem:
+		d.Problems++
+	}
+	d.Findings = append(d.Findings, diagnosed{check, level, what, fix})
+}
+
+func (d *diagnosis) addError(check string, err error, fix string) {
+	what := err.Error()
+	if me, ok := errors.AsType[*message.Error](err); ok {
+		if what = me.What; me.Err != nil {
+			what += ": " + me.Err.Error()
+		}
+		if me.Hint != "" {
+			fix = me.Hint
+		}
+	}
+	d.add(check, levelProblem, what, fix)
+}
+
+func (d *diagnosis) run(ctx context.Context, env *environment) {
+	where := serverName(env)
+	if env.context != "" {
+		where += ", by the context " + env.context
+	}
+	l, err := env.connectLive(ctx, toolcall.RoleAuditor)
+	if err != nil {
+		d.addError("server", err, "start it with askance serve")
+	} else {
+		defer l.Close()
+		d.checkServer(ctx, env, l, where)
+	}
+	d.checkLogins(env)
+	d.checkDisk(env)
+}
+
+func (d *diagnosis) checkServer(ctx context.Context, env *environment, l *link, where string) {
+	info, err := l.Info(ctx)
+	if err != nil {
+		d.addError("server", err, "see the log of askance serve")
+		return
+	}
+	d.add("server", levelOK, fmt.Sprintf("%s answers: engine %s, space %s, %s", where, info.Engine, info.Space, asked.Count(info.Open, "open call")), "")
+	if own := buildInfo().Version; own != info.Version {
+		d.add("version", levelWarning, fmt.Sprintf("the server has version %s and this command %s", info.Version, own), "install the same version on both sides")
+	} else {
+		d.add("version", levelOK, "the server and this command have version "+own, "")
+	}
+	d.checkDurability(info.Durability)
+	d.checkPermissions(ctx, env, l)
+	d.checkPolicy(ctx, env, l)
+	d.checkJournal(ctx, l)
+	d.checkQueues(ctx, l, info)
+}
+
+func (d *diagnosis) checkDurability(durability string) {
+	what := durabilityMeaning(durability)
+	switch durability {
+	case string(bus.DurabilityFsynced), string(bus.DurabilityQuorum):
+		d.add("durability", levelOK, what, "")
+	case string(bus.DurabilityCached):
+		d.add("durability", levelWarning, what, "start askance serve with --durability fsynced, or state what your NATS cluster gives")
+	default:
+		d.add("durability", levelProblem, what, "keep the journal on a disk: askance serve without --nats, or a NATS server with file storage")
+	}
+}
+
+// checkPermissions tries each role of a person with the login that a command would use.
+func (d *diagnosis) checkPermissions(ctx context.Context, env *environment, l *link) {
+	if env.cfg.Server != "" {
+		d.add("login", levelOK, "the token says who you are and in which roles you act", "")
+		return
+	}
+	if openToAll(l) {
+		d.add("login", levelWarning, "the server requires no login: every program that reaches it can approve under any name", "create logins with askance creds init and askance creds add, or keep the server on your own machine")
+		return
+	}
+	var can, cannot []string
+	for _, role := range []toolcall.Role{toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor} {
+		other, err := env.connectLive(ctx, role)
+		if err != nil {
+			cannot = append(cannot, string(role))
+			continue
+		}
+		other.Close()
+		can = append(can, string(role))
+	}
+	what := fmt.Sprintf("%s acts as %s", env.cfg.As, strings.Join(can, ", "))
+	if len(cannot) == 0 {
+		d.add("login", levelOK, what, "")
+		return
+	}
+	d.add("login", levelOK, what+" and not as "+strings.Join(cannot, ", "), "for another role: askance creds add "+cannot[0]+" "+env.cfg.As)
+}
+
+func (d *diagnosis) checkPolicy(ctx context.Context, env *environment, l *link) {
+	p, err := api.PolicyStatus.Call(ctx, l, struct{}{})
+	if err != nil {
+		d.addError("policy", err, "see the log of askance serve")
+		return
+	}
+	switch {
+	case p.Alarm != "":
+		d.add("policy", levelProblem, "the newest policy is refused since "+moment(p.AlarmSince)+": "+p.Alarm, "correct the file, and check it with askance policy lint")
+	case p.Rules == 0:
+		d.add("policy", levelWarning, "there are no rules: every call needs an approval", "write rules (askance init), and start askance serve with --policy")
+	default:
+		d.add("policy", levelOK, fmt.Sprintf("%s in force, %d calls decided", asked.Count(p.Rules, "rule"), p.Calls), "")
+	}
+	if len(p.Ignored) > 0 {
+		d.add("policy", levelWarning, strings.Join(p.Ignored, "; "), "rename or remove these files")
+	}
+	if p.Failures > 0 {
+		d.add("policy", levelWarning, fmt.Sprintf("%d calls could not be evaluated, and none of them was allowed", p.Failures), "see the log of askance serve; askance show CALL names the rule errors")
+	}
+	if p.Shadow != nil && p.Shadow.Alarm != "" {
+		d.add("policy", levelWarning, "the newest shadow policy is refused: "+p.Shadow.Alarm, "correct the file, and check it with askance policy lint")
+	}
+	d.lintPolicy(ctx, env)
+}
+
+// lintPolicy lints the rule files of the last run, if they are on this machine.
+func (d *diagnosis) lintPolicy(ctx context.Context, env *environment) {
+	if isRemote(env) {
+		return
+	}
+	last, err := readLastRun(env.cfg.dir())
+	if err != nil || last == nil || len(last.Policy) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, policyChecks)
+	defer cancel()
+	s, err := readPolicy(ctx, env, &policyFiles{cfg: last}, last.Policy)
+	if err != nil {
+		return // what the server says of its policy counts
+	}
+	command := "askance policy lint " + strings.Join(last.Policy, " ")
+	if last.Tools != "" {
+		command += " --tools " + last.Tools
+	}
+	switch r := lint.Run(s.files, lint.Options{Options: s.opts}); {
+	case r.Errors > 0:
+		d.add("lint", levelProblem, "the policy has "+asked.Count(r.Errors, "error"), command)
+	case r.Warnings > 0:
+		d.add("lint", levelWarning, "the policy has "+asked.Count(r.Warnings, "warning"), command)
+	default:
+		d.add("lint", levelOK, "lint finds nothing in the policy", "")
+	}
+}
+
+// checkJournal compares the end of the journal with its last signed checkpoint.
+func (d *diagnosis) checkJournal(ctx context.Context, l *link) {
+	last, signed, err := readEnds(ctx, l.audit)
+	switch {
+	case errors.Is(err, errNoAudit):
+		d.add("journal", levelOK, "not checked: "+errNoAudit.What, "")
+	case errors.Is(err, message.ErrForbidden):
+		d.add("journal", levelOK, "not checked: your login is not that of an auditor", "")
+	case err != nil:
+		d.addError("journal", err, "see the log of askance serve")
+	case last == 0:
+		d.add("journal", levelOK, "it is empty", "")
+	case signed == nil || last > signed.To && time.Since(signed.At) > sealLimit:
+		d.add("journal", levelWarning, fmt.Sprintf("the engine does not sign the journal: the last of %d records are not signed", last), "see the log of askance serve, and sign it with askance audit checkpoint")
+	default:
+		d.add("journal", levelOK, fmt.Sprintf("%d records, signed up to %d at %s", last, signed.To, moment(signed.At)), "")
+	}
+}
+
+// readEnds gives the last sequence of the journal and its last checkpoint.
+func readEnds(ctx context.Context, a bus.Auditing) (last uint64, signed *proof.Checkpoint, err error) {
+	journal, err := a.Records(ctx, bus.RecordsRequest{V: 1, Limit: 1})
+	if err != nil {
+		return 0, nil, err
+	}
+	r := bus.RecordsRequest{V: 1, Of: bus.AuditCheckpoints, Limit: 1}
+	ledger, err := a.Records(ctx, r)
+	if err != nil || ledger.Last == 0 {
+		return journal.Last, nil, err
+	}
+	r.After = ledger.Last - 1
+	if ledger, err = a.Records(ctx, r); err != nil || len(ledger.Records) == 0 {
+		return journal.Last, nil, err
+	}
+	sealed, err := proof.DecodeSealed(ledger.Records[0].Body())
+	return journal.Last, &sealed.Checkpoint, err
+}
+
+func (d *diagnosis) checkQueues(ctx context.Context, l *link, info toolcall.InfoReply) {
+	asking := time.Now()
+	r, err := l.Activity(ctx, toolcall.ActivityRequest{V: 1, Since: asking.Add(-time.Minute), Recent: 1})
+	if err != nil {
+		d.addError("workers", err, "see the log of askance serve")
+		return
+	}
+	took := time.Since(asking)
+	ahead := r.At.Sub(asking.Add(took / 2))
+	if ahead.Abs() > clockLimit+took/2 {
+		d.add("clock", levelWarning, "the clock of the server differs from yours by "+asked.Span(ahead.Abs()), "synchronize both clocks, for instance with NTP: deadlines are by the clock of the server")
+	} else {
+		d.add("clock", levelOK, "the clock of the server agrees with yours", "")
+	}
+	for _, c := range info.Clocks {
+		d.add("clock", levelWarning, fmt.Sprintf("the clock of %s differs from that of the engine by %s", c.Who, (time.Duration(c.AheadMS)*time.Millisecond).Abs()), "synchronize the clocks: a worker refuses grants that are not yet or no longer valid")
+	}
+	workers, alone := 0, 0
+	for _, q := range r.Queues {
+		workers += len(q.Workers)
+		if q.Placement == toolcall.PlaceRemote && len(q.Workers) == 0 && q.Depth > 0 {
+			alone++
+			command := "askance worker --tool " + q.Tool
+			if q.Route != "" {
+				command += " --subject " + q.Route
+			}
+			d.add("workers", levelProblem, fmt.Sprintf("%s of %s wait and no worker was heard of within the last hour", asked.Count(q.Depth, "call"), q.Tool), "start one: "+command+" -- COMMAND")
+		}
+	}
+	if alone == 0 {
+		d.add("workers", levelOK, asked.Count(workers, "worker")+" heard of within the last hour, and every queue with calls has one", "")
+	}
+	if info.Blocked > 0 {
+		d.add("blocked", levelProblem, asked.Count(info.Blocked, "call")+" need an operator", "see them with askance list --phase blocked, then askance resolve CALL")
+	}
+}
+
+// checkLogins looks for logins and tokens that end soon.
+func (d *diagnosis) checkLogins(env *environment) {
+	now := time.Now()
+	expires := func(what string, at time.Time, fix string) {
+		switch {
+		case at.IsZero() || at.After(now.Add(expirySoon)):
+		case !at.After(now):
+			d.add("expiry", levelProblem, what+" expired at "+moment(at), fix)
+		default:
+			d.add("expiry", levelWarning, what+" expires in "+asked.Span(at.Sub(now)), fix)
+		}
+	}
+	if file := env.cfg.Creds; file != "" {
+		if u, err := creds.ReadLogin(file); err != nil {
+			d.addError("login", err, "create one with askance creds add")
+		} else {
+			expires("your login "+file, u.Expires, fmt.Sprintf("askance creds add %s %s --replace", u.Role, u.Name))
+		}
+	}
+	if info, err := os.Stat(contextsFile()); err == nil && info.Mode().Perm()&0o022 != 0 {
+		d.add("context", levelProblem, "other users can change "+contextsFile()+", and with it the server at which you approve", "chmod 600 "+contextsFile())
+	}
+	if isRemote(env) {
+		return
+	}
+	dir := node.Dir(env.cfg.dir())
+	tokens, err := auth.ListTokens(dir.Tokens())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, message.ErrNotFound) {
+		d.addError("expiry", err, "correct the token file")
+	}
+	for _, t := range tokens {
+		if t.InForce(now) {
+			expires("the token "+t.ID+" of "+t.Name, t.Expires, "askance token create "+t.Name+" with its roles")
+		}
+	}
+	folder, err := creds.Open(dir.Creds())
+	if err != nil {
+		return // no folder, or one without its secrets
+	}
+	users, err := folder.Users()
+	if err != nil {
+		d.addError("expiry", err, "correct the credentials folder")
+	}
+	for _, u := range users {
+		if u.InForce(now) {
+			expires("the login of "+string(u.Role)+" "+u.Name, u.Expires, fmt.Sprintf("askance creds add %s %s --replace", u.Role, u.Name))
+		}
+	}
+}
+
+func (d *diagnosis) checkDisk(env *environment) {
+	dir := env.cfg.dir()
+	if isRemote(env) {
+		return
+	}
+	free, known := embed.FreeDisk(dir)
+	what := fmt.Sprintf("%s has %.1f GB free", dir, float64(free)/(1<<30))
+	fix := "make room on the disk: without it the engine decides and starts nothing"
+	switch {
+	case !known:
+	case free < diskTooLow:
+		d.add("disk", levelProblem, what, fix)
+	case free < diskLow:
+		d.add("disk", levelWarning, what, fix)
+	default:
+		d.add("disk", levelOK, what, "")
+	}
+}
+
+func (d *diagnosis) text(out *term.Out) string {
+	var b strings.Builder
+	for _, f := range d.Findings {
+		level := map[string]func(string) string{levelOK: out.Good, levelWarning: out.Ask, levelProblem: out.Bad}[f.Level]
+		fmt.Fprintf(&b, "%s  %-10s %s\n", level(fmt.Sprintf("%-7s", f.Level)), f.Check, term.SafeLine(f.What))
+		if f.Fix != "" {
+			fmt.Fprintf(&b, "%20s%s %s\n", "", out.Dim("→"), term.SafeLine(f.Fix))
+		}
+	}
+	verdict := out.Good("Nothing is wrong")
+	if d.Problems > 0 {
+		verdict = out.Bad(asked.Count(d.Problems, "problem"))
+	}
+	fmt.Fprintf(&b, "%s, %s.\n", verdict, asked.Count(d.Warnings, "warning"))
+	return b.String()
+}

@@ -1,0 +1,192 @@
+package cli_test
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/cli"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+const listedRules = testRules + `  - {name: hurry, tool_name: ship, behavior: ask, when: args.cents == 77, expiry: 2m}
+`
+
+// ids are the names that list prints.
+func ids(t *testing.T, args ...string) string {
+	t.Helper()
+	return strings.Join(strings.Fields(ok(t, append([]string{"list", "-o", "name"}, args...)...)), " ")
+}
+
+// A list shows what would run, when it ends, and who wants it; its filters are those
+// of the server.
+func TestListFiltersAndColumns(t *testing.T) {
+	cleanEnvironment(t)
+	s := serveRules(t, listedRules)
+	s.propose("r1", "call_pay", "pay", `{"cents":500}`)
+	s.propose("r1", "call_boss", "boss", `{}`)
+	s.propose("r2", "call_hurry", "ship", `{"cents":77}`)
+	s.propose("r2", "toolu_01ABCDEFGHJKLMNOPQRSTUVWX", "outside", `{}`)
+	s.propose("r2", "toolu_01ABCDEFGHJKLMNOPQRSTUVWY", "outside", `{}`)
+	at := []string{"--data", s.data}
+	left := regexp.MustCompile(`\b[12]m\d\ds\b`) // of the expiry of two minutes
+	golden(t, "list-columns", left.ReplaceAllString(ok(t, append([]string{"ls"}, at...)...), "2m00s"))
+	golden(t, "list-wide", left.ReplaceAllString(ok(t, append([]string{"list", "--phase", "asking", "-o", "wide"}, at...)...), "2m00s"))
+	for flags, want := range map[string]string{
+		"":                             "call_hurry call_pay call_boss toolu_01ABCDEFGHJKLMNOPQRSTUVWX toolu_01ABCDEFGHJKLMNOPQRSTUVWY",
+		"-t ship":                      "call_hurry",
+		"--agent agent --phase asking": "call_hurry call_pay call_boss",
+		"--agent nobody-known":         "",
+		"--session s1 --reply r1":      "call_pay call_boss",
+	} {
+		r := run(t, append(append([]string{"list", "-o", "name"}, strings.Fields(flags)...), at...)...)
+		if got := strings.Join(strings.Fields(r.out), " "); r.code != cli.ExitOK || got != want {
+			t.Errorf("list %s: exit %d, %q, want %q\n%s", flags, r.code, got, want, r.err)
+		}
+	}
+	for flags, want := range map[string]string{
+		"--session nope":       "There is no session nope. askance list --all shows the sessions.\n",
+		"--blocked":            "No open calls match --blocked. --all includes finished calls.\n",
+		"--all --tool nothing": "No calls match --tool.\n",
+	} {
+		if out := ok(t, append(append([]string{"list"}, strings.Fields(flags)...), at...)...); out != want {
+			t.Errorf("list %s printed %q, want %q", flags, out, want)
+		}
+	}
+	fails(t, cli.ExitUsage, `--sort is "size"`, "list", "--sort", "size")
+	fails(t, cli.ExitUsage, "--since is", "list", "--since", "soon")
+	fails(t, cli.ExitUsage, "did you mean finished?", "list", "--state", "finshed")
+	yaml := ok(t, append([]string{"list", "--tool", "boss", "-o", "yaml"}, at...)...)
+	if !strings.HasPrefix(yaml, "calls:\n  - space: default\n") || !strings.Contains(yaml, "tool_call_id: call_boss\n") {
+		t.Errorf("list -o yaml printed\n%s", yaml)
+	}
+	if a, b := ok(t, append([]string{"list", "--json"}, at...)...), ok(t, append([]string{"list", "-o", "json"}, at...)...); a != b {
+		t.Errorf("--json and -o json differ:\n%s\n%s", a, b)
+	}
+	for flag, want := range map[string]string{"--tool": "boss\n", "--rule": "hurry\n", "--agent": "agent\n", "--session": "s1\n", "--sort": "-deadline\n", "--output": "yaml\n"} {
+		if out := run(t, "__complete", "list", "--data", s.data, flag, "").out; !strings.Contains(out, want) {
+			t.Errorf("completion of %s:\n%s", flag, out)
+		}
+	}
+	if out := run(t, "__complete", "approve", "--data", s.data, "call_pay", "").out; !strings.Contains(out, "call_boss\t") || strings.Contains(out, "call_pay\t") {
+		t.Errorf("completion of a second call:\n%s", out)
+	}
+	// The shortened id names the call.
+	ok(t, append([]string{"show", "toolu_01ABCDEFGHJKLMNOPQRSTUVWX"}, at...)...)
+}
+
+// list --watch prints each change, also that a call left the list, until a signal.
+func TestListWatch(t *testing.T) {
+	cleanEnvironment(t)
+	s := serve(t)
+	s.propose("r1", "call_a", "pay", `{"cents":500}`)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	pr, pw := io.Pipe()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	wg.Go(func() {
+		code := cli.Main(ctx, cli.IO{In: strings.NewReader(""), Out: pw, Err: io.Discard}, []string{"list", "--watch", "--phase", "asking", "--json", "--data", s.data})
+		_ = pw.Close()
+		if code != cli.ExitInterrupted {
+			t.Errorf("list --watch ended with %d", code)
+		}
+	})
+	lines := bufio.NewScanner(pr)
+	lines.Buffer(nil, 1<<20)
+	next := func() toolcall.Call {
+		t.Helper()
+		if !lines.Scan() {
+			t.Fatalf("list --watch ended: %v", lines.Err())
+		}
+		return decode[toolcall.Call](t, lines.Text())
+	}
+	if c := next(); c.Key.Call != "call_a" || c.State != message.ToolCallAsking {
+		t.Errorf("first: %s %s", c.Key, c.State)
+	}
+	s.propose("r2", "call_b", "pay", `{"cents":500}`)
+	if c := next(); c.Key.Call != "call_b" || c.State != message.ToolCallAsking {
+		t.Errorf("second: %s %s", c.Key, c.State)
+	}
+	ok(t, "reject", "call_a", "--yes", "--data", s.data)
+	if c := next(); c.Key.Call != "call_a" || c.State != message.ToolCallFinished {
+		t.Errorf("third: %s %s", c.Key, c.State)
+	}
+	cancel()
+	_ = pr.Close() // the command is ending
+}
+
+// askance status is a screen of what matters; doctor says what is wrong and what to do.
+func TestStatusAndDoctor(t *testing.T) {
+	cleanEnvironment(t)
+	s := serve(t)
+	s.propose("r1", "call_a", "pay", `{"cents":500}`)
+	s.propose("r1", "call_b", "boss", `{}`)
+	s.propose("r1", "call_c", "pay", `{"cents":5}`)
+	out := ok(t, "status", "--data", s.data)
+	for _, want := range []string{"running " + s.data, "version devel", "console    " + s.http, "cached: a crash", "5 rules, in force for", "pay: no worker, 1 queued, 0 running", "call_a", "large"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("status does not say %q:\n%s", want, out)
+		}
+	}
+	doc := decode[struct {
+		Info   toolcall.InfoReply
+		Phases map[toolcall.Phase]int
+		Queues []toolcall.ActivityQueue
+	}](t, ok(t, "status", "--json", "--data", s.data))
+	if doc.Info.Durability != "cached" || len(doc.Queues) == 0 {
+		t.Errorf("status --json: %+v", doc)
+	}
+
+	r := fails(t, cli.ExitError, "doctor found 1 problem", "doctor", "--data", s.data)
+	for _, want := range []string{
+		"ok       server", "ok       version", "warning  durability", "→ start askance serve with --durability fsynced", "warning  login", "askance creds init",
+		"ok       policy", "warning  lint", "askance policy lint", "ok       clock", "problem  workers    1 call of pay wait", "askance worker --tool pay -- COMMAND", "disk", "journal",
+	} {
+		if !strings.Contains(r.out, want) {
+			t.Errorf("doctor does not say %q:\n%s", want, r.out)
+		}
+	}
+	ok(t, "reject", "call_a", "--yes", "--data", s.data)
+	ok(t, "revoke", "call_c", "--data", s.data)
+	write(t, filepath.Join(s.data, "tokens.json"), "{")
+	r = fails(t, cli.ExitError, "doctor found 1 problem", "doctor", "--json", "--data", s.data)
+	findings := decode[struct {
+		Problems int
+		Findings []struct{ Check, Level, What, Fix string }
+	}](t, r.out)
+	for _, f := range findings.Findings {
+		if (f.Level == "problem") != (f.Check == "expiry") || f.Level != "ok" && f.Fix == "" {
+			t.Errorf("doctor: %+v", f)
+		}
+	}
+	s.stop()
+	r = fails(t, cli.ExitError, "problem", "doctor", "--data", s.data)
+	if !strings.Contains(r.out, "problem  server     no server runs on "+s.data) || !strings.Contains(r.out, "askance serve --data "+s.data) {
+		t.Errorf("doctor without a server:\n%s", r.out)
+	}
+	fails(t, cli.ExitUnavailable, "start it with askance serve --data "+s.data, "status", "--data", s.data)
+}
+
+// Logins that end soon are warnings, with the command that replaces them.
+func TestDoctorLogins(t *testing.T) {
+	cleanEnvironment(t)
+	data := filepath.Join(t.TempDir(), "data")
+	ok(t, "creds", "init", "--data", data)
+	ok(t, "creds", "add", "approver", "ann", "--expires", "2d", "--data", data)
+	ok(t, "token", "create", "bot", "--role", "runtime", "--expires", "3d", "--data", data)
+	serveOn(t, data)
+	out := ok(t, "doctor", "--as", "ann", "--data", data)
+	for _, want := range []string{"ann acts as approver, auditor and not as operator", "askance creds add operator ann", "the login of approver ann expires in 1d23h", "the token ", "of bot expires in 2d23h", "there are no rules"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("doctor does not say %q:\n%s", want, out)
+		}
+	}
+}
