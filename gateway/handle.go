@@ -16,7 +16,7 @@ import (
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
-	v := &visit{s: s, w: &response{ResponseWriter: rw}, began: time.Now(), id: requestID(r)}
+	v := &visit{s: s, w: &response{ResponseWriter: rw, page: wantsPage(r)}, began: time.Now(), id: requestID(r)}
 	v.w.sending = v.place.send
 	defer v.end(r)
 	setSecurityHeaders(v.w.Header(), r)

@@ -23,6 +23,7 @@ import (
 // response records the status and size of a reply.
 type response struct {
 	http.ResponseWriter
+	page    bool // errors are pages: a browser asks
 	status  int
 	bytes   int64
 	sending func(n int) // called before n bytes are sent; may be nil
@@ -236,6 +237,10 @@ func writeProblem(w http.ResponseWriter, err error) {
 }
 
 func (p Problem) write(w http.ResponseWriter) {
+	if r, ok := w.(*response); ok && r.page {
+		p.writePage(w)
+		return
+	}
 	b, err := strictjson.Marshal(p)
 	if err != nil { // only a call can fail to encode
 		b = fmt.Appendf(nil, `{"title":%q,"status":%d,"code":%q}`, p.Title, p.Status, p.Code)

@@ -143,6 +143,9 @@ func TestWhoMay(t *testing.T) {
 	if w := s.ask(http.MethodGet, "/calls?x=1", "Accept", "text/html,*/*"); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/login?next=%2Fcalls%3Fx%3D1" {
 		t.Errorf("a browser: %d %s", w.Code, w.Header().Get("Location"))
 	}
+	if w := s.ask(http.MethodGet, "/none", "Accept", "text/html"); w.Code != http.StatusNotFound || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/html") || !strings.Contains(w.Body.String(), "<h1>Page not found</h1>") || !strings.Contains(w.Header().Get("Content-Security-Policy"), "style-src 'sha256-") {
+		t.Errorf("a page that is not there, for a browser: %d %v\n%s", w.Code, w.Header(), w.Body)
+	}
 	if w := s.ask(http.MethodDelete, "/calls"); w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "GET, HEAD" {
 		t.Errorf("DELETE: %d, Allow %q", w.Code, w.Header().Get("Allow"))
 	}

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -357,6 +358,26 @@ func TestPublicPages(t *testing.T) {
 		res.Body.Close()
 		if res.StatusCode != http.StatusOK || res.Header.Get("Content-Security-Policy") == "" {
 			t.Errorf("%s: %d %v", path, res.StatusCode, res.Header)
+		}
+	}
+}
+
+// The reference has the title and the description of the API.
+func TestDocsTitle(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	res, err := w.Anonymous().Get(w.URL + "/docs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	page, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"<title>askance API</title>", "<h1>askance API</h1>", "decides, asks about and runs the tool calls of agents"} {
+		if !strings.Contains(string(page), want) {
+			t.Errorf("the page has no %s", want)
 		}
 	}
 }

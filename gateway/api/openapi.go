@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/internal/strictjson"
 	operation "github.com/askance-dev/askance/message/api"
 )
@@ -40,7 +41,9 @@ func documentOf(version string) ([]byte, error) {
 type (
 	docFile struct {
 		Info struct {
-			Title, Version, Description string
+			Title       string `json:"title"`
+			Version     string `json:"version"`
+			Description string `json:"description"`
 		} `json:"info"`
 		Components struct {
 			Schemas map[string]docSchema `json:"schemas"`
@@ -75,6 +78,7 @@ type (
 		Ops                 []pageOp
 		Types               []pageType
 		Style               template.CSS
+		Brand               template.HTML
 	}
 )
 
@@ -92,7 +96,7 @@ func makePage(ops []*op, spec []byte) ([]byte, error) {
 	if err := strictjson.UnmarshalOpen(spec, &d); err != nil {
 		return nil, fmt.Errorf("read the OpenAPI document: %w", err)
 	}
-	data := pageData{Title: d.Info.Title, Version: d.Info.Version, Doc: d.Info.Description, Style: template.CSS(docsCSS)} //nolint:gosec // our own file
+	data := pageData{Title: d.Info.Title, Version: d.Info.Version, Doc: d.Info.Description, Style: template.CSS(gateway.PageCSS + docsCSS), Brand: gateway.Brand} //nolint:gosec // our own file
 	for _, o := range ops {
 		p := pageOp{ID: o.ID, Method: o.Method, Path: o.Path, Tag: o.Tag, Summary: o.Summary, Doc: o.description(), Roles: roleWords(o.roles), Params: append(slices.Clone(o.Params), asParam), Stream: o.Stream}
 		if o.in != nil {

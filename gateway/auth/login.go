@@ -9,6 +9,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"html/template"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -23,9 +24,6 @@ import (
 
 //go:embed login.html
 var loginHTML string
-
-//go:embed login.css
-var loginCSS []byte
 
 var loginPage = template.Must(template.New("login").Parse(loginHTML))
 
@@ -71,7 +69,8 @@ func (a *Auth) page(w http.ResponseWriter, r *http.Request, status int, wrong er
 	data := struct {
 		Next, Wrong, Hint, Issuer, Start, User string
 		Tokens                                 bool
-	}{Next: localPath(r.FormValue("next")), Tokens: a.cfg.Tokens != nil}
+		Brand                                  template.HTML
+	}{Brand: gateway.Brand, Next: localPath(r.FormValue("next")), Tokens: a.cfg.Tokens != nil}
 	if a.IsOpen() {
 		data.Tokens, data.User = false, a.cfg.Local.Name
 	}
@@ -152,7 +151,7 @@ func (a *Auth) logout(w http.ResponseWriter, r *http.Request, _ *gateway.Peer) e
 func style(w http.ResponseWriter, _ *http.Request, _ *gateway.Peer) error {
 	w.Header().Set("Content-Type", "text/css; charset=utf-8")
 	w.Header().Set("Cache-Control", "max-age=3600")
-	_, err := w.Write(loginCSS)
+	_, err := io.WriteString(w, gateway.PageCSS)
 	return err
 }
 

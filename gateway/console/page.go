@@ -211,7 +211,7 @@ func functions() template.FuncMap {
 	return template.FuncMap{
 		"line":    func(s any) template.HTML { return markup(reveal.Line(fmt.Sprint(s))) },
 		"text":    func(s any) template.HTML { return markup(reveal.Text(fmt.Sprint(s))) },
-		"name":    func(s any) template.HTML { return markup(reveal.Line(fmt.Sprint(s))) },
+		"name":    nameOf,
 		"icon":    icon,
 		"safe":    safe,
 		"time":    func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
@@ -263,9 +263,19 @@ func shortHash(digest string) string {
 	return hash[:min(12, len(hash))]
 }
 
+// nameOf shows the name of a person or a program. A word that mixes alphabets has a
+// quiet hint, which does not disturb reading.
+func nameOf(name string) template.HTML {
+	shown := markup(reveal.Name(name))
+	if reveal.Mixed(name) {
+		return `<span class="mixed" title="mixes letters of several alphabets">` + shown + `</span>`
+	}
+	return shown
+}
+
 // initial is the letter on a person's badge.
 func initial(name string) string {
-	for _, r := range reveal.Line(name) {
+	for _, r := range reveal.Name(name) {
 		return strings.ToUpper(string(r))
 	}
 	return "?"

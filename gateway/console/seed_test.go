@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/chromedp"
+
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/permission"
@@ -144,4 +146,8 @@ func TestSeeded(t *testing.T) {
 		b.accessible("page-" + name)
 		b.whole("page-" + name)
 	}
+	b.expect("404")
+	b.do(chromedp.Navigate(w.URL + "/none"))
+	b.see("Page not found", "Open the console")
+	b.accessible("error")
 }

@@ -15,6 +15,8 @@
 //
 // Text in other scripts stays as it is: a Russian sentence is shown, a Russian
 // letter in an English word is not. (Scripts most of whose letters look Latin,
-// such as Cherokee, are always marked.) Nothing is lost: the marks name the
+// such as Cherokee, are always marked.) [Name] is for names of people and programs:
+// it leaves letters of every script as they are and marks only the first kind, loose
+// combining marks and the brackets. Nothing is lost: the marks name the
 // characters, so the text can be read back from them.
 package reveal

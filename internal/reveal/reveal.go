@@ -17,6 +17,52 @@ func Text(s string) string { return expandTabs(markText(s, true)) }
 
 func expandTabs(s string) string { return strings.ReplaceAll(s, "\t", "    ") }
 
+// Name reveals the name of a person or a program, on one line. Letters of every script
+// stay: a name is not compared with a command. See [Mixed].
+func Name(s string) string {
+	if isPlain(s) {
+		return s
+	}
+	var b strings.Builder
+	show := marker(&b, false)
+	before, piled := rune(0), 0
+	for len(s) > 0 {
+		r, n := utf8.DecodeRuneInString(s)
+		piece := s[:n]
+		s = s[n:]
+		next, _ := utf8.DecodeRuneInString(s)
+		if piled++; !unicode.Is(unicode.Mn, r) && !unicode.Is(unicode.Me, r) {
+			piled = 0
+		}
+		broken := r == utf8.RuneError && n == 1
+		show(piece, r, broken || Invisible(r) && !isJoiner(r, before, next) || isLoose(r, before, piled) || r == '‹' || r == '›')
+		before = r
+	}
+	return b.String()
+}
+
+// isJoiner reports whether r joins or parts two letters of a script that is written
+// with joiners, such as Persian or Hindi.
+func isJoiner(r, before, next rune) bool {
+	writes := func(r rune) bool { return r >= 0x600 && r < 0x1100 && (unicode.IsLetter(r) || unicode.IsMark(r)) }
+	return (r == 0x200c || r == 0x200d) && writes(before) && writes(next)
+}
+
+// Mixed reports whether a word of a name has Latin letters and letters of another
+// alphabet that look like them.
+func Mixed(s string) bool {
+	for len(s) > 0 {
+		n := wordLen(s)
+		word := s[:n]
+		s = s[n:]
+		latin := strings.ContainsFunc(word, func(r rune) bool { return unicode.Is(unicode.Latin, r) })
+		if latin && strings.ContainsFunc(word, func(r rune) bool { return relativeOf(r) >= 0 }) {
+			return true
+		}
+	}
+	return false
+}
+
 // Hidden reports whether a character of s would become a mark in Text.
 func Hidden(s string) bool { return !isPlain(s) && markText(s, true) != s }
 

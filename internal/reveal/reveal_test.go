@@ -66,6 +66,47 @@ func TestText(t *testing.T) {
 	}
 }
 
+// Names in every script are readable; what cannot be seen or turns text is marked.
+func TestName(t *testing.T) {
+	for _, tc := range []struct {
+		in, want string
+		mixed    bool
+	}{
+		{"ann", "ann", false},
+		{"Åsa Ünal", "Åsa Ünal", false},
+		{"李小龙", "李小龙", false},
+		{"Ольга", "Ольга", false},
+		{"Сара Росс", "Сара Росс", false},
+		{"Αννα", "Αννα", false},
+		{"Նարե", "Նարե", false},
+		{"ᏣᎳᎩ", "ᏣᎳᎩ", false},
+		{"علی\u200cرضا", "علی\u200cرضا", false},
+		{"Зоя O’Neill–Ross", "Зоя O’Neill–Ross", false},
+		{"p\u0430ypal", "p\u0430ypal", true},
+		{"a\u200cb", "a‹U+200C›b", false},
+		{"an\u202en\u2066", "an‹U+202E›n‹U+2066›", false},
+		{"an\x1b[2Kn\n", "an‹U+001B›[2Kn‹U+000A›", false},
+		{"an\u200bn", "an‹U+200B›n", false},
+		{"\xffann", "‹0xFF›ann", false},
+		{"‹U+0041›", "‹U+2039›U+0041‹U+203A›", false},
+		{"a\u0336nn", "a‹U+0336›nn", false},
+	} {
+		if got := reveal.Name(tc.in); got != tc.want || reveal.Mixed(tc.in) != tc.mixed {
+			t.Errorf("Name(%q) = %q, mixed %v, want %q, %v", tc.in, got, reveal.Mixed(tc.in), tc.want, tc.mixed)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		in := interestingText().Draw(t, "text")
+		shown := reveal.Name(in)
+		if got := back(shown); got != in {
+			t.Fatalf("%q is shown as %q, which reads %q", in, shown, got)
+		}
+		if strings.ContainsFunc(strings.NewReplacer("\u200c", "", "\u200d", "").Replace(shown), reveal.Invisible) {
+			t.Fatalf("%q is shown with an invisible character: %q", in, shown)
+		}
+	})
+}
+
 var mark = regexp.MustCompile(`‹(U\+|0x)([0-9A-F]+)›`)
 
 // back reads a text back from what Line shows.

@@ -30,7 +30,10 @@ export async function ask(url, options = {}) {
     err.status = res.status;
     throw err;
   }
-  return { doc: parse(await res.text()), url: res.url, status: res.status };
+  const doc = parse(await res.text());
+  const alert = doc.querySelector('main.alone [role=alert]'); // an error outside of the console
+  if (!res.ok && alert) throw Object.assign(new Error(alert.textContent), { status: res.status });
+  return { doc, url: res.url, status: res.status };
 }
 
 let fresh; // whether a person, and not a change, requested the page
