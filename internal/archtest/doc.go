@@ -27,4 +27,28 @@
 // writes both into the documents.
 //
 // It does not judge style: that is the linters' part.
+//
+// # Where to add things
+//
+//   - a transition: toolcall/table.go, an event in toolcall/event.go, its handling in
+//     machine.go or attempt.go, what it emits in events.go
+//   - an operation: its row in message/api/table.go and its handler in engine; every
+//     transport loops over the table
+//   - a block or event type: message, with its row in the decoder table and a vector
+//   - a permission source or tool matcher: permission.Matcher, permission.Kind
+//   - a key of rule files: a field with tags in permission/internal/rulefile/keys.go;
+//     reader, editor schema and reference follow
+//   - a requirement: how it joins in permission/requirement.go, and engine.Duties once
+//     the engine carries it out
+//   - a finding of lint: a code in permission/lint/codes.go, its check, and a folder
+//     in permission/lint/testdata
+//   - a wire format: structs with tags for message/internal/wire, the one codec, and a
+//     mapper below message/; every loss in the table of its package documentation,
+//     with a test
+//   - a surface over HTTP: a gateway.Surface below gateway/, one line in
+//     cmd/askance/internal/web/surfaces.go; gateway/gatewaytest is the world for its
+//     tests
+//   - a way to run tools: engine.Executor in process; else anything that speaks the
+//     worker protocol over NATS or HTTP, held to executor/executortest
+//   - a journal: engine.Journal, held to engine/journaltest
 package archtest
