@@ -140,7 +140,7 @@ func Votes(c *toolcall.Call, now time.Time) []string {
 		if words := v.Feedback + v.Note; words != "" { // a vote has one of them
 			text += ": " + words
 		}
-		out = append(out, reveal.Line(text))
+		out = append(out, reveal.Line(strings.ReplaceAll(text, "\n", " / ")))
 	}
 	return out
 }

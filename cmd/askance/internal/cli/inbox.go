@@ -13,6 +13,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -68,7 +69,7 @@ func runInbox(ctx context.Context, env *environment, session string, sign *signi
 		return err
 	}
 	err = inbox.Run(ctx, inbox.Config{
-		Engine: l, Hints: hints(l), Who: env.cfg.As, Space: env.cfg.spaceID(), Session: message.SessionID(session),
+		Engine: l, Hints: hints(l), Preview: previewOf(l), Who: env.cfg.As, Space: env.cfg.spaceID(), Session: message.SessionID(session),
 		Signer: signer, Editor: editor(), In: env.in, Out: env.out,
 	})
 	if errors.Is(err, inbox.ErrInterrupted) {
@@ -109,6 +110,13 @@ func (env *environment) connectLive(ctx context.Context, role toolcall.Role) (*l
 		return nil, noServer(dir, err, "start it with askance serve --data "+string(dir)) // a killed server leaves its endpoint file
 	}
 	return l, err
+}
+
+// previewOf asks the engine what an edit would do.
+func previewOf(l *link) inbox.Preview {
+	return func(ctx context.Context, r api.PreviewRequest) (api.PreviewReply, error) {
+		return api.Preview.Call(ctx, l.Client, r)
+	}
 }
 
 // hints gives the change hints of an engine over NATS; nil for a data folder.

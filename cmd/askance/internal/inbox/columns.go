@@ -44,7 +44,7 @@ var tabColumns = [tabCount][]column{
 		{head: "ENDED", most: 6, text: func(m *model, q *request) string { return shortSpan(m.now.Sub(q.call.UpdatedAt)) }, paint: dimPaint},
 		{head: "OUTCOME", most: 11, text: func(_ *model, q *request) string { text, _ := asked.Ended(q.call); return text }, paint: endPaint},
 		toolColumn, summaryColumn,
-		{head: "BY", most: 16, wide: 66, text: func(_ *model, q *request) string { return deciders(q.call) }, paint: dimPaint},
+		{head: "BY", most: 16, wide: 60, text: func(_ *model, q *request) string { return deciders(q.call) }, paint: dimPaint},
 		agentColumn, sessionColumn, ruleColumn, callColumn,
 	},
 }
@@ -93,7 +93,7 @@ func leftText(m *model, q *request) string {
 	if !q.open() {
 		return ""
 	}
-	ends := q.call.Request.Requirement.Ends()
+	ends := q.due
 	text := "-"
 	switch {
 	case ends.IsZero():
@@ -112,9 +112,9 @@ func leftPaint(m *model, q *request) func(string) string {
 	if !q.open() {
 		return m.out.Dim
 	}
-	left := q.call.Request.Requirement.Ends().Sub(m.now)
+	left := q.due.Sub(m.now)
 	switch {
-	case q.call.Request.Requirement.Ends().IsZero():
+	case q.due.IsZero():
 		return m.out.Dim
 	case left <= urgent:
 		return m.out.Bad
@@ -134,7 +134,7 @@ func rowText(m *model, q *request) string {
 	text = reveal.Line(text)
 	switch {
 	case q.leaving && m.list.tab == q.left:
-		return reveal.Line(q.why) + ": " + text
+		return oneLine(q.why) + ": " + text
 	case !q.open():
 		return text
 	case m.sending[c.Key]:

@@ -244,7 +244,7 @@ func (m *model) takeEdited(e editedMsg) tea.Cmd {
 	}
 	e.draft.response.Input = &text
 	m.push(newConfirm(e.draft))
-	return nil
+	return e.draft.askPreview(m)
 }
 
 func (e editedMsg) result() (string, error) {

@@ -17,6 +17,7 @@ import (
 type draftResponse struct {
 	call     *toolcall.Call
 	response toolcall.Response
+	preview  *editPreview // of an edit; nil: none was asked for
 }
 
 func newDraft(c *toolcall.Call, kind toolcall.ResponseKind) *draftResponse {
@@ -30,7 +31,7 @@ func (d *draftResponse) stale(m *model) string {
 	case q == nil:
 		return "The request no longer exists. Nothing was sent."
 	case !q.open():
-		return "Decided meanwhile: " + reveal.Line(q.over) + ". Nothing was sent."
+		return "Decided meanwhile: " + oneLine(q.over) + ". Nothing was sent."
 	case q.call.Digest != d.response.Digest:
 		return "This request changed after you opened it. Nothing was sent."
 	}
@@ -111,6 +112,7 @@ func (d *draftResponse) lines(m *model, w int, signed bool) []string {
 	f.lines = append(f.lines, paintAll(m.out.Bold, wrap(reveal.Line(summaryOf(c)), w))...)
 	f.add("risk", paintAll(m.out.Bad, linesOf(riskText(c)))...)
 	if a.Input != nil {
+		f.add("policy", d.preview.lines(m)...)
 		f.lines = append(f.lines, m.out.Ask("These arguments run instead, if the policy permits them:"))
 		f.lines = append(f.lines, d.diff(m, w)...)
 	}

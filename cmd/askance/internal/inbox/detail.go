@@ -165,7 +165,7 @@ func (d *detailScreen) head(m *model, q *request, w int) []string {
 	var out []string
 	switch {
 	case q.call.Request != nil && q.over != "" && m.qs.get(d.request) != nil:
-		out = paintAll(m.out.Bad, wrap("Closed: "+reveal.Line(q.over)+". It needs no response.", w))
+		out = paintAll(m.out.Bad, wrap("Closed: "+oneLine(q.over)+". It needs no response.", w))
 	case d.hasChanged(q):
 		out = paintAll(m.out.Ask, wrap("This request changed after you opened it: review it again.", w))
 	}

@@ -139,7 +139,7 @@ func resultText(c *toolcall.Call) []string {
 	case c.Result != nil:
 		return strings.Split(reveal.Text(strings.TrimRight(c.Result.Output.String(), "\n")), "\n")
 	case c.Denial != nil:
-		return []string{reveal.Line(c.Denial.Reason)}
+		return []string{oneLine(c.Denial.Reason)}
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -21,6 +22,9 @@ type Engine interface {
 	Explain(ctx context.Context, r toolcall.ExplainRequest) (toolcall.ExplainReply, error)
 	RevokeStandingApproval(ctx context.Context, r toolcall.RevokeStandingApprovalRequest) (*toolcall.StandingApproval, error)
 }
+
+// Preview asks what an edit would do, without sending it.
+type Preview func(ctx context.Context, r api.PreviewRequest) (api.PreviewReply, error)
 
 // Hints subscribes to what happens to approval requests: f is called for each that
 // opens, changes or closes, until stop is called. Hints may be lost.

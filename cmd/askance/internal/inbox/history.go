@@ -2,11 +2,13 @@ package inbox
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -46,12 +48,16 @@ func (p *history) ask(m *model, again bool) tea.Cmd {
 	}
 	r := p.next
 	if again {
-		r = toolcall.ListRequest{V: 1, Session: m.cfg.Session, All: true, Phases: []toolcall.Phase{toolcall.PhaseFinished}, Limit: historyPage}
+		r = toolcall.ListRequest{V: 1, Session: m.cfg.Session, All: true, Phases: []toolcall.Phase{toolcall.PhaseFinished}, Newest: true, Words: words, Limit: historyPage}
 		p.at = m.now
 	}
 	p.asking = true
 	return m.inBackground(askWithin, func(ctx context.Context, engine Engine) tea.Msg {
 		page, err := engine.List(ctx, r)
+		if r.Newest && errors.Is(err, message.ErrInvalid) { // an engine of an older version
+			r.Newest, r.Words = false, ""
+			page, err = engine.List(ctx, r)
+		}
 		return historyMsg{words: words, first: again, request: r, page: page, err: err}
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
+
+	"github.com/askance-dev/askance/internal/reveal"
 )
 
 // records lays out labels and what they name, in two columns.
@@ -25,6 +27,11 @@ func (f *records) add(label string, lines ...string) {
 			label = ""
 		}
 	}
+}
+
+// oneLine reveals a text of several lines where there is room for one.
+func oneLine(text string) string {
+	return reveal.Line(strings.ReplaceAll(strings.TrimSpace(text), "\n", " / "))
 }
 
 // wrap breaks prose between words, and words that are too long anywhere.

@@ -3,7 +3,6 @@ package inbox
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/charmbracelet/bubbles/textinput"
 	tea "github.com/charmbracelet/bubbletea"
@@ -29,8 +28,10 @@ type listScreen struct {
 	past     history
 	preview  *detailScreen // of the selected row, where there is room
 
-	made    *table
-	madeFor selection
+	made       *table
+	madeFor    selection
+	counted    *[tabCount]int
+	countedFor selection
 }
 
 func newList() *listScreen {
@@ -395,15 +396,4 @@ func (l *listScreen) nothing(m *model) string {
 		return "No call has finished."
 	}
 	return "No open approval requests. New requests appear automatically."
-}
-
-// due is how many open requests are urgent.
-func (qs *requests) due(now time.Time) int {
-	n := 0
-	for _, q := range qs.all {
-		if ends := deadlineOf(q); q.open() && !ends.IsZero() && ends.Sub(now) <= soon {
-			n++
-		}
-	}
-	return n
 }

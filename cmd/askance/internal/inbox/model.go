@@ -98,6 +98,8 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.trouble = msg.err
 	case sentMsg:
 		return m, m.sent(msg)
+	case previewedMsg:
+		msg.take(m)
 	case editedMsg:
 		return m, m.takeEdited(msg)
 	default:

@@ -1,8 +1,10 @@
 package inbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -31,16 +33,17 @@ func (*fakeEngine) Explain(context.Context, toolcall.ExplainRequest) (toolcall.E
 	return toolcall.ExplainReply{}, message.ErrUnavailable
 }
 
-func (f *fakeEngine) List(context.Context, toolcall.ListRequest) (toolcall.ListReply, error) {
+func (f *fakeEngine) List(_ context.Context, q toolcall.ListRequest) (toolcall.ListReply, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.listed++
 	var r toolcall.ListReply
 	for _, c := range f.calls {
-		if c.State == message.ToolCallAsking {
+		if finished := c.State == message.ToolCallFinished; finished == q.All {
 			r.Calls = append(r.Calls, c)
 		}
 	}
+	slices.SortFunc(r.Calls, func(a, b *toolcall.Call) int { return cmp.Compare(b.Seq, a.Seq) })
 	return r, f.err
 }
 
@@ -112,11 +115,21 @@ func asking(t testing.TB, id string, change func(*toolcall.ApprovalRequest)) *to
 func newShown(t *testing.T, calls ...*toolcall.Call) (*model, *fakeEngine) {
 	t.Helper()
 	e := &fakeEngine{calls: map[toolcall.Key]*toolcall.Call{}}
+	m := benchModel(t, e)
+	m.Update(tea.WindowSizeMsg{Width: 80, Height: 24})
+	if len(calls) > 0 {
+		m.Update(listed(calls...))
+	}
+	return m, e
+}
+
+// benchModel is a program that knows no request yet.
+func benchModel(t testing.TB, e *fakeEngine) *model {
+	t.Helper()
 	cfg := Config{Engine: e, Who: "ann", Out: term.New(&strings.Builder{}), Editor: []string{"true"}}
 	m := newModel(t.Context(), cfg, newFeed(cfg, func(tea.Msg) {}))
-	m.Update(tea.WindowSizeMsg{Width: 80, Height: 24})
-	m.Update(listed(calls...))
-	return m, e
+	m.Update(tea.WindowSizeMsg{Width: 120, Height: 40})
+	return m
 }
 
 // listed is a list that is complete.
@@ -151,7 +164,7 @@ func run(m *model, cmd tea.Cmd) {
 		return
 	}
 	switch msg := cmd().(type) {
-	case sentMsg, standingApprovalsMsg, standingApprovalMsg, revokedMsg:
+	case sentMsg, standingApprovalsMsg, standingApprovalMsg, revokedMsg, historyMsg:
 		m.Update(msg)
 	}
 }

@@ -20,7 +20,21 @@ type request struct {
 	why     string
 	leftAt  time.Time
 	leaving bool
-	words   string // what a filter searches, in lower case; "" until it is needed
+	words   string    // what a filter searches, in lower case; "" until it is needed
+	due     time.Time // when something happens to the call unless a person or a worker acts
+}
+
+func newRequest(c *toolcall.Call) *request { return &request{call: c, due: dueOf(c)} }
+
+// dueOf is the deadline of an approval request, or of a run.
+func dueOf(c *toolcall.Call) time.Time {
+	switch {
+	case c.State == message.ToolCallAsking && c.Request != nil:
+		return c.Request.Requirement.Ends()
+	case c.Started():
+		return c.Attempt.Deadline
+	}
+	return time.Time{}
 }
 
 // open reports whether it still needs a response.
@@ -68,7 +82,7 @@ func (qs *requests) take(c *toolcall.Call, by string, now time.Time) {
 	case q == nil && finished:
 		return
 	case q == nil, c.State == message.ToolCallAsking && c.Request != nil:
-		qs.all[c.Key] = &request{call: c}
+		qs.all[c.Key] = newRequest(c)
 	default:
 		q.move(c, by, now)
 	}
@@ -92,7 +106,7 @@ func (q *request) move(c *toolcall.Call, by string, now time.Time) {
 	case q.gone():
 		q.over = ""
 	}
-	q.call, q.words = c, ""
+	q.call, q.words, q.due = c, "", dueOf(c)
 	if q.over == "" && c.State == message.ToolCallFinished {
 		q.over, _ = endedText(c)
 	}
@@ -167,15 +181,18 @@ func (qs *requests) sweep(now time.Time, keep func(toolcall.Key) bool) {
 // get gives a call, or nil.
 func (qs *requests) get(k toolcall.Key) *request { return qs.all[k] }
 
-// count is how many a tab has of those that match; what is leaving it is not counted.
-func (qs *requests) count(t tab, match func(*request) bool) int {
-	n := 0
+// count is how many requests are open, and how many of them are due soon.
+func (qs *requests) count(now time.Time) (open, due int) {
 	for _, q := range qs.all {
-		if tabOf(q) == t && match(q) {
-			n++
+		if !q.open() {
+			continue
+		}
+		open++
+		if !q.due.IsZero() && q.due.Sub(now) <= soon {
+			due++
 		}
 	}
-	return n
+	return open, due
 }
 
 // matcher gives the test for a filter: every word of it must occur somewhere.

@@ -48,22 +48,11 @@ type order struct {
 
 // orders are those among which a person can choose; the first is where a list begins.
 var orders = []order{
-	{"deadline", func(a, b *request) int { return compareEnds(deadlineOf(a), deadlineOf(b)) }},
+	{"deadline", func(a, b *request) int { return compareEnds(a.due, b.due) }},
 	{"newest", func(a, b *request) int { return cmp.Compare(b.call.First, a.call.First) }},
 	{"oldest", func(a, b *request) int { return cmp.Compare(a.call.First, b.call.First) }},
 	{"tool", func(a, b *request) int { return cmp.Compare(a.call.Tool, b.call.Tool) }},
 	{"agent", func(a, b *request) int { return cmp.Compare(agentOf(a.call), agentOf(b.call)) }},
-}
-
-// deadlineOf is when something happens to the call unless a person or a worker acts.
-func deadlineOf(q *request) time.Time {
-	switch {
-	case q.open():
-		return q.call.Request.Requirement.Ends()
-	case q.call.Started():
-		return q.call.Attempt.Deadline
-	}
-	return time.Time{}
 }
 
 // compareEnds sorts instants; none is the last.
@@ -202,6 +191,23 @@ func (l *listScreen) newTable(m *model, s selection) *table {
 		}
 	}
 	return newTable(rows, s)
+}
+
+// counts are how many calls each tab has of those that match; what is leaving a tab is not
+// counted.
+func (l *listScreen) counts(m *model) [tabCount]int {
+	s := selection{rev: m.qs.rev, filter: l.filter.Value(), mine: l.mine}
+	if l.counted == nil || l.countedFor != s {
+		var n [tabCount]int
+		match := l.matches(m)
+		for _, q := range m.qs.all {
+			if match(q) {
+				n[tabOf(q)]++
+			}
+		}
+		l.counted, l.countedFor = &n, s
+	}
+	return *l.counted
 }
 
 // matches gives the test that every action respects: the filter, and "mine only".

@@ -57,6 +57,8 @@ import (
 type Config struct {
 	Engine Engine
 	Hints  Hints // nil: the list is asked for now and then
+	// Preview decides about an edit before it is sent; nil: nothing is said about it.
+	Preview Preview
 	// Who responds, as the engine knows them.
 	Who   string
 	Space toolcall.SpaceID

@@ -74,13 +74,39 @@ func day(t testing.TB) []*toolcall.Call {
 	}
 }
 
+// yesterday is what has finished.
+func yesterday(t testing.TB) []*toolcall.Call {
+	t.Helper()
+	ended := func(cause toolcall.Cause, by string, output string) func(*toolcall.Call) {
+		return func(c *toolcall.Call) {
+			c.State, c.Cause = message.ToolCallFinished, string(cause)
+			kind := toolcall.ResponseApprove
+			if cause == toolcall.CauseReject {
+				kind = toolcall.ResponseReject
+			}
+			if by != "" {
+				c.Votes = []toolcall.Vote{{Kind: kind, By: toolcall.Principal{Name: by}, At: clock.Add(-2 * time.Hour), Feedback: map[bool]string{true: "not on a Friday\nask again on Monday"}[kind == toolcall.ResponseReject]}}
+			}
+			if output != "" {
+				c.Attempt.Worker = "wk-1"
+				c.Result = &message.ToolResultBlock{ID: c.Call, Name: c.Tool, State: message.ToolResultSuccess, Output: message.Content{Text: output}}
+			}
+		}
+	}
+	return []*toolcall.Call{
+		proposed(t, 50, "bash", "coder", "fix-login", `{"command":"make test"}`, "Run make test?", ended(toolcall.CauseResult, "ann", "ok  all 214 tests passed\nin 12 s")),
+		proposed(t, 51, "deploy", "coder", "release-3", `{"service":"api"}`, "Deploy api?", ended(toolcall.CauseReject, "bob", "")),
+		proposed(t, 52, "refund", "support", "ticket-1", `{"order_id":"A-9"}`, "Refund order A-9?", ended(toolcall.CauseExpire, "", "")),
+	}
+}
+
 // newDay is the inbox of ann on that morning.
 func newDay(t *testing.T, width, height int) (*model, *fakeEngine) {
 	t.Helper()
 	calls := day(t)
 	m, e := newShown(t)
 	m.now = clock
-	for _, c := range calls {
+	for _, c := range append(calls, yesterday(t)...) {
 		e.calls[c.Key] = c
 	}
 	m.Update(tea.WindowSizeMsg{Width: width, Height: height})

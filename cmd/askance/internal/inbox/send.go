@@ -116,7 +116,7 @@ func (d *draftResponse) missingSignature(m *model) string {
 
 // obstacle says why a response must not be sent; "" if it may be.
 func (d *draftResponse) obstacle(m *model) string {
-	for _, bad := range []string{d.stale(m), asked.Forged(d.call, d.response.Digest), d.missingSignature(m)} {
+	for _, bad := range []string{d.stale(m), asked.Forged(d.call, d.response.Digest), d.missingSignature(m), d.preview.refused()} {
 		if bad != "" {
 			return bad
 		}

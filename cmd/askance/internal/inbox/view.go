@@ -142,10 +142,10 @@ func (m *model) titleLine(paint func(string) string, title string) string {
 func (l *listScreen) tabLine(m *model) string {
 	var b strings.Builder
 	at := 0
-	match := l.matches(m)
+	counts := l.counts(m)
 	for t := range tabCount {
 		text := fmt.Sprintf(" %d %s ", t+1, tabNames[t])
-		count := m.qs.count(t, match)
+		count := counts[t]
 		if t != tabHistory && m.loaded {
 			text += fmt.Sprintf("%d ", count)
 		}
@@ -193,9 +193,9 @@ func (m *model) state() string {
 	if m.loading {
 		plus = "+"
 	}
-	all := func(*request) bool { return true }
-	text := m.out.Good(fmt.Sprintf("%d%s open", m.qs.count(tabOpen, all), plus))
-	if n := m.qs.due(m.now); n > 0 && m.width >= frameWidth {
+	open, due := m.qs.count(m.now)
+	text := m.out.Good(fmt.Sprintf("%d%s open", open, plus))
+	if n := due; n > 0 && m.width >= frameWidth {
 		text = m.out.Bad(fmt.Sprintf("%d due within %s", n, "30m")) + ", " + text
 	}
 	if n := len(m.sending); n > 0 {
