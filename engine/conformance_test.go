@@ -90,6 +90,7 @@ func runEngine(t *testing.T, open newJournal) {
 		{"an engine dies", deathCases()},
 		{"events", eventCases()},
 		{"query", queryCases()},
+		{"newest", newestCases()},
 		{"preview", previewCases()},
 		{"summary", summaryCases()},
 		{"roles", roleCases()},

@@ -29,7 +29,7 @@ func (q *reader) listCalls(ctx context.Context, by toolcall.Principal, r toolcal
 	if r.Limit <= 0 || r.Limit > maxList {
 		r.Limit = maxList
 	}
-	if len(r.Tools)+len(r.Agents)+len(r.Sessions)+len(r.Rules)+len(r.Words)+len(r.Sort)+len(r.Cursor)+len(r.By)+len(r.Outcomes) > 0 || r.Mine || r.Newest || !r.Since.IsZero() || !r.Until.IsZero() {
+	if len(r.Words)+len(r.Sort)+len(r.Cursor) > 0 || r.Mine {
 		return toolcall.ListReply{}, &message.Error{Code: message.CodeInvalid, Op: "list", What: "this condition is not possible yet", Hint: "leave it out"}
 	}
 	for _, s := range r.States {
@@ -41,6 +41,14 @@ func (q *reader) listCalls(ctx context.Context, by toolcall.Principal, r toolcal
 		if !slices.Contains(toolcall.Phases(), p) {
 			return toolcall.ListReply{}, &message.Error{Code: message.CodeInvalid, Op: "list", What: "unknown phase " + string(p), Hint: "use waiting, asking, ready, queued, running, retrying, blocked or finished"}
 		}
+	}
+	for _, o := range r.Outcomes {
+		if !slices.Contains(toolcall.Ends(), o) {
+			return toolcall.ListReply{}, &message.Error{Code: message.CodeInvalid, Op: "list", What: "no call ends by " + string(o), Hint: "use result, reject, deny, refuse, respond, expire, resolve, revoke, interrupt or bypass"}
+		}
+	}
+	if r.Newest {
+		return q.listNewest(ctx, by, r)
 	}
 	if r.Session == "" && view.WantsFinished(r) && q.view.HasForgotten() {
 		return q.listPastCalls(ctx, by, r)

@@ -169,6 +169,8 @@ type ListRequest struct {
 	By string `json:"by,omitzero"`
 	// Outcomes are causes of the end of finished calls, such as result, reject or expire.
 	Outcomes []Cause `json:"outcomes,omitzero"`
+	// Results are states of results, such as success or error.
+	Results []message.ToolResultState `json:"result_states,omitzero"`
 }
 
 // The orders of a list. What has no such value comes last.

@@ -96,3 +96,14 @@ func Table() []Transition {
 		{CauseBypass, states{pending, asking}, finished, "the agent ran it without a decision from here"},
 	}
 }
+
+// Ends are the causes by which a call can end.
+func Ends() []Cause {
+	var out []Cause
+	for _, t := range Table() {
+		if t.To == finished {
+			out = append(out, t.Cause)
+		}
+	}
+	return out
+}

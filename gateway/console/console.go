@@ -74,6 +74,8 @@ const (
 	pathTimeline = "/timeline"
 	pathPolicy   = "/policy"
 	pathWorkers  = "/workers"
+	pathHistory  = "/history"
+	pathExport   = "/history/export"
 )
 
 // Routes implements gateway.Surface.
@@ -92,13 +94,17 @@ func (in *Console) Routes() []gateway.Route {
 	try.Safe = true
 	stream := get("/inbox/events", "Send changes as server-sent events.", in.events)
 	stream.Stream = true
+	export := get(pathExport, "Download finished calls as CSV or JSON.", records{in}.exportHistory)
+	export.Stream = true
 	return []gateway.Route{
 		get("/{$}", "The page of what happens now.", figures{in}.overview),
 		get(pathInbox, "The page of open approval requests.", in.list),
 		get(pathCall, "The page of one call.", in.call),
 		get(webhook.LinkPath, "The page of an approval request, with the response of a link prepared.", in.showLink),
 		get(pathStanding, "The page of standing approvals.", in.standing),
-		get(pathTimeline, "The page of a session's calls over time.", in.showTimeline),
+		get(pathHistory, "The page of finished calls.", records{in}.history),
+		export,
+		get(pathTimeline, "The page of a session's calls over time.", records{in}.showTimeline),
 		get(pathInsights, "The page of requests, outcomes and times of a period.", figures{in}.insights),
 		get(pathFind, "The page of calls that match words.", figures{in}.find),
 		get(pathPolicy, "The page of the policy in force.", in.policy),

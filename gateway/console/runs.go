@@ -57,7 +57,7 @@ type sessionRow struct {
 }
 
 // showTimeline is the page of a session's calls over time, or of the last sessions.
-func (in *Console) showTimeline(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+func (in records) showTimeline(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	q := r.URL.Query()
 	v := timelineView{shell: in.shell(r, p, "timeline", "Timeline – askance"), Session: message.SessionID(q.Get("session")), Reply: message.ReplyID(q.Get("reply"))}
 	c, err := p.Reader()

@@ -213,3 +213,17 @@ func isLoose(r, before rune, piled int) bool {
 	over := r >= 0x0334 && r <= 0x0338 || r >= 0x20d0 && r <= 0x20ff || unicode.Is(unicode.Me, r)
 	return over || piled > 2 || before == 0 || !unicode.IsLetter(before) && !unicode.IsMark(before)
 }
+
+// Cell makes a cell of CSV from s: text that a spreadsheet could take for a formula gets
+// an apostrophe before it.
+func Cell(s string) string {
+	text := strings.TrimLeft(s, " \u00a0\u3000\t\r\n\v\f")
+	if text == "" {
+		return s
+	}
+	first, _ := utf8.DecodeRuneInString(text)
+	if strings.ContainsRune("=+-@\uff1d\uff0b\uff0d\uff20", first) || strings.ContainsRune("\t\r\n", rune(s[0])) {
+		return "'" + s
+	}
+	return s
+}

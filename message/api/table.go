@@ -131,6 +131,7 @@ var (
 				{Name: "newest", Type: "boolean", Doc: "The calls that finished last first; only for finished calls."},
 				{Name: "by", Type: "string", Doc: "Only calls to whose approval request this person responded."},
 				{Name: "outcomes", Type: "string", Many: true, Doc: "Only finished calls that ended by one of these causes, such as result, reject or expire; may be repeated."},
+				{Name: "result_states", Type: "string", Many: true, Doc: "Only calls whose result has one of these states; may be repeated.", Words: []string{"success", "error", "interrupted", "denied"}},
 			},
 			Summary: "List calls",
 			Doc:     "In the order in which they were proposed, unless sort names another one. Without all, only open ones. counts has the number of calls of each phase. A page can be short, or empty, and have a next or a cursor: continue until there is none."},

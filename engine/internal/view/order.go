@@ -181,6 +181,13 @@ func (p *Page) Reply() toolcall.ListReply {
 	return out
 }
 
+// Newest is the page of a list with the last finished call first; next is its cursor.
+func (p *Page) Newest(next uint64) toolcall.ListReply {
+	out := p.Reply()
+	out.Next = next
+	return out
+}
+
 // listBytes estimates the size of a call in a reply.
 func listBytes(c *toolcall.Call) int {
 	n := 1024 + len(c.Input)
@@ -218,7 +225,16 @@ func IsListed(c *toolcall.Call, by toolcall.Principal, r toolcall.ListRequest) b
 		r.Agent != "" && c.Agent != r.Agent,
 		!c.Open() && !WantsFinished(r),
 		len(r.Phases) > 0 && !slices.Contains(r.Phases, c.Phase()),
-		len(r.States) > 0 && !slices.Contains(r.States, c.State):
+		len(r.States) > 0 && !slices.Contains(r.States, c.State),
+		len(r.Tools) > 0 && !slices.Contains(r.Tools, c.Tool),
+		len(r.Agents) > 0 && !slices.Contains(r.Agents, c.Agent),
+		len(r.Sessions) > 0 && !slices.Contains(r.Sessions, c.Session),
+		len(r.Rules) > 0 && (c.Decision == nil || !slices.Contains(r.Rules, c.Decision.Rule)),
+		!r.Since.IsZero() && c.ProposedAt.Before(r.Since),
+		!r.Until.IsZero() && !c.ProposedAt.Before(r.Until),
+		r.By != "" && !slices.ContainsFunc(c.Votes, func(v toolcall.Vote) bool { return v.By.Name == r.By }),
+		len(r.Results) > 0 && (c.Result == nil || !slices.Contains(r.Results, c.Result.State)),
+		len(r.Outcomes) > 0 && (c.Open() || !slices.Contains(r.Outcomes, toolcall.Cause(c.Cause))):
 		return false
 	}
 	return true

@@ -9,6 +9,7 @@
 package view
 
 import (
+	"cmp"
 	"hash/maphash"
 	"slices"
 	"sync"
@@ -31,7 +32,9 @@ type View struct {
 	replies           map[toolcall.Key]*replyView
 	sessions          map[toolcall.Key]*sessionView
 	tools             map[string]*toolcall.DeclaredTool // by hash
-	recent            []toolcall.Key                    // finished calls still in calls, oldest first
+	recent            []ended                           // finished calls still in calls, oldest first
+	lastEnd           uint64                            // the highest sequence at which a call ended
+	floor             uint64                            // recent may lack calls that ended up to here
 	changed           map[toolcall.Key]*watched
 	waiting           []waiter // for the watch
 	keep              int      // finished calls kept in memory
@@ -44,6 +47,18 @@ type View struct {
 	dropped bool
 
 	Book *Book // guards itself
+}
+
+// ended is where a call ended; 0: in a record that the view has not seen.
+type ended struct {
+	key toolcall.Key
+	seq uint64
+}
+
+// Ended is a finished call and the sequence at which it ended.
+type Ended struct {
+	Call *toolcall.Call
+	Seq  uint64
 }
 
 // waiter waits until the watch has come to seq.
@@ -147,7 +162,11 @@ func (v *View) applyCall(f *toolcall.EventRecord, seq uint64) bool {
 		r.open[c.Key] = struct{}{}
 	} else if _, was := r.open[c.Key]; was || old == nil {
 		delete(r.open, c.Key)
-		v.recent = append(v.recent, c.Key)
+		at := ended{c.Key, seq}
+		if f.Note != nil { // the call ended in an earlier record
+			at.seq, v.floor = 0, max(v.floor, seq)
+		}
+		v.recent, v.lastEnd = append(v.recent, at), max(v.lastEnd, at.seq)
 		v.forget()
 	}
 	v.wake(c.ReplyKey())
@@ -178,7 +197,8 @@ func (v *View) insert(r *replyView, c *toolcall.Call) {
 // last call.
 func (v *View) forget() {
 	for len(v.recent) > v.keep {
-		key := v.recent[0]
+		key := v.recent[0].key
+		v.floor = max(v.floor, v.recent[0].seq)
 		v.recent = v.recent[1:]
 		if c := v.calls[key]; c != nil {
 			v.orders.forget(c)
@@ -429,6 +449,21 @@ func (v *View) List(by toolcall.Principal, r toolcall.ListRequest, session toolc
 		c = mark(c)
 		return !IsListed(c, by, r) || page.Add(c)
 	})
+}
+
+// EndedBefore gives the calls that ended below a sequence, the last one first, and the
+// sequence up to which some can be missing. last is the highest sequence at which a call
+// ended; what ended beyond the watch is left out.
+func (v *View) EndedBefore(seq uint64) (calls []Ended, floor, last uint64) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	for _, e := range v.recent {
+		if c := v.calls[e.key]; c != nil && e.seq > v.floor && e.seq < seq && e.seq <= v.seq {
+			calls = append(calls, Ended{c, e.seq})
+		}
+	}
+	slices.SortFunc(calls, func(a, b Ended) int { return cmp.Compare(b.Seq, a.Seq) })
+	return calls, v.floor, v.lastEnd
 }
 
 // InterruptedReplies gives the replies whose interrupt has not been carried out to the

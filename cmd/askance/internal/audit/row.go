@@ -4,10 +4,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/internal/reveal"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message/proof"
 	"github.com/askance-dev/askance/toolcall"
@@ -117,7 +117,7 @@ func (row *Row) cells() []string {
 		row.ResultState, row.ResultDigest, row.Leaf, strings.Join(row.Redacted, " "), row.Invalid,
 	}
 	for i, c := range cells {
-		cells[i] = harmless(c)
+		cells[i] = reveal.Cell(c)
 	}
 	return cells
 }
@@ -134,18 +134,4 @@ func attempt(n int) string {
 		return ""
 	}
 	return strconv.Itoa(n)
-}
-
-// harmless keeps a spreadsheet from taking text for a formula: what could begin
-// one gets an apostrophe before it. Names come from models and other outsiders.
-func harmless(cell string) string {
-	text := strings.TrimLeft(cell, " \u00a0\u3000\t\r\n\v\f")
-	if text == "" {
-		return cell
-	}
-	first, _ := utf8.DecodeRuneInString(text)
-	if strings.ContainsRune("=+-@\uff1d\uff0b\uff0d\uff20", first) || strings.ContainsRune("\t\r\n", rune(cell[0])) {
-		return "'" + cell
-	}
-	return cell
 }

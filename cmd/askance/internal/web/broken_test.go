@@ -69,6 +69,8 @@ func (w *wired) probes() map[string]probe {
 		"GET /inbox":                 {role: "approver", reads: true, old: true},
 		"GET /find":                  {role: "approver", path: "/find?q=x", reads: true, old: true},
 		"GET /inbox/call":            {role: "approver", path: "/inbox/call?" + form(), reads: true},
+		"GET /history":               {role: "approver", reads: true, old: true},
+		"GET /history/export":        {role: "approver", path: "/history/export?format=csv", reads: true, old: true},
 		"GET /timeline":              {role: "approver", path: "/timeline?session=s1", reads: true},
 		"GET /standing":              {role: "approver", reads: true, old: true},
 		"GET /workers":               {role: "approver", reads: true, old: true},
