@@ -39,6 +39,7 @@ type config struct {
 	version      string
 	policyErr    func() error
 	policyStatus func() (api.PolicyStatusReply, error)
+	proofs       Proofs
 	policyText   func(bundle string) (api.PolicyTextReply, bool, error)
 	observers    []func(Written)
 	newTrace     func(toolcall.Key) toolcall.Trace
@@ -48,7 +49,7 @@ type config struct {
 type Option func(*config) error
 
 func newConfig(opts []Option) (config, error) {
-	cfg := config{log: slog.New(slog.DiscardHandler), grace: time.Second, drain: 10 * time.Second, keep: 4096, version: "devel", signals: noSignals{}, executor: noExecutor{}}
+	cfg := config{log: slog.New(slog.DiscardHandler), grace: time.Second, drain: 10 * time.Second, keep: 4096, version: "devel", signals: noSignals{}, executor: noExecutor{}, proofs: noProofs{}}
 	for _, o := range opts {
 		if err := o(&cfg); err != nil {
 			return cfg, err
@@ -200,6 +201,36 @@ func WithPolicyStatus(f func() (api.PolicyStatusReply, error)) Option {
 // names the one in force, and false says that there is none. Without it there is none.
 func WithPolicyText(f func(bundle string) (api.PolicyTextReply, bool, error)) Option {
 	return func(c *config) error { c.policyText = f; return nil }
+}
+
+// Proofs proves what a journal has; bus.Proofs implements it.
+type Proofs interface {
+	// ProofStatus says how far the journal is signed; with verify, it begins to verify it.
+	ProofStatus(ctx context.Context, verify bool) (api.ProofStatusReply, error)
+	// MakeReceipt makes the receipt of a call, without what rules redact.
+	MakeReceipt(ctx context.Context, key toolcall.Key) ([]byte, error)
+	// CheckReceipt gives its verdict about a receipt.
+	CheckReceipt(receipt []byte) (api.CheckReceiptReply, error)
+}
+
+// WithProofs gives the engine what proves its journal; without it, nothing is proved.
+func WithProofs(p Proofs) Option {
+	return func(c *config) error { c.proofs = p; return nil }
+}
+
+// noProofs is the Proofs of an engine without checkpoints.
+type noProofs struct{}
+
+var errNoProofs = &message.Error{Code: message.CodeUnavailable, What: "this engine signs no checkpoints", Hint: "use a server of askance serve"}
+
+func (noProofs) ProofStatus(context.Context, bool) (api.ProofStatusReply, error) {
+	return api.ProofStatusReply{}, errNoProofs
+}
+
+func (noProofs) MakeReceipt(context.Context, toolcall.Key) ([]byte, error) { return nil, errNoProofs }
+
+func (noProofs) CheckReceipt([]byte) (api.CheckReceiptReply, error) {
+	return api.CheckReceiptReply{}, errNoProofs
 }
 
 // noSignals is the Signals of an engine without listeners.

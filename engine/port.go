@@ -112,6 +112,18 @@ var handlers = map[string]handler{
 	api.PolicyText.Name: handle(api.PolicyText, func(p *Port, _ context.Context, r api.PolicyTextRequest) (api.PolicyTextReply, error) {
 		return p.e.reader.readPolicyText(r)
 	}),
+	api.ProofStatus.Name: handle(api.ProofStatus, func(p *Port, ctx context.Context, r api.ProofStatusRequest) (api.ProofStatusReply, error) {
+		return p.e.cfg.proofs.ProofStatus(ctx, r.Verify)
+	}),
+	api.Receipt.Name: handle(api.Receipt, func(p *Port, ctx context.Context, r api.ReceiptRequest) (api.ReceiptReply, error) {
+		return p.e.reader.makeReceipt(ctx, r)
+	}),
+	api.CheckReceipt.Name: handle(api.CheckReceipt, func(p *Port, _ context.Context, r api.CheckReceiptRequest) (api.CheckReceiptReply, error) {
+		if len(r.Receipt) > api.MaxCheckedReceipt {
+			return api.CheckReceiptReply{}, &message.Error{Code: message.CodeTooLarge, What: "the receipt is larger than an engine checks", Hint: "use askance audit check"}
+		}
+		return p.e.cfg.proofs.CheckReceipt(r.Receipt)
+	}),
 	api.Load.Name:                 handle(api.Load, (*Port).load),
 	api.Activity.Name:             handle(api.Activity, (*Port).activity),
 	api.Standings.Name:            handle(api.Standings, (*Port).standingApprovals),

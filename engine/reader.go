@@ -231,6 +231,16 @@ func (q *reader) readPolicyText(r api.PolicyTextRequest) (out api.PolicyTextRepl
 	return out, nil
 }
 
+// makeReceipt makes a receipt of a call that the journal has.
+func (q *reader) makeReceipt(ctx context.Context, r api.ReceiptRequest) (api.ReceiptReply, error) {
+	r.Space = q.space
+	if err := r.Key.Validate(); err != nil {
+		return api.ReceiptReply{}, err
+	}
+	b, err := q.cfg.proofs.MakeReceipt(ctx, r.Key)
+	return api.ReceiptReply{Receipt: b}, err
+}
+
 func (q *reader) describeEngine() toolcall.InfoReply {
 	out := toolcall.InfoReply{
 		Space: q.space, Engine: q.cfg.id, Version: q.cfg.version, Durability: q.journal.Durability(),

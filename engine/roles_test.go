@@ -72,6 +72,15 @@ var methods = []struct {
 	{"Preview", readers, func(ctx context.Context, p *engine.Port, k toolcall.Key) error {
 		return second(api.Preview.Call(ctx, p, previewOf(call("c", deploy, `{}`))))
 	}},
+	{"ProofStatus", overseers, func(ctx context.Context, p *engine.Port, k toolcall.Key) error {
+		return second(api.ProofStatus.Call(ctx, p, api.ProofStatusRequest{}))
+	}},
+	{"Receipt", overseers, func(ctx context.Context, p *engine.Port, k toolcall.Key) error {
+		return second(api.Receipt.Call(ctx, p, api.ReceiptRequest{Key: k}))
+	}},
+	{"CheckReceipt", overseers, func(ctx context.Context, p *engine.Port, k toolcall.Key) error {
+		return second(api.CheckReceipt.Call(ctx, p, api.CheckReceiptRequest{}))
+	}},
 	{"RevokeLease", []toolcall.Role{toolcall.RoleOperator, toolcall.RoleApprover}, func(ctx context.Context, p *engine.Port, k toolcall.Key) error {
 		return second(p.RevokeStandingApproval(ctx, toolcall.RevokeStandingApprovalRequest{ID: "sta_x"}))
 	}},

@@ -160,6 +160,24 @@ func TestStory(t *testing.T) {
 		t.Errorf("the session has %d events", len(page.Events))
 	}
 	w.ok(ann, get, "/v1/load", "", nil)
+
+	// Prove a call, without what rules redact.
+	var made operation.ReceiptReply
+	w.ok(ann, post, callPath(c.Key)+"/receipt", `{}`, &made)
+	var verdict operation.CheckReceiptReply
+	w.ok(ann, post, "/v1/receipts/check", `{"receipt":`+string(made.Receipt)+`}`, &verdict)
+	if !verdict.Valid || verdict.Call.Call != c.Call {
+		t.Errorf("the receipt is %+v", verdict)
+	}
+	w.ok(ann, post, "/v1/receipts/check", `{"receipt":{}}`, &verdict)
+	if verdict.Valid || verdict.Reason == "" {
+		t.Errorf("an empty receipt is %+v", verdict)
+	}
+	var signed operation.ProofStatusReply
+	w.ok(ann, get, "/v1/proof?verify=true", "", &signed)
+	if signed.Signed == 0 || signed.KeyID == "" || signed.Verification == nil || len(signed.Damage) > 0 {
+		t.Errorf("the proof is %+v", signed)
+	}
 	w.ok(ann, get, "/v1/activity", "", nil)
 
 	w.ok(ann, get, callPath(c.Key)+"/explain", "", nil)

@@ -76,6 +76,7 @@ const (
 	pathWorkers  = "/workers"
 	pathHistory  = "/history"
 	pathExport   = "/history/export"
+	pathAudit    = "/audit"
 )
 
 // Routes implements gateway.Surface.
@@ -96,6 +97,8 @@ func (in *Console) Routes() []gateway.Route {
 	stream.Stream = true
 	export := get(pathExport, "Download finished calls as CSV or JSON.", records{in}.exportHistory)
 	export.Stream = true
+	prove := post(pathAudit, people, "Verify the journal, or check a receipt.", records{in}.audit)
+	prove.Safe, prove.MaxBody = true, maxAuditForm
 	return []gateway.Route{
 		get("/{$}", "The page of what happens now.", figures{in}.overview),
 		get(pathInbox, "The page of open approval requests.", in.list),
@@ -104,6 +107,9 @@ func (in *Console) Routes() []gateway.Route {
 		get(pathStanding, "The page of standing approvals.", in.standing),
 		get(pathHistory, "The page of finished calls.", records{in}.history),
 		export,
+		get(pathAudit, "The page of what the journal proves.", records{in}.audit),
+		prove,
+		post("/audit/receipt", people, "Download the receipt of a call.", records{in}.receipt),
 		get(pathTimeline, "The page of a session's calls over time.", records{in}.showTimeline),
 		get(pathInsights, "The page of requests, outcomes and times of a period.", figures{in}.insights),
 		get(pathFind, "The page of calls that match words.", figures{in}.find),

@@ -127,7 +127,12 @@ func TestRemember(t *testing.T) {
 	b.goTo("/standing")
 	b.see("2 of 3 uses left", "58 of 100 left of args.amount", "ann")
 	b.shot("standing")
-	b.click(".standing_approval .btn.bad")
+	b.accessible("standing")
+	b.click(`.standing_approval td a[href*="id="]`)
+	b.see("s1 / r2 / c1", "42")
+	b.click(".standing_approval summary")
+	b.see("Later calls need approval again")
+	b.click(".standing_approval form .btn.bad")
 	b.see("revoked", "Revoked by ann")
 	if c := w.A.Propose("s1", "r3", "c1", gatewaytest.Pay, gatewaytest.PayInput); c.State != message.ToolCallAsking {
 		t.Errorf("an ended rule still answers: the call is %s", c.State)

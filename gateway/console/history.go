@@ -51,13 +51,13 @@ var ends = []end{
 	{"bypassed", "ran without a decision", []toolcall.Cause{toolcall.CauseBypass}, nil},
 }
 
-// period is a time until now that the history can be limited to.
-type period struct {
+// pastTime is a time until now that the history can be limited to.
+type pastTime struct {
 	Value, Label string
 	length       time.Duration
 }
 
-var periods = []period{{"1h", "1 hour", time.Hour}, {"24h", "24 hours", 24 * time.Hour}, {"7d", "7 days", 7 * 24 * time.Hour}, {"30d", "30 days", 30 * 24 * time.Hour}, {"", "All", 0}}
+var pastTimes = []pastTime{{"1h", "1 hour", time.Hour}, {"24h", "24 hours", 24 * time.Hour}, {"7d", "7 days", 7 * 24 * time.Hour}, {"30d", "30 days", 30 * 24 * time.Hour}, {"", "All", 0}}
 
 // historyFilter selects finished calls. Its fields are parameters of the address.
 type historyFilter struct {
@@ -109,8 +109,8 @@ func (f historyFilter) request(now time.Time) (toolcall.ListRequest, error) {
 		}
 		r.Outcomes, r.Results = ends[i].causes, ends[i].results
 	}
-	if i := slices.IndexFunc(periods, func(p period) bool { return p.Value == f.Period }); i >= 0 && periods[i].length > 0 {
-		r.Since = now.Add(-periods[i].length)
+	if i := slices.IndexFunc(pastTimes, func(p pastTime) bool { return p.Value == f.Period }); i >= 0 && pastTimes[i].length > 0 {
+		r.Since = now.Add(-pastTimes[i].length)
 	}
 	var err error
 	if f.From != "" {
@@ -132,12 +132,6 @@ func formTime(s string) (time.Time, error) {
 		}
 	}
 	return time.Time{}, &message.Error{Code: message.CodeInvalid, Op: "show history", What: "the time " + strconv.Quote(s) + " is not one", Hint: "enter a date and a time, such as 2026-03-01T12:00"}
-}
-
-// chip is a choice in a row.
-type chip struct {
-	Href, Label string
-	On          bool
 }
 
 // historyView is the page of finished calls.
@@ -246,8 +240,8 @@ func (v *historyView) addChoices(ctx context.Context, c engine.Client) {
 			v.People = append(v.People, l.Name)
 		}
 	}
-	for _, p := range periods {
-		v.Periods = append(v.Periods, chip{v.Filter.address(pathHistory, "period", p.Value, "from", "", "to", ""), p.Label, v.Filter.Period == p.Value && v.Filter.From == "" && v.Filter.To == ""})
+	for _, p := range pastTimes {
+		v.Periods = append(v.Periods, chip{p.Label, v.Filter.address(pathHistory, "period", p.Value, "from", "", "to", ""), v.Filter.Period == p.Value && v.Filter.From == "" && v.Filter.To == ""})
 	}
 	v.CSV, v.JSON = v.Filter.address(pathExport, "format", "csv"), v.Filter.address(pathExport, "format", "json")
 	if len(v.Filter.values()) > 0 {

@@ -70,6 +70,7 @@ var pages = []page{
 	{Name: "history", Path: pathHistory, Title: "History", Group: "Records", Icon: "history", Key: "h", Dock: true},
 	{Name: "timeline", Path: pathTimeline, Title: "Timeline", Group: "Records", Icon: "timeline", Key: "t"},
 	{Name: "insights", Path: pathInsights, Title: "Insights", Group: "Records", Icon: "insights", Key: "n"},
+	{Name: "audit", Path: pathAudit, Title: "Audit", Group: "Records", Icon: "audit", Key: "a"},
 	{Name: "policy", Path: pathPolicy, Title: "Policy", Group: "Rules", Icon: "policy", Key: "p"},
 	{Name: "standing", Path: pathStanding, Title: "Standing approvals", Group: "Rules", Icon: "standing", Key: "s"},
 }

@@ -4,7 +4,10 @@ import (
 	"context"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway"
@@ -14,60 +17,133 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// standingApprovalView is a standing approval on its page.
-type standingApprovalView struct {
+// standingRow is a standing approval in the table.
+type standingRow struct {
 	*toolcall.StandingApproval
 	State  toolcall.StandingState
 	Rules  []string
 	Same   []string
-	Left   string
+	Scope  string
+	Limits string // the session, agent or runtime of the scope
+	Uses   int    // left; -1: not counted
+	Share  int    // percent of the uses that are left
+	Last   time.Time
 	From   string
+	Href   string
 	By     string
 	Revoke bool // this person may revoke it
 }
 
-// rules is the page of standing approvals.
+// standingView is the page of standing approvals.
+type standingView struct {
+	shell
+	Ended  bool
+	Tool   string
+	Rows   []standingRow
+	Next   string
+	One    *standingRow // the one whose calls are shown
+	Calls  []standingCall
+	Active string // addresses
+	Past   string
+}
+
+// standingCall is a call that a standing approval answered.
+type standingCall struct {
+	Href, Name, Amount string
+	At                 time.Time
+}
+
+// standing is the page of standing approvals.
 func (in *Console) standing(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
-	s := in.shell(r, p, "standing", "Standing approvals – askance")
+	q := r.URL.Query()
+	v := standingView{shell: in.shell(r, p, "standing", "Standing approvals – askance"), Ended: q.Get("all") != "", Tool: strings.TrimSpace(q.Get("tool"))}
+	if err := v.read(r.Context(), p, q); err != nil {
+		return in.fail(w, v.shell, err)
+	}
+	return in.write(w, http.StatusOK, "standing", v)
+}
+
+func (v *standingView) read(ctx context.Context, p *gateway.Peer, q url.Values) error {
 	c, err := p.Reader()
 	if err != nil {
 		return err
 	}
-	all := r.URL.Query().Get("all") != ""
-	page, err := c.StandingApprovals(r.Context(), toolcall.StandingApprovalsRequest{V: 1, All: all})
+	link := func(all bool, after toolcall.StandingID) string {
+		to := url.Values{}
+		for name, value := range map[string]string{"tool": v.Tool, "after": string(after)} {
+			if value != "" {
+				to.Set(name, value)
+			}
+		}
+		if all {
+			to.Set("all", "1")
+		}
+		return strings.TrimSuffix(pathStanding+"?"+to.Encode(), "?")
+	}
+	v.Active, v.Past = link(false, ""), link(true, "")
+	page, err := c.StandingApprovals(ctx, toolcall.StandingApprovalsRequest{V: 1, All: v.Ended, Tool: v.Tool, After: toolcall.StandingID(q.Get("after"))})
 	if err != nil {
-		return in.fail(w, s, err)
+		return err
 	}
-	out := make([]standingApprovalView, 0, len(page.StandingApprovals))
 	for _, l := range page.StandingApprovals {
-		out = append(out, standingApprovalOf(l, p, s))
+		if row := standingRowOf(l, p, v.shell); v.Ended == (row.State != toolcall.StandingActive) {
+			v.Rows = append(v.Rows, row)
+		}
 	}
-	return in.write(w, http.StatusOK, "standing", struct {
-		shell
-		All               bool
-		More              bool
-		StandingApprovals []standingApprovalView
-	}{s, all, page.Next != "", out})
+	slices.SortStableFunc(v.Rows, func(a, b standingRow) int { return b.GrantedAt.Compare(a.GrantedAt) })
+	if page.Next != "" {
+		v.Next = link(v.Ended, page.Next)
+	}
+	id := toolcall.StandingID(q.Get("id"))
+	if id == "" {
+		return nil
+	}
+	show, err := c.ShowStandingApproval(ctx, toolcall.ShowStandingApprovalRequest{V: 1, ID: id})
+	if err != nil {
+		return err
+	}
+	one := standingRowOf(show.Standing, p, v.shell)
+	v.One = &one
+	for _, u := range slices.Backward(show.Uses) {
+		v.Calls = append(v.Calls, standingCall{address(u.Call, nil), string(u.Call.Session) + " / " + string(u.Call.Reply) + " / " + string(u.Call.Call), u.Amount, u.At})
+	}
+	return nil
 }
 
-func standingApprovalOf(l *toolcall.StandingApproval, p *gateway.Peer, s shell) standingApprovalView {
-	v := standingApprovalView{StandingApproval: l, State: l.State(s.Now), Left: l.Text(), From: address(l.From, nil)}
+func standingRowOf(l *toolcall.StandingApproval, p *gateway.Peer, s shell) standingRow {
+	r := standingRow{StandingApproval: l, State: l.State(s.Now), Scope: asked.Scope(l.Terms.Scope), From: address(l.From, nil), Uses: -1, Href: pathStanding + "?" + url.Values{"id": {string(l.ID)}}.Encode()}
 	for _, rule := range l.Terms.Rules {
-		v.Rules = append(v.Rules, asked.RuleText(rule))
+		r.Rules = append(r.Rules, asked.RuleText(rule))
 	}
 	for _, path := range slices.Sorted(maps.Keys(l.Same)) {
-		v.Same = append(v.Same, path+" is "+l.Same[path])
+		r.Same = append(r.Same, path+" is "+l.Same[path])
+	}
+	switch l.Terms.Scope {
+	case toolcall.ScopeSession, toolcall.ScopeCallLike:
+		r.Limits = "session " + string(l.Session)
+	case toolcall.ScopeAgent:
+		r.Limits = "agent " + l.Agent + " of " + l.User
+	case toolcall.ScopeUser:
+		r.Limits = "runtime " + l.User
+	case toolcall.ScopeSpace:
+	}
+	if l.Counted() {
+		r.Uses = l.UsesLeft()
+		r.Share = 100 * r.Uses / l.Terms.Uses
+	}
+	if l.Use != nil {
+		r.Last = l.Use.At
 	}
 	mine := s.Operator
 	for i, g := range l.GrantedBy {
 		if i > 0 {
-			v.By += ", "
+			r.By += ", "
 		}
-		v.By += asked.Who(g.By)
+		r.By += asked.Who(g.By)
 		mine = mine || s.Approver && g.By.Name == p.Name
 	}
-	v.Revoke = mine && v.State == toolcall.StandingActive
-	return v
+	r.Revoke = mine && r.State == toolcall.StandingActive
+	return r
 }
 
 // revokeRule revokes a standing approval.

@@ -28,6 +28,7 @@ type Space struct {
 	w        *World
 	nc       *nats.Conn
 	journal  *bus.Journal
+	proofs   *bus.Proofs
 	fault    *faulty
 	tools    []engine.Tool
 	released chan struct{}
@@ -47,6 +48,11 @@ func (w *World) space(id toolcall.SpaceID) *Space {
 	if s.journal, err = bus.OpenJournal(w.t.Context(), s.nc, id, w.keys, bus.JournalOptions{Durability: bus.DurabilityCached}); err != nil {
 		w.t.Fatalf("open the journal of %s: %v", id, err)
 	}
+	ledger, err := bus.OpenLedger(w.t.Context(), s.journal, bus.LedgerOptions{Existing: true, Engine: creds.EngineName})
+	if err != nil {
+		w.t.Fatalf("open the ledger of %s: %v", id, err)
+	}
+	s.proofs = bus.NewProofs(ledger)
 	s.fault = &faulty{Journal: s.journal}
 	s.start()
 	w.t.Cleanup(s.stop)
@@ -74,7 +80,7 @@ func (s *Space) start() {
 	}
 	e, err := engine.New(s.ID, s.fault, decides, s.tools, append([]engine.Option{
 		engine.WithExecutor(local(t, s.released, s.w.o.tools)), engine.WithDirectory(gateway.Directory{Next: people}), engine.WithSigningKey(s.w.keys.Signer()),
-		engine.WithSignals(tee{bus.NewSignals(s.nc, s.ID, nil), s}), engine.WithDrain(0),
+		engine.WithSignals(tee{bus.NewSignals(s.nc, s.ID, nil), s}), engine.WithDrain(0), engine.WithProofs(s.proofs),
 	}, s.w.o.engine...)...)
 	if err == nil {
 		err = e.Start(t.Context())

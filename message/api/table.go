@@ -189,6 +189,26 @@ var (
 			Summary: "Show the text of a policy",
 			Doc:     "The rule files as they were loaded, and where each rule stands. The engine that answers has the versions since its start."},
 	})
+	ProofStatus = Define[ProofStatusRequest, ProofStatusReply](Operation{
+		Name: "proof_status", Class: ClassRead, Roles: overseers, NATS: onOversee,
+		HTTP: &HTTP{ID: "proofStatus", Method: "GET", Path: "/v1/proof", Tag: "space",
+			Params:  []Param{{Name: "verify", Type: "boolean", Doc: "Begin to compare the whole journal with its checkpoints; its state is in later replies."}},
+			Summary: "Show how far the journal is signed",
+			Doc:     "The last signed checkpoint, with its key, what is damaged, and the last verification of the engine that answers."},
+	})
+	Receipt = Define[ReceiptRequest, ReceiptReply](Operation{
+		// It can sign the journal earlier than the engine would, which changes nothing that anyone decides.
+		Name: "receipt", Class: ClassRead, Roles: overseers, NATS: onOversee,
+		HTTP: &HTTP{ID: "makeReceipt", Method: "POST", Path: callPath + "/receipt", Tag: "calls",
+			Summary: "Make a receipt",
+			Doc:     "The records of the call with their paths to signed checkpoints, less what rules redact. Records that are not signed are signed first. Anyone can check it with the engine's public key: askance audit check."},
+	})
+	CheckReceipt = Define[CheckReceiptRequest, CheckReceiptReply](Operation{
+		Name: "check_receipt", Class: ClassRead, Roles: overseers, NATS: onOversee,
+		HTTP: &HTTP{ID: "checkReceipt", Method: "POST", Path: "/v1/receipts/check", Tag: "space",
+			Summary: "Check a receipt",
+			Doc:     "With the keys of the space's engines. The receipt itself is the evidence: nothing is read from the journal."},
+	})
 	Load = Define[toolcall.LoadRequest, toolcall.LoadReply](Operation{
 		Name: "load", Class: ClassRead, Roles: overseers, NATS: onOversee,
 		HTTP: &HTTP{ID: "reviewerLoad", Method: "GET", Path: "/v1/load", Tag: "space",
@@ -290,7 +310,7 @@ func Table() []*Operation {
 	return []*Operation{
 		Propose.Operation, Wait.Operation, Report.Operation, Emit.Operation, Interrupt.Operation,
 		SubmitResponse.Operation, Revoke.Operation, Resolve.Operation, RevokeStandingApproval.Operation,
-		List.Operation, Show.Operation, Explain.Operation, Preview.Operation, Events.Operation, Info.Operation, PolicyStatus.Operation, PolicyText.Operation, Load.Operation, Activity.Operation, Standings.Operation, ShowStandingApproval.Operation,
+		List.Operation, Show.Operation, Explain.Operation, Preview.Operation, Events.Operation, Info.Operation, PolicyStatus.Operation, PolicyText.Operation, ProofStatus.Operation, Receipt.Operation, CheckReceipt.Operation, Load.Operation, Activity.Operation, Standings.Operation, ShowStandingApproval.Operation,
 		Start.Operation, Heartbeat.Operation, Progress.Operation, Result.Operation, Next.Operation, Ack.Operation, Keys.Operation,
 	}
 }

@@ -295,6 +295,22 @@ func (r *Receipt) Check(keys toolcall.KeySet, retired Retired) (*Checked, error)
 	return out, nil
 }
 
+// CheckReceipt reads and checks a receipt, and that the state machine permits its steps.
+func CheckReceipt(b []byte, keys toolcall.KeySet, retired Retired) (*Checked, error) {
+	r, err := DecodeReceipt(b)
+	if err != nil {
+		return nil, err
+	}
+	checked, err := r.Check(keys, retired)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := toolcall.Replay(checked.Records); err != nil {
+		return nil, &message.Error{Code: message.CodeForbidden, Op: "check receipt", What: "the records do not follow the state machine, so that no engine wrote them", Hint: "do not trust the receipt; request a new one from the operator", Err: err}
+	}
+	return checked, nil
+}
+
 // checkSignatures verifies the checkpoints and returns them by number.
 func (r *Receipt) checkSignatures(keys toolcall.KeySet, retired Retired, out *Checked) (map[uint64]*Checkpoint, error) {
 	by := map[uint64]*Checkpoint{}

@@ -507,6 +507,36 @@ export interface ChangeEvent {
   waiting?: Waiting;
 }
 
+/** CheckReceiptBody has a receipt to check with the keys of the engine. */
+export interface CheckReceiptBody {
+  receipt: unknown;
+}
+
+/** CheckReceiptReply is the verdict about a receipt. */
+export interface CheckReceiptReply {
+  attempts?: number;
+  /** What a valid receipt proves. */
+  call?: Key;
+  /** of the last step */
+  cause?: string;
+  ended?: boolean;
+  first_seq?: number;
+  from_the_beginning?: boolean;
+  /** of the engines that signed */
+  key_ids?: string[];
+  last_seq?: number;
+  /** why it is not valid */
+  reason?: string;
+  records?: number;
+  /** records that show less than was stored */
+  redacted?: number;
+  result_state?: "success" | "error" | "interrupted" | "denied" | "running";
+  state?: "pending" | "asking" | "allowed" | "submitted" | "finished";
+  tool_name?: string;
+  valid: boolean;
+  votes?: Vote[];
+}
+
 /** ClockReading is how a clock differs from that of the engine that answers. */
 export interface ClockReading {
   /** negative: behind */
@@ -1133,6 +1163,27 @@ export interface ProgressBody {
 export interface ProgressReply {
 }
 
+/** ProofStatusReply says how far the journal is signed, and what is damaged. */
+export interface ProofStatusReply {
+  /** Anchor names the checkpoint: keep it elsewhere, and askance audit verify --anchor requires it. */
+  anchor?: string;
+  checkpoint?: number;
+  /** Damage is what the journal lacks by its checkpoints and the engine's anchor. */
+  damage: string[];
+  engine?: string;
+  /** of the journal */
+  first_seq: number;
+  key_id?: string;
+  last_seq: number;
+  /** Losses are losses of records that operators accepted, in words. */
+  losses: string[];
+  signed_at?: string;
+  /** Signed is the last sequence that a signed checkpoint covers; 0: nothing is signed. What follows are that checkpoint's number, time, engine, key and hash. */
+  signed_seq: number;
+  /** the last one of this engine */
+  verification?: Verification;
+}
+
 /** ProposeBody hands over the tool calls of one model turn, in the model's order. */
 export interface ProposeBody {
   agent?: string;
@@ -1165,6 +1216,15 @@ export interface ProposeBody {
 /** ProposeReply has the present state of each proposed call, in order. */
 export interface ProposeReply {
   calls: Call[];
+}
+
+/** ReceiptBody asks for the receipt of a call. */
+export interface ReceiptBody {
+}
+
+/** ReceiptReply has a receipt, which proves the history of a call without a server. */
+export interface ReceiptReply {
+  receipt: unknown;
 }
 
 /** RecentDecision is one decision about a call. */
@@ -1588,6 +1648,36 @@ export interface ToolsReply {
   tools: Tool[];
 }
 
+/** Verification is a comparison of the whole journal with its checkpoints. */
+export interface Verification {
+  began_at: string;
+  checkpoints?: number;
+  covered_to_seq?: number;
+  ended_at?: string;
+  /** why it could not end */
+  error?: string;
+  findings: VerifiedFinding[];
+  /** findings; the first ones follow */
+  found: number;
+  ok: boolean;
+  /** how far it has come */
+  read_seq: number;
+  records?: number;
+  running: boolean;
+  through_seq: number;
+  uncovered?: number;
+}
+
+/** VerifiedFinding is a deviation of the journal from what was signed. */
+export interface VerifiedFinding {
+  call?: string;
+  /** changed, removed, …: see PROOF.md */
+  kind: string;
+  seq?: number;
+  through_seq?: number;
+  what: string;
+}
+
 /** Vote is an answer as event records keep it. */
 export interface Vote {
   at: string;
@@ -1668,6 +1758,7 @@ export const operations = {
   watchCalls: { method: "GET", path: "/v1/calls/stream" },
   showCall: { method: "GET", path: "/v1/calls/{session_id}/{reply_id}/{tool_call_id}" },
   explainCall: { method: "GET", path: "/v1/calls/{session_id}/{reply_id}/{tool_call_id}/explain" },
+  makeReceipt: { method: "POST", path: "/v1/calls/{session_id}/{reply_id}/{tool_call_id}/receipt" },
   resolveCall: { method: "POST", path: "/v1/calls/{session_id}/{reply_id}/{tool_call_id}/resolve" },
   submitResponse: { method: "POST", path: "/v1/calls/{session_id}/{reply_id}/{tool_call_id}/response" },
   reportResult: { method: "POST", path: "/v1/calls/{session_id}/{reply_id}/{tool_call_id}/result" },
@@ -1676,6 +1767,8 @@ export const operations = {
   reviewerLoad: { method: "GET", path: "/v1/load" },
   policyStatus: { method: "GET", path: "/v1/policy" },
   policyText: { method: "GET", path: "/v1/policy/text" },
+  proofStatus: { method: "GET", path: "/v1/proof" },
+  checkReceipt: { method: "POST", path: "/v1/receipts/check" },
   readEvents: { method: "GET", path: "/v1/sessions/{session_id}/events" },
   proposeCalls: { method: "POST", path: "/v1/sessions/{session_id}/replies/{reply_id}/calls" },
   emitEvents: { method: "POST", path: "/v1/sessions/{session_id}/replies/{reply_id}/events" },

@@ -4,6 +4,7 @@ import { ask, piece, remember, show } from './page.js';
 import * as stream from './live.js';
 import { tick } from './clock.js';
 import { listen } from './keys.js';
+import { prepare as prepareAudit } from './audit.js';
 import { find } from './find.js';
 
 const $ = (id) => document.getElementById(id);
@@ -138,6 +139,7 @@ function pin() {
 /** Prepares new parts of a page. */
 function ready() {
   pin();
+  prepareAudit(say);
   tick(expired);
   watchEnd();
   guard();

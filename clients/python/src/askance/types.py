@@ -370,6 +370,36 @@ class ChangeEvent(_ChangeEvent, total=False):
     waiting: Waiting
 
 
+class CheckReceiptBody(TypedDict):
+    """CheckReceiptBody has a receipt to check with the keys of the engine."""
+
+    receipt: Any
+
+
+class _CheckReceiptReply(TypedDict):
+    valid: bool
+
+
+class CheckReceiptReply(_CheckReceiptReply, total=False):
+    """CheckReceiptReply is the verdict about a receipt."""
+
+    attempts: int
+    call: Key
+    cause: str
+    ended: bool
+    first_seq: int
+    from_the_beginning: bool
+    key_ids: list[str]
+    last_seq: int
+    reason: str
+    records: int
+    redacted: int
+    result_state: Literal['success', 'error', 'interrupted', 'denied', 'running']
+    state: Literal['pending', 'asking', 'allowed', 'submitted', 'finished']
+    tool_name: str
+    votes: list[Vote]
+
+
 class ClockReading(TypedDict):
     """ClockReading is how a clock differs from that of the engine that answers."""
 
@@ -986,6 +1016,25 @@ class ProgressReply(TypedDict):
 
 
 
+class _ProofStatusReply(TypedDict):
+    damage: list[str]
+    first_seq: int
+    last_seq: int
+    losses: list[str]
+    signed_seq: int
+
+
+class ProofStatusReply(_ProofStatusReply, total=False):
+    """ProofStatusReply says how far the journal is signed, and what is damaged."""
+
+    anchor: str
+    checkpoint: int
+    engine: str
+    key_id: str
+    signed_at: str
+    verification: Verification
+
+
 class _ProposeBody(TypedDict):
     tool_calls: list[dict[str, Any]]
 
@@ -1003,6 +1052,17 @@ class ProposeReply(TypedDict):
     """ProposeReply has the present state of each proposed call, in order."""
 
     calls: list[Call]
+
+
+class ReceiptBody(TypedDict):
+    """ReceiptBody asks for the receipt of a call."""
+
+
+
+class ReceiptReply(TypedDict):
+    """ReceiptReply has a receipt, which proves the history of a call without a server."""
+
+    receipt: Any
 
 
 class _RecentDecision(TypedDict):
@@ -1360,6 +1420,40 @@ class ToolsReply(TypedDict):
     """ToolsReply lists the tools by name."""
 
     tools: list[Tool]
+
+
+class _Verification(TypedDict):
+    began_at: str
+    findings: list[VerifiedFinding]
+    found: int
+    ok: bool
+    read_seq: int
+    running: bool
+    through_seq: int
+
+
+class Verification(_Verification, total=False):
+    """Verification is a comparison of the whole journal with its checkpoints."""
+
+    checkpoints: int
+    covered_to_seq: int
+    ended_at: str
+    error: str
+    records: int
+    uncovered: int
+
+
+class _VerifiedFinding(TypedDict):
+    kind: str
+    what: str
+
+
+class VerifiedFinding(_VerifiedFinding, total=False):
+    """VerifiedFinding is a deviation of the journal from what was signed."""
+
+    call: str
+    seq: int
+    through_seq: int
 
 
 class _Vote(TypedDict):

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/internal/asked"
-	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -38,7 +36,7 @@ shows, so the receipt proves that, too.`,
 		ValidArgsFunction: env.completeCalls(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return env.withCall(c.Context(), toolcall.RoleAuditor, &ad, func(l *link, call *toolcall.Call) error {
-				r, err := makeReceipt(c.Context(), l.audit, call.Key)
+				r, err := bus.MakeReceipt(c.Context(), l.audit, call.Key)
 				if err != nil {
 					return err
 				}
@@ -61,26 +59,6 @@ shows, so the receipt proves that, too.`,
 	ad.flags(c)
 	c.Flags().StringVar(&output, "output", "", "file to write (default standard output)")
 	return c
-}
-
-func makeReceipt(ctx context.Context, l auditor, key toolcall.Key) (*proof.Receipt, error) {
-	records, err := bus.CallRecords(ctx, l, key)
-	if err != nil {
-		return nil, err
-	}
-	seqs := make([]uint64, len(records))
-	for i := range records {
-		bus.RedactRecord(&records[i]) // a data folder has it unredacted
-		seqs[i] = records[i].Seq
-	}
-	if last, err := l.Checkpoint(ctx); err != nil || last == nil {
-		return nil, err
-	}
-	sealed, err := bus.Covering(ctx, l, seqs)
-	if err != nil {
-		return nil, err
-	}
-	return proof.MakeReceipt(key, records, sealed, time.Now().UTC().Round(0))
 }
 
 func newAuditCheckCommand(env *environment) *cobra.Command {
@@ -115,23 +93,12 @@ its result says, or that the engine's clock was right.`,
 	return c
 }
 
-func checkReceipt(path string, keys toolcall.KeySet, retired proof.Retired) (*proof.Checked, error) {
+func checkReceipt(path string, set toolcall.KeySet, retired proof.Retired) (*proof.Checked, error) {
 	b, err := textfile.ReadHanded("receipt", path, proof.MaxReceiptBytes)
 	if err != nil {
 		return nil, err
 	}
-	r, err := proof.DecodeReceipt(b)
-	if err != nil {
-		return nil, err
-	}
-	checked, err := r.Check(keys, retired)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := toolcall.Replay(checked.Records); err != nil {
-		return nil, &message.Error{Code: message.CodeForbidden, Op: "check receipt", What: "the records do not follow the state machine, so that no engine wrote them", Hint: "do not trust the receipt; request a new one from the operator", Err: err}
-	}
-	return checked, nil
+	return proof.CheckReceipt(b, set, retired)
 }
 
 func receiptText(out *term.Out, c *proof.Checked) string {

@@ -110,7 +110,7 @@ func (n *Node) Ledger() *bus.Ledger { return n.ledger }
 func (n *Node) openEngine(ctx context.Context) error {
 	opts := []engine.Option{
 		engine.WithSigner(n.signing), engine.WithLogger(n.cfg.Log), engine.WithVersion(n.cfg.Version),
-		engine.WithPolicyError(n.policy.loadError), engine.WithPolicyStatus(n.policy.status), engine.WithPolicyText(n.policy.text), engine.WithSignals(n.signals()),
+		engine.WithPolicyError(n.policy.loadError), engine.WithPolicyStatus(n.policy.status), engine.WithPolicyText(n.policy.text), engine.WithProofs(bus.NewProofs(n.ledger)), engine.WithSignals(n.signals()),
 		engine.WithWorkingDirs(n.cfg.Cwd, n.cfg.WorkingDirs...), engine.WithReminders(n.cfg.Remind),
 		engine.WithReviewerLimits(n.cfg.Reviewers),
 	}

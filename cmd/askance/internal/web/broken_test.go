@@ -38,8 +38,10 @@ type probe struct {
 var noJournal = map[string]bool{
 	"GET /healthz": true, "GET /login": true, "POST /login": true, "POST /logout": true, "GET /auth/login.css": true, "GET /auth/session": true,
 	"GET /assets/{build}/{file}": true, "GET /v1/info": true, "GET /v1/policy": true, "GET /v1/policy/text": true, "GET /v1/activity": true, "GET /policy": true, "POST /policy": true, "GET /v1/whoami": true, "GET /v1/tools": true, "GET /openapi.json": true,
-	"GET /docs": true, "GET /agui": true, "GET /agentscope/agents": true, "POST /inbox/check": true, "GET /inbox/link": true,
+	"POST /v1/receipts/check": true, "GET /docs": true, "GET /agui": true, "GET /agentscope/agents": true, "POST /inbox/check": true, "GET /inbox/link": true,
 	"POST /v1/sessions/{session_id}/replies/{reply_id}/preview": true,
+	// Proofs read the streams as they are stored, not through the engine's journal.
+	"POST /audit/receipt": true, "GET /v1/proof": true, "POST /v1/calls/{session_id}/{reply_id}/{tool_call_id}/receipt": true,
 	// The outbox of webhooks is a stream of its own.
 	"GET /v1/webhooks/dead": true, "POST /v1/webhooks/dead/{destination}/{seq}/retry": true, "DELETE /v1/webhooks/dead/{destination}/{seq}": true,
 	// The queue of tasks is a consumer of its own, and progress is kept nowhere.
@@ -71,6 +73,8 @@ func (w *wired) probes() map[string]probe {
 		"GET /inbox/call":            {role: "approver", path: "/inbox/call?" + form(), reads: true},
 		"GET /history":               {role: "approver", reads: true, old: true},
 		"GET /history/export":        {role: "approver", path: "/history/export?format=csv", reads: true, old: true},
+		"GET /audit":                 {role: "approver", reads: true, old: true},
+		"POST /audit":                {role: "approver", body: "do=check", kind: web, reads: true, old: true},
 		"GET /timeline":              {role: "approver", path: "/timeline?session=s1", reads: true},
 		"GET /standing":              {role: "approver", reads: true, old: true},
 		"GET /workers":               {role: "approver", reads: true, old: true},

@@ -1,0 +1,166 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/message/proof"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+const (
+	longestVerification = 30 * time.Minute
+	mostFindings        = 100 // of a reply
+)
+
+// verification is the one of a ledger that runs, or ran last.
+type verification struct {
+	mu  sync.Mutex // guards now
+	now *api.Verification
+}
+
+// Proofs serves the operations that prove what the ledger's journal has.
+type Proofs struct {
+	l    *Ledger
+	last verification
+}
+
+// NewProofs makes the operations of a ledger.
+func NewProofs(l *Ledger) *Proofs { return &Proofs{l: l} }
+
+// ProofStatus says how far the journal is signed and, with verify, begins to verify it.
+func (p *Proofs) ProofStatus(ctx context.Context, verify bool) (api.ProofStatusReply, error) {
+	out := api.ProofStatusReply{Damage: []string{}, Losses: []string{}}
+	x, err := p.l.j.guard.examine(ctx)
+	if err != nil {
+		return out, err
+	}
+	out.First, out.Last = x.First, x.Last
+	for _, f := range x.Flaws {
+		out.Damage = append(out.Damage, f.What)
+	}
+	for _, l := range x.Losses {
+		out.Losses = append(out.Losses, fmt.Sprintf("%s accepted a loss at %s: %s", l.By, l.At.UTC().Format("2006-01-02 15:04 UTC"), l.Reason))
+	}
+	newest, err := p.l.kept.readNewest(ctx)
+	if err != nil {
+		return out, err
+	}
+	if c := newest.checkpoint; c != nil {
+		hash, err := c.Hash()
+		if err != nil {
+			return out, err
+		}
+		out.Signed, out.Checkpoint, out.SignedAt, out.Engine, out.KeyID = c.To, c.Number, c.At, c.Engine, c.KeyID
+		out.Anchor = proof.Anchor{Number: c.Number, Hash: hash}.String()
+	}
+	p.last.mu.Lock()
+	defer p.last.mu.Unlock()
+	if verify && (p.last.now == nil || !p.last.now.Running) {
+		p.last.now = &api.Verification{Running: true, BeganAt: time.Now().UTC(), Through: x.Last, Findings: []api.VerifiedFinding{}}
+		go p.verify(x.First, x.Last)
+	}
+	if p.last.now != nil {
+		v := *p.last.now
+		out.Verification = &v
+	}
+	return out, nil
+}
+
+// verify compares the journal with its checkpoints. It ends with the journal.
+func (p *Proofs) verify(first, last uint64) {
+	ctx, cancel := context.WithTimeout(p.l.j.guard.ended, longestVerification)
+	defer cancel()
+	r, err := p.compare(ctx, first, last)
+	p.last.mu.Lock()
+	defer p.last.mu.Unlock()
+	v := p.last.now
+	v.Running, v.EndedAt = false, time.Now().UTC()
+	if err != nil {
+		v.Error = message.AsError("verify", err).What
+		return
+	}
+	v.OK, v.Read, v.Records, v.Checkpoints, v.Covered, v.Uncovered, v.Found = r.OK, r.Last, r.Records, r.Checkpoints, r.CoverTo, r.Uncovered, r.Found
+	for _, f := range r.Findings[:min(len(r.Findings), mostFindings)] {
+		v.Findings = append(v.Findings, api.VerifiedFinding{Kind: string(f.Kind), Seq: f.Seq, Through: f.Through, Call: f.Call, What: f.What})
+	}
+}
+
+func (p *Proofs) compare(ctx context.Context, first, last uint64) (*proof.Report, error) {
+	signed, err := p.l.Records(ctx, RecordsRequest{V: 1, Of: AuditCheckpoints, Limit: 1})
+	if err != nil {
+		return nil, err
+	}
+	signing := p.l.kept.signing()
+	o := proof.Options{Space: p.l.j.space, Keys: signing.VerificationKeys(), Retired: signing.RetirementTimes(), First: first, Last: last, Name: NameOf}
+	if o.Losses, err = proof.Losses(Bodies(Walk(ctx, p.l, AuditCheckpoints, signed.Last)), o.Keys); err != nil {
+		return nil, err
+	}
+	o.Progress = func(seq uint64) {
+		p.last.mu.Lock()
+		defer p.last.mu.Unlock()
+		p.last.now.Read = seq
+	}
+	return proof.Verify(Bodies(Walk(ctx, p.l, AuditCheckpoints, signed.Last)), Walk(ctx, p.l, AuditJournal, last), o)
+}
+
+// MakeReceipt makes the receipt of a call, without what rules redact. Records that are
+// not signed are signed first.
+func (p *Proofs) MakeReceipt(ctx context.Context, key toolcall.Key) ([]byte, error) {
+	r, err := MakeReceipt(ctx, p.l, key)
+	if err != nil {
+		return nil, err
+	}
+	return r.Encode()
+}
+
+// CheckReceipt checks a receipt with the keys of the space's engines.
+func (p *Proofs) CheckReceipt(b []byte) (api.CheckReceiptReply, error) {
+	signing := p.l.kept.signing()
+	c, err := proof.CheckReceipt(b, signing.VerificationKeys(), signing.RetirementTimes())
+	if err != nil {
+		e := message.AsError("check receipt", err)
+		out := api.CheckReceiptReply{Reason: e.What}
+		if cause := errors.Unwrap(e); cause != nil {
+			out.Reason += ": " + cause.Error()
+		}
+		return out, nil
+	}
+	key, s := c.Key, c.Story
+	return api.CheckReceiptReply{
+		Valid: true, Call: &key, Tool: s.Tool, State: s.State, Cause: s.Cause, Votes: s.Votes, Attempts: len(s.Attempts), ResultState: s.ResultState,
+		Records: c.Count, First: c.First, Last: c.Last, KeyIDs: c.KeyIDs, Redacted: c.Redacted, Whole: c.Whole, Ended: c.Ended,
+	}, nil
+}
+
+// Auditor reads stored records, and has them signed.
+type Auditor interface {
+	Auditing
+	Checkpoint(ctx context.Context) (*proof.Checkpoint, error)
+}
+
+// MakeReceipt makes the receipt of a call, after everything was signed.
+func MakeReceipt(ctx context.Context, a Auditor, key toolcall.Key) (*proof.Receipt, error) {
+	records, err := CallRecords(ctx, a, key)
+	if err != nil {
+		return nil, err
+	}
+	seqs := make([]uint64, len(records))
+	for i := range records {
+		RedactRecord(&records[i]) // a ledger has it unredacted
+		seqs[i] = records[i].Seq
+	}
+	if last, err := a.Checkpoint(ctx); err != nil || last == nil {
+		return nil, err
+	}
+	sealed, err := Covering(ctx, a, seqs)
+	if err != nil {
+		return nil, err
+	}
+	return proof.MakeReceipt(key, records, sealed, time.Now().UTC().Round(0))
+}
