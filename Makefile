@@ -237,6 +237,11 @@ generate: ## Make what is made from the code: generated files, blocks of the doc
 	node clients/typescript/scripts/generate.mjs
 	python3 clients/python/scripts/generate_types.py
 
+.PHONY: deploy-check
+deploy-check: ## Read the alerts, the dashboard and the manifests of deploy with the parsers of Prometheus and Kubernetes.
+	$(call step,deploy)
+	$(GO) -C deploy/testdata/check test ./...
+
 .PHONY: generate-check
 generate-check: ## Fail if `make generate` would change something.
 	$(call step,generated files)

@@ -80,7 +80,9 @@ func (c *core) logDecision(w Written) {
 	if call.State == message.ToolCallAsking && verdict == string(toolcall.CauseVote) {
 		at = append(at, "missing", missingApprovals(call))
 	}
-	c.log.Info("decision", at...)
+	seen := call.Redacted()
+	summary, _ := c.summarize(call, seen)
+	c.log.Info("decision", append(at, "summary", summary)...)
 }
 
 // missingApprovals is how many more approvals an open request needs.

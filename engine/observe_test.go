@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -41,6 +43,7 @@ func (l *lines) decisions(w *world) (out []map[string]any) {
 // decisionLog: each decision is one line of the engine that wrote it, which names the
 // person and the trace, and shows no argument.
 func decisionLog(w *world) {
+	w.policy.use(w, append(rules(), permission.Rule{Name: "pin", Tools: []string{pay}, Behavior: message.BehaviorAsk, Redact: []string{"args.secret"}})...)
 	var log lines
 	var mu sync.Mutex
 	var seen []toolcall.Verdict
@@ -72,7 +75,7 @@ func decisionLog(w *world) {
 		w.Fatal(diff)
 	}
 	last := all[2]
-	if last["tool"] != pay || last["role"] != "approver" || last["trace_id"] != "0af7651916cd43dd8448eb211c80319c" || last["duration_ms"] == nil || last["rule"] == nil || last["policy"] == nil {
+	if last["tool"] != pay || last["role"] != "approver" || last["trace_id"] != "0af7651916cd43dd8448eb211c80319c" || last["duration_ms"] == nil || last["rule"] == nil || last["policy"] == nil || !strings.Contains(last["summary"].(string), "500") {
 		w.Errorf("the line of the approval is %v", last)
 	}
 	if strings.Contains(log.buf.String(), "hunter2") {

@@ -28,8 +28,8 @@ const (
 	MaxCells     = 4096
 	MaxDecisions = 500
 
-	chunkEvents = 4096
-	maxChunks   = 256
+	chunkEvents = 512
+	maxChunks   = 2048
 )
 
 // Other is the name of what is beyond MaxNames or MaxCells.
