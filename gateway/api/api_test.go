@@ -179,6 +179,7 @@ func TestStory(t *testing.T) {
 		t.Errorf("the proof is %+v", signed)
 	}
 	w.ok(ann, get, "/v1/activity", "", nil)
+	w.ok(ann, get, "/v1/policy/text", "", nil)
 
 	w.ok(ann, get, callPath(c.Key)+"/explain", "", nil)
 	w.refused(ann, get, "/v1/calls/s1/r1/none/explain", "", http.StatusNotFound, message.CodeNotFound)

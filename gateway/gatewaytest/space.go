@@ -80,7 +80,7 @@ func (s *Space) start() {
 	}
 	e, err := engine.New(s.ID, s.fault, decides, s.tools, append([]engine.Option{
 		engine.WithExecutor(local(t, s.released, s.w.o.tools)), engine.WithDirectory(gateway.Directory{Next: people}), engine.WithSigningKey(s.w.keys.Signer()),
-		engine.WithSignals(tee{bus.NewSignals(s.nc, s.ID, nil), s}), engine.WithDrain(0), engine.WithProofs(s.proofs),
+		engine.WithSignals(tee{bus.NewSignals(s.nc, s.ID, nil), s}), engine.WithDrain(0), engine.WithProofs(s.proofs), engine.WithPolicyText(s.policyText),
 	}, s.w.o.engine...)...)
 	if err == nil {
 		err = e.Start(t.Context())
@@ -100,6 +100,11 @@ func (s *Space) start() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.engine, s.service = e, service
+}
+
+// policyText is the text of a policy that is in no file.
+func (s *Space) policyText(string) (api.PolicyTextReply, bool, error) {
+	return api.PolicyTextReply{Engine: string(s.ID), Files: []api.PolicyFileText{}, Rules: []api.PolicyRuleText{}}, true, nil
 }
 
 func (s *Space) stop() {

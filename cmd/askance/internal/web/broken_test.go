@@ -88,7 +88,6 @@ func (w *wired) probes() map[string]probe {
 		"GET /v1/calls":              {role: "approver", reads: true, old: true},
 		"GET /v1/calls/stream":       {role: "approver", reads: true, old: true},
 		"GET /v1/load":               {role: "approver", reads: true, old: true},
-		"GET /v1/activity":           {role: "approver", reads: true, old: true},
 		"GET /v1/standing-approvals": {role: "approver", reads: true, old: true},
 		"POST /agui":                 {role: "runtime", body: run},
 		"POST /agui/agents/{agent}":  {role: "runtime", body: run},
