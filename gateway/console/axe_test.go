@@ -75,7 +75,7 @@ func TestAccessible(t *testing.T) {
 	b.see("Pay 42 to acme?")
 	b.accessible("list")
 	b.goTo(callPath(d.Key))
-	b.click("#explain-open")
+	b.click("#explained summary")
 	b.see("with the current policy: rule release")
 	b.accessible("card")
 	b.goTo(callPath(k))
@@ -96,7 +96,7 @@ func TestAccessible(t *testing.T) {
 	b.accessible("half")
 	w.A.Approve(gatewaytest.Ann, d.Key)
 	w.A.Finished(d.Key)
-	b.see("Closed: approved by ann")
+	b.see("Decided: approved by bob")
 	b.whole("resolved")
 	b.accessible("resolved")
 	for _, page := range []string{"/inbox?show=done", "/standing", "/insights", "/inbox/call?session=no&reply=no&call=no"} {

@@ -8,8 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/internal/reveal"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -21,11 +23,13 @@ type card struct {
 	Call     *toolcall.Call
 	State    state
 	Title    string
+	Asks     string // the text of the request, if it says more than the title
 	Open     bool   // its approval request is open
-	Over     string // the outcome; "" while it is open
+	Over     string // the outcome of the request; "" while it is open
 	Forged   string // why no one may respond
 	NotYours string // why this person may not respond
-	MyVote   string
+	MyVote   string // what this person has responded
+	Revise   string // the address with the responses that are still possible; "": none
 
 	Needs    []need
 	Excluded []string
@@ -33,11 +37,17 @@ type card struct {
 	Votes    []vote
 	Asked    time.Time
 	Ends     time.Time
+	Left     string // urgent, soon or calm
 	NextStep time.Time
 	NextWho  string
 	Origin   string
+	Agent    string
 	Why      []string
+	Values   []value // that decided
+	Rule     string
+	InPolicy ruleOfCard
 
+	Runs     []block // what runs, for people; the other arguments are in Args
 	Args     arguments
 	Changed  []change // since it was proposed
 	Redacted bool
@@ -58,7 +68,15 @@ type card struct {
 
 	Explained *explanation
 	ExplainAt string
+	Timeline  string // address
 	Now       time.Time
+}
+
+// cardPage is a page with a call. View is list where the call is only the first one.
+type cardPage struct {
+	shell
+	Card *card
+	View string
 }
 
 // need is a group of approvers that must agree.
@@ -94,7 +112,7 @@ func (in *Console) call(w http.ResponseWriter, r *http.Request, p *gateway.Peer)
 
 // showCall writes the page of a call, with a form if f says so.
 func (in *Console) showCall(ctx context.Context, w http.ResponseWriter, p *gateway.Peer, s shell, k toolcall.Key, q url.Values, f *form, status int) error {
-	side, err := in.side(ctx, p, filterOf(q), k)
+	side, err := makeSide(ctx, p, filterOf(q), k, in.now())
 	if err != nil {
 		return in.fail(w, s, err)
 	}
@@ -106,36 +124,48 @@ func (in *Console) showCall(ctx context.Context, w http.ResponseWriter, p *gatew
 	if s.Flash == nil && q.Get("sent") != "" {
 		s.Flash = sentFlash(c.Call, p.Name, q.Get("sent"))
 	}
-	if s.Flash != nil {
-		s.Flash.Next = nextRequest(side, c.ID)
+	if was := q.Get("was"); was != "" && s.Flash == nil {
+		s.Flash = flashOf(ctx, p, was, q.Get("did"))
 	}
-	s.Title = c.Call.Tool + ": " + c.State.Word + " – askance"
-	return in.write(w, status, "card", struct {
-		shell
-		Card *card
-	}{s, c})
+	if s.Flash != nil {
+		if next := nextRequest(side, c.ID); next != nil {
+			s.Flash.Next = next.Href
+		}
+	}
+	s.Title = c.Title + " – askance"
+	return in.write(w, status, "card", cardPage{s, c, "card"})
 }
 
-// nextRequest is the address of the next approval request that waits for this person.
-func nextRequest(s *side, id string) string {
-	after := false
-	first := ""
-	for _, r := range s.Rows {
-		if r.ID == id {
-			after = true
-			continue
-		}
-		if !r.Mine || r.State.Tone != "ask" || r.Note != "" {
-			continue
-		}
-		if after {
-			return r.Href
-		}
-		if first == "" {
-			first = r.Href
+// flashOf reports what the person did with the call before this one.
+func flashOf(ctx context.Context, p *gateway.Peer, name, do string) *flash {
+	k, err := parseKey(name, p.Space.ID)
+	if err != nil {
+		return nil
+	}
+	client, err := p.Reader()
+	if err != nil {
+		return nil
+	}
+	shown, err := client.Show(ctx, toolcall.ShowRequest{V: 1, Key: k})
+	if err != nil {
+		return nil
+	}
+	f := sentFlash(shown.Call, p.Name, do)
+	if f != nil {
+		f.Text += " " + reveal.Line(summaryOf(shown.Call))
+	}
+	return f
+}
+
+// nextRequest is the next approval request that waits for this person; nil: none.
+func nextRequest(s *side, id string) *row {
+	at := slices.IndexFunc(s.Rows, func(r row) bool { return r.ID == id })
+	for i := range s.Rows {
+		if r := &s.Rows[(at+1+i)%len(s.Rows)]; r.Mine && r.ID != id {
+			return r
 		}
 	}
-	return first
+	return nil
 }
 
 func (in *Console) card(ctx context.Context, p *gateway.Peer, k toolcall.Key, q url.Values, f *form) (*card, error) {
@@ -151,10 +181,16 @@ func (in *Console) card(ctx context.Context, p *gateway.Peer, k toolcall.Key, q 
 	base := filterOf(q).values()
 	c := &card{
 		ID: domID(k), Href: address(k, base), Back: filterOf(q).listAddress(), Call: call, State: stateOf(call), Now: in.now(),
-		Origin: asked.Origin(call), Args: argumentsOf(call.Input), Redacted: call.Hides(), Suggest: call.Suggested, StandingApprovals: call.StandingApprovals,
+		Origin: asked.Origin(call), Agent: agentOf(call), Rule: ruleOf(call), Redacted: call.Hides(), Suggest: call.Suggested, StandingApprovals: call.StandingApprovals,
 		Steps: stepsOf(shown.History), Blocked: blockedText(call), ExplainAt: address(k, base, "explain", "1"),
+		Timeline: pathTimeline + "?" + formKey(k),
 	}
-	c.addRequest(p, shown.History)
+	c.Runs, c.Args = readable(call.Input)
+	can, err := canRespond(ctx, client, p, call)
+	if err != nil {
+		return nil, err
+	}
+	c.addRequest(p, shown.History, can)
 	c.addExecution(in.progress.linesOf(k))
 	c.Session, err = readTimeline(ctx, client, call)
 	if err != nil {
@@ -163,22 +199,38 @@ func (in *Console) card(ctx context.Context, p *gateway.Peer, k toolcall.Key, q 
 	if c.Session.Proposed != "" && !c.Redacted {
 		c.Changed = diff(c.Session.Proposed, call.Input)
 	}
-	c.addActions(p, base)
+	c.addActions(p, base, q.Get("revise") != "" || f != nil && f.Do != "")
 	c.openPanel(p, f)
-	if q.Get("explain") != "" {
+	if c.Open || q.Get("explain") != "" {
 		c.Explained = explain(ctx, client, call)
+		c.Explained.Folded = c.Open && q.Get("explain") == ""
+	}
+	if c.Rule != "" {
+		c.InPolicy = findRule(ctx, p, c.Rule, c.Explained)
+		c.Values = decidingValues(c.Explained, c.Rule)
 	}
 	return c, nil
 }
 
+// canRespond asks the engine, which knows the groups of people.
+func canRespond(ctx context.Context, client engine.Client, p *gateway.Peer, c *toolcall.Call) (bool, error) {
+	if !p.Has(toolcall.RoleApprover) || c.State != message.ToolCallAsking {
+		return false, nil
+	}
+	mine, err := listPage(ctx, client, p, toolcall.ListRequest{V: 1, Session: c.Session, Reply: c.Reply, Call: c.Call, Mine: true})
+	return err == nil && len(mine.Calls) > 0, err
+}
+
 // addRequest adds the approval request and its state.
-func (c *card) addRequest(p *gateway.Peer, history []toolcall.HistoryEntry) {
+func (c *card) addRequest(p *gateway.Peer, history []toolcall.HistoryEntry, can bool) {
 	call := c.Call
-	c.Title = call.Tool
+	c.Title = summaryOf(call)
 	if call.Request == nil {
 		return
 	}
-	c.Title = call.Request.Text
+	if d := call.Decision; d != nil && d.Message != c.Title {
+		c.Asks = d.Message
+	}
 	c.Open = call.State == message.ToolCallAsking
 	c.Why = asked.Why(call)
 	c.Votes = votesOf(call)
@@ -193,7 +245,7 @@ func (c *card) addRequest(p *gateway.Peer, history []toolcall.HistoryEntry) {
 	c.Forged = asked.Forged(call, call.Digest)
 	c.Asked = asked.At(call)
 	w, _ := call.Waiting()
-	c.Ends, c.NextStep = w.Ends, w.NextStep
+	c.Ends, c.NextStep, c.Left = w.Ends, w.NextStep, urgency(w.Ends, c.Now)
 	if !w.NextStep.IsZero() {
 		c.NextWho = asked.People(w.NextUsers, w.NextGroups)
 	}
@@ -206,9 +258,22 @@ func (c *card) addRequest(p *gateway.Peer, history []toolcall.HistoryEntry) {
 	switch {
 	case !p.Has(toolcall.RoleApprover):
 		c.NotYours = "You can view this request. Only approvers can respond."
-	case asked.MayRespond(call, p.Name) == asked.No:
-		c.NotYours = "You cannot respond: you are not an approver of this request."
+	case !can && c.MyVote == "":
+		c.NotYours = whyNot(call, p.Name)
 	}
+}
+
+// whyNot says why a person cannot respond to a request.
+func whyNot(c *toolcall.Call, who string) string {
+	r := c.Request.Requirement
+	if r.ExcludeRequester && (r.Requester == "" || r.Requester == who) {
+		return "You cannot respond: the call was requested on your behalf, and the rule excludes the requester."
+	}
+	var from []string
+	for _, part := range c.Tally().Parts {
+		from = append(from, asked.People(part.Users, part.Groups))
+	}
+	return "You cannot respond: only " + strings.Join(from, " and ") + " can."
 }
 
 // lastMover is the author of the last transition.
@@ -244,22 +309,35 @@ func (c *card) addExecution(lines []line) {
 	}
 }
 
-// addActions adds the buttons that this person may use.
-func (c *card) addActions(p *gateway.Peer, base url.Values) {
+// addActions adds the buttons that this person may use. After a response there are only
+// those that make it more careful, and only for a person who wants to revise it.
+func (c *card) addActions(p *gateway.Peer, base url.Values, revise bool) {
 	k := c.Call.Key
 	request := c.Call.Digest // a form that names it becomes stale with it
 	add := func(to *[]action, do, label, key, tone string) {
 		*to = append(*to, action{do, label, key, tone, address(k, base, "do", do, "digest", request) + "#act"})
 	}
 	if c.Open && c.NotYours == "" && c.Forged == "" {
-		if !c.Signed {
-			add(&c.Actions, doApprove, "Approve", "a", "good")
+		v, voted := asked.VoteOf(c.Call, p.Name)
+		again := voted && v.Kind == toolcall.ResponseApprove
+		if voted && !revise {
+			c.Revise = address(k, base, "revise", "1") + "#act"
+		} else {
+			if req := c.Call.Request.Requirement; !c.Signed && !voted && !(req.ExcludeEditor && slices.Contains(req.Editors, p.Name)) {
+				add(&c.Actions, doApprove, "Approve", "a", "good")
+			}
+			if !voted || again {
+				add(&c.Actions, doEdit, "Edit", "e", "")
+			}
+			add(&c.Actions, doReject, "Reject", "r", "bad")
+			if !voted && c.Call.Tally().Quorum <= 1 {
+				add(&c.Actions, doRespond, "Respond", "t", "")
+			}
+			if !voted || again {
+				add(&c.Actions, doDelegate, "Delegate", "h", "")
+				add(&c.Actions, doSkip, "Skip", "s", "")
+			}
 		}
-		add(&c.Actions, doEdit, "Edit", "e", "")
-		add(&c.Actions, doReject, "Reject", "r", "bad")
-		add(&c.Actions, doRespond, "Respond", "t", "")
-		add(&c.Actions, doDelegate, "Delegate", "h", "")
-		add(&c.Actions, doSkip, "Skip", "s", "")
 	}
 	request = ""
 	if p.Has(toolcall.RoleOperator) && c.Call.Phase() == toolcall.PhaseBlocked && c.Call.Blocked != toolcall.BlockedClock {
@@ -313,21 +391,6 @@ func blockedText(c *toolcall.Call) string {
 	case toolcall.NotBlocked:
 	}
 	return ""
-}
-
-// maxArguments bounds the tree of arguments: larger ones are shown as text.
-const maxArguments = 3000
-
-// arguments are JSON for people: as a tree, and raw.
-type arguments struct {
-	Tree  []asked.Argument // nil: only Raw
-	Raw   string
-	Bytes int
-}
-
-func argumentsOf(input string) arguments {
-	tree, _ := asked.Arguments(input, maxArguments)
-	return arguments{Tree: tree, Raw: input, Bytes: len(input)}
 }
 
 // change is one line of a difference; Mark is "+", "-" or " ".

@@ -68,10 +68,11 @@ const (
 	pathOverview = "/"
 	pathInbox    = "/inbox"
 	pathCall     = "/inbox/call"
+	pathBulk     = "/inbox/bulk"
+	pathTimeline = "/timeline"
 	pathStanding = "/standing"
 	pathInsights = "/insights"
 	pathFind     = "/find"
-	pathTimeline = "/timeline"
 	pathPolicy   = "/policy"
 	pathWorkers  = "/workers"
 	pathHistory  = "/history"
@@ -102,6 +103,8 @@ func (in *Console) Routes() []gateway.Route {
 	return []gateway.Route{
 		get("/{$}", "The page of what happens now.", figures{in}.overview),
 		get(pathInbox, "The page of open approval requests.", in.list),
+		get(pathInbox+"/rows", "The rows of some calls of the inbox.", in.rows),
+		get(pathBulk, "The confirmation of one response to several requests.", bulkPages{in}.review),
 		get(pathCall, "The page of one call.", in.call),
 		get(webhook.LinkPath, "The page of an approval request, with the response of a link prepared.", in.showLink),
 		get(pathStanding, "The page of standing approvals.", in.standing),
@@ -119,6 +122,7 @@ func (in *Console) Routes() []gateway.Route {
 		stream,
 		check,
 		post("/inbox/response", approvers, "Respond to an approval request.", in.answer),
+		post(pathBulk, approvers, "Respond to several requests.", bulkPages{in}.answer),
 		post("/inbox/resolve", operators, "Resolve a blocked call.", in.resolve),
 		post("/inbox/revoke", both, "Revoke an allowed call that has not started.", in.revoke),
 		post("/inbox/interrupt", both, "Interrupt every open call of a reply.", in.interrupt),

@@ -21,6 +21,7 @@ const tick = 10 * time.Second
 // changed reports that a page may be out of date.
 type changed struct {
 	ID  string `json:"id"`           // of the call, as domID has it
+	Key string `json:"key"`          // of the call, as formKey has it
 	Say string `json:"say,omitzero"` // announced when an approval request opens or ends
 	New bool   `json:"new,omitzero"` // an approval request opened
 	By  string `json:"by,omitzero"`  // who changed it
@@ -95,7 +96,7 @@ func (in *Console) tell(out *gateway.SSE, c gateway.Change) error {
 		l := in.progress.add(*c.Progress)
 		return out.JSON("progress", progressed{domID(c.Progress.Key), l})
 	}
-	ev := changed{ID: domID(c.Call.Key), By: reveal.Line(c.By.Name)}
+	ev := changed{ID: domID(c.Call.Key), Key: formKey(c.Call.Key), By: reveal.Line(c.By.Name)}
 	switch {
 	case c.Call.State == message.ToolCallAsking && c.Call.Request != nil && len(c.Call.Votes) == 0:
 		ev.New, ev.Say = true, "New approval request: "+reveal.Line(c.Call.Request.Text)

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -24,22 +23,22 @@ func (in figures) find(w http.ResponseWriter, r *http.Request, p *gateway.Peer) 
 	if words == "" {
 		return in.write(w, http.StatusOK, "find", view)
 	}
+	ctx := r.Context()
 	c, err := p.Reader()
 	if err != nil {
 		return err
 	}
-	open, err := engine.ListAll(r.Context(), c, toolcall.ListRequest{V: 1}, maxListed)
-	if err != nil {
-		return in.fail(w, s, err)
-	}
-	past, err := listFinished(r.Context(), c)
-	if err != nil {
-		return in.fail(w, s, err)
-	}
-	match := matcher(words)
-	for _, call := range append(open, past...) {
-		if len(view.Found) < maxFound && match(call) {
-			view.Found = append(view.Found, rowOf(call, p, false, nil, toolcall.Key{}))
+	for _, r := range []toolcall.ListRequest{{Sort: toolcall.SortAge}, {All: true, Newest: true, Phases: []toolcall.Phase{toolcall.PhaseFinished}}} {
+		r.V, r.Words, r.Limit = 1, words, maxFound-len(view.Found)
+		if r.Limit == 0 {
+			break
+		}
+		page, err := listPage(ctx, c, p, r)
+		if err != nil {
+			return in.fail(w, s, err)
+		}
+		for _, call := range page.Calls {
+			view.Found = append(view.Found, rowOf(call, p, filter{Show: showOpen}, toolcall.Key{}, in.now()))
 		}
 	}
 	return in.write(w, http.StatusOK, "find", view)

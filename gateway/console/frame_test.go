@@ -23,7 +23,7 @@ func TestPalette(t *testing.T) {
 	b.write("#find-words", "1.4.2")
 	b.until(`document.querySelector("#found a.at").innerText.includes("deploy")`)
 	b.press(kb.Enter)
-	b.until(`document.querySelector(".kicker .id").innerText === "c2" && !document.querySelector("#find").open`)
+	b.until(`document.querySelector(".strip").innerText.includes("call c2") && !document.querySelector("#find").open`)
 	b.press("g", "n")
 	b.until(`location.pathname === "/insights" && document.querySelector("#to-insights").hasAttribute("aria-current")`)
 	b.press("/")

@@ -1,10 +1,14 @@
 package console
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,11 +19,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Bounds of what is listed.
-const (
-	maxListed = 2000 // calls that are read
-	maxShown  = 200  // rows of a page
-)
+// pageRows is how many calls a page of the list shows.
+const pageRows = 100
 
 // The tabs of the list.
 const (
@@ -29,38 +30,107 @@ const (
 	showDone    = "done"
 )
 
-// filter selects the listed calls. Every page has it in its address.
+// listed is a tab with the phases that it lists.
+type listed struct {
+	name, label string
+	phases      []toolcall.Phase
+}
+
+var tabs = []listed{
+	{showOpen, "Open", []toolcall.Phase{toolcall.PhaseAsking}},
+	{showRunning, "Running", []toolcall.Phase{toolcall.PhaseReady, toolcall.PhaseQueued, toolcall.PhaseRunning, toolcall.PhaseRetrying}},
+	{showBlocked, "Blocked", []toolcall.Phase{toolcall.PhaseBlocked}},
+	{showDone, "Finished", []toolcall.Phase{toolcall.PhaseFinished}},
+}
+
+// The orders and groups that a person can choose.
+var (
+	sorts  = []choice{{toolcall.SortDeadline, "Deadline"}, {toolcall.SortAge, "Newest"}, {toolcall.SortProposed, "Oldest"}}
+	groups = []choice{{"", "No groups"}, {"tool", "By tool"}, {"agent", "By agent"}, {"session", "By session"}}
+)
+
+func isChoice(all []choice, value string) bool {
+	return slices.ContainsFunc(all, func(c choice) bool { return c.Value == value })
+}
+
+// filter selects and orders the listed calls. Every page of a call has it in its address.
 type filter struct {
-	Show  string
-	Words string
-	Tool  string
-	Mine  bool
+	Show                 string
+	Words                string
+	Tool, Agent, Session string
+	Rule                 string
+	Mine                 bool
+	Sort, Group          string
+	Cursor               string // continues the list of the page before
+	From                 int    // calls on the pages before
 }
 
 func filterOf(q url.Values) filter {
-	f := filter{Show: q.Get("show"), Words: strings.TrimSpace(q.Get("q")), Tool: q.Get("tool"), Mine: q.Get("mine") != ""}
-	if !slices.Contains([]string{showRunning, showBlocked, showDone}, f.Show) {
+	f := filter{
+		Show: q.Get("show"), Words: strings.TrimSpace(q.Get("q")), Tool: q.Get("tool"), Agent: q.Get("agent"), Session: q.Get("in"), Rule: q.Get("by_rule"),
+		Mine: q.Get("mine") != "", Sort: q.Get("sort"), Group: q.Get("group"), Cursor: q.Get("cursor"),
+	}
+	if !slices.ContainsFunc(tabs, func(t listed) bool { return t.name == f.Show }) {
 		f.Show = showOpen
+	}
+	if !isChoice(sorts, f.Sort) || f.Sort == f.defaultSort() {
+		f.Sort = ""
+	}
+	if !isChoice(groups, f.Group) {
+		f.Group = ""
+	}
+	if n, err := strconv.Atoi(q.Get("from")); err == nil && n > 0 && f.Cursor != "" {
+		f.From = n
 	}
 	return f
 }
 
+// defaultSort is the order without a choice: what ends first, else the newest.
+func (f filter) defaultSort() string {
+	if f.Show == showOpen {
+		return toolcall.SortDeadline
+	}
+	return toolcall.SortAge
+}
+
+// Order is the order in force.
+func (f filter) Order() string { return cmp.Or(f.Sort, f.defaultSort()) }
+
 // values are the filter as parameters without the defaults.
 func (f filter) values() url.Values {
 	q := url.Values{}
+	set := func(name, value string) {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
 	if f.Show != showOpen {
 		q.Set("show", f.Show)
 	}
-	if f.Words != "" {
-		q.Set("q", f.Words)
-	}
-	if f.Tool != "" {
-		q.Set("tool", f.Tool)
-	}
+	set("q", f.Words)
+	set("tool", f.Tool)
+	set("agent", f.Agent)
+	set("in", f.Session)
+	set("by_rule", f.Rule)
+	set("sort", f.Sort)
+	set("group", f.Group)
+	set("cursor", f.Cursor)
 	if f.Mine {
 		q.Set("mine", "1")
 	}
+	if f.From > 0 {
+		q.Set("from", strconv.Itoa(f.From))
+	}
 	return q
+}
+
+// Fields are the filter as fields of a form.
+func (f filter) Fields() url.Values { return f.values() }
+
+// first is the filter without its place in the list.
+func (f filter) first() filter {
+	f.Cursor, f.From = "", 0
+	return f
 }
 
 func (f filter) listAddress() string {
@@ -70,17 +140,54 @@ func (f filter) listAddress() string {
 	return pathInbox
 }
 
+// request is what the engine lists for the filter.
+func (f filter) request() toolcall.ListRequest {
+	r := toolcall.ListRequest{V: 1, Words: f.Words, Mine: f.Mine, Sort: f.Order(), Cursor: f.Cursor, Limit: pageRows}
+	add := func(to *[]string, value string) {
+		if value != "" {
+			*to = []string{value}
+		}
+	}
+	add(&r.Tools, f.Tool)
+	add(&r.Agents, f.Agent)
+	add(&r.Rules, f.Rule)
+	if f.Session != "" {
+		r.Sessions = []message.SessionID{message.SessionID(f.Session)}
+	}
+	for _, t := range tabs {
+		if t.name == f.Show {
+			r.Phases = t.phases
+		}
+	}
+	switch {
+	case f.Show == showDone:
+		r.All, r.Newest, r.Sort = true, true, ""
+	case f.Group == "tool":
+		r.Sort = toolcall.SortTool
+	case f.Group == "agent":
+		r.Sort = toolcall.SortAgent
+	}
+	return r
+}
+
 // side is the list next to a page.
 type side struct {
-	Filter filter
-	Tabs   []tab
-	Tools  []string
-	Rows   []row
-	More   int // further rows that match
-	Open   int // open approval requests, with or without filters
-	New    uint64
-	Clear  string // address without filters, if there are any
-	Now    time.Time
+	Filter  filter
+	Tabs    []tab
+	Tools   []string
+	Chips   []condition // conditions that only a link sets
+	Sorts   []choice
+	Groups  []choice
+	Rows    []row
+	Heads   bool // rows have headings of their groups
+	Total   int  // calls of the tab that match; -1: not counted
+	Through int  // calls on this page and those before
+	Next    string
+	First   string // address of the first page, if this is another one
+	Open    int    // open approval requests, with or without filters
+	Can     bool   // the person can respond to requests
+	Clear   string // address without filters, if there are any
+	Now     time.Time
 }
 
 type tab struct {
@@ -89,139 +196,332 @@ type tab struct {
 	Selected          bool
 }
 
+// condition is a condition with the address that removes it.
+type condition struct{ What, Value, Href string }
+
 type row struct {
 	ID, Href string
+	Key      string // what names the call in a form
+	Order    string // rows are in the order of it; "": only the engine knows the place
+	Head     string // the heading of the group that starts here
+	Group    string
 	Tool     string
-	Text     string
+	Summary  string
+	Agent    string
+	Session  string
+	Rule     string
+	Risk     []string
 	State    state
 	Asked    time.Time
 	Ends     time.Time
+	Left     string // urgent, soon, or calm
 	Note     string
-	Mine     bool
+	Can      bool // the person can select it
+	Mine     bool // it waits for this person
 	Selected bool
 }
 
+// list shows the inbox with its first call, which screens with room for one pane hide.
 func (in *Console) list(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	s := in.shell(r, p, "inbox", "Inbox – askance")
-	side, err := in.side(r.Context(), p, filterOf(r.URL.Query()), toolcall.Key{})
+	q := r.URL.Query()
+	side, err := makeSide(r.Context(), p, filterOf(q), toolcall.Key{}, in.now())
 	if err != nil {
 		return in.fail(w, s, err)
 	}
 	s.Side = side
+	if len(side.Rows) > 0 {
+		if k, err := parseKey(side.Rows[0].Key, p.Space.ID); err == nil {
+			if c, err := in.card(r.Context(), p, k, q, nil); err == nil { // else it is gone meanwhile
+				side.Rows[0].Selected = true
+				return in.write(w, http.StatusOK, "card", cardPage{s, c, "list"})
+			}
+		}
+	}
 	return in.write(w, http.StatusOK, "list", struct{ shell }{s})
 }
 
-// side makes the list. selected is the call of the page.
-func (in *Console) side(ctx context.Context, p *gateway.Peer, f filter, selected toolcall.Key) (*side, error) {
+// makeSide makes the list. selected is the call of the page.
+func makeSide(ctx context.Context, p *gateway.Peer, f filter, selected toolcall.Key, now time.Time) (*side, error) {
 	c, err := p.Reader()
 	if err != nil {
 		return nil, err
 	}
-	open, err := engine.ListAll(ctx, c, toolcall.ListRequest{V: 1}, maxListed)
+	page, err := listPage(ctx, c, p, f.request())
 	if err != nil {
 		return nil, err
 	}
-	by := map[string][]*toolcall.Call{}
-	for _, call := range open {
-		by[tabOf(call)] = append(by[tabOf(call)], call)
+	out, err := newSide(ctx, c, p, f, page.Counts, now)
+	if err != nil {
+		return nil, err
 	}
-	if f.Show == showDone {
-		if by[showDone], err = listFinished(ctx, c); err != nil {
-			return nil, err
-		}
+	for _, call := range page.Calls {
+		out.Rows = append(out.Rows, rowOf(call, p, f, selected, now))
 	}
-	out := &side{Filter: f, Open: len(by[showOpen]), Now: in.now()}
-	out.addTabs(f, by)
-	out.addRows(p, by[f.Show], selected)
-	if g := (filter{Show: f.Show}); g != f {
-		out.Clear = g.listAddress()
+	out.Tools = append(toolNames(p.Space), missing(f.Tool, p.Space)...)
+	out.group()
+	out.Through = f.From + len(out.Rows)
+	if page.Cursor != "" || page.Next != 0 {
+		g := f
+		g.Cursor, g.From = cmp.Or(page.Cursor, strconv.FormatUint(page.Next, 10)), out.Through
+		out.Next = g.listAddress()
 	}
 	return out, nil
 }
 
-// tabOf is the tab of an open call.
-func tabOf(c *toolcall.Call) string {
-	switch c.Phase() {
-	case toolcall.PhaseAsking:
-		return showOpen
-	case toolcall.PhaseBlocked:
-		return showBlocked
-	case toolcall.PhaseReady, toolcall.PhaseQueued, toolcall.PhaseRunning, toolcall.PhaseRetrying:
-		return showRunning
-	default:
-		return "" // waits for another call
+// newSide makes the parts of the list that count calls.
+func newSide(ctx context.Context, c engine.Client, p *gateway.Peer, f filter, counts map[toolcall.Phase]int, now time.Time) (*side, error) {
+	if counts == nil { // only the first page of what is open has them
+		r := f.first().request()
+		r.Limit, r.All, r.Newest, r.Phases, r.Sort = 1, false, false, nil, ""
+		page, err := listPage(ctx, c, p, r)
+		if err != nil {
+			return nil, err
+		}
+		counts = page.Counts
 	}
-}
-
-func (s *side) addTabs(f filter, by map[string][]*toolcall.Call) {
-	for _, t := range []struct{ name, label string }{{showOpen, "Open"}, {showRunning, "Running"}, {showBlocked, "Blocked"}, {showDone, "Finished"}} {
-		g := f
-		g.Show = t.name
-		n := len(by[t.name])
+	out := &side{Filter: f, Total: -1, Can: p.Has(toolcall.RoleApprover), Sorts: sorts, Groups: groups, Now: now}
+	for _, t := range tabs {
+		g := f.first()
+		g.Show, g.Sort = t.name, ""
+		n := 0
+		for _, phase := range t.phases {
+			n += counts[phase]
+		}
 		if t.name == showDone {
 			n = -1
 		}
-		s.Tabs = append(s.Tabs, tab{Name: t.name, Label: t.label, Href: g.listAddress(), Count: n, Selected: t.name == f.Show})
+		if t.name == f.Show {
+			out.Total = n
+		}
+		out.Tabs = append(out.Tabs, tab{Name: t.name, Label: t.label, Href: g.listAddress(), Count: n, Selected: t.name == f.Show})
+	}
+	if bare := (filter{Show: f.Show, Sort: f.Sort, Group: f.Group}); bare != f.first() {
+		out.Clear = bare.listAddress()
+		all, err := listPage(ctx, c, p, toolcall.ListRequest{V: 1, Limit: 1})
+		if err != nil {
+			return nil, err
+		}
+		counts = all.Counts
+	}
+	out.Open = counts[toolcall.PhaseAsking]
+	if f.Cursor != "" {
+		out.First = f.first().listAddress()
+	}
+	out.addChips()
+	return out, nil
+}
+
+func (s *side) addChips() {
+	for _, c := range []struct {
+		what, value string
+		drop        func(*filter)
+	}{
+		{"Agent", s.Filter.Agent, func(f *filter) { f.Agent = "" }},
+		{"Session", s.Filter.Session, func(f *filter) { f.Session = "" }},
+		{"Rule", s.Filter.Rule, func(f *filter) { f.Rule = "" }},
+	} {
+		if c.value != "" {
+			f := s.Filter.first()
+			c.drop(&f)
+			s.Chips = append(s.Chips, condition{c.what, c.value, f.listAddress()})
+		}
 	}
 }
 
-// addRows adds the calls that match.
-func (s *side) addRows(p *gateway.Peer, calls []*toolcall.Call, selected toolcall.Key) {
-	match := matcher(s.Filter.Words)
-	base := s.Filter.values()
-	for _, c := range calls {
-		if !slices.Contains(s.Tools, c.Tool) {
-			s.Tools = append(s.Tools, c.Tool)
-		}
-		mine := p.Has(toolcall.RoleApprover) && asked.MayRespond(c, p.Name) != asked.No
-		if !match(c) || s.Filter.Tool != "" && c.Tool != s.Filter.Tool || s.Filter.Mine && !mine {
-			continue
-		}
-		if len(s.Rows) == maxShown {
-			s.More++
-			continue
-		}
-		s.Rows = append(s.Rows, rowOf(c, p, mine, base, selected))
+// toolNames are the tools that the server declares.
+func toolNames(s *gateway.Space) []string {
+	var out []string
+	for _, t := range s.Tools {
+		out = append(out, t.Name)
 	}
-	slices.Sort(s.Tools)
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
-func rowOf(c *toolcall.Call, p *gateway.Peer, mine bool, base url.Values, selected toolcall.Key) row {
-	r := row{ID: domID(c.Key), Href: address(c.Key, base), Tool: c.Tool, State: stateOf(c), Mine: mine, Selected: c.Key == selected, Asked: c.UpdatedAt}
-	if c.Request != nil {
-		r.Text = c.Request.Text
+// missing is a chosen tool that the server does not declare.
+func missing(tool string, s *gateway.Space) []string {
+	if tool == "" || slices.Contains(toolNames(s), tool) {
+		return nil
+	}
+	return []string{tool}
+}
+
+// group puts the rows of a group together and marks where each group starts.
+func (s *side) group() {
+	if s.Filter.Group == "" {
+		return
+	}
+	s.Heads = true
+	place := map[string]int{}
+	for _, r := range s.Rows {
+		if _, known := place[r.Group]; !known {
+			place[r.Group] = len(place)
+		}
+	}
+	slices.SortStableFunc(s.Rows, func(a, b row) int { return place[a.Group] - place[b.Group] })
+	for i := range s.Rows {
+		if i == 0 || s.Rows[i-1].Group != s.Rows[i].Group {
+			s.Rows[i].Head = cmp.Or(s.Rows[i].Group, "(none)")
+		}
+	}
+}
+
+func rowOf(c *toolcall.Call, p *gateway.Peer, f filter, selected toolcall.Key, now time.Time) row {
+	r := row{
+		ID: domID(c.Key), Href: address(c.Key, f.values()), Key: formKey(c.Key), Order: orderOf(c, f), Tool: c.Tool, Summary: summaryOf(c),
+		Agent: agentOf(c), Session: string(c.Session), Rule: ruleOf(c), Risk: c.Risk, State: stateOf(c), Selected: c.Key == selected, Asked: c.UpdatedAt,
+	}
+	switch f.Group {
+	case "tool":
+		r.Group = r.Tool
+	case "agent":
+		r.Group = c.Agent
+	case "session":
+		r.Group = r.Session
 	}
 	if c.State != message.ToolCallAsking || c.Request == nil {
 		if asked.WasAsked(c) {
 			r.Note = asked.Verdict(c, "")
-		} else {
-			r.Text = c.Input
 		}
 		return r
 	}
 	r.Asked, r.Ends = asked.At(c), c.Request.Requirement.Ends()
+	r.Left = urgency(r.Ends, now)
 	v, voted := asked.VoteOf(c, p.Name)
 	switch {
 	case voted:
 		r.Note = "You " + asked.Said(v)
-	case p.Has(toolcall.RoleApprover) && !mine:
+	case !p.Has(toolcall.RoleApprover):
+	case asked.MayRespond(c, p.Name) == asked.No:
 		r.Note = "You are not an approver"
+	default:
+		r.Mine, r.Can = true, !c.Request.Requirement.Signed
 	}
 	return r
 }
 
-// matcher returns the test of a filter: each of its words must occur.
-func matcher(filter string) func(*toolcall.Call) bool {
-	words := strings.Fields(strings.ToLower(filter))
-	return func(c *toolcall.Call) bool {
-		if len(words) == 0 {
-			return true
-		}
-		text := []string{string(c.Call), string(c.Session), string(c.Reply), c.Tool, c.Runtime, c.Agent, c.Input}
-		if c.Request != nil {
-			text = append(text, c.Request.Text, c.Request.Rule, c.Request.Reason)
-		}
-		all := strings.ToLower(strings.Join(text, "\n"))
-		return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(all, w) })
+func agentOf(c *toolcall.Call) string { return cmp.Or(c.Agent, c.Runtime) }
+
+func ruleOf(c *toolcall.Call) string {
+	switch {
+	case c.Request != nil:
+		return c.Request.Rule
+	case c.Decision != nil:
+		return c.Decision.Rule
 	}
+	return ""
 }
+
+// urgency is how soon a request ends.
+func urgency(ends, now time.Time) string {
+	switch left := ends.Sub(now); {
+	case ends.IsZero():
+		return ""
+	case left <= 10*time.Minute:
+		return "urgent"
+	case left <= time.Hour:
+		return "soon"
+	}
+	return "calm"
+}
+
+// orderOf is a text by which the rows of a page are in order.
+func orderOf(c *toolcall.Call, f filter) string {
+	const digits = "%020d"
+	first := fmt.Sprintf(digits, c.First)
+	switch {
+	case f.Group != "" || f.Show == showDone:
+		return ""
+	case f.Order() == toolcall.SortDeadline:
+		ends := int64(math.MaxInt64)
+		if c.Request != nil && c.State == message.ToolCallAsking && !c.Request.Requirement.Ends().IsZero() {
+			ends = c.Request.Requirement.Ends().UnixNano()
+		}
+		return fmt.Sprintf(digits, ends) + first
+	case f.Order() == toolcall.SortAge:
+		return fmt.Sprintf(digits, uint64(math.MaxInt64)-c.First)
+	}
+	return first
+}
+
+// Badge is the count of open requests in the navigation.
+func (s *side) Badge() count { return count{s.Open, "ask", "open"} }
+
+// rowIn is a row of a list, for its template.
+type rowIn struct {
+	Row  row
+	Now  time.Time
+	Pick bool
+}
+
+// riskTone is the tone of a word about the risk of a tool.
+func riskTone(word string) string {
+	if word == "destructive" {
+		return "bad"
+	}
+	return "ask"
+}
+
+// number writes a count as people read it.
+func number(n int) string {
+	text := strconv.Itoa(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// rows replies with the rows of some calls and the counters: what a change costs a page
+// that has the list. A named call without a row is not in the list any more.
+func (in *Console) rows(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+	c, err := p.Reader()
+	if err != nil {
+		return err
+	}
+	q := r.URL.Query()
+	f := filterOf(q)
+	names := q["k"]
+	if len(names) > maxUpdates {
+		return &message.Error{Code: message.CodeInvalid, Op: "list", What: "too many calls", Hint: "load the page again"}
+	}
+	out, err := newSide(r.Context(), c, p, f, nil, in.now())
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		k, err := parseKey(name, p.Space.ID)
+		if err != nil {
+			return err
+		}
+		req := f.first().request()
+		req.Session, req.Reply, req.Call = k.Session, k.Reply, k.Call
+		page, err := listPage(r.Context(), c, p, req)
+		if err != nil {
+			return err
+		}
+		for _, call := range page.Calls {
+			out.Rows = append(out.Rows, rowOf(call, p, f, toolcall.Key{}, in.now()))
+		}
+	}
+	return in.write(w, http.StatusOK, "rows-part", out)
+}
+
+// maxUpdates is how many calls a page updates one by one; beyond it reads the list.
+const maxUpdates = 20
+
+// formKey names a call in a form and in an event.
+func formKey(k toolcall.Key) string {
+	return url.Values{"session": {string(k.Session)}, "reply": {string(k.Reply)}, "call": {string(k.Call)}}.Encode()
+}
+
+func parseKey(name string, space toolcall.SpaceID) (toolcall.Key, error) {
+	q, err := url.ParseQuery(name)
+	if err != nil {
+		return toolcall.Key{}, &message.Error{Code: message.CodeInvalid, Op: "read form", What: "the form names no call", Hint: "load the page again"}
+	}
+	return keyOf(q, space)
+}
+
+// maxListed bounds the calls that are read for figures.
+const maxListed = 2000

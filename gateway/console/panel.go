@@ -13,8 +13,10 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/internal/reveal"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -50,6 +52,7 @@ type form struct {
 	Limit    string
 
 	Link string // the token of the link that led here
+	Then string // thenNext: open the next request afterwards
 
 	Outcome string // of a resolved call
 	Attempt int
@@ -62,6 +65,7 @@ type panel struct {
 	Stale   string // why the form cannot be sent; "": it can
 	Faults  []fault
 	Diff    []change
+	Preview *previewed
 	Ruled   []ruleChoice
 	Limits  *toolcall.RememberLimits
 	CanTerm bool // a standing approval may have limits
@@ -166,7 +170,7 @@ func readForm(r *http.Request) (*form, error) {
 		Do: q.Get("do"), Digest: q.Get("digest"), Input: strings.TrimSpace(strings.ReplaceAll(q.Get("input"), "\r\n", "\n")), Feedback: strings.TrimSpace(q.Get("feedback")),
 		Output: strings.ReplaceAll(q.Get("output"), "\r\n", "\n"), Note: strings.TrimSpace(q.Get("note")), To: strings.TrimSpace(q.Get("to")),
 		Remember: q.Get("remember"), Scope: q.Get("scope"), Last: q.Get("last"), Uses: strings.TrimSpace(q.Get("uses")),
-		Path: strings.TrimSpace(q.Get("budget_path")), Limit: strings.TrimSpace(q.Get("budget_limit")), Outcome: q.Get("outcome"), Link: q.Get("link"), Contents: map[int]string{},
+		Path: strings.TrimSpace(q.Get("budget_path")), Limit: strings.TrimSpace(q.Get("budget_limit")), Outcome: q.Get("outcome"), Link: q.Get("link"), Then: q.Get("then"), Contents: map[int]string{},
 	}
 	f.Attempt, _ = strconv.Atoi(q.Get("attempt")) // 0: none, which the engine refuses
 	for _, text := range q["rule"] {
@@ -275,6 +279,7 @@ func (f *form) addTerms(a *toolcall.Response, suggested []message.PermissionRule
 type button struct {
 	Panel       *panel
 	Label, Tone string
+	Next        string // of the button that opens the next request, too
 }
 
 // choice is an option of a list.
@@ -329,7 +334,39 @@ func (in *Console) check(w http.ResponseWriter, r *http.Request, p *gateway.Peer
 	}
 	v := panel{form: *f}
 	v.Faults, v.Diff = checkInput(p.Space, shown.Call, f.Input)
+	if len(v.Faults) == 0 && len(v.Diff) > 0 {
+		v.Preview = previewEdit(ctx, c, k, f)
+	}
 	return in.write(w, http.StatusOK, "verdict", v)
+}
+
+// previewed is what the policy would decide about an edit.
+type previewed struct {
+	api.PreviewedCall
+	Problem string // there is no preview
+	From    []string
+}
+
+// previewEdit asks the engine what an edit would do. The engine decides again when the edit
+// is sent, so a preview that fails keeps no one from sending it.
+func previewEdit(ctx context.Context, c engine.Client, k toolcall.Key, f *form) *previewed {
+	out, err := api.Preview.Call(ctx, c, api.PreviewRequest{
+		ProposeRequest: toolcall.ProposeRequest{V: 1, Session: k.Session, Reply: k.Reply},
+		Edit:           &api.PreviewEdit{Call: k.Call, Digest: f.Digest, Input: f.Input},
+	})
+	if err != nil {
+		return &previewed{Problem: reveal.Line(asked.Refusal(message.AsError("preview", err)))}
+	}
+	if len(out.Calls) != 1 {
+		return &previewed{Problem: "the server returned no decision"}
+	}
+	p := &previewed{PreviewedCall: out.Calls[0]}
+	if p.Needs != nil {
+		for _, part := range p.Needs.Parts {
+			p.From = append(p.From, asked.People(part.Users, part.Groups))
+		}
+	}
+	return p
 }
 
 // checkInput returns the faults of edited arguments, and what they change.

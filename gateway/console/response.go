@@ -39,7 +39,7 @@ func (in *Console) carryOut(w http.ResponseWriter, r *http.Request, p *gateway.P
 	ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
 	defer cancel()
 	if _, err = do(ctx, k, f); err == nil {
-		http.Redirect(w, r, address(k, back, "sent", f.Do), http.StatusSeeOther)
+		http.Redirect(w, r, afterwards(r.Context(), p, k, f, filterOf(r.PostForm), in.now()), http.StatusSeeOther)
 		return nil
 	}
 	e := message.AsError("submit_response", err)
@@ -48,6 +48,21 @@ func (in *Console) carryOut(w http.ResponseWriter, r *http.Request, p *gateway.P
 		s.Flash.Text = "The server failed; its log has the reason. Review the request again before you retry."
 	}
 	return in.showCall(r.Context(), w, p, s, k, back, f, gateway.StatusOf(e.Code))
+}
+
+// thenNext is the value of a button that opens the next request after the response.
+const thenNext = "next"
+
+// afterwards is the page after a response: that of the call, or the next request.
+func afterwards(ctx context.Context, p *gateway.Peer, k toolcall.Key, f *form, list filter, now time.Time) string {
+	if f.Then == thenNext {
+		if s, err := makeSide(ctx, p, list, k, now); err == nil {
+			if next := nextRequest(s, domID(k)); next != nil {
+				return next.Href + "&" + url.Values{"was": {formKey(k)}, "did": {f.Do}}.Encode()
+			}
+		}
+	}
+	return address(k, list.values(), "sent", f.Do)
 }
 
 func (in *Console) answer(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {

@@ -32,7 +32,7 @@ func TestManage(t *testing.T) {
 	b.see("Only approvers can respond.")
 	b.click(`[data-do="interrupt"]`)
 	b.click("#panel .main-action")
-	b.see("Closed: interrupted by olga")
+	b.see("Decided: interrupted by olga")
 }
 
 // ask sends a request as a browser does, of a person of the space alpha.

@@ -168,6 +168,7 @@ func (in *Console) revokeRule(w http.ResponseWriter, r *http.Request, p *gateway
 // explanation is how the current policy decides a call. Problem says why there is
 // none.
 type explanation struct {
+	Folded            bool                      `json:"-"`
 	Problem           string                    `json:"-"`
 	StandingApprovals []toolcall.StandingStatus `json:"-"` // on which the recorded decision relies
 

@@ -45,7 +45,7 @@ func stepsOf(history []toolcall.HistoryEntry) []step {
 			}
 		}
 		s := step{What: strings.Join(words, ", "), By: asked.Actor(h.By), At: h.At, Tone: tone}
-		if h.Worker != "" {
+		if h.Worker != "" && (h.By.Role != toolcall.RoleWorker || h.By.Name != h.Worker) {
 			s.Detail = "worker " + h.Worker
 		}
 		out = append(out, s)

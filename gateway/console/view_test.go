@@ -36,14 +36,29 @@ func TestMarkupIsText(t *testing.T) {
 	})
 }
 
-func TestArguments(t *testing.T) {
-	if a := argumentsOf(`{"a":1}`); len(a.Tree) != 1 || a.Tree[0].Name != "a" || a.Bytes != 7 {
-		t.Errorf("one member is shown as %+v", a)
+func TestReadable(t *testing.T) {
+	if b, a := readable(`{"a":1}`); len(b) != 0 || len(a.Tree) != 1 || a.Tree[0].Name != "a" || a.Bytes != 7 {
+		t.Errorf("one member is shown as %+v and %+v", b, a)
 	}
 	for _, odd := range []string{`{`, `{"a":[` + strings.Repeat("1,", maxArguments) + `1]}`} {
-		if a := argumentsOf(odd); a.Tree != nil || a.Raw != odd {
-			t.Errorf("%.40q is shown as %+v", odd, a.Tree)
+		if b, a := readable(odd); b != nil || a.Tree != nil || a.Raw != odd {
+			t.Errorf("%.40q is shown as %+v and %+v", odd, b, a.Tree)
 		}
+	}
+	b, a := readable(`{"timeout":5,"command":"git push --force"}`)
+	if len(b) != 1 || b[0].Kind != "command" || b[0].Lines[0] != "git push --force" || len(a.Tree) != 1 || a.Tree[0].Name != "timeout" {
+		t.Errorf("a command is shown as %+v and %+v", b, a.Tree)
+	}
+	b, a = readable(`{"file_path":"/a.go","old_string":"one\ntwo","new_string":"one\n2\u202e"}`)
+	if len(b) != 1 || b[0].Kind != "edit" || b[0].Title != "/a.go" || len(b[0].Diff) != 3 || b[0].Diff[2] != (change{"+", "2‹U+202E›"}) || len(a.Tree) != 1 {
+		t.Errorf("an edit is shown as %+v and %+v", b, a.Tree)
+	}
+	b, a = readable(`{"path":"x","edits":[{"oldText":"a","newText":"b"},{"oldText":"c","newText":"d"}]}`)
+	if len(b) != 2 || len(a.Tree) != 1 {
+		t.Errorf("two edits are shown as %+v and %+v", b, a.Tree)
+	}
+	if b, a = readable(`{"edits":[{"oldText":"a","newText":"b","all":true}],"command":7}`); len(b) != 0 || len(a.Tree) != 2 {
+		t.Errorf("an edit with more than two texts is shown as %+v and %+v", b, a.Tree)
 	}
 }
 
@@ -86,7 +101,7 @@ func TestTerms(t *testing.T) {
 }
 
 func TestFilter(t *testing.T) {
-	f := filter{Show: showDone, Words: "a b&c", Tool: "x", Mine: true}
+	f := filter{Show: showDone, Words: "a b&c", Tool: "x", Agent: "y", Session: "s/1", Rule: "r", Mine: true, Sort: toolcall.SortProposed, Group: "agent", Cursor: "c", From: 100}
 	if got := filterOf(f.values()); got != f {
 		t.Errorf("the filter comes back as %+v", got)
 	}

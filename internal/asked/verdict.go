@@ -1,6 +1,8 @@
 package asked
 
 import (
+	"strings"
+
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -25,11 +27,24 @@ func Verdict(c *toolcall.Call, by string) string {
 	if toolcall.Cause(c.Cause) == toolcall.CauseDeny {
 		return "denied by the policy after a response" + from(Who(v.By))
 	}
-	text := Said(v) + from(Who(v.By))
+	text := Said(v) + from(deciders(c, v))
 	if v.Feedback != "" {
 		text += ": " + v.Feedback
 	}
 	return text
+}
+
+// deciders names the people whose responses ended the approval request.
+func deciders(c *toolcall.Call, last toolcall.Vote) string {
+	t := c.Tally()
+	if last.Kind != toolcall.ResponseApprove || !t.Agreed || len(t.Approvals) < 2 {
+		return Who(last.By)
+	}
+	var all []string
+	for _, v := range t.Approvals {
+		all = append(all, Who(v.By))
+	}
+	return strings.Join(all[:len(all)-1], ", ") + " and " + all[len(all)-1]
 }
 
 // endsRequest reports whether the call's last vote ended its approval request.

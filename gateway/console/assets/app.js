@@ -6,6 +6,7 @@ import { tick } from './clock.js';
 import { listen } from './keys.js';
 import { prepare as prepareAudit } from './audit.js';
 import { find } from './find.js';
+import * as inbox from './inbox.js';
 
 const $ = (id) => document.getElementById(id);
 const say = (text) => { $('said').textContent = ''; requestAnimationFrame(() => { $('said').textContent = text; }); };
@@ -36,7 +37,7 @@ async function go(url, { push = true, focus = true, options } = {}) {
 // Moves the focus into the form, or to the heading.
 function land() {
   const field = document.querySelector('#panel textarea, #panel input:not([type=hidden]):not([type=radio]):not([type=checkbox]):not(.terms-only):not(.terms-only *)');
-  const target = ($('panel') && (field?.offsetParent ? field : document.querySelector('#panel .main-action:not(:disabled), #panel [data-close]'))) || $('title') || $('main');
+  const target = ($('panel') && (field?.offsetParent ? field : document.querySelector('#panel .main-action:not(:disabled), #panel:has(#gone) [data-close]') || $('panel'))) || $('title') || $('main');
   if (unread()) { // the arguments come before the button
     $('args').scrollIntoView({ block: 'start' });
     $('args-title').focus({ preventScroll: true });
@@ -61,6 +62,7 @@ let wanted, last = 0;
 
 async function refresh() {
   if (sending) { later(); return true; }
+  if ('still' in $('main').dataset) return true; // what a person reviews does not change under their eyes
   const mine = visit, here = location.href;
   last = Date.now();
   try {
@@ -122,7 +124,7 @@ function watchEnd() {
   const end = $('args-end');
   if (!end || !$('panel') || seen.has(digest())) return;
   watcher = new IntersectionObserver((all) => {
-    if (all.some((e) => e.isIntersecting)) { seen.add(digest()); guard(); watcher.disconnect(); }
+    if (all.some((e) => e.isIntersecting)) { seen.add(digest()); guard(); watcher.disconnect(); if (document.activeElement === $('panel')) land(); }
   });
   watcher.observe(end);
 }
@@ -140,6 +142,7 @@ function pin() {
 function ready() {
   pin();
   prepareAudit(say);
+  inbox.ready();
   tick(expired);
   watchEnd();
   guard();
@@ -173,9 +176,10 @@ async function check(area) {
 
 async function send(form, submitter) {
   if (sending || !stream.live) return;
+  const body = new URLSearchParams(new FormData(form, submitter)); // guard disables the button
   sending = true;
   guard();
-  await go(form.action, { options: { method: 'POST', body: new URLSearchParams(new FormData(form, submitter)) } });
+  await go(form.action, { options: { method: 'POST', body } });
   sending = false;
   ready();
   land();
@@ -189,9 +193,9 @@ function filterNow(form) {
   for (const [k, v] of [...q]) if (!v || (k === 'show' && v === 'open')) q.delete(k, v);
   for (const k of ['session', 'reply', 'call']) {
     const v = new URL(location).searchParams.get(k);
-    if (form.id === 'filter' && v !== null && document.body.querySelector('.panes')?.dataset.view === 'card') q.set(k, v);
+    if (form.id === 'filter' && v !== null && $('panel')) q.set(k, v); // an open form stays
   }
-  history.replaceState(null, '', location.pathname + (q.size ? '?' + q : ''));
+  history.replaceState(null, '', (q.has('call') ? location.pathname : new URL(form.action).pathname) + (q.size ? '?' + q : ''));
   visit++;
   refresh();
 }
@@ -249,11 +253,12 @@ $('theme').addEventListener('click', () => {
 document.documentElement.classList.add('js');
 remember();
 find(go);
+inbox.start({ go, reload: later, say });
 listen();
 setInterval(() => tick(expired), 1000);
 setInterval(() => { if (stream.live && !document.hidden && document.querySelector('[data-refresh]')) later(); }, 5000); // what grows with time
 stream.open({
-  changed: (c) => { if (c.say) say(c.say); later(); },
+  changed: (c) => { if (c.say) say(c.say); if (!inbox.changed(c)) later(); },
   progress: progressed,
   told,
   back: refresh,

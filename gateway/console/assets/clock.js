@@ -17,6 +17,8 @@ export function tick(over) {
   for (const el of document.querySelectorAll('[data-until]')) {
     const left = (Date.parse(el.dataset.until) - now) / 1000;
     put(el, left <= 0 ? 'over' : span(left) + (el.hasAttribute('data-bare') ? '' : ' left'));
+    const mark = el.closest('.ends, .clock');
+    if (mark && left <= 3600) { mark.classList.remove('calm'); mark.classList.toggle('soon', left > 600); mark.classList.toggle('urgent', left <= 600); }
     if (left <= 0 && !el.dataset.over) {
       el.dataset.over = '1';
       el.closest('.clock')?.classList.add('over');

@@ -11,8 +11,11 @@ const $ = (id) => document.getElementById(id);
 // What the server sent for an element. Scripts change elements (clocks, disabled
 // buttons), so the sent text is compared.
 const origin = new WeakMap();
-const made = (el) => origin.get(el) ?? el.outerHTML;
-const keep = (el) => { origin.set(el, el.outerHTML); return el; };
+export const made = (el) => origin.get(el) ?? el.outerHTML;
+export const keep = (el) => { origin.set(el, el.outerHTML); return el; };
+
+/** Has the next page replace an element that a script changed. */
+export const forget = (el) => { if (el) origin.delete(el); };
 
 /** Records the page as it was loaded. */
 export function remember() {
@@ -66,15 +69,10 @@ export function show(doc, asked = false) {
   if (focused && document.activeElement?.id !== focused) $(focused)?.focus({ preventScroll: true });
 }
 
-// A person may be typing in the filter: only fields without the focus are updated.
+// A person may be typing in the filter: a form with the focus is not updated.
 function side(then) {
-  const tools = then.querySelector('#tool'), mine = then.querySelector('#mine'), q = then.querySelector('#q');
-  if (!$('tool') || !tools) return;
-  if (document.activeElement !== $('tool') && $('tool').textContent + $('tool').value !== tools.textContent + tools.value) $('tool').replaceWith(tools);
-  if (mine) $('mine').checked = mine.checked;
-  if (q && document.activeElement !== $('q')) $('q').value = q.value;
-  const tab = then.querySelector('[name=show]');
-  if (tab) document.querySelector('#filter [name=show]').value = tab.value;
+  const now = $('filter'), next = then.querySelector('#filter');
+  if (now && next && !now.contains(document.activeElement)) exchange(now, next);
 }
 
 function exchangeAll(now, then) {
@@ -126,7 +124,7 @@ function drafts(open) {
   return [...open.querySelectorAll('textarea, input:not([type])')].filter((f) => f.value.trim() && f.value !== f.defaultValue).map((f) => f.value).join('\n\n');
 }
 
-function exchange(old, next) {
+export function exchange(old, next) {
   if (old.id === 'rows-box' && old.querySelector('.rows') && next.querySelector('.rows')) return list(old, next);
   if (made(old) === next.outerHTML && !(fresh && old.id === 'flash')) return;
   if (old.id === 'flash' && !fresh && !next.textContent.trim()) return; // a message to the person stays until their next action
@@ -148,12 +146,13 @@ function merge(log, then) {
 
 // Replaces rows one by one: an equal row stays, with its focus.
 function list(old, next) {
-  const rows = old.querySelector('.rows'), then = [...next.querySelectorAll('.rows > li')];
-  const byId = new Map([...rows.children].map((li) => [li.firstElementChild.id, li]));
+  const rows = old.querySelector('.rows'), then = next.querySelector('.rows');
+  for (const k of ['first', 'next']) if (k in then.dataset) rows.dataset[k] = then.dataset[k]; else delete rows.dataset[k];
+  const byId = new Map([...rows.children].map((li) => [li.id, li]));
   let at = rows.firstElementChild;
-  for (const li of then) {
-    const have = byId.get(li.firstElementChild.id);
-    byId.delete(li.firstElementChild.id);
+  for (const li of [...then.children]) {
+    const have = byId.get(li.id);
+    byId.delete(li.id);
     if (have && made(have) === li.outerHTML) {
       if (have === at) at = at.nextElementSibling;
       else rows.insertBefore(have, at);
@@ -164,14 +163,17 @@ function list(old, next) {
       if (have === at) at = at.nextElementSibling;
       have.replaceWith(li);
     } else {
-      li.classList.add('fresh');
+      if (!fresh) li.classList.add('fresh');
       rows.insertBefore(li, at);
     }
   }
   for (const li of byId.values()) li.remove();
-  const more = old.querySelector('.more'), moreThen = next.querySelector('.more');
-  more?.remove();
-  if (moreThen) rows.after(moreThen);
+  for (const part of ['.conditions', '#pages-bar']) {
+    const was = old.querySelector(part), is = next.querySelector(part);
+    if (was && is) was.replaceWith(is);
+    else if (is) rows.before(is);
+    else was?.remove();
+  }
 }
 
 /** Parses a part of a page. */

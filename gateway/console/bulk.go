@@ -1,0 +1,247 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/internal/reveal"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// maxBulk is how many requests one confirmation lists: more than that, a person does
+// not read.
+const maxBulk = 500
+
+// bulkWithin bounds the time of one confirmation. What it does not reach is not sent.
+const bulkWithin = time.Minute
+
+// bulkPages are the pages of one response to several requests.
+type bulkPages struct{ *Console }
+
+// bulk is the confirmation of one response to several requests, or its report.
+type bulk struct {
+	shell
+	Do       string // approve or reject
+	Filter   filter
+	Back     string
+	Items    []bulkItem
+	Left     []bulkItem // selected requests that this person cannot respond to like that
+	More     int        // matching requests beyond maxBulk
+	Feedback string
+	Done     bool // this is the report
+	Sent     int
+}
+
+// bulkItem is one request of a confirmation.
+type bulkItem struct {
+	row
+	Digest string
+	Input  string
+	Note   string // why it is left out, or what became of it
+	OK     bool
+}
+
+// review shows what one response to several requests would cover. It changes nothing.
+func (in bulkPages) review(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+	q := r.URL.Query()
+	f := filterOf(q)
+	v := bulk{shell: in.shell(r, p, "inbox", "Respond to several requests – askance"), Do: q.Get("do"), Filter: f, Back: f.listAddress()}
+	if v.Do != doReject {
+		v.Do = doApprove
+	}
+	c, err := p.Reader()
+	if err != nil {
+		return in.fail(w, v.shell, err)
+	}
+	if q.Get("all") != "" {
+		err = v.addAll(r.Context(), c, p)
+	} else {
+		err = v.addNamed(r.Context(), c, p, q["k"])
+	}
+	if err != nil {
+		return in.fail(w, v.shell, err)
+	}
+	return in.write(w, http.StatusOK, "bulk", v)
+}
+
+// addAll adds the matching requests that wait for this person.
+func (v *bulk) addAll(ctx context.Context, c engine.Client, p *gateway.Peer) error {
+	f := v.Filter.first()
+	f.Show, f.Mine = showOpen, true
+	r := f.request()
+	r.Limit = maxBulk
+	total := 0
+	for n := 0; ; {
+		page, err := listPage(ctx, c, p, r)
+		if err != nil {
+			return err
+		}
+		total = max(total, page.Counts[toolcall.PhaseAsking])
+		for _, call := range page.Calls[:min(len(page.Calls), maxBulk-n)] {
+			v.add(p, call, true)
+			n++
+		}
+		if r.Cursor = page.Cursor; r.Cursor == "" || n == maxBulk {
+			v.More = max(0, total-n)
+			return nil
+		}
+	}
+}
+
+// addNamed adds the requests that a form names, as they are now.
+func (v *bulk) addNamed(ctx context.Context, c engine.Client, p *gateway.Peer, names []string) error {
+	if len(names) > maxBulk {
+		return &message.Error{Code: message.CodeInvalid, Op: "respond", What: "too many requests are selected", Hint: fmt.Sprintf("select at most %d", maxBulk)}
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		k, err := parseKey(name, p.Space.ID)
+		if err != nil {
+			return err
+		}
+		page, err := listPage(ctx, c, p, toolcall.ListRequest{V: 1, Session: k.Session, Reply: k.Reply, Call: k.Call, Mine: true})
+		if err != nil {
+			return err
+		}
+		if len(page.Calls) == 1 {
+			v.add(p, page.Calls[0], true)
+			continue
+		}
+		shown, err := c.Show(ctx, toolcall.ShowRequest{V: 1, Key: k})
+		if err != nil {
+			return err
+		}
+		v.add(p, shown.Call, false)
+	}
+	slices.SortStableFunc(v.Items, func(a, b bulkItem) int { return cmp.Compare(a.Order, b.Order) })
+	return nil
+}
+
+// add adds a request to the confirmation, or to what it leaves out.
+func (v *bulk) add(p *gateway.Peer, call *toolcall.Call, mine bool) {
+	i := bulkItem{row: rowOf(call, p, v.Filter, toolcall.Key{}, v.Now), Digest: call.Digest, Input: call.Input}
+	if i.Note = leftOut(p, call, v.Do, mine); i.Note != "" {
+		v.Left = append(v.Left, i)
+		return
+	}
+	v.Items = append(v.Items, i)
+}
+
+// leftOut says why a request is not in the confirmation; "": it is.
+func leftOut(p *gateway.Peer, call *toolcall.Call, do string, mine bool) string {
+	if call.State != message.ToolCallAsking || call.Request == nil {
+		return "no longer open: " + asked.Verdict(call, "")
+	}
+	if asked.Forged(call, call.Digest) != "" {
+		return "the digest of the engine does not match the request"
+	}
+	if v, voted := asked.VoteOf(call, p.Name); voted {
+		return "you " + asked.Said(v) + " before"
+	}
+	switch r := call.Request.Requirement; {
+	case !mine:
+		return "you are not an approver of this request"
+	case do == doApprove && r.Signed:
+		return "approvals need your own signature, which a browser cannot make"
+	case do == doApprove && r.ExcludeEditor && slices.Contains(r.Editors, p.Name):
+		return "you edited it and cannot approve it"
+	}
+	return ""
+}
+
+// answer sends the response to each request of a confirmation, with the digest that the
+// confirmation has, and reports each outcome.
+func (in bulkPages) answer(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+	f, err := readForm(r)
+	if err != nil {
+		return err
+	}
+	back := filterOf(r.PostForm)
+	v := bulk{shell: in.shell(r, p, "inbox", "Responses – askance"), Do: f.Do, Filter: back, Back: back.first().listAddress(), Done: true}
+	items, err := bulkItemsOf(r.PostForm, p)
+	if err != nil {
+		return in.fail(w, v.shell, err)
+	}
+	if f.Do != doApprove && f.Do != doReject {
+		return in.fail(w, v.shell, &message.Error{Code: message.CodeInvalid, Op: "respond", What: "the form has no response", Hint: "load the page again"})
+	}
+	c, err := p.As(toolcall.RoleApprover)
+	if err != nil {
+		return in.fail(w, v.shell, err)
+	}
+	status := http.StatusOK // of the page; the first error counts only if nothing was sent
+	ctx, cancel := context.WithTimeout(r.Context(), bulkWithin)
+	defer cancel()
+	for _, i := range items {
+		one := *f
+		one.Digest = i.Digest
+		i.row, i.Note, err = answerOne(ctx, c, p, i, &one, in.now())
+		if i.OK = err == nil; i.OK {
+			v.Sent++
+		} else if status == http.StatusOK {
+			status = gateway.StatusOf(message.AsError("submit_response", err).Code)
+		}
+		v.Items = append(v.Items, i)
+	}
+	slices.SortStableFunc(v.Items, func(a, b bulkItem) int { return rank(a.OK) - rank(b.OK) }) // what failed comes first
+	if v.Sent > 0 {
+		status = http.StatusOK
+	}
+	return in.write(w, status, "bulk", v)
+}
+
+// bulkItemsOf reads the requests of a confirmation; each has its digest.
+func bulkItemsOf(q url.Values, p *gateway.Peer) ([]bulkItem, error) {
+	bad := &message.Error{Code: message.CodeInvalid, Op: "respond", What: "the form names no requests, or not their digests", Hint: "load the page again"}
+	names, digests := q["k"], q["digest"]
+	if len(names) == 0 || len(names) != len(digests) || len(names) > maxBulk || slices.Contains(digests, "") {
+		return nil, bad
+	}
+	out := make([]bulkItem, len(names))
+	for i, name := range names {
+		if _, err := parseKey(name, p.Space.ID); err != nil {
+			return nil, bad
+		}
+		out[i] = bulkItem{row: row{Key: name}, Digest: digests[i]}
+	}
+	return out, nil
+}
+
+// answerOne responds to one request and says what became of it.
+func answerOne(ctx context.Context, c engine.Client, p *gateway.Peer, i bulkItem, f *form, now time.Time) (r row, note string, err error) {
+	k, err := parseKey(i.Key, p.Space.ID)
+	if err != nil {
+		return i.row, "not sent", err
+	}
+	a, err := responseOf(f, k, nil, now)
+	if err == nil {
+		var call *toolcall.Call
+		if call, err = c.SubmitResponse(ctx, a); err == nil {
+			return rowOf(call, p, filter{Show: showOpen}, toolcall.Key{}, now), asked.Outcome(a, call), nil
+		}
+	}
+	r = row{Key: i.Key, ID: domID(k), Href: address(k, nil), Summary: string(k.Call)}
+	if shown, failed := c.Show(ctx, toolcall.ShowRequest{V: 1, Key: k}); failed == nil {
+		r = rowOf(shown.Call, p, filter{Show: showOpen}, toolcall.Key{}, now)
+	}
+	switch e := message.AsError("submit_response", err); {
+	case errors.Is(err, message.ErrDigest):
+		note = "not sent: the request changed after the confirmation listed it"
+	case e.Code == message.CodeInternal:
+		note = "the server failed; its log has the reason"
+	default:
+		note = "not accepted: " + strings.TrimSuffix(asked.Refusal(e), ".")
+	}
+	return r, reveal.Line(note), err
+}

@@ -1,0 +1,211 @@
+package console_test
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/askance-dev/askance/gateway/gatewaytest"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// openOf are the open requests of a seeded world, by their tools and in order.
+func openOf(w *gatewaytest.World, tool string) []toolcall.Key {
+	var out []toolcall.Key
+	for _, c := range w.A.Open() {
+		if c.Tool == tool {
+			out = append(out, c.Key)
+		}
+	}
+	return out
+}
+
+// The request that ends first is on top and open next to the list; a new one that ends
+// earlier does not take its place. On a phone there is the list alone.
+func TestFirstOpened(t *testing.T) {
+	w := seeded(t)
+	b := open(t, w, gatewaytest.Ann)
+	b.goTo("/inbox")
+	b.until(`document.querySelector(".row").innerText.includes("o-77231") && document.querySelector(".row").innerText.includes("support-bot · support-4711 · rule refunds-over-limit")`)
+	b.until(`document.querySelector("#title").innerText.includes("o-77231") && location.pathname === "/inbox/call"`)
+	b.until(`[...document.querySelectorAll(".row .tool")].map((e) => e.innerText).join() === "refund,refund,deploy_service,Bash,Write,send_email"`)
+	b.until(`document.querySelector(".row .ends").classList.contains("soon") && document.querySelectorAll(".ends.calm").length === 3`)
+	w.A.ProposeAs("other-bot", "other", "r1", "c1", "refund", `{"order_id":"o-1","amount_cents":9900,"currency":"EUR","reason":"x"}`)
+	b.until(`document.querySelectorAll(".row").length === 7 && document.querySelector("#rows-count").innerText === "1–7 of 7"`)
+	b.until(`document.querySelector("#title").innerText.includes("o-77231")`)
+	b.choose("#group", "agent")
+	b.until(`[...document.querySelectorAll(".rows .head")].map((e) => e.innerText).join() === "other-bot,release-bot,support-bot"`)
+	b.until(`location.search.includes("group=agent")`)
+	b.do(chromedp.EmulateViewport(390, 844))
+	b.goTo("/inbox")
+	b.until(`location.pathname === "/inbox" && !document.querySelector("#main").offsetParent && document.querySelectorAll(".row").length === 7`)
+}
+
+// One confirmation lists every selected request and sends exactly those. A request that
+// changes meanwhile is reported and not approved.
+func TestBulk(t *testing.T) {
+	w := seeded(t)
+	b := open(t, w, gatewaytest.Ann)
+	refunds, bash := openOf(w, "refund"), openOf(w, "Bash")[0]
+	b.goTo("/inbox")
+	b.until(`document.querySelectorAll(".pick").length === 6`)
+	b.press("x")
+	b.see("1 selected")
+	b.do(chromedp.Focus(chromedp.CSS(".rows li:nth-child(4) .row")))
+	box := eval[[]float64](b, `(() => { const r = document.querySelector(".rows li:nth-child(4) .row").getBoundingClientRect(); return [r.x + 100, r.y + 10]; })()`)
+	for _, kind := range []input.DispatchMouseEventType{"mousePressed", "mouseReleased"} {
+		command(b, input.DispatchMouseEvent, input.DispatchMouseEventParams{Type: kind, X: box[0], Y: box[1], Button: "left", ClickCount: 1, Modifiers: 8})
+	}
+	b.see("4 selected")
+	b.click(".rows li:nth-child(3) .pick")
+	b.see("3 selected")
+	b.press("a")
+	b.see("Approve 3 requests", "o-77231", "o-77240", "kubectl -n shop rollout restart deployment/checkout")
+	b.accessible("bulk")
+	b.until(`document.querySelectorAll("[name=digest]").length === 3`)
+	w.A.SubmitResponse(gatewaytest.Bob, toolcall.Response{Key: bash, Kind: toolcall.ResponseReject, Feedback: "no"})
+	change := `{"order_id":"o-77240","amount_cents":990000,"currency":"USD","reason":"item missing"}`
+	w.A.SubmitResponse(gatewaytest.Bob, toolcall.Response{Key: refunds[1], Kind: toolcall.ResponseApprove, Input: &change})
+	b.click(".main-action")
+	b.see("Approved 1 of 3 requests", "too late, it was rejected by bob")
+	b.shot("report")
+	if c := w.A.Finished(refunds[0]); len(c.Votes) != 1 || c.Votes[0].By.Name != gatewaytest.Ann {
+		t.Errorf("the listed request has the votes %+v", c.Votes)
+	}
+	for _, k := range []toolcall.Key{bash, refunds[1]} {
+		if slices.ContainsFunc(w.A.Show(k).Votes, func(v toolcall.Vote) bool { return v.By.Name == gatewaytest.Ann }) {
+			t.Errorf("%s has a vote of ann", k)
+		}
+	}
+}
+
+// A confirmation names the digest of each request: another digest, or none, sends nothing.
+func TestBulkDigests(t *testing.T) {
+	w := world(t)
+	first, second := w.A.Ask("s1", "r1", "c1"), w.A.Ask("s1", "r1", "c2")
+	name := func(k toolcall.Key) string {
+		return url.Values{"session": {string(k.Session)}, "reply": {string(k.Reply)}, "call": {string(k.Call)}}.Encode()
+	}
+	form := url.Values{"csrf": {gatewaytest.ProofOf("ann")}, "do": {"approve"}, "k": {name(first), name(second)}}
+	if code, _ := ask(t, w, "alpha.ann", "POST", "/inbox/bulk", form); code != 400 {
+		t.Errorf("without digests: %d, want 400", code)
+	}
+	form["digest"] = []string{"sha256:another", w.A.Show(second).Digest}
+	if code, page := ask(t, w, "alpha.ann", "POST", "/inbox/bulk", form); code != 200 || !strings.Contains(page, "the request changed after the confirmation listed it") {
+		t.Errorf("another digest: %d %.300s", code, page)
+	}
+	if c := w.A.Show(first); c.State != message.ToolCallAsking || len(c.Votes) != 0 {
+		t.Errorf("the request with another digest is %s with %+v", c.State, c.Votes)
+	}
+	w.A.Finished(second)
+	for _, who := range []string{"olga", "audie"} {
+		form.Set("csrf", gatewaytest.ProofOf(who))
+		if code, _ := ask(t, w, "alpha."+who, "POST", "/inbox/bulk", form); code != 403 {
+			t.Errorf("%s: %d, want 403", who, code)
+		}
+	}
+}
+
+// Two keys approve, and shift opens the next request.
+func TestApproveAndNext(t *testing.T) {
+	w := seeded(t)
+	b := open(t, w, gatewaytest.Ann)
+	k := openOf(w, "refund")
+	b.goTo("/inbox")
+	b.until(`document.querySelector("#title").innerText.includes("o-77231")`)
+	b.press("a")
+	b.until(`document.activeElement.matches("#panel .main-action") && !document.activeElement.disabled`)
+	b.do(chromedp.KeyEvent(kb.Enter, chromedp.KeyModifiers(8)))
+	b.until(`document.querySelector("#title").innerText.includes("o-77240") && document.querySelector("#flash").innerText.includes("You approved")`)
+	b.until(`document.querySelector("#flash").innerText.includes("o-77231") && document.querySelectorAll(".row").length === 5`)
+	if c := w.A.Finished(k[0]); len(c.Votes) != 1 {
+		t.Errorf("%d votes", len(c.Votes))
+	}
+	b.press("a")
+	b.until(`document.activeElement.matches("#panel .main-action") && !document.activeElement.disabled`)
+	b.press(kb.Enter)
+	b.see("You approved, the call is finished")
+	w.A.Finished(k[1])
+}
+
+// A change elsewhere costs the row that changed: one small request, and no other row is
+// made again.
+func TestChangeCostsItsRow(t *testing.T) {
+	w := seeded(t)
+	b := open(t, w, gatewaytest.Ann)
+	b.goTo("/inbox")
+	b.until(`document.querySelectorAll(".row").length === 6 && location.pathname === "/inbox/call"`)
+	eval[bool](b, `(window.before = [...document.querySelectorAll(".row")], window.asked = [], (() => { const f = window.fetch; window.fetch = (u, o) => { window.asked.push(String(u)); return f(u, o); }; })(), true)`)
+	k := w.A.ProposeAs("other-bot", "other", "r1", "c1", "Bash", `{"command":"git push --force origin main"}`).Key
+	b.until(`document.querySelectorAll(".row").length === 7 && document.title.startsWith("(7) ") && document.querySelector("#tabs [aria-current]").innerText === "Open 7"`)
+	b.until(`document.querySelector("#to-inbox .count").innerText.includes("7")`)
+	w.A.Reject(gatewaytest.Bob, k, "no")
+	b.until(`document.querySelectorAll(".row").length === 6 && document.title.startsWith("(6) ") && document.querySelector("#tabs [aria-current]").innerText === "Open 6"`)
+	b.until(`[...document.querySelectorAll(".row")].every((r, i) => r === window.before[i])`)
+	if asked := eval[[]string](b, `window.asked`); len(asked) == 0 || slices.ContainsFunc(asked, func(u string) bool { return !strings.HasPrefix(u, "/inbox/rows?") }) {
+		t.Errorf("the page requested %q", asked)
+	}
+}
+
+// The desktop reports a new request after the person asked for it, with the summary.
+func TestNotification(t *testing.T) {
+	w := seeded(t)
+	b := open(t, w, gatewaytest.Ann)
+	b.goTo("/inbox")
+	eval[bool](b, `(window.sent = [], window.Notification = class { static permission = "default"; static asked = 0; static async requestPermission() { this.asked++; return this.permission = "granted"; } constructor(title, o) { window.sent.push(title + ": " + o.body); } }, document.hasFocus = () => false, true)`)
+	propose := func(call string) {
+		w.A.ProposeAs("other-bot", "other", "r1", call, "refund", `{"order_id":"`+call+`","amount_cents":9900,"currency":"EUR","reason":"x"}`)
+		b.until(fmt.Sprintf("document.querySelector('.rows').innerText.includes(%q)", call))
+	}
+	propose("o-1")
+	b.click("#notify")
+	b.see("Notifications on")
+	propose("o-2")
+	b.until(`window.sent.length === 1 && window.sent[0].includes("o-2")`)
+	b.click("#notify")
+	b.see("Notify me")
+	propose("o-3")
+	if asked := eval[int](b, `Notification.asked`); asked != 1 {
+		t.Errorf("the permission was requested %d times, want once, by the click", asked)
+	}
+	if sent := eval[[]string](b, `window.sent`); len(sent) != 1 {
+		t.Errorf("notifications: %q", sent)
+	}
+}
+
+// Edited arguments over several lines are arguments, and the page has a title.
+func TestAfterEdit(t *testing.T) {
+	w := seeded(t)
+	b := open(t, w, gatewaytest.Ann)
+	k := openOf(w, "deploy_service")[0]
+	input := "{\n  \"service\": \"checkout\",\n  \"version\": \"1.41.9\"\n}"
+	w.A.SubmitResponse(gatewaytest.Ann, toolcall.Response{Key: k, Kind: toolcall.ResponseApprove, Input: &input})
+	b.goTo(callPath(k))
+	b.until(`document.querySelector("#title").innerText.includes("1.41.9")`)
+	b.until(`!document.body.innerText.includes("U+000A") && document.querySelector("#args").innerText.includes("1.41.9")`)
+	w.A.Approve(gatewaytest.Bob, k)
+	w.A.Finished(k)
+	for _, path := range []string{callPath(k), "/inbox?show=done"} {
+		b.goTo(path)
+		b.until(`document.body.innerText.includes("1.41.9") && !document.body.innerText.includes("U+000A")`)
+	}
+}
+
+// A worker that starts a call is named once.
+func TestWorkerNamedOnce(t *testing.T) {
+	w := world(t)
+	b := open(t, w, gatewaytest.Olga)
+	w.A.Work(gatewaytest.Job)
+	k := w.A.Propose("s1", "r1", "c1", gatewaytest.Job, `{}`).Key
+	w.A.Finished(k)
+	b.goTo(callPath(k))
+	b.see("worker wk-job")
+	b.until(`[...document.querySelectorAll(".steps li")].every((li) => li.innerText.split("wk-job").length <= 2)`)
+}

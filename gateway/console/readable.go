@@ -1,0 +1,160 @@
+package console
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/internal/linediff"
+	"github.com/askance-dev/askance/internal/reveal"
+	"github.com/askance-dev/askance/internal/strictjson"
+)
+
+// maxArguments bounds the tree of arguments: larger ones are shown as text.
+const maxArguments = 3000
+
+// arguments are JSON for people: as a tree, and raw.
+type arguments struct {
+	Tree  []asked.Argument // nil: only Raw
+	Raw   string
+	Bytes int
+}
+
+// block is an argument that people read better than as JSON: a command, a text, or an
+// edit of a file. All of it has been made visible.
+type block struct {
+	Kind  string // command, text, patch, edit
+	Name  string // of the argument
+	Title string // of an edit: the file
+	Lines []string
+	Diff  []change // of a patch and an edit
+}
+
+// blockKinds are the names of arguments that become blocks where they are texts. A text
+// of one line becomes one only if it is a command.
+var blockKinds = map[string]string{
+	"command": "command", "cmd": "command", "script": "command", "bash": "command", "shell": "command",
+	"code": "text", "query": "text", "sql": "text", "content": "text", "contents": "text", "text": "text", "body": "text", "source": "text", "message": "text", "new_source": "text",
+	"patch": "patch", "diff": "patch",
+}
+
+// editPairs are the names of the text before and after an edit.
+var editPairs = [][2]string{
+	{"old_string", "new_string"}, {"old_str", "new_str"}, {"old_text", "new_text"}, {"oldText", "newText"}, {"oldString", "newString"}, {"old", "new"}, {"before", "after"}, {"search", "replace"},
+}
+
+var fileNames = []string{"file_path", "path", "filename", "file", "filePath", "notebook_path", "uri"}
+
+// readable takes arguments apart: blocks first, and the other ones as a tree. Each
+// argument is in one of them, and Raw has all.
+func readable(input string) ([]block, arguments) {
+	args := arguments{Raw: input, Bytes: len(input)}
+	args.Tree, _ = asked.Arguments(input, maxArguments)
+	members, err := strictjson.Members([]byte(input))
+	if args.Tree == nil || err != nil {
+		return nil, args
+	}
+	texts := map[string]string{}
+	for _, m := range members {
+		if text, err := strictjson.Text(m.Value); err == nil {
+			texts[m.Name] = text
+		}
+	}
+	var out []block
+	used := map[string]bool{}
+	title := ""
+	for _, n := range fileNames {
+		if title == "" {
+			title = reveal.Line(texts[n])
+		}
+	}
+	if b, names, ok := editOf(texts, title); ok {
+		out = append(out, b)
+		used[names[0]], used[names[1]] = true, true
+	}
+	for _, m := range members {
+		if text, ok := texts[m.Name]; ok && !used[m.Name] {
+			if b, ok := blockOf(m.Name, text); ok {
+				out, used[m.Name] = append(out, b), true
+			}
+			continue
+		}
+		if m.Name == "edits" {
+			if all, ok := editsOf(m.Value, title); ok {
+				out, used[m.Name] = append(out, all...), true
+			}
+		}
+	}
+	args.Tree = slices.DeleteFunc(args.Tree, func(a asked.Argument) bool { return used[a.Name] })
+	slices.SortStableFunc(out, func(a, b block) int { return rank(a.Kind != "command") - rank(b.Kind != "command") })
+	return out, args
+}
+
+func blockOf(name, text string) (block, bool) {
+	kind, ok := blockKinds[name]
+	if !ok || kind != "command" && !strings.Contains(text, "\n") || text == "" {
+		return block{}, false
+	}
+	b := block{Kind: kind, Name: name, Lines: strings.Split(strings.TrimSuffix(reveal.Text(text), "\n"), "\n")}
+	if kind == "patch" {
+		for _, l := range b.Lines {
+			mark := " "
+			if strings.HasPrefix(l, "+") || strings.HasPrefix(l, "-") {
+				mark, l = l[:1], l[1:]
+			}
+			b.Diff = append(b.Diff, change{mark, l})
+		}
+	}
+	return b, true
+}
+
+// editOf is the edit that a pair of texts makes.
+func editOf(texts map[string]string, title string) (b block, names [2]string, ok bool) {
+	for _, names := range editPairs {
+		before, was := texts[names[0]]
+		after, is := texts[names[1]]
+		if was && is {
+			return block{Kind: "edit", Name: names[1], Title: title, Diff: diffOf(before, after)}, names, true
+		}
+	}
+	return block{}, names, false
+}
+
+// editsOf are the edits of a list; ok is false if one of its items is anything else.
+func editsOf(data []byte, title string) (all []block, ok bool) {
+	items, err := strictjson.Items(data)
+	if err != nil || len(items) == 0 {
+		return nil, false
+	}
+	for _, item := range items {
+		members, err := strictjson.Members(item.Value)
+		texts := map[string]string{}
+		for _, m := range members {
+			if text, err := strictjson.Text(m.Value); err == nil {
+				texts[m.Name] = text
+			}
+		}
+		b, _, ok := editOf(texts, title)
+		if err != nil || !ok || len(members) != 2 {
+			return nil, false
+		}
+		all = append(all, b)
+	}
+	return all, true
+}
+
+// diffOf has the lines of an edit.
+func diffOf(before, after string) []change {
+	var was, is []string
+	if before != "" {
+		was = strings.Split(before, "\n")
+	}
+	if after != "" {
+		is = strings.Split(after, "\n")
+	}
+	var out []change
+	for _, l := range linediff.Lines(was, is) {
+		out = append(out, change{l[:1], reveal.Text(l[2:])})
+	}
+	return out
+}
