@@ -346,7 +346,7 @@ func (p *Port) preview(ctx context.Context, r api.PreviewRequest) (api.PreviewRe
 		by = toolcall.Principal{Role: toolcall.RoleRuntime, Name: session.Runtime}
 	}
 	if r.Edit != nil {
-		return api.PreviewReply{}, &message.Error{Code: message.CodeInvalid, Op: api.Preview.Name, What: "edit is not possible yet", Hint: "leave it out"}
+		return p.e.proposer.previewEdit(ctx, p.by, r)
 	}
 	calls, declared, err := p.e.proposer.newCalls(by, r.ProposeRequest)
 	if err == nil {
@@ -376,20 +376,65 @@ func (p *Port) preview(ctx context.Context, r api.PreviewRequest) (api.PreviewRe
 
 func (p *proposer) previewCall(ctx context.Context, c *toolcall.Call) api.PreviewedCall {
 	out := api.PreviewedCall{Call: c.Call, Tool: c.Tool, Definition: c.Definition, Refused: p.judge.Unfit(p.snapshot(c))}
-	if out.Refused != "" {
-		return out
-	}
-	v := p.standing.Consult(ctx, c, p.budgets.Look)
-	if by, standing := p.standing.ResponseFor(ctx, c, v.Decision, couldSpend); standing != "" {
-		v.Decision, v.StandingApprovals = by, []toolcall.StandingID{standing}
-	}
-	decision := decide.DecisionWithRun(v.Decision)
-	decide.NoteStandingApprovals(&decision, v.StandingApprovals)
-	out.Decision = &decision
 	decided := c.Clone()
-	decided.Decision, decided.Redact = &decision, v.Decision.Redact
+	if out.Refused == "" {
+		v := p.standing.Consult(ctx, c, p.budgets.Look)
+		if by, standing := p.standing.ResponseFor(ctx, c, v.Decision, couldSpend); standing != "" {
+			v.Decision, v.StandingApprovals = by, []toolcall.StandingID{standing}
+		}
+		decision := decide.DecisionWithRun(v.Decision)
+		decide.NoteStandingApprovals(&decision, v.StandingApprovals)
+		out.Decision, decided.Decision, decided.Redact = &decision, &decision, v.Decision.Redact
+	}
 	out.Summary, out.Risk = p.summarize(decided, decided.Redacted())
 	return out
+}
+
+// previewEdit says what an edit of an open approval request by a person would do.
+func (p *proposer) previewEdit(ctx context.Context, by toolcall.Principal, r api.PreviewRequest) (api.PreviewReply, error) {
+	key := toolcall.Key{Space: p.space, Session: r.Session, Reply: r.Reply, Call: r.Edit.Call}
+	if by.Role == toolcall.RoleRuntime || len(r.Calls) > 0 {
+		return api.PreviewReply{}, &message.Error{Code: message.CodeInvalid, Op: api.Preview.Name, What: "edit is for a person, without other calls", Hint: "send it as the approver, and leave tool_calls out"}
+	}
+	if err := key.Validate(); err != nil {
+		return api.PreviewReply{}, err
+	}
+	c, err := p.store.CallOrNil(ctx, key)
+	switch {
+	case err != nil:
+		return api.PreviewReply{}, err
+	case c == nil:
+		return api.PreviewReply{}, &message.Error{Code: message.CodeNotFound, Op: api.Preview.Name, What: "no call " + key.String() + " is known", Hint: "list the calls of the session"}
+	}
+	out := api.PreviewedCall{Call: c.Call, Tool: c.Tool, Definition: c.Definition, Edit: api.EditRefused}
+	if r.Edit.Digest != "" {
+		if err := toolcall.Load(c.Clone()).CheckRequest(r.Edit.Digest); err != nil {
+			return api.PreviewReply{}, err
+		}
+	}
+	after, err := p.responses.PreviewEdit(ctx, by, c, r.Edit.Input)
+	if err != nil {
+		if e := message.AsError(api.Preview.Name, err); e.Code != message.CodeForbidden && e.Code != message.CodeInvalid {
+			return api.PreviewReply{}, err
+		}
+		out.Refused = message.AsError(api.Preview.Name, err).What
+		if denied, is := errors.AsType[*approve.DeniedEdit](err); is {
+			out.Decision = &denied.Decision
+		}
+		return api.PreviewReply{Bundle: p.policy.Hash(), Calls: []api.PreviewedCall{out}}, nil
+	}
+	out.Decision = after.Decision
+	out.Summary, out.Risk = p.summarize(after, after.Redacted())
+	switch after.State {
+	case message.ToolCallAsking:
+		tally := after.Tally()
+		out.Edit, out.Needs = api.EditAsks, &tally
+	case message.ToolCallFinished:
+		out.Refused = "the policy denies the call by now"
+	default:
+		out.Edit = api.EditRuns
+	}
+	return api.PreviewReply{Bundle: p.policy.Hash(), Calls: []api.PreviewedCall{out}}, nil
 }
 
 // couldSpend reports why a standing approval could not be used for a call.

@@ -293,10 +293,9 @@ func editRememberedByNoOne(w *world) {
 	q := e.ask("b", note, `{"n":1}`)
 	e.refuses("ann", editing(q, `{"n":10}`, toolcall.StandingTerms{}), message.ErrForbidden)
 	e.refuses("ann", editing(e.ask("c", deploy, `{"n":1}`), `{"n":2}`, toolcall.StandingTerms{}), message.ErrForbidden)
-	c := e.answers("ann", editing(q, `{"n":100}`, toolcall.StandingTerms{}))
-	w.wantResult(c, message.ToolResultDenied, "never")
-	if len(c.StandingApprovals)+len(e.standingApprovals(true)) != 0 {
-		w.Errorf("a denied call leaves %+v", e.standingApprovals(true))
+	e.refuses("ann", editing(q, `{"n":100}`, toolcall.StandingTerms{}), message.ErrForbidden)
+	if len(e.standingApprovals(true)) != 0 {
+		w.Errorf("a denied edit leaves %+v", e.standingApprovals(true))
 	}
 }
 

@@ -7,7 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -17,6 +19,8 @@ func answerCases() []engineCase {
 		{"approve", approved},
 		{"approve edited, then allowed", editedAllowed},
 		{"approve edited, denied by rule", editedDenied},
+		{"approve edited, previewed", editedPreviewed},
+		{"approve edited, denied by another policy than previewed", editedUnderAnotherPolicy},
 		{"approve edited, asked by another rule", editedAsksAnew},
 		{"approve edited, asked by a further rule", editedAsksOthers},
 		{"approve edited, a rule fails", editedFails},
@@ -169,8 +173,13 @@ func ruleNotRemembered(w *world) {
 		}
 		return c
 	}
-	edited("denied", `{"n":3}`)
-	_, err := e.bob().SubmitResponse(w.Context(), reject(edited("rejected", `{"n":2}`)))
+	denied := edit(e.ask("denied", deploy, `{"n":1}`), `{"n":3}`)
+	denied.Rules = []message.PermissionRule{}
+	_, err := e.ann().SubmitResponse(w.Context(), denied)
+	w.wantErr(err, message.ErrForbidden)
+	_, err = e.ann().SubmitResponse(w.Context(), toolcall.Response{Key: denied.Key, Digest: denied.Digest, Kind: toolcall.ResponseReject})
+	w.must(err)
+	_, err = e.bob().SubmitResponse(w.Context(), reject(edited("rejected", `{"n":2}`)))
 	w.must(err)
 	e.finished(edited("expired", `{"n":2}`).Key)
 	q := edited("approved", `{"n":2}`)
@@ -305,11 +314,100 @@ func editedAllowed(w *world) {
 func editedDenied(w *world) {
 	e := w.engine()
 	q := e.ask("c", pay, `{"amount":500}`)
-	c, err := e.ann().SubmitResponse(w.Context(), edit(q, `{"amount":50000}`))
-	w.must(err)
-	w.wantResult(c, message.ToolResultDenied, "huge")
-	w.wantPath(q.Key, "propose+ask edit+deny")
+	size := len(w.records())
+	_, err := e.ann().SubmitResponse(w.Context(), edit(q, `{"amount":50000}`))
+	if text := w.refusal(err, message.ErrForbidden).Error(); !strings.Contains(text, "huge") || !strings.Contains(text, "still open") {
+		w.Errorf("the refusal says %s", text)
+	}
+	w.wantSize(size)
 	w.wantRuns(q.Key, 0)
+	// it is open for others, as it was
+	_, err = e.bob().SubmitResponse(w.Context(), approve(q))
+	w.must(err)
+	w.wantResult(e.finished(q.Key), message.ToolResultSuccess, `{"amount":500}`)
+	w.wantPath(q.Key, "propose+ask approve+start result")
+}
+
+// editedPreviewed: the preview of an edit says what the edit then does.
+func editedPreviewed(w *world) {
+	e := w.engine()
+	preview := func(p *engine.Port, q *toolcall.Call, input string) api.PreviewedCall {
+		w.Helper()
+		out, err := api.Preview.Call(w.Context(), p, api.PreviewRequest{ProposeRequest: toolcall.ProposeRequest{Session: q.Session, Reply: q.Reply}, Edit: &api.PreviewEdit{Call: q.Call, Digest: q.Digest, Input: input}})
+		w.must(err)
+		return out.Calls[0]
+	}
+	for i, row := range []struct {
+		input string
+		want  api.EditOutcome
+		says  string
+	}{
+		{`{"amount":50}`, api.EditRuns, ""},
+		{`{"amount":400}`, api.EditRuns, ""},
+		{`{"amount":500}`, api.EditRuns, ""}, // nothing is changed
+		{`{"amount":50,"currency":"USD"}`, api.EditAsks, ""},
+		{`{"amount":50000}`, api.EditRefused, "huge"},
+		{`[]`, api.EditRefused, "not a JSON object"},
+	} {
+		q := e.ask(message.CallID(fmt.Sprint("c", i)), pay, `{"amount":500}`)
+		size := len(w.records())
+		got := preview(e.ann(), q, row.input)
+		w.wantSize(size)
+		if got.Edit != row.want || !strings.Contains(got.Refused, row.says) || (got.Refused == "") != (row.want != api.EditRefused) || (got.Needs != nil) != (row.want == api.EditAsks) {
+			w.Errorf("%s: the preview is %+v", row.input, got)
+		}
+		if row.want != api.EditRefused && got.Summary == "" || row.says == "huge" && (got.Decision == nil || got.Decision.Rule != "huge") {
+			w.Errorf("%s: the preview has %q, %+v", row.input, got.Summary, got.Decision)
+		}
+		c, err := e.ann().SubmitResponse(w.Context(), edit(q, row.input))
+		switch row.want {
+		case api.EditRuns:
+			w.must(err)
+			e.finished(c.Key)
+		case api.EditAsks:
+			w.must(err)
+			if c.State != message.ToolCallAsking {
+				w.Errorf("%s: %s", row.input, describe(c))
+			}
+		case api.EditRefused:
+			if err == nil {
+				w.Errorf("%s: taken", row.input)
+			}
+		}
+		if row.want != api.EditRuns {
+			_, err = e.operator().Interrupt(w.Context(), toolcall.InterruptRequest{Session: q.Session, Reply: q.Reply})
+			w.must(err)
+			return
+		}
+	}
+}
+
+// editedUnderAnotherPolicy: a preview promises nothing. The policy in force when the edit
+// is sent decides, and what it denies leaves the request open.
+func editedUnderAnotherPolicy(w *world) {
+	ask := permission.Rule{Name: "ask", Tools: []string{pay}, Behavior: message.BehaviorAsk}
+	w.policy.use(w, ask)
+	e := w.engine()
+	q := e.ask("c", pay, `{"amount":5}`)
+	edited := func() api.EditOutcome {
+		w.Helper()
+		out, err := api.Preview.Call(w.Context(), e.ann(), api.PreviewRequest{ProposeRequest: toolcall.ProposeRequest{Session: q.Session, Reply: q.Reply}, Edit: &api.PreviewEdit{Call: q.Call, Input: `{"amount":6}`}})
+		w.must(err)
+		return out.Calls[0].Edit
+	}
+	if got := edited(); got != api.EditRuns {
+		w.Errorf("the preview says %s", got)
+	}
+	w.policy.use(w, ask, permission.Rule{Name: "six", Tools: []string{pay}, Behavior: message.BehaviorDeny, When: "args.amount == 6"})
+	_, err := e.ann().SubmitResponse(w.Context(), edit(q, `{"amount":6}`))
+	w.wantErr(err, message.ErrForbidden)
+	if got := edited(); got != api.EditRefused {
+		w.Errorf("the preview says %s by now", got)
+	}
+	w.policy.use(w, ask)
+	_, err = e.ann().SubmitResponse(w.Context(), edit(q, `{"amount":6}`))
+	w.must(err)
+	w.wantResult(e.finished(q.Key), message.ToolResultSuccess, `{"amount":6}`)
 }
 
 func editedAsksAnew(w *world) {

@@ -142,3 +142,30 @@ func TestDefinitionAndParentAreShown(t *testing.T) {
 		t.Errorf("the origin is %q", text)
 	}
 }
+
+// Of an approval by several people, all are named.
+func TestVerdictNamesAllApprovers(t *testing.T) {
+	c := asking(t, func(q *toolcall.ApprovalRequest) { q.Requirement.Quorum = 2 })
+	for _, name := range []string{"ann", "bob"} {
+		c.Votes = append(c.Votes, toolcall.Vote{Kind: toolcall.ResponseApprove, By: toolcall.Principal{Role: toolcall.RoleApprover, Name: name}, Digest: c.Digest})
+	}
+	c.State, c.Cause = message.ToolCallFinished, "result"
+	if got := asked.Verdict(c, ""); got != "approved by ann and bob" {
+		t.Errorf("the verdict is %q", got)
+	}
+}
+
+// A call is titled by what it would do; a record without a summary by what was asked.
+func TestTitle(t *testing.T) {
+	c := asking(t, nil)
+	if got := asked.Title(c); got != "Pay?" {
+		t.Errorf("without a summary: %q", got)
+	}
+	c.Request.Text = "" // as after an edit that the policy allows
+	if got := asked.Title(c); got != "pay" {
+		t.Errorf("without a text: %q", got)
+	}
+	if c.Summary = "pay cents 1"; asked.Title(c) != c.Summary {
+		t.Errorf("with a summary: %q", asked.Title(c))
+	}
+}

@@ -22,21 +22,23 @@ type check struct {
 	wants string
 	other string // what happens to a response that does not pass
 	pass  func(ctx context.Context, r *response) error
+	// counts: it takes note of the response, which a preview must not.
+	counts bool
 }
 
 // checks are all checks in their order. Who may respond comes before what the
 // approval request is, so that only those who may respond learn about it.
 var checks = []check{
-	{"resent", "the `response_id` is new", "returns the call as it stands; a known id with another response is a `conflict`", checkResent},
-	{"approver", "the requirement accepts the person, who is not an excluded requester", "`forbidden`", checkApprover},
-	{"in time", "the deadline has not passed, and the reply is not interrupted", "the request ends, and the response is refused as `finished`", checkInTime},
-	{"same approval request", "the call is asking, and the response names the digest of the open request", "`digest_mismatch`, `state` or `finished`, with the call as it stands", checkRequest},
-	{"redaction", "edited arguments keep the marks of redacted values in their places", "`invalid`", revealInput},
-	{"kind", "`delegate` names a person who can respond; `approve` has a valid signature if one is needed, and is not by an excluded editor; `respond` is by a person who could approve alone", "`forbidden` or `invalid`", checkKind},
-	{"suggested rules", "each rule to remember is exactly one that the request suggests", "`forbidden`", checkRules},
-	{"terms", "the limits of what to remember cover this call and are within those of the policy", "`forbidden` or `invalid`", checkTerms},
-	{"last word", "the response differs from the person's last one and is more careful", "the call as it stands, or `conflict`", checkLastWord},
-	{"limits", "the person, and the one that `delegate` names, are within the limits of reviewers", "`over_limit`", checkLimits},
+	{name: "resent", wants: "the `response_id` is new", other: "returns the call as it stands; a known id with another response is a `conflict`", pass: checkResent},
+	{name: "approver", wants: "the requirement accepts the person, who is not an excluded requester", other: "`forbidden`", pass: checkApprover},
+	{name: "in time", wants: "the deadline has not passed, and the reply is not interrupted", other: "the request ends, and the response is refused as `finished`", pass: checkInTime},
+	{name: "same approval request", wants: "the call is asking, and the response names the digest of the open request", other: "`digest_mismatch`, `state` or `finished`, with the call as it stands", pass: checkRequest},
+	{name: "redaction", wants: "edited arguments keep the marks of redacted values in their places", other: "`invalid`", pass: revealInput},
+	{name: "kind", wants: "`delegate` names a person who can respond; `approve` has a valid signature if one is needed, and is not by an excluded editor; `respond` is by a person who could approve alone", other: "`forbidden` or `invalid`", pass: checkKind},
+	{name: "suggested rules", wants: "each rule to remember is exactly one that the request suggests", other: "`forbidden`", pass: checkRules},
+	{name: "terms", wants: "the limits of what to remember cover this call and are within those of the policy", other: "`forbidden` or `invalid`", pass: checkTerms},
+	{name: "last word", wants: "the response differs from the person's last one and is more careful", other: "the call as it stands, or `conflict`", pass: checkLastWord},
+	{name: "limits", wants: "the person, and the one that `delegate` names, are within the limits of reviewers", other: "`over_limit`", pass: checkLimits, counts: true},
 }
 
 // checkResent ends a response that was taken before and is only sent again,

@@ -158,7 +158,8 @@ func now() time.Time { return time.Now().UTC().Round(0) }
 func base() toolcall.Base { return toolcall.Base{At: now()} }
 
 // approveEdited treats an edit as a new proposal by the approver: checked
-// against the schema, decided again. A deny wins; an ask by other rules asks
+// against the schema, decided again. What the policy denies is refused, and the
+// approval request stays open as it is; an ask by other rules asks
 // again; to an ask by the very rules that asked before the edit is the approval
 // of this approver, who has seen the new arguments, because they wrote them.
 // All others who must approve are asked again, and earlier approvals are void.
@@ -181,6 +182,10 @@ func (s *Responses) approveEdited(ctx context.Context, r *response) error {
 	d := v.Decision
 	if decide.ShowsHidden(before, c.Input, d.Redact) {
 		return decide.Forbid("rules would no longer hide all that they hide of this call", "leave alone what they go by, or take out what they hide")
+	}
+	if d.Behavior == message.BehaviorDeny {
+		return &message.Error{Code: message.CodeForbidden, What: "the policy denies the edited call: " + d.Reason + "." + d.Denial.Text(),
+			Hint: "the approval request is still open as it was: edit it differently, approve it or reject it", Err: &DeniedEdit{decide.StoredDecision(d)}}
 	}
 	ev, err := s.Judge.MakeEventAgain(c, asked, d, now())
 	if err != nil {
@@ -207,14 +212,45 @@ func (s *Responses) approveEdited(ctx context.Context, r *response) error {
 	return s.Begin(m)
 }
 
+// DeniedEdit is the cause of the error about an edit that the policy denies.
+type DeniedEdit struct{ Decision toolcall.Decision }
+
+func (d *DeniedEdit) Error() string { return "denied: " + d.Decision.Reason }
+
+// PreviewEdit gives the call as an edit of its open approval request would leave it, or
+// why the edit would be refused. It passes the response through the checks and writes
+// nothing.
+func (s *Responses) PreviewEdit(ctx context.Context, by toolcall.Principal, c *toolcall.Call, input string) (*toolcall.Call, error) {
+	a := toolcall.Response{Key: c.Key, Digest: c.Digest, Kind: toolcall.ResponseApprove, Input: &input}
+	if err := checkForm(a); err != nil {
+		return nil, err
+	}
+	dry := *s
+	dry.Begin = func(*toolcall.Machine) error { return nil }
+	m := toolcall.Load(c.Clone())
+	r := &response{Responses: &dry, voter: dry.voter(by), m: m, call: m.Call(), in: a, now: now()}
+	for _, c := range checks {
+		if c.counts {
+			continue
+		}
+		if err := c.pass(ctx, r); err != nil {
+			return nil, err
+		}
+		if r.late {
+			return nil, &message.Error{Code: message.CodeFinished, What: "the approval request has ended (" + r.call.Cause + ")", Hint: "nothing to do: see the call's result"}
+		}
+	}
+	if err := dry.move(ctx, r); err != nil {
+		return nil, err
+	}
+	return m.Call(), nil
+}
+
 // rememberEdited completes the decision about edited arguments with what their
 // editor wants remembered. All of it is held against the edited call: its
 // arguments, its approval request and what the rules that ask about it let be
 // remembered. c is the call after the edit, before the decision.
 func (s *Responses) rememberEdited(ctx context.Context, c *toolcall.Call, ev *toolcall.Decided, a toolcall.Response) error {
-	if ev.Decision.Behavior == message.BehaviorDeny {
-		return nil // the call ends, and nothing is remembered with it
-	}
 	after := asEdited(c, *ev)
 	if len(a.Rules) > 0 {
 		if after.Hides() {
