@@ -180,7 +180,7 @@ func New(space toolcall.SpaceID, journal Journal, policy Policy, tools []Tool, o
 	e.workers = &workers{core: c, attempts: attempts, keeper: e.keeper}
 	e.runs.storeResult = e.workers.storeResult
 	e.operators = &operators{core: c, attempts: attempts, responses: e.responses}
-	e.reader = &reader{core: c, batches: batches, folding: make(chan struct{}, 1)}
+	e.reader = &reader{core: c, batches: batches, responses: e.responses, folding: make(chan struct{}, 1)}
 	e.streams = &streams{core: c, sessions: e.sessions, replies: e.replies}
 	c.hooks.News, c.hooks.Written = e.keeper.followRecord, e.keeper.performEffects
 	return e, nil

@@ -393,9 +393,9 @@ func ListAll(ctx context.Context, c Client, r toolcall.ListRequest, most int) ([
 			return nil, err
 		}
 		out = append(out, page.Calls...)
-		if page.Next == 0 || most > 0 && len(out) >= most {
+		if page.Next == 0 && page.Cursor == "" || most > 0 && len(out) >= most {
 			return out, nil
 		}
-		r.After = page.Next
+		r.After, r.Cursor = page.Next, page.Cursor
 	}
 }

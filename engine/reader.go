@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/askance-dev/askance/engine/internal/approve"
 	"github.com/askance-dev/askance/engine/internal/decide"
 	"github.com/askance-dev/askance/engine/internal/view"
 	"github.com/askance-dev/askance/engine/reviewers"
@@ -18,8 +19,9 @@ import (
 // reader answers requests that change nothing.
 type reader struct {
 	*core
-	batches *batches
-	folding chan struct{} // one request at a time reads the whole journal
+	batches   *batches
+	responses *approve.Responses
+	folding   chan struct{} // one request at a time reads the whole journal
 }
 
 // maxList is the largest page of List.
@@ -29,8 +31,8 @@ func (q *reader) listCalls(ctx context.Context, by toolcall.Principal, r toolcal
 	if r.Limit <= 0 || r.Limit > maxList {
 		r.Limit = maxList
 	}
-	if len(r.Words)+len(r.Sort)+len(r.Cursor) > 0 || r.Mine {
-		return toolcall.ListReply{}, &message.Error{Code: message.CodeInvalid, Op: "list", What: "this condition is not possible yet", Hint: "leave it out"}
+	if r.Session == "" && len(r.Sessions) == 1 {
+		r.Session = r.Sessions[0]
 	}
 	for _, s := range r.States {
 		if !s.Valid() {
@@ -48,13 +50,19 @@ func (q *reader) listCalls(ctx context.Context, by toolcall.Principal, r toolcal
 		}
 	}
 	if r.Newest {
+		if r.Words != "" || r.Mine {
+			return toolcall.ListReply{}, &message.Error{Code: message.CodeInvalid, Op: "list", What: "words and mine find no finished calls by their end", Hint: "leave them out, or list without newest"}
+		}
 		return q.listNewest(ctx, by, r)
 	}
-	if r.Session == "" && view.WantsFinished(r) && q.view.HasForgotten() {
-		return q.listPastCalls(ctx, by, r)
+	list, err := q.newList(ctx, by, r)
+	switch {
+	case err != nil:
+		return toolcall.ListReply{}, err
+	case r.Session == "" && view.WantsFinished(r) && q.view.HasForgotten():
+		return q.listPastCalls(ctx, list, r)
 	}
 	session := toolcall.Key{Space: q.space, Session: r.Session}
-	page := &view.Page{Limit: r.Limit}
 	switch {
 	case r.Session != "" && view.WantsFinished(r): // the view forgets
 		calls, err := q.store.SessionCalls(ctx, session)
@@ -63,8 +71,7 @@ func (q *reader) listCalls(ctx context.Context, by toolcall.Principal, r toolcal
 		}
 		slices.SortFunc(calls, inOrderOfProposal)
 		for _, c := range calls {
-			c = q.clocks.Mark(c)
-			if c.First > r.After && view.IsListed(c, by, r) && !page.Add(c) {
+			if !list.Add(c) {
 				break
 			}
 		}
@@ -74,9 +81,24 @@ func (q *reader) listCalls(ctx context.Context, by toolcall.Principal, r toolcal
 		}
 		fallthrough
 	default:
-		q.view.List(by, r, session, page, q.clocks.Mark)
+		q.view.List(list, session)
 	}
-	return page.Reply(), nil
+	return list.Reply(), nil
+}
+
+// newList makes a list of what a request asks for, as its reader may see it.
+func (q *reader) newList(ctx context.Context, by toolcall.Principal, r toolcall.ListRequest) (*view.List, error) {
+	help := view.Help{Mark: q.clocks.Mark, Line: func(c *toolcall.Call) string {
+		line, _ := q.summarize(c, c) // the list passes the redacted call, too
+		return line
+	}}
+	if r.Mine {
+		if by.Role == toolcall.RoleRuntime {
+			return nil, &message.Error{Code: message.CodeInvalid, Op: "list", What: "a runtime responds to no approval request", Hint: "leave mine out"}
+		}
+		help.Mine = q.responses.Awaits(ctx, by)
+	}
+	return view.NewList(by, r, help)
 }
 
 // proposals is a Sink that collects the next calls that were proposed.
@@ -115,8 +137,11 @@ var errCollected = errors.New("enough was seen")
 // listPastCalls lists from the journal what the view has forgotten: the calls after
 // the cursor in the order of their first event records, each as its last event record has it. A
 // page costs as many reads as it names calls that are not in memory.
-func (q *reader) listPastCalls(ctx context.Context, by toolcall.Principal, r toolcall.ListRequest) (toolcall.ListReply, error) {
-	page := &view.Page{Limit: r.Limit}
+func (q *reader) listPastCalls(ctx context.Context, list *view.List, r toolcall.ListRequest) (toolcall.ListReply, error) {
+	if r.Sort != "" {
+		return toolcall.ListReply{}, &message.Error{Code: message.CodeInvalid, Op: "list", What: "finished calls of the whole space have no other order than that of their proposal", Hint: "name a session, use newest, or leave sort out"}
+	}
+	list.WithoutCounts()
 	for after := r.After; ; {
 		seen := &proposals{most: r.Limit + 1}
 		watching, stop := context.WithCancelCause(ctx)
@@ -132,15 +157,12 @@ func (q *reader) listPastCalls(ctx context.Context, by toolcall.Principal, r too
 			if err != nil {
 				return toolcall.ListReply{}, err
 			}
-			if c == nil || !view.IsListed(c, by, r) {
-				continue
-			}
-			if !page.Add(c) {
-				return page.Reply(), nil
+			if c != nil && !list.Add(c) {
+				return list.Reply(), nil
 			}
 		}
 		if len(seen.keys) < seen.most {
-			return page.Reply(), nil
+			return list.Reply(), nil
 		}
 	}
 }

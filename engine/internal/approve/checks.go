@@ -272,6 +272,17 @@ type voter struct {
 
 func (s *Responses) voter(by toolcall.Principal) *voter { return &voter{of: s, by: by} }
 
+// Awaits tells of open approval requests whether a person can respond to them and has not.
+func (s *Responses) Awaits(ctx context.Context, by toolcall.Principal) func(*toolcall.Call) bool {
+	by.Role = toolcall.RoleApprover
+	v, at := s.voter(by), now()
+	v.lookUpGroups(ctx)
+	return func(c *toolcall.Call) bool {
+		said := func(o toolcall.Vote) bool { return o.By.Name == by.Name && o.On(c.Digest) }
+		return c.Request != nil && c.Request.Requirement.Accepts(v.vote(ctx, c, toolcall.Response{}, at)) && !slices.ContainsFunc(c.Votes, said)
+	}
+}
+
 // vote is the answer as event records keep it, with the groups that the person has now
 // and how far the approval request's plan has come.
 func (v *voter) vote(ctx context.Context, c *toolcall.Call, a toolcall.Response, at time.Time) toolcall.Vote {

@@ -439,16 +439,35 @@ func (v *View) Counts() (open, blocked, returned int) {
 	return v.orders.open.len(), v.blocked, v.returned
 }
 
-// List fills a page with the listed calls in memory. It visits the page and what
-// filters leave out of the narrowest order, and sorts nothing. mark makes the form
-// of a call that people see.
-func (v *View) List(by toolcall.Principal, r toolcall.ListRequest, session toolcall.Key, page *Page, mark func(*toolcall.Call) *toolcall.Call) {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	v.orders.narrowest(by, r, session).eachAfter(r.After, func(c *toolcall.Call) bool {
-		c = mark(c)
-		return !IsListed(c, by, r) || page.Add(c)
-	})
+// chunk is how many calls a list takes at a time: the view is not locked while they are
+// looked at.
+const chunk = 1024
+
+// List passes the calls in memory to a list, in the order of proposal, from the narrowest
+// order that has them.
+func (v *View) List(l *List, session toolcall.Key) {
+	after, calls := l.r.After, make([]*toolcall.Call, 0, chunk)
+	for {
+		calls = calls[:0]
+		v.mu.RLock()
+		v.orders.narrowest(l.by, l.r, session).eachAfter(after, func(c *toolcall.Call) bool {
+			if len(calls) >= chunk && c.First != calls[len(calls)-1].First {
+				return false
+			}
+			calls = append(calls, c)
+			return true
+		})
+		v.mu.RUnlock()
+		for _, c := range calls {
+			if !l.Add(c) {
+				return
+			}
+		}
+		if len(calls) < chunk {
+			return
+		}
+		after = calls[len(calls)-1].First
+	}
 }
 
 // EndedBefore gives the calls that ended below a sequence, the last one first, and the
