@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"html/template"
 	"net/http"
+	"strings"
 )
 
 // PageCSS is the style of the pages outside of the console: login, errors, reference.
@@ -30,7 +31,7 @@ var errorPage = template.Must(template.New("error").Parse(`<!doctype html>
 {{.Brand}}
 <div class="sheet">
 <h1>{{.Heading}}</h1>
-<p role="alert">{{.Detail}}</p>
+<p role="alert">{{.Sentence}}</p>
 {{if .Hint}}<p>What to do: {{.Hint}}.</p>{{end}}
 <p class="code">{{.Status}} {{.Title}}</p>
 <a class="button" href="/">Open the console</a>
@@ -45,6 +46,14 @@ var errorPolicy = func() string {
 	sum := sha256.Sum256([]byte(PageCSS))
 	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 }()
+
+// sentence makes a sentence of the words of an error.
+func sentence(words string) string {
+	if words == "" {
+		return ""
+	}
+	return strings.ToUpper(words[:1]) + strings.TrimSuffix(words[1:], ".") + "."
+}
 
 // writePage replies to a browser.
 func (p Problem) writePage(w http.ResponseWriter) {
@@ -64,9 +73,9 @@ func (p Problem) writePage(w http.ResponseWriter) {
 	var b bytes.Buffer
 	err := errorPage.Execute(&b, struct {
 		Problem
-		Heading      string
-		Style, Brand template.HTML
-	}{p, heading, template.HTML("<style>" + PageCSS + "</style>"), Brand}) //nolint:gosec // our own file
+		Heading, Sentence string
+		Style, Brand      template.HTML
+	}{p, heading, sentence(p.Detail), template.HTML("<style>" + PageCSS + "</style>"), Brand}) //nolint:gosec // our own file
 	if err != nil { // only a mistake in the template
 		b.Reset()
 	}

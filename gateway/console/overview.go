@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/askance-dev/askance/engine"
@@ -106,6 +107,15 @@ func summaryOf(c *toolcall.Call) string {
 		return cmp.Or(c.Summary, c.Request.Text)
 	}
 	return cmp.Or(c.Summary, c.Input)
+}
+
+// aboutCall is a summary without the name of the tool, which stands before it.
+func aboutCall(tool, summary string) string {
+	rest, found := strings.CutPrefix(summary, tool)
+	if found && (rest == "" || rest[0] == ' ') {
+		return strings.TrimSpace(rest)
+	}
+	return summary
 }
 
 // classes are the columns of the charts of open requests.

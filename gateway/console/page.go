@@ -66,7 +66,7 @@ type page struct {
 var pages = []page{
 	{Name: "overview", Path: pathOverview, Title: "Overview", Icon: "overview", Key: "o", Dock: true},
 	{Name: "inbox", Path: pathInbox, Title: "Inbox", Icon: "inbox", Key: "i", Dock: true},
-	{Name: "workers", Path: pathWorkers, Title: "Workers", Icon: "workers", Key: "w"},
+	{Name: "workers", Path: pathWorkers, Title: "Workers", Icon: "workers", Key: "w", Dock: true},
 	{Name: "history", Path: pathHistory, Title: "History", Group: "Records", Icon: "history", Key: "h", Dock: true},
 	{Name: "timeline", Path: pathTimeline, Title: "Timeline", Group: "Records", Icon: "timeline", Key: "t"},
 	{Name: "insights", Path: pathInsights, Title: "Insights", Group: "Records", Icon: "insights", Key: "n"},
@@ -215,6 +215,7 @@ func functions() template.FuncMap {
 		"text":     func(s any) template.HTML { return markup(reveal.Text(fmt.Sprint(s))) },
 		"name":     nameOf,
 		"icon":     icon,
+		"about":    aboutCall,
 		"safe":     safe,
 		"time":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"clock":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
