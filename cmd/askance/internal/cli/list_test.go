@@ -40,9 +40,18 @@ func TestListFiltersAndColumns(t *testing.T) {
 	golden(t, "list-wide", left.ReplaceAllString(ok(t, append([]string{"list", "--phase", "asking", "-o", "wide"}, at...)...), "2m00s"))
 	for flags, want := range map[string]string{
 		"":                             "call_hurry call_pay call_boss toolu_01ABCDEFGHJKLMNOPQRSTUVWX toolu_01ABCDEFGHJKLMNOPQRSTUVWY",
+		"--tool pay,boss":              "call_pay call_boss",
 		"-t ship":                      "call_hurry",
 		"--agent agent --phase asking": "call_hurry call_pay call_boss",
 		"--agent nobody-known":         "",
+		"--rule large":                 "call_pay",
+		"--mine --as ann":              "call_hurry call_pay",
+		"--mine --as boss":             "call_hurry call_pay call_boss",
+		"--since 1h --limit 2":         "call_hurry call_pay",
+		"--until 1h":                   "",
+		"--sort tool --phase asking":   "call_boss call_pay call_hurry",
+		"--sort -proposed -L 1":        "toolu_01ABCDEFGHJKLMNOPQRSTUVWY",
+		"--search HURRY":               "call_hurry",
 		"--session s1 --reply r1":      "call_pay call_boss",
 	} {
 		r := run(t, append(append([]string{"list", "-o", "name"}, strings.Fields(flags)...), at...)...)
@@ -131,7 +140,7 @@ func TestStatusAndDoctor(t *testing.T) {
 	s.propose("r1", "call_b", "boss", `{}`)
 	s.propose("r1", "call_c", "pay", `{"cents":5}`)
 	out := ok(t, "status", "--data", s.data)
-	for _, want := range []string{"running " + s.data, "version devel", "console    " + s.http, "cached: a crash", "5 rules, in force for", "pay: no worker, 1 queued, 0 running", "call_a", "large"} {
+	for _, want := range []string{"running " + s.data, "version devel", "console    " + s.http, "cached: a crash", "5 rules, in force for", "2 asking, 1 queued", "pay: no worker, 1 queued, 0 running", "call_a", "large"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("status does not say %q:\n%s", want, out)
 		}
@@ -141,7 +150,7 @@ func TestStatusAndDoctor(t *testing.T) {
 		Phases map[toolcall.Phase]int
 		Queues []toolcall.ActivityQueue
 	}](t, ok(t, "status", "--json", "--data", s.data))
-	if doc.Info.Durability != "cached" || len(doc.Queues) == 0 {
+	if doc.Phases[toolcall.PhaseAsking] != 2 || doc.Info.Durability != "cached" || len(doc.Queues) == 0 {
 		t.Errorf("status --json: %+v", doc)
 	}
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -70,11 +69,8 @@ func (p *picks) find(ctx context.Context, c engine.Client, d *responding, args [
 	if p.any() {
 		calls, err := engine.ListAll(ctx, c, toolcall.ListRequest{
 			V: 1, Session: message.SessionID(d.ad.session), Reply: message.ReplyID(d.ad.reply), Phases: []toolcall.Phase{toolcall.PhaseAsking},
+			Tools: p.tools, Agents: p.agents, Rules: p.by, Mine: true, Sort: toolcall.SortDeadline,
 		}, 0)
-		isOne := func(of []string, name string) bool { return len(of) == 0 || slices.Contains(of, name) }
-		calls = slices.DeleteFunc(calls, func(c *toolcall.Call) bool {
-			return !isOne(p.tools, c.Tool) || !isOne(p.agents, c.Agent) || !isOne(p.by, ruleOf(c)) || asked.MayRespond(c, d.env.cfg.As) == asked.No
-		})
 		if err == nil && len(calls) == 0 {
 			err = &message.Error{Code: message.CodeNotFound, Op: "find calls", What: "no open request that you can respond to matches", Hint: "askance list shows the open requests"}
 		}
