@@ -418,7 +418,7 @@ func (p *proposer) previewEdit(ctx context.Context, by toolcall.Principal, r api
 			return api.PreviewReply{}, err
 		}
 		out.Refused = message.AsError(api.Preview.Name, err).What
-		if denied, is := errors.AsType[*approve.DeniedEdit](err); is {
+		if denied, is := errors.AsType[*approve.DeniedEditError](err); is {
 			out.Decision = &denied.Decision
 		}
 		return api.PreviewReply{Bundle: p.policy.Hash(), Calls: []api.PreviewedCall{out}}, nil

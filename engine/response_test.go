@@ -159,10 +159,10 @@ func ruleNotRemembered(w *world) {
 		c := e.propose(call(message.CallID(fmt.Sprint("free", n)), deploy, `{"n":0}`))[0]
 		return c.State != message.ToolCallAsking
 	}
-	edited := func(id message.CallID, input string) *toolcall.Call {
+	edited := func(id message.CallID) *toolcall.Call {
 		w.Helper()
 		q := e.ask(id, deploy, `{"n":1}`)
-		a := edit(q, input)
+		a := edit(q, `{"n":2}`)
 		if a.Rules = q.Suggested; len(a.Rules) == 0 {
 			w.Fatal("no rule is suggested")
 		}
@@ -179,14 +179,14 @@ func ruleNotRemembered(w *world) {
 	w.wantErr(err, message.ErrForbidden)
 	_, err = e.ann().SubmitResponse(w.Context(), toolcall.Response{Key: denied.Key, Digest: denied.Digest, Kind: toolcall.ResponseReject})
 	w.must(err)
-	_, err = e.bob().SubmitResponse(w.Context(), reject(edited("rejected", `{"n":2}`)))
+	_, err = e.bob().SubmitResponse(w.Context(), reject(edited("rejected")))
 	w.must(err)
-	e.finished(edited("expired", `{"n":2}`).Key)
-	q := edited("approved", `{"n":2}`)
+	e.finished(edited("expired").Key)
+	q := edited("approved")
 	_, err = e.bob().SubmitResponse(w.Context(), approve(q))
 	w.must(err)
 	e.finished(q.Key)
-	q = edited("approved with rules", `{"n":2}`)
+	q = edited("approved with rules")
 	if free() {
 		w.Fatal("a rule is remembered that no person gave")
 	}

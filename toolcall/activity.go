@@ -26,7 +26,7 @@ const MaxActivityBuckets = 1000
 
 // Validate refuses a window that ends before it begins and a step that is no second.
 func (r ActivityRequest) Validate() error {
-	what, hint := "", ""
+	var what, hint string
 	switch {
 	case !r.Since.IsZero() && !r.Until.IsZero() && !r.Since.Before(r.Until):
 		what, hint = "the window ends before it begins", "name a since that is earlier than until"

@@ -149,14 +149,15 @@ func TestSamePolicyStatus(t *testing.T) {
 		t.Errorf("%v, (-engine +NATS, HTTP):\n%s", err, diff)
 	}
 	text, err := operation.PolicyText.Call(t.Context(), w.A.Client(gatewaytest.Audie), operation.PolicyTextRequest{})
-	if err == nil {
-		t.Fatalf("%+v", text)
+	if err != nil || text.Engine != want.Engine {
+		t.Fatalf("%+v, %v", text, err)
 	}
-	_, overNATS := operation.PolicyText.Call(t.Context(), w.A.NATS(gatewaytest.Audie), operation.PolicyTextRequest{})
-	if message.AsError("", overNATS).Code != message.CodeNotFound || message.AsError("", err).What != message.AsError("", overNATS).What {
-		t.Errorf("%v, over NATS %v", err, overNATS)
+	overNATS, err := operation.PolicyText.Call(t.Context(), w.A.NATS(gatewaytest.Audie), operation.PolicyTextRequest{})
+	var overHTTP operation.PolicyTextReply
+	w.ok(w.A.HTTP(gatewaytest.Audie), "GET", "/v1/policy/text", "", &overHTTP)
+	if diff := cmp.Diff([]operation.PolicyTextReply{text, text}, []operation.PolicyTextReply{overNATS, overHTTP}); err != nil || diff != "" {
+		t.Errorf("%v, (-engine +NATS, HTTP):\n%s", err, diff)
 	}
-	w.refused(w.A.HTTP(gatewaytest.Audie), "GET", "/v1/policy/text", "", http.StatusNotFound, message.CodeNotFound)
 	if _, err := operation.PolicyStatus.Call(t.Context(), w.A.Client(gatewaytest.Bot), struct{}{}); err == nil {
 		t.Error("a runtime may read the status of the policy")
 	}

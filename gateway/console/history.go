@@ -311,7 +311,8 @@ func (in records) exportHistory(w http.ResponseWriter, r *http.Request, p *gatew
 		return err
 	}
 	var out exporter
-	format, kind := r.URL.Query().Get("format"), ""
+	format := r.URL.Query().Get("format")
+	var kind string
 	switch format {
 	case "csv":
 		out, kind = &csvExport{w: csv.NewWriter(w)}, "text/csv; charset=utf-8"

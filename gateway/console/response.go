@@ -39,7 +39,7 @@ func (in *Console) carryOut(w http.ResponseWriter, r *http.Request, p *gateway.P
 	ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
 	defer cancel()
 	if _, err = do(ctx, k, f); err == nil {
-		http.Redirect(w, r, afterwards(r.Context(), p, k, f, filterOf(r.PostForm), in.now()), http.StatusSeeOther)
+		http.Redirect(w, r, afterwards(r.Context(), p, k, f, filterOf(r.PostForm), in.now()), http.StatusSeeOther) //nolint:gosec // an address of this server, made by address
 		return nil
 	}
 	e := message.AsError("submit_response", err)

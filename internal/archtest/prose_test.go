@@ -89,7 +89,7 @@ func countProse(page string, code bool) int {
 			continue
 		}
 		if !generated && (counts || !fenced) {
-			for _, word := range strings.Fields(line) {
+			for word := range strings.FieldsSeq(line) {
 				if strings.ContainsFunc(word, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) {
 					n++
 				}

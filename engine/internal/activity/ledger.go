@@ -103,7 +103,7 @@ func (n *names) id(name string) uint16 {
 	if len(n.list) > MaxNames {
 		return 0
 	}
-	id := uint16(len(n.list)) //nolint:gosec // at most MaxNames
+	id := uint16(len(n.list))
 	n.ids[name], n.list = id, append(n.list, name)
 	return id
 }
@@ -289,7 +289,7 @@ func (l *Ledger) note(e event, f *toolcall.EventRecord) {
 }
 
 func seconds(at time.Time) uint32 {
-	return uint32(min(max(at.Unix(), 0), math.MaxUint32)) //nolint:gosec // bounded
+	return uint32(min(max(at.Unix(), 0), math.MaxUint32))
 }
 
 // between is the time from one instant to another, in milliseconds; unknownTime if the
@@ -298,5 +298,5 @@ func between(from, to time.Time) uint32 {
 	if from.IsZero() || to.IsZero() {
 		return unknownTime
 	}
-	return uint32(min(max(to.Sub(from).Milliseconds(), 0), unknownTime-1)) //nolint:gosec // bounded
+	return uint32(min(max(to.Sub(from).Milliseconds(), 0), unknownTime-1))
 }

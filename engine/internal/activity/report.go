@@ -69,7 +69,7 @@ func (l *Ledger) Report(r toolcall.ActivityRequest, now time.Time) (toolcall.Act
 	}
 	out.Buckets = make([]toolcall.ActivityBucket, len(buckets))
 	for i := range buckets {
-		out.Buckets[i] = toolcall.ActivityBucket{Start: instant(w.from + uint32(i)*w.step), ActivityCounts: buckets[i].reply()} //nolint:gosec // at most MaxActivityBuckets
+		out.Buckets[i] = toolcall.ActivityBucket{Start: instant(w.from + uint32(i)*w.step), ActivityCounts: buckets[i].reply()}
 	}
 	l.describe(&out, in)
 	out.Recent = l.latest(r)
@@ -78,7 +78,7 @@ func (l *Ledger) Report(r toolcall.ActivityRequest, now time.Time) (toolcall.Act
 
 // window makes the bounds whole: from a multiple of the step on.
 func (l *Ledger) window(r toolcall.ActivityRequest, now time.Time) (window, error) {
-	w := window{from: seconds(r.Since), until: seconds(now) + 1, step: uint32(r.StepMS / 1000)} //nolint:gosec // checked below
+	w := window{from: seconds(r.Since), until: seconds(now) + 1, step: uint32(r.StepMS / 1000)}
 	if !r.Until.IsZero() {
 		w.until = seconds(r.Until)
 	}

@@ -106,8 +106,8 @@ func cellOf(tool, rule, agent uint16) cell {
 }
 
 func (c cell) tool() uint16  { return uint16(c >> 32) }
-func (c cell) rule() uint16  { return uint16(c >> 16) } //nolint:gosec // its part alone
-func (c cell) agent() uint16 { return uint16(c) }       //nolint:gosec // its part alone
+func (c cell) rule() uint16  { return uint16(c >> 16) }
+func (c cell) agent() uint16 { return uint16(c) }
 
 // sums are counts by cell, and times by tool.
 type sums struct {

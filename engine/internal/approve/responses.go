@@ -185,7 +185,7 @@ func (s *Responses) approveEdited(ctx context.Context, r *response) error {
 	}
 	if d.Behavior == message.BehaviorDeny {
 		return &message.Error{Code: message.CodeForbidden, What: "the policy denies the edited call: " + d.Reason + "." + d.Denial.Text(),
-			Hint: "the approval request is still open as it was: edit it differently, approve it or reject it", Err: &DeniedEdit{decide.StoredDecision(d)}}
+			Hint: "the approval request is still open as it was: edit it differently, approve it or reject it", Err: &DeniedEditError{decide.StoredDecision(d)}}
 	}
 	ev, err := s.Judge.MakeEventAgain(c, asked, d, now())
 	if err != nil {
@@ -212,10 +212,10 @@ func (s *Responses) approveEdited(ctx context.Context, r *response) error {
 	return s.Begin(m)
 }
 
-// DeniedEdit is the cause of the error about an edit that the policy denies.
-type DeniedEdit struct{ Decision toolcall.Decision }
+// DeniedEditError is the cause of the error about an edit that the policy denies.
+type DeniedEditError struct{ Decision toolcall.Decision }
 
-func (d *DeniedEdit) Error() string { return "denied: " + d.Decision.Reason }
+func (d *DeniedEditError) Error() string { return "denied: " + d.Decision.Reason }
 
 // PreviewEdit gives the call as an edit of its open approval request would leave it, or
 // why the edit would be refused. It passes the response through the checks and writes

@@ -15,9 +15,9 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-func compile(t testing.TB, raw string) *permission.Schema {
+func compileRefund(t testing.TB) *permission.Schema {
 	t.Helper()
-	s, err := permission.CompileSchema([]byte(raw))
+	s, err := permission.CompileSchema([]byte(refundSchema))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func kind(t testing.TB, name, argument string) permission.Kind {
 const refundSchema = `{"type":"object","properties":{"note":{"type":"string"},"cents":{"type":"integer"},"order":{"type":"string"},"to":{"type":"object","properties":{"name":{"type":"string"}}}},"required":["order","cents"]}`
 
 func TestLine(t *testing.T) {
-	refund := summary.Tool{Schema: compile(t, refundSchema)}
+	refund := summary.Tool{Schema: compileRefund(t)}
 	long := strings.Repeat("é", 300)
 	for _, tc := range []struct {
 		name, tool, input, want string
@@ -73,7 +73,7 @@ func TestLine(t *testing.T) {
 
 // The words of a rule about this very call come first, a template second.
 func TestLineBySource(t *testing.T) {
-	s := compile(t, refundSchema)
+	s := compileRefund(t)
 	template, err := summary.Parse("Refund {cents} cents of order {order} to {to.name} {{now}}", s)
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +95,7 @@ func TestLineBySource(t *testing.T) {
 }
 
 func TestTemplateFaults(t *testing.T) {
-	s := compile(t, refundSchema)
+	s := compileRefund(t)
 	for text, want := range map[string]string{
 		" ":                      "summary is empty",
 		"Refund {amount}":        "declares no argument amount; use one of cents, note, order, to",
@@ -164,7 +164,7 @@ func FuzzTemplate(f *testing.F) {
 	for _, s := range []string{"Refund {cents} of {order}", "{{", "}}", "{a.b.c}", "{", "{a..b}", "é{x}"} {
 		f.Add(s, `{"cents":1,"a":{"b":{"c":"x"}},"x":"é"}`)
 	}
-	s := compile(f, refundSchema)
+	s := compileRefund(f)
 	f.Fuzz(func(t *testing.T, text, input string) {
 		_, _ = summary.Parse(text, s)
 		template, err := summary.Parse(text, nil)

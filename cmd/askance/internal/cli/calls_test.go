@@ -205,11 +205,13 @@ func TestEdit(t *testing.T) {
 	}
 
 	s.propose("r1", "c2", "ship", `{"cents":500}`)
-	if out := ok(t, "edit", "c2", "--input", `{"cents":9001}`, "--yes", "--data", s.data); !strings.Contains(out, "denied (deny)") {
-		t.Errorf("an edit over the cap printed %q", out)
+	fails(t, cli.ExitForbidden, "the policy denies the edited call: rule cap", "edit", "c2", "--input", `{"cents":9001}`, "--yes", "--data", s.data)
+	if text := ok(t, "list", "--data", s.data); !strings.Contains(text, "c2") {
+		t.Errorf("an edit that the policy denies ended the request:\n%s", text)
 	}
-	if c := s.finished("c2"); c.Result.State != message.ToolResultDenied || c.Started() {
-		t.Errorf("an edit over the cap ended as %+v", c.Result)
+	ok(t, "approve", "c2", "--yes", "--data", s.data)
+	if c := s.finished("c2"); c.Input != `{"cents":500}` {
+		t.Errorf("approved as asked, it ran with %s", c.Input)
 	}
 }
 

@@ -151,12 +151,12 @@ func own(t *testing.T, data, secret string) {
 	if os.Geteuid() != 0 {
 		return
 	}
-	for at := secret; at != "/" && at != os.TempDir(); at = filepath.Dir(at) {
+	for at := secret; at != "/" && at != tempFolder; at = filepath.Dir(at) {
 		if err := os.Chmod(at, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for at := filepath.Dir(data); at != "/" && at != os.TempDir(); at = filepath.Dir(at) {
+	for at := filepath.Dir(data); at != "/" && at != tempFolder; at = filepath.Dir(at) {
 		if err := os.Chmod(at, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -172,6 +172,9 @@ func own(t *testing.T, data, secret string) {
 	}
 }
 
+// tempFolder is the folder in which tests have theirs.
+var tempFolder = os.TempDir()
+
 func copyOf(t *testing.T, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -179,7 +182,7 @@ func copyOf(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	to := filepath.Join(t.TempDir(), "askance")
-	for at := filepath.Dir(to); at != "/" && at != os.TempDir(); at = filepath.Dir(at) {
+	for at := filepath.Dir(to); at != "/" && at != tempFolder; at = filepath.Dir(at) {
 		if err := os.Chmod(at, 0o755); err != nil {
 			t.Fatal(err)
 		}

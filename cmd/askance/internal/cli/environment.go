@@ -133,7 +133,7 @@ func (env *environment) runForm(ctx context.Context, fields ...huh.Field) error 
 	case err = <-done:
 	case <-ctx.Done():
 		if !plain {
-			<-done // it gives the terminal back
+			<-done //nolint:errcheck // it gives the terminal back
 		} // a plain form waits for a line that may never come
 	}
 	switch {

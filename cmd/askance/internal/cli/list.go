@@ -162,7 +162,8 @@ func (l *listing) run(ctx context.Context) error {
 	if l.follow {
 		return l.watch(ctx)
 	}
-	c, err := l.env.connect(ctx, l.role())
+	env := l.env
+	c, err := env.connect(ctx, l.role())
 	if err != nil {
 		return err
 	}
@@ -171,18 +172,18 @@ func (l *listing) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(reply.Calls) == 0 && !l.env.json {
+	if len(reply.Calls) == 0 && !env.json {
 		text, err := l.emptyText(ctx, c)
 		if err != nil {
 			return err
 		}
-		if l.env.format == formatName {
-			l.env.notef("%s", text)
+		if env.format == formatName {
+			env.notef("%s", text)
 			return nil
 		}
-		return l.env.print(reply, text)
+		return env.print(reply, text)
 	}
-	return l.env.print(reply, l.text(reply.Calls))
+	return env.print(reply, l.text(reply.Calls))
 }
 
 // read reads all pages. It adds what each open approval request waits for.

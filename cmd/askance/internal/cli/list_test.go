@@ -18,12 +18,6 @@ import (
 const listedRules = testRules + `  - {name: hurry, tool_name: ship, behavior: ask, when: args.cents == 77, expiry: 2m}
 `
 
-// ids are the names that list prints.
-func ids(t *testing.T, args ...string) string {
-	t.Helper()
-	return strings.Join(strings.Fields(ok(t, append([]string{"list", "-o", "name"}, args...)...)), " ")
-}
-
 // A list shows what would run, when it ends, and who wants it; its filters are those
 // of the server.
 func TestListFiltersAndColumns(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -56,10 +57,8 @@ func (p *picks) check(d *responding, args []string) error {
 	case (len(args) > 1 || p.any()) && d.memory.remember:
 		return usagef("--remember is for one call: approve the others one by one")
 	}
-	for _, arg := range args {
-		if arg == "" {
-			return usagef("want a call, got an empty argument; see askance help addresses")
-		}
+	if slices.Contains(args, "") {
+		return usagef("want a call, got an empty argument; see askance help addresses")
 	}
 	return nil
 }

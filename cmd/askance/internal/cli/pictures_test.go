@@ -110,7 +110,7 @@ func paletted(img image.Image) image.Image {
 		for x := bounds.Min.X; x < bounds.Max.X; x++ {
 			c := img.At(x, y)
 			if _, known := nearest[c]; !known {
-				nearest[c] = uint8(out.Palette.Index(c)) //nolint:gosec // a palette has at most 256 colours
+				nearest[c] = uint8(out.Palette.Index(c))
 			}
 			out.SetColorIndex(x, y, nearest[c])
 		}

@@ -72,7 +72,7 @@ func (l *listing) watch(ctx context.Context) error {
 
 // screen shows the list in the place of the one before.
 func (l *listing) screen(calls []*toolcall.Call) error {
-	const clear = "\x1b[H\x1b[2J"
+	const wipe = "\x1b[H\x1b[2J"
 	out := l.env.out
 	head := out.Dim(fmt.Sprintf("%s, at %s. Ctrl-C ends.", count(uint64(len(calls)), "call", "calls"), time.Now().Format(time.TimeOnly)))
 	lines := strings.SplitAfter(l.text(calls), "\n")
@@ -82,7 +82,7 @@ func (l *listing) screen(calls []*toolcall.Call) error {
 	if len(calls) == 0 {
 		lines = nil
 	}
-	_, err := io.WriteString(out, clear+head+"\n\n"+strings.Join(lines, ""))
+	_, err := io.WriteString(out, wipe+head+"\n\n"+strings.Join(lines, ""))
 	return err
 }
 

@@ -26,7 +26,7 @@ func see(t *testing.T, screen string, texts ...string) {
 
 // Every action stays within the filter: similar requests, the selection, and the next one.
 func TestActionsStayWithinTheFilter(t *testing.T) {
-	m, e := newDay(t, 120, 40)
+	m, _ := newDay(t, 120, 40)
 	screen := types(m, "/A-1042\rb")
 	see(t, screen, "Approve 1 request?", "order A-1042")
 	if strings.Contains(screen, "A-1077") {
@@ -35,7 +35,7 @@ func TestActionsStayWithinTheFilter(t *testing.T) {
 	m, _ = newDay(t, 120, 40)
 	screen = types(m, "*/refund\rb")
 	see(t, screen, "Approve 2 requests?", "4 selected but not included")
-	m, e = newDay(t, 120, 40)
+	m, e := newDay(t, 120, 40)
 	screen = types(m, "/refund\raY")
 	if len(e.responses) != 1 || e.responses[0].Key.Call != "call_02" {
 		t.Errorf("responses: %v", e.responses)

@@ -186,8 +186,8 @@ func request(spans []sdk.ReadOnlySpan) *collector.ExportTraceServiceRequest {
 		own, above, status := s.SpanContext(), s.Parent(), s.Status()
 		id, parent, traceID := own.SpanID(), above.SpanID(), own.TraceID()
 		span := &wire.Span{
-			TraceId: traceID[:], SpanId: id[:], TraceState: own.TraceState().String(), Name: s.Name(), Kind: wire.Span_SpanKind(s.SpanKind()), //nolint:gosec // the same numbers
-			StartTimeUnixNano: uint64(s.StartTime().UnixNano()), EndTimeUnixNano: uint64(s.EndTime().UnixNano()), //nolint:gosec // after 1970
+			TraceId: traceID[:], SpanId: id[:], TraceState: own.TraceState().String(), Name: s.Name(), Kind: wire.Span_SpanKind(s.SpanKind()),
+			StartTimeUnixNano: uint64(s.StartTime().UnixNano()), EndTimeUnixNano: uint64(s.EndTime().UnixNano()),
 			Attributes: attributes(s.Attributes()), Flags: uint32(own.TraceFlags()),
 			Status: &wire.Status{Message: status.Description},
 		}
@@ -207,7 +207,7 @@ func request(spans []sdk.ReadOnlySpan) *collector.ExportTraceServiceRequest {
 // attributes are those of spans, which are texts and whole numbers.
 func attributes(of []attribute.KeyValue) (out []*common.KeyValue) {
 	for _, a := range of {
-		v := &common.AnyValue{Value: &common.AnyValue_StringValue{StringValue: strings.ToValidUTF8(a.Value.Emit(), "�")}}
+		v := &common.AnyValue{Value: &common.AnyValue_StringValue{StringValue: strings.ToValidUTF8(a.Value.String(), "�")}}
 		if a.Value.Type() == attribute.INT64 {
 			v = &common.AnyValue{Value: &common.AnyValue_IntValue{IntValue: a.Value.AsInt64()}}
 		}

@@ -257,7 +257,7 @@ func hash(key toolcall.Key, name string, n int) [sha256.Size]byte {
 		b = binary.BigEndian.AppendUint64(b, uint64(len(part)))
 		b = append(b, part...)
 	}
-	return sha256.Sum256(binary.BigEndian.AppendUint64(b, uint64(n))) //nolint:gosec // a number of an attempt
+	return sha256.Sum256(binary.BigEndian.AppendUint64(b, uint64(n)))
 }
 
 func spanID(key toolcall.Key, name string, n int) trace.SpanID {

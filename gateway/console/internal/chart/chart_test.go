@@ -2,6 +2,7 @@ package chart_test
 
 import (
 	"encoding/xml"
+	"errors"
 	"flag"
 	"html/template"
 	"io"
@@ -28,7 +29,7 @@ func golden(t *testing.T, name string, got template.HTML) {
 	d := xml.NewDecoder(strings.NewReader(text))
 	for {
 		tok, err := d.Token()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

@@ -115,7 +115,7 @@ func (d *drawing) addf(format string, args ...any) {
 	for i, a := range args {
 		args[i] = template.HTMLEscapeString(fmt.Sprint(a))
 	}
-	fmt.Fprintf(d, format, args...)
+	_, _ = fmt.Fprintf(d, format, args...) // a strings.Builder takes everything
 }
 
 // html is what was drawn.
