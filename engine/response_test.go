@@ -375,9 +375,13 @@ func editedPreviewed(w *world) {
 			}
 		}
 		if row.want != api.EditRuns {
-			_, err = e.operator().Interrupt(w.Context(), toolcall.InterruptRequest{Session: q.Session, Reply: q.Reply})
+			now, err := e.operator().Show(w.Context(), toolcall.ShowRequest{Key: q.Key})
 			w.must(err)
-			return
+			if now.Call.State != message.ToolCallAsking || row.want == api.EditRefused && now.Call.Digest != q.Digest {
+				w.Errorf("%s: the request is now %s", row.input, describe(now.Call))
+			}
+			_, err = e.ann().SubmitResponse(w.Context(), reject(now.Call))
+			w.must(err)
 		}
 	}
 }

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,12 +16,15 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/demo"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
+	"github.com/askance-dev/askance/cmd/askance/internal/story"
+	"github.com/askance-dev/askance/cmd/askance/internal/web"
 	"github.com/askance-dev/askance/examples/incident"
 	"github.com/askance-dev/askance/toolcall"
 )
 
 type playing struct {
 	yes    bool
+	web    bool
 	script string
 	pace   time.Duration
 }
@@ -35,11 +40,14 @@ the log that a tool reads, the command that counts its errors, the rule that den
 rm -rf, the refund that waits for your approval, and the worker that books it.
 
 On a terminal you approve, edit, reject, or supply the result. With --yes, or without a
-terminal, a script approves.
+terminal, a script approves. The web console shows the same calls while the demo runs,
+and you can approve there, too. With --web it stays until Ctrl-C, and the demo opens it
+in your browser if it runs on a terminal outside CI.
 
 The journal stays in the data folder, so that you can try the other commands on it.`,
 		Example: `  askance demo
   askance demo --yes
+  askance demo --web                       # approve in the browser; Ctrl-C ends it
   askance demo --data ./incident --json
   askance demo --script ./my-incident      # stream.sse, policy.yaml, tools.yaml, workspace/`,
 		Args: noArgs,
@@ -47,6 +55,7 @@ The journal stays in the data folder, so that you can try the other commands on 
 	}
 	f := c.Flags()
 	f.BoolVarP(&p.yes, "yes", "y", false, "do not ask; a script approves")
+	f.BoolVar(&p.web, "web", false, "keep the web console until Ctrl-C, and open it in a browser if there is one")
 	env.cfg.bindAs(c, &env.cfg.Data, "data folder (default a new temporary one, which is kept)")
 	env.cfg.bind(c, &env.cfg.As)
 	f.StringVar(&p.script, "script", "", "folder with another script (default the built-in one of examples/incident)")
@@ -103,7 +112,7 @@ func demoConfig(env *environment, p playing) (demo.Config, error) {
 type teller interface {
 	toolcall.Sink
 	Progress(c *toolcall.Call, p toolcall.ProgressRequest)
-	begin(d *demo.Demo, cfg demo.Config) error
+	begin(d *demo.Demo, cfg demo.Config, console string) error
 	end(r *demo.Result) error
 }
 
@@ -117,7 +126,7 @@ func runDemo(ctx context.Context, env *environment, p playing) error {
 		t = &jsonTeller{out: env.out}
 		cfg.Approver = scripted{}
 	} else {
-		s := newStoryTeller(env)
+		s := &storyTeller{Story: story.New(env.out, time.Now()), env: env, web: p.web}
 		t = s
 		cfg.Approver = scripted{}
 		if !p.yes && env.isInteractive() {
@@ -129,8 +138,30 @@ func runDemo(ctx context.Context, env *environment, p playing) error {
 	if err != nil {
 		return err
 	}
-	r, err := playDemo(ctx, d, cfg, t)
-	if err = errors.Join(err, d.Close()); err != nil {
+	return errors.Join(showDemo(ctx, env, d, cfg, t, p.web), d.Close())
+}
+
+// showDemo plays the demo with a web console, which stays after it if keep says so.
+func showDemo(ctx context.Context, env *environment, d *demo.Demo, cfg demo.Config, t teller, keep bool) error {
+	console, err := openDemoConsole(ctx, env, d.Node(), cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = console.Close() }() // only pages; the journal has everything
+	forget, err := cfg.Dir.WriteConsole(console.URL())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = forget() }() // commands try the address before they use it
+	if keep && wantsBrowser(env) {
+		browsing, stop := context.WithCancel(ctx)
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		defer stop()
+		wg.Go(func() { startBrowser(browsing, env, console.URL()) })
+	}
+	r, err := playDemo(ctx, d, cfg, t, console.URL())
+	if err != nil {
 		return err
 	}
 	if err := t.end(r); err != nil {
@@ -139,15 +170,51 @@ func runDemo(ctx context.Context, env *environment, p playing) error {
 	if !r.OK() {
 		return errors.New("demo: a check failed; the list above says which one")
 	}
-	return nil
+	if !keep {
+		return nil
+	}
+	select {
+	case err := <-console.Failed():
+		return err
+	case err := <-d.Node().Failed():
+		return fmt.Errorf("the engine stopped: %w", err)
+	case <-ctx.Done():
+		if err := context.Cause(ctx); !errors.Is(err, errSignal) {
+			return err
+		}
+		return nil
+	}
 }
 
-func playDemo(ctx context.Context, d *demo.Demo, cfg demo.Config, t teller) (*demo.Result, error) {
+func openDemoConsole(ctx context.Context, env *environment, n *node.Node, cfg demo.Config) (*web.Web, error) {
+	return web.Serve(ctx, web.Config{
+		Address: "127.0.0.1:0", Space: n.Gateway(), LinkKey: n.LinkKey(), User: userName(),
+		DefaultTokens: cfg.Dir.Tokens(), HasLogins: hasLogins(env, cfg.Dir), Version: cfg.Version, Log: env.log,
+	})
+}
+
+// wantsBrowser: a browser opens for a person at a terminal, and never in CI.
+func wantsBrowser(env *environment) bool {
+	return env.isInteractive() && os.Getenv("CI") == "" && browser() != nil
+}
+
+// startBrowser opens the console; the story names its address in any case.
+func startBrowser(ctx context.Context, env *environment, console string) {
+	at, err := url.Parse(console)
+	if err == nil {
+		err = openBrowser(ctx, at)
+	}
+	if err != nil && ctx.Err() == nil {
+		env.log.WarnContext(ctx, "the browser did not start", "console", console, "error", err)
+	}
+}
+
+func playDemo(ctx context.Context, d *demo.Demo, cfg demo.Config, t teller, console string) (*demo.Result, error) {
 	recorded := node.Config{Dir: cfg.Dir, Space: cfg.Space, Durability: cfg.Durability}
 	if err := recordRun(recorded, []string{d.PolicyPath()}, d.ToolsPath()); err != nil {
 		return nil, err
 	}
-	if err := t.begin(d, cfg); err != nil {
+	if err := t.begin(d, cfg, console); err != nil {
 		return nil, err
 	}
 	r, err := d.Play(ctx)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -109,62 +110,77 @@ func (k *asker) details(ctx context.Context, c *toolcall.Call, choice string) (t
 type storyTeller struct {
 	*story.Story
 	env *environment
+	web bool // the console stays after the story
 }
 
-func newStoryTeller(env *environment) *storyTeller {
-	return &storyTeller{Story: story.New(env.out, time.Now()), env: env}
-}
-
-func (t *storyTeller) begin(d *demo.Demo, cfg demo.Config) error {
+func (t *storyTeller) begin(d *demo.Demo, cfg demo.Config, console string) error {
 	env, n := t.env, d.Node()
-	row := func(label, text string) string {
-		return fmt.Sprintf("  %s %s\n", env.out.Dim(fmt.Sprintf("%-8s", label)), text)
+	until := "until the demo ends"
+	if t.web {
+		until = "until Ctrl-C"
 	}
-	return env.printf("%s\n\n%s", env.out.Bold("An incident: a bot with tools, a policy, and a person who approves"),
-		row("engine", fmt.Sprintf("%s with a NATS server of its own at %s", n.Engine().ID(), n.URL()))+
-			row("worker", fmt.Sprintf("process %d, for %s", d.WorkerPID(), strings.Join(demo.WorkerTools, " and ")))+
-			row("policy", fmt.Sprintf("%d rules, %s", n.Rules(), n.PolicyHash()))+
-			row("journal", fmt.Sprintf("%s, %s", cfg.Dir, n.Journal().Durability())))
+	text := newSheet(env.out, 8, env.out.Bold("An incident: a bot with tools, a policy, and a person who approves")+"\n")
+	text.row("console", fmt.Sprintf("%s (%s)", console, until))
+	text.row("policy", asked.Count(n.Rules(), "rule")+" in "+d.PolicyPath())
+	text.row("worker", fmt.Sprintf("process %d, for %s", d.WorkerPID(), strings.Join(demo.WorkerTools, " and ")))
+	text.row("journal", fmt.Sprintf("%s, %s", cfg.Dir, n.Journal().Durability()))
+	return env.printf("%s", text)
 }
 
 func (t *storyTeller) end(r *demo.Result) error {
 	env := t.env
-	if err := env.printf("\n%s\n\n", env.out.Bold(fmt.Sprintf("The message, rebuilt from its %d events alone", r.Events))); err != nil {
-		return err
-	}
-	if err := story.Message(env.out, r.Message, r.Edited); err != nil {
-		return err
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "\n%s\n", env.out.Bold("Checked"))
+	text := newSheet(env.out, 0, env.out.Bold("Checked"))
 	for _, c := range r.Checks {
-		mark := env.out.Good("ok  ")
+		line := "  " + env.out.Good("ok  ") + " " + c.What
 		if !c.OK {
-			mark = env.out.Bad("FAIL")
+			line = "  " + env.out.Bad("FAIL") + " " + c.What
 		}
-		fmt.Fprintf(&b, "  %s %s", mark, c.What)
 		if c.Why != "" {
-			fmt.Fprintf(&b, ": %s", term.SafeLine(c.Why))
+			line += ": " + term.SafeLine(c.Why)
 		}
-		b.WriteString("\n")
+		text.line(line)
 	}
-	fmt.Fprintf(&b, "\n%s %s\n", env.out.Bold("The journal is in"), r.Data)
-	b.WriteString("Next:\n")
-	for _, args := range []string{"list --all", "show call_refund", "events replay", "events tail --once"} {
-		fmt.Fprintf(&b, "  %s\n", commandLine(args, r.Data))
+	text.line("\n" + env.out.Bold("Three things to try"))
+	for i, try := range t.toTry(r) {
+		text.line(fmt.Sprintf("  %d. %s\n     %s", i+1, try.why, env.out.Name(try.command)))
 	}
-	_, err := io.WriteString(env.out, b.String())
+	if t.web {
+		text.line("\nThe web console stays until you press Ctrl-C.")
+	}
+	_, err := io.WriteString(env.out, text.String())
 	return err
 }
 
-// commandLine is a command that the reader can run: after go run, the program file no
-// longer exists.
-func commandLine(args, data string) string {
-	name := "askance"
-	if exe, err := os.Executable(); err == nil && strings.Contains(exe, "go-build") {
-		name = "go run ./cmd/askance"
+type suggestion struct{ why, command string }
+
+func (t *storyTeller) toTry(r *demo.Result) []suggestion {
+	first := suggestion{"Play it again and approve in the web console:", programName() + " demo --web"}
+	if t.web {
+		first = suggestion{"Look at the timeline, the rules and the history in the web console:", commandLine("open", r.Data)}
 	}
-	return name + " " + args + " --data " + data
+	call := r.Calls[0]
+	if i := slices.IndexFunc(r.Calls, func(c *toolcall.Call) bool { return len(c.Votes) > 0 }); i >= 0 {
+		call = r.Calls[i]
+	}
+	show := fmt.Sprintf("show %s/%s/%s", call.Session, call.Reply, call.Call)
+	return []suggestion{
+		first,
+		{"See who approved " + term.SafeLine(call.Tool) + ", which rule asked, and each step:", commandLine(show, r.Data)},
+		{"Prove that no record of the journal was changed or removed:", commandLine("audit verify", r.Data)},
+	}
+}
+
+// commandLine is a command that the reader can run.
+func commandLine(args, data string) string {
+	return programName() + " " + args + " --data " + data
+}
+
+// programName: after go run, the program file no longer exists.
+func programName() string {
+	if exe, err := os.Executable(); err == nil && strings.Contains(exe, "go-build") {
+		return "go run ./cmd/askance"
+	}
+	return "askance"
 }
 
 // jsonTeller prints each event of the journal on a line, as askance events tail --json
@@ -176,7 +192,7 @@ type jsonTeller struct {
 	err error      // the first write that failed
 }
 
-func (t *jsonTeller) begin(*demo.Demo, demo.Config) error { return nil }
+func (t *jsonTeller) begin(*demo.Demo, demo.Config, string) error { return nil }
 
 // CaughtUp implements toolcall.Sink.
 func (t *jsonTeller) CaughtUp() {}

@@ -1,10 +1,14 @@
 package cli_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -129,7 +133,7 @@ func TestDemo(t *testing.T) {
 	t.Logf("the demo took %s", time.Since(began))
 	for _, want := range []string{
 		"rule read-logs", "rule count-in-logs", "after", "no-destruction", "refund-over-limit", "by demo-script",
-		"by worker incident-worker", "progress", "booked as re_0001", "rebuilt from its", " list --all --data " + data,
+		"by worker incident-worker", "progress", "booked as re_0001", "  console  http://127.0.0.1:",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the story does not say %q", want)
@@ -138,6 +142,9 @@ func TestDemo(t *testing.T) {
 	if strings.Contains(out, "FAIL") || strings.Count(out, "  ok   ") != 4 {
 		t.Error("not every check is ok")
 	}
+	if n := strings.Count(out, "\n"); n > 60 {
+		t.Errorf("the story has %d lines, want at most 60", n)
+	}
 	if strings.Contains(out, "\x1b") {
 		t.Error("colour without a terminal")
 	}
@@ -145,18 +152,130 @@ func TestDemo(t *testing.T) {
 		t.Log(out)
 	}
 
+	try := toTry(t, out)
+	if out := ok(t, try[1]...); !strings.Contains(out, "refunded 249.00 EUR") || !strings.Contains(out, "refund-over-limit") {
+		t.Errorf("%v printed\n%s", try[1], out)
+	}
+	if out := ok(t, try[2]...); !strings.Contains(out, "Nothing was changed") {
+		t.Errorf("%v printed\n%s", try[2], out)
+	}
+	demoInWeb(t, append(try[0], "--yes", "--data", data, "--pace", "0s", "--durability", "cached"))
+
 	if out := ok(t, "list", "--data", data); out != "No open calls.\n" {
 		t.Errorf("list printed %q", out)
 	}
-	if n := len(decode[toolcall.ListReply](t, ok(t, "list", "--all", "--json", "--data", data)).Calls); n != 5 {
-		t.Errorf("%d calls, want 5", n)
-	}
-	if out := ok(t, "show", "call_refund", "--data", data); !strings.Contains(out, "refunded 249.00 EUR") {
-		t.Errorf("show printed\n%s", out)
+	if n := len(decode[toolcall.ListReply](t, ok(t, "list", "--all", "--json", "--data", data)).Calls); n != 10 {
+		t.Errorf("%d calls, want those of both plays, 10", n)
 	}
 	m, err := message.DecodeMsg([]byte(ok(t, "events", "replay", "--json", "--data", data)))
 	if err != nil || len(message.BlocksOf[*message.ToolResultBlock](m)) != 5 || m.Usage == nil || m.FinishedReason == nil {
 		t.Errorf("the rebuilt message is %v, %v", m, err)
+	}
+}
+
+// toTry gives the three commands with which the demo ends, without the program.
+func toTry(t *testing.T, story string) [][]string {
+	t.Helper()
+	_, end, _ := strings.Cut(story, "\nThree things to try\n")
+	var commands [][]string
+	for line := range strings.Lines(end) {
+		if program, command, found := strings.Cut(line, "askance "); found && strings.HasPrefix(program, "     ") {
+			commands = append(commands, strings.Fields(command))
+		}
+	}
+	if len(commands) != 3 {
+		t.Fatalf("the demo ends with %d things to try, want 3:\n%s", len(commands), story)
+	}
+	return commands
+}
+
+// demoInWeb plays a demo that stays, does what it suggests, and stops it. Without a
+// terminal the demo itself opens no browser.
+func demoInWeb(t *testing.T, args []string) {
+	t.Helper()
+	opened := filepath.Join(t.TempDir(), "opened")
+	browser := filepath.Join(t.TempDir(), "browser.sh")
+	if err := os.WriteFile(browser, []byte("#!/bin/sh\necho \"$1\" >>"+opened+"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("BROWSER", browser)
+	t.Setenv("CI", "")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	pr, pw := io.Pipe()
+	var errs bytes.Buffer
+	code := make(chan int, 1)
+	go func() {
+		code <- cli.Main(ctx, cli.IO{In: strings.NewReader(""), Out: pw, Err: &errs}, args)
+		_ = pw.Close()
+	}()
+	var story strings.Builder
+	for lines := bufio.NewScanner(pr); lines.Scan(); {
+		story.WriteString(lines.Text() + "\n")
+		if strings.HasPrefix(lines.Text(), "The web console stays") {
+			break
+		}
+	}
+	_, at, _ := strings.Cut(story.String(), "  console  ")
+	at, _, _ = strings.Cut(at, " ")
+	if status, page := fetch(t, at+"/history"); status != http.StatusOK || !strings.Contains(page, "call_refund") {
+		t.Errorf("the console at %q answers %d\n%s", at, status, page)
+	}
+	for _, command := range toTry(t, story.String()) {
+		ok(t, command...)
+	}
+	if b, err := os.ReadFile(opened); err != nil || strings.TrimSpace(string(b)) != at+"/" {
+		t.Errorf("the browser got %q, %v: want only the address that askance open opens, %s/", b, err, at)
+	}
+	cancel()
+	if got := <-code; got != cli.ExitInterrupted {
+		t.Errorf("exit %d\n%s", got, errs.String())
+	}
+}
+
+// A server says on a few lines where it is, which policy is in force, and one next step.
+func TestServeSaysWhatRuns(t *testing.T) {
+	cleanEnvironment(t)
+	dir := t.TempDir()
+	rules, tools := filepath.Join(dir, "rules.yaml"), filepath.Join(dir, "tools.yaml")
+	write(t, rules, "version: 1\nname: x\nrules:\n  - {name: a, tool: pay, behavior: ask}\n")
+	write(t, tools, testTools)
+	data := filepath.Join(dir, "data")
+	for next, args := range map[string][]string{
+		"askance init, then start again with --policy FILE": {"--tools", tools},
+		"askance init, then start again with --tools FILE":  {"--policy", rules},
+		"askance open --data " + data:                       {"--policy", rules, "--tools", tools},
+		"askance inbox --data " + data:                      {"--policy", rules, "--tools", tools, "--http", "off"},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		pr, pw := io.Pipe()
+		var errs bytes.Buffer
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			cli.Main(ctx, cli.IO{In: strings.NewReader(""), Out: pw, Err: &errs}, append([]string{"serve", "--data", data, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--durability", "cached"}, args...))
+			_ = pw.Close()
+		}()
+		b := make([]byte, 4096)
+		n, _ := pr.Read(b) // the text is one write
+		cancel()
+		<-ended
+		text := string(b[:n])
+		want := []string{"askance is running\n", "  nats     nats://127.0.0.1:", "\nNext: ", next}
+		if slices.Contains(args, "--policy") {
+			want = append(want, "  policy   1 rule in "+rules+", in force since 20")
+		}
+		if !slices.Contains(args, "off") {
+			want = append(want, "  console  http://127.0.0.1:")
+		}
+		for _, part := range want {
+			if !strings.Contains(text, part) {
+				t.Errorf("serve %v does not print %q:\n%s%s", args, part, text, errs.String())
+			}
+		}
+		if lines := strings.Count(text, "\n"); lines > 10 {
+			t.Errorf("serve prints %d lines:\n%s", lines, text)
+		}
 	}
 }
 

@@ -1,14 +1,17 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/internal/asked"
 )
 
 // started is the result of serve with --json once the engine runs.
@@ -21,11 +24,14 @@ type started struct {
 	Engine     string `json:"engine"`
 	Durability string `json:"durability"`
 	// DurabilityWhy names the source of the durability of an existing server.
-	DurabilityWhy string   `json:"durability_why,omitzero"`
-	Policy        string   `json:"policy"`
-	Rules         int      `json:"rules"`
-	Tools         []string `json:"tools"`
-	PID           int      `json:"pid"`
+	DurabilityWhy string `json:"durability_why,omitzero"`
+	Policy        string `json:"policy"`
+	Rules         int    `json:"rules"`
+	// PolicyFiles and PolicySince say where the policy in force comes from; none without rule files.
+	PolicyFiles []string  `json:"policy_files,omitzero"`
+	PolicySince time.Time `json:"policy_since,omitzero"`
+	Tools       []string  `json:"tools"`
+	PID         int       `json:"pid"`
 	// Auth is how clients are authenticated.
 	Auth string `json:"auth"`
 	// HTTP is where the gateway is.
@@ -56,41 +62,63 @@ func printServing(env *environment, n *node.Node, cfg node.Config, scrape string
 	if cfg.NATS != "" {
 		st.DurabilityWhy = claim.Why
 	}
+	if status, ok := n.PolicyStatus(); ok {
+		st.PolicySince = status.Loaded
+		for _, f := range status.Files {
+			st.PolicyFiles = append(st.PolicyFiles, f.Name)
+		}
+	}
 	if env.json {
 		return writeJSON(env.out, st)
 	}
-	policy := fmt.Sprintf("%d rules, %s", st.Rules, st.Policy)
-	if n.Rules() < 0 {
-		policy = env.out.Ask("none: every call needs an approval (pass rule files with --policy)")
-	}
-	tools := strings.Join(st.Tools, ", ")
-	if tools == "" {
-		tools = env.out.Ask("none: calls of tools that no runtime declares are refused (pass a tools file with --tools)")
-	}
 	text := newSheet(env.out, 8, env.out.Bold("askance is running"))
-	text.row("nats", st.URL)
-	text.row("journal", st.Data+", "+durabilityText(env.out, cfg, claim))
-	text.row("engine", st.Engine+", space "+st.Space)
-	text.row("key", st.PublicKey+" ("+st.KeyID+")")
-	text.row("policy", policy)
-	text.row("tools", tools)
-	text.row("logins", loginsText(env.out, cfg, st.Auth))
 	if over.url != "" {
-		logins := over.logins
-		if logins == "" {
-			logins = env.out.Ask("no authentication: every process on this machine acts as " + term.SafeLine(userName()) + " and can approve (create tokens with askance token create)")
-		}
-		text.row("http", over.url+"  "+logins)
+		text.row("console", over.url+"  "+cmp.Or(over.logins, env.out.Ask("no login: every process on this machine can approve as "+term.SafeLine(userName()))))
 	}
 	if over.socket != "" {
 		text.row("socket", over.socket+"  the kernel names the user")
 	}
+	text.row("nats", st.URL+"  "+loginsText(env.out, cfg, st.Auth))
 	text.row("metrics", scrape)
+	text.row("journal", st.Data+", space "+st.Space+", "+durabilityText(env.out, cfg, claim))
+	text.row("policy", st.policyText(env.out))
+	text.row("tools", cmp.Or(shortList(st.Tools), env.out.Ask("none: askance refuses calls of tools that no runtime declares")))
 	if st.Open {
 		text.line(env.out.Bold("  open beyond loopback: every connection can act under any name"))
 	}
+	text.line("\nNext: " + st.next())
 	_, err := io.WriteString(env.out, text.String())
 	return err
+}
+
+// policyText says what is in force, where it comes from and since when.
+func (st *started) policyText(out *term.Out) string {
+	if st.PolicySince.IsZero() {
+		return out.Ask("none: every call needs an approval")
+	}
+	return fmt.Sprintf("%s in %s, in force since %s", asked.Count(st.Rules, "rule"), shortList(st.PolicyFiles), st.PolicySince.Local().Format(time.DateTime))
+}
+
+// next is one step: what is missing first, then where people decide.
+func (st *started) next() string {
+	switch {
+	case st.PolicySince.IsZero():
+		return "write a policy with " + programName() + " init, then start again with --policy FILE"
+	case len(st.Tools) == 0:
+		return "write a tools file with " + programName() + " init, then start again with --tools FILE"
+	case st.HTTP != "":
+		return "see and decide requests with " + commandLine("open", st.Data)
+	}
+	return "see and decide requests with " + commandLine("inbox", st.Data)
+}
+
+// shortList names at most five.
+func shortList(names []string) string {
+	const most = 4
+	if more := len(names) - most; more > 1 {
+		return term.SafeLine(strings.Join(names[:most], ", ")) + fmt.Sprintf(" and %d more", more)
+	}
+	return term.SafeLine(strings.Join(names, ", "))
 }
 
 // durabilityText says what an acknowledgement means, and how the engine knows it.
@@ -107,11 +135,11 @@ func durabilityText(out *term.Out, cfg node.Config, c bus.DurabilityClaim) strin
 func loginsText(out *term.Out, cfg node.Config, auth string) string {
 	switch {
 	case cfg.CredsDir != "":
-		return "required, from " + cfg.CredsDir
+		return "logins required, from " + cfg.CredsDir
 	case cfg.NATS != "" && auth == bus.AuthJWT:
-		return "required, by the server of --nats"
+		return "logins required, by the server of --nats"
 	case cfg.NATS != "":
-		return out.Ask("as configured on the server of --nats; make sure that it distinguishes people")
+		return out.Ask("logins as configured on the server of --nats")
 	}
-	return out.Ask("not required: every connection can use any name (create logins with askance creds init)")
+	return out.Ask("no login: every connection can use any name")
 }

@@ -94,7 +94,7 @@ func refund(ctx context.Context, c Call) error {
 	if c.IdempotencyKey == "" {
 		return errors.New("there is no idempotency key, and money is not moved without one")
 	}
-	if err := c.steps(ctx, "looking up "+args.Order, "asking the provider about "+args.Charge, "waiting for the provider"); err != nil {
+	if err := c.steps(ctx, "looking up "+args.Order); err != nil {
 		return err
 	}
 	path := filepath.Join(c.Workspace, Ledger)
@@ -160,7 +160,7 @@ func restart(ctx context.Context, c Call) error {
 	if err := c.decode(&args); err != nil {
 		return err
 	}
-	if err := c.steps(ctx, "draining "+args.Service, "stopping "+args.Service, "starting "+args.Service, "waiting until "+args.Service+" is healthy"); err != nil {
+	if err := c.steps(ctx, "draining "+args.Service, "starting "+args.Service); err != nil {
 		return err
 	}
 	path := filepath.Join(c.Workspace, "restarted.txt")

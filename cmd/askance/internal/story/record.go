@@ -21,23 +21,33 @@ func (s *Story) record(f *toolcall.EventRecord) {
 	case f.Reply != nil && f.Reply.Phase == toolcall.ReplyInterrupted:
 		s.line(at, string(f.Reply.Reply), s.out.Bad(pad("interrupt", wordWidth)+" "), "by "+term.SafeLine(f.By.Name))
 	case f.Call != nil:
-		for _, step := range f.Path {
-			s.step(at, f, step)
+		s.steps(at, f)
+	}
+}
+
+// steps tells the path of a record. The line of a decision also says what follows from
+// it in the same record.
+func (s *Story) steps(at string, f *toolcall.EventRecord) {
+	lines := make([]told, 0, len(f.Path))
+	for i, step := range f.Path {
+		l := lineOf(s.out, f, toolcall.Cause(step.Cause))
+		if i > 0 && l.after != "" {
+			lines[len(lines)-1].rest += ", " + l.after
+			continue
+		}
+		lines = append(lines, l)
+	}
+	for _, l := range lines {
+		s.line(at, string(f.Call.Call), l.word, term.Clip(l.rest, max(40, s.out.Width()-indent)))
+		if l.more != "" {
+			s.more(strings.Repeat(" ", wordWidth+1), s.out.Dim(l.more))
 		}
 	}
 }
 
-func (s *Story) step(at string, f *toolcall.EventRecord, step toolcall.Step) {
-	c := f.Call
-	l := lineOf(s.out, f, toolcall.Cause(step.Cause))
-	s.line(at, string(c.Call), l.word, term.Clip(l.rest, max(40, s.out.Width()-indent)))
-	if l.more != "" {
-		s.more(strings.Repeat(" ", wordWidth+1), s.out.Dim(l.more))
-	}
-}
-
-// told is what one step says: a word, the line after it, and perhaps a second.
-type told struct{ word, rest, more string }
+// told is what one step says: a word, the line after it, and perhaps a second; after is
+// what it adds to the line of the step before.
+type told struct{ word, rest, more, after string }
 
 func lineOf(out *term.Out, f *toolcall.EventRecord, cause toolcall.Cause) told {
 	c := f.Call
@@ -51,7 +61,7 @@ func lineOf(out *term.Out, f *toolcall.EventRecord, cause toolcall.Cause) told {
 	case toolcall.CauseDeny:
 		return told{word: word(out.Bad, "denied"), rest: decisionText(c)}
 	case toolcall.CauseAsk:
-		return told{word: word(out.Ask, "asking"), rest: term.SafeLine(c.Request.Text), more: byRule(c) + ", digest " + c.Digest}
+		return told{word: word(out.Ask, "asking"), rest: term.SafeLine(c.Request.Text), more: byRule(c) + ", digest " + term.Clip(c.Digest, digestWidth)}
 	case toolcall.CauseAllow:
 		return told{word: word(out.Good, "allowed"), rest: byRule(c)}
 	case toolcall.CauseHide:
@@ -72,9 +82,9 @@ func runLine(out *term.Out, f *toolcall.EventRecord, cause toolcall.Cause, word 
 	c := f.Call
 	switch cause {
 	case toolcall.CauseSubmit, toolcall.CauseOffer:
-		return told{word: word(out.Work, "submitted"), rest: submitText(c)}
+		return told{word: word(out.Work, "submitted"), rest: submitText(c), after: queueText(c)}
 	case toolcall.CauseStart:
-		return told{word: word(out.Work, "started"), rest: startText(c)}
+		return told{word: word(out.Work, "started"), rest: startText(c), after: "runs " + startText(c)}
 	case toolcall.CauseLose:
 		return told{word: word(out.Bad, "lost"), rest: fmt.Sprintf("attempt %d fell silent, tried again in %s", c.Attempt.Number, c.RetryAt.Sub(f.At).Round(time.Millisecond))}
 	case toolcall.CauseReturn:
@@ -117,6 +127,16 @@ func submitText(c *toolcall.Call) string {
 		text += fmt.Sprintf(", attempt %d", c.Attempt.Number)
 	}
 	return text
+}
+
+func queueText(c *toolcall.Call) string {
+	switch {
+	case c.Placement == toolcall.PlaceExternal:
+		return "submitted " + submitText(c)
+	case c.Attempt.Grant == nil:
+		return "queued"
+	}
+	return "queued with a signed grant"
 }
 
 func startText(c *toolcall.Call) string {

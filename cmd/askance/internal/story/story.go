@@ -22,10 +22,11 @@ import (
 
 // Widths of the columns.
 const (
-	timeWidth = 8
-	nameWidth = 14
-	wordWidth = 10
-	indent    = timeWidth + nameWidth + wordWidth + 5
+	timeWidth   = 8
+	nameWidth   = 14
+	wordWidth   = 10
+	digestWidth = 20
+	indent      = timeWidth + nameWidth + wordWidth + 5
 )
 
 // Story tells records as they come. Its methods may be called from several

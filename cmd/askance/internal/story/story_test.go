@@ -74,6 +74,7 @@ func TestEveryStep(t *testing.T) {
 		record(call(), "hide"), record(call(), "approve"), record(call(), "edit"), record(call(), "reject"), record(call(), "respond"), record(call(), "expire"),
 		record(call(), "submit"), record(external, "submit"), record(call(), "start"), record(local, "start"), record(call(), "offer"), record(call(), "lose"), record(call(), "return"),
 		record(call(), "suspend"), record(call(), "result"), record(failed, "result"), record(call(), "resolve"), record(call(), "revoke"), record(call(), "interrupt"),
+		record(local, "propose", "allow", "start"), record(call(), "approve", "submit"), record(call(), "propose", "ask"), record(external, "allow", "submit"),
 		toolcall.JournalEntry{Record: &toolcall.EventRecord{At: start, Call: call(), Note: &toolcall.Note{What: "late_result"}}},
 		toolcall.JournalEntry{Record: &toolcall.EventRecord{At: start, By: toolcall.Principal{Name: "ann"}, Reply: &toolcall.ReplyState{Key: call().ReplyKey(), Phase: toolcall.ReplyInterrupted}}},
 		toolcall.JournalEntry{Time: start, Invalid: context.Canceled},
