@@ -28,14 +28,21 @@ func (q *reader) listNewest(ctx context.Context, by toolcall.Principal, r toolca
 	if r.Sort != "" || r.Cursor != "" {
 		return toolcall.ListReply{}, &message.Error{Code: message.CodeInvalid, Op: "list", What: "newest has an order of its own", Hint: "leave out sort and cursor, and continue with after"}
 	}
+	if r.Mine {
+		return toolcall.ListReply{Calls: []*toolcall.Call{}}, nil // what waits for a person is open
+	}
 	r.All = true
+	list, err := q.newList(ctx, by, r)
+	if err != nil {
+		return toolcall.ListReply{}, err
+	}
 	page := &view.Page{Limit: r.Limit}
 	before := r.After
 	if before == 0 {
 		before = math.MaxUint64
 	}
 	add := func(seq uint64, c *toolcall.Call) (next uint64) {
-		if view.IsListed(c, by, r) && !page.Add(c) {
+		if list.Has(c) && !page.Add(c) {
 			return seq + 1
 		}
 		return 0
@@ -53,7 +60,7 @@ func (q *reader) listNewest(ctx context.Context, by toolcall.Principal, r toolca
 	began := time.Now()
 	end, size := min(before, floor+1), uint64(leastWindow)
 	for end > 1 {
-		w := &window{end: end, after: end - min(end, size), most: r.Limit + 1, wants: func(c *toolcall.Call) bool { return view.IsListed(c, by, r) }}
+		w := &window{end: end, after: end - min(end, size), most: r.Limit + 1, wants: list.Has}
 		if err := w.read(ctx, q.journal); err != nil {
 			return toolcall.ListReply{}, err
 		}

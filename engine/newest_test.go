@@ -74,6 +74,9 @@ func listNewest(w *world) {
 			{toolcall.ListRequest{Results: []message.ToolResultState{message.ToolResultDenied}}, want[1:2]},
 			{toolcall.ListRequest{Tools: []string{pay, rm}, Until: time.Now().Add(time.Hour)}, want[:2]},
 			{toolcall.ListRequest{Rules: []string{"nope"}}, nil},
+			{toolcall.ListRequest{Words: "500 PAY"}, want[:2]},
+			{toolcall.ListRequest{Words: "500 nope"}, nil},
+			{toolcall.ListRequest{Mine: true}, nil},
 			{toolcall.ListRequest{Since: time.Now().Add(time.Hour)}, nil},
 			{toolcall.ListRequest{Outcomes: []toolcall.Cause{toolcall.CauseReject, toolcall.CauseResult}}, want},
 		} {

@@ -50,9 +50,6 @@ func (q *reader) listCalls(ctx context.Context, by toolcall.Principal, r toolcal
 		}
 	}
 	if r.Newest {
-		if r.Words != "" || r.Mine {
-			return toolcall.ListReply{}, &message.Error{Code: message.CodeInvalid, Op: "list", What: "words and mine find no finished calls by their end", Hint: "leave them out, or list without newest"}
-		}
 		return q.listNewest(ctx, by, r)
 	}
 	list, err := q.newList(ctx, by, r)

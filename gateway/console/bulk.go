@@ -83,7 +83,7 @@ func (v *bulk) addAll(ctx context.Context, c engine.Client, p *gateway.Peer) err
 	r.Limit = maxBulk
 	total := 0
 	for n := 0; ; {
-		page, err := listPage(ctx, c, p, r)
+		page, err := c.List(ctx, r)
 		if err != nil {
 			return err
 		}
@@ -110,19 +110,15 @@ func (v *bulk) addNamed(ctx context.Context, c engine.Client, p *gateway.Peer, n
 		if err != nil {
 			return err
 		}
-		page, err := listPage(ctx, c, p, toolcall.ListRequest{V: 1, Session: k.Session, Reply: k.Reply, Call: k.Call, Mine: true})
-		if err != nil {
-			return err
-		}
-		if len(page.Calls) == 1 {
-			v.add(p, page.Calls[0], true)
-			continue
-		}
 		shown, err := c.Show(ctx, toolcall.ShowRequest{V: 1, Key: k})
 		if err != nil {
 			return err
 		}
-		v.add(p, shown.Call, false)
+		mine, err := isMine(ctx, c, p, shown.Call)
+		if err != nil {
+			return err
+		}
+		v.add(p, shown.Call, mine)
 	}
 	slices.SortStableFunc(v.Items, func(a, b bulkItem) int { return cmp.Compare(a.Order, b.Order) })
 	return nil
@@ -130,7 +126,7 @@ func (v *bulk) addNamed(ctx context.Context, c engine.Client, p *gateway.Peer, n
 
 // add adds a request to the confirmation, or to what it leaves out.
 func (v *bulk) add(p *gateway.Peer, call *toolcall.Call, mine bool) {
-	i := bulkItem{row: rowOf(call, p, v.Filter, toolcall.Key{}, v.Now), Digest: call.Digest, Input: call.Input}
+	i := bulkItem{row: rowOf(call, p, mine, v.Filter, toolcall.Key{}, v.Now), Digest: call.Digest, Input: call.Input}
 	if i.Note = leftOut(p, call, v.Do, mine); i.Note != "" {
 		v.Left = append(v.Left, i)
 		return
@@ -228,12 +224,12 @@ func answerOne(ctx context.Context, c engine.Client, p *gateway.Peer, i bulkItem
 	if err == nil {
 		var call *toolcall.Call
 		if call, err = c.SubmitResponse(ctx, a); err == nil {
-			return rowOf(call, p, filter{Show: showOpen}, toolcall.Key{}, now), asked.Outcome(a, call), nil
+			return rowOf(call, p, false, filter{Show: showOpen}, toolcall.Key{}, now), asked.Outcome(a, call), nil
 		}
 	}
 	r = row{Key: i.Key, ID: domID(k), Href: address(k, nil), Summary: string(k.Call)}
 	if shown, failed := c.Show(ctx, toolcall.ShowRequest{V: 1, Key: k}); failed == nil {
-		r = rowOf(shown.Call, p, filter{Show: showOpen}, toolcall.Key{}, now)
+		r = rowOf(shown.Call, p, false, filter{Show: showOpen}, toolcall.Key{}, now)
 	}
 	switch e := message.AsError("submit_response", err); {
 	case errors.Is(err, message.ErrDigest):

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/reveal"
@@ -186,7 +185,7 @@ func (in *Console) card(ctx context.Context, p *gateway.Peer, k toolcall.Key, q 
 		Timeline: pathTimeline + "?" + formKey(k),
 	}
 	c.Runs, c.Args = readable(call.Input)
-	can, err := canRespond(ctx, client, p, call)
+	can, err := isMine(ctx, client, p, call)
 	if err != nil {
 		return nil, err
 	}
@@ -210,15 +209,6 @@ func (in *Console) card(ctx context.Context, p *gateway.Peer, k toolcall.Key, q 
 		c.Values = decidingValues(c.Explained, c.Rule)
 	}
 	return c, nil
-}
-
-// canRespond asks the engine, which knows the groups of people.
-func canRespond(ctx context.Context, client engine.Client, p *gateway.Peer, c *toolcall.Call) (bool, error) {
-	if !p.Has(toolcall.RoleApprover) || c.State != message.ToolCallAsking {
-		return false, nil
-	}
-	mine, err := listPage(ctx, client, p, toolcall.ListRequest{V: 1, Session: c.Session, Reply: c.Reply, Call: c.Call, Mine: true})
-	return err == nil && len(mine.Calls) > 0, err
 }
 
 // addRequest adds the approval request and its state.

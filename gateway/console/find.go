@@ -33,12 +33,16 @@ func (in figures) find(w http.ResponseWriter, r *http.Request, p *gateway.Peer) 
 		if r.Limit == 0 {
 			break
 		}
-		page, err := listPage(ctx, c, p, r)
+		page, err := c.List(ctx, r)
+		if err != nil {
+			return in.fail(w, s, err)
+		}
+		mine, err := listMine(ctx, c, p, r, page.Calls)
 		if err != nil {
 			return in.fail(w, s, err)
 		}
 		for _, call := range page.Calls {
-			view.Found = append(view.Found, rowOf(call, p, filter{Show: showOpen}, toolcall.Key{}, in.now()))
+			view.Found = append(view.Found, rowOf(call, p, mine[call.Key], filter{Show: showOpen}, toolcall.Key{}, in.now()))
 		}
 	}
 	return in.write(w, http.StatusOK, "find", view)

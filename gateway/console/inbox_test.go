@@ -180,6 +180,24 @@ func TestNotification(t *testing.T) {
 	}
 }
 
+// What the policy would decide about an edit is on the page before the edit is sent.
+func TestEditPreview(t *testing.T) {
+	w := seeded(t)
+	b := open(t, w, gatewaytest.Ann)
+	k := openOf(w, "Bash")[0]
+	b.goTo(callPath(k) + "&do=edit")
+	b.write("#input", `{"command":"rm -rf /var/lib/checkout"}`)
+	b.see("The policy denies this edit.", "no agent deletes folders")
+	b.until(`document.querySelector("#panel .main-action").disabled`)
+	b.shot("denied")
+	b.write("#input", `{"command":"go test ./..."}`)
+	b.see("Runs when you approve it.")
+	b.until(`!document.querySelector("#panel .main-action").disabled`)
+	if c := w.A.Show(k); c.State != message.ToolCallAsking || len(c.Votes) != 0 {
+		t.Errorf("a preview left the call %s with %+v", c.State, c.Votes)
+	}
+}
+
 // Edited arguments over several lines are arguments, and the page has a title.
 func TestAfterEdit(t *testing.T) {
 	w := seeded(t)

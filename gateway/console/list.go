@@ -79,6 +79,9 @@ func filterOf(q url.Values) filter {
 	if !isChoice(groups, f.Group) {
 		f.Group = ""
 	}
+	if _, err := strconv.ParseUint(f.Cursor, 10, 64); err != nil && f.Show == showDone {
+		f.Cursor = ""
+	}
 	if n, err := strconv.Atoi(q.Get("from")); err == nil && n > 0 && f.Cursor != "" {
 		f.From = n
 	}
@@ -161,7 +164,8 @@ func (f filter) request() toolcall.ListRequest {
 	}
 	switch {
 	case f.Show == showDone:
-		r.All, r.Newest, r.Sort = true, true, ""
+		r.All, r.Newest, r.Sort, r.Cursor = true, true, "", ""
+		r.After, _ = strconv.ParseUint(f.Cursor, 10, 64) // filterOf keeps no other cursor
 	case f.Group == "tool":
 		r.Sort = toolcall.SortTool
 	case f.Group == "agent":
@@ -247,16 +251,24 @@ func makeSide(ctx context.Context, p *gateway.Peer, f filter, selected toolcall.
 	if err != nil {
 		return nil, err
 	}
-	page, err := listPage(ctx, c, p, f.request())
+	r := f.request()
+	page, err := c.List(ctx, r)
 	if err != nil {
 		return nil, err
+	}
+	if f.Show == showDone {
+		page.Counts = nil // of the tab alone
 	}
 	out, err := newSide(ctx, c, p, f, page.Counts, now)
 	if err != nil {
 		return nil, err
 	}
+	mine, err := listMine(ctx, c, p, r, page.Calls)
+	if err != nil {
+		return nil, err
+	}
 	for _, call := range page.Calls {
-		out.Rows = append(out.Rows, rowOf(call, p, f, selected, now))
+		out.Rows = append(out.Rows, rowOf(call, p, mine[call.Key], f, selected, now))
 	}
 	out.Tools = append(toolNames(p.Space), missing(f.Tool, p.Space)...)
 	out.group()
@@ -269,12 +281,40 @@ func makeSide(ctx context.Context, p *gateway.Peer, f filter, selected toolcall.
 	return out, nil
 }
 
+// listMine tells which calls of a page wait for this person: only the engine knows the
+// groups of people. The page of theirs has each of them, because it has no others.
+func listMine(ctx context.Context, c engine.Client, p *gateway.Peer, r toolcall.ListRequest, calls []*toolcall.Call) (map[toolcall.Key]bool, error) {
+	out := map[toolcall.Key]bool{}
+	if !p.Has(toolcall.RoleApprover) || !slices.ContainsFunc(calls, func(c *toolcall.Call) bool { return c.State == message.ToolCallAsking }) {
+		return out, nil
+	}
+	if !r.Mine {
+		r.Mine = true
+		page, err := c.List(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		calls = page.Calls
+	}
+	for _, call := range calls {
+		out[call.Key] = true
+	}
+	return out, nil
+}
+
+// isMine asks the engine whether one call waits for this person.
+func isMine(ctx context.Context, c engine.Client, p *gateway.Peer, call *toolcall.Call) (bool, error) {
+	r := toolcall.ListRequest{V: 1, Session: call.Session, Reply: call.Reply, Call: call.Call}
+	mine, err := listMine(ctx, c, p, r, []*toolcall.Call{call})
+	return mine[call.Key], err
+}
+
 // newSide makes the parts of the list that count calls.
 func newSide(ctx context.Context, c engine.Client, p *gateway.Peer, f filter, counts map[toolcall.Phase]int, now time.Time) (*side, error) {
 	if counts == nil { // only the first page of what is open has them
 		r := f.first().request()
 		r.Limit, r.All, r.Newest, r.Phases, r.Sort = 1, false, false, nil, ""
-		page, err := listPage(ctx, c, p, r)
+		page, err := c.List(ctx, r)
 		if err != nil {
 			return nil, err
 		}
@@ -298,7 +338,7 @@ func newSide(ctx context.Context, c engine.Client, p *gateway.Peer, f filter, co
 	}
 	if bare := (filter{Show: f.Show, Sort: f.Sort, Group: f.Group}); bare != f.first() {
 		out.Clear = bare.listAddress()
-		all, err := listPage(ctx, c, p, toolcall.ListRequest{V: 1, Limit: 1})
+		all, err := c.List(ctx, toolcall.ListRequest{V: 1, Limit: 1})
 		if err != nil {
 			return nil, err
 		}
@@ -367,7 +407,8 @@ func (s *side) group() {
 	}
 }
 
-func rowOf(c *toolcall.Call, p *gateway.Peer, f filter, selected toolcall.Key, now time.Time) row {
+// rowOf makes the row of a call; mine: it waits for this person.
+func rowOf(c *toolcall.Call, p *gateway.Peer, mine bool, f filter, selected toolcall.Key, now time.Time) row {
 	r := row{
 		ID: domID(c.Key), Href: address(c.Key, f.values()), Key: formKey(c.Key), Order: orderOf(c, f), Tool: c.Tool, Summary: summaryOf(c),
 		Agent: agentOf(c), Session: string(c.Session), Rule: ruleOf(c), Risk: c.Risk, State: stateOf(c), Selected: c.Key == selected, Asked: c.UpdatedAt,
@@ -393,7 +434,7 @@ func rowOf(c *toolcall.Call, p *gateway.Peer, f filter, selected toolcall.Key, n
 	case voted:
 		r.Note = "You " + asked.Said(v)
 	case !p.Has(toolcall.RoleApprover):
-	case asked.MayRespond(c, p.Name) == asked.No:
+	case !mine:
 		r.Note = "You are not an approver"
 	default:
 		r.Mine, r.Can = true, !c.Request.Requirement.Signed
@@ -429,7 +470,7 @@ func urgency(ends, now time.Time) string {
 // orderOf is a text by which the rows of a page are in order.
 func orderOf(c *toolcall.Call, f filter) string {
 	const digits = "%020d"
-	first := fmt.Sprintf(digits, c.First)
+	first, proposed := fmt.Sprintf(digits, c.First), c.ProposedAt.UnixNano()
 	switch {
 	case f.Group != "" || f.Show == showDone:
 		return ""
@@ -440,9 +481,9 @@ func orderOf(c *toolcall.Call, f filter) string {
 		}
 		return fmt.Sprintf(digits, ends) + first
 	case f.Order() == toolcall.SortAge:
-		return fmt.Sprintf(digits, uint64(math.MaxInt64)-c.First)
+		proposed = math.MaxInt64 - proposed
 	}
-	return first
+	return fmt.Sprintf(digits, proposed) + first
 }
 
 // Badge is the count of open requests in the navigation.
@@ -495,13 +536,17 @@ func (in *Console) rows(w http.ResponseWriter, r *http.Request, p *gateway.Peer)
 			return err
 		}
 		req := f.first().request()
-		req.Session, req.Reply, req.Call = k.Session, k.Reply, k.Call
-		page, err := listPage(r.Context(), c, p, req)
+		req.Session, req.Reply, req.Call, req.Newest = k.Session, k.Reply, k.Call, false
+		page, err := c.List(r.Context(), req)
 		if err != nil {
 			return err
 		}
 		for _, call := range page.Calls {
-			out.Rows = append(out.Rows, rowOf(call, p, f, toolcall.Key{}, in.now()))
+			mine, err := listMine(r.Context(), c, p, req, page.Calls)
+			if err != nil {
+				return err
+			}
+			out.Rows = append(out.Rows, rowOf(call, p, mine[call.Key], f, toolcall.Key{}, in.now()))
 		}
 	}
 	return in.write(w, http.StatusOK, "rows-part", out)

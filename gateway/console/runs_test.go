@@ -32,7 +32,7 @@ func TestTimelinePage(t *testing.T) {
 	b.see("approved")
 	b.accessible("session")
 	b.click(".g-row a")
-	b.see("Closed: approved by bob")
+	b.see("Decided: approved by bob")
 	b.goTo("/timeline?" + url.Values{"session": {"run <1>"}, "reply": {"r2"}, "scale": {"compact"}}.Encode())
 	b.see("show the whole session")
 	if rows := eval[int](b, `document.querySelectorAll(".g-row").length`); rows != 1 {

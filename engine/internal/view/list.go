@@ -93,6 +93,9 @@ func (l *List) Add(c *toolcall.Call) bool {
 // WithoutCounts gives up counting, because not all calls will come.
 func (l *List) WithoutCounts() { l.counts = nil }
 
+// Has reports whether a call meets the conditions.
+func (l *List) Has(c *toolcall.Call) bool { return l.meets(c) && l.hasPhase(c) }
+
 func (l *List) hasPhase(c *toolcall.Call) bool {
 	return len(l.r.Phases) == 0 || slices.Contains(l.r.Phases, c.Phase())
 }
@@ -114,7 +117,7 @@ func (l *List) Reply() toolcall.ListReply {
 
 // meets reports whether a call meets every condition but that of the phase.
 func (l *List) meets(c *toolcall.Call) bool {
-	return IsListed(c, l.by, l.any) && (len(l.words) == 0 || l.hasWords(c)) &&
+	return isListed(c, l.by, l.any) && (len(l.words) == 0 || l.hasWords(c)) &&
 		(!l.r.Mine || c.State == message.ToolCallAsking && l.help.Mine(c))
 }
 

@@ -214,8 +214,8 @@ func listBytes(c *toolcall.Call) int {
 	return n
 }
 
-// IsListed reports whether a list request asks for a call, as by may see it.
-func IsListed(c *toolcall.Call, by toolcall.Principal, r toolcall.ListRequest) bool {
+// isListed reports whether a list request asks for a call, as by may see it.
+func isListed(c *toolcall.Call, by toolcall.Principal, r toolcall.ListRequest) bool {
 	switch {
 	case by.Role == toolcall.RoleRuntime && c.Runtime != by.Name,
 		r.Session != "" && c.Session != r.Session,
