@@ -165,6 +165,11 @@ func TestQuorum(t *testing.T) {
 	w := world(t)
 	ann, bob, cy := open(t, w, gatewaytest.Ann), open(t, w, gatewaytest.Bob), open(t, w, gatewaytest.Cy)
 	k := w.A.Propose("s1", "r1", "c1", gatewaytest.Deploy, `{"version":"2"}`).Key
+	cy.goTo("/inbox")
+	cy.see("You are not an approver")
+	cy.gone("[data-mine], .pick")
+	ann.goTo("/inbox")
+	ann.until(`document.querySelector("[data-mine] .pick")`)
 	for _, b := range []*tab{ann, bob, cy} {
 		b.goTo(callPath(k))
 		b.see("0 of 2 from group ops")
