@@ -101,9 +101,12 @@ func TestTerms(t *testing.T) {
 }
 
 func TestFilter(t *testing.T) {
-	f := filter{Show: showDone, Words: "a b&c", Tool: "x", Agent: "y", Session: "s/1", Rule: "r", Mine: true, Sort: toolcall.SortProposed, Group: "agent", Cursor: "c", From: 100}
+	f := filter{Show: showDone, Words: "a b&c", Tool: "x", Agent: "y", Session: "s/1", Rule: "r", Mine: true, Sort: toolcall.SortProposed, Group: "agent", Cursor: "77", From: 100}
 	if got := filterOf(f.values()); got != f {
 		t.Errorf("the filter comes back as %+v", got)
+	}
+	if got := filterOf(map[string][]string{"show": {showDone}, "cursor": {"c"}, "from": {"100"}}); got != (filter{Show: showDone}) {
+		t.Errorf("a cursor that is no place in the finished calls is %+v", got)
 	}
 	if got := filterOf(map[string][]string{"show": {"nonsense"}}); got != (filter{Show: showOpen}) || got.listAddress() != "/inbox" {
 		t.Errorf("an odd filter is %+v", got)
