@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -24,6 +25,17 @@ func newTerminalSurface(h *house) *terminalSurface {
 	return &terminalSurface{termtest.Open(h.t, 120, 50, cmd), h}
 }
 
+// framed yields the lines of a screen without its frame.
+func framed(screen string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for line := range strings.SplitSeq(screen, "\n") {
+			if !yield(strings.Trim(line, "│ ")) {
+				return
+			}
+		}
+	}
+}
+
 func (*terminalSurface) who() string { return "tess" }
 
 // shown opens the approval request, and asks to approve it: a key is missing.
@@ -32,7 +44,7 @@ func (s *terminalSurface) shown(q approval) {
 	s.See(q.text(), "1 open")
 	s.Press("G") // resolved ones stay on the list for a while
 	s.Until("the cursor on "+q.text(), func(screen string) bool {
-		for line := range strings.SplitSeq(screen, "\n") {
+		for line := range framed(screen) {
 			if strings.HasPrefix(line, ">") && strings.Contains(line, q.text()) {
 				return true
 			}
@@ -40,7 +52,7 @@ func (s *terminalSurface) shown(q approval) {
 		return false
 	})
 	s.Press("\r", q.text(), "digest")
-	s.Press("a", "These arguments run", fmt.Sprint(q.cents), "y approve  esc")
+	s.Press("a", "These arguments run", fmt.Sprint(q.cents), "y approve  Y")
 }
 
 func (s *terminalSurface) answer(q approval) {
@@ -60,14 +72,14 @@ func (s *terminalSurface) waitForOutcome(q approval, now bool) ending {
 	}
 	var m []string
 	screen := s.Until("who answered "+q.text(), func(screen string) bool {
-		for line := range strings.SplitSeq(screen, "\n") { // of the approval request, or, after an answer of its own, of the list
+		for line := range framed(screen) { // of the approval request, or, after an answer of its own, of the list
 			if strings.HasPrefix(line, "Closed") || strings.HasPrefix(line, "Decided") || strings.Contains(line, " by "+s.who()) {
 				m = termVerdict.FindStringSubmatch(line)
 			}
 		}
 		return m != nil
 	})
-	if strings.HasPrefix(screen, "Approve:") {
+	if strings.Contains(screen, "─ Approve:") {
 		s.Press("y") // too late: it is no key any more
 	}
 	s.back()
@@ -78,7 +90,7 @@ func (s *terminalSurface) waitForOutcome(q approval, now bool) ending {
 func (s *terminalSurface) back() {
 	s.h.t.Helper()
 	s.Until("the list", func(screen string) bool {
-		if strings.Contains(screen, "open") && strings.Contains(screen, "askance inbox") && !strings.Contains(screen, "digest") && !strings.Contains(screen, "esc back") {
+		if strings.Contains(screen, "4 History") && !strings.Contains(screen, "esc back") { // only the list has tabs
 			return true
 		}
 		s.Press("\x1b")

@@ -152,7 +152,7 @@ func (s *webSurface) answer(q approval) {
 }
 
 var (
-	webVerdict = regexp.MustCompile(`Closed: (?:edited and )?(approv|reject|respond)ed[a-z ]* by ([a-z]+)`)
+	webVerdict = regexp.MustCompile(`(?:Closed|Decided): (?:edited and )?(approv|reject|respond)ed[a-z ]* by ([a-z]+)`)
 	verdicts   = map[string]string{"approv": "approve", "reject": "reject", "respond": "respond"}
 )
 
