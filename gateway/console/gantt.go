@@ -412,27 +412,3 @@ func drawGantt(label string, calls []ganttCall, compact bool) *gantt {
 	slices.SortStableFunc(g.Table, func(a, b ganttLine) int { return a.At.Compare(b.At) })
 	return g
 }
-
-// callTimeline is the timeline of one call, with a row for each span. Show it with
-//
-//	{{template "call-timeline" .Timeline}}
-//
-// in a region of a page: while the call is open, the script reads the page again.
-func callTimeline(show toolcall.ShowReply, now time.Time) *gantt {
-	spans, marks := spansOf(show, now)
-	calls := make([]ganttCall, 0, len(spans)+1)
-	for i, s := range spans {
-		c := ganttCall{row: ganttRow{ID: fmt.Sprintf("span-%d", i), Name: s.Word(), Text: s.Who}, spans: []span{s}}
-		for _, m := range marks {
-			if !m.At.Before(s.From) && (m.At.Before(s.To) || m.At.Equal(s.To) && (m.Person || i == len(spans)-1)) && !m.At.Equal(s.From) {
-				c.marks = append(c.marks, m)
-			}
-		}
-		calls = append(calls, c)
-	}
-	if len(spans) == 0 && show.Call != nil { // decided and ended with one record
-		word, _ := asked.Ended(show.Call)
-		calls = append(calls, ganttCall{row: ganttRow{ID: "span-0", Name: word}, marks: marks})
-	}
-	return drawGantt("Timeline of the call", calls, false)
-}
