@@ -145,6 +145,9 @@ func shellOf(x *Explanation) []Piece {
 				out[i] = Piece{Text: p.Text, Covered: true, Why: "by rule " + t.Rule}
 			}
 		}
+		if !slices.ContainsFunc(t.Shell, func(p Piece) bool { return !p.Covered }) {
+			out = out[:min(len(out), len(t.Shell))] // the rule covers the whole line, read or not
+		}
 	}
 	return out
 }

@@ -343,12 +343,16 @@ func (b bashPattern) isEverything() bool {
 // Explain shows the commands of the line as the rule sees them.
 func (b bashPattern) Explain(c permission.Call) []permission.Piece {
 	p := b.prepared(c)
-	if p.err != nil || !b.allow || b.isEverything() {
+	if p.err != nil || !b.allow {
 		return nil
 	}
 	cover := p.line.Cover([]*shell.Pattern{b.shell})
 	var out []permission.Piece
 	for _, one := range cover.Commands {
+		if b.isEverything() {
+			out = append(out, permission.Piece{Text: one.Command.String(), Covered: true})
+			continue
+		}
 		piece := permission.Piece{Text: one.Command.String(), Covered: one.Covered}
 		switch {
 		case !one.Covered:
@@ -357,6 +361,9 @@ func (b bashPattern) Explain(c permission.Call) []permission.Piece {
 			piece.Why = "changes nothing and needs no rule"
 		}
 		out = append(out, piece)
+	}
+	if b.isEverything() {
+		return out
 	}
 	for _, r := range cover.Reasons {
 		out = append(out, permission.Piece{Text: p.text, Why: r.String()})
