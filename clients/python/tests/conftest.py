@@ -91,7 +91,7 @@ class Server:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             words = line.split()
-            if words[:1] == ["http"]:
+            if words[:1] == ["console"]:
                 self.address = words[1].removeprefix("http://")
                 return
         raise AssertionError("askance serve did not start: " + (self.folder / "errors.txt").read_text())

@@ -85,7 +85,7 @@ export class Server {
     ], { stdio: ["ignore", "pipe", "inherit"], cwd: this.#folder });
     this.#process = p;
     for await (const line of createInterface({ input: p.stdout })) {
-      const found = /^\s*http\s+(http:\S+)/.exec(line);
+      const found = /^\s*console\s+(http:\S+)/.exec(line);
       if (found?.[1]) {
         this.url = found[1];
         p.stdout.resume();
