@@ -102,7 +102,7 @@ func (h *house) start(address, nats string) {
 	h.proc = command(h.t, nil, bin.askance, "serve", "--data", filepath.Join(h.dir, "data"), "--policy", h.policy,
 		"--listen", nats, "--http", address, "--durability", "cached")
 	h.proc.cmd.Stdout = h.proc.out
-	h.url = h.proc.start().says(`http +(http://\S+)`)
+	h.url = h.proc.start().says(`console +(http://\S+)`)
 	h.nats = h.proc.says(`nats +nats://(\S+)`)
 	go h.follow(h.url)
 }
