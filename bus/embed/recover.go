@@ -81,6 +81,16 @@ func (s *Server) now() *server.Server { return s.running.Load() }
 // InProcessConn implements nats.InProcessConnProvider across restarts.
 func (s *Server) InProcessConn() (net.Conn, error) { return s.now().InProcessConn() }
 
+// Messages counts what the server took from clients and delivered to them since
+// it started, with the requests of JetStream and their replies.
+func (s *Server) Messages() (in, out int64, err error) {
+	v, err := s.now().Varz(nil)
+	if err != nil {
+		return 0, 0, err
+	}
+	return v.InMsgs, v.OutMsgs, nil
+}
+
 // Health is nil or a *HealthError. Only it shows that a disk filled up under a
 // stream, whose writes then stay unanswered: see [Server.Recover].
 func (s *Server) Health() error {

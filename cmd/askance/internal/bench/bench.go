@@ -4,10 +4,11 @@
 // same connection, in the same run.
 //
 // Durability, concurrency and the size of the bare records are part of every
-// report: a figure without them says nothing. The records per call are counted
-// in the stream, not assumed. The bare publishes run before and after the
-// calls, and the faster of the two runs counts, so that a noisy neighbour makes
-// the engine look worse, never better.
+// report: a figure without them says nothing. Records, bytes and messages are
+// counted in the server, not assumed. The bare publishes run before and after
+// the calls, and the faster of the two runs counts, so that a noisy neighbour
+// makes the engine look worse, never better. On a noisy machine the figures per
+// call are what to compare, not the rates.
 package bench
 
 import (
@@ -171,6 +172,9 @@ func (o *Outcome) compare(raw Raw) {
 	if raw.Pipelined > 0 {
 		o.ShareOfPipelined = o.CallsPerSecond / (raw.Pipelined / o.RecordsPerCall)
 	}
+	if raw.PipelinedCPU > 0 {
+		o.CPUOverRaw = o.PerCall.CPU / (raw.PipelinedCPU * o.RecordsPerCall)
+	}
 	if raw.Sequential > 0 {
 		o.TimesSequential = o.CallsPerSecond / (raw.Sequential / o.RecordsPerCall)
 		o.P50OverRaw = o.P50 / (raw.P50 * o.RecordsPerCall)
@@ -186,28 +190,51 @@ func (b *bench) load(ctx context.Context, w workload) (Outcome, error) {
 	if err := b.warm(ctx, w, o.Concurrency); err != nil {
 		return o, err
 	}
-	before, err := b.records(ctx)
+	before, err := b.read(ctx)
+	if err != nil {
+		return o, err
+	}
+	stop, err := b.profile(&o)
 	if err != nil {
 		return o, err
 	}
 	began := time.Now()
 	times, err := b.callers(ctx, w, o.Concurrency, began)
-	if err != nil {
-		return o, err
-	}
 	took := time.Since(began)
-	after, err := b.records(ctx)
-	if err != nil {
+	var after reading
+	if err == nil {
+		after, err = b.read(ctx)
+	}
+	if err = errors.Join(err, stop()); err != nil {
 		return o, err
 	}
-	o.Calls, o.Seconds, o.Records = times.count(), took.Seconds(), after-before
+	o.Calls, o.Seconds, o.Records = times.count(), took.Seconds(), after.records-before.records
 	if o.Calls == 0 {
 		return o, errors.New("not one call ended in the given time")
 	}
 	o.CallsPerSecond = float64(o.Calls) / o.Seconds
 	o.P50, o.P99 = times.percentile(50), times.percentile(99)
 	o.RecordsPerCall = float64(o.Records) / float64(o.Calls)
+	o.PerCall = after.costSince(before, o.Calls)
+	for i := range o.Stages {
+		o.Stages[i].CPU = o.Stages[i].Share * o.PerCall.CPU
+	}
 	return o, nil
+}
+
+// profile takes a profile until stop is called, if one is wanted.
+func (b *bench) profile(o *Outcome) (stop func() error, err error) {
+	if !b.cfg.Profile {
+		return func() error { return nil }, nil
+	}
+	p, err := startProfile()
+	if err != nil {
+		return nil, err
+	}
+	return func() error {
+		o.Stages, err = p.stop(profileFile(b.cfg.Dir, o.Name))
+		return err
+	}, nil
 }
 
 // warm makes one call per caller, so that sessions are bound and queues are
@@ -249,14 +276,6 @@ func (b *bench) callers(ctx context.Context, w workload, callers int, began time
 func (b *bench) key(caller int) toolcall.Key {
 	n := strconv.FormatUint(b.serial.Add(1), 10)
 	return toolcall.Key{Session: message.SessionID("s" + strconv.Itoa(caller)), Reply: message.ReplyID("r" + n), Call: "c"}
-}
-
-func (b *bench) records(ctx context.Context) (uint64, error) {
-	s, err := b.js.Stream(ctx, bus.StreamName(space))
-	if err != nil {
-		return 0, fmt.Errorf("count the records: %w", err)
-	}
-	return s.CachedInfo().State.LastSeq, nil
 }
 
 // each runs f for 0 to n-1 at once and gives the first error; the context that

@@ -17,6 +17,9 @@ type Config struct {
 	Duration    time.Duration // of each workload and each bare run
 	RecordBytes int           // body of a bare record
 	Workloads   []string      // names; empty: all
+	// Profile divides the processor time into stages and leaves a profile of each
+	// workload in Dir.
+	Profile bool
 	// Progress, if set, hears how far a phase is, from 0 to 1.
 	Progress func(phase string, done float64)
 }
@@ -59,6 +62,8 @@ type Report struct {
 	Go          string    `json:"go"`
 	Raw         Raw       `json:"raw"`
 	Workloads   []Outcome `json:"workloads"`
+	// Compared is what [Report.Compare] gives, if there is an earlier report.
+	Compared *Comparison `json:"compared,omitempty"`
 }
 
 // Raw is what the bare journal does: compare-and-swap publishes on the
@@ -69,6 +74,10 @@ type Raw struct {
 	Sequential  float64 `json:"sequential_per_s"` // one after the other, to one subject
 	P50         float64 `json:"sequential_p50_us"`
 	P99         float64 `json:"sequential_p99_us"`
+	// PipelinedCPU and SequentialCPU are the processor time of one publish, in
+	// microseconds; 0: this system does not tell.
+	PipelinedCPU  float64 `json:"pipelined_cpu_us"`
+	SequentialCPU float64 `json:"sequential_cpu_us"`
 }
 
 // Outcome is what one workload did.
@@ -91,4 +100,10 @@ type Outcome struct {
 	// P50OverRaw is the p50 ÷ (records per call × p50 of one bare publish). It
 	// means something where calls run one at a time.
 	P50OverRaw float64 `json:"p50_over_raw"`
+	// CPUOverRaw is the processor time ÷ (records per call × that of one pipelined
+	// bare publish): a figure that depends less on the machine.
+	CPUOverRaw float64 `json:"cpu_over_raw"`
+	PerCall    Cost    `json:"per_call"`
+	// Stages divide PerCall.CPU, the largest first; none without Config.Profile.
+	Stages []StageCost `json:"stages,omitempty"`
 }

@@ -49,14 +49,14 @@ func newRaw(ctx context.Context, nc *nats.Conn, size int) (*rawJournal, error) {
 
 func (r *rawJournal) subject() string { return rawPrefix + strconv.FormatUint(r.next.Add(1), 10) }
 
-// pipelined publishes for d with many under way and returns publishes/s.
-func (r *rawJournal) pipelined(ctx context.Context, d time.Duration, progress func(float64)) (float64, error) {
+// pipelined publishes for d with many under way and returns publishes/s and
+// their number.
+func (r *rawJournal) pipelined(ctx context.Context, d time.Duration, progress func(float64)) (rate float64, n int, err error) {
 	began := time.Now()
-	n := 0
 	for time.Since(began) < d && ctx.Err() == nil {
 		_, err := r.js.PublishAsync(r.subject(), r.body, jetstream.WithExpectLastSequencePerSubject(0), jetstream.WithStallWait(stall))
 		if err != nil {
-			return 0, fmt.Errorf("bare publish: %w", err)
+			return 0, 0, fmt.Errorf("bare publish: %w", err)
 		}
 		if n++; n%pipeline == 0 {
 			progress(time.Since(began).Seconds() / d.Seconds())
@@ -65,13 +65,13 @@ func (r *rawJournal) pipelined(ctx context.Context, d time.Duration, progress fu
 	select {
 	case <-r.js.PublishAsyncComplete():
 	case <-ctx.Done():
-		return 0, context.Cause(ctx)
+		return 0, 0, context.Cause(ctx)
 	}
 	took := time.Since(began)
 	if err := r.failed.Load(); err != nil {
-		return 0, fmt.Errorf("bare publish: %w", *err)
+		return 0, 0, fmt.Errorf("bare publish: %w", *err)
 	}
-	return float64(n) / took.Seconds(), nil
+	return float64(n) / took.Seconds(), n, nil
 }
 
 // sequential publishes to one subject for d, each against the sequence of the
@@ -100,17 +100,29 @@ func (r *rawJournal) sequential(ctx context.Context, d time.Duration, progress f
 }
 
 func (r *rawJournal) measure(ctx context.Context, best *Raw, d time.Duration, progress func(string, float64)) error {
-	p, err := r.pipelined(ctx, d, func(f float64) { progress("bare, pipelined", f) })
+	before := readProcess()
+	p, n, err := r.pipelined(ctx, d, func(f float64) { progress("bare, pipelined", f) })
 	if err != nil {
 		return err
 	}
+	between := readProcess()
 	s, times, err := r.sequential(ctx, d, func(f float64) { progress("bare, sequential", f) })
 	if err != nil {
 		return err
 	}
+	best.PipelinedCPU = least(best.PipelinedCPU, between.costSince(before, n).CPU)
+	best.SequentialCPU = least(best.SequentialCPU, readProcess().costSince(between, times.count()).CPU)
 	best.Pipelined = max(best.Pipelined, p)
 	if s > best.Sequential {
 		best.Sequential, best.P50, best.P99 = s, times.percentile(50), times.percentile(99)
 	}
 	return nil
+}
+
+// least is the smaller of two figures, of which the first may not be known yet.
+func least(known, next float64) float64 {
+	if known == 0 {
+		return next
+	}
+	return min(known, next)
 }

@@ -13,11 +13,12 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/bench"
-	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/internal/strictjson"
 )
 
 func newBenchCommand(env *environment) *cobra.Command {
 	cfg := bench.Config{}
+	var earlier string
 	c := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure calls per second and compare them with the bare journal",
@@ -30,17 +31,27 @@ and one after the other.
   full     a call that is requested, approved, run by a worker over NATS, and finished
 
 "share of pipelined" compares calls/s with the rate of the bare journal for as many
-records per call; "times sequential" compares with publishes one after the other.`,
+records per call; "times sequential" compares with publishes one after the other.
+
+Rates change with the load of the machine. What one call uses changes less: processor
+time, bytes in the journal, allocations, and messages through the NATS server, for
+callers, engine, worker and server together. Judge a change by these figures.`,
 		Example: `  askance bench
   askance bench --durability fsynced --concurrency 64 --duration 10s
-  askance bench --workload full --calls 20000 --json`,
+  askance bench --workload full --calls 20000 --profile
+  askance bench --json >before.json
+  askance bench --compare before.json`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			var err error
 			if cfg.Durability, err = env.cfg.embeddedDurability(bus.DurabilityCached); err != nil {
 				return err
 			}
-			return runBench(c.Context(), env, cfg)
+			old, err := readBenchReport(earlier)
+			if err != nil {
+				return usageError{err}
+			}
+			return runBench(c.Context(), env, cfg, old)
 		},
 	}
 	f := c.Flags()
@@ -50,12 +61,33 @@ records per call; "times sequential" compares with publishes one after the other
 	env.cfg.bindAs(c, &env.cfg.Durability, "what an acknowledgement means: fsynced (on the disk) or cached (default cached)")
 	f.IntVar(&cfg.RecordBytes, "record-bytes", 512, "size of a bare record")
 	f.StringSliceVar(&cfg.Workloads, "workload", nil, "only these workloads: "+strings.Join(bench.Workloads(), ", "))
+	f.StringVar(&earlier, "compare", "", "print the figures next to those of an earlier report, a file that --json wrote")
+	f.BoolVar(&cfg.Profile, "profile", false, "divide the processor time of a call into stages; with --data it leaves a .pprof file of each workload")
 	env.cfg.bindAs(c, &env.cfg.Data, "folder for the journal, kept afterwards (default a temporary one, which is removed)")
 	_ = c.RegisterFlagCompletionFunc("workload", cobra.FixedCompletions(bench.Workloads(), cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
-func runBench(ctx context.Context, env *environment, cfg bench.Config) error {
+// readBenchReport reads an earlier report; nil without a file.
+func readBenchReport(file string) (*bench.Report, error) {
+	if file == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the earlier report: %w", err)
+	}
+	r := new(bench.Report)
+	if err := strictjson.UnmarshalOpen(text, r); err != nil {
+		return nil, fmt.Errorf("%s is not a report of askance bench --json: %w", file, err)
+	}
+	if len(r.Workloads) == 0 {
+		return nil, fmt.Errorf("%s is not a report of askance bench --json: it has no workloads", file)
+	}
+	return r, nil
+}
+
+func runBench(ctx context.Context, env *environment, cfg bench.Config, old *bench.Report) error {
 	dir := env.cfg.Data
 	if dir == "" {
 		var err error
@@ -74,6 +106,9 @@ func runBench(ctx context.Context, env *environment, cfg bench.Config) error {
 	if err != nil {
 		return err
 	}
+	if old != nil {
+		r.Compared = r.Compare(old)
+	}
 	return env.print(r, benchText(env.out, r))
 }
 
@@ -89,38 +124,4 @@ func newBenchBar(env *environment, cfg *bench.Config) (done func()) {
 		_ = bar.Set(min(parts-1, int(f*parts))) // the bar is not essential
 	}
 	return func() { _ = bar.Finish() }
-}
-
-func benchText(out *term.Out, r *bench.Report) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n", out.Bold(fmt.Sprintf("Durability %s, %d callers, %d CPUs, %s", r.Durability, r.Concurrency, r.CPUs, r.Go)))
-	fmt.Fprintf(&b, "  %-22s %10s/s\n", fmt.Sprintf("bare, pipelined, %d B", r.Raw.RecordBytes), number(r.Raw.Pipelined))
-	fmt.Fprintf(&b, "  %-22s %10s/s   p50 %s  p99 %s\n", "bare, one by one", number(r.Raw.Sequential), micros(r.Raw.P50), micros(r.Raw.P99))
-	for _, w := range r.Workloads {
-		fmt.Fprintf(&b, "\n%s %s\n", out.Name(w.Name), out.Dim(w.What))
-		fmt.Fprintf(&b, "  %-22s %10s/s   p50 %s  p99 %s\n", fmt.Sprintf("%d calls, %d callers", w.Calls, w.Concurrency), number(w.CallsPerSecond), micros(w.P50), micros(w.P99))
-		fmt.Fprintf(&b, "  %-22s %10.2f     counted: %d records\n", "records per call", w.RecordsPerCall, w.Records)
-		fmt.Fprintf(&b, "  %-22s %9.1f%%     of %s calls/s that the bare journal could carry\n", "share of pipelined", 100*w.ShareOfPipelined, number(r.Raw.Pipelined/w.RecordsPerCall))
-		fmt.Fprintf(&b, "  %-22s %10.2f     times %s calls/s\n", "times sequential", w.TimesSequential, number(r.Raw.Sequential/w.RecordsPerCall))
-		if w.Concurrency == 1 {
-			fmt.Fprintf(&b, "  %-22s %10.2f     times %s for %.0f bare records\n", "p50 over bare", w.P50OverRaw, micros(r.Raw.P50*w.RecordsPerCall), w.RecordsPerCall)
-		}
-	}
-	return b.String()
-}
-
-// number writes a rate with thin groups, without digits that mean nothing.
-func number(f float64) string {
-	s := fmt.Sprintf("%.0f", f)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}
-
-func micros(us float64) string {
-	if us >= 10_000 {
-		return fmt.Sprintf("%.1fms", us/1000)
-	}
-	return fmt.Sprintf("%.0fµs", us)
 }

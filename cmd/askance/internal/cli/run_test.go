@@ -320,6 +320,7 @@ func TestDemoJSON(t *testing.T) {
 
 func TestBench(t *testing.T) {
 	cleanEnvironment(t)
+	first := ok(t, "bench", "--calls", "20", "--concurrency", "4", "--duration", "500ms", "--json")
 	r := decode[struct {
 		Durability string
 		Raw        struct {
@@ -334,18 +335,33 @@ func TestBench(t *testing.T) {
 			P50            float64 `json:"p50_us"`
 			P99            float64 `json:"p99_us"`
 			Share          float64 `json:"share_of_pipelined"`
+			PerCall        struct {
+				CPU float64 `json:"cpu_us"`
+			} `json:"per_call"`
 		}
-	}](t, ok(t, "bench", "--calls", "20", "--concurrency", "4", "--duration", "500ms", "--json"))
+	}](t, first)
 	if r.Durability != "cached" || r.Raw.Pipelined <= 0 || r.Raw.Sequential <= 0 || len(r.Workloads) != 3 {
 		t.Fatalf("the report is %+v", r)
 	}
 	for i, want := range []float64{2, 2, 4} {
 		w := r.Workloads[i]
-		if w.Calls != 20 || w.RecordsPerCall != want || w.CallsPerSecond <= 0 || w.P50 <= 0 || w.P99 < w.P50 || w.Share <= 0 {
+		if w.Calls != 20 || w.RecordsPerCall != want || w.CallsPerSecond <= 0 || w.P50 <= 0 || w.P99 < w.P50 || w.Share <= 0 || w.PerCall.CPU <= 0 {
 			t.Errorf("workload %s = %+v, want 20 calls with %v records each", w.Name, w, want)
 		}
 	}
-	if out := ok(t, "bench", "--calls", "5", "--concurrency", "2", "--duration", "500ms", "--workload", "full"); !strings.Contains(out, "records per call             4.00") {
-		t.Errorf("bench printed\n%s", out)
+	earlier := filepath.Join(t.TempDir(), "earlier.json")
+	if err := os.WriteFile(earlier, []byte(first), 0o600); err != nil {
+		t.Fatal(err)
 	}
+	out := ok(t, "bench", "--calls", "200", "--concurrency", "2", "--duration", "500ms", "--workload", "full", "--profile", "--compare", earlier)
+	for _, want := range []string{"records per call             4.00", "Not the same: concurrency was 4 and is 2.", "processor time by stage", "full     processor time, µs"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("bench printed no %q:\n%s", want, out)
+		}
+	}
+	if err := os.WriteFile(earlier, []byte(`{"workloads":[]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, cli.ExitUsage, "is not a report of askance bench --json: it has no workloads", "bench", "--compare", earlier)
+	fails(t, cli.ExitUsage, "cannot read the earlier report", "bench", "--compare", earlier+".none")
 }

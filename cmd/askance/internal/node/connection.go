@@ -177,6 +177,15 @@ func (n *connection) Connect(ctx context.Context, principal string) (*nats.Conn,
 	return bus.Connect(ctx, n.cfg.NATS, o)
 }
 
+// Messages counts what the embedded server took from clients and delivered to
+// them since its start.
+func (n *connection) Messages() (in, out int64, err error) {
+	if n.server == nil {
+		return 0, 0, errors.New("an existing NATS server is not asked for its messages")
+	}
+	return n.server.Messages()
+}
+
 // Conn is the connection on which the journal writes.
 func (n *connection) Conn() *nats.Conn { return n.conn }
 

@@ -1,0 +1,77 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"runtime/metrics"
+	"time"
+
+	"github.com/askance-dev/askance/bus"
+)
+
+// Cost is what one call uses of the machine. When other processes share the
+// machine it changes less than a rate. It includes the callers, the worker,
+// the embedded server, and the checkpoints that sign the records of the calls.
+type Cost struct {
+	CPU            float64 `json:"cpu_us"` // processor time, user and system; 0: this system does not tell
+	SystemCPU      float64 `json:"system_cpu_us"`
+	Allocations    float64 `json:"allocations"`
+	AllocatedBytes float64 `json:"allocated_bytes"`
+	JournalBytes   float64 `json:"journal_bytes"`
+	StoredBytes    float64 `json:"stored_bytes"` // of all streams, so with checkpoints and open tasks
+	MessagesIn     float64 `json:"messages_in"`  // from clients to the NATS server
+	MessagesOut    float64 `json:"messages_out"` // from the NATS server to clients
+}
+
+// reading is the state of every meter at one moment.
+type reading struct {
+	user, system            time.Duration
+	objects, bytes          uint64
+	records, journal        uint64
+	stored                  uint64
+	messagesIn, messagesOut int64
+}
+
+// read signs what is not signed yet, so that each workload pays for its own
+// checkpoints, and reads every meter.
+func (b *bench) read(ctx context.Context) (reading, error) {
+	if _, err := b.node.Ledger().Checkpoint(ctx); err != nil {
+		return reading{}, fmt.Errorf("sign the journal: %w", err)
+	}
+	s, err := b.js.Stream(ctx, bus.StreamName(space))
+	if err != nil {
+		return reading{}, fmt.Errorf("count the records: %w", err)
+	}
+	account, err := b.js.AccountInfo(ctx)
+	if err != nil {
+		return reading{}, fmt.Errorf("count what is stored: %w", err)
+	}
+	state := s.CachedInfo().State
+	r := readProcess()
+	r.records, r.journal, r.stored = state.LastSeq, state.Bytes, account.Store
+	if r.messagesIn, r.messagesOut, err = b.node.Messages(); err != nil {
+		return reading{}, fmt.Errorf("count the messages: %w", err)
+	}
+	return r, nil
+}
+
+// readProcess reads the meters of this process.
+func readProcess() reading {
+	samples := []metrics.Sample{{Name: "/gc/heap/allocs:objects"}, {Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(samples)
+	r := reading{objects: samples[0].Value.Uint64(), bytes: samples[1].Value.Uint64()}
+	r.user, r.system = processTime()
+	return r
+}
+
+// costSince divides what was used since before by the number of calls.
+func (r reading) costSince(before reading, calls int) Cost {
+	per := func(used float64) float64 { return used / float64(calls) }
+	micros := func(d time.Duration) float64 { return per(float64(d.Nanoseconds()) / 1e3) }
+	return Cost{
+		CPU: micros(r.user + r.system - before.user - before.system), SystemCPU: micros(r.system - before.system),
+		Allocations: per(float64(r.objects - before.objects)), AllocatedBytes: per(float64(r.bytes - before.bytes)),
+		JournalBytes: per(float64(r.journal) - float64(before.journal)), StoredBytes: per(float64(r.stored) - float64(before.stored)),
+		MessagesIn: per(float64(r.messagesIn - before.messagesIn)), MessagesOut: per(float64(r.messagesOut - before.messagesOut)),
+	}
+}

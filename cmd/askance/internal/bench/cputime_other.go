@@ -1,0 +1,8 @@
+//go:build !unix
+
+package bench
+
+import "time"
+
+// processTime is unknown on this system.
+func processTime() (user, system time.Duration) { return 0, 0 }
