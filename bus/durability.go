@@ -100,10 +100,14 @@ func (c *claims) compute(info *jetstream.StreamInfo) (DurabilityClaim, error) {
 	least := DurabilityClaim{Durability: DurabilityCached, Why: "NATS does not tell clients when it syncs, and nothing is stated", Assumed: true}
 	switch {
 	case replicas >= quorumReplicas:
-		return DurabilityClaim{Durability: DurabilityQuorum, Why: fmt.Sprintf("%d servers hold the stream", replicas)}, nil
+		why := fmt.Sprintf("%d servers hold the stream", replicas)
+		if len(unasked)+len(late) == 0 {
+			why += ", and each syncs before it acknowledges"
+		}
+		return DurabilityClaim{Durability: DurabilityQuorum, Why: why}, nil
 	case c.stated == DurabilityQuorum:
 		return least, refuse(fmt.Sprintf("the durability quorum is stated, but stream %s has %d of the %d replicas that it needs", info.Config.Name, replicas, quorumReplicas),
-			fmt.Sprintf("raise its replicas with: nats stream edit %s --replicas %d; or state fsynced or cached", info.Config.Name, quorumReplicas))
+			raiseHint(quorumReplicas)+"; or state fsynced or cached")
 	case len(late) > 0 && c.stated == DurabilityFsynced:
 		return least, refuse("the durability fsynced is stated, but the server "+strings.Join(late, ", ")+" acknowledges before it syncs", "set sync_interval: always there, or state cached")
 	case len(late) > 0:

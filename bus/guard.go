@@ -12,6 +12,7 @@ import (
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // guard keeps a journal from being continued after it lost records: it compares
@@ -147,10 +148,32 @@ func (g *guard) checkCount(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return g.compareCount(ctx, info, high)
+}
+
+// checkReachable is checkCount that also asks whether a write could be acknowledged.
+func (g *guard) checkReachable(ctx context.Context, observe func(*jetstream.StreamInfo)) error {
+	high := g.high.Load()
+	info, err := g.store.info(ctx)
+	if err == nil && info != nil {
+		observe(info)
+		err = checkQuorum(info)
+	}
+	switch {
+	case errors.Is(err, message.ErrDamaged):
+		return err
+	case err != nil:
+		return &message.Error{Code: message.CodeUnavailable, Op: "ready", What: "NATS does not serve the journal: its stream " + g.store.stream + " has no leader or no quorum", Hint: "start the NATS servers that hold it; the engine continues by itself", Err: err}
+	}
+	return g.compareCount(ctx, info, high)
+}
+
+// compareCount ensures that the stream still has every record up to high.
+func (g *guard) compareCount(ctx context.Context, info *jetstream.StreamInfo, high uint64) error {
 	if info != nil && info.State.LastSeq >= high && info.State.Msgs+g.missing.Load() == info.State.LastSeq {
 		return nil
 	}
-	_, err = g.check(ctx)
+	_, err := g.check(ctx)
 	return err
 }
 

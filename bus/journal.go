@@ -56,16 +56,17 @@ type JournalOptions struct {
 // All methods may be called from many goroutines at once. Closing the
 // connection ends it; the journal itself holds nothing to close.
 type Journal struct {
-	space   toolcall.SpaceID
-	created time.Time // of the stream: another stream of that name is another journal
-	store   reader
-	codec   codec
-	guard   *guard
-	pub     Publisher
-	claims  *claims
-	room    *room
-	queues  *queueSet
-	chain   *chain
+	space    toolcall.SpaceID
+	replicas int       // of the stream when it was opened, and of what the space stores later
+	created  time.Time // of the stream: another stream of that name is another journal
+	store    reader
+	codec    codec
+	guard    *guard
+	pub      Publisher
+	claims   *claims
+	room     *room
+	queues   *queueSet
+	chain    *chain
 }
 
 // OpenJournal opens the journal of a space and creates its stream if there is
@@ -73,6 +74,9 @@ type Journal struct {
 // engine keys, or it was weakened. CodeDamaged: it lacks records that its
 // checkpoints or its anchor know.
 func OpenJournal(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, keys *keyfile.Keys, o JournalOptions) (*Journal, error) {
+	if err := CheckReplicas(o.Stream.Replicas); err != nil {
+		return nil, err
+	}
 	if o.Durability == DurabilityQuorum && o.Stream.Replicas == 0 {
 		o.Stream.Replicas = quorumReplicas // of a stream that has to be made
 	}
@@ -89,6 +93,10 @@ func OpenJournal(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, key
 		return nil, err
 	}
 	j.created = info.Created
+	if err := checkStated(o.Stream.Replicas, info, o.Durability); err != nil {
+		return nil, err
+	}
+	j.replicas = max(1, info.Config.Replicas)
 	if err := j.claims.begin(ctx, info, o.Syncs); err != nil {
 		return nil, err
 	}
@@ -137,16 +145,19 @@ func (j *Journal) Durability() string { return string(j.Claim().Durability) }
 // Claim is Durability with the reason.
 func (j *Journal) Claim() DurabilityClaim { return *j.claims.now.Load() }
 
-// Ready is why the journal takes no new calls now: it lost records, its server does
-// not answer or cannot write, or the store is full. nil: it takes them.
+// Ready is why the journal takes no new calls now: it lost records, NATS or a quorum of
+// its servers does not answer or cannot write, or the store is full. nil: it takes them.
 func (j *Journal) Ready(ctx context.Context) error {
 	if err := j.guard.writable(); err != nil {
 		return err
 	}
+	if !j.store.nc.IsConnected() {
+		return &message.Error{Code: message.CodeUnavailable, Op: "ready", What: "the engine has no connection to NATS", Hint: "check that a NATS server runs; the engine connects again by itself"}
+	}
 	if err := j.guard.broken(); err != nil {
 		return &message.Error{Code: message.CodeFull, Op: "ready", What: "the store does not write any more", Hint: restartHint, Err: err}
 	}
-	if err := j.guard.checkCount(ctx); err != nil {
+	if err := j.guard.checkReachable(ctx, j.claims.observe); err != nil {
 		return err
 	}
 	if err := j.room.check(ctx); err != nil {

@@ -69,6 +69,9 @@ func ledgerConfig(space toolcall.SpaceID, keyID string, o StreamOptions) jetstre
 // OpenLedger opens the ledger of a journal's space and creates its stream if there
 // is none.
 func OpenLedger(ctx context.Context, j *Journal, o LedgerOptions) (*Ledger, error) {
+	if o.Stream.Replicas == 0 {
+		o.Stream.Replicas = j.replicas
+	}
 	l := &Ledger{j: j, o: o, log: cmp.Or(o.Logger, noLog), kept: j.guard.checkpoints}
 	l.kept.optional = o.Existing
 	if o.Existing {

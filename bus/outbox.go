@@ -59,13 +59,9 @@ func OpenOutbox(ctx context.Context, j *Journal) (*Outbox, error) {
 	name := OutboxBucketName(j.space)
 	kv, err := j.store.js.KeyValue(ctx, name)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		st, serr := j.store.js.Stream(ctx, j.store.stream)
-		if serr != nil {
-			return nil, apiError(op, "stream "+j.store.stream, serr)
-		}
 		kv, err = j.store.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
 			Bucket: name, Description: "askance deliveries that failed in the space " + string(j.space), History: 1,
-			Storage: jetstream.FileStorage, Replicas: max(1, st.CachedInfo().Config.Replicas), LimitMarkerTTL: time.Minute,
+			Storage: jetstream.FileStorage, Replicas: j.replicas, LimitMarkerTTL: time.Minute,
 		})
 		if errors.Is(err, jetstream.ErrBucketExists) { // another process was first
 			kv, err = j.store.js.KeyValue(ctx, name)

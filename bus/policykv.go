@@ -33,7 +33,7 @@ type PolicyFile struct {
 
 // PolicyBucketOptions shape a new bucket.
 type PolicyBucketOptions struct {
-	Replicas int // on a cluster; 0 means 1
+	Replicas int // on a cluster: 1, 3 or 5; 0 means 3 on a cluster, else 1
 }
 
 // PolicyBucket keeps the rule files of a space in a NATS key-value bucket, one key
@@ -87,9 +87,12 @@ func openFiles(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, name,
 	}
 	kv, err := js.KeyValue(ctx, name)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		kv, err = js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
-			Bucket: name, Description: "askance " + what + "s of the space " + string(space), History: policyHistory,
-			MaxValueSize: MaxPolicyBytes, Storage: jetstream.FileStorage, Replicas: max(1, o.Replicas),
+		err = createReplicated(o.Replicas, func(n int) (err error) {
+			kv, err = js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
+				Bucket: name, Description: "askance " + what + "s of the space " + string(space), History: policyHistory,
+				MaxValueSize: MaxPolicyBytes, Storage: jetstream.FileStorage, Replicas: n,
+			})
+			return err
 		})
 		if errors.Is(err, jetstream.ErrBucketExists) { // another engine was first
 			kv, err = js.KeyValue(ctx, name)

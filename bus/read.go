@@ -98,9 +98,7 @@ func (rd reader) getOnce(ctx context.Context, ask []byte) (stored, error) {
 
 // info is the stream's state, nil if there is no such stream.
 func (rd reader) info(ctx context.Context) (*jetstream.StreamInfo, error) {
-	ctx, cancel := withDefault(ctx, giveUpAfter)
-	defer cancel()
-	st, err := rd.js.Stream(ctx, rd.stream)
+	st, err := rd.look(ctx)
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return nil, nil
@@ -111,6 +109,21 @@ func (rd reader) info(ctx context.Context) (*jetstream.StreamInfo, error) {
 		return nil, apiError("check journal", "stream "+rd.stream, err)
 	}
 	return st.CachedInfo(), nil
+}
+
+// look asks for the stream's info, again while nobody answers: during an election no
+// server does.
+func (rd reader) look(ctx context.Context) (jetstream.Stream, error) {
+	ctx, cancel := withDefault(ctx, giveUpAfter)
+	defer cancel()
+	for {
+		one, end := context.WithTimeout(ctx, attemptTimeout)
+		st, err := rd.js.Stream(one, rd.stream)
+		end()
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			return st, err
+		}
+	}
 }
 
 // isOffline reports whether the server stopped a stream because it cannot read its
@@ -126,9 +139,7 @@ const streamOffline = 10194
 // state is the stream's info from its leader; unlike info, it fails for a missing
 // stream.
 func (rd reader) state(ctx context.Context) (*jetstream.StreamInfo, error) {
-	ctx, cancel := withDefault(ctx, giveUpAfter)
-	defer cancel()
-	st, err := rd.js.Stream(ctx, rd.stream)
+	st, err := rd.look(ctx)
 	if err != nil {
 		return nil, apiError("look at journal", "stream "+rd.stream, err)
 	}

@@ -19,7 +19,8 @@ import (
 // StreamOptions shape a new stream. An existing stream keeps its replicas and
 // size.
 type StreamOptions struct {
-	// Replicas on a cluster, 0 means 1. From 3 on an acknowledgement means quorum.
+	// Replicas on a cluster: 1, 3 or 5; 0 means 3 on a cluster, else 1. From 3 on an
+	// acknowledgement means quorum. An existing journal with fewer is refused.
 	Replicas int
 	// MaxBytes limits the stream, 0 leaves it to the server. A full stream refuses
 	// writes; nothing is evicted.
@@ -49,7 +50,7 @@ func streamConfig(space toolcall.SpaceID, keyID string, o StreamOptions) jetstre
 		Retention:   jetstream.LimitsPolicy,
 		Discard:     jetstream.DiscardNew,
 		Storage:     jetstream.FileStorage,
-		Replicas:    max(1, o.Replicas),
+		Replicas:    o.Replicas, // 0 is decided by createReplicated
 		MaxMsgs:     -1, MaxConsumers: -1, MaxMsgsPerSubject: -1, MaxMsgSize: -1,
 		MaxBytes:           cmp.Or(max(0, o.MaxBytes), -1),
 		Duplicates:         duplicateWindow,
@@ -69,9 +70,13 @@ func ensureStream(ctx context.Context, js jetstream.JetStream, space toolcall.Sp
 }
 
 func ensure(ctx context.Context, js jetstream.JetStream, op string, want jetstream.StreamConfig) (*jetstream.StreamInfo, error) {
-	st, err := js.Stream(ctx, want.Name)
+	st, err := reader{js: js, stream: want.Name}.look(ctx)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		st, err = js.CreateStream(ctx, want)
+		err = createReplicated(want.Replicas, func(n int) (err error) {
+			want.Replicas = n
+			st, err = js.CreateStream(ctx, want)
+			return err
+		})
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another engine was first
 			st, err = js.Stream(ctx, want.Name)
 		}
@@ -146,7 +151,7 @@ func streamError(ctx context.Context, js jetstream.JetStream, op string, want je
 	}
 	if api != nil && (api.ErrorCode == codeNotClustered || api.ErrorCode == codeNoPeers) {
 		return &message.Error{Code: message.CodeInvalid, Op: op, What: fmt.Sprintf("stream %s cannot have %d replicas on these servers", want.Name, want.Replicas),
-			Hint: "use a cluster of that many servers with JetStream, or state the durability fsynced or cached", Err: err}
+			Hint: "start the other servers of a cluster with JetStream; or use fewer with --replicas 1, and state the durability fsynced or cached", Err: err}
 	}
 	return apiError(op, "stream "+want.Name, err)
 }

@@ -38,6 +38,7 @@ type config struct {
 	keep         int
 	version      string
 	policyErr    func() error
+	notReady     func() error
 	policyStatus func() (api.PolicyStatusReply, error)
 	proofs       Proofs
 	policyText   func(bundle string) (api.PolicyTextReply, bool, error)
@@ -189,6 +190,12 @@ func WithVersion(v string) Option { return func(c *config) error { c.version = v
 // WithPolicyError gives Info the present load error of the policy, if any.
 func WithPolicyError(f func() error) Option {
 	return func(c *config) error { c.policyErr = f; return nil }
+}
+
+// WithReadiness gives Info why the journal takes no new calls now, if it does not. It
+// must answer at once.
+func WithReadiness(f func() error) Option {
+	return func(c *config) error { c.notReady = f; return nil }
 }
 
 // WithPolicyStatus gives PolicyStatus what the policy has to say; without it, the reply

@@ -280,6 +280,11 @@ func (q *reader) describeEngine() toolcall.InfoReply {
 			out.PolicyErr = err.Error()
 		}
 	}
+	if q.cfg.notReady != nil {
+		if err := q.cfg.notReady(); err != nil {
+			out.NotReady = message.AsError("", err).What
+		}
+	}
 	return out
 }
 

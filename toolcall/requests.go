@@ -314,6 +314,8 @@ type InfoReply struct {
 	Durability string  `json:"durability"` // cached, fsynced, quorum or memory
 	Bundle     string  `json:"bundle"`     // the policy in force
 	PolicyErr  string  `json:"policy_error,omitzero"`
+	// NotReady is why the engine takes no new calls now; "" if it takes them.
+	NotReady string `json:"not_ready,omitzero"`
 	// Clocks are those of workers and of the journal that differ from the engine's.
 	Clocks  []ClockReading `json:"clocks,omitzero"`
 	Open    int            `json:"open"` // open calls

@@ -781,6 +781,8 @@ export interface InfoReply {
   /** cached, fsynced, quorum or memory */
   durability: string;
   engine: string;
+  /** NotReady is why the engine takes no new calls now; "" if it takes them. */
+  not_ready?: string;
   /** open calls */
   open: number;
   policy_error?: string;

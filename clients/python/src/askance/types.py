@@ -651,6 +651,7 @@ class InfoReply(_InfoReply, total=False):
     """InfoReply says which engine answers and what may be expected of it."""
 
     clocks: list[ClockReading]
+    not_ready: str
     policy_error: str
     returned: int
 

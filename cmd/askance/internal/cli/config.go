@@ -48,6 +48,7 @@ type config struct {
 	As            string        `flag:"as" default:"{user}" help:"your name, under which responses are recorded"`
 	Listen        string        `flag:"listen" default:"127.0.0.1:4222" help:"address of the embedded server; port 0 takes a free one"`
 	Durability    string        `flag:"durability" choices:"fsynced,cached,quorum" absent:"fsynced; with --nats what the server says, else cached" help:"what an acknowledgement means: fsynced (on the disk) or cached; with --nats what you state about that server: fsynced, cached or quorum"`
+	Replicas      int           `flag:"replicas" absent:"3 on a cluster, else 1" help:"servers of the cluster of --nats that hold the journal, the checkpoints and the buckets: 1, 3 or 5; an existing journal with fewer is refused"`
 	Keys          string        `flag:"keys" path:"file" absent:"engine.key in the data folder" help:"key file of the engines of the space; askance serve creates it if it does not exist"`
 	Anchor        string        `flag:"anchor-file" path:"file" absent:"anchors/SPACE in the data folder" help:"file that records how far the journal was, to notice lost records; put it on another disk"`
 	LogFormat     string        `flag:"log-format" default:"text" choices:"text,json" help:"form of log lines on standard error: text or json"`

@@ -137,6 +137,11 @@ func (d *diagnosis) checkServer(ctx context.Context, env *environment, l *link, 
 	} else {
 		d.add("version", levelOK, "the server and this command have version "+own, "")
 	}
+	if info.NotReady != "" {
+		d.add("ready", levelProblem, info.NotReady, "see /readyz and the log of askance serve")
+		return // what follows reads the journal
+	}
+	d.add("ready", levelOK, "the journal takes new calls", "")
 	d.checkDurability(info.Durability)
 	d.checkPermissions(ctx, env, l)
 	d.checkPolicy(ctx, env, l)

@@ -20,7 +20,7 @@ func serveConfig(env *environment, s serving) (node.Config, error) {
 		Dir: node.Dir(set.dir()), Space: set.spaceID(), Version: buildInfo().Version, Log: env.log,
 		NATS: set.NATS, Creds: set.Creds, CA: set.CA, PlainText: set.PlainText, SystemCreds: set.SystemCreds,
 		Listen: set.Listen, Cert: set.Cert, Key: set.CertKey, CredsDir: set.CredsDir, Reopen: s.insecure,
-		Durability: bus.Durability(set.Durability), Keys: set.Keys, Anchor: set.Anchor,
+		Durability: bus.Durability(set.Durability), Replicas: set.Replicas, Keys: set.Keys, Anchor: set.Anchor,
 		Policy: set.Policy, PolicyBucket: set.PolicyBucket, Shadow: set.Shadow, Directory: set.Directory, DirectoryBucket: set.DirectoryBucket,
 		Cwd: set.Cwd, WorkingDirs: set.WorkingDirs, Remind: set.Remind, Reviewers: set.reviewerLimits(), Pace: s.pace,
 	}
@@ -84,10 +84,17 @@ func (cfg *config) embeddedDurability(absent bus.Durability) (bus.Durability, er
 	return d, nil
 }
 
-// checkDurability refuses an unknown durability. The engine later compares the stated
+// checkDurability refuses an unknown durability and impossible replicas. The engine later compares the stated
 // durability of --nats with the stream.
 func checkDurability(cfg *node.Config) error {
+	if bus.CheckReplicas(cfg.Replicas) != nil {
+		return usagef("--replicas is %d, use 1, 3 or 5", cfg.Replicas)
+	}
 	switch d := cfg.Durability; {
+	case cfg.Replicas > 0 && cfg.NATS == "":
+		return usagef("--replicas applies only to the cluster of --nats: an embedded server is one")
+	case d == bus.DurabilityQuorum && cfg.Replicas == 1:
+		return usagef("--durability quorum needs 3 replicas: leave out --replicas, or state fsynced or cached")
 	case cfg.SystemCreds != "" && cfg.NATS == "":
 		return usagef("--nats-system-creds applies only to the server of --nats; for the embedded server use --durability")
 	case cfg.NATS == "" && d == "":

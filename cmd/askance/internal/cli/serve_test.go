@@ -146,6 +146,11 @@ func TestServeClaimsNoMoreThanIsKnown(t *testing.T) {
 	}
 	fails(t, cli.ExitUsage, "1 of the 3 replicas", "serve", "--data", data, "--http", "off", "--nats", elsewhere.URL(), "--durability", "quorum")
 	fails(t, cli.ExitUsage, "use fsynced or cached", "serve", "--data", data, "--durability", "quorum")
+	fails(t, cli.ExitUsage, "run askance journal replicas 3", "serve", "--data", data, "--http", "off", "--nats", elsewhere.URL(), "--replicas", "3")
+	fails(t, cli.ExitUsage, "use 1, 3 or 5", "serve", "--data", data, "--nats", elsewhere.URL(), "--replicas", "2")
+	fails(t, cli.ExitUsage, "applies only to the cluster of --nats", "serve", "--data", data, "--replicas", "3")
+	fails(t, cli.ExitUsage, "needs 3 replicas", "serve", "--data", data, "--nats", elsewhere.URL(), "--replicas", "1", "--durability", "quorum")
+	fails(t, cli.ExitUsage, "name it with --nats", "journal", "replicas", "3", "--data", data)
 	fails(t, cli.ExitUsage, "applies only to the server of --nats", "serve", "--data", data, "--nats-system-creds", "sys.creds")
 }
 

@@ -116,11 +116,18 @@ func readStatus(ctx context.Context, env *environment, l *link) (*status, error)
 }
 
 func statusText(out *term.Out, s *status, now time.Time) string {
-	head := out.Good("running") + " " + term.SafeLine(s.Server)
+	head := out.Good("running")
+	if s.Info.NotReady != "" {
+		head = out.Bad("running, not ready")
+	}
+	head += " " + term.SafeLine(s.Server)
 	if s.Context != "" {
 		head += ", context " + out.Name(s.Context)
 	}
 	t := newSheet(out, 10, head)
+	if s.Info.NotReady != "" {
+		t.row("not ready", out.Bad(term.SafeLine(s.Info.NotReady)))
+	}
 	version := s.Info.Version
 	if s.Client != version {
 		version += out.Ask(" (this command is " + s.Client + ")")

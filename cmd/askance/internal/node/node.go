@@ -59,6 +59,9 @@ type Config struct {
 	// Durability of the embedded server, or what the operator of an existing one
 	// states. "": the embedded server syncs, an existing one is asked.
 	Durability bus.Durability
+	// Replicas of a new journal and its buckets on an existing cluster, and the fewest
+	// that an existing journal must have; see bus.StreamOptions.
+	Replicas int
 	// SystemCreds is a login of the system account of an existing server, which is
 	// asked when it syncs. "": it is not asked.
 	SystemCreds string
@@ -123,6 +126,7 @@ type Node struct {
 	tools   []engine.Tool
 	journal *bus.Journal
 	ledger  *bus.Ledger
+	ready   readiness
 	policy  policy
 	people  *directory.Live // nil: there are no groups
 	engine  *engine.Engine
@@ -171,7 +175,7 @@ func (n *Node) openJournal(ctx context.Context) (err error) {
 		return err
 	}
 	n.onClose(anchor.Close)
-	o := bus.JournalOptions{Durability: n.cfg.Durability, Keys: n.signing.Now, Anchor: anchor, Logger: n.cfg.Log}
+	o := bus.JournalOptions{Stream: bus.StreamOptions{Replicas: n.cfg.Replicas}, Durability: n.cfg.Durability, Keys: n.signing.Now, Anchor: anchor, Logger: n.cfg.Log}
 	if n.server != nil {
 		o.Durability, o.Health, o.Room = n.server.Durability(), n.server.Health, n.server.Room
 	} else if n.cfg.SystemCreds != "" {
@@ -183,10 +187,31 @@ func (n *Node) openJournal(ctx context.Context) (err error) {
 		o.Syncs = func(ctx context.Context, server string) (bool, error) { return bus.SyncsBeforeAck(ctx, system, server) }
 	}
 	n.journal, err = bus.OpenJournal(ctx, n.conn, n.cfg.Space, n.keys, o)
-	if err == nil && n.server == nil && !n.cfg.Offline {
-		n.logClaim()
+	if err != nil {
+		return err
 	}
-	return err
+	n.ready.journal, n.ready.log = n.journal, n.cfg.Log
+	if n.server == nil && !n.cfg.Offline {
+		n.logClaim()
+		n.logReplicas(ctx)
+	}
+	return nil
+}
+
+// logReplicas tells the operator which streams are lost with one server of a cluster.
+func (n *Node) logReplicas(ctx context.Context) {
+	if n.cfg.Replicas == 1 || n.conn.ConnectedClusterName() == "" {
+		return
+	}
+	streams, err := bus.Replication(ctx, n.conn, n.cfg.Space)
+	if err != nil {
+		n.cfg.Log.Warn("the replicas of the space are not known", "err", err)
+	}
+	for _, s := range streams {
+		if s.Replicas == 1 {
+			n.cfg.Log.Warn("a stream of the space has one replica on a cluster: everything stops while its server is away; run askance journal replicas 3, or state --replicas 1", "stream", s.Stream, "server", s.Leader)
+		}
+	}
 }
 
 // logClaim tells the operator when less is claimed than the server may give.
@@ -207,6 +232,7 @@ func (n *Node) open(ctx context.Context) error {
 	n.wg.Go(func() { n.watchKeys(watching, n.engine.Renew) })
 	n.wg.Go(func() { n.watchStore(watching, n.fail) })
 	n.wg.Go(func() { n.forwardFailure(watching) })
+	n.wg.Go(func() { n.ready.watch(watching) })
 	if n.people != nil {
 		n.wg.Go(func() { n.people.Watch(watching, reloadEvery) })
 	}

@@ -60,7 +60,7 @@ func loadPolicy(ctx context.Context, cfg *Config, conn *nats.Conn) (policy, erro
 	}
 	if cfg.PolicyBucket {
 		var err error
-		if bucket, err = bus.OpenPolicyBucket(ctx, conn, cfg.Space, bus.PolicyBucketOptions{}); err != nil {
+		if bucket, err = bus.OpenPolicyBucket(ctx, conn, cfg.Space, bus.PolicyBucketOptions{Replicas: cfg.Replicas}); err != nil {
 			return policy{}, err
 		}
 		sources = append(sources, inBucket{bucket})

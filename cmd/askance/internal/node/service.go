@@ -63,7 +63,7 @@ func (n *Node) Gateway() *gateway.Space {
 		},
 		Watch:    n.journal.WatchNew,
 		Progress: n.heard.Add,
-		Ready:    n.journal.Ready,
+		Ready:    n.ready.check,
 		Show:     func(c *toolcall.Call) *toolcall.Call { return n.engine.Show(c) },
 	}
 	for _, t := range n.cfg.Tools {
@@ -110,7 +110,7 @@ func (n *Node) Ledger() *bus.Ledger { return n.ledger }
 func (n *Node) openEngine(ctx context.Context) error {
 	opts := []engine.Option{
 		engine.WithSigner(n.signing), engine.WithLogger(n.cfg.Log), engine.WithVersion(n.cfg.Version),
-		engine.WithPolicyError(n.policy.loadError), engine.WithPolicyStatus(n.policy.status), engine.WithPolicyText(n.policy.text), engine.WithProofs(bus.NewProofs(n.ledger)), engine.WithSignals(n.signals()),
+		engine.WithPolicyError(n.policy.loadError), engine.WithReadiness(n.ready.last), engine.WithPolicyStatus(n.policy.status), engine.WithPolicyText(n.policy.text), engine.WithProofs(bus.NewProofs(n.ledger)), engine.WithSignals(n.signals()),
 		engine.WithWorkingDirs(n.cfg.Cwd, n.cfg.WorkingDirs...), engine.WithReminders(n.cfg.Remind),
 		engine.WithReviewerLimits(n.cfg.Reviewers),
 	}
@@ -214,7 +214,7 @@ func (n *Node) openDirectory(ctx context.Context) error {
 	if !n.cfg.DirectoryBucket {
 		return nil
 	}
-	bucket, err := bus.OpenDirectoryBucket(ctx, n.conn, n.cfg.Space, bus.PolicyBucketOptions{})
+	bucket, err := bus.OpenDirectoryBucket(ctx, n.conn, n.cfg.Space, bus.PolicyBucketOptions{Replicas: n.cfg.Replicas})
 	if err != nil {
 		return err
 	}

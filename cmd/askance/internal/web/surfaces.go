@@ -106,13 +106,17 @@ func (w *Web) health() gateway.Surface {
 			if err == nil && w.cfg.Space.Ready != nil {
 				err = w.cfg.Space.Ready(ctx)
 			}
+			reason := "the engine does not work now"
+			if cause, is := errors.AsType[*message.Error](err); is && cause.Op == "ready" {
+				reason = cause.What // names a stream at most
+			}
 			switch {
 			case err == nil:
 				return ok(rw)
 			case errors.Is(err, message.ErrFull):
 				return &message.Error{Code: message.CodeFull, Op: "ready", What: "the journal is full: new calls are refused", Hint: "free disk space, or raise the limit of the store", Err: err}
 			}
-			return &message.Error{Code: message.CodeUnavailable, Op: "ready", What: "the engine does not work now", Hint: "try again", Err: err}
+			return &message.Error{Code: message.CodeUnavailable, Op: "ready", What: reason, Hint: "try again", Err: err}
 		}},
 	}
 }

@@ -1,0 +1,222 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/keyfile"
+	"github.com/askance-dev/askance/internal/bustest"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+func newClusterKeys(t *testing.T) *keyfile.Keys {
+	t.Helper()
+	keys, err := keyfile.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys
+}
+
+// onCluster opens a journal on a cluster.
+func onCluster(t *testing.T, nc *nats.Conn, space toolcall.SpaceID, keys *keyfile.Keys, o bus.JournalOptions) (*bus.Journal, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	return bus.OpenJournal(ctx, nc, space, keys, o)
+}
+
+// Everything that a space stores on a cluster has three replicas, consumers of queues
+// included, and the claim says so.
+func TestReplicasByDefault(t *testing.T) {
+	t.Parallel()
+	c := bustest.NewCluster(t, 3)
+	nc := c.Conn("engine")
+	j, err := onCluster(t, nc, "test", newClusterKeys(t), bus.JournalOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if claim := j.Claim(); claim.Durability != bus.DurabilityQuorum || claim.Assumed {
+		t.Errorf("claim = %+v, want quorum", claim)
+	}
+	if _, err := bus.OpenLedger(t.Context(), j, bus.LedgerOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bus.OpenOutbox(t.Context(), j); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bus.OpenPolicyBucket(t.Context(), nc, "test", bus.PolicyBucketOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bus.OpenDirectoryBucket(t.Context(), nc, "test", bus.PolicyBucketOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	all, err := bus.Replication(t.Context(), nc, "test")
+	if err != nil || len(all) != 5 {
+		t.Fatalf("replication = %v, %v, want five streams", all, err)
+	}
+	for _, r := range all {
+		if r.Replicas != 3 {
+			t.Errorf("%+v, want three replicas", r)
+		}
+	}
+	queue := toolcall.Queue{Tool: "send"}
+	if err := j.EnsureQueue(t.Context(), queue); err != nil {
+		t.Fatal(err)
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	consumer, err := js.Consumer(t.Context(), bus.StreamName("test"), bus.ConsumerName(queue))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := consumer.CachedInfo().Cluster; got == nil || len(got.Replicas) != 2 {
+		t.Errorf("the queue's consumer is held by %+v, want a leader and two replicas", got)
+	}
+}
+
+// A journal with one replica on a cluster is refused where three are stated, and
+// raised while an engine has it open.
+func TestReplicasAreRaised(t *testing.T) {
+	t.Parallel()
+	c := bustest.NewCluster(t, 3)
+	nc, keys := c.Conn("engine"), newClusterKeys(t)
+	one := bus.JournalOptions{Stream: bus.StreamOptions{Replicas: 1}}
+	j, err := onCluster(t, nc, "test", keys, one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if claim := j.Claim(); claim.Durability != bus.DurabilityCached || !claim.Assumed {
+		t.Errorf("claim of one replica = %+v, want the least", claim)
+	}
+	ledger, err := bus.OpenLedger(t.Context(), j, bus.LedgerOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []bus.JournalOptions{{Stream: bus.StreamOptions{Replicas: 3}}, {Durability: bus.DurabilityQuorum}} {
+		_, err := onCluster(t, nc, "test", keys, o)
+		if e := message.AsError("", err); !errors.Is(err, message.ErrInvalid) || !strings.Contains(e.Hint, "askance journal replicas 3") {
+			t.Errorf("open with %+v = %v, want it refused with the command that raises the replicas", o, err)
+		}
+	}
+	var seq uint64
+	write := func() {
+		t.Helper()
+		if seq, err = j.Append(t.Context(), newRecord(int(seq)), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write()
+	reports := 0
+	if err := bus.SetReplicas(t.Context(), nc, "test", 3, func(bus.Replicated) { reports++ }); err != nil {
+		t.Fatal(err)
+	}
+	if reports != 4 {
+		t.Errorf("%d reports, want two for each of two streams", reports)
+	}
+	if err := j.Ready(t.Context()); err != nil {
+		t.Errorf("after the change: %v", err)
+	}
+	if claim := j.Claim(); claim.Durability != bus.DurabilityQuorum {
+		t.Errorf("claim of the open journal = %+v, want quorum", claim)
+	}
+	write()
+	if _, err := ledger.Checkpoint(t.Context()); err != nil {
+		t.Errorf("checkpoint after the change: %v", err)
+	}
+	if _, err := onCluster(t, nc, "test", keys, bus.JournalOptions{Durability: bus.DurabilityQuorum}); err != nil {
+		t.Errorf("open with quorum after the change: %v", err)
+	}
+	if seq < 2 {
+		t.Errorf("%d records", seq)
+	}
+	for n, want := range map[int]error{2: message.ErrInvalid, -1: message.ErrInvalid} {
+		if err := bus.SetReplicas(t.Context(), nc, "test", n, func(bus.Replicated) {}); !errors.Is(err, want) {
+			t.Errorf("%d replicas: %v, want %v", n, err, want)
+		}
+	}
+	if err := bus.SetReplicas(t.Context(), nc, "other", 3, func(bus.Replicated) {}); !errors.Is(err, message.ErrNotFound) {
+		t.Errorf("replicas of a space without a journal: %v", err)
+	}
+}
+
+// A journal never gets fewer replicas because a server was away when it was created.
+// Without a quorum it is not ready within seconds, says why, and is ready again when
+// the servers are back.
+func TestReadinessFollowsTheQuorum(t *testing.T) {
+	t.Parallel()
+	c := bustest.NewCluster(t, 3)
+	nc, keys := c.Conn("engine"), newClusterKeys(t)
+	c.Stop(2)
+	var j *bus.Journal
+	waitUntil(t, "two servers take a journal", func() (err error) { // once they have a leader
+		j, err = onCluster(t, nc, "test", keys, bus.JournalOptions{})
+		return err
+	})
+	c.Start(2)
+	waitUntil(t, "the journal is ready", func() error { return j.Ready(t.Context()) })
+	all, err := bus.Replication(t.Context(), nc, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all[0].Replicas != 3 {
+		t.Errorf("with one of three servers away the journal got %d replicas, want 3", all[0].Replicas)
+	}
+	leader := c.Index(all[0].Leader)
+	for i := range 3 {
+		if i != leader {
+			c.Stop(i)
+		}
+	}
+	began := time.Now()
+	waitUntil(t, "the leader alone is not ready", func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		if err := j.Ready(ctx); errors.Is(err, message.ErrUnavailable) {
+			return nil
+		} else {
+			return errors.Join(errors.New("it is ready"), err)
+		}
+	})
+	t.Logf("not ready after %s", time.Since(began))
+	for i := range 3 {
+		if i != leader {
+			c.Start(i)
+		}
+	}
+	waitUntil(t, "the journal is ready again", func() error { return j.Ready(t.Context()) })
+	if _, err := j.Append(t.Context(), newRecord(0), 0); err != nil {
+		t.Errorf("append afterwards: %v", err)
+	}
+}
+
+func waitUntil(t *testing.T, what string, try func() error) {
+	t.Helper()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(time.Minute); ; <-tick.C {
+		err := try()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+}
+
+// newRecord begins the nth call of a session.
+func newRecord(n int) *toolcall.EventRecord {
+	id := strconv.Itoa(n)
+	return callRecord("rec_"+id, toolcall.Key{Space: "test", Session: "s", Reply: "r", Call: message.CallID("c" + id)}, message.ToolCallPending, string(toolcall.CausePropose))
+}

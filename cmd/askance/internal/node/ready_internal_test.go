@@ -1,0 +1,69 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// slowJournal fails, or does not answer.
+type slowJournal struct {
+	silent atomic.Bool
+	looks  atomic.Int32
+}
+
+func (j *slowJournal) Ready(ctx context.Context) error {
+	j.looks.Add(1)
+	if !j.silent.Load() {
+		return nil
+	}
+	<-ctx.Done()
+	return errors.New("no leader")
+}
+
+// A journal that does not answer is known as not ready within three seconds; from then
+// on the reason comes at once, until the journal answers again.
+func TestReadinessIsKnownWithinSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		journal := &slowJournal{}
+		r := &readiness{journal: journal, log: slog.New(slog.NewTextHandler(&log, nil))}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); r.watch(ctx) }()
+		time.Sleep(10 * time.Second)
+		if err := errors.Join(r.last(), r.check(ctx)); err != nil {
+			t.Errorf("a good journal: %v", err)
+		}
+		journal.silent.Store(true)
+		time.Sleep(lookAtJournal + readyWithin)
+		synctest.Wait()
+		before := time.Now()
+		if err := r.check(ctx); err == nil || err.Error() != "no leader" || time.Since(before) != 0 {
+			t.Errorf("a silent journal: %v after %s, want the reason at once", err, time.Since(before))
+		}
+		time.Sleep(10 * time.Second)
+		journal.silent.Store(false)
+		time.Sleep(lookAtJournal + readyWithin)
+		synctest.Wait()
+		if err := errors.Join(r.last(), r.check(ctx)); err != nil {
+			t.Errorf("an answering journal: %v", err)
+		}
+		gone, leave := context.WithCancel(ctx)
+		leave()
+		if err := r.check(gone); !errors.Is(err, context.Canceled) || r.last() != nil {
+			t.Errorf("an asker that has gone: %v, and the journal counts as %v", err, r.last())
+		}
+		stop()
+		<-ended
+		if n := strings.Count(log.String(), "\n"); n != 2 || !strings.Contains(log.String(), "no leader") {
+			t.Errorf("%d lines, want one for each change:\n%s", n, log.String())
+		}
+	})
+}
