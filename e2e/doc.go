@@ -54,6 +54,7 @@
 //	TestFrozenWorker     SIGSTOP until given up, then SIGCONT      6 times; given up within lease + 1 s
 //	TestFrozenEngine     the same with one of two engines          8 times; the other goes on
 //	TestFrozenAlone      the same with the only engine             4 times
+//	TestRollingRestart   a cluster of three is restarted, its leader killed  no client sees an error, nothing is lost
 //	TestHungEngine       SIGSTOP of one of two engines for 17 s    the other answers and works as if alone
 //	TestNoLeaveAfterHold a worker that asks late to start          refused, once the call is blocked
 //	TestStoreFull        external NATS with a bounded store        refused with code full, nothing lost

@@ -1,0 +1,211 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/e2e/internal/effect"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// clusterSize is how many NATS servers and engines a cluster has.
+const clusterSize = 3
+
+// servers is a stage on a cluster of real NATS servers.
+type servers struct {
+	*stage
+	nats    []*process
+	engines []*process
+}
+
+// newServers starts three NATS servers and three engines, which state quorum.
+func newServers(t testing.TB) *servers {
+	t.Helper()
+	w := newWorld(t)
+	c := &servers{stage: &stage{world: w, workers: map[string]*process{}}}
+	var urls, routes []string
+	for range clusterSize {
+		urls = append(urls, fmt.Sprintf("nats://127.0.0.1:%d", freePort(t)))
+		routes = append(routes, fmt.Sprintf("nats://127.0.0.1:%d", freePort(t)))
+	}
+	w.url = strings.Join(urls, ",")
+	for i := range clusterSize {
+		conf := fmt.Sprintf("nats-%d.conf", i)
+		w.write(conf, fmt.Sprintf("server_name: nats-%d\nlisten: %q\njetstream: {store_dir: %q}\ncluster: {name: e2e, listen: %q, routes: [%s]}\n",
+			i, strings.TrimPrefix(urls[i], "nats://"), w.file(fmt.Sprintf("store-%d", i)), strings.TrimPrefix(routes[i], "nats://"), quotedList(routes)))
+		c.nats = append(c.nats, w.process(fmt.Sprintf("nats-%d", i), "Server is ready", bin.nats, "-c", w.file(conf)))
+		c.nats[i].start()
+	}
+	for _, p := range c.nats {
+		p.up()
+	}
+	for i := range clusterSize {
+		p := w.serve(fmt.Sprintf("engine-%d", i), "--nats", w.url, "--durability", "quorum")
+		p.start() // ends with the code for later while the servers elect a leader
+		c.engines = append(c.engines, p)
+	}
+	for _, p := range c.engines {
+		p.up()
+	}
+	c.open()
+	return c
+}
+
+// leader is the server that leads the journal.
+func (c *servers) leader() *process {
+	c.t.Helper()
+	name := ""
+	eventually(c.t, "the journal has a leader", func() bool {
+		ctx, cancel := context.WithTimeout(c.t.Context(), 2*time.Second)
+		defer cancel()
+		all, err := bus.Replication(ctx, c.conn, space)
+		if err != nil || all[0].Leader == "" {
+			return false
+		}
+		name = all[0].Leader
+		return true
+	})
+	for _, p := range c.nats {
+		if p.name == name {
+			return p
+		}
+	}
+	c.t.Fatalf("no process is the leader %q", name)
+	return nil
+}
+
+// whole waits until every server has all of the space.
+func (c *servers) whole() {
+	c.t.Helper()
+	eventually(c.t, "every server has every message", func() bool {
+		ctx, cancel := context.WithTimeout(c.t.Context(), 2*time.Second)
+		defer cancel()
+		all, err := bus.Replication(ctx, c.conn, space)
+		if err != nil || len(all) == 0 {
+			return false
+		}
+		for _, r := range all {
+			if r.Replicas != clusterSize || !r.Complete() {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// probe is a client that tries nothing twice: it proposes calls all the time, and every
+// error fails the test.
+type probe struct {
+	stop chan struct{}
+	done sync.WaitGroup
+
+	mu      sync.Mutex // guards what follows
+	n       int
+	slowest time.Duration
+}
+
+// probeLimit is how long a request of a probe may take: what programs use.
+const probeLimit = 20 * time.Second
+
+// probe begins to propose calls of a tool that runs in the engines.
+func (c *servers) probe(session string) *probe {
+	p := &probe{stop: make(chan struct{})}
+	cl := c.as(toolcall.RoleRuntime, "probe-"+session)
+	p.done.Go(func() {
+		tick := time.NewTicker(20 * ms)
+		defer tick.Stop()
+		for n := 0; !isClosed(p.stop); n++ {
+			request := proposal(session, fmt.Sprintf("r%d", n), c.block("c", note, effect.Input{N: n}))
+			began := time.Now()
+			ctx, cancel := context.WithTimeout(context.Background(), probeLimit)
+			reply, err := cl.Propose(ctx, request)
+			cancel()
+			took := time.Since(began)
+			if err != nil {
+				c.t.Errorf("a client saw an error after %s: %v", took, err)
+				return
+			}
+			c.acknowledged("propose", reply.Calls...)
+			p.mu.Lock()
+			p.n++
+			p.slowest = max(p.slowest, took)
+			p.mu.Unlock()
+			<-tick.C
+		}
+	})
+	c.t.Cleanup(p.end)
+	return p
+}
+
+// take gives the number of requests and the slowest since the last take.
+func (p *probe) take() (n int, slowest time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n, slowest = p.n, p.slowest
+	p.n, p.slowest = 0, 0
+	return n, slowest
+}
+
+func (p *probe) end() {
+	if !isClosed(p.stop) {
+		close(p.stop)
+	}
+	p.done.Wait()
+}
+
+// TestRollingRestart restarts every server and every engine of a cluster, one after the
+// other and under load, and kills the server that leads the journal. No client sees an
+// error, nothing is lost, and nothing runs twice.
+func TestRollingRestart(t *testing.T) {
+	t.Parallel()
+	c := newServers(t)
+	tr := c.begin("bot", 2)
+	p := c.probe("steady")
+	c.more(20)
+	n, slowest := p.take()
+	t.Logf("undisturbed: %d requests, the slowest %s", n, slowest)
+	for _, part := range [][]*process{c.nats, c.engines} {
+		for _, victim := range part {
+			victim.stop()
+			c.more(5) // the others go on
+			victim.start()
+			victim.up()
+			c.whole()
+			n, slowest := p.take()
+			t.Logf("%s restarted: %d requests, the slowest %s", victim.name, n, slowest)
+		}
+	}
+	victim := c.leader()
+	victim.kill()
+	c.more(10)
+	n, slowest = p.take()
+	t.Logf("%s, the leader, killed: %d requests, the slowest %s", victim.name, n, slowest)
+	if n == 0 || slowest > failover {
+		t.Errorf("after the leader was killed, %d requests were answered and one took %s, want at most %s", n, slowest, failover)
+	}
+	victim.start()
+	victim.up()
+	c.whole()
+	p.end()
+	tr.end()
+	c.finish()
+	c.claims("quorum")
+}
+
+// failover bounds the pause after the leader was killed: NATS elects the next one after
+// 4 to 9 seconds after its last word, which no option changes.
+const failover = 12*time.Second + slack
+
+// claims checks what an engine says of its acknowledgements.
+func (c *servers) claims(want string) {
+	c.t.Helper()
+	info, err := c.operator.Info(c.t.Context())
+	if err != nil || info.Durability != want || info.NotReady != "" {
+		c.t.Errorf("info = %+v, %v, want %s and ready", info, err, want)
+	}
+}
