@@ -27,11 +27,11 @@ func newClusterKeys(t *testing.T) *keyfile.Keys {
 }
 
 // onCluster opens a journal on a cluster.
-func onCluster(t *testing.T, nc *nats.Conn, space toolcall.SpaceID, keys *keyfile.Keys, o bus.JournalOptions) (*bus.Journal, error) {
+func onCluster(t *testing.T, nc *nats.Conn, keys *keyfile.Keys, o bus.JournalOptions) (*bus.Journal, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	return bus.OpenJournal(ctx, nc, space, keys, o)
+	return bus.OpenJournal(ctx, nc, "test", keys, o)
 }
 
 // Everything that a space stores on a cluster has three replicas, consumers of queues
@@ -40,7 +40,7 @@ func TestReplicasByDefault(t *testing.T) {
 	t.Parallel()
 	c := bustest.NewCluster(t, 3)
 	nc := c.Conn("engine")
-	j, err := onCluster(t, nc, "test", newClusterKeys(t), bus.JournalOptions{})
+	j, err := onCluster(t, nc, newClusterKeys(t), bus.JournalOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestReplicasAreRaised(t *testing.T) {
 	c := bustest.NewCluster(t, 3)
 	nc, keys := c.Conn("engine"), newClusterKeys(t)
 	one := bus.JournalOptions{Stream: bus.StreamOptions{Replicas: 1}}
-	j, err := onCluster(t, nc, "test", keys, one)
+	j, err := onCluster(t, nc, keys, one)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestReplicasAreRaised(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, o := range []bus.JournalOptions{{Stream: bus.StreamOptions{Replicas: 3}}, {Durability: bus.DurabilityQuorum}} {
-		_, err := onCluster(t, nc, "test", keys, o)
+		_, err := onCluster(t, nc, keys, o)
 		if e := message.AsError("", err); !errors.Is(err, message.ErrInvalid) || !strings.Contains(e.Hint, "askance journal replicas 3") {
 			t.Errorf("open with %+v = %v, want it refused with the command that raises the replicas", o, err)
 		}
@@ -134,7 +134,7 @@ func TestReplicasAreRaised(t *testing.T) {
 	if _, err := ledger.Checkpoint(t.Context()); err != nil {
 		t.Errorf("checkpoint after the change: %v", err)
 	}
-	if _, err := onCluster(t, nc, "test", keys, bus.JournalOptions{Durability: bus.DurabilityQuorum}); err != nil {
+	if _, err := onCluster(t, nc, keys, bus.JournalOptions{Durability: bus.DurabilityQuorum}); err != nil {
 		t.Errorf("open with quorum after the change: %v", err)
 	}
 	if seq < 2 {
@@ -160,7 +160,7 @@ func TestReadinessFollowsTheQuorum(t *testing.T) {
 	c.Stop(2)
 	var j *bus.Journal
 	waitUntil(t, "two servers take a journal", func() (err error) { // once they have a leader
-		j, err = onCluster(t, nc, "test", keys, bus.JournalOptions{})
+		j, err = onCluster(t, nc, keys, bus.JournalOptions{})
 		return err
 	})
 	c.Start(2)
