@@ -58,6 +58,47 @@ func TestAckRefusesWhatIsNoTask(t *testing.T) {
 	}
 }
 
+// A granted start takes its task off the queue, and nothing else: the worker
+// cannot choose what the engine sends with its rights.
+func TestStartDropsItsTask(t *testing.T) {
+	dir := bustest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, bustest.In(dir))
+		w.engine(bus.ServiceOptions{})
+		propose(t, w.client(toolcall.RoleRuntime, "bot"), toolCall("c1", job, `{}`))
+		wk := w.worker(job, "wk")
+		task := next(t, wk)
+		spy := w.spy("$JS.ACK.>", "$JS.API.STREAM.DELETE.>", "anything.>")
+		start := func(claim, name string) error {
+			_, err := wk.Start(t.Context(), toolcall.StartRequest{Key: task.Record.Call.Key, Attempt: 1, Claim: claim, Task: name})
+			synctest.Wait()
+			return err
+		}
+		for _, name := range []string{"anything.x", "$JS.API.STREAM.DELETE.ASKANCE_test", "$JS.ACK.ASKANCE_test.w_otherjob.1.1.1.1.0", "$JS.ACK.ASKANCE_test.w_job.>"} {
+			if err := start("mine", name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := start("another", task.ID); !errors.Is(err, message.ErrSuperseded) {
+			t.Errorf("the start of another claim: %v, want superseded", err)
+		}
+		if seen := spy.all(); len(seen) != 0 {
+			t.Fatalf("the engine sent %q", seen)
+		}
+		if err := start("mine", task.ID); err != nil {
+			t.Fatal(err)
+		}
+		if seen := spy.all(); len(seen) != 1 {
+			t.Fatalf("the engine sent %q, want one acknowledgement", seen)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if again, err := wk.Next(ctx); err == nil {
+			t.Errorf("the task came again: %d", again.Delivered)
+		}
+	})
+}
+
 // A task for a worker that has gone returns to the queue at once.
 func TestTaskOfAWorkerThatHasGone(t *testing.T) {
 	dir := bustest.Dir(t)

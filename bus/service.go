@@ -157,6 +157,7 @@ func (s *Service) Close() {
 		s.mu.Unlock()
 		s.stopHeld(ErrServiceClosed)
 		s.pools.Close()
+		s.heard.Close()
 		s.group.wg.Wait()
 		s.group.tell(Presence{Leaving: true})
 		ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)

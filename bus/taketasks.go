@@ -113,6 +113,14 @@ func (j *Journal) CountListening(ctx context.Context, queues []toolcall.Queue) (
 	return out, nil
 }
 
+// DropTask implements engine.TaskQueue. If the message is lost, the task comes
+// again after ackWait.
+func (j *Journal) DropTask(queue toolcall.Queue, task string) {
+	if isTask(task, StreamName(j.space), ConsumerName(queue)) {
+		_ = j.queues.js.Conn().Publish(task, ackBody(AckDone, 0))
+	}
+}
+
 // AckTask implements engine.TaskQueue.
 func (j *Journal) AckTask(ctx context.Context, queue toolcall.Queue, r toolcall.AckTaskRequest) error {
 	if !isTask(r.Task, StreamName(j.space), ConsumerName(queue)) {

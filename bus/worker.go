@@ -267,6 +267,7 @@ func (w *Worker) decodeTask(got NextReply) (toolcall.Task, error) {
 	ack := AckRequest{V: ProtocolVersion, Task: got.Task, Verb: AckDone}
 	return toolcall.Task{
 		Record:    &f,
+		ID:        got.Task,
 		Delivered: got.Delivered,
 		Ack: func(ctx context.Context) error {
 			_, err := opAck.Call(ctx, w, ack)

@@ -19,6 +19,9 @@ type TaskQueue interface {
 	TakeTasks(ctx context.Context, queue toolcall.Queue, limit int, wait time.Duration) ([]toolcall.OfferedTask, error)
 	// AckTask takes a task off the queue, or returns it.
 	AckTask(ctx context.Context, queue toolcall.Queue, r toolcall.AckTaskRequest) error
+	// DropTask takes a task off the queue without waiting. It ignores what is not a
+	// task of the queue.
+	DropTask(queue toolcall.Queue, task string)
 }
 
 // TaskListeners is a Journal that knows which queues have workers with free slots.

@@ -80,6 +80,9 @@ func (w *workers) startAttempt(ctx context.Context, by toolcall.Principal, queue
 		return toolcall.StartReply{}, &message.Error{Code: message.CodeSuperseded, Op: "start", Call: toolcall.ErrorCall(c), What: "the policy does not let the call begin any more", Hint: "drop the task; an operator resolves the call"}
 	}
 	w.liveness.Hear(c.Key, c.Attempt.Number, time.Now())
+	if tasks, ok := w.journal.(TaskQueue); ok && r.Task != "" {
+		tasks.DropTask(c.Queue(), r.Task)
+	}
 	reply := toolcall.StartReply{
 		Key: c.Key, Attempt: c.Attempt.Number, Claim: c.Attempt.Claim, Request: r.Request, Nonce: c.Attempt.Grant.Nonce, Fresh: fresh,
 		LeaseMS: c.Attempt.LeaseMS, HeartbeatMS: heartbeat(claimTime(c)).Milliseconds(),

@@ -92,7 +92,7 @@ func (a *attempt) start(ctx context.Context, refusal error) (toolcall.StartReply
 		a.w.release(a.task, notOursDelay)
 		return toolcall.StartReply{}, false
 	}
-	req := toolcall.StartRequest{V: 1, Key: a.id.Key, Attempt: a.id.Attempt, Claim: a.id.Claim}
+	req := toolcall.StartRequest{V: 1, Key: a.id.Key, Attempt: a.id.Attempt, Claim: a.id.Claim, Task: a.task.ID}
 	if g := a.call.Attempt.Grant; g != nil {
 		req.Nonce = g.Nonce
 	}
@@ -113,7 +113,9 @@ func (a *attempt) start(ctx context.Context, refusal error) (toolcall.StartReply
 		}
 		switch answer {
 		case granted:
-			a.w.ack(ctx, a.task)
+			if a.task.ID == "" || refusal != nil {
+				a.w.ack(ctx, a.task)
+			}
 			l := lease{since: first, length: time.Duration(reply.LeaseMS) * time.Millisecond}
 			if reply.Fresh {
 				l.since = sent

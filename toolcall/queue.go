@@ -69,7 +69,8 @@ func (c *Call) Queue() Queue {
 // the engine's answer to a start says whose attempt it is.
 type Task struct {
 	Record    *EventRecord
-	Delivered int // how often it was handed out, this time included; 1, 2, …
+	ID        string // for StartRequest.Task; "": only Ack takes it off
+	Delivered int    // how often it was handed out, this time included; 1, 2, …
 	// Ack takes the task off the queue for good. It returns when the queue has
 	// confirmed that.
 	Ack func(context.Context) error

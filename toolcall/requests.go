@@ -350,6 +350,9 @@ type StartRequest struct {
 	// Refuse, if set, says why the worker cannot run it, such as an engine key that it
 	// does not know. The call stays open: its task is returned and offered again.
 	Refuse string `json:"refuse,omitzero"`
+	// Task is the task that brought the attempt: the engine takes it off the queue with
+	// the reply. If that is lost, the task comes again and its start is superseded.
+	Task string `json:"task,omitzero"`
 }
 
 // NextTasksRequest asks for tasks of one queue, over HTTP.

@@ -157,7 +157,7 @@ func (t *Transport) decodeTask(o toolcall.OfferedTask) (toolcall.Task, error) {
 		return toolcall.Task{}, errors.New("it is not the event record of a call")
 	}
 	return toolcall.Task{
-		Record: &f, Delivered: o.Delivered,
+		Record: &f, ID: o.Task, Delivered: o.Delivered,
 		Ack: func(ctx context.Context) error { return t.ack(ctx, o, false, 0) },
 		Release: func(d time.Duration) error {
 			ctx, stop := context.WithTimeout(context.Background(), ackTimeout)

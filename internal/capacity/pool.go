@@ -25,7 +25,8 @@ const MaxWait = 5 * time.Second
 // Pool is the capacity of one class. Its methods can be called from many
 // goroutines.
 type Pool struct {
-	limit Limit
+	limit   Limit
+	runners runners
 
 	mu     sync.Mutex // guards all below, and what users and places hold
 	closed bool
@@ -67,24 +68,23 @@ const (
 
 // NewPool makes the capacity of one class.
 func NewPool(l Limit) *Pool {
-	return &Pool{limit: l, users: map[string]*user{}}
+	return &Pool{limit: l, runners: newRunners(), users: map[string]*user{}}
 }
 
 // part is how much of a limit one principal can use.
 func part(n int) int { return (n + 1) / 2 }
 
 // Submit asks for a place for a request of a principal that holds so many
-// bytes. It never blocks. When the request's turn comes, run is called in a
-// goroutine of its own with the place, which run must leave. An error given to
-// run means that its turn never comes; it has no place then.
+// bytes. It never blocks. When the request's turn comes, run is called in another
+// goroutine with the place, which run must leave. An error given to run means
+// that its turn never comes; it has no place then.
 func (p *Pool) Submit(principal string, bytes int, run func(*Place, error)) error {
 	var place *Place
 	_, err := p.add(principal, bytes, func(made *Place) { place = made }, func(err error) {
 		if err != nil {
-			go run(nil, err)
-			return
+			place = nil
 		}
-		go run(place, nil)
+		p.runners.run(func() { run(place, err) })
 	})
 	return err
 }
@@ -206,7 +206,10 @@ func (p *Pool) remove(place *Place) {
 func (p *Pool) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.closed = true
+	if !p.closed {
+		p.closed = true
+		close(p.runners.closed)
+	}
 	for _, u := range p.turns {
 		for _, place := range u.waiting {
 			p.remove(place)
@@ -342,5 +345,46 @@ func NewSet(limits map[api.Class]Limit) Set {
 func (s Set) Close() {
 	for _, p := range s {
 		p.Close()
+	}
+}
+
+// maxIdle is how many goroutines of a pool wait for their next request.
+const maxIdle = 64
+
+// runners run requests in goroutines that stay for the next request, because a new
+// goroutine first has to grow its stack.
+type runners struct {
+	next   chan func()
+	idle   chan struct{} // has an element for each goroutine that waits
+	closed chan struct{} // then none waits any more
+}
+
+func newRunners() runners {
+	return runners{next: make(chan func()), idle: make(chan struct{}, maxIdle), closed: make(chan struct{})}
+}
+
+// run never blocks.
+func (r runners) run(f func()) {
+	select {
+	case r.next <- f:
+	default:
+		go r.work(f)
+	}
+}
+
+func (r runners) work(f func()) {
+	for {
+		f()
+		select {
+		case r.idle <- struct{}{}:
+		default:
+			return
+		}
+		select {
+		case f = <-r.next:
+			<-r.idle
+		case <-r.closed:
+			return
+		}
 	}
 }

@@ -167,6 +167,7 @@ func TestRestLetsOthersRun(t *testing.T) {
 func TestWaitingEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, ran := capacity.NewPool(roomy(1)), make(chan string, 10)
+		defer p.Close()
 		held := enter(t, p, "ann", 0)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -191,4 +192,37 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%s: %+v", c, l)
 		}
 	}
+}
+
+// Goroutines stay for the next request, also when more run at once than stay, and
+// end with the pool: a bubble with one left does not end.
+func TestRunnersEndWithThePool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const at = 200
+		p, ran, hold := capacity.NewPool(roomy(2*at)), make(chan string, at), make(chan struct{})
+		for round := range 3 {
+			for range at {
+				if err := p.Submit("eve", 0, func(place *capacity.Place, err error) {
+					<-hold
+					ran <- "eve"
+					place.Leave()
+				}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			synctest.Wait()
+			for range at {
+				hold <- struct{}{}
+			}
+			synctest.Wait()
+			if len(ran) != at {
+				t.Fatalf("round %d: %d of %d ran", round, len(ran), at)
+			}
+			for range at {
+				<-ran
+			}
+		}
+		p.Close()
+		p.Close()
+	})
 }

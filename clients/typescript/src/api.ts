@@ -1563,6 +1563,8 @@ export interface StartBody {
   /** Request names this sending: the signed reply repeats it, so that no reply answers another sending. At most 128 bytes, random. */
   request?: string;
   session_id: string;
+  /** Task is the task that brought the attempt: the engine takes it off the queue with the reply. If that is lost, the task comes again and its start is superseded. */
+  task?: string;
   tool_call_id: string;
 }
 

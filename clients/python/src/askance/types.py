@@ -1337,6 +1337,7 @@ class StartBody(_StartBody, total=False):
     grant_nonce: str
     refuse: str
     request: str
+    task: str
 
 
 class _StartReply(TypedDict):
