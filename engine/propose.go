@@ -13,6 +13,7 @@ import (
 	"github.com/askance-dev/askance/engine/internal/store"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -340,7 +341,7 @@ func (p *Port) preview(ctx context.Context, r api.PreviewRequest) (api.PreviewRe
 	if p.e.policy.Hash() == "" {
 		return api.PreviewReply{}, &message.Error{Code: message.CodeUnavailable, Op: api.Preview.Name, What: "no policy is in force here", Hint: "ask an engine: start askance serve"}
 	}
-	by := p.by
+	ctx, by := permission.WithTrial(ctx), p.by
 	session, _ := p.e.view.Session(toolcall.Key{Space: p.e.space, Session: r.Session})
 	if by.Role != toolcall.RoleRuntime { // the rules see the runtime of the session
 		by = toolcall.Principal{Role: toolcall.RoleRuntime, Name: session.Runtime}

@@ -13,6 +13,7 @@ import (
 	"github.com/askance-dev/askance/engine/reviewers"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -341,7 +342,7 @@ func (q *reader) explainCall(ctx context.Context, r toolcall.ExplainRequest) (to
 	if out.Recorded, err = q.recordedExplanation(ctx, c); err != nil {
 		return toolcall.ExplainReply{}, err
 	}
-	s := q.snapshot(c)
+	s, ctx := q.snapshot(c), permission.WithTrial(ctx)
 	if q.policy.Hash() != "" {
 		s = s.WithBudgets(q.standing.Consult(ctx, c, q.budgets.Look).Exhausted)
 	}

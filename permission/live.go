@@ -82,10 +82,20 @@ func (l *Live) Bundle() *Bundle { return l.current.Load() }
 // Hash names the policy in force.
 func (l *Live) Hash() string { return l.Bundle().Hash() }
 
+// trial is the key of contexts of decisions that no call depends on.
+type trial struct{}
+
+// WithTrial marks the decisions of a preview or an explanation, on which no call
+// depends: a Live neither counts them nor compares them with its shadow.
+func WithTrial(ctx context.Context) context.Context { return context.WithValue(ctx, trial{}, true) }
+
 // Decide asks the policy in force. See Bundle.Decide.
 func (l *Live) Decide(ctx context.Context, req Request) Decision {
 	b := l.Bundle()
 	d, read := b.decideAfter(ctx, &req, nil)
+	if ctx.Value(trial{}) != nil {
+		return d
+	}
 	l.counts.countDecision(&d)
 	if l.shadow != nil {
 		l.shadow.compare(ctx, b, &req, &d, read)

@@ -67,11 +67,16 @@ func TestPolicyPage(t *testing.T) {
 	live, path, opts := livePolicy(t)
 	w := seeded(t, gatewaytest.LivePolicy(live, opts...))
 	b := open(t, w, gatewaytest.Ann)
+	b.goTo(callPath(openOf(w, "Bash")[0]) + "&do=edit") // explains the call and previews an edit: no hits
+	b.see("These arguments run instead")
+	b.until(`document.body.textContent.includes("with the current policy: ")`)
 	b.goTo("/policy")
 	b.see("refunds-over-limit", "no-destruction", "loaded")
-	hits := eval[string](b, `[...document.querySelectorAll(".policy-rules tr")].find((r) => r.innerText.includes("small-refunds")).querySelector("td.num a").innerText`)
-	if hits != "1" {
-		t.Errorf("small-refunds has %s hits", hits)
+	for _, rule := range []string{"small-refunds", "commands"} {
+		hits := eval[string](b, fmt.Sprintf(`[...document.querySelectorAll(".policy-rules tr")].find((r) => r.innerText.includes(%q)).querySelector("td.num a").innerText`, rule))
+		if hits != "1" {
+			t.Errorf("%s has %s hits", rule, hits)
+		}
 	}
 	b.accessible("rules")
 	b.click(`a[href^="/policy?rule=refunds-over-limit"]`)
