@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/askance-dev/askance/engine"
@@ -51,127 +50,6 @@ var (
 
 func isChoice(all []choice, value string) bool {
 	return slices.ContainsFunc(all, func(c choice) bool { return c.Value == value })
-}
-
-// filter selects and orders the listed calls. Every page of a call has it in its address.
-type filter struct {
-	Show                 string
-	Words                string
-	Tool, Agent, Session string
-	Rule                 string
-	Mine                 bool
-	Sort, Group          string
-	Cursor               string // continues the list of the page before
-	From                 int    // calls on the pages before
-}
-
-func filterOf(q url.Values) filter {
-	f := filter{
-		Show: q.Get("show"), Words: strings.TrimSpace(q.Get("q")), Tool: q.Get("tool"), Agent: q.Get("agent"), Session: q.Get("in"), Rule: q.Get("by_rule"),
-		Mine: q.Get("mine") != "", Sort: q.Get("sort"), Group: q.Get("group"), Cursor: q.Get("cursor"),
-	}
-	if !slices.ContainsFunc(tabs, func(t listed) bool { return t.name == f.Show }) {
-		f.Show = showOpen
-	}
-	if !isChoice(sorts, f.Sort) || f.Sort == f.defaultSort() {
-		f.Sort = ""
-	}
-	if !isChoice(groups, f.Group) {
-		f.Group = ""
-	}
-	if _, err := strconv.ParseUint(f.Cursor, 10, 64); err != nil && f.Show == showDone {
-		f.Cursor = ""
-	}
-	if n, err := strconv.Atoi(q.Get("from")); err == nil && n > 0 && f.Cursor != "" {
-		f.From = n
-	}
-	return f
-}
-
-// defaultSort is the order without a choice: what ends first, else the newest.
-func (f filter) defaultSort() string {
-	if f.Show == showOpen {
-		return toolcall.SortDeadline
-	}
-	return toolcall.SortAge
-}
-
-// Order is the order in force.
-func (f filter) Order() string { return cmp.Or(f.Sort, f.defaultSort()) }
-
-// values are the filter as parameters without the defaults.
-func (f filter) values() url.Values {
-	q := url.Values{}
-	set := func(name, value string) {
-		if value != "" {
-			q.Set(name, value)
-		}
-	}
-	if f.Show != showOpen {
-		q.Set("show", f.Show)
-	}
-	set("q", f.Words)
-	set("tool", f.Tool)
-	set("agent", f.Agent)
-	set("in", f.Session)
-	set("by_rule", f.Rule)
-	set("sort", f.Sort)
-	set("group", f.Group)
-	set("cursor", f.Cursor)
-	if f.Mine {
-		q.Set("mine", "1")
-	}
-	if f.From > 0 {
-		q.Set("from", strconv.Itoa(f.From))
-	}
-	return q
-}
-
-// Fields are the filter as fields of a form.
-func (f filter) Fields() url.Values { return f.values() }
-
-// first is the filter without its place in the list.
-func (f filter) first() filter {
-	f.Cursor, f.From = "", 0
-	return f
-}
-
-func (f filter) listAddress() string {
-	if q := f.values().Encode(); q != "" {
-		return pathInbox + "?" + q
-	}
-	return pathInbox
-}
-
-// request is what the engine lists for the filter.
-func (f filter) request() toolcall.ListRequest {
-	r := toolcall.ListRequest{V: 1, Words: f.Words, Mine: f.Mine, Sort: f.Order(), Cursor: f.Cursor, Limit: pageRows}
-	add := func(to *[]string, value string) {
-		if value != "" {
-			*to = []string{value}
-		}
-	}
-	add(&r.Tools, f.Tool)
-	add(&r.Agents, f.Agent)
-	add(&r.Rules, f.Rule)
-	if f.Session != "" {
-		r.Sessions = []message.SessionID{message.SessionID(f.Session)}
-	}
-	for _, t := range tabs {
-		if t.name == f.Show {
-			r.Phases = t.phases
-		}
-	}
-	switch {
-	case f.Show == showDone:
-		r.All, r.Newest, r.Sort, r.Cursor = true, true, "", ""
-		r.After, _ = strconv.ParseUint(f.Cursor, 10, 64) // filterOf keeps no other cursor
-	case f.Group == "tool":
-		r.Sort = toolcall.SortTool
-	case f.Group == "agent":
-		r.Sort = toolcall.SortAgent
-	}
-	return r
 }
 
 // side is the list next to a page.

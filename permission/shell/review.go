@@ -1,0 +1,267 @@
+package shell
+
+import (
+	"slices"
+	"strings"
+)
+
+// review looks at the words of one command and says what speaks against a rule
+// that names its first words.
+type review struct {
+	argv        []Word
+	first, last int // the words before first and from last on stand in the rule
+	written     []string
+	added       *entry // the rule's own options
+	partial     bool   // argv is only the rule's words
+	bare        bool   // the rule names no program: no operands and no options
+	starred     int    // the word that the star at the end of the rule completes; 0: none
+	like        func(Word) bool
+
+	entry    *entry // the one that the command ended in
+	operands int
+	free     int // operands that the rule's own list admits
+	given    []givenOption
+	space    [8]givenOption
+}
+
+type givenOption struct {
+	*option
+	own   bool // by the rule
+	fixed bool // with its value, by the rule
+}
+
+// refuse says what speaks against the command; known is false if the table has
+// no line for it.
+func (r *review) refuse() (why string, known bool) {
+	r.given = r.space[:0]
+	name := r.argv[0].Text
+	e := programs[name]
+	if e == nil && r.added == nil {
+		return "what the options of " + clipText(name) + " do is not known", false
+	}
+	if e == nil {
+		e = &entry{listed: true}
+	}
+	if why = r.walk(e, 1); why != "" {
+		return clipText(strings.TrimSpace(r.path())) + " " + why, true
+	}
+	if e = r.entry; e.check != nil && !r.partial {
+		if what := e.check(r.argv[r.begin():]); what != "" {
+			return name + ": " + what, true
+		}
+	}
+	return "", true
+}
+
+// begin is where the arguments of the last sub-command begin.
+func (r *review) begin() int {
+	e := programs[r.argv[0].Text]
+	for i := 1; i < len(r.argv) && e != nil && e != r.entry; i++ {
+		if sub := e.subs[r.argv[i].Text]; sub != nil {
+			if e = sub; e == r.entry || slices.ContainsFunc(e.variants, func(v variant) bool { return v.entry == r.entry }) {
+				return i + 1
+			}
+		}
+	}
+	return 1
+}
+
+func (r *review) path() string {
+	return strings.Join((&Command{Argv: r.argv[:min(r.begin(), len(r.argv))]}).Args(), " ")
+}
+
+func (r *review) owns(i int) bool { return i < r.first || i >= r.last }
+
+// walk goes through the words from i on, of the command that e is about.
+func (r *review) walk(e *entry, i int) string {
+	e = e.variant(r.argv[i:])
+	r.entry = e
+	from := i
+	for ; i < len(r.argv); i++ {
+		w := r.argv[i]
+		switch {
+		case w.Fixed && w.Text == "--":
+			switch {
+			case r.added != nil && r.added.behind != nil:
+				e, r.operands, r.free, r.added = r.added.behind, 0, 0, nil
+			case e.behind != nil:
+				e, r.operands = e.behind, 0
+			default:
+				e = &entry{operands: e.operands, many: e.many, listed: true}
+			}
+		case w.Fixed && len(w.Text) > 1 && (w.Text[0] == '-' || w.Text[0] == '+' && e.plus):
+			next, why := r.takeOption(e, i)
+			if why != "" {
+				return why
+			}
+			i = next
+		case len(e.subs) > 0:
+			sub := e.subs[w.Text]
+			switch {
+			case sub != nil && w.Fixed && r.endsInOptions(from, i):
+				return "is more than the rule names: write the rule with the sub-command"
+			case sub != nil && w.Fixed:
+				return r.walk(sub, i+1)
+			case r.added != nil && r.owns(i):
+				e = &entry{listed: true}
+				r.entry = e
+			default:
+				return clipText(w.Text) + " can do more than its name says"
+			}
+		case e.remote && r.operands == len(e.operands):
+			return r.walkRemote(i)
+		default:
+			if why := r.takeOperand(e, i); why != "" {
+				return why
+			}
+		}
+	}
+	if !r.entry.listed && r.added == nil {
+		return "can do more than its name says"
+	}
+	return ""
+}
+
+// variant is the entry for calls that have one of certain options; before all
+// operands, where the option makes that the call changes nothing.
+func (e *entry) variant(args []Word) *entry {
+	for _, v := range e.variants {
+		for _, a := range args {
+			name, _, _ := strings.Cut(a.Text, "=")
+			option := a.Fixed && len(name) > 1 && name[0] == '-'
+			if name == "--" || v.entry.reads && !option {
+				break
+			}
+			if option && slices.ContainsFunc(v.options, func(o string) bool { return o == name || v.hasLetter(name, o) }) {
+				return v.entry
+			}
+		}
+	}
+	return e
+}
+
+// hasLetter says whether a cluster of letters has that of the option.
+func (v variant) hasLetter(name, option string) bool {
+	return !v.entry.onedash && isCluster(name) && len(option) == 2 && strings.IndexByte(name, option[1]) > 0
+}
+
+// endsInOptions says whether the rule ends among the options before the
+// sub-command at i: "kubectl -n dev" says nothing of what is done there.
+func (r *review) endsInOptions(from, i int) bool {
+	return from < r.first && !r.owns(i) && slices.ContainsFunc(r.argv[from:r.first], func(w Word) bool { return strings.HasPrefix(w.Text, "-") })
+}
+
+// walkRemote looks at a command for another machine as at one of its own. The
+// rule has to name its program.
+func (r *review) walkRemote(i int) string {
+	if !r.owns(i) {
+		return "runs " + clipText(r.argv[i].Text) + " elsewhere, which the rule does not name"
+	}
+	inner := review{argv: r.argv[i:], first: max(r.first-i, 0), last: r.last - i, written: r.written, partial: r.partial}
+	if inner.first >= len(inner.argv) || inner.last <= 0 { // all of it stands in the rule
+		return ""
+	}
+	why, _ := inner.refuse()
+	return why
+}
+
+func (r *review) takeOperand(e *entry, i int) string {
+	w, n := r.argv[i], r.operands
+	r.operands++
+	if !r.owns(i) && r.added != nil && len(r.added.operands) > 0 {
+		e, n = r.added, r.free
+		r.free++
+	}
+	switch {
+	case r.owns(i):
+		return ""
+	case r.bare:
+		return "does more than print its own help: the rule names no program"
+	case n >= len(e.operands) && !e.many:
+		return clipText(w.Text) + " is an argument that the rule does not name"
+	}
+	n = min(n, len(e.operands)-1)
+	switch class := e.operands[n]; {
+	case !w.Fixed && (!e.many || n < len(e.operands)-1 || class.name != "any" && class.name != "local"):
+		return clipText(w.Text) + " can stand for several arguments"
+	case !class.admits(w.Text):
+		return clipText(w.Text) + " is no <" + class.name + ">, and the rule does not name it"
+	case r.starred > 0 && i > r.starred && !r.like(w) && n == min(r.operands-1-(i-r.starred), len(e.operands)-1):
+		return clipText(w.Text) + " is another than the rule names"
+	}
+	return ""
+}
+
+// takeOption looks at the option, or the cluster of letters, at i. It returns the
+// place of its last word.
+func (r *review) takeOption(e *entry, i int) (next int, why string) {
+	arg := r.argv[i].Text
+	own := r.owns(i) || slices.Contains(r.written, arg)
+	if e.any && !r.bare {
+		return i, ""
+	}
+	for at := arg; ; {
+		o, rest := e.find(at)
+		if r.added != nil {
+			if a, more := r.added.find(at); a != nil {
+				o, rest = a, more
+			}
+		}
+		switch {
+		case o == nil && own && i == r.first-1 && r.last >= r.first && (r.partial || i+1 < len(r.argv)) && !strings.Contains(arg, "="):
+			return i, "has the option " + clipText(arg) + ", which may take what follows as its value"
+		case o == nil && own:
+			return i, ""
+		case o == nil || o.ruleOnly && !own || r.bare && !own:
+			return i, "has the option " + clipText(arg) + ", which is not among those that a rule admits"
+		case r.conflicts(o, own):
+			return i, "has " + clipText(arg) + " beside what the rule or the line says of it already"
+		}
+		value, given := rest, rest != ""
+		if rest == "" {
+			_, value, given = strings.Cut(at, "=")
+		}
+		fixed := own && o.value != noValue
+		switch {
+		case o.value == noValue && rest != "": // a cluster
+			r.given = append(r.given, givenOption{o, own, false})
+			at = at[:1] + rest
+			continue
+		case o.value == noValue && given && !own:
+			return i, "has " + clipText(arg) + " with a value that it does not take"
+		case o.value == switchedOff && !given && !own:
+			return i, "has " + clipText(arg) + " without =false"
+		case o.value == oneValue && !given:
+			if i++; i < len(r.argv) {
+				value, given = r.argv[i].Text, true
+				fixed = r.owns(i)
+				if !r.argv[i].Fixed || !r.owns(i) && leadingDash(value) {
+					return i, "has " + clipText(value) + " where " + clipText(arg) + " takes a value"
+				}
+				if o.ruleOnly && !r.owns(i) {
+					return i, "has a value of " + clipText(arg) + " that the rule does not name"
+				}
+			}
+		}
+		if given && !(own && fixed) && o.admits != nil && !o.admits(value) {
+			return i, "has " + clipText(arg) + " with the value " + clipText(value)
+		}
+		r.given = append(r.given, givenOption{o, own, fixed})
+		return i, ""
+	}
+}
+
+func leadingDash(value string) bool {
+	return len(value) > 1 && value[0] == '-' && !isDigits(value[1:2])
+}
+
+// conflicts says whether the option takes back, or says again, what the rule says,
+// or is the second of a choice.
+func (r *review) conflicts(o *option, own bool) bool {
+	return slices.ContainsFunc(r.given, func(g givenOption) bool {
+		return g.slot == o.slot && !(own && g.own) && (o.once || g.name != o.name || (own || g.fixed) && g.value != noValue)
+	}) || !own && strings.HasPrefix(o.name, "--no-") && slices.ContainsFunc(r.argv[:min(r.first, len(r.argv))], func(w Word) bool {
+		name, _, _ := strings.Cut(w.Text, "=")
+		return "--no-"+strings.TrimPrefix(name, "--") == o.name
+	})
+}
