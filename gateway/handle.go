@@ -155,7 +155,7 @@ func replyUnmatched(w http.ResponseWriter, r *http.Request, h http.Handler) {
 		w.Header().Set("Allow", probe.Header().Get("Allow"))
 		Problem{Type: "about:blank", Title: http.StatusText(probe.status), Status: probe.status, Code: message.CodeInvalid, Detail: "this path does not accept " + r.Method, Hint: "use one of " + probe.Header().Get("Allow")}.write(w)
 	case http.StatusNotFound:
-		writeProblem(w, &message.Error{Code: message.CodeNotFound, Op: "route", What: "no route has this path", Hint: "see /docs for the routes"})
+		writeProblem(w, &message.Error{Code: message.CodeNotFound, Op: "route", What: "nothing is at this address", Hint: "check the address; /docs lists what programs can use"})
 	default:
 		h.ServeHTTP(w, r) // a redirection to the path's canonical form
 	}

@@ -7,26 +7,51 @@ import (
 	"image"
 	"image/color"
 	"image/png"
+	"net/url"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/gateway/api"
+	"github.com/askance-dev/askance/gateway/auth"
+	"github.com/askance-dev/askance/gateway/console"
 	"github.com/askance-dev/askance/gateway/gatewaytest"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 var update = flag.Bool("update", false, "write the golden pictures of the pages")
 
-// looks are the pages whose looks are compared with golden pictures.
-var looks = []struct {
+// look is a page whose picture is compared, as who ("" has not logged in), on so many
+// screens one below the other: a desktop's and a phone's.
+type look struct {
 	name, path, see string
 	who             string
-}{
-	{"inbox", "/inbox", "o-77231", gatewaytest.Ann},
-	{"selection", "/inbox/bulk?all=1&do=approve", "Approve all", gatewaytest.Ann},
-	{"request", "release", "1 of 2 from group ops", gatewaytest.Ann},
-	{"edit", "edit", "These arguments run instead", gatewaytest.Ann},
+	wide, phone     int64
+}
+
+// looks are the pages whose looks are compared with golden pictures.
+var looks = []look{
+	{"inbox", "/inbox", "o-77231", gatewaytest.Ann, 1, 1},
+	{"selection", "/inbox/bulk?all=1&do=approve", "Approve all", gatewaytest.Ann, 1, 1},
+	{"request", "release", "1 of 2 from group ops", gatewaytest.Ann, 1, 1},
+	{"edit", "edit", "These arguments run instead", gatewaytest.Ann, 1, 1},
+	{"overview", "/", "o-77231", gatewaytest.Ann, 3, 5},
+	{"insights", "/insights", "refunds-over-limit", gatewaytest.Ann, 3, 5},
+	{"timeline", "/timeline?session=support-4711", "o-77231", gatewaytest.Ann, 2, 3},
+	{"history", "/history", "o-77184", gatewaytest.Ann, 2, 4},
+	{"policy", "/policy", "refunds-over-limit", gatewaytest.Ann, 1, 2},
+	{"playground", "/policy?view=try", "Nothing is proposed", gatewaytest.Ann, 1, 2},
+	{"workers", "/workers", "build_report", gatewaytest.Olga, 2, 4},
+	{"standing", "/standing", "19 of 20 uses left", gatewaytest.Ann, 1, 1},
+	{"audit", "/audit", "Complete", gatewaytest.Audie, 1, 2},
+	{"login", "/login", "Token", "", 1, 1},
+	{"error", "/none", "Page not found", gatewaytest.Ann, 1, 1},
+	{"docs", "/docs", "Propose tool calls", gatewaytest.Ann, 1, 1},
 }
 
 // The viewports of the golden pictures, and how many pixels of the screen are one of
@@ -41,12 +66,22 @@ func goldenFile(name string, width int64, dark bool) string {
 	return filepath.Join("testdata", "looks", fmt.Sprintf("%s-%d-%s.png", name, width, map[bool]string{true: "dark", false: "light"}[dark]))
 }
 
-// still makes a page show the same at every time and with the same fonts. Only text that
-// changes from run to run is replaced, so what is not text stays as it is.
+// still makes a page show the same at every time and with the same fonts. Only what
+// changes from run to run is replaced or hidden: texts with times and random ids, and charts.
 const still = `(() => {
-	for (const s of document.styleSheets) { s.insertRule(':root { --sans: "DejaVu Sans Condensed", "DejaVu Sans"; --mono: "DejaVu Sans Mono" }', s.cssRules.length); s.insertRule('*, *::before, *::after { animation: none !important; transition: none !important; caret-color: transparent !important }', s.cssRules.length); }
+	for (let i = 0; i < 10000; i++) clearTimeout(i);
+	for (const s of document.styleSheets) for (const rule of [
+		':root { --sans: "DejaVu Sans Condensed", "DejaVu Sans"; --mono: "DejaVu Sans Mono" }', 'body { font-family: "DejaVu Sans Condensed", "DejaVu Sans" }',
+		'*, *::before, *::after { animation: none !important; transition: none !important; caret-color: transparent !important }',
+		'svg.chart *, .g-bars *, .g-ticks *, .meter, input[type="datetime-local"] { visibility: hidden !important }']) s.insertRule(rule, s.cssRules.length);
 	document.activeElement?.blur();
-	for (const e of document.querySelectorAll('[data-since], time')) e.textContent = '5m00s ago';
+	const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+	while (texts.nextNode()) texts.currentNode.nodeValue = texts.currentNode.nodeValue
+		.replace(/\b(\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d\b/g, (_, year) => (year ? '2026-' : '') + '01-01 00:00:00')
+		.replace(/\b\d+(\.\d+)? ?(ms|s|m|h|d)( ?\d\d[smh])?\b/g, '5 ms').replace(/\beng_[0-9a-f]+/g, 'eng_0').replace(/\/\S+\/(\w+\.yaml)/g, '$1').replace(/\b[0-9a-f]{12}\b/g, '0'.repeat(12));
+	for (const e of document.querySelectorAll('.feed-meta, #proof :is(b, dd), #run-chart .tile b, .g-end .g-span, .policy-rules td[data-label="Hits"] a')) e.textContent = e.textContent.replace(/[\w.]*\d[\w.]*/g, '0');
+	for (const e of document.querySelectorAll('#proof small')) e.textContent = '0';
+	for (const e of document.querySelectorAll('[data-since]')) e.textContent = '5m00s ago';
 	for (const e of document.querySelectorAll('[data-until]')) e.textContent = '20m00s left';
 	for (const e of document.querySelectorAll('code, .id')) if (/^(sha256:)?[0-9a-f]{32,}$/.test(e.textContent)) e.textContent = 'sha256:' + '0'.repeat(64);
 	return true;
@@ -121,26 +156,90 @@ func distance(a, b color.Color) uint32 {
 	return max(ar>>8, br>>8) - min(ar>>8, br>>8) + max(ag>>8, bg>>8) - min(ag>>8, bg>>8) + max(ab>>8, bb>>8) - min(ab>>8, bb>>8)
 }
 
+// portal is a seeded world with every page of the product: a policy from files with a
+// shadow, a standing approval, the login page and the API reference.
+func portal(t *testing.T) *gatewaytest.World {
+	t.Helper()
+	live, _, opts := livePolicy(t)
+	tokens, err := auth.AwaitTokens(filepath.Join(t.TempDir(), "tokens"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	login, err := auth.New(auth.Config{Tokens: tokens})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reference, err := api.New(api.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := seeded(t, gatewaytest.LivePolicy(live, opts...), gatewaytest.Surfaces(func(*gatewaytest.World) []gateway.Surface {
+		return []gateway.Surface{console.New(), reference, login}
+	}))
+	refund := func(run string) toolcall.Key {
+		return w.A.ProposeAs("support-bot", "support-4702", run, "call-chf", "refund", `{"order_id":"o-76990","amount_cents":7300,"currency":"CHF","reason":"late"}`).Key
+	}
+	first := refund("run-a")
+	w.A.SubmitResponse(gatewaytest.Ann, toolcall.Response{Key: first, Kind: toolcall.ResponseApprove, Remember: &toolcall.StandingTerms{Scope: toolcall.ScopeAgent, Uses: 20}})
+	w.A.Finished(first)
+	w.A.Finished(refund("run-b"))
+	receiptOf(t, w, url.Values{"session": {"support-4702"}, "reply": {"run-b"}, "call": {"call-chf"}}) // signs the journal
+	return w
+}
+
+// show opens a page of the portal.
+func (b *tab) show(w *gatewaytest.World, p look) {
+	b.t.Helper()
+	b.do(chromedp.Navigate(w.URL + lookPath(w, p.path)))
+	b.until(fmt.Sprintf("document.readyState === 'complete' && document.documentElement.textContent.includes(%q) && document.querySelector('#live')?.dataset.live !== 'off'", p.see))
+}
+
 // TestLooks compares the pages with golden pictures; -update writes them. A picture that
-// differs is in artifacts, next to the whole screen.
+// is written or differs is in artifacts, next to the whole screen.
 func TestLooks(t *testing.T) {
-	w := seeded(t)
+	w := portal(t)
 	tabs := map[string]*tab{}
 	for _, p := range looks {
 		b := tabs[p.who]
 		if b == nil {
 			b = open(t, w, p.who)
+			b.expect("404")
+			b.expect("Password forms")
 			tabs[p.who] = b
 		}
+		if p.who == "" {
+			command(b, network.ClearBrowserCookies, cdp.Empty{})
+		}
 		for _, v := range views {
-			b.do(chromedp.EmulateViewport(v.width, v.height))
+			screens := p.wide
+			if v.width < 800 {
+				screens = p.phone
+			}
+			b.do(chromedp.EmulateViewport(v.width, v.height*screens))
 			for _, dark := range []bool{false, true} {
 				b.dark(dark)
-				b.goTo(lookPath(w, p.path))
-				b.until(fmt.Sprintf("document.documentElement.textContent.includes(%q)", p.see))
+				b.show(w, p)
 				b.compare(p.name, v.width, v.reduce, dark)
 			}
 		}
+	}
+}
+
+// The pages that are not part of the console can be used by everybody, too.
+func TestPortalAccessible(t *testing.T) {
+	w := portal(t)
+	for _, p := range looks {
+		if p.name != "login" && p.name != "docs" {
+			continue
+		}
+		b := open(t, w, p.who)
+		b.expect("Password forms")
+		if p.who == "" {
+			command(b, network.ClearBrowserCookies, cdp.Empty{})
+		}
+		b.show(w, p)
+		eval[bool](b, `([...document.querySelectorAll("section")].slice(8).forEach((e) => e.remove()), true)`) // more of the same
+		b.accessible(p.name)
 	}
 }
 
@@ -162,6 +261,7 @@ func (b *tab) compare(name string, width int64, reduce int, dark bool) {
 	file, is := goldenFile(name, width, dark), b.picture(reduce)
 	if *update {
 		writePicture(b.t, file, is)
+		b.shot(filepath.Base(file))
 		return
 	}
 	data, err := os.ReadFile(file)

@@ -131,7 +131,7 @@ func formTime(s string) (time.Time, error) {
 			return t.UTC(), nil
 		}
 	}
-	return time.Time{}, &message.Error{Code: message.CodeInvalid, Op: "show history", What: "the time " + strconv.Quote(s) + " is not one", Hint: "enter a date and a time, such as 2026-03-01T12:00"}
+	return time.Time{}, &message.Error{Code: message.CodeInvalid, Op: "show history", What: strconv.Quote(s) + " is not a time", Hint: "enter a date and a time, such as 2026-03-01T12:00"}
 }
 
 // historyView is the page of finished calls.

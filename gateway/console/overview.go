@@ -133,8 +133,8 @@ var urgencies = []chart.Series{{Name: "late", Label: "due within 15m"}, {Name: "
 // addOpen adds the open requests by age and by deadline, and those due first.
 func (v *overviewView) addOpen(open []*toolcall.Call) {
 	v.Asking = len(open)
-	v.Age = chart.Columns{ID: "age", Title: "Open requests by age", Head: "Age", Series: urgencies, Height: 110, Wide: true}
-	v.Left = chart.Columns{ID: "left", Title: "Open requests by time left", Head: "Time left", Series: urgencies, Height: 110, Wide: true}
+	v.Age = chart.Columns{ID: "age", Title: "Open requests by age", Head: "Age", Series: urgencies, Height: 64, Wide: true}
+	v.Left = chart.Columns{ID: "left", Title: "Open requests by time left", Head: "Time left", Series: urgencies, Height: 64, Wide: true}
 	for _, of := range classes {
 		label := "< " + of.label
 		if of.below == 1<<62 {

@@ -217,6 +217,7 @@ func functions() template.FuncMap {
 		"icon":     icon,
 		"about":    aboutCall,
 		"safe":     safe,
+		"base":     path.Base,
 		"time":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"clock":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
 		"day":      func(t time.Time) string { return t.UTC().Format("01-02 15:04:05") },

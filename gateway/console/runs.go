@@ -149,7 +149,7 @@ func (v *timelineView) read(ctx context.Context, c engine.Client, space toolcall
 		if err != nil {
 			return err
 		}
-		g := ganttCall{row: ganttRow{ID: domID(call.Key), Href: address(call.Key, nil), Name: reveal.Line(call.Tool), Text: reveal.Line(textOfCall(show.Call)),
+		g := ganttCall{row: ganttRow{ID: domID(call.Key), Href: address(call.Key, nil), Name: reveal.Line(call.Tool), Text: reveal.Line(aboutCall(call.Tool, textOfCall(show.Call))),
 			State: stateOf(show.Call), Depth: min(show.Call.Depth(), 6), Selected: show.Call.Key == selected}}
 		g.spans, g.marks = spansOf(show, v.Now)
 		rows = append(rows, g)

@@ -20,7 +20,7 @@ func TestTimelinePage(t *testing.T) {
 	b.see("run <1>", "other", "echo")
 	b.accessible("sessions")
 	b.click(`a[href*="run"]`)
-	b.see("Calls over time", "waiting for people", "Asking", "Denied")
+	b.see("Calls over time", "Waiting for people", "Asking", "Denied")
 	if rows := eval[int](b, `document.querySelectorAll(".g-row").length`); rows != 3 {
 		t.Errorf("the chart has %d rows, want 3", rows)
 	}

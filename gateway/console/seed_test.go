@@ -35,7 +35,7 @@ rules:
     behavior: ask
     when: args.amount_cents > 5000
     expiry: 25m
-    message: '"Refund " + string(args.amount_cents / 100) + " " + args.currency + " for order " + args.order_id + " (" + args.reason + ")"'
+    message: '"Refund " + "%.2f".format([double(args.amount_cents) / 100.0]) + " " + args.currency + " for order " + args.order_id + " (" + args.reason + ")"'
     remember: {scope: [args.currency], ttl: 720h}
   - {name: release, tool: deploy_service, behavior: ask, quorum: 2, approvers: {groups: [ops]}, expiry: 45m}
   - {name: edits, tool: Write, behavior: ask}
