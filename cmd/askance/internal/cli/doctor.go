@@ -64,7 +64,8 @@ func newDoctorCommand(env *environment) *cobra.Command {
 		Long: `Checks that the server answers and has the version of this command, what its durability
 means, how far the clocks differ, that the journal is signed, what your login permits,
 that the newest policy is in force and passes lint, that queues have workers, when
-logins and tokens expire, and how much room the disk has. It changes nothing.
+logins and tokens expire, and how much room the disk has. It changes nothing. With the
+login of a runtime or a worker it checks what that login can ask for.
 
 Ends with exit code 1 if there is a problem; a warning is none.`,
 		Example: `  askance doctor
@@ -114,18 +115,42 @@ func (d *diagnosis) run(ctx context.Context, env *environment) {
 	if env.context != "" {
 		where += ", by the context " + env.context
 	}
-	l, err := env.connectLive(ctx, toolcall.RoleAuditor)
-	if err != nil {
+	role := toolcall.RoleAuditor
+	if u, err := creds.ReadLogin(env.cfg.Creds); env.cfg.Creds != "" && err == nil && (u.Role == toolcall.RoleRuntime || u.Role == toolcall.RoleWorker) {
+		role = u.Role
+	}
+	if role == toolcall.RoleWorker {
+		d.checkWorkerLogin(ctx, env, where)
+	} else if l, err := env.connectLive(ctx, role); err != nil {
 		d.addError("server", err, "start it with askance serve")
 	} else {
 		defer l.Close()
-		d.checkServer(ctx, env, l, where)
+		d.checkServer(ctx, env, l, role, where)
 	}
 	d.checkLogins(env)
 	d.checkDisk(env)
 }
 
-func (d *diagnosis) checkServer(ctx context.Context, env *environment, l *link, where string) {
+// checkWorkerLogin finds out whether the server takes the login of a worker, which can ask
+// an engine for tasks and nothing else.
+func (d *diagnosis) checkWorkerLogin(ctx context.Context, env *environment, where string) {
+	by := toolcall.Principal{Role: toolcall.RoleWorker, Name: env.cfg.As}
+	url, err := env.findServer()
+	if err != nil {
+		d.addError("server", err, "start it with askance serve")
+		return
+	}
+	login := env.loginFor(by)
+	nc, err := bus.Connect(ctx, url, env.connectOptions(by.Name, "askance worker "+by.Name, url, login))
+	if err != nil {
+		d.addError("login", adviseLogin(env, err, login, by), "create one with askance creds add worker "+by.Name+" --tool TOOL --replace")
+		return
+	}
+	nc.Close()
+	d.add("login", levelOK, where+" accepts the login of worker "+by.Name+"; the other checks need the login of a person", "for all checks: askance doctor with the login of an auditor (askance creds add auditor NAME)")
+}
+
+func (d *diagnosis) checkServer(ctx context.Context, env *environment, l *link, role toolcall.Role, where string) {
 	info, err := l.Info(ctx)
 	if err != nil {
 		d.addError("server", err, "see the log of askance serve")
@@ -143,6 +168,10 @@ func (d *diagnosis) checkServer(ctx context.Context, env *environment, l *link, 
 	}
 	d.add("ready", levelOK, "the journal takes new calls", "")
 	d.checkDurability(info.Durability)
+	if role == toolcall.RoleRuntime {
+		d.add("login", levelOK, env.cfg.As+" acts as runtime; the other checks need the login of a person", "for all checks: askance doctor with the login of an auditor (askance creds add auditor NAME)")
+		return
+	}
 	d.checkPermissions(ctx, env, l)
 	d.checkPolicy(ctx, env, l)
 	d.checkJournal(ctx, l)

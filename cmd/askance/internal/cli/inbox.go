@@ -94,15 +94,9 @@ func (env *environment) connectLive(ctx context.Context, role toolcall.Role) (*l
 	if env.cfg.Server != "" {
 		return dialHTTP(ctx, env)
 	}
-	url := env.cfg.NATS
-	if url == "" {
-		var err error
-		if url, err = node.Dir(env.cfg.dir()).URL(); err != nil {
-			return nil, err
-		}
-	}
-	if url == "" {
-		return nil, noServer(node.Dir(env.cfg.dir()), nil, "start it with askance serve --data "+env.cfg.dir())
+	url, err := env.findServer()
+	if err != nil {
+		return nil, err
 	}
 	l, err := env.dial(ctx, url, toolcall.Principal{Role: role, Name: env.cfg.As})
 	if env.cfg.NATS == "" && errors.Is(err, message.ErrUnavailable) && ctx.Err() == nil {
@@ -110,6 +104,18 @@ func (env *environment) connectLive(ctx context.Context, role toolcall.Role) (*l
 		return nil, noServer(dir, err, "start it with askance serve --data "+string(dir)) // a killed server leaves its endpoint file
 	}
 	return l, err
+}
+
+// findServer gives the URL of the NATS server of --nats or of the data folder.
+func (env *environment) findServer() (string, error) {
+	if env.cfg.NATS != "" {
+		return env.cfg.NATS, nil
+	}
+	url, err := node.Dir(env.cfg.dir()).URL()
+	if err == nil && url == "" {
+		err = noServer(node.Dir(env.cfg.dir()), nil, "start it with askance serve --data "+env.cfg.dir())
+	}
+	return url, err
 }
 
 // previewOf asks the engine what an edit would do.

@@ -185,7 +185,18 @@ func TestDoctorLogins(t *testing.T) {
 	ok(t, "creds", "init", "--data", data)
 	ok(t, "creds", "add", "approver", "ann", "--expires", "2d", "--data", data)
 	ok(t, "token", "create", "bot", "--role", "runtime", "--expires", "3d", "--data", data)
+	runtime := strings.TrimSpace(ok(t, "creds", "add", "runtime", "support", "--data", data))
+	worker := strings.TrimSpace(ok(t, "creds", "add", "worker", "wk-1", "--tool", "refund", "--data", data))
 	serveOn(t, data)
+	for login, want := range map[string]string{runtime: "support acts as runtime", worker: "accepts the login of worker wk-1"} {
+		if out := ok(t, "doctor", "--creds", login, "--data", data); !strings.Contains(out, want) {
+			t.Errorf("doctor with %s does not say %q:\n%s", login, want, out)
+		}
+	}
+	other := filepath.Join(t.TempDir(), "other")
+	ok(t, "creds", "init", "--data", other)
+	foreign := strings.TrimSpace(ok(t, "creds", "add", "worker", "wk-1", "--tool", "refund", "--data", other))
+	fails(t, cli.ExitError, "doctor found 1 problem", "doctor", "--creds", foreign, "--data", data)
 	out := ok(t, "doctor", "--as", "ann", "--data", data)
 	for _, want := range []string{"ann acts as approver, auditor and not as operator", "askance creds add operator ann", "the login of approver ann expires in 1d23h", "the token ", "of bot expires in 2d23h", "there are no rules"} {
 		if !strings.Contains(out, want) {
