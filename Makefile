@@ -100,7 +100,7 @@ help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: test
-test: deps fmt-check vet build examples demo fuzz clients race ## Check everything: format, vet, build, examples, demo, short fuzz, clients, race tests.
+test: deps fmt-check vet build examples demo fuzz clients deploy-check race ## Check everything: format, vet, build, examples, demo, short fuzz, clients, deployment files, race tests.
 
 .PHONY: deps
 deps: ## Install what the tests need on Debian or Ubuntu; without root, say how.
