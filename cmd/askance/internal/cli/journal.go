@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/creds"
+	"github.com/askance-dev/askance/bus/embed"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/toolcall"
@@ -80,7 +82,7 @@ records are missing.`,
 			}
 			x, err := d.Examine(c.Context())
 			if err != nil {
-				return inUse(err)
+				return needsAlone(err)
 			}
 			if err := env.print(x, examText(env.out, x)); err != nil {
 				return err
@@ -169,7 +171,7 @@ of the same file. The command changes nothing before you confirm.`,
 			by.Confirm = func(x *bus.Exam) error { return confirmLoss(c.Context(), env, x, yes) }
 			done, err := d.AcceptLoss(c.Context(), by)
 			if err != nil {
-				return inUse(err)
+				return needsAlone(err)
 			}
 			return env.print(done, fmt.Sprintf("%s Checkpoint %d records it.\n  %s interrupted, %d lost entries closed, %s revoked.\n", env.out.Good("The loss is accepted."), done.Checkpoint.Number,
 				count(uint64(len(done.Interrupted)), "open call", "open calls"), len(done.Closed), count(uint64(done.Revoked), "standing approval", "standing approvals")))
@@ -196,4 +198,12 @@ func confirmLoss(ctx context.Context, env *environment, x *bus.Exam, yes bool) e
 		err = errAborted
 	}
 	return err
+}
+
+// needsAlone says why a folder in use cannot be examined.
+func needsAlone(err error) error {
+	if !errors.Is(err, embed.ErrStoreLocked) {
+		return err
+	}
+	return fmt.Errorf("%w. End askance serve first: this command needs the journal for itself", err)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/reveal"
 	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/permission"
@@ -84,7 +85,7 @@ func ago(flag, text string, now time.Time) (time.Time, error) {
 
 func loadText(out *term.Out, _ toolcall.LoadRequest, r toolcall.LoadReply) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d open approval requests, %d of them for any approver\n", r.Open, r.Unassigned)
+	fmt.Fprintf(&b, "%s, %d for any approver\n", asked.Count(r.Open, "open approval request"), r.Unassigned)
 	if text := limitsText(r.Limits); text != "" {
 		fmt.Fprintf(&b, "limits for one reviewer: %s; this engine refused %d responses\n", text, r.Refused)
 	}

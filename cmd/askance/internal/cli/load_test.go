@@ -42,7 +42,7 @@ func TestLoad(t *testing.T) {
 		t.Errorf("load: %+v", r.People)
 	}
 	text := ok(t, "reviewers", "--data", s.data)
-	for _, want := range []string{"2 open approval requests, 1 of them for any approver", "limits for one reviewer: 2 responses a minute, 5 open requests; this engine refused 0", "REVIEWER", "ann", "50%"} {
+	for _, want := range []string{"2 open approval requests, 1 for any approver", "limits for one reviewer: 2 responses a minute, 5 open requests; this engine refused 0", "REVIEWER", "ann", "50%"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
