@@ -22,13 +22,13 @@ const (
 	CodeForeign        Code = "foreign"         // the session belongs to another runtime
 	CodeInterrupted    Code = "interrupted"     // the reply was interrupted
 	CodeSuperseded     Code = "superseded"      // a newer attempt exists, or another claim holds this one
-	CodeOverLimit      Code = "over_limit"      // this reviewer has answered, or been given, too much: later
+	CodeOverLimit      Code = "over_limit"      // this reviewer has responded to, or has open, too many requests: try later
 	CodeUnavailable    Code = "unavailable"     // no engine or no NATS: try again later
 	CodeFull           Code = "full"            // the journal's store is full: nothing was written
 	CodeForeignStream  Code = "foreign_stream"  // the stream was made by something else
 	CodeDamaged        Code = "damaged"         // the journal lost records: nothing runs until an operator has decided
-	CodeUnknownOutcome Code = "unknown_outcome" // it cannot be told whether the write was stored
-	CodeInternal       Code = "internal"        // a defect of ours
+	CodeUnknownOutcome Code = "unknown_outcome" // it is unknown whether the write was stored
+	CodeInternal       Code = "internal"        // a defect of askance: report it
 )
 
 // Sentinels for errors.Is: errors.Is(err, ErrConflict) is true for every Error

@@ -234,7 +234,7 @@ func (r *Runner) open(ctx context.Context, n note, event message.Event, thread *
 		if !errors.Is(err, message.ErrUnavailable) && !errors.Is(err, message.ErrUnknownOutcome) && ctx.Err() == nil {
 			return errors.Join(err, r.notes.recordClosed(ctx, n)) // nothing was written
 		}
-		return &message.Error{Code: message.CodeUnavailable, Op: "start turn", What: "it cannot be told whether the message was stored", Hint: "send the same message again", Err: err}
+		return &message.Error{Code: message.CodeUnavailable, Op: "start turn", What: "it is unknown whether the message was stored", Hint: "send the same message again", Err: err}
 	}
 	if err := thread.read(ctx, r.cfg.As(n.By), n.Session); err != nil {
 		return err

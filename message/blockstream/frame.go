@@ -159,7 +159,7 @@ const (
 	CodeOverLimit        ErrorCode = "OVER_LIMIT"                // too much at once
 	CodeFull             ErrorCode = "STORE_FULL"                // the store has no room
 	CodeUnavailable      ErrorCode = "UNAVAILABLE"               // try again later
-	CodeInternal         ErrorCode = "INTERNAL"                  // a defect of ours
+	CodeInternal         ErrorCode = "INTERNAL"                  // a defect of askance
 )
 
 // ErrorCodes says what each code means and what a client does, in two sentences.
@@ -199,7 +199,7 @@ const (
 	CloseGoingAway       = 1001 // the server stops: reconnect
 	CloseUnsupported     = 1003 // a binary frame
 	CloseTooBig          = 1009 // a command over the size limit
-	CloseInternal        = 1011 // a defect of ours: reconnect
+	CloseInternal        = 1011 // a defect of askance: reconnect
 	CloseTryAgain        = 1013 // too many connections, or no engine: reconnect later
 	CloseUnauthenticated = 4001 // no auth in time, or a wrong token: do not reconnect with it
 	CloseForbidden       = 4003 // may not see this session
