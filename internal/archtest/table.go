@@ -51,7 +51,7 @@ var noSockets = []string{"database/sql", "net", "net/http", "os", "os/exec", "os
 func Rules() Table {
 	return Table{
 		Shared:        []string{"internal/strictjson", "internal/jcs"},
-		TestLibraries: []string{"github.com/invopop/jsonschema", "pgregory.net/rapid", "github.com/google/go-cmp", "github.com/creack/pty", "github.com/charmbracelet/x/vt", "github.com/chromedp"},
+		TestLibraries: []string{"github.com/invopop/jsonschema", "pgregory.net/rapid", "github.com/google/go-cmp", "github.com/anishathalye/porcupine", "github.com/creack/pty", "github.com/charmbracelet/x/vt", "github.com/chromedp"},
 		Rows:          append(core(), around()...),
 	}
 }
