@@ -224,6 +224,19 @@ campaign: ## Kill and freeze all processes for MINUTES, with SEED or as in REPLA
 	ASKANCE_E2E_SEED=$(SEED) ASKANCE_E2E_CAMPAIGN=$(MINUTES)m ASKANCE_E2E_REPLAY=$(abspath $(REPLAY)) \
 	  $(GO) test ./e2e -run '^TestCampaign$$' -count=1 -v -timeout $$(($(MINUTES) + 20))m
 
+.PHONY: cluster
+cluster: build ## Start three NATS servers and three engines to try out, until Ctrl-C.
+	$(GO) build -o bin/ github.com/nats-io/nats-server/v2
+	deploy/cluster/try.sh
+
+# Runs of `make faults`, and the seed of one to repeat.
+RUNS ?= 10000
+
+.PHONY: faults
+faults: ## Check RUNS seeded runs with faults for one order of all replies; SEED repeats one.
+	$(call step,faults)
+	ASKANCE_FAULT_RUNS=$(RUNS) ASKANCE_FAULT_SEED=$(SEED) $(GO) test ./engine -run '^TestRepliesAreLinearizable$$' -count=1 -v -timeout 2h
+
 .PHONY: cover
 cover: ## Measure coverage over all packages; writes coverage.html.
 	$(GO) test -count=1 -timeout 15m -coverpkg=./... -coverprofile=coverage.out ./...

@@ -26,6 +26,7 @@ const (
 	codeNotLeader          = 10009
 	codeClusterUnavailable = 10008
 	codeNotClustered       = 10074 // replicas without a cluster
+	codeRestoreFailed      = 10062 // has the code of the cause in its text
 	codeNoPeers            = 10005 // a cluster with fewer servers than replicas
 )
 

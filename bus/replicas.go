@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/askance-dev/askance/message"
@@ -31,10 +32,15 @@ func createReplicated(want int, create func(replicas int) error) error {
 		return create(want)
 	}
 	err := create(quorumReplicas)
-	if api, ok := errors.AsType[*jetstream.APIError](err); ok && api.ErrorCode == codeNotClustered {
+	if isNotClustered(err) {
 		return create(1)
 	}
 	return err
+}
+
+func isNotClustered(err error) bool {
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && (api.ErrorCode == codeNotClustered || api.ErrorCode == codeRestoreFailed && strings.Contains(api.Description, strconv.Itoa(codeNotClustered)))
 }
 
 // checkStated refuses an existing journal with fewer replicas than are stated.

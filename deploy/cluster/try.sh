@@ -23,7 +23,7 @@ mkdir -p "$folder"
 processes=()
 end() {
   trap - EXIT INT TERM
-  for process in "${processes[@]}"; do kill -INT "$process" 2>/dev/null || true; done
+  for process in "${processes[@]}"; do kill -TERM "$process" 2>/dev/null || true; done
   wait
   [ -z "${temporary-}" ] || rm -rf "$temporary"
 }
@@ -99,5 +99,4 @@ Try:     askance status --nats ${servers:1}
          kill -9 one of the processes, and see /readyz of an engine
 Ctrl-C ends all of it.
 TEXT
-wait -n "${processes[@]}" || true
-while sleep 3600; do :; done
+wait

@@ -22,14 +22,14 @@ import (
 func newJournalCommand(env *environment) *cobra.Command {
 	return newGroup(&cobra.Command{
 		Use:   "journal",
-		Short: "Check a journal for lost records, accept a loss, and set its replicas",
+		Short: "Check, back up and restore a journal, accept a loss, and set replicas",
 		Long: `An engine refuses a journal without records that its signed checkpoints or its anchor
 file prove, and ends with exit code 8. These commands list what is missing and let an
-operator accept the loss. They work on a journal that no engine uses; replicas works
-while engines run.`,
+operator accept the loss. They work on a journal that no engine uses; replicas and backup
+work while engines run.`,
 		Example: `  askance journal check
   askance journal accept-loss --by ann --reason "disk failed, no backup"`,
-	}, newJournalCheckCommand(env), newJournalAcceptLossCommand(env), newJournalReplicasCommand(env))
+	}, newJournalCheckCommand(env), newJournalAcceptLossCommand(env), newJournalReplicasCommand(env), newJournalBackupCommand(env), newJournalRestoreCommand(env))
 }
 
 func addDamagedFlags(env *environment, c *cobra.Command) {

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/bus"
-	"github.com/askance-dev/askance/bus/creds"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 )
 
@@ -49,10 +48,7 @@ func runJournalReplicas(ctx context.Context, env *environment, args []string) er
 			return usagef("%q is not a number of replicas, use 1, 3 or 5", args[0])
 		}
 	}
-	if env.cfg.NATS == "" {
-		return usagef("replicas are on a cluster: name it with --nats")
-	}
-	nc, err := bus.Connect(ctx, env.cfg.NATS, env.connectOptions(creds.EngineName, "askance journal", env.cfg.NATS, env.cfg.Creds))
+	nc, err := dialCluster(ctx, env)
 	if err != nil {
 		return err
 	}
