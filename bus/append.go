@@ -9,6 +9,7 @@ import (
 	"github.com/askance-dev/askance/bus/internal/errtext"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/proof"
 	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -147,11 +148,13 @@ func (a *appending) attempt(ctx context.Context) (uint64, error) {
 	case ack.Duplicate:
 		return ack.Seq, a.verifyDuplicate(ctx, ack.Seq)
 	}
-	leaf := leafOf(stored{subject: a.msg.Subject, header: a.msg.Header, data: a.msg.Data})
+	content := proof.Content(provedHeader(a.msg.Header), a.msg.Data)
+	leaf := proof.Leaf(a.msg.Subject, content)
 	if err := a.j.guard.noteStored(ack.Seq, before, leaf); err != nil {
 		return 0, err
 	}
 	a.j.chain.put(ack.Seq, leaf, a.prev)
+	a.j.unsealed.put(ack.Seq, proof.Entry{Subject: a.msg.Subject, Content: content})
 	return ack.Seq, nil
 }
 

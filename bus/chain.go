@@ -103,3 +103,43 @@ func provedHeader(h nats.Header) map[string][]string {
 	}
 	return out
 }
+
+// unsealed has what this engine wrote lately, so that its ledger need not read it
+// again. Each acknowledged sequence has one entry, which never changes.
+type unsealed struct {
+	mu   sync.Mutex // guards ring
+	ring []sealable // by the sequence modulo its length; nil: there is no ledger
+}
+
+type sealable struct {
+	seq   uint64
+	entry proof.Entry
+}
+
+// unsealedSize is what a busy engine writes between two looks of its ledger.
+const unsealedSize = 1 << 15
+
+func (u *unsealed) keep() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.ring == nil {
+		u.ring = make([]sealable, unsealedSize)
+	}
+}
+
+func (u *unsealed) put(seq uint64, e proof.Entry) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.ring != nil {
+		u.ring[seq%unsealedSize] = sealable{seq, e}
+	}
+}
+
+func (u *unsealed) get(seq uint64) (proof.Entry, bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.ring == nil || u.ring[seq%unsealedSize].seq != seq {
+		return proof.Entry{}, false
+	}
+	return u.ring[seq%unsealedSize].entry, true
+}

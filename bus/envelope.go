@@ -89,7 +89,12 @@ func encodeReply(op string, body any, most int) ([]byte, error) {
 	if err != nil {
 		return nil, &message.Error{Code: message.CodeInternal, Op: op, What: "the reply has no JSON form", Err: err}
 	}
-	b = envelope(`{"v":`+version+`,"body":`, b)
+	return encodeBody(op, b, most)
+}
+
+// encodeBody encodes a reply whose body is JSON.
+func encodeBody(op string, body []byte, most int) ([]byte, error) {
+	b := envelope(`{"v":`+version+`,"body":`, body)
 	if len(b) > most {
 		return nil, &message.Error{Code: message.CodeTooLarge, Op: opReply, What: fmt.Sprintf("the request was executed, but its reply of %d bytes does not fit a message of %d", len(b), most), Hint: "read the calls one by one with list, or raise the server's max_payload"}
 	}

@@ -67,6 +67,8 @@ type Journal struct {
 	room     *room
 	queues   *queueSet
 	chain    *chain
+
+	unsealed unsealed
 }
 
 // OpenJournal opens the journal of a space and creates its stream if there is

@@ -72,6 +72,9 @@ func OpenLedger(ctx context.Context, j *Journal, o LedgerOptions) (*Ledger, erro
 	if o.Stream.Replicas == 0 {
 		o.Stream.Replicas = j.replicas
 	}
+	if !o.Existing {
+		j.unsealed.keep()
+	}
 	l := &Ledger{j: j, o: o, log: cmp.Or(o.Logger, noLog), kept: j.guard.checkpoints}
 	l.kept.optional = o.Existing
 	if o.Existing {
@@ -154,12 +157,21 @@ func (l *Ledger) seal(ctx context.Context, state jetstream.StreamState) (proof.S
 	return proof.Seal(c, entries, l.kept.signing().Signer())
 }
 
-// readEntries reads the entries of one checkpoint from the journal.
+// readEntries collects the entries of one checkpoint. It reads from the journal what
+// this engine did not write, or not lately.
 func (l *Ledger) readEntries(ctx context.Context, from, through uint64) ([]proof.Entry, error) {
 	room := int(l.j.store.nc.MaxPayload()) / 2
 	through = min(through, from+proof.MaxRecords-1)
 	var out []proof.Entry
 	for next := from; next <= through; {
+		if e, ok := l.j.unsealed.get(next); ok {
+			if room -= 2 * (len(e.Subject) + len(proof.Hash{})); room < 0 && len(out) > 0 {
+				return out, nil
+			}
+			out = append(out, e)
+			next++
+			continue
+		}
 		found, seen, err := l.j.store.readPage(ctx, ">", next-1, int(min(maxPage, through-next+1)))
 		if err != nil {
 			return nil, apiError("checkpoint", "read the journal", err)

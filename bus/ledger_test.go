@@ -181,6 +181,45 @@ func TestLedgerOfAGenuineJournal(t *testing.T) {
 	}
 }
 
+// An engine signs what it wrote without reading it again, and reads only what
+// another engine wrote; an auditor reads the same either way.
+func TestLedgerReadsWhatOthersWrote(t *testing.T) {
+	w := newLedgered(t)
+	reads := 0
+	sub, err := w.Conn("spy").SubscribeSync("$JS.API.*.MSG.GET.ASKANCE_test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	direct, err := w.Conn("spy").SubscribeSync("$JS.API.DIRECT.GET.ASKANCE_test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.sign()
+	for _, s := range []*nats.Subscription{sub, direct} {
+		n, _, err := s.Pending()
+		if reads += n; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if reads != 0 {
+		t.Errorf("%d reads of own records", reads)
+	}
+	other, last := w.Journal("test"), uint64(0)
+	for i := range 20 {
+		j := w.j
+		if i%3 == 0 {
+			j = other
+		}
+		last = mustAppend(t, j, callRecord(fmt.Sprint("g", i), callKey(fmt.Sprint("d", i)), message.ToolCallPending, "propose"), 0)
+	}
+	if c := w.sign(); c.To != last {
+		t.Errorf("signed up to %d, want %d", c.To, last)
+	}
+	if r := w.verify(); !r.OK || r.Last != last {
+		t.Errorf("report %+v", r)
+	}
+}
+
 // Every way to tamper with a real stream, under a checkpoint and without one.
 func TestTamperedStream(t *testing.T) {
 	tests := []struct {

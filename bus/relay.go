@@ -36,7 +36,7 @@ type pullRequest struct {
 	Heartbeat int64 `json:"idle_heartbeat,omitzero"`
 }
 
-// next waits for a task and hands it to a worker.
+// next waits for tasks and hands them to a worker.
 func (s *Service) next(ctx context.Context, who caller, r NextRequest, m *nats.Msg) error {
 	if s.o.Observer != nil {
 		s.o.Observer.ObserveWorker(who.principal.Name, who.queue)
@@ -45,7 +45,7 @@ func (s *Service) next(ctx context.Context, who caller, r NextRequest, m *nats.M
 	if wait <= 0 || wait > maxHeld {
 		wait = maxHeld
 	}
-	ask := pullRequest{Expires: wait.Nanoseconds(), Batch: 1}
+	ask := pullRequest{Expires: wait.Nanoseconds(), Batch: min(max(r.Batch, 1), maxBatch)}
 	if wait > 2*pullHeartbeat { // the server refuses shorter ones
 		ask.Heartbeat = pullHeartbeat.Nanoseconds()
 	}
@@ -53,7 +53,7 @@ func (s *Service) next(ctx context.Context, who caller, r NextRequest, m *nats.M
 	if err != nil {
 		return err
 	}
-	p, err := startPull(s.nc, nextSubject(s.space, who.queue), body)
+	p, err := startPull(s.nc, nextSubject(s.space, who.queue), body, ask.Batch)
 	if err != nil {
 		return notNow(err)
 	}
@@ -68,23 +68,30 @@ func (s *Service) next(ctx context.Context, who caller, r NextRequest, m *nats.M
 	}
 	silence := time.NewTimer(quiet)
 	defer silence.Stop()
-	for {
+	h := &handing{s: s, queue: who.queue, p: p, m: m, left: ask.Batch}
+	for h.left > 0 {
 		select {
 		case got := <-p.replies:
 			state := stateOf(got)
-			switch state {
-			case TaskHere:
-				return s.handOver(ctx, who, p, got, m)
-			case taskRefused:
+			switch {
+			case state == TaskHere:
+				if err := h.handOver(got); err != nil {
+					return err
+				}
+				silence.Reset(quiet)
+				continue
+			case state == taskRefused:
 				return notNow(fmt.Errorf("status %s %s", first(got.Header, "Status"), first(got.Header, "Description")))
+			case state == TaskNoQueue && h.takeBack():
+				return nil
 			}
 			// With a reply subject NATS reports "no responders" if the worker has
 			// gone, which ends the request.
 			s.sendState(m, p.inbox, NextReply{State: state})
 			if state != TaskWaiting {
-				return nil
+				h.left = 0
 			}
-			silence.Reset(maxSilence)
+			silence.Reset(quiet)
 		case <-silence.C:
 			return notNow(errors.New("the server is silent"))
 		case <-p.lost:
@@ -93,6 +100,8 @@ func (s *Service) next(ctx context.Context, who caller, r NextRequest, m *nats.M
 			return notNow(context.Cause(ctx))
 		}
 	}
+	h.linger(ctx)
+	return nil
 }
 
 func (s *Service) keys(_ context.Context, _ caller, _ KeysRequest, m *nats.Msg) error {
@@ -138,44 +147,92 @@ func (s *Service) sendState(m *nats.Msg, inbox string, r NextReply) {
 	}
 }
 
-// handOver gives a task to the worker that asked with m, or back to the queue if the
-// worker has gone.
-func (s *Service) handOver(ctx context.Context, who caller, p *pulling, task, m *nats.Msg) error {
-	if err := s.checkTask(who.queue, task); err != nil {
-		s.log.Error("dropped a message of the queue that is not a task", "subject", errtext.Quote(task.Subject), "err", err)
-		s.acknowledge(task.Reply, AckDrop, 0)
-		s.sendState(m, p.inbox, NextReply{State: TaskNone})
+// handing hands the tasks of one request to the worker that sent it with m.
+type handing struct {
+	s     *Service
+	queue toolcall.Queue
+	p     *pulling
+	m     *nats.Msg
+	left  int // that the server still owes
+	given []handed
+}
+
+// handed is a task that is on its way to a worker.
+type handed struct {
+	task string
+	at   time.Time
+}
+
+// handOver gives a task to the worker.
+func (h *handing) handOver(task *nats.Msg) error {
+	h.left--
+	if err := checkTask(h.s.space, h.queue, task); err != nil {
+		h.s.log.Error("dropped a message of the queue that is not a task", "subject", errtext.Quote(task.Subject), "err", err)
+		h.s.acknowledge(task.Reply, AckDrop, 0)
+		h.s.sendState(h.m, h.p.inbox, NextReply{State: TaskNone})
+		h.left = 0
 		return nil
 	}
-	b, err := encodeReply("next", NextReply{State: TaskHere, Subject: task.Subject, Task: task.Reply, Delivered: countDeliveries(task.Reply), Record: forWorker(task.Data)}, s.maxReply())
+	b, err := encodeTask(NextReply{State: TaskHere, Subject: task.Subject, Task: task.Reply, Delivered: countDeliveries(task.Reply)}, forWorker(task.Data), h.s.maxReply())
 	if err == nil {
-		err = s.nc.PublishRequest(m.Reply, p.inbox, b)
+		err = h.s.nc.PublishRequest(h.m.Reply, h.p.inbox, b)
 	}
 	if err != nil {
-		s.acknowledge(task.Reply, AckRelease, maxPause)
+		h.s.acknowledge(task.Reply, AckRelease, maxPause)
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, hearGone)
-	defer cancel()
+	h.given = append(h.given, handed{task.Reply, time.Now()})
+	return nil
+}
+
+// encodeTask encodes a reply with a record, which is JSON.
+func encodeTask(r NextReply, record []byte, most int) ([]byte, error) {
+	b, err := strictjson.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	body := append(append(b[:len(b)-1], `,"record":`...), record...)
+	body = append(body, '}')
+	return encodeBody(opNext.Name, body, most)
+}
+
+// takeBack returns to the queue what the worker can hardly have: it has gone. It
+// reports whether there was anything.
+func (h *handing) takeBack() bool {
+	took := false
+	for _, g := range h.given {
+		if time.Since(g.at) < hearGone {
+			h.s.acknowledge(g.task, AckRelease, 0)
+			took = true
+		}
+	}
+	return took
+}
+
+// linger waits for the news that the worker has gone.
+func (h *handing) linger(ctx context.Context) {
+	if len(h.given) == 0 {
+		return
+	}
+	over := time.NewTimer(hearGone - time.Since(h.given[len(h.given)-1].at))
+	defer over.Stop()
 	for {
 		select {
-		case got := <-p.replies:
-			if stateOf(got) == TaskNoQueue { // "no responders": the worker has gone
-				s.acknowledge(task.Reply, AckRelease, 0)
-				return nil
+		case got := <-h.p.replies:
+			if stateOf(got) == TaskNoQueue {
+				h.takeBack()
+				return
 			}
+		case <-over.C:
+			return
 		case <-ctx.Done():
-			return nil
+			return
 		}
 	}
 }
 
 // checkTask ensures that a task can be handed over. The worker checks whether it
 // may run.
-func (s *Service) checkTask(queue toolcall.Queue, task *nats.Msg) error {
-	return checkTask(s.space, queue, task)
-}
-
 func checkTask(space toolcall.SpaceID, queue toolcall.Queue, task *nats.Msg) error {
 	subject, err := ParseSubject(task.Subject)
 	if err != nil {

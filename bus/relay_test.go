@@ -124,6 +124,82 @@ func TestTaskOfAWorkerThatHasGone(t *testing.T) {
 	})
 }
 
+// All tasks of one request return to the queue if its worker has gone.
+func TestTasksOfAWorkerThatHasGone(t *testing.T) {
+	dir := bustest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, bustest.In(dir))
+		w.tasks()
+		j := w.journalWithQueue(t)
+		gone, err := w.Connect(t.Context(), bus.ConnectOptions{Principal: "gone"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := gone.PublishRequest("askance.v1.test.work.job.gone.next", gone.NewInbox(), []byte(`{"v":1,"op":"next","body":{"batch":4}}`)); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		gone.Close()
+		began := time.Now()
+		for i := range 3 {
+			mustAppend(t, j, workRecord(fmt.Sprint("f", i), callKey(fmt.Sprint("c", i)), job), 0)
+		}
+		synctest.Wait()
+		wk, got := w.worker(job, "wk"), map[string]bool{}
+		for range 3 {
+			got[next(t, wk).Record.ID] = true
+		}
+		if len(got) != 3 || time.Since(began) > time.Second {
+			t.Errorf("tasks %v after %v", got, time.Since(began))
+		}
+	})
+}
+
+// The free slots of a worker share requests, each gets tasks of its own, and a slot
+// that gives up takes none with it.
+func TestSlotsShareRequests(t *testing.T) {
+	dir := bustest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		const slots, rounds = 16, 4
+		w := newWorld(t, bustest.In(dir))
+		w.tasks()
+		j := w.journalWithQueue(t)
+		spy := w.spy("askance.v1.test.work.job.wk.next")
+		wk, got := w.worker(job, "wk"), make(chan toolcall.Task, slots*rounds)
+		for range slots {
+			go func() {
+				for {
+					task, err := wk.Next(t.Context())
+					if err != nil {
+						return
+					}
+					got <- task
+				}
+			}()
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+			go func() { defer cancel(); _, _ = wk.Next(ctx) }() // gives up
+		}
+		time.Sleep(time.Second)
+		for i := range slots * rounds {
+			mustAppend(t, j, workRecord(fmt.Sprint("f", i), callKey(fmt.Sprint("c", i)), job), 0)
+		}
+		seen := map[string]bool{}
+		for range slots * rounds {
+			task := <-got
+			if seen[task.Record.ID] {
+				t.Errorf("%s came twice", task.Record.ID)
+			}
+			seen[task.Record.ID] = true
+			if err := task.Ack(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := len(spy.all()); n > 2*rounds+2 {
+			t.Errorf("%d requests for %d tasks", n, slots*rounds)
+		}
+	})
+}
+
 // The engine that holds a worker's request dies without a word. The worker
 // notices within seconds and turns to the other one.
 func TestNextOutlivesItsEngine(t *testing.T) {

@@ -37,7 +37,7 @@ func (j *Journal) pullTasks(ctx context.Context, queue toolcall.Queue, ask pullR
 		return nil, err
 	}
 	nc := j.queues.js.Conn()
-	p, err := startPull(nc, nextSubject(j.space, queue), body)
+	p, err := startPull(nc, nextSubject(j.space, queue), body, ask.Batch)
 	if err != nil {
 		return nil, notNow(err)
 	}

@@ -9,12 +9,17 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// NextRequest asks for one task. Several NextReply answer it, until one has
-// another state than waiting.
+// NextRequest asks for tasks, each in a reply of its own. Replies with the state
+// waiting come in between; the request is over with any other state but task, and
+// with the last task that it asks for.
 type NextRequest struct {
 	V      int   `json:"v,omitzero"`
-	WaitMS int64 `json:"wait_ms,omitzero"` // how long to wait for one; default and maximum 25 s
+	WaitMS int64 `json:"wait_ms,omitzero"` // how long to wait for them; default and maximum 25 s
+	Batch  int   `json:"batch,omitzero"`   // how many; default 1, maximum 256: ask only for what can start at once
 }
+
+// maxBatch is how many tasks one request can get.
+const maxBatch = 256
 
 // TaskState says what a NextReply has.
 type TaskState string
@@ -75,8 +80,8 @@ type pulling struct {
 	lost    chan nats.Status
 }
 
-func startPull(nc *nats.Conn, subject string, body []byte) (*pulling, error) {
-	p := &pulling{nc: nc, inbox: nc.NewInbox(), replies: make(chan *nats.Msg, 64)}
+func startPull(nc *nats.Conn, subject string, body []byte, tasks int) (*pulling, error) {
+	p := &pulling{nc: nc, inbox: nc.NewInbox(), replies: make(chan *nats.Msg, 64+tasks)}
 	var err error
 	if p.sub, err = nc.ChanSubscribe(p.inbox, p.replies); err != nil {
 		return nil, err

@@ -28,6 +28,7 @@ type Worker struct {
 	name  string
 	log   *slog.Logger
 	quiet sync.Once // the missing queue is reported once
+	fetch fetcher
 }
 
 // NewWorker creates the transport of a worker. nc must come from [Connect] or
@@ -49,7 +50,7 @@ func NewQueueWorker(nc *nats.Conn, space toolcall.SpaceID, queue toolcall.Queue,
 		return nil, err
 	}
 	w := &Worker{nc: nc, space: space, queue: queue, name: name, log: cmp.Or(log, noLog).With("queue", queue.String())}
-	w.Caller = w
+	w.Caller, w.fetch.w = w, w
 	return w, nil
 }
 
@@ -131,7 +132,7 @@ const newerDelay = 10 * time.Second
 // ctx ends. ErrForbidden: NATS does not let this user ask.
 func (w *Worker) Next(ctx context.Context) (toolcall.Task, error) {
 	for pause := firstPause; ; {
-		got, err := w.pull(ctx)
+		got, err := w.fetch.next(ctx)
 		switch {
 		case ctx.Err() != nil && err != nil:
 			return toolcall.Task{}, &message.Error{Code: message.CodeUnavailable, Op: "next task", What: "no task came for " + w.queue.String(), Err: context.Cause(ctx)}
@@ -173,57 +174,25 @@ func (w *Worker) refuse(got NextReply, why error) {
 	}
 }
 
-// pull makes one request for a task. When it gives up its inbox, the engine gets
-// no responders and releases the task.
-func (w *Worker) pull(ctx context.Context) (NextReply, error) {
-	data, err := encodeRequest(opNext.Name, NextRequest{V: ProtocolVersion, WaitMS: holdFor.Milliseconds()})
-	if err != nil {
-		return NextReply{}, err
-	}
-	before, subject := w.nc.LastError(), w.subject(KindNext)
-	p, err := startPull(w.nc, subject, data)
-	if err != nil {
-		return NextReply{}, err
-	}
-	defer p.end(w.release)
-	silence := time.NewTimer(hearGone) // a refusal by NATS arrives within it
-	heard := time.Now()
-	defer silence.Stop()
-	for {
-		select {
-		case m := <-p.replies:
-			got, err := decodeNextReply(m)
-			if err != nil || got.State == TaskHere {
-				return got, err
-			}
-			silence.Reset(maxSilence)
-			heard = time.Now()
-		case <-silence.C:
-			if err := violation(w.nc, before, subject, p.inbox); err != nil {
-				return NextReply{}, forbiddenError(opNext.Name, err)
-			}
-			if rest := maxSilence - time.Since(heard); rest > 0 {
-				silence.Reset(rest)
-				continue
-			}
-			return NextReply{}, errors.New("the engine is silent")
-		case <-p.lost:
-			return NextReply{}, nats.ErrDisconnected
-		case <-ctx.Done():
-			return NextReply{}, context.Cause(ctx)
-		}
-	}
-}
-
 // decodeNextReply decodes one reply; waiting is not an error.
 func decodeNextReply(m *nats.Msg) (NextReply, error) {
 	if len(m.Data) == 0 && first(m.Header, "Status") == "503" {
 		return NextReply{}, errNoQueue // or no engine
 	}
-	reply, err := decodeReply(opNext.Operation, m.Data)
-	r, _ := reply.(NextReply)
-	if err != nil {
+	var reply struct {
+		V     int            `json:"v"`
+		Body  NextReply      `json:"body"`
+		Error *message.Error `json:"error"`
+	}
+	err := strictjson.UnmarshalOpen(m.Data, &reply, strictjson.MaxBytes(maxStoredBytes))
+	r := reply.Body
+	switch {
+	case err != nil:
 		return r, err
+	case reply.Error != nil:
+		return r, reply.Error
+	case reply.V != ProtocolVersion:
+		return r, fmt.Errorf("reply version %d is unknown", reply.V)
 	}
 	switch r.State {
 	case TaskNone:

@@ -1,0 +1,156 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// fetcher asks for the tasks of all free slots of a worker, with one request at a
+// time. Slots that become free meanwhile are in the next one: until the last task
+// of a request is here, the next task finds a free slot.
+type fetcher struct {
+	w *Worker
+
+	mu      sync.Mutex     // guards all below
+	waiting []chan fetched // free slots, the oldest first
+	running bool
+	alone   chan struct{} // closed when no slot waits any more; nil: not running
+}
+
+// fetched is what a slot gets.
+type fetched struct {
+	reply NextReply
+	err   error
+}
+
+// next waits for a task until ctx ends. A task may come with the end of ctx.
+func (f *fetcher) next(ctx context.Context) (NextReply, error) {
+	slot := make(chan fetched, 1)
+	f.mu.Lock()
+	f.waiting = append(f.waiting, slot)
+	if !f.running {
+		f.running = true
+		go f.run()
+	}
+	f.mu.Unlock()
+	select {
+	case got := <-slot:
+		return got.reply, got.err
+	case <-ctx.Done():
+	}
+	if f.leave(slot) {
+		return NextReply{}, context.Cause(ctx)
+	}
+	got := <-slot
+	return got.reply, got.err
+}
+
+// leave reports whether the slot had got nothing.
+func (f *fetcher) leave(slot chan fetched) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	i := slices.Index(f.waiting, slot)
+	if i < 0 {
+		return false
+	}
+	f.waiting = slices.Delete(f.waiting, i, i+1)
+	if len(f.waiting) == 0 && f.alone != nil {
+		close(f.alone)
+		f.alone = nil
+	}
+	return true
+}
+
+// run asks while slots wait.
+func (f *fetcher) run() {
+	for {
+		f.mu.Lock()
+		slots, alone := len(f.waiting), make(chan struct{})
+		f.running, f.alone = slots > 0, nil
+		if f.running {
+			f.alone = alone
+		}
+		f.mu.Unlock()
+		if slots == 0 {
+			return
+		}
+		if err := f.ask(min(slots, maxBatch), alone); err != nil {
+			f.fail(err)
+		}
+	}
+}
+
+// give reports whether a slot took it.
+func (f *fetcher) give(got fetched) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.waiting) == 0 {
+		return false
+	}
+	f.waiting[0] <- got
+	f.waiting = slices.Delete(f.waiting, 0, 1)
+	return true
+}
+
+// fail tells all slots why there is nothing. Each asks again when it sees fit.
+func (f *fetcher) fail(err error) {
+	for f.give(fetched{err: err}) {
+	}
+}
+
+// ask makes one request for tasks. When it gives up its inbox, the engine gets no
+// responders and releases what is on its way.
+func (f *fetcher) ask(tasks int, alone <-chan struct{}) error {
+	w := f.w
+	data, err := encodeRequest(opNext.Name, NextRequest{V: ProtocolVersion, WaitMS: holdFor.Milliseconds(), Batch: tasks})
+	if err != nil {
+		return err
+	}
+	before, subject := w.nc.LastError(), w.subject(KindNext)
+	p, err := startPull(w.nc, subject, data, tasks)
+	if err != nil {
+		return err
+	}
+	defer p.end(w.release)
+	silence := time.NewTimer(hearGone) // a refusal by NATS arrives within it
+	heard := time.Now()
+	defer silence.Stop()
+	for tasks > 0 {
+		select {
+		case m := <-p.replies:
+			got, err := decodeNextReply(m)
+			switch {
+			case errors.Is(err, errNoTask):
+				return nil
+			case err != nil:
+				return err
+			case got.State == TaskHere:
+				tasks--
+				if !f.give(fetched{reply: got}) {
+					w.release(m)
+				}
+			}
+			silence.Reset(maxSilence)
+			heard = time.Now()
+		case <-silence.C:
+			if err := violation(w.nc, before, subject, p.inbox); err != nil {
+				return forbiddenError(opNext.Name, err)
+			}
+			if rest := maxSilence - time.Since(heard); rest > 0 {
+				silence.Reset(rest)
+				continue
+			}
+			return errors.New("the engine is silent")
+		case <-p.lost:
+			return nats.ErrDisconnected
+		case <-alone:
+			return nil
+		}
+	}
+	return nil
+}
