@@ -134,7 +134,7 @@ func TestInterruptEndsWith130(t *testing.T) {
 	if err := c.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	if _ = c.Wait(); c.ProcessState.ExitCode() != cli.ExitInterrupted || errs.Len() > 0 {
+	if _ = c.Wait(); c.ProcessState.ExitCode() != 130 || errs.Len() > 0 {
 		t.Errorf("exit %d\n%s", c.ProcessState.ExitCode(), errs.String())
 	}
 }
