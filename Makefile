@@ -218,6 +218,12 @@ bench: ## Run the benchmarks, then askance bench with BENCHFLAGS.
 bench-peers: ## Measure decisions next to Cedar and OPA, in a module of its own.
 	cd permission/benchpeers && $(GO) test -count=1 . && $(GO) run .
 
+# Needs redis-server, initdb and postgres, and some minutes; other processes change its rates.
+.PHONY: bench-report
+bench-report: ## Measure askance and its peers in one run and write BENCHMARKS.md with its plots.
+	$(call step,benchmarks)
+	$(GO) run ./internal/benchreport $(BENCHFLAGS)
+
 .PHONY: campaign
 campaign: ## Kill and freeze all processes for MINUTES, with SEED or as in REPLAY=transcript.
 	$(call step,campaign)

@@ -15,8 +15,8 @@ import (
 // Ceilings of what the command links. Lower them when the tree gets smaller; only a
 // new feature may raise one.
 const (
-	maxLines      = 132_000
-	maxFiles      = 695
+	maxLines      = 132_100
+	maxFiles      = 696
 	maxSmallFiles = 20 // of under smallFile lines
 	smallFile     = 40
 )

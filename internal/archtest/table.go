@@ -220,6 +220,10 @@ func core() []Row {
 			Why:    "every reader refuses a file of an operator that is not a regular one",
 		},
 		{
+			Folder: "internal/benchreport",
+			Why:    "it measures processes and renders a page; no product package uses it",
+		},
+		{
 			Folder: "internal/capacity",
 			Own:    []string{"message/api"},
 			Never:  noIO,

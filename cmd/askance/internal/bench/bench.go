@@ -162,7 +162,12 @@ func (b *bench) run(ctx context.Context, report *Report) error {
 	for i := range report.Workloads {
 		report.Workloads[i].compare(report.Raw)
 	}
-	return nil
+	if b.cfg.Open == 0 {
+		return nil
+	}
+	var err error
+	report.Open, err = b.leaveOpen(ctx)
+	return err
 }
 
 func (o *Outcome) compare(raw Raw) {

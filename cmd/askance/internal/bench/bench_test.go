@@ -59,6 +59,7 @@ func TestCheck(t *testing.T) {
 	}{
 		{"concurrency is 0", func(c *Config) { c.Concurrency = 0 }},
 		{"calls is -1", func(c *Config) { c.Calls = -1 }},
+		{"open requests are -1", func(c *Config) { c.Open = -1 }},
 		{"duration is 0s", func(c *Config) { c.Duration = 0 }},
 		{"bare record has 0 bytes", func(c *Config) { c.RecordBytes = 0 }},
 		{"no folder", func(c *Config) { c.Dir = "" }},
@@ -77,7 +78,7 @@ func TestRecordsAreCounted(t *testing.T) {
 	phases := map[string]bool{}
 	r, err := Run(t.Context(), Config{
 		Dir: t.TempDir(), Durability: bus.DurabilityCached, Concurrency: 3, Calls: 12, Duration: time.Second, RecordBytes: 64,
-		Workloads: []string{"local", "full"}, Progress: func(phase string, done float64) { phases[phase] = done <= 1 || strings.HasPrefix(phase, "bare") },
+		Workloads: []string{"local", "full"}, Open: 500, Progress: func(phase string, done float64) { phases[phase] = done <= 1 || strings.HasPrefix(phase, "bare") },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -96,6 +97,9 @@ func TestRecordsAreCounted(t *testing.T) {
 		if w.Stages != nil {
 			t.Errorf("workload %s has stages without a profile", w.Name)
 		}
+	}
+	if o := r.Open; o == nil || o.Requests != 500 || o.HeapBytes < 200 || o.HeapBytes > 100_000 {
+		t.Errorf("open requests = %+v", o)
 	}
 	for phase, ok := range phases {
 		if !ok {

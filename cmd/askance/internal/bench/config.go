@@ -17,6 +17,7 @@ type Config struct {
 	Duration    time.Duration // of each workload and each bare run
 	RecordBytes int           // body of a bare record
 	Workloads   []string      // names; empty: all
+	Open        int           // requests left open at the end, to measure their memory
 	// Profile divides the processor time into stages and leaves a profile of each
 	// workload in Dir.
 	Profile bool
@@ -31,6 +32,8 @@ func (c Config) Check() error {
 		return fmt.Errorf("concurrency is %d, want 1 to %d", c.Concurrency, maxConcurrency)
 	case c.Calls < 0 || c.Calls > maxCalls:
 		return fmt.Errorf("calls is %d, want at most %d", c.Calls, maxCalls)
+	case c.Open < 0 || c.Open > maxCalls:
+		return fmt.Errorf("open requests are %d, want at most %d", c.Open, maxCalls)
 	case c.Duration <= 0 || c.Duration > maxDuration:
 		return fmt.Errorf("duration is %s, want up to %s", c.Duration, maxDuration)
 	case c.RecordBytes < 1 || c.RecordBytes > maxRecord:
@@ -62,6 +65,7 @@ type Report struct {
 	Go          string    `json:"go"`
 	Raw         Raw       `json:"raw"`
 	Workloads   []Outcome `json:"workloads"`
+	Open        *Open     `json:"open,omitempty"`
 	// Compared is what [Report.Compare] gives, if there is an earlier report.
 	Compared *Comparison `json:"compared,omitempty"`
 }

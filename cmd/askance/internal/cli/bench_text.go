@@ -16,6 +16,10 @@ func benchText(out *term.Out, r *bench.Report) string {
 	for _, w := range r.Workloads {
 		writeWorkload(&b, out, r, w)
 	}
+	if r.Open != nil {
+		fmt.Fprintf(&b, "\n%s\n", out.Bold(number(float64(r.Open.Requests))+" open requests"))
+		fmt.Fprintf(&b, "  %-22s %10s B   %s B of the resident set, for each request\n", "memory", number(r.Open.HeapBytes), number(r.Open.ResidentBytes))
+	}
 	if r.Compared != nil {
 		writeComparison(&b, out, r.Compared)
 	}
