@@ -24,6 +24,7 @@ var stages = []stage{
 	}},
 	{name: "schedule", what: "the Go scheduler between goroutines", anywhere: []string{
 		"runtime.mcall", "runtime.mstart", "runtime.schedule", "runtime.sysmon", "runtime._System", "runtime._ExternalCode", "runtime._VDSO",
+		"racecall", // the race detector's own work has no stack
 	}},
 	{name: "server", what: "the NATS server: routing, streams, files", anywhere: []string{"github.com/nats-io/nats-server/"}},
 	{name: "prove", what: "checkpoints that sign the journal", anywhere: []string{"bus.(*Ledger)"}},
