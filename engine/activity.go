@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/askance-dev/askance/engine/internal/view"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -18,6 +19,7 @@ func (q *reader) reportActivity(ctx context.Context, r toolcall.ActivityRequest)
 	if err != nil {
 		return out, err
 	}
+	out.Open = view.CountOpen(q.view, now)
 	out.Queues = q.describeQueues(now)
 	q.addListening(ctx, out.Queues)
 	return out, nil
@@ -77,7 +79,7 @@ func (q *reader) describeQueues(now time.Time) []toolcall.ActivityQueue {
 			all.at(toolcall.Queue{Tool: name}, t.Placement)
 		}
 	}
-	for _, c := range q.view.OpenCalls() {
+	for _, c := range q.view.OpenCalls(toolcall.PhaseQueued, toolcall.PhaseReady, toolcall.PhaseRunning, toolcall.PhaseRetrying, toolcall.PhaseBlocked) {
 		all.count(q.clocks.Mark(c))
 	}
 	q.activity.Workers.Each(now, func(name string, queue toolcall.Queue, last time.Time) {
@@ -105,17 +107,11 @@ func (q *reader) describeQueues(now time.Time) []toolcall.ActivityQueue {
 
 // count adds an open call to its queue.
 func (qs queues) count(c *toolcall.Call) {
-	phase := c.Phase()
-	switch phase {
-	case toolcall.PhaseQueued, toolcall.PhaseReady, toolcall.PhaseRunning, toolcall.PhaseRetrying, toolcall.PhaseBlocked:
-	default:
-		return
-	}
 	if c.Placement == toolcall.PlaceExternal {
 		return
 	}
 	q := qs.at(c.Queue(), c.Placement)
-	switch phase {
+	switch c.Phase() {
 	case toolcall.PhaseRunning:
 		q.Running++
 		w := worker(q, c.Attempt.Worker)

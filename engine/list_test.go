@@ -83,6 +83,8 @@ func byOrder(order string) func(a, b *toolcall.Call) int {
 				return cmp.Compare(b.Agent, "") - cmp.Compare(a.Agent, "")
 			}
 			n = cmp.Compare(a.Agent, b.Agent)
+		case toolcall.SortChanged:
+			n = cmp.Compare(a.Seq, b.Seq)
 		}
 		if down {
 			n = -n

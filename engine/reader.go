@@ -57,24 +57,24 @@ func (q *reader) listCalls(ctx context.Context, by toolcall.Principal, r toolcal
 	switch {
 	case err != nil:
 		return toolcall.ListReply{}, err
-	case r.Session == "" && view.WantsFinished(r) && q.view.HasForgotten():
+	case r.Session == "" && view.WantsFinished(r) && q.view.HasForgotten() && r.Sort != toolcall.SortChanged: // recent changes are in memory
 		return q.listPastCalls(ctx, list, r)
 	}
-	session := toolcall.Key{Space: q.space, Session: r.Session}
+	var session *toolcall.Key
+	if r.Session != "" {
+		session = &toolcall.Key{Space: q.space, Session: r.Session}
+	}
 	switch {
-	case r.Session != "" && view.WantsFinished(r): // the view forgets
-		calls, err := q.store.SessionCalls(ctx, session)
+	case session != nil && view.WantsFinished(r): // the view forgets
+		calls, err := q.callsOfSession(ctx, *session, r)
 		if err != nil {
 			return toolcall.ListReply{}, err
 		}
-		slices.SortFunc(calls, inOrderOfProposal)
 		for _, c := range calls {
-			if !list.Add(c) {
-				break
-			}
+			list.Add(c)
 		}
-	case r.Session != "":
-		if err := q.store.Freshen(ctx, session); err != nil {
+	case session != nil:
+		if err := q.store.Freshen(ctx, *session); err != nil {
 			return toolcall.ListReply{}, err
 		}
 		fallthrough
@@ -84,9 +84,22 @@ func (q *reader) listCalls(ctx context.Context, by toolcall.Principal, r toolcal
 	return list.Reply(), nil
 }
 
+// callsOfSession reads the calls of a session, or the one that a request names.
+func (q *reader) callsOfSession(ctx context.Context, session toolcall.Key, r toolcall.ListRequest) ([]*toolcall.Call, error) {
+	if r.Reply == "" || r.Call == "" {
+		return q.store.SessionCalls(ctx, session)
+	}
+	session.Reply, session.Call = r.Reply, r.Call
+	c, err := q.store.CallOrNil(ctx, session)
+	if c == nil || err != nil {
+		return nil, err
+	}
+	return []*toolcall.Call{c}, nil
+}
+
 // newList makes a list of what a request asks for, as its reader may see it.
 func (q *reader) newList(ctx context.Context, by toolcall.Principal, r toolcall.ListRequest) (*view.List, error) {
-	help := view.Help{Mark: q.clocks.Mark, Line: func(c *toolcall.Call) string {
+	help := view.Help{Mark: q.clocks.Mark, Marked: q.markedCalls(), Line: func(c *toolcall.Call) string {
 		line, _ := q.summarize(c, c) // the list passes the redacted call, too
 		return line
 	}}
@@ -97,6 +110,20 @@ func (q *reader) newList(ctx context.Context, by toolcall.Principal, r toolcall.
 		help.Mine = q.responses.Awaits(ctx, by)
 	}
 	return view.NewList(by, r, help)
+}
+
+// markedCalls are the calls that people see as blocked and records do not.
+func (q *reader) markedCalls() map[toolcall.Key]*toolcall.Call {
+	var out map[toolcall.Key]*toolcall.Call
+	for _, key := range q.clocks.ReportedCalls() {
+		if c := q.view.Call(key); c != nil && q.clocks.Mark(c) != c {
+			if out == nil {
+				out = map[toolcall.Key]*toolcall.Call{}
+			}
+			out[key] = q.clocks.Mark(c)
+		}
+	}
+	return out
 }
 
 // proposals is a Sink that collects the next calls that were proposed.
@@ -155,7 +182,7 @@ func (q *reader) listPastCalls(ctx context.Context, list *view.List, r toolcall.
 			if err != nil {
 				return toolcall.ListReply{}, err
 			}
-			if c != nil && !list.Add(c) {
+			if c != nil && !list.AddNext(c) {
 				return list.Reply(), nil
 			}
 		}
@@ -271,11 +298,7 @@ func (q *reader) describeEngine() toolcall.InfoReply {
 	}
 	sort.Strings(out.Tools)
 	out.Open, out.Blocked, out.Returned = q.view.Counts()
-	for _, key := range q.clocks.ReportedCalls() {
-		if c := q.view.Call(key); c != nil && q.clocks.Mark(c).Blocked == toolcall.BlockedClock {
-			out.Blocked++
-		}
-	}
+	out.Blocked += len(q.markedCalls())
 	if q.cfg.policyErr != nil {
 		if err := q.cfg.policyErr(); err != nil {
 			out.PolicyErr = err.Error()

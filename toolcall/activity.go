@@ -62,8 +62,28 @@ type ActivityReply struct {
 	ToDecision ActivityTimes    `json:"to_decision"`
 	Queued     ActivityTimes    `json:"queued"`
 	Run        ActivityTimes    `json:"run"`
-	Queues     []ActivityQueue  `json:"queues"` // now, whatever the window
-	Recent     []RecentDecision `json:"recent"` // the latest first, whatever the window
+	Queues     []ActivityQueue  `json:"queues"` // now, in any window
+	Recent     []RecentDecision `json:"recent"` // the latest first, in any window
+	Open       ActivityOpen     `json:"open"`   // now, in any window
+}
+
+// Urgent is how close to its deadline an approval request is urgent.
+const Urgent = 15 * time.Minute
+
+// ActivityOpen counts the open approval requests.
+type ActivityOpen struct {
+	Requests   int                `json:"requests"`
+	ByAge      []ActivityOpenUpTo `json:"by_age"` // since the proposal
+	ByTimeLeft []ActivityOpenUpTo `json:"by_time_left"`
+}
+
+// ActivityOpenUpTo counts the requests whose time is below UpToMS, and not below that of
+// the entry before.
+type ActivityOpenUpTo struct {
+	UpToMS     int64 `json:"up_to_ms,omitzero"` // 0: all others
+	Urgent     int   `json:"urgent,omitzero"`   // they end within 15 minutes
+	Later      int   `json:"later,omitzero"`
+	NoDeadline int   `json:"no_deadline,omitzero"`
 }
 
 // ActivityCounts are events, each counted when it happened.

@@ -180,11 +180,14 @@ const (
 	SortProposed = "proposed" // the call that was proposed first
 	SortTool     = "tool"
 	SortAgent    = "agent"
+	// SortChanged is the call that changed first. Continue with After: the sequence of the
+	// last call that is known, so that a list costs what changed since.
+	SortChanged = "changed"
 )
 
 // Sorts are the orders of a list.
 func Sorts() []string {
-	return []string{SortDeadline, SortAge, SortProposed, SortTool, SortAgent}
+	return []string{SortDeadline, SortAge, SortProposed, SortTool, SortAgent, SortChanged}
 }
 
 // ListReply has the calls that were listed, in the order of the request.

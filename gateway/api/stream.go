@@ -79,11 +79,15 @@ func watch(a *ask) error {
 	}
 	return gateway.Streaming(a.ctx(), a.w, keepAlive, func(ctx context.Context, s *gateway.Stream) error {
 		known := map[toolcall.Key]uint64{} // of open calls: the last sequence sent
+		last := uint64(0)                  // that the list had
 		send := func(e ChangeEvent) error {
 			if !wanted(e.Call) || e.Seq <= known[e.Call.Key] {
 				return nil
 			}
-			if known[e.Call.Key] = e.Seq; !e.Call.Open() {
+			if known != nil {
+				known[e.Call.Key] = e.Seq
+			}
+			if !e.Call.Open() {
 				delete(known, e.Call.Key)
 			}
 			if w, ok := e.Call.Waiting(); ok {
@@ -91,7 +95,14 @@ func watch(a *ask) error {
 			}
 			return s.JSON("call", e)
 		}
-		err := a.p.Feeds.Changes(ctx, func() error { return sendOpen(ctx, a, s, session, send) }, func(c gateway.Change) error {
+		open := func(e ChangeEvent) error {
+			last = max(last, e.Seq)
+			return send(e)
+		}
+		err := a.p.Feeds.Changes(ctx, func() error { return sendOpen(ctx, a, s, session, open) }, func(c gateway.Change) error {
+			if c.Seq > last && tool == "" {
+				known = nil // what comes from now on is behind the list
+			}
 			switch {
 			case c.Call != nil:
 				return send(ChangeEvent{Seq: c.Seq, Kind: c.Kind, By: c.By, At: c.At, Call: c.Call})

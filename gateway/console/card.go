@@ -62,6 +62,7 @@ type card struct {
 	Running           bool
 	Progress          []line
 	Steps             []step
+	Chart             *gantt // where the call was, over time; nil: it ended at once
 	Session           timeline
 	StandingApprovals []toolcall.StandingApproval
 
@@ -183,6 +184,9 @@ func (in *Console) card(ctx context.Context, p *gateway.Peer, k toolcall.Key, q 
 		Origin: asked.Origin(call), Agent: agentOf(call), Rule: ruleOf(call), Redacted: call.Hides(), Suggest: call.Suggested, StandingApprovals: call.StandingApprovals,
 		Steps: stepsOf(shown.History), Blocked: blockedText(call), ExplainAt: address(k, base, "explain", "1"),
 		Timeline: pathTimeline + "?" + formKey(k),
+	}
+	if spans, marks := spansOf(shown, c.Now); len(spans) > 0 {
+		c.Chart = drawGantt("Where the call was", []ganttCall{{ganttRow{Name: reveal.Line(call.Tool)}, spans, marks}}, true)
 	}
 	c.Runs, c.Args = readable(call.Input)
 	can, err := isMine(ctx, client, p, call)

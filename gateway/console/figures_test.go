@@ -93,33 +93,59 @@ func TestTook(t *testing.T) {
 	}
 }
 
-// Urgent requests come first and those without a deadline last.
+// The charts of open requests have what the engine counts, and the requests that end first
+// are next to them.
 func TestOpenByDeadline(t *testing.T) {
 	now := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
-	call := func(tool string, ends time.Duration) *toolcall.Call {
-		c := &toolcall.Call{Tool: tool, ProposedAt: now.Add(-10 * time.Minute), Request: &toolcall.ApprovalRequest{}}
+	v := overviewView{shell: shell{Now: now}}
+	v.addOpen(toolcall.ActivityOpen{Requests: 7, ByAge: []toolcall.ActivityOpenUpTo{{UpToMS: 60_000, Urgent: 1}, {Later: 2, NoDeadline: 4}}, ByTimeLeft: []toolcall.ActivityOpenUpTo{{UpToMS: 14_400_000, Urgent: 1}, {Later: 2, NoDeadline: 4}}})
+	if c := v.Left.Columns; v.Asking != 7 || v.Urgent != 1 || len(c) != 2 || c[0].Label != "< 4h" || c[1].Label != "more" || c[1].Sum() != 6 || v.Age.Columns[0].Label != "< 1m" {
+		t.Errorf("%d requests, %d urgent, in %+v", v.Asking, v.Urgent, c)
+	}
+	call := func(ends time.Duration) *toolcall.Call {
+		c := &toolcall.Call{Request: &toolcall.ApprovalRequest{}}
 		if ends != 0 {
 			c.Request.Requirement.Deadline = now.Add(ends)
 		}
 		return c
 	}
-	v := overviewView{shell: shell{Now: now}}
-	v.addOpen([]*toolcall.Call{call("never", 0), call("later", 3*time.Hour), call("soon", 4*time.Minute), call("tomorrow", 40*time.Hour)})
-	var order []string
-	for _, d := range v.Due {
-		order = append(order, d.Tool)
+	v.addDue([]*toolcall.Call{call(4 * time.Minute), call(3 * time.Hour), call(0)})
+	if d := v.Due; !d[0].Urgent || d[1].Urgent || d[2].Urgent || !d[2].Ends.IsZero() {
+		t.Errorf("due are %+v", d)
 	}
-	if got := strings.Join(order, " "); got != "soon later tomorrow never" || v.Urgent != 1 {
-		t.Errorf("the order is %s, with %d urgent", got, v.Urgent)
+}
+
+// A table is sorted by the column of the address, and each heading leads to the other
+// direction or to its own order.
+func TestSortRows(t *testing.T) {
+	rows := func() []toolcall.ActivityShare {
+		return []toolcall.ActivityShare{{Name: "b", ActivityCounts: toolcall.ActivityCounts{Proposed: 1, Failed: 7}}, {Name: "a", ActivityCounts: toolcall.ActivityCounts{Proposed: 9}}, {Name: "c", ActivityCounts: toolcall.ActivityCounts{Proposed: 5, Failed: 1}}}
 	}
-	sum := 0
-	for i, c := range v.Left.Columns {
-		sum += c.Sum()
-		if c.Sum() != v.Age.Columns[i].Sum() && c.Label == "< 5m" && c.Values[0] != 1 {
-			t.Errorf("the column %s has %v", c.Label, c.Values)
+	for query, want := range map[string]string{"": "a c b", "sort_rule=-calls": "b c a", "sort_rule=rule": "a b c", "sort_rule=-rule": "c b a", "sort_rule=failed": "b c a", "sort_rule=colour": "a c b", "sort_rule=policy": "a c b", "sort_tool=rule": "a c b"} {
+		q, err := url.ParseQuery(query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := rows()
+		heads := sortRows(q, "rule", all, sharesBy("Rule", nil), 1)
+		var names, sorted []string
+		for _, s := range all {
+			names = append(names, s.Name)
+		}
+		for _, h := range heads {
+			if h.Aria != "" {
+				sorted = append(sorted, h.Label+" "+h.Aria)
+			}
+			if (h.Href == "") != (h.Label == "Policy" || h.Label == "Responses") {
+				t.Errorf("%s leads to %q", h.Label, h.Href)
+			}
+		}
+		if got := strings.Join(names, " "); got != want || len(sorted) != 1 {
+			t.Errorf("%q: %s, sorted by %v; want %s", query, got, sorted, want)
 		}
 	}
-	if sum != 4 {
-		t.Errorf("%d requests are in the chart", sum)
+	q, _ := url.ParseQuery("last=7d&sort_rule=-rule")
+	if h := sortRows(q, "rule", rows(), sharesBy("Rule", nil), 1); h[0].Aria != "descending" || h[0].Href != "/insights?last=7d&sort_rule=rule" || h[1].Href != "/insights?last=7d&sort_rule=calls" {
+		t.Errorf("the headings are %+v", h)
 	}
 }

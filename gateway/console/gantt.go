@@ -159,6 +159,7 @@ type ganttRow struct {
 	Label      string // says what the bars show
 	Bars       []ganttBar
 	Dots       []ganttDot
+	In         *gantt
 }
 
 type ganttBar struct {
@@ -356,6 +357,7 @@ func drawGantt(label string, calls []ganttCall, compact bool) *gantt {
 	}
 	for _, c := range calls {
 		r := c.row
+		r.In = g
 		var first, last time.Time
 		for _, m := range c.marks {
 			title := m.What + " by " + m.Who + ", " + m.At.UTC().Format("15:04:05")

@@ -1,10 +1,10 @@
 package console
 
 import (
-	"cmp"
 	"context"
 	"html/template"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"time"
@@ -32,12 +32,15 @@ type insightsView struct {
 	Tables    []shareTable
 	Load      toolcall.LoadReply
 	People    []reviewer
-	Most      int // responses of the busiest reviewer
+	Heads     []columnHead // of People
+	Most      int          // responses of the busiest reviewer
+	query     url.Values
 }
 
 // shareTable has the figures of each tool, rule or agent.
 type shareTable struct {
 	ID, Title, Head string
+	Heads           []columnHead
 	Rows            []shareRow
 	More            int // rows that are left out
 	Timed           bool
@@ -65,7 +68,8 @@ type reviewer struct {
 
 func (in figures) insights(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	v := insightsView{shell: in.shell(r, p, "insights", "Insights – askance")}
-	v.Period = periodOf(r.URL.Query(), pathInsights, "24h", v.Now)
+	v.query = r.URL.Query()
+	v.Period = periodOf(v.query, pathInsights, "24h", v.Now)
 	c, err := p.Reader()
 	if err != nil {
 		return err
@@ -94,9 +98,9 @@ func (v *insightsView) read(ctx context.Context, c engine.Client) (err error) {
 		tools[i] = t.ActivityShare
 	}
 	v.Tables = []shareTable{
-		p.shares("tool", "By tool", "Tool", tools, a.ByTool),
-		p.shares("rule", "By rule", "Rule", a.ByRule, nil),
-		p.shares("agent", "By agent", "Agent", a.ByAgent, nil),
+		v.shares("tool", "By tool", "Tool", tools, a.ByTool),
+		v.shares("rule", "By rule", "Rule", a.ByRule, nil),
+		v.shares("agent", "By agent", "Agent", a.ByAgent, nil),
 	}
 	v.addReviewers()
 	return nil
@@ -162,10 +166,11 @@ func placeOf(ms, low int64, columns []toolcall.ActivityUpTo) float64 {
 }
 
 // shares is the table of names, the busiest first. tools has the times of tools.
-func (p period) shares(filter, title, head string, all []toolcall.ActivityShare, tools []toolcall.ActivityTool) shareTable {
+func (v *insightsView) shares(filter, title, head string, all []toolcall.ActivityShare, tools []toolcall.ActivityTool) shareTable {
+	p := v.Period
 	t := shareTable{ID: "by-" + filter, Title: title, Head: head, Timed: tools != nil}
 	all = slices.Clone(all)
-	slices.SortStableFunc(all, func(a, b toolcall.ActivityShare) int { return cmp.Compare(b.Proposed, a.Proposed) })
+	t.Heads = sortRows(v.query, filter, all, sharesBy(head, tools), 1)
 	most := 1
 	for _, s := range all {
 		most = max(most, s.Allowed+s.Asked+s.Denied+s.Refused)
@@ -219,8 +224,11 @@ func (v *insightsView) addReviewers() {
 			v.People = append(v.People, r)
 		}
 	}
-	add(v.Load.People, false)
-	add(v.Load.Groups, true)
+	people, groups := slices.Clone(v.Load.People), slices.Clone(v.Load.Groups)
+	v.Heads = sortRows(v.query, "people", people, reviewersBy, 2)
+	sortRows(v.query, "people", groups, reviewersBy, 2)
+	add(people, false)
+	add(groups, true)
 }
 
 // Median is the median time to a decision.

@@ -11,7 +11,6 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/console/internal/chart"
-	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -37,7 +36,7 @@ type overviewView struct {
 	Spark     []int
 	Age, Left chart.Columns
 	Due       []dueRow
-	Asking    int // open requests that were read
+	Asking    int // open requests
 	Urgent    int // of those: due within fifteen minutes
 	Heat      chart.Heat
 	Queues    []toolcall.ActivityQueue
@@ -79,11 +78,11 @@ func (in figures) overview(w http.ResponseWriter, r *http.Request, p *gateway.Pe
 }
 
 func (v *overviewView) read(ctx context.Context, c engine.Client) error {
-	open, err := engine.ListAll(ctx, c, toolcall.ListRequest{V: 1, Phases: []toolcall.Phase{toolcall.PhaseAsking}}, maxListed)
+	due, err := c.List(ctx, toolcall.ListRequest{V: 1, Phases: []toolcall.Phase{toolcall.PhaseAsking}, Sort: toolcall.SortDeadline, Limit: shownDue})
 	if err != nil {
 		return err
 	}
-	v.addOpen(open)
+	v.addDue(due.Calls)
 	blocked, err := c.List(ctx, toolcall.ListRequest{V: 1, Phases: []toolcall.Phase{toolcall.PhaseBlocked}, Limit: shownBlocked})
 	if err != nil {
 		return err
@@ -94,6 +93,7 @@ func (v *overviewView) read(ctx context.Context, c engine.Client) error {
 	if v.Activity, err = api.Activity.Call(ctx, c, v.Period.request()); err != nil {
 		return err
 	}
+	v.addOpen(v.Activity.Open)
 	v.addActivity()
 	if status, err := api.PolicyStatus.Call(ctx, c, struct{}{}); err == nil { // an engine without policy files has none
 		v.Policy = &status
@@ -118,61 +118,40 @@ func aboutCall(tool, summary string) string {
 	return summary
 }
 
-// classes are the columns of the charts of open requests.
-var classes = []struct {
-	label string
-	below time.Duration
-}{{"1m", time.Minute}, {"5m", 5 * time.Minute}, {"15m", 15 * time.Minute}, {"1h", time.Hour}, {"4h", 4 * time.Hour}, {"1d", 24 * time.Hour}, {"more", 1 << 62}}
-
-// urgent is how close to its deadline a request is urgent.
-const urgent = 15 * time.Minute
-
 // urgencies are the colours of open requests.
 var urgencies = []chart.Series{{Name: "late", Label: "due within 15m"}, {Name: "open", Label: "due later"}, {Name: "expired", Label: "no deadline"}}
 
-// addOpen adds the open requests by age and by deadline, and those due first.
-func (v *overviewView) addOpen(open []*toolcall.Call) {
-	v.Asking = len(open)
-	v.Age = chart.Columns{ID: "age", Title: "Open requests by age", Head: "Age", Series: urgencies, Height: 64, Wide: true}
-	v.Left = chart.Columns{ID: "left", Title: "Open requests by time left", Head: "Time left", Series: urgencies, Height: 64, Wide: true}
-	for _, of := range classes {
-		label := "< " + of.label
-		if of.below == 1<<62 {
-			label = "more"
-		}
-		v.Age.Columns = append(v.Age.Columns, chart.Column{Label: label, Long: "open for " + label, Values: make([]int, 3), Href: pathInbox})
-		v.Left.Columns = append(v.Left.Columns, chart.Column{Label: label, Long: label + " left", Values: make([]int, 3), Href: pathInbox})
-	}
-	class := func(d time.Duration) int {
-		for i, of := range classes {
-			if d < of.below {
-				return i
+// addOpen draws the open requests by age and by the time that they have left.
+func (v *overviewView) addOpen(open toolcall.ActivityOpen) {
+	v.Asking = open.Requests
+	draw := func(id, title, head, before, after string, of []toolcall.ActivityOpenUpTo) chart.Columns {
+		c := chart.Columns{ID: id, Title: title, Head: head, Series: urgencies, Height: 64, Wide: true}
+		for _, b := range of {
+			label := "more"
+			if b.UpToMS > 0 {
+				label = "< " + shortSpan(time.Duration(b.UpToMS)*time.Millisecond)
 			}
+			c.Columns = append(c.Columns, chart.Column{Label: label, Long: before + label + after, Values: []int{b.Urgent, b.Later, b.NoDeadline}, Href: pathInbox})
 		}
-		return len(classes) - 1
+		return c
 	}
-	for _, c := range open {
+	v.Age = draw("age", "Open requests by age", "Age", "open for ", "", open.ByAge)
+	v.Left = draw("left", "Open requests by time left", "Time left", "", " left", open.ByTimeLeft)
+	for _, b := range open.ByTimeLeft {
+		v.Urgent += b.Urgent
+	}
+}
+
+// addDue adds the open requests that end first, in their order.
+func (v *overviewView) addDue(calls []*toolcall.Call) {
+	for _, c := range calls {
 		row := dueRow{Href: address(c.Key, nil), Tool: c.Tool, Agent: c.Agent, Text: summaryOf(c)}
-		left, kind := time.Duration(1<<62-1), 2
-		if c.Request != nil && !c.Request.Requirement.Ends().IsZero() {
+		if c.Request != nil {
 			row.Ends = c.Request.Requirement.Ends()
-			left, kind = row.Ends.Sub(v.Now), 1
 		}
-		if row.Urgent = left < urgent; row.Urgent {
-			v.Urgent++
-			kind = 0
-		}
-		v.Age.Columns[class(v.Now.Sub(asked.At(c)))].Values[kind]++
-		v.Left.Columns[class(left)].Values[kind]++
+		row.Urgent = !row.Ends.IsZero() && row.Ends.Sub(v.Now) < toolcall.Urgent
 		v.Due = append(v.Due, row)
 	}
-	slices.SortStableFunc(v.Due, func(a, b dueRow) int {
-		if a.Ends.IsZero() || b.Ends.IsZero() {
-			return cmp.Compare(b.Ends.Unix(), a.Ends.Unix()) // those without a deadline last
-		}
-		return a.Ends.Compare(b.Ends)
-	})
-	v.Due = v.Due[:min(len(v.Due), shownDue)]
 }
 
 func (v *overviewView) addActivity() {

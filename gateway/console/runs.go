@@ -51,8 +51,9 @@ type sessionRow struct {
 	Session message.SessionID
 	Agent   string
 	Tools   []string
-	Calls   int
+	Calls   string // "12", or "12+" if some that finished were not read
 	Open    int
+	done    int
 	Last    time.Time
 }
 
@@ -74,10 +75,10 @@ func (in records) showTimeline(w http.ResponseWriter, r *http.Request, p *gatewa
 	return in.write(w, http.StatusOK, "timeline", v)
 }
 
-// listSessions returns the sessions with open or recently finished calls, the last
-// one first.
+// listSessions returns the sessions whose open or recently finished calls changed last, the
+// last one first.
 func listSessions(ctx context.Context, c engine.Client) ([]sessionRow, error) {
-	open, err := engine.ListAll(ctx, c, toolcall.ListRequest{V: 1}, maxListed)
+	open, err := engine.ListAll(ctx, c, toolcall.ListRequest{V: 1, Sort: "-" + toolcall.SortChanged}, maxListed)
 	if err != nil {
 		return nil, err
 	}
@@ -92,8 +93,8 @@ func listSessions(ctx context.Context, c engine.Client) ([]sessionRow, error) {
 			s = &sessionRow{Href: timelineAddress(call.Session, "", ""), Session: call.Session, Agent: cmp.Or(call.Agent, call.Runtime)}
 			by[call.Session] = s
 		}
-		if s.Calls++; call.Open() {
-			s.Open++
+		if !call.Open() {
+			s.done++
 		}
 		if !slices.Contains(s.Tools, call.Tool) && len(s.Tools) < 6 {
 			s.Tools = append(s.Tools, call.Tool)
@@ -110,7 +111,28 @@ func listSessions(ctx context.Context, c engine.Client) ([]sessionRow, error) {
 	slices.SortFunc(out, func(a, b sessionRow) int {
 		return cmp.Or(b.Last.Compare(a.Last), cmp.Compare(a.Session, b.Session))
 	})
-	return out[:min(len(out), mostSessions)], nil
+	out = out[:min(len(out), mostSessions)]
+	for i := range out {
+		if err := out[i].count(ctx, c, len(past) >= maxListed); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// count asks how many calls of the session are open; cut: not all that finished were read.
+func (s *sessionRow) count(ctx context.Context, c engine.Client, cut bool) error {
+	page, err := c.List(ctx, toolcall.ListRequest{V: 1, Session: s.Session, Limit: 1})
+	if err != nil {
+		return err
+	}
+	for _, n := range page.Counts {
+		s.Open += n
+	}
+	if s.Calls = number(s.Open + s.done); cut {
+		s.Calls += "+"
+	}
+	return nil
 }
 
 // timelineAddress is the page of a session, of a reply if it is not "", with a call

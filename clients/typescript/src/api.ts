@@ -129,6 +129,24 @@ export interface ActivityCounts {
   succeeded: number;
 }
 
+/** ActivityOpen counts the open approval requests. */
+export interface ActivityOpen {
+  /** since the proposal */
+  by_age: ActivityOpenUpTo[];
+  by_time_left: ActivityOpenUpTo[];
+  requests: number;
+}
+
+/** ActivityOpenUpTo counts the requests whose time is below UpToMS, and not below that of the entry before. */
+export interface ActivityOpenUpTo {
+  later?: number;
+  no_deadline?: number;
+  /** 0: all others */
+  up_to_ms?: number;
+  /** they end within 15 minutes */
+  urgent?: number;
+}
+
 /** ActivityQueue is what the allowed calls of one tool and route wait for. */
 export interface ActivityQueue {
   /** calls that need an operator */
@@ -162,10 +180,12 @@ export interface ActivityReply {
   by_tool_and_rule: ActivityCell[];
   /** CompleteSince is set if older events were forgotten: of a window and of the buckets, what is earlier may be missing. Totals from the beginning of the journal stay whole. */
   complete_since?: string;
+  /** now, in any window */
+  open: ActivityOpen;
   queued: ActivityTimes;
-  /** now, whatever the window */
+  /** now, in any window */
   queues: ActivityQueue[];
-  /** the latest first, whatever the window */
+  /** the latest first, in any window */
   recent: RecentDecision[];
   run: ActivityTimes;
   /** as asked */

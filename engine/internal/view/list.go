@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/base64"
+	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
@@ -16,18 +16,22 @@ import (
 // List is a list request on its way through calls: it filters, counts, sorts and
 // makes the page.
 type List struct {
-	by      toolcall.Principal
-	r       toolcall.ListRequest
-	any     toolcall.ListRequest // r in any phase
-	help    Help
-	words   []string // in lower case
-	order   string
-	down    bool
-	after   *place // the cursor of a sorted list
-	counts  map[toolcall.Phase]int
-	top     []place // of a sorted list: the best so far
-	page    Page
-	stopped bool
+	by     toolcall.Principal
+	r      toolcall.ListRequest
+	any    toolcall.ListRequest // r in any phase
+	help   Help
+	words  []string // in lower case
+	order  string   // one of the orders, SortAge as SortProposed
+	down   bool
+	after  *place // the cursor
+	counts map[toolcall.Phase]int
+	top    []place // the best so far
+	full   bool    // top is sorted, and what comes behind its last is on a later page
+	page   Page
+	texts  *texts // nil: the calls are not from the view
+
+	// Visited is how many calls were looked at.
+	Visited int
 }
 
 // Help is what a list asks of others.
@@ -35,6 +39,8 @@ type Help struct {
 	Mark func(*toolcall.Call) *toolcall.Call // the form of a call that people see
 	Line func(*toolcall.Call) string         // its summary
 	Mine func(*toolcall.Call) bool           // whether the reader can respond to it
+	// Marked are the calls whose form differs from what the view has.
+	Marked map[toolcall.Key]*toolcall.Call
 }
 
 // NewList checks the parts of a request that name orders, words and cursors.
@@ -51,53 +57,69 @@ func NewList(by toolcall.Principal, r toolcall.ListRequest, help Help) (*List, e
 		return nil, bad("unknown order "+r.Sort, "use "+strings.Join(toolcall.Sorts(), ", ")+", or one of them with - before it")
 	case r.Cursor != "" && r.Sort == "":
 		return nil, bad("a cursor without sort", "send the sort of the first page, or continue with after")
-	case r.After != 0 && r.Sort != "":
+	case r.After != 0 && r.Sort != "" && r.Sort != toolcall.SortChanged:
 		return nil, bad("after in a list with sort", "continue with the cursor of the page before")
-	}
-	if r.Cursor != "" {
+	case r.Cursor != "":
 		p, ok := readCursor(r.Cursor)
 		if !ok || p.Sort != r.Sort {
 			return nil, bad("the cursor is not of this list", "send the cursor of the page before with the same sort, or begin again without one")
 		}
 		l.after = &p
+	case r.Sort == toolcall.SortChanged:
+		l.after = &place{Value: int64(r.After), First: math.MaxUint64} //nolint:gosec // a sequence
+	case r.After != 0:
+		l.after = &place{First: r.After}
 	}
-	if r.After == 0 && l.after == nil {
+	switch l.order {
+	case toolcall.SortAge:
+		l.order, l.down = toolcall.SortProposed, !l.down
+	case "":
+		l.order = toolcall.SortProposed
+	}
+	if r.Cursor == "" && (r.After == 0 || r.Sort == toolcall.SortChanged) {
 		l.counts = map[toolcall.Phase]int{}
 	}
 	return l, nil
 }
 
-// Add takes the next call in the order of proposal and reports whether the list needs
-// more of them.
-func (l *List) Add(c *toolcall.Call) bool {
-	if c.First <= l.r.After && l.r.After != 0 {
-		return true
-	}
+// Add takes a call. Calls can come in any order.
+func (l *List) Add(c *toolcall.Call) {
 	c = l.help.Mark(c)
 	if !l.meets(c) {
-		return true
+		return
 	}
-	if l.counts != nil {
-		l.counts[c.Phase()]++
-	}
-	switch {
-	case !l.hasPhase(c):
-	case l.order != "":
+	l.take(c)
+}
+
+// take takes a call that meets the conditions but that of the phase.
+func (l *List) take(c *toolcall.Call) {
+	if l.count(c.Phase(), 1); l.hasPhase(c.Phase()) {
 		l.rank(c)
-	case !l.stopped:
-		l.stopped = !l.page.Add(c)
 	}
-	return l.order != "" || l.counts != nil || !l.stopped
+}
+
+// AddNext takes the next call in the order of proposal, and reports whether the page can
+// take another.
+func (l *List) AddNext(c *toolcall.Call) bool {
+	c = l.help.Mark(c)
+	return !l.Has(c) || l.page.Add(c)
+}
+
+// count counts calls, if the list has counts.
+func (l *List) count(p toolcall.Phase, n int) {
+	if l.counts != nil && n != 0 {
+		l.counts[p] += n
+	}
 }
 
 // WithoutCounts gives up counting, because not all calls will come.
 func (l *List) WithoutCounts() { l.counts = nil }
 
 // Has reports whether a call meets the conditions.
-func (l *List) Has(c *toolcall.Call) bool { return l.meets(c) && l.hasPhase(c) }
+func (l *List) Has(c *toolcall.Call) bool { return l.meets(c) && l.hasPhase(c.Phase()) }
 
-func (l *List) hasPhase(c *toolcall.Call) bool {
-	return len(l.r.Phases) == 0 || slices.Contains(l.r.Phases, c.Phase())
+func (l *List) hasPhase(p toolcall.Phase) bool {
+	return len(l.r.Phases) == 0 || slices.Contains(l.r.Phases, p)
 }
 
 // Reply is the page.
@@ -109,16 +131,72 @@ func (l *List) Reply() toolcall.ListReply {
 		}
 	}
 	out := l.page.Reply()
-	if out.Counts = l.counts; l.order != "" && l.page.more {
-		out.Next, out.Cursor = 0, l.top[len(out.Calls)-1].cursor()
+	out.Counts = l.counts
+	if !l.page.more || l.r.Sort == "" {
+		return out
+	}
+	last := out.Calls[len(out.Calls)-1]
+	out.Next, out.Cursor = 0, l.placeOf(last).cursor()
+	if l.r.Sort == toolcall.SortChanged {
+		out.Next = last.Seq
 	}
 	return out
 }
 
 // meets reports whether a call meets every condition but that of the phase.
 func (l *List) meets(c *toolcall.Call) bool {
-	return isListed(c, l.by, l.any) && (len(l.words) == 0 || l.hasWords(c)) &&
-		(!l.r.Mine || c.State == message.ToolCallAsking && l.help.Mine(c))
+	k := kindOf(c)
+	return k.meets(l.by, &l.any) && l.meetsEach(c)
+}
+
+// meetsEach tests the conditions for which each call has to be looked at.
+func (l *List) meetsEach(c *toolcall.Call) bool {
+	return meetsCall(c, &l.r) && (len(l.words) == 0 || l.hasWords(c)) && (!l.r.Mine || c.State == message.ToolCallAsking && l.help.Mine(c))
+}
+
+// meets tests what a group of calls has in common.
+func (k *kind) meets(by toolcall.Principal, r *toolcall.ListRequest) bool {
+	switch {
+	case by.Role == toolcall.RoleRuntime && k.runtime != by.Name,
+		r.Tool != "" && k.tool != r.Tool,
+		r.Agent != "" && k.agent != r.Agent,
+		k.state == message.ToolCallFinished && !r.All,
+		len(r.States) > 0 && !slices.Contains(r.States, k.state),
+		len(r.Tools) > 0 && !slices.Contains(r.Tools, k.tool),
+		len(r.Agents) > 0 && !slices.Contains(r.Agents, k.agent),
+		len(r.Rules) > 0 && !slices.Contains(r.Rules, k.rule):
+		return false
+	}
+	return true
+}
+
+// looksAtCalls reports whether a condition differs within a group of calls.
+func (l *List) looksAtCalls() bool {
+	r := l.r
+	return len(l.words) > 0 || r.Session != "" || len(r.Sessions) > 0 || r.Reply != "" || r.Call != "" || !r.Since.IsZero() || !r.Until.IsZero() ||
+		r.By != "" || len(r.Results) > 0 || len(r.Outcomes) > 0
+}
+
+// meetsCall tests the conditions of looksAtCalls but that of words.
+func meetsCall(c *toolcall.Call, r *toolcall.ListRequest) bool {
+	switch {
+	case r.Session != "" && c.Session != r.Session,
+		len(r.Sessions) > 0 && !slices.Contains(r.Sessions, c.Session),
+		r.Reply != "" && c.Reply != r.Reply,
+		r.Call != "" && c.Call != r.Call,
+		!r.Since.IsZero() && c.ProposedAt.Before(r.Since),
+		!r.Until.IsZero() && !c.ProposedAt.Before(r.Until),
+		r.By != "" && !slices.ContainsFunc(c.Votes, func(v toolcall.Vote) bool { return v.By.Name == r.By }),
+		len(r.Results) > 0 && (c.Result == nil || !slices.Contains(r.Results, c.Result.State)),
+		len(r.Outcomes) > 0 && (c.Open() || !slices.Contains(r.Outcomes, toolcall.Cause(c.Cause))):
+		return false
+	}
+	return true
+}
+
+// WantsFinished reports whether a list request asks for finished calls too.
+func WantsFinished(r toolcall.ListRequest) bool {
+	return r.All || slices.Contains(r.States, message.ToolCallFinished) || slices.Contains(r.Phases, toolcall.PhaseFinished)
 }
 
 // ruleOf is the rule that decided about a call; "": none did.
@@ -132,26 +210,27 @@ func ruleOf(c *toolcall.Call) string {
 // hasWords looks for every word in what the reader may see of a call. It hides what rules
 // redact only of a call that would be found with it.
 func (l *List) hasWords(c *toolcall.Call) bool {
-	return l.findWords(c) && (l.by.Role == toolcall.RoleRuntime || !c.Hides() || l.findWords(c.Redacted()))
+	return l.findWords(l.text(c)) && (l.by.Role == toolcall.RoleRuntime || !c.Hides() || l.findWords(textOf(c.Redacted(), l.help.Line)))
 }
 
-func (l *List) findWords(c *toolcall.Call) bool {
-	texts := []string{c.Input, c.Tool, string(c.Session), string(c.Reply), string(c.Call), c.Agent, c.Runtime, ruleOf(c), l.help.Line(c)}
-	for _, w := range l.words {
-		if !slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(strings.ToLower(t), w) }) {
-			return false
-		}
+func (l *List) text(c *toolcall.Call) string {
+	if l.texts == nil {
+		return textOf(c, l.help.Line)
 	}
-	return true
+	return l.texts.of(c, l.help.Line)
 }
 
-// place is where a call stands in a sorted list. A cursor is the place of the last call
-// of a page, as it was then: what changes afterwards moves no other call.
+func (l *List) findWords(text string) bool {
+	return !slices.ContainsFunc(l.words, func(w string) bool { return !strings.Contains(text, w) })
+}
+
+// place is where a call stands in a list. A cursor is the place of the last call of a
+// page, as it was then: what changes afterwards moves no other call.
 type place struct {
 	Sort  string `json:"sort"`
 	None  bool   `json:"none,omitzero"` // it has no such value
-	Time  int64  `json:"time,omitzero"` // in nanoseconds
 	Text  []byte `json:"text,omitempty"`
+	Value int64  `json:"value,omitzero"` // in nanoseconds, or a sequence
 	First uint64 `json:"first"`
 	call  *toolcall.Call
 }
@@ -160,49 +239,60 @@ func (l *List) placeOf(c *toolcall.Call) place {
 	p := place{Sort: l.r.Sort, First: c.First, call: c}
 	switch l.order {
 	case toolcall.SortDeadline:
-		var at time.Time
-		if c.State == message.ToolCallAsking && c.Request != nil {
-			at = c.Request.Requirement.Ends()
-		}
-		p.None, p.Time = at.IsZero(), at.UnixNano()
-	case toolcall.SortAge:
-		p.Time = -c.ProposedAt.UnixNano()
-	case toolcall.SortProposed:
-		p.Time = c.ProposedAt.UnixNano()
+		p.Value = endOf(c)
+		p.None = p.Value == 0
+	case toolcall.SortChanged:
+		p.Value = changeOf(c).value
 	case toolcall.SortTool:
 		p.Text = []byte(c.Tool)
 	case toolcall.SortAgent:
 		p.Text, p.None = []byte(c.Agent), c.Agent == ""
 	}
-	if p.None {
-		p.Time = 0
-	}
 	return p
 }
 
-// compare orders places; calls with the same value are in the order of their proposal.
+// headOf is the part of a place that the calls of a group share.
+func (l *List) headOf(g *group) place {
+	p := l.placeOf(g.proposed.blocks[0][0].call)
+	p.Value, p.First, p.call = 0, 0, nil
+	return p
+}
+
+// compare orders places.
 func (l *List) compare(a, b place) int {
-	if a.None != b.None {
-		if a.None {
-			return 1
-		}
+	if by := l.compareHeads(a, b); by != 0 {
+		return by
+	}
+	return l.turn(cmp.Or(cmp.Compare(a.Value, b.Value), cmp.Compare(a.First, b.First)))
+}
+
+// compareHeads orders what headOf gives: what has no value comes last in any direction.
+func (l *List) compareHeads(a, b place) int {
+	switch {
+	case a.None && !b.None:
+		return 1
+	case b.None && !a.None:
 		return -1
 	}
-	by := cmp.Or(cmp.Compare(a.Time, b.Time), bytes.Compare(a.Text, b.Text))
+	return l.turn(bytes.Compare(a.Text, b.Text))
+}
+
+func (l *List) turn(by int) int {
 	if l.down {
-		by = -by
+		return -by
 	}
-	return cmp.Or(by, cmp.Compare(a.First, b.First))
+	return by
 }
 
 // rank keeps a call if it may be on the page.
 func (l *List) rank(c *toolcall.Call) {
 	p := l.placeOf(c)
-	if l.after != nil && l.compare(p, *l.after) <= 0 {
+	if l.after != nil && l.compare(p, *l.after) <= 0 || l.full && l.compare(p, l.top[l.r.Limit]) > 0 {
 		return
 	}
 	if l.top = append(l.top, p); len(l.top) >= 4*(l.r.Limit+1) {
 		l.cut(l.r.Limit + 1)
+		l.full = true
 	}
 }
 

@@ -1,246 +1,169 @@
 package view
 
 import (
+	"cmp"
 	"slices"
 	"sort"
 
-	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// order keeps calls as they were proposed, so that a page of a list costs what
-// it returns and not what is open. The view's lock guards it.
-type order struct {
-	entries []orderEntry // by first
-	dead    int          // entries without a call
+// blockSize bounds what an insertion moves.
+const blockSize = 256
+
+// entry is a call in an order.
+type entry struct {
+	value int64  // what the order sorts by
+	first uint64 // of the call: the order of equal values
+	call  *toolcall.Call
 }
 
-type orderEntry struct {
-	first uint64
-	call  *toolcall.Call // nil: removed
-}
-
-// find is the place of the first entry at or behind a sequence.
-func (o *order) find(first uint64) int {
-	n := len(o.entries)
-	if n == 0 || o.entries[n-1].first < first {
+func (a entry) compare(b entry) int {
+	if n := cmp.Or(cmp.Compare(a.value, b.value), cmp.Compare(a.first, b.first)); n != 0 || a.call == nil || b.call == nil {
 		return n
 	}
-	return sort.Search(n, func(i int) bool { return o.entries[i].first >= first })
+	if a.call == b.call {
+		return 0
+	}
+	return compareKeys(a.call.Key, b.call.Key)
 }
 
-// placeOf is the entry of a call, or where to insert it.
-func (o *order) placeOf(c *toolcall.Call) (i int, found bool) {
-	for i = o.find(c.First); i < len(o.entries) && o.entries[i].first == c.First; i++ {
-		if e := o.entries[i].call; e != nil && e.Key == c.Key {
-			return i, true
-		}
+// order keeps calls sorted, in blocks, so that a page costs what it returns and a change
+// moves little. The view's lock guards it.
+type order struct {
+	blocks [][]entry // none is empty
+	n      int
+}
+
+// find is the place of the first entry that is not before e.
+func (o *order) find(e entry) (block, i int, found bool) {
+	last := len(o.blocks) - 1
+	if last < 0 || o.blocks[last][len(o.blocks[last])-1].compare(e) < 0 {
+		return last + 1, 0, false
 	}
-	return i, false
+	block = sort.Search(last, func(b int) bool { return o.blocks[b][len(o.blocks[b])-1].compare(e) >= 0 })
+	i, found = slices.BinarySearchFunc(o.blocks[block], e, entry.compare)
+	return block, i, found
 }
 
 // put adds a call, or replaces what was known of it.
-func (o *order) put(c *toolcall.Call) {
-	i, found := o.placeOf(c)
-	if !found {
-		o.entries = slices.Insert(o.entries, i, orderEntry{})
-	}
-	o.entries[i] = orderEntry{c.First, c}
-}
-
-// remove takes a call out. Removed entries are dropped once they are the half.
-func (o *order) remove(c *toolcall.Call) {
-	i, found := o.placeOf(c)
-	if !found {
+func (o *order) put(e entry) {
+	b, i, found := o.find(e)
+	if found {
+		o.blocks[b][i] = e
 		return
 	}
-	o.entries[i].call = nil
-	if o.dead++; o.dead <= len(o.entries)/2 {
-		return
-	}
-	live := make([]orderEntry, 0, len(o.entries)-o.dead)
-	for _, e := range o.entries {
-		if e.call != nil {
-			live = append(live, e)
-		}
-	}
-	o.entries, o.dead = live, 0
-}
-
-// len is how many calls it has.
-func (o *order) len() int { return len(o.entries) - o.dead }
-
-// eachAfter calls fn for the calls behind a sequence until fn returns false.
-func (o *order) eachAfter(first uint64, fn func(*toolcall.Call) bool) {
-	for i := o.find(first + 1); i < len(o.entries); i++ {
-		if c := o.entries[i].call; c != nil && !fn(c) {
+	o.n++
+	if b == len(o.blocks) { // behind all others, as most come
+		if b == 0 || len(o.blocks[b-1]) == blockSize {
+			o.blocks = append(o.blocks, []entry{e})
 			return
 		}
+		b, i = b-1, len(o.blocks[b-1])
 	}
-}
-
-// orders are the orders of the calls that the view has. An open call is in
-// that of its session and of its runtime, too.
-type orders struct {
-	all, open order
-	sessions  map[toolcall.Key]*order
-	runtimes  map[string]*order
-}
-
-func newOrders() orders {
-	return orders{sessions: map[toolcall.Key]*order{}, runtimes: map[string]*order{}}
-}
-
-func putInto[K comparable](m map[K]*order, key K, c *toolcall.Call) {
-	o := m[key]
-	if o == nil {
-		o = &order{}
-		m[key] = o
-	}
-	o.put(c)
-}
-
-func removeFrom[K comparable](m map[K]*order, key K, c *toolcall.Call) {
-	o := m[key]
-	if o == nil {
-		return
-	}
-	if o.remove(c); o.len() == 0 {
-		delete(m, key)
-	}
-}
-
-// put takes the present state of a call.
-func (o *orders) put(c *toolcall.Call) {
-	o.all.put(c)
-	if c.Open() {
-		o.open.put(c)
-		putInto(o.sessions, c.SessionKey(), c)
-		putInto(o.runtimes, c.Runtime, c)
-		return
-	}
-	o.open.remove(c)
-	removeFrom(o.sessions, c.SessionKey(), c)
-	removeFrom(o.runtimes, c.Runtime, c)
-}
-
-// forget takes out a finished call.
-func (o *orders) forget(c *toolcall.Call) { o.all.remove(c) }
-
-// narrowest is the shortest order that has every call that a list can show.
-func (o *orders) narrowest(by toolcall.Principal, r toolcall.ListRequest, session toolcall.Key) *order {
-	var found *order
-	switch {
-	case WantsFinished(r):
-		return &o.all
-	case r.Session != "":
-		found = o.sessions[session]
-	case by.Role == toolcall.RoleRuntime:
-		found = o.runtimes[by.Name]
-	default:
-		return &o.open
-	}
-	if found == nil {
-		return &order{}
-	}
-	return found
-}
-
-// maxListBytes bounds a page of calls with large arguments and results, about.
-const maxListBytes = 2 << 20
-
-// Page is a page of a list.
-type Page struct {
-	Limit int
-	bytes int
-	calls []*toolcall.Call
-	more  bool
-}
-
-// Add adds the next call and reports whether the page may take another.
-func (p *Page) Add(c *toolcall.Call) bool {
-	n := listBytes(c)
-	if len(p.calls) == p.Limit || len(p.calls) > 0 && p.bytes+n > maxListBytes {
-		p.more = true
-		return false
-	}
-	p.bytes += n
-	p.calls = append(p.calls, c)
-	return true
-}
-
-// Reply is the page as a reply.
-func (p *Page) Reply() toolcall.ListReply {
-	out := toolcall.ListReply{Calls: p.calls}
-	if p.more {
-		out.Next = p.calls[len(p.calls)-1].First
-	}
-	if out.Calls == nil {
-		out.Calls = []*toolcall.Call{}
-	}
-	return out
-}
-
-// Newest is the page of a list with the last finished call first; next is its cursor.
-func (p *Page) Newest(next uint64) toolcall.ListReply {
-	out := p.Reply()
-	out.Next = next
-	return out
-}
-
-// listBytes estimates the size of a call in a reply.
-func listBytes(c *toolcall.Call) int {
-	n := 1024 + len(c.Input)
-	if q := c.Request; q != nil {
-		n += len(q.Input) + len(q.Text) + len(q.Reason)
-	}
-	for _, v := range c.Votes {
-		n += len(v.Feedback) + len(v.Note)
-	}
-	if r := c.Result; r != nil {
-		n += len(r.Output.Text)
-		for _, b := range r.Output.Blocks {
-			switch b := b.(type) {
-			case *message.TextBlock:
-				n += len(b.Text)
-			case *message.DataBlock:
-				if s, ok := b.Source.(*message.Base64Source); ok {
-					n += len(s.Data)
-				}
-			default: // small, or not in a result
-			}
+	if full := o.blocks[b]; len(full) == blockSize {
+		const half = blockSize / 2
+		o.blocks = slices.Insert(o.blocks, b+1, slices.Clone(full[half:]))
+		clear(full[half:])
+		o.blocks[b] = full[:half]
+		if i > half {
+			b, i = b+1, i-half
 		}
+	}
+	o.blocks[b] = slices.Insert(o.blocks[b], i, e)
+}
+
+// remove removes a call.
+func (o *order) remove(e entry) {
+	b, i, found := o.find(e)
+	if !found {
+		return
+	}
+	o.n--
+	o.blocks[b] = slices.Delete(o.blocks[b], i, i+1)
+	switch left := len(o.blocks[b]); {
+	case left == 0:
+		o.blocks = slices.Delete(o.blocks, b, b+1)
+	case b+1 < len(o.blocks) && left+len(o.blocks[b+1]) <= blockSize/2:
+		o.blocks[b] = append(o.blocks[b], o.blocks[b+1]...)
+		o.blocks = slices.Delete(o.blocks, b+1, b+2)
+	}
+}
+
+// countBefore is how many entries come before e.
+func (o *order) countBefore(e entry) int {
+	block, n, _ := o.find(e)
+	for _, b := range o.blocks[:block] {
+		n += len(b)
 	}
 	return n
 }
 
-// isListed reports whether a list request asks for a call, as by may see it.
-func isListed(c *toolcall.Call, by toolcall.Principal, r toolcall.ListRequest) bool {
-	switch {
-	case by.Role == toolcall.RoleRuntime && c.Runtime != by.Name,
-		r.Session != "" && c.Session != r.Session,
-		r.Reply != "" && c.Reply != r.Reply,
-		r.Call != "" && c.Call != r.Call,
-		r.Tool != "" && c.Tool != r.Tool,
-		r.Agent != "" && c.Agent != r.Agent,
-		!c.Open() && !WantsFinished(r),
-		len(r.Phases) > 0 && !slices.Contains(r.Phases, c.Phase()),
-		len(r.States) > 0 && !slices.Contains(r.States, c.State),
-		len(r.Tools) > 0 && !slices.Contains(r.Tools, c.Tool),
-		len(r.Agents) > 0 && !slices.Contains(r.Agents, c.Agent),
-		len(r.Sessions) > 0 && !slices.Contains(r.Sessions, c.Session),
-		len(r.Rules) > 0 && (c.Decision == nil || !slices.Contains(r.Rules, c.Decision.Rule)),
-		!r.Since.IsZero() && c.ProposedAt.Before(r.Since),
-		!r.Until.IsZero() && !c.ProposedAt.Before(r.Until),
-		r.By != "" && !slices.ContainsFunc(c.Votes, func(v toolcall.Vote) bool { return v.By.Name == r.By }),
-		len(r.Results) > 0 && (c.Result == nil || !slices.Contains(r.Results, c.Result.State)),
-		len(r.Outcomes) > 0 && (c.Open() || !slices.Contains(r.Outcomes, toolcall.Cause(c.Cause))):
-		return false
+// appendTo appends all calls to a list.
+func (o *order) appendTo(calls []*toolcall.Call) []*toolcall.Call {
+	for _, b := range o.blocks {
+		for _, e := range b {
+			calls = append(calls, e.call)
+		}
 	}
-	return true
+	return calls
 }
 
-// WantsFinished reports whether a list request asks for finished calls too.
-func WantsFinished(r toolcall.ListRequest) bool {
-	return r.All || slices.Contains(r.States, message.ToolCallFinished) || slices.Contains(r.Phases, toolcall.PhaseFinished)
+// cursor is a place in an order, which must not change meanwhile.
+type cursor struct {
+	of       *order
+	block, i int
+	down     bool
+}
+
+// begin is the first place of an order in a direction.
+func (o *order) begin(down bool) cursor {
+	c := cursor{of: o, down: down}
+	if down {
+		c.block = len(o.blocks)
+		c.next()
+	}
+	return c
+}
+
+// behind is the first place behind a value in a direction.
+func (o *order) behind(e entry, down bool) cursor {
+	c := cursor{of: o, down: down}
+	c.block, c.i, _ = o.find(e)
+	if down {
+		c.next()
+		return c
+	}
+	for at, ok := c.entry(); ok && at.compare(e) <= 0; at, ok = c.entry() {
+		c.next()
+	}
+	return c
+}
+
+// entry is what stands at the cursor; false: the order ends.
+func (c *cursor) entry() (entry, bool) {
+	if c.block < 0 || c.block >= len(c.of.blocks) {
+		return entry{}, false
+	}
+	return c.of.blocks[c.block][c.i], true
+}
+
+// next moves the cursor on.
+func (c *cursor) next() {
+	switch {
+	case !c.down && c.i+1 < len(c.of.blocks[c.block]):
+		c.i++
+	case !c.down:
+		c.block, c.i = c.block+1, 0
+	case c.i > 0:
+		c.i--
+	default:
+		if c.block--; c.block >= 0 {
+			c.i = len(c.of.blocks[c.block]) - 1
+		}
+	}
+}
+
+func compareKeys(a, b toolcall.Key) int {
+	return cmp.Or(cmp.Compare(a.Session, b.Session), cmp.Compare(a.Reply, b.Reply), cmp.Compare(a.Call, b.Call))
 }

@@ -41,8 +41,9 @@ type View struct {
 
 	// Hashes of the replies whose finished calls were all forgotten. Two replies
 	// with one hash cost a needless look into the journal.
-	seed maphash.Seed
-	gone map[uint64]struct{}
+	seed  maphash.Seed
+	gone  map[uint64]struct{}
+	texts texts // guards itself
 	// dropped: calls were forgotten.
 	dropped bool
 
@@ -146,7 +147,7 @@ func (v *View) applyCall(f *toolcall.EventRecord, seq uint64) bool {
 	v.Reviewers.Record(f)
 	r := v.reply(c.ReplyKey())
 	v.calls[c.Key] = c
-	v.orders.put(c)
+	v.orders.put(c, old)
 	v.blocked += isBlocked(c) - isBlocked(old)
 	v.returned += isReturned(c) - isReturned(old)
 	if old == nil {
@@ -403,15 +404,16 @@ func (v *View) HasAllOf(key toolcall.Key) bool {
 	return r != nil && !r.gaps && len(r.calls) > 0
 }
 
-// OpenCalls gives every open call.
-func (v *View) OpenCalls() []*toolcall.Call {
+// OpenCalls gives the open calls in these phases, or every open call, in no order.
+func (v *View) OpenCalls(phases ...toolcall.Phase) []*toolcall.Call {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	out := make([]*toolcall.Call, 0, v.orders.open.len())
-	v.orders.open.eachAfter(0, func(c *toolcall.Call) bool {
-		out = append(out, c)
-		return true
-	})
+	out := make([]*toolcall.Call, 0, v.orders.open)
+	for k, g := range v.orders.groups {
+		if k.state != message.ToolCallFinished && (len(phases) == 0 || slices.Contains(phases, k.phase)) {
+			out = g.proposed.appendTo(out)
+		}
+	}
 	return out
 }
 
@@ -436,38 +438,7 @@ func isReturned(c *toolcall.Call) int {
 func (v *View) Counts() (open, blocked, returned int) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	return v.orders.open.len(), v.blocked, v.returned
-}
-
-// chunk is how many calls a list takes at a time: the view is not locked while they are
-// looked at.
-const chunk = 1024
-
-// List passes the calls in memory to a list, in the order of proposal, from the narrowest
-// order that has them.
-func (v *View) List(l *List, session toolcall.Key) {
-	after, calls := l.r.After, make([]*toolcall.Call, 0, chunk)
-	for {
-		calls = calls[:0]
-		v.mu.RLock()
-		v.orders.narrowest(l.by, l.r, session).eachAfter(after, func(c *toolcall.Call) bool {
-			if len(calls) >= chunk && c.First != calls[len(calls)-1].First {
-				return false
-			}
-			calls = append(calls, c)
-			return true
-		})
-		v.mu.RUnlock()
-		for _, c := range calls {
-			if !l.Add(c) {
-				return
-			}
-		}
-		if len(calls) < chunk {
-			return
-		}
-		after = calls[len(calls)-1].First
-	}
+	return v.orders.open, v.blocked, v.returned
 }
 
 // EndedBefore gives the calls that ended below a sequence, the last one first, and the

@@ -82,6 +82,23 @@ class ActivityCounts(TypedDict):
     succeeded: int
 
 
+class ActivityOpen(TypedDict):
+    """ActivityOpen counts the open approval requests."""
+
+    by_age: list[ActivityOpenUpTo]
+    by_time_left: list[ActivityOpenUpTo]
+    requests: int
+
+
+class ActivityOpenUpTo(TypedDict, total=False):
+    """ActivityOpenUpTo counts the requests whose time is below UpToMS, and not below that of the entry before."""
+
+    later: int
+    no_deadline: int
+    up_to_ms: int
+    urgent: int
+
+
 class _ActivityQueue(TypedDict):
     blocked: int
     depth: int
@@ -107,6 +124,7 @@ class _ActivityReply(TypedDict):
     by_rule: list[ActivityShare]
     by_tool: list[ActivityTool]
     by_tool_and_rule: list[ActivityCell]
+    open: ActivityOpen
     queued: ActivityTimes
     queues: list[ActivityQueue]
     recent: list[RecentDecision]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,98 +29,222 @@ func (l *listing) watch(ctx context.Context) error {
 		return err
 	}
 	defer c.Close()
-	news := make(chan struct{}, 1)
+	news := make(chan toolcall.Key, 1024)
 	if client, ok := c.Client.(*bus.Client); ok {
-		stop, err := client.OnHint(ctx, func(bus.Hint) {
+		stop, err := client.OnHint(ctx, func(h bus.Hint) {
 			select {
-			case news <- struct{}{}:
-			default:
+			case news <- h.Key:
+			default: // so many: the list says it as well
 			}
 		})
 		if err == nil { // a login that cannot hear of changes still reads them
 			defer stop()
 		}
 	}
-	show := l.changes(ctx, c)
+	show := (&changes{l: l, c: c}).show
 	if !env.json && env.format != formatName && env.out.Terminal() {
-		show = l.screen
+		show = func(ctx context.Context, _ []toolcall.Key) error { return l.screen(ctx, c) }
 	}
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
+	var hinted []toolcall.Key
 	for {
-		reply, err := l.read(ctx, c)
-		if err == nil {
-			err = show(reply.Calls)
-		}
+		err := show(ctx, hinted)
 		if ctx.Err() != nil {
 			return ended(context.Cause(ctx))
 		}
 		if err != nil {
 			return err
 		}
+		hinted = hinted[:0]
 		select {
 		case <-ctx.Done():
 			return ended(context.Cause(ctx))
 		case <-tick.C:
-		case <-news:
-			select {
-			case <-ctx.Done():
-			case <-time.After(watchPause):
-			}
+		case key := <-news:
+			hinted = gatherHints(ctx, news, append(hinted, key))
 		}
 	}
 }
 
-// screen shows the list in the place of the one before.
-func (l *listing) screen(calls []*toolcall.Call) error {
-	const wipe = "\x1b[H\x1b[2J"
-	out := l.env.out
-	head := out.Dim(fmt.Sprintf("%s, at %s. Ctrl-C ends.", count(uint64(len(calls)), "call", "calls"), time.Now().Format(time.TimeOnly)))
-	lines := strings.SplitAfter(l.text(calls), "\n")
-	if most := out.Height() - 3; len(lines)-1 > most && most > 0 {
-		lines = append(lines[:most], out.Dim(fmt.Sprintf("… and %d more", len(calls)-most+1))+"\n")
+// gatherHints waits for the changes of the same moment.
+func gatherHints(ctx context.Context, news <-chan toolcall.Key, keys []toolcall.Key) []toolcall.Key {
+	over := time.After(watchPause)
+	for {
+		select {
+		case key := <-news:
+			if !slices.Contains(keys, key) {
+				keys = append(keys, key)
+			}
+		case <-over:
+			return keys
+		case <-ctx.Done():
+			return keys
+		}
 	}
-	if len(calls) == 0 {
+}
+
+// screen shows the list in the place of the one before, as far as the screen has room.
+func (l *listing) screen(ctx context.Context, c *link) error {
+	const wipe = "\x1b[H\x1b[2J"
+	out, part := l.env.out, *l
+	most := out.Height() - 3
+	if most > 0 && (l.limit == 0 || l.limit > most) {
+		part.limit = most
+	}
+	reply, err := part.read(ctx, c)
+	if err != nil {
+		return err
+	}
+	n := len(reply.Calls)
+	if n == part.limit && n > 0 {
+		if n, err = l.total(ctx, c, n); err != nil {
+			return err
+		}
+	}
+	head := out.Dim(fmt.Sprintf("%s, at %s. Ctrl-C ends.", count(uint64(n), "call", "calls"), time.Now().Format(time.TimeOnly))) //nolint:gosec // a count
+	lines := strings.SplitAfter(l.text(reply.Calls), "\n")
+	if len(lines)-1 > most && most > 0 {
+		lines = append(lines[:most], out.Dim(fmt.Sprintf("… and %d more", n-most+1))+"\n")
+	}
+	if n == 0 {
 		lines = nil
 	}
-	_, err := io.WriteString(out, wipe+head+"\n\n"+strings.Join(lines, ""))
+	_, err = io.WriteString(out, wipe+head+"\n\n"+strings.Join(lines, ""))
 	return err
 }
 
-// changes prints the calls at first and then each one that changed or left the list.
-func (l *listing) changes(ctx context.Context, c *link) func([]*toolcall.Call) error {
-	type version struct {
-		records int
-		phase   toolcall.Phase
+// total counts the calls of the list, of which n fit on the screen.
+func (l *listing) total(ctx context.Context, c *link, n int) (int, error) {
+	r := l.r
+	r.Limit = 1
+	page, err := c.List(ctx, r)
+	if err != nil || page.Counts == nil { // a list that reads the journal has none
+		return n, err
 	}
-	var seen map[toolcall.Key]version
-	return func(calls []*toolcall.Call) error {
-		now := make(map[toolcall.Key]version, len(calls))
-		var changed []*toolcall.Call
-		for _, call := range calls {
-			v := version{call.Records, call.Phase()}
-			if now[call.Key] = v; seen[call.Key] != v {
-				changed = append(changed, call)
-			}
+	all := l.countMatches(page.Counts)
+	if l.limit > 0 {
+		all = min(all, l.limit)
+	}
+	return max(all, n), nil
+}
+
+// countMatches adds up the phases that are listed.
+func (l *listing) countMatches(counts map[toolcall.Phase]int) (n int) {
+	for phase, of := range counts {
+		if len(l.r.Phases) == 0 || slices.Contains(l.r.Phases, phase) {
+			n += of
 		}
-		for key := range seen {
-			if _, ok := now[key]; ok {
+	}
+	return n
+}
+
+// changes prints the calls of a list at first, and then each one that changed or left it.
+type changes struct {
+	l       *listing
+	c       *link
+	seen    map[toolcall.Key]version // calls of the list
+	through uint64                   // every change up to this sequence was seen
+	off     bool                     // the last list counted others than were seen
+}
+
+type version struct {
+	records int
+	phase   toolcall.Phase
+}
+
+// show prints what changed. hinted are calls that changed, if that can be heard.
+func (w *changes) show(ctx context.Context, hinted []toolcall.Key) error {
+	l := w.l
+	if w.seen == nil || l.limit > 0 || l.r.All || l.wantsFinished() {
+		return w.showAll(ctx)
+	}
+	r := l.r
+	r.Sort, r.After = toolcall.SortChanged, w.through
+	for {
+		page, err := w.c.List(ctx, r)
+		if err != nil {
+			return err
+		}
+		for _, call := range page.Calls {
+			if r.After = call.Seq; !w.note(call) {
 				continue
 			}
-			r, err := c.Show(ctx, toolcall.ShowRequest{V: 1, Key: key})
-			if err != nil {
-				return err
-			}
-			changed = append(changed, r.Call)
-		}
-		seen = now
-		for _, call := range changed {
 			if err := l.printChange(call); err != nil {
 				return err
 			}
 		}
+		if page.Next != 0 {
+			continue
+		}
+		if w.through = r.After; len(page.Calls) > 0 { // those were not left
+			hinted = slices.DeleteFunc(hinted, func(k toolcall.Key) bool {
+				return slices.ContainsFunc(page.Calls, func(c *toolcall.Call) bool { return c.Key == k })
+			})
+		}
+		for _, key := range hinted {
+			if was, known := w.seen[key]; known {
+				if err := w.showLeft(ctx, key, was); err != nil {
+					return err
+				}
+			}
+		}
+		was := w.off
+		if w.off = l.countMatches(page.Counts) != len(w.seen); w.off && was { // changes were missed
+			return w.showAll(ctx)
+		}
 		return nil
 	}
+}
+
+// note takes in a call of the list, and reports whether it is news.
+func (w *changes) note(c *toolcall.Call) bool {
+	v := version{c.Records, c.Phase()}
+	was, known := w.seen[c.Key]
+	w.seen[c.Key] = v
+	return !known || was != v
+}
+
+// showLeft prints a call that was on the list, if it is another one now.
+func (w *changes) showLeft(ctx context.Context, key toolcall.Key, was version) error {
+	r, err := w.c.Show(ctx, toolcall.ShowRequest{V: 1, Key: key})
+	if err != nil || was == (version{r.Call.Records, r.Call.Phase()}) {
+		return err
+	}
+	delete(w.seen, key)
+	return w.l.printChange(r.Call)
+}
+
+// showAll reads the whole list.
+func (w *changes) showAll(ctx context.Context) error {
+	r := w.l.r
+	r.Sort, r.Limit = "-"+toolcall.SortChanged, 1
+	if last, err := w.c.List(ctx, r); err == nil && len(last.Calls) > 0 { // what the list has, and what it may get while it is read
+		w.through = last.Calls[0].Seq
+	}
+	reply, err := w.l.read(ctx, w.c)
+	if err != nil {
+		return err
+	}
+	before := w.seen
+	w.seen, w.off = make(map[toolcall.Key]version, len(reply.Calls)), false
+	for _, call := range reply.Calls {
+		was, known := before[call.Key]
+		if w.note(call); known && was == w.seen[call.Key] {
+			continue
+		}
+		if err := w.l.printChange(call); err != nil {
+			return err
+		}
+	}
+	for key, was := range before {
+		if _, stays := w.seen[key]; !stays {
+			if err := w.showLeft(ctx, key, was); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (l *listing) printChange(c *toolcall.Call) error {

@@ -3,6 +3,7 @@ package inbox
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -31,8 +32,8 @@ type Preview func(ctx context.Context, r api.PreviewRequest) (api.PreviewReply, 
 type Hints func(ctx context.Context, f func(k toolcall.Key, asking bool)) (stop func(), err error)
 
 const (
-	// every is how often the list is asked for, hints or not. A list that takes long is asked
-	// for less often: at most a tenth of the time goes into it.
+	// every is how often the list is asked for what changed, hints or not. A list that takes
+	// long is asked for less often: at most a tenth of the time goes into it.
 	every = 3 * time.Second
 	// again is the pause after an approval request that the engine did not answer.
 	again = time.Second
@@ -47,8 +48,8 @@ const (
 
 // The messages of the feed.
 type (
-	// listedMsg has a page of the open calls. With the last page comes listed, the keys of all
-	// pages.
+	// listedMsg has a page of the open calls that changed. With the last page of all comes
+	// listed, the keys of all pages.
 	listedMsg struct {
 		calls  []*toolcall.Call
 		listed map[toolcall.Key]bool
@@ -72,7 +73,12 @@ type feed struct {
 
 	news  chan toolcall.Key // hinted at, or to be looked at
 	whole chan struct{}     // ask for the list
-	pause time.Duration     // until the list is asked for again; belongs to run
+
+	// What follows belongs to run.
+	pause   time.Duration                   // until the list is asked for again
+	open    map[toolcall.Key]toolcall.Phase // of calls that were open when they were last seen; nil: not listed yet
+	through uint64                          // every change up to this sequence is known
+	off     bool                            // the last list counted other calls than are known
 }
 
 func newFeed(cfg Config, post func(tea.Msg)) *feed {
@@ -110,6 +116,7 @@ func (f *feed) run(ctx context.Context) {
 		case k := <-f.news:
 			err = f.see(ctx, f.others(ctx, k))
 		case <-f.whole:
+			f.open = nil
 			err = f.list(ctx)
 			timer.Reset(f.pause)
 		case <-timer.C:
@@ -183,6 +190,7 @@ func (f *feed) show(ctx context.Context, k toolcall.Key) error {
 	defer cancel()
 	r, err := f.engine.Show(ctx, toolcall.ShowRequest{V: 1, Key: k})
 	if errors.Is(err, message.ErrNotFound) {
+		delete(f.open, k)
 		f.post(sawMsg{key: k})
 		return nil
 	}
@@ -193,30 +201,73 @@ func (f *feed) show(ctx context.Context, k toolcall.Key) error {
 	if n := len(r.History); n > 0 {
 		by = r.History[n-1].By.Name
 	}
+	f.note(r.Call)
 	f.post(sawMsg{k, r.Call, by})
 	return nil
 }
 
-// list asks for the open calls page by page, and posts each page as it comes.
+// note keeps whether a call is open, once the open calls are known.
+func (f *feed) note(c *toolcall.Call) {
+	switch {
+	case f.open == nil:
+	case c.Open():
+		f.open[c.Key] = c.Phase()
+	default:
+		delete(f.open, c.Key)
+	}
+}
+
+// list asks for the calls that changed since the last list page by page, and posts each page
+// as it comes. It asks for all if the open calls are not those that are known: changes can
+// be missed where there are no hints.
 func (f *feed) list(ctx context.Context) error {
 	begin := time.Now()
 	defer func() { f.pause = max(every, 10*time.Since(begin)) }()
-	listed := map[toolcall.Key]bool{}
-	r := toolcall.ListRequest{V: 1, Session: f.session}
+	all := f.open == nil
+	if all {
+		f.through, f.off = 0, false
+	}
+	open := map[toolcall.Key]toolcall.Phase{}
+	r := toolcall.ListRequest{V: 1, Session: f.session, Sort: toolcall.SortChanged, After: f.through, All: !all && f.session == ""}
 	for {
 		page, err := f.page(ctx, r)
 		if err != nil {
 			return err
 		}
 		for _, c := range page.Calls {
-			listed[c.Key] = true
+			open[c.Key], r.After = c.Phase(), c.Seq
+			f.note(c)
 		}
-		if page.Next == 0 {
-			f.post(listedMsg{page.Calls, listed})
-			return nil
+		if page.Next != 0 {
+			f.post(listedMsg{page.Calls, nil})
+			continue
 		}
-		f.post(listedMsg{page.Calls, nil})
-		r.After = page.Next
+		var listed map[toolcall.Key]bool
+		if all {
+			f.open, listed = open, map[toolcall.Key]bool{}
+			for k := range open {
+				listed[k] = true
+			}
+		}
+		f.post(listedMsg{page.Calls, listed})
+		f.through = r.After
+		f.compare(page.Counts)
+		return nil
+	}
+}
+
+// compare has the next list ask for all calls if the engine counts others than are known,
+// twice: the first time, changes may be on their way.
+func (f *feed) compare(counts map[toolcall.Phase]int) {
+	known := map[toolcall.Phase]int{}
+	for _, phase := range f.open {
+		known[phase]++
+	}
+	counts = maps.Clone(counts)
+	delete(counts, toolcall.PhaseFinished)
+	was := f.off
+	if f.off = !maps.Equal(counts, known); f.off && was {
+		f.open = nil
 	}
 }
 

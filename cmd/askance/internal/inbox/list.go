@@ -30,6 +30,7 @@ type listScreen struct {
 
 	made       *table
 	madeFor    selection
+	round      int // of making tables
 	counted    *[tabCount]int
 	countedFor selection
 }

@@ -21,6 +21,7 @@ type request struct {
 	leftAt  time.Time
 	leaving bool
 	words   string    // what a filter searches, in lower case; "" until it is needed
+	round   int       // of the list that has it among its rows
 	due     time.Time // when something happens to the call unless a person or a worker acts
 }
 

@@ -168,10 +168,17 @@ func (l *listScreen) table(m *model) *table {
 	if l.tab == tabHistory {
 		s.rev = l.past.rev
 	}
-	if l.made == nil || l.madeFor != s {
+	if l.made == nil || l.madeFor != s && !waitsForMore(m, l, s) {
 		l.made, l.madeFor = l.newTable(m, s), s
 	}
 	return l.made
+}
+
+// waitsForMore keeps the table that was made until the list has twice as many calls, while they
+// arrive for the first time: to sort each page of them in takes long.
+func waitsForMore(m *model, l *listScreen, s selection) bool {
+	s.rev = l.madeFor.rev
+	return m.loading && s == l.madeFor && len(m.qs.all) < 2*len(l.made.rows)
 }
 
 func (l *listScreen) newTable(m *model, s selection) *table {
@@ -185,10 +192,21 @@ func (l *listScreen) newTable(m *model, s selection) *table {
 		}
 		return layTable(rows, groupings[s.group].of)
 	}
-	for _, q := range m.qs.all {
-		if q.isOn(s.tab) && match(q) {
-			rows = append(rows, q)
+	l.round++
+	add := func(q *request) {
+		if q.round != l.round && q.isOn(s.tab) && match(q) {
+			q.round, rows = l.round, append(rows, q)
 		}
+	}
+	if l.made != nil { // most of it is in order already
+		for _, q := range l.made.rows {
+			if m.qs.all[q.call.Key] == q {
+				add(q)
+			}
+		}
+	}
+	for _, q := range m.qs.all {
+		add(q)
 	}
 	return newTable(rows, s)
 }

@@ -1,0 +1,438 @@
+package view
+
+import (
+	"container/heap"
+	"fmt"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// kind is what lists test most, without a look at more of a call.
+type kind struct {
+	runtime, agent, tool, rule string
+	state                      message.ToolCallState
+	phase                      toolcall.Phase
+}
+
+func kindOf(c *toolcall.Call) kind {
+	return kind{c.Runtime, c.Agent, c.Tool, ruleOf(c), c.State, c.Phase()}
+}
+
+// class is what all calls of a group have in common.
+type class struct {
+	kind
+	ends bool   // they have deadlines
+	asks string // who can respond to them
+}
+
+func classOf(c *toolcall.Call) class {
+	return class{kind: kindOf(c), ends: endOf(c) != 0, asks: askedOf(c)}
+}
+
+// endOf is when the approval request of a call ends, in nanoseconds; 0: it has no end.
+func endOf(c *toolcall.Call) int64 {
+	if c.State != message.ToolCallAsking || c.Request == nil {
+		return 0
+	}
+	at := c.Request.Requirement.Ends()
+	if at.IsZero() {
+		return 0
+	}
+	return at.UnixNano()
+}
+
+// askedOf says who can respond to the request of a call: it is the same for two calls
+// only if the same people can, now and later, and the same people did.
+func askedOf(c *toolcall.Call) string {
+	if c.State != message.ToolCallAsking || c.Request == nil {
+		return ""
+	}
+	r := &c.Request.Requirement
+	text := fmt.Appendf(nil, "%q", r.Users)
+	from := r.Deadline // instants count from here: their distances are those of the rule
+	for _, s := range r.Approvers {
+		text = fmt.Appendf(text, "%q%q", s.Users, s.Groups)
+		for _, e := range s.Escalation {
+			if from.IsZero() {
+				from = e.At
+			}
+			text = fmt.Appendf(text, "%d%q%q", e.At.Sub(from), e.Users, e.Groups)
+		}
+	}
+	if r.OnExpiry == toolcall.OnExpiryEscalate {
+		text = fmt.Appendf(text, "then %d", r.FinalDeadline.Sub(from))
+	}
+	if r.ExcludeRequester {
+		text = fmt.Appendf(text, "not %q", r.Requester)
+	}
+	for _, v := range c.Votes {
+		if v.On(c.Digest) {
+			text = fmt.Appendf(text, "by %q", v.By.Name)
+		}
+	}
+	return string(fmt.Appendf(text, "%d", c.Step))
+}
+
+// group is the calls of a class in all orders.
+type group struct {
+	class
+	proposed, changed, ending order
+}
+
+// orders finds calls by what lists ask for: a filter is tested once for each group, and a
+// page is merged from the orders of the groups. The view's lock guards it.
+type orders struct {
+	groups   map[class]*group
+	sessions map[toolcall.Key]*order // of open calls
+	open     int
+}
+
+func newOrders() orders {
+	return orders{groups: map[class]*group{}, sessions: map[toolcall.Key]*order{}}
+}
+
+// put adds a call, or moves it to where it belongs now; old is what was known of it.
+func (x *orders) put(c, old *toolcall.Call) {
+	x.putSession(c)
+	k := classOf(c)
+	if old != nil {
+		if was := classOf(old); was != k || old.First != c.First {
+			x.forget(old)
+		} else if g := x.groups[was]; g != nil {
+			g.changed.remove(changeOf(old))
+			if end := endOf(old); end != endOf(c) {
+				g.ending.remove(entry{end, old.First, old})
+			}
+			if old.Open() {
+				x.open--
+			}
+		}
+	}
+	g := x.groups[k]
+	if g == nil {
+		g = &group{class: k}
+		x.groups[k] = g
+	}
+	g.proposed.put(entry{0, c.First, c})
+	g.changed.put(changeOf(c))
+	if k.ends {
+		g.ending.put(entry{endOf(c), c.First, c})
+	}
+	if c.Open() {
+		x.open++
+	}
+}
+
+func changeOf(c *toolcall.Call) entry { return entry{int64(c.Seq), c.First, c} } //nolint:gosec // sequences stay far below
+
+// putSession keeps a call among those of its session while it is open.
+func (x *orders) putSession(c *toolcall.Call) {
+	key, e := c.SessionKey(), entry{0, c.First, c}
+	o := x.sessions[key]
+	switch {
+	case c.Open() && o == nil:
+		o = &order{}
+		x.sessions[key] = o
+		o.put(e)
+	case c.Open():
+		o.put(e)
+	case o != nil:
+		if o.remove(e); o.n == 0 {
+			delete(x.sessions, key)
+		}
+	}
+}
+
+// forget takes out a call.
+func (x *orders) forget(c *toolcall.Call) {
+	k := classOf(c)
+	g := x.groups[k]
+	if g == nil {
+		return
+	}
+	g.proposed.remove(entry{0, c.First, c})
+	g.changed.remove(changeOf(c))
+	if k.ends {
+		g.ending.remove(entry{endOf(c), c.First, c})
+	}
+	if c.Open() {
+		x.open--
+	}
+	if g.proposed.n == 0 {
+		delete(x.groups, k)
+	}
+}
+
+// source is a group that a list reads in its order.
+type source struct {
+	cursor
+	at place // the head: what the cursor stands at
+}
+
+// advance takes the next call as the head, and reports whether there is one.
+func (s *source) advance() bool {
+	e, ok := s.entry()
+	if ok {
+		s.at.Value, s.at.First, s.at.call = e.value, e.first, e.call
+		s.next()
+	}
+	return ok
+}
+
+// sources is a heap: the first is the one whose head comes first in the list.
+type sources struct {
+	all  []*source
+	list *List
+}
+
+func (s *sources) Len() int           { return len(s.all) }
+func (s *sources) Less(i, j int) bool { return s.list.compare(s.all[i].at, s.all[j].at) < 0 }
+func (s *sources) Swap(i, j int)      { s.all[i], s.all[j] = s.all[j], s.all[i] }
+func (s *sources) Push(x any)         { s.all = append(s.all, x.(*source)) }
+func (s *sources) Pop() any {
+	last := len(s.all) - 1
+	out := s.all[last]
+	s.all = s.all[:last]
+	return out
+}
+
+// merge gives the next calls of groups in the order of a list, one more than its page
+// has. skip names calls that are not where they stand.
+func merge(l *List, groups []*group, skip map[toolcall.Key]*toolcall.Call) []*toolcall.Call {
+	from := &sources{list: l}
+	for _, g := range groups {
+		if s := l.sourceOf(g); s != nil && s.advance() {
+			from.all = append(from.all, s)
+		}
+	}
+	heap.Init(from)
+	var out []*toolcall.Call
+	for len(from.all) > 0 && len(out) <= l.r.Limit {
+		s := from.all[0]
+		if c := s.at.call; skip[c.Key] == nil {
+			out = append(out, c)
+		}
+		if s.advance() {
+			heap.Fix(from, 0)
+		} else {
+			heap.Pop(from)
+		}
+	}
+	return out
+}
+
+// sourceOf reads a group from the cursor of a list on; nil: nothing of it comes there.
+func (l *List) sourceOf(g *group) *source {
+	s := &source{at: l.headOf(g)}
+	o := &g.proposed
+	switch {
+	case l.order == toolcall.SortDeadline && g.ends:
+		o = &g.ending
+	case l.order == toolcall.SortChanged:
+		o = &g.changed
+	}
+	if l.after == nil {
+		s.cursor = o.begin(l.down)
+		return s
+	}
+	switch by := l.compareHeads(s.at, *l.after); {
+	case by < 0:
+		return nil
+	case by > 0:
+		s.cursor = o.begin(l.down)
+	default:
+		s.cursor = o.behind(entry{value: l.after.Value, first: l.after.First}, l.down)
+	}
+	return s
+}
+
+// List answers a list of the calls in memory: of one session, or of all if it is nil.
+func (v *View) List(l *List, session *toolcall.Key) {
+	if len(l.words) > 0 {
+		v.texts.mu.Lock()
+		defer v.texts.mu.Unlock()
+		l.texts = &v.texts
+	}
+	v.mu.RLock()
+	l.texts.limit(len(v.calls))
+	var p picked
+	switch {
+	case session == nil:
+		p = v.orders.pick(l)
+	case l.r.Reply != "" && l.r.Call != "":
+		key := toolcall.Key{Space: session.Space, Session: session.Session, Reply: l.r.Reply, Call: l.r.Call}
+		if c := v.calls[key]; c != nil {
+			p.others = append(p.others, c)
+		}
+	case v.orders.sessions[*session] != nil:
+		p.others = v.orders.sessions[*session].appendTo(nil)
+	}
+	through := v.seq
+	v.mu.RUnlock()
+	l.Visited += len(p.whole) + len(p.each) + len(p.others)
+	ahead := func(c *toolcall.Call) bool { return l.order == toolcall.SortChanged && c.Seq > through } // changes before it may be missing
+	for _, c := range p.whole {
+		if !ahead(c) {
+			l.rank(c)
+		}
+	}
+	for _, c := range p.each {
+		if !ahead(c) && l.meetsEach(c) {
+			l.take(c)
+		}
+	}
+	for _, c := range p.others {
+		if !ahead(c) {
+			l.Add(c)
+		}
+	}
+}
+
+// picked are calls for a list.
+type picked struct {
+	whole  []*toolcall.Call // they meet all conditions, and those who do so are counted
+	each   []*toolcall.Call // they meet the conditions of their groups
+	others []*toolcall.Call // nothing is known of them
+}
+
+// pick takes from the groups what a list needs, and counts the groups that it wants whole.
+func (x *orders) pick(l *List) (p picked) {
+	var whole []*group
+	for _, g := range x.groups {
+		switch l.test(g) {
+		case testEach:
+			p.each = g.proposed.appendTo(slices.Grow(p.each, g.proposed.n))
+		case testAll:
+			if l.count(g.phase, g.proposed.n); l.hasPhase(g.phase) {
+				whole = append(whole, g)
+			}
+			for _, c := range l.help.Marked {
+				if g.proposed.has(entry{0, c.First, c}) {
+					l.count(g.phase, -1)
+					p.others = append(p.others, c)
+				}
+			}
+		case testNone:
+		}
+	}
+	p.whole = merge(l, whole, l.help.Marked)
+	if len(l.help.Marked) > 0 {
+		p.others, p.each = append(p.others, p.each...), nil
+	}
+	return p
+}
+
+// has reports whether an order has a call.
+func (o *order) has(e entry) bool {
+	_, _, found := o.find(e)
+	return found
+}
+
+// What a list has to do with a group.
+type verdict int
+
+const (
+	testNone verdict = iota // no call of it meets the conditions
+	testAll                 // every call of it does
+	testEach                // each has to be looked at
+)
+
+// test tests the conditions but that of the phase.
+func (l *List) test(g *group) verdict {
+	switch {
+	case !g.meets(l.by, &l.any), l.r.Mine && g.state != message.ToolCallAsking, l.counts == nil && !l.hasPhase(g.phase):
+		return testNone
+	case l.looksAtCalls():
+		return testEach
+	case l.r.Mine && !l.help.Mine(g.proposed.blocks[0][0].call):
+		return testNone
+	}
+	return testAll
+}
+
+// openBounds are those of CountOpen.
+var openBounds = []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour, 4 * time.Hour, 24 * time.Hour, 0}
+
+// CountOpen counts the open approval requests by age and by the time that they have left.
+// The order of the journal decides which of two is older.
+func CountOpen(v *View, now time.Time) (out toolcall.ActivityOpen) {
+	out.ByAge, out.ByTimeLeft = make([]toolcall.ActivityOpenUpTo, len(openBounds)), make([]toolcall.ActivityOpenUpTo, len(openBounds))
+	for i, d := range openBounds {
+		out.ByAge[i].UpToMS, out.ByTimeLeft[i].UpToMS = d.Milliseconds(), d.Milliseconds()
+	}
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	for k, g := range v.orders.groups {
+		if k.state != message.ToolCallAsking {
+			continue
+		}
+		out.Requests += g.proposed.n
+		older := g.proposed.n // than the bound
+		for i, d := range openBounds {
+			n := older
+			if d > 0 {
+				from := now.Add(-d)
+				older = g.proposed.countUntil(func(c *toolcall.Call) bool { return c.ProposedAt.Compare(from) <= 0 })
+				n -= older
+			}
+			if k.ends {
+				out.ByAge[i].Later += n
+			} else {
+				out.ByAge[i].NoDeadline += n
+			}
+		}
+		if k.ends {
+			g.countEnding(&out, now)
+		}
+	}
+	out.ByTimeLeft[len(openBounds)-1].NoDeadline = out.Requests
+	for _, b := range out.ByAge {
+		out.ByTimeLeft[len(openBounds)-1].NoDeadline -= b.Urgent + b.Later
+	}
+	return out
+}
+
+// countEnding counts the requests of a group by the time that they have left, and by age
+// those that are urgent.
+func (g *group) countEnding(out *toolcall.ActivityOpen, now time.Time) {
+	before := 0
+	for i, d := range openBounds {
+		n := g.ending.n
+		if d > 0 {
+			n = g.ending.countBefore(entry{value: now.Add(d).UnixNano()})
+		}
+		b := &out.ByTimeLeft[i]
+		if d > 0 && d <= toolcall.Urgent {
+			b.Urgent += n - before
+		} else {
+			b.Later += n - before
+		}
+		before = n
+	}
+	until := now.Add(toolcall.Urgent).UnixNano()
+	c := g.ending.begin(false)
+	for e, ok := c.entry(); ok && e.value < until; e, ok = c.entry() {
+		i := slices.IndexFunc(openBounds, func(d time.Duration) bool { return d == 0 || now.Sub(e.call.ProposedAt) < d })
+		out.ByAge[i].Urgent++
+		out.ByAge[i].Later--
+		c.next()
+	}
+}
+
+// countUntil is how many calls at the beginning of an order meet a condition, which none
+// meets that comes behind one that does not.
+func (o *order) countUntil(meets func(*toolcall.Call) bool) (n int) {
+	block := sort.Search(len(o.blocks), func(b int) bool { return !meets(o.blocks[b][len(o.blocks[b])-1].call) })
+	for _, b := range o.blocks[:block] {
+		n += len(b)
+	}
+	if block < len(o.blocks) {
+		b := o.blocks[block]
+		n += sort.Search(len(b), func(i int) bool { return !meets(b[i].call) })
+	}
+	return n
+}

@@ -1,0 +1,48 @@
+package view
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// longestText bounds the input of a call whose text is kept.
+const longestText = 4 << 10
+
+// texts keeps what searches look at, from the first search on: to make it again for each
+// call takes much longer than to search it. The zero value is empty.
+type texts struct {
+	mu    sync.Mutex // held by one search at a time
+	known map[uint64]text
+}
+
+// text is what words are looked for in, in lower case; call is the call as it was then.
+type text struct {
+	call  *toolcall.Call
+	lower string
+}
+
+// of gives the text of a call that is in the view. t.mu is held.
+func (t *texts) of(c *toolcall.Call, line func(*toolcall.Call) string) string {
+	if known := t.known[c.First]; known.call == c {
+		return known.lower
+	}
+	lower := textOf(c, line)
+	if len(c.Input) <= longestText {
+		t.known[c.First] = text{c, lower}
+	}
+	return lower
+}
+
+// limit forgets all texts once they are much more than the calls. t can be nil.
+func (t *texts) limit(calls int) {
+	if t != nil && (t.known == nil || len(t.known) > 2*calls+1024) {
+		t.known = make(map[uint64]text, calls)
+	}
+}
+
+// textOf has a line end between the parts, which no word has.
+func textOf(c *toolcall.Call, line func(*toolcall.Call) string) string {
+	return strings.ToLower(strings.Join([]string{c.Input, c.Tool, string(c.Session), string(c.Reply), string(c.Call), c.Agent, c.Runtime, ruleOf(c), line(c)}, "\n"))
+}

@@ -1,0 +1,136 @@
+package console_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/gateway/gatewaytest"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// What a change costs with 100 open inboxes follows from the change: 1,000 more open
+// requests make it no dearer. Bytes allocated are the measure, because they do not depend
+// on what else the machine does.
+func TestWatchers(t *testing.T) {
+	const watchers, many = 100, 1000
+	w := world(t)
+	asked := 0
+	measure := func() (size uint64, spent time.Duration) {
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		ready, updated := make(chan error, watchers), make(chan error, watchers)
+		for range watchers {
+			go func() {
+				if err := watchInbox(ctx, w.URL, ready, updated); ctx.Err() == nil {
+					ready <- err
+				}
+			}()
+		}
+		wait := func(from chan error) {
+			for range watchers {
+				if err := <-from; err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		wait(ready)
+		for range 3 {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			began := processorTime()
+			asked++
+			w.A.Ask(fmt.Sprint("change", asked), "r1", "c1")
+			wait(updated)
+			took := processorTime() - began
+			runtime.ReadMemStats(&after)
+			if n := after.TotalAlloc - before.TotalAlloc; size == 0 || n < size {
+				size, spent = n, took
+			}
+		}
+		return size, spent
+	}
+	few, fewTime := measure()
+	for i := range many / 50 {
+		calls := make([]message.ToolCallBlock, 50)
+		for k := range calls {
+			calls[k] = message.ToolCallBlock{ID: message.CallID(fmt.Sprint("c", k)), Name: gatewaytest.Pay, Input: gatewaytest.PayInput, State: message.ToolCallPending}
+		}
+		if _, err := w.A.Client(gatewaytest.Bot).Propose(t.Context(), toolcall.ProposeRequest{Session: message.SessionID(fmt.Sprint("s", i)), Reply: "r1", Calls: calls}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	most, mostTime := measure()
+	t.Logf("with %d inboxes, a change allocates %d kB (%v of processor time) with few open requests, and %d kB (%v) with %d", watchers, few>>10, fewTime, most>>10, mostTime, many)
+	if most > few+few/4 {
+		t.Errorf("a change allocates %d kB with %d open requests, and %d kB with few", most>>10, many, few>>10)
+	}
+}
+
+func readPage(ctx context.Context, address string) (io.ReadCloser, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, err
+	}
+	r.AddCookie(&http.Cookie{Name: "who", Value: "alpha." + gatewaytest.Ann})
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	if res.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s: %s", address, res.Status)
+	}
+	return res.Body, nil
+}
+
+// watchInbox reads the row of each call that changes, as the script of the page does.
+func watchInbox(ctx context.Context, server string, ready, updated chan<- error) error {
+	stream, err := readPage(ctx, server+"/inbox/events")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = stream.Close() }()
+	lines := bufio.NewScanner(stream)
+	for event := ""; lines.Scan(); {
+		name, is := strings.CutPrefix(lines.Text(), "event: ")
+		data, has := strings.CutPrefix(lines.Text(), "data: ")
+		switch {
+		case is:
+			if event = name; event == "ready" {
+				ready <- nil
+			}
+		case has && event == "changed":
+			var c struct{ Key string }
+			err := json.Unmarshal([]byte(data), &c)
+			if err == nil {
+				var rows io.ReadCloser
+				if rows, err = readPage(ctx, server+"/inbox/rows?"+url.Values{"k": {c.Key}}.Encode()); err == nil {
+					_, err = io.Copy(io.Discard, rows)
+					_ = rows.Close()
+				}
+			}
+			select {
+			case updated <- err:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+func processorTime() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
