@@ -77,8 +77,8 @@ type appending struct {
 	prev   uint64 // what the caller takes for the entity's last event record
 	entity Entity
 	msg    *recordMsg
-	// unsure: no answer came to a publish.
-	unsure bool
+	// unsure: no answer came to a publish. staged: nor to the batch that had it.
+	unsure, staged bool
 }
 
 func (j *Journal) newAppend(f *toolcall.EventRecord, prev uint64) (*appending, error) {
@@ -139,7 +139,7 @@ func (a *appending) attempt(ctx context.Context) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
 	before := a.j.guard.high.Load()
-	ack, err := a.j.pub.Publish(ctx, Write{Entity: a.entity, Msg: &a.msg.Msg})
+	ack, err := a.j.pub.Publish(ctx, Write{Entity: a.entity, Msg: &a.msg.Msg, Again: a.unsure})
 	switch {
 	case err != nil:
 		return 0, err
@@ -247,19 +247,23 @@ func (a *appending) judge(ctx context.Context, err error) verdict {
 		return verdict{final: true, err: err}
 	case errors.Is(err, errNotSent):
 		return final(message.CodeUnavailable, "nothing was written: the connection is closed or the deadline passed", "try again")
-	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, nats.ErrReconnectBufExceeded):
+	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, errWaited):
 		return verdict{wait: true} // no server received it
 	}
-	a.unsure = true
+	a.unsure, a.staged = true, a.staged || errors.Is(err, errBatchLost)
 	return a.judgeSilence(ctx)
 }
 
 // judgeSilence judges a publish without an answer. A store that stopped writing
-// never answers, and what is not in it now is never written.
+// never answers, and what is not in it now is never written, except for a batch,
+// which it may complete when it restarts.
 func (a *appending) judgeSilence(ctx context.Context) verdict {
 	broken := a.j.guard.broken()
 	if broken == nil {
 		return verdict{wait: true}
+	}
+	if a.staged {
+		return verdict{final: true, err: a.fail(message.CodeUnknownOutcome, "the store cannot write any more", restartHint, broken)}
 	}
 	switch t, err := a.j.readTail(ctx, a.entity, a.prev, a.record.ID); {
 	case err != nil:
@@ -302,6 +306,8 @@ type Write struct {
 	// Msg carries the compare-and-swap and the message id in its headers. The
 	// caller owns it again when Publish returns.
 	Msg *nats.Msg
+	// Again: an earlier attempt may have stored it, so a batch would be refused.
+	Again bool
 }
 
 // Ack is the server's confirmation that a write is stored.

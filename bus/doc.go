@@ -118,8 +118,8 @@
 //
 // Publish to its subject as a request. One filter per entity is the only lock: two
 // filters over the same event records would be two locks. At most one event record
-// of an entity may be in an atomic batch, because within a batch the server's check
-// does not see what the batch itself writes. The server replies:
+// of an entity may be in an atomic batch, because the server's check does not see what
+// the batch itself writes. The server replies:
 //
 //   - stream and seq: stored. If duplicate is set, read the message at seq and
 //     ensure that it is this event record.
@@ -136,6 +136,12 @@
 //
 // Events with an id get a Nats-Msg-Id of the form ev_…, so that sending them again
 // within two minutes stores nothing.
+//
+// A server with sync_interval: always syncs each publish on its own, so [Batched]
+// sends what waited as one atomic batch. The server refuses a batch as a whole and
+// does not say why: each event record is then published alone, and so is each one of
+// a batch without a reply. Its members have consecutive sequences. After a write error
+// or a crash the server completes a batch that it began to store.
 //
 // # Complete or refused
 //
@@ -156,8 +162,7 @@
 // package creds makes logins with the rights of [PermissionsFor] for embedded and
 // other servers (CREDENTIALS.md). Without logins, each client acts under the name
 // that it gives. Every worker of a tool can acknowledge the tool's tasks, so an
-// acknowledgement proves nothing; only the engine's reply to a start does. A
-// [Publisher] can collect the event records of several calls into one write.
+// acknowledgement proves nothing; only the engine's reply to a start does.
 //
 // # Decisions
 //
@@ -181,6 +186,9 @@
 //   - Engines exclude a hung engine by moving to the next generation of their queue
 //     group. Retries would meet it with every second request; subjects with an
 //     engine's name would make every client choose.
+//   - Batches are for durability fsynced. A cluster of three syncs together what
+//     arrives together: at a sync of 1 ms and 256 callers, 9,000 appends per second
+//     become 10,000, where one server goes from 500 to 8,000 (make bench-slowdisk).
 //   - Logins are NATS JWTs, so a new one works at once and a revocation ends
 //     connections. A store that had credentials is not opened without them.
 package bus

@@ -121,9 +121,6 @@ func newJournal(nc *nats.Conn, space toolcall.SpaceID, keys *keyfile.Keys, o Jou
 	if o.Keys == nil {
 		o.Keys = func() *keyfile.Keys { return keys }
 	}
-	if o.Publisher == nil {
-		o.Publisher = NewDirect(nc)
-	}
 	if o.Health == nil {
 		o.Health = func() error { return nil }
 	}
@@ -132,6 +129,9 @@ func newJournal(nc *nats.Conn, space toolcall.SpaceID, keys *keyfile.Keys, o Jou
 		space: space, store: store, codec: codec{space: space, keys: keys}, pub: o.Publisher,
 		claims: &claims{stated: o.Durability, server: nc.ConnectedServerName()},
 		queues: &queueSet{js: js, space: space}, chain: &chain{store: store},
+	}
+	if j.pub == nil {
+		j.pub = NewBatched(nc, j.syncsEach)
 	}
 	j.guard = newGuard(store, j.codec, o)
 	j.room = &room{store: store, server: o.Room, observe: j.claims.observe}
@@ -143,6 +143,13 @@ func (j *Journal) Space() toolcall.SpaceID { return j.space }
 
 // Durability names what Append's return means: cached, fsynced or quorum.
 func (j *Journal) Durability() string { return string(j.Claim().Durability) }
+
+// syncsEach reports whether the server syncs each request before it acknowledges it.
+// With a quorum it syncs what arrived together.
+func (j *Journal) syncsEach() bool {
+	c := j.claims.now.Load()
+	return c != nil && c.Durability == DurabilityFsynced
+}
 
 // Claim is Durability with the reason.
 func (j *Journal) Claim() DurabilityClaim { return *j.claims.now.Load() }

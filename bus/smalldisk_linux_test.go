@@ -1,16 +1,21 @@
 package bus_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // smallDisk is a folder on a file system of its own, of 32 MB. Without
@@ -180,4 +185,69 @@ func TestRefusedRecordLeavesNoGap(t *testing.T) {
 			})
 		}
 	}
+}
+
+// The disk fills up while the server stages a batch, or while it copies it into the
+// stream. What an append says is true after the server's restart, too.
+func TestDiskFullInABatch(t *testing.T) {
+	const calls = 64
+	for _, left := range []int64{512 << 10, 1280 << 10, 2048 << 10, 2816 << 10} {
+		t.Run(fmt.Sprintf("%d KiB left", left>>10), func(t *testing.T) {
+			t.Parallel() // appends wait for a server that does not answer
+			dir := smallDisk(t)
+			b := bustest.New(t, bustest.In(filepath.Join(dir, "nats")), bustest.Fsynced())
+			j := b.Journal("test")
+			s := watch(t, j, 0)
+			at := make([]uint64, calls)
+			for n := range calls { // open, so that the head-room is theirs
+				at[n] = mustAppend(t, j, callRecord(fmt.Sprint("open", n), callKey(id(n)), message.ToolCallAllowed, "allow"), 0)
+			}
+			ballast := occupy(t, dir, left)
+			errs := appendLarge(j, at)
+			if err := os.Remove(ballast); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := b.Recover(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			j = b.Journal("test") // refuses a journal that lost what someone saw
+			codes := map[message.Code]int{}
+			for n, err := range errs {
+				m, lerr := j.Last(t.Context(), callKey(id(n)))
+				if lerr != nil {
+					t.Fatal(lerr)
+				}
+				code := message.Code("")
+				if err != nil {
+					code = message.AsError("", err).Code
+				}
+				if codes[code]++; code != message.CodeUnknownOutcome && (m.Record.ID == id(n)) != (err == nil) {
+					t.Errorf("the append of %s said %v, the last record is %s", id(n), err, m.Record.ID)
+				}
+				if m.Record.ID != id(n) {
+					mustAppend(t, j, largeCall(n), m.Seq)
+				}
+			}
+			t.Logf("outcomes: %v", codes)
+			for _, r := range s.wait(t, "the records", func(r []toolcall.JournalEntry, _ int) bool { return len(r) == 2*calls }) {
+				if r.Invalid != nil {
+					t.Errorf("record %d: %v", r.Seq, r.Invalid)
+				}
+			}
+			countBatches(t, b.Conn("reader"))
+		})
+	}
+}
+
+// appendLarge appends a large record to each call at once, in time for a test.
+func appendLarge(j *bus.Journal, at []uint64) []error {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	errs := make([]error, len(at))
+	var wg sync.WaitGroup
+	for n := range at {
+		wg.Go(func() { _, errs[n] = j.Append(ctx, largeCall(n), at[n]) })
+	}
+	wg.Wait()
+	return errs
 }
