@@ -47,7 +47,7 @@ var stages = []stage{
 		"bus.(*Journal).Append", "bus.(*Journal).newAppend", "bus.(*appending)", "bus.(*chain)", "bus.Direct", "engine/internal/store.",
 	}},
 	{name: "hand out", what: "tasks to workers, and the start of attempts", innermost: []string{
-		"bus.(*Worker)", "engine.(*Port).start", "engine.(*workers).startAttempt", "executor.(*Worker)", "executor.(*attempt).start",
+		"bus.(*Worker)", "bus.(*fetcher)", "bus.(*handing)", "bus.(*Service).next", "engine.(*Port).start", "engine.(*workers).startAttempt", "executor.(*Worker)", "executor.(*attempt).start",
 	}},
 	{name: "result", what: "runs and their results", innermost: []string{"executor.", "engine.(*Port).result", "engine.(*workers)"}},
 	{name: "request", what: "requests of callers and workers, and the engine around the rest", innermost: []string{"engine.", "engine/", "bus.", "message.", "message/", "cmd/askance/internal/bench."}},
