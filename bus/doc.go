@@ -150,7 +150,8 @@
 // knows. It checks this before it answers requests, after every reconnect, and every
 // five seconds. Each acknowledgement must name a sequence above every one known when
 // the write began, so the first write shows that a stream was cut or created again. A
-// record that the server counts and cannot deliver is found within ten seconds. On a
+// record behind the engine's snapshot that the server counts and cannot deliver is
+// found within ten seconds. On a
 // replicated stream the engine checks again for 30 seconds, because an election can
 // hide records for a moment. Only the missing sequences of a loss that an operator
 // accepted may have no record. An engine believes that an entity has no record only
@@ -176,6 +177,8 @@
 //   - Comparison with an anchor file and checkpoints detects damage, because NATS
 //     truncates a damaged file and serves the rest. Counting records on each write
 //     costs a round trip.
+//   - A snapshot names records and repeats none, so no decision rests on it. A copy of
+//     the state would start faster by a second and would have to be trusted.
 //   - The anchor file is a high-water mark. Each record writes 512 bytes to the page
 //     cache; a checkpoint flushes it.
 //   - A person accepts a loss, offline and signed. Lost sequences stay empty. Open

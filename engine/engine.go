@@ -151,6 +151,7 @@ type Engine struct {
 	reader    *reader
 	streams   *streams
 	sessions  *sessions
+	snapshots *snapshots
 	failed    chan error // the watch's end; has room for one
 }
 
@@ -182,6 +183,7 @@ func New(space toolcall.SpaceID, journal Journal, policy Policy, tools []Tool, o
 	e.operators = &operators{core: c, attempts: attempts, responses: e.responses}
 	e.reader = &reader{core: c, batches: batches, responses: e.responses, folding: make(chan struct{}, 1)}
 	e.streams = &streams{core: c, sessions: e.sessions, replies: e.replies}
+	e.snapshots = &snapshots{core: c}
 	c.hooks.News, c.hooks.Written = e.keeper.followRecord, e.keeper.performEffects
 	return e, nil
 }
@@ -194,8 +196,8 @@ func (e *Engine) PublicKey() ed25519.PublicKey {
 	return e.cfg.signer.SigningKey().Public().(ed25519.PublicKey)
 }
 
-// Start reads the journal up to its present end, then resumes every open call
-// and returns. It fails when the journal cannot be read or ctx ends first; the
+// Start reads the journal up to its present end, from its last snapshot on if there is
+// one, then resumes every open call and returns. It fails when the journal cannot be read or ctx ends first; the
 // engine is then closed.
 func (e *Engine) Start(ctx context.Context) error {
 	if err := e.catchUp(ctx); err != nil {
@@ -203,6 +205,9 @@ func (e *Engine) Start(ctx context.Context) error {
 	}
 	e.wg.Go(func() { e.timers.Run(e.store.Following(), e.liveness, e.keeper.fireTimer) })
 	e.keeper.recoverCalls()
+	if e.cfg.snapshots != nil {
+		e.wg.Go(e.snapshots.run)
+	}
 	return nil
 }
 
@@ -215,6 +220,7 @@ func (e *Engine) Observe(ctx context.Context) error {
 
 // catchUp takes the journal into the view up to its present end.
 func (e *Engine) catchUp(ctx context.Context) error {
+	e.snapshots.restore(ctx)
 	e.wg.Go(func() { e.failed <- e.store.Follow(e.ctx) })
 	select {
 	case <-e.store.CaughtUp():
@@ -238,6 +244,7 @@ func (e *Engine) Failed() <-chan error { return e.failed }
 // be called twice. Open calls stay open in the journal.
 func (e *Engine) Close() error {
 	e.end(e.cfg.drain, e.runs.count)
+	e.snapshots.saveLast()
 	return nil
 }
 

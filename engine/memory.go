@@ -159,6 +159,20 @@ func (m *Memory) History(_ context.Context, key toolcall.Key) ([]toolcall.Journa
 	return out, nil
 }
 
+// ReadRecords is that of Snapshots.
+func (m *Memory) ReadRecords(_ context.Context, seqs []uint64) ([]toolcall.JournalEntry, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := make([]toolcall.JournalEntry, len(seqs))
+	for i, seq := range seqs {
+		if seq == 0 || seq > uint64(len(m.records)) {
+			return nil, &message.Error{Code: message.CodeNotFound, Op: "read records", What: fmt.Sprintf("there is no record %d", seq), Hint: "the journal ends before it"}
+		}
+		out[i] = m.record(seq)
+	}
+	return out, nil
+}
+
 // Read implements Journal.
 func (m *Memory) Read(_ context.Context, session toolcall.Key, after uint64, limit int) ([]toolcall.JournalEntry, uint64, error) {
 	m.mu.Lock()

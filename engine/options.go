@@ -41,6 +41,7 @@ type config struct {
 	notReady     func() error
 	policyStatus func() (api.PolicyStatusReply, error)
 	proofs       Proofs
+	snapshots    Snapshots // nil: none are kept
 	policyText   func(bundle string) (api.PolicyTextReply, bool, error)
 	observers    []func(Written)
 	newTrace     func(toolcall.Key) toolcall.Trace
@@ -218,6 +219,11 @@ type Proofs interface {
 	MakeReceipt(ctx context.Context, key toolcall.Key) ([]byte, error)
 	// CheckReceipt gives its verdict about a receipt.
 	CheckReceipt(receipt []byte) (api.CheckReceiptReply, error)
+}
+
+// WithSnapshots lets the engine begin where a snapshot ends, and keep one.
+func WithSnapshots(s Snapshots) Option {
+	return func(c *config) error { c.snapshots = s; return nil }
 }
 
 // WithProofs gives the engine what proves its journal; without it, nothing is proved.

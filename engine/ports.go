@@ -49,6 +49,19 @@ type Journal interface {
 	Durability() string
 }
 
+// Snapshots keep what an engine knew of its journal at one sequence, so that the next
+// one reads only what was written later. A snapshot names records and repeats none: what
+// an engine decides by comes from the journal.
+type Snapshots interface {
+	// Load reads the newest snapshot that is certainly of this journal; nil: there is
+	// none. An error says why one cannot be used.
+	Load(ctx context.Context) ([]byte, error)
+	// Save replaces the snapshot by one that was taken at seq.
+	Save(ctx context.Context, seq uint64, snapshot []byte) error
+	// ReadRecords reads what the journal has at these sequences, which are in order.
+	ReadRecords(ctx context.Context, seqs []uint64) ([]toolcall.JournalEntry, error)
+}
+
 // Sink receives records from Watch.
 type Sink = toolcall.Sink
 

@@ -44,6 +44,7 @@ type world struct {
 	policy  *policy
 	effects *effects
 	hub     *hub
+	snaps   *sharedSnapshots // of a journal in memory
 
 	mu      sync.Mutex // guards engines
 	engines []*replica
@@ -61,6 +62,9 @@ func newWorld(ctx context.Context, t *testing.T, open newJournal) *world {
 	t.Helper()
 	j := open(t)
 	w := &world{T: t, ctx: ctx, journal: j, space: spaceOf(j), policy: newPolicy(t), hub: &hub{}}
+	if m, ok := j.(*engine.Memory); ok {
+		w.snaps = &sharedSnapshots{memorySnapshots: memorySnapshots{Memory: m}}
+	}
 	w.effects = &effects{w: w, gates: map[toolcall.Key]chan struct{}{}}
 	t.Cleanup(func() {
 		w.closeAll()
@@ -88,6 +92,9 @@ func (w *world) unstarted(opts ...engine.Option) *replica {
 	all := append([]engine.Option{
 		engine.WithGrace(grace), engine.WithDrain(drain), engine.WithExecutor(r.tools), engine.WithSignals(&signals{hub: w.hub, r: r}), engine.WithDirectory(people),
 	}, opts...)
+	if w.snaps != nil {
+		all = append(all, engine.WithSnapshots(w.snaps))
+	}
 	var err error
 	if r.Engine, err = engine.New(w.space, r.cord, w.policy, tools(w), all...); err != nil {
 		w.Fatalf("make an engine: %v", err)
@@ -105,6 +112,9 @@ func (w *world) unstarted(opts ...engine.Option) *replica {
 // which the journal does not see either.
 func (r *replica) kill() {
 	r.w.Helper()
+	if r.w.snaps != nil {
+		r.w.must(r.SaveSnapshot(r.w.Context()))
+	}
 	r.cord.cut()
 	r.w.hub.leave(r)
 	r.tools.die()

@@ -121,3 +121,17 @@ type Principal struct {
 
 // String gives role and name, for messages to people.
 func (p Principal) String() string { return string(p.Role) + " " + p.Name }
+
+// HashIDs stands for ids where a mistake costs little. It is the same in every process
+// (FNV-1a), so that it can be stored.
+func HashIDs(ids ...string) uint64 {
+	const basis, prime = 14695981039346656037, 1099511628211
+	h := uint64(basis)
+	for _, id := range ids {
+		for i := range len(id) {
+			h = (h ^ uint64(id[i])) * prime
+		}
+		h = (h ^ uint64(len(id))) * prime
+	}
+	return h
+}

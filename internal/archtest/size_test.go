@@ -15,8 +15,8 @@ import (
 // Ceilings of what the command links. Lower them when the tree gets smaller; only a
 // new feature may raise one.
 const (
-	maxLines      = 133_800
-	maxFiles      = 705
+	maxLines      = 135_100
+	maxFiles      = 711
 	maxSmallFiles = 20 // of under smallFile lines
 	smallFile     = 40
 )

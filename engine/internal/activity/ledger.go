@@ -11,7 +11,6 @@
 package activity
 
 import (
-	"hash/maphash"
 	"math"
 	"strings"
 	"sync"
@@ -112,7 +111,6 @@ func (n *names) id(name string) uint16 {
 type Ledger struct {
 	mu                   sync.RWMutex // guards all below but workers
 	tools, rules, agents names
-	seed                 maphash.Seed
 	since                map[uint64]int64 // when open requests were made, by the hash of their calls, in nanoseconds
 	total                sums
 	chunks               []*chunk // oldest first
@@ -125,7 +123,7 @@ type Ledger struct {
 
 // New makes an empty ledger.
 func New() *Ledger {
-	return &Ledger{tools: newNames(), rules: newNames(), agents: newNames(), seed: maphash.MakeSeed(), since: map[uint64]int64{}, total: newSums()}
+	return &Ledger{tools: newNames(), rules: newNames(), agents: newNames(), since: map[uint64]int64{}, total: newSums()}
 }
 
 // Record takes in the next event record of the journal.
@@ -239,11 +237,18 @@ func (l *Ledger) finish(e event, c *toolcall.Call) {
 }
 
 // hash stands for a call: two calls with one hash would get a wrong time, and no more.
-func (l *Ledger) hash(c *toolcall.Call) uint64 { return maphash.Comparable(l.seed, c.Key) }
+func (l *Ledger) hash(c *toolcall.Call) uint64 {
+	return toolcall.HashIDs(string(c.Session), string(c.Reply), string(c.Call))
+}
 
 func (l *Ledger) add(e event, k kind) {
 	e.kind = k
 	l.total.add(e)
+	l.store(e)
+}
+
+// store keeps an event among the latest.
+func (l *Ledger) store(e event) {
 	var last *chunk
 	if n := len(l.chunks); n > 0 {
 		last = l.chunks[n-1]

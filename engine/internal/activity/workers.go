@@ -63,3 +63,13 @@ func (w *Workers) Each(now time.Time, fn func(worker string, queue toolcall.Queu
 		}
 	}
 }
+
+func (w *Workers) state() []workerState {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var out []workerState
+	for k, at := range w.heard {
+		out = append(out, workerState{k.worker, k.queue.Tool, k.queue.Route, at})
+	}
+	return out
+}

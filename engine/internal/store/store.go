@@ -12,6 +12,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/askance-dev/askance/engine/internal/view"
@@ -55,6 +56,8 @@ type Store struct {
 	log     *slog.Logger
 	hooks   Hooks
 
+	delivering sync.Mutex // held while the watch delivers a record
+
 	following context.Context //nolint:containedctx // ends when the journal is not followed any more
 	lost      context.CancelCauseFunc
 	caughtUp  chan struct{}
@@ -68,10 +71,10 @@ func New(ctx context.Context, space toolcall.SpaceID, engine string, j Journal, 
 	return s
 }
 
-// Follow takes the journal into the view until ctx ends or the journal cannot go
-// on, and returns why.
+// Follow takes the journal behind what the view has into it, until ctx ends or the
+// journal cannot go on, and returns why.
 func (s *Store) Follow(ctx context.Context) error {
-	err := s.journal.Watch(ctx, 0, watcher{s})
+	err := s.journal.Watch(ctx, s.view.Sequence(), watcher{s})
 	s.own.end()
 	s.lost(err)
 	return err
@@ -79,6 +82,14 @@ func (s *Store) Follow(ctx context.Context) error {
 
 // CaughtUp is closed when the view has what the journal had when Follow began.
 func (s *Store) CaughtUp() <-chan struct{} { return s.caughtUp }
+
+// Pause calls f while the watch delivers nothing: the view and everything else that is
+// fed with records is as of one sequence.
+func (s *Store) Pause(f func()) {
+	s.delivering.Lock()
+	defer s.delivering.Unlock()
+	f()
+}
 
 // Following ends, with the reason, when the journal is not followed any more:
 // what waits for news would wait for ever.
@@ -101,8 +112,7 @@ func (w watcher) Wants(seq uint64, id string, stored time.Time) bool {
 		return true
 	}
 	w.s.hooks.Compare(f.At, stored)
-	w.s.apply(f, seq)
-	w.reach(f, seq)
+	w.deliver(f, seq)
 	return false
 }
 
@@ -117,17 +127,21 @@ func (w watcher) Record(r toolcall.JournalEntry) {
 			s.hooks.Compare(r.Record.At, r.Time)
 		}
 		s.own.take(r.Record.ID) // for journals that do not ask whether it is wanted
-		s.apply(r.Record, r.Seq)
 	default:
 		s.view.NoteEvent(r.Key)
 	}
-	w.reach(r.Record, r.Seq)
+	w.deliver(r.Record, r.Seq)
 }
 
-// reach ends the delivery of an entry; f is nil if it is no usable event record.
-func (w watcher) reach(f *toolcall.EventRecord, seq uint64) {
-	if f != nil && seq > w.s.view.Sequence() {
-		w.s.hooks.Delivered(f)
+// deliver takes in an entry; f is nil if it is no usable event record.
+func (w watcher) deliver(f *toolcall.EventRecord, seq uint64) {
+	w.s.delivering.Lock()
+	defer w.s.delivering.Unlock()
+	if f != nil {
+		w.s.apply(f, seq)
+		if seq > w.s.view.Sequence() {
+			w.s.hooks.Delivered(f)
+		}
 	}
 	w.s.view.ReachSequence(seq)
 }

@@ -16,23 +16,25 @@ type Book struct {
 	mu                sync.RWMutex // guards all below; never held across I/O
 	standingApprovals map[toolcall.StandingID]*toolcall.StandingApproval
 	byTool            map[string]map[toolcall.StandingID]struct{}
-	grown             int // since ended ones were last dropped
+	gave              map[toolcall.StandingID]uint64 // the call's event record that granted one without a record of its own
+	grown             int                            // since ended ones were last dropped
 }
 
 // keepEnded is how many standing approvals that have ended stay in memory.
 const keepEnded = 1000
 
 func newBook() *Book {
-	return &Book{standingApprovals: map[toolcall.StandingID]*toolcall.StandingApproval{}, byTool: map[string]map[toolcall.StandingID]struct{}{}}
+	return &Book{standingApprovals: map[toolcall.StandingID]*toolcall.StandingApproval{}, byTool: map[string]map[toolcall.StandingID]struct{}{}, gave: map[toolcall.StandingID]uint64{}}
 }
 
-// addGranted takes in what the approval of a call let remember, unless later event records of
-// it are known.
-func (b *Book) addGranted(standings []toolcall.StandingApproval) {
+// addGranted takes in what the approval of a call let remember, by an event record of the
+// call, unless later event records of it are known.
+func (b *Book) addGranted(standings []toolcall.StandingApproval, seq uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range standings {
 		if l := standings[i]; b.standingApprovals[l.ID] == nil {
+			b.gave[l.ID] = seq
 			b.put(&l)
 		}
 	}
@@ -47,6 +49,7 @@ func (b *Book) apply(l *toolcall.StandingApproval, seq uint64) bool {
 	}
 	next := *l
 	next.Seq = seq
+	delete(b.gave, l.ID)
 	b.put(&next)
 	return true
 }
@@ -56,15 +59,20 @@ func (b *Book) put(l *toolcall.StandingApproval) {
 	if b.standingApprovals[l.ID] == nil {
 		b.grown++
 	}
+	b.index(l)
+	if b.grown > keepEnded {
+		b.grown = 0
+		b.dropEnded(time.Now())
+	}
+}
+
+// index makes a standing approval findable. b.mu is held.
+func (b *Book) index(l *toolcall.StandingApproval) {
 	b.standingApprovals[l.ID] = l
 	if b.byTool[l.Tool] == nil {
 		b.byTool[l.Tool] = map[toolcall.StandingID]struct{}{}
 	}
 	b.byTool[l.Tool][l.ID] = struct{}{}
-	if b.grown > keepEnded {
-		b.grown = 0
-		b.dropEnded(time.Now())
-	}
 }
 
 // dropEnded forgets the oldest of those that have ended. b.mu is held.
@@ -78,6 +86,7 @@ func (b *Book) dropEnded(now time.Time) {
 	slices.SortFunc(ended, func(a, b *toolcall.StandingApproval) int { return a.GrantedAt.Compare(b.GrantedAt) })
 	for _, l := range ended[:max(0, len(ended)-keepEnded)] {
 		delete(b.standingApprovals, l.ID)
+		delete(b.gave, l.ID)
 		if delete(b.byTool[l.Tool], l.ID); len(b.byTool[l.Tool]) == 0 {
 			delete(b.byTool, l.Tool)
 		}

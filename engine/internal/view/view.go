@@ -10,7 +10,6 @@ package view
 
 import (
 	"cmp"
-	"hash/maphash"
 	"slices"
 	"sync"
 	"time"
@@ -31,18 +30,16 @@ type View struct {
 	Reviewers         reviewers.Ledger // fed with what is news; has a lock of its own
 	replies           map[toolcall.Key]*replyView
 	sessions          map[toolcall.Key]*sessionView
+	trimAt            int                               // how many sessions are too many
 	tools             map[string]*toolcall.DeclaredTool // by hash
-	recent            []ended                           // finished calls still in calls, oldest first
+	recent            []ended                           // finished calls still in calls, and ended replies without calls, oldest first
 	lastEnd           uint64                            // the highest sequence at which a call ended
 	floor             uint64                            // recent may lack calls that ended up to here
 	changed           map[toolcall.Key]*watched
 	waiting           []waiter // for the watch
 	keep              int      // finished calls kept in memory
 
-	// Hashes of the replies whose finished calls were all forgotten. Two replies
-	// with one hash cost a needless look into the journal.
-	seed  maphash.Seed
-	gone  map[uint64]struct{}
+	gone  gone
 	texts texts // guards itself
 	// dropped: calls were forgotten.
 	dropped bool
@@ -50,7 +47,8 @@ type View struct {
 	Book *Book // guards itself
 }
 
-// ended is where a call ended; 0: in a record that the view has not seen.
+// ended is where a call ended; 0: in a record that the view has not seen, or it is a
+// reply that ended without calls.
 type ended struct {
 	key toolcall.Key
 	seq uint64
@@ -80,8 +78,11 @@ type replyView struct {
 type sessionView struct {
 	state toolcall.SessionState     // zero: not bound
 	seq   uint64                    // of the state
+	begin uint64                    // of the session's first event record; 0: not known
+	used  uint64                    // of the last event record of one of its calls
 	rules []SessionRule             // remembered from answers, in journal order
 	from  map[toolcall.Key]struct{} // the calls whose rules are among them
+	gave  []uint64                  // the event records that gave the rules, in their order
 }
 
 // New makes an empty view that keeps so many finished calls.
@@ -89,7 +90,7 @@ func New(keep int) *View {
 	return &View{
 		calls: map[toolcall.Key]*toolcall.Call{}, replies: map[toolcall.Key]*replyView{},
 		sessions: map[toolcall.Key]*sessionView{}, tools: map[string]*toolcall.DeclaredTool{}, changed: map[toolcall.Key]*watched{}, keep: keep, orders: newOrders(),
-		seed: maphash.MakeSeed(), gone: map[uint64]struct{}{}, Book: newBook(),
+		trimAt: 2 * keepIdle, Book: newBook(),
 	}
 }
 
@@ -107,20 +108,36 @@ func (v *View) Apply(f *toolcall.EventRecord, seq uint64) bool {
 			return false
 		}
 		r.state, r.seq, r.at = f.Reply, seq, time.Now()
-		if f.Reply.Completed && len(r.calls) == 0 {
+		switch {
+		case len(r.calls) > 0:
+		case f.Reply.Completed:
 			delete(v.replies, f.Reply.Key) // a reply without calls is of no more interest
+		case r.gaps && seq <= v.seq && f.Reply.Phase != toolcall.ReplyInterrupted:
+			forgetReply(v, f.Reply.Key, seq) // a request has read it again
+		case f.Reply.Phase == toolcall.ReplyEnded:
+			v.recent = append(v.recent, ended{key: f.Reply.Key})
+			v.forget()
 		}
 		v.wake(f.Reply.Key)
 		return true
 	case f.Standing != nil:
 		return v.Book.apply(f.Standing, seq)
 	case f.Session != nil:
-		s := v.session(f.Session.Key)
-		if seq <= s.seq {
-			return false
-		}
-		s.state, s.seq = v.shareTools(*f.Session), seq
+		return applySession(v, f, seq)
 	}
+	return true
+}
+
+func applySession(v *View, f *toolcall.EventRecord, seq uint64) bool {
+	s := v.session(f.Session.Key)
+	if f.Prev != nil && f.Prev.Seq == 0 { // the writer's own copy has no link
+		s.begin = seq
+	}
+	if seq <= s.seq {
+		return false
+	}
+	s.state, s.seq, s.used = v.shareTools(*f.Session), seq, max(s.used, seq)
+	trimSessions(v)
 	return true
 }
 
@@ -154,10 +171,13 @@ func (v *View) applyCall(f *toolcall.EventRecord, seq uint64) bool {
 		v.insert(r, c)
 	}
 	if granted := c.Granted(); len(granted) > 0 && wasAllowed(f.Path) {
-		v.Book.addGranted(granted)
+		v.Book.addGranted(granted, seq)
 		if last := granted[len(granted)-1]; last.Plain {
-			v.session(c.SessionKey()).remember(c, last.ID)
+			v.session(c.SessionKey()).remember(c, last.ID, seq)
 		}
+	}
+	if s := v.sessions[c.SessionKey()]; s != nil {
+		s.used = max(s.used, seq)
 	}
 	if c.Open() {
 		r.open[c.Key] = struct{}{}
@@ -194,18 +214,18 @@ func (v *View) insert(r *replyView, c *toolcall.Call) {
 	r.calls = slices.Insert(r.calls, i, c.Key)
 }
 
-// forget drops the oldest finished calls beyond keep, and a reply with its
-// last call.
+// forget drops the oldest finished calls and ended replies beyond keep, and a reply with
+// its last call.
 func (v *View) forget() {
 	for len(v.recent) > v.keep {
-		key := v.recent[0].key
-		v.floor = max(v.floor, v.recent[0].seq)
+		key, last := v.recent[0].key, v.recent[0].seq
+		v.floor = max(v.floor, last)
 		v.recent = v.recent[1:]
 		if c := v.calls[key]; c != nil {
 			v.orders.forget(c)
+			last, v.dropped = c.Seq, true
 		}
 		delete(v.calls, key)
-		v.dropped = true
 		rk := key.ReplyKey()
 		r := v.replies[rk]
 		if r == nil {
@@ -217,9 +237,11 @@ func (v *View) forget() {
 				break
 			}
 		}
+		if key.Call == "" {
+			last = r.seq
+		}
 		if len(r.calls) == 0 && (r.state == nil || r.state.Phase != toolcall.ReplyInterrupted) {
-			delete(v.replies, rk)
-			v.gone[maphash.Comparable(v.seed, rk)] = struct{}{}
+			forgetReply(v, rk, last)
 		}
 	}
 }
@@ -227,8 +249,7 @@ func (v *View) forget() {
 func (v *View) reply(key toolcall.Key) *replyView {
 	r := v.replies[key]
 	if r == nil {
-		_, gaps := v.gone[maphash.Comparable(v.seed, key)]
-		r = &replyView{open: map[toolcall.Key]struct{}{}, gaps: gaps}
+		r = &replyView{open: map[toolcall.Key]struct{}{}, gaps: isForgotten(v, key)}
 		v.replies[key] = r
 	}
 	return r
@@ -485,7 +506,7 @@ func (v *View) CountUpTo(c *toolcall.Call) int {
 	defer v.mu.RUnlock()
 	r := v.replies[c.ReplyKey()]
 	if r == nil {
-		if _, gone := v.gone[maphash.Comparable(v.seed, c.ReplyKey())]; gone {
+		if isForgotten(v, c.ReplyKey()) {
 			return 0
 		}
 		return 1
@@ -512,14 +533,14 @@ type SessionRule struct {
 
 // remember takes over the rules of a call, once: a call that was forgotten can
 // come back.
-func (s *sessionView) remember(c *toolcall.Call, standing toolcall.StandingID) {
+func (s *sessionView) remember(c *toolcall.Call, standing toolcall.StandingID, seq uint64) {
 	if _, have := s.from[c.Key]; have {
 		return
 	}
 	if s.from == nil {
 		s.from = map[toolcall.Key]struct{}{}
 	}
-	s.from[c.Key] = struct{}{}
+	s.from[c.Key], s.gave = struct{}{}, append(s.gave, seq)
 	for _, r := range c.Remember {
 		s.rules = append(s.rules, SessionRule{r, standing})
 	}

@@ -38,6 +38,11 @@ func (d Dir) hasAnchors() bool {
 	return err == nil && len(found) > 0
 }
 
+// Snapshot is the file with the engine's snapshot of a space's journal.
+func (d Dir) Snapshot(space toolcall.SpaceID) string {
+	return filepath.Join(string(d), "snapshots", string(space))
+}
+
 // Creds is the credentials folder that is used if no other is named.
 func (d Dir) Creds() string { return filepath.Join(string(d), "creds") }
 

@@ -10,6 +10,7 @@
 //	engine.key     the secrets of the space's engines (mode 0600)
 //	engine.pub     what workers check grants with
 //	nats/          the store of the embedded server; one process at a time
+//	snapshots/     what the engine knew of the journal, so that it need not read it all
 //	endpoint       the URL of the embedded server, while it runs
 //	console        the URL of the web console, while it runs
 //	last-run.yaml  what the engine last ran with (written by package cli)

@@ -54,7 +54,7 @@ func OpenReader(ctx context.Context, dir Dir, keyFile string, space toolcall.Spa
 	if err != nil {
 		return nil, err
 	}
-	r, err := newReader(ctx, server, keys, space, name)
+	r, err := newReader(ctx, server, keys, space, name, dir.Snapshot(space))
 	if err != nil {
 		server.Close()
 		return nil, err
@@ -63,7 +63,7 @@ func OpenReader(ctx context.Context, dir Dir, keyFile string, space toolcall.Spa
 	return r, nil
 }
 
-func newReader(ctx context.Context, server *embed.Server, keys *keyfile.Keys, space toolcall.SpaceID, name string) (*Reader, error) {
+func newReader(ctx context.Context, server *embed.Server, keys *keyfile.Keys, space toolcall.SpaceID, name, snapshot string) (*Reader, error) {
 	nc, err := server.Connect(ctx, bus.ConnectOptions{Principal: "askance-reader"})
 	if err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func newReader(ctx context.Context, server *embed.Server, keys *keyfile.Keys, sp
 		nc.Close()
 		return nil, err
 	}
-	eng, err := engine.New(space, journal, new(permission.Bundle), nil)
+	eng, err := engine.New(space, journal, new(permission.Bundle), nil, engine.WithSnapshots(bus.NewSnapshots(ledger, snapshot)))
 	if err != nil {
 		nc.Close()
 		return nil, err

@@ -112,7 +112,7 @@ func (n *Node) openEngine(ctx context.Context) error {
 		engine.WithSigner(n.signing), engine.WithLogger(n.cfg.Log), engine.WithVersion(n.cfg.Version),
 		engine.WithPolicyError(n.policy.loadError), engine.WithReadiness(n.ready.last), engine.WithPolicyStatus(n.policy.status), engine.WithPolicyText(n.policy.text), engine.WithProofs(bus.NewProofs(n.ledger)), engine.WithSignals(n.signals()),
 		engine.WithWorkingDirs(n.cfg.Cwd, n.cfg.WorkingDirs...), engine.WithReminders(n.cfg.Remind),
-		engine.WithReviewerLimits(n.cfg.Reviewers),
+		engine.WithReviewerLimits(n.cfg.Reviewers), engine.WithSnapshots(bus.NewSnapshots(n.ledger, n.cfg.Dir.Snapshot(n.cfg.Space))),
 	}
 	if n.cfg.NewTrace != nil {
 		opts = append(opts, engine.WithNewTrace(n.cfg.NewTrace))

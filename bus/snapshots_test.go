@@ -1,0 +1,71 @@
+package bus_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/message"
+)
+
+// A snapshot comes back as it was stored, also behind further records, and is refused
+// with any doubt: changed, cut off, of another journal, or of one that lost its end.
+func TestSnapshotsFitTheirJournal(t *testing.T) {
+	w := newLedgered(t)
+	path := filepath.Join(t.TempDir(), "snapshots", "test")
+	s := bus.NewSnapshots(w.l, path)
+	if b, err := s.Load(t.Context()); b != nil || err != nil {
+		t.Fatalf("without a file: %q, %v", b, err)
+	}
+	body := []byte("{\"v\":1}\nand bytes \x00\xff")
+	if err := s.Save(t.Context(), 7, body); err != nil {
+		t.Fatal(err)
+	}
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, w.j, callRecord("later", callKey("later"), message.ToolCallPending, "propose"), 0)
+	w.sign()
+	if b, err := s.Load(t.Context()); err != nil || !bytes.Equal(b, body) {
+		t.Errorf("behind further records: %q, %v", b, err)
+	}
+	other := newLedgered(t)
+	other.sign()
+	for name, row := range map[string]struct {
+		file []byte
+		of   *bus.Ledger
+	}{
+		"empty":              {nil, w.l},
+		"cut off":            {good[:len(good)-1], w.l},
+		"changed":            {bytes.Replace(good, []byte("and"), []byte("ant"), 1), w.l},
+		"another end":        {bytes.Replace(good, []byte(`"seq":7`), []byte(`"seq":8`), 1), w.l},
+		"a later version":    {bytes.Replace(good, []byte(`{"v":1,`), []byte(`{"v":2,`), 1), w.l},
+		"of another journal": {good, other.l},
+	} {
+		if err := os.WriteFile(path, row.file, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := bus.NewSnapshots(row.of, path).Load(t.Context()); err == nil || b != nil {
+			t.Errorf("%s: %q, %v; want an error", name, b, err)
+		}
+	}
+	if err := os.WriteFile(path, good, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.stream(bus.StreamName("test")).SecureDeleteMsg(t.Context(), 7); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := s.Load(t.Context()); err == nil || b != nil {
+		t.Errorf("after a loss: %q, %v; want an error", b, err)
+	}
+	if _, err := s.ReadRecords(t.Context(), []uint64{1, 7}); err == nil {
+		t.Error("a lost record was read")
+	}
+	found, err := s.ReadRecords(t.Context(), []uint64{1, 9})
+	if err != nil || found[0].Seq != 1 || found[1].Seq != 9 || found[1].Record == nil {
+		t.Errorf("records: %+v, %v", found, err)
+	}
+}

@@ -1,0 +1,111 @@
+package view
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/askance-dev/askance/toolcall"
+)
+
+const (
+	// keepGone is how many replies are known to be forgotten one by one.
+	keepGone = 1 << 16
+	// keepIdle is how many sessions without an open call and without a standing approval
+	// are kept. The view may have so many more of them for a while.
+	keepIdle = 4096
+)
+
+// gone knows the replies whose calls were all forgotten: the latest by the hash of their
+// keys, and of all others that their records end at or before a sequence.
+//
+// Invariant: it never denies that a reply was forgotten.
+type gone struct {
+	ring  []goneReply
+	next  int // of ring, once it is full
+	known map[uint64]struct{}
+	upTo  uint64
+}
+
+type goneReply struct {
+	Hash uint64 `json:"hash"`
+	Seq  uint64 `json:"seq"` // of one of its event records
+}
+
+func (g *gone) add(r goneReply) {
+	if _, known := g.known[r.Hash]; known {
+		return
+	}
+	if g.known == nil {
+		g.known = map[uint64]struct{}{}
+	}
+	g.known[r.Hash] = struct{}{}
+	if len(g.ring) < keepGone {
+		g.ring = append(g.ring, r)
+		return
+	}
+	old := g.ring[g.next]
+	delete(g.known, old.Hash)
+	g.upTo = max(g.upTo, old.Seq)
+	g.ring[g.next] = r
+	g.next = (g.next + 1) % keepGone
+}
+
+// hashOf stands for a reply, also in snapshots: two with one hash cost a needless look
+// into the journal.
+func hashOf(reply toolcall.Key) uint64 {
+	return toolcall.HashIDs(string(reply.Session), string(reply.Reply))
+}
+
+// forgetReply drops a reply without calls in memory. seq is of one of its event records.
+// v.mu is held.
+func forgetReply(v *View, key toolcall.Key, seq uint64) {
+	delete(v.replies, key)
+	v.gone.add(goneReply{hashOf(key), seq})
+}
+
+// isForgotten reports whether calls of a reply that the view does not have may have been
+// forgotten. What was forgotten of a session is later than its first record. v.mu is held.
+func isForgotten(v *View, key toolcall.Key) bool {
+	if _, known := v.gone.known[hashOf(key)]; known || v.gone.upTo == 0 {
+		return known
+	}
+	s := v.sessions[key.SessionKey()]
+	return s == nil || s.begin <= v.gone.upTo
+}
+
+// trimSessions drops the sessions that were not used for longest and that a request can
+// read from the journal without a loss. v.mu is held.
+func trimSessions(v *View) {
+	if len(v.sessions) <= v.trimAt {
+		return
+	}
+	now := time.Now()
+	idle := slices.DeleteFunc(slices.Collect(maps.Keys(v.sessions)), func(key toolcall.Key) bool {
+		return v.orders.sessions[key] != nil || hasRules(v, v.sessions[key], now)
+	})
+	slices.SortFunc(idle, func(a, b toolcall.Key) int { return cmp.Compare(v.sessions[a].used, v.sessions[b].used) })
+	dropped := idle[:max(0, len(idle)-keepIdle)]
+	for _, key := range dropped {
+		delete(v.sessions, key)
+	}
+	v.trimAt = len(v.sessions) + keepIdle
+	if len(dropped) == 0 {
+		return
+	}
+	v.tools = map[string]*toolcall.DeclaredTool{}
+	for _, s := range v.sessions {
+		for _, t := range s.state.Tools {
+			v.tools[t.Hash] = t
+		}
+	}
+}
+
+// hasRules reports whether a session has a remembered rule that counts.
+func hasRules(v *View, s *sessionView, now time.Time) bool {
+	return slices.ContainsFunc(s.rules, func(r SessionRule) bool {
+		l := v.Book.Get(r.Standing)
+		return l != nil && l.State(now) == toolcall.StandingActive
+	})
+}

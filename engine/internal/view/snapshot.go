@@ -1,0 +1,280 @@
+package view
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// Snapshot says by which event records of the journal a view can be made again. It has
+// sequences and nothing that those records say: whoever makes a view of it reads them.
+type Snapshot struct {
+	Seq      uint64      `json:"seq"`   // the watch had delivered everything up to here
+	Calls    []uint64    `json:"calls"` // the last event record of each open call
+	Ended    []EndedAt   `json:"ended"` // oldest first
+	LastEnd  uint64      `json:"last_end"`
+	Floor    uint64      `json:"floor"`
+	Dropped  bool        `json:"dropped"`
+	Replies  []ReplyAt   `json:"replies"`
+	Sessions []SessionAt `json:"sessions"`
+	// Standing are those with event records of their own, and those that only the
+	// records of calls have, which Granted names.
+	Standing []uint64    `json:"standing"`
+	Granted  []GrantedAt `json:"granted"`
+	Gone     []goneReply `json:"gone"` // oldest first
+	GoneUpTo uint64      `json:"gone_up_to"`
+}
+
+// EndedAt is the last event record of a finished call, or of a reply that ended without
+// calls, and where it ended.
+type EndedAt struct {
+	Seq uint64 `json:"seq"`
+	At  uint64 `json:"at,omitzero"`
+}
+
+// ReplyAt is a reply that has an event record of its own, or of which calls were forgotten.
+type ReplyAt struct {
+	Session message.SessionID `json:"session_id"`
+	Reply   message.ReplyID   `json:"reply_id"`
+	Seq     uint64            `json:"seq,omitzero"` // 0: none of its own
+	Gaps    bool              `json:"gaps,omitzero"`
+}
+
+// SessionAt is a session. Rules are the event records of the calls that gave its rules.
+type SessionAt struct {
+	Session message.SessionID `json:"session_id"`
+	Seq     uint64            `json:"seq,omitzero"` // 0: it is not bound as far as the view knows
+	Begin   uint64            `json:"begin,omitzero"`
+	Used    uint64            `json:"used,omitzero"`
+	Rules   []uint64          `json:"rules,omitzero"`
+}
+
+// GrantedAt is a standing approval that an event record of a call granted.
+type GrantedAt struct {
+	ID  toolcall.StandingID `json:"id"`
+	Seq uint64              `json:"seq"`
+}
+
+// TakeSnapshot says by which event records the view can be made again. also is called
+// while nothing changes the view.
+func TakeSnapshot(v *View, also func()) *Snapshot {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	s := &Snapshot{Seq: v.seq, LastEnd: v.lastEnd, Floor: v.floor, Dropped: v.dropped, GoneUpTo: v.gone.upTo}
+	for k, g := range v.orders.groups {
+		if k.state == message.ToolCallFinished {
+			continue
+		}
+		for _, c := range g.proposed.appendTo(nil) {
+			s.Calls = append(s.Calls, c.Seq)
+		}
+	}
+	for _, e := range v.recent {
+		if c := v.calls[e.key]; c != nil {
+			s.Ended = append(s.Ended, EndedAt{c.Seq, e.seq})
+		} else if r := v.replies[e.key]; r != nil && r.state != nil && e.key.Call == "" {
+			s.Ended = append(s.Ended, EndedAt{Seq: r.seq})
+		}
+	}
+	for key, r := range v.replies {
+		if r.seq > 0 || r.gaps {
+			s.Replies = append(s.Replies, ReplyAt{key.Session, key.Reply, r.seq, r.gaps})
+		}
+	}
+	for key, x := range v.sessions {
+		s.Sessions = append(s.Sessions, SessionAt{key.Session, x.seq, x.begin, x.used, slices.Clone(x.gave)})
+	}
+	s.Gone = append(slices.Clone(v.gone.ring[v.gone.next:]), v.gone.ring[:v.gone.next]...)
+	v.Book.addTo(s)
+	also()
+	return s
+}
+
+func (b *Book) addTo(s *Snapshot) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	for id, l := range b.standingApprovals {
+		if l.Seq > 0 {
+			s.Standing = append(s.Standing, l.Seq)
+		} else {
+			s.Granted = append(s.Granted, GrantedAt{id, b.gave[id]})
+		}
+	}
+}
+
+// Sequences are the event records that Restore needs, each once and in order.
+func (s *Snapshot) Sequences() []uint64 {
+	out := slices.Concat(s.Calls, s.Standing)
+	for _, e := range s.Ended {
+		out = append(out, e.Seq)
+	}
+	for _, r := range s.Replies {
+		out = append(out, r.Seq)
+	}
+	for _, x := range s.Sessions {
+		out = append(append(out, x.Seq), x.Rules...)
+	}
+	for _, g := range s.Granted {
+		out = append(out, g.Seq)
+	}
+	slices.Sort(out)
+	out = slices.Compact(out)
+	if len(out) > 0 && out[0] == 0 {
+		out = out[1:]
+	}
+	return out
+}
+
+// Restore makes an empty view, which nothing else uses yet, as it was when a snapshot
+// was taken. records has what the journal has at Sequences.
+func Restore(v *View, space toolcall.SpaceID, s *Snapshot, records map[uint64]*toolcall.EventRecord) error {
+	r := restoring{View: v, space: space, records: records}
+	for _, step := range []func(*Snapshot) error{r.restoreReplies, r.restoreCalls, r.restoreSessions, r.restoreBook} {
+		if err := step(s); err != nil {
+			return err
+		}
+	}
+	for _, g := range s.Gone {
+		v.gone.add(g)
+	}
+	v.gone.upTo = max(v.gone.upTo, s.GoneUpTo)
+	v.seq, v.lastEnd, v.floor, v.dropped = s.Seq, s.LastEnd, s.Floor, s.Dropped
+	v.trimAt = max(v.trimAt, len(v.sessions)+keepIdle)
+	v.forget() // what another engine kept beyond this one's bound
+	return nil
+}
+
+// Adopt takes over what a restored view has, which must not be used any more. v must be
+// empty. Reviewers are not taken over.
+func Adopt(v, from *View) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.seq, v.lastEnd, v.floor, v.dropped = from.seq, from.lastEnd, from.floor, from.dropped
+	v.calls, v.orders, v.blocked, v.returned, v.recent = from.calls, from.orders, from.blocked, from.returned, from.recent
+	v.replies, v.sessions, v.trimAt, v.tools, v.gone, v.Book = from.replies, from.sessions, from.trimAt, from.tools, from.gone, from.Book
+}
+
+// restoring is a view that is being made.
+type restoring struct {
+	*View
+	space   toolcall.SpaceID
+	records map[uint64]*toolcall.EventRecord
+}
+
+// find gives an event record of the space that has what is wanted.
+func (r *restoring) find(seq uint64, what string, has func(*toolcall.EventRecord) bool) (*toolcall.EventRecord, error) {
+	f := r.records[seq]
+	if f == nil || !has(f) || f.Key().Space != r.space {
+		return nil, fmt.Errorf("record %d is not %s", seq, what)
+	}
+	return f, nil
+}
+
+func isOfCall(f *toolcall.EventRecord) bool { return f.Call != nil }
+
+func (r *restoring) restoreReplies(s *Snapshot) error {
+	for _, x := range s.Replies {
+		key := toolcall.Key{Space: r.space, Session: x.Session, Reply: x.Reply}
+		reply := r.reply(key)
+		if reply.gaps = x.Gaps; x.Seq == 0 {
+			continue
+		}
+		f, err := r.find(x.Seq, "of the reply "+key.String(), func(f *toolcall.EventRecord) bool { return f.Reply != nil && f.Reply.Key == key })
+		if err != nil {
+			return err
+		}
+		reply.state, reply.seq, reply.at = f.Reply, x.Seq, time.Now()
+	}
+	return nil
+}
+
+func (r *restoring) restoreCalls(s *Snapshot) error {
+	for _, seq := range s.Calls {
+		f, err := r.find(seq, "of an open call", func(f *toolcall.EventRecord) bool { return isOfCall(f) && f.Call.Open() })
+		if err != nil {
+			return err
+		}
+		r.addCall(f.Call, seq)
+		r.reply(f.Call.ReplyKey()).open[f.Call.Key] = struct{}{}
+	}
+	for _, e := range s.Ended {
+		f, err := r.find(e.Seq, "of what ended", func(f *toolcall.EventRecord) bool {
+			return isOfCall(f) && !f.Call.Open() || f.Reply != nil && r.View.replies[f.Reply.Key] != nil
+		})
+		if err != nil {
+			return err
+		}
+		if f.Call != nil {
+			r.addCall(f.Call, e.Seq)
+		}
+		r.recent = append(r.recent, ended{f.Key(), e.At})
+	}
+	return nil
+}
+
+func (r *restoring) addCall(c *toolcall.Call, seq uint64) {
+	c.At(seq)
+	r.View.calls[c.Key] = c
+	r.orders.put(c, nil)
+	r.insert(r.reply(c.ReplyKey()), c)
+	if c.Open() {
+		r.blocked += isBlocked(c)
+		r.returned += isReturned(c)
+	}
+}
+
+func (r *restoring) restoreSessions(s *Snapshot) error {
+	for _, x := range s.Sessions {
+		key := toolcall.Key{Space: r.space, Session: x.Session}
+		session := r.session(key)
+		session.begin, session.used = x.Begin, x.Used
+		if x.Seq != 0 {
+			f, err := r.find(x.Seq, "of the session "+key.String(), func(f *toolcall.EventRecord) bool { return f.Session != nil && f.Session.Key == key })
+			if err != nil {
+				return err
+			}
+			session.state, session.seq = r.shareTools(*f.Session), x.Seq
+		}
+		for _, seq := range x.Rules {
+			f, err := r.find(seq, "of a call of the session "+key.String(), func(f *toolcall.EventRecord) bool { return isOfCall(f) && f.Call.SessionKey() == key })
+			if err != nil {
+				return err
+			}
+			l, plain := f.Call.PlainStandingApproval()
+			if !plain {
+				return fmt.Errorf("record %d gives no rule", seq)
+			}
+			session.remember(f.Call, l.ID, seq)
+		}
+	}
+	return nil
+}
+
+func (r *restoring) restoreBook(s *Snapshot) error {
+	for _, seq := range s.Standing {
+		f, err := r.find(seq, "of a standing approval", func(f *toolcall.EventRecord) bool { return f.Standing != nil })
+		if err != nil {
+			return err
+		}
+		l := *f.Standing
+		l.Seq = seq
+		r.Book.index(&l)
+	}
+	for _, g := range s.Granted {
+		f, err := r.find(g.Seq, "of a call", isOfCall)
+		if err != nil {
+			return err
+		}
+		granted := f.Call.Granted()
+		i := slices.IndexFunc(granted, func(l toolcall.StandingApproval) bool { return l.ID == g.ID })
+		if i < 0 {
+			return fmt.Errorf("record %d grants no standing approval %s", g.Seq, g.ID)
+		}
+		r.Book.gave[g.ID] = g.Seq
+		r.Book.index(&granted[i])
+	}
+	return nil
+}

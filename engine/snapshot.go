@@ -1,0 +1,166 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/askance-dev/askance/engine/internal/activity"
+	"github.com/askance-dev/askance/engine/internal/view"
+	"github.com/askance-dev/askance/engine/reviewers"
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+const (
+	// snapshotRecords is how many records make a new snapshot worth its cost. A start
+	// reads about so many behind the last one.
+	snapshotRecords = 10_000
+	// snapshotShare bounds the time for snapshots to a twentieth.
+	snapshotShare = 20
+	snapshotLook  = time.Second
+	// lastSnapshot bounds the last snapshot: a stop must not take long.
+	lastSnapshot    = 5 * time.Second
+	snapshotVersion = 1
+	maxSnapshot     = 1 << 30
+)
+
+// snapshots lets an engine begin where an earlier one stopped.
+//
+// Invariant: calls, replies, sessions and standing approvals are read from the journal. A
+// snapshot says which records they are, and has the figures, which decide nothing but
+// the limits of reviewers.
+type snapshots struct {
+	*core
+	at      uint64 // of the last snapshot
+	running bool   // Start began to keep them
+	last    sync.Once
+}
+
+// snapshot is what is stored. The latest events of the figures follow the JSON and a
+// line feed.
+type snapshot struct {
+	V         int             `json:"v"`
+	View      *view.Snapshot  `json:"view"`
+	Reviewers reviewers.State `json:"reviewers"`
+	Activity  activity.State  `json:"activity"`
+}
+
+// restore brings an engine that has read nothing to its last snapshot. Any doubt leaves
+// it empty, so that it reads the whole journal.
+func (s *snapshots) restore(ctx context.Context) {
+	if s.cfg.snapshots == nil {
+		return
+	}
+	began := time.Now()
+	err := s.load(ctx)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		s.log.Warn("the snapshot of the journal is not used: the whole journal is read", "error", err)
+	case err == nil && s.at > 0:
+		s.log.Info("the engine continues from a snapshot of the journal", "seq", s.at, "calls", len(s.view.OpenCalls()), "took", time.Since(began).Round(time.Millisecond).String())
+	}
+}
+
+func (s *snapshots) load(ctx context.Context) error {
+	stored, err := s.cfg.snapshots.Load(ctx)
+	if err != nil || stored == nil {
+		return err
+	}
+	text, events, _ := bytes.Cut(stored, []byte("\n"))
+	var snap snapshot
+	if err := strictjson.Unmarshal(text, &snap, strictjson.MaxBytes(maxSnapshot)); err != nil {
+		return err
+	}
+	if snap.V != snapshotVersion || snap.View == nil {
+		return fmt.Errorf("it has version %d, this engine reads version %d", snap.V, snapshotVersion)
+	}
+	seqs := snap.View.Sequences()
+	found, err := s.cfg.snapshots.ReadRecords(ctx, seqs)
+	if err != nil {
+		return err
+	}
+	records := make(map[uint64]*toolcall.EventRecord, len(found))
+	for _, r := range found {
+		if r.Invalid != nil {
+			return r.Invalid
+		}
+		records[r.Seq] = r.Record
+	}
+	next := view.New(s.cfg.keep)
+	if err := view.Restore(next, s.space, snap.View, records); err != nil {
+		return err
+	}
+	figures := activity.New()
+	if err := figures.Restore(snap.Activity, events); err != nil {
+		return err
+	}
+	if err := s.view.Reviewers.Restore(snap.Reviewers, next.Call); err != nil {
+		return err
+	}
+	view.Adopt(s.view, next)
+	s.activity.Adopt(figures)
+	s.at = snap.View.Seq
+	return nil
+}
+
+// run takes snapshots as the journal grows, until the engine ends.
+func (s *snapshots) run() {
+	s.running = true
+	pause := snapshotLook
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		pause = snapshotLook
+		if s.view.Sequence() < s.at+snapshotRecords {
+			continue
+		}
+		began := time.Now()
+		if err := s.save(s.ctx); err != nil && s.ctx.Err() == nil {
+			s.log.Warn("a snapshot of the journal could not be stored; it is tried again", "error", err)
+			pause = time.Minute
+		}
+		pause = max(pause, snapshotShare*time.Since(began))
+	}
+}
+
+// saveLast takes the snapshot of an engine that stopped in good order.
+func (s *snapshots) saveLast() {
+	s.last.Do(func() {
+		if !s.running || !errors.Is(context.Cause(s.store.Following()), ErrStopping) || s.view.Sequence() == s.at {
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), lastSnapshot)
+		defer cancel()
+		if err := s.save(ctx); err != nil {
+			s.log.Warn("the last snapshot of the journal could not be stored; the next start reads more", "error", err)
+		}
+	})
+}
+
+func (s *snapshots) save(ctx context.Context) error {
+	snap := snapshot{V: snapshotVersion}
+	var events []byte
+	s.store.Pause(func() {
+		snap.View = view.TakeSnapshot(s.view, func() { snap.Reviewers = s.view.Reviewers.State() })
+		snap.Activity, events = s.activity.State()
+	})
+	if snap.View.Seq == 0 {
+		return nil
+	}
+	text, err := strictjson.Marshal(snap)
+	if err != nil {
+		return err
+	}
+	if err := s.cfg.snapshots.Save(ctx, snap.View.Seq, append(append(text, '\n'), events...)); err != nil {
+		return err
+	}
+	s.at = snap.View.Seq
+	return nil
+}
