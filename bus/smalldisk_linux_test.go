@@ -190,6 +190,7 @@ func TestRefusedRecordLeavesNoGap(t *testing.T) {
 // The disk fills up while the server stages a batch, or while it copies it into the
 // stream. What an append says is true after the server's restart, too.
 func TestDiskFullInABatch(t *testing.T) {
+	t.Parallel()
 	const calls = 64
 	for _, left := range []int64{512 << 10, 1280 << 10, 2048 << 10, 2816 << 10} {
 		t.Run(fmt.Sprintf("%d KiB left", left>>10), func(t *testing.T) {
