@@ -55,6 +55,7 @@
 //	TestFrozenEngine     the same with one of two engines          8 times; the other goes on
 //	TestFrozenAlone      the same with the only engine             4 times
 //	TestRollingRestart   a cluster of three is restarted, its leader killed  no client sees an error, nothing is lost
+//	TestTryCluster       deploy/cluster/try.sh, a server killed  ready with two servers; Ctrl-C leaves no process
 //	TestHungEngine       SIGSTOP of one of two engines for 17 s    the other answers and works as if alone
 //	TestNoLeaveAfterHold a worker that asks late to start          refused, once the call is blocked
 //	TestStoreFull        external NATS with a bounded store        refused with code full, nothing lost
