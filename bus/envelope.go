@@ -89,11 +89,11 @@ func encodeReply(op string, body any, most int) ([]byte, error) {
 	if err != nil {
 		return nil, &message.Error{Code: message.CodeInternal, Op: op, What: "the reply has no JSON form", Err: err}
 	}
-	return encodeBody(op, b, most)
+	return encodeBody(b, most)
 }
 
 // encodeBody encodes a reply whose body is JSON.
-func encodeBody(op string, body []byte, most int) ([]byte, error) {
+func encodeBody(body []byte, most int) ([]byte, error) {
 	b := envelope(`{"v":`+version+`,"body":`, body)
 	if len(b) > most {
 		return nil, &message.Error{Code: message.CodeTooLarge, Op: opReply, What: fmt.Sprintf("the request was executed, but its reply of %d bytes does not fit a message of %d", len(b), most), Hint: "read the calls one by one with list, or raise the server's max_payload"}

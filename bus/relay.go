@@ -193,7 +193,7 @@ func encodeTask(r NextReply, record []byte, most int) ([]byte, error) {
 	}
 	body := append(append(b[:len(b)-1], `,"record":`...), record...)
 	body = append(body, '}')
-	return encodeBody(opNext.Name, body, most)
+	return encodeBody(body, most)
 }
 
 // takeBack returns to the queue what the worker can hardly have: it has gone. It
