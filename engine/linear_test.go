@@ -376,4 +376,3 @@ func describeHistory(history []porcupine.Operation) string {
 	}
 	return b.String()
 }
-

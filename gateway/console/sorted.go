@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -38,10 +39,7 @@ func sortRows[T any](q url.Values, table string, rows []T, columns []sortColumn[
 		if c.less == nil {
 			continue
 		}
-		to := url.Values{}
-		for k, v := range q {
-			to[k] = v
-		}
+		to := maps.Clone(q)
 		to.Set(param, strings.ToLower(c.label))
 		if i == by {
 			if heads[i].Aria = "descending"; (c.class == "") != back {

@@ -127,7 +127,7 @@ func (x *orders) put(c, old *toolcall.Call) {
 	}
 }
 
-func changeOf(c *toolcall.Call) entry { return entry{int64(c.Seq), c.First, c} } //nolint:gosec // sequences stay far below
+func changeOf(c *toolcall.Call) entry { return entry{int64(c.Seq), c.First, c} }
 
 // putSession keeps a call among those of its session while it is open.
 func (x *orders) putSession(c *toolcall.Call) {

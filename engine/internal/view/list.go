@@ -66,7 +66,7 @@ func NewList(by toolcall.Principal, r toolcall.ListRequest, help Help) (*List, e
 		}
 		l.after = &p
 	case r.Sort == toolcall.SortChanged:
-		l.after = &place{Value: int64(r.After), First: math.MaxUint64} //nolint:gosec // a sequence
+		l.after = &place{Value: int64(r.After), First: math.MaxUint64}
 	case r.After != 0:
 		l.after = &place{First: r.After}
 	}

@@ -102,7 +102,7 @@ func (l *listing) screen(ctx context.Context, c *link) error {
 			return err
 		}
 	}
-	head := out.Dim(fmt.Sprintf("%s, at %s. Ctrl-C ends.", count(uint64(n), "call", "calls"), time.Now().Format(time.TimeOnly))) //nolint:gosec // a count
+	head := out.Dim(fmt.Sprintf("%s, at %s. Ctrl-C ends.", count(uint64(n), "call", "calls"), time.Now().Format(time.TimeOnly)))
 	lines := strings.SplitAfter(l.text(reply.Calls), "\n")
 	if len(lines)-1 > most && most > 0 {
 		lines = append(lines[:most], out.Dim(fmt.Sprintf("… and %d more", n-most+1))+"\n")
