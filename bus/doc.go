@@ -150,8 +150,8 @@
 // knows. It checks this before it answers requests, after every reconnect, and every
 // five seconds. Each acknowledgement must name a sequence above every one known when
 // the write began, so the first write shows that a stream was cut or created again. A
-// record behind the engine's snapshot that the server counts and cannot deliver is
-// found within ten seconds. On a
+// record that the server counts and cannot deliver is found within ten seconds; one
+// that a start from a snapshot spared, while the engine reads on slowly. On a
 // replicated stream the engine checks again for 30 seconds, because an election can
 // hide records for a moment. Only the missing sequences of a loss that an operator
 // accepted may have no record. An engine believes that an entity has no record only

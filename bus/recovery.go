@@ -33,18 +33,27 @@ func ExamineJournal(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, 
 // readAll reads every record, because the server can count records that it cannot
 // read.
 func (g *guard) readAll(ctx context.Context, x *Exam) error {
-	var bad ranges
+	bad, err := g.findUnreadable(ctx, x, x.Last, 0)
+	if err == nil && x.addUnreadable(bad) {
+		x.Lost = g.lostSubjects(ctx, x)
+	}
+	return err
+}
+
+// findUnreadable reads the records up to through, with a pause after each page, and
+// returns those that the server counts and does not deliver.
+func (g *guard) findUnreadable(ctx context.Context, x *Exam, through uint64, pause time.Duration) (bad ranges, err error) {
 	single := 0 // records to read one by one, because an unreadable record fails its page
-	for at := uint64(0); at < x.Last; {
+	for at := uint64(0); at < through; {
 		if single == 0 {
 			page, end := context.WithTimeout(ctx, attemptTimeout)
-			found, through, err := g.store.readPage(page, ">", at, maxPage)
+			found, last, err := g.store.readPage(page, ">", at, maxPage)
 			end()
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
+			if ctx.Err() != nil || pause > 0 && !sleep(ctx, pause) {
+				return nil, context.Cause(ctx)
 			}
 			if err == nil && len(found) > 0 && found[len(found)-1].seq-at == uint64(len(found)) {
-				at = min(through, found[len(found)-1].seq)
+				at = min(last, found[len(found)-1].seq)
 				continue
 			}
 			single = maxPage
@@ -54,11 +63,16 @@ func (g *guard) readAll(ctx context.Context, x *Exam) error {
 		switch _, err := g.store.getSeq(ctx, at); {
 		case err == nil:
 		case !errors.Is(err, errNone):
-			return apiError("check journal", "read the journal", err)
+			return nil, apiError("check journal", "read the journal", err)
 		case !x.missing.has(at, at) && !x.isInHole(at):
 			bad = bad.with(proof.Range{From: at, Through: at})
 		}
 	}
+	return bad, nil
+}
+
+// addUnreadable adds a flaw for each range, and reports whether there is one.
+func (x *Exam) addUnreadable(bad ranges) bool {
 	for _, r := range bad {
 		x.OK = false
 		what := "record %s is unreadable"
@@ -67,10 +81,7 @@ func (g *guard) readAll(ctx context.Context, x *Exam) error {
 		}
 		x.flaw(FlawUnreadable, r.From, r.Through, what, r)
 	}
-	if len(bad) > 0 {
-		x.Lost = g.lostSubjects(ctx, x)
-	}
-	return nil
+	return len(bad) > 0
 }
 
 // Recovery makes a damaged journal usable again after an operator accepted its

@@ -59,6 +59,8 @@ const (
 	maxSnapshotFile = 1 << 30
 	// snapshotReaders is how many records are read at a time.
 	snapshotReaders = 64
+	// olderPause limits Check to about 10,000 records a second.
+	olderPause = 50 * time.Millisecond
 )
 
 var errSnapshot = errors.New("the snapshot does not fit the journal")
@@ -245,6 +247,27 @@ func (s *Snapshots) ReadRecords(ctx context.Context, seqs []uint64) ([]toolcall.
 	close(next)
 	wg.Wait()
 	return out, context.Cause(ctx)
+}
+
+// Check implements engine.Snapshots. A record that the server counts and does not deliver
+// ends the journal.
+func (s *Snapshots) Check(ctx context.Context, through uint64) error {
+	g := s.ledger.j.guard
+	if g.inspect {
+		return nil
+	}
+	x, err := g.check(ctx)
+	if err != nil {
+		return err
+	}
+	bad, err := g.findUnreadable(ctx, x, through, olderPause)
+	if err != nil || !x.addUnreadable(bad) {
+		return err
+	}
+	if x.patience() == 0 {
+		g.finish(x.Error())
+	}
+	return x.Error()
 }
 
 // getAny reads one message from any replica, or from the leader if that one lacks it.

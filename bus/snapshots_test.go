@@ -2,6 +2,7 @@ package bus_test
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -67,5 +68,27 @@ func TestSnapshotsFitTheirJournal(t *testing.T) {
 	found, err := s.ReadRecords(t.Context(), []uint64{1, 9})
 	if err != nil || found[0].Seq != 1 || found[1].Seq != 9 || found[1].Record == nil {
 		t.Errorf("records: %+v, %v", found, err)
+	}
+}
+
+// A record that a start from a snapshot does not read is found unreadable later, and the
+// journal ends.
+func TestUnreadableRecordsBeforeASnapshot(t *testing.T) {
+	t.Parallel()
+	for _, damaged := range []bool{false, true} {
+		s := filled(t, false)
+		if damaged {
+			change(t, s.block(), flip(0.5))
+		}
+		o := s.mustOpen(t)
+		l, err := bus.OpenLedger(t.Context(), o.journal, bus.LedgerOptions{Engine: "e1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = bus.NewSnapshots(l, filepath.Join(s.dir, "snapshot")).Check(t.Context(), allCalls)
+		_, later := o.journal.Append(t.Context(), callRecord("later", callKey("later"), message.ToolCallPending, "propose"), 0)
+		if got := errors.Is(err, message.ErrDamaged) && errors.Is(later, message.ErrDamaged); got != damaged || !damaged && (err != nil || later != nil) {
+			t.Errorf("damaged %t: the check says %v, the next write %v", damaged, err, later)
+		}
 	}
 }

@@ -183,7 +183,7 @@ func New(space toolcall.SpaceID, journal Journal, policy Policy, tools []Tool, o
 	e.operators = &operators{core: c, attempts: attempts, responses: e.responses}
 	e.reader = &reader{core: c, batches: batches, responses: e.responses, folding: make(chan struct{}, 1)}
 	e.streams = &streams{core: c, sessions: e.sessions, replies: e.replies}
-	e.snapshots = &snapshots{core: c}
+	e.snapshots = &snapshots{core: c, least: snapshotRecords}
 	c.hooks.News, c.hooks.Written = e.keeper.followRecord, e.keeper.performEffects
 	return e, nil
 }
@@ -197,8 +197,8 @@ func (e *Engine) PublicKey() ed25519.PublicKey {
 }
 
 // Start reads the journal up to its present end, from its last snapshot on if there is
-// one, then resumes every open call and returns. It fails when the journal cannot be read or ctx ends first; the
-// engine is then closed.
+// one, then resumes every open call and returns. It fails when the journal cannot be
+// read or ctx ends first; the engine is then closed.
 func (e *Engine) Start(ctx context.Context) error {
 	if err := e.catchUp(ctx); err != nil {
 		return err
@@ -207,6 +207,9 @@ func (e *Engine) Start(ctx context.Context) error {
 	e.keeper.recoverCalls()
 	if e.cfg.snapshots != nil {
 		e.wg.Go(e.snapshots.run)
+	}
+	if e.snapshots.began > 0 {
+		e.wg.Go(e.snapshots.checkOlder)
 	}
 	return nil
 }

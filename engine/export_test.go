@@ -43,6 +43,9 @@ func (e *Engine) KeepResponses(n int) { e.view.Reviewers.Keep(n) }
 // SaveSnapshot takes a snapshot now.
 func (e *Engine) SaveSnapshot(ctx context.Context) error { return e.snapshots.save(ctx) }
 
+// KeepShortSnapshots takes snapshots of journals that are otherwise too short for one.
+func (e *Engine) KeepShortSnapshots() { e.snapshots.least = 1 }
+
 // SnapshotAt is the sequence of the last snapshot that the engine took or began from.
 func (e *Engine) SnapshotAt() uint64 { return e.snapshots.at }
 

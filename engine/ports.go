@@ -60,6 +60,9 @@ type Snapshots interface {
 	Save(ctx context.Context, seq uint64, snapshot []byte) error
 	// ReadRecords reads what the journal has at these sequences, which are in order.
 	ReadRecords(ctx context.Context, seqs []uint64) ([]toolcall.JournalEntry, error)
+	// Check reads the journal through a sequence, slowly. It ends a journal that has lost
+	// records, and returns CodeDamaged.
+	Check(ctx context.Context, through uint64) error
 }
 
 // Sink receives records from Watch.

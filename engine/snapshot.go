@@ -12,6 +12,7 @@ import (
 	"github.com/askance-dev/askance/engine/internal/view"
 	"github.com/askance-dev/askance/engine/reviewers"
 	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -36,6 +37,8 @@ const (
 type snapshots struct {
 	*core
 	at      uint64 // of the last snapshot
+	began   uint64 // of the snapshot that the engine began from; 0: it has read everything
+	least   uint64 // snapshotRecords, less in tests
 	running bool   // Start began to keep them
 	last    sync.Once
 }
@@ -61,6 +64,7 @@ func (s *snapshots) restore(ctx context.Context) {
 	case err != nil && ctx.Err() == nil:
 		s.log.Warn("the snapshot of the journal is not used: the whole journal is read", "error", err)
 	case err == nil && s.at > 0:
+		s.began = s.at
 		s.log.Info("the engine continues from a snapshot of the journal", "seq", s.at, "calls", len(s.view.OpenCalls()), "took", time.Since(began).Round(time.Millisecond).String())
 	}
 }
@@ -118,7 +122,7 @@ func (s *snapshots) run() {
 		case <-time.After(pause):
 		}
 		pause = snapshotLook
-		if s.view.Sequence() < s.at+snapshotRecords {
+		if s.view.Sequence() < s.at+s.least {
 			continue
 		}
 		began := time.Now()
@@ -130,10 +134,27 @@ func (s *snapshots) run() {
 	}
 }
 
-// saveLast takes the snapshot of an engine that stopped in good order.
+// checkOlder looks at the records that the start did not read, until it has seen all.
+func (s *snapshots) checkOlder() {
+	for {
+		err := s.cfg.snapshots.Check(s.ctx, s.began)
+		if err == nil || errors.Is(err, message.ErrDamaged) || s.ctx.Err() != nil { // a damaged journal ends the engine by itself
+			return
+		}
+		s.log.Warn("the older records of the journal could not be checked; it is tried again", "error", err)
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-time.After(time.Minute):
+		}
+	}
+}
+
+// saveLast takes the snapshot of an engine that stopped in good order. A short journal
+// needs none: reading it whole finds every unreadable record at once.
 func (s *snapshots) saveLast() {
 	s.last.Do(func() {
-		if !s.running || !errors.Is(context.Cause(s.store.Following()), ErrStopping) || s.view.Sequence() == s.at {
+		if !s.running || !errors.Is(context.Cause(s.store.Following()), ErrStopping) || s.view.Sequence() == s.at || s.view.Sequence() < s.least {
 			return
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), lastSnapshot)
@@ -151,7 +172,7 @@ func (s *snapshots) save(ctx context.Context) error {
 		snap.View = view.TakeSnapshot(s.view, func() { snap.Reviewers = s.view.Reviewers.State() })
 		snap.Activity, events = s.activity.State()
 	})
-	if snap.View.Seq == 0 {
+	if snap.View.Seq == 0 || s.store.HasSkipped() { // a later version can read what this one skipped
 		return nil
 	}
 	text, err := strictjson.Marshal(snap)

@@ -31,6 +31,8 @@ type memorySnapshots struct {
 
 func (s *memorySnapshots) Load(context.Context) ([]byte, error) { return s.last, s.err }
 
+func (s *memorySnapshots) Check(context.Context, uint64) error { return nil }
+
 func (s *memorySnapshots) Save(_ context.Context, seq uint64, b []byte) error {
 	s.seq, s.last = seq, slices.Clone(b)
 	return nil
@@ -221,6 +223,7 @@ func TestBadSnapshotIsNotUsed(t *testing.T) {
 	start := func(j *engine.Memory, s engine.Snapshots, log *slog.Logger) *engine.Engine {
 		e, err := engine.New("sp", j, policy, tools, engine.WithKeep(remembered), engine.WithSnapshots(s), engine.WithLogger(log))
 		if err == nil {
+			e.KeepShortSnapshots()
 			err = e.Start(t.Context())
 		}
 		if err != nil {

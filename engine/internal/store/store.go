@@ -11,11 +11,14 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/askance-dev/askance/engine/internal/view"
+	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -61,7 +64,12 @@ type Store struct {
 	following context.Context //nolint:containedctx // ends when the journal is not followed any more
 	lost      context.CancelCauseFunc
 	caughtUp  chan struct{}
+	skipped   atomic.Bool // the watch passed over a genuine record of another version
 }
+
+// HasSkipped reports whether the watch passed over a record that an engine of another
+// version wrote: what the view knows then lacks it.
+func (s *Store) HasSkipped() bool { return s.skipped.Load() }
 
 // New makes a store that follows the journal until ctx ends, once Follow is
 // called.
@@ -121,6 +129,9 @@ func (w watcher) Record(r toolcall.JournalEntry) {
 	s := w.s
 	switch {
 	case r.Invalid != nil:
+		if errors.Is(r.Invalid, message.ErrUnavailable) { // genuine, by an engine of another version
+			s.skipped.Store(true)
+		}
 		s.log.Error("a journal entry cannot be used and was skipped", "seq", r.Seq, "why", r.Invalid)
 	case r.Record != nil:
 		if r.Record.Engine == s.engine {

@@ -83,6 +83,9 @@ type group struct {
 	proposed, changed, ending order
 }
 
+// first is the call that was proposed first.
+func (g *group) first() *toolcall.Call { return g.proposed.blocks[0][0].call }
+
 // orders finds calls by what lists ask for: a filter is tested once for each group, and a
 // page is merged from the orders of the groups. The view's lock guards it.
 type orders struct {
@@ -344,11 +347,11 @@ const (
 // test tests the conditions but that of the phase.
 func (l *List) test(g *group) verdict {
 	switch {
-	case !g.meets(l.by, &l.any), l.r.Mine && g.state != message.ToolCallAsking, l.counts == nil && !l.hasPhase(g.phase):
+	case !g.meets(l.by, &l.any), l.r.Mine && g.state != message.ToolCallAsking, l.counts == nil && len(l.help.Marked) == 0 && !l.hasPhase(g.phase):
 		return testNone
-	case l.looksAtCalls():
+	case l.looksAtCalls(), l.r.Mine && len(g.first().Request.Requirement.Plan()) > 0: // whom a plan asks depends on the time
 		return testEach
-	case l.r.Mine && !l.help.Mine(g.proposed.blocks[0][0].call):
+	case l.r.Mine && !l.help.Mine(g.first()):
 		return testNone
 	}
 	return testAll

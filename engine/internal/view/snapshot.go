@@ -142,7 +142,7 @@ func Restore(v *View, space toolcall.SpaceID, s *Snapshot, records map[uint64]*t
 	}
 	v.gone.upTo = max(v.gone.upTo, s.GoneUpTo)
 	v.seq, v.lastEnd, v.floor, v.dropped = s.Seq, s.LastEnd, s.Floor, s.Dropped
-	v.trimAt = max(v.trimAt, len(v.sessions)+keepIdle)
+	trimSessions(v)
 	v.forget() // what another engine kept beyond this one's bound
 	return nil
 }
