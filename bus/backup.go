@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -145,23 +146,31 @@ func askStream(ctx context.Context, nc *nats.Conn, subject string, ask []byte) (
 
 // Restore makes the streams of a space from a folder that BackUp wrote, on servers that
 // have none of them, and returns their names. They get three replicas on a cluster, else
-// one. No engine may run before it is done.
+// one. What came after the backup is not known, so that engines refuse the journal until
+// an operator has accepted that loss.
 func Restore(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, folder string) ([]string, error) {
 	const op = "restore"
 	if err := CheckSpace(space); err != nil {
 		return nil, err
 	}
+	if err := checkNothingThere(ctx, nc, op, space); err != nil {
+		return nil, err
+	}
 	var names []string
 	for _, name := range slices.Backward(spaceStreams(space)) { // the journal last: without it nothing starts
 		about, err := os.ReadFile(filepath.Join(folder, name+descriptionSuffix))
-		if errors.Is(err, os.ErrNotExist) && name != StreamName(space) {
+		if errors.Is(err, os.ErrNotExist) && name != StreamName(space) && name != LedgerName(space) {
 			continue
 		}
 		if err != nil {
 			return names, &message.Error{Code: message.CodeNotFound, Op: op, What: "the folder has no whole copy of the stream " + name, Hint: "check the folder and the space", Err: err}
 		}
+		meta := map[string]any{}
+		if name == StreamName(space) {
+			meta[metaRestored] = time.Now().UTC().Format(time.RFC3339Nano)
+		}
 		err = createReplicated(0, func(n int) error {
-			return restoreStream(ctx, nc, name, filepath.Join(folder, name+contentSuffix), about, n)
+			return restoreStream(ctx, nc, name, filepath.Join(folder, name+contentSuffix), about, meta, n)
 		})
 		if err != nil {
 			return names, &message.Error{Code: message.CodeUnavailable, Op: op, What: "the stream " + name + " was not restored", Hint: "restore onto servers that have no streams of this space", Err: err}
@@ -171,7 +180,24 @@ func Restore(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, folder 
 	return names, nil
 }
 
-func restoreStream(ctx context.Context, nc *nats.Conn, name, path string, about []byte, replicas int) error {
+// checkNothingThere refuses servers that have any stream of a space, before one is made.
+func checkNothingThere(ctx context.Context, nc *nats.Conn, op string, space toolcall.SpaceID) error {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return err
+	}
+	for _, name := range spaceStreams(space) {
+		switch _, err := js.Stream(ctx, name); {
+		case err == nil:
+			return &message.Error{Code: message.CodeConflict, Op: op, What: "the servers have the stream " + name, Hint: "restore onto servers that have no streams of this space"}
+		case !errors.Is(err, jetstream.ErrStreamNotFound):
+			return apiError(op, "stream "+name, err)
+		}
+	}
+	return nil
+}
+
+func restoreStream(ctx context.Context, nc *nats.Conn, name, path string, about []byte, meta map[string]any, replicas int) error {
 	var whole struct {
 		Config map[string]any  `json:"config"`
 		State  message.RawJSON `json:"state"`
@@ -180,6 +206,11 @@ func restoreStream(ctx context.Context, nc *nats.Conn, name, path string, about 
 		return err
 	}
 	whole.Config["num_replicas"] = replicas
+	if old, ok := whole.Config["metadata"].(map[string]any); ok {
+		maps.Copy(old, meta)
+	} else {
+		whole.Config["metadata"] = meta
+	}
 	ask, err := strictjson.Marshal(whole)
 	if err != nil {
 		return err

@@ -8,9 +8,11 @@ import (
 	"testing"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
+	"github.com/nats-io/nats.go"
 )
 
 // A copy of a running space on a cluster is restored on another cluster and on one
@@ -58,6 +60,7 @@ func TestBackupIsRestored(t *testing.T) {
 			if err != nil {
 				return nil, names, err
 			}
+			acceptRestored(t, nc, keys, bus.JournalOptions{Durability: bus.DurabilityCached})
 			j, err := onCluster(t, nc, keys, bus.JournalOptions{Durability: bus.DurabilityCached})
 			return j, names, err
 		}},
@@ -67,6 +70,7 @@ func TestBackupIsRestored(t *testing.T) {
 			if err != nil {
 				return nil, names, err
 			}
+			acceptRestored(t, nc, keys, bus.JournalOptions{})
 			j, err := onCluster(t, nc, keys, bus.JournalOptions{})
 			return j, names, err
 		}},
@@ -77,7 +81,7 @@ func TestBackupIsRestored(t *testing.T) {
 			continue
 		}
 		head, err := j.Head(t.Context())
-		if err != nil || head != records || j.Claim().Durability != to.want {
+		if err != nil || head < records || j.Claim().Durability != to.want {
 			t.Errorf("on %s the journal ends at %d, %v, and claims %s; want %d and %s", name, head, err, j.Claim().Durability, records, to.want)
 		}
 		last, err := j.Last(t.Context(), largeRecord(records-1).Key())
@@ -89,7 +93,7 @@ func TestBackupIsRestored(t *testing.T) {
 			t.Fatal(err)
 		}
 		again, err := l.Checkpoint(t.Context())
-		if err != nil || again.Number != signed.Number || again.To != signed.To {
+		if err != nil || again.Number <= signed.Number || again.Losses != 1 {
 			t.Errorf("on %s the last checkpoint is %+v, %v, want %+v", name, again, err, signed)
 		}
 		mustAppend(t, j, newRecord(records), 0)
@@ -99,6 +103,25 @@ func TestBackupIsRestored(t *testing.T) {
 	}
 	if _, err := bus.Restore(t.Context(), single.Conn("engine"), "test", folder); !errors.Is(err, message.ErrNotFound) && !errors.Is(err, message.ErrUnavailable) {
 		t.Errorf("restore of an incomplete copy: %v, want it refused", err)
+	}
+}
+
+// acceptRestored ensures that no engine opens a restored journal before an operator has
+// accepted that what came after the backup is lost.
+func acceptRestored(t *testing.T, nc *nats.Conn, keys *keyfile.Keys, o bus.JournalOptions) {
+	t.Helper()
+	if _, err := onCluster(t, nc, keys, o); !errors.Is(err, message.ErrDamaged) {
+		t.Errorf("a restored journal: %v, want it refused", err)
+	}
+	r, err := bus.BeginRecovery(t.Context(), nc, "test", keys, nil)
+	if err == nil {
+		err = r.Prepare(t.Context())
+	}
+	if err == nil {
+		_, err = r.Finish(t.Context(), "ann", "restored", "e1", 0)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -135,6 +135,13 @@ func (u *unsealed) put(seq uint64, e proof.Entry) {
 	}
 }
 
+// forget drops everything.
+func (u *unsealed) forget() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	clear(u.ring)
+}
+
 func (u *unsealed) get(seq uint64) (proof.Entry, bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

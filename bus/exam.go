@@ -68,6 +68,7 @@ type Exam struct {
 	last           newest
 	missing        ranges // accepted before
 	moved          bool   // the anchor knows less than an operator has accepted since
+	restored       bool   // from a backup, and no operator has accepted what came after it
 }
 
 // Error is the refusal to continue the journal, nil if it has no flaw.
@@ -119,6 +120,21 @@ func (x *Exam) isExplained(high highMark) bool {
 	return false
 }
 
+// findRestored adds the flaw of a journal that was restored from a backup: calls that began
+// after it would begin again.
+func (x *Exam) findRestored() {
+	text := x.stream.Config.Metadata[metaRestored]
+	if text == "" {
+		return
+	}
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err == nil && slices.ContainsFunc(x.Losses, func(l proof.Loss) bool { return l.At.After(at) }) {
+		return
+	}
+	x.restored = true
+	x.flaw(FlawTail, 0, 0, "it was restored from a backup at %s, and what was recorded after that backup is not known", text)
+}
+
 // addMissingStream adds the flaw of a journal without a stream.
 func (x *Exam) addMissingStream(found anchorState, anchored bool) {
 	known := max(x.Known, x.Signed)
@@ -168,6 +184,9 @@ func (x *Exam) isInHole(seq uint64) bool {
 // patience is how long a journal may seem damaged while its servers elect a
 // leader.
 func (x *Exam) patience() time.Duration {
+	if x.restored {
+		return 0
+	}
 	for _, info := range []*jetstream.StreamInfo{x.stream, x.proofs} {
 		if info != nil && info.Config.Replicas > 1 {
 			return goneAfter

@@ -48,8 +48,11 @@ func (g *guard) examine(ctx context.Context) (*Exam, error) {
 	x.Signed = max(x.Signed, x.last.to())
 	if x.stream == nil {
 		x.addMissingStream(g.anchor.foundState(), g.anchor != nil)
-	} else if err := g.examineRecords(ctx, x, high); err != nil {
-		return nil, err
+	} else {
+		x.findRestored()
+		if err := g.examineRecords(ctx, x, high); err != nil {
+			return nil, err
+		}
 	}
 	if len(x.Flaws) > 0 {
 		x.Lost = g.lostSubjects(ctx, x)

@@ -103,6 +103,9 @@ func (l *Ledger) signAll(ctx context.Context, pause time.Duration) (*proof.Check
 			return nil, err
 		}
 	}
+	if err := l.j.guard.cause(); err != nil { // what it remembers may not be what the journal has
+		return nil, err
+	}
 	state, err := l.j.state(ctx)
 	if err != nil {
 		return nil, err
@@ -162,6 +165,9 @@ func (l *Ledger) seal(ctx context.Context, state jetstream.StreamState) (proof.S
 func (l *Ledger) readEntries(ctx context.Context, from, through uint64) ([]proof.Entry, error) {
 	room := int(l.j.store.nc.MaxPayload()) / 2
 	through = min(through, from+proof.MaxRecords-1)
+	if err := l.confirmRemembered(ctx, from, through); err != nil {
+		return nil, err
+	}
 	var out []proof.Entry
 	for next := from; next <= through; {
 		if e, ok := l.j.unsealed.get(next); ok {
@@ -194,6 +200,26 @@ func (l *Ledger) readEntries(ctx context.Context, from, through uint64) ([]proof
 		}
 	}
 	return out, nil
+}
+
+// confirmRemembered forgets what this engine wrote if the journal has another record at
+// the last place: a server that lost records uses their sequences again.
+func (l *Ledger) confirmRemembered(ctx context.Context, from, through uint64) error {
+	for seq := through; seq >= from; seq-- {
+		e, ok := l.j.unsealed.get(seq)
+		if !ok {
+			continue
+		}
+		m, err := l.j.store.getSeq(ctx, seq)
+		if err != nil && !errors.Is(err, errNone) {
+			return apiError("checkpoint", "read the journal", err)
+		}
+		if err != nil || leafOf(m) != e.Leaf() {
+			l.j.unsealed.forget()
+		}
+		return nil
+	}
+	return nil
 }
 
 // put stores a checkpoint unless another engine was first: the caller reads the

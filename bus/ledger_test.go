@@ -201,7 +201,7 @@ func TestLedgerReadsWhatOthersWrote(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if reads != 0 {
+	if reads > 1 { // the newest, to see that the journal still has it
 		t.Errorf("%d reads of own records", reads)
 	}
 	other, last := w.Journal("test"), uint64(0)

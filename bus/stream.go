@@ -30,6 +30,7 @@ type StreamOptions struct {
 // The metadata that marks a stream as ours.
 const (
 	metaKind     = "askance.stream"
+	metaRestored = "askance.restored" // when a journal was restored from a backup
 	metaProtocol = "askance.protocol"
 	metaRecords  = "askance.records" // the version of its event records
 	metaSpace    = "askance.space"

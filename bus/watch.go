@@ -197,7 +197,7 @@ func (w *watcher) deliver(m stored) {
 		w.sink.Record(w.j.codec.decode(m))
 	}
 	w.at = m.seq
-	if w.caughtUp {
+	if w.caughtUp && m.header.Get(headerBatchID) == "" { // the server shows a batch before it is on the disk
 		w.j.guard.raise(m.seq, proof.Hash{})
 	}
 }
