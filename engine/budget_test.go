@@ -23,6 +23,7 @@ func budgetCases() []engineCase {
 		{"approvals and previews take nothing", budgetTakenByPolicyAlone},
 		{"what cannot be counted is not allowed", budgetUncountable},
 		{"each requester has a budget", budgetPerRequester},
+		{"a hidden amount is not explained", budgetHidden},
 		{"a new policy changes the limit", budgetReload},
 		{"the journal cannot be used", budgetUnreadable},
 	}
@@ -281,5 +282,21 @@ func budgetPeriod(t *testing.T, j slowJournal) {
 		if got := isAllowed(out.Calls[0]); got != step.allowed {
 			t.Errorf("step %d: %s was allowed: %v", i, step.amount, got)
 		}
+	}
+}
+
+// budgetHidden: people see what a call took only if they may see the argument.
+func budgetHidden(w *world) {
+	rule := bounded10(nil)
+	rule.Redact = []string{"args.n"}
+	w.policy.use(w, rule)
+	e := w.engine()
+	c := e.propose(call("c", deploy, `{"n":6}`))[0]
+	if !isAllowed(c) {
+		w.Fatalf("the call is %s", describe(c))
+	}
+	why, err := e.ann().Explain(w.Context(), toolcall.ExplainRequest{Key: c.Key})
+	if err != nil || why.Decision == nil || why.Decision.Budget == nil || why.Decision.Budget.Amount != "" {
+		w.Errorf("the explanation is %+v, %v; want the budget without the amount", why.Decision, err)
 	}
 }

@@ -424,7 +424,7 @@ func (p *proposer) previewEdit(ctx context.Context, by toolcall.Principal, r api
 		}
 		return api.PreviewReply{Bundle: p.policy.Hash(), Calls: []api.PreviewedCall{out}}, nil
 	}
-	out.Decision = after.Decision
+	out.Decision = after.Redacted().Decision
 	out.Summary, out.Risk = p.summarize(after, after.Redacted())
 	switch after.State {
 	case message.ToolCallAsking:

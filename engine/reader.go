@@ -353,7 +353,7 @@ func (q *reader) explainCall(ctx context.Context, r toolcall.ExplainRequest) (to
 	case c == nil:
 		return toolcall.ExplainReply{}, &message.Error{Code: message.CodeNotFound, What: "no call " + r.Key.String() + " is known", Hint: "list the calls of the session"}
 	}
-	out := toolcall.ExplainReply{Key: c.Key, State: c.State, Definition: c.Definition, Parent: c.Parent, Decision: c.Decision, StandingApprovals: []toolcall.StandingStatus{}}
+	out := toolcall.ExplainReply{Key: c.Key, State: c.State, Definition: c.Definition, Parent: c.Parent, Decision: c.Redacted().Decision, StandingApprovals: []toolcall.StandingStatus{}}
 	now := stamp().At
 	for _, id := range c.Decision.StandingApprovals() {
 		l, err := q.standing.Last(ctx, id)

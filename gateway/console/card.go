@@ -157,8 +157,14 @@ func flashOf(ctx context.Context, p *gateway.Peer, name, do string) *flash {
 	return f
 }
 
-// nextRequest is the next approval request that waits for this person; nil: none.
-func nextRequest(s *side, id string) *row {
+// nextRequest is the next request that the person can respond to: the first of rows that
+// is still listed, else the one behind id; nil: there is none.
+func nextRequest(s *side, id string, rows ...string) *row {
+	for _, want := range rows {
+		if i := slices.IndexFunc(s.Rows, func(r row) bool { return r.ID == want && r.Mine }); i >= 0 {
+			return &s.Rows[i]
+		}
+	}
 	at := slices.IndexFunc(s.Rows, func(r row) bool { return r.ID == id })
 	for i := range s.Rows {
 		if r := &s.Rows[(at+1+i)%len(s.Rows)]; r.Mine && r.ID != id {
@@ -166,6 +172,18 @@ func nextRequest(s *side, id string) *row {
 		}
 	}
 	return nil
+}
+
+// rowsBehind are the rows behind id, from the top again after the last.
+func rowsBehind(s *side, id string) []string {
+	at := slices.IndexFunc(s.Rows, func(r row) bool { return r.ID == id })
+	var out []string
+	for i := range s.Rows {
+		if r := s.Rows[(at+1+i)%len(s.Rows)]; r.ID != id {
+			out = append(out, r.ID)
+		}
+	}
+	return out
 }
 
 func (in *Console) card(ctx context.Context, p *gateway.Peer, k toolcall.Key, q url.Values, f *form) (*card, error) {

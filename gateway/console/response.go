@@ -38,8 +38,14 @@ func (in *Console) carryOut(w http.ResponseWriter, r *http.Request, p *gateway.P
 	back := filterOf(r.PostForm).values()
 	ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
 	defer cancel()
+	list, rows := filterOf(r.PostForm), []string{}
+	if f.Then == thenNext {
+		if before, err := makeSide(ctx, p, list, k, in.now()); err == nil {
+			rows = rowsBehind(before, domID(k))
+		}
+	}
 	if _, err = do(ctx, k, f); err == nil {
-		http.Redirect(w, r, afterwards(r.Context(), p, k, f, filterOf(r.PostForm), in.now()), http.StatusSeeOther) //nolint:gosec // an address of this server, made by address
+		http.Redirect(w, r, afterwards(r.Context(), p, k, f, list, rows, in.now()), http.StatusSeeOther) //nolint:gosec // an address of this server, made by address
 		return nil
 	}
 	e := message.AsError("submit_response", err)
@@ -53,11 +59,12 @@ func (in *Console) carryOut(w http.ResponseWriter, r *http.Request, p *gateway.P
 // thenNext is the value of a button that opens the next request after the response.
 const thenNext = "next"
 
-// afterwards is the page after a response: that of the call, or the next request.
-func afterwards(ctx context.Context, p *gateway.Peer, k toolcall.Key, f *form, list filter, now time.Time) string {
+// afterwards is the page after a response: that of the call, or the next request. rows are
+// the requests that came behind it in the list.
+func afterwards(ctx context.Context, p *gateway.Peer, k toolcall.Key, f *form, list filter, rows []string, now time.Time) string {
 	if f.Then == thenNext {
 		if s, err := makeSide(ctx, p, list, k, now); err == nil {
-			if next := nextRequest(s, domID(k)); next != nil {
+			if next := nextRequest(s, domID(k), rows...); next != nil {
 				return next.Href + "&" + url.Values{"was": {formKey(k)}, "did": {f.Do}}.Encode()
 			}
 		}

@@ -112,3 +112,30 @@ func TestFilter(t *testing.T) {
 		t.Errorf("an odd filter is %+v", got)
 	}
 }
+
+// After a response the next request is the one below it, also once its own row is gone.
+func TestNextRequest(t *testing.T) {
+	t.Parallel()
+	rows := func(ids string) *side {
+		s := &side{}
+		for _, id := range strings.Fields(ids) {
+			s.Rows = append(s.Rows, row{ID: id, Mine: id != "x"})
+		}
+		return s
+	}
+	for _, c := range []struct{ before, at, after, want string }{
+		{"a b c", "b", "a c", "c"},
+		{"a b c", "c", "a b", "a"},
+		{"a b x c", "b", "a x c", "c"},
+		{"a b c", "b", "n a", "a"}, // c is gone, too
+		{"a", "a", "", ""},
+	} {
+		got := ""
+		if next := nextRequest(rows(c.after), c.at, rowsBehind(rows(c.before), c.at)...); next != nil {
+			got = next.ID
+		}
+		if got != c.want {
+			t.Errorf("behind %s of %q with %q left: %q, want %q", c.at, c.before, c.after, got, c.want)
+		}
+	}
+}

@@ -76,7 +76,7 @@ func wordsOf(items []strictjson.Member) string {
 	for i, m := range items {
 		words[i], _ = strictjson.Text(m.Value)
 	}
-	if len(words) == 3 && (words[1] == "-c" || words[1] == "-lc") {
+	if len(words) == 3 && isShell(words[0]) && (words[1] == "-c" || words[1] == "-lc") {
 		return unmark(words[2])
 	}
 	for i, w := range words {
@@ -86,6 +86,10 @@ func wordsOf(items []strictjson.Member) string {
 		words[i] = w
 	}
 	return strings.Join(words, " ")
+}
+
+func isShell(program string) bool {
+	return slices.Contains([]string{"sh", "bash", "dash", "zsh", "ksh", "/bin/sh", "/bin/bash", "/usr/bin/bash"}, program)
 }
 
 // switches names the arguments that are true: they may change what the rest means.

@@ -45,6 +45,7 @@ func TestLine(t *testing.T) {
 		{"the line of a shell", "bash", `{"command":"git push origin main"}`, "git push origin main", summary.Tool{Kind: kind(t, "bash", "")}},
 		{"a line under another name", "run", `{"line":"ls"}`, "ls", summary.Tool{Kind: kind(t, "bash", "line")}},
 		{"a shell without a kind", "shell", `{"command":["bash","-lc","make test"],"workdir":"/srv"}`, "make test (in /srv)", summary.Tool{}},
+		{"no shell", "shell", `{"command":["/tmp/evil","-c","git status"]}`, "/tmp/evil -c 'git status'", summary.Tool{}},
 		{"words", "exec", `{"command":["rm","-r","a b"]}`, "rm -r 'a b'", summary.Tool{}},
 		{"a switch of a shell", "Bash", `{"command":"ls","unsafe":true}`, "ls (unsafe)", summary.Tool{}},
 		{"several lines", "Bash", `{"command":"cd /tmp\n  rm -rf x\n"}`, "cd /tmp ↵ rm -rf x", summary.Tool{}},

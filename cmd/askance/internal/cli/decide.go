@@ -172,6 +172,9 @@ func (d *responding) mustAsk(c *toolcall.Call) error {
 	if err := mustAsk(c); err != nil {
 		return err
 	}
+	if bad := asked.Forged(c, c.Digest); bad != "" {
+		return &message.Error{Code: message.CodeDigest, Op: "submit_response", Call: toolcall.ErrorCall(c), What: bad}
+	}
 	v, voted := asked.VoteOf(c, d.env.cfg.As)
 	if !voted || !d.kind.agree || d.env.cfg.Server != "" || v.Kind != toolcall.ResponseSkip && v.Kind != toolcall.ResponseDelegate {
 		return nil

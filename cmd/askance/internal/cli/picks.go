@@ -137,6 +137,10 @@ func (d *responding) respondToMany(ctx context.Context, l *link, args []string) 
 			break
 		}
 	}
+	if rest := len(calls) - len(all); rest > 0 {
+		fmt.Fprintf(&text, "%s not sent\n", asked.Count(rest, "response"))
+		failed = append(failed, context.Cause(ctx))
+	}
 	if err := env.print(map[string]any{"results": all}, text.String()); err != nil {
 		return err
 	}
