@@ -118,7 +118,7 @@ func TestNextRequest(t *testing.T) {
 	t.Parallel()
 	rows := func(ids string) *side {
 		s := &side{}
-		for _, id := range strings.Fields(ids) {
+		for id := range strings.FieldsSeq(ids) {
 			s.Rows = append(s.Rows, row{ID: id, Mine: id != "x"})
 		}
 		return s
