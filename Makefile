@@ -49,6 +49,7 @@ FUZZ := \
   internal/strictjson:FuzzUnmarshal \
   message:FuzzAppend \
   toolcall:FuzzConceal \
+  toolcall:FuzzDecodeStored \
   message:FuzzDecodeEvent \
   message:FuzzDecodeMsg \
   message/internal/weburl:FuzzNormalize \

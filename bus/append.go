@@ -41,7 +41,7 @@ func (j *Journal) Append(ctx context.Context, f *toolcall.EventRecord, prev uint
 	if err := j.chain.link(ctx, f, prev); err != nil {
 		return 0, err
 	}
-	a, err := j.newAppend(f, prev)
+	a, err := j.newAppend(ctx, f, prev)
 	if err != nil {
 		return 0, err
 	}
@@ -76,12 +76,13 @@ type appending struct {
 	key    toolcall.Key
 	prev   uint64 // what the caller takes for the entity's last event record
 	entity Entity
+	base   *toolcall.RecordBase // on which it builds; nil: it has the whole call
 	msg    *recordMsg
 	// unsure: no answer came to a publish. staged: nor to the batch that had it.
 	unsure, staged bool
 }
 
-func (j *Journal) newAppend(f *toolcall.EventRecord, prev uint64) (*appending, error) {
+func (j *Journal) newAppend(ctx context.Context, f *toolcall.EventRecord, prev uint64) (*appending, error) {
 	a := &appending{j: j, record: f, key: f.Key(), prev: prev}
 	subject, err := recordSubject(a.key, f.WorkQueue())
 	if err == nil && a.key.Space != j.space {
@@ -93,7 +94,10 @@ func (j *Journal) newAppend(f *toolcall.EventRecord, prev uint64) (*appending, e
 	if err != nil {
 		return nil, a.fail(message.CodeInvalid, "the event record cannot be stored", "", err)
 	}
-	body, err := strictjson.Marshal(f)
+	if f.Call != nil && prev > 0 {
+		a.base = toolcall.BaseFor(f, j.baseBefore(ctx, subject.entity(), prev))
+	}
+	body, err := toolcall.EncodeStored(f, a.base)
 	if err == nil { // an unreadable record would end the entity; Marshal writes nothing else that readers refuse
 		err = strictjson.Bounds(body, strictjson.MaxBytes(maxStoredBytes))
 	}
@@ -105,9 +109,19 @@ func (j *Journal) newAppend(f *toolcall.EventRecord, prev uint64) (*appending, e
 	}
 	a.entity = subject.entity()
 	a.msg = recordMsgs.Get().(*recordMsg)
-	a.msg.fill(f, subject.String(), a.entity, body)
+	a.msg.fill(f, subject.String(), a.entity, body, a.base)
 	a.msg.follow(j.codec.keys, prev)
 	return a, nil
+}
+
+// baseBefore is the record before as a base; nil if it cannot be read: the new one then
+// has the whole call.
+func (j *Journal) baseBefore(ctx context.Context, entity Entity, prev uint64) *toolcall.RecordBase {
+	base, err := j.codec.baseAt(ctx, entity, prev, prev, -1)
+	if err != nil {
+		return nil
+	}
+	return base
 }
 
 // run publishes until the outcome is known or ctx ends.
@@ -155,6 +169,9 @@ func (a *appending) attempt(ctx context.Context) (uint64, error) {
 	}
 	a.j.chain.put(ack.Seq, leaf, a.prev)
 	a.j.unsealed.put(ack.Seq, proof.Entry{Subject: a.msg.Subject, Content: content})
+	if a.record.Call != nil {
+		a.j.codec.bases.put(toolcall.NewRecordBase(ack.Seq, leaf.String(), a.record, a.base))
+	}
 	return ack.Seq, nil
 }
 
@@ -170,7 +187,7 @@ func (a *appending) verifyDuplicate(ctx context.Context, seq uint64) error {
 	if err != nil {
 		return err
 	}
-	if r := a.j.codec.decode(m); r.Invalid != nil || r.Record == nil || r.Record.ID != a.record.ID || r.Key != a.key {
+	if r := a.j.codec.decode(ctx, m); r.Invalid != nil || r.Record == nil || r.Record.ID != a.record.ID || r.Key != a.key {
 		return errIDTaken
 	}
 	return nil

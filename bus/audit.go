@@ -103,18 +103,23 @@ func (l *Ledger) records(ctx context.Context, r RecordsRequest, room int) (Recor
 			out.Next = m.seq - 1
 			break
 		}
-		out.Records = append(out.Records, l.j.codec.toProofRecord(m))
+		out.Records = append(out.Records, l.j.codec.toProofRecord(ctx, m))
 	}
 	return out, nil
 }
 
-func (c codec) toProofRecord(m stored) proof.Record {
+func (c codec) toProofRecord(ctx context.Context, m stored) proof.Record {
 	r := proof.Record{Seq: m.seq, Time: m.time, Subject: m.subject, Header: provedHeader(m.header), Entity: EntityIn(m.subject)}
 	r.SetBody(m.data)
 	s, err := ParseSubject(m.subject)
 	if err == nil && s.isRecord() {
-		if _, err = c.decodeEventRecord(s, m); errors.Is(err, errUnreadable) {
+		var f *toolcall.EventRecord
+		f, r.Base, err = c.decodeEventRecord(ctx, s, m)
+		if errors.Is(err, errUnreadable) || errors.Is(err, errBaseUnread) {
 			err = nil // a newer engine's
+		}
+		if f != nil {
+			c.remember(m, f, r.Base)
 		}
 	}
 	if err != nil {

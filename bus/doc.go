@@ -91,8 +91,7 @@
 //
 // # An event record
 //
-// It is one message: a toolcall.EventRecord as JSON, with these headers, which
-// readers check; the server checks the first two:
+// It is one message, of which readers check the headers; the server checks the first two:
 //
 //   - Nats-Expected-Last-Subject-Sequence: the sequence of the entity's last event
 //     record, 0 for none.
@@ -100,13 +99,18 @@
 //     askance.v1.<space>.record.<session>.<reply>.<call>.> with - for what is missing,
 //     byte for byte the same in every write.
 //   - Nats-Msg-Id: the event record's id, 1 to 64 of A-Z a-z 0-9 _ -.
-//   - Askance-Kind: the cause of the last step, note, reply_… or session.
 //   - Askance-MAC: the key id, one space, and the base64url HMAC-SHA256 with the
 //     engines' secret key over "askance-record-v1", a zero byte, the length of the
 //     subject (8 bytes, big-endian), the subject, the expected sequence (8 bytes,
 //     big-endian) and the body.
-//   - Askance-Shown: what auditors may be shown, whole, or sha256: and the hash of the
-//     redacted body; events have it, too.
+//   - Askance-Shown: sha256: and the hash of the redacted body, if rules hide something.
+//     Events have it always, whole if everything may be shown.
+//
+// The body is JSON. With "v":2 it is a toolcall.EventRecord. A call's record has "v":3:
+// call has the whole call, and change only what differs from what package toolcall
+// derives from the record's base. The base is the record at prev, whose hash prev has,
+// or the one that base names by sequence and id. At most three other records are needed
+// to read one. [Journal] returns whole calls, and workers get them with "v":2.
 //
 // A message is not an event record if its MAC is wrong, if a header is missing or
 // double, if it names another filter, or if headers and body disagree: readers report
@@ -170,6 +174,9 @@
 //   - Each record names the hash of the one before it, in its body and under its MAC.
 //     Anyone who can write to the stream could change a header. The hash does not
 //     cover the sequence, so a restored journal can be compared.
+//   - A record builds on the one before it, up to three deep. A full call has 3.9 kB
+//     instead of 11.4 kB; if each built on the first alone, votes and grant would repeat.
+//     An unreadable base makes its record unreadable: nothing changes that call.
 //   - Each checkpoint has one Merkle tree, and checkpoints form a chain. With one
 //     growing tree a proof needs several messages, and a purge destroys it.
 //   - The key that authenticates records never changes; the key that signs grants

@@ -126,7 +126,7 @@ func newJournal(nc *nats.Conn, space toolcall.SpaceID, keys *keyfile.Keys, o Jou
 	}
 	store := reader{nc: nc, js: js, stream: StreamName(space)}
 	j := &Journal{
-		space: space, store: store, codec: codec{space: space, keys: keys}, pub: o.Publisher,
+		space: space, store: store, codec: codec{space: space, keys: keys, bases: newBases(store)}, pub: o.Publisher,
 		claims: &claims{stated: o.Durability, server: nc.ConnectedServerName()},
 		queues: &queueSet{js: js, space: space}, chain: &chain{store: store},
 	}

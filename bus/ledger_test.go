@@ -147,7 +147,7 @@ func (w *ledgered) again(change func([]*nats.Msg) []*nats.Msg) {
 }
 
 func forged(m *nats.Msg, id string) *nats.Msg {
-	out := &nats.Msg{Subject: m.Subject, Header: nats.Header{}, Data: []byte(strings.Replace(string(m.Data), `"n\":1`, `"n\":9`, 1))}
+	out := &nats.Msg{Subject: m.Subject, Header: nats.Header{}, Data: []byte(strings.Replace(string(m.Data), `"at":"2`, `"at":"3`, 1))}
 	for k, v := range m.Header {
 		out.Header[k] = slices.Clone(v)
 	}

@@ -159,7 +159,12 @@ func (o *Outbox) follow(ctx context.Context, name string, f func(context.Context
 		if err != nil {
 			return err
 		}
-		r := o.j.codec.decode(stored{subject: m.Subject(), seq: meta.Sequence.Stream, time: meta.Timestamp.UTC(), header: m.Headers(), data: m.Data()})
+		r := o.j.codec.decode(ctx, stored{subject: m.Subject(), seq: meta.Sequence.Stream, time: meta.Timestamp.UTC(), header: m.Headers(), data: m.Data()})
+		if isBaseUnread(r) {
+			<-room
+			_ = m.NakWithDelay(maxPause) // a lost one comes again after outboxWait
+			continue
+		}
 		d := newDelivery(r, meta.NumDelivered, m)
 		wg.Go(func() { defer func() { <-room }(); f(ctx, d) })
 	}
@@ -194,7 +199,7 @@ func (o *Outbox) Record(ctx context.Context, seq uint64) (toolcall.JournalEntry,
 	if err != nil {
 		return toolcall.JournalEntry{}, apiError("read a record", "record "+strconv.FormatUint(seq, 10), err)
 	}
-	return o.j.codec.decode(m), nil
+	return o.j.codec.decode(ctx, m), nil
 }
 
 func deadLetterKey(destination string, seq uint64) string {

@@ -160,7 +160,11 @@ func (j *Journal) History(ctx context.Context, key toolcall.Key) ([]toolcall.Jou
 			return nil, apiError("read history", errtext.Quote(key.String()), err)
 		}
 		for _, m := range found {
-			out = append(out, j.codec.decode(m))
+			r := j.codec.decode(ctx, m)
+			if isBaseUnread(r) {
+				return nil, r.Invalid
+			}
+			out = append(out, r)
 		}
 		after = through
 	}
@@ -199,7 +203,11 @@ func (j *Journal) Read(ctx context.Context, session toolcall.Key, after uint64, 
 			if m.seq > after {
 				break
 			}
-			if out = append(out, j.codec.decode(m)); len(out) == limit {
+			r := j.codec.decode(ctx, m)
+			if isBaseUnread(r) {
+				return nil, after, r.Invalid
+			}
+			if out = append(out, r); len(out) == limit {
 				return out, m.seq, nil
 			}
 		}

@@ -197,7 +197,9 @@ func (j *Journal) readTail(ctx context.Context, entity Entity, prev uint64, id s
 			return t, err
 		}
 		at = m.seq
-		switch r := j.codec.decode(m); {
+		switch r := j.codec.decode(ctx, m); {
+		case isBaseUnread(r):
+			return t, r.Invalid
 		case r.Invalid != nil && !isUnreadable(r):
 			t.foreign = m.seq
 		case r.Record != nil && r.Record.ID == id:
@@ -221,9 +223,9 @@ func (j *Journal) Last(ctx context.Context, key toolcall.Key) (toolcall.JournalE
 	}
 	m, err := j.store.get(ctx, getRequest{LastFor: string(entity)})
 	if err == nil {
-		r := j.codec.decode(m)
+		r := j.codec.decode(ctx, m)
 		switch {
-		case isUnreadable(r):
+		case isUnreadable(r), isBaseUnread(r):
 			return toolcall.JournalEntry{}, r.Invalid
 		case r.Invalid == nil && r.Key == key:
 			return r, nil

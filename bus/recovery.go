@@ -244,7 +244,11 @@ func (r *Recovery) Survivors(ctx context.Context, visit func(toolcall.JournalEnt
 			return apiError("accept loss", "read the journal", err)
 		}
 		for _, m := range found {
-			if err := visit(r.j.codec.decode(m)); err != nil {
+			entry := r.j.codec.decode(ctx, m)
+			if isBaseUnread(entry) {
+				return entry.Invalid
+			}
+			if err := visit(entry); err != nil {
 				return err
 			}
 		}
@@ -282,7 +286,7 @@ func (r *Recovery) CloseLost(ctx context.Context, subject string, build func(too
 	}
 	a := &appending{j: r.j, record: f, key: f.Key(), entity: entity, msg: recordMsgs.Get().(*recordMsg)}
 	defer a.msg.free()
-	a.msg.fill(f, s.String(), entity, body)
+	a.msg.fill(f, s.String(), entity, body, nil)
 	a.msg.follow(r.j.codec.keys, 0)
 	_, err = a.run(ctx)
 	return err == nil, err

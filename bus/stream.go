@@ -59,7 +59,7 @@ func streamConfig(space toolcall.SpaceID, keyID string, o StreamOptions) jetstre
 		AllowAtomicPublish: true,
 		Metadata: map[string]string{
 			metaKind: kindJournal, metaProtocol: strconv.Itoa(ProtocolVersion),
-			metaRecords: strconv.Itoa(toolcall.RecordVersion), metaSpace: string(space), metaKey: keyID,
+			metaRecords: strconv.Itoa(toolcall.StoredVersion), metaSpace: string(space), metaKey: keyID,
 		},
 	}
 }
@@ -103,7 +103,7 @@ func checkStream(op string, have, want jetstream.StreamConfig) error {
 		return foreign("was not created by askance for this space", "choose another space, or rename the stream")
 	case meta[metaProtocol] != want.Metadata[metaProtocol]:
 		return foreign("has protocol "+errtext.Quote(meta[metaProtocol])+", this engine speaks "+want.Metadata[metaProtocol], "use an engine of the stream's version")
-	case meta[metaRecords] != want.Metadata[metaRecords]:
+	case meta[metaRecords] != want.Metadata[metaRecords] && !isOlderRead(meta[metaRecords], want.Metadata[metaRecords]):
 		return foreign("has event records of version "+errtext.Quote(cmp.Or(meta[metaRecords], "1"))+", this engine reads version "+want.Metadata[metaRecords],
 			"start the release that wrote them, or choose another space: this release does not convert them")
 	case meta[metaKey] != want.Metadata[metaKey]:
@@ -113,6 +113,12 @@ func checkStream(op string, have, want jetstream.StreamConfig) error {
 		return foreign(strings.Join(diffs, "; "), "set it back with: nats stream edit "+have.Name)
 	}
 	return nil
+}
+
+// isOlderRead reports whether this engine continues a journal that an engine before
+// the compact form created.
+func isOlderRead(have, want string) bool {
+	return want == strconv.Itoa(toolcall.StoredVersion) && have == strconv.Itoa(toolcall.RecordVersion)
 }
 
 // weaknesses lists the guarantees that the stream lacks.

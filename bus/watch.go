@@ -118,7 +118,9 @@ func (w *watcher) turn(ctx context.Context, iter jetstream.MessagesContext, expe
 		if err := w.checkFollows(ctx, meta.Sequence.Stream); err != nil {
 			return expect, err
 		}
-		w.deliver(stored{subject: m.Subject(), seq: meta.Sequence.Stream, time: meta.Timestamp.UTC(), header: m.Headers(), data: m.Data()})
+		if err := w.deliver(ctx, stored{subject: m.Subject(), seq: meta.Sequence.Stream, time: meta.Timestamp.UTC(), header: m.Headers(), data: m.Data()}); err != nil {
+			return expect, err
+		}
 		w.catchUp(w.at >= w.target || meta.NumPending == 0)
 		expect++
 	}
@@ -187,19 +189,27 @@ func (w *watcher) step(ctx context.Context) bool {
 	if err != nil || w.checkFollows(ctx, m.seq) != nil {
 		return false
 	}
-	w.deliver(m)
+	if w.deliver(ctx, m) != nil {
+		return false
+	}
 	w.catchUp(w.at >= w.target)
 	return true
 }
 
-func (w *watcher) deliver(m stored) {
+// deliver fails if the record cannot be expanded now.
+func (w *watcher) deliver(ctx context.Context, m stored) error {
 	if choosy, ok := w.sink.(toolcall.ChoosySink); !ok || choosy.Wants(m.seq, m.header.Get(headerID), m.time) {
-		w.sink.Record(w.j.codec.decode(m))
+		r := w.j.codec.decode(ctx, m)
+		if isBaseUnread(r) {
+			return r.Invalid
+		}
+		w.sink.Record(r)
 	}
 	w.at = m.seq
 	if w.caughtUp && m.header.Get(headerBatchID) == "" { // the server shows a batch before it is on the disk
 		w.j.guard.raise(m.seq, proof.Hash{})
 	}
+	return nil
 }
 
 // catchUp tells the sink once that it has all older records.

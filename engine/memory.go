@@ -34,6 +34,7 @@ type memoryRecord struct {
 	record  []byte
 	event   []byte
 	runtime string
+	base    *toolcall.RecordBase // of a call's event record, for the next one
 }
 
 // NewMemory makes an empty journal.
@@ -50,7 +51,8 @@ func (m *Memory) EnsureQueue(context.Context, toolcall.Queue) error { return nil
 // Append implements Journal.
 func (m *Memory) Append(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error) {
 	f.Prev = m.link(prev)
-	body, err := strictjson.Marshal(f)
+	base := toolcall.BaseFor(f, m.baseAt(prev))
+	body, err := toolcall.EncodeStored(f, base)
 	if err == nil {
 		err = strictjson.Bounds(body, readable...) // what could not be read again would end the entity's life; Marshal writes nothing else that a reader refuses
 	}
@@ -68,7 +70,40 @@ func (m *Memory) Append(ctx context.Context, f *toolcall.EventRecord, prev uint6
 	}
 	seq := m.add(memoryRecord{time: time.Now(), key: key, id: f.ID, record: body})
 	m.last[key] = seq
-	return seq, nil
+	return seq, m.keepBase(seq)
+}
+
+// baseAt is the event record of a call at seq, nil if there is none.
+func (m *Memory) baseAt(seq uint64) *toolcall.RecordBase {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if seq == 0 || seq > uint64(len(m.records)) {
+		return nil
+	}
+	return m.records[seq-1].base
+}
+
+// keepBase decodes the event record at seq, so that the next one of its call can build
+// on it. m.mu is held.
+func (m *Memory) keepBase(seq uint64) error {
+	f, below, err := m.expand(seq)
+	if err == nil && f.Call != nil {
+		r := &m.records[seq-1]
+		r.base = toolcall.NewRecordBase(seq, proof.Leaf(r.key.String(), proof.Content(nil, r.record)).String(), f, below)
+	}
+	return err
+}
+
+func (m *Memory) expand(seq uint64) (f *toolcall.EventRecord, below *toolcall.RecordBase, err error) {
+	s, err := toolcall.DecodeStored(m.records[seq-1].record)
+	if err != nil {
+		return nil, nil, err
+	}
+	if at := s.BaseSeq(); at > 0 && at < seq {
+		below = m.records[at-1].base
+	}
+	f, err = s.Expand(below)
+	return f, below, err
 }
 
 // link names the event record at prev. Here an event record's subject is its key, and it has no
@@ -116,12 +151,7 @@ func (m *Memory) record(seq uint64) toolcall.JournalEntry {
 	r := m.records[seq-1]
 	out := toolcall.JournalEntry{Seq: seq, Time: r.time, Key: r.key, Event: slices.Clone(r.event), Runtime: r.runtime}
 	if r.record != nil {
-		var f toolcall.EventRecord
-		if err := strictjson.Unmarshal(r.record, &f, readable...); err != nil {
-			out.Invalid = err
-			return out
-		}
-		out.Record = &f
+		out.Record, _, out.Invalid = m.expand(seq)
 	}
 	return out
 }

@@ -21,10 +21,12 @@ const ShownWhole = "whole"
 var streamedArguments = []byte(`TOOL_CALL_DELTA`)
 
 // Shown returns the body that may be shown of a record, and what was removed from it;
-// nil: nothing. Of an event record that cannot be decoded nothing is shown.
+// nil: nothing. Of an event record that cannot be decoded nothing is shown. base is the
+// one on which it builds, nil for none: both are redacted, so that what is shown of the
+// record builds on what is shown of its base.
 //
 // Invariant: its result for a stored body never changes, because journals have its hash.
-func Shown(body []byte, record bool) (shown []byte, what []string) {
+func Shown(body []byte, record bool, base *toolcall.RecordBase) (shown []byte, what []string) {
 	if !record {
 		if bytes.Contains(body, streamedArguments) {
 			return []byte(redactedDelta), []string{"delta"}
@@ -32,19 +34,26 @@ func Shown(body []byte, record bool) (shown []byte, what []string) {
 		return body, nil
 	}
 	whole := func() ([]byte, []string) { return []byte(RedactedWhole), []string{"*"} }
-	var f toolcall.EventRecord
-	if err := strictjson.Unmarshal(body, &f, strictjson.MaxBytes(maxRecord)); err != nil {
-		return whole()
-	}
-	redacted := f.Redacted()
-	if redacted == &f {
-		return body, nil
-	}
-	shown, err := strictjson.Marshal(redacted)
+	s, err := toolcall.DecodeStored(body)
 	if err != nil {
 		return whole()
 	}
-	return shown, hiddenPaths(&f)
+	if !s.Hides() {
+		return body, nil
+	}
+	f, err := s.Expand(base)
+	if err != nil {
+		return whole()
+	}
+	if s.IsCompact() {
+		shown, err = toolcall.EncodeStored(f.Redacted(), base.Redacted())
+	} else {
+		shown, err = strictjson.Marshal(f.Redacted())
+	}
+	if err != nil {
+		return whole()
+	}
+	return shown, f.Call.HiddenPaths()
 }
 
 // MarkOf is the value of HeaderShown for a result of Shown.
@@ -63,7 +72,7 @@ func (r *Record) Redact() {
 		return
 	}
 	body := r.Body()
-	shown, what := Shown(body, r.Entity != "")
+	shown, what := Shown(body, r.Entity != "", r.Base)
 	mark, marked := r.mark()
 	switch {
 	case what == nil:
@@ -126,22 +135,17 @@ func (r *Record) findRemoved() []string {
 	case r.Entity == "":
 		return []string{"delta"}
 	}
+	var later struct {
+		V     int      `json:"v"`
+		Hides []string `json:"hides"`
+	}
+	err := strictjson.UnmarshalOpen(r.Body(), &later, strictjson.MaxBytes(maxRecord)) // a later release may have more members
+	if err != nil || later.V >= toolcall.StoredVersion {
+		return later.Hides
+	}
 	var f toolcall.EventRecord
-	if err := strictjson.UnmarshalOpen(r.Body(), &f, strictjson.MaxBytes(maxRecord)); err != nil { // a later release may have more members
+	if err := strictjson.UnmarshalOpen(r.Body(), &f, strictjson.MaxBytes(maxRecord)); err != nil || f.Call == nil {
 		return nil
 	}
-	return hiddenPaths(&f)
-}
-
-// hiddenPaths are the paths that rules hide in an event record, sorted.
-func hiddenPaths(f *toolcall.EventRecord) []string {
-	if f.Call == nil {
-		return nil
-	}
-	paths := slices.Clone(f.Call.Redact)
-	if f.Call.Request != nil {
-		paths = append(paths, f.Call.Request.Hidden...)
-	}
-	slices.Sort(paths)
-	return slices.Compact(paths)
+	return f.Call.HiddenPaths()
 }

@@ -29,7 +29,7 @@ func source(bodies ...string) *audit.Source {
 				for i, b := range bodies {
 					r := proof.Record{Seq: uint64(i + 1), Subject: fmt.Sprintf("askance.v1.test.record.s1.r1.c%d.f", i)}
 					r.SetBody([]byte(b))
-					r.Header = map[string][]string{proof.HeaderShown: {proof.MarkOf(proof.Shown(r.Body(), true))}}
+					r.Header = map[string][]string{proof.HeaderShown: {proof.MarkOf(proof.Shown(r.Body(), true, nil))}}
 					if !yield(r, nil) {
 						return
 					}

@@ -20,11 +20,13 @@ type Exporting struct {
 	Filter   Filter
 	CSV      bool // for people; JSON Lines otherwise
 	Progress func(seq uint64)
+
+	read proof.Expander // has seen every record of the source
 }
 
 // line is one line of an export. Each type has its own members and no others.
 type line struct {
-	Type        string           `json:"type"` // export, record, checkpoint, end
+	Type        string           `json:"type"` // export, base, record, checkpoint, end
 	V           int              `json:"v,omitzero"`
 	Space       toolcall.SpaceID `json:"space,omitzero"`
 	First       uint64           `json:"first_seq,omitzero"`
@@ -39,6 +41,7 @@ type line struct {
 // Export writes a source to w and says how many records it wrote.
 func Export(w io.Writer, s *Source, e Exporting) (uint64, error) {
 	buffered := bufio.NewWriterSize(w, 1<<16)
+	e.read.Load = s.load
 	n, err := e.write(buffered, s)
 	if ferr := buffered.Flush(); err == nil {
 		err = ferr
@@ -56,6 +59,7 @@ func (e *Exporting) write(w *bufio.Writer, s *Source) (uint64, error) {
 	}
 	end := line{Type: "end"}
 	err := put(w, &head)
+	reader := proof.Expander{Load: func(seq uint64) (*proof.Record, error) { return putBase(w, s, seq) }}
 	for r, rerr := range mergeRecords(s) {
 		if err == nil {
 			err = rerr
@@ -70,6 +74,8 @@ func (e *Exporting) write(w *bufio.Writer, s *Source) (uint64, error) {
 		}
 		if row, ok := e.row(&r.Record); ok {
 			end.Records++
+			copied := r.Record
+			_, _ = reader.Expand(&copied) // writes what a reader of the file lacks; what cannot be read is not read there either
 			err = put(w, &line{Type: "record", Record: &r.Record, EventRecord: &row})
 		}
 	}
@@ -107,8 +113,20 @@ func (e *Exporting) row(r *proof.Record) (Row, bool) {
 		e.Progress(r.Seq)
 	}
 	bus.RedactRecord(r)
-	row := RowOf(r)
+	row := RowOf(r, &e.read)
 	return row, e.Filter.match(&row)
+}
+
+// putBase writes a record on which the next one builds and that the file lacks.
+func putBase(w *bufio.Writer, s *Source, seq uint64) (*proof.Record, error) {
+	if s.load == nil {
+		return nil, errNoBase
+	}
+	r, err := s.load(seq)
+	if err == nil {
+		err = put(w, &line{Type: "base", Record: r})
+	}
+	return r, err
 }
 
 func put(w *bufio.Writer, l *line) error {

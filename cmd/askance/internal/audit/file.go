@@ -52,6 +52,11 @@ func (s *Source) lines(path, kind string) iter.Seq2[proof.Record, error] {
 		defer func() { _ = f.Close() }() // it was only read
 		in := bufio.NewReaderSize(f, 1<<16)
 		count := map[string]uint64{}
+		bases := map[uint64]*proof.Record{} // since the last record
+		read := proof.Expander{Load: func(seq uint64) (*proof.Record, error) { return copyBase(bases, seq) }}
+		if kind == "record" {
+			s.load = read.Load
+		}
 		for n := 1; ; n++ {
 			l, err := readLine(in, n)
 			if errors.Is(err, errEnd) {
@@ -60,7 +65,7 @@ func (s *Source) lines(path, kind string) iter.Seq2[proof.Record, error] {
 			}
 			if err == nil {
 				count[l.Type]++
-				err = s.check(l, n)
+				err = s.check(l, n, &read)
 			}
 			if err == nil && l.Type == "end" {
 				err = checkEnd(in, n)
@@ -75,11 +80,25 @@ func (s *Source) lines(path, kind string) iter.Seq2[proof.Record, error] {
 				}
 				return
 			}
+			if l.Type == "base" {
+				bases[l.Record.Seq] = l.Record
+				continue
+			}
 			if l.Type == kind && !yield(*l.Record, nil) {
 				return
 			}
+			clear(bases)
 		}
 	}
+}
+
+func copyBase(bases map[uint64]*proof.Record, seq uint64) (*proof.Record, error) {
+	r := bases[seq]
+	if r == nil {
+		return nil, errNoBase
+	}
+	copied := *r
+	return &copied, nil
 }
 
 // orCut says that a file which ends without its last line was cut short.
@@ -119,7 +138,7 @@ func (l *line) head() error {
 
 // check makes sure that a line is one of ours. A record about which it does not
 // say in short what the record says is marked as changed.
-func (s *Source) check(l *line, n int) error {
+func (s *Source) check(l *line, n int, read *proof.Expander) error {
 	own := line{Type: l.Type, Record: l.Record}
 	switch l.Type {
 	case "export":
@@ -131,7 +150,7 @@ func (s *Source) check(l *line, n int) error {
 		own = line{Type: l.Type, Records: l.Records, Checkpoints: l.Checkpoints}
 	case "record":
 		own.EventRecord = l.EventRecord
-	case "checkpoint":
+	case "checkpoint", "base":
 	default:
 		return badLine(n, "it has an unknown type")
 	}
@@ -142,17 +161,20 @@ func (s *Source) check(l *line, n int) error {
 		return nil
 	case l.Record == nil:
 		return badLine(n, "it has no record")
+	case l.Type == "base":
+		l.Record.Entity = bus.EntityIn(l.Record.Subject)
+		return nil
 	case l.Type == "checkpoint":
 		return checkBare(l.Record, n)
 	}
-	return s.record(l, n)
+	return s.record(l, n, read)
 }
 
 // record compares a record with what the export says of it.
-func (s *Source) record(l *line, n int) error {
+func (s *Source) record(l *line, n int, read *proof.Expander) error {
 	r := l.Record
 	r.Entity = bus.EntityIn(r.Subject)
-	row := RowOf(r)
+	row := RowOf(r, read)
 	if l.EventRecord == nil {
 		return badLine(n, "it does not say in short what the record says")
 	}

@@ -34,7 +34,7 @@ func newSigned(t testing.TB, through int) *audit.Source {
 	last := map[string]proof.Record{}
 	add := func(subject, tree string, body []byte) {
 		r := proof.Record{Seq: uint64(len(records) + 1), Time: at, Subject: "askance.v1.test." + subject, Entity: tree, Header: map[string][]string{"Nats-Msg-Id": {fmt.Sprint("f", len(records))}}}
-		r.Header[proof.HeaderShown] = []string{proof.MarkOf(proof.Shown(body, tree != ""))}
+		r.Header[proof.HeaderShown] = []string{proof.MarkOf(proof.Shown(body, tree != "", nil))}
 		r.SetBody(body)
 		records, last[tree] = append(records, r), r
 	}
@@ -104,11 +104,12 @@ func verifyText(t testing.TB, path string, lines [][]byte) (text string, found b
 		return fmt.Sprintf("%v %+v", err, report), true
 	}
 	var out []any
+	var read proof.Expander
 	for r, err := range s.Records() {
 		if err != nil {
 			return err.Error(), true
 		}
-		row := audit.RowOf(&r)
+		row := audit.RowOf(&r, &read)
 		row.StoredAt, r.Time = time.Time{}, time.Time{}
 		out = append(out, row, string(r.Body()))
 	}

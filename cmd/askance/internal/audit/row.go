@@ -8,7 +8,6 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/reveal"
-	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message/proof"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -48,8 +47,8 @@ type Row struct {
 	approvers []string
 }
 
-// RowOf reads a record.
-func RowOf(r *proof.Record) Row {
+// RowOf reads a record. in has what it builds on: it has seen the records before.
+func RowOf(r *proof.Record, in *proof.Expander) Row {
 	row := Row{Seq: r.Seq, StoredAt: r.Time, Kind: "unreadable", Leaf: r.Leaf().String(), Redacted: r.Redacted, Invalid: r.Invalid}
 	s, err := bus.ParseSubject(r.Subject)
 	if err != nil {
@@ -63,8 +62,8 @@ func RowOf(r *proof.Record) Row {
 	if !r.BodyHash.IsZero() && string(r.Body()) == proof.RedactedWhole {
 		return row
 	}
-	var f toolcall.EventRecord
-	if err := strictjson.UnmarshalOpen(r.Body(), &f, strictjson.MaxBytes(maxBody)); err != nil || bus.EntityIn(r.Subject) == "" {
+	f, err := in.Expand(r)
+	if err != nil || bus.EntityIn(r.Subject) == "" {
 		return row
 	}
 	key := f.Key()

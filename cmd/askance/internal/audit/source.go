@@ -6,18 +6,21 @@
 // JSON Lines, which are a source again ([OpenFile]), or as CSV for people:
 //
 //	{"type":"export","v":1,"space":"default","first_seq":1,"last_seq":42}
+//	{"type":"base","record":{…}}
 //	{"type":"record","record":{"seq":1,…,"body":"…"},"event_record":{"tool_name":"pay",…}}
 //	{"type":"checkpoint","record":{…}}
 //	{"type":"end","records":42,"checkpoints":1}
 //
 // A record's body is its exact text; event record repeats in short what it says, for
-// those who read the file with other tools. A selection ([Filter]) leaves
+// those who read the file with other tools. A base is a record on which the next one
+// builds and that the file does not have nearby. A selection ([Filter]) leaves
 // records out and keeps all checkpoints: each record can still be proved, only
 // not that none is missing. Memory is constant for any size.
 package audit
 
 import (
 	"context"
+	"errors"
 	"iter"
 
 	"github.com/askance-dev/askance/bus"
@@ -37,8 +40,9 @@ type Source struct {
 	// Flaws are what the journal lacks by an anchor that the auditor can read.
 	Flaws []bus.Flaw
 
-	filter *Filter // of a selection in a file
-	damage string  // what is wrong with the end of a file, once it was read
+	load   func(seq uint64) (*proof.Record, error) // reads one record again; nil: it cannot
+	filter *Filter                                 // of a selection in a file
+	damage string                                  // what is wrong with the end of a file, once it was read
 }
 
 // Open looks at a journal through an engine, or in a folder. What is stored
@@ -57,7 +61,22 @@ func Open(ctx context.Context, a bus.Auditing, space toolcall.SpaceID) (*Source,
 		Space: space, First: journal.First, Last: journal.Last,
 		Records:     func() iter.Seq2[proof.Record, error] { return bus.Walk(ctx, a, bus.AuditJournal, journal.Last) },
 		Checkpoints: func() iter.Seq2[proof.Record, error] { return bus.Walk(ctx, a, bus.AuditCheckpoints, signed.Last) },
+		load:        func(seq uint64) (*proof.Record, error) { return loadRecord(ctx, a, seq) },
 	}, nil
+}
+
+var errNoBase = errors.New("a record on which another one builds is missing")
+
+func loadRecord(ctx context.Context, a bus.Auditing, seq uint64) (*proof.Record, error) {
+	rep, err := a.Records(ctx, bus.RecordsRequest{V: 1, After: seq - 1, Limit: 1})
+	if err == nil && (len(rep.Records) == 0 || rep.Records[0].Seq != seq) {
+		err = errNoBase
+	}
+	if err != nil {
+		return nil, err
+	}
+	bus.RedactRecord(&rep.Records[0])
+	return &rep.Records[0], nil
 }
 
 // Verify holds the records against the checkpoints. o needs the keys; what the

@@ -1,0 +1,216 @@
+package toolcall
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+)
+
+// The members of a call of which only a part is stored.
+const (
+	requestMember = "request"
+	votesMember   = "votes"
+	attemptMember = "attempt"
+	grantMember   = "grant"
+	seqMember     = "seq" // is where the record stands, and no part of it
+)
+
+// writeCall encodes what a reader cannot derive of a call.
+func writeCall(c *Call, d derivation) ([]byte, error) {
+	w := newChange()
+	if err := w.putMembers(c, d.call, requestMember, votesMember, attemptMember, seqMember); err != nil {
+		return nil, err
+	}
+	if err := w.putRequest(c, d); err != nil {
+		return nil, err
+	}
+	if err := w.putVotes(c, d); err != nil {
+		return nil, err
+	}
+	if err := w.putAttempt(c, d); err != nil {
+		return nil, err
+	}
+	return w.object(), nil
+}
+
+func (w *changeWriter) putRequest(c *Call, d derivation) error {
+	want := d.request(c)
+	switch {
+	case c.Request == nil && d.hasRequest():
+		w.put(requestMember, null)
+		return nil
+	case c.Request == nil || c.Request == want:
+		return nil
+	}
+	return w.putChange(requestMember, c.Request, want, !d.hasRequest())
+}
+
+// putChange writes a member whose own members may differ. always: also if none does.
+func (w *changeWriter) putChange(name string, have, want any, always bool) error {
+	inner := newChange()
+	if err := inner.putMembers(have, want); err != nil {
+		return err
+	}
+	if always || !inner.isEmpty() {
+		w.put(name, inner.object())
+	}
+	return nil
+}
+
+// putVotes writes the votes that follow those of the base as {"add":[…]}, and others as
+// a list.
+func (w *changeWriter) putVotes(c *Call, d derivation) error {
+	before, have := d.votes(), c.Votes
+	if have == nil && before != nil {
+		w.put(votesMember, null)
+		return nil
+	}
+	if have != nil && len(have) == 0 && before == nil {
+		w.put(votesMember, []byte("[]"))
+		return nil
+	}
+	if len(have) == len(before) && (len(have) == 0 || &have[0] == &before[0] || reflect.DeepEqual(have, before)) {
+		return nil
+	}
+	if len(have) < len(before) || len(before) > 0 && &have[0] != &before[0] && !reflect.DeepEqual(have[:len(before)], before) {
+		b, err := strictjson.Marshal(have)
+		w.put(votesMember, b)
+		return err
+	}
+	want := d.vote(c)
+	out := []byte(`{"add":[`)
+	for i := range have[len(before):] {
+		inner := newChange()
+		if err := inner.putMembers(&have[len(before)+i], &want); err != nil {
+			return err
+		}
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, inner.object()...)
+	}
+	w.put(votesMember, append(out, ']', '}'))
+	return nil
+}
+
+func (w *changeWriter) putAttempt(c *Call, d derivation) error {
+	want, have := d.attempt(), c.Attempt
+	inner := newChange()
+	if err := inner.putMembers(&have, &want, grantMember); err != nil {
+		return err
+	}
+	grant := d.grant(c, &have)
+	switch {
+	case have.Grant == grant:
+	case have.Grant == nil:
+		inner.put(grantMember, null)
+	case grant == nil:
+		grant = &Grant{}
+		fallthrough
+	default:
+		if err := inner.putChange(grantMember, have.Grant, grant, grant.V == 0); err != nil {
+			return err
+		}
+	}
+	if !inner.isEmpty() {
+		w.put(attemptMember, inner.object())
+	}
+	return nil
+}
+
+// readCall is the reverse of writeCall.
+func readCall(change []byte, d derivation) (*Call, error) {
+	c := d.call
+	c.Request, c.Votes = nil, d.votes()
+	nested, err := readMembers(change, c, requestMember, votesMember, attemptMember)
+	if err != nil {
+		return nil, err
+	}
+	if c.Seq != 0 {
+		return nil, fmt.Errorf("the member %q is unknown", seqMember)
+	}
+	if err := d.readRequest(c, nested[requestMember]); err != nil {
+		return nil, err
+	}
+	if err := d.readVotes(c, nested[votesMember]); err != nil {
+		return nil, err
+	}
+	return c, d.readAttempt(c, nested[attemptMember])
+}
+
+func (d derivation) hasRequest() bool { return d.base != nil && d.base.Request != nil }
+
+func (d derivation) readRequest(c *Call, change []byte) error {
+	switch {
+	case bytes.Equal(change, null):
+	case change == nil && d.hasRequest():
+		c.Request = d.base.Request
+	case change != nil:
+		q := *d.request(c)
+		c.Request = &q
+		_, err := readMembers(change, c.Request)
+		return err
+	}
+	return nil
+}
+
+func (d derivation) readVotes(c *Call, change []byte) error {
+	if change == nil {
+		return nil
+	}
+	switch strictjson.KindOf(change) {
+	case "null":
+		c.Votes = nil
+	case "array":
+		c.Votes = nil
+		return strictjson.Unmarshal(change, &c.Votes, strictjson.MaxBytes(maxStoredBytes))
+	case "object":
+		var more struct {
+			Add []message.RawJSON `json:"add"`
+		}
+		if err := strictjson.Unmarshal(change, &more, strictjson.MaxBytes(maxStoredBytes)); err != nil {
+			return err
+		}
+		c.Votes = slices.Clip(c.Votes)
+		for _, raw := range more.Add {
+			v := d.vote(c)
+			if _, err := readMembers(raw, &v); err != nil {
+				return err
+			}
+			c.Votes = append(c.Votes, v)
+		}
+	default:
+		return fmt.Errorf("the member %q is neither a list nor an object", votesMember)
+	}
+	return nil
+}
+
+func (d derivation) readAttempt(c *Call, change []byte) error {
+	c.Attempt = d.attempt()
+	if change == nil {
+		change = []byte("{}")
+	}
+	nested, err := readMembers(change, &c.Attempt, grantMember)
+	if err != nil {
+		return err
+	}
+	c.Attempt.Grant = d.grant(c, &c.Attempt)
+	grant, ok := nested[grantMember]
+	switch {
+	case !ok:
+	case bytes.Equal(grant, null):
+		c.Attempt.Grant = nil
+	default:
+		var g Grant
+		if c.Attempt.Grant != nil {
+			g = *c.Attempt.Grant
+		}
+		c.Attempt.Grant = &g
+		_, err = readMembers(grant, &g)
+	}
+	return err
+}
