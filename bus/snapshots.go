@@ -237,7 +237,9 @@ func (s *Snapshots) ReadRecords(ctx context.Context, seqs []uint64) ([]toolcall.
 					stop(apiError("read records", fmt.Sprintf("record %d", seqs[i]), err))
 					continue
 				}
-				out[i] = s.ledger.j.codec.decode(m)
+				if out[i] = s.ledger.j.codec.decode(ctx, m); isBaseUnread(out[i]) {
+					stop(out[i].Invalid)
+				}
 			}
 		})
 	}

@@ -2,8 +2,6 @@ package engine
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"reflect"
@@ -351,11 +349,7 @@ func checkResult(b *message.ToolResultBlock) (string, error) {
 	if b.Metadata == nil {
 		b.Metadata = map[string]any{}
 	}
-	body, err := strictjson.Marshal(struct {
-		Output   message.Content         `json:"output"`
-		State    message.ToolResultState `json:"state"`
-		Metadata map[string]any          `json:"metadata"`
-	}{b.Output, b.State, b.Metadata})
+	digest, body, err := toolcall.DigestResult(b)
 	if err == nil {
 		err = strictjson.Check(body, strictjson.MaxBytes(2*toolcall.MaxOutputBytes), strictjson.MaxDepth(resultDepth))
 	}
@@ -372,6 +366,5 @@ func checkResult(b *message.ToolResultBlock) (string, error) {
 	if b.FinishedAt == nil {
 		b.FinishedAt = &now
 	}
-	sum := sha256.Sum256(body)
-	return "sha256:" + hex.EncodeToString(sum[:]), nil
+	return digest, nil
 }

@@ -2,6 +2,7 @@ package toolcall
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -12,17 +13,24 @@ import (
 
 // The members of a call of which only a part is stored.
 const (
-	requestMember = "request"
-	votesMember   = "votes"
-	attemptMember = "attempt"
-	grantMember   = "grant"
-	seqMember     = "seq" // is where the record stands, and no part of it
+	requestMember      = "request"
+	votesMember        = "votes"
+	attemptMember      = "attempt"
+	grantMember        = "grant"
+	proposalMember     = "proposal"
+	suggestedMember    = "suggested_rules"
+	resultMember       = "result"
+	resultDigestMember = "result_digest"
+	seqMember          = "seq" // is where the record stands, and no part of it
 )
+
+// nestedMembers are read after the others, from which they are derived.
+var nestedMembers = []string{requestMember, votesMember, attemptMember, proposalMember, suggestedMember, resultMember, resultDigestMember}
 
 // writeCall encodes what a reader cannot derive of a call.
 func writeCall(c *Call, d derivation) ([]byte, error) {
 	w := newChange()
-	if err := w.putMembers(c, d.call, requestMember, votesMember, attemptMember, seqMember); err != nil {
+	if err := w.putMembers(c, d.call, append(nestedMembers[:len(nestedMembers):len(nestedMembers)], seqMember)...); err != nil {
 		return nil, err
 	}
 	if err := w.putRequest(c, d); err != nil {
@@ -34,7 +42,79 @@ func writeCall(c *Call, d derivation) ([]byte, error) {
 	if err := w.putAttempt(c, d); err != nil {
 		return nil, err
 	}
-	return w.object(), nil
+	err := errors.Join(
+		putDerived(w, proposalMember, c.Proposal, d.proposal(c)),
+		putDerived(w, suggestedMember, c.Suggested, d.suggested(c)),
+		w.putResult(c, d),
+		putDerived(w, resultDigestMember, c.ResultDigest, d.resultDigest(c)))
+	return w.object(), err
+}
+
+// putDerived writes a member unless a reader derives it.
+func putDerived[T any](w *changeWriter, name string, have, want T) error {
+	h := reflect.ValueOf(&have).Elem()
+	switch {
+	case isEqual(h, reflect.ValueOf(&want).Elem()):
+		return nil
+	case h.IsZero():
+		w.put(name, null)
+		return nil
+	}
+	b, err := strictjson.Marshal(have)
+	w.put(name, b)
+	return err
+}
+
+// readDerived is the reverse of putDerived.
+func readDerived[T any](change []byte, to *T, want T) error {
+	if change == nil {
+		*to = want
+		return nil
+	}
+	var zero T
+	if *to = zero; bytes.Equal(change, null) {
+		return nil
+	}
+	return strictjson.Unmarshal(change, to, strictjson.MaxBytes(maxStoredBytes))
+}
+
+// putResult writes a new result without what the call says of it, others whole.
+func (w *changeWriter) putResult(c *Call, d derivation) error {
+	want := d.result(c)
+	if r := c.Result; want == nil || r == nil || r.Metadata == nil || len(r.Metadata) > 0 || r.FinishedAt == nil || *r.FinishedAt != r.CreatedAt {
+		return putDerived(w, resultMember, r, d.resultBefore())
+	}
+	want.FinishedAt = c.Result.FinishedAt
+	return w.putChange(resultMember, c.Result, want, true)
+}
+
+func (d derivation) resultBefore() *message.ToolResultBlock {
+	if d.base == nil {
+		return nil
+	}
+	return d.base.Result
+}
+
+func (d derivation) readResult(c *Call, change []byte) error {
+	r := d.result(c)
+	if r == nil || change == nil || bytes.Equal(change, null) {
+		return readDerived(change, &c.Result, d.resultBefore())
+	}
+	var whole struct {
+		Type string `json:"type"`
+	}
+	if err := strictjson.UnmarshalOpen(change, &whole, strictjson.MaxBytes(maxStoredBytes)); err != nil || whole.Type != "" {
+		return errors.Join(err, readDerived(change, &c.Result, nil))
+	}
+	if _, err := readMembers(change, r); err != nil {
+		return err
+	}
+	if r.FinishedAt != nil {
+		return fmt.Errorf("the member %q has what a reader derives", resultMember)
+	}
+	end := r.CreatedAt
+	r.FinishedAt, c.Result = &end, r
+	return nil
 }
 
 func (w *changeWriter) putRequest(c *Call, d derivation) error {
@@ -126,7 +206,7 @@ func (w *changeWriter) putAttempt(c *Call, d derivation) error {
 func readCall(change []byte, d derivation) (*Call, error) {
 	c := d.call
 	c.Request, c.Votes = nil, d.votes()
-	nested, err := readMembers(change, c, requestMember, votesMember, attemptMember)
+	nested, err := readMembers(change, c, nestedMembers...)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +219,17 @@ func readCall(change []byte, d derivation) (*Call, error) {
 	if err := d.readVotes(c, nested[votesMember]); err != nil {
 		return nil, err
 	}
-	return c, d.readAttempt(c, nested[attemptMember])
+	if err := d.readAttempt(c, nested[attemptMember]); err != nil {
+		return nil, err
+	}
+	err = errors.Join(
+		readDerived(nested[proposalMember], &c.Proposal, d.proposal(c)),
+		readDerived(nested[suggestedMember], &c.Suggested, d.suggested(c)),
+		d.readResult(c, nested[resultMember]))
+	if err == nil {
+		err = readDerived(nested[resultDigestMember], &c.ResultDigest, d.resultDigest(c))
+	}
+	return c, err
 }
 
 func (d derivation) hasRequest() bool { return d.base != nil && d.base.Request != nil }

@@ -3,6 +3,8 @@ package toolcall
 import (
 	"slices"
 	"time"
+
+	"github.com/askance-dev/askance/message"
 )
 
 // derivation says what a reader derives of the members of a call: only what differs is
@@ -23,6 +25,9 @@ func derive(f *EventRecord, base *RecordBase) derivation {
 			d.call.First = base.Seq
 		}
 		d.call.Seq = 0
+		if d.took(CauseStart) {
+			d.call.Begun++
+		}
 		if f.Note == nil {
 			d.call.Records, d.call.UpdatedAt = d.call.Records+1, f.At
 		}
@@ -39,7 +44,7 @@ func (d derivation) request(c *Call) *ApprovalRequest {
 	if d.base != nil && d.base.Request != nil {
 		return d.base.Request
 	}
-	q := &ApprovalRequest{V: 1, Key: c.Key, Tool: c.Tool, Input: c.Input, Definition: c.Definition}
+	q := &ApprovalRequest{V: 1, Key: c.Key, Tool: c.Tool, Input: c.Input, Definition: c.Definition, Requirement: Requirement{Users: []string{}}}
 	if p := c.Decision; p != nil {
 		q.Text, q.Rule, q.Source, q.Reason, q.Bundle = p.Message, p.Rule, p.Source, p.Reason, p.Bundle
 	}
@@ -55,7 +60,60 @@ func (d derivation) votes() []Vote {
 }
 
 // vote is what is expected of a vote that the record adds.
-func (d derivation) vote(c *Call) Vote { return Vote{By: d.f.By, At: d.f.At, Digest: c.Digest} }
+func (d derivation) vote(c *Call) Vote {
+	v := Vote{By: d.f.By, At: d.f.At, Digest: c.Digest}
+	if d.took(CauseApprove) {
+		v.Kind = ResponseApprove
+	}
+	return v
+}
+
+// derivedSize limits the texts that are hashed to derive a digest: of larger ones the
+// digest costs less to store.
+const derivedSize = 4 << 10
+
+func (d derivation) proposal(c *Call) string {
+	switch {
+	case d.base != nil:
+		return d.base.Proposal
+	case len(c.Input) > derivedSize:
+		return ""
+	}
+	return ProposalDigest(c.Tool, c.Input)
+}
+
+// suggested is what is expected of the suggested rules: the one that allows the tool.
+func (d derivation) suggested(c *Call) []message.PermissionRule {
+	switch {
+	case d.base != nil:
+		return d.base.Suggested
+	case c.Decision == nil || c.Decision.Behavior != message.BehaviorAsk:
+		return nil
+	}
+	return []message.PermissionRule{{ToolName: c.Tool, Behavior: message.BehaviorAllow, Source: "suggested"}}
+}
+
+// result is what is expected of the result, the time of its end left out; nil: none.
+func (d derivation) result(c *Call) *message.ToolResultBlock {
+	if d.took(CauseResult) {
+		return &message.ToolResultBlock{ID: c.Call, Name: c.Tool, State: message.ToolResultSuccess, Metadata: map[string]any{}}
+	}
+	return nil
+}
+
+func (d derivation) resultDigest(c *Call) string {
+	switch {
+	case !d.took(CauseResult) && d.base != nil:
+		return d.base.ResultDigest
+	case !d.took(CauseResult) || c.Result == nil || len(c.Result.Output.Text) > derivedSize || c.Result.Output.Blocks != nil || len(c.Result.Metadata) > 0:
+		return ""
+	}
+	digest, _, err := DigestResult(c.Result)
+	if err != nil {
+		return ""
+	}
+	return c.SealResult(digest)
+}
 
 func (d derivation) took(causes ...Cause) bool {
 	return slices.ContainsFunc(d.f.Path, func(s Step) bool { return slices.Contains(causes, Cause(s.Cause)) })
@@ -69,9 +127,12 @@ func (d derivation) attempt() Attempt {
 	}
 	switch {
 	case d.took(CauseSubmit, CauseOffer):
-		return Attempt{Number: a.Number + 1, OfferedAt: d.f.At, Offers: 1}
+		return Attempt{Number: a.Number + 1, OfferedAt: d.f.At, OfferUntil: d.f.At.Add(derivedOffer), Offers: 1}
 	case d.took(CauseStart):
-		a.StartedAt = d.f.At
+		a.StartedAt, a.LeaseMS, a.Worker = d.f.At, derivedLease.Milliseconds(), d.f.Engine
+		if d.f.By.Role == RoleWorker {
+			a.Worker = d.f.By.Name
+		}
 		if a.Number == 0 {
 			a.Number, a.OfferedAt = 1, d.f.At
 		}
@@ -80,8 +141,13 @@ func (d derivation) attempt() Attempt {
 	return a
 }
 
-// derivedSkew is how long before the offer a grant is expected to become valid.
-const derivedSkew = 5 * time.Second
+// What is expected of an engine's settings. They are part of the format: settings that
+// differ are stored.
+const (
+	derivedSkew  = 5 * time.Second // of a grant before its offer
+	derivedOffer = 10 * time.Minute
+	derivedLease = 10 * time.Second
+)
 
 // grant is what is expected of the grant of an attempt; nil: none.
 func (d derivation) grant(c *Call, a *Attempt) *Grant {

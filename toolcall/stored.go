@@ -92,7 +92,7 @@ type storedRecord struct {
 	ID          string            `json:"id"`
 	Base        *baseRef          `json:"base,omitzero"` // absent: the record before
 	Path        []message.RawJSON `json:"path,omitzero"`
-	By          Principal         `json:"by"`
+	By          []string          `json:"by"` // role, name, and how the name was established
 	At          time.Time         `json:"at"`
 	Engine      *string           `json:"engine,omitzero"` // absent: the base's
 	Call        message.RawJSON   `json:"call,omitzero"`
@@ -135,6 +135,8 @@ func DecodeStored(body []byte) (*Stored, error) {
 // check checks what the members of the compact form say of each other.
 func (r *storedRecord) check() error {
 	switch {
+	case len(r.By) != 3:
+		return fmt.Errorf("its member by has not three texts")
 	case (r.Call == nil) == (r.Change == nil):
 		return fmt.Errorf("it has not exactly one of call and change")
 	case r.Call != nil && (r.Base != nil || r.Engine == nil):
@@ -188,7 +190,7 @@ func (s *Stored) Expand(base *RecordBase) (*EventRecord, error) {
 		return s.whole, nil
 	}
 	r := &s.compact
-	f := &EventRecord{V: RecordVersion, ID: r.ID, By: r.By, At: r.At, Note: r.Note, Explanation: r.Explanation, Prev: r.Prev}
+	f := &EventRecord{V: RecordVersion, ID: r.ID, By: Principal{Role: Role(r.By[0]), Name: r.By[1], Auth: r.By[2]}, At: r.At, Note: r.Note, Explanation: r.Explanation, Prev: r.Prev}
 	change := r.Call
 	if r.Change != nil {
 		if err := r.checkBase(base); err != nil {
@@ -290,7 +292,7 @@ func EncodeStored(f *EventRecord, base *RecordBase) ([]byte, error) {
 	if f.Call == nil || f.V != RecordVersion || f.Reply != nil || f.Session != nil || f.Standing != nil || f.Budget != nil || f.End != nil {
 		return strictjson.Marshal(f)
 	}
-	r := storedRecord{V: StoredVersion, ID: f.ID, By: f.By, At: f.At, Engine: &f.Engine, Note: f.Note, Explanation: f.Explanation, Prev: f.Prev, Hides: f.Call.HiddenPaths()}
+	r := storedRecord{V: StoredVersion, ID: f.ID, By: []string{string(f.By.Role), f.By.Name, f.By.Auth}, At: f.At, Engine: &f.Engine, Note: f.Note, Explanation: f.Explanation, Prev: f.Prev, Hides: f.Call.HiddenPaths()}
 	if base != nil {
 		if f.Prev == nil || f.Prev.Seq == 0 || f.Prev.Seq < base.Seq {
 			base = nil

@@ -148,6 +148,18 @@ func anyVote(t *rapid.T) toolcall.Vote {
 	return v
 }
 
+func anyResult(t *rapid.T, c *toolcall.Call) message.ToolResultBlock {
+	r := message.ToolResultBlock{ID: rapid.SampledFrom([]message.CallID{c.Call, "other"}).Draw(t, "id"), Name: c.Tool, Output: message.Content{Text: word(t) + " 1234567"}, State: "success", CreatedAt: word(t)}
+	r.Metadata = rapid.SampledFrom([]map[string]any{nil, {}, {"k": []any{"v", 1e300}}}).Draw(t, "metadata")
+	if rapid.Bool().Draw(t, "blocks") {
+		r.Output = message.List(&message.TextBlock{ID: "b", Text: word(t)})
+	}
+	if end := word(t); rapid.Bool().Draw(t, "ended") {
+		r.FinishedAt = &end
+	}
+	return r
+}
+
 func anyCall(t *rapid.T) *toolcall.Call {
 	c := newCall()
 	c.Input = rapid.SampledFrom([]string{`{"n":1}`, `{"n":1,"card":"1234567"}`}).Draw(t, "input")
@@ -160,7 +172,18 @@ func anyCall(t *rapid.T) *toolcall.Call {
 	c.Decision = maybe(t, toolcall.Decision{Behavior: "ask", Rule: word(t), Reason: word(t), Bundle: word(t), Route: word(t)})
 	c.Request = maybe(t, toolcall.ApprovalRequest{V: 1, Key: c.Key, Tool: c.Tool, Input: c.Input, Text: word(t), Rule: word(t), Salt: word(t), Hidden: rapid.SampledFrom([][]string{nil, {"args.card"}}).Draw(t, "hidden"), Requirement: toolcall.Requirement{Users: []string{}}})
 	c.Votes = rapid.SliceOfN(rapid.Custom(anyVote), 0, 3).Draw(t, "votes")
-	c.Result = maybe(t, message.ToolResultBlock{ID: "c1", Name: "x", Output: message.Content{Text: word(t) + " 1234567"}, State: "success"})
+	c.Suggested = rapid.SampledFrom([][]message.PermissionRule{nil, {}, {{ToolName: c.Tool, Behavior: message.BehaviorAllow, Source: "suggested"}}}).Draw(t, "suggested")
+	c.Result, c.ResultDigest = maybe(t, anyResult(t, c)), word(t)
+	if c.Result != nil && rapid.Bool().Draw(t, "own digest") {
+		digest, _, err := toolcall.DigestResult(c.Result)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.ResultDigest = c.SealResult(digest)
+	}
+	if rapid.Bool().Draw(t, "own proposal") {
+		c.Proposal = toolcall.ProposalDigest(c.Tool, c.Input)
+	}
 	c.Denial = maybe(t, toolcall.Denial{})
 	grant := maybe(t, toolcall.Grant{V: 1, Key: c.Key, Nonce: word(t), NotBefore: instant(t), Expires: instant(t), Approvals: []toolcall.Approval{}})
 	c.Attempt = toolcall.Attempt{Number: rapid.IntRange(0, 2).Draw(t, "attempt"), Grant: grant, Worker: word(t), OfferedAt: instant(t), OfferUntil: instant(t), StartedAt: instant(t), Offers: rapid.IntRange(0, 2).Draw(t, "offers")}
