@@ -32,14 +32,19 @@ const (
 	hiddenJob = "hidden.job" // remote, asks, hides args.pin
 )
 
-func newStoredWorld(t *testing.T) *storedWorld {
+// storedSpace is that of the recorded journal in testdata, too.
+func storedSpace() space {
 	sp := testSpace()
 	sp.tools = append(sp.tools, tool(askedJob, toolcall.PlaceRemote), tool(hiddenJob, toolcall.PlaceRemote))
 	sp.rules = append(sp.rules,
 		permission.Rule{Name: "asked", Tools: []string{askedJob}, Behavior: message.BehaviorAsk},
 		permission.Rule{Name: "hidden", Tools: []string{hiddenJob}, Behavior: message.BehaviorAsk, Redact: []string{"args.pin"}})
+	return sp
+}
+
+func newStoredWorld(t *testing.T) *storedWorld {
 	w := newWorld(t)
-	w.engineOf(sp, bus.ServiceOptions{})
+	w.engineOf(storedSpace(), bus.ServiceOptions{})
 	s := &storedWorld{world: w, t: t, bot: w.client(toolcall.RoleRuntime, "bot"), ann: w.client(toolcall.RoleApprover, "ann"), session: message.SessionID(uuid())}
 	s.run(path{tool: echo, input: `{}`}) // stores the session's own record
 	return s
