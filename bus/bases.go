@@ -16,6 +16,10 @@ const basesSize = 1 << 13
 // errBaseUnread: the server did not answer, so that a record could not be expanded.
 var errBaseUnread = errors.New("the record on which it builds could not be read now")
 
+// errBaseLost: the journal has no genuine record there any more. The entity needs an
+// operator, who accepts the loss.
+var errBaseLost = errors.New("the record on which it builds is lost")
+
 // bases caches the last records of open calls, on which the next ones build. What it
 // lacks is read from the journal.
 type bases struct {
@@ -77,7 +81,7 @@ func (c codec) baseAt(ctx context.Context, entity Entity, seq, prev uint64, deep
 	m, err := c.bases.store.getSeq(ctx, seq)
 	switch {
 	case errors.Is(err, errNone):
-		return nil, errtext.Because(errUnreadable, fmt.Errorf("the journal has no record %d, on which it builds", seq))
+		return nil, errtext.Because(errUnreadable, errtext.Because(errBaseLost, fmt.Errorf("the journal has no record %d", seq)))
 	case err != nil:
 		return nil, errtext.Because(errBaseUnread, err)
 	case EntityIn(m.subject) != string(entity):
@@ -88,7 +92,7 @@ func (c codec) baseAt(ctx context.Context, entity Entity, seq, prev uint64, deep
 		err = c.checkMAC(s, m)
 	}
 	if err != nil {
-		return nil, errtext.Because(errUnreadable, fmt.Errorf("the record %d, on which it builds: %w", seq, err))
+		return nil, errtext.Because(errUnreadable, errtext.Because(errBaseLost, fmt.Errorf("no engine of this space wrote the record %d: %w", seq, err)))
 	}
 	f, below, err := c.expand(ctx, entity, m, deep+1)
 	if err != nil {

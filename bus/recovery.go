@@ -88,9 +88,16 @@ func (x *Exam) addUnreadable(bad ranges) bool {
 // losses: Begin, Prepare, close open calls with Journal and CloseLost, then
 // Finish. An interrupted recovery starts again from the beginning.
 type Recovery struct {
-	Exam *Exam
-	j    *Journal
-	loss proof.Loss
+	Exam   *Exam
+	j      *Journal
+	loss   proof.Loss
+	cutOff map[Entity]cutOff
+}
+
+// cutOff is the last record of an entity, if what it builds on is lost.
+type cutOff struct {
+	subject string
+	link    *toolcall.Link
 }
 
 // BeginRecovery examines the journal. Nothing else may use the journal until
@@ -236,8 +243,9 @@ func (r *Recovery) fill(ctx context.Context, last, to uint64) error {
 // it.
 func (r *Recovery) Journal() *Journal { return r.j }
 
-// Survivors visits every remaining record in order.
+// Survivors visits every remaining record in order, and finds the calls that are cut off.
 func (r *Recovery) Survivors(ctx context.Context, visit func(toolcall.JournalEntry) error) error {
+	r.cutOff = map[Entity]cutOff{}
 	for after := uint64(0); ; {
 		found, through, err := r.j.store.readPage(ctx, ">", after, maxPage)
 		if err != nil {
@@ -248,6 +256,7 @@ func (r *Recovery) Survivors(ctx context.Context, visit func(toolcall.JournalEnt
 			if isBaseUnread(entry) {
 				return entry.Invalid
 			}
+			r.note(m, entry)
 			if err := visit(entry); err != nil {
 				return err
 			}
@@ -259,9 +268,42 @@ func (r *Recovery) Survivors(ctx context.Context, visit func(toolcall.JournalEnt
 	}
 }
 
-// CloseLost stores a first event record in an entity whose signed records are all
-// gone, so that nothing can begin there again. It returns false for an entity that
-// has records. build gets hashes for names that are stored as hashes.
+// note keeps the entities whose last record cannot be read any more.
+func (r *Recovery) note(m stored, entry toolcall.JournalEntry) {
+	entity := Entity(EntityIn(m.subject))
+	switch {
+	case errors.Is(entry.Invalid, errBaseLost):
+		r.cutOff[entity] = cutOff{m.subject, proof.LinkTo(m.seq, leafOf(m))}
+	case entry.Record != nil || isUnreadable(entry):
+		delete(r.cutOff, entity)
+	}
+}
+
+// CutOff lists the subjects of the calls whose last record builds on a lost one. CloseLost
+// closes them. Survivors must have returned.
+func (r *Recovery) CutOff() []string {
+	var out []string
+	for _, c := range r.cutOff {
+		out = append(out, c.subject)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// IsCutOff reports whether the last record of an entity builds on a lost one: an
+// earlier one that can be read says nothing about it.
+func (r *Recovery) IsCutOff(key toolcall.Key) bool {
+	s, err := recordSubject(key, toolcall.Queue{})
+	if err != nil {
+		return false
+	}
+	_, is := r.cutOff[s.entity()]
+	return is
+}
+
+// CloseLost stores an event record in an entity whose signed records are all gone, or
+// that is cut off, so that nothing can begin there again. It returns false for an entity
+// with records that can be read. build gets hashes for names that are stored as hashes.
 func (r *Recovery) CloseLost(ctx context.Context, subject string, build func(toolcall.Key) *toolcall.EventRecord) (bool, error) {
 	s, err := ParseSubject(subject)
 	name := toolcall.EntityName(s.Name.text())
@@ -272,24 +314,31 @@ func (r *Recovery) CloseLost(ctx context.Context, subject string, build func(too
 		s.Kind, s.Tool = KindRecord, ""
 	}
 	entity := s.entity()
+	last, isCutOff := r.cutOff[entity]
 	switch _, err := r.j.store.get(ctx, getRequest{LastFor: string(entity)}); {
+	case isCutOff:
 	case err == nil:
 		return false, nil
 	case !errors.Is(err, errNone):
 		return false, apiError("accept loss", "read "+string(entity), err)
 	}
 	f := build(toolcall.Key{Space: s.Space, Session: message.SessionID(s.Session.text()), Reply: message.ReplyID(s.Reply.text()), Call: message.CallID(s.Call.text()), Entity: name})
-	f.Prev = &toolcall.Link{}
+	if f.Prev = last.link; f.Prev == nil {
+		f.Prev = &toolcall.Link{}
+	}
 	body, err := strictjson.Marshal(f)
 	if err != nil {
 		return false, err
 	}
-	a := &appending{j: r.j, record: f, key: f.Key(), entity: entity, msg: recordMsgs.Get().(*recordMsg)}
+	a := &appending{j: r.j, record: f, key: f.Key(), prev: f.Prev.Seq, entity: entity, msg: recordMsgs.Get().(*recordMsg)}
 	defer a.msg.free()
 	a.msg.fill(f, s.String(), entity, body, nil)
-	a.msg.follow(r.j.codec.keys, 0)
-	_, err = a.run(ctx)
-	return err == nil, err
+	a.msg.follow(r.j.codec.keys, f.Prev.Seq)
+	if _, err = a.run(ctx); err != nil {
+		return false, err
+	}
+	delete(r.cutOff, entity)
+	return true, nil
 }
 
 // Finish signs the loss and the remaining journal into the checkpoints and writes

@@ -224,6 +224,9 @@ func (c *closing) run(ctx context.Context) error {
 		}
 	}
 	for key, call := range open {
+		if c.r.IsCutOff(key) {
+			continue
+		}
 		if err := c.interrupt(ctx, call); err != nil {
 			return err
 		}
@@ -231,7 +234,7 @@ func (c *closing) run(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, subject := range c.r.Exam.Lost {
+	for _, subject := range append(c.r.CutOff(), c.r.Exam.Lost...) {
 		if err := c.closeLost(ctx, subject, replies, heads); err != nil {
 			return err
 		}
@@ -296,7 +299,8 @@ func (c *closing) revoke(ctx context.Context, l *toolcall.StandingApproval, prev
 	return err
 }
 
-// closeLost closes a call, reply or session whose signed records are lost.
+// closeLost closes a call, reply or session whose signed records are lost, or a call whose
+// last record cannot be read without a lost one.
 func (c *closing) closeLost(ctx context.Context, subject string, replies map[toolcall.Key]*toolcall.EventRecord, heads map[toolcall.Key]uint64) error {
 	if s, err := bus.ParseSubject(subject); err == nil && s.Kind == bus.KindReplyRecord { // what is left of the reply may lack an interrupt
 		session, ok := s.Session.ID()
