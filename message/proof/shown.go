@@ -45,6 +45,9 @@ func Shown(body []byte, record bool, base *toolcall.RecordBase) (shown []byte, w
 	if err != nil {
 		return whole()
 	}
+	if s.BaseSeq() == 0 {
+		base = nil
+	}
 	if s.IsCompact() {
 		shown, err = toolcall.EncodeStored(f.Redacted(), base.Redacted())
 	} else {

@@ -24,12 +24,17 @@ func TestAcceptLossOfABase(t *testing.T) {
 		ran := new(atomic.Int64)
 		n := mustCounted(t, cfg, ran)
 		proposeAgain(t, n, "unserved", "a")
-		proposeAgain(t, n, "remote", "begun", "kept")
+		proposeAgain(t, n, "remote", "begun", "middle", "kept")
 		key := func(id string) toolcall.Key {
 			return toolcall.Key{Space: cfg.Space, Session: "s", Reply: message.ReplyID("r-" + id), Call: message.CallID(id)}
 		}
 		worker := n.Engine().Worker(toolcall.Principal{Role: toolcall.RoleWorker, Name: "wk"}, toolcall.Queue{Tool: "remote"})
-		if _, err := worker.Start(t.Context(), toolcall.StartRequest{V: 1, Key: key("begun"), Attempt: 1, Claim: "claim"}); err != nil {
+		for _, id := range []string{"begun", "middle"} {
+			if _, err := worker.Start(t.Context(), toolcall.StartRequest{V: 1, Key: key(id), Attempt: 1, Claim: "claim"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := worker.Result(t.Context(), toolcall.ResultRequest{V: 1, Key: key("middle"), Attempt: 1, Claim: "claim", Result: message.ToolResultBlock{ID: "middle", Name: "remote", State: message.ToolResultSuccess}}); err != nil {
 			t.Fatal(err)
 		}
 		if signed {
@@ -45,12 +50,12 @@ func TestAcceptLossOfABase(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, id := range []string{"a", "begun"} {
+		for id, lost := range map[string]int{"a": 0, "begun": 0, "middle": 1} {
 			history, err := n.Journal().History(t.Context(), key(id))
-			if err != nil || len(history) != 2 {
-				t.Fatalf("%s has %d records, %v; want a whole one and one that builds on it", id, len(history), err)
+			if err != nil || len(history) != lost+2 {
+				t.Fatalf("%s has %d records, %v; want one that builds on the lost one", id, len(history), err)
 			}
-			if err := stream.DeleteMsg(t.Context(), history[0].Seq); err != nil {
+			if err := stream.DeleteMsg(t.Context(), history[lost].Seq); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -64,12 +69,12 @@ func TestAcceptLossOfABase(t *testing.T) {
 		if err != nil {
 			t.Fatalf("accept the loss: %v", err)
 		}
-		if !slices.Equal(done.Interrupted, []string{key("kept").String()}) || len(done.Closed) != 2 {
-			t.Errorf("interrupted %v, closed %v; want kept, and the two whose bases are lost", done.Interrupted, done.Closed)
+		if !slices.Equal(done.Interrupted, []string{key("kept").String()}) || len(done.Closed) != 3 {
+			t.Errorf("interrupted %v, closed %v; want kept, and the three whose bases are lost", done.Interrupted, done.Closed)
 		}
 		before := ran.Load()
 		n = mustCounted(t, cfg, ran)
-		for _, out := range append(proposeAgain(t, n, "unserved", "a"), proposeAgain(t, n, "remote", "begun", "kept")...) {
+		for _, out := range append(proposeAgain(t, n, "unserved", "a"), proposeAgain(t, n, "remote", "begun", "middle", "kept")...) {
 			if strings.Contains(out, ": submitted ") || strings.Contains(out, ": asking ") {
 				t.Errorf("a call goes on: %s", out)
 			}
@@ -78,7 +83,7 @@ func TestAcceptLossOfABase(t *testing.T) {
 		if rep, err := op.List(t.Context(), toolcall.ListRequest{V: 1}); err != nil || len(rep.Calls) != 0 {
 			t.Errorf("open calls: %+v, %v", rep.Calls, err)
 		}
-		for _, id := range []string{"a", "begun", "kept"} {
+		for _, id := range []string{"a", "begun", "middle", "kept"} {
 			if rep, err := op.Show(t.Context(), toolcall.ShowRequest{V: 1, Key: key(id)}); err != nil || rep.Call.Open() {
 				t.Errorf("show %s = %+v, %v; want a closed call", id, rep.Call, err)
 			}
