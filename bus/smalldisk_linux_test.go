@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"sync"
 	"syscall"
+	"strings"
 	"testing"
 	"time"
 
@@ -146,7 +147,7 @@ func TestServerRecoversFromAFullDisk(t *testing.T) {
 // A record that could not be written leaves no gap, also where it would have been
 // the first of a stream or of one of its files, and however the server ends.
 func TestRefusedRecordLeavesNoGap(t *testing.T) {
-	for name, before := range map[string]int{"first of the stream": 0, "first of a file": 249} {
+	for name, before := range map[string]int{"first of the stream": 0, "first of a file": 251} {
 		for _, end := range []string{"recover", "close"} {
 			t.Run(name+", "+end, func(t *testing.T) {
 				dir := smallDisk(t)
@@ -160,7 +161,7 @@ func TestRefusedRecordLeavesNoGap(t *testing.T) {
 				prev := uint64(0)
 				if before > 0 { // of a call that is open: the head-room takes no new one
 					f, prev = largeCall(0), 1
-					f.ID = "again"
+					f.ID, f.Call.Input = "again", `"`+strings.Repeat("y", 32<<10)+`"` // an edit, which is stored whole
 				}
 				if _, err := j.Append(t.Context(), f, prev); !errors.Is(err, message.ErrFull) {
 					t.Fatalf("an event record for a full disk: %v, want full", err)
