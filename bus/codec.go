@@ -192,8 +192,8 @@ func first(h nats.Header, name string) string {
 const (
 	HeaderKind = "Askance-Kind" // of a checkpoint; event records of earlier releases have their kind
 	HeaderMAC  = "Askance-MAC"  // "<key id> <base64url HMAC-SHA256>" of an event record
-	// HeaderShown has the SHA-256 of the redacted body of a record of which rules
-	// hide something. Events have it always.
+	// HeaderShown has the SHA-256 of the redacted body of a record with hidden values.
+	// Events have it always.
 	HeaderShown = proof.HeaderShown
 
 	headerID     = "Nats-Msg-Id"                                 // the event record's id

@@ -149,8 +149,8 @@ func TestStoredBytes(t *testing.T) {
 		}
 		records, size := s.run(p)
 		t.Logf("%s: %d records, %d bytes", p.name, records, size)
-		if beside := int(size) - payload; records != p.records || beside > p.most {
-			t.Errorf("%s: %d records have %d bytes besides the input and the result; want %d with at most %d", p.name, records, beside, p.records, p.most)
+		if extra := int(size) - payload; records != p.records || extra > p.most {
+			t.Errorf("%s: %d records have %d bytes besides the input and the result; want %d with at most %d", p.name, records, extra, p.records, p.most)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// The members of a call of which only a part is stored.
+// The members of a call that are stored in part, or not at all.
 const (
 	requestMember      = "request"
 	votesMember        = "votes"

@@ -278,6 +278,23 @@ func TestStoredRecordsAreStrict(t *testing.T) {
 	}
 }
 
+// A reader of whole records alone, as the release before had it, takes a compact record
+// for one of a newer version, and not for a call.
+func TestStoredRecordsAreNoWholeRecords(t *testing.T) {
+	whole, later, _ := two(t)
+	for _, body := range []string{whole, later} {
+		var head struct {
+			V int `json:"v"`
+		}
+		if err := strictjson.UnmarshalOpen([]byte(body), &head); err != nil || head.V != toolcall.StoredVersion {
+			t.Errorf("the version is %d, %v: %s", head.V, err, body)
+		}
+		if err := strictjson.Unmarshal([]byte(body), &toolcall.EventRecord{}); err == nil {
+			t.Errorf("it is read as a whole record: %s", body)
+		}
+	}
+}
+
 // FuzzDecodeStored finds no bytes that break the decoder. What it reads, it writes so
 // that it reads the same again.
 func FuzzDecodeStored(f *testing.F) {
