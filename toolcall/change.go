@@ -21,16 +21,20 @@ const (
 	suggestedMember    = "suggested_rules"
 	resultMember       = "result"
 	resultDigestMember = "result_digest"
-	seqMember          = "seq" // is where the record stands, and no part of it
+	typeMember         = "type" // of a whole result
+	seqMember          = "seq"  // is where the record stands, and no part of it
 )
 
 // nestedMembers are read after the others, from which they are derived.
 var nestedMembers = []string{requestMember, votesMember, attemptMember, proposalMember, suggestedMember, resultMember, resultDigestMember}
 
+// unlistedMembers are not written with the others.
+var unlistedMembers = append(slices.Clone(nestedMembers), seqMember)
+
 // writeCall encodes what a reader cannot derive of a call.
 func writeCall(c *Call, d derivation) ([]byte, error) {
 	w := newChange()
-	if err := w.putMembers(c, d.call, append(nestedMembers[:len(nestedMembers):len(nestedMembers)], seqMember)...); err != nil {
+	if err := w.putMembers(c, d.call, unlistedMembers...); err != nil {
 		return nil, err
 	}
 	if err := w.putRequest(c, d); err != nil {
@@ -100,14 +104,12 @@ func (d derivation) readResult(c *Call, change []byte) error {
 	if r == nil || change == nil || bytes.Equal(change, null) {
 		return readDerived(change, &c.Result, d.resultBefore())
 	}
-	var whole struct {
-		Type string `json:"type"`
-	}
-	if err := strictjson.UnmarshalOpen(change, &whole, strictjson.MaxBytes(maxStoredBytes)); err != nil || whole.Type != "" {
-		return errors.Join(err, readDerived(change, &c.Result, nil))
-	}
-	if _, err := readMembers(change, r); err != nil {
+	nested, err := readMembers(change, r, typeMember)
+	if err != nil {
 		return err
+	}
+	if nested != nil {
+		return readDerived(change, &c.Result, nil)
 	}
 	if r.FinishedAt != nil {
 		return fmt.Errorf("the member %q has what a reader derives", resultMember)

@@ -92,9 +92,27 @@ next:
 
 var null = []byte("null")
 
+// isEqual may take equal values for different ones: what differs is stored. It copies no
+// value that it can compare in place.
 func isEqual(a, b reflect.Value) bool {
-	if a.Kind() == reflect.String {
-		return a.String() == b.String()
+	switch a.Kind() {
+	case reflect.Slice:
+		if a.IsNil() || b.IsNil() {
+			return a.IsNil() && b.IsNil()
+		}
+		if a.Len() != b.Len() || a.UnsafePointer() == b.UnsafePointer() {
+			return a.Len() == b.Len()
+		}
+	case reflect.Pointer:
+		if a.IsNil() || b.IsNil() || a.UnsafePointer() == b.UnsafePointer() {
+			return a.UnsafePointer() == b.UnsafePointer()
+		}
+	case reflect.Struct:
+		if a.Type().Comparable() { // no member is an interface
+			return a.Equal(b)
+		}
+	case reflect.String, reflect.Bool, reflect.Int, reflect.Int64, reflect.Uint64:
+		return a.Equal(b)
 	}
 	return reflect.DeepEqual(a.Interface(), b.Interface())
 }

@@ -1,6 +1,7 @@
 package toolcall
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"time"
@@ -109,13 +110,17 @@ type Stored struct {
 	whole   *EventRecord // a record that is not compact
 }
 
+var storedPrefix = fmt.Appendf(nil, `{"v":%d,`, StoredVersion)
+
 // DecodeStored decodes a stored event record of any version that this program reads.
 func DecodeStored(body []byte) (*Stored, error) {
 	var head struct {
 		V int `json:"v"`
 	}
 	var s Stored
-	if err := strictjson.UnmarshalOpen(body, &head, strictjson.MaxBytes(maxStoredBytes)); err != nil {
+	if bytes.HasPrefix(body, storedPrefix) { // as this program writes it
+		head.V = StoredVersion
+	} else if err := strictjson.UnmarshalOpen(body, &head, strictjson.MaxBytes(maxStoredBytes)); err != nil {
 		return nil, err
 	}
 	switch head.V {
