@@ -69,8 +69,12 @@ func (m *Memory) Append(ctx context.Context, f *toolcall.EventRecord, prev uint6
 		return 0, &message.Error{Code: message.CodeConflict, Op: "append", What: fmt.Sprintf("%s is at %d, not at %d", key, have, prev), Hint: "read its last event record and decide again"}
 	}
 	seq := m.add(memoryRecord{time: time.Now(), key: key, id: f.ID, record: body})
+	if err := m.keepBase(seq); err != nil {
+		m.records = m.records[:seq-1] // no reader has seen it: m.mu is held
+		return 0, &message.Error{Code: message.CodeInternal, Op: "append", What: "the event record could not be read back", Err: err}
+	}
 	m.last[key] = seq
-	return seq, m.keepBase(seq)
+	return seq, nil
 }
 
 // baseAt is the event record of a call at seq, nil if there is none.

@@ -21,8 +21,7 @@ const (
 	suggestedMember    = "suggested_rules"
 	resultMember       = "result"
 	resultDigestMember = "result_digest"
-	typeMember         = "type" // of a whole result
-	seqMember          = "seq"  // is where the record stands, and no part of it
+	seqMember          = "seq" // is where the record stands, and no part of it
 )
 
 // nestedMembers are read after the others, from which they are derived.
@@ -82,6 +81,9 @@ func readDerived[T any](change []byte, to *T, want T) error {
 	return strictjson.Unmarshal(change, to, strictjson.MaxBytes(maxStoredBytes))
 }
 
+// wholeResult begins a result that is stored whole.
+var wholeResult = []byte(`{"type":`)
+
 // putResult writes a new result without what the call says of it, others whole.
 func (w *changeWriter) putResult(c *Call, d derivation) error {
 	want := d.result(c)
@@ -104,12 +106,11 @@ func (d derivation) readResult(c *Call, change []byte) error {
 	if r == nil || change == nil || bytes.Equal(change, null) {
 		return readDerived(change, &c.Result, d.resultBefore())
 	}
-	nested, err := readMembers(change, r, typeMember)
-	if err != nil {
-		return err
-	}
-	if nested != nil {
+	if bytes.HasPrefix(change, wholeResult) {
 		return readDerived(change, &c.Result, nil)
+	}
+	if _, err := readMembers(change, r); err != nil {
+		return err
 	}
 	if r.FinishedAt != nil {
 		return fmt.Errorf("the member %q has what a reader derives", resultMember)

@@ -150,7 +150,7 @@ func anyVote(t *rapid.T) toolcall.Vote {
 
 func anyResult(t *rapid.T, c *toolcall.Call) message.ToolResultBlock {
 	r := message.ToolResultBlock{ID: rapid.SampledFrom([]message.CallID{c.Call, "other"}).Draw(t, "id"), Name: c.Tool, Output: message.Content{Text: word(t) + " 1234567"}, State: "success", CreatedAt: word(t)}
-	r.Metadata = rapid.SampledFrom([]map[string]any{nil, {}, {"k": []any{"v", 1e300}}}).Draw(t, "metadata")
+	r.Metadata = rapid.SampledFrom([]map[string]any{nil, {}, {"k": []any{"v", 1e300, uint64(1 << 63)}}}).Draw(t, "metadata")
 	if rapid.Bool().Draw(t, "blocks") {
 		r.Output = message.List(&message.TextBlock{ID: "b", Text: word(t)})
 	}
