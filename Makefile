@@ -49,6 +49,7 @@ FUZZ := \
   internal/strictjson:FuzzUnmarshal \
   message:FuzzAppend \
   toolcall:FuzzConceal \
+  toolcall:FuzzDecodeStored \
   message:FuzzDecodeEvent \
   message:FuzzDecodeMsg \
   message/internal/weburl:FuzzNormalize \
@@ -241,13 +242,17 @@ cluster: build ## Start three NATS servers and three engines to try out, until C
 	$(GO) build -o bin/ github.com/nats-io/nats-server/v2
 	deploy/cluster/try.sh
 
-# Runs of `make faults`, and the seed of one to repeat.
+# Runs of `make faults` in one process, and on a cluster of processes, which take some
+# seconds each. With SEED it repeats one of each.
 RUNS ?= 10000
+CLUSTER_RUNS ?= $(if $(SEED),1,$(shell expr $(RUNS) / 100))
 
 .PHONY: faults
-faults: ## Check RUNS seeded runs with faults for one order of all replies; SEED repeats one.
-	$(call step,faults)
+faults: ## Check RUNS seeded runs with faults, and a hundredth of them on a cluster, for one order of all replies; SEED repeats one.
+	$(call step,faults in one process)
 	ASKANCE_FAULT_RUNS=$(RUNS) ASKANCE_FAULT_SEED=$(SEED) $(GO) test ./engine -run '^TestRepliesAreLinearizable$$' -count=1 -v -timeout 2h
+	$(call step,faults on a cluster)
+	ASKANCE_E2E_FAULTS=$(CLUSTER_RUNS) ASKANCE_E2E_SEED=$(SEED) $(GO) test ./e2e -run '^TestFaults$$' -count=1 -v -timeout 24h
 
 .PHONY: cover
 cover: ## Measure coverage over all packages; writes coverage.html.

@@ -203,6 +203,7 @@ func (o ServiceOptions) pools() capacity.Set {
 		l.Run, l.Stay = cmp.Or(max(0, run), l.Run), cmp.Or(max(0, stay), l.Stay)
 		limits[c] = l
 	}
+	set(api.ClassPropose, o.MaxActs, o.MaxProposals)
 	set(api.ClassDecide, o.MaxActs, 0)
 	set(api.ClassRead, o.MaxReads, 0)
 	set(api.ClassWork, o.MaxWork, 0)
@@ -262,7 +263,7 @@ func (s *Service) begin() bool {
 func (s *Service) refuseLoad(m *nats.Msg, why error) {
 	e := &message.Error{Code: message.CodeUnavailable, Op: "request", What: "the engine is stopping", Hint: "try again; another engine answers"}
 	if !errors.Is(why, capacity.ErrClosed) {
-		e.What, e.Hint = "the engine is overloaded: "+why.Error(), "send fewer requests at once, and try again later"
+		e.Code, e.What, e.Hint = message.CodeOverloaded, "the engine has too much to do: "+why.Error(), "try again in a moment, and send fewer requests at once"
 	}
 	s.respond(m, encodeError("request", e, s.maxReply()))
 }

@@ -22,6 +22,7 @@ const (
 	codeStoreFailed        = 10077 // with Discard New: the stream is full, or the message too large
 	codeMessageTooLarge    = 10054
 	codeDuplicateInProcess = 10158 // the same message id is being stored right now
+	codeOutOfStep          = 10063 // the leader cannot store what followers may have stored
 	codeWrongLastConstant  = 10164 // compare-and-swap lost inside the replication pipeline
 	codeNotLeader          = 10009
 	codeClusterUnavailable = 10008
@@ -50,6 +51,11 @@ func isFull(code int, description string) bool {
 		return strings.Contains(description, "maximum bytes") || strings.Contains(description, "no space left")
 	}
 	return false
+}
+
+// isDiskError reports whether the server could not write what it had room for.
+func isDiskError(code int, description string) bool {
+	return code == codeStoreFailed && !strings.Contains(description, "maximum") && !isTooLarge(code, description)
 }
 
 // isTooLarge reports whether the message can never be stored.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/askance-dev/askance/bus/internal/errtext"
@@ -26,6 +27,9 @@ const (
 	maxPause   = time.Second
 	// headerRoom is more than the headers of an event record need.
 	headerRoom = 4 << 10
+	// wholeFactor is more than how many times as large as its record and its input a call
+	// can be: it has the input twice, with quotes escaped, and what earlier records have.
+	wholeFactor = 8
 )
 
 // Append implements engine.Journal. Without an acknowledgement it repeats the
@@ -41,7 +45,7 @@ func (j *Journal) Append(ctx context.Context, f *toolcall.EventRecord, prev uint
 	if err := j.chain.link(ctx, f, prev); err != nil {
 		return 0, err
 	}
-	a, err := j.newAppend(f, prev)
+	a, err := j.newAppend(ctx, f, prev)
 	if err != nil {
 		return 0, err
 	}
@@ -49,6 +53,11 @@ func (j *Journal) Append(ctx context.Context, f *toolcall.EventRecord, prev uint
 	if isForNewCalls(f, prev) {
 		if err := j.room.check(ctx); err != nil {
 			return 0, a.fail(message.CodeFull, "new calls are refused", "let open calls finish, then make room: "+growHint, err)
+		}
+	}
+	if prev == 0 {
+		if err := j.guard.archives.check(a.op(), a.key); err != nil {
+			return 0, err
 		}
 	}
 	seq, err := a.run(ctx)
@@ -76,12 +85,14 @@ type appending struct {
 	key    toolcall.Key
 	prev   uint64 // what the caller takes for the entity's last event record
 	entity Entity
+	base   *toolcall.RecordBase  // on which it builds; nil: it has the whole call
+	read   *toolcall.EventRecord // what readers get of it
 	msg    *recordMsg
 	// unsure: no answer came to a publish. staged: nor to the batch that had it.
 	unsure, staged bool
 }
 
-func (j *Journal) newAppend(f *toolcall.EventRecord, prev uint64) (*appending, error) {
+func (j *Journal) newAppend(ctx context.Context, f *toolcall.EventRecord, prev uint64) (*appending, error) {
 	a := &appending{j: j, record: f, key: f.Key(), prev: prev}
 	subject, err := recordSubject(a.key, f.WorkQueue())
 	if err == nil && a.key.Space != j.space {
@@ -93,21 +104,53 @@ func (j *Journal) newAppend(f *toolcall.EventRecord, prev uint64) (*appending, e
 	if err != nil {
 		return nil, a.fail(message.CodeInvalid, "the event record cannot be stored", "", err)
 	}
-	body, err := strictjson.Marshal(f)
-	if err == nil { // an unreadable record would end the entity; Marshal writes nothing else that readers refuse
-		err = strictjson.Bounds(body, strictjson.MaxBytes(maxStoredBytes))
+	if f.Call != nil && prev > 0 {
+		a.base = toolcall.BaseFor(f, j.baseBefore(ctx, subject.entity(), prev))
 	}
+	body, read, err := toolcall.EncodeAndRead(f, a.base) // an unreadable record would end the entity
 	if err != nil {
-		return nil, a.fail(message.CodeInvalid, "the event record has no JSON form that can be read back", "use valid UTF-8, finite numbers and at most 64 levels", err)
+		e := message.AsError("", err)
+		return nil, a.fail(e.Code, e.What, e.Hint, e.Err)
 	}
 	if most := j.store.nc.MaxPayload(); int64(len(body)+headerRoom) > most {
 		return nil, a.fail(message.CodeTooLarge, fmt.Sprintf("the event record has %d bytes, the server takes %d less headers", len(body), most), "use a smaller input or result, or raise the server's max_payload", nil)
 	}
-	a.entity = subject.entity()
+	if err := a.checkShownWhole(len(body)); err != nil {
+		return nil, err
+	}
+	a.entity, a.read = subject.entity(), read
 	a.msg = recordMsgs.Get().(*recordMsg)
-	a.msg.fill(f, subject.String(), a.entity, body)
+	a.msg.fill(f, subject.String(), a.entity, body, a.base)
 	a.msg.follow(j.codec.keys, prev)
 	return a, nil
+}
+
+// checkShownWhole refuses a call that cannot be sent whole: to the approver, or as a task.
+// stored is the size of its record.
+func (a *appending) checkShownWhole(stored int) error {
+	most := a.j.store.nc.MaxPayload()
+	c := a.record.Call
+	if c == nil || int64(stored+len(c.Input)+len(c.Votes)<<10) < most/wholeFactor {
+		return nil
+	}
+	whole, err := strictjson.Marshal(a.record)
+	if err != nil {
+		return a.fail(message.CodeInvalid, "the event record has no JSON form", "use valid UTF-8 and finite numbers", err)
+	}
+	if int64(len(whole)+headerRoom) > most {
+		return a.fail(message.CodeTooLarge, fmt.Sprintf("the whole call has %d bytes, the server takes %d less headers", len(whole), most), "use a smaller input or result, or raise the server's max_payload", nil)
+	}
+	return nil
+}
+
+// baseBefore is the record before as a base; nil if it cannot be read: the new one then
+// has the whole call.
+func (j *Journal) baseBefore(ctx context.Context, entity Entity, prev uint64) *toolcall.RecordBase {
+	base, err := j.codec.baseAt(ctx, entity, prev, prev, -1)
+	if err != nil {
+		return nil
+	}
+	return base
 }
 
 // run publishes until the outcome is known or ctx ends.
@@ -132,21 +175,28 @@ func (a *appending) run(ctx context.Context) (uint64, error) {
 	}
 }
 
-func (a *appending) attempt(ctx context.Context) (uint64, error) {
-	if a.j.store.nc.IsClosed() || ctx.Err() != nil {
+func (a *appending) attempt(caller context.Context) (uint64, error) {
+	if a.j.store.nc.IsClosed() || caller.Err() != nil {
 		return 0, errNotSent
 	}
-	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	ctx, cancel := context.WithTimeout(caller, attemptTimeout)
 	defer cancel()
 	before := a.j.guard.high.Load()
 	ack, err := a.j.pub.Publish(ctx, Write{Entity: a.entity, Msg: &a.msg.Msg, Again: a.unsure})
+	if !ack.Duplicate && caller.Err() == nil {
+		a.j.storing.note(err)
+	}
 	switch {
 	case err != nil:
 		return 0, err
 	case ack.Stream != a.j.store.stream:
 		return 0, errOtherStream
 	case ack.Duplicate:
-		return ack.Seq, a.verifyDuplicate(ctx, ack.Seq)
+		seq, err := a.verifyDuplicate(ctx, ack.Seq)
+		if err != nil {
+			return 0, err
+		}
+		return seq, a.settle(caller)
 	}
 	content := proof.Content(provedHeader(a.msg.Header), a.msg.Data)
 	leaf := proof.Leaf(a.msg.Subject, content)
@@ -154,26 +204,100 @@ func (a *appending) attempt(ctx context.Context) (uint64, error) {
 		return 0, err
 	}
 	a.j.chain.put(ack.Seq, leaf, a.prev)
+	a.j.voids.firm.put(ack.Seq)
 	a.j.unsealed.put(ack.Seq, proof.Entry{Subject: a.msg.Subject, Content: content})
+	if a.read.Call != nil {
+		a.j.codec.bases.put(toolcall.NewRecordBase(ack.Seq, leaf.String(), a.read, a.base), len(a.msg.Data))
+	}
 	return ack.Seq, nil
+}
+
+// storing knows whether the server stores what it takes. One whose disk fails goes on
+// answering about the stream, and no answer tells what is wrong.
+type storing struct {
+	failed atomic.Pointer[storeFailure] // nil: the last record was stored
+	stored atomic.Uint64                // records so far
+}
+
+type storeFailure struct {
+	at  time.Time
+	err error
+}
+
+// failureCounts is how long a failure counts: only the next write can tell whether the
+// server stores again, so that some must be let in.
+const failureCounts = 10 * time.Second
+
+// note takes the result of an attempt that was not given up.
+func (s *storing) note(err error) {
+	var api *jetstream.APIError
+	switch {
+	case err == nil:
+		s.failed.Store(nil)
+		s.stored.Add(1)
+	case errors.As(err, &api) && !isDiskError(int(api.ErrorCode), api.Description):
+	case api != nil, errors.Is(err, context.DeadlineExceeded), errors.Is(err, errBatchLost):
+		s.failed.Store(&storeFailure{time.Now(), err})
+	}
+}
+
+// check is why the server probably stores nothing now.
+func (s *storing) check() error {
+	f := s.failed.Load()
+	if f == nil || time.Since(f.at) > failureCounts {
+		return nil
+	}
+	return &message.Error{Code: message.CodeUnavailable, Op: "ready", What: "NATS answers, and did not store the last record", Hint: "check the disks of the servers that hold the journal, and restart one whose disk was full", Err: f.err}
 }
 
 var (
 	errNotSent     = errors.New("nothing was sent")
 	errOtherStream = errors.New("another stream stored the event record")
 	errIDTaken     = errors.New("another message has the event record's id")
+	errUnsynced    = errors.New("the event record is stored, and perhaps not on the disk")
 )
 
-// verifyDuplicate ensures that the server's duplicate is this event record.
-func (a *appending) verifyDuplicate(ctx context.Context, seq uint64) error {
-	m, err := a.j.store.getSeq(ctx, seq)
-	if err != nil {
-		return err
+// settle ensures that a record of a batch without an answer is on the disk. The server
+// shows a batch before it syncs it, and stores nothing more if that fails: so a later
+// record that is stored proves it.
+func (a *appending) settle(ctx context.Context) error {
+	switch {
+	case !a.staged:
+		return nil
+	case a.j.guard.asks && a.j.guard.broken() == nil:
+		return nil
+	case a.j.guard.asks:
+		return errUnsynced
 	}
-	if r := a.j.codec.decode(m); r.Invalid != nil || r.Record == nil || r.Record.ID != a.record.ID || r.Key != a.key {
-		return errIDTaken
+	for before := a.j.storing.stored.Load(); a.j.storing.stored.Load() == before; {
+		if !sleep(ctx, firstPause) {
+			return errUnsynced
+		}
 	}
 	return nil
+}
+
+// verifyDuplicate finds where this event record is stored, whose id the server has. The server
+// looks at the id before it compares, so that the record may be void.
+func (a *appending) verifyDuplicate(ctx context.Context, seq uint64) (uint64, error) {
+	t, err := a.j.readTail(ctx, a.entity, a.prev, a.record.ID)
+	switch {
+	case err == nil && t.own != 0:
+		return t.own, nil
+	case err == nil && t.other != 0:
+		return 0, errVoid
+	}
+	var m stored
+	if err == nil {
+		m, err = a.j.store.getSeq(ctx, seq)
+	}
+	if err != nil { // no error of the publish, whose outcome stays unknown
+		return 0, errors.New("the record with this id was not read: " + err.Error())
+	}
+	if r := a.j.codec.decode(ctx, m); m.seq > a.prev && (isBaseUnread(r) || r.Record != nil && r.Record.ID == a.record.ID && r.Key == a.key) {
+		return 0, errForgets(m)
+	}
+	return 0, errIDTaken
 }
 
 func (a *appending) giveUp(ctx context.Context, err error) error {
@@ -183,8 +307,10 @@ func (a *appending) giveUp(ctx context.Context, err error) error {
 	return a.fail(message.CodeUnavailable, "nothing was written: NATS did not accept the event record", "check that NATS runs with JetStream", errtext.Because(err, context.Cause(ctx)))
 }
 
+func (a *appending) op() string { return "append to " + errtext.Quote(a.key.String()) }
+
 func (a *appending) fail(code message.Code, what, hint string, err error) error {
-	return &message.Error{Code: code, Op: "append to " + errtext.Quote(a.key.String()), What: what, Hint: hint, Err: err}
+	return &message.Error{Code: code, Op: a.op(), What: what, Hint: hint, Err: err}
 }
 
 // withDefault limits ctx if it has no deadline.
@@ -224,7 +350,9 @@ func (a *appending) judge(ctx context.Context, err error) verdict {
 		return verdict{final: true, err: a.fail(code, what, hint, err)}
 	}
 	switch {
-	case errors.As(err, &api):
+	case errors.Is(err, errVoid):
+		return a.resolve(ctx, err)
+	case errors.As(err, &api) && api.ErrorCode != codeOutOfStep:
 		code, text := int(api.ErrorCode), api.Description
 		switch {
 		case isConflict(code):
@@ -242,9 +370,11 @@ func (a *appending) judge(ctx context.Context, err error) verdict {
 	case errors.Is(err, errOtherStream):
 		return verdict{final: true, err: a.fail(message.CodeForeignStream, "another stream receives this space's subjects", "remove those subjects from it", err)}
 	case errors.Is(err, errIDTaken):
-		return verdict{final: true, err: a.fail(message.CodeInternal, "nothing was written", "give the event record a fresh id", err)}
+		return final(message.CodeInternal, "nothing was written", "give the event record a fresh id")
 	case errors.Is(err, message.ErrDamaged):
 		return verdict{final: true, err: err}
+	case errors.Is(err, errUnsynced):
+		return verdict{final: true, err: a.fail(message.CodeUnknownOutcome, "a power loss can still undo it", "read the entity's last event record and compare its id", err)}
 	case errors.Is(err, errNotSent):
 		return final(message.CodeUnavailable, "nothing was written: the connection is closed or the deadline passed", "try again")
 	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, errWaited):
@@ -284,12 +414,17 @@ func (a *appending) resolve(ctx context.Context, cause error) verdict {
 	case err != nil:
 		return verdict{wait: true}
 	case t.own != 0:
+		if err := a.settle(ctx); err != nil {
+			return a.judge(ctx, err)
+		}
 		return verdict{final: true, seq: t.own}
-	case t.other == 0 && a.unsure && isInPipeline(cause):
-		return verdict{wait: true} // perhaps our own earlier attempt, on its way
+	case t.other == 0 && isInPipeline(cause):
+		return verdict{wait: true} // a write on its way, which may never be stored: the server may lead no quorum
 	case t.other == 0 && t.foreign != 0:
 		a.msg.follow(a.j.codec.keys, t.foreign)
 		return verdict{}
+	case t.other == 0 && a.unsure:
+		return verdict{wait: true} // the leader may have forgotten what an earlier attempt stored
 	}
 	what := fmt.Sprintf("the entity is not at sequence %d", a.prev)
 	if t.other != 0 {

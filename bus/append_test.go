@@ -36,6 +36,30 @@ func TestAppendConflicts(t *testing.T) {
 	}
 }
 
+// A caller who changes what it appended changes neither the record nor what the next one
+// builds on.
+func TestAppendBuildsOnWhatIsStored(t *testing.T) {
+	b := bustest.New(t)
+	j := b.Journal("test")
+	key := callKey("c1")
+	first := callRecord("f1", key, message.ToolCallPending, "propose")
+	first.Call.Decision = &toolcall.Decision{Behavior: message.BehaviorAsk, Reason: "as it was"}
+	seq := mustAppend(t, j, first, 0)
+	first.Call.Decision.Reason = "as it is now"
+	next := callRecord("f2", key, message.ToolCallAsking, "ask")
+	next.Call.Decision = first.Call.Decision
+	mustAppend(t, j, next, seq)
+	h, err := b.Journal("test").History(t.Context(), key)
+	if err != nil || len(h) != 2 {
+		t.Fatalf("History = %v, %v", h, err)
+	}
+	for i, want := range []string{"as it was", "as it is now"} {
+		if got := h[i].Record.Call.Decision.Reason; got != want {
+			t.Errorf("record %d has the reason %q, want %q", i, got, want)
+		}
+	}
+}
+
 // The same event record appended again is the same event record: it was stored, and its
 // acknowledgement got lost.
 func TestAppendAgainAfterALostAck(t *testing.T) {
@@ -143,11 +167,22 @@ func (p *flaky) Publish(ctx context.Context, w bus.Write) (bus.Ack, error) {
 		}
 		<-ctx.Done()
 		return bus.Ack{}, ctx.Err()
+	case "stored, batch lost":
+		if _, err := p.Publisher.Publish(ctx, w); err != nil {
+			return bus.Ack{}, err
+		}
+		<-ctx.Done()
+		return bus.Ack{}, bus.ErrBatchLost
 	case "lost":
 		<-ctx.Done()
 		return bus.Ack{}, ctx.Err()
 	case "10164":
 		return bus.Ack{}, &jetstream.APIError{Code: 400, ErrorCode: 10164, Description: "wrong last sequence"}
+	case "stored by others":
+		if _, err := p.Publisher.Publish(ctx, w); err != nil {
+			return bus.Ack{}, err
+		}
+		return bus.Ack{}, &jetstream.APIError{Code: 503, ErrorCode: 10063, Description: "expected stream sequence does not match"}
 	case "no responders":
 		return bus.Ack{}, nats.ErrNoResponders
 	case "in process":
@@ -187,9 +222,12 @@ func TestAppendFaults(t *testing.T) {
 		{"too large", []string{"too large"}, message.ErrTooLarge, 0},
 		{"full after a lost one", []string{"lost", "full"}, message.ErrUnknownOutcome, 0},
 		{"stored, then told full", []string{"stored, ack lost", "full"}, message.ErrUnknownOutcome, 1},
-		{"the second conflict code", []string{"10164"}, message.ErrConflict, 0},
+		{"behind a write on its way", []string{"10164", "10164"}, nil, 1},
+		{"behind a write that is never stored", repeat("10164", 99), message.ErrUnavailable, 0},
 		{"a conflict with itself", []string{"stored, ack lost", "10164"}, nil, 1},
 		{"in the pipeline behind itself", []string{"lost", "10164", "10164"}, nil, 1},
+		{"the leader could not store it, others could", []string{"stored by others"}, nil, 1},
+		{"the same, and full", []string{"stored by others", "full"}, message.ErrUnknownOutcome, 1},
 		{"another stream answered", []string{"other stream"}, message.ErrForeignStream, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -273,7 +311,7 @@ func TestAppendLostThenOvertaken(t *testing.T) {
 		key := callKey("c1")
 		p := &flaky{Publisher: bus.NewDirect(b.Conn("engine")), script: []string{"lost"}}
 		j := b.JournalWith("test", bus.JournalOptions{Publisher: p})
-		done := make(chan error)
+		done := make(chan error, 1)
 		go func() {
 			_, err := j.Append(context.Background(), callRecord("mine", key, message.ToolCallPending, "propose"), 0)
 			done <- err
@@ -357,4 +395,44 @@ func TestAppendManyEntities(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// A record of a batch without an answer is acknowledged when the server is known to have
+// synced it: by its health, or by a record that it stored later.
+func TestRecordOfALostBatchIsOnTheDisk(t *testing.T) {
+	broken := &bus.HealthError{Problems: []string{"write error"}, Broken: []string{"ASKANCE_test"}}
+	for _, tc := range []struct {
+		name   string
+		health func() error
+		later  bool // another record is stored meanwhile
+		want   error
+	}{
+		{"the server here is well", func() error { return nil }, false, nil},
+		{"the server here is broken", func() error { return broken }, false, message.ErrUnknownOutcome},
+		{"a server elsewhere", nil, false, message.ErrUnknownOutcome},
+		{"a server elsewhere that stores more", nil, true, nil},
+	} {
+		for _, script := range [][]string{{"stored, batch lost"}, {"stored, batch lost", "10164"}} {
+			t.Run(tc.name+", "+script[len(script)-1], func(t *testing.T) {
+				dir := bustest.Dir(t)
+				synctest.Test(t, func(t *testing.T) {
+					b := bustest.New(t, bustest.In(dir))
+					p := &flaky{Publisher: bus.NewDirect(b.Conn("engine")), script: script}
+					j := b.JournalWith("test", bus.JournalOptions{Publisher: p, Health: tc.health})
+					done := make(chan error, 1)
+					go func() {
+						_, err := j.Append(context.Background(), callRecord("f1", callKey("c1"), message.ToolCallPending, "propose"), 0)
+						done <- err
+					}()
+					time.Sleep(5 * time.Second) // the batch was given up, and the record found
+					if tc.later {
+						mustAppend(t, j, callRecord("f2", callKey("c2"), message.ToolCallPending, "propose"), 0)
+					}
+					if err := <-done; tc.want == nil && err != nil || tc.want != nil && !errors.Is(err, tc.want) {
+						t.Errorf("%v, want %v", err, tc.want)
+					}
+				})
+			})
+		}
+	}
 }

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"iter"
 	"math"
+	"runtime"
 	"slices"
+	"sync"
 
 	"github.com/askance-dev/askance/bus/internal/errtext"
 	"github.com/askance-dev/askance/message"
@@ -70,10 +72,10 @@ func (l *Ledger) records(ctx context.Context, r RecordsRequest, room int) (Recor
 	default:
 		return RecordsReply{}, &message.Error{Code: message.CodeInvalid, Op: "records", What: "unknown record stream " + errtext.Quote(string(r.Of)), Hint: "use journal or checkpoints"}
 	}
-	filter := ">"
+	filter, entity := ">", Entity("")
 	if r.Call != "" {
-		entity, err := EntityOf(toolcall.Key{Space: l.j.space, Session: r.Session, Reply: r.Reply, Call: r.Call})
-		if err != nil {
+		var err error
+		if entity, err = EntityOf(toolcall.Key{Space: l.j.space, Session: r.Session, Reply: r.Reply, Call: r.Call}); err != nil {
 			return RecordsReply{}, err
 		}
 		filter = string(entity)
@@ -98,29 +100,80 @@ func (l *Ledger) records(ctx context.Context, r RecordsRequest, room int) (Recor
 		return RecordsReply{}, apiError("records", "stream "+from.stream, err)
 	}
 	out.Next = min(through, max(r.After, state.LastSeq))
+	if from == l.j.store {
+		if first := l.j.guard.archives.first(); first > 0 {
+			out.First = min(out.First, first)
+		}
+		if found, out.Next, err = l.j.guard.archives.merge(ctx, entity, found, r.After, out.Next, r.Limit); err != nil {
+			return RecordsReply{}, err
+		}
+	}
 	for i, m := range found {
 		if room -= len(m.data) + len(m.subject) + 256; m.seq > state.LastSeq || room < 0 && i > 0 {
-			out.Next = m.seq - 1
+			out.Next, found = m.seq-1, found[:i]
 			break
 		}
-		out.Records = append(out.Records, l.j.codec.toProofRecord(m))
+	}
+	out.Records = make([]proof.Record, len(found))
+	workers := 1
+	if l.o.Existing { // no engine needs the other processors
+		workers = runtime.GOMAXPROCS(0)
+	}
+	part := (len(found) + workers - 1) / workers
+	errs := make([]error, len(found))
+	var wg sync.WaitGroup
+	for from := 0; from < len(found); from += part {
+		wg.Go(func() {
+			for i := from; i < min(from+part, len(found)); i++ {
+				out.Records[i], errs[i] = l.j.codec.toProofRecord(ctx, found[i])
+			}
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return RecordsReply{}, apiError("records", "stream "+from.stream, err)
 	}
 	return out, nil
 }
 
-func (c codec) toProofRecord(m stored) proof.Record {
-	r := proof.Record{Seq: m.seq, Time: m.time, Subject: m.subject, Header: provedHeader(m.header), Entity: EntityIn(m.subject)}
+// toProofRecord fails if what the record builds on could not be read: nothing could be shown.
+func (c codec) toProofRecord(ctx context.Context, m stored) (proof.Record, error) {
+	r := proof.Record{Seq: m.seq, Time: m.time, Subject: m.subject, Header: provedHeader(m.header)}
 	r.SetBody(m.data)
 	s, err := ParseSubject(m.subject)
 	if err == nil && s.isRecord() {
-		if _, err = c.decodeEventRecord(s, m); errors.Is(err, errUnreadable) {
-			err = nil // a newer engine's
+		r.Entity = string(s.entity())
+		err = c.checkStored(ctx, s, m, &r)
+		switch {
+		case errors.Is(err, errBaseUnread):
+			return r, err
+		case errors.Is(err, errUnreadable): // a newer engine's
+			err = nil
 		}
 	}
 	if err != nil {
 		r.Invalid, r.Altered = err.Error(), errors.Is(err, errMisfit)
 	}
-	return r
+	return r, nil
+}
+
+// checkStored verifies that an engine wrote an event record. It expands the record only if
+// something of it has to be redacted.
+func (c codec) checkStored(ctx context.Context, s Subject, m stored, r *proof.Record) error {
+	if err := c.checkMAC(s, m); err != nil {
+		return err
+	}
+	head, err := toolcall.DecodeHead(m.data)
+	if err != nil || len(head.Hides) > 0 || len(m.header[HeaderKind]) > 0 {
+		f, below, err := c.decodeGenuine(ctx, s, m)
+		if f != nil {
+			r.Base = below
+			c.remember(m, f, below)
+		}
+		return err
+	}
+	r.Prev = head.Prev
+	return checkID(m, head.ID)
 }
 
 func (s *Service) ledger() (*Ledger, error) {
@@ -190,11 +243,11 @@ type Auditing interface {
 	Records(ctx context.Context, r RecordsRequest) (RecordsReply, error)
 }
 
-// Walk yields every record up to a sequence in order, reading a page at a time. It
-// ends with the first error.
-func Walk(ctx context.Context, a Auditing, of AuditOf, through uint64) iter.Seq2[proof.Record, error] {
+// Walk yields the records after one sequence and up to another in order, reading a page at
+// a time. It ends with the first error.
+func Walk(ctx context.Context, a Auditing, of AuditOf, after, through uint64) iter.Seq2[proof.Record, error] {
 	return func(yield func(proof.Record, error) bool) {
-		for after := uint64(0); after < through; {
+		for after := after; after < through; {
 			rep, err := a.Records(ctx, RecordsRequest{V: 1, Of: of, After: after})
 			if err == nil && rep.Next <= after && len(rep.Records) == 0 && rep.Last > after {
 				err = &message.Error{Code: message.CodeInternal, Op: "records", What: "the engine returned no further records", Hint: "try again"}
@@ -227,18 +280,25 @@ func Bodies(records iter.Seq2[proof.Record, error]) iter.Seq2[[]byte, error] {
 }
 
 // CallRecords reads the stored event records of one call, oldest first, and skips
-// what no engine wrote.
+// what no engine wrote and void records.
 func CallRecords(ctx context.Context, a Auditing, key toolcall.Key) ([]proof.Record, error) {
 	var out []proof.Record
+	var so succession
 	for after := uint64(0); ; {
 		rep, err := a.Records(ctx, RecordsRequest{V: 1, After: after, Session: key.Session, Reply: key.Reply, Call: key.Call})
 		if err != nil {
 			return nil, err
 		}
 		for _, r := range rep.Records {
-			if r.Invalid == "" {
-				out = append(out, r)
+			m := stored{subject: r.Subject, header: r.Header, data: r.Body()}
+			link := m.link
+			if r.Prev != nil {
+				link = func() uint64 { return r.Prev.Seq }
 			}
+			if _, prev, ok := followed(m); r.Invalid != "" || ok && so.isVoid(r.Seq, prev, link) {
+				continue
+			}
+			out = append(out, r)
 		}
 		if after = rep.Next; after >= rep.Last {
 			break

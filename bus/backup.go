@@ -1,21 +1,29 @@
 package bus
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/askance-dev/askance/bus/internal/archive"
+	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/proof"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -36,33 +44,63 @@ type copied struct {
 	Config message.RawJSON     `json:"config"`
 	State  message.RawJSON     `json:"state"`
 	Error  *jetstream.APIError `json:"error,omitzero"`
+	// SHA256 of the content; "": the copy was made before there was one.
+	SHA256 string `json:"sha256,omitzero"`
 }
 
-// BackUp copies every stream of a space into a folder, which must be empty or absent,
-// and returns their names. Engines can run meanwhile: checkpoints are copied before the
-// journal, so that the copy has every record that they sign.
-func BackUp(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, folder string) ([]string, error) {
+// extent is what the state of a stream says of its messages.
+type extent struct {
+	Messages uint64 `json:"messages"`
+	First    uint64 `json:"first_seq"`
+	Last     uint64 `json:"last_seq"`
+}
+
+// Copied is what a backup has.
+type Copied struct {
+	Streams  []string `json:"streams"`
+	Archives []string `json:"archives,omitzero"`
+	// Missing are files of archives that are elsewhere: the copy proves their records, and
+	// does not have them.
+	Missing []string `json:"missing,omitzero"`
+}
+
+// BackUp copies every stream of a space, and what is announced of its archives, into a
+// folder, which must be empty or absent. Engines can run meanwhile: checkpoints are copied
+// before the journal, so that the copy has every record that they sign, and buckets after
+// it, so that the copy has every dead letter of a delivery that the journal counts as
+// settled. The keys are those that signed the checkpoints.
+func BackUp(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, keys *keyfile.Keys, folder string, archives ArchiveStore) (Copied, error) {
 	const op = "back up"
+	var out Copied
 	if found, err := os.ReadDir(folder); err == nil && len(found) > 0 {
-		return nil, &message.Error{Code: message.CodeConflict, Op: op, What: "the folder " + folder + " is not empty", Hint: "name a new folder"}
+		return out, &message.Error{Code: message.CodeConflict, Op: op, What: "the folder " + folder + " is not empty", Hint: "name a new folder"}
 	}
 	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return nil, fmt.Errorf("make the folder of the backup: %w", err)
+		return out, fmt.Errorf("make the folder of the backup: %w", err)
 	}
 	infos, err := spaceInfos(ctx, nc, space)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
-	slices.Reverse(infos) // the journal last
-	var names []string
+	slices.SortStableFunc(infos, func(a, b *jetstream.StreamInfo) int {
+		return cmp.Compare(copyRank(space, a.Config.Name), copyRank(space, b.Config.Name))
+	})
+	if err := backUpArchives(ctx, nc, space, keys, archives, folder, &out); err != nil {
+		return out, err
+	}
 	for _, info := range infos {
 		name := info.Config.Name
 		if err := backUpStream(ctx, nc, name, filepath.Join(folder, name)); err != nil {
-			return nil, &message.Error{Code: message.CodeUnavailable, Op: op, What: "the copy of the stream " + name + " is not complete", Hint: "remove the folder, and try again", Err: err}
+			return out, &message.Error{Code: message.CodeUnavailable, Op: op, What: "the copy of the stream " + name + " is not complete", Hint: "remove the folder, and try again", Err: err}
 		}
-		names = append(names, name)
+		out.Streams = append(out.Streams, name)
 	}
-	return names, nil
+	return out, nil
+}
+
+// copyRank orders the streams of a copy.
+func copyRank(space toolcall.SpaceID, name string) int {
+	return slices.Index([]string{LedgerName(space), StreamName(space), name}, name)
 }
 
 func backUpStream(ctx context.Context, nc *nats.Conn, name, path string) (err error) {
@@ -84,9 +122,11 @@ func backUpStream(ctx context.Context, nc *nats.Conn, name, path string) (err er
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(receiveChunks(ctx, nc, sub, f), f.Sync(), f.Close()); err != nil {
+	sum := sha256.New()
+	if err := errors.Join(receiveChunks(ctx, nc, sub, io.MultiWriter(f, sum)), f.Sync(), f.Close()); err != nil {
 		return err
 	}
+	about.SHA256 = hex.EncodeToString(sum.Sum(nil))
 	text, err := strictjson.Marshal(about)
 	if err != nil {
 		return err
@@ -96,7 +136,7 @@ func backUpStream(ctx context.Context, nc *nats.Conn, name, path string) (err er
 
 // receiveChunks writes what comes until the empty message that ends a copy.
 func receiveChunks(ctx context.Context, nc *nats.Conn, sub *nats.Subscription, w io.Writer) error {
-	for {
+	for index := 1; ; index++ {
 		one, cancel := context.WithTimeout(ctx, backupSilence)
 		m, err := sub.NextMsgWithContext(one)
 		cancel()
@@ -109,6 +149,9 @@ func receiveChunks(ctx context.Context, nc *nats.Conn, sub *nats.Subscription, w
 			}
 			return nil
 		}
+		if err := checkChunk(m, index); err != nil {
+			return err
+		}
 		if _, err := w.Write(m.Data); err != nil {
 			return err
 		}
@@ -118,6 +161,18 @@ func receiveChunks(ctx context.Context, nc *nats.Conn, sub *nats.Subscription, w
 			}
 		}
 	}
+}
+
+// checkChunk compares a chunk with the size and the number in its reply subject, which
+// only the last one can lack: it is smaller than the others.
+func checkChunk(m *nats.Msg, index int) error {
+	if m.Reply == "" && len(m.Data) < backupChunk {
+		return nil
+	}
+	if want := fmt.Sprintf(".%d.%d", len(m.Data), index); !strings.HasSuffix(m.Reply, want) {
+		return fmt.Errorf("a part of the copy was lost before part %d", index)
+	}
+	return nil
 }
 
 // askStream sends one request about a copy.
@@ -145,39 +200,67 @@ func askStream(ctx context.Context, nc *nats.Conn, subject string, ask []byte) (
 }
 
 // Restore makes the streams of a space from a folder that BackUp wrote, on servers that
-// have none of them, and returns their names. They get three replicas on a cluster, else
+// have none of them, after the files of archives. They get three replicas on a cluster, else
 // one. What came after the backup is not known, so that engines refuse the journal until
 // an operator has accepted that loss.
-func Restore(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, folder string) ([]string, error) {
+func Restore(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, folder string, archives ArchiveStore) (Copied, error) {
 	const op = "restore"
+	var out Copied
 	if err := CheckSpace(space); err != nil {
-		return nil, err
+		return out, err
 	}
 	if err := checkNothingThere(ctx, nc, op, space); err != nil {
-		return nil, err
+		return out, err
 	}
-	var names []string
+	if err := restoreArchives(ctx, folder, archives, &out); err != nil {
+		return out, err
+	}
 	for _, name := range slices.Backward(spaceStreams(space)) { // the journal last: without it nothing starts
-		about, err := os.ReadFile(filepath.Join(folder, name+descriptionSuffix))
+		path := filepath.Join(folder, name)
+		about, err := os.ReadFile(path + descriptionSuffix)
 		if errors.Is(err, os.ErrNotExist) && name != StreamName(space) && name != LedgerName(space) {
 			continue
 		}
 		if err != nil {
-			return names, &message.Error{Code: message.CodeNotFound, Op: op, What: "the folder has no whole copy of the stream " + name, Hint: "check the folder and the space", Err: err}
+			return out, &message.Error{Code: message.CodeNotFound, Op: op, What: "the folder has no whole copy of the stream " + name, Hint: "check the folder and the space", Err: err}
+		}
+		if err := checkContent(path+contentSuffix, about); err != nil {
+			return out, &message.Error{Code: message.CodeDamaged, Op: op, What: "the copy of the stream " + name + " is not the one that was made", Hint: "use another backup", Err: err}
 		}
 		meta := map[string]any{}
 		if name == StreamName(space) {
 			meta[metaRestored] = time.Now().UTC().Format(time.RFC3339Nano)
 		}
 		err = createReplicated(0, func(n int) error {
-			return restoreStream(ctx, nc, name, filepath.Join(folder, name+contentSuffix), about, meta, n)
+			return restoreStream(ctx, nc, name, path+contentSuffix, about, meta, n)
 		})
 		if err != nil {
-			return names, &message.Error{Code: message.CodeUnavailable, Op: op, What: "the stream " + name + " was not restored", Hint: "restore onto servers that have no streams of this space", Err: err}
+			return out, &message.Error{Code: message.CodeUnavailable, Op: op, What: "the stream " + name + " was not restored", Hint: "restore onto servers that have no streams of this space", Err: err}
 		}
-		names = append(names, name)
+		out.Streams = append(out.Streams, name)
 	}
-	return names, nil
+	return out, nil
+}
+
+// checkContent compares the content of a copy with its description.
+func checkContent(path string, about []byte) error {
+	var d copied
+	if err := strictjson.UnmarshalOpen(about, &d); err != nil {
+		return err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return err
+	}
+	if got := hex.EncodeToString(sum.Sum(nil)); d.SHA256 != "" && got != d.SHA256 {
+		return fmt.Errorf("its SHA-256 is %s, and the description says %s", got, d.SHA256)
+	}
+	return nil
 }
 
 // checkNothingThere refuses servers that have any stream of a space, before one is made.
@@ -230,11 +313,148 @@ func restoreStream(ctx context.Context, nc *nats.Conn, name, path string, about 
 		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
 			return err
 		}
-		if _, _, err := askStream(ctx, nc, deliver, chunk[:n]); err != nil { // the empty one ends it
+		made, _, err := askStream(ctx, nc, deliver, chunk[:n]) // the empty one ends it
+		if err != nil {
 			return err
 		}
 		if n == 0 {
-			return nil
+			return checkWhole(whole.State, made.State)
 		}
 	}
+}
+
+// checkWhole ensures that a restored stream has every message that the copy was said to
+// have. It can have some that came while it was copied.
+func checkWhole(said, made message.RawJSON) error {
+	var want, got extent
+	if err := errors.Join(strictjson.UnmarshalOpen(said, &want), strictjson.UnmarshalOpen(made, &got)); err != nil {
+		return err
+	}
+	if got.First > max(want.First, 1) || got.Last < want.Last || got.Messages < want.Messages {
+		return fmt.Errorf("%d messages from %d to %d were restored, and the copy had %d from %d to %d", got.Messages, got.First, got.Last, want.Messages, want.First, want.Last)
+	}
+	return nil
+}
+
+// The archives of a copy are files in a folder, and the list of them.
+const (
+	archivesFolder = "archive"
+	archivesList   = "archives.json"
+)
+
+// copiedArchive is an archive as the checkpoint says that announces it.
+type copiedArchive struct {
+	Name  string    `json:"name"`
+	Index proof.Sum `json:"index"`
+	File  proof.Sum `json:"file,omitzero"` // zero: it was elsewhere
+}
+
+// announcedArchives reads the archives that verified checkpoints announce.
+func announcedArchives(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, keys *keyfile.Keys) ([]*archived, error) {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, err
+	}
+	ledger := checkpoints{store: reader{nc: nc, js: js, stream: LedgerName(space)}, space: space, signing: func() *keyfile.Keys { return keys }, optional: true}
+	last, err := ledger.readNewest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := archives{space: space}
+	err = all.update(ctx, ledger, last)
+	return all.all(), err
+}
+
+// backUpArchives copies the files of archives and lists them.
+func backUpArchives(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, keys *keyfile.Keys, from ArchiveStore, folder string, out *Copied) error {
+	const op = "back up"
+	all, err := announcedArchives(ctx, nc, space, keys)
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	to := ArchiveFolder(filepath.Join(folder, archivesFolder))
+	var list []copiedArchive
+	for _, a := range all {
+		c := copiedArchive{a.Name, a.Index, a.File}
+		if err := copyFile(ctx, a.Name+archive.IndexSuffix, a.Index, from, to); err != nil {
+			return &message.Error{Code: message.CodeNotFound, Op: op, What: "the index of the archive " + a.Name + " cannot be copied, and without it a restored journal refuses all new calls", Hint: "name the data folder that has the archives with --data", Err: err}
+		}
+		switch err := copyFile(ctx, a.Name+archive.FileSuffix, a.File, from, to); {
+		case errors.Is(err, errNotThere):
+			c.File, out.Missing = proof.Sum{}, append(out.Missing, a.Name+archive.FileSuffix)
+		case errors.Is(err, errChanged):
+			return &message.Error{Code: message.CodeDamaged, Op: op, What: "the file " + a.Name + archive.FileSuffix + " differs from what was signed", Hint: "put a copy of the true file back, or move the file away: the backup then proves its records without having them", Err: err}
+		case err != nil:
+			return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the file " + a.Name + archive.FileSuffix + " cannot be copied", Hint: "check its permissions and the room for the backup, remove the folder, and try again", Err: err}
+		}
+		list, out.Archives = append(list, c), append(out.Archives, a.Name)
+	}
+	text, err := strictjson.Marshal(list)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(folder, archivesList), text, 0o600)
+}
+
+// restoreArchives puts the files of a copy's archives back.
+func restoreArchives(ctx context.Context, folder string, to ArchiveStore, out *Copied) error {
+	text, err := os.ReadFile(filepath.Join(folder, archivesList))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	var all []copiedArchive
+	if err == nil {
+		err = strictjson.UnmarshalOpen(text, &all)
+	}
+	if err != nil {
+		return err
+	}
+	from := ArchiveFolder(filepath.Join(folder, archivesFolder))
+	for _, a := range all {
+		for name, sum := range map[string]proof.Sum{a.Name + archive.IndexSuffix: a.Index, a.Name + archive.FileSuffix: a.File} {
+			if sum == (proof.Sum{}) {
+				out.Missing = append(out.Missing, name)
+				continue
+			}
+			err := copyFile(ctx, name, sum, from, to)
+			if errors.Is(err, errNoStore) {
+				return &message.Error{Code: message.CodeInvalid, Op: "restore", What: "the copy has archives, and no data folder is known", Hint: "name that of the engines with --data", Err: err}
+			}
+			if err != nil {
+				return &message.Error{Code: message.CodeDamaged, Op: "restore", What: "the copy of the archive " + a.Name + " is not the one that was made", Hint: "use another backup; nothing but files of archives was restored", Err: err}
+			}
+		}
+		out.Archives = append(out.Archives, a.Name)
+	}
+	return nil
+}
+
+var errNotThere = errors.New("it is not in the folder of archives")
+
+// copyFile copies a file of an archive that must be as it was announced.
+func copyFile(ctx context.Context, name string, want proof.Sum, from, to ArchiveStore) error {
+	switch {
+	case from == nil || to == nil:
+		return errNoStore
+	case name != filepath.Base(name):
+		return errChanged
+	}
+	f, err := from.Open(ctx, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return errNotThere
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	return to.Put(ctx, name, func(w io.Writer) error {
+		sum := &summed{w: w, sum: sha256.New()}
+		if _, err := io.Copy(sum, io.NewSectionReader(f, 0, want.Bytes+1)); err != nil {
+			return err
+		}
+		if sum.result() != want {
+			return errChanged
+		}
+		return nil
+	})
 }

@@ -1,9 +1,11 @@
 package bus_test
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,13 +40,13 @@ func TestBackupIsRestored(t *testing.T) {
 		t.Fatal(err)
 	}
 	folder := filepath.Join(t.TempDir(), "backup")
-	if names, err := bus.BackUp(t.Context(), nc, "test", folder); err != nil || len(names) != 2 || names[1] != bus.StreamName("test") {
+	if names, err := bus.BackUp(t.Context(), nc, "test", keys, folder, bus.ArchiveFolder(t.TempDir())); err != nil || len(names.Streams) != 2 || names.Streams[1] != bus.StreamName("test") {
 		t.Fatalf("backup = %v, %v, want the checkpoints and then the journal", names, err)
 	}
-	if _, err := bus.BackUp(t.Context(), nc, "test", folder); !errors.Is(err, message.ErrConflict) {
+	if _, err := bus.BackUp(t.Context(), nc, "test", keys, folder, bus.ArchiveFolder(t.TempDir())); !errors.Is(err, message.ErrConflict) {
 		t.Errorf("backup into a folder that has one: %v, want it refused", err)
 	}
-	if _, err := bus.Restore(t.Context(), nc, "test", folder); err == nil {
+	if _, err := bus.Restore(t.Context(), nc, "test", folder, bus.ArchiveFolder(t.TempDir())); err == nil {
 		t.Error("a restore over a journal that is there is accepted")
 	}
 	single := bustest.New(t)
@@ -56,23 +58,23 @@ func TestBackupIsRestored(t *testing.T) {
 	}{
 		"one server": {want: bus.DurabilityCached, open: func() (*bus.Journal, []string, error) {
 			nc := single.Conn("engine")
-			names, err := bus.Restore(t.Context(), nc, "test", folder)
+			names, err := bus.Restore(t.Context(), nc, "test", folder, bus.ArchiveFolder(t.TempDir()))
 			if err != nil {
-				return nil, names, err
+				return nil, names.Streams, err
 			}
 			acceptRestored(t, nc, keys, bus.JournalOptions{Durability: bus.DurabilityCached})
 			j, err := onCluster(t, nc, keys, bus.JournalOptions{Durability: bus.DurabilityCached})
-			return j, names, err
+			return j, names.Streams, err
 		}},
 		"a cluster": {want: bus.DurabilityQuorum, open: func() (*bus.Journal, []string, error) {
 			nc := other.Conn("engine")
-			names, err := bus.Restore(t.Context(), nc, "test", folder)
+			names, err := bus.Restore(t.Context(), nc, "test", folder, bus.ArchiveFolder(t.TempDir()))
 			if err != nil {
-				return nil, names, err
+				return nil, names.Streams, err
 			}
 			acceptRestored(t, nc, keys, bus.JournalOptions{})
 			j, err := onCluster(t, nc, keys, bus.JournalOptions{})
-			return j, names, err
+			return j, names.Streams, err
 		}},
 	} {
 		j, names, err := to.open()
@@ -101,7 +103,7 @@ func TestBackupIsRestored(t *testing.T) {
 	if err := os.Remove(filepath.Join(folder, bus.StreamName("test")+".json")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := bus.Restore(t.Context(), bustest.New(t).Conn("engine"), "test", folder); !errors.Is(err, message.ErrNotFound) {
+	if _, err := bus.Restore(t.Context(), bustest.New(t).Conn("engine"), "test", folder, bus.ArchiveFolder(t.TempDir())); !errors.Is(err, message.ErrNotFound) {
 		t.Errorf("restore of an incomplete copy: %v, want it refused", err)
 	}
 }
@@ -113,7 +115,7 @@ func acceptRestored(t *testing.T, nc *nats.Conn, keys *keyfile.Keys, o bus.Journ
 	if _, err := onCluster(t, nc, keys, o); !errors.Is(err, message.ErrDamaged) {
 		t.Errorf("a restored journal: %v, want it refused", err)
 	}
-	r, err := bus.BeginRecovery(t.Context(), nc, "test", keys, nil)
+	r, err := bus.BeginRecovery(t.Context(), nc, "test", keys, nil, nil)
 	if err == nil {
 		err = r.Prepare(t.Context())
 	}
@@ -130,4 +132,75 @@ func largeRecord(n int) *toolcall.EventRecord {
 	f := newRecord(n)
 	f.Call.Input = `{"text":"` + strings.Repeat("x", 4000) + `"}`
 	return f
+}
+
+// Buckets are copied after the journal, and what is not the copy that was made is refused.
+func TestBackupIsChecked(t *testing.T) {
+	b := bustest.New(t)
+	j := b.Journal("test")
+	for n := range 50 {
+		mustAppend(t, j, largeRecord(n), 0)
+	}
+	if _, err := bus.OpenLedger(t.Context(), j, bus.LedgerOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bus.OpenOutbox(t.Context(), j); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bus.OpenPolicyBucket(t.Context(), b.Conn("engine"), "test", bus.PolicyBucketOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Join(t.TempDir(), "backup")
+	names, err := bus.BackUp(t.Context(), b.Conn("engine"), "test", b.Keys(), folder, bus.ArchiveFolder(t.TempDir()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{bus.LedgerName("test"), bus.StreamName("test")}; len(names.Streams) != 4 || !slices.Equal(names.Streams[:2], want) {
+		t.Errorf("copied in the order %v, want %v and then two buckets", names, want)
+	}
+	journal := filepath.Join(folder, bus.StreamName("test"))
+	for name, change := range map[string]struct {
+		file string
+		do   func([]byte) []byte
+		want error
+	}{
+		"the content is cut":                   {journal + ".snapshot", func(b []byte) []byte { return b[:len(b)/2] }, message.ErrDamaged},
+		"the description claims more messages": {journal + ".json", func(b []byte) []byte { return bytes.Replace(b, []byte(`"messages":50,`), []byte(`"messages":51,`), 1) }, message.ErrUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			whole, err := os.ReadFile(change.file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			changed := change.do(whole)
+			if bytes.Equal(changed, whole) {
+				t.Fatalf("nothing was changed: %s", whole)
+			}
+			if err := os.WriteFile(change.file, changed, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := bus.Restore(t.Context(), bustest.New(t).Conn("engine"), "test", folder, bus.ArchiveFolder(t.TempDir())); !errors.Is(err, change.want) {
+				t.Errorf("restore: %v, want it refused", err)
+			}
+			if err := os.WriteFile(change.file, whole, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// Archives are neither left out of a copy nor restored to nowhere without a word.
+func TestBackupWithoutAFolderForArchives(t *testing.T) {
+	w := newArchiving(t)
+	w.archive()
+	if _, err := bus.BackUp(t.Context(), w.Conn("engine"), "test", w.Keys(), filepath.Join(t.TempDir(), "x"), nil); !errors.Is(err, message.ErrNotFound) {
+		t.Errorf("a backup without the archives: %v", err)
+	}
+	folder := filepath.Join(t.TempDir(), "backup")
+	if _, err := bus.BackUp(t.Context(), w.Conn("engine"), "test", w.Keys(), folder, bus.ArchiveFolder(w.folder)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bus.Restore(t.Context(), bustest.New(t).Conn("engine"), "test", folder, nil); !errors.Is(err, message.ErrInvalid) {
+		t.Errorf("a restore without a folder: %v", err)
+	}
 }

@@ -227,6 +227,8 @@ func (b *Batched) send(in *batch) (ackReply, error) {
 	switch err := strictjson.UnmarshalOpen(reply.Data, &ack); {
 	case err != nil:
 		return ackReply{}, errtext.Because(errBatchLost, err)
+	case ack.Error != nil && ack.Error.ErrorCode == codeOutOfStep:
+		return ackReply{}, errtext.Because(errBatchLost, ack.Error)
 	case ack.Error != nil:
 		return ackReply{}, ack.Error
 	case ack.Stream == "" || ack.Count != len(in.members) || ack.Seq < uint64(ack.Count):

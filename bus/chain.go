@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -19,7 +20,8 @@ const chainSize = 1 << 16
 // chain caches the leaves of event records, so that the next event record of a
 // call can name the one before without reading it.
 type chain struct {
-	store reader
+	store  reader
+	isVoid func(context.Context, stored) (bool, error)
 
 	mu     sync.Mutex // guards all below
 	leaves map[uint64]proof.Hash
@@ -78,8 +80,13 @@ func (c *chain) leafAt(ctx context.Context, key toolcall.Key, seq uint64) (proof
 			err = errNone
 		}
 	}
+	if err == nil {
+		if void, verr := c.isVoid(ctx, m); void || verr != nil {
+			err = cmp.Or(verr, errVoid)
+		}
+	}
 	switch {
-	case errors.Is(err, errNone):
+	case errors.Is(err, errNone), errors.Is(err, errVoid):
 		return fail(message.CodeConflict, "the entity has no event record at the sequence that the new one should follow", "read the last event record and decide again", err)
 	case err != nil:
 		return fail(message.CodeUnavailable, "the event record before could not be read, nothing was written", "check that NATS runs with JetStream", err)

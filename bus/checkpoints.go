@@ -25,7 +25,24 @@ type checkpoints struct {
 type newest struct {
 	checkpoint *proof.Checkpoint // nil: there is none
 	sealed     *proof.Sealed     // the checkpoint with its entries
+	place      uint64            // of the checkpoint in the stream
 	seq        uint64            // of the last message in the stream
+}
+
+// lastArchive is where the ledger has the last announced archive; 0: there is none.
+func (n newest) lastArchive() uint64 {
+	if n.checkpoint == nil {
+		return 0
+	}
+	return n.checkpoint.LastArchive(n.place)
+}
+
+// archives is how many archives were announced.
+func (n newest) archives() uint64 {
+	if n.checkpoint == nil {
+		return 0
+	}
+	return n.checkpoint.Archives
 }
 
 func (n newest) to() uint64 {
@@ -73,7 +90,7 @@ func (k checkpoints) readNewest(ctx context.Context) (newest, error) {
 		switch best := out.checkpoint; {
 		case c == nil || retired.Check(*c, nil) != nil:
 		case best == nil || c.Number > best.Number || doubt && c.Number < best.Number && retired.Check(*best, c) != nil:
-			out.checkpoint, out.sealed = c, s
+			out.checkpoint, out.sealed, out.place = c, s, m.seq
 			_, doubt = retired[c.KeyID] // what stands before it says whether its key was retired by then
 		case c.Number < best.Number:
 			doubt = false
@@ -125,4 +142,22 @@ func (k checkpoints) readLosses(ctx context.Context, through uint64) ([]proof.Lo
 		at = seen
 	}
 	return out, nil
+}
+
+// readArchive reads the announcement of an archive at a place of the ledger.
+func (k checkpoints) readArchive(ctx context.Context, place, number uint64) (*proof.Archive, error) {
+	m, err := k.store.getSeq(ctx, place)
+	if err != nil && !errors.Is(err, errNone) {
+		return nil, apiError("read ledger", "stream "+k.store.stream, err)
+	}
+	if err == nil {
+		s, err := k.verify(m)
+		if err != nil {
+			return nil, err
+		}
+		if s != nil && s.Checkpoint.Archive != nil && s.Checkpoint.Archive.Number == number {
+			return s.Checkpoint.Archive, nil
+		}
+	}
+	return nil, &message.Error{Code: message.CodeDamaged, Op: "read ledger", What: fmt.Sprintf("the checkpoint that announces archive %d is not readable", number), Hint: "restore a backup of the journal with its checkpoints"}
 }

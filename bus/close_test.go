@@ -145,7 +145,7 @@ func TestHeldRequestsAreBounded(t *testing.T) {
 		if _, err := bot.List(t.Context(), toolcall.ListRequest{}); err != nil {
 			t.Errorf("list while all places are held: %v", err)
 		}
-		if e := rawRequest(t, w.Conn("bot"), "askance.v1.test.query.bot", `{"v":1,"op":"wait","body":{"session_id":"s1","reply_id":"r1"}}`); e == nil || e.Code != message.CodeUnavailable {
+		if e := rawRequest(t, w.Conn("bot"), "askance.v1.test.query.bot", `{"v":1,"op":"wait","body":{"session_id":"s1","reply_id":"r1"}}`); e == nil || e.Code != message.CodeOverloaded {
 			t.Errorf("one too many: %+v", e)
 		}
 		wg.Wait()

@@ -1,7 +1,7 @@
 package bus
 
 import (
-	"cmp"
+	"context"
 	"crypto/hmac"
 	"encoding/base64"
 	"errors"
@@ -43,11 +43,12 @@ func isUnreadable(r toolcall.JournalEntry) bool { return errors.Is(r.Invalid, er
 type codec struct {
 	space toolcall.SpaceID
 	keys  *keyfile.Keys
+	bases *bases
 }
 
 // decode decodes a stored message. Invalid says why no engine with our keys wrote
 // it, or why it is unreadable; Key is then only its place.
-func (c codec) decode(m stored) toolcall.JournalEntry {
+func (c codec) decode(ctx context.Context, m stored) toolcall.JournalEntry {
 	r := toolcall.JournalEntry{Seq: m.seq, Time: m.time}
 	s, err := ParseSubject(m.subject)
 	if err != nil {
@@ -59,7 +60,11 @@ func (c codec) decode(m stored) toolcall.JournalEntry {
 		c.decodeEvent(&r, s, m)
 		return r
 	}
-	f, err := c.decodeEventRecord(s, m)
+	f, below, err := c.decodeEventRecord(ctx, s, m)
+	if errors.Is(err, errBaseUnread) {
+		r.Invalid = &message.Error{Code: message.CodeUnavailable, Op: fmt.Sprintf("read record %d on %s", m.seq, m.subject), What: "the record on which it builds could not be read", Hint: "check that NATS runs with JetStream, and try again", Err: err}
+		return r
+	}
 	if errors.Is(err, errUnreadable) {
 		r.Invalid = &message.Error{Code: message.CodeUnavailable, Op: fmt.Sprintf("read record %d on %s", m.seq, m.subject), What: "this engine cannot read the record", Hint: "use an engine of the version that wrote it; until then nothing changes its call", Err: err}
 		return r
@@ -68,6 +73,7 @@ func (c codec) decode(m stored) toolcall.JournalEntry {
 		r.Invalid = &message.Error{Code: message.CodeInvalid, Op: fmt.Sprintf("verify record %d on %s", m.seq, m.subject), What: "no engine of this space wrote it", Hint: "the record is ignored; find out who can publish on this subject", Err: err}
 		return r
 	}
+	c.remember(m, f, below)
 	r.Key, r.Record = f.Key(), f
 	return r
 }
@@ -83,34 +89,36 @@ func placeOf(s Subject) toolcall.Key {
 
 // decodeEventRecord verifies and decodes an event record. Every header and the subject
 // must agree with the body or be covered by the MAC.
-func (c codec) decodeEventRecord(s Subject, m stored) (*toolcall.EventRecord, error) {
+func (c codec) decodeEventRecord(ctx context.Context, s Subject, m stored) (f *toolcall.EventRecord, below *toolcall.RecordBase, err error) {
 	if !s.isRecord() {
-		return nil, fmt.Errorf("its subject is not that of an event record")
+		return nil, nil, fmt.Errorf("its subject is not that of an event record")
 	}
 	if err := c.checkMAC(s, m); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var f toolcall.EventRecord
-	if err := strictjson.Unmarshal(m.data, &f, strictjson.MaxBytes(maxStoredBytes)); err != nil {
-		return nil, errtext.Because(errUnreadable, cmp.Or(checkVersion(m.data), err))
-	}
-	switch {
-	case f.V != toolcall.RecordVersion:
-		return nil, errtext.Because(errUnreadable, checkVersion(m.data))
-	case !s.names(f.Key(), f.WorkQueue()):
-		return nil, fmt.Errorf("%w: its body belongs to %s", errUnreadable, errtext.Quote(f.Key().String()))
-	case first(m.header, headerID) != f.ID:
-		return nil, fmt.Errorf("its message id is not its event record id")
-	case first(m.header, HeaderKind) != f.Kind():
-		return nil, fmt.Errorf("its kind header is not its kind")
-	}
-	return &f, nil
+	return c.decodeGenuine(ctx, s, m)
 }
 
-// checkVersion says which version a record has, if this program reads another one.
-func checkVersion(body []byte) error {
-	if v, ok := versionOf(body); ok && v != toolcall.RecordVersion {
-		return fmt.Errorf("it has event record version %d, this program reads version %d", v, toolcall.RecordVersion)
+// decodeGenuine is decodeEventRecord of a message whose MAC was checked.
+func (c codec) decodeGenuine(ctx context.Context, s Subject, m stored) (f *toolcall.EventRecord, below *toolcall.RecordBase, err error) {
+	if f, below, err = c.expand(ctx, s.entity(), m, 0); err != nil {
+		return nil, nil, err
+	}
+	if err := checkID(m, f.ID); err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case !s.names(f.Key(), f.WorkQueue()):
+		return nil, nil, fmt.Errorf("%w: its body belongs to %s", errUnreadable, errtext.Quote(f.Key().String()))
+	case len(m.header[HeaderKind]) > 0 && first(m.header, HeaderKind) != f.Kind():
+		return nil, nil, fmt.Errorf("its kind header is not its kind")
+	}
+	return f, below, nil
+}
+
+func checkID(m stored, id string) error {
+	if first(m.header, headerID) != id {
+		return fmt.Errorf("its message id is not its event record id")
 	}
 	return nil
 }
@@ -123,7 +131,11 @@ func versionOf(body []byte) (version int, ok bool) {
 	return f.V, err == nil
 }
 
+// checkMAC checks who wrote a record. A codec without keys leaves that to workers.
 func (c codec) checkMAC(s Subject, m stored) error {
+	if c.keys == nil {
+		return nil
+	}
 	text := first(m.header, HeaderMAC)
 	if text == "" {
 		return fmt.Errorf("it has no MAC")
@@ -148,6 +160,12 @@ func (c codec) checkMAC(s Subject, m stored) error {
 		return errMisfit
 	}
 	return nil
+}
+
+// isGenuine reports whether an engine of this space wrote a record.
+func (c codec) isGenuine(m stored) bool {
+	s, err := ParseSubject(m.subject)
+	return err == nil && s.isRecord() && c.checkMAC(s, m) == nil
 }
 
 // decodeEvent decodes a streamed event into r. Events have no MAC: only engines can
@@ -191,10 +209,10 @@ func first(h nats.Header, name string) string {
 
 // The headers of a stored message: NATS checks its own, readers check ours.
 const (
-	HeaderKind = "Askance-Kind" // an event record's kind, so that a reader may filter without decoding
+	HeaderKind = "Askance-Kind" // of a checkpoint; of an event record of version 2, its kind
 	HeaderMAC  = "Askance-MAC"  // "<key id> <base64url HMAC-SHA256>" of an event record
-	// HeaderShown says what auditors may see: "whole", or the SHA-256 of the
-	// redacted body.
+	// HeaderShown has the SHA-256 of the redacted body of a record with hidden values.
+	// Events have it always.
 	HeaderShown = proof.HeaderShown
 
 	headerID     = "Nats-Msg-Id"                                 // the event record's id
@@ -210,23 +228,29 @@ const (
 // are set in place.
 type recordMsg struct {
 	nats.Msg
-	kind, mac, id, prev, filter, shown []string
+	mac, id, prev, filter, shown, kind []string
 	macText                            []byte
 }
 
 var recordMsgs = sync.Pool{New: func() any {
 	v := make([]string, 6)
-	m := &recordMsg{kind: v[0:1:1], mac: v[1:2:2], id: v[2:3:3], prev: v[3:4:4], filter: v[4:5:5], shown: v[5:6:6]}
-	m.Header = nats.Header{HeaderKind: m.kind, HeaderMAC: m.mac, headerID: m.id, headerPrev: m.prev, headerFilter: m.filter, HeaderShown: m.shown}
+	m := &recordMsg{mac: v[0:1:1], id: v[1:2:2], prev: v[2:3:3], filter: v[3:4:4], shown: v[4:5:5], kind: v[5:6:6]}
+	m.Header = nats.Header{HeaderMAC: m.mac, headerID: m.id, headerPrev: m.prev, headerFilter: m.filter}
 	return m
 }}
 
-func (m *recordMsg) fill(f *toolcall.EventRecord, subject string, entity Entity, body []byte) {
+func (m *recordMsg) fill(f *toolcall.EventRecord, subject string, entity Entity, body []byte, base *toolcall.RecordBase) {
 	m.Subject, m.Data = subject, body
-	m.kind[0], m.id[0], m.filter[0] = f.Kind(), f.ID, string(entity)
-	m.shown[0] = proof.ShownWhole
-	if f.Call != nil && f.Call.Hides() {
-		m.shown[0] = proof.MarkOf(proof.Shown(body, true))
+	m.id[0], m.filter[0] = f.ID, string(entity)
+	delete(m.Header, HeaderShown)
+	delete(m.Header, HeaderKind)
+	if f.Call == nil { // an engine of the release before ignores, and writes over, a record without these
+		m.kind[0] = f.Kind()
+		m.Header[HeaderKind] = m.kind
+	}
+	if f.Call == nil || f.Call.Hides() {
+		m.shown[0] = proof.MarkOf(proof.Shown(body, true, base))
+		m.Header[HeaderShown] = m.shown
 	}
 }
 

@@ -71,7 +71,7 @@ func TestFullDisk(t *testing.T) {
 	var err error
 	for n := 1; err == nil && n < 100; n++ {
 		f := callRecord(id(n), key, message.ToolCallPending, "propose")
-		f.Call.Input = `"` + strings.Repeat("x", 32<<10) + `"`
+		f.Call.Input = `"` + strings.Repeat("x", 32<<10) + id(n) + `"` // each another, so that each is stored
 		var seq uint64
 		if seq, err = j.Append(t.Context(), f, prev); err == nil {
 			prev = seq

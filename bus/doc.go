@@ -91,8 +91,7 @@
 //
 // # An event record
 //
-// It is one message: a toolcall.EventRecord as JSON, with these headers, which
-// readers check; the server checks the first two:
+// It is one message. Readers check its headers; the server checks the first two:
 //
 //   - Nats-Expected-Last-Subject-Sequence: the sequence of the entity's last event
 //     record, 0 for none.
@@ -100,19 +99,31 @@
 //     askance.v1.<space>.record.<session>.<reply>.<call>.> with - for what is missing,
 //     byte for byte the same in every write.
 //   - Nats-Msg-Id: the event record's id, 1 to 64 of A-Z a-z 0-9 _ -.
-//   - Askance-Kind: the cause of the last step, note, reply_… or session.
 //   - Askance-MAC: the key id, one space, and the base64url HMAC-SHA256 with the
 //     engines' secret key over "askance-record-v1", a zero byte, the length of the
 //     subject (8 bytes, big-endian), the subject, the expected sequence (8 bytes,
 //     big-endian) and the body.
-//   - Askance-Shown: what auditors may be shown, whole, or sha256: and the hash of the
-//     redacted body; events have it, too.
+//   - Askance-Shown: sha256: and the hash of the redacted body, if rules hide
+//     something. Without it everything may be shown. Events and bodies with "v":2 have
+//     it always, whole if everything may be shown.
+//   - Askance-Kind: the kind of an event record with "v":2.
+//
+// The body is JSON. With "v":2 it is a toolcall.EventRecord. A call's record has "v":3:
+// call has the whole call, and change only what differs from what package toolcall
+// derives from the record's base. The base is the record at prev, whose hash prev has,
+// or the one that base names in the same way. At most three other records are needed
+// to read one. [Journal] returns whole calls, and workers get them with "v":2.
 //
 // A message is not an event record if its MAC is wrong, if a header is missing or
 // double, if it names another filter, or if headers and body disagree: readers report
 // and skip it, and writers write behind it. A reader that cannot understand a message
 // with a correct MAC must not change the entity: a newer engine wrote it. Read the last
 // event record with $JS.API.STREAM.MSG.GET: a direct get or a consumer can lag.
+//
+// An event record is void if its expected sequence is before that of the last event record
+// of its entity that is not void, or if its link names a void one. Treat it like a message that is no event record. On a
+// stream with replicas only the leader compares, and one whose disk is full can lack what
+// the others store.
 //
 // # Writing an event record
 //
@@ -121,17 +132,18 @@
 // of an entity may be in an atomic batch, because the server's check does not see what
 // the batch itself writes. The server replies:
 //
-//   - stream and seq: stored. If duplicate is set, read the message at seq and
-//     ensure that it is this event record.
+//   - stream and seq: stored. If duplicate is set, read what follows the expected
+//     sequence and ensure that it is this event record: the server compares ids first,
+//     so that the message at seq can be void.
 //   - error 10071 or 10164: the entity has a newer event record. First read what
 //     follows the expected sequence: if it is this event record, it is stored and its
 //     acknowledgement was lost. Messages that are not event records do not count:
-//     publish again behind the last of them. After a publish without a reply, 10164
-//     with nothing there means that this event record is on its way: publish again.
+//     publish again behind the last of them. 10164 with nothing there means that an
+//     event record of the entity is on its way, and may never be stored: publish again.
 //   - error 10077 with "maximum bytes", 10023, 10047, 10028: full, nothing was written.
 //   - error 10054, 10077 with "too large": too large, nothing was written.
 //   - error 10158, 10008, 10009, or no responders: nothing was written, publish again.
-//   - nothing within 2 seconds: unknown. Publish again, with the same id and the same
+//   - nothing within 2 seconds, or error 10063: unknown. Publish again, with the same id and the same
 //     expected sequence.
 //
 // Events with an id get a Nats-Msg-Id of the form ev_…, so that sending them again
@@ -141,11 +153,13 @@
 // sends what waited as one atomic batch. The server refuses a batch as a whole and
 // does not say why: each event record is then published alone, and so is each one of
 // a batch without a reply. Its members have consecutive sequences. After a write error
-// or a crash the server completes a batch that it began to store.
+// or a crash the server completes a batch that it began to store. It shows a batch
+// before it syncs it: a member that is found after a batch without a reply counts when
+// the server is well, or has stored a later record.
 //
 // # Complete or refused
 //
-// Nothing is ever deleted from the journal, so an engine expects each sequence from 1
+// Nothing is ever deleted from the journal but what was archived, so an engine expects each sequence from 1
 // to the end, the last signed record at its place, and at least what its anchor file
 // knows. It checks this before it answers requests, after every reconnect, and every
 // five seconds. Each acknowledgement must name a sequence above every one known when
@@ -154,7 +168,8 @@
 // that a start from a snapshot spared, while the engine reads on slowly. On a
 // replicated stream the engine checks again for 30 seconds, because an election can
 // hide records for a moment. Only the missing sequences of a loss that an operator
-// accepted may have no record. An engine believes that an entity has no record only
+// accepted, and those of an archive that a checkpoint announced, may have no record. While
+// announced records are still there, the missing sequences are compared one by one. An engine believes that an entity has no record only
 // if the journal is complete, so it never runs a purged call again.
 //
 // # What it does not do
@@ -170,6 +185,10 @@
 //   - Each record names the hash of the one before it, in its body and under its MAC.
 //     Anyone who can write to the stream could change a header. The hash does not
 //     cover the sequence, so a restored journal can be compared.
+//   - A record builds on the one before it, up to three deep. A full call has 4.1 kB
+//     instead of 13.6 kB; if each built on the first alone, votes and grant would repeat:
+//     6.7 kB. An unreadable base makes its record unreadable: nothing changes that call.
+//     Who accepts a loss closes the calls whose base is lost.
 //   - Each checkpoint has one Merkle tree, and checkpoints form a chain. With one
 //     growing tree a proof needs several messages, and a purge destroys it.
 //   - The key that authenticates records never changes; the key that signs grants
@@ -181,6 +200,11 @@
 //     the state would start faster by a second and would have to be trusted.
 //   - The anchor file is a high-water mark. Each record writes 512 bytes to the page
 //     cache; a checkpoint flushes it.
+//   - An archive is a signed removal: file, check, checkpoint, then deletion, so that
+//     every crash leaves records that are there or are announced. Its index refuses whole
+//     replies. A last record of each call in the journal would refuse ids without one, and
+//     keeps half of the bytes. Archiving is offline: an engine that has not heard of an
+//     archive could store a deleted id as new.
 //   - A person accepts a loss, offline and signed. Lost sequences stay empty. Open
 //     calls are finished: a blocked call could be offered again by mistake.
 //   - An embedded server that broke restarts in its process once the disk has room.

@@ -74,7 +74,7 @@ func eventMsg(s Subject, reply toolcall.Key, ev message.RawJSON, maxPayload int6
 	}
 	m := nats.NewMsg(s.String())
 	m.Data = ev
-	m.Header[HeaderShown] = []string{proof.MarkOf(proof.Shown(ev, false))}
+	m.Header[HeaderShown] = []string{proof.MarkOf(proof.Shown(ev, false, nil))}
 	if e.ID != "" {
 		sum := sha256.Sum256(append(append([]byte(m.Subject), 0), ev...))
 		m.Header[headerID] = []string{"ev_" + base64.RawURLEncoding.EncodeToString(sum[:18])}

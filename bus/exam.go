@@ -64,9 +64,13 @@ type Exam struct {
 	// Lost has the subjects of missing signed records.
 	Lost []string `json:"lost_subjects,omitzero"`
 
+	// Archived is how many records were moved into archives.
+	Archived uint64 `json:"archived,omitzero"`
+
 	stream, proofs *jetstream.StreamInfo // nil: not there
 	last           newest
-	missing        ranges // accepted before
+	missing        ranges // accepted before, or archived
+	archives       int    // how many are known
 	moved          bool   // the anchor knows less than an operator has accepted since
 	restored       bool   // from a backup, and no operator has accepted what came after it
 }
@@ -161,7 +165,7 @@ func (x *Exam) compareCounts(known uint64) {
 		}
 		x.flaw(FlawTail, x.Last+1, known, "%s at the end (%d in all%s%s)", missingText(proof.Range{From: x.Last + 1, Through: known}), known-x.Last, signed, when)
 	}
-	if x.hasHoles() {
+	if x.hasHoles() && (x.archives == 0 || x.Records+x.missing.count() < x.Last) {
 		x.flaw(FlawHole, 0, 0, "%d records are missing inside the journal, which has %d of %d", x.Last-x.Records-x.missing.count(), x.Records, x.Last)
 	}
 }
@@ -173,7 +177,8 @@ func missingText(r proof.Range) string {
 	return "records " + r.String() + " are missing"
 }
 
-// hasHoles reports whether sequences are missing that no operator accepted.
+// hasHoles reports whether sequences are missing that no operator accepted, or whether
+// archived ones are still there.
 func (x *Exam) hasHoles() bool { return x.Records+x.missing.count() != x.Last }
 
 // isInHole reports whether a flaw covers seq.
@@ -215,15 +220,26 @@ func (r ranges) count() uint64 {
 
 // has reports whether it covers every sequence from … through.
 func (r ranges) has(from, through uint64) bool {
+	i, found := slices.BinarySearchFunc(r, from, func(x proof.Range, seq uint64) int {
+		switch {
+		case x.Has(seq):
+			return 0
+		case x.Through < seq:
+			return -1
+		}
+		return 1
+	})
+	return found && through <= r[i].Through // separate runs do not touch each other
+}
+
+// skip returns the last sequence of the run behind seq, or seq.
+func (r ranges) skip(seq uint64) uint64 {
 	for _, x := range r {
-		if x.Has(from) {
-			if through <= x.Through {
-				return true
-			}
-			from = x.Through + 1
+		if x.Has(seq + 1) {
+			return x.Through
 		}
 	}
-	return false
+	return seq
 }
 
 func (r ranges) with(more ...proof.Range) ranges {
@@ -261,4 +277,16 @@ func (r ranges) without(list ...proof.Range) ranges {
 		}
 	}
 	return out
+}
+
+// fill reports whether the found records and r have every sequence behind after, up to
+// the last found one.
+func (r ranges) fill(after uint64, found []stored) bool {
+	for _, m := range found {
+		if m.seq != after+1 && !r.has(after+1, m.seq-1) {
+			return false
+		}
+		after = m.seq
+	}
+	return true
 }

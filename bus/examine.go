@@ -8,13 +8,28 @@ import (
 	"slices"
 	"time"
 
+	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
 // examine compares the journal, which may be missing, with its checkpoints and its
-// anchor. An error means that the comparison failed.
+// anchor. An error means that the comparison failed. It looks again if an archive was
+// announced meanwhile.
 func (g *guard) examine(ctx context.Context) (*Exam, error) {
+	for {
+		x, err := g.examineOnce(ctx)
+		if err != nil || x.OK {
+			return x, err
+		}
+		last, err := g.checkpoints.readNewest(ctx)
+		if err != nil || last.archives() <= uint64(x.archives) {
+			return x, nil //nolint:nilerr // the flaws say more
+		}
+	}
+}
+
+func (g *guard) examineOnce(ctx context.Context) (*Exam, error) {
 	x := &Exam{Space: g.codec.space, Flaws: []Flaw{}}
 	// The known end is read first: a record written meanwhile is no flaw.
 	head, high := g.anchor.marks()
@@ -58,6 +73,11 @@ func (g *guard) examine(ctx context.Context) (*Exam, error) {
 		x.Lost = g.lostSubjects(ctx, x)
 	}
 	x.OK = len(x.Flaws) == 0
+	left := x.hasHoles()
+	if x.OK {
+		g.archives.settle(x.archives, !left)
+	}
+	g.pending.Store(left || g.archives.isPending())
 	g.missing.Store(x.missing.count())
 	return x, nil
 }
@@ -96,9 +116,15 @@ func (g *guard) examineProof(ctx context.Context, x *Exam, head anchorHead) erro
 			if x.Losses, err = g.acceptedLosses(ctx, c.Losses, x.last.seq); err != nil {
 				return err
 			}
-			for _, loss := range x.Losses {
-				x.missing = x.missing.with(loss.Missing...)
-			}
+		}
+		if err := g.archives.update(ctx, g.checkpoints, x.last); errors.Is(err, message.ErrDamaged) {
+			x.flaw(FlawProof, 0, 0, "%s", message.AsError("", err).What)
+		} else if err != nil {
+			return err
+		}
+		x.missing = g.archives.withLosses(x.Losses)
+		for _, a := range g.archives.all() {
+			x.archives, x.Archived = x.archives+1, x.Archived+a.Records
 		}
 	}
 	restarted := slices.ContainsFunc(x.Losses, func(l proof.Loss) bool { return head.Number > 0 && l.Checkpoints >= head.Number && l.At.After(head.At) })
@@ -135,7 +161,7 @@ func (g *guard) acceptedLosses(ctx context.Context, n, through uint64) ([]proof.
 func (g *guard) examineRecords(ctx context.Context, x *Exam, high highMark) error {
 	known := max(high.seq, x.Signed)
 	x.compareCounts(known)
-	if x.hasHoles() {
+	if x.hasHoles() || g.archives.isPending() {
 		if err := g.nameHoles(ctx, x); err != nil {
 			return err
 		}

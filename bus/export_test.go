@@ -1,16 +1,22 @@
 package bus
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/message/proof"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
 // EncodeError makes the reply that refuses.
 var EncodeError = encodeError
+
+// ErrBatchLost is the error of a batch without an answer.
+var ErrBatchLost = errBatchLost
 
 // EncodeReply makes the reply that answers.
 var EncodeReply = encodeReply
@@ -36,4 +42,41 @@ func AllOperations() []*api.Operation {
 func ClaimOf(info *jetstream.StreamInfo, stated Durability, syncs map[string]bool) (Durability, error) {
 	c, err := (&claims{stated: stated, syncs: syncs, server: "n1"}).compute(info)
 	return c.Durability, err
+}
+
+// AnnounceArchive makes and announces one archive and deletes nothing: what a process does
+// that is killed then.
+func (l *Ledger) AnnounceArchive(ctx context.Context, r Retention) ([]proof.Range, error) {
+	if _, err := l.Checkpoint(ctx); err != nil {
+		return nil, err
+	}
+	s, err := l.scanReplies(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a, err := l.makeArchive(ctx, s, s.choose(r, time.Now()), r)
+	if err != nil {
+		return nil, err
+	}
+	return a.Gone, nil
+}
+
+// IsVoidAfter reads a record, lets something happen, and then says whether it is void.
+func (j *Journal) IsVoidAfter(ctx context.Context, seq uint64, happen func()) (bool, error) {
+	m, err := j.store.getSeq(ctx, seq)
+	if err != nil {
+		return false, err
+	}
+	happen()
+	return j.voids.isVoid(ctx, m)
+}
+
+// WriteArchive writes the files of an archive of these records and does not announce it.
+func (l *Ledger) WriteArchive(ctx context.Context, name string, gone ...proof.Range) error {
+	return l.writeArchive(ctx, &proof.Archive{Name: name, Gone: gone})
+}
+
+// IsNeeded reports whether an unannounced file may have a record that is nowhere else.
+func (l *Ledger) IsNeeded(ctx context.Context, name string, losses ...proof.Loss) bool {
+	return l.isNeeded(ctx, name, losses)
 }

@@ -35,10 +35,11 @@ type heldLists struct {
 type heldSurface struct {
 	api.Caller
 	lists *heldLists
+	op    *api.Operation
 }
 
 func (s heldSurface) Call(ctx context.Context, op *api.Operation, request any) (any, error) {
-	if op != api.List.Operation {
+	if op != s.op {
 		return s.Caller.Call(ctx, op, request)
 	}
 	s.lists.began.Add(1)
@@ -49,9 +50,39 @@ func (s heldSurface) Call(ctx context.Context, op *api.Operation, request any) (
 // engineWithHeldLists starts an engine with such lists.
 func (w *world) engineWithHeldLists(o bus.ServiceOptions) *heldLists {
 	lists := &heldLists{release: make(chan struct{})}
-	w.engine(o, func(s api.Caller) api.Caller { return heldSurface{s, lists} })
+	w.engine(o, func(s api.Caller) api.Caller { return heldSurface{s, lists, api.List.Operation} })
 	w.t.Cleanup(func() { close(lists.release) })
 	return lists
+}
+
+// Proposals that fill one space delay none of another space on the same connection.
+func TestStuckSpaceDelaysNoOther(t *testing.T) {
+	w := newWorld(t)
+	nc, held := w.Conn("engine"), &heldLists{release: make(chan struct{})}
+	w.engineOn(nc, testSpace(), bus.ServiceOptions{}, func(s api.Caller) api.Caller { return heldSurface{s, held, api.Propose.Operation} })
+	t.Cleanup(func() { close(held.release) })
+	other := testSpace()
+	other.name = "other"
+	w.engineOn(nc, other, bus.ServiceOptions{})
+	for i := range 5 {
+		name := fmt.Sprintf("bot%d", i)
+		publishMany(t, w.Conn(name), "askance.v1.test.propose."+name, `{"v":1,"op":"propose","body":{"session_id":"s1","reply_id":"r1","tool_calls":[{"type":"tool_call","id":"c1","name":"pay","input":"{}"}]}}`, 1000)
+	}
+	bot, err := bus.NewClient(w.Conn("bot"), "other", toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitUntil(t, "the first space is busy", func() error {
+		if n := held.began.Load(); n < 64 {
+			return fmt.Errorf("%d proposals run", n)
+		}
+		return nil
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	if _, err := bot.Propose(ctx, toolcall.ProposeRequest{Session: "s1", Reply: "r1", Calls: []message.ToolCallBlock{toolCall("c1", pay, `{}`)}}); err != nil {
+		t.Errorf("propose in the other space: %v", err)
+	}
 }
 
 // publishMany sends a request n times and reads no answer.
@@ -105,7 +136,7 @@ func TestOnePrincipalTakesItsPart(t *testing.T) {
 	var refused atomic.Int64
 	enough := make(chan struct{})
 	if _, err := nc.Subscribe("_INBOX_eve.unread", func(m *nats.Msg) {
-		if bytes.Contains(m.Data, []byte(`"unavailable"`)) && refused.Add(1) == 2000 {
+		if bytes.Contains(m.Data, []byte(`"overloaded"`)) && refused.Add(1) == 2000 {
 			close(enough)
 		}
 	}); err != nil {

@@ -24,11 +24,15 @@ type guard struct {
 	anchor      *Anchor
 	inspect     bool
 	health      func() error
+	asks        bool // health is that of the server; else it is not known
 
 	high    atomic.Uint64           // the highest sequence that was acknowledged or delivered
-	missing atomic.Uint64           // sequences without a record that operators accepted
+	missing atomic.Uint64           // sequences without a record that operators accepted, or that were archived
 	ended   context.Context         //nolint:containedctx // the life of the journal: it ends when records are lost
 	finish  context.CancelCauseFunc // ends the journal for good
+
+	archives *archives
+	pending  atomic.Bool // records of archives may still be there: a count tells nothing
 
 	lossMu sync.Mutex // guards losses
 	losses []proof.Loss
@@ -36,7 +40,7 @@ type guard struct {
 
 func newGuard(store reader, c codec, o JournalOptions) *guard {
 	kept := reader{nc: store.nc, js: store.js, stream: LedgerName(c.space)}
-	g := &guard{store: store, codec: c, checkpoints: checkpoints{store: kept, space: c.space, signing: o.Keys, optional: true}, anchor: o.Anchor, inspect: o.Inspect, health: o.Health}
+	g := &guard{store: store, codec: c, checkpoints: checkpoints{store: kept, space: c.space, signing: o.Keys, optional: true}, anchor: o.Anchor, inspect: o.Inspect, health: o.Health, asks: o.asksHealth, archives: &archives{space: c.space, store: o.Archives}}
 	g.ended, g.finish = context.WithCancelCause(context.Background())
 	return g
 }
@@ -170,7 +174,7 @@ func (g *guard) checkReachable(ctx context.Context, observe func(*jetstream.Stre
 
 // compareCount ensures that the stream still has every record up to high.
 func (g *guard) compareCount(ctx context.Context, info *jetstream.StreamInfo, high uint64) error {
-	if info != nil && info.State.LastSeq >= high && info.State.Msgs+g.missing.Load() == info.State.LastSeq {
+	if info != nil && info.State.LastSeq >= high && info.State.Msgs+g.missing.Load() == info.State.LastSeq && !g.pending.Load() {
 		return nil
 	}
 	_, err := g.check(ctx)

@@ -38,10 +38,14 @@ type JournalOptions struct {
 	// journal is open: see [keyfile.Live]. Nil: the keys it was opened with.
 	Keys func() *keyfile.Keys
 	// Publisher stores event records. Nil: one request each.
-	Publisher Publisher
+	Publisher  Publisher
+	asksHealth bool // Health was set
 	// Anchor remembers outside the store how far the journal was, so that a loss
 	// of journal and checkpoints together is noticed. Nil: only checkpoints.
 	Anchor *Anchor
+	// Archives has the archived records of the journal. Nil: new calls are refused if
+	// anything was archived.
+	Archives ArchiveStore
 	// Inspect also opens a damaged journal, which then refuses writes.
 	Inspect bool
 	// Logger gets notes about the opening. Nil: no log.
@@ -65,8 +69,10 @@ type Journal struct {
 	pub      Publisher
 	claims   *claims
 	room     *room
+	storing  storing
 	queues   *queueSet
 	chain    *chain
+	voids    *voids
 
 	unsealed unsealed
 }
@@ -121,12 +127,12 @@ func newJournal(nc *nats.Conn, space toolcall.SpaceID, keys *keyfile.Keys, o Jou
 	if o.Keys == nil {
 		o.Keys = func() *keyfile.Keys { return keys }
 	}
-	if o.Health == nil {
+	if o.asksHealth = o.Health != nil; !o.asksHealth {
 		o.Health = func() error { return nil }
 	}
 	store := reader{nc: nc, js: js, stream: StreamName(space)}
 	j := &Journal{
-		space: space, store: store, codec: codec{space: space, keys: keys}, pub: o.Publisher,
+		space: space, store: store, codec: codec{space: space, keys: keys, bases: newBases(store)}, pub: o.Publisher,
 		claims: &claims{stated: o.Durability, server: nc.ConnectedServerName()},
 		queues: &queueSet{js: js, space: space}, chain: &chain{store: store},
 	}
@@ -134,6 +140,9 @@ func newJournal(nc *nats.Conn, space toolcall.SpaceID, keys *keyfile.Keys, o Jou
 		j.pub = NewBatched(nc, j.syncsEach)
 	}
 	j.guard = newGuard(store, j.codec, o)
+	j.codec.bases.archives = j.guard.archives
+	j.voids = &voids{store: store, codec: j.codec, archives: j.guard.archives}
+	j.chain.isVoid = j.voids.isVoid
 	j.room = &room{store: store, server: o.Room, observe: j.claims.observe}
 	return j, nil
 }
@@ -167,6 +176,9 @@ func (j *Journal) Ready(ctx context.Context) error {
 		return &message.Error{Code: message.CodeFull, Op: "ready", What: "the store does not write any more", Hint: restartHint, Err: err}
 	}
 	if err := j.guard.checkReachable(ctx, j.claims.observe); err != nil {
+		return err
+	}
+	if err := j.storing.check(); err != nil {
 		return err
 	}
 	if err := j.room.check(ctx); err != nil {

@@ -148,6 +148,7 @@ func (l *Ledger) seal(ctx context.Context, state jetstream.StreamState) (proof.S
 			return proof.Sealed{}, err
 		}
 		c.Number, c.From, c.Prev, c.Losses = last.Number+1, last.To+1, hash, last.Losses
+		c.Archives, c.ArchiveAt = last.Archives, l.last.lastArchive()
 	}
 	if l.loss != nil {
 		c.Loss, c.Losses = l.loss, c.Losses+1

@@ -26,12 +26,12 @@ var otherVersions = []struct {
 	want string
 }{
 	{"with a later version", func(body string) string {
-		return strings.Replace(body, ofVersion(toolcall.RecordVersion), ofVersion(toolcall.RecordVersion+1), 1)
-	}, "version 3, this program reads version 2"},
+		return strings.Replace(body, ofVersion(toolcall.RecordVersion), ofVersion(toolcall.StoredVersion+1), 1)
+	}, "version 4, this program reads versions 2 and 3"},
 	{"with the version before the names changed", func(body string) string {
 		return strings.Replace(strings.Replace(body, ofVersion(toolcall.RecordVersion), ofVersion(1), 1), `"call":{`, `"call":{"tree":7,`, 1)
-	}, "version 1, this program reads version 2"},
-	{"without a version", func(body string) string { return strings.Replace(body, ofVersion(toolcall.RecordVersion)+",", "", 1) }, "version 0, this program reads version 2"},
+	}, "version 1, this program reads versions 2 and 3"},
+	{"without a version", func(body string) string { return strings.Replace(body, ofVersion(toolcall.RecordVersion)+",", "", 1) }, "version 0, this program reads versions 2 and 3"},
 	{"with a member that is not known here", func(body string) string {
 		return strings.Replace(body, ofVersion(toolcall.RecordVersion), ofVersion(toolcall.RecordVersion)+`,"denied_for":"fraud"`, 1)
 	}, "denied_for"},
@@ -106,7 +106,7 @@ func TestNextLeavesNewerTasksAlone(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
 		j := w.journalWithQueue(t)
 		w.tasks()
-		for _, body := range []string{"{" + ofVersion(toolcall.RecordVersion+1) + `,"id":"f1","call":{"in":"another form"}}`, "{" + ofVersion(toolcall.RecordVersion+1) + `,"id":"f1"}`} {
+		for _, body := range []string{"{" + ofVersion(toolcall.StoredVersion+1) + `,"id":"f1","call":{"in":"another form"}}`, "{" + ofVersion(toolcall.StoredVersion+1) + `,"id":"f1"}`} {
 			m := nats.NewMsg("askance.v1.test.record.s1.r1.c1.w.job")
 			m.Data = []byte(body)
 			store(t, w.Conn("newer"), m)

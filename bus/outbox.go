@@ -59,9 +59,13 @@ func OpenOutbox(ctx context.Context, j *Journal) (*Outbox, error) {
 	name := OutboxBucketName(j.space)
 	kv, err := j.store.js.KeyValue(ctx, name)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		replicas := j.replicas // they can have been changed since
+		if info, err := j.store.info(ctx); err == nil && info != nil {
+			replicas = max(1, info.Config.Replicas)
+		}
 		kv, err = j.store.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
 			Bucket: name, Description: "askance deliveries that failed in the space " + string(j.space), History: 1,
-			Storage: jetstream.FileStorage, Replicas: j.replicas, LimitMarkerTTL: time.Minute,
+			Storage: jetstream.FileStorage, Replicas: replicas, LimitMarkerTTL: time.Minute,
 		})
 		if errors.Is(err, jetstream.ErrBucketExists) { // another process was first
 			kv, err = j.store.js.KeyValue(ctx, name)
@@ -159,7 +163,12 @@ func (o *Outbox) follow(ctx context.Context, name string, f func(context.Context
 		if err != nil {
 			return err
 		}
-		r := o.j.codec.decode(stored{subject: m.Subject(), seq: meta.Sequence.Stream, time: meta.Timestamp.UTC(), header: m.Headers(), data: m.Data()})
+		r, err := o.j.voids.decode(ctx, stored{subject: m.Subject(), seq: meta.Sequence.Stream, time: meta.Timestamp.UTC(), header: m.Headers(), data: m.Data()})
+		if err != nil {
+			<-room
+			_ = m.NakWithDelay(maxPause) // a lost one comes again after outboxWait
+			continue
+		}
 		d := newDelivery(r, meta.NumDelivered, m)
 		wg.Go(func() { defer func() { <-room }(); f(ctx, d) })
 	}
@@ -194,7 +203,7 @@ func (o *Outbox) Record(ctx context.Context, seq uint64) (toolcall.JournalEntry,
 	if err != nil {
 		return toolcall.JournalEntry{}, apiError("read a record", "record "+strconv.FormatUint(seq, 10), err)
 	}
-	return o.j.codec.decode(m), nil
+	return o.j.voids.decode(ctx, m)
 }
 
 func deadLetterKey(destination string, seq uint64) string {

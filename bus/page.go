@@ -153,18 +153,7 @@ func (j *Journal) History(ctx context.Context, key toolcall.Key) ([]toolcall.Jou
 	if err != nil {
 		return nil, err
 	}
-	var out []toolcall.JournalEntry
-	for after := uint64(0); after != math.MaxUint64; {
-		found, through, err := j.store.readPage(ctx, string(entity), after, maxPage)
-		if err != nil {
-			return nil, apiError("read history", errtext.Quote(key.String()), err)
-		}
-		for _, m := range found {
-			out = append(out, j.codec.decode(m))
-		}
-		after = through
-	}
-	return out, nil
+	return j.voids.history(ctx, entity)
 }
 
 // Read implements engine.Journal; limit is at most 1000. Fewer records than the
@@ -189,6 +178,7 @@ func (j *Journal) Read(ctx context.Context, session toolcall.Key, after uint64, 
 		return nil, after, nil
 	}
 	var out []toolcall.JournalEntry
+	in := j.voids.newOrder(after)
 	for after < end && len(out) < limit {
 		found, through, err := j.readPages(ctx, Encode(string(session.Session)), after, limit-len(out))
 		if err != nil {
@@ -199,7 +189,11 @@ func (j *Journal) Read(ctx context.Context, session toolcall.Key, after uint64, 
 			if m.seq > after {
 				break
 			}
-			if out = append(out, j.codec.decode(m)); len(out) == limit {
+			r, err := in.decode(ctx, m)
+			if err != nil {
+				return nil, after, err
+			}
+			if out = append(out, r); len(out) == limit {
 				return out, m.seq, nil
 			}
 		}

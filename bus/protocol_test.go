@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"maps"
 	"os"
 	"reflect"
@@ -41,6 +44,7 @@ func TestProtocolPage(t *testing.T) {
 		{"classes", classTable()},
 		{"consumer", consumerTable(t)},
 		{"stream", streamTable(t)},
+		{"compact", compactRules(t)},
 		{"codes", source.codes()},
 		{"bodies", source.bodies(bodyRoots())},
 	} {
@@ -65,6 +69,26 @@ func TestProtocolPage(t *testing.T) {
 	if err := os.WriteFile(protocolPage, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// compactRules are those of the comment on the code that follows them.
+func compactRules(t *testing.T) string {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), "../toolcall/derive.go", nil, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range f.Decls {
+		if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.TYPE && g.Doc != nil {
+			_, rules, _ := strings.Cut(g.Doc.Text(), "computes this:\n")
+			var b strings.Builder
+			for line := range strings.Lines(rules) {
+				b.WriteString(strings.TrimSpace(line) + "\n")
+			}
+			return b.String() + "\n"
+		}
+	}
+	return ""
 }
 
 // Every link within the page has a heading to go to, and the documents that

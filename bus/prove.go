@@ -97,16 +97,22 @@ func (p *Proofs) compare(ctx context.Context, first, last uint64) (*proof.Report
 		return nil, err
 	}
 	signing := p.l.kept.signing()
-	o := proof.Options{Space: p.l.j.space, Keys: signing.VerificationKeys(), Retired: signing.RetirementTimes(), First: first, Last: last, Name: NameOf}
-	if o.Losses, err = proof.Losses(Bodies(Walk(ctx, p.l, AuditCheckpoints, signed.Last)), o.Keys); err != nil {
+	o := proof.Options{Space: p.l.j.space, Keys: signing.VerificationKeys(), Retired: signing.RetirementTimes(), First: first, Last: last, Name: NameOf, Workers: 1}
+	if o.Losses, err = proof.Losses(Bodies(Walk(ctx, p.l, AuditCheckpoints, 0, signed.Last)), o.Keys); err != nil {
 		return nil, err
+	}
+	if o.Archives, err = proof.Archives(Bodies(Walk(ctx, p.l, AuditCheckpoints, 0, signed.Last)), o.Keys); err != nil {
+		return nil, err
+	}
+	if first := p.l.j.guard.archives.first(); first > 0 {
+		o.First = min(o.First, first)
 	}
 	o.Progress = func(seq uint64) {
 		p.last.mu.Lock()
 		defer p.last.mu.Unlock()
 		p.last.now.Read = seq
 	}
-	return proof.Verify(Bodies(Walk(ctx, p.l, AuditCheckpoints, signed.Last)), Walk(ctx, p.l, AuditJournal, last), o)
+	return proof.Verify(Bodies(Walk(ctx, p.l, AuditCheckpoints, 0, signed.Last)), Walk(ctx, p.l, AuditJournal, 0, last), o)
 }
 
 // MakeReceipt makes the receipt of a call, without what rules redact. Records that are

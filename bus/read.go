@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/askance-dev/askance/bus/internal/errtext"
@@ -111,7 +112,7 @@ func (rd reader) info(ctx context.Context) (*jetstream.StreamInfo, error) {
 	return st.CachedInfo(), nil
 }
 
-// look asks for the stream's info, again while nobody answers: during an election no
+// look asks for the stream's info, again while no server answers: during an election no
 // server does.
 func (rd reader) look(ctx context.Context) (jetstream.Stream, error) {
 	ctx, cancel := withDefault(ctx, giveUpAfter)
@@ -181,13 +182,14 @@ func (rd reader) readEnd(ctx context.Context) (uint64, error) {
 type tailState struct {
 	own     uint64 // the event record with the given id
 	other   uint64 // the first event record that is not it
-	foreign uint64 // the last message that no engine wrote
+	foreign uint64 // the last message that no engine wrote, or void record
 }
 
 // readTail reads what follows prev in the entity, up to the first event record: only
 // that one can be written after prev.
 func (j *Journal) readTail(ctx context.Context, entity Entity, prev uint64, id string) (tailState, error) {
 	var t tailState
+	so := succession{last: prev}
 	for at := prev; ; {
 		m, err := j.store.next(ctx, string(entity), at)
 		if errors.Is(err, errNone) {
@@ -197,8 +199,11 @@ func (j *Journal) readTail(ctx context.Context, entity Entity, prev uint64, id s
 			return t, err
 		}
 		at = m.seq
-		switch r := j.codec.decode(m); {
-		case r.Invalid != nil && !isUnreadable(r):
+		_, before, ok := followed(m)
+		switch r := j.codec.decode(ctx, m); {
+		case isBaseUnread(r):
+			return t, r.Invalid
+		case r.Invalid != nil && !isUnreadable(r), ok && so.isVoid(m.seq, before, m.link):
 			t.foreign = m.seq
 		case r.Record != nil && r.Record.ID == id:
 			t.own = m.seq
@@ -211,7 +216,7 @@ func (j *Journal) readTail(ctx context.Context, entity Entity, prev uint64, id s
 }
 
 // Last implements engine.Journal by asking the stream's leader. It skips messages
-// that no engine wrote. ErrUnavailable means that another version wrote the last
+// that no engine wrote and void records. ErrUnavailable means that another version wrote the last
 // event record.
 func (j *Journal) Last(ctx context.Context, key toolcall.Key) (toolcall.JournalEntry, error) {
 	const op = "read last event record"
@@ -221,8 +226,10 @@ func (j *Journal) Last(ctx context.Context, key toolcall.Key) (toolcall.JournalE
 	}
 	m, err := j.store.get(ctx, getRequest{LastFor: string(entity)})
 	if err == nil {
-		r := j.codec.decode(m)
+		r, err := j.voids.decode(ctx, m)
 		switch {
+		case err != nil:
+			return toolcall.JournalEntry{}, err
 		case isUnreadable(r):
 			return toolcall.JournalEntry{}, r.Invalid
 		case r.Invalid == nil && r.Key == key:
@@ -231,12 +238,87 @@ func (j *Journal) Last(ctx context.Context, key toolcall.Key) (toolcall.JournalE
 		return j.lastValid(ctx, key)
 	}
 	if errors.Is(err, errNone) {
-		if err := j.guard.checkCount(ctx); err != nil {
+		err := j.guard.checkCount(ctx) // it learns of every archive from which records are gone
+		if err == nil {
+			err = j.guard.archives.check(op, key)
+		}
+		if err != nil {
 			return toolcall.JournalEntry{}, err
 		}
 		return toolcall.JournalEntry{}, unknownKey(op, key)
 	}
 	return toolcall.JournalEntry{}, apiError(op, errtext.Quote(key.String()), err)
+}
+
+// CountCalls implements engine.Journal by asking the server for the subjects of the
+// reply. Ids of an archived reply are refused, so that none of its calls is missing.
+func (j *Journal) CountCalls(ctx context.Context, reply toolcall.Key) (calls int, through uint64, err error) {
+	const op = "count calls"
+	if _, err := j.codec.entityOf(reply.ReplyKey()); err != nil {
+		return 0, 0, err
+	}
+	own, err := recordSubject(reply.ReplyKey(), toolcall.Queue{})
+	if err != nil {
+		return 0, 0, err
+	}
+	of := Subject{Space: j.space, Kind: KindRecord, Session: own.Session, Reply: own.Reply}
+	subjects, through, err := j.store.subjectsOf(ctx, of)
+	if err != nil {
+		return 0, 0, apiError(op, errtext.Quote(reply.String()), err)
+	}
+	seen := map[Token]struct{}{}
+	for _, s := range subjects {
+		seen[s.Call] = struct{}{}
+	}
+	return len(seen), through, nil
+}
+
+// subjectsOf asks the server for the subjects of calls that have records, and maybe more
+// than those up to through.
+func (rd reader) subjectsOf(ctx context.Context, of Subject) (found []Subject, through uint64, err error) {
+	st, err := rd.look(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	through = st.CachedInfo().State.LastSeq // before the subjects: what comes between counts
+	info, err := st.Info(ctx, jetstream.WithSubjectFilter(strings.TrimSuffix(of.String(), "f")+">"))
+	if err != nil {
+		return nil, 0, err
+	}
+	for subject := range info.State.Subjects {
+		if s, err := ParseSubject(subject); err == nil && s.Call != "" {
+			found = append(found, s)
+		}
+	}
+	return found, through, nil
+}
+
+// KeysOf are the calls of an id that a journal has, archived ones left out. It reads one
+// record of each.
+func KeysOf(ctx context.Context, j *Journal, id message.CallID) ([]toolcall.Key, error) {
+	subjects, _, err := j.store.subjectsOf(ctx, Subject{Space: j.space, Kind: KindRecord, Call: Encode(string(id))})
+	if err != nil {
+		return nil, apiError("find calls", errtext.Quote(string(id)), err)
+	}
+	seen := map[Entity]bool{}
+	var out []toolcall.Key
+	for _, s := range subjects {
+		entity := s.entity()
+		if seen[entity] {
+			continue
+		}
+		seen[entity] = true
+		m, err := j.store.get(ctx, getRequest{LastFor: string(entity)})
+		if err != nil {
+			return nil, apiError("find calls", errtext.Quote(string(id)), err)
+		}
+		r := j.codec.decode(ctx, m)
+		if r.Invalid != nil {
+			return nil, r.Invalid
+		}
+		out = append(out, r.Key)
+	}
+	return out, nil
 }
 
 // lastValid reads the whole history.

@@ -17,7 +17,7 @@ import (
 )
 
 // ExamineJournal compares a space's journal, which may be missing, with its
-// checkpoints and its anchor. It changes nothing.
+// checkpoints and its anchor, and reads every record. It changes nothing.
 func ExamineJournal(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, keys *keyfile.Keys, anchor *Anchor) (*Exam, error) {
 	j, err := newJournal(nc, space, keys, JournalOptions{Anchor: anchor})
 	if err != nil {
@@ -28,6 +28,16 @@ func ExamineJournal(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, 
 		return x, err
 	}
 	return x, j.guard.readAll(ctx, x)
+}
+
+// CompareJournal is ExamineJournal without reading the records that nothing names. A
+// verification reads them.
+func CompareJournal(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, keys *keyfile.Keys, anchor *Anchor) (*Exam, error) {
+	j, err := newJournal(nc, space, keys, JournalOptions{Anchor: anchor})
+	if err != nil {
+		return nil, err
+	}
+	return j.guard.examine(ctx)
 }
 
 // readAll reads every record, because the server can count records that it cannot
@@ -52,13 +62,17 @@ func (g *guard) findUnreadable(ctx context.Context, x *Exam, through uint64, pau
 			if ctx.Err() != nil || pause > 0 && !sleep(ctx, pause) {
 				return nil, context.Cause(ctx)
 			}
-			if err == nil && len(found) > 0 && found[len(found)-1].seq-at == uint64(len(found)) {
+			if err == nil && len(found) > 0 && x.missing.fill(at, found) {
 				at = min(last, found[len(found)-1].seq)
 				continue
 			}
 			single = maxPage
 		}
 		single--
+		if next := x.missing.skip(at); next > at {
+			at = next
+			continue
+		}
 		at++
 		switch _, err := g.store.getSeq(ctx, at); {
 		case err == nil:
@@ -88,15 +102,22 @@ func (x *Exam) addUnreadable(bad ranges) bool {
 // losses: Begin, Prepare, close open calls with Journal and CloseLost, then
 // Finish. An interrupted recovery starts again from the beginning.
 type Recovery struct {
-	Exam *Exam
-	j    *Journal
-	loss proof.Loss
+	Exam   *Exam
+	j      *Journal
+	loss   proof.Loss
+	cutOff map[Entity]cutOff
 }
 
-// BeginRecovery examines the journal. Nothing else may use the journal until
-// Finish returns.
-func BeginRecovery(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, keys *keyfile.Keys, anchor *Anchor) (*Recovery, error) {
-	j, err := newJournal(nc, space, keys, JournalOptions{Anchor: anchor})
+// cutOff is the last record of an entity, if what it builds on is lost.
+type cutOff struct {
+	subject string
+	link    *toolcall.Link
+}
+
+// BeginRecovery examines the journal, whose archives files has. Nothing else may use the
+// journal until Finish returns.
+func BeginRecovery(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, keys *keyfile.Keys, anchor *Anchor, files ArchiveStore) (*Recovery, error) {
+	j, err := newJournal(nc, space, keys, JournalOptions{Anchor: anchor, Archives: files})
 	if err != nil {
 		return nil, err
 	}
@@ -177,6 +198,14 @@ func (r *Recovery) prepareProof(ctx context.Context, head anchorHead) error {
 	if broken {
 		r.loss.Checkpoints = max(head.Number, x.Checkpoint)
 	}
+	if p := x.proofs; p == nil || p.State.Msgs != p.State.LastSeq || x.last.checkpoint == nil {
+		if some, err := r.j.guard.archives.exist(ctx); err != nil {
+			return err
+		} else if some { // what is signed then would not refuse the ids of archived calls
+			return &message.Error{Code: message.CodeDamaged, Op: "accept loss", What: "the stream of checkpoints is damaged, and only it says which records were archived",
+				Hint: "restore a backup of the journal with its checkpoints; without one, move the folder of archives away: after that, ids of archived calls can run again"}
+		}
+	}
 	if p := x.proofs; broken && p != nil && (p.State.Msgs != p.State.LastSeq || x.last.checkpoint == nil) {
 		r.loss.Checkpoints = max(r.loss.Checkpoints, p.State.LastSeq)
 		if err := r.j.store.js.DeleteStream(ctx, LedgerName(r.j.space)); err != nil {
@@ -236,15 +265,22 @@ func (r *Recovery) fill(ctx context.Context, last, to uint64) error {
 // it.
 func (r *Recovery) Journal() *Journal { return r.j }
 
-// Survivors visits every remaining record in order.
+// Survivors visits every remaining record in order, and finds the calls that are cut off.
 func (r *Recovery) Survivors(ctx context.Context, visit func(toolcall.JournalEntry) error) error {
+	r.cutOff = map[Entity]cutOff{}
+	in := r.j.voids.newOrder(0)
 	for after := uint64(0); ; {
 		found, through, err := r.j.store.readPage(ctx, ">", after, maxPage)
 		if err != nil {
 			return apiError("accept loss", "read the journal", err)
 		}
 		for _, m := range found {
-			if err := visit(r.j.codec.decode(m)); err != nil {
+			entry, err := in.decode(ctx, m)
+			if err != nil {
+				return err
+			}
+			r.note(m, entry)
+			if err := visit(entry); err != nil {
 				return err
 			}
 		}
@@ -255,9 +291,42 @@ func (r *Recovery) Survivors(ctx context.Context, visit func(toolcall.JournalEnt
 	}
 }
 
-// CloseLost stores a first event record in an entity whose signed records are all
-// gone, so that nothing can begin there again. It returns false for an entity that
-// has records. build gets hashes for names that are stored as hashes.
+// note keeps the entities whose last record cannot be read any more.
+func (r *Recovery) note(m stored, entry toolcall.JournalEntry) {
+	entity := Entity(EntityIn(m.subject))
+	switch {
+	case errors.Is(entry.Invalid, errBaseLost):
+		r.cutOff[entity] = cutOff{m.subject, proof.LinkTo(m.seq, leafOf(m))}
+	case entry.Record != nil || isUnreadable(entry):
+		delete(r.cutOff, entity)
+	}
+}
+
+// CutOff lists the subjects of the calls whose last record builds on a lost one. CloseLost
+// closes them. Survivors must have returned.
+func (r *Recovery) CutOff() []string {
+	var out []string
+	for _, c := range r.cutOff {
+		out = append(out, c.subject)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// IsCutOff reports whether the last record of an entity builds on a lost one: an
+// earlier one that can be read says nothing about it.
+func (r *Recovery) IsCutOff(key toolcall.Key) bool {
+	s, err := recordSubject(key, toolcall.Queue{})
+	if err != nil {
+		return false
+	}
+	_, is := r.cutOff[s.entity()]
+	return is
+}
+
+// CloseLost stores an event record in an entity whose signed records are all gone, or
+// that is cut off, so that nothing can begin there again. It returns false for an entity
+// with records that can be read. build gets hashes for names that are stored as hashes.
 func (r *Recovery) CloseLost(ctx context.Context, subject string, build func(toolcall.Key) *toolcall.EventRecord) (bool, error) {
 	s, err := ParseSubject(subject)
 	name := toolcall.EntityName(s.Name.text())
@@ -268,24 +337,31 @@ func (r *Recovery) CloseLost(ctx context.Context, subject string, build func(too
 		s.Kind, s.Tool = KindRecord, ""
 	}
 	entity := s.entity()
+	last, isCutOff := r.cutOff[entity]
 	switch _, err := r.j.store.get(ctx, getRequest{LastFor: string(entity)}); {
+	case isCutOff:
 	case err == nil:
 		return false, nil
 	case !errors.Is(err, errNone):
 		return false, apiError("accept loss", "read "+string(entity), err)
 	}
 	f := build(toolcall.Key{Space: s.Space, Session: message.SessionID(s.Session.text()), Reply: message.ReplyID(s.Reply.text()), Call: message.CallID(s.Call.text()), Entity: name})
-	f.Prev = &toolcall.Link{}
+	if f.Prev = last.link; f.Prev == nil {
+		f.Prev = &toolcall.Link{}
+	}
 	body, err := strictjson.Marshal(f)
 	if err != nil {
 		return false, err
 	}
-	a := &appending{j: r.j, record: f, key: f.Key(), entity: entity, msg: recordMsgs.Get().(*recordMsg)}
+	a := &appending{j: r.j, record: f, read: f, key: f.Key(), prev: f.Prev.Seq, entity: entity, msg: recordMsgs.Get().(*recordMsg)}
 	defer a.msg.free()
-	a.msg.fill(f, s.String(), entity, body)
-	a.msg.follow(r.j.codec.keys, 0)
-	_, err = a.run(ctx)
-	return err == nil, err
+	a.msg.fill(f, s.String(), entity, body, nil)
+	a.msg.follow(r.j.codec.keys, f.Prev.Seq)
+	if _, err = a.run(ctx); err != nil {
+		return false, err
+	}
+	delete(r.cutOff, entity)
+	return true, nil
 }
 
 // Finish signs the loss and the remaining journal into the checkpoints and writes

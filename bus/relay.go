@@ -75,7 +75,7 @@ func (s *Service) next(ctx context.Context, who caller, r NextRequest, m *nats.M
 			state := stateOf(got)
 			switch {
 			case state == TaskHere:
-				if err := h.handOver(got); err != nil {
+				if err := h.handOver(ctx, got); err != nil {
 					return err
 				}
 				silence.Reset(quiet)
@@ -164,7 +164,7 @@ type handed struct {
 }
 
 // handOver gives a task to the worker.
-func (h *handing) handOver(task *nats.Msg) error {
+func (h *handing) handOver(ctx context.Context, task *nats.Msg) error {
 	h.left--
 	if err := checkTask(h.s.space, h.queue, task); err != nil {
 		h.s.log.Error("dropped a message of the queue that is not a task", "subject", errtext.Quote(task.Subject), "err", err)
@@ -173,7 +173,12 @@ func (h *handing) handOver(task *nats.Msg) error {
 		h.left = 0
 		return nil
 	}
-	b, err := encodeTask(NextReply{State: TaskHere, Subject: task.Subject, Task: task.Reply, Delivered: countDeliveries(task.Reply)}, forWorker(task.Data), h.s.maxReply())
+	record, err := h.s.tasks.forWorker(ctx, task)
+	if err != nil {
+		h.s.acknowledge(task.Reply, AckRelease, maxPause)
+		return err
+	}
+	b, err := encodeTask(NextReply{State: TaskHere, Subject: task.Subject, Task: task.Reply, Delivered: countDeliveries(task.Reply)}, record, h.s.maxReply())
 	if err == nil {
 		err = h.s.nc.PublishRequest(h.m.Reply, h.p.inbox, b)
 	}
@@ -244,29 +249,6 @@ func checkTask(space toolcall.SpaceID, queue toolcall.Queue, task *nats.Msg) err
 	return strictjson.Check(task.Data, strictjson.MaxBytes(maxStoredBytes))
 }
 
-// forWorker removes from a task's body how the policy decided.
-func forWorker(body []byte) []byte {
-	const name = "explanation"
-	if !bytes.Contains(body, []byte(`"`+name+`"`)) {
-		return body
-	}
-	members, err := strictjson.Members(body)
-	if err != nil {
-		return body
-	}
-	out := []byte("{")
-	for _, m := range members {
-		if m.Name == name {
-			continue
-		}
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = append(append(strconv.AppendQuote(out, m.Name), ':'), m.Value...)
-	}
-	return append(out, '}')
-}
-
 // acknowledge sends the queue the fate of a task without waiting; if that is lost,
 // the task returns after ackWait.
 func (s *Service) acknowledge(task string, verb AckVerb, delay time.Duration) {
@@ -307,3 +289,48 @@ func (s *Service) ack(ctx context.Context, who caller, r AckRequest, m *nats.Msg
 
 // maxDelay is the longest pause of a task.
 const maxDelay = time.Hour
+
+// forWorker returns the task as workers get it: the whole event record, without how the
+// policy decided. It does not verify the task: the worker verifies its grant. A record
+// that this engine cannot read goes to the worker as it is.
+func (c codec) forWorker(ctx context.Context, task *nats.Msg) (message.RawJSON, error) {
+	seq := sequenceOfTask(task.Reply)
+	if known := c.bases.get(seq); known != nil {
+		return strictjson.Marshal(known.Record)
+	}
+	if s, err := toolcall.DecodeStored(task.Data); err != nil || !s.IsCompact() {
+		return withoutExplanation(task.Data), nil //nolint:nilerr // the worker says what is wrong with it
+	}
+	c.keys = nil
+	f, _, err := c.expand(ctx, Entity(EntityIn(task.Subject)), stored{subject: task.Subject, seq: seq, header: task.Header, data: task.Data}, 0)
+	if errors.Is(err, errUnreadable) {
+		return task.Data, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	f.Explanation = nil
+	return strictjson.Marshal(f)
+}
+
+func withoutExplanation(body []byte) []byte {
+	const name = "explanation"
+	if !bytes.Contains(body, []byte(`"`+name+`"`)) {
+		return body
+	}
+	members, err := strictjson.Members(body)
+	if err != nil {
+		return body
+	}
+	out := []byte("{")
+	for _, m := range members {
+		if m.Name == name {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(strconv.AppendQuote(out, m.Name), ':'), m.Value...)
+	}
+	return append(out, '}')
+}

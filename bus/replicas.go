@@ -153,6 +153,31 @@ func SetReplicas(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, n i
 	return nil
 }
 
+// LevelReplicas gives each stream of a space at least as many replicas as its journal has,
+// and returns the names of those that had fewer. It does not wait for the new replicas.
+func LevelReplicas(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID) ([]string, error) {
+	infos, err := spaceInfos(ctx, nc, space)
+	if err != nil {
+		return nil, err
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, apiError("raise replicas", "JetStream of this connection", err)
+	}
+	var raised []string
+	for _, info := range infos[1:] {
+		c := info.Config
+		if want := max(1, infos[0].Config.Replicas); max(1, c.Replicas) < want {
+			c.Replicas = want
+			if _, err := js.UpdateStream(ctx, c); err != nil {
+				return raised, streamError(ctx, js, "raise replicas", c, err)
+			}
+			raised = append(raised, c.Name)
+		}
+	}
+	return raised, nil
+}
+
 // replicasLook is the pause between two looks at a stream that gets replicas.
 const replicasLook = 200 * time.Millisecond
 

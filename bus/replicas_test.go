@@ -3,6 +3,7 @@ package bus_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -150,6 +151,39 @@ func TestReplicasAreRaised(t *testing.T) {
 	}
 }
 
+// What a space stores besides its journal gets as many replicas as the journal has: a new
+// bucket after the journal was raised, and one that was made by an engine with fewer.
+func TestBucketsFollowTheJournal(t *testing.T) {
+	t.Parallel()
+	c := bustest.NewCluster(t, 3)
+	nc := c.Conn("engine")
+	j, err := onCluster(t, nc, newClusterKeys(t), bus.JournalOptions{Stream: bus.StreamOptions{Replicas: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := bus.SetReplicas(t.Context(), nc, "test", 3, func(bus.Replicated) {}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bus.OpenOutbox(t.Context(), j); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bus.OpenPolicyBucket(t.Context(), nc, "test", bus.PolicyBucketOptions{Replicas: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if raised, err := bus.LevelReplicas(t.Context(), nc, "test"); err != nil || !slices.Equal(raised, []string{"KV_" + bus.PolicyBucketName("test")}) {
+		t.Errorf("raised %v, %v, want the policy alone", raised, err)
+	}
+	all, err := bus.Replication(t.Context(), nc, "test")
+	if err != nil || len(all) != 3 {
+		t.Fatalf("replication = %v, %v, want three streams", all, err)
+	}
+	for _, r := range all {
+		if r.Replicas != 3 {
+			t.Errorf("%+v, want three replicas", r)
+		}
+	}
+}
+
 // A journal never gets fewer replicas because a server was away when it was created.
 // Without a quorum it is not ready within seconds, says why, and is ready again when
 // the servers are back.
@@ -159,11 +193,20 @@ func TestReadinessFollowsTheQuorum(t *testing.T) {
 	nc, keys := c.Conn("engine"), newClusterKeys(t)
 	c.Stop(2)
 	var j *bus.Journal
-	waitUntil(t, "two servers take a journal", func() (err error) { // once they have a leader
+	open := func() (err error) { // once they have a leader
 		j, err = onCluster(t, nc, keys, bus.JournalOptions{})
 		return err
+	}
+	waitUntil(t, "two servers take a journal, or refuse one of three replicas", func() error {
+		if err := open(); err != nil && !strings.Contains(err.Error(), "cannot have 3 replicas") {
+			return err
+		}
+		return nil
 	})
 	c.Start(2)
+	if j == nil {
+		waitUntil(t, "three servers take a journal", open)
+	}
 	waitUntil(t, "the journal is ready", func() error { return j.Ready(t.Context()) })
 	all, err := bus.Replication(t.Context(), nc, "test")
 	if err != nil {

@@ -18,8 +18,9 @@ const (
 
 var errHeadRoom = errors.New("the journal is nearly full, and the rest is reserved for open calls")
 
-// Room is how much one limit of the store leaves. Bound 0: there is no limit.
-type Room struct{ Free, Bound int64 }
+// Room is how much one limit of the store leaves. Bound 0: there is no limit. Disk is what
+// the disk of the store has free; 0: not known.
+type Room struct{ Free, Bound, Disk int64 }
 
 // HeadRoom is how much of the limit is reserved for calls that have begun.
 func (r Room) HeadRoom(want int64) int64 {
@@ -107,6 +108,24 @@ func (r *room) check(ctx context.Context) error {
 	defer r.mu.Unlock()
 	r.update(limits)
 	if r.isFull() {
+		return errHeadRoom
+	}
+	return nil
+}
+
+// checkBeside refuses a file next to an embedded store that would take what is reserved.
+func (r *room) checkBeside(size int) error {
+	if r.server == nil {
+		return nil // the disk of the servers is another one
+	}
+	now := r.server()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	reserved := now.HeadRoom(r.want)
+	if r.owed != nil {
+		reserved += r.owed()
+	}
+	if now.Disk > 0 && now.Disk-int64(size) < min(reserved, now.Free) {
 		return errHeadRoom
 	}
 	return nil

@@ -43,13 +43,13 @@ type ServiceOptions struct {
 	Keys func() toolcall.KeyRing
 	// Logger gets what is dropped. Nil: no log.
 	Logger *slog.Logger
-	// MaxActs, MaxReads and MaxWork limit the decisions (default 64), reads
-	// (default 1 per processor, at least 2) and requests of workers (default 256)
-	// that run at once; some more wait, and others are refused with
-	// CodeUnavailable. MaxHeld limits requests that wait for news, MaxNext worker
-	// slots that wait for a task (default 4096 each). One principal can use half
-	// of each.
-	MaxActs, MaxReads, MaxHeld, MaxWork, MaxNext int
+	// MaxActs, MaxReads and MaxWork limit the proposals and the decisions (default
+	// 64 each), reads (default 1 per processor, at least 2) and requests of workers
+	// (default 256) that run at once; some more wait, and others are refused with
+	// CodeOverloaded. MaxProposals limits the proposals that run or wait, MaxHeld
+	// requests that wait for news, MaxNext worker slots that wait for a task (default
+	// 4096 each). One principal can use half of each.
+	MaxActs, MaxReads, MaxProposals, MaxHeld, MaxWork, MaxNext int
 }
 
 // How a name in a subject was authenticated, see [toolcall.Principal]. In both
@@ -76,6 +76,7 @@ type Service struct {
 	heard   *capacity.Pool       // of heartbeats
 	subs    []*nats.Subscription // besides those of the group
 	group   *group
+	tasks   codec // expands tasks for workers
 
 	foreign     atomic.Int64 // requests with a foreign reply subject since the last line about them
 	foreignTold atomic.Int64 // when that line was, in Unix nanoseconds
@@ -104,6 +105,10 @@ func Serve(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, surface f
 	s := &Service{nc: nc, space: space, surface: surface, o: o, log: cmp.Or(o.Logger, noLog)}
 	s.o.Auth = cmp.Or(o.Auth, AuthSubject)
 	s.group = newGroup(s)
+	s.tasks = codec{space: space, bases: newBases(reader{nc: nc, stream: StreamName(space)})}
+	if o.Ledger != nil {
+		s.tasks = o.Ledger.j.codec
+	}
 	s.acting, s.stopAct = context.WithCancelCause(context.WithoutCancel(ctx))
 	s.held, s.stopHeld = context.WithCancelCause(s.acting)
 	s.pools, s.heard = o.pools(), capacity.NewPool(observed)

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -146,7 +147,7 @@ func TestServerRecoversFromAFullDisk(t *testing.T) {
 // A record that could not be written leaves no gap, also where it would have been
 // the first of a stream or of one of its files, and however the server ends.
 func TestRefusedRecordLeavesNoGap(t *testing.T) {
-	for name, before := range map[string]int{"first of the stream": 0, "first of a file": 249} {
+	for name, before := range map[string]int{"first of the stream": 0, "first of a file": 251} {
 		for _, end := range []string{"recover", "close"} {
 			t.Run(name+", "+end, func(t *testing.T) {
 				dir := smallDisk(t)
@@ -160,7 +161,7 @@ func TestRefusedRecordLeavesNoGap(t *testing.T) {
 				prev := uint64(0)
 				if before > 0 { // of a call that is open: the head-room takes no new one
 					f, prev = largeCall(0), 1
-					f.ID = "again"
+					f.ID, f.Call.Input = "again", `"`+strings.Repeat("y", 32<<10)+`"` // an edit, which is stored whole
 				}
 				if _, err := j.Append(t.Context(), f, prev); !errors.Is(err, message.ErrFull) {
 					t.Fatalf("an event record for a full disk: %v, want full", err)
@@ -251,4 +252,85 @@ func appendLarge(j *bus.Journal, at []uint64) []error {
 	}
 	wg.Wait()
 	return errs
+}
+
+// The engine of a server elsewhere, whose health it cannot ask, sees by its own writes that
+// the disk of that server fails, and that it works again.
+func TestReadinessOfAServerWithABrokenDisk(t *testing.T) {
+	dir := smallDisk(t)
+	b := bustest.New(t, bustest.In(filepath.Join(dir, "nats")), bustest.Listening())
+	j, err := bus.OpenJournal(t.Context(), b.Dial("engine"), "test", b.Keys(), bus.JournalOptions{Durability: bus.DurabilityCached})
+	if err != nil {
+		t.Fatal(err)
+	}
+	prev := mustAppend(t, j, callRecord("open", callKey("open"), message.ToolCallAsking, "ask"), 0)
+	if err := j.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ballast := occupy(t, dir, 0)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	f := largeCall(1)
+	f.Call.Key, f.ID = callKey("open"), "large"
+	if _, err := j.Append(ctx, f, prev); err == nil {
+		t.Fatal("an event record was stored on a full disk")
+	} else {
+		t.Log(err)
+	}
+	if err := j.Ready(t.Context()); !errors.Is(err, message.ErrUnavailable) {
+		t.Errorf("ready after a record that was not stored: %v", err)
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	b.Restart()
+	mustAppend(t, j, callRecord("done", callKey("open"), message.ToolCallFinished, "result"), prev)
+	if err := j.Ready(t.Context()); err != nil {
+		t.Errorf("ready after a record that was stored: %v", err)
+	}
+}
+
+// A snapshot takes nothing of what is reserved for open calls, and an unfinished one of a
+// process that was killed goes.
+func TestSnapshotLeavesTheReserve(t *testing.T) {
+	dir := smallDisk(t)
+	b := bustest.New(t, bustest.In(filepath.Join(dir, "nats")))
+	j := b.Journal("test")
+	mustAppend(t, j, callRecord("open", callKey("open"), message.ToolCallAsking, "ask"), 0)
+	path := filepath.Join(dir, "snapshots", "test")
+	s := bus.NewSnapshots(ledgerOf(t, j), path)
+	if err := s.Save(t.Context(), 1, make([]byte, 1<<20)); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(path)
+	if err == nil {
+		err = os.WriteFile(path+".new", []byte("half"), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ballast := occupy(t, dir, 4<<20)
+	if err := s.Save(t.Context(), 1, make([]byte, 3<<20)); err == nil || !strings.Contains(err.Error(), "reserved for open calls") {
+		t.Errorf("3 of 4 MiB for a snapshot: %v", err)
+	}
+	if now, err := os.ReadFile(path); err != nil || string(now) != string(before) {
+		t.Errorf("the snapshot of before is not there: %v", err)
+	}
+	if _, err := os.Stat(path + ".new"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the unfinished snapshot: %v", err)
+	}
+	if err := s.Save(t.Context(), 1, make([]byte, 1<<19)); err != nil {
+		t.Errorf("a small snapshot: %v", err)
+	}
+	j.Reserve(func() int64 { return 3 << 20 })
+	if err := s.Save(t.Context(), 1, make([]byte, 1<<19)); err == nil {
+		t.Error("open calls need the rest, and the snapshot took it")
+	}
+	j.Reserve(nil)
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Save(t.Context(), 1, make([]byte, 3<<20)); err != nil {
+		t.Errorf("with room again: %v", err)
+	}
 }

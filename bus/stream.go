@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -59,7 +60,7 @@ func streamConfig(space toolcall.SpaceID, keyID string, o StreamOptions) jetstre
 		AllowAtomicPublish: true,
 		Metadata: map[string]string{
 			metaKind: kindJournal, metaProtocol: strconv.Itoa(ProtocolVersion),
-			metaRecords: strconv.Itoa(toolcall.RecordVersion), metaSpace: string(space), metaKey: keyID,
+			metaRecords: strconv.Itoa(toolcall.StoredVersion), metaSpace: string(space), metaKey: keyID,
 		},
 	}
 }
@@ -89,6 +90,15 @@ func ensure(ctx context.Context, js jetstream.JetStream, op string, want jetstre
 	if err := checkStream(op, info.Config, want); err != nil {
 		return nil, err
 	}
+	if version := want.Metadata[metaRecords]; info.Config.Metadata[metaRecords] != version { // engines that cannot read it must not start
+		config := info.Config
+		config.Metadata = maps.Clone(config.Metadata)
+		config.Metadata[metaRecords] = version
+		if st, err = js.UpdateStream(ctx, config); err != nil {
+			return nil, streamError(ctx, js, op, want, err)
+		}
+		info = st.CachedInfo()
+	}
 	return info, nil
 }
 
@@ -103,7 +113,7 @@ func checkStream(op string, have, want jetstream.StreamConfig) error {
 		return foreign("was not created by askance for this space", "choose another space, or rename the stream")
 	case meta[metaProtocol] != want.Metadata[metaProtocol]:
 		return foreign("has protocol "+errtext.Quote(meta[metaProtocol])+", this engine speaks "+want.Metadata[metaProtocol], "use an engine of the stream's version")
-	case meta[metaRecords] != want.Metadata[metaRecords]:
+	case meta[metaRecords] != want.Metadata[metaRecords] && !isOlderRead(meta[metaRecords], want.Metadata[metaRecords]):
 		return foreign("has event records of version "+errtext.Quote(cmp.Or(meta[metaRecords], "1"))+", this engine reads version "+want.Metadata[metaRecords],
 			"start the release that wrote them, or choose another space: this release does not convert them")
 	case meta[metaKey] != want.Metadata[metaKey]:
@@ -113,6 +123,12 @@ func checkStream(op string, have, want jetstream.StreamConfig) error {
 		return foreign(strings.Join(diffs, "; "), "set it back with: nats stream edit "+have.Name)
 	}
 	return nil
+}
+
+// isOlderRead reports whether this engine continues a journal that an engine before
+// the compact form created.
+func isOlderRead(have, want string) bool {
+	return want == strconv.Itoa(toolcall.StoredVersion) && have == strconv.Itoa(toolcall.RecordVersion)
 }
 
 // weaknesses lists the guarantees that the stream lacks.

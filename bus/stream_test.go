@@ -50,7 +50,7 @@ func TestOpenJournalIsIdempotent(t *testing.T) {
 	if c := info.Config; c.Discard != jetstream.DiscardNew || c.Storage != jetstream.FileStorage || c.MaxAge != 0 || c.MaxMsgs != -1 || c.MaxBytes != -1 {
 		t.Errorf("the stream can lose records: %+v", c)
 	}
-	if m := info.Config.Metadata; m["askance.space"] != "test" || m["askance.protocol"] != "1" || m["askance.records"] != "2" || m["askance.key"] != b.Keys().ID() {
+	if m := info.Config.Metadata; m["askance.space"] != "test" || m["askance.protocol"] != "1" || m["askance.records"] != "3" || m["askance.key"] != b.Keys().ID() {
 		t.Errorf("metadata %v", m)
 	}
 }
@@ -65,8 +65,8 @@ func TestForeignStreamIsRefused(t *testing.T) {
 		{"made by something else", func(c *jetstream.StreamConfig) { c.Metadata = nil }, "not created by askance"},
 		{"of another space", func(c *jetstream.StreamConfig) { c.Metadata["askance.space"] = "prod" }, "not created by askance for this space"},
 		{"of another protocol", func(c *jetstream.StreamConfig) { c.Metadata["askance.protocol"] = "2" }, `protocol "2"`},
-		{"from before event records had a version of their own", func(c *jetstream.StreamConfig) { delete(c.Metadata, "askance.records") }, `event records of version "1", this engine reads version 2`},
-		{"of later event records", func(c *jetstream.StreamConfig) { c.Metadata["askance.records"] = "3" }, `event records of version "3", this engine reads version 2`},
+		{"from before event records had a version of their own", func(c *jetstream.StreamConfig) { delete(c.Metadata, "askance.records") }, `event records of version "1", this engine reads version 3`},
+		{"of later event records", func(c *jetstream.StreamConfig) { c.Metadata["askance.records"] = "4" }, `event records of version "4", this engine reads version 3`},
 		{"of other keys", func(c *jetstream.StreamConfig) { c.Metadata["askance.key"] = "ffff" }, `engine keys "ffff"`},
 		{"evicts by age", func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }, "max_age"},
 		{"evicts by number", func(c *jetstream.StreamConfig) { c.MaxMsgs = 10 }, "max_msgs"},
@@ -199,7 +199,7 @@ func TestFullStream(t *testing.T) {
 	b := bustest.New(t)
 	j := b.JournalWith("test", bus.JournalOptions{Stream: bus.StreamOptions{MaxBytes: 1 << 20}, HeadRoom: 256 << 10})
 	big := func(f *toolcall.EventRecord) *toolcall.EventRecord {
-		f.Call.Input = `"` + strings.Repeat("x", 32<<10) + `"`
+		f.Call.Input = `"` + strings.Repeat("x", 32<<10) + f.ID + `"` // each another, so that each is stored
 		return f
 	}
 	open := callKey("open")
@@ -262,7 +262,7 @@ func TestFullServer(t *testing.T) {
 	var err error
 	for n := 0; err == nil && n < 100; n++ {
 		f := callRecord(id(n), key, message.ToolCallPending, "propose")
-		f.Call.Input = `"` + strings.Repeat("x", 32<<10) + `"`
+		f.Call.Input = `"` + strings.Repeat("x", 32<<10) + f.ID + `"` // each another, so that each is stored
 		var seq uint64
 		if seq, err = j.Append(t.Context(), f, prev); err == nil {
 			prev = seq

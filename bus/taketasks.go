@@ -58,7 +58,12 @@ func (j *Journal) pullTasks(ctx context.Context, queue toolcall.Queue, ask pullR
 					_ = nc.Publish(m.Reply, ackBody(AckDrop, 0)) // else it comes again
 					return out, nil
 				}
-				out = append(out, toolcall.OfferedTask{Task: m.Reply, Delivered: countDeliveries(m.Reply), Record: forWorker(m.Data)})
+				record, err := j.codec.forWorker(ctx, m)
+				if err != nil {
+					_ = nc.Publish(m.Reply, ackBody(AckRelease, maxPause)) // else it comes again after ackWait
+					return out, nil
+				}
+				out = append(out, toolcall.OfferedTask{Task: m.Reply, Delivered: countDeliveries(m.Reply), Record: record})
 			case TaskNone, TaskNoQueue:
 				return out, nil
 			default:

@@ -139,17 +139,25 @@ func isTask(text, stream, consumer string) bool {
 // countDeliveries reads from a task's acknowledgement subject how often it was
 // delivered.
 func countDeliveries(task string) int {
+	return max(1, int(taskNumber(task, 0)))
+}
+
+// sequenceOfTask is the sequence of a task's event record, 0 if the subject has none.
+func sequenceOfTask(task string) uint64 { return taskNumber(task, 1) }
+
+// taskNumber is the number at a place behind the consumer's name.
+func taskNumber(task string, place int) uint64 {
 	parts := strings.Split(task, ".")
 	at := 4
 	if len(parts) >= 11 {
 		at = 6
 	}
-	if len(parts) <= at {
-		return 1
+	if len(parts) <= at+place {
+		return 0
 	}
-	n, err := strconv.Atoi(parts[at])
-	if err != nil || n < 1 {
-		return 1
+	n, err := strconv.ParseUint(parts[at+place], 10, 31+32*(place&1))
+	if err != nil {
+		return 0
 	}
 	return n
 }

@@ -40,7 +40,7 @@ func (j *Journal) Watch(ctx context.Context, after uint64, sink toolcall.Sink) e
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	defer context.AfterFunc(j.guard.ended, func() { stop(j.guard.cause()) })()
-	w := &watcher{j: j, at: after, sink: sink}
+	w := &watcher{j: j, at: after, sink: sink, order: j.voids.newOrder(after)}
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		began := w.at
 		err := w.run(ctx)
@@ -70,7 +70,8 @@ type watcher struct {
 	at       uint64
 	started  bool
 	caughtUp bool
-	target   uint64    // the stream's end as Watch began
+	target   uint64 // the stream's end as Watch began
+	order    *order
 	missing  ranges    // sequences without a record that an operator accepted
 	badSince time.Time // when the stream first was not as it must be; zero: it is
 }
@@ -118,7 +119,9 @@ func (w *watcher) turn(ctx context.Context, iter jetstream.MessagesContext, expe
 		if err := w.checkFollows(ctx, meta.Sequence.Stream); err != nil {
 			return expect, err
 		}
-		w.deliver(stored{subject: m.Subject(), seq: meta.Sequence.Stream, time: meta.Timestamp.UTC(), header: m.Headers(), data: m.Data()})
+		if err := w.deliver(ctx, stored{subject: m.Subject(), seq: meta.Sequence.Stream, time: meta.Timestamp.UTC(), header: m.Headers(), data: m.Data()}); err != nil {
+			return expect, err
+		}
 		w.catchUp(w.at >= w.target || meta.NumPending == 0)
 		expect++
 	}
@@ -130,16 +133,17 @@ func (w *watcher) checkFollows(ctx context.Context, seq uint64) error {
 	if seq == w.at+1 || w.j.guard.inspect || w.missing.has(w.at+1, seq-1) {
 		return nil
 	}
-	return w.probe(ctx)
+	err := w.probe(ctx)
+	if err == nil && !w.missing.has(w.at+1, seq-1) {
+		err = errGap
+	}
+	return err
 }
 
 // probe reads the next record, which the consumer does not deliver. errGap:
-// another consumer may deliver it.
+// another consumer may deliver it. nil: it was archived meanwhile.
 func (w *watcher) probe(ctx context.Context) error {
-	next := w.at + 1
-	for w.missing.has(next, next) {
-		next++
-	}
+	next := w.missing.skip(w.at) + 1
 	m, err := w.j.store.getSeq(ctx, next)
 	switch {
 	case err == nil && m.seq == next:
@@ -155,6 +159,9 @@ func (w *watcher) probe(ctx context.Context) error {
 		return errtext.Because(errGap, err)
 	case x.Last < next:
 		return errGap
+	}
+	if w.missing = x.missing; w.missing.has(next, next) {
+		return nil
 	}
 	x.flaw(FlawUnreadable, next, next, "record %d is unreadable", next)
 	if x.patience() == 0 {
@@ -187,19 +194,33 @@ func (w *watcher) step(ctx context.Context) bool {
 	if err != nil || w.checkFollows(ctx, m.seq) != nil {
 		return false
 	}
-	w.deliver(m)
+	if w.deliver(ctx, m) != nil {
+		return false
+	}
 	w.catchUp(w.at >= w.target)
 	return true
 }
 
-func (w *watcher) deliver(m stored) {
-	if choosy, ok := w.sink.(toolcall.ChoosySink); !ok || choosy.Wants(m.seq, m.header.Get(headerID), m.time) {
-		w.sink.Record(w.j.codec.decode(m))
+// deliver fails if the record cannot be expanded now.
+func (w *watcher) deliver(ctx context.Context, m stored) error {
+	void, err := w.order.isVoid(ctx, m)
+	if err != nil {
+		return err
+	}
+	if void {
+		w.sink.Record(voidEntry(m))
+	} else if choosy, ok := w.sink.(toolcall.ChoosySink); !ok || choosy.Wants(m.seq, m.header.Get(headerID), m.time) {
+		r := w.j.codec.decode(ctx, m)
+		if isBaseUnread(r) {
+			return r.Invalid
+		}
+		w.sink.Record(r)
 	}
 	w.at = m.seq
 	if w.caughtUp && m.header.Get(headerBatchID) == "" { // the server shows a batch before it is on the disk
 		w.j.guard.raise(m.seq, proof.Hash{})
 	}
+	return nil
 }
 
 // catchUp tells the sink once that it has all older records.

@@ -18,7 +18,8 @@ import (
 type world struct {
 	*bustest.Bus
 	t      testing.TB
-	logins map[string]string // credentials files by principal, in a world that has them
+	logins map[string]string  // credentials files by principal, in a world that has them
+	opened bus.JournalOptions // of the journals of engines
 }
 
 // Tools of the tests.
@@ -88,7 +89,7 @@ func (w *world) engineOf(sp space, o bus.ServiceOptions, wrap ...func(api.Caller
 
 func (w *world) engineOn(nc *nats.Conn, sp space, o bus.ServiceOptions, wrap ...func(api.Caller) api.Caller) *replica {
 	w.t.Helper()
-	j, err := bus.OpenJournal(context.Background(), nc, sp.name, w.Keys(), bus.JournalOptions{})
+	j, err := bus.OpenJournal(context.Background(), nc, sp.name, w.Keys(), w.opened)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -17,7 +17,10 @@ type dice struct {
 }
 
 // newDice gives the dice of one actor in one test.
-func newDice(test, actor string) *dice {
+func newDice(test, actor string) *dice { return seededDice(seed, test, actor) }
+
+// seededDice gives the dice of one actor under a seed of its own.
+func seededDice(seed uint64, test, actor string) *dice {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(test + "\x00" + actor))
 	return &dice{rng: rand.New(rand.NewPCG(seed, h.Sum64()))}

@@ -55,6 +55,7 @@
 //	TestFrozenEngine     the same with one of two engines          8 times; the other goes on
 //	TestFrozenAlone      the same with the only engine             4 times
 //	TestRollingRestart   a cluster of three is restarted, its leader killed  no client sees an error, nothing is lost
+//	TestFaults           2 seeded runs of 17 kinds of faults on a cluster of three  all replies have one order, nothing is lost
 //	TestTryCluster       deploy/cluster/try.sh, a server killed  ready with two servers; Ctrl-C leaves no process
 //	TestHungEngine       SIGSTOP of one of two engines for 17 s    the other answers and works as if alone
 //	TestNoLeaveAfterHold a worker that asks late to start          refused, once the call is blocked
@@ -73,6 +74,15 @@
 //	make campaign MINUTES=10            # a long one; it prints its seed
 //	make campaign SEED=7 MINUTES=10     # the same strikes and the same requests
 //	make campaign REPLAY=transcript     # those of a transcript
+//
+// TestFaults has four clients propose and respond, through engines and servers that are
+// killed, stopped, cut off, split, delayed, out of disk, too slow, or flooded. The history of
+// each call is checked for linearizability (internal/lineartest). A failed run prints its
+// seed, its faults and its history:
+//
+//	make faults                         # 10,000 runs in one process, 100 on a cluster
+//	make faults CLUSTER_RUNS=1000       # a night
+//	make faults SEED=7                  # the same faults and requests
 //
 // TestOneRequest is about people: one approval request on six surfaces at once (the
 // published AG-UI client, content blocks, AgentScope, the web inbox in Chromium,

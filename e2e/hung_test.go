@@ -46,8 +46,8 @@ func TestHungEngine(t *testing.T) {
 	if !strings.Contains(string(hung.tail(64<<10)), "was paused for some seconds") {
 		t.Error("the engine that was stopped did not notice it")
 	}
-	if during.rate < 0.8*alone.rate {
-		t.Errorf("with one of two engines hung, %.1f remote calls a second finish, want 80%% of the %.1f of one engine alone", during.rate, alone.rate)
+	if want := min(alone.rate, after.rate); during.rate < 0.8*want { // the machine may have other work before or after
+		t.Errorf("with one of two engines hung, %.1f remote calls a second finish, want 80%% of the %.1f before or after", during.rate, want)
 	}
 	s.finish()
 }

@@ -20,6 +20,7 @@ const (
 	raceVar = "ASKANCE_E2E_RACE" // 1: build the command with the race detector
 
 	campaignVar = "ASKANCE_E2E_CAMPAIGN" // how long the campaign lasts
+	faultsVar   = "ASKANCE_E2E_FAULTS"   // how many runs TestFaults has
 	replayVar   = "ASKANCE_E2E_REPLAY"   // the transcript whose strikes the campaign repeats
 )
 

@@ -21,23 +21,33 @@ type servers struct {
 	*stage
 	nats    []*process
 	engines []*process
+	cables  *cables // nil: the processes are connected directly
 }
 
 // newServers starts three NATS servers and three engines, which state quorum.
 func newServers(t testing.TB) *servers {
 	t.Helper()
-	w := newWorld(t)
-	c := &servers{stage: &stage{world: w, workers: map[string]*process{}}}
+	c := &servers{stage: &stage{world: newWorld(t), workers: map[string]*process{}}}
+	c.launch()
+	return c
+}
+
+// launch starts the processes, and connects everyone who is part of the test.
+func (c *servers) launch() {
+	t, w := c.t, c.world
+	t.Helper()
 	var urls, routes []string
 	for range clusterSize {
 		urls = append(urls, fmt.Sprintf("nats://127.0.0.1:%d", freePort(t)))
 		routes = append(routes, fmt.Sprintf("nats://127.0.0.1:%d", freePort(t)))
 	}
 	w.url = strings.Join(urls, ",")
+	c.cables.lay(t, urls, routes)
 	for i := range clusterSize {
 		conf := fmt.Sprintf("nats-%d.conf", i)
-		w.write(conf, fmt.Sprintf("server_name: nats-%d\nlisten: %q\njetstream: {store_dir: %q}\ncluster: {name: e2e, listen: %q, routes: [%s]}\n",
-			i, strings.TrimPrefix(urls[i], "nats://"), w.file(fmt.Sprintf("store-%d", i)), strings.TrimPrefix(routes[i], "nats://"), quotedList(routes)))
+		peers, more := c.cables.routesOf(i, routes)
+		w.write(conf, fmt.Sprintf("server_name: nats-%d\nlisten: %q\njetstream: {store_dir: %q}\ncluster: {name: e2e, listen: %q, routes: [%s]%s\n",
+			i, strings.TrimPrefix(urls[i], "nats://"), w.file(fmt.Sprintf("store-%d", i)), strings.TrimPrefix(routes[i], "nats://"), quotedList(peers), more))
 		c.nats = append(c.nats, w.process(fmt.Sprintf("nats-%d", i), "Server is ready", bin.nats, "-c", w.file(conf)))
 		c.nats[i].start()
 	}
@@ -45,7 +55,7 @@ func newServers(t testing.TB) *servers {
 		p.up()
 	}
 	for i := range clusterSize {
-		p := w.serve(fmt.Sprintf("engine-%d", i), "--nats", w.url, "--durability", "quorum")
+		p := w.serve(fmt.Sprintf("engine-%d", i), "--nats", c.cables.urlOf(i, w.url), "--durability", "quorum")
 		p.start() // ends with the code for later while the servers elect a leader
 		c.engines = append(c.engines, p)
 	}
@@ -53,7 +63,6 @@ func newServers(t testing.TB) *servers {
 		p.up()
 	}
 	c.open()
-	return c
 }
 
 // leader is the server that leads the journal.

@@ -62,7 +62,8 @@ func fullOfOtherFiles(t *testing.T) {
 	if err := fillDisk(filepath.Join(data, "more"), 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.approver.answer(asked[0], toolcall.Response{Kind: toolcall.ResponseApprove}); !errors.Is(err, message.ErrFull) {
+	edited := s.block("c", allTools[0], effect.Input{N: 4, Ask: true, Pad: strings.Repeat("y", 100_000)}).Input // an approval alone may fit into the last block
+	if err := s.approver.answer(asked[0], toolcall.Response{Kind: toolcall.ResponseApprove, Input: &edited}); !errors.Is(err, message.ErrFull) {
 		t.Errorf("an answer on a full disk: %v, want an error with code %s", err, message.CodeFull)
 	}
 	for _, name := range []string{"ballast", "more"} {
@@ -109,5 +110,48 @@ func fillDisk(path string, left int64) error {
 		} else if err != nil {
 			return fmt.Errorf("fill the disk: %w", err)
 		}
+	}
+}
+
+// storeSize is that of the disk of a server of a cluster.
+const storeSize = "size=192m"
+
+// smallDisks gives each server of a cluster a disk of its own, if one can be mounted here.
+func smallDisks(w *world) bool {
+	w.t.Helper()
+	for i := range clusterSize {
+		dir := w.file(fmt.Sprintf("store-%d", i))
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			w.t.Fatal(err)
+		}
+		if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, storeSize); err != nil {
+			w.t.Logf("no small file system can be mounted here (%v): no disk gets full", err)
+			return false
+		}
+		w.t.Cleanup(func() {
+			if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+				w.t.Errorf("unmount: %v", err)
+			}
+		})
+	}
+	return true
+}
+
+// fullDisk leaves a server no room for a record. It is started again when there is room:
+// a NATS server does not use a store again that it could not write.
+func (r *faultRun) fullDisk(on int) (end func()) {
+	if !r.disks {
+		return func() {}
+	}
+	ballast := filepath.Join(r.file(fmt.Sprintf("store-%d", on)), "ballast")
+	if err := fillDisk(ballast, 0); err != nil {
+		r.t.Fatal(err)
+	}
+	return func() {
+		if err := os.Remove(ballast); err != nil {
+			r.t.Fatal(err)
+		}
+		r.nats[on].kill()
+		r.nats[on].start()
 	}
 }

@@ -8,3 +8,7 @@ import "testing"
 func smallFileSystem(t *testing.T) {
 	t.Log("not tried on this system: the file size limit speaks for it")
 }
+
+func smallDisks(*world) bool { return false }
+
+func (*faultRun) fullDisk(int) (end func()) { return func() {} }

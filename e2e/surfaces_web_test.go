@@ -197,4 +197,5 @@ func (s *webSurface) late(q approval) conflict {
 
 func (*webSurface) tooLate() conflict { return conflict{Code: "409", By: "yes"} }
 
-func (s *webSurface) reconnect() { s.login() }
+// reconnect opens the console again: a login outlives the server.
+func (s *webSurface) reconnect() { s.goTo("/inbox") }

@@ -47,7 +47,7 @@ func TestTryCluster(t *testing.T) {
 	if len(pids) != 6 {
 		t.Fatalf("the script names %d processes, want 6:\n%s", len(pids), text)
 	}
-	if out, errs, err := command(t.Context(), "journal", "backup", filepath.Join(dir, "backup"), "--nats", url); err != nil {
+	if out, errs, err := command(t.Context(), "journal", "backup", filepath.Join(dir, "backup"), "--nats", url, "--keys", filepath.Join(dir, "data", "engine.key")); err != nil {
 		t.Errorf("backup: %v\n%s%s", err, out, errs)
 	}
 	if err := syscall.Kill(pids[5], syscall.SIGKILL); err != nil { // nats-2

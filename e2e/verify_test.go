@@ -2,10 +2,15 @@ package e2e_test
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/e2e/internal/effect"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -92,7 +97,7 @@ func (v *verifier) call(key toolcall.Key, records []toolcall.JournalEntry, open 
 	}
 	c, err := toolcall.Replay(eventRecords)
 	if err != nil {
-		t.Errorf("%s: the history is none that the machine could have written: %v", key, err)
+		t.Errorf("%s: the history is none that the machine could have written: %v\n%s", key, err, v.w.stored(records))
 		return
 	}
 	starts := v.starts(key, records)
@@ -119,6 +124,32 @@ func (v *verifier) call(key toolcall.Key, records []toolcall.JournalEntry, open 
 		t.Errorf("%s: a tool that is not idempotent ran %d times: %v", describe(c), len(runs), runs)
 	}
 	v.ended(c, len(effects), open)
+}
+
+// stored shows what the server has of records, for a failure.
+func (w *world) stored(records []toolcall.JournalEntry) string {
+	w.t.Helper()
+	var b strings.Builder
+	js, err := jetstream.New(w.conn)
+	if err != nil {
+		return err.Error()
+	}
+	for _, r := range records {
+		m, err := js.Stream(context.Background(), bus.StreamName(space))
+		if err != nil {
+			return err.Error()
+		}
+		raw, err := m.GetMsg(context.Background(), r.Seq)
+		if err != nil {
+			return err.Error()
+		}
+		fmt.Fprintf(&b, "%d at %s by %s: %v\n", r.Seq, r.Time.Format(time.StampMicro), r.Record.By.Name, raw.Header)
+		for _, s := range r.Record.Path {
+			fmt.Fprintf(&b, "   %s", s.Cause)
+		}
+		fmt.Fprintf(&b, "   attempt %d of %s\n", r.Record.Call.Attempt.Number, r.Record.Call.Attempt.Worker)
+	}
+	return b.String()
 }
 
 // start is when an attempt was given leave to run.

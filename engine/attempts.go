@@ -124,7 +124,7 @@ func (at *attempts) mustNotBegin(ctx context.Context, m *toolcall.Machine) (bool
 	if phase != toolcall.ReplyOpen {
 		return true, m.Step(toolcall.Interrupted{Base: stamp()})
 	}
-	d, denied := at.judge.IsDeniedNow(ctx, at.snapshot(c))
+	d, denied := at.judge.IsDeniedNow(ctx, at.snapshot(ctx, c))
 	revoked := toolcall.Revoked{Base: stamp()}
 	if denied {
 		stored := decide.StoredDecision(d)

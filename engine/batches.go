@@ -21,7 +21,7 @@ type decider struct {
 // waits for earlier calls whose approval request may also cover it.
 func (d *decider) decideCall(ctx context.Context, m *toolcall.Machine, earlier []*toolcall.Call) error {
 	c := m.Call()
-	if text := d.judge.Unfit(d.snapshotWith(c, nil)); text != "" {
+	if text := d.judge.Unfit(d.snapshotWith(ctx, c, nil)); text != "" {
 		d.noteRedaction(ctx, c)
 		return m.Step(toolcall.Refused{Base: stamp(), Text: text})
 	}
@@ -30,7 +30,7 @@ func (d *decider) decideCall(ctx context.Context, m *toolcall.Machine, earlier [
 		v.Decision, v.StandingApprovals = by, []toolcall.StandingID{standing}
 	}
 	others := d.presentCalls(earlier, v)
-	s := d.snapshot(c) // after the look at the others: an answer that ended an approval request left its rules
+	s := d.snapshot(ctx, c) // after the look at the others: an answer that ended an approval request left its rules
 	if v.Asks() && len(s.Rules) != v.Known {
 		return d.decideCall(ctx, m, earlier)
 	}

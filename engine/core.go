@@ -108,18 +108,31 @@ func (c *core) update(ctx context.Context, op string, key toolcall.Key, by toolc
 }
 
 // snapshot is a call as it is decided now.
-func (c *core) snapshot(call *toolcall.Call) decide.Snapshot {
-	return c.snapshotWith(call, c.view.Rules(call))
+func (c *core) snapshot(ctx context.Context, call *toolcall.Call) decide.Snapshot {
+	return c.snapshotWith(ctx, call, c.view.Rules(call))
 }
 
 // snapshotWith is snapshot with these rules of the session.
-func (c *core) snapshotWith(call *toolcall.Call, rules []message.PermissionRule) decide.Snapshot {
-	return decide.Snapshot{Call: call, Definition: c.definition(call), Rules: rules, Count: c.view.CountUpTo(call), Now: stamp().At}
+func (c *core) snapshotWith(ctx context.Context, call *toolcall.Call, rules []message.PermissionRule) decide.Snapshot {
+	return decide.Snapshot{Call: call, Definition: c.definition(call), Rules: rules, Count: c.countUpTo(ctx, call), Now: stamp().At}
+}
+
+// countUpTo counts the calls of the reply up to this one, if rules may ask.
+func (c *core) countUpTo(ctx context.Context, call *toolcall.Call) int {
+	if !c.policy.ReadsCallsThisRun() {
+		return 0
+	}
+	n, err := c.store.CountUpTo(ctx, call)
+	if err != nil {
+		c.log.Warn("the calls of the run could not be counted: rules that read ctx cannot be evaluated", "call", call.Key.String(), "error", err)
+		return permission.CountUnread
+	}
+	return n
 }
 
 // noteRedaction notes what rules hide of a call that is kept undecided.
 func (c *core) noteRedaction(ctx context.Context, call *toolcall.Call) {
-	call.Redact = c.judge.Decide(ctx, c.snapshotWith(call, nil)).Redact
+	call.Redact = c.judge.Decide(ctx, c.snapshotWith(ctx, call, nil)).Redact
 }
 
 // lookLater sets a look at a reply after the grace: to close its calls if it was
@@ -189,8 +202,8 @@ func stamp() toolcall.Base { return toolcall.Base{At: time.Now().UTC().Round(0)}
 
 // Sizes of the event records that an open call still needs, for Owed.
 const (
-	recordBytes = 4 << 10 // without the input: approval request, grant, votes, a short result
-	inputTimes  = 5       // halves: an event record has the input twice, as JSON text
+	recordBytes = 2 << 10 // twice what most need: a vote, a grant, a short result
+	inputTimes  = 5       // quarters: only a proposal and an edit store the input, as JSON text
 )
 
 // Owed estimates how many bytes of the journal the open calls still need until
@@ -198,7 +211,10 @@ const (
 func (e *Engine) Owed() int64 {
 	sum := int64(0)
 	for _, c := range e.view.OpenCalls() {
-		sum += int64(recordsLeft(c)) * int64(recordBytes+len(c.Input)*inputTimes/2)
+		sum += int64(recordsLeft(c)) * recordBytes
+		if p := c.Phase(); p == toolcall.PhaseWaiting || p == toolcall.PhaseAsking { // an edit is as long
+			sum += int64(len(c.Input) * inputTimes / 4)
+		}
 	}
 	return sum
 }

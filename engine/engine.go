@@ -50,8 +50,8 @@
 //
 // # Decisions
 //
-//   - Records hold the full state of a call. A journal of changes is smaller, but each
-//     decision then needs a fold or trust in a cache.
+//   - Event records have the whole call in memory. The journal stores what changed
+//     since the record before and bounds what a reader needs.
 //   - One record holds several steps. Approve and submit are one record, so no crash
 //     can fall between them.
 //   - The digest covers the arguments as text. RFC 8785 reads numbers as floats:

@@ -84,7 +84,8 @@ func (e *Engine) Knowledge() string {
 			slices.SortFunc(open, inOrderOfProposal)
 			for _, c := range open {
 				if c.SessionKey() == key {
-					out += fmt.Sprintf("\n%s %d of %v, complete %v, phase %q", c.Key, e.view.CountUpTo(c), len(e.view.CallsOf(c.Key)), e.view.HasAllOf(c.ReplyKey()), e.view.ReplyPhase(c.ReplyKey()))
+					n, known := e.view.CountUpTo(c)
+					out += fmt.Sprintf("\n%s %d (%v) of %v, complete %v, phase %q", c.Key, n, known, len(e.view.CallsOf(c.Key)), e.view.HasAllOf(c.ReplyKey()), e.view.ReplyPhase(c.ReplyKey()))
 				}
 			}
 		}

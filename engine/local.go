@@ -140,15 +140,16 @@ func (rs *runs) progressSender(c *toolcall.Call) func(text string) {
 	}
 }
 
-// sendBeats says that a local attempt lives, until stop.
+// sendBeats says that a local attempt lives, until stop. The record of its start says so
+// first.
 func (rs *runs) sendBeats(tool string, r toolcall.HeartbeatRequest, lease time.Duration, stop <-chan struct{}) {
 	tick := time.NewTicker(heartbeat(lease))
 	defer tick.Stop()
 	for {
-		rs.liveness.Hear(r.Key, r.Attempt, time.Now())
-		rs.cfg.signals.Beat(tool, rs.cfg.id, r)
 		select {
 		case <-tick.C:
+			rs.liveness.Hear(r.Key, r.Attempt, time.Now())
+			rs.cfg.signals.Beat(tool, rs.cfg.id, r)
 		case <-stop:
 			return
 		}

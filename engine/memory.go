@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
 	"github.com/askance-dev/askance/toolcall"
@@ -24,9 +23,6 @@ type Memory struct {
 	grown   chan struct{}           // closed and replaced with every record
 }
 
-// readable is what can be read back; requests are bounded far below it.
-var readable = []strictjson.Option{strictjson.MaxBytes(64 << 20)}
-
 type memoryRecord struct {
 	time    time.Time
 	key     toolcall.Key
@@ -34,6 +30,7 @@ type memoryRecord struct {
 	record  []byte
 	event   []byte
 	runtime string
+	base    *toolcall.RecordBase // of a call's event record, for the next one
 }
 
 // NewMemory makes an empty journal.
@@ -50,12 +47,10 @@ func (m *Memory) EnsureQueue(context.Context, toolcall.Queue) error { return nil
 // Append implements Journal.
 func (m *Memory) Append(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error) {
 	f.Prev = m.link(prev)
-	body, err := strictjson.Marshal(f)
-	if err == nil {
-		err = strictjson.Bounds(body, readable...) // what could not be read again would end the entity's life; Marshal writes nothing else that a reader refuses
-	}
+	base := toolcall.BaseFor(f, m.baseAt(prev))
+	body, read, err := toolcall.EncodeAndRead(f, base) // an unreadable record would end the entity
 	if err != nil {
-		return 0, &message.Error{Code: message.CodeInvalid, Op: "append", What: "the event record has no JSON form that can be read back", Hint: "use valid UTF-8, finite numbers and at most 64 levels", Err: err}
+		return 0, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -67,8 +62,34 @@ func (m *Memory) Append(ctx context.Context, f *toolcall.EventRecord, prev uint6
 		return 0, &message.Error{Code: message.CodeConflict, Op: "append", What: fmt.Sprintf("%s is at %d, not at %d", key, have, prev), Hint: "read its last event record and decide again"}
 	}
 	seq := m.add(memoryRecord{time: time.Now(), key: key, id: f.ID, record: body})
+	if read.Call != nil {
+		r := &m.records[seq-1]
+		r.base = toolcall.NewRecordBase(seq, proof.Leaf(r.key.String(), proof.Content(nil, r.record)).String(), read, base)
+	}
 	m.last[key] = seq
 	return seq, nil
+}
+
+// baseAt is the event record of a call at seq, nil if there is none.
+func (m *Memory) baseAt(seq uint64) *toolcall.RecordBase {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if seq == 0 || seq > uint64(len(m.records)) {
+		return nil
+	}
+	return m.records[seq-1].base
+}
+
+func (m *Memory) expand(seq uint64) (f *toolcall.EventRecord, below *toolcall.RecordBase, err error) {
+	s, err := toolcall.DecodeStored(m.records[seq-1].record)
+	if err != nil {
+		return nil, nil, err
+	}
+	if at := s.BaseSeq(); at > 0 && at < seq {
+		below = m.records[at-1].base
+	}
+	f, err = s.Expand(below)
+	return f, below, err
 }
 
 // link names the event record at prev. Here an event record's subject is its key, and it has no
@@ -81,6 +102,18 @@ func (m *Memory) link(prev uint64) *toolcall.Link {
 	}
 	r := m.records[prev-1]
 	return proof.LinkTo(prev, proof.Leaf(r.key.String(), proof.Content(nil, r.record)))
+}
+
+// CountCalls implements Journal.
+func (m *Memory) CountCalls(_ context.Context, reply toolcall.Key) (calls int, through uint64, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for key := range m.last {
+		if key.Call != "" && key.ReplyKey() == reply.ReplyKey() {
+			calls++
+		}
+	}
+	return calls, uint64(len(m.records)), nil
 }
 
 // AppendEvent implements Journal.
@@ -116,12 +149,7 @@ func (m *Memory) record(seq uint64) toolcall.JournalEntry {
 	r := m.records[seq-1]
 	out := toolcall.JournalEntry{Seq: seq, Time: r.time, Key: r.key, Event: slices.Clone(r.event), Runtime: r.runtime}
 	if r.record != nil {
-		var f toolcall.EventRecord
-		if err := strictjson.Unmarshal(r.record, &f, readable...); err != nil {
-			out.Invalid = err
-			return out
-		}
-		out.Record = &f
+		out.Record, _, out.Invalid = m.expand(seq)
 	}
 	return out
 }

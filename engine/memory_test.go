@@ -21,7 +21,7 @@ var asking = flag.Int("asking", 3_000, "how many open approval requests TestMany
 // An engine may need 310 MB of heap for 100,000 open approval requests, and a few
 // goroutines more for any number of them.
 const (
-	askHeap   = 310<<20/100_000 + racedHeap
+	askHeap   = 350<<20/100_000 + racedHeap
 	askStacks = 4
 )
 

@@ -36,6 +36,8 @@ type config struct {
 	grace        time.Duration
 	drain        time.Duration
 	keep         int
+	maxOpen      int
+	maxRunning   int
 	version      string
 	policyErr    func() error
 	notReady     func() error
@@ -51,7 +53,7 @@ type config struct {
 type Option func(*config) error
 
 func newConfig(opts []Option) (config, error) {
-	cfg := config{log: slog.New(slog.DiscardHandler), grace: time.Second, drain: 10 * time.Second, keep: 4096, version: "devel", signals: noSignals{}, executor: noExecutor{}, proofs: noProofs{}}
+	cfg := config{log: slog.New(slog.DiscardHandler), grace: time.Second, drain: 10 * time.Second, keep: 4096, maxOpen: defaultMaxOpen, maxRunning: defaultMaxRunning, version: "devel", signals: noSignals{}, executor: noExecutor{}, proofs: noProofs{}}
 	for _, o := range opts {
 		if err := o(&cfg); err != nil {
 			return cfg, err
@@ -164,6 +166,37 @@ func WithKeep(calls int) Option {
 			return fmt.Errorf("keep %d must not be negative", calls)
 		}
 		c.keep = calls
+		return nil
+	}
+}
+
+// How much work an engine takes on, see WithMaxOpen and WithMaxRunning.
+const (
+	defaultMaxOpen    = 250_000
+	defaultMaxRunning = 4096
+)
+
+// WithMaxOpen sets how many calls of the space can be open: above it new calls are
+// refused with CodeOverloaded, because each open call takes memory. The default is
+// 250,000; 0: no limit.
+func WithMaxOpen(calls int) Option {
+	return func(c *config) error {
+		if calls < 0 {
+			return fmt.Errorf("limit of %d open calls must not be negative", calls)
+		}
+		c.maxOpen = calls
+		return nil
+	}
+}
+
+// WithMaxRunning sets how many local calls can run here: above it new calls are refused
+// with CodeOverloaded, but not those that running calls make. The default is 4096; 0: no limit.
+func WithMaxRunning(calls int) Option {
+	return func(c *config) error {
+		if calls < 0 {
+			return fmt.Errorf("limit of %d running calls must not be negative", calls)
+		}
+		c.maxRunning = calls
 		return nil
 	}
 }

@@ -25,6 +25,7 @@ type Policy interface {
 	Rememberer
 	Redactor
 	GroupReader
+	CountReader
 	Explainer
 }
 
@@ -47,6 +48,12 @@ type Redactor interface {
 // directory is asked for them only then. Every Policy does.
 type GroupReader interface {
 	ReadsGroups() bool
+}
+
+// CountReader says beforehand whether rules may read how many calls the run has: only
+// then the journal is asked for what the engine has forgotten. Every Policy does.
+type CountReader interface {
+	ReadsCallsThisRun() bool
 }
 
 // Explainer tells how a decision comes about.

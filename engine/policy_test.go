@@ -152,6 +152,8 @@ func (p *policy) Hash() string { return p.now.Load().Hash() }
 
 func (p *policy) ReadsGroups() bool { return p.now.Load().ReadsGroups() }
 
+func (p *policy) ReadsCallsThisRun() bool { return p.now.Load().ReadsCallsThisRun() }
+
 func (p *policy) Redacts() bool { return p.now.Load().Redacts() }
 
 func (p *policy) Explain(ctx context.Context, r permission.Request) *permission.Explanation {

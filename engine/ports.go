@@ -36,6 +36,9 @@ type Journal interface {
 	// events) with sequences above after, in order. last is the sequence up to
 	// which the journal was looked through: the cursor to go on from.
 	Read(ctx context.Context, session toolcall.Key, after uint64, limit int) (records []toolcall.JournalEntry, last uint64, err error)
+	// CountCalls counts the calls of a reply: every one whose first event record has a
+	// sequence up to through, and maybe later ones.
+	CountCalls(ctx context.Context, reply toolcall.Key) (calls int, through uint64, err error)
 	// Watch delivers every record with a sequence above after to sink, in order
 	// and from one goroutine, first the past, then what comes. It returns when
 	// ctx ends (with its cause) or the journal cannot go on; it survives
@@ -58,7 +61,8 @@ type Snapshots interface {
 	Load(ctx context.Context) ([]byte, error)
 	// Save replaces the snapshot by one that was taken at seq.
 	Save(ctx context.Context, seq uint64, snapshot []byte) error
-	// ReadRecords reads what the journal has at these sequences, which are in order.
+	// ReadRecords reads what the journal has at these sequences, which are in order. An
+	// archived record has Invalid with CodeArchived.
 	ReadRecords(ctx context.Context, seqs []uint64) ([]toolcall.JournalEntry, error)
 	// Check reads the journal through a sequence, slowly. It ends a journal that has lost
 	// records, and returns CodeDamaged.

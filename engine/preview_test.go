@@ -1,8 +1,13 @@
 package engine_test
 
 import (
+	"fmt"
+	"testing"
+
+	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -60,4 +65,35 @@ func previewRecordsNothing(w *world) {
 
 func previewOf(calls ...message.ToolCallBlock) api.PreviewRequest {
 	return api.PreviewRequest{ProposeRequest: request(calls...)}
+}
+
+// A preview in a session that the engine has forgotten is decided for its runtime.
+func TestPreviewInAForgottenSession(t *testing.T) {
+	policy, err := permission.Compile(permission.Policy{Rules: []permission.Rule{
+		{Name: "mine", Tools: []string{"t"}, Behavior: message.BehaviorDeny, When: `caller.user == "bot"`},
+	}}, permission.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := engine.New("default", engine.NewMemory(), policy, []engine.Tool{{Tool: permission.Tool{Name: "t"}, Placement: toolcall.PlaceExternal, ConcurrencySafe: true}}, engine.WithKeep(1))
+	if err == nil {
+		err = e.Start(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = e.Close() }()
+	r := toolcall.ProposeRequest{Session: "first", Reply: "r", Calls: []message.ToolCallBlock{call("c", "t", `{}`)}}
+	bot := e.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})
+	for i := range 8200 { // more than a view keeps
+		if _, err := bot.Propose(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		r.Session = message.SessionID(fmt.Sprint("s", i))
+	}
+	r.Session, r.Calls[0].ID = "first", "new"
+	out, err := api.Preview.Call(t.Context(), e.As(toolcall.Principal{Role: toolcall.RoleAuditor, Name: "eve"}), api.PreviewRequest{ProposeRequest: r})
+	if err != nil || out.Calls[0].Decision == nil || out.Calls[0].Decision.Rule != "mine" {
+		t.Errorf("the preview is %+v, %v", out.Calls, err)
+	}
 }

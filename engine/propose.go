@@ -48,6 +48,9 @@ func (p *proposer) propose(ctx context.Context, by toolcall.Principal, r toolcal
 			return nil, err
 		}
 	}
+	if err := p.checkLoad(r, calls); err != nil {
+		return nil, err
+	}
 	session, err := p.sessions.bindSession(ctx, by, reply.SessionKey(), declared...)
 	if err != nil {
 		return nil, err
@@ -85,6 +88,26 @@ func (p *proposer) checkConflicts(ctx context.Context, by toolcall.Principal, ca
 		if _, err := checkSameProposal(c, known); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// checkLoad refuses new calls while the engine has as much to do as it takes on. A
+// running call is never refused a call of its own, because it would wait for itself.
+func (p *proposer) checkLoad(r toolcall.ProposeRequest, calls []*toolcall.Call) error {
+	isNew := func(c *toolcall.Call) bool { return p.view.Call(c.Key) == nil }
+	isLocal := func(c *toolcall.Call) bool { return p.tools[c.Tool].Placement == toolcall.PlaceLocal }
+	if !slices.ContainsFunc(calls, isNew) {
+		return nil
+	}
+	refuse := func(what, hint string) error {
+		return &message.Error{Code: message.CodeOverloaded, What: what, Hint: "try again later; " + hint}
+	}
+	if open, _, _ := p.view.Counts(); p.cfg.maxOpen > 0 && open >= p.cfg.maxOpen {
+		return refuse(fmt.Sprintf("%d calls of this space are open, the limit is %d, and nothing was begun", open, p.cfg.maxOpen), "finish open calls, or raise --max-open")
+	}
+	if n := p.keeper.runs.count(); p.cfg.maxRunning > 0 && n >= p.cfg.maxRunning && r.Parent == nil && slices.ContainsFunc(calls, isLocal) {
+		return refuse(fmt.Sprintf("%d local calls run, the limit is %d, and nothing was begun", n, p.cfg.maxRunning), "add engines or workers, or raise --max-running")
 	}
 	return nil
 }
@@ -342,7 +365,14 @@ func (p *Port) preview(ctx context.Context, r api.PreviewRequest) (api.PreviewRe
 		return api.PreviewReply{}, &message.Error{Code: message.CodeUnavailable, Op: api.Preview.Name, What: "no policy is in force here", Hint: "ask an engine: start askance serve"}
 	}
 	ctx, by := permission.WithTrial(ctx), p.by
-	session, _ := p.e.view.Session(toolcall.Key{Space: p.e.space, Session: r.Session})
+	key := toolcall.Key{Space: p.e.space, Session: r.Session}
+	session, seq := p.e.view.Session(key)
+	if seq == 0 { // it may be forgotten
+		var err error
+		if session, _, err = p.e.store.LastSession(ctx, key); err != nil {
+			return api.PreviewReply{}, err
+		}
+	}
 	if by.Role != toolcall.RoleRuntime { // the rules see the runtime of the session
 		by = toolcall.Principal{Role: toolcall.RoleRuntime, Name: session.Runtime}
 	}
@@ -368,7 +398,7 @@ func (p *Port) preview(ctx context.Context, r api.PreviewRequest) (api.PreviewRe
 		out.Calls[i] = p.e.proposer.previewCall(ctx, c)
 	}
 	if p.by.Role != toolcall.RoleRuntime && len(calls) == 1 && out.Calls[0].Decision != nil {
-		if out.Calls[0].Trace, _, err = p.e.proposer.judge.Trace(ctx, p.e.proposer.snapshot(calls[0])); err != nil {
+		if out.Calls[0].Trace, _, err = p.e.proposer.judge.Trace(ctx, p.e.proposer.snapshot(ctx, calls[0])); err != nil {
 			return api.PreviewReply{}, err
 		}
 	}
@@ -376,7 +406,7 @@ func (p *Port) preview(ctx context.Context, r api.PreviewRequest) (api.PreviewRe
 }
 
 func (p *proposer) previewCall(ctx context.Context, c *toolcall.Call) api.PreviewedCall {
-	out := api.PreviewedCall{Call: c.Call, Tool: c.Tool, Definition: c.Definition, Refused: p.judge.Unfit(p.snapshot(c))}
+	out := api.PreviewedCall{Call: c.Call, Tool: c.Tool, Definition: c.Definition, Refused: p.judge.Unfit(p.snapshot(ctx, c))}
 	decided := c.Clone()
 	if out.Refused == "" {
 		v := p.standing.Consult(ctx, c, p.budgets.Look)

@@ -178,6 +178,9 @@ func (q *reader) listPastCalls(ctx context.Context, list *view.List, r toolcall.
 		}
 		for i, key := range seen.keys {
 			after = seen.seqs[i]
+			if r.Call != "" && key.Call != r.Call || r.Reply != "" && key.Reply != r.Reply {
+				continue // without a read
+			}
 			c, err := q.store.CallOrNil(ctx, key)
 			if err != nil {
 				return toolcall.ListReply{}, err
@@ -365,7 +368,7 @@ func (q *reader) explainCall(ctx context.Context, r toolcall.ExplainRequest) (to
 	if out.Recorded, err = q.recordedExplanation(ctx, c); err != nil {
 		return toolcall.ExplainReply{}, err
 	}
-	s, ctx := q.snapshot(c), permission.WithTrial(ctx)
+	s, ctx := q.snapshot(ctx, c), permission.WithTrial(ctx)
 	if q.policy.Hash() != "" {
 		s = s.WithBudgets(q.standing.Consult(ctx, c, q.budgets.Look).Exhausted)
 	}

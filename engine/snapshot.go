@@ -25,7 +25,7 @@ const (
 	snapshotLook  = time.Second
 	// lastSnapshot bounds the last snapshot: a stop must not take long.
 	lastSnapshot    = 5 * time.Second
-	snapshotVersion = 1
+	snapshotVersion = 2 // one of version 1 can have void records
 	maxSnapshot     = 1 << 30
 )
 
@@ -88,12 +88,17 @@ func (s *snapshots) load(ctx context.Context) error {
 		return err
 	}
 	records := make(map[uint64]*toolcall.EventRecord, len(found))
+	archived := map[uint64]bool{}
 	for _, r := range found {
+		if archived[r.Seq] = errors.Is(r.Invalid, message.ErrArchived); archived[r.Seq] {
+			continue
+		}
 		if r.Invalid != nil {
 			return r.Invalid
 		}
 		records[r.Seq] = r.Record
 	}
+	snap.View.Forget(archived)
 	next := view.New(s.cfg.keep)
 	if err := view.Restore(next, s.space, snap.View, records); err != nil {
 		return err

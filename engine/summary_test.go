@@ -36,9 +36,8 @@ func summarized(w *world) {
 	}
 	e.answers("ann", approve(list.Calls[0]))
 	e.finished(w.key("a"))
-	show, err = e.ann().Show(w.Context(), toolcall.ShowRequest{Key: w.key("b")})
-	w.must(err)
-	if text := show.Call.RequestText(); text != "note text \"hello you\"\nNotes need a second person." {
+	b := e.state(w.key("b"), message.ToolCallAsking) // which it is after the first call
+	if text := b.RequestText(); text != "note text \"hello you\"\nNotes need a second person." {
 		w.Errorf("the text of a fixed message is %q", text)
 	}
 	history, err := w.journal.History(w.Context(), w.key("a"))

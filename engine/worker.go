@@ -2,8 +2,6 @@ package engine
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"reflect"
@@ -291,10 +289,7 @@ func (w *workers) giveBack(ctx context.Context, by toolcall.Principal, queues []
 func (w *workers) noteLateResult(ctx context.Context, by toolcall.Principal, r toolcall.ResultRequest, digest string) (owner bool, err error) {
 	late := store.Entity[[]toolcall.JournalEntry]{Key: r.Key, Read: func(ctx context.Context) ([]toolcall.JournalEntry, uint64, error) {
 		history, err := w.journal.History(ctx, r.Key)
-		if err != nil || len(history) == 0 {
-			return nil, 0, err
-		}
-		return history, history[len(history)-1].Seq, nil
+		return history, store.LastOf(history).Seq, err
 	}}
 	var next *toolcall.Call
 	_, _, err = store.Update(ctx, w.store, "result", late, func(_ context.Context, history []toolcall.JournalEntry) (*toolcall.EventRecord, error) {
@@ -302,11 +297,9 @@ func (w *workers) noteLateResult(ctx context.Context, by toolcall.Principal, r t
 		if owner, noted = lateOwner(history, by, r); !owner || noted {
 			return nil, errNoChange
 		}
-		last, err := w.store.LastOf(r.Key, history)
-		if err != nil {
+		if next, err = store.LastCallOf(r.Key, history); err != nil {
 			return nil, err
 		}
-		next = last.Record.Call
 		res := r.Result
 		f := w.store.NewRecord(by, stamp().At)
 		f.Call, f.Note = next, &toolcall.Note{What: "late_result", Attempt: r.Attempt, Result: &res, Text: next.SealResult(digest)}
@@ -351,11 +344,7 @@ func checkResult(b *message.ToolResultBlock) (string, error) {
 	if b.Metadata == nil {
 		b.Metadata = map[string]any{}
 	}
-	body, err := strictjson.Marshal(struct {
-		Output   message.Content         `json:"output"`
-		State    message.ToolResultState `json:"state"`
-		Metadata map[string]any          `json:"metadata"`
-	}{b.Output, b.State, b.Metadata})
+	digest, body, err := toolcall.DigestResult(b)
 	if err == nil {
 		err = strictjson.Check(body, strictjson.MaxBytes(2*toolcall.MaxOutputBytes), strictjson.MaxDepth(resultDepth))
 	}
@@ -372,6 +361,5 @@ func checkResult(b *message.ToolResultBlock) (string, error) {
 	if b.FinishedAt == nil {
 		b.FinishedAt = &now
 	}
-	sum := sha256.Sum256(body)
-	return "sha256:" + hex.EncodeToString(sum[:]), nil
+	return digest, nil
 }

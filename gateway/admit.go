@@ -145,18 +145,24 @@ type bounded struct {
 	peer  *Peer
 }
 
-// Call waits for its turn. A read keeps its place until its reply is encoded.
+// Call waits for its turn, and says when to try again if there is too much to do.
 func (b bounded) Call(ctx context.Context, op *api.Operation, request any) (any, error) {
 	v, _ := ctx.Value(visitKey{}).(*visit)
+	reply, err := b.callInTurn(ctx, v, op, request)
+	if errors.Is(err, message.ErrOverloaded) && v != nil && !v.w.wrote() {
+		v.w.Header().Set("Retry-After", "1")
+	}
+	return reply, err
+}
+
+// callInTurn waits for a place. A read keeps its place until its reply is encoded.
+func (b bounded) callInTurn(ctx context.Context, v *visit, op *api.Operation, request any) (any, error) {
 	if v != nil {
 		v.place.leave()
 	}
-	place, err := b.pools[op.Class].Enter(ctx, peerKey(b.peer), 0)
+	place, err := b.pools[op.Class].Enter(ctx, b.peer.Name, v.bodySize())
 	if err != nil {
-		if v != nil && !v.w.wrote() {
-			v.w.Header().Set("Retry-After", "1")
-		}
-		return nil, &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: "the server is overloaded: " + err.Error(), Hint: "send fewer requests at once, and ask again later", Err: err}
+		return nil, overloadError(op, err)
 	}
 	reads := op.Class == api.ClassRead || op.Class == api.ClassWait
 	defer func() {
@@ -169,6 +175,15 @@ func (b bounded) Call(ctx context.Context, op *api.Operation, request any) (any,
 		return nil, errEnded
 	}
 	return b.callInTime(capacity.With(ctx, place), op, request)
+}
+
+// overloadError says why an operation got no place.
+func overloadError(op *api.Operation, err error) error {
+	e := &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: "the request was given up, or the server is stopping", Hint: "send it again", Err: err}
+	if errors.Is(err, capacity.ErrFull) || errors.Is(err, capacity.ErrLate) {
+		e.Code, e.What, e.Hint, e.Err = message.CodeOverloaded, "the server has too much to do: "+err.Error(), "try again in a moment, and send fewer requests at once", nil
+	}
+	return e
 }
 
 // Bounds of one operation: a journal that hangs must not hold a request forever.

@@ -42,11 +42,20 @@ type visit struct {
 	route  *Route
 	cancel context.CancelCauseFunc
 	peer   *Peer
+	body   *timedBody // nil: the request has none
 	place  heldPlace
 	done   []func() // called at the end
 }
 
 type visitKey struct{}
+
+// bodySize is how many bytes of the request's body were read.
+func (v *visit) bodySize() int {
+	if v == nil || v.body == nil {
+		return 0
+	}
+	return v.body.read
+}
 
 // end runs after every request, also after a panic.
 func (v *visit) end(r *http.Request) {
@@ -91,7 +100,7 @@ func (s *Server) handler(route Route) http.Handler {
 		if r.Body != http.NoBody {
 			body := newTimedBody(v.w, r, limit)
 			defer body.leave()
-			r.Body = body
+			r.Body, v.body = body, body
 		}
 		p, err := v.enter(r)
 		if err != nil {

@@ -26,6 +26,9 @@ type Identity struct {
 	// Auth says how the name was authenticated ("http-token", "oidc:<issuer>",
 	// "unix-peer:<uid>", "http-loopback"); each vote records it.
 	Auth string
+	// Credential names the token among its authenticator's, Grant sums up what it grants.
+	// Both are empty for other credentials.
+	Credential, Grant string
 	// Ambient marks credentials that a browser sends automatically (a cookie, or
 	// none on loopback): a request that changes something must prove that one of
 	// our pages made it. CSRF is that proof.
@@ -70,7 +73,7 @@ type Peer struct {
 	Identity
 	Space *Space
 	Feeds *Feeds       // of the space
-	pools capacity.Set // of the server; nil: operations are not bounded
+	pools capacity.Set // of the space; nil: operations are not bounded
 }
 
 // Has reports whether the peer may act as role.

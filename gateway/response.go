@@ -82,6 +82,7 @@ type timedBody struct {
 	unasked bool // the peer waits for 100 Continue
 	started bool
 	over    bool
+	read    int // bytes that the handler has read
 }
 
 func newTimedBody(w http.ResponseWriter, r *http.Request, limit int64) *timedBody {
@@ -97,6 +98,7 @@ func (b *timedBody) Read(p []byte) (int, error) {
 		_ = b.rc.SetReadDeadline(time.Now().Add(bodyTimeout)) // only a test has no deadlines
 	}
 	n, err := b.ReadCloser.Read(p)
+	b.read += n
 	if err != nil && !b.over {
 		b.over = true
 		if errors.Is(err, io.EOF) {
@@ -208,11 +210,11 @@ func StatusOf(c message.Code) int {
 		return http.StatusNotFound
 	case message.CodeForbidden, message.CodeForeign:
 		return http.StatusForbidden
-	case message.CodeConflict, message.CodeDigest, message.CodeFinished, message.CodeState, message.CodeInterrupted, message.CodeSuperseded:
+	case message.CodeConflict, message.CodeDigest, message.CodeFinished, message.CodeArchived, message.CodeState, message.CodeInterrupted, message.CodeSuperseded:
 		return http.StatusConflict
 	case message.CodeOverLimit:
 		return http.StatusTooManyRequests
-	case message.CodeUnavailable, message.CodeUnknownOutcome, message.CodeDamaged:
+	case message.CodeOverloaded, message.CodeUnavailable, message.CodeUnknownOutcome, message.CodeDamaged:
 		return http.StatusServiceUnavailable
 	case message.CodeFull, message.CodeForeignStream:
 		return http.StatusInsufficientStorage

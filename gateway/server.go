@@ -40,7 +40,10 @@
 //     CUSTOM event mcp.run of a call may run it. Two gateways share no local file.
 //   - One reader of the journal serves all watchers of a session with the same rights.
 //     Queues for each watcher cost memory or lose events.
-//   - Browser logins live in memory. Sealed cookies could not be revoked.
+//   - Browser logins live in sealed cookies, under a key derived from the space's keys,
+//     so that every engine accepts them. What a login may do is read at each engine.
+//     A list of ended logins that engines share was left out: revoking the token ends
+//     a copied cookie everywhere.
 package gateway
 
 import (
@@ -87,7 +90,7 @@ type Server struct {
 	feeds   map[toolcall.SpaceID]*Feeds
 	origins *origins
 	limits  *limiter
-	pools   capacity.Set
+	pools   map[toolcall.SpaceID]capacity.Set
 
 	run  func() context.Context // ends with Close
 	stop context.CancelCauseFunc
@@ -109,7 +112,7 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, mux: http.NewServeMux(), spaces: map[toolcall.SpaceID]*Space{}, feeds: map[toolcall.SpaceID]*Feeds{}, origins: o, limits: newLimiter(cfg.Limits), pools: capacity.NewSet(capacity.Default())}
+	s := &Server{cfg: cfg, mux: http.NewServeMux(), spaces: map[toolcall.SpaceID]*Space{}, feeds: map[toolcall.SpaceID]*Feeds{}, pools: map[toolcall.SpaceID]capacity.Set{}, origins: o, limits: newLimiter(cfg.Limits)}
 	for _, surface := range cfg.Surfaces {
 		for _, r := range surface.Routes() {
 			if err := s.add(r); err != nil {
@@ -139,7 +142,7 @@ func (s *Server) begin() {
 	s.run, s.stop = func() context.Context { return run }, stop
 	for _, space := range s.cfg.Spaces {
 		f := newFeeds(space, s.cfg.Log)
-		s.spaces[space.ID], s.feeds[space.ID] = space, f
+		s.spaces[space.ID], s.feeds[space.ID], s.pools[space.ID] = space, f, capacity.NewSet(capacity.Default())
 		s.wg.Go(func() { f.Run(run) })
 	}
 	for _, surface := range s.cfg.Surfaces {
@@ -164,7 +167,7 @@ func (s *Server) Peer(id *Identity) (*Peer, error) {
 	if space == nil {
 		return nil, &message.Error{Code: message.CodeForbidden, Op: "authorize", What: "this server does not serve the space of the credentials", Hint: "use credentials of a space that it serves"}
 	}
-	return &Peer{Identity: *id, Space: space, Feeds: s.feeds[id.Space], pools: s.pools}, nil
+	return &Peer{Identity: *id, Space: space, Feeds: s.feeds[id.Space], pools: s.pools[id.Space]}, nil
 }
 
 // Surface is one wire format: its routes.

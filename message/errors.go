@@ -17,12 +17,14 @@ const (
 	CodeConflict       Code = "conflict"        // someone else was first, or the same id with other content
 	CodeDigest         Code = "digest_mismatch" // the answer names another approval request than the open one
 	CodeFinished       Code = "finished"        // the call is finished and never moves again
+	CodeArchived       Code = "archived"        // the call or reply was archived: its ids stay used
 	CodeState          Code = "wrong_state"     // the call is not in a state that takes this
 	CodeForbidden      Code = "forbidden"       // this principal may not do that
 	CodeForeign        Code = "foreign"         // the session belongs to another runtime
 	CodeInterrupted    Code = "interrupted"     // the reply was interrupted
 	CodeSuperseded     Code = "superseded"      // a newer attempt exists, or another claim holds this one
 	CodeOverLimit      Code = "over_limit"      // this reviewer has responded to, or has open, too many requests: try later
+	CodeOverloaded     Code = "overloaded"      // too much is in progress, nothing was begun: try again in a moment
 	CodeUnavailable    Code = "unavailable"     // no engine or no NATS: try again later
 	CodeFull           Code = "full"            // the journal's store is full: nothing was written
 	CodeForeignStream  Code = "foreign_stream"  // the stream was made by something else
@@ -32,7 +34,7 @@ const (
 )
 
 // Sentinels for errors.Is: errors.Is(err, ErrConflict) is true for every Error
-// with that code.
+// with that code. ErrUnavailable also matches CodeOverloaded: both mean to try again.
 var (
 	ErrInvalid        = &Error{Code: CodeInvalid}
 	ErrTooLarge       = &Error{Code: CodeTooLarge}
@@ -46,6 +48,8 @@ var (
 	ErrInterrupted    = &Error{Code: CodeInterrupted}
 	ErrSuperseded     = &Error{Code: CodeSuperseded}
 	ErrOverLimit      = &Error{Code: CodeOverLimit}
+	ErrOverloaded     = &Error{Code: CodeOverloaded}
+	ErrArchived       = &Error{Code: CodeArchived}
 	ErrUnavailable    = &Error{Code: CodeUnavailable}
 	ErrFull           = &Error{Code: CodeFull}
 	ErrForeignStream  = &Error{Code: CodeForeignStream}
@@ -93,7 +97,10 @@ func (e *Error) Unwrap() error { return e.Err }
 // Is compares codes, so that the sentinels match every Error of their code.
 func (e *Error) Is(target error) bool {
 	var t *Error
-	return errors.As(target, &t) && t.Code == e.Code && t.What == ""
+	if !errors.As(target, &t) || t.What != "" {
+		return false
+	}
+	return t.Code == e.Code || t.Code == CodeUnavailable && e.Code == CodeOverloaded
 }
 
 // Errorf makes an Error of a code; %w sets the cause as fmt.Errorf does.

@@ -36,11 +36,13 @@ type Bundle struct {
 	rules     int
 	// readsGroups: an expression may read the groups of the caller.
 	readsGroups bool
-	known       map[string]knownRule  // the rules, by name
-	tools       []Tool                // as Options.Tools
-	byTool      map[string]*toolRules // tools that are declared or named by a rule
-	others      *toolRules            // every other tool: the rules for any tool
-	notices     []Notice
+	// readsCount: an expression may read how many calls the run has.
+	readsCount bool
+	known      map[string]knownRule  // the rules, by name
+	tools      []Tool                // as Options.Tools
+	byTool     map[string]*toolRules // tools that are declared or named by a rule
+	others     *toolRules            // every other tool: the rules for any tool
+	notices    []Notice
 }
 
 // Hash is "sha256:" and the hex SHA-256 of everything that decides: rules,

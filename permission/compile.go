@@ -351,6 +351,7 @@ func (c *compiler) finish() (*Bundle, error) {
 		return nil, c.problems.err()
 	}
 	b.hash, b.rules, b.ready, b.readsGroups = hash, len(c.rules), true, c.readsGroups()
+	b.readsCount = c.hasExpression(readingCount.MatchString)
 	if b.known, err = describeRules(c.terms, c.rules); err != nil {
 		c.problems.add(Problem{Msg: "the policy has no canonical form: " + err.Error()})
 		return nil, c.problems.err()

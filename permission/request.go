@@ -37,7 +37,8 @@ type Request struct {
 	Resolved map[string]string
 	// Attempt is the number of the try at running the call, from 1;
 	// CallsThisRun counts the calls of the caller's run, this one included.
-	// 0: not known, and then rules that ask for it cannot be evaluated.
+	// 0: not known, and then rules that ask for it cannot be evaluated, unless they guard it.
+	// CountUnread: there is a number, so that a guard must not hide that it is not known.
 	Attempt      int
 	CallsThisRun int
 	// SessionRules are rules remembered for this session, of any behavior.
@@ -50,6 +51,10 @@ type Request struct {
 	// which one of them is not any more, or cannot be evaluated.
 	Recheck []string
 }
+
+// CountUnread as Request.CallsThisRun says that the number could not be read: no rule that
+// reads ctx can be evaluated.
+const CountUnread = -1
 
 // Caller is who proposes the call. What is empty of Tenant, RunID and
 // ParentAgent is not known: rules that ask for it cannot be evaluated, unless

@@ -3,6 +3,7 @@ package permission
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -48,6 +49,9 @@ func (v *variables) ResolveName(name string) (any, bool) {
 	case "call":
 		return v.place(), true
 	case "ctx":
+		if v.req.CallsThisRun < 0 {
+			return nil, false // a guard would take a number that could not be read for none
+		}
 		if v.shownArgs != nil {
 			return withoutResolved(v.context()), true
 		}
@@ -146,10 +150,24 @@ func (l *Live) ReadsGroups() bool {
 // readsGroups finds the name in the text of any expression: no expression reads the
 // field without naming it.
 func (c *compiler) readsGroups() bool {
-	names := func(text string) bool { return strings.Contains(text, "groups") }
+	return c.hasExpression(func(text string) bool { return strings.Contains(text, "groups") })
+}
+
+func (c *compiler) hasExpression(names func(text string) bool) bool {
 	return slices.ContainsFunc(c.rules, func(r *Rule) bool { return names(r.When) || names(r.Message) }) ||
 		slices.ContainsFunc(c.terms, func(t Term) bool { return names(t.Expr) })
 }
+
+// ReadsCallsThisRun reports whether an expression may read how many calls the run has.
+func (b *Bundle) ReadsCallsThisRun() bool { return b != nil && b.readsCount }
+
+// ReadsCallsThisRun is that of a policy in force, the shadow included.
+func (l *Live) ReadsCallsThisRun() bool {
+	return l.Bundle().ReadsCallsThisRun() || l.shadow != nil && l.shadow.live.Bundle().ReadsCallsThisRun()
+}
+
+// readingCount finds expressions that name the field, or take ctx as a whole: no others read it.
+var readingCount = regexp.MustCompile(`calls_this_run|\bctx\s*([^.\s\w]|$)`)
 
 // setKnown leaves out what the request does not say, so that a rule that asks
 // for it fails instead of comparing with nothing.

@@ -166,6 +166,26 @@ type ActivityQueue struct {
 	Workers   []ActivityWorker `json:"workers"` // heard of within the last hour
 }
 
+// WorkerSilence is how long a worker without a running call can be silent and still counts
+// as connected: three times the longest request for tasks.
+const WorkerSilence = 90 * time.Second
+
+// Connected counts the workers of the queue that are connected.
+func (q ActivityQueue) Connected(now time.Time) int {
+	n := 0
+	for _, w := range q.Workers {
+		if w.IsConnected(now) {
+			n++
+		}
+	}
+	return n
+}
+
+// HasWorker reports whether a worker is connected, to this engine or another one.
+func (q ActivityQueue) HasWorker(now time.Time) bool {
+	return q.Connected(now) > 0 || q.Listening != nil && *q.Listening > 0
+}
+
 // ActivityWorker is a worker, or the engine that runs local calls.
 type ActivityWorker struct {
 	Name      string    `json:"name"`
@@ -176,6 +196,12 @@ type ActivityWorker struct {
 	// it differs; ClockWithinMS is how exact that is.
 	ClockAheadMS  int64 `json:"clock_ahead_ms,omitzero"`
 	ClockWithinMS int64 `json:"clock_within_ms,omitzero"`
+}
+
+// IsConnected reports whether the worker runs a call, or was heard of within
+// [WorkerSilence].
+func (w ActivityWorker) IsConnected(now time.Time) bool {
+	return w.Running > 0 || now.Sub(w.LastHeard) < WorkerSilence
 }
 
 // Verdict is the word for a decision.

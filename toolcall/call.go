@@ -37,9 +37,8 @@ const (
 	BlockedClock Blocked = "clock"
 )
 
-// Call is the full state of one tool call. Every event record of a call carries it, so
-// that the last event record alone is enough to carry on. It is a value: copy it
-// (Clone) before a change.
+// Call is the full state of one tool call. Every event record of a call has it; the
+// journal stores what changed. It is a value: copy it (Clone) before a change.
 type Call struct {
 	Key
 	Runtime string `json:"runtime"`        // the runtime that proposed it

@@ -6,8 +6,8 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// RecordVersion is the version of the journal's event records. Version 2 has
-// the member names of docs/glossary.md; no program reads version 1 any more.
+// RecordVersion is the version of whole event records, as workers get them. Journals
+// keep those of calls in the form of [StoredVersion]; no program reads version 1.
 const RecordVersion = 2
 
 // Step is one arrow of the state machine that an event record took. From is empty for

@@ -81,7 +81,7 @@ type ReviewerLoad struct {
 	Rejected  int `json:"rejected"`
 	Responded int `json:"responded"`
 	Passed    int `json:"passed"` // left to others or handed over; not among Answered
-	// MedianMS is the median time from the approval request to the answer, to within 5 %.
+	// MedianMS is the median time from the approval request to the answer, to within 5%.
 	MedianMS int64 `json:"median_ms"`
 	// TotalMS is the sum of those times.
 	TotalMS int64 `json:"total_ms"`

@@ -93,6 +93,18 @@ func (c *Call) Redacted() *Call {
 // resultDomain keeps the HMAC of a result's digest from being any other HMAC.
 const resultDomain = "askance-result-v1\x00"
 
+// DigestResult is "sha256:" and the SHA-256 of what a worker says with a result, and that
+// text.
+func DigestResult(b *message.ToolResultBlock) (digest string, body []byte, err error) {
+	body, err = strictjson.Marshal(struct {
+		Output   message.Content         `json:"output"`
+		State    message.ToolResultState `json:"state"`
+		Metadata map[string]any          `json:"metadata"`
+	}{b.Output, b.State, b.Metadata})
+	sum := sha256.Sum256(body)
+	return "sha256:" + hex.EncodeToString(sum[:]), body, err
+}
+
 // SealResult is what is kept of the digest of the call's result, "sha256:…": the
 // digest itself or, of a call that hides arguments, "hmac-sha256:…" of it under
 // the salt of the approval request.

@@ -57,6 +57,31 @@ func (v Vote) On(digest string) bool {
 	return v.Made == digest && digest != "" || !v.Edited && v.Digest == digest
 }
 
+// VoteOf is a person's last word on the approval request that is open.
+func (c *Call) VoteOf(name string) (Vote, bool) {
+	for _, v := range slices.Backward(c.Votes) {
+		if v.By.Name == name && v.On(c.Digest) {
+			return v, true
+		}
+		if v.Edited {
+			break // it voids what was said before it
+		}
+	}
+	return Vote{}, false
+}
+
+// CanRevise reports whether a person whose last word is v can respond again: a person
+// becomes more careful, never less, so an old response sent again changes nothing.
+func (v Vote) CanRevise(kind ResponseKind, edits bool) bool {
+	return kind == ResponseReject || v.Kind == ResponseApprove && (edits || kind != ResponseApprove)
+}
+
+// ApprovesAlone reports whether an approval by the person of v would need no other.
+func (r Requirement) ApprovesAlone(v Vote) bool {
+	v.Kind = ResponseApprove
+	return r.Tally([]Vote{v}, v.Digest, v.Step).Agreed
+}
+
 // Tally is how the votes on an approval request stand against its requirement.
 type Tally struct {
 	Quorum int    `json:"quorum"` // how many people of each part must approve

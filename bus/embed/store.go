@@ -247,7 +247,7 @@ func (s *Server) Room() bus.Room {
 	}
 	r := bus.Room{Free: info.Config.MaxStore - int64(info.Store), Bound: info.Config.MaxStore}
 	if free, known := FreeDisk(s.opts.StoreDir); known {
-		r.Free = min(r.Free, free)
+		r.Free, r.Disk = min(r.Free, free), free
 	}
 	return r
 }

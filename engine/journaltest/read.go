@@ -2,7 +2,9 @@ package journaltest
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/askance-dev/askance/message"
@@ -113,6 +115,27 @@ func unreadableIsRefused(j *journalTest) {
 			j.Errorf("%s: it was stored and cannot be read: %v, %v", name, lastErr, rec.Invalid)
 		}
 	}
+}
+
+// unsteady has another JSON form each time, as a value that another goroutine changes.
+type unsteady struct{ n *atomic.Int64 }
+
+func (u unsteady) MarshalJSON() ([]byte, error) { return strconv.AppendInt(nil, u.n.Add(1), 10), nil }
+
+// otherIsRefused: the journal reads a record back before it writes it. One that would not
+// read as what it was made from is refused, and the call goes on from the record before.
+func otherIsRefused(j *journalTest) {
+	key := j.key("s", "r", "c")
+	first := j.record(key, 1)
+	prev := j.add(first, 0)
+	f := j.full(key)
+	f.Call.Result.Metadata["x"] = unsteady{new(atomic.Int64)}
+	_, err := j.Append(j.Context(), f, prev)
+	j.wantErr(err, &message.Error{Code: message.CodeInternal})
+	j.last(first)
+	next := j.record(key, 2)
+	j.add(next, prev)
+	j.last(next)
 }
 
 // nothingShared changes what went in and what came out.
@@ -285,4 +308,33 @@ func readingOneSession(j *journalTest) {
 	if err != nil || len(records) != 0 {
 		j.Errorf("an unknown session has %d records, %v", len(records), err)
 	}
+}
+
+// countingCalls counts calls and nothing else of a reply, those of remote tasks once.
+func countingCalls(j *journalTest) {
+	count := func(reply toolcall.Key, want int) {
+		j.Helper()
+		n, through, err := j.CountCalls(j.Context(), reply)
+		if err != nil || n != want {
+			j.Errorf("%s has %d calls, %v, want %d", reply, n, err, want)
+		}
+		if seq := j.emit(j.key("s", "other", ""), int(j.ids.Add(1))); n != want || through >= seq {
+			j.Errorf("%s was counted through %d, which came later", reply, through)
+		}
+	}
+	count(j.key("s", "r", ""), 0)
+	for i, id := range strangeIDs {
+		key := j.key("s", "r", id)
+		j.add(j.record(key, 2), j.add(j.record(key, 1), 0))
+		j.add(j.record(j.key("s", "other", id), 1), 0)
+		count(j.key("s", "r", ""), i+1)
+	}
+	j.emit(j.key("s", "r", ""), 1, 2)
+	task := j.record(j.key("s", "remote", "task"), 1)
+	task.Call.State, task.Call.Placement = message.ToolCallSubmitted, toolcall.PlaceRemote
+	task.Path = append(task.Path, toolcall.Step{Cause: "submit", From: message.ToolCallPending, To: message.ToolCallSubmitted})
+	j.add(j.record(task.Key(), 2), j.add(task, 0))
+	count(j.key("s", "remote", ""), 1)
+	count(j.key("s", "r", ""), len(strangeIDs))
+	count(j.key("x", "r", ""), 0)
 }

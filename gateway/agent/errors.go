@@ -75,9 +75,9 @@ func typeOf(c message.Code) message.ErrorType {
 		return message.ErrorPermission
 	case message.CodeOverLimit:
 		return message.ErrorRateLimit
-	case message.CodeInvalid, message.CodeTooLarge, message.CodeNotFound, message.CodeConflict, message.CodeDigest, message.CodeFinished, message.CodeState:
+	case message.CodeInvalid, message.CodeTooLarge, message.CodeNotFound, message.CodeConflict, message.CodeDigest, message.CodeFinished, message.CodeArchived, message.CodeState:
 		return message.ErrorInvalidRequest
-	case message.CodeUnavailable, message.CodeUnknownOutcome:
+	case message.CodeOverloaded, message.CodeUnavailable, message.CodeUnknownOutcome:
 		return message.ErrorConnection
 	default:
 		return message.ErrorInternal

@@ -28,7 +28,9 @@ func (o overtaken) Emit(ctx context.Context, r toolcall.EmitRequest) (toolcall.E
 
 // Of two claims the first in the journal counts, whenever it was read.
 func TestFirstClaimCounts(t *testing.T) {
-	w := gatewaytest.New(t, gatewaytest.Surfaces(func(*gatewaytest.World) []gateway.Surface { return []gateway.Surface{New("")} }))
+	w := gatewaytest.New(t, gatewaytest.Surfaces(func(*gatewaytest.World) []gateway.Surface {
+		return []gateway.Surface{New(func(toolcall.SpaceID) string { return "" })}
+	}))
 	call := w.A.Propose("s", "r", "c", gatewaytest.Browse, `{}`)
 	bot := w.A.Client(gatewaytest.Bot)
 	of := func(id string, c engine.Client) *gate {

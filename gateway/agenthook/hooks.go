@@ -94,15 +94,15 @@ func readOptions(r *http.Request, d dialect.Dialect) (Options, error) {
 	return o, nil
 }
 
-// New makes the surface. public is the URL by which people reach the inbox.
-func New(public string) gateway.Surface {
+// New makes the surface. public returns the URL by which people reach the inbox of a space.
+func New(public func(toolcall.SpaceID) string) gateway.Surface {
 	var routes gateway.Routes
 	for _, d := range dialect.Dialects() {
 		routes = append(routes, gateway.Route{
 			Method: http.MethodPost, Path: Path(d), Access: gateway.Only(toolcall.RoleRuntime), Stream: true, MaxBody: dialect.MaxEventBytes,
 			Doc: "Decide about an event of a hook of " + string(d) + ".",
 			Serve: func(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
-				return serve(w, r, p, d, public)
+				return serve(w, r, p, d, public(p.Space.ID))
 			},
 		})
 	}

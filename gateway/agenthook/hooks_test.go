@@ -40,7 +40,7 @@ type world struct {
 func newWorld(t *testing.T, opts ...gatewaytest.Option) *world {
 	t.Helper()
 	w := gatewaytest.New(t, append([]gatewaytest.Option{gatewaytest.Policy(rules), gatewaytest.Surfaces(func(*gatewaytest.World) []gateway.Surface {
-		return []gateway.Surface{agenthook.New("https://askance.example")}
+		return []gateway.Surface{agenthook.New(func(toolcall.SpaceID) string { return "https://askance.example" })}
 	})}, opts...)...)
 	return &world{w, t}
 }

@@ -394,7 +394,7 @@ func TestDocsTitle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"<title>askance API</title>", "<h1>askance API</h1>", "decides, asks about and runs the tool calls of agents"} {
+	for _, want := range []string{"<title>askance API</title>", "<h1>askance API</h1>", "decides, asks about and runs the tool calls of agents", "{session_id}/<wbr>replies/<wbr>"} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the page has no %s", want)
 		}

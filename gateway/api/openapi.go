@@ -88,7 +88,10 @@ var docsHTML string
 //go:embed docs.css
 var docsCSS string
 
-var docsPage = template.Must(template.New("docs").Parse(docsHTML))
+// segments are the parts of a path: a narrow page breaks it between them.
+func segments(path string) []string { return strings.SplitAfter(path, "/") }
+
+var docsPage = template.Must(template.New("docs").Funcs(template.FuncMap{"segments": segments}).Parse(docsHTML))
 
 // makePage makes the page for people from the document.
 func makePage(ops []*op, spec []byte) ([]byte, error) {

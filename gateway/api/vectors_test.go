@@ -654,8 +654,8 @@ func TestVectorsErrors(t *testing.T) {
 	problem := map[string]string{"Content-Type": "application/problem+json"}
 	var rows []errorRow
 	for _, code := range []message.Code{
-		message.CodeInvalid, message.CodeForbidden, message.CodeForeign, message.CodeNotFound, message.CodeConflict, message.CodeDigest, message.CodeFinished, message.CodeState,
-		message.CodeInterrupted, message.CodeSuperseded, message.CodeTooLarge, message.CodeOverLimit, message.CodeUnavailable, message.CodeUnknownOutcome, message.CodeFull, message.CodeInternal,
+		message.CodeInvalid, message.CodeForbidden, message.CodeForeign, message.CodeNotFound, message.CodeConflict, message.CodeDigest, message.CodeFinished, message.CodeArchived, message.CodeState,
+		message.CodeInterrupted, message.CodeSuperseded, message.CodeTooLarge, message.CodeOverLimit, message.CodeOverloaded, message.CodeUnavailable, message.CodeUnknownOutcome, message.CodeFull, message.CodeInternal,
 	} {
 		p := gateway.ProblemOf(&message.Error{Code: code, Op: "propose", What: "what is wrong", Hint: "what to do"})
 		if code == message.CodeDigest {
@@ -665,7 +665,7 @@ func TestVectorsErrors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rows = append(rows, errorRow{string(code), p.Status, problem, string(body), errorVector{string(code), p.Status == 429 || code == message.CodeUnavailable, p.Detail, p.Hint, p.Call != nil}})
+		rows = append(rows, errorRow{string(code), p.Status, problem, string(body), errorVector{string(code), p.Status == 429 || code == message.CodeUnavailable || code == message.CodeOverloaded, p.Detail, p.Hint, p.Call != nil}})
 	}
 	rows = append(rows, []errorRow{
 		{"a proxy without an upstream", 502, map[string]string{"Content-Type": "text/html"}, "<html>", errorVector{Code: "unavailable", Retryable: true}},

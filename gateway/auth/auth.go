@@ -34,6 +34,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -56,6 +57,9 @@ type Config struct {
 	HasCredentials func() bool
 	// Session is how long a browser stays logged in; default 12 h.
 	Session time.Duration
+	// Key seals the cookies of logins: servers with the same key know each other's logins.
+	// Zero: a random one, with which a restart ends them.
+	Key [32]byte
 	// Secure: browsers reach the server over TLS, so cookies are sent over TLS only.
 	Secure bool
 	Log    *slog.Logger
@@ -91,7 +95,9 @@ func New(cfg Config) (*Auth, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Auth{cfg: cfg, sessions: newSessions(cfg.Session, cfg.Secure), sealer: newSealer(), closed: make(chan struct{})}, nil
+	a := &Auth{cfg: cfg, sealer: newSealer(cfg.Key), closed: make(chan struct{})}
+	a.sessions = newSessions(cfg.Session, cfg.Secure, a.sealer, a.restore)
+	return a, nil
 }
 
 // Run implements gateway.Background.
@@ -162,7 +168,7 @@ func (a *Auth) Authenticate(r *http.Request) (*gateway.Identity, error) {
 		}
 		return a.Token(r, token)
 	}
-	if s := a.sessions.find(r); s != nil {
+	if s, _ := a.sessions.find(r); s != nil {
 		return &s.id, nil
 	}
 	if unix && a.cfg.Unix != nil {
@@ -220,6 +226,8 @@ const ViaLoopback = "http-loopback"
 type Loopback struct {
 	Name  string
 	Space toolcall.SpaceID
+	// Further are other spaces; the host of a request chooses one, see SpaceHost.
+	Further []toolcall.SpaceID
 }
 
 // allRoles are the roles of a person on their own machine.
@@ -230,28 +238,47 @@ var forwarding = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X
 
 // checkDirect refuses a request from another machine where only the connection says
 // who sends it. After DNS rebinding a browser still sends the other site's name; a
-// proxy hides its client.
-func checkDirect(r *http.Request, hint string) error {
-	if !LoopbackHost(r.Host) {
-		return refusal("the host "+quote(r.Host)+" of the request does not name this machine", hint)
+// proxy hides its client. The host NAME.localhost names one of the spaces, any other name
+// of this machine the first.
+func checkDirect(r *http.Request, spaces []toolcall.SpaceID, hint string) (toolcall.SpaceID, error) {
+	space := spaces[0]
+	if name, is := cutSpace(r.Host); is {
+		space = toolcall.SpaceID(name)
+		if !slices.Contains(spaces, space) {
+			return "", refusal("this server has no space "+quote(name), "use http://localhost, or http://NAME.localhost with the name of a space")
+		}
+	} else if !LoopbackHost(r.Host) {
+		return "", refusal("the host "+quote(r.Host)+" of the request does not name this machine", hint)
 	}
 	for _, name := range forwarding {
 		if len(r.Header.Values(name)) > 0 {
-			return refusal("a proxy forwarded the request (header "+name+"), so the connection does not say who sends it", "send a token through the proxy (askance token create NAME --role approver), or connect without it")
+			return "", refusal("a proxy forwarded the request (header "+name+"), so the connection does not say who sends it", "send a token through the proxy (askance token create NAME --role approver), or connect without it")
 		}
 	}
-	return nil
+	return space, nil
+}
+
+// SpaceHost is the host by which a request without credentials names a space.
+func SpaceHost(space toolcall.SpaceID) string { return string(space) + ".localhost" }
+
+// cutSpace returns the space that a host names.
+func cutSpace(host string) (name string, is bool) {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	return strings.CutSuffix(strings.ToLower(host), SpaceHost(""))
 }
 
 // Authenticate implements gateway.Authenticator.
 func (l Loopback) Authenticate(r *http.Request) (*gateway.Identity, error) {
-	if err := checkDirect(r, "use http://127.0.0.1 or http://localhost"); err != nil {
+	space, err := checkDirect(r, append([]toolcall.SpaceID{l.Space}, l.Further...), "use http://127.0.0.1 or http://localhost")
+	if err != nil {
 		return nil, err
 	}
 	if r.Header.Get("Authorization") != "" {
 		return nil, refusal("this server has no tokens", "leave out Authorization, or make tokens with askance token create")
 	}
-	return &gateway.Identity{Name: l.Name, Space: l.Space, Roles: allRoles, Auth: ViaLoopback, Ambient: true}, nil
+	return &gateway.Identity{Name: l.Name, Space: space, Roles: allRoles, Auth: ViaLoopback, Ambient: true}, nil
 }
 
 // Token implements gateway.Authenticator: it refuses all.

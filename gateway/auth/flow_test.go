@@ -56,6 +56,7 @@ type gate struct {
 	path     string
 	ann      string // her token
 	provider *provider
+	oidc     *auth.OIDC
 	auth     *auth.Auth
 }
 
@@ -71,14 +72,22 @@ func newGate(t *testing.T, roles map[string][]toolcall.Role) *gate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := auth.New(auth.Config{Tokens: g.tokens, OIDC: o})
+	g.oidc = o
+	g.serve([32]byte{})
+	return g
+}
+
+// serve starts a server of the gate, which seals cookies with a key.
+func (g *gate) serve(key [32]byte) {
+	g.t.Helper()
+	t := g.t
+	a, err := auth.New(auth.Config{Tokens: g.tokens, OIDC: g.oidc, Key: key})
 	if err != nil {
 		t.Fatal(err)
 	}
 	g.World = gatewaytest.New(t, gatewaytest.Auth(a), gatewaytest.Surfaces(func(*gatewaytest.World) []gateway.Surface {
 		return []gateway.Surface{a, answering()}
 	}), gatewaytest.With(func(c *gateway.Config) { c.Login = auth.LoginPath }))
-	return g
 }
 
 // browser keeps cookies, follows redirections, and finds the gateway under the

@@ -2,19 +2,13 @@ package auth
 
 import (
 	"bytes"
-	"context"
-	"crypto/rand"
-	"crypto/sha256"
 	_ "embed" // the page
-	"encoding/base64"
 	"errors"
 	"html/template"
 	"io"
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/internal/strictjson"
@@ -118,7 +112,9 @@ func (a *Auth) login(w http.ResponseWriter, r *http.Request, p *gateway.Peer) er
 	}
 	a.sessions.leave(w, r)
 	w.Header().Del("Set-Cookie")
-	a.sessions.begin(w, p.Identity)
+	if err := a.sessions.begin(w, p.Identity); err != nil {
+		return err
+	}
 	a.goTo(w, r, next)
 	return nil
 }
@@ -170,160 +166,4 @@ func whoami(w http.ResponseWriter, _ *http.Request, p *gateway.Peer) error {
 	w.Header().Set("Content-Type", "application/json")
 	_, err = w.Write(append(b, '\n'))
 	return err
-}
-
-// Bounds of sessions.
-const (
-	maxSessions   = 10_000
-	maxOfOne      = 50 // of one person; the oldest goes
-	sessionLife   = 12 * time.Hour
-	sessionCookie = "askance-session"
-)
-
-// sessions are the logins of browsers, in memory: a restart ends them. A browser
-// holds only a random id. It is safe for concurrent use.
-type sessions struct {
-	life   time.Duration
-	secure bool // cookies are sent over TLS only
-
-	mu  sync.Mutex // guards what follows
-	all map[[sha256.Size]byte]*session
-}
-
-// session is one login.
-type session struct {
-	id   gateway.Identity
-	key  [sha256.Size]byte
-	made time.Time
-	end  func() // closes id.Revoked
-}
-
-func newSessions(life time.Duration, secure bool) *sessions {
-	if life <= 0 {
-		life = sessionLife
-	}
-	return &sessions{life: life, secure: secure, all: map[[sha256.Size]byte]*session{}}
-}
-
-// randomID returns 256 random bits as text.
-func randomID() string {
-	var b [32]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return base64.RawURLEncoding.EncodeToString(b[:])
-}
-
-// begin starts a session under a new id. It ends with the identity that it was
-// started with.
-func (s *sessions) begin(w http.ResponseWriter, id gateway.Identity) {
-	now, number, parent := time.Now(), randomID(), id.Revoked
-	if until := now.Add(s.life); id.Expires.IsZero() || until.Before(id.Expires) {
-		id.Expires = until
-	}
-	ctx, cancel := context.WithDeadline(context.Background(), id.Expires)
-	id.Ambient, id.CSRF, id.Revoked = true, randomID(), ctx.Done()
-	if parent != nil {
-		go func() {
-			select {
-			case <-parent:
-				cancel()
-			case <-ctx.Done():
-			}
-		}()
-	}
-	n := &session{id: id, key: sha256.Sum256([]byte(number)), made: now, end: cancel}
-	s.mu.Lock()
-	s.makeRoom(id.Name, now)
-	s.all[n.key] = n
-	s.mu.Unlock()
-	http.SetCookie(w, s.cookie(number, int(time.Until(id.Expires).Seconds())))
-}
-
-// makeRoom removes ended sessions, and the oldest where there are too many.
-func (s *sessions) makeRoom(name string, now time.Time) {
-	var oldest, oldestOfName *session
-	ofName := 0
-	for key, old := range s.all {
-		if hasEnded(old, now) {
-			old.end()
-			delete(s.all, key)
-			continue
-		}
-		if oldest == nil || old.made.Before(oldest.made) {
-			oldest = old
-		}
-		if old.id.Name == name {
-			if ofName++; oldestOfName == nil || old.made.Before(oldestOfName.made) {
-				oldestOfName = old
-			}
-		}
-	}
-	switch {
-	case ofName >= maxOfOne:
-		s.drop(oldestOfName)
-	case len(s.all) >= maxSessions:
-		s.drop(oldest)
-	}
-}
-
-// drop ends a session. The caller holds s.mu.
-func (s *sessions) drop(old *session) {
-	old.end()
-	delete(s.all, old.key)
-}
-
-func hasEnded(s *session, now time.Time) bool {
-	select {
-	case <-s.id.Revoked:
-		return true
-	default:
-		return !now.Before(s.id.Expires)
-	}
-}
-
-// find returns the session of a request, or nil.
-func (s *sessions) find(r *http.Request) *session {
-	c, err := r.Cookie(s.name())
-	if err != nil {
-		return nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	found := s.all[sha256.Sum256([]byte(c.Value))]
-	if found == nil || hasEnded(found, time.Now()) {
-		return nil
-	}
-	return found
-}
-
-// leave ends the session of a request, if any.
-func (s *sessions) leave(w http.ResponseWriter, r *http.Request) {
-	if found := s.find(r); found != nil {
-		s.mu.Lock()
-		s.drop(found)
-		s.mu.Unlock()
-	}
-	http.SetCookie(w, s.cookie("", -1))
-}
-
-func (s *sessions) close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, old := range s.all {
-		s.drop(old)
-	}
-}
-
-// name is the name of the cookie. Browsers let only this host set one with the
-// prefix.
-func (s *sessions) name() string {
-	if s.secure {
-		return "__Host-" + sessionCookie
-	}
-	return sessionCookie
-}
-
-// cookie is Lax and not Strict: a person who returns from an identity provider or
-// follows a link in a message is logged in. No GET changes anything.
-func (s *sessions) cookie(value string, seconds int) *http.Cookie {
-	return &http.Cookie{Name: s.name(), Value: value, Path: "/", MaxAge: seconds, HttpOnly: true, Secure: s.secure, SameSite: http.SameSiteLaxMode} //nolint:gosec // G124: Secure wherever there is TLS
 }

@@ -160,7 +160,11 @@ func (o *OIDC) identity(t *oidc.IDToken) (*gateway.Identity, error) {
 	if err := checkName(name); err != nil {
 		return nil, refusal(err.Error(), "ask the provider's operator")
 	}
-	groups := raw.texts(o.cfg.GroupsClaim)
+	return o.person(name, raw.texts(o.cfg.GroupsClaim))
+}
+
+// person is the identity of a person, with the roles of their groups.
+func (o *OIDC) person(name string, groups []string) (*gateway.Identity, error) {
 	has := slices.Clone(o.cfg.Roles["*"])
 	for _, g := range groups {
 		if g != "*" {

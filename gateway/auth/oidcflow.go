@@ -32,7 +32,7 @@ func (a *Auth) start(w http.ResponseWriter, r *http.Request, _ *gateway.Peer) er
 		return a.page(w, r, http.StatusServiceUnavailable, err)
 	}
 	at := attempt{State: randomID(), Nonce: randomID(), Verifier: oauth2.GenerateVerifier(), Next: localPath(r.URL.Query().Get("next")), Until: time.Now().Add(attemptLife)}
-	sealed, err := a.sealer.seal(at)
+	sealed, err := a.sealer.seal(sealedAttempt, at)
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,9 @@ func (a *Auth) callback(w http.ResponseWriter, r *http.Request, _ *gateway.Peer)
 		}
 		return a.page(w, r, status, err)
 	}
-	a.sessions.begin(w, *id)
+	if err := a.sessions.begin(w, *id); err != nil {
+		return err
+	}
 	a.goTo(w, r, next)
 	return nil
 }
@@ -68,9 +70,9 @@ func (a *Auth) exchange(r *http.Request) (*gateway.Identity, string, error) {
 	if err != nil {
 		return nil, "", refusal(errSeal.Error(), again)
 	}
-	at, err := a.sealer.unseal(c.Value, time.Now())
-	if err != nil {
-		return nil, "", refusal(err.Error(), again)
+	var at attempt
+	if a.sealer.unseal(sealedAttempt, c.Value, &at) != nil || time.Now().After(at.Until) {
+		return nil, "", refusal(errSeal.Error(), again)
 	}
 	q := r.URL.Query()
 	switch {
@@ -101,13 +103,28 @@ func (a *Auth) exchange(r *http.Request) (*gateway.Identity, string, error) {
 	return id, at.Next, err
 }
 
-// sealer encrypts and authenticates what a browser carries for us. Its key lasts as
-// long as the process: a restart ends open logins.
+// attempt is a started login at the provider.
+type attempt struct {
+	State    string    `json:"state"`
+	Nonce    string    `json:"nonce"`
+	Verifier string    `json:"verifier"`
+	Next     string    `json:"next"`
+	Until    time.Time `json:"until"`
+}
+
+// sealedAttempt is the purpose of the seal of attempts.
+const sealedAttempt = "attempt"
+
+var errSeal = errors.New("the login was not started in this browser, or is too old")
+
+// sealer encrypts and authenticates what a browser carries for us.
 type sealer struct{ aead cipher.AEAD }
 
-func newSealer() *sealer {
-	var key [32]byte
-	_, _ = rand.Read(key[:]) // never fails
+// newSealer makes a sealer; a zero key is a random one, which lasts as long as the process.
+func newSealer(key [32]byte) *sealer {
+	if key == [32]byte{} {
+		_, _ = rand.Read(key[:]) // never fails
+	}
 	block, err := aes.NewCipher(key[:])
 	if err == nil {
 		var aead cipher.AEAD
@@ -118,35 +135,22 @@ func newSealer() *sealer {
 	panic("auth: AES-256-GCM: " + err.Error()) // a key of 32 bytes is always valid
 }
 
-// attempt is a started login at the provider.
-type attempt struct {
-	State    string    `json:"state"`
-	Nonce    string    `json:"nonce"`
-	Verifier string    `json:"verifier"`
-	Next     string    `json:"next"`
-	Until    time.Time `json:"until"`
-}
-
-func (s *sealer) seal(a attempt) (string, error) {
-	b, err := strictjson.Marshal(a)
+// seal gives the text that only unseal with the same purpose reads.
+func (s *sealer) seal(purpose string, v any) (string, error) {
+	b, err := strictjson.Marshal(v)
 	if err != nil {
 		return "", err
 	}
-	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, b, nil)), nil //nolint:gosec // G407: this AEAD makes random nonces itself
+	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, b, []byte(purpose))), nil //nolint:gosec // G407: this AEAD makes random nonces itself
 }
 
-var errSeal = errors.New("the login was not started in this browser, or is too old")
-
-func (s *sealer) unseal(text string, now time.Time) (a attempt, err error) {
+func (s *sealer) unseal(purpose, text string, into any) error {
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	if err == nil {
-		b, err = s.aead.Open(nil, nil, b, nil)
+		b, err = s.aead.Open(nil, nil, b, []byte(purpose))
 	}
 	if err == nil {
-		err = strictjson.Unmarshal(b, &a)
+		err = strictjson.Unmarshal(b, into)
 	}
-	if err != nil || now.After(a.Until) {
-		return attempt{}, errSeal
-	}
-	return a, nil
+	return err
 }

@@ -208,5 +208,20 @@ func (t *Tokens) Token(_ *http.Request, token string) (*gateway.Identity, error)
 	if !h.InForce(time.Now()) {
 		return nil, refusal("the token of "+quote(h.Name)+" has expired or was revoked", "ask for a new one")
 	}
-	return &gateway.Identity{Name: h.Name, Space: h.Space, Roles: h.Roles, Queues: toolcall.Queues(h.Tools, h.Subjects), Auth: viaToken, Expires: h.Expires, Revoked: h.over}, nil
+	return h.identity(), nil
+}
+
+func (h *held) identity() *gateway.Identity {
+	return &gateway.Identity{Name: h.Name, Space: h.Space, Roles: h.Roles, Queues: toolcall.Queues(h.Tools, h.Subjects), Auth: viaToken, Credential: h.ID, Grant: h.grant(), Expires: h.Expires, Revoked: h.over}
+}
+
+// granted is the identity of a token by its id, as long as it grants the same; else nil.
+func (t *Tokens) granted(id, grant string) *gateway.Identity {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	h := t.byID[id]
+	if h == nil || !h.InForce(time.Now()) || h.grant() != grant {
+		return nil
+	}
+	return h.identity()
 }

@@ -32,7 +32,11 @@ const EveryPeer = "*"
 // UnixPeers authenticates the users whose processes connect to a Unix socket, as the
 // kernel names them. It is safe for concurrent use.
 type UnixPeers struct {
+	// Further are other spaces, in which only the owner has roles; see SpaceHost.
+	Further []toolcall.SpaceID
+
 	space toolcall.SpaceID
+	owner uint32
 	roles map[uint32][]toolcall.Role
 	every []toolcall.Role // of all who may open the socket
 
@@ -45,7 +49,7 @@ func NewUnixPeers(space toolcall.SpaceID, owner uint32, ownerName string, rolesO
 	if err := checkName(ownerName); err != nil {
 		return nil, err
 	}
-	u := &UnixPeers{space: space, roles: map[uint32][]toolcall.Role{owner: allRoles}}
+	u := &UnixPeers{space: space, owner: owner, roles: map[uint32][]toolcall.Role{owner: allRoles}}
 	u.names.Store(owner, ownerName)
 	for name, all := range rolesOf {
 		if err := checkRoles(all); err != nil {
@@ -82,11 +86,15 @@ func uidOf(name string) (uint32, error) {
 
 // identify authenticates a request over the socket.
 func (u *UnixPeers) identify(uid uint32, r *http.Request) (*gateway.Identity, error) {
-	if err := checkDirect(r, "use http://localhost, for example curl --unix-socket PATH http://localhost/auth/session"); err != nil {
+	space, err := checkDirect(r, append([]toolcall.SpaceID{u.space}, u.Further...), "use http://localhost, for example curl --unix-socket PATH http://localhost/auth/session")
+	if err != nil {
 		return nil, err
 	}
 	name := u.name(uid)
 	has := append(slices.Clone(u.roles[uid]), u.every...)
+	if space != u.space && uid != u.owner {
+		return nil, refusal(fmt.Sprintf("the user %s (uid %d) has no role in the space %s at this socket", quote(name), uid, space), "send a token of that space")
+	}
 	slices.Sort(has)
 	if has = slices.Compact(has); len(has) == 0 {
 		return nil, refusal(fmt.Sprintf("the user %s (uid %d) has no role at this socket", quote(name), uid), "ask the server's operator for one (askance serve --http-socket-role USER=ROLE), or send a token")
@@ -94,7 +102,7 @@ func (u *UnixPeers) identify(uid uint32, r *http.Request) (*gateway.Identity, er
 	if err := checkName(name); err != nil {
 		return nil, refusal(err.Error(), "ask the operator of the machine for another user name")
 	}
-	return &gateway.Identity{Name: name, Space: u.space, Roles: has, Auth: fmt.Sprint(viaUnixPeer, uid), Ambient: true}, nil
+	return &gateway.Identity{Name: name, Space: space, Roles: has, Auth: fmt.Sprint(viaUnixPeer, uid), Ambient: true}, nil
 }
 
 // name returns the name of a user, or uid-N for one that the machine does not know.

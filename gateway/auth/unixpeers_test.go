@@ -163,3 +163,41 @@ func TestListenUnix(t *testing.T) {
 		t.Errorf("at a file: %v", err)
 	}
 }
+
+// TestHostNamesTheSpace: without credentials the host names one of the spaces, and a user
+// has the roles of the socket in the first one only.
+func TestHostNamesTheSpace(t *testing.T) {
+	peers, err := auth.NewUnixPeers("alpha", 64100, "me", map[string][]toolcall.Role{auth.EveryPeer: {toolcall.RoleApprover}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	peers.Further = []toolcall.SpaceID{"beta"}
+	local := &auth.Loopback{Name: "me", Space: "alpha", Further: peers.Further}
+	for host, want := range map[string]toolcall.SpaceID{
+		"localhost": "alpha", "127.0.0.1:8787": "alpha", "[::1]:8787": "alpha", "alpha.localhost": "alpha", "beta.localhost": "beta", "Beta.LOCALHOST:8787": "beta",
+		"gamma.localhost": "", ".localhost": "", "beta": "", "beta.localhost.example": "", "x.beta.localhost": "", "beta.example": "",
+	} {
+		for _, uid := range []uint32{0, 64100, 64101} { // 0: over loopback
+			cfg, ctx, want := auth.Config{Local: local}, t.Context(), want
+			if uid != 0 {
+				cfg, ctx = auth.Config{Unix: peers}, auth.WithPeer(ctx, uid)
+			}
+			if uid == 64101 && want == "beta" {
+				want = ""
+			}
+			a, err := auth.New(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/", http.NoBody)
+			r.Host = host
+			id, err := a.Authenticate(r)
+			switch {
+			case want == "" && (!errors.Is(err, message.ErrForbidden) || errors.Is(err, gateway.ErrNoCredentials)):
+				t.Errorf("%s, uid %d: let in as %+v, %v", host, uid, id, err)
+			case want != "" && (err != nil || id.Space != want):
+				t.Errorf("%s, uid %d: %+v, %v; want the space %s", host, uid, id, err, want)
+			}
+		}
+	}
+}

@@ -41,6 +41,7 @@ type bulk struct {
 	Feedback string
 	Done     bool // this is the report
 	Sent     int
+	Unsure   int // responses that may count
 }
 
 // bulkItem is one request of a confirmation.
@@ -48,8 +49,10 @@ type bulkItem struct {
 	row
 	Digest string
 	Input  string
+	Short  bool   // the summary leaves out a part of an argument
 	Note   string // why it is left out, or what became of it
 	OK     bool
+	Unsure bool // it may count
 }
 
 // review shows what one response to several requests would cover. It changes nothing.
@@ -126,7 +129,7 @@ func (v *bulk) addNamed(ctx context.Context, c engine.Client, p *gateway.Peer, n
 
 // add adds a request to the confirmation, or to what it leaves out.
 func (v *bulk) add(p *gateway.Peer, call *toolcall.Call, mine bool) {
-	i := bulkItem{row: rowOf(call, p, mine, v.Filter, toolcall.Key{}, v.Now), Digest: call.Digest, Input: call.Input}
+	i := bulkItem{row: rowOf(call, p, mine, v.Filter, toolcall.Key{}, v.Now), Digest: call.Digest, Input: call.Input, Short: asked.IsShortened(call)}
 	if i.Note = leftOut(p, call, v.Do, mine); i.Note != "" {
 		v.Left = append(v.Left, i)
 		return
@@ -142,18 +145,13 @@ func leftOut(p *gateway.Peer, call *toolcall.Call, do string, mine bool) string 
 	if asked.Forged(call, call.Digest) != "" {
 		return "the digest of the engine does not match the request"
 	}
-	if v, voted := asked.VoteOf(call, p.Name); voted {
+	switch v, voted := call.VoteOf(p.Name); {
+	case voted:
 		return "you " + asked.Said(v) + " before"
-	}
-	switch r := call.Request.Requirement; {
 	case !mine:
-		return "you are not an approver of this request"
-	case do == doApprove && r.Signed:
-		return "approvals need your own signature, which a browser cannot make"
-	case do == doApprove && r.ExcludeEditor && slices.Contains(r.Editors, p.Name):
-		return "you edited it and cannot approve it"
+		return asked.WhyNotAsked(call, p.Name)
 	}
-	return ""
+	return obstacleTo(call, p, do)
 }
 
 // answer sends the response to each request of a confirmation, with the digest that the
@@ -182,16 +180,14 @@ func (in bulkPages) answer(w http.ResponseWriter, r *http.Request, p *gateway.Pe
 	for _, i := range items {
 		one := *f
 		one.Digest = i.Digest
-		i.row, i.Note, err = answerOne(ctx, c, p, i, &one, in.now())
-		if i.OK = err == nil; i.OK {
-			v.Sent++
-		} else if status == http.StatusOK {
+		if err = i.answer(ctx, c, p, &one, in.now()); err != nil && status == http.StatusOK {
 			status = gateway.StatusOf(message.AsError("submit_response", err).Code)
 		}
+		v.Sent, v.Unsure = v.Sent+rank(i.OK), v.Unsure+rank(i.Unsure)
 		v.Items = append(v.Items, i)
 	}
 	slices.SortStableFunc(v.Items, func(a, b bulkItem) int { return rank(a.OK) - rank(b.OK) }) // what failed comes first
-	if v.Sent > 0 {
+	if v.Sent+v.Unsure > 0 {
 		status = http.StatusOK
 	}
 	return in.write(w, status, "bulk", v)
@@ -214,30 +210,47 @@ func bulkItemsOf(q url.Values, p *gateway.Peer) ([]bulkItem, error) {
 	return out, nil
 }
 
-// answerOne responds to one request and says what became of it.
-func answerOne(ctx context.Context, c engine.Client, p *gateway.Peer, i bulkItem, f *form, now time.Time) (r row, note string, err error) {
+// lookWithin bounds the look at a request whose response had an error.
+const lookWithin = 5 * time.Second
+
+// answer responds to one request and notes what became of it.
+func (i *bulkItem) answer(ctx context.Context, c engine.Client, p *gateway.Peer, f *form, now time.Time) error {
 	k, err := parseKey(i.Key, p.Space.ID)
 	if err != nil {
-		return i.row, "not sent", err
+		i.Note = "not sent"
+		return err
 	}
+	open := filter{Show: showOpen}
+	i.row = row{Key: i.Key, ID: domID(k), Href: address(k, nil), Summary: string(k.Call)}
 	a, err := responseOf(f, k, nil, now)
+	if err == nil && ctx.Err() != nil {
+		i.Note = "not sent: the time for one confirmation is over. Respond to it again"
+		return &message.Error{Code: message.CodeUnavailable, Op: "submit_response", What: i.Note, Err: ctx.Err()}
+	}
+	var call *toolcall.Call
 	if err == nil {
-		var call *toolcall.Call
-		if call, err = c.SubmitResponse(ctx, a); err == nil {
-			return rowOf(call, p, false, filter{Show: showOpen}, toolcall.Key{}, now), asked.Outcome(a, call), nil
+		call, err = c.SubmitResponse(ctx, a)
+	}
+	if err != nil {
+		look, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookWithin)
+		defer cancel()
+		if shown, failed := c.Show(look, toolcall.ShowRequest{V: 1, Key: k}); failed == nil {
+			i.row = rowOf(shown.Call, p, false, open, toolcall.Key{}, now)
+			if asked.IsUnsure(err) && shown.Call.HasResponse(p.Name, a) {
+				call, err = shown.Call, nil
+			}
 		}
 	}
-	r = row{Key: i.Key, ID: domID(k), Href: address(k, nil), Summary: string(k.Call)}
-	if shown, failed := c.Show(ctx, toolcall.ShowRequest{V: 1, Key: k}); failed == nil {
-		r = rowOf(shown.Call, p, false, filter{Show: showOpen}, toolcall.Key{}, now)
-	}
-	switch e := message.AsError("submit_response", err); {
+	switch {
+	case err == nil:
+		i.row, i.Note, i.OK = rowOf(call, p, false, open, toolcall.Key{}, now), asked.Outcome(a, call), true
 	case errors.Is(err, message.ErrDigest):
-		note = "not sent: the request changed after the confirmation listed it"
-	case e.Code == message.CodeInternal:
-		note = "the server failed; its log has the reason"
+		i.Note = "not sent: the request changed after the confirmation listed it"
+	case asked.IsUnsure(err):
+		i.Note, i.Unsure = asked.Unsure, true
 	default:
-		note = "not accepted: " + strings.TrimSuffix(asked.Refusal(e), ".")
+		i.Note = "not accepted: " + strings.TrimSuffix(asked.Refusal(err), ".")
 	}
-	return r, reveal.Line(note), err
+	i.Note = reveal.Line(i.Note)
+	return err
 }

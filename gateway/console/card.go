@@ -264,28 +264,29 @@ func (c *card) addRequest(p *gateway.Peer, history []toolcall.HistoryEntry, can 
 	for _, part := range w.Parts {
 		c.Needs = append(c.Needs, need{From: asked.People(part.Users, part.Groups), Rule: part.Rule, Approved: part.Approved, Approvers: asked.Approvers(w.Tally, part), Quorum: w.Quorum, Missing: make([]int, part.Missing)})
 	}
-	if v, ok := asked.VoteOf(call, p.Name); ok {
+	if v, ok := call.VoteOf(p.Name); ok {
 		c.MyVote = asked.Said(v)
 	}
 	switch {
 	case !p.Has(toolcall.RoleApprover):
 		c.NotYours = "You can view this request. Only approvers can respond."
 	case !can && c.MyVote == "":
-		c.NotYours = whyNot(call, p.Name)
+		c.NotYours = asked.WhyNotAsked(call, p.Name)
 	}
 }
 
-// whyNot says why a person cannot respond to a request.
-func whyNot(c *toolcall.Call, who string) string {
-	r := c.Request.Requirement
-	if r.ExcludeRequester && (r.Requester == "" || r.Requester == who) {
-		return "You cannot respond: the call was requested on your behalf, and the rule excludes the requester."
+// WhyTitle is the heading above the reasons of the decision.
+func (c *card) WhyTitle() string {
+	d := c.Call.Decision
+	switch {
+	case c.Open:
+		return "Why it needs approval"
+	case asked.WasAsked(c.Call) || d == nil:
+		return "Why it needed approval"
+	case d.Behavior == message.BehaviorAllow:
+		return "Why it was allowed"
 	}
-	var from []string
-	for _, part := range c.Tally().Parts {
-		from = append(from, asked.People(part.Users, part.Groups))
-	}
-	return "You cannot respond: only " + strings.Join(from, " and ") + " can."
+	return "Why it was denied"
 }
 
 // lastMover is the author of the last transition.
@@ -321,6 +322,21 @@ func (c *card) addExecution(lines []line) {
 	}
 }
 
+// responseActions are the buttons of an open request.
+var responseActions = []action{
+	{Do: doApprove, Label: "Approve", Key: "a", Tone: "good"}, {Do: doEdit, Label: "Edit", Key: "e"}, {Do: doReject, Label: "Reject", Key: "r", Tone: "bad"},
+	{Do: doRespond, Label: "Respond", Key: "t"}, {Do: doDelegate, Label: "Delegate", Key: "h"}, {Do: doSkip, Label: "Skip", Key: "s"},
+}
+
+// obstacleTo says why a person cannot send a response to a request here; "": they can.
+func obstacleTo(call *toolcall.Call, p *gateway.Peer, do string) string {
+	bad := asked.Obstacle(call, p.Name, toolcall.Response{Kind: kindOf(do), Input: inputOf(&form{Do: do})})
+	if bad == "" && do == doApprove && call.Request.Requirement.Signed {
+		bad = "Approvals need your own signature, which a browser cannot make."
+	}
+	return bad
+}
+
 // addActions adds the buttons that this person may use. After a response there are only
 // those that make it more careful, and only for a person who wants to revise it.
 func (c *card) addActions(p *gateway.Peer, base url.Values, revise bool) {
@@ -330,24 +346,13 @@ func (c *card) addActions(p *gateway.Peer, base url.Values, revise bool) {
 		*to = append(*to, action{do, label, key, tone, address(k, base, "do", do, "digest", request) + "#act"})
 	}
 	if c.Open && c.NotYours == "" && c.Forged == "" {
-		v, voted := asked.VoteOf(c.Call, p.Name)
-		again := voted && v.Kind == toolcall.ResponseApprove
-		if voted && !revise {
+		if _, voted := c.Call.VoteOf(p.Name); voted && !revise {
 			c.Revise = address(k, base, "revise", "1") + "#act"
 		} else {
-			if req := c.Call.Request.Requirement; !c.Signed && !voted && !(req.ExcludeEditor && slices.Contains(req.Editors, p.Name)) {
-				add(&c.Actions, doApprove, "Approve", "a", "good")
-			}
-			if !voted || again {
-				add(&c.Actions, doEdit, "Edit", "e", "")
-			}
-			add(&c.Actions, doReject, "Reject", "r", "bad")
-			if !voted && c.Call.Tally().Quorum <= 1 {
-				add(&c.Actions, doRespond, "Respond", "t", "")
-			}
-			if !voted || again {
-				add(&c.Actions, doDelegate, "Delegate", "h", "")
-				add(&c.Actions, doSkip, "Skip", "s", "")
+			for _, a := range responseActions {
+				if obstacleTo(c.Call, p, a.Do) == "" {
+					add(&c.Actions, a.Do, a.Label, a.Key, a.Tone)
+				}
 			}
 		}
 	}

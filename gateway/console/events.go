@@ -96,7 +96,7 @@ func (in *Console) tell(out *gateway.SSE, c gateway.Change) error {
 		l := in.progress.add(*c.Progress)
 		return out.JSON("progress", progressed{domID(c.Progress.Key), l})
 	}
-	ev := changed{ID: domID(c.Call.Key), Key: formKey(c.Call.Key), By: reveal.Line(c.By.Name)}
+	ev := changed{ID: domID(c.Call.Key), Key: formKey(c.Call.Key), By: reveal.Name(c.By.Name)}
 	switch {
 	case c.Call.State == message.ToolCallAsking && c.Call.Request != nil && len(c.Call.Votes) == 0:
 		ev.New, ev.Say = true, "New approval request: "+reveal.Line(c.Call.Request.Text)

@@ -77,19 +77,11 @@ func TestDistribution(t *testing.T) {
 		}
 		return -1
 	}
-	if len(c.Marks) != 2 || c.Marks[0].Label != "median 1.5 s" || c.Marks[1].Label != "90% 45 s" || int(c.Marks[0].At/width) != at("≤ 2 s") || int(c.Marks[1].At/width) != at("≤ 1m") {
+	if len(c.Marks) != 2 || c.Marks[0].Label != "median 1.5s" || c.Marks[1].Label != "90% 45s" || int(c.Marks[0].At/width) != at("≤ 2s") || int(c.Marks[1].At/width) != at("≤ 1m") {
 		t.Errorf("the marks are %+v among %+v", c.Marks, c.Columns)
 	}
 	if c := distribution("d", "Time", "approved", "requests", toolcall.ActivityTimes{}); !c.Empty() || len(c.Columns) != 0 {
 		t.Errorf("nothing is shown as %+v", c)
-	}
-}
-
-func TestTook(t *testing.T) {
-	for d, want := range map[time.Duration]string{0: "0 ms", 240 * time.Millisecond: "240 ms", 4230 * time.Millisecond: "4.2 s", 58 * time.Second: "58 s", 200 * time.Second: "3m 20s", 3*time.Hour + 58*time.Minute: "3h 58m", 2 * time.Hour: "2h", 52 * time.Hour: "2d 4h"} {
-		if got := took(d); got != want {
-			t.Errorf("%s is %q, want %q", d, got, want)
-		}
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/askance-dev/askance/internal/asked"
@@ -74,7 +73,7 @@ func spansOf(show toolcall.ShowReply, now time.Time) (spans []span, marks []mark
 		if h.Note != nil || len(h.Path) == 0 {
 			continue
 		}
-		who := reveal.Line(h.By.Name)
+		who := reveal.Name(h.By.Name)
 		if h.By.Role == toolcall.RoleEngine {
 			who = "askance"
 		}
@@ -127,11 +126,11 @@ func spansOf(show toolcall.ShowReply, now time.Time) (spans []span, marks []mark
 func runner(c *toolcall.Call, h toolcall.HistoryEntry) string {
 	switch {
 	case c.Placement == toolcall.PlaceExternal:
-		return "runtime " + reveal.Line(c.Runtime)
+		return "runtime " + reveal.Name(c.Runtime)
 	case c.Placement == toolcall.PlaceLocal, h.Worker == "":
 		return "askance"
 	}
-	return "worker " + reveal.Line(h.Worker)
+	return "worker " + reveal.Name(h.Worker)
 }
 
 // gantt is a laid-out chart of calls over time. All positions are percent of its width.
@@ -300,7 +299,7 @@ func (t timeScale) ticks() []ganttTick {
 		if len(out) > 0 && x-out[len(out)-1].X < 100/mostTicks || x > 94 {
 			return
 		}
-		out = append(out, ganttTick{x, "+" + shortSpan(at.Sub(began))})
+		out = append(out, ganttTick{x, "+" + asked.Took(at.Sub(began))})
 	}
 	out = append(out, ganttTick{0, "0"})
 	step := whole
@@ -322,25 +321,6 @@ func (t timeScale) ticks() []ganttTick {
 	return out
 }
 
-// shortSpan writes a duration with at most two units, and parts of a second.
-func shortSpan(d time.Duration) string {
-	switch {
-	case d <= 0:
-		return "0s"
-	case d < time.Second:
-		return fmt.Sprintf("%dms", max(1, d.Milliseconds()))
-	case d < 10*time.Second && d%time.Second >= 50*time.Millisecond:
-		return strings.TrimSuffix(fmt.Sprintf("%.1f", d.Seconds()), ".0") + "s"
-	}
-	text := asked.Span(d)
-	for _, zero := range []string{"m00s", "h00m", "d00h"} {
-		if strings.HasSuffix(text, zero) {
-			return text[:len(text)-3]
-		}
-	}
-	return text
-}
-
 // Sizes of texts in bars, in percent of the narrowest chart.
 const (
 	textMargin = 3.0
@@ -353,7 +333,7 @@ func drawGantt(label string, calls []ganttCall, compact bool) *gantt {
 	kinds := map[string]bool{}
 	if len(scale.at) > 0 {
 		g.Began = scale.at[0]
-		g.Took = shortSpan(scale.at[len(scale.at)-1].Sub(g.Began))
+		g.Took = asked.Took(scale.at[len(scale.at)-1].Sub(g.Began))
 	}
 	for _, c := range calls {
 		r := c.row
@@ -374,7 +354,7 @@ func drawGantt(label string, calls []ganttCall, compact bool) *gantt {
 				first = s.From
 			}
 			last, g.Live, kinds[s.Kind] = s.To, g.Live || s.Open, true
-			took := shortSpan(s.To.Sub(s.From))
+			took := asked.Took(s.To.Sub(s.From))
 			b := ganttBar{X: scale.place(s.From), Kind: s.Kind, Open: s.Open, Title: s.Word() + ": " + took}
 			if b.W = scale.place(s.To) - b.X; b.W >= textMargin+textWidth*float64(len(took)) {
 				b.Text = took
@@ -398,7 +378,7 @@ func drawGantt(label string, calls []ganttCall, compact bool) *gantt {
 		case first.IsZero():
 			r.Took = "at once"
 		default:
-			r.Took = shortSpan(last.Sub(first))
+			r.Took = asked.Took(last.Sub(first))
 		}
 		r.Label = r.Name + ": " + r.Took
 		for _, b := range r.Bars {

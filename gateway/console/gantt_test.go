@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 	"pgregory.net/rapid"
@@ -49,7 +50,7 @@ func TestSpans(t *testing.T) {
 	spans, marks := spansOf(show, began.Add(time.Hour))
 	var got []string
 	for _, s := range spans {
-		got = append(got, s.Word()+" "+shortSpan(s.To.Sub(s.From))+" "+s.Who)
+		got = append(got, s.Word()+" "+asked.Took(s.To.Sub(s.From))+" "+s.Who)
 	}
 	want := "Waiting for approval 10s bob|Queued 1s |Running 9s worker w1|Queued 1s |Running (attempt 2) 4s worker w2"
 	if text := strings.Join(got, "|"); text != want {
@@ -114,13 +115,5 @@ func TestGanttLayout(t *testing.T) {
 	day := drawGantt("chart", []ganttCall{{spans: []span{{Kind: "run", From: began, To: began.Add(time.Second)}}}, {spans: []span{{Kind: "run", From: began.Add(24 * time.Hour), To: began.Add(24*time.Hour + time.Second)}}}}, false)
 	if w := day.Rows[0].Bars[0].W; w < 45 || len(day.Breaks) != 1 {
 		t.Errorf("the first of two calls with a day between them has %g percent, and %d breaks", w, len(day.Breaks))
-	}
-}
-
-func TestShortSpan(t *testing.T) {
-	for want, d := range map[string]time.Duration{"0s": 0, "1ms": time.Microsecond, "250ms": 250 * time.Millisecond, "1.5s": 1500 * time.Millisecond, "3s": 3 * time.Second, "12s": 12 * time.Second, "1m": time.Minute, "1m05s": 65 * time.Second, "2h": 2 * time.Hour} {
-		if got := shortSpan(d); got != want {
-			t.Errorf("%v is written %q, want %q", d, got, want)
-		}
 	}
 }

@@ -78,13 +78,13 @@ const still = `(() => {
 	const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
 	while (texts.nextNode()) texts.currentNode.nodeValue = texts.currentNode.nodeValue
 		.replace(/\b(\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d\b/g, (_, year) => (year ? '2026-' : '') + '01-01 00:00:00')
-		.replace(/\b\d+(\.\d+)? ?(ms|s|m|h|d)( ?\d\d[smh])?\b/g, '5 ms').replace(/\beng_[0-9a-f]+/g, 'eng_0').replace(/\/\S+\/(\w+\.yaml)/g, '$1').replace(/\b[0-9a-f]{12}\b/g, '0'.repeat(12));
+		.replace(/\b\d+(\.\d+)? ?(ms|s|m|h|d)( \d\d?[smh])?\b/g, '5ms').replace(/\beng_[0-9a-f]+/g, 'eng_0').replace(/\/\S+\/(\w+\.yaml)/g, '$1').replace(/\b[0-9a-f]{12}\b/g, '0'.repeat(12));
 	for (const e of document.querySelectorAll('.feed-meta, #proof :is(b, dd), #run-chart .tile b, .g-end .g-span, .policy-rules td[data-label="Hits"] a')) e.textContent = e.textContent.replace(/[\w.]*\d[\w.]*/g, '0');
 	for (const e of document.querySelectorAll('#proof small')) e.textContent = '0';
 	for (const e of document.querySelectorAll('td[data-label="Last heard"] .pill')) e.remove(); // silent after two minutes
 	for (const e of document.querySelectorAll('.queues td[data-label="Workers"]')) e.textContent = '0';
-	for (const e of document.querySelectorAll('[data-since]')) e.textContent = '5m00s ago';
-	for (const e of document.querySelectorAll('[data-until]')) e.textContent = '20m00s left';
+	for (const e of document.querySelectorAll('[data-since]')) e.textContent = '5m ago';
+	for (const e of document.querySelectorAll('[data-until]')) e.textContent = '20m left';
 	for (const e of document.querySelectorAll('code, .id')) if (/^(sha256:)?[0-9a-f]{32,}$/.test(e.textContent)) e.textContent = 'sha256:' + '0'.repeat(64);
 	return true;
 })()`

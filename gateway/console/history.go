@@ -264,9 +264,9 @@ func historyRowOf(c *toolcall.Call, now time.Time) historyRow {
 	if c.Open() {
 		until = now
 	}
-	r.Took = shortSpan(until.Sub(c.ProposedAt))
+	r.Took = asked.Took(until.Sub(c.ProposedAt))
 	if n := len(c.Votes); n > 0 {
-		r.Asked = shortSpan(c.Votes[n-1].At.Sub(c.ProposedAt))
+		r.Asked = asked.Took(c.Votes[n-1].At.Sub(c.ProposedAt))
 	}
 	return r
 }

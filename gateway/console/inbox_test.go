@@ -68,9 +68,13 @@ func TestBulk(t *testing.T) {
 	b.click(".rows li:nth-child(3) .pick")
 	b.see("3 selected")
 	b.press("a")
-	b.see("Approve 3 requests", "o-77231", "o-77240", "kubectl -n shop rollout restart deployment/checkout")
+	b.see("Approve 3 requests", "Exactly these calls run; open Arguments to see all of each.", "o-77231", "o-77240", "kubectl -n shop rollout restart deployment/checkout")
 	b.accessible("bulk")
 	b.until(`document.querySelectorAll("[name=digest]").length === 3`)
+	for _, k := range []toolcall.Key{refunds[0], refunds[1], bash} {
+		_, arguments, _ := strings.Cut(w.A.Show(k).Input, `:"`)
+		b.until(fmt.Sprintf(`[...document.querySelectorAll("details .raw")].some((e) => e.textContent.replace(/\s/g, "").includes(%q))`, strings.ReplaceAll(arguments, " ", "")))
+	}
 	w.A.SubmitResponse(gatewaytest.Bob, toolcall.Response{Key: bash, Kind: toolcall.ResponseReject, Feedback: "no"})
 	change := `{"order_id":"o-77240","amount_cents":990000,"currency":"USD","reason":"item missing"}`
 	w.A.SubmitResponse(gatewaytest.Bob, toolcall.Response{Key: refunds[1], Kind: toolcall.ResponseApprove, Input: &change})

@@ -12,6 +12,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/console/internal/chart"
+	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/reveal"
 	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/toolcall"
@@ -175,13 +176,17 @@ func (v *insightsView) shares(filter, title, head string, all []toolcall.Activit
 	for _, s := range all {
 		most = max(most, s.Allowed+s.Asked+s.Denied+s.Refused)
 	}
+	shown := reveal.Line
+	if filter == "agent" { // the others can look like commands
+		shown = reveal.Name
+	}
 	for i, s := range all {
 		if i == shownShares {
 			t.More = len(all) - i
 			break
 		}
 		row := shareRow{
-			Name: reveal.Line(s.Name), Counts: s.ActivityCounts, Href: p.History(filter, s.Name),
+			Name: shown(s.Name), Counts: s.ActivityCounts, Href: p.History(filter, s.Name),
 			Policy: chart.Share(seriesOf(byPolicy), valuesOf(byPolicy, s.ActivityCounts), most),
 			People: chart.Share(seriesOf(byPeople), valuesOf(byPeople, s.ActivityCounts), 0),
 		}
@@ -219,7 +224,7 @@ func (v *insightsView) addReviewers() {
 				r.Href = v.Period.History("by", l.Name)
 			}
 			if l.Answered > 0 {
-				r.Median = took(time.Duration(l.MedianMS) * time.Millisecond)
+				r.Median = asked.Took(time.Duration(l.MedianMS) * time.Millisecond)
 			}
 			v.People = append(v.People, r)
 		}
@@ -239,5 +244,5 @@ func (v *insightsView) Share(part, whole int) string {
 	if whole == 0 {
 		return "–"
 	}
-	return strconv.Itoa((100*part+whole/2)/whole) + " %"
+	return strconv.Itoa((100*part+whole/2)/whole) + "%"
 }

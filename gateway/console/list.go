@@ -37,7 +37,7 @@ type listed struct {
 
 var tabs = []listed{
 	{showOpen, "Open", []toolcall.Phase{toolcall.PhaseAsking}},
-	{showRunning, "Running", []toolcall.Phase{toolcall.PhaseReady, toolcall.PhaseQueued, toolcall.PhaseRunning, toolcall.PhaseRetrying}},
+	{showRunning, "Active", []toolcall.Phase{toolcall.PhaseWaiting, toolcall.PhaseReady, toolcall.PhaseQueued, toolcall.PhaseRunning, toolcall.PhaseRetrying}},
 	{showBlocked, "Blocked", []toolcall.Phase{toolcall.PhaseBlocked}},
 	{showDone, "Finished", []toolcall.Phase{toolcall.PhaseFinished}},
 }
@@ -307,7 +307,7 @@ func rowOf(c *toolcall.Call, p *gateway.Peer, mine bool, f filter, selected tool
 	}
 	r.Asked, r.Ends = asked.At(c), c.Request.Requirement.Ends()
 	r.Left = urgency(r.Ends, now)
-	v, voted := asked.VoteOf(c, p.Name)
+	v, voted := c.VoteOf(p.Name)
 	switch {
 	case voted:
 		r.Note = "You " + asked.Said(v)

@@ -11,6 +11,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/console/internal/chart"
+	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -129,7 +130,7 @@ func (v *overviewView) addOpen(open toolcall.ActivityOpen) {
 		for _, b := range of {
 			label := "more"
 			if b.UpToMS > 0 {
-				label = "< " + shortSpan(time.Duration(b.UpToMS)*time.Millisecond)
+				label = "< " + asked.Took(time.Duration(b.UpToMS)*time.Millisecond)
 			}
 			c.Columns = append(c.Columns, chart.Column{Label: label, Long: before + label + after, Values: []int{b.Urgent, b.Later, b.NoDeadline}, Href: pathInbox})
 		}

@@ -274,7 +274,8 @@ func shortHash(digest string) string {
 
 // nameOf shows the name of a person or a program. A word that mixes alphabets has a
 // quiet hint, which does not disturb reading.
-func nameOf(name string) template.HTML {
+func nameOf(v any) template.HTML {
+	name := fmt.Sprint(v)
 	shown := markup(reveal.Name(name))
 	if reveal.Mixed(name) {
 		return `<span class="mixed" title="mixes letters of several alphabets">` + shown + `</span>`

@@ -110,6 +110,9 @@ func (c *card) openPanel(p *gateway.Peer, f *form) {
 	case f.Digest != "" && f.Digest != c.Call.Digest:
 		v.Stale = "This request changed after you opened it. Nothing was sent. Review it again, then respond."
 	}
+	if v.Stale == "" {
+		v.Stale = obstacleTo(c.Call, p, f.Do)
+	}
 	v.Digest = c.Call.Digest
 	if f.Do == doEdit {
 		c.fillEdit(p, v)

@@ -3,10 +3,10 @@ package console
 import (
 	"cmp"
 	"net/url"
-	"strconv"
 	"time"
 
 	"github.com/askance-dev/askance/gateway/console/internal/chart"
+	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/reveal"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -204,27 +204,4 @@ func (p period) heat(tools []toolcall.ActivityTool, most int) chart.Heat {
 	return h
 }
 
-// took writes a duration as people read it: 240 ms, 4.2 s, 3m 20s, 3h 58m.
-func took(d time.Duration) string {
-	two := func(n time.Duration, big string, rest time.Duration, small string) string {
-		if rest == 0 {
-			return strconv.Itoa(int(n)) + big
-		}
-		return strconv.Itoa(int(n)) + big + " " + strconv.Itoa(int(rest)) + small
-	}
-	switch {
-	case d < time.Second:
-		return strconv.Itoa(int(d.Milliseconds())) + " ms"
-	case d < 10*time.Second:
-		return strconv.FormatFloat(d.Round(100*time.Millisecond).Seconds(), 'f', -1, 64) + " s"
-	case d < time.Minute:
-		return strconv.Itoa(int(d.Seconds())) + " s"
-	case d < time.Hour:
-		return two(d/time.Minute, "m", d%time.Minute/time.Second, "s")
-	case d < 24*time.Hour:
-		return two(d/time.Hour, "h", d%time.Hour/time.Minute, "m")
-	}
-	return two(d/(24*time.Hour), "d", d%(24*time.Hour)/time.Hour, "h")
-}
-
-func tookMS(ms int64) string { return took(time.Duration(ms) * time.Millisecond) }
+func tookMS(ms int64) string { return asked.Took(time.Duration(ms) * time.Millisecond) }

@@ -3,6 +3,9 @@ package console
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
 	"net/http"
 	"net/url"
 	"path"
@@ -87,9 +90,11 @@ type policyDiff struct {
 	Files    []fileDiff
 }
 
+// fileDiff is a file that differs. Lines are absent if TooLarge.
 type fileDiff struct {
-	Name  string
-	Lines []change
+	Name     string
+	Lines    []change
+	TooLarge bool // the engine sends no texts of so large a policy
 }
 
 func (in *Console) policy(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
@@ -260,32 +265,42 @@ func (v *policyView) addVersions(ctx context.Context, c engine.Client, q url.Val
 	return nil
 }
 
-// comparePolicies gives the files that differ, line by line.
+// comparePolicies gives the files that differ, line by line. Digests tell which differ,
+// because the texts of large policies are absent.
 func comparePolicies(from, to api.PolicyTextReply) *policyDiff {
 	out := &policyDiff{From: from.Bundle, To: to.Bundle}
-	before, after := map[string]string{}, map[string]string{}
-	var names []string
-	for _, f := range from.Files {
-		before[f.Name], names = f.Text, append(names, f.Name)
-	}
-	for _, f := range to.Files {
-		if _, had := before[f.Name]; !had {
-			names = append(names, f.Name)
-		}
-		after[f.Name] = f.Text
-	}
+	before, after := filesByName(from), filesByName(to)
+	names := slices.AppendSeq(slices.Collect(maps.Keys(before)), maps.Keys(after))
 	slices.Sort(names)
-	for _, name := range names {
-		if before[name] == after[name] {
+	large := hasNoTexts(from) || hasNoTexts(to)
+	for _, name := range slices.Compact(names) {
+		was, is := before[name], after[name]
+		if was.Digest == is.Digest {
 			continue
 		}
-		d := fileDiff{Name: name}
-		for _, l := range nearChanges(linediff.Lines(splitLines(before[name]), splitLines(after[name]))) {
-			d.Lines = append(d.Lines, change{Mark: strings.TrimSpace(l[:1]), Text: l[2:]})
+		d := fileDiff{Name: name, TooLarge: large}
+		if !large {
+			for _, l := range nearChanges(linediff.Lines(splitLines(was.Text), splitLines(is.Text))) {
+				d.Lines = append(d.Lines, change{Mark: strings.TrimSpace(l[:1]), Text: l[2:]})
+			}
 		}
 		out.Files = append(out.Files, d)
 	}
 	return out
+}
+
+func filesByName(r api.PolicyTextReply) map[string]api.PolicyFileText {
+	out := map[string]api.PolicyFileText{}
+	for _, f := range r.Files {
+		out[f.Name] = f
+	}
+	return out
+}
+
+// hasNoTexts reports whether the engine left the texts out, for their size.
+func hasNoTexts(r api.PolicyTextReply) bool {
+	empty := "sha256:" + hex.EncodeToString(sha256.New().Sum(nil))
+	return slices.ContainsFunc(r.Files, func(f api.PolicyFileText) bool { return f.Text == "" && f.Digest != empty })
 }
 
 func splitLines(text string) []string {

@@ -89,7 +89,7 @@ func TestPolicyPage(t *testing.T) {
 	b.see("name: acme-production", "1 hit")
 	b.accessible("files")
 	b.click(`a[href="/policy?view=shadow"]`)
-	b.see("would be decided differently", "small-refunds")
+	b.see("makes another decision about", "small-refunds")
 	b.shot("shadow")
 
 	b.click(`a[href="/policy?view=try"]`)
@@ -132,6 +132,26 @@ func TestPolicyPage(t *testing.T) {
 	b.shot("phone")
 }
 
+// Versions whose texts are too large to send are compared by digest.
+func TestLargeVersions(t *testing.T) {
+	live, path, opts := livePolicy(t)
+	w := seeded(t, gatewaytest.LivePolicy(live, opts...))
+	large := seedRules + strings.Repeat("# "+strings.Repeat("x", 100)+"\n", 6000)
+	for _, limit := range []string{"4000", "2500"} { // the version before is small, then large
+		text := strings.Replace(large, "amount_cents <= 5000", "amount_cents <= "+limit, 1)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := live.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		_, page := ask(t, w, "alpha.ann", http.MethodGet, "/policy?view=versions", nil)
+		if !strings.Contains(page, "This file differs, but the policies are too large to compare line by line.") || strings.Contains(page, "Both versions have the same files") {
+			t.Errorf("the comparison of two large versions says\n%s", page)
+		}
+	}
+}
+
 // Without a script the playground is a form that the server answers; roles that may not
 // read a space get nothing.
 func TestPlaygroundRoles(t *testing.T) {
@@ -165,7 +185,7 @@ func TestWorkersPage(t *testing.T) {
 	w := seeded(t)
 	b := open(t, w, gatewaytest.Olga)
 	b.goTo("/workers")
-	b.see("build_report", "no worker answers", "3", "outcome is unknown")
+	b.see("build_report", "no worker is connected", "3", "outcome is unknown")
 	if first := eval[string](b, `document.querySelector(".queues tbody th").innerText`); !strings.HasPrefix(first, "build_report") && !strings.HasPrefix(first, "frail") {
 		t.Errorf("the first queue is %s", first)
 	}

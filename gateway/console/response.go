@@ -50,8 +50,8 @@ func (in *Console) carryOut(w http.ResponseWriter, r *http.Request, p *gateway.P
 	}
 	e := message.AsError("submit_response", err)
 	s.Flash = &flash{Tone: "bad", Text: "Not accepted: " + reveal.Line(asked.Refusal(e))}
-	if e.Code == message.CodeInternal {
-		s.Flash.Text = "The server failed; its log has the reason. Review the request again before you retry."
+	if asked.IsUnsure(err) {
+		s.Flash.Text = "The outcome is unknown: your response may count. Review the request again; sending the same response again does no harm."
 	}
 	return in.showCall(r.Context(), w, p, s, k, back, f, gateway.StatusOf(e.Code))
 }

@@ -107,7 +107,7 @@ func TestSigned(t *testing.T) {
 	w := world(t, gatewaytest.Policy(strings.Replace(gatewaytest.Rules, "behavior: ask\n", "behavior: ask\n    signed: true\n", 1)))
 	k := w.A.Ask("s1", "r1", "c1")
 	code, body := ask(t, w, "alpha.ann", "GET", callPath(k), nil)
-	if code != 200 || strings.Contains(body, `data-do="approve"`) || !strings.Contains(body, `data-do="reject"`) || !strings.Contains(body, "askance approve --sign-key") {
+	if code != 200 || strings.Contains(body, `data-do="approve"`) || strings.Contains(body, `data-do="respond"`) || !strings.Contains(body, `data-do="reject"`) || !strings.Contains(body, "askance approve --sign-key") {
 		t.Errorf("%d: %s", code, body)
 	}
 }

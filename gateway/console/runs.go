@@ -33,7 +33,7 @@ type timelineView struct {
 	Agent         string
 	Runtime       string
 	Chart         *gantt
-	Calls         int
+	Calls         string // "12", or "the last 5,000"
 	Asked         string // how long people were waited for
 	Queued        string
 	Ran           string
@@ -153,14 +153,18 @@ func (v *timelineView) read(ctx context.Context, c engine.Client, space toolcall
 	if err := (toolcall.Key{Space: space, Session: v.Session, Reply: "r", Call: "c"}).Validate(); err != nil {
 		return err
 	}
-	calls, err := engine.ListAll(ctx, c, toolcall.ListRequest{V: 1, Session: v.Session, Reply: v.Reply, All: true}, mostOfSession)
+	calls, err := engine.ListAll(ctx, c, toolcall.ListRequest{V: 1, Session: v.Session, Reply: v.Reply, All: true, Sort: "-" + toolcall.SortProposed}, mostOfSession)
 	if err != nil {
 		return err
 	}
+	slices.Reverse(calls) // of a longer session the last calls are here
 	if len(calls) == 0 {
 		return &message.Error{Code: message.CodeNotFound, Op: "show timeline", What: "no call of the session " + string(v.Session) + " is known", Hint: "choose a session on the page Timeline"}
 	}
-	v.Calls, v.Agent, v.Runtime = len(calls), calls[0].Agent, calls[0].Runtime
+	v.Calls, v.Agent, v.Runtime = number(len(calls)), calls[0].Agent, calls[0].Runtime
+	if len(calls) >= mostOfSession {
+		v.Calls = "the last " + v.Calls
+	}
 	v.turn(q, &calls, selected)
 	rows := make([]ganttCall, 0, len(calls))
 	for _, call := range orderByParent(calls) {
@@ -257,7 +261,7 @@ func (v *timelineView) addTimes(rows []ganttCall) {
 			sums[s.Kind] += s.To.Sub(s.From)
 		}
 	}
-	v.Asked, v.Queued, v.Ran = shortSpan(sums["ask"]), shortSpan(sums["queue"]), shortSpan(sums["run"])
+	v.Asked, v.Queued, v.Ran = asked.Took(sums["ask"]), asked.Took(sums["queue"]), asked.Took(sums["run"])
 }
 
 // textOfCall says in one line what the call would run.

@@ -1,10 +1,13 @@
 package console_test
 
 import (
+	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/askance-dev/askance/gateway/gatewaytest"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // The timeline has a row for each call of the session, follows what happens, leads to
@@ -41,4 +44,40 @@ func TestTimelinePage(t *testing.T) {
 	b.expect("404")
 	b.goTo("/timeline?session=nope")
 	b.see("no call of the session nope is known")
+}
+
+// The reasons of a decision stand under a heading that says what was decided.
+func TestWhyTitle(t *testing.T) {
+	w := world(t)
+	open := w.A.Ask("s1", "r1", "c1")
+	allowed := w.A.Propose("s1", "r2", "c1", gatewaytest.Echo, `{"text":"hi"}`).Key
+	denied := w.A.Propose("s1", "r3", "c1", gatewaytest.Drop, `{}`).Key
+	for _, tc := range []struct {
+		k    toolcall.Key
+		want string
+	}{{open, "needs approval"}, {allowed, "was allowed"}, {denied, "was denied"}} {
+		_, page := ask(t, w, "alpha.ann", http.MethodGet, callPath(tc.k), nil)
+		if !strings.Contains(page, ">Why it "+tc.want+"</h2>") {
+			t.Errorf("the page of %s has no heading Why it %s", tc.k.Reply, tc.want)
+		}
+	}
+	w.A.Approve(gatewaytest.Bob, open)
+	w.A.Finished(open)
+	if _, page := ask(t, w, "alpha.ann", http.MethodGet, callPath(open), nil); !strings.Contains(page, ">Why it needed approval</h2>") {
+		t.Error("an approved call does not say why it needed approval")
+	}
+}
+
+// Names in every script are readable on every page, in the same spelling.
+func TestNamesInOtherScripts(t *testing.T) {
+	w := world(t)
+	b := open(t, w, gatewaytest.Ann)
+	k := w.A.Ask("агент", "r1", "mрус")
+	for _, path := range []string{"/inbox", "/inbox?group=session", callPath(k), "/timeline", "/timeline?session=" + url.QueryEscape("агент")} {
+		b.goTo(path)
+		b.see("агент")
+		if odd := eval[string](b, `[...document.querySelectorAll("mark.odd")].map((m) => m.parentElement.textContent).join(", ")`); odd != "" {
+			t.Errorf("%s marks letters of names: %s", path, odd)
+		}
+	}
 }

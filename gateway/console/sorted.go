@@ -104,6 +104,6 @@ var reviewersBy = func() []sortColumn[toolcall.ReviewerLoad] {
 		{"Responded", numeric, highest(func(l load) int { return l.Responded })},
 		{"Delegated", numeric, highest(func(l load) int { return l.Passed })},
 		{"Median", numeric, highest(func(l load) int { return int(l.MedianMS) })},
-		{"Within 2 s", numeric, highest(func(l load) int { return int(l.FastShare() * 1e6) })},
+		{"Within 2s", numeric, highest(func(l load) int { return int(l.FastShare() * 1e6) })},
 	}
 }()

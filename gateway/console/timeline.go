@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,9 +16,14 @@ import (
 
 // Bounds of a session's timeline.
 const (
-	readEvents = 20_000
-	shownItems = 150
-	shownText  = 4000 // bytes of one text
+	eventsBefore = 10_000 // that are read before the call, if there are so many
+	eventsAfter  = 10_000 // that are read from the call on
+	firstReach   = 20_000 // records of the space before the call: where reading begins
+	shownItems   = 150
+	shownAfter   = 50   // items behind the last one of the call
+	shownText    = 4000 // bytes of one text
+
+	summarizedCalls = 500 // calls up to the last item that are read for their summaries
 )
 
 // step is one line of the call's own history.
@@ -57,6 +63,7 @@ func stepsOf(history []toolcall.HistoryEntry) []step {
 type timeline struct {
 	Items    []item
 	Earlier  bool   // earlier items are left out
+	Later    bool   // later items are left out
 	Proposed string // the call's input as the model wrote it; "": it was not streamed
 }
 
@@ -69,38 +76,98 @@ type item struct {
 	Href string
 	Tone string
 	This bool // it concerns the call of the page
+
+	Call  toolcall.Key // zero: it is of no call
+	About string       // what the call would do, without the tool
 }
 
-// readTimeline reads the events of the call's session.
+// readTimeline reads the events of the session around the call. Other sessions can have
+// most of the records before the call, so it begins further back until it has enough.
 func readTimeline(ctx context.Context, c engine.Client, call *toolcall.Call) (timeline, error) {
-	t := teller{call: call.Key, runtime: call.Runtime, texts: map[string]int{}, inputs: map[message.CallID]*strings.Builder{}, tools: map[string]string{}}
-	after, read := uint64(0), 0
-	for read < readEvents {
-		page, err := c.Events(ctx, toolcall.EventsRequest{V: 1, Session: call.Session, After: after, Limit: 1000})
-		if errors.Is(err, message.ErrNotFound) {
-			break
-		}
+	for reach := uint64(firstReach); ; reach *= 16 {
+		t := teller{call: call.Key, runtime: call.Runtime, texts: map[string]int{}, inputs: map[message.CallID]*strings.Builder{}, tools: map[string]string{}}
+		start := call.First - min(call.First, reach)
+		before, more, err := t.read(ctx, c, call, start)
 		if err != nil {
 			return timeline{}, err
 		}
+		if before < eventsBefore && start > 0 {
+			continue
+		}
+		out := t.timeline(call, start > 0, more)
+		return out, out.summarize(ctx, c, call.Session)
+	}
+}
+
+// summarize adds to each item what its call would do.
+func (t *timeline) summarize(ctx context.Context, c engine.Client, session message.SessionID) error {
+	if !slices.ContainsFunc(t.Items, func(i item) bool { return i.Call != toolcall.Key{} }) {
+		return nil
+	}
+	r := toolcall.ListRequest{V: 1, Session: session, All: true, Sort: "-" + toolcall.SortProposed}
+	if last, err := time.Parse(time.RFC3339, t.Items[len(t.Items)-1].At); err == nil && t.Later {
+		r.Until = last.Add(time.Minute) // the engine notes a call later than its event says
+	}
+	calls, err := engine.ListAll(ctx, c, r, summarizedCalls)
+	if err != nil {
+		return err
+	}
+	about := make(map[toolcall.Key]string, len(calls))
+	for _, call := range calls {
+		about[call.Key] = aboutCall(call.Tool, textOfCall(call))
+	}
+	for i := range t.Items {
+		t.Items[i].About = about[t.Items[i].Call]
+	}
+	return nil
+}
+
+// read tells the events after start, and reports how many were before the call, and
+// whether there are more.
+func (t *teller) read(ctx context.Context, c engine.Client, call *toolcall.Call, start uint64) (before int, more bool, err error) {
+	after, from := start, 0
+	for from < eventsAfter {
+		page, err := c.Events(ctx, toolcall.EventsRequest{V: 1, Session: call.Session, After: after, Limit: 1000})
+		if errors.Is(err, message.ErrNotFound) {
+			return before, false, nil
+		}
+		if err != nil {
+			return 0, false, err
+		}
 		for _, e := range page.Events {
+			if e.Seq < call.First {
+				before++
+			} else {
+				from++
+			}
 			if ev, err := message.DecodeEvent(e.Event); err == nil {
 				t.tell(ev)
 			}
 		}
-		if read += len(page.Events); page.Next == after {
-			break
+		if page.Next == after {
+			return before, false, nil
 		}
 		after = page.Next
 	}
+	return before, true, nil
+}
+
+// timeline cuts out the items around those of the call.
+func (t *teller) timeline(call *toolcall.Call, earlier, later bool) timeline {
 	out := timeline{Items: t.items}
 	if b := t.inputs[call.Call]; b != nil && !call.Hides() {
 		out.Proposed = b.String()
 	}
-	if n := len(out.Items); n > shownItems {
-		out.Items, out.Earlier = out.Items[n-shownItems:], true
+	last := len(t.items) - 1
+	for i := range t.items {
+		if t.items[i].This {
+			last = i
+		}
 	}
-	return out, nil
+	to := min(len(t.items), max(last+1+shownAfter, shownItems))
+	from := max(0, to-shownItems)
+	out.Items, out.Earlier, out.Later = t.items[from:to], earlier || from > 0, later || to < len(t.items)
+	return out
 }
 
 // teller makes items from events.
@@ -123,7 +190,7 @@ func (t *teller) add(ev message.Event, i item) {
 func (t *teller) addCall(ev message.Event, id message.CallID, i item) {
 	k := t.call
 	k.Reply, k.Call = ev.ReplyID(), id
-	i.This = k == t.call
+	i.Call, i.This = k, k == t.call
 	if !i.This {
 		i.Href = address(k, nil)
 	}

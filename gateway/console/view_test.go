@@ -4,6 +4,7 @@ import (
 	"html"
 	"html/template"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -137,5 +138,19 @@ func TestNextRequest(t *testing.T) {
 		if got != c.want {
 			t.Errorf("behind %s of %q with %q left: %q, want %q", c.at, c.before, c.after, got, c.want)
 		}
+	}
+}
+
+// Every phase of a call is on one tab, and on one only.
+func TestTabsHaveEveryPhase(t *testing.T) {
+	var got []toolcall.Phase
+	for _, tab := range tabs {
+		got = append(got, tab.phases...)
+	}
+	want := toolcall.Phases()
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("the tabs have %v, want %v", got, want)
 	}
 }

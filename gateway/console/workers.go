@@ -17,10 +17,6 @@ import (
 // maxBusy is how many calls of each kind the page Workers lists.
 const maxBusy = 100
 
-// silentAfter is how long a worker may be silent before the page says so: workers that
-// wait for tasks are heard about every half minute.
-const silentAfter = 2 * time.Minute
-
 // workersView is the page Workers.
 type workersView struct {
 	shell
@@ -31,15 +27,16 @@ type workersView struct {
 	Depth   int
 	Busy    int
 	Held    int
-	More    bool // more running or blocked calls than are listed
+
+	Connected int  // workers
+	More      bool // more running or blocked calls than are listed
 }
 
 // queueRow is the queue of one tool and route.
 type queueRow struct {
 	toolcall.ActivityQueue
-	Share    int    // of the longest queue, in percent
-	Problem  string // what an operator should look at
-	Answered int    // workers that are not silent
+	Share   int    // of the longest queue, in percent
+	Problem string // what an operator should look at
 }
 
 // Listens reports whether a worker waits for tasks of the queue.
@@ -113,10 +110,6 @@ func (v *workersView) addQueues(queues []toolcall.ActivityQueue) {
 		row := queueRow{ActivityQueue: q, Share: q.Depth * 100 / longest}
 		v.Depth, v.Busy, v.Held = v.Depth+q.Depth, v.Busy+q.Running, v.Held+q.Blocked
 		for _, k := range q.Workers {
-			heard := k.Running > 0 || v.Now.Sub(k.LastHeard) < silentAfter
-			if heard {
-				row.Answered++
-			}
 			w := workers[k.Name]
 			if w == nil {
 				w = &workerRow{Name: k.Name, Silent: true, Engine: q.Placement == toolcall.PlaceLocal}
@@ -124,7 +117,7 @@ func (v *workersView) addQueues(queues []toolcall.ActivityQueue) {
 			}
 			w.Tools = append(w.Tools, q.Tool)
 			w.Running += k.Running
-			w.Silent = w.Silent && !heard
+			w.Silent = w.Silent && !k.IsConnected(v.Now)
 			if k.LastHeard.After(w.Heard) {
 				w.Heard = k.LastHeard
 			}
@@ -133,8 +126,8 @@ func (v *workersView) addQueues(queues []toolcall.ActivityQueue) {
 			}
 		}
 		switch {
-		case q.Placement == toolcall.PlaceRemote && q.Depth > 0 && row.Answered == 0 && !row.Listens():
-			row.Problem = "no worker answers: start one for this tool"
+		case q.Placement == toolcall.PlaceRemote && q.Depth > 0 && !q.HasWorker(v.Now):
+			row.Problem = "no worker is connected: start one for this tool"
 		case q.Blocked > 0:
 			row.Problem = asked.Count(q.Blocked, "blocked call") + ": an operator must resolve it"
 			if q.Blocked > 1 {
@@ -147,6 +140,9 @@ func (v *workersView) addQueues(queues []toolcall.ActivityQueue) {
 		return cmp.Or(rank(b.Problem != "")-rank(a.Problem != ""), cmp.Compare(b.Depth, a.Depth), cmp.Compare(b.Running, a.Running), cmp.Compare(a.Tool, b.Tool), cmp.Compare(a.Route, b.Route))
 	})
 	for _, w := range workers {
+		if !w.Silent {
+			v.Connected++
+		}
 		slices.Sort(w.Tools)
 		w.Tools = slices.Compact(w.Tools)
 		v.Workers = append(v.Workers, *w)

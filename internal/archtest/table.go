@@ -259,9 +259,15 @@ func around() []Row {
 		},
 		{
 			Folder:    "bus",
-			Own:       []string{"message", "toolcall", "message/api", "message/proof", "bus/keyfile", "bus/internal", "internal/plainfile", "internal/capacity"},
+			Own:       []string{"message", "toolcall", "message/api", "message/proof", "bus/keyfile", "bus/internal", "bus/internal/archive", "internal/plainfile", "internal/capacity"},
 			Libraries: []string{"github.com/nats-io/nats.go", "github.com/nats-io/nuid"},
 			Why:       "the only folder that knows NATS; it satisfies the interfaces of engine and executor without knowing either",
+		},
+		{
+			Folder:    "bus/internal/archive",
+			Own:       []string{"toolcall", "message/proof"},
+			Libraries: []string{"github.com/klauspost/compress"},
+			Why:       "archived records are lines of JSON in zstd frames: it knows neither NATS nor where files are",
 		},
 		{
 			Folder:    "bus/internal",

@@ -101,8 +101,8 @@ func TestTerms(t *testing.T) {
 		l    toolcall.RememberLimits
 		want string
 	}{
-		{toolcall.RememberLimits{TTLMS: 3_600_000}, "for at most 1h00m"},
-		{toolcall.RememberLimits{TTLMS: 60_000, Uses: 1}, "for at most 1m00s, for 1 later call"},
+		{toolcall.RememberLimits{TTLMS: 3_600_000}, "for at most 1h"},
+		{toolcall.RememberLimits{TTLMS: 60_000, Uses: 1}, "for at most 1m, for 1 later call"},
 		{toolcall.RememberLimits{TTLMS: 1000, Uses: 2, Same: []string{"args.to", "args.\u202e"}}, "for at most 1s, for 2 later calls, with the same args.to, args.‹U+202E›"},
 	} {
 		if got := asked.Limits(&tc.l); got != tc.want {

@@ -2,7 +2,6 @@ package asked
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -10,48 +9,6 @@ import (
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
-
-// May is whether a person can respond.
-type May int
-
-// A person can respond, cannot, or can if they are in one of the groups, which
-// only the engine knows.
-const (
-	No May = iota
-	Perhaps
-	Yes
-)
-
-// MayRespond reports whether the engine would accept a response of the person.
-func MayRespond(c *toolcall.Call, who string) May {
-	if c.Request == nil {
-		return No
-	}
-	r := c.Request.Requirement
-	v := toolcall.Vote{By: toolcall.Principal{Role: toolcall.RoleApprover, Name: who}, Step: c.Step}
-	switch {
-	case r.Accepts(v):
-		return Yes
-	case r.ExcludeRequester && (r.Requester == "" || r.Requester == who):
-		return No
-	case r.NeedsGroups():
-		return Perhaps
-	}
-	return No
-}
-
-// VoteOf is a person's last word on the approval request that is open.
-func VoteOf(c *toolcall.Call, who string) (toolcall.Vote, bool) {
-	for _, v := range slices.Backward(c.Votes) {
-		if v.By.Name == who && v.On(c.Digest) {
-			return v, true
-		}
-		if v.Edited {
-			break // it voids what was said before it
-		}
-	}
-	return toolcall.Vote{}, false
-}
 
 // Title says in one line what a call would do, not revealed.
 func Title(c *toolcall.Call) string {
@@ -64,6 +21,9 @@ func Title(c *toolcall.Call) string {
 	}
 	return c.Tool
 }
+
+// IsShortened reports whether the title leaves out a part of an argument.
+func IsShortened(c *toolcall.Call) bool { return strings.Contains(Title(c), "…") }
 
 // Needs lists who must still agree, one line for each part.
 func Needs(c *toolcall.Call) []string {
@@ -103,17 +63,17 @@ func orUnknown(name string) string {
 	if name == "" {
 		return "an unknown person"
 	}
-	return reveal.Line(name)
+	return reveal.Name(name)
 }
 
 // People names the users and groups that are asked.
 func People(users, groups []string) string {
 	var out []string
 	for _, g := range groups {
-		out = append(out, "group "+reveal.Line(g))
+		out = append(out, "group "+reveal.Name(g))
 	}
 	for _, u := range users {
-		out = append(out, reveal.Line(u))
+		out = append(out, reveal.Name(u))
 	}
 	if len(out) == 0 {
 		return "any approver"
@@ -183,7 +143,7 @@ func Why(c *toolcall.Call) []string {
 		rule = "rule " + reveal.Line(q.Rule)
 	}
 	if q.Source != "" {
-		rule += " (" + reveal.Line(q.Source) + ")"
+		rule += " (" + reveal.Line(Source(q.Source)) + ")"
 	}
 	out := []string{rule}
 	if text := Definition(c); c.Definition.Changed() {
@@ -198,6 +158,22 @@ func Why(c *toolcall.Call) []string {
 		}
 	}
 	return out
+}
+
+// sourceWords are the steps of the decision procedure in words.
+var sourceWords = map[string]string{
+	"no_policy": "no policy is loaded", "error": "a rule could not be evaluated", "read_only": "the tool is read-only",
+	"tool_check": "the tool's own check", "ask_converted_to_deny": "mode dont_ask denies", "fallback_ask": "the mode asks",
+	"fallback_explore": "mode explore denies", "fallback_bypass": "mode bypass allows", "fallback_dont_ask": "mode dont_ask denies",
+}
+
+// Source says where a decision comes from: the source of its rule, or the step of the
+// procedure in words. It is not revealed.
+func Source(source string) string {
+	if words := sourceWords[source]; words != "" {
+		return words
+	}
+	return source
 }
 
 // Definition says what is known of the tool's definition; "": it is askance's own.

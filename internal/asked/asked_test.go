@@ -7,6 +7,7 @@ import (
 
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -38,6 +39,47 @@ func TestVerdict(t *testing.T) {
 		if got := asked.Verdict(c, tc.by); got != tc.want {
 			t.Errorf("%s %+v: %q, want %q", tc.cause, tc.vote, got, tc.want)
 		}
+	}
+}
+
+// A title that leaves out a part of an argument is shortened.
+func TestIsShortened(t *testing.T) {
+	for title, want := range map[string]bool{"rm -rf /tmp/x": false, "": false, "rm -rf /tmp/… (stdin 3)": true, "pay note long…, cents 5": true} {
+		if got := asked.IsShortened(&toolcall.Call{Tool: "t", Summary: title}); got != want {
+			t.Errorf("%q: %t", title, got)
+		}
+	}
+}
+
+// Durations have one form: at most two units, and none that is zero.
+func TestDurations(t *testing.T) {
+	for _, tc := range []struct {
+		d                 time.Duration
+		took, span, short string
+	}{
+		{-time.Second, "0s", "0s", "0s"}, {0, "0s", "0s", "0s"}, {time.Microsecond, "1ms", "0s", "0s"}, {240 * time.Millisecond, "240ms", "0s", "0s"},
+		{4230 * time.Millisecond, "4.2s", "4s", "4s"}, {3 * time.Second, "3s", "3s", "3s"}, {58 * time.Second, "58s", "58s", "58s"}, {time.Minute, "1m", "1m", "1m"},
+		{65 * time.Second, "1m 5s", "1m 5s", "1m 5s"}, {620 * time.Second, "10m 20s", "10m 20s", "10m"}, {2 * time.Hour, "2h", "2h", "2h"},
+		{3*time.Hour + 58*time.Minute, "3h 58m", "3h 58m", "3h 58m"}, {13*time.Hour + 5*time.Minute, "13h 5m", "13h 5m", "13h"}, {52 * time.Hour, "2d 4h", "2d 4h", "2d 4h"}, {250 * time.Hour, "10d 10h", "10d 10h", "10d"},
+	} {
+		if took, span, short := asked.Took(tc.d), asked.Span(tc.d), asked.ShortSpan(tc.d); took != tc.took || span != tc.span || short != tc.short {
+			t.Errorf("%v is %q, %q and %q, want %q, %q and %q", tc.d, took, span, short, tc.took, tc.span, tc.short)
+		}
+	}
+}
+
+// No step of the decision procedure reaches people by its name.
+func TestSourceInWords(t *testing.T) {
+	for _, step := range []permission.Step{
+		permission.StepNoPolicy, permission.StepError, permission.StepReadOnly, permission.StepToolCheck, permission.StepAskConverted,
+		permission.StepFallbackAsk, permission.StepFallbackExplore, permission.StepFallbackBypass, permission.StepFallbackDontAsk,
+	} {
+		if words := asked.Source(string(step)); words == string(step) {
+			t.Errorf("%s has no words", step)
+		}
+	}
+	if got := asked.Source("rules.yaml"); got != "rules.yaml" {
+		t.Errorf("the source of a rule is %q", got)
 	}
 }
 
@@ -82,7 +124,7 @@ func TestVotesAreCounted(t *testing.T) {
 	if got, want := strings.Join(asked.Needs(c), "|"), "1 of 2 from group ops (rule large): bob (creds)"; got != want {
 		t.Errorf("needs %q, want %q", got, want)
 	}
-	if got, want := strings.Join(asked.Votes(c, at.Add(time.Minute)), "|"), "skipped by eve, 1m00s ago: on holiday‹U+001B›|approved by bob (creds), 1m00s ago"; got != want {
+	if got, want := strings.Join(asked.Votes(c, at.Add(time.Minute)), "|"), "skipped by eve, 1m ago: on holiday‹U+001B›|approved by bob (creds), 1m ago"; got != want {
 		t.Errorf("votes %q, want %q", got, want)
 	}
 }
@@ -95,9 +137,9 @@ func TestDeadline(t *testing.T) {
 		want string
 	}{
 		{toolcall.Requirement{}, "no deadline"},
-		{toolcall.Requirement{Deadline: in(90 * time.Minute)}, "denied in 1h30m (2026-11-21 13:30:00)"},
+		{toolcall.Requirement{Deadline: in(90 * time.Minute)}, "denied in 1h 30m (2026-11-21 13:30:00)"},
 		{toolcall.Requirement{Deadline: in(-time.Second)}, "expired"},
-		{toolcall.Requirement{Deadline: in(time.Hour), OnExpiry: toolcall.OnExpiryEscalate, FinalDeadline: in(50 * time.Hour)}, "escalates in 1h00m, denied in 2d02h (2026-11-23 14:00:00)"},
+		{toolcall.Requirement{Deadline: in(time.Hour), OnExpiry: toolcall.OnExpiryEscalate, FinalDeadline: in(50 * time.Hour)}, "escalates in 1h, denied in 2d 2h (2026-11-23 14:00:00)"},
 	} {
 		if got := asked.Deadline(tc.r, now); got != tc.want {
 			t.Errorf("%+v: %q, want %q", tc.r, got, tc.want)

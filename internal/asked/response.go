@@ -44,6 +44,15 @@ func Refusal(err error) string {
 	return text
 }
 
+// IsUnsure reports whether a response may count although its sender got an error.
+func IsUnsure(err error) bool {
+	me, ok := errors.AsType[*message.Error](err)
+	return err != nil && (!ok || me.Code == message.CodeUnknownOutcome || me.Code == message.CodeInternal)
+}
+
+// Unsure says what to do about a response that may count.
+const Unsure = "outcome unknown: it may count. Open the request to see, or send it again, which does no harm"
+
 // Outcome says where a call stands after a response.
 func Outcome(a toolcall.Response, c *toolcall.Call) string {
 	if c == nil {

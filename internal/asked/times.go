@@ -2,21 +2,47 @@ package asked
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
-// Span is a duration in one or two units, which is as much as one reads.
+// Span is a duration in one or two units, which is as much as one reads: 45s, 20m, 3h 58m.
 func Span(d time.Duration) string {
 	d = max(0, d).Round(time.Second)
-	switch {
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", int(d.Seconds()))
-	case d < time.Hour:
-		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
-	case d < 24*time.Hour:
-		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	for _, u := range []struct {
+		big, small time.Duration
+		names      string
+	}{{24 * time.Hour, time.Hour, "dh"}, {time.Hour, time.Minute, "hm"}, {time.Minute, time.Second, "ms"}} {
+		switch rest := d % u.big / u.small; {
+		case d >= u.big && rest > 0:
+			return fmt.Sprintf("%d%c %d%c", d/u.big, u.names[0], rest, u.names[1])
+		case d >= u.big:
+			return fmt.Sprintf("%d%c", d/u.big, u.names[0])
+		}
 	}
-	return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
+	return fmt.Sprintf("%ds", int(d.Seconds()))
+}
+
+// Took is Span for what may be over at once: 240ms, 1.5s.
+func Took(d time.Duration) string {
+	switch {
+	case d <= 0:
+		return "0s"
+	case d < time.Second:
+		return fmt.Sprintf("%dms", max(1, d.Milliseconds()))
+	case d < 10*time.Second && d%time.Second >= 50*time.Millisecond:
+		return strings.TrimSuffix(fmt.Sprintf("%.1f", d.Seconds()), ".0") + "s"
+	}
+	return Span(d)
+}
+
+// ShortSpan is Span for a narrow column: from ten of a unit on, only that unit.
+func ShortSpan(d time.Duration) string {
+	text := Span(d)
+	if big, _, two := strings.Cut(text, " "); two && len(big) > 2 {
+		return big
+	}
+	return text
 }
 
 // Until is how long there is until an instant, or "-" if there is none.

@@ -35,7 +35,7 @@ func (d *data) files() map[string]string {
 
 func (d *data) page() string {
 	t := template.Must(template.New(pageFile).Funcs(template.FuncMap{
-		"count": formatCount, "micros": formatMicros, "bytes": formatBytes, "percent": func(f float64) string { return fmt.Sprintf("%.1f %%", 100*f) },
+		"count": formatCount, "micros": formatMicros, "bytes": formatBytes, "percent": func(f float64) string { return fmt.Sprintf("%.1f%%", 100*f) },
 	}).Parse(pageText))
 	var b strings.Builder
 	err := t.Execute(&b, map[string]any{"Data": d, "Rows": d.rows(), "Remains": strings.TrimSpace(remains)})

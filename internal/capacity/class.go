@@ -22,11 +22,12 @@ func Default() map[api.Class]Limit {
 	procs := runtime.GOMAXPROCS(0)
 	running := max(2, procs) * mib
 	return map[api.Class]Limit{
-		api.ClassStop:   {Run: 32, Running: running, Stay: 1024, Bytes: 16 * mib},
-		api.ClassDecide: {Run: 64, Running: running, Stay: 4096, Bytes: 64 * mib},
-		api.ClassWork:   {Run: 256, Running: running, Stay: 8192, Bytes: 64 * mib},
-		api.ClassRead:   {Run: max(2, procs), Running: running, Stay: 1024, Bytes: 64 * mib},
-		api.ClassWait:   {Run: max(4, 2*procs), Running: running, Stay: 4096, Bytes: 64 * mib},
-		api.ClassOffer:  {Run: 4096, Running: running, Stay: 4096, Bytes: 16 * mib},
+		api.ClassStop:    {Run: 32, Running: running, Stay: 1024, Bytes: 16 * mib},
+		api.ClassPropose: {Run: 64, Running: running, Stay: 4096, Bytes: 64 * mib},
+		api.ClassDecide:  {Run: 64, Running: running, Stay: 4096, Bytes: 64 * mib},
+		api.ClassWork:    {Run: 256, Running: running, Stay: 8192, Bytes: 64 * mib},
+		api.ClassRead:    {Run: max(2, procs), Running: running, Stay: 1024, Bytes: 64 * mib},
+		api.ClassWait:    {Run: max(4, 2*procs), Running: running, Stay: 4096, Bytes: 64 * mib},
+		api.ClassOffer:   {Run: 4096, Running: running, Stay: 4096, Bytes: 16 * mib},
 	}
 }

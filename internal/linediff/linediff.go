@@ -3,12 +3,27 @@ package linediff
 
 import "slices"
 
-// maxLines bounds the table of Lines; longer texts are given whole.
+// maxLines bounds the table of Lines; what differs in longer texts is given whole, without
+// the equal lines at both ends.
 const maxLines = 1000
 
 // Lines gives the lines of both texts, marked "- ", "+ " or "  ", by their
 // longest common subsequence.
 func Lines(a, b []string) []string {
+	same := 0
+	for same < min(len(a), len(b)) && a[same] == b[same] {
+		same++
+	}
+	if same > 0 {
+		return append(markLines("  ", a[:same]), Lines(a[same:], b[same:])...)
+	}
+	for n := min(len(a), len(b)); same < n && a[len(a)-1-same] == b[len(b)-1-same]; {
+		same++
+	}
+	if same > 0 {
+		end := len(a) - same
+		return append(Lines(a[:end], b[:len(b)-same]), markLines("  ", a[end:])...)
+	}
 	if len(a) > maxLines || len(b) > maxLines {
 		return append(markLines("- ", a), markLines("+ ", b)...)
 	}

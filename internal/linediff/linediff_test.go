@@ -15,6 +15,7 @@ func TestLines(t *testing.T) {
 		{"a b c", "a x c", "  a|- b|+ x|  c"},
 		{"a", "a b", "  a|+ b"},
 		{"a b", "b", "- a|  b"},
+		{strings.Repeat("x ", 2000) + "a" + strings.Repeat(" y", 2000), strings.Repeat("x ", 2000) + "b" + strings.Repeat(" y", 2000), strings.Repeat("  x|", 2000) + "- a|+ b" + strings.Repeat("|  y", 2000)},
 	} {
 		got := strings.Join(linediff.Lines(strings.Fields(tc.a), strings.Fields(tc.b)), "|")
 		if got != tc.want {

@@ -41,6 +41,15 @@ func Name(s string) string {
 	return b.String()
 }
 
+// MarkedName is Name where nothing beside a name can tell that it is [Mixed], as on a
+// terminal: the look-alike letters of such a name become marks.
+func MarkedName(s string) string {
+	if Mixed(s) {
+		return Line(s)
+	}
+	return Name(s)
+}
+
 // isJoiner reports whether r joins or parts two letters of a script that is written
 // with joiners, such as Persian or Hindi.
 func isJoiner(r, before, next rune) bool {

@@ -14,24 +14,26 @@ const (
 const hardMaxDepth = 10_000
 
 // An Option changes a limit.
-type Option func(*limits)
+type Option func(limits) limits
 
 // MaxBytes accepts inputs of up to n bytes. n < 1 leaves the default.
 func MaxBytes(n int) Option {
-	return func(l *limits) {
+	return func(l limits) limits {
 		if n > 0 {
 			l.bytes = n
 		}
+		return l
 	}
 }
 
 // MaxDepth accepts up to n objects and arrays within each other, at most
 // 10,000. n < 1 leaves the default.
 func MaxDepth(n int) Option {
-	return func(l *limits) {
+	return func(l limits) limits {
 		if n > 0 {
 			l.depth = min(n, hardMaxDepth)
 		}
+		return l
 	}
 }
 
@@ -39,7 +41,7 @@ func MaxDepth(n int) Option {
 // hold them, arrive in it as encoding/json's Number, digit for digit. [Marshal]
 // writes them back as they were.
 func KeepBigIntegers() Option {
-	return func(l *limits) { l.keepBig = true }
+	return func(l limits) limits { l.keepBig = true; return l }
 }
 
 // limits is what the options add up to.
@@ -52,7 +54,7 @@ type limits struct {
 func limitsOf(opts []Option) limits {
 	l := limits{bytes: DefaultMaxBytes, depth: DefaultMaxDepth}
 	for _, o := range opts {
-		o(&l)
+		l = o(l)
 	}
 	return l
 }

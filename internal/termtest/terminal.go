@@ -20,10 +20,11 @@ const patience = 2 * time.Minute
 // Terminal is a terminal with a process on it. Its methods are called from the
 // test's goroutine.
 type Terminal struct {
-	t    testing.TB
-	pty  *os.File
-	done chan struct{} // the process has ended
-	code int           // its exit code, after done
+	t      testing.TB
+	pty    *os.File
+	done   chan struct{} // the process has ended
+	code   int           // its exit code, after done
+	silent chan struct{} // every byte that it sent has been read
 
 	mu     sync.Mutex // guards all below
 	screen *vt.Emulator
@@ -42,9 +43,9 @@ func Open(t testing.TB, width, height int, cmd *exec.Cmd) *Terminal {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := &Terminal{t: t, pty: f, done: make(chan struct{}), screen: vt.NewEmulator(width, height), news: make(chan struct{})}
+	x := &Terminal{t: t, pty: f, done: make(chan struct{}), silent: make(chan struct{}), screen: vt.NewEmulator(width, height), news: make(chan struct{})}
 	var wg sync.WaitGroup
-	wg.Go(x.read)
+	wg.Go(func() { defer close(x.silent); x.read() })
 	wg.Go(x.reply)
 	go func() {
 		_ = cmd.Wait() // the code says it all
@@ -174,16 +175,19 @@ func (x *Terminal) Resize(width, height int) {
 	}
 }
 
-// Ends waits for the end of the process.
+// Ends waits for the end of the process, and for the last byte that it sent.
 func (x *Terminal) Ends(code int) {
 	x.t.Helper()
-	select {
-	case <-x.done:
-		if x.code != code {
-			x.t.Errorf("exit code %d, want %d\n%s", x.code, code, x.Raw())
+	late := time.After(patience)
+	for _, end := range []<-chan struct{}{x.done, x.silent} {
+		select {
+		case <-end:
+		case <-late:
+			screen, _, _ := x.look()
+			x.t.Fatalf("the inbox does not end:\n%s", screen)
 		}
-	case <-time.After(patience):
-		screen, _, _ := x.look()
-		x.t.Fatalf("the inbox does not end:\n%s", screen)
+	}
+	if x.code != code {
+		x.t.Errorf("exit code %d, want %d\n%s", x.code, code, x.Raw())
 	}
 }

@@ -40,19 +40,20 @@ type Class int
 
 // The classes.
 const (
-	ClassStop   Class = iota // stops calls: interrupt, revoke
-	ClassDecide              // writes what a runtime, approver or operator decides
-	ClassWork                // belongs to a worker that runs a call
-	ClassRead                // reads and replies at once
-	ClassWait                // reads, and waits for changes
-	ClassOffer               // a worker that waits for a task
+	ClassStop    Class = iota // stops calls: interrupt, revoke
+	ClassPropose              // brings new work: proposals, and events of a turn
+	ClassDecide               // finishes work: responses, reports of results, resolutions
+	ClassWork                 // belongs to a worker that runs a call
+	ClassRead                 // reads and replies at once
+	ClassWait                 // reads, and waits for changes
+	ClassOffer                // a worker that waits for a task
 )
 
 // Classes are all classes, in the order of their values.
-var Classes = []Class{ClassStop, ClassDecide, ClassWork, ClassRead, ClassWait, ClassOffer}
+var Classes = []Class{ClassStop, ClassPropose, ClassDecide, ClassWork, ClassRead, ClassWait, ClassOffer}
 
 func (c Class) String() string {
-	return [...]string{"stop", "decide", "work", "read", "wait", "offer"}[c]
+	return [...]string{"stop", "propose", "decide", "work", "read", "wait", "offer"}[c]
 }
 
 // Holds reports whether an operation of the class can wait for changes.

@@ -35,7 +35,7 @@ const (
 // What a runtime does with its sessions.
 var (
 	Propose = Define[toolcall.ProposeRequest, toolcall.ProposeReply](Operation{
-		Name: "propose", Class: ClassDecide, Changes: true, Roles: []toolcall.Role{toolcall.RoleRuntime}, NATS: onPropose,
+		Name: "propose", Class: ClassPropose, Changes: true, Roles: []toolcall.Role{toolcall.RoleRuntime}, NATS: onPropose,
 		HTTP: &HTTP{ID: "proposeCalls", Method: "POST", Path: replyPath + "/calls", Tag: "sessions",
 			Summary: "Propose tool calls",
 			Doc:     "The calls of one model turn. The policy decides each of them; those that are allowed begin. The same proposal again returns their present state."},
@@ -59,7 +59,7 @@ var (
 			Doc:     "The runtime that runs the call reports it."},
 	})
 	Emit = Define[toolcall.EmitRequest, toolcall.EmitReply](Operation{
-		Name: "emit", Class: ClassDecide, Changes: true, Roles: []toolcall.Role{toolcall.RoleRuntime}, NATS: onPropose,
+		Name: "emit", Class: ClassPropose, Changes: true, Roles: []toolcall.Role{toolcall.RoleRuntime}, NATS: onPropose,
 		HTTP: &HTTP{ID: "emitEvents", Method: "POST", Path: replyPath + "/events", Tag: "sessions",
 			Summary: "Stream events",
 			Doc:     "AgentScope events of the reply: text, thinking, model calls. askance makes those of tool calls."},

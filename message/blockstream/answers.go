@@ -185,7 +185,7 @@ func codeOf(err error, code message.Code) ErrorCode {
 		return CodeForbidden
 	case message.CodeNotFound:
 		return CodeNotFound
-	case message.CodeFinished, message.CodeState, message.CodeConflict, message.CodeInterrupted, message.CodeSuperseded:
+	case message.CodeFinished, message.CodeArchived, message.CodeState, message.CodeConflict, message.CodeInterrupted, message.CodeSuperseded:
 		return CodeApprovalResolved
 	case message.CodeDigest:
 		return CodeApprovalChanged
@@ -193,7 +193,7 @@ func codeOf(err error, code message.Code) ErrorCode {
 		return CodeOverLimit
 	case message.CodeFull, message.CodeForeignStream:
 		return CodeFull
-	case message.CodeUnavailable, message.CodeUnknownOutcome, message.CodeDamaged:
+	case message.CodeOverloaded, message.CodeUnavailable, message.CodeUnknownOutcome, message.CodeDamaged:
 		return CodeUnavailable
 	}
 	return CodeInternal

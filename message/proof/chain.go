@@ -3,6 +3,8 @@ package proof
 import (
 	"crypto/sha256"
 	"fmt"
+	"math"
+	"strconv"
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/toolcall"
@@ -16,7 +18,8 @@ type chains struct {
 	trees   map[[16]byte]tail
 	wanted  map[Hash]int // leaves that a link names and that are missing so far: index of the finding
 	shifts  map[int64]Finding
-	spoiled map[uint64]bool // sequences of records that engines do not believe
+	spoiled map[uint64]bool // sequences of records that no engine wrote
+	voids   map[string]bool // leaves of void records
 	found   []Finding
 	first   uint64 // of the journal: earlier records were purged
 	rep     *Report
@@ -27,14 +30,66 @@ type tail struct {
 	seq     uint64
 	leaf    Hash
 	chained bool
+	follows uint64 // see follows
+	cut     bool   // it follows a record before the verified ones
+}
+
+const (
+	prevHeader   = "Nats-Expected-Last-Subject-Sequence"
+	noneFollowed = math.MaxUint64
+)
+
+// follows is the sequence that the compare-and-swap of a record names, which its hash
+// covers; noneFollowed without one.
+func (r *Record) follows() uint64 {
+	if v := r.Header[prevHeader]; len(v) == 1 {
+		if seq, err := strconv.ParseUint(v[0], 10, 64); err == nil && seq < r.Seq {
+			return seq
+		}
+	}
+	return noneFollowed
+}
+
+// isVoid reports whether engines do not believe a record: its compare-and-swap should have
+// failed, or it follows a void one. A copy of the record before is inserted.
+func (c *chains) isVoid(before tail, r *checked) bool {
+	if r.link != nil && c.voids[r.link.Hash] {
+		return true
+	}
+	return r.follows() < before.seq && r.leaf != before.leaf && (r.link == nil || r.link.Hash != before.leaf.String())
 }
 
 func newChains(first uint64, rep *Report) *chains {
-	return &chains{trees: map[[16]byte]tail{}, wanted: map[Hash]int{}, shifts: map[int64]Finding{}, spoiled: map[uint64]bool{}, first: first, rep: rep}
+	return &chains{trees: map[[16]byte]tail{}, wanted: map[Hash]int{}, shifts: map[int64]Finding{}, spoiled: map[uint64]bool{}, voids: map[string]bool{}, first: first, rep: rep}
 }
 
-// linkOf reads only the link of an event record.
-func linkOf(body []byte) (*toolcall.Link, error) {
+// checked is a record with all that can be computed of it alone.
+type checked struct {
+	*Record
+	leaf     Hash
+	unproved string // what is shown without a proof
+	withheld bool
+	entity   [16]byte // the hash of Entity
+	hidden   bool     // its body is not proved, but the next event record names its leaf
+	link     *toolcall.Link
+	err      error // of the link
+}
+
+func checkAlone(r Record) checked {
+	c := checked{Record: &r, leaf: r.Leaf(), unproved: r.findUnproved(), withheld: r.Invalid == "" && r.isWithheld(), link: r.Prev}
+	if r.Entity == "" || r.Invalid != "" {
+		return c
+	}
+	c.entity = treeID(r.Entity)
+	c.hidden = !r.BodyHash.IsZero() && (c.unproved != "" || string(r.Body()) == RedactedWhole)
+	if c.link == nil && !c.hidden {
+		c.link, c.err = LinkOf(r.Body())
+	}
+	return c
+}
+
+// LinkOf reads only the link of an event record's body; nil: it has none.
+func LinkOf(body []byte) (*toolcall.Link, error) {
 	var f struct {
 		Prev *toolcall.Link `json:"prev"`
 	}
@@ -43,12 +98,11 @@ func linkOf(body []byte) (*toolcall.Link, error) {
 }
 
 // add adds the next record.
-func (c *chains) add(r *Record, leaf Hash, add func(Finding)) {
-	why := r.findUnproved()
-	if why != "" {
-		add(Finding{Kind: Changed, Seq: r.Seq, Subject: r.Subject, What: why})
+func (c *chains) add(r *checked, add func(Finding)) {
+	if r.unproved != "" {
+		add(Finding{Kind: Changed, Seq: r.Seq, Subject: r.Subject, What: r.unproved})
 	}
-	if r.isWithheld() {
+	if r.withheld {
 		add(Finding{Kind: Withheld, Seq: r.Seq, Subject: r.Subject, What: "nothing of it is shown, although its engine permits more: export it with an engine of that release"})
 	}
 	if r.Entity == "" {
@@ -61,30 +115,37 @@ func (c *chains) add(r *Record, leaf Hash, add func(Finding)) {
 		return
 	}
 	c.rep.EventRecords++
-	id := treeID(r.Entity)
-	before, seen := c.trees[id]
+	before, seen := c.trees[r.entity]
 	if !seen {
 		c.rep.Trees++
 	}
-	if !r.BodyHash.IsZero() && (why != "" || string(r.Body()) == RedactedWhole) { // its body is not proved, but the next event record names its leaf
-		c.trees[id] = tail{r.Seq, leaf, before.chained}
+	if _, moved := c.wanted[r.leaf]; seen && !moved && c.isVoid(before, r) {
+		c.noteVoid(r.Seq, r.leaf, r.Subject)
 		return
 	}
-	link, err := linkOf(r.Body())
-	if err != nil {
-		add(Finding{Kind: Unreadable, Seq: r.Seq, Subject: r.Subject, What: "cannot decode the event record: " + err.Error()})
+	if r.hidden {
+		c.trees[r.entity] = tail{r.Seq, r.leaf, before.chained, r.follows(), before.cut}
 		return
 	}
+	if r.err != nil {
+		add(Finding{Kind: Unreadable, Seq: r.Seq, Subject: r.Subject, What: "cannot decode the event record: " + r.err.Error()})
+		return
+	}
+	link := r.link
 	c.countLink(r.Seq, link)
-	if i, ok := c.wanted[leaf]; ok { // a later event record came first
+	if i, ok := c.wanted[r.leaf]; ok { // a later event record came first
 		c.found[i].Kind, c.found[i].Seq = Reordered, r.Seq
 		c.found[i].What = fmt.Sprintf("it comes after the event record of its call that follows it; its place was %d", c.found[i].Through)
 		c.found[i].Through = 0
-		delete(c.wanted, leaf)
+		delete(c.wanted, r.leaf)
 		return
 	}
-	c.checkLink(r, link, before, seen)
-	c.trees[id] = tail{r.Seq, leaf, link != nil || before.chained}
+	if before.cut && link != nil && link.Seq < c.first && link.Seq > before.follows {
+		c.noteVoid(before.seq, before.leaf, r.Subject) // this one follows the record that is not void
+		before, seen = tail{}, false
+	}
+	c.checkLink(r.Record, link, before, seen)
+	c.trees[r.entity] = tail{r.Seq, r.leaf, link != nil || before.chained, r.follows(), !seen && link != nil && 0 < link.Seq && link.Seq < c.first}
 }
 
 func (c *chains) countLink(seq uint64, link *toolcall.Link) {
@@ -96,6 +157,16 @@ func (c *chains) countLink(seq uint64, link *toolcall.Link) {
 		c.rep.ChainFrom = seq
 	}
 	c.rep.Chained++
+}
+
+// noteVoid reports a record without effect, which is no finding.
+func (c *chains) noteVoid(seq uint64, leaf Hash, subject string) {
+	if len(c.voids) < MaxFindings {
+		c.voids[leaf.String()] = true
+	}
+	if c.rep.Void++; len(c.rep.Voids) < MaxFindings {
+		c.rep.Voids = append(c.rep.Voids, Finding{Kind: Void, Seq: seq, Subject: subject, What: "it has no effect: an earlier record of its call follows the same one, or it follows such a record"})
+	}
 }
 
 // checkLink compares an event record's link with the event record before it.

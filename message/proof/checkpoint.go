@@ -37,7 +37,13 @@ type Checkpoint struct {
 	// that this checkpoint records.
 	Losses uint64 `json:"losses,omitzero"`
 	Loss   *Loss  `json:"loss,omitzero"`
-	Sig    string `json:"sig,omitzero"` // base64url Ed25519 over the rest
+	// Archives is how many archives were announced by then, and ArchiveAt where the ledger
+	// has the last one that an earlier checkpoint announced. Archive is the one that this
+	// checkpoint announces: it may cover nothing, and To is then one less than From.
+	Archives  uint64   `json:"archives,omitzero"`
+	ArchiveAt uint64   `json:"archive_at_seq,omitzero"`
+	Archive   *Archive `json:"archive,omitzero"`
+	Sig       string   `json:"sig,omitzero"` // base64url Ed25519 over the rest
 }
 
 // checkpointDomain separates signatures of checkpoints from any other.
@@ -116,15 +122,18 @@ func (c Checkpoint) checkForm() error {
 	switch {
 	case c.V != 1:
 		bad = "its version is unknown"
-	case c.Number == 0 || c.From == 0 || c.To < c.From:
+	case c.Number == 0 || c.From == 0 || c.To+1 < c.From || c.To < c.From && c.Archive == nil:
 		bad = "it has no number or no range"
-	case c.To-c.From >= MaxRecords:
+	case c.Size() > MaxRecords:
 		bad = "its range is too large"
-	case c.Records > c.To-c.From+1:
+	case c.Records > c.Size():
 		bad = "it counts more records than its range has"
 	case (c.Number == 1) != c.Prev.IsZero():
 		bad = "it names no checkpoint before it, or the first one names one"
-	default:
+	case c.Archive != nil:
+		bad = c.Archive.check(c.From)
+	}
+	if bad == "" {
 		return nil
 	}
 	return &message.Error{Code: message.CodeInvalid, Op: "read checkpoint", What: bad}
@@ -155,7 +164,7 @@ func (c Checkpoint) Follows(prev *Checkpoint) error {
 	case c.Prev != hash:
 		return bad("%s follows another checkpoint %d than the present one", c, prev.Number)
 	}
-	return nil
+	return c.followsArchive(prev)
 }
 
 // Entry is what a checkpoint stores of a record, so that the leaf outlives the record.
@@ -266,18 +275,24 @@ func DecodeSealed(b []byte) (Sealed, error) {
 
 // Entries returns the entries and checks that they have the signed root.
 func (s Sealed) Entries() ([]Entry, error) {
+	entries, _, err := s.open()
+	return entries, err
+}
+
+// open returns the entries and their leaves.
+func (s Sealed) open() ([]Entry, []Hash, error) {
 	n := int(s.Checkpoint.Size()) // at most MaxRecords
 	if s.Checkpoint.checkForm() != nil || len(s.Contents) != n*len(Hash{}) {
-		return nil, badEntries("it has not one content hash for each sequence")
+		return nil, nil, badEntries("it has not one content hash for each sequence")
 	}
 	limit := int64(n) * (maxSubject + 1)
 	text, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(s.Subjects)), limit+1))
 	if err != nil || int64(len(text)) > limit {
-		return nil, badEntries("its subjects cannot be unpacked")
+		return nil, nil, badEntries("its subjects cannot be unpacked")
 	}
 	names := strings.SplitAfter(string(text), "\n")
 	if len(names) != n+1 || names[n] != "" {
-		return nil, badEntries("it has not one subject for each sequence")
+		return nil, nil, badEntries("it has not one subject for each sequence")
 	}
 	out := make([]Entry, n)
 	leaves := make([]Hash, n)
@@ -291,9 +306,9 @@ func (s Sealed) Entries() ([]Entry, error) {
 		}
 	}
 	if Root(leaves) != s.Checkpoint.Root || present != s.Checkpoint.Records {
-		return nil, badEntries("its records do not have the signed root")
+		return nil, nil, badEntries("its records do not have the signed root")
 	}
-	return out, nil
+	return out, leaves, nil
 }
 
 func badEntries(what string) error {

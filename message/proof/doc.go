@@ -58,11 +58,19 @@
 //	…
 //	checked, err := r.Check(keys, retired)
 //
+// # Whole calls
+//
+// A stored record of a call has only what changed since the record on which it builds.
+// [Expander] returns whole calls from records in their order, redacted or not; a receipt
+// has all records of its call.
+//
 // # Redaction
 //
 // [Record.Redact] removes what rules hide. The engine that stored the record put the
 // expected result into a header ([HeaderShown]), which the leaf covers: each byte of
-// a redacted record is proved, and no one can show less of a record, or other bytes.
+// a redacted record is proved. A record that shows other bytes is [Changed], and one that
+// shows nothing is [Withheld], if its engine permits more. A redacted record builds on its
+// redacted base.
 //
 // # What is proved and what is not
 //

@@ -177,19 +177,20 @@ func refuse(format string, args ...any) error {
 // decodeRecords decodes the event records of the receipt.
 func (r *Receipt) decodeRecords() ([]*toolcall.EventRecord, error) {
 	out := make([]*toolcall.EventRecord, len(r.Records))
+	var read Expander
 	for i := range r.Records {
 		rec := &r.Records[i]
 		if why := rec.findUnproved(); why != "" || rec.isWithheld() || !rec.BodyHash.IsZero() && string(rec.Body()) == RedactedWhole {
 			return nil, refuse("the event record at %d shows nothing that is proved: %s", rec.Seq, cmp.Or(why, "nothing is shown"))
 		}
-		var f toolcall.EventRecord
-		if err := strictjson.Unmarshal(rec.Body(), &f, strictjson.MaxBytes(maxRecord)); err != nil {
+		f, err := read.Expand(&rec.Record)
+		if err != nil {
 			return nil, refuse("cannot decode the event record at %d: %v", rec.Seq, err)
 		}
 		ids := rec.Header["Nats-Msg-Id"]
 		switch {
-		case f.V != toolcall.RecordVersion || f.Call == nil:
-			return nil, refuse("the record at %d is not an event record of a call with version %d", rec.Seq, toolcall.RecordVersion)
+		case f.Call == nil:
+			return nil, refuse("the record at %d is not an event record of a call", rec.Seq)
 		case f.Call.Key != r.Key:
 			return nil, refuse("the event record at %d is of the call %s", rec.Seq, f.Call.Key)
 		case len(ids) != 1 || ids[0] != f.ID:
@@ -197,7 +198,7 @@ func (r *Receipt) decodeRecords() ([]*toolcall.EventRecord, error) {
 		case len(rec.Header[kindHeader]) > 0 && rec.Header[kindHeader][0] != f.Kind():
 			return nil, refuse("the event record at %d was stored as another step", rec.Seq)
 		}
-		out[i] = &f
+		out[i] = f
 	}
 	return out, nil
 }

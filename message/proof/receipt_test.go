@@ -28,7 +28,7 @@ func stored(t testing.TB, f *toolcall.EventRecord, seq uint64, before *proof.Rec
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := proof.Record{Seq: seq, Time: at, Entity: "c1", Subject: "askance.v1.test.record.s1.r1.c1.f", Header: map[string][]string{"Nats-Msg-Id": {f.ID}, proof.HeaderShown: {proof.MarkOf(proof.Shown(b, true))}}}
+	r := proof.Record{Seq: seq, Time: at, Entity: "c1", Subject: "askance.v1.test.record.s1.r1.c1.f", Header: map[string][]string{"Nats-Msg-Id": {f.ID}, proof.HeaderShown: {proof.MarkOf(proof.Shown(b, true, nil))}}}
 	r.SetBody(b)
 	return r
 }
@@ -278,7 +278,7 @@ func TestRedact(t *testing.T) {
 // write them would make every export of those journals look forged.
 func TestShownIsStable(t *testing.T) {
 	r := lifeOf(t, `{"cents":500,"pin":"4711-0815"}`, "args.pin")[2]
-	shown, what := proof.Shown(r.Body(), true)
+	shown, what := proof.Shown(r.Body(), true, nil)
 	const want = "sha256:4bd9758cec7a29d235dcfc46e53b87780fcc703730597f33e42d5d75adad914c"
 	if got := proof.MarkOf(shown, what); got != want {
 		t.Errorf("the mark is %s, it was %s; what is shown is\n%s", got, want, shown)

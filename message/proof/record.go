@@ -75,6 +75,11 @@ type Record struct {
 	// Entity is the entity of an event record, "" for none. The reader of records
 	// derives it from the subject.
 	Entity string `json:"-"`
+	// Base is the event record on which this one builds, as its reader knows it; nil:
+	// none, or unknown. Without it, nothing is shown of a record that has to be redacted.
+	Base *toolcall.RecordBase `json:"-"`
+	// Prev is the link in the body of an event record, if its reader has decoded it.
+	Prev *toolcall.Link `json:"-"`
 }
 
 const (

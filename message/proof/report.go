@@ -1,6 +1,7 @@
 package proof
 
 import (
+	"bytes"
 	"fmt"
 	"iter"
 	"time"
@@ -22,6 +23,7 @@ const (
 	Purged         Kind = "purged"          // the first records are missing; pass --purged-through if that was intended
 	Unlinked       Kind = "unlinked"        // an event record has no link, after ones that have
 	Unreadable     Kind = "unreadable"      // an event record has a malformed body
+	Void           Kind = "void"            // no finding, only noted: the record has no effect, because an earlier one follows the same, or it follows such a record
 	Withheld       Kind = "withheld"        // a record that may be shown in part is not shown at all
 	BadCheckpoint  Kind = "bad_checkpoint"  // no engine signed it, it was changed, or its key was retired before
 	LostCheckpoint Kind = "lost_checkpoint" // the checkpoints do not follow each other
@@ -88,6 +90,8 @@ type Report struct {
 	// verification: then not even the holder of the engine's key can change earlier
 	// records undetected.
 	Anchor Anchor `json:"anchor,omitzero"`
+	// Earlier verified the records before First, which were not read now.
+	Earlier *Earlier `json:"earlier,omitzero"`
 	// Partial: the records were a selection, so missing ones are not reported. Redacted
 	// records are proved by the hash of their original body.
 	Partial  bool   `json:"partial,omitzero"`
@@ -98,8 +102,28 @@ type Report struct {
 	Losses    []Loss `json:"losses,omitzero"`
 	Explained int    `json:"explained,omitzero"`
 
+	// Archives counts the announced archives, and Archived their records. The records in
+	// NotShown are signed and were not there to be read: files of archives are missing.
+	Archives uint64 `json:"archives,omitzero"`
+	Archived uint64 `json:"archived,omitzero"`
+	NotShown uint64 `json:"archived_not_shown,omitzero"`
+
+	// Void counts the records without effect, which are no findings, and Voids lists them: a
+	// server stored each behind the same record as an earlier one of its call.
+	Void  uint64    `json:"void,omitzero"`
+	Voids []Finding `json:"void_records,omitzero"`
+
 	Found    int       `json:"found"` // total, also beyond MaxFindings
 	Findings []Finding `json:"findings"`
+}
+
+// Earlier is a verification without findings that another one continues.
+type Earlier struct {
+	At         time.Time  `json:"at"`
+	ReadAt     time.Time  `json:"read_at"`    // when a verification read all that is remembered
+	First      uint64     `json:"first_seq"`  // the first verified sequence
+	Checkpoint Checkpoint `json:"checkpoint"` // the last that was verified, with all before it
+	Place      uint64     `json:"-"`          // of that checkpoint in the ledger
 }
 
 func (r *Report) add(f Finding) {
@@ -172,6 +196,9 @@ func Losses(checkpoints iter.Seq2[[]byte, error], keys toolcall.KeySet) ([]Loss,
 	for raw, err := range checkpoints {
 		if err != nil {
 			return nil, err
+		}
+		if !bytes.Contains(raw, []byte(`"loss"`)) {
+			continue
 		}
 		s, err := DecodeSealed(raw)
 		if err == nil && s.Checkpoint.Loss != nil && s.Checkpoint.Verify(keys) == nil {

@@ -10,7 +10,8 @@ import (
 
 // HeaderShown is the header in which an engine stores what may be shown of a record:
 // ShownWhole, or the SHA-256 of the redacted body. The record's hash covers it, so a
-// record can be redacted in this one way only, and each shown byte is proved.
+// record can be redacted in this one way only, and each shown byte is proved. Compact
+// records without it are ShownWhole.
 const HeaderShown = "Askance-Shown"
 
 // ShownWhole means that the whole record may be shown.
@@ -21,10 +22,12 @@ const ShownWhole = "whole"
 var streamedArguments = []byte(`TOOL_CALL_DELTA`)
 
 // Shown returns the body that may be shown of a record, and what was removed from it;
-// nil: nothing. Of an event record that cannot be decoded nothing is shown.
+// nil: nothing. Of an event record that cannot be decoded nothing is shown. base is the
+// one on which it builds, nil for none: both are redacted, so that what is shown of the
+// record builds on what is shown of its base.
 //
 // Invariant: its result for a stored body never changes, because journals have its hash.
-func Shown(body []byte, record bool) (shown []byte, what []string) {
+func Shown(body []byte, record bool, base *toolcall.RecordBase) (shown []byte, what []string) {
 	if !record {
 		if bytes.Contains(body, streamedArguments) {
 			return []byte(redactedDelta), []string{"delta"}
@@ -32,19 +35,29 @@ func Shown(body []byte, record bool) (shown []byte, what []string) {
 		return body, nil
 	}
 	whole := func() ([]byte, []string) { return []byte(RedactedWhole), []string{"*"} }
-	var f toolcall.EventRecord
-	if err := strictjson.Unmarshal(body, &f, strictjson.MaxBytes(maxRecord)); err != nil {
-		return whole()
-	}
-	redacted := f.Redacted()
-	if redacted == &f {
-		return body, nil
-	}
-	shown, err := strictjson.Marshal(redacted)
+	s, err := toolcall.DecodeStored(body)
 	if err != nil {
 		return whole()
 	}
-	return shown, hiddenPaths(&f)
+	if !s.Hides() {
+		return body, nil
+	}
+	f, err := s.Expand(base)
+	if err != nil {
+		return whole()
+	}
+	if s.BaseSeq() == 0 {
+		base = nil
+	}
+	if s.IsCompact() {
+		shown, err = toolcall.EncodeStored(f.Redacted(), base.Redacted())
+	} else {
+		shown, err = strictjson.Marshal(f.Redacted())
+	}
+	if err != nil {
+		return whole()
+	}
+	return shown, f.Call.HiddenPaths()
 }
 
 // MarkOf is the value of HeaderShown for a result of Shown.
@@ -63,13 +76,13 @@ func (r *Record) Redact() {
 		return
 	}
 	body := r.Body()
-	shown, what := Shown(body, r.Entity != "")
+	shown, what := Shown(body, r.Entity != "", r.Base)
 	mark, marked := r.mark()
 	switch {
 	case what == nil:
 		return
 	case !marked && r.Entity == "": // nothing remains of it
-	case mark == ShownWhole && what[0] == "*": // a later engine hides nothing of it
+	case mark == ShownWhole && what[0] == "*" && r.Header[HeaderShown] != nil: // a later engine hides nothing of it
 		return
 	case mark != MarkOf(shown, what):
 		shown, what = []byte(RedactedWhole), []string{"*"}
@@ -79,13 +92,17 @@ func (r *Record) Redact() {
 	r.BodyHash, r.Redacted = hash, what
 }
 
-// mark is the value of HeaderShown; earlier engines wrote none.
+// mark is what the engine permits to show. Without the header that is a whole record, or
+// unknown if an earlier release wrote it: those named the kind of each record.
 func (r *Record) mark() (string, bool) {
 	values := r.Header[HeaderShown]
-	if len(values) != 1 {
-		return "", len(values) > 0
+	switch {
+	case len(values) == 1:
+		return values[0], true
+	case len(values) == 0 && r.Entity != "" && len(r.Header[kindHeader]) == 0:
+		return ShownWhole, true
 	}
-	return values[0], true
+	return "", len(values) > 0
 }
 
 // isWithheld reports whether nothing of the record is shown, although its engine
@@ -126,22 +143,17 @@ func (r *Record) findRemoved() []string {
 	case r.Entity == "":
 		return []string{"delta"}
 	}
+	var later struct {
+		V     int      `json:"v"`
+		Hides []string `json:"hides"`
+	}
+	err := strictjson.UnmarshalOpen(r.Body(), &later, strictjson.MaxBytes(maxRecord)) // a later release may have more members
+	if err != nil || later.V >= toolcall.StoredVersion {
+		return later.Hides
+	}
 	var f toolcall.EventRecord
-	if err := strictjson.UnmarshalOpen(r.Body(), &f, strictjson.MaxBytes(maxRecord)); err != nil { // a later release may have more members
+	if err := strictjson.UnmarshalOpen(r.Body(), &f, strictjson.MaxBytes(maxRecord)); err != nil || f.Call == nil {
 		return nil
 	}
-	return hiddenPaths(&f)
-}
-
-// hiddenPaths are the paths that rules hide in an event record, sorted.
-func hiddenPaths(f *toolcall.EventRecord) []string {
-	if f.Call == nil {
-		return nil
-	}
-	paths := slices.Clone(f.Call.Redact)
-	if f.Call.Request != nil {
-		paths = append(paths, f.Call.Request.Hidden...)
-	}
-	slices.Sort(paths)
-	return slices.Compact(paths)
+	return f.Call.HiddenPaths()
 }

@@ -21,24 +21,37 @@ type Options struct {
 	PurgedThrough uint64 // the records up to here were purged on purpose
 	Partial       bool   // the records are a selection
 	Anchor        Anchor // a checkpoint that must be present
-	Losses        []Loss // of the checkpoints: see the function Losses
+	// Earlier is continued: checkpoints and records are those after it. The caller ensures
+	// that its checkpoint is in the ledger, and the record at its end in the journal.
+	Earlier  *Earlier
+	Losses   []Loss    // of the checkpoints: see the function Losses
+	Archives []Archive // the same: see the function Archives
 	// Name returns a subject as session/reply/call; may be nil.
 	Name     func(subject string) string
 	Progress func(seq uint64) // called from time to time; may be nil
+	Workers  int              // how many goroutines compute hashes and signatures; 0: one for each processor
 }
 
 // Verify compares a journal with its checkpoints and the chains of its calls.
 // checkpoints and records yield both in order. The report has the findings; an error is
 // one of the iterators.
 //
-// It needs memory for some thousand records and about 100 bytes for each call.
+// It needs memory for some thousand records and about 100 bytes for each call. The
+// iterators run in goroutines of their own, and have ended when it returns.
 func Verify(checkpoints iter.Seq2[[]byte, error], records iter.Seq2[Record, error], o Options) (*Report, error) {
-	v := &verifier{o: o, rep: &Report{Space: o.Space, First: max(1, o.First), Partial: o.Partial, Losses: o.Losses, Findings: []Finding{}}, moved: map[Hash]slot{}, known: map[uint64]bool{}}
+	v := &verifier{o: o, rep: &Report{Space: o.Space, First: max(1, o.First), Partial: o.Partial, Losses: o.Losses, Findings: []Finding{}}, moved: map[Hash]slot{}, known: map[uint64]bool{}, archived: archivedBy(o.Archives)}
+	if o.Earlier != nil {
+		v.goOn(*o.Earlier)
+	}
+	v.rep.Archives = uint64(len(o.Archives))
+	for _, a := range o.Archives {
+		v.rep.Archived += a.Records
+	}
 	v.chain = newChains(v.rep.First, v.rep)
 	var stop func()
-	v.nextCheckpoint, stop = iter.Pull2(checkpoints)
+	v.nextCheckpoint, stop = readAhead(checkpoints, o.Workers, func(raw []byte) int { return len(raw) }, v.openCheckpoint)
 	defer stop()
-	v.nextRecord, stop = iter.Pull2(records)
+	v.nextRecord, stop = readAhead(records, o.Workers, func(r Record) int { return len(r.Text) + len(r.Binary) }, checkAlone)
 	defer stop()
 	run := v.checkWhole
 	if o.Partial {
@@ -48,7 +61,19 @@ func Verify(checkpoints iter.Seq2[[]byte, error], records iter.Seq2[Record, erro
 		return nil, err
 	}
 	v.addChainFindings()
+	for i := range v.rep.Voids {
+		v.nameCall(&v.rep.Voids[i])
+	}
 	return v.rep, nil
+}
+
+// goOn begins where an earlier verification ended.
+func (v *verifier) goOn(e Earlier) {
+	c := e.Checkpoint
+	hash, _ := c.Hash() // it was signed, so it has a form
+	v.last, v.rep.Earlier, v.rep.First, v.rep.Last = &c, &e, c.To+1, c.To
+	v.rep.CoverTo, v.rep.LastAt, v.rep.Anchor = c.To, c.At, Anchor{c.Number, hash}
+	v.anchored = v.o.Anchor == v.rep.Anchor
 }
 
 type verifier struct {
@@ -56,8 +81,8 @@ type verifier struct {
 	rep   *Report
 	chain *chains
 
-	nextCheckpoint func() ([]byte, error, bool)
-	nextRecord     func() (Record, error, bool)
+	nextCheckpoint func() (*opened, error)
+	nextRecord     func() (*checked, error)
 	was, is        []slot // signed and present ones, read ahead
 	wasEnd, isEnd  bool
 	last           *Checkpoint
@@ -66,31 +91,55 @@ type verifier struct {
 	moved          map[Hash]slot   // records far from their signed place
 	known          map[uint64]bool // sequences with a difference
 	doubts         []Finding
+	archived       archived
 }
 
 // readSigned reads ahead until n signed places are known, or all.
 func (v *verifier) readSigned(n int) error {
 	for len(v.was) < n && !v.wasEnd {
-		raw, err, ok := v.nextCheckpoint()
+		c, err := v.nextCheckpoint()
 		switch {
-		case !ok:
-			v.wasEnd = true
 		case err != nil:
 			return err
+		case c == nil:
+			v.wasEnd = true
 		default:
-			v.addCheckpoint(raw)
+			v.addCheckpoint(c)
 		}
 	}
 	return nil
 }
 
-// addCheckpoint verifies and adds a checkpoint.
-func (v *verifier) addCheckpoint(raw []byte) {
-	s, err := DecodeSealed(raw)
-	c := s.Checkpoint
-	if err == nil {
-		err = c.Verify(v.o.Keys)
+// opened is a stored checkpoint with all that its own bytes and the keys say of it.
+type opened struct {
+	Checkpoint
+	err        error // it is not a checkpoint of the keys
+	hash       Hash
+	slots      []slot
+	entriesErr error // its entries are not the signed ones
+}
+
+func (v *verifier) openCheckpoint(raw []byte) (o opened) {
+	var s Sealed
+	if s, o.err = DecodeSealed(raw); o.err != nil {
+		return o
 	}
+	o.Checkpoint = s.Checkpoint
+	if o.err = o.Verify(v.o.Keys); o.err != nil {
+		return o
+	}
+	o.hash, _ = o.Hash() // it was signed, so it has a form
+	entries, leaves, err := s.open()
+	o.entriesErr = err
+	for i, e := range entries {
+		o.slots = append(o.slots, slot{seq: o.From + uint64(i), leaf: leaves[i], subject: e.Subject, number: o.Number})
+	}
+	return o
+}
+
+// addCheckpoint adds a checkpoint if it follows the one before.
+func (v *verifier) addCheckpoint(o *opened) {
+	c, err := o.Checkpoint, o.err
 	if err == nil {
 		err = v.o.Retired.Check(c, v.last)
 	}
@@ -107,28 +156,25 @@ func (v *verifier) addCheckpoint(raw []byte) {
 			return
 		}
 	}
-	v.addEntries(s)
+	v.addEntries(o)
 }
 
-func (v *verifier) addEntries(s Sealed) {
-	c := s.Checkpoint
-	hash, _ := c.Hash() // it was signed, so it has a form
+func (v *verifier) addEntries(o *opened) {
+	c := o.Checkpoint
 	v.last = &c
 	v.rep.Checkpoints++
 	if v.rep.CoverFrom == 0 {
 		v.rep.CoverFrom = c.From
 	}
-	v.rep.CoverTo, v.rep.LastAt, v.rep.Anchor = c.To, c.At, Anchor{c.Number, hash}
+	v.rep.CoverTo, v.rep.LastAt, v.rep.Anchor = c.To, c.At, Anchor{c.Number, o.hash}
 	v.anchored = v.anchored || v.o.Anchor == v.rep.Anchor
-	entries, err := s.Entries()
-	if err != nil {
+	if err := o.entriesErr; err != nil {
 		v.rep.add(Finding{Kind: BadCheckpoint, Checkpoint: c.Number, Seq: c.From, Through: c.To, What: err.Error()})
 		v.skip = append(v.skip, [2]uint64{c.From, c.To})
 		return
 	}
-	for i, e := range entries {
-		at := slot{seq: c.From + uint64(i), leaf: e.Leaf(), subject: e.Subject, number: c.Number}
-		if e.Subject == "" {
+	for _, at := range o.slots {
+		if at.subject == "" {
 			v.reportGone(at)
 			continue
 		}
@@ -144,21 +190,20 @@ func (v *verifier) reportGone(at slot) {
 // readPresent reads ahead until n records are known, or all.
 func (v *verifier) readPresent(n int) error {
 	for len(v.is) < n && !v.isEnd {
-		r, err, ok := v.nextRecord()
+		r, err := v.nextRecord()
 		switch {
-		case !ok:
-			v.isEnd = true
 		case err != nil:
 			return err
+		case r == nil:
+			v.isEnd = true
 		default:
-			v.addRecord(&r)
+			v.addRecord(r)
 		}
 	}
 	return nil
 }
 
-func (v *verifier) addRecord(r *Record) {
-	leaf := r.Leaf()
+func (v *verifier) addRecord(r *checked) {
 	if v.rep.Records > 0 && r.Seq <= v.rep.Last {
 		v.addDoubt(Finding{Kind: Reordered, Seq: r.Seq, Subject: r.Subject, What: fmt.Sprintf("it comes after the record at %d", v.rep.Last)})
 	}
@@ -177,14 +222,14 @@ func (v *verifier) addRecord(r *Record) {
 		}
 		v.addDoubt(Finding{Kind: kind, Seq: r.Seq, Subject: r.Subject, What: r.Invalid})
 	}
-	v.chain.add(r, leaf, v.add)
+	v.chain.add(r, v.add)
 	for _, s := range v.skip {
 		if s[0] <= r.Seq && r.Seq <= s[1] {
 			v.rep.Uncovered++
 			return
 		}
 	}
-	v.is = append(v.is, slot{seq: r.Seq, leaf: leaf, subject: r.Subject, invalid: r.Invalid})
+	v.is = append(v.is, slot{seq: r.Seq, leaf: r.leaf, subject: r.Subject, invalid: r.Invalid})
 }
 
 // addDoubt stores a finding that a checkpoint may still explain.
@@ -359,7 +404,7 @@ func (v *verifier) addChainFindings() {
 			v.add(f)
 		}
 	}
-	if v.rep.Checkpoints == 0 && v.rep.Records > 0 {
+	if v.rep.Checkpoints == 0 && v.rep.Records > 0 && v.o.Earlier == nil {
 		v.add(Finding{Kind: NoCheckpoint, What: "no checkpoint covers this journal"})
 	}
 	if v.o.Anchor != (Anchor{}) && !v.anchored {
@@ -369,14 +414,22 @@ func (v *verifier) addChainFindings() {
 	v.rep.OK = v.rep.Found == 0
 }
 
-// add adds a finding with its call, unless an accepted loss explains it.
+// add adds a finding with its call, unless an archive or an accepted loss explains it.
 func (v *verifier) add(f Finding) {
+	if v.archived.explains(f) {
+		v.rep.NotShown += max(f.Seq, f.Through) - f.Seq + 1
+		return
+	}
 	if f.isAccepted(v.o.Losses) {
 		v.rep.Explained++
 		return
 	}
+	v.nameCall(&f)
+	v.rep.add(f)
+}
+
+func (v *verifier) nameCall(f *Finding) {
 	if f.Call == "" && f.Subject != "" && v.o.Name != nil {
 		f.Call = v.o.Name(f.Subject)
 	}
-	v.rep.add(f)
 }

@@ -2,10 +2,14 @@ package proof_test
 
 import (
 	"crypto/ed25519"
+	"errors"
 	"fmt"
 	"iter"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,6 +33,8 @@ type journal struct {
 	first   uint64
 	// mark, if set, says what may be shown of the next record.
 	mark func(link *toolcall.Link) string
+	// earlier: an earlier release writes, which names the kind of each record.
+	earlier bool
 }
 
 // name reads the call out of a subject of these tests.
@@ -53,6 +59,9 @@ func (j *journal) write(call string, text string) {
 	j.last++
 	r := proof.Record{Seq: j.last, Subject: call + ".f", Entity: call, Header: map[string][]string{"Nats-Msg-Id": {text}}}
 	r.SetBody(body)
+	if j.earlier {
+		r.Header["Askance-Kind"] = []string{"allow"}
+	}
 	if j.mark != nil {
 		r.Header[proof.HeaderShown] = []string{j.mark(link)}
 		j.mark = nil
@@ -134,13 +143,17 @@ func (j *journal) verify(o proof.Options) *proof.Report {
 // story is a journal of 30 event records: three calls, one after the other, in turns.
 func story(sealed int) *journal {
 	j := &journal{}
+	j.writeStory(sealed)
+	return j
+}
+
+func (j *journal) writeStory(sealed int) {
 	for i := range 30 {
 		j.write(fmt.Sprintf("call-%d", i%3), fmt.Sprintf("record-%d", i+1))
 		if j.last == uint64(sealed) {
 			j.seal(8)
 		}
 	}
-	return j
 }
 
 func TestGenuine(t *testing.T) {
@@ -148,6 +161,72 @@ func TestGenuine(t *testing.T) {
 		r := story(sealed).verify(proof.Options{})
 		if !r.OK || r.Records != 30 || r.Chained != 30 || r.Trees != 3 || r.CoverTo != uint64(sealed) || r.Uncovered != uint64(30-sealed) || r.ChainFrom != 1 {
 			t.Errorf("sealed up to %d: %+v", sealed, r)
+		}
+	}
+}
+
+// A long journal is read ahead in many parts, which keep their order; findings do not
+// depend on how many workers there are.
+func TestLongJournal(t *testing.T) {
+	j := &journal{}
+	for i := range 1500 {
+		j.write(fmt.Sprintf("call-%d", i%3), fmt.Sprintf("record-%d", i+1))
+	}
+	j.seal(100)
+	for _, workers := range []int{0, 1, 7} {
+		if r := j.verify(proof.Options{Workers: workers}); !r.OK || r.Records != 1500 || r.Chained != 1500 || r.Checkpoints != 15 || r.Uncovered != 0 {
+			t.Errorf("%d workers: %+v", workers, r)
+		}
+	}
+	tampering[0].do(j, 700)
+	j.records[1200], j.records[1201] = j.records[1201], j.records[1200]
+	want := j.verify(proof.Options{Workers: 1})
+	if want.Found != 3 || want.Findings[0].Seq != 701 {
+		t.Errorf("found %v", want.Findings)
+	}
+	for _, workers := range []int{2, 7} {
+		if r := j.verify(proof.Options{Workers: workers}); !reflect.DeepEqual(r, want) {
+			t.Errorf("%d workers found %v, one found %v", workers, r.Findings, want.Findings)
+		}
+	}
+}
+
+// The error of a reader is that of the verification, which returns when nothing reads any
+// more.
+func TestReadersEnd(t *testing.T) {
+	broken := errors.New("broken")
+	j := story(30)
+	for _, after := range []int{0, 1, 29} {
+		for _, ofRecords := range []bool{true, false} {
+			var reading atomic.Int32
+			checkpoints, records := counted(&reading, j.sealed, nil, len(j.sealed)), counted(&reading, j.records, broken, after)
+			if !ofRecords {
+				checkpoints, records = counted(&reading, j.sealed, broken, min(after, 3)), counted(&reading, j.records, nil, 30)
+			}
+			if _, err := proof.Verify(checkpoints, records, proof.Options{Keys: keys, Space: "test", Last: 30}); !errors.Is(err, broken) {
+				t.Errorf("after %d: %v", after, err)
+			}
+			if n := reading.Load(); n != 0 {
+				t.Errorf("after %d: %d readers have not ended", after, n)
+			}
+		}
+	}
+}
+
+// counted yields the first values and then an error, if there is one. reading counts the
+// iterators that run.
+func counted[T any](reading *atomic.Int32, all []T, err error, first int) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		reading.Add(1)
+		defer reading.Add(-1)
+		for _, v := range all[:first] {
+			if !yield(v, nil) {
+				return
+			}
+		}
+		if err != nil {
+			var none T
+			yield(none, err)
 		}
 	}
 }
@@ -448,7 +527,8 @@ func TestSelection(t *testing.T) {
 // A redacted record is proved by the hash of its true body, and what is shown of
 // it by what its engine said.
 func TestRedacted(t *testing.T) {
-	j := story(30)
+	j := &journal{earlier: true}
+	j.writeStory(30)
 	r := &j.records[5]
 	whole := *r
 	redact := func(shown string, what ...string) {
@@ -476,6 +556,14 @@ func TestRedacted(t *testing.T) {
 	*r = whole
 	r.Redacted = []string{"args.pin"}
 	wrong("nothing is taken out", proof.Changed)
+
+	j = story(30)
+	r = &j.records[5]
+	whole = *r
+	redact(proof.RedactedWhole, "*")
+	wrong("an open record of this release", proof.Withheld)
+	redact(`{"id":"record-6"}`, "*")
+	wrong("a part of an open record", proof.Changed)
 
 	var good string
 	j = &journal{}
@@ -556,4 +644,92 @@ func TestTamperingProperty(t *testing.T) {
 			t.Fatalf("the journal as it was: %v", r.Findings)
 		}
 	})
+}
+
+// follow stores an event record of the call a that names the sequence before it in its
+// compare-and-swap, as engines do, and links to that record.
+func (j *journal) follow(text string, prev uint64) { j.behind(text, prev, prev) }
+
+// behind is follow, with another sequence in the compare-and-swap.
+func (j *journal) behind(text string, prev, last uint64) {
+	link := &toolcall.Link{}
+	for _, r := range j.records {
+		if prev > 0 && r.Seq == prev {
+			link = proof.LinkTo(prev, r.Leaf())
+		}
+	}
+	body, err := strictjson.Marshal(struct {
+		ID   string         `json:"id"`
+		Prev *toolcall.Link `json:"prev"`
+	}{text, link})
+	if err != nil {
+		panic(err)
+	}
+	j.last++
+	r := proof.Record{Seq: j.last, Subject: "a.f", Entity: "a", Header: map[string][]string{"Nats-Msg-Id": {text}, "Nats-Expected-Last-Subject-Sequence": {strconv.FormatUint(last, 10)}}}
+	r.SetBody(body)
+	j.records = append(j.records, r)
+}
+
+// A record whose compare-and-swap names one before the last that counts is void, and so is
+// one that follows a void one. That is no finding; a copy of the record before is one.
+func TestVoidRecords(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		write func(j *journal)
+		voids []uint64
+		kinds []proof.Kind
+	}{
+		{"second", func(j *journal) { j.follow("3", 1); j.behind("4", 2, 3) }, []uint64{3}, nil},
+		{"second and third", func(j *journal) { j.follow("3", 1); j.follow("4", 1); j.follow("5", 2) }, []uint64{3, 4}, nil},
+		{"a copy", func(j *journal) { j.follow("2", 1) }, nil, []proof.Kind{proof.Inserted}},
+		{"behind an earlier one", func(j *journal) { j.follow("3", 2); j.follow("4", 1); j.follow("5", 3) }, []uint64{4}, nil},
+		{"built on a void one", func(j *journal) { j.follow("3", 1); j.follow("4", 3); j.follow("5", 4); j.behind("6", 2, 5) }, []uint64{3, 4, 5}, nil},
+		{"redacted", func(j *journal) {
+			j.follow("3", 1)
+			r := &j.records[2]
+			r.BodyHash = proof.BodyHash(r.Body())
+			r.Text, r.Redacted = proof.RedactedWhole, []string{"*"}
+			r.Header[proof.HeaderShown] = []string{proof.BodyHash([]byte(proof.RedactedWhole)).String()}
+			j.follow("4", 2)
+		}, []uint64{3}, nil},
+	} {
+		j := &journal{}
+		j.follow("1", 0)
+		j.seal(8)
+		j.follow("2", 1)
+		tc.write(j)
+		r := j.verify(proof.Options{})
+		var voids []uint64
+		var kinds []proof.Kind
+		for _, v := range r.Voids {
+			voids = append(voids, v.Seq)
+		}
+		for _, f := range r.Findings {
+			kinds = append(kinds, f.Kind)
+		}
+		if !slices.Equal(voids, tc.voids) || !slices.Equal(kinds, tc.kinds) || int(r.Void) != len(voids) {
+			t.Errorf("%s: void %d, found %v; want %d, %v", tc.name, voids, r.Findings, tc.voids, tc.kinds)
+		}
+	}
+}
+
+// A verification that begins between two records behind the same one learns from the next.
+func TestVoidRecordAfterAnEarlierVerification(t *testing.T) {
+	j := &journal{}
+	j.follow("1", 0)
+	j.follow("2", 1)
+	j.seal(8)
+	s, err := proof.DecodeSealed(j.sealed[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.follow("3", 1)
+	j.behind("4", 2, 3)
+	j.seal(8)
+	j.records, j.sealed, j.first = j.records[2:], j.sealed[1:], 3
+	r := j.verify(proof.Options{Earlier: &proof.Earlier{At: at, ReadAt: at, First: 1, Checkpoint: s.Checkpoint}})
+	if !r.OK || r.Void != 1 || r.Voids[0].Seq != 3 {
+		t.Errorf("%+v", r)
+	}
 }

@@ -1161,7 +1161,7 @@ export interface Principal {
 
 export interface Problem {
   call?: Call;
-  code: "invalid" | "too_large" | "not_found" | "conflict" | "digest_mismatch" | "finished" | "wrong_state" | "forbidden" | "foreign" | "interrupted" | "superseded" | "over_limit" | "unavailable" | "full" | "foreign_stream" | "damaged" | "unknown_outcome" | "internal";
+  code: "invalid" | "too_large" | "not_found" | "conflict" | "digest_mismatch" | "finished" | "archived" | "wrong_state" | "forbidden" | "foreign" | "interrupted" | "superseded" | "over_limit" | "overloaded" | "unavailable" | "full" | "foreign_stream" | "damaged" | "unknown_outcome" | "internal";
   detail?: string;
   hint?: string;
   status: number;
@@ -1414,7 +1414,7 @@ export interface ReviewerLoad {
   last_hour?: number;
   /** LastMinute and LastHour are how many answers of any kind came within the last sixty seconds, and minutes, before At, for any window; 0 for groups. */
   last_minute: number;
-  /** MedianMS is the median time from the approval request to the answer, to within 5 %. */
+  /** MedianMS is the median time from the approval request to the answer, to within 5%. */
   median_ms: number;
   name: string;
   /** Open approval requests that name the person or group, or were handed over to the person, and wait for their word. */

@@ -60,7 +60,7 @@ export function errorOf(op: string, status: number, problem: Partial<Problem> | 
   const fromServer = typeof problem?.code === "string" ? problem : undefined;
   const proxied = status === 429 ? "over_limit" : [502, 503, 504].includes(status) ? "unavailable" : "invalid_reply";
   const code = fromServer?.code ?? proxied;
-  const retryable = fromServer ? status === 429 || code === "unavailable" : code !== "invalid_reply";
+  const retryable = fromServer ? status === 429 || code === "unavailable" || code === "overloaded" : code !== "invalid_reply";
   const about = {
     code, status, retryable, call: fromServer?.call,
     hint: fromServer ? fromServer.hint ?? "" : retryable ? "Try again later" : "Check the URL of the server",

@@ -31,8 +31,12 @@ const (
 	maxChunks   = 2048
 )
 
-// Other is the name of what is beyond MaxNames or MaxCells.
+// Other is the name of what is beyond the bounds, and of tools that no one knows.
 const Other = "other"
+
+// maxDeclared is up to how many names runtimes add with the tools that they declare; the
+// rest of MaxNames is for the tools of the engine.
+const maxDeclared = MaxNames / 2
 
 // kind is what an event counts as.
 type kind uint8
@@ -134,7 +138,7 @@ func (l *Ledger) Record(f *toolcall.EventRecord) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	e := event{at: seconds(f.At), took: unknownTime, tool: l.tools.id(c.Tool), agent: l.agents.id(c.Agent)}
+	e := event{at: seconds(f.At), took: unknownTime, tool: l.toolOf(c), agent: l.agents.id(c.Agent)}
 	if c.Decision != nil {
 		e.rule = l.rules.id(c.Decision.Rule)
 	} else {
@@ -151,6 +155,15 @@ func (l *Ledger) Record(f *toolcall.EventRecord) {
 	if w := c.Attempt.Worker; w != "" && (f.By.Name == w || c.Cause == string(toolcall.CauseStart)) {
 		l.Workers.Hear(w, c.Queue(), f.At)
 	}
+}
+
+// toolOf gives the number of the call's tool. A refused call adds no name: models invent
+// tools.
+func (l *Ledger) toolOf(c *toolcall.Call) uint16 {
+	if toolcall.Cause(c.Cause) == toolcall.CauseRefuse || c.Definition != nil && len(l.tools.list) > maxDeclared {
+		return l.tools.ids[clip(c.Tool)] // 0, of Other, if it has none
+	}
+	return l.tools.id(c.Tool)
 }
 
 // AskedAt is when the open request for approval of a call was made; zero: not known.

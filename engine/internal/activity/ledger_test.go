@@ -2,6 +2,7 @@ package activity_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,6 +36,36 @@ func report(t testing.TB, l *activity.Ledger, r toolcall.ActivityRequest, now ti
 		t.Fatal(err)
 	}
 	return out
+}
+
+// Models invent tools, and runtimes declare them: neither takes a name from the tools of
+// the engine.
+func TestInventedToolsTakeNoNames(t *testing.T) {
+	l := activity.New()
+	finished := message.ToolCallFinished
+	for i := range 3 * activity.MaxNames {
+		f := record(start, fmt.Sprint("c", i), fmt.Sprint("invented-", i), "", "bot", finished, toolcall.CausePropose, toolcall.CauseRefuse)
+		f.Call.Cause = string(toolcall.CauseRefuse)
+		l.Record(f)
+		f = record(start, fmt.Sprint("d", i), fmt.Sprint("declared-", i), "", "bot", finished, toolcall.CausePropose, toolcall.CauseDeny)
+		f.Call.Definition = &toolcall.DefinitionRef{Hash: "sha256:1"}
+		l.Record(f)
+	}
+	l.Record(record(start, "e", "pay", "large", "bot", message.ToolCallAsking, toolcall.CausePropose, toolcall.CauseAsk))
+	bad := record(start, "f", "pay", "", "bot", finished, toolcall.CausePropose, toolcall.CauseRefuse) // its arguments are bad
+	bad.Call.Cause = string(toolcall.CauseRefuse)
+	l.Record(bad)
+	counts := map[string]int{}
+	declared := 0
+	for _, tool := range report(t, l, toolcall.ActivityRequest{}, start.Add(time.Hour)).ByTool {
+		counts[tool.Name] = tool.Proposed
+		if strings.HasPrefix(tool.Name, "declared-") {
+			declared++
+		}
+	}
+	if counts["pay"] != 2 || counts[activity.Other] != 6*activity.MaxNames-declared || declared != activity.MaxNames/2 || len(counts) != declared+2 {
+		t.Errorf("pay %d, other %d, %d declared tools of %d", counts["pay"], counts[activity.Other], declared, len(counts))
+	}
 }
 
 func TestLedgerCountsACall(t *testing.T) {

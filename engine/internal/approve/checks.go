@@ -110,8 +110,6 @@ func checkKind(_ context.Context, r *response) error {
 	}
 	req, name := r.call.Request.Requirement, r.voter.by.Name
 	approves := r.in.Kind == toolcall.ResponseApprove && !r.isEdit()
-	alone := r.vote
-	alone.Kind, alone.Digest = toolcall.ResponseApprove, r.call.Digest
 	switch {
 	case r.in.Kind == toolcall.ResponseDelegate:
 		return checkDelegate(req, name, r.in.To)
@@ -119,7 +117,7 @@ func checkKind(_ context.Context, r *response) error {
 		return decide.Forbid(name+" edited these arguments and cannot approve them", "ask another approver, or reject")
 	case approves && (req.Signed || r.in.Signature != nil):
 		return checkSignature(r)
-	case r.in.Kind == toolcall.ResponseRespond && !req.Tally([]toolcall.Vote{alone}, r.call.Digest, alone.Step).Agreed:
+	case r.in.Kind == toolcall.ResponseRespond && !req.ApprovesAlone(r.vote):
 		return decide.Forbid("one person alone cannot answer for the tool where others must agree", "approve it, or reject it with feedback")
 	}
 	return nil
@@ -170,27 +168,14 @@ func checkTerms(ctx context.Context, r *response) (err error) {
 }
 
 // checkLastWord compares a vote with what the person has said about this approval request
-// before. The same again changes nothing; a person may still become more careful,
-// never less. So an old answer that is sent again changes no person's word.
+// before. The same again changes nothing.
 func checkLastWord(_ context.Context, r *response) error {
-	var last *toolcall.Vote
-	for _, v := range r.call.Votes {
-		if v.Edited {
-			last = nil // an edit voids what was said before it
-		}
-		if v.On(r.call.Digest) && v.By.Name == r.vote.By.Name {
-			last = &v
-		}
-	}
-	edits := r.isEdit()
+	last, voted := r.call.VoteOf(r.vote.By.Name)
 	switch {
-	case last == nil, r.vote.Kind == toolcall.ResponseReject, edits && last.Kind == toolcall.ResponseApprove:
+	case !voted, last.CanRevise(r.vote.Kind, r.isEdit()):
 		return nil
-	case edits:
-	case last.Kind == r.vote.Kind && last.Note == r.vote.Note && last.To == r.vote.To && slices.EqualFunc(last.Rules, r.vote.Rules, standing.SameRule) && standing.SameTerms(last.Remember, r.vote.Remember):
+	case !r.isEdit() && last.Kind == r.vote.Kind && last.Note == r.vote.Note && last.To == r.vote.To && slices.EqualFunc(last.Rules, r.vote.Rules, standing.SameRule) && standing.SameTerms(last.Remember, r.vote.Remember):
 		return store.ErrNoChange
-	case last.Kind == toolcall.ResponseApprove && r.vote.Kind != toolcall.ResponseApprove:
-		return nil
 	}
 	return &message.Error{Code: message.CodeConflict, Call: toolcall.ErrorCall(r.call), What: r.vote.By.Name + " has responded to this approval request before: " + string(last.Kind), Hint: "reject it, or leave it to the other approvers"}
 }

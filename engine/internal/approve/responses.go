@@ -28,7 +28,7 @@ type Parts struct {
 	Judge    *decide.Judge
 	Standing *standing.Approvals
 	// Snapshot is a call as it is decided now, with these rules of its session.
-	Snapshot func(c *toolcall.Call, rules []message.PermissionRule) decide.Snapshot
+	Snapshot func(ctx context.Context, c *toolcall.Call, rules []message.PermissionRule) decide.Snapshot
 	// Update moves a call on.
 	Update func(ctx context.Context, op string, key toolcall.Key, by toolcall.Principal, change store.Change) (*toolcall.Call, error)
 	// Begin takes an allowed call as far as it goes within the same event record.
@@ -109,7 +109,7 @@ func (s *Responses) leaveOpen(r *response) error {
 // requirement allows the call, unless a deny rule came into force since.
 func (s *Responses) approve(ctx context.Context, r *response) error {
 	c := r.call
-	now := s.Snapshot(c, s.View.Rules(c))
+	now := s.Snapshot(ctx, c, s.View.Rules(c))
 	if d, denied := s.Judge.IsDeniedNow(ctx, now); denied {
 		return r.m.Step(toolcall.Denied{Base: toolcall.Base{At: r.vote.At}, Decision: decide.StoredDecision(d), Vote: &r.vote, Explanation: s.Judge.WhyDenied(ctx, now, d)})
 	}
@@ -172,7 +172,7 @@ func (s *Responses) approveEdited(ctx context.Context, r *response) error {
 	if err := m.Step(toolcall.Edited{Base: base(), Vote: vote, Input: *r.in.Input, Remember: vote.Rules}); err != nil {
 		return err
 	}
-	if text := s.Judge.Unfit(s.Snapshot(c, nil)); text != "" {
+	if text := s.Judge.Unfit(s.Snapshot(ctx, c, nil)); text != "" {
 		if c.Hides() {
 			text = "the edited arguments of the tool " + c.Tool + " do not fit it; why is hidden with the arguments"
 		}

@@ -83,7 +83,7 @@ func (s *Approvals) answersFor(ctx context.Context, l *toolcall.StandingApproval
 	if d.Rule != l.Rule || decide.SourceOf(d) != l.Source || d.Reason != l.Reason {
 		return false
 	}
-	req := s.request(c)
+	req := s.request(ctx, c)
 	if l.Rule != "" && !s.ruleLets(ctx, req, l, c, d, now) {
 		return false
 	}

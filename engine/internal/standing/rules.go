@@ -59,7 +59,7 @@ func (s *Approvals) completeRules(ctx context.Context, c *toolcall.Call, t *tool
 // Covers refuses rules that do not cover a call, or contain one that is not about
 // it: without it they would cover the call as well, and alone it does not.
 func (s *Approvals) Covers(ctx context.Context, c *toolcall.Call, rules []message.PermissionRule) error {
-	req := s.request(c)
+	req := s.request(ctx, c)
 	if err := s.Policy.Covers(ctx, req, rules); err != nil {
 		return decide.Forbid("the rules to remember do not cover this call: "+err.Error(), "remember a rule that is about the call which you approve")
 	}
@@ -202,7 +202,7 @@ func (s *Approvals) Grant(ctx context.Context, c *toolcall.Call, now time.Time) 
 		l.Terms.Until = end
 	}
 	var err error
-	l.Same, err = s.Policy.Values(ctx, s.Judge.Request(s.Snapshot(c, nil)), limits.Same)
+	l.Same, err = s.Policy.Values(ctx, s.Judge.Request(s.Snapshot(ctx, c, nil)), limits.Same)
 	if err != nil {
 		return nil, decide.Forbid("what must be the same in later calls cannot be read from this one: "+err.Error(), "approve the call without remembering it")
 	}

@@ -43,7 +43,7 @@ type Parts struct {
 	View    *view.View
 	Log     *slog.Logger
 	// Snapshot is a call as it is decided now, with these rules of its session.
-	Snapshot func(c *toolcall.Call, rules []message.PermissionRule) decide.Snapshot
+	Snapshot func(ctx context.Context, c *toolcall.Call, rules []message.PermissionRule) decide.Snapshot
 	// Update moves a call on.
 	Update func(ctx context.Context, op string, key toolcall.Key, by toolcall.Principal, change store.Change) (*toolcall.Call, error)
 }
@@ -55,8 +55,8 @@ type Approvals struct{ Parts }
 func New(p Parts) *Approvals { return &Approvals{p} }
 
 // request is what the policy is asked about a call with the rules of its session.
-func (s *Approvals) request(c *toolcall.Call) permission.Request {
-	return s.Judge.Request(s.Snapshot(c, s.View.Rules(c)))
+func (s *Approvals) request(ctx context.Context, c *toolcall.Call) permission.Request {
+	return s.Judge.Request(s.Snapshot(ctx, c, s.View.Rules(c)))
 }
 
 // now is the time as the journal keeps it: without a monotonic reading.
@@ -107,7 +107,7 @@ func (s *Approvals) Consult(ctx context.Context, c *toolcall.Call, take Take) de
 func (s *Approvals) consultRules(ctx context.Context, c *toolcall.Call, exhausted []permission.Exhausted) decide.Verdict {
 	for {
 		rules := s.View.SessionRules(c)
-		d, why := s.Judge.DecideAndExplain(ctx, s.Snapshot(c, view.WithoutStandingApprovals(rules)).WithBudgets(exhausted))
+		d, why := s.Judge.DecideAndExplain(ctx, s.Snapshot(ctx, c, view.WithoutStandingApprovals(rules)).WithBudgets(exhausted))
 		on := s.reliesOn(ctx, c, d, rules)
 		ended, err := s.hasEnded(ctx, on)
 		switch {
@@ -118,7 +118,7 @@ func (s *Approvals) consultRules(ctx context.Context, c *toolcall.Call, exhauste
 		case err != nil:
 			s.Log.Warn("standing approvals cannot be looked at and do not count", "call", c.Key.String(), "error", err)
 		}
-		d, why = s.Judge.DecideAndExplain(ctx, s.Snapshot(c, nil).WithBudgets(exhausted))
+		d, why = s.Judge.DecideAndExplain(ctx, s.Snapshot(ctx, c, nil).WithBudgets(exhausted))
 		return decide.Verdict{Decision: d, Why: why, Known: len(rules)}
 	}
 }
@@ -142,7 +142,7 @@ func (s *Approvals) reliesOn(ctx context.Context, c *toolcall.Call, d permission
 		byStanding[r.Standing] = append(byStanding[r.Standing], r.PermissionRule)
 	}
 	allows := func(rules []message.PermissionRule) bool {
-		return s.Judge.Decide(ctx, s.Snapshot(c, rules)).Behavior == message.BehaviorAllow
+		return s.Judge.Decide(ctx, s.Snapshot(ctx, c, rules)).Behavior == message.BehaviorAllow
 	}
 	if len(ids) == 0 || d.Rule != permission.SessionRuleName && allows(nil) {
 		return nil

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/askance-dev/askance/engine/internal/view"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -36,12 +37,18 @@ func (s *Store) Call(ctx context.Context, key toolcall.Key) (*toolcall.Call, err
 }
 
 // CallOrNil is Call without an error for a call that the journal lacks or whose
-// last event record cannot be read. It leaves the view as it is.
+// last event record cannot be read, and reads archives. It leaves the view as it is.
 func (s *Store) CallOrNil(ctx context.Context, key toolcall.Key) (*toolcall.Call, error) {
 	if c := s.view.Call(key); c != nil {
 		return c, nil
 	}
 	last, err := s.journal.Last(ctx, key)
+	if errors.Is(err, message.ErrArchived) {
+		var history []toolcall.JournalEntry
+		if history, err = s.journal.History(ctx, key); err == nil {
+			last = LastOf(history)
+		}
+	}
 	if errors.Is(err, message.ErrNotFound) {
 		return nil, nil
 	}
@@ -51,6 +58,31 @@ func (s *Store) CallOrNil(ctx context.Context, key toolcall.Key) (*toolcall.Call
 	last.Record.Call.At(last.Seq)
 	return last.Record.Call, nil
 }
+
+// CountUpTo counts the calls of a call's reply up to this one. The journal tells what the
+// view has forgotten.
+func (s *Store) CountUpTo(ctx context.Context, c *toolcall.Call) (int, error) {
+	if n, known := s.view.CountUpTo(c); known {
+		return n, nil
+	}
+	for range countTries {
+		calls, through, err := s.journal.CountCalls(ctx, c.ReplyKey())
+		if err != nil {
+			return 0, err
+		}
+		if !view.LearnCount(s.view, c.ReplyKey(), calls, through) {
+			continue
+		}
+		if n, known := s.view.CountUpTo(c); known {
+			return n, nil
+		}
+		return calls + 1, nil
+	}
+	return 0, &message.Error{Code: message.CodeUnavailable, Op: "count calls", What: "the count of the journal is older than what this engine has forgotten", Hint: "try again"}
+}
+
+// countTries is how often the journal counts the calls of one reply.
+const countTries = 3
 
 // LastReply reads a reply's own entity from the journal. A reply without event records is
 // open.
@@ -124,13 +156,24 @@ func (s *Store) LastBudget(ctx context.Context, key toolcall.Key) (*toolcall.Bud
 	return &state, r.Time.UTC(), r.Seq, nil
 }
 
-// LastOf reads the history of a call that has a readable last record.
-func (s *Store) LastOf(key toolcall.Key, history []toolcall.JournalEntry) (toolcall.JournalEntry, error) {
-	last := history[len(history)-1]
-	if last.Record == nil || last.Record.Call == nil {
-		return last, unreadableError(key, last.Invalid)
+// LastOf is the last entry of a history that counts; without one, the zero entry. It may be
+// of another version.
+func LastOf(history []toolcall.JournalEntry) toolcall.JournalEntry {
+	for _, r := range slices.Backward(history) {
+		if r.Invalid == nil || errors.Is(r.Invalid, message.ErrUnavailable) {
+			return r
+		}
 	}
-	return last, nil
+	return toolcall.JournalEntry{}
+}
+
+// LastCallOf is the call in the last entry of its history that counts.
+func LastCallOf(key toolcall.Key, history []toolcall.JournalEntry) (*toolcall.Call, error) {
+	last := LastOf(history)
+	if last.Record == nil || last.Record.Call == nil {
+		return nil, unreadableError(key, last.Invalid)
+	}
+	return last.Record.Call, nil
 }
 
 // eachRecord calls fn with the records of a session behind after, page by page,

@@ -28,6 +28,7 @@ type Journal interface {
 	Last(ctx context.Context, key toolcall.Key) (toolcall.JournalEntry, error)
 	History(ctx context.Context, key toolcall.Key) ([]toolcall.JournalEntry, error)
 	Read(ctx context.Context, session toolcall.Key, after uint64, limit int) (records []toolcall.JournalEntry, last uint64, err error)
+	CountCalls(ctx context.Context, reply toolcall.Key) (calls int, through uint64, err error)
 	Watch(ctx context.Context, after uint64, sink toolcall.Sink) error
 	EnsureQueue(ctx context.Context, queue toolcall.Queue) error
 }

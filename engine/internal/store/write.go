@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"sync"
@@ -166,9 +168,17 @@ func unreadableError(key toolcall.Key, why error) error {
 	return &message.Error{Code: message.CodeInternal, Op: "last", What: fmt.Sprintf("the last event record of %s is not readable", key), Hint: "give all engines of the space the same keys and version", Err: why}
 }
 
+// newID is short, because each record has it twice: 95 random bits.
+func newID() string {
+	var b [12]byte
+	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
+	b[0] &= 0x7f           // it begins with a letter
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
 // NewRecord makes an event record of this engine, without content.
 func (s *Store) NewRecord(by toolcall.Principal, at time.Time) *toolcall.EventRecord {
-	return &toolcall.EventRecord{V: toolcall.RecordVersion, ID: RandomHex(16), By: by, At: at, Engine: s.engine}
+	return &toolcall.EventRecord{V: toolcall.RecordVersion, ID: newID(), By: by, At: at, Engine: s.engine}
 }
 
 // Append stores one event record and takes it into the view. An event record whose write failed or

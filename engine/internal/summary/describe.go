@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/permission"
@@ -15,9 +16,14 @@ var (
 	pathNames    = []string{"file_path", "path", "filename", "notebook_path"}
 	urlNames     = []string{"url", "uri"}
 	folderNames  = []string{"cwd", "workdir", "working_directory"}
+	methodNames  = []string{"method", "http_method", "verb"}
 	// contentNames are the long arguments of tools that write: their path says more.
 	contentNames = []string{"content", "contents", "text", "old_string", "new_string", "edits", "new_source"}
+	// idleNames are arguments that do not change what a command or a request does.
+	idleNames = []string{"description", "timeout", "timeout_ms"}
 )
+
+const maxRest = maxLine / 3 // of the arguments behind a command, a path or a URL
 
 // describe says what a call does by its tool's kind, or by names that everyone uses.
 func describe(t Tool, tool string, args arguments) string {
@@ -36,8 +42,8 @@ func describe(t Tool, tool string, args arguments) string {
 	if line := commandLine(args, commandNames...); line != "" {
 		return line
 	}
-	if _, url := args.text(urlNames...); strings.Contains(url, ":") {
-		return fetchText(args, url)
+	if name, url := args.text(urlNames...); strings.Contains(url, ":") {
+		return fetchText(args, name, url)
 	}
 	if name, path := args.text(pathNames...); path != "" && slices.ContainsFunc(args, isContent) {
 		return fileText("", tool, args, name)
@@ -53,21 +59,24 @@ func kindName(k permission.Kind) string {
 	return name[strings.LastIndexByte(name, '.')+1:]
 }
 
-// commandLine is the line of a shell, with its folder and the switches that are on.
+// commandLine is the line of a shell, with its folder and the other arguments.
 func commandLine(args arguments, names ...string) string {
 	name, line := args.text(names...)
 	for _, n := range names {
-		if items, err := strictjson.Items(args.find(n)); line == "" && err == nil && len(items) > 0 {
-			name, line = n, wordsOf(items)
+		if raw := args.find(n); line == "" && strictjson.KindOf(raw) == "array" {
+			if items, err := strictjson.Items(raw); err == nil && len(items) > 0 {
+				name, line = n, wordsOf(items)
+			}
 		}
 	}
 	if line == "" {
 		return ""
 	}
-	if _, folder := args.text(folderNames...); folder != "" {
+	inFolder, folder := args.text(folderNames...)
+	if folder != "" {
 		line += " (in " + folder + ")"
 	}
-	return line + switches(args, name)
+	return withRest(line, args, name, inFolder)
 }
 
 // wordsOf joins a command that is given word by word. Of a shell with one line, it is the line.
@@ -92,18 +101,40 @@ func isShell(program string) bool {
 	return slices.Contains([]string{"sh", "bash", "dash", "zsh", "ksh", "/bin/sh", "/bin/bash", "/usr/bin/bash"}, program)
 }
 
-// switches names the arguments that are true: they may change what the rest means.
-func switches(args arguments, but string) string {
-	var on []string
+// withRest appends the arguments that the text does not say, because they may change what
+// it means, such as the input of a command. A long text leaves room for them.
+func withRest(text string, args arguments, said ...string) string {
+	rest := slices.DeleteFunc(slices.Clone(args), func(m strictjson.Member) bool {
+		return slices.Contains(said, m.Name) || slices.Contains(idleNames, m.Name)
+	})
+	tail := strings.Join(namesAndValues(rest), ", ")
+	if tail == "" {
+		return text
+	}
+	tail = " (" + shorten(joinLines(tail), maxRest) + ")"
+	return shorten(joinLines(text), maxLine-utf8.RuneCountInString(tail)) + tail
+}
+
+// namesAndValues has each argument that has a value; of one that is true, the name.
+func namesAndValues(args arguments) []string {
+	var parts []string
+	size := 0
 	for _, m := range args {
-		if is, err := strictjson.Bool(m.Value); err == nil && is && m.Name != but {
-			on = append(on, m.Name)
+		text := value(m.Value)
+		switch text {
+		case "", "false":
+			continue
+		case "true":
+			text = m.Name
+		default:
+			text = m.Name + " " + text
+		}
+		parts = append(parts, text)
+		if size += len(text); size > 4*maxLine {
+			break
 		}
 	}
-	if len(on) == 0 {
-		return ""
-	}
-	return " (" + strings.Join(on, ", ") + ")"
+	return parts
 }
 
 // fileText says what is done to which file.
@@ -123,7 +154,7 @@ func fileText(kind, tool string, args arguments, name string) string {
 		if path != "" {
 			text += " in " + path
 		}
-		return text
+		return withRest(text, args, name, "pattern")
 	}
 	if path == "" {
 		return listArguments(nil, tool, args)
@@ -132,20 +163,21 @@ func fileText(kind, tool string, args arguments, name string) string {
 	if _, content := args.text("content", "contents", "text", "new_source"); content != "" && content != redacted {
 		text += " (" + count(strings.Count(strings.TrimSuffix(content, "\n"), "\n")+1, "line") + ")"
 	}
-	return text + switches(args, name)
+	return withRest(text, args, append([]string{name}, contentNames...)...)
 }
 
-// fetchText is the method and the address of a request.
-func fetchText(args arguments, url string) string {
+// fetchText is the method and the address of a request, and its other arguments.
+func fetchText(args arguments, name, url string) string {
 	method := "Fetch"
-	if _, m := args.text("method", "http_method", "verb"); m != "" {
+	methodName, m := args.text(methodNames...)
+	if m != "" {
 		method = strings.ToUpper(m)
 	}
-	return method + " " + url + switches(args, "")
+	return withRest(method+" "+url, args, name, methodName)
 }
 
 // listArguments names the tool and its arguments: those that the schema requires, those
-// that it declares, and the others in the order of the call.
+// that it declares, the others in the order of the call, and last those that are hidden.
 func listArguments(s *permission.Schema, tool string, args arguments) string {
 	sorted := slices.Clone(args)
 	if order := s.Arguments(); len(order) > 0 {
@@ -157,23 +189,14 @@ func listArguments(s *permission.Schema, tool string, args arguments) string {
 		}
 		slices.SortStableFunc(sorted, func(a, b strictjson.Member) int { return place(a) - place(b) })
 	}
-	var parts []string
-	size := 0
-	for _, m := range sorted {
-		text := value(m.Value)
-		if text == "" || text == "false" {
-			continue
+	hidden := func(m strictjson.Member) int { // what is hidden says least, and a list may cut the end
+		if value(m.Value) == redacted {
+			return 1
 		}
-		if text == "true" {
-			text = m.Name
-		} else {
-			text = m.Name + " " + text
-		}
-		parts = append(parts, text)
-		if size += len(text); size > 4*maxLine {
-			break
-		}
+		return 0
 	}
+	slices.SortStableFunc(sorted, func(a, b strictjson.Member) int { return hidden(a) - hidden(b) })
+	parts := namesAndValues(sorted)
 	if len(parts) == 0 {
 		return tool
 	}

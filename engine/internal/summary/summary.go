@@ -90,8 +90,10 @@ func (a arguments) find(name string) []byte {
 // text is the first of the named arguments that is a text and not empty.
 func (a arguments) text(names ...string) (name, text string) {
 	for _, n := range names {
-		if s, err := strictjson.Text(a.find(n)); err == nil && s != "" {
-			return n, unmark(s)
+		if raw := a.find(n); strictjson.KindOf(raw) == "string" { // most names are absent, and errors cost more than a look
+			if s, err := strictjson.Text(raw); err == nil && s != "" {
+				return n, unmark(s)
+			}
 		}
 	}
 	return "", ""

@@ -109,3 +109,71 @@ func hasRules(v *View, s *sessionView, now time.Time) bool {
 		return l != nil && l.State(now) == toolcall.StandingActive
 	})
 }
+
+// countForgotten counts the calls up to one that is forgotten now, while memory has them.
+// v.mu is held.
+func countForgotten(v *View, r *replyView, c *toolcall.Call) {
+	if r.counted < 0 || c.First <= r.countedTo {
+		return
+	}
+	for _, k := range r.calls {
+		if first := v.calls[k].First; first > r.countedTo && first <= c.First {
+			r.counted++
+		}
+	}
+	r.countedTo = c.First
+}
+
+// CountUpTo counts the calls of the reply up to this one: those that this engine has
+// heard of, so a policy can lag behind calls that are proposed at the same moment
+// elsewhere. known is false when it has forgotten some: LearnCount tells it.
+//
+// Invariant: it never counts too few of what it has heard of. Of an old call, forgotten
+// later ones may count as well.
+func (v *View) CountUpTo(c *toolcall.Call) (n int, known bool) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	r := v.replies[c.ReplyKey()]
+	switch {
+	case r == nil:
+		return 1, !isForgotten(v, c.ReplyKey())
+	case r.counted < 0:
+		return 0, false
+	}
+	n = r.counted
+	if c.First == 0 || c.First > r.countedTo {
+		n++ // itself
+	}
+	for _, k := range r.calls {
+		first := v.calls[k].First
+		before := c.First == 0 || first < c.First
+		switch isCounted := first <= r.countedTo; {
+		case k == c.Key:
+		case before && !isCounted:
+			n++
+		case !before && isCounted:
+			n--
+		}
+	}
+	return n, true
+}
+
+// LearnCount notes that the journal has so many calls of a reply whose first record is
+// at most at through. It reports false and notes nothing if a later call may have been
+// forgotten meanwhile: count again.
+func LearnCount(v *View, reply toolcall.Key, calls int, through uint64) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.forgotten > through {
+		return false
+	}
+	known := v.replies[reply] != nil
+	if r := v.reply(reply); r.counted < 0 {
+		r.counted, r.countedTo = calls, through
+	}
+	if !known { // forgotten in its turn if no call follows
+		v.recent = append(v.recent, ended{key: reply})
+		v.forget()
+	}
+	return true
+}

@@ -420,6 +420,9 @@ func (g *group) countEnding(out *toolcall.ActivityOpen, now time.Time) {
 	c := g.ending.begin(false)
 	for e, ok := c.entry(); ok && e.value < until; e, ok = c.entry() {
 		i := slices.IndexFunc(openBounds, func(d time.Duration) bool { return d == 0 || now.Sub(e.call.ProposedAt) < d })
+		if out.ByAge[i].Later == 0 { // it stands where its neighbours in the journal are as old
+			i = slices.IndexFunc(out.ByAge, func(b toolcall.ActivityOpenUpTo) bool { return b.Later > 0 })
+		}
 		out.ByAge[i].Urgent++
 		out.ByAge[i].Later--
 		c.next()

@@ -41,6 +41,10 @@ type ReplyAt struct {
 	Reply   message.ReplyID   `json:"reply_id"`
 	Seq     uint64            `json:"seq,omitzero"` // 0: none of its own
 	Gaps    bool              `json:"gaps,omitzero"`
+
+	// Counted calls were first recorded up to CountedTo; 0: with gaps, their number is not known.
+	Counted   int    `json:"counted,omitzero"`
+	CountedTo uint64 `json:"counted_to,omitzero"`
 }
 
 // SessionAt is a session. Rules are the event records of the calls that gave its rules.
@@ -80,8 +84,8 @@ func TakeSnapshot(v *View, also func()) *Snapshot {
 		}
 	}
 	for key, r := range v.replies {
-		if r.seq > 0 || r.gaps {
-			s.Replies = append(s.Replies, ReplyAt{key.Session, key.Reply, r.seq, r.gaps})
+		if r.seq > 0 || r.gaps && len(r.calls) > 0 {
+			s.Replies = append(s.Replies, ReplyAt{key.Session, key.Reply, r.seq, r.gaps, max(0, r.counted), r.countedTo})
 		}
 	}
 	for key, x := range v.sessions {
@@ -126,6 +130,16 @@ func (s *Snapshot) Sequences() []uint64 {
 		out = out[1:]
 	}
 	return out
+}
+
+// Forget drops what is in archives: it is over, and the journal refuses its ids.
+func (s *Snapshot) Forget(archived map[uint64]bool) {
+	s.Ended = slices.DeleteFunc(s.Ended, func(e EndedAt) bool { return archived[e.Seq] })
+	s.Replies = slices.DeleteFunc(s.Replies, func(r ReplyAt) bool { return archived[r.Seq] })
+	s.Granted = slices.DeleteFunc(s.Granted, func(g GrantedAt) bool { return archived[g.Seq] })
+	for i, x := range s.Sessions {
+		s.Sessions[i].Rules = slices.DeleteFunc(x.Rules, func(seq uint64) bool { return archived[seq] })
+	}
 }
 
 // Restore makes an empty view, which nothing else uses yet, as it was when a snapshot
@@ -179,7 +193,11 @@ func (r *restoring) restoreReplies(s *Snapshot) error {
 	for _, x := range s.Replies {
 		key := toolcall.Key{Space: r.space, Session: x.Session, Reply: x.Reply}
 		reply := r.reply(key)
-		if reply.gaps = x.Gaps; x.Seq == 0 {
+		reply.gaps, reply.counted, reply.countedTo = x.Gaps, x.Counted, x.CountedTo
+		if x.Gaps && x.CountedTo == 0 {
+			reply.counted = -1
+		}
+		if x.Seq == 0 {
 			continue
 		}
 		f, err := r.find(x.Seq, "of the reply "+key.String(), func(f *toolcall.EventRecord) bool { return f.Reply != nil && f.Reply.Key == key })

@@ -42,7 +42,8 @@ type View struct {
 	gone  gone
 	texts texts // guards itself
 	// dropped: calls were forgotten.
-	dropped bool
+	dropped   bool
+	forgotten uint64 // the highest first record of them, since the view was made
 
 	Book *Book // guards itself
 }
@@ -73,6 +74,9 @@ type replyView struct {
 	open  map[toolcall.Key]struct{}
 	calls []toolcall.Key // in the order of their first event records; finished ones until forgotten
 	gaps  bool           // some finished calls were forgotten
+
+	counted   int    // calls of the reply that were first recorded up to countedTo; -1: not known
+	countedTo uint64 // 0: none is counted, calls has them all
 }
 
 type sessionView struct {
@@ -221,13 +225,16 @@ func (v *View) forget() {
 		key, last := v.recent[0].key, v.recent[0].seq
 		v.floor = max(v.floor, last)
 		v.recent = v.recent[1:]
-		if c := v.calls[key]; c != nil {
-			v.orders.forget(c)
-			last, v.dropped = c.Seq, true
-		}
-		delete(v.calls, key)
 		rk := key.ReplyKey()
 		r := v.replies[rk]
+		if c := v.calls[key]; c != nil {
+			v.orders.forget(c)
+			last, v.dropped, v.forgotten = c.Seq, true, max(v.forgotten, c.First)
+			if r != nil {
+				countForgotten(v, r, c)
+			}
+		}
+		delete(v.calls, key)
 		if r == nil {
 			continue
 		}
@@ -249,7 +256,10 @@ func (v *View) forget() {
 func (v *View) reply(key toolcall.Key) *replyView {
 	r := v.replies[key]
 	if r == nil {
-		r = &replyView{open: map[toolcall.Key]struct{}{}, gaps: isForgotten(v, key)}
+		r = &replyView{open: map[toolcall.Key]struct{}{}}
+		if r.gaps = isForgotten(v, key); r.gaps {
+			r.counted = -1
+		}
 		v.replies[key] = r
 	}
 	return r
@@ -496,32 +506,6 @@ func (v *View) HasForgotten() bool {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return v.dropped
-}
-
-// CountUpTo counts the calls of the reply up to this one: those that this
-// engine has heard of, so a policy can lag behind calls that are proposed at
-// the same moment elsewhere. 0: it has forgotten some.
-func (v *View) CountUpTo(c *toolcall.Call) int {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	r := v.replies[c.ReplyKey()]
-	if r == nil {
-		if isForgotten(v, c.ReplyKey()) {
-			return 0
-		}
-		return 1
-	}
-	if r.gaps {
-		return 0
-	}
-	n := 1
-	for _, k := range r.calls {
-		other := v.calls[k]
-		if k != c.Key && (c.First == 0 || other != nil && other.First < c.First) {
-			n++
-		}
-	}
-	return n
 }
 
 // SessionRule is a suggested rule that a response accepted as it is, and the

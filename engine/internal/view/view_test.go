@@ -6,6 +6,7 @@ import (
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
+	"pgregory.net/rapid"
 )
 
 // done is the event record with which an allowed call finished, the only one known.
@@ -120,5 +121,77 @@ func TestViewForgetsWhoWaited(t *testing.T) {
 	leaveAgain()
 	if len(v.changed) != 0 {
 		t.Errorf("%d are kept for no request", len(v.changed))
+	}
+}
+
+// However many calls were forgotten, a new call is counted exactly, and an old one never
+// too low: without the journal if all calls were seen, else with what the journal says.
+func TestViewCountsCalls(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v := New(rapid.IntRange(0, 4).Draw(t, "keep"))
+		seen := map[message.ReplyID][]*toolcall.Call{} // in order
+		for seq := range rapid.Uint64Range(1, 20).Draw(t, "records") {
+			reply := rapid.SampledFrom([]message.ReplyID{"a", "b", "c"}).Draw(t, "reply")
+			calls := seen[reply]
+			f := done(reply, message.CallID(fmt.Sprint("c", len(calls))))
+			switch i := rapid.IntRange(0, 3).Draw(t, "what"); {
+			case i == 0:
+				f.Call.State = message.ToolCallPending
+			case i == 1 && len(calls) > 0: // it ends, or comes back
+				old := rapid.SampledFrom(calls).Draw(t, "old")
+				f.Call.Key, f.Call.Records, f.Call.First = old.Key, 2, old.First
+			}
+			v.Apply(f, 1+seq)
+			if f.Call.Records == 1 {
+				seen[reply] = append(calls, f.Call)
+			}
+			for reply, calls := range seen {
+				key := toolcall.Key{Space: "x", Session: "s", Reply: reply}
+				fresh := &toolcall.Call{Key: key}
+				fresh.Key.Call = "new"
+				if _, known := v.CountUpTo(fresh); !known {
+					LearnCount(v, key, len(calls), 1+seq)
+				}
+				if n, known := v.CountUpTo(fresh); n != len(calls)+1 && known {
+					t.Fatalf("the new call of %d is number %d", len(calls)+1, n)
+				}
+				for i, c := range calls {
+					if n, known := v.CountUpTo(c); known && (n < i+1 || n > len(calls)) {
+						t.Fatalf("call %d of %d is number %d", i+1, len(calls), n)
+					}
+				}
+			}
+		}
+	})
+}
+
+// A count is refused if a call that it may lack was forgotten before it was noted, with its
+// whole reply or without.
+func TestViewRefusesAnOldCount(t *testing.T) {
+	for _, whole := range []bool{false, true} {
+		v := New(0)
+		seq := uint64(0)
+		apply := func(reply message.ReplyID, id message.CallID, state message.ToolCallState) {
+			f := done(reply, id)
+			f.Call.State = state
+			seq++
+			v.Apply(f, seq)
+		}
+		apply("a", "c0", message.ToolCallFinished)
+		key := toolcall.Key{Space: "x", Session: "s", Reply: "a"}
+		fresh := &toolcall.Call{Key: key}
+		fresh.Key.Call = "new"
+		if !whole {
+			apply("a", "open", message.ToolCallPending)
+		}
+		calls, through := int(seq), seq
+		apply("a", "late", message.ToolCallFinished)
+		if LearnCount(v, key, calls, through) {
+			n, known := v.CountUpTo(fresh)
+			t.Errorf("whole %t: %d of %d calls were noted: %d, %t", whole, calls, seq, n, known)
+		}
+		if !LearnCount(v, key, int(seq), seq) {
+			t.Errorf("whole %t: the count of now is refused", whole)
+		}
 	}
 }

@@ -5,7 +5,8 @@ const units = [[86400, 'd', 3600, 'h'], [3600, 'h', 60, 'm'], [60, 'm', 1, 's']]
 function span(s) {
   s = Math.max(0, Math.round(s));
   for (const [big, b, small, l] of units) {
-    if (s >= big) return `${Math.floor(s / big)}${b}${String(Math.floor((s % big) / small)).padStart(2, '0')}${l}`;
+    const rest = Math.floor((s % big) / small);
+    if (s >= big) return `${Math.floor(s / big)}${b}${rest ? ` ${rest}${l}` : ''}`;
   }
   return `${s}s`;
 }

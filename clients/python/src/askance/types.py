@@ -1006,7 +1006,7 @@ class Principal(TypedDict):
 
 
 class _Problem(TypedDict):
-    code: Literal['invalid', 'too_large', 'not_found', 'conflict', 'digest_mismatch', 'finished', 'wrong_state', 'forbidden', 'foreign', 'interrupted', 'superseded', 'over_limit', 'unavailable', 'full', 'foreign_stream', 'damaged', 'unknown_outcome', 'internal']
+    code: Literal['invalid', 'too_large', 'not_found', 'conflict', 'digest_mismatch', 'finished', 'archived', 'wrong_state', 'forbidden', 'foreign', 'interrupted', 'superseded', 'over_limit', 'overloaded', 'unavailable', 'full', 'foreign_stream', 'damaged', 'unknown_outcome', 'internal']
     status: int
     title: str
     type: str

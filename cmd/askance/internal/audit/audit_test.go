@@ -24,19 +24,19 @@ import (
 func source(bodies ...string) *audit.Source {
 	return &audit.Source{
 		Space: "test", First: 1, Last: uint64(len(bodies)),
-		Records: func() iter.Seq2[proof.Record, error] {
+		Records: func(uint64) iter.Seq2[proof.Record, error] {
 			return func(yield func(proof.Record, error) bool) {
 				for i, b := range bodies {
 					r := proof.Record{Seq: uint64(i + 1), Subject: fmt.Sprintf("askance.v1.test.record.s1.r1.c%d.f", i)}
 					r.SetBody([]byte(b))
-					r.Header = map[string][]string{proof.HeaderShown: {proof.MarkOf(proof.Shown(r.Body(), true))}}
+					r.Header = map[string][]string{proof.HeaderShown: {proof.MarkOf(proof.Shown(r.Body(), true, nil))}}
 					if !yield(r, nil) {
 						return
 					}
 				}
 			}
 		},
-		Checkpoints: func() iter.Seq2[proof.Record, error] { return func(func(proof.Record, error) bool) {} },
+		Checkpoints: func(uint64) iter.Seq2[proof.Record, error] { return func(func(proof.Record, error) bool) {} },
 	}
 }
 
@@ -101,14 +101,14 @@ func TestRedaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	var leaves []proof.Hash
-	for r, err := range src.Records() {
+	for r, err := range src.Records(0) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		leaves = append(leaves, r.Leaf())
 	}
 	i := 0
-	for r, err := range back.Records() {
+	for r, err := range back.Records(0) {
 		if err != nil || r.Leaf() != leaves[i] || r.Invalid != "" {
 			t.Errorf("record %d has another leaf: %+v, %v", i+1, r, err)
 		}
@@ -122,7 +122,7 @@ func TestExportStreams(t *testing.T) {
 	var out countingWriter
 	read := 0
 	src := source()
-	src.Records = func() iter.Seq2[proof.Record, error] {
+	src.Records = func(uint64) iter.Seq2[proof.Record, error] {
 		return func(yield func(proof.Record, error) bool) {
 			for i := range 5000 {
 				if read++; read-out.lines > 2000 {
@@ -141,7 +141,7 @@ func TestExportStreams(t *testing.T) {
 		t.Errorf("Export = %d, %v; %d lines", n, err, out.lines)
 	}
 	errBroken := errors.New("broken")
-	src.Records = func() iter.Seq2[proof.Record, error] {
+	src.Records = func(uint64) iter.Seq2[proof.Record, error] {
 		return func(yield func(proof.Record, error) bool) { yield(proof.Record{}, errBroken) }
 	}
 	if _, err := audit.Export(&out, src, audit.Exporting{}); !errors.Is(err, errBroken) {

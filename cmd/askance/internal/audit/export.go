@@ -20,11 +20,13 @@ type Exporting struct {
 	Filter   Filter
 	CSV      bool // for people; JSON Lines otherwise
 	Progress func(seq uint64)
+
+	read proof.Expander // has seen every record of the source
 }
 
 // line is one line of an export. Each type has its own members and no others.
 type line struct {
-	Type        string           `json:"type"` // export, record, checkpoint, end
+	Type        string           `json:"type"` // export, base, record, checkpoint, end
 	V           int              `json:"v,omitzero"`
 	Space       toolcall.SpaceID `json:"space,omitzero"`
 	First       uint64           `json:"first_seq,omitzero"`
@@ -39,6 +41,7 @@ type line struct {
 // Export writes a source to w and says how many records it wrote.
 func Export(w io.Writer, s *Source, e Exporting) (uint64, error) {
 	buffered := bufio.NewWriterSize(w, 1<<16)
+	e.read.Load = s.load
 	n, err := e.write(buffered, s)
 	if ferr := buffered.Flush(); err == nil {
 		err = ferr
@@ -56,6 +59,7 @@ func (e *Exporting) write(w *bufio.Writer, s *Source) (uint64, error) {
 	}
 	end := line{Type: "end"}
 	err := put(w, &head)
+	reader := proof.Expander{Load: func(seq uint64) (*proof.Record, error) { return putBase(w, s, seq) }}
 	for r, rerr := range mergeRecords(s) {
 		if err == nil {
 			err = rerr
@@ -68,8 +72,16 @@ func (e *Exporting) write(w *bufio.Writer, s *Source) (uint64, error) {
 			err = put(w, &line{Type: "checkpoint", Record: &proof.Record{Text: r.Text, Binary: r.Binary}}) // it proves itself
 			continue
 		}
-		if row, ok := e.row(&r.Record); ok {
+		row, ok, rerr := e.row(&r.Record)
+		if rerr != nil {
+			return 0, rerr
+		}
+		if ok {
 			end.Records++
+			copied := r.Record
+			if _, err := reader.Expand(&copied); err != nil && row.isDecoded() { // writes what a reader of the file lacks
+				return 0, err
+			}
 			err = put(w, &line{Type: "record", Record: &r.Record, EventRecord: &row})
 		}
 	}
@@ -83,14 +95,18 @@ func (e *Exporting) table(w io.Writer, s *Source) (uint64, error) {
 	out := csv.NewWriter(w)
 	n := uint64(0)
 	err := out.Write(columns)
-	for r, rerr := range s.Records() {
+	for r, rerr := range s.Records(0) {
 		if err == nil {
 			err = rerr
 		}
 		if err != nil {
 			return n, err
 		}
-		if row, ok := e.row(&r); ok {
+		row, ok, rerr := e.row(&r)
+		if rerr != nil {
+			return n, rerr
+		}
+		if ok {
 			n++
 			err = out.Write(row.cells())
 		}
@@ -102,13 +118,25 @@ func (e *Exporting) table(w io.Writer, s *Source) (uint64, error) {
 	return n, err
 }
 
-func (e *Exporting) row(r *proof.Record) (Row, bool) {
+func (e *Exporting) row(r *proof.Record) (Row, bool, error) {
 	if e.Progress != nil {
 		e.Progress(r.Seq)
 	}
 	bus.RedactRecord(r)
-	row := RowOf(r)
-	return row, e.Filter.match(&row)
+	row, err := RowOf(r, &e.read)
+	return row, e.Filter.match(&row), err
+}
+
+// putBase writes a record on which the next one builds and that the file lacks.
+func putBase(w *bufio.Writer, s *Source, seq uint64) (*proof.Record, error) {
+	if s.load == nil {
+		return nil, nil
+	}
+	r, err := s.load(seq)
+	if err == nil && r != nil {
+		err = put(w, &line{Type: "base", Record: r})
+	}
+	return r, err
 }
 
 func put(w *bufio.Writer, l *line) error {
@@ -140,11 +168,11 @@ func lastOf(c *proof.Record) uint64 {
 // mergeRecords gives each checkpoint behind the records that it covers.
 func mergeRecords(s *Source) iter.Seq2[stored, error] {
 	return func(yield func(stored, error) bool) {
-		next, stop := iter.Pull2(s.Checkpoints())
+		next, stop := iter.Pull2(s.Checkpoints(0))
 		defer stop()
 		c, err, more := next()
 		through := lastOf(&c)
-		for r, rerr := range s.Records() {
+		for r, rerr := range s.Records(0) {
 			for more && err == nil && rerr == nil && through < r.Seq {
 				if !yield(stored{c, true}, nil) {
 					return

@@ -33,15 +33,16 @@ func OpenFile(path string) (*Source, error) {
 		return nil, fmt.Errorf("%s: %w", path, orCut(err))
 	}
 	s := &Source{Space: head.Space, First: head.First, Last: head.Last, Partial: head.Filter != nil, filter: head.Filter}
-	s.Records = func() iter.Seq2[proof.Record, error] { return s.lines(path, "record") }
-	s.Checkpoints = func() iter.Seq2[proof.Record, error] { return s.lines(path, "checkpoint") }
+	s.load = func(seq uint64) (*proof.Record, error) { return copyBase(s.bases, seq), nil }
+	s.Records = func(uint64) iter.Seq2[proof.Record, error] { return s.lines(path, "record") }
+	s.Checkpoints = func(uint64) iter.Seq2[proof.Record, error] { return s.lines(path, "checkpoint") }
 	return s, nil
 }
 
 var errEnd = errors.New("the file ended")
 
-// lines gives the records of a type. What is wrong with the end of the file is
-// kept for Verify.
+// lines gives the records of a type. The records check every line; what is wrong with
+// the end of the file is kept for Verify.
 func (s *Source) lines(path, kind string) iter.Seq2[proof.Record, error] {
 	return func(yield func(proof.Record, error) bool) {
 		f, _, err := plainfile.Open(path)
@@ -52,15 +53,24 @@ func (s *Source) lines(path, kind string) iter.Seq2[proof.Record, error] {
 		defer func() { _ = f.Close() }() // it was only read
 		in := bufio.NewReaderSize(f, 1<<16)
 		count := map[string]uint64{}
+		bases := map[uint64]*proof.Record{} // since the last record
+		read := proof.Expander{Load: func(seq uint64) (*proof.Record, error) { return copyBase(bases, seq), nil }}
+		records, damage := kind == "record", ""
+		if records {
+			s.bases = bases
+			defer func() { s.damage = damage }()
+		}
 		for n := 1; ; n++ {
 			l, err := readLine(in, n)
 			if errors.Is(err, errEnd) {
-				s.damage = "the export is cut short"
+				damage = "the export is cut short"
 				return
 			}
 			if err == nil {
 				count[l.Type]++
-				err = s.check(l, n)
+				if records || l.Type != "record" {
+					err = s.check(l, n, &read)
+				}
 			}
 			if err == nil && l.Type == "end" {
 				err = checkEnd(in, n)
@@ -71,15 +81,29 @@ func (s *Source) lines(path, kind string) iter.Seq2[proof.Record, error] {
 			}
 			if l.Type == "end" {
 				if l.Records != count["record"] || l.Checkpoints != count["checkpoint"] {
-					s.damage = fmt.Sprintf("the export counts %d records and %d checkpoints, there are %d and %d", l.Records, l.Checkpoints, count["record"], count["checkpoint"])
+					damage = fmt.Sprintf("the export counts %d records and %d checkpoints, there are %d and %d", l.Records, l.Checkpoints, count["record"], count["checkpoint"])
 				}
 				return
+			}
+			if l.Type == "base" {
+				bases[l.Record.Seq] = l.Record
+				continue
 			}
 			if l.Type == kind && !yield(*l.Record, nil) {
 				return
 			}
+			clear(bases)
 		}
 	}
+}
+
+func copyBase(bases map[uint64]*proof.Record, seq uint64) *proof.Record {
+	r := bases[seq]
+	if r == nil {
+		return nil
+	}
+	copied := *r
+	return &copied
 }
 
 // orCut says that a file which ends without its last line was cut short.
@@ -119,7 +143,7 @@ func (l *line) head() error {
 
 // check makes sure that a line is one of ours. A record about which it does not
 // say in short what the record says is marked as changed.
-func (s *Source) check(l *line, n int) error {
+func (s *Source) check(l *line, n int, read *proof.Expander) error {
 	own := line{Type: l.Type, Record: l.Record}
 	switch l.Type {
 	case "export":
@@ -131,7 +155,7 @@ func (s *Source) check(l *line, n int) error {
 		own = line{Type: l.Type, Records: l.Records, Checkpoints: l.Checkpoints}
 	case "record":
 		own.EventRecord = l.EventRecord
-	case "checkpoint":
+	case "checkpoint", "base":
 	default:
 		return badLine(n, "it has an unknown type")
 	}
@@ -142,17 +166,23 @@ func (s *Source) check(l *line, n int) error {
 		return nil
 	case l.Record == nil:
 		return badLine(n, "it has no record")
+	case l.Type == "base":
+		l.Record.Entity = bus.EntityIn(l.Record.Subject)
+		return nil
 	case l.Type == "checkpoint":
 		return checkBare(l.Record, n)
 	}
-	return s.record(l, n)
+	return s.record(l, n, read)
 }
 
 // record compares a record with what the export says of it.
-func (s *Source) record(l *line, n int) error {
+func (s *Source) record(l *line, n int, read *proof.Expander) error {
 	r := l.Record
 	r.Entity = bus.EntityIn(r.Subject)
-	row := RowOf(r)
+	row, err := RowOf(r, read)
+	if err != nil {
+		return err
+	}
 	if l.EventRecord == nil {
 		return badLine(n, "it does not say in short what the record says")
 	}

@@ -2,8 +2,12 @@ package audit_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/ed25519"
+	"encoding/csv"
+	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"os"
 	"path/filepath"
@@ -12,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/audit"
 	"github.com/askance-dev/askance/internal/mutatetest"
 	"github.com/askance-dev/askance/internal/strictjson"
@@ -26,15 +31,39 @@ var (
 	at     = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 )
 
-// newSigned is a journal of an open call, one with hidden arguments and an event,
-// whose first records are signed.
-func newSigned(t testing.TB, through int) *audit.Source {
+// stored is a journal in memory and its checkpoints, as an engine sends them to auditors.
+type stored struct {
+	records, checkpoints []proof.Record
+	fails                error // of a read that begins behind the first record
+}
+
+func (s *stored) Records(_ context.Context, r bus.RecordsRequest) (bus.RecordsReply, error) {
+	from := s.records
+	if r.Of == bus.AuditCheckpoints {
+		from = s.checkpoints
+	}
+	last := uint64(len(from))
+	if s.fails != nil && r.Limit == 1 && r.After > 0 {
+		return bus.RecordsReply{}, s.fails
+	}
+	from = from[min(r.After, last):]
+	if r.Limit > 0 && len(from) > r.Limit {
+		from = from[:r.Limit]
+	}
+	return bus.RecordsReply{First: 1, Last: last, Records: slices.Clone(from), Next: min(r.After, last) + uint64(len(from))}, nil
+}
+
+// newStored is a journal of an open call, one with hidden arguments and an event, whose
+// first records are signed. compact: its records have what changed of their calls.
+func newStored(t testing.TB, through int, compact bool) *stored {
 	t.Helper()
 	var records []proof.Record
-	last := map[string]proof.Record{}
-	add := func(subject, tree string, body []byte) {
-		r := proof.Record{Seq: uint64(len(records) + 1), Time: at, Subject: "askance.v1.test." + subject, Entity: tree, Header: map[string][]string{"Nats-Msg-Id": {fmt.Sprint("f", len(records))}}}
-		r.Header[proof.HeaderShown] = []string{proof.MarkOf(proof.Shown(body, tree != ""))}
+	last, bases := map[string]proof.Record{}, map[string]*toolcall.RecordBase{}
+	add := func(subject, tree string, body []byte, base *toolcall.RecordBase) {
+		r := proof.Record{Seq: uint64(len(records) + 1), Time: at, Subject: "askance.v1.test." + subject, Entity: tree, Header: map[string][]string{"Nats-Msg-Id": {fmt.Sprint("f", len(records))}}, Base: base}
+		if mark := proof.MarkOf(proof.Shown(body, tree != "", base)); !compact || tree == "" || mark != proof.ShownWhole {
+			r.Header[proof.HeaderShown] = []string{mark}
+		}
 		r.SetBody(body)
 		records, last[tree] = append(records, r), r
 	}
@@ -50,15 +79,22 @@ func newSigned(t testing.TB, through int) *audit.Source {
 				f.Prev = proof.LinkTo(before.Seq, before.Leaf())
 				f.Call.Votes = []toolcall.Vote{{Kind: toolcall.ResponseApprove, By: toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann", Auth: "nats-jwt"}, At: at}}
 			}
+			var base *toolcall.RecordBase
 			b, err := strictjson.Marshal(f)
+			if compact {
+				base = toolcall.BaseFor(f, bases[string(id)])
+				b, err = toolcall.EncodeStored(f, base)
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			add("record.s1.r1."+string(id)+".f", string(id), b)
+			add("record.s1.r1."+string(id)+".f", string(id), b, base)
+			r := last[string(id)]
+			bases[string(id)] = toolcall.NewRecordBase(r.Seq, r.Leaf().String(), f, base)
 		}
 	}
-	add("event.bot.s1.r1", "", []byte(`{"type":"TOOL_CALL_DELTA","delta":"hush"}`))
-	add("event.bot.s1.r1", "", []byte(`{"type":"TEXT"}`))
+	add("event.bot.s1.r1", "", []byte(`{"type":"TOOL_CALL_DELTA","delta":"hush"}`), nil)
+	add("event.bot.s1.r1", "", []byte(`{"type":"TEXT"}`), nil)
 	entries := make([]proof.Entry, through)
 	for i := range entries {
 		entries[i] = proof.Entry{Subject: records[i].Subject, Content: records[i].Content()}
@@ -73,11 +109,23 @@ func newSigned(t testing.TB, through int) *audit.Source {
 	}
 	checkpoint := proof.Record{Seq: 1, Time: at, Subject: "askance.v1.test.proof.checkpoint", Header: map[string][]string{"Askance-Kind": {"checkpoint 1"}}}
 	checkpoint.SetBody(b)
-	return &audit.Source{Space: "test", First: 1, Last: uint64(len(records)), Records: all(records...), Checkpoints: all(checkpoint)}
+	for i := range records {
+		bus.RedactRecord(&records[i])
+	}
+	return &stored{records: records, checkpoints: []proof.Record{checkpoint}}
 }
 
-func all(records ...proof.Record) func() iter.Seq2[proof.Record, error] {
-	return func() iter.Seq2[proof.Record, error] {
+func open(t testing.TB, a bus.Auditing) *audit.Source {
+	t.Helper()
+	s, err := audit.Open(t.Context(), a, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func all(records ...proof.Record) func(uint64) iter.Seq2[proof.Record, error] {
+	return func(uint64) iter.Seq2[proof.Record, error] {
 		return func(yield func(proof.Record, error) bool) {
 			for _, r := range records {
 				if !yield(r, nil) {
@@ -104,13 +152,22 @@ func verifyText(t testing.TB, path string, lines [][]byte) (text string, found b
 		return fmt.Sprintf("%v %+v", err, report), true
 	}
 	var out []any
-	for r, err := range s.Records() {
+	for r, err := range s.Records(0) {
 		if err != nil {
 			return err.Error(), true
 		}
-		row := audit.RowOf(&r)
-		row.StoredAt, r.Time = time.Time{}, time.Time{}
-		out = append(out, row, string(r.Body()))
+		out = append(out, string(r.Body()))
+	}
+	var table bytes.Buffer
+	if _, err := audit.Export(&table, s, audit.Exporting{CSV: true}); err != nil {
+		return err.Error(), true
+	}
+	cells, err := csv.NewReader(&table).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range cells {
+		out = append(out, slices.Delete(row, 1, 2))
 	}
 	b, err := strictjson.Marshal(append(out, report))
 	if err != nil {
@@ -125,17 +182,20 @@ func TestExportMutations(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		through int // is signed
+		compact bool
 		filter  audit.Filter
 		lines   []int // every member of them is changed; each kind of line once
 	}{
-		"signed":      {6, audit.Filter{}, []int{0, 3, 4, 5, 6, 7, 8}},
-		"in part":     {3, audit.Filter{}, []int{0, 5, 7, 8}},
-		"a selection": {6, audit.Filter{Session: "s1", Call: "hidden"}, []int{0, 1, 4}},
+		"signed":               {6, false, audit.Filter{}, []int{0, 3, 4, 5, 6, 7, 8}},
+		"in part":              {3, false, audit.Filter{}, []int{0, 5, 7, 8}},
+		"a selection":          {6, false, audit.Filter{Session: "s1", Call: "hidden"}, []int{0, 1, 4}},
+		"compact, signed":      {6, true, audit.Filter{}, []int{1, 2, 3, 4}},
+		"compact, a selection": {6, true, audit.Filter{Approver: "ann"}, []int{1, 2, 3, 4}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var file bytes.Buffer
-			if _, err := audit.Export(&file, newSigned(t, tc.through), audit.Exporting{Filter: tc.filter}); err != nil {
+			if _, err := audit.Export(&file, open(t, newStored(t, tc.through, tc.compact)), audit.Exporting{Filter: tc.filter}); err != nil {
 				t.Fatal(err)
 			}
 			path := filepath.Join(t.TempDir(), "journal.jsonl")
@@ -176,5 +236,103 @@ func TestExportMutations(t *testing.T) {
 				t.Errorf("of %d mutations %d were found", tried, caught)
 			}
 		})
+	}
+}
+
+// forge returns an export whose open records are changed, as if they were redacted, and
+// what it says of them in short.
+func forge(t *testing.T, export []byte, change func(r *proof.Record), summarize func(r *proof.Record, row message.RawJSON) message.RawJSON) [][]byte {
+	t.Helper()
+	var out [][]byte
+	for l := range bytes.Lines(export) {
+		var members map[string]message.RawJSON
+		if err := strictjson.Unmarshal(l, &members); err != nil {
+			t.Fatal(err)
+		}
+		if kind := string(members["type"]); kind == `"base"` || kind == `"record"` {
+			var r proof.Record
+			if err := strictjson.Unmarshal(members["record"], &r); err != nil {
+				t.Fatal(err)
+			}
+			if r.Entity = bus.EntityIn(r.Subject); r.Entity != "" && r.BodyHash.IsZero() {
+				hash := proof.BodyHash(r.Body())
+				if change(&r); proof.BodyHash(r.Body()) != hash {
+					r.BodyHash = hash
+				}
+			}
+			b, err := strictjson.Marshal(&r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if members["record"] = b; kind == `"record"` {
+				members["event_record"] = summarize(&r, members["event_record"])
+			}
+		}
+		b, err := strictjson.Marshal(members)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, append(b, '\n'))
+	}
+	return out
+}
+
+// No one can hide an open record, or change one on which another builds, and claim that its
+// engine redacted it.
+func TestOpenRecordCannotPassAsRedacted(t *testing.T) {
+	export := func(f audit.Filter) []byte {
+		var file bytes.Buffer
+		if _, err := audit.Export(&file, open(t, newStored(t, 6, true)), audit.Exporting{Filter: f}); err != nil {
+			t.Fatal(err)
+		}
+		return file.Bytes()
+	}
+	path := filepath.Join(t.TempDir(), "journal.jsonl")
+	blank := forge(t, export(audit.Filter{}), func(r *proof.Record) {
+		r.SetBody([]byte(proof.RedactedWhole))
+		r.Redacted = []string{"*"}
+	}, func(r *proof.Record, row message.RawJSON) message.RawJSON {
+		if r.Text != proof.RedactedWhole {
+			return row
+		}
+		short, err := audit.RowOf(r, &proof.Expander{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := strictjson.Marshal(&short)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	})
+	if text, found := verifyText(t, path, blank); !found || !strings.Contains(text, "withheld") {
+		t.Errorf("open records were blanked, and verify says %s", text)
+	}
+	forged := forge(t, export(audit.Filter{Call: "open", Approver: "ann"}), func(r *proof.Record) {
+		r.SetBody(bytes.ReplaceAll(r.Body(), []byte(`"pay"`), []byte(`"look"`)))
+	}, func(_ *proof.Record, row message.RawJSON) message.RawJSON {
+		return bytes.ReplaceAll(row, []byte(`"pay"`), []byte(`"look"`))
+	})
+	if !bytes.Contains(bytes.Join(forged, nil), []byte(`look`)) {
+		t.Fatal("nothing was changed")
+	}
+	if text, found := verifyText(t, path, forged); !found {
+		t.Errorf("a base was changed, and verify says %s", text)
+	}
+}
+
+// An export ends when what a record builds on cannot be read: it must not leave the record
+// out of a selection.
+func TestExportReportsUnreadBase(t *testing.T) {
+	journal := newStored(t, 6, true)
+	journal.fails = errors.New("no answer")
+	s := open(t, journal)
+	for name, e := range map[string]audit.Exporting{"for the file": {Filter: audit.Filter{Approver: "ann"}}, "for the filter": {Filter: audit.Filter{Tool: "pay"}}, "for the table": {CSV: true}} {
+		if name != "for the file" { // the base is not remembered
+			s.Records = all(journal.records[3])
+		}
+		if n, err := audit.Export(io.Discard, s, e); !errors.Is(err, journal.fails) {
+			t.Errorf("%s: Export = %d, %v", name, n, err)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -8,7 +9,6 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/reveal"
-	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message/proof"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -48,24 +48,28 @@ type Row struct {
 	approvers []string
 }
 
-// RowOf reads a record.
-func RowOf(r *proof.Record) Row {
+// RowOf reads a record. in has what it builds on: it has seen the records before. An error
+// means that what it builds on could not be read.
+func RowOf(r *proof.Record, in *proof.Expander) (Row, error) {
 	row := Row{Seq: r.Seq, StoredAt: r.Time, Kind: "unreadable", Leaf: r.Leaf().String(), Redacted: r.Redacted, Invalid: r.Invalid}
 	s, err := bus.ParseSubject(r.Subject)
 	if err != nil {
-		return row
+		return row, nil //nolint:nilerr // the row says that it is unreadable
 	}
 	row.Session, row.Reply, row.Call = idOf(s.Session), idOf(s.Reply), idOf(s.Call)
 	if s.Kind == bus.KindEvent {
 		row.Kind, row.Runtime = "event", idOf(s.Who)
-		return row
+		return row, nil
 	}
 	if !r.BodyHash.IsZero() && string(r.Body()) == proof.RedactedWhole {
-		return row
+		return row, nil
 	}
-	var f toolcall.EventRecord
-	if err := strictjson.UnmarshalOpen(r.Body(), &f, strictjson.MaxBytes(maxBody)); err != nil || bus.EntityIn(r.Subject) == "" {
-		return row
+	f, err := in.Expand(r)
+	if errors.Is(err, proof.ErrBaseUnread) {
+		return row, err
+	}
+	if err != nil || bus.EntityIn(r.Subject) == "" {
+		return row, nil //nolint:nilerr // the row says that it is unreadable
 	}
 	key := f.Key()
 	row.Kind, row.At = f.Kind(), f.At
@@ -77,8 +81,11 @@ func RowOf(r *proof.Record) Row {
 	if f.Call != nil {
 		row.call(f.Call)
 	}
-	return row
+	return row, nil
 }
+
+// isDecoded reports whether the row says what an event record says.
+func (row *Row) isDecoded() bool { return row.Kind != "event" && row.Kind != "unreadable" }
 
 func (row *Row) call(c *toolcall.Call) {
 	row.Tool, row.State, row.Runtime, row.Agent, row.Digest = c.Tool, string(c.State), c.Runtime, c.Agent, c.Digest

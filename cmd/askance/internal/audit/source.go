@@ -6,19 +6,23 @@
 // JSON Lines, which are a source again ([OpenFile]), or as CSV for people:
 //
 //	{"type":"export","v":1,"space":"default","first_seq":1,"last_seq":42}
+//	{"type":"base","record":{…}}
 //	{"type":"record","record":{"seq":1,…,"body":"…"},"event_record":{"tool_name":"pay",…}}
 //	{"type":"checkpoint","record":{…}}
 //	{"type":"end","records":42,"checkpoints":1}
 //
 // A record's body is its exact text; event record repeats in short what it says, for
-// those who read the file with other tools. A selection ([Filter]) leaves
+// those who read the file with other tools. A base is a record on which the next one
+// builds and that the file does not have nearby. A selection ([Filter]) leaves
 // records out and keeps all checkpoints: each record can still be proved, only
 // not that none is missing. Memory is constant for any size.
 package audit
 
 import (
 	"context"
+	"errors"
 	"iter"
+	"time"
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/message/proof"
@@ -26,19 +30,25 @@ import (
 )
 
 // Source is a journal to look at. Records and Checkpoints may be called again
-// and start again.
+// and start again. They yield what follows a sequence; that of a file begins with 0.
 type Source struct {
 	Space       toolcall.SpaceID
 	First, Last uint64 // as the store says; see proof.Options
 	Partial     bool   // a selection
-	Records     func() iter.Seq2[proof.Record, error]
-	Checkpoints func() iter.Seq2[proof.Record, error]
+	Records     func(after uint64) iter.Seq2[proof.Record, error]
+	Checkpoints func(after uint64) iter.Seq2[proof.Record, error]
 
 	// Flaws are what the journal lacks by an anchor that the auditor can read.
 	Flaws []bus.Flaw
+	// Verified remembers verifications; nil: nothing does.
+	Verified *bus.Verified
 
-	filter *Filter // of a selection in a file
-	damage string  // what is wrong with the end of a file, once it was read
+	// load reads one record again; nil without an error: there is none, or it is not near
+	// the last record of the file.
+	load   func(seq uint64) (*proof.Record, error)
+	bases  map[uint64]*proof.Record // of a file: since its last record
+	filter *Filter                  // of a selection in a file
+	damage string                   // what is wrong with the end of a file, once it was read
 }
 
 // Open looks at a journal through an engine, or in a folder. What is stored
@@ -53,22 +63,71 @@ func Open(ctx context.Context, a bus.Auditing, space toolcall.SpaceID) (*Source,
 	if err != nil {
 		return nil, err
 	}
+	walk := func(of bus.AuditOf, last uint64) func(uint64) iter.Seq2[proof.Record, error] {
+		return func(after uint64) iter.Seq2[proof.Record, error] { return bus.Walk(ctx, a, of, after, last) }
+	}
 	return &Source{
 		Space: space, First: journal.First, Last: journal.Last,
-		Records:     func() iter.Seq2[proof.Record, error] { return bus.Walk(ctx, a, bus.AuditJournal, journal.Last) },
-		Checkpoints: func() iter.Seq2[proof.Record, error] { return bus.Walk(ctx, a, bus.AuditCheckpoints, signed.Last) },
+		Records: walk(bus.AuditJournal, journal.Last), Checkpoints: walk(bus.AuditCheckpoints, signed.Last),
+		load: func(seq uint64) (*proof.Record, error) { return loadRecord(ctx, a, seq) },
 	}, nil
+}
+
+func loadRecord(ctx context.Context, a bus.Auditing, seq uint64) (*proof.Record, error) {
+	rep, err := a.Records(ctx, bus.RecordsRequest{V: 1, After: seq - 1, Limit: 1})
+	if err != nil || len(rep.Records) == 0 || rep.Records[0].Seq != seq {
+		return nil, err
+	}
+	bus.RedactRecord(&rep.Records[0])
+	return &rep.Records[0], nil
+}
+
+// Continue lets Verify begin where the last verification ended. An error says why it
+// reads everything, although one was remembered.
+func (s *Source) Continue(ctx context.Context, o *proof.Options) error {
+	if s.Verified == nil {
+		return nil
+	}
+	if len(s.Flaws) > 0 {
+		return errors.New("the journal lacks records")
+	}
+	o.First = s.First
+	var err error
+	o.Earlier, err = s.Verified.Load(ctx, *o)
+	return err
+}
+
+// Remember lets later verifications begin where this one ended, or forgets all if it has
+// findings.
+func (s *Source) Remember(ctx context.Context, r *proof.Report, o proof.Options) error {
+	if s.Verified == nil {
+		return nil
+	}
+	return s.Verified.Save(ctx, r, o, time.Now().UTC().Round(0))
 }
 
 // Verify holds the records against the checkpoints. o needs the keys; what the
 // source knows itself is filled in.
 func (s *Source) Verify(o proof.Options) (*proof.Report, error) {
 	o.Space, o.First, o.Last, o.Partial, o.Name = s.Space, s.First, s.Last, s.Partial, bus.NameOf
+	var after, place, lossesAfter, archivesAfter uint64
+	if e := o.Earlier; e != nil {
+		after, place = e.Checkpoint.To, e.Place
+		if e.Checkpoint.Losses == 0 {
+			lossesAfter = place
+		}
+		if e.Checkpoint.Archives == 0 {
+			archivesAfter = place
+		}
+	}
 	var err error
-	if o.Losses, err = proof.Losses(bus.Bodies(s.Checkpoints()), o.Keys); err != nil {
+	if o.Losses, err = proof.Losses(bus.Bodies(s.Checkpoints(lossesAfter)), o.Keys); err != nil {
 		return nil, err
 	}
-	r, err := proof.Verify(bus.Bodies(s.Checkpoints()), s.Records(), o)
+	if o.Archives, err = proof.Archives(bus.Bodies(s.Checkpoints(archivesAfter)), o.Keys); err != nil {
+		return nil, err
+	}
+	r, err := proof.Verify(bus.Bodies(s.Checkpoints(place)), s.Records(after), o)
 	if err == nil && s.damage != "" && r.OK {
 		r.OK, r.Found = false, 1
 		r.Findings = append(r.Findings, proof.Finding{Kind: proof.Truncated, Seq: r.Last, What: s.damage})

@@ -27,6 +27,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/embed"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
 	"github.com/askance-dev/askance/engine"
@@ -41,6 +42,7 @@ const space = toolcall.SpaceID("bench")
 // bench is a running engine with a worker, under load.
 type bench struct {
 	cfg      Config
+	cluster  *embed.Cluster // nil: the node has an embedded server
 	node     *node.Node
 	runtime  engine.Client
 	approver engine.Client
@@ -91,10 +93,15 @@ func (b *bench) open(ctx context.Context) (*Report, error) {
 	if err := registry.Register(localTool, echo); err != nil {
 		return nil, err
 	}
-	b.node, err = node.Start(ctx, node.Config{
-		Dir: node.Dir(b.cfg.Dir), Space: space, Durability: b.cfg.Durability, Policy: []string{policy}, Tools: declared, Local: &registry,
-	})
-	if err != nil {
+	c := node.Config{Dir: node.Dir(b.cfg.Dir), Space: space, Durability: b.cfg.Durability, Policy: []string{policy}, Tools: declared, Local: &registry}
+	if c.Durability == bus.DurabilityQuorum {
+		if b.cluster, err = embed.StartCluster(ctx, b.cfg.Dir, clusterSize); err != nil {
+			return nil, err
+		}
+		b.closers = append(b.closers, func() error { b.cluster.Close(); return nil })
+		c.NATS = b.cluster.URL()
+	}
+	if b.node, err = node.Start(ctx, c); err != nil {
 		return nil, err
 	}
 	b.closers = append(b.closers, b.node.Close)
@@ -103,13 +110,23 @@ func (b *bench) open(ctx context.Context) (*Report, error) {
 	if b.js, err = jetstream.New(b.node.Conn()); err != nil {
 		return nil, err
 	}
-	if b.raw, err = newRaw(ctx, b.node.Conn(), b.cfg.RecordBytes); err != nil {
+	if b.raw, err = newRaw(ctx, b.node.Conn(), b.cfg.RecordBytes, b.replicas()); err != nil {
 		return nil, err
 	}
 	return &Report{
 		Durability: b.node.Journal().Durability(), Concurrency: b.cfg.Concurrency, CPUs: runtime.GOMAXPROCS(0), Go: runtime.Version(),
 		Raw: Raw{RecordBytes: b.cfg.RecordBytes}, Workloads: []Outcome{},
 	}, b.startWorker(ctx)
+}
+
+// clusterSize is how many servers hold a journal with the durability quorum.
+const clusterSize = 3
+
+func (b *bench) replicas() int {
+	if b.cluster != nil {
+		return clusterSize
+	}
+	return 1
 }
 
 // echo is the tool: it does nothing, so that only the engine is measured.

@@ -111,6 +111,17 @@ func TestRecordsAreCounted(t *testing.T) {
 	}
 }
 
+// TestQuorum measures on three servers.
+func TestQuorum(t *testing.T) {
+	r, err := Run(t.Context(), Config{Dir: t.TempDir(), Durability: bus.DurabilityQuorum, Concurrency: 3, Calls: 6, Duration: 100 * time.Millisecond, RecordBytes: 64, Workloads: []string{"full"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := r.Workloads[0]; r.Durability != string(bus.DurabilityQuorum) || w.Records != 24 || w.PerCall.MessagesIn < 3*w.RecordsPerCall {
+		t.Errorf("durability %s, workload %+v: want 4 records of each call, each at three servers", r.Durability, w)
+	}
+}
+
 func TestCosts(t *testing.T) {
 	before := reading{user: time.Second, system: time.Second, objects: 100, bytes: 1000, journal: 500, stored: 700, messagesIn: 5, messagesOut: 9}
 	after := reading{user: 3 * time.Second, system: 2 * time.Second, objects: 140, bytes: 1800, journal: 900, stored: 600, messagesIn: 15, messagesOut: 39}

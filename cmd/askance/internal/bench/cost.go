@@ -19,8 +19,8 @@ type Cost struct {
 	AllocatedBytes float64 `json:"allocated_bytes"`
 	JournalBytes   float64 `json:"journal_bytes"`
 	StoredBytes    float64 `json:"stored_bytes"` // of all streams, so with checkpoints and open tasks
-	MessagesIn     float64 `json:"messages_in"`  // from clients to the NATS server
-	MessagesOut    float64 `json:"messages_out"` // from the NATS server to clients
+	MessagesIn     float64 `json:"messages_in"`  // to NATS servers: from clients, and from each other
+	MessagesOut    float64 `json:"messages_out"` // from NATS servers
 }
 
 // reading is the state of every meter at one moment.
@@ -49,7 +49,11 @@ func (b *bench) read(ctx context.Context) (reading, error) {
 	state := s.CachedInfo().State
 	r := readProcess()
 	r.records, r.journal, r.stored = state.LastSeq, state.Bytes, account.Store
-	if r.messagesIn, r.messagesOut, err = b.node.Messages(); err != nil {
+	count := b.node.Messages
+	if b.cluster != nil {
+		count = b.cluster.Messages
+	}
+	if r.messagesIn, r.messagesOut, err = count(); err != nil {
 		return reading{}, fmt.Errorf("count the messages: %w", err)
 	}
 	return r, nil

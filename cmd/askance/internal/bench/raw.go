@@ -29,7 +29,7 @@ type rawJournal struct {
 	failed atomic.Pointer[error] // the first publish of a pipeline that was refused
 }
 
-func newRaw(ctx context.Context, nc *nats.Conn, size int) (*rawJournal, error) {
+func newRaw(ctx context.Context, nc *nats.Conn, size, replicas int) (*rawJournal, error) {
 	r := &rawJournal{body: make([]byte, size)}
 	var err error
 	r.js, err = jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(pipeline),
@@ -38,7 +38,7 @@ func newRaw(ctx context.Context, nc *nats.Conn, size int) (*rawJournal, error) {
 		return nil, err
 	}
 	_, err = r.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
-		Name: rawStream, Subjects: []string{rawPrefix + ">"}, Storage: jetstream.FileStorage,
+		Name: rawStream, Subjects: []string{rawPrefix + ">"}, Storage: jetstream.FileStorage, Replicas: replicas,
 		Discard: jetstream.DiscardNew, AllowDirect: true, AllowAtomicPublish: true,
 	})
 	if err != nil {

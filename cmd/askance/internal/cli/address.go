@@ -33,11 +33,16 @@ The first letters of an id are enough, at least four, if they are unique:
 askance never guesses: if several calls match, it lists them and does nothing. An exact
 id wins over the beginning of another one, and an open call over a finished one.
 askance list --all shows finished calls.
+
+With --yes you see no call before it is decided, so only a whole id counts, and only if
+it can mean no other call: no open id begins with it, and no recent call of another
+session or reply has it. With --session and --reply, a whole id always names one call.
 `
 
 type address struct {
 	arg            string
 	session, reply string
+	whole          bool // only a name that can mean no other call: nobody confirms it
 }
 
 func (ad *address) flags(c *cobra.Command) {
@@ -49,6 +54,7 @@ func (ad *address) flags(c *cobra.Command) {
 type AmbiguousError struct {
 	Address    string
 	Prefix     bool // their ids begin with it
+	Unseen     bool // it must be whole, because no one confirms the call
 	Candidates []*toolcall.Call
 }
 
@@ -61,7 +67,14 @@ func (e *AmbiguousError) Error() string {
 	if e.Prefix {
 		have = "have ids that begin with"
 	}
-	fmt.Fprintf(&b, "%d calls %s %s; name one of", len(e.Candidates), have, e.Address)
+	switch n := len(e.Candidates); {
+	case e.Unseen && n == 1:
+		fmt.Fprintf(&b, "%s is only the beginning of an id; without a confirmation, name the whole call", e.Address)
+	case e.Unseen:
+		fmt.Fprintf(&b, "%s can mean %d calls; without a confirmation, pass --session and --reply, or name one of", e.Address, n)
+	default:
+		fmt.Fprintf(&b, "%d calls %s %s; name one of", n, have, e.Address)
+	}
 	for i, c := range e.Candidates {
 		if i == maxCandidates {
 			fmt.Fprintf(&b, "\n  … and %d more", len(e.Candidates)-i)
@@ -84,6 +97,11 @@ const minPrefix = 4
 // find gives the call with the id: an open one if there is one, else a finished one.
 // If no call has it, the id can be the beginning of another one.
 func (ad *address) find(ctx context.Context, c engine.Client) (*toolcall.Call, error) {
+	if ad.whole {
+		if call, err := ad.findWhole(ctx, c); call != nil || err != nil {
+			return call, err
+		}
+	}
 	for _, prefix := range []bool{false, true} {
 		for _, all := range []bool{false, true} {
 			for _, r := range ad.requests() {
@@ -95,6 +113,9 @@ func (ad *address) find(ctx context.Context, c engine.Client) (*toolcall.Call, e
 				switch len(calls) {
 				case 0:
 				case 1:
+					if ad.whole && prefix {
+						return nil, usageError{&AmbiguousError{Address: ad.arg, Unseen: true, Candidates: calls}}
+					}
 					return calls[0], nil
 				default:
 					return nil, usageError{&AmbiguousError{Address: ad.arg, Prefix: prefix, Candidates: calls}}
@@ -103,6 +124,44 @@ func (ad *address) find(ctx context.Context, c engine.Client) (*toolcall.Call, e
 		}
 	}
 	return nil, &message.Error{Code: message.CodeNotFound, Op: "find call", What: "there is no call " + ad.arg, Hint: "askance list --all shows all calls"}
+}
+
+// findWhole gives the open call that the address names, unless the person can have meant
+// another one: agents choose the ids. Nil: no open call has the id.
+func (ad *address) findWhole(ctx context.Context, c engine.Client) (*toolcall.Call, error) {
+	var named, others []*toolcall.Call
+	for _, r := range ad.requests() {
+		calls, err := listNamed(ctx, c, r, false)
+		if err != nil {
+			return nil, err
+		}
+		named = append(named, calls...)
+		if r.Call != message.CallID(ad.arg) || len(calls) == 0 || ad.session != "" && ad.reply != "" {
+			continue // with session and reply it means no other call
+		}
+		longer, err := listNamed(ctx, c, r, true)
+		if err != nil {
+			return nil, err
+		}
+		r.All, r.Sort = true, toolcall.SortChanged // those that an engine remembers
+		recent, err := listNamed(ctx, c, r, false)
+		if err != nil {
+			return nil, err
+		}
+		others = append(longer, recent...)
+	}
+	if len(named) == 0 {
+		return nil, nil
+	}
+	for _, o := range others {
+		if !slices.ContainsFunc(named, func(c *toolcall.Call) bool { return c.Key == o.Key }) {
+			named = append(named, o)
+		}
+	}
+	if len(named) > 1 {
+		return nil, usageError{&AmbiguousError{Address: ad.arg, Unseen: true, Candidates: named}}
+	}
+	return named[0], nil
 }
 
 // listNamed lists the calls of r whose id is that of r, or begins with it.
@@ -118,13 +177,14 @@ func listNamed(ctx context.Context, c engine.Client, r toolcall.ListRequest, pre
 	return slices.DeleteFunc(calls, func(c *toolcall.Call) bool { return !strings.HasPrefix(string(c.Call), start) }), err
 }
 
-// requests are the ways to read the address: as an id, or as
-// session/reply/call. Any part may have slashes in it, so all cuts are tried.
+// requests are the ways to read the address: as session/reply/call, or as an id, which is
+// looked for in the whole space. Any part may have slashes in it, so all cuts are tried.
 func (ad *address) requests() []toolcall.ListRequest {
-	out := []toolcall.ListRequest{{Session: message.SessionID(ad.session), Reply: message.ReplyID(ad.reply), Call: message.CallID(ad.arg)}}
+	id := toolcall.ListRequest{Session: message.SessionID(ad.session), Reply: message.ReplyID(ad.reply), Call: message.CallID(ad.arg)}
+	var out []toolcall.ListRequest
 	parts := strings.Split(ad.arg, "/")
-	if len(parts) > maxCandidates { // no id of ours; do not try for ever
-		return out
+	if ad.session != "" || ad.reply != "" || len(parts) > maxCandidates { // the last: no id of ours
+		return []toolcall.ListRequest{id}
 	}
 	for i := 1; i < len(parts)-1; i++ {
 		for j := i + 1; j < len(parts); j++ {
@@ -134,7 +194,7 @@ func (ad *address) requests() []toolcall.ListRequest {
 			})
 		}
 	}
-	return out
+	return append(out, id)
 }
 
 func oneCall(ad *address) cobra.PositionalArgs {

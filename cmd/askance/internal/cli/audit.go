@@ -54,11 +54,11 @@ func (k *keyFiles) flag(c *cobra.Command) {
 
 // load reads the keys, retired ones too, because the records are old. Without --key
 // it reads those of the data folder.
-func (k keyFiles) load(dir string) (toolcall.KeySet, proof.Retired, error) {
+func (k keyFiles) load(dir node.Dir) (toolcall.KeySet, proof.Retired, error) {
 	if len(k) > 0 {
 		return keyfile.LoadPublicEver(k...)
 	}
-	keys, retired, err := keyfile.LoadPublicEver(node.Dir(dir).PublicKeys())
+	keys, retired, err := keyfile.LoadPublicEver(dir.PublicKeys())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, usagef("the data folder has no engine.pub, so that no signature can be verified: name the engine's public key with --key")
 	}
@@ -86,7 +86,9 @@ func openAuditSource(ctx context.Context, env *environment, args []string) (s *a
 			l.Close()
 			return nil, nil, err
 		}
-		s.Flaws = x.Flaws
+		if s.Flaws = x.Flaws; x.Archived == 0 { // the files of archives are read each time
+			s.Verified = l.verified
+		}
 	}
 	return s, l.Close, nil
 }

@@ -77,7 +77,7 @@ its result says, or that the engine's clock was right.`,
   askance audit check call_42.receipt --key engine.pub --json`,
 		Args: wantArgs(1, "one receipt file"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			set, retired, err := keys.load(env.cfg.dir())
+			set, retired, err := keys.load(env.files())
 			if err != nil {
 				return err
 			}

@@ -2,7 +2,9 @@ package cli_test
 
 import (
 	"encoding/csv"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/embed"
 	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 	"github.com/askance-dev/askance/message"
@@ -101,13 +104,75 @@ func TestAuditVerify(t *testing.T) {
 	fails(t, cli.ExitUsage, "use NUMBER:sha256:HEX", "audit", "verify", "--anchor", "7")
 }
 
+// Without a server, a verification begins where the last one ended and says so. A journal
+// that lacks records is read whole.
+func TestAuditVerifyContinues(t *testing.T) {
+	s := audited(t)
+	s.stop()
+	if r := report(t, cli.ExitOK, "--data", s.data); r.Earlier != nil || r.Records < 7 {
+		t.Errorf("the first: %+v", r)
+	}
+	again := run(t, "audit", "verify", "--data", s.data)
+	for _, want := range []string{"not read now", "--full reads all records again", "There is nothing to verify since then."} {
+		if again.code != cli.ExitOK || !strings.Contains(again.out, want) {
+			t.Errorf("exit %d, want %q in\n%s%s", again.code, want, again.out, again.err)
+		}
+	}
+	whole := ok(t, "audit", "verify", "--full", "--data", s.data)
+	if strings.Contains(whole, "not read now") || !strings.Contains(whole, "Nothing was changed, removed, inserted or reordered.") {
+		t.Errorf("--full printed\n%s", whole)
+	}
+	remembered := filepath.Join(s.data, "verified", "default")
+	good, err := os.ReadFile(remembered)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, remembered, strings.Replace(string(good), `"seq":`, `"seq":9`, 1))
+	if r := run(t, "audit", "verify", "--data", s.data); r.code != cli.ExitOK || !strings.Contains(r.err, "All records are read: ") || strings.Contains(r.out, "not read now") {
+		t.Errorf("with a damaged file: exit %d\n%s%s", r.code, r.out, r.err)
+	}
+	if r := report(t, cli.ExitOK, "--data", s.data); r.Earlier == nil {
+		t.Error("the file was not written again")
+	}
+	deleteStored(t, s.data, 3)
+	if r := report(t, cli.ExitFindings, "--data", s.data); r.Earlier != nil || !hasFinding(r, proof.Removed, 3) {
+		t.Errorf("after a deletion: %+v", r)
+	}
+	if _, err := os.Stat(remembered); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a verification with findings is remembered: %v", err)
+	}
+}
+
+// deleteStored removes a record from a data folder without a server.
+func deleteStored(t *testing.T, data string, seq uint64) {
+	t.Helper()
+	server, err := embed.Start(t.Context(), embed.Options{StoreDir: filepath.Join(data, "nats")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	nc, err := server.Connect(t.Context(), bus.ConnectOptions{Principal: "admin"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := nc.JetStream()
+	if err == nil {
+		err = js.SecureDeleteMsg(bus.StreamName("default"), seq)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Each way to tamper with an export is named, with its sequence and its call.
 func TestAuditFindsTampering(t *testing.T) {
 	s := audited(t)
 	ok(t, "audit", "checkpoint", "--data", s.data)
-	lines := strings.SplitAfter(strings.TrimSuffix(ok(t, "audit", "export", "--data", s.data), "\n"), "\n")
+	lines := strings.SplitAfter(ok(t, "audit", "export", "--data", s.data), "\n")
+	lines = lines[:len(lines)-1] // nothing follows the last line feed
 	key := filepath.Join(s.data, "engine.pub")
-	// The third event record of c3, by its call; it is neither first nor last.
+	// The second event record of c3, in which ann approves it; it is neither first nor last.
 	at := slices.IndexFunc(lines, func(l string) bool {
 		return strings.Contains(l, `"tool_call_id":"c3"`) && strings.Contains(l, `"kind":"start"`)
 	})
@@ -115,14 +180,18 @@ func TestAuditFindsTampering(t *testing.T) {
 		t.Fatalf("no start of c3 in\n%s", strings.Join(lines, ""))
 	}
 	seq := uint64(at) // the first line is the head
+	another := func(line string) string { return strings.Replace(line, `\"ann\"`, `\"eve\"`, 1) }
+	if another(lines[at]) == lines[at] {
+		t.Fatalf("the record does not say who approved c3: %s", lines[at])
+	}
 	tests := []struct {
 		kind proof.Kind
 		do   func(l []string) []string
 	}{
-		{proof.Changed, func(l []string) []string { l[at] = strings.ReplaceAll(l[at], "500", "900"); return l }},
+		{proof.Changed, func(l []string) []string { l[at] = another(l[at]); return l }},
 		{proof.Removed, func(l []string) []string { return slices.Delete(l, at, at+1) }},
 		{proof.Inserted, func(l []string) []string {
-			return slices.Insert(l, at, strings.ReplaceAll(l[at], `500`, `700`))
+			return slices.Insert(l, at, another(l[at]))
 		}},
 		{proof.Reordered, func(l []string) []string { l[at], l[at-1] = l[at-1], l[at]; return l }},
 		{proof.Truncated, func(l []string) []string { return l[:len(l)-1] }},
@@ -332,12 +401,12 @@ func TestAuditSurvivesKills(t *testing.T) {
 			}
 		}
 		kill()
-		if r := report(t, cli.ExitOK, "--data", data); r.Checkpoints == 0 || r.EventRecords < uint64(15*(life+1)) || r.Chained != r.EventRecords {
+		if r := report(t, cli.ExitOK, "--full", "--data", data); r.Checkpoints == 0 || r.EventRecords < uint64(15*(life+1)) || r.Chained != r.EventRecords {
 			t.Errorf("after kill %d: %+v", life+1, r)
 		}
 	}
 	ok(t, "audit", "checkpoint", "--data", data)
-	if r := report(t, cli.ExitOK, "--data", data); r.Uncovered != 0 || r.Checkpoints < 3 {
+	if r := report(t, cli.ExitOK, "--full", "--data", data); r.Uncovered != 0 || r.Checkpoints < 3 {
 		t.Errorf("in the end: %+v", r)
 	}
 }

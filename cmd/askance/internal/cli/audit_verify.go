@@ -16,12 +16,18 @@ func newAuditVerifyCommand(env *environment) *cobra.Command {
 	var keys keyFiles
 	var o proof.Options
 	var anchor string
+	var full bool
 	c := &cobra.Command{
 		Use:   "verify [FILE]",
 		Short: "Find changed, removed, inserted or reordered records",
 		Long: `Compares every record with the signed checkpoints and with the chain of its call, and
 lists each mismatch with its sequence and call. The journal is that of a running
-engine, of a data folder, or an export (FILE). The command writes nothing.
+engine, of a data folder, or an export (FILE). The journal is not changed.
+
+Without a server, the command remembers in the data folder up to which checkpoint it found
+nothing, and the next verification begins there. The output says which records were
+verified now and which earlier. Only --full finds records that were changed since they
+were verified: pass it from time to time, and after any doubt.
 
 Findings: changed, removed, inserted and reordered records; a journal that was
 rolled_back or truncated; purged records (--purged-through accepts an intended purge,
@@ -34,6 +40,7 @@ anchor in a place of your own and pass it to the next verification with --anchor
 
 Ends with exit code 7 if there are findings.`,
 		Example: `  askance audit verify
+  askance audit verify --full
   askance audit verify --nats nats://nats.internal:4222 --creds auditor.creds --key engine.pub
   askance audit verify journal.jsonl --key engine.pub --json`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -46,7 +53,7 @@ Ends with exit code 7 if there are findings.`,
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			var err error
-			if o.Keys, o.Retired, err = keys.load(env.cfg.dir()); err != nil {
+			if o.Keys, o.Retired, err = keys.load(env.files()); err != nil {
 				return err
 			}
 			s, done, err := openAuditSource(c.Context(), env, args)
@@ -56,10 +63,18 @@ Ends with exit code 7 if there are findings.`,
 			defer done()
 			progress, end := newAuditBar(env, "verify", s.Last)
 			o.Progress = progress
+			if !full {
+				if err := s.Continue(c.Context(), &o); err != nil {
+					env.notef("All records are read: %s.\n", term.SafeLine(err.Error()))
+				}
+			}
 			r, err := s.Verify(o)
 			end()
 			if err != nil {
 				return err
+			}
+			if err := s.Remember(c.Context(), r, o); err != nil {
+				env.notef("The next verification does not continue this one: %s.\n", term.SafeLine(err.Error()))
 			}
 			return printVerification(env, r)
 		},
@@ -67,6 +82,7 @@ Ends with exit code 7 if there are findings.`,
 	env.cfg.bindClient(c)
 	keys.flag(c)
 	c.Flags().Uint64Var(&o.PurgedThrough, "purged-through", 0, "accept that the records up to this sequence were purged")
+	c.Flags().BoolVar(&full, "full", false, "read all records, also those that were verified before")
 	c.Flags().StringVar(&anchor, "anchor", "", "checkpoint that must exist, as NUMBER:HASH")
 	return c
 }
@@ -95,9 +111,16 @@ func printVerification(env *environment, r *proof.Report) error {
 
 func verificationText(out *term.Out, r *proof.Report) string {
 	s := newSheet(out, 9, out.Bold("Journal of the space "+term.SafeLine(string(r.Space))))
-	if r.Records == 0 {
+	if e := r.Earlier; e != nil {
+		s.rowf("earlier", "%d to %d verified on %s, and not read now", e.First, e.Checkpoint.To, e.At.Local().Format(time.DateTime))
+		s.rowf("full", "last on %s; --full reads all records again", e.ReadAt.Local().Format(time.DateTime))
+	}
+	switch {
+	case r.Records == 0 && r.Earlier != nil:
+		s.rowf("records", "none are new")
+	case r.Records == 0:
 		s.rowf("records", "none")
-	} else {
+	default:
 		s.rowf("records", "%d to %d: %s, %s", r.First, r.Last, count(r.Records, "record", "records"), count(r.EventRecords, "event record", "event records"))
 	}
 	switch {
@@ -105,6 +128,7 @@ func verificationText(out *term.Out, r *proof.Report) string {
 		s.rowf("selection", "the export has a filter: records may be missing")
 	case r.Unchained > 0 && r.Chained == 0:
 		s.rowf("chained", "%s, all from an earlier release without links: only checkpoints protect them", count(r.EventRecords, "event record", "event records"))
+	case r.EventRecords == 0 && r.Earlier != nil:
 	case r.EventRecords == 0:
 		s.rowf("chained", "there are no event records")
 	case r.Unchained > 0:
@@ -117,10 +141,24 @@ func verificationText(out *term.Out, r *proof.Report) string {
 	}
 	if r.Checkpoints > 0 {
 		s.rowf("signed", "%d to %d, by %s, the last of %s", r.CoverFrom, r.CoverTo, count(r.Checkpoints, "checkpoint", "checkpoints"), r.LastAt.Local().Format(time.DateTime))
+	}
+	if r.Anchor.Number > 0 {
 		s.rowf("anchor", "%s", r.Anchor)
+	}
+	if r.Archives > 0 {
+		s.rowf("archived", "%s in %s", count(r.Archived, "record", "records"), count(r.Archives, "archive", "archives"))
+	}
+	if r.NotShown > 0 {
+		s.rowf("", "%s proved and not shown: the files of their archives are missing here", count(r.NotShown, "record is", "records are"))
 	}
 	if r.Uncovered > 0 {
 		s.rowf("unsigned", "%s not covered by a checkpoint: the last record of a call could be missing unnoticed", count(r.Uncovered, "record is", "records are"))
+	}
+	if r.Void > 0 {
+		s.rowf("void", "%s: a NATS server stored each behind the same record as an earlier one, or behind such a record", count(r.Void, "record has no effect", "records have no effect"))
+	}
+	for _, v := range r.Voids {
+		s.rowf("", "record %d of %s", v.Seq, out.Name(term.SafeLine(v.Call)))
 	}
 	for _, l := range r.Losses {
 		s.rowf("loss", "accepted %s by %s: %s", l.At.Local().Format(time.DateTime), term.SafeLine(l.By), term.SafeLine(l.Reason))
@@ -128,12 +166,8 @@ func verificationText(out *term.Out, r *proof.Report) string {
 			s.rowf("", "missing: %s", m)
 		}
 	}
-	if r.OK && len(r.Losses) > 0 {
-		s.line(out.Good("Nothing else was changed, removed, inserted or reordered."))
-		return s.String()
-	}
 	if r.OK {
-		s.line(out.Good("Nothing was changed, removed, inserted or reordered."))
+		s.line(out.Good(noFindings(r)))
 		return s.String()
 	}
 	for _, f := range r.Findings {
@@ -143,6 +177,21 @@ func verificationText(out *term.Out, r *proof.Report) string {
 		s.line(fmt.Sprintf("… and %d more", more))
 	}
 	return s.String()
+}
+
+// noFindings says what was verified without findings.
+func noFindings(r *proof.Report) string {
+	nothing := "Nothing"
+	if len(r.Losses) > 0 {
+		nothing = "Nothing else"
+	}
+	switch {
+	case r.Earlier == nil:
+		return nothing + " was changed, removed, inserted or reordered."
+	case r.Records == 0:
+		return "There is nothing to verify since then."
+	}
+	return fmt.Sprintf("%s was changed, removed, inserted or reordered from %d on.", nothing, r.First)
 }
 
 func findingText(out *term.Out, f proof.Finding) string {

@@ -44,8 +44,10 @@ callers, engine, worker and server together. Judge a change by these figures.`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			var err error
-			if cfg.Durability, err = env.cfg.embeddedDurability(bus.DurabilityCached); err != nil {
-				return err
+			if cfg.Durability = bus.Durability(env.cfg.Durability); cfg.Durability != bus.DurabilityQuorum {
+				if cfg.Durability, err = env.cfg.embeddedDurability(bus.DurabilityCached); err != nil {
+					return err
+				}
 			}
 			old, err := readBenchReport(earlier)
 			if err != nil {
@@ -58,7 +60,7 @@ callers, engine, worker and server together. Judge a change by these figures.`,
 	f.IntVar(&cfg.Concurrency, "concurrency", 32, "callers at the same time")
 	f.IntVar(&cfg.Calls, "calls", 0, "calls of each workload (default as many as fit into --duration)")
 	f.DurationVar(&cfg.Duration, "duration", 3*time.Second, "time for each workload")
-	env.cfg.bindAs(c, &env.cfg.Durability, "what an acknowledgement means: fsynced (on the disk) or cached (default cached)")
+	env.cfg.bindAs(c, &env.cfg.Durability, "what an acknowledgement means: fsynced (on the disk), cached, or quorum: with most of three servers in this process (default cached)")
 	f.IntVar(&cfg.RecordBytes, "record-bytes", 512, "size of a bare record")
 	f.StringSliceVar(&cfg.Workloads, "workload", nil, "only these workloads: "+strings.Join(bench.Workloads(), ", "))
 	f.IntVar(&cfg.Open, "open", 0, "leave so many requests open at the end, and measure their memory")

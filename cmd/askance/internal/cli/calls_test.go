@@ -178,7 +178,7 @@ func TestResponses(t *testing.T) {
 	}
 
 	s.propose("r1", "c4", "boss", `{}`)
-	fails(t, cli.ExitForbidden, "is not an approver of this approval request", "approve", "c4", "--yes", "--as", "ann", "--data", s.data)
+	fails(t, cli.ExitForbidden, "you cannot respond: only boss can", "approve", "c4", "--yes", "--as", "ann", "--data", s.data)
 	if out := ok(t, "approve", "c4", "--yes", "--as", "boss", "--data", s.data); !strings.Contains(out, "c4 is queued: waiting for a worker") {
 		t.Errorf("approve printed %q", out)
 	}

@@ -45,6 +45,7 @@ type config struct {
 	PlainText     bool          `flag:"nats-insecure" help:"let logins and calls cross the network in plain text"`
 	CredsDir      string        `flag:"creds-dir" path:"file" absent:"creds in the data folder, if it exists" help:"credentials folder: who can log in to the embedded server"`
 	Space         string        `flag:"space" default:"default" help:"space: one journal, one set of keys and people"`
+	Spaces        string        `flag:"spaces" path:"file" help:"file with further spaces that this process serves, each with its own journal, keys, policy, tools and people; --space and the other flags are about the first"`
 	As            string        `flag:"as" default:"{user}" help:"your name, under which responses are recorded"`
 	Listen        string        `flag:"listen" default:"127.0.0.1:4222" help:"address of the embedded server; port 0 takes a free one"`
 	Durability    string        `flag:"durability" choices:"fsynced,cached,quorum" absent:"fsynced; with --nats what the server says, else cached" help:"what an acknowledgement means: fsynced (on the disk) or cached; with --nats what you state about that server: fsynced, cached or quorum"`
@@ -69,6 +70,8 @@ type config struct {
 	Remind            time.Duration `flag:"remind" help:"tell inboxes again of an open approval request after this time without news of it; 0 never does"`
 	ReviewerPerMinute int           `flag:"reviewer-per-minute" help:"most responses that one reviewer can give within a minute; 0: no limit"`
 	ReviewerPerHour   int           `flag:"reviewer-per-hour" help:"most responses that one reviewer can give within an hour; 0: no limit"`
+	MaxOpen           int           `flag:"max-open" default:"250000" help:"most open calls of the space: above it new calls are refused as overloaded; 0: no limit"`
+	MaxRunning        int           `flag:"max-running" default:"4096" help:"most local calls that run in this process: above it new ones are refused as overloaded; 0: no limit"`
 	ReviewerMaxOpen   int           `flag:"reviewer-max-open" help:"most open approval requests of one reviewer: above it they get none by delegation, and a call that only such people could approve is refused; 0: no limit"`
 
 	HTTP            string        `flag:"http" absent:"{http}, or a free port if that is taken" help:"address of the web inbox and the HTTP interfaces; off opens no port"`
@@ -183,6 +186,14 @@ func (cfg *config) bindService(c *cobra.Command) {
 // bindJournal adds the flags that say where the journal is.
 func (cfg *config) bindJournal(c *cobra.Command) {
 	cfg.bind(c, &cfg.Data, &cfg.NATS, &cfg.Creds, &cfg.CA, &cfg.PlainText, &cfg.Space)
+}
+
+// ofSpace are the settings of one space of a server.
+func (cfg *config) ofSpace() []any {
+	return []any{
+		&cfg.Policy, &cfg.PolicyBucket, &cfg.Shadow, &cfg.Directory, &cfg.DirectoryBucket, &cfg.Tools, &cfg.Mode, &cfg.Cwd, &cfg.WorkingDirs,
+		&cfg.Remind, &cfg.MaxOpen, &cfg.MaxRunning, &cfg.ReviewerPerMinute, &cfg.ReviewerPerHour, &cfg.ReviewerMaxOpen, &cfg.Keys, &cfg.Anchor,
+	}
 }
 
 // bindFlag adds the flag of a field, and completes its choices.

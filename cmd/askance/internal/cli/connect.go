@@ -37,7 +37,9 @@ type link struct {
 	live  bool                                     // an engine runs, so that more events can come
 	audit auditor                                  // of auditors
 	exam  func(context.Context) (*bus.Exam, error) // of a folder that an auditor reads
-	close func() error
+	// verified remembers what was verified of that folder.
+	verified *bus.Verified
+	close    func() error
 }
 
 // Close ends the link. Its error loses nothing: what the engine acknowledged is
@@ -94,6 +96,11 @@ func dialHTTP(ctx context.Context, env *environment) (*link, error) {
 		return nil, err
 	}
 	client := remote.New(d.server, d.tokenIfAny)
+	who, err := client.Whoami(ctx)
+	if err != nil {
+		return nil, err
+	}
+	env.cfg.As = who
 	if _, err := client.Info(ctx); err != nil {
 		return nil, err
 	}
@@ -161,7 +168,7 @@ func (env *environment) openFolder(ctx context.Context, dir node.Dir, by toolcal
 	if err := dir.Exists(); err != nil {
 		return nil, err
 	}
-	last, err := readLastRun(string(dir))
+	last, err := readLastRun(string(dir.Files(env.cfg.spaceID())))
 	if err != nil {
 		return nil, err
 	}
@@ -174,8 +181,8 @@ func (env *environment) openFolder(ctx context.Context, dir node.Dir, by toolcal
 		if err != nil {
 			return nil, inUse(err)
 		}
-		exam := func(ctx context.Context) (*bus.Exam, error) { return r.Examine(ctx, known.Anchor) }
-		return &link{Client: r, audit: r.Ledger(), exam: exam, close: r.Close}, nil
+		exam := func(ctx context.Context) (*bus.Exam, error) { return r.Compare(ctx, known.Anchor) }
+		return &link{Client: r, audit: r.Ledger(), exam: exam, verified: r.Verified(), close: r.Close}, nil
 	}
 	cfg, err := lastRunConfig(env, dir, last)
 	if err != nil {

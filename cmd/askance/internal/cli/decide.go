@@ -34,9 +34,9 @@ type responding struct {
 
 // responseKind is what differs between the commands that respond.
 type responseKind struct {
-	verb  string // begins the question for confirmation
-	many  bool   // takes several calls
-	agree bool   // approves the call, which those who skipped it cannot do
+	verb  string            // begins the question for confirmation
+	many  bool              // takes several calls
+	sends toolcall.Response // its kind; an edit has an input
 	flags func(*responding, *pflag.FlagSet)
 	// check reads and checks the values of flags before anything is shown or sent.
 	check func(*responding) error
@@ -62,6 +62,7 @@ func newRespondCommand(env *environment, c *cobra.Command, kind responseKind) *c
 		if err := d.checkFlags(); err != nil {
 			return err
 		}
+		d.ad.whole = d.yes && d.digest == ""
 		if !d.isConfirmed() && !env.isInteractive() {
 			return d.mustConfirm(c.Context(), args)
 		}
@@ -175,15 +176,14 @@ func (d *responding) mustAsk(c *toolcall.Call) error {
 	if bad := asked.Forged(c, c.Digest); bad != "" {
 		return &message.Error{Code: message.CodeDigest, Op: "submit_response", Call: toolcall.ErrorCall(c), What: bad}
 	}
-	v, voted := asked.VoteOf(c, d.env.cfg.As)
-	if !voted || !d.kind.agree || d.env.cfg.Server != "" || v.Kind != toolcall.ResponseSkip && v.Kind != toolcall.ResponseDelegate {
+	if v, voted := c.VoteOf(d.env.cfg.As); voted && v.Kind == d.kind.sends.Kind {
+		return nil // sent again: the engine tells a repetition from a change
+	}
+	bad := asked.Obstacle(c, d.env.cfg.As, d.kind.sends)
+	if bad == "" {
 		return nil
 	}
-	did := "skipped it"
-	if v.Kind == toolcall.ResponseDelegate {
-		did = "delegated it to " + v.To
-	}
-	return &message.Error{Code: message.CodeForbidden, Op: "submit_response", Call: toolcall.ErrorCall(c), What: fmt.Sprintf("you cannot approve the call %s: you %s", c.Call, did), Hint: "leave it to the other approvers, or reject it with askance reject"}
+	return &message.Error{Code: message.CodeForbidden, Op: "submit_response", Call: toolcall.ErrorCall(c), What: fmt.Sprintf("call %s: %s", c.Call, strings.ToLower(bad[:1])+strings.TrimSuffix(bad[1:], ".")), Hint: "askance show lists who has responded and who can"}
 }
 
 func mustAsk(c *toolcall.Call) error {
@@ -192,7 +192,7 @@ func mustAsk(c *toolcall.Call) error {
 	}
 	e := &message.Error{Code: message.CodeState, Op: "submit_response", Call: toolcall.ErrorCall(c), What: fmt.Sprintf("the call %s is %s and waits for no approval", c.Call, c.State), Hint: "askance show prints its history"}
 	if !c.Open() {
-		e.Code, e.What = message.CodeFinished, fmt.Sprintf("the call %s is finished (%s)", c.Call, c.Cause)
+		e.Code, e.What = message.CodeFinished, fmt.Sprintf("the call %s is finished (%s)", c.Call, waitsFor(c))
 		if n := len(c.Votes); n > 0 {
 			e.What += fmt.Sprintf("; %s responded first: %s", asked.Who(c.Votes[n-1].By), c.Votes[n-1].Kind)
 		}
@@ -240,7 +240,7 @@ standing approvals.
   askance approve call_42 call_43 call_44       # one confirmation lists all
   askance approve --tool search --agent research-bot`,
 	}, responseKind{
-		verb: "Approve", many: true, agree: true,
+		verb: "Approve", many: true, sends: toolcall.Response{Kind: toolcall.ResponseApprove},
 		flags: func(d *responding, _ *pflag.FlagSet) {
 			d.memory.flags()
 			d.sign.flags()
@@ -284,7 +284,7 @@ opens.
 			return nil
 		},
 	}, responseKind{
-		verb: "Approve as edited", agree: true,
+		verb: "Approve as edited", sends: toolcall.Response{Kind: toolcall.ResponseApprove, Input: new(string)},
 		flags: func(d *responding, f *pflag.FlagSet) {
 			d.memory.flags()
 			f.StringVar(&d.input, "input", "", "new arguments: a JSON object, @FILE, or - for standard input")
@@ -320,7 +320,7 @@ func newRejectCommand(env *environment) *cobra.Command {
   askance reject call_42 call_43 --yes
   askance reject --session ticket-7 --feedback "the ticket is closed"`,
 	}, responseKind{
-		verb: "Reject", many: true,
+		verb: "Reject", many: true, sends: toolcall.Response{Kind: toolcall.ResponseReject},
 		flags: func(d *responding, f *pflag.FlagSet) {
 			f.StringVar(&d.feedback, "feedback", "", "feedback for the model")
 		},
@@ -344,7 +344,7 @@ func newResultCommand(env *environment) *cobra.Command {
 			return nil
 		},
 	}, responseKind{
-		verb: "Supply the result of", agree: true,
+		verb: "Supply the result of", sends: toolcall.Response{Kind: toolcall.ResponseRespond},
 		flags: func(d *responding, f *pflag.FlagSet) {
 			f.StringVar(&d.output, "output", "", "result: a text, @FILE, or - for standard input")
 		},
@@ -369,10 +369,16 @@ revoked. Only people who could respond before can respond now.`,
 		Example: `  askance delegate call_42 --to bob --note "you know the customer"
   askance delegate call_42 --note "I am related to the payee" --yes`,
 	}, responseKind{
-		verb: "Delegate",
+		verb: "Delegate", sends: toolcall.Response{Kind: toolcall.ResponseDelegate},
 		flags: func(d *responding, f *pflag.FlagSet) {
 			f.StringVar(&d.to, "to", "", "person who should respond; without it you skip the request")
 			f.StringVar(&d.note, "note", "", "note for the next approver")
+		},
+		check: func(d *responding) error {
+			if d.to == "" {
+				d.kind.sends.Kind = toolcall.ResponseSkip
+			}
+			return nil
 		},
 		build: func(d *responding, _ context.Context, _ *toolcall.Call) (toolcall.Response, error) {
 			response := toolcall.Response{Kind: toolcall.ResponseSkip, Note: d.note}

@@ -249,7 +249,7 @@ func (d *diagnosis) lintPolicy(ctx context.Context, env *environment) {
 	if isRemote(env) {
 		return
 	}
-	last, err := readLastRun(env.cfg.dir())
+	last, err := readLastRun(string(env.files()))
 	if err != nil || last == nil || len(last.Policy) == 0 {
 		return
 	}
@@ -286,7 +286,7 @@ func (d *diagnosis) checkJournal(ctx context.Context, l *link) {
 	case last == 0:
 		d.add("journal", levelOK, "it is empty", "")
 	case signed == nil || last > signed.To && time.Since(signed.At) > sealLimit:
-		d.add("journal", levelWarning, fmt.Sprintf("the engine does not sign the journal: the last of %d records are not signed", last), "see the log of askance serve, and sign it with askance audit checkpoint")
+		d.add("journal", levelWarning, fmt.Sprintf("the engine does not sign the journal: not all of the %d records are signed", last), "see the log of askance serve, and sign it with askance audit checkpoint")
 	default:
 		d.add("journal", levelOK, fmt.Sprintf("%d records, signed up to %d at %s", last, signed.To, moment(signed.At)), "")
 	}
@@ -328,24 +328,45 @@ func (d *diagnosis) checkQueues(ctx context.Context, l *link, info toolcall.Info
 	for _, c := range info.Clocks {
 		d.add("clock", levelWarning, fmt.Sprintf("the clock of %s differs from that of the engine by %s", c.Who, (time.Duration(c.AheadMS)*time.Millisecond).Abs()), "synchronize the clocks: a worker refuses grants that are not yet or no longer valid")
 	}
-	workers, alone := 0, 0
+	d.checkWorkers(r)
+	if info.Blocked > 0 {
+		d.add("blocked", levelProblem, asked.Count(info.Blocked, "call")+" need an operator", "see them with askance list --phase blocked, then askance resolve CALL")
+	}
+}
+
+// checkWorkers looks for calls that wait and have no worker.
+func (d *diagnosis) checkWorkers(r toolcall.ActivityReply) {
+	connected, seen, alone := map[string]bool{}, map[string]bool{}, 0
 	for _, q := range r.Queues {
-		workers += len(q.Workers)
-		if q.Placement == toolcall.PlaceRemote && len(q.Workers) == 0 && q.Depth > 0 {
+		if q.Placement != toolcall.PlaceRemote {
+			continue
+		}
+		for _, w := range q.Workers {
+			seen[w.Name] = true
+			if w.IsConnected(r.At) {
+				connected[w.Name] = true
+			}
+		}
+		if q.Depth > 0 && !q.HasWorker(r.At) {
 			alone++
 			command := "askance worker --tool " + q.Tool
 			if q.Route != "" {
 				command += " --subject " + q.Route
 			}
-			d.add("workers", levelProblem, fmt.Sprintf("%s of %s wait and no worker was heard of within the last hour", asked.Count(q.Depth, "call"), q.Tool), "start one: "+command+" -- COMMAND")
+			d.add("workers", levelProblem, fmt.Sprintf("%s of %s: %s", asked.Count(q.Depth, "waiting call"), q.Tool, workersText(q, r.At)), "start one: "+command+" -- COMMAND")
 		}
 	}
-	if alone == 0 {
-		d.add("workers", levelOK, asked.Count(workers, "worker")+" heard of within the last hour, and every queue with calls has one", "")
+	if alone > 0 {
+		return
 	}
-	if info.Blocked > 0 {
-		d.add("blocked", levelProblem, asked.Count(info.Blocked, "call")+" need an operator", "see them with askance list --phase blocked, then askance resolve CALL")
+	what := asked.Count(len(connected), "worker") + " connected"
+	if gone := len(seen) - len(connected); gone > 0 {
+		what += fmt.Sprintf(", %d more seen in the last hour", gone)
 	}
+	if len(seen) == 0 {
+		what = "no worker has contacted the engine in the last hour"
+	}
+	d.add("workers", levelOK, what+"; no call waits without one", "")
 }
 
 // checkLogins looks for logins and tokens that end soon.

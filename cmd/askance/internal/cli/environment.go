@@ -70,6 +70,11 @@ func shownAttr(_ []string, at slog.Attr) slog.Attr {
 	return at
 }
 
+// files is the folder with the files of the space, as in the data folder.
+func (env *environment) files() node.Dir {
+	return node.Dir(env.cfg.dir()).Files(env.cfg.spaceID())
+}
+
 // fileOr is the file or folder of a flag, or else the one of the data folder.
 func (env *environment) fileOr(flag, given string, own func(node.Dir) string) (string, error) {
 	switch {

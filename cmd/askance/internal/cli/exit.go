@@ -105,11 +105,11 @@ func exitCodeOf(code message.Code) int {
 	switch code {
 	case message.CodeInvalid, message.CodeTooLarge:
 		return ExitUsage
-	case message.CodeConflict, message.CodeDigest, message.CodeFinished, message.CodeState, message.CodeInterrupted, message.CodeSuperseded:
+	case message.CodeConflict, message.CodeDigest, message.CodeFinished, message.CodeArchived, message.CodeState, message.CodeInterrupted, message.CodeSuperseded:
 		return ExitConflict
 	case message.CodeNotFound:
 		return ExitNotFound
-	case message.CodeUnavailable, message.CodeFull, message.CodeOverLimit, message.CodeUnknownOutcome:
+	case message.CodeOverloaded, message.CodeUnavailable, message.CodeFull, message.CodeOverLimit, message.CodeUnknownOutcome:
 		return ExitUnavailable
 	case message.CodeForbidden, message.CodeForeign, message.CodeForeignStream:
 		return ExitForbidden

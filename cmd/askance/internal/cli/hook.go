@@ -63,7 +63,7 @@ func newHookRelayCommand(env *environment, d dialect.Dialect) *cobra.Command {
 call, and prints the answer in the agent's format and nothing else. The agent starts this
 command.
 
-The command waits until the call is decided. 5 s before the agent's timeout it denies the
+The command waits until the call is decided. 5s before the timeout of the agent it denies the
 call with a link to the request, which stays open: the same call again gets the decision.
 Every failure ends with exit code 2 and a reason, which blocks the call.
 

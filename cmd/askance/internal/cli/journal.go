@@ -22,19 +22,21 @@ import (
 func newJournalCommand(env *environment) *cobra.Command {
 	return newGroup(&cobra.Command{
 		Use:   "journal",
-		Short: "Check, back up and restore a journal, accept a loss, and set replicas",
+		Short: "Check, archive, back up and restore a journal, accept a loss, set replicas",
 		Long: `An engine refuses a journal without records that its signed checkpoints or its anchor
 file prove, and ends with exit code 8. These commands list what is missing and let an
 operator accept the loss. They work on a journal that no engine uses; replicas and backup
 work while engines run.`,
 		Example: `  askance journal check
   askance journal accept-loss --by ann --reason "disk failed, no backup"`,
-	}, newJournalCheckCommand(env), newJournalAcceptLossCommand(env), newJournalReplicasCommand(env), newJournalBackupCommand(env), newJournalRestoreCommand(env))
+	}, newJournalCheckCommand(env), newJournalAcceptLossCommand(env), newJournalArchiveCommand(env), newJournalReplicasCommand(env), newJournalBackupCommand(env), newJournalRestoreCommand(env))
 }
+
+const keysOfSpace = "key file of the space's engines (default that of the last run, or engine.key in the data folder)"
 
 func addDamagedFlags(env *environment, c *cobra.Command) {
 	env.cfg.bindJournal(c)
-	env.cfg.bindAs(c, &env.cfg.Keys, "key file of the space's engines (default that of the last run, or engine.key in the data folder)")
+	env.cfg.bindAs(c, &env.cfg.Keys, keysOfSpace)
 	env.cfg.bindAs(c, &env.cfg.Anchor, "anchor file (default that of the last run, or anchors/SPACE in the data folder)")
 }
 
@@ -43,7 +45,7 @@ func findDamagedJournal(env *environment) (node.Damaged, error) {
 	if d.Dir == "" {
 		return d, usagef("there is no home folder for the data folder: pass --data")
 	}
-	last, err := readLastRun(string(d.Dir))
+	last, err := readLastRun(string(d.Dir.Files(d.Space)))
 	if err != nil {
 		return d, err
 	}

@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -9,23 +12,45 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/creds"
+	"github.com/askance-dev/askance/bus/keyfile"
+	"github.com/askance-dev/askance/cmd/askance/internal/node"
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/toolcall"
 )
 
 // copying backs up or restores a space.
-type copying func(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, folder string) ([]string, error)
+type copying func(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, folder string, archives bus.ArchiveStore) (bus.Copied, error)
 
 func newJournalBackupCommand(env *environment) *cobra.Command {
-	return newCopyCommand(env, bus.BackUp, "Backed up", &cobra.Command{
+	backUp := func(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, folder string, archives bus.ArchiveStore) (bus.Copied, error) {
+		file := env.cfg.Keys
+		if file == "" {
+			d, err := findDamagedJournal(env)
+			if err != nil {
+				return bus.Copied{}, err
+			}
+			file = cmp.Or(d.Keys, d.Dir.Files(space).Keys())
+		}
+		keys, err := keyfile.Load(file)
+		if err != nil {
+			return bus.Copied{}, err
+		}
+		return bus.BackUp(ctx, nc, space, keys, folder, archives)
+	}
+	c := newCopyCommand(env, backUp, "Backed up", &cobra.Command{
 		Use:   "backup FOLDER",
 		Short: "Copy the journal, checkpoints and buckets of a space into a folder",
 		Long: `Copies all streams of the space from the server of --nats into a new folder. Engines can
-run meanwhile. The copy does not have the key file, the policy and tools files, and the
-credentials: keep them with it, because the journal is worthless without engine.key.
+run meanwhile. Files of archives come from the folder archive of the data folder. The copy
+does not have the key file, the policy and tools files, and the credentials: keep them
+with it, because the journal is worthless without engine.key.
 
-It needs the login of the engines (--creds).`,
-		Example: `  askance journal backup /backup/monday --nats nats://nats.internal:4222 --creds engine.creds`,
+It needs the login (--creds) and the key file of the engines, with which it verifies the
+checkpoints.`,
+		Example: `  askance journal backup /backup/monday --nats nats://nats.internal:4222 --creds engine.creds --keys space.key`,
 	})
+	env.cfg.bindAs(c, &env.cfg.Keys, keysOfSpace)
+	return c
 }
 
 func newJournalRestoreCommand(env *environment) *cobra.Command {
@@ -33,7 +58,8 @@ func newJournalRestoreCommand(env *environment) *cobra.Command {
 		Use:   "restore FOLDER",
 		Short: "Restore a space from a folder of askance journal backup",
 		Long: `Makes the streams of the space on servers that have none of them: three replicas on a
-cluster, else one. Stop all engines first.
+cluster, else one. Files of archives go into the data folder (--data) of the engines.
+Stop all engines first.
 
 An engine whose anchor file knows later records then ends with exit code 8: look with
 askance journal check, and accept the loss with askance journal accept-loss.`,
@@ -50,11 +76,20 @@ func newCopyCommand(env *environment, do copying, done string, c *cobra.Command)
 			return err
 		}
 		defer nc.Close()
-		names, err := do(ctx, nc, env.cfg.spaceID(), args[0])
+		var archives bus.ArchiveStore // a machine without a home folder has none
+		if data := env.cfg.dir(); data != "" {
+			archives = bus.ArchiveFolder(node.Dir(data).Files(env.cfg.spaceID()).Archives())
+		}
+		copied, err := do(ctx, nc, env.cfg.spaceID(), args[0], archives)
 		if err != nil {
 			return err
 		}
-		return env.print(names, done+" "+strings.Join(names, ", ")+".\n")
+		var text strings.Builder
+		fmt.Fprintf(&text, "%s %s.\n", done, strings.Join(slices.Concat(copied.Streams, copied.Archives), ", "))
+		for _, name := range copied.Missing {
+			fmt.Fprintf(&text, "Without %s, which is not in the folder: its records are proved, and not shown.\n", term.SafeLine(name))
+		}
+		return env.print(copied, text.String())
 	}
 	env.cfg.bindJournal(c)
 	return c

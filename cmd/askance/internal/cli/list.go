@@ -305,9 +305,9 @@ func callsTable(out *term.Out, calls []*toolcall.Call, wide bool, now time.Time)
 	rows := make([][]string, 0, len(calls))
 	widths := make([]int, len(heads))
 	for i, c := range calls {
-		id := term.Clip(term.SafeLine(ids[i]), 2*wideWidth)
-		agent := term.Clip(term.SafeLine(c.Agent), nameWidth)
-		row := []string{id, statusOf(c), dueText(c, now), age(now.Sub(c.ProposedAt)), agent, term.Clip(term.SafeLine(c.Tool), nameWidth), term.Clip(term.SafeLine(ruleOf(c)), nameWidth)}
+		id := term.Clip(term.SafeName(ids[i]), 2*wideWidth)
+		agent := term.Clip(term.SafeName(c.Agent), nameWidth)
+		row := []string{id, statusOf(c), dueText(c, now), asked.ShortSpan(now.Sub(c.ProposedAt)), agent, term.Clip(term.SafeLine(c.Tool), nameWidth), term.Clip(term.SafeLine(ruleOf(c)), nameWidth)}
 		if narrow {
 			row = slices.Delete(row, 4, 5)
 		}
@@ -449,10 +449,8 @@ func summaryOf(c *toolcall.Call) string {
 func waitsFor(c *toolcall.Call) string {
 	switch c.Phase() {
 	case toolcall.PhaseFinished:
-		if c.Result != nil {
-			return fmt.Sprintf("%s (%s)", c.Result.State, c.Cause)
-		}
-		return c.Cause
+		word, _ := asked.Ended(c)
+		return strings.ToLower(word)
 	case toolcall.PhaseBlocked:
 		return story.BlockedDetail(c)
 	case toolcall.PhaseAsking:
@@ -462,7 +460,7 @@ func waitsFor(c *toolcall.Call) string {
 		return "an approver"
 	case toolcall.PhaseWaiting:
 		if c.Behind != "" {
-			return "waiting for the approval of " + term.SafeLine(string(c.Behind))
+			return "waiting for the approval of " + term.SafeName(string(c.Behind))
 		}
 		return "waiting for earlier calls of its reply"
 	case toolcall.PhaseRetrying:
@@ -472,7 +470,7 @@ func waitsFor(c *toolcall.Call) string {
 		}
 		return text
 	case toolcall.PhaseRunning:
-		return "running on " + term.SafeLine(c.Attempt.Worker)
+		return "running on " + term.SafeName(c.Attempt.Worker)
 	case toolcall.PhaseQueued:
 		if c.Placement == toolcall.PlaceExternal {
 			return "waiting for an external result"
@@ -481,18 +479,6 @@ func waitsFor(c *toolcall.Call) string {
 	default:
 		return "waiting for an engine that has the tool"
 	}
-}
-
-func age(d time.Duration) string {
-	switch d = max(0, d); {
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", int(d.Seconds()))
-	case d < time.Hour:
-		return fmt.Sprintf("%dm", int(d.Minutes()))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh", int(d.Hours()))
-	}
-	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
 // waitingRows are the rows of an open approval request: who must agree, who cannot,

@@ -15,7 +15,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-const listedRules = testRules + `  - {name: hurry, tool_name: ship, behavior: ask, when: args.cents == 77, expiry: 2m}
+const listedRules = testRules + `  - {name: hurry, tool_name: ship, behavior: ask, when: args.cents == 77, expiry: 2m45s}
 `
 
 // A list shows what would run, when it ends, and who wants it; its filters are those
@@ -29,9 +29,9 @@ func TestListFiltersAndColumns(t *testing.T) {
 	s.propose("r2", "toolu_01ABCDEFGHJKLMNOPQRSTUVWX", "outside", `{}`)
 	s.propose("r2", "toolu_01ABCDEFGHJKLMNOPQRSTUVWY", "outside", `{}`)
 	at := []string{"--data", s.data}
-	left := regexp.MustCompile(`\b[12]m\d\ds\b`) // of the expiry of two minutes
-	golden(t, "list-columns", left.ReplaceAllString(ok(t, append([]string{"ls"}, at...)...), "2m00s"))
-	golden(t, "list-wide", left.ReplaceAllString(ok(t, append([]string{"list", "--phase", "asking", "-o", "wide"}, at...)...), "2m00s"))
+	left := regexp.MustCompile(`\b2m \d\ds\b`) // of the expiry
+	golden(t, "list-columns", left.ReplaceAllString(ok(t, append([]string{"ls"}, at...)...), "2m 45s"))
+	golden(t, "list-wide", left.ReplaceAllString(ok(t, append([]string{"list", "--phase", "asking", "-o", "wide"}, at...)...), "2m 45s"))
 	for flags, want := range map[string]string{
 		"":                             "call_hurry call_pay call_boss toolu_01ABCDEFGHJKLMNOPQRSTUVWX toolu_01ABCDEFGHJKLMNOPQRSTUVWY",
 		"--tool pay,boss":              "call_pay call_boss",
@@ -134,7 +134,7 @@ func TestStatusAndDoctor(t *testing.T) {
 	s.propose("r1", "call_b", "boss", `{}`)
 	s.propose("r1", "call_c", "pay", `{"cents":5}`)
 	out := ok(t, "status", "--data", s.data)
-	for _, want := range []string{"running " + s.data, "version devel", "console    " + s.http, "cached: a crash", "5 rules, in force for", "2 asking, 1 queued", "pay: no worker, 1 queued, 0 running", "call_a", "large"} {
+	for _, want := range []string{"running " + s.data, "version devel", "console    " + s.http, "cached: a crash", "5 rules, in force for", "2 asking, 1 queued", "pay: no worker connected, 1 queued, 0 running", "call_a", "large"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("status does not say %q:\n%s", want, out)
 		}
@@ -151,7 +151,7 @@ func TestStatusAndDoctor(t *testing.T) {
 	r := fails(t, cli.ExitError, "doctor found 1 problem", "doctor", "--data", s.data)
 	for _, want := range []string{
 		"ok       server", "ok       version", "warning  durability", "→ start askance serve with --durability fsynced", "warning  login", "askance creds init",
-		"ok       policy", "warning  lint", "askance policy lint", "ok       clock", "problem  workers    1 call of pay wait", "askance worker --tool pay -- COMMAND", "disk", "journal",
+		"ok       policy", "warning  lint", "askance policy lint", "ok       clock", "problem  workers    1 waiting call of pay: no worker connected", "askance worker --tool pay -- COMMAND", "disk", "journal",
 	} {
 		if !strings.Contains(r.out, want) {
 			t.Errorf("doctor does not say %q:\n%s", want, r.out)
@@ -198,7 +198,7 @@ func TestDoctorLogins(t *testing.T) {
 	foreign := strings.TrimSpace(ok(t, "creds", "add", "worker", "wk-1", "--tool", "refund", "--data", other))
 	fails(t, cli.ExitError, "doctor found 1 problem", "doctor", "--creds", foreign, "--data", data)
 	out := ok(t, "doctor", "--as", "ann", "--data", data)
-	for _, want := range []string{"ann acts as approver, auditor and not as operator", "askance creds add operator ann", "the login of approver ann expires in 1d23h", "the token ", "of bot expires in 2d23h", "there are no rules"} {
+	for _, want := range []string{"ann acts as approver, auditor and not as operator", "askance creds add operator ann", "the login of approver ann expires in 1d 23h", "the token ", "of bot expires in 2d 23h", "there are no rules"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("doctor does not say %q:\n%s", want, out)
 		}

@@ -23,7 +23,7 @@ func newLoadCommand(env *environment) *cobra.Command {
 		Aliases: []string{"reviewers"},
 		Short:   "Show the workload and the response statistics of each reviewer",
 		Long: `Shows for each person and group: open approval requests, the number of responses, the
-share of approvals, the median response time (within 5 %), and the share of responses
+share of approvals, the median response time (within 5%), and the share of responses
 within two seconds, which is too short to read a request. The responses of a group are
 those of its members to requests that ask the group.
 
@@ -116,7 +116,7 @@ func loadRow(out *term.Out, name string, r toolcall.ReviewerLoad, lastMinute, la
 	approved, median, fast := "-", "-", "-"
 	if r.Answered > 0 {
 		approved = percent(r.ApproveRate())
-		median = durationText(time.Duration(r.MedianMS) * time.Millisecond)
+		median = asked.Took(time.Duration(r.MedianMS) * time.Millisecond)
 		if fast = percent(r.FastShare()); r.FastShare() >= hasty {
 			fast = out.Bad(fast)
 		}
@@ -125,17 +125,6 @@ func loadRow(out *term.Out, name string, r toolcall.ReviewerLoad, lastMinute, la
 }
 
 func percent(share float64) string { return fmt.Sprintf("%.0f%%", 100*share) }
-
-// durationText is a duration with a precision of about five percent.
-func durationText(d time.Duration) string {
-	switch {
-	case d < 10*time.Second:
-		return d.Round(100 * time.Millisecond).String()
-	case d < time.Minute:
-		return d.Round(time.Second).String()
-	}
-	return age(d)
-}
 
 func windowText(r toolcall.LoadReply) string {
 	var out []string

@@ -147,6 +147,8 @@ type served struct {
 	durability, why string
 	// httpAuth is what serve says about who may use it.
 	httpAuth string
+	// errs is what a process has written to standard error, once it was killed.
+	errs bytes.Buffer
 }
 
 // serve starts askance serve on a free port and waits until it serves.
@@ -173,6 +175,8 @@ func serveProcess(t *testing.T, data string, args ...string) (s *served, kill fu
 	if err != nil {
 		t.Fatal(err)
 	}
+	s = &served{t: t, data: data}
+	c.Stderr = &s.errs
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +184,9 @@ func serveProcess(t *testing.T, data string, args ...string) (s *served, kill fu
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &served{t: t, data: data, url: decode[struct{ URL string }](t, line).URL}, func() {
+	at := decode[struct{ URL, HTTP, Metrics string }](t, line)
+	s.url, s.http, s.metrics = at.URL, at.HTTP, at.Metrics
+	return s, func() {
 		if err := c.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
+	"github.com/askance-dev/askance/cmd/askance/internal/web"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -70,7 +71,7 @@ func consoleURL(env *environment) (*url.URL, error) {
 	dir, text := node.Dir(env.cfg.dir()), cmp.Or(env.cfg.HTTPURL, env.cfg.Server)
 	if text == "" && env.cfg.NATS == "" {
 		var err error
-		if text, err = dir.ConsoleURL(); err != nil {
+		if text, err = localConsole(env); err != nil {
 			return nil, err
 		}
 	}
@@ -86,6 +87,16 @@ func consoleURL(env *environment) (*url.URL, error) {
 		return nil, usagef("%q is no address of a web console, use one such as https://askance.example", text)
 	}
 	return u, nil
+}
+
+// localConsole is where the server of the data folder shows the space, or "".
+func localConsole(env *environment) (string, error) {
+	dir, space := node.Dir(env.cfg.dir()), env.cfg.spaceID()
+	at, err := dir.ConsoleURL()
+	if at != "" && dir.Files(space) != dir {
+		at = web.OfSpace(at, space)
+	}
+	return at, err
 }
 
 func addCallPath(ctx context.Context, env *environment, ad *address, at *url.URL) error {
@@ -109,7 +120,11 @@ func openBrowser(ctx context.Context, at *url.URL) error {
 		return &message.Error{Code: message.CodeUnavailable, Op: "open console", What: what, Hint: hint, Err: err}
 	}
 	dialer := net.Dialer{Timeout: consoleTimeout}
-	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(at.Hostname(), cmp.Or(at.Port(), map[string]string{"http": "80", "https": "443"}[at.Scheme])))
+	host := at.Hostname()
+	if strings.HasSuffix(host, ".localhost") { // browsers know that these are this machine
+		host = "localhost"
+	}
+	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(host, cmp.Or(at.Port(), map[string]string{"http": "80", "https": "443"}[at.Scheme])))
 	if err != nil {
 		return failed("the web console at "+at.String()+" cannot be reached", "start it with askance serve, or check the address", err)
 	}

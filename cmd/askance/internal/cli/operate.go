@@ -10,6 +10,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/explain"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
@@ -17,7 +18,7 @@ import (
 )
 
 func newResolveCommand(env *environment) *cobra.Command {
-	var ad address
+	ad := address{whole: true}
 	var r toolcall.ResolveRequest
 	var output string
 	outcomes := []string{"happened", "did_not_happen", "run_again"}
@@ -212,7 +213,7 @@ func previewText(out *term.Out, _ api.PreviewRequest, reply api.PreviewReply) st
 		d := c.Decision
 		s := newSheet(out, 8, fmt.Sprintf("%s %s: %s", explain.Behavior(out, d.Behavior), tool, term.SafeLine(d.Reason)))
 		s.row("rule", term.SafeLine(d.Rule))
-		s.row("source", term.SafeLine(d.Source))
+		s.row("source", term.SafeLine(asked.Source(d.Source)))
 		s.row("message", term.SafeLine(d.Message))
 		s.row("runs", runsText(d))
 		for _, id := range d.StandingApprovals() {

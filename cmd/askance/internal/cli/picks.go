@@ -109,6 +109,9 @@ func (d *responding) respondToMany(ctx context.Context, l *link, args []string) 
 	}
 	if !d.isConfirmed() {
 		env.notef("%s", requestsTable(env.err, calls))
+		if d.kind.sends.Kind == toolcall.ResponseApprove {
+			env.notef("Exactly these calls run; askance show CALL shows all arguments of one.%s\n", shortenedText(calls))
+		}
 		if err := d.confirm(ctx, fmt.Sprintf("%s these %s", d.kind.verb, asked.Count(len(calls), "call"))); err != nil {
 			return err
 		}
@@ -128,7 +131,11 @@ func (d *responding) respondToMany(ctx context.Context, l *link, args []string) 
 			body := documentOf(one.err).Error
 			one.Error, one.Call = &body, nil
 			failed = append(failed, one.err)
-			fmt.Fprintf(&text, "%s: %s %s\n", env.out.Name(term.SafeLine(string(call.Call))), env.out.Bad("failed:"), term.SafeLine(one.err.Error()))
+			what := "failed:"
+			if asked.IsUnsure(one.err) {
+				what = "outcome unknown, see askance show:"
+			}
+			fmt.Fprintf(&text, "%s: %s %s\n", env.out.Name(term.SafeLine(string(call.Call))), env.out.Bad(what), term.SafeLine(one.err.Error()))
 		} else {
 			text.WriteString(outcomeText(env.out, one.Call) + "\n")
 		}
@@ -166,6 +173,14 @@ func partialFailure(failed []error, of int) error {
 		}
 	}
 	return partialError{of, of, ExitCode(failed[0])}
+}
+
+// shortenedText says which lines of a table do not show all.
+func shortenedText(calls []*toolcall.Call) string {
+	if !slices.ContainsFunc(calls, asked.IsShortened) {
+		return ""
+	}
+	return " A line with … is shortened."
 }
 
 // requestsTable lists what each call would run.

@@ -78,7 +78,7 @@ func policyStatusText(out *term.Out, _ struct{}, r api.PolicyStatusReply) string
 
 func shadowText(out *term.Out, s *api.ShadowPolicyStatus) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Shadow policy %s, %s: %d of %d calls would be decided differently\n", term.SafeLine(s.Bundle), asked.Count(s.Rules, "rule"), s.Differing, s.Compared)
+	fmt.Fprintf(&b, "Shadow policy %s, %s: another decision about %d of %d calls\n", term.SafeLine(s.Bundle), asked.Count(s.Rules, "rule"), s.Differing, s.Compared)
 	if s.Alarm != "" {
 		b.WriteString(out.Bad("the newest shadow policy is refused: ") + term.SafeLine(s.Alarm) + "\n")
 	}
@@ -91,7 +91,7 @@ func shadowText(out *term.Out, s *api.ShadowPolicyStatus) string {
 func shortVerdictText(v api.PolicyVerdict) string {
 	by := v.Rule
 	if by == "" {
-		by = v.Step
+		by = asked.Source(v.Step)
 	}
 	return term.SafeLine(fmt.Sprintf("%s (%s)", v.Behavior, by))
 }

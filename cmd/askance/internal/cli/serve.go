@@ -11,11 +11,9 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/metrics"
-	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/telemetry"
 	"github.com/askance-dev/askance/cmd/askance/internal/web"
 	"github.com/askance-dev/askance/engine"
-	"github.com/askance-dev/askance/toolcall"
 )
 
 type serving struct {
@@ -55,10 +53,26 @@ credentials exist, NATS logins included. Without any credentials, every process 
 machine acts as one local user, who can also approve. With --http-socket, the kernel
 names the user.
 
+--spaces names a file with further spaces. Each has its own journal, keys, policy, tools
+and people, and takes the settings of askance.yaml that are about one space. Its keys,
+anchor, archive and snapshots are in spaces/NAME in the data folder:
+
+  version: 1
+  spaces:
+    team:
+      policy: team/rules.yaml
+      tools: team/tools.yaml
+
+A token or a login is valid in one space. Without credentials, the host names the space:
+http://team.localhost:8787 is team, any other name of this machine the first space.
+Webhooks, a provider and --http-socket-role are about the first space. If one space
+cannot go on, the process ends and names it.
+
 SIGINT or SIGTERM stops the engine; running local calls have ten seconds to end. A
 second signal stops it at once. Neither loses acknowledged records.`,
 		Example: `  askance serve --policy rules.yaml --tools tools.yaml
   askance serve --data /var/lib/askance --listen 127.0.0.1:4222 --durability cached
+  askance serve --policy rules.yaml --tools tools.yaml --spaces spaces.yaml
   askance serve --tools tools.yaml --demo-agent   # an agent without a model, to try the interfaces
   askance serve --nats nats://nats.internal:4222 --creds engine.creds --keys space.key`,
 		Args: noArgs,
@@ -67,10 +81,10 @@ second signal stops it at once. Neither loses acknowledged records.`,
 	cfg := &env.cfg
 	cfg.bindJournal(c)
 	cfg.bind(c, &cfg.Listen, &cfg.Cert, &cfg.CertKey, &cfg.CredsDir, &cfg.Durability, &cfg.Replicas, &cfg.SystemCreds,
-		&cfg.Policy, &cfg.PolicyBucket, &cfg.Shadow, &cfg.Directory, &cfg.DirectoryBucket, &cfg.Tools, &cfg.Mode, &cfg.Cwd, &cfg.WorkingDirs,
-		&cfg.Remind, &cfg.ReviewerPerMinute, &cfg.ReviewerPerHour, &cfg.ReviewerMaxOpen, &cfg.Metrics, &cfg.MetricsWindow, &cfg.MetricsPeople, &cfg.Keys, &cfg.Anchor,
+		&cfg.Spaces, &cfg.Metrics, &cfg.MetricsWindow, &cfg.MetricsPeople,
 		&cfg.HTTP, &cfg.HTTPSocket, &cfg.HTTPSocketGroup, &cfg.HTTPSocketRoles, &cfg.HTTPCert, &cfg.HTTPKey, &cfg.HTTPInsecure, &cfg.HTTPTokens, &cfg.HTTPURL, &cfg.HTTPOrigins, &cfg.HTTPSession,
 		&cfg.OIDCIssuer, &cfg.OIDCClient, &cfg.OIDCSecretFile, &cfg.OIDCAudience, &cfg.OIDCNameClaim, &cfg.OIDCGroupsClaim, &cfg.OIDCRoles)
+	cfg.bind(c, cfg.ofSpace()...)
 	f := c.Flags()
 	f.BoolVar(&s.insecure, "insecure", false, "use no credentials, and let the embedded server listen anywhere: everyone who reaches it can act under any name")
 	durationVar(f, &s.pace.Every, "checkpoint-every", time.Minute, "sign the journal at least this often, if it has new records")
@@ -101,32 +115,44 @@ func runServe(ctx context.Context, env *environment, s serving) error {
 	if tracer != nil {
 		cfg.Observers, cfg.NewTrace = append(cfg.Observers, tracer.Observe), tracer.NewTrace
 	}
-	cfg.Checked = func(ctx context.Context) error { return openListeners(ctx, env, cfg.Dir, s, &open) }
-	n, err := node.Start(ctx, cfg)
+	spaces, err := readSpaces(env, cfg)
 	if err != nil {
 		return err
 	}
-	err = serveUntilStopped(ctx, env, n, cfg, s, &open)
+	spaces[0].cfg.Checked = func(ctx context.Context) error {
+		if err := spaces.check(ctx); err != nil {
+			return err
+		}
+		return openListeners(ctx, env, cfg.Dir, s, &open)
+	}
+	if err := spaces.start(ctx); err != nil {
+		return err
+	}
+	err = serveUntilStopped(ctx, env, spaces, s, &open)
 	if errors.Is(err, errSignal) {
 		env.notef("Stopping. A second signal stops at once.\n")
 		err = nil
 	}
-	return errors.Join(err, n.Close())
+	return errors.Join(err, spaces.close())
 }
 
-func serveUntilStopped(ctx context.Context, env *environment, n *node.Node, cfg node.Config, s serving, d *listeners) error {
-	if err := recordRun(cfg, env.cfg.Policy, env.cfg.Tools); err != nil {
-		return err
+func serveUntilStopped(ctx context.Context, env *environment, spaces servedSpaces, s serving, d *listeners) error {
+	n, cfg := spaces[0].node, spaces[0].cfg
+	for _, space := range spaces {
+		if err := recordRun(space.cfg, space.set.Policy, space.set.Tools); err != nil {
+			return err
+		}
 	}
-	gate, err := openHTTP(ctx, env, n, cfg.Dir, s, d)
+	spaces.nameOthers(env.log)
+	gate, err := openHTTP(ctx, env, spaces, s, d)
 	if err != nil {
 		return err
 	}
 	var gateFailed <-chan error
 	var over httpAt
 	own := []metrics.Number{
-		metrics.Own(metrics.NATSConnected, func() float64 { return oneIf(n.Conn().IsConnected()) }),
-		metrics.Own(metrics.NATSReconnects, func() float64 { return float64(n.Conn().Stats().Reconnects) }),
+		metrics.Own(metrics.NATSConnected, spaces.connected),
+		metrics.Own(metrics.NATSReconnects, spaces.reconnects),
 	}
 	if gate != nil {
 		defer func() { _ = gate.Close() }() // clients reconnect
@@ -140,12 +166,11 @@ func serveUntilStopped(ctx context.Context, env *environment, n *node.Node, cfg 
 	}
 	scrape := ""
 	if d.metrics != nil {
-		watcher := n.Engine().As(toolcall.Principal{Role: toolcall.RoleAuditor, Name: "askance-metrics"})
-		m := metrics.Serve(d.metrics, metrics.Config{Engine: watcher, People: env.cfg.MetricsPeople, Recent: env.cfg.MetricsWindow, Own: own}, s.process)
+		m := metrics.Serve(d.metrics, spaces.metrics(metrics.Config{People: env.cfg.MetricsPeople, Recent: env.cfg.MetricsWindow, Own: own}), s.process)
 		defer func() { _ = m.Close() }() // metrics lose nothing
 		scrape = m.URL()
 	}
-	if err := printServing(env, n, cfg, scrape, over); err != nil {
+	if err := printServing(env, spaces, scrape, over); err != nil {
 		return err
 	}
 	select {
@@ -156,11 +181,4 @@ func serveUntilStopped(ctx context.Context, env *environment, n *node.Node, cfg 
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-}
-
-func oneIf(is bool) float64 {
-	if is {
-		return 1
-	}
-	return 0
 }

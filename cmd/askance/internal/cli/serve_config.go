@@ -11,18 +11,17 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
+	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/permission"
 )
 
 func serveConfig(env *environment, s serving) (node.Config, error) {
 	set := &env.cfg
 	cfg := node.Config{
-		Dir: node.Dir(set.dir()), Space: set.spaceID(), Version: buildInfo().Version, Log: env.log,
+		Dir: node.Dir(set.dir()), Version: buildInfo().Version, Log: env.log,
 		NATS: set.NATS, Creds: set.Creds, CA: set.CA, PlainText: set.PlainText, SystemCreds: set.SystemCreds,
 		Listen: set.Listen, Cert: set.Cert, Key: set.CertKey, CredsDir: set.CredsDir, Reopen: s.insecure,
-		Durability: bus.Durability(set.Durability), Replicas: set.Replicas, Keys: set.Keys, Anchor: set.Anchor,
-		Policy: set.Policy, PolicyBucket: set.PolicyBucket, Shadow: set.Shadow, Directory: set.Directory, DirectoryBucket: set.DirectoryBucket,
-		Cwd: set.Cwd, WorkingDirs: set.WorkingDirs, Remind: set.Remind, Reviewers: set.reviewerLimits(), Pace: s.pace,
+		Durability: bus.Durability(set.Durability), Replicas: set.Replicas, Pace: s.pace,
 	}
 	if err := checkTLS(cfg); err != nil {
 		return cfg, err
@@ -42,36 +41,49 @@ func serveConfig(env *environment, s serving) (node.Config, error) {
 	if openBeyondLoopback(cfg) && !s.insecure {
 		return cfg, usagef("--listen %s is not a loopback address, and without credentials every connection can act under any name and approve calls: create credentials with askance creds init, listen on 127.0.0.1, use --nats with a server that has accounts, or pass --insecure", cfg.Listen)
 	}
-	if cfg.Remind < 0 {
-		return cfg, usagef("--remind is %s, use 0 or a positive time", cfg.Remind)
-	}
-	if cfg.Reviewers.Validate() != nil {
-		return cfg, usagef("--reviewer-per-minute, --reviewer-per-hour or --reviewer-max-open is negative, use 0 or a positive number")
-	}
 	if set.MetricsWindow <= 0 {
 		return cfg, usagef("--metrics-window is %s, use a positive time", set.MetricsWindow)
 	}
 	if s.pace.Every <= 0 || s.pace.Records <= 0 {
 		return cfg, usagef("--checkpoint-every or --checkpoint-records is not positive, use positive values")
 	}
-	if cfg.Cwd == "" {
-		cfg.Cwd, _ = os.Getwd() // without it no path counts as inside
+	return cfg, set.addSpace(&cfg)
+}
+
+// addSpace adds the settings of one space.
+func (cfg *config) addSpace(to *node.Config) error {
+	to.Space, to.Keys, to.Anchor = cfg.spaceID(), cfg.Keys, cfg.Anchor
+	to.Policy, to.PolicyBucket, to.Shadow, to.Directory, to.DirectoryBucket = cfg.Policy, cfg.PolicyBucket, cfg.Shadow, cfg.Directory, cfg.DirectoryBucket
+	to.Cwd, to.WorkingDirs, to.Remind, to.Reviewers = cfg.Cwd, cfg.WorkingDirs, cfg.Remind, cfg.reviewerLimits()
+	to.Mode, to.Tools = "", nil
+	to.Engine = []engine.Option{engine.WithMaxOpen(cfg.MaxOpen), engine.WithMaxRunning(cfg.MaxRunning)}
+	if to.Remind < 0 {
+		return usagef("--remind is %s, use 0 or a positive time", to.Remind)
 	}
-	if set.Mode != "" {
-		mode, err := permission.ParseMode(set.Mode)
+	if to.Reviewers.Validate() != nil {
+		return usagef("--reviewer-per-minute, --reviewer-per-hour or --reviewer-max-open is negative, use 0 or a positive number")
+	}
+	if cfg.MaxOpen < 0 || cfg.MaxRunning < 0 {
+		return usagef("--max-open or --max-running is negative, use 0 or a positive number")
+	}
+	if to.Cwd == "" {
+		to.Cwd, _ = os.Getwd() // without it no path counts as inside
+	}
+	if cfg.Mode != "" {
+		mode, err := permission.ParseMode(cfg.Mode)
 		if err != nil {
-			return cfg, usagef("--mode: %w", err)
+			return usagef("--mode: %w", err)
 		}
-		cfg.Mode = mode
+		to.Mode = mode
 	}
-	if set.Tools != "" {
-		tools, err := toolfile.Load(set.Tools)
+	if cfg.Tools != "" {
+		tools, err := toolfile.Load(cfg.Tools)
 		if err != nil {
-			return cfg, err
+			return err
 		}
-		cfg.Tools = tools
+		to.Tools = tools
 	}
-	return cfg, nil
+	return nil
 }
 
 // embeddedDurability is the durability of an embedded server that a command starts
@@ -162,5 +174,10 @@ func recordRun(cfg node.Config, policy []string, tools string) error {
 	if cfg.NATS == "" {
 		run.Durability = string(cfg.Durability)
 	}
-	return writeLastRun(string(cfg.Dir), run)
+	files := cfg.Dir.Files(cfg.Space)
+	err := writeLastRun(string(files), run)
+	if err == nil && cfg.First == nil && files != cfg.Dir { // commands without --space are about this one
+		err = writeLastRun(string(cfg.Dir), run)
+	}
+	return err
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/web"
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/gateway/agent"
 	"github.com/askance-dev/askance/gateway/auth"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -132,18 +134,22 @@ func checkHTTP(env *environment, dir node.Dir, s serving) error {
 }
 
 // openHTTP starts the gateway; nil without one.
-func openHTTP(ctx context.Context, env *environment, n *node.Node, dir node.Dir, s serving, d *listeners) (*web.Web, error) {
+func openHTTP(ctx context.Context, env *environment, spaces servedSpaces, s serving, d *listeners) (*web.Web, error) {
 	if env.cfg.withoutHTTP() {
 		return nil, nil //nolint:nilnil // documented: none
 	}
-	cfg, err := webConfig(env, dir, s)
+	n := spaces[0].node
+	cfg, err := webConfig(env, spaces[0].cfg.Dir, s)
 	if err != nil {
 		return nil, err
 	}
-	cfg.Listener, cfg.Socket.Listener, cfg.Space, cfg.LinkKey = d.http, d.socket, n.Gateway(), n.LinkKey()
+	cfg.Listener, cfg.Socket.Listener, cfg.Space, cfg.LinkKey, cfg.LoginKey = d.http, d.socket, n.Gateway(), n.LinkKey(), spaces.loginKey()
+	for _, further := range spaces[1:] {
+		cfg.Further = append(cfg.Further, further.node.Gateway())
+	}
 	cfg.Outbox = func(ctx context.Context) (web.Outbox, error) { return n.Outbox(ctx) }
 	if s.demoAgent {
-		cfg.Agents = append(cfg.Agents, web.Demo(cfg.Space.Tools))
+		cfg.Agents = func(space *gateway.Space) []agent.Agent { return []agent.Agent{web.Demo(space.Tools)} }
 	}
 	return web.Serve(ctx, cfg)
 }

@@ -32,6 +32,9 @@ func (s *served) send(method, path, body string, headers ...string) (int, string
 	r.Header.Set("Content-Type", "application/json")
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
+		if headers[i] == "Host" {
+			r.Host = headers[i+1]
+		}
 	}
 	res, err := http.DefaultTransport.RoundTrip(r)
 	if err != nil {

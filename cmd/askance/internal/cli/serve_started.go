@@ -11,6 +11,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/cmd/askance/internal/web"
 	"github.com/askance-dev/askance/internal/asked"
 )
 
@@ -42,22 +43,43 @@ type started struct {
 	HTTPSocket string `json:"http_socket,omitzero"`
 	// Metrics is where Prometheus can scrape.
 	Metrics string `json:"metrics,omitzero"`
+	// Spaces are further ones.
+	Spaces []startedSpace `json:"spaces,omitzero"`
 	// Open: other machines can reach the embedded server under any name.
 	Open bool `json:"open_beyond_loopback,omitzero"`
+}
+
+// startedSpace is a further space.
+type startedSpace struct {
+	Space  string `json:"space"`
+	KeyID  string `json:"key_id"`
+	Engine string `json:"engine"`
+	Policy string `json:"policy"`
+	Rules  int    `json:"rules"`
+	// HTTP is where its gateway is for the local user; a login names the space.
+	HTTP string `json:"http,omitzero"`
 }
 
 // httpAt is where the gateway is; "" where it is not.
 type httpAt struct{ url, socket, logins string }
 
-func printServing(env *environment, n *node.Node, cfg node.Config, scrape string, over httpAt) error {
+func printServing(env *environment, spaces servedSpaces, scrape string, over httpAt) error {
+	n, cfg := spaces[0].node, spaces[0].cfg
 	claim := n.Journal().Claim()
 	st := started{
-		URL: n.URL(), Data: string(cfg.Dir), PublicKey: cfg.Dir.PublicKeys(), KeyID: n.KeyID(), Space: string(cfg.Space),
+		URL: n.URL(), Data: string(cfg.Dir), PublicKey: n.Files().PublicKeys(), KeyID: n.KeyID(), Space: string(cfg.Space),
 		Engine: n.Engine().ID(), Durability: string(claim.Durability), Policy: n.PolicyHash(), Rules: max(0, n.Rules()), PID: os.Getpid(),
 		Open: openBeyondLoopback(cfg), Auth: n.Auth(), Metrics: scrape, HTTP: over.url, HTTPAuth: over.logins, HTTPSocket: over.socket,
 	}
 	for _, t := range cfg.Tools {
 		st.Tools = append(st.Tools, t.Name)
+	}
+	for _, s := range spaces[1:] {
+		at := ""
+		if over.url != "" && over.logins == "" {
+			at = web.OfSpace(over.url, s.cfg.Space)
+		}
+		st.Spaces = append(st.Spaces, startedSpace{Space: string(s.cfg.Space), KeyID: s.node.KeyID(), Engine: s.node.Engine().ID(), Policy: s.node.PolicyHash(), Rules: max(0, s.node.Rules()), HTTP: at})
 	}
 	if cfg.NATS != "" {
 		st.DurabilityWhy = claim.Why
@@ -83,6 +105,9 @@ func printServing(env *environment, n *node.Node, cfg node.Config, scrape string
 	text.row("journal", st.Data+", space "+st.Space+", "+durabilityText(env.out, cfg, claim))
 	text.row("policy", st.policyText(env.out))
 	text.row("tools", cmp.Or(shortList(st.Tools), env.out.Ask("none: askance refuses calls of tools that no runtime declares")))
+	for _, s := range st.Spaces {
+		text.row("space", strings.TrimSpace(s.Space+", "+asked.Count(s.Rules, "rule")+"  "+s.HTTP))
+	}
 	if st.Open {
 		text.line(env.out.Bold("  open beyond loopback: every connection can act under any name"))
 	}

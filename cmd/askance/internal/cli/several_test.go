@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
+	"github.com/askance-dev/askance/internal/termtest"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -64,6 +65,21 @@ func TestRespondToSeveral(t *testing.T) {
 	}
 }
 
+// The confirmation of several calls says how to see all of each.
+func TestConfirmationOfSeveral(t *testing.T) {
+	cleanEnvironment(t)
+	s := serve(t)
+	s.propose("r1", "call_a1", "boss", `{"note":"`+strings.Repeat("x", 150)+`","last":"end"}`)
+	s.propose("r1", "call_a2", "pay", `{"cents":500}`)
+	x := termtest.Open(t, 200, 20, exec.CommandContext(t.Context(), os.Args[0], "approve", "call_a1", "call_a2", "--as", "boss", "--data", s.data))
+	x.See("Exactly these calls run; askance show CALL shows all arguments of one. A line with … is shortened.", "Approve these 2 calls?")
+	x.Press("\x03")
+	x.Ends(cli.ExitInterrupted)
+	if out := ok(t, "show", "call_a1", "--data", s.data); strings.Count(out, "x") < 150 || !strings.Contains(out, `"end"`) {
+		t.Errorf("show does not print all arguments:\n%s", out)
+	}
+}
+
 // The beginning of an id names a call if no other one begins with it.
 func TestPrefixOfAnID(t *testing.T) {
 	cleanEnvironment(t)
@@ -82,6 +98,35 @@ func TestPrefixOfAnID(t *testing.T) {
 		t.Errorf("the error does not list the calls:\n%s", r.err)
 	}
 	fails(t, cli.ExitNotFound, "there is no call cal", "show", "cal", "--data", s.data)
+}
+
+// Without a confirmation, only an id that can mean no other call is taken: an agent can
+// give a call the id that a person shortens, or has just seen.
+func TestOnlyWholeIDsWithoutConfirmation(t *testing.T) {
+	cleanEnvironment(t)
+	s := serve(t)
+	s.propose("r1", "call_x1", "pay", `{"cents":500}`)
+	r := fails(t, cli.ExitUsage, "call_x is only the beginning of an id", "approve", "call_x", "--yes", "--data", s.data)
+	if !strings.Contains(r.err, "s1/r1/call_x1 (pay, asking)") {
+		t.Errorf("the error does not name the call:\n%s", r.err)
+	}
+	s.propose("r2", "call_x", "pay", `{"cents":600}`) // the agent picks the short form
+	for _, command := range [][]string{{"approve"}, {"reject"}, {"edit", "--input", "{}"}, {"respond", "--output", "x"}, {"delegate"}} {
+		fails(t, cli.ExitUsage, "call_x can mean 2 calls", append(command, "call_x", "--yes", "--data", s.data)...)
+	}
+	fails(t, cli.ExitUsage, "call_x can mean 2 calls", "approve", "call_x", "call_x1", "--yes", "--data", s.data)
+	s.propose("r3", "s1/r2/call_x", "pay", `{"cents":700}`) // or the whole address
+	fails(t, cli.ExitUsage, "s1/r2/call_x can mean 2 calls", "approve", "s1/r2/call_x", "--yes", "--data", s.data)
+	for id, reply := range map[string]string{"call_x1": "r1", "call_x": "r2", "s1/r2/call_x": "r3"} {
+		ok(t, "reject", id, "--session", "s1", "--reply", reply, "--yes", "--data", s.data)
+		s.propose("again"+reply, id, "pay", `{"cents":500}`) // the same id in another reply
+		fails(t, cli.ExitUsage, id+" can mean ", "approve", id, "--yes", "--data", s.data)
+	}
+	ok(t, "approve", "s1/againr1/call_x1", "--yes", "--data", s.data)
+	fails(t, cli.ExitUsage, "call_x can mean", "resolve", "call_x", "--outcome", "happened", "--data", s.data)
+	// A digest names the call itself.
+	digest := decode[toolcall.ShowReply](t, ok(t, "show", "s1/againr2/call_x", "--json", "--data", s.data)).Call.Digest
+	ok(t, "approve", "call_x", "--reply", "againr2", "--digest", digest, "--yes", "--data", s.data)
 }
 
 // With --yes nothing but the outcome is printed, and a wrong flag is refused before a
@@ -107,7 +152,10 @@ func TestApproveAfterSkip(t *testing.T) {
 	s := serveOn(t, filepath.Join(dir, "data"), "--policy", filepath.Join(dir, "rules.yaml"), "--tools", filepath.Join(dir, "tools.yaml"))
 	s.propose("r1", "c", "pay", `{"cents":500}`)
 	ok(t, "delegate", "c", "--note", "a relative", "--yes", "--as", "ann", "--data", s.data)
-	fails(t, cli.ExitForbidden, "you cannot approve the call c: you skipped it", "approve", "c", "--yes", "--as", "ann", "--data", s.data)
+	fails(t, cli.ExitForbidden, "call c: you skipped: you can only reject this request now", "approve", "c", "--yes", "--as", "ann", "--data", s.data)
+	t.Setenv("ASKANCE_TOKEN", strings.TrimSpace(ok(t, "token", "create", "ann", "--role", "approver", "--data", s.data)))
+	fails(t, cli.ExitForbidden, "you skipped: you can only reject", "approve", "c", "--yes", "--server", s.http)
+	t.Setenv("ASKANCE_TOKEN", "")
 	if out := ok(t, "reject", "c", "--yes", "--as", "ann", "--data", s.data); !strings.Contains(out, "c is finished") {
 		t.Errorf("reject printed %q", out)
 	}

@@ -72,9 +72,9 @@ call was decided at the time.`,
 
 // callText is a call in full: everything that a person needs to decide about it.
 func callText(out *term.Out, c *toolcall.Call) string {
-	s := newSheet(out, 10, fmt.Sprintf("%s %s, %s", out.Name(term.SafeLine(string(c.Call))), out.Bold(term.SafeLine(c.Tool)), phasePaint(out, c)(string(c.Phase()))))
+	s := newSheet(out, 10, fmt.Sprintf("%s %s, %s", out.Name(term.SafeName(string(c.Call))), out.Bold(term.SafeLine(c.Tool)), phasePaint(out, c)(string(c.Phase()))))
 	row := s.row
-	row("address", term.SafeLine(keyPath(c.Key)))
+	row("address", term.SafeName(keyPath(c.Key)))
 	row("from", asked.Origin(c))
 	row("definition", asked.Definition(c))
 	row("input", strings.TrimLeft(term.Indent(asked.Laid(c.Input), strings.Repeat(" ", 13)), " "))
@@ -88,7 +88,7 @@ func callText(out *term.Out, c *toolcall.Call) string {
 	}
 	if d := c.Decision; d != nil {
 		row("decision", fmt.Sprintf("%s: %s", d.Behavior, term.SafeLine(d.Reason)))
-		row("source", term.SafeLine(d.Source))
+		row("source", term.SafeLine(asked.Source(d.Source)))
 		row("policy", d.Bundle)
 		row("runs", runsText(d))
 		for _, e := range d.Errors {
@@ -124,7 +124,7 @@ func runsText(d *toolcall.Decision) string {
 		parts = append(parts, "on "+term.SafeLine(d.Route))
 	}
 	if d.TimeoutMS > 0 {
-		parts = append(parts, "for at most "+(time.Duration(d.TimeoutMS)*time.Millisecond).String())
+		parts = append(parts, "for at most "+asked.Span(time.Duration(d.TimeoutMS)*time.Millisecond))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -31,7 +31,7 @@ func TestRememberOnTerms(t *testing.T) {
 		t.Errorf("rules list printed %q", out)
 	}
 	s.propose("r1", "c1", "pay", `{"cents":500}`)
-	if out := ok(t, append([]string{"show", "c1"}, at...)...); !strings.Contains(out, "for at most 1h00m, for 3 later calls, with the same caller.user") {
+	if out := ok(t, append([]string{"show", "c1"}, at...)...); !strings.Contains(out, "for at most 1h, for 3 later calls, with the same caller.user") {
 		t.Errorf("show printed %q", out)
 	}
 	fails(t, cli.ExitForbidden, "3 further calls at most", append([]string{"approve", "c1", "--yes", "--remember", "--uses", "4"}, at...)...)

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/bus"
-	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message/api"
@@ -87,7 +86,7 @@ func readStatus(ctx context.Context, env *environment, l *link) (*status, error)
 	}
 	s.Console = cmp.Or(env.cfg.HTTPURL, env.cfg.Server)
 	if s.Console == "" && env.cfg.NATS == "" {
-		s.Console, _ = node.Dir(env.cfg.dir()).ConsoleURL() // it is only a courtesy
+		s.Console, _ = localConsole(env) // it is only a courtesy
 	}
 	var err error
 	if s.Info, err = l.Info(ctx); err != nil {
@@ -207,12 +206,9 @@ func queueLine(out *term.Out, q toolcall.ActivityQueue, now time.Time) string {
 	if q.Route != "" {
 		name += " on " + term.SafeLine(q.Route)
 	}
-	workers := asked.Count(len(q.Workers), "worker")
-	if len(q.Workers) == 0 {
-		workers = "no worker"
-		if q.Depth > 0 {
-			workers = out.Bad(workers)
-		}
+	workers := workersText(q, now)
+	if q.Depth > 0 && !q.HasWorker(now) {
+		workers = out.Bad(workers)
 	}
 	text := fmt.Sprintf("%s: %s, %d queued, %d running", name, workers, q.Depth, q.Running)
 	if q.Depth > 0 && !q.Oldest.IsZero() {
@@ -223,6 +219,22 @@ func queueLine(out *term.Out, q toolcall.ActivityQueue, now time.Time) string {
 	}
 	if q.Blocked > 0 {
 		text += ", " + out.Bad(fmt.Sprintf("%d blocked", q.Blocked))
+	}
+	return text
+}
+
+// workersText says how many workers of a queue are connected, and which were.
+func workersText(q toolcall.ActivityQueue, now time.Time) string {
+	n := q.Connected(now)
+	text, more := asked.Count(n, "worker")+" connected", "more "
+	if n == 0 {
+		text, more = "no worker connected", ""
+		if q.HasWorker(now) {
+			text = "a worker waits for calls" // at another engine
+		}
+	}
+	if gone := len(q.Workers) - n; gone > 0 {
+		text += fmt.Sprintf(" (%d %sseen in the last hour)", gone, more)
 	}
 	return text
 }

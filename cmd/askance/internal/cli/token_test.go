@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"net/http"
+	"net/http/cookiejar"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -68,6 +69,39 @@ func TestTokens(t *testing.T) {
 	fails(t, cli.ExitUsage, "--role", "token", "create", "cy", "--data", data)
 	fails(t, cli.ExitUsage, "is not a role", "token", "create", "cy", "--role", "engine", "--data", data)
 	fails(t, cli.ExitUsage, "one name", "token", "create", "--data", data)
+}
+
+// A browser login counts at every server with the keys of the space, also after a restart.
+func TestLoginOutlivesRestart(t *testing.T) {
+	cleanEnvironment(t)
+	data := filepath.Join(t.TempDir(), "data")
+	ann := strings.TrimSpace(ok(t, "token", "create", "ann", "--role", "approver", "--data", data))
+	s := serveOn(t, data)
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &http.Client{Jar: jar}
+	send := func(method, path string, form url.Values) int {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), method, s.http+path, strings.NewReader(form.Encode()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		res, err := c.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		return res.StatusCode
+	}
+	send(http.MethodPost, "/login", url.Values{"token": {ann}, "next": {"/auth/session"}})
+	s.stop()
+	s = serveOn(t, data)
+	if code := send(http.MethodGet, "/auth/session", nil); code != http.StatusOK {
+		t.Errorf("after a restart: %d", code)
+	}
 }
 
 // TestServeHTTPBeyondLoopback needs tokens or a provider, and TLS.

@@ -112,7 +112,7 @@ func (d *door) readKeys(env *environment) (err error) {
 	named := len(env.cfg.EngineKeys) > 0
 	d.paths = env.cfg.EngineKeys
 	if !named {
-		d.paths = []string{node.Dir(env.cfg.dir()).PublicKeys()}
+		d.paths = []string{env.files().PublicKeys()}
 	}
 	d.keys, err = keyfile.LoadPublic(d.paths...)
 	if e, ok := errors.AsType[*message.Error](err); ok && !named && errors.Is(err, fs.ErrNotExist) {

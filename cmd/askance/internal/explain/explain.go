@@ -87,7 +87,7 @@ func Policy(out *term.Out, e *permission.Explanation) string {
 	if e.Rule != "" {
 		by = "by rule " + out.Name(term.SafeLine(e.Rule))
 	}
-	fmt.Fprintf(&b, "%s %s (step %s, mode %s)\n", Behavior(out, e.Decision), by, e.Step, e.Mode)
+	fmt.Fprintf(&b, "%s %s (mode %s)\n", Behavior(out, e.Decision), by, e.Mode)
 	fmt.Fprintf(&b, "  %s\n", term.SafeLine(e.Reason))
 	if e.Message != "" {
 		for line := range strings.SplitSeq(e.Message, "\n") {

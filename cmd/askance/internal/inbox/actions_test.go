@@ -84,6 +84,55 @@ func TestOrderAndGroups(t *testing.T) {
 	}
 }
 
+// A person who has responded is offered only what the engine still takes from them, alone
+// and among several requests.
+func TestOffersAfterAResponse(t *testing.T) {
+	m, e := newDay(t, 120, 40)
+	q := m.qs.get(m.list.rows(m)[0].call.Key)
+	q.call.Votes = []toolcall.Vote{{Kind: toolcall.ResponseSkip, By: toolcall.Principal{Name: m.cfg.Who}, Digest: q.call.Digest}}
+	m.qs.rev++
+	if screen := m.View(); strings.Contains(screen, "a approve") {
+		t.Errorf("the list offers approval:\n%s", screen)
+	}
+	see(t, types(m, "a"), "You skipped: you can only reject this request now.")
+	see(t, types(m, "\r"), "\nr reject  n next")
+	see(t, types(m, "\x1b*b"), "Approve 5 requests?", "1 not included: you cannot respond, or have responded.")
+	types(m, "\x1bgm")
+	for _, o := range m.list.rows(m) {
+		if o == q {
+			t.Error("\"mine only\" has the request")
+		}
+	}
+	if types(m, "\x1b"); len(e.responses) != 0 {
+		t.Errorf("sent: %v", e.responses)
+	}
+}
+
+// A response whose reply is lost may count, and the inbox says so.
+func TestUnknownOutcome(t *testing.T) {
+	m, e := newDay(t, 120, 40)
+	e.err = &message.Error{Code: message.CodeUnknownOutcome, What: "no engine replied; the request may have been executed"}
+	see(t, types(m, " bGy"), "Responses: 0 accepted, 0 not accepted, 1 unknown", "outcome unknown: it may count. Open the request to see")
+	see(t, types(m, "\x1ba y"), "Outcome unknown, review call_02 again: no engine replied")
+	e.err = &message.Error{Code: message.CodeForbidden, What: "no"}
+	see(t, types(m, "\x1b\x1b bGy"), "Responses: 0 accepted, 1 not accepted", "not accepted: no")
+}
+
+// The list of several requests keeps saying which of them an approval leaves out.
+func TestSeveralWithoutASignature(t *testing.T) {
+	m, _ := newDay(t, 120, 40)
+	for _, q := range m.qs.all {
+		if q.call.Call == "call_05" {
+			q.call.Request.Requirement.Signed = true
+			q.call.Digest, _ = q.call.Request.Digest()
+		}
+	}
+	types(m, "*b")
+	for range 2 {
+		see(t, m.View(), "Approve 5 requests?", "Not included: This request requires your signature", "y approve 5  r reject 6")
+	}
+}
+
 // "Approve and next" opens the next request of the list, from its end the first one.
 func TestApproveAndNext(t *testing.T) {
 	m, e := newDay(t, 80, 24)
@@ -132,8 +181,8 @@ func TestMouse(t *testing.T) {
 			t.Errorf("the second click leads to %T", m.top())
 		}
 		screen = types(m, "\x1b")
-		x, y = lineOf(t, screen, "2 Running")
-		see(t, mouse(m, x, y, tea.MouseButtonLeft), "[2 Running 2]", "deploy")
+		x, y = lineOf(t, screen, "2 Active")
+		see(t, mouse(m, x, y, tea.MouseButtonLeft), "[2 Active 2]", "deploy")
 		x, y = lineOf(t, m.View(), "1 Open")
 		mouse(m, x, y, tea.MouseButtonLeft)
 		mouse(m, 5, 6, tea.MouseButtonWheelDown)

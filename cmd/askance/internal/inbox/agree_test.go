@@ -19,7 +19,7 @@ func TestSeveralMustAgree(t *testing.T) {
 	c := w.ask("call_1", "wire", `{"to":"acme","pin":"0000-secret"}`)
 	x := w.inbox(80, 30)
 	x.See("> ")
-	golden(t, "several", x.Press(enter, "0 of 2 from group finance", "escalates in 59m", "denied in 2h59m"))
+	golden(t, "several", x.Press(enter, "0 of 2 from group finance", "escalates in 59m", "denied in 2h 59m"))
 	w.answer(c, func(*toolcall.Response) {})
 	x.See("1 of 2 from group finance (rule two): bob (in process)", "approved by bob")
 	x.Press("a", "These arguments run")
@@ -62,8 +62,9 @@ func TestHandOver(t *testing.T) {
 	if v := w.voted(c, "ann", toolcall.ResponseDelegate).Votes[0]; v.To != "eve" || v.Note != "you know them" {
 		t.Errorf("the vote is %+v", v)
 	}
-	x.Press("a", "y approve  Y")
-	x.Press("y", "Not accepted: ann has responded to this approval request") // the engine's word
+	for _, key := range []string{"a", "e", "t", "s"} {
+		x.Press(key, "You delegated to eve: you can only reject this request now.", "\nr reject  n next")
+	}
 }
 
 func TestStandAside(t *testing.T) {

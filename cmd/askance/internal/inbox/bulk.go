@@ -18,7 +18,7 @@ type bulkScreen struct {
 	drafts []*draftResponse
 	off    map[toolcall.Key]bool // left out by the person
 	row    int
-	others int // on the list, but this person cannot respond to them
+	others int // on the list, but not waiting for this person
 	hidden int // selected, but not on the list
 	scroll scroll
 
@@ -26,12 +26,13 @@ type bulkScreen struct {
 	sending bool
 	results []string
 	done    map[bool]int // by whether the response was accepted
+	unsure  int          // of those that were not: they may count
 }
 
 func newBulk(m *model, all []*request) *bulkScreen {
 	s := &bulkScreen{off: map[toolcall.Key]bool{}, done: map[bool]int{}}
 	for _, q := range all {
-		if asked.MayRespond(q.call, m.cfg.Who) == asked.No {
+		if !q.awaits(m.cfg.Who) {
 			s.others++
 			continue
 		}
@@ -48,9 +49,10 @@ func (s *bulkScreen) holds(k toolcall.Key) bool {
 func (s *bulkScreen) taken(m *model, kind toolcall.ResponseKind) []*draftResponse {
 	var out []*draftResponse
 	for _, d := range s.drafts {
-		d.response.Kind = kind
-		if !s.off[d.call.Key] && d.obstacle(m) == "" {
-			out = append(out, d)
+		one := *d
+		one.response.Kind = kind
+		if !s.off[d.call.Key] && one.obstacle(m) == "" {
+			out = append(out, &one)
 		}
 	}
 	return out
@@ -133,14 +135,18 @@ func (s *bulkScreen) note(m *model, d *draftResponse, ok bool, text string) {
 		paint = m.out.Bad
 	}
 	s.done[ok]++
-	s.results = append(s.results, paint(reveal.Line(text))+m.out.Dim(" · ")+reveal.Line(summaryOf(d.call))+m.out.Dim(" · "+reveal.Line(string(d.call.Call))))
+	s.results = append(s.results, paint(reveal.Line(text))+m.out.Dim(" · ")+reveal.Line(summaryOf(d.call))+m.out.Dim(" · "+reveal.MarkedName(string(d.call.Call))))
 }
 
 // sent takes in what became of one, and sends the next.
 func (s *bulkScreen) sent(m *model, r sentMsg) tea.Cmd {
-	if r.err != nil {
+	switch {
+	case asked.IsUnsure(r.err):
+		s.unsure++
+		s.note(m, r.draft, false, asked.Unsure)
+	case r.err != nil:
 		s.note(m, r.draft, false, "not accepted: "+asked.Refusal(r.err))
-	} else {
+	default:
 		s.note(m, r.draft, true, asked.Outcome(r.draft.response, r.call))
 	}
 	return s.sendNext(m)
@@ -151,18 +157,19 @@ func (s *bulkScreen) view(m *model, w, h int) (title string, body []string, keys
 	case s.results != nil:
 		return s.viewResults(m, w, h)
 	case len(s.drafts) == 0:
-		return "Respond to several requests", []string{"You cannot respond to any of these requests. Nothing was sent."}, "any key: back to the list"
+		return "Respond to several requests", []string{"None of these requests waits for you. Nothing was sent."}, "any key: back to the list"
 	}
 	var lines, left []string
 	at := 0
+	lines = append(lines, paintAll(m.out.Dim, wrap("Exactly these calls run; press enter to see all arguments of one.", w))...)
 	for i, d := range s.drafts {
-		if i == s.row {
+		if i == s.row && i > 0 {
 			at = len(lines)
 		}
 		lines = append(lines, s.entry(m, d, i == s.row, w)...)
 	}
 	if s.others > 0 {
-		left = append(left, fmt.Sprintf("%d not included: you cannot respond.", s.others))
+		left = append(left, fmt.Sprintf("%d not included: you cannot respond, or have responded.", s.others))
 	}
 	if s.hidden > 0 {
 		left = append(left, fmt.Sprintf("%d selected but not included: the filter hides it.", s.hidden))
@@ -223,7 +230,7 @@ func (s *bulkScreen) entry(m *model, d *draftResponse, at bool, w int) []string 
 		}
 		out = append(out, head+piece)
 	}
-	parts := []string{reveal.Line(d.call.Tool), reveal.Line(agentOf(d.call)), "session " + reveal.Line(string(d.call.Session))}
+	parts := []string{reveal.Line(d.call.Tool), reveal.MarkedName(agentOf(d.call)), "session " + reveal.MarkedName(string(d.call.Session))}
 	if r := riskText(d.call); r != "" {
 		parts = append(parts, r)
 	}
@@ -233,6 +240,9 @@ func (s *bulkScreen) entry(m *model, d *draftResponse, at bool, w int) []string 
 	for _, line := range wrap(strings.Join(parts, " · "), max(12, w-6)) {
 		out = append(out, "      "+m.out.Dim(line))
 	}
+	if asked.IsShortened(d.call) {
+		out = append(out, paintAll(m.out.Dim, indent(wrap("The line is shortened: press enter to see all arguments.", max(12, w-6)), 6))...)
+	}
 	if bad != "" {
 		out = append(out, paintAll(m.out.Bad, indent(wrap("Not included: "+bad, max(12, w-6)), 6))...)
 	}
@@ -240,7 +250,10 @@ func (s *bulkScreen) entry(m *model, d *draftResponse, at bool, w int) []string 
 }
 
 func (s *bulkScreen) viewResults(m *model, w, h int) (title string, body []string, keys string) {
-	title = fmt.Sprintf("Responses: %d accepted, %d not accepted", s.done[true], s.done[false])
+	title = fmt.Sprintf("Responses: %d accepted, %d not accepted", s.done[true], s.done[false]-s.unsure)
+	if s.unsure > 0 {
+		title += fmt.Sprintf(", %d unknown", s.unsure)
+	}
 	if s.sending {
 		title = fmt.Sprintf("Sending, %d to go", len(s.queue)+1)
 	}

@@ -15,6 +15,7 @@ import (
 type column struct {
 	head  string
 	most  int // columns of the terminal that it takes at most; 0: all that the others leave
+	least int // columns that it takes at least: one that ticks must not move the others
 	wide  int // it is left out where the list is narrower
 	text  func(m *model, q *request) string
 	paint func(m *model, q *request) func(string) string
@@ -23,25 +24,25 @@ type column struct {
 // tabColumns are the columns of each tab, from left to right.
 var tabColumns = [tabCount][]column{
 	tabOpen: {
-		{head: "LEFT", most: 7, text: leftText, paint: leftPaint},
-		{head: "AGE", most: 6, wide: 72, text: func(m *model, q *request) string { return shortSpan(m.now.Sub(q.call.ProposedAt)) }, paint: dimPaint},
+		{head: "LEFT", most: 7, least: 6, text: leftText, paint: leftPaint},
+		{head: "AGE", most: 6, wide: 72, text: func(m *model, q *request) string { return asked.ShortSpan(m.now.Sub(q.call.ProposedAt)) }, paint: dimPaint},
 		toolColumn, summaryColumn, riskColumn, agentColumn, sessionColumn, ruleColumn, callColumn,
 	},
 	tabRunning: {
-		{head: "FOR", most: 6, text: func(m *model, q *request) string { return shortSpan(m.now.Sub(sinceOf(q.call))) }, paint: dimPaint},
+		{head: "FOR", most: 6, text: func(m *model, q *request) string { return asked.ShortSpan(m.now.Sub(sinceOf(q.call))) }, paint: dimPaint},
 		{head: "PHASE", most: 8, text: func(_ *model, q *request) string { return string(q.call.Phase()) }, paint: phasePaint},
 		toolColumn, summaryColumn,
-		{head: "WORKER", most: 14, wide: 72, text: func(_ *model, q *request) string { return reveal.Line(q.call.Attempt.Worker) }, paint: dimPaint},
+		{head: "WORKER", most: 14, wide: 72, text: func(_ *model, q *request) string { return reveal.MarkedName(q.call.Attempt.Worker) }, paint: dimPaint},
 		agentColumn, sessionColumn, callColumn,
 	},
 	tabBlocked: {
-		{head: "FOR", most: 6, text: func(m *model, q *request) string { return shortSpan(m.now.Sub(q.call.UpdatedAt)) }, paint: dimPaint},
+		{head: "FOR", most: 6, text: func(m *model, q *request) string { return asked.ShortSpan(m.now.Sub(q.call.UpdatedAt)) }, paint: dimPaint},
 		toolColumn, summaryColumn,
 		{head: "WHY", most: 20, wide: 50, text: func(_ *model, q *request) string { return blockedWord(q.call) }, paint: badPaint},
 		agentColumn, sessionColumn, callColumn,
 	},
 	tabHistory: {
-		{head: "ENDED", most: 6, text: func(m *model, q *request) string { return shortSpan(m.now.Sub(q.call.UpdatedAt)) }, paint: dimPaint},
+		{head: "ENDED", most: 6, text: func(m *model, q *request) string { return asked.ShortSpan(m.now.Sub(q.call.UpdatedAt)) }, paint: dimPaint},
 		{head: "OUTCOME", most: 11, text: func(_ *model, q *request) string { text, _ := asked.Ended(q.call); return text }, paint: endPaint},
 		toolColumn, summaryColumn,
 		{head: "BY", most: 16, wide: 60, text: func(_ *model, q *request) string { return deciders(q.call) }, paint: dimPaint},
@@ -53,10 +54,10 @@ var (
 	toolColumn    = column{head: "TOOL", most: 16, text: func(_ *model, q *request) string { return reveal.Line(q.call.Tool) }, paint: namePaint}
 	summaryColumn = column{head: "SUMMARY", text: rowText}
 	riskColumn    = column{head: "RISK", most: 24, wide: 96, text: func(_ *model, q *request) string { return riskText(q.call) }, paint: badPaint}
-	agentColumn   = column{head: "AGENT", most: 14, wide: 56, text: func(_ *model, q *request) string { return reveal.Line(agentOf(q.call)) }, paint: dimPaint}
-	sessionColumn = column{head: "SESSION", most: 16, wide: 84, text: func(_ *model, q *request) string { return reveal.Line(string(q.call.Session)) }, paint: dimPaint}
+	agentColumn   = column{head: "AGENT", most: 14, wide: 56, text: func(_ *model, q *request) string { return reveal.MarkedName(agentOf(q.call)) }, paint: dimPaint}
+	sessionColumn = column{head: "SESSION", most: 16, wide: 84, text: func(_ *model, q *request) string { return reveal.MarkedName(string(q.call.Session)) }, paint: dimPaint}
 	ruleColumn    = column{head: "RULE", most: 18, wide: 110, text: func(_ *model, q *request) string { return ruleText(q.call) }, paint: dimPaint}
-	callColumn    = column{head: "CALL", most: 20, wide: 150, text: func(_ *model, q *request) string { return reveal.Line(string(q.call.Call)) }, paint: dimPaint}
+	callColumn    = column{head: "CALL", most: 20, wide: 150, text: func(_ *model, q *request) string { return reveal.MarkedName(string(q.call.Call)) }, paint: dimPaint}
 )
 
 func dimPaint(m *model, _ *request) func(string) string { return m.out.Dim }
@@ -100,7 +101,7 @@ func leftText(m *model, q *request) string {
 	case !m.now.Before(ends):
 		text = "over"
 	default:
-		text = shortSpan(ends.Sub(m.now))
+		text = asked.ShortSpan(ends.Sub(m.now))
 	}
 	if !ends.IsZero() && ends.Sub(m.now) <= urgent {
 		text += "!"
@@ -140,7 +141,7 @@ func rowText(m *model, q *request) string {
 	case m.sending[c.Key]:
 		return "(sending) " + text
 	}
-	if v, ok := asked.VoteOf(c, m.cfg.Who); ok {
+	if v, ok := c.VoteOf(m.cfg.Who); ok {
 		return "(you " + reveal.Line(asked.Said(v)) + ") " + text
 	}
 	if asked.MayRespond(c, m.cfg.Who) == asked.No {
@@ -180,7 +181,7 @@ func newColumns(m *model, t tab, rows []*request, w int) columns {
 		if w < col.wide || col.wide > 0 && width == 0 {
 			continue
 		}
-		width = min(max(width, ansi.StringWidth(col.head)), col.most)
+		width = min(max(width, col.least, ansi.StringWidth(col.head)), col.most)
 		rest -= width + 1
 		c.cols, c.widths = append(c.cols, col), append(c.widths, width)
 	}

@@ -128,7 +128,7 @@ func (s *composeScreen) done(m *model) tea.Cmd {
 
 func (s *composeScreen) view(m *model, w, h int) (title string, body []string, keys string) {
 	d := s.drafts[0]
-	title = asked.Verb(d.response) + ": " + reveal.Line(d.call.Tool) + "  " + reveal.Line(string(d.call.Call))
+	title = asked.Verb(d.response) + ": " + reveal.Line(d.call.Tool) + "  " + reveal.MarkedName(string(d.call.Call))
 	if s.bulk != nil {
 		title = asked.Verb(d.response) + ": " + asked.Count(len(s.drafts), "request")
 	}

@@ -90,7 +90,7 @@ func (s *confirmScreen) sendAndOpenNext(m *model) tea.Cmd {
 
 func (s *confirmScreen) view(m *model, w, h int) (title string, body []string, keys string) {
 	d := s.draft
-	title = asked.Verb(d.response) + ": " + reveal.Line(d.call.Tool) + "  " + reveal.Line(string(d.call.Call)) + "?"
+	title = asked.Verb(d.response) + ": " + reveal.Line(d.call.Tool) + "  " + reveal.MarkedName(string(d.call.Call)) + "?"
 	if s.lines == nil || s.width != w {
 		s.width, s.lines = w, d.lines(m, w, s.signed)
 	}
@@ -131,7 +131,7 @@ func (d *draftResponse) lines(m *model, w int, signed bool) []string {
 		f.add("remember", termsText(a.Remember, m.now)...)
 	}
 	f.add("signed", d.signature(m)...)
-	f.add("from", asked.Origin(c), "session "+reveal.Line(string(c.Session)))
+	f.add("from", asked.Origin(c), "session "+reveal.MarkedName(string(c.Session)))
 	f.add("why", asked.Why(c)...)
 	f.add("needs", asked.Needs(c)...)
 	f.add("digest", a.Digest)

@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -71,23 +72,56 @@ func (d *detailScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 	return d.respond(m, q, k.String())
 }
 
+// responseKey is a response as the person chooses it.
+type responseKey struct {
+	key, label string
+	kind       toolcall.ResponseKind
+	edits      bool
+}
+
+var responseKeys = []responseKey{
+	{"a", "approve", toolcall.ResponseApprove, false}, {"e", "edit", toolcall.ResponseApprove, true}, {"r", "reject", toolcall.ResponseReject, false},
+	{"h", "delegate", toolcall.ResponseDelegate, false}, {"t", "respond", toolcall.ResponseRespond, false}, {"s", "skip", toolcall.ResponseSkip, false},
+}
+
+// obstacle says why the person cannot send the response; "" if they can.
+func (r responseKey) obstacle(m *model, c *toolcall.Call) string {
+	a := toolcall.Response{Kind: r.kind}
+	if r.edits {
+		a.Input = &c.Input
+	}
+	return asked.Obstacle(c, m.cfg.Who, a)
+}
+
+// keysFor names the keys of the responses that the person can send.
+func (d *detailScreen) keysFor(m *model, c *toolcall.Call) string {
+	var keys []string
+	for _, r := range responseKeys {
+		if r.obstacle(m, c) != "" {
+			continue
+		}
+		keys = append(keys, r.key+" "+r.label)
+		if r.key == "r" && d.wish.obstacle() == "" && responseKeys[0].obstacle(m, c) == "" {
+			keys = append(keys, "w standing approval")
+		}
+	}
+	return strings.Join(append(keys, "n next", "? keys", "esc back"), "  ")
+}
+
 func (d *detailScreen) respond(m *model, q *request, key string) tea.Cmd {
 	if d.remember(m, q, key) {
 		return nil
 	}
-	kind, known := map[string]toolcall.ResponseKind{
-		"a": toolcall.ResponseApprove, "e": toolcall.ResponseApprove, "r": toolcall.ResponseReject, "t": toolcall.ResponseRespond,
-		"h": toolcall.ResponseDelegate, "s": toolcall.ResponseSkip,
-	}[key]
-	if !known {
+	i := slices.IndexFunc(responseKeys, func(r responseKey) bool { return r.key == key })
+	if i < 0 {
 		return nil
 	}
-	if asked.MayRespond(q.call, m.cfg.Who) == asked.No {
-		m.say(m.out.Bad, "You cannot respond: you are not an approver of this request.")
+	draft := newDraft(q.call, responseKeys[i].kind)
+	if bad := responseKeys[i].obstacle(m, q.call); bad != "" {
+		m.say(m.out.Bad, "%s", bad)
 		return nil
 	}
-	draft := newDraft(q.call, kind)
-	if kind != toolcall.ResponseApprove {
+	if draft.response.Kind != toolcall.ResponseApprove {
 		m.push(newCompose([]*draftResponse{draft}))
 		return nil
 	}
@@ -143,11 +177,7 @@ func (d *detailScreen) view(m *model, w, h int) (title string, body []string, ke
 		return "request", []string{"", "  It no longer exists."}, "esc back"
 	}
 	c := q.call
-	title = reveal.Line(c.Tool) + "  " + reveal.Line(string(c.Call))
-	keys = "a approve  e edit  r reject  h delegate  t respond  s skip  n next  ? keys  esc back"
-	if d.wish.obstacle() == "" {
-		keys = "a approve  e edit  r reject  w standing approval  h delegate  t respond  ? keys  esc back"
-	}
+	title = reveal.Line(c.Tool) + "  " + reveal.MarkedName(string(c.Call))
 	switch {
 	case !q.open():
 		keys = "i explain  n next  ? keys  esc back"
@@ -155,6 +185,8 @@ func (d *detailScreen) view(m *model, w, h int) (title string, body []string, ke
 		keys = "you are not an approver  esc back  n next"
 	case d.hasChanged(q):
 		keys = "any key: review the changed request  esc back"
+	default:
+		keys = d.keysFor(m, c)
 	}
 	lines := d.lines(m, q, w)
 	return title, d.scroll.view(m, d.head(m, q, w), lines, w, h), keys
@@ -216,7 +248,7 @@ func (d *detailScreen) addReasons(f *records, c *toolcall.Call) {
 		f.add("why", string(c.Decision.Behavior)+": "+reveal.Line(c.Decision.Reason))
 	}
 	f.add("from", asked.Origin(c))
-	f.add("address", reveal.Line(string(c.Session)+"/"+string(c.Reply)+"/"+string(c.Call)))
+	f.add("address", reveal.MarkedName(string(c.Session)+"/"+string(c.Reply)+"/"+string(c.Call)))
 	f.add("digest", c.Digest)
 	if c.Request != nil && c.Request.Bundle != "" {
 		f.add("policy", c.Request.Bundle)

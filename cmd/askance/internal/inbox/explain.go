@@ -63,7 +63,7 @@ func (s *explainScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 }
 
 func (s *explainScreen) view(m *model, w, h int) (title string, body []string, keys string) {
-	title = "Explanation: " + reveal.Line(s.call.Tool) + "  " + reveal.Line(string(s.call.Call))
+	title = "Explanation: " + reveal.Line(s.call.Tool) + "  " + reveal.MarkedName(string(s.call.Call))
 	if s.lines == nil {
 		return title, []string{"", m.out.Dim("  loading")}, "esc back"
 	}

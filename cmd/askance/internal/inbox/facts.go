@@ -2,7 +2,6 @@ package inbox
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -63,19 +62,11 @@ func blockedWord(c *toolcall.Call) string {
 	return reveal.Line(string(c.Blocked))
 }
 
-// shortSpan is a duration as a column has room for it.
-func shortSpan(d time.Duration) string {
-	if d = d.Round(time.Second); d >= 10*time.Minute && d < time.Hour {
-		return fmt.Sprintf("%dm", int(d.Minutes()))
-	}
-	return asked.Span(d)
-}
-
 // deciders are the people who responded to a call, each once; "policy" if none did.
 func deciders(c *toolcall.Call) string {
 	var out []string
 	for _, v := range c.Votes {
-		if name := reveal.Line(v.By.Name); !slices.Contains(out, name) {
+		if name := reveal.MarkedName(v.By.Name); !slices.Contains(out, name) {
 			out = append(out, name)
 		}
 	}
@@ -97,7 +88,7 @@ func outcomeText(m *model, c *toolcall.Call) string {
 	}
 	text = paint(text) + ", " + asked.Span(m.now.Sub(c.UpdatedAt)) + " ago"
 	if c.Attempt.Worker != "" {
-		text += ", on " + reveal.Line(c.Attempt.Worker)
+		text += ", on " + reveal.MarkedName(c.Attempt.Worker)
 	}
 	return text
 }
@@ -108,7 +99,7 @@ func phaseText(c *toolcall.Call, now time.Time) []string {
 	switch p := c.Phase(); p {
 	case toolcall.PhaseWaiting:
 		if c.Behind != "" {
-			return []string{"waiting for the approval of " + reveal.Line(string(c.Behind))}
+			return []string{"waiting for the approval of " + reveal.MarkedName(string(c.Behind))}
 		}
 		return []string{"waiting: other calls of the reply come first"}
 	case toolcall.PhaseQueued:
@@ -116,7 +107,7 @@ func phaseText(c *toolcall.Call, now time.Time) []string {
 	case toolcall.PhaseRunning:
 		text := "running"
 		if c.Attempt.Worker != "" {
-			text += " on " + reveal.Line(c.Attempt.Worker)
+			text += " on " + reveal.MarkedName(c.Attempt.Worker)
 		}
 		text += ", started" + strings.TrimPrefix(since, ",")
 		if at := c.Attempt.Deadline; !at.IsZero() {
@@ -126,7 +117,7 @@ func phaseText(c *toolcall.Call, now time.Time) []string {
 	case toolcall.PhaseRetrying:
 		return []string{"retrying in " + asked.Until(c.RetryAt, now), reveal.Line(c.ReturnText())}
 	case toolcall.PhaseBlocked:
-		return []string{"blocked" + since + ": " + story.BlockedDetail(c), "An operator resolves it: askance resolve " + reveal.Line(string(c.Call))}
+		return []string{"blocked" + since + ": " + story.BlockedDetail(c), "An operator resolves it: askance resolve " + reveal.MarkedName(string(c.Call))}
 	case toolcall.PhaseReady, toolcall.PhaseAsking, toolcall.PhaseFinished:
 		return []string{string(p) + since}
 	}

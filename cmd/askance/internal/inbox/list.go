@@ -252,7 +252,7 @@ func (l *listScreen) next(m *model, key toolcall.Key) *request {
 	}
 	for i := range rows {
 		q := rows[(from+1+i)%len(rows)]
-		if q.call.Key != key && q.open() && !m.sending[q.call.Key] && asked.MayRespond(q.call, m.cfg.Who) != asked.No {
+		if q.call.Key != key && q.open() && !m.sending[q.call.Key] && q.awaits(m.cfg.Who) {
 			return q
 		}
 	}
@@ -289,7 +289,7 @@ func moves(key string, page int) (int, bool) {
 
 // title says what the list has, and by which filter.
 func (l *listScreen) title() string {
-	title := [tabCount]string{"Open requests", "Running calls", "Blocked calls", "Finished calls"}[l.tab]
+	title := [tabCount]string{"Open requests", "Active calls", "Blocked calls", "Finished calls"}[l.tab]
 	if f := strings.TrimSpace(l.filter.Value()); f != "" {
 		title += " matching " + reveal.Line(f)
 	}
@@ -313,7 +313,7 @@ func (l *listScreen) place(m *model) (text string) {
 	return text
 }
 
-func (l *listScreen) keys() string {
+func (l *listScreen) keys(m *model) string {
 	switch {
 	case l.typing:
 		return "enter apply the filter  esc clear it"
@@ -322,13 +322,17 @@ func (l *listScreen) keys() string {
 	case len(l.selected) > 0:
 		return "b respond to the selected  space select  * all  esc clear  ? help  q quit"
 	}
-	return "a approve  r reject  enter open  / filter  space select  b similar  o sort  v group  m mine  R approvals  ? help  q quit"
+	respond := ""
+	if rows := l.rows(m); len(rows) > 0 && rows[l.row].open() && rows[l.row].awaits(m.cfg.Who) {
+		respond = "a approve  r reject  "
+	}
+	return respond + "enter open  / filter  space select  b similar  o sort  v group  m mine  R approvals  ? help  q quit"
 }
 
 // view gives the rows on w columns and h lines.
 func (l *listScreen) view(m *model, w, h int) (title string, body []string, keys string) {
 	body = l.lines(m, w, h)
-	return l.title(), body, l.keys()
+	return l.title(), body, l.keys(m)
 }
 
 func (l *listScreen) lines(m *model, w, h int) (body []string) {
@@ -368,7 +372,7 @@ func (l *listScreen) lines(m *model, w, h int) (body []string) {
 
 func (l *listScreen) line(m *model, t *table, it item, c columns, w int) string {
 	if it.row < 0 {
-		head := fit(fmt.Sprintf("── %s: %s, %d ", groupings[l.group].name, reveal.Line(it.label), it.count), w-1)
+		head := fit(fmt.Sprintf("── %s: %s, %d ", groupings[l.group].name, reveal.MarkedName(it.label), it.count), w-1)
 		return m.out.Bold(head + strings.Repeat("─", max(0, w-1-ansi.StringWidth(head))))
 	}
 	q := t.rows[it.row]

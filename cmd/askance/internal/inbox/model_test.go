@@ -235,7 +235,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"another person was first", &message.Error{Code: message.CodeFinished, What: "finished", Call: toolcall.ErrorCall(won)}, "Not accepted: too late, it was rejected by bob: no"},
 		{"not allowed", &message.Error{Code: message.CodeForbidden, What: "ann may not", Hint: "ask bob"}, "Not accepted: ann may not (ask bob)"},
-		{"anything else", errors.New("pipe \x1b[2J broke"), "Not accepted: pipe ‹U+001B›[2J broke"},
+		{"anything else", errors.New("pipe \x1b[2J broke"), "Outcome unknown, review c again: pipe ‹U+001B›[2J broke"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			m, e := newShown(t, asking(t, "c", nil))

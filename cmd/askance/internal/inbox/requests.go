@@ -41,6 +41,12 @@ func dueOf(c *toolcall.Call) time.Time {
 // open reports whether it still needs a response.
 func (q *request) open() bool { return q.over == "" && q.call.State == message.ToolCallAsking }
 
+// awaits reports whether it waits for a person, who has not responded yet.
+func (q *request) awaits(who string) bool {
+	_, voted := q.call.VoteOf(who)
+	return !voted && asked.MayRespond(q.call, who) != asked.No
+}
+
 // isOn reports whether a tab shows it.
 func (q *request) isOn(t tab) bool { return tabOf(q) == t || q.leaving && q.left == t }
 

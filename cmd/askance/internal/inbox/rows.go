@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -21,7 +20,7 @@ const (
 	tabCount
 )
 
-var tabNames = [tabCount]string{"Open", "Running", "Blocked", "History"}
+var tabNames = [tabCount]string{"Open", "Active", "Blocked", "History"}
 
 // tabOf is the tab of a call, by its phase.
 func tabOf(q *request) tab {
@@ -232,7 +231,7 @@ func (l *listScreen) counts(m *model) [tabCount]int {
 func (l *listScreen) matches(m *model) func(*request) bool {
 	match := matcher(l.filter.Value())
 	return func(q *request) bool {
-		return match(q) && (!l.mine || !q.open() || asked.MayRespond(q.call, m.cfg.Who) != asked.No)
+		return match(q) && (!l.mine || !q.open() || q.awaits(m.cfg.Who))
 	}
 }
 

@@ -61,7 +61,11 @@ func (m *model) sent(s sentMsg) tea.Cmd {
 	if s.bulk != nil {
 		return s.bulk.sent(m, s)
 	}
-	if s.err != nil {
+	switch {
+	case asked.IsUnsure(s.err):
+		m.say(m.out.Bad, "Outcome unknown, review %s again: %s", s.draft.call.Call, asked.Refusal(s.err))
+		return nil
+	case s.err != nil:
 		m.say(m.out.Bad, "Not accepted: %s", asked.Refusal(s.err))
 		return nil
 	}
@@ -116,7 +120,7 @@ func (d *draftResponse) missingSignature(m *model) string {
 
 // obstacle says why a response must not be sent; "" if it may be.
 func (d *draftResponse) obstacle(m *model) string {
-	for _, bad := range []string{d.stale(m), asked.Forged(d.call, d.response.Digest), d.missingSignature(m), d.preview.refused()} {
+	for _, bad := range []string{d.stale(m), asked.Forged(d.call, d.response.Digest), asked.Obstacle(d.call, m.cfg.Who, d.response), d.missingSignature(m), d.preview.refused()} {
 		if bad != "" {
 			return bad
 		}

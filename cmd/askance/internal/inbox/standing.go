@@ -97,7 +97,7 @@ func standingApprovalLines(m *model, l *toolcall.StandingApproval, w int) []stri
 	f := records{width: w, dim: m.out.Dim}
 	f.add("state", string(l.State(m.now)))
 	if e := l.Revoked; e != nil {
-		text := "by " + reveal.Line(asked.Who(e.By)) + ", " + asked.Span(m.now.Sub(e.At)) + " ago"
+		text := "by " + reveal.MarkedName(asked.Who(e.By)) + ", " + asked.Span(m.now.Sub(e.At)) + " ago"
 		if e.Reason != "" {
 			text += ": " + reveal.Line(e.Reason)
 		}
@@ -123,11 +123,11 @@ func standingApprovalLines(m *model, l *toolcall.StandingApproval, w int) []stri
 	slices.Sort(same)
 	f.add("same", same...)
 	for _, v := range l.GrantedBy {
-		f.add("granted", reveal.Line(asked.Who(v.By))+", "+asked.Span(m.now.Sub(v.At))+" ago")
+		f.add("granted", reveal.MarkedName(asked.Who(v.By))+", "+asked.Span(m.now.Sub(v.At))+" ago")
 	}
-	of := "runtime " + reveal.Line(l.User)
+	of := "runtime " + reveal.MarkedName(l.User)
 	if l.Agent != "" {
-		of += ", agent " + reveal.Line(l.Agent)
+		of += ", agent " + reveal.MarkedName(l.Agent)
 	}
 	f.add("for", of)
 	f.add("from", callPath(l.From))
@@ -135,7 +135,7 @@ func standingApprovalLines(m *model, l *toolcall.StandingApproval, w int) []stri
 }
 
 func callPath(k toolcall.Key) string {
-	return reveal.Line(string(k.Session) + "/" + string(k.Reply) + "/" + string(k.Call))
+	return reveal.MarkedName(string(k.Session) + "/" + string(k.Reply) + "/" + string(k.Call))
 }
 
 // revokeScreen revokes a standing approval: first the reason, then a confirmation.

@@ -19,7 +19,7 @@ func TestApprove(t *testing.T) {
 	c := w.pay("call_1", 19900%9000) // asks, under the cap
 	other := w.ask("call_2", "boss", `{}`)
 	w.ask("call_3", "soon", `{"when":"now"}`)
-	golden(t, "list", x.See("> 1h59m", "Pay 1900 cents?", "boss", "(not yours)", "1h59m", "3 open"))
+	golden(t, "list", x.See("> 1h 59m", "Pay 1900 cents?", "boss", "(not yours)", "1h 59m", "3 open"))
 	golden(t, "detail", x.Press("j"+enter, "why", "rule large", "A-1042", "1900", c.Digest[:40]))
 	golden(t, "confirm", x.Press("a", "These arguments run", "y approve  Y"))
 	if now := w.call(c); len(now.Votes) != 0 {
@@ -119,7 +119,7 @@ func TestReject(t *testing.T) {
 	x.Press("r", "Feedback for the model")
 	x.Press("too much? \u202e\u200b", "> too much?") // what is pasted and not seen is left out
 	golden(t, "reject", x.Press(enter, "Reject: pay", "feedback", "y reject"))
-	x.Press("y", "rejected by ann (NATS, not authenticated): too much?")
+	x.Press("y", "rejected by ann (NATS, not authenticated): too")
 	if now := w.voted(c, "ann", toolcall.ResponseReject); now.Votes[0].Feedback != "too much?" {
 		t.Errorf("feedback %q", now.Votes[0].Feedback)
 	}
@@ -194,6 +194,20 @@ func TestAskedAnew(t *testing.T) {
 	if v := now.Votes[len(now.Votes)-1]; v.By.Name != "ann" || v.Digest != after.Digest || now.Input != input {
 		t.Errorf("ann's vote: %+v on %s", v, now.Input)
 	}
+}
+
+// The confirmation of several requests says which lines are shortened; enter shows all.
+func TestBulkSaysWhatIsShortened(t *testing.T) {
+	w := newWorld(t)
+	w.ask("call_1", "soon", `{"command":"`+strings.Repeat("x", 150)+` && end"}`)
+	w.ask("call_2", "soon", `{"command":"ls"}`)
+	x := w.inbox(80, 40)
+	x.See("2 open")
+	screen := x.Press("b", "Exactly these calls run; press enter to see all arguments of one.", "The line is shortened: press enter to see all arguments.")
+	if strings.Count(screen, "is shortened") != 1 {
+		t.Errorf("the lines that are shortened:\n%s", screen)
+	}
+	x.Press("g"+enter, "&& end")
 }
 
 // One confirmation lists the summary of every request; the person can review and exclude
@@ -324,7 +338,7 @@ func TestNoColour(t *testing.T) {
 		}
 		x.Press(ctrlC)
 		x.Ends(cli.ExitInterrupted)
-		if strings.Contains(x.Raw(), "\x1b[?1049h") && !strings.HasSuffix(strings.TrimRight(x.Raw(), "\r\n"), "\x1b[?1049l") && !strings.Contains(x.Raw(), "\x1b[?1049l") {
+		if raw := x.Raw(); strings.Contains(raw, "\x1b[?1049h") && !strings.Contains(raw, "\x1b[?1049l") {
 			t.Error("the terminal is not given back as it was")
 		}
 	}

@@ -77,7 +77,7 @@ func TestRememberWithinTheRule(t *testing.T) {
 	x := w.inbox(80, 30)
 	x.See("> ")
 	x.Press(enter, "1 [ ] allow buy: every call")
-	golden(t, "terms-limits", x.Press("w", "for at most 2h00m, for 9 later calls,", "the same args.shop"))
+	golden(t, "terms-limits", x.Press("w", "for at most 2h, for 9 later calls,", "the same args.shop"))
 	x.Press("   "+right, "< call_like >") // round the five scopes
 	x.Press("    ", "< space >")
 	x.Press(down+down+"3"+down+"args.cents=500"+ctrlS, "scope space, uses 3, budget args.cents=500")
@@ -157,7 +157,7 @@ func TestStandingApprovals(t *testing.T) {
 		a.Remember = &toolcall.StandingTerms{Scope: toolcall.ScopeUser, Uses: 5}
 	}
 	w.answer(c, bob)
-	golden(t, "standing_approvals", x.See("Standing approvals: 1 in force", "buy", "bob", "1h59m", "scope user, 5 of 5 uses left"))
+	golden(t, "standing_approvals", x.See("Standing approvals: 1 in force", "buy", "bob", "1h 59m", "scope user, 5 of 5 uses left"))
 	w.proposes("call_2", "buy", `{"cents":1,"shop":"acme"}`)
 	x.See("4 of 5 uses left")
 	golden(t, "standing_approval", x.Press(enter, "granted  bob", `args.shop = "acme"`, "from     ticket-7/reply-call_1/call_1", "used     ticket-7/reply-call_2/call_2"))
@@ -215,9 +215,9 @@ func TestNarrow(t *testing.T) {
 	x := w.inbox(60, 20, "EDITOR=sed -i s/1900/1500/")
 	x.See("3 open", "pay", "wire", "soon")
 	w.answer(wire, func(*toolcall.Response) {})
-	golden(t, "narrow-list", x.See("(bob approved) pin", "? help  q quit"))
+	golden(t, "narrow-list", x.See("(bob approved) to acme", "? help  q quit"))
 	golden(t, "narrow-help", x.Press("?", "LIST", "space more"))
-	x.Press(esc, "> 1h59m")
+	x.Press(esc, "> 1h 59m")
 	golden(t, "narrow-detail", x.Press("G"+enter, "arguments", "A-1", "? keys  esc back"))
 	x.Press("e", `-   "cents": 1900`, `+   "cents": 1500`, "space more: y works")
 	x.Press("   ", "y approve as edited")
@@ -229,6 +229,6 @@ func TestNarrow(t *testing.T) {
 	x.Press(esc, "TOOL")
 	x.Press("/so", "filter: so")
 	x.Miss("wire")
-	x.Press(enter, "> 1h59m soon")
+	x.Press(enter, "> 1h 59m soon")
 	golden(t, "narrow-form", x.Press(enter+"h", "Delegate to", "enter continue  esc back"))
 }

@@ -55,13 +55,13 @@ func (m *model) viewScreen(s screen) (lines []string, keys string) {
 	}
 	h := m.height - 3
 	title, body, keys := s.view(m, m.width-4, h-2)
-	lines = append(lines, m.titleLine(m.out.Dim, "askance inbox: "+reveal.Line(m.cfg.Who)))
+	lines = append(lines, m.titleLine(m.out.Dim, "askance inbox: "+reveal.MarkedName(m.cfg.Who)))
 	return append(lines, box(m.out, title, "", body, m.width, h, 1)...), keys
 }
 
 // viewList draws the header, the tabs and the list, with its preview where there is room.
 func (m *model) viewList(l *listScreen) (lines []string, keys string) {
-	lines = []string{m.titleLine(m.out.Bold, "askance inbox: "+reveal.Line(m.cfg.Who)), l.tabLine(m)}
+	lines = []string{m.titleLine(m.out.Bold, "askance inbox: "+reveal.MarkedName(m.cfg.Who)), l.tabLine(m)}
 	m.zones.tabsAt = 1
 	w, h := m.width, m.height-4
 	top := len(lines)

@@ -7,13 +7,14 @@
 // engines, not their sum. Those of the process (journal writes, HTTP, NATS, Go) begin
 // with it.
 //
-// Labels are bounded: [maxPairs] pairs of tool and rule and [maxTools] tools have
-// series of their own, all others are counted as "other". Names of people are labels
-// only if [Config].People asks for them.
+// Labels are bounded: the engine's tools, [maxDeclared] tools that runtimes declare, and
+// [maxPairs] pairs of tool and rule have series of their own, all others are counted as
+// "other". Names of people are labels only if [Config].People asks for them.
 package metrics
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,19 +25,20 @@ import (
 )
 
 const (
-	scrapeTime = 5 * time.Second
-	maxPairs   = 500
-	maxTools   = 100
-	maxWorkers = 200
-	other      = "other"
-	// recentWorker is how long a silent worker counts: longer than a worker waits for a task.
-	recentWorker = 90 * time.Second
+	scrapeTime  = 5 * time.Second
+	maxPairs    = 500
+	maxDeclared = 50
+	maxWorkers  = 200
+	other       = "other"
 )
 
 // Config says what is shown.
 type Config struct {
 	// Engine is asked at each scrape. engine.Port is one.
 	Engine api.Caller
+	// Spaces are engines of several spaces instead: each metric of an engine then has the
+	// label space.
+	Spaces map[toolcall.SpaceID]api.Caller
 	// People shows what single reviewers do, with their names as labels.
 	People bool
 	// Recent is how far back the metrics of recent responses reach.
@@ -47,9 +49,10 @@ type Config struct {
 
 type collector struct {
 	Config
-	mu    sync.Mutex // guards all below
-	pairs admitted[[2]string]
-	tools admitted[string]
+	labeled  bool       // a registry adds the label space
+	mu       sync.Mutex // guards all below
+	pairs    admitted[[2]string]
+	declared admitted[string] // tools
 }
 
 // admitted are the first names that came: they keep their series.
@@ -62,9 +65,16 @@ func (a admitted[K]) admit(k K, most int) bool {
 	return a[k]
 }
 
+func newCollector(cfg Config, labeled bool) *collector {
+	return &collector{Config: cfg, labeled: labeled, pairs: admitted[[2]string]{}, declared: admitted[string]{}}
+}
+
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, m := range described {
+		if m.desc == build && c.labeled {
+			m.desc = buildOfSpace
+		}
 		ch <- m.desc
 	}
 }
@@ -95,10 +105,10 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		return
 	}
 	ch <- gauge(up, 1)
-	collectInfo(ch, info)
+	c.collectInfo(ch, info)
 	collectPolicy(ch, policy)
 	c.mu.Lock()
-	c.collectCalls(ch, did)
+	c.collectCalls(ch, did, info.Tools)
 	c.mu.Unlock()
 	collectQueues(ch, did.Queues, time.Now())
 	ch <- gauge(openAsked, load.Open)
@@ -119,8 +129,12 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-func collectInfo(ch chan<- prometheus.Metric, info toolcall.InfoReply) {
-	ch <- gauge(build, 1, info.Version, info.Engine, string(info.Space), info.Durability)
+func (c *collector) collectInfo(ch chan<- prometheus.Metric, info toolcall.InfoReply) {
+	if c.labeled {
+		ch <- gauge(buildOfSpace, 1, info.Version, info.Engine, info.Durability)
+	} else {
+		ch <- gauge(build, 1, info.Version, info.Engine, string(info.Space), info.Durability)
+	}
 	ch <- gauge(openCalls, info.Open)
 	ch <- gauge(blockedCalls, info.Blocked)
 	ch <- gauge(returned, info.Returned)
@@ -150,11 +164,18 @@ func collectPolicy(ch chan<- prometheus.Metric, p api.PolicyStatusReply) {
 	}
 }
 
-// collectCalls shows what happened to calls.
-func (c *collector) collectCalls(ch chan<- prometheus.Metric, r toolcall.ActivityReply) {
+// collectCalls shows what happened to calls. The tools of the engine have series of their
+// own, and so have the first maxDeclared that runtimes declare.
+func (c *collector) collectCalls(ch chan<- prometheus.Metric, r toolcall.ActivityReply, tools []string) {
+	label := func(tool string) string {
+		if !slices.Contains(tools, tool) && !c.declared.admit(tool, maxDeclared) {
+			return other
+		}
+		return tool
+	}
 	decided := map[[3]string]int{}
 	for _, a := range r.ByToolAndRule {
-		pair := [2]string{a.Tool, a.Rule}
+		pair := [2]string{label(a.Tool), a.Rule}
 		if !c.pairs.admit(pair, maxPairs) {
 			pair = [2]string{other, other}
 		}
@@ -172,9 +193,7 @@ func (c *collector) collectCalls(ch chan<- prometheus.Metric, r toolcall.Activit
 	}
 	byTool := map[string]*toolcall.ActivityTool{}
 	for _, t := range r.ByTool {
-		if !c.tools.admit(t.Name, maxTools) {
-			t.Name = other
-		}
+		t.Name = label(t.Name)
 		if has := byTool[t.Name]; has != nil {
 			merge(has, t)
 			continue
@@ -229,21 +248,16 @@ func collectQueues(ch chan<- prometheus.Metric, queues []toolcall.ActivityQueue,
 			return
 		}
 		at := []string{q.Tool, q.Route, string(q.Placement)}
-		age, workers := 0.0, 0
+		age := 0.0
 		if !q.Oldest.IsZero() {
 			age = max(0, now.Sub(q.Oldest).Seconds())
-		}
-		for _, w := range q.Workers {
-			if w.Running > 0 || now.Sub(w.LastHeard) < recentWorker {
-				workers++
-			}
 		}
 		ch <- gauge(queueDepth, q.Depth, at...)
 		ch <- prometheus.MustNewConstMetric(queueOldest, prometheus.GaugeValue, age, at...)
 		ch <- gauge(queueRunning, q.Running, at...)
 		ch <- gauge(queueRetrying, q.Retrying, at...)
 		ch <- gauge(queueBlocked, q.Blocked, at...)
-		ch <- gauge(queueWorkers, workers, at...)
+		ch <- gauge(queueWorkers, q.Connected(now), at...)
 	}
 }
 

@@ -30,7 +30,14 @@ func Handler(cfg Config, process *Process) http.Handler {
 		all.MustRegister(n.collector())
 	}
 	process.register(all)
-	all.MustRegister(&collector{Config: cfg, pairs: admitted[[2]string]{}, tools: admitted[string]{}}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if len(cfg.Spaces) == 0 {
+		all.MustRegister(newCollector(cfg, false))
+	}
+	for space, engine := range cfg.Spaces {
+		cfg.Engine = engine
+		prometheus.WrapRegistererWith(prometheus.Labels{"space": string(space)}, all).MustRegister(newCollector(cfg, true))
+	}
+	all.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(all, promhttp.HandlerOpts{}))
 	return mux

@@ -34,6 +34,8 @@ var queueLabels = []string{"tool", "route", "placement"}
 var (
 	up    = describe("gauge", "up", "1 if the engine responds, else 0.")
 	build = describe("gauge", "build_info", "Always 1; the labels describe the engine.", "version", "engine", "space", "durability")
+	// buildOfSpace is build where each metric has the label space.
+	buildOfSpace = prometheus.NewDesc(prefix+"build_info", "Always 1; the labels describe the engine.", []string{"version", "engine", "durability"}, nil)
 
 	proposed   = describe("counter", "calls_proposed_total", "Proposed calls.", "tool")
 	decisions  = describe("counter", "decisions_total", "Decisions about calls: allow, ask, deny by the policy; refuse of unknown tools and bad input; approve, reject, respond by people; expire.", "tool", "rule", "verdict")
@@ -44,7 +46,7 @@ var (
 	ranFor     = describe("histogram", "run_seconds", "Time from the start of an attempt to its result.", "tool")
 	attempts   = describe("counter", "attempts_total", "Started attempts.", "tool")
 	retries    = describe("counter", "retries_total", "Attempts that were lost, or returned by their worker.", "tool")
-	blocked    = describe("counter", "blocked_total", "Calls that came to need an operator.", "tool")
+	blocked    = describe("counter", "blocked_total", "Calls that became blocked and need an operator.", "tool")
 
 	openCalls    = describe("gauge", "open_calls", "Calls that are not finished.")
 	blockedCalls = describe("gauge", "blocked_calls", "Calls that wait for an operator to resolve them.")
@@ -56,7 +58,7 @@ var (
 	queueOldest   = describe("gauge", "queue_oldest_seconds", "Time since the first of these calls was offered; 0: none waits.", queueLabels...)
 	queueRunning  = describe("gauge", "queue_running", "Running calls.", queueLabels...)
 	queueRetrying = describe("gauge", "queue_retrying", "Calls that wait for their next attempt.", queueLabels...)
-	queueBlocked  = describe("gauge", "queue_blocked", "Calls that need an operator.", queueLabels...)
+	queueBlocked  = describe("gauge", "queue_blocked", "Blocked calls.", queueLabels...)
 	queueWorkers  = describe("gauge", "queue_workers", "Workers that run a call, or that this engine heard of within 90 seconds.", queueLabels...)
 	clockAhead    = describe("gauge", "clock_ahead_seconds", "How far a clock is ahead of the engine's, if it differs: of a worker, or of the journal's server. Negative: behind.", "who")
 
@@ -65,7 +67,7 @@ var (
 	policyLoaded  = describe("gauge", "policy_loaded_timestamp_seconds", "When the policy came into force, in seconds since 1970.")
 	policyReloads = describe("counter", "policy_reloads_total", "Policies that this engine has loaded or refused since its start.", "result")
 	policyError   = describe("gauge", "policy_error", "1 while the last policy could not be loaded and an older one is in force.")
-	shadowCalls   = describe("counter", "shadow_policy_calls_total", "Calls that the shadow policy decides the same or different; only with a shadow policy.", "result")
+	shadowCalls   = describe("counter", "shadow_policy_calls_total", "Calls by whether the shadow policy makes the same decision: same or different. Only with a shadow policy.", "result")
 
 	refused         = describe("counter", "reviewer_limit_refusals_total", "Responses that this engine refused because of a limit for reviewers.")
 	limit           = describe("gauge", "reviewer_limit", "Limits for one reviewer: responses per_minute and per_hour, and max_open requests.", "limit")
@@ -73,12 +75,12 @@ var (
 	reviewerOpen    = describe("gauge", "reviewer_open_requests", "Open approval requests for this group, or person with --metrics-people.", who...)
 	responses       = describe("counter", "reviewer_responses_total", "Responses by kind: approve, reject, respond; pass counts skipped and delegated requests.", "kind", "name", "response")
 	tooSoon         = describe("counter", "reviewer_responses_within_2s_total", "Responses within two seconds, too soon to read the request.", who...)
-	tookTime        = describe("summary", "reviewer_response_seconds", "Time from request to response, since the start of the journal; the median within 5 %.", who...)
+	tookTime        = describe("summary", "reviewer_response_seconds", "Time from request to response, since the start of the journal; the median within 5%.", who...)
 	window          = describe("gauge", "reviewer_recent_window_seconds", "How far back the metrics askance_reviewer_recent_* reach.")
 	recentResponses = describe("gauge", "reviewer_recent_responses", "Responses within the window, by kind.", "kind", "name", "response")
 	recentApprove   = describe("gauge", "reviewer_recent_approve_ratio", "Share of approvals among the responses within the window, from 0 to 1.", who...)
 	recentFast      = describe("gauge", "reviewer_recent_within_2s_ratio", "Share of the responses within the window that came within two seconds of the request.", who...)
-	recentMedian    = describe("gauge", "reviewer_recent_response_median_seconds", "Median time from request to response within the window, to within 5 %.", who...)
+	recentMedian    = describe("gauge", "reviewer_recent_response_median_seconds", "Median time from request to response within the window, to within 5%.", who...)
 )
 
 // Reference is the table of all metrics, for the documentation.

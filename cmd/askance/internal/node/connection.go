@@ -14,8 +14,8 @@ import (
 	"github.com/askance-dev/askance/internal/plainfile"
 )
 
-// connection is the way to the NATS server: the embedded one, which it owns, or an
-// existing one.
+// connection is the way to the NATS server: the embedded one, which the first node of a
+// process owns, or an existing one.
 type connection struct {
 	cfg    *Config
 	server *embed.Server // nil with an existing NATS
@@ -25,7 +25,10 @@ type connection struct {
 
 // openBus starts the embedded server if there is to be one, and connects.
 func (n *connection) openBus(ctx context.Context) (err error) {
-	if n.cfg.NATS == "" {
+	switch first := n.cfg.First; {
+	case first != nil:
+		n.server, n.trust = first.server, first.trust
+	case n.cfg.NATS == "":
 		if n.server, err = embed.Start(ctx, n.serverOptions()); err != nil {
 			return err
 		}
@@ -39,7 +42,7 @@ func (n *connection) close() error {
 	if n.conn != nil {
 		n.conn.Close()
 	}
-	if n.server != nil {
+	if n.server != nil && n.cfg.First == nil {
 		n.server.Close()
 	}
 	return nil
@@ -190,7 +193,7 @@ func (n *connection) Messages() (in, out int64, err error) {
 func (n *connection) Conn() *nats.Conn { return n.conn }
 
 func (n *connection) readServer() (err error) {
-	if n.cfg.NATS != "" {
+	if n.cfg.NATS != "" || n.cfg.First != nil {
 		return nil
 	}
 	if n.cfg.CredsDir != "" {

@@ -43,6 +43,14 @@ func (d Dir) Snapshot(space toolcall.SpaceID) string {
 	return filepath.Join(string(d), "snapshots", string(space))
 }
 
+// Verified is the file that remembers how far a space's journal was verified.
+func (d Dir) Verified(space toolcall.SpaceID) string {
+	return filepath.Join(string(d), "verified", string(space))
+}
+
+// Archives is the folder with the files of archived records.
+func (d Dir) Archives() string { return filepath.Join(string(d), "archive") }
+
 // Creds is the credentials folder that is used if no other is named.
 func (d Dir) Creds() string { return filepath.Join(string(d), "creds") }
 
@@ -57,6 +65,34 @@ func (d Dir) Console() string { return filepath.Join(string(d), "console") }
 
 // Certificate is the file with the embedded server's certificate, if it has TLS.
 func (d Dir) Certificate() string { return filepath.Join(string(d), "nats.crt") }
+
+// Files is the folder with the files of one space: keys, anchor, archive, snapshots. It
+// is d, or a folder of its own if the space was served as a further one.
+func (d Dir) Files(space toolcall.SpaceID) Dir {
+	own := d.further(space)
+	if info, err := os.Stat(string(own)); space != "" && err == nil && info.IsDir() {
+		return own
+	}
+	return d
+}
+
+func (d Dir) spaces() string { return filepath.Join(string(d), "spaces") }
+
+func (d Dir) further(space toolcall.SpaceID) Dir {
+	return Dir(filepath.Join(d.spaces(), string(space)))
+}
+
+// Further lists the spaces that were served as further ones.
+func (d Dir) Further() []toolcall.SpaceID {
+	found, _ := os.ReadDir(d.spaces()) // none: there are no such spaces
+	var out []toolcall.SpaceID
+	for _, f := range found {
+		if f.IsDir() {
+			out = append(out, toolcall.SpaceID(f.Name()))
+		}
+	}
+	return out
+}
 
 const maxEndpoint = 1024
 

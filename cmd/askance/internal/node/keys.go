@@ -12,6 +12,7 @@ import (
 
 type keyring struct {
 	cfg     *Config
+	files   Dir           // with the keys and the anchor
 	keys    *keyfile.Keys // as they were at the start: event records need no others
 	signing *keyfile.Live // as they are now
 }
@@ -19,7 +20,7 @@ type keyring struct {
 func (n *keyring) openKeys(context.Context) (err error) {
 	path := n.cfg.Keys
 	if path == "" {
-		path = n.cfg.Dir.Keys()
+		path = n.files.Keys()
 	}
 	if n.cfg.Offline {
 		if err := n.cfg.Dir.Exists(); err != nil {
@@ -27,10 +28,10 @@ func (n *keyring) openKeys(context.Context) (err error) {
 		}
 		n.keys, err = keyfile.Load(path)
 	} else {
-		if err := os.MkdirAll(string(n.cfg.Dir), 0o700); err != nil {
+		if err := os.MkdirAll(string(n.files), 0o700); err != nil {
 			return fmt.Errorf("make the data folder: %w", err)
 		}
-		if n.cfg.Anchor == "" && n.cfg.Dir.hasAnchors() { // of another space: this one is new, if it has none
+		if n.cfg.Anchor == "" && n.files.hasAnchors() { // of another space: this one is new, if it has none
 			if err := bus.CreateAnchor(n.anchorPath()); err != nil {
 				return err
 			}
@@ -48,7 +49,7 @@ func (n *keyring) anchorPath() string {
 	if n.cfg.Anchor != "" {
 		return n.cfg.Anchor
 	}
-	return n.cfg.Dir.Anchor(n.cfg.Space)
+	return n.files.Anchor(n.cfg.Space)
 }
 
 // writePublic tells workers the key, now that the folder is ours and the key is
@@ -58,7 +59,7 @@ func (n *keyring) writePublic(context.Context) error {
 	if n.cfg.Offline {
 		return nil
 	}
-	return n.keys.WritePublic(n.cfg.Dir.PublicKeys())
+	return n.keys.WritePublic(n.files.PublicKeys())
 }
 
 // watchKeys follows rotations of the signing key until ctx ends. Workers get the
@@ -72,7 +73,7 @@ func (n *keyring) watchKeys(ctx context.Context, renew func()) {
 		n.cfg.Log.Info("the key file is in order again")
 	}}
 	file.Watch(ctx, reloadEvery, func(context.Context) error {
-		changed, err := n.signing.Reload(func(k *keyfile.Keys) error { return k.WritePublic(n.cfg.Dir.PublicKeys()) })
+		changed, err := n.signing.Reload(func(k *keyfile.Keys) error { return k.WritePublic(n.files.PublicKeys()) })
 		if changed {
 			n.cfg.Log.Info("the signing keys have changed", "signing", n.KeyID())
 			renew()
@@ -87,3 +88,7 @@ func (n *keyring) KeyID() string { return n.signing.Now().SigningID() }
 // LinkKey is the key that authenticates links in webhooks: the same for all
 // engines of the space.
 func (n *keyring) LinkKey() [32]byte { return n.keys.Derive("webhook links") }
+
+// LoginKey is the key that seals the cookies of browsers: the same for all engines of the
+// space.
+func (n *keyring) LoginKey() [32]byte { return n.keys.Derive("browser logins") }

@@ -10,7 +10,9 @@
 //	engine.key     the secrets of the space's engines (mode 0600)
 //	engine.pub     what workers check grants with
 //	nats/          the store of the embedded server; one process at a time
+//	archive/       archived records, if any
 //	snapshots/     what the engine knew of the journal, so that it need not read it all
+//	spaces/NAME/   the files of a further space
 //	endpoint       the URL of the embedded server, while it runs
 //	console        the URL of the web console, while it runs
 //	last-run.yaml  what the engine last ran with (written by package cli)
@@ -22,10 +24,12 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/askance-dev/askance/bus"
@@ -34,6 +38,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -42,6 +47,10 @@ import (
 type Config struct {
 	Dir   Dir
 	Space toolcall.SpaceID
+	// First is the node of the first space of the process, in the same data folder: this one
+	// uses its server, has its files in spaces/ and ends before it. A failure of either
+	// is told by Failed of the first.
+	First *Node
 
 	// Listen is the address of the embedded server; "" opens no socket.
 	Listen string
@@ -94,6 +103,8 @@ type Config struct {
 	Remind time.Duration
 	// Reviewers are the limits of approvers.
 	Reviewers toolcall.ReviewerLimits
+	// Engine are further options of the engine.
+	Engine []engine.Option
 	// Local has Go functions for local tools. Commands of Tools are added to it.
 	Local *executor.Registry
 
@@ -132,7 +143,10 @@ type Node struct {
 	people  *directory.Live // nil: there are no groups
 	engine  *engine.Engine
 	heard   gateway.Listeners // of progress
-	failed  chan error        // why the node cannot go on; has room for one
+	// siblings are all nodes of the process, the first one first.
+	siblings *siblings
+	owed     atomic.Int64 // what the open calls of the space still need of the disk
+	failed   chan error   // why the node cannot go on; has room for one
 
 	wg   sync.WaitGroup
 	once sync.Once
@@ -145,15 +159,23 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	n := &Node{cfg: cfg, failed: make(chan error, 1)}
-	n.connection.cfg, n.keyring.cfg = &n.cfg, &n.cfg
+	n := newNode(cfg)
 	n.onClose(n.connection.close)
-	for _, step := range []func(context.Context) error{n.readFiles, n.openKeys, n.openBus, n.openJournal, n.openLedger, n.writePublic, n.openPolicy, n.openDirectory, n.openEngine, n.open} {
+	for _, step := range []func(context.Context) error{n.readFiles, n.openKeys, n.checkOwnKeys, n.openBus, n.openJournal, n.openLedger, n.writePublic, n.openPolicy, n.openDirectory, n.openEngine, n.open} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, n.Close())
 		}
 	}
 	return n, nil
+}
+
+func newNode(cfg Config) *Node {
+	n := &Node{cfg: cfg, failed: make(chan error, 1), siblings: new(siblings)}
+	n.connection.cfg, n.keyring.cfg, n.files = &n.cfg, &n.cfg, cfg.Dir.Files(cfg.Space)
+	if cfg.First != nil {
+		n.files, n.siblings = cfg.Dir.further(cfg.Space), cfg.First.siblings
+	}
+	return n
 }
 
 func (n *Node) onClose(f func() error) { n.down = append(n.down, f) }
@@ -176,7 +198,7 @@ func (n *Node) openJournal(ctx context.Context) (err error) {
 		return err
 	}
 	n.onClose(anchor.Close)
-	o := bus.JournalOptions{Stream: bus.StreamOptions{Replicas: n.cfg.Replicas}, Durability: n.cfg.Durability, Keys: n.signing.Now, Anchor: anchor, Logger: n.cfg.Log}
+	o := bus.JournalOptions{Stream: bus.StreamOptions{Replicas: n.cfg.Replicas}, Durability: n.cfg.Durability, Keys: n.signing.Now, Anchor: anchor, Archives: bus.ArchiveFolder(n.files.Archives()), Logger: n.cfg.Log}
 	if n.server != nil {
 		o.Durability, o.Health, o.Room = n.server.Durability(), n.server.Health, n.server.Room
 	} else if n.cfg.SystemCreds != "" {
@@ -204,6 +226,12 @@ func (n *Node) logReplicas(ctx context.Context) {
 	if n.cfg.Replicas == 1 || n.conn.ConnectedClusterName() == "" {
 		return
 	}
+	switch raised, err := bus.LevelReplicas(ctx, n.conn, n.cfg.Space); {
+	case err != nil:
+		n.cfg.Log.Warn("streams of the space have fewer replicas than the journal; run askance journal replicas", "err", err)
+	case len(raised) > 0:
+		n.cfg.Log.Info("streams of the space get as many replicas as the journal", "streams", raised)
+	}
 	streams, err := bus.Replication(ctx, n.conn, n.cfg.Space)
 	if err != nil {
 		n.cfg.Log.Warn("the replicas of the space are not known", "err", err)
@@ -229,13 +257,18 @@ func (n *Node) open(ctx context.Context) error {
 	}
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
 	n.wg.Go(func() { n.policy.watch(watching, n.cfg.Log) })
-	n.wg.Go(func() { n.watchTrust(watching) })
+	if n.cfg.First == nil {
+		n.wg.Go(func() { n.watchTrust(watching) })
+		n.wg.Go(func() { n.watchStore(watching, n.fail) })
+	}
 	n.wg.Go(func() { n.watchKeys(watching, n.engine.Renew) })
-	n.wg.Go(func() { n.watchStore(watching, n.fail) })
 	n.wg.Go(func() { n.forwardFailure(watching) })
 	n.wg.Go(func() { n.ready.watch(watching) })
 	if n.people != nil {
 		n.wg.Go(func() { n.people.Watch(watching, reloadEvery) })
+	}
+	if n.server != nil { // no other engine writes to its journal
+		n.wg.Go(func() { n.resumeArchives(watching) })
 	}
 	n.wg.Go(func() { _ = n.ledger.Run(watching, n.cfg.Pace) }) // ends with watching, and logs all else
 	n.onClose(func() error { stop(); n.wg.Wait(); return nil })
@@ -243,7 +276,7 @@ func (n *Node) open(ctx context.Context) error {
 		return err
 	}
 	url := n.URL()
-	if url == "" || n.server == nil {
+	if url == "" || n.server == nil || n.cfg.First != nil {
 		return nil
 	}
 	n.onClose(func() error {
@@ -278,8 +311,16 @@ func (n *Node) PolicyStatus() (permission.Status, bool) {
 // Failed delivers an error when the node cannot go on.
 func (n *Node) Failed() <-chan error { return n.failed }
 
-// fail ends the node for a reason of its own; the first one counts.
+// Files is the folder with the files of the space.
+func (n *Node) Files() Dir { return n.files }
+
+// fail ends the node for a reason of its own; the first one counts. It ends the other
+// spaces too: a process that served the rest would hide the failure from its supervisor.
 func (n *Node) fail(err error) {
+	if all := n.siblings.nodes(); len(all) > 1 {
+		err = fmt.Errorf("space %s: %w", n.cfg.Space, err)
+		n = all[0]
+	}
 	select {
 	case n.failed <- err:
 	default:
@@ -293,4 +334,67 @@ func (n *Node) forwardFailure(ctx context.Context) {
 		n.fail(err)
 	case <-ctx.Done():
 	}
+}
+
+// siblings are the nodes of one process. They share the disk of one server, and the
+// failure of one ends all.
+type siblings struct {
+	mu  sync.Mutex
+	all []*Node
+}
+
+func (s *siblings) nodes() []*Node {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clip(s.all)
+}
+
+func (s *siblings) add(n *Node) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(s.all, n)
+}
+
+// owedByAll is what the open calls of all spaces still need of the disk. Each space counts
+// its own: one with many calls costs the others nothing.
+func (n *Node) owedByAll() (sum int64) {
+	n.owed.Store(n.engine.Owed())
+	for _, other := range n.siblings.nodes() {
+		sum += other.owed.Load()
+	}
+	return sum
+}
+
+// Check reads the files of a node as [Start] does, and starts nothing.
+func Check(ctx context.Context, cfg Config) error {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	n := newNode(cfg)
+	if err := n.readFiles(ctx); err != nil {
+		return fmt.Errorf("space %s: %w", cfg.Space, err)
+	}
+	return checkMoved(cfg)
+}
+
+// checkMoved refuses to give new keys to a space that was served alone before.
+func checkMoved(cfg Config) error {
+	d := cfg.Dir
+	if d.Files(cfg.Space) != d {
+		return nil
+	}
+	if _, err := os.Stat(d.Anchor(cfg.Space)); err != nil {
+		return nil //nolint:nilerr // it was not served alone
+	}
+	return &message.Error{Code: message.CodeInvalid, Op: "open space", What: fmt.Sprintf("space %s was served alone, with the keys in %s", cfg.Space, d), Hint: "serve it with --space " + string(cfg.Space)}
+}
+
+// checkOwnKeys refuses the keys of another space of the process.
+func (n *Node) checkOwnKeys(context.Context) error {
+	for _, other := range n.siblings.nodes() {
+		if other.KeyID() == n.KeyID() {
+			return &message.Error{Code: message.CodeInvalid, Op: "open space", What: fmt.Sprintf("spaces %s and %s have the same keys", other.cfg.Space, n.cfg.Space), Hint: "give each space its own key file"}
+		}
+	}
+	return nil
 }

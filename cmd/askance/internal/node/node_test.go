@@ -190,10 +190,16 @@ func TestReader(t *testing.T) {
 		q    toolcall.ListRequest
 		want string
 	}{
+		{"open, by id", toolcall.ListRequest{Call: "c2"}, "c2 "},
+		{"open, by the id of a finished call", toolcall.ListRequest{Call: "c3"}, ""},
+		{"finished, by id", toolcall.ListRequest{Call: "c3", All: true}, "c3 "},
+		{"by id, of another session", toolcall.ListRequest{Call: "c2", Session: "x", All: true}, ""},
+		{"by id, of another reply", toolcall.ListRequest{Call: "c2", Session: "s", Reply: "x", All: true}, ""},
+		{"by the whole name", toolcall.ListRequest{Call: "c2", Session: "s", Reply: "r"}, "c2 "},
+		{"an unknown id", toolcall.ListRequest{Call: "c", All: true}, ""},
 		{"open", toolcall.ListRequest{}, "c1 c2 "},
 		{"all", toolcall.ListRequest{All: true}, "c1 c2 c3 "},
 		{"finished", toolcall.ListRequest{States: []message.ToolCallState{message.ToolCallFinished}}, "c3 "},
-		{"by id", toolcall.ListRequest{Call: "c2"}, "c2 "},
 		{"another session", toolcall.ListRequest{Session: "x", All: true}, ""},
 		{"another reply", toolcall.ListRequest{Reply: "x", All: true}, ""},
 		{"blocked", toolcall.ListRequest{Phases: []toolcall.Phase{toolcall.PhaseBlocked}, All: true}, ""},
@@ -201,6 +207,9 @@ func TestReader(t *testing.T) {
 		got, err := r.List(t.Context(), tc.q)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if named := strings.Contains(tc.name, "by"); named && r.HasObserved() {
+			t.Errorf("%s: the whole journal was read", tc.name)
 		}
 		ids := ""
 		for _, c := range got.Calls {

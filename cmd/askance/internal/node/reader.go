@@ -1,8 +1,11 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"reflect"
+	"slices"
 	"sync"
 
 	"github.com/nats-io/nats.go"
@@ -29,7 +32,7 @@ type Reader struct {
 	ledger  *bus.Ledger
 	nc      *nats.Conn
 	keys    *keyfile.Keys
-	dir     Dir
+	dir     Dir // with the files of the space
 	close   func()
 
 	mu       sync.Mutex // guards observed
@@ -43,6 +46,8 @@ func OpenReader(ctx context.Context, dir Dir, keyFile string, space toolcall.Spa
 	if err := dir.Exists(); err != nil {
 		return nil, err
 	}
+	store := dir.Store()
+	dir = dir.Files(space)
 	if keyFile == "" {
 		keyFile = dir.Keys()
 	}
@@ -50,11 +55,11 @@ func OpenReader(ctx context.Context, dir Dir, keyFile string, space toolcall.Spa
 	if err != nil {
 		return nil, err
 	}
-	server, err := embed.Start(ctx, embed.Options{StoreDir: dir.Store()})
+	server, err := embed.Start(ctx, embed.Options{StoreDir: store})
 	if err != nil {
 		return nil, err
 	}
-	r, err := newReader(ctx, server, keys, space, name, dir.Snapshot(space))
+	r, err := newReader(ctx, server, keys, space, name, dir)
 	if err != nil {
 		server.Close()
 		return nil, err
@@ -63,12 +68,12 @@ func OpenReader(ctx context.Context, dir Dir, keyFile string, space toolcall.Spa
 	return r, nil
 }
 
-func newReader(ctx context.Context, server *embed.Server, keys *keyfile.Keys, space toolcall.SpaceID, name, snapshot string) (*Reader, error) {
+func newReader(ctx context.Context, server *embed.Server, keys *keyfile.Keys, space toolcall.SpaceID, name string, dir Dir) (*Reader, error) {
 	nc, err := server.Connect(ctx, bus.ConnectOptions{Principal: "askance-reader"})
 	if err != nil {
 		return nil, err
 	}
-	journal, err := openExisting(ctx, nc, server, keys, space)
+	journal, err := openExisting(ctx, nc, server, keys, space, dir)
 	if err != nil {
 		nc.Close()
 		return nil, err
@@ -78,7 +83,7 @@ func newReader(ctx context.Context, server *embed.Server, keys *keyfile.Keys, sp
 		nc.Close()
 		return nil, err
 	}
-	eng, err := engine.New(space, journal, new(permission.Bundle), nil, engine.WithSnapshots(bus.NewSnapshots(ledger, snapshot)))
+	eng, err := engine.New(space, journal, new(permission.Bundle), nil, engine.WithSnapshots(bus.NewSnapshots(ledger, dir.Snapshot(space))))
 	if err != nil {
 		nc.Close()
 		return nil, err
@@ -101,27 +106,39 @@ func newReader(ctx context.Context, server *embed.Server, keys *keyfile.Keys, sp
 
 // openExisting opens the journal of a space, but makes none: a misspelled space
 // must not leave an empty one behind.
-func openExisting(ctx context.Context, nc *nats.Conn, server *embed.Server, keys *keyfile.Keys, space toolcall.SpaceID) (*bus.Journal, error) {
-	if err := bus.CheckSpace(space); err != nil {
+func openExisting(ctx context.Context, nc *nats.Conn, server *embed.Server, keys *keyfile.Keys, space toolcall.SpaceID, dir Dir) (*bus.Journal, error) {
+	if err := checkSpaceExists(ctx, nc, space); err != nil {
 		return nil, err
+	}
+	return bus.OpenJournal(ctx, nc, space, keys, bus.JournalOptions{Durability: server.Durability(), Health: server.Health, Room: server.Room, Archives: bus.ArchiveFolder(dir.Archives()), Inspect: true})
+}
+
+func checkSpaceExists(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID) error {
+	if err := bus.CheckSpace(space); err != nil {
+		return err
 	}
 	js, err := nc.JetStream()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if _, err := js.StreamInfo(bus.StreamName(space), nats.Context(ctx)); errors.Is(err, nats.ErrStreamNotFound) {
-		return nil, &message.Error{Code: message.CodeNotFound, Op: "open journal", What: "there is no space " + string(space) + " here", Hint: "name another with --space"}
+		return &message.Error{Code: message.CodeNotFound, Op: "open journal", What: "there is no space " + string(space) + " here", Hint: "name another with --space"}
 	}
-	return bus.OpenJournal(ctx, nc, space, keys, bus.JournalOptions{Durability: server.Durability(), Health: server.Health, Room: server.Room, Inspect: true})
+	return nil
 }
 
 // Ledger reads the records as they are, and what proves them. Its Checkpoint is
 // the one thing that writes.
 func (r *Reader) Ledger() *bus.Ledger { return r.ledger }
 
-// Examine compares the journal with its checkpoints and with an anchor file; ""
+// Verified remembers what auditors of the folder verified.
+func (r *Reader) Verified() *bus.Verified {
+	return bus.NewVerified(r.ledger, r.dir.Verified(r.journal.Space()))
+}
+
+// Compare compares the journal with its checkpoints and with an anchor file; ""
 // is that of the folder.
-func (r *Reader) Examine(ctx context.Context, anchorFile string) (*bus.Exam, error) {
+func (r *Reader) Compare(ctx context.Context, anchorFile string) (*bus.Exam, error) {
 	if anchorFile == "" {
 		anchorFile = r.dir.Anchor(r.journal.Space())
 	}
@@ -130,7 +147,7 @@ func (r *Reader) Examine(ctx context.Context, anchorFile string) (*bus.Exam, err
 		anchor = bus.NewAnchor(anchorFile, r.journal.Space(), r.keys)
 	}
 	defer func() { _ = anchor.Close() }() // nothing was written
-	x, err := bus.ExamineJournal(ctx, r.nc, r.journal.Space(), r.keys, anchor)
+	x, err := bus.CompareJournal(ctx, r.nc, r.journal.Space(), r.keys, anchor)
 	if err == nil && bad != nil {
 		x.AddFlaw(bus.FlawBadAnchor, message.AsError("", bad).What)
 	}
@@ -146,12 +163,45 @@ func (r *Reader) Close() error {
 // Call carries an operation out. What needs to know more than one call or
 // session first reads the whole journal, once.
 func (r *Reader) Call(ctx context.Context, op *api.Operation, request any) (any, error) {
+	if list, ok := request.(toolcall.ListRequest); ok {
+		if found, err := r.listNamed(ctx, list); found != nil {
+			return *found, err
+		}
+	}
 	if op != api.Show.Operation && op != api.Events.Operation {
 		if err := r.observe(ctx); err != nil {
 			return nil, err
 		}
 	}
 	return r.port.Call(ctx, op, request)
+}
+
+// listNamed lists the calls of an id without reading the whole journal; nil: the list is
+// another one, or that does not find them.
+func (r *Reader) listNamed(ctx context.Context, list toolcall.ListRequest) (*toolcall.ListReply, error) {
+	named := toolcall.ListRequest{V: list.V, Session: list.Session, Reply: list.Reply, Call: list.Call, All: list.All, Limit: list.Limit}
+	if list.Call == "" || !reflect.DeepEqual(list, named) {
+		return nil, nil
+	}
+	keys, err := bus.KeysOf(ctx, r.journal, list.Call)
+	if err != nil || len(keys) == 0 {
+		return nil, nil //nolint:nilerr // the list that reads everything says more
+	}
+	out := &toolcall.ListReply{Calls: []*toolcall.Call{}}
+	for _, key := range keys {
+		if list.Session != "" && key.Session != list.Session || list.Reply != "" && key.Reply != list.Reply {
+			continue
+		}
+		shown, err := api.Show.Call(ctx, r.port, toolcall.ShowRequest{V: 1, Key: key})
+		if err != nil {
+			return &toolcall.ListReply{}, err
+		}
+		if list.All || shown.Call.Open() {
+			out.Calls = append(out.Calls, shown.Call)
+		}
+	}
+	slices.SortFunc(out.Calls, func(a, b *toolcall.Call) int { return cmp.Compare(a.First, b.First) })
+	return out, nil
 }
 
 func (r *Reader) observe(ctx context.Context) error {

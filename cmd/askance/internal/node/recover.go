@@ -30,6 +30,7 @@ type Damaged struct {
 
 type session struct {
 	nc     *nats.Conn
+	server *embed.Server // nil: another process runs it
 	keys   *keyfile.Keys
 	anchor *bus.Anchor
 	bad    error // the anchor cannot be believed
@@ -41,10 +42,10 @@ type session struct {
 func (d Damaged) open(ctx context.Context, rebuild bool) (*session, error) {
 	keyFile, anchorFile := d.Keys, d.Anchor
 	if keyFile == "" {
-		keyFile = d.Dir.Keys()
+		keyFile = d.Dir.Files(d.Space).Keys()
 	}
 	if anchorFile == "" {
-		anchorFile = d.Dir.Anchor(d.Space)
+		anchorFile = d.Dir.Files(d.Space).Anchor(d.Space)
 	}
 	keys, err := keyfile.Load(keyFile)
 	if err != nil {
@@ -61,6 +62,7 @@ func (d Damaged) open(ctx context.Context, rebuild bool) (*session, error) {
 		if err != nil {
 			return nil, err
 		}
+		s.server = server
 		if s.nc, err = server.Connect(ctx, bus.ConnectOptions{Principal: creds.EngineName}); err != nil {
 			server.Close()
 			return nil, err
@@ -140,7 +142,7 @@ func (d Damaged) AcceptLoss(ctx context.Context, a Acceptance) (*Accepted, error
 		return nil, err
 	}
 	defer s.close()
-	r, err := bus.BeginRecovery(ctx, s.nc, d.Space, s.keys, s.anchor)
+	r, err := bus.BeginRecovery(ctx, s.nc, d.Space, s.keys, s.anchor, bus.ArchiveFolder(d.Dir.Files(d.Space).Archives()))
 	if err != nil {
 		return nil, err
 	}
@@ -224,6 +226,9 @@ func (c *closing) run(ctx context.Context) error {
 		}
 	}
 	for key, call := range open {
+		if c.r.IsCutOff(key) {
+			continue
+		}
 		if err := c.interrupt(ctx, call); err != nil {
 			return err
 		}
@@ -231,7 +236,7 @@ func (c *closing) run(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, subject := range c.r.Exam.Lost {
+	for _, subject := range append(c.r.CutOff(), c.r.Exam.Lost...) {
 		if err := c.closeLost(ctx, subject, replies, heads); err != nil {
 			return err
 		}
@@ -296,7 +301,8 @@ func (c *closing) revoke(ctx context.Context, l *toolcall.StandingApproval, prev
 	return err
 }
 
-// closeLost closes a call, reply or session whose signed records are lost.
+// closeLost closes a call, reply or session whose signed records are lost, or a call whose
+// last record cannot be read without a lost one.
 func (c *closing) closeLost(ctx context.Context, subject string, replies map[toolcall.Key]*toolcall.EventRecord, heads map[toolcall.Key]uint64) error {
 	if s, err := bus.ParseSubject(subject); err == nil && s.Kind == bus.KindReplyRecord { // what is left of the reply may lack an interrupt
 		session, ok := s.Session.ID()

@@ -112,7 +112,7 @@ func (n *Node) openEngine(ctx context.Context) error {
 		engine.WithSigner(n.signing), engine.WithLogger(n.cfg.Log), engine.WithVersion(n.cfg.Version),
 		engine.WithPolicyError(n.policy.loadError), engine.WithReadiness(n.ready.last), engine.WithPolicyStatus(n.policy.status), engine.WithPolicyText(n.policy.text), engine.WithProofs(bus.NewProofs(n.ledger)), engine.WithSignals(n.signals()),
 		engine.WithWorkingDirs(n.cfg.Cwd, n.cfg.WorkingDirs...), engine.WithReminders(n.cfg.Remind),
-		engine.WithReviewerLimits(n.cfg.Reviewers), engine.WithSnapshots(bus.NewSnapshots(n.ledger, n.cfg.Dir.Snapshot(n.cfg.Space))),
+		engine.WithReviewerLimits(n.cfg.Reviewers), engine.WithSnapshots(bus.NewSnapshots(n.ledger, n.files.Snapshot(n.cfg.Space))),
 	}
 	if n.cfg.NewTrace != nil {
 		opts = append(opts, engine.WithNewTrace(n.cfg.NewTrace))
@@ -132,11 +132,13 @@ func (n *Node) openEngine(ctx context.Context) error {
 	if !n.cfg.Offline {
 		opts = append(opts, engine.WithExecutor(n.cfg.Local))
 	}
+	opts = append(opts, n.cfg.Engine...)
 	var err error
 	if n.engine, err = engine.New(n.cfg.Space, n.journal, n.policy.Policy, n.tools, opts...); err != nil {
 		return err
 	}
-	n.journal.Reserve(n.engine.Owed)
+	n.siblings.add(n)
+	n.journal.Reserve(n.owedByAll)
 	n.onClose(n.engine.Close)
 	return n.engine.Start(ctx)
 }

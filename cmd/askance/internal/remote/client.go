@@ -8,7 +8,9 @@ package remote
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -49,6 +51,39 @@ func (c *Client) Call(ctx context.Context, op *api.Operation, request any) (any,
 	if op.HTTP == nil {
 		return nil, &message.Error{Code: message.CodeInvalid, Op: op.Name, What: "it has no route over HTTP", Hint: "use a NATS login"}
 	}
+	body, err := c.send(ctx, op, request)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := op.DecodeReply(maxReply, body)
+	if err != nil {
+		return nil, unlike(op, err)
+	}
+	return reply, nil
+}
+
+// Whoami is the name for which the server takes the token.
+func (c *Client) Whoami(ctx context.Context) (string, error) {
+	op := &api.Operation{Name: "whoami", HTTP: &api.HTTP{Method: http.MethodGet, Path: "/v1/whoami"}}
+	body, err := c.send(ctx, op, struct{}{})
+	if err != nil {
+		return "", err
+	}
+	var who struct {
+		Name string `json:"name"`
+	}
+	if err := strictjson.UnmarshalOpen(body, &who, strictjson.MaxBytes(maxReply)); err != nil || who.Name == "" {
+		return "", unlike(op, err)
+	}
+	return who.Name, nil
+}
+
+func unlike(op *api.Operation, err error) error {
+	return unavailable(op, "the reply is not one of askance", err)
+}
+
+// send sends a request and reads the body of its reply.
+func (c *Client) send(ctx context.Context, op *api.Operation, request any) ([]byte, error) {
 	r, err := c.newRequest(ctx, op, request)
 	if err != nil {
 		return nil, err
@@ -65,14 +100,19 @@ func (c *Client) Call(ctx context.Context, op *api.Operation, request any) (any,
 	if res.StatusCode != http.StatusOK {
 		return nil, refusal(op, res, body)
 	}
-	reply, err := op.DecodeReply(maxReply, body)
-	if err != nil {
-		return nil, unavailable(op, "the reply is not one of askance", err)
-	}
-	return reply, nil
+	return body, nil
+}
+
+// isDial reports whether there was no connection on which a request could have gone out.
+func isDial(err error) bool {
+	var dial *net.OpError
+	return errors.As(err, &dial) && dial.Op == "dial"
 }
 
 func unavailable(op *api.Operation, what string, err error) error {
+	if op.Changes && !isDial(err) {
+		return &message.Error{Code: message.CodeUnknownOutcome, Op: op.Name, What: what + "; the request may have been executed", Hint: "send it again: the same request does no harm", Err: err}
+	}
 	return &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: what, Hint: "check the URL of the server, and the proxy in front of it", Err: err}
 }
 

@@ -2,6 +2,8 @@ package remote_test
 
 import (
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"testing"
 
@@ -54,5 +56,26 @@ func TestClient(t *testing.T) {
 	gone := remote.New("http://127.0.0.1:1", func() (string, error) { return "", nil })
 	if _, err := gone.Info(ctx); !errors.Is(err, message.ErrUnavailable) {
 		t.Errorf("no server: %v", err)
+	}
+	if _, err := gone.Interrupt(ctx, toolcall.InterruptRequest{Session: "s", Reply: "r"}); !errors.Is(err, message.ErrUnavailable) {
+		t.Errorf("a change without a server: %v", err)
+	}
+	for name, reply := range map[string]http.HandlerFunc{
+		"no reply": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"broke off": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "99")
+			_, _ = w.Write([]byte("{"))
+		},
+		"a proxy": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGatewayTimeout) },
+	} {
+		s := httptest.NewServer(reply)
+		c := remote.New(s.URL, func() (string, error) { return "", nil })
+		if _, err := c.Interrupt(ctx, toolcall.InterruptRequest{Session: "s", Reply: "r"}); !errors.Is(err, message.ErrUnknownOutcome) {
+			t.Errorf("%s: a change ends with %v", name, err)
+		}
+		if _, err := c.Info(ctx); !errors.Is(err, message.ErrUnavailable) {
+			t.Errorf("%s: a reading ends with %v", name, err)
+		}
+		s.Close()
 	}
 }

@@ -86,7 +86,7 @@ func runLine(out *term.Out, f *toolcall.EventRecord, cause toolcall.Cause, word 
 	case toolcall.CauseStart:
 		return told{word: word(out.Work, "started"), rest: startText(c), after: "runs " + startText(c)}
 	case toolcall.CauseLose:
-		return told{word: word(out.Bad, "lost"), rest: fmt.Sprintf("attempt %d fell silent, tried again in %s", c.Attempt.Number, c.RetryAt.Sub(f.At).Round(time.Millisecond))}
+		return told{word: word(out.Bad, "lost"), rest: fmt.Sprintf("attempt %d fell silent, tried again in %s", c.Attempt.Number, asked.Took(c.RetryAt.Sub(f.At)))}
 	case toolcall.CauseReturn:
 		return told{word: word(out.Bad, "returned"), rest: fmt.Sprintf("attempt %d, %s", c.Attempt.Number, returnText(f))}
 	case toolcall.CauseSuspend:
@@ -107,7 +107,7 @@ func runLine(out *term.Out, f *toolcall.EventRecord, cause toolcall.Cause, word 
 func returnText(f *toolcall.EventRecord) string {
 	c, next := f.Call, "an operator has to look"
 	if !c.RetryAt.IsZero() {
-		next = "tried again in " + c.RetryAt.Sub(f.At).Round(time.Millisecond).String()
+		next = "tried again in " + asked.Took(c.RetryAt.Sub(f.At))
 	}
 	if r := c.Returned; r != nil {
 		return term.SafeLine(fmt.Sprintf("worker %s did not begin it, %s: %s", r.Worker, next, r.Reason))
@@ -150,7 +150,7 @@ func tookText(c *toolcall.Call, at time.Time) string {
 	if c.Attempt.StartedAt.IsZero() {
 		return ""
 	}
-	return "after " + at.Sub(c.Attempt.StartedAt).Round(time.Millisecond).String() + ": "
+	return "after " + asked.Took(at.Sub(c.Attempt.StartedAt)) + ": "
 }
 
 func paintResult(out *term.Out, c *toolcall.Call) func(string) string {

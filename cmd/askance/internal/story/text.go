@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -17,7 +18,7 @@ func byRule(c *toolcall.Call) string {
 	case d.Rule != "":
 		return "rule " + term.SafeLine(d.Rule)
 	default:
-		return "no rule, " + term.SafeLine(d.Source)
+		return "no rule, " + term.SafeLine(asked.Source(d.Source))
 	}
 }
 

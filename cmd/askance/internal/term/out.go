@@ -121,6 +121,9 @@ func Safe(s string) string { return reveal.Text(s) }
 // SafeLine is Safe for a single line: newlines and tabs become marks, too.
 func SafeLine(s string) string { return reveal.Line(s) }
 
+// SafeName is SafeLine for names of people and programs, which stay readable in every script.
+func SafeName(s string) string { return reveal.MarkedName(s) }
+
 // Clip shortens a line to n characters.
 func Clip(s string, n int) string {
 	if n < 1 || utf8.RuneCountInString(s) <= n {

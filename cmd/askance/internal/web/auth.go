@@ -22,7 +22,7 @@ func (c Config) behindProxy() bool {
 // authenticator lets in those who are configured; where nothing is configured and
 // no credentials exist, the local user.
 func (w *Web) authenticator() (*auth.Auth, error) {
-	cfg := auth.Config{Session: w.cfg.Session, Secure: strings.HasPrefix(w.public(), "https://"), HasCredentials: w.cfg.HasLogins, Log: w.cfg.Log}
+	cfg := auth.Config{Session: w.cfg.Session, Key: w.cfg.LoginKey, Secure: strings.HasPrefix(w.public(), "https://"), HasCredentials: w.cfg.HasLogins, Log: w.cfg.Log}
 	if err := w.openTokens(); err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func (w *Web) authenticator() (*auth.Auth, error) {
 		}
 	}
 	if (w.tokens == nil || w.tokens.Missing()) && cfg.OIDC == nil && cfg.Unix == nil && !w.cfg.behindProxy() {
-		cfg.Local = &auth.Loopback{Name: w.cfg.User, Space: w.cfg.Space.ID}
+		cfg.Local = &auth.Loopback{Name: w.cfg.User, Space: w.cfg.Space.ID, Further: w.cfg.furtherIDs()}
 	}
 	return auth.New(cfg)
 }
@@ -68,6 +68,28 @@ func (w *Web) public() string {
 		return "http://localhost"
 	}
 	return w.URL()
+}
+
+// publicOf is where browsers reach the console of a space.
+func (w *Web) publicOf(space toolcall.SpaceID) string {
+	if space == w.cfg.Space.ID || !w.auth.IsOpen() {
+		return w.public() // a login names the space
+	}
+	return OfSpace(w.public(), space)
+}
+
+// OfSpace is the address by which a local user without credentials names a space; a URL of
+// another machine stays as it is.
+func OfSpace(at string, space toolcall.SpaceID) string {
+	u, err := url.Parse(at)
+	if err != nil || !auth.LoopbackHost(u.Host) {
+		return at
+	}
+	port := u.Port()
+	if u.Host = auth.SpaceHost(space); port != "" {
+		u.Host += ":" + port
+	}
+	return u.String()
 }
 
 // TokenError is 1 while the token file cannot be read, for metrics.

@@ -156,6 +156,7 @@ func (c Config) peers() (*auth.UnixPeers, error) {
 	if err != nil {
 		return nil, &Error{"--http-socket-role: " + err.Error()}
 	}
+	p.Further = c.furtherIDs()
 	return p, nil
 }
 

@@ -45,7 +45,7 @@ func (w *Web) surfaces() ([]gateway.Surface, error) {
 		w.auth,
 		console.New(console.WithLinks(w.links)),
 		rest,
-		agenthook.New(w.public()),
+		agenthook.New(w.publicOf),
 		chat,
 		agentscope.New(agentscope.Config{Runners: w.runners}),
 		blocks.New(blocks.Config{Runners: w.runners}),
@@ -67,21 +67,26 @@ func Demo(tools []engine.Tool) agent.Agent {
 // startAgents begins to run the agents, and goes on with what an earlier
 // process left open.
 func (w *Web) startAgents(ctx context.Context) error {
-	if len(w.cfg.Agents) == 0 {
+	if w.cfg.Agents == nil {
 		return nil
 	}
-	cfg := agent.Config{As: w.cfg.Space.As, Agents: w.cfg.Agents, ID: w.cfg.AgentID, Log: w.cfg.Log}
-	for _, t := range w.cfg.Space.Tools {
-		if t.Placement != toolcall.PlaceExternal { // a frontend may run those
-			cfg.Tools = append(cfg.Tools, t.Name)
+	for _, space := range w.cfg.spaces() {
+		cfg := agent.Config{As: space.As, Agents: w.cfg.Agents(space), ID: w.cfg.AgentID, Log: w.cfg.Log}
+		for _, t := range space.Tools {
+			if t.Placement != toolcall.PlaceExternal { // a frontend may run those
+				cfg.Tools = append(cfg.Tools, t.Name)
+			}
+		}
+		r, err := agent.New(cfg)
+		if err != nil {
+			return err
+		}
+		w.runners[space.ID] = r
+		if err := r.Resume(ctx); err != nil {
+			return err
 		}
 	}
-	r, err := agent.New(cfg)
-	if err != nil {
-		return err
-	}
-	w.runners = agent.Runners{w.cfg.Space.ID: r}
-	return r.Resume(ctx)
+	return nil
 }
 
 // stopAgents waits for running agents to stop; their turns stay open.
@@ -99,26 +104,41 @@ func (w *Web) health() gateway.Surface {
 			return ok(rw)
 		}},
 		{Method: http.MethodGet, Path: "/readyz", Access: gateway.Everybody, Doc: "Whether the engine works and its journal takes new calls.", Serve: func(rw http.ResponseWriter, r *http.Request, _ *gateway.Peer) error {
-			by := toolcall.Principal{Role: toolcall.RoleAuditor, Name: "askance-ready", Auth: "in-process"}
 			ctx, cancel := context.WithTimeout(r.Context(), readyWithin)
 			defer cancel()
-			_, err := w.cfg.Space.As(by).Info(ctx)
-			if err == nil && w.cfg.Space.Ready != nil {
-				err = w.cfg.Space.Ready(ctx)
+			for _, space := range w.cfg.spaces() {
+				err := checkReady(ctx, space)
+				if err == nil {
+					continue
+				}
+				if len(w.cfg.Further) > 0 {
+					err.What = "space " + string(space.ID) + ": " + err.What
+				}
+				return err
 			}
-			reason := "the engine does not work now"
-			if cause, is := errors.AsType[*message.Error](err); is && cause.Op == "ready" {
-				reason = cause.What // names a stream at most
-			}
-			switch {
-			case err == nil:
-				return ok(rw)
-			case errors.Is(err, message.ErrFull):
-				return &message.Error{Code: message.CodeFull, Op: "ready", What: "the journal is full: new calls are refused", Hint: "free disk space, or raise the limit of the store", Err: err}
-			}
-			return &message.Error{Code: message.CodeUnavailable, Op: "ready", What: reason, Hint: "try again", Err: err}
+			return ok(rw)
 		}},
 	}
+}
+
+// checkReady says why a space does not work, or takes no new calls.
+func checkReady(ctx context.Context, space *gateway.Space) *message.Error {
+	by := toolcall.Principal{Role: toolcall.RoleAuditor, Name: "askance-ready", Auth: "in-process"}
+	_, err := space.As(by).Info(ctx)
+	if err == nil && space.Ready != nil {
+		err = space.Ready(ctx)
+	}
+	reason := "the engine does not work now"
+	if cause, is := errors.AsType[*message.Error](err); is && cause.Op == "ready" {
+		reason = cause.What // names a stream at most
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, message.ErrFull):
+		return &message.Error{Code: message.CodeFull, Op: "ready", What: "the journal is full: new calls are refused", Hint: "free disk space, or raise the limit of the store", Err: err}
+	}
+	return &message.Error{Code: message.CodeUnavailable, Op: "ready", What: reason, Hint: "try again", Err: err}
 }
 
 // readyWithin bounds an answer of /readyz.

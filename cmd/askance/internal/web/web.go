@@ -17,6 +17,7 @@ import (
 	"github.com/askance-dev/askance/gateway/agent"
 	"github.com/askance-dev/askance/gateway/auth"
 	"github.com/askance-dev/askance/gateway/webhook"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // DefaultAddress is where the gateway listens if nothing else is said.
@@ -34,6 +35,9 @@ type Config struct {
 	// Socket is a Unix socket to serve at as well; no Path: none.
 	Socket Socket
 	Space  *gateway.Space
+	// Further are other spaces. Tokens name them, and the local user does by the host; see
+	// auth.SpaceHost. Webhooks and OIDC serve Space alone.
+	Further []*gateway.Space
 	// User is who requests come from where no credentials are set up.
 	User string
 	// Tokens is a token file; "": there is none.
@@ -58,8 +62,8 @@ type Config struct {
 	Cert, Key string
 	// Insecure permits to listen beyond loopback without TLS.
 	Insecure bool
-	// Agents are those that frontends can talk to; none is fine.
-	Agents []agent.Agent
+	// Agents returns those of a space that frontends can talk to; nil: there are none.
+	Agents func(*gateway.Space) []agent.Agent
 	// AgentID names this process's open turns, see agent.Config; "" is the default.
 	AgentID string
 	// Webhooks are who is told of approval requests and outcomes; none is fine. Outbox
@@ -69,6 +73,8 @@ type Config struct {
 	Outbox func(context.Context) (Outbox, error)
 	// LinkKey authenticates links in messages.
 	LinkKey [32]byte
+	// LoginKey seals the cookies of logins.
+	LoginKey [32]byte
 	// Version of askance.
 	Version string
 	Log     *slog.Logger
@@ -87,7 +93,7 @@ type Web struct {
 	http     *http.Server
 	wg       sync.WaitGroup
 	failed   chan error
-	runners  agent.Runners  // of the space; empty without agents
+	runners  agent.Runners  // of the spaces; empty without agents
 	outbox   Outbox         // nil without webhooks
 	links    *webhook.Links // nil without webhooks
 }
@@ -193,9 +199,21 @@ func (w *Web) open(ctx context.Context) (*gateway.Server, error) {
 		return nil, err
 	}
 	return gateway.New(gateway.Config{
-		Spaces: []*gateway.Space{w.cfg.Space}, Auth: w.auth, Login: auth.LoginPath, Origins: w.cfg.Origins,
+		Spaces: w.cfg.spaces(), Auth: w.auth, Login: auth.LoginPath, Origins: w.cfg.Origins,
 		Surfaces: surfaces, Log: w.cfg.Log, Served: w.cfg.Served,
 	})
+}
+
+func (c Config) spaces() []*gateway.Space {
+	return append([]*gateway.Space{c.Space}, c.Further...)
+}
+
+// furtherIDs name the spaces but the first.
+func (c Config) furtherIDs() (out []toolcall.SpaceID) {
+	for _, s := range c.Further {
+		out = append(out, s.ID)
+	}
+	return out
 }
 
 // URL is where the gateway is; "" with the address Off.

@@ -78,6 +78,14 @@ func TestColumns(t *testing.T) {
 	golden(t, "columns-empty.svg", c.SVG())
 }
 
+// The label of a tick at the right edge stays within the chart.
+func TestLastLabel(t *testing.T) {
+	c := chart.Columns{Series: verdicts, Columns: []chart.Column{{Values: []int{1, 0}}}, Ticks: []chart.Tick{{At: 50, Label: "12:00"}, {At: 99.9, Label: "Nov 24"}}}
+	if svg := string(c.SVG()); !strings.Contains(svg, `last" x="99.9%"`) || strings.Count(svg, "last") != 1 {
+		t.Errorf("the labels are\n%s", svg)
+	}
+}
+
 func TestSmall(t *testing.T) {
 	golden(t, "share.svg", chart.Share(verdicts, []int{3, 1}, 8))
 	golden(t, "spark.svg", chart.Spark("calls per minute", []int{0, 2, 4, 1}))

@@ -129,6 +129,9 @@ func (c Columns) labels(d *drawing, width, height float64) {
 		if i%max(1, narrow) != 0 {
 			class = "x roomy"
 		}
+		if ticks[i].At > 97 { // its other half would leave the box
+			class += " last"
+		}
 		d.addf(`<text class="%v" x="%v" y="%v">%v</text>`, class, percent(ticks[i].At), height+17, ticks[i].Label)
 	}
 }

@@ -1,0 +1,456 @@
+package bus_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/internal/bustest"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/proof"
+	"github.com/askance-dev/askance/toolcall"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// archiving is a journal with finished replies, one that has an open call, and a folder
+// for archives.
+type archiving struct {
+	*ledgered
+	folder string
+}
+
+func inReply(reply, call string) toolcall.Key {
+	return toolcall.Key{Space: "test", Session: "s1", Reply: message.ReplyID(reply), Call: message.CallID(call)}
+}
+
+func newArchiving(t *testing.T) *archiving {
+	t.Helper()
+	w := &archiving{ledgered: &ledgered{Bus: bustest.New(t), t: t}, folder: t.TempDir()}
+	w.open()
+	for r := range 4 {
+		for _, call := range []string{"a", "b"} {
+			w.finish(inReply(fmt.Sprintf("r%d", r), call))
+		}
+		reply := inReply(fmt.Sprintf("r%d", r), "").ReplyKey()
+		if _, err := w.j.AppendEvent(t.Context(), "rt", reply, []message.RawJSON{message.RawJSON(`{"type":"REPLY_START"}`)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.finish(inReply("half", "done"))
+	mustAppend(t, w.j, callRecord("open1", inReply("half", "open"), message.ToolCallPending, "propose"), 0)
+	w.finish(inReply("last", "a")) // the journal's last record stays
+	return w
+}
+
+func (w *archiving) finish(key toolcall.Key) {
+	w.t.Helper()
+	id := string(key.Reply) + string(key.Call)
+	seq := mustAppend(w.t, w.j, callRecord(id+"1", key, message.ToolCallPending, "propose"), 0)
+	mustAppend(w.t, w.j, callRecord(id+"2", key, message.ToolCallFinished, "result"), seq)
+}
+
+func (w *archiving) open() {
+	w.t.Helper()
+	w.j = w.JournalWith("test", bus.JournalOptions{Archives: bus.ArchiveFolder(w.folder)})
+	w.l = ledgerOf(w.t, w.j)
+}
+
+func (w *archiving) archive() bus.Archiving {
+	w.t.Helper()
+	done, err := w.l.Archive(w.t.Context(), bus.Retention{By: "ann", Reason: "test"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return done
+}
+
+func (w *archiving) records() uint64 {
+	w.t.Helper()
+	return w.stream(bus.StreamName("test")).CachedInfo().State.Msgs
+}
+
+// verify is what an auditor finds who knows of the archives by their checkpoints.
+func (w *archiving) verify() (*proof.Report, error) {
+	w.t.Helper()
+	ctx := w.t.Context()
+	o := proof.Options{Keys: toolcall.NewKeySet(w.Keys().Public()), Space: "test", Name: bus.NameOf}
+	journal, err := w.l.Records(ctx, bus.RecordsRequest{Limit: 1})
+	if err != nil {
+		return nil, err
+	}
+	signed, err := w.l.Records(ctx, bus.RecordsRequest{Of: bus.AuditCheckpoints, Limit: 1})
+	if err != nil {
+		return nil, err
+	}
+	o.First, o.Last = journal.First, journal.Last
+	checkpoints := bus.Bodies(bus.Walk(ctx, w.l, bus.AuditCheckpoints, 0, signed.Last))
+	if o.Archives, err = proof.Archives(checkpoints, o.Keys); err != nil {
+		return nil, err
+	}
+	return proof.Verify(checkpoints, bus.Walk(ctx, w.l, bus.AuditJournal, 0, journal.Last), o)
+}
+
+func (w *archiving) proved(shown bool) {
+	w.t.Helper()
+	r, err := w.verify()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if !r.OK || r.Archived != 20 || shown && (r.NotShown != 0 || r.Records != 25) || !shown && (r.NotShown != 20 || r.Records != 5) {
+		w.t.Errorf("verify: %+v", r)
+	}
+}
+
+// refused checks that ids of archived calls and replies stay used, and that others work.
+func (w *archiving) refused(j *bus.Journal) {
+	w.t.Helper()
+	for _, key := range []toolcall.Key{inReply("r1", "a"), inReply("r1", "new"), inReply("r3", "b")} {
+		if _, err := j.Append(w.t.Context(), callRecord("again", key, message.ToolCallPending, "propose"), 0); !errors.Is(err, message.ErrArchived) {
+			w.t.Errorf("a call %s again: %v", key, err)
+		}
+		if r, err := j.Last(w.t.Context(), key); !errors.Is(err, message.ErrArchived) && (err != nil || r.Seq > 20) { // one that is not deleted yet
+			w.t.Errorf("the last record of %s: %+v, %v", key, r, err)
+		}
+	}
+	plan := &toolcall.EventRecord{V: toolcall.RecordVersion, ID: "plan", At: at, Engine: "e1", By: toolcall.Principal{Role: toolcall.RoleRuntime, Name: "rt"}, Reply: &toolcall.ReplyState{Key: inReply("r2", "").ReplyKey(), Phase: toolcall.ReplyOpen}}
+	if _, err := j.Append(w.t.Context(), plan, 0); !errors.Is(err, message.ErrArchived) {
+		w.t.Errorf("a plan of an archived reply: %v", err)
+	}
+	if _, err := j.Last(w.t.Context(), inReply("other", "x")); !errors.Is(err, message.ErrNotFound) {
+		w.t.Errorf("an unknown call: %v", err)
+	}
+}
+
+// What is finished leaves the journal, is proved and shown from the archive, and its ids
+// stay refused, also after restarts. What is open stays.
+func TestArchive(t *testing.T) {
+	w := newArchiving(t)
+	before := w.records()
+	if dry, err := w.l.Archive(t.Context(), bus.Retention{DryRun: true}); err != nil || dry.Records != 20 || w.records() != before {
+		t.Errorf("a dry run: %+v, %v, %d records", dry, err, w.records())
+	}
+	done := w.archive()
+	if done.Replies != 4 || done.Calls != 8 || done.Records != 20 || len(done.Archives) != 1 || w.records() != before-20 {
+		t.Errorf("archived %+v, %d of %d records are left", done, w.records(), before)
+	}
+	w.refused(w.j)
+	w.proved(true)
+	for _, open := range []string{"open", "done"} {
+		if r, err := w.j.Last(t.Context(), inReply("half", open)); err != nil || r.Record == nil {
+			t.Errorf("the call %s: %+v, %v", open, r, err)
+		}
+	}
+	history, err := w.j.History(t.Context(), inReply("r1", "b"))
+	if err != nil || len(history) != 2 || history[1].Record == nil || history[1].Record.Call.State != message.ToolCallFinished {
+		t.Errorf("the history of an archived call: %+v, %v", history, err)
+	}
+	if _, err := bus.MakeReceipt(t.Context(), w.l, inReply("r1", "b")); err != nil {
+		t.Errorf("the receipt of an archived call: %v", err)
+	}
+	watching := watch(t, w.j, 0)
+	found := watching.wait(t, "the watch", func(_ []toolcall.JournalEntry, caught int) bool { return caught >= 0 })
+	if len(found) != 5 {
+		t.Errorf("%d records are delivered", len(found))
+	}
+	w.open()
+	w.refused(w.j)
+	w.proved(true)
+	if again := w.archive(); again.Records != 0 || len(again.Archives) != 0 {
+		t.Errorf("a second run archived %+v", again)
+	}
+	w.finish(inReply("r9", "a"))
+	w.finish(inReply("r10", "a"))
+	if again := w.archive(); again.Records != 4 || len(again.Archives) != 1 { // of "last" and "r9"
+		t.Errorf("a third run archived %+v", again)
+	}
+	w.open()
+	w.refused(w.j)
+	if r, err := w.verify(); err != nil || !r.OK || r.Archives != 2 || r.Archived != 24 {
+		t.Errorf("verify: %+v, %v", r, err)
+	}
+}
+
+// A missing file is reported, a changed one is found, and without the index nothing new
+// is accepted.
+func TestArchiveFiles(t *testing.T) {
+	w := newArchiving(t)
+	name := filepath.Join(w.folder, w.archive().Archives[0])
+	file, index := name+".jsonl.zst", name+".index"
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	move := func(from, to string) {
+		t.Helper()
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+		w.open()
+	}
+	move(file, file+".away")
+	w.proved(false)
+	w.refused(w.j)
+	if _, err := w.j.History(t.Context(), inReply("r1", "b")); !errors.Is(err, message.ErrNotFound) || !strings.Contains(err.Error(), filepath.Base(file)) {
+		t.Errorf("the history without the file: %v", err)
+	}
+	move(file+".away", file)
+	for _, at := range []int{20, len(whole) / 2, len(whole) - 1} {
+		broken := bytes.Clone(whole)
+		broken[at] ^= 1
+		if err := os.WriteFile(file, broken, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w.open()
+		if _, err := w.verify(); !errors.Is(err, message.ErrDamaged) {
+			t.Errorf("with another byte at %d: %v", at, err)
+		}
+		w.refused(w.j)
+	}
+	if err := os.WriteFile(file, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	move(index, index+".away")
+	for _, key := range []toolcall.Key{inReply("r1", "a"), inReply("fresh", "a")} {
+		if _, err := w.j.Append(t.Context(), callRecord("again", key, message.ToolCallPending, "propose"), 0); !errors.Is(err, message.ErrUnavailable) {
+			t.Errorf("without the index, %s: %v", key, err)
+		}
+	}
+	if r, err := w.j.Last(t.Context(), inReply("half", "open")); err != nil || r.Record == nil {
+		t.Errorf("without the index, the open call: %v", err)
+	}
+	move(index+".away", index)
+	w.refused(w.j)
+	w.proved(true)
+}
+
+// A record that no archive has is missed, also while archived ones are still there.
+func TestLossDuringArchiving(t *testing.T) {
+	w := newArchiving(t)
+	w.archiveUntil(t, 19) // with the lost one, the number of records is that of a complete archive
+	other := w.JournalWith("test", bus.JournalOptions{Archives: bus.ArchiveFolder(w.folder)})
+	w.refused(other) // an unfinished deletion is no damage
+	if err := w.stream(bus.StreamName("test")).DeleteMsg(t.Context(), 22); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Last(t.Context(), inReply("other", "x")); !errors.Is(err, message.ErrDamaged) {
+		t.Errorf("an unknown call of a journal that lacks a record: %v", err)
+	}
+	_, err := bus.OpenJournal(t.Context(), w.Conn("engine"), "test", w.Keys(), bus.JournalOptions{Archives: bus.ArchiveFolder(w.folder)})
+	if !errors.Is(err, message.ErrDamaged) || !strings.Contains(err.Error(), "record 22 is missing") {
+		t.Errorf("opening it: %v", err)
+	}
+}
+
+// An archive that was interrupted anywhere is completed, or begun again, by the next run.
+func TestInterruptedArchive(t *testing.T) {
+	for deleted := range 21 {
+		t.Run(fmt.Sprint(deleted), func(t *testing.T) {
+			w := newArchiving(t)
+			w.archiveUntil(t, deleted)
+			w.open()
+			w.refused(w.j)
+			w.proved(true)
+			w.archive()
+			w.refused(w.j)
+			w.proved(true)
+			if _, err := w.j.Last(t.Context(), inReply("r3", "b")); w.records() != 5 || !errors.Is(err, message.ErrArchived) {
+				t.Errorf("%d records are left, %v", w.records(), err)
+			}
+			w.open()
+			w.proved(true)
+		})
+	}
+}
+
+// archiveUntil announces an archive and deletes only so many of its records.
+func (w *archiving) archiveUntil(t *testing.T, deleted int) {
+	t.Helper()
+	gone, err := w.l.AnnounceArchive(t.Context(), bus.Retention{By: "ann", Reason: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range gone {
+		for seq := r.From; seq <= r.Through && deleted > 0; seq++ {
+			if err := w.stream(bus.StreamName("test")).DeleteMsg(t.Context(), seq); err != nil {
+				t.Fatal(err)
+			}
+			deleted--
+		}
+	}
+}
+
+// Nothing goes that something open needs, or that is not old enough.
+func TestArchiveChoosesOnlyWhatIsOver(t *testing.T) {
+	w := newArchiving(t)
+	child := callRecord("child", inReply("child", "x"), message.ToolCallPending, "propose")
+	child.Call.Parent = &toolcall.Parent{ParentKey: toolcall.ParentKey{Session: "s1", Reply: "r0", Call: "a"}, Tool: "echo", Runtime: "rt", Depth: 1}
+	mustAppend(t, w.j, child, 0)
+	rule := callRecord("rule1", inReply("rule", "a"), message.ToolCallPending, "propose")
+	seq := mustAppend(t, w.j, rule, 0)
+	rule = callRecord("rule2", inReply("rule", "a"), message.ToolCallFinished, "result")
+	rule.Call.Remember = []message.PermissionRule{{ToolName: "echo", Behavior: message.BehaviorAllow}}
+	mustAppend(t, w.j, rule, seq)
+	interrupted := &toolcall.EventRecord{V: toolcall.RecordVersion, ID: "stop", At: at, Engine: "e1", By: toolcall.Principal{Role: toolcall.RoleRuntime, Name: "rt"}, Reply: &toolcall.ReplyState{Key: inReply("r1", "").ReplyKey(), Phase: toolcall.ReplyInterrupted}}
+	mustAppend(t, w.j, interrupted, 0)
+	w.finish(inReply("end", "a"))
+	tests := []struct {
+		name  string
+		r     bus.Retention
+		calls int
+	}{
+		{"too young", bus.Retention{OlderThan: 1 << 40}, 0},
+		{"all that is over", bus.Retention{}, 5}, // of r2, r3 and last
+		{"some are kept", bus.Retention{Keep: 2}, 2},
+		{"enough room", bus.Retention{MaxBytes: 1 << 40}, 0},
+		{"a little room", bus.Retention{MaxBytes: w.stream(bus.StreamName("test")).CachedInfo().State.Bytes - 1}, 2},
+	}
+	for _, tt := range tests {
+		tt.r.DryRun = true
+		if done, err := w.l.Archive(t.Context(), tt.r); err != nil || done.Calls != tt.calls {
+			t.Errorf("%s: %+v, %v, want %d calls", tt.name, done, err, tt.calls)
+		}
+	}
+	w.archive()
+	for _, key := range []toolcall.Key{inReply("r0", "a"), inReply("r1", "a"), inReply("rule", "a"), inReply("child", "x"), inReply("half", "done")} {
+		if r, err := w.j.Last(t.Context(), key); err != nil || r.Record == nil {
+			t.Errorf("%s was archived: %v", key, err)
+		}
+	}
+	if !slices.ContainsFunc(must(w.j.History(t.Context(), inReply("r2", "a"))), func(r toolcall.JournalEntry) bool { return r.Record != nil }) {
+		t.Error("r2 is not in the archive")
+	}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// Losses that were accepted before do not hide the holes of an archive in the count.
+func TestArchiveAfterALoss(t *testing.T) {
+	w := newArchiving(t)
+	for seq := range uint64(5) { // more than the second archive has
+		if err := w.stream(bus.StreamName("test")).DeleteMsg(t.Context(), 1+seq); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := w.recovery(t)
+	if err := r.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Finish(t.Context(), "ann", "test", "engine-1", 0); err != nil {
+		t.Fatal(err)
+	}
+	w.open()
+	w.finish(inReply("r20", "a"))
+	w.finish(inReply("r21", "a"))
+	for range 2 { // in one process
+		w.archive()
+		if _, err := w.j.Last(t.Context(), inReply("other", "x")); !errors.Is(err, message.ErrNotFound) {
+			t.Errorf("an unknown call after an archive: %v", err)
+		}
+		w.finish(inReply("r22", "a"))
+	}
+}
+
+// Without the checkpoints no one knows which ids were archived: a loss of them is not
+// accepted while there are archives.
+func TestLostCheckpointsOfArchives(t *testing.T) {
+	w := newArchiving(t)
+	w.archive()
+	js, err := jetstream.New(w.Conn("engine"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := js.DeleteStream(t.Context(), bus.LedgerName("test")); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.recovery(t).Prepare(t.Context()); !errors.Is(err, message.ErrDamaged) || !strings.Contains(err.Error(), "archived") {
+		t.Errorf("accepting the loss: %v", err)
+	}
+}
+
+func (w *archiving) recovery(t *testing.T) *bus.Recovery {
+	t.Helper()
+	r, err := bus.BeginRecovery(t.Context(), w.Conn("engine"), "test", w.Keys(), nil, bus.ArchiveFolder(w.folder))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// A file that is missing or changed while its records are being deleted is named, with
+// what to do, and nothing more is deleted.
+func TestInterruptedArchiveWithoutFiles(t *testing.T) {
+	for _, suffix := range []string{".index", ".jsonl.zst"} {
+		w := newArchiving(t)
+		w.archiveUntil(t, 7)
+		found, err := filepath.Glob(filepath.Join(w.folder, "*"+suffix))
+		if err != nil || len(found) != 1 {
+			t.Fatal(found, err)
+		}
+		whole := must(os.ReadFile(found[0]))
+		for code, spoil := range map[error]func() error{
+			message.ErrNotFound: func() error { return os.Remove(found[0]) },
+			message.ErrDamaged:  func() error { return os.WriteFile(found[0], whole[1:], 0o600) },
+		} {
+			if err := spoil(); err != nil {
+				t.Fatal(err)
+			}
+			w.open()
+			before := w.records()
+			_, err := w.l.Archive(t.Context(), bus.Retention{})
+			if !errors.Is(err, code) || !strings.Contains(err.Error(), filepath.Base(found[0])) || !strings.Contains(err.Error(), "journal archive again") {
+				t.Errorf("without %s: %v", suffix, err)
+			}
+			if w.records() != before {
+				t.Errorf("%d of %d records are left without %s", w.records(), before, suffix)
+			}
+		}
+		if err := os.WriteFile(found[0], whole, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w.open()
+		w.archive()
+		w.proved(true)
+	}
+}
+
+// Someone without the key writes to an archived call, whose archive is elsewhere: every
+// watch goes on.
+func TestForgedRecordsOfAnArchivedCall(t *testing.T) {
+	w := newArchiving(t)
+	w.archive()
+	head := must(w.j.Head(t.Context()))
+	nc := w.Conn("forger")
+	for i, tool := range []string{"a", "b"} {
+		subject := must(bus.RecordSubject(inReply("r1", "a"), toolcall.Queue{Tool: tool}))
+		m := &nats.Msg{Subject: subject.String(), Data: []byte("{}"), Header: nats.Header{}}
+		if i > 0 {
+			m.Header.Set(headerPrev, "0")
+		}
+		store(t, nc, m)
+	}
+	for after := head; after < head+2; after++ {
+		j := w.Journal("test")
+		read, _, err := j.Read(t.Context(), inReply("r1", "a").SessionKey(), after, 100)
+		watched := watch(t, j, after).wait(t, "the forged records", func(r []toolcall.JournalEntry, _ int) bool { return len(r) == int(head+2-after) })
+		for _, r := range append(read, watched...) {
+			if r.Invalid == nil || !strings.Contains(r.Invalid.Error(), "no MAC") {
+				t.Errorf("after %d: %+v, want it invalid", after, r)
+			}
+		}
+		if err != nil {
+			t.Errorf("Read after %d: %v", after, err)
+		}
+	}
+}

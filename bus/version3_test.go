@@ -1,0 +1,172 @@
+package bus_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// recordTo makes a new recorded journal in an empty folder. The one in testdata stays as it
+// is: journals of users depend on how it is read.
+var recordTo = flag.String("record-journal", "", "folder to record a journal of this version into")
+
+const recorded3 = "testdata/version3"
+
+// Every stored record reads as the whole record that was written: what a reader derives
+// never changes.
+func TestJournalOfVersion3IsRead(t *testing.T) {
+	w := restoreRecorded(t, recorded3)
+	j := w.Journal("test")
+	want, err := os.ReadFile(filepath.Join(recorded3, "records.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := bytes.Split(wholeRecords(t, j), []byte("\n"))
+	for i, line := range bytes.Split(want, []byte("\n")) {
+		if i >= len(got) || !bytes.Equal(got[i], line) {
+			t.Fatalf("line %d reads as\n%s\nand was written as\n%s", i+1, got[min(i, len(got)-1)], line)
+		}
+	}
+	l := ledgerOf(t, j)
+	if _, err := l.Checkpoint(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r := verifyWith(t, l, toolcall.NewKeySet(w.Keys().Public())); !r.OK {
+		t.Errorf("it is not proved: %v", r.Findings)
+	}
+	for id, want := range map[message.CallID]string{"done": "3333", "edited": "3333", "hidden": "3333", "asked": "3", "many": "3333333", "started": "33"} {
+		if got := versions(t, l, id); got != want {
+			t.Errorf("the restored records of %s have the versions %s, want %s", id, got, want)
+		}
+		receiptOf(t, w, l, id)
+	}
+	w.engineOf(storedSpace(), bus.ServiceOptions{})
+	ann, ops := w.client(toolcall.RoleApprover, "ann"), w.client(toolcall.RoleOperator, "ops")
+	rep, err := ops.Show(t.Context(), toolcall.ShowRequest{Key: callKey("asked")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, err := ann.SubmitResponse(t.Context(), toolcall.Response{Key: callKey("asked"), Digest: rep.Call.Digest, Kind: toolcall.ResponseApprove}); err != nil || c.Open() != true {
+		t.Errorf("approve asked: %+v, %v", c, err)
+	}
+	if _, err := w.worker(job, "wk").Result(t.Context(), toolcall.ResultRequest{Key: callKey("started"), Attempt: 1, Claim: "claim-started", Result: success("started", job, "done")}); err != nil {
+		t.Errorf("the result of started: %v", err)
+	}
+}
+
+// wholeRecords are the event records of the journal as their writers had them, one a line.
+func wholeRecords(t *testing.T, j *bus.Journal) []byte {
+	t.Helper()
+	var out []byte
+	records, _, err := j.Read(t.Context(), toolcall.Key{Space: "test", Session: "s1"}, 0, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range records {
+		if r.Invalid != nil {
+			t.Fatalf("record %d: %v", r.Seq, r.Invalid)
+		}
+		line, err := strictjson.Marshal(r.Record)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(append(out, line...), '\n')
+	}
+	return out
+}
+
+// TestRecordJournal records the ways of calls that make records of different kinds.
+func TestRecordJournal(t *testing.T) {
+	if *recordTo == "" {
+		return // only makes testdata
+	}
+	file := filepath.Join(*recordTo, "keys.json")
+	keys, err := bus.LoadOrCreateSpaceKeys(file, filepath.Join(t.TempDir(), "anchor"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t)
+	w.UseKeys(keys)
+	w.engineOf(storedSpace(), bus.ServiceOptions{})
+	s := &storedWorld{world: w, t: t, bot: w.client(toolcall.RoleRuntime, "bot"), ann: w.client(toolcall.RoleApprover, "ann")}
+	ctx := t.Context()
+	propose := func(id, tool, input string) *toolcall.Call {
+		t.Helper()
+		r, err := s.bot.Propose(ctx, toolcall.ProposeRequest{Session: "s1", Reply: "r1", Calls: []message.ToolCallBlock{toolCall(id, tool, input)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Calls[0]
+	}
+	respond := func(c *toolcall.Call, who string, a toolcall.Response) *toolcall.Call {
+		t.Helper()
+		a.Key, a.Digest = c.Key, c.Digest
+		c, err := w.client(toolcall.RoleApprover, who).SubmitResponse(ctx, a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	yes := toolcall.Response{Kind: toolcall.ResponseApprove}
+	work := func(id, tool, result string) { s.work(path{tool: tool, result: result}, id) }
+	respond(propose("done", askedJob, `{"n":1}`), "ann", yes)
+	work("done", askedJob, "done")
+	other, answer := `{"n":3}`, "42"
+	respond(propose("edited", askedJob, `{"n":2}`), "ann", toolcall.Response{Kind: toolcall.ResponseApprove, Input: &other})
+	work("edited", askedJob, "<&> é")
+	respond(propose("hidden", hiddenJob, `{"pin":"4711-0815","n":1}`), "ann", yes)
+	work("hidden", hiddenJob, "done")
+	respond(propose("rejected", askedJob, `{}`), "ann", toolcall.Response{Kind: toolcall.ResponseReject, Feedback: "not now"})
+	respond(propose("answered", askedJob, `{}`), "ann", toolcall.Response{Kind: toolcall.ResponseRespond, Output: answer})
+	many := propose("many", askedJob, `{"n":4}`)
+	for _, who := range []string{"ann", "bob", "eve"} {
+		respond(many, who, toolcall.Response{Kind: toolcall.ResponseSkip})
+	}
+	respond(many, "tom", toolcall.Response{Kind: toolcall.ResponseApprove, Rules: many.Suggested})
+	work("many", askedJob, "done")
+	propose("local", echo, `{"n":6}`)
+	finished(t, s.bot, "local")
+	respond(propose("paid", pay, `{"n":7}`), "ann", yes)
+	finished(t, s.bot, "paid")
+	outer := propose("outer", outside, `{"n":8}`)
+	if _, err := s.bot.Report(ctx, toolcall.ReportRequest{Key: outer.Key, Result: message.ToolResultBlock{ID: "outer", Name: outside, State: message.ToolResultError, Output: message.List(&message.TextBlock{Text: "out"}), Metadata: map[string]any{"n": 1.5}}}); err != nil {
+		t.Fatal(err)
+	}
+	propose("unfit", "unknown", `{}`)
+	propose("large", job, `{"s":"`+string(bytes.Repeat([]byte("x"), 5000))+`"}`)
+	work("large", job, "done")
+	started := propose("started", job, `{"n":9}`)
+	task := next(t, w.worker(job, "wk"))
+	if _, err := w.worker(job, "wk").Start(ctx, toolcall.StartRequest{Key: started.Key, Attempt: 1, Claim: "claim-started", Nonce: task.Record.Call.Attempt.Grant.Nonce}); err != nil {
+		t.Fatal(err)
+	}
+	if err := task.Ack(ctx); err != nil {
+		t.Fatal(err)
+	}
+	// A late result is a note.
+	_, _ = w.worker(askedJob, "wk").Result(ctx, toolcall.ResultRequest{Key: callKey("done"), Attempt: 1, Claim: "another", Result: success("done", askedJob, "late")})
+	if _, err := s.bot.Propose(ctx, toolcall.ProposeRequest{Session: "s1", Reply: "r2", Calls: []message.ToolCallBlock{toolCall("gone", askedJob, `{}`)}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.bot.Interrupt(ctx, toolcall.InterruptRequest{Session: "s1", Reply: "r2"}); err != nil {
+		t.Fatal(err)
+	}
+	propose("asked", hiddenJob, `{"pin":"4711-0815"}`)
+	j := w.Journal("test")
+	if _, err := ledgerOf(t, j).Checkpoint(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(*recordTo, "records.jsonl"), wholeRecords(t, j), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bus.BackUp(ctx, w.Conn("engine"), "test", w.Keys(), filepath.Join(*recordTo, "backup"), nil); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,354 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/proof"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// A stream with replicas can store two records of an entity behind the same one. Its leader
+// compares and swaps before it proposes a record, and followers do not compare. A leader
+// whose disk is full loses the first record, which it may have acknowledged, and proposes
+// the second.
+//
+// Invariant: a record whose compare-and-swap names a sequence before the last believed
+// record of its entity is void, and so is one that follows a void record. It has no effect,
+// and the next record is written behind it.
+
+// errVoid: the compare-and-swap of this genuine record, or of one that it follows, should
+// have failed.
+var errVoid = errors.New("an earlier record follows the same one")
+
+const (
+	// voidSpan is how many records of others a reader in the middle expects between two
+	// that follow the same one. Append and Last compare at any distance.
+	voidSpan = 1 << 12
+	// maxAsked is how many of those records one reader compares at most.
+	maxAsked = 1 << 8
+	// firmSize is how many records are known to be not void.
+	firmSize = 1 << 14
+	// ancestors is how many records that a record builds on are compared as well.
+	ancestors = 32
+	// maxForked is how many entities with void records are known.
+	maxForked = 1 << 12
+)
+
+// followed is the entity of a record, and the sequence that its compare-and-swap names. The
+// MAC covers both.
+func followed(m stored) (entity Entity, prev uint64, ok bool) {
+	entity = Entity(EntityIn(m.subject))
+	prev, err := strconv.ParseUint(first(m.header, headerPrev), 10, 64)
+	return entity, prev, entity != "" && err == nil
+}
+
+// link is the sequence of the record on which an engine decided to write this one; 0: it
+// names none.
+func (m stored) link() uint64 {
+	link, err := proof.LinkOf(m.data)
+	if err != nil || link == nil {
+		return 0
+	}
+	return link.Seq
+}
+
+// succession is the rule: it is asked of the genuine records of one entity, in order, behind
+// a last one that is believed.
+type succession struct {
+	last uint64
+	void []uint64
+}
+
+func (s *succession) isVoid(seq, prev uint64, link func() uint64) bool {
+	if prev < s.last || len(s.void) > 0 && slices.Contains(s.void, link()) {
+		s.void = append(s.void, seq)
+		return true
+	}
+	s.last = seq
+	return false
+}
+
+// check makes the entry of a void record invalid.
+func (s *succession) check(m stored, r *toolcall.JournalEntry) {
+	if _, prev, ok := followed(m); ok && (r.Invalid == nil || isUnreadable(*r)) && s.isVoid(m.seq, prev, m.link) {
+		*r = voidEntry(m)
+	}
+}
+
+func voidEntry(m stored) toolcall.JournalEntry {
+	s, _ := ParseSubject(m.subject) // followed has parsed it
+	return toolcall.JournalEntry{Seq: m.seq, Time: m.time, Key: placeOf(s), Invalid: &message.Error{
+		Code: message.CodeInvalid, Op: fmt.Sprintf("read record %d on %s", m.seq, m.subject), What: "the record is void: it has no effect",
+		Hint: "nothing has to be done; a NATS server stored it while its disk was full", Err: errVoid,
+	}}
+}
+
+// voids decides which records of a journal are void.
+type voids struct {
+	store    reader
+	codec    codec
+	archives *archives
+	firm     firm
+	forked   forked
+}
+
+// isVoid reports whether a record is void. Unless the record is known, it reads the message
+// that follows the record's predecessor, and compares the records on which it builds. All
+// servers store records in the same order: one that has the record has what is before it.
+func (v *voids) isVoid(ctx context.Context, m stored) (bool, error) {
+	return v.isVoidUpTo(ctx, m, ancestors)
+}
+
+func (v *voids) isVoidUpTo(ctx context.Context, m stored, more int) (bool, error) {
+	entity, prev, ok := followed(m)
+	switch {
+	case !ok || v.firm.has(m.seq) || !v.codec.isGenuine(m):
+		return false, nil
+	case v.forked.has(entity):
+		return v.compare(ctx, entity, m, m.seq)
+	case prev+1 < m.seq && v.store.askAny(ctx, getRequest{Seq: prev + 1, NextFor: string(entity)}).seq != m.seq:
+		next, err := v.store.next(ctx, string(entity), prev)
+		switch {
+		case errors.Is(err, errNone), err == nil && next.seq > m.seq:
+			return false, errForgets(m)
+		case err != nil:
+			return false, apiError("read record", fmt.Sprintf("the record after %d", prev), err)
+		case next.seq < m.seq:
+			return v.compare(ctx, entity, m, next.seq)
+		}
+	}
+	void, err := v.followsVoid(ctx, m.link(), more)
+	if err == nil && !void && more > 0 {
+		v.firm.put(m.seq)
+	}
+	return void, err
+}
+
+// followsVoid reports whether the record at a sequence, on which another one builds, is void.
+func (v *voids) followsVoid(ctx context.Context, seq uint64, more int) (bool, error) {
+	if seq == 0 || v.firm.has(seq) || more == 0 {
+		return false, nil
+	}
+	m, err := v.store.getAny(ctx, seq)
+	switch {
+	case errors.Is(err, errNone): // archived, or accepted as lost
+		return false, nil
+	case err != nil:
+		return false, apiError("read record", fmt.Sprintf("record %d", seq), err)
+	}
+	return v.isVoidUpTo(ctx, m, more-1)
+}
+
+// compare is isVoid of a record whose entity has another message, which is perhaps believed,
+// between the record's predecessor and itself, or has void records.
+func (v *voids) compare(ctx context.Context, entity Entity, m stored, between uint64) (bool, error) {
+	all, err := v.history(ctx, entity)
+	if err != nil {
+		return false, err
+	}
+	at := func(seq uint64) int {
+		return slices.IndexFunc(all, func(r toolcall.JournalEntry) bool { return r.Seq == seq })
+	}
+	i := at(m.seq)
+	if i < 0 || at(between) < 0 {
+		return false, errForgets(m)
+	}
+	if errors.Is(all[i].Invalid, errVoid) {
+		return true, nil
+	}
+	v.firm.put(m.seq)
+	return false, nil
+}
+
+// errForgets: the server that leads the stream lacks a record that another server has, as
+// one whose disk is full. What it says of the records before proves nothing.
+func errForgets(m stored) error {
+	return &message.Error{Code: message.CodeUnavailable, Op: fmt.Sprintf("read record %d", m.seq), What: "the server that leads the journal does not have it", Hint: "another server leads in some seconds; check the disks of the NATS servers"}
+}
+
+// decode is that of the codec for a record that is read alone. It fails if the server did
+// not answer.
+func (v *voids) decode(ctx context.Context, m stored) (toolcall.JournalEntry, error) {
+	return v.decodeUpTo(ctx, m, ancestors)
+}
+
+func (v *voids) decodeUpTo(ctx context.Context, m stored, more int) (toolcall.JournalEntry, error) {
+	r := v.codec.decode(ctx, m)
+	switch {
+	case isBaseUnread(r):
+		return r, r.Invalid
+	case r.Invalid != nil && !isUnreadable(r):
+		return r, nil
+	}
+	void, err := v.isVoidUpTo(ctx, m, more)
+	if void {
+		r = voidEntry(m)
+	}
+	return r, err
+}
+
+// history reads all messages of an entity. It includes everything acknowledged before the
+// call.
+func (v *voids) history(ctx context.Context, entity Entity) ([]toolcall.JournalEntry, error) {
+	var out []toolcall.JournalEntry
+	var so succession
+	for after := uint64(0); after != math.MaxUint64; {
+		found, through, err := v.store.readPage(ctx, string(entity), after, maxPage)
+		if err != nil {
+			return nil, apiError("read history", string(entity), err)
+		}
+		if after == 0 && lacksFirst(found) {
+			if out, err = v.archivedHistory(ctx, entity, &so); err != nil {
+				return nil, err
+			}
+		}
+		for _, m := range found {
+			if n := len(out); n > 0 && m.seq <= out[n-1].Seq { // archived and not deleted yet
+				continue
+			}
+			r := v.codec.decode(ctx, m)
+			if isBaseUnread(r) {
+				return nil, r.Invalid
+			}
+			so.check(m, &r)
+			out = append(out, r)
+		}
+		after = through
+	}
+	if len(so.void) > 0 {
+		v.forked.put(entity)
+	}
+	return out, nil
+}
+
+// archivedHistory decodes the archived records of an entity.
+func (v *voids) archivedHistory(ctx context.Context, entity Entity, so *succession) ([]toolcall.JournalEntry, error) {
+	found, err := v.archives.of(ctx, string(entity))
+	if err != nil {
+		return nil, err
+	}
+	var out []toolcall.JournalEntry
+	for _, m := range found {
+		r := v.codec.decode(ctx, m)
+		so.check(m, &r)
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// order finds the void records among messages of all entities, which come in order.
+type order struct {
+	*voids
+	from  uint64            // the first message comes behind it
+	floor uint64            // last has all behind it
+	last  map[Entity]uint64 // the last message of each entity
+	ring  []place           // what is in last, at most voidSpan
+	next  int               // of ring, once it is full
+	asked int               // records that were compared with the server's
+}
+
+type place struct {
+	entity Entity
+	seq    uint64
+}
+
+func (v *voids) newOrder(from uint64) *order {
+	return &order{voids: v, from: from, floor: from, last: map[Entity]uint64{}}
+}
+
+// isVoid reports whether the next message is a void record. After an error the same message
+// can come again.
+func (o *order) isVoid(ctx context.Context, m stored) (void bool, err error) {
+	entity, prev, ok := followed(m)
+	if entity == "" {
+		return false, nil
+	}
+	before, seen := o.last[entity]
+	switch {
+	case !ok:
+	case seen && prev < before:
+		if o.codec.isGenuine(m) {
+			void, err = o.compare(ctx, entity, m, before)
+		}
+	case !seen && o.from > 0 && prev <= o.from && m.seq <= o.from+voidSpan && o.asked < maxAsked:
+		o.asked++
+		void, err = o.voids.isVoid(ctx, m)
+	case o.forked.has(entity):
+		void, err = o.voids.isVoid(ctx, m)
+	case seen && o.firm.has(before), !seen && prev >= o.floor && (prev == 0 || o.firm.has(prev)):
+		o.firm.put(m.seq)
+	}
+	if err == nil {
+		o.note(place{entity, m.seq})
+	}
+	return void, err
+}
+
+func (o *order) note(p place) {
+	o.last[p.entity] = p.seq
+	if len(o.ring) < voidSpan {
+		o.ring = append(o.ring, p)
+		return
+	}
+	old := o.ring[o.next]
+	if o.floor = old.seq; o.last[old.entity] == old.seq {
+		delete(o.last, old.entity)
+	}
+	o.ring[o.next], o.next = p, (o.next+1)%voidSpan
+}
+
+// decode is that of the codec for the next message.
+func (o *order) decode(ctx context.Context, m stored) (toolcall.JournalEntry, error) {
+	if void, err := o.isVoid(ctx, m); void || err != nil {
+		return voidEntry(m), err
+	}
+	r := o.codec.decode(ctx, m)
+	if isBaseUnread(r) {
+		return r, r.Invalid
+	}
+	return r, nil
+}
+
+// firm knows records that are not void: own ones that were acknowledged, and those that
+// were compared.
+type firm [firmSize]atomic.Uint64
+
+func (f *firm) put(seq uint64)      { f[seq%firmSize].Store(seq) }
+func (f *firm) has(seq uint64) bool { return f[seq%firmSize].Load() == seq }
+
+// forked knows entities with void records.
+type forked struct {
+	any atomic.Bool
+	mu  sync.Mutex // guards of
+	of  map[Entity]struct{}
+}
+
+func (f *forked) put(entity Entity) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.of == nil {
+		f.of = map[Entity]struct{}{}
+	}
+	if len(f.of) < maxForked {
+		f.of[entity] = struct{}{}
+		f.any.Store(true)
+	}
+}
+
+func (f *forked) has(entity Entity) bool {
+	if !f.any.Load() {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, ok := f.of[entity]
+	return ok
+}

@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// A worker that went away is not taken for one that is connected.
+func TestWorkersThatWentAway(t *testing.T) {
+	now := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+	one := 1
+	worker := func(name string, silent time.Duration, running int) toolcall.ActivityWorker {
+		return toolcall.ActivityWorker{Name: name, LastHeard: now.Add(-silent), Running: running}
+	}
+	queue := func(depth int, workers ...toolcall.ActivityWorker) toolcall.ActivityQueue {
+		return toolcall.ActivityQueue{Tool: "pay", Placement: toolcall.PlaceRemote, Depth: depth, Workers: workers}
+	}
+	listening := queue(3, worker("wk-1", 5*time.Minute, 0))
+	listening.Listening = &one
+	for _, tc := range []struct {
+		name           string
+		q              toolcall.ActivityQueue
+		status, doctor string
+		level          string
+	}{
+		{"went away", queue(3, worker("wk-1", 5*time.Minute, 0)), "no worker connected (1 seen in the last hour), 3 queued", "3 waiting calls of pay: no worker connected (1 seen in the last hour)", levelProblem},
+		{"one of two", queue(1, worker("wk-1", 5*time.Minute, 0), worker("wk-2", 5*time.Second, 0)), "1 worker connected (1 more seen in the last hour)", "1 worker connected, 1 more seen in the last hour; no call", levelOK},
+		{"busy", queue(1, worker("wk-1", 5*time.Minute, 1)), "1 worker connected, 1 queued", "1 worker connected; no call", levelOK},
+		{"at another engine", listening, "a worker waits for calls (1 seen in the last hour)", "no call waits without one", levelOK},
+		{"none", queue(0), "no worker connected, 0 queued", "no worker has contacted the engine in the last hour; no call waits", levelOK},
+	} {
+		out := term.New(&strings.Builder{})
+		if got := queueLine(out, tc.q, now); !strings.Contains(got, tc.status) {
+			t.Errorf("%s: status says %q, want %q", tc.name, got, tc.status)
+		}
+		d := &diagnosis{}
+		d.checkWorkers(toolcall.ActivityReply{At: now, Queues: []toolcall.ActivityQueue{tc.q}})
+		if f := d.Findings[0]; !strings.Contains(f.What, tc.doctor) || f.Level != tc.level {
+			t.Errorf("%s: doctor says %s %q, want %s %q", tc.name, f.Level, f.What, tc.level, tc.doctor)
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+func newJournalArchiveCommand(env *environment) *cobra.Command {
+	var r bus.Retention
+	c := &cobra.Command{
+		Use:   "archive --older-than DURATION",
+		Short: "Move finished calls out of the journal into compressed files",
+		Long: `Writes the records of finished replies into files in the folder archive of the data
+folder, compares them with the signed checkpoints, signs what goes, and then deletes it
+from the journal. A reply stays if something was recorded of it within --older-than, if
+a call of it is open, or if it granted a standing approval that is in force.
+
+askance audit verify proves journal and files together, askance show reads both, and the
+ids of archived calls and replies stay refused. Keep the files: without its .index file,
+an archive refuses all new calls. A .jsonl.zst file can be kept elsewhere.
+
+End askance serve first. After an interruption, run the command again.`,
+		Example: `  askance journal archive --older-than 30d --dry-run
+  askance journal archive --older-than 30d --keep 100000`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if !c.Flags().Changed("older-than") || r.OlderThan < 0 {
+				return usagef("--older-than is missing: it says how long a reply had no record, such as 30d")
+			}
+			if len(r.By) > toolcall.MaxIDBytes {
+				return usagef("--by is too long")
+			}
+			r.Reason = retentionText(r)
+			d, err := findDamagedJournal(env)
+			if err != nil {
+				return err
+			}
+			done, err := d.Archive(c.Context(), r)
+			if err != nil {
+				return needsAlone(err)
+			}
+			return env.print(done, archivingText(env.out, done, r.DryRun))
+		},
+	}
+	addDamagedFlags(env, c)
+	f := c.Flags()
+	durationVar(f, &r.OlderThan, "older-than", 0, "archive replies without a record in this time")
+	f.IntVar(&r.Keep, "keep", 0, "keep so many of these calls, the newest")
+	f.Uint64Var(&r.MaxBytes, "max-bytes", 0, "stop when the journal has at most so many bytes")
+	f.StringVar(&r.By, "by", "operator", "name that is signed with the archive")
+	f.BoolVar(&r.DryRun, "dry-run", false, "only say what would be archived")
+	return c
+}
+
+// retentionText is what is signed as the reason.
+func retentionText(r bus.Retention) string {
+	text := "older than " + permission.FormatDuration(r.OlderThan)
+	if r.Keep > 0 {
+		text += fmt.Sprintf(", %d calls kept", r.Keep)
+	}
+	if r.MaxBytes > 0 {
+		text += fmt.Sprintf(", until the journal has %d bytes", r.MaxBytes)
+	}
+	return text
+}
+
+func archivingText(out *term.Out, a bus.Archiving, dry bool) string {
+	what := fmt.Sprintf("%s, %s and %s", count(uint64(a.Replies), "reply", "replies"), count(uint64(a.Calls), "call", "calls"), count(a.Records, "record", "records"))
+	var s strings.Builder
+	if a.Resumed > 0 {
+		fmt.Fprintf(&s, "An earlier archive was completed: %s deleted.\n", count(a.Resumed, "record was", "records were"))
+	}
+	switch {
+	case a.Records == 0:
+		s.WriteString("Nothing is old enough and over.\n")
+	case dry:
+		fmt.Fprintf(&s, "Would archive %s: %s of the journal's %s.\n", what, megabytes(a.Bytes), megabytes(a.LeftOver))
+	default:
+		fmt.Fprintf(&s, "%s %s, %s in the journal, %s in the files.\nThe journal has %s now.\n", out.Good("Archived"), what, megabytes(a.Bytes), megabytes(uint64(a.Stored)), megabytes(a.LeftOver))
+	}
+	for _, name := range a.Archives {
+		fmt.Fprintf(&s, "  %s\n", term.SafeLine(name))
+	}
+	for _, name := range a.Removed {
+		fmt.Fprintf(&s, "Removed %s of an archive that was interrupted.\n", term.SafeLine(name))
+	}
+	for _, name := range a.Unknown {
+		fmt.Fprintf(&s, "%s is of no archive of this journal. Move it away, and keep it if calls may be only there.\n", term.SafeLine(name))
+	}
+	return s.String()
+}
+
+func megabytes(n uint64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }

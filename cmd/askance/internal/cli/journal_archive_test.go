@@ -1,0 +1,294 @@
+package cli_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/embed"
+	"github.com/askance-dev/askance/cmd/askance/internal/cli"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// proposeAgain proposes c1 of the reply r1 again and returns the error's code.
+func (s *served) proposeAgain(reply, id string) message.Code {
+	s.t.Helper()
+	_, err := s.bot().Propose(s.t.Context(), toolcall.ProposeRequest{Session: "s1", Reply: message.ReplyID(reply), Calls: []message.ToolCallBlock{{ID: message.CallID(id), Name: "ship", Input: `{"cents":5}`}}})
+	if err == nil {
+		return ""
+	}
+	return message.AsError("", err).Code
+}
+
+// finish has calls finished, each in a reply of its own.
+func (s *served) finish(n int) {
+	s.t.Helper()
+	for i := range n {
+		if code := s.proposeAgain(fmt.Sprint("done", i), fmt.Sprint("d", i)); code != "" {
+			s.t.Fatal(code)
+		}
+	}
+}
+
+// An archived call is shown and proved from its file, and its ids stay refused by every
+// later engine; the open call next to it can still be answered.
+func TestJournalArchive(t *testing.T) {
+	s := audited(t)
+	s.finish(3)
+	fails(t, cli.ExitUnavailable, "End askance serve first", "journal", "archive", "--older-than", "0s", "--data", s.data)
+	s.stop()
+	fails(t, cli.ExitUsage, "--older-than is missing", "journal", "archive", "--data", s.data)
+	before := report(t, cli.ExitOK, "--data", s.data)
+	if out := ok(t, "journal", "archive", "--older-than", "0s", "--dry-run", "--data", s.data); !strings.Contains(out, "Would archive 2 replies, 2 calls") {
+		t.Errorf("a dry run printed\n%s", out)
+	}
+	if out := ok(t, "journal", "archive", "--older-than", "1h", "--data", s.data); !strings.Contains(out, "Nothing is old enough") {
+		t.Errorf("archive printed\n%s", out)
+	}
+	done := decode[bus.Archiving](t, ok(t, "journal", "archive", "--older-than", "0s", "--json", "--data", s.data))
+	if done.Calls != 2 || len(done.Archives) != 1 { // r1 has an open call, and the last record stays
+		t.Errorf("archived %+v", done)
+	}
+	after := report(t, cli.ExitOK, "--data", s.data)
+	if after.Archived != done.Records || after.NotShown != 0 || after.Records < before.Records {
+		t.Errorf("the audit before %+v, after %+v", before, after)
+	}
+	for _, call := range []string{"s1/done0/d0", "s1/r1/=c2"} {
+		if out := ok(t, "show", call, "--data", s.data); !strings.Contains(out, "propose") {
+			t.Errorf("show %s printed\n%s", call, out)
+		}
+	}
+	for range 2 {
+		s = serveOn(t, s.data)
+		for _, id := range []string{"d0", "other"} {
+			if code := s.proposeAgain("done0", id); code != message.CodeArchived {
+				t.Errorf("%s in an archived reply: %q", id, code)
+			}
+		}
+		if code := s.proposeAgain("r1", "c1"); code != "" {
+			t.Errorf("c1 again: %q", code)
+		}
+		if out := ok(t, "show", "s1/done1/d1", "--data", s.data); !strings.Contains(out, "result") {
+			t.Errorf("a running engine shows\n%s", out)
+		}
+		report(t, cli.ExitOK, "--data", s.data)
+		s.stop()
+	}
+	s = serveOn(t, s.data)
+	ok(t, "approve", "=c2", "--yes", "--as", "ann", "--data", s.data)
+	s.stop()
+	file := filepath.Join(s.data, "archive", done.Archives[0])
+	if err := os.Remove(file + ".jsonl.zst"); err != nil {
+		t.Fatal(err)
+	}
+	if rep := report(t, cli.ExitOK, "--data", s.data); rep.NotShown != done.Records {
+		t.Errorf("without the file: %+v", rep)
+	}
+	if err := os.Remove(file + ".index"); err != nil {
+		t.Fatal(err)
+	}
+	s = serveOn(t, s.data)
+	if code := s.proposeAgain("new", "n1"); code != message.CodeUnavailable {
+		t.Errorf("a new call without the index: %q", code)
+	}
+	s.stop()
+}
+
+// A process that is killed at any step of an archive loses nothing: the next start or
+// archive completes it, or begins again.
+func TestJournalArchiveKilled(t *testing.T) {
+	s := audited(t)
+	s.finish(150)
+	s.stop()
+	proofs := filepath.Join("nats", "jetstream", "$G", "streams", "ASKANCE_PROOF_default", "msgs", "1.blk")
+	size := func(data string) int64 {
+		info, err := os.Stat(filepath.Join(data, proofs))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	has := func(pattern string) func(string, int64) bool {
+		return func(data string, _ int64) bool {
+			found, err := filepath.Glob(filepath.Join(data, "archive", pattern))
+			return err == nil && len(found) > 0
+		}
+	}
+	steps := []struct {
+		name string
+		come func(data string, proofs int64) bool
+	}{
+		{"the file is being written", has("*.zst.new")},
+		{"the file is there", has("*.zst")},
+		{"the index is there", has("*.index")},
+		{"the archive is announced", func(data string, before int64) bool { return has("*.index")(data, 0) && size(data) > before }},
+	}
+	for _, step := range steps {
+		for _, restart := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, engine %t", step.name, restart), func(t *testing.T) {
+				data := filepath.Join(t.TempDir(), "data")
+				if err := os.CopyFS(data, os.DirFS(s.data)); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Chmod(filepath.Join(data, "engine.key"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				ok(t, "audit", "checkpoint", "--data", data)
+				before := size(data)
+				c := exec.CommandContext(t.Context(), os.Args[0], "journal", "archive", "--older-than", "0s", "--data", data)
+				if err := c.Start(); err != nil {
+					t.Fatal(err)
+				}
+				for !step.come(data, before) && c.ProcessState == nil {
+					runtime.Gosched()
+				}
+				if err := c.Process.Kill(); err != nil {
+					t.Log(err) // it was faster
+				}
+				_ = c.Wait() // it was killed
+				report(t, cli.ExitOK, "--data", data)
+				if restart {
+					e := serveOn(t, data)
+					if code := e.proposeAgain("done7", "d7"); code != "" && code != message.CodeArchived {
+						t.Errorf("a finished call again: %q", code)
+					}
+					e.stop()
+				}
+				done := decode[bus.Archiving](t, ok(t, "journal", "archive", "--older-than", "0s", "--json", "--data", data))
+				t.Logf("%d records were left over, %d were archived", done.Resumed, done.Records)
+				rep := report(t, cli.ExitOK, "--data", data)
+				if rep.Archived == 0 || rep.NotShown != 0 {
+					t.Errorf("the audit: %+v", rep)
+				}
+				e := serveOn(t, data)
+				if code := e.proposeAgain("done7", "d7"); code != message.CodeArchived {
+					t.Errorf("an archived call again: %q", code)
+				}
+				e.stop()
+			})
+		}
+	}
+}
+
+// A backup has the archives: the restored journal proves and shows them, and their ids
+// stay refused.
+func TestBackupHasArchives(t *testing.T) {
+	s := audited(t)
+	s.finish(3)
+	s.stop()
+	done := decode[bus.Archiving](t, ok(t, "journal", "archive", "--older-than", "0s", "--json", "--data", s.data))
+	s = serveOn(t, s.data)
+	backup := filepath.Join(t.TempDir(), "backup")
+	fails(t, cli.ExitNotFound, "--data", "journal", "backup", filepath.Join(t.TempDir(), "x"), "--nats", s.url, "--keys", filepath.Join(s.data, "engine.key"), "--data", t.TempDir())
+	made := decode[bus.Copied](t, ok(t, "journal", "backup", backup, "--json", "--nats", s.url, "--data", s.data))
+	if !slices.Equal(made.Archives, done.Archives) || len(made.Missing) > 0 {
+		t.Errorf("the backup has the archives %v without %v, want %v", made.Archives, made.Missing, done.Archives)
+	}
+	s.stop()
+	file := filepath.Join(backup, "archive", done.Archives[0]+".index")
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, file, string(whole[:len(whole)-1]))
+	server, err := embed.Start(t.Context(), embed.Options{StoreDir: filepath.Join(t.TempDir(), "nats"), Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	data := t.TempDir()
+	if err := os.CopyFS(data, os.DirFS(filepath.Dir(s.data))); err != nil { // with keys, rules and tools
+		t.Fatal(err)
+	}
+	data = filepath.Join(data, "data")
+	for _, name := range []string{"archive", "nats", "anchors", "snapshots", "verified"} {
+		if err := os.RemoveAll(filepath.Join(data, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(filepath.Join(data, "engine.key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	there := []string{"--nats", server.URL(), "--data", data}
+	restore := append([]string{"journal", "restore", backup}, there...)
+	fails(t, cli.ExitDamaged, "the copy of the archive "+done.Archives[0], restore...)
+	write(t, file, string(whole))
+	if out := ok(t, restore...); !strings.Contains(out, done.Archives[0]) {
+		t.Errorf("restore printed\n%s", out)
+	}
+	ok(t, append([]string{"journal", "accept-loss", "--by", "ann", "--reason", "restored", "--yes"}, there...)...)
+	s = serveOn(t, data, "--nats", server.URL())
+	if rep := report(t, cli.ExitOK, there...); rep.Archived != done.Records || rep.NotShown != 0 {
+		t.Errorf("the audit after the restore: %+v", rep)
+	}
+	if code := s.proposeAgain("done0", "d0"); code != message.CodeArchived {
+		t.Errorf("an archived call again: %q", code)
+	}
+	if code := s.proposeAgain("new", "n"); code != "" {
+		t.Errorf("a new call: %q", code)
+	}
+	if out := ok(t, append([]string{"show", "s1/done0/d0"}, there...)...); !strings.Contains(out, "propose") {
+		t.Errorf("show printed\n%s", out)
+	}
+}
+
+// Files that no checkpoint announces are removed only if their records are elsewhere. A
+// file that is missing while its records are deleted is named, with what to do.
+func TestFilesOfInterruptedArchives(t *testing.T) {
+	s := audited(t)
+	s.finish(3)
+	s.stop()
+	run := func(data string) bus.Archiving {
+		return decode[bus.Archiving](t, ok(t, "journal", "archive", "--older-than", "0s", "--json", "--data", data))
+	}
+	other := filepath.Join(t.TempDir(), "data") // an archive that s.data does not announce
+	if err := os.CopyFS(other, os.DirFS(s.data)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Join(other, "engine.key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	foreign := audited(t)
+	foreign.finish(3)
+	foreign.stop()
+	folder := filepath.Join(s.data, "archive")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	copyTo := func(name, from string) {
+		t.Helper()
+		for _, end := range []string{".jsonl.zst", ".index"} {
+			text, err := os.ReadFile(filepath.Join(from, "archive", name+end))
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(t, filepath.Join(folder, name+end), string(text))
+		}
+	}
+	left, strange := run(other).Archives[0], run(foreign.data).Archives[0]
+	copyTo(left, other)
+	copyTo(strange, foreign.data)
+	half, mine := "default-000001-00000000.jsonl.zst.new", "notes.txt"
+	write(t, filepath.Join(folder, half), "half")
+	write(t, filepath.Join(folder, mine), "mine")
+	done := run(s.data)
+	if want := []string{half, left + ".index", left + ".jsonl.zst"}; !slices.Equal(slices.Sorted(slices.Values(done.Removed)), slices.Sorted(slices.Values(want))) {
+		t.Errorf("removed %v, want %v", done.Removed, want)
+	}
+	if want := []string{strange + ".index", strange + ".jsonl.zst"}; !slices.Equal(done.Unknown, want) {
+		t.Errorf("unknown are %v, want %v", done.Unknown, want)
+	}
+	for _, name := range []string{mine, strange + ".index", strange + ".jsonl.zst", done.Archives[0] + ".index", done.Archives[0] + ".jsonl.zst"} {
+		if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	report(t, cli.ExitOK, "--data", s.data)
+}

@@ -1,0 +1,90 @@
+package e2e_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/e2e/internal/link"
+)
+
+// cables are the connections between the servers of a cluster, and from each engine to
+// each server. Faults can be put on them. nil: the processes are connected directly.
+type cables struct {
+	routes  [clusterSize][clusterSize]*link.Link // from one server to another one, as the first dials
+	engines [clusterSize][clusterSize]*link.Link // from an engine to a server
+}
+
+// lay makes all cables.
+func (c *cables) lay(t testing.TB, urls, routes []string) {
+	t.Helper()
+	if c == nil {
+		return
+	}
+	lay := func(url string) *link.Link {
+		l, err := link.New(fmt.Sprintf("127.0.0.1:%d", freePort(t)), strings.TrimPrefix(url, "nats://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return l
+	}
+	for i := range clusterSize {
+		for n := range clusterSize {
+			c.engines[i][n] = lay(urls[n])
+			if i != n {
+				c.routes[i][n] = lay(routes[n])
+			}
+		}
+	}
+}
+
+// routesOf gives the addresses at which a server finds the others, and the settings
+// without which servers and clients would tell each other the addresses behind the cables.
+// A server with a full pipe to a client ends the connection soon.
+func (c *cables) routesOf(i int, direct []string) (routes []string, more string) {
+	if c == nil {
+		return direct, "}"
+	}
+	for _, l := range c.routes[i] {
+		if l != nil {
+			routes = append(routes, "nats://"+l.Addr())
+		}
+	}
+	return routes, ", no_advertise: true, advertise: \"127.0.0.1:1\"}\nmax_pending: 4MB\nwrite_deadline: \"2s\""
+}
+
+// urlOf is where an engine finds the servers.
+func (c *cables) urlOf(engine int, direct string) string {
+	if c == nil {
+		return direct
+	}
+	var urls []string
+	for _, l := range c.engines[engine] {
+		urls = append(urls, "nats://"+l.Addr())
+	}
+	return strings.Join(urls, ",")
+}
+
+// around gives the cables of a server to the others.
+func (c *cables) around(server int) []*link.Link {
+	var out []*link.Link
+	for i := range clusterSize {
+		out = append(out, c.routes[server][i], c.routes[i][server])
+	}
+	return slices.DeleteFunc(out, func(l *link.Link) bool { return l == nil })
+}
+
+// all gives every cable.
+func (c *cables) all() []*link.Link {
+	var out []*link.Link
+	for i := range clusterSize {
+		out = append(append(out, c.around(i)...), c.engines[i][:]...)
+	}
+	return out
+}

@@ -1,0 +1,241 @@
+package auth
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/askance-dev/askance/gateway"
+)
+
+// Bounds of sessions.
+const (
+	maxSessions   = 10_000 // that a server remembers
+	maxCookie     = 3800   // bytes of a cookie's value: browsers keep 4096 with its name
+	sessionLife   = 12 * time.Hour
+	sessionCookie = "askance-session"
+)
+
+// sessions are the logins of browsers. A sealed cookie carries each one, so that every
+// server with the same key knows it. A server remembers those that it has seen, to end
+// their streams, and those that people ended at it. It is safe for concurrent use.
+type sessions struct {
+	life   time.Duration
+	secure bool // cookies are sent over TLS only
+	sealer *sealer
+	// restore gives the identity that a ticket stands for now; nil: none.
+	restore func(ticket) *gateway.Identity
+
+	mu    sync.Mutex // guards what follows
+	seen  map[string]*session
+	ended map[string]time.Time // until when their cookies would be valid
+}
+
+// ticket is what a cookie carries: how the person logged in, not what they may do.
+type ticket struct {
+	ID    string    `json:"id"`
+	CSRF  string    `json:"csrf"`
+	Until time.Time `json:"until"`
+	// Token is the id of the token of a login, Grant what it granted then.
+	Token string `json:"token,omitzero"`
+	Grant string `json:"grant,omitzero"`
+	// Auth is the provider of a login there, which gave name and groups.
+	Auth   string   `json:"auth,omitzero"`
+	Name   string   `json:"name,omitzero"`
+	Groups []string `json:"groups,omitzero"`
+}
+
+// sealedSession is the purpose of the seal of tickets.
+const sealedSession = "session"
+
+// session is one login.
+type session struct {
+	id    gateway.Identity
+	end   func() // closes id.Revoked
+	local bool   // its cookie says nothing to another server
+}
+
+func newSessions(life time.Duration, secure bool, s *sealer, restore func(ticket) *gateway.Identity) *sessions {
+	if life <= 0 {
+		life = sessionLife
+	}
+	return &sessions{life: life, secure: secure, sealer: s, restore: restore, seen: map[string]*session{}, ended: map[string]time.Time{}}
+}
+
+// randomID returns 256 random bits as text.
+func randomID() string {
+	var b [32]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// begin starts a session under a new id. It ends with the identity that it was
+// started with.
+func (s *sessions) begin(w http.ResponseWriter, id gateway.Identity) error {
+	t := ticket{ID: randomID(), CSRF: randomID(), Until: time.Now().Add(s.life)}
+	if !id.Expires.IsZero() && id.Expires.Before(t.Until) {
+		t.Until = id.Expires
+	}
+	bare := t
+	if t.Token, t.Grant = id.Credential, id.Grant; t.Token == "" {
+		t.Auth, t.Name, t.Groups = id.Auth, id.Name, id.Groups
+	}
+	text, err := s.sealer.seal(sealedSession, t)
+	local := err == nil && (len(text) > maxCookie || s.restore(t) == nil)
+	if local {
+		text, err = s.sealer.seal(sealedSession, bare)
+	}
+	if err != nil {
+		return err
+	}
+	s.remember(t, id, local)
+	http.SetCookie(w, s.cookie(text, int(time.Until(t.Until).Seconds())))
+	return nil
+}
+
+// remember makes the session of a ticket. It ends at its time, and with the identity.
+func (s *sessions) remember(t ticket, id gateway.Identity, local bool) *session {
+	parent := id.Revoked
+	ctx, cancel := context.WithDeadline(context.Background(), t.Until)
+	id.Ambient, id.CSRF, id.Expires, id.Revoked = true, t.CSRF, t.Until, ctx.Done()
+	if parent != nil {
+		go func() {
+			select {
+			case <-parent:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+	}
+	n := &session{id: id, end: cancel, local: local}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if old := s.seen[t.ID]; old != nil { // of a request at the same time
+		cancel()
+		return old
+	}
+	s.makeRoom()
+	s.seen[t.ID] = n
+	return n
+}
+
+// makeRoom forgets sessions that are over, and one more where there are too many: rather
+// one that its cookie brings back. The caller holds s.mu.
+func (s *sessions) makeRoom() {
+	if len(s.seen) < maxSessions && len(s.ended) < maxSessions {
+		return
+	}
+	now, victim, first := time.Now(), "", ""
+	for id, old := range s.seen {
+		if hasEnded(old, now) && !old.local {
+			old.end()
+			delete(s.seen, id)
+		} else if victim == "" || s.seen[victim].local && !old.local {
+			victim = id
+		}
+	}
+	for id, until := range s.ended {
+		if !now.Before(until) {
+			delete(s.ended, id)
+		} else if first == "" || until.Before(s.ended[first]) {
+			first = id
+		}
+	}
+	if len(s.seen) >= maxSessions {
+		s.seen[victim].end()
+		delete(s.seen, victim)
+	}
+	if len(s.ended) >= maxSessions {
+		delete(s.ended, first)
+	}
+}
+
+func hasEnded(s *session, now time.Time) bool {
+	select {
+	case <-s.id.Revoked:
+		return true
+	default:
+		return !now.Before(s.id.Expires)
+	}
+}
+
+// find returns the session of a request and its ticket, or nil.
+func (s *sessions) find(r *http.Request) (*session, ticket) {
+	c, err := r.Cookie(s.name())
+	if err != nil {
+		return nil, ticket{}
+	}
+	var t ticket
+	now := time.Now()
+	if s.sealer.unseal(sealedSession, c.Value, &t) != nil || !now.Before(t.Until) {
+		return nil, ticket{}
+	}
+	s.mu.Lock()
+	found := s.seen[t.ID]
+	_, over := s.ended[t.ID]
+	s.mu.Unlock()
+	if found == nil && !over {
+		if id := s.restore(t); id != nil {
+			found = s.remember(t, *id, false)
+		}
+	}
+	if found == nil || over || hasEnded(found, now) {
+		return nil, ticket{}
+	}
+	return found, t
+}
+
+// leave ends the session of a request, if any.
+func (s *sessions) leave(w http.ResponseWriter, r *http.Request) {
+	if found, t := s.find(r); found != nil {
+		s.mu.Lock()
+		found.end()
+		delete(s.seen, t.ID)
+		s.makeRoom()
+		s.ended[t.ID] = t.Until
+		s.mu.Unlock()
+	}
+	http.SetCookie(w, s.cookie("", -1))
+}
+
+func (s *sessions) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, old := range s.seen {
+		old.end()
+		delete(s.seen, id)
+	}
+}
+
+// name is the name of the cookie. Browsers let only this host set one with the
+// prefix.
+func (s *sessions) name() string {
+	if s.secure {
+		return "__Host-" + sessionCookie
+	}
+	return sessionCookie
+}
+
+// cookie is Lax and not Strict: a person who returns from an identity provider or
+// follows a link in a message is logged in. No GET changes anything.
+func (s *sessions) cookie(value string, seconds int) *http.Cookie {
+	return &http.Cookie{Name: s.name(), Value: value, Path: "/", MaxAge: seconds, HttpOnly: true, Secure: s.secure, SameSite: http.SameSiteLaxMode} //nolint:gosec // G124: Secure wherever there is TLS
+}
+
+// restore gives the identity that a ticket stands for, by the tokens and the roles of now.
+func (a *Auth) restore(t ticket) *gateway.Identity {
+	switch {
+	case t.Token != "" && a.cfg.Tokens != nil:
+		return a.cfg.Tokens.granted(t.Token, t.Grant)
+	case t.Token == "" && a.cfg.OIDC != nil && t.Auth == a.cfg.OIDC.via():
+		id, err := a.cfg.OIDC.person(t.Name, t.Groups)
+		if err != nil {
+			return nil
+		}
+		return id
+	}
+	return nil
+}

@@ -1,0 +1,158 @@
+package auth_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/gateway/auth"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// turns sends the requests of a browser to several servers in turn, as a balancer without
+// affinity does.
+type turns struct {
+	hosts []string
+	n     int
+}
+
+func (b *turns) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Host != "gate.invalid" {
+		return http.DefaultTransport.RoundTrip(r)
+	}
+	host := b.hosts[b.n%len(b.hosts)]
+	b.n++
+	return rewrite(host).RoundTrip(r)
+}
+
+// replicas are two servers with the same key, and a browser before both.
+func replicas(t *testing.T) (g *gate, c *http.Client, all *turns) {
+	t.Helper()
+	g = newGate(t, map[string][]toolcall.Role{"approvers": approver})
+	all = &turns{}
+	for range 2 {
+		g.serve([32]byte{1})
+		all.hosts = append(all.hosts, strings.TrimPrefix(g.URL, "http://"))
+	}
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g, &http.Client{Jar: jar, Transport: all}, all
+}
+
+func cookies(c *http.Client) []*http.Cookie {
+	return c.Jar.Cookies(&url.URL{Scheme: "http", Host: "gate.invalid"})
+}
+
+// A login counts at every server with the same key, and ends everywhere with its token.
+func TestLoginAtEveryReplica(t *testing.T) {
+	g, c, _ := replicas(t)
+	g.do(c, http.MethodPost, "/login", url.Values{"token": {g.ann}, "next": {"/auth/session"}})
+	first, _ := g.self(c)
+	for range 4 {
+		if s, code := g.self(c); code != http.StatusOK || s.Name != "ann" || s.CSRF != first.CSRF || s.Auth != "http-token" {
+			t.Fatalf("at the next replica: %d %+v", code, s)
+		}
+	}
+	g.A.Ask("s1", "r1", "c1") // at the second server
+	for range 2 {
+		if code, _, _ := g.do(c, http.MethodPost, "/vote/c1", nil, gateway.CSRFHeader, first.CSRF); code == http.StatusUnauthorized || code == http.StatusForbidden {
+			t.Errorf("a vote: %d", code)
+		}
+	}
+	kept := cookies(c)
+	if _, err := auth.RevokeTokens(t.Context(), g.path, "ann"); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.tokens.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		c.Jar.SetCookies(&url.URL{Scheme: "http", Host: "gate.invalid"}, kept)
+		if s, code := g.self(c); code != http.StatusUnauthorized {
+			t.Errorf("after the token was revoked: %d %+v", code, s)
+		}
+	}
+}
+
+// A logout removes the cookie, and ends the session where it happens, also for a copy of
+// the cookie.
+func TestLogoutWithReplicas(t *testing.T) {
+	g, c, all := replicas(t)
+	g.do(c, http.MethodPost, "/login", url.Values{"token": {g.ann}, "next": {"/auth/session"}})
+	s, _ := g.self(c)
+	copied := cookies(c)
+	all.n = 0
+	g.do(c, http.MethodPost, "/logout", url.Values{"csrf": {s.CSRF}})
+	if len(cookies(c)) != 0 {
+		t.Errorf("the browser keeps %v", cookies(c))
+	}
+	for range 2 {
+		if _, code := g.self(c); code != http.StatusUnauthorized {
+			t.Errorf("after the logout: %d", code)
+		}
+	}
+	c.Jar.SetCookies(&url.URL{Scheme: "http", Host: "gate.invalid"}, copied)
+	all.n = 0
+	if _, code := g.self(c); code != http.StatusUnauthorized {
+		t.Errorf("a copy of the cookie where the logout was: %d", code)
+	}
+}
+
+// A login at the provider can begin at one server and end at another one. A person with
+// more groups than a cookie holds stays at the second one.
+func TestProviderLoginAtTwoReplicas(t *testing.T) {
+	g, c, all := replicas(t)
+	var many []string
+	for i := range 400 {
+		many = append(many, fmt.Sprintf("group-%x", i*7919*104729))
+	}
+	for _, tc := range []struct {
+		groups []string
+		both   bool
+	}{{[]string{"approvers", "ops"}, true}, {append(many, "approvers"), false}} {
+		g.provider.is(map[string]any{"sub": "1", "email": "dora@example.org", "email_verified": true, "groups": tc.groups})
+		all.n = 0
+		g.do(c, http.MethodGet, "/auth/oidc/start?next=/auth/session", nil) // start: 0, callback: 1
+		all.n = 1
+		if s, code := g.self(c); code != http.StatusOK || s.Name != "dora@example.org" || len(s.Groups) != len(tc.groups) {
+			t.Errorf("%d groups: %d %+v", len(tc.groups), code, s)
+		}
+		if _, code := g.self(c); (code == http.StatusOK) != tc.both {
+			t.Errorf("%d groups, at the other replica: %d", len(tc.groups), code)
+		}
+		for _, cookie := range cookies(c) {
+			if len(cookie.Name)+len(cookie.Value) > 4000 {
+				t.Errorf("a cookie of %d bytes", len(cookie.Value))
+			}
+		}
+	}
+}
+
+// A cookie of a server with another key, or one that was changed, is no login, and the
+// cookie of an attempt is none either.
+func TestOnlySealedCookies(t *testing.T) {
+	g, c, _ := replicas(t)
+	g.do(c, http.MethodPost, "/login", url.Values{"token": {g.ann}, "next": {"/auth/session"}})
+	good := cookies(c)[0].Value
+	other := newGate(t, map[string][]toolcall.Role{"*": approver})
+	stop := &http.Client{Transport: c.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	_, _, begun := g.do(stop, http.MethodGet, "/auth/oidc/start", nil)
+	for name, value := range map[string]string{"changed": good[:len(good)-4] + "AAAA", "empty": "", "not sealed": "e30", "an attempt": begun.Cookies()[0].Value} {
+		if code, _, _ := g.do(stop, http.MethodGet, "/auth/session", nil, "Cookie", "askance-session="+value); code != http.StatusUnauthorized {
+			t.Errorf("%s: %d", name, code)
+		}
+	}
+	if code, _, _ := g.do(stop, http.MethodGet, "/auth/session", nil, "Cookie", "askance-session="+good); code != http.StatusOK {
+		t.Errorf("the cookie itself: %d", code)
+	}
+	plain := &http.Client{Transport: rewrite(strings.TrimPrefix(other.URL, "http://"))}
+	if code, _, _ := g.do(plain, http.MethodGet, "/auth/session", nil, "Cookie", "askance-session="+good); code != http.StatusUnauthorized {
+		t.Errorf("at a server with another key: %d", code)
+	}
+}

@@ -1,0 +1,216 @@
+// Package lineartest checks that the replies to requests about calls have one order that
+// explains each of them, for every fault between clients, engines and the journal.
+//
+//	began := h.Begin()
+//	c, err := ann.SubmitResponse(ctx, approve)
+//	h.End(client, lineartest.Approve, key, lineartest.Outcome(c, err), began)
+//	…
+//	err := h.Check()
+//
+// The model knows how far a call was decided, not how it ran. An error of Check has the
+// whole history, and what Tell noted meanwhile.
+package lineartest
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// Request is what a client does with a call.
+type Request string
+
+// The requests of the model.
+const (
+	Propose Request = "propose"
+	Approve Request = "approve"
+	Reject  Request = "reject"
+	Read    Request = "read" // the journal itself, in the end
+)
+
+// Seen is how far a call is: the state of the model, and what clients see.
+type Seen string
+
+// What clients see.
+const (
+	Absent   Seen = "absent"
+	Pending  Seen = "pending" // behind others of its reply: the model has no such calls
+	Asking   Seen = "asking"
+	Approved Seen = "approved"
+	Rejected Seen = "rejected"
+	// The other outcomes of a request.
+	Refused Seen = "refused"     // the call moved on, or there is none
+	Unsent  Seen = "unavailable" // nothing was written
+	Unsure  Seen = "unknown"     // it may have taken effect, at any later time
+)
+
+// Of is how far a call is; nil: it is not known.
+func Of(c *toolcall.Call) Seen {
+	switch {
+	case c == nil:
+		return Absent
+	case c.State == message.ToolCallPending:
+		return Pending
+	case c.State == message.ToolCallAsking:
+		return Asking
+	case c.Cause == string(toolcall.CauseReject):
+		return Rejected
+	}
+	return Approved
+}
+
+// Outcome is what a client learned from the reply to a request.
+func Outcome(c *toolcall.Call, err error) Seen {
+	switch {
+	case err == nil:
+		return Of(c)
+	case errors.Is(err, message.ErrUnavailable):
+		return Unsent
+	case errors.Is(err, message.ErrFinished), errors.Is(err, message.ErrState), errors.Is(err, message.ErrDigest), errors.Is(err, message.ErrSuperseded), errors.Is(err, message.ErrNotFound):
+		return Refused
+	}
+	return Unsure
+}
+
+// model is one call as its clients may see it.
+var model = (&porcupine.NondeterministicModel{
+	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
+		by := map[any][]porcupine.Operation{}
+		for _, o := range history {
+			by[o.Metadata] = append(by[o.Metadata], o)
+		}
+		var out [][]porcupine.Operation
+		for _, ops := range by {
+			out = append(out, ops)
+		}
+		return out
+	},
+	Init: func() []any { return []any{Absent} },
+	Step: func(state, input, output any) []any {
+		return step(state.(Seen), input.(Request), output.(Seen))
+	},
+	Equal: func(a, b any) bool { return a == b },
+}).ToModel()
+
+// step gives the states that may follow; none: the outcome is impossible here.
+func step(now Seen, did Request, saw Seen) []any {
+	next := now
+	switch did {
+	case Propose:
+		if now == Absent {
+			next = Asking
+		}
+	case Approve, Reject:
+		if now == Asking {
+			next = map[Request]Seen{Approve: Approved, Reject: Rejected}[did]
+		}
+	}
+	switch saw {
+	case Unsent:
+		return []any{now}
+	case Unsure:
+		return []any{now, next}
+	case Refused: // a response to a call that waits for one is taken
+		if did == Propose || now == Asking {
+			return nil
+		}
+		return []any{now}
+	}
+	if saw != next {
+		return nil
+	}
+	return []any{next}
+}
+
+// forever is when a request returned whose outcome is not known.
+const forever = int64(1) << 40
+
+// checkTime bounds one check: it grows fast with the requests whose outcome is not known.
+const checkTime = time.Minute
+
+// History is what clients saw. Its methods can be called from many goroutines.
+type History struct {
+	mu    sync.Mutex // guards what follows
+	clock int64
+	ops   []porcupine.Operation
+	story []string
+}
+
+func (h *History) tick() int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.clock++
+	return h.clock
+}
+
+// Begin notes the time before a request is sent.
+func (h *History) Begin() int64 { return h.tick() }
+
+// End notes what a client saw of a call, with the time of Begin.
+func (h *History) End(client int, did Request, call toolcall.Key, saw Seen, began int64) {
+	ended := h.tick()
+	if saw == Unsure {
+		ended = forever
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ops = append(h.ops, porcupine.Operation{ClientId: client, Input: did, Output: saw, Call: began, Return: ended, Metadata: call})
+}
+
+// Tell notes what else happened.
+func (h *History) Tell(format string, args ...any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.story = append(h.story, fmt.Sprintf("%3d  ", h.clock)+fmt.Sprintf(format, args...))
+}
+
+// Count adds the outcomes to total.
+func (h *History) Count(total map[Seen]int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, o := range h.ops {
+		total[o.Output.(Seen)]++
+	}
+}
+
+// Check says that no order explains the outcomes, and tells the story.
+func (h *History) Check() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch porcupine.CheckOperationsTimeout(model, h.ops, checkTime) {
+	case porcupine.Ok:
+		return nil
+	case porcupine.Unknown:
+		return fmt.Errorf("no order of the replies was found within %s\n%s", checkTime, h.transcript())
+	default:
+		return fmt.Errorf("the replies have no order that explains them\n%s", h.transcript())
+	}
+}
+
+// Transcript is what happened, for a failure.
+func (h *History) Transcript() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.transcript()
+}
+
+func (h *History) transcript() string {
+	ops := slices.SortedFunc(slices.Values(h.ops), func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
+	b := new(strings.Builder)
+	for _, line := range h.story {
+		fmt.Fprintln(b, line)
+	}
+	for _, o := range ops {
+		fmt.Fprintf(b, "%3d to %3d  client %d  %s %v: %s\n", o.Call, min(o.Return, 9999), o.ClientId, o.Input, o.Metadata.(toolcall.Key).Call, o.Output)
+	}
+	return b.String()
+}

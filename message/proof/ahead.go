@@ -1,0 +1,91 @@
+package proof
+
+import (
+	"iter"
+	"runtime"
+	"sync"
+)
+
+// The limits of a batch that one worker computes.
+const (
+	batchValues = 128
+	batchBytes  = 256 << 10
+)
+
+// batch is a run of values, with their results once done is closed.
+type batch[T, R any] struct {
+	in   []T
+	out  []R
+	err  error // of the iterator, after in
+	done chan struct{}
+}
+
+// readAhead computes f of each value of seq in several goroutines and returns the results
+// in their order; nil: the end, or an error, which is the last answer. seq runs in a
+// goroutine of its own, two batches for each worker ahead. stop ends it and waits until it
+// has ended.
+func readAhead[T, R any](seq iter.Seq2[T, error], workers int, size func(T) int, f func(T) R) (next func() (*R, error), stop func()) {
+	if workers <= 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	work, inOrder, quit := make(chan *batch[T, R]), make(chan *batch[T, R], 2*workers), make(chan struct{})
+	var running sync.WaitGroup
+	running.Go(func() {
+		defer close(inOrder)
+		defer close(work)
+		send := func(b *batch[T, R]) bool {
+			b.done = make(chan struct{})
+			for _, to := range []chan *batch[T, R]{inOrder, work} {
+				select {
+				case to <- b:
+				case <-quit:
+					return false
+				}
+			}
+			return true
+		}
+		b, bytes := &batch[T, R]{}, 0
+		for v, err := range seq {
+			if b.err = err; err != nil {
+				break
+			}
+			b.in, bytes = append(b.in, v), bytes+size(v)
+			if len(b.in) < batchValues && bytes < batchBytes {
+				continue
+			}
+			if !send(b) {
+				return
+			}
+			b, bytes = &batch[T, R]{}, 0
+		}
+		send(b)
+	})
+	for range workers {
+		running.Go(func() {
+			for b := range work {
+				for i := range b.in {
+					b.out = append(b.out, f(b.in[i]))
+				}
+				close(b.done)
+			}
+		})
+	}
+	b := &batch[T, R]{}
+	next = func() (*R, error) {
+		for len(b.out) == 0 {
+			if b.err != nil {
+				return nil, b.err
+			}
+			following, more := <-inOrder
+			if !more {
+				return nil, nil
+			}
+			<-following.done
+			b = following
+		}
+		r := &b.out[0]
+		b.out = b.out[1:]
+		return r, nil
+	}
+	return next, sync.OnceFunc(func() { close(quit); running.Wait() })
+}

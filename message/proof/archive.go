@@ -1,0 +1,127 @@
+package proof
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// Archive is a part of the journal that was moved into files. A signed checkpoint
+// announces it before the first of its records is deleted.
+type Archive struct {
+	Number uint64 `json:"number"` // 1, 2, … without a gap
+	// Before is where the ledger has the checkpoint with the archive before; 0: none.
+	Before uint64    `json:"before_seq,omitzero"`
+	By     string    `json:"by"`     // the operator
+	Reason string    `json:"reason"` // the setting that chose the records
+	At     time.Time `json:"at"`
+	// Gone has exactly the sequences of the archive, in order.
+	Gone    []Range `json:"gone"`
+	Records uint64  `json:"records"`
+	// Name is that of the files, without what they end with.
+	Name  string `json:"name"`
+	File  Sum    `json:"file"`  // the records
+	Index Sum    `json:"index"` // which calls and replies they are of
+}
+
+// Sum is the size and the hash of a file.
+type Sum struct {
+	Bytes int64 `json:"bytes"`
+	Hash  Hash  `json:"hash"`
+}
+
+// check returns what is wrong with an archive that a checkpoint from a sequence on announces.
+func (a *Archive) check(from uint64) string {
+	n, last := uint64(0), uint64(0)
+	for _, r := range a.Gone {
+		if r.From <= last || r.Through < r.From {
+			return "the sequences of its archive are not in order"
+		}
+		n, last = n+r.Through-r.From+1, r.Through
+	}
+	switch {
+	case n == 0 || n != a.Records:
+		return "it counts other records of its archive than there are"
+	case last >= from:
+		return "its archive has records that no earlier checkpoint signs"
+	}
+	return ""
+}
+
+// LastArchive is where the ledger has the last announced archive, if c is at a place.
+func (c Checkpoint) LastArchive(place uint64) uint64 {
+	if c.Archive != nil {
+		return place
+	}
+	return c.ArchiveAt
+}
+
+// followsArchive checks what c says of archives against the checkpoint before, whose place
+// it need not know.
+func (c Checkpoint) followsArchive(prev *Checkpoint) error {
+	want, before := prev.Archives, c.ArchiveAt
+	if c.Archive != nil {
+		want, before = want+1, c.Archive.Before
+	}
+	isKnown := prev.Archive == nil && before == prev.ArchiveAt || prev.Archive != nil && before > 0
+	if c.Archives == want && isKnown && (c.Archive == nil || c.Archive.Number == want) {
+		return nil
+	}
+	return &message.Error{Code: message.CodeConflict, Op: "follow checkpoints", What: fmt.Sprintf("checkpoint %d knows of other archives than the one before", c.Number)}
+}
+
+// Archives reads the announced archives from stored checkpoints. It skips unverified
+// checkpoints, which Verify reports.
+func Archives(checkpoints iter.Seq2[[]byte, error], keys toolcall.KeySet) ([]Archive, error) {
+	var out []Archive
+	for raw, err := range checkpoints {
+		if err != nil {
+			return nil, err
+		}
+		s, err := DecodeSealed(raw)
+		if err == nil && s.Checkpoint.Archive != nil && s.Checkpoint.Verify(keys) == nil {
+			out = append(out, *s.Checkpoint.Archive)
+		}
+	}
+	return out, nil
+}
+
+// archived are the sequences of archives, in order.
+type archived []Range
+
+func archivedBy(list []Archive) archived {
+	var out archived
+	for _, a := range list {
+		out = append(out, a.Gone...)
+	}
+	slices.SortFunc(out, func(a, b Range) int { return cmp.Compare(a.From, b.From) })
+	return out
+}
+
+// explains reports whether a finding is only that archived records are not shown.
+func (a archived) explains(f Finding) bool {
+	if len(a) == 0 || f.Kind != Removed && f.Kind != Purged && f.Kind != RolledBack {
+		return false
+	}
+	for seq, end := f.Seq, max(f.Seq, f.Through); seq <= end; {
+		i, found := slices.BinarySearchFunc(a, seq, func(r Range, seq uint64) int {
+			switch {
+			case r.Has(seq):
+				return 0
+			case r.Through < seq:
+				return -1
+			}
+			return 1
+		})
+		if !found {
+			return false
+		}
+		seq = a[i].Through + 1
+	}
+	return true
+}

@@ -1,0 +1,93 @@
+package proof
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// maxBaseBytes limits the records that an Expander remembers.
+const maxBaseBytes = 64 << 20
+
+// ErrBaseUnread means that a record could not be expanded because Load failed.
+var ErrBaseUnread = errors.New("the record on which it builds could not be read")
+
+// Expander returns the event records of calls with the whole call. It is given the stored
+// records in their order and remembers the last ones on which later ones build. The zero
+// value is ready. One goroutine may use it at a time.
+type Expander struct {
+	// Load reads a record that is not remembered; nil without an error: there is none.
+	// Without Load, the Expander remembers all.
+	Load func(seq uint64) (*Record, error)
+
+	bases toolcall.BaseCache
+}
+
+// Expand decodes a record, which may be redacted, and sets its Base. The result belongs to
+// the caller. A record that shows what nothing proves is an error.
+func (e *Expander) Expand(r *Record) (*toolcall.EventRecord, error) { return e.expand(r, 0) }
+
+func (e *Expander) expand(r *Record, loads int) (*toolcall.EventRecord, error) {
+	if why := r.findUnproved(); why != "" {
+		return nil, errors.New(why)
+	}
+	s, err := toolcall.DecodeStored(r.Body())
+	if err != nil {
+		return nil, err
+	}
+	var base *toolcall.RecordBase
+	if seq := s.BaseSeq(); seq > 0 {
+		if base, err = e.find(seq, s.Follows(), r, loads); err != nil {
+			return nil, err
+		}
+	}
+	f, err := s.Expand(base)
+	if err != nil {
+		return nil, err
+	}
+	r.Base = base
+	if f.Call != nil {
+		e.put(toolcall.NewRecordBase(r.Seq, r.Leaf().String(), f, base), len(r.Body()))
+	}
+	return f, nil
+}
+
+// find returns the base at seq of a record that follows the one at prev. loads is how many
+// records were loaded for it already.
+func (e *Expander) find(seq, prev uint64, of *Record, loads int) (*toolcall.RecordBase, error) {
+	if found := e.bases.Find(seq, prev); found != nil {
+		return found, nil
+	}
+	missing := fmt.Errorf("the record %d, on which it builds, is missing", seq)
+	if e.Load == nil || loads >= toolcall.MaxBases || seq >= of.Seq {
+		return nil, missing
+	}
+	r, err := e.Load(seq)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrBaseUnread, err)
+	case r == nil:
+		return nil, missing
+	}
+	f, err := e.expand(r, loads+1)
+	switch {
+	case err != nil:
+		return nil, err
+	case f.Call == nil:
+		return nil, fmt.Errorf("the record %d, on which it builds, is not of a call", seq)
+	}
+	return toolcall.NewRecordBase(seq, r.Leaf().String(), f, r.Base), nil
+}
+
+// put remembers a record. Few records follow a finished call: they load it again.
+func (e *Expander) put(b *toolcall.RecordBase, bytes int) {
+	if e.Load == nil {
+		e.bases.MaxBytes = math.MaxInt
+	} else if e.bases.MaxBytes = maxBaseBytes; !b.Record.Call.Open() {
+		e.bases.Drop(b)
+		return
+	}
+	e.bases.Put(b, bytes)
+}

@@ -1,0 +1,46 @@
+package permission_test
+
+import (
+	"testing"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+)
+
+// A number of calls that could not be read is never taken for an unknown one, which rules
+// may guard: no rule with ctx can be evaluated.
+func TestUnreadCountFailsClosed(t *testing.T) {
+	for when, known := range map[string]message.Behavior{
+		`ctx.calls_this_run <= 3`:                                        message.BehaviorAllow,
+		`ctx.?calls_this_run.orValue(1) <= 3`:                            message.BehaviorAllow,
+		`!has(ctx.calls_this_run) || ctx.calls_this_run <= 3`:            message.BehaviorAllow,
+		`dyn(ctx)[?"calls_" + "this_run"].orValue(1) <= 3`:               message.BehaviorAllow,
+		`!dyn(ctx).exists(k, k == "calls_this_run")`:                     message.BehaviorAsk,
+		`args.?n.orValue(1) == 1 && ctx.?calls_this_run.orValue(1) <= 3`: message.BehaviorAllow,
+	} {
+		b := compile(t, permission.Options{AllowUnknownTools: true}, rule("r", message.BehaviorAllow, when))
+		if !b.ReadsCallsThisRun() {
+			t.Errorf("%s: it is not known to read the number", when)
+		}
+		for n, want := range map[int]message.Behavior{permission.CountUnread: message.BehaviorAsk, 3: known} {
+			if d := b.Decide(t.Context(), permission.Request{Tool: "t", Input: []byte(`{}`), CallsThisRun: n}); d.Behavior != want {
+				t.Errorf("%s with %d: %s, want %s", when, n, d.Behavior, want)
+			}
+		}
+	}
+}
+
+// The number is read only where an expression can see it.
+func TestReadsCallsThisRun(t *testing.T) {
+	for when, want := range map[string]bool{
+		`ctx.now > timestamp("2026-01-01T00:00:00Z") && ctx . cwd == "/x"`: false,
+		"ctx.`calls_this_run` > 3":               true,
+		`dyn(ctx) == null`:                       true,
+		`[ctx][0].cwd == "/x"`:                   true,
+		`args.x == "context" && args.ctx.y == 1`: false,
+	} {
+		if b := compile(t, permission.Options{AllowUnknownTools: true}, rule("r", message.BehaviorAsk, when)); b.ReadsCallsThisRun() != want {
+			t.Errorf("%s reads the number: %v", when, !want)
+		}
+	}
+}

@@ -1,0 +1,309 @@
+package toolcall
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+)
+
+// The members of a call that are stored in part, or not at all.
+const (
+	requestMember      = "request"
+	votesMember        = "votes"
+	attemptMember      = "attempt"
+	grantMember        = "grant"
+	proposalMember     = "proposal"
+	suggestedMember    = "suggested_rules"
+	resultMember       = "result"
+	resultDigestMember = "result_digest"
+	seqMember          = "seq" // is where the record stands, and no part of it
+)
+
+// nestedMembers are read after the others, from which they are derived.
+var nestedMembers = []string{requestMember, votesMember, attemptMember, proposalMember, suggestedMember, resultMember, resultDigestMember}
+
+// unlistedMembers are not written with the others.
+var unlistedMembers = append(slices.Clone(nestedMembers), seqMember)
+
+// writeCall encodes what a reader cannot derive of a call.
+func writeCall(c *Call, d derivation) ([]byte, error) {
+	w := newChange()
+	if err := w.putMembers(c, d.call, unlistedMembers...); err != nil {
+		return nil, err
+	}
+	if err := w.putRequest(c, d); err != nil {
+		return nil, err
+	}
+	if err := w.putVotes(c, d); err != nil {
+		return nil, err
+	}
+	if err := w.putAttempt(c, d); err != nil {
+		return nil, err
+	}
+	err := errors.Join(
+		putDerived(w, proposalMember, c.Proposal, d.proposal(c)),
+		putDerived(w, suggestedMember, c.Suggested, d.suggested(c)),
+		w.putResult(c, d),
+		putDerived(w, resultDigestMember, c.ResultDigest, d.resultDigest(c)))
+	return w.object(), err
+}
+
+// putDerived writes a member unless a reader derives it.
+func putDerived[T any](w *changeWriter, name string, have, want T) error {
+	h := reflect.ValueOf(&have).Elem()
+	switch {
+	case isEqual(h, reflect.ValueOf(&want).Elem()):
+		return nil
+	case h.IsZero():
+		w.put(name, null)
+		return nil
+	}
+	b, err := strictjson.Marshal(have)
+	w.put(name, b)
+	return err
+}
+
+// readDerived is the reverse of putDerived.
+func readDerived[T any](change []byte, to *T, want T) error {
+	if change == nil {
+		*to = want
+		return nil
+	}
+	var zero T
+	if *to = zero; bytes.Equal(change, null) {
+		return nil
+	}
+	return strictjson.Unmarshal(change, to, strictjson.MaxBytes(maxStoredBytes))
+}
+
+// wholeResult begins a result that is stored whole.
+var wholeResult = []byte(`{"type":`)
+
+// putResult writes a new result without what the call says of it, others whole.
+func (w *changeWriter) putResult(c *Call, d derivation) error {
+	want := d.result(c)
+	if r := c.Result; want == nil || r == nil || r.Metadata == nil || len(r.Metadata) > 0 || r.FinishedAt == nil || *r.FinishedAt != r.CreatedAt {
+		return putDerived(w, resultMember, r, d.resultBefore())
+	}
+	want.FinishedAt = c.Result.FinishedAt
+	return w.putChange(resultMember, c.Result, want, true)
+}
+
+func (d derivation) resultBefore() *message.ToolResultBlock {
+	if d.base == nil {
+		return nil
+	}
+	return d.base.Result
+}
+
+func (d derivation) readResult(c *Call, change []byte) error {
+	r := d.result(c)
+	if r == nil || change == nil || bytes.Equal(change, null) {
+		return readDerived(change, &c.Result, d.resultBefore())
+	}
+	if bytes.HasPrefix(change, wholeResult) {
+		return readDerived(change, &c.Result, nil)
+	}
+	if _, err := readMembers(change, r); err != nil {
+		return err
+	}
+	if r.FinishedAt != nil {
+		return fmt.Errorf("the member %q has what a reader derives", resultMember)
+	}
+	end := r.CreatedAt
+	r.FinishedAt, c.Result = &end, r
+	return nil
+}
+
+func (w *changeWriter) putRequest(c *Call, d derivation) error {
+	want := d.request(c)
+	switch {
+	case c.Request == nil && d.hasRequest():
+		w.put(requestMember, null)
+		return nil
+	case c.Request == nil || c.Request == want:
+		return nil
+	}
+	return w.putChange(requestMember, c.Request, want, !d.hasRequest())
+}
+
+// putChange writes a member whose own members may differ. always: also if none does.
+func (w *changeWriter) putChange(name string, have, want any, always bool) error {
+	inner := newChange()
+	if err := inner.putMembers(have, want); err != nil {
+		return err
+	}
+	if always || !inner.isEmpty() {
+		w.put(name, inner.object())
+	}
+	return nil
+}
+
+// putVotes writes the votes that follow those of the base as {"add":[…]}, and others as
+// a list.
+func (w *changeWriter) putVotes(c *Call, d derivation) error {
+	before, have := d.votes(), c.Votes
+	if have == nil && before != nil {
+		w.put(votesMember, null)
+		return nil
+	}
+	if have != nil && len(have) == 0 && before == nil {
+		w.put(votesMember, []byte("[]"))
+		return nil
+	}
+	if len(have) == len(before) && (len(have) == 0 || &have[0] == &before[0] || reflect.DeepEqual(have, before)) {
+		return nil
+	}
+	if len(have) < len(before) || len(before) > 0 && &have[0] != &before[0] && !reflect.DeepEqual(have[:len(before)], before) {
+		b, err := strictjson.Marshal(have)
+		w.put(votesMember, b)
+		return err
+	}
+	want := d.vote(c)
+	out := []byte(`{"add":[`)
+	for i := range have[len(before):] {
+		inner := newChange()
+		if err := inner.putMembers(&have[len(before)+i], &want); err != nil {
+			return err
+		}
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, inner.object()...)
+	}
+	w.put(votesMember, append(out, ']', '}'))
+	return nil
+}
+
+func (w *changeWriter) putAttempt(c *Call, d derivation) error {
+	want, have := d.attempt(), c.Attempt
+	inner := newChange()
+	if err := inner.putMembers(&have, &want, grantMember); err != nil {
+		return err
+	}
+	grant := d.grant(c, &have)
+	switch {
+	case have.Grant == grant:
+	case have.Grant == nil:
+		inner.put(grantMember, null)
+	case grant == nil:
+		grant = &Grant{}
+		fallthrough
+	default:
+		if err := inner.putChange(grantMember, have.Grant, grant, grant.V == 0); err != nil {
+			return err
+		}
+	}
+	if !inner.isEmpty() {
+		w.put(attemptMember, inner.object())
+	}
+	return nil
+}
+
+// readCall is the reverse of writeCall.
+func readCall(change []byte, d derivation) (*Call, error) {
+	c := d.call
+	c.Request, c.Votes = nil, d.votes()
+	nested, err := readMembers(change, c, nestedMembers...)
+	if err != nil {
+		return nil, err
+	}
+	if c.Seq != 0 {
+		return nil, fmt.Errorf("the member %q is unknown", seqMember)
+	}
+	if err := d.readRequest(c, nested[requestMember]); err != nil {
+		return nil, err
+	}
+	if err := d.readVotes(c, nested[votesMember]); err != nil {
+		return nil, err
+	}
+	if err := d.readAttempt(c, nested[attemptMember]); err != nil {
+		return nil, err
+	}
+	err = errors.Join(
+		readDerived(nested[proposalMember], &c.Proposal, d.proposal(c)),
+		readDerived(nested[suggestedMember], &c.Suggested, d.suggested(c)),
+		d.readResult(c, nested[resultMember]))
+	if err == nil {
+		err = readDerived(nested[resultDigestMember], &c.ResultDigest, d.resultDigest(c))
+	}
+	return c, err
+}
+
+func (d derivation) hasRequest() bool { return d.base != nil && d.base.Request != nil }
+
+func (d derivation) readRequest(c *Call, change []byte) error {
+	switch {
+	case bytes.Equal(change, null):
+	case change == nil && d.hasRequest():
+		c.Request = d.base.Request
+	case change != nil:
+		q := *d.request(c)
+		c.Request = &q
+		_, err := readMembers(change, c.Request)
+		return err
+	}
+	return nil
+}
+
+func (d derivation) readVotes(c *Call, change []byte) error {
+	if change == nil {
+		return nil
+	}
+	switch strictjson.KindOf(change) {
+	case "null":
+		c.Votes = nil
+	case "array":
+		c.Votes = nil
+		return strictjson.Unmarshal(change, &c.Votes, strictjson.MaxBytes(maxStoredBytes))
+	case "object":
+		var more struct {
+			Add []message.RawJSON `json:"add"`
+		}
+		if err := strictjson.Unmarshal(change, &more, strictjson.MaxBytes(maxStoredBytes)); err != nil {
+			return err
+		}
+		c.Votes = slices.Clip(c.Votes)
+		for _, raw := range more.Add {
+			v := d.vote(c)
+			if _, err := readMembers(raw, &v); err != nil {
+				return err
+			}
+			c.Votes = append(c.Votes, v)
+		}
+	default:
+		return fmt.Errorf("the member %q is neither a list nor an object", votesMember)
+	}
+	return nil
+}
+
+func (d derivation) readAttempt(c *Call, change []byte) error {
+	c.Attempt = d.attempt()
+	if change == nil {
+		change = []byte("{}")
+	}
+	nested, err := readMembers(change, &c.Attempt, grantMember)
+	if err != nil {
+		return err
+	}
+	c.Attempt.Grant = d.grant(c, &c.Attempt)
+	grant, ok := nested[grantMember]
+	switch {
+	case !ok:
+	case bytes.Equal(grant, null):
+		c.Attempt.Grant = nil
+	default:
+		var g Grant
+		if c.Attempt.Grant != nil {
+			g = *c.Attempt.Grant
+		}
+		c.Attempt.Grant = &g
+		_, err = readMembers(grant, &g)
+	}
+	return err
+}

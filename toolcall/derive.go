@@ -1,0 +1,196 @@
+package toolcall
+
+import (
+	"slices"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// derivation says what a reader derives of the members of a call: only what differs is
+// stored. Its result depends on the record, its base, and members decoded before.
+//
+// Invariant: for the same input it never changes, because journals depend on it. A reader
+// of a compact record computes this:
+//
+//  1. `v` becomes 2. `id`, `at`, `note`, `explanation` and `prev` are as stored, and `by` is role, name and auth.
+//  2. A record with `call` has no base. One with `change` builds on the record that `base` names, else on that of `prev`: another sequence or hash there is an error. The base is computed first; no record needs more than 3 others.
+//  3. A missing `engine` is the base's.
+//  4. A step of `path` is a Step, or cause and `to`. `from` is the `to` of the step before, at first the state of the base's call (without a base: ""). A missing `to` is `from`.
+//  5. The call is expected to be empty, with `records` 1 and `proposed_at` and `updated_at` the record's `at`; with a base, it is the base's call with `first_seq` the base's sequence if its `records` is 1, `begun` one more if a cause is start, and, without a `note`, `records` one more and `updated_at` the record's `at`. `cause` and `state` are those of the last step.
+//  6. Members of `call` or `change` replace expected ones; null removes one. The members below follow in their order. Unknown members are errors.
+//  7. `request` is the base's. An object replaces members of the base's; if that has none, of one with `v` 1, the call's key, tool, input and definition, a requirement with no users, and the decision's message (as `text`), rule, source, reason and bundle.
+//  8. `votes` are the base's. A list replaces them. `{"add":[…]}` adds votes, each an object that replaces members of a vote with the record's `by` and `at`, the call's digest and, if a cause is approve, the kind approve.
+//  9. `attempt` is the base's. If a cause is submit or offer, it is a new one: `number` one more, `offered_at` the record's `at`, `offer_until` 10 minutes later, `offers` 1. Else, if a cause is start, `started_at` is the record's `at`, `lease_ms` 10000, `worker` the name in `by` of a worker, else the engine; and `number` 0 becomes 1 with `offered_at` the record's `at`. The object replaces members.
+//  10. `grant` within it is the base's. If a cause is submit or offer, a remote call with a request has one with `v` 1, the call's key, idempotency key, tool and digest, the attempt's number, the request's bundle, the decision's route, `not_before` 5 seconds before the record's `at`, `expires` the attempt's `offer_until`, and as `approvals` by, at and signature of each vote approve whose `made`, or unedited `digest`, is the call's digest; if there is none, the engine, with auth in-process, at the record's `at`. The object replaces members, null removes it.
+//  11. `proposal` is the base's. Without a base it is the SHA-256 of the RFC 8785 form of `[tool, input]`, as "sha256:" and hexadecimal, or nothing if the input has more than 4096 bytes.
+//  12. `suggested_rules` are the base's. Without a base and with a decision ask they are one: the tool's name, allow, source suggested.
+//  13. `result` is the base's. An object, if a cause is result, replaces members of one with the call's id and tool, state success, empty metadata, and `finished_at` equal to `created_at`; an object that begins with `type` is the whole result.
+//  14. `result_digest` is the base's. If a cause is result, it is the SHA-256 of the JSON of the result's output, state and metadata, in this order; if the request hides arguments, "hmac-sha256:" and the HMAC-SHA256 of "askance-result-v1", a zero byte and that digest under the request's salt; nothing if the output is no text, has more than 4096 bytes, or there is metadata.
+//  15. `hides` must be the paths that the request's `hidden` and the call's `redact` name, sorted, each once.
+type derivation struct {
+	f    *EventRecord
+	call *Call // what is expected of the members without a method below
+	base *Call // nil: none
+}
+
+func derive(f *EventRecord, base *RecordBase) derivation {
+	d := derivation{f: f, call: &Call{Records: 1, UpdatedAt: f.At, ProposedAt: f.At}}
+	if base != nil {
+		d.base, d.call = base.Record.Call, base.Record.Call.Clone()
+		if d.call.Records == 1 {
+			d.call.First = base.Seq
+		}
+		d.call.Seq = 0
+		if d.took(CauseStart) {
+			d.call.Begun++
+		}
+		if f.Note == nil {
+			d.call.Records, d.call.UpdatedAt = d.call.Records+1, f.At
+		}
+	}
+	if n := len(f.Path); n > 0 {
+		d.call.Cause, d.call.State = f.Path[n-1].Cause, f.Path[n-1].To
+	}
+	return d
+}
+
+// request is what is expected of the approval request: its text repeats the call and the
+// decision.
+func (d derivation) request(c *Call) *ApprovalRequest {
+	if d.base != nil && d.base.Request != nil {
+		return d.base.Request
+	}
+	q := &ApprovalRequest{V: 1, Key: c.Key, Tool: c.Tool, Input: c.Input, Definition: c.Definition, Requirement: Requirement{Users: []string{}}}
+	if p := c.Decision; p != nil {
+		q.Text, q.Rule, q.Source, q.Reason, q.Bundle = p.Message, p.Rule, p.Source, p.Reason, p.Bundle
+	}
+	return q
+}
+
+// votes are those of the base, to which the record adds.
+func (d derivation) votes() []Vote {
+	if d.base == nil {
+		return nil
+	}
+	return d.base.Votes
+}
+
+// vote is what is expected of a vote that the record adds.
+func (d derivation) vote(c *Call) Vote {
+	v := Vote{By: d.f.By, At: d.f.At, Digest: c.Digest}
+	if d.took(CauseApprove) {
+		v.Kind = ResponseApprove
+	}
+	return v
+}
+
+// derivedSize limits the texts that are hashed to derive a digest: of larger ones the
+// digest costs less to store.
+const derivedSize = 4 << 10
+
+func (d derivation) proposal(c *Call) string {
+	switch {
+	case d.base != nil:
+		return d.base.Proposal
+	case len(c.Input) > derivedSize:
+		return ""
+	}
+	return ProposalDigest(c.Tool, c.Input)
+}
+
+// suggested is what is expected of the suggested rules: the one that allows the tool.
+func (d derivation) suggested(c *Call) []message.PermissionRule {
+	switch {
+	case d.base != nil:
+		return d.base.Suggested
+	case c.Decision == nil || c.Decision.Behavior != message.BehaviorAsk:
+		return nil
+	}
+	return []message.PermissionRule{{ToolName: c.Tool, Behavior: message.BehaviorAllow, Source: "suggested"}}
+}
+
+// result is what is expected of the result, the time of its end left out; nil: none.
+func (d derivation) result(c *Call) *message.ToolResultBlock {
+	if d.took(CauseResult) {
+		return &message.ToolResultBlock{ID: c.Call, Name: c.Tool, State: message.ToolResultSuccess, Metadata: map[string]any{}}
+	}
+	return nil
+}
+
+func (d derivation) resultDigest(c *Call) string {
+	switch {
+	case !d.took(CauseResult) && d.base != nil:
+		return d.base.ResultDigest
+	case !d.took(CauseResult) || c.Result == nil || len(c.Result.Output.Text) > derivedSize || c.Result.Output.Blocks != nil || len(c.Result.Metadata) > 0:
+		return ""
+	}
+	digest, _, err := DigestResult(c.Result)
+	if err != nil {
+		return ""
+	}
+	return c.SealResult(digest)
+}
+
+func (d derivation) took(causes ...Cause) bool {
+	return slices.ContainsFunc(d.f.Path, func(s Step) bool { return slices.Contains(causes, Cause(s.Cause)) })
+}
+
+// attempt is what is expected of the attempt, its grant left out.
+func (d derivation) attempt() Attempt {
+	var a Attempt
+	if d.base != nil {
+		a = d.base.Attempt
+	}
+	switch {
+	case d.took(CauseSubmit, CauseOffer):
+		return Attempt{Number: a.Number + 1, OfferedAt: d.f.At, OfferUntil: d.f.At.Add(derivedOffer), Offers: 1}
+	case d.took(CauseStart):
+		a.StartedAt, a.LeaseMS, a.Worker = d.f.At, derivedLease.Milliseconds(), d.f.Engine
+		if d.f.By.Role == RoleWorker {
+			a.Worker = d.f.By.Name
+		}
+		if a.Number == 0 {
+			a.Number, a.OfferedAt = 1, d.f.At
+		}
+	}
+	a.Grant = nil
+	return a
+}
+
+// What is expected of an engine's settings. They are part of the format: settings that
+// differ are stored.
+const (
+	derivedSkew  = 5 * time.Second // of a grant before its offer
+	derivedOffer = 10 * time.Minute
+	derivedLease = 10 * time.Second
+)
+
+// grant is what is expected of the grant of an attempt; nil: none.
+func (d derivation) grant(c *Call, a *Attempt) *Grant {
+	if !d.took(CauseSubmit, CauseOffer) {
+		if d.base == nil {
+			return nil
+		}
+		return d.base.Attempt.Grant
+	}
+	if c.Placement != PlaceRemote || c.Request == nil {
+		return nil
+	}
+	g := &Grant{
+		V: 1, Key: c.Key, IdempotencyKey: c.IdempotencyKey(), Tool: c.Tool, Digest: c.Digest, Attempt: a.Number, Bundle: c.Request.Bundle,
+		Approvals: []Approval{}, NotBefore: d.f.At.Add(-derivedSkew), Expires: a.OfferUntil,
+	}
+	if c.Decision != nil {
+		g.Route = c.Decision.Route
+	}
+	for _, v := range c.Votes {
+		if v.Kind == ResponseApprove && v.On(c.Digest) {
+			g.Approvals = append(g.Approvals, Approval{By: v.By, At: v.At, Signature: v.Signature})
+		}
+	}
+	if len(g.Approvals) == 0 {
+		g.Approvals = append(g.Approvals, Approval{By: Principal{Role: RoleEngine, Name: d.f.Engine, Auth: "in-process"}, At: d.f.At})
+	}
+	return g
+}

@@ -1,0 +1,162 @@
+package toolcall
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+)
+
+// member is one JSON member of a struct.
+type member struct {
+	name  string
+	index []int
+}
+
+var memberTables sync.Map // []member by reflect.Type
+
+// membersOf lists the JSON members of a struct in their order.
+func membersOf(t reflect.Type) []member {
+	if have, ok := memberTables.Load(t); ok {
+		return have.([]member)
+	}
+	var out []member
+	for _, f := range reflect.VisibleFields(t) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Anonymous || !f.IsExported() || name == "" || name == "-" {
+			continue
+		}
+		out = append(out, member{name, f.Index})
+	}
+	memberTables.Store(t, out)
+	return out
+}
+
+func findMember(list []member, name string) (member, bool) {
+	for _, m := range list {
+		if m.name == name {
+			return m, true
+		}
+	}
+	return member{}, false
+}
+
+// changeWriter writes an object with the members that differ.
+type changeWriter struct{ b []byte }
+
+func newChange() *changeWriter { return &changeWriter{append(make([]byte, 0, 512), '{')} }
+
+func (w *changeWriter) isEmpty() bool { return len(w.b) == 1 }
+
+func (w *changeWriter) object() []byte { return append(w.b, '}') }
+
+func (w *changeWriter) put(name string, value []byte) {
+	if !w.isEmpty() {
+		w.b = append(w.b, ',')
+	}
+	w.b = append(append(strconv.AppendQuote(w.b, name), ':'), value...)
+}
+
+// putMembers writes the members of have that differ from want, null for one that have
+// does not have.
+func (w *changeWriter) putMembers(have, want any, skip ...string) error {
+	h, x := reflect.ValueOf(have).Elem(), reflect.ValueOf(want).Elem()
+next:
+	for _, m := range membersOf(h.Type()) {
+		for _, s := range skip {
+			if m.name == s {
+				continue next
+			}
+		}
+		value, expected := h.FieldByIndex(m.index), x.FieldByIndex(m.index)
+		if isEqual(value, expected) {
+			continue
+		}
+		if isZero(value) {
+			w.put(m.name, null)
+			continue
+		}
+		b, err := strictjson.Marshal(value.Interface())
+		if err != nil {
+			return err
+		}
+		w.put(m.name, b)
+	}
+	return nil
+}
+
+var null = []byte("null")
+
+// isEqual may take equal values for different ones: what differs is stored. It copies no
+// value that it can compare in place.
+func isEqual(a, b reflect.Value) bool {
+	switch a.Kind() {
+	case reflect.Slice:
+		if a.IsNil() || b.IsNil() {
+			return a.IsNil() && b.IsNil()
+		}
+		if a.Len() != b.Len() || a.UnsafePointer() == b.UnsafePointer() {
+			return a.Len() == b.Len()
+		}
+	case reflect.Pointer:
+		if a.IsNil() || b.IsNil() || a.UnsafePointer() == b.UnsafePointer() {
+			return a.UnsafePointer() == b.UnsafePointer()
+		}
+	case reflect.Struct:
+		if a.Type().Comparable() { // no member is an interface
+			return a.Equal(b)
+		}
+	case reflect.String, reflect.Bool, reflect.Int, reflect.Int64, reflect.Uint64:
+		return a.Equal(b)
+	}
+	return reflect.DeepEqual(a.Interface(), b.Interface())
+}
+
+func isZero(v reflect.Value) bool {
+	if t, ok := reflect.TypeAssert[time.Time](v); ok {
+		return t.IsZero()
+	}
+	return v.IsZero()
+}
+
+// readMembers sets in v, a pointer to a struct, the members of an object. It returns
+// those in later for the caller.
+func readMembers(object []byte, v any, later ...string) (map[string][]byte, error) {
+	list, err := strictjson.Members(object)
+	if err != nil {
+		return nil, err
+	}
+	var out map[string][]byte
+	x := reflect.ValueOf(v).Elem()
+	known := membersOf(x.Type())
+next:
+	for _, m := range list {
+		for _, name := range later {
+			if m.Name == name {
+				if out == nil {
+					out = map[string][]byte{}
+				}
+				out[name] = m.Value
+				continue next
+			}
+		}
+		k, ok := findMember(known, m.Name)
+		if !ok {
+			return nil, fmt.Errorf("the member %q is unknown", m.Name)
+		}
+		field := x.FieldByIndex(k.index)
+		field.SetZero()
+		if bytes.Equal(m.Value, null) {
+			continue
+		}
+		if err := strictjson.Unmarshal(m.Value, field.Addr().Interface(), strictjson.MaxBytes(maxStoredBytes)); err != nil {
+			return nil, fmt.Errorf("the member %q: %w", m.Name, err)
+		}
+	}
+	return out, nil
+}

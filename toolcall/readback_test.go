@@ -1,0 +1,109 @@
+package toolcall
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// A defect of the codec, which would store another record than the one to write, is found
+// for each member of the record, its call and what they have.
+func TestReadBackComparesEveryMember(t *testing.T) {
+	end := "2026-03-01T12:00:00"
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	first := &EventRecord{V: RecordVersion, ID: "a", At: at, Engine: "e", Prev: &Link{}, Call: &Call{Key: Key{Space: "x", Session: "s", Reply: "r", Call: "c"}, Records: 1}}
+	base := NewRecordBase(10, "sha256:1", first, nil)
+	makeRecord := func() *EventRecord {
+		return &EventRecord{
+			V: RecordVersion, ID: "b", At: at, Engine: "e", Prev: &Link{Seq: 10, Hash: "sha256:1"}, Path: []Step{{Cause: "result"}}, Note: &Note{What: "x"}, Explanation: message.RawJSON(`{}`),
+			Call: &Call{
+				Key: first.Call.Key, First: 10, Records: 2, Attempt: Attempt{Number: 1, Grant: &Grant{V: 1}}, Votes: []Vote{{Kind: ResponseApprove}},
+				Decision: &Decision{}, Request: &ApprovalRequest{V: 1}, Denial: &Denial{}, Result: &message.ToolResultBlock{CreatedAt: end, FinishedAt: &end, Metadata: map[string]any{}},
+			},
+		}
+	}
+	if _, _, err := EncodeAndRead(makeRecord(), base); err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for _, part := range []struct {
+		name string
+		of   func(*EventRecord) any
+	}{
+		{"record", func(f *EventRecord) any { return f }},
+		{"call", func(f *EventRecord) any { return f.Call }},
+		{"decision", func(f *EventRecord) any { return f.Call.Decision }},
+		{"request", func(f *EventRecord) any { return f.Call.Request }},
+		{"vote", func(f *EventRecord) any { return &f.Call.Votes[0] }},
+		{"attempt", func(f *EventRecord) any { return &f.Call.Attempt }},
+		{"grant", func(f *EventRecord) any { return f.Call.Attempt.Grant }},
+		{"denial", func(f *EventRecord) any { return f.Call.Denial }},
+		{"result", func(f *EventRecord) any { return f.Call.Result }},
+		{"note", func(f *EventRecord) any { return f.Note }},
+	} {
+		for _, m := range membersOf(reflect.TypeOf(part.of(makeRecord())).Elem()) {
+			other := makeRecord()
+			if !changeMember(reflect.ValueOf(part.of(other)).Elem().FieldByIndex(m.index)) || other.Key() != first.Key() || other.V != RecordVersion || m.name == seqMember {
+				continue
+			}
+			body, err := EncodeStored(other, base)
+			if err != nil {
+				t.Fatalf("%s.%s: %v", part.name, m.name, err)
+			}
+			if _, err := readBack(body, makeRecord(), base); err == nil {
+				t.Errorf("a record with another %s.%s was taken for the one to write: %s", part.name, m.name, body)
+			}
+			checked++
+		}
+	}
+	if checked < 140 {
+		t.Errorf("only %d members were changed", checked)
+	}
+}
+
+// changeMember gives a member another value of its type.
+func changeMember(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(v.String() + "z")
+	case reflect.Bool:
+		v.SetBool(!v.Bool())
+	case reflect.Int, reflect.Int64:
+		v.SetInt(v.Int() + 1)
+	case reflect.Uint64:
+		v.SetUint(v.Uint() + 1)
+	case reflect.Pointer:
+		if v.IsNil() {
+			v.Set(reflect.New(v.Type().Elem()))
+		} else {
+			v.SetZero()
+		}
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			v.SetBytes([]byte(`{"k":1}`))
+		} else if v.Len() > 0 || v.Type().Elem().Kind() == reflect.Interface {
+			v.SetZero()
+		} else {
+			v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		}
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(reflect.ValueOf("k"), reflect.ValueOf("v"))
+	case reflect.Struct:
+		if t, ok := reflect.TypeAssert[time.Time](v); ok {
+			v.Set(reflect.ValueOf(t.Add(time.Hour)))
+			return true
+		}
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() && changeMember(v.Field(i)) {
+				return true
+			}
+		}
+		return false
+	default:
+		return false
+	}
+	return true
+}

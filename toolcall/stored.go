@@ -1,0 +1,350 @@
+package toolcall
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+)
+
+// StoredVersion is the version of the compact form in which journals keep the event
+// records of calls. Records of [RecordVersion], which have the whole call, stay readable.
+const StoredVersion = 3
+
+// MaxBases is how many records a reader needs at most besides a record itself.
+const MaxBases = 3
+
+// maxStoredBytes limits what is decoded of a stored record.
+const maxStoredBytes = 64 << 20
+
+// RecordBase is a stored event record of a call on which a later one builds. It is read only,
+// so that goroutines can share it.
+type RecordBase struct {
+	Seq  uint64
+	Hash string // of the record as it was stored, as a Link has it
+	// Record has the whole call. Nothing else may change that call.
+	Record *EventRecord
+	// Depth is how many records a reader needs besides this one, and Whole the one of
+	// them that needs none; nil: this one.
+	Depth int
+	Whole *RecordBase
+}
+
+// NewRecordBase makes a base of a record. below is what the record itself builds on, nil for a
+// record with the whole call. It copies what others may change.
+func NewRecordBase(seq uint64, hash string, f *EventRecord, below *RecordBase) *RecordBase {
+	kept := *f
+	kept.Call, kept.Explanation = f.Call.Clone(), nil
+	kept.Call.Seq = 0
+	b := &RecordBase{Seq: seq, Hash: hash, Record: &kept}
+	if below != nil {
+		b.Depth, b.Whole = below.Depth+1, below.whole()
+	}
+	return b
+}
+
+// Redacted is the base as those see it who may not see what rules redact. b may be nil.
+func (b *RecordBase) Redacted() *RecordBase {
+	if b == nil || !b.Record.Call.Hides() {
+		return b
+	}
+	shown := *b
+	shown.Record = b.Record.Redacted()
+	return &shown
+}
+
+func (b *RecordBase) whole() *RecordBase {
+	if b.Whole == nil {
+		return b
+	}
+	return b.Whole
+}
+
+// BaseFor returns the base on which f should build after the record prev of its call:
+// the record before, or the whole one where a reader would need too many. nil: f is
+// stored whole, because it begins the call or has another input.
+func BaseFor(f *EventRecord, prev *RecordBase) *RecordBase {
+	if prev == nil || f.Call == nil {
+		return nil
+	}
+	if prev.Depth >= MaxBases {
+		prev = prev.whole()
+	}
+	if c := prev.Record.Call; c.Key != f.Call.Key || c.Input != f.Call.Input {
+		return nil
+	}
+	return prev
+}
+
+// storedRecord is the compact form. Call has the members of the whole call, Change only
+// those that differ from what a reader derives from the base.
+type storedRecord struct {
+	V           int               `json:"v"`
+	ID          string            `json:"id"`
+	Base        *Link             `json:"base,omitzero"` // absent: the record before, as Prev
+	Path        []message.RawJSON `json:"path,omitzero"`
+	By          []string          `json:"by"` // role, name, and how the name was established
+	At          time.Time         `json:"at"`
+	Engine      *string           `json:"engine,omitzero"` // absent: the base's
+	Call        message.RawJSON   `json:"call,omitzero"`
+	Change      message.RawJSON   `json:"change,omitzero"`
+	Hides       []string          `json:"hides,omitzero"` // paths that rules hide of the call
+	Note        *Note             `json:"note,omitzero"`
+	Explanation message.RawJSON   `json:"explanation,omitzero"`
+	Prev        *Link             `json:"prev,omitzero"`
+}
+
+// Stored is a stored event record that is decoded and not yet expanded.
+type Stored struct {
+	compact storedRecord
+	whole   *EventRecord // a record that is not compact
+}
+
+var storedPrefix = fmt.Appendf(nil, `{"v":%d,`, StoredVersion)
+
+// DecodeStored decodes a stored event record of any version that this program reads.
+func DecodeStored(body []byte) (*Stored, error) {
+	var head struct {
+		V int `json:"v"`
+	}
+	var s Stored
+	if bytes.HasPrefix(body, storedPrefix) { // as this program writes it
+		head.V = StoredVersion
+	} else if err := strictjson.UnmarshalOpen(body, &head, strictjson.MaxBytes(maxStoredBytes)); err != nil {
+		return nil, err
+	}
+	switch head.V {
+	case RecordVersion:
+		s.whole = &EventRecord{}
+		return &s, strictjson.Unmarshal(body, s.whole, strictjson.MaxBytes(maxStoredBytes))
+	case StoredVersion:
+		err := strictjson.Unmarshal(body, &s.compact, strictjson.MaxBytes(maxStoredBytes))
+		if err == nil {
+			err = s.compact.check()
+		}
+		return &s, err
+	}
+	return nil, fmt.Errorf("it has event record version %d, this program reads versions %d and %d", head.V, RecordVersion, StoredVersion)
+}
+
+// StoredHead is what a stored record says without the one on which it builds.
+type StoredHead struct {
+	V     int      `json:"v"`
+	ID    string   `json:"id"`
+	Hides []string `json:"hides"` // paths that rules hide of the call
+	Prev  *Link    `json:"prev"`
+}
+
+// DecodeHead decodes the head of a compact record, a part of the cost of DecodeStored. Any
+// other record is an error.
+func DecodeHead(body []byte) (StoredHead, error) {
+	var h StoredHead
+	if !bytes.HasPrefix(body, storedPrefix) {
+		return h, fmt.Errorf("it is not a compact record")
+	}
+	return h, strictjson.UnmarshalOpen(body, &h, strictjson.MaxBytes(maxStoredBytes))
+}
+
+// check checks what the members of the compact form say of each other.
+func (r *storedRecord) check() error {
+	switch {
+	case len(r.By) != 3:
+		return fmt.Errorf("its member by has not three texts")
+	case (r.Call == nil) == (r.Change == nil):
+		return fmt.Errorf("it has not exactly one of call and change")
+	case r.Call != nil && (r.Base != nil || r.Engine == nil):
+		return fmt.Errorf("it has the whole call, and a base or no engine")
+	case r.Change != nil && (r.Prev == nil || r.Prev.Seq == 0):
+		return fmt.Errorf("it changes a call and follows no record")
+	case r.Base != nil && (r.Base.Seq == 0 || r.Base.Seq >= r.Prev.Seq):
+		return fmt.Errorf("its base is not before the record that it follows")
+	}
+	return nil
+}
+
+// BaseSeq is the sequence of the record on which it builds, 0 if it needs none.
+func (s *Stored) BaseSeq() uint64 {
+	switch {
+	case s.whole != nil || s.compact.Change == nil:
+		return 0
+	case s.compact.Base != nil:
+		return s.compact.Base.Seq
+	}
+	return s.compact.Prev.Seq
+}
+
+// Follows is the sequence of the record before, 0 for none.
+func (s *Stored) Follows() uint64 {
+	link := s.compact.Prev
+	if s.whole != nil {
+		link = s.whole.Prev
+	}
+	if link == nil {
+		return 0
+	}
+	return link.Seq
+}
+
+// Hides reports whether rules hide arguments of the call that the record changes.
+func (s *Stored) Hides() bool {
+	if s.whole != nil {
+		return s.whole.Call != nil && s.whole.Call.Hides()
+	}
+	return len(s.compact.Hides) > 0
+}
+
+// IsCompact reports whether it is a record of [StoredVersion].
+func (s *Stored) IsCompact() bool { return s.whole == nil }
+
+// Expand returns the event record as it was written. base is the record at BaseSeq, nil
+// if that is 0. Another base than the writer's is an error.
+func (s *Stored) Expand(base *RecordBase) (*EventRecord, error) {
+	if s.whole != nil {
+		return s.whole, nil
+	}
+	r := &s.compact
+	f := &EventRecord{V: RecordVersion, ID: r.ID, By: Principal{Role: Role(r.By[0]), Name: r.By[1], Auth: r.By[2]}, At: r.At, Note: r.Note, Explanation: r.Explanation, Prev: r.Prev}
+	change := r.Call
+	if r.Change != nil {
+		if err := r.checkBase(base); err != nil {
+			return nil, err
+		}
+		change, f.Engine = r.Change, base.Record.Engine
+	} else {
+		base = nil
+	}
+	if r.Engine != nil {
+		f.Engine = *r.Engine
+	}
+	if err := f.readPath(r.Path, base); err != nil {
+		return nil, err
+	}
+	call, err := readCall(change, derive(f, base))
+	if err != nil {
+		return nil, err
+	}
+	f.Call = call
+	if hidden := call.HiddenPaths(); !slices.Equal(hidden, r.Hides) {
+		return nil, fmt.Errorf("it names other hidden paths than its call")
+	}
+	if base != nil && call.Key != base.Record.Call.Key {
+		return nil, fmt.Errorf("it changes the key of its call")
+	}
+	return f, nil
+}
+
+func (r *storedRecord) checkBase(base *RecordBase) error {
+	want := cmp.Or(r.Base, r.Prev)
+	switch {
+	case base == nil || base.Record.Call == nil:
+		return fmt.Errorf("its base is missing")
+	case base.Depth >= MaxBases:
+		return fmt.Errorf("it needs more than %d other records", MaxBases)
+	case base.Seq != want.Seq || base.Hash != want.Hash:
+		return fmt.Errorf("its base is another record than the one at %d", base.Seq)
+	}
+	return nil
+}
+
+// readPath decodes the steps. Each begins in the state in which the one before ended.
+func (f *EventRecord) readPath(path []message.RawJSON, base *RecordBase) error {
+	state := stateOf(base)
+	for _, raw := range path {
+		step := Step{From: state, To: state}
+		if strictjson.KindOf(raw) == "object" {
+			if err := strictjson.Unmarshal(raw, &step); err != nil {
+				return err
+			}
+		} else {
+			var parts []string
+			if err := strictjson.Unmarshal(raw, &parts); err != nil {
+				return err
+			}
+			if len(parts) < 1 || len(parts) > 2 {
+				return fmt.Errorf("a step of its path is not a cause and a state")
+			}
+			if step.Cause = parts[0]; len(parts) == 2 {
+				step.To = message.ToolCallState(parts[1])
+			}
+		}
+		f.Path, state = append(f.Path, step), step.To
+	}
+	return nil
+}
+
+func (f *EventRecord) writePath(base *RecordBase) ([]message.RawJSON, error) {
+	state := stateOf(base)
+	var out []message.RawJSON
+	for _, step := range f.Path {
+		var short any = []string{step.Cause, string(step.To)}
+		switch {
+		case step.From != state:
+			short = step
+		case step.To == state:
+			short = []string{step.Cause}
+		}
+		raw, err := strictjson.Marshal(short)
+		if err != nil {
+			return nil, err
+		}
+		out, state = append(out, raw), step.To
+	}
+	return out, nil
+}
+
+func stateOf(base *RecordBase) message.ToolCallState {
+	if base == nil {
+		return none
+	}
+	return base.Record.Call.State
+}
+
+// EncodeStored encodes an event record as journals store it. base is what [BaseFor]
+// returned. Records of entities other than calls have one form only.
+func EncodeStored(f *EventRecord, base *RecordBase) ([]byte, error) {
+	if f.Call == nil || f.V != RecordVersion || f.Reply != nil || f.Session != nil || f.Standing != nil || f.Budget != nil || f.End != nil {
+		return strictjson.Marshal(f)
+	}
+	r := storedRecord{V: StoredVersion, ID: f.ID, By: []string{string(f.By.Role), f.By.Name, f.By.Auth}, At: f.At, Engine: &f.Engine, Note: f.Note, Explanation: f.Explanation, Prev: f.Prev, Hides: f.Call.HiddenPaths()}
+	if base != nil {
+		if f.Prev == nil || f.Prev.Seq == 0 || f.Prev.Seq < base.Seq {
+			base = nil
+		} else if base.Seq != f.Prev.Seq || base.Hash != f.Prev.Hash {
+			r.Base = &Link{Seq: base.Seq, Hash: base.Hash}
+		}
+	}
+	if r.Base != nil && r.Base.Seq >= f.Prev.Seq {
+		base, r.Base = nil, nil
+	}
+	if base != nil && f.Engine == base.Record.Engine {
+		r.Engine = nil
+	}
+	var err error
+	if r.Path, err = f.writePath(base); err != nil {
+		return nil, err
+	}
+	change, err := writeCall(f.Call, derive(f, base))
+	if err != nil {
+		return nil, err
+	}
+	if base != nil {
+		r.Change = change
+	} else {
+		r.Call = change
+	}
+	return strictjson.Marshal(&r)
+}
+
+// HiddenPaths are the paths that rules hide of the call, sorted; nil: none.
+func (c *Call) HiddenPaths() []string {
+	paths := slices.Clone(c.hidden())
+	if len(paths) == 0 {
+		return nil
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths)
+}

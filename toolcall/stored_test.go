@@ -1,0 +1,334 @@
+package toolcall_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// shelf stores the records of one call, and reads them as another process would.
+type shelf struct {
+	t      rapid.TB
+	bodies [][]byte
+	wrote  *toolcall.RecordBase // the last record as its writer knows it
+	read   map[uint64]*toolcall.RecordBase
+}
+
+func newShelf(t rapid.TB) *shelf { return &shelf{t: t, read: map[uint64]*toolcall.RecordBase{}} }
+
+func hashOf(body []byte) string {
+	sum := sha256.Sum256(body)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// add stores a record and compares what is read with what was written.
+func (s *shelf) add(f *toolcall.EventRecord) {
+	s.t.Helper()
+	seq := uint64(10 * (len(s.bodies) + 1))
+	f.Prev = &toolcall.Link{}
+	if s.wrote != nil {
+		f.Prev = &toolcall.Link{Seq: s.wrote.Seq, Hash: s.wrote.Hash}
+	}
+	base := toolcall.BaseFor(f, s.wrote)
+	body, err := toolcall.EncodeStored(f, base)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.bodies = append(s.bodies, body)
+	stored, err := toolcall.DecodeStored(body)
+	if err != nil {
+		s.t.Fatalf("%v: %s", err, body)
+	}
+	below := s.read[stored.BaseSeq()]
+	got, err := stored.Expand(below)
+	if err != nil {
+		s.t.Fatalf("%v: %s", err, body)
+	}
+	if want, have := encode(s.t, f), encode(s.t, got); want != have {
+		s.t.Fatalf("wrote %s\nread  %s\nfrom  %s", want, have, body)
+	}
+	s.wrote = toolcall.NewRecordBase(seq, hashOf(body), f, base)
+	s.read[seq] = toolcall.NewRecordBase(seq, hashOf(body), got, below)
+}
+
+func encode(t rapid.TB, v any) string {
+	t.Helper()
+	b, err := strictjson.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func recordOf(n int, c *toolcall.Call, path []toolcall.Step) *toolcall.EventRecord {
+	return &toolcall.EventRecord{V: toolcall.RecordVersion, ID: fmt.Sprint("id", n), At: c.UpdatedAt, Engine: "e", By: toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"}, Call: c, Path: path}
+}
+
+// What is read of a stored record is what was written, for any way through the machine.
+func TestStoredRecordsOfTheMachine(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newShelf(t)
+		var cur *toolcall.Call
+		for n := range rapid.IntRange(1, 40).Draw(t, "steps") {
+			m := toolcall.Load(cur)
+			took := false
+			for range rapid.IntRange(1, 3).Draw(t, "steps in a record") {
+				took = m.Step(anyEvent(t)) == nil || took
+			}
+			if !took {
+				continue
+			}
+			cur = m.Call()
+			cur.Seq = 0
+			s.add(recordOf(n, cur, m.Path()))
+			stored := cur.Clone() // the engine's own copy knows its place
+			stored.At(uint64(10 * len(s.bodies)))
+			cur = stored
+		}
+	})
+}
+
+// The same holds for any values, whether the machine could have made them or not.
+func TestStoredRecordsOfAnyCalls(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newShelf(t)
+		for n := range rapid.IntRange(1, 8).Draw(t, "records") {
+			c := anyCall(t)
+			path := rapid.SliceOfN(rapid.Custom(anyStep), 0, 3).Draw(t, "path")
+			if len(path) == 0 {
+				path = nil
+			}
+			f := recordOf(n, c, path)
+			f.Engine = word(t)
+			if rapid.Bool().Draw(t, "note") {
+				f.Note = &toolcall.Note{What: "late_result", Text: word(t)}
+			}
+			s.add(f)
+		}
+	})
+}
+
+func word(t *rapid.T) string {
+	return rapid.SampledFrom([]string{"", "a", "b", "null"}).Draw(t, "word")
+}
+
+func instant(t *rapid.T) time.Time {
+	return rapid.SampledFrom([]time.Time{{}, t0, t0.Add(time.Second), t0.Add(-5 * time.Second), t0.In(time.FixedZone("", 3600))}).Draw(t, "time")
+}
+
+func anyStep(t *rapid.T) toolcall.Step {
+	state := func() message.ToolCallState {
+		return rapid.SampledFrom([]message.ToolCallState{"", "pending", "asking", "allowed", "submitted", "finished"}).Draw(t, "state")
+	}
+	cause := rapid.SampledFrom([]toolcall.Cause{"propose", "ask", "approve", "submit", "offer", "start", "result", "?"}).Draw(t, "cause")
+	return toolcall.Step{Cause: string(cause), From: state(), To: state()}
+}
+
+func maybe[T any](t *rapid.T, v T) *T {
+	if rapid.Bool().Draw(t, "nil") {
+		return nil
+	}
+	return &v
+}
+
+func anyVote(t *rapid.T) toolcall.Vote {
+	v := toolcall.Vote{ID: word(t), Kind: toolcall.ResponseKind(word(t)), By: toolcall.Principal{Name: word(t)}, At: instant(t), Digest: word(t), Edited: rapid.Bool().Draw(t, "edited"), Made: word(t)}
+	if rapid.Bool().Draw(t, "approval") {
+		v.Kind = toolcall.ResponseApprove
+	}
+	return v
+}
+
+func anyResult(t *rapid.T, c *toolcall.Call) message.ToolResultBlock {
+	r := message.ToolResultBlock{ID: rapid.SampledFrom([]message.CallID{c.Call, "other"}).Draw(t, "id"), Name: c.Tool, Output: message.Content{Text: word(t) + " 1234567"}, State: "success", CreatedAt: word(t)}
+	r.Metadata = rapid.SampledFrom([]map[string]any{nil, {}, {"k": []any{"v", 1e300, uint64(1 << 63)}}}).Draw(t, "metadata")
+	if rapid.Bool().Draw(t, "blocks") {
+		r.Output = message.List(&message.TextBlock{ID: "b", Text: word(t)})
+	}
+	if end := word(t); rapid.Bool().Draw(t, "ended") {
+		r.FinishedAt = &end
+	}
+	return r
+}
+
+func anyCall(t *rapid.T) *toolcall.Call {
+	c := newCall()
+	c.Input = rapid.SampledFrom([]string{`{"n":1}`, `{"n":1,"card":"1234567"}`}).Draw(t, "input")
+	c.Agent, c.Cause, c.Proposal, c.Digest = word(t), word(t), word(t), word(t)
+	c.State = message.ToolCallState(word(t))
+	c.Placement = rapid.SampledFrom([]toolcall.Placement{"", toolcall.PlaceLocal, toolcall.PlaceRemote}).Draw(t, "place")
+	c.Redact = rapid.SampledFrom([][]string{nil, {"args.card"}, {}}).Draw(t, "redact")
+	c.UpdatedAt, c.ProposedAt, c.RetryAt = instant(t), instant(t), instant(t)
+	c.Records, c.First, c.Begun = rapid.IntRange(0, 5).Draw(t, "n"), rapid.Uint64Range(0, 20).Draw(t, "first"), rapid.IntRange(0, 2).Draw(t, "begun")
+	c.Decision = maybe(t, toolcall.Decision{Behavior: "ask", Rule: word(t), Reason: word(t), Bundle: word(t), Route: word(t)})
+	c.Request = maybe(t, toolcall.ApprovalRequest{V: 1, Key: c.Key, Tool: c.Tool, Input: c.Input, Text: word(t), Rule: word(t), Salt: word(t), Hidden: rapid.SampledFrom([][]string{nil, {"args.card"}}).Draw(t, "hidden"), Requirement: toolcall.Requirement{Users: []string{}}})
+	c.Votes = rapid.SliceOfN(rapid.Custom(anyVote), 0, 3).Draw(t, "votes")
+	c.Suggested = rapid.SampledFrom([][]message.PermissionRule{nil, {}, {{ToolName: c.Tool, Behavior: message.BehaviorAllow, Source: "suggested"}}}).Draw(t, "suggested")
+	c.Result, c.ResultDigest = maybe(t, anyResult(t, c)), word(t)
+	if c.Result != nil && rapid.Bool().Draw(t, "own digest") {
+		digest, _, err := toolcall.DigestResult(c.Result)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.ResultDigest = c.SealResult(digest)
+	}
+	if rapid.Bool().Draw(t, "own proposal") {
+		c.Proposal = toolcall.ProposalDigest(c.Tool, c.Input)
+	}
+	c.Denial = maybe(t, toolcall.Denial{})
+	grant := maybe(t, toolcall.Grant{V: 1, Key: c.Key, Nonce: word(t), NotBefore: instant(t), Expires: instant(t), Approvals: []toolcall.Approval{}})
+	c.Attempt = toolcall.Attempt{Number: rapid.IntRange(0, 2).Draw(t, "attempt"), Grant: grant, Worker: word(t), OfferedAt: instant(t), OfferUntil: instant(t), StartedAt: instant(t), Offers: rapid.IntRange(0, 2).Draw(t, "offers")}
+	return c
+}
+
+// A record that hides something can be redacted on its own: a reader who has only
+// redacted records reads the redacted call.
+func TestRedactedRecordsAreReadAlone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		whole, shown := newShelf(t), newShelf(t)
+		for n := range rapid.IntRange(1, 6).Draw(t, "records") {
+			f := recordOf(n, anyCall(t), nil)
+			whole.add(f)
+			g := *f.Redacted()
+			shown.add(&g)
+		}
+	})
+}
+
+// two makes a whole record and one that builds on it.
+func two(t *testing.T) (whole, later string, base *toolcall.RecordBase) {
+	t.Helper()
+	s := newShelf(t)
+	c := newCall()
+	c.Records, c.State, c.Cause = 1, "pending", "propose"
+	s.add(recordOf(1, c, []toolcall.Step{{Cause: "propose", To: "pending"}}))
+	base = s.read[10]
+	d := c.Clone()
+	d.Records, d.State, d.Cause, d.First = 2, "asking", "ask", 10
+	s.add(recordOf(2, d, []toolcall.Step{{Cause: "ask", From: "pending", To: "asking"}}))
+	return string(s.bodies[0]), string(s.bodies[1]), base
+}
+
+// A reader refuses what no engine of this version wrote, and a base that is not the
+// writer's.
+func TestStoredRecordsAreStrict(t *testing.T) {
+	whole, later, base := two(t)
+	swap := func(text, old, with string) string {
+		out := strings.Replace(text, old, with, 1)
+		if out == text {
+			t.Fatalf("%q is not in %s", old, text)
+		}
+		return out
+	}
+	other := *base
+	other.Hash = hashOf([]byte("other"))
+	moved := *base
+	moved.Seq = 11
+	deep := *base
+	deep.Depth = toolcall.MaxBases
+	for _, tc := range []struct {
+		name, body string
+		base       *toolcall.RecordBase
+	}{
+		{"no base", later, nil},
+		{"a base with another hash", later, &other},
+		{"a base at another place", later, &moved},
+		{"too many bases", later, &deep},
+		{"a base that is named and has another id", swap(later, `"by"`, `"base":{"seq":10,"id":"id9"},"by"`), base},
+		{"a base after the record before", swap(later, `"by"`, `"base":{"seq":11,"id":"id1"},"by"`), &moved},
+		{"an unknown member", swap(later, `"by"`, `"more":1,"by"`), base},
+		{"an unknown member of the call", swap(later, `"change":{`, `"change":{"more":1,`), base},
+		{"another key", swap(later, `"change":{`, `"change":{"tool_call_id":"c2",`), base},
+		{"a sequence", swap(later, `"change":{`, `"change":{"seq":4,`), base},
+		{"call and change", swap(later, `"change":{`, `"call":{},"change":{`), base},
+		{"neither", swap(whole, `"call":{`, `"note":{"what":"x"},"prev":{"seq":0},"explanation":{`), nil},
+		{"hidden paths of nothing", swap(later, `"change"`, `"hides":["args.x"],"change"`), base},
+		{"a later version", swap(later, `"v":3`, `"v":4`), base},
+		{"the whole form with a base", swap(later, `"v":3`, `"v":2`), base},
+		{"no version", swap(later, `"v":3,`, ``), base},
+		{"votes of another kind", swap(later, `"change":{`, `"change":{"votes":7,`), base},
+		{"an empty step", swap(later, `["ask","asking"]`, `[]`), base},
+	} {
+		s, err := toolcall.DecodeStored([]byte(tc.body))
+		if err == nil {
+			_, err = s.Expand(tc.base)
+		}
+		if err == nil {
+			t.Errorf("%s: it was read: %s", tc.name, tc.body)
+		}
+	}
+	other = *base
+	for _, body := range []string{whole, later} {
+		s, err := toolcall.DecodeStored([]byte(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Expand(&other); err != nil {
+			t.Errorf("%v: %s", err, body)
+		}
+	}
+}
+
+// A reader of whole records alone, as the release before had it, takes a compact record
+// for one of a newer version, and not for a call.
+func TestStoredRecordsAreNoWholeRecords(t *testing.T) {
+	whole, later, _ := two(t)
+	for _, body := range []string{whole, later} {
+		var head struct {
+			V int `json:"v"`
+		}
+		if err := strictjson.UnmarshalOpen([]byte(body), &head); err != nil || head.V != toolcall.StoredVersion {
+			t.Errorf("the version is %d, %v: %s", head.V, err, body)
+		}
+		if err := strictjson.Unmarshal([]byte(body), &toolcall.EventRecord{}); err == nil {
+			t.Errorf("it is read as a whole record: %s", body)
+		}
+	}
+}
+
+// FuzzDecodeStored finds no bytes that break the decoder. What it reads, it writes so
+// that it reads the same again.
+func FuzzDecodeStored(f *testing.F) {
+	s := newShelf(f)
+	c := newCall()
+	c.Records = 1
+	s.add(recordOf(1, c, []toolcall.Step{{Cause: "propose", To: "pending"}}))
+	base := s.read[10]
+	d := c.Clone()
+	d.Records, d.Votes = 2, []toolcall.Vote{{Kind: "approve", By: toolcall.Principal{Name: "ann"}}}
+	d.Placement, d.Request = toolcall.PlaceRemote, &toolcall.ApprovalRequest{V: 1}
+	d.Attempt = toolcall.Attempt{Number: 1, Grant: &toolcall.Grant{V: 1, Approvals: []toolcall.Approval{}}}
+	s.add(recordOf(2, d, []toolcall.Step{{Cause: "submit", From: "allowed", To: "submitted"}}))
+	for _, b := range s.bodies {
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		stored, err := toolcall.DecodeStored(body)
+		if err != nil {
+			return
+		}
+		got, err := stored.Expand(base)
+		if err != nil || got.Call == nil {
+			return
+		}
+		again, err := toolcall.EncodeStored(got, nil)
+		if err != nil {
+			return // such as an input that is larger than an encoder permits
+		}
+		if stored, err = toolcall.DecodeStored(again); err != nil {
+			t.Fatalf("%v: %s", err, again)
+		}
+		if _, err := stored.Expand(nil); err != nil {
+			t.Fatalf("%v: %s", err, again)
+		}
+	})
+}
