@@ -196,8 +196,9 @@ func (a *appending) attempt(caller context.Context) (uint64, error) {
 		if err != nil {
 			return 0, err
 		}
-		return seq, a.settle(caller)
+		return seq, a.settle(caller, seq)
 	}
+	a.j.storing.raise(ack.Seq)
 	content := proof.Content(provedHeader(a.msg.Header), a.msg.Data)
 	leaf := proof.Leaf(a.msg.Subject, content)
 	if err := a.j.guard.noteStored(ack.Seq, before, leaf); err != nil {
@@ -216,7 +217,12 @@ func (a *appending) attempt(caller context.Context) (uint64, error) {
 // answering about the stream, and no answer tells what is wrong.
 type storing struct {
 	failed atomic.Pointer[storeFailure] // nil: the last record was stored
-	stored atomic.Uint64                // records so far
+	last   atomic.Uint64                // the highest sequence that it acknowledged
+}
+
+func (s *storing) raise(seq uint64) {
+	for last := s.last.Load(); seq > last && !s.last.CompareAndSwap(last, seq); last = s.last.Load() {
+	}
 }
 
 type storeFailure struct {
@@ -234,7 +240,6 @@ func (s *storing) note(err error) {
 	switch {
 	case err == nil:
 		s.failed.Store(nil)
-		s.stored.Add(1)
 	case errors.As(err, &api) && !isDiskError(int(api.ErrorCode), api.Description):
 	case api != nil, errors.Is(err, context.DeadlineExceeded), errors.Is(err, errBatchLost):
 		s.failed.Store(&storeFailure{time.Now(), err})
@@ -254,22 +259,22 @@ var (
 	errNotSent     = errors.New("nothing was sent")
 	errOtherStream = errors.New("another stream stored the event record")
 	errIDTaken     = errors.New("another message has the event record's id")
-	errUnsynced    = errors.New("the event record is stored, and perhaps not on the disk")
+	errUnsynced    = toolcall.ErrUnsynced
 )
 
 // settle ensures that a record of a batch without an answer is on the disk. The server
 // shows a batch before it syncs it, and stores nothing more if that fails: so a later
 // record that is stored proves it.
-func (a *appending) settle(ctx context.Context) error {
+func (a *appending) settle(ctx context.Context, seq uint64) error {
 	switch {
-	case !a.staged:
+	case !a.staged, a.j.storing.last.Load() > seq:
 		return nil
 	case a.j.guard.asks && a.j.guard.broken() == nil:
 		return nil
 	case a.j.guard.asks:
 		return errUnsynced
 	}
-	for before := a.j.storing.stored.Load(); a.j.storing.stored.Load() == before; {
+	for a.j.storing.last.Load() < seq {
 		if !sleep(ctx, firstPause) {
 			return errUnsynced
 		}
@@ -386,13 +391,13 @@ func (a *appending) judge(ctx context.Context, err error) verdict {
 
 // judgeSilence judges a publish without an answer. A store that stopped writing
 // never answers, and what is not in it now is never written, except for a batch,
-// which it may complete when it restarts.
+// which it may complete when it restarts, and a record that it wrote and did not sync.
 func (a *appending) judgeSilence(ctx context.Context) verdict {
 	broken := a.j.guard.broken()
 	if broken == nil {
 		return verdict{wait: true}
 	}
-	if a.staged {
+	if a.staged || a.j.guard.isUnsynced() {
 		return verdict{final: true, err: a.fail(message.CodeUnknownOutcome, "the store cannot write any more", restartHint, broken)}
 	}
 	switch t, err := a.j.readTail(ctx, a.entity, a.prev, a.record.ID); {
@@ -414,7 +419,7 @@ func (a *appending) resolve(ctx context.Context, cause error) verdict {
 	case err != nil:
 		return verdict{wait: true}
 	case t.own != 0:
-		if err := a.settle(ctx); err != nil {
+		if err := a.settle(ctx, t.own); err != nil {
 			return a.judge(ctx, err)
 		}
 		return verdict{final: true, seq: t.own}

@@ -436,3 +436,44 @@ func TestRecordOfALostBatchIsOnTheDisk(t *testing.T) {
 		}
 	}
 }
+
+// held is a Publisher that keeps back the acknowledgement of one record.
+type held struct {
+	bus.Publisher
+	direct bus.Publisher
+	id     string
+	gate   chan struct{}
+}
+
+func (p held) Publish(ctx context.Context, w bus.Write) (bus.Ack, error) {
+	if w.Msg.Header.Get(nats.MsgIdHdr) != p.id {
+		return p.Publisher.Publish(ctx, w)
+	}
+	ack, err := p.direct.Publish(ctx, w)
+	<-p.gate
+	return ack, err
+}
+
+// The server elsewhere stored an earlier record, and only its acknowledgement comes now: it
+// does not prove that the record of a lost batch is on the disk.
+func TestEarlierRecordProvesNoSync(t *testing.T) {
+	dir := bustest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		b := bustest.New(t, bustest.In(dir))
+		direct := bus.NewDirect(b.Conn("engine"))
+		p := held{&flaky{Publisher: direct, script: []string{"stored, batch lost"}}, direct, "f1", make(chan struct{})}
+		j := b.JournalWith("test", bus.JournalOptions{Publisher: p})
+		var wg sync.WaitGroup
+		wg.Go(func() { mustAppend(t, j, callRecord("f1", callKey("c1"), message.ToolCallPending, "propose"), 0) })
+		synctest.Wait()
+		wg.Go(func() {
+			_, err := j.Append(context.Background(), callRecord("f2", callKey("c2"), message.ToolCallPending, "propose"), 0)
+			if !errors.Is(err, message.ErrUnknownOutcome) || !errors.Is(err, toolcall.ErrUnsynced) {
+				t.Errorf("%v, want an unknown outcome", err)
+			}
+		})
+		time.Sleep(5 * time.Second) // the batch was given up, and the record found
+		close(p.gate)
+		wg.Wait()
+	})
+}

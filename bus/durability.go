@@ -175,6 +175,9 @@ type HealthError struct {
 	// Broken are the streams whose files could not be written. They accept nothing
 	// until the server restarts.
 	Broken []string
+	// Unsynced are those of them whose last message is perhaps in the file: it was written,
+	// and not synced.
+	Unsynced []string
 }
 
 func (e *HealthError) Error() string {

@@ -188,6 +188,13 @@ func (g *guard) writable() error {
 	return g.cause()
 }
 
+// isUnsynced reports whether a message without an answer is perhaps in the file of the
+// stream, which the server does not write any more.
+func (g *guard) isUnsynced() bool {
+	h, ok := errors.AsType[*HealthError](g.health())
+	return ok && slices.Contains(h.Unsynced, g.store.stream)
+}
+
 // broken is why the server does not write the stream any more, nil if that is not
 // known.
 func (g *guard) broken() error {

@@ -19,6 +19,7 @@ func faultCases() []engineCase {
 		{"a full journal", fullJournal},
 		{"a lost acknowledgement", lostAck},
 		{"a lost acknowledgement, and another writer", lostAckRaced},
+		{"a record that is perhaps not on the disk", unsynced},
 		{"an acknowledgement that comes late", lateAck},
 		{"the journal cannot be read after a first event record", unreadableAfterFirst},
 		{"closing between a start and its run", closeBetween},
@@ -151,6 +152,27 @@ func lostAck(w *world) {
 		return store(ctx, f, prev)
 	})
 	w.storyOf(e, "b")
+}
+
+// unsynced: the record of a start can be read, and a power loss can still undo it. Nothing
+// is stored after it.
+func unsynced(w *world) {
+	e := w.engine()
+	broken := new(atomic.Bool)
+	e.cord.onAppend(func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
+		if broken.Swap(true) {
+			return 0, cutError("append")
+		}
+		if _, err := store(ctx, f, prev); err != nil {
+			w.Errorf("store: %v", err)
+		}
+		return 0, &message.Error{Code: message.CodeUnknownOutcome, Op: "append", What: "it is perhaps not on the disk", Err: toolcall.ErrUnsynced}
+	})
+	_, err := e.bot().Propose(w.Context(), request(call("c", echo, `{}`)))
+	if !errors.Is(err, message.ErrUnknownOutcome) {
+		w.Errorf("the proposal: %v, want an unknown outcome", err)
+	}
+	w.wantRuns(w.key("c"), 0)
 }
 
 // lostAckRaced: the event record is stored, its acknowledgement is lost, and another

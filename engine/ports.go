@@ -21,7 +21,8 @@ type Journal interface {
 	// Errors: ErrConflict (message) when the entity has moved on, nothing was
 	// written; ErrFull, ErrTooLarge, ErrUnavailable: nothing was written;
 	// ErrUnknownOutcome: it cannot be told whether it was (the caller reads the
-	// entity's last event record and compares its ID).
+	// entity's last event record and compares its ID; with toolcall.ErrUnsynced that
+	// proves nothing).
 	Append(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error)
 	// Last reads an entity's last event record from the journal itself, never from a
 	// lagging copy. ErrNotFound when the entity is empty.

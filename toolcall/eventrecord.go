@@ -1,6 +1,7 @@
 package toolcall
 
 import (
+	"errors"
 	"time"
 
 	"github.com/askance-dev/askance/message"
@@ -17,6 +18,10 @@ type Step struct {
 	From  message.ToolCallState `json:"from"`
 	To    message.ToolCallState `json:"to"`
 }
+
+// ErrUnsynced is in the error of a journal that has an event record, perhaps not on the
+// disk: nothing may happen because of it.
+var ErrUnsynced = errors.New("the event record is stored, and perhaps not on the disk")
 
 // EventRecord is one durable record of the journal: one transition of one entity, with
 // everything that is needed to carry on from it. Exactly one of Call, Reply,

@@ -103,6 +103,9 @@ func (s *Server) Health() error {
 		e.Problems = append(e.Problems, p.Error)
 		if p.Type == server.HealthzErrorStream && strings.Contains(p.Error, "write error") {
 			e.Broken = append(e.Broken, p.Stream)
+			if strings.Contains(p.Error, "write error: sync ") { // the failed call of the operating system
+				e.Unsynced = append(e.Unsynced, p.Stream)
+			}
 		}
 	}
 	return e

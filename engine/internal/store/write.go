@@ -205,7 +205,7 @@ func (s *Store) write(ctx context.Context, f *toolcall.EventRecord, prev uint64)
 		if errors.Is(err, message.ErrUnknownOutcome) {
 			unsure = err
 		}
-		if unsure == nil || err == nil {
+		if unsure == nil || err == nil || errors.Is(err, toolcall.ErrUnsynced) {
 			return seq, err
 		}
 		moved, at, lerr := s.find(ctx, f, prev)
