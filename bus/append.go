@@ -55,16 +55,25 @@ func (j *Journal) Append(ctx context.Context, f *toolcall.EventRecord, prev uint
 			return 0, a.fail(message.CodeFull, "new calls are refused", "let open calls finish, then make room: "+growHint, err)
 		}
 	}
-	if prev == 0 {
-		if err := j.guard.archives.check(a.op(), a.key); err != nil {
-			return 0, err
-		}
+	if err := a.checkArchived(ctx); err != nil {
+		return 0, err
 	}
 	seq, err := a.run(ctx)
 	if err == nil {
 		j.room.noteWritten(len(a.msg.Data) + len(a.msg.Subject) + headerRoom/8)
 	}
 	return seq, err
+}
+
+// checkArchived refuses to begin a call or reply that was archived.
+func (a *appending) checkArchived(ctx context.Context) error {
+	if a.prev > 0 {
+		return nil
+	}
+	if err := a.j.guard.learnArchives(ctx); err != nil {
+		return a.fail(message.AsError("", err).Code, "it is not known whether the call was archived, nothing was written", "check that NATS runs with JetStream", err)
+	}
+	return a.j.guard.archives.check(a.op(), a.key)
 }
 
 // isForNewCalls reports whether an event record begins a call or prepares one: a
@@ -167,6 +176,9 @@ func (a *appending) run(ctx context.Context) (uint64, error) {
 		case v.final:
 			return v.seq, v.err
 		case v.wait && !sleep(ctx, jitter(pause)), ctx.Err() != nil:
+			return 0, a.giveUp(ctx, err)
+		}
+		if err := a.checkArchived(ctx); err != nil { // the server may be another one now
 			return 0, a.giveUp(ctx, err)
 		}
 		if seq, err = a.attempt(ctx); err == nil {

@@ -177,6 +177,25 @@ func TestArchive(t *testing.T) {
 	}
 }
 
+// An engine whose server was stopped, archived and started again refuses the ids of
+// archived calls, before it has examined the journal.
+func TestArchiveWhileAnEngineIsCutOff(t *testing.T) {
+	w := newArchiving(t)
+	nc := w.Conn("engine")
+	other, err := bus.OpenJournal(t.Context(), nc, "test", w.Keys(), bus.JournalOptions{Archives: bus.ArchiveFolder(w.folder)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.archive()
+	back := make(chan nats.Status, 1)
+	nc.SetReconnectHandler(func(*nats.Conn) { back <- nats.CONNECTED })
+	if err := nc.ForceReconnect(); err != nil {
+		t.Fatal(err)
+	}
+	<-back
+	w.refused(other)
+}
+
 // A missing file is reported, a changed one is found, and without the index nothing new
 // is accepted.
 func TestArchiveFiles(t *testing.T) {
@@ -267,6 +286,46 @@ func TestInterruptedArchive(t *testing.T) {
 			w.proved(true)
 		})
 	}
+}
+
+// Records are deleted by several requests at a time: a call whose end is deleted first is
+// not open again.
+func TestInterruptedArchiveDeletesTheEndFirst(t *testing.T) {
+	w := newArchiving(t)
+	if _, err := w.l.AnnounceArchive(t.Context(), bus.Retention{By: "ann", Reason: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, seq := range []uint64{2, 4, 9} { // the ends of r0/a, r0/b and r1/b
+		if err := w.stream(bus.StreamName("test")).DeleteMsg(t.Context(), seq); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.open()
+	w.refused(w.j)
+	w.proved(true)
+	for _, key := range []toolcall.Key{inReply("r0", "a"), inReply("r1", "b"), inReply("r2", "a")} {
+		if r, err := w.j.Last(t.Context(), key); !errors.Is(err, message.ErrArchived) {
+			t.Errorf("the last record of %s: %+v, %v", key, r, err)
+		}
+		if h, err := w.j.History(t.Context(), key); err != nil || len(h) != 2 || h[1].Record == nil || h[1].Record.Call.State != message.ToolCallFinished {
+			t.Errorf("the history of %s: %+v, %v", key, h, err)
+		}
+		if found, err := bus.CallRecords(t.Context(), w.l, key); err != nil || len(found) != 2 {
+			t.Errorf("the records of %s: %d, %v", key, len(found), err)
+		}
+	}
+	if found := watch(t, w.j, 0).wait(t, "the watch", func(_ []toolcall.JournalEntry, caught int) bool { return caught >= 0 }); len(found) != 5 {
+		t.Errorf("%d records are delivered", len(found))
+	}
+	if found, _, err := w.j.Read(t.Context(), inReply("r0", "a").SessionKey(), 0, 100); err != nil || len(found) != 5 {
+		t.Errorf("%d records of the session, %v", len(found), err)
+	}
+	if found := must(bus.NewSnapshots(w.l, "").ReadRecords(t.Context(), []uint64{1, 2, 23})); !errors.Is(found[0].Invalid, message.ErrArchived) || !errors.Is(found[1].Invalid, message.ErrArchived) || found[2].Record == nil {
+		t.Errorf("for a snapshot: %+v", found)
+	}
+	w.archive()
+	w.refused(w.j)
+	w.proved(true)
 }
 
 // archiveUntil announces an archive and deletes only so many of its records.

@@ -188,7 +188,7 @@ func (l *Ledger) scanReplies(ctx context.Context) (*replyScan, error) {
 		parents: map[[2]Token]map[toolcall.Key]bool{}, granted: map[toolcall.StandingID]toolcall.StandingApproval{},
 	}
 	in := l.j.voids.newOrder(0)
-	err = l.eachStored(ctx, 0, state.LastSeq, func(m stored) error {
+	err = l.j.store.each(ctx, "archive", 0, state.LastSeq, func(m stored) error {
 		r, err := in.decode(ctx, m)
 		if err == nil {
 			s.note(l.j.space, m, r)
@@ -198,12 +198,12 @@ func (l *Ledger) scanReplies(ctx context.Context) (*replyScan, error) {
 	return s, err
 }
 
-// eachStored reads what the journal has behind after and up to through.
-func (l *Ledger) eachStored(ctx context.Context, after, through uint64, visit func(stored) error) error {
+// each reads what the stream has behind after and up to through.
+func (rd reader) each(ctx context.Context, op string, after, through uint64, visit func(stored) error) error {
 	for after < through {
-		found, seen, err := l.j.store.readPage(ctx, ">", after, maxPage)
+		found, seen, err := rd.readPage(ctx, ">", after, maxPage)
 		if err != nil {
-			return apiError("archive", "read the journal", err)
+			return apiError(op, "read the journal", err)
 		}
 		for _, m := range found {
 			if m.seq > through {
@@ -558,7 +558,7 @@ func (l *Ledger) checkUnmoved(ctx context.Context, after uint64, replies []*repl
 	for _, x := range replies {
 		chosen[x.entity] = true
 	}
-	return l.eachStored(ctx, after, state.LastSeq, func(m stored) error {
+	return l.j.store.each(ctx, "archive", after, state.LastSeq, func(m stored) error {
 		_, reply, ok := replyIn(m.subject)
 		if ok && chosen[Subject{Space: l.j.space, Kind: KindReplyRecord, Session: reply[0], Reply: reply[1]}.entity()] {
 			return errMoved

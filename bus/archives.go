@@ -314,7 +314,7 @@ func (a *archives) merge(ctx context.Context, entity Entity, found []stored, aft
 	var more []stored
 	var err error
 	switch {
-	case entity != "" && !lacksFirst(found):
+	case entity != "" && !a.hasMore(found):
 	case entity != "":
 		more, err = a.of(ctx, string(entity))
 		more = slices.DeleteFunc(more, func(m stored) bool { return m.seq <= after || m.seq > through })
@@ -343,9 +343,21 @@ func (a *archives) has(seq uint64) bool {
 	return slices.ContainsFunc(a.all(), func(x *archived) bool { return ranges(x.Gone).has(seq, seq) })
 }
 
-// lacksFirst reports whether earlier records of an entity may be archived.
-func lacksFirst(found []stored) bool {
-	return len(found) == 0 || first(found[0].header, headerPrev) != "0"
+// isLeftOver reports whether an archive has a record that the journal still has.
+//
+// Invariant: no such record says where its entity stands: those behind it may be deleted.
+func (a *archives) isLeftOver(seq uint64) bool {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	if a.settled >= len(a.list) {
+		return false
+	}
+	return slices.ContainsFunc(a.list, func(x *archived) bool { return ranges(x.Gone).has(seq, seq) })
+}
+
+// hasMore reports whether records of an entity may be archived besides those found.
+func (a *archives) hasMore(found []stored) bool {
+	return len(found) == 0 || first(found[0].header, headerPrev) != "0" || a.isLeftOver(found[0].seq)
 }
 
 // first is the first archived sequence; 0: there is none.

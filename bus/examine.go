@@ -30,6 +30,7 @@ func (g *guard) examine(ctx context.Context) (*Exam, error) {
 }
 
 func (g *guard) examineOnce(ctx context.Context) (*Exam, error) {
+	reconnects := g.store.nc.Stats().Reconnects
 	x := &Exam{Space: g.codec.space, Flaws: []Flaw{}}
 	// The known end is read first: a record written meanwhile is no flaw.
 	head, high := g.anchor.marks()
@@ -79,6 +80,7 @@ func (g *guard) examineOnce(ctx context.Context) (*Exam, error) {
 	}
 	g.pending.Store(left || g.archives.isPending())
 	g.missing.Store(x.missing.count())
+	g.learned.Store(reconnects)
 	return x, nil
 }
 

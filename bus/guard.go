@@ -32,7 +32,8 @@ type guard struct {
 	finish  context.CancelCauseFunc // ends the journal for good
 
 	archives *archives
-	pending  atomic.Bool // records of archives may still be there: a count tells nothing
+	pending  atomic.Bool   // records of archives may still be there: a count tells nothing
+	learned  atomic.Uint64 // reconnections before the last examination
 
 	lossMu sync.Mutex // guards losses
 	losses []proof.Loss
@@ -175,6 +176,16 @@ func (g *guard) checkReachable(ctx context.Context, observe func(*jetstream.Stre
 // compareCount ensures that the stream still has every record up to high.
 func (g *guard) compareCount(ctx context.Context, info *jetstream.StreamInfo, high uint64) error {
 	if info != nil && info.State.LastSeq >= high && info.State.Msgs+g.missing.Load() == info.State.LastSeq && !g.pending.Load() {
+		return nil
+	}
+	_, err := g.check(ctx)
+	return err
+}
+
+// learnArchives ensures that every archive is known. Only a process that has the server for
+// itself archives, so that a connection which did not break missed none.
+func (g *guard) learnArchives(ctx context.Context) error {
+	if g.store.nc.Stats().Reconnects == g.learned.Load() {
 		return nil
 	}
 	_, err := g.check(ctx)

@@ -189,6 +189,9 @@ func (j *Journal) Read(ctx context.Context, session toolcall.Key, after uint64, 
 			if m.seq > after {
 				break
 			}
+			if j.guard.archives.isLeftOver(m.seq) {
+				continue
+			}
 			r, err := in.decode(ctx, m)
 			if err != nil {
 				return nil, after, err

@@ -225,6 +225,9 @@ func (j *Journal) Last(ctx context.Context, key toolcall.Key) (toolcall.JournalE
 		return toolcall.JournalEntry{}, err
 	}
 	m, err := j.store.get(ctx, getRequest{LastFor: string(entity)})
+	if err == nil && j.guard.archives.isLeftOver(m.seq) {
+		err = errNone
+	}
 	if err == nil {
 		r, err := j.voids.decode(ctx, m)
 		switch {
@@ -311,6 +314,9 @@ func KeysOf(ctx context.Context, j *Journal, id message.CallID) ([]toolcall.Key,
 		m, err := j.store.get(ctx, getRequest{LastFor: string(entity)})
 		if err != nil {
 			return nil, apiError("find calls", errtext.Quote(string(id)), err)
+		}
+		if j.guard.archives.isLeftOver(m.seq) {
+			continue
 		}
 		r := j.codec.decode(ctx, m)
 		if r.Invalid != nil {

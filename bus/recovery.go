@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -269,26 +270,17 @@ func (r *Recovery) Journal() *Journal { return r.j }
 func (r *Recovery) Survivors(ctx context.Context, visit func(toolcall.JournalEntry) error) error {
 	r.cutOff = map[Entity]cutOff{}
 	in := r.j.voids.newOrder(0)
-	for after := uint64(0); ; {
-		found, through, err := r.j.store.readPage(ctx, ">", after, maxPage)
-		if err != nil {
-			return apiError("accept loss", "read the journal", err)
-		}
-		for _, m := range found {
-			entry, err := in.decode(ctx, m)
-			if err != nil {
-				return err
-			}
-			r.note(m, entry)
-			if err := visit(entry); err != nil {
-				return err
-			}
-		}
-		if len(found) == 0 || through == ^uint64(0) {
+	return r.j.store.each(ctx, "accept loss", 0, math.MaxUint64, func(m stored) error {
+		if r.j.guard.archives.isLeftOver(m.seq) {
 			return nil
 		}
-		after = through
-	}
+		entry, err := in.decode(ctx, m)
+		if err != nil {
+			return err
+		}
+		r.note(m, entry)
+		return visit(entry)
+	})
 }
 
 // note keeps the entities whose last record cannot be read any more.

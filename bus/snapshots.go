@@ -57,7 +57,7 @@ func (s *Snapshots) ReadRecords(ctx context.Context, seqs []uint64) ([]toolcall.
 		wg.Go(func() {
 			for i := range next {
 				m, err := s.file.ledger.j.store.getAny(ctx, seqs[i])
-				if errors.Is(err, errNone) && s.file.ledger.j.guard.archives.has(seqs[i]) {
+				if (err == nil || errors.Is(err, errNone)) && s.file.ledger.j.guard.archives.has(seqs[i]) {
 					out[i] = toolcall.JournalEntry{Seq: seqs[i], Invalid: message.ErrArchived}
 					continue
 				}

@@ -205,7 +205,7 @@ func (v *voids) history(ctx context.Context, entity Entity) ([]toolcall.JournalE
 		if err != nil {
 			return nil, apiError("read history", string(entity), err)
 		}
-		if after == 0 && lacksFirst(found) {
+		if after == 0 && v.archives.hasMore(found) {
 			if out, err = v.archivedHistory(ctx, entity, &so); err != nil {
 				return nil, err
 			}

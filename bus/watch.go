@@ -203,6 +203,10 @@ func (w *watcher) step(ctx context.Context) bool {
 
 // deliver fails if the record cannot be expanded now.
 func (w *watcher) deliver(ctx context.Context, m stored) error {
+	if w.j.guard.archives.isLeftOver(m.seq) {
+		w.at = m.seq
+		return nil
+	}
 	void, err := w.order.isVoid(ctx, m)
 	if err != nil {
 		return err

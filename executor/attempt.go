@@ -255,7 +255,7 @@ func (a *attempt) reportClock(ctx context.Context) {
 // hearReply acts on the answer to a heartbeat and reports whether it was the last.
 func (a *attempt) hearReply(reply toolcall.HeartbeatReply, err error) (last bool) {
 	switch code(err) {
-	case message.CodeSuperseded, message.CodeFinished, message.CodeNotFound:
+	case message.CodeSuperseded, message.CodeFinished, message.CodeArchived, message.CodeNotFound:
 		reply.Stale = true
 	case message.CodeInterrupted:
 		reply.Cancel = true

@@ -187,3 +187,14 @@ func TestPanicsOfWhatAHandlerReturns(t *testing.T) {
 }
 
 func blocks(blocks ...message.Block) Output { return Output{Content: message.List(blocks...)} }
+
+// The engine has answered for good if it says that the call was archived: nothing is sent
+// again.
+func TestArchivedCallsAreAnswered(t *testing.T) {
+	if v := judgeStart(message.ErrArchived); v != gone {
+		t.Errorf("a start: %v", v)
+	}
+	if v := judgeResult(message.ErrArchived); v != taken {
+		t.Errorf("a result: %v", v)
+	}
+}

@@ -181,7 +181,7 @@ func judgeStart(err error) verdict {
 		return granted
 	}
 	switch code(err) {
-	case message.CodeFinished, message.CodeSuperseded, message.CodeInterrupted, message.CodeNotFound, message.CodeState:
+	case message.CodeFinished, message.CodeArchived, message.CodeSuperseded, message.CodeInterrupted, message.CodeNotFound, message.CodeState:
 		return gone
 	case message.CodeForbidden, message.CodeForeign, message.CodeInvalid, message.CodeTooLarge:
 		return notOurs
@@ -194,7 +194,7 @@ func judgeResult(err error) verdict {
 		return taken
 	}
 	switch code(err) {
-	case message.CodeFinished, message.CodeSuperseded, message.CodeInterrupted, message.CodeNotFound, message.CodeState, message.CodeForbidden:
+	case message.CodeFinished, message.CodeArchived, message.CodeSuperseded, message.CodeInterrupted, message.CodeNotFound, message.CodeState, message.CodeForbidden:
 		return taken
 	case message.CodeInvalid, message.CodeTooLarge:
 		return unfit

@@ -113,6 +113,10 @@ func (s *sessions) remember(t ticket, id gateway.Identity, local bool) *session 
 	n := &session{id: id, end: cancel, local: local}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if _, over := s.ended[t.ID]; over { // by a request at the same time
+		cancel()
+		return n
+	}
 	if old := s.seen[t.ID]; old != nil { // of a request at the same time
 		cancel()
 		return old
@@ -130,7 +134,7 @@ func (s *sessions) makeRoom() {
 	}
 	now, victim, first := time.Now(), "", ""
 	for id, old := range s.seen {
-		if hasEnded(old, now) && !old.local {
+		if hasEnded(old, now) { // its cookie is over as well, or restores nothing
 			old.end()
 			delete(s.seen, id)
 		} else if victim == "" || s.seen[victim].local && !old.local {

@@ -47,7 +47,7 @@ const minLease = 500;
 const returnDelay = 10_000;
 const keysEvery = 10_000;
 const unprovedLimit = 10_000;
-const gone = ["finished", "superseded", "interrupted", "not_found", "wrong_state"];
+const gone = ["finished", "archived", "superseded", "interrupted", "not_found", "wrong_state"];
 
 /** Why the run of a task ended early. */
 class Stopped extends Error {
@@ -312,7 +312,7 @@ export class Worker {
         reply = await this.#transport.call<HeartbeatReply>("sendHeartbeat", { body: own, retryFor: 0 });
       } catch (err) {
         const code = codeOf(err);
-        reply = { stale: ["superseded", "finished", "not_found"].includes(code), cancel: code === "interrupted" };
+        reply = { stale: ["superseded", "finished", "archived", "not_found"].includes(code), cancel: code === "interrupted" };
       }
       if (reply.stale) return cancel.abort(new Stopped("stale", reply.reason || "the attempt is stale"));
       if (reply.cancel) cancel.abort(new Stopped("cancelled", reply.reason || "the call was cancelled"));

@@ -41,7 +41,7 @@ UNPROVEN = 10.0  # how long a start is repeated that no engine key signs
 KEYS_EVERY = 10.0
 KEYS_SOON = 1.0
 MIN_LEASE_MS = 500
-GONE = {"finished", "superseded", "interrupted", "not_found", "wrong_state"}
+GONE = {"finished", "archived", "superseded", "interrupted", "not_found", "wrong_state"}
 NOT_OURS = {"forbidden", "foreign", "invalid", "too_large"}
 
 
@@ -386,7 +386,7 @@ class Attempt:
                 told = await asyncio.wait_for(self.send("heartbeat", self.own, once=True), every)
             except AskanceError as err:
                 told = {
-                    "stale": err.code in ("superseded", "finished", "not_found"),
+                    "stale": err.code in ("superseded", "finished", "archived", "not_found"),
                     "cancel": err.code == "interrupted",
                 }
             except (asyncio.TimeoutError, TimeoutError):
