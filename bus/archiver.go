@@ -23,6 +23,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/askance-dev/askance/bus/internal/archive"
+	"github.com/askance-dev/askance/bus/internal/secretfile"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
 	"github.com/askance-dev/askance/toolcall"
@@ -728,15 +729,15 @@ func (l *Ledger) removeLeftFiles(ctx context.Context, out *Archiving) error {
 	for _, file := range all {
 		name, end, _ := strings.Cut(file, ".")
 		switch {
-		case !isOurs.MatchString(name) || announced[name] && !strings.HasSuffix(end, unfinishedSuffix):
-		case strings.HasSuffix(end, unfinishedSuffix):
+		case !isOurs.MatchString(name) || announced[name] && !strings.HasSuffix(end, secretfile.Unfinished):
+		case strings.HasSuffix(end, secretfile.Unfinished):
 			left[file] = []string{file}
 		default:
 			left[name] = append(left[name], file)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(left)) {
-		if !strings.HasSuffix(name, unfinishedSuffix) && l.isNeeded(ctx, name, x.Losses) {
+		if !strings.HasSuffix(name, secretfile.Unfinished) && l.isNeeded(ctx, name, x.Losses) {
 			out.Unknown = append(out.Unknown, left[name]...)
 			continue
 		}

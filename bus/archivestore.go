@@ -30,38 +30,12 @@ type ArchiveFile interface {
 	io.Closer
 }
 
-// unfinishedSuffix is that of a file which Put has not finished.
-const unfinishedSuffix = ".new"
-
 // ArchiveFolder keeps archives in a folder, which is made when it is needed.
 type ArchiveFolder string
 
 // Put implements ArchiveStore.
 func (d ArchiveFolder) Put(_ context.Context, name string, write func(io.Writer) error) error {
-	path := filepath.Join(string(d), name)
-	if err := os.MkdirAll(string(d), 0o700); err != nil {
-		return secretfile.Error("write archive", path, err)
-	}
-	if err := secretfile.SyncFolder(filepath.Dir(string(d))); err != nil {
-		return secretfile.Error("write archive", path, err)
-	}
-	next := path + unfinishedSuffix
-	f, err := os.OpenFile(next, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return secretfile.Error("write archive", path, err)
-	}
-	err = write(f)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(next, path)
-	}
-	if err == nil {
-		err = secretfile.SyncFolder(string(d))
-	}
-	if err != nil {
-		_ = os.Remove(next) // the room may be needed
-		return secretfile.Error("write archive", path, err)
-	}
-	return nil
+	return secretfile.Write("write archive", filepath.Join(string(d), name), write)
 }
 
 // Files implements ArchiveStore.

@@ -8,9 +8,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/askance-dev/askance/bus/internal/errtext"
@@ -161,10 +161,13 @@ func (f boundFile) save(ctx context.Context, seq uint64, body []byte) error {
 		return err
 	}
 	if err := j.room.checkBeside(len(line) + len(body)); err != nil {
-		_ = os.Remove(f.next()) // of a process that was killed: the room may be needed
+		_ = os.Remove(f.path + secretfile.Unfinished) // of a process that was killed: the room may be needed
 		return secretfile.Error("save "+f.what, f.path, err)
 	}
-	return f.replace(append(line, '\n'), body)
+	return secretfile.Write("save "+f.what, f.path, func(w io.Writer) error {
+		_, err := io.Copy(w, io.MultiReader(bytes.NewReader(append(line, '\n')), bytes.NewReader(body)))
+		return err
+	})
 }
 
 // findCheckpoint names the checkpoint that covers the last record.
@@ -192,32 +195,4 @@ func (f boundFile) findCheckpoint(ctx context.Context, h *boundHead) error {
 		return err
 	}
 	return fmt.Errorf("no checkpoint covers record %d", h.Seq)
-}
-
-func (f boundFile) next() string { return f.path + ".new" }
-
-// replace writes the file under another name first, always the same one, so that a
-// killed process leaves at most one.
-func (f boundFile) replace(parts ...[]byte) error {
-	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
-		return secretfile.Error("save "+f.what, f.path, err)
-	}
-	next := f.next()
-	out, err := os.OpenFile(next, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return secretfile.Error("save "+f.what, f.path, err)
-	}
-	for _, p := range parts {
-		if err == nil {
-			_, err = out.Write(p)
-		}
-	}
-	if err = errors.Join(err, out.Sync(), out.Close()); err == nil {
-		err = os.Rename(next, f.path)
-	}
-	if err != nil {
-		_ = os.Remove(next) // the room may be needed
-		return secretfile.Error("save "+f.what, f.path, err)
-	}
-	return nil
 }

@@ -182,16 +182,6 @@ func (g *guard) compareCount(ctx context.Context, info *jetstream.StreamInfo, hi
 	return err
 }
 
-// learnArchives ensures that every archive is known. Only a process that has the server for
-// itself archives, so that a connection which did not break missed none.
-func (g *guard) learnArchives(ctx context.Context) error {
-	if g.store.nc.Stats().Reconnects == g.learned.Load() {
-		return nil
-	}
-	_, err := g.check(ctx)
-	return err
-}
-
 func (g *guard) writable() error {
 	if g.inspect {
 		return &message.Error{Code: message.CodeForbidden, Op: "write to journal", What: "the journal was opened to be inspected", Hint: "start an engine"}

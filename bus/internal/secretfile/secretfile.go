@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -69,6 +70,37 @@ func writeThroughTemp(path string, b []byte, mode os.FileMode, publish func(from
 		err = SyncFolder(dir)
 	}
 	return err
+}
+
+// Unfinished ends the name of a file that Write has not finished.
+const Unfinished = ".new"
+
+// Write replaces a file that can be large. It always writes to the same other name first,
+// so that a killed process leaves at most one.
+func Write(op, path string, write func(io.Writer) error) error {
+	dir := filepath.Dir(path)
+	err := os.MkdirAll(dir, 0o700)
+	if err == nil {
+		err = SyncFolder(filepath.Dir(dir))
+	}
+	if err != nil {
+		return Error(op, path, err)
+	}
+	f, err := os.OpenFile(path+Unfinished, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return Error(op, path, err)
+	}
+	if err = errors.Join(write(f), f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err == nil {
+		err = SyncFolder(dir)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name()) // the room may be needed
+		return Error(op, path, err)
+	}
+	return nil
 }
 
 // SyncFolder makes a new name in the folder durable: no one can continue a
