@@ -80,10 +80,9 @@ func (a *appending) checkArchived(ctx context.Context) error {
 	return g.archives.check(a.op(), a.key)
 }
 
-// isForNewCalls reports whether an event record begins a call or prepares one: a
-// session's runtime, or the plan of an open reply.
+// isForNewCalls reports whether an event record begins a call or prepares one.
 func isForNewCalls(f *toolcall.EventRecord, prev uint64) bool {
-	return f.Call != nil && prev == 0 || f.Session != nil || f.Budget != nil || f.Reply != nil && f.Reply.Phase == toolcall.ReplyOpen && f.End == nil
+	return f.Call != nil && prev == 0 || f.Session != nil || f.Budget != nil
 }
 
 const (

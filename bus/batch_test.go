@@ -179,7 +179,7 @@ func oracle(s script) (out []message.Code) {
 	return out
 }
 
-// countBatches counts the batches in the journal's stream, of which each must be
+// countBatches counts the batches in the journal's stream; each must be
 // whole: its writes have consecutive sequences, and the last one its commit.
 func countBatches(t *testing.T, nc *nats.Conn) (count, writes int) {
 	t.Helper()

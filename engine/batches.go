@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/askance-dev/askance/engine/internal/decide"
 	"github.com/askance-dev/askance/message"
@@ -68,7 +67,7 @@ func (d *decider) presentCalls(calls []*toolcall.Call, v decide.Verdict) []*tool
 	return out
 }
 
-// batches orders the calls of a reply: serial tools, and calls that hide behind
+// batches orders the calls of a reply: exclusive tools, and calls that hide behind
 // the approval request of another one.
 type batches struct {
 	*core
@@ -81,77 +80,30 @@ type gate int
 const (
 	gateOpen   gate = iota // nothing: it can be decided
 	gateWaits              // another call; the engine that sees it end looks again
-	gateUnsure             // something that may never bring news: look again after a while
+	gateUnsure             // the view has not reached it, or an earlier one may ask first: look again after a while
 )
 
-// patience, in graces, is how long calls wait for an earlier planned call that no
-// runtime proposes: its engine died, or its runtime gave up.
-const patience = 10
-
-// isGated reports whether a pending call has to wait for other calls of its
-// reply. A finished call stays finished, so a lagging view only waits longer.
-func (b *batches) isGated(c *toolcall.Call) bool { return b.gateOf(c) != gateOpen }
-
+// gateOf says what stands before a pending call. Invariant: a view that has reached the
+// first record of a call has every call that it waits for, and what is finished there
+// stays finished. A view that lags only waits longer.
 func (b *batches) gateOf(c *toolcall.Call) gate {
-	siblings := b.view.CallsOf(c.Key)
-	if c.Batch.Number == 0 {
+	if c.Order == toolcall.OrderNone {
 		return gateOpen
 	}
-	plan, seq, at := b.view.Plan(c.Key)
-	if plan == nil {
-		return gateUnsure // it has not reached the view
-	}
-	if len(plan.Batches) > c.Batch.Number && (c.Seq == 0 || c.First > seq && time.Since(c.ProposedAt) < b.cfg.grace) {
-		// It comes late: other engines may go on without it just now, and no write
-		// compares its entity with theirs. Within a grace, what they began arrives here.
+	if c.First == 0 || c.First > b.view.Sequence() {
 		return gateUnsure
 	}
-	known := map[message.CallID]*toolcall.Call{}
-	for _, s := range siblings {
-		known[s.Call] = s
-		if s.Batch.Number > c.Batch.Number && s.Open() && s.State != message.ToolCallPending {
-			return gateWaits // it did not wait for us: we came too late
-		}
-	}
-	given := time.Since(at) > patience*b.cfg.grace
-	for _, p := range plan.Batches {
-		for i, id := range p.Calls {
-			before := p.Number < c.Batch.Number || p.Number == c.Batch.Number && p.Groups[i] < c.Batch.Group
-			if !before || id == c.Call { // proposed with its batch first, then alone: it does not wait for itself
-				continue
-			}
-			if g := b.gateBehind(c, known[id], id, given && p.Number < c.Batch.Number); g != gateOpen {
-				return g
-			}
+	for _, s := range b.view.CallsOf(c.Key) {
+		if s.Open() && c.WaitsFor(s) {
+			return gateWaits
 		}
 	}
 	return gateOpen
 }
 
-// gateBehind reports whether c has to wait for the earlier planned call id: s, or
-// nil if the view has dropped or never had it. given: patience with it has ended.
-func (b *batches) gateBehind(c, s *toolcall.Call, id message.CallID, given bool) gate {
-	switch {
-	case s != nil && s.Open():
-		return gateWaits
-	case s != nil:
-		return gateOpen
-	}
-	key := c.Key
-	key.Call = id
-	r, err := b.journal.Last(b.ctx, key)
-	switch {
-	case err == nil && r.Record != nil && r.Record.Call != nil && !r.Record.Call.Open():
-		return gateOpen
-	case errors.Is(err, message.ErrNotFound) && given:
-		return gateOpen
-	}
-	return gateUnsure
-}
-
 // isStuck reports whether a pending call can only move after another party did
 // something: it is gated, or hidden behind an approval request that is still open.
-func (b *batches) isStuck(c *toolcall.Call) bool { return b.isHidden(c) || b.isGated(c) }
+func (b *batches) isStuck(c *toolcall.Call) bool { return b.isHidden(c) || b.gateOf(c) != gateOpen }
 
 // isHidden reports whether a call is hidden behind an approval request that is still open.
 func (b *batches) isHidden(c *toolcall.Call) bool {
@@ -175,7 +127,7 @@ func (b *batches) advanceReply(ctx context.Context, reply toolcall.Key) {
 		}
 		g, err := gateUnsure, error(nil)
 		if c.First <= seen { // else what it waits for, or hides behind, may not be known here
-			g, err = b.advanceCall(ctx, c)
+			_, g, err = b.advanceCall(ctx, c, b.replyIsOpen)
 		}
 		if g == gateUnsure {
 			b.lookLater(reply)
@@ -210,13 +162,31 @@ func (b *batches) catchUp(ctx context.Context, reply toolcall.Key) (seen uint64)
 	return b.view.Sequence()
 }
 
-// advanceCall decides a pending call if it can go, and tells whether it can.
-func (b *batches) advanceCall(ctx context.Context, c *toolcall.Call) (gate, error) {
+// advanceNew takes a call that was just recorded in an open reply as far as it goes. It
+// returns nil if the call stays pending.
+func (b *batches) advanceNew(ctx context.Context, c *toolcall.Call) *toolcall.Call {
+	open := func(context.Context, toolcall.Key) (bool, error) { return true, nil }
+	next, _, err := b.advanceCall(ctx, c, open)
+	if err != nil || next.State == message.ToolCallPending {
+		return nil
+	}
+	return next
+}
+
+// replyIsOpen reports whether the calls of a reply may begin, by the journal.
+func (b *batches) replyIsOpen(ctx context.Context, reply toolcall.Key) (bool, error) {
+	state, _, err := b.store.LastReply(ctx, reply)
+	return state.Phase == toolcall.ReplyOpen, err
+}
+
+// advanceCall decides a pending call if it can go, and tells whether it can. isOpen
+// looks at the call's reply.
+func (b *batches) advanceCall(ctx context.Context, c *toolcall.Call, isOpen func(context.Context, toolcall.Key) (bool, error)) (*toolcall.Call, gate, error) {
 	g := b.gateOf(c)
 	if g != gateOpen {
-		return g, nil
+		return c, g, nil
 	}
-	_, err := b.update(ctx, "advance", c.Key, b.self(), func(ctx context.Context, m *toolcall.Machine) error {
+	next, err := b.update(ctx, "advance", c.Key, b.self(), func(ctx context.Context, m *toolcall.Machine) error {
 		c := m.Call()
 		if g = gateOpen; c.State != message.ToolCallPending {
 			return errNoChange
@@ -224,9 +194,9 @@ func (b *batches) advanceCall(ctx context.Context, c *toolcall.Call) (gate, erro
 		if g = b.gateOf(c); g != gateOpen {
 			return errNoChange
 		}
-		if state, _, err := b.store.LastReply(ctx, c.ReplyKey()); err != nil {
+		if open, err := isOpen(ctx, c.ReplyKey()); err != nil {
 			return err
-		} else if state.Phase != toolcall.ReplyOpen {
+		} else if !open {
 			return m.Step(toolcall.Interrupted{Base: stamp()})
 		}
 		err := b.decider.decideCall(ctx, m, b.callsBefore(c))
@@ -235,7 +205,7 @@ func (b *batches) advanceCall(ctx context.Context, c *toolcall.Call) (gate, erro
 		}
 		return err
 	})
-	return g, err
+	return next, g, err
 }
 
 // callsBefore gives the calls of the reply that were proposed before c.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
@@ -20,8 +21,8 @@ func (w *wired) touch(i int, id message.CallID) {
 	}
 }
 
-// An engine that has fallen behind reads a call before the plan of its batch.
-func TestSerialCallWaitsForAPlanThatIsNotKnownYet(t *testing.T) {
+// An engine that has fallen behind reads a call before those that it waits for.
+func TestSerialCallWaitsForCallsThatAreNotKnownYet(t *testing.T) {
 	inWires(t, 2, func(w *wired) {
 		w.propose(0, bareCall("a", serial), bareCall("b", safe))
 		w.report(0, "a")
@@ -75,9 +76,9 @@ func TestHiddenCallsAreSeenToWhenTheAnsweringEngineDies(t *testing.T) {
 	})
 }
 
-// A call comes late, after others have given up to wait for it, and to an engine
-// that does not know that yet.
-func TestLateCallWaitsForThoseThatDidNotWait(t *testing.T) {
+// A call comes late, after others of later proposals have begun, and to an engine that
+// does not know that yet.
+func TestLateCallWaitsForThoseThatCameBeforeIt(t *testing.T) {
 	inWires(t, 2, func(w *wired) {
 		w.wires[0].onStored(func(f *toolcall.EventRecord) {
 			if f.Call != nil && f.Call.Call == "a" {
@@ -89,20 +90,49 @@ func TestLateCallWaitsForThoseThatDidNotWait(t *testing.T) {
 			w.Fatalf("a proposal that breaks off: %v", err)
 		}
 		third := w.start()
+		w.pass(2 * wiredGrace) // another engine decides what the dead one recorded
 		w.report(1, "a")
 		w.pass(0)
 		w.wires[third].lag(true)
 		w.propose(1, bareCall("c", serial))
-		w.want("c", message.ToolCallPending, "")
-		w.pass(12 * wiredGrace)
 		w.want("c", message.ToolCallSubmitted, "")
 		w.propose(third, bareCall("a", serial), bareCall("b", serial))
-		w.pass(3 * wiredGrace)
+		w.pass(30 * wiredGrace)
 		w.want("b", message.ToolCallPending, "")
 		w.wires[third].lag(false)
 		w.report(1, "c")
-		w.pass(2 * wiredGrace)
+		w.pass(0)
 		w.want("b", message.ToolCallSubmitted, "")
+	})
+}
+
+// The first record of a call stays on its way while other calls of the reply come and
+// end: no clock bounds how long, and the call takes its place by where it is stored.
+func TestProposalThatTakesLongHasItsPlaceByTheJournal(t *testing.T) {
+	inWires(t, 2, func(w *wired) {
+		w.propose(1, bareCall("warm", safe)) // the session is bound
+		w.wires[0].holdWrites(true)
+		proposed := make(chan error, 1)
+		go func() {
+			_, err := w.as(0, toolcall.RoleRuntime, "bot").Propose(w.Context(), toolcall.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{bareCall("late", serial)}})
+			proposed <- err
+		}()
+		w.pass(time.Hour)
+		w.propose(1, bareCall("a", serial), bareCall("b", serial))
+		w.want("a", message.ToolCallSubmitted, "")
+		w.wires[0].lag(true) // it stores its call without knowing of those
+		w.wires[0].holdWrites(false)
+		if err := <-proposed; err != nil {
+			w.Fatal(err)
+		}
+		for _, id := range []message.CallID{"a", "b"} {
+			w.pass(time.Hour)
+			w.want(id, message.ToolCallSubmitted, "")
+			w.want("late", message.ToolCallPending, "")
+			w.report(1, id)
+		}
+		w.pass(time.Hour)
+		w.want("late", message.ToolCallSubmitted, "")
 	})
 }
 
@@ -162,7 +192,7 @@ func TestLaterCallDoesNotOvertakeOneWhoseGateWasUnsure(t *testing.T) {
 	}
 }
 
-// overtake ends what a group of calls waits for. The looks at their gates whose
+// overtake ends what a group of calls waits for. The looks at their reply whose
 // bits are set in failing find the journal out of reach.
 func overtake(w *wired, failing int, group []message.CallID) {
 	w.Helper()
@@ -173,7 +203,7 @@ func overtake(w *wired, failing int, group []message.CallID) {
 	w.propose(0, blocks...)
 	var seen atomic.Int32
 	w.wires[0].onLast(func(key toolcall.Key) error {
-		if key.Call != "first" { // finished and forgotten by then: the journal is asked what became of it
+		if key.Call != "" || key.Reply == "" { // before a call that waited is decided, the journal is asked for its reply
 			return nil
 		}
 		if n := seen.Add(1); n <= looks && failing&(1<<(n-1)) != 0 {
@@ -184,7 +214,7 @@ func overtake(w *wired, failing int, group []message.CallID) {
 	w.report(0, "first")
 	w.pass((looks + 1) * wiredGrace)
 	if seen.Load() == 0 {
-		w.Fatal("no engine looked at the first call")
+		w.Fatal("no engine looked at the reply")
 	}
 	w.want("a", message.ToolCallAsking, "")
 	for _, id := range group[1:] {
@@ -207,7 +237,11 @@ func overtakeProposed(w *wired, after message.CallID) {
 	w.Helper()
 	proposed := make(chan struct{})
 	w.wires[0].onStored(func(f *toolcall.EventRecord) {
-		if f.Call == nil || f.Call.Call != after || f.Call.Records != 1 {
+		records := 1
+		if after == "first" {
+			records = 2 // recorded, then allowed
+		}
+		if f.Call == nil || f.Call.Call != after || f.Call.Records != records {
 			return
 		}
 		w.wires[0].onLast(func(key toolcall.Key) error {

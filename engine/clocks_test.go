@@ -45,8 +45,8 @@ func TestClockThatKeepsACallFromStarting(t *testing.T) {
 				if tc.ahead != 0 && (info.Clocks[0].Who != "worker w" || info.Clocks[0].AheadMS != tc.ahead.Milliseconds() || info.Clocks[0].WithinMS != 3) {
 					h.Errorf("info has the clock %+v", info.Clocks[0])
 				}
-				if show, err := olga.Show(h.Context(), toolcall.ShowRequest{Key: key}); err != nil || show.Call.Records != 1 {
-					h.Errorf("the journal has %d event records of it, %v; want the proposal alone", show.Call.Records, err)
+				if show, err := olga.Show(h.Context(), toolcall.ShowRequest{Key: key}); err != nil || show.Call.Records != 2 {
+					h.Errorf("the journal has %d event records of it, %v; want the proposal and its task", show.Call.Records, err)
 				}
 
 				h.start(1) // another worker, or this one with its clock corrected

@@ -13,7 +13,7 @@ import (
 func declareCases() []engineCase {
 	return []engineCase{
 		{"a declared schema is that of the tool", declaredSchema},
-		{"a claim allows nothing by itself", claimsAllowNothing},
+		{"a claim alone allows nothing", claimsAllowNothing},
 		{"a changed definition is a new tool", changedDefinition},
 		{"definitions outlive an engine", definitionsStay},
 		{"definitions that are refused", refusedDefinitions},

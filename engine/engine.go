@@ -57,11 +57,14 @@
 //   - The digest covers the arguments as text. RFC 8785 reads numbers as floats:
 //     9007199254740993 and 9007199254740992 would get the same digest.
 //   - A session has an entity of its own, so compare-and-swap binds it to one runtime.
-//   - A batch is planned only where a tool must run alone. Other proposals write no
-//     record for the reply.
-//   - Order within a reply uses clocks. A baton in the reply's entity could replace
-//     the grace for one more record per serial group. It cannot replace the patience:
-//     no record says that a runtime gave up a planned call.
+//   - The journal's order is the order within a reply: where a tool must run alone, a
+//     call is recorded before it is decided. A plan of the batch in the reply's entity
+//     was rejected: no compare-and-swap covers a plan and its calls, so a clock bounded
+//     how long a planned call may stay away.
+//   - A baton in the reply's entity was rejected, too. Engine A reads that call x has
+//     the baton, engine B gives x up and passes it on to y, A records x: both run. B
+//     must also guess when x is given up. x has to read the reply again after its record,
+//     and the order of the records tells what it needs without the baton.
 //   - A full store keeps a reserve: a tenth of the tightest limit of stream, account,
 //     server and disk, at most 64 MiB, plus what open calls need. The engine cannot
 //     see the limit of another whole server (max_file_store): set max_bytes there.

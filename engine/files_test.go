@@ -35,7 +35,7 @@ func TestFilesOfACall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tools := []engine.Tool{{Tool: permission.Tool{Name: "t"}, Placement: toolcall.PlaceRemote}}
+	tools := []engine.Tool{{Tool: permission.Tool{Name: "t"}, ConcurrencySafe: true, Placement: toolcall.PlaceRemote}}
 	e, err := engine.New("default", tracedJournal{engine.NewMemory(), tr}, tracedPolicy{bundle, tr}, tools, engine.WithDirectory(tr), engine.WithSigner(newTracedSigner(t, tr)))
 	if err != nil {
 		t.Fatal(err)

@@ -329,14 +329,7 @@ type history struct {
 	lines    []string // one for each event record, for the reader of a failure
 	entities map[toolcall.Key][]*toolcall.EventRecord
 	last     map[toolcall.Key]*toolcall.Call
-	plans    map[message.ReplyID][]plannedAt
 	over     map[message.ReplyID]bool // was interrupted
-}
-
-// plannedAt is a batch and the sequence of the fact that planned it.
-type plannedAt struct {
-	toolcall.BatchPlan
-	seq uint64
 }
 
 type allRecords struct {
@@ -349,7 +342,7 @@ func (a *allRecords) CaughtUp()                      { a.stop() }
 
 func readHistory(w *wired) *history {
 	w.Helper()
-	h := &history{entities: map[toolcall.Key][]*toolcall.EventRecord{}, last: map[toolcall.Key]*toolcall.Call{}, plans: map[message.ReplyID][]plannedAt{}, over: map[message.ReplyID]bool{}}
+	h := &history{entities: map[toolcall.Key][]*toolcall.EventRecord{}, last: map[toolcall.Key]*toolcall.Call{}, over: map[message.ReplyID]bool{}}
 	ctx, stop := context.WithCancel(w.Context())
 	all := &allRecords{stop: stop}
 	if err := w.journal.Watch(ctx, 0, all); !errors.Is(err, context.Canceled) {
@@ -363,9 +356,6 @@ func readHistory(w *wired) *history {
 			f.Call.At(r.Seq)
 			h.entities[r.Key], h.last[r.Key] = append(h.entities[r.Key], f), f.Call
 		case f.Reply != nil:
-			for _, p := range f.Reply.Batches[len(h.plans[f.Reply.Reply]):] {
-				h.plans[f.Reply.Reply] = append(h.plans[f.Reply.Reply], plannedAt{p, r.Seq})
-			}
 			h.over[f.Reply.Reply] = f.Reply.Phase != toolcall.ReplyOpen
 		}
 		if f != nil {
@@ -407,43 +397,46 @@ func begun(c *toolcall.Call) bool {
 
 func isFinished(c *toolcall.Call) bool { return !c.Open() }
 
-// before gives the calls of the plan that come before a call; without those that
-// came late, only after the call's own batch was planned: they may have been
-// given up. missing tells whether one of its own batch was never proposed.
-func (h *history) before(key toolcall.Key, late bool) (out []toolcall.Key, missing bool) {
-	plans, of := h.plans[key.Reply], h.last[key].Batch
-	if of.Number == 0 {
-		return nil, false
-	}
-	for _, p := range plans[:of.Number] {
-		for i, id := range p.Calls {
-			k := key
-			k.Call = id
-			switch first := h.when(k, func(*toolcall.Call) bool { return true }); {
-			case p.Number == of.Number && p.Groups[i] >= of.Group:
-			case p.Number == of.Number && first == 0:
-				missing = true
-			case first != 0 && (late || p.Number == of.Number || first < plans[of.Number-1].seq):
-				out = append(out, k)
-			}
-		}
-	}
-	return out, missing
+// first is the sequence of a call's first event record; 0: it has none.
+func (h *history) first(key toolcall.Key) uint64 {
+	return h.when(key, func(*toolcall.Call) bool { return true })
 }
 
-// outOfOrder finds calls that were decided before what they had to wait for had
-// ended.
+// before gives the calls that a call had to wait for. It knows tools and proposals, not
+// what the engine notes of them.
+func (h *history) before(key toolcall.Key) (out []toolcall.Key) {
+	ordered := func(k toolcall.Key) bool {
+		return slices.ContainsFunc(batches[batchOf(k)], isSerial)
+	}
+	for k, c := range h.last {
+		if k.Reply == key.Reply && ordered(k) && ordered(key) && h.first(k) < h.first(key) && (isSerial(c.Tool) || isSerial(h.last[key].Tool)) {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+func isSerial(tool string) bool { return tool == serial || tool == serialAsks }
+
+// batchOf is the batch of a call that batchCall named.
+func batchOf(key toolcall.Key) int { return int(key.Call[1] - '0') }
+
+// outOfOrder finds calls that were recorded before an earlier one of their proposal, or
+// decided before what they had to wait for had ended.
 func (h *history) outOfOrder() (out []string) {
 	for key := range h.entities {
+		for i := range batches[batchOf(key)] {
+			k := key
+			k.Call = batchCall(batchOf(key), i)
+			if k.Call < key.Call && (h.first(k) == 0 || h.first(k) > h.first(key)) {
+				out = append(out, fmt.Sprintf("%s is on record at %d, and %s, which was proposed before it, at %d", key.Call, h.first(key), k.Call, h.first(k)))
+			}
+		}
 		at := h.when(key, begun)
 		if at == 0 {
 			continue
 		}
-		earlier, missing := h.before(key, false)
-		if missing {
-			out = append(out, fmt.Sprintf("%s was decided before a call of its batch was proposed", key.Call))
-		}
-		for _, k := range earlier {
+		for _, k := range h.before(key) {
 			if end := h.when(k, isFinished); end == 0 || end > at {
 				out = append(out, fmt.Sprintf("%s was decided at %d, and %s before it ended at %d", key.Call, at, k.Call, end))
 			}
@@ -452,20 +445,15 @@ func (h *history) outOfOrder() (out []string) {
 	return out
 }
 
-// asksAtOnce finds calls of one group that asked at the same time, where the
+// asksAtOnce finds calls of one reply that asked at the same time, where the
 // answer to the one could have been the answer to the other.
 func (h *history) asksAtOnce() (out []string) {
 	type span struct {
 		call     message.CallID
 		from, to uint64
 	}
-	type group struct {
-		reply message.ReplyID
-		batch toolcall.Batch
-	}
-	spans := map[group][]span{}
+	spans := map[message.ReplyID][]span{}
 	for key, records := range h.entities {
-		g := group{key.Reply, toolcall.Batch{Number: records[0].Call.Batch.Number, Group: records[0].Call.Batch.Group}}
 		if records[0].Call.Tool != asks {
 			continue
 		}
@@ -477,7 +465,7 @@ func (h *history) asksAtOnce() (out []string) {
 					break
 				}
 			}
-			spans[g] = append(spans[g], s)
+			spans[key.Reply] = append(spans[key.Reply], s)
 		}
 	}
 	for _, of := range spans {
@@ -501,13 +489,9 @@ func (h *history) waitsForEver() (out []string) {
 		if c.State != message.ToolCallPending {
 			continue
 		}
-		earlier, wait := h.before(key, true)
-		for _, k := range earlier {
-			wait = wait || h.last[k].Open()
-		}
-		for k, o := range h.last { // also what did not wait for a call that came late
-			hides := k.Call == c.Behind && o.State == message.ToolCallAsking
-			wait = wait || k.Reply == key.Reply && (hides || o.Batch.Number > c.Batch.Number && o.Open() && o.State != message.ToolCallPending)
+		wait := slices.ContainsFunc(h.before(key), func(k toolcall.Key) bool { return h.last[k].Open() })
+		for k, o := range h.last {
+			wait = wait || k.Reply == key.Reply && k.Call == c.Behind && o.State == message.ToolCallAsking
 		}
 		if !wait {
 			out = append(out, fmt.Sprintf("%s is pending behind %q, and nothing holds it back", key.Call, c.Behind))

@@ -46,7 +46,7 @@ func (k *keeper) performEffects(c *toolcall.Call, effects []toolcall.Effect, sen
 	// What the call waits for may have ended while this record was written.
 	missed := false
 	if c.State == message.ToolCallPending {
-		missed = !k.batches.isStuck(c)
+		missed = !k.batches.isHidden(c) && k.batches.gateOf(c) != gateWaits
 		k.lookLater(c.ReplyKey()) // what it waits for may never come
 	}
 	if hasEnded(effects) || missed {

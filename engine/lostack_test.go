@@ -64,7 +64,7 @@ func started(t *testing.T, j Journal) *Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := New("x", j, policy, []Tool{{Tool: permission.Tool{Name: "t"}}})
+	e, err := New("x", j, policy, []Tool{{Tool: permission.Tool{Name: "t"}, ConcurrencySafe: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

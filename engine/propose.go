@@ -10,7 +10,6 @@ import (
 	"github.com/askance-dev/askance/engine/internal/approve"
 	"github.com/askance-dev/askance/engine/internal/decide"
 	"github.com/askance-dev/askance/engine/internal/schedule"
-	"github.com/askance-dev/askance/engine/internal/store"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/permission"
@@ -43,7 +42,7 @@ func (p *proposer) propose(ctx context.Context, by toolcall.Principal, r toolcal
 	if err := p.placeCalls(ctx, r, calls); err != nil {
 		return nil, err
 	}
-	if len(calls) > 1 || !p.judge.IsSafe(calls[0].Tool) { // else nothing is written before the call itself
+	if len(calls) > 1 { // else nothing is written before the call itself
 		if err := p.checkConflicts(ctx, by, calls); err != nil {
 			return nil, err
 		}
@@ -58,9 +57,7 @@ func (p *proposer) propose(ctx context.Context, by toolcall.Principal, r toolcal
 	if err := p.defineTools(ctx, session, calls); err != nil {
 		return nil, err
 	}
-	if err := p.planBatch(ctx, by, calls); err != nil {
-		return nil, err
-	}
+	p.orderCalls(calls)
 	out := make([]*toolcall.Call, len(calls))
 	for i, c := range calls {
 		if out[i], err = p.proposeOne(ctx, by, c, out[:i]); err != nil {
@@ -184,61 +181,23 @@ func (p *proposer) checkExternal(member string, tools ...string) error {
 	return nil
 }
 
-// planBatch writes the order of a proposal with a serial tool into the reply's own
-// entity, before any of its calls. Independent calls need no plan.
-func (p *proposer) planBatch(ctx context.Context, by toolcall.Principal, calls []*toolcall.Call) error {
-	plan := toolcall.BatchPlan{}
-	serial, group := false, 0
-	for i, c := range calls {
-		t, known := p.tools[c.Tool]
-		safe := t.ConcurrencySafe || !known
-		if i > 0 && (!safe || !p.judge.IsSafe(calls[i-1].Tool)) {
-			group++
+// orderCalls gives each call of a proposal with an exclusive tool its order. Other
+// proposals need none.
+func (p *proposer) orderCalls(calls []*toolcall.Call) {
+	isExclusive := func(c *toolcall.Call) bool { return !p.judge.IsSafe(c.Tool) }
+	if !slices.ContainsFunc(calls, isExclusive) {
+		return
+	}
+	for _, c := range calls {
+		if c.Order = toolcall.OrderShared; isExclusive(c) {
+			c.Order = toolcall.OrderExclusive
 		}
-		serial = serial || !safe
-		plan.Calls, plan.Groups = append(plan.Calls, c.Call), append(plan.Groups, group)
 	}
-	if !serial {
-		return nil
-	}
-	plan, err := p.storePlan(ctx, by, calls[0].ReplyKey(), plan)
-	if err != nil {
-		return err
-	}
-	for i, c := range calls {
-		c.Batch = toolcall.Batch{Number: plan.Number, Group: plan.Groups[i], Index: i}
-	}
-	return nil
 }
 
-// storePlan appends a plan to the reply's entity, or finds it there: the same
-// calls proposed again are the same batch.
-func (p *proposer) storePlan(ctx context.Context, by toolcall.Principal, reply toolcall.Key, plan toolcall.BatchPlan) (toolcall.BatchPlan, error) {
-	_, _, err := store.Update(ctx, p.store, "propose", p.store.Reply(reply), func(_ context.Context, state toolcall.ReplyState) (*toolcall.EventRecord, error) {
-		for _, p := range state.Batches {
-			if slices.Equal(p.Calls, plan.Calls) {
-				plan = p
-				return nil, errNoChange
-			}
-		}
-		if state.Phase != toolcall.ReplyOpen {
-			return nil, interruptedError(reply)
-		}
-		plan.Number = len(state.Batches) + 1
-		state.Batches = append(slices.Clone(state.Batches), plan)
-		f := p.store.NewRecord(by, stamp().At)
-		f.Reply = &state
-		return f, nil
-	})
-	if errors.Is(err, errNoChange) {
-		err = nil
-	}
-	return plan, err
-}
-
-// proposeOne writes the first event record of a call: proposed and, unless it has to
-// wait for others, decided and begun at once. earlier are the calls of the
-// same proposal before it.
+// proposeOne writes the first event record of a call: proposed and, if it has no order,
+// decided and begun at once. Else the journal has to give it its place first. earlier are
+// the calls of the same proposal before it.
 func (p *proposer) proposeOne(ctx context.Context, by toolcall.Principal, c *toolcall.Call, earlier []*toolcall.Call) (*toolcall.Call, error) {
 	defer p.enterStep()()
 	if known, err := p.knownCall(ctx, c.Key); err != nil {
@@ -251,7 +210,7 @@ func (p *proposer) proposeOne(ctx context.Context, by toolcall.Principal, c *too
 		return nil, err
 	}
 	err := decide.ErrUndecided
-	if !p.batches.isGated(c) {
+	if c.Order == toolcall.OrderNone {
 		err = p.decider.decideCall(ctx, m, earlier)
 	}
 	if errors.Is(err, decide.ErrUndecided) {
@@ -322,6 +281,11 @@ func (p *proposer) writeFirst(ctx context.Context, m *toolcall.Machine, by toolc
 	}
 	phase, err := p.replies.phaseAt(ctx, c.ReplyKey(), seq)
 	if err == nil && phase == toolcall.ReplyOpen {
+		if c.Order != toolcall.OrderNone {
+			if next := p.batches.advanceNew(ctx, c); next != nil {
+				return next, nil
+			}
+		}
 		p.keeper.performEffects(c, m.Effects(), sent)
 		return c, nil
 	}

@@ -148,8 +148,8 @@ func safeBatch(w *world) {
 		blocks = append(blocks, call(message.CallID(fmt.Sprint("c", i)), echo, fmt.Sprintf(`{"i":%d}`, i)))
 	}
 	for _, c := range e.propose(blocks...) {
-		if c.Batch != (toolcall.Batch{}) {
-			w.Errorf("the independent call %s is in a batch: %+v", c.Call, c.Batch)
+		if c.Order != toolcall.OrderNone {
+			w.Errorf("the independent call %s has an order: %s", c.Call, c.Order)
 		}
 	}
 	for i, b := range blocks {
@@ -278,7 +278,7 @@ func proposedAgain(w *world) {
 			w.Errorf("the conflict does not show the call: %+v", toolcall.CallOf(e))
 		}
 	}
-	w.wantSize(size + 1) // the plan of b alone, once
+	w.wantSize(size)
 }
 
 // wantSize checks that nothing was written.
@@ -314,7 +314,7 @@ func proposedTwice(w *world) {
 		key.Reply = message.ReplyID(fmt.Sprint("r", i))
 		engines[0].finished(key)
 		w.wantRuns(key, 1)
-		w.wantPath(key, "propose+allow+start result")
+		w.wantPath(key, "propose allow+start result")
 	}
 }
 

@@ -68,7 +68,7 @@ func (rp *replies) markInterrupted(ctx context.Context, by toolcall.Principal, r
 		if state.Over() {
 			return nil, errNoChange
 		}
-		if len(state.Batches) == 0 && len(rp.view.CallsOf(reply)) == 0 {
+		if len(rp.view.CallsOf(reply)) == 0 {
 			if err := rp.store.CheckReply(ctx, reply); err != nil {
 				return nil, err
 			}

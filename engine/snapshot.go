@@ -143,7 +143,7 @@ func (s *snapshots) run() {
 func (s *snapshots) checkOlder() {
 	for {
 		err := s.cfg.snapshots.Check(s.ctx, s.began)
-		if err == nil || errors.Is(err, message.ErrDamaged) || s.ctx.Err() != nil { // a damaged journal ends the engine by itself
+		if err == nil || errors.Is(err, message.ErrDamaged) || s.ctx.Err() != nil { // a damaged journal ends the engine without this
 			return
 		}
 		s.log.Warn("the older records of the journal could not be checked; it is tried again", "error", err)

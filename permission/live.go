@@ -237,7 +237,7 @@ type Status struct {
 	// Files are those of the policy in force, Ignored what else is in their folders.
 	Files   []PolicyFile `json:"files"`
 	Ignored []string     `json:"ignored"`
-	// Versions are the policies since the start of which the text is known, the newest first.
+	// Versions are the policies since the start whose text is known, the newest first.
 	Versions []PolicyVersion `json:"versions"`
 	// Alarm says why the newest policy was refused; "" when it is in force.
 	// AlarmSince is when reloads began to fail.

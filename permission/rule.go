@@ -85,7 +85,7 @@ type Rule struct {
 	// Audit says how much is kept about the call.
 	Audit AuditLevel
 
-	// Options are options and operands that an allow rule for a command admits beside
+	// Options are options and operands that an allow rule for a command admits with
 	// the listed ones, in the words of shell/options.txt: "--fix --ext= <local>...".
 	Options string
 	// TrustOptions lets an allow rule cover every option of a program of whose

@@ -102,7 +102,7 @@ func (im importer) rules(text string, b message.Behavior) ([]Rule, error) {
 		return []Rule{base}, nil
 	case spec == "":
 		return nil, errors.New("the specifier is empty; write the tool's name alone for every call of it")
-	case tools[0] == AnyTool: // the files, whatever the tool
+	case tools[0] == AnyTool: // the files, with any tool
 		return pathRules(base, spec)
 	case len(tools) != 1 || isServerPattern(tools[0]):
 		return nil, errors.New("a specifier needs the name of one tool")

@@ -47,7 +47,7 @@ const budgetPrefix = "bud_"
 
 // What bounds the size of a budget's records.
 const (
-	budgetParts = 16 // of a period, each of which expires as a whole
+	budgetParts = 16 // of a period; each expires as a whole
 	budgetMarks = 64 // calls that are known to have spent
 )
 

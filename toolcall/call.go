@@ -56,7 +56,7 @@ type Call struct {
 	Summary string         `json:"summary,omitzero"`
 	Risk    []string       `json:"risk,omitzero"`
 	Cause   string         `json:"cause"`           // the last transition that was taken
-	Batch   Batch          `json:"batch,omitzero"`  // its place in the reply
+	Order   Order          `json:"order,omitzero"`  // which calls of its reply it waits for
 	Behind  message.CallID `json:"behind,omitzero"` // pending behind the open approval request of this call
 	// Definition is what the runtime declared of the tool; nil: nothing, or the engine
 	// knows the tool.
@@ -235,14 +235,22 @@ func (d *Decision) StandingApprovals() []StandingID {
 	return append([]StandingID{d.Standing}, d.Besides...)
 }
 
-// Batch is a call's place among the calls of its reply that were proposed
-// together. Calls of one group run independently of each other; a group begins
-// when every call of the earlier groups is finished. The zero value stands
-// alone and waits for no other call.
-type Batch struct {
-	Number int `json:"number,omitzero"` // 1, 2, … within the reply; 0: in no batch
-	Group  int `json:"group,omitzero"`  // 0, 1, … within the batch
-	Index  int `json:"index,omitzero"`  // place within the proposal
+// Order says how a call waits for others of its reply, as a lock for readers and writers
+// does. A call that has an order waits for every earlier one that has one, if either is
+// exclusive. Earlier means: the first event record stands earlier in the journal.
+type Order string
+
+// The orders of a call.
+const (
+	OrderNone      Order = ""          // waits for no call, and none waits for it
+	OrderShared    Order = "shared"    // waits for exclusive calls
+	OrderExclusive Order = "exclusive" // runs alone
+)
+
+// WaitsFor reports whether the call has to wait for another one of its reply that is open.
+func (c *Call) WaitsFor(other *Call) bool {
+	return c.Order != OrderNone && other.Order != OrderNone && other.First < c.First &&
+		(c.Order == OrderExclusive || other.Order == OrderExclusive)
 }
 
 // Attempt is one try at running the call. Number is the fence: a message with an

@@ -21,7 +21,7 @@ func (b Base) at() time.Time { return b.At }
 
 type (
 	// Proposed begins a call. Call needs Key, Runtime, Tool, Input, Proposal and,
-	// where it has one, Batch.
+	// where it has one, Order.
 	Proposed struct {
 		Base
 		Call *Call

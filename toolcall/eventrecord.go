@@ -130,7 +130,7 @@ func (s *ReplyState) Over() bool { return s.Completed || s.Phase != ReplyOpen }
 
 // The phases of a reply. A reply without event records of its own is open.
 const (
-	ReplyOpen        ReplyPhase = "open"        // holds batches
+	ReplyOpen        ReplyPhase = "open"
 	ReplyInterrupted ReplyPhase = "interrupted" // no call of it may begin any more
 	ReplyEnded       ReplyPhase = "ended"       // every call that was open at the interrupt is closed
 )
@@ -138,20 +138,11 @@ const (
 // ReplyState is the full state of a reply's own entity.
 type ReplyState struct {
 	Key
-	Phase   ReplyPhase  `json:"phase"`
-	Batches []BatchPlan `json:"batches,omitzero"`
-	Reason  string      `json:"reason,omitzero"` // of the interrupt
+	Phase  ReplyPhase `json:"phase"`
+	Reason string     `json:"reason,omitzero"` // of the interrupt
 	// Completed: the runtime ended the reply before an interrupt did, which can
 	// close only calls from now on.
 	Completed bool `json:"completed,omitzero"`
-}
-
-// BatchPlan orders the calls of one proposal that contains a tool which must
-// run serially. It is written before the first call of the batch.
-type BatchPlan struct {
-	Number int              `json:"number"`
-	Calls  []message.CallID `json:"calls"`  // in the model's order
-	Groups []int            `json:"groups"` // group of each call
 }
 
 // SessionState binds a session to the runtime that used it first.

@@ -9,7 +9,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// errReadsOtherwise is a defect of this program, whatever the record says.
+// errReadsOtherwise is a defect of this program, not of the record.
 var errReadsOtherwise = errors.New("the stored form reads as another event record")
 
 // EncodeAndRead encodes an event record as [EncodeStored] does, and returns what readers get

@@ -19,7 +19,7 @@ func (j *journalTest) full(key toolcall.Key) *toolcall.EventRecord {
 	rule := message.PermissionRule{ToolName: "tool", RuleContent: &content, Behavior: message.BehaviorAllow, Source: "suggested"}
 	c.State, c.Cause, c.First = message.ToolCallFinished, "result", 7
 	c.Input = "{\"text\": \"é\\u0000 \\\" <&> \u2028\" , \"n\": 1e400, \"big\": 123456789012345678901234567890}"
-	c.Batch = toolcall.Batch{Number: 1, Group: 2, Index: 3}
+	c.Order = toolcall.OrderExclusive
 	c.Decision = &toolcall.Decision{Behavior: message.BehaviorAsk, Rule: "r", Reason: "why", Errors: []string{"one"}}
 	c.Request = &toolcall.ApprovalRequest{V: 1, Key: key, Tool: "tool", Input: c.Input, Requirement: toolcall.Requirement{Users: []string{"ann"}, Deadline: noon}}
 	c.Votes = []toolcall.Vote{{Kind: toolcall.ResponseApprove, By: f.By, At: noon, Digest: "sha256:1", Feedback: "ok\n"}}
@@ -58,8 +58,7 @@ func storedComesBack(j *journalTest) {
 
 	reply := j.record(j.key("s", "r", ""), 1)
 	reply.Call, reply.Path = nil, nil
-	reply.Reply = &toolcall.ReplyState{Key: j.key("s", "r", ""), Phase: toolcall.ReplyInterrupted, Reason: "enough",
-		Batches: []toolcall.BatchPlan{{Number: 1, Calls: []message.CallID{"a", "b"}, Groups: []int{0, 1}}}}
+	reply.Reply = &toolcall.ReplyState{Key: j.key("s", "r", ""), Phase: toolcall.ReplyInterrupted, Reason: "enough"}
 	j.add(reply, 0)
 	j.last(reply)
 

@@ -10,7 +10,7 @@
 //
 // It works on JSON-RPC messages, below any SDK: arguments, schemas, results and unknown
 // members pass as the bytes that came. It speaks the legacy revisions (2024-11-05 to
-// 2025-11-25) and the modern one (2026-07-28), on each side by itself.
+// 2025-11-25) and the modern one (2026-07-28), on each side on its own.
 //
 // # Guarantees
 //

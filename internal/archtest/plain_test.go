@@ -14,7 +14,7 @@ import (
 
 // maxOddWords is how many words of a translated register may stand in 10,000
 // lines. Those that are left are mostly http.NoBody.
-const maxOddWords = 3
+const maxOddWords = 2
 
 // oddWords are written in halves, so that this file has none of them.
 var oddWords = regexp.MustCompile(`(?i)\b(who` + `ever|whom` + `ever|what` + `ever|which` + `ever|no` + `body|some` + `body|any` + `body|an` + `ew|me` + `nd(s|ed|ing)?|be` + `side|at h` + `and|by it` + `self|of wh` + `ich|of wh` + `om|t(ake|akes|aken|ook) ba` + `ck|nou` + `ght|there` + `of|where` + `in)\b`)

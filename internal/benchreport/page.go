@@ -45,7 +45,7 @@ func (d *data) page() string {
 	return b.String()
 }
 
-// row is a workload of askance or a system beside it. The template reads the
+// row is a workload of askance or a system that it is compared with. The template reads the
 // fields; times are in microseconds.
 type row struct {
 	System, Durability, What string

@@ -41,7 +41,7 @@ func Name(s string) string {
 	return b.String()
 }
 
-// MarkedName is Name where nothing beside a name can tell that it is [Mixed], as on a
+// MarkedName is Name where nothing next to a name can tell that it is [Mixed], as on a
 // terminal: the look-alike letters of such a name become marks.
 func MarkedName(s string) string {
 	if Mixed(s) {

@@ -17,7 +17,7 @@ type PolicyStatusReply struct {
 	// Files are those of the policy in force, Ignored what else is in their folders.
 	Files   []PolicyFile `json:"files"`
 	Ignored []string     `json:"ignored"`
-	// Versions are the policies since the engine's start of which PolicyText has the text,
+	// Versions are the policies since the engine's start whose text PolicyText has,
 	// the newest first.
 	Versions []PolicyVersion `json:"versions"`
 	// Alarm says why the newest policy was refused, "" when it is in force; AlarmSince

@@ -60,7 +60,7 @@
 // folder. Such an approval request is bypass-immune. The decision's Step names the part.
 // Where quotes, wrappers or links hide such a thing from AgentScope, the approval request
 // is the plain one of the mode; no allow rule answers it either. The same holds
-// for a line of which a part cannot be read.
+// for a line that cannot be read in full.
 //
 // # Approval requests that one answer resolves
 //

@@ -13,7 +13,7 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// material is what recorded rows of one tool are made of, to be mixed anew.
+// material is what recorded rows of one tool are made of, to be mixed again.
 type material struct {
 	inputs []json.RawMessage
 	texts  []string // of the command or the path

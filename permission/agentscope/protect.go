@@ -14,7 +14,7 @@ import (
 	"github.com/askance-dev/askance/permission/shell"
 )
 
-// This file says which calls a rule about files is about, whatever tool reaches them.
+// This file says which calls a rule about files is about, with any tool that reaches them.
 
 // Files implements permission.PathKind.
 func (opaque) Files() permission.FileUse { return permission.FilesShown }

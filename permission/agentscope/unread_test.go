@@ -7,7 +7,7 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// unread are lines of which a part is not read: bash runs commands of some, and
+// unread are lines that are not read in full: bash runs commands of some, and
 // says of others that they are no shell text.
 var unread = []string{
 	"`)`; rm -r /etc", "a[1]=2 cp k ~/.ssh/authorized_keys", "foo[1]+=2 rm -r /etc", "a[1]=2 b[2]=3 env cp k ~/.ssh/authorized_keys",

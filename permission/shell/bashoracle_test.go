@@ -147,7 +147,7 @@ func checkSeen(t testing.TB, o *lookups, line string) (ran int) {
 	return ran
 }
 
-// evaluatesIndex finds an index that arithmetic evaluates, of which only the words are known.
+// evaluatesIndex finds an index that arithmetic evaluates and whose words alone are known.
 var evaluatesIndex = regexp.MustCompile("\\[[^\\]]*[`$]")
 
 func words(commands []shell.Command) (all []string) {
@@ -176,7 +176,7 @@ func mayBe(words []shell.Word, argv []string) bool {
 	return false
 }
 
-// hasText says whether a builtin runs a text, of which only the words are known, or
+// hasText says whether a builtin runs a text whose words alone are known, or
 // exec a program, whose arguments the oracle does not see.
 func hasText(commands []shell.Command) bool {
 	return slices.ContainsFunc(commands, func(c shell.Command) bool {

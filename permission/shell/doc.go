@@ -30,13 +30,13 @@
 // words, literally: ./git is not git. What follows has to be in the option table,
 // options.txt, which lists for each program and sub-command the options and
 // operands that a rule admits; everything else is asked about. An option that the
-// rule writes is not taken back or given again with another value, and of a choice
+// rule writes is not undone or given again with another value, and of a choice
 // such as -n and -A at most one stands in a command. A rule that ends among the
 // options before a sub-command covers none. In a wildcard such as "rm /tmp/*" the
 // star stands for files below /tmp, not for options. A program without a line is
 // covered only by a rule that is the whole command, or by one with
 // [Pattern.TrustOptions]. Commands that are proved to change nothing need no rule
-// beside one that covers another command of the line. cd together with a program
+// next to one that covers another command of the line. cd together with a program
 // that is configured by its folder, such as git, is asked about, and so is a command
 // after cd if its rule names a relative file. A program that may run what it reads
 // is not covered behind a pipe.

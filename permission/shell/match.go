@@ -106,7 +106,7 @@ func (p *Pattern) matchCommand(c *Command) response {
 	return no
 }
 
-// isAboutFile says whether a wildcard is about the name of a file, whichever program
+// isAboutFile says whether a wildcard is about the name of a file, with any program
 // gets it: *.env*.
 func (p *Pattern) isAboutFile() bool {
 	name := strings.Trim(p.text, "*")

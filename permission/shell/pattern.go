@@ -114,7 +114,7 @@ func (p *Pattern) TrustOptions() *Pattern {
 }
 
 // AddOptions returns a pattern that, in an allow rule, admits these options and
-// operands beside the listed ones, in the words of options.txt.
+// operands with the listed ones, in the words of options.txt.
 func (p *Pattern) AddOptions(words string) (*Pattern, error) {
 	if p.kind == literal || len(p.tokens) == 0 {
 		return nil, fmt.Errorf("%w: options need a program and :* or * behind it", ErrPattern)

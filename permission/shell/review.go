@@ -215,7 +215,7 @@ func (r *review) takeOption(e *entry, i int) (next int, why string) {
 		case o == nil || o.ruleOnly && !own || r.bare && !own:
 			return i, "has the option " + clipText(arg) + ", which is not among those that a rule admits"
 		case r.conflicts(o, own):
-			return i, "has " + clipText(arg) + " beside what the rule or the line says of it already"
+			return i, "has " + clipText(arg) + " next to what the rule or the line says of it already"
 		}
 		value, given := rest, rest != ""
 		if rest == "" {
@@ -255,7 +255,7 @@ func leadingDash(value string) bool {
 	return len(value) > 1 && value[0] == '-' && !isDigits(value[1:2])
 }
 
-// conflicts says whether the option takes back, or says again, what the rule says,
+// conflicts says whether the option undoes, or says again, what the rule says,
 // or is the second of a choice.
 func (r *review) conflicts(o *option, own bool) bool {
 	return slices.ContainsFunc(r.given, func(g givenOption) bool {

@@ -156,7 +156,7 @@ func (w *Writer) WriteIndex(out io.Writer) error {
 	return errors.Join(err, b.Flush())
 }
 
-// Index says where an archive has the records of which entities.
+// Index says where an archive keeps the records of each entity.
 type Index struct {
 	Chunks []Chunk
 	hashes []uint64 // in order
@@ -235,7 +235,7 @@ func (c Chunk) Read(f io.ReaderAt) ([]proof.Record, error) {
 	return out, nil
 }
 
-// ReadAll visits every record of a file, of which the index is not known.
+// ReadAll visits every record of a file whose index is not known.
 func ReadAll(f io.Reader, visit func(*proof.Record) error) error {
 	reader, err := zstd.NewReader(f, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxChunk))
 	if err != nil {

@@ -386,16 +386,6 @@ export interface Attempt {
   worker?: string;
 }
 
-/** Batch is a call's place among the calls of its reply that were proposed together. */
-export interface Batch {
-  /** 0, 1, … within the batch */
-  group?: number;
-  /** place within the proposal */
-  index?: number;
-  /** 1, 2, … within the reply; 0: in no batch */
-  number?: number;
-}
-
 /** Budget bounds the sum of one numeric argument over the further calls that a standing approval answers for. */
 export interface Budget {
   /** a decimal number as text, kept exactly */
@@ -415,8 +405,6 @@ export interface Call {
   /** the agent's name, as the runtime gave it */
   agent?: string;
   attempt?: Attempt;
-  /** its place in the reply */
-  batch?: Batch;
   /** attempts that started and were not given back: each may have had its effect */
   begun?: number;
   /** pending behind the open approval request of this call */
@@ -438,6 +426,8 @@ export interface Call {
   first_seq?: number;
   /** raw JSON as it will run, after an approver's edit */
   input: string;
+  /** which calls of its reply it waits for */
+  order?: "" | "shared" | "exclusive";
   /** Parent is the call within which this one was made; nil: none. */
   parent?: Parent;
   /** set in replies and never stored; Phase computes it */
@@ -1054,7 +1044,7 @@ export interface PolicyStatusReply {
   rules: number;
   /** Shadow is absent where there is no shadow policy. */
   shadow?: ShadowPolicyStatus;
-  /** Versions are the policies since the engine's start of which PolicyText has the text, the newest first. */
+  /** Versions are the policies since the engine's start whose text PolicyText has, the newest first. */
   versions: PolicyVersion[];
 }
 

@@ -72,10 +72,9 @@ func (j *Judge) mayOvertake(s Snapshot) bool {
 	return false
 }
 
-// isTogether reports whether two calls of one reply belong to one
-// concurrency-safe group.
+// isTogether reports whether two calls of one reply may be decided at the same time.
 func (j *Judge) isTogether(a, b *toolcall.Call) bool {
-	return a.Batch.Number == b.Batch.Number && a.Batch.Group == b.Batch.Group && j.IsSafe(a.Tool) && j.IsSafe(b.Tool)
+	return a.Order == b.Order && j.IsSafe(a.Tool) && j.IsSafe(b.Tool)
 }
 
 // IsHidden reports whether a call is hidden behind the open approval request of one of

@@ -52,7 +52,7 @@ func TestEvent(t *testing.T) {
 	asking := call("a", "safe", message.ToolCallAsking)
 	asking.Suggested = covers
 	other := call("o", "safe", message.ToolCallAsking)
-	other.Suggested, other.Batch.Group = covers, 7
+	other.Suggested, other.Order = covers, toolcall.OrderShared
 	behind := call("h", "safe", message.ToolCallPending)
 	behind.Behind = "a"
 	tests := []struct {

@@ -129,7 +129,7 @@ func TestRisk(t *testing.T) {
 	}
 }
 
-// No value that rules hide appears in a summary, whatever the tool and its template.
+// No value that rules hide appears in a summary of any tool and template.
 func TestNothingHiddenIsSummarized(t *testing.T) {
 	names := []string{"command", "cmd", "file_path", "path", "url", "method", "content", "order", "cents", "note", "cwd"}
 	rapid.Check(t, func(r *rapid.T) {

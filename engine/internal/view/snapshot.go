@@ -3,14 +3,13 @@ package view
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
 
 // Snapshot says by which event records of the journal a view can be made again. It has
-// sequences and nothing that those records say: whoever makes a view of it reads them.
+// sequences and nothing that those records say: who makes a view of it reads them.
 type Snapshot struct {
 	Seq      uint64      `json:"seq"`   // the watch had delivered everything up to here
 	Calls    []uint64    `json:"calls"` // the last event record of each open call
@@ -35,7 +34,7 @@ type EndedAt struct {
 	At  uint64 `json:"at,omitzero"`
 }
 
-// ReplyAt is a reply that has an event record of its own, or of which calls were forgotten.
+// ReplyAt is a reply that has an event record of its own, or whose calls were forgotten.
 type ReplyAt struct {
 	Session message.SessionID `json:"session_id"`
 	Reply   message.ReplyID   `json:"reply_id"`
@@ -204,7 +203,7 @@ func (r *restoring) restoreReplies(s *Snapshot) error {
 		if err != nil {
 			return err
 		}
-		reply.state, reply.seq, reply.at = f.Reply, x.Seq, time.Now()
+		reply.state, reply.seq = f.Reply, x.Seq
 	}
 	return nil
 }

@@ -12,7 +12,6 @@ import (
 	"cmp"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/askance-dev/askance/engine/reviewers"
 	"github.com/askance-dev/askance/message"
@@ -70,7 +69,6 @@ type waiter struct {
 type replyView struct {
 	state *toolcall.ReplyState // nil: no event record of its own
 	seq   uint64
-	at    time.Time // when the view came to know the state
 	open  map[toolcall.Key]struct{}
 	calls []toolcall.Key // in the order of their first event records; finished ones until forgotten
 	gaps  bool           // some finished calls were forgotten
@@ -111,7 +109,7 @@ func (v *View) Apply(f *toolcall.EventRecord, seq uint64) bool {
 		if seq <= r.seq {
 			return false
 		}
-		r.state, r.seq, r.at = f.Reply, seq, time.Now()
+		r.state, r.seq = f.Reply, seq
 		switch {
 		case len(r.calls) > 0:
 		case f.Reply.Completed:
@@ -384,17 +382,6 @@ func (v *View) ReplyState(key toolcall.Key) (*toolcall.ReplyState, uint64) {
 		return r.state, r.seq
 	}
 	return nil, 0
-}
-
-// Plan is the last known event record of a reply's own entity, its sequence, and when it
-// became known here.
-func (v *View) Plan(key toolcall.Key) (*toolcall.ReplyState, uint64, time.Time) {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	if r := v.replies[key.ReplyKey()]; r != nil {
-		return r.state, r.seq, r.at
-	}
-	return nil, 0, time.Time{}
 }
 
 // ReplyPhase is that of a reply, or empty if it may have been forgotten.

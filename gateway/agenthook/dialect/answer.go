@@ -243,7 +243,7 @@ func AnswerInPlace(ev *Event, output string) string {
 }
 
 // PromptText turns the answer to an event before a tool into what Claude Code reads
-// from its permission-prompt tool. Whatever is no allowance denies.
+// from its permission-prompt tool. Everything but an allowance denies.
 func PromptText(input message.RawJSON, answer []byte, err error) []byte {
 	var a struct {
 		Output beforeOutput `json:"hookSpecificOutput"`

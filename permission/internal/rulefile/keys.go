@@ -78,7 +78,7 @@ type Rule struct {
 	Audit        auditDoc         `key:"audit" doc:"What is kept about the call."`
 	Recheck      bool             `key:"recheck" doc:"The condition of an ask or allow rule must hold again when the call begins; else the call is denied."`
 	Budget       *budgetDoc       `key:"budget" doc:"How much an allow rule allows. Beyond it the rule does not apply."`
-	Options      string           `key:"options" doc:"Options and operands that an allow rule for a command admits beside the listed ones."`
+	Options      string           `key:"options" doc:"Options and operands that an allow rule for a command admits with the listed ones."`
 	TrustOptions bool             `key:"trust_options" doc:"Lets an allow rule cover all options of an unknown program."`
 	IKnow        bool             `key:"i_know" doc:"Accepts what lint refuses in this rule."`
 

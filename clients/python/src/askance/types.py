@@ -297,14 +297,6 @@ class Attempt(TypedDict, total=False):
     worker: str
 
 
-class Batch(TypedDict, total=False):
-    """Batch is a call's place among the calls of its reply that were proposed together."""
-
-    group: int
-    index: int
-    number: int
-
-
 class Budget(TypedDict):
     """Budget bounds the sum of one numeric argument over the further calls that a standing approval answers for."""
 
@@ -341,7 +333,6 @@ class Call(_Call, total=False):
 
     agent: str
     attempt: Attempt
-    batch: Batch
     begun: int
     behind: str
     blocked: Literal['', 'unknown', 'dead_letter', 'no_worker', 'returned', 'clock']
@@ -351,6 +342,7 @@ class Call(_Call, total=False):
     denial: Denial
     digest: str
     first_seq: int
+    order: Literal['', 'shared', 'exclusive']
     parent: Parent
     phase: Literal['waiting', 'asking', 'ready', 'queued', 'running', 'retrying', 'blocked', 'finished']
     placement: Literal['local', 'remote', 'external']

@@ -119,7 +119,7 @@ func (r *rawJournal) measure(ctx context.Context, best *Raw, d time.Duration, pr
 	return nil
 }
 
-// least is the smaller of two figures, of which the first may not be known yet.
+// least is the smaller of two figures; the first may not be known yet.
 func least(known, next float64) float64 {
 	if known == 0 {
 		return next

@@ -42,7 +42,7 @@ session or reply has it. With --session and --reply, a whole id always names one
 type address struct {
 	arg            string
 	session, reply string
-	whole          bool // only a name that can mean no other call: nobody confirms it
+	whole          bool // only a name that can mean no other call: it needs no confirmation
 }
 
 func (ad *address) flags(c *cobra.Command) {

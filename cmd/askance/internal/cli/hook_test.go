@@ -77,7 +77,7 @@ func fakeServer(t *testing.T, h http.HandlerFunc) string {
 	return s.URL
 }
 
-// TestHookFailsClosed: whatever fails, the agent does not run the tool, and its model
+// TestHookFailsClosed: in every failure the agent does not run the tool, and its model
 // reads why.
 func TestHookFailsClosed(t *testing.T) {
 	cleanEnvironment(t)

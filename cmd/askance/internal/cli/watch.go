@@ -114,7 +114,7 @@ func (l *listing) screen(ctx context.Context, c *link) error {
 	return err
 }
 
-// total counts the calls of the list, of which n fit on the screen.
+// total counts the calls of the list; n of them fit on the screen.
 func (l *listing) total(ctx context.Context, c *link, n int) (int, error) {
 	r := l.r
 	r.Limit = 1

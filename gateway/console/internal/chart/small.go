@@ -71,7 +71,7 @@ type HeatRow struct {
 	Hrefs       []string // "": no link
 }
 
-// shades is how many shades a colour has beside none: the classes h-1 to h-5.
+// shades is how many shades a colour has apart from none: the classes h-1 to h-5.
 const shades = 5
 
 // HTML makes the table.
