@@ -284,7 +284,7 @@ func (a *appending) settle(ctx context.Context, seq uint64) error {
 	switch {
 	case !a.staged, a.j.storing.last.Load() > seq:
 		return nil
-	case a.j.guard.asks && a.j.guard.broken() == nil:
+	case a.j.guard.asks && a.j.guard.whyBroken() == nil:
 		return nil
 	case a.j.guard.asks:
 		return errUnsynced
@@ -408,7 +408,7 @@ func (a *appending) judge(ctx context.Context, err error) verdict {
 // never answers, and what is not in it now is never written, except for a batch,
 // which it may complete when it restarts, and a record that it wrote and did not sync.
 func (a *appending) judgeSilence(ctx context.Context) verdict {
-	broken := a.j.guard.broken()
+	broken := a.j.guard.whyBroken()
 	if broken == nil {
 		return verdict{wait: true}
 	}

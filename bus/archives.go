@@ -227,7 +227,7 @@ func storedRecord(r proof.Record) stored {
 
 // get reads one archived record; errNone: no archive that can be read has it.
 func (a *archives) get(ctx context.Context, seq uint64) (stored, error) {
-	found, err := a.between(ctx, seq-1, seq, 1)
+	found, err := a.recordsBetween(ctx, seq-1, seq, 1)
 	if err == nil && len(found) == 0 {
 		err = errNone
 	}
@@ -237,9 +237,9 @@ func (a *archives) get(ctx context.Context, seq uint64) (stored, error) {
 	return found[0], nil
 }
 
-// between reads up to limit archived records after a sequence, in order. It leaves out
+// recordsBetween reads up to limit archived records after a sequence, in order. It leaves out
 // archives whose files are missing.
-func (a *archives) between(ctx context.Context, after, through uint64, limit int) ([]stored, error) {
+func (a *archives) recordsBetween(ctx context.Context, after, through uint64, limit int) ([]stored, error) {
 	var out []stored
 	for _, x := range a.all() {
 		if n := len(x.Gone); x.Gone[0].From > through || x.Gone[n-1].Through <= after || isAbsent(x.unread) {
@@ -319,7 +319,7 @@ func (a *archives) merge(ctx context.Context, entity Entity, found []stored, aft
 		more, err = a.of(ctx, string(entity))
 		more = slices.DeleteFunc(more, func(m stored) bool { return m.seq <= after || m.seq > through })
 	default:
-		more, err = a.between(ctx, after, through, limit)
+		more, err = a.recordsBetween(ctx, after, through, limit)
 	}
 	if err != nil || len(more) == 0 {
 		return found, through, err

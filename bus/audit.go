@@ -295,7 +295,7 @@ func CallRecords(ctx context.Context, a Auditing, key toolcall.Key) ([]proof.Rec
 			if r.Prev != nil {
 				link = func() uint64 { return r.Prev.Seq }
 			}
-			if _, prev, ok := followed(m); r.Invalid != "" || ok && so.isVoid(r.Seq, prev, link) {
+			if _, prev, ok := basisOf(m); r.Invalid != "" || ok && so.isVoid(r.Seq, prev, link) {
 				continue
 			}
 			out = append(out, r)

@@ -153,7 +153,7 @@ func askOnce(ctx context.Context, nc *nats.Conn, subject string, op *api.Operati
 	for {
 		sent++
 		sendings.Go(func() {
-			m, err := nc.RequestMsgWithContext(ctx, traced(ctx, subject, data))
+			m, err := nc.RequestMsgWithContext(ctx, tracedMessage(ctx, subject, data))
 			select {
 			case answers <- answer{m, err}:
 			case <-ctx.Done():
@@ -183,8 +183,8 @@ func askOnce(ctx context.Context, nc *nats.Conn, subject string, op *api.Operati
 	}
 }
 
-// traced is a request with the trace of its context, if it has one.
-func traced(ctx context.Context, subject string, data []byte) *nats.Msg {
+// tracedMessage is a request with the trace of its context, if it has one.
+func tracedMessage(ctx context.Context, subject string, data []byte) *nats.Msg {
 	m := &nats.Msg{Subject: subject, Data: data}
 	if t := toolcall.TraceOf(ctx); t != "" {
 		m.Header = nats.Header{toolcall.TraceHeader: []string{string(t)}}

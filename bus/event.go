@@ -43,7 +43,7 @@ func (j *Journal) AppendEvent(ctx context.Context, runtime string, reply toolcal
 	if err == nil || errors.Is(err, message.ErrDamaged) {
 		return seq, err
 	}
-	if broken := j.guard.broken(); broken != nil {
+	if broken := j.guard.whyBroken(); broken != nil {
 		return 0, &message.Error{Code: message.CodeFull, Op: op, What: "the store does not write any more", Hint: restartHint, Err: broken}
 	}
 	return 0, eventError(op, err)

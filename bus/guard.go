@@ -196,9 +196,9 @@ func (g *guard) isUnsynced() bool {
 	return ok && slices.Contains(h.Unsynced, g.store.stream)
 }
 
-// broken is why the server does not write the stream any more, nil if that is not
+// whyBroken is why the server does not write the stream any more, nil if that is not
 // known.
-func (g *guard) broken() error {
+func (g *guard) whyBroken() error {
 	err := g.health()
 	if h, ok := errors.AsType[*HealthError](err); ok && slices.Contains(h.Broken, g.store.stream) {
 		return err

@@ -172,7 +172,7 @@ func (j *Journal) Ready(ctx context.Context) error {
 	if !j.store.nc.IsConnected() {
 		return &message.Error{Code: message.CodeUnavailable, Op: "ready", What: "the engine has no connection to NATS", Hint: "check that a NATS server runs; the engine connects again by itself"}
 	}
-	if err := j.guard.broken(); err != nil {
+	if err := j.guard.whyBroken(); err != nil {
 		return &message.Error{Code: message.CodeFull, Op: "ready", What: "the store does not write any more", Hint: restartHint, Err: err}
 	}
 	if err := j.guard.checkReachable(ctx, j.claims.observe); err != nil {

@@ -199,7 +199,7 @@ func (j *Journal) readTail(ctx context.Context, entity Entity, prev uint64, id s
 			return t, err
 		}
 		at = m.seq
-		_, before, ok := followed(m)
+		_, before, ok := basisOf(m)
 		switch r := j.codec.decode(ctx, m); {
 		case isBaseUnread(r):
 			return t, r.Invalid

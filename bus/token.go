@@ -100,7 +100,7 @@ func (t Token) Is(id string) bool { return t != "" && Encode(id) == t }
 // ParseToken accepts exactly what Encode returns.
 func ParseToken(s string) (Token, error) {
 	t := Token(s)
-	if _, ok := t.ID(); ok || hashed(s) {
+	if _, ok := t.ID(); ok || isHashed(s) {
 		return t, nil
 	}
 	return "", badToken(s)
@@ -110,7 +110,7 @@ func badToken(s string) error {
 	return &message.Error{Code: message.CodeInvalid, Op: "parse subject token", What: errtext.Quote(s) + " is not the token of an id", Hint: "build subjects as bus/PROTOCOL.md says"}
 }
 
-func hashed(s string) bool {
+func isHashed(s string) bool {
 	hexPart, ok := strings.CutPrefix(s, hashPrefix)
 	if !ok || len(hexPart) != 2*sha256.Size {
 		return false

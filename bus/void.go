@@ -42,9 +42,9 @@ const (
 	maxForked = 1 << 12
 )
 
-// followed is the entity of a record, and the sequence that its compare-and-swap names. The
+// basisOf is the entity of a record, and the sequence that its compare-and-swap names. The
 // MAC covers both.
-func followed(m stored) (entity Entity, prev uint64, ok bool) {
+func basisOf(m stored) (entity Entity, prev uint64, ok bool) {
 	entity = Entity(EntityIn(m.subject))
 	prev, err := strconv.ParseUint(first(m.header, headerPrev), 10, 64)
 	return entity, prev, entity != "" && err == nil
@@ -78,7 +78,7 @@ func (s *succession) isVoid(seq, prev uint64, link func() uint64) bool {
 
 // check makes the entry of a void record invalid.
 func (s *succession) check(m stored, r *toolcall.JournalEntry) {
-	if _, prev, ok := followed(m); ok && (r.Invalid == nil || isUnreadable(*r)) && s.isVoid(m.seq, prev, m.link) {
+	if _, prev, ok := basisOf(m); ok && (r.Invalid == nil || isUnreadable(*r)) && s.isVoid(m.seq, prev, m.link) {
 		*r = voidEntry(m)
 	}
 }
@@ -108,7 +108,7 @@ func (v *voids) isVoid(ctx context.Context, m stored) (bool, error) {
 }
 
 func (v *voids) isVoidUpTo(ctx context.Context, m stored, more int) (bool, error) {
-	entity, prev, ok := followed(m)
+	entity, prev, ok := basisOf(m)
 	switch {
 	case !ok || v.firm.has(m.seq) || !v.codec.isGenuine(m):
 		return false, nil
@@ -267,7 +267,7 @@ func (v *voids) newOrder(from uint64) *order {
 // isVoid reports whether the next message is a void record. After an error the same message
 // can come again.
 func (o *order) isVoid(ctx context.Context, m stored) (void bool, err error) {
-	entity, prev, ok := followed(m)
+	entity, prev, ok := basisOf(m)
 	if entity == "" {
 		return false, nil
 	}

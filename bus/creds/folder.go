@@ -88,7 +88,7 @@ func Open(dir string) (*Folder, error) {
 func (c *Folder) Users() ([]User, error) {
 	b, err := secretfile.Read(opReadFolder, c.path(ledgerFile), true)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, c.missing(opReadFolder)
+		return nil, c.missingError(opReadFolder)
 	}
 	if err != nil {
 		return nil, err
@@ -139,12 +139,12 @@ func (c *Folder) path(name string) string { return filepath.Join(c.dir, filepath
 func (c *Folder) runLocked(ctx context.Context, op string, f func() error) error {
 	err := secretfile.Lock(ctx, op, c.path(credsLock), f)
 	if _, serr := os.Stat(c.dir); errors.Is(serr, fs.ErrNotExist) {
-		return c.missing(op)
+		return c.missingError(op)
 	}
 	return err
 }
 
-func (c *Folder) missing(op string) error {
+func (c *Folder) missingError(op string) error {
 	return &message.Error{Code: message.CodeNotFound, Op: op, What: c.dir + " has no credentials", Hint: "create them with askance creds init", Err: fs.ErrNotExist}
 }
 

@@ -59,7 +59,7 @@ func (l *Ledger) Admit(call toolcall.Key, who, to string, now time.Time) (done f
 	}
 	l.flying[who]++
 	return func(taken bool) {
-		l.done(who, now, taken)
+		l.endResponse(who, now, taken)
 		giving()
 	}, nil
 }
@@ -143,7 +143,7 @@ func (l *Ledger) onRecord(call toolcall.Key) {
 	}
 }
 
-func (l *Ledger) done(who string, at time.Time, taken bool) {
+func (l *Ledger) endResponse(who string, at time.Time, taken bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.flying[who]--; l.flying[who] == 0 {

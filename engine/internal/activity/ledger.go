@@ -212,14 +212,14 @@ func (l *Ledger) take(e event, cause toolcall.Cause, edited bool, f *toolcall.Ev
 	case toolcall.CauseExpire:
 		l.decide(e, expired, f)
 	case toolcall.CauseStart:
-		e.took = between(c.Attempt.OfferedAt, c.Attempt.StartedAt)
+		e.took = millisBetween(c.Attempt.OfferedAt, c.Attempt.StartedAt)
 		l.add(e, started)
 	case toolcall.CauseLose, toolcall.CauseReturn:
 		l.add(e, retried)
 	case toolcall.CauseSuspend:
 		l.add(e, blocked)
 	case toolcall.CauseResult:
-		e.took = between(c.Attempt.StartedAt, f.At)
+		e.took = millisBetween(c.Attempt.StartedAt, f.At)
 		l.finish(e, c)
 	case toolcall.CauseResolve, toolcall.CauseBypass:
 		l.finish(e, c)
@@ -234,7 +234,7 @@ func (l *Ledger) take(e event, cause toolcall.Cause, edited bool, f *toolcall.Ev
 // decide counts what ended a request for approval.
 func (l *Ledger) decide(e event, k kind, f *toolcall.EventRecord) {
 	if since, known := l.since[l.hash(f.Call)]; known {
-		e.took = between(time.Unix(0, since), f.At)
+		e.took = millisBetween(time.Unix(0, since), f.At)
 	}
 	l.add(e, k)
 	l.note(e, f)
@@ -310,9 +310,9 @@ func seconds(at time.Time) uint32 {
 	return uint32(min(max(at.Unix(), 0), math.MaxUint32))
 }
 
-// between is the time from one instant to another, in milliseconds; unknownTime if the
+// millisBetween is the time from one instant to another, in milliseconds; unknownTime if the
 // first is not known.
-func between(from, to time.Time) uint32 {
+func millisBetween(from, to time.Time) uint32 {
 	if from.IsZero() || to.IsZero() {
 		return unknownTime
 	}
