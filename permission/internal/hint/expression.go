@@ -39,8 +39,11 @@ var (
 func (x Expression) Explain() (unknownName bool, hint string) {
 	if strings.HasPrefix(x.Message, "Syntax error") {
 		for _, word := range [][]string{wordAfter.FindStringSubmatch(x.Rest), wordBefore.FindStringSubmatch(x.Before)} {
-			if word != nil && operators.find(strings.ToLower(word[1])) != "" {
-				return false, operators.find(strings.ToLower(word[1]))
+			if word == nil {
+				continue
+			}
+			if hint := cmp.Or(operators.find(strings.ToLower(word[1])), x.callInfix(word[1])); hint != "" {
+				return false, hint
 			}
 		}
 		return false, find(syntax, strings.TrimRight(x.Before, " \t")+"¦"+x.Rest+"¦¦"+x.Message)
@@ -58,6 +61,16 @@ func (x Expression) Explain() (unknownName bool, hint string) {
 		return false, x.explainSelection(cmp.Or(functions.find(m[1]), m[1]))
 	}
 	return false, find(messages, x.Message)
+}
+
+// callInfix is for the name of a function in the place of an operator.
+func (x Expression) callInfix(word string) string {
+	for _, f := range x.Scope.Functions() {
+		if strings.EqualFold(f, word) {
+			return "call the function: args.x." + f + "(…)"
+		}
+	}
+	return ""
 }
 
 func (x Expression) explainSelection(name string) string {
@@ -96,6 +109,10 @@ func (x Expression) explainName(name string) string {
 		}
 		known := append(x.Scope.Functions(), "has", "all", "exists", "exists_one", "map", "filter")
 		known = slices.DeleteFunc(known, func(f string) bool { return strings.ContainsAny(f, "_@") && f != "exists_one" })
+		family := slices.IndexFunc(known, func(f string) bool { return strings.HasSuffix(f, "."+name) })
+		if family >= 0 {
+			return DidYouMean(known[family])
+		}
 		return cmp.Or(DidYouMean(cmp.Or(functions.find(name), Nearest(name, known))), "there is no such function; askance policy vars lists them")
 	}
 	if name == "math" {
@@ -126,17 +143,7 @@ write && for and <- and
 write || for or <- or
 write ! for not: !(…) <- not
 write == to compare <- is eq
-write != to compare <- ne
-write > to compare <- gt
-write < to compare <- lt
 write args.x.startsWith("…"), or .contains("…") <- like
-call the function: args.x.contains("…") <- contains
-call the function: args.x.matches("^…$") <- matches
-call the function: args.x.startsWith("…") <- startswith
-call the function: args.x.endsWith("…") <- endswith
-write args.x >= 1 && args.x <= 9 <- between
-write condition ? a : b <- if then else
-a schema gives the types; write type(args.x) == int where there is none <- typeof
 `
 
 // functions are names of other languages for functions.
@@ -151,20 +158,10 @@ exists <- any some
 all <- every
 matches <- regex match test re_match
 trim <- strip
-has <- exist defined
-string <- str
 ctx.now, the time of the call <- now today
 ctx.now.getHours() <- hour
-ctx.now.getDayOfWeek() <- dayOfWeek weekday
 math.greatest <- max
 math.least <- min
-math.abs <- abs
-math.round <- round
-math.floor <- floor
-math.ceil <- ceil
-math.sqrt <- sqrt
-math.sign <- sign
-math.trunc <- trunc
 `
 
 // variables are names of other languages for variables.
@@ -174,10 +171,6 @@ caller.roles <- role
 caller.groups <- group
 caller.user <- requester username principal
 ctx.now <- time
-ctx.now.getHours() <- hour
-ctx.now.getDayOfWeek() <- weekday
-tool.name <- tool_name
-args.command <- command
 true <- True
 false <- False
 null <- None nil undefined
@@ -205,12 +198,10 @@ var syntax = []line{
 	{`¦#`, "a comment in an expression begins with //"},
 	{`¦@`, "put a text in quotes"},
 	{`¦[“”„‟‘’‚«»]`, `quotes are " or '`},
-	{`¦\$\.`, "the arguments are args.x"},
 	{`\d¦_`, "numbers have no _ in them"},
 	{`\bin\s*(\([^)¦]*¦,|\{[^}:¦]*¦[,}])`, `a list is written in [ ]: args.x in ["a", "b"]`},
 	{`\d\.?¦\.`, "write args.x >= 1 && args.x <= 9"},
 	{`\d¦(,\d| ?[A-Za-z€$£%]+\b)|\d%¦`, "a number has digits only: 1000"},
-	{"¦`", `write names without quotes, and texts in " or '`},
 	{`¦[^¦]*\\.*¦¦.*token recognition`, `write \\ for a backslash in a text, or r"…" for a text that keeps it`},
 	{`¦[rRbB]?["'].*¦¦.*token recognition`, `a text is not closed; YAML takes " #" for the beginning of a comment unless the whole is in quotes, or in a block after |`},
 	{`¦(\{\{|\$\{)|\{¦`, JoinTexts},
@@ -228,17 +219,13 @@ var overloads = []line{
 	{`askance\.Args`, "name a field: args.x"},
 	{`^_[!=]=_ .*askance\.Tool`, "write tool.name"},
 	{`^_[+-]_ \(timestamp, `, `a span of time is duration("24h")`},
-	{`^\S+ timestamp\.`, "a time has getHours(), getDayOfWeek(), getDate() and similar functions"},
 	{`timestamp.*string|string.*timestamp`, `write a time as timestamp(args.x), or timestamp("2026-01-01T00:00:00Z")`},
-	{`timestamp.*int|int.*timestamp`, "write ctx.now.getHours() for the hour"},
 	{`timestamp`, ""},
 	{`^@in \(.*, string\)$`, `write a list, args.x in ["a", "b"], or args.x.contains("a")`},
-	{`^_\[_\] \(string, int\)`, "a character of a text is .charAt(0)"},
 	{`^(contains|_[!=]=_) .*list\(string\)`, `write "x" in LIST, or !("x" in LIST)`},
 	{`^url\.hostIn `, `the hosts are a list: ["example.com"]`},
 	{`^(contains|startsWith|endsWith|lowerAscii|upperAscii|trim|split) \(`, "write it after the value: args.x.$1(…)"},
 	{`^(contains|startsWith|endsWith|lowerAscii|upperAscii|trim|split) .*(\(string, |\(list\()`, `one text at a time: ["a", "b"].exists(p, args.x.$1(p))`},
-	{`^(contains|startsWith|endsWith|lowerAscii|upperAscii|trim|split) `, "it is for texts"},
 	{`^_\+_ .*string`, "make a text of it with string(…)"},
 	{`^[_@!-]\S* .*(int.*double|double.*int)`, "make both of one type with double(…), and write 5.0 for 5"},
 	{`^[_@!-]\S* .*(bool.*string|string.*bool)`, "write true and false without quotes"},
@@ -253,7 +240,4 @@ var messages = []line{
 	{`invalid duration argument`, `write for example duration("24h"); the units are h, m, s and ms`},
 	{`invalid argument to has\(\)`, "has takes one field: has(args.x)"},
 	{`argument must be a simple name`, "name the element first: LIST.exists(x, x == …)"},
-	{`'askance.Args' cannot be range`, "args is not a list: name its fields, as args.x"},
-	{`invalid int literal`, "whole numbers have at most 64 bits"},
-	{`reserved identifier`, "the word has no meaning here; put a text in quotes"},
 }
