@@ -73,7 +73,7 @@ var errMoved = errors.New("the journal changed meanwhile")
 
 // Archive moves finished replies into files: it writes and checks a file, announces it
 // in a signed checkpoint, and only then deletes the records. After an interruption the
-// next call continues.
+// next call continues. No other process may use the server meanwhile.
 func (l *Ledger) Archive(ctx context.Context, r Retention) (Archiving, error) {
 	out := Archiving{Archives: []string{}}
 	if l.j.guard.archives.store == nil {
