@@ -107,7 +107,7 @@ func withRest(text string, args arguments, said ...string) string {
 	rest := slices.DeleteFunc(slices.Clone(args), func(m strictjson.Member) bool {
 		return slices.Contains(said, m.Name) || slices.Contains(idleNames, m.Name)
 	})
-	tail := strings.Join(namesAndValues(rest), ", ")
+	tail := strings.Join(namesAndValues(rest, sizeOnly), ", ") // an environment and headers hold secrets
 	if tail == "" {
 		return text
 	}
@@ -115,8 +115,20 @@ func withRest(text string, args arguments, said ...string) string {
 	return shorten(joinLines(text), maxLine-utf8.RuneCountInString(tail)) + tail
 }
 
+// sizeOnly is an object by its size, and any other value as it is.
+func sizeOnly(raw []byte) string {
+	if strictjson.KindOf(raw) != "object" {
+		return value(raw)
+	}
+	members, err := strictjson.Members(raw)
+	if err != nil {
+		return "?"
+	}
+	return count(len(members), "field")
+}
+
 // namesAndValues has each argument that has a value; of one that is true, the name.
-func namesAndValues(args arguments) []string {
+func namesAndValues(args arguments, value func([]byte) string) []string {
 	var parts []string
 	size := 0
 	for _, m := range args {
@@ -196,7 +208,7 @@ func listArguments(s *permission.Schema, tool string, args arguments) string {
 		return 0
 	}
 	slices.SortStableFunc(sorted, func(a, b strictjson.Member) int { return hidden(a) - hidden(b) })
-	parts := namesAndValues(sorted)
+	parts := namesAndValues(sorted, value)
 	if len(parts) == 0 {
 		return tool
 	}

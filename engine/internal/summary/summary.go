@@ -99,8 +99,8 @@ func (a arguments) text(names ...string) (name, text string) {
 	return "", ""
 }
 
-// value is an argument in a few characters: texts as they are, lists and objects by
-// their size. "" is no value.
+// value is an argument in a few characters: texts as they are, short lists and objects with
+// what they hold, others by their size. "" is no value.
 func value(raw []byte) string {
 	switch kind := strictjson.KindOf(raw); kind {
 	case "string":
@@ -118,16 +118,33 @@ func value(raw []byte) string {
 	case "array":
 		return listValue(raw)
 	case "object":
-		members, err := strictjson.Members(raw)
-		if err != nil {
-			return "?"
-		}
-		return count(len(members), "field")
+		return objectValue(raw)
 	case "null", "":
 		return ""
 	default:
 		return shorten(string(raw), maxValue)
 	}
+}
+
+// objectValue shows a short object of plain values, and of another how long it is.
+func objectValue(raw []byte) string {
+	members, err := strictjson.Members(raw)
+	if err != nil || len(members) > 3 {
+		return sizeOnly(raw)
+	}
+	var parts []string
+	for _, m := range members {
+		if kind := strictjson.KindOf(m.Value); kind == "array" || kind == "object" {
+			return sizeOnly(raw)
+		}
+		if text := value(m.Value); text != "" {
+			parts = append(parts, m.Name+" "+text)
+		}
+	}
+	if text := "{" + strings.Join(parts, ", ") + "}"; len(parts) > 0 && utf8.RuneCountInString(text) <= maxValue {
+		return text
+	}
+	return sizeOnly(raw)
 }
 
 // listValue shows a short list of plain values, and of another how long it is.
