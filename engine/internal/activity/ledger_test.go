@@ -68,6 +68,20 @@ func TestInventedToolsTakeNoNames(t *testing.T) {
 	}
 }
 
+// The median of one time is that time, and of several it is within their bucket.
+func TestMedianOfFewTimes(t *testing.T) {
+	l := activity.New()
+	for i, wait := range []time.Duration{11 * time.Millisecond, 12 * time.Millisecond, 13 * time.Millisecond} {
+		id := fmt.Sprint("c", i)
+		l.Record(record(start, id, "pay", "large", "bot", message.ToolCallAsking, toolcall.CausePropose, toolcall.CauseAsk))
+		l.Record(record(start.Add(wait), id, "pay", "large", "bot", message.ToolCallAllowed, toolcall.CauseApprove))
+		got := report(t, l, toolcall.ActivityRequest{}, start.Add(time.Hour)).ToDecision.P50MS
+		if want := []int64{11, 20, 30}[i]; got != want {
+			t.Errorf("median of %d times: %d ms, want %d", i+1, got, want)
+		}
+	}
+}
+
 func TestLedgerCountsACall(t *testing.T) {
 	l := activity.New()
 	asking, finished := message.ToolCallAsking, message.ToolCallFinished

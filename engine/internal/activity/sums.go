@@ -78,8 +78,12 @@ func (t *times) reply() toolcall.ActivityTimes {
 	return out
 }
 
-// quantile estimates a percentile on a line through its bucket.
+// quantile estimates a percentile on a line through its bucket, whose values are spread
+// evenly. A single value is exact.
 func (t *times) quantile(percent int) int64 {
+	if t.n == 1 {
+		return t.sum
+	}
 	rank := (t.n*percent + 99) / 100
 	below, seen := int64(0), 0
 	for i, n := range t.in {
@@ -87,7 +91,7 @@ func (t *times) quantile(percent int) int64 {
 			break
 		}
 		if seen+n >= rank && n > 0 {
-			return below + (int64(upTo[i])-below)*int64(rank-seen)/int64(n)
+			return below + (int64(upTo[i])-below)*int64(2*(rank-seen)-1)/int64(2*n)
 		}
 		below, seen = int64(upTo[i]), seen+n
 	}
