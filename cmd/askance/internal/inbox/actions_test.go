@@ -47,6 +47,21 @@ func TestActionsStayWithinTheFilter(t *testing.T) {
 	}
 }
 
+// With a selection, the keys of responses are about all of it and not about the row of the cursor.
+func TestKeysRespondToTheSelection(t *testing.T) {
+	m, e := newDay(t, 120, 40)
+	see(t, types(m, " j "), "a approve selected  r reject selected")
+	see(t, types(m, "a"), "Approve 2 requests?", "[x] Run git push", "[x] Run rm -rf build?")
+	if types(m, "Gy"); len(e.responses) == 0 || e.responses[0].Key.Call != "call_01" { // the cursor is on call_03
+		t.Errorf("responses: %v", e.responses)
+	}
+	m, e = newDay(t, 120, 40)
+	see(t, types(m, " j r"), "Reject: 2 requests")
+	if len(e.responses) != 0 {
+		t.Errorf("sent without a confirmation: %v", e.responses)
+	}
+}
+
 // A counter of a tab is how many rows its list has, under every filter.
 func TestCountersAgreeWithLists(t *testing.T) {
 	for _, keys := range []string{"", "m", "/coder\r", "/refund\rm", "/nothing at all\r", "v", "o"} {

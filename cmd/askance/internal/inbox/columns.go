@@ -185,7 +185,7 @@ func newColumns(m *model, t tab, rows []*request, w int) columns {
 		rest -= width + 1
 		c.cols, c.widths = append(c.cols, col), append(c.widths, width)
 	}
-	for i := len(c.cols) - 1; i > flex && rest < minSummary; i-- { // what matters least stands on the right
+	for i := len(c.cols) - 1; i > flex && rest < max(minSummary, w*3/8); i-- { // what matters least stands on the right
 		rest += c.widths[i] + 1
 		c.cols, c.widths = c.cols[:i], c.widths[:i]
 	}
@@ -193,7 +193,8 @@ func newColumns(m *model, t tab, rows []*request, w int) columns {
 	return c
 }
 
-// minSummary is how much of a summary is worth more than the columns to its right.
+// minSummary is how much of a summary is worth more than the columns to its right; on wide
+// lists three eighths are.
 const minSummary = 24
 
 // head is the line of headings.

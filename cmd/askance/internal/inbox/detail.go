@@ -240,7 +240,7 @@ func (d *detailScreen) lines(m *model, q *request, w int) []string {
 // addReasons adds why the call was decided so, and where it is from.
 func (d *detailScreen) addReasons(f *records, c *toolcall.Call) {
 	if c.Request != nil {
-		if text := reveal.Text(c.Request.Text); c.Request.Text != summaryOf(c) {
+		if text := reveal.Text(c.Request.Text); text != "" && c.Request.Text != summaryOf(c) {
 			f.add("message", strings.Split(text, "\n")...)
 		}
 		f.add("why", asked.Why(c)...)

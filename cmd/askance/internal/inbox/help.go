@@ -18,6 +18,7 @@ var helpKeys = [][2]string{
 	{"v", "group by tool, agent or session, or not"},
 	{"J K", "scroll the preview"},
 	{"space *", "select a request, or all on the list"},
+	{"a r", "with a selection: approve or reject all of it"},
 	{"b", "one response to the selected requests, or to similar ones: the same tool and the same rule"},
 	{"R", "standing approvals; d revokes one"},
 	{"esc", "clear the filter and the selection"},

@@ -170,11 +170,23 @@ func (l *listScreen) keyRow(m *model, key string, rows []*request) tea.Cmd {
 			return m.top().key(m, tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune(key)})
 		}
 	default:
-		if q.open() {
+		switch {
+		case len(l.selected) > 0 && (key == "a" || key == "r"): // what is selected, and not the row of the cursor
+			return l.respondToAll(m, q, key)
+		case q.open():
 			return newDetail(q).respond(m, q, key)
 		}
 	}
 	return nil
+}
+
+// respondToAll begins the response of a key to what is selected.
+func (l *listScreen) respondToAll(m *model, q *request, key string) tea.Cmd {
+	s := l.bulk(m, q)
+	if s == nil || key == "a" || len(s.drafts) == 0 {
+		return nil
+	}
+	return s.keyChoice(m, key)
 }
 
 // selectAll selects every open request on the list, or none if all are selected.
@@ -193,7 +205,7 @@ func (l *listScreen) selectAll(m *model, rows []*request) {
 
 // bulk begins one response for what is selected, or for all that is similar; the list's
 // filter limits both.
-func (l *listScreen) bulk(m *model, q *request) {
+func (l *listScreen) bulk(m *model, q *request) *bulkScreen {
 	var all []*request
 	if len(l.selected) > 0 {
 		for _, o := range l.rows(m) {
@@ -206,7 +218,7 @@ func (l *listScreen) bulk(m *model, q *request) {
 	}
 	if len(all) == 0 {
 		m.say(m.out.Bad, "No open request is selected.")
-		return
+		return nil
 	}
 	hidden := 0
 	for k := range l.selected {
@@ -219,6 +231,7 @@ func (l *listScreen) bulk(m *model, q *request) {
 		s.hidden = hidden
 	}
 	m.push(s)
+	return s
 }
 
 func (l *listScreen) keyFilter(m *model, k tea.KeyMsg) tea.Cmd {
@@ -320,7 +333,7 @@ func (l *listScreen) keys(m *model) string {
 	case l.tab != tabOpen:
 		return "enter open  / filter  i explain  v group  tab next tab  ? help  q quit"
 	case len(l.selected) > 0:
-		return "b respond to the selected  space select  * all  esc clear  ? help  q quit"
+		return "a approve selected  r reject selected  space select  * all  esc clear  ? help  q quit"
 	}
 	respond := ""
 	if rows := l.rows(m); len(rows) > 0 && rows[l.row].open() && rows[l.row].awaits(m.cfg.Who) {
