@@ -288,3 +288,28 @@ func openings(b *tab) float64 {
 	}
 	return best
 }
+
+// What stands beside a request, and which parts a tab has.
+func TestSeededInbox(t *testing.T) {
+	w := seeded(t)
+	b := open(t, w, gatewaytest.Ann)
+	b.goTo("/inbox")
+	b.see("1 of 2 approvals")
+	b.until(`document.getElementById("bulk")`)
+	b.click(`[data-tab="running"]`)
+	b.see("Queued")
+	b.gone("#bulk") // nothing can be selected there
+	b.click(`[data-tab="open"]`)
+	b.until(`document.getElementById("bulk")`)
+	b.goTo("/timeline?session=release-2026-48")
+	b.see("approved by bob · approved by ann")
+	b.expect("404")
+	b.goTo("/timeline?session=none")
+	b.see("Session none has no such call.")
+
+	b = open(t, w, gatewaytest.Olga)
+	b.goTo("/inbox?show=blocked")
+	b.see("Execution")
+	b.click(`#bar [data-do="resolve"]`)
+	b.see("Resolve a blocked call")
+}

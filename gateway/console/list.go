@@ -98,8 +98,9 @@ type row struct {
 	Ends     time.Time
 	Left     string // urgent, soon, or calm
 	Note     string
-	Can      bool // the person can select it
-	Mine     bool // it waits for this person
+	Needs    string // approvals that it has, if it needs several
+	Can      bool   // the person can select it
+	Mine     bool   // it waits for this person
 	Selected bool
 }
 
@@ -307,6 +308,7 @@ func rowOf(c *toolcall.Call, p *gateway.Peer, mine bool, f filter, selected tool
 	}
 	r.Asked, r.Ends = asked.At(c), c.Request.Requirement.Ends()
 	r.Left = urgency(r.Ends, now)
+	r.Needs = approvalsOf(c)
 	v, voted := c.VoteOf(p.Name)
 	switch {
 	case voted:
@@ -318,6 +320,22 @@ func rowOf(c *toolcall.Call, p *gateway.Peer, mine bool, f filter, selected tool
 		r.Mine, r.Can = true, !c.Request.Requirement.Signed
 	}
 	return r
+}
+
+// approvalsOf counts the approvals of a request that needs several.
+func approvalsOf(c *toolcall.Call) string {
+	w, ok := c.Waiting()
+	if !ok {
+		return ""
+	}
+	have, all := 0, 0
+	for _, part := range w.Parts {
+		have, all = have+w.Quorum-part.Missing, all+w.Quorum
+	}
+	if all < 2 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d approvals", have, all)
 }
 
 func agentOf(c *toolcall.Call) string { return cmp.Or(c.Agent, c.Runtime) }

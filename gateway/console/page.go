@@ -17,6 +17,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/internal/asked"
@@ -219,6 +221,7 @@ func functions() template.FuncMap {
 		"safe":     safe,
 		"base":     path.Base,
 		"time":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"sentence": sentence,
 		"clock":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
 		"day":      func(t time.Time) string { return t.UTC().Format("01-02 15:04:05") },
 		"ago":      func(t, now time.Time) string { return asked.Span(now.Sub(t)) + " ago" },
@@ -316,4 +319,17 @@ func address(k toolcall.Key, base url.Values, more ...string) string {
 func keyOf(q url.Values, space toolcall.SpaceID) (toolcall.Key, error) {
 	k := toolcall.Key{Space: space, Session: message.SessionID(q.Get("session")), Reply: message.ReplyID(q.Get("reply")), Call: message.CallID(q.Get("call"))}
 	return k, k.Validate()
+}
+
+// sentence begins a text with a capital letter and ends it with a period.
+func sentence(s string) string {
+	first, n := utf8.DecodeRuneInString(s)
+	if n == 0 {
+		return s
+	}
+	s = string(unicode.ToUpper(first)) + s[n:]
+	if strings.ContainsAny(s[len(s)-1:], ".!?:") {
+		return s
+	}
+	return s + "."
 }

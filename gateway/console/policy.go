@@ -47,6 +47,8 @@ type policyView struct {
 	Try    *playground
 	Diff   *policyDiff
 	None   string // why there is nothing to show
+
+	HitsSince time.Time
 }
 
 // sortHead is a column by which a table can be sorted.
@@ -117,7 +119,9 @@ func (in *Console) policy(w http.ResponseWriter, r *http.Request, p *gateway.Pee
 	case policyVersions:
 		err = v.addVersions(r.Context(), c, q)
 	case policyFiles, policyRules:
-		err = v.addText(r.Context(), c, q.Get("rule"))
+		if err = v.addHits(r.Context(), c); err == nil {
+			err = v.addText(r.Context(), c, q.Get("rule"))
+		}
 	}
 	if err != nil {
 		return in.fail(w, v.shell, err)
@@ -155,6 +159,30 @@ func policyAddress(pairs ...string) string {
 		return pathPolicy
 	}
 	return pathPolicy + "?" + q.Encode()
+}
+
+// hitsFor is the time of the hits on the page: what engines count themselves ends with
+// each start and each new version of a rule.
+const hitsFor = 30 * 24 * time.Hour
+
+// addHits takes the hits of the rules from the journal.
+func (v *policyView) addHits(ctx context.Context, c engine.Client) error {
+	v.HitsSince = v.Now.Add(-hitsFor)
+	activity, err := api.Activity.Call(ctx, c, toolcall.ActivityRequest{V: 1, Since: v.HitsSince})
+	if err != nil {
+		return err
+	}
+	hits := map[string]uint64{}
+	for _, r := range activity.ByRule {
+		hits[r.Name] = uint64(r.Allowed + r.Asked + r.Denied)
+	}
+	for i := range v.Status.ByRule {
+		v.Status.ByRule[i].Decided = hits[v.Status.ByRule[i].Rule]
+	}
+	if activity.CompleteSince.After(v.HitsSince) {
+		v.HitsSince = activity.CompleteSince
+	}
+	return nil
 }
 
 // addText adds the files and the rules, and the rule that the address names.

@@ -119,6 +119,11 @@ func TestPolicyPage(t *testing.T) {
 	b.see("in force", "amount_cents <= 2500")
 	b.until(`document.querySelector(".diff tr.minus").innerText.includes("amount_cents <= 5000")`)
 	b.shot("versions")
+	b.goTo("/policy")
+	b.see("loaded")
+	if hits := eval[string](b, `document.querySelector('td a[href="/history?rule=small-refunds"]').innerText`); hits != "1" {
+		t.Errorf("a new version of small-refunds leaves %s hits", hits)
+	}
 	if err := os.WriteFile(path, []byte("rules: [\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}

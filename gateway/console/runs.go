@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/askance-dev/askance/engine"
@@ -135,6 +136,21 @@ func (s *sessionRow) count(ctx context.Context, c engine.Client, cut bool) error
 	return nil
 }
 
+// decidersOf says who decided and which worker ran the call.
+func decidersOf(c *toolcall.Call) string {
+	var by []string
+	for _, v := range c.Votes {
+		by = append(by, asked.Said(v)+" by "+v.By.Name)
+	}
+	if len(by) == 0 && c.State != message.ToolCallAsking {
+		by = append(by, verdictOf(c))
+	}
+	if c.Attempt.Worker != "" {
+		by = append(by, "worker "+c.Attempt.Worker)
+	}
+	return strings.Join(slices.DeleteFunc(by, func(s string) bool { return s == "" }), " · ")
+}
+
 // timelineAddress is the page of a session, of a reply if it is not "", with a call
 // selected if it is not "".
 func timelineAddress(s message.SessionID, r message.ReplyID, c message.CallID) string {
@@ -159,7 +175,7 @@ func (v *timelineView) read(ctx context.Context, c engine.Client, space toolcall
 	}
 	slices.Reverse(calls) // of a longer session the last calls are here
 	if len(calls) == 0 {
-		return &message.Error{Code: message.CodeNotFound, Op: "show timeline", What: "no call of the session " + string(v.Session) + " is known", Hint: "choose a session on the page Timeline"}
+		return &message.Error{Code: message.CodeNotFound, Op: "show timeline", What: "session " + string(v.Session) + " has no such call", Hint: "choose a session on the page Timeline"}
 	}
 	v.Calls, v.Agent, v.Runtime = number(len(calls)), calls[0].Agent, calls[0].Runtime
 	if len(calls) >= mostOfSession {
@@ -176,7 +192,7 @@ func (v *timelineView) read(ctx context.Context, c engine.Client, space toolcall
 			return err
 		}
 		g := ganttCall{row: ganttRow{ID: domID(call.Key), Href: address(call.Key, nil), Name: reveal.Line(call.Tool), Text: reveal.Line(aboutCall(call.Tool, textOfCall(show.Call))),
-			State: stateOf(show.Call), Depth: min(show.Call.Depth(), 6), Selected: show.Call.Key == selected}}
+			Note: decidersOf(show.Call), State: stateOf(show.Call), Depth: min(show.Call.Depth(), 6), Selected: show.Call.Key == selected}}
 		g.spans, g.marks = spansOf(show, v.Now)
 		rows = append(rows, g)
 	}

@@ -54,6 +54,7 @@ export function show(doc, asked = false) {
     now.dataset.view = then.dataset.view;
     exchangeAll(now.querySelector('.side'), then.querySelector('.side'));
     side(then);
+    selection(now.querySelector('.side'), then);
     const main = $('main'), next = doc.getElementById('main');
     if (main.dataset.page === next.dataset.page) regions(main, next);
     else { main.replaceWith(next); window.scrollTo(0, 0); for (const el of next.querySelectorAll('[data-region]')) keep(el); }
@@ -73,6 +74,13 @@ export function show(doc, asked = false) {
 function side(then) {
   const now = $('filter'), next = then.querySelector('#filter');
   if (now && next && !now.contains(document.activeElement)) exchange(now, next);
+}
+
+// Only the tab of open requests has the form that selects.
+function selection(now, then) {
+  const form = then.querySelector('#bulk');
+  if (!form) $('bulk')?.remove();
+  else if (!$('bulk')) { keep(form); now.append(form); }
 }
 
 function exchangeAll(now, then) {
