@@ -289,7 +289,7 @@ func openings(b *tab) float64 {
 	return best
 }
 
-// What stands beside a request, and which parts a tab has.
+// What a row says about a request, and which parts a tab has.
 func TestSeededInbox(t *testing.T) {
 	w := seeded(t)
 	b := open(t, w, gatewaytest.Ann)

@@ -145,7 +145,7 @@ func decidersOf(c *toolcall.Call) string {
 	if len(by) == 0 && c.State != message.ToolCallAsking {
 		by = append(by, verdictOf(c))
 	}
-	if c.Attempt.Worker != "" {
+	if c.Attempt.Worker != "" && c.Placement == toolcall.PlaceRemote {
 		by = append(by, "worker "+c.Attempt.Worker)
 	}
 	return strings.Join(slices.DeleteFunc(by, func(s string) bool { return s == "" }), " · ")

@@ -172,21 +172,14 @@ func (l *listScreen) keyRow(m *model, key string, rows []*request) tea.Cmd {
 	default:
 		switch {
 		case len(l.selected) > 0 && (key == "a" || key == "r"): // what is selected, and not the row of the cursor
-			return l.respondToAll(m, q, key)
+			if s := l.bulk(m, q); s != nil && key == "r" && len(s.drafts) > 0 {
+				return s.keyChoice(m, key)
+			}
 		case q.open():
 			return newDetail(q).respond(m, q, key)
 		}
 	}
 	return nil
-}
-
-// respondToAll begins the response of a key to what is selected.
-func (l *listScreen) respondToAll(m *model, q *request, key string) tea.Cmd {
-	s := l.bulk(m, q)
-	if s == nil || key == "a" || len(s.drafts) == 0 {
-		return nil
-	}
-	return s.keyChoice(m, key)
 }
 
 // selectAll selects every open request on the list, or none if all are selected.
