@@ -25,6 +25,12 @@ const (
 	// firstPause doubles up to maxPause between attempts.
 	firstPause = 20 * time.Millisecond
 	maxPause   = time.Second
+	// electionPause limits it while a stream may have no leader: clients wait for what it
+	// adds to an election.
+	electionPause = 250 * time.Millisecond
+	// readAgain is after how long a reading is sent again while the first one waits: until
+	// they elect another one, servers leave the answer to a leader that is dead.
+	readAgain = 500 * time.Millisecond
 	// headerRoom is more than the headers of an event record need.
 	headerRoom = 4 << 10
 	// wholeFactor is more than how many times as large as its record and its input a call
@@ -173,7 +179,7 @@ func (a *appending) run(ctx context.Context) (uint64, error) {
 	}
 	ctx, cancel := withDefault(ctx, giveUpAfter)
 	defer cancel()
-	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+	for pause := firstPause; ; pause = min(2*pause, electionPause) {
 		v := a.judge(ctx, err)
 		switch {
 		case v.final:

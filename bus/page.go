@@ -69,7 +69,7 @@ func (rd reader) readBatch(ctx context.Context, filter string, from uint64, n in
 	}
 	ctx, cancel := withDefault(ctx, giveUpAfter)
 	defer cancel()
-	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+	for pause := firstPause; ; pause = min(2*pause, electionPause) {
 		out, err := rd.readBatchOnce(ctx, ask, n)
 		if err == nil || rd.nc.IsClosed() || !sleep(ctx, jitter(pause)) {
 			return out, err

@@ -52,7 +52,7 @@ func (rd reader) get(ctx context.Context, r getRequest) (stored, error) {
 	}
 	ctx, cancel := withDefault(ctx, giveUpAfter)
 	defer cancel()
-	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+	for pause := firstPause; ; pause = min(2*pause, electionPause) {
 		m, err := rd.getOnce(ctx, ask)
 		if err == nil || !canRetryRead(err) || rd.nc.IsClosed() || !sleep(ctx, jitter(pause)) {
 			return m, err
@@ -72,7 +72,7 @@ var errGarbled = errors.New("the server's reply is unreadable")
 func (rd reader) getOnce(ctx context.Context, ask []byte) (stored, error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
-	reply, err := rd.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+rd.stream, ask)
+	reply, err := rd.request(ctx, "$JS.API.STREAM.MSG.GET."+rd.stream, ask)
 	if err != nil {
 		return stored{}, err
 	}
@@ -95,6 +95,43 @@ func (rd reader) getOnce(ctx context.Context, ask []byte) (stored, error) {
 		}
 	}
 	return m, nil
+}
+
+// request sends a request that changes nothing, and again while no answer comes. The first
+// answer to any of them counts.
+func (rd reader) request(ctx context.Context, subject string, body []byte) (*nats.Msg, error) {
+	first, cancel := context.WithTimeout(ctx, readAgain)
+	reply, err := rd.nc.RequestWithContext(first, subject, body)
+	silent := first.Err() != nil && ctx.Err() == nil
+	cancel()
+	if err == nil || !silent {
+		return reply, err
+	}
+	type answer struct {
+		m   *nats.Msg
+		err error
+	}
+	answers := make(chan answer, 1)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	again := time.NewTicker(readAgain)
+	defer again.Stop()
+	for {
+		go func() {
+			m, err := rd.nc.RequestWithContext(ctx, subject, body)
+			select {
+			case answers <- answer{m, err}:
+			case <-ctx.Done():
+			}
+		}()
+		select {
+		case a := <-answers:
+			return a.m, a.err
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-again.C:
+		}
+	}
 }
 
 // info is the stream's state, nil if there is no such stream.

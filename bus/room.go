@@ -98,7 +98,9 @@ func (r *room) check(ctx context.Context) error {
 	if fresh && !full {
 		return nil
 	}
-	st, err := r.store.js.Stream(ctx, r.store.stream)
+	ask, cancel := context.WithTimeout(ctx, attemptTimeout) // during an election no server answers
+	defer cancel()
+	st, err := r.store.js.Stream(ask, r.store.stream)
 	if err != nil {
 		return nil // unknown; the write decides
 	}

@@ -41,7 +41,7 @@ func (j *Journal) Watch(ctx context.Context, after uint64, sink toolcall.Sink) e
 	defer stop(nil)
 	defer context.AfterFunc(j.guard.ended, func() { stop(j.guard.cause()) })()
 	w := &watcher{j: j, at: after, sink: sink, order: j.voids.newOrder(after)}
-	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+	for pause := firstPause; ; pause = min(2*pause, electionPause) {
 		began := w.at
 		err := w.run(ctx)
 		switch {

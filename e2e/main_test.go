@@ -21,6 +21,7 @@ const (
 
 	campaignVar = "ASKANCE_E2E_CAMPAIGN" // how long the campaign lasts
 	faultsVar   = "ASKANCE_E2E_FAULTS"   // how many runs TestFaults has
+	oldVar      = "ASKANCE_E2E_OLD"      // the command of an earlier version, which TestRollingRestart upgrades
 	replayVar   = "ASKANCE_E2E_REPLAY"   // the transcript whose strikes the campaign repeats
 )
 

@@ -1,0 +1,99 @@
+package bus_test
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/internal/bustest"
+	"github.com/askance-dev/askance/message"
+	"github.com/nats-io/nats.go"
+)
+
+const (
+	askAPI   = "$JS.API."
+	askProxy = "$JX.API." // as long as askAPI
+)
+
+// leaderless answers for JetStream, and while it has no leader not at all, as servers whose
+// leader has just died. Only connections of its own ask it.
+type leaderless struct {
+	b    *bustest.Bus
+	dead atomic.Bool
+}
+
+func newLeaderless(t *testing.T, b *bustest.Bus) *leaderless {
+	t.Helper()
+	l, nc := &leaderless{b: b}, b.Conn("servers")
+	sub, err := nc.Subscribe(askProxy+">", func(m *nats.Msg) {
+		if !l.dead.Load() {
+			_ = nc.PublishRequest(strings.Replace(m.Subject, askProxy, askAPI, 1), m.Reply, m.Data)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sub.Unsubscribe() })
+	return l
+}
+
+// InProcessConn implements nats.InProcessConnProvider.
+func (l *leaderless) InProcessConn() (net.Conn, error) {
+	c, err := l.b.InProcessConn()
+	return proxied{c}, err
+}
+
+type proxied struct{ net.Conn }
+
+func (c proxied) Write(b []byte) (int, error) {
+	return c.Conn.Write(bytes.ReplaceAll(b, []byte(askAPI), []byte(askProxy)))
+}
+
+// Servers answer again soon after an election, and so do readings; a new call does not wait
+// for what the store has free.
+func TestElectionIsSoonOver(t *testing.T) {
+	dir := bustest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		b := bustest.New(t, bustest.In(dir))
+		servers := newLeaderless(t, b)
+		nc, err := bus.ConnectInProcess(t.Context(), servers, bus.ConnectOptions{Principal: "engine"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		j, err := bus.OpenJournal(t.Context(), nc, "test", b.Keys(), bus.JournalOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustAppend(t, j, callRecord("f1", callKey("c1"), message.ToolCallPending, "propose"), 0)
+		const election = 2100 * time.Millisecond // a second reading of two seconds would have just begun
+		servers.dead.Store(true)
+		began := time.Now()
+		go func() {
+			time.Sleep(election)
+			servers.dead.Store(false)
+		}()
+		if _, err := j.Last(t.Context(), callKey("c1")); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took < election || took > election+time.Second {
+			t.Errorf("the reading took %s, the election %s", took, election)
+		}
+		servers.dead.Store(true)
+		began = time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := j.Append(ctx, callRecord("f2", callKey("c2"), message.ToolCallPending, "propose"), 0); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took > 3*time.Second {
+			t.Errorf("a new call waited %s for what the store has free", took)
+		}
+	})
+}
