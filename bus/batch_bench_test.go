@@ -11,6 +11,7 @@ import (
 	"github.com/askance-dev/askance/bus/embed"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
+	"github.com/nats-io/nats-server/v2/server"
 )
 
 // BenchmarkPublishers compares batches with single writes on a server that syncs
@@ -30,6 +31,28 @@ func BenchmarkPublishers(b *testing.B) {
 				appendFrom(b, j, callers)
 			})
 		}
+	}
+}
+
+// BenchmarkQuorum compares one append at a time on three servers, each of which syncs before
+// it acknowledges, with many at once in single writes and in batches.
+func BenchmarkQuorum(b *testing.B) {
+	c := bustest.NewCluster(b, 3, func(o *server.Options) { o.SyncAlways = true })
+	conn, keys := c.Conn("engine"), newClusterKeys(b)
+	for _, tc := range []struct {
+		name    string
+		pub     bus.Publisher
+		callers int
+	}{
+		{"single", bus.NewDirect(conn), 1},
+		{"single", bus.NewDirect(conn), 256},
+		{"batched", bus.NewBatched(conn, func() bool { return true }), 256},
+	} {
+		j, err := bus.OpenJournal(b.Context(), conn, "test", keys, bus.JournalOptions{Durability: bus.DurabilityQuorum, Publisher: tc.pub})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(fmt.Sprintf("%s/%d", tc.name, tc.callers), func(b *testing.B) { appendFrom(b, j, tc.callers) })
 	}
 }
 

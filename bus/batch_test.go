@@ -20,6 +20,7 @@ import (
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -242,6 +243,26 @@ func TestBatchedOutcomes(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// The publisher of a quorum has these outcomes, too: it is the single one, because the
+// servers sync what waits together.
+func TestQuorumOutcomes(t *testing.T) {
+	t.Parallel()
+	c := bustest.NewCluster(t, 3, func(o *server.Options) { o.MaxPayload = 64 << 10 })
+	j, err := onCluster(t, c.Conn("engine"), newClusterKeys(t), bus.JournalOptions{Durability: bus.DurabilityQuorum})
+	if err != nil {
+		t.Fatal(err)
+	}
+	scripts := randomScripts(rand.New(rand.NewPCG(1, 1)), 100, 8)
+	for i, got := range playAll(t, j, j, scripts) {
+		if want := oracle(scripts[i]); !slices.Equal(got.codes, want) {
+			t.Errorf("%v became %q, want %q", scripts[i].ops, got.codes, want)
+		}
+	}
+	if n, _ := countBatches(t, c.Conn("reader")); n != 0 {
+		t.Errorf("%d batches", n)
 	}
 }
 

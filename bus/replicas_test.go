@@ -18,7 +18,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-func newClusterKeys(t *testing.T) *keyfile.Keys {
+func newClusterKeys(t testing.TB) *keyfile.Keys {
 	t.Helper()
 	keys, err := keyfile.New()
 	if err != nil {

@@ -26,8 +26,8 @@ type Cluster struct {
 	options []*server.Options
 }
 
-// NewCluster starts n servers, which stop when the test ends.
-func NewCluster(t testing.TB, n int) *Cluster {
+// NewCluster starts n servers, which stop when the test ends, with changed options.
+func NewCluster(t testing.TB, n int, changes ...func(*server.Options)) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t, servers: make([]*server.Server, n)}
 	var routes []*url.URL
@@ -44,6 +44,9 @@ func NewCluster(t testing.TB, n int) *Cluster {
 		})
 	}
 	for i := range n {
+		for _, change := range changes {
+			change(c.options[i])
+		}
 		c.begin(i)
 	}
 	t.Cleanup(func() {
