@@ -383,3 +383,26 @@ func TestDenyByTheClock(t *testing.T) {
 		}
 	})
 }
+
+// A start whose engine waits for the journal until the grant has expired is none.
+func TestGrantExpiresWhileTheStartIsChecked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t.Context(), t, newMemory)
+		first := w.engine()
+		e := w.engine()
+		e.cord.lag()
+		waited := false
+		e.cord.onLast(func(key toolcall.Key) error {
+			if waited = waited || key.Call == ""; key.Call == "" {
+				time.Sleep(engine.DefaultOfferTimeout + time.Second)
+			}
+			return nil
+		})
+		c := first.submit("c", remote)
+		first.kill()
+		_, err := e.worker("w1").Start(t.Context(), startRequest(c, "x"))
+		if !waited || !errors.Is(err, message.ErrSuperseded) {
+			t.Errorf("the start: %v, want that its grant has expired; it read the reply: %v", err, waited)
+		}
+	})
+}

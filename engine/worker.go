@@ -50,8 +50,6 @@ func (w *workers) startAttempt(ctx context.Context, by toolcall.Principal, queue
 			return &message.Error{Code: message.CodeSuperseded, Op: "start", What: "the attempt was offered again with another grant", Hint: "drop the task"}
 		case c.Open() && c.Attempt.Number == r.Attempt && !c.Started() && r.Refuse != "":
 			return w.returnTask(m, toolcall.Returned{Attempt: r.Attempt, Rejected: true, Worker: by.Name, Reason: r.Refuse})
-		case c.Open() && c.Attempt.Grant != nil && !time.Now().Before(c.Attempt.Grant.Expires):
-			return &message.Error{Code: message.CodeSuperseded, Op: "start", What: "the grant has expired", Hint: "drop the task; it is offered again"}
 		case w.attempts.hasStaleGrant(c):
 			return &message.Error{Code: message.CodeSuperseded, Op: "start", What: "the key that signed the grant was retired", Hint: "drop the task; it is offered again"}
 		}
@@ -60,7 +58,11 @@ func (w *workers) startAttempt(ctx context.Context, by toolcall.Principal, queue
 				return err
 			}
 		}
-		ev := toolcall.Started{Base: stamp(), Attempt: r.Attempt, Worker: by.Name, Claim: r.Claim, LeaseMS: t.Lease.Milliseconds()}
+		base := stamp() // what was read above may have taken long
+		if c = m.Call(); c.Open() && c.Attempt.Grant != nil && !base.At.Before(c.Attempt.Grant.Expires) {
+			return &message.Error{Code: message.CodeSuperseded, Op: "start", What: "the grant has expired", Hint: "drop the task; it is offered again"}
+		}
+		ev := toolcall.Started{Base: base, Attempt: r.Attempt, Worker: by.Name, Claim: r.Claim, LeaseMS: t.Lease.Milliseconds()}
 		ev.Deadline = w.judge.Deadline(c, ev.At)
 		fresh = true
 		return m.Step(ev)
