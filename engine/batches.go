@@ -87,7 +87,7 @@ const (
 // first record of a call has every call that it waits for, and what is finished there
 // stays finished. A view that lags only waits longer.
 func (b *batches) gateOf(c *toolcall.Call) gate {
-	if c.Order == toolcall.OrderNone {
+	if c.Turn() == toolcall.OrderNone {
 		return gateOpen
 	}
 	if c.First == 0 || c.First > b.view.Sequence() {

@@ -53,11 +53,13 @@ type Call struct {
 	InPhase   Phase                 `json:"phase,omitzero"` // set in replies and never stored; Phase computes it
 	// Summary says in one line what would run, as people may see it, and Risk what the tool's
 	// annotations warn of. Like InPhase, both are set in replies and never stored.
-	Summary string         `json:"summary,omitzero"`
-	Risk    []string       `json:"risk,omitzero"`
-	Cause   string         `json:"cause"`           // the last transition that was taken
-	Order   Order          `json:"order,omitzero"`  // which calls of its reply it waits for
-	Behind  message.CallID `json:"behind,omitzero"` // pending behind the open approval request of this call
+	Summary string   `json:"summary,omitzero"`
+	Risk    []string `json:"risk,omitzero"`
+	Cause   string   `json:"cause"`          // the last transition that was taken
+	Order   Order    `json:"order,omitzero"` // which calls of its reply it waits for
+	// Batch is in records that were written before Order was: such a call is exclusive.
+	Batch  message.RawJSON `json:"batch,omitzero"`
+	Behind message.CallID  `json:"behind,omitzero"` // pending behind the open approval request of this call
 	// Definition is what the runtime declared of the tool; nil: nothing, or the engine
 	// knows the tool.
 	Definition *DefinitionRef `json:"definition,omitzero"`
@@ -247,10 +249,18 @@ const (
 	OrderExclusive Order = "exclusive" // runs alone
 )
 
+// Turn is the order of a call, also where older records have it as a batch.
+func (c *Call) Turn() Order {
+	if len(c.Batch) > 0 {
+		return OrderExclusive
+	}
+	return c.Order
+}
+
 // WaitsFor reports whether the call has to wait for another one of its reply that is open.
 func (c *Call) WaitsFor(other *Call) bool {
-	return c.Order != OrderNone && other.Order != OrderNone && other.First < c.First &&
-		(c.Order == OrderExclusive || other.Order == OrderExclusive)
+	mine, its := c.Turn(), other.Turn()
+	return mine != OrderNone && its != OrderNone && other.First < c.First && (mine == OrderExclusive || its == OrderExclusive)
 }
 
 // Attempt is one try at running the call. Number is the fence: a message with an

@@ -138,8 +138,9 @@ const (
 // ReplyState is the full state of a reply's own entity.
 type ReplyState struct {
 	Key
-	Phase  ReplyPhase `json:"phase"`
-	Reason string     `json:"reason,omitzero"` // of the interrupt
+	Phase   ReplyPhase      `json:"phase"`
+	Batches message.RawJSON `json:"batches,omitzero"` // in older records, for nothing
+	Reason  string          `json:"reason,omitzero"`  // of the interrupt
 	// Completed: the runtime ended the reply before an interrupt did, which can
 	// close only calls from now on.
 	Completed bool `json:"completed,omitzero"`

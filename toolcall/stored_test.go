@@ -332,3 +332,29 @@ func FuzzDecodeStored(f *testing.F) {
 		}
 	})
 }
+
+// Records that were written before calls had an order are read, and their calls wait.
+func TestRecordsOfBatchesAreRead(t *testing.T) {
+	read := func(body string) *toolcall.EventRecord {
+		stored, err := toolcall.DecodeStored([]byte(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := stored.Expand(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	old := read(`{"v":2,"id":"i","call":{"tool_name":"t","batch":{"number":1,"group":2,"index":3}}}`).Call
+	old.First = 2
+	for _, order := range []toolcall.Order{toolcall.OrderShared, toolcall.OrderExclusive} {
+		if later := (&toolcall.Call{Order: order, First: 3}); !later.WaitsFor(old) || old.WaitsFor(later) {
+			t.Errorf("a later call with the order %s and a call of a batch do not wait as they should", order)
+		}
+	}
+	if later := (&toolcall.Call{First: 3}); later.WaitsFor(old) {
+		t.Error("a call without an order waits")
+	}
+	read(`{"v":2,"id":"i","reply":{"phase":"open","batches":[{"number":1,"calls":["a"],"groups":[0]}]}}`)
+}

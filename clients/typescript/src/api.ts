@@ -405,6 +405,8 @@ export interface Call {
   /** the agent's name, as the runtime gave it */
   agent?: string;
   attempt?: Attempt;
+  /** Batch is in records that were written before Order was: such a call is exclusive. */
+  batch?: unknown;
   /** attempts that started and were not given back: each may have had its effect */
   begun?: number;
   /** pending behind the open approval request of this call */
