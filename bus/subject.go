@@ -68,7 +68,7 @@ const request = "request"
 var table = []Row{
 	{KindNamedRecord, "record.-.-.<name>.f", "engines", "engines", "EventRecord", "the own event records of a standing approval (its uses, and that it was revoked) or of a budget (what calls have taken from it)", ""},
 	{KindSessionRecord, "record.<session>.-.-.f", "engines", "engines", "EventRecord", "the session's own event records: which runtime it is bound to", ""},
-	{KindReplyRecord, "record.<session>.<reply>.-.f", "engines", "engines", "EventRecord", "the reply's own event records: batches, interrupted, ended, completed", ""},
+	{KindReplyRecord, "record.<session>.<reply>.-.f", "engines", "engines", "EventRecord", "the reply's own event records: interrupted, ended, completed", ""},
 	{KindRecord, "record.<session>.<reply>.<call>.f", "engines", "engines", "EventRecord", "the journal of a call: every event record but tasks", ""},
 	{KindWork, "record.<session>.<reply>.<call>.w.<tool>", "engines", "engines, which hand it to a worker", "EventRecord", "the submitted event record of a remote attempt: the task; `<tool>` is the queue", ""},
 	{KindEvent, "event.<runtime>.<session>.<reply>", "engines, for the runtime", "engines", "AgentScope event", "streamed events, which are not event records", ""},
