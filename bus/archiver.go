@@ -17,7 +17,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -620,27 +619,13 @@ func (l *Ledger) deleteRecords(ctx context.Context, gone []proof.Range) error {
 		}
 		gone = gone[1:]
 	}
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	next := make(chan uint64)
-	var wg sync.WaitGroup
-	for range deleters {
-		wg.Go(func() {
-			for seq := range next {
-				if err := l.deleteRecord(ctx, st, seq); err != nil {
-					stop(err)
-				}
-			}
-		})
-	}
+	var seqs []uint64
 	for _, r := range gone {
-		for seq := r.From; seq <= r.Through && ctx.Err() == nil; seq++ {
-			next <- seq
+		for seq := r.From; seq <= r.Through; seq++ {
+			seqs = append(seqs, seq)
 		}
 	}
-	close(next)
-	wg.Wait()
-	return context.Cause(ctx)
+	return eachAtOnce(ctx, deleters, len(seqs), func(ctx context.Context, i int) error { return l.deleteRecord(ctx, st, seqs[i]) })
 }
 
 func (l *Ledger) deleteRecord(ctx context.Context, st jetstream.Stream, seq uint64) error {

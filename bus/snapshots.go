@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"runtime"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/askance-dev/askance/internal/strictjson"
@@ -24,8 +28,14 @@ func NewSnapshots(l *Ledger, path string) *Snapshots {
 }
 
 const (
-	// snapshotReaders is how many records are read at a time.
-	snapshotReaders = 64
+	// snapshotReaders is how many requests of one reading are under way.
+	snapshotReaders = 32
+	// snapshotPart is how many records are in memory as they are stored.
+	snapshotPart = 4096
+	// runGap is how many unwanted records between two wanted ones cost less than a request,
+	// and maxRun how many records one request reads.
+	runGap = 8
+	maxRun = 256
 	// olderPause limits Check to about 10,000 records a second.
 	olderPause = 50 * time.Millisecond
 )
@@ -48,35 +58,136 @@ func (s *Snapshots) Save(ctx context.Context, seq uint64, snapshot []byte) error
 // ReadRecords implements engine.Snapshots. It reads from any replica: what stands at a
 // sequence never changes. Void records are invalid, but not those that follow one.
 func (s *Snapshots) ReadRecords(ctx context.Context, seqs []uint64) ([]toolcall.JournalEntry, error) {
+	out := make([]toolcall.JournalEntry, len(seqs))
+	for at := 0; at < len(seqs); at += snapshotPart {
+		end := min(at+snapshotPart, len(seqs))
+		if err := s.readPart(ctx, seqs[at:end], out[at:end]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// readPart reads some records, after those on which they build.
+func (s *Snapshots) readPart(ctx context.Context, seqs []uint64, out []toolcall.JournalEntry) error {
+	j := s.file.ledger.j
+	found, err := j.store.readSeqs(ctx, seqs)
+	if err != nil {
+		return err
+	}
+	var below []uint64
+	for _, m := range found {
+		if first(m.header, headerPrev) == "0" {
+			continue
+		}
+		if r, err := toolcall.DecodeStored(m.data); err == nil && r.BaseSeq() > 0 && r.BaseSeq() < m.seq {
+			below = append(below, r.BaseSeq())
+		}
+	}
+	slices.Sort(below)
+	bases, err := j.store.readSeqs(ctx, slices.Compact(below))
+	if err != nil {
+		return err
+	}
+	for _, seq := range slices.Sorted(maps.Keys(bases)) {
+		_ = j.codec.decode(ctx, bases[seq]) // remembers it; the record that builds on it tells what is wrong
+	}
+	// The embedded server, which has no replicas, compares as it stores: no record is void.
+	compares := j.guard.asks && j.replicas == 1
+	return eachAtOnce(ctx, runtime.GOMAXPROCS(0), len(seqs), func(ctx context.Context, i int) error {
+		m, ok := found[seqs[i]]
+		var err error
+		switch {
+		case j.guard.archives.has(seqs[i]):
+			out[i] = toolcall.JournalEntry{Seq: seqs[i], Invalid: message.ErrArchived}
+		case !ok:
+			return apiError("read records", fmt.Sprintf("record %d", seqs[i]), errNone)
+		case !compares:
+			out[i], err = j.voids.decodeUpTo(ctx, m, 0)
+		default:
+			if out[i] = j.codec.decode(ctx, m); isBaseUnread(out[i]) {
+				err = out[i].Invalid
+			}
+		}
+		return err
+	})
+}
+
+// eachAtOnce calls f for 0 to n-1 from several goroutines, and returns the first error.
+func eachAtOnce(ctx context.Context, goroutines, n int, f func(ctx context.Context, i int) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	out := make([]toolcall.JournalEntry, len(seqs))
-	next := make(chan int)
+	var next atomic.Int64
 	var wg sync.WaitGroup
-	for range min(snapshotReaders, len(seqs)) {
+	for range min(goroutines, n) {
 		wg.Go(func() {
-			for i := range next {
-				m, err := s.file.ledger.j.store.getAny(ctx, seqs[i])
-				if (err == nil || errors.Is(err, errNone)) && s.file.ledger.j.guard.archives.has(seqs[i]) {
-					out[i] = toolcall.JournalEntry{Seq: seqs[i], Invalid: message.ErrArchived}
-					continue
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
 				}
-				if err != nil {
-					stop(apiError("read records", fmt.Sprintf("record %d", seqs[i]), err))
-					continue
-				}
-				if out[i], err = s.file.ledger.j.voids.decodeUpTo(ctx, m, 0); err != nil {
+				if err := f(ctx, i); err != nil {
 					stop(err)
 				}
 			}
 		})
 	}
-	for i := range seqs {
-		next <- i
-	}
-	close(next)
 	wg.Wait()
-	return out, context.Cause(ctx)
+	return context.Cause(ctx)
+}
+
+// readSeqs reads the messages at these sequences, which are in order, from any replica, and
+// leaves out what the stream lacks. Neighbours share a request.
+func (rd reader) readSeqs(ctx context.Context, seqs []uint64) (map[uint64]stored, error) {
+	runs := runsOf(seqs)
+	out := make(map[uint64]stored, len(seqs))
+	var mu sync.Mutex // guards out
+	put := func(m stored) {
+		mu.Lock()
+		defer mu.Unlock()
+		out[m.seq] = m
+	}
+	err := eachAtOnce(ctx, snapshotReaders, len(runs), func(ctx context.Context, i int) error {
+		run := runs[i]
+		if len(run) > 1 {
+			all, err := rd.readBatch(ctx, ">", run[0], int(run[len(run)-1]-run[0])+1)
+			if err != nil {
+				return apiError("read records", fmt.Sprintf("records from %d", run[0]), err)
+			}
+			for _, m := range all {
+				if _, wanted := slices.BinarySearch(run, m.seq); wanted {
+					put(m)
+				}
+			}
+		}
+		for _, seq := range run { // what the batch lacks: the replica was behind, or its answer was long
+			mu.Lock()
+			_, have := out[seq]
+			mu.Unlock()
+			if have {
+				continue
+			}
+			switch m, err := rd.getAny(ctx, seq); {
+			case errors.Is(err, errNone):
+			case err != nil:
+				return apiError("read records", fmt.Sprintf("record %d", seq), err)
+			default:
+				put(m)
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+// runsOf divides sequences into runs of neighbours.
+func runsOf(seqs []uint64) (runs [][]uint64) {
+	for begin, i := 0, 0; i < len(seqs); i++ {
+		if end := i + 1; end == len(seqs) || seqs[end]-seqs[i] > runGap || seqs[end]-seqs[begin] >= maxRun {
+			runs, begin = append(runs, seqs[begin:end]), end
+		}
+	}
+	return runs
 }
 
 // Check implements engine.Snapshots. A record that the server counts and does not deliver

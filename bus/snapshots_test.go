@@ -3,11 +3,13 @@ package bus_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -90,5 +92,41 @@ func TestUnreadableRecordsBeforeASnapshot(t *testing.T) {
 		if got := errors.Is(err, message.ErrDamaged) && errors.Is(later, message.ErrDamaged); got != damaged || !damaged && (err != nil || later != nil) {
 			t.Errorf("damaged %t: the check says %v, the next write %v", damaged, err, later)
 		}
+	}
+}
+
+// A start reads many records in few requests: neighbours together, and what they build on
+// with them. What was decided of their order when they were stored is not asked again.
+func TestSnapshotReadsNeighboursTogether(t *testing.T) {
+	b := bustest.New(t)
+	j := b.JournalWith("test", bus.JournalOptions{Health: func() error { return nil }})
+	const calls = 200
+	var seqs []uint64
+	for n := range calls {
+		key := callKey(fmt.Sprint("c", n))
+		seq := mustAppend(t, j, callRecord(fmt.Sprint("p", n), key, message.ToolCallPending, "propose"), 0)
+		if n%2 == 0 {
+			seq = mustAppend(t, j, callRecord(fmt.Sprint("r", n), key, message.ToolCallFinished, "result"), seq)
+		}
+		seqs = append(seqs, seq)
+	}
+	nc := b.Conn("engine")
+	again, err := bus.OpenJournal(t.Context(), nc, "test", b.Keys(), bus.JournalOptions{Health: func() error { return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := nc.Stats().OutMsgs
+	found, err := bus.NewSnapshots(ledgerOf(t, again), filepath.Join(t.TempDir(), "test")).ReadRecords(t.Context(), seqs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := nc.Stats().OutMsgs - before
+	for i, r := range found {
+		if r.Invalid != nil || r.Seq != seqs[i] || r.Record.Call.Key != callKey(fmt.Sprint("c", i)) || r.Record.Call.Open() != (i%2 == 1) {
+			t.Fatalf("record %d is %+v, %v", seqs[i], r.Record, r.Invalid)
+		}
+	}
+	if sent > calls/5 {
+		t.Errorf("%d records took %d messages to the server", calls, sent)
 	}
 }

@@ -394,7 +394,8 @@ func TestForkedResponses(t *testing.T) {
 // A snapshot that names a void record is not restored.
 func TestForkInASnapshot(t *testing.T) {
 	w := newForked(t, 1)
-	s := bus.NewSnapshots(ledgerOf(t, w.Journal("test")), filepath.Join(t.TempDir(), "test"))
+	// As on an existing server: the embedded one compares every record that it stores.
+	s := bus.NewSnapshots(ledgerOf(t, w.JournalWith("test", bus.JournalOptions{})), filepath.Join(t.TempDir(), "test"))
 	found, err := s.ReadRecords(t.Context(), []uint64{1, 2, 3, 4})
 	if err != nil {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ const (
 	snapshotLook  = time.Second
 	// lastSnapshot bounds the last snapshot: a stop must not take long.
 	lastSnapshot    = 5 * time.Second
-	snapshotVersion = 2 // one of version 1 can have void records
+	snapshotVersion = 3 // one of version 1 can have void records, 2 has another form of the gone replies
 	maxSnapshot     = 1 << 30
 )
 

@@ -2,6 +2,9 @@ package view
 
 import (
 	"cmp"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -29,8 +32,32 @@ type gone struct {
 }
 
 type goneReply struct {
-	Hash uint64 `json:"hash"`
-	Seq  uint64 `json:"seq"` // of one of its event records
+	Hash uint64
+	Seq  uint64 // of one of its event records
+}
+
+// goneReplies are 16 bytes each in a snapshot, as base64: a start reads many.
+type goneReplies []goneReply
+
+// MarshalText implements encoding.TextMarshaler.
+func (g goneReplies) MarshalText() ([]byte, error) {
+	b := make([]byte, 0, 16*len(g))
+	for _, r := range g {
+		b = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(b, r.Hash), r.Seq)
+	}
+	return base64.StdEncoding.AppendEncode(nil, b), nil
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (g *goneReplies) UnmarshalText(text []byte) error {
+	b, err := base64.StdEncoding.AppendDecode(nil, text)
+	if err != nil || len(b)%16 != 0 || len(b)/16 > keepGone {
+		return errors.New("the forgotten replies do not fit")
+	}
+	for ; len(b) > 0; b = b[16:] {
+		*g = append(*g, goneReply{binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])})
+	}
+	return nil
 }
 
 func (g *gone) add(r goneReply) {

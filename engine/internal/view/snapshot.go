@@ -23,7 +23,7 @@ type Snapshot struct {
 	// records of calls have, which Granted names.
 	Standing []uint64    `json:"standing"`
 	Granted  []GrantedAt `json:"granted"`
-	Gone     []goneReply `json:"gone"` // oldest first
+	Gone     goneReplies `json:"gone"` // oldest first
 	GoneUpTo uint64      `json:"gone_up_to"`
 }
 

@@ -183,9 +183,12 @@ func (r *Reader) listNamed(ctx context.Context, list toolcall.ListRequest) (*too
 	if list.Call == "" || !reflect.DeepEqual(list, named) {
 		return nil, nil
 	}
-	keys, err := bus.KeysOf(ctx, r.journal, list.Call)
-	if err != nil || len(keys) == 0 {
-		return nil, nil //nolint:nilerr // the list that reads everything says more
+	keys := []toolcall.Key{{Space: r.journal.Space(), Session: list.Session, Reply: list.Reply, Call: list.Call}}
+	if list.Session == "" || list.Reply == "" {
+		var err error
+		if keys, err = bus.KeysOf(ctx, r.journal, list.Call); err != nil || len(keys) == 0 {
+			return nil, nil //nolint:nilerr // the list that reads everything says more
+		}
 	}
 	out := &toolcall.ListReply{Calls: []*toolcall.Call{}}
 	for _, key := range keys {
@@ -193,6 +196,9 @@ func (r *Reader) listNamed(ctx context.Context, list toolcall.ListRequest) (*too
 			continue
 		}
 		shown, err := api.Show.Call(ctx, r.port, toolcall.ShowRequest{V: 1, Key: key})
+		if errors.Is(err, message.ErrNotFound) { // the address is wrong
+			continue
+		}
 		if err != nil {
 			return &toolcall.ListReply{}, err
 		}
