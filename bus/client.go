@@ -211,6 +211,8 @@ func noReplyError(ctx context.Context, nc *nats.Conn, op *api.Operation, unsure 
 		return &message.Error{Code: message.CodeUnknownOutcome, Op: op.Name, What: "no engine replied; the request may have been executed", Hint: "send it again: the same request does no harm", Err: errtext.Because(err, context.Cause(ctx))}
 	case errors.As(err, &e): // an engine's own "not now"
 		return e
+	case errors.Is(err, nats.ErrReconnectBufExceeded): // it was not connected
+		return &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: "the connection to the server was lost, and nothing was sent", Hint: "check that it runs, then try again"}
 	}
 	return &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: "no engine replied", Hint: "check that an engine of this space runs and that this user can publish the request", Err: errtext.Because(err, context.Cause(ctx))}
 }

@@ -152,7 +152,7 @@ func (w *Worker) Next(ctx context.Context) (toolcall.Task, error) {
 		case w.nc.IsClosed():
 			return toolcall.Task{}, apiError("next task", w.queue.String(), err)
 		case errors.Is(err, errNoQueue):
-			w.quiet.Do(func() { w.log.Warn("no engine has offered this tool yet, waiting") })
+			w.quiet.Do(func() { w.log.Info("waiting for the first call of this tool") })
 		}
 		if sleep(ctx, jitter(pause)) {
 			pause = min(2*pause, maxPause)

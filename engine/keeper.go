@@ -267,7 +267,7 @@ func (k *keeper) recoverCalls() {
 	}
 	for queue := range queues { // takes as long as a slow server likes: requests need not wait for it
 		k.runInBackground(func(ctx context.Context) {
-			if err := k.journal.EnsureQueue(ctx, queue); err != nil {
+			if err := k.journal.EnsureQueue(ctx, queue); err != nil && ctx.Err() == nil {
 				k.log.Warn("workers of a tool cannot be served yet", "queue", queue.String(), "error", err)
 			}
 		})

@@ -18,6 +18,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -167,6 +168,9 @@ func (s *Server) start(ctx context.Context, opts *server.Options) error {
 		wait = max(0, min(wait, time.Until(end)))
 	}
 	if err := l.fatal(); err != nil {
+		if at := net.JoinHostPort(opts.Host, strconv.Itoa(opts.Port)); strings.Contains(err.Error(), "address already in use") {
+			return &message.Error{Code: message.CodeUnavailable, Op: op, What: "another process listens on " + at, Hint: "stop it, or choose another address with --listen; port 0 takes a free one"}
+		}
 		return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the server did not start", Hint: "check the listen address and the store folder " + opts.StoreDir, Err: err}
 	}
 	if !ns.ReadyForConnections(wait) || !ns.JetStreamEnabled() {
@@ -365,7 +369,7 @@ func (l *serverLog) Tracef(string, ...any)           {}
 
 func (l *serverLog) Fatalf(format string, v ...any) {
 	err := fmt.Errorf(format, v...)
-	l.log.Error(err.Error())
+	l.log.Debug(err.Error()) // start reports it
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.first == nil {

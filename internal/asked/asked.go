@@ -163,7 +163,7 @@ func Why(c *toolcall.Call) []string {
 // sourceWords are the steps of the decision procedure in words.
 var sourceWords = map[string]string{
 	"no_policy": "no policy is loaded", "error": "a rule could not be evaluated", "read_only": "the tool is read-only",
-	"tool_check": "the tool's own check", "ask_converted_to_deny": "mode dont_ask denies", "fallback_ask": "the mode asks",
+	"tool_check": "the tool's own check", "ask_converted_to_deny": "mode dont_ask denies", "fallback_ask": "default: ask",
 	"fallback_explore": "mode explore denies", "fallback_bypass": "mode bypass allows", "fallback_dont_ask": "mode dont_ask denies",
 }
 

@@ -123,7 +123,11 @@ func (ad *address) find(ctx context.Context, c engine.Client) (*toolcall.Call, e
 			}
 		}
 	}
-	return nil, &message.Error{Code: message.CodeNotFound, Op: "find call", What: "there is no call " + ad.arg, Hint: "askance list --all shows all calls"}
+	hint := "askance list --all shows all calls"
+	if len(ad.arg) < minPrefix {
+		hint = fmt.Sprintf("give at least the first %d letters of an id; %s", minPrefix, hint)
+	}
+	return nil, &message.Error{Code: message.CodeNotFound, Op: "find call", What: "there is no call " + ad.arg, Hint: hint}
 }
 
 // findWhole gives the open call that the address names, unless the person can have meant

@@ -223,7 +223,7 @@ func TestInterruptAndResolve(t *testing.T) {
 	fails(t, cli.ExitUsage, "use happened, did_not_happen or run_again", "resolve", "c2", "--outcome", "maybe", "--data", s.data)
 	fails(t, cli.ExitConflict, "does not wait to be resolved", "resolve", "c2", "--outcome", "happened", "--data", s.data)
 	fails(t, cli.ExitNotFound, "the reply s1/r9 has no calls", "interrupt", "--session", "s1", "--reply", "r9", "--data", s.data)
-	if out := ok(t, "interrupt", "c1", "--reason", "wrong ticket", "--data", s.data); !strings.Contains(out, "Reply s1/r1 interrupted, 2 open calls ended") {
+	if out := ok(t, "interrupt", "c1", "--reason", "wrong ticket", "--data", s.data); !strings.Contains(out, "Reply s1/r1 interrupted, 2 open calls ended.") {
 		t.Errorf("interrupt printed %q", out)
 	}
 	for _, id := range []string{"c1", "c2"} {
@@ -240,6 +240,10 @@ func TestUnavailable(t *testing.T) {
 	fails(t, cli.ExitUnavailable, "cannot reach nats://127.0.0.1:1", "serve", "--nats", "nats://user:secret@127.0.0.1:1", "--data", t.TempDir())
 	fails(t, cli.ExitUnavailable, "no engine replied", "list", "--space", "other", "--data", s.data)
 	fails(t, cli.ExitUnavailable, "another process uses", "serve", "--data", s.data, "--listen", "127.0.0.1:0")
+	taken := strings.TrimPrefix(s.url, "nats://")
+	if r := fails(t, cli.ExitUnavailable, "error: another process listens on "+taken+"\nhint: stop it, or choose another address with --listen", "serve", "--data", t.TempDir(), "--listen", taken); strings.Contains(r.err, "ERROR") {
+		t.Errorf("a taken port is reported twice:\n%s", r.err)
+	}
 	fails(t, cli.ExitNotFound, "has no journal of askance", "list", "--data", t.TempDir())
 	fails(t, cli.ExitNotFound, "has no journal of askance", "approve", "c", "--yes", "--data", t.TempDir())
 	fails(t, cli.ExitUnavailable, "no server runs on", "worker", "--tool", "x", "--engine-key", s.data+"/engine.pub", "--data", t.TempDir(), "--", "cat")

@@ -122,6 +122,9 @@ func (noAudit) Checkpoint(context.Context) (*proof.Checkpoint, error) { return n
 
 // noServer says that nothing serves a data folder, and what to do.
 func noServer(dir node.Dir, cause error, hint string) error {
+	if me, ok := errors.AsType[*message.Error](cause); ok {
+		cause = errors.New(me.What) // one piece of advice is enough
+	}
 	return &message.Error{Code: message.CodeUnavailable, Op: "connect", What: "no server runs on " + string(dir), Hint: hint, Err: cause}
 }
 

@@ -46,7 +46,7 @@ commands.
 
 A call is listed if it meets every filter; of the values of one filter it must meet one.
 --watch follows the changes until you end it. -o wide adds the session, what the call
-waits for, and what is risky about its tool; -o name prints only ids for other commands.
+waits for, and what is risky about its tool; -o name prints only addresses, for other commands.
 With --json each call also has its state, which is AgentScope's coarser word.`,
 		Example: `  askance list                                  # all open calls
   askance list --mine --watch                   # requests that wait for you
@@ -274,11 +274,7 @@ func (l *listing) text(calls []*toolcall.Call) string {
 	}
 	var b strings.Builder
 	for _, c := range calls {
-		id := string(c.Call)
-		if slices.ContainsFunc(calls, func(o *toolcall.Call) bool { return o.Call == c.Call && o.Key != c.Key }) {
-			id = keyPath(c.Key)
-		}
-		b.WriteString(term.SafeLine(id) + "\n")
+		b.WriteString(term.SafeLine(keyPath(c.Key)) + "\n")
 	}
 	return b.String()
 }
@@ -291,26 +287,19 @@ const (
 	summaryWidth = 24 // the least
 )
 
+// narrowedBy are the columns that a narrow screen leaves out, first the first.
+var narrowedBy = []string{"AGENT", "RULE", "AGE", "TOOL"}
+
 // callsTable lays out calls: the summary gets the room that the other columns leave.
 func callsTable(out *term.Out, calls []*toolcall.Call, wide bool, now time.Time) string {
 	ids := shortIDs(calls)
-	heads := []string{"ID", "STATUS", "DUE", "AGE", "AGENT", "TOOL", "RULE", "SUMMARY"}
-	narrow := !wide && out.Width() < 100
-	if narrow {
-		heads = slices.Delete(heads, 4, 5)
-	}
-	if wide {
-		heads = append(heads, "RISK", "WAITS FOR", "SESSION/REPLY")
-	}
+	heads := []string{"ID", "STATUS", "DUE", "AGE", "AGENT", "TOOL", "RULE"}
 	rows := make([][]string, 0, len(calls))
 	widths := make([]int, len(heads))
 	for i, c := range calls {
 		id := term.Clip(term.SafeName(ids[i]), 2*wideWidth)
 		agent := term.Clip(term.SafeName(c.Agent), nameWidth)
 		row := []string{id, statusOf(c), dueText(c, now), asked.ShortSpan(now.Sub(c.ProposedAt)), agent, term.Clip(term.SafeLine(c.Tool), nameWidth), term.Clip(term.SafeLine(ruleOf(c)), nameWidth)}
-		if narrow {
-			row = slices.Delete(row, 4, 5)
-		}
 		for n, text := range row {
 			widths[n] = max(widths[n], len([]rune(text)), len(heads[n]))
 		}
@@ -318,12 +307,23 @@ func callsTable(out *term.Out, calls []*toolcall.Call, wide bool, now time.Time)
 	}
 	left := out.Width()
 	for _, w := range widths {
-		if w > 0 {
-			left -= w + 2
+		left -= w + 2
+	}
+	for _, name := range narrowedBy {
+		if wide || left >= summaryWidth {
+			break
+		}
+		n := slices.Index(heads, name)
+		left += widths[n] + 2
+		heads, widths = slices.Delete(heads, n, n+1), slices.Delete(widths, n, n+1)
+		for i := range rows {
+			rows[i] = slices.Delete(rows[i], n, n+1)
 		}
 	}
+	heads = append(heads, "SUMMARY")
 	if wide {
 		left = 4 * wideWidth
+		heads = append(heads, "RISK", "WAITS FOR", "SESSION/REPLY")
 	}
 	for i, c := range calls {
 		rows[i] = append(rows[i], term.Clip(votesSoFar(c)+summaryOf(c), max(left, summaryWidth)))
@@ -470,7 +470,7 @@ func waitsFor(c *toolcall.Call) string {
 		}
 		return text
 	case toolcall.PhaseRunning:
-		return "running on " + term.SafeName(c.Attempt.Worker)
+		return "on " + term.SafeName(c.Attempt.Worker)
 	case toolcall.PhaseQueued:
 		if c.Placement == toolcall.PlaceExternal {
 			return "waiting for an external result"
@@ -508,7 +508,7 @@ func waitingRows(out *term.Out, c *toolcall.Call, row func(label, text string)) 
 		row("escalates", text)
 	}
 	if !w.Ends.IsZero() {
-		row("until", moment(w.Ends)+", then the call is denied")
+		row("deadline", moment(w.Ends)+", then the call is denied")
 	}
 }
 

@@ -113,7 +113,7 @@ starts afterwards, and workers get the order to stop running calls.`,
 			},
 			text: func(out *term.Out, r toolcall.InterruptRequest, reply toolcall.InterruptReply) string {
 				var text strings.Builder
-				fmt.Fprintf(&text, "Reply %s interrupted, %d open calls ended.\n", term.SafeLine(string(r.Session)+"/"+string(r.Reply)), len(reply.Calls))
+				fmt.Fprintf(&text, "Reply %s interrupted, %s ended.\n", term.SafeLine(string(r.Session)+"/"+string(r.Reply)), asked.Count(len(reply.Calls), "open call"))
 				for _, call := range reply.Calls {
 					text.WriteString(outcomeText(out, call) + "\n")
 				}

@@ -17,11 +17,12 @@ func newPolicyCommand(env *environment) *cobra.Command {
 	return newGroup(&cobra.Command{
 		Use:   "policy",
 		Short: "Check, test, explain and compare policies, and show the one in force",
-		Long: `These commands need only rule files and a tools file. Name the files as
-arguments, or with --policy, ASKANCE_POLICY or askance.yaml, as for askance serve.
-managed=FILE, user=FILE and run=FILE set another layer than project. Only put changes
-an engine's policy, and only put, status and show need a running one. Commands that read files once accept - for standard input, and
-process substitution (<(…)).
+		Long: `These commands need only rule files and a tools file. Name the files as arguments, or
+with --policy, ASKANCE_POLICY or askance.yaml, as for askance serve. managed=FILE,
+user=FILE and run=FILE set another layer than project. A command that reads a file once
+accepts - for standard input, and process substitution (<(…)).
+
+Only put, status and show need a running engine, and only put changes its policy.
 
 docs/tutorials/policy.md leads from an empty folder to a tested policy in ten minutes.`,
 		Example: `  askance policy lint rules.yaml --tools tools.yaml

@@ -24,6 +24,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -128,7 +129,28 @@ Start with askance demo, or write the files of a project with askance init.`,
 	}
 	c.AddCommand(helpTopics()...)
 	addShortNames(c)
+	refuseUnknownTopics(c)
 	return c
+}
+
+// refuseUnknownTopics lets askance help fail for a word that is no command.
+func refuseUnknownTopics(c *cobra.Command) {
+	c.InitDefaultHelpCmd()
+	i := slices.IndexFunc(c.Commands(), func(sub *cobra.Command) bool { return sub.Name() == "help" })
+	help := c.Commands()[i]
+	show := help.Run
+	help.Run = nil
+	help.RunE = func(h *cobra.Command, args []string) error {
+		cmd, rest, err := c.Find(args)
+		switch {
+		case err != nil:
+			return usageError{err}
+		case len(rest) > 0 && cmd.HasSubCommands():
+			return unknownCommand(cmd, rest[0])
+		}
+		show(h, args)
+		return nil
+	}
 }
 
 // addShortNames gives the commands that people type most the short names that they

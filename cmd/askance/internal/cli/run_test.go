@@ -33,6 +33,9 @@ func TestWorkerRunsACommand(t *testing.T) {
 		if code != cli.ExitOK {
 			t.Errorf("worker: exit %d\n%s", code, errs.String())
 		}
+		if text := errs.String(); !strings.HasPrefix(text, "Worker w1 runs sh -c ") || !strings.Contains(text, " for the calls of pay, boss, connected to nats://") || strings.Contains(text, "WARN") {
+			t.Errorf("the worker says\n%s", text)
+		}
 	})
 	s.propose("r1", "c1", "pay", `{"cents":5}`)
 	c := s.finished("c1")
@@ -243,8 +246,7 @@ func TestServeSaysWhatRuns(t *testing.T) {
 	data := filepath.Join(dir, "data")
 	for next, args := range map[string][]string{
 		"askance init, then start again with --policy FILE": {"--tools", tools},
-		"askance init, then start again with --tools FILE":  {"--policy", rules},
-		"askance open --data " + data:                       {"--policy", rules, "--tools", tools},
+		"askance open --data " + data:                       {"--policy", rules},
 		"askance inbox --data " + data:                      {"--policy", rules, "--tools", tools, "--http", "off"},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -272,6 +274,9 @@ func TestServeSaysWhatRuns(t *testing.T) {
 			if !strings.Contains(text, part) {
 				t.Errorf("serve %v does not print %q:\n%s%s", args, part, text, errs.String())
 			}
+		}
+		if !slices.Contains(args, "--tools") && !strings.Contains(text, "--tools FILE adds others") {
+			t.Errorf("serve without a tools file does not mention --tools:\n%s", text)
 		}
 		if lines := strings.Count(text, "\n"); lines > 10 {
 			t.Errorf("serve prints %d lines:\n%s", lines, text)

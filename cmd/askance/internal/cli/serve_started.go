@@ -104,7 +104,7 @@ func printServing(env *environment, spaces servedSpaces, scrape string, over htt
 	text.row("metrics", scrape)
 	text.row("journal", st.Data+", space "+st.Space+", "+durabilityText(env.out, cfg, claim))
 	text.row("policy", st.policyText(env.out))
-	text.row("tools", cmp.Or(shortList(st.Tools), env.out.Ask("none: askance refuses calls of tools that no runtime declares")))
+	text.row("tools", cmp.Or(shortList(st.Tools), "none: only tools that runtimes, coding agents and MCP gateways declare; --tools FILE adds others"))
 	for _, s := range st.Spaces {
 		text.row("space", strings.TrimSpace(s.Space+", "+asked.Count(s.Rules, "rule")+"  "+s.HTTP))
 	}
@@ -129,8 +129,6 @@ func (st *started) next() string {
 	switch {
 	case st.PolicySince.IsZero():
 		return "write a policy with " + programName() + " init, then start again with --policy FILE"
-	case len(st.Tools) == 0:
-		return "write a tools file with " + programName() + " init, then start again with --tools FILE"
 	case st.HTTP != "":
 		return "see and decide requests with " + commandLine("open", st.Data)
 	}

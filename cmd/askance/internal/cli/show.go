@@ -104,7 +104,7 @@ func callText(out *term.Out, c *toolcall.Call) string {
 		row("remembered", term.SafeLine(string(l.ID))+": "+asked.Allows(&l)+", "+term.SafeLine(l.Text()))
 	}
 	for _, r := range c.Suggested {
-		row("rule offer", asked.RuleText(r))
+		row("suggested", asked.RuleText(r))
 	}
 	if at := c.Attempt; at.Number > 0 {
 		row("attempt", attemptText(c))
@@ -139,7 +139,7 @@ func attemptText(c *toolcall.Call) string {
 		text += ", offered at " + at.OfferedAt.Local().Format(time.DateTime)
 	}
 	if at.Grant != nil {
-		text += ", grant by key " + at.Grant.KeyID
+		text += ", grant signed by key " + at.Grant.KeyID
 	}
 	return text
 }

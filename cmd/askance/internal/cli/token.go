@@ -125,6 +125,9 @@ func newTokenListCommand(env *environment) *cobra.Command {
 }
 
 func tokensTable(out *term.Out, all []auth.Token) string {
+	if len(all) == 0 {
+		return "No tokens.\n"
+	}
 	var rows [][]string
 	for _, t := range all {
 		roles := make([]string, len(t.Roles))

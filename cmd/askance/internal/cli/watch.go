@@ -253,7 +253,7 @@ func (l *listing) printChange(c *toolcall.Call) error {
 	case env.json:
 		return env.printItem(c)
 	case env.format == formatName:
-		return env.printf("%s\n", term.SafeLine(string(c.Call)))
+		return env.printf("%s\n", term.SafeLine(keyPath(c.Key)))
 	}
 	return env.printf("%s  %s  %s  %s\n", time.Now().Format(time.TimeOnly), phasePaint(env.out, c)(fmt.Sprintf("%-8s", statusOf(c))), env.out.Name(term.SafeLine(string(c.Call))), summaryOf(c))
 }

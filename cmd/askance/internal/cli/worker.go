@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/directory"
 	"github.com/askance-dev/askance/cmd/askance/internal/telemetry"
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -134,7 +136,7 @@ func runWorker(ctx context.Context, env *environment, w working) error {
 		return err
 	}
 	defer w.runs.start(ctx)()
-	env.notef("worker %s runs %s for %s at %s\n", env.cfg.As, w.runs.what, queuesText(w), w.door.address)
+	env.notef("Worker %s runs %s for %s, connected to %s.\n", env.cfg.As, w.runs.what, queuesText(w), w.door.address)
 	return runAll(ctx, workers)
 }
 
@@ -149,10 +151,11 @@ func approverList(paths []string) (toolcall.ApproverList, error) {
 }
 
 func queuesText(w working) string {
-	if len(w.subjects) == 0 {
-		return fmt.Sprintf("%q", w.tools)
+	text := "the calls of " + strings.Join(w.tools, ", ")
+	if len(w.subjects) > 0 {
+		text += " on " + strings.Join(w.subjects, ", ")
 	}
-	return fmt.Sprintf("%q on %q", w.tools, w.subjects)
+	return term.SafeLine(text)
 }
 
 func newWorkers(ctx context.Context, env *environment, w working) ([]*executor.Worker, error) {

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"os"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/mcpworker"
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/urlworker"
@@ -98,7 +98,7 @@ func (r *running) load(env *environment, w *working) error {
 	if err != nil {
 		return usageError{err}
 	}
-	r.what, r.handler = fmt.Sprintf("%q", r.argv), func(string) executor.Handler { return h }
+	r.what, r.handler = term.SafeLine(strings.Join(r.argv, " ")), func(string) executor.Handler { return h }
 	return nil
 }
 
@@ -137,7 +137,7 @@ func (r *running) loadServer(env *environment, w *working, header http.Header) e
 	} else if cfg.Argv, err = splitCommand(r.mcp); err != nil {
 		return usageError{err}
 	} else {
-		r.what = fmt.Sprintf("the MCP server %q", cfg.Argv[0]) // its arguments can have a secret
+		r.what = "the MCP server " + term.SafeLine(cfg.Argv[0]) // its arguments can have a secret
 	}
 	r.server = mcpworker.New(cfg)
 	r.handler = r.server.Handler

@@ -1,0 +1,63 @@
+package cli_test
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/cli"
+	"github.com/askance-dev/askance/internal/termtest"
+)
+
+// On a narrow terminal a list leaves columns out, and every call keeps one line.
+func TestNarrowList(t *testing.T) {
+	cleanEnvironment(t)
+	s := serve(t)
+	s.propose("r1", "call_1", "boss", `{}`)
+	s.propose("r2", "toolu_01ABCDEFGH", "pay", `{"cents":500}`)
+	for width, want := range map[int]string{
+		60:  "ID STATUS DUE SUMMARY",
+		70:  "ID STATUS DUE AGE TOOL SUMMARY",
+		120: "ID STATUS DUE AGE AGENT TOOL RULE SUMMARY",
+	} {
+		x := termtest.Open(t, width, 20, exec.CommandContext(t.Context(), os.Args[0], "list", "--data", s.data))
+		screen := x.See("call_1", "toolu_01ABCDEFGH")
+		x.Ends(cli.ExitOK)
+		lines := strings.Split(strings.TrimRight(screen, " \n"), "\n")
+		if got := strings.Join(strings.Fields(lines[0]), " "); got != want || len(lines) != 3 {
+			t.Errorf("%d columns show %q in %d lines, want %q:\n%s", width, got, len(lines), want, screen)
+		}
+	}
+}
+
+// Names for other commands mean one call each, whatever else is open.
+func TestListedNamesAreAddresses(t *testing.T) {
+	cleanEnvironment(t)
+	s := serve(t)
+	s.propose("r1", "call_1", "boss", `{}`)
+	s.propose("r2", "call_1", "pay", `{"cents":500}`)
+	at := []string{"--data", s.data}
+	out := ok(t, append([]string{"list", "--tool", "pay", "-o", "name"}, at...)...)
+	if out != "s1/r2/call_1\n" {
+		t.Errorf("list -o name printed %q", out)
+	}
+	ok(t, append([]string{"approve", strings.TrimSpace(out), "--yes", "--as", "ann"}, at...)...)
+}
+
+func TestHelpOfUnknownCommand(t *testing.T) {
+	cleanEnvironment(t)
+	fails(t, cli.ExitUsage, `unknown command "aprove" for askance; did you mean approve?`, "help", "aprove")
+	fails(t, cli.ExitUsage, `unknown command "lnt" for askance policy; did you mean lint?`, "help", "policy", "lnt")
+	if out := ok(t, "help", "policy", "lint"); !strings.Contains(out, "askance policy lint [FILE...]") {
+		t.Errorf("help policy lint printed\n%s", out)
+	}
+}
+
+// A beginning that is too short names no call, and the error says so.
+func TestShortBeginningOfAnID(t *testing.T) {
+	cleanEnvironment(t)
+	s := serve(t)
+	s.propose("r1", "call_1", "boss", `{}`)
+	fails(t, cli.ExitNotFound, "give at least the first 4 letters of an id", "show", "cal", "--data", s.data)
+}
