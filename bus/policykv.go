@@ -257,7 +257,7 @@ func (b *PolicyBucket) Follow(ctx context.Context, changed func()) error {
 				if ctx.Err() != nil {
 					return context.Cause(ctx)
 				}
-				return &message.Error{Code: message.CodeUnavailable, Op: op, What: "bucket " + b.name + " cannot be watched any more"}
+				return &message.Error{Code: message.CodeUnavailable, Op: op, What: "bucket " + b.name + " can no longer be watched"}
 			}
 			if e != nil {
 				changed()

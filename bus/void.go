@@ -171,7 +171,7 @@ func (v *voids) compare(ctx context.Context, entity Entity, m stored, between ui
 // errForgets: the server that leads the stream lacks a record that another server has, as
 // one whose disk is full. What it says of the records before proves nothing.
 func errForgets(m stored) error {
-	return &message.Error{Code: message.CodeUnavailable, Op: fmt.Sprintf("read record %d", m.seq), What: "the server that leads the journal does not have it", Hint: "another server leads in some seconds; check the disks of the NATS servers"}
+	return &message.Error{Code: message.CodeUnavailable, Op: fmt.Sprintf("read record %d", m.seq), What: "the server that leads the journal does not have it", Hint: "another server takes over within seconds; check the disks of the NATS servers"}
 }
 
 // decode is that of the codec for a record that is read alone. It fails if the server did

@@ -187,7 +187,7 @@ func (c *core) blindError(op string) error {
 	if c.ctx.Err() != nil {
 		return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the engine is stopping", Hint: "ask again, or try another replica"}
 	}
-	return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the engine cannot follow the journal any more", Hint: "close it and start a new one; meanwhile try another replica", Err: context.Cause(c.store.Following())}
+	return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the engine can no longer follow the journal", Hint: "close it and start a new one; meanwhile try another replica", Err: context.Cause(c.store.Following())}
 }
 
 // errNoChange ends an update that found nothing to do.

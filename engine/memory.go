@@ -132,7 +132,7 @@ func (m *Memory) AppendEvent(ctx context.Context, runtime string, reply toolcall
 
 func checkNotGivenUp(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
-		return &message.Error{Code: message.CodeUnavailable, Op: "append", What: "the request was given up, nothing was written", Hint: "ask again", Err: context.Cause(ctx)}
+		return &message.Error{Code: message.CodeUnavailable, Op: "append", What: "the request was canceled, and nothing was written", Hint: "try again", Err: context.Cause(ctx)}
 	}
 	return nil
 }

@@ -70,7 +70,7 @@ func (p *Port) checkRight(ctx context.Context, op *api.Operation, request any) e
 	case p.e.store.Following().Err() != nil:
 		return p.e.blindError(op.Name)
 	case ctx.Err() != nil:
-		return &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: "the request was given up", Hint: "ask again", Err: context.Cause(ctx)}
+		return &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: "the request was given up", Hint: "try again", Err: context.Cause(ctx)}
 	}
 	return checkVersion(op.Name, op.Version(request))
 }

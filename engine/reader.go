@@ -262,7 +262,7 @@ func (q *reader) readPolicyText(r api.PolicyTextRequest) (out api.PolicyTextRepl
 		out.Files = []api.PolicyFileText{}
 		out.Rules = slices.DeleteFunc(out.Rules, func(x api.PolicyRuleText) bool { return x.Rule != r.Rule })
 		if len(out.Rules) == 0 {
-			return out, notFound("the policy has no rule "+r.Rule, "the policy status lists its rules")
+			return out, notFound("the policy has no rule "+r.Rule, "askance policy status lists its rules")
 		}
 		return out, nil
 	}

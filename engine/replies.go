@@ -113,9 +113,9 @@ func (rp *replies) waitForView(ctx context.Context, seq uint64) error {
 	case err == nil:
 		return nil
 	case rp.store.Following().Err() != nil:
-		return &message.Error{Code: message.CodeUnavailable, What: "this engine stopped following the journal; the interrupt is stored, and another engine carries it out", Hint: "ask again", Err: err}
+		return &message.Error{Code: message.CodeUnavailable, What: "this engine stopped following the journal; the interrupt is stored, and another engine carries it out", Hint: "try again", Err: err}
 	}
-	return &message.Error{Code: message.CodeUnavailable, What: "this engine lags behind the journal; the interrupt is stored and takes effect", Hint: "ask again"}
+	return &message.Error{Code: message.CodeUnavailable, What: "this engine lags behind the journal; the interrupt is stored and takes effect", Hint: "try again"}
 }
 
 // closeCalls ends the open calls of an interrupted reply in the order in which

@@ -33,7 +33,7 @@ type TaskListeners interface {
 // taskQueue is the queue that a request names, if the worker may act for it.
 func (w *workers) taskQueue(op string, queues []toolcall.Queue, queue toolcall.Queue) (TaskQueue, error) {
 	if len(queues) > 0 && !slices.Contains(queues, queue) || queue.Tool == "" {
-		return nil, &message.Error{Code: message.CodeForbidden, Op: op, What: "this worker may not act for the queue " + queue.String(), Hint: "name a tool of its token, and its subject if the token has subjects"}
+		return nil, &message.Error{Code: message.CodeForbidden, Op: op, What: "this worker cannot act for the queue " + queue.String(), Hint: "name a tool of its token, and its subject if the token has subjects"}
 	}
 	if _, known := w.tools[queue.Tool]; !known {
 		return nil, &message.Error{Code: message.CodeNotFound, Op: op, What: fmt.Sprintf("the engine has no tool %q", queue.Tool), Hint: "declare it in the tools file, with placement remote"}

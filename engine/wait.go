@@ -154,5 +154,5 @@ func checkWait(reply toolcall.Key, calls []message.CallID) error {
 
 // givenUpError is the error of a request that its sender or its server gave up.
 func givenUpError(op string, cause error) error {
-	return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the request was given up", Hint: "ask again", Err: cause}
+	return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the request was given up", Hint: "try again", Err: cause}
 }

@@ -77,7 +77,7 @@ func (w *workers) startAttempt(ctx context.Context, by toolcall.Principal, queue
 		return toolcall.StartReply{}, &message.Error{Code: message.CodeSuperseded, Op: "start", Call: toolcall.ErrorCall(c), What: "the task was returned because this worker rejected it", Hint: "drop the task; another attempt is offered later"}
 	}
 	if !c.Started() { // it was held for a person instead
-		return toolcall.StartReply{}, &message.Error{Code: message.CodeSuperseded, Op: "start", Call: toolcall.ErrorCall(c), What: "the policy does not let the call begin any more", Hint: "drop the task; an operator resolves the call"}
+		return toolcall.StartReply{}, &message.Error{Code: message.CodeSuperseded, Op: "start", Call: toolcall.ErrorCall(c), What: "the policy no longer allows the call", Hint: "drop the task; an operator resolves the call"}
 	}
 	w.liveness.Hear(c.Key, c.Attempt.Number, time.Now())
 	if tasks, ok := w.journal.(TaskQueue); ok && r.Task != "" {

@@ -81,7 +81,7 @@ func (v *visit) admit(r *http.Request, id *Identity) (*Peer, error) {
 	}
 	v.peer = p
 	if !v.route.Access.admits(p) {
-		return nil, &message.Error{Code: message.CodeForbidden, Op: "authorize", What: p.Name + " may not use " + v.route.Method + " " + v.route.Path, Hint: "use credentials with a role that may use it"}
+		return nil, &message.Error{Code: message.CodeForbidden, Op: "authorize", What: p.Name + " may not use " + v.route.Method + " " + v.route.Path, Hint: "use credentials with a role that can"}
 	}
 	if !v.s.limits.takeRequest(p, alters(v.route, r)) {
 		v.w.Header().Set("Retry-After", "1")

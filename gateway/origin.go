@@ -73,7 +73,7 @@ func (o *origins) preflight(w http.ResponseWriter, r *http.Request) bool {
 }
 
 func errOrigin(origin string) error {
-	return &message.Error{Code: message.CodeForbidden, Op: "check origin", What: fmt.Sprintf("pages of %.100q may not use this server", origin), Hint: "allow the origin with askance serve --http-origin"}
+	return &message.Error{Code: message.CodeForbidden, Op: "check origin", What: fmt.Sprintf("pages of %.100q cannot use this server", origin), Hint: "allow the origin with askance serve --http-origin"}
 }
 
 // allows reports whether a page of this origin may use the server.

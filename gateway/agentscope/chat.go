@@ -127,7 +127,7 @@ func decodeMsgs(raw []message.RawJSON) ([]*message.Msg, error) {
 		var err error
 		if out[i], err = message.DecodeMsg(b); err != nil {
 			return nil, &message.Error{
-				Code: message.CodeInvalid, Op: "chat", What: fmt.Sprintf("input[%d] is no message of AgentScope 2.0: %v", i, err),
+				Code: message.CodeInvalid, Op: "chat", What: fmt.Sprintf("input[%d] is not a message of AgentScope 2.0: %v", i, err),
 				Hint: "correct it, or send AgentScope 1.x messages with Content-Type: " + msgv1.Type,
 			}
 		}
@@ -169,7 +169,7 @@ func (s *Surface) events(w http.ResponseWriter, r *http.Request, p *gateway.Peer
 func (s *Surface) take(w http.ResponseWriter, r *http.Request, p *gateway.Peer, session message.SessionID, raw []byte, status string) error {
 	ev, err := message.DecodeEvent(raw)
 	if err != nil {
-		return message.Errorf(message.CodeInvalid, "submit_response", "this is no event of AgentScope 2.0: %w", err)
+		return message.Errorf(message.CodeInvalid, "submit_response", "this is not an event of AgentScope 2.0: %w", err)
 	}
 	c, err := clientFor(p, ev)
 	if err != nil {

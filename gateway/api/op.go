@@ -123,7 +123,7 @@ func (o *op) chooseRole(p *gateway.Peer, wish toolcall.Role) (toolcall.Role, err
 	if wish != "" {
 		return "", &message.Error{Code: message.CodeForbidden, Op: o.ID, What: "these credentials cannot act here as=" + string(wish), Hint: "leave it out, or use credentials with that role"}
 	}
-	return "", &message.Error{Code: message.CodeForbidden, Op: o.ID, What: "no role of the credentials may do this", Hint: "use credentials with one of: " + roleWords(o.roles)}
+	return "", &message.Error{Code: message.CodeForbidden, Op: o.ID, What: "no role of these credentials can do this", Hint: "use credentials with one of: " + roleWords(o.roles)}
 }
 
 func roleWords(roles []toolcall.Role) string {

@@ -253,7 +253,7 @@ func (e *rpcError) bytes() json.RawMessage {
 
 func readError(raw json.RawMessage) *rpcError {
 	o := objectOf(raw)
-	code, _ := strconv.Atoi(string(o.get("code"))) // what is no number is 0
+	code, _ := strconv.Atoi(string(o.get("code"))) // what is not a number is 0
 	return &rpcError{code: code, text: o.text("message"), data: o.get("data"), raw: raw}
 }
 

@@ -60,7 +60,7 @@ func (l *link) readTools(ctx context.Context, again bool) (*toolList, error) {
 	}
 	list = &toolList{last: last, until: time.Now().Add(24 * time.Hour)} // until list_changed or a restart
 	if l.modern {
-		ms, _ := strconv.Atoi(string(last.get("ttlMs"))) // what is no number is 0
+		ms, _ := strconv.Atoi(string(last.get("ttlMs"))) // what is not a number is 0
 		list.until = time.Now().Add(min(time.Duration(max(ms, 0))*time.Millisecond, time.Hour))
 	}
 	seen := map[string]bool{}
@@ -173,7 +173,7 @@ func (p *peer) listTools(ctx context.Context) (json.RawMessage, error) {
 		for _, t := range list.tools {
 			items = append(items, t.forClient(p))
 		}
-		ms, _ := strconv.Atoi(string(list.last.get("ttlMs"))) // what is no number is 0
+		ms, _ := strconv.Atoi(string(list.last.get("ttlMs"))) // what is not a number is 0
 		if ttl < 0 || ms < ttl {
 			ttl = ms
 		}

@@ -59,7 +59,7 @@ func Decode(op string, raw []message.RawJSON) ([]*v1.Msg, error) {
 			code = message.CodeTooLarge
 		}
 		return nil, &message.Error{
-			Code: code, Op: op, What: "these are no AgentScope 1.x messages: " + err.Error(),
+			Code: code, Op: op, What: "these are not AgentScope 1.x messages: " + err.Error(),
 			Hint: "send what Msg.to_dict() gives, or AgentScope 2.0 messages with Content-Type: application/json",
 		}
 	}

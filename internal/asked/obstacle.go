@@ -42,7 +42,7 @@ func MayRespond(c *toolcall.Call, who string) May {
 // not, as far as can be told without the person's groups. An edit has an input.
 func Obstacle(c *toolcall.Call, who string, a toolcall.Response) string {
 	if c.State != message.ToolCallAsking || c.Request == nil {
-		return "The call waits for no approval."
+		return "The call does not wait for approval."
 	}
 	if MayRespond(c, who) == No {
 		return WhyNotAsked(c, who)

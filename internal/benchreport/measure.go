@@ -194,7 +194,7 @@ func lineOf(file, name string) string {
 	return ""
 }
 
-// number is 0 for what is no number.
+// number is 0 for what is not a number.
 func number(s string) float64 {
 	f, _ := strconv.ParseFloat(strings.TrimSpace(s), 64)
 	return f

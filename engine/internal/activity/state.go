@@ -112,7 +112,7 @@ func (l *Ledger) Restore(s State, events []byte) error {
 	for hash, at := range s.Since {
 		var h uint64
 		if _, err := fmt.Sscanf(hash, "%016x", &h); err != nil {
-			return fmt.Errorf("%q is no hash of a call", hash)
+			return fmt.Errorf("%q is not the hash of a call", hash)
 		}
 		l.since[h] = at
 	}

@@ -175,7 +175,7 @@ func (j *Judge) IsDeniedNow(ctx context.Context, s Snapshot) (permission.Decisio
 }
 
 // Unfit says why a call cannot be decided at all, in words for the model: an
-// unknown tool that no runtime offered to run, or input that is no JSON object or
+// unknown tool that no runtime offered to run, or input that is not a JSON object or
 // breaks the tool's schema. "" is fit.
 func (j *Judge) Unfit(s Snapshot) string {
 	c := s.Call

@@ -59,7 +59,7 @@ func (s *Approvals) Last(ctx context.Context, id toolcall.StandingID) (*toolcall
 }
 
 func unknownError(id toolcall.StandingID) error {
-	return &message.Error{Code: message.CodeNotFound, What: fmt.Sprintf("no standing approval %q is known", clipWord(string(id))), Hint: "look at the list of standing approvals"}
+	return &message.Error{Code: message.CodeNotFound, What: fmt.Sprintf("there is no standing approval %q", clipWord(string(id))), Hint: "list the standing approvals"}
 }
 
 // Show is a standing approval with its latest uses.

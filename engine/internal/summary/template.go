@@ -48,7 +48,7 @@ func Parse(text string, s *permission.Schema) (*Template, error) {
 		case rest[0] == '{':
 			name, after, closed := strings.Cut(rest[1:], "}")
 			if !closed || name == "" || strings.ContainsAny(name, "{ \t\n") {
-				return nil, fmt.Errorf("summary: %.40q is no argument; write {name}, or {{ for a brace", "{"+name)
+				return nil, fmt.Errorf("summary: %.40q is not an argument; write {name}, or {{ for a brace", "{"+name)
 			}
 			path := strings.Split(name, ".")
 			if err := checkPath(s, path); err != nil {

@@ -123,11 +123,10 @@ func (ad *address) find(ctx context.Context, c engine.Client) (*toolcall.Call, e
 			}
 		}
 	}
-	hint := "askance list --all shows all calls"
 	if len(ad.arg) < minPrefix {
-		hint = fmt.Sprintf("give at least the first %d letters of an id; %s", minPrefix, hint)
+		return nil, &message.Error{Code: message.CodeNotFound, Op: "find call", What: "no call has the id " + ad.arg, Hint: "give at least the first 4 letters of an id"}
 	}
-	return nil, &message.Error{Code: message.CodeNotFound, Op: "find call", What: "there is no call " + ad.arg, Hint: hint}
+	return nil, &message.Error{Code: message.CodeNotFound, Op: "find call", What: "there is no call " + ad.arg, Hint: "askance list --all shows all calls"}
 }
 
 // findWhole gives the open call that the address names, unless the person can have meant
@@ -204,7 +203,7 @@ func (ad *address) requests() []toolcall.ListRequest {
 func oneCall(ad *address) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != 1 || args[0] == "" {
-			return usagef("want one call, got %d arguments; see askance help addresses", len(args))
+			return usagef("expected one call, got %d arguments; see askance help addresses", len(args))
 		}
 		ad.arg = args[0]
 		return nil

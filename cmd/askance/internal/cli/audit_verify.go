@@ -45,7 +45,7 @@ Ends with exit code 7 if there are findings.`,
   askance audit verify journal.jsonl --key engine.pub --json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usagef("want at most one export, got %d arguments", len(args))
+				return usagef("expected at most one export, got %d arguments", len(args))
 			}
 			var err error
 			o.Anchor, err = parseAnchor(anchor)

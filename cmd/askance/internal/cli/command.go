@@ -28,7 +28,7 @@ func newGroup(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
 func wantArgs(n int, want string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != n || slices.Contains(args, "") {
-			return usagef("want %s", want)
+			return usagef("expected %s", want)
 		}
 		return nil
 	}

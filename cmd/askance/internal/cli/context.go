@@ -117,7 +117,7 @@ func newContextUseCommand(env *environment) *cobra.Command {
 			if err := all.write(); err != nil {
 				return err
 			}
-			text := "No context is current now.\n"
+			text := "There is no current context now.\n"
 			if !none {
 				text = fmt.Sprintf("Current context: %s.\n", env.out.Name(all.Current))
 			}
@@ -140,7 +140,7 @@ ones. Variables and askance.yaml are not stored.`,
 		Args: wantArgs(1, "one name, for instance: prod"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if !contextName.MatchString(args[0]) {
-				return usagef("%q is no name of a context: use letters, digits, dots, - and _", args[0])
+				return usagef("%q is not a valid context name: use letters, digits, dots, - and _", args[0])
 			}
 			of := settingsOf{}
 			for _, s := range settings {
@@ -212,7 +212,7 @@ func newContextRemoveCommand(env *environment) *cobra.Command {
 			text := fmt.Sprintf("Removed the context %s.\n", env.out.Name(args[0]))
 			if delete(all.Named, args[0]); all.Current == args[0] {
 				all.Current = ""
-				text += "No context is current now.\n"
+				text += "There is no current context now.\n"
 			}
 			if err := all.write(); err != nil {
 				return err
@@ -244,7 +244,7 @@ func newContextShowCommand(env *environment) *cobra.Command {
 				name = args[0]
 			}
 			if name == "" {
-				return &message.Error{Code: message.CodeNotFound, Op: "show context", What: "no context is current", Hint: "choose one with askance context use NAME"}
+				return &message.Error{Code: message.CodeNotFound, Op: "show context", What: "there is no current context", Hint: "choose one with askance context use NAME"}
 			}
 			of, err := all.find(name)
 			if err != nil {

@@ -91,7 +91,7 @@ func (of settingsOf) values(name string) (map[string][]string, error) {
 	for key, v := range of {
 		i := slices.IndexFunc(settings, func(s setting) bool { return s.key() == key })
 		if i < 0 || !slices.Contains(contextKeys, key) {
-			return nil, fmt.Errorf("context %s: %q is no setting of a context, use %s", name, key, strings.Join(contextKeys, ", "))
+			return nil, fmt.Errorf("context %s: %q is not a setting of a context: use %s", name, key, strings.Join(contextKeys, ", "))
 		}
 		values, err := scalars(v)
 		if err != nil {

@@ -190,7 +190,7 @@ func mustAsk(c *toolcall.Call) error {
 	if c.State == message.ToolCallAsking {
 		return nil
 	}
-	e := &message.Error{Code: message.CodeState, Op: "submit_response", Call: toolcall.ErrorCall(c), What: fmt.Sprintf("the call %s is %s and waits for no approval", c.Call, c.State), Hint: "askance show prints its history"}
+	e := &message.Error{Code: message.CodeState, Op: "submit_response", Call: toolcall.ErrorCall(c), What: fmt.Sprintf("the call %s is %s and does not wait for approval", c.Call, statusOf(c)), Hint: "askance show prints its history"}
 	if !c.Open() {
 		e.Code, e.What = message.CodeFinished, fmt.Sprintf("the call %s is finished (%s)", c.Call, waitsFor(c))
 		if n := len(c.Votes); n > 0 {

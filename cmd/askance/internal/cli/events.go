@@ -32,7 +32,7 @@ func oneSession(into *message.SessionID) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		switch {
 		case len(args) > 1:
-			return usagef("want one session, got %d arguments", len(args))
+			return usagef("expected one session, got %d arguments", len(args))
 		case len(args) == 1:
 			*into = message.SessionID(args[0])
 		}

@@ -36,7 +36,7 @@ It replaces no file without --force.`,
   askance init --force`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usagef("want one folder, got %d arguments", len(args))
+				return usagef("expected one folder, got %d arguments", len(args))
 			}
 			return nil
 		},

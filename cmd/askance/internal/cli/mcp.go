@@ -83,7 +83,7 @@ token file. Without one, only programs on this machine can connect.`,
   askance mcp --http 127.0.0.1:8788 --upstreams upstreams.yaml`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if (len(args) == 0) == (m.upstreams == "") {
-				return usagef("want a command after --, or --upstreams, for instance: askance mcp -- ./server.py")
+				return usagef("expected a command after --, or --upstreams, for instance: askance mcp -- ./server.py")
 			}
 			m.argv = args
 			return m.door.check(env)
@@ -275,7 +275,7 @@ func (m *proxying) readUpstreams() ([]*mcp.Upstream, error) {
 			up.Env = append(up.Env, name+"="+value)
 		}
 		if u, err := url.Parse(e.URL); err != nil || u.Scheme == "http" && !bus.OnLoopback(u.Hostname()) && (e.BearerFile != "" || len(e.Headers) > 0) {
-			return nil, usagef("--upstreams: the url of %q is no URL, or sends its headers over the network in plain text: use https", alias)
+			return nil, usagef("--upstreams: the url of %q is not a URL, or sends its headers over the network in plain text: use https", alias)
 		}
 		if e.BearerFile != "" {
 			path := e.BearerFile

@@ -127,7 +127,7 @@ func TestMCPRefuses(t *testing.T) {
 		return path
 	}
 	for _, c := range []struct{ says, upstreams, more string }{
-		{"want a command", "", ""},
+		{"expected a command", "", ""},
 		{"unknown field", "upstreams: {a: {command: [x], comand: [y]}}", ""},
 		{"sends its headers over the network in plain text", "upstreams: {a: {url: 'http://example.com/mcp', headers: {A: b}}}", ""},
 	} {

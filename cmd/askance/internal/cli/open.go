@@ -84,7 +84,7 @@ func consoleURL(env *environment) (*url.URL, error) {
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, usagef("%q is no address of a web console, use one such as https://askance.example", text)
+		return nil, usagef("%q is not the address of a web console: use one such as https://askance.example", text)
 	}
 	return u, nil
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -40,6 +41,12 @@ happened, then resolve the call:
 		PreRunE: func(*cobra.Command, []string) (err error) {
 			if r.Outcome == "" {
 				return usagef("--outcome is missing: use happened, did_not_happen or run_again")
+			}
+			if !slices.Contains([]toolcall.Outcome{toolcall.OutcomeHappened, toolcall.OutcomeDidNot, toolcall.OutcomeRunAgain}, r.Outcome) {
+				return usagef("--outcome is %q, use happened, did_not_happen or run_again", r.Outcome)
+			}
+			if output != "" && r.Outcome != toolcall.OutcomeHappened {
+				return usagef("--output is for --outcome happened: leave it out, or put it into --note")
 			}
 			r.Output, err = env.readText("--output", output, toolcall.MaxOutputBytes)
 			return err

@@ -49,7 +49,7 @@ func (p *picks) check(d *responding, args []string) error {
 	}
 	switch {
 	case len(args) == 0 && !p.any():
-		return usagef("want a call or a filter such as --tool; see askance help addresses")
+		return usagef("expected a call or a filter such as --tool; see askance help addresses")
 	case len(args) > 0 && p.any():
 		return usagef("name calls or pass filters, not both")
 	case (len(args) > 1 || p.any()) && d.digest != "":
@@ -58,7 +58,7 @@ func (p *picks) check(d *responding, args []string) error {
 		return usagef("--remember is for one call: approve the others one by one")
 	}
 	if slices.Contains(args, "") {
-		return usagef("want a call, got an empty argument; see askance help addresses")
+		return usagef("expected a call, got an empty argument; see askance help addresses")
 	}
 	return nil
 }

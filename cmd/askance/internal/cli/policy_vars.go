@@ -44,7 +44,7 @@ required may be missing: guard it with has(args.x), or write args.?x.orValue(…
   askance policy vars --json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usagef("want one tool, got %d arguments", len(args))
+				return usagef("expected one tool, got %d arguments", len(args))
 			}
 			return nil
 		},

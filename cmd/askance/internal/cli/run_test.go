@@ -87,7 +87,7 @@ func TestOffline(t *testing.T) {
 	if out := ok(t, "approve", "c2", "--yes", "--offline", "--data", s.data); !strings.Contains(out, "c2 is ready: waiting for an engine that has the tool") {
 		t.Errorf("approve printed %q", out)
 	}
-	fails(t, cli.ExitConflict, "waits for no approval", "approve", "c1", "--yes", "--offline", "--data", s.data)
+	fails(t, cli.ExitConflict, "does not wait for approval", "approve", "c1", "--yes", "--offline", "--data", s.data)
 	fails(t, cli.ExitNotFound, "no space other", "list", "--space", "other", "--data", s.data)
 	if out := ok(t, "events", "tail", "s1", "--data", s.data); strings.Count(out, "USER_CONFIRM_RESULT") != 2 {
 		t.Errorf("the events do not have both answers:\n%s", out)

@@ -97,7 +97,7 @@ func TestServeLooksFirst(t *testing.T) {
 		{cli.ExitUsage, "bad.yaml:2", []string{"--webhooks", "bad.yaml"}},
 		{cli.ExitUsage, "bad.json", []string{"--http-tokens", "bad.json"}},
 		{cli.ExitNotFound, "none.json", []string{"--http-tokens", "none.json"}},
-		{cli.ExitUsage, "are no certificate and its key", []string{"--http-cert", cert, "--http-key", other}},
+		{cli.ExitUsage, "are not a certificate and its key", []string{"--http-cert", cert, "--http-key", other}},
 		{cli.ExitUsage, "are not a certificate and its key", []string{"--nats-cert", "not.pem", "--nats-key", key}},
 		{cli.ExitUsage, "go together", []string{"--http-cert", cert}},
 		{cli.ExitUsage, "--http 8787 is not host:port", []string{"--http", "8787"}},

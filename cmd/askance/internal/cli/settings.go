@@ -264,7 +264,7 @@ func scalars(v any) ([]string, error) {
 		case bool, int64, uint64, float64:
 			out = append(out, fmt.Sprint(item))
 		default:
-			return nil, errors.New("want a value or a list of values")
+			return nil, errors.New("expected a value or a list of values")
 		}
 	}
 	return out, nil

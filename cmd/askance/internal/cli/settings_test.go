@@ -60,7 +60,7 @@ func TestSettingsFaults(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{"unknown", "dta: x", `unknown setting "dta"`},
 		{"twice", "data: x\ndata: y", "already defined"},
-		{"nested", "data: {x: y}", "want a value or a list of values"},
+		{"nested", "data: {x: y}", "expected a value or a list of values"},
 		{"no YAML", "data: [", "settings file askance.yaml"},
 		{"two values for one", "data: [x, y]", "data takes one value, got 2"},
 		{"wrong type", "slots: many", `askance.yaml: slots is "many", use a whole number`},

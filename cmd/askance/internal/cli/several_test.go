@@ -97,7 +97,7 @@ func TestPrefixOfAnID(t *testing.T) {
 	if !strings.Contains(r.err, "s1/r1/call_y10 (pay, asking)") {
 		t.Errorf("the error does not list the calls:\n%s", r.err)
 	}
-	fails(t, cli.ExitNotFound, "there is no call cal", "show", "cal", "--data", s.data)
+	fails(t, cli.ExitNotFound, "no call has the id cal", "show", "cal", "--data", s.data)
 }
 
 // Without a confirmation, only an id that can mean no other call is taken: an agent can

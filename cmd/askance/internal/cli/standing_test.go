@@ -82,7 +82,7 @@ func TestRememberOnTerms(t *testing.T) {
 
 	fails(t, cli.ExitForbidden, "has not given", "standing", "revoke", id, "--data", s.data, "--as", "bob", "--approver")
 	fails(t, cli.ExitNotFound, "no standing approval", append([]string{"standing", "revoke", "sta_x"}, at...)...)
-	fails(t, cli.ExitUsage, "want one standing approval", append([]string{"standing", "show"}, at...)...)
+	fails(t, cli.ExitUsage, "expected one standing approval", append([]string{"standing", "show"}, at...)...)
 	if out := ok(t, append([]string{"standing", "revoke", id, "--approver", "--reason", "over"}, at...)...); !strings.Contains(out, id+" is revoked") {
 		t.Errorf("rules revoke printed %q", out)
 	}

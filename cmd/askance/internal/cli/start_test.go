@@ -130,7 +130,7 @@ func TestContexts(t *testing.T) {
 	ok(t, "context", "use", "gone")
 	fails(t, cli.ExitNotFound, gone, "list")
 	ok(t, "context", "rm", "gone")
-	fails(t, cli.ExitNotFound, "no context is current", "context", "show")
+	fails(t, cli.ExitNotFound, "there is no current context", "context", "show")
 	fails(t, cli.ExitNotFound, "there is no context", "context", "use", "gone")
 	write(t, file, "contexts: {here: {token: secret}}\n")
 	fails(t, cli.ExitUsage, "no setting of a context", "list")

@@ -93,7 +93,7 @@ func (t *toolsImport) readArgs(dash int, args []string) error {
 	t.write.Placement = toolcall.Placement(t.placement)
 	switch {
 	case sources != 1 || slices.Contains(args, ""):
-		return usagef("want one source: a file, --url, or a command after --")
+		return usagef("expected one source: a file, --url, or a command after --")
 	case t.tokenFile != "" && t.url == "":
 		return usagef("--token-file is only for --url")
 	case t.timeout <= 0:
@@ -112,7 +112,7 @@ func (t *toolsImport) readArgs(dash int, args []string) error {
 	}
 	u, err := url.Parse(t.url)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return usagef("--url %q is no http or https URL", t.url)
+		return usagef("--url %q is not an http or https URL", t.url)
 	}
 	t.write.Source = u.Scheme + "://" + u.Host + u.Path // a query can have a secret
 	return nil

@@ -66,7 +66,7 @@ func TestEveryCommand(t *testing.T) {
 				Error struct{ Code, What string }
 			}
 			if err := json.Unmarshal([]byte(r.err), &doc); err != nil || doc.Error.What == "" {
-				t.Errorf("the error is no JSON document: %v\n%s", err, r.err)
+				t.Errorf("the error is not a JSON document: %v\n%s", err, r.err)
 			}
 			r = run(t, append(append([]string{"__complete"}, words...), "--")...)
 			if r.code != cli.ExitOK || !strings.Contains(r.out, "--json") || !strings.Contains(r.out, "\n:") {

@@ -83,7 +83,7 @@ func newWebhooksActionCommand(env *environment, use, short, long, method, path s
 		Use: use + " DESTINATION SEQ", Short: short, Long: long, Example: "  askance webhooks " + use + " ops-bot 17",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return usagef("want a destination and a message number; askance webhooks list shows both")
+				return usagef("expected a destination and a message number; askance webhooks list shows both")
 			}
 			if _, err := strconv.ParseUint(args[1], 10, 64); err != nil {
 				return usagef("%q is not a message number; askance webhooks list shows the numbers", args[1])

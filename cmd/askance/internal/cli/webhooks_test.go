@@ -213,7 +213,7 @@ func TestWebhooksTest(t *testing.T) {
 	fails(t, cli.ExitUnavailable, "the receiver answered 403", "webhooks", "test", "bot", "--webhooks", file)
 	fails(t, cli.ExitNotFound, "no destination other", "webhooks", "test", "other", "--webhooks", file)
 	fails(t, cli.ExitUsage, "--webhooks is missing", "webhooks", "test", "bot")
-	fails(t, cli.ExitUsage, "want one destination", "webhooks", "test")
+	fails(t, cli.ExitUsage, "expected one destination", "webhooks", "test")
 	if len(news) != 1 {
 		t.Errorf("%d more messages came, want one", len(news))
 	}

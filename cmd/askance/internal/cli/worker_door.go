@@ -64,7 +64,7 @@ func (d *door) check(env *environment) error {
 	case env.cfg.NATS != "":
 		return usagef("--server and --nats are both set: pass one of them")
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return usagef("--server %q is no http or https URL: pass the one that askance serve prints", d.server)
+		return usagef("--server %q is not an http or https URL: pass the one that askance serve prints", d.server)
 	case u.Scheme == "http" && !d.insecure && !bus.OnLoopback(u.Hostname()):
 		return usagef("--server %s has no TLS, so the token and the calls would cross the network in plain text: use https, or pass --server-insecure", u.Redacted())
 	case d.trust && len(env.cfg.EngineKeys) > 0:

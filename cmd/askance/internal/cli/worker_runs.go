@@ -62,9 +62,9 @@ func (r *running) check(args []string, tools int, file string) error {
 	}
 	switch {
 	case ways == 0:
-		return usagef("want a command after --, --mcp or --url, for instance: askance worker --tool refund -- ./refund.py")
+		return usagef("expected a command after --, --mcp or --url, for instance: askance worker --tool refund -- ./refund.py")
 	case ways > 1:
-		return usagef("want one of a command after --, --mcp and --url")
+		return usagef("expected only one of a command after --, --mcp and --url")
 	case r.mcp != "" && file == "":
 		return usagef("--tools is missing: pass the tools file of the server, which askance tools import writes")
 	case r.mcp == "" && tools == 0:
@@ -131,7 +131,7 @@ func (r *running) loadServer(env *environment, w *working, header http.Header) e
 	cfg := mcpworker.Config{PassEnv: w.passEnv, Header: header, Pins: pins, Log: env.log}
 	if isURL(r.mcp) {
 		if u, err := url.Parse(r.mcp); err != nil || u.Host == "" || u.User != nil {
-			return usagef("--mcp is no URL of the form https://HOST/PATH: pass one without a password")
+			return usagef("--mcp is not a URL of the form https://HOST/PATH: pass one without a password")
 		}
 		cfg.URL, r.what = r.mcp, "the MCP server "+bus.RedactURL(r.mcp)
 	} else if cfg.Argv, err = splitCommand(r.mcp); err != nil {

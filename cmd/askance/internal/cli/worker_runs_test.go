@@ -237,8 +237,8 @@ func TestWorkerRunsFlags(t *testing.T) {
 		says string
 		args []string
 	}{
-		{"want a command after --, --mcp or --url", []string{"--tool", "pay"}},
-		{"want one of", []string{"--tool", "pay", "--url", "https://h", "--", "cat"}},
+		{"expected a command after --, --mcp or --url", []string{"--tool", "pay"}},
+		{"expected only one of", []string{"--tool", "pay", "--url", "https://h", "--", "cat"}},
 		{"--tools is missing", []string{"--mcp", "server"}},
 		{"--tool is missing", []string{"--url", "https://h"}},
 		{"only for --url", []string{"--tool", "pay", "--sign-secret-file", "x", "--", "cat"}},
@@ -256,5 +256,5 @@ func TestWorkerRunsFlags(t *testing.T) {
 	imported := filepath.Join(t.TempDir(), "imported.yaml")
 	ok(t, "tools", "import", "-o", imported, "--", os.Args[0], mcpChild)
 	fails(t, cli.ExitUsage, "has no end", "worker", "--tools", imported, "--mcp", "'server")
-	fails(t, cli.ExitUsage, "is no URL", "worker", "--tools", imported, "--mcp", "https://u:p@h")
+	fails(t, cli.ExitUsage, "is not a URL", "worker", "--tools", imported, "--mcp", "https://u:p@h")
 }

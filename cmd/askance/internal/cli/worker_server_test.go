@@ -92,7 +92,7 @@ func TestWorkerServerFlags(t *testing.T) {
 	}
 	fails(t, cli.ExitUsage, "only for --server", worker("--token-file", "x")...)
 	fails(t, cli.ExitUsage, "both set", worker("--server", "https://h", "--nats", "nats://h")...)
-	fails(t, cli.ExitUsage, "no http or https URL", worker("--server", "h:80")...)
+	fails(t, cli.ExitUsage, "not an http or https URL", worker("--server", "h:80")...)
 	fails(t, cli.ExitUsage, "has no TLS", worker("--server", "http://askance.example")...)
 	fails(t, cli.ExitUsage, "both set", worker("--server", "https://h", "--trust-server-keys", "--engine-key", "k")...)
 	fails(t, cli.ExitUsage, "ASKANCE_TOKEN has no token", worker("--server", "https://h", "--trust-server-keys")...)

@@ -11,7 +11,7 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 )
 
-// plainYAML is text that is no number, date or symbol of YAML and needs no quotes.
+// plainYAML is text that is not a number, date or symbol of YAML and needs no quotes.
 var plainYAML = regexp.MustCompile(`^[A-Za-z/][A-Za-z0-9_./@+-]*( [A-Za-z0-9_./@+-]+)*$`)
 
 var yamlWords = []string{"true", "false", "null", "yes", "no", "on", "off", "y", "n"}

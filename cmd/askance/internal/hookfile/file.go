@@ -117,7 +117,7 @@ func (e entry) destination() (webhook.Destination, error) {
 	}
 	if e.Timeout != "" {
 		if d.Timeout, err = time.ParseDuration(e.Timeout); err != nil || d.Timeout <= 0 {
-			return d, fmt.Errorf("timeout: %.40q is no time above 0, write for example 15s", e.Timeout)
+			return d, fmt.Errorf("timeout: %.40q is not a time above 0, write for example 15s", e.Timeout)
 		}
 	}
 	if e.Attempts != nil {

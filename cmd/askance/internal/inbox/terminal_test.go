@@ -96,7 +96,7 @@ func TestEditChangesNothing(t *testing.T) {
 	for _, tc := range []struct{ editor, says string }{
 		{"true", "the arguments did not change"},
 		{"false", "the editor failed"},
-		{"sed -i s/.*/x/", "no JSON object"},
+		{"sed -i s/.*/x/", "not a JSON object"},
 	} {
 		x := w.inbox(100, 24, "VISUAL="+tc.editor, "EDITOR=false")
 		x.See("> ")

@@ -89,7 +89,7 @@ func (d duration) value(key string) (time.Duration, error) {
 	}
 	v, err := permission.ParseDuration(string(d))
 	if err != nil || v < 0 {
-		return 0, fmt.Errorf("%s: %.40q is no time of 0 or more, write for example 90s, 15m, 24h or 7d", key, string(d))
+		return 0, fmt.Errorf("%s: %.40q is not a time of 0 or more, write for example 90s, 15m, 24h or 7d", key, string(d))
 	}
 	return v, nil
 }
@@ -168,7 +168,7 @@ func (e entry) tool() (Tool, error) {
 	}
 	raw, err := strictjson.Marshal(e.InputSchema)
 	if err != nil {
-		return t, fmt.Errorf("input_schema is no JSON: %w", err)
+		return t, fmt.Errorf("input_schema is not JSON: %w", err)
 	}
 	if t.Schema, err = permission.CompileSchema(raw); err != nil {
 		return t, fmt.Errorf("input_schema: %w", err)
@@ -194,7 +194,7 @@ func (e entry) check(p toolcall.Placement) error {
 		return fmt.Errorf("a %s tool has no command here: start it with askance worker --tool %s -- %s", p, e.Name, e.Command[0])
 	}
 	if e.Definition != "" && !definitionHash.MatchString(e.Definition) {
-		return errors.New("definition is no hash of the form sha256:…: import the tool again")
+		return errors.New("definition is not a hash of the form sha256:…: import the tool again")
 	}
 	if e.MaxAttempts < 0 {
 		return errors.New("max_attempts is negative")

@@ -49,7 +49,7 @@ func readDefinition(data []byte) (*Definition, error) {
 	case kind != "":
 		return nil, &hostedError{kind}
 	}
-	return nil, errors.New("is no tool: it has neither inputSchema, input_schema nor the type function")
+	return nil, errors.New("is not a tool: it has neither inputSchema, input_schema nor the type function")
 }
 
 // readWrapped reads {"type": "function", "function": {…}}.

@@ -218,7 +218,7 @@ func (c *converter) resolve(v any, kind string) (object, error) {
 	for range 10 {
 		o, ok := v.(object)
 		if !ok {
-			return nil, fmt.Errorf("one of its %s is no object", kind)
+			return nil, fmt.Errorf("one of its %s is not an object", kind)
 		}
 		ref, is := o["$ref"].(string)
 		if !is {

@@ -79,7 +79,7 @@ func (d *Definition) check() error {
 	case len(d.Name) > toolcall.MaxIDBytes:
 		return fmt.Errorf("its name has %d bytes, the limit is %d", len(d.Name), toolcall.MaxIDBytes)
 	case strictjson.KindOf(d.Schema) != "object":
-		return errors.New("its schema is no object")
+		return errors.New("its schema is not an object")
 	}
 	_, err := permission.CompileSchema(d.Schema)
 	return err

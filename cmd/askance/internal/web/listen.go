@@ -55,7 +55,7 @@ func (c Config) certificate() (*tls.Certificate, error) {
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return nil, &message.Error{Code: message.CodeInvalid, Op: "http", What: c.Cert + " and " + c.Key + " are no certificate and its key", Hint: "name a certificate chain and a private key in PEM", Err: err}
+		return nil, &message.Error{Code: message.CodeInvalid, Op: "http", What: c.Cert + " and " + c.Key + " are not a certificate and its key", Hint: "name a certificate chain and a private key in PEM", Err: err}
 	}
 	return &pair, nil
 }
