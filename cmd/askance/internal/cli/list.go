@@ -117,12 +117,6 @@ func (l *listing) check(now time.Time) (err error) {
 			return usagef("--phase %q: use %s", p, strings.Join(phaseWords(), ", "))
 		}
 	}
-	if len(l.r.Tools) == 1 { // as engines of earlier releases know it
-		l.r.Tool, l.r.Tools = l.r.Tools[0], nil
-	}
-	if len(l.r.Agents) == 1 {
-		l.r.Agent, l.r.Agents = l.r.Agents[0], nil
-	}
 	if len(l.sessions) == 1 {
 		l.r.Session = message.SessionID(l.sessions[0])
 	} else {
@@ -190,11 +184,10 @@ func (l *listing) run(ctx context.Context) error {
 func (l *listing) read(ctx context.Context, c engine.Client) (toolcall.ListReply, error) {
 	r := l.r
 	r.Limit = l.limit
-	list := engine.ListAll
 	if l.byDeadline {
-		list = listByDeadline
+		r.Sort = toolcall.SortDeadline
 	}
-	calls, err := list(ctx, c, r, l.limit)
+	calls, err := engine.ListAll(ctx, c, r, l.limit)
 	if l.limit > 0 {
 		calls = calls[:min(len(calls), l.limit)]
 	}
@@ -205,35 +198,6 @@ func (l *listing) read(ctx context.Context, c engine.Client) (toolcall.ListReply
 		}
 	}
 	return out, err
-}
-
-// listByDeadline lists the request that ends first as the first. An engine of an earlier
-// release refuses an order, so the calls are sorted here.
-func listByDeadline(ctx context.Context, c engine.Client, r toolcall.ListRequest, most int) ([]*toolcall.Call, error) {
-	r.Sort = toolcall.SortDeadline
-	calls, err := engine.ListAll(ctx, c, r, most)
-	if !errors.Is(err, message.ErrInvalid) {
-		return calls, err
-	}
-	r.Sort, r.Limit = "", 0
-	if calls, err = engine.ListAll(ctx, c, r, 0); err != nil {
-		return nil, err
-	}
-	slices.SortStableFunc(calls, func(a, b *toolcall.Call) int {
-		x, _ := a.Waiting()
-		y, _ := b.Waiting()
-		switch {
-		case x.Ends.Equal(y.Ends):
-			return 0
-		case y.Ends.IsZero() || !x.Ends.IsZero() && x.Ends.Before(y.Ends):
-			return -1
-		}
-		return 1
-	})
-	if most > 0 {
-		calls = calls[:min(most, len(calls))]
-	}
-	return calls, nil
 }
 
 // emptyText says why a list is empty: nothing is there, a session is not known, or
@@ -439,9 +403,6 @@ func phasePaint(out *term.Out, c *toolcall.Call) func(string) string {
 
 // summaryOf is one line of what a call would run.
 func summaryOf(c *toolcall.Call) string {
-	if c.Summary == "" {
-		return term.SafeLine(c.Input) // of an engine of an earlier release
-	}
 	return term.SafeLine(c.Summary)
 }
 

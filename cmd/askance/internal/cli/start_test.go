@@ -60,7 +60,7 @@ func TestOpen(t *testing.T) {
 	t.Setenv("PATH", "")
 	fails(t, cli.ExitUnavailable, "open "+s.http+"/ in a browser", "open", "--data", s.data)
 	fails(t, cli.ExitNotFound, "pass --http-url", "open", "--nats", s.url)
-	fails(t, cli.ExitUsage, "no address of a web console", "open", "--http-url", "javascript:alert(1)", "--print", "--data", s.data)
+	fails(t, cli.ExitUsage, "not the address of a web console", "open", "--http-url", "javascript:alert(1)", "--print", "--data", s.data)
 	s.stop()
 	fails(t, cli.ExitUnavailable, "start it with askance serve --data "+s.data, "open", "--data", s.data)
 }
@@ -75,7 +75,7 @@ func TestContexts(t *testing.T) {
 	}
 	fails(t, cli.ExitUsage, "pass --data, --nats or --server", "context", "add", "prod", "--as", "ann")
 	fails(t, cli.ExitUsage, "no user and no password", "context", "add", "prod", "--nats", "nats://ann:secret@127.0.0.1:4222")
-	fails(t, cli.ExitUsage, "no name of a context", "context", "add", "../prod", "--data", s.data)
+	fails(t, cli.ExitUsage, "not a valid context name", "context", "add", "../prod", "--data", s.data)
 	t.Setenv("ASKANCE_SPACE", "not-stored")
 	ok(t, "context", "add", "here", "--data", s.data, "--as", "ann", "--use")
 	t.Setenv("ASKANCE_SPACE", "")
@@ -133,7 +133,7 @@ func TestContexts(t *testing.T) {
 	fails(t, cli.ExitNotFound, "there is no current context", "context", "show")
 	fails(t, cli.ExitNotFound, "there is no context", "context", "use", "gone")
 	write(t, file, "contexts: {here: {token: secret}}\n")
-	fails(t, cli.ExitUsage, "no setting of a context", "list")
+	fails(t, cli.ExitUsage, "not a setting of a context", "list")
 }
 
 // With a URL and a token, the same commands work over HTTP.

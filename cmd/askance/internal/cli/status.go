@@ -11,6 +11,7 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/toolcall"
@@ -97,7 +98,8 @@ func readStatus(ctx context.Context, env *environment, l *link) (*status, error)
 		return nil, err
 	}
 	s.Policy = &policyInForce{p.Rules, p.Loaded, p.Bundle, p.Alarm}
-	if s.Next, err = listByDeadline(ctx, l, toolcall.ListRequest{V: 1, Limit: nextRequests, Phases: []toolcall.Phase{toolcall.PhaseAsking}}, nextRequests); err != nil {
+	next := toolcall.ListRequest{V: 1, Limit: nextRequests, Sort: toolcall.SortDeadline, Phases: []toolcall.Phase{toolcall.PhaseAsking}}
+	if s.Next, err = engine.ListAll(ctx, l, next, nextRequests); err != nil {
 		return nil, err
 	}
 	s.Next = s.Next[:min(nextRequests, len(s.Next))]
@@ -105,7 +107,7 @@ func readStatus(ctx context.Context, env *environment, l *link) (*status, error)
 	if err != nil {
 		return nil, err
 	}
-	s.Phases = first.Counts // an engine of an earlier release counts nothing
+	s.Phases = first.Counts
 	activity, err := l.Activity(ctx, toolcall.ActivityRequest{V: 1, Since: time.Now().Add(-time.Minute), Recent: 1})
 	if err != nil {
 		return nil, err

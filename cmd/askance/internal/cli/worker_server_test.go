@@ -28,7 +28,7 @@ func serveWorkers(t *testing.T) (s *served, token string) {
 func TestWorkerOverHTTP(t *testing.T) {
 	s, token := serveWorkers(t)
 	key := filepath.Join(s.data, "engine.pub")
-	if said := process(t, "worker", "--server", s.http, "--token-file", token, "--engine-key", key, "--data", t.TempDir(), "--tool", "pay", "--", "cat"); !strings.Contains(said, `"pay"`) || !strings.Contains(said, s.http) {
+	if said := process(t, "worker", "--server", s.http, "--token-file", token, "--engine-key", key, "--data", t.TempDir(), "--tool", "pay", "--", "cat"); !strings.Contains(said, "runs cat for the calls of pay,") || !strings.Contains(said, s.http) {
 		t.Errorf("the worker says %q", said)
 	}
 	s.propose("r1", "c1", "pay", `{"cents": 5.0}`)
