@@ -2,12 +2,18 @@ package cli
 
 import (
 	"context"
+	"fmt"
+	"runtime"
+	"runtime/debug"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -95,4 +101,87 @@ func onCall[Req any](ad *address, request func(*toolcall.Call) (Req, error)) fun
 // always is the request of a command whose flags fill it in.
 func always[Req any](r *Req) func(context.Context, *link, []string) (Req, error) {
 	return func(context.Context, *link, []string) (Req, error) { return *r, nil }
+}
+
+// durationFlag is a duration that can be in days, as in rule files.
+type durationFlag time.Duration
+
+// String is empty for none, so that the help names no default.
+func (d *durationFlag) String() string {
+	if *d == 0 {
+		return ""
+	}
+	return permission.FormatDuration(time.Duration(*d))
+}
+
+func (d *durationFlag) Set(text string) error {
+	v, err := permission.ParseDuration(text)
+	if err != nil {
+		return fmt.Errorf("%.40q is not a duration; write for example 90s, 12h or 7d", text)
+	}
+	*d = durationFlag(v)
+	return nil
+}
+
+// Type is what the help calls the value.
+func (d *durationFlag) Type() string { return "duration" }
+
+// durationVar adds a flag for a duration.
+func durationVar(f *pflag.FlagSet, into *time.Duration, name string, value time.Duration, help string) {
+	*into = value
+	f.Var((*durationFlag)(into), name, help)
+}
+
+type build struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision,omitzero"`
+	Time     string `json:"time,omitzero"`
+	Modified bool   `json:"modified,omitzero"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+func buildInfo() build {
+	b := build{Version: "devel", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		b.Version = v
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			b.Revision = s.Value
+		case "vcs.time":
+			b.Time = s.Value
+		case "vcs.modified":
+			b.Modified = s.Value == "true"
+		}
+	}
+	return b
+}
+
+func newVersionCommand(env *environment) *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version of askance",
+		Example: "  askance version\n  askance version --json",
+		Args:    noArgs,
+		RunE:    func(*cobra.Command, []string) error { return printVersion(env) },
+	}
+}
+
+func printVersion(env *environment) error {
+	b := buildInfo()
+	text := "askance " + b.Version
+	if b.Revision != "" {
+		text += " (" + b.Revision[:min(12, len(b.Revision))]
+		if b.Modified {
+			text += ", modified"
+		}
+		text += ")"
+	}
+	return env.print(b, fmt.Sprintf("%s, %s, %s\n", text, b.Go, b.Platform))
 }

@@ -29,7 +29,6 @@ type listing struct {
 	since, until    string
 	blocked, follow bool
 	limit           int
-	byDeadline      bool // the order that nothing else names
 }
 
 func newListCommand(env *environment) *cobra.Command {
@@ -136,7 +135,9 @@ func (l *listing) check(now time.Time) (err error) {
 	case l.r.Sort != "" && !slices.Contains(sortWords(), l.r.Sort):
 		return usagef("--sort is %q, use %s, with - before it for the reverse", l.r.Sort, strings.Join(toolcall.Sorts(), ", "))
 	}
-	l.byDeadline = l.r.Sort == "" && !l.r.All && !l.wantsFinished()
+	if l.r.Sort == "" && !l.r.All && !l.wantsFinished() {
+		l.r.Sort = toolcall.SortDeadline
+	}
 	l.r.V = 1
 	return nil
 }
@@ -184,9 +185,6 @@ func (l *listing) run(ctx context.Context) error {
 func (l *listing) read(ctx context.Context, c engine.Client) (toolcall.ListReply, error) {
 	r := l.r
 	r.Limit = l.limit
-	if l.byDeadline {
-		r.Sort = toolcall.SortDeadline
-	}
 	calls, err := engine.ListAll(ctx, c, r, l.limit)
 	if l.limit > 0 {
 		calls = calls[:min(len(calls), l.limit)]

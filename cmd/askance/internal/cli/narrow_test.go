@@ -31,7 +31,7 @@ func TestNarrowList(t *testing.T) {
 	}
 }
 
-// Names for other commands mean one call each, whatever else is open.
+// Names for other commands mean one call each, also if ids repeat.
 func TestListedNamesAreAddresses(t *testing.T) {
 	cleanEnvironment(t)
 	s := serve(t)
