@@ -27,6 +27,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -159,6 +162,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
+	collectLessOften()
 	n := newNode(cfg)
 	n.onClose(n.connection.close)
 	for _, step := range []func(context.Context) error{n.readFiles, n.openKeys, n.checkOwnKeys, n.openBus, n.openJournal, n.openLedger, n.writePublic, n.openPolicy, n.openDirectory, n.openEngine, n.open} {
@@ -167,6 +171,35 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		}
 	}
 	return n, nil
+}
+
+// roomyHeap is how much garbage a process may have before it collects it.
+const roomyHeap = 64 << 20
+
+// collectLessOften saves processor time while the heap is small: each collection marks all
+// that lives, and lets garbage of the same size gather by default. GOGC and GOMEMLIMIT
+// switch it off.
+var collectLessOften = sync.OnceFunc(func() {
+	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
+		setCollection(new(int))
+	}
+})
+
+// setCollection follows the size of the heap: it comes again after each collection.
+func setCollection(last *int) {
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(live)
+	if percent := collectAt(live[0].Value.Uint64()); percent != *last {
+		debug.SetGCPercent(percent)
+		*last = percent
+	}
+	runtime.SetFinalizer(&struct{ last *int }{last}, func(s *struct{ last *int }) { go setCollection(s.last) })
+}
+
+// collectAt is a GOGC, a multiple of 50, for which roomyHeap of garbage or as much as lives
+// gathers.
+func collectAt(live uint64) int {
+	return int(min(max(roomyHeap*2/max(live, 1)*50, 100), 1600))
 }
 
 func newNode(cfg Config) *Node {

@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -66,4 +69,30 @@ func TestReadinessIsKnownWithinSeconds(t *testing.T) {
 			t.Errorf("%d lines, want one for each change:\n%s", n, log.String())
 		}
 	})
+}
+
+// A small heap gathers 64 MB of garbage, a large one as much as lives.
+func TestCollectAt(t *testing.T) {
+	for live, want := range map[uint64]int{0: 1600, 1: 1600, 4 << 20: 1600, 8 << 20: 800, 30 << 20: 200, 64 << 20: 100, 10 << 30: 100} {
+		if got := collectAt(live); got != want {
+			t.Errorf("%d bytes live: GOGC %d, want %d", live, got, want)
+		}
+	}
+}
+
+// The percentage follows the heap with each collection.
+func TestCollectionFollowsTheHeap(t *testing.T) {
+	t.Cleanup(func() { debug.SetGCPercent(100) })
+	setCollection(new(int))
+	percent := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+	if metrics.Read(percent); percent[0].Value.Uint64() <= 100 {
+		t.Fatalf("GOGC is %d for a small heap", percent[0].Value.Uint64())
+	}
+	large := make([]byte, 2*roomyHeap)
+	for began := time.Now(); percent[0].Value.Uint64() != 100; metrics.Read(percent) {
+		if runtime.GC(); time.Since(began) > 30*time.Second {
+			t.Fatalf("GOGC is still %d", percent[0].Value.Uint64())
+		}
+	}
+	runtime.KeepAlive(large)
 }
