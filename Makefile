@@ -45,6 +45,7 @@ FUZZ := \
   gateway/auth:FuzzTokens \
   gateway/blocks:FuzzCommands \
   internal/jcs:FuzzCanonicalize \
+  internal/strictjson:FuzzQuick \
   internal/strictjson:FuzzQuickObject \
   internal/strictjson:FuzzUnmarshal \
   message:FuzzAppend \

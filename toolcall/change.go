@@ -78,7 +78,7 @@ func readDerived[T any](change []byte, to *T, want T) error {
 	if *to = zero; bytes.Equal(change, null) {
 		return nil
 	}
-	return strictjson.Unmarshal(change, to, strictjson.MaxBytes(maxStoredBytes))
+	return strictjson.Unmarshal(change, to, storedLimit)
 }
 
 // wholeResult begins a result that is stored whole.
@@ -260,12 +260,12 @@ func (d derivation) readVotes(c *Call, change []byte) error {
 		c.Votes = nil
 	case "array":
 		c.Votes = nil
-		return strictjson.Unmarshal(change, &c.Votes, strictjson.MaxBytes(maxStoredBytes))
+		return strictjson.Unmarshal(change, &c.Votes, storedLimit)
 	case "object":
 		var more struct {
 			Add []message.RawJSON `json:"add"`
 		}
-		if err := strictjson.Unmarshal(change, &more, strictjson.MaxBytes(maxStoredBytes)); err != nil {
+		if err := strictjson.Unmarshal(change, &more, storedLimit); err != nil {
 			return err
 		}
 		c.Votes = slices.Clip(c.Votes)

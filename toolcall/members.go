@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -56,10 +55,15 @@ func (w *changeWriter) isEmpty() bool { return len(w.b) == 1 }
 func (w *changeWriter) object() []byte { return append(w.b, '}') }
 
 func (w *changeWriter) put(name string, value []byte) {
+	w.name(name)
+	w.b = append(w.b, value...)
+}
+
+func (w *changeWriter) name(name string) {
 	if !w.isEmpty() {
 		w.b = append(w.b, ',')
 	}
-	w.b = append(append(strconv.AppendQuote(w.b, name), ':'), value...)
+	w.b = append(append(append(w.b, '"'), name...), '"', ':')
 }
 
 // putMembers writes the members of have that differ from want, null for one that have
@@ -81,11 +85,11 @@ next:
 			w.put(m.name, null)
 			continue
 		}
-		b, err := strictjson.Marshal(value.Interface())
-		if err != nil {
+		w.name(m.name)
+		var err error
+		if w.b, err = strictjson.Append(w.b, value); err != nil {
 			return err
 		}
-		w.put(m.name, b)
 	}
 	return nil
 }
@@ -154,7 +158,7 @@ next:
 		if bytes.Equal(m.Value, null) {
 			continue
 		}
-		if err := strictjson.Unmarshal(m.Value, field.Addr().Interface(), strictjson.MaxBytes(maxStoredBytes)); err != nil {
+		if err := strictjson.Unmarshal(m.Value, field.Addr().Interface(), storedLimit); err != nil {
 			return nil, fmt.Errorf("the member %q: %w", m.Name, err)
 		}
 	}

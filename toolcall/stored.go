@@ -21,6 +21,8 @@ const MaxBases = 3
 // maxStoredBytes limits what is decoded of a stored record.
 const maxStoredBytes = 64 << 20
 
+var storedLimit = strictjson.MaxBytes(maxStoredBytes)
+
 // RecordBase is a stored event record of a call on which a later one builds. It is read only,
 // so that goroutines can share it.
 type RecordBase struct {
@@ -114,15 +116,15 @@ func DecodeStored(body []byte) (*Stored, error) {
 	var s Stored
 	if bytes.HasPrefix(body, storedPrefix) { // as this program writes it
 		head.V = StoredVersion
-	} else if err := strictjson.UnmarshalOpen(body, &head, strictjson.MaxBytes(maxStoredBytes)); err != nil {
+	} else if err := strictjson.UnmarshalOpen(body, &head, storedLimit); err != nil {
 		return nil, err
 	}
 	switch head.V {
 	case RecordVersion:
 		s.whole = &EventRecord{}
-		return &s, strictjson.Unmarshal(body, s.whole, strictjson.MaxBytes(maxStoredBytes))
+		return &s, strictjson.Unmarshal(body, s.whole, storedLimit)
 	case StoredVersion:
-		err := strictjson.Unmarshal(body, &s.compact, strictjson.MaxBytes(maxStoredBytes))
+		err := strictjson.Unmarshal(body, &s.compact, storedLimit)
 		if err == nil {
 			err = s.compact.check()
 		}
@@ -146,7 +148,7 @@ func DecodeHead(body []byte) (StoredHead, error) {
 	if !bytes.HasPrefix(body, storedPrefix) {
 		return h, fmt.Errorf("it is not a compact record")
 	}
-	return h, strictjson.UnmarshalOpen(body, &h, strictjson.MaxBytes(maxStoredBytes))
+	return h, strictjson.UnmarshalOpen(body, &h, storedLimit)
 }
 
 // check checks what the members of the compact form say of each other.

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/askance-dev/askance/internal/jcs"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -53,11 +54,30 @@ func (s *shelf) add(f *toolcall.EventRecord) {
 	if err != nil {
 		s.t.Fatalf("%v: %s", err, body)
 	}
+	s.compareWithLibrary(f)
 	if want, have := encode(s.t, f), encode(s.t, got); want != have {
 		s.t.Fatalf("wrote %s\nread  %s\nfrom  %s", want, have, body)
 	}
 	s.wrote = toolcall.NewRecordBase(seq, hashOf(body), f, base)
 	s.read[seq] = toolcall.NewRecordBase(seq, hashOf(body), got, below)
+}
+
+// compareWithLibrary writes and reads a record as a member of what only the JSON library
+// understands: the quick way must give the same.
+func (s *shelf) compareWithLibrary(f *toolcall.EventRecord) {
+	s.t.Helper()
+	quick := encode(s.t, f)
+	if library := encode(s.t, map[string]any{"x": f}); library != `{"x":`+quick+`}` {
+		s.t.Fatalf("the library writes %s\nthe quick way %s", library, quick)
+	}
+	attempt := &f.Call.Attempt
+	canonical, err := jcs.Canonicalize([]byte(encode(s.t, map[string]any{"x": attempt})))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if got, err := jcs.Marshal(attempt); err != nil || `{"x":`+string(got)+`}` != string(canonical) {
+		s.t.Fatalf("%v: the canonical form is %s, want that within %s", err, got, canonical)
+	}
 }
 
 func encode(t rapid.TB, v any) string {

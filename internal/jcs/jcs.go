@@ -41,6 +41,9 @@ const MaxDepth = 1000
 
 // Marshal encodes v with [strictjson.Marshal] and returns its canonical form.
 func Marshal(v any) ([]byte, error) {
+	if b, ok := strictjson.QuickCanonical(v); ok {
+		return b, nil
+	}
 	b, err := strictjson.Marshal(v)
 	if err != nil {
 		return nil, err

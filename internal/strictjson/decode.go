@@ -1,10 +1,13 @@
 package strictjson
 
 import (
+	"bytes"
 	stdjson "encoding/json"
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -51,6 +54,9 @@ func unmarshal(data []byte, v any, opts []Option, unknown json.Options) error {
 	anys := anyOptions
 	if l.keepBig {
 		anys = anyOptionsBig
+	}
+	if quickUnmarshal(data, v, anys, unknown) {
+		return nil
 	}
 	if err := json.Unmarshal(data, v, anys, unknown); err != nil {
 		return errorOf("decode", err)
@@ -143,4 +149,212 @@ func (d anyDecoder) number(text string) (any, error) {
 	default:
 		return nil, fmt.Errorf("integer %s does not fit 64 bits, send it as a string", shorten(text))
 	}
+}
+
+// quickReader reads by plans what Marshal writes: without white space, each member once.
+// Its methods report false for anything else, which the library reads or refuses.
+type quickReader struct {
+	data    []byte
+	options []json.Options // for what is left to the library
+}
+
+// quickUnmarshal reads into v, a pointer to a zero value. After false that is zero again.
+func quickUnmarshal(data []byte, v any, options ...json.Options) bool {
+	x := reflect.ValueOf(v)
+	if x.Kind() != reflect.Pointer || x.IsNil() {
+		return false
+	}
+	x = x.Elem()
+	p := planFor(x.Type())
+	if p.form == general || p.form == raw || !x.IsZero() {
+		return false
+	}
+	r := quickReader{data, options}
+	if r.value(p, x) && len(r.data) == 0 {
+		return true
+	}
+	x.SetZero()
+	return false
+}
+
+// take drops the text if the rest begins with it.
+func (r *quickReader) take(s string) bool {
+	ok := len(r.data) >= len(s) && string(r.data[:len(s)]) == s
+	if ok {
+		r.data = r.data[len(s):]
+	}
+	return ok
+}
+
+func (r *quickReader) value(p *plan, v reflect.Value) bool {
+	switch p.form {
+	case general, raw:
+		return r.library(p, v)
+	case pointer:
+		if r.take("null") {
+			return true
+		}
+		v.Set(reflect.New(v.Type().Elem()))
+		return r.value(p.elem, v.Elem())
+	case text:
+		s, ok := r.text()
+		v.SetString(s)
+		return ok
+	case truth:
+		is := r.take("true")
+		v.SetBool(is)
+		return is || r.take("false")
+	case signed:
+		n, err := strconv.ParseInt(r.digits(), 10, v.Type().Bits())
+		v.SetInt(n)
+		return err == nil
+	case unsigned:
+		n, err := strconv.ParseUint(r.digits(), 10, v.Type().Bits())
+		v.SetUint(n)
+		return err == nil
+	case instant:
+		end := 0
+		for end < len(r.data) && (end == 0 || r.data[end] != '"') {
+			end++
+		}
+		// Other forms of a time need more checks than UnmarshalText makes.
+		if end < len("\"2006-01-02T15:04:05Z") || r.data[end-1] != 'Z' || r.data[len("\"2006-01-02T15")] != ':' || bytes.IndexByte(r.data[:end], ',') >= 0 || !isPlainText(r.data[1:end]) || r.data[0] != '"' {
+			return false
+		}
+		t, _ := reflect.TypeAssert[*time.Time](v.Addr())
+		err := t.UnmarshalText(r.data[1:end])
+		r.data = r.data[min(end+1, len(r.data)):]
+		return err == nil
+	case list:
+		return r.list(p, v)
+	default:
+		return r.object(p, v)
+	}
+}
+
+// digits takes an integer as JSON spells it; "" for any other number.
+func (r *quickReader) digits() string {
+	end := 0
+	for end < len(r.data) && (end == 0 && r.data[0] == '-' || '0' <= r.data[end] && r.data[end] <= '9') {
+		end++
+	}
+	s := string(r.data[:end])
+	if r.data = r.data[end:]; len(s) > 1 && (s[0] == '0' || s[:2] == "-0") {
+		return ""
+	}
+	return s
+}
+
+func (r *quickReader) text() (string, bool) {
+	if len(r.data) == 0 || r.data[0] != '"' {
+		return "", false
+	}
+	end := stringEnd(r.data, 0)
+	if end >= len(r.data) {
+		return "", false
+	}
+	token := r.data[:end+1]
+	r.data = r.data[end+1:]
+	if isPlainText(token[1:end]) {
+		return string(token[1:end]), true
+	}
+	b, err := jsontext.AppendUnquote(nil, token)
+	return string(b), err == nil
+}
+
+func (r *quickReader) list(p *plan, v reflect.Value) bool {
+	if !r.take("[") {
+		return false
+	}
+	v.Set(reflect.MakeSlice(v.Type(), 0, 0))
+	if r.take("]") {
+		return true
+	}
+	for {
+		v.Grow(1)
+		v.SetLen(v.Len() + 1)
+		if !r.value(p.elem, v.Index(v.Len()-1)) {
+			return false
+		}
+		if !r.take(",") {
+			return r.take("]")
+		}
+	}
+}
+
+func (r *quickReader) object(p *plan, v reflect.Value) bool {
+	if !r.take("{") {
+		return false
+	}
+	var seen uint64
+	for next := 0; ; {
+		if !r.take(`"`) {
+			return false
+		}
+		end := bytes.IndexByte(r.data, '"')
+		if end < 0 {
+			return false
+		}
+		i := p.find(r.data[:end], next)
+		if r.data = r.data[end+1:]; i < 0 || seen&(1<<i) != 0 || !r.take(":") || !r.value(p.members[i].plan, fieldOf(v, p.members[i].index)) {
+			return false
+		}
+		seen |= 1 << i
+		next = i + 1
+		if !r.take(",") {
+			return r.take("}")
+		}
+	}
+}
+
+// find looks for a member, at first where the order of Marshal has it.
+func (p *plan) find(name []byte, from int) int {
+	for n := range p.members {
+		if i := (from + n) % len(p.members); p.members[i].name == string(name) {
+			return i
+		}
+	}
+	return -1
+}
+
+// library leaves the next value to the library. Where it ends is only guessed, so that a
+// value with another end is refused.
+func (r *quickReader) library(p *plan, v reflect.Value) bool {
+	end := valueEnd(r.data)
+	value := r.data[:end:end]
+	r.data = r.data[end:]
+	if p.form == raw {
+		v.SetBytes(bytes.Clone(value))
+		return len(bytes.TrimSpace(value)) == end && jsontext.Value(value).IsValid()
+	}
+	return json.Unmarshal(value, v.Addr().Interface(), r.options...) == nil
+}
+
+// valueEnd is where a value at the beginning of valid JSON ends.
+func valueEnd(data []byte) int {
+	depth := 0
+	for i := 0; i < len(data); i++ {
+		switch data[i] {
+		case '"':
+			i = stringEnd(data, i)
+		case '{', '[':
+			depth++
+			continue
+		case '}', ']':
+			if depth--; depth < 0 {
+				return i
+			}
+		case ',':
+			if depth == 0 {
+				return i
+			}
+			continue
+		default:
+			continue
+		}
+		if depth == 0 {
+			return min(i+1, len(data))
+		}
+	}
+	return len(data)
 }

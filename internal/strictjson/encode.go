@@ -1,10 +1,15 @@
 package strictjson
 
 import (
+	"bytes"
 	stdjson "encoding/json"
 	"fmt"
 	"math"
+	"reflect"
 	"strconv"
+	"sync"
+	"time"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -15,6 +20,9 @@ import (
 // value always gives the same bytes. Text that is not UTF-8 and numbers that
 // are not finite are refused.
 func Marshal(v any) ([]byte, error) {
+	if b, ok := quickMarshal(v, false); ok {
+		return b, nil
+	}
 	b, err := json.Marshal(v, encodeOptions)
 	if err != nil {
 		return nil, errorOf("encode", err)
@@ -51,4 +59,162 @@ func encodeFloat(enc *jsontext.Encoder, f float64) error {
 		return enc.WriteToken(jsontext.Float(f))
 	}
 	return enc.WriteValue(strconv.AppendFloat(nil, f, 'e', -1, 64))
+}
+
+// quickWriter writes by plans. Its methods report false if the library has to do it.
+type quickWriter struct {
+	b         []byte
+	canonical bool // members are sorted, and only what is in its canonical form by then is written
+}
+
+var quickWriters = sync.Pool{New: func() any { return new(quickWriter) }}
+
+// maxKept is the largest buffer that a pool keeps.
+const maxKept = 64 << 10
+
+// quickMarshal returns what [Marshal] does, or with canonical the RFC 8785 form of it.
+func quickMarshal(v any, canonical bool) ([]byte, bool) {
+	t := reflect.TypeOf(v)
+	if t == nil {
+		return nil, false
+	}
+	p := planFor(t)
+	if p.form == general {
+		return nil, false
+	}
+	w := quickWriters.Get().(*quickWriter)
+	w.canonical = canonical
+	ok := w.value(p, reflect.ValueOf(v))
+	out := bytes.Clone(w.b)
+	if w.b = w.b[:0]; cap(w.b) <= maxKept {
+		quickWriters.Put(w)
+	}
+	return out, ok
+}
+
+// QuickCanonical returns the RFC 8785 form of v if that takes no more than sorting members.
+func QuickCanonical(v any) ([]byte, bool) { return quickMarshal(v, true) }
+
+// Append appends what [Marshal] returns for a value that can be read.
+func Append(dst []byte, v reflect.Value) ([]byte, error) {
+	w := quickWriter{b: dst}
+	if p := planFor(v.Type()); p.form != general && w.value(p, v) {
+		return w.b, nil
+	}
+	b, err := Marshal(v.Interface())
+	return append(dst, b...), err
+}
+
+func (w *quickWriter) value(p *plan, v reflect.Value) bool {
+	switch p.form {
+	case text:
+		return w.text(v.String())
+	case truth:
+		w.b = strconv.AppendBool(w.b, v.Bool())
+	case signed:
+		n := v.Int()
+		w.b = strconv.AppendInt(w.b, n, 10)
+		return !w.canonical || -maxExact < n && n < maxExact
+	case unsigned:
+		w.b = strconv.AppendUint(w.b, v.Uint(), 10)
+		return !w.canonical || v.Uint() < maxExact
+	case instant:
+		t, _ := reflect.TypeAssert[time.Time](v)
+		if t.Location() != time.UTC || t.Year() < 0 || t.Year() > 9999 {
+			return w.library(v)
+		}
+		w.b = append(t.AppendFormat(append(w.b, '"'), time.RFC3339Nano), '"')
+	case list:
+		w.b = append(w.b, '[')
+		for i := range v.Len() {
+			if i > 0 {
+				w.b = append(w.b, ',')
+			}
+			if !w.value(p.elem, v.Index(i)) {
+				return false
+			}
+		}
+		w.b = append(w.b, ']')
+	case pointer:
+		if !v.IsNil() {
+			return w.value(p.elem, v.Elem())
+		}
+		w.b = append(w.b, "null"...)
+	case object:
+		return w.object(p, v)
+	default:
+		return w.library(v)
+	}
+	return true
+}
+
+// maxExact is above every integer that all readers take for the same number.
+const maxExact = 1 << 53
+
+func (w *quickWriter) object(p *plan, v reflect.Value) bool {
+	w.b = append(w.b, '{')
+	start := len(w.b)
+	for i := range p.members {
+		if w.canonical {
+			i = p.byName[i]
+		}
+		m := &p.members[i]
+		field := fieldOf(v, m.index)
+		if m.omitZero && isZero(m.plan, field) {
+			continue
+		}
+		if len(w.b) > start {
+			w.b = append(w.b, ',')
+		}
+		w.b = append(append(append(w.b, '"'), m.name...), '"', ':')
+		if !w.value(m.plan, field) {
+			return false
+		}
+	}
+	w.b = append(w.b, '}')
+	return true
+}
+
+func fieldOf(v reflect.Value, index []int) reflect.Value {
+	for _, i := range index {
+		v = v.Field(i)
+	}
+	return v
+}
+
+func isZero(p *plan, v reflect.Value) bool {
+	if p.form == instant {
+		t, _ := reflect.TypeAssert[time.Time](v)
+		return t.IsZero()
+	}
+	return v.IsZero()
+}
+
+func (w *quickWriter) text(s string) bool {
+	if isPlainText(s) {
+		w.b = append(append(append(w.b, '"'), s...), '"')
+		return true
+	}
+	var err error
+	w.b, err = jsontext.AppendQuote(w.b, s)
+	return err == nil
+}
+
+// isPlainText reports whether a text is written as it is.
+func isPlainText[T string | []byte](s T) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *quickWriter) library(v reflect.Value) bool {
+	if w.canonical {
+		return false
+	}
+	b, err := json.Marshal(v.Interface(), encodeOptions)
+	w.b = append(w.b, b...)
+	return err == nil
 }

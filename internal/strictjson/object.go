@@ -18,17 +18,23 @@ type plainReader struct {
 
 var plainReaders = sync.Pool{New: func() any { return new(plainReader) }}
 
+func readPlain(data []byte) *plainReader {
+	r := plainReaders.Get().(*plainReader)
+	r.buf = *bytes.NewBuffer(data) // the decoder reads from it without a copy
+	r.dec.Reset(&r.buf)
+	return r
+}
+
+func (r *plainReader) release() {
+	r.buf = bytes.Buffer{} // keeps no input alive
+	plainReaders.Put(r)
+}
+
 // quickObject decodes an object whose bounds have been checked. false: it is
 // none, or has a fault, and the general way finds out which.
 func quickObject(data []byte, d anyDecoder) (map[string]any, bool) {
-	r, ok := plainReaders.Get().(*plainReader)
-	if !ok {
-		return nil, false
-	}
-	defer plainReaders.Put(r)
-	r.buf = *bytes.NewBuffer(data) // the decoder reads from it without a copy
-	r.dec.Reset(&r.buf)
-	defer func() { r.buf = bytes.Buffer{} }() // keeps no input alive
+	r := readPlain(data)
+	defer r.release()
 	if r.dec.PeekKind() != '{' {
 		return nil, false
 	}

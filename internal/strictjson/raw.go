@@ -1,7 +1,6 @@
 package strictjson
 
 import (
-	"bytes"
 	"fmt"
 	"strconv"
 
@@ -19,11 +18,13 @@ type Member struct {
 // parts of data, not copies. It is for types that decode themselves, on input
 // that was checked as a whole before.
 func Members(data []byte) ([]Member, error) {
-	dec, err := open(data, '{')
+	r, err := open(data, '{')
 	if err != nil {
 		return nil, err
 	}
-	var members []Member
+	defer r.release()
+	dec := &r.dec
+	members := make([]Member, 0, 8)
 	for dec.PeekKind() != '}' {
 		name, err := dec.ReadToken()
 		if err != nil {
@@ -41,10 +42,12 @@ func Members(data []byte) ([]Member, error) {
 
 // Items takes one array apart, as [Members] does an object. Name is empty.
 func Items(data []byte) ([]Member, error) {
-	dec, err := open(data, '[')
+	r, err := open(data, '[')
 	if err != nil {
 		return nil, err
 	}
+	defer r.release()
+	dec := &r.dec
 	var items []Member
 	for dec.PeekKind() != ']' {
 		value, offset, err := slice(data, dec)
@@ -122,16 +125,19 @@ func AppendString(dst []byte, s string) ([]byte, error) {
 	return b, nil
 }
 
-func open(data []byte, want jsontext.Kind) (*jsontext.Decoder, error) {
-	dec := jsontext.NewDecoder(bytes.NewBuffer(data))
-	tok, err := dec.ReadToken()
-	if err != nil {
-		return nil, errorOf("decode", err)
+func open(data []byte, want jsontext.Kind) (*plainReader, error) {
+	r := readPlain(data)
+	tok, err := r.dec.ReadToken()
+	switch {
+	case err != nil:
+		err = errorOf("decode", err)
+	case tok.Kind() != want:
+		err = &Error{Op: "decode", Offset: 0, Err: fmt.Errorf("%w: want %s, got %s", ErrType, kindName(want), kindName(tok.Kind()))}
+	default:
+		return r, nil
 	}
-	if tok.Kind() != want {
-		return nil, &Error{Op: "decode", Offset: 0, Err: fmt.Errorf("%w: want %s, got %s", ErrType, kindName(want), kindName(tok.Kind()))}
-	}
-	return dec, nil
+	r.release()
+	return nil, err
 }
 
 // slice reads the next value and returns it as a part of data, which the

@@ -32,7 +32,8 @@ var stages = []stage{
 	{name: "verify", what: "checks of signatures", innermost: []string{"crypto/ed25519.Verify"}},
 	{name: "hash", what: "SHA-256 and HMAC", innermost: []string{"crypto/sha256.", "crypto/hmac.", "crypto/internal/fips140/sha256.", "crypto/internal/fips140/hmac."}},
 	{name: "encode", what: "values to JSON", innermost: []string{
-		"internal/jcs.", "internal/strictjson.Marshal", "internal/strictjson.encode", "internal/strictjson.AppendString",
+		"internal/jcs.", "internal/strictjson.Marshal", "internal/strictjson.encode", "internal/strictjson.Append", "internal/strictjson.Quick",
+		"internal/strictjson.quickMarshal", "internal/strictjson.(*quickWriter)",
 		"github.com/go-json-experiment/json.Marshal", "encoding/json.Marshal",
 	}},
 	{name: "decode", what: "JSON to values, with its checks", innermost: []string{"internal/strictjson.", "github.com/go-json-experiment/json.Unmarshal", "encoding/json.Unmarshal"}},

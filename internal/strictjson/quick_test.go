@@ -1,0 +1,184 @@
+package strictjson
+
+import (
+	stdjson "encoding/json"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+type quickKey struct {
+	Space string `json:"space"`
+	Call  string `json:"call,omitzero"`
+}
+
+type quickKind string
+
+type ownCodec struct{ n int }
+
+func (o ownCodec) MarshalJSON() ([]byte, error) { return []byte(`{"own":1}`), nil }
+
+func (o *ownCodec) UnmarshalJSON([]byte) error { o.n = 1; return nil }
+
+type quickInner struct {
+	By   quickKind           `json:"by"`
+	At   time.Time           `json:"at,omitzero"`
+	Tags []string            `json:"tags,omitzero"`
+	More map[string]any      `json:"more,omitzero"`
+	Raw  stdjson.RawMessage  `json:"raw,omitzero"`
+	Next *quickInner         `json:"next,omitzero"`
+	Some any                 `json:"some,omitzero"`
+	Deep []map[string]string `json:"deep"`
+}
+
+type quickValue struct {
+	V int `json:"v"`
+	quickKey
+	Yes    bool           `json:"yes"`
+	Small  int8           `json:"small"`
+	Big    uint64         `json:"big,omitzero"`
+	Ratio  float64        `json:"ratio,omitzero"`
+	When   time.Time      `json:"when"`
+	Until  *time.Time     `json:"until,omitzero"`
+	Inner  quickInner     `json:"inner"`
+	List   []*quickInner  `json:"list"`
+	Own    ownCodec       `json:"own,omitzero"`
+	Bytes  []byte         `json:"bytes,omitzero"`
+	Number stdjson.Number `json:"number,omitzero"`
+	Plain  string
+}
+
+func libraryMarshal(v any) ([]byte, error) { return json.Marshal(v, encodeOptions) }
+
+var quickValues = []quickValue{
+	{},
+	{V: 2, quickKey: quickKey{"s", "c"}, Yes: true, Small: -128, Big: math.MaxUint64, Ratio: 1e300, When: time.Unix(1, 5).UTC()},
+	{Inner: quickInner{By: "a\"\\\n\x00\x7f<>&\u2028é😀", At: time.Unix(0, 0).UTC(), Tags: []string{}, More: map[string]any{"b": int64(1), "a": []any{"x", 1.5}}}},
+	{List: []*quickInner{nil, {Raw: stdjson.RawMessage(`{ "a" : [1, "\u0041"] }`)}, {Next: &quickInner{Next: &quickInner{By: "x"}}}}},
+	{When: time.Date(2026, 1, 2, 3, 4, 5, 6, time.FixedZone("", 3600)), Own: ownCodec{1}, Bytes: []byte("abc"), Number: "12345678901234567890", Plain: "p"},
+	{Until: new(time.Date(9999, 12, 31, 23, 59, 59, 999999999, time.UTC)), Inner: quickInner{Some: map[string]any{"t": "z"}, Deep: []map[string]string{nil, {"k": "v"}}}},
+	{Inner: quickInner{Some: time.Time{}}, V: 1<<53 - 1},
+}
+
+// What goes the quick way is what the library writes, and canonical forms are RFC 8785's.
+func TestQuickMarshal(t *testing.T) {
+	for i, v := range quickValues {
+		want, err := libraryMarshal(&v)
+		if err != nil {
+			t.Fatal(i, err)
+		}
+		got, ok := quickMarshal(&v, false)
+		if !ok || string(got) != string(want) {
+			t.Errorf("value %d, %v:\n%s\nwant\n%s", i, ok, got, want)
+		}
+		canonical := jsontext.Value(want)
+		if err := canonical.Canonicalize(); err != nil {
+			t.Fatal(i, err)
+		}
+		if got, ok := QuickCanonical(&v); ok && string(got) != string(canonical) {
+			t.Errorf("value %d:\n%s\nwant the canonical form\n%s", i, got, canonical)
+		}
+	}
+	type plain struct {
+		quickKey
+		N int64     `json:"n"`
+		A []string  `json:"a"`
+		T time.Time `json:"t"`
+	}
+	if got, ok := QuickCanonical(plain{quickKey{"s", "\u20ac\x1f"}, 5, nil, time.Unix(0, 0).UTC()}); !ok || string(got) != `{"a":[],"call":"€\u001f","n":5,"space":"s","t":"1970-01-01T00:00:00Z"}` {
+		t.Errorf("%v %s", ok, got)
+	}
+	for _, v := range []any{plain{N: 1 << 53}, plain{N: -1 << 53}, quickValue{Ratio: 1.5}, plain{A: []string{"\xff"}}, nil, 5.5} {
+		if got, ok := QuickCanonical(v); ok {
+			t.Errorf("%+v became %s without the library", v, got)
+		}
+	}
+	for _, v := range []any{plain{A: []string{"\xff"}}, plain{T: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}} {
+		if got, err := Marshal(v); err == nil {
+			t.Errorf("%+v became %s", v, got)
+		}
+	}
+}
+
+// A document means the same to both readers, or only the library reads it.
+func TestQuickUnmarshal(t *testing.T) {
+	documents := []string{
+		`{}`, `null`, ``, `{"v":1}`, `{"v":-0}`, `{"v":01}`, `{"v":1.0}`, `{"v":1e3}`, `{"v":-}`, `{"v":1,"v":2}`, `{"v":1,"x":2}`, `{"v":1,}`, `{"v":1`, `{"v":1}}`, `{"v":1} `, ` {"v":1}`, `{"v" :1}`, `{"v":null,"yes":null}`,
+		`{"V":1}`, `{"small":127}`, `{"small":128}`, `{"big":18446744073709551615}`, `{"big":-1}`, `{"yes":true}`, `{"yes":truex}`, `{"yes":1}`,
+		`{"Plain":"a\u0041\n\ud83d\ude00"}`, `{"Plain":"\ud83d"}`, `{"Plain":"é"}`, "{\"Plain\":\"\xff\"}", "{\"Plain\":\"\x01\"}", `{"Plain":"a`, `{"Plain":"\"}`, `{"Pl\u0061in":"x"}`,
+		`{"when":"2026-01-02T03:04:05Z"}`, `{"when":"2026-01-02T03:04:05.123456789Z"}`, `{"when":"2026-01-02T03:04:05,5Z"}`, `{"when":"2026-01-02T3:04:05Z"}`, `{"when":"2026-01-02T3:04:05.5Z"}`, `{"when":"2026-01-02T03:04:05+01:00"}`, `{"when":"2026-01-02t03:04:05z"}`, `{"when":"2026-02-30T03:04:05Z"}`, `{"when":""}`, `{"when":"\u0032026-01-02T03:04:05Z"}`, `{"when":2026-01-02T03:04:05Z}`, `{"when":null}`,
+		`{"inner":{"by":"x","tags":[],"deep":[null,{"a":"b"}]}}`, `{"inner":{"tags":null}}`, `{"inner":{"tags":["a",]}}`, `{"inner":{"tags":[,"a"]}}`, `{"inner":{"tags":["a" ,"b"]}}`, `{"inner":null}`,
+		`{"inner":{"raw":{"a":1,"a":2}}}`, `{"inner":{"raw":{ "a" : [1] }}}`, `{"inner":{"raw": 1}}`, `{"inner":{"raw":1 }}`, `{"inner":{"raw":}}`, `{"inner":{"raw":null}}`, `{"inner":{"raw":[}]}}`, `{"inner":{"raw"`,
+		`{"inner":{"some":[1,2.5,{"a":"}"}],"more":{"x":{"y":[]}}}}`, `{"inner":{"next":{"next":{"by":"deep"}}}}`, `{"inner":{"some":12345678901234567890}}`,
+		`{"list":[null,{"by":"a"},{}]}`, `{"list":[nullx]}`, `{"until":null}`, `{"until":"2026-01-02T03:04:05Z"}`, `{"own":{"a":[1,{"b":"]"}]}}`, `{"own":x}`, `{"bytes":"YWJj"}`, `{"number":12}`, `{"ratio":1.25}`, `{"ratio":1,"ratio":2}`, `{"call":"c","space":"s"}`,
+	}
+	for _, v := range quickValues {
+		b, err := libraryMarshal(&v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		documents = append(documents, string(b))
+		for _, cut := range []int{3, 10, len(b) / 2, len(b) - 1} {
+			documents = append(documents, string(b[:cut]), string(b[:cut])+"}", string(b[:cut])+" "+string(b[cut:]))
+		}
+	}
+	quick := 0
+	for _, d := range documents {
+		if sameReading(t, d) {
+			quick++
+		}
+	}
+	if quick < 25 {
+		t.Errorf("only %d documents went the quick way", quick)
+	}
+}
+
+// sameReading reports whether a document went the quick way.
+func sameReading(t *testing.T, d string) bool {
+	t.Helper()
+	wasQuick := false
+	for _, o := range []json.Options{json.RejectUnknownMembers(true), json.RejectUnknownMembers(false)} {
+		var got, want quickValue
+		if !quickUnmarshal([]byte(d), &got, anyOptions, o) {
+			if !reflect.ValueOf(got).IsZero() {
+				t.Errorf("%q left %+v behind", d, got)
+			}
+			continue
+		}
+		wasQuick = true
+		if err := json.Unmarshal([]byte(d), &want, anyOptions, o); err != nil {
+			t.Errorf("%q was read, the library says %v", d, err)
+		} else if !reflect.DeepEqual(got, want) {
+			t.Errorf("%q became\n%+v\nwant\n%+v", d, got, want)
+		}
+	}
+	return wasQuick
+}
+
+func FuzzQuick(f *testing.F) {
+	for _, v := range quickValues {
+		b, err := libraryMarshal(&v)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(b))
+	}
+	f.Fuzz(func(t *testing.T, d string) {
+		if strings.Count(d, "[")+strings.Count(d, "{") < 60 { // as bounds ensures
+			sameReading(t, d)
+		}
+	})
+}
+
+// A value that is not zero is merged by the library, as ever.
+func TestQuickMerges(t *testing.T) {
+	v := quickValue{V: 1, Plain: "kept"}
+	if err := Unmarshal([]byte(`{"v":2}`), &v); err != nil || v.V != 2 || v.Plain != "kept" {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
