@@ -242,12 +242,12 @@ func (c *servers) killLeader(p *probe) {
 	t := c.t
 	t.Helper()
 	elected := make(chan string, 100)
-	for _, url := range strings.Split(c.url, ",") { // one of them dies with the leader
+	for url := range strings.SplitSeq(c.url, ",") { // one of them dies with the leader
 		nc, err := bus.Connect(t.Context(), url, bus.ConnectOptions{Principal: "listener"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer nc.Close()
+		t.Cleanup(nc.Close)
 		if _, err := nc.Subscribe("$JS.EVENT.ADVISORY.STREAM.LEADER_ELECTED."+bus.StreamName(space), func(m *nats.Msg) { elected <- string(m.Data) }); err != nil {
 			t.Fatal(err)
 		}

@@ -332,14 +332,14 @@ func turnMeanwhile(w *world) {
 		}
 		return seq, err
 	})
-	got := e.propose(call("a", blockTurn, `{}`), call("b", serial, `{}`))
+	e.propose(call("a", blockTurn, `{}`), call("b", serial, `{}`))
 	w.wantResult(e.finished(w.key("b")), message.ToolResultSuccess, "ran")
 
 	e.cord.onAppend(meanwhile("d", func() {
 		_, err := e.ann().SubmitResponse(w.Context(), reject(e.state(w.key("c"), message.ToolCallAsking)))
 		w.must(err)
 	}))
-	got = e.propose(call("c", deploy, `{}`), call("d", deploy, `{}`))
+	got := e.propose(call("c", deploy, `{}`), call("d", deploy, `{}`))
 	if !strings.Contains(w.path(w.key("d")), "hide") {
 		w.Fatalf("d is %s, the test has missed its moment", describe(got[1]))
 	}
