@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -391,9 +392,10 @@ func TestGrantExpiresWhileTheStartIsChecked(t *testing.T) {
 		first := w.engine()
 		e := w.engine()
 		e.cord.lag()
-		waited := false
+		var waited atomic.Bool
 		e.cord.onLast(func(key toolcall.Key) error {
-			if waited = waited || key.Call == ""; key.Call == "" {
+			if key.Call == "" {
+				waited.Store(true)
 				time.Sleep(engine.DefaultOfferTimeout + time.Second)
 			}
 			return nil
@@ -401,8 +403,8 @@ func TestGrantExpiresWhileTheStartIsChecked(t *testing.T) {
 		c := first.submit("c", remote)
 		first.kill()
 		_, err := e.worker("w1").Start(t.Context(), startRequest(c, "x"))
-		if !waited || !errors.Is(err, message.ErrSuperseded) {
-			t.Errorf("the start: %v, want that its grant has expired; it read the reply: %v", err, waited)
+		if !waited.Load() || !errors.Is(err, message.ErrSuperseded) {
+			t.Errorf("the start: %v, want that its grant has expired; it read the reply: %v", err, waited.Load())
 		}
 	})
 }

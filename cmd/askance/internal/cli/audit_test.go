@@ -353,7 +353,7 @@ func TestAuditReceipt(t *testing.T) {
 	// From the folder, when no server runs any more.
 	s.stop()
 	ok(t, "audit", "check", temporary(t, ok(t, "audit", "receipt", "c3", "--data", s.data)), "--key", key)
-	fails(t, cli.ExitNotFound, "no call c99", "audit", "receipt", "c99", "--data", s.data)
+	fails(t, cli.ExitNotFound, "no call has the id c99", "audit", "receipt", "c99", "--data", s.data)
 }
 
 // temporary writes a file of its own and gives its path.
