@@ -43,7 +43,7 @@ func TestTimelinePage(t *testing.T) {
 	}
 	b.expect("404")
 	b.goTo("/timeline?session=nope")
-	b.see("no call of the session nope is known")
+	b.see("Session nope has no such call")
 }
 
 // The reasons of a decision stand under a heading that says what was decided.

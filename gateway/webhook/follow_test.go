@@ -166,7 +166,7 @@ func TestFollowRefused(t *testing.T) {
 	}{
 		"forged":        {"alpha.ann", token + "A", http.StatusForbidden, "or not of this server"},
 		"nothing":       {"alpha.ann", "", http.StatusForbidden, "or not of this server"},
-		"late":          {"alpha.ann", late, http.StatusConflict, "this link expired at"},
+		"late":          {"alpha.ann", late, http.StatusConflict, "This link expired at"},
 		"another space": {"beta.ann", token, http.StatusForbidden, "or not of this server"},
 		"auditor":       {"alpha.audie", token, http.StatusOK, "Only approvers can respond"},
 		"worker":        {"alpha.wendy", token, http.StatusForbidden, ""},

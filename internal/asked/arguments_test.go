@@ -67,9 +67,9 @@ func TestChanges(t *testing.T) {
 func TestCheckInput(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"n":9007199254740993}`:               "",
-		`{"n":123456789012345678901234567890}`: "no JSON object",
-		`[1]`:                                  "no JSON object",
-		`{"a":1,"a":2}`:                        "no JSON object",
+		`{"n":123456789012345678901234567890}`: "not a JSON object",
+		`[1]`:                                  "not a JSON object",
+		`{"a":1,"a":2}`:                        "not a JSON object",
 		`{"a":"` + strings.Repeat("x", toolcall.MaxInputBytes) + `"}`: "the limit is",
 	} {
 		if err := asked.CheckInput(text); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
