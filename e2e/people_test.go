@@ -211,7 +211,11 @@ func (s *stage) resolve(c *toolcall.Call, happened bool, n int) error {
 		outcome = []toolcall.Outcome{toolcall.OutcomeDidNot, toolcall.OutcomeRunAgain}[s.operator.dice.pick(2)]
 	}
 	if n%4 == 1 {
-		err := s.byCommand(operatorName, "resolve", keyPath(c.Key), "--outcome", string(outcome), "--output", "resolved")
+		args := []string{"resolve", keyPath(c.Key), "--outcome", string(outcome)}
+		if happened { // only then is there an output
+			args = append(args, "--output", "resolved")
+		}
+		err := s.byCommand(operatorName, args...)
 		if over(err) && s.movedOn(c) {
 			return nil // as with client.resolve
 		}

@@ -43,7 +43,7 @@ type Seen string
 // What clients see.
 const (
 	Absent   Seen = "absent"
-	Pending  Seen = "pending" // behind others of its reply: the model has no such calls
+	Pending  Seen = "pending" // recorded, and decided later by any engine
 	Asking   Seen = "asking"
 	Approved Seen = "approved"
 	Rejected Seen = "rejected"
@@ -103,32 +103,50 @@ var model = (&porcupine.NondeterministicModel{
 
 // step gives the states that may follow; none: the outcome is impossible here.
 func step(now Seen, did Request, saw Seen) []any {
-	next := now
-	switch did {
-	case Propose:
-		if now == Absent {
-			next = Asking
-		}
-	case Approve, Reject:
-		if now == Asking {
-			next = map[Request]Seen{Approve: Approved, Reject: Rejected}[did]
+	var out []any
+	for _, from := range meanwhile(now) {
+		for _, next := range follow(from, did) {
+			switch saw {
+			case Unsent:
+				next = from
+			case Unsure:
+				out = append(out, from)
+			case Refused: // a response to a call that waits for one is taken
+				if did == Propose || from == Asking {
+					continue
+				}
+				next = from
+			default:
+				if saw != next {
+					continue
+				}
+			}
+			out = append(out, next)
 		}
 	}
-	switch saw {
-	case Unsent:
-		return []any{now}
-	case Unsure:
-		return []any{now, next}
-	case Refused: // a response to a call that waits for one is taken
-		if did == Propose || now == Asking {
-			return nil
-		}
-		return []any{now}
+	return out
+}
+
+// meanwhile gives the states that a call may have by now without a request: engines
+// decide what is recorded.
+func meanwhile(now Seen) []Seen {
+	if now == Pending {
+		return []Seen{Pending, Asking}
 	}
-	if saw != next {
-		return nil
+	return []Seen{now}
+}
+
+// follow gives the states to which a request leads.
+func follow(now Seen, did Request) []Seen {
+	switch {
+	case did == Propose && now == Absent: // an engine may record a call before it decides
+		return []Seen{Pending, Asking}
+	case did == Approve && now == Asking:
+		return []Seen{Approved}
+	case did == Reject && now == Asking:
+		return []Seen{Rejected}
 	}
-	return []any{next}
+	return []Seen{now}
 }
 
 // forever is when a request returned whose outcome is not known.

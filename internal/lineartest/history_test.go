@@ -22,6 +22,10 @@ func TestTheModelRefusesDoubleDecisions(t *testing.T) {
 		"an acknowledgement undone": {false, []op{{1, 2, Propose, Asking}, {3, 4, Approve, Approved}, {5, 6, Read, Asking}}},
 		"refused and still open":    {false, []op{{1, 2, Propose, Asking}, {3, 4, Approve, Refused}, {5, 6, Read, Asking}}},
 		"unavailable and written":   {false, []op{{1, 2, Propose, Asking}, {3, 4, Reject, Unsent}, {5, 6, Read, Rejected}}},
+		"recorded, decided later":   {true, []op{{1, 2, Propose, Pending}, {3, 4, Approve, Refused}, {5, 6, Approve, Approved}}},
+		"recorded, then lost":       {false, []op{{1, 2, Propose, Pending}, {3, 4, Read, Absent}}},
+		"approved before asked":     {false, []op{{1, 2, Propose, Pending}, {3, 4, Approve, Approved}, {5, 6, Read, Pending}}},
+		"asking, then pending":      {false, []op{{1, 2, Propose, Asking}, {3, 4, Propose, Pending}}},
 		"unknown and written late":  {true, []op{{1, 2, Propose, Asking}, {3, 3, Reject, Unsure}, {5, 6, Read, Asking}, {7, 8, Read, Rejected}}},
 	} {
 		h := new(History)
