@@ -1,8 +1,6 @@
 package asked
 
 import (
-	"slices"
-
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -58,40 +56,4 @@ func Ended(c *toolcall.Call) (word string, good bool) {
 func WasAsked(c *toolcall.Call) bool {
 	return c.Request != nil && (len(c.Votes) > 0 || c.State == message.ToolCallAsking ||
 		toolcall.Cause(c.Cause) == toolcall.CauseExpire || c.Decision != nil && c.Decision.Behavior == message.BehaviorAsk)
-}
-
-// Fate is what became of an approval request.
-type Fate string
-
-// What can become of an approval request.
-const (
-	FateOpen      Fate = "open"
-	FateApproved  Fate = "approved"
-	FateEdited    Fate = "edited"    // approved with other arguments
-	FateResponded Fate = "responded" // instead of the tool
-	FateRejected  Fate = "rejected"  // by a person, or by the policy after a response
-	FateExpired   Fate = "expired"   // or interrupted, or the call ran without a decision
-)
-
-// FateOf is what became of the call's approval request.
-func FateOf(c *toolcall.Call) Fate {
-	if c.State == message.ToolCallAsking {
-		return FateOpen
-	}
-	switch toolcall.Cause(c.Cause) {
-	case toolcall.CauseReject, toolcall.CauseDeny:
-		return FateRejected
-	case toolcall.CauseRespond:
-		return FateResponded
-	case toolcall.CauseExpire, toolcall.CauseBypass:
-		return FateExpired
-	case toolcall.CauseInterrupt:
-		if !c.Tally().Agreed {
-			return FateExpired
-		}
-	}
-	if slices.ContainsFunc(c.Votes, func(v toolcall.Vote) bool { return v.Edited }) {
-		return FateEdited
-	}
-	return FateApproved
 }

@@ -1,9 +1,6 @@
 package metrics
 
 import (
-	"fmt"
-	"strings"
-
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -82,17 +79,3 @@ var (
 	recentFast      = describe("gauge", "reviewer_recent_within_2s_ratio", "Share of the responses within the window that came within two seconds of the request.", who...)
 	recentMedian    = describe("gauge", "reviewer_recent_response_median_seconds", "Median time from request to response within the window, to within 5%.", who...)
 )
-
-// Reference is the table of all metrics, for the documentation.
-func Reference() string {
-	var b strings.Builder
-	b.WriteString("| metric | type | labels | meaning |\n|---|---|---|---|\n")
-	for _, m := range append(described, ofProcess...) {
-		labels := "none"
-		if len(m.labels) > 0 {
-			labels = "`" + strings.Join(m.labels, "`, `") + "`"
-		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", m.name, m.kind, labels, m.help)
-	}
-	return b.String()
-}

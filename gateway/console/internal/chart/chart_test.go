@@ -88,7 +88,6 @@ func TestLastLabel(t *testing.T) {
 
 func TestSmall(t *testing.T) {
 	golden(t, "share.svg", chart.Share(verdicts, []int{3, 1}, 8))
-	golden(t, "spark.svg", chart.Spark("calls per minute", []int{0, 2, 4, 1}))
 	golden(t, "heat.html", chart.Heat{Title: "Tool by verdict", Head: "Tool", Names: verdicts, Rows: []chart.HeatRow{
 		{Label: "bash<script>", Href: "/history?tool=bash", Values: []int{120, 3}, Hrefs: []string{"/history?tool=bash&outcome=allow", ""}},
 		{Label: "Write", Values: []int{0, 1}},

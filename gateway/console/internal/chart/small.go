@@ -36,26 +36,6 @@ func Share(series []Series, values []int, most int) template.HTML {
 	return d.html()
 }
 
-// Spark draws the course of values as a line with an area, as wide as its place.
-func Spark(label string, values []int) template.HTML {
-	var d drawing
-	most := 1
-	for _, v := range values {
-		most = max(most, v)
-	}
-	d.addf(`<svg class="spark" viewBox="0 0 100 24" preserveAspectRatio="none" role="img" aria-label="%v">`, label)
-	if len(values) > 1 {
-		points := make([]string, len(values))
-		for i, v := range values {
-			points[i] = trimmed(100*float64(i)/float64(len(values)-1), 2) + "," + trimmed(22-20*float64(v)/float64(most), 2)
-		}
-		line := strings.Join(points, " ")
-		d.addf(`<polygon points="0,24 %v 100,24"/><polyline points="%v"/>`, line, line)
-	}
-	d.addf(`</svg>`)
-	return d.html()
-}
-
 // Heat is a heat map: a table whose cells are darker where the number is larger.
 type Heat struct {
 	Title string

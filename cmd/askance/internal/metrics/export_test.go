@@ -1,0 +1,20 @@
+package metrics
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Reference is the table of all metrics, for the documentation.
+func Reference() string {
+	var b strings.Builder
+	b.WriteString("| metric | type | labels | meaning |\n|---|---|---|---|\n")
+	for _, m := range append(described, ofProcess...) {
+		labels := "none"
+		if len(m.labels) > 0 {
+			labels = "`" + strings.Join(m.labels, "`, `") + "`"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", m.name, m.kind, labels, m.help)
+	}
+	return b.String()
+}
