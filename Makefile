@@ -102,7 +102,7 @@ help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: test
-test: deps fmt-check vet build examples demo fuzz clients deploy-check race ## Check everything: format, vet, build, examples, demo, short fuzz, clients, deployment files, race tests.
+test: deps fmt-check vet build examples demo fuzz-quarter clients deploy-check race ## Check everything: format, vet, build, examples, demo, some fuzzing, clients, deployment files, race tests.
 
 .PHONY: deps
 deps: ## Install what the tests need on Debian or Ubuntu; without root, say how.
@@ -183,6 +183,13 @@ fuzz: ## Fuzz each target for FUZZTIME (a count like 100000x, or 1m).
 	  $(GO) test "./$$folder" -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x -timeout 30m 2>&1 | tee "$$log"; \
 	  grep -q '^fuzz: elapsed' "$$log" || { echo "$$folder has no fuzz target $$name; correct the list FUZZ in the Makefile"; exit 1; }; \
 	done
+
+# The seeds of all targets run with the tests.
+QUARTER = $(shell echo $(FUZZ) | tr ' ' '\n' | awk -v n=$$(git rev-list --count HEAD 2>/dev/null || echo 0) 'NR % 4 == n % 4')
+
+.PHONY: fuzz-quarter
+fuzz-quarter: ## Fuzz a quarter of the targets, another one after each commit.
+	@$(MAKE) --no-print-directory fuzz FUZZ="$(QUARTER)"
 
 .PHONY: examples
 examples: ## Run the examples that need nothing else, and the tests of all of them.
