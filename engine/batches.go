@@ -22,7 +22,7 @@ func (d *decider) decideCall(ctx context.Context, m *toolcall.Machine, earlier [
 	c := m.Call()
 	if text := d.judge.Unfit(d.snapshotWith(ctx, c, nil)); text != "" {
 		d.noteRedaction(ctx, c)
-		return m.Step(toolcall.Refused{Base: stamp(), Text: text})
+		return m.Step(toolcall.Refused{Base: stamp(), Text: decide.ForModel(text)})
 	}
 	v := d.standing.Consult(ctx, c, d.budgets.Take)
 	if by, standing := d.standing.ResponseFor(ctx, c, v.Decision, d.standing.Spend); standing != "" {

@@ -58,7 +58,7 @@ func declaredSchema(w *world) {
 	e := w.engine()
 	one := []toolcall.ToolDefinition{define(pickOne, toolcall.ToolAnnotations{})}
 	out := e.declares(one, call("bad", picker, `{"of":"x"}`), call("c", picker, `{"of":2}`))
-	w.wantResult(out[0], message.ToolResultError, "does not fit its schema")
+	w.wantResult(out[0], message.ToolResultError, "the arguments do not fit the tool's schema")
 	c := out[1]
 	if c.State != message.ToolCallAsking || c.Placement != toolcall.PlaceExternal || c.Definition == nil || c.Definition.Changed() || c.Request.Definition.Hash != c.Definition.Hash {
 		w.Fatalf("a call of a declared tool is %s with %+v", describe(c), c.Definition)
@@ -68,7 +68,7 @@ func declaredSchema(w *world) {
 	a.Input = &edited
 	e.refuses("ann", a, message.ErrInvalid)
 	later := e.propose(call("d", picker, `{"of":"y"}`), call("e", picker, `{"of":5}`))
-	w.wantResult(later[0], message.ToolResultError, "does not fit its schema")
+	w.wantResult(later[0], message.ToolResultError, "the arguments do not fit the tool's schema")
 	if d := later[1].Definition; d == nil || d.Hash != c.Definition.Hash {
 		w.Errorf("a later proposal has the definition %+v", d)
 	}
@@ -166,7 +166,7 @@ func definitionsStay(w *world) {
 	if c = e.answers("ann", a); c.State != message.ToolCallSubmitted || c.Input != edited {
 		w.Errorf("approved with an edit it is %s", describe(c))
 	}
-	w.wantResult(e.propose(call("d", picker, `{}`))[0], message.ToolResultError, "does not fit its schema")
+	w.wantResult(e.propose(call("d", picker, `{}`))[0], message.ToolResultError, "the arguments do not fit the tool's schema")
 }
 
 func refusedDefinitions(w *world) {
@@ -220,7 +220,7 @@ func previewDeclares(w *world) {
 		w.must(err)
 		return out.Calls
 	}
-	if out := look(); out[0].Decision == nil || out[0].Decision.Behavior != message.BehaviorAllow || !strings.Contains(out[1].Refused, "does not fit its schema") {
+	if out := look(); out[0].Decision == nil || out[0].Decision.Behavior != message.BehaviorAllow || !strings.Contains(out[1].Refused, "the arguments do not fit the tool's schema") {
 		w.Errorf("with the session's definition the preview is %+v", out)
 	}
 	if out := look(define(pickMany, toolcall.ToolAnnotations{ReadOnly: true})); !out[0].Definition.Changed() || out[0].Refused == "" || out[1].Decision.Behavior != message.BehaviorAsk {

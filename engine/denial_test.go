@@ -59,7 +59,7 @@ func structuredDenials(w *world) {
 		{expired, toolcall.Denial{Cause: "expire", Rule: "look", Reason: "no approver answered in time", Allowed: "At most 41", Contact: "#finance"}, "in time. Allowed instead:"},
 		{revoked, toolcall.Denial{Cause: "revoke", Rule: "out", Reason: "Wrong machine."}, "Reason: Wrong machine.<"},
 		{stopped, toolcall.Denial{Cause: "deny", Rule: "stop", Reason: "Frozen.", Contact: "olga"}, "Frozen.). Contact: olga."},
-		{refused, toolcall.Denial{Cause: "refuse", Reason: refused.Result.Output.Text}, "does not fit its schema"},
+		{refused, toolcall.Denial{Cause: "refuse", Reason: refused.Result.Output.Text}, "Tool 'typed' cannot run: the arguments do not fit the tool's schema: at /n: got string, want integer. Correct the arguments and call the tool again."},
 	} {
 		if row.call.Denial == nil || *row.call.Denial != row.want || !strings.Contains(row.call.Result.Output.Text, row.text) {
 			w.Errorf("%s: %+v with the text %q, want %+v with %q", row.call.Call, row.call.Denial, row.call.Result.Output.Text, row.want, row.text)

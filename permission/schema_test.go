@@ -162,7 +162,7 @@ func TestValidate(t *testing.T) {
 func TestSchemaErrorText(t *testing.T) {
 	s := schema(t, `{"type": "object", "additionalProperties": {"type": "integer"}}`)
 	err := s.Validate([]byte(`{"a": "x", "b": "x", "c": "x", "d": "x", "e": "x", "f": "x", "g": "x"}`))
-	want := "input does not fit the tool's schema: at /a: got string, want integer; at /b: got string, want integer; " +
+	want := "the arguments do not fit the tool's schema: at /a: got string, want integer; at /b: got string, want integer; " +
 		"at /c: got string, want integer; at /d: got string, want integer; at /e: got string, want integer; and 2 more"
 	if err == nil || err.Error() != want {
 		t.Errorf("text\n%v\nwant\n%s", err, want)

@@ -106,7 +106,7 @@ func TestRestartInACall(t *testing.T) {
 	if c, r := m.ToolCall("c1"), m.ToolResult("c1"); c.FinishedAt == nil || r == nil || r.State != message.ToolResultError || *m.FinishedReason != message.FinishedCompleted {
 		t.Errorf("the thread is\n%s", dump(thread))
 	}
-	if text, _ := m.TextContent(""); !strings.HasPrefix(text, "sorry: InvalidArgumentError") {
+	if text, _ := m.TextContent(""); !strings.HasPrefix(text, "sorry: Tool '") {
 		t.Errorf("the agent is told %q", text)
 	}
 }

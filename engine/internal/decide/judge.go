@@ -10,6 +10,7 @@ package decide
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/askance-dev/askance/internal/strictjson"
@@ -174,9 +175,9 @@ func (j *Judge) IsDeniedNow(ctx context.Context, s Snapshot) (permission.Decisio
 	return d, denied
 }
 
-// Unfit says why a call cannot be decided at all, in words for the model: an
-// unknown tool that no runtime offered to run, or input that is not a JSON object or
-// breaks the tool's schema. "" is fit.
+// Unfit says why a call cannot be decided at all: an unknown tool that no runtime
+// offered to run, or arguments that are not a JSON object or break the tool's schema.
+// "" is fit. AgentScope's own text is kept for an unknown tool.
 func (j *Judge) Unfit(s Snapshot) string {
 	c := s.Call
 	t, ok := j.tools[c.Tool]
@@ -187,14 +188,22 @@ func (j *Judge) Unfit(s Snapshot) string {
 		return fmt.Sprintf("ToolNotFoundError: The tool named '%s' doesn't exist.", c.Tool)
 	}
 	if _, err := strictjson.Object([]byte(c.Input)); err != nil {
-		return fmt.Sprintf("InvalidArgumentError: The input of tool '%s' is not a JSON object: %v", c.Tool, err)
+		return fmt.Sprintf("Tool '%s' cannot run: the arguments are not a JSON object: %v", c.Tool, err)
 	}
 	if t.Schema != nil {
 		if err := t.Schema.Validate([]byte(c.Input)); err != nil {
-			return fmt.Sprintf("InvalidArgumentError: The input of tool '%s' does not fit its schema: %v", c.Tool, err)
+			return fmt.Sprintf("Tool '%s' cannot run: %v", c.Tool, err)
 		}
 	}
 	return ""
+}
+
+// ForModel adds to a text of Unfit what the model can do about it.
+func ForModel(unfit string) string {
+	if strings.HasPrefix(unfit, "ToolNotFoundError: ") {
+		return unfit
+	}
+	return unfit + ". Correct the arguments and call the tool again."
 }
 
 // IsSafe reports whether calls of a tool run independently of each other.

@@ -225,7 +225,7 @@ func TestMalformed(t *testing.T) {
 		}
 	}
 	told := s.model.requests()[1].messages(t)
-	for _, want := range []string{`{\"malformed_arguments\":\"{\\\"text\\\": unquoted}\"}`, "InvalidArgumentError", "ToolNotFoundError"} {
+	for _, want := range []string{`{\"malformed_arguments\":\"{\\\"text\\\": unquoted}\"}`, "the arguments are not a JSON object", "ToolNotFoundError"} {
 		if !strings.Contains(told, want) {
 			t.Errorf("the model is not told %s:\n%s", want, told)
 		}

@@ -178,7 +178,7 @@ const (
 // Error lists the first violations in one line.
 func (e *Error) Error() string {
 	var b strings.Builder
-	b.WriteString("input does not fit the tool's schema")
+	b.WriteString("the arguments do not fit the tool's schema")
 	for i, v := range e.Violations {
 		sep := "; "
 		if i == 0 {

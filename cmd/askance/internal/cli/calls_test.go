@@ -96,7 +96,7 @@ func TestPreview(t *testing.T) {
 		t.Errorf("preview of a tool that the runtime brings:\n%s", out)
 	}
 	definition := `{"input_schema": {"type": "object", "maxProperties": 0}}`
-	if out := ok(t, "preview", "picker", "--define", definition, "--args", `{"x": 1}`, "--data", s.data); !strings.Contains(out, "does not fit its schema") {
+	if out := ok(t, "preview", "picker", "--define", definition, "--args", `{"x": 1}`, "--data", s.data); !strings.Contains(out, "the arguments do not fit the tool's schema") {
 		t.Errorf("preview of a declared tool:\n%s", out)
 	}
 	fails(t, cli.ExitUsage, "--define", "preview", "picker", "--define", "[", "--data", s.data)
@@ -193,7 +193,7 @@ func TestEdit(t *testing.T) {
 	s.propose("r1", "c1", "ship", `{"cents":500}`)
 	fails(t, cli.ExitUsage, "not a JSON object", "edit", "c1", "--input", "[1]", "--yes", "--data", s.data)
 	fails(t, cli.ExitUsage, "not a JSON object", "edit", "c1", "--input", `{"cents":1,"cents":2}`, "--yes", "--data", s.data)
-	fails(t, cli.ExitUsage, "does not fit its schema", "edit", "c1", "--input", `{"cents":-1}`, "--yes", "--data", s.data)
+	fails(t, cli.ExitUsage, "the arguments do not fit the tool's schema", "edit", "c1", "--input", `{"cents":-1}`, "--yes", "--data", s.data)
 	fails(t, cli.ExitNotFound, "no such file", "edit", "c1", "--input", "@missing.json", "--yes", "--data", s.data)
 	write(t, "new.json", "{\"cents\": 50}\n")
 	r := run(t, "edit", "c1", "--input", "@new.json", "--yes", "--data", s.data)
