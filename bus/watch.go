@@ -14,8 +14,7 @@ import (
 )
 
 const (
-	watchBatch     = 512
-	watchBytes     = 32 << 20
+	watchBatch     = 128 // with a limit of bytes, the server's own messages would fill the client's queue, too
 	watchExpiry    = 30 * time.Second
 	watchHeartbeat = 2 * time.Second  // a silent server is noticed after two of these
 	watchLook      = 5 * time.Second  // how often the journal is examined meanwhile
@@ -261,8 +260,7 @@ func (w *watcher) open(ctx context.Context) (jetstream.MessagesContext, func(), 
 		return nil, nil, err
 	}
 	w.catchUp(cons.CachedInfo().NumPending == 0)
-	iter, err := cons.Messages(jetstream.PullMaxMessagesWithBytesLimit(watchBatch, watchBytes),
-		jetstream.PullExpiry(watchExpiry), jetstream.PullHeartbeat(watchHeartbeat), jetstream.WithMessagesErrOnMissingHeartbeat(true))
+	iter, err := cons.Messages(jetstream.PullMaxMessages(watchBatch), jetstream.PullExpiry(watchExpiry), jetstream.PullHeartbeat(watchHeartbeat), jetstream.WithMessagesErrOnMissingHeartbeat(true))
 	if err != nil {
 		forget()
 		return nil, nil, err

@@ -320,3 +320,48 @@ func TestEventUnderAFalseName(t *testing.T) {
 		t.Errorf("delivered %+v", r[0])
 	}
 }
+
+// settledSink reads so slowly that all that the server sends ahead waits for it.
+type settledSink struct {
+	*sink
+	nc *nats.Conn
+	n  int
+}
+
+func (s *settledSink) Record(r toolcall.JournalEntry) {
+	if s.n++; s.n%4 == 0 {
+		for before, same := uint64(0), 0; same < 3; same++ {
+			if now := s.nc.Stats().InMsgs; now != before {
+				before, same = now, 0
+			}
+			_ = s.nc.Flush() // the count tells what came
+		}
+	}
+	s.sink.Record(r)
+}
+
+// A reader that is slower than the server loses nothing, and reads nothing twice.
+func TestWatchSlowReader(t *testing.T) {
+	const records = 1500
+	b := bustest.New(t, bustest.Listening())
+	j, prev := b.Journal("test"), uint64(0)
+	for n := range records {
+		prev = mustAppend(t, j, callRecord(id(n), callKey("c1"), message.ToolCallPending, "propose"), prev)
+	}
+	nc := b.Dial("engine")
+	nc.SetErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { t.Errorf("the connection reports %v", err) })
+	slow, err := bus.OpenJournal(t.Context(), nc, "test", b.Keys(), bus.JournalOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &settledSink{sink: newSink(), nc: nc}
+	done := make(chan error, 1)
+	go func() { done <- slow.Watch(ctx, 0, s) }()
+	s.wait(t, "all", func(r []toolcall.JournalEntry, caught int) bool { return len(r) == records && caught == records })
+	cancel()
+	<-done
+	if n := nc.Stats().InMsgs; n > records+records/4 {
+		t.Errorf("%d messages came for %d records", n, records)
+	}
+}

@@ -18,6 +18,9 @@ const (
 	// keepIdle is how many sessions without an open call and without a standing approval
 	// are kept. The view may have so many more of them for a while.
 	keepIdle = 4096
+	// snapshotIdle is how many of them a snapshot names: a start reads each from its own
+	// place in the journal.
+	snapshotIdle = 256
 )
 
 // gone knows the replies whose calls were all forgotten: the latest by the hash of their
@@ -102,18 +105,23 @@ func isForgotten(v *View, key toolcall.Key) bool {
 	return s == nil || s.begin <= v.gone.upTo
 }
 
-// trimSessions drops the sessions that were not used for longest and that a request can
-// read from the journal without a loss. v.mu is held.
-func trimSessions(v *View) {
-	if len(v.sessions) <= v.trimAt {
-		return
-	}
+// unused are the sessions that a request can read from the journal without a loss, but for
+// those that were used last. v.mu is held.
+func unused(v *View, keep int) []toolcall.Key {
 	now := time.Now()
 	idle := slices.DeleteFunc(slices.Collect(maps.Keys(v.sessions)), func(key toolcall.Key) bool {
 		return v.orders.sessions[key] != nil || hasRules(v, v.sessions[key], now)
 	})
 	slices.SortFunc(idle, func(a, b toolcall.Key) int { return cmp.Compare(v.sessions[a].used, v.sessions[b].used) })
-	dropped := idle[:max(0, len(idle)-keepIdle)]
+	return idle[:max(0, len(idle)-keep)]
+}
+
+// trimSessions drops the sessions that were not used for longest. v.mu is held.
+func trimSessions(v *View) {
+	if len(v.sessions) <= v.trimAt {
+		return
+	}
+	dropped := unused(v, keepIdle)
 	for _, key := range dropped {
 		delete(v.sessions, key)
 	}

@@ -87,7 +87,14 @@ func TakeSnapshot(v *View, also func()) *Snapshot {
 			s.Replies = append(s.Replies, ReplyAt{key.Session, key.Reply, r.seq, r.gaps, max(0, r.counted), r.countedTo})
 		}
 	}
+	left := map[toolcall.Key]bool{}
+	for _, key := range unused(v, snapshotIdle) {
+		left[key] = true
+	}
 	for key, x := range v.sessions {
+		if left[key] {
+			continue
+		}
 		s.Sessions = append(s.Sessions, SessionAt{key.Session, x.seq, x.begin, x.used, slices.Clone(x.gave)})
 	}
 	s.Gone = append(slices.Clone(v.gone.ring[v.gone.next:]), v.gone.ring[:v.gone.next]...)

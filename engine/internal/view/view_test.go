@@ -195,3 +195,57 @@ func TestViewRefusesAnOldCount(t *testing.T) {
 		}
 	}
 }
+
+// A snapshot names the sessions with an open call or a rule, and few of the others: a start
+// costs what is open, and not how many sessions there were. A view that begins from it says
+// of none that nothing of it was forgotten.
+func TestSnapshotNamesFewSessions(t *testing.T) {
+	const sessions = 3000
+	v := New(sessions)
+	key := func(i int) toolcall.Key {
+		return toolcall.Key{Space: "x", Session: message.SessionID(fmt.Sprint("s", i)), Reply: "r", Call: "c"}
+	}
+	records := map[uint64]*toolcall.EventRecord{}
+	apply := func(f *toolcall.EventRecord) {
+		seq := uint64(len(records) + 1)
+		if f.Call != nil {
+			f.Call.Seq = seq
+		}
+		records[seq] = f
+		v.Apply(f, seq)
+	}
+	for i := range sessions {
+		apply(&toolcall.EventRecord{Session: &toolcall.SessionState{Key: key(i).SessionKey()}, Prev: &toolcall.Link{}})
+		var f *toolcall.EventRecord
+		switch i {
+		case 7:
+			f = done("r", "c", message.PermissionRule{ToolName: "t"})
+		case 8:
+			f = done("r", "c")
+			f.Call.State, f.Path[0].To = message.ToolCallAsking, message.ToolCallAsking
+		default:
+			f = done("r", "c")
+		}
+		f.Call.Key = key(i)
+		apply(f)
+	}
+	s := TakeSnapshot(v, func() {})
+	named := map[message.SessionID]bool{}
+	for _, x := range s.Sessions {
+		named[x.Session] = true
+	}
+	if n := len(s.Sessions); n != snapshotIdle+2 || !named["s7"] || !named["s8"] || !named["s2999"] || named["s9"] {
+		t.Errorf("the snapshot names %d sessions, want %d with the open call, the rule and the last one", n, snapshotIdle+2)
+	}
+	next := New(sessions)
+	if err := Restore(next, "x", s, records); err != nil {
+		t.Fatal(err)
+	}
+	next.gone.upTo = 1
+	if state, seq := next.Session(key(9).SessionKey()); seq != 0 || state.Key.Session != "" {
+		t.Errorf("a session that the snapshot does not name is known: %v", state)
+	}
+	if reply := key(9); !isForgotten(next, toolcall.Key{Space: "x", Session: reply.Session, Reply: "other"}) {
+		t.Error("a reply of a session that the snapshot does not name was never there, says the view")
+	}
+}
