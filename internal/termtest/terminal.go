@@ -17,6 +17,10 @@ import (
 // patience bounds every wait for something on the screen.
 const patience = 2 * time.Minute
 
+// settle is how long a screen that is looked at must be as it is: the kernel may hand
+// over a frame in parts.
+const settle = 20 * time.Millisecond
+
 // Terminal is a terminal with a process on it. Its methods are called from the
 // test's goroutine.
 type Terminal struct {
@@ -125,10 +129,13 @@ func (x *Terminal) Until(what string, is func(screen string) bool) string {
 	defer cancel()
 	for {
 		screen, drawn, news := x.look()
+		var settled <-chan time.Time
 		if drawn && is(screen) {
-			return screen
+			settled = time.After(settle)
 		}
 		select {
+		case <-settled:
+			return screen
 		case <-news:
 		case <-ctx.Done():
 			x.t.Fatalf("the screen never had %s:\n%s", what, screen)
