@@ -35,11 +35,12 @@ type Live struct {
 	files  plainfile.Reloader
 	tried  bool // the files of digest have been read and compiled, or refused; guarded by a reload
 	digest [sha256.Size]byte
+	// history is nil before KeepHistory; guarded by a reload.
+	history *history
 
 	mu       sync.Mutex // guards what follows
 	inForce  []PolicyFile
-	versions []version // the oldest first; the last one is in force
-	loaded   time.Time
+	versions []version // the oldest first; the last one is in force if inForce is set
 	loads    uint64
 	refused  uint64
 }
@@ -179,8 +180,12 @@ func (l *Live) loadFiles(files []File) error {
 		l.counts.keepRules(l.current.Swap(b), b)
 		l.mu.Lock()
 		l.inForce = describeFiles(files)
-		l.keepVersion(b, files, time.Now())
+		l.keepVersion(version{PolicyVersion{b.Hash(), b.Rules(), time.Now().UTC().Round(0)}, files})
+		now := l.versions[len(l.versions)-1]
 		l.mu.Unlock()
+		if l.history != nil {
+			l.history.write(now)
+		}
 	}
 	l.recordLoad(err)
 	if err == nil && l.options.Loaded != nil {
@@ -205,7 +210,7 @@ func (l *Live) recordLoad(err error) {
 		l.refused++
 		return
 	}
-	l.loads, l.loaded = l.loads+1, time.Now()
+	l.loads++
 }
 
 func digestOf(files []File) (sum [sha256.Size]byte) {
@@ -237,7 +242,7 @@ type Status struct {
 	// Files are those of the policy in force, Ignored what else is in their folders.
 	Files   []PolicyFile `json:"files"`
 	Ignored []string     `json:"ignored"`
-	// Versions are the policies since the start whose text is known, the newest first.
+	// Versions are those of Live.Versions.
 	Versions []PolicyVersion `json:"versions"`
 	// Alarm says why the newest policy was refused; "" when it is in force.
 	// AlarmSince is when reloads began to fail.
@@ -269,7 +274,10 @@ func (l *Live) Status() Status {
 	b := l.Bundle()
 	s := Status{Bundle: b.Hash(), Rules: b.Rules(), Calls: l.counts.calls.Load(), Failures: l.counts.other.Load(), ByRule: l.counts.snapshot(b), Ignored: []string{}, Versions: l.Versions()}
 	l.mu.Lock()
-	s.Loaded, s.Loads, s.Refused, s.Files = l.loaded, l.loads, l.refused, append([]PolicyFile{}, l.inForce...)
+	if len(s.Versions) > 0 {
+		s.Loaded = s.Versions[0].Loaded
+	}
+	s.Loads, s.Refused, s.Files = l.loads, l.refused, append([]PolicyFile{}, l.inForce...)
 	l.mu.Unlock()
 	if since, err := l.files.Fault(); err != nil {
 		s.Alarm, s.AlarmSince = err.Error(), since

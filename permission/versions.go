@@ -65,9 +65,8 @@ func (v *version) size() int {
 
 // keepVersion adds a policy that came into force, and drops the oldest beyond the
 // bounds. The caller holds mu.
-func (l *Live) keepVersion(b *Bundle, files []File, at time.Time) {
-	v := version{PolicyVersion{b.Hash(), b.Rules(), at}, files}
-	if n := len(l.versions); n > 0 && l.versions[n-1].Bundle == v.Bundle { // comments changed
+func (l *Live) keepVersion(v version) {
+	if n := len(l.versions); n > 0 && l.versions[n-1].Bundle == v.Bundle { // comments changed, or a restart
 		v.Loaded = l.versions[n-1].Loaded
 		l.versions = l.versions[:n-1]
 	}
@@ -82,11 +81,14 @@ func (l *Live) keepVersion(b *Bundle, files []File, at time.Time) {
 	}
 }
 
-// Versions are the policies that were in force since the start, the newest first: at
-// most 20, and fewer if their files exceed 4 MiB.
+// Versions are the policies that are and were in force, the newest first: at most 20, and
+// fewer if their files exceed 4 MiB. Without KeepHistory they begin with the process.
 func (l *Live) Versions() []PolicyVersion {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.inForce == nil {
+		return []PolicyVersion{} // what is known was in force in an earlier process
+	}
 	out := make([]PolicyVersion, 0, len(l.versions))
 	for _, v := range slices.Backward(l.versions) {
 		out = append(out, v.PolicyVersion)
@@ -100,7 +102,7 @@ func (l *Live) Text(bundle string) (PolicyText, bool) {
 	l.mu.Lock()
 	at := -1
 	for i, v := range l.versions {
-		if bundle == "" || v.Bundle == bundle {
+		if l.inForce != nil && (bundle == "" || v.Bundle == bundle) {
 			at = i
 		}
 	}

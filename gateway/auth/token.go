@@ -307,16 +307,7 @@ func writeFile(path string, all []Token) error {
 		return fmt.Errorf("write tokens: %w", err)
 	}
 	pretty.WriteByte('\n')
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".tokens-*") // only its owner can read it
-	if err != nil {
-		return fmt.Errorf("write tokens: %w", err)
-	}
-	defer func() { _ = os.Remove(tmp.Name()) }() // renamed on success
-	_, err = tmp.Write(pretty.Bytes())
-	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
+	if err := plainfile.Replace(path, pretty.Bytes()); err != nil {
 		return fmt.Errorf("write tokens: %w", err)
 	}
 	return nil

@@ -1,4 +1,4 @@
-// Package plainfile reads the files that operators name: policies, keys, tokens,
+// Package plainfile reads and replaces the files that operators name: policies, keys, tokens,
 // settings. Such a file is a regular one, or a link to one. A named pipe would
 // keep a server waiting forever, a device has no end, and a folder is a mistake;
 // each is refused at once, by a [KindError] that says what it is. Nothing is read
@@ -136,4 +136,19 @@ func kind(m fs.FileMode) string {
 		return "a device"
 	}
 	return "something else"
+}
+
+// Replace writes a file in place of the one that is there, if any: whole, or not at all.
+// Only its owner can read it.
+func Replace(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(f.Name()) }() // renamed by then, if all went well
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	return err
 }

@@ -17,8 +17,8 @@ type PolicyStatusReply struct {
 	// Files are those of the policy in force, Ignored what else is in their folders.
 	Files   []PolicyFile `json:"files"`
 	Ignored []string     `json:"ignored"`
-	// Versions are the policies since the engine's start whose text PolicyText has,
-	// the newest first.
+	// Versions are the last policies, whose text PolicyText has, the newest first. An engine
+	// with a data folder knows those from before its start.
 	Versions []PolicyVersion `json:"versions"`
 	// Alarm says why the newest policy was refused, "" when it is in force; AlarmSince
 	// is when reloads began to fail.

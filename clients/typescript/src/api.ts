@@ -1046,7 +1046,7 @@ export interface PolicyStatusReply {
   rules: number;
   /** Shadow is absent where there is no shadow policy. */
   shadow?: ShadowPolicyStatus;
-  /** Versions are the policies since the engine's start whose text PolicyText has, the newest first. */
+  /** Versions are the last policies, whose text PolicyText has, the newest first. An engine with a data folder knows those from before its start. */
   versions: PolicyVersion[];
 }
 

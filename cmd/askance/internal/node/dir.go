@@ -43,6 +43,11 @@ func (d Dir) Snapshot(space toolcall.SpaceID) string {
 	return filepath.Join(string(d), "snapshots", string(space))
 }
 
+// Policies is the folder with the policies that were in force in a space.
+func (d Dir) Policies(space toolcall.SpaceID) string {
+	return filepath.Join(string(d), "policies", string(space))
+}
+
 // Verified is the file that remembers how far a space's journal was verified.
 func (d Dir) Verified(space toolcall.SpaceID) string {
 	return filepath.Join(string(d), "verified", string(space))
@@ -120,7 +125,7 @@ func (d Dir) readAddress(path string) (string, error) {
 
 // WriteConsole records where the web console is. remove deletes the record.
 func (d Dir) WriteConsole(url string) (remove func() error, err error) {
-	if err := d.replace(d.Console(), url+"\n"); err != nil {
+	if err := plainfile.Replace(d.Console(), []byte(url+"\n")); err != nil {
 		return nil, fmt.Errorf("write the address of the web console: %w", err)
 	}
 	return func() error { return os.Remove(d.Console()) }, nil
@@ -144,25 +149,12 @@ func (d Dir) Exists() error {
 // writeEndpoint says where the server is, and by which certificate it is known.
 func (d Dir) writeEndpoint(url string, certificate []byte) error {
 	if certificate != nil {
-		if err := d.replace(d.Certificate(), string(certificate)); err != nil {
+		if err := plainfile.Replace(d.Certificate(), certificate); err != nil {
 			return fmt.Errorf("write the server's certificate: %w", err)
 		}
 	}
-	if err := d.replace(d.Endpoint(), url+"\n"); err != nil {
+	if err := plainfile.Replace(d.Endpoint(), []byte(url+"\n")); err != nil {
 		return fmt.Errorf("write the endpoint file: %w", err)
 	}
 	return nil
-}
-
-func (d Dir) replace(path, text string) error {
-	tmp, err := os.CreateTemp(string(d), ".new-*")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(tmp.Name()) }() // renamed by then, if all went well
-	_, err = tmp.WriteString(text)
-	if err = errors.Join(err, tmp.Close()); err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	return err
 }

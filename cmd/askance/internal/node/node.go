@@ -12,6 +12,7 @@
 //	nats/          the store of the embedded server; one process at a time
 //	archive/       archived records, if any
 //	snapshots/     what the engine knew of the journal, so that it need not read it all
+//	policies/      the last policies that were in force, for people
 //	spaces/NAME/   the files of a further space
 //	endpoint       the URL of the embedded server, while it runs
 //	console        the URL of the web console, while it runs
@@ -288,6 +289,7 @@ func (n *Node) open(ctx context.Context) error {
 	if n.cfg.Offline {
 		return nil
 	}
+	n.policy.keepHistory(ctx, n.files.Policies(n.cfg.Space), n.cfg.Log)
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
 	n.wg.Go(func() { n.policy.watch(watching, n.cfg.Log) })
 	if n.cfg.First == nil {

@@ -93,6 +93,15 @@ func loadPolicy(ctx context.Context, cfg *Config, conn *nats.Conn) (policy, erro
 	return policy{Policy: prepared{live, localSchemas(cfg.Tools)}, live: live, bucket: bucket}, nil
 }
 
+// keepHistory lets the versions of the policy outlive the process. No decision reads them.
+func (p policy) keepHistory(ctx context.Context, dir string, log *slog.Logger) {
+	if p.live != nil {
+		p.live.KeepHistory(ctx, dir, func(err error) {
+			log.Warn("the history of the policy is incomplete; decisions do not depend on it", "error", err)
+		})
+	}
+}
+
 // readPolicy loads the policy, unless a bucket has a part of it: then what each
 // file says on its own must be in order.
 func readPolicy(ctx context.Context, cfg *Config) (p policy, err error) {

@@ -135,3 +135,54 @@ tools:
 		t.Errorf("%+v", s.ByRule)
 	}
 }
+
+// Versions of the policy outlive the engine, and a check or one request without a server
+// adds none.
+func TestPolicyHistory(t *testing.T) {
+	cfg := config(t)
+	first := policyText("allow")
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	write := func(text []byte) {
+		t.Helper()
+		if err := os.WriteFile(rules, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg.Policy = []string{rules}
+	versions := func(n *node.Node) []permission.PolicyVersion {
+		s, _ := n.PolicyStatus()
+		return s.Versions
+	}
+	write(first)
+	n := start(t, cfg)
+	was := versions(n)
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	write(policyText("ask"))
+	if err := node.Check(t.Context(), cfg); err == nil {
+		t.Error("a check takes a space that was served alone as a further one")
+	}
+	offline := cfg
+	offline.Offline = true
+	if err := start(t, offline).Close(); err != nil {
+		t.Fatal(err)
+	}
+	write(first)
+	n = start(t, cfg)
+	if got := versions(n); len(got) != 1 || !got[0].Loaded.Equal(was[0].Loaded) {
+		t.Errorf("after a restart %+v, want %+v", got, was)
+	}
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	write(policyText("deny"))
+	n = start(t, cfg)
+	if got := versions(n); len(got) != 2 || got[1] != was[0] || got[0].Bundle != n.PolicyHash() {
+		t.Errorf("after an edit %+v, before %+v", got, was)
+	}
+	files, err := os.ReadDir(cfg.Dir.Policies(cfg.Space))
+	if err != nil || len(files) != 2 {
+		t.Errorf("%v %v", files, err)
+	}
+}

@@ -1,0 +1,173 @@
+package permission
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+
+	"github.com/askance-dev/askance/internal/plainfile"
+	"github.com/askance-dev/askance/internal/strictjson"
+)
+
+// history keeps versions in a folder. The name of a file has the time of its version and the
+// hash of its bytes: engines that share the folder never write different bytes under one
+// name, and damage shows.
+type history struct {
+	dir    string
+	report func(error)
+}
+
+const historyTime = "20060102T150405.000000000Z"
+
+var historyName = regexp.MustCompile(`^\d{8}T\d{6}\.\d{9}Z-[0-9a-f]{64}\.json$`)
+
+// storedVersion is the content of a file.
+type storedVersion struct {
+	V int `json:"v"`
+	PolicyVersion
+	Files []storedFile `json:"files"`
+}
+
+type storedFile struct {
+	Name  string `json:"name"`
+	Layer Layer  `json:"layer,omitzero"`
+	Text  string `json:"text"`
+}
+
+// KeepHistory also keeps the versions in a folder, and adds those that it has from earlier
+// processes. They are for people: no decision reads them. What cannot be read or written is
+// reported, and changes nothing else. Call it before Watch.
+func (l *Live) KeepHistory(ctx context.Context, dir string, report func(error)) {
+	_ = l.files.Reload(ctx, func(context.Context) error { // no load meanwhile
+		l.history = &history{dir, report}
+		earlier := l.history.read()
+		l.mu.Lock()
+		now := l.versions
+		l.versions = nil
+		for _, v := range slices.Concat(earlier, now) {
+			l.keepVersion(v)
+		}
+		l.mu.Unlock()
+		if len(now) > 0 {
+			l.history.write(l.versions[len(l.versions)-1])
+		}
+		return l.Err()
+	})
+}
+
+// read gives the versions of the folder, the oldest first, within the bounds.
+func (h *history) read() []version {
+	entries, err := os.ReadDir(h.dir)
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			h.report(fmt.Errorf("read the history of the policy: %w", err))
+		}
+		return nil
+	}
+	var out []version
+	var fault error
+	size, faults := 0, 0
+	for _, e := range slices.Backward(entries) {
+		if e.Name()[0] == '.' { // being written
+			continue
+		}
+		v, n, err := h.readVersion(e.Name())
+		if err != nil {
+			fault, faults = err, faults+1
+			continue
+		}
+		if size += n; len(out) == maxVersions || size > maxVersionBytes {
+			break
+		}
+		out = append(out, v)
+	}
+	if faults > 0 {
+		h.report(fmt.Errorf("%d files in %s are ignored, such as %w", faults, h.dir, fault))
+	}
+	slices.Reverse(out)
+	return out
+}
+
+func (h *history) readVersion(name string) (version, int, error) {
+	if !historyName.MatchString(name) {
+		return version{}, 0, errors.New(name + ", which is no version of a policy")
+	}
+	data, _, err := plainfile.Read(filepath.Join(h.dir, name), maxVersionBytes)
+	if err != nil {
+		return version{}, 0, err
+	}
+	var s storedVersion
+	if err := strictjson.Unmarshal(data, &s, strictjson.MaxBytes(maxVersionBytes)); err != nil {
+		return version{}, 0, fmt.Errorf("%s: %w", name, err)
+	}
+	if s.V != 1 || nameOf(s.PolicyVersion, data) != name {
+		return version{}, 0, errors.New(name + ", which is damaged")
+	}
+	v := version{PolicyVersion: s.PolicyVersion}
+	for _, f := range s.Files {
+		v.files = append(v.files, File{Name: f.Name, Layer: f.Layer, Data: []byte(f.Text)})
+	}
+	return v, len(data), nil
+}
+
+func nameOf(v PolicyVersion, data []byte) string {
+	sum := sha256.Sum256(data)
+	return v.Loaded.Format(historyTime) + "-" + hex.EncodeToString(sum[:]) + ".json"
+}
+
+// write keeps a version, in place of those of the same time, and removes the oldest files
+// beyond the bounds.
+func (h *history) write(v version) {
+	s := storedVersion{V: 1, PolicyVersion: v.PolicyVersion, Files: make([]storedFile, len(v.files))}
+	for i, f := range v.files {
+		s.Files[i] = storedFile{f.Name, f.Layer, string(f.Data)}
+	}
+	data, err := strictjson.Marshal(s)
+	if err == nil && len(data) > maxVersionBytes {
+		err = errors.New("it exceeds 4 MiB")
+	}
+	name := nameOf(v.PolicyVersion, data)
+	if err == nil {
+		err = os.MkdirAll(h.dir, 0o700)
+	}
+	if err == nil {
+		err = plainfile.Replace(filepath.Join(h.dir, name), data)
+	}
+	if err == nil {
+		err = h.prune(name, len(data))
+	}
+	if err != nil {
+		h.report(fmt.Errorf("keep a version of the policy: %w", err))
+	}
+}
+
+// prune removes what the file that was just written replaces, and what exceeds the bounds.
+func (h *history) prune(written string, size int) error {
+	entries, err := os.ReadDir(h.dir)
+	kept := 1
+	for _, e := range slices.Backward(entries) {
+		name := e.Name()
+		if name == written || !historyName.MatchString(name) {
+			continue
+		}
+		if name[:len(historyTime)] != written[:len(historyTime)] {
+			if info, err := e.Info(); err == nil {
+				size += int(info.Size())
+			}
+			if kept++; kept <= maxVersions && size <= maxVersionBytes {
+				continue
+			}
+		}
+		if gone := os.Remove(filepath.Join(h.dir, name)); !errors.Is(gone, fs.ErrNotExist) { // another engine may have removed it
+			err = errors.Join(err, gone)
+		}
+	}
+	return err
+}
