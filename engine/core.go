@@ -120,7 +120,7 @@ func (c *core) snapshotWith(ctx context.Context, call *toolcall.Call, rules []me
 // countUpTo counts the calls of the reply up to this one, if rules may ask.
 func (c *core) countUpTo(ctx context.Context, call *toolcall.Call) int {
 	if !c.policy.ReadsCallsThisRun() {
-		return 0
+		return permission.CountUnread // a policy that comes into force before the decision may ask
 	}
 	n, err := c.store.CountUpTo(ctx, call)
 	if err != nil {

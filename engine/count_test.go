@@ -103,3 +103,75 @@ func forgottenCallsCount(t *testing.T, limit permission.Rule, keep int) {
 		t.Errorf("the fourth call, not counted, is %s", got)
 	}
 }
+
+// changing is a policy that is replaced once the engine has asked whether rules read the
+// number of calls.
+type changing struct {
+	*permission.Live
+	change func()
+}
+
+func (p *changing) ReadsCallsThisRun() bool {
+	reads := p.Live.ReadsCallsThisRun()
+	if p.change != nil {
+		p.change()
+		p.change = nil
+	}
+	return reads
+}
+
+type ruleText string
+
+func (r *ruleText) Read(context.Context) ([]permission.File, error) {
+	return []permission.File{{Name: "rules", Data: []byte("version: 1\nname: p\nrules:\n" + *r)}}, nil
+}
+
+// A limit holds for a call that an engine began to decide before the limit came into force,
+// also in a rule that says what an unknown number is.
+func TestCallsCountForANewPolicy(t *testing.T) {
+	const free = "  - {name: free, tool_name: t, behavior: allow}\n"
+	for _, limit := range []string{
+		"  - {name: many, tool_name: t, behavior: deny, when: ctx.?calls_this_run.orValue(1) > 3}\n" + free,
+		"  - {name: many, tool_name: t, behavior: deny, when: has(ctx.calls_this_run) && ctx.calls_this_run > 3}\n" + free,
+		"  - {name: few, tool_name: t, behavior: allow, when: ctx.?calls_this_run.orValue(1) <= 3}\n",
+	} {
+		text := ruleText(free)
+		live, err := permission.NewLive(&text, permission.LiveOptions{Options: permission.Options{AllowUnknownTools: true, Enforced: engine.Duties()}})
+		if err == nil {
+			err = live.Reload(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		policy := &changing{Live: live}
+		e, err := engine.New("default", engine.NewMemory(), policy, []engine.Tool{{Tool: permission.Tool{Name: "t"}, Placement: toolcall.PlaceExternal, ConcurrencySafe: true}})
+		if err == nil {
+			err = e.Start(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		propose := func(id string) *toolcall.Call {
+			r, err := e.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"}).Propose(t.Context(), toolcall.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{{ID: message.CallID(id), Name: "t", Input: `{}`}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r.Calls[0]
+		}
+		for i := range 3 {
+			if c := propose(fmt.Sprint("c", i)); c.State != message.ToolCallSubmitted {
+				t.Fatalf("call %d is %s", i, c.State)
+			}
+		}
+		policy.change = func() {
+			text = ruleText(limit)
+			if err := live.Reload(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		if c := propose("fourth"); c.State == message.ToolCallSubmitted {
+			t.Errorf("with %q the fourth call is %s by %+v", limit, c.State, c.Decision)
+		}
+		e.Close()
+	}
+}

@@ -30,6 +30,14 @@ func TestUnreadCountFailsClosed(t *testing.T) {
 	}
 }
 
+// A policy that does not ask for the number needs none.
+func TestUnreadCountThatNoRuleReads(t *testing.T) {
+	b := compile(t, permission.Options{AllowUnknownTools: true}, rule("r", message.BehaviorAllow, `ctx.cwd == "/x" && size(ctx.working_dirs) == 0`))
+	if d := b.Decide(t.Context(), permission.Request{Tool: "t", Input: []byte(`{}`), Cwd: "/x", CallsThisRun: permission.CountUnread}); d.Behavior != message.BehaviorAllow {
+		t.Errorf("%s: %+v", d.Behavior, d.Errors)
+	}
+}
+
 // The number is read only where an expression can see it.
 func TestReadsCallsThisRun(t *testing.T) {
 	for when, want := range map[string]bool{

@@ -52,8 +52,8 @@ type Request struct {
 	Recheck []string
 }
 
-// CountUnread as Request.CallsThisRun says that the number could not be read: no rule that
-// reads ctx can be evaluated.
+// CountUnread as Request.CallsThisRun says that the number was not read: if a rule of the
+// policy asks for it, no rule that reads ctx can be evaluated.
 const CountUnread = -1
 
 // Caller is who proposes the call. What is empty of Tenant, RunID and

@@ -49,7 +49,7 @@ func (v *variables) ResolveName(name string) (any, bool) {
 	case "call":
 		return v.place(), true
 	case "ctx":
-		if v.req.CallsThisRun < 0 {
+		if v.req.CallsThisRun < 0 && v.bundle.readsCount {
 			return nil, false // a guard would take a number that could not be read for none
 		}
 		if v.shownArgs != nil {
@@ -125,7 +125,7 @@ func (v *variables) context() map[string]any {
 			"resolved": v.req.Resolved,
 		}
 		setKnown(v.ctxVar, "attempt", v.req.Attempt)
-		setKnown(v.ctxVar, "calls_this_run", v.req.CallsThisRun)
+		setKnown(v.ctxVar, "calls_this_run", max(v.req.CallsThisRun, 0))
 	}
 	return v.ctxVar
 }

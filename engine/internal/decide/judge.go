@@ -61,7 +61,7 @@ type Snapshot struct {
 	// Definition is what the runtime declared of the tool; nil: nothing.
 	Definition *permission.Definition
 	Rules      []message.PermissionRule // remembered in the call's session
-	Count      int                      // calls of the reply up to this one; 0: not known
+	Count      int                      // calls of the reply up to this one; permission.CountUnread: not read
 	Now        time.Time
 	// Budgets: rules with a budget may allow, but for those of Exhausted. Without it
 	// they allow nothing, because this decision takes nothing from a budget.
