@@ -176,7 +176,7 @@ func manager(p *gateway.Peer) toolcall.Role {
 func sentFlash(c *toolcall.Call, who, do string) *flash {
 	switch do {
 	case doResolve:
-		return &flash{Tone: "good", Text: "Resolved: the call is " + string(c.State) + "."}
+		return &flash{Tone: "good", Text: asked.Resolved(c)}
 	case doRevoke:
 		return &flash{Tone: "good", Text: "Revoked: the call does not run."}
 	case doInterrupt:

@@ -44,6 +44,19 @@ func Refusal(err error) string {
 	return text
 }
 
+// Outcomes are what an operator can state about a blocked call.
+var Outcomes = []struct {
+	Outcome toolcall.Outcome
+	Text    string
+}{
+	{toolcall.OutcomeHappened, "It happened: use the result below"},
+	{toolcall.OutcomeDidNot, "It did not happen: end the call with an error"},
+	{toolcall.OutcomeRunAgain, "Run it again, as a new attempt"},
+}
+
+// Resolved says where a call stands after an operator resolved it.
+func Resolved(c *toolcall.Call) string { return "Resolved: the call is " + string(c.State) + "." }
+
 // IsUnsure reports whether a response may count although its sender got an error.
 func IsUnsure(err error) bool {
 	me, ok := errors.AsType[*message.Error](err)

@@ -27,7 +27,7 @@ func newInboxCommand(env *environment) *cobra.Command {
 terminal, and keeps them up to date. ? lists the keys. Requests are sorted by deadline;
 you can sort, group and filter them. On wide terminals a preview shows the selected
 call. You can approve, edit in $VISUAL or $EDITOR, reject, supply the result, delegate
-or skip, and respond to several requests at once. An approval can create a standing
+or skip, and respond to several requests at once. Operators resolve blocked calls. An approval can create a standing
 approval; R lists and revokes standing approvals. Before you send a response, the
 screen shows what would run. With --sign-key, approvals have your own signature.
 
@@ -69,7 +69,7 @@ func runInbox(ctx context.Context, env *environment, session string, sign *signi
 		return err
 	}
 	err = inbox.Run(ctx, inbox.Config{
-		Engine: l, Hints: hints(l), Preview: previewOf(l), Who: env.cfg.As, Space: env.cfg.spaceID(), Session: message.SessionID(session),
+		Engine: l, Hints: hints(l), Preview: previewOf(l), Resolve: resolver(env, l), Who: env.cfg.As, Space: env.cfg.spaceID(), Session: message.SessionID(session),
 		Signer: signer, Editor: editor(), In: env.in, Out: env.out,
 	})
 	if errors.Is(err, inbox.ErrInterrupted) {
@@ -122,6 +122,23 @@ func (env *environment) findServer() (string, error) {
 func previewOf(l *link) inbox.Preview {
 	return func(ctx context.Context, r api.PreviewRequest) (api.PreviewReply, error) {
 		return api.Preview.Call(ctx, l.Client, r)
+	}
+}
+
+// resolver resolves blocked calls in the role of an operator, with a login of its own if the
+// connection has one role.
+func resolver(env *environment, l *link) inbox.Resolve {
+	return func(ctx context.Context, r toolcall.ResolveRequest) (*toolcall.Call, error) {
+		if env.cfg.Server != "" {
+			return l.Resolve(ctx, r)
+		}
+		own := *env // dialing notes the name of the login
+		o, err := own.connectLive(ctx, toolcall.RoleOperator)
+		if err != nil {
+			return nil, err
+		}
+		defer o.Close()
+		return o.Resolve(ctx, r)
 	}
 }
 

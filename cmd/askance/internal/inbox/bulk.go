@@ -3,7 +3,6 @@ package inbox
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	tea "github.com/charmbracelet/bubbletea"
 
@@ -153,6 +152,7 @@ func (s *bulkScreen) sent(m *model, r sentMsg) tea.Cmd {
 }
 
 func (s *bulkScreen) view(m *model, w, h int) (title string, body []string, keys string) {
+	s.scroll.more = "pgdown" // space excludes a request
 	switch {
 	case s.results != nil:
 		return s.viewResults(m, w, h)
@@ -175,7 +175,7 @@ func (s *bulkScreen) view(m *model, w, h int) (title string, body []string, keys
 		left = append(left, fmt.Sprintf("%d selected but not included: the filter hides it.", s.hidden))
 	}
 	for _, text := range left {
-		lines = append(lines, m.out.Dim(text))
+		lines = append(lines, paintAll(m.out.Dim, wrap(text, w))...)
 	}
 	s.follow(at, len(lines), h)
 	n := len(s.taken(m, toolcall.ResponseApprove))
@@ -237,7 +237,7 @@ func (s *bulkScreen) entry(m *model, d *draftResponse, at bool, w int) []string 
 	if ends := d.call.Request.Requirement.Ends(); !ends.IsZero() {
 		parts = append(parts, asked.Until(ends, m.now)+" left")
 	}
-	for _, line := range wrap(strings.Join(parts, " · "), max(12, w-6)) {
+	for _, line := range wrapParts(parts, max(12, w-6)) {
 		out = append(out, "      "+m.out.Dim(line))
 	}
 	if asked.IsShortened(d.call) {

@@ -62,7 +62,13 @@ func (d *detailScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 	if d.scroll.key(k.String()) {
 		return nil
 	}
-	if q == nil || !q.open() {
+	if q == nil {
+		return nil
+	}
+	if !q.open() {
+		if k.String() == "r" {
+			m.resolve(q)
+		}
 		return nil
 	}
 	if d.hasChanged(q) { // the first key after it only says that it was seen
@@ -179,6 +185,8 @@ func (d *detailScreen) view(m *model, w, h int) (title string, body []string, ke
 	c := q.call
 	title = reveal.Line(c.Tool) + "  " + reveal.MarkedName(string(c.Call))
 	switch {
+	case m.cfg.Resolve != nil && canResolve(c):
+		keys = "r resolve  i explain  n next  ? keys  esc back"
 	case !q.open():
 		keys = "i explain  n next  ? keys  esc back"
 	case asked.MayRespond(c, m.cfg.Who) == asked.No:

@@ -117,7 +117,7 @@ func phaseText(c *toolcall.Call, now time.Time) []string {
 	case toolcall.PhaseRetrying:
 		return []string{"retrying in " + asked.Until(c.RetryAt, now), reveal.Line(c.ReturnText())}
 	case toolcall.PhaseBlocked:
-		return []string{"blocked" + since + ": " + story.BlockedDetail(c), "An operator resolves it: askance resolve " + reveal.MarkedName(string(c.Call))}
+		return []string{"blocked" + since + ": " + story.BlockedDetail(c)}
 	case toolcall.PhaseReady, toolcall.PhaseAsking, toolcall.PhaseFinished:
 		return []string{string(p) + since}
 	}

@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,7 +37,20 @@ func oneLine(text string) string {
 
 // wrap breaks prose between words, and words that are too long anywhere.
 func wrap(line string, w int) []string {
-	return strings.Split(ansi.Wrap(line, w, ""), "\n")
+	return strings.Split(ansi.Wrap(line, w, "/"), "\n")
+}
+
+// wrapParts puts parts on lines of w columns, and begins no line in the middle of one that fits.
+func wrapParts(parts []string, w int) []string {
+	var out []string
+	for _, part := range parts {
+		if n := len(out); n > 0 && ansi.StringWidth(out[n-1]+" · "+part) <= w {
+			out[n-1] += " · " + part
+			continue
+		}
+		out = append(out, wrap(part, w)...)
+	}
+	return out
 }
 
 func indentLines(lines []string) []string { return indent(lines, 2) }
@@ -62,8 +76,9 @@ func paintAll(paint func(string) string, lines []string) []string {
 type scroll struct {
 	top  int
 	page int
-	last int  // the highest top
-	end  bool // the last line was on the screen
+	last int    // the highest top
+	end  bool   // the last line was on the screen
+	more string // the key that shows more; "": space
 }
 
 func (s *scroll) key(k string) bool {
@@ -95,7 +110,7 @@ func (s *scroll) view(m *model, head, lines []string, _, h int) []string {
 		}
 		text := fmt.Sprintf("-- lines %d to %d of %d", s.top+1, end, len(lines))
 		if end < len(lines) {
-			text += ", space: more"
+			text += ", " + cmp.Or(s.more, "space") + ": more"
 		}
 		out = append(out, m.out.Dim(strings.TrimSpace(text)+" --"))
 	}

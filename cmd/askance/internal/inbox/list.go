@@ -177,6 +177,8 @@ func (l *listScreen) keyRow(m *model, key string, rows []*request) tea.Cmd {
 			}
 		case q.open():
 			return newDetail(q).respond(m, q, key)
+		case key == "r":
+			m.resolve(q)
 		}
 	}
 	return nil
@@ -323,6 +325,8 @@ func (l *listScreen) keys(m *model) string {
 	switch {
 	case l.typing:
 		return "enter apply the filter  esc clear it"
+	case l.tab == tabBlocked && m.cfg.Resolve != nil:
+		return "r resolve  enter open  / filter  i explain  v group  tab next tab  ? help  q quit"
 	case l.tab != tabOpen:
 		return "enter open  / filter  i explain  v group  tab next tab  ? help  q quit"
 	case len(l.selected) > 0:

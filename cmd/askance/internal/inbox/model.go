@@ -100,6 +100,8 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, m.sent(msg)
 	case previewedMsg:
 		msg.take(m)
+	case resolvedMsg:
+		msg.take(m)
 	case editedMsg:
 		return m, m.takeEdited(msg)
 	default:

@@ -164,7 +164,7 @@ func run(m *model, cmd tea.Cmd) {
 		return
 	}
 	switch msg := cmd().(type) {
-	case sentMsg, standingApprovalsMsg, standingApprovalMsg, revokedMsg, historyMsg:
+	case sentMsg, resolvedMsg, standingApprovalsMsg, standingApprovalMsg, revokedMsg, historyMsg:
 		m.Update(msg)
 	}
 }

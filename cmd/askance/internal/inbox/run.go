@@ -36,7 +36,7 @@
 //
 // approval requests is the state, without side effects. feed updates it from its own
 // goroutines, which send messages to the program's loop. Each screen (list, detail,
-// terms, compose, confirm, bulk, standing approvals, explanation, help) is a type with an
+// terms, compose, confirm, bulk, resolve, standing approvals, explanation, help) is a type with an
 // update and a view, on a stack. Everything except the feed runs on one goroutine.
 package inbox
 
@@ -59,6 +59,8 @@ type Config struct {
 	Hints  Hints // nil: the list is asked for now and then
 	// Preview decides about an edit before it is sent; nil: nothing is said about it.
 	Preview Preview
+	// Resolve resolves a blocked call; nil: the inbox offers no such thing.
+	Resolve Resolve
 	// Who responds, as the engine knows them.
 	Who   string
 	Space toolcall.SpaceID

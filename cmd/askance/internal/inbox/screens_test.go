@@ -122,9 +122,9 @@ func TestScreens(t *testing.T) {
 			var out strings.Builder
 			for _, tc := range [][2]string{
 				{"open requests", ""}, {"running calls", "2"}, {"blocked calls", "3"}, {"finished calls", "4"}, {"groups", "v"},
-				{"a request", "j\r"}, {"confirmation", "ja"}, {"one response to several", "*b"}, {"filter", "/refund\r"}, {"help", "?"},
+				{"a request", "j\r"}, {"confirmation", "ja"}, {"one response to several", "*b"}, {"filter", "/refund\r"}, {"help", "?"}, {"resolve", "3r"},
 			} {
-				m, _ := newDay(t, size[0], size[1])
+				m, _, _ := newBlockedDay(t, size[0], size[1])
 				types(m, tc[1])
 				fmt.Fprintf(&out, "=== %s\n", tc[0])
 				for line := range strings.SplitSeq(m.View(), "\n") {
