@@ -44,6 +44,7 @@ type timelineView struct {
 	WholeSession  string // address without the reply
 	Even, Compact string // addresses with the other scale
 	Sessions      []sessionRow
+	Covers        string // which sessions are listed
 }
 
 // sessionRow is a session that has calls.
@@ -65,7 +66,7 @@ func (in records) showTimeline(w http.ResponseWriter, r *http.Request, p *gatewa
 	c, err := p.Reader()
 	if err == nil {
 		if v.Session == "" {
-			v.Sessions, err = listSessions(r.Context(), c)
+			v.Sessions, v.Covers, err = listSessions(r.Context(), c)
 		} else {
 			err = v.read(r.Context(), c, p.Space.ID, q)
 		}
@@ -77,15 +78,15 @@ func (in records) showTimeline(w http.ResponseWriter, r *http.Request, p *gatewa
 }
 
 // listSessions returns the sessions whose open or recently finished calls changed last, the
-// last one first.
-func listSessions(ctx context.Context, c engine.Client) ([]sessionRow, error) {
+// last one first, and says which sessions that covers.
+func listSessions(ctx context.Context, c engine.Client) (out []sessionRow, covers string, err error) {
 	open, err := engine.ListAll(ctx, c, toolcall.ListRequest{V: 1, Sort: "-" + toolcall.SortChanged}, maxListed)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	past, err := listFinished(ctx, c)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	by := map[message.SessionID]*sessionRow{}
 	for _, call := range append(open, past...) {
@@ -104,7 +105,10 @@ func listSessions(ctx context.Context, c engine.Client) ([]sessionRow, error) {
 			s.Last = call.UpdatedAt
 		}
 	}
-	out := make([]sessionRow, 0, len(by))
+	covers = "The " + number(mostSessions) + " sessions that changed last."
+	if len(by) < mostSessions && (len(open) >= maxListed || len(past) >= maxListed) {
+		covers = "The sessions of the last " + number(maxListed) + " open and " + number(maxListed) + " finished calls; History has the others."
+	}
 	for _, s := range by {
 		slices.Sort(s.Tools)
 		out = append(out, *s)
@@ -115,10 +119,10 @@ func listSessions(ctx context.Context, c engine.Client) ([]sessionRow, error) {
 	out = out[:min(len(out), mostSessions)]
 	for i := range out {
 		if err := out[i].count(ctx, c, len(past) >= maxListed); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 	}
-	return out, nil
+	return out, covers, nil
 }
 
 // count asks how many calls of the session are open; cut: not all that finished were read.

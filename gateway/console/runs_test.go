@@ -20,7 +20,7 @@ func TestTimelinePage(t *testing.T) {
 	w.A.Finished(w.A.Propose("run <1>", "r2", "c1", gatewaytest.Echo, `{"text":"<b>hi</b>"}`).Key)
 	w.A.Propose("other", "r1", "c1", gatewaytest.Echo, `{}`)
 	b.goTo("/timeline")
-	b.see("run <1>", "other", "echo")
+	b.see("run <1>", "other", "echo", "The 100 sessions that changed last.")
 	b.accessible("sessions")
 	b.click(`a[href*="run"]`)
 	b.see("Calls over time", "Waiting for people", "Asking", "Denied")
@@ -31,6 +31,9 @@ func TestTimelinePage(t *testing.T) {
 	w.A.Finished(k)
 	b.until(`!document.body.innerText.includes("Asking")`)
 	b.until(`[...document.querySelectorAll(".g-dot title")].some((d) => d.textContent.startsWith("approved by bob"))`)
+	if cut := eval[bool](b, `(() => { const who = document.querySelector(".g-who"); who.textContent = "approved by bob.example · ".repeat(4) + "worker wk-1"; return who.scrollWidth > who.clientWidth })()`); cut {
+		t.Error("who decided is cut off")
+	}
 	b.click("#g-table summary")
 	b.see("approved")
 	b.accessible("session")
