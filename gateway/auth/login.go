@@ -110,9 +110,7 @@ func (a *Auth) login(w http.ResponseWriter, r *http.Request, p *gateway.Peer) er
 			return a.page(w, r, status, err)
 		}
 	}
-	a.sessions.leave(w, r)
-	w.Header().Del("Set-Cookie")
-	if err := a.sessions.begin(w, p.Identity); err != nil {
+	if err := a.sessions.begin(w, r, p.Identity); err != nil {
 		return err
 	}
 	a.goTo(w, r, next)

@@ -57,7 +57,7 @@ func (a *Auth) callback(w http.ResponseWriter, r *http.Request, _ *gateway.Peer)
 		}
 		return a.page(w, r, status, err)
 	}
-	if err := a.sessions.begin(w, *id); err != nil {
+	if err := a.sessions.begin(w, r, *id); err != nil {
 		return err
 	}
 	a.goTo(w, r, next)

@@ -37,3 +37,17 @@ func TestLogoutBeforeTheSessionIsRemembered(t *testing.T) {
 		t.Errorf("the session goes on: %+v", n.id)
 	}
 }
+
+// A session is over at once when its token is revoked.
+func TestSessionEndsWithItsIdentity(t *testing.T) {
+	s := newSessions(0, false, newSealer([32]byte{}), func(ticket) *gateway.Identity { return nil })
+	defer s.close()
+	for i := range 100 {
+		revoked := make(chan struct{})
+		n := s.remember(ticket{ID: fmt.Sprint(i), Until: time.Now().Add(time.Hour)}, gateway.Identity{Revoked: revoked}, false)
+		close(revoked)
+		if !hasEnded(n, time.Now()) {
+			t.Fatal("the session goes on")
+		}
+	}
+}

@@ -53,9 +53,10 @@ const sealedSession = "session"
 
 // session is one login.
 type session struct {
-	id    gateway.Identity
-	end   func() // closes id.Revoked
-	local bool   // its cookie says nothing to another server
+	id     gateway.Identity
+	parent <-chan struct{} // closed when the identity is revoked that it was started with; id.Revoked follows
+	end    func()          // closes id.Revoked
+	local  bool            // its cookie says nothing to another server
 }
 
 func newSessions(life time.Duration, secure bool, s *sealer, restore func(ticket) *gateway.Identity) *sessions {
@@ -72,9 +73,9 @@ func randomID() string {
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// begin starts a session under a new id. It ends with the identity that it was
-// started with.
-func (s *sessions) begin(w http.ResponseWriter, id gateway.Identity) error {
+// begin starts a session under a new id, in place of the one that the browser has. It ends
+// with the identity that it was started with.
+func (s *sessions) begin(w http.ResponseWriter, r *http.Request, id gateway.Identity) error {
 	t := ticket{ID: randomID(), CSRF: randomID(), Until: time.Now().Add(s.life)}
 	if !id.Expires.IsZero() && id.Expires.Before(t.Until) {
 		t.Until = id.Expires
@@ -91,6 +92,7 @@ func (s *sessions) begin(w http.ResponseWriter, id gateway.Identity) error {
 	if err != nil {
 		return err
 	}
+	s.endOf(r)
 	s.remember(t, id, local)
 	http.SetCookie(w, s.cookie(text, int(time.Until(t.Until).Seconds())))
 	return nil
@@ -110,7 +112,7 @@ func (s *sessions) remember(t ticket, id gateway.Identity, local bool) *session 
 			}
 		}()
 	}
-	n := &session{id: id, end: cancel, local: local}
+	n := &session{id: id, parent: parent, end: cancel, local: local}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, over := s.ended[t.ID]; over { // by a request at the same time
@@ -161,6 +163,8 @@ func hasEnded(s *session, now time.Time) bool {
 	select {
 	case <-s.id.Revoked:
 		return true
+	case <-s.parent:
+		return true
 	default:
 		return !now.Before(s.id.Expires)
 	}
@@ -192,8 +196,14 @@ func (s *sessions) find(r *http.Request) (*session, ticket) {
 	return found, t
 }
 
-// leave ends the session of a request, if any.
+// leave ends the session of a browser, if any.
 func (s *sessions) leave(w http.ResponseWriter, r *http.Request) {
+	s.endOf(r)
+	http.SetCookie(w, s.cookie("", -1))
+}
+
+// endOf ends the session of a request, if any.
+func (s *sessions) endOf(r *http.Request) {
 	if found, t := s.find(r); found != nil {
 		s.mu.Lock()
 		found.end()
@@ -202,7 +212,6 @@ func (s *sessions) leave(w http.ResponseWriter, r *http.Request) {
 		s.ended[t.ID] = t.Until
 		s.mu.Unlock()
 	}
-	http.SetCookie(w, s.cookie("", -1))
 }
 
 func (s *sessions) close() {

@@ -104,6 +104,36 @@ func TestLogoutWithReplicas(t *testing.T) {
 	}
 }
 
+// A login ends the earlier session of the same browser, also for a copy of its cookie.
+func TestLoginEndsTheEarlierSession(t *testing.T) {
+	g := newGate(t, map[string][]toolcall.Role{"approvers": approver})
+	g.serve([32]byte{1})
+	g.provider.is(map[string]any{"sub": "1", "email": "dora@example.org", "email_verified": true, "groups": []string{"approvers"}})
+	c := g.browser()
+	logIn := map[string]func(){
+		"a token": func() {
+			now, _ := g.self(c)
+			g.do(c, http.MethodPost, "/login", url.Values{"token": {g.ann}, "next": {"/auth/session"}, "csrf": {now.CSRF}})
+		},
+		"the provider": func() { g.do(c, http.MethodGet, "/auth/oidc/start?next=/auth/session", nil) },
+	}
+	for _, first := range []string{"a token", "the provider"} {
+		for _, second := range []string{"a token", "the provider"} {
+			logIn[first]()
+			earlier := cookies(c)
+			logIn[second]()
+			if s, code := g.self(c); code != http.StatusOK || cookies(c)[0].Value == earlier[0].Value {
+				t.Errorf("%s after %s: the new session has %d %+v", second, first, code, s)
+			}
+			copied := g.browser()
+			copied.Jar.SetCookies(&url.URL{Scheme: "http", Host: "gate.invalid"}, earlier)
+			if s, code := g.self(copied); code != http.StatusUnauthorized {
+				t.Errorf("%s after %s: the earlier session has %d %+v", second, first, code, s)
+			}
+		}
+	}
+}
+
 // A login at the provider can begin at one server and end at another one. A person with
 // more groups than a cookie holds stays at the second one.
 func TestProviderLoginAtTwoReplicas(t *testing.T) {
