@@ -3,13 +3,16 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/url"
 	"os"
 	"os/exec"
 	"runtime"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -44,7 +47,7 @@ in its error; --print only prints it.`,
 			return oneCall(&ad)(c, args)
 		},
 		RunE: func(c *cobra.Command, _ []string) error {
-			at, err := consoleURL(env)
+			at, err := consoleURL(c.Context(), env)
 			if err != nil {
 				return err
 			}
@@ -66,8 +69,11 @@ in its error; --print only prints it.`,
 	return c
 }
 
+// overSocket begins the address of a console that only has a Unix socket.
+const overSocket = "unix:"
+
 // consoleURL is where the web console of the server is.
-func consoleURL(env *environment) (*url.URL, error) {
+func consoleURL(ctx context.Context, env *environment) (*url.URL, error) {
 	dir, text := node.Dir(env.cfg.dir()), cmp.Or(env.cfg.HTTPURL, env.cfg.Server)
 	if text == "" && env.cfg.NATS == "" {
 		var err error
@@ -75,7 +81,13 @@ func consoleURL(env *environment) (*url.URL, error) {
 			return nil, err
 		}
 	}
+	socket, local := strings.CutPrefix(text, overSocket)
+	if local && !isListening(ctx, socket) {
+		text = "" // of a server that was killed
+	}
 	switch {
+	case text != "" && local:
+		return nil, &message.Error{Code: message.CodeUnavailable, Op: "open console", What: "the server of " + string(dir) + " shows its web console only at the Unix socket " + socket + ", which browsers cannot open", Hint: "start the server with --http 127.0.0.1:8787 too, and log in with a token (askance token create); or put a proxy in front of the socket, and start the server with its address as --http-url"}
 	case text != "":
 	case env.cfg.NATS != "":
 		return nil, &message.Error{Code: message.CodeNotFound, Op: "open console", What: "the address of the web console is not known", Hint: "pass --http-url, or store it with askance context add --http-url"}
@@ -89,11 +101,20 @@ func consoleURL(env *environment) (*url.URL, error) {
 	return u, nil
 }
 
+// isListening reports whether a server may be at a Unix socket.
+func isListening(ctx context.Context, socket string) bool {
+	conn, err := (&net.Dialer{Timeout: consoleTimeout}).DialContext(ctx, "unix", socket)
+	if err == nil {
+		_ = conn.Close() // it was only a try
+	}
+	return !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, fs.ErrNotExist)
+}
+
 // localConsole is where the server of the data folder shows the space, or "".
 func localConsole(env *environment) (string, error) {
 	dir, space := node.Dir(env.cfg.dir()), env.cfg.spaceID()
 	at, err := dir.ConsoleURL()
-	if at != "" && dir.Files(space) != dir {
+	if at != "" && dir.Files(space) != dir && !strings.HasPrefix(at, overSocket) {
 		at = web.OfSpace(at, space)
 	}
 	return at, err

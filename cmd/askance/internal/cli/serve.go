@@ -156,7 +156,7 @@ func serveUntilStopped(ctx context.Context, env *environment, spaces servedSpace
 	}
 	if gate != nil {
 		defer func() { _ = gate.Close() }() // clients reconnect
-		forget, err := cfg.Dir.WriteConsole(cmp.Or(env.cfg.HTTPURL, gate.URL()))
+		forget, err := cfg.Dir.WriteConsole(cmp.Or(env.cfg.HTTPURL, gate.URL(), overSocket+gate.SocketPath()))
 		if err != nil {
 			return err
 		}

@@ -65,6 +65,32 @@ func TestOpen(t *testing.T) {
 	fails(t, cli.ExitUnavailable, "start it with askance serve --data "+s.data, "open", "--data", s.data)
 }
 
+// A console that only has a Unix socket is not taken for none.
+func TestOpenWithASocket(t *testing.T) {
+	cleanEnvironment(t)
+	dir, err := os.MkdirTemp("", "askance") // a socket's path is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	data, socket := filepath.Join(dir, "data"), filepath.Join(dir, "http.sock")
+	s := serveOn(t, data, "--http", "off", "--http-socket", socket)
+	fails(t, cli.ExitUnavailable, "only at the Unix socket "+socket, "open", "--print", "--data", data)
+	fails(t, cli.ExitUnavailable, "start the server with --http 127.0.0.1:8787 too", "open", "--data", data)
+	if out := ok(t, "status", "--data", data); !strings.Contains(out, "unix:"+socket) {
+		t.Errorf("status printed\n%s", out)
+	}
+	killed, err := os.ReadFile(filepath.Join(data, "console"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.stop()
+	if err := os.WriteFile(filepath.Join(data, "console"), killed, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, cli.ExitUnavailable, "no server runs on "+data, "open", "--print", "--data", data)
+}
+
 // A context says where the server is, unless a better source does.
 func TestContexts(t *testing.T) {
 	cleanEnvironment(t)

@@ -105,8 +105,8 @@ const maxEndpoint = 1024
 // runs. A server that was killed leaves its file behind.
 func (d Dir) URL() (string, error) { return d.readAddress(d.Endpoint()) }
 
-// ConsoleURL is where the web console of the folder's server is, or "" if none says
-// that it runs.
+// ConsoleURL is where the web console of the folder's server is, "unix:" and a path if
+// only a Unix socket leads there, or "" if none says that it runs.
 func (d Dir) ConsoleURL() (string, error) { return d.readAddress(d.Console()) }
 
 func (d Dir) readAddress(path string) (string, error) {
