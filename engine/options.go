@@ -177,8 +177,8 @@ const (
 )
 
 // WithMaxOpen sets how many calls of the space can be open: above it new calls are
-// refused with CodeOverloaded, because each open call takes memory. The default is
-// 250,000; 0: no limit.
+// refused with CodeOverloaded, because each open call takes memory. A proposal is taken
+// whole. Several engines can exceed it by what each records. The default is 250,000; 0: no limit.
 func WithMaxOpen(calls int) Option {
 	return func(c *config) error {
 		if calls < 0 {

@@ -1,12 +1,18 @@
 package engine_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // refusesMore checks that a new call is refused as overloaded, and that nothing of it was
@@ -61,4 +67,85 @@ func TestRunningCallsHaveALimit(t *testing.T) {
 		w.until("it ends", func() bool { return !w.known(running.Key).Open() })
 		e.propose(call("more", echo, `{}`))
 	})
+}
+
+// unhurriedJournal takes its time for each record.
+type unhurriedJournal struct{ *engine.Memory }
+
+func (j unhurriedJournal) Append(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error) {
+	time.Sleep(time.Second)
+	return j.Memory.Append(ctx, f, prev)
+}
+
+// stuck is an executor whose calls run until they are released.
+type stuck struct{ release chan struct{} }
+
+func (stuck) Has(string) bool { return true }
+
+func (s stuck) Run(ctx context.Context, _ toolcall.Invocation, _ func(string)) message.ToolResultBlock {
+	select {
+	case <-s.release:
+	case <-ctx.Done():
+	}
+	return message.ToolResultBlock{State: message.ToolResultSuccess}
+}
+
+// Proposals at the same moment keep the limits too: those that are refused wrote nothing,
+// and a place that was kept is free again.
+func TestLimitsHoldForConcurrentProposals(t *testing.T) {
+	const most, proposals = 3, 40
+	for name, limit := range map[string]engine.Option{"open": engine.WithMaxOpen(most), "running": engine.WithMaxRunning(most)} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				policy, err := permission.Compile(permission.Policy{Rules: []permission.Rule{{Name: "r", Tools: []string{"t"}, Behavior: message.BehaviorAllow}}}, permission.Options{AllowUnknownTools: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				j, ex := unhurriedJournal{engine.NewMemory()}, stuck{make(chan struct{})}
+				e, err := engine.New("default", j, policy, []engine.Tool{{Tool: permission.Tool{Name: "t"}, Placement: toolcall.PlaceLocal, ConcurrencySafe: true}}, limit, engine.WithExecutor(ex))
+				if err == nil {
+					err = e.Start(t.Context())
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer e.Close()
+				round := func(name string) {
+					var wg sync.WaitGroup
+					var mu sync.Mutex
+					taken := map[int]bool{}
+					for i := range proposals {
+						wg.Go(func() {
+							_, err := e.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"}).Propose(t.Context(), toolcall.ProposeRequest{
+								Session: "s", Reply: message.ReplyID(fmt.Sprint(name, i)), Calls: []message.ToolCallBlock{{ID: "c", Name: "t", Input: `{}`}}})
+							if err != nil && !errors.Is(err, message.ErrOverloaded) {
+								t.Errorf("%s: %v", name, err)
+							}
+							mu.Lock()
+							taken[i] = err == nil
+							mu.Unlock()
+						})
+					}
+					wg.Wait()
+					n := 0
+					for i, ok := range taken {
+						records, err := j.History(t.Context(), toolcall.Key{Space: "default", Session: "s", Reply: message.ReplyID(fmt.Sprint(name, i)), Call: "c"})
+						if written := err == nil && len(records) > 0; written != ok {
+							t.Errorf("%s: taken %v, recorded %v", name, ok, written)
+						}
+						if ok {
+							n++
+						}
+					}
+					if n != most {
+						t.Errorf("%s: %d proposals were taken, want %d", name, n, most)
+					}
+				}
+				round("first")
+				close(ex.release)
+				time.Sleep(time.Minute)
+				round("second")
+			})
+		})
+	}
 }

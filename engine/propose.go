@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/askance-dev/askance/engine/internal/approve"
@@ -25,6 +26,10 @@ type proposer struct {
 	batches   *batches
 	responses *approve.Responses
 	keeper    *keeper
+
+	mu      sync.Mutex // guards what proposals on their way will add
+	open    int
+	running int
 }
 
 func (p *proposer) propose(ctx context.Context, by toolcall.Principal, r toolcall.ProposeRequest) ([]*toolcall.Call, error) {
@@ -47,9 +52,11 @@ func (p *proposer) propose(ctx context.Context, by toolcall.Principal, r toolcal
 			return nil, err
 		}
 	}
-	if err := p.checkLoad(r, calls); err != nil {
+	release, err := p.reserve(r, calls)
+	if err != nil {
 		return nil, err
 	}
+	defer release()
 	session, err := p.sessions.bindSession(ctx, by, reply.SessionKey(), declared...)
 	if err != nil {
 		return nil, err
@@ -89,24 +96,40 @@ func (p *proposer) checkConflicts(ctx context.Context, by toolcall.Principal, ca
 	return nil
 }
 
-// checkLoad refuses new calls while the engine has as much to do as it takes on. A
-// running call is never refused a call of its own, because it would wait for itself.
-func (p *proposer) checkLoad(r toolcall.ProposeRequest, calls []*toolcall.Call) error {
-	isNew := func(c *toolcall.Call) bool { return p.view.Call(c.Key) == nil }
-	isLocal := func(c *toolcall.Call) bool { return p.tools[c.Tool].Placement == toolcall.PlaceLocal }
-	if !slices.ContainsFunc(calls, isNew) {
-		return nil
+// reserve refuses new calls while the engine has as much to do as it takes on, or keeps
+// their places until release, when they are counted or were not recorded. A running call
+// is never refused a call of its own, because it would wait for itself.
+func (p *proposer) reserve(r toolcall.ProposeRequest, calls []*toolcall.Call) (release func(), err error) {
+	newCalls, newLocal := 0, 0
+	for _, c := range calls {
+		if p.view.Call(c.Key) == nil {
+			newCalls++
+			if p.tools[c.Tool].Placement == toolcall.PlaceLocal {
+				newLocal++
+			}
+		}
 	}
-	refuse := func(what, hint string) error {
-		return &message.Error{Code: message.CodeOverloaded, What: what, Hint: "try again later; " + hint}
+	if newCalls == 0 {
+		return func() {}, nil
 	}
-	if open, _, _ := p.view.Counts(); p.cfg.maxOpen > 0 && open >= p.cfg.maxOpen {
+	refuse := func(what, hint string) (func(), error) {
+		return nil, &message.Error{Code: message.CodeOverloaded, What: what, Hint: "try again later; " + hint}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	open, _, _ := p.view.Counts()
+	if open += p.open; p.cfg.maxOpen > 0 && open >= p.cfg.maxOpen {
 		return refuse(fmt.Sprintf("%d calls of this space are open, the limit is %d, and nothing was begun", open, p.cfg.maxOpen), "finish open calls, or raise --max-open")
 	}
-	if n := p.keeper.runs.count(); p.cfg.maxRunning > 0 && n >= p.cfg.maxRunning && r.Parent == nil && slices.ContainsFunc(calls, isLocal) {
+	if n := p.keeper.runs.count() + p.running; p.cfg.maxRunning > 0 && n >= p.cfg.maxRunning && r.Parent == nil && newLocal > 0 {
 		return refuse(fmt.Sprintf("%d local calls run, the limit is %d, and nothing was begun", n, p.cfg.maxRunning), "add engines or workers, or raise --max-running")
 	}
-	return nil
+	p.open, p.running = p.open+newCalls, p.running+newLocal
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.open, p.running = p.open-newCalls, p.running-newLocal
+	}, nil
 }
 
 // newCalls checks all calls and definitions of a proposal, before anything is looked
