@@ -466,7 +466,7 @@ func TestProviderIsDown(t *testing.T) {
 	g.provider.mu.Lock()
 	g.provider.down = true
 	g.provider.mu.Unlock()
-	if code, text, _ := g.do(g.browser(), http.MethodGet, "/auth/oidc/start", nil); code != http.StatusServiceUnavailable || !strings.Contains(text, "cannot be reached") {
+	if code, text, _ := g.do(g.browser(), http.MethodGet, "/auth/oidc/start", nil); code != http.StatusServiceUnavailable || !strings.Contains(text, "cannot be used.</p><p>try again in a minute; if that fails, an operator checks --oidc-issuer.</p>") {
 		t.Errorf("a login: %d %s", code, text)
 	}
 	if code, _, _ := g.do(g.browser(), http.MethodPost, "/vote/x", nil, "Authorization", "Bearer a.b.c"); code != http.StatusServiceUnavailable {

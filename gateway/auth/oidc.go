@@ -106,7 +106,7 @@ func (o *OIDC) discover(ctx context.Context) (*oidc.Provider, error) {
 		o.failed = time.Now()
 	}
 	if o.provider == nil {
-		return nil, &message.Error{Code: message.CodeUnavailable, Op: "authenticate", What: "the identity provider cannot be reached", Hint: "try again in a minute", Err: o.why}
+		return nil, &message.Error{Code: message.CodeUnavailable, Op: "authenticate", What: "the identity provider " + o.cfg.Issuer + " cannot be used", Hint: "try again in a minute; if that fails, an operator checks --oidc-issuer", Err: o.why}
 	}
 	return o.provider, nil
 }

@@ -92,7 +92,7 @@ func (a *Auth) exchange(r *http.Request) (*gateway.Identity, string, error) {
 		if _, said := errors.AsType[*oauth2.RetrieveError](err); said {
 			return nil, "", &message.Error{Code: message.CodeForbidden, Op: "authenticate", What: "the provider refused its code", Hint: again, Err: err}
 		}
-		return nil, "", &message.Error{Code: message.CodeUnavailable, Op: "authenticate", What: "the identity provider cannot be reached", Hint: "try again in a minute", Err: err}
+		return nil, "", &message.Error{Code: message.CodeUnavailable, Op: "authenticate", What: "the identity provider " + o.cfg.Issuer + " cannot be used", Hint: "try again in a minute; if that fails, an operator checks --oidc-issuer", Err: err}
 	}
 	raw, _ := token.Extra("id_token").(string)
 	verified, err := p.VerifierContext(ctx, &oidc.Config{ClientID: o.cfg.ClientID}).Verify(ctx, raw)

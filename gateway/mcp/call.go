@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/url"
 	"time"
 
@@ -87,7 +88,7 @@ func (x *exchange) state() (state, error) {
 func (x *exchange) waitForCall(ctx context.Context, id string) (json.RawMessage, error) {
 	p := x.peer
 	if !p.g.ownsCall(message.CallID(id), p.principal) {
-		return refusal("there is no held call "+id+": use the id that the held call returned", nil).result, nil
+		return refusal(fmt.Sprintf("there is no held call %q: use the id that the held call returned", id), nil).result, nil
 	}
 	h, err := p.g.find(ctx, p, message.CallID(id), "")
 	if err != nil {

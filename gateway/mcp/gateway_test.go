@@ -281,7 +281,7 @@ func TestWaitTool(t *testing.T) {
 	id := string(w.asking().Call)
 	wants(t, held, id)
 	wants(t, c.ask("tools/call", `{"name":"askance_wait","arguments":{"call":"`+id+`"}}`), "waits for the approval")
-	wants(t, c.ask("tools/call", `{"name":"askance_wait","arguments":{"call":"mcp_00_00"}}`), `"isError":true`, "no held call")
+	wants(t, c.ask("tools/call", `{"name":"askance_wait","arguments":{"call":"mcp_00_00"}}`), `"isError":true`, `no held call \"mcp_00_00\"`)
 	w.respond(toolcall.Response{Kind: toolcall.ResponseApprove})
 	w.A.Finished(toolcall.Key{Space: w.A.ID, Session: "s1", Reply: message.ReplyID(id), Call: message.CallID(id)})
 	wants(t, c.ask("tools/call", `{"name":"askance_wait","arguments":{"call":"`+id+`"}}`), `"text":"did browse"`)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -218,6 +219,9 @@ Codex it also asks codex whether its user trusts the hook.`,
 				trust, err := hook.CodexTrust(c.Context(), ".")
 				if err != nil {
 					trust = hook.Finding{Text: "Codex cannot say whether it trusts the hook: " + err.Error()}
+					if errors.Is(err, exec.ErrNotFound) {
+						trust.Text = "Codex is not on the PATH, so it cannot say whether it trusts the hook"
+					}
 				}
 				found = append(found, trust)
 			}

@@ -72,6 +72,9 @@ func newWebhooksListCommand(env *environment) *cobra.Command {
 			for _, l := range out.DeadLetters {
 				rows = append(rows, []string{term.SafeLine(l.Destination), fmt.Sprint(l.Seq), l.At.Format(time.DateTime), fmt.Sprint(l.Attempts), term.SafeLine(l.Error)})
 			}
+			if len(rows) == 0 && !env.json {
+				return env.print(nil, "No dead letters.\n")
+			}
 			return env.print(map[string]any{"dead_letters": out.DeadLetters}, tableText(env.out, []string{"DESTINATION", "NUMBER", "TIME", "ATTEMPTS", "LAST ERROR"}, rows))
 		},
 	}, &g)

@@ -114,6 +114,9 @@ func TestWebhooksCommands(t *testing.T) {
 	var list struct {
 		DeadLetters []toolcall.DeadLetter `json:"dead_letters"`
 	}
+	if text := ok(t, "webhooks", "list", "--url", s.http); text != "No dead letters.\n" {
+		t.Errorf("without dead letters: %q", text)
+	}
 	for i := 0; len(list.DeadLetters) == 0 && i < 200; i++ {
 		s.propose("w"+strconv.Itoa(i), "w"+strconv.Itoa(i), "pay", `{"n":`+strconv.Itoa(i)+`}`)
 		list = decode[struct {

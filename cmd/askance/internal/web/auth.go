@@ -160,8 +160,11 @@ func (c Config) Check() error {
 	if c.OIDC.Issuer == "" {
 		return nil
 	}
-	if u, err := url.Parse(c.OIDC.Issuer); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+	switch u, err := url.Parse(c.OIDC.Issuer); {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
 		return &Error{"--oidc-issuer " + c.OIDC.Issuer + " is not a URL such as https://id.example"}
+	case u.Scheme == "http" && !auth.LoopbackHost(u.Host):
+		return &Error{"--oidc-issuer " + c.OIDC.Issuer + " is plain HTTP, so the network could log in as anyone: use https"}
 	}
 	o := c.OIDC
 	o.Redirect, o.Space = "http://localhost/", toolcall.SpaceID("default") // neither is known yet
