@@ -237,7 +237,7 @@ func broughtTools(w *world) {
 	if c := out.Calls[0]; c.State != message.ToolCallAsking || c.Placement != toolcall.PlaceExternal {
 		w.Fatalf("a call of a tool that the runtime brought is %s", describe(c))
 	}
-	w.wantResult(out.Calls[1], message.ToolResultError, "is not a JSON object")
+	w.wantResult(out.Calls[1], message.ToolResultError, "are not a JSON object")
 	w.wantResult(out.Calls[2], message.ToolResultError, "ToolNotFoundError")
 	if c := out.Calls[3]; c.State != message.ToolCallSubmitted {
 		w.Errorf("an external tool that was brought again is %s", describe(c))

@@ -232,7 +232,7 @@ func (l *listing) emptyText(ctx context.Context, c engine.Client) (string, error
 // text is the list as people read it.
 func (l *listing) text(calls []*toolcall.Call) string {
 	if l.env.format != formatName {
-		return callsTable(l.env.out, calls, l.env.format == formatWide, time.Now())
+		return callsTable(l.env.out, calls, l.env.format == formatWide, l.limit > 0, time.Now())
 	}
 	var b strings.Builder
 	for _, c := range calls {
@@ -253,8 +253,9 @@ const (
 var narrowedBy = []string{"AGENT", "RULE", "AGE", "TOOL"}
 
 // callsTable lays out calls: the summary gets the room that the other columns leave.
-func callsTable(out *term.Out, calls []*toolcall.Call, wide bool, now time.Time) string {
-	ids := shortIDs(calls)
+// partial: there may be more, so that no id is shortened.
+func callsTable(out *term.Out, calls []*toolcall.Call, wide, partial bool, now time.Time) string {
+	ids := shortIDs(calls, partial)
 	heads := []string{"ID", "STATUS", "DUE", "AGE", "AGENT", "TOOL", "RULE"}
 	rows := make([][]string, 0, len(calls))
 	widths := make([]int, len(heads))
@@ -299,8 +300,8 @@ func callsTable(out *term.Out, calls []*toolcall.Call, wide bool, now time.Time)
 }
 
 // shortIDs are the shortest beginnings of the ids that name the calls of a list. Calls
-// that share an id are named with session and reply.
-func shortIDs(calls []*toolcall.Call) []string {
+// that share an id are named with session and reply. whole: no id is shortened.
+func shortIDs(calls []*toolcall.Call, whole bool) []string {
 	sorted := make([]string, 0, len(calls))
 	for _, c := range calls {
 		sorted = append(sorted, string(c.Call))
@@ -319,7 +320,7 @@ func shortIDs(calls []*toolcall.Call) []string {
 		switch n := max(idWidth, same+1); {
 		case i+1 < len(sorted) && sorted[i+1] == id:
 			id = keyPath(c.Key)
-		case n < len(id) && utf8.RuneStart(id[n]):
+		case !whole && n < len(id) && utf8.RuneStart(id[n]):
 			id = id[:n]
 		}
 		out = append(out, id)

@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"path"
 	"path/filepath"
@@ -126,6 +127,58 @@ func TestListWatch(t *testing.T) {
 	ok(t, "reject", "call_a", "--yes", "--data", s.data)
 	if c := next(); c.Key.Call != "call_a" || c.State != message.ToolCallFinished {
 		t.Errorf("third: %s %s", c.Key, c.State)
+	}
+	cancel()
+	_ = pr.Close() // the command is ending
+}
+
+// Where calls share an id, or more calls exist than are shown, ids are whole and name one call.
+func TestIDsThatPeopleSeeNameOneCall(t *testing.T) {
+	cleanEnvironment(t)
+	s := serve(t)
+	var ids []string
+	for i := range 7 {
+		ids = append(ids, fmt.Sprintf("%d-toolu_01ABCDEFGHIJKLMNOP", i))
+		s.propose("r1", ids[i], "pay", `{"cents":500}`)
+	}
+	at := []string{"--data", s.data, "--sort", "-age"}
+	if out := ok(t, append([]string{"list"}, at...)...); strings.Contains(out, ids[0]) || !strings.Contains(out, ids[0][:16]) {
+		t.Errorf("the whole list does not shorten ids:\n%s", out)
+	}
+	if out := ok(t, append([]string{"list", "--limit", "2"}, at...)...); !strings.Contains(out, ids[0]) {
+		t.Errorf("a part of the list shortens ids:\n%s", out)
+	}
+	out := ok(t, "status", "--data", s.data)
+	shown := 0
+	for _, id := range ids {
+		if strings.Contains(out, id) {
+			shown++
+		}
+	}
+	if shown != 5 {
+		t.Errorf("status shows %d whole ids, want 5:\n%s", shown, out)
+	}
+	s.propose("r2", ids[0], "pay", `{"cents":500}`)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	pr, pw := io.Pipe()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	wg.Go(func() {
+		cli.Main(ctx, cli.IO{In: strings.NewReader(""), Out: pw, Err: io.Discard}, append([]string{"list", "--watch"}, at...))
+		_ = pw.Close()
+	})
+	lines := bufio.NewScanner(pr)
+	var text string
+	for range 8 {
+		if !lines.Scan() {
+			t.Fatalf("list --watch ended: %v", lines.Err())
+		}
+		text += lines.Text() + "\n"
+	}
+	if !strings.Contains(text, "/r1/"+ids[0]) || !strings.Contains(text, "/r2/"+ids[0]) || strings.Contains(text, "/"+ids[1]) {
+		t.Errorf("list --watch printed\n%s", text)
 	}
 	cancel()
 	_ = pr.Close() // the command is ending

@@ -186,7 +186,7 @@ func shortenedText(calls []*toolcall.Call) string {
 // requestsTable lists what each call would run.
 func requestsTable(out *term.Out, calls []*toolcall.Call) string {
 	var rows [][]string
-	for i, id := range shortIDs(calls) {
+	for i, id := range shortIDs(calls, false) {
 		c := calls[i]
 		rows = append(rows, []string{out.Name(term.SafeLine(id)), term.Clip(term.SafeLine(c.Agent), nameWidth), term.Clip(term.SafeLine(c.Tool), nameWidth), summaryOf(c), out.Bad(strings.Join(c.Risk, ", "))})
 	}

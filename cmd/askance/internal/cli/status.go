@@ -166,8 +166,9 @@ func statusText(out *term.Out, s *status, now time.Time) string {
 	}
 	text := t.String()
 	if len(s.Next) > 0 {
-		text += "\n" + callsTable(out, s.Next, false, now)
-		if more := s.Phases[toolcall.PhaseAsking] - len(s.Next); more > 0 {
+		more := s.Phases[toolcall.PhaseAsking] - len(s.Next)
+		text += "\n" + callsTable(out, s.Next, false, more > 0, now)
+		if more > 0 {
 			text += out.Dim(fmt.Sprintf("and %s: askance list --phase asking", asked.Count(more, "more request"))) + "\n"
 		}
 	}

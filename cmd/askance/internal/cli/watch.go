@@ -10,6 +10,7 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -41,7 +42,7 @@ func (l *listing) watch(ctx context.Context) error {
 			defer stop()
 		}
 	}
-	show := (&changes{l: l, c: c}).show
+	show := (&changes{l: l, c: c, ids: map[message.CallID]toolcall.Key{}}).show
 	if !env.json && env.format != formatName && env.out.Terminal() {
 		show = func(ctx context.Context, _ []toolcall.Key) error { return l.screen(ctx, c) }
 	}
@@ -143,9 +144,10 @@ func (l *listing) countMatches(counts map[toolcall.Phase]int) (n int) {
 type changes struct {
 	l       *listing
 	c       *link
-	seen    map[toolcall.Key]version // calls of the list
-	through uint64                   // every change up to this sequence was seen
-	off     bool                     // the last list counted others than were seen
+	seen    map[toolcall.Key]version        // calls of the list
+	ids     map[message.CallID]toolcall.Key // the first call with an id; the zero key: several had it
+	through uint64                          // every change up to this sequence was seen
+	off     bool                            // the last list counted others than were seen
 }
 
 type version struct {
@@ -170,7 +172,7 @@ func (w *changes) show(ctx context.Context, hinted []toolcall.Key) error {
 			if r.After = call.Seq; !w.note(call) {
 				continue
 			}
-			if err := l.printChange(call); err != nil {
+			if err := w.printChange(call); err != nil {
 				return err
 			}
 		}
@@ -202,6 +204,7 @@ func (w *changes) note(c *toolcall.Call) bool {
 	v := version{c.Records, c.Phase()}
 	was, known := w.seen[c.Key]
 	w.seen[c.Key] = v
+	w.noteID(c)
 	return !known || was != v
 }
 
@@ -212,7 +215,7 @@ func (w *changes) showLeft(ctx context.Context, key toolcall.Key, was version) e
 		return err
 	}
 	delete(w.seen, key)
-	return w.l.printChange(r.Call)
+	return w.printChange(r.Call)
 }
 
 // showAll reads the whole list.
@@ -226,6 +229,9 @@ func (w *changes) showAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	for _, call := range reply.Calls {
+		w.noteID(call)
+	}
 	before := w.seen
 	w.seen, w.off = make(map[toolcall.Key]version, len(reply.Calls)), false
 	for _, call := range reply.Calls {
@@ -233,7 +239,7 @@ func (w *changes) showAll(ctx context.Context) error {
 		if w.note(call); known && was == w.seen[call.Key] {
 			continue
 		}
-		if err := w.l.printChange(call); err != nil {
+		if err := w.printChange(call); err != nil {
 			return err
 		}
 	}
@@ -247,13 +253,26 @@ func (w *changes) showAll(ctx context.Context) error {
 	return nil
 }
 
-func (l *listing) printChange(c *toolcall.Call) error {
-	env := l.env
+// noteID notes which calls share an id.
+func (w *changes) noteID(c *toolcall.Call) {
+	if first, known := w.ids[c.Call]; !known {
+		w.ids[c.Call] = c.Key
+	} else if first != c.Key {
+		w.ids[c.Call] = toolcall.Key{}
+	}
+}
+
+func (w *changes) printChange(c *toolcall.Call) error {
+	env := w.l.env
 	switch {
 	case env.json:
 		return env.printItem(c)
 	case env.format == formatName:
 		return env.printf("%s\n", term.SafeLine(keyPath(c.Key)))
 	}
-	return env.printf("%s  %s  %s  %s\n", time.Now().Format(time.TimeOnly), phasePaint(env.out, c)(fmt.Sprintf("%-8s", statusOf(c))), env.out.Name(term.SafeLine(string(c.Call))), summaryOf(c))
+	id := string(c.Call)
+	if w.ids[c.Call] == (toolcall.Key{}) {
+		id = keyPath(c.Key)
+	}
+	return env.printf("%s  %s  %s  %s\n", time.Now().Format(time.TimeOnly), phasePaint(env.out, c)(fmt.Sprintf("%-8s", statusOf(c))), env.out.Name(term.SafeLine(id)), summaryOf(c))
 }
