@@ -68,7 +68,7 @@ func TestOpen(t *testing.T) {
 // A console that only has a Unix socket is not taken for none.
 func TestOpenWithASocket(t *testing.T) {
 	cleanEnvironment(t)
-	dir, err := os.MkdirTemp("", "askance") // a socket's path is short
+	dir, err := os.MkdirTemp("", "askance") //nolint:usetesting // the path of a socket is short
 	if err != nil {
 		t.Fatal(err)
 	}
