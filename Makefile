@@ -128,6 +128,10 @@ vet: ## Run go vet.
 	$(call step,vet)
 	$(GO) vet ./...
 
+# These packages share nothing between goroutines: the race detector would only slow
+# their tests down.
+PURE := /internal/archtest$$|/permission/(agentscope|lint|shell)$$
+
 # Last in `make test`, so that what is seen last is each package with its time.
 # The tests of e2e kill real processes at moments of their choosing: they have
 # the machine for themselves, and their programs are built as users build them.
@@ -135,7 +139,8 @@ vet: ## Run go vet.
 race: node ## Run all tests, with the race detector where there is a C compiler.
 	$(call step,tests)
 	@[ -n "$(RACE)" ] || echo "no C compiler found: the tests run without the race detector"
-	$(GO) test $(RACE) -count=1 -timeout 15m $(TESTFLAGS) $$($(GO) list ./... | grep -v /e2e$$)
+	$(GO) test $(RACE) -count=1 -timeout 15m $(TESTFLAGS) $$($(GO) list ./... | grep -vE '/e2e$$|$(PURE)')
+	$(GO) test -count=1 -timeout 15m $(TESTFLAGS) $$($(GO) list ./... | grep -E '$(PURE)')
 	$(call step,tests of whole processes)
 	$(GO) test -count=1 -timeout 15m $(TESTFLAGS) ./e2e
 

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -108,37 +109,42 @@ func TestEverySetting(t *testing.T) {
 				t.Fatal("no command takes it")
 			}
 			value, want := sampleOf(s)
-			for _, words := range takes[s.flag] {
-				for source, give := range map[string]func(*testing.T, *environment, *cobra.Command){
-					"flag": func(t *testing.T, _ *environment, c *cobra.Command) {
-						if err := c.ParseFlags([]string{"--" + s.flag + "=" + value}); err != nil {
-							t.Fatal(err)
-						}
-					},
-					"environment": func(t *testing.T, _ *environment, c *cobra.Command) {
-						t.Setenv(s.env(), value)
-						parseNothing(t, c)
-					},
-					"file": func(t *testing.T, env *environment, c *cobra.Command) {
-						env.settingsFile = filepath.Join(t.TempDir(), settingsFile)
-						if err := os.WriteFile(env.settingsFile, []byte(s.key()+": "+value+"\n"), 0o600); err != nil {
-							t.Fatal(err)
-						}
-						parseNothing(t, c)
-					},
-				} {
-					t.Run(words+" by "+source, func(t *testing.T) {
-						env, all := newTree()
-						c := all[words]
-						give(t, env, c)
-						if err := env.applySettings(c); err != nil {
-							t.Fatal(err)
-						}
-						if got := reflect.ValueOf(env.cfg).Field(s.index).Interface(); !reflect.DeepEqual(got, want) {
-							t.Errorf("config has %v, want %v", got, want)
-						}
-					})
-				}
+			sources := []struct {
+				name string
+				give func(*testing.T, *environment, *cobra.Command)
+			}{
+				{"flag", func(t *testing.T, _ *environment, c *cobra.Command) {
+					if err := c.ParseFlags([]string{"--" + s.flag + "=" + value}); err != nil {
+						t.Fatal(err)
+					}
+				}},
+				{"environment", func(t *testing.T, _ *environment, c *cobra.Command) {
+					t.Setenv(s.env(), value)
+					parseNothing(t, c)
+				}},
+				{"file", func(t *testing.T, env *environment, c *cobra.Command) {
+					env.settingsFile = filepath.Join(t.TempDir(), settingsFile)
+					if err := os.WriteFile(env.settingsFile, []byte(s.key()+": "+value+"\n"), 0o600); err != nil {
+						t.Fatal(err)
+					}
+					parseNothing(t, c)
+				}},
+			}
+			words := takes[s.flag]
+			slices.Sort(words)
+			for i := range max(len(words), len(sources)) { // every command, and every source
+				words, source := words[i%len(words)], sources[i%len(sources)]
+				t.Run(words+" by "+source.name, func(t *testing.T) {
+					env, all := newTree()
+					c := all[words]
+					source.give(t, env, c)
+					if err := env.applySettings(c); err != nil {
+						t.Fatal(err)
+					}
+					if got := reflect.ValueOf(env.cfg).Field(s.index).Interface(); !reflect.DeepEqual(got, want) {
+						t.Errorf("config has %v, want %v", got, want)
+					}
+				})
 			}
 		})
 	}

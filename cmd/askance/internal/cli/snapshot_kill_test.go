@@ -73,7 +73,7 @@ func TestKilledWhileASnapshotIsWritten(t *testing.T) {
 	}
 	file := filepath.Join(data, "snapshots", "default")
 	halves, wholes := 0, 0
-	for round := 0; halves < 2 && round < 20; round++ {
+	for round := 0; round < 3 || halves == 0 && round < 20; round++ {
 		if round != 1 { // which begins from the snapshot that the round before may have left
 			if err := os.RemoveAll(file); err != nil {
 				t.Fatal(err)
@@ -111,7 +111,7 @@ func TestKilledWhileASnapshotIsWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	want = openCalls(t, data)
-	for _, n := range []int{0, 1, len(good) / 2, len(good) - 1} { // had it been written in place
+	for _, n := range []int{0, len(good) / 2} { // had it been written in place
 		write(t, file, string(good[:n]))
 		if got := openCalls(t, data); !maps.Equal(got, want) {
 			t.Errorf("with %d of %d bytes of a snapshot: open are %v, want %v", n, len(good), slices.Sorted(maps.Keys(got)), want)
