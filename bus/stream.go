@@ -52,8 +52,7 @@ func streamConfig(space toolcall.SpaceID, keyID string, o StreamOptions) jetstre
 		Retention:   jetstream.LimitsPolicy,
 		Discard:     jetstream.DiscardNew,
 		Storage:     jetstream.FileStorage,
-		// Full blocks become a fifth as large; neither writing nor reading costs more
-		// processor time.
+		// Full blocks become a third to a fifth as large; all limits count what they were before.
 		Compression: jetstream.S2Compression,
 		Replicas:    o.Replicas, // 0 is decided by createReplicated
 		MaxMsgs:     -1, MaxConsumers: -1, MaxMsgsPerSubject: -1, MaxMsgSize: -1,
