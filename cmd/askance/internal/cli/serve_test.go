@@ -108,6 +108,7 @@ func TestServeLooksFirst(t *testing.T) {
 		{cli.ExitUsage, "is plain HTTP", []string{"--oidc-issuer", "http://id.example", "--oidc-client", "c", "--oidc-role", "a=approver"}},
 		{cli.ExitUsage, "--oidc-issuer is missing", []string{"--oidc-client", "c"}},
 		{cli.ExitUsage, "--oidc-issuer is missing", []string{"--oidc-role", "a=approver"}},
+		{cli.ExitUsage, "--oidc-issuer is missing", []string{"--oidc-groups-claim", "roles"}},
 		{cli.ExitUsage, "is not host:port", []string{"--metrics", "9464"}},
 		{cli.ExitNotFound, "operator.jwt", []string{"--creds-dir", "empty"}},
 		{cli.ExitUnavailable, "another program listens at " + taken, []string{"--http", taken}},
