@@ -149,3 +149,40 @@ func TestLimitsHoldForConcurrentProposals(t *testing.T) {
 		})
 	}
 }
+
+// A call of a proposal that goes on counts once: it leaves room for others.
+func TestCallsOfALongProposalCountOnce(t *testing.T) {
+	for name, limit := range map[string]engine.Option{"open": engine.WithMaxOpen(4), "running": engine.WithMaxRunning(4)} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				policy, err := permission.Compile(permission.Policy{Rules: []permission.Rule{{Name: "r", Tools: []string{"t"}, Behavior: message.BehaviorAllow}}}, permission.Options{AllowUnknownTools: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ex := stuck{make(chan struct{})}
+				e, err := engine.New("default", unhurriedJournal{engine.NewMemory()}, policy, []engine.Tool{{Tool: permission.Tool{Name: "t"}, Placement: toolcall.PlaceLocal, ConcurrencySafe: true}}, limit, engine.WithExecutor(ex))
+				if err == nil {
+					err = e.Start(t.Context())
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer e.Close()
+				propose := func(reply message.ReplyID, ids ...message.CallID) {
+					r := toolcall.ProposeRequest{Session: "s", Reply: reply}
+					for _, id := range ids {
+						r.Calls = append(r.Calls, message.ToolCallBlock{ID: id, Name: "t", Input: `{}`})
+					}
+					if _, err := e.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"}).Propose(t.Context(), r); err != nil {
+						t.Errorf("%s: %v", reply, err)
+					}
+				}
+				var wg sync.WaitGroup
+				wg.Go(func() { propose("long", "a", "b", "c") })
+				time.Sleep(3500 * time.Millisecond) // the session and two calls are recorded
+				propose("short", "d")
+				wg.Wait()
+			})
+		})
+	}
+}

@@ -56,7 +56,11 @@ func (p *proposer) propose(ctx context.Context, by toolcall.Principal, r toolcal
 	if err != nil {
 		return nil, err
 	}
-	defer release()
+	defer func() {
+		for _, c := range calls {
+			release(c)
+		}
+	}()
 	session, err := p.sessions.bindSession(ctx, by, reply.SessionKey(), declared...)
 	if err != nil {
 		return nil, err
@@ -67,7 +71,8 @@ func (p *proposer) propose(ctx context.Context, by toolcall.Principal, r toolcal
 	p.orderCalls(calls)
 	out := make([]*toolcall.Call, len(calls))
 	for i, c := range calls {
-		if out[i], err = p.proposeOne(ctx, by, c, out[:i]); err != nil {
+		out[i], err = p.proposeOne(ctx, by, c, out[:i])
+		if release(c); err != nil {
 			return out[:i], err // what is stored stays stored; the same proposal again goes on
 		}
 	}
@@ -97,22 +102,23 @@ func (p *proposer) checkConflicts(ctx context.Context, by toolcall.Principal, ca
 }
 
 // reserve refuses new calls while the engine has as much to do as it takes on, or keeps
-// their places until release, when they are counted or were not recorded. A running call
-// is never refused a call of its own, because it would wait for itself.
-func (p *proposer) reserve(r toolcall.ProposeRequest, calls []*toolcall.Call) (release func(), err error) {
-	newCalls, newLocal := 0, 0
+// their places, each until release, when its call is counted or was not recorded. A running
+// call is never refused a call of its own, because it would wait for itself.
+func (p *proposer) reserve(r toolcall.ProposeRequest, calls []*toolcall.Call) (release func(*toolcall.Call), err error) {
+	newLocal, kept := 0, map[message.CallID]int{} // of each new call: how many places of running calls
 	for _, c := range calls {
 		if p.view.Call(c.Key) == nil {
-			newCalls++
+			kept[c.Call] = 0
 			if p.tools[c.Tool].Placement == toolcall.PlaceLocal {
+				kept[c.Call] = 1
 				newLocal++
 			}
 		}
 	}
-	if newCalls == 0 {
-		return func() {}, nil
+	if len(kept) == 0 {
+		return func(*toolcall.Call) {}, nil
 	}
-	refuse := func(what, hint string) (func(), error) {
+	refuse := func(what, hint string) (func(*toolcall.Call), error) {
 		return nil, &message.Error{Code: message.CodeOverloaded, What: what, Hint: "try again later; " + hint}
 	}
 	p.mu.Lock()
@@ -124,11 +130,14 @@ func (p *proposer) reserve(r toolcall.ProposeRequest, calls []*toolcall.Call) (r
 	if n := p.keeper.runs.count() + p.running; p.cfg.maxRunning > 0 && n >= p.cfg.maxRunning && r.Parent == nil && newLocal > 0 {
 		return refuse(fmt.Sprintf("%d local calls run, the limit is %d, and nothing was begun", n, p.cfg.maxRunning), "add engines or workers, or raise --max-running")
 	}
-	p.open, p.running = p.open+newCalls, p.running+newLocal
-	return func() {
+	p.open, p.running = p.open+len(kept), p.running+newLocal
+	return func(c *toolcall.Call) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.open, p.running = p.open-newCalls, p.running-newLocal
+		if local, is := kept[c.Call]; is {
+			delete(kept, c.Call)
+			p.open, p.running = p.open-1, p.running-local
+		}
 	}, nil
 }
 
