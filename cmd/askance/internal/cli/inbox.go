@@ -27,9 +27,10 @@ func newInboxCommand(env *environment) *cobra.Command {
 terminal, and keeps them up to date. ? lists the keys. Requests are sorted by deadline;
 you can sort, group and filter them. On wide terminals a preview shows the selected
 call. You can approve, edit in $VISUAL or $EDITOR, reject, supply the result, delegate
-or skip, and respond to several requests at once. Operators resolve blocked calls. An approval can create a standing
-approval; R lists and revokes standing approvals. Before you send a response, the
-screen shows what would run. With --sign-key, approvals have your own signature.
+or skip, and respond to several requests at once. Operators can resolve blocked calls.
+An approval can create a standing approval; R lists and revokes standing approvals.
+Before you send a response, the screen shows what would run. With --sign-key, approvals
+have your own signature.
 
 The inbox needs a running engine and a terminal of at least 40x10. NO_COLOR turns
 colours off. Without a terminal, use askance list, show and approve.`,
