@@ -108,7 +108,7 @@ func TestPolicyPage(t *testing.T) {
 	b.see("The call never reaches the policy")
 
 	b.goTo("/policy?view=versions")
-	b.see("has loaded one version")
+	b.see("knows one version")
 	if err := os.WriteFile(path, []byte(strings.Replace(seedRules, "amount_cents <= 5000", "amount_cents <= 2500", 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
