@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -156,7 +157,15 @@ func serveUntilStopped(ctx context.Context, env *environment, spaces servedSpace
 	}
 	if gate != nil {
 		defer func() { _ = gate.Close() }() // clients reconnect
-		forget, err := cfg.Dir.WriteConsole(cmp.Or(env.cfg.HTTPURL, gate.URL(), overSocket+gate.SocketPath()))
+		at := cmp.Or(env.cfg.HTTPURL, gate.URL())
+		if at == "" {
+			socket, err := filepath.Abs(gate.SocketPath()) // commands are run in other folders
+			if err != nil {
+				return err
+			}
+			at = overSocket + socket
+		}
+		forget, err := cfg.Dir.WriteConsole(at)
 		if err != nil {
 			return err
 		}

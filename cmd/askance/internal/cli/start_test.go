@@ -74,7 +74,9 @@ func TestOpenWithASocket(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	data, socket := filepath.Join(dir, "data"), filepath.Join(dir, "http.sock")
-	s := serveOn(t, data, "--http", "off", "--http-socket", socket)
+	t.Chdir(dir)
+	s := serveOn(t, data, "--http", "off", "--http-socket", filepath.Base(socket))
+	t.Chdir(t.TempDir()) // commands are run elsewhere
 	fails(t, cli.ExitUnavailable, "only at the Unix socket "+socket, "open", "--print", "--data", data)
 	fails(t, cli.ExitUnavailable, "start the server with --http 127.0.0.1:8787 too", "open", "--data", data)
 	if out := ok(t, "status", "--data", data); !strings.Contains(out, "unix:"+socket) {
