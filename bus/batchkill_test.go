@@ -3,12 +3,10 @@ package bus_test
 import (
 	"bufio"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -125,64 +123,6 @@ func TestKillInABatch(t *testing.T) {
 	}
 	if total < 100 {
 		t.Errorf("%d writes were in batches: the test tested nothing", total)
-	}
-}
-
-// The server is killed while it compresses a block that is full. No acknowledged write is
-// lost.
-func TestKillWhileABlockIsCompressed(t *testing.T) {
-	store, keys := t.TempDir(), newKeys(t)
-	blocks := filepath.Join(store, "jetstream", "$G", "streams", "ASKANCE_test", "msgs")
-	acked := map[string]uint64{}
-	halves, packed := 0, false
-	for round := range 5 {
-		url, kill := serverProcess(t, store)
-		nc, err := bus.Connect(t.Context(), url, bus.ConnectOptions{Principal: "engine"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		j, err := bus.OpenJournal(t.Context(), nc, "test", keys, bus.JournalOptions{Durability: bus.DurabilityFsynced})
-		if err != nil {
-			t.Fatalf("round %d: %v", round, err)
-		}
-		for id, seq := range acked {
-			if m, err := j.Last(t.Context(), callKey(id)); err != nil || m.Seq != seq || m.Invalid != nil {
-				t.Errorf("round %d: %s was acknowledged at %d, found %d, %v, %v", round, id, seq, m.Seq, err, m.Invalid)
-			}
-		}
-		before, _ := filepath.Glob(filepath.Join(blocks, "*.blk"))
-		for n := 0; ; n++ {
-			id := fmt.Sprintf("r%d-%d", round, n)
-			r := callRecord(id, callKey(id), message.ToolCallPending, "propose")
-			r.Call.Input = `{"text":"` + strings.Repeat(rand.Text(), 200_000/26) + `"}`
-			seq, err := j.Append(t.Context(), r, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			acked[id] = seq
-			if now, _ := filepath.Glob(filepath.Join(blocks, "*.blk")); len(now) > max(1, len(before)) {
-				break // the server compresses the one before
-			}
-		}
-		full := time.Now()
-		for limit := time.Now().Add(patience); time.Now().Before(limit); {
-			if round == 0 { // the block becomes a compressed one
-				if b, err := os.ReadFile(filepath.Join(blocks, "1.blk")); err == nil && strings.HasPrefix(string(b), "cmp") {
-					packed = true
-					break
-				}
-			} else if half, _ := filepath.Glob(filepath.Join(blocks, "*.tmp")); len(half) > 0 {
-				halves++
-				break
-			} else if time.Since(full) > time.Second {
-				break // it was faster
-			}
-		}
-		kill()
-		nc.Close()
-	}
-	if !packed || halves == 0 {
-		t.Errorf("the first block is compressed: %v; %d kills came while a block was written", packed, halves)
 	}
 }
 

@@ -52,10 +52,10 @@ func streamConfig(space toolcall.SpaceID, keyID string, o StreamOptions) jetstre
 		Retention:   jetstream.LimitsPolicy,
 		Discard:     jetstream.DiscardNew,
 		Storage:     jetstream.FileStorage,
-		// Full blocks become a third to a fifth as large; all limits count what they were before.
-		Compression: jetstream.S2Compression,
-		Replicas:    o.Replicas, // 0 is decided by createReplicated
-		MaxMsgs:     -1, MaxConsumers: -1, MaxMsgsPerSubject: -1, MaxMsgSize: -1,
+		// No compression: after a crash that takes the newest block, NATS 2.15 appends plain
+		// records to the compressed one before it, and loses the stream at the next start.
+		Replicas: o.Replicas, // 0 is decided by createReplicated
+		MaxMsgs:  -1, MaxConsumers: -1, MaxMsgsPerSubject: -1, MaxMsgSize: -1,
 		MaxBytes:           cmp.Or(max(0, o.MaxBytes), -1),
 		Duplicates:         duplicateWindow,
 		AllowDirect:        true,

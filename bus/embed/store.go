@@ -2,9 +2,7 @@ package embed
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -216,57 +214,29 @@ func storeLimit(o Options) (int64, error) {
 	if o.MaxStore > 0 || !known {
 		return o.MaxStore, nil
 	}
-	used, err := storedIn(filepath.Join(o.StoreDir, "jetstream"))
+	used, err := bytesIn(filepath.Join(o.StoreDir, "jetstream"))
 	if err != nil {
 		return 0, unwritableError(o.StoreDir, err)
 	}
 	return max(1, used+free/4*3), nil
 }
 
-// storedIn is how much a store has as the server counts it, 0 if it is missing: files
-// with their size, and compressed blocks with the size before.
-func storedIn(dir string) (sum int64, err error) {
-	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+// bytesIn is the size of the files in a folder, 0 if it is missing.
+func bytesIn(dir string) (sum int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
 		info, err := d.Info()
-		if err != nil {
-			return err
+		if err == nil {
+			sum += info.Size()
 		}
-		size := info.Size()
-		if filepath.Ext(path) == ".blk" {
-			if size, err = blockSize(path, size); err != nil {
-				return err
-			}
-		}
-		sum += size
-		return nil
+		return err
 	})
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
 	return sum, err
-}
-
-// blockSize is the size of a block before the server compressed it; size is that of the
-// file.
-func blockSize(path string, size int64) (int64, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = f.Close() }() // only read
-	var head [4 + binary.MaxVarintLen64]byte
-	n, err := io.ReadFull(f, head[:])
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return 0, err
-	}
-	var info server.CompressionInfo
-	if _, err := info.UnmarshalMetadata(head[:n]); err != nil || info.Algorithm == server.NoCompression {
-		return size, nil // a damaged head is found when the server reads the block
-	}
-	return max(size, int64(min(info.OriginalSize, 4*server.FileStoreMaxBlkSize))), nil // a block can exceed it by one record
 }
 
 // Room is how much can be stored within the limit and the free disk space.
