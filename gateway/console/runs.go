@@ -105,8 +105,10 @@ func listSessions(ctx context.Context, c engine.Client) (out []sessionRow, cover
 			s.Last = call.UpdatedAt
 		}
 	}
-	covers = "The " + number(mostSessions) + " sessions that changed last."
-	if len(by) < mostSessions && (len(open) >= maxListed || len(past) >= maxListed) {
+	switch {
+	case len(by) > mostSessions:
+		covers = "The " + number(mostSessions) + " sessions that changed last."
+	case len(open) >= maxListed || len(past) >= maxListed:
 		covers = "The sessions of the last " + number(maxListed) + " open and " + number(maxListed) + " finished calls; History has the others."
 	}
 	for _, s := range by {
