@@ -151,6 +151,7 @@ func weaknesses(have, want jetstream.StreamConfig) []string {
 	check(!have.NoAck, "it does not acknowledge (no_ack)")
 	check(!have.Sealed, "it is sealed")
 	check(have.Mirror == nil && len(have.Sources) == 0, "it copies from other streams")
+	check(have.Compression == want.Compression, "it is compressed, and NATS 2.15 can lose a compressed stream in a crash (compression)")
 	check(have.SubjectTransform == nil, "it rewrites subjects")
 	check(!have.AllowRollup, "it lets a message replace others (allow_rollup_hdrs)")
 	check(!have.AllowMsgTTL, "it lets messages expire (allow_msg_ttl)")

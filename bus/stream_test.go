@@ -74,6 +74,7 @@ func TestForeignStreamIsRefused(t *testing.T) {
 		{"discards the old", func(c *jetstream.StreamConfig) { c.Discard = jetstream.DiscardOld }, "discards old"},
 		{"in memory", func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage }, "storage"},
 		{"a work queue", func(c *jetstream.StreamConfig) { c.Retention = jetstream.WorkQueuePolicy }, "retention"},
+		{"compressed", func(c *jetstream.StreamConfig) { c.Compression = jetstream.S2Compression }, "compression"},
 		{"with rollup", func(c *jetstream.StreamConfig) { c.AllowRollup = true }, "allow_rollup"},
 		{"with expiry", func(c *jetstream.StreamConfig) { c.AllowMsgTTL = true }, "allow_msg_ttl"},
 		{"with schedules", func(c *jetstream.StreamConfig) {

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	watchBatch     = 128 // with a limit of bytes, the server's own messages would fill the client's queue, too
+	watchBatch     = 64 // with a limit of bytes, the server's own messages would fill the client's queue, too
 	watchExpiry    = 30 * time.Second
 	watchHeartbeat = 2 * time.Second  // a silent server is noticed after two of these
 	watchLook      = 5 * time.Second  // how often the journal is examined meanwhile

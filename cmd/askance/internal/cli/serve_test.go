@@ -107,6 +107,8 @@ func TestServeLooksFirst(t *testing.T) {
 		{cli.ExitUsage, "--oidc-issuer id.example is not a URL", []string{"--oidc-issuer", "id.example", "--oidc-client", "c", "--oidc-role", "a=approver"}},
 		{cli.ExitUsage, "is plain HTTP", []string{"--oidc-issuer", "http://id.example", "--oidc-client", "c", "--oidc-role", "a=approver"}},
 		{cli.ExitUsage, "--oidc-issuer is missing", []string{"--oidc-client", "c"}},
+		{cli.ExitUsage, "--oidc-issuer is empty", []string{"--oidc-issuer", ""}},
+		{cli.ExitUsage, "--http-tokens is empty", []string{"--http-tokens", ""}},
 		{cli.ExitUsage, "--oidc-issuer is missing", []string{"--oidc-role", "a=approver"}},
 		{cli.ExitUsage, "--oidc-issuer is missing", []string{"--oidc-groups-claim", "roles"}},
 		{cli.ExitUsage, "is not host:port", []string{"--metrics", "9464"}},
