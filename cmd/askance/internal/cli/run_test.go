@@ -88,7 +88,7 @@ func TestOffline(t *testing.T) {
 		t.Errorf("approve printed %q", out)
 	}
 	fails(t, cli.ExitConflict, "does not wait for approval", "approve", "c1", "--yes", "--offline", "--data", s.data)
-	fails(t, cli.ExitNotFound, "no space other", "list", "--space", "other", "--data", s.data)
+	fails(t, cli.ExitNotFound, "no journal of the space other", "list", "--space", "other", "--data", s.data)
 	if out := ok(t, "events", "tail", "s1", "--data", s.data); strings.Count(out, "USER_CONFIRM_RESULT") != 2 {
 		t.Errorf("the events do not have both answers:\n%s", out)
 	}
