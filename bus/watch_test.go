@@ -360,7 +360,9 @@ func TestWatchSlowReader(t *testing.T) {
 	go func() { done <- slow.Watch(ctx, 0, s) }()
 	s.wait(t, "all", func(r []toolcall.JournalEntry, caught int) bool { return len(r) == records && caught == records })
 	cancel()
-	<-done
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("Watch returned %v, want canceled", err)
+	}
 	if n := nc.Stats().InMsgs; n > records+records/4 {
 		t.Errorf("%d messages came for %d records", n, records)
 	}
