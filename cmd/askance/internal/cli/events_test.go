@@ -1,12 +1,8 @@
 package cli_test
 
 import (
-	"bufio"
-	"context"
 	"encoding/json"
-	"io"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
@@ -52,25 +48,9 @@ func TestEvents(t *testing.T) {
 func TestTailFollows(t *testing.T) {
 	cleanEnvironment(t)
 	s := serve(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	pr, pw := io.Pipe()
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
-	wg.Go(func() {
-		code := cli.Main(ctx, cli.IO{In: strings.NewReader(""), Out: pw, Err: io.Discard}, []string{"events", "tail", "s1", "--wait", "--json", "--data", s.data})
-		_ = pw.Close()
-		if code != cli.ExitInterrupted {
-			t.Errorf("tail ended with %d", code)
-		}
-	})
+	next := follow(t, "events", "tail", "s1", "--wait", "--json", "--data", s.data)
 	s.propose("r1", "c1", "pay", `{"cents":500}`)
-	line, err := bufio.NewReader(pr).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	go func() { _, _ = io.Copy(io.Discard, pr) }()
+	line := next()
 	var ev struct {
 		Event struct {
 			Type string `json:"type"`

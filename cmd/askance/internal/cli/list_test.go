@@ -1,15 +1,11 @@
 package cli_test
 
 import (
-	"bufio"
-	"context"
 	"fmt"
-	"io"
 	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
@@ -95,41 +91,19 @@ func TestListWatch(t *testing.T) {
 	cleanEnvironment(t)
 	s := serve(t)
 	s.propose("r1", "call_a", "pay", `{"cents":500}`)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	pr, pw := io.Pipe()
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
-	wg.Go(func() {
-		code := cli.Main(ctx, cli.IO{In: strings.NewReader(""), Out: pw, Err: io.Discard}, []string{"list", "--watch", "--phase", "asking", "--json", "--data", s.data})
-		_ = pw.Close()
-		if code != cli.ExitInterrupted {
-			t.Errorf("list --watch ended with %d", code)
-		}
-	})
-	lines := bufio.NewScanner(pr)
-	lines.Buffer(nil, 1<<20)
-	next := func() toolcall.Call {
-		t.Helper()
-		if !lines.Scan() {
-			t.Fatalf("list --watch ended: %v", lines.Err())
-		}
-		return decode[toolcall.Call](t, lines.Text())
-	}
-	if c := next(); c.Key.Call != "call_a" || c.State != message.ToolCallAsking {
+	next := follow(t, "list", "--watch", "--phase", "asking", "--json", "--data", s.data)
+	call := func() toolcall.Call { return decode[toolcall.Call](t, next()) }
+	if c := call(); c.Key.Call != "call_a" || c.State != message.ToolCallAsking {
 		t.Errorf("first: %s %s", c.Key, c.State)
 	}
 	s.propose("r2", "call_b", "pay", `{"cents":500}`)
-	if c := next(); c.Key.Call != "call_b" || c.State != message.ToolCallAsking {
+	if c := call(); c.Key.Call != "call_b" || c.State != message.ToolCallAsking {
 		t.Errorf("second: %s %s", c.Key, c.State)
 	}
 	ok(t, "reject", "call_a", "--yes", "--data", s.data)
-	if c := next(); c.Key.Call != "call_a" || c.State != message.ToolCallFinished {
+	if c := call(); c.Key.Call != "call_a" || c.State != message.ToolCallFinished {
 		t.Errorf("third: %s %s", c.Key, c.State)
 	}
-	cancel()
-	_ = pr.Close() // the command is ending
 }
 
 // Where calls share an id, or more calls exist than are shown, ids are whole and name one call.
@@ -159,29 +133,14 @@ func TestIDsThatPeopleSeeNameOneCall(t *testing.T) {
 		t.Errorf("status shows %d whole ids, want 5:\n%s", shown, out)
 	}
 	s.propose("r2", ids[0], "pay", `{"cents":500}`)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	pr, pw := io.Pipe()
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
-	wg.Go(func() {
-		cli.Main(ctx, cli.IO{In: strings.NewReader(""), Out: pw, Err: io.Discard}, append([]string{"list", "--watch"}, at...))
-		_ = pw.Close()
-	})
-	lines := bufio.NewScanner(pr)
+	next := follow(t, append([]string{"list", "--watch"}, at...)...)
 	var text string
 	for range 8 {
-		if !lines.Scan() {
-			t.Fatalf("list --watch ended: %v", lines.Err())
-		}
-		text += lines.Text() + "\n"
+		text += next() + "\n"
 	}
 	if !strings.Contains(text, "/r1/"+ids[0]) || !strings.Contains(text, "/r2/"+ids[0]) || strings.Contains(text, "/"+ids[1]) {
 		t.Errorf("list --watch printed\n%s", text)
 	}
-	cancel()
-	_ = pr.Close() // the command is ending
 }
 
 // askance status is a screen of what matters; doctor says what is wrong and what to do.

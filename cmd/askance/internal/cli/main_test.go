@@ -304,3 +304,33 @@ func golden(t *testing.T, name, got string) {
 	t.Helper()
 	clitest.Golden(t, name, got, volatile...)
 }
+
+// follow starts a command that prints until it is interrupted, at the end of the test at the
+// latest, and gives its lines one by one.
+func follow(t *testing.T, args ...string) (next func() string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	pr, pw := io.Pipe()
+	ended := make(chan int, 1)
+	go func() {
+		code := cli.Main(ctx, cli.IO{In: strings.NewReader(""), Out: pw, Err: io.Discard}, args)
+		_ = pw.Close()
+		ended <- code
+	}()
+	t.Cleanup(func() {
+		cancel()
+		_, _ = io.Copy(io.Discard, pr) // until the command has ended
+		if code := <-ended; code != cli.ExitInterrupted {
+			t.Errorf("%s ended with %d", strings.Join(args, " "), code)
+		}
+	})
+	lines := bufio.NewScanner(pr)
+	lines.Buffer(nil, 1<<20)
+	return func() string {
+		t.Helper()
+		if !lines.Scan() {
+			t.Fatalf("%s ended: %v", strings.Join(args, " "), lines.Err())
+		}
+		return lines.Text()
+	}
+}
