@@ -89,7 +89,7 @@ func (h *history) read() []version {
 		out = append(out, v)
 	}
 	if faults > 0 {
-		h.report(fmt.Errorf("%d files in %s are ignored, such as %w", faults, h.dir, fault))
+		h.report(fmt.Errorf("ignored %d files in %s, for example %w", faults, h.dir, fault))
 	}
 	slices.Reverse(out)
 	return out
@@ -97,7 +97,7 @@ func (h *history) read() []version {
 
 func (h *history) readVersion(name string) (version, int, error) {
 	if !historyName.MatchString(name) {
-		return version{}, 0, errors.New(name + ", which is no version of a policy")
+		return version{}, 0, errors.New(name + ", which is not a version of a policy")
 	}
 	data, _, err := plainfile.Read(filepath.Join(h.dir, name), maxVersionBytes)
 	if err != nil {
