@@ -70,7 +70,7 @@ type config struct {
 	Remind            time.Duration `flag:"remind" help:"tell inboxes again of an open approval request after this time without news of it; 0 never does"`
 	ReviewerPerMinute int           `flag:"reviewer-per-minute" help:"most responses that one reviewer can give within a minute; 0: no limit"`
 	ReviewerPerHour   int           `flag:"reviewer-per-hour" help:"most responses that one reviewer can give within an hour; 0: no limit"`
-	MaxOpen           int           `flag:"max-open" default:"250000" help:"most open calls of the space: above it new calls are refused as overloaded; several engines together can exceed it by what each records at the moment; 0: no limit"`
+	MaxOpen           int           `flag:"max-open" default:"250000" help:"most open calls in the space; further ones are refused as overloaded, 0: no limit; several engines together can exceed it by the calls that they are recording"`
 	MaxRunning        int           `flag:"max-running" default:"4096" help:"most local calls that run in this process: above it new ones are refused as overloaded; 0: no limit"`
 	ReviewerMaxOpen   int           `flag:"reviewer-max-open" help:"most open approval requests of one reviewer: above it they get none by delegation, and a call that only such people could approve is refused; 0: no limit"`
 
