@@ -36,7 +36,11 @@ func activity(w *world) {
 			w.must(err)
 			return out.Total.Proposed == 9 && out.Total.Started == 3 && out.Total.Rejected == 1
 		})
+		// The window ends now: seconds that passed since add buckets in which nothing happened.
 		out.At = time.Time{}
+		for n := len(out.Buckets); n > 0 && out.Buckets[n-1].ActivityCounts == (toolcall.ActivityCounts{}); n-- {
+			out.Buckets = out.Buckets[:n-1]
+		}
 		return out
 	}
 	first := read(e)
