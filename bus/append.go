@@ -77,11 +77,8 @@ func (a *appending) checkArchived(ctx context.Context) error {
 		return nil
 	}
 	g := a.j.guard
-	// An embedded server archives alone: a connection that did not break has missed no archive.
-	if g.store.nc.Stats().Reconnects != g.learned.Load() {
-		if _, err := g.check(ctx); err != nil {
-			return a.fail(message.AsError("", err).Code, "it is not known whether the call was archived, nothing was written", "check that NATS runs with JetStream", err)
-		}
+	if err := g.learnArchives(ctx); err != nil {
+		return a.fail(message.AsError("", err).Code, "it is not known whether the call was archived, nothing was written", "check that NATS runs with JetStream", err)
 	}
 	return g.archives.check(a.op(), a.key)
 }

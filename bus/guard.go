@@ -156,7 +156,8 @@ func (g *guard) checkCount(ctx context.Context) error {
 	return g.compareCount(ctx, info, high)
 }
 
-// checkReachable is checkCount that also asks whether a write could be acknowledged.
+// checkReachable is checkCount that also asks whether a write could be acknowledged,
+// and whether a new call could be told from an archived one.
 func (g *guard) checkReachable(ctx context.Context, observe func(*jetstream.StreamInfo)) error {
 	high := g.high.Load()
 	info, err := g.store.info(ctx)
@@ -170,7 +171,20 @@ func (g *guard) checkReachable(ctx context.Context, observe func(*jetstream.Stre
 	case err != nil:
 		return &message.Error{Code: message.CodeUnavailable, Op: "ready", What: "NATS does not serve the journal: its stream " + g.store.stream + " has no leader or no quorum", Hint: "start the NATS servers that hold it; the engine continues by itself", Err: err}
 	}
-	return g.compareCount(ctx, info, high)
+	if err := g.compareCount(ctx, info, high); err != nil {
+		return err
+	}
+	return g.learnArchives(ctx)
+}
+
+// learnArchives examines the journal again if the connection has broken since: an
+// archive may have been missed. An embedded server archives alone.
+func (g *guard) learnArchives(ctx context.Context) error {
+	if g.store.nc.Stats().Reconnects == g.learned.Load() {
+		return nil
+	}
+	_, err := g.check(ctx)
+	return err
 }
 
 // compareCount ensures that the stream still has every record up to high.

@@ -166,7 +166,7 @@ func TestServerDown(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, policy("echo"))
 	u := newUpstream(t, echo)
-	p := h.gateway(bot, u, "--hold", "500ms").peer(t, h, bot, false, noCapabilities)
+	p := h.gateway(bot, u, "--hold", "1s").peer(t, h, bot, false, noCapabilities)
 	_ = p.call("echo", `{"n":1}`).result()
 	h.proc.kill()
 	r := p.call("echo", `{"n":2}`).result()
@@ -190,12 +190,12 @@ func TestTwoGateways(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, policy())
 	u := newUpstream(t, ran("ask_state"), ran("ask_repeat"))
-	flags := []string{"--session", "judges", "--hold", "300ms"}
+	flags := []string{"--session", "judges", "--hold", "1s"}
 	one := h.gateway(bot, u, flags...).peer(t, h, bot, false, withURL)
 	two := h.gateway(bot, u, flags...).peer(t, h, bot, false, withURL)
 	first := one.call("ask_state", `{}`).result()
 	h.respond(h.asked("ask_state"), "approve", nil)
-	if r := two.again("ask_state", `{}`, first).result(); r.text() != "ran {}" {
+	if r := two.untilEnded(two.again("ask_state", `{}`, first).result()); r.text() != "ran {}" {
 		t.Errorf("the other gateway: %s", r.raw)
 	}
 	if n := u.calls("ask_state"); n != 1 {
@@ -263,14 +263,14 @@ func TestDefinitionChangesWhileDown(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, policy())
 	u := newUpstream(t, ran("ask"), ran("ask_same"))
-	g := h.gateway(bot, u, "--hold", "100ms")
+	g := h.gateway(bot, u, "--hold", "1s")
 	p := g.peer(t, h, bot, false, noCapabilities)
 	changed, same := p.call("ask", `{}`).result(), p.call("ask_same", `{}`).result()
 	g.kill()
 	u.setTools(tool{"ask", define("ask", `"title":"Delete everything"`), ran("ask").run}, ran("ask_same"))
 	h.respond(h.wait("asks", func(c *call) bool { return c.Tool == "ask" && c.State == "asking" }), "approve", nil)
 	h.respond(h.asked("ask_same"), "approve", nil)
-	p = h.gateway(bot, u, "--hold", "100ms").peer(t, h, bot, false, noCapabilities)
+	p = h.gateway(bot, u, "--hold", "1s").peer(t, h, bot, false, noCapabilities)
 	if r := p.untilEnded(changed); !r.IsError || u.calls("ask") != 0 {
 		t.Errorf("a call of a changed tool runs: %s", r.raw)
 	}
@@ -313,11 +313,12 @@ func TestResolve(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, policy("effect"))
 	u := newUpstream(t, tool{"effect", define("effect"), func(*request) string { return "" }})
-	p := h.gateway(bot, u, "--hold", "100ms").peer(t, h, bot, false, withTasks)
+	p := h.gateway(bot, u, "--hold", "1s").peer(t, h, bot, false, withTasks)
 	r := p.call("effect", `{}`).result()
-	if r.ResultType != "task" || !strings.Contains(p.task(r.TaskID).StatusMessage, "unknown") {
+	if r.ResultType != "task" {
 		t.Fatalf("a call whose outcome is unknown: %s", r.raw)
 	}
+	eventually(t, "the task says that the outcome is unknown", func() bool { return strings.Contains(p.task(r.TaskID).StatusMessage, "unknown") })
 	c := h.wait("is there", func(c *call) bool { return c.Tool == "effect" })
 	status, out := h.request(bot, "POST", "/v1/calls/"+c.path()+"/result", map[string]any{"result": map[string]any{"type": "tool_result", "id": c.ID, "name": "effect", "state": "success", "output": "it happened"}})
 	if status != 200 {

@@ -126,7 +126,7 @@ func TestURLElicitationHoldsACall(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, policy())
 	u := newUpstream(t, ran("ask"))
-	g := h.gateway(bot, u, "--hold", "200ms")
+	g := h.gateway(bot, u, "--hold", "1s")
 	p := g.peer(t, h, bot, false, withURL)
 	const args = `{"n":1}`
 
@@ -216,7 +216,7 @@ func TestWaitToolHoldsACall(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, policy())
 	u := newUpstream(t, ran("ask_modern"), ran("ask_legacy"))
-	g := h.gateway(bot, u, "--hold", "200ms")
+	g := h.gateway(bot, u, "--hold", "1s")
 	for era, legacy := range map[string]bool{"modern": false, "legacy": true} {
 		t.Run(era, func(t *testing.T) {
 			p, name := g.peer(t, h, bot, legacy, noCapabilities), "ask_"+era
@@ -358,7 +358,7 @@ func TestRetryLegsHoldACall(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, policy())
 	u := newUpstream(t, ran("ask"))
-	p := h.gateway(bot, u, "--hold", "50ms", "--retry-legs", "2").peer(t, h, bot, false, noCapabilities)
+	p := h.gateway(bot, u, "--hold", "500ms", "--retry-legs", "2").peer(t, h, bot, false, noCapabilities)
 	r := p.call("ask", `{}`).result()
 	for leg := range 2 {
 		if r.ResultType != "input_required" || r.RequestState == "" || len(r.InputRequests) != 0 {
