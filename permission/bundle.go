@@ -214,7 +214,7 @@ func (c *compiler) toolsOfServer(r *Rule, server string) []string {
 	strict := len(c.opts.Tools) > 0 && !c.opts.AllowUnknownTools
 	if strict && len(out) == 0 {
 		slices.Sort(servers)
-		c.faultOf(ProblemTool, r, "tool_name", "tool_name", "no tool is of server "+display.Quoted(server), hint.DidYouMean(hint.Nearest(server, slices.Compact(servers))))
+		c.faultOf(ProblemTool, r, "tool_name", "tool_name", "no tool is of server "+display.Quoted(server), hint.DidYouMean(server, slices.Compact(servers)))
 	}
 	if !strict && r.Behavior != message.BehaviorAllow {
 		if cr := c.compileRule(r, nil); cr != nil {

@@ -172,7 +172,7 @@ func disableHint(name string, files []filePolicy) string {
 			names = append(names, r.Name)
 		}
 	}
-	return hint.DidYouMean(hint.Nearest(name, names))
+	return hint.DidYouMean(name, names)
 }
 
 // rulesAbove are the rules of that name in the layers above the given one: more

@@ -231,7 +231,7 @@ var scopeFields = map[string][]string{
 
 func noSuchPath(text string, p redact.Path, s *Schema) error {
 	msg := display.Quoted(text) + " leads nowhere in the tool's schema"
-	if hint := hint.DidYouMean(hint.Nearest(p.Steps[len(p.Steps)-1], s.root().MemberNames())); hint != "" {
+	if hint := hint.DidYouMean(p.Steps[len(p.Steps)-1], s.root().MemberNames()); hint != "" {
 		msg += "; " + hint
 	}
 	return errors.New(msg)

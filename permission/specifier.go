@@ -149,7 +149,7 @@ func unknownTool(name string, tools []Tool) error {
 		names[i] = tools[i].Name
 	}
 	slices.Sort(names)
-	if hint := hint.DidYouMean(hint.Nearest(name, names)); hint != "" {
+	if hint := hint.DidYouMean(name, names); hint != "" {
 		return fmt.Errorf("there is no tool %s; %s", display.Quoted(name), hint)
 	}
 	return fmt.Errorf("there is no tool %s", display.Quoted(name))
@@ -241,7 +241,7 @@ func parameterRules(base Rule, tool *Tool, name, value string) ([]Rule, error) {
 	field := root.Fields[name]
 	if root.Kind != schema.KindStruct || field == nil {
 		msg := "the tool has no parameter " + name
-		if hint := hint.DidYouMean(hint.Nearest(name, root.MemberNames())); hint != "" {
+		if hint := hint.DidYouMean(name, root.MemberNames()); hint != "" {
 			msg += "; " + hint
 		}
 		return nil, errors.New(msg)

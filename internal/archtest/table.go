@@ -112,7 +112,7 @@ func core() []Row {
 		},
 		{
 			Folder: "permission",
-			Own:    []string{"message", "toolcall", "permission/shell", "internal/plainfile"},
+			Own:    []string{"message", "toolcall", "permission/shell", "internal/plainfile", "internal/spelling"},
 			Libraries: []string{
 				"cel.dev/cel-go", "github.com/goccy/go-yaml", "github.com/santhosh-tekuri/jsonschema/v6",
 				"golang.org/x/net/idna",
@@ -235,6 +235,11 @@ func core() []Row {
 			Why:    "every surface for people shows an edit in the same way",
 		},
 		{
+			Folder: "internal/spelling",
+			Never:  noIO,
+			Why:    "every surface that suggests a word compares words in the same way",
+		},
+		{
 			Folder: "internal/asked",
 			Own:    []string{"message", "toolcall", "internal/reveal", "internal/linediff"},
 			Never:  noIO,
@@ -303,7 +308,7 @@ func around() []Row {
 		},
 		{
 			Folder: "cmd",
-			Own:    []string{"internal/asked", "internal/reveal", "internal/linediff", "internal/plainfile"},
+			Own:    []string{"internal/asked", "internal/reveal", "internal/linediff", "internal/plainfile", "internal/spelling"},
 			Public: true,
 			Libraries: []string{
 				"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/charmbracelet/huh",

@@ -347,17 +347,29 @@ type exprScope struct {
 	args *schema.Type
 }
 
-// Functions implements hint.Scope.
-func (s exprScope) Functions() []string { return sortedKeys(s.env.Functions()) }
+// Functions implements hint.Scope. Operators have signs in their names.
+func (s exprScope) Functions() []string {
+	names := sortedKeys(s.env.Functions())
+	for _, m := range s.env.Macros() {
+		names = append(names, m.Function())
+	}
+	slices.Sort(names)
+	return slices.DeleteFunc(names, func(f string) bool { return f != "exists_one" && strings.ContainsAny(f, "_@") })
+}
 
 // Variables implements hint.Scope.
 func (s exprScope) Variables() []string {
 	var out []string
 	for _, v := range s.env.Variables() {
 		out = append(out, v.Name())
+		if fields, ok := s.Fields(v.Name()); ok {
+			for _, f := range fields {
+				out = append(out, v.Name()+"."+f)
+			}
+		}
 	}
 	slices.Sort(out)
-	return out
+	return append(out, "true", "false", "null")
 }
 
 // Fields implements hint.Scope.

@@ -1,8 +1,6 @@
-// Package hint guesses what the author of a policy meant by something that a
-// rule file or an expression cannot have, and says what to write.
-//
-// Each table is tried from top to bottom; the first line that fits gives the
-// hint. A hint is never part of a decision.
+// Package hint guesses what the author of a policy meant by something that a rule
+// file or an expression cannot have, and says what to write. Nothing of it is part of
+// a decision.
 package hint
 
 import (
@@ -11,75 +9,17 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/askance-dev/askance/internal/spelling"
 )
 
-// DidYouMean is the hint that names one candidate; "" for none.
-func DidYouMean(name string) string {
-	if name == "" {
-		return ""
-	}
-	return "did you mean " + name + "?"
-}
-
-// Nearest returns the candidate that looks like a misspelling of name, or "".
-func Nearest(name string, candidates []string) string {
-	best, bestDist := "", 2
-	if len(name) > 3 {
-		bestDist = max(2, len(name)/3) + 1
-	}
-	for _, c := range candidates {
-		d := Distance(strings.ToLower(name), strings.ToLower(c))
-		if len(name) > 3 && strings.HasPrefix(c, name) {
-			d = 1 // cut short
-		}
-		if d < bestDist {
-			best, bestDist = c, d
-		}
-	}
-	return best
-}
-
-// Distance counts the letters to insert, delete and replace, and the pairs of
-// neighbours to exchange, over bytes; the names it sees are short.
-func Distance(a, b string) int {
-	if len(a) > 64 || len(b) > 64 {
-		return max(len(a), len(b))
-	}
-	above, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range a {
-		above, last, row = last, row, above
-		row[0] = i + 1
-		for j := range b {
-			cost := last[j]
-			if a[i] != b[j] {
-				cost++
-			}
-			row[j+1] = min(cost, last[j+1]+1, row[j]+1)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				row[j+1] = min(row[j+1], above[j-1]+1)
-			}
-		}
-	}
-	return row[len(b)]
-}
-
-// List joins names, but at most twelve of them.
-func List(names []string) string {
-	if len(names) > 12 {
-		return strings.Join(names[:12], ", ") + ", …"
-	}
-	return strings.Join(names, ", ")
-}
-
-// line is one line of a table: a pattern, and the hint for what fits it. $1 in
-// the hint is the first group of the pattern.
+// line is one line of a table: a pattern, and the hint for a text that it matches. $1
+// in the hint is the first group of the pattern.
 type line struct{ pattern, hint string }
 
 var compiled sync.Map // pattern → *regexp.Regexp
 
+// find gives the hint of the first line that fits, or "".
 func find(table []line, text string) string {
 	for _, l := range table {
 		re, ok := compiled.Load(l.pattern)
@@ -94,105 +34,163 @@ func find(table []line, text string) string {
 	return ""
 }
 
-// words are lines of the form "meaning <- word word …".
-type words string
-
-func (w words) find(word string) string {
-	for l := range strings.Lines(string(w)) {
-		if meaning, list, ok := strings.Cut(l, " <- "); ok && slices.Contains(strings.Fields(list), word) {
-			return meaning
-		}
+// DidYouMean asks for the known word that is meant: the last part of a path, a word of
+// another language or a misspelled one; "" for none.
+func DidYouMean(name string, known []string) string {
+	at := slices.IndexFunc(known, func(k string) bool { return strings.HasSuffix(k, "."+name) })
+	if at < 0 {
+		at = slices.Index(known, cmp.Or(find(words, name), name))
 	}
-	return ""
+	meant := spelling.Nearest(name, known)
+	if at >= 0 {
+		meant = known[at:]
+	}
+	if len(meant) == 0 {
+		return ""
+	}
+	return "did you mean " + meant[0] + "?"
 }
 
-// keys are keys of other policy languages.
-const keys words = `
-behavior <- action effect decision verdict permission type
-when <- condition conditions if where expr expression cel
-message <- text prompt question reason
-description <- comment note
-expiry <- timeout ttl expires deadline
-approvers <- reviewers who
-name <- id
-rule_content <- pattern content command specifier
-quorum <- approvals min_approvals
-expect <- expected result
-args <- arguments params
-rules <- policies permissions
-vocabulary <- vars variables terms
-roles <- role
-users <- people
-groups <- teams
-max_uses <- uses
-now <- time
-tests <- cases
-`
+// Expression is a fault that the compiler of expressions found.
+type Expression struct {
+	Message string
+	// Before is the text of the line up to the fault, Rest the text after it.
+	Before, Rest string
+	Scope        Scope
+}
 
-// remarks are about keys that no key of ours stands for.
-const remarks words = `
-rules have no order: deny wins over ask, ask over allow <- priority order
-write behavior: allow <- allow
-write behavior: ask <- ask
-write behavior: deny <- deny
-write when with a negation: !(…) <- unless
-write it before the name of the file: managed=FILE <- layer
-tools are declared in a file of their own, which is named with --tools <- tools
-remove the rule, or write enforcement: audit <- enabled disabled
-it is a key of the file: the names of rules to remove <- disable
-write when: args.x == … <- args
-a call that no rule is about asks <- default
-`
+// Scope is what an expression can name.
+type Scope interface {
+	Functions() []string
+	// Variables are those with a value, such as ctx, and their fields, such as ctx.now.
+	Variables() []string
+	// Fields are those of a struct by its path, such as ctx; false: there is no
+	// such struct, and all known fields are given.
+	Fields(path string) ([]string, bool)
+}
 
-// values are words of other policy languages for values.
-const values words = `
-deny <- block reject refuse forbid disallow denied never no
-ask <- approve confirm review prompt escalate require_approval
-allow <- allowed always yes permit accept pass grant
-explore <- plan readonly read_only
-bypass <- yolo bypasspermissions
-accept_edits <- acceptedits
-dont_ask <- dontask
-audit <- dry_run log observe
-warn <- monitor
-`
+var (
+	unknown    = regexp.MustCompile(`(undefined field|undeclared reference to) '([^']+)'`)
+	pathBefore = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_.]*$`)
+	pathInHas  = regexp.MustCompile(`^\(\s*([A-Za-z_][A-Za-z0-9_.]*)\.`)
+)
 
-// shapes show values that have keys, by the last part of their path.
-const shapes words = `
-write {users: [ann], groups: [finance]} <- approvers
-write {groups: [managers]} <- to
-write {behavior: ask} <- expect
-write {tool: NAME, args: {…}} <- call
-write {scope: [args.id], ttl: 1h} <- remember
-write {user: ann, roles: [sales]} <- caller
-write {subject: exec.payments} <- executor
-write {level: full} <- audit
-write a name and its expression: weekend: ctx.now.getDayOfWeek() == 0 <- vocabulary
-write {expiry: 4h} <- defaults
-`
+// Explain gives the hint, and whether the fault is an unknown name.
+func (x Expression) Explain() (unknownName bool, hint string) {
+	hint = find(faults, strings.TrimRight(x.Before, " \t")+"¦"+x.Rest+"¦¦"+x.Message)
+	m := unknown.FindStringSubmatch(x.Message)
+	switch {
+	case m == nil:
+		return false, hint
+	case m[1] == "undefined field":
+		return true, x.explainField(m[2])
+	default:
+		return true, cmp.Or(hint, x.explainName(m[2]))
+	}
+}
+
+func (x Expression) explainField(name string) string {
+	path := pathBefore.FindString(strings.TrimSuffix(x.Before, "?"))
+	if asked := pathInHas.FindStringSubmatch(x.Rest); path == "has" && asked != nil {
+		path = asked[1]
+	}
+	names, known := x.Scope.Fields(path)
+	if hint := DidYouMean(name, names); hint != "" || !known || len(names) == 0 {
+		return hint
+	}
+	return path + " has " + joinNames(names)
+}
+
+func (x Expression) explainName(name string) string {
+	known, none := x.Scope.Variables(), Variables
+	if strings.HasPrefix(x.Rest, "(") {
+		known, none = append(x.Scope.Functions(), known...), "there is no such function; askance policy vars lists them"
+	}
+	return cmp.Or(DidYouMean(name, known), none)
+}
+
+// Hints that callers compare with.
+const (
+	Variables = "the variables are tool, args, caller and ctx; put a text in quotes"
+	JoinTexts = `join texts with +, and make a text of a number: "'Order ' + string(args.order)"`
+	Example   = `write conditions as in args.x > 5 && args.y == "a"`
+)
+
+// faults are mistakes in expressions: the text before the fault, the text after it and
+// the message of the compiler, with ¦ and ¦¦ between them.
+var faults = []line{
+	{`(?i)(\band¦|¦and\b|¦&( |¦)).*¦¦Syntax`, "write && for and"},
+	{`(?i)(\bor¦|¦or\b|¦\|( |¦)).*¦¦Syntax`, "write || for or"},
+	{`(?i)(\bnot¦|¦not\b).*¦¦Syntax`, "write ! for not: !(…)"},
+	{`(¦(= |=¦|=>|is |eq )|<¦>).*¦¦Syntax`, "compare with ==, !=, <, <=, > or >="},
+	{`¦(=~|(?i:contains|(starts|ends)with|matches|like)\b).*¦¦Syntax|does not support field|'(contains|startsWith|endsWith|lowerAscii|upperAscii|trim|split)' applied to '\(`,
+		`call a function of the value: args.x.contains("…"), args.x.matches("^…$"), args.x.size(), ctx.now.getHours()`},
+	{`\?¦\?|\w\?\.\w[^¦]*¦.*¦¦Syntax|¦\(.*reference to 'get|optional_type\(|_[!=]=_.* null\)`,
+		"for a field that may be missing write has(args.x), or args.?x.orValue(…)"},
+	{`applied to '.*askance\.Args|reference to 'has'|to has\(\)`, "name a field of the arguments: args.x, and has(args.x) to ask whether it is there"},
+	{`_[!=]=_.*askance\.Tool`, "write tool.name"},
+	{`¦\(.*reference to '(all|exists|exists_one|map|filter)'|must be a simple name`, "name the element first: LIST.exists(x, x == …)"},
+	{`\bin\s*(\([^)¦]*¦,|\{[^}:¦]*¦[,}])|'@in' applied to '\(.*, string\)|'url.hostIn'`, `a list is written in [ ]: ["a", "b"]`},
+	{`'(contains|_[!=]=_)' applied to '.*list\(string`, `write "x" in LIST, or !("x" in LIST)`},
+	{`\d¦(_|,\d| ?[A-Za-z€$£%]+\b)|\d%¦`, "a number has digits only: 1000"},
+	{`¦[^¦]*\\.*¦¦.*token recognition`, `write \\ for a backslash in a text, or r"…" for a text that keeps it`},
+	{`¦[rRbB]?["'].*¦¦.*token recognition`, `a text is not closed; YAML takes " #" for the beginning of a comment unless the whole is in quotes, or in a block after |`},
+	{`¦[@“”„‟‘’‚«»]`, `put a text in quotes, " or '`},
+	{`'_[+-]_' applied to '\(timestamp, |invalid duration`, `a span of time is written duration("24h"); the units are h, m, s and ms`},
+	{`applied to '.*(timestamp.*string|string.*timestamp)|invalid timestamp`, `write a time as timestamp("2026-01-01T00:00:00Z"), or timestamp(args.x)`},
+	{`¦(\{\{|\$\{)|\{¦|'_\+_' applied to '.*string`, JoinTexts},
+	{`'[_@!-]\S*' applied to .*(int|double|bool)|expected type 'bool'`, "compare two values of one type, as in args.x > 5; double(…) and string(…) convert"},
+	{`¦¦Syntax`, Example},
+}
+
+// words are those of other languages, for keys, values, functions and variables.
+var words = []line{
+	{`^(?i:action|effect|decision|verdict|permission|type)$`, "behavior"},
+	{`^(?i:conditions?|if|where|expr|expression|cel)$`, "when"},
+	{`^(?i:text|prompt|question|reason)$`, "message"},
+	{`^(?i:comment|note)$`, "description"},
+	{`^(?i:timeout|ttl|expires|deadline)$`, "expiry"},
+	{`^(?i:reviewers|who)$`, "approvers"},
+	{`^(?i:pattern|content|command|specifier)$`, "rule_content"},
+	{`^(?i:block|reject|refuse|forbid|disallowed|denied|never|no)$`, "deny"},
+	{`^(?i:approve|confirm|review|escalate|require_approval)$`, "ask"},
+	{`^(?i:always|yes|allowed|permit|accept|pass|grant)$`, "allow"},
+	{`^(?i:plan|read_?only)$`, "explore"},
+	{`^(?i:length|len|count)$`, "size"},
+	{`^(?i:(to_?)?lower(case)?)$`, "lowerAscii"},
+	{`^(?i:(to_?)?upper(case)?)$`, "upperAscii"},
+	{`^(?i:any|some)$`, "exists"},
+	{`^(?i:max)$`, "greatest"},
+	{`^(?i:min)$`, "least"},
+	{`^(?i:now|today|time)$`, "ctx.now"},
+	{`^(?i:input|params?|parameters?|arguments?|arg|request)$`, "args"},
+	{`^(?i:requester|username|principal)$`, "caller.user"},
+}
+
+// remarks are about keys of a rule that no key of ours stands for.
+var remarks = []line{
+	{`^(priority|order)$`, "rules have no order: deny wins over ask, ask over allow"},
+	{`^(allow|ask|deny)$`, "write behavior: $1"},
+	{`^args$`, "write when: args.x == …"},
+	{`^(enabled|disabled?)$`, "remove the rule, or write enforcement: audit"},
+}
 
 // texts has what a node is and its field, where the value should be a text.
 var texts = []line{
 	{`^an anchor`, "write the value out; put a text that begins with & or * in quotes"},
 	{`^empty `, "leave the key out, or write a value after it"},
-	{`^a list (when|message)$`, "it is one expression: join conditions with && or ||"},
-	{`^a list vocabulary\.`, `it is an expression: put the list in quotes, '["ann", "bob"]'`},
+	{`^a list (when|message|vocabulary)`, `write one expression in quotes: 'a && b', or '["ann", "bob"]'`},
 	{`^a list `, "write one text"},
 	{`^true or false when$`, "leave when out to mean every call"},
-	{`^a mapping `, "put the whole text in quotes, or in a block after |"},
-	{``, "put it in quotes"},
+	{``, "put the whole value in quotes"},
 }
 
 // lines has the message of the YAML parser, the line and, after ¦, its value.
 var lines = []line{
-	{"^[^\n]*\n[^¦]*\t", "indent with spaces, and write a space after a colon: YAML does not accept tabs there"},
-	{"^[^\n]*\n[^¦]*[\u00a0\u2007\u202f\u3000]", "the line has a blank that YAML does not know, as web pages and word processors write it: type a space"},
-	{`^could not find end character`, "a quote is opened and never closed"},
+	{"^[^\n]*\n[^¦]*[\t\u00a0\u2007\u202f\u3000]", "write plain spaces: YAML does not accept tabs and other blanks there"},
 	{`^found unknown escape`, `YAML reads \ in double quotes: write \\, or put the whole in single quotes`},
-	{`¦\*`, `put it in quotes: "*"`},
-	{`¦.*: `, "a text with a colon and a space in it must be in quotes, or in a block after |"},
-	{`¦["']`, "a text that begins with a quote ends at the next one: put the whole in quotes of the other kind, or in a block after |"},
-	{"¦[%@`]", "a text cannot begin with this sign: put it in quotes"},
+	{"¦([*%@`])", "put the value in quotes: it cannot begin with $1"},
+	{`¦(.*: |["'])`, "put the whole value in quotes that it does not contain, or in a block after |"},
 	{`^non-map value`, "a key has a colon and a space after it, as in behavior: ask; indent a line that continues a text further than its key"},
 	{`^[^\n]*(not allowed in this context|unexpected)`, "keys that belong together begin in the same column"},
 }
@@ -204,7 +202,7 @@ var tools = []line{
 	{`^(all|any|every)$`, `any tool is "*"`},
 }
 
-// Tool is for a name that no tool can have, already fit to be shown.
+// Tool is for a name that no tool can have, fit to be shown.
 func Tool(name string) string { return find(tools, name) }
 
 // Text is for a value that should be a text; node says what it is.
@@ -216,73 +214,37 @@ func Line(message, text string) string {
 	return find(lines, strings.ReplaceAll(message, "\n", " ")+"\n"+text+"¦"+strings.TrimSpace(value))
 }
 
-// Bool is for a text that should be true or false: YAML 1.1 has more words.
-func Bool(text string) string {
-	return words("write true, without quotes <- yes on y true\nwrite false, without quotes <- no off n false").find(strings.ToLower(text))
-}
-
-// Word is for a value that is none of the words.
-func Word(word string, known []string) string {
-	if other := values.find(strings.ToLower(word)); slices.Contains(known, other) {
-		return DidYouMean(other)
-	}
-	return DidYouMean(Nearest(word, known))
-}
-
-// Shape shows how a value that should have keys is written.
-func Shape(field string) string {
-	if field == "" {
-		return "a rule file has the keys version, name and rules"
-	}
-	return shapes.find(field[strings.LastIndexByte(field, '.')+1:])
-}
-
-// Key is for an unknown key. in is the path of the mapping, known are the keys
-// that it can have, and paths those of all keys of rule files.
+// Key is for an unknown key. in is the path of the mapping, known are the keys that it
+// can have, and paths those of all keys of rule files.
 func Key(name, in string, known, paths []string) string {
-	other := keys.find(strings.ToLower(name))
-	if !slices.Contains(known, other) {
-		other = ""
+	remark, elsewhere := "", ""
+	if in == "rules[]" {
+		remark = find(remarks, name)
 	}
-	near := Nearest(name, known)
-	if in != "" {
-		other, near = cmp.Or(other, near), other
-	} else {
-		other, near = cmp.Or(near, other), ""
+	var places []string
+	for _, path := range paths {
+		if outer, ok := strings.CutSuffix(path, "."+name); ok && name != "name" {
+			places = append(places, outer)
+			elsewhere = "it is a key of " + joinNames(places)
+		}
 	}
-	if hint := DidYouMean(cmp.Or(other, near)); hint != "" {
-		return hint
-	}
-	if where := keyElsewhere(name, in, paths); where != "" {
-		return where
-	}
-	if remark := remarks.find(name); remark != "" && (slices.Contains(known, "behavior") || slices.Contains(known, "rules")) {
-		return remark
-	}
-	if len(known) > 12 {
+	return cmp.Or(DidYouMean(name, known), remark, elsewhere, Keys(known))
+}
+
+// Keys is for a value that should have keys.
+func Keys(known []string) string {
+	if len(known) == 0 || len(known) > maxNames {
 		return ""
 	}
-	return "the keys here are " + List(known)
+	return "the keys here are " + joinNames(known)
 }
 
-var elementNumber = regexp.MustCompile(`\[\d+\]`)
+// maxNames is how many names a hint lists.
+const maxNames = 12
 
-// keyElsewhere says where a misplaced key belongs: below another one, or in the
-// rule.
-func keyElsewhere(name, in string, paths []string) string {
-	in = elementNumber.ReplaceAllString(in, "[]")
-	outer := ""
-	for _, path := range paths {
-		below, isBelow := path, in == ""
-		if in != "" {
-			below, isBelow = strings.CutPrefix(path, in+".")
-		}
-		if isBelow && strings.HasSuffix(below, "."+name) && !strings.HasPrefix(below, "[]") {
-			return "it belongs below: " + below
-		}
-		if path == "rules[]."+name && in != "rules[]" && strings.HasPrefix(in, "rules[]") && name != "name" && name != "description" {
-			outer = "it is a key of the rule, further left"
-		}
+func joinNames(names []string) string {
+	if len(names) > maxNames {
+		names = append(names[:maxNames:maxNames], "…")
 	}
-	return outer
+	return strings.Join(names, ", ")
 }

@@ -156,7 +156,7 @@ func (d *reader) readWord(n ast.Node, field string, k keyTags) string {
 	switch {
 	case !ok:
 	case len(k.words) > 0 && !slices.Contains(k.words, s):
-		d.addFault(n, field, "is "+display.Quoted(s)+", want "+OrList(k.words), cmp.Or(k.hint, hint.Word(s, k.words)))
+		d.addFault(n, field, "is "+display.Quoted(s)+", want "+OrList(k.words), cmp.Or(k.hint, hint.DidYouMean(s, k.words)))
 		return ""
 	case k.filled && strings.TrimSpace(s) == "":
 		d.addFault(n, field, "is empty", "leave the key out")

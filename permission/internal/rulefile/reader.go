@@ -72,7 +72,7 @@ func pairsOrNil(n ast.Node) ([]*ast.MappingValueNode, bool) {
 func (d *reader) readMapping(n ast.Node, field string, known []string) (map[string]ast.Node, bool) {
 	pairs, ok := pairsOrNil(n)
 	if !ok {
-		d.addFault(n, field, "is "+nodeName(n)+", want keys and values", hint.Shape(field))
+		d.addFault(n, field, "is "+nodeName(n)+", want keys and values", hint.Keys(known))
 		return nil, false
 	}
 	out := make(map[string]ast.Node, len(pairs))
@@ -144,7 +144,7 @@ func (d *reader) readTexts(n ast.Node, field string) []string {
 func (d *reader) readBool(n ast.Node, field string) bool {
 	b, ok := n.(*ast.BoolNode)
 	if !ok {
-		d.addFault(n, field, "is "+nodeName(n)+", want true or false", boolHint(n))
+		d.addFault(n, field, "is "+nodeName(n)+", want true or false", "write one of them, without quotes")
 		return false
 	}
 	return b.Value
@@ -166,13 +166,6 @@ func (d *reader) pathOf(field string) string {
 func (d *reader) originOf(n ast.Node) *Origin {
 	line, col := placeOf(n)
 	return &Origin{File: d.file, Line: line, Col: col, fields: d.places, aliases: map[string]string{}}
-}
-
-func boolHint(n ast.Node) string {
-	if s, ok := n.(*ast.StringNode); ok {
-		return hint.Bool(s.Value)
-	}
-	return ""
 }
 
 func nodeName(n ast.Node) string {
@@ -293,7 +286,7 @@ func (j *jsonObject) readNode(d *reader, n ast.Node, field string) {
 		return
 	}
 	if _, ok := v.(map[string]any); !ok {
-		d.addFault(n, field, "is "+nodeName(n)+", want keys and values", hint.Shape(field))
+		d.addFault(n, field, "is "+nodeName(n)+", want keys and values", "")
 		return
 	}
 	text, err := strictjson.Marshal(v)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/askance-dev/askance/permission/internal/hint"
+	"github.com/askance-dev/askance/internal/spelling"
 )
 
 // JSON Schema ignores keywords that it does not know, so that a misspelled one
@@ -113,7 +113,7 @@ func (w *wordReader) fault(name string) string {
 		return "this keyword checks nothing in draft 2020-12; use " + goneKeywords[name] + ", or name an earlier draft in $schema"
 	}
 	if meant := meantKeyword(name); meant != "" {
-		return "is not a keyword of JSON Schema and checks nothing (" + hint.DidYouMean(meant) + " names of your own begin with x-)"
+		return "is not a keyword of JSON Schema and checks nothing (did you mean " + meant + "? names of your own begin with x-)"
 	}
 	return ""
 }
@@ -130,7 +130,7 @@ func meantKeyword(name string) string {
 	}
 	best, bestDist := "", len(name)
 	for _, word := range slices.Sorted(maps.Keys(schemaKeywords)) {
-		if d := hint.Distance(plain, plainWord(word)); d < bestDist && isLikely(name, word, d) {
+		if d := spelling.Distance(plain, plainWord(word)); d < bestDist && isLikely(name, word, d) {
 			best, bestDist = word, d
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
+	"github.com/askance-dev/askance/internal/spelling"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -109,7 +110,7 @@ func (all contexts) find(name string) (settingsOf, error) {
 	of, ok := all.Named[name]
 	if !ok {
 		names := slices.Sorted(maps.Keys(all.Named))
-		return nil, &message.Error{Code: message.CodeNotFound, Op: "find context", What: fmt.Sprintf("there is no context %q%s", name, didYouMean("", nearest(name, names))), Hint: "askance context list shows the contexts"}
+		return nil, &message.Error{Code: message.CodeNotFound, Op: "find context", What: fmt.Sprintf("there is no context %q%s", name, didYouMean("", spelling.Nearest(name, names))), Hint: "askance context list shows the contexts"}
 	}
 	return of, nil
 }

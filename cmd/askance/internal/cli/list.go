@@ -15,6 +15,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/internal/spelling"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -105,7 +106,7 @@ func sortWords() []string {
 func (l *listing) check(now time.Time) (err error) {
 	for _, s := range l.states {
 		if l.r.States = append(l.r.States, message.ToolCallState(s)); !message.ToolCallState(s).Valid() {
-			return usagef("--state %q: use pending, asking, allowed, submitted or finished%s", s, didYouMean("", nearest(s, []string{"pending", "asking", "allowed", "submitted", "finished"})))
+			return usagef("--state %q: use pending, asking, allowed, submitted or finished%s", s, didYouMean("", spelling.Nearest(s, []string{"pending", "asking", "allowed", "submitted", "finished"})))
 		}
 	}
 	if l.blocked {

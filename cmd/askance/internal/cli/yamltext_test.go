@@ -37,12 +37,3 @@ func TestYAMLText(t *testing.T) {
 		t.Errorf("read back: %v\nwant %v\n%s", got, want, text)
 	}
 }
-
-func TestNearest(t *testing.T) {
-	words := []string{"list", "load", "show", "approve", "reject", "session", "since"}
-	for word, want := range map[string]string{"lst": "list", "aprove": "approve", "app": "approve", "shwo": "show", "LIST": "list", "x": "", "sesion": "session", "quit": ""} {
-		if got := strings.Join(nearest(word, words), " "); got != want {
-			t.Errorf("nearest(%q) = %q, want %q", word, got, want)
-		}
-	}
-}

@@ -1,0 +1,64 @@
+// Package spelling finds the words that a person perhaps meant by another one.
+package spelling
+
+import (
+	"slices"
+	"strings"
+)
+
+// maxSuggestions is how many words an error suggests.
+const maxSuggestions = 3
+
+// Nearest gives the words that are perhaps meant, the most similar first. Case does
+// not count, and a word that is cut short is as good as one with one fault.
+func Nearest(word string, words []string) []string {
+	word = strings.ToLower(word)
+	type match struct {
+		word     string
+		distance int
+	}
+	var found []match
+	for _, w := range words {
+		lower := strings.ToLower(w)
+		d := Distance(word, lower)
+		if len(word) >= 3 && strings.HasPrefix(lower, word) {
+			d = min(d, 1)
+		}
+		if d <= max(1, min(len(word), len(w))/3) {
+			found = append(found, match{w, d})
+		}
+	}
+	slices.SortStableFunc(found, func(a, b match) int { return a.distance - b.distance })
+	var out []string
+	for _, m := range found[:min(maxSuggestions, len(found))] {
+		out = append(out, m.word)
+	}
+	return out
+}
+
+// Distance counts the letters to insert, remove, replace or swap, over bytes. It
+// compares the lengths alone of texts that are too long for a name.
+func Distance(a, b string) int {
+	if len(a) > 64 || len(b) > 64 {
+		return max(len(a), len(b))
+	}
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range a {
+		before, last, row = last, row, before
+		row[0] = i + 1
+		for j := range b {
+			cost := last[j]
+			if a[i] != b[j] {
+				cost++
+			}
+			row[j+1] = min(cost, last[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+	}
+	return row[len(b)]
+}
