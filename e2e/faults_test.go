@@ -122,6 +122,12 @@ func (r *faultRun) session() string { return fmt.Sprint("run-", r.seed) }
 func (c *faultRuns) run(seed uint64) {
 	c.t.Helper()
 	r := &faultRun{faultRuns: c, seed: seed, began: time.Now()}
+	exclusive := map[toolcall.Key]bool{}
+	for n := range faultCalls {
+		block, k := r.call(n)
+		exclusive[k] = !idempotent(block.Name)
+	}
+	r.Exclusive = func(k toolcall.Key) bool { return exclusive[k] }
 	defer func() {
 		if c.t.Failed() {
 			c.t.Logf("to repeat: make faults SEED=%d\n%s", seed, r.Transcript())

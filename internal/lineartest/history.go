@@ -43,7 +43,7 @@ type Seen string
 // What clients see.
 const (
 	Absent   Seen = "absent"
-	Pending  Seen = "pending" // recorded, and decided later by any engine
+	Pending  Seen = "pending" // of exclusive tools: recorded, and decided later by any engine
 	Asking   Seen = "asking"
 	Approved Seen = "approved"
 	Rejected Seen = "rejected"
@@ -96,23 +96,29 @@ var model = (&porcupine.NondeterministicModel{
 	},
 	Init: func() []any { return []any{Absent} },
 	Step: func(state, input, output any) []any {
-		return step(state.(Seen), input.(Request), output.(Seen))
+		return step(state.(Seen), input.(request), output.(Seen))
 	},
 	Equal: func(a, b any) bool { return a == b },
 }).ToModel()
 
+// request is what a client did with a call of the tool that it has.
+type request struct {
+	did       Request
+	exclusive bool
+}
+
 // step gives the states that may follow; none: the outcome is impossible here.
-func step(now Seen, did Request, saw Seen) []any {
+func step(now Seen, r request, saw Seen) []any {
 	var out []any
 	for _, from := range meanwhile(now) {
-		for _, next := range follow(from, did) {
+		for _, next := range follow(from, r) {
 			switch saw {
 			case Unsent:
 				next = from
 			case Unsure:
 				out = append(out, from)
 			case Refused: // a response to a call that waits for one is taken
-				if did == Propose || from == Asking {
+				if r.did == Propose || from == Asking {
 					continue
 				}
 				next = from
@@ -137,13 +143,15 @@ func meanwhile(now Seen) []Seen {
 }
 
 // follow gives the states to which a request leads.
-func follow(now Seen, did Request) []Seen {
+func follow(now Seen, r request) []Seen {
 	switch {
-	case did == Propose && now == Absent: // an engine may record a call before it decides
+	case r.did == Propose && now == Absent && r.exclusive: // an engine records the call before it decides
 		return []Seen{Pending, Asking}
-	case did == Approve && now == Asking:
+	case r.did == Propose && now == Absent:
+		return []Seen{Asking}
+	case r.did == Approve && now == Asking:
 		return []Seen{Approved}
-	case did == Reject && now == Asking:
+	case r.did == Reject && now == Asking:
 		return []Seen{Rejected}
 	}
 	return []Seen{now}
@@ -157,6 +165,10 @@ const checkTime = time.Minute
 
 // History is what clients saw. Its methods can be called from many goroutines.
 type History struct {
+	// Exclusive reports whether the tool of a call must run alone; nil: none must. It is set
+	// before the first request.
+	Exclusive func(toolcall.Key) bool
+
 	mu    sync.Mutex // guards what follows
 	clock int64
 	ops   []porcupine.Operation
@@ -181,7 +193,7 @@ func (h *History) End(client int, did Request, call toolcall.Key, saw Seen, bega
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.ops = append(h.ops, porcupine.Operation{ClientId: client, Input: did, Output: saw, Call: began, Return: ended, Metadata: call})
+	h.ops = append(h.ops, porcupine.Operation{ClientId: client, Input: request{did, h.Exclusive != nil && h.Exclusive(call)}, Output: saw, Call: began, Return: ended, Metadata: call})
 }
 
 // Tell notes what else happened.
@@ -228,7 +240,7 @@ func (h *History) transcript() string {
 		fmt.Fprintln(b, line)
 	}
 	for _, o := range ops {
-		fmt.Fprintf(b, "%3d to %3d  client %d  %s %v: %s\n", o.Call, min(o.Return, 9999), o.ClientId, o.Input, o.Metadata.(toolcall.Key).Call, o.Output)
+		fmt.Fprintf(b, "%3d to %3d  client %d  %s %v: %s\n", o.Call, min(o.Return, 9999), o.ClientId, o.Input.(request).did, o.Metadata.(toolcall.Key).Call, o.Output)
 	}
 	return b.String()
 }

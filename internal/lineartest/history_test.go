@@ -1,6 +1,7 @@
 package lineartest
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/askance-dev/askance/toolcall"
@@ -22,13 +23,14 @@ func TestTheModelRefusesDoubleDecisions(t *testing.T) {
 		"an acknowledgement undone": {false, []op{{1, 2, Propose, Asking}, {3, 4, Approve, Approved}, {5, 6, Read, Asking}}},
 		"refused and still open":    {false, []op{{1, 2, Propose, Asking}, {3, 4, Approve, Refused}, {5, 6, Read, Asking}}},
 		"unavailable and written":   {false, []op{{1, 2, Propose, Asking}, {3, 4, Reject, Unsent}, {5, 6, Read, Rejected}}},
-		"recorded, decided later":   {true, []op{{1, 2, Propose, Pending}, {3, 4, Approve, Refused}, {5, 6, Approve, Approved}}},
-		"recorded, then lost":       {false, []op{{1, 2, Propose, Pending}, {3, 4, Read, Absent}}},
-		"approved before asked":     {false, []op{{1, 2, Propose, Pending}, {3, 4, Approve, Approved}, {5, 6, Read, Pending}}},
-		"asking, then pending":      {false, []op{{1, 2, Propose, Asking}, {3, 4, Propose, Pending}}},
+		"of no exclusive tool":      {false, []op{{1, 2, Propose, Pending}, {3, 4, Read, Asking}}},
+		"exclusive, decided later":  {true, []op{{1, 2, Propose, Pending}, {3, 4, Approve, Refused}, {5, 6, Approve, Approved}}},
+		"exclusive, then lost":      {false, []op{{1, 2, Propose, Pending}, {3, 4, Read, Absent}}},
+		"exclusive, never asked":    {false, []op{{1, 2, Propose, Pending}, {3, 4, Approve, Approved}, {5, 6, Read, Pending}}},
+		"exclusive, undecided":      {false, []op{{1, 2, Propose, Asking}, {3, 4, Propose, Pending}}},
 		"unknown and written late":  {true, []op{{1, 2, Propose, Asking}, {3, 3, Reject, Unsure}, {5, 6, Read, Asking}, {7, 8, Read, Rejected}}},
 	} {
-		h := new(History)
+		h := &History{Exclusive: func(toolcall.Key) bool { return strings.HasPrefix(name, "exclusive") }}
 		for i, o := range tc.ops {
 			h.clock = o.ended - 1
 			h.End(i, o.did, toolcall.Key{Call: "c"}, o.saw, o.began)
