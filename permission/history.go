@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/askance-dev/askance/internal/plainfile"
 	"github.com/askance-dev/askance/internal/strictjson"
@@ -148,12 +150,16 @@ func (h *history) write(v version) {
 	}
 }
 
-// prune removes what the file that was just written replaces, and what exceeds the bounds.
+// prune removes what the file that was just written replaces, what exceeds the bounds, and
+// unfinished files of killed processes.
 func (h *history) prune(written string, size int) error {
 	entries, err := os.ReadDir(h.dir)
 	kept := 1
 	for _, e := range slices.Backward(entries) {
 		name := e.Name()
+		if isLeft(e) {
+			err = errors.Join(err, removeFile(h.dir, name))
+		}
 		if name == written || !historyName.MatchString(name) {
 			continue
 		}
@@ -165,9 +171,21 @@ func (h *history) prune(written string, size int) error {
 				continue
 			}
 		}
-		if gone := os.Remove(filepath.Join(h.dir, name)); !errors.Is(gone, fs.ErrNotExist) { // another engine may have removed it
-			err = errors.Join(err, gone)
-		}
+		err = errors.Join(err, removeFile(h.dir, name))
 	}
 	return err
+}
+
+// isLeft reports whether a process was killed while it wrote the file: one that writes
+// needs no minute.
+func isLeft(e fs.DirEntry) bool {
+	info, err := e.Info()
+	return err == nil && strings.HasPrefix(e.Name(), plainfile.Unfinished) && time.Since(info.ModTime()) > time.Minute
+}
+
+func removeFile(dir, name string) error {
+	if err := os.Remove(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) { // another engine may have removed it
+		return err
+	}
+	return nil
 }

@@ -190,6 +190,26 @@ func TestHistoryCannotBeWritten(t *testing.T) {
 	}
 }
 
+// What a killed process has not finished is removed at the next start, what another one may
+// be writing is not.
+func TestUnfinishedHistoryIsRemoved(t *testing.T) {
+	dir := t.TempDir()
+	for _, f := range []struct {
+		name string
+		ago  time.Duration
+	}{{".new-1", time.Hour}, {".new-2", time.Second}, {".mine", time.Hour}} {
+		path := filepath.Join(dir, f.name)
+		at := time.Now().Add(-f.ago)
+		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chtimes(path, at, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := begin(t, dir, historyPolicy("a"))
+	if names := folder(t, dir); len(names) != 3 || names[0] != ".mine" || names[1] != ".new-2" || len(p.faults) > 0 {
+		t.Errorf("the folder has %q; %v", names, p.faults)
+	}
+}
+
 // The folder has bounds, and a version too large for it is reported.
 func TestHistoryIsBounded(t *testing.T) {
 	dir := t.TempDir()

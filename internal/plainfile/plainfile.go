@@ -138,10 +138,13 @@ func kind(m fs.FileMode) string {
 	return "something else"
 }
 
+// Unfinished begins the name of a file that Replace has not finished.
+const Unfinished = ".new-"
+
 // Replace writes a file in place of the one that is there, if any: whole, or not at all.
-// Only its owner can read it.
+// Only its owner can read it. A killed process leaves an unfinished file in the folder.
 func Replace(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // mode 0600
+	f, err := os.CreateTemp(filepath.Dir(path), Unfinished+"*") // mode 0600
 	if err != nil {
 		return err
 	}
