@@ -60,28 +60,35 @@ func (q *reader) listCalls(ctx context.Context, by toolcall.Principal, r toolcal
 	case r.Session == "" && view.WantsFinished(r) && q.view.HasForgotten() && r.Sort != toolcall.SortChanged: // recent changes are in memory
 		return q.listPastCalls(ctx, list, r)
 	}
-	var session *toolcall.Key
-	if r.Session != "" {
-		session = &toolcall.Key{Space: q.space, Session: r.Session}
-	}
+	session := toolcall.Key{Space: q.space, Session: r.Session}
 	switch {
-	case session != nil && view.WantsFinished(r): // the view forgets
-		calls, err := q.callsOfSession(ctx, *session, r)
+	case r.Session != "" && view.WantsFinished(r): // the view forgets
+		calls, err := q.callsOfSession(ctx, session, r)
 		if err != nil {
 			return toolcall.ListReply{}, err
 		}
 		for _, c := range calls {
 			list.Add(c)
 		}
-	case session != nil:
-		if err := q.store.Freshen(ctx, *session); err != nil {
+	case r.Session != "":
+		if err := q.store.Freshen(ctx, session); err != nil {
 			return toolcall.ListReply{}, err
 		}
-		fallthrough
-	default:
 		q.view.List(list, session)
+	case view.WantsFinished(r): // the view has sessions of open calls
+		q.view.List(list)
+	default:
+		q.view.List(list, q.sessionKeys(r.Sessions)...)
 	}
 	return list.Reply(), nil
+}
+
+// sessionKeys has each session once.
+func (q *reader) sessionKeys(sessions []message.SessionID) (keys []toolcall.Key) {
+	for _, s := range slices.Compact(slices.Sorted(slices.Values(sessions))) {
+		keys = append(keys, toolcall.Key{Space: q.space, Session: s})
+	}
+	return keys
 }
 
 // callsOfSession reads the calls of a session, or the one that a request names.

@@ -228,16 +228,20 @@ func merge(l *List, groups []*group, skip map[toolcall.Key]*toolcall.Call) []*to
 	return out
 }
 
-// sourceOf reads a group from the cursor of a list on; nil: nothing of it comes there.
-func (l *List) sourceOf(g *group) *source {
-	s := &source{at: l.headOf(g)}
-	o := &g.proposed
+// orderOf has the calls of a group in the order of a list.
+func (l *List) orderOf(g *group) *order {
 	switch {
 	case l.order == toolcall.SortDeadline && g.ends:
-		o = &g.ending
+		return &g.ending
 	case l.order == toolcall.SortChanged:
-		o = &g.changed
+		return &g.changed
 	}
+	return &g.proposed
+}
+
+// sourceOf reads a group from the cursor of a list on; nil: nothing of it comes there.
+func (l *List) sourceOf(g *group) *source {
+	s, o := &source{at: l.headOf(g)}, l.orderOf(g)
 	if l.after == nil {
 		s.cursor = o.begin(l.down)
 		return s
@@ -253,8 +257,8 @@ func (l *List) sourceOf(g *group) *source {
 	return s
 }
 
-// List answers a list of the calls in memory: of one session, or of all if it is nil.
-func (v *View) List(l *List, session *toolcall.Key) {
+// List answers a list of the calls in memory: of some sessions, or of all if none is named.
+func (v *View) List(l *List, sessions ...toolcall.Key) {
 	if len(l.words) > 0 {
 		v.texts.mu.Lock()
 		defer v.texts.mu.Unlock()
@@ -264,29 +268,32 @@ func (v *View) List(l *List, session *toolcall.Key) {
 	l.texts.limit(len(v.calls))
 	var p picked
 	switch {
-	case session == nil:
+	case len(sessions) == 0:
 		p = v.orders.pick(l)
-	case l.r.Reply != "" && l.r.Call != "":
-		key := toolcall.Key{Space: session.Space, Session: session.Session, Reply: l.r.Reply, Call: l.r.Call}
+	case len(sessions) == 1 && l.r.Reply != "" && l.r.Call != "":
+		key := toolcall.Key{Space: sessions[0].Space, Session: sessions[0].Session, Reply: l.r.Reply, Call: l.r.Call}
 		if c := v.calls[key]; c != nil {
 			p.others = append(p.others, c)
 		}
-	case v.orders.sessions[*session] != nil:
-		p.others = v.orders.sessions[*session].appendTo(nil)
+	default:
+		for _, key := range sessions {
+			if o := v.orders.sessions[key]; o != nil {
+				p.others = o.appendTo(p.others)
+			}
+		}
 	}
 	through := v.seq
 	v.mu.RUnlock()
-	l.Visited += len(p.whole) + len(p.each) + len(p.others)
+	l.Visited += len(p.whole) + len(p.others)
 	ahead := func(c *toolcall.Call) bool { return l.order == toolcall.SortChanged && c.Seq > through } // changes before it may be missing
 	for _, c := range p.whole {
 		if !ahead(c) {
-			l.rank(c)
+			l.rank(l.placeOf(c))
 		}
 	}
-	for _, c := range p.each {
-		if !ahead(c) && l.meetsEach(c) {
-			l.take(c)
-		}
+	for _, g := range p.each {
+		l.Visited += len(g.entries)
+		l.lookAt(g, ahead)
 	}
 	for _, c := range p.others {
 		if !ahead(c) {
@@ -295,10 +302,35 @@ func (v *View) List(l *List, session *toolcall.Key) {
 	}
 }
 
+// lookAt takes the calls of a group that meet the conditions. Their places need no look at
+// the calls, which are all over the memory.
+func (l *List) lookAt(g members, ahead func(*toolcall.Call) bool) {
+	n, p := 0, g.head
+	for _, e := range g.entries {
+		if ahead(e.call) || !l.meetsEach(e.call, e.first) {
+			continue
+		}
+		n++
+		if g.wanted {
+			p.Value, p.First, p.call = e.value, e.first, e.call
+			l.rank(p)
+		}
+	}
+	l.count(g.phase, n)
+}
+
+// members are the calls of a group, in no order.
+type members struct {
+	entries []entry
+	head    place // what their places share
+	phase   toolcall.Phase
+	wanted  bool // the list has this phase
+}
+
 // picked are calls for a list.
 type picked struct {
 	whole  []*toolcall.Call // they meet all conditions, and those who do so are counted
-	each   []*toolcall.Call // they meet the conditions of their groups
+	each   []members        // they meet the conditions of their groups
 	others []*toolcall.Call // nothing is known of them
 }
 
@@ -308,7 +340,11 @@ func (x *orders) pick(l *List) (p picked) {
 	for _, g := range x.groups {
 		switch l.test(g) {
 		case testEach:
-			p.each = g.proposed.appendTo(slices.Grow(p.each, g.proposed.n))
+			if len(l.help.Marked) > 0 {
+				p.others = g.proposed.appendTo(p.others)
+				continue
+			}
+			p.each = append(p.each, members{slices.Concat(l.orderOf(g).blocks...), l.headOf(g), g.phase, l.hasPhase(g.phase)})
 		case testAll:
 			if l.count(g.phase, g.proposed.n); l.hasPhase(g.phase) {
 				whole = append(whole, g)
@@ -323,9 +359,6 @@ func (x *orders) pick(l *List) (p picked) {
 		}
 	}
 	p.whole = merge(l, whole, l.help.Marked)
-	if len(l.help.Marked) > 0 {
-		p.others, p.each = append(p.others, p.each...), nil
-	}
 	return p
 }
 

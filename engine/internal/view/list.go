@@ -94,7 +94,7 @@ func (l *List) Add(c *toolcall.Call) {
 // take takes a call that meets the conditions but that of the phase.
 func (l *List) take(c *toolcall.Call) {
 	if l.count(c.Phase(), 1); l.hasPhase(c.Phase()) {
-		l.rank(c)
+		l.rank(l.placeOf(c))
 	}
 }
 
@@ -146,12 +146,12 @@ func (l *List) Reply() toolcall.ListReply {
 // meets reports whether a call meets every condition but that of the phase.
 func (l *List) meets(c *toolcall.Call) bool {
 	k := kindOf(c)
-	return k.meets(l.by, &l.any) && l.meetsEach(c)
+	return k.meets(l.by, &l.any) && l.meetsEach(c, c.First)
 }
 
 // meetsEach tests the conditions for which each call has to be looked at.
-func (l *List) meetsEach(c *toolcall.Call) bool {
-	return meetsCall(c, &l.r) && (len(l.words) == 0 || l.hasWords(c)) && (!l.r.Mine || c.State == message.ToolCallAsking && l.help.Mine(c))
+func (l *List) meetsEach(c *toolcall.Call, first uint64) bool {
+	return meetsCall(c, &l.r) && (len(l.words) == 0 || l.hasWords(c, first)) && (!l.r.Mine || c.State == message.ToolCallAsking && l.help.Mine(c))
 }
 
 // meets tests what a group of calls has in common.
@@ -161,6 +161,7 @@ func (k *kind) meets(by toolcall.Principal, r *toolcall.ListRequest) bool {
 		r.Tool != "" && k.tool != r.Tool,
 		r.Agent != "" && k.agent != r.Agent,
 		k.state == message.ToolCallFinished && !r.All,
+		k.state != message.ToolCallFinished && len(r.Results)+len(r.Outcomes) > 0,
 		len(r.States) > 0 && !slices.Contains(r.States, k.state),
 		len(r.Tools) > 0 && !slices.Contains(r.Tools, k.tool),
 		len(r.Agents) > 0 && !slices.Contains(r.Agents, k.agent),
@@ -207,17 +208,18 @@ func ruleOf(c *toolcall.Call) string {
 	return c.Decision.Rule
 }
 
-// hasWords looks for every word in what the reader may see of a call. It hides what rules
-// redact only of a call that would be found with it.
-func (l *List) hasWords(c *toolcall.Call) bool {
-	return l.findWords(l.text(c)) && (l.by.Role == toolcall.RoleRuntime || !c.Hides() || l.findWords(textOf(c.Redacted(), l.help.Line)))
-}
-
-func (l *List) text(c *toolcall.Call) string {
+// hasWords looks for every word in what the reader may see of a call.
+func (l *List) hasWords(c *toolcall.Call, first uint64) bool {
+	var x text
 	if l.texts == nil {
-		return textOf(c, l.help.Line)
+		x = textOf(c, l.help.Line)
+	} else {
+		x = l.texts.of(c, first, l.help.Line)
 	}
-	return l.texts.of(c, l.help.Line)
+	if l.by.Role == toolcall.RoleRuntime {
+		return l.findWords(x.whole)
+	}
+	return l.findWords(x.shown)
 }
 
 func (l *List) findWords(text string) bool {
@@ -285,8 +287,7 @@ func (l *List) turn(by int) int {
 }
 
 // rank keeps a call if it may be on the page.
-func (l *List) rank(c *toolcall.Call) {
-	p := l.placeOf(c)
+func (l *List) rank(p place) {
 	if l.after != nil && l.compare(p, *l.after) <= 0 || l.full && l.compare(p, l.top[l.r.Limit]) > 0 {
 		return
 	}

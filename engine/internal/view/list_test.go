@@ -44,11 +44,16 @@ func listed(t interface{ Fatal(...any) }, v *View, by toolcall.Principal, r tool
 	if err != nil {
 		t.Fatal(err)
 	}
-	var session *toolcall.Key
+	var sessions []toolcall.Key
 	if r.Session != "" {
-		session = &toolcall.Key{Space: "x", Session: r.Session}
+		r.Sessions = []message.SessionID{r.Session}
 	}
-	v.List(l, session)
+	if r.Session != "" || !WantsFinished(r) {
+		for _, s := range r.Sessions {
+			sessions = append(sessions, toolcall.Key{Space: "x", Session: s})
+		}
+	}
+	v.List(l, sessions...)
 	return l.Reply(), l.Visited
 }
 
@@ -63,6 +68,9 @@ func TestManyOpen(t *testing.T) {
 			agent = "rare"
 		}
 		c := asking(i, fmt.Sprint("s", i/10), fmt.Sprint("tool", i%5), agent, fmt.Sprint("rule", i%11), someTime.Add(time.Duration(i*7919%many)*time.Minute))
+		if c.Tool == "tool4" {
+			c.Redact = []string{"args.order"}
+		}
 		v.Apply(&toolcall.EventRecord{Call: c}, uint64(i+1))
 	}
 	v.ReachSequence(many)
@@ -86,10 +94,17 @@ func TestManyOpen(t *testing.T) {
 		{"a session", toolcall.ListRequest{Session: "s77", Sort: toolcall.SortDeadline}, 10, 10},
 		{"a call", toolcall.ListRequest{Session: "s77", Reply: "r", Call: "call_770"}, 1, 1},
 		{"mine", toolcall.ListRequest{Mine: true, Sort: toolcall.SortDeadline, Limit: 100}, 100, 101},
-		{"words of few", toolcall.ListRequest{Words: "a-7777"}, many / 9_000, many},
+		{"words of few", toolcall.ListRequest{Words: "a-7777"}, 1 + many/12_000, many}, // and two that are hidden
 		{"words of many", toolcall.ListRequest{Words: "ORDER", Sort: toolcall.SortDeadline, Limit: 100}, 100, many},
 		{"words of a tool", toolcall.ListRequest{Words: "order", Tools: []string{"tool2"}, Limit: 100}, 100, many / 5},
+		{"words of none", toolcall.ListRequest{Words: "nothing"}, 0, many},
 		{"since", toolcall.ListRequest{Since: someTime.Add((many - 20) * time.Second)}, 20, many},
+		{"since long", toolcall.ListRequest{Since: someTime, Sort: toolcall.SortDeadline, Limit: 100}, 100, many},
+		{"by", toolcall.ListRequest{By: "ann"}, 0, many},
+		{"one id", toolcall.ListRequest{Call: "call_99"}, 1, many},
+		{"sessions", toolcall.ListRequest{Sessions: []message.SessionID{"s7", "s8"}}, 20, 20},
+		{"results", toolcall.ListRequest{Results: []message.ToolResultState{message.ToolResultError}}, 0, 0},
+		{"outcomes", toolcall.ListRequest{Outcomes: []toolcall.Cause{toolcall.CauseDeny}}, 0, 0},
 	} {
 		best := time.Hour
 		for range 3 {
@@ -101,7 +116,11 @@ func TestManyOpen(t *testing.T) {
 			}
 		}
 		t.Logf("%-16s %6d µs", row.name, best.Microseconds())
-		if most := 50 * time.Millisecond * slower; row.most < 1000 && best > most {
+		most := 50 * time.Millisecond * slower
+		if row.most >= 1000 { // a look at every call takes about 30 ms, and more where others use the memory
+			most *= 4
+		}
+		if best > most {
 			t.Errorf("%s takes %v of processor time, want at most %v", row.name, best, most)
 		}
 	}

@@ -20,19 +20,20 @@ type texts struct {
 // text is what words are looked for in, in lower case; call is the call as it was then.
 type text struct {
 	call  *toolcall.Call
-	lower string
+	whole string
+	shown string // to those who may not see what rules redact
 }
 
 // of gives the text of a call that is in the view. t.mu is held.
-func (t *texts) of(c *toolcall.Call, line func(*toolcall.Call) string) string {
-	if known := t.known[c.First]; known.call == c {
-		return known.lower
+func (t *texts) of(c *toolcall.Call, first uint64, line func(*toolcall.Call) string) text {
+	if known := t.known[first]; known.call == c {
+		return known
 	}
-	lower := textOf(c, line)
+	x := textOf(c, line)
 	if len(c.Input) <= longestText {
-		t.known[c.First] = text{c, lower}
+		t.known[first] = x
 	}
-	return lower
+	return x
 }
 
 // limit forgets all texts once they are much more than the calls. t can be nil.
@@ -42,7 +43,15 @@ func (t *texts) limit(calls int) {
 	}
 }
 
-// textOf has a line end between the parts, which no word has.
-func textOf(c *toolcall.Call, line func(*toolcall.Call) string) string {
+func textOf(c *toolcall.Call, line func(*toolcall.Call) string) text {
+	x := text{call: c, whole: joinText(c, line)}
+	if x.shown = x.whole; c.Hides() {
+		x.shown = joinText(c.Redacted(), line)
+	}
+	return x
+}
+
+// joinText has a line end between the parts, which no word has.
+func joinText(c *toolcall.Call, line func(*toolcall.Call) string) string {
 	return strings.ToLower(strings.Join([]string{c.Input, c.Tool, string(c.Session), string(c.Reply), string(c.Call), c.Agent, c.Runtime, ruleOf(c), line(c)}, "\n"))
 }
