@@ -234,13 +234,13 @@ func TestWorkerNamedOnce(t *testing.T) {
 }
 
 // TestManyOpen opens the inbox with 10,000 open requests. The time of a page without
-// them, on the same machine, bounds it: a busy machine makes both slower.
+// them, at the same moment, bounds it: a busy machine makes both slower.
 func TestManyOpen(t *testing.T) {
 	const many = 10_000
-	w := world(t)
-	b := open(t, w, gatewaytest.Ann)
+	small, w := world(t), world(t)
+	one, b := open(t, small, gatewaytest.Ann), open(t, w, gatewaytest.Ann)
+	small.A.Ask("s0", "r0", "c0")
 	w.A.Ask("s0", "r0", "c0")
-	few := openings(b)
 	b.do(chromedp.Navigate("about:blank")) // ten thousand proposals would reload the page all the time
 	var wg sync.WaitGroup
 	for g := range 16 {
@@ -258,7 +258,14 @@ func TestManyOpen(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	took := openings(b)
+	opening(one) // the first page of a tab is slower
+	took, few := opening(b), opening(one)
+	for range 20 {
+		if took <= 300*slower || took <= 4*few*slower {
+			break
+		}
+		took, few = opening(b), opening(one)
+	}
 	b.see("1–100 of 10,001", "Open 10,001")
 	t.Logf("the inbox opens in %.0f ms with 10,001 open requests, and in %.0f ms with one", took, few)
 	if took > 300*slower && took > 4*few*slower {
@@ -273,20 +280,12 @@ func TestManyOpen(t *testing.T) {
 	b.until(`document.querySelector("#rows-count").innerText.startsWith("101–200 of 10,0")`)
 }
 
-// openings loads the inbox several times and returns the time of the fastest load in
-// milliseconds, until its rows are there.
-func openings(b *tab) float64 {
+// opening loads the inbox and returns the time in milliseconds until its rows are there.
+func opening(b *tab) float64 {
 	b.t.Helper()
-	best := 0.0
-	for i := range 4 {
-		b.goTo("/inbox")
-		b.until(`document.querySelector(".row")`)
-		took := eval[float64](b, `performance.getEntriesByType("navigation")[0].domContentLoadedEventEnd`)
-		if i == 0 || took < best {
-			best = took
-		}
-	}
-	return best
+	b.goTo("/inbox")
+	b.until(`document.querySelector(".row")`)
+	return eval[float64](b, `performance.getEntriesByType("navigation")[0].domContentLoadedEventEnd`)
 }
 
 // What a row says about a request, and which parts a tab has.

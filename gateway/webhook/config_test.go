@@ -90,7 +90,7 @@ func TestPause(t *testing.T) {
 		header  string
 		want    time.Duration
 	}{
-		{1, "", 5 * time.Second}, {2, "", time.Minute}, {7, "", 8 * time.Hour}, {20, "", 8 * time.Hour}, {0, "", 5 * time.Second},
+		{1, "", 5 * time.Second}, {2, "", time.Minute}, {3, "", 5 * time.Minute}, {4, "", 30 * time.Minute}, {6, "", 5 * time.Hour}, {7, "", 8 * time.Hour}, {20, "", 8 * time.Hour}, {0, "", 5 * time.Second},
 		{1, "30", 30 * time.Second}, {1, "-5", 5 * time.Second}, {1, "soon", 5 * time.Second}, {1, "99999999999999999999", 5 * time.Second},
 		{1, "9999999", time.Hour}, {5, "1", 2 * time.Hour}, {1, noon.Add(90 * time.Second).Format(http.TimeFormat), 90 * time.Second},
 		{1, noon.Add(-time.Hour).Format(http.TimeFormat), 5 * time.Second}, {1, noon.Add(1000 * time.Hour).Format(http.TimeFormat), time.Hour},

@@ -69,20 +69,22 @@ func TestKilledBeforeTheAcknowledgement(t *testing.T) {
 	})
 }
 
-// The attempts are spread over sixteen hours.
-func TestDefaultSchedule(t *testing.T) {
+// A delivery is given up after eight attempts, with the pauses between them. They are
+// sixty times shorter than by default: an idle hour of fake time takes seconds.
+func TestSchedule(t *testing.T) {
 	dir := t.TempDir()
 	inBubble(t, func(t *testing.T) {
-		w, rc := bubble(t, dir, nil)
+		pauses := []time.Duration{time.Second / 12, time.Second, 5 * time.Second, 30 * time.Second, 2 * time.Minute, 5 * time.Minute, 8 * time.Minute}
+		w, rc := bubble(t, dir, func(c *webhook.Config) { c.Pauses = pauses })
 		rc.answer(func(rw http.ResponseWriter, _ *http.Request, _ got) { rw.WriteHeader(http.StatusInternalServerError) })
 		w.A.Ask("s1", "r1", "c1")
 		begun := time.Now()
-		time.Sleep(18 * time.Hour)
+		time.Sleep(18 * time.Minute)
 		letters, err := w.A.Outbox().DeadLetters(t.Context())
-		if err != nil || len(letters) != 1 {
+		if err != nil || len(letters) != 1 || letters[0].Attempts != 1+len(pauses) {
 			t.Fatalf("dead letters: %+v, %v", letters, err)
 		}
-		if took := letters[0].At.Sub(begun); took < 15*time.Hour || took > 18*time.Hour {
+		if took := letters[0].At.Sub(begun); took < 15*time.Minute || took > 18*time.Minute {
 			t.Errorf("given up after %s", took)
 		}
 	})
